@@ -66,7 +66,8 @@ const (
 	CountingAuxiliaryOnNeither                 // the nodes that run the workload alone
 )
 
-var countingNames = enum.Of[Counting](ErrInput, "way of counting", "as-given", "auxiliary-on-both", "auxiliary-on-neither")
+var countingNames = enum.Of[Counting](ErrInput, "way of counting", "as-given", "auxiliary-on-both",
+	"auxiliary-on-neither")
 
 // Countings lists the ways to count.
 func Countings() []Counting { return countingNames.Values() }

@@ -101,7 +101,8 @@ func (m *Money) UnmarshalJSON(b []byte) error {
 	}
 	var o *moneyJSON
 	if err := json.Unmarshal(b, &o); err != nil || o == nil {
-		return badInput(`%s is not an amount of money: write {"amount": "3.25", "currency": "USD"} or "3.25 USD"`, problem.Clip(string(b)))
+		return badInput(`%s is not an amount of money: write {"amount": "3.25", "currency": "USD"} or "3.25 USD"`,
+			problem.Clip(string(b)))
 	}
 	return m.UnmarshalText([]byte(strings.TrimSpace(o.Amount + " " + o.Currency)))
 }

@@ -39,7 +39,8 @@ type share struct {
 }
 
 func perShare(price Money, s share, overhead PPM) (Money, error) {
-	if price.micros < 0 || s.part < 1 || s.whole < s.part || s.whole > maxShares || overhead < 0 || overhead > maxOverhead {
+	if price.micros < 0 || s.part < 1 || s.whole < s.part || s.whole > maxShares || overhead < 0 ||
+		overhead > maxOverhead {
 		return Money{}, s.err(price, overhead)
 	}
 	return price.MulFrac(s.part*int64(Whole+overhead), s.whole*int64(Whole))

@@ -77,7 +77,8 @@ func (a *applier) dryRun(state DeviceState, plan ChangePlan) (Report, error) {
 func (a *applier) journal(e JournalEntry) error {
 	e.Seq, e.Device = len(a.report.Journal)+1, a.report.Device
 	a.report.Journal = append(a.report.Journal, e)
-	a.log.Info("mig apply", "seq", e.Seq, "action", e.Action, "status", e.Status, "instance", e.Instance, "undo", e.Undo, "error", e.Error)
+	a.log.Info("mig apply", "seq", e.Seq, "action", e.Action, "status", e.Status, "instance", e.Instance, "undo", e.Undo,
+		"error", e.Error)
 	if a.opts.Journal == nil {
 		return nil
 	}
@@ -290,28 +291,31 @@ func (a *applier) run(ctx context.Context, plan ChangePlan) error {
 }
 
 func (a *applier) setMode(ctx context.Context, mode Mode) error {
-	return a.step(ctx, JournalEntry{Action: "set-mode", Mode: optional.Of(mode)}, func(now DeviceState) (Optional[int], error) {
-		if mode == ModeDisabled && len(now.Instances) > 0 {
-			return Optional[int]{}, fmt.Errorf("%w: [%s] stands on %s, which the plan does not destroy", ErrInvalid, now.Layout(), a.report.Device)
-		}
-		a.effects = append(a.effects, &effect{setMode: true})
-		if err := a.dev.SetMode(ctx, mode); err != nil {
-			a.acted(ctx, func(now DeviceState) bool { return now.Pending == mode })
-			return Optional[int]{}, opError("set MIG mode", a.report.Device, explain(err, inUseGPU))
-		}
-		state, err := a.dev.State(ctx)
-		switch {
-		case err != nil:
-			a.own = true // the mode was set, whatever reading it back says
-			return Optional[int]{}, opError("read the MIG mode back", a.report.Device, err)
-		case state.Mode != mode && state.Pending == mode:
-			return Optional[int]{}, newPending(state)
-		case state.Mode != mode:
-			return Optional[int]{}, fmt.Errorf("%w: MIG is %s on %s after it was switched", ErrConflict, state.Mode, a.report.Device)
-		}
-		a.mode = mode
-		return Optional[int]{}, nil
-	})
+	return a.step(ctx, JournalEntry{Action: "set-mode", Mode: optional.Of(mode)},
+		func(now DeviceState) (Optional[int], error) {
+			if mode == ModeDisabled && len(now.Instances) > 0 {
+				return Optional[int]{}, fmt.Errorf("%w: [%s] stands on %s, which the plan does not destroy", ErrInvalid,
+					now.Layout(), a.report.Device)
+			}
+			a.effects = append(a.effects, &effect{setMode: true})
+			if err := a.dev.SetMode(ctx, mode); err != nil {
+				a.acted(ctx, func(now DeviceState) bool { return now.Pending == mode })
+				return Optional[int]{}, opError("set MIG mode", a.report.Device, explain(err, inUseGPU))
+			}
+			state, err := a.dev.State(ctx)
+			switch {
+			case err != nil:
+				a.own = true // the mode was set, whatever reading it back says
+				return Optional[int]{}, opError("read the MIG mode back", a.report.Device, err)
+			case state.Mode != mode && state.Pending == mode:
+				return Optional[int]{}, newPending(state)
+			case state.Mode != mode:
+				return Optional[int]{}, fmt.Errorf("%w: MIG is %s on %s after it was switched", ErrConflict, state.Mode,
+					a.report.Device)
+			}
+			a.mode = mode
+			return Optional[int]{}, nil
+		})
 }
 
 // destroy destroys what stands at d.
@@ -348,7 +352,8 @@ func (a *applier) destroyCompute(ctx context.Context, eff *effect, compute []Dev
 			eff.hit = append(eff.hit, c)
 		}
 		if err != nil {
-			return opError(fmt.Sprintf("destroy compute instance %d of GPU instance %d", c.ID, eff.at.ID), a.report.Device, explain(err, inUseInstance))
+			return opError(fmt.Sprintf("destroy compute instance %d of GPU instance %d", c.ID, eff.at.ID), a.report.Device,
+				explain(err, inUseInstance))
 		}
 		a.nowStands(eff.at, without(eff.at.Compute, eff.hit))
 	}
@@ -358,7 +363,8 @@ func (a *applier) destroyCompute(ctx context.Context, eff *effect, compute []Dev
 // refused reports whether an error says that the driver did nothing, which is not
 // always so: see acted. After any other the call may have had its effect later.
 func refused(err error) bool {
-	return slices.ContainsFunc([]error{ErrInUse, ErrInsufficient, ErrDisabled, ErrNotSupported, ErrPermission, ErrNotFound},
+	return slices.ContainsFunc([]error{ErrInUse, ErrInsufficient, ErrDisabled, ErrNotSupported, ErrPermission,
+		ErrNotFound},
 		func(sentinel error) bool { return errors.Is(err, sentinel) })
 }
 
@@ -391,7 +397,8 @@ func (a *applier) create(ctx context.Context, in Instance) (Optional[int], error
 	a.effects = append(a.effects, eff)
 	a.stands = append(a.stands, d)
 	if d.Placement != in.Placement {
-		return optional.Of(d.ID), opError("create GPU instance "+in.String(), a.report.Device, fmt.Errorf("the driver placed it at %s", d.Placement))
+		return optional.Of(d.ID), opError("create GPU instance "+in.String(), a.report.Device,
+			fmt.Errorf("the driver placed it at %s", d.Placement))
 	}
 	return optional.Of(d.ID), a.createCompute(ctx, eff, in.Compute)
 }
@@ -418,7 +425,8 @@ func (a *applier) createCompute(ctx context.Context, eff *effect, compute []int)
 		}
 		best, ok := BestComputeProfile(profiles, width)
 		if !ok {
-			return opError("create compute instance", a.report.Device, fmt.Errorf("%w: GPU instance %d offers none of %d slices", ErrNotSupported, id, width))
+			return opError("create compute instance", a.report.Device,
+				fmt.Errorf("%w: GPU instance %d offers none of %d slices", ErrNotSupported, id, width))
 		}
 		if err := a.addCompute(ctx, eff, best.ID); err != nil {
 			return err
@@ -444,7 +452,8 @@ func (a *applier) addCompute(ctx context.Context, eff *effect, profile int) erro
 			}
 			return true
 		})
-		return opError(fmt.Sprintf("create compute instance of profile %d in GPU instance %d", profile, eff.at.ID), a.report.Device, err)
+		return opError(fmt.Sprintf("create compute instance of profile %d in GPU instance %d", profile, eff.at.ID),
+			a.report.Device, err)
 	}
 	eff.made = append(eff.made, c)
 	a.nowStands(eff.at, slices.Concat(eff.at.Compute, eff.made))

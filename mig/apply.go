@@ -103,7 +103,8 @@ func (e *ApplyError) Error() string {
 	fmt.Fprintf(&b, "mig: %s failed on %s: %v", e.Failed, e.Device, e.Err)
 	switch {
 	case e.others:
-		fmt.Fprintf(&b, "; what was done is undone, what somebody else did is left alone, and the device holds [%s]", e.Left.Layout())
+		fmt.Fprintf(&b, "; what was done is undone, what somebody else did is left alone, and the device holds [%s]",
+			e.Left.Layout())
 	case e.RolledBack:
 		b.WriteString("; the earlier layout stands again")
 	case e.Left != nil:
@@ -135,7 +136,8 @@ type PendingError struct {
 
 // Error says what to do.
 func (e *PendingError) Error() string {
-	return fmt.Sprintf("%v: MIG will be %s after a reset of %s (%s); stop its clients, reset it, for example with nvidia-smi --gpu-reset -i %s, and make the same call again",
+	return fmt.Sprintf("%v: MIG will be %s after a reset of %s (%s); stop its clients, reset it, for example with "+
+		"nvidia-smi --gpu-reset -i %s, and make the same call again",
 		ErrPendingReset, e.Mode, e.Device, e.why, e.Device)
 }
 
@@ -144,7 +146,8 @@ func (e *PendingError) Is(target error) bool { return target == ErrPendingReset 
 
 // newPending explains a mode that did not take effect.
 func newPending(state DeviceState) *PendingError {
-	e := &PendingError{Device: state.UUID, Mode: state.Pending, why: "the driver does not say whether this GPU changes mode without a reset"}
+	e := &PendingError{Device: state.UUID, Mode: state.Pending,
+		why: "the driver does not say whether this GPU changes mode without a reset"}
 	switch state.Resetless {
 	case sharing.AnswerNo:
 		e.why = "this GPU changes mode only by a reset"
@@ -230,7 +233,8 @@ func check(state DeviceState, plan ChangePlan) (done bool, err error) {
 	now := state.Layout()
 	for _, step := range plan.Steps {
 		if p := step.Instance.Profile; p == nil || p.model != state.Model {
-			return false, fmt.Errorf("%w: it is a %s, and the plan is for a %s; plan with the model that the device reports", ErrStale, state.Model, plan.Model)
+			return false, fmt.Errorf("%w: it is a %s, and the plan is for a %s; plan with the model that the device reports",
+				ErrStale, state.Model, plan.Model)
 		}
 	}
 	if !slices.EqualFunc(now.Instances, plan.Have.Instances, sameInstance) {
@@ -278,7 +282,8 @@ func explain(err error, why string) error {
 }
 
 const (
-	inUseGPU = "the mode changes, and the first instance is created, only while no client holds the GPU: stop every process that has it open, " +
+	inUseGPU = "the mode changes, and the first instance is created, only while no client holds the GPU: stop every " +
+		"process that has it open, " +
 		"among them profilers, monitoring agents and display servers"
 	inUseInstance = "a client uses the instance: stop it, or wait until it ends"
 )

@@ -40,7 +40,8 @@ func (h *boundHeap) Pop() any {
 // relaxations are solved. Parts of the solutions are taken in the order of
 // their bounds, so that the lowest bound that is left is a bound of them all.
 func (p *coverProblem) branchAndBound(sol *coverSolution, relaxations int) {
-	open := &boundHeap{{bound: sol.bound, low: make([]int32, len(p.columns)), high: slices.Repeat([]int32{-1}, len(p.columns)),
+	open := &boundHeap{{bound: sol.bound, low: make([]int32, len(p.columns)),
+		high:  slices.Repeat([]int32{-1}, len(p.columns)),
 		least: make([]int64, len(p.limits)), most: slices.Clone(p.limits)}}
 	for seq := 1; open.Len() > 0; {
 		if sol.bound = min((*open)[0].bound, sol.cost); sol.bound == sol.cost || relaxations <= 0 {
@@ -84,7 +85,8 @@ func (p *coverProblem) branchAndBound(sol *coverSolution, relaxations int) {
 // to complete the relaxation to a better solution. x is what comes on top of
 // the node's least uses.
 func (p *coverProblem) relaxNode(n *boundNode, sol *coverSolution) (x []float64, ok bool) {
-	sub := coverProblem{items: p.items, columns: p.columns, demand: p.demand, limits: slices.Clone(n.most), least: slices.Clone(n.least)}
+	sub := coverProblem{items: p.items, columns: p.columns, demand: p.demand, limits: slices.Clone(n.most),
+		least: slices.Clone(n.least)}
 	var base int64
 	for c, k := range n.low {
 		base += int64(k) * p.columns[c].cost

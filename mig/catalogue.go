@@ -34,13 +34,15 @@ type Verification uint8
 const (
 	VerificationUnverified Verification = iota // no source was seen
 	VerificationInferred                       // from a part with the same chip, or from driver source
-	VerificationFamily                         // true of every board of the family that was captured, not captured on this one
-	VerificationDocumented                     // a guide, a driver's name table or a shipped configuration
-	VerificationCaptured                       // nvidia-smi or NVML output captured on this board and published
-	VerificationMeasured                       // measured by us on this board
+	// true of every board of the family that was captured, not captured on this one
+	VerificationFamily
+	VerificationDocumented // a guide, a driver's name table or a shipped configuration
+	VerificationCaptured   // nvidia-smi or NVML output captured on this board and published
+	VerificationMeasured   // measured by us on this board
 )
 
-var verificationNames = enum.Of[Verification](ErrInvalid, "verification level", "unverified", "inferred", "family", "documented", "captured", "measured")
+var verificationNames = enum.Of[Verification](ErrInvalid, "verification level", "unverified", "inferred", "family",
+	"documented", "captured", "measured")
 
 // Verified says how well each group of a profile's facts is known.
 type Verified struct {
@@ -58,7 +60,8 @@ const (
 	CIRuleAligned                  // starts are multiples of the slot size (Hopper and later)
 )
 
-var ciRuleNames = enum.Of[CIRule](ErrInvalid, "compute-instance rule", "unknown", "single-CI", "ampere-contiguous", "cts-aligned")
+var ciRuleNames = enum.Of[CIRule](ErrInvalid, "compute-instance rule", "unknown", "single-CI", "ampere-contiguous",
+	"cts-aligned")
 
 // PCIDevice is a PCI identity of a model.
 type PCIDevice struct {

@@ -90,7 +90,8 @@ type BusyError struct {
 
 // Error names the instances.
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("mig: in use: the change can't be made on %s without destroying %s; wait until it is idle, or allow it", e.Plan.Model, Layout{Instances: e.Busy})
+	return fmt.Sprintf("mig: in use: the change can't be made on %s without destroying %s; wait until it is idle, or "+
+		"allow it", e.Plan.Model, Layout{Instances: e.Busy})
 }
 
 // Is reports whether target is ErrBusy.

@@ -55,7 +55,8 @@ func ParseCounts(s string) ([]Count, error) {
 func parseCount(s string) (int, error) {
 	n, err := strconv.ParseUint(s, 10, 32)
 	if err != nil || n > MaxCount {
-		return 0, &problem.Problem{Message: fmt.Sprintf("%q is not a count", problem.Clip(s)), Remedy: fmt.Sprintf("write a whole number from 0 to %d", MaxCount)}
+		return 0, &problem.Problem{Message: fmt.Sprintf("%q is not a count", problem.Clip(s)),
+			Remedy: fmt.Sprintf("write a whole number from 0 to %d", MaxCount)}
 	}
 	return int(n), nil
 }
@@ -90,7 +91,8 @@ func (m *Model) resolve(counts []Count) (demand, error) {
 	var devices map[int]map[int]int // profile to slices to devices
 	for i, c := range counts {
 		if c.N < 0 || c.N > MaxCount {
-			list.Addf(fmt.Sprintf("want[%d]", i), fmt.Sprintf("use 0 to %d", MaxCount), "%s: %d is not a count", problem.Clip(c.Profile), c.N)
+			list.Addf(fmt.Sprintf("want[%d]", i), fmt.Sprintf("use 0 to %d", MaxCount), "%s: %d is not a count",
+				problem.Clip(c.Profile), c.N)
 			continue
 		}
 		p, slices, err := m.device(c.Profile)

@@ -95,7 +95,8 @@ func newDiscovered(id DeviceIdentity, candidates []*Model, profiles []DeviceProf
 	m.grid = newGrid(m)
 	m.sizeOrder = sizeOrder(m.Profiles)
 	if m.grid == nil {
-		return nil, fmt.Errorf("%w: %s reports %d units and %d profiles", ErrPlacementsUnknown, id.Name, m.Units, len(m.Profiles))
+		return nil, fmt.Errorf("%w: %s reports %d units and %d profiles", ErrPlacementsUnknown, id.Name, m.Units,
+			len(m.Profiles))
 	}
 	return m, nil
 }
@@ -110,7 +111,8 @@ func (m *Model) agrees(profiles []DeviceProfile) bool {
 	}
 	for _, d := range profiles {
 		p := m.ProfileByConst(d.Const)
-		if p == nil || p.ComputeSlices != d.Slices || p.ID.Known && p.ID.Value != d.ID || !slices.Equal(p.Placements, d.Placements) {
+		if p == nil || p.ComputeSlices != d.Slices || p.ID.Known && p.ID.Value != d.ID ||
+			!slices.Equal(p.Placements, d.Placements) {
 			return false
 		}
 	}
@@ -118,7 +120,8 @@ func (m *Model) agrees(profiles []DeviceProfile) bool {
 }
 
 // profileAttributes maps NVML constants to what they add to a name.
-var profileAttributes = map[int]string{7: "+me", 8: "+me", 10: "+gfx", 11: "+gfx", 12: "+gfx", 13: "-me", 14: "-me", 15: "+me.all", 16: "+me.all", 17: "+gfx"}
+var profileAttributes = map[int]string{7: "+me", 8: "+me", 10: "+gfx", 11: "+gfx", 12: "+gfx", 13: "-me", 14: "-me",
+	15: "+me.all", 16: "+me.all", 17: "+gfx"}
 
 func (m *Model) discovered(d DeviceProfile, total sharing.Bytes, index int) *Profile {
 	name := Name{ComputeSlices: d.Slices, Slices: d.Slices, GB: nominalGB(d.Memory, total)}
@@ -130,10 +133,12 @@ func (m *Model) discovered(d DeviceProfile, total sharing.Bytes, index int) *Pro
 		}
 	}
 	p := &Profile{Name: name.String(), Const: d.Const, ID: sharing.KnownCell(d.ID, DeviceSource), ComputeSlices: d.Slices,
-		Memory: sharing.KnownCell(d.Memory, DeviceSource), SMs: sharing.KnownCell(d.SMs, DeviceSource), Engines: deviceEngines(d),
+		Memory: sharing.KnownCell(d.Memory, DeviceSource), SMs: sharing.KnownCell(d.SMs, DeviceSource),
+		Engines:      deviceEngines(d),
 		MaxInstances: d.maxInstances(), Placements: slices.Clone(d.Placements), Sources: []sharing.SourceID{DeviceSource},
-		Verified: Verified{VerificationMeasured, VerificationMeasured, VerificationMeasured, VerificationMeasured, VerificationMeasured, VerificationMeasured, VerificationMeasured},
-		model:    m, index: index, parsed: name}
+		Verified: Verified{VerificationMeasured, VerificationMeasured, VerificationMeasured, VerificationMeasured,
+			VerificationMeasured, VerificationMeasured, VerificationMeasured},
+		model: m, index: index, parsed: name}
 	if len(d.Placements) > 0 {
 		p.PlacementUnits = d.Placements[0].Size
 	}
@@ -151,7 +156,8 @@ func (d DeviceProfile) maxInstances() int {
 
 func deviceEngines(d DeviceProfile) Engines {
 	known := func(n int) sharing.Cell[int] { return sharing.KnownCell(n, DeviceSource) }
-	return Engines{Copy: known(d.Copy), NVDEC: known(d.NVDEC), NVENC: known(d.NVENC), JPEG: known(d.JPEG), OFA: known(d.OFA)}
+	return Engines{Copy: known(d.Copy), NVDEC: known(d.NVDEC), NVENC: known(d.NVENC), JPEG: known(d.JPEG),
+		OFA: known(d.OFA)}
 }
 
 // nominalGB returns the figure that drivers put into the name of a profile with

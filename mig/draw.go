@@ -69,18 +69,21 @@ func SVG(layouts []Layout, labels []string) string {
 	}
 	width, height := svgLabel+units*svgUnit+svgGap, svgGap+len(layouts)*(svgHeight+svgGap)
 	var b strings.Builder
-	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n", width, height, width, height)
+	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n", width,
+		height, width, height)
 	fmt.Fprintf(&b, "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n", width, height)
 	for i, l := range layouts {
 		y := svgGap + i*(svgHeight+svgGap)
 		if i < len(labels) {
-			fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" %s>%s</text>\n", svgGap, y+svgHeight/2+5, svgFont, html.EscapeString(labels[i]))
+			fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" %s>%s</text>\n", svgGap, y+svgHeight/2+5, svgFont,
+				html.EscapeString(labels[i]))
 		}
 		if l.Model == nil {
 			continue
 		}
 		for u := range l.Model.Units {
-			fmt.Fprintf(&b, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#f4f4f4\" stroke=\"#cccccc\"/>\n", svgLabel+u*svgUnit, y, svgUnit, svgHeight)
+			fmt.Fprintf(&b, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#f4f4f4\" stroke=\"#cccccc\"/>\n",
+				svgLabel+u*svgUnit, y, svgUnit, svgHeight)
 		}
 		for _, in := range l.Instances {
 			l.svgInstance(&b, in, y)
@@ -100,7 +103,9 @@ func (l Layout) svgInstance(b *strings.Builder, in Instance, y int) {
 		stroke = "#cc0000"
 	}
 	x := svgLabel + in.Start*svgUnit
-	fmt.Fprintf(b, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\" stroke=\"%s\" stroke-width=\"2\"><title>%s</title></rect>\n",
+	fmt.Fprintf(b, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\" stroke=\"%s\" "+
+		"stroke-width=\"2\"><title>%s</title></rect>\n",
 		x+1, y+1, in.Size*svgUnit-2, svgHeight-2, fill, stroke, html.EscapeString(in.String()))
-	fmt.Fprintf(b, "<text x=\"%d\" y=\"%d\" %s>%s</text>\n", x+8, y+svgHeight/2+5, svgFont, html.EscapeString(in.Profile.Name))
+	fmt.Fprintf(b, "<text x=\"%d\" y=\"%d\" %s>%s</text>\n", x+8, y+svgHeight/2+5, svgFont,
+		html.EscapeString(in.Profile.Name))
 }

@@ -109,7 +109,8 @@ func (m *Model) only(profiles []string) ([maxProfiles]bool, error) {
 // walk visits st and every state that adds slots from index at on to it.
 // maximal says whether no allowed slot can be added. visit returns false to
 // stop.
-func (m *Model) walk(st *state, at int, allowed [maxProfiles]bool, placed []int, visit func(st *state, placed []int, maximal bool) bool) bool {
+func (m *Model) walk(st *state, at int, allowed [maxProfiles]bool, placed []int,
+	visit func(st *state, placed []int, maximal bool) bool) bool {
 	maximal := true
 	for s := range m.grid.slots {
 		if allowed[m.grid.slots[s].profile] && m.grid.fits(st, s) {

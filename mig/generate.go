@@ -16,7 +16,8 @@ func (m *Model) Balanced() ([]Count, error) {
 	case 4:
 		sizes = []Count{{"1g", 2}, {"2g", 1}}
 	default:
-		return nil, fmt.Errorf("%w: a balanced mix is defined for seven and four compute slices, and %s has %d", ErrNotSupported, m.Key, m.ComputeSlices)
+		return nil, fmt.Errorf("%w: a balanced mix is defined for seven and four compute slices, and %s has %d",
+			ErrNotSupported, m.Key, m.ComputeSlices)
 	}
 	for i := range sizes {
 		p := m.base(int(sizes[i].Profile[0] - '0'))
@@ -32,7 +33,8 @@ func (m *Model) Balanced() ([]Count, error) {
 func (m *Model) base(slices int) *Profile {
 	var best *Profile
 	for _, p := range m.Profiles {
-		if p.ComputeSlices == slices && len(p.parsed.Attributes) == 0 && len(p.parsed.Without) == 0 && (best == nil || p.MaxInstances > best.MaxInstances) {
+		if p.ComputeSlices == slices && len(p.parsed.Attributes) == 0 && len(p.parsed.Without) == 0 &&
+			(best == nil || p.MaxInstances > best.MaxInstances) {
 			best = p
 		}
 	}
@@ -67,7 +69,8 @@ func GenerateParted(models ...*Model) (*PartedConfig, error) {
 			filter = m.filters()
 		}
 		add := func(label string, devices map[string]int) {
-			c.Configs[label] = append(c.Configs[label], PartedEntry{Filter: filter, Devices: DeviceSelector{All: true}, MIGEnabled: true, MIGDevices: devices})
+			c.Configs[label] = append(c.Configs[label], PartedEntry{Filter: filter, Devices: DeviceSelector{All: true},
+				MIGEnabled: true, MIGDevices: devices})
 		}
 		if counts, err := m.Balanced(); err == nil {
 			devices := map[string]int{}

@@ -174,7 +174,8 @@ func (m *Model) why(part [maxProfiles]int, blockers []Instance) (Rule, string) {
 		for _, pl := range p.Placements {
 			at = append(at, fmt.Sprint(pl.Start))
 		}
-		starts = append(starts, fmt.Sprintf("%s (%d units) starts only at %s", p.Name, p.PlacementUnits, strings.Join(at, ", ")))
+		starts = append(starts, fmt.Sprintf("%s (%d units) starts only at %s", p.Name, p.PlacementUnits,
+			strings.Join(at, ", ")))
 	}
 	return RulePlacement, strings.Join(starts, "; ") + ", and no disjoint starts are left"
 }
@@ -278,14 +279,17 @@ func (l Layout) problems() error {
 			list.Addf(path, "set Profile", "has no profile")
 			continue
 		case in.Profile.model != m:
-			list.Addf(path, "look the profile up on the layout's GPU", "%s is a profile of %s, not of %s", in.Profile.Name, in.Profile.model.Key, m.Key)
+			list.Addf(path, "look the profile up on the layout's GPU", "%s is a profile of %s, not of %s", in.Profile.Name,
+				in.Profile.model.Key, m.Key)
 			continue
 		case m.grid.slotOf(in.Profile.index, in.Placement) < 0:
-			list.Addf(path, "its placements are "+placementsText(in.Profile), "%s can't stand at %s", in.Profile.Name, in.Placement)
+			list.Addf(path, "its placements are "+placementsText(in.Profile), "%s can't stand at %s", in.Profile.Name,
+				in.Placement)
 		}
 		all[in.Profile.index]++
 		if in.Compute != nil && !fitsCompute(m.CIRule, in) {
-			list.Addf(path, fmt.Sprintf("it has %d compute slices", in.Profile.ComputeSlices), "compute instances of %v slices don't fit %s", in.Compute, in.Profile.Name)
+			list.Addf(path, fmt.Sprintf("it has %d compute slices", in.Profile.ComputeSlices),
+				"compute instances of %v slices don't fit %s", in.Compute, in.Profile.Name)
 		}
 		for j := range i {
 			o := &l.Instances[j]

@@ -135,7 +135,8 @@ var (
 func (m *Model) parseInstance(s string) (Instance, error) {
 	form := instanceForm.FindStringSubmatch(s)
 	if form == nil {
-		return Instance{}, &problem.Problem{Message: fmt.Sprintf("%q is not a placed instance", problem.Clip(s)), Remedy: `write it like "3g.40gb@4" or "1g.10gb@0!busy"`}
+		return Instance{}, &problem.Problem{Message: fmt.Sprintf("%q is not a placed instance", problem.Clip(s)),
+			Remedy: `write it like "3g.40gb@4" or "1g.10gb@0!busy"`}
 	}
 	p, err := m.Profile(form[1])
 	if err != nil {

@@ -87,7 +87,8 @@ func (r *rawGPU) model() (*Model, error) {
 		src = r.Profiles[0].Sources[0]
 	}
 	m := r.Model
-	m.Memory, m.SMs, m.Engines, m.byName = mebibytes(r.MemoryMiB, src), cell(r.SMs, src), engines(r.Engines, src), map[string]*Profile{}
+	m.Memory, m.SMs, m.Engines, m.byName = mebibytes(r.MemoryMiB, src), cell(r.SMs, src), engines(r.Engines, src),
+		map[string]*Profile{}
 	for i := range r.Profiles {
 		p, err := r.Profiles[i].profile(m, i)
 		if err != nil {
@@ -123,7 +124,8 @@ func (r *rawProfile) profile(m *Model, index int) (*Profile, error) {
 	if len(p.Sources) > 0 {
 		src = p.Sources[0]
 	}
-	p.ID, p.Memory, p.SMs, p.Engines, p.DefaultCI = cell(r.ID, src), mebibytes(r.MemoryMiB, src), cell(r.SMs, src), engines(r.Engines, src), cell(r.DefaultCI, src)
+	p.ID, p.Memory, p.SMs, p.Engines, p.DefaultCI = cell(r.ID, src), mebibytes(r.MemoryMiB, src), cell(r.SMs, src),
+		engines(r.Engines, src), cell(r.DefaultCI, src)
 	for _, s := range r.Starts {
 		p.Placements = append(p.Placements, Placement{Start: s, Size: p.PlacementUnits})
 	}
@@ -165,5 +167,6 @@ func engines(v []*int, src sharing.SourceID) Engines {
 	if len(v) != 5 {
 		return Engines{}
 	}
-	return Engines{Copy: cell(v[0], src), NVDEC: cell(v[1], src), NVENC: cell(v[2], src), JPEG: cell(v[3], src), OFA: cell(v[4], src)}
+	return Engines{Copy: cell(v[0], src), NVDEC: cell(v[1], src), NVENC: cell(v[2], src), JPEG: cell(v[3], src),
+		OFA: cell(v[4], src)}
 }

@@ -42,9 +42,11 @@ func keys() string {
 // whose profiles are not.
 func (e *LookupError) Error() string {
 	if len(e.Matches) > 0 {
-		return fmt.Sprintf("mig: ambiguous GPU %q: it may be %s; use one of these, or a PCI id with its subsystem", problem.Clip(e.Name), strings.Join(e.Matches, ", "))
+		return fmt.Sprintf("mig: ambiguous GPU %q: it may be %s; use one of these, or a PCI id with its subsystem",
+			problem.Clip(e.Name), strings.Join(e.Matches, ", "))
 	}
-	return fmt.Sprintf("mig: unknown GPU %q; %s", problem.Clip(e.Name), cmp.Or(e.hint, "it is not among those with MIG: "+keys()))
+	return fmt.Sprintf("mig: unknown GPU %q; %s", problem.Clip(e.Name),
+		cmp.Or(e.hint, "it is not among those with MIG: "+keys()))
 }
 
 // Is reports whether target is the sentinel of this error.
@@ -175,7 +177,8 @@ func (c *catalogue) oneOf(name string, matches []*Model) (*Model, error) {
 		e.hint = g.Name + " has no MIG"
 	}
 	for _, u := range c.unlisted {
-		if isPCI && f.Vendor == nvidiaVendor && slices.Contains(u.PCI, fmt.Sprintf("0x%04X", f.Device)) || sharing.FoldGPUName(u.Name) == sharing.FoldGPUName(name) {
+		if isPCI && f.Vendor == nvidiaVendor && slices.Contains(u.PCI, fmt.Sprintf("0x%04X", f.Device)) ||
+			sharing.FoldGPUName(u.Name) == sharing.FoldGPUName(name) {
 			e.hint = fmt.Sprintf("no source gives the MIG profiles of %s: ask the device", u.Name)
 		}
 	}
@@ -237,7 +240,8 @@ func (m *Model) nearest(name string) string {
 	for _, p := range m.Profiles {
 		q := p.parsed
 		d := max(q.GB-n.GB, n.GB-q.GB)
-		if q.Slices == n.Slices && slices.Equal(q.Attributes, n.Attributes) && slices.Equal(q.Without, n.Without) && (best == "" || d < distance) {
+		if q.Slices == n.Slices && slices.Equal(q.Attributes, n.Attributes) && slices.Equal(q.Without, n.Without) &&
+			(best == "" || d < distance) {
 			best, distance = p.Name, d
 		}
 	}

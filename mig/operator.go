@@ -42,7 +42,8 @@ const (
 func (c *PartedConfig) NodeLabels(label string, s Strategy) (map[string]string, error) {
 	entries, ok := c.Configs[label]
 	if !ok {
-		return nil, invalid(&problem.Problem{Path: "mig-configs", Message: fmt.Sprintf("has no label %q", problem.Clip(label)), Remedy: "labels: " + strings.Join(c.Labels(), ", ")})
+		return nil, invalid(&problem.Problem{Path: "mig-configs",
+			Message: fmt.Sprintf("has no label %q", problem.Clip(label)), Remedy: "labels: " + strings.Join(c.Labels(), ", ")})
 	}
 	if s == StrategySingle {
 		names := map[string]bool{}
@@ -54,7 +55,8 @@ func (c *PartedConfig) NodeLabels(label string, s Strategy) (map[string]string, 
 			}
 		}
 		if len(names) > 1 && !slices.ContainsFunc(entries, func(e PartedEntry) bool { return len(e.Filter) > 0 }) {
-			return nil, invalid(&problem.Problem{Path: "mig-configs." + label, Message: "has several profiles, and the strategy single needs one", Remedy: "use the strategy mixed"})
+			return nil, invalid(&problem.Problem{Path: "mig-configs." + label,
+				Message: "has several profiles, and the strategy single needs one", Remedy: "use the strategy mixed"})
 		}
 	}
 	if _, err := s.MarshalText(); err != nil {
@@ -84,7 +86,8 @@ func (c PartedConfig) ConfigMap(name, namespace string) ([]byte, error) {
 	if namespace != "" {
 		ns = yamlnode.Quoted(namespace)
 	}
-	return yamlnode.Encode(nil, yamlnode.ConfigMap(yamlnode.Quoted(name), ns, map[string]string{ConfigMapKey: string(text)}))
+	return yamlnode.Encode(nil, yamlnode.ConfigMap(yamlnode.Quoted(name), ns,
+		map[string]string{ConfigMapKey: string(text)}))
 }
 
 func validDNS(s string, limit int, dots bool) bool {
@@ -92,7 +95,8 @@ func validDNS(s string, limit int, dots bool) bool {
 		return false
 	}
 	for part := range strings.SplitSeq(s, ".") {
-		if part == "" || part[0] == '-' || part[len(part)-1] == '-' || strings.Trim(part, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		if part == "" || part[0] == '-' || part[len(part)-1] == '-' ||
+			strings.Trim(part, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 			return false
 		}
 	}
@@ -116,7 +120,10 @@ func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 	if err != nil {
 		return nil, invalid(err)
 	}
-	manifests := slices.ContainsFunc(docs, func(n *yaml.Node) bool { return scalar(n, "kind") != "" && scalar(n, "apiVersion") != "" })
+	manifests := slices.ContainsFunc(docs, func(n *yaml.Node) bool {
+		return scalar(n, "kind") != "" &&
+			scalar(n, "apiVersion") != ""
+	})
 	if !manifests {
 		c, err := ParsePartedConfig(data)
 		if err != nil {
@@ -129,7 +136,8 @@ func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 	for len(docs) > 0 {
 		n := docs[0]
 		docs = docs[1:]
-		if items := child(n, "items"); items != nil && items.Kind == yaml.SequenceNode && strings.HasSuffix(scalar(n, "kind"), "List") {
+		if items := child(n, "items"); items != nil && items.Kind == yaml.SequenceNode &&
+			strings.HasSuffix(scalar(n, "kind"), "List") {
 			docs = append(slices.Clone(items.Content), docs...)
 			continue
 		}
@@ -150,7 +158,8 @@ func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 		out = append(out, NamedConfig{Source: source, Config: c})
 	}
 	if len(out) == 0 && list.Len() == 0 {
-		list.Addf("", "name a mig-parted file, or manifests with such a ConfigMap", "no ConfigMap has the key %s", ConfigMapKey)
+		list.Addf("", "name a mig-parted file, or manifests with such a ConfigMap", "no ConfigMap has the key %s",
+			ConfigMapKey)
 	}
 	if err := list.err(); err != nil {
 		return nil, err

@@ -125,10 +125,12 @@ func Pack(demand []Count, bins []Bin, opts PackOptions) (Packing, error) {
 	}
 	sol, ok := pk.problem.solve()
 	if sol.undecided {
-		return Packing{}, fmt.Errorf("mig: no packing was found, and none was ruled out, in %d search nodes; raise SearchNodes or the limits", pk.problem.budget)
+		return Packing{}, fmt.Errorf("mig: no packing was found, and none was ruled out, in %d search nodes; raise "+
+			"SearchNodes or the limits", pk.problem.budget)
 	}
 	if !ok {
-		return Packing{}, fmt.Errorf("%w: the demand does not fit the GPUs that there are; raise the limits or lower the demand", ErrInfeasible)
+		return Packing{}, fmt.Errorf("%w: the demand does not fit the GPUs that there are; raise the limits or lower the "+
+			"demand", ErrInfeasible)
 	}
 	return pk.packing(sol)
 }

@@ -113,7 +113,8 @@ func (pk *packer) readDemand(demand []Count, list *problems) {
 	}
 	slices.SortFunc(pk.items, func(a, b string) int {
 		p, q := pk.anyProfile(a), pk.anyProfile(b)
-		return cmp.Or(cmp.Compare(q.PlacementUnits, p.PlacementUnits), cmp.Compare(q.ComputeSlices, p.ComputeSlices), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(q.PlacementUnits, p.PlacementUnits), cmp.Compare(q.ComputeSlices, p.ComputeSlices),
+			cmp.Compare(a, b))
 	})
 	pk.problem.items = min(len(pk.items), maxItems)
 	if len(pk.items) > maxItems {
@@ -181,7 +182,8 @@ func (pk *packer) resolveItems(list *problems) {
 			of[i] = -1
 			if p, err := b.Model.Profile(name); err == nil {
 				if j := slices.Index(of[:i], p.index); j >= 0 {
-					list.Addf("demand", "pack them apart", "%s and %s are one profile on %s and two elsewhere", pk.items[j], name, b.Model.Key)
+					list.Addf("demand", "pack them apart", "%s and %s are one profile on %s and two elsewhere", pk.items[j], name,
+						b.Model.Key)
 				}
 				of[i] = p.index
 			}

@@ -143,7 +143,8 @@ func (p *partedDevices) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.N
 		at := problem.Join(path, name)
 		parsed, err := ParseName(name)
 		if err != nil || strings.HasPrefix(name, "MIG ") {
-			d.Addf(at, n, `write it like "1g.10gb", "1c.3g.40gb" or "1g.10gb+me"`, "%q is not a MIG profile name", problem.Clip(name))
+			d.Addf(at, n, `write it like "1g.10gb", "1c.3g.40gb" or "1g.10gb+me"`, "%q is not a MIG profile name",
+				problem.Clip(name))
 			continue
 		}
 		switch count := raw[name]; {

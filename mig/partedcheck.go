@@ -85,7 +85,8 @@ func CheckPartedFile(data []byte, models ...*Model) ([]PartedFinding, error) {
 // selects reports whether the entry's filter lets the model through. Where the
 // model has several PCI identities, one is enough.
 func (e PartedEntry) selects(m *Model) bool {
-	return len(e.Filter) == 0 || slices.ContainsFunc(e.Filter, func(f DeviceFilter) bool { return slices.Contains(f.Models(), m) })
+	return len(e.Filter) == 0 || slices.ContainsFunc(e.Filter,
+		func(f DeviceFilter) bool { return slices.Contains(f.Models(), m) })
 }
 
 func (e PartedEntry) check(m *Model) []PartedFinding {
@@ -188,7 +189,8 @@ func (e PartedEntry) noGPU() string {
 	}
 	for _, c := range e.Counts() {
 		n, err := ParseName(c.Profile)
-		if err == nil && !slices.ContainsFunc(Models(), func(m *Model) bool { _, err := m.Profile(c.Profile); return err == nil }) {
+		if err == nil && !slices.ContainsFunc(Models(),
+			func(m *Model) bool { _, err := m.Profile(c.Profile); return err == nil }) {
 			text := c.Profile
 			if near := problem.Nearest(n.gpuInstance().String(), all); near != "" {
 				text += fmt.Sprintf(" (did you mean %s?)", near)
@@ -277,13 +279,15 @@ func (c *PartedConfig) Resolve(label string, gpus []NodeGPU) ([]PartedAssignment
 		if near := problem.Nearest(label, c.Labels()); near != "" {
 			remedy = fmt.Sprintf("did you mean %q?", near)
 		}
-		return nil, invalid(&problem.Problem{Path: "mig-configs", Message: fmt.Sprintf("has no label %q", problem.Clip(label)), Remedy: remedy})
+		return nil, invalid(&problem.Problem{Path: "mig-configs",
+			Message: fmt.Sprintf("has no label %q", problem.Clip(label)), Remedy: remedy})
 	}
 	var list problem.List
 	for i, e := range entries {
 		for _, index := range e.Devices.Indices {
 			if !slices.ContainsFunc(gpus, func(g NodeGPU) bool { return g.Index == index }) {
-				list.Addf(fmt.Sprintf("mig-configs.%s[%d].devices", label, i), "use the index of a GPU of the node", "there is no GPU %d", index)
+				list.Addf(fmt.Sprintf("mig-configs.%s[%d].devices", label, i), "use the index of a GPU of the node",
+					"there is no GPU %d", index)
 			}
 		}
 	}
@@ -291,7 +295,8 @@ func (c *PartedConfig) Resolve(label string, gpus []NodeGPU) ([]PartedAssignment
 	for k, g := range gpus {
 		out[k] = PartedAssignment{GPU: g, Entry: -1}
 		for i, e := range entries {
-			if !e.Devices.includes(g.Index) || len(e.Filter) > 0 && !slices.ContainsFunc(e.Filter, func(f DeviceFilter) bool { return f.matches(g.Identity) }) {
+			if !e.Devices.includes(g.Index) || len(e.Filter) > 0 &&
+				!slices.ContainsFunc(e.Filter, func(f DeviceFilter) bool { return f.matches(g.Identity) }) {
 				continue
 			}
 			if !g.MIGCapable {

@@ -31,7 +31,8 @@ func ParseDeviceFilter(s string) (DeviceFilter, error) {
 	if m == nil {
 		return DeviceFilter{}, invalid(fmt.Errorf("%q is not a device filter (%s)", problem.Clip(s), filterRemedy))
 	}
-	return DeviceFilter{Device: hexWord(m[1]), Vendor: hexWord(m[2]), Subsystem: hexWord(m[3]), SubsystemVendor: hexWord(m[4]), HasSubsystem: m[3] != ""}, nil
+	return DeviceFilter{Device: hexWord(m[1]), Vendor: hexWord(m[2]), Subsystem: hexWord(m[3]),
+		SubsystemVendor: hexWord(m[4]), HasSubsystem: m[3] != ""}, nil
 }
 
 // hexWord reads the four hexadecimal digits that a form found; none are 0.

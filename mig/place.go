@@ -48,7 +48,8 @@ func (m *Model) PlacementsKnown() bool { return m.grid != nil }
 
 func (m *Model) needGrid() error {
 	if m.grid == nil {
-		return fmt.Errorf("%w: the catalogue does not know where the profiles of %s may start; read them from the device", ErrPlacementsUnknown, m.Key)
+		return fmt.Errorf("%w: the catalogue does not know where the profiles of %s may start; read them from the device",
+			ErrPlacementsUnknown, m.Key)
 	}
 	return nil
 }

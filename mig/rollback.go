@@ -75,8 +75,10 @@ func (a *applier) doubt(left DeviceState) error {
 		return nil
 	}
 	for _, d := range left.Instances {
-		if d.Profile == a.maybe.Profile && d.Placement == a.maybe.Placement && !slices.ContainsFunc(a.before.Instances, d.isSame) {
-			return fmt.Errorf("mig: %s stands on %s: the call that failed may have made it, or somebody else; it was left alone", d.instance(), a.report.Device)
+		if d.Profile == a.maybe.Profile && d.Placement == a.maybe.Placement &&
+			!slices.ContainsFunc(a.before.Instances, d.isSame) {
+			return fmt.Errorf("mig: %s stands on %s: the call that failed may have made it, or somebody else; it was left alone",
+				d.instance(), a.report.Device)
 		}
 	}
 	return nil
@@ -95,19 +97,23 @@ func (a *applier) undoEffect(ctx context.Context, now DeviceState, eff *effect) 
 	case eff.lost && len(eff.hit)+len(eff.made) == 0 && eff.op != OpCreate:
 		return nil // nothing was done to it
 	case eff.lost:
-		return fmt.Errorf("%w: %s is left alone, somebody else destroyed or changed what this change had there", ErrConflict, stands.instance())
+		return fmt.Errorf("%w: %s is left alone, somebody else destroyed or changed what this change had there", ErrConflict,
+			stands.instance())
 	case eff.op == OpDestroy:
 		if others := without(stands.Compute, eff.at.Compute); len(others) > 0 {
-			return fmt.Errorf("%w: %s can't come back, %s stands in its place", ErrConflict, eff.at.instance(), stands.instance())
+			return fmt.Errorf("%w: %s can't come back, %s stands in its place", ErrConflict, eff.at.instance(),
+				stands.instance())
 		}
 		err := a.refill(ctx, eff, without(eff.hit, stands.Compute))
 		if err == nil && eff.maybeGone {
-			err = fmt.Errorf("mig: %s is in doubt: the call that failed may have destroyed it, and somebody else made what stands there", eff.at.instance())
+			err = fmt.Errorf("mig: %s is in doubt: the call that failed may have destroyed it, and somebody else made what "+
+				"stands there", eff.at.instance())
 		}
 		return err
 	}
 	if others := without(stands.Compute, eff.made); len(others) > 0 {
-		return fmt.Errorf("mig: %s holds compute instances that the driver did not return to this change; it was left alone", stands.instance())
+		return fmt.Errorf("mig: %s holds compute instances that the driver did not return to this change; it was left alone",
+			stands.instance())
 	}
 	e, step := JournalEntry{Action: OpDestroy.String()}, Step{OpDestroy, stands.instance()}
 	if eff.op == OpComplete {
@@ -141,7 +147,8 @@ func (a *applier) refill(ctx context.Context, eff *effect, lost []DeviceCompute)
 
 // addAll creates compute instances of the profiles that were there.
 func (a *applier) addAll(ctx context.Context, eff *effect, compute []DeviceCompute) error {
-	for _, c := range slices.SortedStableFunc(slices.Values(compute), func(a, b DeviceCompute) int { return b.Slices - a.Slices }) {
+	for _, c := range slices.SortedStableFunc(slices.Values(compute),
+		func(a, b DeviceCompute) int { return b.Slices - a.Slices }) {
 		if err := a.addCompute(ctx, eff, c.Profile); err != nil {
 			return err
 		}

@@ -41,4 +41,5 @@ const (
 	BasisTransferred              // found on another GPU and carried over
 )
 
-var basisNames = enum.Of[Basis](ErrUnknownName, "basis", "unknown", "measured", "documented", "derived", "fitted", "popular", "second-hand", "inferred", "prior", "simulated", "transferred")
+var basisNames = enum.Of[Basis](ErrUnknownName, "basis", "unknown", "measured", "documented", "derived", "fitted",
+	"popular", "second-hand", "inferred", "prior", "simulated", "transferred")

@@ -18,16 +18,19 @@ func Available(m Mechanism, env Environment) Finding {
 	case MechanismExclusive:
 		return Finding{AnswerYes, "every GPU can be given to one workload", BasisDerived, "cotenant-reading"}
 	case MechanismInServer:
-		return Finding{AnswerYes, "the server has the whole GPU; the framework must be able to multiplex", BasisInferred, "cotenant-reading"}
+		return Finding{AnswerYes, "the server has the whole GPU; the framework must be able to multiplex", BasisInferred,
+			"cotenant-reading"}
 	case MechanismResearch:
-		return Finding{AnswerUnknown, "no system of this class ships as a product; whether one runs here depends on the system, its framework and its kernels", BasisInferred, "cotenant-reading"}
+		return Finding{AnswerUnknown, "no system of this class ships as a product; whether one runs here depends on the " +
+			"system, its framework and its kernels", BasisInferred, "cotenant-reading"}
 	}
 	if env.GPU == nil {
 		return Finding{AnswerUnknown, "the GPU is not known", BasisUnknown, "cotenant-reading"}
 	}
 	switch m {
 	case MechanismTimeSlicing:
-		return Finding{AnswerYes, "the driver time-slices contexts on every CUDA GPU", BasisDocumented, "nvidia-mps-guide-architecture"}
+		return Finding{AnswerYes, "the driver time-slices contexts on every CUDA GPU", BasisDocumented,
+			"nvidia-mps-guide-architecture"}
 	case MechanismMPS, MechanismMIGLikeEmulation:
 		return mpsAvailable(env)
 	case MechanismMIG:
@@ -35,11 +38,13 @@ func Available(m Mechanism, env Environment) Finding {
 	case MechanismMIGWithMPS:
 		f := migAvailable(env)
 		if f.Answer == AnswerYes {
-			f = Finding{AnswerYes, "the driver runs one MPS server in each GPU instance; the device plugin refuses this, the DRA driver allows it on static MIG", BasisDocumented, "nvidia-mig-guide"}
+			f = Finding{AnswerYes, "the driver runs one MPS server in each GPU instance; the device plugin refuses this, the " +
+				"DRA driver allows it on static MIG", BasisDocumented, "nvidia-mig-guide"}
 		}
 		return f
 	case MechanismHAMi:
-		return Finding{AnswerYes, "HAMi-core hooks the CUDA driver library and needs no hardware feature", BasisDocumented, "hami"}
+		return Finding{AnswerYes, "HAMi-core hooks the CUDA driver library and needs no hardware feature", BasisDocumented,
+			"hami"}
 	case MechanismHAMiWithMPS:
 		return mpsAvailable(env)
 	case MechanismVGPU:
@@ -56,9 +61,11 @@ func Available(m Mechanism, env Environment) Finding {
 func mpsAvailable(env Environment) Finding {
 	switch a := env.GPU.Architecture; {
 	case a == ArchitectureUnknown:
-		return Finding{AnswerUnknown, "MPS needs compute capability 3.5; that of this GPU is not known", BasisDocumented, "nvidia-mps-guide"}
+		return Finding{AnswerUnknown, "MPS needs compute capability 3.5; that of this GPU is not known", BasisDocumented,
+			"nvidia-mps-guide"}
 	case a < ArchitectureVolta:
-		return Finding{AnswerYes, "MPS runs, but before Volta it protects no memory and takes 16 clients", BasisDocumented, "nvidia-mps-guide"}
+		return Finding{AnswerYes, "MPS runs, but before Volta it protects no memory and takes 16 clients", BasisDocumented,
+			"nvidia-mps-guide"}
 	}
 	return Finding{AnswerYes, "MPS runs on this GPU (Linux and QNX only)", BasisDocumented, "nvidia-mps-guide"}
 }
@@ -66,7 +73,8 @@ func mpsAvailable(env Environment) Finding {
 func migAvailable(env Environment) Finding {
 	g := env.GPU
 	if !g.MIG.Known {
-		return Finding{AnswerUnknown, "no source says whether this GPU has MIG; NVML answers on the device", BasisUnknown, "nvidia-nvml-api"}
+		return Finding{AnswerUnknown, "no source says whether this GPU has MIG; NVML answers on the device", BasisUnknown,
+			"nvidia-nvml-api"}
 	}
 	switch {
 	case g.MIG.Value != AnswerYes:
@@ -86,7 +94,8 @@ func vgpuAvailable(env Environment) Finding {
 	case v != AnswerYes:
 		return Finding{AnswerNo, "NVIDIA vGPU has no types for this GPU", BasisDocumented, env.GPU.VGPU.Source}
 	}
-	return Finding{AnswerYes, "the driver lists vGPU types for this GPU; a licence, a hypervisor and its vGPU manager are needed", BasisDocumented, env.GPU.VGPU.Source}
+	return Finding{AnswerYes, "the driver lists vGPU types for this GPU; a licence, a hypervisor and its vGPU manager " +
+		"are needed", BasisDocumented, env.GPU.VGPU.Source}
 }
 
 // MPSClientLimit returns how many CUDA contexts MPS takes at a time on one GPU
@@ -99,19 +108,25 @@ func vgpuAvailable(env Environment) Finding {
 // that is 16 (before Volta), on Volta and later without a known driver 48.
 func MPSClientLimit(g *GPU, d Driver) (Cell[int], Finding) {
 	if g == nil || g.Architecture == ArchitectureUnknown {
-		return KnownCell(16, "nvidia-mps-guide"), Finding{AnswerUnknown, "the GPU is not known: 16 is the lowest limit, that of GPUs before Volta", BasisDocumented, "nvidia-mps-guide"}
+		return KnownCell(16, "nvidia-mps-guide"), Finding{AnswerUnknown,
+			"the GPU is not known: 16 is the lowest limit, that of GPUs before Volta", BasisDocumented, "nvidia-mps-guide"}
 	}
 	if g.Architecture < ArchitectureVolta {
-		return KnownCell(16, "nvidia-mps-guide"), Finding{AnswerYes, "GPUs before Volta take 16 contexts", BasisDocumented, "nvidia-mps-guide"}
+		return KnownCell(16, "nvidia-mps-guide"), Finding{AnswerYes, "GPUs before Volta take 16 contexts", BasisDocumented,
+			"nvidia-mps-guide"}
 	}
 	switch d.SupportsCUDA(CUDAVersion{13, 1}) {
 	case AnswerYes:
-		return KnownCell(60, "nvidia-mps-guide-limits"), Finding{AnswerYes, "Volta and later take 60 contexts from CUDA 13.1", BasisDocumented, "nvidia-mps-guide-limits"}
+		return KnownCell(60, "nvidia-mps-guide-limits"), Finding{AnswerYes, "Volta and later take 60 contexts from CUDA 13.1",
+			BasisDocumented, "nvidia-mps-guide-limits"}
 	case AnswerNo:
 		if d.Major == 580 {
-			return KnownCell(48, "cotenant-h200-mps"), Finding{AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0; the 49th fails, measured on driver 580", BasisMeasured, "cotenant-h200-mps"}
+			return KnownCell(48, "cotenant-h200-mps"), Finding{AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0; " +
+				"the 49th fails, measured on driver 580", BasisMeasured, "cotenant-h200-mps"}
 		}
-		return KnownCell(48, "nvidia-mps-guide"), Finding{AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0", BasisDocumented, "nvidia-mps-guide"}
+		return KnownCell(48, "nvidia-mps-guide"), Finding{AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0",
+			BasisDocumented, "nvidia-mps-guide"}
 	}
-	return KnownCell(48, "nvidia-mps-guide"), Finding{AnswerUnknown, "the driver is not known: 48 contexts up to CUDA 13.0, 60 from CUDA 13.1", BasisDocumented, "nvidia-mps-guide"}
+	return KnownCell(48, "nvidia-mps-guide"), Finding{AnswerUnknown,
+		"the driver is not known: 48 contexts up to CUDA 13.0, 60 from CUDA 13.1", BasisDocumented, "nvidia-mps-guide"}
 }

@@ -37,7 +37,8 @@ type Comparison struct {
 
 // Compare sets a and b side by side in env, by the primary reading.
 func Compare(a, b Mechanism, env Environment) Comparison {
-	c := Comparison{A: a, B: b, AvailableA: Available(a, env), AvailableB: Available(b, env), InfoA: InfoFor(a), InfoB: InfoFor(b)}
+	c := Comparison{A: a, B: b, AvailableA: Available(a, env), AvailableB: Available(b, env), InfoA: InfoFor(a),
+		InfoB: InfoFor(b)}
 	for i := range c.Axes {
 		axis := Axis(i)
 		pa, pb := IsolationIn(a, axis, env), IsolationIn(b, axis, env)

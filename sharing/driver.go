@@ -22,7 +22,8 @@ func ParseDriver(s string) (Driver, error) {
 	}
 	parts, ok := parseVersion(t, 3)
 	if !ok || parts[0] == 0 {
-		return Driver{}, fmt.Errorf("sharing: %q is not a driver version: write it as nvidia-smi does, for example 580.65.06", problem.Clip(s))
+		return Driver{}, fmt.Errorf("sharing: %q is not a driver version: write it as nvidia-smi does, for example 580.65.06",
+			problem.Clip(s))
 	}
 	return Driver{parts[0], parts[1], parts[2]}, nil
 }

@@ -26,7 +26,8 @@ const (
 	ArchitectureBlackwell              // B200, RTX PRO 6000, RTX 5090, GB10; B300 and GB300 (Blackwell Ultra) too
 )
 
-var architectureNames = enum.Of[Architecture](ErrUnknownName, "architecture", "unknown", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell")
+var architectureNames = enum.Of[Architecture](ErrUnknownName, "architecture", "unknown", "pascal", "volta", "turing",
+	"ampere", "ada", "hopper", "blackwell")
 
 // ComputeCapability is the CUDA compute capability of a GPU, for example {9, 0}.
 type ComputeCapability struct{ Major, Minor int }
@@ -106,10 +107,13 @@ type UnknownGPUError struct {
 // vendor's GPU it says so, and what can be done with it all the same.
 func (e *UnknownGPUError) Error() string {
 	if v := otherVendor(e.Name); v != "" {
-		return fmt.Sprintf("sharing: GPU %q is by %s: not an NVIDIA GPU; not supported. What still applies: load generation (loadgen, cotenant bench -endpoint) and comparing costs (cost, examples/cost without -gpu)", problem.Clip(e.Name), v)
+		return fmt.Sprintf("sharing: GPU %q is by %s: not an NVIDIA GPU; not supported. What still applies: load "+
+			"generation (loadgen, cotenant bench -endpoint) and comparing costs (cost, examples/cost without -gpu)",
+			problem.Clip(e.Name), v)
 	}
 	if len(e.Nearest) == 0 {
-		return fmt.Sprintf("sharing: unknown GPU %q; give the product name that nvidia-smi prints, or a PCI id such as 10DE:20B2", problem.Clip(e.Name))
+		return fmt.Sprintf("sharing: unknown GPU %q; give the product name that nvidia-smi prints, or a PCI id such as "+
+			"10DE:20B2", problem.Clip(e.Name))
 	}
 	return fmt.Sprintf("sharing: unknown GPU %q; did you mean %s?", problem.Clip(e.Name), orList(e.Nearest))
 }

@@ -31,7 +31,8 @@ const (
 	ModeVGPUFixedShare          // vGPU: the fixed share scheduler
 )
 
-var modeNames = enum.Of[Mode](ErrUnknownName, "mode", "any", "static-sm-partitions", "pinned-memory-limits", "cgroup-memory-limits", "vgpu-equal-share", "vgpu-fixed-share")
+var modeNames = enum.Of[Mode](ErrUnknownName, "mode", "any", "static-sm-partitions", "pinned-memory-limits",
+	"cgroup-memory-limits", "vgpu-equal-share", "vgpu-fixed-share")
 
 // Environment describes a place where a mechanism would run, as far as known. The
 // zero value knows nothing.
@@ -180,13 +181,15 @@ func IsolationIn(m Mechanism, a Axis, env Environment) Property {
 	found := -1
 	for i := range table {
 		p := &table[i]
-		if p.Reading == ReadingPrimary && !p.Caps && p.When.Holds(env) == AnswerYes && (found < 0 || p.Level > table[found].Level) {
+		if p.Reading == ReadingPrimary && !p.Caps && p.When.Holds(env) == AnswerYes &&
+			(found < 0 || p.Level > table[found].Level) {
 			found = i
 		}
 	}
 	for i := range table {
 		p := &table[i]
-		if p.Reading == ReadingPrimary && p.Caps && p.When.Holds(env) != AnswerNo && (found < 0 || p.Level < table[found].Level) {
+		if p.Reading == ReadingPrimary && p.Caps && p.When.Holds(env) != AnswerNo &&
+			(found < 0 || p.Level < table[found].Level) {
 			found = i
 		}
 	}

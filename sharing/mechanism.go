@@ -32,7 +32,8 @@ const (
 	MechanismResearch                          // research schedulers of finer grain
 )
 
-var mechanismNames = enum.Of[Mechanism](ErrUnknownName, "mechanism", "none", "exclusive", "time-slicing", "mps", "mig", "mig+mps", "hami", "hami+mps", "vgpu", "mig-vgpu", "mig-like-emulation", "in-server", "research")
+var mechanismNames = enum.Of[Mechanism](ErrUnknownName, "mechanism", "none", "exclusive", "time-slicing", "mps", "mig",
+	"mig+mps", "hami", "hami+mps", "vgpu", "mig-vgpu", "mig-like-emulation", "in-server", "research")
 
 // MechanismCount is the number of mechanisms, MechanismNone included.
 const MechanismCount = int(MechanismResearch) + 1

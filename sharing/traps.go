@@ -20,7 +20,8 @@ const (
 	SeverityCritical          // tenants not isolated from one another though the plan says so
 )
 
-var severityNames = enum.Of[Severity](ErrUnknownName, "severity", "unknown", "info", "low", "medium", "high", "critical")
+var severityNames = enum.Of[Severity](ErrUnknownName, "severity", "unknown", "info", "low", "medium", "high",
+	"critical")
 
 // Trap is a claim or a habit that looks right and fails in production.
 type Trap struct {

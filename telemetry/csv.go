@@ -92,7 +92,8 @@ func (c *CSVWriter) Begin(h Header) error {
 	}
 	c.basis = string(basis)
 	c.buf = append(append(c.buf, strings.Join(csvColumns, ",")...), '\n')
-	if err := c.detailRow(rowSeries, 0, -1, csvHeader{csvVersion, h.Info.Name, h.Info.Detail, int64(h.Period), int64(h.SlowPeriod)}); err != nil {
+	if err := c.detailRow(rowSeries, 0, -1, csvHeader{csvVersion, h.Info.Name, h.Info.Detail, int64(h.Period),
+		int64(h.SlowPeriod)}); err != nil {
 		return err
 	}
 	for i, d := range h.Devices {
@@ -211,7 +212,8 @@ func (c *CSVWriter) Sample(x *Sample) error {
 	c.row(rowSample, x.At, x.Device, &r)
 	for i := range x.Processes {
 		p := &x.Processes[i]
-		r := csvRow{id: Some(int64(p.PID)), processSM: p.SMUtilPercent, instance: p.GPUInstance, detail: strings.ReplaceAll(p.Name, "\r", "")}
+		r := csvRow{id: Some(int64(p.PID)), processSM: p.SMUtilPercent, instance: p.GPUInstance,
+			detail: strings.ReplaceAll(p.Name, "\r", "")}
 		if b, ok := p.Memory.Get(); ok {
 			r.figures = new(figures)
 			r.figures.Set(MetricMemUsedBytes, float64(b))

@@ -214,7 +214,8 @@ func (p *csvParser) row() {
 	case rowEvent:
 		p.eventRow(at)
 	default:
-		_, err := enum.Parse(errUnknown, "kind of row", []string{rowSeries, rowGPU, rowSample, rowProcess, rowInstance, rowEvent}, []byte(kind))
+		_, err := enum.Parse(errUnknown, "kind of row", []string{rowSeries, rowGPU, rowSample, rowProcess, rowInstance,
+			rowEvent}, []byte(kind))
 		p.problem(colKind, "", "%v", err)
 	}
 }

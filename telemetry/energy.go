@@ -126,7 +126,8 @@ func NewEnergyMeter(opts EnergyOptions) *EnergyMeter { return &EnergyMeter{opts:
 // Begin starts the meter anew, and says what is wrong with its options.
 func (m *EnergyMeter) Begin(h Header) error {
 	if m.opts.MaxGap < 0 || !(m.opts.TolerancePercent >= 0) {
-		return fmt.Errorf("telemetry: a gap of %v and a tolerance of %v%%; leave them 0 for the defaults", m.opts.MaxGap, m.opts.TolerancePercent)
+		return fmt.Errorf("telemetry: a gap of %v and a tolerance of %v%%; leave them 0 for the defaults", m.opts.MaxGap,
+			m.opts.TolerancePercent)
 	}
 	m.h, m.devs = h, make([]meter, len(h.Devices))
 	return nil
@@ -245,7 +246,8 @@ func (m *EnergyMeter) Energy(device int) (Energy, error) {
 		return Energy{}, err
 	}
 	d := &m.devs[device]
-	e := Energy{Device: device, Basis: m.h.Info.Basis, Covered: d.covered, Uncovered: d.missed, Wraps: d.wraps, Restarts: d.restarts}
+	e := Energy{Device: device, Basis: m.h.Info.Basis, Covered: d.covered, Uncovered: d.missed, Wraps: d.wraps,
+		Restarts: d.restarts}
 	if d.covered > 0 {
 		e.IntegratedJoules = Some(d.joules)
 	}

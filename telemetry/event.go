@@ -22,7 +22,8 @@ const (
 	EventFailing             // every reading of a device fails
 )
 
-var eventNames = enum.Of[EventKind](errUnknown, "event kind", "unknown", "gap", "clock-jump", "lost", "back", "read-error", "dropped", "hung", "failing")
+var eventNames = enum.Of[EventKind](errUnknown, "event kind", "unknown", "gap", "clock-jump", "lost", "back",
+	"read-error", "dropped", "hung", "failing")
 
 // Event is something that happened to the sampling and that a reader of the
 // figures must know.

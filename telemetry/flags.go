@@ -82,7 +82,8 @@ const (
 	throttleEnd
 )
 
-var throttleNames = []string{"idle", "app-clocks", "power-cap", "hw-slowdown", "sync-boost", "sw-thermal", "hw-thermal", "power-brake", "display"}
+var throttleNames = []string{"idle", "app-clocks", "power-cap", "hw-slowdown", "sync-boost", "sw-thermal", "hw-thermal",
+	"power-brake", "display"}
 
 // KnownThrottle drops the bits that this package has no name for.
 func KnownThrottle(bits uint64) Throttle { return Throttle(bits) & (throttleEnd - 1) }

@@ -33,7 +33,8 @@ const (
 	StateDeepIdle
 )
 
-var stateNames = enum.Of[State](errUnknown, "state", "unknown", "active", "stalled", "execution-idle", "resident-idle", "deep-idle")
+var stateNames = enum.Of[State](errUnknown, "state", "unknown", "active", "stalled", "execution-idle", "resident-idle",
+	"deep-idle")
 
 // States lists the states in the order of their values.
 func States() []State { return stateNames.Values() }
@@ -87,7 +88,8 @@ func (o IdleOptions) check() error {
 	for _, f := range []struct {
 		name string
 		v    float64
-	}{{"active_percent", o.ActivePercent}, {"working_percent", o.WorkingPercent}, {"active_bytes_per_s", o.ActiveBytesPerS},
+	}{{"active_percent", o.ActivePercent}, {"working_percent", o.WorkingPercent},
+		{"active_bytes_per_s", o.ActiveBytesPerS},
 		{"resident", float64(o.Resident)}, {"deep_idle_watts", o.DeepIdleWatts}, {"powered_watts", o.PoweredWatts},
 		{"sustain", o.Sustain.Seconds()}, {"max_gap", o.MaxGap.Seconds()}, {"max_age", o.MaxAge.Seconds()}} {
 		if !(f.v >= 0) {

@@ -51,7 +51,9 @@ func (d *IdleDetector) Event(Event) error { return nil }
 
 // instanceMetrics are those for which the busiest MIG instance stands where the
 // device itself has none.
-var instanceMetrics = []Metric{MetricGraphicsUtilPercent, MetricSMUtilPercent, MetricDRAMUtilPercent, MetricTensorUtilPercent, MetricPCIeTxBytesPerS, MetricPCIeRxBytesPerS, MetricNVLinkTxBytesPerS, MetricNVLinkRxBytesPerS}
+var instanceMetrics = []Metric{MetricGraphicsUtilPercent, MetricSMUtilPercent, MetricDRAMUtilPercent,
+	MetricTensorUtilPercent, MetricPCIeTxBytesPerS, MetricPCIeRxBytesPerS, MetricNVLinkTxBytesPerS,
+	MetricNVLinkRxBytesPerS}
 
 // Sample takes a sample. It describes the time since the device's last one. On
 // a MIG GPU without figures of its own the busiest instance speaks for it.
@@ -103,7 +105,8 @@ func (d *IdleDetector) Sample(x *Sample) error {
 
 // appendInterval joins next to the last interval when they tell the same.
 func appendInterval(list []StateInterval, next StateInterval) []StateInterval {
-	if n := len(list); n > 0 && list[n-1].State == next.State && list[n-1].Powered == next.Powered && list[n-1].To == next.From {
+	if n := len(list); n > 0 && list[n-1].State == next.State && list[n-1].Powered == next.Powered &&
+		list[n-1].To == next.From {
 		l := &list[n-1]
 		l.To = next.To
 		a, okA := l.Joules.Get()
@@ -142,7 +145,8 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing
 	}
 	busy := atLeast(o.ActivePercent, MetricGPUUtilPercent, MetricGraphicsUtilPercent)
 	working := atLeast(o.WorkingPercent, MetricSMUtilPercent, MetricDRAMUtilPercent, MetricTensorUtilPercent)
-	traffic := atLeast(o.ActiveBytesPerS, MetricPCIeTxBytesPerS, MetricPCIeRxBytesPerS, MetricNVLinkTxBytesPerS, MetricNVLinkRxBytesPerS)
+	traffic := atLeast(o.ActiveBytesPerS, MetricPCIeTxBytesPerS, MetricPCIeRxBytesPerS, MetricNVLinkTxBytesPerS,
+		MetricNVLinkRxBytesPerS)
 	if busy != sharing.AnswerYes {
 		s.busySince = Optional[time.Duration]{}
 	} else if s.busySince.IsZero() {

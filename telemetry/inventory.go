@@ -110,7 +110,8 @@ const (
 	ComputeModeExclusiveProcess             // one, e.g. an MPS server
 )
 
-var computeModeNames = enum.Of[ComputeMode](errUnknown, "compute mode", "unknown", "default", "exclusive-thread", "prohibited", "exclusive-process")
+var computeModeNames = enum.Of[ComputeMode](errUnknown, "compute mode", "unknown", "default", "exclusive-thread",
+	"prohibited", "exclusive-process")
 
 // UnmarshalText reads a mode's name, in nvidia-smi's writing too
 // ("Exclusive_Process").

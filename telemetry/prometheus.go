@@ -52,7 +52,8 @@ func (l *Latest) WritePrometheus(w io.Writer) error {
 	}
 	p.family("info", "gauge", "A GPU and the source of its figures; always 1.")
 	for i, d := range l.h.Devices {
-		p.line(i, fmt.Sprintf(`,name=%s,mig="%s",gpm="%s",source=%s`, promLabel(d.Name), d.MIG, d.GPM, promLabel(l.h.Info.Name)), 1)
+		p.line(i, fmt.Sprintf(`,name=%s,mig="%s",gpm="%s",source=%s`, promLabel(d.Name), d.MIG, d.GPM,
+			promLabel(l.h.Info.Name)), 1)
 	}
 	p.family("up", "gauge", "Whether the GPU answers.")
 	for i := range l.devs {

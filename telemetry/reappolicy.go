@@ -32,10 +32,12 @@ type ReapPolicy struct {
 func ReapPolicies() []ReapPolicy {
 	return []ReapPolicy{
 		// https://rc-docs.northeastern.edu/en/explorer-main/gpus/idlebot.html
-		{Name: "idlebot", Source: "northeastern-idlebot", Where: "Northeastern University: mail after 15 min, cancel after 1 h",
+		{Name: "idlebot", Source: "northeastern-idlebot",
+			Where:     "Northeastern University: mail after 15 min, cancel after 1 h",
 			WarnAfter: []time.Duration{15 * time.Minute}, Warnings: 1, ReapAfter: time.Hour},
 		// https://researchcomputing.princeton.edu/get-started/utilization-policies
-		{Name: "princeton", Source: "princeton-utilization", Where: "Princeton University: cancel after 2 h at zero utilization, with two warnings (their times are not published)",
+		{Name: "princeton", Source: "princeton-utilization", Where: "Princeton University: cancel after 2 h at zero " +
+			"utilization, with two warnings (their times are not published)",
 			Warnings: 2, ReapAfter: 2 * time.Hour},
 		// https://github.com/kubeflow/kubeflow/pull/3856
 		{Name: "kubeflow", Source: "kubeflow-culling", Where: "Kubeflow notebook culling: IDLE_TIME of 1,440 min by default",
@@ -95,7 +97,8 @@ type Recovery struct {
 func (p ReapPolicy) Recoverable(reports []IdleReport, states ...State) (Recovery, error) {
 	var probs problem.List
 	if p.ReapAfter <= 0 {
-		probs.Addf("policy.reap_after", "use a positive duration or one of ReapPolicies", "telemetry: the policy %q reaps after %v", p.Name, p.ReapAfter)
+		probs.Addf("policy.reap_after", "use a positive duration or one of ReapPolicies",
+			"telemetry: the policy %q reaps after %v", p.Name, p.ReapAfter)
 	}
 	if len(states) == 0 {
 		states = []State{StateExecutionIdle, StateResidentIdle}

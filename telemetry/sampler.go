@@ -56,18 +56,22 @@ type Sampler struct {
 func NewSampler(src Reader, opts SamplerOptions) (*Sampler, error) {
 	var probs problem.List
 	if src == nil {
-		probs.Addf("reader", "open one with telemetrynvml.Open or write a telemetrytest.Script", "telemetry: there is no reader")
+		probs.Addf("reader", "open one with telemetrynvml.Open or write a telemetrytest.Script",
+			"telemetry: there is no reader")
 	}
 	if opts.Period < 0 {
-		probs.Addf("period", "leave it 0 for the default of "+DefaultPeriod.String(), "telemetry: a period of %v", opts.Period)
+		probs.Addf("period", "leave it 0 for the default of "+DefaultPeriod.String(), "telemetry: a period of %v",
+			opts.Period)
 	}
 	opts.Period = cmp.Or(opts.Period, DefaultPeriod)
 	opts.SlowPeriod = cmp.Or(opts.SlowPeriod, max(DefaultSlowPeriod, opts.Period))
 	if opts.SlowPeriod < minSlowPeriod {
-		probs.Addf("slow_period", "use at least 100ms: GPM needs as much between two readings", "telemetry: a slow period of %v", opts.SlowPeriod)
+		probs.Addf("slow_period", "use at least 100ms: GPM needs as much between two readings",
+			"telemetry: a slow period of %v", opts.SlowPeriod)
 	}
 	if opts.SlowPeriod >= minSlowPeriod && opts.SlowPeriod < opts.Period {
-		probs.Addf("slow_period", "make it at least as long as the period", "telemetry: the slow period of %v is shorter than the period of %v", opts.SlowPeriod, opts.Period)
+		probs.Addf("slow_period", "make it at least as long as the period",
+			"telemetry: the slow period of %v is shorter than the period of %v", opts.SlowPeriod, opts.Period)
 	}
 	if opts.Stall < 0 {
 		probs.Addf("stall", "leave it 0 for the default of "+DefaultStall.String(), "telemetry: a stall of %v", opts.Stall)
@@ -188,7 +192,8 @@ func (r *run) end(exited <-chan struct{}, readers int) error {
 
 // begin makes the state of one sampling and gives every sink the header.
 func (s *Sampler) begin(start time.Time, devices []Device, sinks []Sink) (*run, error) {
-	r := &run{s: s, start: start, sinks: sinks, devices: make([]deviceState, len(devices)), stop: func() {}, left: make(chan struct{})}
+	r := &run{s: s, start: start, sinks: sinks, devices: make([]deviceState, len(devices)), stop: func() {},
+		left: make(chan struct{})}
 	for i := range r.devices {
 		r.devices[i].failures = map[Groups]int{}
 	}
@@ -234,7 +239,8 @@ func (r *run) every(ctx context.Context, device Optional[int], period time.Durat
 		now := time.Now()
 		if due := int64(now.Sub(r.start) / period); due > n {
 			if !device.IsZero() {
-				r.event(Event{Kind: EventGap, Device: device, Length: now.Sub(last), Count: int(due - n), Detail: period.String() + " clock"})
+				r.event(Event{Kind: EventGap, Device: device, Length: now.Sub(last), Count: int(due - n), Detail: period.String() +
+					" clock"})
 			}
 			n = due
 		}
@@ -312,7 +318,8 @@ func (r *run) emit(e Event) {
 		return
 	}
 	e.At = r.elapsed()
-	r.s.log.Info("telemetry event", "kind", e.Kind.String(), "device", e.Device.String(), "length", e.Length, "count", e.Count, "detail", e.Detail)
+	r.s.log.Info("telemetry event", "kind", e.Kind.String(), "device", e.Device.String(), "length", e.Length, "count",
+		e.Count, "detail", e.Detail)
 	for _, sink := range r.sinks {
 		if r.err != nil {
 			return

@@ -81,7 +81,8 @@ const chunkRows = 512
 // Begin empties the series and gives it a header.
 func (s *Series) Begin(h Header) error {
 	h.Devices = slices.Clone(h.Devices)
-	*s = Series{Header: h, last: make([]lastLists, len(h.Devices)), unsp: make([]uint64, len(h.Devices)), has: make([]uint64, len(h.Devices))}
+	*s = Series{Header: h, last: make([]lastLists, len(h.Devices)), unsp: make([]uint64, len(h.Devices)),
+		has: make([]uint64, len(h.Devices))}
 	return nil
 }
 

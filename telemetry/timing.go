@@ -49,7 +49,8 @@ func (s *Series) Timing() Timing {
 	}
 	if len(jitter) > 0 {
 		slices.Sort(jitter)
-		t.JitterP50, t.JitterP99, t.JitterMax = Some(stats.NearestRank(jitter, 0.5)), Some(stats.NearestRank(jitter, 0.99)), Some(jitter[len(jitter)-1])
+		t.JitterP50, t.JitterP99, t.JitterMax = Some(stats.NearestRank(jitter, 0.5)), Some(stats.NearestRank(jitter, 0.99)),
+			Some(jitter[len(jitter)-1])
 	}
 	return t
 }

@@ -80,7 +80,8 @@ func (r *run) hung(device int, c clock) {
 	now.hangs = true
 	if d.down != EventHung {
 		d.down = EventHung
-		r.emit(Event{Kind: EventHung, Device: Some(device), Length: r.elapsed() - now.since, Detail: "reading " + now.group.String() + " does not return"})
+		r.emit(Event{Kind: EventHung, Device: Some(device), Length: r.elapsed() - now.since, Detail: "reading " +
+			now.group.String() + " does not return"})
 	}
 }
 

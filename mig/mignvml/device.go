@@ -73,7 +73,8 @@ func newDevice(lib nvml.Interface, h nvml.Device) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.model, err = mig.Discover(mig.DeviceIdentity{Name: d.name, Memory: sharing.Bytes(mem.Total), Resetless: d.resetless, PCI: identity(pci)}, profiles)
+	d.model, err = mig.Discover(mig.DeviceIdentity{Name: d.name, Memory: sharing.Bytes(mem.Total), Resetless: d.resetless,
+		PCI: identity(pci)}, profiles)
 	if err != nil {
 		return nil, &mig.OpError{Op: "read profiles", Device: d.uuid, Err: err}
 	}
@@ -82,8 +83,9 @@ func newDevice(lib nvml.Interface, h nvml.Device) (*Device, error) {
 
 // identity takes NVML's words apart: device or subsystem above, vendor below.
 func identity(pci nvml.PciInfo) mig.DeviceFilter {
-	return mig.DeviceFilter{Device: uint16(pci.PciDeviceId >> 16), Vendor: uint16(pci.PciDeviceId), HasSubsystem: pci.PciSubSystemId != 0,
-		Subsystem: uint16(pci.PciSubSystemId >> 16), SubsystemVendor: uint16(pci.PciSubSystemId)}
+	return mig.DeviceFilter{Device: uint16(pci.PciDeviceId >> 16), Vendor: uint16(pci.PciDeviceId),
+		HasSubsystem: pci.PciSubSystemId != 0,
+		Subsystem:    uint16(pci.PciSubSystemId >> 16), SubsystemVendor: uint16(pci.PciSubSystemId)}
 }
 
 // resetless reads NVML field 184.
@@ -114,8 +116,10 @@ func (d *Device) profiles() ([]mig.DeviceProfile, error) {
 		if len(placements) == 0 {
 			continue // nothing of it can be made
 		}
-		p := mig.DeviceProfile{Const: c, ID: int(info.Id), Slices: int(info.SliceCount), MaxInstances: int(info.InstanceCount),
-			Memory: sharing.Bytes(info.MemorySizeMB) * sharing.MiB, SMs: int(info.MultiprocessorCount), Copy: int(info.CopyEngineCount),
+		p := mig.DeviceProfile{Const: c, ID: int(info.Id), Slices: int(info.SliceCount),
+			MaxInstances: int(info.InstanceCount),
+			Memory:       sharing.Bytes(info.MemorySizeMB) * sharing.MiB, SMs: int(info.MultiprocessorCount),
+			Copy:  int(info.CopyEngineCount),
 			NVDEC: int(info.DecoderCount), NVENC: int(info.EncoderCount), JPEG: int(info.JpegCount), OFA: int(info.OfaCount)}
 		for _, pl := range placements {
 			p.Placements = append(p.Placements, mig.Placement{Start: int(pl.Start), Size: int(pl.Size)})
@@ -239,7 +243,8 @@ func busy(device nvml.Device, p *mig.Profile) bool {
 
 // gfxConsts are the profiles with graphics: of one, two and four slices, and
 // that of three slices, which go-nvml does not name.
-var gfxConsts = []int{nvml.GPU_INSTANCE_PROFILE_1_SLICE_GFX, nvml.GPU_INSTANCE_PROFILE_2_SLICE_GFX, nvml.GPU_INSTANCE_PROFILE_4_SLICE_GFX, 17}
+var gfxConsts = []int{nvml.GPU_INSTANCE_PROFILE_1_SLICE_GFX, nvml.GPU_INSTANCE_PROFILE_2_SLICE_GFX,
+	nvml.GPU_INSTANCE_PROFILE_4_SLICE_GFX, 17}
 
 // SetMode implements mig.Device. The driver may detach the GPU on the way, so
 // its handle is looked up again.
@@ -277,15 +282,18 @@ func (d *Device) CreateGPUInstance(ctx context.Context, p *mig.Profile, at mig.P
 	if r != nvml.SUCCESS {
 		return mig.DeviceInstance{}, opError("GetGpuInstanceProfileInfo "+p.Name, d.uuid, r)
 	}
-	gi, r := d.handle.CreateGpuInstanceWithPlacement(&info, &nvml.GpuInstancePlacement{Start: uint32(at.Start), Size: uint32(at.Size)})
+	gi, r := d.handle.CreateGpuInstanceWithPlacement(&info,
+		&nvml.GpuInstancePlacement{Start: uint32(at.Start), Size: uint32(at.Size)})
 	if r != nvml.SUCCESS {
 		return mig.DeviceInstance{}, opError(fmt.Sprintf("CreateGpuInstanceWithPlacement %s@%d", p.Name, at.Start), d.uuid, r)
 	}
 	got, r := gi.GetInfo()
 	if r != nvml.SUCCESS { // the handle is that of the new instance
-		return mig.DeviceInstance{}, errors.Join(opError("GpuInstance.GetInfo", d.uuid, r), opError("GpuInstance.Destroy", d.uuid, gi.Destroy()))
+		return mig.DeviceInstance{}, errors.Join(opError("GpuInstance.GetInfo", d.uuid, r),
+			opError("GpuInstance.Destroy", d.uuid, gi.Destroy()))
 	}
-	return mig.DeviceInstance{ID: int(got.Id), Profile: p, Placement: mig.Placement{Start: int(got.Placement.Start), Size: int(got.Placement.Size)}}, nil
+	return mig.DeviceInstance{ID: int(got.Id), Profile: p,
+		Placement: mig.Placement{Start: int(got.Placement.Start), Size: int(got.Placement.Size)}}, nil
 }
 
 func (d *Device) gpuInstance(ctx context.Context, id int) (nvml.GpuInstance, error) {
@@ -332,7 +340,8 @@ func (d *Device) CreateComputeInstance(ctx context.Context, gpuInstance, profile
 	}
 	ci, r := gi.CreateComputeInstance(&info)
 	if r != nvml.SUCCESS {
-		return mig.DeviceCompute{}, opError(fmt.Sprintf("CreateComputeInstance(%d) in GPU instance %d", profile, gpuInstance), d.uuid, r)
+		return mig.DeviceCompute{}, opError(fmt.Sprintf("CreateComputeInstance(%d) in GPU instance %d", profile, gpuInstance),
+			d.uuid, r)
 	}
 	c, _, err := d.compute(ci, profile, int(info.SliceCount))
 	if err != nil {

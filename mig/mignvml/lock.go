@@ -35,7 +35,8 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o660)
 	}
 	if err != nil {
-		err = fmt.Errorf("mignvml: lock the GPU against other changes: %w (make %s writable, in a container by mounting the host's)", err, filepath.Dir(path))
+		err = fmt.Errorf("mignvml: lock the GPU against other changes: %w (make %s writable, in a container by mounting "+
+			"the host's)", err, filepath.Dir(path))
 		if errors.Is(err, os.ErrPermission) {
 			err = fmt.Errorf("%w: %w", mig.ErrPermission, err)
 		}

@@ -77,7 +77,8 @@ func (g *GPU) create(p *mig.Profile, at mig.Placement) (*instance, error) {
 	for i, total := range []struct {
 		n  int
 		ok bool
-	}{{e.Copy.Value, e.Copy.Known}, {e.NVDEC.Value, e.NVDEC.Known}, {e.NVENC.Value, e.NVENC.Known}, {e.JPEG.Value, e.JPEG.Known}, {e.OFA.Value, e.OFA.Known}} {
+	}{{e.Copy.Value, e.Copy.Known}, {e.NVDEC.Value, e.NVDEC.Known}, {e.NVENC.Value, e.NVENC.Known},
+		{e.JPEG.Value, e.JPEG.Known}, {e.OFA.Value, e.OFA.Known}} {
 		if total.ok && used[i] > total.n {
 			return nil, fmt.Errorf("%w: engines", mig.ErrInsufficient)
 		}
@@ -198,7 +199,8 @@ func (g *GPU) createCompute(d *instance, profile int) (mig.DeviceCompute, error)
 		return mig.DeviceCompute{}, mig.ErrInsufficient
 	}
 	g.serial++
-	c := mig.DeviceCompute{ID: d.nextCompute, Profile: profile, Slices: profiles[i].Slices, UUID: fmt.Sprintf("MIG-simulated-%s-%d", g.uuid, g.serial)}
+	c := mig.DeviceCompute{ID: d.nextCompute, Profile: profile, Slices: profiles[i].Slices,
+		UUID: fmt.Sprintf("MIG-simulated-%s-%d", g.uuid, g.serial)}
 	d.nextCompute++
 	d.Compute = append(d.Compute, c)
 	return c, nil

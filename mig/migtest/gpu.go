@@ -71,7 +71,8 @@ func New(m *mig.Model, opts Options) (*GPU, error) {
 	if m == nil || !m.PlacementsKnown() {
 		return nil, fmt.Errorf("migtest: %w of %s", mig.ErrPlacementsUnknown, m)
 	}
-	g := &GPU{model: m, uuid: cmp.Or(opts.UUID, "GPU-simulated-"+m.Key), mode: mig.Mode(!opts.Disabled), pending: mig.Mode(!opts.Disabled), order: map[int][]int{}, lock: make(chan struct{}, 1)}
+	g := &GPU{model: m, uuid: cmp.Or(opts.UUID, "GPU-simulated-"+m.Key), mode: mig.Mode(!opts.Disabled),
+		pending: mig.Mode(!opts.Disabled), order: map[int][]int{}, lock: make(chan struct{}, 1)}
 	rng := rand.New(rand.NewPCG(opts.Seed, 0))
 	for class := 1; class <= 8; class *= 2 {
 		g.order[class] = rng.Perm(class)
@@ -204,12 +205,18 @@ func (g *GPU) Leaks(want mig.Layout) []string {
 		if in.Compute != nil && len(in.Compute) == 0 {
 			out = append(out, in.String()+" has no compute instance")
 		}
-		if !slices.ContainsFunc(want.Instances, func(w mig.Instance) bool { return w.Profile == in.Profile && w.Placement == in.Placement }) {
+		if !slices.ContainsFunc(want.Instances, func(w mig.Instance) bool {
+			return w.Profile == in.Profile &&
+				w.Placement == in.Placement
+		}) {
 			out = append(out, in.String()+" is left")
 		}
 	}
 	for _, w := range want.Instances {
-		if !slices.ContainsFunc(now.Instances, func(in mig.Instance) bool { return w.Profile == in.Profile && w.Placement == in.Placement }) {
+		if !slices.ContainsFunc(now.Instances, func(in mig.Instance) bool {
+			return w.Profile == in.Profile &&
+				w.Placement == in.Placement
+		}) {
 			out = append(out, w.String()+" is missing")
 		}
 	}
@@ -221,7 +228,8 @@ func (g *GPU) anyBusy() bool {
 }
 
 func (g *GPU) state() mig.DeviceState {
-	s := mig.DeviceState{UUID: g.uuid, Model: g.model, Mode: g.mode, Pending: g.pending, Resetless: sharing.AnswerOf(g.model.Resetless)}
+	s := mig.DeviceState{UUID: g.uuid, Model: g.model, Mode: g.mode, Pending: g.pending,
+		Resetless: sharing.AnswerOf(g.model.Resetless)}
 	for _, d := range g.instances {
 		c := d.DeviceInstance
 		c.Compute = slices.Clone(c.Compute)

@@ -171,7 +171,8 @@ var deviceKey = regexp.MustCompile(`^([0-9]{1,4}|(GPU|MIG)-[0-9a-f]{8}-[0-9a-f]{
 
 func (m *Limits) check(l *problem.List, path string) {
 	if p := m.ActiveThreadPercentage.Or(1); p < 0 || p > 100 {
-		l.Addf(path+".defaultActiveThreadPercentage", "give a whole number from 1 to 100", "must lie between 0 and 100, not %d", p)
+		l.Addf(path+".defaultActiveThreadPercentage", "give a whole number from 1 to 100",
+			"must lie between 0 and 100, not %d", p)
 	}
 	if m.PinnedMemory != 0 && m.PinnedMemory < sharing.MiB {
 		l.Addf(path+".defaultPinnedDeviceMemoryLimit", tooSmallRemedy, "the driver refuses a limit below 1Mi")
@@ -196,21 +197,27 @@ func (d *DRA) Warnings() []sharing.Warning {
 	}
 	switch d.Strategy {
 	case TimeSlicing:
-		add(sharing.WarnFeatureGate, "sharing.strategy", "nvidia-dra-driver", "needs the driver's feature gate TimeSlicingSettings, which is alpha and off by default", "turn the gate on")
+		add(sharing.WarnFeatureGate, "sharing.strategy", "nvidia-dra-driver",
+			"needs the driver's feature gate TimeSlicingSettings, which is alpha and off by default", "turn the gate on")
 	case MPS:
-		add(sharing.WarnFeatureGate, "sharing.strategy", "nvidia-dra-driver", "needs the driver's feature gate MPSSupport, which is alpha and off by default, and excludes DynamicMIG and consumable shares", "turn the gate on")
-		add(sharing.WarnClaimScope, "sharing.strategy", "nvidia-dra-driver", "each claim has an MPS daemon of its own: only containers and pods that use the same claim share the device", "let the pods name one ResourceClaim, not a template")
+		add(sharing.WarnFeatureGate, "sharing.strategy", "nvidia-dra-driver", "needs the driver's feature gate MPSSupport, "+
+			"which is alpha and off by default, and excludes DynamicMIG and consumable shares", "turn the gate on")
+		add(sharing.WarnClaimScope, "sharing.strategy", "nvidia-dra-driver", "each claim has an MPS daemon of its own: "+
+			"only containers and pods that use the same claim share the device",
+			"let the pods name one ResourceClaim, not a template")
 	}
 	m := d.MPS
 	if m == nil {
 		return out
 	}
 	if m.ActiveThreadPercentage.Or(1) == 0 {
-		add(sharing.WarnZeroPercentage, "sharing.mpsConfig.defaultActiveThreadPercentage", "nvidia-mps-man", "the DRA driver takes 0, the MPS daemon refuses it", "give 1 to 100, or leave the key out")
+		add(sharing.WarnZeroPercentage, "sharing.mpsConfig.defaultActiveThreadPercentage", "nvidia-mps-man",
+			"the DRA driver takes 0, the MPS daemon refuses it", "give 1 to 100, or leave the key out")
 	}
 	rounded := func(path string, b sharing.Bytes) {
 		if b%sharing.MiB != 0 {
-			add(sharing.WarnLimitRoundedDown, path, "nvidia-dra-driver", fmt.Sprintf("the driver rounds it down to %dMi", b.MiB()), "give whole mebibytes")
+			add(sharing.WarnLimitRoundedDown, path, "nvidia-dra-driver",
+				fmt.Sprintf("the driver rounds it down to %dMi", b.MiB()), "give whole mebibytes")
 		}
 	}
 	rounded("sharing.mpsConfig.defaultPinnedDeviceMemoryLimit", m.PinnedMemory)
@@ -218,7 +225,8 @@ func (d *DRA) Warnings() []sharing.Warning {
 		rounded("sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit."+k, m.PerDevicePinnedMemory[k])
 	}
 	if d.MIGDevice && (m.PinnedMemory > 0 || len(m.PerDevicePinnedMemory) > 0) {
-		add(sharing.WarnMIGMemoryLimit, "sharing.mpsConfig", "nvidia-mig-guide-deployment", "EXCLUSIVE_PROCESS mode is not available on MIG devices, so a client that misses the daemon has the whole instance",
+		add(sharing.WarnMIGMemoryLimit, "sharing.mpsConfig", "nvidia-mig-guide-deployment", "EXCLUSIVE_PROCESS mode is not "+
+			"available on MIG devices, so a client that misses the daemon has the whole instance",
 			"verify that each pod is a client of the daemon, and under which limit")
 	}
 	return out

@@ -248,5 +248,6 @@ func node(b *Block) any {
 	for _, r := range b.Resources {
 		list.Content = append(list.Content, yamlnode.Map("name", r.Name, "replicas", r.Replicas))
 	}
-	return yamlnode.Map("renameByDefault", rename, "failRequestsGreaterThanOne", b.FailRequestsGreaterThanOne, "resources", list)
+	return yamlnode.Map("renameByDefault", rename, "failRequestsGreaterThanOne", b.FailRequestsGreaterThanOne, "resources",
+		list)
 }

@@ -16,9 +16,11 @@ func (d *Plugin) Validate() error { return validate(d.check) }
 func (d *Plugin) check(l *problem.List) {
 	oneOf(l, "flags.migStrategy", d.Flags.MIGStrategy, "none", "single", "mixed")
 	oneOf(l, "flags.plugin.deviceIDStrategy", d.Flags.Plugin.DeviceIDStrategy, "uuid", "index")
-	oneOf(l, "flags.plugin.sharedDevicesAllocationPolicy", d.Flags.Plugin.SharedDevicesAllocationPolicy, "distributed", "packed")
+	oneOf(l, "flags.plugin.sharedDevicesAllocationPolicy", d.Flags.Plugin.SharedDevicesAllocationPolicy, "distributed",
+		"packed")
 	for i, s := range d.Flags.Plugin.DeviceListStrategy {
-		oneOf(l, fmt.Sprintf("flags.plugin.deviceListStrategy[%d]", i), s, "envvar", "volume-mounts", "cdi-annotations", "cdi-cri")
+		oneOf(l, fmt.Sprintf("flags.plugin.deviceListStrategy[%d]", i), s, "envvar", "volume-mounts", "cdi-annotations",
+			"cdi-cri")
 	}
 	if d.MPS != nil {
 		checkMPS(l, "sharing.mps", d.MPS)
@@ -88,7 +90,8 @@ func checkBlock(l *problem.List, path string, b *Block, checkName func(at, name 
 func (w *wirePlugin) warnings(d *Plugin) []sharing.Warning {
 	var out []sharing.Warning
 	add := func(code sharing.WarningCode, path, message, remedy string) {
-		out = append(out, sharing.Warning{Code: code, Path: path, Message: message, Remedy: remedy, Source: "k8s-device-plugin-config"})
+		out = append(out, sharing.Warning{Code: code, Path: path, Message: message, Remedy: remedy,
+			Source: "k8s-device-plugin-config"})
 	}
 	if w.Resources.present {
 		add(sharing.WarnResourcesIgnored, "resources", "the plugin ignores custom resources", "remove it")
@@ -127,14 +130,17 @@ func (w *wirePlugin) warnings(d *Plugin) []sharing.Warning {
 func (d *Plugin) Warnings() []sharing.Warning {
 	var out []sharing.Warning
 	add := func(code sharing.WarningCode, path, message, remedy string) {
-		out = append(out, sharing.Warning{Code: code, Path: path, Message: message, Remedy: remedy, Source: "k8s-device-plugin"})
+		out = append(out, sharing.Warning{Code: code, Path: path, Message: message, Remedy: remedy,
+			Source: "k8s-device-plugin"})
 	}
 	if d.MPS != nil && d.TimeSlicing != nil {
-		add(sharing.WarnTimeSlicingIgnored, "sharing.timeSlicing", "MPS wins when both blocks are present; this one has no effect",
+		add(sharing.WarnTimeSlicingIgnored, "sharing.timeSlicing",
+			"MPS wins when both blocks are present; this one has no effect",
 			"keep one of them: a node shares by one mechanism")
 	}
 	if d.MPS != nil && d.Flags.MIGStrategy == "single" {
-		add(sharing.WarnMIGStrategyConflict, "flags.migStrategy", "the plugin refuses MPS on the MIG devices of a node with this strategy",
+		add(sharing.WarnMIGStrategyConflict, "flags.migStrategy",
+			"the plugin refuses MPS on the MIG devices of a node with this strategy",
 			`set it to "none", or share MIG devices by MPS through the DRA driver`)
 	}
 	if b := d.TimeSlicing; b != nil && d.MPS == nil {

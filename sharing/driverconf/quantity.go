@@ -35,7 +35,8 @@ func (q *quantity) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) 
 var quantityForm = regexp.MustCompile(`^([0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})(?:([KMGTPE]i|[mkMGTPE])|[eE]([+-]?[0-9]{1,2}))?$`)
 
 var suffixes = map[string]*big.Rat{
-	"": ratio(1, 1), "m": ratio(1, 1000), "k": pow(10, 3), "M": pow(10, 6), "G": pow(10, 9), "T": pow(10, 12), "P": pow(10, 15), "E": pow(10, 18),
+	"": ratio(1, 1), "m": ratio(1, 1000), "k": pow(10, 3), "M": pow(10, 6), "G": pow(10, 9), "T": pow(10, 12),
+	"P": pow(10, 15), "E": pow(10, 18),
 	"Ki": pow(2, 10), "Mi": pow(2, 20), "Gi": pow(2, 30), "Ti": pow(2, 40), "Pi": pow(2, 50), "Ei": pow(2, 60),
 }
 

@@ -24,4 +24,5 @@ const (
 	ReasonMalformed        // what the system says of it cannot be understood
 )
 
-var reasonNames = enum.Of[Reason](errUnknown, "reason", "none", "gone", "hidden", "host", "no-pod", "reused", "malformed")
+var reasonNames = enum.Of[Reason](errUnknown, "reason", "none", "gone", "hidden", "host", "no-pod", "reused",
+	"malformed")

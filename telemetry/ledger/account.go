@@ -49,7 +49,8 @@ const (
 	AccountOverhead
 )
 
-var accountNames = enum.Of[Account](ErrInput, "account", "unattributed", "tenant", "idle", "held-idle", "execution-idle", "overhead")
+var accountNames = enum.Of[Account](ErrInput, "account", "unattributed", "tenant", "idle", "held-idle",
+	"execution-idle", "overhead")
 
 // Accounts lists the accounts in the order of their values.
 func Accounts() []Account { return accountNames.Values() }

@@ -163,7 +163,8 @@ func (l *Ledger) check(in *Interval) error {
 		left := length
 		for i, p := range in.Parts {
 			at := fmt.Sprintf("parts[%d]", i)
-			probs.If(p.Low < 0 || p.Low > p.Time || p.Time > p.High, at, "give bounds around the time", "%v is not between %v and %v", p.Time, p.Low, p.High)
+			probs.If(p.Low < 0 || p.Low > p.Time || p.Time > p.High, at, "give bounds around the time",
+				"%v is not between %v and %v", p.Time, p.Low, p.High)
 			if length >= 0 && p.Time > left {
 				probs.Addf(at, "divide no more than there is", "the parts are more than the %v since the last posting", length)
 				break
@@ -171,11 +172,13 @@ func (l *Ledger) check(in *Interval) error {
 			left -= p.Time
 		}
 	} else {
-		probs.If(len(in.Parts) > 0, "parts", "post the GPU without parts first, to say when its time begins", "a GPU that is new has no time to divide")
+		probs.If(len(in.Parts) > 0, "parts", "post the GPU without parts first, to say when its time begins",
+			"a GPU that is new has no time to divide")
 	}
 	e := in.Microjoules.Or(0)
 	probs.If(e < 0 || in.IdleMicrojoules < 0, "microjoules", "give 0 or more", "an energy below zero")
-	probs.If(in.Price.Sign() < 0 || in.Price.Micros() > maxPrice, "price", fmt.Sprintf("give 0 to %d millionths an hour", int64(maxPrice)), "%v an hour", in.Price)
+	probs.If(in.Price.Sign() < 0 || in.Price.Micros() > maxPrice, "price",
+		fmt.Sprintf("give 0 to %d millionths an hour", int64(maxPrice)), "%v an hour", in.Price)
 	if err := probs.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrInput, err)
 	}
@@ -239,7 +242,8 @@ func (l *Ledger) fits(k Key) container.Pod {
 
 func compareKeys(a, b Key) int {
 	return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Account, b.Account), cmp.Compare(a.Namespace, b.Namespace),
-		cmp.Compare(a.Name, b.Name), cmp.Compare(a.Container, b.Container), cmp.Compare(a.Mechanism, b.Mechanism), cmp.Compare(a.Basis, b.Basis))
+		cmp.Compare(a.Name, b.Name), cmp.Compare(a.Container, b.Container), cmp.Compare(a.Mechanism, b.Mechanism),
+		cmp.Compare(a.Basis, b.Basis))
 }
 
 // spend divides the energy and the money of a posting.

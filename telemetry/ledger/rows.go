@@ -71,10 +71,12 @@ func (l *Ledger) audit() error {
 		a.add(t.Amount)
 		sums[k.GPU] = a
 		probs.If(l.gpus[k.GPU] == nil, k.GPU, "", "totals of a GPU that has no record")
-		probs.If(t.Time < 0 || t.Low < 0 || t.Micros < 0 || t.Microjoules < 0, k.GPU, "", "the total of %v of namespace %q is below zero", k.Account, problem.Clip(k.Namespace))
+		probs.If(t.Time < 0 || t.Low < 0 || t.Micros < 0 || t.Microjoules < 0, k.GPU, "",
+			"the total of %v of namespace %q is below zero", k.Account, problem.Clip(k.Namespace))
 	}
 	for name, g := range l.gpus {
-		probs.If(sums[name].Time != g.Observed, name, "", "its totals come to %v, it was observed for %v", sums[name].Time, g.Observed)
+		probs.If(sums[name].Time != g.Observed, name, "", "its totals come to %v, it was observed for %v", sums[name].Time,
+			g.Observed)
 	}
 	rows := map[TotalKey]Amount{}
 	for k, r := range l.rows {
@@ -85,7 +87,8 @@ func (l *Ledger) audit() error {
 	}
 	for k, a := range rows {
 		t := l.totals[k]
-		probs.If(t == nil || a.Time > t.Time || a.Micros > t.Micros || a.Microjoules > t.Microjoules, k.GPU, "", "the rows of %v of namespace %q are more than their total", k.Account, problem.Clip(k.Namespace))
+		probs.If(t == nil || a.Time > t.Time || a.Micros > t.Micros || a.Microjoules > t.Microjoules, k.GPU, "",
+			"the rows of %v of namespace %q are more than their total", k.Account, problem.Clip(k.Namespace))
 	}
 	if err := probs.Err(); err != nil {
 		return fmt.Errorf("%w: the records contradict each other: %w", ErrInput, err)

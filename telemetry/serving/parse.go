@@ -82,7 +82,8 @@ func Parse(in io.Reader) ([]Reading, error) {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(a, b key) int {
-		return cmp.Or(cmp.Compare(a.page, b.page), cmp.Compare(a.engine, b.engine), cmp.Compare(a.model, b.model), cmp.Compare(a.replica, b.replica))
+		return cmp.Or(cmp.Compare(a.page, b.page), cmp.Compare(a.engine, b.engine), cmp.Compare(a.model, b.model),
+			cmp.Compare(a.replica, b.replica))
 	})
 	out := make([]Reading, len(keys))
 	for i, k := range keys {

@@ -75,10 +75,12 @@ func (r *Reading) Same(o *Reading) bool {
 // was restarted in between.
 func (r Reading) Since(before Reading) (Reading, error) {
 	if !r.Same(&before) {
-		return Reading{}, fmt.Errorf("serving: %v %q %q is another than %v %q %q", r.Engine, r.Model, r.Replica, before.Engine, before.Model, before.Replica)
+		return Reading{}, fmt.Errorf("serving: %v %q %q is another than %v %q %q", r.Engine, r.Model, r.Replica,
+			before.Engine, before.Model, before.Replica)
 	}
 	for _, c := range []struct{ now, then *Optional[float64] }{
-		{&r.PromptTokens, &before.PromptTokens}, {&r.GenerationTokens, &before.GenerationTokens}, {&r.Requests, &before.Requests}} {
+		{&r.PromptTokens, &before.PromptTokens}, {&r.GenerationTokens, &before.GenerationTokens},
+		{&r.Requests, &before.Requests}} {
 		now, ok := c.now.Get()
 		then, was := c.then.Get()
 		switch {

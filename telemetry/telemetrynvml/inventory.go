@@ -65,7 +65,8 @@ func (d *device) inventory(index int) (telemetry.GPU, error) {
 	}
 	switch current, pending, ret := d.h.GetMigMode(); {
 	case ret == nvml.SUCCESS:
-		g.MIG, g.MIGPending = sharing.AnswerOf(current == nvml.DEVICE_MIG_ENABLE), sharing.AnswerOf(pending == nvml.DEVICE_MIG_ENABLE)
+		g.MIG, g.MIGPending = sharing.AnswerOf(current == nvml.DEVICE_MIG_ENABLE),
+			sharing.AnswerOf(pending == nvml.DEVICE_MIG_ENABLE)
 	case ret != nvml.ERROR_NOT_SUPPORTED:
 		x.errs = append(x.errs, nvmlret.Error("GetMigMode", "", ret))
 	}

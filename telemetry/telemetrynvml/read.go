@@ -66,7 +66,8 @@ const (
 
 func (x *look) basic() {
 	h := x.d.h
-	if u, ret := h.GetUtilizationRates(); x.ok("GetUtilizationRates", ret, telemetry.MetricGPUUtilPercent, telemetry.MetricMemUtilPercent) {
+	if u, ret := h.GetUtilizationRates(); x.ok("GetUtilizationRates", ret, telemetry.MetricGPUUtilPercent,
+		telemetry.MetricMemUtilPercent) {
 		x.percent(telemetry.MetricGPUUtilPercent, float64(u.Gpu))
 		if x.d.allSamples {
 			x.d.mu.Lock()
@@ -119,7 +120,8 @@ func (x *look) memory() {
 			return
 		}
 	}
-	if m, ret := h.GetMemoryInfo(); x.ok("GetMemoryInfo", ret, telemetry.MetricMemUsedBytes, telemetry.MetricMemTotalBytes) {
+	if m, ret := h.GetMemoryInfo(); x.ok("GetMemoryInfo", ret, telemetry.MetricMemUsedBytes,
+		telemetry.MetricMemTotalBytes) {
 		x.setMemory(m.Used, m.Total)
 	}
 }
@@ -146,10 +148,12 @@ func (x *look) pcie() {
 		x.errs = append(x.errs, telemetry.ErrUnsupported)
 		return
 	}
-	if kb, ret := x.d.h.GetPcieThroughput(nvml.PCIE_UTIL_TX_BYTES); x.ok("GetPcieThroughput", ret, telemetry.MetricPCIeTxBytesPerS) {
+	if kb, ret := x.d.h.GetPcieThroughput(nvml.PCIE_UTIL_TX_BYTES); x.ok("GetPcieThroughput", ret,
+		telemetry.MetricPCIeTxBytesPerS) {
 		x.r.Set(telemetry.MetricPCIeTxBytesPerS, float64(kb)*1e3)
 	}
-	if kb, ret := x.d.h.GetPcieThroughput(nvml.PCIE_UTIL_RX_BYTES); x.ok("GetPcieThroughput", ret, telemetry.MetricPCIeRxBytesPerS) {
+	if kb, ret := x.d.h.GetPcieThroughput(nvml.PCIE_UTIL_RX_BYTES); x.ok("GetPcieThroughput", ret,
+		telemetry.MetricPCIeRxBytesPerS) {
 		x.r.Set(telemetry.MetricPCIeRxBytesPerS, float64(kb)*1e3)
 	}
 }
@@ -174,7 +178,10 @@ func (x *look) processes() {
 	slices.SortStableFunc(all, func(a, b nvml.ProcessInfo) int {
 		return cmp.Or(cmp.Compare(a.Pid, b.Pid), cmp.Compare(a.GpuInstanceId, b.GpuInstanceId))
 	})
-	all = slices.CompactFunc(all, func(a, b nvml.ProcessInfo) bool { return a.Pid == b.Pid && a.GpuInstanceId == b.GpuInstanceId })
+	all = slices.CompactFunc(all, func(a, b nvml.ProcessInfo) bool {
+		return a.Pid == b.Pid &&
+			a.GpuInstanceId == b.GpuInstanceId
+	})
 	x.d.mu.Lock()
 	defer x.d.mu.Unlock()
 	names := make(map[uint32]string, len(all))
@@ -330,7 +337,8 @@ func (x *look) processUtil() (percent float64, told bool) {
 	}
 	x.d.lastSeen = newest
 	for pid, t := range sums {
-		x.r.Processes = append(x.r.Processes, telemetry.Process{PID: pid, Name: x.d.names[pid], SMUtilPercent: telemetry.Some(t.sm / t.n)})
+		x.r.Processes = append(x.r.Processes, telemetry.Process{PID: pid, Name: x.d.names[pid],
+			SMUtilPercent: telemetry.Some(t.sm / t.n)})
 		percent += t.sm / t.n
 	}
 	slices.SortFunc(x.r.Processes, func(a, b telemetry.Process) int { return cmp.Compare(a.PID, b.PID) })

@@ -74,11 +74,13 @@ func open(lib nvml.Interface, now func() time.Time) (*Reader, error) {
 	if err := nvmlret.Error("Init", "", lib.Init()); err != nil {
 		why := "is the NVIDIA driver loaded?"
 		if errors.Is(err, nvml.ERROR_LIBRARY_NOT_FOUND) {
-			why = "libnvidia-ml.so.1 was not found: install the NVIDIA driver, run on a node with a GPU, or let the container runtime mount it"
+			why = "libnvidia-ml.so.1 was not found: install the NVIDIA driver, run on a node with a GPU, or let the container " +
+				"runtime mount it"
 		}
 		return nil, fmt.Errorf("%w: %w: %s", ErrUnavailable, err, why)
 	}
-	s := &Reader{lib: lib, info: telemetry.ReaderInfo{Name: "nvml", Basis: sharing.BasisMeasured}, closeWait: 5 * time.Second}
+	s := &Reader{lib: lib, info: telemetry.ReaderInfo{Name: "nvml", Basis: sharing.BasisMeasured},
+		closeWait: 5 * time.Second}
 	if err := s.find(now); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -101,7 +103,8 @@ func (s *Reader) find(now func() time.Time) error {
 		if err := nvmlret.Error("DeviceGetHandleByIndex", fmt.Sprint(i), ret); err != nil {
 			return &telemetry.OpError{Op: "open", Device: fmt.Sprint(i), Err: err}
 		}
-		d := &device{lib: s.lib, h: h, mem2: mem2, now: now, lastSeen: uint64(now().UnixMicro()), lastUtil: uint64(now().UnixMicro()), names: map[uint32]string{}, inst: map[int]*gpmState{}}
+		d := &device{lib: s.lib, h: h, mem2: mem2, now: now, lastSeen: uint64(now().UnixMicro()),
+			lastUtil: uint64(now().UnixMicro()), names: map[uint32]string{}, inst: map[int]*gpmState{}}
 		uuid, ret := h.GetUUID()
 		if err := nvmlret.Error("GetUUID", fmt.Sprint(i), ret); err != nil {
 			return &telemetry.OpError{Op: "open", Device: fmt.Sprint(i), Err: err}

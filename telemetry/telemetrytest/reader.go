@@ -58,7 +58,8 @@ func New(script Script) (*Reader, error) {
 			}
 			cp := compiledPhase{at: c.length, energy: energy, restarted: restarted}
 			for _, proc := range p.Processes {
-				util := telemetry.Process{PID: proc.PID, Name: proc.Name, SMUtilPercent: proc.SMUtilPercent, GPUInstance: proc.GPUInstance}
+				util := telemetry.Process{PID: proc.PID, Name: proc.Name, SMUtilPercent: proc.SMUtilPercent,
+					GPUInstance: proc.GPUInstance}
 				if _, ok := proc.SMUtilPercent.Get(); ok {
 					cp.util = append(cp.util, util)
 				}
@@ -221,7 +222,8 @@ func (s *Reader) energy(device, n int, rounds int64, into time.Duration) float64
 }
 
 // steady are the figures that noise leaves alone.
-var steady = []telemetry.Metric{telemetry.MetricMemUsedBytes, telemetry.MetricMemTotalBytes, telemetry.MetricPowerLimitWatts}
+var steady = []telemetry.Metric{telemetry.MetricMemUsedBytes, telemetry.MetricMemTotalBytes,
+	telemetry.MetricPowerLimitWatts}
 
 func (s *Reader) noisy(device int, m telemetry.Metric, t time.Duration, v float64) float64 {
 	if s.script.NoisePercent == 0 || slices.Contains(steady, m) {
@@ -240,7 +242,8 @@ func (s *Reader) noisy(device int, m telemetry.Metric, t time.Duration, v float6
 }
 
 func isPercent(m telemetry.Metric) bool {
-	return m <= telemetry.MetricMemUtilPercent || m >= telemetry.MetricGraphicsUtilPercent && m <= telemetry.MetricFP16UtilPercent
+	return m <= telemetry.MetricMemUtilPercent || m >= telemetry.MetricGraphicsUtilPercent &&
+		m <= telemetry.MetricFP16UtilPercent
 }
 
 // splitmix is the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).

@@ -135,7 +135,8 @@ func checkFigures(probs *problem.List, path string, figures map[telemetry.Metric
 			continue
 		}
 		if m == telemetry.MetricEnergyJoules {
-			probs.Addf(problem.Join(path, m.String()), "leave it out: the counter follows from power_watts", "telemetrytest: a scripted energy counter")
+			probs.Addf(problem.Join(path, m.String()), "leave it out: the counter follows from power_watts",
+				"telemetrytest: a scripted energy counter")
 		}
 		var r telemetry.Reading
 		if r.Set(m, v); !r.Has() || v < 0 {
