@@ -30,6 +30,10 @@ type wireMessage struct {
 	Reasoning        wireText          `json:"reasoning"`
 	ToolCalls        []json.RawMessage `json:"tool_calls"`
 	FunctionCall     json.RawMessage   `json:"function_call"`
+	// ReasoningDetails is OpenRouter's form of reasoning, beside Reasoning or alone.
+	ReasoningDetails []struct {
+		Text string `json:"text"`
+	} `json:"reasoning_details"`
 }
 
 // usage is the server's token count. Completion is cumulative in a stream.
@@ -39,6 +43,35 @@ type usage struct {
 	// Cached is OpenAI's part of the prompt that came from a prefix cache. vLLM says it
 	// with --enable-prompt-tokens-details, SGLang with --enable-cache-report.
 	Cached cachedTokens `json:"prompt_tokens_details"`
+	// Reasoning is the part of Completion that is reasoning, streamed or hidden.
+	Reasoning reasoningTokens `json:"completion_tokens_details"`
+}
+
+// reasoningTokens is the reasoning_tokens of completion_tokens_details, 0 where the
+// server does not report them. Whatever else stands there fails no request.
+type reasoningTokens int
+
+func (r *reasoningTokens) UnmarshalJSON(b []byte) error {
+	var details struct {
+		Reasoning wireCount `json:"reasoning_tokens"`
+	}
+	if json.Unmarshal(b, &details) == nil && details.Reasoning > 0 {
+		*r = reasoningTokens(details.Reasoning)
+	}
+	return nil
+}
+
+// failedFinish reports whether a finish reason says that the server gave the request up,
+// as vLLM ("abort") and SGLang ("abort", "error") do.
+func failedFinish(reason string) bool { return reason == "abort" || reason == "error" }
+
+// worseFinish returns the finish reason of an answer of several choices: that of one
+// that failed, else the last.
+func worseFinish(have, last string) string {
+	if failedFinish(have) {
+		return have
+	}
+	return last
 }
 
 // cachedTokens is the cached_tokens of prompt_tokens_details, missing where the server

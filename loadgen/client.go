@@ -289,6 +289,10 @@ func (a *attempt) succeed(ctx context.Context) {
 		a.fail(ctx, ClassMalformed, fmt.Errorf("%w: it ended without a token", errMalformed))
 		return
 	}
+	if failedFinish(a.rec.FinishReason) {
+		a.fail(ctx, ClassErrorEvent, fmt.Errorf("%w: finish_reason %q", errServer, a.rec.FinishReason))
+		return
+	}
 	if a.rec.EndNS == 0 {
 		a.rec.EndNS = a.client.clock.Now()
 	}
@@ -314,6 +318,9 @@ func (a *attempt) whole(ctx context.Context, body io.Reader) {
 		return
 	case d.failure != "":
 		a.fail(ctx, ClassErrorEvent, fmt.Errorf("%w: %s", errServer, d.failure))
+		return
+	case failedFinish(d.finish):
+		a.fail(ctx, ClassErrorEvent, fmt.Errorf("%w: finish_reason %q", errServer, d.finish))
 		return
 	case !a.client.tenant.NonStreaming:
 		a.fail(ctx, ClassMalformed, fmt.Errorf("%w: one piece where a stream was asked for", errMalformed))

@@ -20,6 +20,9 @@ type collector struct {
 	met          int64
 	metUnknown   int64
 	promptTokens int64
+	reasoning    int64 // tokens, those not sent too
+	hidden       int64 // tokens
+	implausible  int64 // requests
 	tokensFailed int64
 	firstStart   int64 // earliest intended start and latest end of the requests that
 	lastEnd      int64 // have a part in the window; 0 without any
@@ -126,6 +129,9 @@ func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
 	if r.Class != ClassOK {
 		return
 	}
+	if s != nil && s.implausible(r) {
+		c.implausible++
+	}
 	c.latencies(r, events)
 }
 
@@ -140,6 +146,8 @@ func (c *collector) latencies(r *Record, events []event) {
 		c.met++
 	}
 	c.promptTokens += int64(r.PromptTokens)
+	c.reasoning += int64(r.ReasoningTokens)
+	c.hidden += int64(r.HiddenTokens)
 	c.cache.took(r)
 	for _, v := range []struct {
 		m        LatencyMetric
@@ -317,6 +325,9 @@ func (c *collector) merge(other *collector) {
 	c.met += other.met
 	c.metUnknown += other.metUnknown
 	c.promptTokens += other.promptTokens
+	c.reasoning += other.reasoning
+	c.hidden += other.hidden
+	c.implausible += other.implausible
 	c.tokensFailed += other.tokensFailed
 	c.cache.add(&other.cache)
 	if c.firstStart == 0 || other.firstStart != 0 && other.firstStart < c.firstStart {

@@ -74,13 +74,17 @@ func decodeJSON(data []byte) (delta, error) {
 				d.reasoning += m.Content.reasoning
 			case m.ReasoningContent.text != "":
 				d.reasoning += m.ReasoningContent.text
-			default:
+			case m.Reasoning.text != "":
 				d.reasoning += m.Reasoning.text
+			default:
+				for _, part := range m.ReasoningDetails {
+					d.reasoning += part.Text
+				}
 			}
 			d.tool = d.tool || len(m.ToolCalls) > 0 || present(m.FunctionCall)
 		}
 		if c.FinishReason != "" {
-			d.finish = c.FinishReason
+			d.finish = worseFinish(d.finish, c.FinishReason)
 			d.finished.add(int(c.Index))
 		}
 	}

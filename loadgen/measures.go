@@ -49,7 +49,8 @@ func (c *collector) measures(stallFactor float64, slo *RequestSLO) Measures {
 	if stallFactor == 0 {
 		stallFactor = defaultStallFactor
 	}
-	m := Measures{PromptTokens: c.promptTokens, OutputTokensFailed: c.tokensFailed}
+	m := Measures{PromptTokens: c.promptTokens, OutputTokensFailed: c.tokensFailed,
+		ReasoningTokens: c.reasoning, HiddenTokens: c.hidden, ImplausibleCounts: c.implausible}
 	if c.cache.Requests > 0 {
 		m.PromptCache = &c.cache
 	}

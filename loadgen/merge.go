@@ -149,6 +149,9 @@ func (m *Measures) add(o *Measures) {
 	m.Counts.Stale += o.Counts.Stale
 	m.DurationS = max(m.DurationS, o.DurationS)
 	m.PromptTokens += o.PromptTokens
+	m.ReasoningTokens += o.ReasoningTokens
+	m.HiddenTokens += o.HiddenTokens
+	m.ImplausibleCounts += o.ImplausibleCounts
 	if o.PromptCache != nil {
 		if m.PromptCache == nil {
 			m.PromptCache = &PromptCache{}

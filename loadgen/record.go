@@ -55,6 +55,10 @@ type Record struct {
 	// does not say.
 	CachedTokens Optional[int] `json:"cached_tokens,omitzero"`
 	OutputTokens int           `json:"output_tokens"` // delivered, by TokenSource
+	// ReasoningTokens of the answer are reasoning, by the server's usage; HiddenTokens
+	// of them were not sent and are not among OutputTokens.
+	ReasoningTokens int `json:"reasoning_tokens,omitempty"`
+	HiddenTokens    int `json:"hidden_tokens,omitempty"`
 	// tokens of the first event, 1 unless the server says otherwise
 	FirstTokens  int         `json:"first_tokens,omitempty"`
 	Events       int         `json:"events"` // content events

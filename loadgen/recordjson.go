@@ -40,6 +40,8 @@ func appendRecord(b []byte, r *Record) []byte {
 	}
 	b = append(b, `,"output_tokens":`...)
 	b = strconv.AppendInt(b, int64(r.OutputTokens), 10)
+	b = optInt(b, "reasoning_tokens", int64(r.ReasoningTokens))
+	b = optInt(b, "hidden_tokens", int64(r.HiddenTokens))
 	b = optInt(b, "first_tokens", int64(r.FirstTokens))
 	b = append(b, `,"events":`...)
 	b = strconv.AppendInt(b, int64(r.Events), 10)

@@ -49,8 +49,8 @@ func scanDelta(data []byte) (d delta, at textPlace, ok bool) {
 var (
 	chunkFields   = []string{"object", "choices", "usage", "error"}
 	choiceFields  = []string{"index", "delta", "text", "finish_reason", "message"}
-	messageFields = []string{"content", "reasoning_content", "reasoning", "tool_calls", "function_call"}
-	usageFields   = []string{"prompt_tokens", "completion_tokens", "prompt_tokens_details"}
+	messageFields = []string{"content", "reasoning_content", "reasoning", "tool_calls", "function_call", "reasoning_details"}
+	usageFields   = []string{"prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details"}
 )
 
 func (s *scanner) choice(d *delta) {
@@ -73,7 +73,7 @@ func (s *scanner) choice(d *delta) {
 					reasoning = s.text()
 				case "reasoning":
 					other = s.text()
-				default: // calls of tools
+				default: // calls of tools, details of reasoning
 					s.ok = s.ok && s.null()
 				}
 			})
@@ -92,7 +92,7 @@ func (s *scanner) choice(d *delta) {
 	d.seen.add(int(index))
 	d.text += own + text
 	if finish != "" {
-		d.finish = finish
+		d.finish = worseFinish(d.finish, finish)
 		d.finished.add(int(index))
 	}
 }

@@ -39,6 +39,8 @@ type stream struct {
 	head     []byte // the beginning of a body in which no event has come yet
 	usage    usage  // the last report
 	hasUsage bool
+	reasoned bool // reasoning was streamed
+	bytes    int  // of content; at least as many as its text has
 	anyEvent bool
 	wantText bool // set by the caller: collect text
 	text     strings.Builder
@@ -58,7 +60,7 @@ func (s *stream) begin(a *attempt, conn net.Conn, sent int64) {
 	s.watch, s.rec = a.watch, a.rec
 	s.events, s.lags = s.events[:0], s.lags[:0]
 	s.reads, s.merged, s.done = 0, 0, false
-	s.usage, s.hasUsage = usage{}, false
+	s.usage, s.hasUsage, s.reasoned, s.bytes = usage{}, false, false, 0
 	s.seen, s.finished, s.head, s.anyEvent = 0, 0, s.head[:0], false
 	s.text.Reset()
 	s.visible.Reset()
@@ -108,6 +110,7 @@ func (s *stream) event(name, data []byte, at int64) error {
 			if s.wantText {
 				s.collect(unescape(raw), s.template.reasoning)
 			}
+			s.bytes += len(raw)
 			s.content(at, 0, !s.template.reasoning)
 			return nil
 		}
@@ -141,12 +144,14 @@ func (s *stream) event(name, data []byte, at int64) error {
 			s.collect(d.reasoning, true)
 		}
 		s.content(at, running, d.visible())
+		s.reasoned = s.reasoned || d.reasoning != ""
+		s.bytes += len(data)
 		s.template.learn(data, &d, place)
 	}
 	s.seen |= d.seen
 	s.finished |= d.finished
 	if d.finish != "" {
-		s.rec.FinishReason = d.finish
+		s.rec.FinishReason = worseFinish(s.rec.FinishReason, d.finish)
 	}
 	return nil
 }
@@ -196,6 +201,7 @@ func (s *stream) content(at int64, running int, visible bool) {
 	if visible && s.rec.FirstVisibleNS == 0 {
 		s.rec.FirstVisibleNS = at
 	}
+	s.reasoned = s.reasoned || !visible
 	s.rec.LastTokenNS = at
 	s.rec.Events++
 	s.events = append(s.events, event{at: at, tokens: int32(min(running, 1<<31-1))})
@@ -206,7 +212,7 @@ func (s *stream) wholeAnswer(d *delta, rec *Record, end, lag int64) {
 	rec.Events = 1
 	rec.LastTokenNS = end
 	rec.FinishReason = d.finish
-	s.usage, s.hasUsage = d.usage, d.hasUsage
+	s.usage, s.hasUsage, s.reasoned = d.usage, d.hasUsage, d.reasoning != ""
 	s.reads = 1
 	if lag >= 0 {
 		s.lags = append(s.lags, lag)
@@ -246,6 +252,7 @@ func (s *stream) conclude(rec *Record, t *Tenant) {
 	if rec.Events == 0 {
 		return
 	}
+	hidden := s.hiddenTokens(rec)
 	if rec.Streamed {
 		rec.FirstTokens = 1
 		rec.OutputTokens, rec.TokenSource = rec.Events, TokensEvents
@@ -256,18 +263,49 @@ func (s *stream) conclude(rec *Record, t *Tenant) {
 		rec.FirstTokens = int(s.events[0].tokens)
 		rec.OutputTokens, rec.TokenSource = int(s.events[len(s.events)-1].tokens), TokensUsage
 		if rec.Class == ClassOK {
-			rec.OutputTokens = max(rec.OutputTokens, int(s.usage.Completion))
+			rec.OutputTokens = max(rec.OutputTokens, int(s.usage.Completion)-hidden)
 		}
 	case rec.Class != ClassOK:
 		// The usage report of a failed request, if there is one at all, is not of
 		// what was delivered.
 	case s.hasUsage && s.usage.Completion > 0:
-		rec.OutputTokens, rec.TokenSource = int(s.usage.Completion), TokensUsage
+		rec.OutputTokens, rec.TokenSource = int(s.usage.Completion)-hidden, TokensUsage
 	case t.Tokenizer != nil:
 		if n := t.Tokenizer(s.text.String()); n > 0 {
 			rec.OutputTokens, rec.TokenSource = n, TokensTokenizer
 		}
 	}
+}
+
+// hiddenTokens counts the reasoning that the server reports and did not send, into the
+// record too, and takes it out of the events' running counts.
+func (s *stream) hiddenTokens(rec *Record) int {
+	if !s.hasUsage || rec.Class != ClassOK {
+		return 0
+	}
+	rec.ReasoningTokens = int(s.usage.Reasoning)
+	if s.reasoned || s.usage.Reasoning >= reasoningTokens(s.usage.Completion) {
+		return 0
+	}
+	rec.HiddenTokens = rec.ReasoningTokens
+	if hidden := int32(min(rec.HiddenTokens, 1<<31-1)); len(s.events) > 0 && s.events[0].tokens > hidden {
+		for i := range s.events {
+			s.events[i].tokens -= hidden
+		}
+	}
+	return rec.HiddenTokens
+}
+
+// implausible reports whether the usage of an ok answer contradicts its content by more
+// than a tenth: an event has a token at least, and a token a byte. The slack is for
+// tokens without text.
+func (s *stream) implausible(rec *Record) bool {
+	const slack = 2
+	n := rec.OutputTokens
+	if rec.TokenSource != TokensUsage || !rec.Streamed {
+		return false
+	}
+	return 10*(n+slack) < 9*rec.Events || 10*(n-slack) > 11*s.bytes
 }
 
 // stampSource names whose times a number of reads have, "" without reads.

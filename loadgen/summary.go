@@ -151,6 +151,11 @@ type Measures struct {
 	OfferedPerS   float64 `json:"offered_per_s"`
 	CompletedPerS float64 `json:"completed_per_s"` // ok requests
 	PromptTokens  int64   `json:"prompt_tokens"`   // of ok requests
+	// ReasoningTokens and HiddenTokens are of ok requests too; see Record.
+	ReasoningTokens int64 `json:"reasoning_tokens,omitempty"`
+	HiddenTokens    int64 `json:"hidden_tokens,omitempty"`
+	// ImplausibleCounts are the ok requests whose usage contradicts their stream.
+	ImplausibleCounts int64 `json:"implausible_counts,omitempty"`
 	// PromptCache is absent where no answer says what came from a cache.
 	PromptCache        *PromptCache `json:"prompt_cache,omitempty"`
 	OutputTokens       int64        `json:"output_tokens"`
@@ -230,6 +235,19 @@ func (s *Summary) Tenant(name string) (*TenantSummary, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Implausible returns the reasons why the servers' token counts cannot be true, none
+// where they can: for each tenant of whose ok requests more than a tenth have counts
+// that contradict the stream.
+func (s *Summary) Implausible() (reasons []string) {
+	for i := range s.Tenants {
+		if t := &s.Tenants[i]; 10*t.ImplausibleCounts > t.Counts.OK {
+			reasons = append(reasons, fmt.Sprintf("%s: the server's token counts contradict the stream in %d of %d requests",
+				t.Name, t.ImplausibleCounts, t.Counts.OK))
+		}
+	}
+	return reasons
 }
 
 // Result holds a run's summary and its distributions.

@@ -247,6 +247,9 @@ func faults(s *loadgen.Summary) []string {
 	if !s.ClientHealth.Valid {
 		f = append(f, "invalid by client health: "+strings.Join(s.ClientHealth.Reasons, "; "))
 	}
+	if reasons := s.Implausible(); len(reasons) > 0 {
+		f = append(f, "invalid by token counts: "+strings.Join(reasons, "; "))
+	}
 	if !s.Complete {
 		f = append(f, strings.TrimSuffix("not complete: "+s.Stopped, ": "))
 	}

@@ -123,7 +123,7 @@ func ScenariosOf(results []*loadgen.Result) Scenarios {
 			row.Runs++
 			row.OK += s.Counts.OK
 			row.Failed += s.Counts.Failed
-			if !s.ClientHealth.Valid {
+			if !s.ClientHealth.Valid || len(s.Implausible()) > 0 {
 				row.Invalid++
 			}
 			tokens = append(tokens, s.OutputTokensPerS)

@@ -51,6 +51,9 @@ func WriteSummary(w io.Writer, s *loadgen.Summary) error {
 	default:
 		fmt.Fprintf(b, "client health: INVALID: %s\n", strings.Join(h.Reasons, "; "))
 	}
+	for _, reason := range s.Implausible() {
+		fmt.Fprintf(b, "token counts: INVALID: %s\n", reason)
+	}
 	fmt.Fprintf(b, "steady state: %s (%s)\n", s.SteadyState.Verdict, s.SteadyState.Reason)
 	return b.Flush()
 }

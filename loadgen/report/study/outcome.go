@@ -38,13 +38,14 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	return report.ScenariosOf(o.Results).WriteText(w)
 }
 
-// Verdict returns nil when requests succeeded, the client spoiled no run and none of
+// Verdict returns nil when requests succeeded, the client spoiled no run, the servers'
+// token counts are plausible and none of
 // the conditions of Config.FailIf holds. Otherwise the error wraps ErrNothingSucceeded, ErrInvalid or
 // report.ErrGate, the first that applies. A search makes spoiled trials again: they
 // do not make it invalid while one of its trials is valid.
 func (o *Outcome) Verdict() error {
 	all := loadgen.Counts{ByClass: map[loadgen.Class]int64{}, Examples: map[loadgen.Class]string{}}
-	var spoiled []string
+	var spoiled, implausible []string
 	for _, r := range o.Results {
 		for c, n := range r.Summary.Counts.ByClass {
 			all.ByClass[c] += n
@@ -53,6 +54,9 @@ func (o *Outcome) Verdict() error {
 		if h := r.Summary.ClientHealth; !h.Valid {
 			spoiled = append(spoiled, fmt.Sprintf("%s: %s", r.Summary.RunID, strings.Join(h.Reasons, "; ")))
 		}
+		for _, reason := range r.Summary.Implausible() {
+			implausible = append(implausible, r.Summary.RunID+": "+reason)
+		}
 	}
 	switch {
 	case len(all.ByClass) == 0:
@@ -60,7 +64,9 @@ func (o *Outcome) Verdict() error {
 	case all.ByClass[loadgen.ClassOK] == 0 && all.ByClass[loadgen.ClassClientLimit] == 0:
 		return fmt.Errorf("%w (%s)", ErrNothingSucceeded, report.FailedByClass(&all))
 	case len(spoiled) > 0 && (o.Search == nil || len(spoiled) == len(o.Results)):
-		return fmt.Errorf("%w: %s", ErrInvalid, strings.Join(spoiled, "\n  "))
+		return fmt.Errorf("%w: by client health: %s", ErrInvalid, strings.Join(spoiled, "\n  "))
+	case len(implausible) > 0:
+		return fmt.Errorf("%w: by token counts: %s", ErrInvalid, strings.Join(implausible, "\n  "))
 	}
 	var missed []error
 	for _, r := range o.Results {

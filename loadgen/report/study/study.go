@@ -104,8 +104,9 @@ const (
 var (
 	// ErrNothingSucceeded says that no request of a load test was answered.
 	ErrNothingSucceeded = errors.New("study: no request succeeded")
-	// ErrInvalid says that the client spoiled a run; see loadgen.ClientHealth.
-	ErrInvalid = errors.New("study: invalid by client health")
+	// ErrInvalid says that the client spoiled a run, or that a server's token counts
+	// contradict its answers; see loadgen.ClientHealth and loadgen.Summary.Implausible.
+	ErrInvalid = errors.New("study: invalid")
 )
 
 // Check returns an error that names every problem of the configuration, File's own
