@@ -24,7 +24,8 @@ type attributeResult struct {
 }
 
 func prepareAttribute(fs *flag.FlagSet) func(io.Reader) (result, error) {
-	input := fs.String("input", "", "YAML or JSON `file` with price, capacity, use_capacity and tenants (tenant, allocated, used); - is standard input; without it an invented hour is used")
+	input := fs.String("input", "", "YAML or JSON `file` with price, capacity, use_capacity and tenants (tenant, "+
+		"allocated, used); - is standard input; without it an invented hour is used")
 	weight := ppmFlag(fs, "use-weight", 50*cost.Percent, "how much use counts in the blend, in `percent`")
 	spread := fs.Bool("spread-idle", false, "charge idle capacity to the tenants in proportion to their parts")
 	return func(stdin io.Reader) (result, error) {

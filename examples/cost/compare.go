@@ -38,7 +38,7 @@ type compareSide struct {
 	AvoidWhen []string          `json:"avoid_when"`
 }
 
-// isolationCell is what a mechanism isolates on one axis, by primary sources.
+// isolationCell grades a mechanism on one axis, by primary sources.
 type isolationCell struct {
 	Axis   sharing.Axis     `json:"axis"`
 	Level  sharing.Level    `json:"level"`
@@ -176,7 +176,8 @@ func (r compareResult) text(w io.Writer) {
 	line(on, func(s compareSide) string { return s.Available.String() })
 	_ = t.Flush()
 	for _, s := range r.Sides {
-		fmt.Fprintf(w, "\n  %s\n    best for: %s\n    avoid: %s\n", s.Mechanism, strings.Join(s.BestFor, "; "), strings.Join(s.AvoidWhen, "; "))
+		fmt.Fprintf(w, "\n  %s\n    best for: %s\n    avoid: %s\n", s.Mechanism, strings.Join(s.BestFor, "; "),
+			strings.Join(s.AvoidWhen, "; "))
 		if r.GPU != "" {
 			fmt.Fprintf(w, "    on %s: %s, %s\n", r.GPU, s.Available, s.Why)
 		}

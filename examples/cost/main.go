@@ -21,13 +21,13 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// result is what a calculator found; JSON shows its exported fields.
+// result holds the figures of a calculator; JSON shows its exported fields.
 type result interface {
 	text(w io.Writer)
 	citations() []sharing.SourceID
 }
 
-// cited is what a result rests on.
+// cited lists the sources of a result.
 type cited struct {
 	Sources sharing.Citations `json:"sources,omitzero"`
 }
@@ -44,7 +44,8 @@ type calculator struct {
 var calculators = []calculator{
 	{"tenants", "cost per workload and GPU-hours recovered when tenants share a GPU (asleekgeek-sharing)", prepareTenants},
 	{"nodes", "node composition before and after sharing, like for like (myitbasics-eks-sharing)", prepareNodes},
-	{"sla", "what added latency costs in revenue, and from which revenue on sharing loses (myitbasics-eks-sharing)", prepareSLA},
+	{"sla", "what added latency costs in revenue, and from which revenue on sharing loses (myitbasics-eks-sharing)",
+		prepareSLA},
 	{"compare", "two mechanisms side by side", prepareCompare},
 	{"attribute", "who pays for which part of a shared hour, by allocation, by use and by both", prepareAttribute},
 }
@@ -57,7 +58,7 @@ const (
 
 // sources writes where to find what results name.
 func sources(w io.Writer, ids []sharing.SourceID) {
-	c := sharing.Citations{Rest: "-format json has all"}
+	c := sharing.Citations{Rest: "-json has all"}
 	c.Add(ids...)
 	_ = c.WriteText(w)
 }
@@ -94,7 +95,7 @@ func execute(args []string, stdin io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("there is no calculator %.40q; there are %s", args[0], strings.Join(names(), ", "))
 	}
 	fs := flag.NewFlagSet("cost", flag.ContinueOnError)
-	format := formatFlag(fs)
+	asJSON := jsonFlag(fs)
 	if err := parse(fs, args, overview); err != nil {
 		return nil, err
 	}
@@ -106,7 +107,7 @@ func execute(args []string, stdin io.Reader) ([]byte, error) {
 		}
 		results = append(results, r)
 	}
-	if *format == formatJSON {
+	if *asJSON {
 		all := map[string]result{}
 		for i, c := range calculators {
 			all[c.name] = results[i]
@@ -126,7 +127,7 @@ func execute(args []string, stdin io.Reader) ([]byte, error) {
 
 func (c calculator) execute(args []string, stdin io.Reader) ([]byte, error) {
 	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
-	format := formatFlag(fs)
+	asJSON := jsonFlag(fs)
 	calculate := c.prepare(fs)
 	usage := func(fs *flag.FlagSet) string {
 		return page.Fold(fmt.Sprintf("Usage: cost %s [flags]\n\nComputes %s.\n\n%s", c.name, c.about, defaults(fs)))
@@ -138,7 +139,7 @@ func (c calculator) execute(args []string, stdin io.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if *format == formatJSON {
+	if *asJSON {
 		return encode(r)
 	}
 	var b strings.Builder
@@ -165,7 +166,9 @@ func parse(fs *flag.FlagSet, args []string, usage func(*flag.FlagSet) string) er
 
 func overview(fs *flag.FlagSet) string {
 	var b strings.Builder
-	b.WriteString("Usage: cost [calculator] [flags]\n\nRuns the arithmetic of sharing a GPU. Without a calculator all run, with the\nsources' inputs, and show what each source printed. No GPU is needed.\n\nCalculators (cost CALCULATOR -h lists its flags):\n")
+	b.WriteString("Usage: cost [calculator] [flags]\n\nRuns the arithmetic of sharing a GPU. Without a calculator all " +
+		"run, with the\nsources' inputs, and show what each source printed. No GPU is needed.\n\nCalculators (cost " +
+		"CALCULATOR -h lists its flags):\n")
 	for _, c := range calculators {
 		fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.about)
 	}
@@ -191,30 +194,7 @@ func encode(v any) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// outputFormat is "text" or "json".
-type outputFormat string
-
-const (
-	formatText outputFormat = "text"
-	formatJSON outputFormat = "json"
-)
-
-func formatFlag(fs *flag.FlagSet) *outputFormat {
-	f := formatText
-	fs.TextVar(&f, "format", f, "`text or json`")
-	return &f
-}
-
-func (f outputFormat) MarshalText() ([]byte, error) { return []byte(f), nil }
-
-func (f *outputFormat) UnmarshalText(b []byte) error {
-	switch v := outputFormat(b); v {
-	case formatText, formatJSON:
-		*f = v
-		return nil
-	}
-	return fmt.Errorf("write text or json")
-}
+func jsonFlag(fs *flag.FlagSet) *bool { return fs.Bool("json", false, "print JSON") }
 
 // moneyFlag adds a flag whose default value must be an amount.
 func moneyFlag(fs *flag.FlagSet, name, value, usage string) *cost.Money {
@@ -230,12 +210,12 @@ func ppmFlag(fs *flag.FlagSet, name string, value cost.PPM, usage string) *cost.
 	return p
 }
 
-// given says whether any of the named flags, or any flag but -format if none
+// given says whether any of the named flags, or any flag but -json if none
 // is named, was set.
 func given(fs *flag.FlagSet, names ...string) bool {
 	found := false
 	fs.Visit(func(f *flag.Flag) {
-		if len(names) == 0 && f.Name != "format" {
+		if len(names) == 0 && f.Name != "json" {
 			found = true
 		}
 		for _, n := range names {

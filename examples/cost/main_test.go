@@ -21,18 +21,16 @@ func invoke(stdin string, args ...string) (code int, stdout, stderr string) {
 func TestGolden(t *testing.T) {
 	for name, args := range map[string][]string{
 		"all.txt":             {},
-		"all.json":            {"-format", "json"},
 		"help.txt":            {"-h"},
-		"attribute-help.txt":  {"attribute", "-h"},
 		"tenants-hami.txt":    {"tenants", "-mechanism", "hami"},
-		"tenants-own.json":    {"tenants", "-overhead", "3%", "-tenants", "7", "-utilisation", "10%", "-format", "json"},
+		"tenants-own.json":    {"tenants", "-overhead", "3%", "-tenants", "7", "-utilisation", "10%", "-json"},
 		"nodes-own.txt":       {"nodes", "-before", "8", "-after", "3", "-gpu-price", "12.24 EUR", "-cpu-price", "0.2 EUR"},
 		"sla-own.txt":         {"sla", "-added", "40ms", "-loss-per-100ms", "2%", "-revenue", "100000 USD"},
 		"sla-free.txt":        {"sla", "-added", "-5ms"},
 		"compare-mig.txt":     {"compare", "-a", "exclusive", "-b", "mig", "-gpu", "L4"},
-		"compare-hami.json":   {"compare", "-a", "hami", "-b", "time-slicing", "-format", "json"},
+		"compare-hami.json":   {"compare", "-a", "hami", "-b", "time-slicing", "-json"},
 		"attribute-idle.txt":  {"attribute", "-input", filepath.Join("testdata", "idle.yaml")},
-		"attribute-idle.json": {"attribute", "-spread-idle", "-format=json", "-input", filepath.Join("testdata", "idle.yaml")},
+		"attribute-idle.json": {"attribute", "-spread-idle", "-json", "-input", filepath.Join("testdata", "idle.yaml")},
 		"attribute-mps.txt":   {"attribute", "-input", filepath.Join("testdata", "mps.json")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,6 +43,14 @@ func TestGolden(t *testing.T) {
 				t.Error("not JSON")
 			}
 		})
+	}
+}
+
+func TestJSON(t *testing.T) {
+	code, out, errs := invoke("", "-json")
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(out), &all); code != 0 || errs != "" || err != nil || len(all) != len(calculators) {
+		t.Errorf("exit %d, %s, %v, %d calculators", code, errs, err, len(all))
 	}
 }
 
@@ -63,9 +69,8 @@ func TestBadInput(t *testing.T) {
 		want  []string
 	}{
 		{"", []string{"tenant"}, []string{`no calculator "tenant"`, "tenants, nodes"}},
-		{"", []string{"-format", "xml"}, []string{"-format", "text or json"}},
 		{"", []string{"-frmat", "json"}, []string{"-frmat"}},
-		{"", []string{"-format", "json", "tenants"}, []string{`"tenants"`}},
+		{"", []string{"-json", "tenants"}, []string{`"tenants"`}},
 		{"", []string{"tenants", "-price", "$3.50"}, []string{"-price", "number first"}},
 		{"", []string{"tenants", "-price", "-1 USD", "-gpus", "-1", "-tenants", "0", "-utilisation", "101%"}, []string{"price: ", "gpus: ", "tenants: ", "utilisation: "}},
 		{"", []string{"tenants", "-mechanism", "time-slice"}, []string{`did you mean "time-slicing"?`}},
@@ -103,7 +108,7 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe
 
 func TestFailingOutput(t *testing.T) {
 	var errs bytes.Buffer
-	if code := run(nil, nil, brokenPipe{}, &errs); code != 1 || !strings.Contains(errs.String(), "broken pipe") {
+	if code := run(nil, nil, brokenPipe{}, &errs); code != 5 || !strings.Contains(errs.String(), "broken pipe") {
 		t.Errorf("exit %d, %q", code, errs.String())
 	}
 }

@@ -50,14 +50,16 @@ func prepareNodes(fs *flag.FlagSet) func(io.Reader) (result, error) {
 		}
 		if !given(fs) {
 			r.Sources.Add(eksArticle)
-			r.Note = string(eksArticle) + " charges the CPU nodes to the shared side alone; like for like the saving is 48.3% or 50%."
+			r.Note = string(eksArticle) + " charges the CPU nodes to the shared side alone; like for like the saving is 48.3% " +
+				"or 50%."
 		}
 		return r, nil
 	}
 }
 
 func (r nodesResult) text(w io.Writer) {
-	fmt.Fprintf(w, "NODES: %d GPU nodes at %s an hour become %d and %d CPU nodes at %s\n\n", r.Before, r.GPUPrice, r.After, r.CPUNodes, r.CPUPrice)
+	fmt.Fprintf(w, "NODES: %d GPU nodes at %s an hour become %d and %d CPU nodes at %s\n\n", r.Before, r.GPUPrice, r.After,
+		r.CPUNodes, r.CPUPrice)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "  CPU nodes counted\tbefore/month\tafter/month\tsaved/month\tsaved/year\tsaving\tprinted")
 	for _, row := range r.Rows {

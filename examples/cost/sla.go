@@ -51,10 +51,14 @@ type contentionRow struct {
 }
 
 func prepareSLA(fs *flag.FlagSet) func(io.Reader) (result, error) {
-	saving := moneyFlag(fs, "saving", "1518.40 USD", "what sharing saves in a month, as an `amount`; the default is the article's")
-	revenue := moneyFlag(fs, "revenue", "0", "monthly revenue that depends on the latency, as an `amount`; shows the net saving")
-	added := fs.Duration("added", 618*time.Millisecond, "`latency` that sharing adds; the article measured 618ms and 643ms")
-	rate := ppmFlag(fs, "loss-per-100ms", 1*cost.Percent, "`percent` of revenue lost for each 100 ms; the article quotes 1% to 3%, without a measurement")
+	saving := moneyFlag(fs, "saving", "1518.40 USD",
+		"what sharing saves in a month, as an `amount`; the default is the article's")
+	revenue := moneyFlag(fs, "revenue", "0", "monthly revenue that depends on the latency, as an `amount`; shows the "+
+		"net saving")
+	added := fs.Duration("added", 618*time.Millisecond,
+		"`latency` that sharing adds; the article measured 618ms and 643ms")
+	rate := ppmFlag(fs, "loss-per-100ms", 1*cost.Percent, "`percent` of revenue lost for each 100 ms; the article "+
+		"quotes 1% to 3%, without a measurement")
 	return func(io.Reader) (result, error) {
 		r := slaResult{Saving: *saving}
 		if given(fs, "revenue") {
@@ -145,7 +149,8 @@ func (s *slaSource) contention() error {
 	predicted := timeslice.FinishTimes(alone, 0)
 	var err error
 	for i := range alone {
-		row := contentionRow{AloneMS: ms(alone[i]), SharedMS: ms(shared[i]), PredictedMS: ms(predicted[i]), Published: published[i]}
+		row := contentionRow{AloneMS: ms(alone[i]), SharedMS: ms(shared[i]), PredictedMS: ms(predicted[i]),
+			Published: published[i]}
 		c := cost.Contention{Alone: alone[i], Shared: shared[i]}
 		if row.LatencyImpact, err = c.LatencyImpact(); err != nil {
 			return err
@@ -187,14 +192,17 @@ func (r slaResult) text(w io.Writer) {
 }
 
 func (s *slaSource) text(w io.Writer) {
-	fmt.Fprintf(w, "\n  The calculator of %s (2.24 USD, latency impact 1.0): %s a month, %s a year, %s saved, as printed;\n", eksArticle, s.Monthly, s.Annual, s.Fraction)
+	fmt.Fprintf(w, "\n  The calculator of %s (2.24 USD, latency impact 1.0): %s a month, %s a year, %s saved, as "+
+		"printed;\n", eksArticle, s.Monthly, s.Annual, s.Fraction)
 	fmt.Fprintf(w, "  revenue lost: it says %s, the units say %s. %s\n", s.TheirLoss, s.OurLoss, s.Note)
 	fmt.Fprintf(w, "\n  Its measurement, a pair of models on one time-sliced GPU:\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "    alone\tshared\tpredicted\tlatency\tthroughput\tprinted, cut off")
 	for _, c := range s.Contention {
-		fmt.Fprintf(t, "    %.0f ms\t%.0f ms\t%.0f ms\t+%s\t%s\t%s\n", c.AloneMS, c.SharedMS, c.PredictedMS, c.LatencyImpact, c.ThroughputImpact, c.Published)
+		fmt.Fprintf(t, "    %.0f ms\t%.0f ms\t%.0f ms\t+%s\t%s\t%s\n", c.AloneMS, c.SharedMS, c.PredictedMS, c.LatencyImpact,
+			c.ThroughputImpact, c.Published)
 	}
 	_ = t.Flush()
-	fmt.Fprintf(w, "  Predicted is processor sharing with nothing fitted; the GPU as a whole lost %s.\n", s.SystemLoss.RoundPercent(1))
+	fmt.Fprintf(w, "  Predicted is processor sharing with nothing fitted; the GPU as a whole lost %s.\n",
+		s.SystemLoss.RoundPercent(1))
 }

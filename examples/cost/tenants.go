@@ -51,7 +51,8 @@ func (s span[T]) String() string {
 func prepareTenants(fs *flag.FlagSet) func(io.Reader) (result, error) {
 	gpus := fs.Int("gpus", 10, "`number` of GPUs")
 	price := moneyFlag(fs, "price", "3.50 USD", "`price` of a GPU for an hour")
-	tenants := fs.Int("tenants", 4, "workloads that share each GPU; the article does not print its `number`, 4 is the only one that fits")
+	tenants := fs.Int("tenants", 4, "workloads that share each GPU; the article does not print its `number`, 4 is the "+
+		"only one that fits")
 	use := ppmFlag(fs, "utilisation", 25*cost.Percent, "how much of a GPU one workload keeps busy, in `percent`")
 	mechanism := sharing.MechanismTimeSlicing
 	fs.TextVar(&mechanism, "mechanism", mechanism, "`mechanism` whose published overheads to use")
@@ -60,7 +61,8 @@ func prepareTenants(fs *flag.FlagSet) func(io.Reader) (result, error) {
 		if err := checkMechanism(mechanism, *tenants); err != nil {
 			return nil, err
 		}
-		fleet := cost.SharedFleet{GPUs: *gpus, PricePerGPUHour: *price, Tenants: *tenants, Utilisation: use.Float(), Overhead: *overhead}
+		fleet := cost.SharedFleet{GPUs: *gpus, PricePerGPUHour: *price, Tenants: *tenants, Utilisation: use.Float(),
+			Overhead: *overhead}
 		f, err := fleet.Figures()
 		if err != nil {
 			return nil, err
@@ -69,7 +71,8 @@ func prepareTenants(fs *flag.FlagSet) func(io.Reader) (result, error) {
 			CapacityHours: f.CapacityHours, UtilisationHours: f.UtilisationHours}
 		priors := priorsOf(mechanism)
 		if given(fs, "overhead") {
-			priors = []sharing.Overhead{{Known: true, Low: overhead.Float(), High: overhead.Float(), Text: "given with -overhead"}}
+			priors = []sharing.Overhead{{Known: true, Low: overhead.Float(), High: overhead.Float(),
+				Text: "given with -overhead"}}
 		}
 		for _, o := range priors {
 			row, err := newTenantsRow(fleet, o)
@@ -86,7 +89,8 @@ func prepareTenants(fs *flag.FlagSet) func(io.Reader) (result, error) {
 		case len(priors) == 0:
 			r.Note = fmt.Sprintf("No source gives an overhead for %s; measure it and give -overhead.", mechanism)
 		case !given(fs):
-			r.Note = string(asleekgeekArticle) + " printed 180 recovered hours and not which kind; with its inputs both kinds come to 180."
+			r.Note = string(asleekgeekArticle) + " printed 180 recovered hours and not which kind; with its inputs both kinds " +
+				"come to 180."
 		}
 		return r, nil
 	}
