@@ -65,16 +65,16 @@ var definitions = map[string]string{
 		"one, else one an event.",
 	"output_tokens_per_s": "output_tokens / duration_s.",
 	"reasoning_tokens":    "Reasoning of ok requests by the server's usage (completion_tokens_details), sent or not.",
-	"implausible_counts": "Ok requests whose output tokens by the server's usage contradict what was streamed by more than a " +
-		"tenth: fewer than content events, or more than bytes of their data.",
+	"implausible_counts": "Ok requests whose output tokens by the server's usage contradict what was streamed by more " +
+		"than a tenth: fewer than content events, or more than bytes of their data.",
 	"hidden_tokens": "The part of reasoning_tokens that the server counts and does not send; it is in no other figure, " +
 		"so that tpot and itl are over what was streamed.",
 	"duration_s": "First scheduled start to last end, cut by the window.",
 	"goodput": "Ok requests that keep every bound of the SLO, per second of the window and as a share of " +
 		"all requests; failures are misses. Unknown where a request cannot show what is bounded. Its output_tokens are " +
 		"those of output_tokens that belong to requests that keep it.",
-	"ok": "HTTP 200 and ([DONE] or a finish reason) and no error event, no finish reason abort or error, and n >= 1. Failed requests " +
-		"stay out of the latency figures.",
+	"ok": "HTTP 200 and ([DONE] or a finish reason) and no error event, no finish reason abort or error, and " +
+		"n >= 1. Failed requests stay out of the latency figures.",
 	"failures_infinite": "The same percentiles with every request that is not ok counted as +Inf.",
 	"connected": "Connection ready (dial and TLS, or taken from the pool) - t_s. Retried requests are left " +
 		"out, here and in written and first_byte.",

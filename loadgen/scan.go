@@ -49,8 +49,9 @@ func scanDelta(data []byte) (d delta, at textPlace, ok bool) {
 var (
 	chunkFields   = []string{"object", "choices", "usage", "error"}
 	choiceFields  = []string{"index", "delta", "text", "finish_reason", "message"}
-	messageFields = []string{"content", "reasoning_content", "reasoning", "tool_calls", "function_call", "reasoning_details"}
-	usageFields   = []string{"prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details"}
+	messageFields = []string{"content", "reasoning_content", "reasoning", "tool_calls", "function_call",
+		"reasoning_details"}
+	usageFields = []string{"prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details"}
 )
 
 func (s *scanner) choice(d *delta) {

@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/internal/stats"
 )
 
 // Lengths is a distribution of lengths in tokens.
@@ -141,13 +139,4 @@ func checkSpread(centre float64, centreName string, spread float64, spreadName s
 		l.Addf("max", "use 0 <= min <= max", "bounds %d to %d", lo, hi)
 	}
 	return l.Err()
-}
-
-// Quantile returns the smallest observed length with at least the share q of the
-// lengths at or below it, 0 without any.
-func (e Empirical) Quantile(q float64) int {
-	if len(e) == 0 {
-		return 0
-	}
-	return stats.NearestRank(slices.Sorted(slices.Values(e)), q)
 }

@@ -17,10 +17,12 @@ import (
 // vocabularies when a space stands before it.
 var words = strings.Fields(`the of and to in is that for it as was with be by on not he his but at are this have from or
 	had an they which one you were all her she there would their we him been has when who will no more if out so said what
-	up its about than into them can only other time new some could these two may first then do any like my now over such our
+	up its about than into them can only other time new some could
+	these two may first then do any like my now over such our
 	man me even most made after also well did many before must through back years where much your way down should because
 	long each just those people how too little state good very make world still own see men work here get both between life
-	being under never day same another know while last might us great old year off come since against go came right used take three`)
+	being under never day same another know while last might us great old year off come since against go
+	came right used take three`)
 
 // appendWords appends n words drawn from rng.
 func appendWords(b *strings.Builder, rng *rand.Rand, n int) {

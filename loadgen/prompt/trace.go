@@ -177,21 +177,3 @@ func (t *Trace) Schedule(speed float64) loadgen.Timestamps {
 	}
 	return s
 }
-
-// InputLengths returns the distribution of the prompts' lengths.
-func (t *Trace) InputLengths() Empirical {
-	return t.lengths(func(r *TraceRequest) int { return r.InputTokens })
-}
-
-// OutputLengths returns the distribution of the answers' lengths.
-func (t *Trace) OutputLengths() Empirical {
-	return t.lengths(func(r *TraceRequest) int { return r.OutputTokens })
-}
-
-func (t *Trace) lengths(of func(*TraceRequest) int) Empirical {
-	e := make(Empirical, len(t.Requests))
-	for i := range t.Requests {
-		e[i] = max(of(&t.Requests[i]), 1)
-	}
-	return e
-}

@@ -355,8 +355,7 @@ func resultOf(s *loadgen.Summary) ToolResult {
 	r.Load, r.Model = strings.Join(loads, "; "), strings.Join(models, ", ")
 	def := loadgen.Definitions()
 	add := func(name string, q Quantity, v float64, unit, definition string) {
-		r.Figures = append(r.Figures, ToolFigure{Name: name, Metric: name, Quantity: q, Value: v, Unit: unit,
-			Definition: definition})
+		r.add(toolMetric{name, q, unit, definition}, name, "", v)
 	}
 	add("counts.ok", QuantityCompleted, float64(s.Counts.OK), "", def["ok"])
 	add("counts.failed", QuantityFailures, float64(s.Counts.Failed), "", "Every request that is not ok.")

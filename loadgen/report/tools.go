@@ -103,8 +103,7 @@ func (d *document) flat(name string, tool Tool) []ToolResult {
 			key := s.prefix + "_" + m.key
 			if v, ok := d.number(key); ok && !got[s.statistic] {
 				got[s.statistic] = true
-				r.Figures = append(r.Figures, ToolFigure{Name: key, Metric: m.key, Statistic: s.statistic, Quantity: m.quantity,
-					Value: v, Unit: m.unit, Definition: m.definition})
+				r.add(m, key, s.statistic, v)
 			}
 		}
 	}
@@ -158,8 +157,8 @@ func (d *document) guideLLM(name string) []ToolResult {
 			{"errored", QuantityFailures, "", "Requests with an error; incomplete ones are apart."},
 		} {
 			if v, ok := made.number(c.key); ok {
-				r.Figures = append(r.Figures, ToolFigure{Name: "requests." + c.key, Metric: "requests." + c.key,
-					Quantity: c.quantity, Value: v, Definition: c.definition})
+				c.key = "requests." + c.key
+				r.add(c, c.key, "", v)
 			}
 		}
 		if v, ok := made.number("incomplete"); ok && v > 0 {
@@ -183,14 +182,19 @@ func (d *document) guideLLM(name string) []ToolResult {
 	return results
 }
 
+// add adds a statistic of a metric under the tool's own name for it.
+func (r *ToolResult) add(m toolMetric, name, statistic string, v float64) {
+	r.Figures = append(r.Figures, ToolFigure{Name: name, Metric: m.key, Statistic: statistic, Quantity: m.quantity,
+		Value: v, Unit: m.unit, Definition: m.definition})
+}
+
 // statistics adds a distribution's mean and, unless only the mean makes sense,
 // the other statistics, by the tool's names for them.
 func (r *ToolResult) statistics(d *document, m toolMetric, prefix, mean string, names map[string]string,
 	meanOnly bool) {
 	add := func(key, statistic string) {
 		if v, ok := d.number(key); ok {
-			r.Figures = append(r.Figures, ToolFigure{Name: prefix + key, Metric: m.key, Statistic: statistic,
-				Quantity: m.quantity, Value: v, Unit: m.unit, Definition: m.definition})
+			r.add(m, prefix+key, statistic, v)
 		}
 	}
 	if meanOnly {

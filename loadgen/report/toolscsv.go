@@ -94,8 +94,7 @@ func metricTable(name string, rows [][]string) ToolResult {
 			if err != nil || statistic == "" && (!plain || header[col] != "avg" && header[col] != "Value") {
 				continue
 			}
-			r.Figures = append(r.Figures, ToolFigure{Name: row[0] + " " + header[col], Metric: m.key, Statistic: statistic,
-				Quantity: m.quantity, Value: v, Unit: m.unit, Definition: m.definition})
+			r.add(m, row[0]+" "+header[col], statistic, v)
 		}
 	}
 	return r
@@ -133,8 +132,7 @@ func guideLLMRows(name string, header []string, rows [][]string) ToolResults {
 		}
 		add := func(text, column, metric, statistic string, q Quantity, unit, definition string) {
 			if v, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && v == v {
-				r.Figures = append(r.Figures, ToolFigure{Name: strings.Trim(column, "|"), Metric: metric, Statistic: statistic,
-					Quantity: q, Value: v, Unit: unit, Definition: definition})
+				r.add(toolMetric{metric, q, unit, definition}, strings.Trim(column, "|"), statistic, v)
 			}
 		}
 		text, column := cell("|Request Counts|Successful|")

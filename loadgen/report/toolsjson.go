@@ -27,8 +27,7 @@ func (d *document) inferencePerf(name string) []ToolResult {
 	latency := successes.child("latency")
 	add := func(at *document, key, as string, q Quantity, unit, definition string) {
 		if v, ok := at.number(key); ok {
-			r.Figures = append(r.Figures, ToolFigure{Name: as, Metric: as, Quantity: q, Value: v, Unit: unit,
-				Definition: definition})
+			r.add(toolMetric{as, q, unit, definition}, as, "", v)
 		}
 	}
 	add(successes, "count", "successes.count", QuantityCompleted, "",
@@ -65,8 +64,7 @@ func (d *document) settings(keys ...string) string {
 func (r *ToolResult) counts(d *document, metrics []toolMetric) {
 	for _, m := range metrics {
 		if v, ok := d.number(m.key); ok {
-			r.Figures = append(r.Figures, ToolFigure{Name: m.key, Metric: m.key, Quantity: m.quantity, Value: v, Unit: m.unit,
-				Definition: m.definition})
+			r.add(m, m.key, "", v)
 		}
 	}
 }
