@@ -38,7 +38,7 @@ func Adopt(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	return d, nil
 }
 
-// Limits are what a daemon gives its clients.
+// Limits holds the limits that a daemon sets for its clients.
 type Limits struct {
 	// Of servers to come. Priority is of clients to come.
 	Percentage float64
@@ -47,7 +47,7 @@ type Limits struct {
 	Servers    []ServerLimits
 }
 
-// ServerLimits are what a server gives clients to come.
+// ServerLimits holds the limits that a server sets for clients to come.
 type ServerLimits struct {
 	Server     int
 	Percentage float64
@@ -69,7 +69,10 @@ func (c *Client) Limits(ctx context.Context) (Limits, error) {
 	if l.Priority, err = c.DefaultClientPriority(ctx); err != nil {
 		return l, err
 	}
-	if l.Memory, err = memoryLimits(devices, func(device string) (sharing.Cell[sharing.Bytes], error) { return c.DefaultPinnedMemLimit(ctx, device) }); err != nil {
+	if l.Memory, err = memoryLimits(devices, func(device string) (sharing.Cell[sharing.Bytes],
+		error) {
+		return c.DefaultPinnedMemLimit(ctx, device)
+	}); err != nil {
 		return l, err
 	}
 	servers, err := c.Servers(ctx)
@@ -79,7 +82,10 @@ func (c *Client) Limits(ctx context.Context) (Limits, error) {
 	for _, server := range servers {
 		s := ServerLimits{Server: server}
 		if s.Percentage, err = c.ActiveThreadPercentage(ctx, server); err == nil {
-			s.Memory, err = memoryLimits(devices, func(device string) (sharing.Cell[sharing.Bytes], error) { return c.PinnedMemLimit(ctx, server, device) })
+			s.Memory, err = memoryLimits(devices, func(device string) (sharing.Cell[sharing.Bytes],
+				error) {
+				return c.PinnedMemLimit(ctx, server, device)
+			})
 		}
 		if err != nil {
 			return l, err
@@ -89,7 +95,8 @@ func (c *Client) Limits(ctx context.Context) (Limits, error) {
 	return l, nil
 }
 
-func memoryLimits(devices []string, get func(device string) (sharing.Cell[sharing.Bytes], error)) ([]DeviceLimit, error) {
+func memoryLimits(devices []string, get func(device string) (sharing.Cell[sharing.Bytes], error)) ([]DeviceLimit,
+	error) {
 	var out []DeviceLimit
 	for _, device := range devices {
 		cell, err := get(device)

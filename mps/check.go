@@ -24,9 +24,11 @@ func checkPipeDirectory(l *problem.List, path, dir string) {
 	case strings.ContainsFunc(dir, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		l.Addf(path, "use a plain path", "%q holds control characters", problem.Clip(dir))
 	case !strings.HasPrefix(dir, "/"):
-		l.Addf(path, "use an absolute path: daemon and clients run in different directories", "%q is relative", problem.Clip(dir))
+		l.Addf(path, "use an absolute path: daemon and clients run in different directories", "%q is relative",
+			problem.Clip(dir))
 	case filepath.ToSlash(filepath.Clean(dir)) != dir:
-		l.Addf(path, "write it as "+filepath.ToSlash(filepath.Clean(dir)), "%q is not in its shortest form", problem.Clip(dir))
+		l.Addf(path, "write it as "+filepath.ToSlash(filepath.Clean(dir)), "%q is not in its shortest form",
+			problem.Clip(dir))
 	case len(dir) > longest:
 		l.Addf(path, fmt.Sprintf("use at most %d bytes", longest), "%d bytes are too long for a socket's path", len(dir))
 	}
@@ -36,7 +38,8 @@ func checkPipeDirectory(l *problem.List, path, dir string) {
 func checkLocalDirectory(l *problem.List, path, dir string) {
 	n := l.Len()
 	if checkPipeDirectory(l, path, dir); l.Len() == n && networkFileSystem(dir) == sharing.AnswerYes {
-		l.Addf(path, "use a directory of this node, for example under /run or /tmp", "%s is on a network file system, which holds no sockets", dir)
+		l.Addf(path, "use a directory of this node, for example under /run or /tmp",
+			"%s is on a network file system, which holds no sockets", dir)
 	}
 }
 

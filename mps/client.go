@@ -51,7 +51,8 @@ const defaultTimeout = 10 * time.Second
 // first call, as ErrNoDaemon.
 func NewClient(opts Options) (*Client, error) {
 	var l problem.List
-	c := &Client{runner: opts.Runner, pipe: opts.PipeDirectory, timeout: opts.Timeout, gpus: slices.Clone(opts.GPUs), log: opts.Logger}
+	c := &Client{runner: opts.Runner, pipe: opts.PipeDirectory, timeout: opts.Timeout, gpus: slices.Clone(opts.GPUs),
+		log: opts.Logger}
 	if c.pipe == "" {
 		c.pipe = DefaultPipe
 	}
@@ -103,7 +104,8 @@ func (c *Client) do(ctx context.Context, words ...string) (string, error) {
 func (c *Client) doWithin(ctx context.Context, timeout time.Duration, words ...string) (string, error) {
 	for _, w := range words {
 		if !form.IsWord(w) {
-			return "", c.opError(words[0], fmt.Errorf("%w: %q would not reach the daemon as one word", ErrInvalid, problem.Clip(w)))
+			return "", c.opError(words[0], fmt.Errorf("%w: %q would not reach the daemon as one word", ErrInvalid,
+				problem.Clip(w)))
 		}
 	}
 	out, err := c.run(ctx, timeout, Invocation{Stdin: strings.Join(words, " ") + "\n"})
@@ -157,7 +159,8 @@ func outcome(out Output) error {
 		}
 	}
 	if out.ExitCode != 0 {
-		return fmt.Errorf("%w with exit status %d: %s", ErrCrashed, out.ExitCode, problem.Clip(strings.TrimSpace(out.Stderr+" "+out.Stdout)))
+		return fmt.Errorf("%w with exit status %d: %s", ErrCrashed, out.ExitCode,
+			problem.Clip(strings.TrimSpace(out.Stderr+" "+out.Stdout)))
 	}
 	return nil
 }
@@ -177,7 +180,8 @@ func (c *Client) poll(ctx context.Context, op string, done func(context.Context)
 
 // until asks at least once, then at most every so often until done or within
 // has passed. ok is false when time is up.
-func (c *Client) until(ctx context.Context, op string, within, every time.Duration, done func(context.Context) (bool, error)) (ok bool, err error) {
+func (c *Client) until(ctx context.Context, op string, within, every time.Duration, done func(context.Context) (bool,
+	error)) (ok bool, err error) {
 	wait := min(every, 10*time.Millisecond)
 	for deadline := time.Now().Add(within); ; wait = min(2*wait, every) {
 		if ok, err := done(ctx); err != nil || ok {

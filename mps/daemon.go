@@ -30,7 +30,7 @@ type DaemonOptions struct {
 	VisibleDevices []string
 	MultiUser      bool  // clients of all users share a server; root only
 	GPUs           []GPU // as in Options
-	// StartTimeout is how long the daemon has to answer; 0 = 10 s.
+	// StartTimeout bounds the wait for the daemon's first answer; 0 = 10 s.
 	StartTimeout time.Duration
 	Timeout      time.Duration // for each command; as in Options
 	Logger       *slog.Logger
@@ -130,7 +130,7 @@ func StartDetached(ctx context.Context, opts DaemonOptions) (*Client, error) {
 	return l.client, nil
 }
 
-// launch is how a daemon that is to start is run and asked.
+// launch holds the client and the command line of a daemon that is to start.
 type launch struct {
 	client        *Client
 	args, environ []string
@@ -143,7 +143,8 @@ func (o *DaemonOptions) prepare(ctx context.Context) (*launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &launch{client: c, environ: []string{EnvPipeDirectory + "=" + o.PipeDirectory, EnvLogDirectory + "=" + o.LogDirectory, EnvProtocol + "=2"}}
+	l := &launch{client: c, environ: []string{EnvPipeDirectory + "=" + o.PipeDirectory, EnvLogDirectory + "=" +
+		o.LogDirectory, EnvProtocol + "=2"}}
 	if len(o.VisibleDevices) > 0 {
 		l.environ = append(l.environ, EnvVisibleDevices+"="+strings.Join(o.VisibleDevices, ","))
 	}
@@ -185,13 +186,15 @@ func (o *DaemonOptions) newClient() (*Client, error) {
 	if o.Runner == nil {
 		o.Runner = o.Program
 	}
-	return NewClient(Options{Runner: o.Runner, PipeDirectory: o.PipeDirectory, Timeout: o.Timeout, GPUs: o.GPUs, Logger: o.Logger})
+	return NewClient(Options{Runner: o.Runner, PipeDirectory: o.PipeDirectory, Timeout: o.Timeout, GPUs: o.GPUs,
+		Logger: o.Logger})
 }
 
 func (o *DaemonOptions) check() error {
 	var l problem.List
 	checkLocalDirectory(&l, "PipeDirectory", o.PipeDirectory)
-	if !strings.HasPrefix(o.LogDirectory, "/") || strings.ContainsFunc(o.LogDirectory, func(r rune) bool { return r < ' ' }) {
+	if !strings.HasPrefix(o.LogDirectory, "/") || strings.ContainsFunc(o.LogDirectory,
+		func(r rune) bool { return r < ' ' }) {
 		l.Addf("LogDirectory", "use an absolute path", "%q is no absolute path", problem.Clip(o.LogDirectory))
 	}
 	for i, d := range o.VisibleDevices {
@@ -207,7 +210,7 @@ func (o *DaemonOptions) check() error {
 
 var errExited = errors.New("mps: the daemon has ended")
 
-// settle is how long a daemon that writes no process ID has to stay alive beside
+// settle is the time that a daemon that writes no process ID has to stay alive beside
 // an answer, which could be another daemon's.
 const settle = 100 * time.Millisecond
 
@@ -247,7 +250,7 @@ func (o *DaemonOptions) answers(ctx context.Context, d *Daemon) error {
 	}
 }
 
-// owns answers whether a process is the daemon's, or one that it has started.
+// owns reports whether a process is the daemon's, or one that it has started.
 func (d *Daemon) owns(p process) bool {
 	return p == d.process || slices.Contains(d.process.descendants(), p)
 }

@@ -44,7 +44,7 @@ func affected(devices []DeviceClients, culprits ...int) []int {
 	return trueKeys(hit)
 }
 
-// Damage is how far a lost client has reached. The zero value is
+// Damage grades the effect of a lost client on the others. The zero value is
 // DamageUnknown.
 type Damage uint8
 
@@ -59,8 +59,7 @@ const (
 
 var damageNames = enum.Of[Damage](ErrInvalid, "damage", "unknown", "none", "fault", "server-gone", "daemon-gone")
 
-// Diagnosis says what the loss of clients did to their neighbours and what to
-// do about it.
+// Diagnosis holds the effects of lost clients on their neighbours, and advice.
 type Diagnosis struct {
 	Damage Damage
 	// Lost are the clients that were there before and are no longer.
@@ -85,9 +84,11 @@ func Diagnose(before, after Snapshot, gone ...int) Diagnosis {
 	d := Diagnosis{Damage: DamageNone, Recovered: sharing.AnswerYes}
 	switch after.Daemon {
 	case sharing.AnswerNo:
-		d.worsen(DamageDaemon, "start a control daemon; no client can join until then, and clients started without one run without limits")
+		d.worsen(DamageDaemon, "start a control daemon; no client can join until then, and clients started without one "+
+			"run without limits")
 	case sharing.AnswerUnknown:
-		d.worsen(DamageUnknown, "the control daemon does not answer: ask again, and if it stays silent stop clients, then servers, then the daemon")
+		d.worsen(DamageUnknown, "the control daemon does not answer: ask again, and if it stays silent stop clients, then "+
+			"servers, then the daemon")
 	}
 	hit, must := map[int]bool{}, map[int]bool{}
 	for _, b := range before.Servers {
@@ -107,7 +108,8 @@ func Diagnose(before, after Snapshot, gone ...int) Diagnosis {
 			hit[p] = !slices.Contains(culprits, p)
 		}
 		if i < 0 && after.Daemon == sharing.AnswerYes && len(b.Clients) > 0 && len(culprits) < len(b.Clients) {
-			d.worsen(DamageServer, fmt.Sprintf("server %d has gone: its clients have failed; restart them, and a new server starts with the first", b.Server))
+			d.worsen(DamageServer, fmt.Sprintf("server %d has gone: its clients have failed; restart them, and a new server "+
+				"starts with the first", b.Server))
 			for _, p := range b.Clients {
 				hit[p] = !slices.Contains(culprits, p)
 			}
@@ -119,14 +121,16 @@ func Diagnose(before, after Snapshot, gone ...int) Diagnosis {
 	for _, s := range after.Servers {
 		for _, p := range gone {
 			if slices.Contains(s.Clients, p) {
-				d.Advice = append(d.Advice, fmt.Sprintf("server %d still lists %d; it leaves the list when its process has ended", s.Server, p))
+				d.Advice = append(d.Advice, fmt.Sprintf("server %d still lists %d; it leaves the list when its process has ended",
+					s.Server, p))
 			}
 		}
 	}
 	slices.Sort(d.Lost)
 	d.Affected, d.MustExit = trueKeys(hit), trueKeys(must)
 	if d.Damage == DamageNone && len(d.Affected) > 0 {
-		d.Advice = append(d.Advice, fmt.Sprintf("check that %s still answer: killing a neighbour with work in flight is undefined for them; terminate_client first is safe", pidList(d.Affected)))
+		d.Advice = append(d.Advice, fmt.Sprintf("check that %s still answer: killing a neighbour with work in flight is "+
+			"undefined for them; terminate_client first is safe", pidList(d.Affected)))
 	}
 	return d
 }
@@ -141,10 +145,12 @@ func (d *Diagnosis) judge(s ServerSnapshot, gone []int, hit, must map[int]bool) 
 				hit[p], must[p] = true, true
 			}
 		}
-		d.worsen(DamageFault, fmt.Sprintf("server %d is in FAULT and takes no client until these have exited: %s; end them, then it becomes ACTIVE by itself",
+		d.worsen(DamageFault, fmt.Sprintf("server %d is in FAULT and takes no client until these have exited: %s; end "+
+			"them, then it becomes ACTIVE by itself",
 			s.Server, pidList(trueKeys(must))))
 	case StateUnknown:
-		d.worsen(DamageUnknown, fmt.Sprintf("server %d does not answer: if it stays silent its clients must exit and it must be shut down with force", s.Server))
+		d.worsen(DamageUnknown, fmt.Sprintf("server %d does not answer: if it stays silent its clients must exit and it "+
+			"must be shut down with force", s.Server))
 	case StateInitializing:
 		if d.Recovered == sharing.AnswerYes {
 			d.Recovered = sharing.AnswerUnknown
@@ -186,7 +192,8 @@ func pidList(pids []int) string {
 // other clients have exited (MustExit), or within has passed, and returns the
 // last diagnosis. before is a snapshot from before the loss. One silent answer
 // is waited for no longer than a quarter of within.
-func (c *Client) AwaitRecovery(ctx context.Context, before Snapshot, within time.Duration, gone ...int) (Diagnosis, error) {
+func (c *Client) AwaitRecovery(ctx context.Context, before Snapshot, within time.Duration, gone ...int) (Diagnosis,
+	error) {
 	if within <= 0 {
 		return Diagnosis{}, fmt.Errorf("%w: within: %v is not positive", ErrInvalid, within)
 	}
@@ -194,18 +201,20 @@ func (c *Client) AwaitRecovery(ctx context.Context, before Snapshot, within time
 	quick.timeout = min(c.timeout, within/4)
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	last := Diagnosis{Advice: []string{"the daemon or a server is silent: ask again, and if it stays silent stop clients, then servers, then the daemon"}}
-	_, err := quick.until(bounded, "await recovery", within, min(50*time.Millisecond, within/20), func(ctx context.Context) (bool, error) {
-		after, err := quick.Snapshot(ctx)
-		if err != nil {
-			return false, err
-		}
-		last = Diagnose(before, after, gone...)
-		listed := slices.ContainsFunc(after.Servers, func(s ServerSnapshot) bool {
-			return slices.ContainsFunc(gone, func(p int) bool { return slices.Contains(s.Clients, p) })
+	last := Diagnosis{Advice: []string{"the daemon or a server is silent: ask again, and if it stays silent stop " +
+		"clients, then servers, then the daemon"}}
+	_, err := quick.until(bounded, "await recovery", within, min(50*time.Millisecond, within/20),
+		func(ctx context.Context) (bool, error) {
+			after, err := quick.Snapshot(ctx)
+			if err != nil {
+				return false, err
+			}
+			last = Diagnose(before, after, gone...)
+			listed := slices.ContainsFunc(after.Servers, func(s ServerSnapshot) bool {
+				return slices.ContainsFunc(gone, func(p int) bool { return slices.Contains(s.Clients, p) })
+			})
+			return last.Recovered == sharing.AnswerYes && !listed || len(last.MustExit) > 0, nil
 		})
-		return last.Recovered == sharing.AnswerYes && !listed || len(last.MustExit) > 0, nil
-	})
 	if bounded.Err() != nil && ctx.Err() == nil {
 		err = nil // time is up: what was last seen stands
 	}

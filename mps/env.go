@@ -69,7 +69,8 @@ func (e ClientEnvironment) Build() ([]string, error) {
 	checkLocalDirectory(&l, "PipeDirectory", e.PipeDirectory)
 	if d := e.DaemonPipeDirectory; d != "" && d != e.PipeDirectory {
 		l.Addf("PipeDirectory", "use the daemon's "+problem.Clip(d),
-			"the client's %s is not the daemon's: it would run without MPS and without limits, and nothing would report it", problem.Clip(e.PipeDirectory))
+			"the client's %s is not the daemon's: it would run without MPS and without limits, and nothing would report it",
+			problem.Clip(e.PipeDirectory))
 	}
 	e.checkDevices(&l)
 	e.checkShares(&l)
@@ -133,14 +134,16 @@ func (e *ClientEnvironment) checkDevices(l *problem.List) {
 		at := fmt.Sprintf("VisibleDevices[%d]", i)
 		switch {
 		case !form.IsUUID(d):
-			l.Addf(at, "use the GPU's UUID", "%q is no UUID; an ordinal would be applied to devices that the server has renumbered", problem.Clip(d))
+			l.Addf(at, "use the GPU's UUID",
+				"%q is no UUID; an ordinal would be applied to devices that the server has renumbered", problem.Clip(d))
 		case seen[d]:
 			l.Addf(at, "name each device once", "%s stands twice", d)
 		}
 		seen[d] = true
 	}
 	if e.Partition != "" && !e.Partition.Valid() {
-		l.Addf("Partition", `use the ID that sm_partition add printed, "GPU-<uuid>/<id>"`, "%q is no partition", problem.Clip(string(e.Partition)))
+		l.Addf("Partition", `use the ID that sm_partition add printed, "GPU-<uuid>/<id>"`, "%q is no partition",
+			problem.Clip(string(e.Partition)))
 	}
 }
 
@@ -185,7 +188,8 @@ func (e *ClientEnvironment) checkLimits(l *problem.List) string {
 			continue
 		}
 		if len(e.GPUs) == 0 {
-			l.Addf("GPUs", "list the GPUs that the client sees", "memory limits cannot be checked without them, and one entry for an invisible GPU drops every limit")
+			l.Addf("GPUs", "list the GPUs that the client sees",
+				"memory limits cannot be checked without them, and one entry for an invisible GPU drops every limit")
 		}
 		g, ok := findGPU(gpus, d.Device)
 		if len(e.GPUs) > 0 && !ok {
@@ -193,7 +197,8 @@ func (e *ClientEnvironment) checkLimits(l *problem.List) string {
 				"the client does not see device %q, and such an entry drops every limit, also the others'", problem.Clip(d.Device))
 		}
 		if before, dup := limited[g.Ordinal]; ok && dup {
-			l.Addf(at+".Device", "limit each device once", "%s is the device of %s again; the last entry would win", d.Device, before)
+			l.Addf(at+".Device", "limit each device once", "%s is the device of %s again; the last entry would win", d.Device,
+				before)
 		}
 		if ok {
 			limited[g.Ordinal] = d.Device

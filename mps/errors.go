@@ -13,26 +13,38 @@ import (
 // What can go wrong. Errors of this package wrap one of these, so that
 // errors.Is tells them apart.
 var (
-	ErrInvalid              = errors.New("mps: invalid request")                             // refused before anything was sent
-	ErrPlatform             = errors.New("mps: MPS runs on Linux and QNX only")              // this platform has no control program
-	ErrNotInstalled         = errors.New("mps: the control program was not found")           // no nvidia-cuda-mps-control
-	ErrNoDaemon             = errors.New("mps: no control daemon answers")                   // nothing listens in the pipe directory
-	ErrDaemonRunning        = errors.New("mps: a control daemon already answers there")      // Start found one
-	ErrUnsafe               = errors.New("mps: the directory is not safe to use")            // Start: another user could have put it there, or can write to it
-	ErrTimeout              = errors.New("mps: the control daemon did not answer in time")   // also context.DeadlineExceeded
-	ErrCrashed              = errors.New("mps: the control program failed")                  // non-zero exit for another reason
-	ErrGarbled              = errors.New("mps: the answer cannot be understood")             // see ParseError
-	ErrOutputTooLarge       = errors.New("mps: the answer is larger than the allowed size")  // see Program.MaxOutput
-	ErrRejected             = errors.New("mps: the control daemon refused")                  // see RejectedError
-	ErrUnknownCommand       = errors.New("mps: the daemon does not know the command")        // older driver, or the other protocol
-	ErrServerNotFound       = errors.New("mps: no such server")                              // no server has the process ID or name
-	ErrClientNotFound       = errors.New("mps: no such client")                              // no client, or no process
-	ErrPermission           = errors.New("mps: not permitted")                               // another user owns the daemon
-	ErrServerExists         = errors.New("mps: the server exists already")                   // of that user (v2) or name (v3)
-	ErrServerBusy           = errors.New("mps: the server has clients")                      // ShutdownServer without force
+	// refused before anything was sent
+	ErrInvalid = errors.New("mps: invalid request")
+	// this platform has no control program
+	ErrPlatform     = errors.New("mps: MPS runs on Linux and QNX only")
+	ErrNotInstalled = errors.New("mps: the control program was not found") // no nvidia-cuda-mps-control
+	// nothing listens in the pipe directory
+	ErrNoDaemon      = errors.New("mps: no control daemon answers")
+	ErrDaemonRunning = errors.New("mps: a control daemon already answers there") // Start found one
+	// Start: another user could have put it there, or can write to it
+	ErrUnsafe = errors.New("mps: the directory is not safe to use")
+	// also context.DeadlineExceeded
+	ErrTimeout = errors.New("mps: the control daemon did not answer in time")
+	// non-zero exit for another reason
+	ErrCrashed        = errors.New("mps: the control program failed")
+	ErrGarbled        = errors.New("mps: the answer cannot be understood")            // see ParseError
+	ErrOutputTooLarge = errors.New("mps: the answer is larger than the allowed size") // see Program.MaxOutput
+	ErrRejected       = errors.New("mps: the control daemon refused")                 // see RejectedError
+	// older driver, or the other protocol
+	ErrUnknownCommand = errors.New("mps: the daemon does not know the command")
+	// no server has the process ID or name
+	ErrServerNotFound = errors.New("mps: no such server")
+	ErrClientNotFound = errors.New("mps: no such client") // no client, or no process
+	// another user owns the daemon
+	ErrPermission = errors.New("mps: not permitted")
+	// of that user (v2) or name (v3)
+	ErrServerExists = errors.New("mps: the server exists already")
+	// ShutdownServer without force
+	ErrServerBusy           = errors.New("mps: the server has clients")
 	ErrPartitioningDisabled = errors.New("mps: the daemon was started without partitioning") // start it with -S
 	ErrMismatch             = errors.New("mps: another value is in force than was set")      // see MismatchError
-	ErrNotClient            = errors.New("mps: the process is not an MPS client")            // Membership.Require, StopClient
+	// Membership.Require, StopClient
+	ErrNotClient = errors.New("mps: the process is not an MPS client")
 )
 
 // OpError is a failed operation on a control daemon or the operating system.
@@ -80,7 +92,7 @@ type ParseError struct {
 	Text string // the offending text, shortened
 }
 
-// Error says what was read and where it stopped making sense.
+// Error names the kind of answer, its line, and quotes the offending text.
 func (e *ParseError) Error() string {
 	if e.Line > 0 {
 		return fmt.Sprintf("mps: not a %s: line %d: %q", e.What, e.Line, e.Text)
@@ -122,7 +134,8 @@ func invalid(l *problem.List) error {
 }
 
 // rejections maps the beginnings (or, after a "*", any part of a line that begins
-// with a letter, which rows of lists do not) of the daemon's refusals to reasons. The texts stand in the program of driver 595; those that
+// with a letter, which rows of lists do not) of the daemon's refusals to reasons. The texts stand
+// in the program of driver 595; those that
 // driver 580 knows were seen on an H200.
 var rejections = []struct {
 	text   string
@@ -165,7 +178,8 @@ func rejection(text string) *RejectedError {
 			return &RejectedError{Text: problem.Clip(line), Reason: r.reason}
 		}
 	}
-	if rest, ok := strings.CutPrefix(line, "Server "); ok && strings.HasSuffix(strings.TrimSuffix(rest, "!"), " not found") {
+	if rest, ok := strings.CutPrefix(line, "Server "); ok && strings.HasSuffix(strings.TrimSuffix(rest, "!"),
+		" not found") {
 		id, _, _ := strings.Cut(rest, " ")
 		if _, err := strconv.ParseUint(id, 10, 64); err == nil {
 			return &RejectedError{Text: problem.Clip(line), Reason: ErrServerNotFound}

@@ -33,7 +33,7 @@ func networkFileSystem(dir string) sharing.Answer {
 	}
 }
 
-// ownedByUs answers whether a file is this user's or root's.
+// ownedByUs reports whether a file is this user's or root's.
 func ownedByUs(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && (st.Uid == 0 || int(st.Uid) == os.Geteuid())

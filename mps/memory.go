@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Allocatable is what a limit leaves a client to allocate.
+// Allocatable is the memory that a client can allocate under a limit.
 type Allocatable struct {
 	Low, High sharing.Bytes // limit less the largest and the smallest overhead measured
 	Basis     sharing.Basis
@@ -33,7 +33,8 @@ func AllocatableUnder(limit sharing.Bytes) (Allocatable, error) {
 	if checkMemLimit(&l, "limit", limit, 0); l.Len() > 0 {
 		return Allocatable{}, invalid(&l)
 	}
-	a := Allocatable{Low: limit, Basis: sharing.BasisDerived, Sources: []sharing.SourceID{"cotenant-h200-mps", "dynamo-mps-limits"}}
+	a := Allocatable{Low: limit, Basis: sharing.BasisDerived, Sources: []sharing.SourceID{"cotenant-h200-mps",
+		"dynamo-mps-limits"}}
 	for _, p := range allocated {
 		a.Low, a.High = min(a.Low, limit-p.overhead), max(a.High, limit-p.overhead)
 		if p.limit == limit {
@@ -44,7 +45,7 @@ func AllocatableUnder(limit sharing.Bytes) (Allocatable, error) {
 	return a, nil
 }
 
-// Enforcer is what holds a tenant to its memory limit. The zero value is
+// Enforcer names the mechanism that enforces a tenant's memory limit. The zero value is
 // EnforcerMPS.
 type Enforcer uint8
 
@@ -108,13 +109,15 @@ func MemoryFraction(f ServingFramework, e Enforcer, limit, total sharing.Bytes) 
 	if err := invalid(&l); err != nil {
 		return FractionAdvice{}, err
 	}
-	a := FractionAdvice{Flag: f.Flag(), Recommended: 0.85, Max: 0.9, Basis: sharing.BasisDocumented, Source: "dynamo-mps-limits",
-		Why: fmt.Sprintf("under %v the total that %v sees is the limit", e, f)}
+	a := FractionAdvice{Flag: f.Flag(), Recommended: 0.85, Max: 0.9, Basis: sharing.BasisDocumented,
+		Source: "dynamo-mps-limits",
+		Why:    fmt.Sprintf("under %v the total that %v sees is the limit", e, f)}
 	if e != EnforcerMPS {
 		return a, nil
 	}
 	if f == ServingSGLang {
-		a.Why = "SGLang measures against what is free when it starts; under MPS that is the limit, though the total is the whole GPU"
+		a.Why = "SGLang measures against what is free when it starts; under MPS that is the limit, though the total is " +
+			"the whole GPU"
 		a.Basis = sharing.BasisInferred
 		return a, nil
 	}
@@ -127,9 +130,11 @@ func MemoryFraction(f ServingFramework, e Enforcer, limit, total sharing.Bytes) 
 	a.Max = floor2(float64(limit) / float64(total))
 	a.Recommended = floor2(min(margin*float64(limit), float64(alloc.Low)) / float64(total))
 	a.Basis = sharing.BasisDerived
-	a.Why = fmt.Sprintf("under MPS %v still sees %v as total, so the fraction is of the whole GPU, not of the limit", f, total)
+	a.Why = fmt.Sprintf("under MPS %v still sees %v as total, so the fraction is of the whole GPU, not of the limit", f,
+		total)
 	if a.Recommended == 0 {
-		return FractionAdvice{}, fmt.Errorf("%w: limit: %v of %v leaves %v no memory after what CUDA itself takes (up to %v); use a larger limit",
+		return FractionAdvice{}, fmt.Errorf("%w: limit: %v of %v leaves %v no memory after what CUDA itself takes (up to "+
+			"%v); use a larger limit",
 			ErrInvalid, limit, total, f, limit-alloc.Low)
 	}
 	return a, nil

@@ -19,7 +19,8 @@ func garbled(what string, line int, text string) *ParseError {
 
 // checkText refuses answers that are no text.
 func checkText(text string) error {
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\n\t\r", r) }) {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text,
+		func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\n\t\r", r) }) {
 		return garbled("text", 0, text)
 	}
 	return nil
@@ -78,7 +79,8 @@ func parseCUDAStatus(text string) (int, error) {
 // unknown, not 0.
 func parseOptionalLimit(text string) (sharing.Cell[sharing.Bytes], error) {
 	text = strings.TrimSpace(text)
-	if text == "" || strings.HasPrefix(text, "No default pinned memory limit") || strings.HasPrefix(text, "No pinned memory limit") {
+	if text == "" || strings.HasPrefix(text, "No default pinned memory limit") || strings.HasPrefix(text,
+		"No pinned memory limit") {
 		return sharing.Cell[sharing.Bytes]{}, nil
 	}
 	v, err := ParseMemLimit(text)

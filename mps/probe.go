@@ -30,7 +30,7 @@ type Feature struct {
 	Reason string
 }
 
-// Support is what a daemon and its program can do, as far as asking them
+// Support holds the abilities of a daemon and its program, as far as asking them
 // tells. Features without a safe question are answered from the program's
 // help; what neither tells is unknown.
 type Support struct {
@@ -71,7 +71,8 @@ func (c *Client) Probe(ctx context.Context) (Support, error) {
 
 // unclear answers whether an error is an answer that tells nothing.
 func unclear(err error) bool {
-	return errors.Is(err, ErrRejected) || errors.Is(err, ErrGarbled) || errors.Is(err, ErrCrashed) || errors.Is(err, ErrTimeout)
+	return errors.Is(err, ErrRejected) || errors.Is(err, ErrGarbled) || errors.Is(err, ErrCrashed) ||
+		errors.Is(err, ErrTimeout)
 }
 
 var helpCommand = regexp.MustCompile(`(?m)^  ([a-z][a-z_-]+)(?: |$)`)
@@ -100,9 +101,11 @@ func (c *Client) probeProgram(ctx context.Context, s *Support) error {
 		f         *Feature
 		name, has string
 	}{
-		{&s.ProtocolV3, "--protocol", "--protocol"}, {&s.ClientPriority, "set_default_client_priority", "\n  set_default_client_priority"},
+		{&s.ProtocolV3, "--protocol", "--protocol"}, {&s.ClientPriority, "set_default_client_priority",
+			"\n  set_default_client_priority"},
 		{&s.Processes, "ps", "\n  ps"}, {&s.DeviceQuery, "device_query", "\n  device_query"},
-		{&s.TerminateClient, "terminate_client", "\n  terminate_client"}, {&s.StaticPartitions, "sm_partition", "\n  sm_partition"},
+		{&s.TerminateClient, "terminate_client", "\n  terminate_client"}, {&s.StaticPartitions, "sm_partition",
+			"\n  sm_partition"},
 	} {
 		// A help may leave commands out, so absence is no proof.
 		*q.f = Feature{sharing.AnswerUnknown, "the program's help does not list " + q.name}
@@ -132,7 +135,8 @@ func (c *Client) probeDaemon(ctx context.Context, s *Support) error {
 	for _, q := range []struct {
 		f       *Feature
 		command string
-	}{{&s.ClientPriority, "get_default_client_priority"}, {&s.Processes, "ps"}, {&s.DeviceQuery, "device_query"}, {&s.StaticPartitions, "lspart"}} {
+	}{{&s.ClientPriority, "get_default_client_priority"}, {&s.Processes, "ps"}, {&s.DeviceQuery, "device_query"},
+		{&s.StaticPartitions, "lspart"}} {
 		_, err := c.do(ctx, q.command)
 		switch {
 		case err == nil:
@@ -160,7 +164,8 @@ func (c *Client) probeDaemon(ctx context.Context, s *Support) error {
 
 // probeV3 asks a daemon that refused the first v2 question.
 func (c *Client) probeV3(ctx context.Context, s *Support) error {
-	text, err := c.Command(ctx, Invocation{Args: []string{"server", "list", "--format=csv,noheader"}, Env: []string{EnvProtocol + "=3"}})
+	text, err := c.Command(ctx, Invocation{Args: []string{"server", "list", "--format=csv,noheader"},
+		Env: []string{EnvProtocol + "=3"}})
 	for i, line := range form.Lines(text) { // a server is a row of seven fields
 		if strings.Count(line, ",") < 6 {
 			err = garbled("list of v3 servers", i+1, line)

@@ -33,7 +33,7 @@ func procEnviron(pid int) ([]string, error) {
 // outlive the clients that the same interrupt ends.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// status is what /proc/PID/stat says of a process that has not ended.
+// status holds the fields of /proc/PID/stat of a process that has not ended.
 type status struct {
 	process
 	parent, group int
@@ -66,7 +66,8 @@ func findProcess(pid int) (process, bool) {
 // runs answers whether the process runs a program of that name: by its file, or
 // by the name that it was started under (a script's stands after its shell).
 func (p process) runs(name string) bool {
-	if exe, err := os.Readlink(procFile(p.pid, "exe")); err == nil && filepath.Base(strings.TrimSuffix(exe, " (deleted)")) == name {
+	if exe, err := os.Readlink(procFile(p.pid, "exe")); err == nil &&
+		filepath.Base(strings.TrimSuffix(exe, " (deleted)")) == name {
 		return true
 	}
 	b, err := os.ReadFile(procFile(p.pid, "cmdline"))
@@ -78,7 +79,8 @@ func (p process) runs(name string) bool {
 		return true
 	}
 	comm, err := os.ReadFile(procFile(p.pid, "comm")) // the kernel keeps 15 bytes
-	return err == nil && len(args) > 1 && filepath.Base(args[1]) == name && strings.TrimSpace(string(comm)) == name[:min(15, len(name))]
+	return err == nil && len(args) > 1 && filepath.Base(args[1]) == name &&
+		strings.TrimSpace(string(comm)) == name[:min(15, len(name))]
 }
 
 // descendants are the processes that p has started, and those that they have.
@@ -130,7 +132,8 @@ func (d *Daemon) leftBehind() []process {
 		}
 		parent := process{pid: s.parent}
 		if group && s.group == d.process.pid && s.started >= d.process.started ||
-			s.runs(serverProgram) && inNamespace(pid, here) && pipeOfProcess(pid) == d.client.pipe && !parent.runs(controlProgram) && !parent.runs(d.program) {
+			s.runs(serverProgram) && inNamespace(pid, here) && pipeOfProcess(pid) == d.client.pipe &&
+				!parent.runs(controlProgram) && !parent.runs(d.program) {
 			out = append(out, s.process)
 		}
 	}

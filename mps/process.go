@@ -43,7 +43,7 @@ func (p process) signal(sig os.Signal) error {
 	return errors.Join(err, h.Release())
 }
 
-// pidFile is what a control daemon writes its process ID into, in its pipe
+// pidFile names the file into which a control daemon writes its process ID, in its pipe
 // directory; one that is killed leaves it there (seen on an H100).
 const pidFile = "nvidia-cuda-mps-control.pid"
 

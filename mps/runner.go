@@ -39,7 +39,7 @@ const (
 // daemon that it is for.
 type Invocation = command.Invocation
 
-// Output is what one run of the control program left behind: Stdout, Stderr
+// Output holds the outcome of one run of the control program: Stdout, Stderr
 // and ExitCode.
 type Output = command.Output
 

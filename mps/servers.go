@@ -25,7 +25,8 @@ const (
 var stateNames = enum.Of[ServerState](ErrInvalid, "server state", "UNKNOWN", "INITIALIZING", "ACTIVE", "FAULT")
 
 // ask sends a command about a server, whose process ID follows its name.
-func ask[T any](ctx context.Context, c *Client, parse func(string) (T, error), command string, server int, words ...string) (T, error) {
+func ask[T any](ctx context.Context, c *Client, parse func(string) (T, error), command string, server int,
+	words ...string) (T, error) {
 	w, err := pidWord("server", server)
 	if err != nil {
 		var zero T

@@ -34,7 +34,8 @@ func (p Priority) wire() string { return strconv.Itoa(int(p) - 1) }
 
 // confirm sends a setter and compares what is in force afterwards, since the
 // daemon answers a refused setting as a good one, or with the value that stays.
-func confirm[T any](ctx context.Context, c *Client, setting, want string, get func() (got T, same bool, err error), words ...string) error {
+func confirm[T any](ctx context.Context, c *Client, setting, want string, get func() (got T, same bool, err error),
+	words ...string) error {
 	if _, err := c.do(ctx, words...); err != nil {
 		return err
 	}
@@ -55,7 +56,8 @@ func (c *Client) DefaultActiveThreadPercentage(ctx context.Context) (float64, er
 // servers that run keep theirs, and it is lost when the daemon ends. The value
 // is read back: *MismatchError if another one is in force.
 func (c *Client) SetDefaultActiveThreadPercentage(ctx context.Context, pct float64) error {
-	return c.setPercentage(ctx, pct, "default active thread percentage", c.DefaultActiveThreadPercentage, "set_default_active_thread_percentage")
+	return c.setPercentage(ctx, pct, "default active thread percentage", c.DefaultActiveThreadPercentage,
+		"set_default_active_thread_percentage")
 }
 
 // ActiveThreadPercentage returns the percentage of a server's clients to come,
@@ -75,7 +77,8 @@ func (c *Client) SetActiveThreadPercentage(ctx context.Context, server int, pct 
 	return c.setPercentage(ctx, pct, "active thread percentage of server "+s, get, "set_active_thread_percentage", s)
 }
 
-func (c *Client) setPercentage(ctx context.Context, pct float64, setting string, get func(context.Context) (float64, error), words ...string) error {
+func (c *Client) setPercentage(ctx context.Context, pct float64, setting string, get func(context.Context) (float64,
+	error), words ...string) error {
 	var l problem.List
 	if checkPercentage(&l, "percentage", pct); l.Len() > 0 {
 		return invalid(&l)
@@ -105,7 +108,8 @@ func (c *Client) DefaultPinnedMemLimit(ctx context.Context, device string) (shar
 // limits for devices that do not exist: give Options.GPUs to have them refused.
 func (c *Client) SetDefaultPinnedMemLimit(ctx context.Context, device string, limit sharing.Bytes) error {
 	get := func() (sharing.Cell[sharing.Bytes], error) { return c.DefaultPinnedMemLimit(ctx, device) }
-	return c.setLimit(ctx, device, limit, "default pinned memory limit of device "+problem.Clip(device), get, "set_default_device_pinned_mem_limit")
+	return c.setLimit(ctx, device, limit, "default pinned memory limit of device "+problem.Clip(device), get,
+		"set_default_device_pinned_mem_limit")
 }
 
 // PinnedMemLimit returns the limit for new clients of a server on a device.
@@ -128,10 +132,12 @@ func (c *Client) SetPinnedMemLimit(ctx context.Context, server int, device strin
 		return err
 	}
 	get := func() (sharing.Cell[sharing.Bytes], error) { return c.PinnedMemLimit(ctx, server, device) }
-	return c.setLimit(ctx, device, limit, fmt.Sprintf("pinned memory limit of server %s, device %s", s, problem.Clip(device)), get, "set_device_pinned_mem_limit", s)
+	return c.setLimit(ctx, device, limit, fmt.Sprintf("pinned memory limit of server %s, device %s", s,
+		problem.Clip(device)), get, "set_device_pinned_mem_limit", s)
 }
 
-func (c *Client) setLimit(ctx context.Context, device string, limit sharing.Bytes, setting string, get func() (sharing.Cell[sharing.Bytes], error), words ...string) error {
+func (c *Client) setLimit(ctx context.Context, device string, limit sharing.Bytes, setting string,
+	get func() (sharing.Cell[sharing.Bytes], error), words ...string) error {
 	var l problem.List
 	checkMemLimit(&l, "limit", limit, c.deviceMemory(&l, device))
 	if err := invalid(&l); err != nil {

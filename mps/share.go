@@ -56,7 +56,7 @@ type Share struct {
 	Memory     sharing.Bytes // pinned memory limit to set; 0 = none was asked for
 }
 
-// SharePlan is what to set for each client. A percentage is a cap, no
+// SharePlan holds the settings of each client. A percentage is a cap, no
 // reservation: kernels of different clients may run on one SM, and idle SMs
 // are not lent beyond it.
 type SharePlan struct {
@@ -103,7 +103,8 @@ func PlanShares(req ShareRequest) (SharePlan, error) {
 				return SharePlan{}, err
 			}
 			if s.SMs.SMs != c.SMs {
-				plan.Notes = append(plan.Notes, fmt.Sprintf("%s gets %d SMs instead of %d: the hardware's steps", c.Name, s.SMs.SMs, c.SMs))
+				plan.Notes = append(plan.Notes, fmt.Sprintf("%s gets %d SMs instead of %d: the hardware's steps", c.Name, s.SMs.SMs,
+					c.SMs))
 			}
 		default:
 			s.Percentage = max(percentUnit, ceilPercent(100*part))
@@ -125,7 +126,8 @@ func PlanShares(req ShareRequest) (SharePlan, error) {
 	plan.OversubscriptionRatio = float64(plan.SharedSMs) / float64(rule.Total)
 	plan.IdleSMs = max(0, rule.Total-plan.SharedSMs)
 	if plan.SharedSMs > rule.Total && req.Strategy != StrategyOverlap && !req.AllowOversubscription {
-		return SharePlan{}, fmt.Errorf("%w: Clients: %d clients would share %d SMs of %d (every client gets at least %d); use fewer clients or AllowOversubscription",
+		return SharePlan{}, fmt.Errorf("%w: Clients: %d clients would share %d SMs of %d (every client gets at least %d); "+
+			"use fewer clients or AllowOversubscription",
 			ErrInvalid, n, plan.SharedSMs, rule.Total, rule.Floor)
 	}
 	plan.note(req)
@@ -134,7 +136,8 @@ func PlanShares(req ShareRequest) (SharePlan, error) {
 
 func (p *SharePlan) note(req ShareRequest) {
 	if p.SharedSMs > p.TotalSMs {
-		p.Notes = append(p.Notes, fmt.Sprintf("oversubscribed %.2f times: clients that run at once share SMs", p.OversubscriptionRatio))
+		p.Notes = append(p.Notes, fmt.Sprintf("oversubscribed %.2f times: clients that run at once share SMs",
+			p.OversubscriptionRatio))
 	}
 	if !req.MaxClients.Known {
 		p.Notes = append(p.Notes, "the device's client limit was not given, so it was not checked")
@@ -154,7 +157,8 @@ func (req ShareRequest) check(rule SMRule) error {
 		l.Addf("Clients", "name at least one client", "nobody shares")
 	}
 	if limit, ok := req.MaxClients.Get(); ok && len(req.Clients) > limit {
-		l.Addf("Clients", "use fewer clients; each context counts", "%d clients are over the device's limit of %d (%s)", len(req.Clients), limit, req.MaxClients.Source)
+		l.Addf("Clients", "use fewer clients; each context counts", "%d clients are over the device's limit of %d (%s)",
+			len(req.Clients), limit, req.MaxClients.Source)
 	}
 	if req.Memory < 0 {
 		l.Addf("Memory", "leave it 0 for no limits", "%d bytes is no memory", int64(req.Memory))

@@ -8,7 +8,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Snapshot is what a daemon answers about its servers and clients at one time.
+// Snapshot lists a daemon's servers and clients at one time.
 type Snapshot struct {
 	Time    time.Time
 	Daemon  sharing.Answer // whether a daemon answers; Unknown if it is silent

@@ -227,7 +227,8 @@ func (d *Daemon) reap(find func() []process, patience time.Duration) error {
 			d.last.Servers = append(d.last.Servers, p.pid)
 		}
 		if !gone(endPeriod) {
-			errs = append(errs, d.client.opError("stop", fmt.Errorf("%w: processes that its daemon left behind do not end", ErrTimeout)))
+			errs = append(errs, d.client.opError("stop", fmt.Errorf("%w: processes that its daemon left behind do not end",
+				ErrTimeout)))
 		}
 		if err := errors.Join(errs...); err != nil {
 			return err

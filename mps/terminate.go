@@ -41,7 +41,7 @@ type StopOptions struct {
 	// Process is the client's process. nil leaves ending the process to the
 	// caller.
 	Process Signaler
-	// Grace is how long the process has to end after SIGTERM, and again after
+	// Grace bounds the time that the process has to end after SIGTERM, and again after
 	// SIGKILL; 0 = 5 s.
 	Grace time.Duration
 	// Kill sends SIGKILL to a process that is still there after Grace. Safe
@@ -71,7 +71,8 @@ func (c *Client) StopClient(ctx context.Context, server, client int, opts StopOp
 		return r, err
 	}
 	if !slices.Contains(clients, client) {
-		return r, c.opError(fmt.Sprintf("stop client %d", client), fmt.Errorf("%w: server %d lists %s; nothing was signalled", ErrNotClient, server, pidList(clients)))
+		return r, c.opError(fmt.Sprintf("stop client %d", client), fmt.Errorf("%w: server %d lists %s; nothing was signalled",
+			ErrNotClient, server, pidList(clients)))
 	}
 	if err := c.TerminateClient(ctx, server, client); err != nil {
 		return r, err
@@ -91,7 +92,8 @@ func (c *Client) StopClient(ctx context.Context, server, client int, opts StopOp
 	return r, c.after(ctx, &r, server, client)
 }
 
-func (c *Client) endProcess(ctx context.Context, r *StopReport, server, client int, opts StopOptions, grace time.Duration) error {
+func (c *Client) endProcess(ctx context.Context, r *StopReport, server, client int, opts StopOptions,
+	grace time.Duration) error {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		if sig == syscall.SIGKILL && !opts.Kill {
 			return nil

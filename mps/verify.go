@@ -27,7 +27,7 @@ type Membership struct {
 	// that connect now; a client keeps what was in force when it connected.
 	ServerPercentage sharing.Cell[float64]
 	ServerLimits     []DeviceLimit
-	// Environment is what the process asked for itself, which can only tighten
+	// Environment holds the process's own settings, which can only tighten
 	// the server's limits. EnvironmentKnown is No if its environment holds no
 	// setting of MPS and Unknown if it could not be read.
 	Environment      ClientEnvironment
@@ -57,7 +57,8 @@ func (c *Client) Verify(ctx context.Context, pid int, opts VerifyOptions) (Membe
 		return Membership{}, err
 	}
 	var m Membership
-	_, err := c.until(ctx, fmt.Sprintf("verify %d", pid), opts.Wait, 100*time.Millisecond, func(ctx context.Context) (bool, error) {
+	_, err := c.until(ctx, fmt.Sprintf("verify %d", pid), opts.Wait, 100*time.Millisecond, func(ctx context.Context) (bool,
+		error) {
 		var err error
 		m, err = c.verify(ctx, pid, opts)
 		return m.Client == sharing.AnswerYes, err
@@ -188,14 +189,16 @@ func (m *Membership) readEnvironment(opts VerifyOptions, pipe string) {
 		return
 	}
 	m.Environment = env
-	set := env.PipeDirectory != "" || env.ActiveThreadPercentage != 0 || len(env.PinnedMemLimits) > 0 || env.Partition != "" || env.Priority != PriorityUnset
+	set := env.PipeDirectory != "" || env.ActiveThreadPercentage != 0 || len(env.PinnedMemLimits) > 0 ||
+		env.Partition != "" || env.Priority != PriorityUnset
 	m.EnvironmentKnown = sharing.AnswerOf(set)
 	own := env.PipeDirectory
 	if own == "" {
 		own = DefaultPipe
 	}
 	if m.Client == sharing.AnswerNo && own != pipe {
-		m.Reason = fmt.Sprintf("its pipe directory is %s and the daemon's is %s: it runs without MPS and without limits (restart it with %s=%s)",
+		m.Reason = fmt.Sprintf("its pipe directory is %s and the daemon's is %s: it runs without MPS and without limits "+
+			"(restart it with %s=%s)",
 			problem.Clip(own), pipe, EnvPipeDirectory, pipe)
 	}
 }

@@ -71,7 +71,8 @@ func CalibrateProbe(runs ...ProbeRun) (Calibration, error) {
 	}
 	sw := num / den
 	if sw < 0 {
-		return Calibration{}, fmt.Errorf("timeslice: the off-times are shorter than the others' quanta: were there %g tenants at once, and nothing else on the GPU?", points[0].n)
+		return Calibration{}, fmt.Errorf("timeslice: the off-times are shorter than the others' quanta: were there %g "+
+			"tenants at once, and nothing else on the GPU?", points[0].n)
 	}
 	c := Calibration{Points: len(points), Scheduler: Scheduler{time.Duration(q), time.Duration(sw), sharing.BasisFitted,
 		fmt.Sprintf("quantum probe, %d readings", len(points))}}
@@ -141,7 +142,8 @@ func FitOverhead(points []SaturatedPoint) (OverheadFit, error) {
 	}
 	fit.OverheadFraction = s1/s2 - 1
 	if fit.OverheadFraction < 0 {
-		return OverheadFit{}, fmt.Errorf("timeslice: %d tenants together are faster than in turn, so they were not saturated, or did not take turns", points[len(points)-1].Tenants)
+		return OverheadFit{}, fmt.Errorf("timeslice: %d tenants together are faster than in turn, so they were not "+
+			"saturated, or did not take turns", points[len(points)-1].Tenants)
 	}
 	for _, p := range points {
 		got := float64(Saturated(p.Tenants, fit.Solo, fit.OverheadFraction))
@@ -155,5 +157,6 @@ func FitOverhead(points []SaturatedPoint) (OverheadFit, error) {
 // switch from a short one with a fast switch.
 func (f OverheadFit) Scheduler(quantum time.Duration) Scheduler {
 	return Scheduler{quantum, time.Duration(f.OverheadFraction * float64(quantum)), sharing.BasisFitted,
-		fmt.Sprintf("overhead of %.1f%% fitted to %d saturated measurements, quantum given", 100*f.OverheadFraction, f.Points)}
+		fmt.Sprintf("overhead of %.1f%% fitted to %d saturated measurements, quantum given", 100*f.OverheadFraction,
+			f.Points)}
 }

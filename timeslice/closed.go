@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Saturated is the mean latency of a request of a tenant that, like the
+// Saturated returns the mean latency of a request of a tenant that, like the
 // tenants-1 others, always has work queued: tenants x solo x (1+overhead).
 // solo is the latency of the same request alone. It is solo for one tenant.
 func Saturated(tenants int, solo time.Duration, overheadFraction float64) time.Duration {
@@ -20,7 +20,7 @@ func Saturated(tenants int, solo time.Duration, overheadFraction float64) time.D
 	return time.Duration(float64(tenants) * float64(solo) * (1 + overheadFraction))
 }
 
-// FinishTimes is when each of several jobs ends that start together and share
+// FinishTimes returns the end of each of several jobs that start together and share
 // the GPU equally until they are done: the k-th shortest of n jobs of lengths S
 // ends at S_1 + ... + S_k + (n-k) S_k. The overhead applies while more than one
 // job is left. Times are in the order of the work, which holds each job's
@@ -46,7 +46,7 @@ func FinishTimes(work []time.Duration, overheadFraction float64) []time.Duration
 	return out
 }
 
-// StepTime is what a closed form says of a tenant's step beside its
+// StepTime holds a closed form's prediction of a tenant's step beside its
 // neighbours.
 type StepTime struct {
 	// Cycle is the mean time from one step's submission to the next one's.
@@ -63,7 +63,8 @@ type StepTime struct {
 // step moves the result by up to 19% (cotenant-h200-colocation).
 const BoundaryTolerance = 0.08
 
-// RoundRobin is the step time of tenants that always have a step to run when
+// RoundRobin returns the step time under round-robin scheduling (Silberschatz, Galvin,
+// Gagne, Operating System Concepts) of tenants that always have a step to run when
 // their turn comes, and give the rest of their last slice back when it ends. A
 // step of GPU time g takes n = ceil(g/Quantum) turns, and
 //
@@ -77,7 +78,8 @@ func (s Scheduler) RoundRobin(steps []time.Duration) ([]StepTime, error) {
 	s.check(&l, "scheduler")
 	for i, g := range steps {
 		if g <= 0 || g > longest {
-			l.Addf(fmt.Sprintf("steps[%d]", i), "give the GPU time of one step", "must be positive and at most %v, is %v", longest, g)
+			l.Addf(fmt.Sprintf("steps[%d]", i), "give the GPU time of one step", "must be positive and at most %v, is %v",
+				longest, g)
 		}
 	}
 	if err := l.Err(); err != nil {
@@ -110,10 +112,10 @@ type Cycle struct {
 // maxClosedLoop bounds ClosedLoop, which visits every subset of the tenants.
 const maxClosedLoop = 16
 
-// ClosedLoop is the mean latency of a step of each tenant when the GPU is
-// shared equally among those that have a step to run (a closed queueing network
-// of one processor-sharing server and think times, solved exactly by mean
-// value analysis). It depends on the means only, not on the distributions. It
+// ClosedLoop returns the mean latency of a step of each tenant under processor
+// sharing: the GPU is shared equally among those that have a step to run. The closed
+// network of one processor-sharing server and think times is solved exactly by mean
+// value analysis (Reiser and Lavenberg, J. ACM 27(2), 1980). It depends on the means only, not on the distributions. It
 // is the limit of a small quantum and free switches; an overhead lengthens
 // every step by its fraction, as switching does while others wait. Up to 16
 // tenants.
@@ -171,9 +173,9 @@ type Arrivals struct {
 	Work          time.Duration // mean GPU time of a request
 }
 
-// OpenLoop is the mean latency of a request of each stream when requests
-// arrive at random (Poisson) and all that are present share the GPU equally:
-// work/(1-rho), with rho the GPU's share that all streams ask for, overhead
+// OpenLoop returns the mean latency of a request of each stream under M/G/1
+// processor sharing (Kleinrock, Queueing Systems II, section 4.4): requests arrive
+// as Poisson streams and all that are present share the GPU equally: work/(1-rho), with rho the GPU's share that all streams ask for, overhead
 // included. ErrUnstable says that they ask for more than there is.
 func OpenLoop(streams []Arrivals, overheadFraction float64) ([]time.Duration, error) {
 	var l problem.List

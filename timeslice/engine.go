@@ -14,7 +14,7 @@ type Work struct {
 	GPU time.Duration // how long it needs the GPU for; at least 0
 }
 
-// Submitter is what one tenant does. Next is called once at time 0 and then
+// Submitter supplies the work of one tenant. Next is called once at time 0 and then
 // each time that the tenant's last work has finished, at the simulated time
 // now; it returns the next work, or false when there will be none. An At before
 // now counts as now: such work follows within the same slice, as that of a
@@ -29,7 +29,7 @@ type Slice struct {
 	From, To time.Duration
 }
 
-// Usage is what the simulated GPU did for one tenant. Times of work that had
+// Usage holds the simulated GPU's time by its use for one tenant. Times of work that had
 // not finished at the end are included.
 type Usage struct {
 	GPU       time.Duration   // in which it had the GPU
@@ -38,7 +38,7 @@ type Usage struct {
 	Slices    int             // turns at the GPU
 }
 
-// Totals is where the GPU's time went.
+// Totals divides the GPU's time by its use.
 type Totals struct {
 	Simulated time.Duration // the simulated time
 	Busy      time.Duration // running a tenant
@@ -83,7 +83,8 @@ func (e Engine) Run(ctx context.Context) ([]Usage, Totals, error) {
 	if err := l.Err(); err != nil {
 		return nil, Totals{}, err
 	}
-	r := &engineRun{Engine: e, tenants: make([]tenantState, len(e.Tenants)), usage: make([]Usage, len(e.Tenants)), last: -1}
+	r := &engineRun{Engine: e, tenants: make([]tenantState, len(e.Tenants)), usage: make([]Usage, len(e.Tenants)),
+		last: -1}
 	for i, p := range e.Tenants {
 		r.tenants[i].Submitter = p
 		r.usage[i].WaitedOn = make([]time.Duration, len(e.Tenants))

@@ -86,7 +86,8 @@ func parseProbeLine(line string) (p ProbeReading, err error) {
 	tag, rest, ok := strings.Cut(line, " sms=")
 	sms, rest, ok2 := strings.Cut(rest, " err=")
 	status, rest, ok3 := strings.Cut(rest, " gaps=")
-	if !ok || !ok2 || !ok3 || tag != strings.TrimSpace(tag) || tag == "" || status != strings.TrimSpace(status) || status == "" {
+	if !ok || !ok2 || !ok3 || tag != strings.TrimSpace(tag) || tag == "" || status != strings.TrimSpace(status) ||
+		status == "" {
 		return ProbeReading{}, fmt.Errorf("%q is no line of the quantum probe", problem.Clip(line))
 	}
 	f := strings.Fields(rest)

@@ -8,10 +8,11 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Scheduler is what a driver's time-slicing does on one GPU. The zero value is
+// Scheduler models a driver's time-slicing on one GPU: round robin with a fixed
+// quantum and a cost of switching. The zero value is
 // not valid: there is no quantum that would be right everywhere.
 type Scheduler struct {
-	// Quantum is how long a context keeps the GPU while another waits.
+	// Quantum is the time that a context keeps the GPU while another waits.
 	Quantum time.Duration
 	// Switch is the GPU's time lost to one change of context; it does not grow
 	// with the number of tenants (measured with 2 and 4).
@@ -93,7 +94,7 @@ func (s Scheduler) NearBoundary(step time.Duration, toleranceFraction float64) (
 	return n, false
 }
 
-// OffTime is how long an always-busy tenant waits between two of its turns
+// OffTime returns the time that an always-busy tenant waits between two of its turns
 // beside tenants-1 others that are always busy too: what a spinning probe sees.
 func (s Scheduler) OffTime(tenants int) time.Duration {
 	if tenants < 2 {

@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Simulation is what Simulate runs.
+// Simulation holds the input of Simulate.
 type Simulation struct {
 	Scheduler Scheduler
 	Tenants   []Tenant
@@ -29,7 +29,7 @@ type Result struct {
 	Tenants   []TenantResult // in the order of Simulation.Tenants
 }
 
-// TenantResult is what one tenant saw.
+// TenantResult holds the figures of one tenant.
 type TenantResult struct {
 	Name    string
 	Step    *Latency // from a step's submission to its end

@@ -40,7 +40,8 @@ func (d Dist) draw(rng *rand.Rand) time.Duration {
 
 func (d Dist) check(l *problem.List, path string, positive bool) {
 	if d.Mean < 0 || d.Mean > longest || positive && d.Mean == 0 {
-		l.Addf(path+".mean", "", "must be %s and at most %v, is %v", map[bool]string{true: "positive", false: "at least 0"}[positive], longest, d.Mean)
+		l.Addf(path+".mean", "", "must be %s and at most %v, is %v", map[bool]string{true: "positive",
+			false: "at least 0"}[positive], longest, d.Mean)
 	}
 	if !(d.CV >= 0 && d.CV <= 10) {
 		l.Addf(path+".cv", "0 is constant, 1 is exponential", "must lie between 0 and 10, is %v", d.CV)
@@ -77,7 +78,8 @@ func (t Tenant) check(l *problem.List, path string) {
 	}
 	switch r := t.RatePerSecond; {
 	case !(r >= 0 && r <= 1e9):
-		l.Addf(path+".rate_per_second", "leave it out for a closed loop", "must lie between 0 and 1e9 requests a second, is %v", r)
+		l.Addf(path+".rate_per_second", "leave it out for a closed loop",
+			"must lie between 0 and 1e9 requests a second, is %v", r)
 	case r > 0 && t.Pause.Mean > 0:
 		l.Addf(path+".pause", "leave one of them out", "means nothing beside rate_per_second")
 	}
@@ -137,7 +139,7 @@ func (p *loop) nextRequest(free time.Duration) time.Duration {
 	return 0 // a closed loop's first request comes at once
 }
 
-// unfinished is how many requests had come by end and were not served: the one
+// unfinished counts the requests that had come by end and were not served: the one
 // that was running, and in an open loop those expected to have come behind it.
 func (p *loop) unfinished(end time.Duration) int {
 	if !p.running || p.arrived >= end {

@@ -27,10 +27,10 @@ func invalid(err error) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, err)
 }
 
-// Folder is what Build has written, in memory. Folder.Write puts it on disk.
+// Folder holds the documents of Build in memory. Folder.Write puts it on disk.
 type Folder struct {
 	Files []File // by path; plan.md is the one to read first
-	// Warnings are what is legal and does not do what it looks like.
+	// Warnings list settings that are legal and do otherwise than they look.
 	Warnings []sharing.Warning
 }
 
@@ -49,11 +49,11 @@ type Options struct {
 	// DeliveryBare has no documents; DeliveryDevicePlugin is
 	// DeliveryGPUOperator without the Operator's values.
 	Deliveries []sharing.Delivery
-	// OperatorNamespace is where the GPU Operator runs; "" is gpu-operator.
+	// OperatorNamespace is the namespace of the GPU Operator; "" is gpu-operator.
 	OperatorNamespace string
 	// KAIQueue is the queue of the pods under KAI; "" leaves the label out.
 	KAIQueue string
-	// KAIMode is how the cluster's KAI shares GPUs.
+	// KAIMode is the cluster's own.
 	KAIMode KAIMode
 	// KueueQueue names a ClusterQueue, and a LocalQueue in each namespace, which
 	// are written with the groups as flavours and what they offer as quotas; the
@@ -67,7 +67,7 @@ type Options struct {
 	Notes []string
 }
 
-// PodOptions is what a fleet does not say of a workload's pods.
+// PodOptions describes a workload's pods beyond what a fleet holds.
 type PodOptions struct {
 	Namespace string   // "" leaves it out
 	Container string   // name of the container; "" is the workload's name
@@ -82,17 +82,20 @@ type PodOptions struct {
 
 // order is that of the deliveries: the first that delivers a workload writes
 // pods/, the others have a folder of their own. DRA always has its own.
-var order = []sharing.Delivery{sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin, sharing.DeliveryHAMi, sharing.DeliveryVGPUManager,
+var order = []sharing.Delivery{sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin, sharing.DeliveryHAMi,
+	sharing.DeliveryVGPUManager,
 	sharing.DeliveryDRA, sharing.DeliveryVolcano, sharing.DeliveryKAI}
 
 func (o Options) deliveries() []sharing.Delivery {
 	want := o.Deliveries
 	if want == nil {
-		want = []sharing.Delivery{sharing.DeliveryGPUOperator, sharing.DeliveryDRA, sharing.DeliveryHAMi, sharing.DeliveryVGPUManager}
+		want = []sharing.Delivery{sharing.DeliveryGPUOperator, sharing.DeliveryDRA, sharing.DeliveryHAMi,
+			sharing.DeliveryVGPUManager}
 	}
 	var out []sharing.Delivery
 	for _, d := range order {
-		if slices.Contains(want, d) && (d != sharing.DeliveryDevicePlugin || !slices.Contains(want, sharing.DeliveryGPUOperator)) {
+		if slices.Contains(want, d) && (d != sharing.DeliveryDevicePlugin || !slices.Contains(want,
+			sharing.DeliveryGPUOperator)) {
 			out = append(out, d)
 		}
 	}
@@ -215,7 +218,8 @@ func (b *builder) group(g *group) error {
 	}
 	if n := g.pool.GPUsPerNode.Or(1); g.GPUs%n != 0 {
 		b.warn(sharing.Warning{Code: WarnPartialNode, Path: g.key, Source: "k8s-device-plugin",
-			Message: fmt.Sprintf("%d GPUs are %d whole nodes of %d and a part; a node shares by one mechanism, so the other GPUs of that node serve it too or idle",
+			Message: fmt.Sprintf("%d GPUs are %d whole nodes of %d and a part; a node shares by one mechanism, so the other "+
+				"GPUs of that node serve it too or idle",
 				g.GPUs, g.GPUs/n, n),
 			Remedy: "count whole nodes"})
 	}

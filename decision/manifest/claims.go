@@ -17,21 +17,23 @@ func (b *builder) draFiles(g *group) error {
 		return b.sharedClaims(g)
 	}
 	for _, m := range g.members {
-		c := Claim{Name: m.name, Namespace: m.pod.Namespace, Template: true, GPU: g.gpu.Name, Profile: m.Profile, Count: m.gpus()}
+		c := Claim{Name: m.name, Namespace: m.pod.Namespace, Template: true, GPU: g.gpu.Name, Profile: m.Profile,
+			Count: m.gpus()}
 		doc, err := c.node()
 		if err != nil {
 			return err
 		}
 		p := b.newPod(m)
 		p.claim = &c
-		if err := b.encode("dra/pods/"+m.file()+".yaml", "a claim of its own for each pod", p.header, doc, p.node(m)); err != nil {
+		if err := b.encode("dra/pods/"+m.file()+".yaml", "a claim of its own for each pod", p.header, doc,
+			p.node(m)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// seat is how many pods of a workload share one device.
+// seat counts the pods of a workload that share one device.
 type seat struct {
 	*member
 	pods int
@@ -70,7 +72,7 @@ func (g *group) devices() []device {
 	return out
 }
 
-// maxClaims is how many shared GPUs of a group are given claims: more than
+// maxClaims bounds the shared GPUs of a group that are given claims: more than
 // anybody can look after by name.
 const maxClaims = 1000
 
@@ -105,7 +107,8 @@ func (b *builder) sharedClaims(g *group) error {
 		}
 		split += max(len(namespaces)-1, 0)
 		for n, ns := range namespaces {
-			c := Claim{Name: fmt.Sprintf("%s-%d", g.key, i), Namespace: ns, GPU: g.gpu.Name, Profile: d.profile, Config: g.draConfig(byNamespace[ns])}
+			c := Claim{Name: fmt.Sprintf("%s-%d", g.key, i), Namespace: ns, GPU: g.gpu.Name, Profile: d.profile,
+				Config: g.draConfig(byNamespace[ns])}
 			if n > 0 {
 				c.Name += fmt.Sprintf("-%d", n)
 			}
@@ -126,11 +129,13 @@ func (b *builder) sharedClaims(g *group) error {
 	}
 	if split > 0 {
 		b.warn(sharing.Warning{Code: WarnClaimNamespaces, Path: g.key, Source: "nvidia-dra-driver",
-			Message: fmt.Sprintf("a claim belongs to one namespace: tenants of several namespaces on one device take %d more device(s)", split),
-			Remedy:  "put tenants that share a device into one namespace, or deliver by the device plugin"})
+			Message: fmt.Sprintf("a claim belongs to one namespace: tenants of several namespaces on one device take %d more "+
+				"device(s)", split),
+			Remedy: "put tenants that share a device into one namespace, or deliver by the device plugin"})
 	}
 	if len(claims) > 0 {
-		if err := b.encode("dra/claims/"+g.key+".yaml", fmt.Sprintf("%d claim(s), one for each shared device", len(claims)), g.draGate(), claims...); err != nil {
+		if err := b.encode("dra/claims/"+g.key+".yaml", fmt.Sprintf("%d claim(s), one for each shared device", len(claims)),
+			g.draGate(), claims...); err != nil {
 			return err
 		}
 	}
@@ -147,7 +152,8 @@ func (b *builder) sharedClaims(g *group) error {
 		if devicesOf[m] > 1 {
 			header = append(header, "One Deployment for each device: pods that name the same claim share it.")
 		}
-		if err := b.encode("dra/pods/"+m.file()+".yaml", "pods that share the claims of "+g.key, header, pods[m]...); err != nil {
+		if err := b.encode("dra/pods/"+m.file()+".yaml", "pods that share the claims of "+g.key, header,
+			pods[m]...); err != nil {
 			return err
 		}
 	}
@@ -184,7 +190,8 @@ func (g *group) draGate() []string {
 	default:
 		return nil
 	}
-	lines := []string{fmt.Sprintf("The opaque parameters need the DRA driver's feature gate %s, alpha and off by default:", gate),
+	lines := []string{fmt.Sprintf("The opaque parameters need the DRA driver's feature gate %s, alpha and off by default:",
+		gate),
 		fmt.Sprintf("helm upgrade ... --set featureGates.%s=true. Without it the claims cannot be prepared.", gate)}
 	if usesMPS(g.Mechanism) {
 		lines = append(lines, "MPSSupport and DynamicMIG exclude one another.")

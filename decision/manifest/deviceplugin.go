@@ -12,7 +12,8 @@ const exclusiveKey = "exclusive"
 // byPlugin reports whether the device plugin hands out the devices.
 func byPlugin(m sharing.Mechanism) bool {
 	switch m {
-	case sharing.MechanismExclusive, sharing.MechanismInServer, sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG, sharing.MechanismMIGLikeEmulation:
+	case sharing.MechanismExclusive, sharing.MechanismInServer, sharing.MechanismTimeSlicing, sharing.MechanismMPS,
+		sharing.MechanismMIG, sharing.MechanismMIGLikeEmulation:
 		return true
 	}
 	return false

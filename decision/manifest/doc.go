@@ -20,5 +20,5 @@
 // and MIG never stand in one device-plugin configuration; and MPS limits hold
 // for each client process, not for each container.
 //
-// The package neither talks to a cluster nor decides anything.
+// The package neither talks to a cluster nor decides anything. It is experimental.
 package manifest

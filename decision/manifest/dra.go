@@ -33,7 +33,8 @@ var claimName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 func (c Claim) Validate() error {
 	var l problem.List
 	if len(c.Name) > 253 || !claimName.MatchString(c.Name) {
-		l.Addf("name", "use up to 253 lower-case letters, digits and dashes, with a letter or digit at both ends", "%q is not a Kubernetes name", c.Name)
+		l.Addf("name", "use up to 253 lower-case letters, digits and dashes, with a letter or digit at both ends",
+			"%q is not a Kubernetes name", c.Name)
 	}
 	if c.Namespace != "" {
 		checkName(&l, "namespace", c.Namespace)

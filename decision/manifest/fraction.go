@@ -57,8 +57,9 @@ func (b *builder) fractionArgs(m *member) []string {
 	}
 	if shared(m.Mechanism) || m.Mechanism == sharing.MechanismVGPU {
 		b.warn(sharing.Warning{Code: WarnFractionUnknown, Path: m.name, Source: "dynamo-mps-limits",
-			Message: fmt.Sprintf("no %s is written, for the memory that it is a fraction of, or the workload's share of it, is not known or leaves nothing; the framework would take most of the GPU", f.Flag()),
-			Remedy:  "give the workload's memory and the GPU's"})
+			Message: fmt.Sprintf("no %s is written, for the memory that it is a fraction of, or the workload's share of it, "+
+				"is not known or leaves nothing; the framework would take most of the GPU", f.Flag()),
+			Remedy: "give the workload's memory and the GPU's"})
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ type member struct {
 	name     string // the workload's, folded
 	at       string // where it stands in the result
 	pod      PodOptions
-	// memory is what a pod may use of each GPU, in whole mebibytes; 0 sets no
+	// memory is the part of each GPU that a pod may use, in whole mebibytes; 0 sets no
 	// limit.
 	memory  sharing.Bytes
 	percent float64 // of a GPU's compute that a pod may use; 0 sets no limit
@@ -60,10 +60,10 @@ func (m *member) framework() decision.Framework {
 	return *m.workload.Framework
 }
 
-// processes is how many CUDA processes a pod has; MPS limits each of them.
+// processes counts the CUDA processes of a pod; MPS limits each of them.
 func (m *member) processes() int { return max(m.framework().Processes, 1) }
 
-// gpus is how many GPUs or instances each pod takes.
+// gpus counts the GPUs or instances of each pod.
 func (m *member) gpus() int { return max(m.GPUs, 1) }
 
 // total is the memory that the processes see as the whole, or 0.
@@ -172,7 +172,8 @@ func newMember(d *decision.Decision, w *decision.Workload, g *group, name string
 	}
 	// Only on a GPU or slice of its own does the fraction stand; a share needs
 	// another.
-	if f, stated := m.framework().MemoryFraction.Get(); stated && (d.Mechanism == sharing.MechanismExclusive || d.Mechanism == sharing.MechanismMIG) {
+	if f, stated := m.framework().MemoryFraction.Get(); stated && (d.Mechanism == sharing.MechanismExclusive ||
+		d.Mechanism == sharing.MechanismMIG) {
 		m.fraction = f
 		if slice := g.profileMemory(d.Profile); slice > 0 {
 			m.fraction = max(f, min(1, math.Ceil(100*float64(m.memory)/float64(slice))/100))

@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// HAMiMode is how HAMi gives a pod its share. The zero value is HAMiModeCore,
+// HAMiMode names the way in which HAMi gives a pod its share. The zero value is HAMiModeCore,
 // HAMi's default.
 type HAMiMode uint8
 

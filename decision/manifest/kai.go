@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
-// KAIMode is how a cluster's KAI scheduler shares GPUs: global.gpuSharingMode of
+// KAIMode names the way in which a cluster's KAI scheduler shares GPUs: global.gpuSharingMode of
 // its chart from 0.18. The zero value is KAIModeNotEnforced, the default there
 // and all that versions before 0.17 have.
 type KAIMode uint8
@@ -44,7 +44,7 @@ type KAIShare struct {
 	Container string
 }
 
-// maxContainer is how long a container's name may be within an annotation's key,
+// maxContainer bounds a container's name within an annotation's key,
 // of which Kubernetes allows 63 characters: container.NAME.gpu-memory.request.
 const maxContainer = 63 - len("container.") - len(".gpu-memory.request")
 
@@ -55,14 +55,17 @@ func (s KAIShare) Validate() error {
 	l.If(!kaiModes.Has(s.Mode), "mode", "", "%v is not known", s.Mode)
 	l.If(s.Memory < 0, "memory", "", "must not be negative")
 	l.If(s.Memory > 0 && s.Fraction != 0, "fraction", "give one of them", "stands beside memory")
-	l.If(s.Memory <= 0 && !(s.Fraction > 0 && s.Fraction < 1), "fraction", "ask for a whole GPU by nvidia.com/gpu, or give memory", "a part of a GPU lies between 0 and 1; %v does not", s.Fraction)
+	l.If(s.Memory <= 0 && !(s.Fraction > 0 && s.Fraction < 1), "fraction",
+		"ask for a whole GPU by nvidia.com/gpu, or give memory", "a part of a GPU lies between 0 and 1; %v does not",
+		s.Fraction)
 	l.If(s.GPUs < 0, "gpus", "", "must be 1 or more, not %d", s.GPUs)
 	if s.Mode == KAIModeNvFractions {
 		l.If(s.Limit != 0 && s.Limit < s.Memory, "limit", "", "lies below memory")
 		l.If(s.Limit > 0 && s.Memory <= 0, "limit", "give memory too", "a limit needs a request of memory")
 		named := s.Memory > 0 || s.SMSharing // the container's name stands in the key
 		l.If(named && s.Container == "", "container", "", "the container must be named")
-		l.If(len(s.Container) > maxContainer, "container", fmt.Sprintf("give the container a name of at most %d characters", maxContainer), "%q makes the annotation's key too long", s.Container)
+		l.If(len(s.Container) > maxContainer, "container", fmt.Sprintf("give the container a name of at most %d characters",
+			maxContainer), "%q makes the annotation's key too long", s.Container)
 	} else {
 		l.If(s.Limit != 0, "limit", "install KAI 0.18 in mode NvFractions", "%v has no limit beside the request", s.Mode)
 		l.If(s.SMSharing, "sm_sharing", "install KAI 0.18 in mode NvFractions", "%v has no compute mode", s.Mode)
@@ -100,7 +103,7 @@ func wholeMiB(b sharing.Bytes) int64 { return int64((b + sharing.MiB - 1) / shar
 
 func mebibytes(b sharing.Bytes) string { return strconv.FormatInt(wholeMiB(b), 10) + "Mi" }
 
-// can says whether a delivery delivers a mechanism here. What KAI can depends on
+// can reports whether a delivery delivers a mechanism here; for KAI that depends on
 // its mode.
 func (b *builder) can(d sharing.Delivery, m sharing.Mechanism) bool {
 	if d == sharing.DeliveryKAI && m == sharing.MechanismMPS {
@@ -117,19 +120,24 @@ func (b *builder) kaiPod(p *pod, m *member) error {
 		return nil
 	}
 	p.header = append(p.header, "For nodes whose device plugin replicates nothing: KAI divides whole GPUs.")
-	s := KAIShare{Mode: b.opts.KAIMode, Memory: m.memory, Container: m.container(), GPUs: m.gpus(), SMSharing: usesMPS(m.Mechanism)}
+	s := KAIShare{Mode: b.opts.KAIMode, Memory: m.memory, Container: m.container(), GPUs: m.gpus(),
+		SMSharing: usesMPS(m.Mechanism)}
 	switch s.Mode {
 	case KAIModeHAMiCore:
-		p.header = append(p.header, "Needs KAI 0.18 in mode HamiCore, or 0.17 with the binder's plugin hamicore, and kai-resource-isolator.",
+		p.header = append(p.header, "Needs KAI 0.18 in mode HamiCore, or 0.17 with the binder's plugin hamicore, and "+
+			"kai-resource-isolator.",
 			"HAMi-core holds the memory, which KAI rounds to a hundredth of the GPU's.")
 	case KAIModeNvFractions:
-		p.header = append(p.header, "Needs KAI 0.18 in mode NvFractions: GPU Operator 26.7.1, driver r615, a runtime with NRI.",
+		p.header = append(p.header, "Needs KAI 0.18 in mode NvFractions: GPU Operator 26.7.1, driver r615, a runtime with "+
+			"NRI.",
 			"The driver ends a container that takes more than its limit.")
 		p.env = nil // the mode sets the clients' limits itself
 	default:
 		b.warn(sharing.Warning{Code: WarnNotEnforced, Path: m.name, Source: "kai-gpu-sharing",
-			Message: "KAI places the pod by this share and enforces none of it, as all versions before 0.17 and later ones in mode NonMemoryEnforced, their default",
-			Remedy:  "trust the tenants, or install KAI 0.18 in mode NvFractions or HamiCore [kai-gpu-sharing-modes] and say so"})
+			Message: "KAI places the pod by this share and enforces none of it, as all versions before 0.17 and later ones " +
+				"in mode NonMemoryEnforced, their default",
+			Remedy: "trust the tenants, or install KAI 0.18 in mode NvFractions or HamiCore [kai-gpu-sharing-modes] and say " +
+				"so"})
 	}
 	if err := s.Validate(); err != nil {
 		return err

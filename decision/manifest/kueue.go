@@ -18,7 +18,7 @@ const (
 	kueueLabel   = "kueue.x-k8s.io/queue-name"
 )
 
-// kueueCounts says whether Kueue counts what a delivery's pods ask for: named
+// kueueCounts reports whether Kueue counts the requests of a delivery's pods: named
 // resources. It counts no annotations of KAI, which has queues of its own, and
 // no claims unless it is configured to.
 func kueueCounts(d sharing.Delivery) bool {
@@ -29,7 +29,7 @@ func kueueCounts(d sharing.Delivery) bool {
 	return false
 }
 
-// offers is what the nodes of a group offer by its primary delivery, by resource
+// offers counts the resources of a group's nodes under its primary delivery, by resource
 // name; nil where Kueue cannot count it.
 func (b *builder) offers(g *group) (map[string]int, error) {
 	d := b.primary(g)
@@ -42,7 +42,8 @@ func (b *builder) offers(g *group) (map[string]int, error) {
 	case d == sharing.DeliveryHAMi:
 		out["nvidia.com/gpu"], out["nvidia.com/gpumem"], out["nvidia.com/gpucores"] = g.GPUs*g.clients(), mib, 100*g.GPUs
 	case d == sharing.DeliveryVolcano:
-		out["volcano.sh/vgpu-number"], out["volcano.sh/vgpu-memory"], out["volcano.sh/vgpu-cores"] = g.GPUs*g.clients(), mib, 100*g.GPUs
+		out["volcano.sh/vgpu-number"], out["volcano.sh/vgpu-memory"], out["volcano.sh/vgpu-cores"] = g.GPUs*g.clients(), mib,
+			100*g.GPUs
 	case usesMIG(g.Mechanism):
 		for _, l := range g.Layouts {
 			for _, in := range l.Instances {
@@ -79,7 +80,8 @@ func (b *builder) kueueFile() error {
 		}
 		if len(offers) == 0 {
 			b.warn(sharing.Warning{Code: WarnNotQueued, Path: g.key, Source: "kueue-cluster-queue",
-				Message: fmt.Sprintf("Kueue counts nothing of what %v hands out here", b.primary(g)), Remedy: "queue there by the scheduler's own queues, or deliver by the device plugin"})
+				Message: fmt.Sprintf("Kueue counts nothing of what %v hands out here", b.primary(g)),
+				Remedy:  "queue there by the scheduler's own queues, or deliver by the device plugin"})
 			continue
 		}
 		offered[g] = offers
@@ -98,7 +100,8 @@ func (b *builder) kueueFile() error {
 		if offered[g] == nil {
 			continue
 		}
-		docs = append(docs, yamlnode.Map("apiVersion", kueueVersion, "kind", "ResourceFlavor", "metadata", metadata(g.key, ""),
+		docs = append(docs, yamlnode.Map("apiVersion", kueueVersion, "kind", "ResourceFlavor", "metadata",
+			metadata(g.key, ""),
 			"spec", yamlnode.Map("nodeLabels", map[string]string{groupLabel: g.key})))
 		var quotas []*yaml.Node
 		for _, name := range resources {
@@ -106,16 +109,19 @@ func (b *builder) kueueFile() error {
 		}
 		flavours = append(flavours, yamlnode.Map("name", g.key, "resources", quotas))
 	}
-	docs = append(docs, yamlnode.Map("apiVersion", kueueVersion, "kind", "ClusterQueue", "metadata", metadata(b.opts.KueueQueue, ""),
+	docs = append(docs, yamlnode.Map("apiVersion", kueueVersion, "kind", "ClusterQueue", "metadata",
+		metadata(b.opts.KueueQueue, ""),
 		"spec", yamlnode.Map("namespaceSelector", &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle},
 			"resourceGroups", yamlnode.List(yamlnode.Map("coveredResources", resources, "flavors", flavours)))))
 	for _, ns := range slices.Sorted(maps.Keys(namespaces)) {
-		docs = append(docs, yamlnode.Map("apiVersion", kueueVersion, "kind", "LocalQueue", "metadata", metadata(b.opts.KueueQueue, ns),
+		docs = append(docs, yamlnode.Map("apiVersion", kueueVersion, "kind", "LocalQueue", "metadata",
+			metadata(b.opts.KueueQueue, ns),
 			"spec", yamlnode.Map("clusterQueue", b.opts.KueueQueue)))
 	}
 	header := []string{"Flavours and quotas for Kueue 0.15 and later; before, write v1beta1.",
 		"The quotas are what the groups' nodes offer: shares, instances, or HAMi's memory in MiB and cores in percent.",
-		"Kueue admits nothing that asks for a resource that stands here nowhere: add cpu and memory where your containers ask for them.",
+		"Kueue admits nothing that asks for a resource that stands here nowhere: add cpu and memory where your containers " +
+			"ask for them.",
 		"HAMi's memory and cores are for each card: of a pod with several cards Kueue counts them once."}
 	return b.encode("kueue/queues.yaml", "flavours and quotas for Kueue", header, docs...)
 }

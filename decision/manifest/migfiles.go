@@ -133,8 +133,9 @@ func (b *builder) partedFiles() error {
 		}
 		if g.pool.GPUsPerNode.IsZero() && len(kinds) > 1 {
 			b.warn(sharing.Warning{Code: WarnNodeSizeUnknown, Path: g.key, Source: "nvidia-gpu-operator",
-				Message: "GPUs are laid out differently and it is not known how many a node has; each label here is for nodes whose GPUs are all alike",
-				Remedy:  "say how many GPUs a node has"})
+				Message: "GPUs are laid out differently and it is not known how many a node has; each label here is for nodes " +
+					"whose GPUs are all alike",
+				Remedy: "say how many GPUs a node has"})
 		}
 	}
 	data, err := c.Marshal()
@@ -142,5 +143,6 @@ func (b *builder) partedFiles() error {
 		return invalid(err)
 	}
 	b.add("mig-parted/config.yaml", "mig-parted configuration, version v1", data)
-	return b.configMap("mig-parted/configmap.yaml", "the same, for the GPU Operator's MIG manager", migConfigMap, map[string]string{"config.yaml": string(data)})
+	return b.configMap("mig-parted/configmap.yaml", "the same, for the GPU Operator's MIG manager", migConfigMap,
+		map[string]string{"config.yaml": string(data)})
 }

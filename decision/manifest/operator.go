@@ -40,7 +40,8 @@ func (b *builder) pluginFiles() error {
 		docs[key] = string(doc)
 		b.add("device-plugin/"+key+".yaml", "device-plugin configuration, version v1", doc)
 	}
-	return b.configMap("device-plugin/configmap.yaml", "the same configurations, for the GPU Operator or the plugin's chart", pluginConfigMap, docs)
+	return b.configMap("device-plugin/configmap.yaml",
+		"the same configurations, for the GPU Operator or the plugin's chart", pluginConfigMap, docs)
 }
 
 func (b *builder) configMap(path, note, name string, data map[string]string) error {
@@ -59,8 +60,9 @@ func (b *builder) operatorValues() error {
 	switch {
 	case mixed && hasMPS:
 		b.warn(sharing.Warning{Code: WarnMIGStrategyEnv, Path: "mig.strategy", Source: "nvidia-gpu-operator",
-			Message: "the Operator hands mig.strategy to every node's plugin, where it overrides the node's own configuration, and the plugin refuses MPS under mixed; the values leave it out",
-			Remedy:  "leave mig.strategy unset, and check in the plugin's log on an MPS node that the strategy is none"})
+			Message: "the Operator hands mig.strategy to every node's plugin, where it overrides the node's own " +
+				"configuration, and the plugin refuses MPS under mixed; the values leave it out",
+			Remedy: "leave mig.strategy unset, and check in the plugin's log on an MPS node that the strategy is none"})
 	case mixed:
 		strategy = yamlnode.Map("strategy", "mixed")
 	case hasMPS:
@@ -79,7 +81,7 @@ func (b *builder) operatorValues() error {
 		yamlnode.Map("mig", strategy, "migManager", migManager, "devicePlugin", plugin))
 }
 
-// hamiSplit is how many pods HAMi lets onto one card: its default of 10, or as
+// hamiSplit counts the pods that HAMi lets onto one card: its default of 10, or as
 // many as the groups need.
 func (b *builder) hamiSplit() int {
 	n := 10
@@ -95,13 +97,15 @@ func (b *builder) hamiSplit() int {
 func (b *builder) hamiValues() error {
 	return b.encode("hami/values.yaml", "Helm values", []string{"Values for HAMi's Helm chart.",
 		"A memory scaling above 1 hands out more memory than there is."},
-		yamlnode.Map("devicePlugin", yamlnode.Map("deviceSplitCount", b.hamiSplit(), "deviceMemoryScaling", 1, "deviceCoreScaling", 1)))
+		yamlnode.Map("devicePlugin", yamlnode.Map("deviceSplitCount", b.hamiSplit(), "deviceMemoryScaling", 1,
+			"deviceCoreScaling", 1)))
 }
 
 // volcanoScheduler writes the part of Volcano's scheduler configuration that
 // vGPU needs.
 func (b *builder) volcanoScheduler() error {
-	return b.encode("volcano/scheduler.yaml", "for the volcano-scheduler-configmap", []string{"Merge into volcano-scheduler.conf: the deviceshare plugin of one tier."},
+	return b.encode("volcano/scheduler.yaml", "for the volcano-scheduler-configmap",
+		[]string{"Merge into volcano-scheduler.conf: the deviceshare plugin of one tier."},
 		yamlnode.Map("tiers", yamlnode.List(yamlnode.Map("plugins", yamlnode.List(
 			yamlnode.Map("name", "predicates"),
 			yamlnode.Map("name", "deviceshare", "arguments", yamlnode.Map(

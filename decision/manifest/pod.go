@@ -18,7 +18,7 @@ import (
 // groupLabel is the node label that ties pods to their group's nodes.
 const groupLabel = "cotenant.dev/sharing-group"
 
-// pod is what one delivery needs in a workload's Deployment.
+// pod holds one delivery's part of a workload's Deployment.
 type pod struct {
 	name        string // of the Deployment
 	replicas    int
@@ -81,7 +81,7 @@ func (p *pod) node(m *member) *yaml.Node {
 						"resources", yamlnode.Map("limits", p.limits, "claims", claims)))))))
 }
 
-// newPod is what every delivery has in common.
+// newPod returns the part that every delivery has in common.
 func (b *builder) newPod(m *member) *pod {
 	p := &pod{name: m.name, replicas: m.Replicas, args: b.fractionArgs(m)}
 	p.header = []string{fmt.Sprintf("%s: %v on the nodes of %s.", m.name, m.Mechanism, m.group.key)}
@@ -115,13 +115,16 @@ func (m *member) mpsEnv() []pair {
 // delivers it.
 func (b *builder) limitWarnings(m *member) {
 	warn := func(code sharing.WarningCode, remedy, format string, args ...any) {
-		b.warn(sharing.Warning{Code: code, Path: m.name, Source: "k8s-device-plugin", Remedy: remedy, Message: fmt.Sprintf(format, args...)})
+		b.warn(sharing.Warning{Code: code, Path: m.name, Source: "k8s-device-plugin", Remedy: remedy,
+			Message: fmt.Sprintf(format, args...)})
 	}
 	if n := m.processes(); n > 1 && usesMPS(m.Mechanism) {
-		warn(WarnPerProcess, "", "MPS limits each process, not the container: each of the %d processes gets %v", n, m.processLimit())
+		warn(WarnPerProcess, "", "MPS limits each process, not the container: each of the %d processes gets %v", n,
+			m.processLimit())
 	}
 	if m.Mechanism == sharing.MechanismTimeSlicing {
-		warn(WarnNoMemoryLimit, "keep the framework's memory fraction below its share", "time-slicing limits no memory: any tenant can take all of the GPU's")
+		warn(WarnNoMemoryLimit, "keep the framework's memory fraction below its share",
+			"time-slicing limits no memory: any tenant can take all of the GPU's")
 	}
 	if m.percent > 0 && !usesMPS(m.Mechanism) && !usesHAMi(m.Mechanism) {
 		warn(WarnComputeNotLimited, "leave it out", "%v takes no compute limit of %v%%", m.Mechanism, m.percent)
@@ -182,13 +185,16 @@ func (b *builder) pluginPod(p *pod, m *member) error {
 	share := driverconf.Share{Replicas: m.group.clients(), Total: m.group.memory()}
 	limit, percent := share.PinnedMemoryLimit(), float64(share.ActiveThreadPercentage())
 	tooMuch := func(format string, args ...any) {
-		b.warn(sharing.Warning{Code: WarnEqualShares, Path: m.name, Source: "k8s-device-plugin", Message: fmt.Sprintf(format, args...), Remedy: "use fewer replicas, or deliver by DRA"})
+		b.warn(sharing.Warning{Code: WarnEqualShares, Path: m.name, Source: "k8s-device-plugin", Message: fmt.Sprintf(format,
+			args...), Remedy: "use fewer replicas, or deliver by DRA"})
 	}
 	if per := m.processLimit(); limit > 0 && per > limit {
-		tooMuch("the plugin limits each process to %v, an equal share; the environment can tighten that and not widen it to %v", limit, per)
+		tooMuch("the plugin limits each process to %v, an equal share; the environment can tighten that and not widen it "+
+			"to %v", limit, per)
 	}
 	if m.percent > percent {
-		tooMuch("the plugin gives each process %v%% of the threads; the environment cannot widen that to %v%%", percent, m.percent)
+		tooMuch("the plugin gives each process %v%% of the threads; the environment cannot widen that to %v%%", percent,
+			m.percent)
 	}
 	return nil
 }
@@ -222,7 +228,8 @@ func (b *builder) nodeFiles(g *group) error {
 		if k.nodes > 0 {
 			count = fmt.Sprintf("%d node(s)", k.nodes)
 		}
-		header := []string{fmt.Sprintf("kubectl patch node NODE --patch-file nodes/%s.yaml, for %s of %s.", k.name, count, g.key)}
+		header := []string{fmt.Sprintf("kubectl patch node NODE --patch-file nodes/%s.yaml, for %s of %s.", k.name, count,
+			g.key)}
 		labels := yamlnode.Map("metadata", yamlnode.Map("labels", b.nodeLabels(g, k)))
 		if err := b.encode("nodes/"+k.name+".yaml", "labels for "+count+" of "+g.key, header, labels); err != nil {
 			return err

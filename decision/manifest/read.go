@@ -27,7 +27,8 @@ func (b *builder) read(f *decision.Fleet, l *problem.List) {
 	for i, p := range b.result.Pools {
 		switch {
 		case fleetPools[p.Pool] == nil:
-			l.Addf(fmt.Sprintf("result.pools[%d].pool", i), "give the fleet that was decided", "the fleet has no pool %q", p.Pool)
+			l.Addf(fmt.Sprintf("result.pools[%d].pool", i), "give the fleet that was decided", "the fleet has no pool %q",
+				p.Pool)
 		case len(p.Groups) > 0:
 			pools = append(pools, p.Pool)
 		}
@@ -35,7 +36,8 @@ func (b *builder) read(f *decision.Fleet, l *problem.List) {
 	for i := range b.result.Decisions {
 		switch d := &b.result.Decisions[i]; {
 		case fleetWorkloads[d.Workload] == nil:
-			l.Addf(fmt.Sprintf("result.decisions[%d].workload", i), "give the fleet that was decided", "the fleet has no workload %q", d.Workload)
+			l.Addf(fmt.Sprintf("result.decisions[%d].workload", i), "give the fleet that was decided",
+				"the fleet has no workload %q", d.Workload)
 		case d.Mechanism == sharing.MechanismNone:
 			b.notes = append(b.notes, d.Workload+" fits nowhere and has no documents.")
 		default:
@@ -63,7 +65,8 @@ func (b *builder) read(f *decision.Fleet, l *problem.List) {
 			}
 			groups[where{p.Pool, r.Mechanism}] = g
 			if isVGPU(r.Mechanism) && pool.VGPUType == "" {
-				b.notes = append(b.notes, fmt.Sprintf("Pool %s shares by %s, and its vgpu_type is not given: its documents are left out.", p.Pool, r.Mechanism))
+				b.notes = append(b.notes, fmt.Sprintf("Pool %s shares by %s, and its vgpu_type is not given: its documents are "+
+					"left out.", p.Pool, r.Mechanism))
 				continue
 			}
 			b.groups = append(b.groups, g)
@@ -136,7 +139,8 @@ var dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 func checkName(l *problem.List, path, name string) {
 	if !dnsLabel.MatchString(name) {
-		l.Addf(path, "use up to 63 lower-case letters, digits and dashes, with a letter or digit at both ends", "%q is not a Kubernetes name", name)
+		l.Addf(path, "use up to 63 lower-case letters, digits and dashes, with a letter or digit at both ends",
+			"%q is not a Kubernetes name", name)
 	}
 }
 
@@ -153,7 +157,8 @@ func (b *builder) check(l *problem.List) {
 	}
 	for _, g := range b.groups {
 		if len(g.key) > 63 {
-			l.Addf(g.at, "shorten the pool's name", "pool %q with the mechanism makes a label of %d characters; 63 is the most", g.pool.Name, len(g.key))
+			l.Addf(g.at, "shorten the pool's name", "pool %q with the mechanism makes a label of %d characters; 63 is the most",
+				g.pool.Name, len(g.key))
 		}
 		if g.GPUs < 1 {
 			l.Addf(g.at+".gpus", "", "must be 1 or more, not %d", g.GPUs)
@@ -175,7 +180,8 @@ func (b *builder) check(l *problem.List) {
 
 func (m *member) check(l *problem.List) {
 	if len(m.name) > 63 || len(m.name) > 56 && shared(m.Mechanism) {
-		l.Addf(m.at+".workload", "shorten the workload's name to 56 characters", "%q, with the number of a shared device, makes a label of more than 63", m.Workload)
+		l.Addf(m.at+".workload", "shorten the workload's name to 56 characters",
+			"%q, with the number of a shared device, makes a label of more than 63", m.Workload)
 	}
 	at := "options.pods." + m.Workload
 	if m.pod.Namespace != "" {
@@ -188,10 +194,13 @@ func (m *member) check(l *problem.List) {
 		l.Addf(at+".compute_percent", "", "must be above 0 and at most 100, not %v", p)
 	}
 	if shared(m.Mechanism) && m.gpus() > 1 {
-		l.Addf(m.at+".gpus", "give the workload whole GPUs", "%d shared GPUs are no more than one: replicas may land on the same GPU", m.gpus())
+		l.Addf(m.at+".gpus", "give the workload whole GPUs",
+			"%d shared GPUs are no more than one: replicas may land on the same GPU", m.gpus())
 	}
-	if usesMIG(m.Mechanism) && !slices.ContainsFunc(m.group.Layouts, func(x decision.LayoutResult) bool { return instances(x)[m.Profile] > 0 }) {
-		l.Addf(m.at+".profile", "name a profile that a layout of the group has", "no GPU of %s has an instance %q", m.group.key, m.Profile)
+	if usesMIG(m.Mechanism) && !slices.ContainsFunc(m.group.Layouts,
+		func(x decision.LayoutResult) bool { return instances(x)[m.Profile] > 0 }) {
+		l.Addf(m.at+".profile", "name a profile that a layout of the group has", "no GPU of %s has an instance %q",
+			m.group.key, m.Profile)
 	}
 }
 

@@ -79,27 +79,32 @@ func inline(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func cell(s string) string { return strings.ReplaceAll(inline(s), "|", "\\|") }
 
-// planNotes is what to know before starting.
+// planNotes lists the plan's remarks before its steps.
 func (b *builder) planNotes(cites *sharing.Citations) []string {
 	var notes []string
 	if len(b.groups) == 0 {
 		notes = append(notes, "Nothing can be rolled out: no workload fits.")
 	} else {
-		notes = append(notes, "Take one node of each group first and stop at the first check that fails; every step says how to go back.",
+		notes = append(notes, "Take one node of each group first and stop at the first check that fails; every step says "+
+			"how to go back.",
 			"NODE stands for each node of the step's group. The GPUs of a node share by one mechanism.")
 		if b.uses(sharing.DeliveryDRA) {
-			notes = append(notes, "`dra/` is the same by DRA claims, an alternative to `pods/` for nodes that the DRA driver serves instead of the device plugin. Never let both hand out the same GPUs. The DRA driver's gates TimeSlicingSettings and MPSSupport are alpha and off by default.")
+			notes = append(notes, "`dra/` is the same by DRA claims, an alternative to `pods/` for nodes that the DRA driver "+
+				"serves instead of the device plugin. Never let both hand out the same GPUs. The DRA driver's gates "+
+				"TimeSlicingSettings and MPSSupport are alpha and off by default.")
 		}
 	}
 	notes = slices.Concat(notes, b.opts.Notes, b.notes)
 	for _, p := range b.result.Pools {
 		if m := p.Migration; m != nil {
-			notes = append(notes, fmt.Sprintf("Pool %s changes the MIG layouts that are there: %d instances stay, %d go (%d of them busy: drain those first), %d are new. %s",
+			notes = append(notes, fmt.Sprintf("Pool %s changes the MIG layouts that are there: %d instances stay, %d go (%d "+
+				"of them busy: drain those first), %d are new. %s",
 				p.Pool, m.Keep, m.Destroy, m.Busy, m.Create, strings.Join(m.Steps, "; ")))
 		}
 	}
 	for _, p := range phases {
-		notes = append(notes, fmt.Sprintf("%s, %s: %s. Check: %s.%s", p.when, p.focus, strings.Join(p.do, "; "), strings.Join(p.check, "; "), cites.Ref(p.source)))
+		notes = append(notes, fmt.Sprintf("%s, %s: %s. Check: %s.%s", p.when, p.focus, strings.Join(p.do, "; "),
+			strings.Join(p.check, "; "), cites.Ref(p.source)))
 	}
 	return notes
 }
@@ -113,11 +118,19 @@ type phase struct {
 
 // phases are those of a roll-out.
 var phases = []phase{
-	{"week 1", "assess", []string{"measure SM activity and memory of each workload alone, at its real load", "classify workloads and tenants"}, []string{"every workload has a measured gpu_busy"}, "myitbasics-eks-sharing"},
-	{"week 2", "pack the node", []string{"fill one node before opening the next", "apply the configuration to one node group"}, []string{"the plan's GPUs are in use, the rest are free"}, "cotenant-reading"},
-	{"week 3", "choose the mode", []string{"move the least critical group first", "run the load test beside real neighbours"}, []string{"P95 and P99 stay within the objectives"}, "myitbasics-eks-sharing"},
-	{"week 4", "route", []string{"send requests by cache and load once the packing holds", "roll the next group out"}, []string{"utilisation towards 70 to 80 percent with P95 within objectives"}, "cotenant-reading"},
-	{"30, 90 and 365 days", "review", []string{"compare cost and latency with the plan", "reap what has gone idle before buying"}, []string{"saving against plan", "SLO attainment"}, "myitbasics-eks-sharing"},
+	{"week 1", "assess", []string{"measure SM activity and memory of each workload alone, at its real load",
+		"classify workloads and tenants"}, []string{"every workload has a measured gpu_busy"}, "myitbasics-eks-sharing"},
+	{"week 2", "pack the node", []string{"fill one node before opening the next",
+		"apply the configuration to one node group"}, []string{"the plan's GPUs are in use, the rest are free"},
+		"cotenant-reading"},
+	{"week 3", "choose the mode", []string{"move the least critical group first",
+		"run the load test beside real neighbours"}, []string{"P95 and P99 stay within the objectives"},
+		"myitbasics-eks-sharing"},
+	{"week 4", "route", []string{"send requests by cache and load once the packing holds", "roll the next group out"},
+		[]string{"utilisation towards 70 to 80 percent with P95 within objectives"}, "cotenant-reading"},
+	{"30, 90 and 365 days", "review", []string{"compare cost and latency with the plan",
+		"reap what has gone idle before buying"}, []string{"saving against plan", "SLO attainment"},
+		"myitbasics-eks-sharing"},
 }
 
 func (b *builder) steps() []step {
@@ -149,10 +162,11 @@ func (b *builder) steps() []step {
 func (b *builder) clusterStep() step {
 	ns := b.opts.OperatorNamespace
 	s := step{
-		title:  "Put the configurations into the cluster",
-		verify: []string{"`kubectl get pods -n " + ns + "`: all running. No node shares yet: without a label it has the configuration `exclusive`."},
-		back:   []string{"`helm rollback -n " + ns + " gpu-operator`, and apply before-configmaps.yaml."},
-		needs:  []string{"Cluster administrator."},
+		title: "Put the configurations into the cluster",
+		verify: []string{"`kubectl get pods -n " + ns +
+			"`: all running. No node shares yet: without a label it has the configuration `exclusive`."},
+		back:  []string{"`helm rollback -n " + ns + " gpu-operator`, and apply before-configmaps.yaml."},
+		needs: []string{"Cluster administrator."},
 	}
 	if b.byPlugin() {
 		s.do = append(s.do, "`kubectl apply -f device-plugin/configmap.yaml`")
@@ -161,7 +175,8 @@ func (b *builder) clusterStep() step {
 		s.do = append(s.do, "`kubectl apply -f mig-parted/configmap.yaml`")
 	}
 	if len(s.do) > 0 && b.uses(sharing.DeliveryGPUOperator) {
-		s.do = append(s.do, "`helm upgrade -n "+ns+" gpu-operator nvidia/gpu-operator --reuse-values -f gpu-operator/values.yaml`")
+		s.do = append(s.do, "`helm upgrade -n "+ns+
+			" gpu-operator nvidia/gpu-operator --reuse-values -f gpu-operator/values.yaml`")
 	}
 	return s
 }
@@ -184,12 +199,15 @@ func (b *builder) groupStep(g *group) step {
 		s.do = append(s.do, "`kubectl patch node NODE --patch-file nodes/"+k.name+".yaml`"+on)
 	}
 	if isVGPU(g.Mechanism) {
-		s.do = append(s.do, "In the hypervisor: install vgpu/"+g.key+".conf, load the driver anew, and give each virtual machine one "+g.pool.VGPUType+".")
-		s.verify = append(s.verify, "In the host, `nvidia-smi vgpu -ss` shows the scheduler; in a virtual machine, `nvidia-smi` shows the type.")
+		s.do = append(s.do, "In the hypervisor: install vgpu/"+g.key+
+			".conf, load the driver anew, and give each virtual machine one "+g.pool.VGPUType+".")
+		s.verify = append(s.verify, "In the host, `nvidia-smi vgpu -ss` shows the scheduler; in a virtual machine, "+
+			"`nvidia-smi` shows the type.")
 	}
 	s.verify = append(s.verify, b.groupChecks(g)...)
 	s.verify = append(s.verify, "When all of it holds: `kubectl uncordon NODE`")
-	s.back = []string{"Cordon and drain NODE; give the labels " + strings.Join(sortedKeys(b.nodeLabels(g, kinds[0])), ", ") + " the values of before-nodes.yaml; uncordon."}
+	s.back = []string{"Cordon and drain NODE; give the labels " + strings.Join(sortedKeys(b.nodeLabels(g, kinds[0])),
+		", ") + " the values of before-nodes.yaml; uncordon."}
 	for _, p := range Privileges(g.Mechanism) {
 		s.needs = append(s.needs, fmt.Sprintf("%s%s: %s (%s).", strings.ToUpper(p.Who[:1]), p.Who[1:], p.What, p.Why))
 	}
@@ -211,17 +229,22 @@ func (b *builder) groupChecks(g *group) []string {
 	case sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation:
 		out := []string{allocatable + "nvidia.com/gpu: " + times(g.clients()) + "."}
 		if g.Mechanism != sharing.MechanismTimeSlicing {
-			out = append(out, "NODE has the label nvidia.com/mps.capable=true, and with a pod running `echo ps | nvidia-cuda-mps-control` in the daemon's pod lists its process. A process that is not listed runs without MPS and without limits.")
+			out = append(out, "NODE has the label nvidia.com/mps.capable=true, and with a pod running `echo ps | "+
+				"nvidia-cuda-mps-control` in the daemon's pod lists its process. A process that is not listed runs without MPS "+
+				"and without limits.")
 		}
 		return out
 	case sharing.MechanismMIG, sharing.MechanismMIGWithMPS:
-		out := []string{"`kubectl get node NODE -o jsonpath='{.metadata.labels.nvidia\\.com/mig\\.config\\.state}'` says success, and `nvidia-smi -L` on the node lists the instances: the manager can report success for a configuration that it did not apply."}
+		out := []string{"`kubectl get node NODE -o jsonpath='{.metadata.labels.nvidia\\.com/mig\\.config\\.state}'` says " +
+			"success, and `nvidia-smi -L` on the node lists the instances: the manager can report success for a " +
+			"configuration that it did not apply."}
 		if g.Mechanism == sharing.MechanismMIG {
 			out = append(out, allocatable+"the nvidia.com/mig-... resources; restart the device plugin's pod on NODE if not.")
 		}
 		return out
 	case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
-		return []string{allocatable + fmt.Sprintf("nvidia.com/gpu: %d times the node's GPUs", b.hamiSplit()) + "; in a pod, `nvidia-smi` shows the limit as the total memory."}
+		return []string{allocatable + fmt.Sprintf("nvidia.com/gpu: %d times the node's GPUs", b.hamiSplit()) +
+			"; in a pod, `nvidia-smi` shows the limit as the total memory."}
 	case sharing.MechanismExclusive, sharing.MechanismInServer:
 		return []string{allocatable + "nvidia.com/gpu: " + times(1) + "."}
 	}
@@ -230,21 +253,24 @@ func (b *builder) groupChecks(g *group) []string {
 
 func (b *builder) workloadStep() step {
 	s := step{
-		title:  "Move the workloads",
-		verify: []string{"Every pod is Running on a node of its group, and answers within its objective under load with its neighbours busy."},
-		back:   []string{"`kubectl rollout undo deployment/NAME`"},
-		needs:  []string{"Whoever may change the workloads' Deployments."},
+		title: "Move the workloads",
+		verify: []string{"Every pod is Running on a node of its group, and answers within its objective under load with " +
+			"its neighbours busy."},
+		back:  []string{"`kubectl rollout undo deployment/NAME`"},
+		needs: []string{"Whoever may change the workloads' Deployments."},
 	}
 	for _, m := range b.members {
 		by, folder := b.primary(m.group), "pods/"
 		if by == sharing.DeliveryBare {
-			s.do = append(s.do, fmt.Sprintf("%s: as its system's documentation says; nothing is written for %v.", m.name, m.Mechanism))
+			s.do = append(s.do, fmt.Sprintf("%s: as its system's documentation says; nothing is written for %v.", m.name,
+				m.Mechanism))
 			continue
 		}
 		if by == sharing.DeliveryDRA {
 			folder = "dra/pods/"
 			if shared(m.Mechanism) {
-				s.do = append(s.do, fmt.Sprintf("%s: first `kubectl apply -f dra/claims/%s.yaml`, into the namespace of the pods", m.name, m.group.key))
+				s.do = append(s.do, fmt.Sprintf("%s: first `kubectl apply -f dra/claims/%s.yaml`, into the namespace of the pods",
+					m.name, m.group.key))
 			}
 		}
 		verb := "`kubectl apply -f "
@@ -254,7 +280,8 @@ func (b *builder) workloadStep() step {
 		s.do = append(s.do, fmt.Sprintf("%s: %s%s%s.yaml`", m.name, verb, folder, m.file()))
 	}
 	if b.any(usesMPS) {
-		s.do = append(s.do, "Before a pod under MPS is deleted, end its work: a client killed in the middle of it can take the others with it. Use a preStop hook that ends the server, or terminate_client.")
+		s.do = append(s.do, "Before a pod under MPS is deleted, end its work: a client killed in the middle of it can "+
+			"take the others with it. Use a preStop hook that ends the server, or terminate_client.")
 	}
 	return s
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// RouterPolicy is how a router chooses among a model's replicas. The zero value is
+// RouterPolicy names the way in which a router chooses among a model's replicas. The zero value is
 // RouterPolicyRoundRobin. The names are those of package predict's policies.
 type RouterPolicy uint8
 
@@ -31,7 +31,8 @@ const (
 	RouterPolicyKVAware           // by what the servers hold, and how full they are
 )
 
-var routerPolicies = enum.Of[RouterPolicy](ErrInvalid, "router policy", "round-robin", "random", "least-requests", "power-of-two",
+var routerPolicies = enum.Of[RouterPolicy](ErrInvalid, "router policy", "round-robin", "random", "least-requests",
+	"power-of-two",
 	"session", "prefix-approximate", "prefix-exact", "kv-aware")
 
 // RouterPool is one model's replicas and the router in front of them.
@@ -53,7 +54,7 @@ type RouterPool struct {
 	// BlockTokens is the size of a block of the servers' prefix cache; 0 means 16,
 	// vLLM's.
 	BlockTokens int
-	// Servers are what the production stack starts; nil leaves its values out, since
+	// Servers describes the servers that the production stack starts; nil leaves its values out, since
 	// its chart starts servers and router together.
 	Servers *StackServers
 }
@@ -123,14 +124,17 @@ var (
 )
 
 func (p *RouterPool) check(l *problem.List, at string) {
-	l.If(!releaseName.MatchString(p.Name), at+".name", "use at most 53 lower-case letters, digits and dashes", "is %q", problem.Clip(p.Name))
-	l.If(p.Namespace != "" && !releaseName.MatchString(p.Namespace), at+".namespace", "use lower-case letters, digits and dashes", "is %q", problem.Clip(p.Namespace))
+	l.If(!releaseName.MatchString(p.Name), at+".name", "use at most 53 lower-case letters, digits and dashes", "is %q",
+		problem.Clip(p.Name))
+	l.If(p.Namespace != "" && !releaseName.MatchString(p.Namespace), at+".namespace",
+		"use lower-case letters, digits and dashes", "is %q", problem.Clip(p.Namespace))
 	l.If(p.Model == "", at+".model", "write the name that the servers know it by", "missing")
 	l.If(len(p.Labels) == 0, at+".labels", "write the labels of the servers' pods", "missing")
 	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
 		value := p.Labels[key]
 		bad := !labelKey.MatchString(key) || len(value) > 63 || !labelValue.MatchString(value)
-		l.If(bad, fmt.Sprintf("%s.labels[%s]", at, problem.Clip(key)), "use a Kubernetes label and value", "%q is refused", problem.Clip(value))
+		l.If(bad, fmt.Sprintf("%s.labels[%s]", at, problem.Clip(key)), "use a Kubernetes label and value", "%q is refused",
+			problem.Clip(value))
 	}
 	l.If(len(p.Ports) > 8, at+".ports", "give at most 8", "%d", len(p.Ports))
 	for i, port := range p.Ports {
@@ -141,10 +145,12 @@ func (p *RouterPool) check(l *problem.List, at string) {
 	l.If(!routerPolicies.Has(p.Policy), at+".policy", "use one of the package's constants", "%d is not a value", p.Policy)
 	l.If(p.BlockTokens < 0, at+".block_tokens", "use 0 or more", "is %d", p.BlockTokens)
 	for i, name := range p.Adapters {
-		l.If(name == "" || name == p.Model || slices.Contains(p.Adapters[:i], name), fmt.Sprintf("%s.adapters[%d]", at, i), "give each a name of its own", "is %q", problem.Clip(name))
+		l.If(name == "" || name == p.Model || slices.Contains(p.Adapters[:i], name), fmt.Sprintf("%s.adapters[%d]", at, i),
+			"give each a name of its own", "is %q", problem.Clip(name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Priorities)) {
-		l.If(!releaseName.MatchString(name), fmt.Sprintf("%s.priorities[%s]", at, problem.Clip(name)), "use lower-case letters, digits and dashes", "is refused as a name")
+		l.If(!releaseName.MatchString(name), fmt.Sprintf("%s.priorities[%s]", at, problem.Clip(name)),
+			"use lower-case letters, digits and dashes", "is refused as a name")
 	}
 	if p.Servers != nil {
 		p.Servers.check(l, at+".servers")
@@ -152,7 +158,8 @@ func (p *RouterPool) check(l *problem.List, at string) {
 }
 
 func (s *StackServers) check(l *problem.List, at string) {
-	for _, f := range []struct{ name, value string }{{"repository", s.Repository}, {"tag", s.Tag}, {"model_url", s.ModelURL}} {
+	for _, f := range []struct{ name, value string }{{"repository", s.Repository}, {"tag", s.Tag},
+		{"model_url", s.ModelURL}} {
 		l.If(f.value == "", at+"."+f.name, "the chart's schema demands it", "missing")
 	}
 	for _, f := range []struct{ name, value string }{{"memory", s.Memory}, {"storage", s.Storage}} {
@@ -160,7 +167,8 @@ func (s *StackServers) check(l *problem.List, at string) {
 	}
 	l.If(s.Replicas < 1, at+".replicas", "use 1 or more", "is %d", s.Replicas)
 	l.If(s.CPUs < 1, at+".cpus", "use 1 or more", "is %d", s.CPUs)
-	l.If(s.GPUResource != "" && !labelKey.MatchString(s.GPUResource), at+".gpu_resource", "write it as nodes show it, for example nvidia.com/gpu", "is %q", problem.Clip(s.GPUResource))
+	l.If(s.GPUResource != "" && !labelKey.MatchString(s.GPUResource), at+".gpu_resource",
+		"write it as nodes show it, for example nvidia.com/gpu", "is %q", problem.Clip(s.GPUResource))
 }
 
 func (p *RouterPool) ports() []int {

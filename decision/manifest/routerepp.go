@@ -62,7 +62,9 @@ func (p *RouterPool) adapters(s []scorer) []scorer {
 func (b *builder) extensionPicker(p *RouterPool) picker {
 	c := picker{apiVersion: gieConfigAPI, before: []scorer{{kind: pluginSingle}}}
 	nearest := func(taken string) {
-		b.routerWarning(WarnRouterPolicy, p, fmt.Sprintf("the Gateway API inference extension's endpoint picker has no %v policy; its configuration takes %s", p.Policy, taken),
+		b.routerWarning(WarnRouterPolicy, p,
+			fmt.Sprintf("the Gateway API inference extension's endpoint picker has no %v policy; its configuration takes %s",
+				p.Policy, taken),
 			"use llm-d's values, or plan with a policy that it has")
 	}
 	least := []scorer{{kind: pluginRunning, weight: 1}, {kind: pluginQueue, weight: 1}}
@@ -88,9 +90,11 @@ func (b *builder) extensionPicker(p *RouterPool) picker {
 		}
 		fallthrough
 	case RouterPolicyPrefixApproximate:
-		c.profile = p.adapters([]scorer{{pluginPrefix, 3, yamlnode.Map("maxPrefixBlocksToMatch", prefixMaxBlock)}, {kind: pluginQueue, weight: 1}})
+		c.profile = p.adapters([]scorer{{pluginPrefix, 3, yamlnode.Map("maxPrefixBlocksToMatch", prefixMaxBlock)},
+			{kind: pluginQueue, weight: 1}})
 	case RouterPolicyKVAware:
-		c.profile = p.adapters([]scorer{{pluginPrefix, 3, yamlnode.Map("maxPrefixBlocksToMatch", prefixMaxBlock)}, {kind: pluginKV, weight: 2}, {kind: pluginQueue, weight: 2}})
+		c.profile = p.adapters([]scorer{{pluginPrefix, 3, yamlnode.Map("maxPrefixBlocksToMatch", prefixMaxBlock)},
+			{kind: pluginKV, weight: 2}, {kind: pluginQueue, weight: 2}})
 	}
 	c.profile = append(c.profile, scorer{kind: pluginMax})
 	return c
@@ -101,7 +105,8 @@ func (b *builder) llmdPicker(p *RouterPool) picker {
 	c := picker{apiVersion: llmdConfigAPI, before: []scorer{{kind: pluginSingle}}}
 	least := []scorer{{kind: pluginActive, weight: 1}}
 	nearest := func(taken string) {
-		b.routerWarning(WarnRouterPolicy, p, fmt.Sprintf("llm-d's router has no %v policy; its values take %s", p.Policy, taken), "plan with a policy that it has")
+		b.routerWarning(WarnRouterPolicy, p, fmt.Sprintf("llm-d's router has no %v policy; its values take %s", p.Policy,
+			taken), "plan with a policy that it has")
 	}
 	switch p.Policy {
 	case RouterPolicyRandom:
@@ -117,14 +122,17 @@ func (b *builder) llmdPicker(p *RouterPool) picker {
 		nearest("least-requests")
 		c.profile = p.adapters(least)
 	case RouterPolicySessionAffinity:
-		b.routerWarning(WarnRouterNeeds, p, "llm-d's session affinity goes by the header x-session-token, which the router sets in its answer",
+		b.routerWarning(WarnRouterNeeds, p,
+			"llm-d's session affinity goes by the header x-session-token, which the router sets in its answer",
 			"let the clients send it back with the next turn")
 		c.profile = p.adapters([]scorer{{kind: pluginSession, weight: 3}, {kind: pluginActive, weight: 1}})
 	case RouterPolicyPrefixApproximate:
 		c.profile = p.adapters([]scorer{{kind: pluginPrefix, weight: 3}, {kind: pluginActive, weight: 1}})
 	case RouterPolicyPrefixExact, RouterPolicyKVAware:
 		c.precise(p)
-		b.routerWarning(WarnRouterNeeds, p, "the exact prefix index is fed by the servers' KV cache events, and tokenises prompts by asking a server of the model at localhost:8000",
+		b.routerWarning(WarnRouterNeeds, p,
+			"the exact prefix index is fed by the servers' KV cache events, and tokenises prompts by asking a server of the "+
+				"model at localhost:8000",
 			"start the servers with KV cache events, and the router's tokenizer sidecar")
 		c.profile = []scorer{{pluginPrefix, 3, yamlnode.Map("prefixMatchInfoProducerName", pluginPrecise)}}
 		if p.Policy == RouterPolicyKVAware {
@@ -139,9 +147,11 @@ func (b *builder) llmdPicker(p *RouterPool) picker {
 // precise adds what the exact prefix index needs.
 func (c *picker) precise(p *RouterPool) {
 	c.before = append(c.before,
-		scorer{kind: pluginTokens, params: yamlnode.Map("backend", "vllm", "modelName", p.Model, "vllm", yamlnode.Map("url", "http://localhost:8000"))},
+		scorer{kind: pluginTokens, params: yamlnode.Map("backend", "vllm", "modelName", p.Model, "vllm",
+			yamlnode.Map("url", "http://localhost:8000"))},
 		scorer{kind: pluginNotify}, scorer{kind: pluginMetrics}, scorer{kind: pluginExtract},
-		scorer{kind: pluginPrecise, params: yamlnode.Map("tokenProcessorConfig", yamlnode.Map("blockSize", cmp.Or(p.BlockTokens, 16)))})
+		scorer{kind: pluginPrecise, params: yamlnode.Map("tokenProcessorConfig", yamlnode.Map("blockSize",
+			cmp.Or(p.BlockTokens, 16)))})
 	source := func(of, extractor string) *yaml.Node {
 		return yamlnode.Map("pluginRef", of, "extractors", yamlnode.List(yamlnode.Map("pluginRef", extractor)))
 	}
@@ -165,7 +175,8 @@ func (c picker) document() *yaml.Node {
 	if c.sources != nil {
 		kv = append(kv, "dataLayer", yamlnode.Map("sources", c.sources))
 	}
-	kv = append(kv, "schedulingProfiles", yamlnode.List(yamlnode.Map("name", "default", "plugins", yamlnode.List(refs...))))
+	kv = append(kv, "schedulingProfiles", yamlnode.List(yamlnode.Map("name", "default", "plugins",
+		yamlnode.List(refs...))))
 	return yamlnode.Map(kv...)
 }
 
@@ -182,18 +193,23 @@ func (b *builder) inferenceExtension(p *RouterPool) error {
 		return err
 	}
 	docs := []*yaml.Node{
-		yamlnode.Map("apiVersion", "inference.networking.k8s.io/v1", "kind", "InferencePool", "metadata", p.metadata(p.Name), "spec", yamlnode.Map(
-			"selector", yamlnode.Map("matchLabels", p.Labels), "targetPorts", portList(p.ports()),
-			"endpointPickerRef", yamlnode.Map("kind", "Service", "name", p.Name+"-epp", "port", yamlnode.Map("number", eppPort), "failureMode", "FailOpen"))),
+		yamlnode.Map("apiVersion", "inference.networking.k8s.io/v1", "kind", "InferencePool", "metadata", p.metadata(p.Name),
+			"spec", yamlnode.Map(
+				"selector", yamlnode.Map("matchLabels", p.Labels), "targetPorts", portList(p.ports()),
+				"endpointPickerRef", yamlnode.Map("kind", "Service", "name", p.Name+"-epp", "port", yamlnode.Map("number", eppPort),
+					"failureMode", "FailOpen"))),
 		yamlnode.ConfigMap(p.Name+"-epp", optionalText(p.Namespace), map[string]string{eppConfigFile: config}),
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Priorities)) {
-		docs = append(docs, yamlnode.Map("apiVersion", "inference.networking.x-k8s.io/v1alpha2", "kind", "InferenceObjective", "metadata", p.metadata(name), "spec",
-			yamlnode.Map("poolRef", yamlnode.Map("group", "inference.networking.k8s.io", "kind", "InferencePool", "name", p.Name), "priority", p.Priorities[name])))
+		docs = append(docs, yamlnode.Map("apiVersion", "inference.networking.x-k8s.io/v1alpha2", "kind", "InferenceObjective",
+			"metadata", p.metadata(name), "spec",
+			yamlnode.Map("poolRef", yamlnode.Map("group", "inference.networking.k8s.io", "kind", "InferencePool", "name",
+				p.Name), "priority", p.Priorities[name])))
 	}
 	return b.encode("inference-extension/"+p.Name+".yaml", "pool, objectives and endpoint picker configuration", []string{
 		"Gateway API inference extension v1: gateway-api-inference-extension.sigs.k8s.io/reference/spec.",
-		"The endpoint picker " + p.Name + "-epp starts with --config-file=/config/" + eppConfigFile + ", the ConfigMap mounted there.",
+		"The endpoint picker " + p.Name + "-epp starts with --config-file=/config/" + eppConfigFile +
+			", the ConfigMap mounted there.",
 	}, docs...)
 }
 
@@ -208,9 +224,11 @@ func (b *builder) llmdValues(p *RouterPool) error {
 		objectives = append(objectives, yamlnode.Map("name", name, "priority", p.Priorities[name]))
 	}
 	kv := []any{
-		"modelServers", yamlnode.Map("type", "vllm", "protocol", "http", "targetPorts", portList(p.ports()), "matchLabels", p.Labels),
+		"modelServers", yamlnode.Map("type", "vllm", "protocol", "http", "targetPorts", portList(p.ports()), "matchLabels",
+			p.Labels),
 		"inferencePool", yamlnode.Map("create", true, "failureMode", "FailOpen"),
-		"epp", yamlnode.Map("pluginsConfigFile", eppConfigFile, "pluginsCustomConfig", yamlnode.Map(eppConfigFile, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: config, Style: yaml.LiteralStyle})),
+		"epp", yamlnode.Map("pluginsConfigFile", eppConfigFile, "pluginsCustomConfig", yamlnode.Map(eppConfigFile,
+			&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: config, Style: yaml.LiteralStyle})),
 	}
 	if len(objectives) > 0 {
 		kv = append(kv, "inferenceObjectives", yamlnode.List(objectives...))

@@ -33,17 +33,20 @@ func (b *builder) stackValues(p *RouterPool) error {
 	}
 	routing := stackRouting[p.Policy]
 	if routing.instead != p.Policy {
-		b.routerWarning(WarnRouterPolicy, p, fmt.Sprintf("the production stack's router has no %v policy; its values take %v", p.Policy, routing.instead),
+		b.routerWarning(WarnRouterPolicy, p, fmt.Sprintf("the production stack's router has no %v policy; its values take %v",
+			p.Policy, routing.instead),
 			"use llm-d's values, or plan with a policy that it has")
 	}
 	router := []any{"enableRouter", true, "replicaCount", 1, "serviceDiscovery", "k8s", "routingLogic", routing.logic}
 	switch routing.logic {
 	case "session":
 		router = append(router, "sessionKey", sessionHeader)
-		b.routerWarning(WarnRouterNeeds, p, "the production stack's session routing goes by the header "+sessionHeader, "let the clients send it")
+		b.routerWarning(WarnRouterNeeds, p, "the production stack's session routing goes by the header "+sessionHeader,
+			"let the clients send it")
 	case "kvaware":
 		router = append(router, "lmcacheControllerPort", 9000)
-		b.routerWarning(WarnRouterNeeds, p, "the production stack's kvaware routing asks LMCache's controller which server holds a prefix",
+		b.routerWarning(WarnRouterNeeds, p,
+			"the production stack's kvaware routing asks LMCache's controller which server holds a prefix",
 			"start the servers with LMCache and its controller")
 	}
 	args := s.Args
@@ -68,6 +71,7 @@ func (b *builder) stackValues(p *RouterPool) error {
 	spec = append(spec, "vllmConfig", yamlnode.Map(vllm...))
 	return b.encode("production-stack/"+p.Name+".values.yaml", "values of vLLM's production stack", []string{
 		"helm install " + p.Name + " vllm/vllm-stack: github.com/vllm-project/production-stack, helm/values.schema.json.",
-	}, yamlnode.Map("servingEngineSpec", yamlnode.Map("labels", p.Labels, "containerPort", p.ports()[0], "modelSpec", yamlnode.List(yamlnode.Map(spec...))),
+	}, yamlnode.Map("servingEngineSpec", yamlnode.Map("labels", p.Labels, "containerPort", p.ports()[0], "modelSpec",
+		yamlnode.List(yamlnode.Map(spec...))),
 		"routerSpec", yamlnode.Map(router...)))
 }

@@ -15,7 +15,7 @@ import (
 // such a one can have media engines (ME).
 var vgpuForm = regexp.MustCompile(`^(?:NVIDIA |GRID )?[A-Z][A-Z0-9]{1,15}-(?:([1-7])-[1-9][0-9]{0,2}[CQAB](?:ME)?|[1-9][0-9]{0,2}[CQAB])$`)
 
-// VGPUPolicy is how the vGPU manager schedules the virtual GPUs of a
+// VGPUPolicy names the way in which the vGPU manager schedules the virtual GPUs of a
 // time-sliced type. The zero value is VGPUPolicyBestEffort, the manager's
 // default.
 type VGPUPolicy uint8
@@ -58,9 +58,11 @@ func (s VGPUScheduler) check(l *problem.List, at string) {
 		l.Addf(at+".policy", "choose equal-share or fixed-share", "best effort takes no parameters")
 	}
 	if s.TimeSlice != 0 && tuned {
-		l.Addf(at+".time_slice", "give one or the other", "a time slice turns off the strict round robin that the averaging factor tunes")
+		l.Addf(at+".time_slice", "give one or the other",
+			"a time slice turns off the strict round robin that the averaging factor tunes")
 	}
-	if s.TimeSlice != 0 && (s.TimeSlice < time.Millisecond || s.TimeSlice > 30*time.Millisecond || s.TimeSlice%time.Millisecond != 0) {
+	if s.TimeSlice != 0 && (s.TimeSlice < time.Millisecond || s.TimeSlice > 30*time.Millisecond ||
+		s.TimeSlice%time.Millisecond != 0) {
 		l.Addf(at+".time_slice", "", "must be 1 to 30 whole milliseconds, not %v", s.TimeSlice)
 	}
 	if tuned && (s.AveragingFactor < 1 || s.AveragingFactor > 60) {
@@ -104,7 +106,8 @@ func (g *group) checkVGPU(l *problem.List, s VGPUScheduler) {
 	case form == nil:
 		l.Addf(g.at, "set the pool's vgpu_type to a type such as A100D-10C", "%q is not a vGPU type", g.pool.VGPUType)
 	case (form[1] != "") != (g.Mechanism == sharing.MechanismMIGBackedVGPU):
-		l.Addf(g.at, "vgpu takes a time-sliced type, mig-vgpu a MIG-backed one", "the pool's vgpu_type %s does not go with %v", g.pool.VGPUType, g.Mechanism)
+		l.Addf(g.at, "vgpu takes a time-sliced type, mig-vgpu a MIG-backed one",
+			"the pool's vgpu_type %s does not go with %v", g.pool.VGPUType, g.Mechanism)
 	}
 	at := "options.vgpu_schedulers." + g.pool.Name
 	s.check(l, at)
@@ -118,19 +121,22 @@ func (b *builder) vgpuFile(g *group) error {
 	s := b.opts.VGPUSchedulers[g.pool.Name]
 	text := fmt.Sprintf("# vGPU group %s: type %s on each of %d GPUs.\n", g.key, g.pool.VGPUType, g.GPUs)
 	if g.Mechanism != sharing.MechanismVGPU {
-		b.add("vgpu/"+g.key+".conf", "choose the type in the hypervisor", []byte(text+"# MIG-backed: no scheduler setting; make the GPU instances in the host first.\n"))
+		b.add("vgpu/"+g.key+".conf", "choose the type in the hypervisor",
+			[]byte(text+"# MIG-backed: no scheduler setting; make the GPU instances in the host first.\n"))
 		return nil
 	}
 	word, err := s.RmPVMRL()
 	if err != nil {
 		return err
 	}
-	text += fmt.Sprintf("# Scheduler: %v. Put this file into the host's modprobe.d and load the driver anew.\noptions nvidia NVreg_RegistryDwords=\"RmPVMRL=0x%08x\"\n", s.Policy, word)
+	text += fmt.Sprintf("# Scheduler: %v. Put this file into the host's modprobe.d and load the driver anew.\noptions "+
+		"nvidia NVreg_RegistryDwords=\"RmPVMRL=0x%08x\"\n", s.Policy, word)
 	b.add("vgpu/"+g.key+".conf", "for modprobe.d of the hypervisor's host", []byte(text))
 	if s.Policy == VGPUPolicyEqualShare && s.TimeSlice > 0 {
 		b.warn(sharing.Warning{Code: WarnRmPVMRLForm, Path: g.key, Source: "nvidia-vgpu-guide",
-			Message: "NVIDIA's guide gives two words for equal share with a time slice, ending in 0001 and in 0003; this is the second",
-			Remedy:  "read the scheduler in force back with nvidia-smi vgpu -ss"})
+			Message: "NVIDIA's guide gives two words for equal share with a time slice, ending in 0001 and in 0003; this is " +
+				"the second",
+			Remedy: "read the scheduler in force back with nvidia-smi vgpu -ss"})
 	}
 	if s.Policy == VGPUPolicyBestEffort {
 		b.warn(sharing.Warning{Code: WarnBestEffort, Path: g.key, Source: "nvidia-vgpu-guide",

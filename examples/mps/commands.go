@@ -17,7 +17,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// statusReport is what status prints as JSON. Absent fields are not known.
+// statusReport is the JSON of status. Absent fields are not known.
 type statusReport struct {
 	Simulated         bool                  `json:"simulated,omitempty"`
 	PipeDirectory     string                `json:"pipe_directory"`
@@ -105,7 +105,8 @@ func (c *config) start() error {
 		fmt.Fprintf(c.stdout, "started at %s, and gone with this process\n", cl.PipeDirectory())
 		return nil
 	}
-	cl, err := mps.StartDetached(c.ctx, mps.DaemonOptions{Program: c.program(), Runner: c.runner, PipeDirectory: c.pipe, LogDirectory: c.log, Timeout: c.timeout})
+	cl, err := mps.StartDetached(c.ctx, mps.DaemonOptions{Program: c.program(), Runner: c.runner, PipeDirectory: c.pipe,
+		LogDirectory: c.log, Timeout: c.timeout})
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,8 @@ func (c *config) stop() error {
 		}
 		return err
 	}
-	d, err := mps.Adopt(c.ctx, mps.DaemonOptions{Program: c.program(), Runner: c.runner, PipeDirectory: c.pipe, Timeout: c.timeout})
+	d, err := mps.Adopt(c.ctx, mps.DaemonOptions{Program: c.program(), Runner: c.runner, PipeDirectory: c.pipe,
+		Timeout: c.timeout})
 	if err != nil {
 		return err
 	}
@@ -167,13 +169,15 @@ func (c *config) limit() error {
 		}
 		fmt.Fprintf(c.stdout, "in force: %v for each process on device %s\n", c.memory, c.device)
 	}
-	fmt.Fprintln(c.stdout, "it holds for clients that connect from now on"+map[bool]string{true: "", false: ", once a new server has started"}[c.server != 0])
+	fmt.Fprintln(c.stdout, "it holds for clients that connect from now on"+map[bool]string{true: "",
+		false: ", once a new server has started"}[c.server != 0])
 	return nil
 }
 
 // environment builds a client's environment from the flags.
 func (c *config) environment(cl *mps.Client) (mps.ClientEnvironment, error) {
-	env := mps.ClientEnvironment{PipeDirectory: cl.PipeDirectory(), DaemonPipeDirectory: cl.PipeDirectory(), ActiveThreadPercentage: c.percent}
+	env := mps.ClientEnvironment{PipeDirectory: cl.PipeDirectory(), DaemonPipeDirectory: cl.PipeDirectory(),
+		ActiveThreadPercentage: c.percent}
 	if c.limits != "" {
 		limits, err := mps.ParsePinnedMemLimits(c.limits)
 		if err != nil {
@@ -270,7 +274,8 @@ type membershipReport struct {
 }
 
 func (c *config) report(m mps.Membership) membershipReport {
-	r := membershipReport{Simulated: !c.real, PID: m.PID, Client: m.Client, Server: m.Server, Reason: m.Reason, Warnings: m.Warnings}
+	r := membershipReport{Simulated: !c.real, PID: m.PID, Client: m.Client, Server: m.Server, Reason: m.Reason,
+		Warnings: m.Warnings}
 	pct := m.EffectivePercentage
 	if !pct.Known {
 		pct = m.ServerPercentage

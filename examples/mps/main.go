@@ -54,7 +54,7 @@ flags:
 // errUsage marks bad input, exit status 2.
 var errUsage = errors.New("bad input")
 
-// config is what the flags say.
+// config holds the flags.
 type config struct {
 	real, json      bool
 	pipe, log       string
@@ -208,7 +208,8 @@ func (c *config) client() (*mps.Client, error) {
 		return nil, err
 	}
 	for _, name := range []string{"./chat", "./embed"} {
-		if _, err := fake.Connect(mpstest.Process{Env: []string{mps.EnvPipeDirectory + "=" + cl.PipeDirectory()}, Command: name}); err != nil {
+		if _, err := fake.Connect(mpstest.Process{Env: []string{mps.EnvPipeDirectory + "=" + cl.PipeDirectory()},
+			Command: name}); err != nil {
 			return nil, err
 		}
 	}

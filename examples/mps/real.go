@@ -27,14 +27,16 @@ func (c *config) realStage() (*stage, error) {
 	}
 	for _, name := range []string{"a", "b"} {
 		if !strings.HasPrefix(asks[name], "http") {
-			return nil, fmt.Errorf("%w: -ask-%s: give the base URL of client %s, for example http://127.0.0.1:8001", errUsage, name, name)
+			return nil, fmt.Errorf("%w: -ask-%s: give the base URL of client %s, for example http://127.0.0.1:8001", errUsage,
+				name, name)
 		}
 	}
 	pipe, log, remove, err := c.directories()
 	if err != nil {
 		return nil, err
 	}
-	d, err := mps.Start(c.ctx, mps.DaemonOptions{Program: c.program(), Runner: c.runner, PipeDirectory: pipe, LogDirectory: log, Timeout: c.timeout})
+	d, err := mps.Start(c.ctx, mps.DaemonOptions{Program: c.program(), Runner: c.runner, PipeDirectory: pipe,
+		LogDirectory: log, Timeout: c.timeout})
 	if err != nil {
 		return nil, errors.Join(err, remove())
 	}
@@ -111,7 +113,7 @@ func (c *config) startApp(name, command, ask string, environ []string, log strin
 	}
 }
 
-// ready answers whether the process serves: by a request, or without an API by
+// ready reports whether the process serves: by a request, or without an API by
 // a line "ready" in its output.
 func (a *realApp) ready(ctx context.Context) bool {
 	if a.ask != "" {
@@ -155,7 +157,8 @@ func (a *realApp) Answer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	body := `{"model":"any","prompt":"one two three","max_tokens":8,"ignore_eos":true}`
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(a.ask, "/")+"/v1/completions", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(a.ask, "/")+"/v1/completions",
+		strings.NewReader(body))
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ type app interface {
 	Ended(context.Context) error
 }
 
-// stage is where the scenario plays.
+// stage is the machine of the scenario, real or simulated.
 type stage struct {
 	client  *mps.Client
 	gpus    []mps.GPU // what clients see
@@ -191,7 +191,8 @@ func (p *player) verify(a app) (string, error) {
 	if !ok || len(r.Limits) == 0 {
 		return "", fmt.Errorf("process %d is a client without limits: %+v", m.PID, r)
 	}
-	return fmt.Sprintf("process %d is a client of server %d (%v) under %g%% and %s", m.PID, m.Server, m.ServerState, percent, strings.Join(r.Limits, ", ")), nil
+	return fmt.Sprintf("process %d is a client of server %d (%v) under %g%% and %s", m.PID, m.Server, m.ServerState,
+		percent, strings.Join(r.Limits, ", ")), nil
 }
 
 func (p *player) trap() (string, error) {
@@ -243,7 +244,8 @@ func (p *player) terminate() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r, err := p.s.client.StopClient(p.c.ctx, server, p.b.PID(), mps.StopOptions{Process: p.b, Kill: true, Grace: 10 * time.Second})
+	r, err := p.s.client.StopClient(p.c.ctx, server, p.b.PID(), mps.StopOptions{Process: p.b, Kill: true,
+		Grace: 10 * time.Second})
 	if err == nil && (!r.Left || r.State != mps.StateActive || !slices.Contains(r.Others, p.a.PID())) {
 		err = fmt.Errorf("%+v", r)
 	}
@@ -287,7 +289,8 @@ func (p *player) recover() (string, error) {
 			return "the server is ACTIVE and a answers", nil
 		}
 	}
-	why := fmt.Sprintf("damage %v, a answers: %v; a (%d) ends", d.Damage, err == nil && d.Damage == mps.DamageNone, p.a.PID())
+	why := fmt.Sprintf("damage %v, a answers: %v; a (%d) ends", d.Damage, err == nil && d.Damage == mps.DamageNone,
+		p.a.PID())
 	gone := []int{p.a.PID(), p.b.PID()}
 	if err := p.a.Signal(os.Kill); err != nil {
 		return why, err
@@ -314,7 +317,8 @@ func (p *player) stop() (string, error) {
 	var errs []error
 	if p.a != nil {
 		if server, err := p.server(); err == nil {
-			_, err = p.s.client.StopClient(ctx, server, p.a.PID(), mps.StopOptions{Process: p.a, Kill: true, Grace: 10 * time.Second})
+			_, err = p.s.client.StopClient(ctx, server, p.a.PID(), mps.StopOptions{Process: p.a, Kill: true,
+				Grace: 10 * time.Second})
 			errs = append(errs, err)
 		}
 	}

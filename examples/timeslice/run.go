@@ -80,7 +80,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil {
 		return fail(2, err)
 	}
-	s, err := explore(ctx, timeslice.Simulation{Scheduler: sched, Tenants: tenants, For: *length, Warmup: *length / 20, Seed: *seed})
+	s, err := explore(ctx, timeslice.Simulation{Scheduler: sched, Tenants: tenants, For: *length, Warmup: *length / 20,
+		Seed: *seed})
 	if err != nil {
 		return fail(2, err)
 	}
@@ -166,7 +167,8 @@ func writeJSON(w io.Writer, s *study) error {
 
 func writeTable(out io.Writer, s *study) error {
 	w := &bytes.Buffer{}
-	fmt.Fprintf(w, "Simulated for %gs with seed %d: quantum %gms, switch %gms (%s: %s)\n\n", s.SimulatedS, s.Seed, s.QuantumMS, s.SwitchMS, s.Scheduler, s.Source)
+	fmt.Fprintf(w, "Simulated for %gs with seed %d: quantum %gms, switch %gms (%s: %s)\n\n", s.SimulatedS, s.Seed,
+		s.QuantumMS, s.SwitchMS, s.Scheduler, s.Source)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "TENANTS\tTENANT\tP50\tP99\tSLOWER\tSTEP\tCLOSED FORM\tGPU\tWAITS ON")
 	for _, r := range s.Rows {
@@ -191,7 +193,8 @@ func writeTable(out io.Writer, s *study) error {
 	}
 	if len(s.Rows) > 0 {
 		last := s.Rows[len(s.Rows)-1]
-		fmt.Fprintf(w, "\nWith all %d tenants %.1f%% of the GPU's time goes to switching.\n", last.Tenants, 100*last.SwitchFraction)
+		fmt.Fprintf(w, "\nWith all %d tenants %.1f%% of the GPU's time goes to switching.\n", last.Tenants,
+			100*last.SwitchFraction)
 	}
 	if h := s.Hurt; h != nil {
 		fmt.Fprintf(w, "\n%s is hurt most: its P99 is %.2fx what it is alone, because\n", h.Tenant, h.P99Slowdown)

@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// study is what the command finds out; its JSON is the command's.
+// study holds the command's result; its JSON is the command's.
 type study struct {
 	Basis       sharing.Basis     `json:"basis"`
 	QuantumMS   float64           `json:"quantum_ms"`
@@ -162,7 +162,8 @@ func closedForm(sim timeslice.Simulation) (string, []time.Duration) {
 }
 
 // findHurt names the tenant whose P99 suffers most, and why.
-func findHurt(ctx context.Context, sim timeslice.Simulation, res *timeslice.Result, alone []*timeslice.Result) (*hurt, error) {
+func findHurt(ctx context.Context, sim timeslice.Simulation, res *timeslice.Result, alone []*timeslice.Result) (*hurt,
+	error) {
 	worst := -1
 	h := &hurt{}
 	for i, t := range res.Tenants {
@@ -200,16 +201,20 @@ func why(sim timeslice.Simulation, res *timeslice.Result, i int) []string {
 			100*share, b.Name, 100*float64(res.Tenants[who].GPU)/float64(res.Totals.Simulated), b.Step.Mean))
 	}
 	if n := sim.Scheduler.Slices(t.Step.Mean); n > 1 {
-		out = append(out, fmt.Sprintf("its step of %v needs %d turns of %v, and each turn waits for everybody else's", t.Step.Mean, n, sim.Scheduler.Quantum))
+		out = append(out, fmt.Sprintf("its step of %v needs %d turns of %v, and each turn waits for everybody else's",
+			t.Step.Mean, n, sim.Scheduler.Quantum))
 	} else {
-		out = append(out, fmt.Sprintf("its step of %v uses %.0f%% of a turn, and still waits for a whole turn of every busy neighbour",
+		out = append(out, fmt.Sprintf("its step of %v uses %.0f%% of a turn, and still waits for a whole turn of every "+
+			"busy neighbour",
 			t.Step.Mean, 100*float64(t.Step.Mean)/float64(sim.Scheduler.Quantum)))
 	}
 	if other, near := sim.Scheduler.NearBoundary(t.Step.Mean, timeslice.BoundaryTolerance); near {
-		out = append(out, fmt.Sprintf("its step is within %.0f%% of a whole number of turns: it may as well take %d, so measure", 100*timeslice.BoundaryTolerance, other))
+		out = append(out, fmt.Sprintf("its step is within %.0f%% of a whole number of turns: it may as well take %d, so "+
+			"measure", 100*timeslice.BoundaryTolerance, other))
 	}
 	if r.Unfinished > 2 {
-		out = append(out, fmt.Sprintf("it cannot keep up: %d requests were still waiting at the end, and more time makes it worse", r.Unfinished))
+		out = append(out, fmt.Sprintf("it cannot keep up: %d requests were still waiting at the end, and more time makes "+
+			"it worse", r.Unfinished))
 	}
 	return out
 }

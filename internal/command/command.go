@@ -20,7 +20,7 @@ type Invocation struct {
 	Env   []string // added to the environment, "KEY=VALUE"; later entries win
 }
 
-// Output is what one run of a program left behind.
+// Output holds the outcome of one run of a program.
 type Output struct {
 	Stdout, Stderr string
 	ExitCode       int
@@ -39,7 +39,7 @@ var ErrOutputTooLarge = errors.New("the output is larger than the allowed size")
 
 const defaultMaxOutput = 1 << 20
 
-// OutputPeriod is how long output is waited for after a program has ended: a
+// OutputPeriod bounds the wait for output after a program has ended: a
 // child of its own may hold the pipes open.
 const OutputPeriod = 2 * time.Second
 

@@ -40,7 +40,7 @@ func (o Value[T]) Any() any {
 	return o.v
 }
 
-// IsZero says whether the value is missing; encoding/json's omitzero uses it.
+// IsZero reports whether the value is missing; encoding/json's omitzero uses it.
 func (o Value[T]) IsZero() bool { return !o.ok }
 
 // Equal says whether both are missing, or both are there and equal as

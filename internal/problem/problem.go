@@ -128,7 +128,7 @@ func (l *List) Under(what error) error {
 	return nil
 }
 
-// Enough is how many problems a reader lists before it gives up: a file of the
+// Enough is the number of problems that a reader lists before it gives up: a file of the
 // wrong kind is wrong on every line.
 const Enough = 20
 
@@ -190,7 +190,7 @@ func abs(x int) int {
 	return x
 }
 
-// clipAt is how many runes of a text from outside an error message repeats.
+// clipAt bounds the runes of a text from outside that an error message repeats.
 const clipAt = 100
 
 // Clip makes a text from outside fit for an error message: valid UTF-8, cut

@@ -107,7 +107,8 @@ func (s *splitter) flush() {
 		var broken expfmt.ParseError
 		if errors.As(err, &broken) && blank(page, broken.Line) {
 			line := s.first + broken.Line
-			s.probs.Add(&problem.Problem{Path: fmt.Sprintf("line %d", line), Line: line, Message: broken.Msg, Remedy: "write the page as the exporter gave it"})
+			s.probs.Add(&problem.Problem{Path: fmt.Sprintf("line %d", line), Line: line, Message: broken.Msg,
+				Remedy: "write the page as the exporter gave it"})
 			continue
 		}
 		if err != nil {

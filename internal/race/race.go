@@ -7,7 +7,7 @@ package race
 
 import "testing"
 
-// Fewer is how many of n cases a test looks at: all, or under the race detector
+// Fewer returns the number of n cases that a test runs: all, or under the race detector
 // about a quarter of them.
 func Fewer(n int) int {
 	if Enabled {

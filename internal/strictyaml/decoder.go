@@ -131,7 +131,8 @@ func fieldsOf(t reflect.Type) (map[string]field, []string) {
 			continue
 		}
 		options := strings.Split(rest, ",")
-		fields[name] = field{index: f.Index, required: slices.Contains(options, "required"), nonzero: slices.Contains(options, "nonzero"), null: slices.Contains(options, "null")}
+		fields[name] = field{index: f.Index, required: slices.Contains(options, "required"), nonzero: slices.Contains(options,
+			"nonzero"), null: slices.Contains(options, "null")}
 		names = append(names, name)
 	}
 	return fields, names
@@ -236,7 +237,8 @@ func (d *Decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
 	case reflect.Uint64, reflect.Uint32:
 		i, err := parseInt(n)
 		if err != nil || i < 0 || v.OverflowUint(uint64(i)) {
-			d.Addf(path, n, "", "must be a whole number of 0 or more that fits %d bits, not %q", v.Type().Bits(), problem.Clip(n.Value))
+			d.Addf(path, n, "", "must be a whole number of 0 or more that fits %d bits, not %q", v.Type().Bits(),
+				problem.Clip(n.Value))
 			return
 		}
 		v.SetUint(uint64(i))

@@ -145,7 +145,8 @@ func check(l *problem.List, path string, n *yaml.Node, depth int, count *int) {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k, v := n.Content[i], n.Content[i+1]
 			if k.Kind != yaml.ScalarNode || k.Tag == "!!merge" {
-				l.Add(&problem.Problem{Path: path, Line: k.Line, Message: "a key must be a plain string", Remedy: "write the keys out"})
+				l.Add(&problem.Problem{Path: path, Line: k.Line, Message: "a key must be a plain string",
+					Remedy: "write the keys out"})
 				continue
 			}
 			if first, dup := seen[k.Value]; dup {

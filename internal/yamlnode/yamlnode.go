@@ -182,5 +182,6 @@ func ConfigMap(name, namespace any, data map[string]string) *yaml.Node {
 		texts.Style = 0
 		texts.Content = append(texts.Content, Text(key), text)
 	}
-	return Map("apiVersion", "v1", "kind", "ConfigMap", "metadata", Map("name", name, "namespace", namespace), "data", texts)
+	return Map("apiVersion", "v1", "kind", "ConfigMap", "metadata", Map("name", name, "namespace", namespace), "data",
+		texts)
 }

@@ -14,8 +14,9 @@ import (
 
 // What a CUDA process is told when it cannot become a client.
 var (
-	ErrNotReady    = errors.New("CUDA_ERROR_MPS_SERVER_NOT_READY")                          // its server is in FAULT
-	ErrUnavailable = errors.New("cudaErrorDevicesUnavailable (46)")                         // over the limit of contexts, as driver 580 says it
+	ErrNotReady = errors.New("CUDA_ERROR_MPS_SERVER_NOT_READY") // its server is in FAULT
+	// over the limit of contexts, as driver 580 says it
+	ErrUnavailable = errors.New("cudaErrorDevicesUnavailable (46)")
 	ErrWaiting     = errors.New("mpstest: waits for the clients of another user to finish") // users take turns under v2
 )
 
@@ -28,7 +29,7 @@ type Process struct {
 	Devices []int    // ordinals it enumerates; nil = all that are served
 }
 
-// View is what a CUDA process sees of the GPU after its first call.
+// View holds the GPU as a CUDA process sees it after its first call.
 type View struct {
 	PID    int  // by which the daemon knows it, as Client.Verify asks for it; not that of the process that plays it
 	Client bool // false: it runs without MPS and does not know
@@ -108,7 +109,8 @@ func (d *Daemon) limit(v *View, s *server, env []string) {
 	if text := command.Lookup(env, mps.EnvPinnedMemLimit); text != "" {
 		for _, entry := range strings.Split(text, ",") {
 			dev, value, _ := strings.Cut(entry, "=")
-			i := slices.IndexFunc(d.opt.GPUs, func(g GPU) bool { return fmt.Sprint(g.Ordinal) == dev || strings.HasPrefix(g.UUID, dev) })
+			i := slices.IndexFunc(d.opt.GPUs,
+				func(g GPU) bool { return fmt.Sprint(g.Ordinal) == dev || strings.HasPrefix(g.UUID, dev) })
 			if i < 0 { // one entry for an invisible GPU drops every limit
 				limit = 0
 				break

@@ -119,7 +119,8 @@ func (d *Daemon) cmdStartServer(args []string) string {
 func (d *Daemon) serverCommand(name string, args []string) (answer string, known bool) {
 	setting, isSet := strings.CutPrefix(name, "set_")
 	setting, isGet := strings.CutPrefix(setting, "get_")
-	if !slices.Contains([]string{"server_status", "client_list", "active_thread_percentage", "device_pinned_mem_limit"}, setting) &&
+	if !slices.Contains([]string{"server_status", "client_list", "active_thread_percentage", "device_pinned_mem_limit"},
+		setting) &&
 		!slices.Contains([]string{"shutdown_server", "terminate_client"}, name) {
 		return "", false
 	}
@@ -162,7 +163,7 @@ func (d *Daemon) terminate(s *server, args []string) string {
 	return fmt.Sprintf("Invalid process %s!", args[0])
 }
 
-// settings are what the daemon gives the next server, and a server its clients
+// settings holds the limits that the daemon sets for the next server, and a server for its clients
 // to come.
 type settings struct {
 	pct    float64
@@ -236,7 +237,8 @@ func (d *Daemon) ps() string {
 				if b.Len() == 0 {
 					b.WriteString("PID       ID        SERVER         DEVICE                    NAMESPACE      COMMAND        \n")
 				}
-				fmt.Fprintf(&b, "%-9d %-9d %-14d %-25s %-14s %s\n", c.PID, c.id, s.pid, g.UUID[:min(22, len(g.UUID))], "4026531836", c.Command)
+				fmt.Fprintf(&b, "%-9d %-9d %-14d %-25s %-14s %s\n", c.PID, c.id, s.pid, g.UUID[:min(22, len(g.UUID))], "4026531836",
+					c.Command)
 			}
 		}
 	}
@@ -250,7 +252,8 @@ func (d *Daemon) deviceQuery(args []string) string {
 		if slices.Contains(args, "--csv") {
 			b.WriteString("Device Ordinal,PCI IDs,UUID,Name,Attributes\n")
 		} else {
-			b.WriteString("Device Ordinal  PCI IDs        UUID                                      Name                              Attributes\n")
+			b.WriteString("Device Ordinal  PCI IDs        UUID                                      Name                     " +
+				"         Attributes\n")
 		}
 		for _, g := range d.opt.GPUs {
 			if slices.Contains(args, "--csv") {
@@ -276,8 +279,10 @@ func (d *Daemon) deviceQuery(args []string) string {
 // help has the form of the program's help: options, then commands with their
 // explanation on the next line.
 func (d *Daemon) help() string {
-	commands := []string{"start_server -uid <user id>", "quit", "get_server_list", "get_server_status <PID>", "get_client_list <PID>",
-		"get_device_client_list [<PID>]", "ps [-p PID]", "set_default_active_thread_percentage <percentage>", "get_default_active_thread_percentage"}
+	commands := []string{"start_server -uid <user id>", "quit", "get_server_list", "get_server_status <PID>",
+		"get_client_list <PID>",
+		"get_device_client_list [<PID>]", "ps [-p PID]", "set_default_active_thread_percentage <percentage>",
+		"get_default_active_thread_percentage"}
 	if d.opt.Partitions {
 		commands = append(commands, "lspart")
 	}

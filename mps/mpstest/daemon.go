@@ -48,7 +48,7 @@ func H200(ordinal int) GPU {
 	}
 }
 
-// KillEffect is what the death of a client without terminate_client does,
+// KillEffect chooses the effect of a client's death without terminate_client,
 // which is undefined on real hardware. The zero value is the mildest.
 type KillEffect uint8
 
@@ -137,7 +137,7 @@ func (d *Daemon) Stop() {
 	d.gone = true
 }
 
-// Running answers whether the fake still runs: it ends with quit and Stop.
+// Running reports whether the fake still runs: it ends with quit and Stop.
 func (d *Daemon) Running() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -215,7 +215,8 @@ func (d *Daemon) refresh() {
 }
 
 func (d *Daemon) startServer(uid int) *server {
-	s := &server{pid: d.nextPID, uid: uid, state: mps.StateInitializing, settings: settings{d.settings.pct, maps.Clone(d.settings.limits)}}
+	s := &server{pid: d.nextPID, uid: uid, state: mps.StateInitializing, settings: settings{d.settings.pct,
+		maps.Clone(d.settings.limits)}}
 	d.nextPID++
 	if d.spawn != nil {
 		p, err := d.spawn()

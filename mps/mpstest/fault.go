@@ -11,7 +11,7 @@ import (
 	"github.com/cotenant/cotenant/mps"
 )
 
-// FaultKind is what goes wrong. The zero value is no fault.
+// FaultKind names a failure that Inject plays. The zero value is no fault.
 type FaultKind uint8
 
 // The kinds.
@@ -28,7 +28,8 @@ const (
 
 var errFault = errors.New("mpstest: unknown name")
 
-var faultNames = enum.Of[FaultKind](errFault, "fault", "none", "hang", "slow", "garbage", "flood", "death", "ignore", "cut")
+var faultNames = enum.Of[FaultKind](errFault, "fault", "none", "hang", "slow", "garbage", "flood", "death", "ignore",
+	"cut")
 
 // Fault is something to go wrong.
 type Fault struct {

@@ -40,7 +40,7 @@ const (
 	pidFile       = "nvidia-cuda-mps-control.pid"
 )
 
-// serverLife is when a server process ends that nobody has ended.
+// serverLife bounds the life of a server process that nobody ends.
 const serverLife = 2 * time.Minute
 
 // ClientRole in its environment makes a test binary that calls ControlProgram
@@ -79,7 +79,8 @@ func Program(opts Options) (*mps.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &mps.Program{Path: exe, Env: []string{envRole + "=" + roleControl, envOptions + "=" + string(b), endAtOnce}}, nil
+	return &mps.Program{Path: exe, Env: []string{envRole + "=" + roleControl, envOptions + "=" + string(b), endAtOnce}},
+		nil
 }
 
 // WithFault returns a copy of a stand-in program whose every run has the fault.
@@ -133,7 +134,7 @@ func (Socket) Run(ctx context.Context, in mps.Invocation) (out mps.Output, err e
 
 func pipeDir() string { return pipeOf(os.Environ()) }
 
-// socket is where stand-ins talk to one another, by net/rpc.
+// socket returns the path by which stand-ins talk to one another, over net/rpc.
 func socket(dir string) string { return filepath.Join(dir, "control") }
 
 // control plays nvidia-cuda-mps-control.
@@ -255,7 +256,8 @@ func spawnServer() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: &exec.Cmd{Path: exe, Args: []string{serverProgram}, Env: append(os.Environ(), envRole+"="+roleServer)}, done: make(chan struct{})}
+	p := &process{cmd: &exec.Cmd{Path: exe, Args: []string{serverProgram}, Env: append(os.Environ(), envRole+"="+
+		roleServer)}, done: make(chan struct{})}
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -306,7 +308,7 @@ func serve(ctx context.Context, l net.Listener, d *Daemon) error {
 	}
 }
 
-// connection is what the daemon does for one stand-in. Calls follow one
+// connection serves one stand-in. Calls follow one
 // another.
 type connection struct {
 	ctx context.Context
@@ -346,7 +348,8 @@ func cudaProcess(stdin io.Reader, stdout io.Writer) int {
 	if daemon, err := rpc.Dial("unix", socket(pipeDir())); err == nil {
 		call = daemon.Call
 	}
-	if err := call("Daemon.Connect", Process{PID: pid, UID: os.Getuid(), Env: os.Environ(), Command: os.Args[0]}, &view); err != nil {
+	if err := call("Daemon.Connect", Process{PID: pid, UID: os.Getuid(), Env: os.Environ(), Command: os.Args[0]},
+		&view); err != nil {
 		return say(stdout, err.Error()+"\n", 7)
 	}
 	if err := json.NewEncoder(stdout).Encode(view); err != nil {

@@ -50,7 +50,7 @@ var (
 	word    = regexp.MustCompile(`^[0-9A-Za-z_./+=:,-]{1,256}$`)
 )
 
-// IsOrdinal answers whether s is a device's ordinal.
+// IsOrdinal reports whether s is a device's ordinal.
 func IsOrdinal(s string) bool { return ordinal.MatchString(s) }
 
 // IsUUID answers whether s is a GPU's or MIG device's UUID, or the beginning
