@@ -11,9 +11,8 @@
 // there and does not do what it looks like comes back as a
 // [sharing.Warning] with its source.
 //
-// [BuildRouter] writes the other half of an arrangement: what puts requests before
-// the replicas, for the Gateway API inference extension, llm-d and vLLM's production
-// stack.
+// Package routers below it writes the other half of an arrangement: requests before
+// the replicas.
 //
 // Three rules hold throughout: a node shares by one mechanism, so each group
 // of GPUs has a device-plugin configuration and a node label of its own; MPS

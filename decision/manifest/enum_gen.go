@@ -8,12 +8,9 @@ func (h HAMiMode) MarshalText() ([]byte, error)     { return hamiModes.Text(h) }
 func (h *HAMiMode) UnmarshalText(text []byte) error { return hamiModes.Parse(h, text) }
 
 // String returns "NonMemoryEnforced", "HamiCore" or "NvFractions".
-func (k KAIMode) String() string                        { return kaiModes.String(k) }
-func (k KAIMode) MarshalText() ([]byte, error)          { return kaiModes.Text(k) }
-func (k *KAIMode) UnmarshalText(text []byte) error      { return kaiModes.Parse(k, text) }
-func (r RouterPolicy) String() string                   { return routerPolicies.String(r) }
-func (r RouterPolicy) MarshalText() ([]byte, error)     { return routerPolicies.Text(r) }
-func (r *RouterPolicy) UnmarshalText(text []byte) error { return routerPolicies.Parse(r, text) }
+func (k KAIMode) String() string                   { return kaiModes.String(k) }
+func (k KAIMode) MarshalText() ([]byte, error)     { return kaiModes.Text(k) }
+func (k *KAIMode) UnmarshalText(text []byte) error { return kaiModes.Parse(k, text) }
 
 // String returns "best-effort", "equal-share" or "fixed-share".
 func (v VGPUPolicy) String() string                   { return vgpuPolicies.String(v) }

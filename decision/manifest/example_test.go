@@ -127,26 +127,6 @@ func ExamplePrivileges() {
 	// the workloads: one user ID for all clients of a daemon, or a multi-user daemon
 }
 
-// The router's side of an arrangement, and what a router lacks.
-func ExampleBuildRouter() {
-	folder, err := manifest.BuildRouter([]manifest.RouterPool{{
-		Name: "chat", Model: "llama-8b", Labels: map[string]string{"app": "chat"}, Policy: manifest.RouterPolicyRoundRobin,
-		Priorities: map[string]int{"interactive": 10},
-	}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, f := range folder.Files {
-		fmt.Println(f.Path)
-	}
-	fmt.Println(folder.Warnings[0].Message)
-	// Output:
-	// inference-extension/chat.yaml
-	// llm-d/chat.values.yaml
-	// the Gateway API inference extension's endpoint picker has no round-robin policy; its configuration takes random
-}
-
 // What HAMi 2.4 wrote on a node with a GPU that ten pods may share.
 func ExampleParseHAMiRegister() {
 	gpus, err := manifest.ParseHAMiRegister("GPU-1,10,23034,100,NVIDIA-L4,0,true:")

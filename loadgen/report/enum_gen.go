@@ -9,6 +9,8 @@ func (c *Claim) UnmarshalText(text []byte) error    { return claimNames.Parse(c,
 func (q Quantity) String() string                   { return quantityNames.String(q) }
 func (q Quantity) MarshalText() ([]byte, error)     { return quantityNames.Text(q) }
 func (q *Quantity) UnmarshalText(text []byte) error { return quantityNames.Parse(q, text) }
-func (t Tool) String() string                       { return toolNames.String(t) }
-func (t Tool) MarshalText() ([]byte, error)         { return toolNames.Text(t) }
-func (t *Tool) UnmarshalText(text []byte) error     { return toolNames.Parse(t, text) }
+
+// String returns "unknown", "loadgen", "vllm", "inferencex", "sglang", "guidellm", "aiperf" or "inference-perf".
+func (t Tool) String() string                   { return toolNames.String(t) }
+func (t Tool) MarshalText() ([]byte, error)     { return toolNames.Text(t) }
+func (t *Tool) UnmarshalText(text []byte) error { return toolNames.Parse(t, text) }

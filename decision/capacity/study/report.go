@@ -12,6 +12,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/capacity"
 	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/decision/manifest/routers"
 )
 
 // Report is a search's result with the question it answers.
@@ -280,17 +281,17 @@ func (r *Report) Routers() (*manifest.Folder, error) {
 	if r.Chosen == nil {
 		return nil, nil
 	}
-	var policy manifest.RouterPolicy // of one replica each, any does
+	var policy routers.Policy // of one replica each, any does
 	if r.Chosen.Router != "none" {
 		if err := policy.UnmarshalText([]byte(r.Chosen.Router)); err != nil {
 			return nil, err
 		}
 	}
-	var pools []manifest.RouterPool
+	var pools []routers.Pool
 	for _, s := range r.Chosen.Servers {
 		name := strings.ToLower(s.Name)
 		labels := map[string]string{"app": name}
-		pools = append(pools, manifest.RouterPool{Name: name, Model: s.Name, Labels: labels, Policy: policy})
+		pools = append(pools, routers.Pool{Name: name, Model: s.Name, Labels: labels, Policy: policy})
 	}
-	return manifest.BuildRouter(pools)
+	return routers.Build(pools)
 }

@@ -1,4 +1,4 @@
-package manifest
+package routers
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 )
@@ -122,7 +123,7 @@ func checkPicker(t *testing.T, file string, n *yaml.Node) {
 	}
 }
 
-func checkRouterFile(t *testing.T, f File) {
+func checkRouterFile(t *testing.T, f manifest.File) {
 	t.Helper()
 	docs, err := strictyaml.Parse(f.Data, strictyaml.Options{})
 	if err != nil {
@@ -137,7 +138,7 @@ func checkRouterFile(t *testing.T, f File) {
 		case folder == "production-stack":
 			kind = "stack values"
 		case kind == "ConfigMap":
-			schemas[kind].check(t, f.Path, kind, d)
+			merge(meta(""), schema{"apiVersion": "str!", "kind": "str!", "data": "map!", "data.*": "str"}).check(t, f.Path, kind, d)
 		}
 		if s, ok := routerSchemas[kind]; ok {
 			s.check(t, f.Path, kind, d)
@@ -157,8 +158,8 @@ func checkRouterFile(t *testing.T, f File) {
 	}
 }
 
-func routerPool(p RouterPolicy) RouterPool {
-	return RouterPool{
+func routerPool(p Policy) Pool {
+	return Pool{
 		Name: "chat-8b", Namespace: "serving", Model: "llama-8b", Labels: map[string]string{"app": "chat-8b", "cotenant.dev/group": "h100-mps"}, Ports: []int{8000, 8001}, Policy: p,
 		Adapters: []string{"sql", "law"}, Priorities: map[string]int{"chat": 10, "batch": -1},
 		Servers: &StackServers{Replicas: 3, Repository: "vllm/vllm-openai", Tag: "v0.9.2", ModelURL: "meta-llama/Llama-3.1-8B-Instruct", CPUs: 6, Memory: "16Gi", Storage: "50Gi",
@@ -169,11 +170,11 @@ func routerPool(p RouterPolicy) RouterPool {
 // TestRouterDocuments holds the documents of each policy against the tables of
 // their readers.
 func TestRouterDocuments(t *testing.T) {
-	for _, p := range routerPolicies.Values() {
+	for _, p := range policies.Values() {
 		for _, adapters := range [][]string{nil, {"sql", "law"}} {
 			pool := routerPool(p)
 			pool.Adapters = adapters
-			f, err := BuildRouter([]RouterPool{pool})
+			f, err := Build([]Pool{pool})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -192,15 +193,15 @@ func TestRouterDocuments(t *testing.T) {
 
 // TestRouterWarnings: a router without a policy says which it takes.
 func TestRouterWarnings(t *testing.T) {
-	for p, want := range map[RouterPolicy][]string{
-		RouterPolicyLeastRequests:     {"production stack's router has no least-requests policy; its values take round-robin"},
-		RouterPolicyPowerOfTwo:        {"endpoint picker has no power-of-two policy; its configuration takes least-requests", "llm-d's router has no power-of-two"},
-		RouterPolicyRoundRobin:        {"endpoint picker has no round-robin policy; its configuration takes random"},
-		RouterPolicySessionAffinity:   {"endpoint picker has no session policy; its configuration takes prefix-approximate", "x-session-token", "x-session-id"},
-		RouterPolicyPrefixApproximate: nil,
-		RouterPolicyPrefixExact:       {"endpoint picker has no prefix-exact policy", "KV cache events", "LMCache"},
+	for p, want := range map[Policy][]string{
+		PolicyLeastRequests:     {"production stack's router has no least-requests policy; its values take round-robin"},
+		PolicyPowerOfTwo:        {"endpoint picker has no power-of-two policy; its configuration takes least-requests", "llm-d's router has no power-of-two"},
+		PolicyRoundRobin:        {"endpoint picker has no round-robin policy; its configuration takes random"},
+		PolicySessionAffinity:   {"endpoint picker has no session policy; its configuration takes prefix-approximate", "x-session-token", "x-session-id"},
+		PolicyPrefixApproximate: nil,
+		PolicyPrefixExact:       {"endpoint picker has no prefix-exact policy", "KV cache events", "LMCache"},
 	} {
-		f, err := BuildRouter([]RouterPool{routerPool(p)})
+		f, err := Build([]Pool{routerPool(p)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,8 +221,8 @@ func TestRouterWarnings(t *testing.T) {
 }
 
 func TestRouterGolden(t *testing.T) {
-	pools := []RouterPool{routerPool(RouterPolicyPrefixExact), {Name: "code-1b", Model: "llama-1b", Labels: map[string]string{"app": "code-1b"}, Policy: RouterPolicyLeastRequests}}
-	f, err := BuildRouter(pools)
+	pools := []Pool{routerPool(PolicyPrefixExact), {Name: "code-1b", Model: "llama-1b", Labels: map[string]string{"app": "code-1b"}, Policy: PolicyLeastRequests}}
+	f, err := Build(pools)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,12 +237,12 @@ func TestRouterGolden(t *testing.T) {
 
 // TestRouterRefuses names every problem.
 func TestRouterRefuses(t *testing.T) {
-	_, err := BuildRouter([]RouterPool{
+	_, err := Build([]Pool{
 		{Name: "Chat", Namespace: "-", Labels: map[string]string{"a b": "x", "ok": "-"}, Ports: []int{0, 70000, 80, 80}, Policy: 99, Adapters: []string{"", "a", "a"}, Priorities: map[string]int{"Big": 1},
 			BlockTokens: -1, Servers: &StackServers{Memory: "lots", GPUResource: "a b"}},
 		{Name: "Chat", Model: "m", Labels: map[string]string{"a": "b"}},
 	})
-	if !errors.Is(err, ErrInvalid) {
+	if !errors.Is(err, manifest.ErrInvalid) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -254,7 +255,7 @@ func TestRouterRefuses(t *testing.T) {
 			t.Errorf("no %q in %v", want, err)
 		}
 	}
-	if _, err := BuildRouter(nil); !errors.Is(err, ErrInvalid) {
+	if _, err := Build(nil); !errors.Is(err, manifest.ErrInvalid) {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package manifest
+package routers
 
 import (
 	"cmp"
@@ -51,7 +51,7 @@ const (
 )
 
 // adapters adds the scorer that keeps an adapter where it is loaded.
-func (p *RouterPool) adapters(s []scorer) []scorer {
+func (p *Pool) adapters(s []scorer) []scorer {
 	if len(p.Adapters) > 0 {
 		s = append(s, scorer{kind: pluginLoRA, weight: 1})
 	}
@@ -59,40 +59,40 @@ func (p *RouterPool) adapters(s []scorer) []scorer {
 }
 
 // extensionPicker is the configuration of the extension's own endpoint picker.
-func (b *builder) extensionPicker(p *RouterPool) picker {
+func (b *builder) extensionPicker(p *Pool) picker {
 	c := picker{apiVersion: gieConfigAPI, before: []scorer{{kind: pluginSingle}}}
 	nearest := func(taken string) {
-		b.routerWarning(WarnRouterPolicy, p,
+		b.unlike(WarnPolicy, p,
 			fmt.Sprintf("the Gateway API inference extension's endpoint picker has no %v policy; its configuration takes %s",
 				p.Policy, taken),
 			"use llm-d's values, or plan with a policy that it has")
 	}
 	least := []scorer{{kind: pluginRunning, weight: 1}, {kind: pluginQueue, weight: 1}}
 	switch p.Policy {
-	case RouterPolicyRandom:
+	case PolicyRandom:
 		c.profile = append(p.adapters(nil), scorer{kind: pluginRandom})
 		return c
-	case RouterPolicyRoundRobin:
+	case PolicyRoundRobin:
 		nearest("random")
 		c.profile = append(p.adapters(nil), scorer{kind: pluginRandom})
 		return c
-	case RouterPolicyLeastRequests:
+	case PolicyLeastRequests:
 		c.profile = p.adapters(least)
-	case RouterPolicyPowerOfTwo:
+	case PolicyPowerOfTwo:
 		nearest("least-requests")
 		c.profile = p.adapters(least)
-	case RouterPolicySessionAffinity:
+	case PolicySessionAffinity:
 		nearest("prefix-approximate, which keeps the turns of a conversation together too")
 		fallthrough
-	case RouterPolicyPrefixExact:
-		if p.Policy == RouterPolicyPrefixExact {
+	case PolicyPrefixExact:
+		if p.Policy == PolicyPrefixExact {
 			nearest("prefix-approximate")
 		}
 		fallthrough
-	case RouterPolicyPrefixApproximate:
+	case PolicyPrefixApproximate:
 		c.profile = p.adapters([]scorer{{pluginPrefix, 3, yamlnode.Map("maxPrefixBlocksToMatch", prefixMaxBlock)},
 			{kind: pluginQueue, weight: 1}})
-	case RouterPolicyKVAware:
+	case PolicyKVAware:
 		c.profile = p.adapters([]scorer{{pluginPrefix, 3, yamlnode.Map("maxPrefixBlocksToMatch", prefixMaxBlock)},
 			{kind: pluginKV, weight: 2}, {kind: pluginQueue, weight: 2}})
 	}
@@ -101,41 +101,41 @@ func (b *builder) extensionPicker(p *RouterPool) picker {
 }
 
 // llmdPicker is the configuration of llm-d's endpoint picker.
-func (b *builder) llmdPicker(p *RouterPool) picker {
+func (b *builder) llmdPicker(p *Pool) picker {
 	c := picker{apiVersion: llmdConfigAPI, before: []scorer{{kind: pluginSingle}}}
 	least := []scorer{{kind: pluginActive, weight: 1}}
 	nearest := func(taken string) {
-		b.routerWarning(WarnRouterPolicy, p, fmt.Sprintf("llm-d's router has no %v policy; its values take %s", p.Policy,
+		b.unlike(WarnPolicy, p, fmt.Sprintf("llm-d's router has no %v policy; its values take %s", p.Policy,
 			taken), "plan with a policy that it has")
 	}
 	switch p.Policy {
-	case RouterPolicyRandom:
+	case PolicyRandom:
 		c.profile = append(p.adapters(nil), scorer{kind: pluginRandom})
 		return c
-	case RouterPolicyRoundRobin:
+	case PolicyRoundRobin:
 		nearest("random")
 		c.profile = append(p.adapters(nil), scorer{kind: pluginRandom})
 		return c
-	case RouterPolicyLeastRequests:
+	case PolicyLeastRequests:
 		c.profile = p.adapters(least)
-	case RouterPolicyPowerOfTwo:
+	case PolicyPowerOfTwo:
 		nearest("least-requests")
 		c.profile = p.adapters(least)
-	case RouterPolicySessionAffinity:
-		b.routerWarning(WarnRouterNeeds, p,
+	case PolicySessionAffinity:
+		b.unlike(WarnNeeds, p,
 			"llm-d's session affinity goes by the header x-session-token, which the router sets in its answer",
 			"let the clients send it back with the next turn")
 		c.profile = p.adapters([]scorer{{kind: pluginSession, weight: 3}, {kind: pluginActive, weight: 1}})
-	case RouterPolicyPrefixApproximate:
+	case PolicyPrefixApproximate:
 		c.profile = p.adapters([]scorer{{kind: pluginPrefix, weight: 3}, {kind: pluginActive, weight: 1}})
-	case RouterPolicyPrefixExact, RouterPolicyKVAware:
+	case PolicyPrefixExact, PolicyKVAware:
 		c.precise(p)
-		b.routerWarning(WarnRouterNeeds, p,
+		b.unlike(WarnNeeds, p,
 			"the exact prefix index is fed by the servers' KV cache events, and tokenises prompts by asking a server of the "+
 				"model at localhost:8000",
 			"start the servers with KV cache events, and the router's tokenizer sidecar")
 		c.profile = []scorer{{pluginPrefix, 3, yamlnode.Map("prefixMatchInfoProducerName", pluginPrecise)}}
-		if p.Policy == RouterPolicyKVAware {
+		if p.Policy == PolicyKVAware {
 			c.profile = append(c.profile, scorer{kind: pluginKV, weight: 2})
 		}
 		c.profile = p.adapters(append(c.profile, scorer{kind: pluginQueue, weight: 1}))
@@ -145,7 +145,7 @@ func (b *builder) llmdPicker(p *RouterPool) picker {
 }
 
 // precise adds what the exact prefix index needs.
-func (c *picker) precise(p *RouterPool) {
+func (c *picker) precise(p *Pool) {
 	c.before = append(c.before,
 		scorer{kind: pluginTokens, params: yamlnode.Map("backend", "vllm", "modelName", p.Model, "vllm",
 			yamlnode.Map("url", "http://localhost:8000"))},
@@ -187,7 +187,7 @@ func (c picker) text() (string, error) {
 
 // inferenceExtension writes the pool, its objectives and its endpoint picker's
 // configuration in the extension's own form.
-func (b *builder) inferenceExtension(p *RouterPool) error {
+func (b *builder) inferenceExtension(p *Pool) error {
 	config, err := b.extensionPicker(p).text()
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func (b *builder) inferenceExtension(p *RouterPool) error {
 }
 
 // llmdValues writes values of llm-d's router chart for a gateway.
-func (b *builder) llmdValues(p *RouterPool) error {
+func (b *builder) llmdValues(p *Pool) error {
 	config, err := b.llmdPicker(p).text()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package manifest
+package routers
 
 import (
 	"fmt"
@@ -8,32 +8,32 @@ import (
 
 // stackRouting is the production stack's name for a policy, and what it takes instead
 // where it has none.
-var stackRouting = map[RouterPolicy]struct {
+var stackRouting = map[Policy]struct {
 	logic   string
-	instead RouterPolicy
+	instead Policy
 }{
-	RouterPolicyRoundRobin:        {"roundrobin", RouterPolicyRoundRobin},
-	RouterPolicyRandom:            {"roundrobin", RouterPolicyRoundRobin},
-	RouterPolicyLeastRequests:     {"roundrobin", RouterPolicyRoundRobin},
-	RouterPolicyPowerOfTwo:        {"roundrobin", RouterPolicyRoundRobin},
-	RouterPolicySessionAffinity:   {"session", RouterPolicySessionAffinity},
-	RouterPolicyPrefixApproximate: {"prefixaware", RouterPolicyPrefixApproximate},
-	RouterPolicyPrefixExact:       {"kvaware", RouterPolicyPrefixExact},
-	RouterPolicyKVAware:           {"kvaware", RouterPolicyKVAware},
+	PolicyRoundRobin:        {"roundrobin", PolicyRoundRobin},
+	PolicyRandom:            {"roundrobin", PolicyRoundRobin},
+	PolicyLeastRequests:     {"roundrobin", PolicyRoundRobin},
+	PolicyPowerOfTwo:        {"roundrobin", PolicyRoundRobin},
+	PolicySessionAffinity:   {"session", PolicySessionAffinity},
+	PolicyPrefixApproximate: {"prefixaware", PolicyPrefixApproximate},
+	PolicyPrefixExact:       {"kvaware", PolicyPrefixExact},
+	PolicyKVAware:           {"kvaware", PolicyKVAware},
 }
 
 // sessionHeader names a client's session to the production stack's router.
 const sessionHeader = "x-session-id"
 
 // stackValues writes values of vLLM's production stack, which starts the servers too.
-func (b *builder) stackValues(p *RouterPool) error {
+func (b *builder) stackValues(p *Pool) error {
 	s := p.Servers
 	if s == nil {
 		return nil
 	}
 	routing := stackRouting[p.Policy]
 	if routing.instead != p.Policy {
-		b.routerWarning(WarnRouterPolicy, p, fmt.Sprintf("the production stack's router has no %v policy; its values take %v",
+		b.unlike(WarnPolicy, p, fmt.Sprintf("the production stack's router has no %v policy; its values take %v",
 			p.Policy, routing.instead),
 			"use llm-d's values, or plan with a policy that it has")
 	}
@@ -41,11 +41,11 @@ func (b *builder) stackValues(p *RouterPool) error {
 	switch routing.logic {
 	case "session":
 		router = append(router, "sessionKey", sessionHeader)
-		b.routerWarning(WarnRouterNeeds, p, "the production stack's session routing goes by the header "+sessionHeader,
+		b.unlike(WarnNeeds, p, "the production stack's session routing goes by the header "+sessionHeader,
 			"let the clients send it")
 	case "kvaware":
 		router = append(router, "lmcacheControllerPort", 9000)
-		b.routerWarning(WarnRouterNeeds, p,
+		b.unlike(WarnNeeds, p,
 			"the production stack's kvaware routing asks LMCache's controller which server holds a prefix",
 			"start the servers with LMCache and its controller")
 	}

@@ -1,4 +1,7 @@
-package manifest
+// Package routers writes the side of an arrangement that puts requests before the
+// replicas: the Gateway API inference extension's objects, values of llm-d's router
+// chart and of vLLM's production stack. The package is experimental.
+package routers
 
 import (
 	"fmt"
@@ -9,34 +12,35 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// RouterPolicy names the way in which a router chooses among a model's replicas. The zero value is
-// RouterPolicyRoundRobin. The names are those of package predict's policies.
-type RouterPolicy uint8
+// Policy names the way in which a router chooses among a model's replicas. The zero value is
+// PolicyRoundRobin. The texts are those of package predict's policies.
+type Policy uint8
 
 // The policies.
 const (
-	RouterPolicyRoundRobin RouterPolicy = iota
-	RouterPolicyRandom
-	RouterPolicyLeastRequests
-	RouterPolicyPowerOfTwo
-	RouterPolicySessionAffinity
-	RouterPolicyPrefixApproximate // by what the router itself sent where
-	RouterPolicyPrefixExact       // by what the servers say they hold
-	RouterPolicyKVAware           // by what the servers hold, and how full they are
+	PolicyRoundRobin Policy = iota
+	PolicyRandom
+	PolicyLeastRequests
+	PolicyPowerOfTwo
+	PolicySessionAffinity
+	PolicyPrefixApproximate // by what the router itself sent where
+	PolicyPrefixExact       // by what the servers say they hold
+	PolicyKVAware           // by what the servers hold, and how full they are
 )
 
-var routerPolicies = enum.Of[RouterPolicy](ErrInvalid, "router policy", "round-robin", "random", "least-requests",
+var policies = enum.Of[Policy](manifest.ErrInvalid, "router policy", "round-robin", "random", "least-requests",
 	"power-of-two",
 	"session", "prefix-approximate", "prefix-exact", "kv-aware")
 
-// RouterPool is one model's replicas and the router in front of them.
-type RouterPool struct {
+// Pool is one model's replicas and the router in front of them.
+type Pool struct {
 	// Name is a DNS label: the pool's, and that of its releases.
 	Name      string
 	Namespace string // "" leaves it out
@@ -45,7 +49,7 @@ type RouterPool struct {
 	Labels map[string]string
 	// Ports are those on which the servers of a pod listen, at most 8; nil means 8000.
 	Ports  []int
-	Policy RouterPolicy
+	Policy Policy
 	// Adapters are the names of the LoRA adapters that the servers offer.
 	Adapters []string
 	// Priorities are the classes of requests that the router tells apart, by the
@@ -74,23 +78,23 @@ type StackServers struct {
 	Args        []string // further arguments of vLLM
 }
 
-// Warnings of BuildRouter.
+// Warnings of Build.
 const (
-	WarnRouterPolicy sharing.WarningCode = "router-policy" // this router has no such policy; the nearest was taken
-	WarnRouterNeeds  sharing.WarningCode = "router-needs"  // the policy needs something beside the documents
+	WarnPolicy sharing.WarningCode = "router-policy" // this router has no such policy; the nearest was taken
+	WarnNeeds  sharing.WarningCode = "router-needs"  // the policy needs something beside the documents
 )
 
-// BuildRouter writes the router's side of an arrangement in memory: for each pool
+// Build writes the router's side of an arrangement in memory: for each pool
 // the Gateway API inference extension's InferencePool, InferenceObjectives and
 // endpoint picker configuration, values of llm-d's router chart, and values of vLLM's
 // production stack. A router that lacks a pool's policy gets the nearest one and a
-// warning. The error matches ErrInvalid, names every problem, and comes without a
+// warning. The error matches manifest.ErrInvalid, names every problem, and comes without a
 // folder.
 //
 // Forms: inference.networking.k8s.io/v1 and inference.networking.x-k8s.io/v1alpha2 of
 // the extension's v1, llm-d.ai/v1alpha1 of llm-d 0.8, and the production stack's
 // values schema; see the sources of the files' headers.
-func BuildRouter(pools []RouterPool) (*Folder, error) {
+func Build(pools []Pool) (*manifest.Folder, error) {
 	var l problem.List
 	l.If(len(pools) == 0, "pools", "name at least one", "none")
 	seen := map[string]bool{}
@@ -101,19 +105,29 @@ func BuildRouter(pools []RouterPool) (*Folder, error) {
 		seen[pools[i].Name] = true
 	}
 	if err := l.Err(); err != nil {
-		return nil, invalid(err)
+		return nil, fmt.Errorf("%w: %w", manifest.ErrInvalid, err)
 	}
 	b := builder{}
 	for i := range pools {
 		p := &pools[i]
-		for _, write := range []func(*RouterPool) error{b.inferenceExtension, b.llmdValues, b.stackValues} {
+		for _, write := range []func(*Pool) error{b.inferenceExtension, b.llmdValues, b.stackValues} {
 			if err := write(p); err != nil {
 				return nil, err
 			}
 		}
 	}
-	slices.SortStableFunc(b.Files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
+	slices.SortStableFunc(b.Files, func(x, y manifest.File) int { return strings.Compare(x.Path, y.Path) })
 	return &b.Folder, nil
+}
+
+// builder collects the files and warnings of Build.
+type builder struct{ manifest.Folder }
+
+// encode adds a file of documents under a header of comments.
+func (b *builder) encode(path, note string, header []string, docs ...*yaml.Node) error {
+	data, err := yamlnode.Encode(header, docs...)
+	b.Files = append(b.Files, manifest.File{Path: path, Data: data, Note: note})
+	return err
 }
 
 var (
@@ -123,7 +137,7 @@ var (
 	quantity    = regexp.MustCompile(`^[1-9][0-9]*([KMGTP]i?)?$`)
 )
 
-func (p *RouterPool) check(l *problem.List, at string) {
+func (p *Pool) check(l *problem.List, at string) {
 	l.If(!releaseName.MatchString(p.Name), at+".name", "use at most 53 lower-case letters, digits and dashes", "is %q",
 		problem.Clip(p.Name))
 	l.If(p.Namespace != "" && !releaseName.MatchString(p.Namespace), at+".namespace",
@@ -142,7 +156,7 @@ func (p *RouterPool) check(l *problem.List, at string) {
 		l.If(port < 1 || port > 65535, path, "use 1 to 65535", "is %d", port)
 		l.If(slices.Contains(p.Ports[:i], port), path, "name each once", "%d twice", port)
 	}
-	l.If(!routerPolicies.Has(p.Policy), at+".policy", "use one of the package's constants", "%d is not a value", p.Policy)
+	l.If(!policies.Has(p.Policy), at+".policy", "use one of the package's constants", "%d is not a value", p.Policy)
 	l.If(p.BlockTokens < 0, at+".block_tokens", "use 0 or more", "is %d", p.BlockTokens)
 	for i, name := range p.Adapters {
 		l.If(name == "" || name == p.Model || slices.Contains(p.Adapters[:i], name), fmt.Sprintf("%s.adapters[%d]", at, i),
@@ -171,7 +185,7 @@ func (s *StackServers) check(l *problem.List, at string) {
 		"write it as nodes show it, for example nvidia.com/gpu", "is %q", problem.Clip(s.GPUResource))
 }
 
-func (p *RouterPool) ports() []int {
+func (p *Pool) ports() []int {
 	if len(p.Ports) == 0 {
 		return []int{8000}
 	}
@@ -179,7 +193,7 @@ func (p *RouterPool) ports() []int {
 }
 
 // metadata is that of an object of the pool.
-func (p *RouterPool) metadata(name string) *yaml.Node {
+func (p *Pool) metadata(name string) *yaml.Node {
 	return yamlnode.Map("name", name, "namespace", optionalText(p.Namespace))
 }
 
@@ -198,8 +212,8 @@ func portList(ports []int) *yaml.Node {
 	return yamlnode.List(items...)
 }
 
-// routerWarning says that a router takes another policy than the pool's, or needs
-// something for it.
-func (b *builder) routerWarning(code sharing.WarningCode, p *RouterPool, message, remedy string) {
-	b.warn(sharing.Warning{Code: code, Path: p.Name, Message: message, Remedy: remedy})
+// unlike warns that a router takes another policy than the pool's, or needs something
+// for it.
+func (b *builder) unlike(code sharing.WarningCode, p *Pool, message, remedy string) {
+	b.Warnings = append(b.Warnings, sharing.Warning{Code: code, Path: p.Name, Message: message, Remedy: remedy})
 }
