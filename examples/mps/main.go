@@ -46,7 +46,7 @@ commands (demo if none is given):
 
 It never changes compute mode, clocks, persistence, MIG or compute policy.
 
-exit: 0 done; 1 a step failed, or a process is no client; 2 bad input; run: as the command
+exit: 0 done; 1 a process is no client; 2 bad input; 5 could not be done; 130 interrupted; run: as the command
 
 flags:
 `
@@ -96,17 +96,21 @@ func (c *config) run(args []string) int {
 		err = c.dispatch(command)
 	}
 	var exit exitError
-	switch {
-	case err == nil:
+	if err == nil {
 		return 0
-	case errors.As(err, &exit):
+	} else if errors.As(err, &exit) {
 		return int(exit)
-	case errors.Is(err, errUsage), errors.Is(err, mps.ErrInvalid):
-		fmt.Fprintf(c.stderr, "mps: %s\n", strings.TrimPrefix(err.Error(), "mps: "))
-		return 2
 	}
 	fmt.Fprintf(c.stderr, "mps: %s\n", strings.TrimPrefix(err.Error(), "mps: "))
-	return 1
+	switch {
+	case errors.Is(err, errUsage), errors.Is(err, mps.ErrInvalid):
+		return 2
+	case errors.Is(err, mps.ErrNotClient):
+		return 1
+	case c.ctx.Err() != nil:
+		return 130
+	}
+	return 5
 }
 
 // exitError carries the exit status of the command that run ran.

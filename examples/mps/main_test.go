@@ -127,7 +127,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"-pipe", "relative", "status"}, "relative", 2},
 		{[]string{"-real", "demo"}, "never real", 2},
 		{[]string{"-real", "scenario"}, "-a: give the command", 2},
-		{[]string{"-real", "-control", "/no/such/program", "stop"}, "not found", 1},
+		{[]string{"-real", "-control", "/no/such/program", "stop"}, "not found", 5},
 	} {
 		code, _, errs := runTest(t, c.args...)
 		if runtime.GOOS != "linux" && slices.Contains(c.args, "-control") {
@@ -210,7 +210,7 @@ func TestScenarioInterrupted(t *testing.T) {
 		}
 	}))
 	code := c.run(append(args, "scenario"))
-	if code != 1 || !strings.Contains(stderr.String(), "interrupted after") || !strings.Contains(stdout.String(), "ok   stop") {
+	if code != 130 || !strings.Contains(stderr.String(), "interrupted after") || !strings.Contains(stdout.String(), "ok   stop") {
 		t.Errorf("exit %d: %s%s", code, stdout, stderr)
 	}
 }
@@ -232,7 +232,7 @@ func TestRealCommands(t *testing.T) {
 	}{
 		{[]string{"status"}, "running no", 0},
 		{[]string{"start"}, "started", 0},
-		{[]string{"start"}, "already answers", 1},
+		{[]string{"start"}, "already answers", 5},
 		{[]string{"limit", "-percent", "50"}, "in force: 50%", 0},
 		{[]string{"run", "-wait", "30s", "--", "env", mpstest.ClientRole, args[2]}, "is a client of server", 0},
 		{[]string{"run", "-wait", "1ms", "--", "env", "-i", "false"}, "", 1},

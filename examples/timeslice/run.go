@@ -19,7 +19,7 @@ import (
 const usage = `timeslice simulates tenants that share a GPU by time-slicing.
 
   timeslice                                    four built-in tenants
-  timeslice -f tenants.yaml -svg latency.svg   your own, with a chart
+  timeslice -f tenants.yaml -plot latency.svg   your own, with a chart
   timeslice -probe probe.txt -tenants 2        with a scheduler calibrated from the quantum probe
 
 A file of tenants, YAML or JSON, in the order in which they join:
@@ -36,7 +36,8 @@ or at a rate. *_cv is standard deviation over mean (0 constant, 1 exponential).
 Flags:
 `
 
-// run is the command: 0 is success, 1 a failure, 2 bad input.
+// run is the command; it returns 0 when done, 2 for bad input, 5 for what could not be
+// written, 130 when interrupted.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	stdout, done := page.Check("timeslice", stdout, stderr)
 	defer done(&code)
@@ -44,7 +45,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	fs.SetOutput(io.Discard) // errors are reported below
 	file := fs.String("f", "", "`file` of tenants; - is standard input")
 	asJSON := fs.Bool("json", false, "print JSON")
-	svg := fs.String("svg", "", "write a chart of latency against tenants to `file`")
+	plot := fs.String("plot", "", "write a chart of latency against tenants to `file`.svg")
 	length := fs.Duration("for", time.Minute, "time to simulate")
 	seed := fs.Uint64("seed", 1, "seed of the random draws")
 	var quantum, change *time.Duration
@@ -91,19 +92,19 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = writeTable(stdout, s)
 	}
 	if err != nil {
-		return fail(1, err)
+		return fail(5, err)
 	}
-	if *svg != "" {
+	if *plot != "" {
 		var chart bytes.Buffer
 		if err := writeSVG(&chart, s); err != nil {
-			return fail(1, err)
+			return fail(5, err)
 		}
-		if err := page.WriteFile(*svg, chart.Bytes()); err != nil {
-			return fail(1, err)
+		if err := page.WriteFile(*plot, chart.Bytes()); err != nil {
+			return fail(5, err)
 		}
 	}
 	if s.Interrupted {
-		return fail(1, errors.New("interrupted; what was done is above"))
+		return fail(130, errors.New("interrupted; what was done is above"))
 	}
 	return 0
 }

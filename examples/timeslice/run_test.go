@@ -42,7 +42,7 @@ func TestGolden(t *testing.T) {
 
 func TestSVG(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "chart.svg")
-	if code, _, errs := call(t, context.Background(), pair, "-for", "2s", "-f", "-", "-svg", path); code != 0 {
+	if code, _, errs := call(t, context.Background(), pair, "-for", "2s", "-f", "-", "-plot", path); code != 0 {
 		t.Fatal(errs)
 	}
 	b, err := os.ReadFile(path)
@@ -143,7 +143,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	code, out, errs := call(t, ctx, "", "-json")
-	if code != 1 || !strings.Contains(out, `"interrupted": true`) || !strings.Contains(errs, "interrupted") {
+	if code != 130 || !strings.Contains(out, `"interrupted": true`) || !strings.Contains(errs, "interrupted") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
