@@ -110,7 +110,7 @@ func (k *GPUKind) delivers(m sharing.Mechanism) bool {
 	return false
 }
 
-// Denial is why no workload can run under a mechanism here, whatever the pool
+// Denial returns the reason why no workload can run under a mechanism here, whatever the pool
 // allows; its verdict is VerdictPass where one can.
 func (g *Ground) Denial(m sharing.Mechanism) Reason {
 	r := Reason{Verdict: VerdictPass, Mechanism: m}
