@@ -7,15 +7,16 @@
 //   - decision: which mechanism for each workload, on which pool, in which
 //     layout, at what cost; decision/predict says what workloads will see
 //     beside others, decision/probe measures a GPU for that,
-//     decision/placement where one request goes,
-//     decision/capacity how many GPUs a trace needs, and decision/manifest writes
-//     the configuration
+//     decision/placement where one request goes, decision/capacity how many
+//     GPUs a trace needs, decision/discover what a cluster runs today, and
+//     decision/manifest writes the configuration; decision/colocation measures
+//     workloads alone and side by side, decision/guard watches those that
+//     share, and decision/judge holds decisions to simulated worlds
 //   - cost: money, cost per workload, attribution that reconciles
 //   - mig: profiles, placements and layouts of MIG
 //   - mps, timeslice: driving, configuring and modelling the other mechanisms
 //   - loadgen, telemetry: measuring what sharing does
-//   - colocation: workloads alone and side by side, as rows to predict from
 //
-// Everything but the NVML leaves (mig/mignvml, telemetry/telemetrynvml) builds
-// without cgo on Linux, macOS and Windows.
+// Everything but the NVML leaves (mig/mignvml, telemetry/telemetrynvml) and
+// decision/probe/cudaprobe builds without cgo on Linux, macOS and Windows.
 package cotenant
