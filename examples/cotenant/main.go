@@ -152,7 +152,8 @@ func exit(ctx context.Context, name string, std stdio, err error) int {
 }
 
 func help() string {
-	text := "Decides which workloads share a GPU, does it, and measures what it does.\n\nusage: cotenant COMMAND [flags]\n\n"
+	text := "Decides which workloads share a GPU, does it, and measures what it does.\n\n" +
+		"usage: cotenant COMMAND [flags]\n\n"
 	for _, c := range commands() {
 		text += fmt.Sprintf("  %-10s %s\n", c.name, c.summary)
 	}
