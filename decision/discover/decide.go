@@ -58,16 +58,16 @@ func (d *Decided) WriteJSON(w io.Writer) error {
 	}{doc, d.Result, files, list(d.Steps)})
 }
 
-// WriteText writes the discovery, the decision and the steps for people. more
-// names the way to see what the decision's text leaves out.
-func (d *Decided) WriteText(w io.Writer, opts TextOptions, more string) error {
+// WriteText writes the discovery, the decision and the steps for people; decided
+// says how the decision is shown.
+func (d *Decided) WriteText(w io.Writer, opts TextOptions, decided decision.TextOptions) error {
 	if err := d.Discovery.WriteText(w, opts); err != nil {
 		return err
 	}
 	if _, err := fmt.Fprint(w, "\nDECISION\n"); err != nil {
 		return err
 	}
-	if err := d.Result.WriteText(w, decision.TextOptions{Width: opts.Width, More: more}); err != nil {
+	if err := d.Result.WriteText(w, decided); err != nil {
 		return err
 	}
 	return writeSteps(w, d.Steps, opts)

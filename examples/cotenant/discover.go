@@ -237,7 +237,10 @@ func (o *discoverOptions) decided(d *discover.Discovery, show discover.TextOptio
 	if o.json {
 		return all.WriteJSON(std.out)
 	}
-	if err := all.WriteText(std.out, show, "cotenant decide with what -out writes"); err != nil {
+	text := decision.TextOptions{
+		Width: show.Width, Command: settleCommand, More: "cotenant decide with what -out writes",
+	}
+	if err := all.WriteText(std.out, show, text); err != nil {
 		return err
 	}
 	files := len(all.Folder.Files)
