@@ -64,7 +64,8 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	fs.BoolVar(&c.simulate, "simulate", false, "a simulated node")
 	fs.Float64Var(&c.speed, "speed", 1, "with -simulate: how many times as fast as the clock")
 	fs.StringVar(&c.state, "state", "", "folder for the accounts (default: kept in memory only)")
-	fs.DurationVar(&c.period, "period", time.Second, "time between cheap readings; costly ones come ten times as seldom,\nbut every 14s, or every period where that is longer")
+	fs.DurationVar(&c.period, "period", time.Second,
+		"time between cheap readings; costly ones come ten times as seldom,\nbut every 14s, or every period where that is longer")
 	fs.StringVar(&c.prices, "prices", "", "YAML file of prices of GPU hours: default, names, gpus")
 	fs.StringVar(&c.root, "root", "/", "where the host's root folder is mounted")
 	fs.StringVar(&c.node, "node", "", "the label node (default: NODE_NAME, or the host's name)")

@@ -32,7 +32,8 @@ func newKubelet(socket string) (*kubelet, error) {
 // names its resources likewise.
 func isGPU(resource string) bool {
 	domain, name, _ := strings.Cut(resource, "/")
-	return strings.Contains(domain, "nvidia") && (strings.HasPrefix(name, "gpu") || strings.HasPrefix(name, "mig-") || strings.HasPrefix(name, "vgpu"))
+	return strings.Contains(domain, "nvidia") && (strings.HasPrefix(name, "gpu") || strings.HasPrefix(name, "mig-") ||
+		strings.HasPrefix(name, "vgpu"))
 }
 
 func (k *kubelet) Allocations(ctx context.Context) ([]container.Allocation, error) {

@@ -44,7 +44,8 @@ func (e *exporter) opencost(w http.ResponseWriter, _ *http.Request) {
 	v := e.col.shown.Load()
 	r := costResponse{
 		Metadata:   map[string]string{"api_client_version": "1", "basis": e.col.basis.String()},
-		CostSource: "gpu-sharing", Domain: "cotenant", Version: "1", Start: e.start.UTC(), End: v.at.UTC(), Costs: []customCost{}, Errors: []string{},
+		CostSource: "gpu-sharing", Domain: "cotenant", Version: "1", Start: e.start.UTC(), End: v.at.UTC(),
+		Costs: []customCost{}, Errors: []string{},
 	}
 	prices, currency := e.pricesNow()
 	r.Currency = currency
@@ -62,9 +63,12 @@ func (e *exporter) customCost(t ledger.Total, price float64) customCost {
 	}
 	amount := float64(t.Micros) / 1e6
 	return customCost{
-		AccountName: e.c.node, ChargeCategory: "Usage", Description: "GPU time: " + t.Account.String(), ResourceName: name, ResourceType: "GPU",
-		ID: e.c.node + "/" + t.GPU + "/" + name, ProviderID: t.GPU, BilledCost: amount, ListCost: amount, ListUnitPrice: price,
-		UsageQuantity: t.Time.Hours(), UsageUnit: "GPU-hours", Labels: map[string]string{"namespace": t.Namespace, "account": t.Account.String(), "node": e.c.node, "gpu": t.GPU},
+		AccountName: e.c.node, ChargeCategory: "Usage", Description: "GPU time: " + t.Account.String(),
+		ResourceName: name, ResourceType: "GPU",
+		ID: e.c.node + "/" + t.GPU + "/" + name, ProviderID: t.GPU, BilledCost: amount, ListCost: amount,
+		ListUnitPrice: price,
+		UsageQuantity: t.Time.Hours(), UsageUnit: "GPU-hours", Labels: map[string]string{"namespace": t.Namespace,
+			"account": t.Account.String(), "node": e.c.node, "gpu": t.GPU},
 	}
 }
 

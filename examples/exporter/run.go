@@ -157,8 +157,9 @@ func (e *exporter) meta(records []ledger.Record) (kept []ledger.Record, err erro
 		switch r.Name {
 		case metaSpeed:
 			if string(r.Value) != speed {
-				return nil, fmt.Errorf("-state: %s holds the accounts of another source or -speed (%s, now %s): name another folder",
-					e.c.state, r.Value, speed)
+				return nil,
+					fmt.Errorf("-state: %s holds the accounts of another source or -speed (%s, now %s): name another folder",
+						e.c.state, r.Value, speed)
 			}
 		case metaStart:
 			if e.start, err = time.Parse(time.RFC3339Nano, string(r.Value)); err != nil {

@@ -164,7 +164,8 @@ func (n *simNode) Info() telemetry.ReaderInfo {
 func (n *simNode) Devices(context.Context) ([]telemetry.Device, error) {
 	out := make([]telemetry.Device, simGPUs)
 	for i := range out {
-		out[i] = telemetry.Device{UUID: simUUID("GPU", i), Name: "simulated H100 80GB", MIG: sharing.AnswerOf(i == 6), GPM: sharing.AnswerYes}
+		out[i] = telemetry.Device{UUID: simUUID("GPU", i), Name: "simulated H100 80GB", MIG: sharing.AnswerOf(i == 6),
+			GPM: sharing.AnswerYes}
 	}
 	return out, nil
 }
@@ -211,7 +212,8 @@ func (n *simNode) Read(ctx context.Context, gpu int, group telemetry.Groups, r *
 			}
 		}
 		if simMPS(gpu) {
-			r.Processes = append(r.Processes, telemetry.Process{PID: simServer(gpu), Name: "nvidia-cuda-mps-server", Memory: telemetry.Some(30 * sharing.MiB)})
+			r.Processes = append(r.Processes, telemetry.Process{PID: simServer(gpu), Name: "nvidia-cuda-mps-server",
+				Memory: telemetry.Some(30 * sharing.MiB)})
 		}
 	case telemetry.GroupGPM:
 		if gpu != 6 {
@@ -341,9 +343,11 @@ func (n *simNode) ReadFile(name string) ([]byte, error) {
 			}
 			switch parts[2] {
 			case "stat":
-				return fmt.Appendf(nil, "%d (%s) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0", pid, p.slot.app, 1+p.begun/(10*time.Millisecond)), nil
+				return fmt.Appendf(nil, "%d (%s) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0", pid, p.slot.app,
+					1+p.begun/(10*time.Millisecond)), nil
 			case "cgroup":
-				return fmt.Appendf(nil, "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod%s.slice/cri-containerd-%s.scope\n",
+				return fmt.Appendf(nil,
+					"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod%s.slice/cri-containerd-%s.scope\n",
 					strings.ReplaceAll(simUUID("GPU", int(pid))[4:], "-", "_"), p.containerID()), nil
 			}
 		}

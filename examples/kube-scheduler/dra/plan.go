@@ -57,7 +57,8 @@ func Plan(nodes []*v1.Node, pods []*v1.Pod, scorer *placement.Scorer, opt Option
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	w := &writer{out: &Output{Refused: map[string]string{}}, opt: opt, classes: map[string]*resourcev1.DeviceClass{}, shared: map[string]*sharedClaim{}}
+	w := &writer{out: &Output{Refused: map[string]string{}}, opt: opt, classes: map[string]*resourcev1.DeviceClass{},
+		shared: map[string]*sharedClaim{}}
 	cluster := kubegpu.NewCluster(nodes, nil)
 	for i, p := range pods {
 		if asked[i] == nil {
@@ -160,8 +161,9 @@ func (w *writer) template(pod *v1.Pod, asked *kubegpu.Pod, d *kubegpu.Device, i 
 			w.warn("%s: consumable shares exclude %v: it is time-sliced", asked.Name, d.Mechanism)
 		}
 	}
-	w.out.Templates = append(w.out.Templates, &resourcev1.ResourceClaimTemplate{TypeMeta: typeOf("ResourceClaimTemplate"), ObjectMeta: metaOf(pod.Namespace, name),
-		Spec: resourcev1.ResourceClaimTemplateSpec{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{request}}}}})
+	w.out.Templates = append(w.out.Templates,
+		&resourcev1.ResourceClaimTemplate{TypeMeta: typeOf("ResourceClaimTemplate"), ObjectMeta: metaOf(pod.Namespace, name),
+			Spec: resourcev1.ResourceClaimTemplateSpec{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{request}}}}})
 	use(pod, fmt.Sprintf("gpu-%d", i), container, v1.PodResourceClaim{ResourceClaimTemplateName: &name})
 }
 
@@ -190,5 +192,6 @@ func (w *writer) share(pod *v1.Pod, asked *kubegpu.Pod, node string, d *kubegpu.
 		w.shared[key], w.order = c, append(w.order, key)
 	}
 	c.members = append(c.members, member{pod: pod, asked: asked, device: d})
-	use(pod, "shared-"+fmt.Sprint(len(pod.Spec.ResourceClaims)), container, v1.PodResourceClaim{ResourceClaimName: &c.name})
+	use(pod, "shared-"+fmt.Sprint(len(pod.Spec.ResourceClaims)), container,
+		v1.PodResourceClaim{ResourceClaimName: &c.name})
 }

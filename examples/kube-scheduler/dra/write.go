@@ -28,16 +28,19 @@ const driver = "gpu.nvidia.com"
 // exactly is the request for a device: its class says what it is, and selectors
 // what else the pod needs of it.
 func (w *writer) exactly(asked *kubegpu.Pod, d *kubegpu.Device) *resourcev1.ExactDeviceRequest {
-	r := &resourcev1.ExactDeviceRequest{DeviceClassName: w.class(d), AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: int64(len(d.GPUs))}
+	r := &resourcev1.ExactDeviceRequest{DeviceClassName: w.class(d),
+		AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: int64(len(d.GPUs))}
 	if d.Profile == "" && asked.GPUMemory > 0 {
-		r.Selectors = append(r.Selectors, cel(fmt.Sprintf("device.capacity['%s'].memory.compareTo(quantity('%s')) >= 0", driver, quantity(asked.GPUMemory))))
+		r.Selectors = append(r.Selectors, cel(fmt.Sprintf("device.capacity['%s'].memory.compareTo(quantity('%s')) >= 0",
+			driver, quantity(asked.GPUMemory))))
 	}
 	return r
 }
 
 // class returns the name of the class of a device, and makes it.
 func (w *writer) class(d *kubegpu.Device) string {
-	name, expression := "gpu", fmt.Sprintf("device.driver == '%s' && device.attributes['%s'].type == 'gpu'", driver, driver)
+	name, expression := "gpu", fmt.Sprintf("device.driver == '%s' && device.attributes['%s'].type == 'gpu'", driver,
+		driver)
 	if d.Profile != "" {
 		name = "mig-" + d.Profile
 		expression = fmt.Sprintf("device.driver == '%s' && device.attributes['%s'].type == 'mig' && device.attributes['%s'].profile == %s",
@@ -81,8 +84,10 @@ func (w *writer) finish() (*Output, error) {
 			return nil, fmt.Errorf("claim %s: %w", key, err)
 		}
 		request := resourcev1.DeviceRequest{Name: "gpu", Exactly: w.exactly(&kubegpu.Pod{}, c.device)}
-		w.out.Claims = append(w.out.Claims, &resourcev1.ResourceClaim{TypeMeta: typeOf("ResourceClaim"), ObjectMeta: metaOf(c.namespace, c.name),
-			Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{request}, Config: config}}})
+		w.out.Claims = append(w.out.Claims, &resourcev1.ResourceClaim{TypeMeta: typeOf("ResourceClaim"),
+			ObjectMeta: metaOf(c.namespace, c.name),
+			Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{request},
+				Config: config}}})
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.classes)) {
 		w.out.Classes = append(w.out.Classes, w.classes[name])
@@ -131,8 +136,9 @@ func (c *sharedClaim) config() ([]resourcev1.DeviceClaimConfiguration, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []resourcev1.DeviceClaimConfiguration{{Requests: []string{"gpu"}, DeviceConfiguration: resourcev1.DeviceConfiguration{
-		Opaque: &resourcev1.OpaqueDeviceConfiguration{Driver: driver, Parameters: runtime.RawExtension{Raw: raw}}}}}, nil
+	return []resourcev1.DeviceClaimConfiguration{{Requests: []string{"gpu"},
+		DeviceConfiguration: resourcev1.DeviceConfiguration{
+			Opaque: &resourcev1.OpaqueDeviceConfiguration{Driver: driver, Parameters: runtime.RawExtension{Raw: raw}}}}}, nil
 }
 
 // threads is the active thread percentage of a share.

@@ -135,7 +135,8 @@ func readDevice(gpus, mechanism, share string) (Device, error) {
 		return d, nil
 	}
 	number, ok := strings.CutSuffix(share, "m")
-	if d.Milli, err = strconv.Atoi(number); !ok || err != nil || d.Milli < 1 || d.Milli > 1000 || strconv.Itoa(d.Milli) != number {
+	if d.Milli, err = strconv.Atoi(number); !ok || err != nil || d.Milli < 1 || d.Milli > 1000 ||
+		strconv.Itoa(d.Milli) != number {
 		return d, fmt.Errorf("annotation %s: %.40q is no share: 1m to 1000m", AnnotationShare, share)
 	}
 	return d, nil

@@ -64,7 +64,8 @@ func (r *reader) readHAMi(text string) {
 		out.GPUs = append(out.GPUs, placement.GPU{Mechanism: m, Memory: out.GPUMemory, MaxTenants: d.Count})
 	}
 	if offered := r.capacity(ResourceGPU); offered != shares && len(out.Problems) == 0 {
-		r.problem("annotation %s has %d shares, and the node offers %d of %s", AnnotationHAMiRegister, shares, offered, ResourceGPU)
+		r.problem("annotation %s has %d shares, and the node offers %d of %s", AnnotationHAMiRegister, shares, offered,
+			ResourceGPU)
 	}
 }
 

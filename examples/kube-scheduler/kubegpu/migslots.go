@@ -53,7 +53,8 @@ func (r *reader) readSingle(label string, offered int) {
 		return
 	}
 	if want, ok := p.Memory.Get(); ok && r.node.Labels[LabelMemory] != "" {
-		if got := r.out.GPUMemory.Or(0); float64(got) < leastMemory*float64(want) || float64(got) > 1/leastMemory*float64(want) {
+		if got := r.out.GPUMemory.Or(0); float64(got) < leastMemory*float64(want) ||
+			float64(got) > 1/leastMemory*float64(want) {
 			r.problem("label %s says %v, and a %s of a %s has %v", LabelMemory, got, p.Name, model.Key, want)
 		}
 	}

@@ -212,7 +212,8 @@ func (r *reader) checkMemory() {
 		return
 	}
 	known, ok := gpu.Memory.Get()
-	if got := r.out.GPUMemory.Or(0); ok && (float64(got) < leastMemory*float64(known) || float64(got) > mostMemory*float64(known)) {
+	if got := r.out.GPUMemory.Or(0); ok && (float64(got) < leastMemory*float64(known) ||
+		float64(got) > mostMemory*float64(known)) {
 		r.problem("label %s says %v, and no %s has that: it has %v", LabelMemory, got, gpu.Name, known)
 	}
 }
@@ -252,14 +253,16 @@ func (r *reader) readReplicas(offered int) int {
 		r.problem("GPUs are shared by %v, and label %s does not say among how many", out.Mechanism, LabelReplicas)
 	}
 	if offered%replicas != 0 {
-		r.problem("offers %d of %s, which is no multiple of the %d replicas of label %s", offered, out.Resource, replicas, LabelReplicas)
+		r.problem("offers %d of %s, which is no multiple of the %d replicas of label %s", offered, out.Resource, replicas,
+			LabelReplicas)
 	}
 	out.Replicas = replicas
 	count, stated := r.number(LabelCount)
 	gpus := offered / replicas
 	// With MIG the label counts the GPUs in MIG mode too.
 	if stated && (gpus > count || gpus < count && len(r.instances()) == 0) {
-		r.problem("offers %d of %s: with %d replicas that is %d GPUs, and label %s says %d", offered, out.Resource, replicas, gpus, LabelCount, count)
+		r.problem("offers %d of %s: with %d replicas that is %d GPUs, and label %s says %d", offered, out.Resource,
+			replicas, gpus, LabelCount, count)
 	}
 	if healthy := r.quantity(out.Resource) / replicas; healthy < gpus {
 		r.note("%d of %d GPUs are not healthy: which is not known", gpus-healthy, gpus)

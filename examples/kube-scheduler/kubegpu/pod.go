@@ -82,7 +82,8 @@ func ReadPod(p *v1.Pod) (*Pod, error) {
 		}
 		// The kubelet hands an init container's devices on to the containers.
 		if !covers(out.Claims[:main], out.Claims[before:]) {
-			l.Addf(path+".resources", "ask for as much in a container", "an init container asks for more of GPUs than the containers do")
+			l.Addf(path+".resources", "ask for as much in a container",
+				"an init container asks for more of GPUs than the containers do")
 		}
 		out.Claims = out.Claims[:before]
 	}
@@ -168,10 +169,12 @@ func (out *Pod) readContainer(path string, c *v1.Container, l *problems.List) bo
 	case milli > 0 && claim.GPUs > 0:
 		claim.Milli = milli / claim.GPUs
 		if milli%claim.GPUs != 0 || claim.Milli > 1000 {
-			l.Addf(path, "it is the sum over the GPUs, of at most 1000 each", "%d of %s do not divide among %d GPUs", milli, ResourceMilli, claim.GPUs)
+			l.Addf(path, "it is the sum over the GPUs, of at most 1000 each", "%d of %s do not divide among %d GPUs", milli,
+				ResourceMilli, claim.GPUs)
 		}
 	case milli >= 1000 && milli%1000 != 0:
-		l.Addf(path, "use up to 1000, or whole thousands", "%d of %s is neither a share of a GPU nor whole GPUs", milli, ResourceMilli)
+		l.Addf(path, "use up to 1000, or whole thousands", "%d of %s is neither a share of a GPU nor whole GPUs", milli,
+			ResourceMilli)
 	case milli > 0:
 		claim.Resource, claim.GPUs, claim.Milli = ResourceMilli, max(1, milli/1000), min(milli, 1000)
 	}
@@ -301,7 +304,8 @@ func (out *Pod) applyKind(path string, l *problems.List) {
 }
 
 // placeable are the mechanisms that nodes are read as having.
-var placeable = []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismMIG, sharing.MechanismMPS, sharing.MechanismHAMiWithMPS, sharing.MechanismHAMi, sharing.MechanismVGPU,
+var placeable = []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismMIG, sharing.MechanismMPS,
+	sharing.MechanismHAMiWithMPS, sharing.MechanismHAMi, sharing.MechanismVGPU,
 	sharing.MechanismMIGLikeEmulation, sharing.MechanismTimeSlicing}
 
 // ModelNames returns the product names that a GPU's name stands for, as nodes

@@ -41,7 +41,8 @@ func verdictOf(f gate.Reason) Ruling {
 // leaves it.
 func (v Ruling) Final() bool {
 	switch v.Code {
-	case CodeNoGPU, CodeLabels, CodeResource, CodeReplicas, CodeInvalid, gate.CodeModel.String(), gate.CodeMIGMode.String(),
+	case CodeNoGPU, CodeLabels, CodeResource, CodeReplicas, CodeInvalid, gate.CodeModel.String(),
+		gate.CodeMIGMode.String(),
 		gate.CodeNotMIG.String(), gate.CodeProfile.String(), gate.CodeNoMechanism.String(),
 		gate.CodeMechanism.String(), gate.CodeGPUMemoryUnknown.String():
 		return true
@@ -84,7 +85,8 @@ func (p *Pod) requests(n *Node) (out []*placement.Request, containers []string, 
 }
 
 func (p *Pod) request() *placement.Request {
-	return &placement.Request{Name: p.Name, GPUs: 1, Models: p.Models, Mechanisms: p.Mechanisms, Tenant: p.Tenant, Trusts: p.Trusts,
+	return &placement.Request{Name: p.Name, GPUs: 1, Models: p.Models, Mechanisms: p.Mechanisms, Tenant: p.Tenant,
+		Trusts:   p.Trusts,
 		Workload: p.Workload, MaxSlowdown: p.MaxSlowdown, SLO: p.SLO, GPUMemory: p.GPUMemory}
 }
 
@@ -94,7 +96,8 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Ruling) {
 	hami := n.Mechanism == sharing.MechanismHAMi || n.Mechanism == sharing.MechanismHAMiWithMPS
 	switch {
 	case c.Profile != "" && n.Single != "":
-		return nil, refuse(CodeResource, "asks for %s%s, and the node offers its instances as %s", ResourceMIGPrefix, c.Profile, n.Resource)
+		return nil, refuse(CodeResource, "asks for %s%s, and the node offers its instances as %s", ResourceMIGPrefix,
+			c.Profile, n.Resource)
 	case c.Profile != "":
 		r.Profile = c.Profile
 		return []*placement.Request{r}, pass()
@@ -119,13 +122,16 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Ruling) {
 		p.hamiShare(r, c, n)
 	case n.Replicas > 1:
 		if c.GPUs > 1 && n.Mechanism == sharing.MechanismMPS {
-			return nil, refuse(CodeReplicas, "asks for %d replicas of GPUs shared by mps: the device plugin gives a pod one", c.GPUs)
+			return nil, refuse(CodeReplicas, "asks for %d replicas of GPUs shared by mps: the device plugin gives a pod one",
+				c.GPUs)
 		}
 		if r.Milli == 0 {
 			r.Milli = max(1, 1000/n.Replicas)
 		}
-		if total, known := n.GPUMemory.Get(); known && n.Mechanism == sharing.MechanismMPS && r.GPUMemory > total/sharing.Bytes(n.Replicas) {
-			return nil, refuse(gate.CodeGPUMemory.String(), "needs %v of GPU memory, and the device plugin limits each of %d replicas to %v",
+		if total, known := n.GPUMemory.Get(); known && n.Mechanism == sharing.MechanismMPS &&
+			r.GPUMemory > total/sharing.Bytes(n.Replicas) {
+			return nil, refuse(gate.CodeGPUMemory.String(),
+				"needs %v of GPU memory, and the device plugin limits each of %d replicas to %v",
 				r.GPUMemory, n.Replicas, total/sharing.Bytes(n.Replicas))
 		}
 	case r.Milli == 0:

@@ -29,7 +29,8 @@ func ReadRunning(p *v1.Pod, n *Node, reserved *Allocation) (r Running, notes []s
 	}
 	if pod == nil {
 		total := resource.PodRequests(p, resource.PodResourcesOptions{})
-		return Running{CPUMilli: max(0, total.Cpu().MilliValue()), Memory: max(0, sharing.Bytes(total.Memory().Value()))}, notes
+		return Running{CPUMilli: max(0, total.Cpu().MilliValue()),
+			Memory: max(0, sharing.Bytes(total.Memory().Value()))}, notes
 	}
 	r.Pod = pod
 	switch {

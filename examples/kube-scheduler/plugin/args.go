@@ -64,7 +64,8 @@ type MixEntry struct {
 }
 
 func (k *MixEntry) typical() placement.Typical {
-	r := placement.Request{CPUMilli: k.CPUMilli, Memory: k.Memory, GPUs: k.GPUs, Milli: k.GPUMilli, GPUMemory: k.GPUMemory, Profile: k.Profile,
+	r := placement.Request{CPUMilli: k.CPUMilli, Memory: k.Memory, GPUs: k.GPUs, Milli: k.GPUMilli,
+		GPUMemory: k.GPUMemory, Profile: k.Profile,
 		Mechanisms: k.Mechanisms}
 	if r.GPUs == 0 {
 		r.GPUs = 1
@@ -197,8 +198,10 @@ func (a *Args) policy(l *problems.List) placement.Policy {
 }
 
 // mixFields are the arguments' names for what package placement finds wrong.
-var mixFields = strings.NewReplacer("Typical[", "mix[", "Typical", "mix", "].Request.CPUMilli", "].cpuMilli", "].Request.Memory", "].memory", "].Request.GPUs", "].gpus",
-	"].Request.Milli", "].gpuMilli", "].Request.GPUMemory", "].gpuMemory", "].Request.Profile", "].profile", "].Request.Mechanisms", "].mechanisms",
+var mixFields = strings.NewReplacer("Typical[", "mix[", "Typical", "mix", "].Request.CPUMilli", "].cpuMilli",
+	"].Request.Memory", "].memory", "].Request.GPUs", "].gpus",
+	"].Request.Milli", "].gpuMilli", "].Request.GPUMemory", "].gpuMemory", "].Request.Profile", "].profile",
+	"].Request.Mechanisms", "].mechanisms",
 	"].Weight", "].weight")
 
 // addMixErr records err, which NewMix returned, under the arguments' names.

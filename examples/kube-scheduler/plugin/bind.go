@@ -41,7 +41,8 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) { p.forget(pod) }
 
 // PreBindPreFlight passes pods that have a reservation.
-func (p *Plugin) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *v1.Pod, nodeName string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+func (p *Plugin) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *v1.Pod,
+	nodeName string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	if p.reservationOn(pod, nodeName) == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}

@@ -69,7 +69,8 @@ func oneLine(err error) string { return strings.Join(strings.Fields(err.Error())
 
 // PostFilter says in an event of the pod, with numbers, which nodes refuse it and
 // why. It finds no room: other plugins may, so it stands before them.
-func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
+	_ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if c := cycleOf(state); c != nil {
 		if text := c.unplaced(); text != "" {
 			p.event(pod, v1.EventTypeWarning, reasonUnplaced, text)

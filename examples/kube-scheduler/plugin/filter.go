@@ -56,7 +56,8 @@ func cycleOf(state fwk.CycleState) *cycle {
 // PreFilter reads what the pod asks for. A pod that asks for no GPU is left to
 // the other plugins; one that asks in a way that cannot be met on any node is
 // refused with every problem named.
-func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
+	_ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	asked, err := kubegpu.ReadPod(pod)
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, oneLine(err))

@@ -19,9 +19,11 @@ import (
 // else.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeAnnotation},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node,
+			ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeAnnotation},
 			QueueingHintFn: nodeHint},
-		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown}, QueueingHintFn: p.leavingHint},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown},
+			QueueingHintFn: p.leavingHint},
 		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, QueueingHintFn: askingHint},
 	}, nil
 }
@@ -34,7 +36,8 @@ func nodeHint(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint,
 		return fwk.QueueSkip, nil
 	}
 	if before != nil && maps.EqualFunc(before.Status.Allocatable, after.Status.Allocatable, quantityEqual) &&
-		maps.EqualFunc(before.Status.Capacity, after.Status.Capacity, quantityEqual) && maps.Equal(before.Labels, after.Labels) &&
+		maps.EqualFunc(before.Status.Capacity, after.Status.Capacity, quantityEqual) &&
+		maps.Equal(before.Labels, after.Labels) &&
 		before.Annotations[kubegpu.AnnotationHAMiRegister] == after.Annotations[kubegpu.AnnotationHAMiRegister] {
 		return fwk.QueueSkip, nil
 	}

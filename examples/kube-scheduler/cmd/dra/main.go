@@ -53,9 +53,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	defer done(&code)
 	fs := flag.NewFlagSet("dra", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are reported below
-	nodesFile := fs.String("nodes", "", "`file` of nodes, as kubectl get nodes -o yaml or -o json prints them; - is standard input")
+	nodesFile := fs.String("nodes", "",
+		"`file` of nodes, as kubectl get nodes -o yaml or -o json prints them; - is standard input")
 	podsFile := fs.String("pods", "", "`file` of pods, likewise, in the order in which they are placed")
-	argsFile := fs.String("args", "", "`file` with the plugin's arguments (policy, mix, ...), as in the scheduler's configuration; default: best-fit")
+	argsFile := fs.String("args", "",
+		"`file` with the plugin's arguments (policy, mix, ...), as in the scheduler's configuration; default: best-fit")
 	memory := fs.Bool("consumable-memory", false, "share by consumable memory in place of shared claims")
 	asJSON := fs.Bool("json", false, "write one JSON List in place of YAML documents")
 	table := fs.Bool("table", false, "write a table of who shares what in place of documents")
@@ -180,7 +182,8 @@ func write(w io.Writer, out *dra.Output, asJSON, table bool) error {
 		for _, p := range out.Pods {
 			for _, c := range p.Spec.ResourceClaims {
 				if c.ResourceClaimName != nil {
-					fmt.Fprintf(tw, "%s/%s\t%s\t%d\n", p.Namespace, p.Name, *c.ResourceClaimName, sharers[p.Namespace+"/"+*c.ResourceClaimName])
+					fmt.Fprintf(tw, "%s/%s\t%s\t%d\n", p.Namespace, p.Name, *c.ResourceClaimName,
+						sharers[p.Namespace+"/"+*c.ResourceClaimName])
 				} else {
 					fmt.Fprintf(tw, "%s/%s\t%s\tits own\n", p.Namespace, p.Name, *c.ResourceClaimTemplateName)
 				}
