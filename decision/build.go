@@ -125,7 +125,9 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 	}
 	if e := pl.evidence; e != nil && e.solos[w] != nil {
 		d.Predicted = e.predicted[w]
-		d.BreakEven = e.breakEven(w)
+		if c == nil || e.gpus[w] == nil || e.gpus[w] == pl.pools[c.pool].ground.GPU() {
+			d.BreakEven = e.breakEven(w)
+		}
 	}
 	pl.scene(w, share.fullest).findTraps(&d)
 	if err := pl.provisional(w, &d, share); err != nil {

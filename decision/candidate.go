@@ -27,7 +27,7 @@ func (pl *planner) notChosen(w int, cs []Candidate) []string {
 		most++
 		p := pl.prospectsOf(site{taken.pool, taken.mechanism, s}, []member{{w, gate.PerInstance(taken.mechanism)}})
 		text := pl.why(w, taken, p)
-		switch d := &pl.outlookOf(w, taken.pool).demand; {
+		switch d := &pl.outlookOf(w, taken.pool, taken.mechanism).demand; {
 		case d.Limits != [predict.LatencyCount]float64{}:
 		case d.Online || d.Serving != nil:
 			text += fmt.Sprintf(", and must stay below %.0f%%", 100*predict.BusiestUnbounded)
@@ -255,7 +255,7 @@ func (pl *planner) annotate(w int, l *listing) {
 	}
 	if chosen {
 		l.Chosen = true
-	} else if why := pl.pairOf(w, l.Mechanism); l.Verdict == gate.VerdictPass && why.Verdict != gate.VerdictPass {
+	} else if why := pl.pairOf(w, l.pool, l.Mechanism); l.Verdict == gate.VerdictPass && why.Verdict != gate.VerdictPass {
 		add(why)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -55,18 +56,23 @@ const priorBusy = 0.4
 // alone where nobody measured it.
 const assumedAlone = 0.5
 
-// outlookOf is what workload w asks of a GPU of pool p.
-func (pl *planner) outlookOf(w, p int) *outlook {
-	key := [2]int{w, pl.alike[p]}
+type outlookKey struct {
+	workload, pool int
+	measured       bool
+}
+
+// outlookOf is what workload w asks of a GPU of pool p under a mechanism.
+func (pl *planner) outlookOf(w, p int, m sharing.Mechanism) *outlook {
+	key := outlookKey{w, pl.alike[p], pl.measured(w, p, m)}
 	if o := pl.outlooks[key]; o != nil {
 		return o
 	}
-	o := pl.makeOutlook(w, p)
+	o := pl.makeOutlook(w, p, key.measured)
 	pl.outlooks[key] = o
 	return o
 }
 
-func (pl *planner) makeOutlook(w, p int) *outlook {
+func (pl *planner) makeOutlook(w, p int, measured bool) *outlook {
 	cw := pl.workloads[w]
 	wl := cw.workload
 	o := &outlook{}
@@ -76,7 +82,12 @@ func (pl *planner) makeOutlook(w, p int) *outlook {
 	d := &o.demand
 	d.Limits, d.Alone = seconds(wl.SLO), seconds(wl.Solo)
 	d.Online = wl.Kind == KindOnlineInference
-	d.Decodes = wl.decodes()
+	d.Decodes = wl.decodes() || pl.named(w)
+	d.Least = pl.leastOf(w)
+	if measured && pl.evidence.gpus[w] == nil {
+		on := problem.A(pl.pools[p].ground.GPU().Name)
+		o.assume(fmt.Sprintf("%s runs on %s as on the simulated GPU of its profile", wl.Name, on), "measure it on a real one")
+	}
 	m := predict.MachineOf(pl.pools[p].ground.GPU())
 	if pl.serves(wl) && m.Bandwidth > 0 && m.FLOPs > 0 {
 		d.Serving = servingOf(wl)
@@ -98,7 +109,7 @@ func (pl *planner) makeOutlook(w, p int) *outlook {
 		}
 	}
 	for k, limit := range d.Limits {
-		if limit == 0 || d.Alone[k] > 0 || pl.measured(w) {
+		if limit == 0 || d.Alone[k] > 0 || measured || pl.carryOver(o, w, p, k) {
 			continue
 		}
 		if k == predict.LatencyTPOT && o.bySize(wl, m) {
@@ -145,13 +156,10 @@ func servingOf(w *Workload) *predict.Serving {
 		Weights: m.weightBytes(m.active()), Parameters: float64(m.active()), KVPerToken: float64(kv), Layers: m.depth()}
 }
 
-// measured says whether profiles will judge a workload.
-func (pl *planner) measured(w int) bool {
-	return pl.evidence != nil && pl.evidence.solos[w] != nil
-}
-
 // complete says whether nothing had to be assumed of a workload on a pool.
-func (pl *planner) complete(w, p int) bool { return len(pl.outlookOf(w, p).assumes) == 0 }
+func (pl *planner) complete(w, p int, m sharing.Mechanism) bool {
+	return len(pl.outlookOf(w, p, m).assumes) == 0
+}
 
 // physics is the law by which a mechanism's tenants get along.
 func physics(m sharing.Mechanism) sharing.Mechanism {
@@ -187,6 +195,12 @@ type prospects struct {
 func (pl *planner) prospectsOf(s site, members []member) prospects {
 	key := make([]byte, 0, 8+8*len(members))
 	key = fmt.Appendf(key, "%d %d", pl.alike[s.pool], physics(s.mechanism))
+	for _, m := range members {
+		if pl.measured(m.workload, s.pool, s.mechanism) {
+			key = append(key, " as measured"...)
+			break
+		}
+	}
 	if s.slice != nil {
 		key = append(key, s.slice.Profile.Name...)
 	}
@@ -219,17 +233,21 @@ func (pl *planner) compute(s site, members []member) prospects {
 	measured := true
 	for _, m := range members {
 		first = append(first, len(tenants))
-		measured = measured && pl.measured(m.workload)
-		d := pl.outlookOf(m.workload, s.pool).demand
+		measured = measured && pl.measured(m.workload, s.pool, s.mechanism)
+		d := pl.outlookOf(m.workload, s.pool, s.mechanism).demand
 		d.Workload = m.workload
 		for range m.replicas {
 			tenants = append(tenants, d)
 		}
 	}
-	if measured && s.slice == nil {
+	machine := predict.MachineOf(pl.pools[s.pool].ground.GPU())
+	if measured && s.mechanism == sharing.MechanismExclusive {
+		alone := machine.AsMeasured(pl.evidence.solos[members[0].workload].TimeSlicing, &tenants[0])
+		return pl.answerOf(members, tenants, first, []predict.Prospect{alone})
+	}
+	if measured {
 		return prospects{answer: sharing.AnswerYes, likely: true} // the predictor judges from profiles
 	}
-	machine := predict.MachineOf(pl.pools[s.pool].ground.GPU())
 	all := predict.Prospects(machine, share, tenants, pl.opt.Confidence, nil)
 	r := pl.answerOf(members, tenants, first, all)
 	if len(tenants) > 0 && pl.simulated < mostSimulated && close(share, r.answer, tenants, all) {
@@ -292,9 +310,6 @@ func (pl *planner) answerOf(members []member, tenants []predict.Tenant, first []
 		}
 		r.likely = r.likely && o.Likely(&tenants[first[k]])
 		r.outcomes = append(r.outcomes, o)
-		if pl.measured(m.workload) {
-			continue
-		}
 		switch o.Kept(&tenants[first[k]]) {
 		case sharing.AnswerNo:
 			r.answer = sharing.AnswerNo
@@ -327,14 +342,20 @@ func (pl *planner) usable(p int, m sharing.Mechanism) sharing.Bytes {
 }
 
 // reasonOf says which figure of workload w is furthest beyond its limit.
-func (pl *planner) reasonOf(w, pool int, p prospects) gate.Reason {
+func (pl *planner) reasonOf(w int, c *choice, p prospects) gate.Reason {
 	o := &p.outcomes[0]
-	d := &pl.outlookOf(w, pool).demand
+	d := &pl.outlookOf(w, c.pool, c.mechanism).demand
 	why, worst := gate.Reason{Code: gate.CodeSlowdownUnknown, Verdict: gate.VerdictReject}, 0.0
 	for k, limit := range d.Limits {
 		if limit > 0 && o.Known[k] && o.P99[k].High/limit > worst {
 			worst = o.P99[k].High / limit
 			why = gate.Missed(k, o.P99[k].Value, o.P99[k].Low, o.P99[k].High, limit)
+			if o.Floor[k] > limit {
+				why = gate.Impossible(k, o.Floor[k], limit)
+				if c.smaller != nil {
+					why.Profile = c.smaller.Profile
+				}
+			}
 		}
 	}
 	if d.Limits == [predict.LatencyCount]float64{} || o.Busy.High >= 1 && worst <= 1 || math.IsInf(worst, 1) {

@@ -77,7 +77,7 @@ type planner struct {
 	migrations []*Migration
 	placed     []int // by workload: replicas
 	alike      []int // by pool: the first pool with the same GPU
-	outlooks   map[[2]int]*outlook
+	outlooks   map[outlookKey]*outlook
 	seen       map[string]prospects
 	simulated  int // arrangements of a GPU
 	search     Search
@@ -167,7 +167,7 @@ func newPlan(f *Fleet, opt Options, rounds int) (*planner, error) {
 	slices.SortFunc(pl.pools, func(a, b *CompiledPool) int { return cmp.Compare(a.pool.Name, b.pool.Name) })
 	if opt.Profiles != nil {
 		var err error
-		if pl.evidence, err = newEvidence(pl.workloads, opt); err != nil {
+		if pl.evidence, err = newEvidence(f, pl.workloads, opt); err != nil {
 			return nil, err
 		}
 	}
@@ -219,7 +219,7 @@ func writeContent(b *strings.Builder, v reflect.Value) {
 
 func newPlanner(opt Options) *planner {
 	return &planner{opt: opt, banned: map[banKey]gate.Reason{}, apart: map[[2]int]bool{},
-		outlooks: map[[2]int]*outlook{}, seen: map[string]prospects{}, rounds: rounds}
+		outlooks: map[outlookKey]*outlook{}, seen: map[string]prospects{}, rounds: rounds}
 }
 
 // plan finds what each workload could take and arranges the fleet.
@@ -375,7 +375,7 @@ func (pl *planner) prepare() {
 		for k, limit := range seconds(cw.workload.SLO) {
 			d.Predicted = d.Predicted && (limit == 0 || seconds(cw.workload.Solo)[k] > 0 || pl.serves(cw.workload))
 		}
-		d.Predicted = d.Predicted || pl.measured(w)
+		d.Predicted = d.Predicted || pl.named(w)
 		if d.BusyBasis == gate.BusyUnknown {
 			d.Busy, d.BusyBasis = priorBusy, gate.BusyPrior
 		}

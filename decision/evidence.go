@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,12 +27,19 @@ type Predicted struct {
 type evidence struct {
 	predictor *predict.Predictor
 	solos     []*predict.Solo // by workload, nil where there is none
+	gpus      []*sharing.GPU  // by workload: that its profile was taken on, nil for a simulated one
 	// predicted is what each workload's slowest replica sees.
 	predicted []*Predicted
 }
 
-func newEvidence(workloads []*CompiledWorkload, opt Options) (*evidence, error) {
-	e := &evidence{predictor: opt.Predictor, solos: make([]*predict.Solo, len(workloads)), predicted: make([]*Predicted, len(workloads))}
+func newEvidence(f *Fleet, workloads []*CompiledWorkload, opt Options) (*evidence, error) {
+	n := len(workloads)
+	e := &evidence{
+		predictor: opt.Predictor,
+		solos:     make([]*predict.Solo, n),
+		gpus:      make([]*sharing.GPU, n),
+		predicted: make([]*Predicted, n),
+	}
 	if e.predictor == nil {
 		p := predict.NewPredictor()
 		e.predictor = &p
@@ -51,9 +59,122 @@ func newEvidence(workloads []*CompiledWorkload, opt Options) (*evidence, error) 
 			continue
 		}
 		e.solos[i] = &solo
-		w.demand.Predicted = true
+		if err := e.place(i, w.workload); err != nil {
+			at := slices.IndexFunc(f.Workloads, func(o Workload) bool { return o.Name == w.workload.Name })
+			errs = append(errs, fmt.Errorf("decision: workloads[%d] (%q): %w", at, w.workload.Name, err))
+		}
 	}
 	return e, errors.Join(errs...)
+}
+
+// place finds the GPU that the profile of workload i was taken on, and refuses a
+// profile whose server the workload's memory cannot hold.
+func (e *evidence) place(i int, w *Workload) error {
+	solo := e.solos[i]
+	var names []string
+	for _, p := range []*predict.SoloProfile{solo.TimeSlicing, solo.MPS} {
+		if p != nil {
+			names = append(names, cmp.Or(p.GPU, e.predictor.GPU))
+		}
+	}
+	if predict.SimulatedGPU(names[0]) {
+		return nil
+	}
+	for _, name := range names {
+		g, err := sharing.LookupGPU(name)
+		if err != nil {
+			return fmt.Errorf("profile: its gpu_name: %w; or leave profile out", err)
+		}
+		if e.gpus[i] != nil && e.gpus[i] != g {
+			return fmt.Errorf("profile: was taken on %s under time-slicing and on %s under MPS; give profiles of one of them",
+				e.gpus[i].Name, g.Name)
+		}
+		e.gpus[i] = g
+	}
+	memory, stated := w.Memory.Get()
+	need := solo.WeightsRead(predict.MachineOf(e.gpus[i]).Bandwidth)
+	if all := sharing.Bytes(w.gpus()) * memory; stated && float64(all) < need {
+		return fmt.Errorf("memory: %s cannot hold the weights of its profile's server, which reads %.1fGiB for every token; "+
+			"state what the server takes, or name the profile of a smaller one", all, sharing.Bytes(need).GiB())
+	}
+	return nil
+}
+
+// measured says whether the profile of workload w holds under a mechanism on pool
+// p: it was taken on that GPU, all of which the workload gets, alone or beside
+// others as the predictor knows it.
+func (pl *planner) measured(w, p int, m sharing.Mechanism) bool {
+	if !pl.named(w) {
+		return false
+	}
+	solo, gpu := pl.evidence.solos[w], pl.evidence.gpus[w]
+	if gpu != nil && gpu != pl.pools[p].ground.GPU() {
+		return false
+	}
+	switch m {
+	case sharing.MechanismExclusive, sharing.MechanismTimeSlicing:
+		return solo.TimeSlicing != nil
+	case sharing.MechanismMPS:
+		return true
+	}
+	return false
+}
+
+// named says whether a workload has a profile.
+func (pl *planner) named(w int) bool { return pl.evidence != nil && pl.evidence.solos[w] != nil }
+
+// carryOver fills in a latency of workload w alone by its profile, which was taken
+// on another GPU than that of pool p or is to hold on a part of it, and says
+// whether the profile has it.
+func (pl *planner) carryOver(o *outlook, w, p, k int) bool {
+	if !pl.named(w) || pl.evidence.gpus[w] == nil {
+		return false
+	}
+	solo := pl.evidence.solos[w]
+	profile := solo.TimeSlicing
+	if profile == nil {
+		profile = solo.MPS
+	}
+	from, to := pl.evidence.gpus[w], pl.pools[p].ground.GPU()
+	alone, sigma, ok := profile.CarryOver(from, to, o.demand.Least.Width)
+	if !ok || alone[k] == 0 {
+		return false
+	}
+	o.demand.Alone[k], o.demand.AloneSigma[k] = alone[k], sigma[k]
+	a := Assumption{
+		What: fmt.Sprintf("%s P99 of %s alone is %s ms on a whole %s", predict.LatencyName(k),
+			pl.workloads[w].workload.Name, digits(1e3*alone[k]), to.Name),
+		Why:   fmt.Sprintf("carried over from its profile on a whole %s; it was not measured here", from.Name),
+		Basis: sharing.BasisTransferred,
+	}
+	if from == to {
+		a.What += ", and this mechanism does to it what is usual"
+	}
+	o.assumes = append(o.assumes, a)
+	return true
+}
+
+// leastOf is the least work of a workload's requests, by its model or, where none
+// is stated, by what its profile's server was seen to read.
+func (pl *planner) leastOf(w int) (l predict.Least) {
+	wl, gpus := pl.workloads[w].workload, float64(pl.workloads[w].workload.gpus())
+	input, output := 0.0, 0.0
+	if load := wl.Load; load != nil {
+		input, output = float64(load.InputTokens.Or(0)), float64(load.OutputTokens.Or(0))
+	} else if pl.named(w) {
+		input, output = float64(wl.Profile.Load.Prompt), float64(wl.Profile.Load.Output)
+	}
+	l.Output = output
+	if m := wl.Model; m != nil {
+		l.Weights, l.Width = m.weightBytes(m.active())/gpus, m.weightBytes(1)
+		l.Prompt = 2 * float64(m.active()) * input / gpus
+		if kv, known := m.KVPerToken(); known {
+			l.KV = float64(kv) * (input + output/2) / gpus
+		}
+	} else if pl.named(w) && pl.evidence.gpus[w] != nil {
+		l.Weights = pl.evidence.solos[w].WeightsRead(predict.MachineOf(pl.evidence.gpus[w]).Bandwidth) / gpus
+	}
+	return l
 }
 
 // judge predicts every GPU that is shared by time-slicing or MPS and whose
@@ -83,12 +204,11 @@ func (pl *planner) judgeBin(key groupKey, b *bin) (again bool, err error) {
 	var group []predict.Solo
 	var who []int
 	for _, m := range b.members {
-		solo := pl.evidence.solos[m.workload]
-		if solo == nil || b.n > predict.MaxGroup {
+		if !pl.measured(m.workload, key.pool, key.mechanism) || b.n > predict.MaxGroup {
 			return false, nil
 		}
 		for range m.replicas {
-			group, who = append(group, *solo), append(who, m.workload)
+			group, who = append(group, *pl.evidence.solos[m.workload]), append(who, m.workload)
 		}
 	}
 	preds, err := pl.evidence.predictor.Predict(key.mechanism, group, predict.MethodClosedForm)
@@ -101,6 +221,7 @@ func (pl *planner) judgeBin(key groupKey, b *bin) (again bool, err error) {
 	var done []int // replicas of a workload are judged as one
 	for k := range preds {
 		w := who[k]
+		preds[k].Raise(pl.floor(w, key.pool))
 		if old := pl.evidence.predicted[w]; old == nil || preds[k].Slowdown.Value > old.Slowdown.Value {
 			pl.evidence.predicted[w] = newPredicted(&preds[k], len(group))
 		}
@@ -125,9 +246,9 @@ func (pl *planner) judgeBin(key groupKey, b *bin) (again bool, err error) {
 
 // pairOf says how two replicas of a measured workload would get along on a GPU
 // where they were not arranged; it passes where nothing tells.
-func (pl *planner) pairOf(w int, m sharing.Mechanism) gate.Reason {
+func (pl *planner) pairOf(w, p int, m sharing.Mechanism) gate.Reason {
 	pass := gate.Reason{Verdict: gate.VerdictPass}
-	if m != sharing.MechanismTimeSlicing && m != sharing.MechanismMPS || !pl.measured(w) || pl.workloads[w].workload.replicas() < 2 {
+	if m == sharing.MechanismExclusive || !pl.measured(w, p, m) || pl.workloads[w].workload.replicas() < 2 {
 		return pass
 	}
 	solo := *pl.evidence.solos[w]
@@ -135,9 +256,16 @@ func (pl *planner) pairOf(w int, m sharing.Mechanism) gate.Reason {
 	if err != nil {
 		return pass
 	}
+	preds[0].Raise(pl.floor(w, p))
 	why := gate.Objectives(&pl.workloads[w].workload.SLO, 0, &preds[0])
 	why.Mechanism, why.Tenants = m, 2
 	return why
+}
+
+// floor is the least that each latency of workload w can be on a GPU of pool p, in
+// seconds.
+func (pl *planner) floor(w, p int) [predict.LatencyCount]float64 {
+	return predict.MachineOf(pl.pools[p].ground.GPU()).Floor(predict.Share{SMs: 1, Bandwidth: 1}, pl.leastOf(w))
 }
 
 // part keeps a workload from the unlike neighbours of a GPU on which it misses

@@ -178,7 +178,7 @@ const gambleWorth = 0.8
 // the objectives of workload w may be missed, with the odds that they are kept; nil
 // where there is none.
 func (pl *planner) gamble(w int) (*Alternative, error) {
-	if pl.imaginary || pl.measured(w) || len(pl.workloads) > relaxedUpTo {
+	if pl.imaginary || pl.named(w) || len(pl.workloads) > relaxedUpTo {
 		return nil, nil
 	}
 	c, wl := pl.chosen[w], *pl.workloads[w].workload
@@ -214,7 +214,7 @@ func (pl *planner) gamble(w int) (*Alternative, error) {
 			continue
 		}
 		if p := mini.worst(0, o); len(p.outcomes) > 0 && p.answer != sharing.AnswerYes {
-			a.Odds = round(p.outcomes[0].Odds(&mini.outlookOf(0, 0).demand, pl.opt.Confidence), 2)
+			a.Odds = round(p.outcomes[0].Odds(&mini.outlookOf(0, 0, o.mechanism).demand, pl.opt.Confidence), 2)
 			best, least = a, a.each(wl.replicas())
 		}
 	}
@@ -255,17 +255,17 @@ const (
 // changes nothing.
 func (pl *planner) otherwise(w int) (*Alternative, error) {
 	c, wl := pl.chosen[w], *pl.workloads[w].workload
-	busy, alone, tokens := worseBusy, worseAlone, pl.outlookOf(w, c.pool).tokens.High
+	busy, alone, tokens := worseBusy, worseAlone, pl.outlookOf(w, c.pool, c.mechanism).tokens.High
 	if c.mechanism == sharing.MechanismExclusive {
-		busy, alone, tokens = betterBusy, betterAlone, pl.outlookOf(w, c.pool).tokens.Low
+		busy, alone, tokens = betterBusy, betterAlone, pl.outlookOf(w, c.pool, c.mechanism).tokens.Low
 	}
 	var conditions []string
-	if pl.guessesBusy(w, c.pool) {
+	if pl.guessesBusy(w, c) {
 		wl.GPUBusy, wl.PeakBusy = Some(busy), Optional[float64]{}
 		conditions = append(conditions, fmt.Sprintf("it keeps a GPU %.0f%% busy", 100*busy))
 	}
 	ofLimit := false
-	for _, m := range pl.guessesAlone(w, c.pool) {
+	for _, m := range pl.guessesAlone(w, c) {
 		limit, _ := wl.SLO.At(m).Get()
 		if m == predict.MetricTPOTP99 && tokens > 0 {
 			*wl.Solo.At(m) = predict.Some(predict.Duration(1e9 * tokens))
@@ -309,17 +309,18 @@ func (pl *planner) otherwise(w int) (*Alternative, error) {
 	return found, err
 }
 
-// guessesBusy says whether how busy workload w keeps a GPU of pool p is assumed.
-func (pl *planner) guessesBusy(w, p int) bool {
+// guessesBusy says whether how busy workload w keeps a GPU of its choice is assumed.
+func (pl *planner) guessesBusy(w int, c *choice) bool {
 	cw := pl.workloads[w]
-	return cw.workload.GPUBusy.IsZero() && pl.outlookOf(w, p).demand.Serving == nil && cw.arch.BusyPrior.IsZero() && !pl.measured(w)
+	return cw.workload.GPUBusy.IsZero() && cw.arch.BusyPrior.IsZero() && !pl.measured(w, c.pool, c.mechanism) &&
+		pl.outlookOf(w, c.pool, c.mechanism).demand.Serving == nil
 }
 
 // guessesAlone lists the metrics with a limit whose value alone is assumed.
-func (pl *planner) guessesAlone(w, p int) []predict.Metric {
+func (pl *planner) guessesAlone(w int, c *choice) []predict.Metric {
 	var out []predict.Metric
 	wl := pl.workloads[w].workload
-	if pl.outlookOf(w, p).demand.Serving != nil || pl.measured(w) {
+	if pl.outlookOf(w, c.pool, c.mechanism).demand.Serving != nil || pl.measured(w, c.pool, c.mechanism) {
 		return nil
 	}
 	for m := range wl.SLO.Limits() {
@@ -336,13 +337,13 @@ func (pl *planner) measurement(w int, d *Decision) *Settle {
 	cw, c := pl.workloads[w], pl.chosen[w]
 	wl := cw.workload
 	var what, keys []string
-	for _, m := range pl.guessesAlone(w, c.pool) {
+	for _, m := range pl.guessesAlone(w, c) {
 		what = append(what, m.String())
 	}
 	if len(what) > 0 {
 		keys = []string{"solo"}
 	}
-	if pl.guessesBusy(w, c.pool) {
+	if pl.guessesBusy(w, c) {
 		what, keys = append(what, "SM activity"), append(keys, "gpu_busy")
 	}
 	if cw.demand.Memory.Unknown {

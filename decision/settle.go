@@ -128,53 +128,49 @@ func (pl *planner) answer(w int, d *Decision, share workloadShare) {
 		d.From = FromSimulation
 	}
 	d.Status = StatusDecided
-	d.Assumes = pl.outlookOf(w, c.pool).assumes
+	d.Assumes = pl.outlookOf(w, c.pool, c.mechanism).assumes
 	if cw := pl.workloads[w]; cw.arch.NeverShares && cw.workload.SLO == (predict.SLO{}) && !cw.demand.Memory.Unknown {
 		d.Assumes = nil // how busy it is changes nothing
 	}
-	if len(d.Assumes) > 0 || p.answer != sharing.AnswerYes && !pl.measured(w) {
-		d.Status = StatusProvisional
-	}
 	d.Why = pl.why(w, c, p) + pl.kept(w, c) + pl.dearer(w, share)
-	if pl.measured(w) {
-		d.From, d.Consequences = FromProfiles, pl.profiled(w)
+	if len(p.outcomes) > 0 {
+		d.Consequences = consequencesOf(&pl.outlookOf(w, c.pool, c.mechanism).demand, &p.outcomes[0])
+	}
+	if pl.measured(w, c.pool, c.mechanism) {
+		d.From = FromProfiles
+		if c.mechanism != sharing.MechanismExclusive {
+			d.Consequences, p.answer = pl.profiled(w)
+		}
 		if text := tightest(d.Consequences); text != "" {
 			d.Why = text + pl.dearer(w, share)
 		}
-	} else if len(p.outcomes) > 0 {
-		d.Consequences = consequencesOf(&pl.outlookOf(w, c.pool).demand, &p.outcomes[0])
+	}
+	if len(d.Assumes) > 0 || p.answer != sharing.AnswerYes {
+		d.Status = StatusProvisional
 	}
 }
 
-// profiled are the consequences for a workload with a measured profile: what was
-// predicted beside its neighbours, or measured alone.
-func (pl *planner) profiled(w int) (out []Consequence) {
-	e, solo := pl.evidence, pl.evidence.solos[w]
+// profiled are the consequences for a workload with a measured profile as predicted
+// beside its neighbours, and whether all objectives are kept.
+func (pl *planner) profiled(w int) (out []Consequence, answer sharing.Answer) {
+	answer = sharing.AnswerYes
 	for m, limit := range pl.workloads[w].workload.SLO.Limits() {
 		ms := 1e3 * limit.Seconds()
 		var i predict.Interval
-		if p := e.predicted[w]; p != nil {
+		if p := pl.evidence.predicted[w]; p != nil {
 			i = p.Figures[m.String()]
-		} else if solo.TimeSlicing != nil {
-			for metric, v := range solo.TimeSlicing.All() {
-				if metric == m {
-					i = predict.Interval{Value: v, Low: v, High: v}
-				}
-			}
 		}
+		kept := i.Below(ms)
 		if i.Value == 0 {
+			answer = sharing.AnswerUnknown
 			continue
 		}
-		kept := sharing.AnswerUnknown
-		switch {
-		case i.High <= ms:
-			kept = sharing.AnswerYes
-		case i.Low > ms:
-			kept = sharing.AnswerNo
+		if kept != sharing.AnswerYes {
+			answer = kept
 		}
 		out = append(out, Consequence{predict.LatencyName(latencyOf(m)) + " P99 ms", round(i.Value, 2), round(i.Low, 2), round(i.High, 2), round(ms, 2), kept})
 	}
-	return out
+	return out, answer
 }
 
 // latencyOf is the place of a P99 in an outcome.
@@ -251,7 +247,7 @@ func (pl *planner) bound(w int, d *Decision) string {
 	}
 	if found != nil {
 		text := fmt.Sprintf("exclusive on %s: %s", pl.pools[pool].pool.Name, found.About(&pl.workloads[w].demand, pl.pools[pool].ground).Text().Message)
-		if o := pl.outlookOf(w, pool); o.tokens.Value > 0 && found.Code != gate.CodeGPUMemory {
+		if o := pl.outlookOf(w, pool, sharing.MechanismExclusive); o.tokens.Value > 0 && found.Code != gate.CodeGPUMemory {
 			text += "; TPOT alone " + o.size
 		}
 		return text + pl.divided(w)
@@ -286,7 +282,7 @@ func (pl *planner) bound(w int, d *Decision) string {
 func (pl *planner) why(w int, c *choice, p prospects) string {
 	text := "runs alone"
 	if len(p.outcomes) > 0 {
-		d, o := &pl.outlookOf(w, c.pool).demand, &p.outcomes[0]
+		d, o := &pl.outlookOf(w, c.pool, c.mechanism).demand, &p.outcomes[0]
 		tight, ratio := -1, 0.0
 		for k, limit := range d.Limits {
 			if limit > 0 && o.Known[k] && !math.IsInf(o.P99[k].High, 1) && o.P99[k].High/limit > ratio {
@@ -300,9 +296,9 @@ func (pl *planner) why(w int, c *choice, p prospects) string {
 				verb = "may miss"
 			}
 			text = fmt.Sprintf("%s %s P99 %s ms (%s to %s) of %s", verb, predict.LatencyName(tight), digits(1e3*b.Value), digits(1e3*b.Low), digits(1e3*b.High), digits(1e3*d.Limits[tight]))
-			if slices.ContainsFunc(pl.guessesAlone(w, c.pool), func(m predict.Metric) bool { return latencyOf(m) == tight }) {
+			if slices.ContainsFunc(pl.guessesAlone(w, c), func(m predict.Metric) bool { return latencyOf(m) == tight }) {
 				text += fmt.Sprintf(", assumed to be %s alone", digits(1e3*d.Alone[tight]))
-				if t := pl.outlookOf(w, c.pool).tokens; tight == predict.LatencyTPOT && t.Value > 0 {
+				if t := pl.outlookOf(w, c.pool, c.mechanism).tokens; tight == predict.LatencyTPOT && t.Value > 0 {
 					text += fmt.Sprintf(" (%s to %s by its size)", about(1e3*t.Low), about(1e3*t.High))
 				}
 			}
@@ -325,7 +321,8 @@ func (pl *planner) why(w int, c *choice, p prospects) string {
 // that stands in the way.
 func (pl *planner) kept(w int, c *choice) string {
 	cw := pl.workloads[w]
-	if c.mechanism != sharing.MechanismExclusive || !cw.demand.Memory.KVPrior || !cw.shareable() || pl.measured(w) {
+	if c.mechanism != sharing.MechanismExclusive || !cw.demand.Memory.KVPrior || !cw.shareable() ||
+		pl.measured(w, c.pool, c.mechanism) {
 		return ""
 	}
 	missing := "kv_cache, or layers, kv_heads and head_dim"
@@ -354,7 +351,7 @@ func (pl *planner) worst(w int, c *choice) prospects {
 		if len(p.outcomes) == 0 {
 			return
 		}
-		d := &pl.outlookOf(w, c.pool).demand
+		d := &pl.outlookOf(w, c.pool, c.mechanism).demand
 		o := p.outcomes[at]
 		answer := o.Kept(d)
 		if len(worst.outcomes) == 0 || strain(d, &o) > strain(d, &worst.outcomes[0]) {

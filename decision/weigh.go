@@ -25,7 +25,7 @@ func (pl *planner) weigh() {
 		}
 		if sure && !pl.daring {
 			kept = slices.DeleteFunc(kept, func(c choice) bool {
-				unsure := c.answer != sharing.AnswerYes && pl.complete(w, c.pool)
+				unsure := c.answer != sharing.AnswerYes && pl.complete(w, c.pool, c.mechanism)
 				if unsure {
 					pl.missed(w, &c, pl.prospectsOf(site{pool: c.pool, mechanism: c.mechanism}, []member{{w, 1}}))
 				}
@@ -45,7 +45,7 @@ func (pl *planner) consider(w int, c *choice) bool {
 	price := pl.counts(pl.rate(w, cp))
 	t := gate.TraitsOf(c.mechanism)
 	one := []member{{w, 1}}
-	known := pl.complete(w, c.pool)
+	known := pl.complete(w, c.pool, c.mechanism)
 	accept := func(p prospects) bool {
 		return p.answer == sharing.AnswerYes || !known && p.answer == sharing.AnswerUnknown && p.likely || pl.dares(p)
 	}
@@ -73,6 +73,7 @@ func (pl *planner) consider(w int, c *choice) bool {
 			}
 			smaller = s
 		}
+		c.smaller = smaller
 		pl.missed(w, c, last)
 		return false
 	}
@@ -98,7 +99,7 @@ func (pl *planner) consider(w int, c *choice) bool {
 		return false
 	}
 	c.answer = p.answer
-	if !pl.measured(w) {
+	if !pl.measured(w, c.pool, c.mechanism) {
 		c.tenants = pl.seats(w, c)
 	}
 	alone := &bin{limit: c.tenants}
@@ -125,7 +126,7 @@ func (pl *planner) missed(w int, c *choice, p prospects) {
 	if len(p.outcomes) == 0 {
 		return
 	}
-	pl.banned[banKey{w, c.pool, c.mechanism}] = pl.reasonOf(w, c.pool, p)
+	pl.banned[banKey{w, c.pool, c.mechanism}] = pl.reasonOf(w, c, p)
 	if p.answer == sharing.AnswerUnknown && c.slice == nil {
 		pl.gambles[w] = append(pl.gambles[w], *c)
 	}
@@ -150,7 +151,7 @@ func (pl *planner) room(g *group, p int, b *bin, w int, c *choice, limit int) in
 		n = min(n, int((pl.usable(p, g.mechanism)-b.memory)/need))
 	}
 	// A KV cache of which nothing is known may take what a neighbour needs.
-	if pl.workloads[w].demand.Memory.KVPrior && !pl.measured(w) {
+	if pl.workloads[w].demand.Memory.KVPrior && !pl.measured(w, p, g.mechanism) {
 		n = min(n, 1-b.n)
 	}
 	if n <= 0 {
@@ -167,10 +168,10 @@ func (pl *planner) room(g *group, p int, b *bin, w int, c *choice, limit int) in
 			return 0
 		}
 		// What was assumed of one workload must not decide about another.
-		if !pl.complete(w, p) || !pl.complete(m.workload, p) {
+		if !pl.complete(w, p, g.mechanism) || !pl.complete(m.workload, p, g.mechanism) {
 			return 0
 		}
-		if pl.measured(w) != pl.measured(m.workload) {
+		if pl.measured(w, p, g.mechanism) != pl.measured(m.workload, p, g.mechanism) {
 			return 0
 		}
 	}
@@ -190,7 +191,8 @@ func (pl *planner) room(g *group, p int, b *bin, w int, c *choice, limit int) in
 			members = append(members, member{w, k})
 		}
 		r := pl.prospectsOf(site{pool: p, mechanism: g.mechanism}, members)
-		return r.answer == sharing.AnswerYes || r.answer == sharing.AnswerUnknown && r.likely && !pl.complete(w, p) || pl.dares(r)
+		return r.answer == sharing.AnswerYes ||
+			r.answer == sharing.AnswerUnknown && r.likely && !pl.complete(w, p, g.mechanism) || pl.dares(r)
 	}
 	low, high := 0, n // fits(low) holds, what lies above high does not
 	for step := 1; low < high; {

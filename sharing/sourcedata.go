@@ -212,6 +212,9 @@ var sourceTable = []Source{
 	{"alibaba-genai-trace", "Alibaba cluster trace of a generative-AI service, 2026", BasisMeasured,
 		"github.com/alibaba/clusterdata@cbbcadeaba852ddc75c250e556951d6444ca628a:cluster-trace-v2026-GenAI/README.md",
 		"GPU duty of 143 pods over 22.8 hours, mean 7.0%", ""},
+	{"roofline-model", "S. Williams, A. Waterman, D. Patterson, Roofline: An Insightful Visual Performance Model for " +
+		"Multicore Architectures", BasisDocumented, "doi:10.1145/1498765.1498785",
+		"attainable performance: peak rate and peak bandwidth", ""},
 	{"kleinrock-processor-sharing", "L. Kleinrock, Time-shared Systems: A Theoretical Treatment", BasisDocumented,
 		"doi:10.1145/321386.321388", "processor sharing", ""},
 	{"mig-static-partitioning-paper", "Taming GPU Underutilization via Static Partitioning and Fine-grained CPU Offloading", BasisMeasured, "arXiv:2604.08451", "power throttling across MIG instances", ""},

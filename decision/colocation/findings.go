@@ -37,7 +37,7 @@ type finding struct {
 
 // latencyCodes are the reasons that rest on a workload's objectives.
 var latencyCodes = []string{gate.CodeSLOMissed.String(), gate.CodeSLOOpen.String(), gate.CodeSLOTurns.String(),
-	gate.CodeTTFT.String(), gate.CodeTPOT.String(), gate.CodeE2E.String()}
+	gate.CodeTTFT.String(), gate.CodeTPOT.String(), gate.CodeE2E.String(), gate.CodeFloor.String()}
 
 // judge puts what the decision said beside each row, orders the rows by scene,
 // workload and mechanism, and finds contradictions.

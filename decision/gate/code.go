@@ -94,6 +94,7 @@ const (
 	CodeTPOT
 	CodeE2E
 	CodeSlowdown
+	CodeFloor      // Metric; Have: the least that the hardware allows; Need: the limit
 	CodeOverloaded // Have, High: share of the time that it keeps its part of the GPU busy
 
 	CodeTradeOff // what a choice accepts

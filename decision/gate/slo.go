@@ -163,6 +163,14 @@ func (r Reason) about99(m predict.Metric) Reason {
 	return r
 }
 
+// Impossible is the reason of a choice on whose hardware a latency (TTFT, TPOT, E2E
+// as 0, 1, 2) takes longer than its limit, whatever runs there. Figures are in seconds.
+func Impossible(latency int, least, limit float64) Reason {
+	l := limits[latency]
+	micros := func(s float64) int64 { return int64(math.Round(1e6 * s)) }
+	return Reason{Code: CodeFloor, Verdict: VerdictReject, Metric: l.metric, Need: micros(limit), Have: micros(least)}
+}
+
 // Overloaded is the reason of a choice under which a load can't be served, or
 // work gets too small a part of the GPU. Figures are shares of the time.
 func Overloaded(value, high float64) Reason {

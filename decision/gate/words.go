@@ -223,6 +223,14 @@ var words = [codeCount]word{
 	CodeTPOT:     {"tpot", "cotenant-interference-model", ScopeNeighbours, predicted},
 	CodeE2E:      {"e2e", "cotenant-interference-model", ScopeNeighbours, predicted},
 	CodeSlowdown: {"slowdown", "cotenant-interference-model", ScopeNeighbours, predicted},
+	CodeFloor: {"floor", "roofline-model", ScopeKind, func(r *Reason) string {
+		where := r.on().gpuName()
+		if r.Profile != nil {
+			where = r.slice() + " of " + where
+		}
+		return fmt.Sprintf("%s cannot be below %.4g ms on %s, at its peak bandwidth and rate; the objective is %.4g ms",
+			objective(r.Metric), millis(r.Have), where, millis(r.Need))
+	}},
 	CodeOverloaded: {"overloaded", "cotenant-interference-model", ScopeNeighbours, func(r *Reason) string {
 		return fmt.Sprintf("would be %.0f%% busy there, or as much as %.0f%%: it could not keep up", float64(r.Have)/10,
 			float64(r.High)/10)

@@ -94,17 +94,23 @@ func (p *Prior) shifted(z float64) float64 {
 }
 
 // tensorRates are the dense 16-bit rate of a streaming multiprocessor in FLOP a
-// cycle and its usual clock in GHz, as NVIDIA's architecture papers give them.
-var tensorRates = [...]struct{ perCycle, ghz float64 }{
-	sharing.ArchitecturePascal: {256, 1.3}, sharing.ArchitectureVolta: {1024, 1.53}, sharing.ArchitectureTuring: {1024, 1.59},
-	sharing.ArchitectureAmpere: {1024, 1.7}, sharing.ArchitectureAda: {1024, 2.3}, sharing.ArchitectureHopper: {4096, 1.83},
-	sharing.ArchitectureBlackwell: {8192, 1.96},
+// cycle, its usual clock in GHz, and the bytes of the narrowest operand that it
+// multiplies at a rate of its own, as NVIDIA's architecture papers give them.
+var tensorRates = [...]struct{ perCycle, ghz, narrowest float64 }{
+	sharing.ArchitecturePascal:    {256, 1.3, 2},
+	sharing.ArchitectureVolta:     {1024, 1.53, 2},
+	sharing.ArchitectureTuring:    {1024, 1.59, 0.5},
+	sharing.ArchitectureAmpere:    {1024, 1.7, 0.5},
+	sharing.ArchitectureAda:       {1024, 2.3, 0.5},
+	sharing.ArchitectureHopper:    {4096, 1.83, 1},
+	sharing.ArchitectureBlackwell: {8192, 1.96, 0.5},
 }
 
 // Machine is what outcomes need to know of a GPU.
 type Machine struct {
 	Bandwidth float64 // bytes a second; 0 = not known
 	FLOPs     float64 // dense 16-bit operations a second; 0 = not known
+	Narrowest float64 // bytes of the narrowest operand that it has a rate of its own for; 0 = any
 }
 
 // MachineOf reads a GPU's row; what the table does not know stays 0.
@@ -123,6 +129,7 @@ func MachineOf(g *sharing.GPU) Machine {
 	case cc.Major == 12: // the RTX chips of Blackwell have Ada's
 		r.perCycle, r.ghz = 1024, 2.3
 	}
+	m.Narrowest = r.narrowest
 	if v, ok := g.SMs.Get(); ok {
 		m.FLOPs = float64(v) * r.perCycle * r.ghz * 1e9
 	}

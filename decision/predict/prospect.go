@@ -41,6 +41,7 @@ type Tenant struct {
 	Decodes    bool // a language model's server: bound by bandwidth
 	Online     bool // requests arrive whether it keeps up or not; implied by Serving, Alone and Limits
 	Workload   int  // tenants of the same workload err alike
+	Least      Least
 }
 
 // online says whether requests arrive whether it keeps up or not.
@@ -71,6 +72,7 @@ type Prospect struct {
 	Rate  Bounds               // part of its rate alone, work without latency objectives
 	Busy  Bounds               // share of its time that the tenant keeps its share of the GPU busy; 1 or more: it can't keep up
 	Known [LatencyCount]bool
+	Floor [LatencyCount]float64 // least seconds of each latency there, see [Machine.Floor]
 	// Simulated says that the tenants were played request by request.
 	Simulated bool
 }
@@ -224,6 +226,7 @@ func Prospects(m Machine, share Share, tenants []Tenant, confidence float64, out
 		}
 		o.Rate.close(z)
 		o.Busy.close(z)
+		o.raise(&tenants[i], m.Floor(share, tenants[i].Least))
 	}
 	return out
 }

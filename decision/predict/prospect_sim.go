@@ -55,6 +55,7 @@ func Simulate(m Machine, share Share, tenants []Tenant, confidence float64, out 
 			o.P99[k].instead(z*formError[k], z*min(spread, formError[k]))
 			o.P99[k].scale(v / o.P99[k].Value)
 		}
+		o.raise(d, o.Floor)
 	}
 }
 

@@ -28,7 +28,7 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 	if gpu == "" || sameName(gpu, p.GPU) {
 		return nil
 	}
-	if simulatedGPU(gpu) || simulatedGPU(p.GPU) {
+	if SimulatedGPU(gpu) || SimulatedGPU(p.GPU) {
 		return fmt.Errorf("%w: %s; calibrated on %s (a simulation says nothing of a GPU, nor a GPU of it)", ErrOtherGPU, problem.Clip(gpu), problem.Clip(p.GPU))
 	}
 	there, err := sharing.LookupGPU(gpu)
@@ -60,9 +60,9 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 	return nil
 }
 
-// simulatedGPU says whether a name is of a simulation, as package probe and
-// examples/measure name theirs.
-func simulatedGPU(name string) bool { return sameName(name, "simulated GPU") }
+// SimulatedGPU says whether a name is of a simulation, as package probe and
+// examples/measure name theirs: no statement about a product rests on it.
+func SimulatedGPU(name string) bool { return sameName(name, "simulated GPU") }
 
 // On is the predictor for a GPU and driver of whoever calibrates it there: what
 // was measured or fitted on another GPU becomes transferred, and the errors to
