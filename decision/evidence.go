@@ -321,7 +321,7 @@ func (e *evidence) pretended() []Assumption {
 	}
 	for _, q := range e.predictor.Parameters.List() {
 		if q.Basis == sharing.BasisSimulated {
-			return []Assumption{{What: fmt.Sprintf("real GPUs are like the %s that the predictor was calibrated on", e.predictor.GPU), Why: "calibrate it on a real one (examples/measure -real)"}}
+			return []Assumption{{What: fmt.Sprintf("real GPUs are like the %s that the predictor was calibrated on", e.predictor.GPU), Why: "calibrate it on a real one (cotenant measure -real)"}}
 		}
 	}
 	return nil

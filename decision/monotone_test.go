@@ -221,7 +221,7 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 			t.Errorf("%s was tried %d times", name, changed[name])
 		}
 	}
-	if short < nightly.Cases(4, 24) {
+	if short < nightly.Cases(3, 24) {
 		t.Errorf("GPUs ran short in %d fleets", short)
 	}
 }

@@ -61,7 +61,7 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 }
 
 // SimulatedGPU says whether a name is of a simulation, as package probe and
-// examples/measure name theirs: no statement about a product rests on it.
+// cotenant measure name theirs: no statement about a product rests on it.
 func SimulatedGPU(name string) bool { return sameName(name, "simulated GPU") }
 
 // On is the predictor for a GPU and driver of whoever calibrates it there: what
