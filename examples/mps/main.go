@@ -46,7 +46,8 @@ commands (demo if none is given):
 
 It never changes compute mode, clocks, persistence, MIG or compute policy.
 
-exit: 0 done; 1 a process is no client; 2 bad input; 5 could not be done; 130 interrupted; run: as the command
+exit: 0 done; 1 a process is no client; 2 bad input; 5 could not be done; 130 interrupted;
+run: as the command
 
 flags:
 `

@@ -18,11 +18,11 @@ import (
 
 const usage = `predict predicts co-location from what workloads do alone.
 
-  predict -profiles rows.json                         predict with the built-in constants, and compare
-  predict -profiles rows.json -fit other.json         calibrate on other measurements first
-  predict -fit a.json -fit b.json -out p.json         calibrate and keep the predictor
-  predict -profiles rows.json -predictor p.json       use a kept one
-  predict -profiles a.json -profiles b.json           predict each series by the others as well
+  predict -profiles rows.json                     predict with the built-in constants, and compare
+  predict -profiles rows.json -fit other.json     calibrate on other measurements first
+  predict -fit a.json -fit b.json -out p.json     calibrate and keep the predictor
+  predict -profiles rows.json -predictor p.json   use a kept one
+  predict -profiles a.json -profiles b.json       predict each series by the others as well
 
 exit: 0 done, 2 bad input, 5 could not be written
 
