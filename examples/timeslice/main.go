@@ -4,9 +4,53 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"text/tabwriter"
+	"time"
+
+	"github.com/cotenant/cotenant/examples/internal/chart"
+	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/loadgen/report"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+const usage = `timeslice simulates tenants that share a GPU by time-slicing.
+
+  timeslice                                    four built-in tenants
+  timeslice -f tenants.yaml -plot latency.svg   your own, with a chart
+  timeslice -probe probe.txt -tenants 2        with a scheduler calibrated from the quantum probe
+
+A file of tenants, YAML or JSON, lists them in the order in which they join. The built-in one:
+
+` + builtIn + `
+step is the GPU time of one step, think the host's time after it, steps their
+number in a request; requests come in a closed loop with a pause between them,
+or at a rate. *_cv is standard deviation over mean (0 constant, 1 exponential).
+
+Flags:
+`
+
+// builtIn holds two chat models that decode, a classifier that is asked 20 times
+// a second, and a training job that never pauses.
+const builtIn = `tenants:
+  - {name: chat-1b, step: 1.7ms, think: 100us, steps: 64, pause: 8ms, pause_cv: 1}
+  - {name: chat-8b, step: 6.5ms, think: 350us, steps: 64, pause: 15ms, pause_cv: 1}
+  - {name: classifier, step: 900us, step_cv: 0.2, think: 50us, steps: 4, rate_per_second: 20}
+  - {name: training, step: 120ms}
+`
+
+const (
+	maxTenants = 16      // for the closed loop's exact form and the table
+	maxInput   = 2 << 20 // bytes of standard input, more than ParseTenants takes
 )
 
 func main() {
@@ -14,4 +58,215 @@ func main() {
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// run returns 0 when done, 2 for bad input, 5 for what could not be written, 130 when interrupted.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	stdout, done := page.Check("timeslice", stdout, stderr)
+	defer done(&code)
+	fs := flag.NewFlagSet("timeslice", flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // errors are reported below
+	file := fs.String("f", "", "`file` of tenants; - is standard input")
+	asJSON := fs.Bool("json", false, "print JSON, times in nanoseconds unless their names say otherwise")
+	plot := fs.String("plot", "", "write a chart of latency against tenants to `file`.svg")
+	length := fs.Duration("for", time.Minute, "time to simulate")
+	seed := fs.Uint64("seed", 1, "seed of the random draws")
+	measured := timeslice.H200()
+	quantum := fs.Duration("quantum", measured.Quantum, "`duration` of a turn")
+	change := fs.Duration("switch", measured.Switch, "`duration` lost to a switch")
+	probe := fs.String("probe", "", "calibrate from the `file` that quantum probes printed, all run at once")
+	beside := fs.Int("tenants", 0, "number of probes that ran at once (default: lines in the file)")
+	fail := func(code int, err error) int {
+		fmt.Fprintf(stderr, "timeslice: %v\n", err)
+		return code
+	}
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage, page.Flags(fs))
+		return 0
+	case err != nil:
+		return fail(2, fmt.Errorf("%w (see -h)", err))
+	case fs.NArg() > 0:
+		return fail(2, fmt.Errorf("unknown argument %.60q; a file of tenants is given with -f", fs.Arg(0)))
+	case *length <= 0:
+		return fail(2, fmt.Errorf("-for: must be over 0, is %v", *length))
+	case *beside < 0:
+		return fail(2, fmt.Errorf("-tenants: must be over 0, is %d", *beside))
+	case *beside > 0 && *probe == "":
+		return fail(2, errors.New("-tenants says how many probes ran at once: it needs -probe"))
+	}
+	tenants, err := readTenants(*file, stdin)
+	if err != nil {
+		return fail(2, err)
+	}
+	sched := measured
+	if *probe != "" {
+		if sched, err = calibrate(*probe, *beside); err != nil {
+			return fail(2, fmt.Errorf("%s: %w", *probe, err))
+		}
+	}
+	fs.Visit(func(f *flag.Flag) {
+		switch f.Name {
+		case "quantum":
+			sched.Quantum = *quantum
+		case "switch":
+			sched.Switch = *change
+		default:
+			return
+		}
+		sched.Basis, sched.Source = sharing.BasisPrior, "given on the command line"
+	})
+	sim := timeslice.Simulation{Scheduler: sched, Tenants: tenants, For: *length, Warmup: *length / 20, Seed: *seed}
+	s, err := explore(ctx, sim)
+	if s == nil {
+		return fail(2, err)
+	}
+	if *asJSON {
+		enc := json.NewEncoder(stdout)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(s)
+	} else {
+		err = writeTable(stdout, sim, s)
+	}
+	if err == nil && *plot != "" {
+		err = writeSVG(*plot, s)
+	}
+	switch {
+	case err != nil:
+		return fail(5, err)
+	case s.Interrupted:
+		return fail(130, errors.New("interrupted; what was done is above"))
+	}
+	return 0
+}
+
+func readTenants(path string, stdin io.Reader) (tenants []timeslice.Tenant, err error) {
+	name, data := path, []byte(builtIn)
+	switch path {
+	case "":
+	case "-":
+		name = "standard input"
+		data, err = io.ReadAll(io.LimitReader(stdin, maxInput))
+	default:
+		data, err = os.ReadFile(path)
+	}
+	if err == nil {
+		tenants, err = timeslice.ParseTenants(data)
+	}
+	if err == nil && len(tenants) > maxTenants {
+		err = fmt.Errorf("tenants: must be 1 to %d, are %d", maxTenants, len(tenants))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return tenants, nil
+}
+
+func calibrate(path string, beside int) (timeslice.Scheduler, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return timeslice.Scheduler{}, err
+	}
+	readings, err := timeslice.ParseProbe(bytes.NewReader(data))
+	if err != nil {
+		return timeslice.Scheduler{}, err
+	}
+	if beside == 0 {
+		beside = len(readings)
+	}
+	c, err := timeslice.CalibrateProbe(timeslice.ProbeRun{Tenants: beside, Readings: readings})
+	return c.Scheduler, err
+}
+
+func ms(d time.Duration) float64 { return float64(d.Round(time.Microsecond)) / 1e6 }
+
+func show(d time.Duration, ok bool) string {
+	if !ok {
+		return "-"
+	}
+	return fmt.Sprintf("%.2fms", ms(d))
+}
+
+func writeTable(out io.Writer, sim timeslice.Simulation, s *study) error {
+	w := &bytes.Buffer{}
+	fmt.Fprintf(w, "Simulated for %gs with seed %d: quantum %gms, switch %gms (%s: %s)\n\n", sim.For.Seconds(), sim.Seed,
+		ms(sim.Scheduler.Quantum), ms(sim.Scheduler.Switch), sim.Scheduler.Basis, sim.Scheduler.Source)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "TENANTS\tTENANT\tP50\tP99\tSLOWER\tSTEP\tCLOSED FORM\tGPU\tWAITS ON")
+	switching := 0.0
+	for i, res := range s.Together {
+		n := i + 1
+		switching = float64(res.Totals.Switching) / float64(res.Totals.Simulated)
+		form, steps := closedForm(sim.Scheduler, sim.Tenants[:n])
+		for i, t := range res.Tenants {
+			step, slow, waits := "-", "-", "-"
+			if form != "" {
+				step = fmt.Sprintf("%.2fms %s", ms(steps[i]), form)
+			}
+			if x, ok := slowdown(t.Request, s.Alone[i].Tenants[0].Request, (*timeslice.Latency).Mean); ok {
+				slow = fmt.Sprintf("%.2fx", x)
+			}
+			if who, share, ok := t.BlamedOn(); ok {
+				waits = fmt.Sprintf("%s %.0f%%", res.Tenants[who].Name, 100*share)
+			}
+			if t.Unfinished > keepsUp {
+				waits += fmt.Sprintf(", %d requests queue", t.Unfinished)
+			}
+			fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f%%\t%s\n", n, t.Name, show(t.Request.Quantile(0.5)),
+				show(p99(t.Request)), slow, show(t.Step.Mean()), step,
+				100*float64(t.GPU)/float64(res.Totals.Simulated), waits)
+		}
+	}
+	_ = tw.Flush() // into a buffer
+	if n := len(s.Together); n > 0 {
+		fmt.Fprintf(w, "\nWith all %d tenants %.1f%% of the GPU's time goes to switching.\n", n, 100*switching)
+	}
+	if h := s.Hurt; h != nil {
+		fmt.Fprintf(w, "\n%s is hurt most: its P99 is %.2fx what it is alone, because\n", h.Tenant, h.P99Slowdown)
+		for _, y := range h.Why {
+			fmt.Fprintf(w, "  - %s\n", y)
+		}
+		fmt.Fprint(w, "Its P99 by quantum:")
+		for _, q := range h.ByQuantum {
+			if d, ok := p99(q.Request); ok {
+				fmt.Fprintf(w, "  %gms %.1fms", q.QuantumMS, ms(d))
+			} else {
+				fmt.Fprintf(w, "  %gms -", q.QuantumMS)
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	if !s.Sources.IsZero() {
+		w.WriteByte('\n')
+		_ = s.Sources.WriteText(w) // into a buffer
+	}
+	_, err := w.WriteTo(out)
+	return err
+}
+
+// writeSVG draws P50 and P99 of each tenant's requests against the number of tenants.
+func writeSVG(path string, s *study) error {
+	f := &report.Figure{Name: "latency", Title: "Request latency by tenants on the GPU", X: "tenants", Y: "latency, ms",
+		Simulated: true, Levels: true, LogY: true}
+	for i := range s.Together {
+		for _, q := range []float64{0.50, 0.99} {
+			l := report.Line{Name: fmt.Sprintf("%s P%g", s.Together[i].Tenants[i].Name, 100*q), Dots: true}
+			for n, res := range s.Together[i:] {
+				if d, ok := res.Tenants[i].Request.Quantile(q); ok && d > 0 {
+					l.Points = append(l.Points, report.Point{X: float64(i + n + 1), Y: ms(d)})
+				}
+			}
+			if len(l.Points) > 0 {
+				f.Lines = append(f.Lines, l)
+			}
+		}
+	}
+	if len(f.Lines) == 0 {
+		return errors.New("no request ended in the simulated time, so there is nothing to draw")
+	}
+	svg, _, err := chart.Draw(f)
+	if err != nil {
+		return err
+	}
+	return page.WriteFile(path, svg)
 }

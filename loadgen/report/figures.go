@@ -14,7 +14,7 @@ type Figure struct {
 	X, Y                 string // the axes' labels
 	Lines                []Line
 	Simulated            bool
-	LogX                 bool
+	LogX, LogY           bool
 	Levels               bool    // x holds a few levels of load: one tick for each
 	YMax                 float64 // 1 for shares; 0: by the data
 }

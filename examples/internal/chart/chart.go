@@ -129,11 +129,15 @@ func lineStyle(i, of int) (width vg.Length, dashes []vg.Length) {
 }
 
 func scale(p *plot.Plot, f *report.Figure) {
-	p.Y.Min = 0
-	if f.YMax > 0 {
-		p.Y.Max = f.YMax
+	switch {
+	case f.LogY && p.Y.Min > 0:
+		p.Y.Min, p.Y.Max = p.Y.Min/1.05, p.Y.Max*1.05
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(logTicks(p.Y.Min, p.Y.Max))
+	case f.YMax > 0:
+		p.Y.Min, p.Y.Max = 0, f.YMax
 		p.Y.Tick.Marker = plot.ConstantTicks(shareTicks)
-	} else {
+	default:
+		p.Y.Min = 0
 		p.Y.Max *= 1.05
 	}
 	if f.LogX && p.X.Min > 0 {
