@@ -5,134 +5,126 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-type compareResult struct {
-	PricePerGPUHour cost.Money    `json:"price_per_gpu_hour"`
-	Tenants         int           `json:"tenants"`
-	GPU             string        `json:"gpu,omitempty"`
-	ExclusiveMonth  cost.Money    `json:"exclusive_month"` // a GPU for each workload
-	SharedMonth     cost.Money    `json:"shared_month"`    // one GPU for all
-	Published       string        `json:"published,omitempty"`
-	Sides           []compareSide `json:"mechanisms"`
-	cited
-}
-
-// compareSide holds what is known; what no source gives is absent.
-type compareSide struct {
-	Mechanism sharing.Mechanism `json:"mechanism"`
-	Tenants   int               `json:"tenants"` // 1 for exclusive
-	Overhead  *span[cost.PPM]   `json:"overhead,omitempty"`
-	CostHour  *span[cost.Money] `json:"cost_per_workload_hour,omitempty"`
-	Monthly   *span[cost.Money] `json:"cost_per_workload_month,omitempty"`
-	Saving    *span[cost.PPM]   `json:"saving,omitempty"`
-	Evidence  []string          `json:"overhead_evidence"`
-	Isolation []isolationCell   `json:"isolation"`
-	Available sharing.Answer    `json:"available"`
-	Why       string            `json:"available_reason"`
-	BestFor   []string          `json:"best_for"`
-	AvoidWhen []string          `json:"avoid_when"`
-}
-
-// isolationCell grades a mechanism on one axis, by primary sources.
-type isolationCell struct {
-	Axis   sharing.Axis     `json:"axis"`
-	Level  sharing.Level    `json:"level"`
-	Text   string           `json:"text"`
-	Source sharing.SourceID `json:"source"`
-}
-
-func prepareCompare(fs *flag.FlagSet) func(io.Reader) (result, error) {
-	a, b := sharing.MechanismTimeSlicing, sharing.MechanismMPS
-	fs.TextVar(&a, "a", a, "one `mechanism`")
-	fs.TextVar(&b, "b", b, "the other `mechanism`")
+func compare(fs *flag.FlagSet) func(*answer, io.Reader) error {
+	first, second := sharing.MechanismTimeSlicing, sharing.MechanismMPS
+	fs.TextVar(&first, "a", first, "one `mechanism`")
+	fs.TextVar(&second, "b", second, "the other `mechanism`")
 	price := moneyFlag(fs, "price", "3.25 USD", "`price` of a GPU for an hour")
 	tenants := fs.Int("tenants", 4, "`number` of workloads that share a GPU")
 	gpu := fs.String("gpu", "", "`name` of the GPU, for what depends on it; without it that is unknown")
-	return func(io.Reader) (result, error) {
-		r := compareResult{PricePerGPUHour: *price, Tenants: *tenants}
+	return func(a *answer, _ io.Reader) error {
 		if _, err := (cost.SharedFleet{PricePerGPUHour: *price, Tenants: *tenants}).Figures(); err != nil {
-			return nil, err
+			return err
 		}
 		var env sharing.Environment
 		var err error
+		on := "the GPU"
 		if *gpu != "" {
 			if env.GPU, err = sharing.LookupGPU(*gpu); err != nil {
-				return nil, err
+				return err
 			}
-			r.GPU = env.GPU.Name
+			on = env.GPU.Name
+			a.json["gpu"] = on
 		}
-		if r.SharedMonth, err = cost.Monthly(*price); err != nil {
-			return nil, err
+		month, err := cost.Monthly(*price)
+		if err != nil {
+			return err
 		}
-		if r.ExclusiveMonth, err = r.SharedMonth.Mul(int64(*tenants)); err != nil {
-			return nil, err
+		months, err := month.Mul(int64(*tenants))
+		if err != nil {
+			return err
 		}
+		a.json["price_per_gpu_hour"], a.json["tenants"] = price, *tenants
+		a.json["exclusive_month"], a.json["shared_month"] = months, month
+		a.printf("COMPARE: a GPU at %s an hour, %d workloads to a shared GPU\n\n", price, *tenants)
+		a.printf("  a GPU each: %s a month; one for all: %s a month", months, month)
 		if !given(fs) {
-			r.Sources.Add(bertonArticle)
-			r.Published = string(bertonArticle) + ": $9,490 and $2,373"
+			a.sources.Add(bertonArticle)
+			a.json["published"] = string(bertonArticle) + ": $9,490 and $2,373"
+			a.printf(" (%s)", a.json["published"])
 		}
-		for _, m := range []sharing.Mechanism{a, b} {
-			s, err := newCompareSide(m, *price, *tenants)
-			if err != nil {
-				return nil, err
-			}
-			r.Sides = append(r.Sides, s)
+		a.printf("\n\n")
+		c := sharing.Compare(first, second, env)
+		rows := [][]string{{""}, {"workloads on a GPU"}, {"overhead"}, {"cost of a workload-hour"},
+			{"cost of a workload-month"}, {"saving against exclusive"}}
+		for _, x := range c.Axes {
+			rows = append(rows, []string{x.Axis.String() + " isolation"})
 		}
-		c := sharing.Compare(a, b, env)
-		r.Sides[0].describe(c.InfoA, c.AvailableA)
-		r.Sides[1].describe(c.InfoB, c.AvailableB)
-		for _, side := range r.Sides {
-			for _, o := range priorsOf(side.Mechanism) {
-				r.Sources.Add(o.Source)
+		rows = append(rows, []string{on + " can run it"})
+		var sides []object
+		var words strings.Builder
+		for i, info := range []sharing.Info{c.InfoA, c.InfoB} {
+			available := []sharing.Finding{c.AvailableA, c.AvailableB}[i]
+			m, n := info.Mechanism, *tenants
+			if m == sharing.MechanismExclusive {
+				n = 1
 			}
+			if err := checkMechanism(m, n); err != nil {
+				return err
+			}
+			side := object{"mechanism": m, "tenants": n, "available": available.Answer, "available_reason": available.Text}
+			cells := []string{m.String(), fmt.Sprint(n), "unknown", "unknown", "unknown", "unknown"}
+			if info.Overhead.Known {
+				figures, err := costsOf(cost.SharedFleet{PricePerGPUHour: *price, Tenants: n}, info.Overhead)
+				if err != nil {
+					return err
+				}
+				var month span[cost.Money]
+				if month.Low, err = cost.Monthly(figures.hour.Low); err != nil {
+					return err
+				}
+				if month.High, err = cost.Monthly(figures.hour.High); err != nil {
+					return err
+				}
+				side["overhead"], side["saving"] = figures.overhead, figures.saving
+				side["cost_per_workload_hour"], side["cost_per_workload_month"] = figures.hour, month
+				cells = append(cells[:2], figures.overhead.String(), figures.hour.String(), month.String(),
+					figures.saving.String())
+			}
+			var isolation []object
+			for _, x := range c.Axes {
+				p := []sharing.Property{x.A, x.B}[i]
+				isolation = append(isolation, object{"axis": x.Axis, "level": p.Level, "text": p.Text, "source": p.Source})
+				cells = append(cells, fmt.Sprintf("%s (%s)", p.Level, p.Source))
+			}
+			for row, cell := range append(cells, available.Answer.String()) {
+				rows[row] = append(rows[row], cell)
+			}
+			evidence := []string{}
+			for _, o := range priorsOf(m) {
+				a.sources.Add(o.Source)
+				if low, high, ok := cost.OverheadRange(o); ok {
+					evidence = append(evidence, fmt.Sprintf("%s (%s, %s): %s", span[cost.PPM]{low, high}, o.Source,
+						o.Basis, o.Text))
+				}
+			}
+			best, avoid := texts(info.BestFor), texts(info.AvoidWhen)
+			side["isolation"], side["overhead_evidence"], side["best_for"], side["avoid_when"] = isolation, evidence, best, avoid
+			sides = append(sides, side)
+			fmt.Fprintf(&words, "\n  %s\n    best for: %s\n    avoid: %s\n", m, strings.Join(best, "; "),
+				strings.Join(avoid, "; "))
+			if *gpu != "" {
+				fmt.Fprintf(&words, "    on %s: %s, %s\n", on, available.Answer, available.Text)
+			}
+			if len(evidence) == 0 {
+				evidence = []string{"no source gives a figure: measure it (cost tenants -overhead)"}
+			}
+			fmt.Fprintf(&words, "    overhead:\n      %s\n", strings.Join(evidence, "\n      "))
 		}
 		for _, x := range c.Axes {
-			r.Sides[0].Isolation = append(r.Sides[0].Isolation, isolationCell{x.Axis, x.A.Level, x.A.Text, x.A.Source})
-			r.Sources.Add(x.A.Source, x.B.Source)
-			r.Sides[1].Isolation = append(r.Sides[1].Isolation, isolationCell{x.Axis, x.B.Level, x.B.Text, x.B.Source})
+			a.sources.Add(x.A.Source, x.B.Source)
 		}
-		return r, nil
+		a.json["mechanisms"] = sides
+		a.table("  ", rows)
+		a.printf("%s\n  Costs use the bracket to plan with. Overhead is not what neighbours take from one another, and a\n"+
+			"  cost does not say that so many workloads fit: examples/quickstart decides that.\n", &words)
+		return nil
 	}
-}
-
-func newCompareSide(m sharing.Mechanism, price cost.Money, tenants int) (compareSide, error) {
-	s := compareSide{Mechanism: m, Tenants: tenants, Evidence: []string{}}
-	if m == sharing.MechanismExclusive {
-		s.Tenants = 1
-	}
-	if err := checkMechanism(m, s.Tenants); err != nil {
-		return s, err
-	}
-	for _, o := range priorsOf(m) {
-		if low, high, ok := cost.OverheadRange(o); ok {
-			s.Evidence = append(s.Evidence, fmt.Sprintf("%s (%s, %s): %s", span[cost.PPM]{low, high}, o.Source, o.Basis, o.Text))
-		}
-	}
-	plan := sharing.InfoFor(m).Overhead
-	if !plan.Known {
-		return s, nil
-	}
-	row, err := newTenantsRow(cost.SharedFleet{PricePerGPUHour: price, Tenants: s.Tenants}, plan)
-	if err != nil {
-		return s, err
-	}
-	s.Overhead, s.CostHour, s.Saving = &row.Overhead, &row.CostHour, &row.Saving
-	s.Monthly = new(span[cost.Money])
-	if s.Monthly.Low, err = cost.Monthly(row.CostHour.Low); err != nil {
-		return s, err
-	}
-	s.Monthly.High, err = cost.Monthly(row.CostHour.High)
-	return s, err
-}
-
-func (s *compareSide) describe(info sharing.Info, available sharing.Finding) {
-	s.Available, s.Why = available.Answer, available.Text
-	s.BestFor, s.AvoidWhen = texts(info.BestFor), texts(info.AvoidWhen)
 }
 
 func texts(ss []sharing.Statement) []string {
@@ -141,60 +133,4 @@ func texts(ss []sharing.Statement) []string {
 		out[i] = s.Text
 	}
 	return out
-}
-
-func (r compareResult) text(w io.Writer) {
-	fmt.Fprintf(w, "COMPARE: a GPU at %s an hour, %d workloads to a shared GPU\n\n", r.PricePerGPUHour, r.Tenants)
-	fmt.Fprintf(w, "  a GPU each: %s a month; one for all: %s a month", r.ExclusiveMonth, r.SharedMonth)
-	if r.Published != "" {
-		fmt.Fprintf(w, " (%s)", r.Published)
-	}
-	fmt.Fprint(w, "\n\n")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(name string, value func(compareSide) string) {
-		fmt.Fprintf(t, "  %s", name)
-		for _, s := range r.Sides {
-			fmt.Fprintf(t, "\t%s", value(s))
-		}
-		fmt.Fprintln(t)
-	}
-	line("", func(s compareSide) string { return s.Mechanism.String() })
-	line("workloads on a GPU", func(s compareSide) string { return fmt.Sprint(s.Tenants) })
-	line("overhead", func(s compareSide) string { return orUnknown(s.Overhead) })
-	line("cost of a workload-hour", func(s compareSide) string { return orUnknown(s.CostHour) })
-	line("cost of a workload-month", func(s compareSide) string { return orUnknown(s.Monthly) })
-	line("saving against exclusive", func(s compareSide) string { return orUnknown(s.Saving) })
-	for axis := range r.Sides[0].Isolation {
-		line(r.Sides[0].Isolation[axis].Axis.String()+" isolation", func(s compareSide) string {
-			return fmt.Sprintf("%s (%s)", s.Isolation[axis].Level, s.Isolation[axis].Source)
-		})
-	}
-	on := "the GPU can run it"
-	if r.GPU != "" {
-		on = r.GPU + " can run it"
-	}
-	line(on, func(s compareSide) string { return s.Available.String() })
-	_ = t.Flush()
-	for _, s := range r.Sides {
-		fmt.Fprintf(w, "\n  %s\n    best for: %s\n    avoid: %s\n", s.Mechanism, strings.Join(s.BestFor, "; "),
-			strings.Join(s.AvoidWhen, "; "))
-		if r.GPU != "" {
-			fmt.Fprintf(w, "    on %s: %s, %s\n", r.GPU, s.Available, s.Why)
-		}
-		fmt.Fprintln(w, "    overhead:")
-		if len(s.Evidence) == 0 {
-			fmt.Fprintln(w, "      no source gives a figure: measure it (cost tenants -overhead)")
-			continue
-		}
-		fmt.Fprintf(w, "      %s\n", strings.Join(s.Evidence, "\n      "))
-	}
-	fmt.Fprint(w, "\n  Costs use the bracket to plan with. Overhead is not what neighbours take from one another, and a\n"+
-		"  cost does not say that so many workloads fit: examples/quickstart decides that.\n")
-}
-
-func orUnknown[T comparable](s *span[T]) string {
-	if s == nil {
-		return "unknown"
-	}
-	return s.String()
 }

@@ -12,7 +12,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/examples/internal/page"
@@ -21,33 +23,46 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// result holds the figures of a calculator; JSON shows its exported fields.
-type result interface {
-	text(w io.Writer)
-	citations() []sharing.SourceID
+type object = map[string]any
+
+// answer holds the figures of a calculator, as text and for JSON, and their sources.
+type answer struct {
+	text    strings.Builder
+	json    object
+	sources sharing.Citations
 }
 
-// cited lists the sources of a result.
-type cited struct {
-	Sources sharing.Citations `json:"sources,omitzero"`
+func (a *answer) printf(format string, args ...any) { fmt.Fprintf(&a.text, format, args...) }
+
+// note adds a remark unless it is empty.
+func (a *answer) note(text string) {
+	if text != "" {
+		a.json["note"] = text
+		a.printf("  %s\n", text)
+	}
 }
 
-func (c cited) citations() []sharing.SourceID { return c.Sources.IDs }
+func (a *answer) table(indent string, rows [][]string) {
+	t := tabwriter.NewWriter(&a.text, 0, 0, 2, ' ', 0)
+	for _, cells := range rows {
+		fmt.Fprintln(t, indent+strings.Join(cells, "\t"))
+	}
+	_ = t.Flush()
+}
 
 type calculator struct {
 	name, about string
 	// prepare adds the calculator's flags and returns what to do when they are
 	// parsed.
-	prepare func(fs *flag.FlagSet) func(stdin io.Reader) (result, error)
+	prepare func(fs *flag.FlagSet) func(a *answer, stdin io.Reader) error
 }
 
 var calculators = []calculator{
-	{"tenants", "cost per workload and GPU-hours recovered when tenants share a GPU (asleekgeek-sharing)", prepareTenants},
-	{"nodes", "node composition before and after sharing, like for like (myitbasics-eks-sharing)", prepareNodes},
-	{"sla", "what added latency costs in revenue, and from which revenue on sharing loses (myitbasics-eks-sharing)",
-		prepareSLA},
-	{"compare", "two mechanisms side by side", prepareCompare},
-	{"attribute", "who pays for which part of a shared hour, by allocation, by use and by both", prepareAttribute},
+	{"tenants", "cost per workload and GPU-hours recovered when tenants share a GPU (asleekgeek-sharing)", tenants},
+	{"nodes", "node composition before and after sharing, like for like (myitbasics-eks-sharing)", nodes},
+	{"sla", "what added latency costs in revenue, and from which revenue on sharing loses (myitbasics-eks-sharing)", sla},
+	{"compare", "two mechanisms side by side", compare},
+	{"attribute", "who pays for which part of a shared hour, by allocation, by use and by both", attribute},
 }
 
 const (
@@ -56,145 +71,93 @@ const (
 	bertonArticle     = sharing.SourceID("lucaberton-sharing")
 )
 
-// sources writes where to find what results name.
-func sources(w io.Writer, ids []sharing.SourceID) {
-	c := sharing.Citations{Rest: "-json has all"}
-	c.Add(ids...)
-	_ = c.WriteText(w)
-}
-
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	stdout, done := page.Check("cost", stdout, stderr)
 	defer done(&code)
 	out, err := execute(args, stdin)
-	var help helpError
-	switch {
-	case errors.As(err, &help):
-		fmt.Fprint(stdout, string(help))
-		return 0
-	case err != nil:
+	if err != nil {
 		fmt.Fprintf(stderr, "cost: %s\nRun with -h for help.\n", strings.TrimPrefix(err.Error(), "cost: "))
 		return 2
 	}
-	_, _ = stdout.Write(out)
+	_, _ = io.WriteString(stdout, out)
 	return 0
 }
 
-// helpError asks for the help that it holds.
-type helpError string
-
-func (h helpError) Error() string { return "help" }
-
-func execute(args []string, stdin io.Reader) ([]byte, error) {
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		for _, c := range calculators {
-			if c.name == args[0] {
-				return c.execute(args[1:], stdin)
-			}
-		}
-		return nil, fmt.Errorf("there is no calculator %.40q; there are %s", args[0], strings.Join(names(), ", "))
-	}
+// execute runs one calculator with its flags, or all with their defaults.
+func execute(args []string, stdin io.Reader) (string, error) {
+	asked, one := calculators, len(args) > 0 && !strings.HasPrefix(args[0], "-")
 	fs := flag.NewFlagSet("cost", flag.ContinueOnError)
-	asJSON := jsonFlag(fs)
-	if err := parse(fs, args, overview); err != nil {
-		return nil, err
-	}
-	var results []result
-	for _, c := range calculators {
-		r, err := c.prepare(flag.NewFlagSet(c.name, flag.ContinueOnError))(nil)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.name, err)
-		}
-		results = append(results, r)
-	}
-	if *asJSON {
-		all := map[string]result{}
-		for i, c := range calculators {
-			all[c.name] = results[i]
-		}
-		return encode(all)
-	}
-	var b strings.Builder
-	var ids []sharing.SourceID
-	for _, r := range results {
-		r.text(&b)
-		b.WriteString("\n")
-		ids = append(ids, r.citations()...)
-	}
-	sources(&b, ids)
-	return []byte(page.Fold(b.String())), nil
-}
-
-func (c calculator) execute(args []string, stdin io.Reader) ([]byte, error) {
-	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
-	asJSON := jsonFlag(fs)
-	calculate := c.prepare(fs)
-	usage := func(fs *flag.FlagSet) string {
-		return page.Fold(fmt.Sprintf("Usage: cost %s [flags]\n\nComputes %s.\n\n%s", c.name, c.about, defaults(fs)))
-	}
-	if err := parse(fs, args, usage); err != nil {
-		return nil, err
-	}
-	r, err := calculate(stdin)
-	if err != nil {
-		return nil, err
-	}
-	if *asJSON {
-		return encode(r)
-	}
-	var b strings.Builder
-	r.text(&b)
-	if ids := r.citations(); len(ids) > 0 {
-		b.WriteString("\n")
-		sources(&b, ids)
-	}
-	return []byte(page.Fold(b.String())), nil
-}
-
-func parse(fs *flag.FlagSet, args []string, usage func(*flag.FlagSet) string) error {
 	fs.SetOutput(io.Discard)
+	asJSON := fs.Bool("json", false, "print JSON")
+	if one {
+		i := slices.IndexFunc(asked, func(c calculator) bool { return c.name == args[0] })
+		if i < 0 {
+			return "", fmt.Errorf("there is no calculator %.40q; there are tenants, nodes, sla, compare, attribute", args[0])
+		}
+		asked, args = asked[i:i+1], args[1:]
+	}
+	var calculate []func(*answer, io.Reader) error
+	for _, c := range asked {
+		own := fs
+		if !one {
+			own = flag.NewFlagSet(c.name, flag.ContinueOnError)
+		}
+		calculate = append(calculate, c.prepare(own))
+	}
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		return helpError(usage(fs))
+		return page.Fold(help(asked, fs)), nil
 	case err != nil:
-		return err
+		return "", err
 	case fs.NArg() > 0:
-		return fmt.Errorf("unexpected argument %.40q (put the calculator's name first, then flags)", fs.Arg(0))
+		return "", fmt.Errorf("unexpected argument %.40q (put the calculator's name first, then flags)", fs.Arg(0))
 	}
-	return nil
+	cites := sharing.Citations{Rest: "-json has all"}
+	all := object{}
+	var pages []string
+	for i, f := range calculate {
+		a := &answer{json: object{}}
+		if err := f(a, stdin); err != nil {
+			return "", err
+		}
+		if !a.sources.IsZero() {
+			a.json["sources"] = a.sources
+		}
+		all[asked[i].name] = a.json
+		pages = append(pages, a.text.String())
+		cites.Add(a.sources.IDs...)
+	}
+	if *asJSON {
+		var v any = all
+		if one {
+			v = all[asked[0].name]
+		}
+		b, err := json.MarshalIndent(v, "", "  ")
+		return string(b) + "\n", err
+	}
+	var list strings.Builder
+	if _ = cites.WriteText(&list); list.Len() > 0 {
+		pages = append(pages, list.String())
+	}
+	return page.Fold(strings.Join(pages, "\n")), nil
 }
 
-func overview(fs *flag.FlagSet) string {
+func help(asked []calculator, fs *flag.FlagSet) string {
+	flags := "Flags:\n" + page.Flags(fs)
+	if len(asked) == 1 {
+		return fmt.Sprintf("Usage: cost %s [flags]\n\nComputes %s.\n\n%s", asked[0].name, asked[0].about, flags)
+	}
 	var b strings.Builder
 	b.WriteString("Usage: cost [calculator] [flags]\n\nRuns the arithmetic of sharing a GPU. Without a calculator all " +
 		"run, with the\nsources' inputs, and show what each source printed. No GPU is needed.\n\nCalculators (cost " +
 		"CALCULATOR -h lists its flags):\n")
-	for _, c := range calculators {
+	for _, c := range asked {
 		fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.about)
 	}
-	fmt.Fprintf(&b, "\n%s\n", defaults(fs))
-	sources(&b, []sharing.SourceID{eksArticle, asleekgeekArticle, bertonArticle})
-	return page.Fold(b.String())
+	fmt.Fprintf(&b, "\n%s\n", flags)
+	_ = sharing.Citations{IDs: []sharing.SourceID{eksArticle, asleekgeekArticle, bertonArticle}}.WriteText(&b)
+	return b.String()
 }
-
-func defaults(fs *flag.FlagSet) string {
-	return "Flags:\n" + page.Flags(fs)
-}
-
-func names() []string {
-	var ns []string
-	for _, c := range calculators {
-		ns = append(ns, c.name)
-	}
-	return ns
-}
-
-func encode(v any) ([]byte, error) {
-	b, err := json.MarshalIndent(v, "", "  ")
-	return append(b, '\n'), err
-}
-
-func jsonFlag(fs *flag.FlagSet) *bool { return fs.Bool("json", false, "print JSON") }
 
 // moneyFlag adds a flag whose default value must be an amount.
 func moneyFlag(fs *flag.FlagSet, name, value, usage string) *cost.Money {
@@ -212,15 +175,9 @@ func ppmFlag(fs *flag.FlagSet, name string, value cost.PPM, usage string) *cost.
 
 // given says whether any of the named flags, or any flag but -json if none
 // is named, was set.
-func given(fs *flag.FlagSet, names ...string) bool {
-	found := false
+func given(fs *flag.FlagSet, names ...string) (found bool) {
 	fs.Visit(func(f *flag.Flag) {
-		if len(names) == 0 && f.Name != "json" {
-			found = true
-		}
-		for _, n := range names {
-			found = found || n == f.Name
-		}
+		found = found || slices.Contains(names, f.Name) || len(names) == 0 && f.Name != "json"
 	})
 	return found
 }
