@@ -359,19 +359,19 @@ func (f *fleetFlow) drive(ctx context.Context, name string, l *layout) (rec *Rec
 func (f *fleetFlow) expect(how sharing.Mechanism, s *scene) prediction {
 	p := prediction{Mode: how, Case: s.Name, written: f.time()}
 	var problems []error
-	if how == sharing.MechanismExclusive { // each with nobody else
+	add := func(some []tenantPrediction, err error) {
+		problems, p.Tenants = append(problems, err), append(p.Tenants, some...)
+	}
+	switch how {
+	case sharing.MechanismExclusive: // each with nobody else
 		for _, sim := range s.workloads() {
-			one, err := f.predict(how, []*replica{sim}, 0)
-			problems = append(problems, err)
-			p.Tenants = append(p.Tenants, one...)
+			add(f.predict(how, []*replica{sim}, 0))
 		}
-	} else if how == sharing.MechanismMIG {
+	case sharing.MechanismMIG:
 		for _, sim := range s.workloads() {
-			one, err := f.expectSlice(s, sim)
-			problems = append(problems, err)
-			p.Tenants = append(p.Tenants, one...)
+			add(f.expectSlice(s, sim))
 		}
-	} else {
+	default:
 		percent := 0.0
 		if how == sharing.MechanismMIGLikeEmulation {
 			percent = s.emulationPercent()
@@ -380,9 +380,7 @@ func (f *fleetFlow) expect(how sharing.Mechanism, s *scene) prediction {
 		for _, t := range s.Tenants {
 			sims = append(sims, t.sim)
 		}
-		all, err := f.predict(how, sims, percent)
-		problems = append(problems, err)
-		p.Tenants = all
+		add(f.predict(how, sims, percent))
 	}
 	for _, t := range p.Tenants {
 		f.say("expected of %s on %s by %s: TTFT P99 %s ms, TPOT P99 %s ms", t.Load, s.Name, how,

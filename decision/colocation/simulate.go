@@ -94,21 +94,18 @@ func simulatedPredictor(gpu SimulatedGPU) *predict.Predictor {
 	q := &p.Parameters
 	set(&q.Quantum, ms(gpu.Quantum, loadgentest.DefaultQuantum))
 	set(&q.Switch, ms(gpu.Switch, loadgentest.DefaultSwitch))
-	set(&q.HostFraction, 0)
 	set(&q.HostPerToken, 0.01)
 	set(&q.BatchDoubling, 0.015)
-	set(&q.SliceLoss, 0)
 	set(&q.PrefillSteps, 1e3)
-	set(&q.PrefillBusy, 1)
-	set(&q.PrefillCatchUp, 1)
 	set(&q.KernelBandwidth, 2)
 	set(&q.MemoryBlocking, 0.92)
-	set(&q.QueueShare, 0)
-	set(&q.BatchWaits, 0)
-	set(&q.PrefillBlocking, 1)
-	set(&q.PrefillWaits, 1)
-	set(&q.Arbitration, 0)
-	set(&q.LoneStepCost, 0)
+	for _, none := range []*predict.Parameter{&q.HostFraction, &q.SliceLoss, &q.QueueShare, &q.BatchWaits,
+		&q.Arbitration, &q.LoneStepCost} {
+		set(none, 0)
+	}
+	for _, whole := range []*predict.Parameter{&q.PrefillBusy, &q.PrefillCatchUp, &q.PrefillBlocking, &q.PrefillWaits} {
+		set(whole, 1)
+	}
 	return &p
 }
 

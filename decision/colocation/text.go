@@ -2,6 +2,7 @@ package colocation
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -75,7 +76,7 @@ func (rep *Report) WriteText(w io.Writer) error {
 	if rep.Basis == sharing.BasisSimulated {
 		p.line("SIMULATED: every figure below is of embedded servers on a simulated GPU and of no real one.\n")
 	} else {
-		p.line("Measured on %s, driver %s.\n", orUnknown(rep.GPU), orUnknown(rep.Driver))
+		p.line("Measured on %s, driver %s.\n", cmp.Or(rep.GPU, "unknown"), cmp.Or(rep.Driver, "unknown"))
 	}
 	if !rep.Complete {
 		p.line("NOT COMPLETE: %s\n", strings.ReplaceAll(rep.Problem, "\n", "; "))
@@ -101,13 +102,6 @@ func (rep *Report) WriteText(w io.Writer) error {
 		p.line("note: %s", n)
 	}
 	return p.Flush()
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
 }
 
 // name is a name in the row, marked where its run was cut short.
@@ -161,7 +155,6 @@ func (p printer) costs(rows []ReportRow) {
 }
 
 // beside shows the runs side by side with what was predicted for them.
-
 func (p printer) beside(rows []ReportRow, m sharing.Mechanism) {
 	any := false
 	p.table(func(row func(...string)) {

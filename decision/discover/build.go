@@ -145,7 +145,7 @@ func (b *build) drawn(p *pod) (n int, profile string, mechanism sharing.Mechanis
 			mechanism = sharing.MechanismMIGWithMPS
 		case k.strategy == "MPS":
 			mechanism = sharing.MechanismMPS
-		case mechanism != sharing.MechanismMIG && (several || k.strategy == "TimeSlicing" && several):
+		case mechanism != sharing.MechanismMIG && several:
 			mechanism = sharing.MechanismTimeSlicing
 		}
 	}
@@ -190,11 +190,9 @@ func (b *build) group() {
 			continue
 		}
 		o := b.root(k.namespace, owner{k.kind, k.name})
-		has := slices.ContainsFunc(b.workloads, func(w *workload) bool {
-			return w.key.namespace == k.namespace &&
-				w.key.owner == o && len(w.pods) > 0
-		})
-		if has {
+		if slices.ContainsFunc(b.workloads, func(w *workload) bool {
+			return w.key.namespace == k.namespace && w.key.owner == o && len(w.pods) > 0
+		}) {
 			continue
 		}
 		if w := add(k.pod); w != nil {
@@ -337,11 +335,9 @@ func (b *build) makePool(p *pool) decision.Pool {
 	at := fmt.Sprintf("pools[%d]", p.index)
 	out := decision.Pool{Name: p.name, GPU: n.gpu.Name, GPUsPerNode: decision.Some(n.gpus), Delivery: n.delivery,
 		InstanceType: n.instanceType}
-	switch {
-	case n.groupFrom != "":
+	b.note(at+".name", derived("the GPU's model"))
+	if n.groupFrom != "" {
 		b.note(at+".name", declared("label %s", n.groupFrom))
-	default:
-		b.note(at+".name", derived("the GPU's model"))
 	}
 	b.note(at+".gpu", n.productFrom)
 	from := n.gpusFrom
@@ -354,9 +350,7 @@ func (b *build) makePool(p *pool) decision.Pool {
 			out.Driver = m.driver
 			b.note(at+".driver", m.driverFrom)
 		}
-		if out.Delivery != m.delivery {
-			out.Delivery = min(out.Delivery, m.delivery)
-		}
+		out.Delivery = min(out.Delivery, m.delivery)
 		if m.driver != n.driver {
 			b.find("drivers-differ", sharing.SeverityLow, "pool "+p.name, m.driverFrom.Source,
 				"node %s has driver %v and %s has %v: the oldest is used", m.name, m.driver, n.name, n.driver)

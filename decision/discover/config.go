@@ -31,7 +31,7 @@ type partedConfig struct {
 }
 
 // takeConfigMap looks for configurations of the device plugin and of mig-parted:
-// what they say of a node is compared with what it has, see [build.checkDeclared].
+// what they say of a node is compared with what it has, see [build.checkSharing].
 func (c *Collector) takeConfigMap(file string, o *configMapObject) {
 	for _, key := range slices.Sorted(maps.Keys(o.Data)) {
 		text := o.Data[key]

@@ -55,7 +55,7 @@ func (d *Decided) WriteJSON(w io.Writer) error {
 		Decision      *decision.Result `json:"decision"`
 		Configuration []file           `json:"configuration"`
 		Migration     []Step           `json:"migration"`
-	}{doc, d.Result, files, list(d.Steps)})
+	}{doc, d.Result, files, append([]Step{}, d.Steps...)})
 }
 
 // WriteText writes the discovery, the decision and the steps for people; decided

@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -52,16 +53,8 @@ func (b *build) declaredReplicas(n *node, resource string) (sharing.Mechanism, i
 	return mechanism, replicas, declared("%s (%s), selected by label %s", p.object, p.source, labelPlugin)
 }
 
-// checkDeclared compares what configurations say that a node should have with
-// what it has.
-func (b *build) checkDeclared(n *node) {
-	if !slices.Contains(n.managers, "the device plugin") {
-		return
-	}
-	b.checkSharing(n)
-	b.checkLayout(n)
-}
-
+// checkSharing compares how a node's GPUs are shared with what the configuration
+// that its label selects says.
 func (b *build) checkSharing(n *node) {
 	key := n.label(labelPlugin)
 	if key == "" || len(b.c.plugins) == 0 {
@@ -152,7 +145,7 @@ func (b *build) checkLayout(n *node) {
 			return
 		}
 	}
-	why := "it was not applied"
+	why, none := "it was not applied", "no MIG instances"
 	switch {
 	case state == "pending" || state == "rebooting":
 		why = "the MIG manager is at it (label nvidia.com/mig.config.state=" + state + ")"
@@ -163,14 +156,7 @@ func (b *build) checkLayout(n *node) {
 	}
 	b.find("config-not-in-force", sharing.SeverityMedium, object, p.source,
 		"%s asks for %.60q of %s: %s; the node offers %s: %s",
-		label, key, p.object, orNone(want), orNone(has), why)
-}
-
-func orNone(layout string) string {
-	if layout == "" {
-		return "no MIG instances"
-	}
-	return layout
+		label, key, p.object, cmp.Or(want, none), cmp.Or(has, none), why)
 }
 
 func someOf(names []string) string {

@@ -3,6 +3,7 @@ package discover
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -283,9 +284,7 @@ func (c *Collector) takeNamespace(file string, o *namespaceObject) {
 	if o.Metadata.Name != "kube-system" || o.Metadata.UID == "" {
 		return
 	}
-	if c.clusterUID == "" {
-		c.clusterUID = o.Metadata.UID
-	}
+	c.clusterUID = cmp.Or(c.clusterUID, o.Metadata.UID)
 	c.sameObject(file, "Namespace kube-system", c.clusterUID, o.Metadata.UID)
 }
 

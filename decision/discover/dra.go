@@ -1,7 +1,9 @@
 package discover
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -67,10 +69,7 @@ func (c *Collector) takeSlice(file string, o *sliceObject) {
 	if o.Spec.Driver != draDriver {
 		return
 	}
-	name := o.Spec.NodeName
-	if name == "" {
-		name = o.Spec.Pool.Name
-	}
+	name := cmp.Or(o.Spec.NodeName, o.Spec.Pool.Name)
 	if o.Spec.Pool.Generation < c.generation[name] {
 		return // a newer one was read
 	}
@@ -211,23 +210,18 @@ func (c *Collector) takeClaimTemplate(file string, o *claimTemplateObject) {
 	}
 }
 
-// takeClass counts DeviceClasses: the driver's own are named in claims.
-func (c *Collector) takeClass(string, *header) {}
-
 // readDevices reads a node that the DRA driver serves.
 func (n *node) readDevices(b *build) {
 	parents := map[string]bool{}
 	n.devices = b.devices[n.name]
-	for _, d := range sorted(n.devices) {
-		switch d.kind {
-		case "mig":
-			if d.parent != "" {
-				parents[d.parent] = true
-			}
-		default:
-			if d.uuid != "" {
-				parents[d.uuid] = true
-			}
+	for _, name := range slices.Sorted(maps.Keys(n.devices)) {
+		d := n.devices[name]
+		uuid := d.uuid
+		if d.kind == "mig" {
+			uuid = d.parent
+		}
+		if uuid != "" {
+			parents[uuid] = true
 		}
 		if n.driver.IsZero() {
 			if v, err := sharing.ParseDriver(d.driver); err == nil {
@@ -235,10 +229,7 @@ func (n *node) readDevices(b *build) {
 			}
 		}
 	}
-	for uuid := range parents {
-		n.uuids = append(n.uuids, uuid)
-	}
-	slices.Sort(n.uuids)
+	n.uuids = slices.Sorted(maps.Keys(parents))
 	n.gpus, n.gpusFrom = len(parents), declared("ResourceSlice: devices of %s", draDriver)
 	n.mechanismFrom = declared("ResourceSlice and ResourceClaims")
 	// A GPU is in MIG mode where an instance of it is there: a static one, of a
@@ -257,13 +248,4 @@ func (n *node) readDevices(b *build) {
 	}
 	n.inMIG = len(inMIG)
 	n.whole = n.gpus - n.inMIG
-}
-
-func sorted(devices map[string]*device) []*device {
-	out := make([]*device, 0, len(devices))
-	for _, d := range devices {
-		out = append(out, d)
-	}
-	slices.SortFunc(out, func(a, b *device) int { return strings.Compare(a.name, b.name) })
-	return out
 }

@@ -206,7 +206,8 @@ func (d *Discovery) document() (document, error) {
 		return document{}, err
 	}
 	fleet, err := jsonOf(root)
-	return document{fleet, d.Provenance, list(d.Findings), list(d.Unknown), list(d.Today), list(d.Rightsize)}, err
+	return document{fleet, d.Provenance, append([]Finding{}, d.Findings...), append([]Unknown{}, d.Unknown...),
+		append([]Sharing{}, d.Today...), append([]Rightsize{}, d.Rightsize...)}, err // never null
 }
 
 // writeIndented writes a value as indented JSON with a final newline.
@@ -215,14 +216,6 @@ func writeIndented(w io.Writer, v any) error {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
-}
-
-// list is never null.
-func list[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
 }
 
 func encodeJSON(v any) ([]byte, error) {
@@ -237,38 +230,11 @@ func encodeJSON(v any) ([]byte, error) {
 
 // jsonOf writes a YAML node as JSON with the keys in their order.
 func jsonOf(n *yaml.Node) (json.RawMessage, error) {
-	var b bytes.Buffer
+	open, end := byte('['), byte(']')
 	switch n.Kind {
 	case yaml.MappingNode:
-		b.WriteByte('{')
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			key, err := encodeJSON(n.Content[i].Value)
-			if err != nil {
-				return nil, err
-			}
-			value, err := jsonOf(n.Content[i+1])
-			if err != nil {
-				return nil, err
-			}
-			fmt.Fprintf(&b, "%s:%s", key, value)
-		}
-		b.WriteByte('}')
+		open, end = '{', '}'
 	case yaml.SequenceNode:
-		b.WriteByte('[')
-		for i, item := range n.Content {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			value, err := jsonOf(item)
-			if err != nil {
-				return nil, err
-			}
-			b.Write(value)
-		}
-		b.WriteByte(']')
 	default:
 		var v any
 		if err := n.Decode(&v); err != nil {
@@ -276,5 +242,19 @@ func jsonOf(n *yaml.Node) (json.RawMessage, error) {
 		}
 		return encodeJSON(v)
 	}
+	b := bytes.NewBuffer([]byte{open})
+	for i, item := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 1 {
+			b.WriteByte(':')
+		} else if i > 0 {
+			b.WriteByte(',')
+		}
+		part, err := jsonOf(item)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(part)
+	}
+	b.WriteByte(end)
 	return b.Bytes(), nil
 }

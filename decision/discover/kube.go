@@ -1,10 +1,12 @@
 package discover
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -41,7 +43,8 @@ func (c *Collector) document(name string, dec *json.Decoder) error {
 		return err
 	}
 	if t != json.Delim('{') {
-		return fmt.Errorf("it is no Kubernetes object but %v: give what `kubectl get ... -o json` writes", clipToken(t))
+		return fmt.Errorf("it is no Kubernetes object but %.30q: give what `kubectl get ... -o json` writes",
+			fmt.Sprint(t))
 	}
 	// A single object is put together from its fields; a List's items are read
 	// one by one. kubectl writes items before kind.
@@ -110,8 +113,6 @@ func eof(err error) error {
 	return err
 }
 
-func clipToken(t json.Token) string { return fmt.Sprintf("%.30q", fmt.Sprint(t)) }
-
 // takeStatus notes an error that the API server answered instead of objects.
 func (c *Collector) takeStatus(file string, o *statusObject) {
 	c.troubles.Addf(file, "", "the API server refused: %.200q", o.Message)
@@ -128,10 +129,7 @@ func (c *Collector) object(file, kind string, raw json.RawMessage) {
 		c.trouble(file, fmt.Sprintf("object %d", c.objects), err.Error())
 		return
 	}
-	if h.Kind == "" {
-		h.Kind = kind
-	}
-	if h.Kind == "" {
+	if h.Kind = cmp.Or(h.Kind, kind); h.Kind == "" {
 		c.trouble(file, fmt.Sprintf("object %d", c.objects), "it does not say its kind")
 		return
 	}
@@ -147,10 +145,10 @@ func (c *Collector) object(file, kind string, raw json.RawMessage) {
 	if !found {
 		group, version = "", group
 	}
-	if h.APIVersion != "" && (group != read.group && !(read.group == "*")) {
+	if h.APIVersion != "" && group != read.group {
 		return // another project's object of the same kind
 	}
-	if h.APIVersion != "" && !read.knows(version) {
+	if h.APIVersion != "" && !slices.Contains(read.versions, version) {
 		c.unknownVersion(file, h.Kind, h.APIVersion, read.versions)
 		if !read.lenient {
 			return
@@ -167,15 +165,6 @@ type reader struct {
 	versions []string
 	lenient  bool // an unknown version is read nevertheless
 	take     func(c *Collector, file string, raw json.RawMessage) error
-}
-
-func (r *reader) knows(version string) bool {
-	for _, v := range r.versions {
-		if v == version {
-			return true
-		}
-	}
-	return false
 }
 
 // taking decodes an object and hands it on.
@@ -199,33 +188,28 @@ func taking[T any](take func(c *Collector, file string, o *T)) func(*Collector, 
 var readers map[string]*reader
 
 func init() { // the readers refer to what refers to them
-	controller := func(kind string, group string, versions ...string) *reader {
-		return &reader{group, versions, true, taking(func(c *Collector, file string,
-			o *controllerObject) {
+	controller := func(kind, group string) *reader {
+		return &reader{group, []string{"v1"}, true, taking(func(c *Collector, file string, o *controllerObject) {
 			c.takeController(file, kind, o)
 		})}
 	}
+	dra := []string{"v1", "v1beta2", "v1beta1"}
 	readers = map[string]*reader{
 		"Node":            {"", []string{"v1"}, false, taking((*Collector).takeNode)},
 		"Pod":             {"", []string{"v1"}, false, taking((*Collector).takePod)},
 		"ConfigMap":       {"", []string{"v1"}, false, taking((*Collector).takeConfigMap)},
 		"Status":          {"", []string{"v1"}, false, taking((*Collector).takeStatus)},
 		"Namespace":       {"", []string{"v1"}, false, taking((*Collector).takeNamespace)},
-		"Deployment":      controller("Deployment", "apps", "v1"),
-		"StatefulSet":     controller("StatefulSet", "apps", "v1"),
-		"ReplicaSet":      controller("ReplicaSet", "apps", "v1"),
-		"DaemonSet":       controller("DaemonSet", "apps", "v1"),
-		"Job":             controller("Job", "batch", "v1"),
-		"LeaderWorkerSet": controller("LeaderWorkerSet", "leaderworkerset.x-k8s.io", "v1"),
+		"Deployment":      controller("Deployment", "apps"),
+		"StatefulSet":     controller("StatefulSet", "apps"),
+		"ReplicaSet":      controller("ReplicaSet", "apps"),
+		"DaemonSet":       controller("DaemonSet", "apps"),
+		"Job":             controller("Job", "batch"),
+		"LeaderWorkerSet": controller("LeaderWorkerSet", "leaderworkerset.x-k8s.io"),
 		"HorizontalPodAutoscaler": {"autoscaling", []string{"v1", "v2", "v2beta2"}, true,
 			taking((*Collector).takeAutoscaler)},
-		"ResourceSlice": {"resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false,
-			taking((*Collector).takeSlice)},
-		"ResourceClaim": {"resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false,
-			taking((*Collector).takeClaim)},
-		"ResourceClaimTemplate": {"resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false,
-			taking((*Collector).takeClaimTemplate)},
-		"DeviceClass": {"resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false,
-			taking((*Collector).takeClass)},
+		"ResourceSlice":         {"resource.k8s.io", dra, false, taking((*Collector).takeSlice)},
+		"ResourceClaim":         {"resource.k8s.io", dra, false, taking((*Collector).takeClaim)},
+		"ResourceClaimTemplate": {"resource.k8s.io", dra, false, taking((*Collector).takeClaimTemplate)},
 	}
 }

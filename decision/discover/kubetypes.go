@@ -2,6 +2,7 @@ package discover
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -25,13 +26,11 @@ var keptKeys = []string{
 	"pod-template-hash", "cotenant.dev/", "batch.kubernetes.io/",
 }
 
-func keepKey(key string) bool {
-	for _, k := range keptKeys {
-		if strings.HasPrefix(key, k) {
-			return true
-		}
-	}
-	return false
+// gpuResources are the beginnings of the resources that are about a GPU.
+var gpuResources = []string{"nvidia.com/", "volcano.sh/vgpu", "amd.com/", "gpu.intel.com/", "cotenant.dev/"}
+
+func begins(key string, with []string) bool {
+	return slices.ContainsFunc(with, func(k string) bool { return strings.HasPrefix(key, k) })
 }
 
 // UnmarshalJSON keeps the entries that are read. A value that is no text is
@@ -44,7 +43,7 @@ func (m *stringMap) UnmarshalJSON(data []byte) error {
 	*m = stringMap{}
 	for k, raw := range all {
 		var s string
-		if keepKey(k) && json.Unmarshal(raw, &s) == nil {
+		if begins(k, keptKeys) && json.Unmarshal(raw, &s) == nil {
 			(*m)[k] = s
 		}
 	}
@@ -62,12 +61,9 @@ func (q *quantities) UnmarshalJSON(data []byte) error {
 	}
 	*q = quantities{}
 	for k, raw := range all {
-		if !strings.HasPrefix(k, "nvidia.com/") && !strings.HasPrefix(k, "volcano.sh/vgpu") &&
-			!strings.HasPrefix(k, "amd.com/") && !strings.HasPrefix(k, "gpu.intel.com/") &&
-			!strings.HasPrefix(k, "cotenant.dev/") {
-			continue
+		if begins(k, gpuResources) {
+			(*q)[k] = strings.Trim(string(raw), `"`)
 		}
-		(*q)[k] = strings.Trim(string(raw), `"`)
 	}
 	return nil
 }

@@ -129,7 +129,10 @@ func (b *build) readNode(o *nodeObject) *node {
 	}
 	b.checkNode(n)
 	n.checkConfig(b)
-	b.checkDeclared(n)
+	if slices.Contains(n.managers, "the device plugin") {
+		b.checkSharing(n)
+		b.checkLayout(n)
+	}
 	return n
 }
 

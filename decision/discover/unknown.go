@@ -22,9 +22,7 @@ func (b *build) check() {
 		b.find("two-clusters", sharing.SeverityHigh, "cluster", "labels of nodes",
 			"nodes name %d clusters: %v: give each cluster's files alone", len(names), names)
 	}
-	type load struct {
-		asked, memory int64
-	}
+	type load struct{ asked, memory int64 }
 	loads := map[*node]*load{}
 	for _, w := range b.workloads {
 		for _, p := range w.pods {

@@ -47,9 +47,7 @@ func Instances(in io.Reader) (map[int][]telemetry.MIGInstance, error) {
 		}
 		return !r.full()
 	})
-	if err != nil {
-		r.probs.AddErr("", err)
-	}
+	r.probs.AddErr("", err)
 	if !found {
 		return nil, fmt.Errorf("%w: mig -lgi", ErrKind)
 	}
@@ -104,9 +102,7 @@ func List(in io.Reader) (telemetry.Inventory, error) {
 		}
 		return !r.full()
 	})
-	if err != nil {
-		r.probs.AddErr("", err)
-	}
+	r.probs.AddErr("", err)
 	if len(inv.GPUs) == 0 {
 		return inv, fmt.Errorf("%w: -L names no GPU", ErrKind)
 	}
@@ -198,9 +194,7 @@ func Topology(in io.Reader) (*Topo, error) {
 		topo.GPUs = append(topo.GPUs, row)
 		return !r.full()
 	})
-	if err != nil {
-		r.probs.AddErr("", err)
-	}
+	r.probs.AddErr("", err)
 	if len(topo.GPUs) == 0 {
 		return nil, fmt.Errorf("%w: topo -m has no row of a GPU", ErrKind)
 	}

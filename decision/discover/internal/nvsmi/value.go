@@ -129,9 +129,7 @@ func (r *reader) onOff(path, s string) sharing.Answer {
 func (r *reader) mode(path, s string) telemetry.ComputeMode {
 	var m telemetry.ComputeMode
 	if t := r.text(path, s); t != "" {
-		if err := m.UnmarshalText([]byte(t)); err != nil {
-			r.probs.AddErr(path, err)
-		}
+		r.probs.AddErr(path, m.UnmarshalText([]byte(t)))
 	}
 	return m
 }
