@@ -226,7 +226,7 @@ func (c *Collector) readMachine(name string, kind nvsmi.Kind, in io.Reader) erro
 // readUsage reads samples.
 func (c *Collector) readUsage(name string, kind usage.Kind, in io.Reader) error {
 	if c.usage == nil {
-		c.usage = usage.New(usage.Options{})
+		c.usage = usage.New()
 	}
 	switch kind {
 	case usage.KindText:

@@ -109,94 +109,19 @@ func List(in io.Reader) (telemetry.Inventory, error) {
 	return inv, r.probs.Err()
 }
 
-// Link is the connection of two GPUs, or of a GPU and a network card.
-type Link struct {
-	// Kind is nvidia-smi's word: "X" (the same), "NV", "PIX", "PXB", "PHB",
-	// "NODE" or "SYS"; empty where it is missing.
-	Kind string
-	// NVLinks counts the bonded links, for "NV".
-	NVLinks int
-}
+var topoRow = regexp.MustCompile(`^GPU\d+\s`)
 
-// TopoGPU is a row of the matrix.
-type TopoGPU struct {
-	Index      int
-	Links      map[string]Link // by the column's name: "GPU1", "NIC0"
-	CPUs, NUMA string          // as printed, e.g. "0-15" and "0"; empty where missing
-}
-
-// Topo holds the matrix of topo -m.
-type Topo struct{ GPUs []TopoGPU }
-
-var (
-	ansi    = regexp.MustCompile(`\x1b\[[0-9;]*m`)
-	topoRow = regexp.MustCompile(`^GPU(\d+)\s`)
-	topoCol = regexp.MustCompile(`^(GPU|NIC|mlx)\S*$`)
-	wide    = regexp.MustCompile(`\s{2,}`)
-	nvLinks = regexp.MustCompile(`^NV(\d+)$`)
-)
-
-// cells splits a row of the matrix: at tabs, or where none are left, at two
-// blanks and more.
-func cells(line string) []string {
-	if !strings.Contains(line, "\t") {
-		return wide.Split(strings.TrimSpace(line), -1)
-	}
-	split := strings.Split(line, "\t")
-	for i := range split {
-		split[i] = strings.TrimSpace(split[i])
-	}
-	return split
-}
-
-// Topology reads the output of topo -m.
-func Topology(in io.Reader) (*Topo, error) {
-	var (
-		r    reader
-		topo Topo
-		head []string
-	)
-	err := lines(in, func(n int, line string) bool {
-		line = ansi.ReplaceAllString(line, "")
-		if head == nil {
-			if strings.Contains(line, "GPU0") && strings.TrimLeft(line, " \t") != line {
-				head = cells(strings.TrimLeft(line, " \t"))
-			}
-			return true
+// Topology counts the rows of GPUs in the output of topo -m. Nothing else of the
+// matrix is read.
+func Topology(in io.Reader) (gpus int, err error) {
+	err = lines(in, func(_ int, line string) bool {
+		if topoRow.MatchString(line) {
+			gpus++
 		}
-		m := topoRow.FindStringSubmatch(line)
-		if m == nil {
-			return !strings.HasPrefix(line, "Legend")
-		}
-		index, ok := r.integer(fmt.Sprintf("line %d", n), m[1]).Get()
-		if !ok {
-			return !r.full()
-		}
-		row := TopoGPU{Index: index, Links: map[string]Link{}}
-		for i, cell := range cells(line)[1:] {
-			if i >= len(head) {
-				break
-			}
-			text := r.text(fmt.Sprintf("line %d", n), cell)
-			switch col := head[i]; {
-			case topoCol.MatchString(col) && text != "":
-				link := Link{Kind: text}
-				if nv := nvLinks.FindStringSubmatch(text); nv != nil {
-					link.Kind, link.NVLinks = "NV", r.integer(fmt.Sprintf("line %d, %s", n, col), nv[1]).Or(0)
-				}
-				row.Links[col] = link
-			case col == "CPU Affinity":
-				row.CPUs = text
-			case col == "NUMA Affinity":
-				row.NUMA = text
-			}
-		}
-		topo.GPUs = append(topo.GPUs, row)
-		return !r.full()
+		return !strings.HasPrefix(line, "Legend")
 	})
-	r.probs.AddErr("", err)
-	if len(topo.GPUs) == 0 {
-		return nil, fmt.Errorf("%w: topo -m has no row of a GPU", ErrKind)
+	if err == nil && gpus == 0 {
+		err = fmt.Errorf("%w: topo -m has no row of a GPU", ErrKind)
 	}
-	return &topo, r.probs.Err()
+	return gpus, err
 }

@@ -238,7 +238,7 @@ func (c *cluster) write(w io.Writer, f Figure, start time.Time) error {
 
 // discover reads the day through pipes, metric by metric.
 func (c *cluster) discover(t testing.TB, start time.Time) *Usage {
-	r := New(Options{})
+	r := New()
 	for f := FigureGPUUtil; f < figureEnd; f++ {
 		if f == FigureTensor || f == FigureMemTotal {
 			continue
@@ -402,7 +402,7 @@ func BenchmarkJSON(b *testing.B) {
 	b.SetBytes(int64(text.Len()))
 	b.ReportAllocs()
 	for b.Loop() {
-		r := New(Options{})
+		r := New()
 		if err := r.JSON("x", bytes.NewReader(text.Bytes())); err != nil {
 			b.Fatal(err)
 		}

@@ -39,7 +39,7 @@ func TestDayOf200GPUs(t *testing.T) {
 	}()
 	// What is read is written beforehand, a metric at a time, so that the time
 	// is the reader's.
-	r := New(Options{})
+	r := New()
 	var took time.Duration
 	var size, samples int64
 	for f := FigureGPUUtil; f < figureEnd; f++ {

@@ -132,7 +132,7 @@ const (
 	RefusalNegative          // below zero
 	RefusalOver              // more than there can be: above 100 percent, or DCGM's value for "blank"
 	RefusalNotNumber         // NaN or infinite
-	RefusalClock             // outside the window that was asked for, or a time that no clock should show
+	RefusalClock             // a time that no clock should show
 	RefusalOrder             // not after the sample before it: a copy, or a clock that went back
 	refusalEnd
 )

@@ -17,21 +17,13 @@ var errUnknown = errors.New("usage: unknown name")
 // ErrKind says that a text is not what was expected of it.
 var ErrKind = errors.New("usage: not this kind of text")
 
-// Options say what is read. The zero value reads everything.
-type Options struct {
-	// From and To bound the samples' times; zero is open. Samples without a
-	// time are always read.
-	From, To time.Time
-	// Slot is the resolution of busy and idle time. Default: a minute.
-	Slot time.Duration
-	// MaxTenants bounds the keys, and with them the memory. Default: 200,000.
-	MaxTenants int
-}
+// maxTenants bounds the keys, and with them the memory.
+const maxTenants = 200_000
 
 // Reader reads sources one after another and holds what they say. It is not
 // safe for concurrent use.
 type Reader struct {
-	opts    Options
+	most    int // tenants
 	probs   problem.List
 	more    int // problems beyond problem.Enough
 	sources []Source
@@ -65,14 +57,8 @@ type device struct {
 }
 
 // New returns a Reader.
-func New(opts Options) *Reader {
-	if opts.Slot <= 0 {
-		opts.Slot = time.Minute
-	}
-	if opts.MaxTenants <= 0 {
-		opts.MaxTenants = 200_000
-	}
-	return &Reader{opts: opts, tenants: map[rawKey]*tenant{}, devices: map[Key]*device{}, scrapers: map[scraper]bool{}}
+func New() *Reader {
+	return &Reader{most: maxTenants, tenants: map[rawKey]*tenant{}, devices: map[Key]*device{}, scrapers: map[scraper]bool{}}
 }
 
 // begin opens a source.
@@ -144,8 +130,8 @@ func (r *Reader) series(src *Source, l *labels) (*tenant, source) {
 func (r *Reader) tenant(src *Source, raw rawKey, model string) *tenant {
 	t := r.tenants[raw]
 	if t == nil {
-		if len(r.order) >= r.opts.MaxTenants {
-			r.problem(src, "", "read fewer files, or a shorter window", "more than %d tenants", r.opts.MaxTenants)
+		if len(r.order) >= r.most {
+			r.problem(src, "", "read fewer files, or a shorter window", "more than %d tenants", r.most)
 			return nil
 		}
 		t = &tenant{raw: raw, id: int32(len(r.order) + 1)}
@@ -194,8 +180,7 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 	}
 	src.Samples++
 	v, why := f.check(v)
-	if why == 0 && ms != noTime && (ms < earliest || ms > latest ||
-		!r.opts.From.IsZero() && ms < r.opts.From.UnixMilli() || !r.opts.To.IsZero() && ms > r.opts.To.UnixMilli()) {
+	if why == 0 && ms != noTime && (ms < earliest || ms > latest) {
 		why = RefusalClock
 	}
 	if why != 0 {
@@ -217,7 +202,7 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 	}
 	src.to = max(src.to, ms)
 	flags := flagsOf(f, v)
-	slot := ms / r.opts.Slot.Milliseconds()
+	slot := ms / slotTime.Milliseconds()
 	i := t.slots.at(slot)
 	if i >= 0 {
 		t.slots.flags[i] |= flags

@@ -1,8 +1,6 @@
 package usage
 
-import (
-	"time"
-)
+import "time"
 
 // What a slot of time knows.
 const (
@@ -21,6 +19,9 @@ const (
 	workPercent = 2
 	heldBytes   = 1 << 30
 )
+
+// slotTime is the resolution of busy and idle time.
+const slotTime = time.Minute
 
 // maxSlots bounds a window: 400 days of minutes.
 const maxSlots = 400 * 24 * 60
@@ -66,13 +67,8 @@ func (s *slots) at(slot int64) int {
 // flagsOf returns the flags that a sample sets of its slot.
 func flagsOf(f Figure, v float64) uint8 {
 	switch f {
-	case FigureGPUUtil, FigureGraphics:
-		if v >= busyPercent {
-			return slotUtil | slotBusy
-		}
-		return slotUtil
-	case FigureSM, FigureDRAM:
-		if v >= workPercent {
+	case FigureGPUUtil, FigureGraphics, FigureSM, FigureDRAM:
+		if v >= busyPercent || v >= workPercent && (f == FigureSM || f == FigureDRAM) {
 			return slotUtil | slotBusy
 		}
 		return slotUtil
@@ -98,25 +94,25 @@ func (s *slots) merge(o *slots) {
 }
 
 // times adds the slots up.
-func (s *slots) times(slot time.Duration) (t Times, overlaps int) {
+func (s *slots) times() (t Times, overlaps int) {
 	for _, f := range s.flags {
 		if f&slotOverlap != 0 {
 			overlaps++
 		}
 		if f&slotMem != 0 && f&slotHeld != 0 {
-			t.Held += slot
+			t.Held += slotTime
 		}
 		if f&slotUtil == 0 {
 			continue
 		}
-		t.Known += slot
+		t.Known += slotTime
 		switch {
 		case f&slotBusy != 0:
-			t.Busy += slot
+			t.Busy += slotTime
 		case f&slotHeld != 0:
-			t.ExecutionIdle += slot
+			t.ExecutionIdle += slotTime
 		case f&slotMem != 0:
-			t.Idle += slot
+			t.Idle += slotTime
 		}
 	}
 	return t, overlaps

@@ -71,7 +71,7 @@ type Statistics struct {
 	Refused map[Refusal]int
 }
 
-// Times are sums over slots (a minute by default) in which anything is known.
+// Times are sums over slots of a minute in which anything is known.
 type Times struct {
 	Known         time.Duration // with a utilization
 	Busy          time.Duration // 5 % of utilization, or 2 % of SMs or memory bandwidth, at some moment of the slot
@@ -121,7 +121,7 @@ func (r *Reader) Usage() *Usage {
 		s := Stats{Key: k, Model: t.model}
 		s.figures(&t.accs)
 		var overlaps int
-		s.Times, overlaps = t.slots.times(r.opts.Slot)
+		s.Times, overlaps = t.slots.times()
 		s.Shared = k.Pod != "" && (overlaps >= overlapSlots || t.pages > 0)
 		u.Tenants = append(u.Tenants, s)
 		s.refusals(&probs)
@@ -129,7 +129,7 @@ func (r *Reader) Usage() *Usage {
 	for _, d := range slices.SortedFunc(maps.Values(r.devices), func(a, b *device) int { return a.key.Compare(b.key) }) {
 		s := Stats{Key: d.key, Model: d.model}
 		s.figures(&d.accs)
-		s.Times, _ = d.slots.times(r.opts.Slot)
+		s.Times, _ = d.slots.times()
 		u.Devices = append(u.Devices, s)
 	}
 	for i := range r.sources {
@@ -166,7 +166,7 @@ func (s *Stats) figures(accs *[figureEnd]*acc) {
 	}
 }
 
-var refusalRemedy = [refusalEnd]string{RefusalClock: "set the clocks, or ask for another window"}
+var refusalRemedy = [refusalEnd]string{RefusalClock: "set the clocks"}
 
 // refusals names the samples that were refused.
 func (s *Stats) refusals(probs *problem.List) {
