@@ -7,7 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
-	"text/tabwriter"
+	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
@@ -72,17 +72,19 @@ type errorCell struct {
 }
 
 func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*report, error) {
+	if o.gpu != "" && plainGPU(o.gpu) != plainGPU(p.GPU) {
+		if _, err := sharing.LookupGPU(o.gpu); err != nil {
+			return nil, fmt.Errorf("-gpu: %w", err)
+		}
+	}
 	var files []predict.Rows
 	for _, name := range o.data {
-		rows, err := o.readRows(name)
-		if err == nil {
-			err = o.onGPU(rows, p)
-		}
-		if err == nil {
-			err = others.Add(rows.Profiles()...)
-		}
+		rows, err := o.readRows(name, o.gpu, others)
 		if err != nil {
 			return nil, err
+		}
+		if slices.ContainsFunc(rows, func(r predict.Row) bool { return r.GPUName == "" }) {
+			o.assume(unnamed, p.GPU)
 		}
 		files = append(files, rows)
 	}
@@ -102,8 +104,8 @@ func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*repor
 		compared = compared || len(r.Actual) > 0
 		rep.Rows = append(rep.Rows, r)
 	}
-	var err error
-	if rep.Errors, err = tableOf(predict.ErrorsOf(measured), files); err != nil {
+	rep.Errors = tableOf(measured)
+	if err := rep.Errors.addBaselines(files); err != nil {
 		return nil, err
 	}
 	if !o.splits || !compared {
@@ -111,6 +113,7 @@ func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*repor
 	}
 	rep.Splits = map[predict.Split]errorTable{}
 	if len(files) > 1 {
+		var err error
 		rep.Series, rep.Splits[predict.SplitLeaveOneSeriesOut], err = o.seriesOut(files)
 		return rep, err
 	}
@@ -119,9 +122,7 @@ func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*repor
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.data[0], err)
 		}
-		if rep.Splits[split], err = tableOf(predict.ErrorsOf(held), nil); err != nil {
-			return nil, err
-		}
+		rep.Splits[split] = tableOf(held)
 	}
 	return rep, nil
 }
@@ -133,24 +134,18 @@ func (o *options) seriesOut(files []predict.Rows) ([]series, errorTable, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	var names []string
+	var out []series
 	of := map[string][]predict.Measured{}
 	for _, m := range held {
 		if of[m.Series] == nil {
-			names = append(names, m.Series)
+			out = append(out, series{Series: m.Series, GPU: m.Row.GPUName})
 		}
 		of[m.Series] = append(of[m.Series], m)
 	}
-	var out []series
-	for _, name := range names {
-		table, err := tableOf(predict.ErrorsOf(of[name]), nil)
-		if err != nil {
-			return nil, nil, err
-		}
-		out = append(out, series{Series: name, GPU: of[name][0].Row.GPUName, Errors: table})
+	for i := range out {
+		out[i].Errors = tableOf(of[out[i].Series])
 	}
-	all, err := tableOf(predict.ErrorsOf(held), nil)
-	return out, all, err
+	return out, tableOf(held), nil
 }
 
 func rowOf(m predict.Measured) row {
@@ -183,37 +178,36 @@ func figures(v float64) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// tableOf puts summaries into a table, with the baselines beside them when files
-// of rows are given.
-func tableOf(es []predict.ErrorSummary, files []predict.Rows) (errorTable, error) {
+// tableOf puts the errors of predictions into a table.
+func tableOf(ms []predict.Measured) errorTable {
 	t := errorTable{}
-	for _, e := range es {
+	for _, e := range predict.ErrorsOf(ms) {
 		if t[e.Mechanism] == nil {
 			t[e.Mechanism] = map[predict.Metric]errorCell{}
 		}
 		t[e.Mechanism][e.Metric] = cellOf(e)
 	}
-	if files == nil {
-		return t, nil
-	}
+	return t
+}
+
+// addBaselines puts the errors of simpler rules beside those of the predictions.
+func (t errorTable) addBaselines(files []predict.Rows) error {
 	for _, b := range predict.Baselines() {
 		es, err := predict.BaselineErrors(b, files...)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, e := range es {
-			c, ok := t[e.Mechanism][e.Metric]
-			if !ok {
-				continue
+			if c, ok := t[e.Mechanism][e.Metric]; ok {
+				if c.Baselines == nil {
+					c.Baselines = map[predict.Baseline]errorCell{}
+				}
+				c.Baselines[b] = cellOf(e)
+				t[e.Mechanism][e.Metric] = c
 			}
-			if c.Baselines == nil {
-				c.Baselines = map[predict.Baseline]errorCell{}
-			}
-			c.Baselines[b] = cellOf(e)
-			t[e.Mechanism][e.Metric] = c
 		}
 	}
-	return t, nil
+	return nil
 }
 
 func cellOf(e predict.ErrorSummary) errorCell {
@@ -233,15 +227,12 @@ func writeJSON(w io.Writer, v any) error {
 }
 
 func (o *options) writeParameters(out io.Writer, p *predict.Predictor) error {
-	w := &bytes.Buffer{}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "PARAMETER\tVALUE\tUNIT\tPLAUSIBLE\tBASIS\tFROM")
+	lines := []string{"PARAMETER\tVALUE\tUNIT\tPLAUSIBLE\tBASIS\tFROM"}
 	for _, n := range p.Parameters.List() {
-		fmt.Fprintf(tw, "%s\t%.4g\t%s\t%g to %g\t%s\t%s\n", n.Name, n.Value, n.Unit, n.Low, n.High, n.Basis, n.Source)
+		lines = append(lines, fmt.Sprintf("%s\t%.4g\t%s\t%g to %g\t%s\t%s", n.Name, n.Value, n.Unit, n.Low, n.High,
+			n.Basis, n.Source))
 	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
+	w := bytes.NewBuffer(tabulate(2, lines))
 	w.WriteByte('\n')
 	writeAssumed(w, o.assumed)
 	if len(o.fitted) > 1 && o.splits {

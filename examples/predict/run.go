@@ -1,12 +1,17 @@
+// Command predict predicts the latencies of workloads that share a GPU under
+// time-slicing and MPS, with intervals, from profiles of each alone. Where the outcomes
+// were measured it compares. It needs no GPU.
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +20,8 @@ import (
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 )
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 const usage = `predict predicts co-location from what workloads do alone.
 
@@ -26,15 +33,8 @@ const usage = `predict predicts co-location from what workloads do alone.
 
 exit: 0 done, 2 bad input, 5 could not be written
 
-A file is a list of rows {mechanism, case, load, server, tenants, tokens_per_s,
-ttft_ms, tpot_ms, itl_ms, e2e_ms, gpm, ...}. Rows with one tenant are profiles;
-all others are predicted from their server and load alone, and compared with
-their outcome where the file holds it. Errors are absolute, in percent.
-
-What was measured in one go on one machine is a series: a file, unless its rows
-name their own ("series"). Series differ by more than two runs in one do, so the
-intervals hold what the others predict of each. A row may name its GPU
-("gpu_name"); what is calibrated on one GPU carries over to others, more widely.
+A file is a list of rows, as cotenant measure writes (rows.json). Rows with one tenant
+are profiles; all others are predicted. Errors are absolute, in percent.
 
 Flags:
 `
@@ -46,12 +46,11 @@ type options struct {
 	gpu, fitGPU string
 	json, rows  bool
 	splits      bool
-	turnsOnly   bool
 	method      predict.Method
 
 	fitted  []predict.Rows // of -fit
 	assumed []string
-	named   map[string]string // by file, the series of its rows where the file's name would not tell
+	named   map[string]string // by path, the series of its rows where the file's name would not tell
 }
 
 // run is the command: 0 is success, 2 bad input, 5 a failure.
@@ -76,8 +75,6 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	fs.BoolVar(&o.rows, "rows", false, "print every row, and not only those that are missed most")
 	fs.BoolVar(&o.splits, "splits", true, "also predict the measured rows of -profiles by its other cases, its other "+
 		"models,\nor of several files its other series")
-	fs.BoolVar(&o.turnsOnly, "time-slicing-profiles", false,
-		"leave profiles under MPS out, and predict MPS from those without")
 	fs.TextVar(&o.method, "method", predict.MethodSimulated, "simulated or closed-form")
 	fail := func(code int, err error) int {
 		fmt.Fprintf(stderr, "predict: %v\n", err)
@@ -157,92 +154,60 @@ func (o *options) predictor() (*predict.Predictor, *predict.Profiles, error) {
 		return &p, &others, nil
 	}
 	for _, name := range o.fit {
-		rows, err := o.readRows(name)
+		rows, err := o.readRows(name, o.fitGPU, &others)
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := others.Add(rows.Profiles()...); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", name, err)
-		}
 		o.fitted = append(o.fitted, rows)
 	}
-	p = o.place(p)
-	fitted, err := p.Fit(o.method, o.fitted...)
+	fitted, err := o.place(p).Fit(o.method, o.fitted...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", strings.Join(o.fit, ", "), err)
 	}
 	return fitted, &others, nil
 }
 
-// place names the GPU of the rows to calibrate on that name none, and returns the
-// predictor of the GPU that they are of. Rows of another than most tenants' do
-// not count.
+// place returns the predictor of the GPU that most tenants to calibrate on are of.
+// Rows of another do not count.
 func (o *options) place(p predict.Predictor) predict.Predictor {
-	tenants := map[string]int{}
-	for _, rows := range o.fitted {
-		for i := range rows {
-			if rows[i].GPUName == "" {
-				rows[i].GPUName = o.fitGPU
-			}
-			if rows[i].Tenants > 1 {
-				tenants[rows[i].GPUName]++
-			}
+	most := plainGPU(p.GPU)
+	names, tenants := map[string]string{most: p.GPU}, map[string]int{}
+	for _, r := range slices.Concat(o.fitted...) {
+		if r.Tenants == 1 {
+			continue
+		}
+		if r.GPUName == "" {
+			o.assume(unnamed, p.GPU)
+			r.GPUName = p.GPU
+		}
+		gpu := plainGPU(r.GPUName)
+		names[gpu] = cmp.Or(names[gpu], r.GPUName)
+		tenants[gpu]++
+	}
+	sorted := slices.Sorted(maps.Keys(tenants))
+	for _, gpu := range sorted {
+		if tenants[gpu] > tenants[most] {
+			most = gpu
 		}
 	}
-	if n := tenants[""]; n > 0 {
-		o.assume(unnamed, p.GPU)
-		delete(tenants, "")
-		tenants[p.GPU] += n
-	}
-	names := slices.Sorted(maps.Keys(tenants))
-	most, count := p.GPU, 0
-	for _, name := range names {
-		n := 0
-		for other, m := range tenants {
-			if sameGPU(name, other) {
-				n += m
-			}
-		}
-		if n > count {
-			most, count = name, n
+	for _, gpu := range sorted {
+		if gpu != most {
+			o.assume("%d rows of -fit are of the %s, and do not calibrate a predictor of the %s", tenants[gpu], names[gpu],
+				names[most])
 		}
 	}
-	for _, name := range names {
-		if !sameGPU(name, most) {
-			o.assume("%d rows of -fit are of the %s, and do not calibrate a predictor of the %s", tenants[name], name, most)
-		}
-	}
-	if sameGPU(most, p.GPU) {
+	if most == plainGPU(p.GPU) {
 		return p
 	}
-	return p.On(most, "")
+	return p.On(names[most], "")
 }
 
-// sameGPU reports whether two names are of the same GPU.
-func sameGPU(a, b string) bool {
-	x, err := sharing.LookupGPU(a)
-	y, err2 := sharing.LookupGPU(b)
-	// as not every tool writes it
-	bare := func(s string) string { return strings.TrimPrefix(strings.ToLower(s), "nvidia ") }
-	return bare(a) == bare(b) || err == nil && err2 == nil && x == y
-}
-
-// onGPU names the GPU of the rows to predict that name none.
-func (o *options) onGPU(rows predict.Rows, p *predict.Predictor) error {
-	if o.gpu != "" && !sameGPU(o.gpu, p.GPU) {
-		if _, err := sharing.LookupGPU(o.gpu); err != nil {
-			return fmt.Errorf("-gpu: %w", err)
-		}
+// plainGPU returns one name for each GPU, however tools write it.
+func plainGPU(name string) string {
+	if gpu, err := sharing.LookupGPU(name); err == nil {
+		return gpu.Name
 	}
-	for i := range rows {
-		if rows[i].GPUName == "" && o.gpu == "" {
-			o.assume(unnamed, p.GPU)
-		}
-		if rows[i].GPUName == "" {
-			rows[i].GPUName = o.gpu
-		}
-	}
-	return nil
+	return strings.TrimPrefix(strings.ToLower(name), "nvidia ")
 }
 
 const unnamed = "rows that name no GPU are of the %s, as the predictor is (-gpu NAME and -fit-gpu NAME say otherwise)"
@@ -258,44 +223,36 @@ func (o *options) assume(format string, args ...any) {
 // measure runs are, by their folders. A file may be given once: beside itself it
 // would be predicted by itself.
 func (o *options) nameSeries() error {
-	var files []string
-	given := map[string]string{}
-	for _, list := range []struct {
-		flag  string
-		files []string
-	}{{"-profiles", o.data}, {"-fit", o.fit}} {
+	given := map[string]bool{}
+	for _, files := range [][]string{o.data, o.fit} {
 		var seen []string
-		for _, f := range list.files {
+		for _, f := range files {
 			full, err := filepath.Abs(f)
 			if err != nil {
 				return err
 			}
 			if slices.Contains(seen, full) {
-				return fmt.Errorf("%s: %s is given twice (leave one out; what was measured again is another file)", list.flag, f)
+				return fmt.Errorf("%s is given twice (-profiles and -fit take a file once; what was measured again is "+
+					"another file)", f)
 			}
 			seen = append(seen, full)
-			if !slices.Contains(files, full) {
-				files, given[full] = append(files, full), f
-			}
+			given[full] = true
 		}
-	}
-	count := func(name func(string) string) map[string]int {
-		n := map[string]int{}
-		for _, f := range files {
-			n[name(f)]++
-		}
-		return n
 	}
 	folder := func(f string) string { return filepath.Base(filepath.Dir(f)) }
-	bases, folders := count(baseName), count(folder)
+	bases, folders := map[string]int{}, map[string]int{}
+	for f := range given {
+		bases[baseName(f)]++
+		folders[folder(f)]++
+	}
 	o.named = map[string]string{}
-	for _, f := range files {
+	for f := range given {
 		switch {
 		case bases[baseName(f)] == 1:
 		case folders[folder(f)] == 1 && bases[folder(f)] == 0:
 			o.named[f] = folder(f)
 		default:
-			o.named[f] = given[f]
+			o.named[f] = f
 		}
 	}
 	return nil
@@ -307,20 +264,21 @@ func baseName(file string) string {
 	return name
 }
 
-func (o *options) readRows(name string) (predict.Rows, error) {
+// readRows reads a file, names the GPU of rows that name none, and adds its profiles.
+func (o *options) readRows(name, gpu string, profiles *predict.Profiles) (predict.Rows, error) {
 	rows, err := predict.LoadRows(name)
-	if full, ferr := filepath.Abs(name); ferr == nil && o.named[full] != "" {
-		for i := range rows {
-			if rows[i].Series == baseName(name) {
-				rows[i].Series = o.named[full]
-			}
+	if err != nil {
+		return nil, err
+	}
+	full, _ := filepath.Abs(name) // nameSeries checked it
+	for i := range rows {
+		if series := o.named[full]; series != "" && rows[i].Series == baseName(name) {
+			rows[i].Series = series
 		}
+		rows[i].GPUName = cmp.Or(rows[i].GPUName, gpu)
 	}
-	if o.turnsOnly {
-		rows = slices.DeleteFunc(rows, func(r predict.Row) bool {
-			return r.Tenants == 1 &&
-				r.Mechanism == sharing.MechanismMPS
-		})
+	if err := profiles.Add(rows.Profiles()...); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return rows, err
+	return rows, nil
 }

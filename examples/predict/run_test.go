@@ -51,22 +51,6 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestTimeSlicingProfiles: MPS is predicted from profiles without it too, otherwise.
-func TestTimeSlicingProfiles(t *testing.T) {
-	var out [2]string
-	for i, flag := range []string{"-time-slicing-profiles=false", "-time-slicing-profiles"} {
-		var code int
-		var errs string
-		code, out[i], errs = call(t, "-profiles", h200two, "-method", "closed-form", "-splits=false", "-json", flag)
-		if code != 0 || strings.Contains(out[i], `"unknown"`) || !strings.Contains(out[i], `"mechanism": "mps"`) {
-			t.Errorf("%s: exit %d: %s%s", flag, code, errs, out[i])
-		}
-	}
-	if out[0] == out[1] {
-		t.Error("profiles under MPS change nothing")
-	}
-}
-
 // TestFitsAScreen holds the text to 100 columns and about a screen; -rows adds the
 // other rows.
 func TestFitsAScreen(t *testing.T) {

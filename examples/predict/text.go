@@ -30,18 +30,10 @@ func (rep *report) write(out io.Writer, rows bool) error {
 		fmt.Fprintf(w, "The %d of %d rows whose TPOT is missed most (-rows shows all, -json all figures)\n\n", len(shown),
 			len(rep.Rows))
 	}
-	var notes notes
-	var mechanisms []sharing.Mechanism
-	for _, r := range shown {
-		if !slices.Contains(mechanisms, r.Mechanism) {
-			mechanisms = append(mechanisms, r.Mechanism)
-		}
-	}
-	for _, m := range mechanisms {
+	notes := notes{who: map[string][]string{}}
+	for _, m := range sharing.Mechanisms() {
 		of := slices.DeleteFunc(slices.Clone(shown), func(r row) bool { return r.Mechanism != m })
-		if err := writeRows(w, m, of); err != nil {
-			return err
-		}
+		writeRows(w, m, of)
 	}
 	for _, r := range rep.Rows {
 		for why := range strings.Lines(r.Unknown) { // one of each tenant's
@@ -83,27 +75,37 @@ func (r *row) missed() float64 {
 	return r.Predicted[predict.MetricTPOTP50].Value/a - 1
 }
 
-func writeRows(w io.Writer, m sharing.Mechanism, rows []row) error {
+func writeRows(w io.Writer, m sharing.Mechanism, rows []row) {
 	if len(rows) == 0 {
-		return nil
+		return
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(tw, "%s\tTENANT, IN/OUT\tTPOT P50\t90%%\tMEASURED\tERROR\tSLOWDOWN\n", strings.ToUpper(m.String()))
+	table := []string{strings.ToUpper(m.String()) + "\tTENANT, IN/OUT\tTPOT P50\t90%\tMEASURED\tERROR\tSLOWDOWN"}
 	for _, r := range rows {
-		first := fmt.Sprintf("%s\t%s", short(r.Case, 24), short(r.tenant(), 24))
-		if r.Unknown != "" {
-			fmt.Fprintf(tw, "%s\tunknown\t\t%s\t\t\n", first, actual(r, predict.MetricTPOTP50, "%.2fms"))
-			continue
+		line, measured, miss := fmt.Sprintf("%s\t%s", short(r.Case, 24), short(r.tenant(), 24)), "-", "-"
+		if v, ok := r.Actual[predict.MetricTPOTP50]; ok {
+			measured = fmt.Sprintf("%.2fms", v)
 		}
-		tpot, miss := r.Predicted[predict.MetricTPOTP50], "-"
 		if v := r.missed(); !math.IsNaN(v) {
 			miss = fmt.Sprintf("%+.1f%%", 100*v)
 		}
-		fmt.Fprintf(tw, "%s\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.2fx\n", first, tpot.Value, tpot.Low, tpot.High,
-			actual(r, predict.MetricTPOTP50, "%.2fms"), miss, r.Slowdown.Value)
+		if tpot := r.Predicted[predict.MetricTPOTP50]; r.Unknown == "" {
+			line += fmt.Sprintf("\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.2fx", tpot.Value, tpot.Low, tpot.High, measured, miss,
+				r.Slowdown.Value)
+		} else {
+			line += "\tunknown\t\t" + measured + "\t\t"
+		}
+		table = append(table, line)
 	}
-	fmt.Fprintln(tw)
-	return tw.Flush()
+	_, _ = w.Write(tabulate(2, append(table, "")))
+}
+
+// tabulate aligns the cells of lines, which tabs part.
+func tabulate(padding int, lines []string) []byte {
+	var b bytes.Buffer
+	tw := tabwriter.NewWriter(&b, 0, 0, padding, ' ', 0)
+	fmt.Fprintln(tw, strings.Join(lines, "\n"))
+	_ = tw.Flush() // into a buffer
+	return b.Bytes()
 }
 
 // tenant abbreviates a tenant: server, clients or requests a second, tokens in and out.
@@ -134,35 +136,31 @@ func ends(s string, most int) string {
 var tenantInError = regexp.MustCompile(`^(tenants)?\[\d+\]: (predict: )?`)
 
 // notes collects remarks, each with the tenants that it concerns.
-type notes []note
-
-type note struct {
-	text string
-	who  []string
+type notes struct {
+	texts []string
+	who   map[string][]string // by text
 }
 
 func (ns *notes) add(text, who string) {
-	i := slices.IndexFunc(*ns, func(n note) bool { return n.text == text })
-	if i < 0 {
-		i = len(*ns)
-		*ns = append(*ns, note{text: text})
+	if ns.who[text] == nil {
+		ns.texts = append(ns.texts, text)
 	}
-	if n := &(*ns)[i]; !slices.Contains(n.who, who) {
-		n.who = append(n.who, who)
+	if !slices.Contains(ns.who[text], who) {
+		ns.who[text] = append(ns.who[text], who)
 	}
 }
 
 // write prints each note once, with the first of its tenants.
-func (ns notes) write(w io.Writer) {
+func (ns *notes) write(w io.Writer) {
 	const named = 3
-	for _, n := range ns {
-		who := n.who
+	for _, text := range ns.texts {
+		who := ns.who[text]
 		if more := len(who) - named; more > 1 {
-			who = append(slices.Clone(who[:named]), fmt.Sprintf("%d more", more))
+			who = append(who[:named:named], fmt.Sprintf("%d more", more))
 		}
-		wrapped(w, "note: "+strings.Join(who, ", ")+": "+n.text)
+		wrapped(w, "note: "+strings.Join(who, ", ")+": "+text)
 	}
-	if len(ns) > 0 {
+	if len(ns.texts) > 0 {
 		fmt.Fprintln(w)
 	}
 }
@@ -202,34 +200,27 @@ func writeSeries(w io.Writer, list []series, all errorTable) {
 // seriesTable formats the errors of series under a mechanism, with room columns for
 // their names.
 func seriesTable(m sharing.Mechanism, list []series, all map[predict.Metric]errorCell, room int) []byte {
-	var table bytes.Buffer
-	tw := tabwriter.NewWriter(&table, 0, 0, 1, ' ', 0)
-	fmt.Fprintf(tw, "\n%s\tROWS", strings.ToUpper(m.String()))
+	head := fmt.Sprintf("\n%s\tROWS", strings.ToUpper(m.String()))
 	for _, metric := range seriesMetrics {
-		fmt.Fprintf(tw, "\t%s\tIN, W", metric)
+		head += fmt.Sprintf("\t%s\tIN, W", metric)
 	}
-	fmt.Fprintln(tw)
-	line := func(name string, cells map[predict.Metric]errorCell) {
+	lines := []string{head}
+	for _, s := range append(slices.Clone(list), series{Series: "all", Errors: errorTable{m: all}}) {
+		cells := s.Errors[m]
 		if len(cells) == 0 {
-			return
+			continue
 		}
-		fmt.Fprintf(tw, "%s\t%d", ends(name, room), cells[predict.MetricTPOTP50].Rows)
+		line := fmt.Sprintf("%s\t%d", ends(s.Series, room), cells[predict.MetricTPOTP50].Rows)
 		for _, metric := range seriesMetrics {
-			c, ok := cells[metric]
-			if !ok {
-				fmt.Fprint(tw, "\t-\t")
-				continue
+			if c, ok := cells[metric]; ok {
+				line += fmt.Sprintf("\t%.1f/%.1f\t%.0f, %.0f", c.Mean, c.P95, *c.Coverage, *c.Width)
+			} else {
+				line += "\t-\t"
 			}
-			fmt.Fprintf(tw, "\t%.1f/%.1f\t%.0f, %.0f", c.Mean, c.P95, *c.Coverage, *c.Width)
 		}
-		fmt.Fprintln(tw)
+		lines = append(lines, line)
 	}
-	for _, s := range list {
-		line(s.Series, s.Errors[m])
-	}
-	line("all", all)
-	_ = tw.Flush() // into a buffer
-	return table.Bytes()
+	return tabulate(1, lines)
 }
 
 // widest returns the length of a text's longest line.
@@ -254,14 +245,6 @@ func nameOf(s predict.Server) string {
 	return name
 }
 
-func actual(r row, m predict.Metric, format string) string {
-	v, ok := r.Actual[m]
-	if !ok {
-		return "-"
-	}
-	return fmt.Sprintf(format, v)
-}
-
 // writeErrors prints the errors of the predictions, of those of held-out rows, and of
 // simpler rules.
 func (rep *report) writeErrors(w io.Writer) {
@@ -277,20 +260,17 @@ func (rep *report) writeErrors(w io.Writer) {
 	}
 	wrapped(w, "Errors of the predictions, absolute, in percent: mean / P95; how many percent of the outcomes lie in "+
 		"the 90% intervals, and their width in percent of the value")
-	cell := func(c errorCell) string {
-		return fmt.Sprintf("%.1f / %.1f\t%.0f, %.0f", c.Mean, c.P95, *c.Coverage, *c.Width)
-	}
 	byMechanism(w, "ROWS\t"+strings.Join(names, "\tIN, WIDTH\t")+"\tIN, WIDTH", rep.Errors,
 		func(m sharing.Mechanism, metric predict.Metric) string {
-			cells := []string{fmt.Sprint(rep.Errors[m][metric].Rows)}
+			line := fmt.Sprint(rep.Errors[m][metric].Rows)
 			for _, t := range tables {
 				if c, ok := t[m][metric]; ok {
-					cells = append(cells, cell(c))
+					line += fmt.Sprintf("\t%.1f / %.1f\t%.0f, %.0f", c.Mean, c.P95, *c.Coverage, *c.Width)
 				} else {
-					cells = append(cells, "-\t-")
+					line += "\t-\t-"
 				}
 			}
-			return strings.Join(cells, "\t")
+			return line
 		})
 	baselines := false
 	for _, cells := range rep.Errors {
@@ -307,11 +287,11 @@ func (rep *report) writeErrors(w io.Writer) {
 		func(m sharing.Mechanism, metric predict.Metric) string {
 			var cells []string
 			for _, b := range predict.Baselines() {
+				cell := "-"
 				if v, ok := rep.Errors[m][metric].Baselines[b]; ok {
-					cells = append(cells, fmt.Sprintf("%.1f / %.1f", v.Mean, v.P95))
-				} else {
-					cells = append(cells, "-")
+					cell = fmt.Sprintf("%.1f / %.1f", v.Mean, v.P95)
 				}
+				cells = append(cells, cell)
 			}
 			return strings.Join(cells, "\t")
 		})
@@ -323,14 +303,13 @@ func byMechanism(w io.Writer, head string, t errorTable, line func(sharing.Mecha
 		if len(t[m]) == 0 {
 			continue
 		}
-		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintf(tw, "\n%s\t%s\n", strings.ToUpper(m.String()), head)
+		lines := []string{"\n" + strings.ToUpper(m.String()) + "\t" + head}
 		for _, metric := range predict.Metrics() {
 			if _, ok := t[m][metric]; ok {
-				fmt.Fprintf(tw, "%s\t%s\n", metric, line(m, metric))
+				lines = append(lines, fmt.Sprintf("%s\t%s", metric, line(m, metric)))
 			}
 		}
-		_ = tw.Flush() // into a buffer
+		_, _ = w.Write(tabulate(2, lines))
 	}
 	fmt.Fprintln(w)
 }
