@@ -138,6 +138,9 @@ type Collector struct {
 
 // New returns a Collector without inputs.
 func New(opts Options) *Collector {
+	if opts.Prices == nil {
+		opts.Prices = &Prices{}
+	}
 	return &Collector{opts: opts, nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{},
 		generation: map[string]int64{},
 		claims:     map[string]*claim{}, templates: map[string]*claim{}, controllers: map[string]*controller{},

@@ -70,9 +70,6 @@ func ParsePrices(data []byte) (*Prices, error) {
 // GPU's.
 func (b *build) price(p *pool, at string, out *decision.Pool) {
 	prices := b.c.opts.Prices
-	if prices == nil {
-		return
-	}
 	b.priced[out.InstanceType], b.priced[out.GPU] = true, true
 	if m, ok := prices.machines[out.InstanceType]; ok && out.InstanceType != "" {
 		out.NodePricePerHour = decision.Some(m)
@@ -88,9 +85,6 @@ func (b *build) price(p *pool, at string, out *decision.Pool) {
 // unusedPrices finds prices of what the cluster does not have.
 func (b *build) unusedPrices() {
 	prices := b.c.opts.Prices
-	if prices == nil {
-		return
-	}
 	for _, of := range []map[string]cost.Money{prices.gpus, prices.machines} {
 		for key := range of {
 			if !b.priced[key] && prices.loose[key] == "" {

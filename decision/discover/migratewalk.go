@@ -23,8 +23,7 @@ func (m *migration) assign() {
 	for _, t := range order {
 		need[t] = t.gpus
 		fits := slices.DeleteFunc(slices.Clone(m.stations), func(s *station) bool {
-			return s.pool != t.pool ||
-				s.class != t.class
+			return s.pool != t.pool || s.class != t.class
 		})
 		// Those stay first that hold most of what stays there.
 		slices.SortFunc(fits, func(x, y *station) int {
@@ -136,22 +135,12 @@ func (m *migration) walk(change []*station, next map[*station]*target) {
 	done := map[*station]bool{}
 	for range change {
 		slices.SortStableFunc(change, m.lighter)
-		var at *station
-		for _, s := range change {
-			if !done[s] && m.canEmpty(s) {
-				at = s
-				break
-			}
+		i := slices.IndexFunc(change, func(s *station) bool { return !done[s] && m.canEmpty(s) })
+		forced := i < 0
+		if forced {
+			i = slices.IndexFunc(change, func(s *station) bool { return !done[s] })
 		}
-		forced := false
-		if at == nil {
-			for _, s := range change {
-				if !done[s] {
-					at, forced = s, true
-					break
-				}
-			}
-		}
+		at := change[i]
 		done[at] = true
 		m.empty(at, forced)
 		m.turn(at, next[at])
@@ -232,19 +221,19 @@ func (m *migration) turn(s *station, t *target) {
 		step.Action = ActionFree
 		step.Do = fmt.Sprintf("Cordon %s: it is free", s.name)
 		step.Why = "the decision does not need its GPUs"
-		m.steps = append(m.steps, step)
-		return
 	case s.class != t.class:
 		step.Do = fmt.Sprintf("Cordon %s, give it the configuration of %s, check what it offers, uncordon it", s.name,
 			t.class)
 		step.Why = "nothing runs on it"
-		m.steps = append(m.steps, step)
-		t.free += s.gpus
 	case m.relaid[s]:
 		step.Do = fmt.Sprintf("Cordon %s, change its MIG layout to its part of %s, check what it offers, uncordon it", s.name,
 			cmp.Or(t.layout(), "no instances"))
 		step.Why = "MIG instances are changed only while nothing runs on them"
-		m.steps = append(m.steps, step)
+	default:
+		return
+	}
+	m.steps = append(m.steps, step)
+	if t != nil {
 		t.free += s.gpus
 	}
 }

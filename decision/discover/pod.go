@@ -93,8 +93,7 @@ func (c *Collector) takePod(file string, o *podObject) {
 		slices.Contains(reservations, o.Metadata.Namespace) {
 		return
 	}
-	p.running = o.Status.Phase == "Running" || o.Status.Phase == "" && p.node != "" || o.Status.Phase == "Pending" &&
-		p.node != ""
+	p.running = o.Status.Phase == "Running" || p.node != "" && slices.Contains([]string{"", "Pending"}, o.Status.Phase)
 	c.users = append(c.users, p)
 }
 
@@ -138,10 +137,9 @@ func askOf(containers []container) ask {
 	var a ask
 	for i := range containers {
 		for _, list := range []quantities{containers[i].Resources.Limits, containers[i].Resources.Requests} {
-			if !a.add(list) {
-				continue
+			if a.add(list) {
+				break // requests repeat the limits of extended resources
 			}
-			break // requests repeat the limits of extended resources
 		}
 	}
 	return a

@@ -129,12 +129,11 @@ func (p *page) workloads(d *Discovery) {
 	p.list("WORKLOADS", len(d.Fleet.Workloads), "the fleet file has all", func(i int) string {
 		v := &d.Fleet.Workloads[i]
 		at := fmt.Sprintf("workloads[%d]", i)
-		text := fmt.Sprintf("%s  %v (%v), %s", v.Name, v.Kind, d.Provenance[at+".kind"],
-			plural(max(1, v.Replicas.Max), "replica"))
+		replicas := plural(max(1, v.Replicas.Max), "replica")
 		if v.Replicas.Min > 0 {
-			text = fmt.Sprintf("%s  %v (%v), %d to %d replicas", v.Name, v.Kind, d.Provenance[at+".kind"], v.Replicas.Min,
-				v.Replicas.Max)
+			replicas = fmt.Sprintf("%d to %d replicas", v.Replicas.Min, v.Replicas.Max)
 		}
+		text := fmt.Sprintf("%s  %v (%v), %s", v.Name, v.Kind, d.Provenance[at+".kind"], replicas)
 		if v.GPUs > 1 {
 			text += fmt.Sprintf(" of %d GPUs", v.GPUs)
 		}

@@ -77,12 +77,7 @@ func (b *build) rightsize() {
 				tenants = append(tenants, t)
 			}
 		}
-		var smaller []*onMIG
-		for _, t := range tenants {
-			if t.to != nil {
-				smaller = append(smaller, t)
-			}
-		}
+		smaller := slices.DeleteFunc(slices.Clone(tenants), func(t *onMIG) bool { return t.to == nil })
 		if len(smaller) == 0 {
 			continue
 		}

@@ -86,45 +86,36 @@ func hourly(p *decision.Pool) (cost.Money, bool) {
 func (b *build) atStake(w *workload) (cost.Money, bool) {
 	var total cost.Money
 	known := false
-	add := func(n *node, gpus, parts int) {
-		p := b.poolOf[n]
-		if p == nil {
-			return
-		}
-		price, ok := hourly(&b.Fleet.Pools[p.index])
-		if !ok {
-			return
-		}
-		m, err := price.MulFrac(int64(gpus)*cost.HoursPerMonth, int64(max(1, parts)))
-		if err != nil {
-			return
-		}
-		if !known {
-			total, known = m, true
-		} else if sum, err := total.Add(m); err == nil {
-			total = sum
-		}
-	}
 	for _, p := range w.pods {
 		n := b.byName[p.node]
-		if n == nil || !p.running {
+		if n == nil || !p.running || b.poolOf[n] == nil {
 			continue
 		}
 		parts := n.replicas
 		switch b.sharedBy(p, n) {
 		case sharing.MechanismMIG, sharing.MechanismMIGWithMPS:
-			parts = 1
 			sum := 0
 			for _, k := range n.instances {
 				sum += k
 			}
-			if n.inMIG > 0 {
-				parts = max(1, sum/n.inMIG)
+			parts = sum / max(1, n.inMIG)
+			if n.inMIG == 0 {
+				parts = 1
 			}
 		case sharing.MechanismExclusive:
 			parts = 1
 		}
-		add(n, p.ask.gpus, parts)
+		price, ok := hourly(&b.Fleet.Pools[b.poolOf[n].index])
+		if !ok {
+			continue
+		}
+		m, err := price.MulFrac(int64(p.ask.gpus)*cost.HoursPerMonth, int64(max(1, parts)))
+		if err == nil && known {
+			m, err = total.Add(m)
+		}
+		if err == nil {
+			total, known = m, true
+		}
 	}
 	return total, known
 }

@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -280,11 +281,7 @@ func (b *build) today() {
 			m := b.sharedBy(p, n)
 			tenants[m]++
 			if p.ask.delivery == sharing.DeliveryKAI {
-				group := p.ask.group
-				if group == "" {
-					group = p.name // a GPU of its own, as far as is known
-				}
-				groups[group] = true
+				groups[cmp.Or(p.ask.group, p.name)] = true // without a group a GPU of its own, as far as is known
 			}
 			if p.ask.resource != "ResourceClaim" {
 				continue
@@ -309,14 +306,8 @@ func (b *build) today() {
 			delete(tenants, m)
 			whole -= gpus
 		}
-		for _, m := range []sharing.Mechanism{sharing.MechanismMIG, sharing.MechanismMIGWithMPS} {
-			gpus := 0
-			if m == sharing.MechanismMIG && n.inMIG > 0 {
-				gpus = n.inMIG
-			}
-			add(n, m, gpus, tenants[m])
-			delete(tenants, m)
-		}
+		add(n, sharing.MechanismMIG, max(0, n.inMIG), tenants[sharing.MechanismMIG])
+		delete(tenants, sharing.MechanismMIG)
 		if len(groups) > 0 && n.mechanism == sharing.MechanismExclusive {
 			share(sharing.MechanismTimeSlicing, len(groups))
 		}
