@@ -17,33 +17,32 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// statusReport is the JSON of status. Absent fields are not known.
+// statusReport is the JSON of status.
 type statusReport struct {
-	Simulated         bool                  `json:"simulated,omitempty"`
-	PipeDirectory     string                `json:"pipe_directory"`
-	Installed         sharing.Answer        `json:"installed"`
-	Running           sharing.Answer        `json:"running"`
-	Protocol          mps.Protocol          `json:"protocol"`
-	StaticPartitions  sharing.Answer        `json:"static_partitions"`
-	DefaultPercentage mps.Optional[float64] `json:"default_active_thread_percent,omitzero"`
-	DefaultLimits     []string              `json:"default_pinned_mem_limits,omitempty"`
-	Servers           []serverReport        `json:"servers"`
+	Simulated     bool          `json:"simulated,omitempty"`
+	PipeDirectory string        `json:"pipe_directory"`
+	Support       mps.Support   `json:"support"`
+	Limits        *mps.Limits   `json:"limits,omitempty"` // nil where the daemon did not tell
+	Snapshot      *mps.Snapshot `json:"snapshot,omitempty"`
 }
 
-type serverReport struct {
-	Server  int                   `json:"server"`
-	State   mps.ServerState       `json:"state"`
-	Percent mps.Optional[float64] `json:"active_thread_percent,omitzero"`
-	Limits  []string              `json:"pinned_mem_limits,omitempty"`
-	Clients []int                 `json:"clients"`
-}
-
-// texts are limits as people read them.
-func texts(limits []mps.DeviceLimit) (out []string) {
+// memory returns limits as people read them.
+func memory(limits []mps.DeviceLimit) string {
+	var out []string
 	for _, l := range limits {
 		out = append(out, l.Device+"="+l.Limit.String())
 	}
-	return out
+	return strings.Join(out, ", ")
+}
+
+// threads returns a client's percentage, or "-" where it is not known.
+func threads(m mps.Membership) string {
+	for _, cell := range []sharing.Cell[float64]{m.EffectivePercentage, m.ServerPercentage} {
+		if p, ok := cell.Get(); ok {
+			return fmt.Sprintf("%g%%", p)
+		}
+	}
+	return "-"
 }
 
 func (c *config) status() error {
@@ -55,45 +54,32 @@ func (c *config) status() error {
 	if err != nil {
 		return err
 	}
-	r := statusReport{Simulated: !c.real, PipeDirectory: cl.PipeDirectory(), Installed: s.Installed, Running: s.Running,
-		Protocol: s.Protocol, StaticPartitions: s.StaticPartitions.Answer, Servers: []serverReport{}}
+	r := statusReport{Simulated: !c.real, PipeDirectory: cl.PipeDirectory(), Support: s}
 	if s.Running == sharing.AnswerYes && s.Protocol == mps.ProtocolV2 {
-		limits, err := cl.Limits(c.ctx)
-		if err == nil {
-			r.DefaultPercentage = mps.Some(limits.Percentage)
-			r.DefaultLimits = texts(limits.Memory)
+		if limits, err := cl.Limits(c.ctx); err == nil {
+			r.Limits = &limits
 		}
 		snap, err := cl.Snapshot(c.ctx)
 		if err != nil {
 			return err
 		}
-		for _, srv := range snap.Servers {
-			sr := serverReport{Server: srv.Server, State: srv.State, Clients: srv.Clients}
-			for _, l := range limits.Servers {
-				if l.Server == srv.Server {
-					sr.Percent, sr.Limits = mps.Some(l.Percentage), texts(l.Memory)
-				}
-			}
-			r.Servers = append(r.Servers, sr)
+		if !c.real {
+			snap.Time = time.Time{} // the same input gives the same bytes
 		}
+		r.Snapshot = &snap
 	}
 	return c.print(r, func(w io.Writer) {
 		fmt.Fprintf(w, "daemon at %s: installed %v, running %v, protocol %v, static partitions %v\n",
-			r.PipeDirectory, r.Installed, r.Running, r.Protocol, r.StaticPartitions)
-		if p, ok := r.DefaultPercentage.Get(); ok {
-			fmt.Fprintf(w, "next server: %g%% of the threads%s\n", p, memoryText(r.DefaultLimits))
+			r.PipeDirectory, s.Installed, s.Running, s.Protocol, s.StaticPartitions.Answer)
+		if r.Limits != nil {
+			fmt.Fprintf(w, "next server: %g%% of the threads, memory [%s]\n", r.Limits.Percentage, memory(r.Limits.Memory))
 		}
-		for _, s := range r.Servers {
-			fmt.Fprintf(w, "server %d: %v, clients %v%s\n", s.Server, s.State, s.Clients, memoryText(s.Limits))
+		if r.Snapshot != nil {
+			for _, s := range r.Snapshot.Servers {
+				fmt.Fprintf(w, "server %d: %v, clients %v\n", s.Server, s.State, s.Clients)
+			}
 		}
 	})
-}
-
-func memoryText(limits []string) string {
-	if len(limits) == 0 {
-		return ""
-	}
-	return ", memory " + strings.Join(limits, " ")
 }
 
 func (c *config) start() error {
@@ -261,32 +247,6 @@ func (c *config) runClient() error {
 	return err
 }
 
-// membershipReport is one row of verify.
-type membershipReport struct {
-	Simulated bool                  `json:"simulated,omitempty"`
-	PID       int                   `json:"pid"`
-	Client    sharing.Answer        `json:"client"`
-	Server    int                   `json:"server,omitempty"`
-	Percent   mps.Optional[float64] `json:"active_thread_percent,omitzero"`
-	Limits    []string              `json:"pinned_mem_limits,omitempty"`
-	Reason    string                `json:"reason"`
-	Warnings  []string              `json:"warnings,omitempty"`
-}
-
-func (c *config) report(m mps.Membership) membershipReport {
-	r := membershipReport{Simulated: !c.real, PID: m.PID, Client: m.Client, Server: m.Server, Reason: m.Reason,
-		Warnings: m.Warnings}
-	pct := m.EffectivePercentage
-	if !pct.Known {
-		pct = m.ServerPercentage
-	}
-	if v, ok := pct.Get(); ok {
-		r.Percent = mps.Some(v)
-	}
-	r.Limits = texts(m.ServerLimits)
-	return r
-}
-
 func (c *config) verify() error {
 	cl, err := c.client()
 	if err != nil {
@@ -296,7 +256,7 @@ func (c *config) verify() error {
 	if err != nil {
 		return err
 	}
-	rows, missing := []membershipReport{}, 0
+	rows, missing := []mps.Membership{}, 0
 	for _, pid := range pids {
 		m, err := cl.Verify(c.ctx, pid, mps.VerifyOptions{})
 		if err != nil {
@@ -305,17 +265,18 @@ func (c *config) verify() error {
 		if m.Client != sharing.AnswerYes {
 			missing++
 		}
-		rows = append(rows, c.report(m))
+		rows = append(rows, m)
 	}
-	err = c.print(rows, func(w io.Writer) {
+	report := struct {
+		Simulated bool             `json:"simulated,omitempty"`
+		Processes []mps.Membership `json:"processes"`
+	}{!c.real, rows}
+	err = c.print(report, func(w io.Writer) {
 		tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 		fmt.Fprintln(tw, "PID\tclient\tserver\tthreads\tmemory\tbecause")
 		for _, r := range rows {
-			threads := "-"
-			if p, ok := r.Percent.Get(); ok {
-				threads = fmt.Sprintf("%g%%", p)
-			}
-			fmt.Fprintf(tw, "%d\t%v\t%d\t%s\t%v\t%s\n", r.PID, r.Client, r.Server, threads, r.Limits, r.Reason)
+			fmt.Fprintf(tw, "%d\t%v\t%d\t%s\t[%s]\t%s\n", r.PID, r.Client, r.Server, threads(r), memory(r.ServerLimits),
+				r.Reason)
 		}
 		if err := tw.Flush(); err != nil {
 			fmt.Fprintf(c.stderr, "mps: %v\n", err)
@@ -343,36 +304,4 @@ func (c *config) pids(cl *mps.Client) (pids []int, err error) {
 		pids = append(pids, srv.Clients...)
 	}
 	return pids, err
-}
-
-func (c *config) plan() error {
-	if c.clients < 1 || c.clients > 1000 {
-		return fmt.Errorf("%w: -clients: %d is not between 1 and 1000", errUsage, c.clients)
-	}
-	gpu, err := sharing.LookupGPU("H200")
-	if err != nil {
-		return err
-	}
-	limit, _ := sharing.MPSClientLimit(gpu, sharing.Driver{Major: 580, Minor: 159, Patch: 4})
-	req := mps.ShareRequest{Rule: mps.SMRule{Total: 132}, Memory: c.memory, MaxClients: limit}
-	for i := range c.clients {
-		req.Clients = append(req.Clients, mps.Sharer{Name: fmt.Sprintf("client%d", i+1)})
-	}
-	p, err := mps.PlanShares(req)
-	if err != nil {
-		return err
-	}
-	return c.print(p, func(w io.Writer) {
-		for _, s := range p.Shares {
-			fmt.Fprintf(w, "%s: %g%% -> %d SMs (%v)", s.Name, s.Percentage, s.SMs.SMs, s.SMs.Basis)
-			if s.Memory > 0 {
-				fmt.Fprintf(w, ", %v", s.Memory)
-			}
-			fmt.Fprintln(w)
-		}
-		fmt.Fprintf(w, "%d of %d SMs shared, %d idle\n", p.SharedSMs, p.TotalSMs, p.IdleSMs)
-		for _, n := range p.Notes {
-			fmt.Fprintln(w, "note:", n)
-		}
-	})
 }

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -34,15 +33,13 @@ func main() {
 const usage = `usage: mps [flags] [command]
 
 commands (demo if none is given):
-  demo      the whole scenario on a fake daemon
+  demo      start, limit, verify, terminate, kill -9, recover and stop on a fake daemon
   status    daemon, servers, clients and limits
   start     start a control daemon in the background
   limit     set and read back limits: -percent, -memory, -device, -server
   run -- CMD ...   run a command as an MPS client, and say whether it is one
   verify [PID ...] prove membership; without PIDs of every client
-  plan      divide an H200's SMs among -clients
   stop      end the daemon; clients have -grace to leave
-  scenario  start, limit, verify, terminate, kill -9, recover, stop; see -a, -b, -stray
 
 It never changes compute mode, clocks, persistence, MIG or compute policy.
 
@@ -57,24 +54,22 @@ var errUsage = errors.New("bad input")
 
 // config holds the flags.
 type config struct {
-	real, json      bool
-	pipe, log       string
-	control         string
-	timeout, grace  time.Duration
-	wait            time.Duration
-	percent         float64
-	memory          sharing.Bytes
-	device          string
-	server, clients int
-	limits          string
-	a, b, stray     string
-	askA, askB      string
-	args            []string
-	ctx             context.Context
-	stdin           io.Reader
-	stdout, stderr  io.Writer
-	child           io.Writer  // of a command that runs; nil = stdout
-	runner          mps.Runner // talks to a real daemon; nil = its program
+	real, json     bool
+	pipe, log      string
+	control        string
+	timeout, grace time.Duration
+	wait           time.Duration
+	percent        float64
+	memory         sharing.Bytes
+	device         string
+	server         int
+	limits         string
+	args           []string
+	ctx            context.Context
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	child          io.Writer  // of a command that runs; nil = stdout
+	runner         mps.Runner // talks to a real daemon; nil = its program
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
@@ -87,7 +82,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func (c *config) run(args []string) int {
 	// A command that runs writes to stderr too. Files take that as it is.
 	if _, ok := c.stderr.(*os.File); !ok {
-		c.stderr = &lockedWriter{w: c.stderr}
+		c.stderr, _ = page.Check("mps", c.stderr, io.Discard)
 	}
 	command, err := c.parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -124,23 +119,17 @@ func (c *config) parse(args []string) (command string, err error) {
 	fs.SetOutput(io.Discard)
 	fs.BoolVar(&c.real, "real", false, "use this machine's nvidia-cuda-mps-control instead of the fake")
 	fs.BoolVar(&c.json, "json", false, "print JSON")
-	fs.StringVar(&c.pipe, "pipe", "", "pipe directory (default "+mps.DefaultPipe+"; scenario: a new one)")
-	fs.StringVar(&c.log, "log", "", "log directory (default "+mps.DefaultLog+"; scenario: a new one)")
+	fs.StringVar(&c.pipe, "pipe", "", "pipe directory (default "+mps.DefaultPipe+")")
+	fs.StringVar(&c.log, "log", "", "log directory (default "+mps.DefaultLog+")")
 	fs.StringVar(&c.control, "control", "", "path of the control program (default: on PATH)")
 	fs.DurationVar(&c.timeout, "timeout", 10*time.Second, "for each command to the daemon")
-	fs.DurationVar(&c.grace, "grace", 5*time.Second, "stop: time for clients to leave")
-	fs.DurationVar(&c.wait, "wait", 3*time.Minute, "run, scenario: time for a command to become a client and answer")
+	fs.DurationVar(&c.grace, "grace", 5*time.Second, "stop, demo: time for clients to leave")
+	fs.DurationVar(&c.wait, "wait", 3*time.Minute, "run: time for a command to become a client")
 	fs.Float64Var(&c.percent, "percent", 0, "active thread percentage")
 	fs.TextVar(&c.memory, "memory", sharing.Bytes(0), "pinned memory limit of each client, for example 8GiB")
 	fs.StringVar(&c.device, "device", "0", "device of -memory: ordinal or UUID")
 	fs.IntVar(&c.server, "server", 0, "limit: process ID of a server (default: servers to come)")
-	fs.IntVar(&c.clients, "clients", 3, "plan: how many clients")
 	fs.StringVar(&c.limits, "limits", "", "run: the client's own memory limits, for example 0=2G")
-	fs.StringVar(&c.a, "a", "", "scenario: command of client a, split at spaces")
-	fs.StringVar(&c.b, "b", "", "scenario: command of client b")
-	fs.StringVar(&c.stray, "stray", "", "scenario: command of the client with a wrong pipe directory")
-	fs.StringVar(&c.askA, "ask-a", "", "scenario: base URL of client a's OpenAI-compatible API")
-	fs.StringVar(&c.askB, "ask-b", "", "scenario: base URL of client b's API")
 	parse := func(args []string) error {
 		switch err := fs.Parse(args); {
 		case errors.Is(err, flag.ErrHelp):
@@ -171,27 +160,22 @@ func (c *config) parse(args []string) (command string, err error) {
 	if p := c.percent; command != "limit" && !(p >= 0 && p <= 100) { // limit has its own words
 		return "", fmt.Errorf("%w: -percent: %v is not between 0 and 100", errUsage, p)
 	}
-	clients := false
-	fs.Visit(func(f *flag.Flag) { clients = clients || f.Name == "clients" })
-	if clients && command != "plan" {
-		return "", fmt.Errorf("%w: -clients belongs to plan, not to %s", errUsage, command)
-	}
 	return command, nil
 }
 
 func (c *config) dispatch(command string) error {
 	commands := map[string]func() error{
-		"demo": c.scenario, "status": c.status, "start": c.start, "limit": c.limit, "run": c.runClient,
-		"verify": c.verify, "plan": c.plan, "stop": c.stop, "scenario": c.scenario,
+		"demo": c.demo, "status": c.status, "start": c.start, "limit": c.limit, "run": c.runClient,
+		"verify": c.verify, "stop": c.stop,
 	}
 	f, ok := commands[command]
 	if !ok {
 		return fmt.Errorf("%w: unknown command %q (see -h)", errUsage, command)
 	}
 	if command == "demo" && c.real {
-		return fmt.Errorf("%w: demo is never real; use scenario", errUsage)
+		return fmt.Errorf("%w: demo is never real", errUsage)
 	}
-	if !c.real && !c.json && command != "plan" {
+	if !c.real && !c.json {
 		fmt.Fprintln(c.stdout, "simulated: a fake daemon, no GPU; -real uses this machine's")
 	}
 	return f()
@@ -232,15 +216,4 @@ func (c *config) print(v any, table func(io.Writer)) error {
 	enc := json.NewEncoder(c.stdout)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
-}
-
-type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *lockedWriter) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
 }

@@ -1,21 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,59 +17,11 @@ import (
 	"github.com/cotenant/cotenant/mps/mpstest"
 )
 
-// envApp gives the test binary the role of an application with an
-// OpenAI-compatible API that makes its CUDA calls under MPS; the value is its
-// port.
-const envApp = "MPS_EXAMPLE_APP"
-
 func TestMain(m *testing.M) {
-	if port := os.Getenv(envApp); port != "" {
-		code, err := playApp(port)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-		os.Exit(code)
-	}
 	if code, ok := mpstest.ControlProgram(); ok {
 		os.Exit(code)
 	}
 	os.Exit(m.Run())
-}
-
-// playApp serves completions, each of which takes one call of the fake CUDA
-// process that this process also is.
-func playApp(port string) (int, error) {
-	inR, inW, err := os.Pipe()
-	if err != nil {
-		return 1, err
-	}
-	outR, outW, err := os.Pipe()
-	if err != nil {
-		return 1, err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:"+port)
-	if err != nil {
-		return 1, err
-	}
-	fmt.Println("ready")
-	os.Stdin, os.Stdout = inR, outW
-	answers := bufio.NewScanner(outR)
-	go func() {
-		answers.Scan() // the view
-		var mu sync.Mutex
-		err := http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			mu.Lock()
-			defer mu.Unlock()
-			if _, err := io.WriteString(inW, "go\n"); err != nil || !answers.Scan() || answers.Text() != "ok" {
-				http.Error(w, answers.Text(), http.StatusInternalServerError)
-				return
-			}
-			fmt.Fprintln(w, `{"choices":[{"text":"ok"}]}`)
-		}))
-		fmt.Fprintln(os.Stderr, err)
-	}()
-	code, _ := mpstest.ControlProgram()
-	return code, nil
 }
 
 func runTest(t *testing.T, args ...string) (code int, stdout, stderr string) {
@@ -89,7 +35,7 @@ func TestGolden(t *testing.T) {
 	for name, args := range map[string][]string{
 		"demo": nil, "demo-json": {"-json"}, "status": {"status"}, "status-json": {"-json", "status"}, "verify": {"verify"}, "verify-json": {"verify", "-json"},
 		"limit": {"limit", "-percent", "25", "-memory", "8GiB"}, "run": {"run", "-percent", "33.3334", "-limits", "0=2G", "--", "serve", "-x"},
-		"plan": {"plan", "-clients", "3", "-memory", "120GiB"}, "start": {"start"}, "stop": {"stop"}, "help": {"-h"},
+		"start": {"start"}, "stop": {"stop"}, "help": {"-h"},
 	} {
 		code, out, errs := runTest(t, args...)
 		if code != 0 || errs != "" {
@@ -112,8 +58,6 @@ func TestBadInput(t *testing.T) {
 		{[]string{"limit", "-percent", "NaN"}, "no percentage", 2},
 		{[]string{"run", "-percent", "NaN", "--", "true"}, "-percent: NaN", 2},
 		{[]string{"status", "-percent", "-5"}, "-percent: -5", 2},
-		{[]string{"status", "-clients", "-3"}, "-clients belongs to plan", 2},
-		{[]string{"-clients", "4"}, "-clients belongs to plan", 2},
 		{[]string{"limit", "-memory", "8"}, "add a unit", 2},
 		{[]string{"limit", "-memory", "999GiB"}, "larger than the GPU", 2},
 		{[]string{"limit", "-memory", "1GiB", "-device", "0\nquit"}, "is no device", 2},
@@ -121,12 +65,9 @@ func TestBadInput(t *testing.T) {
 		{[]string{"run", "-limits", "0=2G,1=4G", "--", "x"}, "drops every limit", 2},
 		{[]string{"verify", "x"}, "no process ID", 2},
 		{[]string{"verify", "4999999"}, "not an MPS client", 1},
-		{[]string{"plan", "-clients", "0"}, "not between", 2},
-		{[]string{"plan", "-clients", "17"}, "AllowOversubscription", 2},
 		{[]string{"status", "now"}, "takes no argument", 2},
 		{[]string{"-pipe", "relative", "status"}, "relative", 2},
 		{[]string{"-real", "demo"}, "never real", 2},
-		{[]string{"-real", "scenario"}, "-a: give the command", 2},
 		{[]string{"-real", "-control", "/no/such/program", "stop"}, "not found", 5},
 	} {
 		code, _, errs := runTest(t, c.args...)
@@ -139,13 +80,13 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// realConfig makes -real use stand-ins for the daemon and its clients.
-func realConfig(t *testing.T, effect mpstest.KillEffect) (c *config, args []string, stdout, stderr *bytes.Buffer) {
+// realConfig makes -real use a stand-in for the daemon.
+func realConfig(t *testing.T) (c *config, args []string, stdout, stderr *bytes.Buffer) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("MPS runs on Linux")
 	}
-	p, err := mpstest.Program(mpstest.Options{KillEffect: effect})
+	p, err := mpstest.Program(mpstest.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,55 +104,20 @@ func realConfig(t *testing.T, effect mpstest.KillEffect) (c *config, args []stri
 		}
 	})
 	args = []string{"-real", "-control", p.Path, "-pipe", filepath.Join(dir, "p"), "-log", filepath.Join(dir, "l"), "-timeout", "1m"}
-	for _, name := range []string{"a", "b", "stray"} {
-		port := 0 // nobody asks the stray
-		if name != "stray" {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			port = l.Addr().(*net.TCPAddr).Port
-			if err := l.Close(); err != nil {
-				t.Fatal(err)
-			}
-			args = append(args, "-ask-"+name, fmt.Sprintf("http://127.0.0.1:%d", port))
-		}
-		args = append(args, "-"+name, fmt.Sprintf("env %s %s=%d %s", mpstest.ClientRole, envApp, port, p.Path))
-	}
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
 	return &config{ctx: t.Context(), stdin: strings.NewReader(""), stdout: stdout, stderr: stderr, runner: mpstest.Socket{}}, args, stdout, stderr
 }
 
-func TestScenarioWithProcesses(t *testing.T) {
-	for _, effect := range []mpstest.KillEffect{mpstest.KillHarmless, mpstest.KillFaults, mpstest.KillServer} {
-		c, args, stdout, stderr := realConfig(t, effect)
-		if code := c.run(append(args, "-json", "scenario")); code != 0 {
-			t.Fatalf("exit %d: %s%s", code, stdout, stderr)
-		}
-		var r scenarioReport
-		if err := json.Unmarshal(stdout.Bytes(), &r); err != nil || r.Simulated || len(r.Steps) != 14 {
-			t.Errorf("%+v, %v", r, err)
-		}
-		for _, s := range r.Steps {
-			if !s.OK || s.TookMs.IsZero() {
-				t.Errorf("%+v", s)
-			}
-		}
-	}
-}
-
-func TestScenarioInterrupted(t *testing.T) {
-	c, args, stdout, stderr := realConfig(t, mpstest.KillHarmless)
+func TestDemoInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	c.ctx = ctx
-	c.stdout = io.MultiWriter(stdout, writerFunc(func(p []byte) {
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, nil, strings.NewReader(""), io.MultiWriter(&stdout, writerFunc(func(p []byte) {
 		if bytes.Contains(p, []byte("start client a")) {
 			cancel(errors.New("interrupt"))
 		}
-	}))
-	code := c.run(append(args, "scenario"))
+	})), &stderr)
 	if code != 130 || !strings.Contains(stderr.String(), "interrupted after") || !strings.Contains(stdout.String(), "ok   stop") {
-		t.Errorf("exit %d: %s%s", code, stdout, stderr)
+		t.Errorf("exit %d: %s%s", code, stdout.String(), stderr.String())
 	}
 }
 
@@ -223,8 +129,7 @@ func (f writerFunc) Write(p []byte) (int, error) {
 }
 
 func TestRealCommands(t *testing.T) {
-	c, args, stdout, stderr := realConfig(t, mpstest.KillHarmless)
-	args = slices.Clip(args[:9])
+	c, args, stdout, stderr := realConfig(t)
 	for _, step := range []struct {
 		args []string
 		want string
