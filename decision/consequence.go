@@ -86,7 +86,8 @@ func (pl *planner) makeOutlook(w, p int, measured bool) *outlook {
 	d.Least = pl.leastOf(w)
 	if measured && pl.evidence.gpus[w] == nil {
 		on := problem.A(pl.pools[p].ground.GPU().Name)
-		o.assume(fmt.Sprintf("%s runs on %s as on the simulated GPU of its profile", wl.Name, on), "measure it on a real one")
+		o.assumes = append(o.assumes, Assumption{Basis: sharing.BasisSimulated, Why: "measure it on a real one",
+			What: fmt.Sprintf("%s runs on %s as on the simulated GPU of its profile", wl.Name, on)})
 	}
 	m := predict.MachineOf(pl.pools[p].ground.GPU())
 	if pl.serves(wl) && m.Bandwidth > 0 && m.FLOPs > 0 {
@@ -156,9 +157,10 @@ func servingOf(w *Workload) *predict.Serving {
 		Weights: m.weightBytes(m.active()), Parameters: float64(m.active()), KVPerToken: float64(kv), Layers: m.depth()}
 }
 
-// complete says whether nothing had to be assumed of a workload on a pool.
+// complete says whether nothing had to be assumed of a workload on a pool. A
+// simulated GPU is taken for the real one, for every neighbour alike.
 func (pl *planner) complete(w, p int, m sharing.Mechanism) bool {
-	return len(pl.outlookOf(w, p, m).assumes) == 0
+	return !slices.ContainsFunc(pl.outlookOf(w, p, m).assumes, func(a Assumption) bool { return a.Basis != sharing.BasisSimulated })
 }
 
 // physics is the law by which a mechanism's tenants get along.
