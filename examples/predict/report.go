@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -246,7 +247,7 @@ func (o *options) writeParameters(out io.Writer, p *predict.Predictor) error {
 	if cites := parameterSources(p); !cites.IsZero() {
 		_ = cites.WriteText(w) // into a buffer
 	}
-	_, err := w.WriteTo(out)
+	_, err := io.WriteString(out, page.Fold(w.String()))
 	return err
 }
 
