@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -247,7 +246,7 @@ func (o *options) writeParameters(out io.Writer, p *predict.Predictor) error {
 	if cites := parameterSources(p); !cites.IsZero() {
 		_ = cites.WriteText(w) // into a buffer
 	}
-	_, err := io.WriteString(out, page.Fold(w.String()))
+	_, err := w.WriteTo(out)
 	return err
 }
 
