@@ -23,7 +23,8 @@ type Bill struct {
 	MonthlyFreed string `json:"monthly_freed,omitempty"`
 }
 
-// hourly is what is paid for of a pool, in micro-units an hour.
+// hourly counts the GPUs and nodes of a pool that are paid for, with their price in
+// micro-units an hour.
 type hourly struct {
 	gpus, nodes int
 	micros      int64

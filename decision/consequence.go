@@ -160,7 +160,9 @@ func servingOf(w *Workload) *predict.Serving {
 // complete says whether nothing had to be assumed of a workload on a pool. A
 // simulated GPU is taken for the real one, for every neighbour alike.
 func (pl *planner) complete(w, p int, m sharing.Mechanism) bool {
-	return !slices.ContainsFunc(pl.outlookOf(w, p, m).assumes, func(a Assumption) bool { return a.Basis != sharing.BasisSimulated })
+	return !slices.ContainsFunc(pl.outlookOf(w, p, m).assumes, func(a Assumption) bool {
+		return a.Basis != sharing.BasisSimulated
+	})
 }
 
 // physics is the law by which a mechanism's tenants get along.

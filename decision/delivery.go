@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Installing is what a delivery that pools do not have would save: the fleet
+// Installing tells the saving of a delivery that pools do not have: the fleet
 // decided again with the mechanisms that it brings.
 type Installing struct {
 	Delivery   sharing.Delivery    `json:"delivery"`
@@ -92,15 +92,15 @@ func (pl *planner) installing(f *Fleet, r *Result) error {
 		if found == nil || r.Installing != nil && found.GPUsFreed <= r.Installing.GPUsFreed {
 			continue
 		}
-		found.Delivery, found.Mechanisms, found.Pools = in.delivery, in.mechanisms, slices.DeleteFunc(names, func(n string) bool {
-			return !slices.ContainsFunc(then.running(in.mechanisms...), func(p string) bool { return p == n })
-		})
+		users := then.running(in.mechanisms...)
+		found.Delivery, found.Mechanisms = in.delivery, in.mechanisms
+		found.Pools = slices.DeleteFunc(names, func(n string) bool { return !slices.Contains(users, n) })
 		r.Installing = found
 	}
 	return nil
 }
 
-// freedBy is what another answer for the same workloads frees beyond this one, nil
+// freedBy compares with another answer for the same workloads that frees more, nil
 // where that is nothing or it places fewer replicas.
 func (r *Result) freedBy(then *Result) (*Installing, error) {
 	for i := range r.Decisions {
@@ -162,7 +162,8 @@ func (pl *planner) impossible() (out []string) {
 		}
 		if !possible && len(whys) > 0 {
 			slices.Sort(whys)
-			out = append(out, fmt.Sprintf("%s asks for %s, which no pool has: %s", cw.workload.Name, asked.Mechanism, strings.Join(slices.Compact(whys), "; ")))
+			out = append(out, fmt.Sprintf("%s asks for %s, which no pool has: %s", cw.workload.Name, asked.Mechanism,
+				strings.Join(slices.Compact(whys), "; ")))
 		}
 	}
 	return out

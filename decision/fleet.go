@@ -176,7 +176,7 @@ func (i Isolation) level(a sharing.Axis) sharing.Level {
 	return sharing.LevelUnknown
 }
 
-// Today is how a workload runs now. A decision never weakens its isolation unless
+// Today states the mechanism that a workload runs under. A decision never weakens its isolation unless
 // MayWeaken says that it may.
 type Today struct {
 	Mechanism sharing.Mechanism `yaml:"mechanism,required"`

@@ -116,7 +116,8 @@ func (pl *planner) safe(w int) (*Alternative, error) {
 	var best *choice
 	for i := range pl.choices[w] {
 		c := &pl.choices[w][i]
-		if c.mechanism != sharing.MechanismExclusive || pl.placed[w]*pl.workloads[w].workload.gpus() > pl.pools[c.pool].pool.Count {
+		gpus := pl.placed[w] * pl.workloads[w].workload.gpus()
+		if c.mechanism != sharing.MechanismExclusive || gpus > pl.pools[c.pool].pool.Count {
 			continue
 		}
 		// They are in the order of their price.
@@ -131,7 +132,7 @@ func (pl *planner) safe(w int) (*Alternative, error) {
 	return a, err
 }
 
-// restricted is what a workload gets by itself where only one pool and mechanism
+// restricted decides for a workload by itself where only one pool and mechanism
 // are left to it, of so many replicas: GPUs and money are those of deciding that
 // fleet. A daring one takes whatever may keep its objectives.
 func (pl *planner) restricted(wl Workload, replicas int, c *choice, daring bool) (*Alternative, *planner, error) {
@@ -221,7 +222,7 @@ func (pl *planner) gamble(w int) (*Alternative, error) {
 	return best, nil
 }
 
-// each is what a replica of a workload costs at an alternative, in money, or in
+// each returns the cost of a replica of a workload at an alternative, in money, or in
 // GPUs where there is no price.
 func (a *Alternative) each(replicas int) float64 {
 	total := float64(a.GPUs)

@@ -29,7 +29,7 @@ type Result struct {
 	// Remarks name what is asked for and cannot be, and what is odd about the
 	// input's prices, which are taken as stated.
 	Remarks []string `json:"remarks,omitempty"`
-	// Installing is what another delivery would save, where one would; of fleets
+	// Installing names the delivery that would save most, where one would; of fleets
 	// of few workloads.
 	Installing *Installing `json:"installing,omitempty"`
 	From       Origins     `json:"consequences_from"`

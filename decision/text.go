@@ -157,7 +157,7 @@ func (t *text) money() {
 	}
 }
 
-// bill is what the pools cost today and what they cost once the answer is applied.
+// bill writes the cost of the pools today and once the answer is applied.
 func (t *text) bill(s *Totals) {
 	gpus := fmt.Sprintf("%s today, %d after", counted(s.GPUsToday, "GPU"), s.GPUsAfter)
 	if s.GPUsNotBought > 0 {

@@ -339,7 +339,8 @@ func (c *checker) request(path string, w *Workload) {
 
 // profileOf checks that only mechanisms with MIG instances have a profile.
 func (c *checker) profileOf(path string, m sharing.Mechanism, profile string) {
-	if profile != "" && m != sharing.MechanismMIG && m != sharing.MechanismMIGWithMPS && m != sharing.MechanismMIGBackedVGPU {
+	instances := []sharing.Mechanism{sharing.MechanismMIG, sharing.MechanismMIGWithMPS, sharing.MechanismMIGBackedVGPU}
+	if profile != "" && !slices.Contains(instances, m) {
 		c.Addf(path+".profile", "leave it out, or name mig", "contradicts mechanism %s", m)
 	}
 }
