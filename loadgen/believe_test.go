@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,7 @@ import (
 // time.
 func piped(t *testing.T, events []string, edit func(*loadgen.Tenant)) (res *loadgen.Result) {
 	t.Helper()
+	sent := append(slices.Clone(events), "[DONE]") // connections are served at once
 	synctest.Test(t, func(t *testing.T) {
 		serve := func(c net.Conn) {
 			defer c.Close()
@@ -30,7 +32,7 @@ func piped(t *testing.T, events []string, edit func(*loadgen.Tenant)) (res *load
 				}
 				_, _ = io.Copy(io.Discard, req.Body)
 				fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-				for _, e := range append(events, "[DONE]") {
+				for _, e := range sent {
 					time.Sleep(10 * time.Millisecond)
 					data := "data: " + e + "\n\n"
 					fmt.Fprintf(c, "%x\r\n%s\r\n", len(data), data)
