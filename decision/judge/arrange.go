@@ -132,11 +132,8 @@ func (p *plan) tenants(s *scene, w *world) ([]*tenant, way) {
 		for range n {
 			out = append(out, w.tenantOf(s.full, i, s.gpus[p.pool]))
 			if model != nil {
-				prof, err := model.Profile(p.profiles[i])
-				if err != nil {
-					panic(err) // the profile came from this model's list
-				}
-				how.slices = append(how.slices, sliceOf(model, prof))
+				at := slices.IndexFunc(model.Profiles, func(prof *mig.Profile) bool { return prof.Name == p.profiles[i] })
+				how.slices = append(how.slices, sliceOf(model, model.Profiles[at]))
 			}
 		}
 	}
