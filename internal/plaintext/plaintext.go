@@ -1,0 +1,60 @@
+// Package plaintext makes text of other programs safe to print: a terminal obeys the
+// control characters of what it shows.
+package plaintext
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// hidden reports whether a terminal or a browser obeys r instead of showing it: control
+// characters other than line feed and tab, and those that change the direction of text.
+func hidden(r rune) bool {
+	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+}
+
+// Show returns text with each control character written as its escape, "\u001b" for ESC,
+// and each byte that is no UTF-8 as U+FFFD. Line feeds and tabs stay. JSON keeps its
+// meaning.
+func Show(text string) string {
+	if strings.IndexFunc(text, hidden) < 0 {
+		return strings.ToValidUTF8(text, "\ufffd")
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if hidden(r) {
+			fmt.Fprintf(&b, "\\u%04x", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// NewWriter returns a Writer that hands what Show makes of its input to w. A character
+// that one Write begins and the next one ends is kept until then.
+func NewWriter(w io.Writer) io.Writer { return &writer{to: w} }
+
+type writer struct {
+	to   io.Writer
+	part []byte // the beginning of a character
+}
+
+// Write returns the length of b unless the underlying Writer fails.
+func (w *writer) Write(b []byte) (int, error) {
+	text := append(w.part, b...)
+	cut := len(text)
+	for i := max(0, cut-utf8.UTFMax+1); i < cut; i++ {
+		if utf8.RuneStart(text[i]) && !utf8.FullRune(text[i:]) {
+			cut = i
+		}
+	}
+	w.part = append([]byte(nil), text[cut:]...)
+	if _, err := io.WriteString(w.to, Show(string(text[:cut]))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
