@@ -127,12 +127,16 @@ func (w *Workload) decodes() bool {
 	return w.Model != nil && (w.Kind == KindOnlineInference || w.Kind == KindOfflineInference)
 }
 
-// seconds are the latencies of an SLO in the order of an outcome; 0 = none.
+// seconds are the latencies of an SLO in the order of an outcome; 0 = none. A P99 that
+// keeps the limit of a median is enough for the median.
 func seconds(s predict.SLO) (out [predict.LatencyCount]float64) {
 	for k, m := range [...]predict.Metric{predict.MetricTTFTP99, predict.MetricTPOTP99, predict.MetricE2EP99} {
 		if limit, ok := s.At(m).Get(); ok {
 			out[k] = time.Duration(limit).Seconds()
 		}
+	}
+	if limit, ok := s.TPOTP50.Get(); ok && (out[predict.LatencyTPOT] == 0 || limit.Seconds() < out[predict.LatencyTPOT]) {
+		out[predict.LatencyTPOT] = limit.Seconds()
 	}
 	return out
 }

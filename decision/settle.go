@@ -178,7 +178,7 @@ func latencyOf(m predict.Metric) int {
 	switch m {
 	case predict.MetricTTFTP99:
 		return predict.LatencyTTFT
-	case predict.MetricTPOTP99:
+	case predict.MetricTPOTP50, predict.MetricTPOTP99:
 		return predict.LatencyTPOT
 	}
 	return predict.LatencyE2E

@@ -13,7 +13,8 @@ var limits = [...]struct {
 	metric predict.Metric
 	code   Code
 	name   string
-}{{predict.MetricTTFTP99, CodeTTFT, "TTFT P99"}, {predict.MetricTPOTP99, CodeTPOT, "TPOT P99"},
+}{{predict.MetricTTFTP99, CodeTTFT, "TTFT P99"}, {predict.MetricTPOTP50, CodeTPOT, "TPOT P50"},
+	{predict.MetricTPOTP99, CodeTPOT, "TPOT P99"},
 	{predict.MetricE2EP99, CodeE2E, "E2E P99"}}
 
 // objective names a metric as objectives do.

@@ -61,6 +61,31 @@ func (p Predictor) CrossValidate(method Method, split Split, files ...Rows) ([]M
 	return s.validate(split), nil
 }
 
+// Mix is a measured case of several tenants on one GPU, with what predicts it: the
+// profiles of each tenant alone and a predictor that never saw its series.
+type Mix struct {
+	Series, GPU string
+	Rows        Rows
+	Group       []Solo // by row
+	Predictor   *Predictor
+	Err         error // why nothing predicts it
+}
+
+// Mixes lists the co-located cases of files, each with the predictor that
+// SplitLeaveOneSeriesOut gives it. Where the files hold no other series, that is p.
+func (p Predictor) Mixes(method Method, files ...Rows) ([]Mix, error) {
+	s, err := newStudy(p, method, files)
+	if err != nil {
+		return nil, err
+	}
+	fitted := fittedTo{}
+	out := make([]Mix, len(s.cases))
+	for i, sc := range s.cases {
+		out[i] = Mix{sc.series, sc.gpu, sc.rows, sc.group, fitted.of(s, s.without(sc)), sc.err}
+	}
+	return out, nil
+}
+
 // PredictRows predicts every co-located row of a file from the lone rows of its
 // series; a workload that was not measured alone in it is looked up in others.
 // Outcomes of the co-located rows are not used. The rows keep their order.

@@ -12,6 +12,7 @@ import (
 // prediction against one with [Interval.Below].
 type SLO struct {
 	TTFTP99 Optional[Duration] `yaml:"ttft_p99"`
+	TPOTP50 Optional[Duration] `yaml:"tpot_p50"`
 	TPOTP99 Optional[Duration] `yaml:"tpot_p99"`
 	E2EP99  Optional[Duration] `yaml:"e2e_p99"`
 }
@@ -21,6 +22,8 @@ func (s *SLO) At(m Metric) *Optional[Duration] {
 	switch m {
 	case MetricTTFTP99:
 		return &s.TTFTP99
+	case MetricTPOTP50:
+		return &s.TPOTP50
 	case MetricTPOTP99:
 		return &s.TPOTP99
 	case MetricE2EP99:
@@ -29,10 +32,10 @@ func (s *SLO) At(m Metric) *Optional[Duration] {
 	return nil
 }
 
-// Limits ranges over the limits that are set, in the order TTFT, TPOT, E2E.
+// Limits ranges over the limits that are set, in the order TTFT, TPOT's median, TPOT, E2E.
 func (s *SLO) Limits() iter.Seq2[Metric, time.Duration] {
 	return func(yield func(Metric, time.Duration) bool) {
-		for _, m := range [...]Metric{MetricTTFTP99, MetricTPOTP99, MetricE2EP99} {
+		for _, m := range [...]Metric{MetricTTFTP99, MetricTPOTP50, MetricTPOTP99, MetricE2EP99} {
 			if limit, ok := s.At(m).Get(); ok && !yield(m, time.Duration(limit)) {
 				return
 			}
@@ -43,7 +46,7 @@ func (s *SLO) Limits() iter.Seq2[Metric, time.Duration] {
 // Validate names everything that is wrong with s in one error, or returns nil.
 func (s *SLO) Validate() error {
 	var list problem.List
-	keys := map[Metric]string{MetricTTFTP99: "ttft_p99", MetricTPOTP99: "tpot_p99", MetricE2EP99: "e2e_p99"}
+	keys := map[Metric]string{MetricTTFTP99: "ttft_p99", MetricTPOTP50: "tpot_p50", MetricTPOTP99: "tpot_p99", MetricE2EP99: "e2e_p99"}
 	for m, limit := range s.Limits() {
 		if limit <= 0 || limit > 7*24*time.Hour {
 			list.Addf(keys[m], "write a positive duration, for example 500ms", "%v is out of range", limit)

@@ -268,7 +268,7 @@ func (s *study) fitLoneCost(p *Predictor, u subset) {
 // leaves; where that is nothing, by what was known before.
 func (s *study) validate(split Split) []Measured {
 	var out []Measured
-	fitted := map[subset]*Predictor{}
+	fitted := fittedTo{}
 	for _, sc := range s.cases {
 		predicted := map[subset][]Measured{}
 		for k := range sc.rows {
@@ -281,20 +281,27 @@ func (s *study) validate(split Split) []Measured {
 			default:
 				u.name[0] = sc.rows[k].Case
 			}
-			if fitted[u] == nil {
-				p, err := s.on(u.gpu).calibrate(u)
-				if err != nil {
-					p = &s.start
-				}
-				fitted[u] = p
-			}
 			if predicted[u] == nil {
-				predicted[u] = fitted[u].predictCase(s.method, sc, s.known)
+				predicted[u] = fitted.of(s, u).predictCase(s.method, sc, s.known)
 			}
 			out = append(out, predicted[u][k])
 		}
 	}
 	return out
+}
+
+// fittedTo holds predictors by what they were calibrated on.
+type fittedTo map[subset]*Predictor
+
+func (f fittedTo) of(s *study, u subset) *Predictor {
+	if f[u] == nil {
+		p, err := s.on(u.gpu).calibrate(u)
+		if err != nil {
+			p = &s.start
+		}
+		f[u] = p
+	}
+	return f[u]
 }
 
 // without are the other series of a case's GPU where there are enough to tell how

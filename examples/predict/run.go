@@ -5,6 +5,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/judge"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
@@ -30,6 +32,7 @@ const usage = `predict predicts co-location from what workloads do alone.
   predict -fit a.json -fit b.json -out p.json     calibrate and keep the predictor
   predict -profiles rows.json -predictor p.json   use a kept one
   predict -profiles a.json -profiles b.json       predict each series by the others as well
+  predict -questions -data a.json b.json          is each limit kept? Each series by the others, and by decide
 
 exit: 0 done, 2 bad input, 5 could not be written
 
@@ -46,6 +49,7 @@ type options struct {
 	gpu, fitGPU string
 	json, rows  bool
 	splits      bool
+	questions   bool
 	method      predict.Method
 
 	fitted  []predict.Rows // of -fit
@@ -64,6 +68,9 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 		fs.Func(name, usage+"; may be repeated", func(s string) error { *to = append(*to, s); return nil })
 	}
 	list("profiles", "`FILE` of rows to predict", &o.data)
+	list("data", "the same as -profiles; of -questions, which take further files as arguments", &o.data)
+	fs.BoolVar(&o.questions, "questions", false,
+		"ask of every measured mix whether it keeps limits of 1.1 to 4 times alone")
 	fs.StringVar(&o.gpu, "gpu", "",
 		"`NAME` of the GPU of rows of -profiles that name none (default: that of the calibration)")
 	fs.StringVar(&o.fitGPU, "fit-gpu", "",
@@ -81,6 +88,9 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 		return code
 	}
 	err := fs.Parse(args)
+	if o.questions {
+		o.data = append(o.data, fs.Args()...)
+	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, usage)
@@ -88,7 +98,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 		return 0
 	case err != nil:
 		return fail(2, err)
-	case fs.NArg() > 0:
+	case fs.NArg() > 0 && !o.questions:
 		return fail(2, fmt.Errorf("unknown argument %q; a file of rows is given with -profiles", fs.Arg(0)))
 	case len(o.data) == 0 && (o.save == "" || len(o.fit) == 0):
 		return fail(2, errors.New("nothing to do: give -profiles, or -fit and -out"))
@@ -108,6 +118,9 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	predictor, others, err := o.predictor()
 	if err != nil {
 		return fail(2, err)
+	}
+	if o.questions {
+		return o.ask(predictor, others, stdout, fail)
 	}
 	var rep *report
 	if len(o.data) > 0 {
@@ -131,6 +144,35 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 		err = writeJSON(stdout, rep)
 	default:
 		err = rep.write(stdout, o.rows)
+	}
+	if err != nil {
+		return fail(5, err)
+	}
+	return 0
+}
+
+// ask answers yes-or-no questions about the measured mixes of -data.
+func (o *options) ask(p *predict.Predictor, others *predict.Profiles, stdout io.Writer, fail func(int, error) int) int {
+	files := slices.Clone(o.fitted)
+	for _, name := range o.data {
+		rows, err := o.readRows(name, o.gpu, others)
+		if err != nil {
+			return fail(2, err)
+		}
+		files = append(files, rows)
+	}
+	mixes, err := p.Mixes(o.method, files...)
+	if err != nil {
+		return fail(2, err)
+	}
+	answers, err := judge.Ask(context.Background(), mixes)
+	if err != nil {
+		return fail(5, err)
+	}
+	if o.json {
+		err = answers.WriteJSON(stdout)
+	} else {
+		err = answers.WriteText(stdout)
 	}
 	if err != nil {
 		return fail(5, err)
