@@ -78,20 +78,6 @@ func ExampleSharedGPU_Split_blend() {
 	// Output: 1.35 USD 0.63 USD 1.62 USD
 }
 
-func ExampleNewBill() {
-	price, _ := cost.ParsePrice("1 USD")
-	hour, err := cost.SharedGPU{Price: price, Capacity: 3, Tenants: []cost.TenantUse{{Tenant: "search", Allocated: 1}}}.Split(cost.SplitOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	bill, err := cost.NewBill(hour, hour, hour)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(bill.Charges[0].Amount, "+", bill.Idle, "=", bill.Price)
-	// Output: 0.999999 USD + 2.000001 USD = 3.00 USD
-}
-
 // The same two CPU nodes on one side, on both, on neither.
 func ExampleCompareCompositions() {
 	gpu, _ := cost.ParsePrice("2.24 USD")
@@ -138,18 +124,6 @@ func ExampleUtilisationHours() {
 	// Output: 180 GPU-hours a day need not be bought, 144 do more work
 }
 
-// How many must share an A100 to pay less than for a T4 each?
-func ExampleBreakEvenTenants() {
-	a100, _ := cost.ParsePrice("3.25 USD")
-	t4, _ := cost.ParsePrice("0.526 USD")
-	n, err := cost.BreakEvenTenants(a100, t4, 10*cost.Percent)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(n, "tenants")
-	// Output: 7 tenants
-}
-
 // A 3g.40gb instance has 3 of an A100's 7 compute slices.
 func ExamplePerShareHour() {
 	a100, _ := cost.ParsePrice("3.25 USD")
@@ -159,15 +133,6 @@ func ExamplePerShareHour() {
 	}
 	fmt.Println(hour)
 	// Output: 1.392857 USD
-}
-
-func ExampleReapedHours() {
-	hours, err := cost.ReapedHours(10, 55*cost.Percent/10, 1*cost.Percent)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(hours, "GPU-hours a day")
-	// Output: 10.8 GPU-hours a day
 }
 
 func ExampleOverheadRange() {

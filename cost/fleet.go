@@ -1,7 +1,6 @@
 package cost
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -45,28 +44,6 @@ func fleetErr(gpus, tenants int, u float64) error {
 		l.Addf("utilisation", "give a fraction from 0 to 1", "%v is out of range", u)
 	}
 	return inputErr(&l)
-}
-
-// ReapedHours returns the GPU-hours a day that come back when reaping idle
-// jobs brings the idle part of allocated hours down from before to after:
-// 24 * gpus * (before - after). From 5.5% to 1%, which the economics article
-// reports, 10 GPUs give 10.8. It tells whether reaping alone would do before
-// anything is shared; telemetry.ReapPolicy finds the same on measured GPUs.
-// Where after is an upper bound the result is a lower one.
-func ReapedHours(gpus int, before, after PPM) (float64, error) {
-	var l problem.List
-	if gpus < 0 {
-		l.Addf("gpus", "give 0 or more", "%d is below zero", gpus)
-	}
-	if before < 0 || before > Whole {
-		l.Addf("before", "give 0% to 100%", "%s is out of range", before)
-	} else if after < 0 || after > before {
-		l.Addf("after", fmt.Sprintf("give 0%% to %s", before), "%s is out of range", after)
-	}
-	if err := inputErr(&l); err != nil {
-		return 0, err
-	}
-	return hoursPerDay * float64(gpus) * float64(before-after) / float64(Whole), nil
 }
 
 // SharedFleet is a number of GPUs of one kind, each shared by equally many

@@ -56,24 +56,6 @@ func TestRecoveredHours(t *testing.T) {
 	}
 }
 
-func TestReapedHours(t *testing.T) {
-	if h, err := ReapedHours(10, 55_000, 1*Percent); err != nil || h != 10.8 {
-		t.Errorf("%v, %v; want 10.8", h, err)
-	}
-	for _, c := range []struct {
-		gpus          int
-		before, after PPM
-		path          string
-	}{{-1, Percent, 0, "gpus: "}, {1, -1, 0, "before: "}, {1, Whole + 1, 0, "before: "}, {1, Percent, 2 * Percent, "after: "}, {1, Percent, -1, "after: "}} {
-		if _, err := ReapedHours(c.gpus, c.before, c.after); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), c.path) {
-			t.Errorf("ReapedHours(%v): %v", c, err)
-		}
-	}
-	if h, err := ReapedHours(1, Whole, Whole); err != nil || h != 0 {
-		t.Errorf("what stays idle comes back not at all: %v, %v", h, err)
-	}
-}
-
 func TestSharedFleet(t *testing.T) {
 	f := SharedFleet{GPUs: 10, PricePerGPUHour: money(t, "3.50 USD"), Tenants: 4, Utilisation: 0.25, Overhead: 8 * Percent}
 	got, err := f.Figures()

@@ -2,7 +2,6 @@ package cost
 
 import (
 	"fmt"
-	"math/big"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -68,31 +67,4 @@ func lossErr(revenue Money, loss PPM) error {
 	notNegative(&l, "revenue", revenue)
 	inRange(&l, "loss", loss, Whole)
 	return inputErr(&l)
-}
-
-// BreakEvenTenants returns the smallest number of tenants at which a part of a
-// shared GPU costs less than an exclusive GPU of another kind: the smallest n
-// with shared / n * (1 + overhead) < exclusive. It answers how many must share
-// an A100 to beat a T4 each.
-func BreakEvenTenants(sharedPerHour, exclusivePerHour Money, overhead PPM) (int64, error) {
-	if _, err := sharedPerHour.match(exclusivePerHour); err != nil {
-		return 0, err
-	}
-	var l problem.List
-	notNegative(&l, "shared", sharedPerHour)
-	notNegative(&l, "exclusive", exclusivePerHour)
-	inRange(&l, "overhead", overhead, maxOverhead)
-	if err := inputErr(&l); err != nil {
-		return 0, err
-	}
-	if exclusivePerHour.Sign() == 0 {
-		return 0, fmt.Errorf("%w: nothing costs less than a free GPU", ErrNoBreakEven)
-	}
-	num := new(big.Int).Mul(big.NewInt(sharedPerHour.micros), big.NewInt(int64(Whole+overhead)))
-	den := new(big.Int).Mul(big.NewInt(exclusivePerHour.micros), big.NewInt(int64(Whole)))
-	n := num.Quo(num, den)
-	if !n.IsInt64() || n.Int64() >= maxShares {
-		return 0, fmt.Errorf("%w: not below %d tenants", ErrNoBreakEven, maxShares)
-	}
-	return n.Int64() + 1, nil
 }

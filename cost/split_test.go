@@ -203,32 +203,6 @@ func TestReadSharedGPU(t *testing.T) {
 	}
 }
 
-func TestBill(t *testing.T) {
-	var hours []Split
-	for i := range 730 {
-		tenants := []TenantUse{{Tenant: "b", Allocated: 1}, {Tenant: "a", Allocated: 1}}
-		a, err := SharedGPU{money(t, "3.250001 USD"), 3, 0, tenants[:1+i%2]}.Split(SplitOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		hours = append(hours, a)
-	}
-	s, err := NewBill(hours...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := amounts(t, Split{Price: s.Price, Charges: s.Charges, Idle: s.Idle})
-	if s.Price.Decimal() != "2372.50073" || s.Charges[0].Tenant != "a" || s.Charges[1].Share.RoundPercent(1).String() != "33.3%" || s.IdleShare.RoundPercent(1) != 50*Percent {
-		t.Errorf("%+v, %v", s, got)
-	}
-	if s, err := NewBill(); err != nil || s.Price != (Money{}) || len(s.Charges) != 0 {
-		t.Errorf("%+v, %v", s, err)
-	}
-	if _, err := NewBill(hours[0], Split{Price: money(t, "1 EUR")}); !errors.Is(err, ErrCurrency) || !strings.Contains(err.Error(), "split 1") {
-		t.Errorf("%v", err)
-	}
-}
-
 func BenchmarkSplit(b *testing.B) {
 	tenants := make([]TenantUse, 7)
 	for i := range tenants {

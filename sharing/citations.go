@@ -16,7 +16,7 @@ type Citations struct {
 	// IDs are the sources in the order in which they were first cited.
 	IDs []SourceID
 	// Rest says how to see those that WriteText leaves out, for example
-	// "-format json". Empty: WriteText only counts them.
+	// "-json has all". Empty: WriteText only counts them.
 	Rest string
 }
 

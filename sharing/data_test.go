@@ -36,7 +36,7 @@ func TestSourcesResolve(t *testing.T) {
 	for _, m := range append(Mechanisms(), MechanismNone) {
 		for a := Axis(0); int(a) < AxisCount; a++ {
 			for _, p := range Properties(m, a) {
-				where := fmt.Sprintf("%v/%v/%v", m, a, p.Reading)
+				where := fmt.Sprintf("%v/%v", m, a)
 				checkSource(t, where, p.Source)
 				if p.Text == "" || p.Mechanism != m || p.Axis != a {
 					t.Errorf("%s: malformed: %+v", where, p)
@@ -48,15 +48,8 @@ func TestSourcesResolve(t *testing.T) {
 		}
 		info := InfoFor(m)
 		where := "info of " + m.String()
-		checkSource(t, where, info.Complexity.Source)
 		checkSource(t, where, info.Overhead.Source)
 		checkCell(t, where, info.MaxTenants)
-		if info.PopularMaxTenants != (Statement{}) {
-			checkSource(t, where, info.PopularMaxTenants.Source)
-		}
-		for _, r := range info.ComplexityRatings {
-			checkSource(t, where, r.Source)
-		}
 		for _, o := range info.Overheads {
 			checkSource(t, where, o.Source)
 			if !o.Known || o.Low > o.High || o.Low < 0 {
@@ -69,7 +62,7 @@ func TestSourcesResolve(t *testing.T) {
 		if info.Mechanism != m || info.Title == "" || info.Summary == "" {
 			t.Errorf("%s is incomplete: %+v", where, info)
 		}
-		if m != MechanismNone && (len(info.BestFor) == 0 || len(info.AvoidWhen) == 0 || len(info.Hardware) == 0 || info.Complexity.Complexity == ComplexityUnknown) {
+		if m != MechanismNone && (len(info.BestFor) == 0 || len(info.AvoidWhen) == 0 || len(info.Hardware) == 0) {
 			t.Errorf("%s lacks a part of the explorer", where)
 		}
 		for _, d := range Deliveries() {
@@ -83,18 +76,6 @@ func TestSourcesResolve(t *testing.T) {
 		for _, id := range tr.Sources {
 			checkSource(t, "trap "+tr.ID, id)
 		}
-	}
-	for _, d := range Disagreements() {
-		checkSource(t, d.ID, d.Finding.Source)
-		if len(d.Positions) == 0 || d.Topic == "" || d.Finding.Text == "" {
-			t.Errorf("%s is incomplete", d.ID)
-		}
-		for _, p := range d.Positions {
-			checkSource(t, d.ID, p.Source)
-		}
-	}
-	for _, s := range ResearchSystems() {
-		checkSource(t, s.Name, s.Source)
 	}
 	for _, b := range cudaBranches {
 		checkSource(t, b.cuda.String(), b.source)
@@ -160,36 +141,16 @@ func TestTrapsAreComplete(t *testing.T) {
 	}
 }
 
-func TestResearchSystemsAreComplete(t *testing.T) {
-	var got []string
-	for _, s := range ResearchSystems() {
-		got = append(got, s.Name)
-		if s.Idea == "" {
-			t.Errorf("%s: what is it?", s.Name)
-		}
-	}
-	for _, want := range []string{"Orion", "Salus", "REEF", "TGS", "Tally", "LithOS", "MISO", "MIGER", "ParvaGPU", "USHER", "gpulet",
-		"iGniter", "Fractional GPUs", "BLESS", "GPARS", "Paella", "XSched", "Zico"} {
-		if !slices.Contains(got, want) {
-			t.Errorf("%s is missing", want)
-		}
-	}
-	if !slices.IsSortedFunc(got, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) }) {
-		t.Errorf("not sorted: %v", got)
-	}
-}
-
-// TestComparisonMatrix holds the limits and overheads that a widely read matrix
+// TestComparisonMatrix holds the overheads that a widely read matrix
 // prints.
 func TestComparisonMatrix(t *testing.T) {
 	for m, want := range map[Mechanism]struct {
-		limit     string
 		low, high float64
-	}{MechanismMIG: {"7", 0, 0}, MechanismMPS: {"48", 0.05, 0.05}, MechanismTimeSlicing: {"unlimited", 0.10, 0.15}} {
+	}{MechanismMIG: {0, 0}, MechanismMPS: {0.05, 0.05}, MechanismTimeSlicing: {0.10, 0.15}} {
 		info := InfoFor(m)
 		i := slices.IndexFunc(info.Overheads, func(o Overhead) bool { return o.Source == "lucaberton-sharing" })
-		if i < 0 || info.Overheads[i].Low != want.low || info.Overheads[i].High != want.high || info.PopularMaxTenants.Text != want.limit {
-			t.Errorf("%v: %+v, %+v; want %+v", m, info.Overheads, info.PopularMaxTenants, want)
+		if i < 0 || info.Overheads[i].Low != want.low || info.Overheads[i].High != want.high {
+			t.Errorf("%v: %+v; want %+v", m, info.Overheads, want)
 		}
 	}
 	if o := InfoFor(MechanismTimeSlicing).Overhead; !o.Known || o.Low != 0.01 || o.High != 0.11 || o.Source != "nos-gpu-sharing" {

@@ -3,10 +3,9 @@
 // about sharing that look right and fail in production.
 //
 //   - LookupGPU and GPUs: the GPU table.
-//   - IsolationIn, Isolation, Properties: what a mechanism isolates, by the
-//     primary reading or by the popular tables; Disagreements: where they part.
+//   - IsolationIn, Isolation, Properties: what a mechanism isolates.
 //   - Available, MPSClientLimit: what hardware and driver allow.
-//   - InfoFor, Delivers, ResearchSystems: what there is to say of a mechanism.
+//   - InfoFor, Delivers: what there is to say of a mechanism.
 //   - Compare: two mechanisms side by side.
 //   - Traps, Sources; Citations, with which an output ends.
 //
@@ -21,6 +20,9 @@
 // and data (cotenant-h200-colocation), and cotenant-reading, which stands where
 // no source says a thing in so many words; the statement then says what it is
 // inferred from.
+//
+// What widely read articles print instead, and where they part from this package,
+// stands in REPORT-2026-11.md beside it.
 //
 // Everything in it is data with a source. Answers are three-valued: what no
 // source says is unknown, never no and never zero. The package does no I/O,

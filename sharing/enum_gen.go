@@ -20,11 +20,6 @@ func (b Basis) String() string                   { return basisNames.String(b) }
 func (b Basis) MarshalText() ([]byte, error)     { return basisNames.Text(b) }
 func (b *Basis) UnmarshalText(text []byte) error { return basisNames.Parse(b, text) }
 
-// String returns "unknown", "low", "medium", "high" or "very-high".
-func (c Complexity) String() string                   { return complexityNames.String(c) }
-func (c Complexity) MarshalText() ([]byte, error)     { return complexityNames.Text(c) }
-func (c *Complexity) UnmarshalText(text []byte) error { return complexityNames.Parse(c, text) }
-
 // String returns "bare", "device-plugin", "gpu-operator", "dra", "hami", "volcano", "kai" or "vgpu-manager".
 func (d Delivery) String() string                   { return deliveryNames.String(d) }
 func (d Delivery) MarshalText() ([]byte, error)     { return deliveryNames.Text(d) }
@@ -41,17 +36,7 @@ func (m Mode) String() string                        { return modeNames.String(m
 func (m Mode) MarshalText() ([]byte, error)          { return modeNames.Text(m) }
 func (m *Mode) UnmarshalText(text []byte) error      { return modeNames.Parse(m, text) }
 
-// String returns "primary" or "popular".
-func (r Reading) String() string                   { return readingNames.String(r) }
-func (r Reading) MarshalText() ([]byte, error)     { return readingNames.Text(r) }
-func (r *Reading) UnmarshalText(text []byte) error { return readingNames.Parse(r, text) }
-
 // String returns "unknown", "info", "low", "medium", "high" or "critical".
 func (s Severity) String() string                   { return severityNames.String(s) }
 func (s Severity) MarshalText() ([]byte, error)     { return severityNames.Text(s) }
 func (s *Severity) UnmarshalText(text []byte) error { return severityNames.Parse(s, text) }
-
-// String returns "unknown", "equal", "a" or "b".
-func (s Side) String() string                   { return sideNames.String(s) }
-func (s Side) MarshalText() ([]byte, error)     { return sideNames.Text(s) }
-func (s *Side) UnmarshalText(text []byte) error { return sideNames.Parse(s, text) }

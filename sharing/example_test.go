@@ -80,14 +80,14 @@ func ExampleCompare() {
 	}
 	c := sharing.Compare(sharing.MechanismMIG, sharing.MechanismTimeSlicing, sharing.Environment{GPU: gpu})
 	for _, axis := range c.Axes {
-		fmt.Printf("%-8s %-9s %-9s stronger: %s\n", axis.Axis, axis.A.Level, axis.B.Level, axis.Stronger)
+		fmt.Printf("%-8s %-9s %s\n", axis.Axis, axis.A.Level, axis.B.Level)
 	}
 	fmt.Println("MIG is best for", c.InfoA.BestFor[0].Text)
 	// Output:
-	// memory   hardware  none      stronger: a
-	// compute  hardware  none      stronger: a
-	// fault    hardware  none      stronger: a
-	// jitter   driver    none      stronger: a
+	// memory   hardware  none
+	// compute  hardware  none
+	// fault    hardware  none
+	// jitter   driver    none
 	// MIG is best for tenants that do not trust one another
 }
 
@@ -130,18 +130,6 @@ func ExampleMPSClientLimit() {
 	// plan with 48, for sure: unknown
 }
 
-func ExampleDisagreements() {
-	for _, d := range sharing.Disagreements() {
-		if d.Cell != nil && d.Cell.Mechanism == sharing.MechanismHAMi {
-			fmt.Printf("%s: printed %q, primary %s [%s]\n", d.Topic, d.Cell.Popular.Text, d.Cell.Primary[0].Level, d.Finding.Source)
-		}
-	}
-	// Output:
-	// compute isolation of hami: printed "Software", primary partial [hami-core]
-	// fault isolation of hami: printed "Partial", primary none [dynamo-gpu-sharing]
-	// jitter isolation of hami: printed "Low-Medium", primary none [dynamo-gpu-sharing]
-}
-
 func ExampleAvailable() {
 	gpu, err := sharing.LookupGPU("L4")
 	if err != nil {
@@ -164,7 +152,7 @@ func ExampleAvailable() {
 func ExampleCitations() {
 	cites := sharing.Citations{Rest: "-format json"}
 	for _, m := range []sharing.Mechanism{sharing.MechanismMPS, sharing.MechanismMIG, sharing.MechanismHAMi} {
-		p := sharing.Isolation(m, sharing.AxisFault, sharing.ReadingPrimary)
+		p := sharing.Isolation(m, sharing.AxisFault)
 		fmt.Printf("%s: %s%s\n", m, p.Level, cites.Ref(p.Source))
 	}
 	if err := cites.WriteText(os.Stdout); err != nil {

@@ -1,39 +1,10 @@
 package sharing
 
-import (
-	"slices"
-
-	"github.com/cotenant/cotenant/internal/enum"
-)
-
-// Complexity grades the work of running a mechanism. The zero value is
-// ComplexityUnknown.
-type Complexity uint8
-
-// The complexities.
-const (
-	ComplexityUnknown Complexity = iota
-	ComplexityLow
-	ComplexityMedium
-	ComplexityHigh
-	ComplexityVeryHigh
-)
-
-var complexityNames = enum.Of[Complexity](ErrUnknownName, "complexity", "unknown", "low", "medium", "high", "very-high")
-
 // Statement is a sentence with its source.
 type Statement struct {
 	Text   string
 	Basis  Basis
 	Source SourceID
-}
-
-// ComplexityRating is one source's rating of the work a mechanism is.
-type ComplexityRating struct {
-	Complexity Complexity
-	Text       string // why, or the printed wording
-	Basis      Basis
-	Source     SourceID
 }
 
 // Overhead brackets what a mechanism itself costs: the extra time for a unit
@@ -52,10 +23,6 @@ type Info struct {
 	Mechanism Mechanism
 	Title     string
 	Summary   string
-	// Complexity is our own rating, ComplexityRatings are those of the sources
-	// where they give one.
-	Complexity        ComplexityRating
-	ComplexityRatings []ComplexityRating
 	// Overhead is the bracket to plan with, Overheads are the positions of the
 	// sources, which disagree.
 	Overhead  Overhead
@@ -63,14 +30,9 @@ type Info struct {
 	// MaxTenants is the most tenants that any GPU takes under the mechanism;
 	// unknown where no number bounds it. MPSClientLimit knows the limit of a GPU.
 	MaxTenants Cell[int]
-	// PopularMaxTenants is the limit as lucaberton-sharing prints it; its zero
-	// value where that has none.
-	PopularMaxTenants Statement
-	BestFor           []Statement
-	AvoidWhen         []Statement
-	Hardware          []Statement
-	// Deliveries are those of Deliveries() that can deliver it.
-	Deliveries []Delivery
+	BestFor    []Statement
+	AvoidWhen  []Statement
+	Hardware   []Statement
 }
 
 // InfoFor returns what there is to say of m; of a value that is no mechanism,
@@ -86,12 +48,6 @@ var infoTable = indexInfos(infos)
 
 func indexInfos(rows []Info) (t [MechanismCount]Info) {
 	for _, row := range rows {
-		for _, d := range Deliveries() {
-			if Delivers(d, row.Mechanism).Answer == AnswerYes {
-				row.Deliveries = append(row.Deliveries, d)
-			}
-		}
-		row.Deliveries = slices.Clip(row.Deliveries)
 		t[row.Mechanism] = row
 	}
 	return t

@@ -6,17 +6,6 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// Reading says whose reading of a mechanism a statement is.
-type Reading uint8
-
-// The readings.
-const (
-	ReadingPrimary Reading = iota // vendor documentation, source code, measurements
-	ReadingPopular                // the widely read comparison tables
-)
-
-var readingNames = enum.Of[Reading](ErrUnknownName, "reading", "primary", "popular")
-
 // Mode is a way of running a mechanism that a statement may depend on. The
 // zero value, ModeAny, asks nothing.
 type Mode uint8
@@ -127,15 +116,13 @@ type Property struct {
 	When      Condition // where it holds
 	// Caps marks a statement that lowers the level wherever it may hold: no
 	// stronger one counts there unless the condition is known to fail.
-	Caps    bool
-	Basis   Basis
-	Source  SourceID
-	Reading Reading
+	Caps   bool
+	Basis  Basis
+	Source SourceID
 }
 
-// Properties lists every statement about m on axis a, those of the primary
-// reading first, each reading's default statement before its conditional
-// ones. A mechanism or axis that does not exist has none. The slice is the
+// Properties lists every statement about m on axis a, the default one before the
+// conditional ones. A mechanism or axis that does not exist has none. The slice is the
 // caller's.
 //
 // The axes ask what neighbours can do to one:
@@ -160,35 +147,35 @@ func propertiesOf(m Mechanism, a Axis) []Property {
 	return propertyTable[m][a]
 }
 
-// Isolation returns the default statement of a reading: the one without a
-// condition. Where a reading says nothing it is LevelUnknown, without a source.
-func Isolation(m Mechanism, a Axis, r Reading) Property {
+// Isolation returns the default statement: the one without a condition. Where
+// there is none it is LevelUnknown, without a source.
+func Isolation(m Mechanism, a Axis) Property {
 	for _, p := range propertiesOf(m, a) {
-		if p.Reading == r && p.When.everywhere() {
+		if p.When.everywhere() {
 			return p
 		}
 	}
-	return unknownProperty(m, a, r)
+	return unknownProperty(m, a)
 }
 
-// IsolationIn returns the strongest statement of the primary reading whose
+// IsolationIn returns the strongest statement whose
 // condition is known to hold in env. A statement that caps (Property.Caps)
 // counts against it unless its condition is known not to hold: what is not
 // known is never taken for a guarantee. It allocates nothing.
 func IsolationIn(m Mechanism, a Axis, env Environment) Property {
-	best := unknownProperty(m, a, ReadingPrimary)
+	best := unknownProperty(m, a)
 	table := propertiesOf(m, a)
 	found := -1
 	for i := range table {
 		p := &table[i]
-		if p.Reading == ReadingPrimary && !p.Caps && p.When.Holds(env) == AnswerYes &&
+		if !p.Caps && p.When.Holds(env) == AnswerYes &&
 			(found < 0 || p.Level > table[found].Level) {
 			found = i
 		}
 	}
 	for i := range table {
 		p := &table[i]
-		if p.Reading == ReadingPrimary && p.Caps && p.When.Holds(env) != AnswerNo &&
+		if p.Caps && p.When.Holds(env) != AnswerNo &&
 			(found < 0 || p.Level < table[found].Level) {
 			found = i
 		}
@@ -199,18 +186,14 @@ func IsolationIn(m Mechanism, a Axis, env Environment) Property {
 	return best
 }
 
-func unknownProperty(m Mechanism, a Axis, r Reading) Property {
-	return Property{Mechanism: m, Axis: a, Reading: r, Level: LevelUnknown, Text: "no source says"}
+func unknownProperty(m Mechanism, a Axis) Property {
+	return Property{Mechanism: m, Axis: a, Level: LevelUnknown, Text: "no source says"}
 }
 
-var propertyTable = indexProperties(primaryProperties, popularProperties)
-
-func indexProperties(tables ...[]Property) (t [MechanismCount][AxisCount][]Property) {
-	for _, rows := range tables {
-		for _, p := range rows {
-			cell := &t[p.Mechanism][p.Axis]
-			*cell = append(*cell, p)
-		}
+var propertyTable = func() (t [MechanismCount][AxisCount][]Property) {
+	for _, p := range properties {
+		cell := &t[p.Mechanism][p.Axis]
+		*cell = append(*cell, p)
 	}
 	return t
-}
+}()

@@ -1,10 +1,7 @@
 package sharing
 
 import (
-	"slices"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func gpu(t testing.TB, name string) *GPU {
@@ -14,38 +11,6 @@ func gpu(t testing.TB, name string) *GPU {
 		t.Fatal(err)
 	}
 	return g
-}
-
-// TestPopularMatrix holds a widely read isolation matrix as it is printed.
-func TestPopularMatrix(t *testing.T) {
-	type row struct {
-		Mechanism                      Mechanism
-		Memory, Compute, Fault, Jitter Level
-		Printed                        [4]string
-	}
-	want := []row{
-		{MechanismTimeSlicing, LevelNone, LevelNone, LevelPartial, LevelNone, [4]string{"None", "None", "Partial", "High"}},
-		{MechanismMPS, LevelPartial, LevelNone, LevelNone, LevelPartial, [4]string{"Partial*", "None", "None", "Low-Medium"}},
-		{MechanismMIG, LevelHardware, LevelHardware, LevelHardware, LevelHardware, [4]string{"Hardware", "Hardware", "Hardware", "Negligible"}},
-		{MechanismHAMi, LevelSoftware, LevelSoftware, LevelPartial, LevelPartial, [4]string{"Software", "Software", "Partial", "Low-Medium"}},
-	}
-	var got []row
-	for _, w := range want {
-		p := func(a Axis) Property { return Isolation(w.Mechanism, a, ReadingPopular) }
-		got = append(got, row{w.Mechanism, p(AxisMemory).Level, p(AxisCompute).Level, p(AxisFault).Level, p(AxisJitter).Level,
-			[4]string{p(AxisMemory).Text, p(AxisCompute).Text, p(AxisFault).Text, p(AxisJitter).Text}})
-		for a := AxisMemory; int(a) < AxisCount; a++ {
-			if s := p(a).Source; s != "asleekgeek-sharing" {
-				t.Errorf("%v/%v comes from %s", w.Mechanism, a, s)
-			}
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if p := Isolation(MechanismVGPU, AxisMemory, ReadingPopular); p.Level != LevelUnknown || p.Source != "" {
-		t.Errorf("the popular tables hold no vGPU, but got %+v", p)
-	}
 }
 
 // TestPrimaryMatrix holds the default statements of the primary reading.
@@ -66,7 +31,7 @@ func TestPrimaryMatrix(t *testing.T) {
 	}
 	for _, m := range Mechanisms() {
 		for a := AxisMemory; int(a) < AxisCount; a++ {
-			if got := Isolation(m, a, ReadingPrimary); got.Level != want[m][a] || got.Reading != ReadingPrimary || got.Source == "" {
+			if got := Isolation(m, a); got.Level != want[m][a] || got.Source == "" {
 				t.Errorf("%v/%v: %v (%s), want %v", m, a, got.Level, got.Source, want[m][a])
 			}
 		}
@@ -148,51 +113,24 @@ func TestBeyondTheTables(t *testing.T) {
 
 // TestPropertiesNeverPromiseMore checks, over all mechanisms, GPUs and
 // drivers, that knowing nothing of an environment never yields a higher level
-// than knowing it does where a cap applies, and that no statement of the
-// popular reading gets into the primary one.
+// than knowing it does where a cap applies.
 func TestPropertiesNeverPromiseMore(t *testing.T) {
 	for _, m := range Mechanisms() {
 		for a := AxisMemory; int(a) < AxisCount; a++ {
 			blind := IsolationIn(m, a, Environment{}).Level
 			for _, g := range GPUs() {
-				if got := IsolationIn(m, a, Environment{GPU: &g}); got.Level < blind || got.Reading != ReadingPrimary {
+				if got := IsolationIn(m, a, Environment{GPU: &g}); got.Level < blind {
 					t.Errorf("%v/%v on %s: %v, but %v without knowing the GPU", m, a, g.Name, got.Level, blind)
 				}
 			}
 			ps := Properties(m, a)
-			if i := slices.IndexFunc(ps, func(p Property) bool { return p.Reading == ReadingPrimary }); i != 0 || !ps[0].When.everywhere() || ps[0].Caps {
-				t.Errorf("%v/%v: the default statement of the primary reading does not come first", m, a)
+			if len(ps) == 0 || !ps[0].When.everywhere() || ps[0].Caps {
+				t.Errorf("%v/%v: the default statement does not come first", m, a)
 			}
 		}
 	}
 	if Properties(MechanismNone, AxisMemory) != nil || Properties(Mechanism(99), AxisMemory) != nil || Properties(MechanismMPS, Axis(99)) != nil {
 		t.Error("what does not exist has properties")
-	}
-}
-
-func TestDisagreements(t *testing.T) {
-	var got []string
-	seen := map[string]bool{}
-	for _, d := range Disagreements() {
-		if seen[d.ID] {
-			t.Errorf("%s stands twice", d.ID)
-		}
-		seen[d.ID] = true
-		if d.Cell == nil {
-			continue
-		}
-		got = append(got, d.ID)
-		if len(d.Cell.Primary) == 0 || d.Cell.Popular.Reading != ReadingPopular {
-			t.Errorf("%s has no cell", d.ID)
-		}
-	}
-	want := []string{"asleekgeek-sharing:time-slicing:fault", "asleekgeek-sharing:mps:compute", "asleekgeek-sharing:mig:jitter", "asleekgeek-sharing:hami:compute",
-		"asleekgeek-sharing:hami:fault", "asleekgeek-sharing:hami:jitter", "lucaberton-sharing:mps:memory", "lucaberton-sharing:mps:compute"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("cells that differ (-want +got):\n%s", diff)
-	}
-	if len(seen) != 39 {
-		t.Errorf("%d disagreements", len(seen))
 	}
 }
 
@@ -202,21 +140,9 @@ func TestCompare(t *testing.T) {
 		t.Errorf("on L4: MIG %v, MPS %v", c.AvailableA, c.AvailableB)
 	}
 	for _, x := range c.Axes {
-		if x.Stronger != SideA {
-			t.Errorf("%v: %v", x.Axis, x.Stronger)
+		if x.A.Level <= x.B.Level {
+			t.Errorf("%v: MIG %v, MPS %v", x.Axis, x.A.Level, x.B.Level)
 		}
-	}
-	mirror := Compare(MechanismMPS, MechanismMIG, Environment{GPU: gpu(t, "L4")})
-	for _, x := range mirror.Axes {
-		if x.Stronger != SideB {
-			t.Errorf("mirrored %v: %v", x.Axis, x.Stronger)
-		}
-	}
-	if s := Compare(MechanismMIG, MechanismResearch, Environment{}).Axes[AxisFault].Stronger; s != SideUnknown {
-		t.Errorf("MIG against research: %v", s)
-	}
-	if s := Compare(MechanismMPS, MechanismMPS, Environment{}).Axes[AxisFault].Stronger; s != SideEqual {
-		t.Errorf("MPS against itself: %v", s)
 	}
 }
 

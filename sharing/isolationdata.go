@@ -1,8 +1,7 @@
 package sharing
 
-// primaryProperties is the reading of primary sources and of our own
-// measurements. The default statement of a cell comes first.
-var primaryProperties = []Property{
+// properties are what primary sources say and our own measurements show. The default statement of a cell comes first.
+var properties = []Property{
 	{Mechanism: MechanismExclusive, Axis: AxisMemory, Level: LevelHardware, Basis: BasisDerived,
 		Source: "cotenant-reading",
 		Text:   "there is no neighbour on the GPU"},
@@ -180,45 +179,11 @@ var primaryProperties = []Property{
 		Text: "a step takes as long as the batch that others fill"},
 
 	{Mechanism: MechanismResearch, Axis: AxisMemory, Level: LevelUnknown, Basis: BasisUnknown, Source: "cotenant-reading",
-		Text: "depends on the system; see ResearchSystems"},
+		Text: "depends on the system"},
 	{Mechanism: MechanismResearch, Axis: AxisCompute, Level: LevelUnknown, Basis: BasisUnknown, Source: "cotenant-reading",
-		Text: "depends on the system; see ResearchSystems"},
+		Text: "depends on the system"},
 	{Mechanism: MechanismResearch, Axis: AxisFault, Level: LevelUnknown, Basis: BasisUnknown, Source: "cotenant-reading",
-		Text: "depends on the system; see ResearchSystems"},
+		Text: "depends on the system"},
 	{Mechanism: MechanismResearch, Axis: AxisJitter, Level: LevelUnknown, Basis: BasisUnknown, Source: "cotenant-reading",
-		Text: "depends on the system; see ResearchSystems"},
-}
-
-// popular writes one printed cell of a popular table.
-func popular(m Mechanism, a Axis, l Level, src SourceID, printed string) Property {
-	return Property{Mechanism: m, Axis: a, Level: l, Basis: BasisPopular, Source: src, Reading: ReadingPopular,
-		Text: printed}
-}
-
-// popularProperties are the cells of two widely read tables as printed: the
-// isolation matrix of asleekgeek-sharing, then the comparison matrix of
-// lucaberton-sharing.
-var popularProperties = []Property{
-	popular(MechanismTimeSlicing, AxisMemory, LevelNone, "asleekgeek-sharing", "None"),
-	popular(MechanismTimeSlicing, AxisCompute, LevelNone, "asleekgeek-sharing", "None"),
-	popular(MechanismTimeSlicing, AxisFault, LevelPartial, "asleekgeek-sharing", "Partial"),
-	popular(MechanismTimeSlicing, AxisJitter, LevelNone, "asleekgeek-sharing", "High"),
-	popular(MechanismMPS, AxisMemory, LevelPartial, "asleekgeek-sharing", "Partial*"),
-	popular(MechanismMPS, AxisCompute, LevelNone, "asleekgeek-sharing", "None"),
-	popular(MechanismMPS, AxisFault, LevelNone, "asleekgeek-sharing", "None"),
-	popular(MechanismMPS, AxisJitter, LevelPartial, "asleekgeek-sharing", "Low-Medium"),
-	popular(MechanismMIG, AxisMemory, LevelHardware, "asleekgeek-sharing", "Hardware"),
-	popular(MechanismMIG, AxisCompute, LevelHardware, "asleekgeek-sharing", "Hardware"),
-	popular(MechanismMIG, AxisFault, LevelHardware, "asleekgeek-sharing", "Hardware"),
-	popular(MechanismMIG, AxisJitter, LevelHardware, "asleekgeek-sharing", "Negligible"),
-	popular(MechanismHAMi, AxisMemory, LevelSoftware, "asleekgeek-sharing", "Software"),
-	popular(MechanismHAMi, AxisCompute, LevelSoftware, "asleekgeek-sharing", "Software"),
-	popular(MechanismHAMi, AxisFault, LevelPartial, "asleekgeek-sharing", "Partial"),
-	popular(MechanismHAMi, AxisJitter, LevelPartial, "asleekgeek-sharing", "Low-Medium"),
-
-	popular(MechanismTimeSlicing, AxisMemory, LevelNone, "lucaberton-sharing", "memory is not divided"),
-	popular(MechanismTimeSlicing, AxisFault, LevelNone, "lucaberton-sharing", "Shared"),
-	popular(MechanismMPS, AxisMemory, LevelNone, "lucaberton-sharing", "Shared: one process can OOM and crash all"),
-	popular(MechanismMPS, AxisCompute, LevelNone, "lucaberton-sharing", "Shared"),
-	popular(MechanismMPS, AxisFault, LevelNone, "lucaberton-sharing", "one client's fault kills all"),
+		Text: "depends on the system"},
 }

@@ -3,22 +3,11 @@ package timeslice
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
 )
-
-// Saturated returns the mean latency of a request of a tenant that, like the
-// tenants-1 others, always has work queued: tenants x solo x (1+overhead).
-// solo is the latency of the same request alone. It is solo for one tenant.
-func Saturated(tenants int, solo time.Duration, overheadFraction float64) time.Duration {
-	if tenants <= 1 {
-		return solo
-	}
-	return time.Duration(float64(tenants) * float64(solo) * (1 + overheadFraction))
-}
 
 // FinishTimes returns the end of each of several jobs that start together and share
 // the GPU equally until they are done: the k-th shortest of n jobs of lengths S
@@ -163,43 +152,6 @@ func ClosedLoop(tenants []Cycle, overheadFraction float64) ([]time.Duration, err
 	out := make([]time.Duration, n)
 	for i := range out {
 		out[i] = time.Duration(latency[i])
-	}
-	return out, nil
-}
-
-// Arrivals is a stream of requests that come at their own rate.
-type Arrivals struct {
-	RatePerSecond float64
-	Work          time.Duration // mean GPU time of a request
-}
-
-// OpenLoop returns the mean latency of a request of each stream under M/G/1
-// processor sharing (Kleinrock, Queueing Systems II, section 4.4): requests arrive
-// as Poisson streams and all that are present share the GPU equally: work/(1-rho), with rho the GPU's share that all streams ask for, overhead
-// included. ErrUnstable says that they ask for more than there is.
-func OpenLoop(streams []Arrivals, overheadFraction float64) ([]time.Duration, error) {
-	var l problem.List
-	checkOverhead(&l, overheadFraction)
-	rho := 0.0
-	for i, s := range streams {
-		path := fmt.Sprintf("streams[%d]", i)
-		if !(s.RatePerSecond >= 0) || math.IsInf(s.RatePerSecond, 0) {
-			l.Addf(path+".rate", "", "must be a finite number of requests a second, is %v", s.RatePerSecond)
-		}
-		if s.Work <= 0 || s.Work > longest {
-			l.Addf(path+".work", "", "must be positive and at most %v, is %v", longest, s.Work)
-		}
-		rho += s.RatePerSecond * s.Work.Seconds() * (1 + overheadFraction)
-	}
-	if err := l.Err(); err != nil {
-		return nil, err
-	}
-	if rho >= 1 {
-		return nil, fmt.Errorf("%w: %.0f%%", ErrUnstable, 100*rho)
-	}
-	out := make([]time.Duration, len(streams))
-	for i, s := range streams {
-		out[i] = time.Duration(float64(s.Work) / (1 - rho))
 	}
 	return out, nil
 }

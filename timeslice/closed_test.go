@@ -1,7 +1,6 @@
 package timeslice_test
 
 import (
-	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -54,15 +53,6 @@ func TestFinishTimes(t *testing.T) {
 				t.Error(diff)
 			}
 		})
-	}
-}
-
-func TestOffTimeMatchesProbe(t *testing.T) {
-	s := timeslice.H200()
-	within(t, "2 tenants", s.OffTime(2), 2396300*time.Nanosecond, 0.01)
-	within(t, "4 tenants", s.OffTime(4), 6883600*time.Nanosecond, 0.01)
-	if got := s.OffTime(1); got != 0 {
-		t.Errorf("a lone tenant waits %v", got)
 	}
 }
 
@@ -139,18 +129,6 @@ func TestClosedLoop(t *testing.T) {
 	}
 }
 
-func TestOpenLoop(t *testing.T) {
-	got, err := timeslice.OpenLoop([]timeslice.Arrivals{{RatePerSecond: 20, Work: 10 * ms}, {RatePerSecond: 3, Work: 100 * ms}}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	within(t, "first", got[0], 20*ms, 1e-9)
-	within(t, "second", got[1], 200*ms, 1e-9)
-	if _, err := timeslice.OpenLoop([]timeslice.Arrivals{{RatePerSecond: 95, Work: 10 * ms}}, 0.1); !errors.Is(err, timeslice.ErrUnstable) {
-		t.Errorf("an overload gives %v", err)
-	}
-}
-
 func TestClosedFormsRefuseNonsense(t *testing.T) {
 	_, err := timeslice.Scheduler{Switch: -1}.RoundRobin([]time.Duration{0, ms, 1000 * time.Hour})
 	for _, want := range []string{"scheduler.quantum", "scheduler.switch", "steps[0]", "steps[2]"} {
@@ -162,12 +140,6 @@ func TestClosedFormsRefuseNonsense(t *testing.T) {
 	for _, want := range []string{"tenants: 17 are too many", "overhead", "tenants[16].step"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ClosedLoop: %v does not name %s", err, want)
-		}
-	}
-	_, err = timeslice.OpenLoop([]timeslice.Arrivals{{RatePerSecond: math.NaN(), Work: ms}, {RatePerSecond: math.Inf(1)}}, -1)
-	for _, want := range []string{"streams[0].rate", "streams[1].rate", "streams[1].work", "overhead"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("OpenLoop: %v does not name %s", err, want)
 		}
 	}
 }

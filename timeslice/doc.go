@@ -2,10 +2,9 @@
 // GPU without MPS have the whole of it in turn, one quantum at a time.
 //
 // A [Scheduler] is what the driver does on one GPU: a quantum and the cost of
-// a switch, measured ([H200]), calibrated ([CalibrateProbe], [FitOverhead]) or
-// assumed. Closed forms answer for tenants that are always busy
-// ([Scheduler.RoundRobin], [Saturated]), for jobs that end ([FinishTimes]),
-// and for tenants that think between steps ([ClosedLoop], [OpenLoop]).
+// a switch, measured ([H200]) or calibrated ([CalibrateProbe]). Closed forms
+// answer for tenants that are always busy ([Scheduler.RoundRobin]), for jobs that
+// end ([FinishTimes]), and for tenants that think between steps ([ClosedLoop]).
 // [Simulate] answers for everything else, with a latency histogram for each
 // tenant and whom it waited for; the same seed gives the same result. What it
 // returns is simulated and says so.

@@ -10,29 +10,17 @@ import (
 	"github.com/cotenant/cotenant/internal/strictyaml"
 )
 
-// duration reads "1.8ms".
-type duration time.Duration
-
-func (d *duration) UnmarshalText(b []byte) error {
-	v, err := time.ParseDuration(string(b))
-	if err != nil {
-		return fmt.Errorf("%q is not a duration such as 1.8ms", problem.Clip(string(b)))
-	}
-	*d = duration(v)
-	return nil
-}
-
 type tenantsDocument struct {
 	Tenants []struct {
-		Name          string   `yaml:"name,required"`
-		Step          duration `yaml:"step,required"`
-		StepCV        float64  `yaml:"step_cv"`
-		Think         duration `yaml:"think"`
-		ThinkCV       float64  `yaml:"think_cv"`
-		Steps         int      `yaml:"steps"`
-		Pause         duration `yaml:"pause"`
-		PauseCV       float64  `yaml:"pause_cv"`
-		RatePerSecond float64  `yaml:"rate_per_second"`
+		Name          string        `yaml:"name,required"`
+		Step          time.Duration `yaml:"step,required"`
+		StepCV        float64       `yaml:"step_cv"`
+		Think         time.Duration `yaml:"think"`
+		ThinkCV       float64       `yaml:"think_cv"`
+		Steps         int           `yaml:"steps"`
+		Pause         time.Duration `yaml:"pause"`
+		PauseCV       float64       `yaml:"pause_cv"`
+		RatePerSecond float64       `yaml:"rate_per_second"`
 	} `yaml:"tenants,required"`
 }
 
@@ -69,9 +57,9 @@ func ParseTenants(data []byte) ([]Tenant, error) {
 		}
 		seen[t.Name] = true
 		out[i] = Tenant{Name: t.Name, Steps: t.Steps, RatePerSecond: t.RatePerSecond,
-			Step:  Dist{Mean: time.Duration(t.Step), CV: t.StepCV},
-			Think: Dist{Mean: time.Duration(t.Think), CV: t.ThinkCV},
-			Pause: Dist{Mean: time.Duration(t.Pause), CV: t.PauseCV}}
+			Step:  Dist{Mean: t.Step, CV: t.StepCV},
+			Think: Dist{Mean: t.Think, CV: t.ThinkCV},
+			Pause: Dist{Mean: t.Pause, CV: t.PauseCV}}
 	}
 	if err := l.Err(); err != nil {
 		return nil, err

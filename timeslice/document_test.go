@@ -16,7 +16,7 @@ func TestParseTenants(t *testing.T) {
 `))
 	want := []timeslice.Tenant{
 		{Name: "chat", Step: timeslice.Dist{Mean: 1800 * us, CV: 0.1}, Think: timeslice.Dist{Mean: 150 * us, CV: 1}, Steps: 64, Pause: timeslice.Dist{Mean: 8 * ms, CV: 2}},
-		{Name: "api", Step: timeslice.Constant(900 * us), RatePerSecond: 20},
+		{Name: "api", Step: timeslice.Dist{Mean: 900 * us}, RatePerSecond: 20},
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)

@@ -6,6 +6,4 @@ import "errors"
 var (
 	// ErrUnknownName marks a text that names no value of an enumeration.
 	ErrUnknownName = errors.New("timeslice: unknown name")
-	// ErrUnstable marks an open loop that offers more work than the GPU has time.
-	ErrUnstable = errors.New("timeslice: the offered work exceeds the GPU's time")
 )

@@ -15,8 +15,8 @@ func Example() {
 	res, err := timeslice.Simulate(context.Background(), timeslice.Simulation{
 		Scheduler: timeslice.H200(),
 		Tenants: []timeslice.Tenant{
-			{Name: "chat", Step: timeslice.Constant(1800 * time.Microsecond), Think: timeslice.Constant(150 * time.Microsecond), Steps: 64},
-			{Name: "batch", Step: timeslice.Constant(25 * time.Millisecond)},
+			{Name: "chat", Step: timeslice.Dist{Mean: 1800 * time.Microsecond}, Think: timeslice.Dist{Mean: 150 * time.Microsecond}, Steps: 64},
+			{Name: "batch", Step: timeslice.Dist{Mean: 25 * time.Millisecond}},
 		},
 		For: 10 * time.Second,
 	})
@@ -57,18 +57,6 @@ func ExampleFinishTimes() {
 	// Output: [1.218s 1.744s]
 }
 
-// One overhead explains what 3, 5 and 7 pods measured on an A100.
-func ExampleFitOverhead() {
-	fit, err := timeslice.FitOverhead([]timeslice.SaturatedPoint{
-		{Tenants: 1, Latency: 88150 * time.Microsecond},
-		{Tenants: 3, Latency: 293140 * time.Microsecond},
-		{Tenants: 5, Latency: 488952 * time.Microsecond},
-		{Tenants: 7, Latency: 684880 * time.Microsecond},
-	})
-	fmt.Printf("%.1f%% overhead, worst error %.2f%%, %v\n", 100*fit.OverheadFraction, 100*fit.WorstErrorFraction, err)
-	// Output: 10.9% overhead, worst error 0.07%, <nil>
-}
-
 // The quantum probe, run in two processes at once, prints what a scheduler is
 // calibrated from.
 func ExampleCalibrateProbe() {
@@ -79,6 +67,6 @@ func ExampleCalibrateProbe() {
 		return
 	}
 	c, err := timeslice.CalibrateProbe(timeslice.ProbeRun{Tenants: 2, Readings: readings})
-	fmt.Println(c.Scheduler, err)
-	// Output: quantum 2.0907ms, switch 152.8µs (fitted) <nil>
+	fmt.Println(c.Scheduler.Quantum, c.Scheduler.Switch, c.Scheduler.Basis, err)
+	// Output: 2.0907ms 152.8µs fitted <nil>
 }

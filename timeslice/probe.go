@@ -67,21 +67,6 @@ func ParseProbe(r io.Reader) ([]ProbeReading, error) {
 	return out, nil
 }
 
-// String writes the reading as the probe prints it.
-func (p ProbeReading) String() string {
-	s := fmt.Sprintf("%s sms=%d err=%s gaps=%d off_total_ms=%.1f", p.Tag, p.SMs, p.Status, p.Gaps, float64(p.OffTotal)/1e6)
-	if p.Timed {
-		s += " off_us " + p.Off.String() + " on_us " + p.On.String()
-	}
-	return s
-}
-
-// String writes the times as the probe prints them, in microseconds.
-func (t ProbeTimes) String() string {
-	us := func(d time.Duration) float64 { return float64(d) / 1e3 }
-	return fmt.Sprintf("p10=%.1f p50=%.1f p90=%.1f max=%.1f", us(t.P10), us(t.P50), us(t.P90), us(t.Max))
-}
-
 func parseProbeLine(line string) (p ProbeReading, err error) {
 	tag, rest, ok := strings.Cut(line, " sms=")
 	sms, rest, ok2 := strings.Cut(rest, " err=")

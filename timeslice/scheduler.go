@@ -1,7 +1,6 @@
 package timeslice
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -35,14 +34,6 @@ const (
 // driver 580: a quantum of 2.09 ms and 0.153 ms for a switch.
 func H200() Scheduler {
 	return Scheduler{h200Quantum, h200Switch, sharing.BasisMeasured, "cotenant-h200-quantum"}
-}
-
-// Assumed returns a scheduler to start from on a GPU that nobody has measured:
-// a quantum of 2 ms, and a switch of the H200's. Published hints for other
-// GPUs lie between 1 and 2.3 ms, so sweep the quantum from 1 to 6 ms before
-// trusting an answer to it, or calibrate.
-func Assumed() Scheduler {
-	return Scheduler{2 * time.Millisecond, h200Switch, sharing.BasisPrior, "assumed; calibrate on the GPU in question"}
 }
 
 // Validate names everything that is wrong with s in one error, or returns nil.
@@ -92,18 +83,4 @@ func (s Scheduler) NearBoundary(step time.Duration, toleranceFraction float64) (
 		return m, true
 	}
 	return n, false
-}
-
-// OffTime returns the time that an always-busy tenant waits between two of its turns
-// beside tenants-1 others that are always busy too: what a spinning probe sees.
-func (s Scheduler) OffTime(tenants int) time.Duration {
-	if tenants < 2 {
-		return 0
-	}
-	return time.Duration(tenants-1)*s.Quantum + time.Duration(tenants)*s.Switch
-}
-
-// String returns the quantum and the switch with their basis.
-func (s Scheduler) String() string {
-	return fmt.Sprintf("quantum %v, switch %v (%s)", s.Quantum, s.Switch, s.Basis)
 }

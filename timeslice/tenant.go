@@ -18,12 +18,6 @@ type Dist struct {
 	CV   float64
 }
 
-// Constant returns the distribution that is always d.
-func Constant(d time.Duration) Dist { return Dist{Mean: d} }
-
-// Exponential returns the exponential distribution with that mean.
-func Exponential(mean time.Duration) Dist { return Dist{Mean: mean, CV: 1} }
-
 // Draw returns a value from the distribution. A constant takes nothing from
 // rng.
 func (d Dist) draw(rng *rand.Rand) time.Duration {
