@@ -12,8 +12,6 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-func seconds(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
-
 const probe2 = `a sms=132 err=no error gaps=891 off_total_ms=2135.1 off_us p10=2395.1 p50=2396.3 p90=2397.9 max=2500.0 on_us p10=2090.0 p50=2090.7 p90=2091.2 max=2095.0
 `
 const probe4 = `a sms=132 err=no error gaps=445 off_total_ms=3063.2 off_us p10=6880.0 p50=6883.6 p90=6890.2 max=7000.0 on_us p10=2090.0 p50=2090.5 p90=2091.2 max=2095.0
