@@ -8,12 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/account"
 	"github.com/cotenant/cotenant/telemetry/container"
+	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
 // view holds the accounts that are stored and therefore may be shown.
@@ -32,46 +33,32 @@ type collector struct {
 	source      string
 	shown       atomic.Pointer[view]
 	storeErrors atomic.Int64
-	descs       map[string]*prometheus.Desc
 }
 
 func newCollector(a *account.Accountant, basis sharing.Basis, period time.Duration, node, source string) *collector {
-	c := &collector{a: a, basis: basis, period: period, node: node, source: source, descs: map[string]*prometheus.Desc{}}
-	for _, m := range metrics {
-		if m.kind != histogram {
-			c.descs[m.name] = prometheus.NewDesc(m.name, m.help, m.labels, nil)
-		}
-	}
+	c := &collector{a: a, basis: basis, period: period, node: node, source: source}
 	c.shown.Store(&view{})
 	return c
 }
 
-// Describe lists the metrics.
-func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, m := range metrics {
-		if d := c.descs[m.name]; d != nil {
-			ch <- d
-		}
-	}
+// amountOf returns the figure of an account that a metric shows.
+var amountOf = map[string]func(ledger.Amount) float64{
+	mSeconds:      func(a ledger.Amount) float64 { return seconds(a.Time) },
+	mSecondsLow:   func(a ledger.Amount) float64 { return seconds(a.Low) },
+	mSecondsHigh:  func(a ledger.Amount) float64 { return seconds(a.High) },
+	mEnergy:       func(a ledger.Amount) float64 { return float64(a.Microjoules) / 1e6 },
+	mCost:         func(a ledger.Amount) float64 { return float64(a.Micros) },
+	mTotalSeconds: func(a ledger.Amount) float64 { return seconds(a.Time) },
+	mTotalEnergy:  func(a ledger.Amount) float64 { return float64(a.Microjoules) / 1e6 },
+	mTotalCost:    func(a ledger.Amount) float64 { return float64(a.Micros) },
 }
 
-// out sends values of one scrape.
-type out struct {
-	c  *collector
-	ch chan<- prometheus.Metric
-}
+// out holds the values of one scrape by metric.
+type out map[string][]*dto.Metric
 
 func (o out) send(name string, v float64, labels ...string) {
-	i := slices.IndexFunc(metrics, func(m metric) bool { return m.name == name })
-	t := prometheus.GaugeValue
-	if metrics[i].kind == counter {
-		t = prometheus.CounterValue
-	}
-	m, err := prometheus.NewConstMetric(o.c.descs[name], t, v, labels...)
-	if err != nil {
-		m = prometheus.NewInvalidMetric(o.c.descs[name], err)
-	}
-	o.ch <- m
+	m := &metrics[slices.IndexFunc(metrics, func(m metric) bool { return m.name == name })]
+	o[name] = append(o[name], m.value(v, m.pairs(labels...)))
 }
 
 // seconds is exact to the nanosecond as far as a float64 goes: 104 days.
@@ -79,27 +66,38 @@ func seconds(d time.Duration) float64 {
 	return float64(d/time.Second) + float64(d%time.Second)/1e9
 }
 
-// Collect sends everything.
-func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	o := out{c, ch}
-	v := c.shown.Load()
-	for _, r := range v.Rows {
-		l := []string{
-			r.GPU, c.node, r.Account.String(), r.Namespace, r.Name, r.Container,
-			mechanismLabel(r.Mechanism), r.Basis.String(),
+// families yields the metrics in the order of their list. Only one of those with a
+// series per account is in memory at a time.
+func (c *collector) families(yield func(*dto.MetricFamily) bool) {
+	o, v := out{}, c.shown.Load()
+	c.small(o, v)
+	rows, totals := make([][]*dto.LabelPair, len(v.Rows)), make([][]*dto.LabelPair, len(v.Totals))
+	for i := range metrics {
+		m := &metrics[i]
+		series := o[m.name]
+		value, perRow := amountOf[m.name], len(m.labels) == len(rowLabels)
+		for i := 0; value != nil && perRow && i < len(rows); i++ {
+			if r := &v.Rows[i]; rows[i] == nil {
+				rows[i] = m.pairs(r.GPU, c.node, r.Account.String(), r.Namespace, r.Name, r.Container,
+					mechanismLabel(r.Mechanism), r.Basis.String())
+			}
+			series = append(series, m.value(value(v.Rows[i].Amount), rows[i]))
 		}
-		o.send(mSeconds, seconds(r.Time), l...)
-		o.send(mSecondsLow, seconds(r.Low), l...)
-		o.send(mSecondsHigh, seconds(r.High), l...)
-		o.send(mEnergy, float64(r.Microjoules)/1e6, l...)
-		o.send(mCost, float64(r.Micros), l...)
+		for i := 0; value != nil && !perRow && i < len(totals); i++ {
+			if t := &v.Totals[i]; totals[i] == nil {
+				totals[i] = m.pairs(t.GPU, c.node, t.Account.String(), t.Namespace)
+			}
+			series = append(series, m.value(value(v.Totals[i].Amount), totals[i]))
+		}
+		f := &dto.MetricFamily{Name: &m.name, Help: &m.help, Type: m.kind.Enum(), Metric: series}
+		if len(series) > 0 && !yield(f) {
+			return
+		}
 	}
-	for _, t := range v.Totals {
-		l := []string{t.GPU, c.node, t.Account.String(), t.Namespace}
-		o.send(mTotalSeconds, seconds(t.Time), l...)
-		o.send(mTotalEnergy, float64(t.Microjoules)/1e6, l...)
-		o.send(mTotalCost, float64(t.Micros), l...)
-	}
+}
+
+// small sends what is not of the accounts.
+func (c *collector) small(o out, v *view) {
 	for _, gpu := range slices.Sorted(maps.Keys(v.Observed)) {
 		o.send(mObserved, seconds(v.Observed[gpu]), gpu, c.node)
 	}

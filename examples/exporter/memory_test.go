@@ -35,7 +35,7 @@ func insideLimit(t *testing.T, pods, readers int, span time.Duration) float64 {
 	t.Helper()
 	address := freePort(t)
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "GOMEMLIMIT=100MiB", asCrowd+"="+strconv.Itoa(pods),
+	cmd.Env = append(os.Environ(), "GOMEMLIMIT=80MiB", asCrowd+"="+strconv.Itoa(pods),
 		asExporter+"=-simulate -speed 60 -node n1 -listen "+address+" -state "+t.TempDir())
 	var log strings.Builder
 	cmd.Stderr = &log

@@ -1,12 +1,16 @@
 package main
 
-// kind is a metric's type.
-type kind string
+import (
+	"strings"
 
+	dto "github.com/prometheus/client_model/go"
+)
+
+// The types of metrics.
 const (
-	counter   kind = "counter"
-	gauge     kind = "gauge"
-	histogram kind = "histogram"
+	counter   = dto.MetricType_COUNTER
+	gauge     = dto.MetricType_GAUGE
+	histogram = dto.MetricType_HISTOGRAM
 )
 
 // metric is a family that the exporter exposes. The dashboard, the rules and
@@ -14,10 +18,30 @@ const (
 // not there.
 type metric struct {
 	name, help string
-	kind       kind
+	kind       dto.MetricType
 	labels     []string
 	// panel is its place on the dashboard; the zero panel is none.
 	panel panel
+}
+
+// pairs returns the metric's labels with their values; what is no text in a value,
+// which no reader would take, is replaced.
+func (m *metric) pairs(values ...string) []*dto.LabelPair {
+	pairs, out := make([]dto.LabelPair, len(values)), make([]*dto.LabelPair, len(values))
+	for i, v := range values {
+		v = strings.ToValidUTF8(v, "\uFFFD")
+		pairs[i].Name, pairs[i].Value = &m.labels[i], &v
+		out[i] = &pairs[i]
+	}
+	return out
+}
+
+// value returns one series of the metric.
+func (m *metric) value(v float64, labels []*dto.LabelPair) *dto.Metric {
+	if m.kind == counter {
+		return &dto.Metric{Label: labels, Counter: &dto.Counter{Value: &v}}
+	}
+	return &dto.Metric{Label: labels, Gauge: &dto.Gauge{Value: &v}}
 }
 
 var (

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -38,72 +40,65 @@ func limited(n int, h http.Handler) http.Handler {
 	})
 }
 
-// shared renders a handler's page once for each commit of the accounts, format and
-// encoding, and gives the same bytes to all who ask for it.
+// shared renders a page once for each commit of the accounts and format, and gives
+// the same bytes to all who ask for it. It is kept compressed, a tenth of its size
+// and less, since slow readers keep the pages of many commits.
 type shared struct {
-	render http.Handler
+	render func(io.Writer, expfmt.Format) error
 	commit func() int64 // number of the last commit
 
 	mu   sync.Mutex
-	at   int64 // the commit that made is of
-	made map[pageKey]*rendered
+	made map[expfmt.FormatType]made
 }
 
-type pageKey struct {
-	format expfmt.FormatType
-	gzip   bool
+// made is a page with the commit that it shows.
+type made struct {
+	commit int64
+	body   []byte
 }
 
-// rendered is a page as its handler wrote it.
-type rendered struct {
-	header http.Header
-	code   int
-	body   bytes.Buffer
-}
-
-func (r *rendered) Header() http.Header         { return r.header }
-func (r *rendered) WriteHeader(code int)        { r.code = code }
-func (r *rendered) Write(b []byte) (int, error) { return r.body.Write(b) }
-
-// accepts asks for a format in the way of the exposition library.
-var accepts = map[expfmt.FormatType]string{
-	expfmt.TypeTextPlain: "text/plain;version=0.0.4",
-	expfmt.TypeProtoDelim: "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;" +
-		"encoding=delimited",
+func newShared(render func(io.Writer, expfmt.Format) error, commit func() int64) *shared {
+	return &shared{render: render, commit: commit, made: map[expfmt.FormatType]made{}}
 }
 
 func (p *shared) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	key := pageKey{expfmt.Negotiate(r.Header).FormatType(), strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")}
-	if accepts[key.format] == "" {
-		key.format = expfmt.TypeTextPlain
+	kind := expfmt.Negotiate(r.Header).FormatType()
+	if kind != expfmt.TypeProtoDelim {
+		kind = expfmt.TypeTextPlain
 	}
-	page := p.page(key)
-	for name, values := range page.header {
-		w.Header()[name] = values
+	format := expfmt.NewFormat(kind)
+	page, err := p.page(format)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
 	}
-	w.WriteHeader(page.code)
-	_, _ = w.Write(page.body.Bytes()) // the client has gone
+	w.Header().Set("Content-Type", string(format))
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(page) // the client has gone
+	} else if z, err := gzip.NewReader(bytes.NewReader(page)); err == nil {
+		_, _ = io.CopyBuffer(struct{ io.Writer }{w}, z, make([]byte, 4<<10)) // a small buffer for each
+	}
 }
 
-func (p *shared) page(key pageKey) *rendered {
+// page returns a page of the last commit before it was asked for, or of a later one:
+// all who wait for a page take the next.
+func (p *shared) page(format expfmt.Format) ([]byte, error) {
+	asked := p.commit()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if at := p.commit(); p.made == nil || at != p.at {
-		p.at, p.made = at, map[pageKey]*rendered{}
+	last := p.made[format.FormatType()]
+	if last.body != nil && last.commit >= asked {
+		return last.body, nil
 	}
-	page := p.made[key]
-	if page == nil {
-		page = &rendered{header: http.Header{}, code: http.StatusOK}
-		r := &http.Request{
-			Method: http.MethodGet, URL: &url.URL{}, Header: http.Header{"Accept": {accepts[key.format]}},
-		}
-		if key.gzip {
-			r.Header.Set("Accept-Encoding", "gzip")
-		}
-		p.render.ServeHTTP(page, r)
-		p.made[key] = page
+	now := p.commit()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if err := errors.Join(p.render(z, format), z.Close()); err != nil {
+		return nil, err
 	}
-	return page
+	p.made[format.FormatType()] = made{now, bytes.Clone(b.Bytes())}
+	return p.made[format.FormatType()].body, nil
 }
 
 // frugal is a listener of connections with small buffers, of which it has a

@@ -19,7 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/exporter-toolkit/web"
 
 	pages "github.com/cotenant/cotenant/examples/internal/page"
@@ -139,7 +139,7 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 		return nil, err
 	}
 	e.col = newCollector(e.a, o.Basis, o.Fast, c.node, e.reader.Info().Name)
-	e.reg.MustRegister(e.col, timed.seconds, collectors.NewGoCollector(),
+	e.reg.MustRegister(timed.seconds, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	e.col.shown.Store(&view{View: e.a.View()})
 	return e, nil
@@ -314,13 +314,30 @@ func (e *exporter) commit() error {
 	return nil
 }
 
+// render writes all metrics: the exporter's own, and those of the program.
+func (e *exporter) render(w io.Writer, format expfmt.Format) error {
+	others, err := e.reg.Gather()
+	if err != nil {
+		return err
+	}
+	enc := expfmt.NewEncoder(w, format)
+	for f := range e.col.families {
+		if err := enc.Encode(f); err != nil {
+			return err
+		}
+	}
+	for _, f := range others {
+		if err := enc.Encode(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // handler serves the pages.
 func (e *exporter) handler() http.Handler {
 	mux := http.NewServeMux()
-	render := promhttp.HandlerFor(e.reg, promhttp.HandlerOpts{
-		Registry: e.reg, ErrorLog: slog.NewLogLogger(e.log.Handler(), slog.LevelError),
-	})
-	mux.Handle("GET /metrics", limited(maxInFlight, &shared{render: render, commit: e.committed.Load}))
+	mux.Handle("GET /metrics", limited(maxInFlight, newShared(e.render, e.committed.Load)))
 	mux.HandleFunc("GET /healthz", e.healthz)
 	mux.HandleFunc("GET /livez", e.livez)
 	mux.Handle("GET /opencost", limited(maxInFlight, http.HandlerFunc(e.opencost)))

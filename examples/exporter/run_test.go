@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -342,7 +343,7 @@ func TestOpenCostAddsUp(t *testing.T) {
 // TestLint holds the metrics against Prometheus' conventions and the list.
 func TestLint(t *testing.T) {
 	e, url := started(t, "")
-	problems, err := testutil.GatherAndLint(e.reg)
+	problems, err := testutil.GatherAndLint(prometheus.Gatherers{gatherer(e.col), e.reg}) // and no series twice
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +379,7 @@ func TestHostileNames(t *testing.T) {
 	c := newCollector(a, sharing.BasisMeasured, time.Second, "n", "test")
 	evil := container.Pod{Namespace: "a\nb\"}", Name: strings.Repeat("x", 5000), Container: "\xff\x00"}.Clean()
 	c.shown.Store(&view{View: account.View{Rows: []ledger.Row{{Key: ledger.Key{GPU: "GPU-1", Pod: evil}, Amount: ledger.Amount{Time: time.Second}}}}})
-	if n, err := testutil.GatherAndCount(gather(t, c), mSeconds); err != nil || n != 1 {
+	if n, err := testutil.GatherAndCount(gatherer(c), mSeconds); err != nil || n != 1 {
 		t.Errorf("%d series, %v", n, err)
 	}
 }
@@ -540,7 +541,7 @@ func TestSlowReaders(t *testing.T) {
 }
 
 func slowReaders(t *testing.T, n int) {
-	e, url := started(t, "")
+	_, url := started(t, "")
 	stop := holdReaders(t, strings.TrimPrefix(url, "http://"), n)
 	defer stop()
 	for range 5 {
@@ -549,12 +550,12 @@ func slowReaders(t *testing.T, n int) {
 		}
 	}
 	renders := 0
-	p := &shared{commit: e.committed.Load, render: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		renders++
-		fmt.Fprint(w, r.Header.Get("Accept"))
-	})}
 	at := int64(7)
-	p.commit = func() int64 { return at }
+	p := newShared(func(w io.Writer, f expfmt.Format) error {
+		renders++
+		_, err := fmt.Fprint(w, f)
+		return err
+	}, func() int64 { return at })
 	for range 100 {
 		w := httptest.NewRecorder()
 		p.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
