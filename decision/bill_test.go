@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/internal/race"
 )
 
 func decideText(t *testing.T, text string) *Result {
@@ -78,6 +79,7 @@ workloads: [{name: t, kind: training, replicas: 3, memory: 60GiB, gpu_busy: 0.9,
 // TestUnusedPools: a pool that nobody uses adds as much to today as to what is
 // freed and changes nothing else, in each of the experts' fleets with prices.
 func TestUnusedPools(t *testing.T) {
+	race.Long(t)
 	cases, tried := readCorpus(t), 0
 	for i := range cases {
 		f := cases[i].Fleet

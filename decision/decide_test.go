@@ -18,6 +18,7 @@ import (
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/nightly"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -157,6 +158,7 @@ func randomFleet(rng *rand.Rand, pools, workloads int) *Fleet {
 // TestOrderDoesNotMatter: a shuffled fleet gives the same bytes.
 func TestOrderDoesNotMatter(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, d := range decidedFleets(t)[:nightly.Cases(2, 16)] {
 		var want, got bytes.Buffer

@@ -13,6 +13,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/nightly"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -183,6 +184,7 @@ func runShort(rng *rand.Rand, f *Fleet) {
 // places more replicas, or as many for less, whether all find room or not.
 func TestAskingMoreNeverLooksBetter(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	names := slices.Sorted(maps.Keys(worsen))
 	rng := rand.New(rand.NewPCG(31, 32))
 	changed := map[string]int{}

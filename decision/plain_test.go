@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -13,6 +14,7 @@ import (
 // and passes, also where not all replicas found room.
 func TestTheChosenPasses(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	partly := 0
 	for _, one := range decidedFleets(t) {
 		for i := range one.result.Decisions {

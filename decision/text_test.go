@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/internal/nightly"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -33,6 +34,7 @@ func checkWidth(t *testing.T, what string, lines []string, width int) {
 // however many pools they are on, and every workload is counted in them.
 func TestTextOfManyWorkloads(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	for seed, pools := range []int{1, 6, 50}[:nightly.Cases(1, 3)] {
 		f := randomFleet(rand.New(rand.NewPCG(uint64(seed), 9)), pools, 240)
 		for i := range f.Pools {

@@ -16,6 +16,7 @@ import (
 	"github.com/cotenant/cotenant/decision/capacity"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/race"
 )
 
 var (
@@ -82,6 +83,7 @@ func page(r *capacity.Result) []byte {
 // TestRouterChangesTheNumber: agents whose sessions have long histories. A router that
 // sends a session where its prefix is cached needs fewer GPUs.
 func TestRouterChangesTheNumber(t *testing.T) {
+	race.Long(t)
 	r := found(t, capacity.Plan{
 		Tenants:      []capacity.Tenant{{Name: "agents", Model: "8b", Shape: llama8B, Objectives: limits(2000*ms, 80*ms)}},
 		PrefixTokens: 512, Kinds: []capacity.Kind{capacity.KindOwnGPU},
@@ -122,6 +124,7 @@ func small(t *testing.T, perS float64, edit func(*capacity.Plan)) capacity.Plan 
 // TestFewest: with one GPU fewer than the search says, a kind keeps the objectives
 // nowhere; checked by forbidding that many.
 func TestFewest(t *testing.T) {
+	race.Long(t)
 	for _, k := range []capacity.Kind{capacity.KindOwnGPU, capacity.KindMPS, capacity.KindTimeSlicing} {
 		plan := small(t, 20, func(p *capacity.Plan) { p.Kinds, p.GPUs = []capacity.Kind{k}, p.GPUs[:1] })
 		r := found(t, plan)
@@ -163,6 +166,7 @@ func TestDeterministic(t *testing.T) {
 // TestEachOnItsOwnKindOfGPU: with GPUs of their own, tenants together cost what they cost
 // one by one, each on the GPU that is cheapest for it.
 func TestEachOnItsOwnKindOfGPU(t *testing.T) {
+	race.Long(t)
 	own := func(p *capacity.Plan) { p.Kinds, p.Loads = []capacity.Kind{capacity.KindOwnGPU}, []float64{1} }
 	mixed := 0
 	for _, perS := range []float64{10, 60} {
@@ -201,6 +205,7 @@ func TestEachOnItsOwnKindOfGPU(t *testing.T) {
 
 // TestInvariants: what must hold of every result.
 func TestInvariants(t *testing.T) {
+	race.Long(t)
 	for _, perS := range []float64{0.5, 10, 60} {
 		r := found(t, small(t, perS, func(p *capacity.Plan) { p.Loads = []float64{0.5, 1} }))
 		for i, a := range r.Arrangements {

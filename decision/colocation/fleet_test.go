@@ -20,6 +20,7 @@ import (
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/google/go-cmp/cmp"
@@ -246,6 +247,7 @@ workloads:
 // Measured and expected agree on the GPU that the predictor knows, and part on
 // one with twice the quantum.
 func TestDoubledQuantum(t *testing.T) {
+	race.Long(t)
 	light := func(quantum time.Duration) (inside bool, measured, expected float64) {
 		b := simulatedFleet{fleet: pair, quantum: quantum}
 		b.run(t, FleetOptions{Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}, Seconds: 4})
@@ -277,6 +279,7 @@ workloads:
 
 // The same seed makes the same schedule, another one another.
 func TestMeasureSeed(t *testing.T) {
+	race.Long(t)
 	counts := func(seed uint64) (out []int) {
 		b := simulatedFleet{fleet: openPair}
 		b.run(t, FleetOptions{Mechanisms: []sharing.Mechanism{sharing.MechanismMPS}, Seconds: 2, Seed: seed})

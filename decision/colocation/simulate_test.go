@@ -15,6 +15,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -276,6 +277,7 @@ func checkRun(t *testing.T, dir string) *loadgen.Result {
 // A GPU with twice the quantum that the predictor believes in shows in the
 // predictions: they miss.
 func TestDoubledQuantumMisses(t *testing.T) {
+	race.Long(t)
 	metrics := []predict.Metric{predict.MetricTPOTP50, predict.MetricE2EP50, predict.MetricTokensPerSecond}
 	r := bubble(t, 0, nil, how{plan: timeSlicingOnly()})
 	agrees(t, r.report, metrics...)

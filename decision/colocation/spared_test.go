@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -65,6 +66,7 @@ cases:
 
 // A load that was spared alone what MPS costs is run again, and the slower run counts.
 func TestSparedAlone(t *testing.T) {
+	race.Long(t)
 	for _, c := range []struct {
 		name         string
 		until        int

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -65,6 +66,7 @@ loads: [{name: x, server: a, concurrency: 1, prompt: 16, output: 4}, {name: y, s
 // the load alone keeps that, and says so of nothing else.
 func TestTurnsAreCounted(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	row, stderr := spinnerRun(t, 152*time.Millisecond, nil, 2*time.Second)
 	if turns, ok := row.Turns.Get(); !ok || turns < 26 || turns > 34 {
 		t.Errorf("%v turns: %s", row.Turns, stderr)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -46,6 +47,7 @@ func TestSparedAlone(t *testing.T) {
 // What a spared profile is taken for, and its note.
 func TestSparedProfileIsLengthened(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	rows := rowsOf(t, "h200-mixes-7.json")
 	p := predict.NewPredictor()
 	measured, err := p.PredictRows(predict.MethodSimulated, rows, nil)
@@ -77,6 +79,7 @@ func TestSparedProfileIsLengthened(t *testing.T) {
 // with a percentage, which has fewer SMs.
 func TestFirstTokenAloneOfBothMechanisms(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	predictions := func(slower float64) []predict.Measured {
 		rows := rowsOf(t, "h200-mixes-4.json")
 		for i := range rows {

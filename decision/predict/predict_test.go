@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -77,6 +78,7 @@ func TestH200Splits(t *testing.T) {
 // TestMPSFromTimeSlicingProfiles predicts MPS from what was measured without it.
 func TestMPSFromTimeSlicingProfiles(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	rows := colocation(t)
 	var kept predict.Rows
 	for _, r := range rows {
@@ -278,6 +280,7 @@ func TestParsePredictorOfAnotherVersion(t *testing.T) {
 // A predictor's file may hold any parameter at its bounds.
 func TestParametersAtTheirBounds(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	group := fourTenants(t)[:2]
 	start := predict.NewPredictor()
 	for _, q := range start.Parameters.List() {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -57,6 +58,7 @@ func (p *predicted) around(v float64, i predict.Interval) {
 // the dedicated GPUs, all but the last outside of their bounds.
 func TestPublished(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	var all []predicted
 	all = append(all, llmdPrefixRouting(t)...)
 	all = append(all, dynamoSharing(t)...)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/nightly"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -111,6 +112,7 @@ func TestClusterAgainstColocation(t *testing.T) {
 // and under both mechanisms, and are no wider than twice what nine of ten rows need.
 func TestForeseeCoversMeasurements(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	type row struct{ off, width float64 }
 	by := map[predict.Metric][]row{}
 	for _, file := range []string{"h200-colocation.json", "h200-mixes.json", "h200-mixes-2.json", "h200-mixes-3.json", "h200-two-models.json", "h100-colocation.json", "h100-two-models.json"}[:nightly.Cases(2, 7)] {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -70,6 +71,7 @@ func near(tb testing.TB, what string, got, want, tolerance float64) {
 // exponential lengths, is M/M/c.
 func TestMMc(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	for _, c := range []struct {
 		servers int
 		load    float64
@@ -103,6 +105,7 @@ func erlangC(c int, offered float64) float64 {
 // other distribution of x.
 func TestMD1ProcessorSharing(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	for _, load := range []float64{0.3, 0.6, 0.8} {
 		for _, c := range []struct {
 			name   string
@@ -131,6 +134,7 @@ func TestMD1ProcessorSharing(t *testing.T) {
 // approximation says.
 func TestLRUByChe(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	const items = 5000
 	for _, c := range []struct {
 		exponent float64

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -14,6 +15,7 @@ import (
 // a spinning neighbour counted two, and so did the run side by side.
 func TestCountedTurnsAreUsed(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	rows := rowsOf(t, "h100-colocation.json")
 	p := predict.NewPredictor()
 	chat := func(m predict.Measured) bool {
@@ -173,6 +175,7 @@ func TestTurnsAreChecked(t *testing.T) {
 // beside another 1B server either may.
 func TestStepsAtAWholeNumberOfSlices(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	rows := rowsOf(t, "h100-mixes-7.json")
 	p := predict.NewPredictor().On("NVIDIA H100 80GB HBM3", "")
 	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/capacity/study"
 	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/internal/race"
 )
 
 // capacityQuick are the arguments of a search that takes a moment.
@@ -211,6 +212,7 @@ func TestCapacityNothingDoes(t *testing.T) {
 
 // TestCapacityVerify runs arrangements as load, on simulated servers and on given ones.
 func TestCapacityVerify(t *testing.T) {
+	race.Long(t)
 	code, out, errs := program(t, "", append(capacityQuick, "-verify", "-verify-for", "2s", "-json")...)
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, errs)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/guard"
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/race"
 )
 
 func callGuard(t *testing.T, args ...string) (stdout, stderr string, code int) {
@@ -21,6 +22,7 @@ func callGuard(t *testing.T, args ...string) (stdout, stderr string, code int) {
 }
 
 func TestGuardDay(t *testing.T) {
+	race.Long(t)
 	got, _, code := callGuard(t)
 	if code != 0 {
 		t.Fatal(code)

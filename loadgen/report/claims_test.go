@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
@@ -92,6 +93,7 @@ func TestFailuresOfOneRun(t *testing.T) {
 // comparisons that claim anything: at most 5%, for figures of a run that hang
 // together and for such that don't.
 func TestFamilyWiseError(t *testing.T) {
+	race.Long(t)
 	rng := rand.New(rand.NewPCG(7, 8))
 	const trials = 600
 	for _, tc := range []struct {
