@@ -19,7 +19,7 @@ func TestEveryMechanismIsWhole(t *testing.T) {
 			t.Errorf("%s: describe it in sharing/infodata.go", m)
 		}
 		for a := range sharing.AxisCount {
-			if p := sharing.Isolation(m, sharing.Axis(a), sharing.ReadingPrimary); p.Text == "" {
+			if p := sharing.Isolation(m, sharing.Axis(a)); p.Text == "" {
 				t.Errorf("%s: say in sharing/isolationdata.go what it isolates in %s", m, sharing.Axis(a))
 			}
 		}
