@@ -224,7 +224,7 @@ func mechanismInfo(o out, m sharing.Mechanism) {
 		return
 	}
 	for axis := range sharing.Axis(sharing.AxisCount) {
-		o.send(mIsolation, 1, m.String(), axis.String(), sharing.Isolation(m, axis, sharing.ReadingPrimary).Level.String())
+		o.send(mIsolation, 1, m.String(), axis.String(), sharing.Isolation(m, axis).Level.String())
 	}
 	for _, t := range trapsOf(m) {
 		o.send(mTrap, 1, m.String(), t.ID, t.Severity.String())
