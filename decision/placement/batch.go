@@ -23,8 +23,8 @@ type Batch struct {
 }
 
 // PlaceBatch looks ahead over waiting requests: it places all of them in three
-// orders (as they came; the largest first; those first that fewest nodes can
-// take) and returns the plan that places most of the GPUs, then most requests.
+// orders (as they came; the largest first; those first that fewest nodes have
+// left enough for) and returns the plan that places most of the GPUs, then most requests.
 // Arrival order wins ties, so that nobody is passed without need. The error is
 // an ErrInvalid that names every problem; a request that fits nowhere is no
 // error, see Snapshot.Unplaced.
@@ -49,7 +49,8 @@ func (p *Placer) PlaceBatch(s *Snapshot, requests []*Request) (Batch, error) {
 	slices.SortStableFunc(largest, func(a, b int) int { return cmp.Or(compareSize(requests[b], requests[a]), a-b) })
 	takers := make([]int, len(requests))
 	for i, r := range requests {
-		takers[i] = p.takers(s, r)
+		_, all := p.Candidates(s, r, nil)
+		takers[i] = len(all)
 	}
 	scarcest := slices.Clone(largest)
 	slices.SortStableFunc(scarcest, func(a, b int) int { return cmp.Compare(takers[a], takers[b]) })
@@ -90,18 +91,6 @@ func sliceSize(profile string) int {
 		return 0
 	}
 	return 10_000*n.Slices + n.GB
-}
-
-// takers is the number of nodes that could take a request now.
-func (p *Placer) takers(s *Snapshot, r *Request) int {
-	keep := p.of(r, s.Len())
-	n := 0
-	for i := range s.Len() {
-		if _, fits := p.score(s, i, r, keep); fits {
-			n++
-		}
-	}
-	return n
 }
 
 func (p *Placer) inOrder(s *Snapshot, requests []*Request, order []int) (Batch, int, error) {

@@ -99,19 +99,24 @@ const (
 	never       = milliMask // a need that nothing meets
 )
 
+// pack packs thousandths, CPU and memory, rounded down, into one word. More than
+// fits there is as much as fits.
+func pack(milli int32, cpu int64, memory sharing.Bytes) uint64 {
+	return uint64(milli) | uint64(min(cpu, cpuMax))<<cpuShift | uint64(min(memory/sharing.MiB, memoryMax))<<memoryShift
+}
+
 // pack packs a kind's least needs into one word.
 func (k *kind) pack() uint64 {
-	mib := (k.memory + int64(sharing.MiB) - 1) / int64(sharing.MiB)
-	if k.profile != "" || k.cpu > cpuMax || mib > memoryMax {
+	memory := k.memory + int64(sharing.MiB) - 1
+	if k.profile != "" || k.cpu > cpuMax || memory/int64(sharing.MiB) > memoryMax {
 		return never
 	}
-	return uint64(k.milli) | uint64(k.cpu)<<cpuShift | uint64(mib)<<memoryShift
+	return pack(k.milli, k.cpu, sharing.Bytes(memory))
 }
 
 // pack packs the free capacity of b into one word, guards set.
 func (b *bin) pack() uint64 {
-	return guards | uint64(slices.Max(b.milli[:b.n])) | uint64(min(b.cpu, cpuMax))<<cpuShift |
-		uint64(min(b.memory/int64(sharing.MiB), memoryMax))<<memoryShift
+	return guards | pack(slices.Max(b.milli[:b.n]), b.cpu, sharing.Bytes(b.memory))
 }
 
 // run lets the requests of one run take what they need from b, each the fullest

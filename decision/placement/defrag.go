@@ -219,9 +219,9 @@ func (d *defrag) best(s *Snapshot) (Move, *Snapshot) {
 // that it is on. Node is -1 for those that there are not.
 func (d *defrag) targets(s *Snapshot, r *Request) [2]Offer {
 	two := [2]Offer{{Node: -1}, {Node: -1}}
-	keep := d.placer.of(r, s.Len())
+	k := d.placer.key(r)
 	for i := range s.Len() {
-		c, fits := d.placer.score(s, i, r, keep)
+		c, fits := d.placer.score(s, i, r, &k)
 		switch {
 		case !fits:
 		case two[0].Node < 0 || c.Score > two[0].Score+tie:

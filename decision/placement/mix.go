@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
@@ -83,7 +82,7 @@ func NewMix(typical []Typical) (*Mix, error) {
 		r := &typical[i].Request
 		k := m.kind(r)
 		s := r.shape()
-		s.tenant, s.workload, s.slowdown, s.slo, s.demand = "", "", 0, predict.SLO{}, nil
+		s.tenant, s.trusts, s.workload, s.slowdown, s.slo, s.demand = "", "", "", 0, predict.SLO{}, nil
 		s.lists = fmt.Sprint(k.models, k.mechanisms)
 		key := fmt.Sprint(s)
 		j, ok := at[key]
@@ -131,20 +130,11 @@ func (m *Mix) sort(order []shape) {
 
 func (m *Mix) kind(r *Request) kind {
 	k := kind{cpu: r.CPUMilli, memory: int64(r.Memory), gpus: int32(r.GPUs), milli: int32(r.Milli), gpuMemory: r.GPUMemory,
-		models: math.MaxUint64, profile: r.Profile}
+		models: math.MaxUint64, mechanisms: r.mechanisms(), profile: r.Profile}
 	if r.GPUs > 0 && len(r.Models) > 0 {
 		k.models = 0
 		for _, name := range r.Models {
 			k.models |= m.models[name]
-		}
-	}
-	// What decides is chooseMechanism: ask it for every mechanism.
-	for mech := range sharing.Mechanism(sharing.MechanismCount) {
-		if mech == sharing.MechanismMIG {
-			continue
-		}
-		if chooseMechanism(mech, r, &take{}, &gate.Reason{}) {
-			k.mechanisms |= 1 << mech
 		}
 	}
 	return k

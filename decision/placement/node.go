@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sync/atomic"
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/internal/optional"
@@ -114,8 +115,12 @@ func (g *GPUView) free() float64 {
 	return 1000 / float64(g.MIG.Units) * float64(g.MIG.Units-bits.OnesCount32(g.Slices.Mask()))
 }
 
+// stateCount numbers the states of nodes, to tell them apart.
+var stateCount atomic.Uint64
+
 // node is a node of a snapshot. It is immutable.
 type node struct {
+	id     uint64 // of this state of the node
 	name   string
 	view   View
 	ground *gate.Ground

@@ -1,78 +1,97 @@
 package placement
 
-import "github.com/cotenant/cotenant/decision/gate"
+import (
+	"hash/maphash"
 
-// Placer places requests one after another: it filters and scores every node and
-// reserves the best. It keeps the scores of nodes that have not changed since
-// it last saw a request of the same shape (or only that they did not fit, where
-// the policy is not by shape), so it is faster than scoring afresh and needs
-// memory for it: about 80 bytes a node and shape. It is not safe for
-// concurrent use; its results are the same as without keeping.
+	"github.com/cotenant/cotenant/decision/gate"
+)
+
+// Placer places requests one after another, in two stages: an index over what is
+// left of the nodes picks 64, half of them by best fit and half spread over the
+// others, and the policy scores these. Where none of them takes the request, all
+// others are searched, so a request is refused only when no node takes it. Scores
+// are kept by what enters them: the node's state and what of the request counts
+// there. A Placer needs 100 bytes a node and at most 16 MB for scores. It is not
+// safe for concurrent use; it gives the same offers whatever it saw before.
 type Placer struct {
-	scorer *Scorer
-	scores bool // are kept, not only what does not fit
-	kept   map[shape][]kept
+	// Exact has every node scored that may take a request: the best offer there
+	// is, in time that grows with the nodes.
+	Exact bool
+
+	scorer     *Scorer
+	index      index
+	first, all []int32
+	seed       maphash.Seed
+	kept       map[uint64]kept
 }
 
 type kept struct {
-	node *node // nil: nothing kept
 	c    Offer
 	fits bool
 }
 
-// maxShapes bounds what a Placer keeps; beyond it, it starts afresh.
-const maxShapes = 4096
+// maxKept bounds what a Placer keeps; beyond it, it starts afresh.
+const maxKept = 1 << 16
 
 // NewPlacer returns a placer. p may be nil, see NewScorer.
 func NewPlacer(policy Policy, p Forecaster) *Placer {
-	return &Placer{scorer: NewScorer(policy, p), scores: policy.ByShape(), kept: map[shape][]kept{}}
+	return &Placer{scorer: NewScorer(policy, p), index: index{order: rankerOf(policy)},
+		seed: maphash.MakeSeed(), kept: map[uint64]kept{}}
 }
 
 // Best returns the offer with the highest score; equal ones go to the node
 // that stands first. ok is false when no node fits; Snapshot.Unplaced says why.
 func (p *Placer) Best(s *Snapshot, r *Request) (best Offer, ok bool) {
-	keep := p.of(r, s.Len())
-	bounded, _ := p.scorer.policy.(bounded)
-	for i := range s.Len() {
-		if ok && bounded != nil && bounded.atMost(r, i) <= best.Score {
-			continue
+	first, all := p.Candidates(s, r, nil)
+	k := p.key(r)
+	look := func(nodes []int32) {
+		for _, i := range nodes {
+			c, fits := p.score(s, int(i), r, &k)
+			if fits && (!ok || c.Score > best.Score+tie || c.Score > best.Score-tie && c.Node < best.Node) {
+				best, ok = c, true
+			}
 		}
-		c, fits := p.score(s, i, r, keep)
-		if fits && (!ok || c.Score > best.Score+tie) {
-			best, ok = c, true
-		}
+	}
+	if look(first); !ok || p.Exact {
+		look(all)
 	}
 	return best, ok
 }
 
-// bounded is a policy that knows, without looking at a node, what an option on it
-// can't score more than: nodes that can't win need not be filtered.
-type bounded interface {
-	atMost(r *Request, node int) float64
-}
+// key has hashes of what of a request enters a score: beside tenants whom it may
+// share with in any case, and beside others.
+type key struct{ among, beside uint64 }
 
-// of returns what is kept of the nodes for requests like r.
-func (p *Placer) of(r *Request, nodes int) []kept {
+func (p *Placer) key(r *Request) key {
 	sh := r.shape()
-	k := p.kept[sh]
-	if len(k) != nodes {
-		if len(p.kept) >= maxShapes {
-			clear(p.kept)
-		}
-		k = make([]kept, nodes)
-		p.kept[sh] = k
+	if p.scorer.predictor == nil {
+		sh.workload = ""
 	}
+	k := key{beside: maphash.Comparable(p.seed, sh)}
+	sh.tenant, sh.trusts = "", ""
+	k.among = maphash.Comparable(p.seed, sh)
 	return k
 }
 
-func (p *Placer) score(s *Snapshot, i int, r *Request, keep []kept) (Offer, bool) {
+func (p *Placer) score(s *Snapshot, i int, r *Request, k *key) (Offer, bool) {
 	n := s.node(i)
-	if keep[i].node == n && (p.scores || !keep[i].fits) {
-		return keep[i].c, keep[i].fits
+	h := k.beside
+	if !n.mixed && (len(n.placed) == 0 || n.tenant == r.Tenant) {
+		h = k.among
+	}
+	// Two states with one 64-bit hash would be taken for one, which we accept.
+	h = mix64(h ^ n.id*0x9e3779b97f4a7c15)
+	if last, ok := p.kept[h]; ok {
+		return last.c, last.fits
 	}
 	c, f := p.scorer.Score(s, i, r)
 	fits := f.Verdict == gate.VerdictPass
-	keep[i] = kept{n, c, fits}
+	if p.scorer.policy.ByShape() {
+		if len(p.kept) >= maxKept {
+			clear(p.kept)
+		}
+		p.kept[h] = kept{c, fits}
+	}
 	return c, fits
 }
 

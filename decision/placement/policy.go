@@ -20,9 +20,17 @@ func (BestFit) Score(o *Option) float64 {
 	if o.Start >= 0 {
 		return 100 - o.Before.GPUs[o.GPUs[0]].free()/10
 	}
-	left := float64(o.After.CPUMilli)/256_000 + o.After.FreeMilli()/16_000
+	left := float64(o.After.CPUMilli)/bestFitCPU + o.After.FreeMilli()/bestFitGPUs
 	return math.Floor(100 * (1 - left))
 }
+
+// Half of a node's fullness is its CPU, by 128 cores, and half its GPUs, by eight.
+const (
+	bestFitCPU  = 2 * 128_000
+	bestFitGPUs = 2 * 8_000
+)
+
+func (BestFit) rank(r *row) float32 { return r.left }
 
 // Spread takes the emptiest GPU on the emptiest node: the least sharing, and the
 // most fragmentation.
@@ -46,6 +54,8 @@ func (Spread) Score(o *Option) float64 {
 	}
 	return free/float64(len(o.GPUs)) + o.After.FreeMilli()/(1000*MaxGPUs)
 }
+
+func (Spread) rank(r *row) float32 { return -float32(r.any&milliMask) - r.left }
 
 // Random takes a node and a GPU by chance, the same for the same seed, name of
 // the request and index of the node. It is the yardstick that anything must beat.
@@ -75,8 +85,6 @@ func (p Random) node(r *Request, node int) uint64 {
 	}
 	return mix64(mix64(h) + uint64(node))
 }
-
-func (p Random) atMost(r *Request, node int) float64 { return float64(p.node(r, node)>>40) + 1 }
 
 // mix64 is the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 func mix64(x uint64) uint64 {

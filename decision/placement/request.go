@@ -125,6 +125,16 @@ func (r *Request) check(path string, l *problem.List) {
 // whole reports whether the request wants its GPUs for itself.
 func (r *Request) whole() bool { return r.Milli == 1000 }
 
+// mechanisms has a bit for what a GPU outside MIG mode may run for the request.
+func (r *Request) mechanisms() (bits uint32) {
+	for m := range sharing.Mechanism(sharing.MechanismCount) {
+		if m != sharing.MechanismMIG && chooseMechanism(m, r, &take{}, &gate.Reason{}) {
+			bits |= 1 << m
+		}
+	}
+	return bits
+}
+
 // trusts reports whether two requests may stand on one GPU that does not
 // isolate them.
 func trusts(a, b *Request) bool {
@@ -138,7 +148,7 @@ type shape struct {
 	cpu, memory, gpuMemory   int64
 	gpus, milli              int
 	profile, lists, workload string
-	tenant                   string
+	tenant, trusts           string
 	slowdown                 float64
 	slo                      predict.SLO
 	demand                   *gate.Demand
@@ -146,9 +156,12 @@ type shape struct {
 
 func (r *Request) shape() shape {
 	s := shape{int64(r.CPUMilli), int64(r.Memory), int64(r.GPUMemory), r.GPUs, r.Milli, r.Profile, "", r.Workload,
-		r.Tenant, r.MaxSlowdown, r.SLO, r.Demand}
-	if len(r.Models)+len(r.Mechanisms)+len(r.Trusts) > 0 {
-		s.lists = fmt.Sprintf("%q%d%q", r.Models, r.Mechanisms, r.Trusts)
+		r.Tenant, "", r.MaxSlowdown, r.SLO, r.Demand}
+	if len(r.Models)+len(r.Mechanisms) > 0 {
+		s.lists = fmt.Sprintf("%q%d", r.Models, r.Mechanisms)
+	}
+	if len(r.Trusts) > 0 {
+		s.trusts = fmt.Sprintf("%q", r.Trusts)
 	}
 	return s
 }

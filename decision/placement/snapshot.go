@@ -70,7 +70,7 @@ func NewSnapshot(nodes []Node) (*Snapshot, error) {
 		if l.Len() > before {
 			continue
 		}
-		n := &node{name: in.Name, view: in.view(), ground: in.Ground}
+		n := &node{id: stateCount.Add(1), name: in.Name, view: in.view(), ground: in.Ground}
 		for j, run := range in.Running {
 			n = n.start(problem.Join(path, fmt.Sprintf("Running[%d]", j)), run, &l)
 		}
@@ -261,7 +261,9 @@ func (n *node) without(at int) *node {
 	return &out
 }
 
+// tenancy notes whose placements are on a node that was changed.
 func (n *node) tenancy() {
+	n.id = stateCount.Add(1)
 	n.tenant, n.mixed = "", false
 	for i, p := range n.placed {
 		if i == 0 {
