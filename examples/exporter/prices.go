@@ -1,15 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/cotenant/cotenant/cost"
-	pages "github.com/cotenant/cotenant/examples/internal/page"
 )
 
 // prices holds the prices of GPU hours.
@@ -23,6 +26,12 @@ type prices struct {
 	GPUs map[string]cost.Money
 }
 
+// priceFile is the form of the file.
+type priceFile struct {
+	Default     string
+	Names, GPUs map[string]string
+}
+
 // readPrices reads a file of prices; "" is none.
 func readPrices(file string) (prices, error) {
 	var p prices
@@ -33,16 +42,16 @@ func readPrices(file string) (prices, error) {
 	if err != nil {
 		return p, fmt.Errorf("-prices: %w", err)
 	}
-	var text struct {
-		Default     string
-		Names, GPUs map[string]string
-	}
+	var text priceFile
 	var errs []error
 	bad := func(problem string) { errs = append(errs, fmt.Errorf("-prices: %s: %s", file, problem)) }
-	if err := pages.YAML(data, &text); err != nil {
-		for problem := range strings.SplitSeq(err.Error(), "\n") {
-			bad(problem)
-		}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(&text); err != nil && !errors.Is(err, io.EOF) {
+		bad(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), "\n ", ""))
+	}
+	if !errors.Is(dec.Decode(new(yaml.Node)), io.EOF) {
+		bad("more than one document (split them into one file each)")
 	}
 	currency := ""
 	read := func(at, price string) cost.Money {

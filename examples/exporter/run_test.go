@@ -395,16 +395,25 @@ func TestBadInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	three := filepath.Join(dir, "three.yaml")
-	if err := os.WriteFile(three, []byte("default: 3\nfoo: 1\nnames: {A100: -3 USD}\n"), 0o600); err != nil {
+	if err := os.WriteFile(three, []byte("default: three\nnames: {A100: -3 USD}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := readPrices(three)
-	for _, want := range []string{three + `: line 2: unknown key "foo"`, "default: cost: \"3\" is not an amount", "names.A100: -3.00 USD an hour (use 0"} {
+	for _, want := range []string{three + ": default: cost: \"three\" is not an amount", "names.A100: -3.00 USD an hour (use 0"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}
 	}
 	other := filepath.Join(dir, "other")
+	if err := os.WriteFile(three, []byte("default: 3\nfoo: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = readPrices(three)
+	for _, want := range []string{three + ": unmarshal errors: line 2: field foo not found", `default: cost: "3" is not an amount`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in %v", want, err)
+		}
+	}
 	e, err := open(&config{simulate: true, speed: 5, state: other, period: time.Second}, prices{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

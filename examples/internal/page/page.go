@@ -1,15 +1,17 @@
 // Package page prints for the examples, text folded at Width columns and no error
-// of writing lost. It also writes their files and reads YAML of their own. A copy
-// of an example takes it along.
+// of writing lost. It also writes their files. A copy of an example takes it along.
 package page
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"unicode/utf8"
 )
 
@@ -120,9 +122,21 @@ func split(line string, room int) (now, rest string) {
 	return strings.TrimRight(line[:at], " "), strings.TrimLeft(line[at:], " ")
 }
 
-// Fail writes an error for people: each line of it under the program's name.
+// Fail writes an error for people: each line of it once, under the program's name,
+// which the line does not repeat. Nothing is written of a pipe that its reader has
+// closed.
 func Fail(name string, stderr io.Writer, err error) {
-	fmt.Fprintf(stderr, "%s: %s\n", name, strings.ReplaceAll(err.Error(), "\n", "\n"+name+": "))
+	if errors.Is(err, syscall.EPIPE) {
+		return
+	}
+	own := name[strings.LastIndexByte(name, ' ')+1:] + ": "
+	var said []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if line = strings.TrimPrefix(line, own); !slices.Contains(said, line) {
+			said = append(said, line)
+			fmt.Fprintf(stderr, "%s: %s\n", name, line)
+		}
+	}
 }
 
 // exitCannot is the exit code of every program that could not do what it was
@@ -132,17 +146,23 @@ const exitCannot = 5
 // Check returns a writer to stdout that remembers the first error, and a function
 // to defer with the exit code: where anything was not written it sets the code to
 // 5, and reports the error on stderr after the command's name unless the code
-// says that another error was reported.
+// says that another error was reported. A reader that has closed its end of a pipe
+// has what it wanted: that is no error, and a code of 5 becomes 0.
 func Check(name string, stdout, stderr io.Writer) (io.Writer, func(code *int)) {
 	w := &writer{to: stdout}
 	return w, func(code *int) {
-		if w.err == nil {
-			return
+		switch {
+		case w.err == nil:
+		case errors.Is(w.err, syscall.EPIPE):
+			if *code == exitCannot {
+				*code = 0
+			}
+		default:
+			if *code == 0 {
+				Fail(name, stderr, w.err)
+			}
+			*code = exitCannot
 		}
-		if *code == 0 {
-			fmt.Fprintf(stderr, "%s: %v\n", name, w.err)
-		}
-		*code = exitCannot
 	}
 }
 

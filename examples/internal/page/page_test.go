@@ -126,39 +126,3 @@ func TestWriteFileToAPipe(t *testing.T) {
 		t.Errorf("was replaced: %v, %v", info, err)
 	}
 }
-
-func ExampleYAML() {
-	var config struct {
-		Port  int
-		Hosts []string
-		Share float64
-	}
-	fmt.Println(YAML([]byte("port: many\nhosts: here\nshare: {of: all}\nhots: [there]\n"), &config))
-	fmt.Println(YAML([]byte("port: 80\n---\nport: 81\n"), &config), config.Port)
-	fmt.Println(YAML([]byte("port: {"), &config))
-	fmt.Println(YAML(nil, &config))
-	// Output:
-	// line 1: "many" (write a whole number)
-	// line 2: "here" (write a list)
-	// line 3: a mapping (write a number)
-	// line 4: unknown key "hots" (remove it, or correct its name)
-	// more than one document (split them into one file each) 80
-	// line 1: did not find expected node content (check the indentation and quoting there)
-	// <nil>
-}
-
-func FuzzYAML(f *testing.F) {
-	f.Add([]byte("a: 1\nb: [x]\nc: {d: e}\n"))
-	f.Add([]byte("- a\n---\n- b\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var into struct {
-			A int
-			B []string
-			C map[string]float64
-			D *bool
-		}
-		if err := YAML(data, &into); err != nil && strings.Contains(err.Error(), "struct {") {
-			t.Errorf("names a type of Go's: %v", err)
-		}
-	})
-}
