@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover/internal/nvsmi"
@@ -233,7 +232,7 @@ func (c *Collector) readUsage(name string, kind usage.Kind, in io.Reader) error 
 	}
 	switch kind {
 	case usage.KindText:
-		return c.usage.Text(name, in, time.Time{})
+		return c.usage.Text(name, in)
 	case usage.KindJSON:
 		return c.usage.JSON(name, in)
 	}

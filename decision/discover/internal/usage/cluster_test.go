@@ -276,7 +276,7 @@ func (c *cluster) check(t *testing.T, u *Usage, start time.Time) {
 			}
 			for _, f := range c.figures(gpu) {
 				var all []float64
-				first, last, growth, resets := -1, -1, 0.0, 0
+				first, last := -1, -1
 				for i := range c.samples() {
 					if !c.there(gpu, part, i) {
 						continue
@@ -290,10 +290,6 @@ func (c *cluster) check(t *testing.T, u *Usage, start time.Time) {
 					}
 					if first < 0 {
 						first = i
-					} else if d := v - all[len(all)-1]; d >= 0 {
-						growth += d
-					} else {
-						growth, resets = growth+v, resets+1
 					}
 					last = i
 					all = append(all, v)
@@ -308,23 +304,12 @@ func (c *cluster) check(t *testing.T, u *Usage, start time.Time) {
 				if st.N != int64(len(all)) || !st.From.Equal(start.Add(time.Duration(first)*c.step+250*time.Millisecond)) || !st.To.Equal(start.Add(time.Duration(last)*c.step+250*time.Millisecond)) {
 					t.Errorf("%v %v: %d samples from %v to %v, the truth is %d", k, f, st.N, st.From, st.To, len(all))
 				}
-				if gaps := map[bool]int{true: 1}[gpu/8 == 3 && !(c.use(gpu) == useTurns && part == 1)]; st.Gaps != gaps || st.Interval != c.step {
-					t.Errorf("%v %v: %d gaps of more than three times %v, the truth is %d", k, f, st.Gaps, st.Interval, gaps)
-				}
-				if f == FigureEnergy {
-					near("growth", st.Growth, growth, 0)
-					if st.Resets != resets {
-						t.Errorf("%v: %d resets, the truth is %d", k, st.Resets, resets)
-					}
-					continue
-				}
-				lo, hi, sum := math.Inf(1), math.Inf(-1), 0.0
+				hi, sum := math.Inf(-1), 0.0
 				for _, v := range all {
-					lo, hi, sum = min(lo, v), max(hi, v), sum+v
+					hi, sum = max(hi, v), sum+v
 				}
-				near("P50", st.P50, nearestRank(all, 0.5), st.Error)
-				near("P95", st.P95, nearestRank(all, 0.95), st.Error)
-				near("min", st.Min, lo, 0)
+				near("P50", st.P50, nearestRank(all, 0.5), 1.0/128)
+				near("P95", st.P95, nearestRank(all, 0.95), 1.0/128)
 				near("max", st.Max, hi, 0)
 				near("mean", st.Mean, sum/float64(len(all)), 0)
 			}
@@ -338,8 +323,8 @@ func (c *cluster) check(t *testing.T, u *Usage, start time.Time) {
 		t.Errorf("%d GPUs and instances", len(u.Devices))
 	}
 	for _, d := range u.Devices {
-		if st, ok := d.Figures[FigureGPUUtil]; ok && (d.Pod != "" || st.N > int64(c.samples())) {
-			t.Errorf("%v: %d samples of %d moments", d.Key, st.N, c.samples())
+		if d.Pod != "" || d.Times.Known > c.day {
+			t.Errorf("%v: %+v of %v", d.Key, d.Times, c.day)
 		}
 	}
 	t.Logf("%d figures of %d keys agree", checked, len(u.Tenants))
@@ -385,9 +370,6 @@ func TestClusterAgainstTruth(t *testing.T) {
 		c := newCluster(48, 6*time.Hour, seed)
 		start := noon.Truncate(24 * time.Hour)
 		u := c.discover(t, start)
-		if u.Problems != nil {
-			t.Error(u.Problems)
-		}
 		c.check(t, u, start)
 	}
 }

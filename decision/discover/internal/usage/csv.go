@@ -25,7 +25,6 @@ type csvSink struct {
 	start     time.Time
 	devices   []*tenant
 	instances map[[2]int]*tenant
-	models    []string
 	uuids     []string
 }
 
@@ -33,9 +32,8 @@ type csvSink struct {
 func (c *csvSink) Begin(h telemetry.Header) error {
 	c.start, c.instances = h.Start, map[[2]int]*tenant{}
 	for i, d := range h.Devices {
-		c.uuids, c.models = append(c.uuids, d.UUID), append(c.models, d.Name)
-		c.devices = append(c.devices, c.r.tenant(c.src, rawKey{Key: Key{Node: c.node, GPU: d.UUID, Index: optional.Of(i)}},
-			d.Name))
+		c.uuids = append(c.uuids, d.UUID)
+		c.devices = append(c.devices, c.r.tenant(c.src, rawKey{Key: Key{Node: c.node, GPU: d.UUID, Index: optional.Of(i)}}))
 		c.src.Series++
 	}
 	if h.Info.Basis.String() == "simulated" {
@@ -56,7 +54,7 @@ func (c *csvSink) Sample(x *telemetry.Sample) error {
 		t := c.instances[at]
 		if t == nil {
 			t = c.r.tenant(c.src, rawKey{Key: Key{Node: c.node, GPU: c.uuids[x.Device], Index: optional.Of(x.Device),
-				Instance: optional.Of(in.ID)}}, c.models[x.Device])
+				Instance: optional.Of(in.ID)}})
 			if t == nil {
 				continue
 			}

@@ -23,7 +23,7 @@ const (
 	FigureMemFree         // bytes
 	FigureMemTotal        // bytes
 	FigurePower           // watts
-	FigureEnergy          // joules, a counter
+	FigureEnergy          // joules since the driver was loaded
 	figureEnd
 )
 
@@ -59,6 +59,8 @@ func (f Figure) resolution() float64 {
 		return 0.01
 	case f == FigurePower:
 		return 0.1
+	case f == FigureEnergy:
+		return 1
 	}
 	return mib
 }

@@ -67,9 +67,9 @@ func (k Key) String() string {
 
 // labels are the labels of a series that are read. No other is kept.
 type labels struct {
-	metric, hostname, node, instance, uuid, gpu, device, profile, instanceID, model string
-	namespace, pod, uid, container                                                  string
-	exportedNamespace, exportedPod, exportedUID, exportedContainer                  string
+	metric, hostname, node, instance, uuid, gpu, device, profile, instanceID string
+	namespace, pod, uid, container                                           string
+	exportedNamespace, exportedPod, exportedUID, exportedContainer           string
 }
 
 // field returns the place of a label's value, or nil. The names are those of
@@ -95,8 +95,6 @@ func (l *labels) field(name string) *string {
 		return &l.profile
 	case "GPU_I_ID", "gpu_instance":
 		return &l.instanceID
-	case "modelName", "model_name", "name":
-		return &l.model
 	case "namespace", "pod_namespace":
 		return &l.namespace
 	case "pod", "pod_name":

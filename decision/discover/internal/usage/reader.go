@@ -25,7 +25,6 @@ const maxTenants = 200_000
 type Reader struct {
 	most    int // tenants
 	probs   problem.List
-	more    int // problems beyond problem.Enough
 	sources []Source
 	tenants map[rawKey]*tenant
 	order   []*tenant
@@ -39,7 +38,6 @@ type Reader struct {
 type tenant struct {
 	raw   rawKey
 	id    int32
-	model string
 	accs  [figureEnd]*acc
 	slots slots
 	dev   *device
@@ -49,8 +47,6 @@ type tenant struct {
 // device is a GPU or an instance, whoever used it: each moment counts once.
 type device struct {
 	key       Key
-	model     string
-	accs      [figureEnd]*acc
 	slots     slots
 	page      int // the last page without a time
 	pageOwner int32
@@ -83,7 +79,6 @@ func (r *Reader) end(src *Source, before int) error {
 
 func (r *Reader) problem(src *Source, path, remedy, format string, args ...any) {
 	if r.probs.Len() >= problem.Enough*max(1, len(r.sources)) {
-		r.more++
 		return
 	}
 	if path != "" {
@@ -120,14 +115,14 @@ func (r *Reader) series(src *Source, l *labels) (*tenant, source) {
 			r.scrapers[scraper{l.namespace, "", l.container}] = true
 		}
 	}
-	t := r.tenant(src, raw, l.model)
+	t := r.tenant(src, raw)
 	if t != nil {
 		src.Series++
 	}
 	return t, m
 }
 
-func (r *Reader) tenant(src *Source, raw rawKey, model string) *tenant {
+func (r *Reader) tenant(src *Source, raw rawKey) *tenant {
 	t := r.tenants[raw]
 	if t == nil {
 		if len(r.order) >= r.most {
@@ -148,10 +143,6 @@ func (r *Reader) tenant(src *Source, raw rawKey, model string) *tenant {
 			t.dev = r.devices[id]
 			t.dev.key = fuller(t.dev.key, k)
 		}
-	}
-	t.model = cmp.Or(t.model, model)
-	if t.dev != nil {
-		t.dev.model = cmp.Or(t.dev.model, model)
 	}
 	return t
 }
@@ -188,13 +179,12 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 		src.Refused++
 		return
 	}
-	grown, ok := a.add(f, ms, v)
-	if !ok {
+	if !a.add(f, ms, v) {
 		src.Refused++
 		return
 	}
 	if ms == noTime {
-		r.untimed(t, f, v)
+		r.untimed(t)
 		return
 	}
 	if src.from == 0 || ms < src.from {
@@ -228,12 +218,11 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 		return
 	}
 	d.slots.flags[j] |= flags
-	d.take(f, v, grown)
 }
 
 // untimed takes a sample without a time: each page of text counts once for a
 // device.
-func (r *Reader) untimed(t *tenant, f Figure, v float64) {
+func (r *Reader) untimed(t *tenant) {
 	d := t.dev
 	if d == nil {
 		return
@@ -246,24 +235,5 @@ func (r *Reader) untimed(t *tenant, f Figure, v float64) {
 			t.pages++
 			o.pages++
 		}
-		return
 	}
-	d.take(f, v, 0)
-}
-
-func (d *device) take(f Figure, v, grown float64) {
-	a := d.accs[f]
-	if a == nil {
-		a = new(acc)
-		d.accs[f] = a
-	}
-	if f == FigureEnergy {
-		a.n++
-		if len(a.segments) == 0 {
-			a.segments = []segment{{}}
-		}
-		a.segments[0].growth += grown
-		return
-	}
-	a.sketch.add(f, v)
 }

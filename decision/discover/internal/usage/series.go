@@ -1,45 +1,26 @@
 package usage
 
 import (
-	"cmp"
 	"math"
-	"slices"
 	"time"
 )
 
 // noTime is the time of a sample that has none.
 const noTime = math.MinInt64
 
-// firstDeltas is the number of intervals between samples that teach the
-// usual one; a gap is longer than gapFactor of those.
-const (
-	firstDeltas = 16
-	gapFactor   = 3
-	maxSegments = 1000
-)
+// maxSegments bounds the segments of one figure of one tenant.
+const maxSegments = 1000
 
-// segment is a stretch of samples in order of time. Files may come in any
+// segment is a stretch of samples in order of time, in ms. Files may come in any
 // order: what lies before or after all that was seen begins a new one.
-type segment struct {
-	from, to    int64 // ms
-	first, last float64
-	growth      float64 // of a counter
-	resets      int
-	gaps        int
-}
+type segment struct{ from, to int64 }
 
 // acc is one figure of one tenant.
 type acc struct {
 	sketch
 	segments []segment
 	cur      int
-	deltas   []int32 // the first intervals, ms
-	usual    int64   // the usual interval, once it is known
-	untimed  struct {
-		n           int64
-		first, last float64
-	}
-	refused [refusalEnd]int32
+	refused  [refusalEnd]int32
 }
 
 // check returns the reason why a value is impossible. Percentages a little above 100, as
@@ -58,47 +39,31 @@ func (f Figure) check(v float64) (float64, Refusal) {
 	return v, 0
 }
 
-// add takes a sample that can be, and returns by how much a counter grew.
-func (a *acc) add(f Figure, ms int64, v float64) (grown float64, ok bool) {
-	if ms == noTime {
-		if a.untimed.n == 0 {
-			a.untimed.first = v
-		}
-		a.untimed.n, a.untimed.last = a.untimed.n+1, v
-	} else if grown, ok = a.place(ms, v); !ok {
+// add takes a sample that can be; it answers false for one that is not after those
+// before it.
+func (a *acc) add(f Figure, ms int64, v float64) bool {
+	if ms != noTime && !a.place(ms) {
 		a.refused[RefusalOrder]++
-		return 0, false
+		return false
 	}
-	if f == FigureEnergy { // a counter's values have no distribution
-		a.n++
-	} else {
-		a.sketch.add(f, v)
-	}
-	return grown, true
+	a.sketch.add(f, v)
+	return true
 }
 
 // place finds the sample's segment.
-func (a *acc) place(ms int64, v float64) (grown float64, ok bool) {
+func (a *acc) place(ms int64) bool {
 	if a.cur < len(a.segments) {
-		s := &a.segments[a.cur]
-		if ms > s.to && !a.within(ms, a.cur) {
-			delta := ms - s.to
-			a.interval(s, delta)
-			if grown = v - s.last; grown < 0 {
-				s.resets++
-				grown = v // the counter began again at zero
-			}
-			s.growth += grown
-			s.to, s.last = ms, v
-			return grown, true
+		if s := &a.segments[a.cur]; ms > s.to && !a.within(ms, a.cur) {
+			s.to = ms
+			return true
 		}
 	}
 	if a.within(ms, -1) || len(a.segments) >= maxSegments {
-		return 0, false
+		return false
 	}
 	a.cur = len(a.segments)
-	a.segments = append(a.segments, segment{from: ms, to: ms, first: v, last: v})
-	return 0, true
+	a.segments = append(a.segments, segment{ms, ms})
+	return true
 }
 
 // within reports whether a time lies in a segment other than one, or after a
@@ -113,64 +78,11 @@ func (a *acc) within(ms int64, but int) bool {
 	return false
 }
 
-func (a *acc) interval(s *segment, delta int64) {
-	if a.usual == 0 {
-		a.deltas = append(a.deltas, int32(min(delta, math.MaxInt32)))
-		if len(a.deltas) < firstDeltas {
-			return
-		}
-		a.settle()
-		return
-	}
-	if delta > gapFactor*a.usual {
-		s.gaps++
-	}
-}
-
-// settle learns the usual interval from the first ones.
-func (a *acc) settle() {
-	usual, gaps := a.learned()
-	if usual > 0 && len(a.deltas) > 0 {
-		a.segments[0].gaps += gaps
-	}
-	a.usual, a.deltas = usual, nil
-}
-
-// learned is the usual interval, and how many of the first ones were gaps.
-func (a *acc) learned() (usual int64, gaps int) {
-	if len(a.deltas) == 0 {
-		return a.usual, 0
-	}
-	sorted := slices.Sorted(slices.Values(a.deltas))
-	usual = int64(sorted[len(sorted)/2])
-	for _, d := range a.deltas {
-		if int64(d) > gapFactor*usual {
-			gaps++
-		}
-	}
-	return usual, gaps
-}
-
 // merge adds what another series of the same figure said, at other times. The
 // other one stays as it is.
 func (a *acc) merge(f Figure, o *acc) {
-	if f == FigureEnergy {
-		a.n += o.n
-	} else {
-		a.sketch.merge(f, &o.sketch)
-	}
-	usual, gaps := o.learned()
-	if len(o.segments) > 0 {
-		a.segments = append(a.segments, o.segments...)
-		a.segments[len(a.segments)-1].gaps += gaps
-	}
-	a.usual = max(a.usual, usual)
-	if o.untimed.n > 0 {
-		if a.untimed.n == 0 {
-			a.untimed.first = o.untimed.first
-		}
-		a.untimed.n, a.untimed.last = a.untimed.n+o.untimed.n, o.untimed.last
-	}
+	a.sketch.merge(f, &o.sketch)
+	a.segments = append(a.segments, o.segments...)
 	for i, n := range o.refused {
 		a.refused[i] += n
 	}
@@ -178,32 +90,17 @@ func (a *acc) merge(f Figure, o *acc) {
 
 // statistics reduces the series.
 func (a *acc) statistics(f Figure) Statistics {
-	s := Statistics{N: a.n, Error: a.err(), First: a.untimed.first, Last: a.untimed.last}
-	if f != FigureEnergy && a.n > 0 {
+	s := Statistics{N: a.n}
+	if a.n > 0 {
 		q := a.quantiles(f, 0.5, 0.95)
-		s.P50, s.P95, s.Min, s.Max, s.Mean = q[0], q[1], a.min, a.max, a.sum/float64(a.n)
+		s.P50, s.P95, s.Max, s.Mean = q[0], q[1], a.max, a.sum/float64(a.n)
 	}
-	segs := slices.SortedFunc(slices.Values(a.segments), func(x, y segment) int { return cmp.Compare(x.from, y.from) })
-	for i := range segs {
-		g := &segs[i]
-		s.Gaps, s.Resets, s.Growth = s.Gaps+g.gaps, s.Resets+g.resets, s.Growth+g.growth
-		if i == 0 {
-			s.First, s.From = g.first, stamp(g.from)
-		} else {
-			before := &segs[i-1]
-			if a.usual > 0 && g.from-before.to > gapFactor*a.usual {
-				s.Gaps++
-			}
-			if g.first >= before.last {
-				s.Growth += g.first - before.last
-			} else {
-				s.Resets++
-			}
+	if len(a.segments) > 0 {
+		from, to := int64(math.MaxInt64), int64(math.MinInt64)
+		for _, g := range a.segments {
+			from, to = min(from, g.from), max(to, g.to)
 		}
-		s.Last, s.To = g.last, stamp(g.to)
-	}
-	if f != FigureEnergy {
-		s.Resets, s.Growth = 0, 0
+		s.From, s.To = stamp(from), stamp(to)
 	}
 	for r, n := range a.refused {
 		if n > 0 {
@@ -213,7 +110,6 @@ func (a *acc) statistics(f Figure) Statistics {
 			s.Refused[Refusal(r)] = int(n)
 		}
 	}
-	s.Interval = time.Duration(a.usual) * time.Millisecond
 	return s
 }
 

@@ -10,10 +10,9 @@ import (
 const (
 	// exact is the number of samples that are kept as they are.
 	exact = 512
-	// digits of the histogram after that; hdrError is the largest part by which
-	// its percentiles lie above the truth (128 steps to a power of two).
-	digits   = 2
-	hdrError = 1.0 / 128
+	// digits of the histogram after that: its percentiles lie at most 1/128 above the
+	// truth (128 steps to a power of two).
+	digits = 2
 )
 
 // sketch holds the distribution of a figure. The zero sketch is empty.
@@ -96,12 +95,4 @@ func (s *sketch) quantiles(f Figure, qs ...float64) []float64 {
 		out[i] = min(max(v, s.min), s.max)
 	}
 	return out
-}
-
-// err is the largest part by which quantiles lie above the truth.
-func (s *sketch) err() float64 {
-	if s.hist != nil {
-		return hdrError
-	}
-	return 0
 }

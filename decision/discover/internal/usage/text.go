@@ -3,7 +3,6 @@ package usage
 import (
 	"fmt"
 	"io"
-	"time"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -11,24 +10,15 @@ import (
 )
 
 // Text reads pages in Prometheus' text format, as dcgm-exporter serves them;
-// several pages may follow one another. Samples without a time stamp are of the
-// time at; where that is zero their time is not known, and they count without
-// one. The error names the problems of this source; what could be read counts.
-func (r *Reader) Text(name string, in io.Reader, at time.Time) error {
+// several pages may follow one another. Samples without a time stamp count
+// without one. The error names the problems of this source; what could be read counts.
+func (r *Reader) Text(name string, in io.Reader) error {
 	src, before := r.begin(name, "prometheus text"), r.probs.Len()
-	ms := int64(noTime)
-	if !at.IsZero() {
-		ms = at.UnixMilli()
-	}
 	err := promtext.Read(in, func(p promtext.Page) {
 		r.page++
-		when := ms
-		if ms != noTime && p.Number > 0 {
-			when = noTime // only the first page can be of that time
-		}
 		for _, f := range p.Families {
 			if _, ok := metrics[f.GetName()]; ok {
-				r.family(src, f, when)
+				r.family(src, f)
 			}
 		}
 	})
@@ -36,7 +26,7 @@ func (r *Reader) Text(name string, in io.Reader, at time.Time) error {
 	return r.end(src, before)
 }
 
-func (r *Reader) family(src *Source, f *dto.MetricFamily, ms int64) {
+func (r *Reader) family(src *Source, f *dto.MetricFamily) {
 	for i, m := range f.Metric {
 		l := labels{metric: f.GetName()}
 		for _, p := range m.Label {
@@ -53,7 +43,7 @@ func (r *Reader) family(src *Source, f *dto.MetricFamily, ms int64) {
 		if t == nil {
 			continue
 		}
-		when := ms
+		when := int64(noTime)
 		if m.TimestampMs != nil {
 			when = m.GetTimestampMs()
 		}

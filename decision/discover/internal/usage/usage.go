@@ -1,13 +1,9 @@
 package usage
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // Usage holds the sources' summary.
@@ -18,9 +14,6 @@ type Usage struct {
 	// moment counts once, although several pods' series may repeat it.
 	Devices []Stats
 	Sources []Source
-	// Problems names what was wrong with the sources, by file and series; nil
-	// where nothing was.
-	Problems error
 }
 
 // Source is one file, or one stream.
@@ -38,9 +31,7 @@ type Source struct {
 // Stats are the statistics of one key.
 type Stats struct {
 	Key
-	Model string // the GPU's name, where the source says it
-	// Figures are those that there were. A device's have no First, Last, From,
-	// To, Gaps and Resets.
+	// Figures are those that there were; a device has none.
 	Figures map[Figure]Statistics
 	// Shared says that other pods' series repeated the same device at the same
 	// time: the figures are then the device's, not this pod's.
@@ -54,21 +45,10 @@ type Stats struct {
 // Statistics are those of one figure.
 type Statistics struct {
 	N int64 // samples that count
-	// P50 and P95 are at most Error, as a part of them, above the truth and
-	// never below it. A counter has none of the five.
-	P50, P95, Min, Max, Mean float64
-	Error                    float64
-	First, Last              float64
-	From, To                 time.Time
-	// Interval is the usual time between two samples; zero where it is not
-	// known. Gaps counts the times without a sample that are longer than three
-	// of them.
-	Interval time.Duration
-	Gaps     int
-	// Growth is by how much a counter grew, over its Resets too.
-	Growth  float64
-	Resets  int
-	Refused map[Refusal]int
+	// P50 and P95 are at most 1/128 of them above the truth and never below it.
+	P50, P95, Max, Mean float64
+	From, To            time.Time
+	Refused             map[Refusal]int
 }
 
 // Times are sums over slots of a minute in which anything is known.
@@ -87,11 +67,6 @@ const overlapSlots = 3
 // Usage reduces what was read. It may be called between sources.
 func (r *Reader) Usage() *Usage {
 	u := &Usage{}
-	var probs problem.List
-	for _, p := range r.probs.Problems() {
-		probs.Add(p)
-	}
-	probs.If(r.more > 0, "", "mend these first", "there are %d problems more", r.more)
 	merged := map[Key]*tenant{}
 	for _, t := range r.order {
 		k := t.raw.Key
@@ -103,7 +78,6 @@ func (r *Reader) Usage() *Usage {
 			m = &tenant{raw: rawKey{Key: k}}
 			merged[k] = m
 		}
-		m.model = cmp.Or(m.model, t.model)
 		m.pages += t.pages
 		m.slots.merge(&t.slots)
 		for f, a := range t.accs {
@@ -118,17 +92,15 @@ func (r *Reader) Usage() *Usage {
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(merged), Key.Compare) {
 		t := merged[k]
-		s := Stats{Key: k, Model: t.model}
+		s := Stats{Key: k}
 		s.figures(&t.accs)
 		var overlaps int
 		s.Times, overlaps = t.slots.times()
 		s.Shared = k.Pod != "" && (overlaps >= overlapSlots || t.pages > 0)
 		u.Tenants = append(u.Tenants, s)
-		s.refusals(&probs)
 	}
 	for _, d := range slices.SortedFunc(maps.Values(r.devices), func(a, b *device) int { return a.key.Compare(b.key) }) {
-		s := Stats{Key: d.key, Model: d.model}
-		s.figures(&d.accs)
+		s := Stats{Key: d.key}
 		s.Times, _ = d.slots.times()
 		u.Devices = append(u.Devices, s)
 	}
@@ -139,7 +111,6 @@ func (r *Reader) Usage() *Usage {
 		}
 		u.Sources = append(u.Sources, src)
 	}
-	u.Problems = probs.Err()
 	return u
 }
 
@@ -164,33 +135,4 @@ func (s *Stats) figures(accs *[figureEnd]*acc) {
 			s.To = st.To
 		}
 	}
-}
-
-var refusalRemedy = [refusalEnd]string{RefusalClock: "set the clocks"}
-
-// refusals names the samples that were refused.
-func (s *Stats) refusals(probs *problem.List) {
-	for _, f := range slices.Sorted(maps.Keys(s.Figures)) {
-		st := s.Figures[f]
-		for _, why := range slices.Sorted(maps.Keys(st.Refused)) {
-			if probs.Len() >= maxRefusals {
-				probs.Addf("", "", "samples of further series were refused; see the figures' counts")
-				return
-			}
-			probs.Addf(fmt.Sprintf("%v: %v", s.Key, f), refusalRemedy[why], "%d of %d samples were refused: %v", st.Refused[why],
-				st.N+int64(st.total()), why)
-		}
-	}
-}
-
-// maxRefusals is the number of series with refused samples that are named.
-const maxRefusals = 100
-
-// total counts the refused samples.
-func (s *Statistics) total() int {
-	n := 0
-	for _, k := range s.Refused {
-		n += k
-	}
-	return n
 }

@@ -1,9 +1,12 @@
 package usage
 
 import (
+	stdcmp "cmp"
 	"fmt"
 	"math"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +44,11 @@ DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-m",pci_bus_id="",device="nvidia0
 DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu="0",UUID="GPU-m",device="nvidia0",Hostname="node-2"} 2240856
 `
 
+// stamped gives the samples of a page noon as their time.
+func stamped(page string) string {
+	return regexp.MustCompile(`(?m)^([A-Z].*)$`).ReplaceAllString(page, fmt.Sprint("$1 ", noon.UnixMilli()))
+}
+
 func tenants(t *testing.T, r *Reader) map[string]Stats {
 	t.Helper()
 	by := map[string]Stats{}
@@ -52,22 +60,22 @@ func tenants(t *testing.T, r *Reader) map[string]Stats {
 
 func TestText(t *testing.T) {
 	r := New()
-	if err := r.Text("node-1.prom", strings.NewReader(page), noon); err != nil {
+	if err := r.Text("node-1.prom", strings.NewReader(stamped(page))); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Text("node-2.prom", strings.NewReader(migPage), time.Time{}); err != nil {
+	if err := r.Text("node-2.prom", strings.NewReader(migPage)); err != nil {
 		t.Fatal(err)
 	}
 	by := tenants(t, r)
 	llm := by["{node=node-1, gpu=GPU-a, pod=chat/llm-0}"]
-	one := Statistics{N: 1, P50: 83, P95: 83, Min: 83, Max: 83, Mean: 83, First: 83, Last: 83, From: noon, To: noon}
+	one := Statistics{N: 1, P50: 83, P95: 83, Max: 83, Mean: 83, From: noon, To: noon}
 	if diff := cmp.Diff(one, llm.Figures[FigureGPUUtil]); diff != "" {
 		t.Error(diff)
 	}
 	if got := llm.Figures[FigureMemUsed].Max; got != 71234<<20 {
 		t.Errorf("memory %v", got)
 	}
-	if llm.Model != "NVIDIA H100 80GB HBM3" || llm.Index != optional.Of(0) || llm.Container != "server" || llm.Shared ||
+	if llm.Index != optional.Of(0) || llm.Container != "server" || llm.Shared ||
 		llm.Times != (Times{Known: time.Minute, Busy: time.Minute, Held: time.Minute}) {
 		t.Errorf("%+v", llm)
 	}
@@ -82,11 +90,11 @@ func TestText(t *testing.T) {
 	if mig.Profile != "1g.10gb" || mig.Figures[FigureGraphics].Max != 100 || !mig.Figures[FigureGraphics].From.IsZero() || mig.Shared {
 		t.Errorf("%+v", mig)
 	}
-	if e := by["{node=node-2, gpu=GPU-m}"].Figures[FigureEnergy]; e.Last != 2240.856 || e.N != 1 || e.P50 != 0 {
+	if e := by["{node=node-2, gpu=GPU-m}"].Figures[FigureEnergy]; e.Max != 2240.856 || e.N != 1 {
 		t.Errorf("%+v", e)
 	}
 	u := r.Usage()
-	if len(u.Devices) != 5 || u.Problems != nil || u.Sources[0].Samples != 4 || !u.Sources[1].From.IsZero() {
+	if len(u.Devices) != 5 || u.Sources[0].Samples != 4 || !u.Sources[1].From.IsZero() {
 		t.Errorf("%+v", u)
 	}
 }
@@ -101,7 +109,7 @@ DCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-b",Hostname="n",pod="metrics-x1",namespac
 DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-c",Hostname="m",pod="metrics-x2",namespace="mon",container="exp"} 0
 DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-d",Hostname="nvidia-dcgm-exporter-8xk",node="o",pod="nvidia-dcgm-exporter-8xk",namespace="gpu-operator"} 0
 `
-	if err := r.Text("x", strings.NewReader(text), noon); err != nil {
+	if err := r.Text("x", strings.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -124,22 +132,22 @@ DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",Hostname="n",pod="b",namespace="x",vgp
 		fmt.Fprintf(&b, "# TYPE DCGM_FI_DEV_GPU_UTIL gauge\n"+text, noon.Add(time.Duration(i)*time.Minute).UnixMilli())
 	}
 	r := New()
-	if err := r.Text("x", strings.NewReader(b.String()), time.Time{}); err != nil {
+	if err := r.Text("x", strings.NewReader(b.String())); err != nil {
 		t.Fatal(err)
 	}
 	u := r.Usage()
 	if len(u.Tenants) != 2 || !u.Tenants[0].Shared || !u.Tenants[1].Shared || u.Tenants[1].Figures[FigureGPUUtil].N != 10 {
 		t.Errorf("%+v", u.Tenants)
 	}
-	if d := u.Devices[0]; d.Figures[FigureGPUUtil].N != 10 || d.Times.Busy != 10*time.Minute {
+	if d := u.Devices[0]; d.Times.Busy != 10*time.Minute {
 		t.Errorf("%+v", d)
 	}
 	// The same without times, as a page is: once shows it.
 	r = New()
-	if err := r.Text("x", strings.NewReader(fmt.Sprintf(strings.ReplaceAll(text, " %[1]d", "%[1]s"), "")), time.Time{}); err != nil {
+	if err := r.Text("x", strings.NewReader(fmt.Sprintf(strings.ReplaceAll(text, " %[1]d", "%[1]s"), ""))); err != nil {
 		t.Fatal(err)
 	}
-	if u := r.Usage(); !u.Tenants[0].Shared || !u.Tenants[1].Shared || u.Devices[0].Figures[FigureGPUUtil].N != 1 {
+	if u := r.Usage(); !u.Tenants[0].Shared || !u.Tenants[1].Shared {
 		t.Errorf("%+v", u)
 	}
 }
@@ -166,7 +174,7 @@ func TestJSON(t *testing.T) {
 	if err := r.JSON("util.json", strings.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
-	want := Statistics{N: 5, P50: 20, P95: 100, Max: 100, Mean: 44, Last: 100, From: noon, To: noon.Add(time.Minute), Interval: 15 * time.Second}
+	want := Statistics{N: 5, P50: 20, P95: 100, Max: 100, Mean: 44, From: noon, To: noon.Add(time.Minute)}
 	got := tenants(t, r)["{node=n, gpu=GPU-a}"].Figures[FigureGPUUtil]
 	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 		t.Error(diff)
@@ -180,7 +188,7 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	got = tenants(t, r)["{node=n, gpu=GPU-a}"].Figures[FigureGPUUtil]
-	if got.N != 8 || got.Refused[RefusalOrder] != 5 || got.First != 1 || got.Last != 100 || got.Gaps != 1 || got.From != noon.Add(-time.Hour) {
+	if got.N != 8 || got.Refused[RefusalOrder] != 5 || got.From != noon.Add(-time.Hour) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -213,29 +221,6 @@ func TestJSONForms(t *testing.T) {
 	}
 }
 
-// A counter grows over its resets; gaps are counted by the usual interval.
-func TestCounter(t *testing.T) {
-	r := New()
-	label := strings.ReplaceAll(utilLabels, "DEV_GPU_UTIL", "DEV_TOTAL_ENERGY_CONSUMPTION")
-	var values []string
-	for i := range 40 {
-		values = append(values, fmt.Sprint(5_000_000+1000*i)) // mJ
-	}
-	for i := range 10 {
-		values = append(values, fmt.Sprint(400+1000*i)) // the driver was loaded again
-	}
-	if err := r.JSON("a", strings.NewReader(matrix(label, noon, 15*time.Second, values...))); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.JSON("b", strings.NewReader(matrix(label, noon.Add(time.Hour), 15*time.Second, "20400", "21400"))); err != nil {
-		t.Fatal(err)
-	}
-	e := tenants(t, r)["{node=n, gpu=GPU-a}"].Figures[FigureEnergy]
-	if want := 39.0 + 0.4 + 9 + 11 + 1; e.Resets != 1 || math.Abs(e.Growth-want) > 1e-9 || e.Gaps != 1 || e.N != 52 || e.First != 5000 || math.Abs(e.Last-21.4) > 1e-9 {
-		t.Errorf("%+v, want a growth of %v", e, want)
-	}
-}
-
 // Bad samples are refused, counted and named; the rest counts.
 func TestRefused(t *testing.T) {
 	r := New()
@@ -251,11 +236,6 @@ func TestRefused(t *testing.T) {
 	want := map[Refusal]int{RefusalNegative: 1, RefusalOver: 2, RefusalNotNumber: 2, RefusalClock: 1}
 	if diff := cmp.Diff(want, got.Refused); diff != "" || got.N != 3 || got.Max != 9 {
 		t.Errorf("%+v %s", got, diff)
-	}
-	for _, w := range []string{"{node=n, gpu=GPU-a}: gpu-util: 1 of 9 samples were refused: negative", "1 of 9 samples were refused: clock (set the clocks"} {
-		if u.Problems == nil || !strings.Contains(u.Problems.Error(), w) {
-			t.Errorf("%q is not in:\n%v", w, u.Problems)
-		}
 	}
 	if u.Sources[0].Refused != 5 || u.Sources[1].Refused != 1 {
 		t.Errorf("%+v", u.Sources)
@@ -295,11 +275,11 @@ func TestProblems(t *testing.T) {
 		}
 	}
 	r := New()
-	if err := r.Text("x.prom", strings.NewReader("# TYPE up gauge\nup 1\n"), noon); err == nil || !strings.Contains(err.Error(), "it has no series") {
+	if err := r.Text("x.prom", strings.NewReader("# TYPE up gauge\nup 1\n")); err == nil || !strings.Contains(err.Error(), "it has no series") {
 		t.Errorf("%v", err)
 	}
 	broken := strings.Replace(page, "} 83", "} many", 1)
-	if err := r.Text("y.prom", strings.NewReader(broken), noon); err == nil || !strings.Contains(err.Error(), "y.prom: line 3: ") {
+	if err := r.Text("y.prom", strings.NewReader(broken)); err == nil || !strings.Contains(err.Error(), "y.prom: line 3: ") {
 		t.Errorf("%v", err)
 	}
 	if got := tenants(t, r)["{node=node-1, gpu=GPU-a, pod=chat/llm-0}"].Figures[FigureMemUsed].N; got != 1 {
@@ -307,7 +287,7 @@ func TestProblems(t *testing.T) {
 	}
 	r = New()
 	r.most = 1
-	if err := r.Text("z.prom", strings.NewReader(page), noon); err == nil || !strings.Contains(err.Error(), "more than 1 tenants") {
+	if err := r.Text("z.prom", strings.NewReader(page)); err == nil || !strings.Contains(err.Error(), "more than 1 tenants") {
 		t.Errorf("%v", err)
 	}
 }
@@ -353,8 +333,8 @@ func TestSketch(t *testing.T) {
 			want := nearestRank(values, q)
 			for name, s := range map[string]*sketch{"whole": &whole, "merged": &a} {
 				got := s.quantiles(FigureGPUUtil, q)[0]
-				if got < want-1e-9 || got > want*(1+s.err())+1e-9 {
-					t.Errorf("%d %s: the %v quantile is %v, the truth %v, error %v", n, name, q, got, want, s.err())
+				if got < want-1e-9 || got > want*(1+1.0/128)+1e-9 {
+					t.Errorf("%d %s: the %v quantile is %v, the truth %v, ", n, name, q, got, want)
 				}
 				if s.n != int64(n) || s.min != whole.min || s.max != whole.max || math.Abs(s.sum-whole.sum) > 1e-6 {
 					t.Errorf("%d %s: %+v", n, name, s)
@@ -376,13 +356,22 @@ func FuzzJSON(f *testing.F) {
 }
 
 func FuzzText(f *testing.F) {
-	f.Add(page)
+	f.Add(stamped(page))
 	f.Add(migPage + migPage)
 	f.Fuzz(func(t *testing.T, s string) {
 		r := New()
-		_ = r.Text("x", strings.NewReader(s), noon)
+		_ = r.Text("x", strings.NewReader(s))
 		sane(t, r)
 	})
+}
+
+// total counts the refused samples.
+func total(s Statistics) int {
+	n := 0
+	for _, k := range s.Refused {
+		n += k
+	}
+	return n
 }
 
 // sane holds what must be true of any input.
@@ -393,11 +382,8 @@ func sane(t *testing.T, r *Reader) {
 	for _, s := range u.Tenants {
 		for f, st := range s.Figures {
 			n += st.N
-			refused += int64(st.total())
-			if f == FigureEnergy {
-				continue
-			}
-			if st.N > 0 && !(st.Min <= st.P50 && st.P50 <= st.P95 && st.P95 <= st.Max && st.Max <= f.limit() && st.Min >= 0 && st.Mean >= st.Min*(1-1e-9) && st.Mean <= st.Max*(1+1e-9)) {
+			refused += int64(total(st))
+			if st.N > 0 && !(0 <= st.P50 && st.P50 <= st.P95 && st.P95 <= st.Max && st.Max <= f.limit() && st.Mean >= 0 && st.Mean <= st.Max*(1+1e-9)) {
 				t.Errorf("%v %v: %+v", s.Key, f, st)
 			}
 		}
@@ -440,18 +426,18 @@ func TestTelemetry(t *testing.T) {
 			if s.GPU != d.UUID || !s.Instance.IsZero() {
 				continue
 			}
-			if s.Node != "node-7" || s.Model != d.Name {
+			if s.Node != "node-7" {
 				t.Errorf("%+v", s.Key)
 			}
 			for m, fig := range telemetryFigures {
 				ps := series.Points(i, m)
 				st := s.Figures[fig]
-				if got := st.N + int64(st.total()); got != int64(len(ps)) {
+				if got := st.N + int64(total(st)); got != int64(len(ps)) {
 					t.Errorf("%v: %d samples, the series has %d", m, got, len(ps))
 				}
-				if len(ps) > 0 && st.total() == 0 {
+				if len(ps) > 0 && total(st) == 0 {
 					checked++
-					if st.First != ps[0].Value || st.Last != ps[len(ps)-1].Value {
+					if most := slices.MaxFunc(ps, func(a, b telemetry.Point) int { return stdcmp.Compare(a.Value, b.Value) }); st.Max != most.Value {
 						t.Errorf("%v: %+v", m, st)
 					}
 				}
