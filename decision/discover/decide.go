@@ -6,6 +6,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/decision/manifest/addons"
 )
 
 // Decided is a discovery with the decision of its fleet, the decision's
@@ -27,7 +28,7 @@ func (d *Discovery) Decide(opts decision.Options) (*Decided, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder, err := manifest.Build(&d.Fleet, result, manifest.Options{})
+	folder, err := manifest.Build(&d.Fleet, result, manifest.Options{Extensions: []manifest.Extension{addons.VGPU{}}})
 	if err != nil {
 		return nil, err
 	}

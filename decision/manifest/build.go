@@ -55,14 +55,10 @@ type Options struct {
 	KAIQueue string
 	// KAIMode is the cluster's own.
 	KAIMode KAIMode
-	// KueueQueue names a ClusterQueue, and a LocalQueue in each namespace, which
-	// are written with the groups as flavours and what they offer as quotas; the
-	// workloads get its label. "" writes none.
-	KueueQueue string
+	// Extensions add documents of other programs; those of package addons.
+	Extensions []Extension
 	// Pods says, by workload, what a fleet does not say of its pods.
 	Pods map[string]PodOptions
-	// VGPUSchedulers is, by pool, the scheduler of time-sliced virtual GPUs.
-	VGPUSchedulers map[string]VGPUScheduler
 	// Notes are put into plan.md.
 	Notes []string
 }
@@ -120,6 +116,9 @@ func Build(f *decision.Fleet, r *decision.Result, opts Options) (*Folder, error)
 	b.check(&l)
 	if err := l.Err(); err != nil {
 		return nil, invalid(err)
+	}
+	if err := b.extend(f); err != nil {
+		return nil, err
 	}
 	if err := b.run(); err != nil {
 		return nil, err
@@ -203,9 +202,6 @@ func (b *builder) run() error {
 	if err := b.cluster(); err != nil {
 		return err
 	}
-	if err := b.kueueFile(); err != nil {
-		return err
-	}
 	b.add("plan.md", "the rollout, step by step: read it first", b.rollout())
 	return nil
 }
@@ -236,9 +232,6 @@ func (b *builder) group(g *group) error {
 		if err != nil {
 			return err
 		}
-	}
-	if isVGPU(g.Mechanism) && b.uses(sharing.DeliveryVGPUManager) {
-		return b.vgpuFile(g)
 	}
 	return nil
 }
@@ -273,28 +266,18 @@ func (b *builder) byPlugin() bool {
 
 // cluster writes what the cluster as a whole needs.
 func (b *builder) cluster() error {
-	if b.byPlugin() {
-		if err := b.pluginFiles(); err != nil {
-			return err
+	plugin, hasMIG, hasHAMi := b.byPlugin(), b.any(usesMIG), b.any(usesHAMi)
+	for _, f := range []struct {
+		needed bool
+		write  func() error
+	}{{plugin, b.pluginFiles}, {hasMIG, b.partedFiles}, {b.uses(sharing.DeliveryGPUOperator) && (hasMIG || plugin), b.operatorValues},
+		{hasHAMi && b.uses(sharing.DeliveryHAMi), b.hamiValues}, {hasHAMi && b.uses(sharing.DeliveryVolcano), b.volcanoScheduler},
+	} {
+		if f.needed {
+			if err := f.write(); err != nil {
+				return err
+			}
 		}
-	}
-	if b.any(usesMIG) {
-		if err := b.partedFiles(); err != nil {
-			return err
-		}
-	}
-	if b.uses(sharing.DeliveryGPUOperator) && (b.any(usesMIG) || b.byPlugin()) {
-		if err := b.operatorValues(); err != nil {
-			return err
-		}
-	}
-	if b.any(usesHAMi) && b.uses(sharing.DeliveryHAMi) {
-		if err := b.hamiValues(); err != nil {
-			return err
-		}
-	}
-	if b.any(usesHAMi) && b.uses(sharing.DeliveryVolcano) {
-		return b.volcanoScheduler()
 	}
 	return nil
 }

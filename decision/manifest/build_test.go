@@ -110,8 +110,6 @@ func TestBuildWarnings(t *testing.T) {
 			s.fleet.Pools[1].GPU = "Tesla V100-SXM2-32GB"
 			s.group("serve", sharing.MechanismMPS).Layouts[0].Tenants[0].Replicas = 20
 		}, "serve-mps: sharing.mps.resources[0].replicas", "replica-cap"},
-		{"one of two forms", nil, "vdi-vgpu", WarnRmPVMRLForm},
-		{"best effort", func(s *scene) { s.opts.VGPUSchedulers = nil }, "vdi-vgpu", WarnBestEffort},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := mixed(t)

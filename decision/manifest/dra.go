@@ -32,32 +32,25 @@ var claimName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 // Validate returns nil, or an error that matches ErrInvalid.
 func (c Claim) Validate() error {
 	var l problem.List
-	if len(c.Name) > 253 || !claimName.MatchString(c.Name) {
-		l.Addf("name", "use up to 253 lower-case letters, digits and dashes, with a letter or digit at both ends",
-			"%q is not a Kubernetes name", c.Name)
-	}
+	l.If(len(c.Name) > 253 || !claimName.MatchString(c.Name), "name",
+		"use up to 253 lower-case letters, digits and dashes, with a letter or digit at both ends",
+		"%q is not a Kubernetes name", c.Name)
 	if c.Namespace != "" {
 		checkName(&l, "namespace", c.Namespace)
 	}
 	if c.Profile != "" {
-		if _, err := mig.ParseName(c.Profile); err != nil {
-			l.AddErr("profile", err)
-		}
+		_, err := mig.ParseName(c.Profile)
+		l.AddErr("profile", err)
 	}
-	if strings.ContainsAny(c.GPU, "'\\\n") {
-		l.Addf("gpu", "write the product name as NVML prints it", "%q is not a product name", c.GPU)
-	}
-	if c.Count < 0 {
-		l.Addf("count", "", "must be 1 or more, not %d", c.Count)
-	}
+	l.If(strings.ContainsAny(c.GPU, "'\\\n"), "gpu", "write the product name as NVML prints it",
+		"%q is not a product name", c.GPU)
+	l.If(c.Count < 0, "count", "", "must be 1 or more, not %d", c.Count)
 	if c.Config != nil {
-		if c.Config.MIGDevice != (c.Profile != "") {
-			l.Addf("config", "use a MigDeviceConfig for MIG devices and a GpuConfig for whole GPUs",
-				"the driver ignores parameters of the other kind without a word")
-		}
-		if _, err := c.Config.Marshal(); err != nil {
-			l.AddErr("config", err)
-		}
+		l.If(c.Config.MIGDevice != (c.Profile != ""), "config",
+			"use a MigDeviceConfig for MIG devices and a GpuConfig for whole GPUs",
+			"the driver ignores parameters of the other kind without a word")
+		_, err := c.Config.Marshal()
+		l.AddErr("config", err)
 	}
 	return invalid(l.Err())
 }

@@ -11,8 +11,3 @@ func (h *HAMiMode) UnmarshalText(text []byte) error { return hamiModes.Parse(h, 
 func (k KAIMode) String() string                   { return kaiModes.String(k) }
 func (k KAIMode) MarshalText() ([]byte, error)     { return kaiModes.Text(k) }
 func (k *KAIMode) UnmarshalText(text []byte) error { return kaiModes.Parse(k, text) }
-
-// String returns "best-effort", "equal-share" or "fixed-share".
-func (v VGPUPolicy) String() string                   { return vgpuPolicies.String(v) }
-func (v VGPUPolicy) MarshalText() ([]byte, error)     { return vgpuPolicies.Text(v) }
-func (v *VGPUPolicy) UnmarshalText(text []byte) error { return vgpuPolicies.Parse(v, text) }

@@ -3,7 +3,6 @@ package manifest_test
 import (
 	"fmt"
 	"log"
-	"time"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
@@ -107,13 +106,6 @@ func ExampleHAMiShare_HAMiResources() {
 	// Output:
 	// map[nvidia.com/gpu:1 nvidia.com/gpucores:30 nvidia.com/gpumem:8192] map[nvidia.com/vgpu-mode:hami-core]
 	// map[volcano.sh/vgpu-cores:30 volcano.sh/vgpu-memory:8192 volcano.sh/vgpu-number:1]
-}
-
-// The vGPU manager's registry word for slices of 3 ms in equal shares.
-func ExampleVGPUScheduler_RmPVMRL() {
-	word, err := manifest.VGPUScheduler{Policy: manifest.VGPUPolicyEqualShare, TimeSlice: 3 * time.Millisecond}.RmPVMRL()
-	fmt.Printf("0x%08x %v\n", word, err)
-	// Output: 0x00030003 <nil>
 }
 
 // What MPS needs besides the right to create pods.

@@ -19,6 +19,7 @@ type group struct {
 	key     string     // names the group's documents, and is its nodes' label
 	at      string     // where it stands in the result
 	members []*member
+	view    *Group // what extensions see; nil without any
 }
 
 // member is a workload on the group that the decision puts it on.

@@ -39,41 +39,21 @@ type HAMiShare struct {
 // Validate returns nil, or an error that matches ErrInvalid.
 func (s HAMiShare) Validate() error {
 	var l problem.List
-	s.check(&l)
-	return invalid(l.Err())
+	l.If(!hamiModes.Has(s.Mode), "mode", "use hami-core, mig or mps", "%v is not known", s.Mode)
+	l.If(s.GPUs < 0, "gpus", "", "must be 1 or more, not %d", s.GPUs)
+	l.If(s.Memory < 0, "memory", "", "must not be negative")
+	l.If(s.MemoryPercent < 0 || s.MemoryPercent > 100, "memory_percent", "", "must be 1 to 100, not %d", s.MemoryPercent)
+	l.If(s.Memory > 0 && s.MemoryPercent > 0, "memory_percent", "give one of them", "stands beside memory")
+	l.If(s.Cores < 0 || s.Cores > 100, "cores", "", "must be 1 to 100, not %d", s.Cores)
+	return l.Under(ErrInvalid)
 }
 
-func (s HAMiShare) check(l *problem.List) {
-	if !hamiModes.Has(s.Mode) {
-		l.Addf("mode", "use hami-core, mig or mps", "%v is not known", s.Mode)
-	}
-	if s.GPUs < 0 {
-		l.Addf("gpus", "", "must be 1 or more, not %d", s.GPUs)
-	}
-	if s.Memory < 0 {
-		l.Addf("memory", "", "must not be negative")
-	}
-	if s.MemoryPercent < 0 || s.MemoryPercent > 100 {
-		l.Addf("memory_percent", "", "must be 1 to 100, not %d", s.MemoryPercent)
-	}
-	if s.Memory > 0 && s.MemoryPercent > 0 {
-		l.Addf("memory_percent", "give one of them", "stands beside memory")
-	}
-	if s.Cores < 0 || s.Cores > 100 {
-		l.Addf("cores", "", "must be 1 to 100, not %d", s.Cores)
-	}
-}
-
-// mib is the memory in whole mebibytes, rounded up, for 0 means no limit.
-func (s HAMiShare) mib() int { return int((s.Memory + sharing.MiB - 1) / sharing.MiB) }
-
-type pair struct{ key, value string }
-
-func amounts(kv ...any) []pair {
-	var out []pair
-	for i := 0; i < len(kv); i += 2 {
-		if n := kv[i+1].(int); n > 0 {
-			out = append(out, pair{kv[i].(string), strconv.Itoa(n)})
+// limits writes the amounts above 0 as a container's limits.
+func limits(amounts map[string]int) map[string]string {
+	out := map[string]string{}
+	for name, n := range amounts {
+		if n > 0 {
+			out[name] = strconv.Itoa(n)
 		}
 	}
 	return out
@@ -86,8 +66,8 @@ func (s HAMiShare) HAMiResources() map[string]string {
 	if s.LowPriority {
 		priority = 1
 	}
-	return toMap(amounts("nvidia.com/gpu", max(s.GPUs, 1), "nvidia.com/gpumem", s.mib(),
-		"nvidia.com/gpumem-percentage", s.MemoryPercent, "nvidia.com/gpucores", s.Cores, "nvidia.com/priority", priority))
+	return limits(map[string]int{"nvidia.com/gpu": max(s.GPUs, 1), "nvidia.com/gpumem": int(wholeMiB(s.Memory)),
+		"nvidia.com/gpumem-percentage": s.MemoryPercent, "nvidia.com/gpucores": s.Cores, "nvidia.com/priority": priority})
 }
 
 // HAMiAnnotations returns the annotations of the pod for HAMi.
@@ -102,21 +82,13 @@ func (s HAMiShare) HAMiAnnotations() map[string]string {
 // VolcanoResources returns the limits of the container for Volcano's vGPU
 // device plugin, by resource name.
 func (s HAMiShare) VolcanoResources() map[string]string {
-	return toMap(amounts("volcano.sh/vgpu-number", max(s.GPUs, 1), "volcano.sh/vgpu-memory", s.mib(),
-		"volcano.sh/vgpu-memory-percentage", s.MemoryPercent, "volcano.sh/vgpu-cores", s.Cores))
+	return limits(map[string]int{"volcano.sh/vgpu-number": max(s.GPUs, 1), "volcano.sh/vgpu-memory": int(wholeMiB(s.Memory)),
+		"volcano.sh/vgpu-memory-percentage": s.MemoryPercent, "volcano.sh/vgpu-cores": s.Cores})
 }
 
 // VolcanoAnnotations returns the annotations of the pod for Volcano.
 func (s HAMiShare) VolcanoAnnotations() map[string]string {
 	return map[string]string{"volcano.sh/vgpu-mode": s.Mode.String()}
-}
-
-func toMap(ps []pair) map[string]string {
-	out := make(map[string]string, len(ps))
-	for _, p := range ps {
-		out[p.key] = p.value
-	}
-	return out
 }
 
 // share is the request of a workload under HAMi or Volcano.

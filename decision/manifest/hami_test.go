@@ -96,7 +96,7 @@ func readRequest(limits map[string]string, prefix string) (pluginRequest, bool) 
 // What is written is read back by the schedulers' own rules.
 func TestSharesAsTheSchedulersReadThem(t *testing.T) {
 	for _, s := range []HAMiShare{{}, {GPUs: 2, Memory: 3000*sharing.MiB + 1, Cores: 30}, {MemoryPercent: 50}, {Memory: sharing.GiB, Cores: 100, LowPriority: true}} {
-		want := pluginRequest{max(s.GPUs, 1), s.mib(), cmp.Or(s.MemoryPercent, 101), s.Cores}
+		want := pluginRequest{max(s.GPUs, 1), int(wholeMiB(s.Memory)), cmp.Or(s.MemoryPercent, 101), s.Cores}
 		if s.Memory == 0 && s.MemoryPercent == 0 {
 			want.percent = 100
 		}

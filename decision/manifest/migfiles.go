@@ -14,11 +14,11 @@ import (
 
 // instances counts a layout's MIG instances by profile.
 func instances(l decision.LayoutResult) map[string]int {
-	var out map[string]int
+	if len(l.Instances) == 0 {
+		return nil
+	}
+	out := map[string]int{}
 	for _, in := range l.Instances {
-		if out == nil {
-			out = map[string]int{}
-		}
 		out[in.Profile]++
 	}
 	return out
@@ -97,7 +97,7 @@ func (g *group) nodeKinds() []nodeKind {
 func nodeEntries(gpus []map[string]int, size int) []mig.PartedEntry {
 	var out []mig.PartedEntry
 	for i := range size {
-		var instances map[string]int
+		instances := map[string]int(nil)
 		if i < len(gpus) {
 			instances = gpus[i]
 		}

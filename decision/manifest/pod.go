@@ -15,8 +15,8 @@ import (
 	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
-// groupLabel is the node label that ties pods to their group's nodes.
-const groupLabel = "cotenant.dev/sharing-group"
+// GroupLabel is the node label that ties pods to their group's nodes.
+const GroupLabel = "cotenant.dev/sharing-group"
 
 // pod holds one delivery's part of a workload's Deployment.
 type pod struct {
@@ -26,7 +26,7 @@ type pod struct {
 	scheduler   string
 	queue       string            // of KAI
 	labels      map[string]string // of the Deployment
-	env         []pair
+	env         []*yaml.Node
 	args        []string
 	limits      map[string]string
 	claim       *Claim
@@ -40,10 +40,6 @@ func (p *pod) node(m *member) *yaml.Node {
 	}
 	if p.scheduler != "" {
 		scheduler = p.scheduler
-	}
-	var env []*yaml.Node
-	for _, e := range p.env {
-		env = append(env, yamlnode.Map("name", e.key, "value", e.value))
 	}
 	var args []string
 	if len(m.pod.Args)+len(p.args) > 0 {
@@ -74,10 +70,10 @@ func (p *pod) node(m *member) *yaml.Node {
 				"metadata", yamlnode.Map("labels", labels, "annotations", p.annotations),
 				"spec", yamlnode.Map(
 					"schedulerName", scheduler,
-					"nodeSelector", map[string]string{groupLabel: m.group.key},
+					"nodeSelector", map[string]string{GroupLabel: m.group.key},
 					"resourceClaims", podClaims,
 					"containers", yamlnode.List(yamlnode.Map(
-						"name", m.container(), "image", image, "args", args, "env", env,
+						"name", m.container(), "image", image, "args", args, "env", p.env,
 						"resources", yamlnode.Map("limits", p.limits, "claims", claims)))))))
 }
 
@@ -100,13 +96,13 @@ func (b *builder) newPod(m *member) *pod {
 // mpsEnv is the environment with which a client tightens its own limits. With
 // one GPU in sight its ordinal is 0, wherever the GPU sits in the node; an
 // entry for another ordinal would drop every limit (dynamo-mps-limits).
-func (m *member) mpsEnv() []pair {
-	var env []pair
+func (m *member) mpsEnv() []*yaml.Node {
+	var env []*yaml.Node
 	if m.percent > 0 {
-		env = append(env, pair{mps.EnvThreads, formatFloat(m.percent)})
+		env = append(env, yamlnode.Map("name", mps.EnvThreads, "value", formatFloat(m.percent)))
 	}
 	if text, err := mps.FormatMemLimit(m.processLimit()); err == nil {
-		env = append(env, pair{mps.EnvPinnedMemLimit, "0=" + text})
+		env = append(env, yamlnode.Map("name", mps.EnvPinnedMemLimit, "value", "0="+text))
 	}
 	return env
 }
@@ -135,7 +131,7 @@ func (b *builder) limitWarnings(m *member) {
 func (b *builder) pods(g *group, d sharing.Delivery, first bool) error {
 	for _, m := range g.members {
 		p := b.newPod(m)
-		p.labels = b.queued(g, d)
+		p.labels = b.extraLabels(g, d)
 		var err error
 		switch d {
 		case sharing.DeliveryHAMi:
@@ -201,7 +197,7 @@ func (b *builder) pluginPod(p *pod, m *member) error {
 
 // nodeLabels are the labels of the group's nodes.
 func (b *builder) nodeLabels(g *group, k nodeKind) map[string]string {
-	out := map[string]string{groupLabel: g.key}
+	out := map[string]string{GroupLabel: g.key}
 	switch b.primary(g) {
 	case sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin:
 		out["nvidia.com/device-plugin.config"] = g.pluginKey()

@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -85,21 +84,15 @@ func (b *builder) read(f *decision.Fleet, l *problem.List) {
 			g.members, b.members = append(g.members, m), append(b.members, m)
 		}
 	}
-	known(l, "options.pods.", "workload", b.opts.Pods, fleetWorkloads)
-	known(l, "options.vgpu_schedulers.", "pool", b.opts.VGPUSchedulers, fleetPools)
-}
-
-// known refuses options for what the fleet does not have.
-func known[O, F any](l *problem.List, at, kind string, opts map[string]O, fleet map[string]F) {
-	for _, name := range sortedKeys(opts) {
-		if _, ok := fleet[name]; ok {
+	for _, name := range sortedKeys(b.opts.Pods) {
+		if fleetWorkloads[name] != nil {
 			continue
 		}
 		remedy := "name one of the fleet"
-		if near := problem.Nearest(name, sortedKeys(fleet)); near != "" {
+		if near := problem.Nearest(name, sortedKeys(fleetWorkloads)); near != "" {
 			remedy = fmt.Sprintf("did you mean %q?", near)
 		}
-		l.Addf(at+name, remedy, "the fleet has no such %s", kind)
+		l.Addf("options.pods."+name, remedy, "the fleet has no such workload")
 	}
 }
 
@@ -118,12 +111,7 @@ func (b *builder) fold(kind string, names []string) map[string]string {
 		}
 		namespace, name := spaced(full)
 		key := func(label string) string { return strings.TrimPrefix(namespace+"/"+label, "/") }
-		base := strings.Map(func(r rune) rune {
-			if r == '_' || r == '.' {
-				return '-'
-			}
-			return r
-		}, strings.ToLower(name))
+		base := strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(name))
 		base = strings.Trim(base[:min(len(base), 60)], "-")
 		folded := base
 		for i := 2; taken[key(folded)]; i++ {
@@ -147,30 +135,19 @@ func checkName(l *problem.List, path, name string) {
 // check finds every reason for which no configuration can be written.
 func (b *builder) check(l *problem.List) {
 	checkName(l, "options.operator_namespace", b.opts.OperatorNamespace)
-	if b.opts.KueueQueue != "" {
-		checkName(l, "options.kueue_queue", b.opts.KueueQueue)
-	}
 	for i, d := range b.opts.Deliveries {
 		if d == sharing.DeliveryBare || int(d) >= len(sharing.Deliveries()) {
 			l.Addf(fmt.Sprintf("options.deliveries[%d]", i), "", "%v has no documents", d)
 		}
 	}
 	for _, g := range b.groups {
-		if len(g.key) > 63 {
-			l.Addf(g.at, "shorten the pool's name", "pool %q with the mechanism makes a label of %d characters; 63 is the most",
-				g.pool.Name, len(g.key))
-		}
-		if g.GPUs < 1 {
-			l.Addf(g.at+".gpus", "", "must be 1 or more, not %d", g.GPUs)
-		}
-		if shared(g.Mechanism) && g.clients() < 1 {
-			l.Addf(g.at+".layouts", "say who runs on each GPU", "%v needs tenants that share", g.Mechanism)
-		}
+		l.If(len(g.key) > 63, g.at, "shorten the pool's name",
+			"pool %q with the mechanism makes a label of %d characters; 63 is the most", g.pool.Name, len(g.key))
+		l.If(g.GPUs < 1, g.at+".gpus", "", "must be 1 or more, not %d", g.GPUs)
+		l.If(shared(g.Mechanism) && g.clients() < 1, g.at+".layouts", "say who runs on each GPU",
+			"%v needs tenants that share", g.Mechanism)
 		if usesMIG(g.Mechanism) {
 			g.checkMIG(l)
-		}
-		if isVGPU(g.Mechanism) {
-			g.checkVGPU(l, b.opts.VGPUSchedulers[g.pool.Name])
 		}
 	}
 	for _, m := range b.members {
@@ -179,10 +156,9 @@ func (b *builder) check(l *problem.List) {
 }
 
 func (m *member) check(l *problem.List) {
-	if len(m.name) > 63 || len(m.name) > 56 && shared(m.Mechanism) {
-		l.Addf(m.at+".workload", "shorten the workload's name to 56 characters",
-			"%q, with the number of a shared device, makes a label of more than 63", m.Workload)
-	}
+	l.If(len(m.name) > 63 || len(m.name) > 56 && shared(m.Mechanism), m.at+".workload",
+		"shorten the workload's name to 56 characters",
+		"%q, with the number of a shared device, makes a label of more than 63", m.Workload)
 	at := "options.pods." + m.Workload
 	if m.pod.Namespace != "" {
 		checkName(l, at+".namespace", m.pod.Namespace)
@@ -190,13 +166,10 @@ func (m *member) check(l *problem.List) {
 	if m.pod.Container != "" {
 		checkName(l, at+".container", m.pod.Container)
 	}
-	if p := m.pod.ComputePercent; p < 0 || p > 100 || math.IsNaN(p) {
-		l.Addf(at+".compute_percent", "", "must be above 0 and at most 100, not %v", p)
-	}
-	if shared(m.Mechanism) && m.gpus() > 1 {
-		l.Addf(m.at+".gpus", "give the workload whole GPUs",
-			"%d shared GPUs are no more than one: replicas may land on the same GPU", m.gpus())
-	}
+	p := m.pod.ComputePercent
+	l.If(!(p >= 0 && p <= 100), at+".compute_percent", "", "must be above 0 and at most 100, not %v", p)
+	l.If(shared(m.Mechanism) && m.gpus() > 1, m.at+".gpus", "give the workload whole GPUs",
+		"%d shared GPUs are no more than one: replicas may land on the same GPU", m.gpus())
 	if usesMIG(m.Mechanism) && !slices.ContainsFunc(m.group.Layouts,
 		func(x decision.LayoutResult) bool { return instances(x)[m.Profile] > 0 }) {
 		l.Addf(m.at+".profile", "name a profile that a layout of the group has", "no GPU of %s has an instance %q",
@@ -207,8 +180,6 @@ func (m *member) check(l *problem.List) {
 // spaced divides a workload's name into its namespace, where it has one, and the
 // rest.
 func spaced(name string) (namespace, rest string) {
-	if before, after, ok := strings.Cut(name, "/"); ok {
-		return before, after
-	}
-	return "", name
+	i := strings.Index(name, "/")
+	return name[:max(i, 0)], name[i+1:]
 }

@@ -2,10 +2,8 @@ package manifest
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/sharing"
@@ -84,7 +82,6 @@ func mixed(t testing.TB) *scene {
 		t.Fatal(err)
 	}
 	s := &scene{fleet: f, result: &decision.Result{}, opts: Options{
-		VGPUSchedulers: map[string]VGPUScheduler{"vdi": {Policy: VGPUPolicyEqualShare, TimeSlice: 3 * time.Millisecond}},
 		Pods: map[string]PodOptions{
 			"chat":   {Namespace: "ml", Image: "vllm/vllm-openai:v0.11.0", Args: []string{"--model", "m"}},
 			"search": {Namespace: "ml"},
@@ -160,8 +157,7 @@ func TestBuildRefuses(t *testing.T) {
 		}, []string{`options.pods.chat.namespace: "../x"`, `options.pods.embed.container: "a/b\nc"`}},
 		"nobody": {func(s *scene) {
 			s.opts.Pods["chut"] = PodOptions{}
-			s.opts.VGPUSchedulers["vid"] = VGPUScheduler{}
-		}, []string{`options.pods.chut: the fleet has no such workload (did you mean "chat"?)`, `options.vgpu_schedulers.vid: the fleet has no such pool`}},
+		}, []string{`options.pods.chut: the fleet has no such workload (did you mean "chat"?)`}},
 		"long workload": {func(s *scene) {
 			long := strings.Repeat("a", 60)
 			s.workload("notebook").Name, s.result.Decisions[6].Workload = long, long
@@ -179,10 +175,6 @@ func TestBuildRefuses(t *testing.T) {
 		"profile":     {func(s *scene) { s.result.Decisions[0].Profile = "1g.10gb" }, []string{`result.decisions[0].profile: no GPU of prod-mig has an instance "1g.10gb"`}},
 		"two shared":  {func(s *scene) { s.result.Decisions[6].GPUs = 2 }, []string{"result.decisions[6].gpus: 2 shared GPUs are no more than one"}},
 		"percent":     {func(s *scene) { s.pod("embed", func(p *PodOptions) { p.ComputePercent = 101 }) }, []string{"options.pods.embed.compute_percent"}},
-		"vgpu": {func(s *scene) {
-			s.fleet.Pools[6].VGPUType, s.fleet.Pools[7].VGPUType = "A100D-1-10C", "none"
-			s.opts.VGPUSchedulers["vdi2"] = VGPUScheduler{Policy: VGPUPolicyFixedShare}
-		}, []string{"the pool's vgpu_type A100D-1-10C does not go with vgpu", `"none" is not a vGPU type`, "options.vgpu_schedulers.vdi2: the vGPU schedulers are for time-sliced types only"}},
 		"options": {func(s *scene) {
 			s.opts.OperatorNamespace, s.opts.Deliveries = "Nope", []sharing.Delivery{sharing.DeliveryBare, 99}
 		}, []string{`operator_namespace: "Nope"`, "deliveries[0]: bare has no documents", "deliveries[1]"}},
@@ -268,17 +260,5 @@ func TestVGPUTypeMissing(t *testing.T) {
 	}
 	if plan := find(t, folder, "plan.md"); !strings.Contains(plan, "Pool vdi shares by vgpu, and its vgpu_type is not given") || strings.Contains(plan, "Group vdi-vgpu") {
 		t.Errorf("got\n%s", plan)
-	}
-}
-
-func TestVGPUForm(t *testing.T) {
-	for in, want := range map[string]string{
-		"A100D-10C": "", "L40S-48Q": "", "NVIDIA A100D-1-10C": "1", "GRID A100D-1-10CME": "1", "NVIDIA H100XM-7-80C": "7",
-		"A100D-10CME": "no", "A100D-8-10C": "no", "A100D-0C": "no", "A100D": "no", "a100d-10c": "no", "A100D-10C ": "no", "A100D-1-10D": "no", "": "no",
-	} {
-		got := fmt.Sprint(vgpuForm.FindStringSubmatch(in))
-		if w := fmt.Sprint([]string{in, want}); want != "no" && got != w || want == "no" && got != "[]" {
-			t.Errorf("%q: %s", in, got)
-		}
 	}
 }

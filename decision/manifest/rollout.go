@@ -199,8 +199,11 @@ func (b *builder) groupStep(g *group) step {
 		s.do = append(s.do, "`kubectl patch node NODE --patch-file nodes/"+k.name+".yaml`"+on)
 	}
 	if isVGPU(g.Mechanism) {
-		s.do = append(s.do, "In the hypervisor: install vgpu/"+g.key+
-			".conf, load the driver anew, and give each virtual machine one "+g.pool.VGPUType+".")
+		install, conf := "", "vgpu/"+g.key+".conf"
+		if slices.ContainsFunc(b.Files, func(f File) bool { return f.Path == conf }) {
+			install = "install " + conf + ", load the driver anew, and "
+		}
+		s.do = append(s.do, "In the hypervisor: "+install+"give each virtual machine one "+g.pool.VGPUType+".")
 		s.verify = append(s.verify, "In the host, `nvidia-smi vgpu -ss` shows the scheduler; in a virtual machine, "+
 			"`nvidia-smi` shows the type.")
 	}

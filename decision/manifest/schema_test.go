@@ -333,7 +333,7 @@ func TestReferencesResolve(t *testing.T) {
 			switch {
 			case strings.HasPrefix(f.Path, "nodes/"):
 				labels := field(d, "metadata", "labels")
-				groups[text(field(labels, groupLabel))] = true
+				groups[text(field(labels, GroupLabel))] = true
 				if key := text(field(labels, "nvidia.com/device-plugin.config")); key != "" {
 					find(t, folder, "device-plugin/"+key+".yaml")
 				}
@@ -350,7 +350,7 @@ func TestReferencesResolve(t *testing.T) {
 	for _, d := range deployments {
 		spec := field(d, "spec", "template", "spec")
 		name := text(field(d, "metadata", "name"))
-		if sel := text(field(spec, "nodeSelector", groupLabel)); !groups[sel] {
+		if sel := text(field(spec, "nodeSelector", GroupLabel)); !groups[sel] {
 			t.Errorf("%s selects nodes %q, which none is", name, sel)
 		}
 		if rc := field(spec, "resourceClaims"); rc != nil {
@@ -364,3 +364,5 @@ func TestReferencesResolve(t *testing.T) {
 		t.Errorf("%d deployments, %d claims", len(deployments), len(claims))
 	}
 }
+
+func limitsOf(container *yaml.Node) *yaml.Node { return field(container, "resources", "limits") }

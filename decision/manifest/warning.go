@@ -21,10 +21,6 @@ const (
 	WarnMIGStrategyEnv  sharing.WarningCode = "mig-strategy-env"
 	WarnClaimNamespaces sharing.WarningCode = "claim-namespaces" // claims do not reach across namespaces
 	WarnClaimsLeftOut   sharing.WarningCode = "claims-left-out"  // too many devices for a named claim each
-	WarnRmPVMRLForm     sharing.WarningCode = "rmpvmrl-form"     // the guide gives two forms of the word
-	WarnBestEffort      sharing.WarningCode = "vgpu-best-effort" // no share of compute is promised
 	WarnNotEnforced     sharing.WarningCode = "not-enforced"     // the scheduler places and enforces nothing
-	// Kueue counts nothing of what the delivery hands out
-	WarnNotQueued       sharing.WarningCode = "not-queued"
 	WarnUnplacedTenants sharing.WarningCode = "unplaced-tenants" // more pods than slots
 )

@@ -66,28 +66,30 @@ func (f *Folder) write(dir string, empty bool) (backup string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("manifest: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(stage))
-		}
-	}()
+	if backup, err = f.swap(stage, dir, empty); err != nil {
+		return "", fmt.Errorf("manifest: %w", errors.Join(err, os.RemoveAll(stage)))
+	}
+	return backup, nil
+}
+
+// swap fills stage and puts it in dir's place.
+func (f *Folder) swap(stage, dir string, empty bool) (backup string, err error) {
 	if err := os.Chmod(stage, 0o755); err != nil {
-		return "", fmt.Errorf("manifest: %w", err)
+		return "", err
 	}
 	for _, file := range f.Files {
 		if err := writeFile(filepath.Join(stage, filepath.FromSlash(file.Path)), file.Data); err != nil {
-			return "", fmt.Errorf("manifest: %w", err)
+			return "", err
 		}
 	}
 	if empty {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("manifest: %w", err)
+			return "", err
 		}
 	} else if backup, err = moveAside(dir); err != nil {
 		return "", err
 	}
 	if err := os.Rename(stage, dir); err != nil {
-		err = fmt.Errorf("manifest: %w", err)
 		if backup != "" {
 			err = errors.Join(err, os.Rename(backup, dir))
 		}
@@ -114,18 +116,15 @@ func (f *Folder) checkPaths() error {
 	seen := map[string]bool{}
 	for i, f := range f.Files {
 		at := fmt.Sprintf("files[%d].path", i)
-		if !filepath.IsLocal(filepath.FromSlash(f.Path)) || strings.Contains(f.Path, "\\") || f.Path == "." {
-			l.Addf(at, "use a relative path inside the folder", "%q leaves the folder", f.Path)
-		}
-		if seen[f.Path] {
-			l.Addf(at, "", "%q stands twice", f.Path)
-		}
+		l.If(!filepath.IsLocal(filepath.FromSlash(f.Path)) || strings.Contains(f.Path, "\\") || f.Path == ".", at,
+			"use a relative path inside the folder", "%q leaves the folder", f.Path)
+		l.If(seen[f.Path], at, "", "%q stands twice", f.Path)
 		seen[f.Path] = true
 	}
 	return invalid(l.Err())
 }
 
-func writeFile(path string, data []byte) (err error) {
+func writeFile(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -133,13 +132,10 @@ func writeFile(path string, data []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := f.Write(data); err != nil {
-		return errors.Join(err, f.Close())
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
 	}
-	if err := f.Sync(); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	return f.Close()
+	return errors.Join(err, f.Close())
 }
 
 // moveAside renames dir to the first free name of the form dir.old-N.
@@ -150,5 +146,5 @@ func moveAside(dir string) (string, error) {
 			return to, os.Rename(dir, to)
 		}
 	}
-	return "", fmt.Errorf("manifest: %s.old-1 to -999 are taken; remove some", dir)
+	return "", fmt.Errorf("%s.old-1 to -999 are taken; remove some", dir)
 }

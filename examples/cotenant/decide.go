@@ -16,6 +16,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/decision/manifest/addons"
 	"github.com/cotenant/cotenant/decision/predict"
 )
 
@@ -143,7 +144,7 @@ func (c *decideConfig) read(stdin io.Reader) (fleet *decision.Fleet, opts decisi
 
 // write writes the configuration to the folder that -out names.
 func (c *decideConfig) write(fleet *decision.Fleet, result *decision.Result, stderr io.Writer) error {
-	folder, err := manifest.Build(fleet, result, manifest.Options{})
+	folder, err := manifest.Build(fleet, result, manifest.Options{Extensions: []manifest.Extension{addons.VGPU{}}})
 	if err != nil {
 		return badInput(err)
 	}

@@ -1,10 +1,14 @@
-package manifest
+package addons
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"time"
 
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
@@ -27,7 +31,7 @@ const (
 	VGPUPolicyFixedShare                   // each virtual GPU has the share of its type
 )
 
-var vgpuPolicies = enum.Of[VGPUPolicy](ErrInvalid, "vGPU policy", "best-effort", "equal-share", "fixed-share")
+var vgpuPolicies = enum.Of[VGPUPolicy](manifest.ErrInvalid, "vGPU policy", "best-effort", "equal-share", "fixed-share")
 
 // VGPUScheduler is the scheduling of a time-sliced vGPU group. The zero value
 // is the manager's default: best effort.
@@ -79,9 +83,13 @@ func (s VGPUScheduler) check(l *problem.List, at string) {
 func (s VGPUScheduler) RmPVMRL() (uint32, error) {
 	var l problem.List
 	s.check(&l, "vgpu_scheduler")
-	if err := l.Err(); err != nil {
-		return 0, invalid(err)
+	if err := l.Under(manifest.ErrInvalid); err != nil {
+		return 0, err
 	}
+	return s.word(), nil
+}
+
+func (s VGPUScheduler) word() uint32 {
 	var word uint32
 	switch s.Policy {
 	case VGPUPolicyEqualShare:
@@ -89,59 +97,86 @@ func (s VGPUScheduler) RmPVMRL() (uint32, error) {
 	case VGPUPolicyFixedShare:
 		word = rmFixed
 	default:
-		return 0, nil
+		return 0
 	}
 	if s.TimeSlice > 0 {
 		if s.Policy == VGPUPolicyEqualShare {
 			word = rmEqualNRR
 		}
-		return word | uint32(s.TimeSlice/time.Millisecond)<<16, nil
+		return word | uint32(s.TimeSlice/time.Millisecond)<<16
 	}
-	return word | uint32(s.AveragingFactor)<<24 | uint32(s.FrequencyHz)<<12, nil
+	return word | uint32(s.AveragingFactor)<<24 | uint32(s.FrequencyHz)<<12
 }
 
-func (g *group) checkVGPU(l *problem.List, s VGPUScheduler) {
-	form := vgpuForm.FindStringSubmatch(g.pool.VGPUType)
+// VGPU writes the settings of the hypervisor's host for each group that shares by
+// virtual GPUs.
+type VGPU struct {
+	Schedulers map[string]VGPUScheduler // by pool; of time-sliced types only
+}
+
+// The codes of the warnings about virtual GPUs.
+const (
+	WarnRmPVMRLForm sharing.WarningCode = "rmpvmrl-form"     // the guide gives two forms of the word
+	WarnBestEffort  sharing.WarningCode = "vgpu-best-effort" // no share of compute is promised
+)
+
+// Labels returns none.
+func (VGPU) Labels(*manifest.Group) map[string]string { return nil }
+
+// Documents writes a file vgpu/GROUP.conf for each group.
+func (v VGPU) Documents(f *decision.Fleet, groups []manifest.Group) ([]manifest.File, []sharing.Warning, error) {
+	var l problem.List
+	pools := map[string]bool{}
+	for i := range f.Pools {
+		pools[f.Pools[i].Name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Schedulers)) {
+		l.If(!pools[name], "vgpu.schedulers."+name, "name one of the fleet", "the fleet has no such pool")
+	}
+	var files []manifest.File
+	var warnings []sharing.Warning
+	for i := range groups {
+		if g := &groups[i]; g.Mechanism == sharing.MechanismVGPU || g.Mechanism == sharing.MechanismMIGBackedVGPU {
+			if file, found := v.file(g, &l); g.Delivery == sharing.DeliveryVGPUManager {
+				files, warnings = append(files, file), append(warnings, found...)
+			}
+		}
+	}
+	return files, warnings, l.Err()
+}
+
+func (v VGPU) file(g *manifest.Group, l *problem.List) (manifest.File, []sharing.Warning) {
+	s, backed := v.Schedulers[g.Pool.Name], g.Mechanism == sharing.MechanismMIGBackedVGPU
+	form := vgpuForm.FindStringSubmatch(g.Pool.VGPUType)
 	switch {
 	case form == nil:
-		l.Addf(g.at, "set the pool's vgpu_type to a type such as A100D-10C", "%q is not a vGPU type", g.pool.VGPUType)
-	case (form[1] != "") != (g.Mechanism == sharing.MechanismMIGBackedVGPU):
-		l.Addf(g.at, "vgpu takes a time-sliced type, mig-vgpu a MIG-backed one",
-			"the pool's vgpu_type %s does not go with %v", g.pool.VGPUType, g.Mechanism)
+		l.Addf(g.Path, "set the pool's vgpu_type to a type such as A100D-10C", "%q is not a vGPU type", g.Pool.VGPUType)
+	case (form[1] != "") != backed:
+		l.Addf(g.Path, "vgpu takes a time-sliced type, mig-vgpu a MIG-backed one",
+			"the pool's vgpu_type %s does not go with %v", g.Pool.VGPUType, g.Mechanism)
 	}
-	at := "options.vgpu_schedulers." + g.pool.Name
+	at := "vgpu.schedulers." + g.Pool.Name
 	s.check(l, at)
-	if g.Mechanism == sharing.MechanismMIGBackedVGPU && s != (VGPUScheduler{}) {
-		l.Addf(at, "remove it", "the vGPU schedulers are for time-sliced types only")
-	}
-}
-
-// vgpuFile writes the settings of the hypervisor's host.
-func (b *builder) vgpuFile(g *group) error {
-	s := b.opts.VGPUSchedulers[g.pool.Name]
-	text := fmt.Sprintf("# vGPU group %s: type %s on each of %d GPUs.\n", g.key, g.pool.VGPUType, g.GPUs)
-	if g.Mechanism != sharing.MechanismVGPU {
-		b.add("vgpu/"+g.key+".conf", "choose the type in the hypervisor",
-			[]byte(text+"# MIG-backed: no scheduler setting; make the GPU instances in the host first.\n"))
-		return nil
-	}
-	word, err := s.RmPVMRL()
-	if err != nil {
-		return err
+	l.If(backed && s != (VGPUScheduler{}), at, "remove it", "the vGPU schedulers are for time-sliced types only")
+	text := fmt.Sprintf("# vGPU group %s: type %s on each of %d GPUs.\n", g.Key, g.Pool.VGPUType, g.GPUs)
+	if backed {
+		return manifest.File{Path: "vgpu/" + g.Key + ".conf", Note: "choose the type in the hypervisor",
+			Data: []byte(text + "# MIG-backed: no scheduler setting; make the GPU instances in the host first.\n")}, nil
 	}
 	text += fmt.Sprintf("# Scheduler: %v. Put this file into the host's modprobe.d and load the driver anew.\noptions "+
-		"nvidia NVreg_RegistryDwords=\"RmPVMRL=0x%08x\"\n", s.Policy, word)
-	b.add("vgpu/"+g.key+".conf", "for modprobe.d of the hypervisor's host", []byte(text))
+		"nvidia NVreg_RegistryDwords=\"RmPVMRL=0x%08x\"\n", s.Policy, s.word())
+	var warnings []sharing.Warning
 	if s.Policy == VGPUPolicyEqualShare && s.TimeSlice > 0 {
-		b.warn(sharing.Warning{Code: WarnRmPVMRLForm, Path: g.key, Source: "nvidia-vgpu-guide",
+		warnings = append(warnings, sharing.Warning{Code: WarnRmPVMRLForm, Path: g.Key, Source: "nvidia-vgpu-guide",
 			Message: "NVIDIA's guide gives two words for equal share with a time slice, ending in 0001 and in 0003; this is " +
 				"the second",
 			Remedy: "read the scheduler in force back with nvidia-smi vgpu -ss"})
 	}
 	if s.Policy == VGPUPolicyBestEffort {
-		b.warn(sharing.Warning{Code: WarnBestEffort, Path: g.key, Source: "nvidia-vgpu-guide",
+		warnings = append(warnings, sharing.Warning{Code: WarnBestEffort, Path: g.Key, Source: "nvidia-vgpu-guide",
 			Message: "the best-effort scheduler promises no share of compute; only the frame buffer is divided",
 			Remedy:  "choose equal-share or fixed-share"})
 	}
-	return nil
+	return manifest.File{Path: "vgpu/" + g.Key + ".conf", Note: "for modprobe.d of the hypervisor's host", Data: []byte(text)},
+		warnings
 }

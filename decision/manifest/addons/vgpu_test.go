@@ -1,9 +1,12 @@
-package manifest
+package addons
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/cotenant/cotenant/decision/manifest"
 )
 
 // The words of NVIDIA's guide.
@@ -30,7 +33,7 @@ func TestRmPVMRL(t *testing.T) {
 		{Policy: VGPUPolicyFixedShare, AveragingFactor: 61, FrequencyHz: 480}, {Policy: VGPUPolicyFixedShare, AveragingFactor: 33}, {Policy: VGPUPolicyFixedShare, FrequencyHz: 5000, AveragingFactor: 1},
 		{Policy: VGPUPolicyEqualShare, TimeSlice: time.Millisecond, AveragingFactor: 1, FrequencyHz: 1}, {Policy: VGPUPolicyEqualShare, TimeSlice: -time.Millisecond},
 	} {
-		if word, err := s.RmPVMRL(); !errors.Is(err, ErrInvalid) || word != 0 {
+		if word, err := s.RmPVMRL(); !errors.Is(err, manifest.ErrInvalid) || word != 0 {
 			t.Errorf("%+v: 0x%x, %v", s, word, err)
 		}
 	}
@@ -50,5 +53,17 @@ func TestVGPUPolicyText(t *testing.T) {
 	var p VGPUPolicy
 	if p.UnmarshalText([]byte("equal")) == nil {
 		t.Error("equal is read")
+	}
+}
+
+func TestVGPUForm(t *testing.T) {
+	for in, want := range map[string]string{
+		"A100D-10C": "", "L40S-48Q": "", "NVIDIA A100D-1-10C": "1", "GRID A100D-1-10CME": "1", "NVIDIA H100XM-7-80C": "7",
+		"A100D-10CME": "no", "A100D-8-10C": "no", "A100D-0C": "no", "A100D": "no", "a100d-10c": "no", "A100D-10C ": "no", "A100D-1-10D": "no", "": "no",
+	} {
+		got := fmt.Sprint(vgpuForm.FindStringSubmatch(in))
+		if w := fmt.Sprint([]string{in, want}); want != "no" && got != w || want == "no" && got != "[]" {
+			t.Errorf("%q: %s", in, got)
+		}
 	}
 }
