@@ -40,8 +40,9 @@ const usage = `Says who used the GPUs of this node, per pod, to the last GPU-sec
   go run . -simulate -speed 60 -state DIR  an hour a minute; kept over restarts
   go run . -real -state DIR                this machine's GPUs
 
-It serves /metrics, /healthz, /livez (does any GPU answer?) and /opencost (costs
-so far, as OpenCost's custom costs). Without -state the counters begin anew with each start.
+It serves /metrics, /healthz, /livez (does any GPU answer?) and /opencost (costs of
+a window, as OpenCost's custom costs: ?start=2026-11-23T00:00:00Z&end=...&resolution=1h).
+Without -state the counters begin anew with each start.
 
 Print what goes with the metrics, made from the same list, and end:
   go run . -rules       recording and alert rules for Prometheus

@@ -18,7 +18,8 @@ import (
 // slow reader costs its connection: some 50 KB with the kernel's buffer.
 const (
 	maxConnections = 1024
-	maxInFlight    = 512 // of /metrics and /opencost
+	maxInFlight    = 512 // of /metrics
+	maxCosts       = 4   // of /opencost, which computes its answer for each
 	writeBuffer    = 16 << 10
 	readTimeout    = 10 * time.Second
 	writeTimeout   = 20 * time.Second

@@ -86,9 +86,10 @@ type exporter struct {
 	committed atomic.Int64 // commits, also those that failed: the gauges are new
 
 	mu      sync.Mutex // of committing
-	failed  string     // why the last attempt to store failed
-	next    *view      // to be shown once it is stored; nil when all is shown
-	expired int        // series so far
+	history *history
+	failed  string // why the last attempt to store failed
+	next    *view  // to be shown once it is stored; nil when all is shown
+	expired int    // series so far
 }
 
 // The names of the records that are not the accounts'.
@@ -116,6 +117,8 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 	if err != nil {
 		return nil, err
 	}
+	e.history, m, records = openHistory(m, c.speed, time.Now())
+	e.store.put(records...)
 	o := account.Options{Price: p.of, Logger: log, Records: m}
 	if err := e.source(&o); err != nil {
 		return nil, err
@@ -141,7 +144,8 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 	e.col = newCollector(e.a, o.Basis, o.Fast, c.node, e.reader.Info().Name)
 	e.reg.MustRegister(timed.seconds, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	e.col.shown.Store(&view{View: e.a.View()})
+	e.history.view = e.a.View()
+	e.col.shown.Store(&view{View: e.history.view})
 	return e, nil
 }
 
@@ -293,6 +297,7 @@ func (e *exporter) commit() error {
 	e.expired += expired
 	if len(records) > 0 {
 		e.next = &view{View: v}
+		e.store.put(e.history.note(v, time.Now())...)
 	}
 	if err == nil {
 		err = e.store.commit()
@@ -340,14 +345,14 @@ func (e *exporter) handler() http.Handler {
 	mux.Handle("GET /metrics", limited(maxInFlight, newShared(e.render, e.committed.Load)))
 	mux.HandleFunc("GET /healthz", e.healthz)
 	mux.HandleFunc("GET /livez", e.livez)
-	mux.Handle("GET /opencost", limited(maxInFlight, http.HandlerFunc(e.opencost)))
+	mux.Handle("GET /opencost", limited(maxCosts, http.HandlerFunc(e.opencost)))
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name: "Cotenant exporter", Description: "Who used the GPUs of " + e.c.node, Profiling: "false",
 		Links: []web.LandingLinks{
 			{Address: "/metrics", Text: "Metrics"},
 			{Address: "/healthz", Text: "Health", Description: "are the accounts stored, does any GPU answer?"},
 			{Address: "/livez", Text: "Liveness", Description: "does any GPU answer?"},
-			{Address: "/opencost", Text: "OpenCost", Description: "costs so far, as custom costs"},
+			{Address: "/opencost", Text: "OpenCost", Description: "costs of a window, as custom costs"},
 		},
 	})
 	if err == nil { // a constant page

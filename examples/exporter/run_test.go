@@ -320,10 +320,11 @@ func TestOpenCostAddsUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Body.Close()
-	var got costResponse
-	if err := decode(r.Body, &got); err != nil {
-		t.Fatal(err)
+	var list []costResponse
+	if err := decode(r.Body, &list); err != nil || len(list) != 1 {
+		t.Fatal(len(list), err)
 	}
+	got := list[0]
 	hours := 0.0
 	for _, c := range got.Costs {
 		hours += c.UsageQuantity
