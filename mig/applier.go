@@ -114,143 +114,6 @@ func (a *applier) step(ctx context.Context, e JournalEntry, do func(DeviceState)
 	return err
 }
 
-// unchanged reads the device, which must hold what Apply left there.
-func (a *applier) unchanged(ctx context.Context) (DeviceState, error) {
-	state, err := a.dev.State(ctx)
-	if err != nil {
-		return state, opError("read state", a.report.Device, err)
-	}
-	a.observe(state)
-	if changes := a.changes(state); len(changes) > 0 {
-		return state, fmt.Errorf("%w: on %s %s", ErrConflict, a.report.Device, strings.Join(changes, ", "))
-	}
-	return state, nil
-}
-
-// observe notes what others took from the GPU instances that Apply made or
-// began to destroy.
-func (a *applier) observe(now DeviceState) {
-	for _, eff := range a.effects {
-		if eff.setMode || eff.gone {
-			continue
-		}
-		d := now.find(eff.at)
-		if d == nil {
-			eff.lost = eff.lost || !eff.maybeGone
-		} else if kept := without(slices.Concat(eff.at.Compute, eff.made), eff.hit); len(without(kept, d.Compute)) > 0 {
-			eff.lost = true
-		}
-	}
-}
-
-// acted reads the device after a failed call, and reports whether seen finds the
-// call's effect in it: some drivers refuse after they have acted.
-func (a *applier) acted(ctx context.Context, seen func(now DeviceState) bool) bool {
-	a.own = false
-	for range stateTries {
-		if now, err := a.dev.State(context.WithoutCancel(ctx)); err == nil {
-			a.own = seen(now)
-			break
-		}
-	}
-	return a.own
-}
-
-// stateTries bounds how often the state is read after a failed call: what it shows
-// decides what is undone.
-const stateTries = 3
-
-// blame turns a driver's refusal into a conflict where somebody else changed
-// the device since it was read.
-func (a *applier) blame(ctx context.Context, err error) error {
-	if !refused(err) || a.own {
-		return err
-	}
-	var changes []string
-	if state, serr := a.dev.State(context.WithoutCancel(ctx)); serr == nil {
-		a.observe(state)
-		changes = a.changes(state)
-	}
-	if n := len(a.effects); n > 0 && errors.Is(err, ErrNotFound) { // what stood there is gone
-		a.effects[n-1].lost = !a.effects[n-1].gone
-		if len(changes) == 0 {
-			changes = []string{a.effects[n-1].at.instance().String() + " was destroyed"}
-		}
-	}
-	if errors.Is(err, ErrDisabled) && len(changes) == 0 { // for a moment
-		changes = []string{"MIG was disabled"}
-	}
-	if len(changes) > 0 {
-		return fmt.Errorf("%w: on %s %s; %w", ErrConflict, a.report.Device, strings.Join(changes, ", "), err)
-	}
-	return err
-}
-
-// changes says what others changed on the device.
-func (a *applier) changes(now DeviceState) []string {
-	var out []string
-	switch {
-	case now.Mode != a.mode:
-		out = append(out, fmt.Sprintf("MIG was %s", now.Mode))
-	case now.Pending != a.mode:
-		out = append(out, fmt.Sprintf("a change was requested: MIG will be %s after a reset", now.Pending))
-	}
-	for i := range now.Instances {
-		d := &now.Instances[i]
-		j := slices.IndexFunc(a.stands, d.isSame)
-		switch {
-		case j < 0:
-			out = append(out, d.instance().String()+" was created")
-		case sameComputeIDs(a.stands[j].Compute, d.Compute):
-		case len(a.stands[j].Compute) == len(d.Compute):
-			out = append(out, d.instance().String()+" was made again")
-		default:
-			out = append(out, fmt.Sprintf("%s became %s", a.stands[j].instance(), d.instance()))
-		}
-	}
-	for _, d := range a.stands {
-		if !slices.ContainsFunc(now.Instances, func(n DeviceInstance) bool { return n.isSame(d) }) {
-			out = append(out, d.instance().String()+" was destroyed")
-		}
-	}
-	return out
-}
-
-// isSame reports whether two reports are of one GPU instance, as far as the
-// driver's ids tell.
-func (d *DeviceInstance) isSame(o DeviceInstance) bool {
-	return d.ID == o.ID && d.Profile == o.Profile && d.Placement == o.Placement
-}
-
-// isSame reports whether two reports are of one compute instance. Where the
-// driver names MIG devices, one made again has another name.
-func (c DeviceCompute) isSame(o DeviceCompute) bool {
-	return c.ID == o.ID && (c.UUID == o.UUID || c.UUID == "" || o.UUID == "")
-}
-
-func sameComputeIDs(a, b []DeviceCompute) bool {
-	return len(a) == len(b) && len(without(a, b)) == 0
-}
-
-// without returns those of a that are not in b.
-func without(a, b []DeviceCompute) []DeviceCompute {
-	var out []DeviceCompute
-	for _, c := range a {
-		if !slices.ContainsFunc(b, c.isSame) {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// find returns the device's report of a GPU instance, or nil.
-func (s DeviceState) find(d DeviceInstance) *DeviceInstance {
-	if i := slices.IndexFunc(s.Instances, d.isSame); i >= 0 {
-		return &s.Instances[i]
-	}
-	return nil
-}
-
 func (a *applier) run(ctx context.Context, plan ChangePlan) error {
 	mode := plan.mode(a.before.Mode)
 	if mode == ModeEnabled && a.before.Mode == ModeDisabled {
@@ -300,13 +163,13 @@ func (a *applier) setMode(ctx context.Context, mode Mode) error {
 			a.effects = append(a.effects, &effect{setMode: true})
 			if err := a.dev.SetMode(ctx, mode); err != nil {
 				a.acted(ctx, func(now DeviceState) bool { return now.Pending == mode })
-				return Optional[int]{}, opError("set MIG mode", a.report.Device, explain(err, inUseGPU))
+				return Optional[int]{}, a.fail(explain(err, inUseGPU), "set MIG mode")
 			}
 			state, err := a.dev.State(ctx)
 			switch {
 			case err != nil:
 				a.own = true // the mode was set, whatever reading it back says
-				return Optional[int]{}, opError("read the MIG mode back", a.report.Device, err)
+				return Optional[int]{}, a.fail(err, "read the MIG mode back")
 			case state.Mode != mode && state.Pending == mode:
 				return Optional[int]{}, newPending(state)
 			case state.Mode != mode:
@@ -329,7 +192,7 @@ func (a *applier) destroy(ctx context.Context, d DeviceInstance, want Instance) 
 	eff.maybeGone = !refused(err)
 	eff.gone = err == nil || a.acted(ctx, func(now DeviceState) bool { return now.find(d) == nil })
 	if err != nil {
-		return opError(fmt.Sprintf("destroy GPU instance %d", d.ID), a.report.Device, explain(err, inUseInstance))
+		return a.fail(explain(err, inUseInstance), "destroy GPU instance %d", d.ID)
 	}
 	a.stands = slices.DeleteFunc(a.stands, d.isSame)
 	return nil
@@ -352,8 +215,7 @@ func (a *applier) destroyCompute(ctx context.Context, eff *effect, compute []Dev
 			eff.hit = append(eff.hit, c)
 		}
 		if err != nil {
-			return opError(fmt.Sprintf("destroy compute instance %d of GPU instance %d", c.ID, eff.at.ID), a.report.Device,
-				explain(err, inUseInstance))
+			return a.fail(explain(err, inUseInstance), "destroy compute instance %d of GPU instance %d", c.ID, eff.at.ID)
 		}
 		a.nowStands(eff.at, without(eff.at.Compute, eff.hit))
 	}
@@ -391,14 +253,13 @@ func (a *applier) create(ctx context.Context, in Instance) (Optional[int], error
 		case made:
 			a.effects, a.stands = append(a.effects, eff), append(a.stands, eff.at)
 		}
-		return Optional[int]{}, opError("create GPU instance "+in.String(), a.report.Device, explain(err, inUseGPU))
+		return Optional[int]{}, a.fail(explain(err, inUseGPU), "create GPU instance %s", in)
 	}
 	eff.at = d
 	a.effects = append(a.effects, eff)
 	a.stands = append(a.stands, d)
 	if d.Placement != in.Placement {
-		return optional.Of(d.ID), opError("create GPU instance "+in.String(), a.report.Device,
-			fmt.Errorf("the driver placed it at %s", d.Placement))
+		return optional.Of(d.ID), a.fail(fmt.Errorf("the driver placed it at %s", d.Placement), "create GPU instance %s", in)
 	}
 	return optional.Of(d.ID), a.createCompute(ctx, eff, in.Compute)
 }
@@ -421,12 +282,12 @@ func (a *applier) createCompute(ctx context.Context, eff *effect, compute []int)
 	for _, width := range slices.SortedFunc(slices.Values(compute), func(a, b int) int { return b - a }) {
 		profiles, err := a.dev.ComputeProfiles(ctx, id)
 		if err != nil {
-			return opError(fmt.Sprintf("list compute profiles of GPU instance %d", id), a.report.Device, err)
+			return a.fail(err, "list compute profiles of GPU instance %d", id)
 		}
 		best, ok := BestComputeProfile(profiles, width)
 		if !ok {
-			return opError("create compute instance", a.report.Device,
-				fmt.Errorf("%w: GPU instance %d offers none of %d slices", ErrNotSupported, id, width))
+			return a.fail(fmt.Errorf("%w: GPU instance %d offers none of %d slices", ErrNotSupported, id, width),
+				"create compute instance")
 		}
 		if err := a.addCompute(ctx, eff, best.ID); err != nil {
 			return err
@@ -452,8 +313,7 @@ func (a *applier) addCompute(ctx context.Context, eff *effect, profile int) erro
 			}
 			return true
 		})
-		return opError(fmt.Sprintf("create compute instance of profile %d in GPU instance %d", profile, eff.at.ID),
-			a.report.Device, err)
+		return a.fail(err, "create compute instance of profile %d in GPU instance %d", profile, eff.at.ID)
 	}
 	eff.made = append(eff.made, c)
 	a.nowStands(eff.at, slices.Concat(eff.at.Compute, eff.made))

@@ -171,8 +171,9 @@ func newPending(state DeviceState) *PendingError {
 // it to Apply. Some drivers refuse after they have acted: the device is read after
 // every call that failed, and what changed as the call would have changed it is
 // Apply's own as well, but for an instance that stands where the driver said that
-// there is no room, which is left alone and named. The error is then an *ApplyError, which also says what is left
-// where undoing failed. A device that is a Locker is locked meanwhile.
+// there is no room, which is left alone and named. The error is then an *ApplyError,
+// which also says what is left where undoing failed. A device that is a Locker is
+// locked meanwhile.
 func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) (Report, error) {
 	if err := ctx.Err(); err != nil {
 		return Report{}, err
@@ -273,6 +274,11 @@ func opError(op, device string, err error) error {
 	return &OpError{Op: op, Device: device, Err: err}
 }
 
+// fail is opError about the device that is changed.
+func (a *applier) fail(err error, format string, args ...any) error {
+	return opError(fmt.Sprintf(format, args...), a.report.Device, err)
+}
+
 // explain says what the driver's bare "in use" means for an operation.
 func explain(err error, why string) error {
 	if errors.Is(err, ErrInUse) {
@@ -283,7 +289,6 @@ func explain(err error, why string) error {
 
 const (
 	inUseGPU = "the mode changes, and the first instance is created, only while no client holds the GPU: stop every " +
-		"process that has it open, " +
-		"among them profilers, monitoring agents and display servers"
+		"process that has it open, among them profilers, monitoring agents and display servers"
 	inUseInstance = "a client uses the instance: stop it, or wait until it ends"
 )

@@ -142,6 +142,3 @@ func (p *Profile) Model() *Model { return p.model }
 
 // String returns the profile's canonical name.
 func (p *Profile) String() string { return p.Name }
-
-// ResourceName returns the profile's Kubernetes extended resource.
-func (p *Profile) ResourceName() string { return resourceDomain + resourcePrefix + labelPart(p.parsed) }

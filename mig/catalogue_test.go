@@ -30,8 +30,9 @@ func TestCatalogue(t *testing.T) {
 			if back := m.ProfileByConst(p.Const); back != p {
 				t.Errorf("%s %s: constant %d is that of %v", m.Key, p.Name, p.Const, back)
 			}
-			if got, err := ParseResourceName(p.ResourceName()); err != nil || got.String() != p.Name {
-				t.Errorf("%s: %s, %v", p.Name, p.ResourceName(), err)
+			resource, err1 := ResourceName(p.Name)
+			if got, err := ParseResourceName(resource); err1 != nil || err != nil || got.String() != p.Name {
+				t.Errorf("%s: %s, %v, %v", p.Name, resource, err1, err)
 			}
 			mem, ok1 := p.Memory.Get()
 			total, ok2 := m.Memory.Get()

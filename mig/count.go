@@ -34,16 +34,13 @@ func ParseCounts(s string) ([]Count, error) {
 		path := fmt.Sprintf("[%d]", i)
 		name, num, given := strings.Cut(strings.TrimSpace(item), "=")
 		c := Count{Profile: strings.TrimSpace(name), N: 1}
+		var err error
 		if given {
-			n, err := parseCount(strings.TrimSpace(num))
-			if err != nil {
-				list.add(path, err)
-			}
-			c.N = n
-		}
-		if _, err := ParseName(c.Profile); err != nil {
+			c.N, err = parseCount(strings.TrimSpace(num))
 			list.add(path, err)
 		}
+		_, err = ParseName(c.Profile)
+		list.add(path, err)
 		counts = append(counts, c)
 	}
 	if err := list.err(); err != nil {
@@ -88,7 +85,7 @@ type cutInstance struct {
 func (m *Model) resolve(counts []Count) (demand, error) {
 	var d demand
 	var list problems
-	var devices map[int]map[int]int // profile to slices to devices
+	devices := map[int]map[int]int{} // profile to slices to devices
 	for i, c := range counts {
 		if c.N < 0 || c.N > MaxCount {
 			list.Addf(fmt.Sprintf("want[%d]", i), fmt.Sprintf("use 0 to %d", MaxCount), "%s: %d is not a count",
@@ -103,9 +100,6 @@ func (m *Model) resolve(counts []Count) (demand, error) {
 		if slices == 0 {
 			d.n[p.index] = min(d.n[p.index]+c.N, MaxCount)
 			continue
-		}
-		if devices == nil {
-			devices = map[int]map[int]int{}
 		}
 		if devices[p.index] == nil {
 			devices[p.index] = map[int]int{}

@@ -44,7 +44,12 @@ func Diff(m *Model, have Layout, want []Count, opts DiffOptions) (ChangePlan, er
 	}
 	df := differ{m: m, have: have.Instances, demand: d}
 	plan := df.best()
-	return checked(plan, have, opts)
+	plan.Have = have
+	if plan.BusyDestroyed == 0 || opts.AllowBusy {
+		return plan, nil
+	}
+	busy := slices.DeleteFunc(slices.Clone(plan.Destroy), func(in Instance) bool { return !in.Busy })
+	return ChangePlan{}, &BusyError{Busy: busy, Plan: plan}
 }
 
 // PlanChange reads a device and plans its change to the wanted devices as Diff
@@ -63,20 +68,6 @@ func PlanChange(ctx context.Context, dev Device, want []Count, opts DiffOptions)
 		p.Mode = Some(ModeEnabled)
 	}
 	return p, err
-}
-
-func checked(plan ChangePlan, have Layout, opts DiffOptions) (ChangePlan, error) {
-	plan.Have = have
-	if plan.BusyDestroyed > 0 && !opts.AllowBusy {
-		e := &BusyError{Plan: plan}
-		for _, in := range plan.Destroy {
-			if in.Busy {
-				e.Busy = append(e.Busy, in)
-			}
-		}
-		return ChangePlan{}, e
-	}
-	return plan, nil
 }
 
 // sameInstance reports whether two instances differ at most in being busy.
@@ -145,10 +136,7 @@ func better(a, b ChangePlan) bool {
 	if a.Empties != b.Empties {
 		return !a.Empties
 	}
-	if len(a.Complete) != len(b.Complete) {
-		return len(a.Complete) < len(b.Complete)
-	}
-	return a.freeStarts() > b.freeStarts()
+	return cmp.Or(cmp.Compare(len(a.Complete), len(b.Complete)), cmp.Compare(b.freeStarts(), a.freeStarts())) < 0
 }
 
 func (p *ChangePlan) freeStarts() int32 {

@@ -17,11 +17,6 @@ func (r Rule) String() string                   { return ruleNames.String(r) }
 func (r Rule) MarshalText() ([]byte, error)     { return ruleNames.Text(r) }
 func (r *Rule) UnmarshalText(text []byte) error { return ruleNames.Parse(r, text) }
 
-// String returns "none", "single" or "mixed".
-func (s Strategy) String() string                   { return strategyNames.String(s) }
-func (s Strategy) MarshalText() ([]byte, error)     { return strategyNames.Text(s) }
-func (s *Strategy) UnmarshalText(text []byte) error { return strategyNames.Parse(s, text) }
-
 // String returns "unverified", "inferred", "family", "documented", "captured" or "measured".
 func (v Verification) String() string                   { return verificationNames.String(v) }
 func (v Verification) MarshalText() ([]byte, error)     { return verificationNames.Text(v) }

@@ -138,9 +138,6 @@ func ExampleGenerateParted() {
 		return
 	}
 	fmt.Println(config.Labels())
-	labels, err := config.NodeLabels("all-balanced", mig.StrategyMixed)
-	fmt.Println(labels, err)
 	// Output:
 	// [all-1g.6gb all-1g.6gb.me all-2g.12gb all-2g.12gb.me all-4g.24gb all-balanced all-disabled all-enabled]
-	// map[nvidia.com/mig.config:all-balanced nvidia.com/mig.strategy:mixed] <nil>
 }

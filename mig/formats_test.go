@@ -181,16 +181,6 @@ func TestManifests(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	labels, err := config.NodeLabels("all-1g.6gb", mig.StrategySingle)
-	if diff := cmp.Diff(map[string]string{mig.LabelConfig: "all-1g.6gb", mig.LabelStrategy: "single"}, labels); err != nil || diff != "" {
-		t.Errorf("%v\n%s", err, diff)
-	}
-	if _, err := config.NodeLabels("all-balanced", mig.StrategySingle); !errors.Is(err, mig.ErrInvalid) {
-		t.Errorf("err = %v", err)
-	}
-	if _, err := config.NodeLabels("nope", mig.StrategyMixed); !errors.Is(err, mig.ErrInvalid) {
-		t.Errorf("err = %v", err)
-	}
 }
 
 func TestDraw(t *testing.T) {
@@ -210,7 +200,6 @@ func TestEnums(t *testing.T) {
 	texts[mig.CIRule](t, 4)
 	texts[mig.Rule](t, 5)
 	texts[mig.Op](t, 4)
-	texts[mig.Strategy](t, 3)
 }
 
 func texts[T interface {
@@ -252,30 +241,27 @@ func TestNoCgo(t *testing.T) {
 	}
 }
 
-func TestMetrics(t *testing.T) {
+func TestFits(t *testing.T) {
 	m := lookup(t, "A100 80GB")
-	for _, c := range []struct {
-		layout                 string
-		units, compute, strand int
-		fits                   string
-	}{
-		{"", 8, 7, 0, "[1g.10gb=7 1g.10gb+me=1 1g.20gb=4 2g.20gb=3 3g.40gb=2 4g.40gb=1 7g.80gb=1]"},
-		{"3g.40gb@0,3g.40gb@4", 0, 1, 1, "[]"},
-		{"3g.40gb@4", 4, 4, 0, "[1g.10gb=4 1g.10gb+me=1 1g.20gb=2 2g.20gb=2 3g.40gb=1 4g.40gb=1]"},
-		{"3g.40gb@0", 4, 4, 1, "[1g.10gb=3 1g.10gb+me=1 1g.20gb=2 2g.20gb=1 3g.40gb=1]"},
-		{"1g.10gb@0,1g.10gb@6", 6, 5, 0, "[1g.10gb=5 1g.10gb+me=1 1g.20gb=2 2g.20gb=2]"},
+	for layout, want := range map[string]string{
+		"":                    "[1g.10gb=7 1g.10gb+me=1 1g.20gb=4 2g.20gb=3 3g.40gb=2 4g.40gb=1 7g.80gb=1]",
+		"3g.40gb@0,3g.40gb@4": "[]",
+		"3g.40gb@4":           "[1g.10gb=4 1g.10gb+me=1 1g.20gb=2 2g.20gb=2 3g.40gb=1 4g.40gb=1]",
+		"3g.40gb@0":           "[1g.10gb=3 1g.10gb+me=1 1g.20gb=2 2g.20gb=1 3g.40gb=1]",
+		"1g.10gb@0,1g.10gb@6": "[1g.10gb=5 1g.10gb+me=1 1g.20gb=2 2g.20gb=2]",
 	} {
-		l := parse(t, m, c.layout)
-		stranded, err := l.StrandedCompute()
-		if err != nil {
-			t.Fatal(err)
+		var fits []mig.Count
+		for _, p := range m.Profiles {
+			n, err := parse(t, m, layout).Fits(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n > 0 {
+				fits = append(fits, mig.Count{Profile: p.Name, N: n})
+			}
 		}
-		fits, err := l.Remaining()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := fmt.Sprint(fits); l.FreeUnits() != c.units || l.FreeCompute() != c.compute || stranded != c.strand || got != c.fits {
-			t.Errorf("%s: %d units, %d compute, %d stranded, fits %s", c.layout, l.FreeUnits(), l.FreeCompute(), stranded, got)
+		if got := fmt.Sprint(fits); got != want {
+			t.Errorf("%q: fits %s, want %s", layout, got, want)
 		}
 	}
 }

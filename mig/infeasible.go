@@ -1,7 +1,6 @@
 package mig
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -60,21 +59,6 @@ func countsText(counts []Count) string {
 		}
 	}
 	return strings.Join(parts, " + ")
-}
-
-// Feasible answers whether the wanted devices can be placed beside what have
-// holds. With Yes the layout proves it; with No the error is an
-// *InfeasibleError; with Unknown it says what is not known
-// (ErrPlacementsUnknown), or what is wrong with the input (ErrInvalid).
-func (m *Model) feasible(want []Count, have Layout) (sharing.Answer, Layout, error) {
-	l, err := m.Place(want, have)
-	switch {
-	case err == nil:
-		return sharing.AnswerYes, l, nil
-	case errors.Is(err, ErrInfeasible):
-		return sharing.AnswerNo, Layout{}, err
-	}
-	return sharing.AnswerUnknown, Layout{}, err
 }
 
 // explain finds the smallest reason why n can't be placed beside have. The
@@ -243,20 +227,13 @@ func (l Layout) Validate() error {
 	if m == nil {
 		return invalid(&problem.Problem{Path: "gpu", Message: "the layout names no GPU", Remedy: "set Model"})
 	}
-	if err := m.needGrid(); err != nil {
+	if _, err := m.stateOf(l); err != nil {
 		return err
 	}
-	var st state
 	for i := range l.Instances {
-		in := &l.Instances[i]
-		if in.Profile == nil || in.Profile.model != m || in.Compute != nil && !fitsCompute(m.CIRule, in) {
+		if in := &l.Instances[i]; in.Compute != nil && !fitsCompute(m.CIRule, in) {
 			return l.problems()
 		}
-		s := m.grid.slotOf(in.Profile.index, in.Placement)
-		if s < 0 || !m.grid.fits(&st, s) {
-			return l.problems()
-		}
-		m.grid.add(&st, s)
 	}
 	return nil
 }

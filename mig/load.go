@@ -82,11 +82,10 @@ func loadCatalogue(data []byte) (*catalogue, error) {
 }
 
 func (r *rawGPU) model() (*Model, error) {
-	src := sharing.SourceID("")
-	if len(r.Profiles) > 0 && len(r.Profiles[0].Sources) > 0 {
-		src = r.Profiles[0].Sources[0]
+	m, src := r.Model, sharing.SourceID("")
+	if len(r.Profiles) > 0 {
+		src = r.Profiles[0].source()
 	}
-	m := r.Model
 	m.Memory, m.SMs, m.Engines, m.byName = mebibytes(r.MemoryMiB, src), cell(r.SMs, src), engines(r.Engines, src),
 		map[string]*Profile{}
 	for i := range r.Profiles {
@@ -120,10 +119,7 @@ func (r *rawProfile) profile(m *Model, index int) (*Profile, error) {
 	if p.Verified, err = parseVerified(r.Verified); err != nil {
 		return nil, err
 	}
-	src := sharing.SourceID("")
-	if len(p.Sources) > 0 {
-		src = p.Sources[0]
-	}
+	src := r.source()
 	p.ID, p.Memory, p.SMs, p.Engines, p.DefaultCI = cell(r.ID, src), mebibytes(r.MemoryMiB, src), cell(r.SMs, src),
 		engines(r.Engines, src), cell(r.DefaultCI, src)
 	for _, s := range r.Starts {
@@ -131,6 +127,11 @@ func (r *rawProfile) profile(m *Model, index int) (*Profile, error) {
 	}
 	p.model, p.index = m, index
 	return p, nil
+}
+
+// source is the first of the profile's sources, or "".
+func (r *rawProfile) source() sharing.SourceID {
+	return append(r.Sources, "")[0]
 }
 
 func parseVerified(s string) (Verified, error) {

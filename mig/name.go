@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -29,8 +30,8 @@ type Name struct {
 
 const maxNameLen = 128
 
-var nameForm = regexp.MustCompile(`^(?:MIG )?(?:([1-9][0-9]{0,2})c\.)?([1-9][0-9]{0,2})g\.(0|[1-9][0-9]{0,2})gb(?:([+-])(` +
-	nameAttribute + `(?:,` + nameAttribute + `)*))?$`)
+var nameForm = regexp.MustCompile(`^(?:MIG )?(?:([1-9][0-9]{0,2})c\.)?([1-9][0-9]{0,2})g\.(0|[1-9][0-9]{0,2})gb` +
+	`(?:([+-])(` + nameAttribute + `(?:,` + nameAttribute + `)*))?$`)
 
 const nameAttribute = `[A-Za-z](?:[A-Za-z0-9.]*[A-Za-z0-9])?`
 
@@ -69,10 +70,7 @@ func ParseName(s string) (Name, error) {
 
 // number reads the digits that a form found; none are 0.
 func number(digits string) int {
-	n := 0
-	for _, d := range digits {
-		n = 10*n + int(d-'0')
-	}
+	n, _ := strconv.Atoi(digits)
 	return n
 }
 

@@ -2,68 +2,23 @@ package mig
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 )
 
-// Strategy is the NVIDIA device plugin's way of offering MIG devices to Kubernetes.
-// The zero value is StrategyNone.
-type Strategy uint8
+// LabelConfigState is the node label in which the GPU Operator's MIG manager says
+// how far it is: pending, rebooting, success or failed.
+const LabelConfigState = resourceDomain + "mig.config.state"
 
-// The strategies.
-const (
-	StrategyNone   Strategy = iota // MIG devices are not offered
-	StrategySingle                 // one uniform profile, offered as nvidia.com/gpu
-	StrategyMixed                  // each profile as a resource of its own
-)
-
-var strategyNames = enum.Of[Strategy](ErrInvalid, "strategy", "none", "single", "mixed")
-
-// Node labels of the GPU Operator's MIG manager.
-const (
-	LabelConfig      = resourceDomain + "mig.config"       // set it to a label of the configuration
-	LabelConfigState = resourceDomain + "mig.config.state" // pending, rebooting, success, failed
-	LabelStrategy    = resourceDomain + "mig.strategy"
-	// ConfigMapKey is the key of the configuration in the MIG manager's
-	// ConfigMap.
-	ConfigMapKey = "config.yaml"
-)
-
-// NodeLabels returns the labels that make the GPU Operator bring a node to a
-// label of the configuration. The strategy single needs one profile on all
-// GPUs: a label with several is refused.
-func (c *PartedConfig) NodeLabels(label string, s Strategy) (map[string]string, error) {
-	entries, ok := c.Configs[label]
-	if !ok {
-		return nil, invalid(&problem.Problem{Path: "mig-configs",
-			Message: fmt.Sprintf("has no label %q", problem.Clip(label)), Remedy: "labels: " + strings.Join(c.Labels(), ", ")})
-	}
-	if s == StrategySingle {
-		names := map[string]bool{}
-		for _, e := range entries {
-			for name, n := range e.MIGDevices {
-				if n > 0 {
-					names[name] = true
-				}
-			}
-		}
-		if len(names) > 1 && !slices.ContainsFunc(entries, func(e PartedEntry) bool { return len(e.Filter) > 0 }) {
-			return nil, invalid(&problem.Problem{Path: "mig-configs." + label,
-				Message: "has several profiles, and the strategy single needs one", Remedy: "use the strategy mixed"})
-		}
-	}
-	if _, err := s.MarshalText(); err != nil {
-		return nil, err
-	}
-	return map[string]string{LabelConfig: label, LabelStrategy: s.String()}, nil
-}
+// configMapKey is the key of the configuration in the MIG manager's ConfigMap.
+const configMapKey = "config.yaml"
 
 // ConfigMap writes the configuration as the ConfigMap that the GPU Operator's
 // migManager.config.name names. namespace may be empty.
@@ -73,12 +28,10 @@ func (c PartedConfig) ConfigMap(name, namespace string) ([]byte, error) {
 		return nil, err
 	}
 	var list problems
-	if !validDNS(name, 253, true) {
-		list.Addf("name", "use lower-case letters, digits, - and .", "%q can't name a ConfigMap", problem.Clip(name))
-	}
-	if namespace != "" && !validDNS(namespace, 63, false) {
-		list.Addf("namespace", "use lower-case letters, digits and -", "%q can't name a namespace", problem.Clip(namespace))
-	}
+	list.If(len(name) > 253 || !objectForm.MatchString(name), "name", "use lower-case letters, digits, - and .",
+		"%q can't name a ConfigMap", problem.Clip(name))
+	list.If(namespace != "" && (len(namespace) > 63 || !namespaceForm.MatchString(namespace)), "namespace",
+		"use lower-case letters, digits and -", "%q can't name a namespace", problem.Clip(namespace))
 	if err := list.err(); err != nil {
 		return nil, err
 	}
@@ -87,21 +40,15 @@ func (c PartedConfig) ConfigMap(name, namespace string) ([]byte, error) {
 		ns = yamlnode.Quoted(namespace)
 	}
 	return yamlnode.Encode(nil, yamlnode.ConfigMap(yamlnode.Quoted(name), ns,
-		map[string]string{ConfigMapKey: string(text)}))
+		map[string]string{configMapKey: string(text)}))
 }
 
-func validDNS(s string, limit int, dots bool) bool {
-	if s == "" || len(s) > limit {
-		return false
-	}
-	for part := range strings.SplitSeq(s, ".") {
-		if part == "" || part[0] == '-' || part[len(part)-1] == '-' ||
-			strings.Trim(part, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-			return false
-		}
-	}
-	return dots || !strings.Contains(s, ".")
-}
+const dnsLabel = `[a-z0-9](?:[a-z0-9-]*[a-z0-9])?`
+
+var (
+	namespaceForm = regexp.MustCompile(`^` + dnsLabel + `$`)
+	objectForm    = regexp.MustCompile(`^` + dnsLabel + `(?:\.` + dnsLabel + `)*$`)
+)
 
 // NamedConfig is a configuration and where it stands in a file.
 type NamedConfig struct {
@@ -121,8 +68,7 @@ func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 		return nil, invalid(err)
 	}
 	manifests := slices.ContainsFunc(docs, func(n *yaml.Node) bool {
-		return scalar(n, "kind") != "" &&
-			scalar(n, "apiVersion") != ""
+		return scalar(n, "kind") != "" && scalar(n, "apiVersion") != ""
 	})
 	if !manifests {
 		c, err := ParsePartedConfig(data)
@@ -141,7 +87,7 @@ func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 			docs = append(slices.Clone(items.Content), docs...)
 			continue
 		}
-		text := child(child(n, "data"), ConfigMapKey)
+		text := child(child(n, "data"), configMapKey)
 		if scalar(n, "kind") != "ConfigMap" || text == nil {
 			continue
 		}
@@ -152,14 +98,14 @@ func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 		}
 		c, err := ParsePartedConfig([]byte(text.Value))
 		if err != nil {
-			list.add(fmt.Sprintf("ConfigMap %s: %s", source, ConfigMapKey), err)
+			list.add(fmt.Sprintf("ConfigMap %s: %s", source, configMapKey), err)
 			continue
 		}
 		out = append(out, NamedConfig{Source: source, Config: c})
 	}
 	if len(out) == 0 && list.Len() == 0 {
 		list.Addf("", "name a mig-parted file, or manifests with such a ConfigMap", "no ConfigMap has the key %s",
-			ConfigMapKey)
+			configMapKey)
 	}
 	if err := list.err(); err != nil {
 		return nil, err

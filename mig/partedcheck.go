@@ -1,6 +1,7 @@
 package mig
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -102,8 +103,10 @@ func (e PartedEntry) check(m *Model) []PartedFinding {
 	var seen []*Model
 	for _, f := range e.Filter {
 		models := f.Models()
-		if len(models) == 0 {
-			out = append(out, e.outside(f))
+		if len(models) == 0 && e.MIGEnabled {
+			out = append(out, PartedFinding{GPU: f.String(), Reason: "the catalogue has no GPU with this device filter"})
+		} else if len(models) == 0 {
+			out = append(out, PartedFinding{GPU: f.String(), Feasible: sharing.AnswerYes})
 		}
 		for _, m := range models {
 			if !slices.Contains(seen, m) {
@@ -115,25 +118,19 @@ func (e PartedEntry) check(m *Model) []PartedFinding {
 	return out
 }
 
-func (e PartedEntry) outside(f DeviceFilter) PartedFinding {
-	if !e.MIGEnabled {
-		return PartedFinding{GPU: f.String(), Feasible: sharing.AnswerYes}
-	}
-	return PartedFinding{GPU: f.String(), Reason: "the catalogue has no GPU with this device filter"}
-}
-
 func (e PartedEntry) checkOn(m *Model) PartedFinding {
 	f := PartedFinding{GPU: m.Key, Feasible: sharing.AnswerYes}
 	if !e.MIGEnabled || len(e.MIGDevices) == 0 {
 		return f
 	}
 	var err error
-	f.Feasible, f.Layout, err = m.feasible(e.Counts(), Layout{})
-	if err != nil {
-		f.Reason = oneLine(err)
-		if f.Feasible == sharing.AnswerUnknown && len(m.Profiles) > 0 && m.anyUnknownName(e) {
-			f.Feasible = sharing.AnswerNo
-		}
+	if f.Layout, err = m.Place(e.Counts(), Layout{}); err == nil {
+		return f
+	}
+	f.Layout, f.Feasible = Layout{}, sharing.AnswerUnknown
+	f.Reason = strings.ReplaceAll(strings.TrimPrefix(err.Error(), "mig: "), "\n", "; ")
+	if errors.Is(err, ErrInfeasible) || len(m.Profiles) > 0 && m.anyUnknownName(e) {
+		f.Feasible = sharing.AnswerNo
 	}
 	return f
 }
@@ -202,10 +199,6 @@ func (e PartedEntry) noGPU() string {
 		return "no GPU of the catalogue has " + strings.Join(missing, ", ")
 	}
 	return "no GPU of the catalogue has all of these profiles"
-}
-
-func oneLine(err error) string {
-	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), "mig: "), "\n", "; ")
 }
 
 // overriddenBy returns the later entries that may select a GPU that entry i

@@ -22,7 +22,9 @@ type DeviceFilter struct {
 
 const filterRemedy = `write 0x<device><vendor>, for example "0x233510DE" or "0x2BB310DE:0x204D10DE"`
 
-var filterForm = regexp.MustCompile(`^0[xX]([0-9A-Fa-f]{4})([0-9A-Fa-f]{4})(?::0[xX]([0-9A-Fa-f]{4})([0-9A-Fa-f]{4}))?$`)
+const hexID = `([0-9A-Fa-f]{4})`
+
+var filterForm = regexp.MustCompile(`^0[xX]` + hexID + hexID + `(?::0[xX]` + hexID + hexID + `)?$`)
 
 // ParseDeviceFilter reads a filter: 0x, four hexadecimal digits of the device
 // and four of the vendor, and optionally the same for the subsystem after ":".

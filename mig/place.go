@@ -46,6 +46,26 @@ func (m *Model) Place(want []Count, have Layout) (Layout, error) {
 // profiles may be placed; without that nothing can be planned offline.
 func (m *Model) PlacementsKnown() bool { return m.grid != nil }
 
+// Fits returns how many more instances of p the layout has room for, by itself.
+func (l Layout) Fits(p *Profile) (int, error) {
+	m := l.Model
+	if m == nil {
+		m = p.model
+	}
+	st, err := m.stateOf(l)
+	if err != nil || p.model != m {
+		return 0, err
+	}
+	for n := m.grid.maximum[p.index]; n > 0; n-- {
+		var want [maxProfiles]int
+		want[p.index] = n
+		if _, ok := m.search(st, want); ok {
+			return n, nil
+		}
+	}
+	return 0, nil
+}
+
 func (m *Model) needGrid() error {
 	if m.grid == nil {
 		return fmt.Errorf("%w: the catalogue does not know where the profiles of %s may start; read them from the device",
@@ -64,12 +84,12 @@ func (m *Model) stateOf(have Layout) (state, error) {
 		return st, invalid(fmt.Errorf("the layout is of %s, not of %s", have.Model.Key, m.Key))
 	}
 	for _, in := range have.Instances {
-		if in.Profile == nil || in.Profile.model != m {
-			return st, (&Layout{Model: m, Instances: have.Instances}).Validate()
+		s := -1
+		if in.Profile != nil && in.Profile.model == m {
+			s = m.grid.slotOf(in.Profile.index, in.Placement)
 		}
-		s := m.grid.slotOf(in.Profile.index, in.Placement)
 		if s < 0 || !m.grid.fits(&st, s) {
-			return st, (&Layout{Model: m, Instances: have.Instances}).Validate()
+			return st, Layout{m, have.Instances}.problems()
 		}
 		m.grid.add(&st, s)
 	}

@@ -253,3 +253,15 @@ func checkReason(t *testing.T, m *Model, have Layout, n [maxProfiles]int, err er
 		}
 	}
 }
+
+// feasible is Place with its answer.
+func (m *Model) feasible(want []Count, have Layout) (sharing.Answer, Layout, error) {
+	l, err := m.Place(want, have)
+	switch {
+	case err == nil:
+		return sharing.AnswerYes, l, nil
+	case errors.Is(err, ErrInfeasible):
+		return sharing.AnswerNo, Layout{}, err
+	}
+	return sharing.AnswerUnknown, Layout{}, err
+}

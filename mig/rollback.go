@@ -25,7 +25,7 @@ func (a *applier) undo(ctx context.Context, cause error) error {
 	var errs []error
 	for _, eff := range slices.Backward(a.effects) {
 		now, err := a.dev.State(ctx)
-		if err = opError("read state", a.report.Device, err); err == nil {
+		if err = a.fail(err, "read state"); err == nil {
 			a.observe(now)
 			err = a.undoEffect(ctx, now, eff)
 		}
@@ -34,7 +34,7 @@ func (a *applier) undo(ctx context.Context, cause error) error {
 	e.Undone = a.undone
 	left, err := a.dev.State(ctx)
 	if err != nil {
-		e.RollbackErr = errors.Join(append(errs, opError("read state", a.report.Device, err))...)
+		e.RollbackErr = errors.Join(append(errs, a.fail(err, "read state"))...)
 		return e
 	}
 	e.Left = &left
@@ -129,7 +129,7 @@ func (a *applier) undoEffect(ctx context.Context, now DeviceState, eff *effect) 
 			return err
 		}
 		err := a.dev.DestroyGPUInstance(ctx, stands.ID)
-		return opError(fmt.Sprintf("destroy GPU instance %d", stands.ID), a.report.Device, explain(err, inUseInstance))
+		return a.fail(explain(err, inUseInstance), "destroy GPU instance %d", stands.ID)
 	})
 }
 
@@ -186,7 +186,7 @@ func (a *applier) recreate(ctx context.Context, now DeviceState, eff *effect) er
 	return a.undoStep(&e, &step, func() error {
 		d, err := a.dev.CreateGPUInstance(ctx, in.Profile, in.Placement)
 		if err != nil {
-			return opError("create GPU instance "+in.String(), a.report.Device, explain(err, inUseGPU))
+			return a.fail(explain(err, inUseGPU), "create GPU instance %s", in)
 		}
 		e.ID = optional.Of(d.ID)
 		return a.addAll(ctx, &effect{at: d}, eff.at.Compute)
@@ -206,7 +206,7 @@ func (a *applier) undoMode(ctx context.Context, now DeviceState) error {
 	}
 	e := JournalEntry{Action: "set-mode", Mode: optional.Of(a.before.Mode)}
 	return a.undoStep(&e, nil, func() error {
-		return opError("restore MIG mode", a.report.Device, a.dev.SetMode(ctx, a.before.Mode))
+		return a.fail(a.dev.SetMode(ctx, a.before.Mode), "restore MIG mode")
 	})
 }
 
