@@ -32,6 +32,8 @@ type Actor struct {
 	Log   *Log     // where everything is recorded; without one nothing is done
 	// Timeout bounds a hook and an eviction; 0 is 30 s.
 	Timeout time.Duration
+
+	try func(context.Context, *Proposal) error // instead of hooks and evictions; nil = none
 }
 
 func (a *Actor) write(event Event, p *Proposal, err error) error {
@@ -62,7 +64,7 @@ func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 			p.Withheld = a.Log.stopped
 		case a.Kill != "" && !errors.Is(err, os.ErrNotExist):
 			p.Withheld = "kill switch: " + a.Kill
-		case a.Hooks[p.Action] == nil && (a.Evict == nil || p.Action != ActionReap):
+		case a.try == nil && a.Hooks[p.Action] == nil && (a.Evict == nil || p.Action != ActionReap):
 			p.Withheld = "no hook for " + string(p.Action)
 		}
 	}
@@ -74,9 +76,12 @@ func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.Timeout, hookTime))
 	defer cancel()
-	if hook := a.Hooks[p.Action]; hook != nil {
+	switch hook := a.Hooks[p.Action]; {
+	case a.try != nil:
+		err = a.try(ctx, p)
+	case hook != nil:
 		err = runHook(ctx, hook, p)
-	} else {
+	default:
 		err = a.Evict.evict(ctx, p.Target)
 	}
 	if err != nil {

@@ -56,7 +56,7 @@ type LoggedRules struct {
 // anything is done. It is not safe for concurrent use.
 type Log struct {
 	file    *os.File
-	path    string // of the state
+	path    string
 	state   state
 	stopped string
 	now     func() time.Time
@@ -109,9 +109,10 @@ func newState() state { return state{Capped: map[string]float64{}, Moved: map[st
 // was being tried when the program ended is recorded as unfinished. Where the state
 // is missing beside a log, cannot be read, or is older than the log or newer by
 // more than an entry, Stopped says so and an Actor does nothing; acknowledge, which
-// is for a person who has looked, makes the state anew from the log.
+// is for a person who has looked, makes the state anew from the log. What a stopped
+// log was to record waits in path.withheld and is recorded then, with its times.
 func OpenLog(path string, acknowledge bool) (*Log, error) {
-	l := &Log{path: path + ".state", now: time.Now}
+	l := &Log{path: path, now: time.Now}
 	entries, tail, err := readLog(path)
 	if err != nil {
 		return nil, err
@@ -148,16 +149,35 @@ func OpenLog(path string, acknowledge bool) (*Log, error) {
 			Error: "the program ended while this was tried: it may have done all, a part or nothing of it",
 		})
 	}
+	if err == nil {
+		err = l.takeUp()
+	}
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
+// takeUp records what waited while the log was stopped.
+func (l *Log) takeUp() error {
+	entries, _, err := readLog(l.path + ".withheld")
+	for i := range entries {
+		if err == nil && entries[i].Event != "" {
+			err = l.write(entries[i])
+		}
+	}
+	if err == nil {
+		if err = os.Remove(l.path + ".withheld"); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	return err
+}
+
 // load reads the state and holds it against the log. It returns what is wrong.
 func (l *Log) load(entries []AuditEntry, tail []byte) string {
 	l.state = newState()
-	data, err := os.ReadFile(l.path)
+	data, err := os.ReadFile(l.path + ".state")
 	last := int64(0)
 	for i := range entries {
 		if last = max(last, entries[i].Seq); entries[i].Seq == 0 {
@@ -189,7 +209,7 @@ func (l *Log) load(entries []AuditEntry, tail []byte) string {
 	if err != nil || !bytes.HasPrefix(line, tail) {
 		return "the log ends in the middle of a line"
 	}
-	if err := l.append(line[len(tail):]); err != nil {
+	if err := appendLine(l.file, line[len(tail):]); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -240,23 +260,30 @@ func (l *Log) begin(r Rules, c *Config) error {
 }
 
 // write records an entry: in the state, which is replaced whole, and then in the
-// log. While the log is stopped it has no state.
+// log; while the log is stopped, in a file beside it. An entry without a time is of
+// now.
 func (l *Log) write(e AuditEntry) error {
-	e.Time, e.Seq = l.now().UTC(), 1
-	if l.state.Entry != nil {
+	if e.Seq = 1; l.state.Entry != nil {
 		e.Seq = l.state.Entry.Seq + 1
+	}
+	if e.Time.IsZero() {
+		e.Time = l.now().UTC()
 	}
 	line, err := json.Marshal(&e)
 	if err != nil {
 		return fmt.Errorf("guard: audit log: %w", err)
 	}
 	if l.stopped != "" {
-		return nil
+		waiting, err := os.OpenFile(l.path+".withheld", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+		if err != nil {
+			return fmt.Errorf("guard: %w", err)
+		}
+		return errors.Join(appendLine(waiting, line), waiting.Close())
 	}
 	l.state.apply(&e)
 	data, err := json.Marshal(&l.state)
 	if err == nil {
-		err = atomicfile.Write(l.path, data, 0o644)
+		err = atomicfile.Write(l.path+".state", data, 0o644)
 	}
 	if err == nil {
 		err = syncFolder(filepath.Dir(l.path))
@@ -264,14 +291,14 @@ func (l *Log) write(e AuditEntry) error {
 	if err != nil {
 		return fmt.Errorf("guard: state: %w", err)
 	}
-	return l.append(line)
+	return appendLine(l.file, line)
 }
 
-func (l *Log) append(line []byte) error {
-	if _, err := l.file.Write(append(slices.Clone(line), '\n')); err != nil {
+func appendLine(f *os.File, line []byte) error {
+	if _, err := f.Write(append(slices.Clone(line), '\n')); err != nil {
 		return fmt.Errorf("guard: audit log: %w", err)
 	}
-	return l.file.Sync()
+	return f.Sync()
 }
 
 // syncFolder makes a rename outlive a power cut, where the system can.

@@ -1,11 +1,14 @@
 package guard
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,44 +142,93 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-// lives lets a guard live through random windows: tenants idle and busy, slow
-// and quick, readings that lie, hooks that fail, restarts in the middle of an
-// action. It returns the log and the number of actions.
+// killed ends a program in the middle of an action.
+type killed struct{}
+
+// lives lets a guard and its actor live through random windows: tenants idle and
+// busy, slow and quick, readings that lie, actions that fail, kill switches,
+// programs that end at any step, and states that are lost until a person
+// acknowledges it. It returns the log and the number of actions.
 func lives(t *testing.T, windows int, seed uint64) (log string, acts int) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	begin := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	var s *scene
-	a := &Actor{Apply: true, Kill: filepath.Join(t.TempDir(), "stop")}
-	at := time.Duration(0)
+	at, waiting := time.Duration(0), 0 // proposals while the log was stopped
 	config := &Config{Reap: true, Tenants: []Tenant{{Name: "c/book", MayReap: true}}}
-	restart := func() {
+	a := &Actor{Apply: true, Kill: filepath.Join(t.TempDir(), "stop")}
+	a.try = func(_ context.Context, p *Proposal) error {
+		if p.Action.Acts() {
+			acts++
+		}
+		switch x := r.Float64(); {
+		case x < 0.05:
+			panic(killed{})
+		case x < 0.2:
+			return errors.New("refused")
+		}
+		return nil
+	}
+	restart := func(acknowledge bool) {
 		if a.Log != nil {
 			a.Log.Close()
 		}
-		a.Log = open(t, path, false)
-		if why := a.Log.Stopped(); why != "" {
-			t.Fatal(why)
+		waited, _, err := readLog(path + ".withheld")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Log = open(t, path, acknowledge)
+		if a.Log.Stopped() == "" {
+			waits(t, path, waited, waiting)
+			waiting = 0
 		}
 		born := begin.Add(at)
 		s = newScene(t, nil)
-		s.untold = true
+		s.untold, s.rules.Budget = true, 2
 		a.Log.now = func() time.Time { return born.Add(s.w) }
 		if err := a.Log.begin(s.rules, config); err != nil {
 			t.Fatal(err)
 		}
 		s.Resume(a.Log, born)
 	}
-	restart()
+	carryOut := func(list []Proposal) (err error) {
+		defer func() {
+			if p := recover(); p != nil && p != (killed{}) {
+				panic(p)
+			} else if p != nil {
+				restart(false)
+			}
+		}()
+		return s.carryOut(t.Context(), a, list)
+	}
+	restart(false)
 	idle, slow, share := false, false, 0.2
 	for range windows {
-		switch {
-		case r.Float64() < 0.01:
+		switch x := r.Float64(); {
+		case x < 0.01:
 			idle = !idle
-		case r.Float64() < 0.02:
+		case x < 0.03:
 			slow, share = !slow, 0.2+0.5*r.Float64()
-		case r.Float64() < 0.002:
-			restart()
+		case x < 0.032:
+			restart(false)
+		case x < 0.033: // within the last line
+			if err := cutLast(path, 1+r.Int64N(40)); err != nil {
+				t.Fatal(err)
+			}
+			restart(false)
+		case x < 0.0335:
+			if err := os.Remove(path + ".state"); err != nil && a.Log.Stopped() == "" {
+				t.Fatal(err)
+			}
+			restart(false)
+		case x < 0.05 && a.Log.Stopped() != "":
+			restart(true)
+		case x < 0.052:
+			if err := os.WriteFile(a.Kill, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		case x < 0.062:
+			os.Remove(a.Kill)
 		}
 		at += time.Minute
 		list := s.run(1, func(o *Observation) {
@@ -195,6 +247,7 @@ func lives(t *testing.T, windows int, seed uint64) (log string, acts int) {
 				o.Tenants[2].Activity = none()
 			}
 		})
+		var heard []Proposal
 		for _, p := range list {
 			if p.Action == ActionMove && strings.HasPrefix(p.Withheld, "its effect") {
 				p.Action, p.Percent, p.Withheld = ActionCap, 50, "" // as if it were predicted
@@ -202,36 +255,50 @@ func lives(t *testing.T, windows int, seed uint64) (log string, acts int) {
 					continue
 				}
 			}
-			if p.Withheld != "" || !p.Action.Acts() && p.Action != ActionNotice {
-				continue
-			}
-			if err := a.Log.write(AuditEntry{Event: EventTrying, Proposal: p}); err != nil {
-				t.Fatal(err)
-			}
-			if p.Action.Acts() {
-				acts++
-			}
-			switch x := r.Float64(); {
-			case x < 0.05:
-				restart() // the program ended meanwhile
-			case x < 0.2:
-				if err := a.Log.write(AuditEntry{Event: EventFailed, Proposal: p}); err != nil {
-					t.Fatal(err)
-				}
-			default:
-				if err := a.Log.write(AuditEntry{Event: EventDone, Proposal: p}); err != nil {
-					t.Fatal(err)
-				}
-				s.Done(&p)
-			}
+			heard = append(heard, p)
+		}
+		if a.Log.Stopped() != "" {
+			waiting += len(heard)
+		}
+		before := acts
+		if err := carryOut(heard); err != nil {
+			t.Fatal(err)
+		}
+		if a.Log.Stopped() != "" && acts != before {
+			t.Fatalf("it acted although: %s", a.Log.Stopped())
 		}
 	}
+	restart(true)
 	a.Log.Close()
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := os.Stat(path + ".withheld"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("seed %d: what waited is not recorded: %v", seed, err)
+	}
 	return string(data), acts
+}
+
+// waits checks that a number of proposals waited, and that all that did is in the
+// log now.
+func waits(t *testing.T, path string, waited []AuditEntry, proposals int) {
+	t.Helper()
+	entries, _, err := readLog(path)
+	if err != nil || len(entries) < len(waited) {
+		t.Fatal(len(entries), len(waited), err)
+	}
+	for i, e := range entries[len(entries)-len(waited):] {
+		if w := waited[i]; e.Event != w.Event || !e.Time.Equal(w.Time) || e.Target != w.Target || e.Withheld != w.Withheld {
+			t.Errorf("%+v waited, and %+v is in the log", w, e)
+		}
+		if e.Event != EventBegin {
+			proposals--
+		}
+	}
+	if proposals != 0 {
+		t.Errorf("%d proposals withheld while the log was stopped did not wait", proposals)
+	}
 }
 
 func checkHistories(t *testing.T, windows, each int) {
@@ -239,6 +306,12 @@ func checkHistories(t *testing.T, windows, each int) {
 	for seed := range uint64(windows / each) {
 		log, n := lives(t, each, seed)
 		problems, err := Verify(strings.NewReader(log))
+		lines := strings.Split(log, "\n")
+		problems = slices.DeleteFunc(problems, func(p string) bool { // a line that was cut, and then acknowledged
+			var n int
+			_, err := fmt.Sscanf(p, "line %d: unexpected end of JSON", &n)
+			return err == nil && strings.Contains(lines[n], `"event":"acknowledged"`)
+		})
 		if err != nil || len(problems) != 0 {
 			t.Fatalf("seed %d: %q, %v", seed, problems, err)
 		}

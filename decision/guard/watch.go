@@ -49,18 +49,26 @@ func Run(
 	}
 	err = w.run(ctx, chosen, func(o Observation) error {
 		list := g.Step(o)
-		for i := range list {
-			done, err := a.Act(context.WithoutCancel(ctx), &list[i])
-			if err != nil {
-				return err
-			}
-			if done {
-				g.Done(&list[i])
-			}
+		if err := g.carryOut(context.WithoutCancel(ctx), a, list); err != nil {
+			return err
 		}
 		return told(o, list)
 	})
 	return g.Health(), err
+}
+
+// carryOut gives proposals to an actor, and takes up what it did.
+func (g *Guard) carryOut(ctx context.Context, a *Actor, list []Proposal) error {
+	for i := range list {
+		done, err := a.Act(ctx, &list[i])
+		if err != nil {
+			return err
+		}
+		if done {
+			g.Done(&list[i])
+		}
+	}
+	return nil
 }
 
 // watcher observes a real node: a sampler for the devices, and for each server its
