@@ -67,22 +67,12 @@ func (pl *planner) arrange() error {
 				return err
 			}
 		}
-		if pl.banLonely() {
-			continue
-		}
-		if pl.evidence == nil {
-			break
-		}
-		if again, err := pl.judge(); err != nil {
-			return err
-		} else if !again {
+		if !pl.banLonely() {
 			break
 		}
 	}
 	for _, key := range pl.groupKeys() {
-		if pl.evidence == nil {
-			pl.level(key)
-		}
+		pl.level(key)
 		if g := pl.groups[key]; gate.TraitsOf(g.mechanism).Sliced {
 			if err := g.repackSlices(); err != nil {
 				return fmt.Errorf("decision: pool %q: %w", g.pool.pool.Name, err)
@@ -132,7 +122,7 @@ const lonelyCosts = 1e6
 // are shared: against it, unless workloads that come later may join it.
 func (pl *planner) lonelyWorth(w int, key groupKey) float64 {
 	for _, other := range pl.coming {
-		if c := pl.choice(other, key); c != nil && pl.open(other, c) && (gate.TraitsOf(key.mechanism).Sliced || pl.mayPair(w, other)) {
+		if c := pl.choice(other, key); c != nil && pl.open(other, c) && (gate.TraitsOf(key.mechanism).Sliced || pl.trust.trusts(w, other)) {
 			return lonelyCosts
 		}
 	}

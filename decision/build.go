@@ -124,7 +124,6 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 		d.NotChosen = pl.notChosen(w, d.Candidates)
 	}
 	if e := pl.evidence; e != nil && e.solos[w] != nil {
-		d.Predicted = e.predicted[w]
 		if c == nil || e.gpus[w] == nil || e.gpus[w] == pl.pools[c.pool].ground.GPU() {
 			d.BreakEven = e.breakEven(w)
 		}

@@ -253,11 +253,7 @@ func (pl *planner) annotate(w int, l *listing) {
 			add(gate.Reason{Verdict: gate.VerdictPass, Code: gate.CodeSliceFits, Mechanism: l.Mechanism, Need: int64(need), Profile: c.slice.Profile})
 		}
 	}
-	if chosen {
-		l.Chosen = true
-	} else if why := pl.pairOf(w, l.pool, l.Mechanism); l.Verdict == gate.VerdictPass && why.Verdict != gate.VerdictPass {
-		add(why)
-	}
+	l.Chosen = chosen
 }
 
 // chose puts the slice that consequences led to in the place of the smallest

@@ -94,7 +94,7 @@ func (pl *planner) makeOutlook(w, p int, measured bool) *outlook {
 		d.Serving = servingOf(wl)
 		return o
 	}
-	if wl.Load != nil && wl.GPUBusy.IsZero() {
+	if wl.Load != nil && wl.GPUBusy.IsZero() && !measured {
 		why := "the load is stated without a model and lengths, or the GPU's bandwidth is not known; state gpu_busy"
 		if wl.gpus() > 1 {
 			why = "servers on several GPUs are not computed; state gpu_busy"
@@ -102,15 +102,20 @@ func (pl *planner) makeOutlook(w, p int, measured bool) *outlook {
 		o.assume(wl.Name+": how busy its load keeps a GPU", why)
 	}
 	d.Busy = wl.PeakBusy.Or(cw.demand.Busy)
-	if wl.GPUBusy.IsZero() {
-		if cw.arch.BusyPrior.IsZero() {
-			if wl.Load == nil {
-				o.assume(fmt.Sprintf("%s keeps a GPU %.0f%% busy", wl.Name, 100*d.Busy), "neither gpu_busy nor a load with a model is stated")
-			}
-		}
+	if busy, ok := pl.busyMeasured(w); ok && (measured || wl.GPUBusy.IsZero()) {
+		d.Busy = busy
+	} else if wl.GPUBusy.IsZero() && cw.arch.BusyPrior.IsZero() && wl.Load == nil && !measured {
+		o.assume(fmt.Sprintf("%s keeps a GPU %.0f%% busy", wl.Name, 100*d.Busy), "neither gpu_busy nor a load with a model is stated")
 	}
 	for k, limit := range d.Limits {
-		if limit == 0 || d.Alone[k] > 0 || measured || pl.carryOver(o, w, p, k) {
+		if limit == 0 || d.Alone[k] > 0 {
+			continue
+		}
+		if measured {
+			d.Alone[k] = pl.evidence.solos[w].Uncontended().P99s()[k]
+			continue
+		}
+		if pl.carryOver(o, w, p, k) {
 			continue
 		}
 		if k == predict.LatencyTPOT && o.bySize(wl, m) {
@@ -195,8 +200,10 @@ type site struct {
 type prospects struct {
 	answer    sharing.Answer
 	likely    bool // all of them do in the median
+	tenants   int
 	simulated bool
 	outcomes  []predict.Prospect
+	predicted []predict.Prediction // from profiles, of a replica of each member; else none
 }
 
 // prospectsOf computes what members see together; the answers are kept.
@@ -249,12 +256,15 @@ func (pl *planner) compute(s site, members []member) prospects {
 		}
 	}
 	machine := predict.MachineOf(pl.pools[s.pool].ground.GPU())
-	if measured && s.mechanism == sharing.MechanismExclusive {
-		alone := machine.AsMeasured(pl.evidence.solos[members[0].workload].TimeSlicing, &tenants[0])
-		return pl.answerOf(members, tenants, first, []predict.Prospect{alone})
-	}
 	if measured {
-		return prospects{answer: sharing.AnswerYes, likely: true} // the predictor judges from profiles
+		if all, preds, ok := pl.foresee(s, members, tenants); ok {
+			r := pl.answerOf(members, tenants, first, all)
+			r.simulated = all[0].Simulated
+			for _, k := range first {
+				r.predicted = append(r.predicted, preds[k])
+			}
+			return r
+		}
 	}
 	all := predict.Prospects(machine, share, tenants, pl.opt.Confidence, nil)
 	r := pl.answerOf(members, tenants, first, all)
@@ -310,7 +320,7 @@ func keptAt(latency, delay float64, tenants []predict.Tenant, all []predict.Pros
 
 // answerOf sums up what members see, the first tenant of each at first.
 func (pl *planner) answerOf(members []member, tenants []predict.Tenant, first []int, all []predict.Prospect) prospects {
-	r := prospects{answer: sharing.AnswerYes, likely: true}
+	r := prospects{answer: sharing.AnswerYes, likely: true, tenants: len(tenants)}
 	for k, m := range members {
 		o := all[first[k]]
 		for i := range m.replicas { // played, replicas see different things

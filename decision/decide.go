@@ -67,7 +67,6 @@ type planner struct {
 	fallback []*[sharing.MechanismCount]standing
 	banned   map[banKey]gate.Reason
 	evidence *evidence // nil without profiles
-	apart    map[[2]int]bool
 	chosen   []*choice
 	coming   []int            // workloads that are still to be arranged
 	full     []map[banKey]int // by workload: pools that were full, with the GPUs wanted
@@ -218,7 +217,7 @@ func writeContent(b *strings.Builder, v reflect.Value) {
 }
 
 func newPlanner(opt Options) *planner {
-	return &planner{opt: opt, banned: map[banKey]gate.Reason{}, apart: map[[2]int]bool{},
+	return &planner{opt: opt, banned: map[banKey]gate.Reason{},
 		outlooks: map[outlookKey]*outlook{}, seen: map[string]prospects{}, rounds: rounds}
 }
 
@@ -376,7 +375,9 @@ func (pl *planner) prepare() {
 			d.Predicted = d.Predicted && (limit == 0 || seconds(cw.workload.Solo)[k] > 0 || pl.serves(cw.workload))
 		}
 		d.Predicted = d.Predicted || pl.named(w)
-		if d.BusyBasis == gate.BusyUnknown {
+		if busy, ok := pl.busyMeasured(w); ok && cw.workload.GPUBusy.IsZero() {
+			d.Busy, d.BusyBasis = busy, gate.BusyFromLoad
+		} else if d.BusyBasis == gate.BusyUnknown {
 			d.Busy, d.BusyBasis = priorBusy, gate.BusyPrior
 		}
 		if d.BusyBasis == gate.BusyPrior && pl.serves(cw.workload) {

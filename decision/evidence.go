@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -28,8 +27,8 @@ type evidence struct {
 	predictor *predict.Predictor
 	solos     []*predict.Solo // by workload, nil where there is none
 	gpus      []*sharing.GPU  // by workload: that its profile was taken on, nil for a simulated one
-	// predicted is what each workload's slowest replica sees.
-	predicted []*Predicted
+	ranks     []int           // by workload: equal where profiles are
+	forecasts *predict.Forecasts
 }
 
 func newEvidence(f *Fleet, workloads []*CompiledWorkload, opt Options) (*evidence, error) {
@@ -38,7 +37,7 @@ func newEvidence(f *Fleet, workloads []*CompiledWorkload, opt Options) (*evidenc
 		predictor: opt.Predictor,
 		solos:     make([]*predict.Solo, n),
 		gpus:      make([]*sharing.GPU, n),
-		predicted: make([]*Predicted, n),
+		ranks:     make([]int, n),
 	}
 	if e.predictor == nil {
 		p := predict.NewPredictor()
@@ -64,7 +63,21 @@ func newEvidence(f *Fleet, workloads []*CompiledWorkload, opt Options) (*evidenc
 			errs = append(errs, fmt.Errorf("decision: workloads[%d] (%q): %w", at, w.workload.Name, err))
 		}
 	}
-	return e, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	e.forecasts = opt.Profiles.Forecasts(e.predictor)
+	names := make([]string, n)
+	for i, solo := range e.solos {
+		if solo != nil {
+			names[i] = fmt.Sprint(solo.Server, solo.Load)
+		}
+	}
+	sorted := slices.Sorted(slices.Values(names))
+	for i, name := range names {
+		e.ranks[i], _ = slices.BinarySearch(sorted, name)
+	}
+	return e, nil
 }
 
 // place finds the GPU that the profile of workload i was taken on, and refuses a
@@ -123,6 +136,15 @@ func (pl *planner) measured(w, p int, m sharing.Mechanism) bool {
 // named says whether a workload has a profile.
 func (pl *planner) named(w int) bool { return pl.evidence != nil && pl.evidence.solos[w] != nil }
 
+// busyMeasured is the gpu_busy of workload w by its profile: it counts where that was
+// taken, and elsewhere if none is stated.
+func (pl *planner) busyMeasured(w int) (busy float64, ok bool) {
+	if pl.named(w) {
+		busy, ok = pl.evidence.solos[w].Uncontended().GPUBusyFraction.Get()
+	}
+	return busy, ok
+}
+
 // carryOver fills in a latency of workload w alone by its profile, which was taken
 // on another GPU than that of pool p or is to hold on a part of it, and says
 // whether the profile has it.
@@ -130,11 +152,7 @@ func (pl *planner) carryOver(o *outlook, w, p, k int) bool {
 	if !pl.named(w) || pl.evidence.gpus[w] == nil {
 		return false
 	}
-	solo := pl.evidence.solos[w]
-	profile := solo.TimeSlicing
-	if profile == nil {
-		profile = solo.MPS
-	}
+	profile := pl.evidence.solos[w].Uncontended()
 	from, to := pl.evidence.gpus[w], pl.pools[p].ground.GPU()
 	alone, sigma, ok := profile.CarryOver(from, to, o.demand.Least.Width)
 	if !ok || alone[k] == 0 {
@@ -177,114 +195,62 @@ func (pl *planner) leastOf(w int) (l predict.Least) {
 	return l
 }
 
-// judge predicts every GPU that is shared by time-slicing or MPS and whose
-// tenants all have profiles. Where an objective is missed, or may be, the
-// workload is kept from the unlike neighbours it had, then given fewer of its
-// own kind, and in the end loses the choice. It says whether anything has to be
-// assigned again.
-func (pl *planner) judge() (again bool, err error) {
-	clear(pl.evidence.predicted)
-	for _, key := range pl.groupKeys() {
-		if key.mechanism != sharing.MechanismTimeSlicing && key.mechanism != sharing.MechanismMPS {
-			continue
-		}
-		g := pl.groups[key]
-		for i := range g.bins {
-			redo, err := pl.judgeBin(key, &g.bins[i])
-			if err != nil {
-				return false, err
-			}
-			again = again || redo
-		}
+// foresee returns what members that all have profiles see together, by measurement
+// where they are alone and else by the predictor: by its closed form where that leaves
+// no objective open, and by simulation where it does. Not ok where it cannot tell.
+func (pl *planner) foresee(s site, members []member, tenants []predict.Tenant) (out []predict.Prospect, preds []predict.Prediction, ok bool) {
+	e := pl.evidence
+	var order []int // of the group's tenants: by what they are, so that who is asked first changes nothing
+	for _, m := range members {
+		order = append(order, slices.Repeat([]int{m.workload}, m.replicas)...)
 	}
-	return again, nil
-}
-
-func (pl *planner) judgeBin(key groupKey, b *bin) (again bool, err error) {
-	var group []predict.Solo
-	var who []int
-	for _, m := range b.members {
-		if !pl.measured(m.workload, key.pool, key.mechanism) || b.n > predict.MaxGroup {
-			return false, nil
-		}
-		for range m.replicas {
-			group, who = append(group, *pl.evidence.solos[m.workload]), append(who, m.workload)
-		}
+	at := make([]int, len(order))
+	for i := range at {
+		at[i] = i
 	}
-	preds, err := pl.evidence.predictor.Predict(key.mechanism, group, predict.MethodClosedForm)
-	if errors.Is(err, predict.ErrUnpredictable) || errors.Is(err, predict.ErrOtherGPU) {
-		return false, nil
+	slices.SortStableFunc(at, func(a, b int) int { return cmp.Compare(e.ranks[order[a]], e.ranks[order[b]]) })
+	group := make([]predict.Solo, len(at))
+	for i, k := range at {
+		group[i] = *e.solos[order[k]]
 	}
+	see := func(found []predict.Prediction, simulated bool) (open bool) {
+		preds, out = make([]predict.Prediction, len(at)), make([]predict.Prospect, len(at))
+		for i, k := range at {
+			w, p := order[k], found[i]
+			p.Raise(pl.floor(w, s.pool))
+			preds[k], out[k] = p, p.Prospect(&pl.workloads[w].workload.SLO, &tenants[k], simulated)
+			open = open || out[k].Kept(&tenants[k]) == sharing.AnswerUnknown
+		}
+		return open
+	}
+	if s.mechanism == sharing.MechanismExclusive {
+		see([]predict.Prediction{group[0].TimeSlicing.Alone()}, false)
+		return out, preds, true
+	}
+	if len(group) > predict.MaxGroup {
+		return nil, nil, false
+	}
+	found, err := e.forecasts.Screen(s.mechanism, group, pl.opt.Confidence)
 	if err != nil {
-		return false, err
+		return nil, nil, false
 	}
-	var done []int // replicas of a workload are judged as one
-	for k := range preds {
-		w := who[k]
-		preds[k].Raise(pl.floor(w, key.pool))
-		if old := pl.evidence.predicted[w]; old == nil || preds[k].Slowdown.Value > old.Slowdown.Value {
-			pl.evidence.predicted[w] = newPredicted(&preds[k], len(group))
+	if see(found, false) {
+		if found, err = e.forecasts.Predict(s.mechanism, group); err != nil {
+			return nil, nil, false
 		}
-		why := gate.Objectives(&pl.workloads[w].workload.SLO, 0, &preds[k])
-		if why.Verdict == gate.VerdictPass || slices.Contains(done, w) || pl.chosen[w] == nil {
-			continue
+		found = slices.Clone(found)
+		for i := range found {
+			found[i] = found[i].At(pl.opt.Confidence)
 		}
-		again, done = true, append(done, w)
-		if pl.part(w, b) {
-			continue
-		}
-		c := pl.chosen[w]
-		if c.tenants = min(c.tenants, b.n) - 1; c.tenants >= 2 {
-			continue
-		}
-		why.Tenants = 2
-		pl.banned[banKey{w, key.pool, key.mechanism}] = why
-		pl.chosen[w] = nil
+		see(found, true)
 	}
-	return again, nil
-}
-
-// pairOf says how two replicas of a measured workload would get along on a GPU
-// where they were not arranged; it passes where nothing tells.
-func (pl *planner) pairOf(w, p int, m sharing.Mechanism) gate.Reason {
-	pass := gate.Reason{Verdict: gate.VerdictPass}
-	if m == sharing.MechanismExclusive || !pl.measured(w, p, m) || pl.workloads[w].workload.replicas() < 2 {
-		return pass
-	}
-	solo := *pl.evidence.solos[w]
-	preds, err := pl.evidence.predictor.Predict(m, []predict.Solo{solo, solo}, predict.MethodClosedForm)
-	if err != nil {
-		return pass
-	}
-	preds[0].Raise(pl.floor(w, p))
-	why := gate.Objectives(&pl.workloads[w].workload.SLO, 0, &preds[0])
-	why.Mechanism, why.Tenants = m, 2
-	return why
+	return out, preds, true
 }
 
 // floor is the least that each latency of workload w can be on a GPU of pool p, in
 // seconds.
 func (pl *planner) floor(w, p int) [predict.LatencyCount]float64 {
 	return predict.MachineOf(pl.pools[p].ground.GPU()).Floor(predict.Share{SMs: 1, Bandwidth: 1}, pl.leastOf(w))
-}
-
-// part keeps a workload from the unlike neighbours of a GPU on which it misses
-// an objective, and says whether there were any: it may still do beside others,
-// or its own kind.
-func (pl *planner) part(w int, b *bin) bool {
-	found := false
-	for _, m := range b.members {
-		if m.workload != w {
-			pl.apart[[2]int{min(w, m.workload), max(w, m.workload)}] = true
-			found = true
-		}
-	}
-	return found
-}
-
-// mayPair says whether two workloads may share a GPU without slices.
-func (pl *planner) mayPair(a, b int) bool {
-	return pl.trust.trusts(a, b) && !pl.apart[[2]int{min(a, b), max(a, b)}]
 }
 
 // breakEvenLimit is how many copies of a workload break-even looks at.

@@ -84,7 +84,7 @@ func (pl *planner) friends(who []member) [][]member {
 		set := []member{who[i]}
 		for k := 0; k < len(set); k++ {
 			for j := range who {
-				if !seen[j] && pl.mayPair(set[k].workload, who[j].workload) {
+				if !seen[j] && pl.trust.trusts(set[k].workload, who[j].workload) {
 					seen[j] = true
 					set = append(set, who[j])
 				}

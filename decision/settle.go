@@ -136,11 +136,12 @@ func (pl *planner) answer(w int, d *Decision, share workloadShare) {
 	if len(p.outcomes) > 0 {
 		d.Consequences = consequencesOf(&pl.outlookOf(w, c.pool, c.mechanism).demand, &p.outcomes[0])
 	}
-	if pl.measured(w, c.pool, c.mechanism) {
+	if p.predicted != nil {
 		d.From = FromProfiles
 		if c.mechanism != sharing.MechanismExclusive {
-			d.Consequences, p.answer = pl.profiled(w)
+			d.Predicted = newPredicted(&p.predicted[0], p.tenants)
 		}
+		d.Consequences = pl.profiled(w, &p.predicted[0])
 		if text := tightest(d.Consequences); text != "" {
 			d.Why = text + pl.dearer(w, share)
 		}
@@ -150,27 +151,15 @@ func (pl *planner) answer(w int, d *Decision, share workloadShare) {
 	}
 }
 
-// profiled are the consequences for a workload with a measured profile as predicted
-// beside its neighbours, and whether all objectives are kept.
-func (pl *planner) profiled(w int) (out []Consequence, answer sharing.Answer) {
-	answer = sharing.AnswerYes
+// profiled are the consequences for a workload with a measured profile.
+func (pl *planner) profiled(w int, p *predict.Prediction) (out []Consequence) {
 	for m, limit := range pl.workloads[w].workload.SLO.Limits() {
-		ms := 1e3 * limit.Seconds()
-		var i predict.Interval
-		if p := pl.evidence.predicted[w]; p != nil {
-			i = p.Figures[m.String()]
+		if i, ok := p.Get(m); ok {
+			ms := 1e3 * limit.Seconds()
+			out = append(out, Consequence{gate.ObjectiveName(m) + " ms", round(i.Value, 2), round(i.Low, 2), round(i.High, 2), round(ms, 2), i.Below(ms)})
 		}
-		kept := i.Below(ms)
-		if i.Value == 0 {
-			answer = sharing.AnswerUnknown
-			continue
-		}
-		if kept != sharing.AnswerYes {
-			answer = kept
-		}
-		out = append(out, Consequence{predict.LatencyName(latencyOf(m)) + " P99 ms", round(i.Value, 2), round(i.Low, 2), round(i.High, 2), round(ms, 2), kept})
 	}
-	return out, answer
+	return out
 }
 
 // latencyOf is the place of a P99 in an outcome.
@@ -355,7 +344,10 @@ func (pl *planner) worst(w int, c *choice) prospects {
 		o := p.outcomes[at]
 		answer := o.Kept(d)
 		if len(worst.outcomes) == 0 || strain(d, &o) > strain(d, &worst.outcomes[0]) {
-			worst = prospects{answer: answer, outcomes: []predict.Prospect{o}, simulated: p.simulated}
+			worst = prospects{answer: answer, outcomes: []predict.Prospect{o}, simulated: p.simulated, tenants: p.tenants}
+			if p.predicted != nil {
+				worst.predicted = p.predicted[at : at+1]
+			}
 		}
 	}
 	switch {

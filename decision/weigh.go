@@ -99,9 +99,7 @@ func (pl *planner) consider(w int, c *choice) bool {
 		return false
 	}
 	c.answer = p.answer
-	if !pl.measured(w, c.pool, c.mechanism) {
-		c.tenants = pl.seats(w, c)
-	}
+	c.tenants = pl.seats(w, c)
 	alone := &bin{limit: c.tenants}
 	g := &group{pool: cp, mechanism: c.mechanism}
 	most := pl.room(g, c.pool, alone, w, c, min(c.tenants, mostAlike))
@@ -161,7 +159,7 @@ func (pl *planner) room(g *group, p int, b *bin, w int, c *choice, limit int) in
 		if m.workload == w {
 			continue
 		}
-		if gate.TraitsOf(g.mechanism).Trusting && !pl.mayPair(m.workload, w) {
+		if gate.TraitsOf(g.mechanism).Trusting && !pl.trust.trusts(m.workload, w) {
 			return 0
 		}
 		if gate.TraitsOf(g.mechanism).Clients && g.pool.pool.MPSProtocol != mps.ProtocolV3 && !pl.oneUser(m.workload, w) {
@@ -169,9 +167,6 @@ func (pl *planner) room(g *group, p int, b *bin, w int, c *choice, limit int) in
 		}
 		// What was assumed of one workload must not decide about another.
 		if !pl.complete(w, p, g.mechanism) || !pl.complete(m.workload, p, g.mechanism) {
-			return 0
-		}
-		if pl.measured(w, p, g.mechanism) != pl.measured(m.workload, p, g.mechanism) {
 			return 0
 		}
 	}

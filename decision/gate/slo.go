@@ -17,8 +17,8 @@ var limits = [...]struct {
 	{predict.MetricTPOTP99, CodeTPOT, "TPOT P99"},
 	{predict.MetricE2EP99, CodeE2E, "E2E P99"}}
 
-// objective names a metric as objectives do.
-func objective(m predict.Metric) string {
+// ObjectiveName names a metric as objectives do.
+func ObjectiveName(m predict.Metric) string {
 	for i := range limits {
 		if limits[i].metric == m {
 			return limits[i].name
@@ -131,14 +131,14 @@ func predicted(r *Reason) string {
 	if r.Tenants > 0 {
 		if r.Verdict == VerdictUnknown {
 			return fmt.Sprintf("with one neighbour the 90%% interval of %s reaches to %.4g ms and holds the limit of %.4g ms: "+
-				"measure the pair to settle it", objective(r.Metric), millis(r.High), millis(r.Need))
+				"measure the pair to settle it", ObjectiveName(r.Metric), millis(r.High), millis(r.Need))
 		}
 		return fmt.Sprintf("even with one neighbour %s is predicted above its limit of %.4g ms (90%% interval up to %.4g ms)",
-			objective(r.Metric), millis(r.Need), millis(r.High))
+			ObjectiveName(r.Metric), millis(r.Need), millis(r.High))
 	}
 	what, unit := "slowdown", ""
 	if r.Code != CodeSlowdown {
-		what, unit = objective(r.Metric), " ms"
+		what, unit = ObjectiveName(r.Metric), " ms"
 	}
 	text := fmt.Sprintf("the predicted %s is %.3f%s (%.3f to %.3f), the objective %.3f%s", what, millis(r.Have), unit,
 		millis(r.Low), millis(r.High), millis(r.Need), unit)

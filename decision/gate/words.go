@@ -201,12 +201,12 @@ var words = [codeCount]word{
 		return fmt.Sprintf("pool %s has %d GPUs and would need %d", r.on().name, r.Have, r.Need)
 	}},
 	CodeSLOMissed: {"slo-missed", "kleinrock-processor-sharing", ScopeKind, func(r *Reason) string {
-		return fmt.Sprintf("%s is at least %.4g ms here and may be %.4g ms", objective(r.Metric), millis(r.Have),
+		return fmt.Sprintf("%s is at least %.4g ms here and may be %.4g ms", ObjectiveName(r.Metric), millis(r.Have),
 			millis(r.Need))
 	}},
 	CodeSLOOpen: {"slo-open", "cotenant-h200-colocation", ScopeNeighbours, func(r *Reason) string {
 		return fmt.Sprintf("%s may be as high as %.4g ms against a limit of %.4g ms; measure it beside its neighbours",
-			objective(r.Metric), millis(r.Have), millis(r.Need))
+			ObjectiveName(r.Metric), millis(r.Have), millis(r.Need))
 	}},
 	CodeSLOTurns: {"slo-turns", "cotenant-h200-quantum", ScopeNeighbours,
 		fixed("tenants take turns at the GPU, milliseconds each: a latency objective is not kept unless measured figures " +
@@ -229,7 +229,7 @@ var words = [codeCount]word{
 			where = r.slice() + " of " + where
 		}
 		return fmt.Sprintf("%s cannot be below %.4g ms on %s, at its peak bandwidth and rate; the objective is %.4g ms",
-			objective(r.Metric), millis(r.Have), where, millis(r.Need))
+			ObjectiveName(r.Metric), millis(r.Have), where, millis(r.Need))
 	}},
 	CodeOverloaded: {"overloaded", "cotenant-interference-model", ScopeNeighbours, func(r *Reason) string {
 		return fmt.Sprintf("would be %.0f%% busy there, or as much as %.0f%%: it could not keep up", float64(r.Have)/10,

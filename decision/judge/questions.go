@@ -120,18 +120,19 @@ func Ask(ctx context.Context, mixes []predict.Mix) (*Answers, error) {
 			}
 		}
 	}
-	forecasts := map[*predict.Mix][]predict.Prediction{}
+	profiles := map[*predict.Mix]*predict.Profiles{}
 	for i := range asks {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		a := &asks[i]
-		preds, ok := forecasts[a.mix]
-		if !ok && a.mix.Err == nil {
-			preds, _ = a.mix.Predictor.Predict(a.mix.Rows[0].Mechanism, a.mix.Group, predict.MethodSimulated)
-			forecasts[a.mix] = preds
+		if profiles[a.mix] == nil {
+			var err error
+			if profiles[a.mix], err = soloProfiles(a.mix); err != nil {
+				return nil, err
+			}
 		}
-		if err := a.answer(preds, truths, out); err != nil {
+		if err := a.answer(profiles[a.mix], truths, out); err != nil {
 			return nil, err
 		}
 	}
@@ -146,14 +147,12 @@ func question(m *predict.Mix, metric predict.Metric, times float64) (ask, bool) 
 		names = append(names, fmt.Sprint(m.Rows[i].Server, m.Rows[i].Load))
 	}
 	for i := range m.Rows {
-		row, solo := &m.Rows[i], m.Group[i].TimeSlicing
-		if solo == nil {
-			solo = m.Group[i].MPS
-		}
+		row := &m.Rows[i]
 		got, ok := row.Metric(metric)
-		if !ok || solo == nil {
+		if !ok || m.Err != nil {
 			return a, false
 		}
+		solo := m.Group[i].Uncontended()
 		if metric != predict.MetricTPOTP50 && min(row.Requests.Or(0), solo.Requests.Or(0)) < fewestForTail {
 			return a, false
 		}
@@ -171,8 +170,9 @@ func question(m *predict.Mix, metric predict.Metric, times float64) (ask, bool) 
 }
 
 // answer asks both doors, about each tenant and about all together.
-func (a *ask) answer(preds []predict.Prediction, truths map[string]map[bool]bool, out *Answers) error {
+func (a *ask) answer(profiles *predict.Profiles, truths map[string]map[bool]bool, out *Answers) error {
 	mechanism := a.mix.Rows[0].Mechanism
+	preds, _ := profiles.Forecasts(a.mix.Predictor).Predict(mechanism, a.mix.Group) // none: it is open
 	at := slices.Index(questionLimits, a.times)
 	for _, by := range []map[sharing.Mechanism]*Doors{out.ByMechanism, out.Mixes} {
 		if by[mechanism] == nil {
@@ -196,7 +196,7 @@ func (a *ask) answer(preds []predict.Prediction, truths map[string]map[bool]bool
 			out.Disagreeing++
 			continue
 		}
-		decided, err := a.decide(i)
+		decided, err := a.decide(profiles, i)
 		if err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (a *ask) answer(preds []predict.Prediction, truths map[string]map[bool]bool
 	if !agreed {
 		return nil
 	}
-	decided, err := a.decide(-1)
+	decided, err := a.decide(profiles, -1)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (d *Doors) add(decided, said sharing.Answer, kept bool) {
 const slack = 1000
 
 // decide asks Decide about one tenant, or about all where it is negative.
-func (a *ask) decide(tenant int) (sharing.Answer, error) {
+func (a *ask) decide(profiles *predict.Profiles, tenant int) (sharing.Answer, error) {
 	slo := make([]predict.SLO, len(a.limits))
 	for i, limit := range a.limits {
 		if tenant >= 0 && i != tenant {
@@ -238,7 +238,7 @@ func (a *ask) decide(tenant int) (sharing.Answer, error) {
 		}
 		*slo[i].At(a.metric) = predict.Some(limit)
 	}
-	f, profiles, err := fleetOf(a.mix, slo, 1, a.mix.Rows[0].Mechanism)
+	f, err := fleetOf(a.mix, slo, 1, a.mix.Rows[0].Mechanism)
 	if err != nil {
 		return sharing.AnswerUnknown, err
 	}
@@ -260,25 +260,15 @@ func (a *ask) decide(tenant int) (sharing.Answer, error) {
 
 // fleetOf is a mix as a fleet: one workload a tenant, with its profile, that all
 // trust one another, and so many GPUs under these mechanisms.
-func fleetOf(m *predict.Mix, slo []predict.SLO, gpus int, mechanisms ...sharing.Mechanism) (*decision.Fleet,
-	*predict.Profiles, error) {
+func fleetOf(m *predict.Mix, slo []predict.SLO, gpus int, mechanisms ...sharing.Mechanism) (*decision.Fleet, error) {
 	gpu, err := sharing.LookupGPU(m.GPU)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	profiles := &predict.Profiles{}
 	f := &decision.Fleet{Version: "v1", Trust: decision.TrustAll,
 		Pools: []decision.Pool{{Name: "gpu", GPU: m.GPU, Count: gpus, Mechanisms: mechanisms}}}
 	for i := range m.Group {
 		solo := &m.Group[i]
-		for _, p := range append([]*predict.SoloProfile{solo.TimeSlicing, solo.MPS}, solo.Siblings...) {
-			if p == nil {
-				continue
-			}
-			if err := profiles.Add(*p); err != nil {
-				return nil, nil, err
-			}
-		}
 		memory := gpu.Memory.Value / sharing.Bytes(len(m.Group)+1) // measured, they all had room
 		for _, p := range []*predict.SoloProfile{solo.MPS, solo.TimeSlicing} {
 			if p != nil {
@@ -294,7 +284,24 @@ func fleetOf(m *predict.Mix, slo []predict.SLO, gpus int, mechanisms ...sharing.
 			Profile: &predict.ProfileRef{Server: solo.Server, Load: solo.Load},
 		})
 	}
-	return f, profiles, nil
+	return f, nil
+}
+
+// soloProfiles are the profiles that a mix's tenants were predicted from.
+func soloProfiles(m *predict.Mix) (*predict.Profiles, error) {
+	out := &predict.Profiles{}
+	for i := range m.Group {
+		solo := &m.Group[i]
+		for _, p := range append([]*predict.SoloProfile{solo.TimeSlicing, solo.MPS}, solo.Siblings...) {
+			if p == nil {
+				continue
+			}
+			if err := out.Add(*p); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
 }
 
 // WriteJSON writes the answers as indented JSON.

@@ -95,14 +95,14 @@ func (p *Predictor) PredictRows(method Method, rows Rows, others *Profiles) ([]M
 		return nil, err
 	}
 	var out []Measured
-	known := aloneCache{}
+	known := &aloneCache{}
 	for _, sc := range cases {
 		out = append(out, p.predictCase(method, sc, known)...)
 	}
 	return out, nil
 }
 
-func (p *Predictor) predictCase(method Method, sc *sharedCase, known aloneCache) []Measured {
+func (p *Predictor) predictCase(method Method, sc *sharedCase, known *aloneCache) []Measured {
 	out := make([]Measured, len(sc.rows))
 	predictions, err := []Prediction(nil), sc.err
 	if err == nil {

@@ -59,19 +59,8 @@ func (o *Prospect) raise(d *Tenant, floor [LatencyCount]float64) {
 	}
 }
 
-// AsMeasured returns what a tenant sees alone on a whole GPU on which its profile was
-// taken: the P99s of the profile, none below its floor there.
-func (m Machine) AsMeasured(p *SoloProfile, d *Tenant) Prospect {
-	o := Prospect{Rate: Bounds{1, 1, 1}}
-	for k, v := range p.p99s() {
-		o.P99[k], o.Known[k] = Bounds{v, v, v}, v > 0
-	}
-	o.raise(d, m.Floor(Share{SMs: 1, Bandwidth: 1}, d.Least))
-	return o
-}
-
-// p99s are a profile's latencies in seconds, 0 where not measured.
-func (p *SoloProfile) p99s() (out [LatencyCount]float64) {
+// P99s returns the latencies of a profile in seconds, 0 where not measured.
+func (p *SoloProfile) P99s() (out [LatencyCount]float64) {
 	for k, v := range [LatencyCount]Optional[float64]{p.TTFT.P99, p.TPOT.P99, p.E2E.P99} {
 		ms, _ := positive(v)
 		out[k] = ms / 1e3
@@ -125,7 +114,7 @@ func (s *Solo) WeightsRead(bandwidth float64) float64 {
 // priors have for slices, since the host's part does not scale. It answers false where
 // the bandwidth or the rate of one of them is not known.
 func (p *SoloProfile) CarryOver(from, to *sharing.GPU, width float64) (alone, sigma [LatencyCount]float64, ok bool) {
-	alone = p.p99s()
+	alone = p.P99s()
 	here, there := MachineOf(from), MachineOf(to)
 	if from == to {
 		return alone, sigma, true

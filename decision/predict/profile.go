@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
@@ -126,6 +127,9 @@ type ProfileRef struct {
 type Profiles struct {
 	byKey map[profileKey]*SoloProfile
 	order []*SoloProfile
+
+	mu        sync.Mutex
+	forecasts map[string]*Forecasts // by the predictor's content
 }
 
 type profileKey struct {
@@ -149,6 +153,9 @@ func (ps *Profiles) Add(profiles ...SoloProfile) error {
 	if err := checkAll(profiles); err != nil {
 		return err
 	}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.forecasts = nil
 	if ps.byKey == nil {
 		ps.byKey = map[profileKey]*SoloProfile{}
 	}
@@ -189,6 +196,14 @@ type Solo struct {
 	// CapPercent is the active thread percentage that was not measured alone, to
 	// which MPS's profile must be scaled; missing when there is nothing to scale.
 	CapPercent Optional[float64]
+}
+
+// Uncontended returns the profile without MPS where there is one, else that under MPS.
+func (s *Solo) Uncontended() *SoloProfile {
+	if s.TimeSlicing != nil {
+		return s.TimeSlicing
+	}
+	return s.MPS
 }
 
 // Solo returns what ps, which may be nil, knows of a workload. A server with an active thread

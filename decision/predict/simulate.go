@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/cotenant/cotenant/sharing"
@@ -13,7 +14,32 @@ import (
 
 // aloneCache is what simulations of workloads alone found. It is valid as long as
 // no parameter changes but those that are fitted, which say what neighbours do.
-type aloneCache map[aloneKey]aloneFound
+// It is safe for concurrent use; a nil one keeps nothing.
+type aloneCache struct {
+	mu   sync.Mutex
+	kept map[aloneKey]aloneFound
+}
+
+func (c *aloneCache) get(key aloneKey) (found aloneFound, ok bool) {
+	if c != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		found, ok = c.kept[key]
+	}
+	return found, ok
+}
+
+func (c *aloneCache) put(key aloneKey, found aloneFound) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept == nil || len(c.kept) >= mostForecasts {
+		c.kept = map[aloneKey]aloneFound{}
+	}
+	c.kept[key] = found
+}
 
 // aloneKey is all of a tenantModel that differs between a profile's uses.
 type aloneKey struct {
@@ -29,7 +55,7 @@ type aloneFound struct {
 }
 
 // simulate predicts by running the tenants' engines, alone and together.
-func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, out []Prediction, known aloneCache) error {
+func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, out []Prediction, known *aloneCache) error {
 	alone := make([]figures, len(models))
 	for i := range models {
 		if j := slices.IndexFunc(models[:i], func(o tenantModel) bool { return o.base == models[i].base && o.step == models[i].step }); j >= 0 {
@@ -39,15 +65,14 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 		}
 		t := &models[i]
 		key := aloneKey{mechanism, t.base, t.step, t.host, t.gpu, t.prefill, t.prefillGPU, t.alone[MetricTTFTP50]}
-		found, ok := known[key]
+		found, ok := known.get(key)
 		if !ok {
 			var err error
 			if found.figures, err = p.settle(mechanism, t); err != nil {
 				return err
 			}
-			if found.prefill, found.prefillGPU = t.prefill, t.prefillGPU; known != nil {
-				known[key] = found
-			}
+			found.prefill, found.prefillGPU = t.prefill, t.prefillGPU
+			known.put(key, found)
 		}
 		alone[i], t.prefill, t.prefillGPU = found.figures, found.prefill, found.prefillGPU
 	}

@@ -40,7 +40,7 @@ type study struct {
 	method      Method
 	alone       []soloSeries
 	cases       []*sharedCase
-	known       aloneCache
+	known       *aloneCache
 }
 
 // soloSeries are the profiles of one file.
@@ -59,7 +59,7 @@ type trialOf struct {
 }
 
 func newStudy(start Predictor, method Method, files []Rows) (*study, error) {
-	s := &study{start: start, method: method, known: aloneCache{}}
+	s := &study{start: start, method: method, known: &aloneCache{}}
 	bare := Residuals{}
 	for _, m := range Metrics() {
 		bare[m] = Residual{HalfWidth: 1e-12}

@@ -1,0 +1,152 @@
+package predict
+
+import (
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/cotenant/cotenant/sharing"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Forecasts answers whether groups of workloads with profiles keep their limits by one
+// predictor, and keeps what it simulated: asked again, even by another decision, it
+// answers at once and the same. It is safe for concurrent use.
+type Forecasts struct {
+	predictor Predictor
+	mu        sync.Mutex
+	numbers   map[profileKey]int
+	kept      map[string][]Prediction
+	alone     aloneCache
+}
+
+// mostForecasts bounds what Forecasts keeps: some 400 bytes a tenant of a group.
+const mostForecasts = 1 << 14
+
+// Forecasts returns what p says of the workloads in ps. It is the same for predictors
+// of the same content until profiles are added.
+func (ps *Profiles) Forecasts(p *Predictor) *Forecasts {
+	key := fmt.Sprintf("%+v", *p)
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	f := ps.forecasts[key]
+	if f == nil {
+		f = &Forecasts{predictor: *p, numbers: map[profileKey]int{}, kept: map[string][]Prediction{}}
+		if ps.forecasts == nil {
+			ps.forecasts = map[string]*Forecasts{}
+		}
+		ps.forecasts[key] = f
+	}
+	return f
+}
+
+// Predict predicts a group of the profiles' workloads as [Predictor.Predict] does by
+// simulation. The result must not be changed.
+func (f *Forecasts) Predict(mechanism sharing.Mechanism, group []Solo) ([]Prediction, error) {
+	f.mu.Lock()
+	key := []byte{byte(mechanism)}
+	for i := range group {
+		who := profileKey{server: group[i].Server, load: group[i].Load.same()}
+		n, ok := f.numbers[who]
+		if !ok {
+			n = len(f.numbers)
+			f.numbers[who] = n
+		}
+		key = fmt.Appendf(key, " %d", n)
+	}
+	out, ok := f.kept[string(key)]
+	f.mu.Unlock()
+	if ok {
+		return out, nil
+	}
+	out, err := f.predictor.predict(mechanism, group, MethodSimulated, &f.alone)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.kept) >= mostForecasts {
+		clear(f.kept)
+	}
+	f.kept[string(key)] = out
+	return out, nil
+}
+
+// screened is by how much a simulation's latencies lie above (first) and below the
+// closed form's, as logarithms: twice the worst in 383 co-located tenants of H200s and
+// H100s in examples/predict/testdata, and at most six times.
+var screened = map[sharing.Mechanism]map[Metric][2]float64{
+	sharing.MechanismTimeSlicing: {
+		MetricTPOTP50: {0.6, 0.25}, MetricTPOTP99: {1, 0.15}, MetricTTFTP99: {1.8, 0.6}, MetricE2EP99: {1, 0.15},
+	},
+	sharing.MechanismMPS: {
+		MetricTPOTP50: {0.25, 0.1}, MetricTPOTP99: {0.4, 0.15}, MetricTTFTP99: {0.7, 0.4}, MetricE2EP99: {0.4, 0.15},
+	},
+}
+
+// Screen predicts a group by the closed form, with intervals at a one-sided confidence
+// that also hold what a simulation would say: where they leave no limit open, none is
+// needed.
+func (f *Forecasts) Screen(mechanism sharing.Mechanism, group []Solo, confidence float64) ([]Prediction, error) {
+	out, err := f.predictor.Predict(mechanism, group, MethodClosedForm)
+	for i := range out {
+		out[i].hold(confidence)
+		for m, by := range screened[mechanism] {
+			v := &out[i].value[m]
+			v.High, v.Low = v.High*math.Exp(by[0]), v.Low*math.Exp(-by[1])
+		}
+	}
+	return out, err
+}
+
+// At returns the prediction with intervals at a one-sided confidence, 0.5 to 0.999.
+func (p Prediction) At(confidence float64) Prediction {
+	p.hold(confidence)
+	return p
+}
+
+func (p *Prediction) hold(confidence float64) {
+	z := distuv.UnitNormal.Quantile(confidence) / ninety
+	for m := range p.value {
+		if v := &p.value[m]; v.Value > 0 {
+			v.Low, v.High = v.Value*math.Pow(v.Low/v.Value, z), v.Value*math.Pow(v.High/v.Value, z)
+		}
+	}
+}
+
+// Alone returns a profile as a prediction of the workload on a whole GPU of the same
+// product: what was measured, with no interval.
+func (p *SoloProfile) Alone() Prediction {
+	out := Prediction{Mechanism: sharing.MechanismExclusive, Basis: sharing.BasisMeasured}
+	for m := range Metric(metricCount) {
+		if v, ok := p.Metric(m); ok {
+			out.set(m, v, 0)
+		}
+	}
+	return out
+}
+
+// Prospect returns a prediction as what a tenant with such objectives will see. Where
+// both the median and the P99 of the time per output token are limited it has the one
+// that comes closer to its limit.
+func (p *Prediction) Prospect(slo *SLO, d *Tenant, simulated bool) Prospect {
+	o := Prospect{Rate: Bounds{1, 1, 1}, Simulated: simulated}
+	for k, m := range [LatencyCount]Metric{MetricTTFTP99, MetricTPOTP99, MetricE2EP99} {
+		o.see(k, p.value[m], 1)
+	}
+	median, ok := slo.TPOTP50.Get()
+	if tail, both := slo.TPOTP99.Get(); ok {
+		was, limit := o.P99[LatencyTPOT], d.Limits[LatencyTPOT]
+		o.see(LatencyTPOT, p.value[MetricTPOTP50], limit/median.Seconds())
+		if was.scale(limit / tail.Seconds()); both && was.High > o.P99[LatencyTPOT].High {
+			o.P99[LatencyTPOT] = was
+		}
+	}
+	return o
+}
+
+// see takes over a latency in milliseconds, in multiples of which it is counted.
+func (o *Prospect) see(k int, v Interval, times float64) {
+	o.P99[k], o.Known[k] = Bounds{v.Value, v.Low, v.High}, v.Value > 0
+	o.P99[k].scale(times / 1e3)
+}
