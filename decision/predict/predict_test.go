@@ -529,12 +529,12 @@ func TestSLO(t *testing.T) {
 	if diff := cmp.Diff(map[predict.Metric]time.Duration{predict.MetricTTFTP99: 500 * time.Millisecond, predict.MetricE2EP99: 2 * time.Second}, maps.Collect(s.Limits())); diff != "" {
 		t.Error(diff)
 	}
-	if err := s.Validate(); err != nil || s.At(predict.MetricTPOTP50) != nil {
-		t.Errorf("%v; a limit of the median at %v", err, s.At(predict.MetricTPOTP50))
+	if err := s.Validate(); err != nil || s.At(predict.MetricTTFTP50) != nil {
+		t.Errorf("%v; a limit of the first token's median at %v", err, s.At(predict.MetricTTFTP50))
 	}
-	*s.At(predict.MetricTPOTP99), s.E2EP99 = at(-1), at(400)
+	*s.At(predict.MetricTPOTP50), *s.At(predict.MetricTPOTP99), s.E2EP99 = at(-2), at(-1), at(400)
 	err := s.Validate()
-	for _, want := range []string{"tpot_p99: -1ms is out of range", "e2e_p99: 400ms is below ttft_p99 500ms"} {
+	for _, want := range []string{"tpot_p50: -2ms is out of range", "tpot_p99: -1ms is out of range", "e2e_p99: 400ms is below ttft_p99 500ms"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
