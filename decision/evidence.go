@@ -11,7 +11,7 @@ import (
 )
 
 // Predicted is what one replica of a workload is expected to see beside the
-// neighbours it was given, by a Predictor.
+// neighbours it was given, by a Predictor, with bounds at the confidence asked for.
 type Predicted struct {
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Tenants   int               `json:"tenants"` // on the GPU it was predicted for, its slowest

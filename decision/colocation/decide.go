@@ -58,7 +58,7 @@ func (f *planFlow) decide() *decisionReport {
 		before, err = f.decideFleet(out.GPU, nil)
 	}
 	if err == nil {
-		after, err = f.decideFleet(out.GPU, &profiles)
+		after, err = f.decideFleet(out.GPU, profiles)
 	}
 	if err != nil {
 		out.Problem = err.Error()

@@ -281,7 +281,7 @@ func (f *planFlow) predict(m sharing.Mechanism) error {
 	file := predictionFile{Basis: f.site.basis(), Mode: m, Written: f.time(), From: from, Predictor: *f.Predictor}
 	for _, c := range f.plan.Cases {
 		p := prediction{Mode: m, Case: c.Name, written: file.Written}
-		if p.Tenants, err = f.predictCase(m, c, &profiles); err != nil {
+		if p.Tenants, err = f.predictCase(m, c, profiles); err != nil {
 			p.Problem = err.Error()
 			f.note("%s, %s: no prediction: %s", m, c.Name, p.Problem)
 		}
@@ -322,7 +322,8 @@ func (f *planFlow) loadOf(l *Load) predict.Load {
 
 // profiles are the runs alone so far, as a Predictor takes them, and their
 // folders.
-func (f *planFlow) profiles() (ps predict.Profiles, from []string, err error) {
+func (f *planFlow) profiles() (ps *predict.Profiles, from []string, err error) {
+	ps = &predict.Profiles{}
 	gpu, driver := f.site.gpu()
 	for i := range f.runs {
 		r := &f.runs[i]

@@ -92,9 +92,9 @@ func (f *Forecasts) Screen(mechanism sharing.Mechanism, group []Solo, confidence
 	for i := range out {
 		out[i].hold(confidence)
 		for m, by := range screened[mechanism] {
-			v := &out[i].value[m]
-			v.High, v.Low = v.High*math.Exp(by[0]), v.Low*math.Exp(-by[1])
+			out[i].value[m].widen(by)
 		}
+		out[i].Slowdown.widen(screened[mechanism][MetricTPOTP50])
 	}
 	return out, err
 }
@@ -108,10 +108,21 @@ func (p Prediction) At(confidence float64) Prediction {
 func (p *Prediction) hold(confidence float64) {
 	z := distuv.UnitNormal.Quantile(confidence) / ninety
 	for m := range p.value {
-		if v := &p.value[m]; v.Value > 0 {
-			v.Low, v.High = v.Value*math.Pow(v.Low/v.Value, z), v.Value*math.Pow(v.High/v.Value, z)
-		}
+		p.value[m].stretch(z)
 	}
+	p.Slowdown.stretch(z)
+}
+
+// stretch multiplies the logarithms of the bounds over the value.
+func (i *Interval) stretch(z float64) {
+	if i.Value > 0 {
+		i.Low, i.High = i.Value*math.Pow(i.Low/i.Value, z), i.Value*math.Pow(i.High/i.Value, z)
+	}
+}
+
+// widen moves the bounds apart by logarithms, the upper one first.
+func (i *Interval) widen(by [2]float64) {
+	i.High, i.Low = i.High*math.Exp(by[0]), i.Low*math.Exp(-by[1])
 }
 
 // Alone returns a profile as a prediction of the workload on a whole GPU of the same
