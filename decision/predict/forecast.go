@@ -158,6 +158,6 @@ func (p *Prediction) Prospect(slo *SLO, d *Tenant, simulated bool) Prospect {
 
 // see takes over a latency in milliseconds, in multiples of which it is counted.
 func (o *Prospect) see(k int, v Interval, times float64) {
-	o.P99[k], o.Known[k] = Bounds{v.Value, v.Low, v.High}, v.Value > 0
+	o.P99[k], o.Known[k] = Bounds(v), v.Value > 0
 	o.P99[k].scale(times / 1e3)
 }
