@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"cmp"
+	"math"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
@@ -118,6 +120,55 @@ func (n *node) predict(gpu int, r *Request, t *take, j *judge, why *gate.Reason)
 	}
 	*why = worst
 	return worst.Verdict == gate.VerdictPass
+}
+
+// Worst judges a request where it may come to stand on one GPU of a model beside
+// any of others, up to so many seats: whoever hands out GPUs that run m picks one,
+// whatever was decided. All must trust each other, and each objective is held
+// against the neighbours that, one by one, harm it most. A mechanism that isolates
+// passes.
+func (s *Scorer) Worst(model string, m sharing.Mechanism, seats int, r *Request, others []*Request) gate.Reason {
+	why := gate.Pass()
+	if !gate.TraitsOf(m).Trusting || seats < 2 || len(others) == 0 {
+		return why
+	}
+	if slices.ContainsFunc(others, func(q *Request) bool { return !trusts(q, r) }) {
+		refuse(&why, gate.CodeTrust)
+		return why
+	}
+	all := append([]*Request{r}, others...)
+	for i, v := range all {
+		if !v.objective() {
+			continue
+		}
+		if s.predictor == nil {
+			refuse(&why, gate.CodeSlowdownUnknown)
+			return why
+		}
+		type neighbour struct {
+			name string
+			harm float64
+		}
+		var beside []neighbour
+		for j, q := range all {
+			if p := s.predictor.Predict(nil, model, m, []string{v.Workload, q.Workload})[0]; j == i {
+				continue
+			} else if known(p) {
+				beside = append(beside, neighbour{q.Workload, p.Slowdown.Value})
+			} else {
+				beside = append(beside, neighbour{q.Workload, math.Inf(1)})
+			}
+		}
+		slices.SortStableFunc(beside, func(a, b neighbour) int { return cmp.Compare(b.harm, a.harm) })
+		group := []string{v.Workload}
+		for _, n := range beside[:min(seats-1, len(beside))] {
+			group = append(group, n.name)
+		}
+		if f := v.judge(s.predictor.Predict(nil, model, m, group)[0]); f.Verdict.Severity() > why.Verdict.Severity() {
+			why = f
+		}
+	}
+	return why
 }
 
 // evenly is the slowdown of tenants that share a busy GPU evenly.

@@ -147,6 +147,27 @@ func (s *Snapshot) Placements(i int) []*Placement { return s.node(i).placed }
 
 func (s *Snapshot) node(i int) *node { return s.chunks[i/chunkSize][i%chunkSize] }
 
+// Join returns the nodes of snapshots as one. Names must differ for Node to find
+// each.
+func Join(parts ...*Snapshot) *Snapshot {
+	s := &Snapshot{index: map[string]int{}}
+	for _, part := range parts {
+		for i := range part.len {
+			if s.len%chunkSize == 0 {
+				s.chunks = append(s.chunks, new([chunkSize]*node))
+			}
+			n := part.node(i)
+			s.chunks[s.len/chunkSize][s.len%chunkSize], s.index[n.name] = n, s.len
+			s.len++
+		}
+	}
+	return s
+}
+
+// With returns the snapshot with the first node of another in the place of node i,
+// which should have its name.
+func (s *Snapshot) With(i int, other *Snapshot) *Snapshot { return s.set(i, other.node(0)) }
+
 // set returns a snapshot with another node i.
 func (s *Snapshot) set(i int, n *node) *Snapshot {
 	out := *s

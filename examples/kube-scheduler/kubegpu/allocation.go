@@ -16,6 +16,9 @@ import (
 type Allocation struct {
 	Node    string
 	Devices []Device // one for each request of the pod, see Pod.Requests
+	// Choice is Node.Choice: among how many GPUs the kubelet picks. Annotations do
+	// not have it.
+	Choice int
 }
 
 // Device is the part of a GPU that one claim of a pod was given.

@@ -35,6 +35,9 @@ func Best(names []string, scores []float64) int {
 // outside a scheduler: to replay, to plan ahead, to write claims. It is not safe
 // for concurrent use.
 type Cluster struct {
+	// Exact says that pods get the very GPUs that are decided, on every node.
+	Exact bool
+
 	nodes   []*Node
 	names   []string
 	running map[string][]Running
@@ -61,6 +64,9 @@ func NewCluster(nodes []*v1.Node, bound []*v1.Pod) *Cluster {
 
 func (c *Cluster) state(i int) *State {
 	if c.states[i] == nil {
+		if n := c.nodes[i]; n != nil && c.Exact {
+			n.Exact = true
+		}
 		c.states[i] = NewState(c.nodes[i], c.running[c.names[i]])
 	}
 	return c.states[i]
@@ -72,22 +78,23 @@ func (c *Cluster) Place(p *Pod, scorer *placement.Scorer) (a *Allocation, verdic
 	verdicts = map[string]Ruling{}
 	var names []string
 	var scores []float64
-	var allocations []*Allocation
+	var nodes []int
 	for i := range c.nodes {
-		a, score, v := c.state(i).Plan(p, scorer)
+		score, v := c.state(i).Score(p, scorer)
 		if v.Ruling != gate.VerdictPass {
 			verdicts[c.names[i]] = v
 			continue
 		}
-		names, scores, allocations = append(names, c.names[i]), append(scores, score), append(allocations, a)
+		names, scores, nodes = append(names, c.names[i]), append(scores, score), append(nodes, i)
 	}
 	best := Best(names, scores)
 	if best < 0 {
 		return nil, verdicts
 	}
-	c.running[names[best]] = append(c.running[names[best]], Running{Pod: p, Allocation: allocations[best]})
-	c.states[slices.Index(c.names, names[best])] = nil
-	return allocations[best], verdicts
+	a, _, _ = c.states[nodes[best]].Plan(p, scorer)
+	c.running[names[best]] = append(c.running[names[best]], Running{Pod: p, Allocation: a})
+	c.states[nodes[best]] = nil
+	return a, verdicts
 }
 
 // Remove takes the pod of a name (namespace/name) off, and reports whether it

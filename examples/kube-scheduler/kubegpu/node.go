@@ -33,10 +33,21 @@ type Node struct {
 	// Problems are contradictions between its labels and its capacity: nothing is
 	// placed on such a node. Notes are what is odd and does no harm.
 	Problems, Notes []string
+	// Exact says that pods get the very GPUs that are decided, as by DRA's claims.
+	Exact bool
 
 	cpuMilli int64
 	memory   sharing.Bytes
 	slots    [][]slot // the MIG instances of each GPU; empty for GPUs without
+}
+
+// Choice returns among how many GPUs the kubelet picks for a pod, whichever was
+// decided; 1 where the pod gets that one: the only one, or HAMi's.
+func (n *Node) Choice() int {
+	if n.Exact || len(n.UUIDs) > 0 || n.Mechanism == sharing.MechanismExclusive || len(n.slots) > 0 {
+		return 1
+	}
+	return len(n.GPUs)
 }
 
 // ReadNode reads a node. It returns nil for a node that offers no GPU. Labels

@@ -1,18 +1,66 @@
 package kubegpu
 
 import (
+	"fmt"
+
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/placement"
 )
 
-// Plan decides for a pod and a node: the verdict, the score by the scorer's policy, and
-// where. The allocation is nil where the verdict is not a pass.
+// Score decides for a pod and a node: the verdict, and the score by the scorer's
+// policy. What neighbours do to the pod is judged for the GPU that is best, or,
+// where the kubelet picks among several, for the worst of them.
+func (s *State) Score(p *Pod, scorer *placement.Scorer) (float64, Ruling) {
+	requests, _, v := p.requests(s.Node)
+	if v.Ruling != gate.VerdictPass {
+		return 0, v
+	}
+	if v = s.anyGPU(requests, scorer); v.Ruling != gate.VerdictPass {
+		return 0, v
+	}
+	if len(requests) > 1 || requests[0].Profile != "" || s.base == nil {
+		_, score, v := s.Plan(p, scorer)
+		return score, v
+	}
+	c, f := scorer.Score(s.base, 0, requests[0])
+	return c.Score, verdictOf(f)
+}
+
+// anyGPU judges requests beside the worst neighbours that the kubelet may give them.
+func (s *State) anyGPU(requests []*placement.Request, scorer *placement.Scorer) Ruling {
+	n := s.Node.Choice()
+	if n < 2 {
+		return pass()
+	}
+	var others []*placement.Request
+	for i := range s.runs {
+		others = append(others, s.runs[i].Request)
+	}
+	seats := s.Node.Replicas
+	if seats < 2 { // thousandths
+		seats = len(others) + len(requests)
+	}
+	for _, r := range requests {
+		if f := scorer.Worst(s.Node.Model, s.Node.Mechanism, seats, r, others); f.Verdict != gate.VerdictPass {
+			v := verdictOf(f)
+			v.Text = fmt.Sprintf("on the worst of %d GPUs that the kubelet picks from: %s", n, v.Text)
+			return v
+		}
+	}
+	return pass()
+}
+
+// Plan is Score with the place. The allocation is nil where the verdict is not a
+// pass.
 func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ruling) {
 	requests, containers, v := p.requests(s.Node)
 	if v.Ruling != gate.VerdictPass {
 		return nil, 0, v
 	}
-	a := &Allocation{Node: s.name}
+	if v = s.anyGPU(requests, scorer); v.Ruling != gate.VerdictPass {
+		return nil, 0, v
+	}
+	a := &Allocation{Node: s.name, Choice: s.Node.Choice()}
 	score := 0.0
 	for i, r := range requests {
 		d := Device{Container: containers[i], Profile: r.Profile, request: r}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -13,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 var bestFit = placement.NewScorer(placement.BestFit{}, nil)
@@ -98,9 +101,8 @@ func TestPlan(t *testing.T) {
 				"gpu-memory: needs 30GiB of GPU memory, and the device plugin limits each of 4 replicas to 20GiB"}},
 		{"tenants", slicing, []*v1.Pod{kubePod("a", "nvidia.com/gpu=1", "tenant=x"), kubePod("b", "nvidia.com/gpu=1", "tenant=y"),
 			kubePod("c", "nvidia.com/gpu=1", "tenant=z"), kubePod("d", "nvidia.com/gpu=1", "tenant=x"), kubePod("e", "nvidia.com/gpu=1", "tenant=x")},
-			[]string{"GPU 0 as 500m of time-slicing", "GPU 1 as 500m of time-slicing",
-				"trust: a tenant on the GPU is not trusted and the mechanism does not isolate", "GPU 0 as 500m of time-slicing",
-				"gpu-share: needs 500 thousandths of a GPU, the most free is 0"}},
+			[]string{"GPU 0 as 500m of time-slicing", "trust: on the worst of 2 GPUs that the kubelet picks from: a tenant on the GPU is not trusted and the mechanism does not isolate",
+				"trust: on the worst of 2 GPUs that the kubelet picks from: a tenant on the GPU is not trusted and the mechanism does not isolate", "GPU 0 as 500m of time-slicing", "GPU 1 as 500m of time-slicing"}},
 		{"trust", slicing, []*v1.Pod{kubePod("a", "nvidia.com/gpu=1", "tenant=x trusts=y"), kubePod("b", "nvidia.com/gpu=1", "tenant=y trusts=x,z")},
 			[]string{"GPU 0 as 500m of time-slicing", "GPU 0 as 500m of time-slicing"}},
 		{"kinds", slicing, []*v1.Pod{kubePod("a", "nvidia.com/gpu=1", "kind=distributed-training"), kubePod("b", "nvidia.com/gpu=1", "kind=online-inference max-slowdown=1.5"),
@@ -136,8 +138,8 @@ func TestPlan(t *testing.T) {
 		{"cpu", whole, []*v1.Pod{kubePod("a", "nvidia.com/gpu=1 cpu=60", ""), kubePod("b", "nvidia.com/gpu=1 cpu=5", "")},
 			[]string{"GPU 0 as 1000m of exclusive", "cpu: needs 5000m CPU, 4000m are free"}},
 		{"objective", mps, []*v1.Pod{kubePod("a", "nvidia.com/gpu=1", "max-slowdown=1.5"), kubePod("b", "nvidia.com/gpu=1", ""), kubePod("c", "nvidia.com/gpu=1", "max-slowdown=2")},
-			[]string{"GPU 0 as 250m of mps", "GPU 1 as 250m of mps",
-				"slowdown-unknown: how much neighbours slow it down, or it them, is not known and there is an objective"}},
+			[]string{"GPU 0 as 250m of mps", "slowdown-unknown: on the worst of 2 GPUs that the kubelet picks from: how much neighbours slow it down, or it them, is not known and there is an objective",
+				"slowdown-unknown: on the worst of 2 GPUs that the kubelet picks from: how much neighbours slow it down, or it them, is not known and there is an objective"}},
 		{"labels that lie", liar, []*v1.Pod{kubePod("a", "nvidia.com/gpu=1", "")},
 			[]string{"labels: what the node says of its GPUs cannot be: offers 3 of nvidia.com/gpu, which is no multiple of the 2 replicas of label nvidia.com/gpu.replicas"}},
 		{"no GPU", kubeNode("n", "", ""), []*v1.Pod{kubePod("a", "nvidia.com/gpu=1", "")}, []string{"no-gpu: the node offers no GPU"}},
@@ -147,6 +149,85 @@ func TestPlan(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// factors predicts the product of the neighbours' factors.
+type factors map[string]float64
+
+func (f factors) Predict(out []*predict.Prediction, _ string, _ sharing.Mechanism, group []string) []*predict.Prediction {
+	for i := range group {
+		x := 1.0
+		for j, n := range group {
+			if j != i {
+				x *= f[n]
+			}
+		}
+		out = append(out, &predict.Prediction{Slowdown: predict.Interval{Value: x, Low: x, High: x}})
+	}
+	return out
+}
+
+// TestKubeletPicksAnother has the kubelet give pods GPUs by chance, whatever the
+// annotations say: on the GPUs that they really have, all trust each other and
+// every objective holds. Where the GPU is the one decided, more pods are taken.
+func TestKubeletPicksAnother(t *testing.T) {
+	f := factors{"light": 1.05, "medium": 1.2, "heavy": 1.6}
+	scorer := placement.NewScorer(placement.BestFit{}, f)
+	rng := rand.New(rand.NewPCG(1, 2))
+	taken := map[bool]int{}
+	for round := range 200 {
+		exact := round%2 == 1
+		object := kubeNode("n", "nvidia.com/gpu=12", "gpu.product=NVIDIA-A100-SXM4-80GB-SHARED gpu.count=4 gpu.replicas=3 gpu.sharing-strategy="+[]string{"mps", "time-slicing"}[round/2%2])
+		node := ReadNode(object)
+		node.Exact = exact
+		var running []Running
+		really := make([][]*Pod, 4)
+		for i := range 16 {
+			annotations := fmt.Sprintf("workload=%s tenant=%s", []string{"light", "medium", "heavy"}[rng.IntN(3)], []string{"a", "a", "a", "b"}[rng.IntN(4)])
+			if rng.IntN(3) == 0 {
+				annotations += " max-slowdown=" + []string{"1.3", "2"}[rng.IntN(2)]
+			}
+			p, err := ReadPod(kubePod(fmt.Sprint("p", i), "nvidia.com/gpu=1", annotations))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, _, v := NewState(node, running).Plan(p, scorer)
+			if a == nil {
+				if v.Text == "" {
+					t.Fatal("refused without a reason")
+				}
+				continue
+			}
+			taken[exact]++
+			running = append(running, Running{Pod: p, Allocation: a})
+			gpu := a.Devices[0].GPUs[0]
+			for !exact {
+				if gpu = rng.IntN(4); len(really[gpu]) < 3 {
+					break
+				}
+			}
+			really[gpu] = append(really[gpu], p)
+		}
+		for _, pods := range really {
+			for i, p := range pods {
+				slowdown := 1.0
+				for j, q := range pods {
+					if j == i {
+						continue
+					}
+					if slowdown *= f[q.Workload]; p.Tenant != q.Tenant {
+						t.Errorf("%s of %s beside %s of %s", p.Name, p.Tenant, q.Name, q.Tenant)
+					}
+				}
+				if p.MaxSlowdown > 0 && slowdown > p.MaxSlowdown {
+					t.Errorf("%s is slowed by %.2f, its objective is %v", p.Name, slowdown, p.MaxSlowdown)
+				}
+			}
+		}
+	}
+	if taken[false] < 400 || taken[true] <= taken[false] {
+		t.Errorf("%d pods taken where the kubelet picks, %d where GPUs are exact", taken[false], taken[true])
 	}
 }
 

@@ -34,6 +34,9 @@ func refuse(code, format string, args ...any) Ruling {
 }
 
 func verdictOf(f gate.Reason) Ruling {
+	if f.Verdict == gate.VerdictPass {
+		return pass()
+	}
 	return Ruling{Ruling: f.Verdict, Code: f.Code.String(), Text: f.String()}
 }
 

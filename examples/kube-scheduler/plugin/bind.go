@@ -26,13 +26,13 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("cotenant: node %s: %w", nodeName, err))
 	}
-	on := c.plan(p, info)
-	if on.allocation == nil {
-		return fwk.NewStatus(fwk.Unschedulable, shortReason(on.ruling.Code))
+	a, _, v := c.plan(p, info).state.Plan(c.pod, p.scorer)
+	if a == nil {
+		return fwk.NewStatus(fwk.Unschedulable, shortReason(v.Code))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reserved[pod.UID] = on.allocation
+	p.reserved[pod.UID] = a
 	return nil
 }
 

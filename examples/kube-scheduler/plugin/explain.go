@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/cotenant/cotenant/cost"
@@ -75,6 +76,10 @@ func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod
 		if text := c.unplaced(); text != "" {
 			p.event(pod, v1.EventTypeWarning, reasonUnplaced, text)
 		}
+		if p.refusedByOthers(pod, c.handed); c.handed {
+			// The other nodes are tried at once.
+			p.handle.Activate(klog.Background(), map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
+		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if delete(p.lacksOther, pod.UID); c.lacksOther() {
@@ -94,7 +99,7 @@ func (c *cycle) unplaced() string {
 	var names []string
 	verdicts := map[string]kubegpu.Ruling{}
 	for name, on := range c.plans.Range {
-		if on := on.(*plan); on.allocation == nil {
+		if on := on.(*plan); on.ruling.Ruling != gate.VerdictPass {
 			names = append(names, name.(string))
 			verdicts[name.(string)] = on.ruling
 		}
@@ -131,17 +136,20 @@ func (c *cycle) lacksOther() bool {
 
 // verdictText gives a pod's place and the reason for it.
 func (p *Plugin) verdictText(c *cycle, a *kubegpu.Allocation) string {
-	text := fmt.Sprintf("%v by policy %s", a, p.policy)
+	text := fmt.Sprintf("%v by policy %s", a, p.policy.Name())
 	if c != nil {
 		if on, ok := c.plans.Load(a.Node); ok {
 			n := 0
 			for _, on := range c.plans.Range {
-				if on.(*plan).allocation != nil {
+				if on.(*plan).ruling.Ruling == gate.VerdictPass {
 					n++
 				}
 			}
 			text += fmt.Sprintf(" (score %.2f, %d node(s) would do)", on.(*plan).score, n)
 		}
+	}
+	if a.Choice > 1 {
+		text += fmt.Sprintf(", good for whichever of %d GPUs the kubelet picks", a.Choice)
 	}
 	for _, d := range a.Devices {
 		if x, predicted := d.Slowdown.Get(); predicted {

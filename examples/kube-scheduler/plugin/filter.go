@@ -17,25 +17,27 @@ const stateKey fwk.StateKey = "Cotenant"
 type cycle struct {
 	pod   *kubegpu.Pod
 	plans sync.Map // node name to *plan
+	// handed says that PreFilter left only the best nodes to the others.
+	handed bool
 }
 
 // plan is the outcome of trying the pod on a node in a state.
 type plan struct {
-	state      *kubegpu.State
-	allocation *kubegpu.Allocation // nil where the ruling is not a pass
-	score      float64
-	ruling     kubegpu.Ruling
+	node   string
+	state  *kubegpu.State
+	score  float64
+	ruling kubegpu.Ruling
 }
 
-// plan tries the pod on a node, once for each state of it: Filter, Score and
-// Reserve ask for the same.
+// plan tries the pod on a node, once for each state of it: PreFilter, Filter and
+// Score ask for the same.
 func (c *cycle) plan(p *Plugin, info fwk.NodeInfo) *plan {
 	state, name := p.state(info), info.Node().Name
 	if last, ok := c.plans.Load(name); ok && last.(*plan).state == state {
 		return last.(*plan)
 	}
-	next := &plan{state: state}
-	next.allocation, next.score, next.ruling = state.Plan(c.pod, p.scorer)
+	next := &plan{node: name, state: state}
+	next.score, next.ruling = state.Score(c.pod, p.scorer)
 	c.plans.Store(name, next)
 	return next
 }
@@ -53,11 +55,11 @@ func cycleOf(state fwk.CycleState) *cycle {
 	return c
 }
 
-// PreFilter reads what the pod asks for. A pod that asks for no GPU is left to
+// PreFilter reads what the pod asks for, and of many nodes hands the best over. A pod that asks for no GPU is left to
 // the other plugins; one that asks in a way that cannot be met on any node is
 // refused with every problem named.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
-	_ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	asked, err := kubegpu.ReadPod(pod)
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, oneLine(err))
@@ -65,8 +67,9 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	if asked == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(stateKey, &cycle{pod: asked})
-	return nil, nil
+	c := &cycle{pod: asked}
+	state.Write(stateKey, c)
+	return p.best(c, pod, nodes), nil
 }
 
 // PreFilterExtensions is nil: Filter looks at the node's pods each time.

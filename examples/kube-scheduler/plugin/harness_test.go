@@ -111,6 +111,8 @@ type fixture struct {
 	client *fake.Clientset
 	events *recorder
 	infos  []fwk.NodeInfo
+
+	activated int
 }
 
 func newFixture(t testing.TB, args Args, nodes []*v1.Node, pods ...*v1.Pod) *fixture {
@@ -138,7 +140,7 @@ func newFixture(t testing.TB, args Args, nodes []*v1.Node, pods ...*v1.Pod) *fix
 			return f.Plugin, err
 		}, "PreFilter", "Filter", "PostFilter", "PreScore", "Score", "Reserve", "PreBind", "PostBind")}, "cotenant-scheduler",
 		frameworkruntime.WithClientSet(f.client), frameworkruntime.WithInformerFactory(factory),
-		frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithEventRecorder(f.events))
+		frameworkruntime.WithPodActivator(f), frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithEventRecorder(f.events))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,6 +161,9 @@ func newFixture(t testing.TB, args Args, nodes []*v1.Node, pods ...*v1.Pod) *fix
 	slices.SortFunc(f.infos, func(a, b fwk.NodeInfo) int { return strings.Compare(a.Node().Name, b.Node().Name) })
 	return f
 }
+
+// Activate notes that pods are to be tried at once.
+func (f *fixture) Activate(_ klog.Logger, pods map[string]*v1.Pod) { f.activated += len(pods) }
 
 // watchesPods says whether pods are watched after they were listed.
 func (f *fixture) watchesPods() bool {

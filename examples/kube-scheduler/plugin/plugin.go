@@ -22,7 +22,7 @@ const Name = "Cotenant"
 // Plugin is the scheduler plugin. It is safe for concurrent use.
 type Plugin struct {
 	handle fwk.Handle
-	policy string
+	policy placement.Policy
 	scorer *placement.Scorer
 	prices map[string]cost.Money // of an hour of a GPU, by model
 	// predicts says that the scorer predicts anything at all.
@@ -30,11 +30,16 @@ type Plugin struct {
 
 	nodes sync.Map // node name to *cachedNode
 
+	fleetMu sync.Mutex
+	fleet   fleet
+
 	mu       sync.Mutex
 	reserved map[types.UID]*kubegpu.Allocation
 	told     map[string]bool // what was said of nodes already, to say it once
 	// lacksOther are waiting pods that a node refuses for want of CPU or memory.
 	lacksOther map[types.UID]bool
+	// refused are waiting pods whose best nodes other plugins refused.
+	refused map[types.UID]bool
 }
 
 var (
@@ -65,8 +70,9 @@ func NewPlugin(a Args, h fwk.Handle) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plugin{handle: h, policy: b.policy.Name(), scorer: b.scorer(), prices: b.prices, predicts: b.predictor != nil,
-		reserved: map[types.UID]*kubegpu.Allocation{}, told: map[string]bool{}, lacksOther: map[types.UID]bool{}}
+	p := &Plugin{handle: h, policy: b.policy, scorer: b.scorer(), prices: b.prices, predicts: b.predictor != nil,
+		reserved: map[types.UID]*kubegpu.Allocation{}, told: map[string]bool{}, lacksOther: map[types.UID]bool{},
+		refused: map[types.UID]bool{}}
 	// A deleted pod needs no reservation; until then it bridges the time until
 	// the scheduler sees the annotations that PreBind wrote.
 	informers := h.SharedInformerFactory().Core().V1()
@@ -75,6 +81,7 @@ func NewPlugin(a Args, h fwk.Handle) (*Plugin, error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		delete(p.lacksOther, pod.UID)
+		delete(p.refused, pod.UID)
 	}))
 	if err == nil {
 		_, err = informers.Nodes().Informer().AddEventHandler(whenDeleted(func(n *v1.Node) { p.nodes.Delete(n.Name) }))

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
@@ -27,7 +28,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, info 
 		return 0, nil
 	}
 	on := c.plan(p, info)
-	if on.allocation == nil {
+	if on.ruling.Ruling != gate.VerdictPass {
 		return 0, fwk.NewStatus(fwk.Unschedulable, shortReason(on.ruling.Code))
 	}
 	return int64(max(math.MinInt32, min(math.MaxInt32, math.Round(on.score)))), nil
