@@ -292,7 +292,7 @@ func (pl *planner) why(w int, c *choice, p prospects) string {
 				}
 			}
 		case d.Online || d.Serving != nil:
-			verb := "keeps its share"
+			verb := "keeps up,"
 			if o.Busy.High >= 1 {
 				verb = "may not keep up:"
 			}

@@ -124,7 +124,7 @@ workloads:
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := decide(t, f).WriteText(&b, TextOptions{}); err != nil || !strings.Contains(b.String(), "keeps its share under 1% busy") {
+	if err := decide(t, f).WriteText(&b, TextOptions{}); err != nil || !strings.Contains(b.String(), "keeps up, under 1% busy") {
 		t.Errorf("%v: %s", err, b.String())
 	}
 }

@@ -70,7 +70,7 @@ type Share struct {
 type Prospect struct {
 	P99   [LatencyCount]Bounds // seconds; zero where not known
 	Rate  Bounds               // part of its rate alone, work without latency objectives
-	Busy  Bounds               // share of its time that the tenant keeps its share of the GPU busy; 1 or more: it can't keep up
+	Busy  Bounds               // utilization of its part of the GPU; 1 or more: it cannot keep up
 	Known [LatencyCount]bool
 	Floor [LatencyCount]float64 // least seconds of each latency there, see [Machine.Floor]
 	// Simulated says that the tenants were played request by request.
