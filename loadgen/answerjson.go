@@ -12,7 +12,8 @@ import (
 
 // wireChunk is an event's data, or an answer in one piece.
 type wireChunk struct {
-	Object  string `json:"object"`
+	Object  string          `json:"object"`
+	Type    json.RawMessage `json:"type"` // a text in events of the Responses API
 	Choices []struct {
 		Index        wireCount   `json:"index"`
 		Delta        wireMessage `json:"delta"`
@@ -26,6 +27,8 @@ type wireChunk struct {
 
 type wireMessage struct {
 	Content          wireText          `json:"content"`
+	Refusal          wireText          `json:"refusal"`
+	Audio            *wireAudio        `json:"audio"`
 	ReasoningContent wireText          `json:"reasoning_content"`
 	Reasoning        wireText          `json:"reasoning"`
 	ToolCalls        []json.RawMessage `json:"tool_calls"`
@@ -36,34 +39,42 @@ type wireMessage struct {
 	} `json:"reasoning_details"`
 }
 
+// wireAudio is a piece of speech, of its transcript, or its time of expiry alone.
+type wireAudio struct {
+	Data       string `json:"data"`
+	Transcript string `json:"transcript"`
+}
+
 // usage is the server's token count. Completion is cumulative in a stream.
 type usage struct {
 	Prompt     wireCount `json:"prompt_tokens"`
 	Completion wireCount `json:"completion_tokens"`
 	// Cached is OpenAI's part of the prompt that came from a prefix cache. vLLM says it
 	// with --enable-prompt-tokens-details, SGLang with --enable-cache-report.
-	Cached cachedTokens `json:"prompt_tokens_details"`
-	// Reasoning is the part of Completion that is reasoning, streamed or hidden.
-	Reasoning reasoningTokens `json:"completion_tokens_details"`
+	Cached cachedTokens  `json:"prompt_tokens_details"`
+	Output outputDetails `json:"completion_tokens_details"`
 }
 
-// reasoningTokens is the reasoning_tokens of completion_tokens_details, 0 where the
-// server does not report them. Whatever else stands there fails no request.
-type reasoningTokens int
+// outputDetails are parts of usage.Completion, 0 where the server does not report them:
+// reasoning, streamed or hidden, and speech. Whatever else stands there fails no request.
+type outputDetails struct{ Reasoning, Audio int }
 
-func (r *reasoningTokens) UnmarshalJSON(b []byte) error {
+func (o *outputDetails) UnmarshalJSON(b []byte) error {
 	var details struct {
 		Reasoning wireCount `json:"reasoning_tokens"`
+		Audio     wireCount `json:"audio_tokens"`
 	}
-	if json.Unmarshal(b, &details) == nil && details.Reasoning > 0 {
-		*r = reasoningTokens(details.Reasoning)
+	if json.Unmarshal(b, &details) == nil {
+		*o = outputDetails{max(int(details.Reasoning), 0), max(int(details.Audio), 0)}
 	}
 	return nil
 }
 
 // failedFinish reports whether a finish reason says that the server gave the request up,
-// as vLLM ("abort") and SGLang ("abort", "error") do.
-func failedFinish(reason string) bool { return reason == "abort" || reason == "error" }
+// as vLLM ("abort"), SGLang ("abort", "error") and the Responses API do.
+func failedFinish(reason string) bool {
+	return reason == "abort" || reason == "error" || reason == "failed" || reason == "cancelled"
+}
 
 // worseFinish returns the finish reason of an answer of several choices: that of one
 // that failed, else the last.
@@ -147,18 +158,20 @@ func (s *choiceSet) add(index int) { *s |= 1 << min(max(index, 0), 63) }
 
 func (s choiceSet) len() int { return bits.OnesCount64(uint64(s)) }
 
-// choicesAsked is the number of choices that a request's fields ask for.
-func choicesAsked(fields ...map[string]any) int {
+// bodyCount is the whole number that the first of the requests' fields with that name
+// holds, 0 without one.
+func bodyCount(name string, fields ...map[string]any) (n int) {
 	for _, f := range fields {
-		v, ok := f["n"]
-		if !ok {
-			continue
+		if v, ok := f[name]; ok {
+			var count wireCount
+			if b, err := json.Marshal(v); err == nil && json.Unmarshal(b, &count) == nil {
+				n = int(count)
+			}
+			break
 		}
-		var n wireCount
-		if b, err := json.Marshal(v); err == nil && json.Unmarshal(b, &n) == nil && n > 1 {
-			return min(int(n), 64)
-		}
-		return 1
 	}
-	return 1
+	return n
 }
+
+// choicesAsked is the number of choices that a request's fields ask for.
+func choicesAsked(fields ...map[string]any) int { return min(max(bodyCount("n", fields...), 1), 64) }

@@ -20,7 +20,19 @@ import (
 // time.
 func piped(t *testing.T, events []string, edit func(*loadgen.Tenant)) (res *loadgen.Result) {
 	t.Helper()
-	sent := append(slices.Clone(events), "[DONE]") // connections are served at once
+	var blocks []string
+	for _, e := range append(slices.Clone(events), "[DONE]") {
+		blocks = append(blocks, "data: "+e+"\n\n")
+	}
+	return replayed(t, blocks, edit)
+}
+
+// replayed is piped for whole blocks of the stream.
+func replayed(t *testing.T, blocks []string, edit func(*loadgen.Tenant)) (res *loadgen.Result) {
+	t.Helper()
+	if last := &blocks[len(blocks)-1]; !strings.HasSuffix(*last, "\n\n") {
+		*last += "\n\n"
+	}
 	synctest.Test(t, func(t *testing.T) {
 		serve := func(c net.Conn) {
 			defer c.Close()
@@ -32,9 +44,8 @@ func piped(t *testing.T, events []string, edit func(*loadgen.Tenant)) (res *load
 				}
 				_, _ = io.Copy(io.Discard, req.Body)
 				fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-				for _, e := range sent {
+				for _, data := range blocks {
 					time.Sleep(10 * time.Millisecond)
-					data := "data: " + e + "\n\n"
 					fmt.Fprintf(c, "%x\r\n%s\r\n", len(data), data)
 				}
 				fmt.Fprint(c, "0\r\n\r\n")
@@ -52,6 +63,7 @@ func piped(t *testing.T, events []string, edit func(*loadgen.Tenant)) (res *load
 		if res, err = loadgen.Run(t.Context(), plan, loadgen.Options{KeepRecords: true}); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(time.Second) // the servers of answers that were cut off end too
 	})
 	return res
 }
@@ -133,10 +145,49 @@ func TestImpossibleUsage(t *testing.T) {
 		"several an event":         {append(deltas(5, "content"), stopped, usage("20")), false},
 		"hidden reasoning":         {append(deltas(20, "content"), stopped, reasons), false},
 		"no usage":                 {append(deltas(5, "content"), stopped), false},
+		"no usage, 20 for 5 asked": {append(deltas(20, "content"), stopped), true},
 	} {
 		s := piped(t, tc.events, nil).Summary
 		if s.Counts.OK != 4 || (len(s.Implausible()) > 0) != tc.bad || (s.ImplausibleCounts == 4) != tc.bad {
 			t.Errorf("%s: %v, %d implausible, %q", name, s.Counts.ByClass, s.ImplausibleCounts, s.Implausible())
+		}
+	}
+}
+
+// TestShortAnswers: answers shorter than asked are counted, where their length is known.
+func TestShortAnswers(t *testing.T) {
+	usage := func(n string) string {
+		return `{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":` + n + `}}`
+	}
+	for name, tc := range map[string]struct {
+		events           []string
+		body             map[string]any
+		asked            int
+		short, ignoreEOS int64
+	}{
+		"as asked":           {append(deltas(5, "content"), stopped, usage("5")), nil, 5, 0, 0},
+		"short":              {append(deltas(3, "content"), stopped, usage("3")), nil, 5, 4, 0},
+		"short, ignore_eos":  {append(deltas(3, "content"), stopped, usage("3")), map[string]any{"ignore_eos": true}, 5, 4, 4},
+		"as asked, likewise": {append(deltas(5, "content"), stopped, usage("5")), map[string]any{"ignore_eos": true}, 5, 0, 0},
+		"length unknown":     {append(deltas(3, "content"), stopped), map[string]any{"ignore_eos": true}, 5, 0, 0},
+		"with hidden ones":   {append(deltas(20, "content"), stopped, reasons), map[string]any{"max_completion_tokens": 100}, 100, 0, 0},
+		"two choices":        {append(deltas(5, "content"), stopped, strings.ReplaceAll(stopped, `"index":0`, `"index":1`), usage("5")), map[string]any{"n": 2}, 10, 4, 0},
+	} {
+		res := piped(t, tc.events, func(tenant *loadgen.Tenant) { tenant.Body = tc.body })
+		s, r := &res.Summary, &res.Records[0]
+		if s.Counts.OK != 4 || s.ShortAnswers != tc.short || s.ShortIgnoringEOS != tc.ignoreEOS || r.AskedTokens != tc.asked {
+			t.Errorf("%s: %v, %d short, %d of them ignoring, %d asked; %s", name, s.Counts.ByClass, s.ShortAnswers, s.ShortIgnoringEOS, r.AskedTokens, r.Error)
+		}
+	}
+}
+
+// TestHostileText: what a server writes cannot steer the terminal that shows it.
+func TestHostileText(t *testing.T) {
+	res := piped(t, []string{`{"error":{"message":"\u001b[2J\u001b]0;owned\u0007\u202e\u009b31m"}}`}, nil)
+	raw := piped(t, []string{"\x1b[2J\u202e"}, nil)
+	for _, text := range []string{res.Records[0].Error, raw.Records[0].Error} {
+		if strings.ContainsAny(text, "\x1b\x07\u202e\u009b") || !strings.Contains(text, `\u001b[2J`) {
+			t.Errorf("%q", text)
 		}
 	}
 }

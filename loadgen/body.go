@@ -42,6 +42,10 @@ func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 		add("model", model)
 	}
 	switch {
+	case t.API == APIResponses && p.Messages != nil:
+		add("input", p.Messages)
+	case t.API == APIResponses:
+		add("input", p.Text)
 	case t.API == APIChat && p.Messages != nil:
 		add("messages", p.Messages)
 	case t.API == APIChat:
@@ -51,17 +55,21 @@ func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 	default:
 		add("prompt", p.Text)
 	}
+	bound := "max_tokens"
+	if t.API == APIResponses {
+		bound = "max_output_tokens"
+	}
 	if n := p.outputBound(t); n > 0 {
-		addRaw("max_tokens", strconv.Itoa(n))
+		addRaw(bound, strconv.Itoa(n))
 	}
 	if !t.NonStreaming {
 		addRaw("stream", "true")
-		switch t.Usage {
-		case UsageFinal:
-			addRaw("stream_options", `{"include_usage":true}`)
-		case UsageContinuous:
+		switch {
+		case t.API == APIResponses || t.Usage == UsageNone:
+		case t.Usage == UsageContinuous:
 			addRaw("stream_options", `{"include_usage":true,"continuous_usage_stats":true}`)
-		case UsageNone:
+		default:
+			addRaw("stream_options", `{"include_usage":true}`)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -77,6 +85,25 @@ func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 
 // outputBound is the bound of the output, 0 without one.
 func (p *Prompt) outputBound(t *Tenant) int { return cmp.Or(p.MaxTokens, t.MaxTokens) }
+
+// tokensAsked is the bound of a request's output with its own fields regarded, over all
+// of its choices; 0 without one.
+func (p *Prompt) tokensAsked(t *Tenant, choices int) int {
+	n := 0
+	for _, name := range []string{"max_output_tokens", "max_completion_tokens", "max_tokens"} {
+		n = cmp.Or(n, bodyCount(name, p.Body, t.Body))
+	}
+	return cmp.Or(n, p.outputBound(t)) * choices
+}
+
+// ignoresEOS reports whether a request asks for answers as long as their bound.
+func (p *Prompt) ignoresEOS(t *Tenant) bool {
+	v, ok := p.Body["ignore_eos"]
+	if !ok {
+		v = t.Body["ignore_eos"]
+	}
+	return v == true
+}
 
 func appendField(b []byte, name string, v any) ([]byte, error) {
 	value, err := json.Marshal(v)

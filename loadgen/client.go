@@ -58,6 +58,7 @@ func (c *client) close() {
 func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s *stream) error {
 	rec.PromptTokens = p.PromptTokens
 	s.asked = choicesAsked(p.Body, c.tenant.Body)
+	rec.AskedTokens, rec.IgnoreEOS = p.tokensAsked(c.tenant, s.asked), p.ignoresEOS(c.tenant)
 	backoff := c.tenant.Retry.Backoff
 	if backoff == 0 {
 		backoff = 100 * time.Millisecond
@@ -122,6 +123,7 @@ func (a *attempt) run(parent context.Context, body []byte) {
 	}
 	rec.Endpoint, rec.Status, rec.Error, rec.Streamed, rec.Reused = a.endpoint.label, 0, "", false, false
 	rec.ConnectedNS, rec.WrittenNS, rec.FirstByteNS, rec.EndNS = 0, 0, 0, 0
+	rec.Refused, rec.AudioEvents = false, 0
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	w := &watchdog{clock: c.clock, limits: c.timeouts, start: start, streamed: !c.tenant.NonStreaming, cancel: cancel}
@@ -156,7 +158,7 @@ func (a *attempt) run(parent context.Context, body []byte) {
 	}
 	a.stream.conclude(rec, c.tenant)
 	switch rec.FinishReason {
-	case "", "stop", "length", "tool_calls", "content_filter":
+	case "", "stop", "length", "tool_calls", "content_filter", "completed", "max_output_tokens":
 	default: // a server's own text
 		rec.FinishReason = clip(c.scrub.clean(serverText([]byte(rec.FinishReason))))
 	}

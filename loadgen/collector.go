@@ -13,26 +13,16 @@ type collector struct {
 	from, to int64 // the window in Unix ns; to is MaxInt64 for the end of the run
 	slo      RequestSLO
 
-	counts       map[Class]int64
-	examples     map[Class]string // an error of each class
-	retries      int64
-	stale        int64
+	counts       Counts
+	sums         AnswerSums
 	met          int64
 	metUnknown   int64
-	promptTokens int64
-	reasoning    int64 // tokens, those not sent too
-	hidden       int64 // tokens
-	implausible  int64 // requests
 	tokensFailed int64
 	firstStart   int64 // earliest intended start and latest end of the requests that
 	lastEnd      int64 // have a part in the window; 0 without any
 	metrics      [metricCount]*Histogram
 	sources      [len(tokenSources)]sourceFigures
-	reads        int64
-	merged       int64
-	clamped      int64
-	kernelReads  int64 // reads with the kernel's time, and with the client's own
-	userReads    int64
+	reads        ReadCounts
 	timeline     timeline
 	cache        PromptCache
 	adapters     map[string]*adapterFigures
@@ -56,7 +46,7 @@ type sourceFigures struct {
 
 func newCollector(from, to, start int64, slo RequestSLO) *collector {
 	c := &collector{
-		from: from, to: to, slo: slo, counts: map[Class]int64{}, examples: map[Class]string{},
+		from: from, to: to, slo: slo, counts: Counts{ByClass: map[Class]int64{}},
 		timeline: timeline{start: start},
 	}
 	for i := range c.metrics {
@@ -97,15 +87,8 @@ func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
 	if c.firstStart == 0 || r.IntendedNS < c.firstStart {
 		c.firstStart = r.IntendedNS
 	}
-	c.counts[r.Class]++
+	c.counts.took(r)
 	c.ofAdapter(r)
-	if r.Error != "" && c.examples[r.Class] == "" {
-		c.examples[r.Class] = r.Error
-	}
-	c.retries += int64(r.Retries)
-	if r.Stale {
-		c.stale++
-	}
 	if l.pacing >= 0 {
 		c.metrics[MetricPacingLag].Record(l.pacing)
 	}
@@ -116,21 +99,13 @@ func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
 		c.metrics[MetricScheduleDelay].Record(d)
 	}
 	if s != nil {
-		c.reads += int64(s.reads)
-		c.merged += int64(s.merged)
-		n := s.in.Counts()
-		c.clamped += int64(n.Clamped)
-		c.kernelReads += int64(n.Kernel)
-		c.userReads += int64(n.User)
+		c.reads.add(s.readCounts())
 		for _, lag := range s.lags {
 			c.metrics[MetricReadLag].Record(time.Duration(lag))
 		}
 	}
 	if r.Class != ClassOK {
 		return
-	}
-	if s != nil && s.implausible(r) {
-		c.implausible++
 	}
 	c.latencies(r, events)
 }
@@ -145,9 +120,7 @@ func (c *collector) latencies(r *Record, events []event) {
 	case kept:
 		c.met++
 	}
-	c.promptTokens += int64(r.PromptTokens)
-	c.reasoning += int64(r.ReasoningTokens)
-	c.hidden += int64(r.HiddenTokens)
+	c.sums.add(sumsOf(r))
 	c.cache.took(r)
 	for _, v := range []struct {
 		m        LatencyMetric
@@ -312,33 +285,17 @@ func (c *collector) onTimeline(r *Record, s *stream) {
 
 // merge adds what other has gathered; the windows must be the same.
 func (c *collector) merge(other *collector) {
-	for class, n := range other.counts {
-		c.counts[class] += n
-	}
-	for class, text := range other.examples {
-		if c.examples[class] == "" {
-			c.examples[class] = text
-		}
-	}
-	c.retries += other.retries
-	c.stale += other.stale
+	c.counts.add(&other.counts)
+	c.sums.add(other.sums)
 	c.met += other.met
 	c.metUnknown += other.metUnknown
-	c.promptTokens += other.promptTokens
-	c.reasoning += other.reasoning
-	c.hidden += other.hidden
-	c.implausible += other.implausible
 	c.tokensFailed += other.tokensFailed
 	c.cache.add(&other.cache)
 	if c.firstStart == 0 || other.firstStart != 0 && other.firstStart < c.firstStart {
 		c.firstStart = other.firstStart
 	}
 	c.lastEnd = max(c.lastEnd, other.lastEnd)
-	c.kernelReads += other.kernelReads
-	c.userReads += other.userReads
-	c.reads += other.reads
-	c.merged += other.merged
-	c.clamped += other.clamped
+	c.reads.add(other.reads)
 	for i := range c.metrics {
 		c.metrics[i].Merge(other.metrics[i])
 	}

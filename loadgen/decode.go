@@ -7,16 +7,22 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
 // errMalformed reports an answer that violates the API.
 var errMalformed = errors.New("loadgen: malformed answer")
 
+var errNegativeUsage = fmt.Errorf("%w: negative token count in usage", errMalformed)
+
 // delta holds the content of one event or of a whole answer. It is comparable.
 type delta struct {
-	text      string // visible content
+	text      string // visible content, a refusal's too
 	reasoning string
 	tool      bool // a tool-call delta
+	refusal   bool // the text is a refusal
+	audio     bool // speech, or its transcript
 	finish    string
 	hasUsage  bool
 	usage     usage
@@ -27,10 +33,10 @@ type delta struct {
 }
 
 // content reports whether the event counts as a content event.
-func (d *delta) content() bool { return d.text != "" || d.reasoning != "" || d.tool }
+func (d *delta) content() bool { return d.visible() || d.reasoning != "" }
 
 // visible reports whether the event carries content other than reasoning.
-func (d *delta) visible() bool { return d.text != "" || d.tool }
+func (d *delta) visible() bool { return d.text != "" || d.tool || d.audio }
 
 // decodeDelta reads an event's data, or the body of an answer in one piece. Text and
 // reasoning of several choices are joined.
@@ -54,6 +60,14 @@ func decodeJSON(data []byte) (delta, error) {
 	if err := json.Unmarshal(data, &w); err != nil {
 		return delta{}, fmt.Errorf("%w: %w", errMalformed, err)
 	}
+	switch kind := string(w.Type); {
+	case strings.HasPrefix(kind, `"response.`):
+		return decodeEvent(data)
+	case w.Object == "response":
+		return decodeResponse(data)
+	case kind == `"error"`:
+		w.Object = "error"
+	}
 	var d delta
 	if present(w.Error) || w.Object == "error" {
 		msg := data
@@ -68,7 +82,9 @@ func decodeJSON(data []byte) (delta, error) {
 		d.seen.add(int(c.Index))
 		d.text += c.Text
 		for _, m := range []*wireMessage{&c.Delta, &c.Message} {
-			d.text += m.Content.text
+			d.text += m.Content.text + m.Refusal.text
+			d.refusal = d.refusal || m.Refusal.text != ""
+			d.audio = d.audio || m.Audio != nil && (m.Audio.Data != "" || m.Audio.Transcript != "")
 			switch {
 			case m.Content.reasoning != "":
 				d.reasoning += m.Content.reasoning
@@ -91,7 +107,7 @@ func decodeJSON(data []byte) (delta, error) {
 	if w.Usage != nil {
 		d.hasUsage, d.usage = true, *w.Usage
 		if d.usage.Prompt < 0 || d.usage.Completion < 0 {
-			return delta{}, fmt.Errorf("%w: negative token count in usage", errMalformed)
+			return delta{}, errNegativeUsage
 		}
 	}
 	return d, nil
@@ -108,7 +124,7 @@ func serverText(b []byte) string { return string(b[:min(len(b), maxServerText)])
 
 // clip makes text fit for an error message.
 func clip(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "�")), " ")
+	text = plaintext.Show(strings.Join(strings.Fields(strings.ToValidUTF8(text, "�")), " "))
 	if len(text) <= maxErrorText {
 		return text
 	}
@@ -166,7 +182,7 @@ func (t *template) learn(data []byte, d *delta, at textPlace) {
 		t.ready = false
 		return
 	}
-	if (d.text == "") == (d.reasoning == "") || d.tool || d.finish != "" || d.hasUsage || d.failure != "" {
+	if (d.text == "") == (d.reasoning == "") || d.tool || d.audio || d.finish != "" || d.hasUsage || d.failure != "" {
 		return
 	}
 	if at.count == 1 {

@@ -38,8 +38,9 @@ var definitions = map[string]string{
 	"symbols": "t_i intended send, t_s actual send of the first attempt, c_k arrival of content event k " +
 		"(k=1..m), n output tokens, n_1 tokens of the first event (1 unless continuous usage says otherwise), d [DONE] or " +
 		"end of the answer.",
-	"content_event": "An event that carries non-empty content, text, reasoning_content, reasoning or a tool-call " +
-		"delta. Role-only, usage-only and finish-only events and comments never count.",
+	"content_event": "An event that carries non-empty content, text, reasoning_content, reasoning, a refusal, speech or " +
+		"its transcript, or a tool-call delta; of the Responses API, any delta but a summary of reasoning. Role-only, " +
+		"usage-only and finish-only events and comments never count.",
 	"schedule_delay": "t_s - t_i.",
 	"ttft":           "c_1 - t_i in open loop and trace replay; in closed loop t_i = t_s.",
 	"ttft_service":   "c_1 - t_s.",
@@ -65,15 +66,20 @@ var definitions = map[string]string{
 		"one, else one an event.",
 	"output_tokens_per_s": "output_tokens / duration_s.",
 	"reasoning_tokens":    "Reasoning of ok requests by the server's usage (completion_tokens_details), sent or not.",
-	"implausible_counts": "Ok requests whose output tokens by the server's usage contradict what was streamed by more " +
-		"than a tenth: fewer than content events, or more than bytes of their data.",
+	"implausible_counts": "Ok requests whose output tokens contradict what was streamed by more than a tenth: fewer than " +
+		"content events, or more than bytes of their data, or, where only events tell them, more than were asked for.",
+	"refusals": "Ok requests that the model declined to answer, in a refusal of its own and not in plain text.",
+	"audio_events": "Content events of ok requests that carry speech or its transcript; audio_tokens is the part of " +
+		"output_tokens that the server's usage calls so.",
+	"short_answers": "Ok requests whose output tokens, hidden ones included, are known by usage or tokenizer to be fewer " +
+		"than were asked for; short_ignoring_eos are those of them that set ignore_eos, which no server that knows it has.",
 	"hidden_tokens": "The part of reasoning_tokens that the server counts and does not send; it is in no other figure, " +
 		"so that tpot and itl are over what was streamed.",
 	"duration_s": "First scheduled start to last end, cut by the window.",
 	"goodput": "Ok requests that keep every bound of the SLO, per second of the window and as a share of " +
 		"all requests; failures are misses. Unknown where a request cannot show what is bounded. Its output_tokens are " +
 		"those of output_tokens that belong to requests that keep it.",
-	"ok": "HTTP 200 and ([DONE] or a finish reason) and no error event, no finish reason abort or error, and " +
+	"ok": "HTTP 200 and ([DONE] or a finish reason) and no error event, no finish reason abort, error, failed or cancelled, and " +
 		"n >= 1. Failed requests stay out of the latency figures.",
 	"failures_infinite": "The same percentiles with every request that is not ok counted as +Inf.",
 	"connected": "Connection ready (dial and TLS, or taken from the pool) - t_s. Retried requests are left " +

@@ -114,10 +114,7 @@ func hostPort(u *url.URL) string { return net.JoinHostPort(u.Hostname(), cmp.Or(
 
 // apiPath completes the path of an endpoint's URL.
 func apiPath(path string, api API) string {
-	suffix := "/chat/completions"
-	if api == APICompletions {
-		suffix = "/completions"
-	}
+	suffix := map[API]string{APIChat: "/chat/completions", APICompletions: "/completions", APIResponses: "/responses"}[api]
 	path = strings.TrimRight(path, "/")
 	switch base := path[strings.LastIndexByte(path, '/')+1:]; {
 	case strings.HasSuffix(path, suffix):

@@ -2,7 +2,7 @@
 
 package loadgen
 
-// String returns "chat" or "completions".
+// String returns "chat", "completions" or "responses".
 func (a API) String() string                             { return apiNames.String(a) }
 func (a API) MarshalText() ([]byte, error)               { return apiNames.Text(a) }
 func (a *API) UnmarshalText(text []byte) error           { return apiNames.Parse(a, text) }

@@ -57,18 +57,11 @@ type ClientHealth struct {
 	Stamps string `json:"stamps,omitempty"`
 	Pacer  string `json:"pacer,omitempty"`
 
-	// KernelReads and UserReads count the reads of answers by whose time they have.
-	KernelReads int64 `json:"kernel_stamped_reads"`
-	UserReads   int64 `json:"user_stamped_reads"`
-	Reads       int64 `json:"reads"`        // reads that brought events
-	MergedReads int64 `json:"merged_reads"` // of these, with more than one event
+	ReadCounts
 	// MergedBy is "server" where more than 1% of the reads were merged and the kernel's
 	// times show that the client was not late for them.
 	MergedBy string `json:"merged_by,omitempty"`
-	// ClampedStamps counts kernel stamps that contradicted the monotonic clock (a
-	// step of the wall clock) and were moved to the nearest possible time.
-	ClampedStamps int64 `json:"clamped_stamps"`
-	Dropped       int64 `json:"dropped"` // requests not sent by OfferedLoad.DropExcess
+	Dropped  int64  `json:"dropped"` // requests not sent by OfferedLoad.DropExcess
 	// ClientLimits counts the requests that failed for want of the client's own
 	// descriptors, ports or buffers.
 	ClientLimits int64  `json:"client_limits,omitempty"`
@@ -81,6 +74,39 @@ type ClientHealth struct {
 	CPUFraction      Optional[float64] `json:"cpu_fraction,omitzero"`
 	GOMAXPROCS       int               `json:"gomaxprocs"`
 	ArtifactProblems int               `json:"artifact_problems"` // failed writes to the run's directory
+}
+
+// ReadCounts counts the reads of answers.
+type ReadCounts struct {
+	// KernelReads and UserReads count them by whose time they have.
+	KernelReads int64 `json:"kernel_stamped_reads"`
+	UserReads   int64 `json:"user_stamped_reads"`
+	Reads       int64 `json:"reads"`        // reads that brought events
+	MergedReads int64 `json:"merged_reads"` // of these, with more than one event
+	// ClampedStamps counts kernel stamps that contradicted the monotonic clock (a
+	// step of the wall clock) and were moved to the nearest possible time.
+	ClampedStamps int64 `json:"clamped_stamps"`
+}
+
+func (c *ReadCounts) add(o ReadCounts) {
+	c.KernelReads += o.KernelReads
+	c.UserReads += o.UserReads
+	c.Reads += o.Reads
+	c.MergedReads += o.MergedReads
+	c.ClampedStamps += o.ClampedStamps
+}
+
+// stamps names whose times the reads have, "" without reads.
+func (c *ReadCounts) stamps() string {
+	switch {
+	case c.KernelReads > 0 && c.UserReads > 0:
+		return "mixed"
+	case c.KernelReads > 0:
+		return "kernel"
+	case c.UserReads > 0:
+		return "user"
+	}
+	return ""
 }
 
 // judge fills in Valid and Reasons.

@@ -1,7 +1,6 @@
 package loadgen
 
 import (
-	"maps"
 	"math"
 	"time"
 
@@ -49,22 +48,11 @@ func (c *collector) measures(stallFactor float64, slo *RequestSLO) Measures {
 	if stallFactor == 0 {
 		stallFactor = defaultStallFactor
 	}
-	m := Measures{PromptTokens: c.promptTokens, OutputTokensFailed: c.tokensFailed,
-		ReasoningTokens: c.reasoning, HiddenTokens: c.hidden, ImplausibleCounts: c.implausible}
+	m := Measures{Counts: Counts{ByClass: map[Class]int64{}}, AnswerSums: c.sums, OutputTokensFailed: c.tokensFailed}
+	m.Counts.add(&c.counts)
 	if c.cache.Requests > 0 {
 		m.PromptCache = &c.cache
 	}
-	m.Counts.ByClass = map[Class]int64{}
-	for class, n := range c.counts {
-		m.Counts.ByClass[class] = n
-		m.Counts.Total += n
-	}
-	if len(c.examples) > 0 {
-		m.Counts.Examples = maps.Clone(c.examples)
-	}
-	m.Counts.OK, m.Counts.Retries = c.counts[ClassOK], c.retries
-	m.Counts.Stale = c.stale
-	m.Counts.Failed = m.Counts.Total - m.Counts.OK
 	from, to := c.interval()
 	m.DurationS = float64(to-from) / 1e9
 	source, f := c.source()

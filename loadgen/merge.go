@@ -131,27 +131,9 @@ func (m *Measures) add(o *Measures) {
 	if m.Counts.ByClass == nil {
 		m.Counts.ByClass = map[Class]int64{}
 	}
-	for c, n := range o.Counts.ByClass {
-		m.Counts.ByClass[c] += n
-	}
-	for c, text := range o.Counts.Examples {
-		if m.Counts.Examples == nil {
-			m.Counts.Examples = map[Class]string{}
-		}
-		if m.Counts.Examples[c] == "" {
-			m.Counts.Examples[c] = text
-		}
-	}
-	m.Counts.Total += o.Counts.Total
-	m.Counts.OK += o.Counts.OK
-	m.Counts.Failed += o.Counts.Failed
-	m.Counts.Retries += o.Counts.Retries
-	m.Counts.Stale += o.Counts.Stale
+	m.Counts.add(&o.Counts)
 	m.DurationS = max(m.DurationS, o.DurationS)
-	m.PromptTokens += o.PromptTokens
-	m.ReasoningTokens += o.ReasoningTokens
-	m.HiddenTokens += o.HiddenTokens
-	m.ImplausibleCounts += o.ImplausibleCounts
+	m.AnswerSums.add(o.AnswerSums)
 	if o.PromptCache != nil {
 		if m.PromptCache == nil {
 			m.PromptCache = &PromptCache{}
@@ -230,12 +212,8 @@ func (h *ClientHealth) merge(o *ClientHealth) {
 	}
 	join(&h.Pacer, o.Pacer)
 	join(&h.MergedBy, o.MergedBy)
-	h.KernelReads += o.KernelReads
-	h.UserReads += o.UserReads
-	h.Stamps = stampSource(h.KernelReads, h.UserReads)
-	h.Reads += o.Reads
-	h.MergedReads += o.MergedReads
-	h.ClampedStamps += o.ClampedStamps
+	h.ReadCounts.add(o.ReadCounts)
+	h.Stamps = h.stamps()
 	h.Dropped += o.Dropped
 	h.ClientLimits += o.ClientLimits
 	h.GCPauses += o.GCPauses

@@ -59,6 +59,17 @@ type Record struct {
 	// of them were not sent and are not among OutputTokens.
 	ReasoningTokens int `json:"reasoning_tokens,omitempty"`
 	HiddenTokens    int `json:"hidden_tokens,omitempty"`
+	// AudioTokens of the answer are speech, by the server's usage; AudioEvents of Events
+	// carried it or its transcript.
+	AudioTokens int  `json:"audio_tokens,omitempty"`
+	AudioEvents int  `json:"audio_events,omitempty"`
+	Refused     bool `json:"refused,omitempty"` // the model declined to answer
+	// AskedTokens is the bound of the output that the request set, of all its choices; 0
+	// means none. IgnoreEOS says that it asked for an answer as long as that.
+	AskedTokens int  `json:"asked_tokens,omitempty"`
+	IgnoreEOS   bool `json:"ignore_eos,omitempty"`
+	// Implausible says that the count of tokens contradicts what was streamed.
+	Implausible bool `json:"implausible_count,omitempty"`
 	// tokens of the first event, 1 unless the server says otherwise
 	FirstTokens  int         `json:"first_tokens,omitempty"`
 	Events       int         `json:"events"` // content events
@@ -102,6 +113,11 @@ func (r *Record) TPOT() (time.Duration, bool) {
 		return 0, false
 	}
 	return time.Duration((r.LastTokenNS - r.FirstTokenNS) / int64(r.OutputTokens-r.FirstTokens)), true
+}
+
+// short reports whether an answer is known to have fewer tokens than were asked for.
+func (r *Record) short() bool {
+	return r.OutputTokens+r.HiddenTokens < r.AskedTokens && r.TokenSource != TokensEvents && r.TokenSource != TokensUnknown
 }
 
 // Meets says whether the request ended ok within every bound of the SLO. It is

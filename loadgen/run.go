@@ -301,16 +301,12 @@ func (r *runner) health(pacer string) ClientHealth {
 		send.Merge(c.metrics[MetricSendLag])
 		pacing.Merge(c.metrics[MetricPacingLag])
 		read.Merge(c.metrics[MetricReadLag])
-		h.Reads += c.reads
-		h.MergedReads += c.merged
-		h.ClampedStamps += c.clamped
-		h.Dropped += c.counts[ClassDropped]
-		h.ClientLimits += c.counts[ClassClientLimit]
-		h.clientLimit = cmp.Or(h.clientLimit, c.examples[ClassClientLimit])
-		h.KernelReads += c.kernelReads
-		h.UserReads += c.userReads
+		h.ReadCounts.add(c.reads)
+		h.Dropped += c.counts.ByClass[ClassDropped]
+		h.ClientLimits += c.counts.ByClass[ClassClientLimit]
+		h.clientLimit = cmp.Or(h.clientLimit, c.counts.Examples[ClassClientLimit])
 	}
-	h.Stamps = stampSource(h.KernelReads, h.UserReads)
+	h.Stamps = h.stamps()
 	h.SendLag, h.PacingLag, h.ReadLag = send.Figures(), pacing.Figures(), read.Figures()
 	r.process.fill(&h, r.endedWall)
 	return h

@@ -17,7 +17,7 @@ func scanDelta(data []byte) (d delta, at textPlace, ok bool) {
 	s.object(chunkFields, func(name string) {
 		switch name {
 		case "object":
-			if text := s.optionalText(); text == "error" {
+			if text := s.optionalText(); text == "error" || text == "response" {
 				s.ok = false
 			}
 		case "choices":
@@ -37,7 +37,7 @@ func scanDelta(data []byte) (d delta, at textPlace, ok bool) {
 					s.ok = s.ok && s.null()
 				}
 			})
-		default: // an error
+		default: // an error, an event of the Responses API
 			s.ok = s.ok && s.null()
 		}
 	})
@@ -47,10 +47,10 @@ func scanDelta(data []byte) (d delta, at textPlace, ok bool) {
 
 // The fields that a wireChunk and its parts have.
 var (
-	chunkFields   = []string{"object", "choices", "usage", "error"}
+	chunkFields   = []string{"object", "type", "choices", "usage", "error"}
 	choiceFields  = []string{"index", "delta", "text", "finish_reason", "message"}
 	messageFields = []string{"content", "reasoning_content", "reasoning", "tool_calls", "function_call",
-		"reasoning_details"}
+		"reasoning_details", "refusal", "audio"}
 	usageFields = []string{"prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details"}
 )
 
@@ -74,7 +74,7 @@ func (s *scanner) choice(d *delta) {
 					reasoning = s.text()
 				case "reasoning":
 					other = s.text()
-				default: // calls of tools, details of reasoning
+				default: // calls of tools, details of reasoning, refusals, speech
 					s.ok = s.ok && s.null()
 				}
 			})

@@ -144,7 +144,7 @@ func (s *stream) event(name, data []byte, at int64) error {
 			s.collect(d.reasoning, true)
 		}
 		s.content(at, running, d.visible())
-		s.reasoned = s.reasoned || d.reasoning != ""
+		s.kind(&d)
 		s.bytes += len(data)
 		s.template.learn(data, &d, place)
 	}
@@ -192,6 +192,15 @@ func (s *stream) collect(text string, reasoning bool) {
 	}
 }
 
+// kind notes what a content event carries beside text.
+func (s *stream) kind(d *delta) {
+	s.reasoned = s.reasoned || d.reasoning != ""
+	s.rec.Refused = s.rec.Refused || d.refusal
+	if d.audio {
+		s.rec.AudioEvents++
+	}
+}
+
 // content counts a content event.
 func (s *stream) content(at int64, running int, visible bool) {
 	if len(s.events) == 0 {
@@ -212,7 +221,8 @@ func (s *stream) wholeAnswer(d *delta, rec *Record, end, lag int64) {
 	rec.Events = 1
 	rec.LastTokenNS = end
 	rec.FinishReason = d.finish
-	s.usage, s.hasUsage, s.reasoned = d.usage, d.hasUsage, d.reasoning != ""
+	s.usage, s.hasUsage = d.usage, d.hasUsage
+	s.kind(d)
 	s.reads = 1
 	if lag >= 0 {
 		s.lags = append(s.lags, lag)
@@ -238,8 +248,8 @@ func (s *stream) continuous() bool {
 
 // conclude fills in what the record knows only once the answer is over.
 func (s *stream) conclude(rec *Record, t *Tenant) {
-	n := s.in.Counts()
-	rec.StampSource = stampSource(int64(n.Kernel), int64(n.User))
+	n := s.readCounts()
+	rec.StampSource = n.stamps()
 	if s.hasUsage && s.usage.Prompt > 0 {
 		rec.PromptTokens = int(s.usage.Prompt)
 	}
@@ -275,6 +285,7 @@ func (s *stream) conclude(rec *Record, t *Tenant) {
 			rec.OutputTokens, rec.TokenSource = n, TokensTokenizer
 		}
 	}
+	rec.Implausible = rec.Class == ClassOK && s.implausible(rec)
 }
 
 // hiddenTokens counts the reasoning that the server reports and did not send, into the
@@ -283,8 +294,8 @@ func (s *stream) hiddenTokens(rec *Record) int {
 	if !s.hasUsage || rec.Class != ClassOK {
 		return 0
 	}
-	rec.ReasoningTokens = int(s.usage.Reasoning)
-	if s.reasoned || s.usage.Reasoning >= reasoningTokens(s.usage.Completion) {
+	rec.ReasoningTokens, rec.AudioTokens = s.usage.Output.Reasoning, s.usage.Output.Audio
+	if s.reasoned || rec.ReasoningTokens >= int(s.usage.Completion) {
 		return 0
 	}
 	rec.HiddenTokens = rec.ReasoningTokens
@@ -296,27 +307,25 @@ func (s *stream) hiddenTokens(rec *Record) int {
 	return rec.HiddenTokens
 }
 
-// implausible reports whether the usage of an ok answer contradicts its content by more
-// than a tenth: an event has a token at least, and a token a byte. The slack is for
-// tokens without text.
+// implausible reports whether the tokens of an ok answer contradict its content by more
+// than a tenth: an event has a token at least, and a token a byte. Where events are all
+// that is known, they may not be more than the tokens asked for. The slack is for tokens
+// without text.
 func (s *stream) implausible(rec *Record) bool {
 	const slack = 2
 	n := rec.OutputTokens
-	if rec.TokenSource != TokensUsage || !rec.Streamed {
+	switch {
+	case !rec.Streamed:
 		return false
+	case rec.TokenSource == TokensEvents:
+		return rec.AskedTokens > 0 && 10*(n-slack) > 11*rec.AskedTokens
 	}
 	return 10*(n+slack) < 9*rec.Events || 10*(n-slack) > 11*s.bytes
 }
 
-// stampSource names whose times a number of reads have, "" without reads.
-func stampSource(kernel, user int64) string {
-	switch {
-	case kernel > 0 && user > 0:
-		return "mixed"
-	case kernel > 0:
-		return "kernel"
-	case user > 0:
-		return "user"
-	}
-	return ""
+// readCounts returns those of the answer.
+func (s *stream) readCounts() ReadCounts {
+	n := s.in.Counts()
+	return ReadCounts{KernelReads: int64(n.Kernel), UserReads: int64(n.User), Reads: int64(s.reads),
+		MergedReads: int64(s.merged), ClampedStamps: int64(n.Clamped)}
 }

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -98,6 +99,92 @@ type Counts struct {
 	Stale int64 `json:"stale_connections,omitempty"`
 }
 
+// add adds another's counts.
+func (c *Counts) add(o *Counts) {
+	for class, n := range o.ByClass {
+		c.ByClass[class] += n
+	}
+	for class, text := range o.Examples {
+		c.example(class, text)
+	}
+	c.Total += o.Total
+	c.OK += o.OK
+	c.Failed += o.Failed
+	c.Retries += o.Retries
+	c.Stale += o.Stale
+}
+
+// took counts a request.
+func (c *Counts) took(r *Record) {
+	c.ByClass[r.Class]++
+	c.Total++
+	if r.Class == ClassOK {
+		c.OK++
+	} else {
+		c.Failed++
+		c.example(r.Class, r.Error)
+	}
+	c.Retries += int64(r.Retries)
+	if r.Stale {
+		c.Stale++
+	}
+}
+
+// example keeps the first error of a class.
+func (c *Counts) example(class Class, text string) {
+	if text == "" {
+		return
+	}
+	if c.Examples == nil {
+		c.Examples = map[Class]string{}
+	}
+	c.Examples[class] = cmp.Or(c.Examples[class], text)
+}
+
+// AnswerSums sums up ok requests; Record tells what each is of one.
+type AnswerSums struct {
+	PromptTokens    int64 `json:"prompt_tokens"`
+	ReasoningTokens int64 `json:"reasoning_tokens,omitempty"`
+	HiddenTokens    int64 `json:"hidden_tokens,omitempty"`
+	AudioTokens     int64 `json:"audio_tokens,omitempty"`
+	AudioEvents     int64 `json:"audio_events,omitempty"`
+	Refusals        int64 `json:"refusals,omitempty"` // requests
+	// ShortAnswers counts the requests whose answers are known to have fewer tokens than
+	// were asked for, and ShortIgnoringEOS those of them that asked for exactly as many:
+	// a server that knows ignore_eos has none.
+	ShortAnswers     int64 `json:"short_answers,omitempty"`
+	ShortIgnoringEOS int64 `json:"short_ignoring_eos,omitempty"`
+	// ImplausibleCounts counts the requests whose tokens contradict their stream.
+	ImplausibleCounts int64 `json:"implausible_counts,omitempty"`
+}
+
+// sumsOf returns those of one ok request.
+func sumsOf(r *Record) AnswerSums {
+	one := func(yes bool) int64 {
+		if yes {
+			return 1
+		}
+		return 0
+	}
+	return AnswerSums{
+		PromptTokens: int64(r.PromptTokens), ReasoningTokens: int64(r.ReasoningTokens), HiddenTokens: int64(r.HiddenTokens),
+		AudioTokens: int64(r.AudioTokens), AudioEvents: int64(r.AudioEvents), Refusals: one(r.Refused),
+		ShortAnswers: one(r.short()), ShortIgnoringEOS: one(r.short() && r.IgnoreEOS), ImplausibleCounts: one(r.Implausible),
+	}
+}
+
+func (s *AnswerSums) add(o AnswerSums) {
+	s.PromptTokens += o.PromptTokens
+	s.ReasoningTokens += o.ReasoningTokens
+	s.HiddenTokens += o.HiddenTokens
+	s.AudioTokens += o.AudioTokens
+	s.AudioEvents += o.AudioEvents
+	s.Refusals += o.Refusals
+	s.ShortAnswers += o.ShortAnswers
+	s.ShortIgnoringEOS += o.ShortIgnoringEOS
+	s.ImplausibleCounts += o.ImplausibleCounts
+}
+
 // Stall describes the chunk gaps longer than Factor times their median.
 type Stall struct {
 	Factor    float64 `json:"factor"`
@@ -150,12 +237,7 @@ type Measures struct {
 	DurationS     float64 `json:"duration_s"`
 	OfferedPerS   float64 `json:"offered_per_s"`
 	CompletedPerS float64 `json:"completed_per_s"` // ok requests
-	PromptTokens  int64   `json:"prompt_tokens"`   // of ok requests
-	// ReasoningTokens and HiddenTokens are of ok requests too; see Record.
-	ReasoningTokens int64 `json:"reasoning_tokens,omitempty"`
-	HiddenTokens    int64 `json:"hidden_tokens,omitempty"`
-	// ImplausibleCounts are the ok requests whose usage contradicts their stream.
-	ImplausibleCounts int64 `json:"implausible_counts,omitempty"`
+	AnswerSums
 	// PromptCache is absent where no answer says what came from a cache.
 	PromptCache        *PromptCache `json:"prompt_cache,omitempty"`
 	OutputTokens       int64        `json:"output_tokens"`
@@ -237,14 +319,14 @@ func (s *Summary) Tenant(name string) (*TenantSummary, bool) {
 	return nil, false
 }
 
-// Implausible returns the reasons why the servers' token counts cannot be true, none
-// where they can: for each tenant of whose ok requests more than a tenth have counts
-// that contradict the stream.
+// Implausible returns the reasons why the token counts cannot be true, none where they
+// can: for each tenant of whose ok requests more than a tenth have counts that contradict
+// the stream.
 func (s *Summary) Implausible() (reasons []string) {
 	for i := range s.Tenants {
 		if t := &s.Tenants[i]; 10*t.ImplausibleCounts > t.Counts.OK {
-			reasons = append(reasons, fmt.Sprintf("%s: the server's token counts contradict the stream in %d of %d requests",
-				t.Name, t.ImplausibleCounts, t.Counts.OK))
+			reasons = append(reasons, fmt.Sprintf("%s: the token counts (%v) contradict the stream in %d of %d requests",
+				t.Name, t.TokenSource, t.ImplausibleCounts, t.Counts.OK))
 		}
 	}
 	return reasons

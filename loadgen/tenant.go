@@ -18,9 +18,10 @@ type API uint8
 const (
 	APIChat        API = iota // POST /v1/chat/completions
 	APICompletions            // POST /v1/completions
+	APIResponses              // POST /v1/responses, whose streams report usage unasked
 )
 
-var apiNames = enum.Of[API](ErrUnknownName, "api", "chat", "completions")
+var apiNames = enum.Of[API](ErrUnknownName, "api", "chat", "completions", "responses")
 
 // Routing says which of a tenant's endpoints serves a request. The zero value
 // is RoutingRoundRobin.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
 // Problem is one thing wrong with an input.
@@ -193,10 +195,10 @@ func abs(x int) int {
 // clipAt bounds the runes of a text from outside that an error message repeats.
 const clipAt = 100
 
-// Clip makes a text from outside fit for an error message: valid UTF-8, cut
-// after 100 runes.
+// Clip makes a text from outside fit for an error message: valid UTF-8, control
+// characters shown, cut after 100 runes.
 func Clip(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = plaintext.Show(s)
 	if r := []rune(s); len(r) > clipAt {
 		return string(r[:clipAt]) + "…"
 	}

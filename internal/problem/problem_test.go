@@ -66,7 +66,7 @@ func TestNearest(t *testing.T) {
 
 func TestClip(t *testing.T) {
 	long := strings.Repeat("ä", 100)
-	for in, want := range map[string]string{"": "", "short": "short", long: long, long + "b": long + "…", "a\xffb": "a\uFFFDb"} {
+	for in, want := range map[string]string{"": "", "a\x1b[2J": `a\u001b[2J`, "short": "short", long: long, long + "b": long + "…", "a\xffb": "a\uFFFDb"} {
 		if got := Clip(in); got != want {
 			t.Errorf("%q is clipped to %q, want %q", in, got, want)
 		}

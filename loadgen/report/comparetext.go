@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
 // WriteText writes the comparison as a table for people.
@@ -62,7 +64,7 @@ func (rc *RunComparison) WriteText(w io.Writer) error {
 	for _, warning := range rc.Warnings {
 		fmt.Fprintf(&b, "note: %s\n", warning)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, plaintext.Show(b.String()))
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
@@ -33,7 +34,7 @@ type pageRun struct {
 
 type pageTenant struct {
 	Label, Classes, Tokens string
-	Failures               []string
+	Remarks                []string
 	M                      *loadgen.Measures
 	Rows                   []shownFigures
 }
@@ -61,7 +62,7 @@ func WriteHTML(w io.Writer, results []*loadgen.Result, draw func(*Figure) (svg [
 				label += " (probe)"
 			}
 			run.Tenants = append(run.Tenants, pageTenant{Label: label, M: &t.Measures, Classes: FailedByClass(&t.Counts),
-				Tokens: tokens(&t.Measures), Failures: failures(&t.Counts), Rows: shown(&t.Measures)})
+				Tokens: tokens(&t.Measures), Remarks: remarks(&t.Measures), Rows: shown(&t.Measures)})
 		}
 		p.Runs = append(p.Runs, run)
 	}
@@ -98,5 +99,5 @@ func WriteHTML(w io.Writer, results []*loadgen.Result, draw func(*Figure) (svg [
 	if err != nil {
 		return err
 	}
-	return t.Execute(w, &p)
+	return t.Execute(plaintext.NewWriter(w), &p)
 }

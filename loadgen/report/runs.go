@@ -25,7 +25,8 @@ func DefaultFigures() []string {
 
 // FigureNames lists every figure of a summary that can be compared.
 func FigureNames() []string {
-	names := []string{"completed_per_s", failedShare, "goodput.fraction", "output_tokens_per_s", "stall.share"}
+	names := []string{"completed_per_s", failedShare, "goodput.fraction", "output_tokens_per_s", "short.share",
+		"stall.share"}
 	for _, d := range distributions(&loadgen.Measures{}) {
 		for _, s := range statistics {
 			names = append(names, d.name+"."+s.name)
@@ -81,6 +82,11 @@ func figureOf(m *loadgen.Measures, name string) (value float64, doubt string, ok
 		}
 		share, known := m.Goodput.Fraction.Get()
 		return share, "", known
+	case "short.share":
+		if m.Counts.OK == 0 {
+			return 0, "", false
+		}
+		return float64(m.ShortAnswers) / float64(m.Counts.OK), "", true
 	case "stall.share":
 		if m.Stall == nil {
 			return 0, "", false

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
@@ -182,7 +183,7 @@ func (rows Scenarios) synthetic() bool {
 
 // WriteText writes the table for people.
 func (rows Scenarios) WriteText(w io.Writer) error {
-	b := bufio.NewWriter(w)
+	b := bufio.NewWriter(plaintext.NewWriter(w))
 	if rows.synthetic() {
 		fmt.Fprintln(b, SyntheticNote)
 	}
@@ -206,7 +207,7 @@ func (rows Scenarios) WriteText(w io.Writer) error {
 
 // WriteMarkdown writes the table for a paper or an issue.
 func (rows Scenarios) WriteMarkdown(w io.Writer) error {
-	b := bufio.NewWriter(w)
+	b := bufio.NewWriter(plaintext.NewWriter(w))
 	if rows.synthetic() {
 		fmt.Fprintf(b, "**%s**\n\n", SyntheticNote)
 	}

@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
@@ -88,6 +89,7 @@ func factor(with, alone loadgen.Millis) Optional[float64] {
 
 // WriteText writes the factors for people, a tenant a line.
 func (t SlowdownTable) WriteText(w io.Writer) error {
+	w = plaintext.NewWriter(w)
 	for _, d := range t {
 		if d.Basis != "measured" {
 			if _, err := fmt.Fprintln(w, SyntheticNote); err != nil {

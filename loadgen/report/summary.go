@@ -8,13 +8,14 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
 // WriteSummary writes one run for people: the totals, and each tenant where there
 // are several.
 func WriteSummary(w io.Writer, s *loadgen.Summary) error {
-	b := bufio.NewWriter(w)
+	b := bufio.NewWriter(plaintext.NewWriter(w))
 	if synthetic(s) {
 		fmt.Fprintln(b, SyntheticNote)
 	}
@@ -73,7 +74,7 @@ func writeMeasures(b *bufio.Writer, label string, m *loadgen.Measures) {
 	}
 	fmt.Fprintf(b, "; %.2f s; %.1f requests/s; %.1f tokens/s (%s)\n", m.DurationS, m.CompletedPerS, m.OutputTokensPerS,
 		tokens(m))
-	for _, line := range failures(&m.Counts) {
+	for _, line := range remarks(m) {
 		fmt.Fprintf(b, "  %s\n", line)
 	}
 	if g := m.Goodput; g != nil {
@@ -154,13 +155,26 @@ func tokens(m *loadgen.Measures) string {
 	return fmt.Sprintf("%d tokens by %s", m.OutputTokens, m.TokenSource)
 }
 
-// failures are an error of each class that failed.
-func failures(counts *loadgen.Counts) []string {
-	var lines []string
+// remarks are an error of each class that failed, and what is unusual about the answers.
+func remarks(m *loadgen.Measures) (lines []string) {
 	for _, c := range loadgen.Classes() {
-		if text := counts.Examples[c]; text != "" {
+		if text := m.Counts.Examples[c]; text != "" {
 			lines = append(lines, fmt.Sprintf("%s, for example: %s", c, text))
 		}
+	}
+	for _, r := range []struct {
+		n    int64
+		what string
+	}{
+		{m.Refusals, "are refusals"}, {m.ShortAnswers, "have fewer tokens than were asked for"},
+		{m.ShortIgnoringEOS, "do so although ignore_eos was set: ANOMALY, the server may not know it"},
+	} {
+		if r.n > 0 {
+			lines = append(lines, fmt.Sprintf("%d of %d answers %s", r.n, m.Counts.OK, r.what))
+		}
+	}
+	if m.AudioEvents > 0 {
+		lines = append(lines, fmt.Sprintf("%d events of speech, %d tokens of it", m.AudioEvents, m.AudioTokens))
 	}
 	return lines
 }
@@ -175,7 +189,8 @@ func FailedByClass(counts *loadgen.Counts) string {
 			continue
 		}
 		part := fmt.Sprintf("%s %d", c, n)
-		if text := counts.Examples[c]; text != "" && (c == loadgen.ClassConnect || c == loadgen.ClassClientLimit) {
+		if text := counts.Examples[c]; text != "" &&
+			slices.Contains([]loadgen.Class{loadgen.ClassConnect, loadgen.ClassTruncated, loadgen.ClassClientLimit}, c) {
 			part += ": " + strings.TrimSpace(text[strings.LastIndexByte(text, ':')+1:])
 		}
 		parts = append(parts, part)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
@@ -79,7 +80,7 @@ func (results ToolResults) WriteText(w io.Writer) error {
 			fmt.Fprintf(&b, "note: %s: %s\n", results[i].Run, n)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, plaintext.Show(b.String()))
 	return err
 }
 
@@ -108,7 +109,7 @@ func (r *ToolResult) find(c resultColumn) (ToolFigure, bool) {
 // WriteCSV writes every figure of the results, one a line, with its tool's
 // name, unit and definition.
 func (results ToolResults) WriteCSV(w io.Writer) error {
-	cw := csv.NewWriter(w)
+	cw := csv.NewWriter(plaintext.NewWriter(w))
 	rows := [][]string{{"tool", "run", "basis", "model", "load", "name", "quantity", "statistic", "value", "unit",
 		"definition"}}
 	for i := range results {
