@@ -71,8 +71,9 @@ func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s 
 		a := &attempt{client: c, rec: rec, stream: s, endpoint: endpoint, fresh: fresh}
 		a.run(ctx, body)
 		release()
-		if fresh = a.stale && !rec.Stale && ctx.Err() == nil; fresh {
-			// Once, on a new connection, as browsers do: the server never saw the request.
+		if fresh = a.stale && ctx.Err() == nil; fresh {
+			// On a new connection, as browsers do: the server never saw the request. net/http
+			// may find another kept one that was put back meanwhile.
 			rec.Stale = true
 			rec.Retries++
 			continue
@@ -102,9 +103,30 @@ type attempt struct {
 	stale      bool          // it failed on a connection that the server had given up
 }
 
+// maxStaleIdle bounds staleIdle.
+const maxStaleIdle = 100 * time.Millisecond
+
 // staleIdle is the least idle time of a connection after which its end counts as the
-// server's keep-alive time-out and not as the answer to a request.
-const staleIdle = 100 * time.Millisecond
+// server's keep-alive time-out and not as the answer to a request: three quarters of the
+// time after which the server was seen to end an idle one.
+func (e *endpoint) staleIdle() time.Duration {
+	if least := e.keepAlive.Least(); least > 0 {
+		return min(least*3/4, maxStaleIdle)
+	}
+	return maxStaleIdle
+}
+
+// explained adds what ails a request in the clear to a server that speaks TLS.
+func (a *attempt) explained(err error) error {
+	switch {
+	case a.endpoint.url.Scheme != "http" || a.rec.Reused:
+	case strings.Contains(err.Error(), `\x15\x03`): // a TLS alert
+		return fmt.Errorf("%w (the server speaks TLS: use https)", err)
+	case !a.stream.in.Begun() && connectionEnded(err):
+		return fmt.Errorf("%w before any answer on a new connection (if the server speaks TLS, use https)", err)
+	}
+	return err
+}
 
 // connectionEnded returns true for errors of a connection that the other side ended.
 func connectionEnded(err error) bool {
@@ -152,8 +174,9 @@ func (a *attempt) run(parent context.Context, body []byte) {
 	}
 	if err != nil {
 		// The idle time tells where the kernel does not.
-		a.stale = rec.Reused && !a.stream.in.Begun() && connectionEnded(err) && (a.idle >= staleIdle || a.stream.in.Unseen())
-		a.fail(ctx, a.transportClass(err), err)
+		a.stale = rec.Reused && !a.stream.in.Begun() && connectionEnded(err) &&
+			(a.idle >= a.endpoint.staleIdle() || a.stream.in.Unseen())
+		a.fail(ctx, a.transportClass(err), a.explained(err))
 		return
 	}
 	a.stream.conclude(rec, c.tenant)

@@ -21,6 +21,7 @@ type endpoint struct {
 	id        string // for sticky routing: the label hides what may tell two endpoints apart
 	header    http.Header
 	host      *wire.Host // nil where every request is one for transport
+	keepAlive *wire.KeepAlive
 	transport *http.Transport
 	weight    int
 	credit    int // of the weighted turn
@@ -65,20 +66,26 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, m
 		tlsConfig = e.TLS.Clone()
 		tlsConfig.NextProtos = nil
 	}
+	seen := &wire.KeepAlive{}
 	var host *wire.Host
 	if mode == wire.ModePolled && streaming && e.Dial == nil && u.Scheme == "http" && ascii(u.Host) {
 		host = conns.Host(request(u, h),
-			func(ctx context.Context) (net.Conn, error) { return bound(ctx, "tcp", hostPort(u)) })
+			func(ctx context.Context) (net.Conn, error) { return bound(ctx, "tcp", hostPort(u)) }, seen)
+	}
+	watched := seen
+	if u.Scheme != "http" { // the end of a session in TLS is data
+		watched = nil
 	}
 	return &endpoint{
 		url: u, label: safeURL(u.String()), id: u.String(), header: h, weight: max(e.Weight, 1), host: host,
+		keepAlive: seen,
 		transport: &http.Transport{
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				c, err := bound(ctx, network, addr)
 				if err != nil {
 					return nil, err
 				}
-				return conns.Adopt(c, mode), nil
+				return conns.Adopt(c, mode, watched), nil
 			},
 			TLSClientConfig:     tlsConfig,
 			TLSHandshakeTimeout: connect,

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -190,6 +193,15 @@ func (e *Endpoint) check(l *problem.List, path string) {
 		l.Addf(path+".url", "use a URL such as http://host:8000", "no host")
 	case u.User != nil:
 		l.Addf(path+".url", "put the credentials into APIKey or Header", "credentials in the URL")
+	}
+	control := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+	const remedy = "remove them, e.g. the line break at its end"
+	l.If(strings.ContainsFunc(string(e.APIKey), control), path+".api_key", remedy, "holds control characters")
+	for _, name := range slices.Sorted(maps.Keys(e.Header)) {
+		at := path + ".headers." + problem.Clip(name)
+		l.If(name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == ':' }), at,
+			"use letters, digits and dashes", "is no name of a header")
+		l.If(strings.ContainsFunc(strings.Join(e.Header[name], ""), control), at, remedy, "holds control characters")
 	}
 	if e.Weight < 0 {
 		l.Addf(path+".weight", "use 0 or more", "%d is negative", e.Weight)

@@ -138,6 +138,7 @@ func TestExitCodes(t *testing.T) {
 	url := benchServe(t, loadgentest.Always(benchFast))
 	refuses := benchServe(t, loadgentest.Always(loadgentest.Reply{Status: 503}))
 	full := t.TempDir()
+	t.Setenv("COTENANT_TEST_BAD_KEY", "key\n")
 	if err := os.WriteFile(filepath.Join(full, "x"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -173,6 +174,7 @@ func TestExitCodes(t *testing.T) {
 		{"no run", []string{"table", full}, exitBadInput, "no summary.json"},
 		{"compare without groups", []string{"compare", "a", "b"}, exitBadInput, "write -- between"},
 		{"import nothing", []string{"import"}, exitBadInput, "name at least one"},
+		{"key with a line break", append([]string{"-endpoint", url, "-api-key-env", "COTENANT_TEST_BAD_KEY"}, small...), exitBadInput, "api_key: holds control characters"},
 		{"price without a currency", []string{"-price", "3.60"}, exitBadInput, "currency"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

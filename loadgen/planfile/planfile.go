@@ -16,11 +16,13 @@ package planfile
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -80,9 +82,17 @@ type Endpoint struct {
 	Weight    int               `yaml:"weight"`
 	APIKeyEnv string            `yaml:"api_key_env"`
 	Header    map[string]string `yaml:"headers"`
-	CAFile    string            `yaml:"ca_file"` // for [Trust], where the URL is https
+	// CAFile holds the certificate authorities that an https server is checked against, in
+	// the place of the system's; CertFile and KeyFile the client's own certificate. All are
+	// PEM.
+	CAFile   string `yaml:"ca_file"`
+	CertFile string `yaml:"cert_file"`
+	KeyFile  string `yaml:"key_file"`
+	// Socket is the path of a Unix socket that is dialled in place of the URL's host.
+	Socket string `yaml:"unix_socket"`
 
-	trust *tls.Config
+	tls    *tls.Config
+	socket string
 }
 
 // Trace is a trace to replay: its arrivals and lengths.
@@ -154,7 +164,9 @@ func (f *File) Resolve(opts Options) error {
 	for i := range f.Tenants {
 		at := fmt.Sprintf("tenants[%d]", i)
 		f.Tenants[i].checkEndpoints(&l, at, f.Embedded != "")
-		f.Tenants[i].readTrust(&l, at, opts.Dir)
+		for j := range f.Tenants[i].Endpoints {
+			f.Tenants[i].Endpoints[j].readTLS(&l, fmt.Sprintf("%s.endpoints[%d]", at, j), opts.Dir)
+		}
 		f.Tenants[i].check(&l, at)
 		f.Tenants[i].read(&l, at, opts, f.Seed)
 	}
@@ -207,19 +219,29 @@ func count(set ...bool) (n int) {
 	return n
 }
 
-// readTrust reads the endpoints' certificate authorities.
-func (t *Tenant) readTrust(l *problem.List, path, dir string) {
-	for j := range t.Endpoints {
-		e, at := &t.Endpoints[j], fmt.Sprintf("%s.endpoints[%d].ca_file", path, j)
-		switch {
-		case e.CAFile == "":
-		case !strings.HasPrefix(strings.ToLower(e.URL), "https:"):
-			l.Addf(at, "remove it, or use https", "has no effect without an https endpoint")
-		default:
-			var err error
-			e.trust, err = Trust(join(dir, e.CAFile))
-			l.AddErr(at, err)
-		}
+// readTLS reads the endpoint's certificates and finds its socket.
+func (e *Endpoint) readTLS(l *problem.List, path, dir string) {
+	if e.Socket != "" {
+		e.socket = join(dir, e.Socket)
+	}
+	if e.CAFile+e.CertFile+e.KeyFile == "" {
+		return
+	}
+	l.If(!strings.HasPrefix(strings.ToLower(e.URL), "https:"), path, "use https, or remove ca_file, cert_file and key_file",
+		"certificates have no effect without an https endpoint")
+	e.tls = &tls.Config{}
+	if e.CAFile != "" {
+		pem, err := os.ReadFile(join(dir, e.CAFile))
+		l.AddErr(path+".ca_file", err)
+		e.tls.RootCAs = x509.NewCertPool()
+		l.If(err == nil && !e.tls.RootCAs.AppendCertsFromPEM(pem), path+".ca_file", "give certificate authorities",
+			"%s holds no certificate in PEM", e.CAFile)
+	}
+	if e.CertFile+e.KeyFile != "" {
+		l.If(e.CertFile == "" || e.KeyFile == "", path, "give both cert_file and key_file", "one of them is missing")
+		cert, err := tls.LoadX509KeyPair(join(dir, e.CertFile), join(dir, e.KeyFile))
+		l.AddErr(path+".cert_file", err)
+		e.tls.Certificates = []tls.Certificate{cert}
 	}
 }
 
@@ -370,7 +392,12 @@ func (f *File) Plan(servers []loadgen.Endpoint) (loadgen.LoadPlan, error) {
 }
 
 func (e *Endpoint) endpoint() loadgen.Endpoint {
-	out := loadgen.Endpoint{URL: e.URL, Weight: e.Weight, TLS: e.trust}
+	out := loadgen.Endpoint{URL: e.URL, Weight: e.Weight, TLS: e.tls}
+	if e.Socket != "" {
+		out.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", e.socket)
+		}
+	}
 	if e.APIKeyEnv != "" {
 		out.APIKey = loadgen.Secret(os.Getenv(e.APIKeyEnv))
 	}
@@ -381,20 +408,6 @@ func (e *Endpoint) endpoint() loadgen.Endpoint {
 		out.Header.Add(name, value)
 	}
 	return out
-}
-
-// Trust reads a PEM file of the certificate authorities that an endpoint is checked
-// against, in the place of the system's.
-func Trust(file string) (*tls.Config, error) {
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no certificate in PEM", file)
-	}
-	return &tls.Config{RootCAs: pool}, nil
 }
 
 func (t *Tenant) load() loadgen.OfferedLoad {

@@ -1,6 +1,10 @@
 package wire
 
-import "net"
+import (
+	"net"
+	"sync/atomic"
+	"time"
+)
 
 // Mode says how connections are read. The zero value is ModePolled.
 type Mode uint8
@@ -16,12 +20,67 @@ const (
 // safe for concurrent use.
 type Conns struct{ pollers pollers }
 
-// Adopt returns the connection that net/http is to use in the place of c.
-func (cs *Conns) Adopt(c net.Conn, mode Mode) net.Conn {
-	if mode == ModePlain {
+// Adopt returns the connection that net/http is to use in the place of c. seen, when not
+// nil, learns how long the server keeps it idle; HTTP must then be spoken in the clear.
+func (cs *Conns) Adopt(c net.Conn, mode Mode, seen *KeepAlive) net.Conn {
+	if mode != ModePlain {
+		c = withStamps(c)
+	}
+	if seen == nil {
 		return c
 	}
-	return withStamps(c)
+	return &watchedConn{Conn: c, seen: seen}
+}
+
+// KeepAlive is the time for which a server keeps idle connections, as far as it was seen
+// to end any. It is safe for concurrent use.
+type KeepAlive struct{ least atomic.Int64 }
+
+// learn notes that the server ended a connection that had been idle for d.
+func (k *KeepAlive) learn(d time.Duration) {
+	for d > 0 {
+		if have := k.least.Load(); have != 0 && have <= int64(d) || k.least.CompareAndSwap(have, int64(d)) {
+			return
+		}
+	}
+}
+
+// Least returns the shortest time after which the server ended an idle connection, 0
+// where it has ended none.
+func (k *KeepAlive) Least() time.Duration { return time.Duration(k.least.Load()) }
+
+// watchedConn tells seen when its other side ends it between two exchanges.
+type watchedConn struct {
+	net.Conn
+	seen *KeepAlive
+	// The times of the last byte in and of the last request out; 0 is none.
+	in, out atomic.Int64
+}
+
+var connEpoch = time.Now()
+
+func (c *watchedConn) lastStamp() int64 {
+	if s, ok := c.Conn.(stamper); ok {
+		return s.lastStamp()
+	}
+	return 0
+}
+
+func (c *watchedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	now := int64(time.Since(connEpoch))
+	if in := c.in.Load(); err != nil && n == 0 && in > c.out.Load() {
+		c.seen.learn(time.Duration(now - in))
+	}
+	if n > 0 {
+		c.in.Store(now)
+	}
+	return n, err
+}
+
+func (c *watchedConn) Write(p []byte) (int, error) {
+	c.out.Store(int64(time.Since(connEpoch)))
+	return c.Conn.Write(p)
 }
 
 // Close closes the polled connections and ends the pollers.

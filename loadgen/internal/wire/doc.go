@@ -107,7 +107,9 @@
 // it at the very moment at which the next request goes out. That request has reached
 // nobody if the end came as a FIN and the server's kernel acknowledged nothing of the
 // request ([Reader.Unseen]). After an RST one cannot tell: a server that has read the
-// request and fails may send one before it acknowledges anything.
+// request and fails may send one before it acknowledges anything. Then only the time tells
+// for which the connection was idle, beside that after which the server was seen to end
+// others ([KeepAlive]).
 //
 // After the Sink is done (data: [DONE]) the body is drained, so that the connection
 // can be used again, but at most maxDrain of it: a server that goes on for ever

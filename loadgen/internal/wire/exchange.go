@@ -114,7 +114,10 @@ func (t *tap) firstLine() error {
 		return nil
 	}
 	end := bytes.IndexByte(t.head, '\n')
-	if end < 0 {
+	switch {
+	case bytes.HasPrefix(t.head, tlsAlert): // the end of the connection may come before that of a line
+		return fmt.Errorf("%w: malformed HTTP response %q", errHead, t.head)
+	case end < 0:
 		return nil
 	}
 	t.begun = true
@@ -123,6 +126,9 @@ func (t *tap) firstLine() error {
 	}
 	return nil
 }
+
+// tlsAlert begins a record with which a server refuses what is not TLS (RFC 8446, 5.1).
+var tlsAlert = []byte{21, 3}
 
 var postRequest = &http.Request{Method: http.MethodPost}
 

@@ -20,6 +20,7 @@ import (
 type Host struct {
 	pollers *pollers
 	dial    func(context.Context) (net.Conn, error)
+	seen    *KeepAlive
 	// before and after stand around the body's length in a request's head.
 	before, after []byte
 	off           atomic.Bool
@@ -34,12 +35,12 @@ const maxIdle = 5 * time.Minute
 
 // Host returns a Host whose requests are head's, with bodies of their own. It is nil
 // where there is no poller, or where head asks for what only net/http does.
-func (cs *Conns) Host(head *http.Request, dial func(context.Context) (net.Conn, error)) *Host {
+func (cs *Conns) Host(head *http.Request, dial func(context.Context) (net.Conn, error), seen *KeepAlive) *Host {
 	before, after, ok := headAround(head)
 	if !ok {
 		return nil
 	}
-	return &Host{pollers: &cs.pollers, dial: dial, before: before, after: after}
+	return &Host{pollers: &cs.pollers, dial: dial, seen: seen, before: before, after: after}
 }
 
 // Exchange sends a request and has r hand the answer to call. It returns the answer
@@ -112,6 +113,9 @@ func (h *Host) take(ctx context.Context, fresh bool) (c *pollConn, idle time.Dur
 	for c := h.pop(); c != nil; c = h.pop() {
 		if idle := time.Since(c.since); !fresh && idle <= maxIdle && c.usable() {
 			return c, idle, nil
+		}
+		if end := c.hangup.Load(); end != 0 {
+			h.seen.learn(time.Duration(end - int64(c.since.Sub(connEpoch))))
 		}
 		c.Close()
 	}

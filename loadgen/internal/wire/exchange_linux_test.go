@@ -71,11 +71,11 @@ func TestUnseen(t *testing.T) {
 			}
 			c := h.idle[0]
 			if !takes {
-				for !c.hungup.Load() {
+				for c.hangup.Load() == 0 {
 					time.Sleep(time.Millisecond)
 				}
 				// As if the poller had not been told yet.
-				c.hungup.Store(false)
+				c.hangup.Store(0)
 				select {
 				case <-c.readable:
 				default:
@@ -97,7 +97,7 @@ func TestClosedWhileIdle(t *testing.T) {
 		if _, _, err := exchange(t.Context(), h, "{}"); err != nil {
 			t.Fatal(err)
 		}
-		for !h.idle[0].hungup.Load() {
+		for h.idle[0].hangup.Load() == 0 {
 			time.Sleep(time.Millisecond)
 		}
 	}

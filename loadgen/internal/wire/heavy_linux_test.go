@@ -40,7 +40,7 @@ func newHost(t *testing.T, addr, path string) (*Host, *atomic.Int64) {
 		dials.Add(1)
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", addr)
-	})
+	}, &KeepAlive{})
 	if h == nil {
 		t.Fatal("no host")
 	}

@@ -230,7 +230,7 @@ func (p *poller) serve(ready []unix.EpollEvent) {
 		}
 		hangup := ev.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
 		if hangup {
-			c.hungup.Store(true)
+			c.hangup.CompareAndSwap(0, int64(time.Since(connEpoch)))
 		}
 		if t := c.tapped.Load(); t != nil {
 			p.read(c, t, hangup)

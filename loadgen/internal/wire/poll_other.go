@@ -17,7 +17,9 @@ func (*pollers) close() {}
 type Host struct{}
 
 // Host returns nil: there is no poller.
-func (cs *Conns) Host(*http.Request, func(context.Context) (net.Conn, error)) *Host { return nil }
+func (cs *Conns) Host(*http.Request, func(context.Context) (net.Conn, error), *KeepAlive) *Host {
+	return nil
+}
 
 // Exchange returns ErrNotPolled.
 func (h *Host) Exchange(context.Context, *Reader, []byte, Call) (*http.Response, error) {

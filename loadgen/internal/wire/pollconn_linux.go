@@ -22,7 +22,7 @@ type pollConn struct {
 	readable, writable chan struct{} // hold a token after an edge
 	closed             chan struct{}
 	last               atomic.Int64 // as of stampConn
-	hungup             atomic.Bool  // the other side has ended it
+	hangup             atomic.Int64 // when the other side ended it, since connEpoch; 0 if it has not
 	// writing is set while a write waits, whom alone a writable socket concerns.
 	writing atomic.Bool
 
@@ -173,7 +173,7 @@ func (c *pollConn) writeSome(b []byte) (int, syscall.Errno) {
 
 // usable says whether a connection that was idle is still open, with nothing to read.
 func (c *pollConn) usable() bool {
-	if !c.hungup.Load() && len(c.readable) == 0 {
+	if c.hangup.Load() == 0 && len(c.readable) == 0 {
 		return true
 	}
 	select {
@@ -202,7 +202,7 @@ func (c *pollConn) unseen(first uint64) bool {
 // listen has t take what comes from now on.
 func (c *pollConn) listen(t *tap) {
 	c.tapped.Store(t)
-	if c.hungup.Load() { // the poller had been told before, and may not have read it
+	if c.hangup.Load() != 0 { // the poller had been told before, and may not have read it
 		c.untap(io.EOF)
 	}
 }

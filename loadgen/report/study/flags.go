@@ -37,7 +37,7 @@ func BindFlags(fl *flag.FlagSet) *Flags {
 	f.Tenants = []planfile.Tenant{{Tenant: loadgen.Tenant{Name: "load", Body: map[string]any{}}}}
 	t := &f.Tenants[0]
 	fl.StringVar(&c.server.URL, "endpoint", "", "base `URL` of the server; without it a simulated one is measured")
-	fl.TextVar(&t.API, "api", loadgen.APIChat, "chat or completions")
+	fl.TextVar(&t.API, "api", loadgen.APIChat, "chat, completions or responses")
 	fl.StringVar(&t.Model, "model", "", "model name sent with each request (default: none)")
 	fl.StringVar(&t.Prompts, "prompts", "", "JSON Lines `FILE` of prompts, used in order, over and over; - is stdin")
 	fl.Func("concurrency", "closed loop of so many users; a `LIST` is a sweep (default 8)", numbers(&c.Concurrency))
@@ -69,6 +69,9 @@ func BindFlags(fl *flag.FlagSet) *Flags {
 	fl.IntVar(&c.randomIn, "random-input-len", 1024, "prompts of this many random words")
 	fl.IntVar(&c.randomOut, "random-output-len", 128, "max_tokens of random prompts")
 	fl.StringVar(&c.server.CAFile, "ca", "", "PEM `FILE` of certificate authorities for https (default: the system's)")
+	fl.StringVar(&c.server.CertFile, "cert", "", "PEM `FILE` of this client's certificate for https")
+	fl.StringVar(&c.server.KeyFile, "key", "", "PEM `FILE` of the certificate's key")
+	fl.StringVar(&c.server.Socket, "unix-socket", "", "`PATH` of a socket that is dialled in place of the endpoint's host")
 	fl.StringVar(&c.server.APIKeyEnv, "api-key-env", "", "environment `VARIABLE` that holds the API key")
 	fl.DurationVar(&t.SLO.TTFT, "slo-ttft", 0, "bound of ttft, for goodput and searches")
 	fl.DurationVar(&t.SLO.TPOT, "slo-tpot", 0, "bound of tpot")
@@ -104,7 +107,7 @@ var (
 	needs = []string{
 		"arrivals rate search", "burstiness arrivals", "trace-speed trace", "trace-slice trace", "study plan",
 		"search slo-ttft slo-tpot slo-e2e", "server-log out", "server-log endpoint plan", "header endpoint",
-		"ca endpoint", "api-key-env endpoint",
+		"ca endpoint", "cert key", "key cert", "cert endpoint", "unix-socket endpoint", "api-key-env endpoint",
 	}
 	// besidePlan holds the flags that a plan leaves to the command line.
 	besidePlan = strings.Fields("plan study out repeats server-log fail-if")
