@@ -107,11 +107,11 @@ type attempt struct {
 const maxStaleIdle = 100 * time.Millisecond
 
 // staleIdle is the least idle time of a connection after which its end counts as the
-// server's keep-alive time-out and not as the answer to a request: three quarters of the
-// time after which the server was seen to end an idle one.
+// server's keep-alive time-out and not as the answer to a request: half of the time after
+// which the server was seen to end an idle one, as a busy client sees it late.
 func (e *endpoint) staleIdle() time.Duration {
 	if least := e.keepAlive.Least(); least > 0 {
-		return min(least*3/4, maxStaleIdle)
+		return min(least/2, maxStaleIdle)
 	}
 	return maxStaleIdle
 }

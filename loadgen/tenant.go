@@ -132,8 +132,8 @@ func (t Timeouts) withDefaults() Timeouts {
 // latencies of a retried request count from its first attempt, and retries are counted.
 // Whatever Retry says, a request is sent once more, on a new connection, if it met the
 // end of a kept one: the server had not acknowledged any of it, or the connection had
-// been idle for 100 ms, or for three quarters of the time after which the server was
-// seen to end another (Record.Stale).
+// been idle for 100 ms, or for half of the time after which the server was seen to end
+// another (Record.Stale).
 type Retry struct {
 	// Max is the number of further attempts; 0 means none.
 	Max int
