@@ -143,21 +143,14 @@ func highest(seen []figures) []figures {
 
 // partOf is the part that serves a tenant.
 func (s *search) partOf(c *candidate, tenant int) *placed {
-	for i := range c.parts {
-		for k := range c.parts[i].layout.servers {
-			if slices.Contains(c.parts[i].layout.servers[k].tenants, tenant) {
-				return &c.parts[i]
-			}
-		}
-	}
-	return &c.parts[0]
+	i := slices.IndexFunc(c.parts, func(p placed) bool {
+		return slices.ContainsFunc(p.layout.servers, func(sv server) bool { return slices.Contains(sv.tenants, tenant) })
+	})
+	return &c.parts[max(i, 0)]
 }
 
 func (s *search) foresee(ctx context.Context, c *candidate) (*predict.Report, map[int]route, error) {
-	s.plays++
-	if s.plan.Progress != nil {
-		s.plan.Progress(Progress{Load: s.load, Kind: c.kind, GPU: c.gpuName(), GPUs: c.gpus(), Plays: s.plays})
-	}
+	s.count(c, s.load)
 	cluster, routes := s.cluster(c)
 	report, err := cluster.Foresee(ctx, s.traffic.requests(routes, s.load))
 	return report, routes, err
@@ -188,15 +181,13 @@ func (s *search) described(ctx context.Context, c *candidate, report *predict.Re
 	goodTokens := 0.0
 	for i := range report.Services {
 		sv := &report.Services[i]
-		a.GoodputPerS += sv.GoodPerS
-		goodTokens += sv.TokensPerS.Or(0) * sv.GoodFraction()
-		a.Servers = append(a.Servers, ServerReplicas{sv.Name, len(sv.Replicas)})
-	}
-	if !s.bounded() {
-		goodTokens = 0
-		for i := range report.Services {
-			goodTokens += report.Services[i].TokensPerS.Or(0)
+		good := 1.0
+		if s.bounded() {
+			good = sv.GoodFraction()
 		}
+		a.GoodputPerS += sv.GoodPerS
+		goodTokens += sv.TokensPerS.Or(0) * good
+		a.Servers = append(a.Servers, ServerReplicas{sv.Name, len(sv.Replicas)})
 	}
 	a.GoodputPerS = figures4(a.GoodputPerS)
 	if c.kind == KindAdapters {
@@ -204,21 +195,16 @@ func (s *search) described(ctx context.Context, c *candidate, report *predict.Re
 			a.Adapters += c.parts[i].layout.servers[0].engine.Adapters.Slots
 		}
 	}
-	busy := 0.0
-	for i := range report.GPUs {
-		busy += report.GPUs[i].BusyFraction
-	}
-	a.Utilisation = figures4(busy / float64(max(len(report.GPUs), 1)))
+	a.Utilisation = figures4(mean(report.GPUs))
 	for t := range seen {
 		if seen[t] == nil {
 			continue
 		}
-		of := map[string]predict.Interval{}
+		of := seen[t].rounded()
 		for name, i := range seen[t] {
-			of[name] = rounded(i)
 			worst, has := a.Predicted[name]
 			if !has || name == shareMetric && i.Value < worst.Value || name != shareMetric && i.Value > worst.Value {
-				a.Predicted[name] = rounded(i)
+				a.Predicted[name] = of[name]
 			}
 		}
 		a.Tenants = append(a.Tenants, TenantFigures{s.plan.Tenants[t].Name, of})

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -122,7 +123,7 @@ func (c *candidate) replicas() int {
 
 // cluster is the candidate for the simulator, and where each tenant's requests go.
 func (s *search) cluster(c *candidate) (predict.Cluster, map[int]route) {
-	out := predict.Cluster{PrefixTokens: s.plan.prefixTokens(), Predictor: &s.predictor}
+	out := predict.Cluster{PrefixTokens: cmp.Or(s.plan.PrefixTokens, defaultPrefix), Predictor: &s.predictor}
 	routes := map[int]route{}
 	for i := range c.parts {
 		first := len(out.Services)
@@ -175,20 +176,11 @@ func tags(n int) predict.Adapters {
 
 // strictest returns the tightest bounds on a request to a server of these tenants.
 func (s *search) strictest(tenants []int) predict.Objective {
-	var out predict.Objective
+	var all Objectives
 	for _, i := range tenants {
-		o := s.plan.Tenants[i].Objectives.PerRequest()
-		if out.TTFT == 0 || o.TTFT > 0 && o.TTFT < out.TTFT {
-			out.TTFT = o.TTFT
-		}
-		if out.TPOT == 0 || o.TPOT > 0 && o.TPOT < out.TPOT {
-			out.TPOT = o.TPOT
-		}
-		if out.E2E == 0 || o.E2E > 0 && o.E2E < out.E2E {
-			out.E2E = o.E2E
-		}
+		all.Limits = append(all.Limits, s.plan.Tenants[i].Objectives.Limits...)
 	}
-	return out
+	return all.PerRequest()
 }
 
 // fewest is the number of GPUs below which a part's work does not fit the window at
@@ -197,10 +189,7 @@ func (s *search) fewest(l *layout, load float64) int {
 	work := make([]float64, len(l.servers)) // ms of one replica
 	for i := range l.servers {
 		e := &l.servers[i].engine
-		sequences := float64(e.Sequences)
-		if sequences == 0 {
-			sequences = 256
-		}
+		sequences := float64(cmp.Or(e.Sequences, 256))
 		for _, t := range l.servers[i].tenants {
 			of := &s.traffic.tenants[t]
 			prompts := of.input
@@ -247,26 +236,14 @@ func (s *search) patience(l *layout) float64 {
 	return most
 }
 
+// describe names what each server has of a GPU, "" where it is not divided.
 func (l *layout) describe() string {
-	switch {
-	case len(l.profiles) > 0:
-		text := ""
-		for i, p := range l.profiles {
-			if i > 0 {
-				text += " + "
-			}
-			text += fmt.Sprintf("%s %s", l.servers[i].name, p)
-		}
-		return text
-	case len(l.percents) > 0:
-		text := ""
-		for i, p := range l.percents {
-			if i > 0 {
-				text += " + "
-			}
-			text += fmt.Sprintf("%s %g%%", l.servers[i].name, p)
-		}
-		return text
+	var parts []string
+	for i, p := range l.profiles {
+		parts = append(parts, l.servers[i].name+" "+p)
 	}
-	return ""
+	for i, p := range l.percents {
+		parts = append(parts, fmt.Sprintf("%s %g%%", l.servers[i].name, p))
+	}
+	return strings.Join(parts, " + ")
 }

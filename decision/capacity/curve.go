@@ -34,9 +34,7 @@ func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at judg
 		}
 		p := CurvePoint{Load: s.load * x, Over: figures4(j.over), Seen: map[string]float64{}}
 		if j.tenant >= 0 {
-			for name, i := range figures[j.tenant] {
-				p.Seen[name] = figures4(i.Value)
-			}
+			p.Seen = figures[j.tenant].values()
 		}
 		a.Curve = append(a.Curve, p)
 		switch {
@@ -90,16 +88,21 @@ func (s *search) alone(c *candidate) string {
 	return ""
 }
 
-// playAt is play at another load than the searched one, with the whole report.
+// count counts a simulation and tells of it.
+func (s *search) count(c *candidate, load float64) {
+	s.plays++
+	if s.plan.Progress != nil {
+		s.plan.Progress(Progress{Load: load, Kind: c.kind, GPU: c.gpuName(), GPUs: c.gpus(), Plays: s.plays})
+	}
+}
+
+// playAt plays a candidate at a load, and judges what the tenants see.
 func (s *search) playAt(ctx context.Context, c *candidate, load float64) ([]figures, judgement, *predict.Report,
 	error) {
 	if err := ctx.Err(); err != nil {
 		return nil, judgement{}, nil, err
 	}
-	s.plays++
-	if s.plan.Progress != nil {
-		s.plan.Progress(Progress{Load: load, Kind: c.kind, GPU: c.gpuName(), GPUs: c.gpus(), Plays: s.plays})
-	}
+	s.count(c, load)
 	cluster, routes := s.cluster(c)
 	report, err := cluster.Play(ctx, s.traffic.requests(routes, load))
 	if err != nil {

@@ -62,11 +62,7 @@ func (a *Arrangement) Drill(ctx context.Context, length time.Duration) (*Drill, 
 		return nil, err
 	}
 	for t, f := range s.seen(report, routes) {
-		of := map[string]float64{}
-		for name, i := range f {
-			of[name] = figures4(i.Value)
-		}
-		d.Predicted[s.plan.Tenants[t].Name] = of
+		d.Predicted[s.plan.Tenants[t].Name] = f.values()
 	}
 	return d, nil
 }

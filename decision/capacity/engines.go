@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -29,10 +30,8 @@ func (p *Plan) resolve(g GPU) (*gpu, error) {
 	if m := predict.MachineOf(row); m.Bandwidth <= 0 || m.FLOPs <= 0 {
 		return nil, fmt.Errorf("the bandwidth or the compute of %s is not known: nothing can be predicted there", g.Name)
 	}
-	if g.Most == 0 {
-		g.Most = defaultMost
-	}
-	out := &gpu{GPU: g, row: row, memory: sharing.Bytes(float64(memory) * p.memoryFraction())}
+	g.Most = cmp.Or(g.Most, defaultMost)
+	out := &gpu{GPU: g, row: row, memory: sharing.Bytes(float64(memory) * cmp.Or(p.MemoryFraction, defaultMemory))}
 	if m, err := mig.Lookup(row.Name); err == nil && m.PlacementsKnown() {
 		out.mig = m
 	}
@@ -167,10 +166,8 @@ func basisOf(servers []server) sharing.Basis {
 		for name, c := range servers[i].engine.Costs() {
 			// The steps and the prefill make the answer; what MPS and sleep cost is of
 			// the constants of sharing.
-			if name == "step" || name == "prefill_token" {
-				if rank[c.Basis] < rank[worst] {
-					worst = c.Basis
-				}
+			if (name == "step" || name == "prefill_token") && rank[c.Basis] < rank[worst] {
+				worst = c.Basis
 			}
 		}
 	}

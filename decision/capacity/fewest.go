@@ -190,7 +190,7 @@ func (s *search) least(ctx context.Context, l *layout, router predict.RoutePolic
 	var all []fitted // that were missed
 	try := func(n int) error {
 		c := &candidate{kind: l.kind, parts: []placed{{layout: *l, n: n}}, router: router}
-		seen, j, err := s.play(ctx, c, s.load)
+		seen, j, _, err := s.playAt(ctx, c, s.load)
 		if err != nil {
 			return err
 		}

@@ -20,52 +20,24 @@ var percentiles = [...]int{50, 90, 95, 99}
 // ofLatency adds the percentiles of a latency; intervals widen as those of the
 // service's nearest foreseen metric.
 func (f figures) ofLatency(of Latency, ms predict.LatencyMS, service *predict.ServiceReport) {
-	for _, q := range percentiles {
-		var v predict.Optional[float64]
-		switch q {
-		case 50:
-			v = ms.P50
-		case 90:
-			v = ms.P90
-		case 95:
-			v = ms.P95
-		case 99:
-			v = ms.P99
-		}
+	for i, v := range []predict.Optional[float64]{ms.P50, ms.P90, ms.P95, ms.P99} {
 		value, known := v.Get()
 		if !known {
 			continue
 		}
-		i := predict.Interval{Value: value, Low: value, High: value}
-		if near, ok := service.Foreseen[nearest(of, q)]; ok && near.Value > 0 {
-			i.Low, i.High = value*near.Low/near.Value, value*near.High/near.Value
+		in := predict.Interval{Value: value, Low: value, High: value}
+		if near, ok := service.Foreseen[nearest[of][i]]; ok && near.Value > 0 {
+			in.Low, in.High = value*near.Low/near.Value, value*near.High/near.Value
 		}
-		f[of.String()+"_p"+strconv.Itoa(q)] = i
+		f[of.String()+"_p"+strconv.Itoa(percentiles[i])] = in
 	}
 }
 
-// nearest is the metric whose interval stands for a percentile.
-func nearest(of Latency, percentile int) predict.Metric {
-	tail := percentile > 90
-	switch of {
-	case LatencyTTFT:
-		if tail || percentile == 90 {
-			return predict.MetricTTFTP99
-		}
-		return predict.MetricTTFTP50
-	case LatencyTPOT:
-		if tail || percentile == 90 {
-			return predict.MetricTPOTP99
-		}
-		return predict.MetricTPOTP50
-	}
-	switch {
-	case percentile == 90:
-		return predict.MetricE2EP90
-	case tail:
-		return predict.MetricE2EP99
-	}
-	return predict.MetricE2EP50
+// nearest are the metrics whose intervals stand for a latency's percentiles.
+var nearest = [...][len(percentiles)]predict.Metric{
+	LatencyTTFT: {predict.MetricTTFTP50, predict.MetricTTFTP99, predict.MetricTTFTP99, predict.MetricTTFTP99},
+	LatencyTPOT: {predict.MetricTPOTP50, predict.MetricTPOTP99, predict.MetricTPOTP99, predict.MetricTPOTP99},
+	LatencyE2E:  {predict.MetricE2EP50, predict.MetricE2EP90, predict.MetricE2EP99, predict.MetricE2EP99},
 }
 
 // seen are the figures of each tenant.
@@ -170,11 +142,10 @@ func (s *search) words(j judgement, seen []figures) string {
 // brief is a duration without its zeros.
 func brief(d time.Duration) string {
 	text := d.String()
-	if s, ok := strings.CutSuffix(text, "m0s"); ok {
-		text = s + "m"
-	}
-	if s, ok := strings.CutSuffix(text, "h0m"); ok {
-		text = s + "h"
+	for _, zero := range []string{"m0s", "h0m"} {
+		if s, ok := strings.CutSuffix(text, zero); ok {
+			text = s + zero[:1]
+		}
 	}
 	return text
 }

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -148,10 +149,7 @@ func (s *search) layouts(k Kind, of part, g *gpu) ([]layout, error) {
 	case KindSleep:
 		return s.sleeping(base)
 	}
-	copies := s.plan.MaxCopies
-	if copies == 0 {
-		copies = 2
-	}
+	copies := cmp.Or(s.plan.MaxCopies, 2)
 	if k == KindOwnGPU || k == KindMergedServer || k == KindAdapters {
 		copies = 1
 	}
@@ -338,17 +336,9 @@ func (s *search) profiles(m *mig.Model) []*mig.Profile {
 
 // slice puts copies of a division on the GPU.
 func (s *search) slice(l layout, m *mig.Model, chosen []*mig.Profile, copies, smsAll int) (layout, error) {
-	counts := map[string]int{}
-	var names []string
-	for _, p := range chosen {
-		if counts[p.Name] == 0 {
-			names = append(names, p.Name)
-		}
-		counts[p.Name] += copies
-	}
 	var want []mig.Count
-	for _, name := range names {
-		want = append(want, mig.Count{Profile: name, N: counts[name]})
+	for _, p := range chosen {
+		want = append(want, mig.Count{Profile: p.Name, N: copies})
 	}
 	if _, err := m.Place(want, mig.Layout{Model: m}); err != nil {
 		return l, err
@@ -368,7 +358,7 @@ func (s *search) slice(l layout, m *mig.Model, chosen []*mig.Profile, copies, sm
 			Mechanism: sharing.MechanismMIG, SMs: min(1, float64(sms)/float64(smsAll)),
 			Bandwidth: min(1, float64(p.PlacementUnits)/float64(max(units, 1))),
 		})
-		usable := sharing.Bytes(float64(memory) * s.plan.memoryFraction())
+		usable := sharing.Bytes(float64(memory) * cmp.Or(s.plan.MemoryFraction, defaultMemory))
 		for range copies {
 			next.slots = append(next.slots, slot{usable, []seat{{i, usable}}})
 		}

@@ -1,10 +1,10 @@
 package capacity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 	"time"
 
@@ -104,6 +104,8 @@ type Progress struct {
 const (
 	defaultMost   = 64
 	defaultWindow = 4000
+	defaultMemory = 0.9
+	defaultPrefix = 16
 	maxTenants    = 16
 	maxLoads      = 16
 	maxPrompt     = 1 << 24
@@ -170,10 +172,7 @@ func (p *Plan) checkTenant(l *problem.List, at string, t *Tenant) {
 	if s := t.Shape; !(s.Parameters > 0 && s.Layers > 0 && (s.KVHeads > 0 && s.HeadDim > 0 || s.Latent > 0)) {
 		l.Addf(at+".shape", "state parameters, layers, KV heads and head dimension", "is incomplete")
 	}
-	rank := p.SlotRank
-	if rank == 0 {
-		rank = defaultRank
-	}
+	rank := cmp.Or(p.SlotRank, defaultRank)
 	l.If(t.AdapterRank < 0 || t.AdapterRank > rank, at+".adapter_rank", "raise the slots' rank",
 		"%d is larger than the slots' %d", t.AdapterRank, rank)
 	l.If(t.Adapters.Rank > rank, at+".adapters.rank", "raise the slots' rank", "%d is larger than the slots' %d",
@@ -197,26 +196,4 @@ func (p *Plan) loads() []float64 {
 	out := slices.Clone(p.Loads)
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-func (p *Plan) memoryFraction() float64 {
-	if p.MemoryFraction == 0 {
-		return 0.9
-	}
-	return p.MemoryFraction
-}
-
-func (p *Plan) prefixTokens() int {
-	if p.PrefixTokens == 0 {
-		return 16
-	}
-	return p.PrefixTokens
-}
-
-// finite guards what becomes JSON.
-func finite(v float64) float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0
-	}
-	return v
 }

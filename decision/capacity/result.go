@@ -2,9 +2,9 @@ package capacity
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
@@ -144,17 +144,9 @@ type Money struct{ cost.Money }
 
 // MarshalJSON writes the amount as a number.
 func (m Money) MarshalJSON() ([]byte, error) {
-	micros := m.Micros()
-	sign := ""
-	if micros < 0 {
-		sign, micros = "-", -micros
-	}
-	if micros%1_000_000 == 0 {
-		return fmt.Appendf(nil, "%s%d", sign, micros/1_000_000), nil
-	}
-	text := fmt.Sprintf("%s%d.%06d", sign, micros/1_000_000, micros%1_000_000)
-	for text[len(text)-1] == '0' {
-		text = text[:len(text)-1]
+	text := m.Decimal()
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
 	}
 	return []byte(text), nil
 }
@@ -200,13 +192,27 @@ func (s *search) close(r *Result) {
 
 // figures4 keeps four figures: more would pretend.
 func figures4(v float64) float64 {
-	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
-		return finite(v)
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) { // JSON has no such numbers
+		return 0
 	}
 	scale := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(v))))
 	return math.Round(v*scale) / scale
 }
 
-func rounded(i predict.Interval) predict.Interval {
-	return predict.Interval{Value: figures4(i.Value), Low: figures4(i.Low), High: figures4(i.High)}
+// rounded are figures to four places.
+func (f figures) rounded() map[string]predict.Interval {
+	out := map[string]predict.Interval{}
+	for name, i := range f {
+		out[name] = predict.Interval{Value: figures4(i.Value), Low: figures4(i.Low), High: figures4(i.High)}
+	}
+	return out
+}
+
+// values are figures to four places, without their intervals.
+func (f figures) values() map[string]float64 {
+	out := map[string]float64{}
+	for name, i := range f {
+		out[name] = figures4(i.Value)
+	}
+	return out
 }

@@ -117,11 +117,7 @@ func (s *search) playWhole(ctx context.Context, r *Result) error {
 	}
 	r.Whole = &Whole{Requests: s.traffic.total}
 	for t, f := range s.seen(report, routes) {
-		of := map[string]predict.Interval{}
-		for name, i := range f {
-			of[name] = rounded(i)
-		}
-		r.Whole.Tenants = append(r.Whole.Tenants, TenantFigures{s.plan.Tenants[t].Name, of})
+		r.Whole.Tenants = append(r.Whole.Tenants, TenantFigures{s.plan.Tenants[t].Name, f.rounded()})
 	}
 	return nil
 }
@@ -244,10 +240,7 @@ func better(a, b *candidate) bool {
 	if !a.kept {
 		return a.over < b.over
 	}
-	if pa.Micros() != pb.Micros() {
-		return pa.Micros() < pb.Micros()
-	}
-	return a.gpus() < b.gpus()
+	return cmp.Or(cmp.Compare(pa.Micros(), pb.Micros()), cmp.Compare(a.gpus(), b.gpus())) < 0
 }
 
 // routers are the policies that are tried, the one to start with first.
@@ -309,10 +302,4 @@ func (s *search) route(ctx context.Context, c *candidate, routers []predict.Rout
 	}
 	best.byRouter = c.byRouter
 	return best, nil
-}
-
-// play plays a candidate at a load, and judges what the tenants see.
-func (s *search) play(ctx context.Context, c *candidate, load float64) ([]figures, judgement, error) {
-	seen, j, _, err := s.playAt(ctx, c, load)
-	return seen, j, err
 }

@@ -1,9 +1,11 @@
 package capacity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
@@ -26,19 +28,14 @@ type traffic struct {
 type tenantTraffic struct {
 	requests         int
 	input, output    float64
-	longest          int // tokens of one request, in and out
-	adapters         int // largest id
-	longestIn        int
+	longest          int     // tokens of one request, in and out
 	squareOfResident float64 // of output x (input + output), what the KV cache is asked for
 }
 
 // read checks the requests and finds the busiest stretch of n of them. Its memory is
 // that of twice the stretch.
 func (p *Plan) read(ctx context.Context) (*traffic, error) {
-	n := p.WindowRequests
-	if n == 0 {
-		n = defaultWindow
-	}
+	n := cmp.Or(p.WindowRequests, defaultWindow)
 	var l problem.List
 	t := &traffic{}
 	ring := make([]Request, 0, n) // the last n requests, from next on
@@ -116,8 +113,6 @@ func (t *traffic) describe(tenants int) {
 		of.input += float64(r.Input)
 		of.output += float64(r.Output)
 		of.longest = max(of.longest, r.Input+r.Output)
-		of.longestIn = max(of.longestIn, r.Input)
-		of.adapters = max(of.adapters, r.Adapter)
 		of.squareOfResident += float64(r.Output) * (float64(r.Input) + float64(r.Output)/2)
 		t.prefixes = t.prefixes || len(r.Prefix) > 0
 		t.sessions = t.sessions || r.Session != 0
@@ -151,13 +146,7 @@ type route struct {
 // requests are those of the window whose tenants have a route, at a multiple of the
 // load: the same requests, closer together.
 func (t *traffic) requests(routes map[int]route, load float64) iter.Seq[predict.Request] {
-	return scaled(func(yield func(Request) bool) {
-		for _, r := range t.window {
-			if !yield(r) {
-				return
-			}
-		}
-	}, routes, load)
+	return scaled(slices.Values(t.window), routes, load)
 }
 
 // apart are the same requests, each long after the one before has ended.

@@ -7,8 +7,6 @@ import (
 	"io"
 	"math"
 	"strings"
-
-	"github.com/cotenant/cotenant/decision/capacity"
 )
 
 //go:embed page.html.tmpl
@@ -86,8 +84,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	}
 	p.Limit = y(1)
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"amount": func(m capacity.Money) string { return amount(m) },
-		"chosen": r.isChosen, "notBy": notBy, "interval": interval, "million": perMillion,
+		"amount": amount, "chosen": r.isChosen, "notBy": notBy, "interval": interval, "million": perMillion,
 	}).Parse(pageTemplate)
 	if err != nil {
 		return err
