@@ -15,8 +15,8 @@ import (
 // build is a Discovery in the making. It adds nothing to its Collector.
 type build struct {
 	*Discovery
+	findings
 	c         *Collector
-	found     map[Finding]bool
 	devices   map[string]map[string]*device
 	held      map[allocation]int // pods by DRA device
 	nodes     []*node
@@ -59,10 +59,10 @@ type workloadKey struct {
 // after more was read.
 func (c *Collector) Discover() *Discovery {
 	b := &build{c: c, devices: c.devices, held: map[allocation]int{}, byName: map[string]*node{},
-		poolOf: map[*node]*pool{}, found: map[Finding]bool{}, byDevice: map[string]*workload{},
+		poolOf: map[*node]*pool{}, byDevice: map[string]*workload{},
 		sharedSeries: map[*workload]bool{}, priced: map[string]bool{},
-		Discovery: &Discovery{kai: map[string]string{}, Provenance: map[string]Provenance{}, usedBy: map[string]string{},
-			Findings: slices.Clone(c.findings)}}
+		Discovery: &Discovery{kai: map[string]string{}, Provenance: map[string]Provenance{}, usedBy: map[string]string{}},
+		findings:  findings{slices.Clone(c.findings.list), map[Finding]bool{}}}
 	b.Fleet.Version = "v1"
 	b.claims()
 	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
@@ -83,20 +83,12 @@ func (c *Collector) Discover() *Discovery {
 	b.traps()
 	b.rightsize()
 	b.unknowns()
-	slices.SortStableFunc(b.Findings, func(x, y Finding) int {
+	slices.SortStableFunc(b.list, func(x, y Finding) int {
 		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(x.Code, y.Code), cmp.Compare(x.Object, y.Object),
 			cmp.Compare(x.Message, y.Message))
 	})
+	b.Findings = b.list
 	return b.Discovery
-}
-
-func (b *build) find(code string, severity sharing.Severity, object, source, format string, args ...any) {
-	f := Finding{Code: code, Severity: severity, Object: object, Message: fmt.Sprintf(format, args...), Source: source}
-	if f.Message == "" || b.found[f] {
-		return
-	}
-	b.found[f] = true
-	b.Findings = append(b.Findings, f)
 }
 
 // claims puts what pods hold by ResourceClaims into what they ask for.
@@ -372,7 +364,7 @@ func (b *build) makePool(p *pool) decision.Pool {
 	if len(out.Layouts) > 0 {
 		b.note(at+".layouts", Provenance{BasisMeasured, "nvidia-smi"})
 	}
-	b.price(p, at, &out)
+	b.price(at, &out)
 	b.hintPool(at, &out)
 	return out
 }

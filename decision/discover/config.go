@@ -42,7 +42,7 @@ func (c *Collector) takeConfigMap(file string, o *configMapObject) {
 			parted, err := mig.ParsePartedConfig([]byte(text))
 			if err != nil {
 				c.find("config-unreadable", sharing.SeverityMedium, object, source,
-					"it is no configuration that mig-parted reads: %s", strings.TrimPrefix(firstLine([]byte(err.Error())), "mig: "))
+					"it is no configuration that mig-parted reads: %s", strings.TrimPrefix(firstLine(err.Error()), "mig: "))
 				continue
 			}
 			c.parted = append(c.parted, &partedConfig{object, source, parted})
@@ -82,15 +82,15 @@ func (c *Collector) checkPlugin(p *pluginConfig) {
 	}
 }
 
-// shares returns a configuration's mechanism for a resource and its replicas.
-func (p *pluginConfig) shares(resource string) (sharing.Mechanism, int) {
+// shares returns a configuration's mechanism for whole GPUs and their replicas.
+func (p *pluginConfig) shares() (sharing.Mechanism, int) {
 	mechanism, block := sharing.MechanismTimeSlicing, p.Sharing.TimeSlicing
 	if p.Sharing.MPS != nil {
 		mechanism, block = sharing.MechanismMPS, p.Sharing.MPS
 	}
 	if block != nil {
 		for _, r := range block.Resources {
-			if r.Name == resource && r.Replicas > 1 {
+			if r.Name == resourceGPU && r.Replicas > 1 {
 				return mechanism, r.Replicas
 			}
 		}
@@ -99,17 +99,14 @@ func (p *pluginConfig) shares(resource string) (sharing.Mechanism, int) {
 }
 
 type sharingBlock struct {
-	Resources []struct {
-		Name     string `yaml:"name"`
-		Replicas int    `yaml:"replicas"`
-	} `yaml:"resources"`
+	Resources []sharedResource `yaml:"resources"`
+}
+
+type sharedResource struct {
+	Name     string `yaml:"name"`
+	Replicas int    `yaml:"replicas"`
 }
 
 func (b *sharingBlock) has(prefix string) bool {
-	for _, r := range b.Resources {
-		if strings.HasPrefix(r.Name, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.Resources, func(r sharedResource) bool { return strings.HasPrefix(r.Name, prefix) })
 }

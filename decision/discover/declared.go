@@ -29,8 +29,8 @@ func (b *build) pluginConfig(n *node) *pluginConfig {
 			out = p
 			continue
 		}
-		m1, r1 := out.shares("nvidia.com/gpu")
-		if m2, r2 := p.shares("nvidia.com/gpu"); m1 != m2 || r1 != r2 {
+		m1, r1 := out.shares()
+		if m2, r2 := p.shares(); m1 != m2 || r1 != r2 {
 			return nil
 		}
 	}
@@ -45,7 +45,7 @@ func (b *build) declaredReplicas(n *node, resource string) (sharing.Mechanism, i
 	if p == nil {
 		return sharing.MechanismExclusive, 1, fact{}
 	}
-	mechanism, replicas := p.shares("nvidia.com/gpu")
+	mechanism, replicas := p.shares()
 	offered, boards := n.capacity(resource), count(n.label("nvidia.com/gpu.count"))
 	if replicas > mostReplicas || offered%replicas != 0 || boards > 0 && boards*replicas != offered {
 		return sharing.MechanismExclusive, 1, fact{}
@@ -73,7 +73,7 @@ func (b *build) checkSharing(n *node) {
 			"%s selects %.60q, which several ConfigMaps have and say different things under; none is used", label, key)
 		return
 	}
-	mechanism, replicas := p.shares("nvidia.com/gpu")
+	mechanism, replicas := p.shares()
 	if n.whole == 0 && n.single == "" {
 		return // MIG instances alone: their replicas stand under other names
 	}
@@ -126,7 +126,7 @@ func (b *build) checkLayout(n *node) {
 		if err != nil && n.gpusFrom.Basis == BasisDeclared {
 			b.find("mig-config-impossible", sharing.SeverityHigh, object, each.source,
 				"%s asks for %.60q of %s, which its %s cannot have: %s", label, key, each.object, plural(n.gpus, "GPU"),
-				firstLine([]byte(err.Error())))
+				firstLine(err.Error()))
 		}
 		if slices.ContainsFunc(layouts, func(m map[string]int) bool { return layoutText(m) == has }) {
 			return // one of them is in force
@@ -159,10 +159,12 @@ func (b *build) checkLayout(n *node) {
 		label, key, p.object, cmp.Or(want, none), cmp.Or(has, none), why)
 }
 
+// mostNames bounds the names of a list that is written out.
+const mostNames = 8
+
 func someOf(names []string) string {
-	const most = 8
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	if len(names) > mostNames {
+		return strings.Join(names[:mostNames], ", ") + fmt.Sprintf(" and %d more", len(names)-mostNames)
 	}
 	return strings.Join(names, ", ")
 }

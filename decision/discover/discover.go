@@ -131,8 +131,13 @@ type Collector struct {
 	instances         map[string]map[int][]telemetry.MIGInstance // by file name and GPU
 	troubles          problem.List
 	told              map[string]int
-	findings          []Finding
-	found             map[Finding]bool
+	findings
+}
+
+// findings lists each finding once.
+type findings struct {
+	list  []Finding
+	found map[Finding]bool
 }
 
 // New returns a Collector without inputs.
@@ -145,7 +150,8 @@ func New(opts Options) *Collector {
 		claims:     map[string]*claim{}, templates: map[string]*claim{}, controllers: map[string]*controller{},
 		autoscalers: map[string]autoscaler{},
 		podUIDs:     map[string]string{}, plugins: map[string][]*pluginConfig{}, clusters: map[string][]string{},
-		told: map[string]int{}, instances: map[string]map[int][]telemetry.MIGInstance{}, found: map[Finding]bool{}}
+		told: map[string]int{}, instances: map[string]map[int][]telemetry.MIGInstance{},
+		findings: findings{found: map[Finding]bool{}}}
 }
 
 // sniffed is the number of bytes of a file that tell its kind.
@@ -197,7 +203,7 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 		return fmt.Errorf("%s: it is YAML: write it with `kubectl get ... -o json`", name)
 	}
 	return fmt.Errorf("%s: it is of no kind that is read (it begins with %.40q): give Kubernetes objects as JSON, what "+
-		"nvidia-smi printed, samples of dcgm-exporter, or a model server's metrics", name, firstLine(text))
+		"nvidia-smi printed, samples of dcgm-exporter, or a model server's metrics", name, firstLine(string(text)))
 }
 
 // readMachine reads what nvidia-smi printed.
@@ -216,8 +222,7 @@ func (c *Collector) readMachine(name string, kind nvsmi.Kind, in io.Reader) erro
 		c.instances[stem(name)] = by
 		return inFile(name, err)
 	case nvsmi.KindTopology:
-		_, err := nvsmi.Topology(in) // the fleet has no place for it yet: it is only checked
-		return inFile(name, err)
+		return nil // the fleet has no place for it yet
 	}
 	if len(inv.GPUs) > 0 {
 		c.AddInventory(stem(name), inv)
@@ -246,9 +251,9 @@ func inFile(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-func firstLine(text []byte) string {
-	line, _, _ := bytes.Cut(text, []byte("\n"))
-	return string(line)
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }
 
 // trouble notes what could not be read of a file, at most maxTold of a kind.
@@ -290,13 +295,12 @@ func (c *Collector) takeNamespace(file string, o *namespaceObject) {
 	c.sameObject(file, "Namespace kube-system", c.clusterUID, o.Metadata.UID)
 }
 
-func (c *Collector) find(code string, severity sharing.Severity, object, source, format string, args ...any) {
+func (l *findings) find(code string, severity sharing.Severity, object, source, format string, args ...any) {
 	f := Finding{Code: code, Severity: severity, Object: object, Message: fmt.Sprintf(format, args...), Source: source}
-	if f.Message == "" || c.found[f] {
-		return
+	if f.Message != "" && !l.found[f] {
+		l.found[f] = true
+		l.list = append(l.list, f)
 	}
-	c.found[f] = true
-	c.findings = append(c.findings, f)
 }
 
 // Workload names the workload that a pod ("namespace/name") belongs to, "" where

@@ -50,7 +50,7 @@ func (d *Discovery) fleetNode() (*yaml.Node, error) {
 		}
 	}
 	for _, u := range d.Unknown {
-		parent, key, _ := cutLast(u.Path)
+		parent, key := cutLast(u.Path)
 		if n := at(root, parent); n != nil && n.Kind == yaml.MappingNode && len(n.Content) > 0 {
 			last := n.Content[len(n.Content)-2]
 			last.HeadComment = strings.TrimPrefix(last.HeadComment+"\n# unknown: "+key+": "+oneLine(u.Why), "\n")
@@ -61,11 +61,9 @@ func (d *Discovery) fleetNode() (*yaml.Node, error) {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-func cutLast(path string) (parent, key string, ok bool) {
-	if i := strings.LastIndexByte(path, '.'); i >= 0 {
-		return path[:i], path[i+1:], true
-	}
-	return "", path, false
+func cutLast(path string) (parent, key string) {
+	i := strings.LastIndexByte(path, '.')
+	return path[:max(i, 0)], path[i+1:]
 }
 
 // at finds the node of a path such as "workloads[2]", or nil.
@@ -212,20 +210,20 @@ func (d *Discovery) document() (document, error) {
 
 // writeIndented writes a value as indented JSON with a final newline.
 func writeIndented(w io.Writer, v any) error {
+	return encode(w, v, "  ")
+}
+
+func encode(w io.Writer, v any, indent string) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
+	enc.SetIndent("", indent)
 	return enc.Encode(v)
 }
 
 func encodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(b.Bytes()), nil
+	err := encode(&b, v, "")
+	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // jsonOf writes a YAML node as JSON with the keys in their order.

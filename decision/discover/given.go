@@ -68,7 +68,7 @@ func ParsePrices(data []byte) (*Prices, error) {
 
 // price writes a pool's price, where the user gave one: the machine's before the
 // GPU's.
-func (b *build) price(p *pool, at string, out *decision.Pool) {
+func (b *build) price(at string, out *decision.Pool) {
 	prices := b.c.opts.Prices
 	b.priced[out.InstanceType], b.priced[out.GPU] = true, true
 	if m, ok := prices.machines[out.InstanceType]; ok && out.InstanceType != "" {
@@ -138,21 +138,22 @@ func ParseHints(data []byte) (*Hints, error) {
 		return nil, fmt.Errorf("%w: hints: %w", ErrInvalid, err)
 	}
 	var l problem.List
-	patterns := func(at string, keys []string) {
-		for _, k := range keys {
-			if _, err := path.Match(k, ""); err != nil {
-				l.Addf(at+"."+k, `write a name, or a pattern such as "team-a/*"`, "is no pattern")
-			}
+	workloads, nodes, pools := slices.Sorted(maps.Keys(h.Workloads)), slices.Sorted(maps.Keys(h.Nodes)),
+		slices.Sorted(maps.Keys(h.Pools))
+	for _, of := range []struct {
+		at   string
+		keys []string
+	}{{"workloads.", workloads}, {"nodes.", nodes}, {"pools.", pools}} {
+		for _, k := range of.keys {
+			_, err := path.Match(k, "")
+			l.If(err != nil, of.at+k, `write a name, or a pattern such as "team-a/*"`, "is no pattern")
 		}
 	}
-	patterns("workloads", slices.Sorted(maps.Keys(h.Workloads)))
-	patterns("nodes", slices.Sorted(maps.Keys(h.Nodes)))
-	patterns("pools", slices.Sorted(maps.Keys(h.Pools)))
-	for _, k := range slices.Sorted(maps.Keys(h.Nodes)) {
+	for _, k := range nodes {
 		_, err := sharing.LookupGPU(h.Nodes[k].GPU)
 		l.AddErr("nodes."+k+".gpu", err)
 	}
-	for _, k := range slices.Sorted(maps.Keys(h.Workloads)) {
+	for _, k := range workloads {
 		if w := h.Workloads[k]; !w.Memory.IsZero() && w.Model != nil {
 			l.Addf("workloads."+k+".model", "keep memory or model", "contradicts memory")
 		}

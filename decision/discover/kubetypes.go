@@ -86,15 +86,10 @@ type metadata struct {
 
 // controller is the owner that makes an object.
 func (m *metadata) controller() ownerRef {
-	for _, o := range m.Owners {
-		if o.Controller {
-			return o
-		}
+	if i := slices.IndexFunc(m.Owners, func(o ownerRef) bool { return o.Controller }); i > 0 {
+		return m.Owners[i]
 	}
-	if len(m.Owners) > 0 {
-		return m.Owners[0]
-	}
-	return ownerRef{}
+	return append(m.Owners, ownerRef{})[0]
 }
 
 // header holds the fields of every object.
@@ -122,8 +117,7 @@ type container struct {
 	RestartPolicy string    `json:"restartPolicy"`
 	Resources     resources `json:"resources"`
 	Ports         []struct {
-		Port int    `json:"containerPort"`
-		Name string `json:"name"`
+		Port int `json:"containerPort"`
 	} `json:"ports"`
 	Security struct {
 		Privileged bool   `json:"privileged"`
@@ -153,7 +147,6 @@ type podObject struct {
 	Status   struct {
 		Phase  string `json:"phase"`
 		Claims []struct {
-			Name  string `json:"name"`
 			Claim string `json:"resourceClaimName"`
 		} `json:"resourceClaimStatuses"`
 	} `json:"status"`

@@ -30,17 +30,17 @@ type Used struct {
 // gathering merges the series of a workload's pods.
 type gathering struct {
 	Used
-	samples                int64
-	from, to               time.Time
-	busy                   float64 // weighted by samples
-	busyN                  int64
-	p50, p95               float64
-	memory                 [3]float64
-	memoryN                int64
-	figure                 usage.Figure
-	shared                 bool // some series are a device's that others use too
-	known, idle, execution time.Duration
-	pods                   map[string]bool
+	samples          int64
+	from, to         time.Time
+	busy             float64 // weighted by samples
+	busyN            int64
+	p50, p95         float64
+	memory           [3]float64
+	memoryN          int64
+	figure           usage.Figure
+	shared           bool // some series are a device's that others use too
+	known, execution time.Duration
+	pods             map[string]bool
 }
 
 // sourceKind names the samples' source, for provenance.
@@ -225,7 +225,6 @@ func (g *gathering) add(s *usage.Stats, n *node) {
 		break
 	}
 	g.known += s.Times.Known
-	g.idle += s.Times.Idle
 	g.execution += s.Times.ExecutionIdle
 }
 

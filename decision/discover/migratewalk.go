@@ -136,13 +136,12 @@ func (m *migration) walk(change []*station, next map[*station]*target) {
 	for range change {
 		slices.SortStableFunc(change, m.lighter)
 		i := slices.IndexFunc(change, func(s *station) bool { return !done[s] && m.canEmpty(s) })
-		forced := i < 0
-		if forced {
+		if i < 0 {
 			i = slices.IndexFunc(change, func(s *station) bool { return !done[s] })
 		}
 		at := change[i]
 		done[at] = true
-		m.empty(at, forced)
+		m.empty(at)
 		m.turn(at, next[at])
 	}
 }
@@ -172,7 +171,7 @@ func (m *migration) canEmpty(s *station) bool {
 }
 
 // empty moves a node's tenants away, those without objectives first.
-func (m *migration) empty(s *station, forced bool) {
+func (m *migration) empty(s *station) {
 	names := slices.SortedFunc(maps.Keys(s.tenants), func(x, y string) int {
 		if m.guarded[x] != m.guarded[y] {
 			return map[bool]int{false: -1, true: 1}[m.guarded[x]]

@@ -103,7 +103,7 @@ func (b *build) readNode(o *nodeObject) *node {
 	n.readProduct(b)
 	n.readDriver()
 	switch {
-	case len(b.devices[n.name]) > 0 && n.capacity("nvidia.com/gpu") == 0:
+	case len(b.devices[n.name]) > 0 && n.capacity(resourceGPU) == 0:
 		n.readDevices(b)
 	case len(n.registered) > 0:
 		n.readRegistered(b)
@@ -128,7 +128,6 @@ func (b *build) readNode(o *nodeObject) *node {
 		n.replicas = 1
 	}
 	b.checkNode(n)
-	n.checkConfig(b)
 	if slices.Contains(n.managers, "the device plugin") {
 		b.checkSharing(n)
 		b.checkLayout(n)
@@ -218,7 +217,7 @@ func (n *node) readManagers(b *build) {
 			add(r.d, r.name, declared("annotation %s", r.key))
 		}
 	}
-	plugin := n.capacity("nvidia.com/gpu") > 0 || n.capacity("nvidia.com/gpu.shared") > 0 || len(n.migResources()) > 0
+	plugin := n.capacity(resourceGPU) > 0 || n.capacity(resourceShared) > 0 || len(n.migResources()) > 0
 	if len(b.devices[n.name]) > 0 {
 		add(sharing.DeliveryDRA, "the DRA driver", declared("ResourceSlice of gpu.nvidia.com"))
 	}
@@ -293,18 +292,14 @@ func lookupGPU(name, mib string, single bool) *sharing.GPU {
 	if err != nil || single {
 		return nil
 	}
-	var found *sharing.GPU
-	for _, gpu := range candidates(name) {
+	found := slices.DeleteFunc(candidates(name), func(gpu *sharing.GPU) bool {
 		known, ok := gpu.Memory.Get()
-		if !ok || !near(sharing.Bytes(v)*sharing.MiB, known) {
-			continue
-		}
-		if found != nil {
-			return nil
-		}
-		found = gpu
+		return !ok || !near(sharing.Bytes(v)*sharing.MiB, known)
+	})
+	if len(found) != 1 {
+		return nil
 	}
-	return found
+	return found[0]
 }
 
 // candidates are the boards that an ambiguous name may mean.
@@ -322,15 +317,10 @@ func candidates(name string) []*sharing.GPU {
 func (n *node) readDriver() {
 	l := n.meta.Metadata.Labels
 	text, from := l["nvidia.com/cuda.driver-version.full"], "label nvidia.com/cuda.driver-version.full"
-	if text == "" && l["nvidia.com/cuda.driver.major"] != "" {
+	if text == "" {
 		from = "labels nvidia.com/cuda.driver.*"
-		text = l["nvidia.com/cuda.driver.major"]
-		for _, part := range []string{l["nvidia.com/cuda.driver.minor"], l["nvidia.com/cuda.driver.rev"]} {
-			if part == "" {
-				break
-			}
-			text += "." + part
-		}
+		text = strings.TrimRight(l["nvidia.com/cuda.driver.major"]+"."+l["nvidia.com/cuda.driver.minor"]+"."+
+			l["nvidia.com/cuda.driver.rev"], ".")
 	}
 	if d, err := sharing.ParseDriver(text); err == nil {
 		n.driver, n.driverFrom = d, declared("%s", from)
@@ -378,19 +368,18 @@ func (b *build) checkNode(n *node) {
 			"%s hand out its GPUs: each gives away what the other has given", strings.Join(n.managers, " and "))
 	}
 	text, says := n.meta.Status.Allocatable["nvidia.com/gpu"]
-	if healthy, all := count(text), n.capacity("nvidia.com/gpu"); says && len(n.registered) == 0 && healthy < all {
+	if healthy, all := count(text), n.capacity(resourceGPU); says && len(n.registered) == 0 && healthy < all {
 		b.find("unhealthy-gpus", sharing.SeverityMedium, object, "status.allocatable",
 			"%d of %d of nvidia.com/gpu are not healthy", all-healthy, all)
 	}
+	if n.label(mig.LabelConfigState) == "failed" {
+		b.find("mig-config-failed", sharing.SeverityHigh, object, "label "+mig.LabelConfigState,
+			"its MIG configuration %.60q was not applied", n.label(labelMIG))
+	}
 	if n.gpu == nil && n.product != "" {
-		b.find("gpu-unknown", sharing.SeverityMedium, object, n.productFrom.Source, "%s", unknownGPU(n.product))
+		if _, err := sharing.LookupGPU(n.product); err != nil {
+			b.find("gpu-unknown", sharing.SeverityMedium, object, n.productFrom.Source, "%s",
+				strings.TrimPrefix(err.Error(), "sharing: "))
+		}
 	}
-}
-
-func unknownGPU(product string) string {
-	_, err := sharing.LookupGPU(product)
-	if err == nil {
-		return ""
-	}
-	return strings.TrimPrefix(err.Error(), "sharing: ")
 }

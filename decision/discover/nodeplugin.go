@@ -9,7 +9,13 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-const migPrefix = "nvidia.com/mig-"
+// The resources of NVIDIA's device plugin: whole GPUs, replicas of them where it
+// renames those, and MIG instances.
+const (
+	resourceGPU    = "nvidia.com/gpu"
+	resourceShared = "nvidia.com/gpu.shared"
+	migPrefix      = "nvidia.com/mig-"
+)
 
 // migResources are the MIG instances that the node offers, by profile.
 func (n *node) migResources() map[string]int {
@@ -29,19 +35,17 @@ func (n *node) migResources() map[string]int {
 // profileName undoes what resource names do to profiles: "1g.10gb.me" is
 // 1g.10gb+me.
 func profileName(s string) string {
-	for _, suffix := range []string{".me.all", ".me", ".gfx"} {
-		if base, ok := strings.CutSuffix(s, suffix); ok {
-			return base + "+" + strings.TrimPrefix(suffix, ".")
-		}
+	if n, err := mig.ParseResourceName("mig-" + s); err == nil {
+		return n.String()
 	}
 	return s
 }
 
 // readPlugin reads a node of the device plugin and GPU Feature Discovery.
 func (n *node) readPlugin(b *build) {
-	resource := "nvidia.com/gpu"
-	if n.capacity("nvidia.com/gpu.shared") > 0 {
-		resource = "nvidia.com/gpu.shared"
+	resource := resourceGPU
+	if n.capacity(resourceShared) > 0 {
+		resource = resourceShared
 	}
 	n.offered = n.capacity(resource)
 	n.instances = n.migResources()
@@ -91,14 +95,6 @@ func (n *node) readPlugin(b *build) {
 	n.whole = n.gpus
 }
 
-// checkConfig finds MIG configurations that were not carried out.
-func (n *node) checkConfig(b *build) {
-	if s := n.label("nvidia.com/mig.config.state"); s == "failed" {
-		b.find("mig-config-failed", sharing.SeverityHigh, "node "+n.name, "label nvidia.com/mig.config.state",
-			"its MIG configuration %.60q was not applied", n.label("nvidia.com/mig.config"))
-	}
-}
-
 // readReplicas reads how the GPUs that are not in MIG mode are shared, and how
 // many replicas one has.
 func (n *node) readReplicas(b *build, resource string) int {
@@ -114,7 +110,7 @@ func (n *node) readReplicas(b *build, resource string) int {
 		}
 	}
 	strategy := n.label("nvidia.com/gpu.sharing-strategy")
-	shared := strings.HasSuffix(n.label("nvidia.com/gpu.product"), "-SHARED") || resource == "nvidia.com/gpu.shared"
+	shared := strings.HasSuffix(n.label("nvidia.com/gpu.product"), "-SHARED") || resource == resourceShared
 	capable := n.label("nvidia.com/mps.capable")
 	n.mechanismFrom = declared("label nvidia.com/gpu.sharing-strategy")
 	switch {

@@ -112,7 +112,7 @@ func newPod(m *metadata, s *podSpec) *pod {
 		}
 	}
 	p.ask = askOf(containers)
-	p.kai(m, s)
+	p.kai(m)
 	for _, c := range s.Claims {
 		switch {
 		case c.Claim != "":
@@ -180,7 +180,7 @@ func (a *ask) add(list quantities) bool {
 }
 
 // kai reads the annotations of the KAI scheduler.
-func (p *pod) kai(m *metadata, s *podSpec) {
+func (p *pod) kai(m *metadata) {
 	fraction, memory := m.Annotations["gpu-fraction"], m.Annotations["gpu-memory"]
 	var held sharing.Bytes
 	from := ""
@@ -211,15 +211,11 @@ var fractionFlag = regexp.MustCompile(`^--(gpu-memory-utilization|mem-fraction-s
 // arguments only the flags that are looked for are kept, and of the environment
 // nothing is read.
 func (p *pod) readContainers(containers []container, s *podSpec) {
-	if u := s.Security.RunAsUser; u != nil && *u >= 0 && *u < 1<<31-1 {
-		p.uid = decision.Some(int(*u))
-	}
+	p.runsAs(s.Security.RunAsUser)
 	for i := range containers {
 		c := &containers[i]
 		p.framework.privileged = p.framework.privileged || c.Security.Privileged
-		if u := c.Security.RunAsUser; u != nil && *u >= 0 && *u < 1<<31-1 {
-			p.uid = decision.Some(int(*u))
-		}
+		p.runsAs(c.Security.RunAsUser)
 		words := slices.Concat(c.Command, c.Args)
 		if name := serverOf(c.Image, words); name != "" && p.framework.name == "" {
 			p.framework.name = name
@@ -244,6 +240,12 @@ func (p *pod) readContainers(containers []container, s *podSpec) {
 				}
 			}
 		}
+	}
+}
+
+func (p *pod) runsAs(uid *int64) {
+	if uid != nil && *uid >= 0 && *uid < 1<<31-1 {
+		p.uid = decision.Some(int(*uid))
 	}
 }
 

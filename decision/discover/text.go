@@ -2,6 +2,7 @@ package discover
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -24,13 +25,7 @@ type TextOptions struct {
 // which isolation, the workloads, what is odd, what could be smaller, and what is
 // not known.
 func (d *Discovery) WriteText(w io.Writer, opts TextOptions) error {
-	p := page{width: opts.Width, most: opts.Most}
-	if p.width <= 0 {
-		p.width = 100
-	}
-	if p.most == 0 {
-		p.most = 12
-	}
+	p := opts.page()
 	p.today(d)
 	p.workloads(d)
 	p.findings(d.Findings)
@@ -41,6 +36,14 @@ func (d *Discovery) WriteText(w io.Writer, opts TextOptions) error {
 	p.unknown(d)
 	_, err := p.out.WriteTo(w)
 	return err
+}
+
+// page is an empty page with the options' defaults.
+func (o TextOptions) page() page {
+	if o.Width <= 0 {
+		o.Width = 100
+	}
+	return page{width: o.Width, most: cmp.Or(o.Most, 12)}
 }
 
 type page struct {
@@ -168,10 +171,8 @@ func (p *page) workloads(d *Discovery) {
 
 // writeSteps writes the steps of a migration for people.
 func writeSteps(w io.Writer, steps []Step, opts TextOptions) error {
-	p := page{width: opts.Width, most: -1}
-	if p.width <= 0 {
-		p.width = 100
-	}
+	p := opts.page()
+	p.most = -1
 	if len(steps) == 0 {
 		p.head("MIGRATION: nothing changes")
 	} else {
@@ -224,7 +225,7 @@ func (p *page) unknown(d *Discovery) {
 	settles := map[string][]string{}
 	for i := range d.Unknown {
 		u := &d.Unknown[i]
-		parent, key, _ := cutLast(u.Path)
+		parent, key := cutLast(u.Path)
 		name, model := parent, ""
 		var k int
 		switch {

@@ -37,7 +37,7 @@ func (b *build) check() {
 			switch {
 			case n.mechanism == sharing.MechanismHAMi && p.ask.memory > 0:
 				l.memory += int64(p.ask.memory) * int64(p.ask.gpus)
-			case p.ask.resource == "nvidia.com/gpu" || p.ask.resource == "nvidia.com/gpu.shared":
+			case p.ask.resource == "nvidia.com/gpu" || p.ask.resource == resourceShared:
 				l.asked += int64(p.ask.gpus)
 			}
 			if f, ok := p.framework.memoryFraction.Get(); ok && n.mechanism == sharing.MechanismTimeSlicing {

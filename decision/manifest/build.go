@@ -270,8 +270,10 @@ func (b *builder) cluster() error {
 	for _, f := range []struct {
 		needed bool
 		write  func() error
-	}{{plugin, b.pluginFiles}, {hasMIG, b.partedFiles}, {b.uses(sharing.DeliveryGPUOperator) && (hasMIG || plugin), b.operatorValues},
-		{hasHAMi && b.uses(sharing.DeliveryHAMi), b.hamiValues}, {hasHAMi && b.uses(sharing.DeliveryVolcano), b.volcanoScheduler},
+	}{{plugin, b.pluginFiles}, {hasMIG, b.partedFiles},
+		{b.uses(sharing.DeliveryGPUOperator) && (hasMIG || plugin), b.operatorValues},
+		{hasHAMi && b.uses(sharing.DeliveryHAMi), b.hamiValues},
+		{hasHAMi && b.uses(sharing.DeliveryVolcano), b.volcanoScheduler},
 	} {
 		if f.needed {
 			if err := f.write(); err != nil {

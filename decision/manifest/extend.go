@@ -42,7 +42,8 @@ func (b *builder) extend(f *decision.Fleet) error {
 		if err != nil {
 			return invalid(err)
 		}
-		g.view = &Group{GroupResult: g.GroupResult, Pool: g.pool, Key: g.key, Path: g.at, Delivery: b.primary(g), Offers: offers}
+		g.view = &Group{GroupResult: g.GroupResult, Pool: g.pool, Key: g.key, Path: g.at,
+			Delivery: b.primary(g), Offers: offers}
 		for _, m := range g.members {
 			g.view.Namespaces = append(g.view.Namespaces, m.pod.Namespace)
 		}
@@ -84,7 +85,8 @@ func (b *builder) offers(g *group) (map[string]int, error) {
 	mib := g.GPUs * int(g.memory()/sharing.MiB)
 	switch {
 	case d == sharing.DeliveryHAMi:
-		return map[string]int{"nvidia.com/gpu": g.GPUs * g.clients(), "nvidia.com/gpumem": mib, "nvidia.com/gpucores": 100 * g.GPUs}, nil
+		return map[string]int{"nvidia.com/gpu": g.GPUs * g.clients(), "nvidia.com/gpumem": mib,
+			"nvidia.com/gpucores": 100 * g.GPUs}, nil
 	case d == sharing.DeliveryVolcano:
 		return map[string]int{"volcano.sh/vgpu-number": g.GPUs * g.clients(), "volcano.sh/vgpu-memory": mib,
 			"volcano.sh/vgpu-cores": 100 * g.GPUs}, nil

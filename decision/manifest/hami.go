@@ -82,7 +82,8 @@ func (s HAMiShare) HAMiAnnotations() map[string]string {
 // VolcanoResources returns the limits of the container for Volcano's vGPU
 // device plugin, by resource name.
 func (s HAMiShare) VolcanoResources() map[string]string {
-	return limits(map[string]int{"volcano.sh/vgpu-number": max(s.GPUs, 1), "volcano.sh/vgpu-memory": int(wholeMiB(s.Memory)),
+	return limits(map[string]int{"volcano.sh/vgpu-number": max(s.GPUs, 1),
+		"volcano.sh/vgpu-memory":            int(wholeMiB(s.Memory)),
 		"volcano.sh/vgpu-memory-percentage": s.MemoryPercent, "volcano.sh/vgpu-cores": s.Cores})
 }
 

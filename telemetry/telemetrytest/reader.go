@@ -207,7 +207,8 @@ func (s *Reader) energy(device, n int, rounds int64, into time.Duration) float64
 	g, c := &s.script.GPUs[device], &s.gpus[device]
 	joules := c.phases[n].energy + float64(g.Phases[n].Figures[telemetry.MetricPowerWatts]*into.Seconds())
 	last := len(c.phases) - 1
-	round := c.phases[last].energy + float64(g.Phases[last].Figures[telemetry.MetricPowerWatts]*g.Phases[last].For.Seconds())
+	end := &g.Phases[last]
+	round := c.phases[last].energy + float64(end.Figures[telemetry.MetricPowerWatts]*end.For.Seconds())
 	switch {
 	case c.phases[n].restarted: // since the restart in this round
 	case c.phases[last].restarted && rounds > 0:

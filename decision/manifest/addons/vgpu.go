@@ -17,7 +17,8 @@ import (
 // vgpuForm is a vGPU type's name: A100D-10C, with 10 GB of frame buffer, is
 // time-sliced; A100D-1-10C is backed by a MIG instance of one slice, and only
 // such a one can have media engines (ME).
-var vgpuForm = regexp.MustCompile(`^(?:NVIDIA |GRID )?[A-Z][A-Z0-9]{1,15}-(?:([1-7])-[1-9][0-9]{0,2}[CQAB](?:ME)?|[1-9][0-9]{0,2}[CQAB])$`)
+var vgpuForm = regexp.MustCompile(`^(?:NVIDIA |GRID )?[A-Z][A-Z0-9]{1,15}-` +
+	`(?:([1-7])-[1-9][0-9]{0,2}[CQAB](?:ME)?|[1-9][0-9]{0,2}[CQAB])$`)
 
 // VGPUPolicy names the way in which the vGPU manager schedules the virtual GPUs of a
 // time-sliced type. The zero value is VGPUPolicyBestEffort, the manager's
@@ -177,6 +178,6 @@ func (v VGPU) file(g *manifest.Group, l *problem.List) (manifest.File, []sharing
 			Message: "the best-effort scheduler promises no share of compute; only the frame buffer is divided",
 			Remedy:  "choose equal-share or fixed-share"})
 	}
-	return manifest.File{Path: "vgpu/" + g.Key + ".conf", Note: "for modprobe.d of the hypervisor's host", Data: []byte(text)},
-		warnings
+	return manifest.File{Path: "vgpu/" + g.Key + ".conf", Note: "for modprobe.d of the hypervisor's host",
+		Data: []byte(text)}, warnings
 }

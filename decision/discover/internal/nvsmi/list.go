@@ -108,20 +108,3 @@ func List(in io.Reader) (telemetry.Inventory, error) {
 	}
 	return inv, r.probs.Err()
 }
-
-var topoRow = regexp.MustCompile(`^GPU\d+\s`)
-
-// Topology counts the rows of GPUs in the output of topo -m. Nothing else of the
-// matrix is read.
-func Topology(in io.Reader) (gpus int, err error) {
-	err = lines(in, func(_ int, line string) bool {
-		if topoRow.MatchString(line) {
-			gpus++
-		}
-		return !strings.HasPrefix(line, "Legend")
-	})
-	if err == nil && gpus == 0 {
-		err = fmt.Errorf("%w: topo -m has no row of a GPU", ErrKind)
-	}
-	return gpus, err
-}

@@ -54,7 +54,8 @@ type device struct {
 
 // New returns a Reader.
 func New() *Reader {
-	return &Reader{most: maxTenants, tenants: map[rawKey]*tenant{}, devices: map[Key]*device{}, scrapers: map[scraper]bool{}}
+	return &Reader{most: maxTenants, tenants: map[rawKey]*tenant{}, devices: map[Key]*device{},
+		scrapers: map[scraper]bool{}}
 }
 
 // begin opens a source.
