@@ -258,6 +258,9 @@ func (a *ask) decide(profiles *predict.Profiles, tenant int) (sharing.Answer, er
 	return answer, nil
 }
 
+// tenantName names the tenants of a mix, from 1.
+const tenantName = "tenant-%d"
+
 // fleetOf is a mix as a fleet: one workload a tenant, with its profile, that all
 // trust one another, and so many GPUs under these mechanisms.
 func fleetOf(m *predict.Mix, slo []predict.SLO, gpus int, mechanisms ...sharing.Mechanism) (*decision.Fleet, error) {
@@ -276,7 +279,7 @@ func fleetOf(m *predict.Mix, slo []predict.SLO, gpus int, mechanisms ...sharing.
 			}
 		}
 		f.Workloads = append(f.Workloads, decision.Workload{
-			Name:    fmt.Sprintf("tenant-%d", i+1),
+			Name:    fmt.Sprintf(tenantName, i+1),
 			Kind:    decision.KindOnlineInference,
 			Memory:  decision.Some(memory),
 			SLO:     slo[i],

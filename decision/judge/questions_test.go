@@ -116,3 +116,30 @@ func TestAnswersAreWritten(t *testing.T) {
 		}
 	}
 }
+
+// Every way to place the mixes places the same tenants, the best by measurement misses
+// nothing, and deciding misses less than sharing without deciding.
+func TestRegretPlacesEveryTenant(t *testing.T) {
+	mixes := mixesOf(t, "h200-mixes-3.json")
+	r, err := Regret(t.Context(), mixes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Mixes == 0 || r.Fleets != r.Mixes*len(regretLimits) {
+		t.Fatalf("%d mixes, %d fleets", r.Mixes, r.Fleets)
+	}
+	tenants := func(c Choice) int { return c.Kept + c.Missed + c.Unmeasured }
+	for _, c := range r.Choices {
+		if tenants(c) != tenants(r.Choices[0]) {
+			t.Errorf("%s places %d tenants, the best %d", c.Name, tenants(c), tenants(r.Choices[0]))
+		}
+	}
+	best, decided, mps, never := r.Choices[0], r.Choices[1], r.Choices[2], r.Choices[4]
+	if best.Missed > 0 || never.Missed > 0 || decided.Missed >= mps.Missed || decided.GPUs > never.GPUs || mps.GPUs != r.Fleets {
+		t.Errorf("best %+v, decided %+v, MPS %+v, never %+v", best, decided, mps, never)
+	}
+	var text bytes.Buffer
+	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "never sharing") {
+		t.Errorf("%v: %s", err, &text)
+	}
+}

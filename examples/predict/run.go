@@ -33,6 +33,7 @@ const usage = `predict predicts co-location from what workloads do alone.
   predict -profiles rows.json -predictor p.json   use a kept one
   predict -profiles a.json -profiles b.json       predict each series by the others as well
   predict -questions -data a.json b.json          is each limit kept? Each series by the others, and by decide
+  predict -regret -data a.json b.json             what deciding the mixes comes to, by measurement
 
 exit: 0 done, 2 bad input, 5 could not be written
 
@@ -50,6 +51,7 @@ type options struct {
 	json, rows  bool
 	splits      bool
 	questions   bool
+	regret      bool
 	method      predict.Method
 
 	fitted  []predict.Rows // of -fit
@@ -68,9 +70,11 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 		fs.Func(name, usage+"; may be repeated", func(s string) error { *to = append(*to, s); return nil })
 	}
 	list("profiles", "`FILE` of rows to predict", &o.data)
-	list("data", "the same as -profiles; of -questions, which take further files as arguments", &o.data)
+	list("data", "the same as -profiles; of -questions, which take further files as arguments, and -regret", &o.data)
 	fs.BoolVar(&o.questions, "questions", false,
 		"ask of every measured mix whether it keeps limits of 1.1 to 4 times alone")
+	fs.BoolVar(&o.regret, "regret", false,
+		"decide the mixes measured under both mechanisms, and count by measurement what comes of it")
 	fs.StringVar(&o.gpu, "gpu", "",
 		"`NAME` of the GPU of rows of -profiles that name none (default: that of the calibration)")
 	fs.StringVar(&o.fitGPU, "fit-gpu", "",
@@ -88,7 +92,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 		return code
 	}
 	err := fs.Parse(args)
-	if o.questions {
+	if o.questions || o.regret {
 		o.data = append(o.data, fs.Args()...)
 	}
 	switch {
@@ -98,7 +102,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 		return 0
 	case err != nil:
 		return fail(2, err)
-	case fs.NArg() > 0 && !o.questions:
+	case fs.NArg() > 0 && !o.questions && !o.regret:
 		return fail(2, fmt.Errorf("unknown argument %q; a file of rows is given with -profiles", fs.Arg(0)))
 	case len(o.data) == 0 && (o.save == "" || len(o.fit) == 0):
 		return fail(2, errors.New("nothing to do: give -profiles, or -fit and -out"))
@@ -119,7 +123,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	if err != nil {
 		return fail(2, err)
 	}
-	if o.questions {
+	if o.questions || o.regret {
 		return o.ask(predictor, others, stdout, fail)
 	}
 	var rep *report
@@ -151,7 +155,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	return 0
 }
 
-// ask answers yes-or-no questions about the measured mixes of -data.
+// ask answers yes-or-no questions about the measured mixes of -data, or decides them.
 func (o *options) ask(p *predict.Predictor, others *predict.Profiles, stdout io.Writer, fail func(int, error) int) int {
 	files := slices.Clone(o.fitted)
 	for _, name := range o.data {
@@ -165,7 +169,15 @@ func (o *options) ask(p *predict.Predictor, others *predict.Profiles, stdout io.
 	if err != nil {
 		return fail(2, err)
 	}
-	answers, err := judge.Ask(context.Background(), mixes)
+	var answers interface {
+		WriteJSON(io.Writer) error
+		WriteText(io.Writer) error
+	}
+	if o.regret {
+		answers, err = judge.Regret(context.Background(), mixes)
+	} else {
+		answers, err = judge.Ask(context.Background(), mixes)
+	}
 	if err != nil {
 		return fail(5, err)
 	}

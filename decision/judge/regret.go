@@ -1,0 +1,229 @@
+package judge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// regretLimits are the limits of the median time per output token of the fleets that
+// Regret decides, in multiples of what it is alone.
+var regretLimits = []float64{1.3, 1.6, 2}
+
+// Choice is what a way to place mixes came to by measurement.
+type Choice struct {
+	Name string `json:"name"`
+	GPUs int    `json:"gpus"`
+	// Kept and Missed count tenants by whether they kept their limit; Unmeasured those
+	// of whose neighbours together nothing was measured.
+	Kept       int `json:"kept"`
+	Missed     int `json:"missed"`
+	Unmeasured int `json:"unmeasured"`
+	// ExtraGPUs are those beyond the fewest that keep every limit, of mixes that the
+	// choice keeps.
+	ExtraGPUs int `json:"extra_gpus"`
+}
+
+// Regrets is what Regret found: the best by measurement first, then Decide, then what
+// people do without deciding.
+type Regrets struct {
+	Mixes   int      `json:"mixes"` // measured under time-slicing and MPS
+	Fleets  int      `json:"fleets"`
+	Choices []Choice `json:"choices"`
+}
+
+// Regret decides mixes that were measured under time-slicing and under MPS as fleets
+// of as many GPUs as tenants, with limits on the median time per output token, and
+// counts by what was measured which limits are kept and which GPUs used. A GPU for
+// each keeps every limit.
+func Regret(ctx context.Context, mixes []predict.Mix) (*Regrets, error) {
+	measured := map[string][]bool{} // by mix, mechanism and limit: kept, by tenant in the order of names
+	out := &Regrets{}
+	for _, name := range []string{"best by measurement", "decide", "MPS for all", "time-slicing for all", "never sharing"} {
+		out.Choices = append(out.Choices, Choice{Name: name})
+	}
+	key := func(m *predict.Mix, who []int, mechanism sharing.Mechanism, times float64) string {
+		var names []string
+		for _, i := range who {
+			names = append(names, fmt.Sprint(m.Group[i].Server, m.Group[i].Load))
+		}
+		slices.Sort(names)
+		return fmt.Sprint(m.Series, names, mechanism, times)
+	}
+	for i := range mixes {
+		for _, times := range regretLimits {
+			if a, ok := question(&mixes[i], predict.MetricTPOTP50, times); ok {
+				all := everybody(len(a.kept))
+				measured[key(a.mix, all, a.mix.Rows[0].Mechanism, times)] = byName(a.mix, all, a.kept)
+			}
+		}
+	}
+	seen := map[string]bool{}
+	for i := range mixes {
+		m := &mixes[i]
+		all := everybody(len(m.Rows))
+		name := key(m, all, sharing.MechanismNone, 0)
+		under := m.Rows[0].Mechanism
+		if under != sharing.MechanismTimeSlicing || seen[name] || measured[key(m, all, sharing.MechanismMPS, 2)] == nil {
+			continue
+		}
+		seen[name] = true
+		out.Mixes++
+		profiles, err := soloProfiles(m)
+		if err != nil {
+			return nil, err
+		}
+		for _, times := range regretLimits {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			a, ok := question(m, predict.MetricTPOTP50, times)
+			if !ok {
+				continue
+			}
+			out.Fleets++
+			// kept says for each of who whether it keeps its limit beside the others; not ok
+			// where they were never measured so.
+			kept := func(mechanism sharing.Mechanism, who []int) (kept []bool, ok bool) {
+				if len(who) == 1 || mechanism == sharing.MechanismExclusive {
+					return slices.Repeat([]bool{true}, len(who)), true
+				}
+				kept, ok = measured[key(m, who, mechanism, times)]
+				return kept, ok
+			}
+			together := func(m sharing.Mechanism) []shared { return []shared{{m, all}} }
+			best := len(all)
+			for _, mechanism := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
+				if k, ok := kept(mechanism, all); ok && !slices.Contains(k, false) {
+					best = 1
+				}
+			}
+			gpus, err := a.arrange(profiles)
+			if err != nil {
+				return nil, err
+			}
+			own := make([]shared, len(all))
+			for i := range own {
+				own[i] = shared{sharing.MechanismExclusive, all[i : i+1]}
+			}
+			bestGPUs := own
+			if best == 1 {
+				bestGPUs = together(sharing.MechanismMPS)
+				if k, _ := kept(sharing.MechanismMPS, all); slices.Contains(k, false) {
+					bestGPUs = together(sharing.MechanismTimeSlicing)
+				}
+			}
+			for c, way := range [][]shared{bestGPUs, gpus, together(sharing.MechanismMPS),
+				together(sharing.MechanismTimeSlicing), own} {
+				to := &out.Choices[c]
+				to.GPUs += len(way)
+				lost := false
+				for _, g := range way {
+					k, ok := kept(g.mechanism, g.who)
+					if !ok {
+						to.Unmeasured += len(g.who)
+					}
+					for _, yes := range k {
+						if yes {
+							to.Kept++
+						} else {
+							to.Missed++
+							lost = true
+						}
+					}
+				}
+				if !lost {
+					to.ExtraGPUs += len(way) - best
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// shared is a GPU with its tenants.
+type shared struct {
+	mechanism sharing.Mechanism
+	who       []int
+}
+
+func everybody(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// byName orders what is said of tenants as the names in a key are.
+func byName(m *predict.Mix, who []int, kept []bool) []bool {
+	order := slices.Clone(who)
+	slices.SortStableFunc(order, func(a, b int) int {
+		return strings.Compare(fmt.Sprint(m.Group[a].Server, m.Group[a].Load), fmt.Sprint(m.Group[b].Server, m.Group[b].Load))
+	})
+	out := make([]bool, len(who))
+	for i, k := range order {
+		out[i] = kept[k]
+	}
+	return out
+}
+
+// arrange is where Decide puts the tenants of a mix.
+func (a *ask) arrange(profiles *predict.Profiles) ([]shared, error) {
+	slo := make([]predict.SLO, len(a.limits))
+	for i, limit := range a.limits {
+		*slo[i].At(a.metric) = predict.Some(limit)
+	}
+	f, err := fleetOf(a.mix, slo, len(slo), sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismExclusive)
+	if err != nil {
+		return nil, err
+	}
+	r, err := decision.Decide(f, decision.Options{Profiles: profiles, Predictor: a.mix.Predictor})
+	if err != nil {
+		return nil, err
+	}
+	var out []shared
+	for _, g := range r.Pools[0].Groups {
+		for _, l := range g.Layouts {
+			for range l.GPUs {
+				s := shared{mechanism: g.Mechanism}
+				for _, t := range l.Tenants {
+					var n int
+					if _, err := fmt.Sscanf(t.Workload, tenantName, &n); err != nil {
+						return nil, err
+					}
+					s.who = append(s.who, n-1)
+				}
+				out = append(out, s)
+			}
+		}
+	}
+	return out, nil
+}
+
+// WriteJSON writes the regrets as indented JSON.
+func (r *Regrets) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// WriteText writes the regrets as a table.
+func (r *Regrets) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "%d mixes measured under time-slicing and MPS, %d fleets with limits of %v times alone\n\n",
+		r.Mixes, r.Fleets, regretLimits)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "\tGPUs\tkept\tmissed\tunmeasured\tGPUs too many")
+	for _, c := range r.Choices {
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\n", c.Name, c.GPUs, c.Kept, c.Missed, c.Unmeasured, c.ExtraGPUs)
+	}
+	return tw.Flush()
+}
