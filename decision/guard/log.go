@@ -178,13 +178,14 @@ func (l *Log) takeUp() error {
 func (l *Log) load(entries []AuditEntry, tail []byte) string {
 	l.state = newState()
 	data, err := os.ReadFile(l.path + ".state")
-	last := int64(0)
+	last, unread := int64(0), false
 	for i := range entries {
-		if last = max(last, entries[i].Seq); entries[i].Seq == 0 {
-			return "the log has a line that cannot be read"
-		}
+		last = max(last, entries[i].Seq)
+		unread = entries[i].Seq == 0 || unread && entries[i].Event != EventAcknowledged
 	}
 	switch {
+	case unread:
+		return "the log has a line that cannot be read"
 	case errors.Is(err, fs.ErrNotExist) && len(entries) == 0 && len(tail) == 0:
 		return ""
 	case err != nil:

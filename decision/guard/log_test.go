@@ -110,9 +110,12 @@ func TestStateAgainstLog(t *testing.T) {
 			t.Errorf("%s: %q", name, a.Log.Stopped())
 		}
 		a.Log.Close()
-		a.Log = open(t, path, true)
-		if !act(a) {
-			t.Errorf("%s: acknowledged, and stopped: %q", name, a.Log.Stopped())
+		for _, acknowledge := range []bool{true, false} {
+			a.Log = open(t, path, acknowledge)
+			if !act(a) {
+				t.Errorf("%s: acknowledged, and stopped: %q", name, a.Log.Stopped())
+			}
+			a.Log.Close()
 		}
 	}
 }
@@ -257,15 +260,15 @@ func lives(t *testing.T, windows int, seed uint64) (log string, acts int) {
 			}
 			heard = append(heard, p)
 		}
-		if a.Log.Stopped() != "" {
+		why, before := a.Log.Stopped(), acts
+		if why != "" {
 			waiting += len(heard)
 		}
-		before := acts
 		if err := carryOut(heard); err != nil {
 			t.Fatal(err)
 		}
-		if a.Log.Stopped() != "" && acts != before {
-			t.Fatalf("it acted although: %s", a.Log.Stopped())
+		if why != "" && acts != before {
+			t.Fatalf("it acted although: %s", why)
 		}
 	}
 	restart(true)

@@ -114,7 +114,9 @@ func (e *exporter) costs(from, to time.Time) costResponse {
 	prices, currency := e.pricesNow()
 	r.Currency = currency
 	for k, a := range after {
-		if a = combine(a, before[k], minus); a != (ledger.Amount{}) {
+		if a = combine(a, before[k], minus); a.Time < 0 || a.Micros < 0 {
+			r.Errors = append(r.Errors, fmt.Sprintf("%s %v %s: its record was lost in this window", k.GPU, k.Account, k.Namespace))
+		} else if a != (ledger.Amount{}) {
 			r.Costs = append(r.Costs, e.customCost(ledger.Total{TotalKey: k, Amount: a}, prices[k.GPU], r.Start))
 		}
 	}

@@ -95,35 +95,37 @@ func New(o Options) (*Accountant, error) {
 		a.price = func(string, string) cost.Money { return cost.Money{} }
 	}
 	var kept []ledger.Record
-	aside := map[string][]byte{}
-	tokens := map[string]Tokens{}
+	tokens, unread := map[string]Tokens{}, map[string]error{}
 	for _, r := range o.Records {
-		var err error
 		if gpu, ok := strings.CutPrefix(r.Name, metaEnergy); ok {
-			var joules float64
-			if joules, err = parseAmount(string(r.Value)); err == nil {
+			if joules, err := parseAmount(string(r.Value)); err != nil {
+				unread[r.Name] = err
+			} else {
 				a.counters[gpu] = joules
 			}
 		} else if strings.HasPrefix(r.Name, metaTokens) {
-			tokens[r.Name], err = parseTokens(r)
+			if t, err := parseTokens(r); err != nil {
+				unread[r.Name] = err
+			} else {
+				tokens[r.Name] = t
+			}
 		} else if !strings.HasPrefix(r.Name, metaAside) {
 			kept = append(kept, r)
 		}
-		if err != nil {
-			a.log.Error("a record cannot be read; it is set aside, and counts from zero",
-				"record", r.Name, "as", metaAside+r.Name, "err", err)
-			delete(tokens, r.Name)
-			aside[metaAside+r.Name], aside[r.Name] = r.Value, nil
-		}
 	}
 	a.servers.restore(tokens)
-	for _, name := range slices.Sorted(maps.Keys(aside)) {
-		a.aside = append(a.aside, ledger.Record{Name: name, Value: aside[name]})
-	}
-	var err error
-	a.book, err = ledger.Restore(ledger.Options{Clock: a.clock.Name}, slices.Values(kept))
+	book, more, err := ledger.Restore(ledger.Options{Clock: a.clock.Name}, slices.Values(kept))
 	if err != nil {
 		return nil, fmt.Errorf("account: %w", err)
+	}
+	a.book = book
+	maps.Copy(unread, more)
+	for _, r := range o.Records {
+		if err := unread[r.Name]; err != nil {
+			a.log.Error("a record cannot be read; it is set aside, and counts from zero",
+				"record", r.Name, "as", metaAside+r.Name, "err", err)
+			a.aside = append(a.aside, ledger.Record{Name: metaAside + r.Name, Value: r.Value}, ledger.Record{Name: r.Name})
+		}
 	}
 	a.budget.of(a.book.Rows())
 	return a, nil

@@ -114,19 +114,20 @@ func TestABadRecordIsSetAside(t *testing.T) {
 		Records: []ledger.Record{
 			{Name: "tokens a/b/c", Value: []byte("1 2 - - -")}, {Name: "tokens x/y/z", Value: []byte("- NaN - - -")},
 			{Name: "energy GPU-1", Value: []byte("+Inf")}, {Name: "energy GPU-2", Value: []byte("7")},
+			{Name: `row {"gpu"`, Value: []byte("{}")},
 		},
 	}
 	a, err := New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"tokens x/y/z", "energy GPU-1"} {
+	for _, name := range []string{"tokens x/y/z", "energy GPU-1", `aside row {\"gpu`} {
 		if !strings.Contains(log.String(), name) {
 			t.Errorf("%s is not named: %s", name, log.String())
 		}
 	}
 	_, records, v, err := a.Changes()
-	if err != nil || len(records) != 4 || v.Tokens[good].Generated.Or(0) != 2 || a.counters["GPU-2"] != 7 {
+	if err != nil || len(records) != 6 || v.Tokens[good].Generated.Or(0) != 2 || a.counters["GPU-2"] != 7 {
 		t.Errorf("%q, %+v, %v", records, v.Tokens, err)
 	}
 	stored := slices.DeleteFunc(records, func(r ledger.Record) bool { return r.Value == nil })

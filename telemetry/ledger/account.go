@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/enum"
@@ -86,6 +87,19 @@ type Amount struct {
 func (a *Amount) add(b Amount) {
 	a.Time, a.Low, a.High = a.Time+b.Time, a.Low+b.Low, a.High+b.High
 	a.Microjoules, a.Micros = a.Microjoules+b.Microjoules, a.Micros+b.Micros
+}
+
+// maxAmount is more than an account comes to, and leaves room for sums: in ns, 36
+// years.
+const maxAmount = 1 << 60
+
+func (a Amount) check() error {
+	for _, v := range []int64{int64(a.Time), int64(a.Low), int64(a.High), a.Microjoules, a.Micros} {
+		if v < 0 || v > maxAmount {
+			return fmt.Errorf("%d is below zero or more than an account can hold", v)
+		}
+	}
+	return nil
 }
 
 // Row is a key with its amount.

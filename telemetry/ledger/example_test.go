@@ -70,7 +70,7 @@ func ExampleRestore() {
 		{Account: ledger.AccountIdle, Time: 30 * time.Second, Low: 30 * time.Second, High: 30 * time.Second}}})
 	records, _ := l.Changed() // to be stored
 
-	l, err := ledger.Restore(ledger.Options{Clock: "this boot"}, slices.Values(records))
+	l, _, err := ledger.Restore(ledger.Options{Clock: "this boot"}, slices.Values(records))
 	_ = l.Post(ledger.Interval{GPU: "GPU-0", To: time.Hour + 150*time.Second})
 	for _, t := range l.Totals() {
 		fmt.Println(t.Account, t.Time)

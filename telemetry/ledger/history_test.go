@@ -37,15 +37,15 @@ type world struct {
 
 func (w *world) restart() {
 	w.opts.Clock = fmt.Sprint("boot ", w.boot)
-	l, err := Restore(w.opts, func(yield func(Record) bool) {
+	l, unread, err := Restore(w.opts, func(yield func(Record) bool) {
 		for k, v := range w.store {
 			if !yield(Record{k, v}) {
 				return
 			}
 		}
 	})
-	if err != nil {
-		w.t.Fatal(err)
+	if err != nil || len(unread) != 0 {
+		w.t.Fatal(unread, err)
 	}
 	w.l = l
 	w.joules = maps.Clone(w.stored)

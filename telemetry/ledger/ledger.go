@@ -100,7 +100,9 @@ type gpu struct {
 	Clock    string        `json:"clock"`
 	Observed time.Duration `json:"observed_ns"`
 	// Owed is the sum of what all rows are owed, from 0 to below an hour.
-	Owed  int64 `json:"owed"`
+	Owed int64 `json:"owed"`
+	// Anew says that nobody knows up to when it was posted.
+	Anew  bool `json:"anew,omitempty"`
 	dirty bool
 }
 
@@ -113,11 +115,10 @@ func New(opts Options) *Ledger {
 
 // Through returns where a GPU's last posting ended, and whether it had one.
 func (l *Ledger) Through(name string) (time.Duration, bool) {
-	g, ok := l.gpus[name]
-	if !ok {
-		return 0, false
+	if g := l.gpus[name]; g != nil && !g.Anew {
+		return g.Through, true
 	}
-	return g.Through, true
+	return 0, false
 }
 
 // Post posts a GPU's time since its last posting. It is an ErrInput, and
@@ -127,12 +128,17 @@ func (l *Ledger) Post(in Interval) error {
 	if err := l.check(&in); err != nil {
 		return err
 	}
-	g, seen := l.gpus[in.GPU]
-	if !seen {
-		l.gpus[in.GPU] = &gpu{Through: in.To, Clock: l.opts.Clock, dirty: true}
+	g := l.gpus[in.GPU]
+	through, begun := l.Through(in.GPU)
+	if !begun {
+		if g == nil {
+			g = &gpu{}
+			l.gpus[in.GPU] = g
+		}
+		g.Through, g.Clock, g.Anew, g.dirty = in.To, l.opts.Clock, false, true
 		return nil
 	}
-	length := in.To - g.Through
+	length := in.To - through
 	if length == 0 && len(in.Parts) == 0 {
 		return nil
 	}
@@ -157,9 +163,9 @@ func (l *Ledger) check(in *Interval) error {
 	var probs problem.List
 	probs.If(in.GPU == "", "gpu", "name the GPU", "it is empty")
 	length := time.Duration(0)
-	if g, ok := l.gpus[in.GPU]; ok {
-		length = in.To - g.Through
-		probs.If(length < 0, "to", "read one clock that never goes back", "%v lies before %v", in.To, g.Through)
+	if through, begun := l.Through(in.GPU); begun {
+		length = in.To - through
+		probs.If(length < 0, "to", "read one clock that never goes back", "%v lies before %v", in.To, through)
 		left := length
 		for i, p := range in.Parts {
 			at := fmt.Sprintf("parts[%d]", i)

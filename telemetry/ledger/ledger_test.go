@@ -1,8 +1,10 @@
 package ledger
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -170,7 +172,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	records, err := l.Changed()
 	must(t, err)
-	back, err := Restore(Options{}, slices.Values(records))
+	back, _, err := Restore(Options{}, slices.Values(records))
 	must(t, err)
 	if got, want := fmt.Sprintf("%+q", back.Rows()), fmt.Sprintf("%+q", l.Rows()); got != want {
 		t.Errorf("%s\n%s", got, want)
@@ -189,7 +191,7 @@ func TestAnotherClock(t *testing.T) {
 	records, err := l.Changed()
 	must(t, err)
 	for clock, want := range map[string]time.Duration{"boot 1": 4 * time.Hour, "boot 2": 105 * time.Hour} {
-		back, err := Restore(Options{Clock: clock}, slices.Values(records))
+		back, _, err := Restore(Options{Clock: clock}, slices.Values(records))
 		must(t, err)
 		must(t, back.Post(Interval{GPU: "g", To: 104 * time.Hour}))
 		if got := back.GPUs()["g"]; got != want {
@@ -223,14 +225,78 @@ func TestBadPostings(t *testing.T) {
 func TestBadRecords(t *testing.T) {
 	good := `{"ns":5,"low_ns":5,"high_ns":5,"microjoules":0,"micros":0`
 	for want, records := range map[string][]Record{
-		"no record":   {{"nonsense", []byte("{}")}},
 		"observed":    {{`gpu "g"`, []byte(`{"through_ns":1,"clock":"","observed_ns":7,"owed":0}`)}, {`total {"gpu":"g","account":"idle","namespace":""}`, []byte(good + "}")}},
 		"has no":      {{`total {"gpu":"g","account":"idle","namespace":""}`, []byte(good + "}")}},
 		"their total": {{`row {"gpu":"g","account":"idle","namespace":"","pod":"","container":"","mechanism":"mps","basis":"measured"}`, []byte(good + `,"owed":0,"last_ns":0}`)}},
-		"unknown":     {{`gpu "g"`, []byte(`{"x":1}`)}},
 	} {
-		if _, err := Restore(Options{}, slices.Values(records)); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
+		if _, _, err := Restore(Options{}, slices.Values(records)); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+// TestUnreadableRecords breaks each record of a ledger in turn: it is named, the
+// others hold, and what is stored next is whole.
+func TestUnreadableRecords(t *testing.T) {
+	l := New(Options{})
+	for i := range 40 {
+		for _, gpu := range []string{"g", "h"} {
+			in := Interval{GPU: gpu, To: time.Duration(i) * time.Minute, Microjoules: Some(int64(7e6)), Price: usd(t, 3)}
+			if i > 0 {
+				in.Parts = []Part{{Account: AccountTenant, Pod: named(fmt.Sprint(i % 3)), Time: time.Second, High: time.Minute}}
+			}
+			must(t, l.Post(in))
+		}
+	}
+	l.opts.Retain = time.Minute
+	if gone := l.Expire(); len(gone) == 0 {
+		t.Fatal("nothing ended")
+	}
+	records, err := l.Changed()
+	must(t, err)
+	records = slices.DeleteFunc(records, func(r Record) bool { return r.Value == nil })
+	for i, r := range records {
+		for _, broken := range []Record{
+			{r.Name, nil}, {r.Name, r.Value[:len(r.Value)/2]}, {r.Name, []byte(`{"x":1}`)}, {r.Name[:len(r.Name)-1], r.Value},
+			{r.Name, bytes.Replace(r.Value, []byte(`_ns":`), []byte(`_ns":-1`), 1)}, {"nonsense", r.Value},
+		} {
+			list := slices.Clone(records)
+			list[i] = broken
+			back, unread, err := Restore(Options{}, slices.Values(list))
+			if err != nil || len(unread) != 1 || unread[broken.Name] == nil {
+				t.Fatalf("%+q: %v, %v", broken, unread, err)
+			}
+			rows := back.Rows()
+			if slices.ContainsFunc(rows, func(r Row) bool { return !slices.Contains(l.Rows(), r) }) || len(rows) < len(l.Rows())-1 {
+				t.Errorf("%+q: other rows changed", broken)
+			}
+			for gpu, observed := range back.GPUs() {
+				if observed != l.GPUs()[gpu] {
+					t.Errorf("%+q: %s was observed for %v", broken, gpu, observed)
+				}
+				if _, begun := back.Through(gpu); !begun {
+					must(t, back.Post(Interval{GPU: gpu, To: time.Hour}))
+				}
+				must(t, back.Post(Interval{GPU: gpu, To: 2 * time.Hour}))
+			}
+			must(t, back.audit())
+			stored := map[string]Record{}
+			next, err := back.Changed()
+			must(t, err)
+			for _, r := range append(list, next...) {
+				if stored[r.Name] = r; r.Value == nil {
+					delete(stored, r.Name)
+				}
+			}
+			delete(stored, broken.Name)
+			for _, r := range next {
+				if r.Value != nil {
+					stored[r.Name] = r
+				}
+			}
+			if _, unread, err = Restore(Options{}, maps.Values(stored)); err != nil || len(unread) != 0 {
+				t.Errorf("%+q: stored again: %v, %v", broken, unread, err)
+			}
 		}
 	}
 }
@@ -239,8 +305,8 @@ func FuzzRestore(f *testing.F) {
 	f.Add(`gpu "g"`, `{"through_ns":1,"clock":"","observed_ns":0,"owed":0}`)
 	f.Add(`row {"gpu":"g","account":"idle","namespace":"","pod":"","container":"","mechanism":"mps","basis":"measured"}`, `{"ns":5,"owed":0,"last_ns":0}`)
 	f.Fuzz(func(t *testing.T, name, value string) {
-		l, err := Restore(Options{}, slices.Values([]Record{{name, []byte(value)}}))
-		if (l == nil) == (err == nil) {
+		l, unread, err := Restore(Options{}, slices.Values([]Record{{name, []byte(value)}}))
+		if (l == nil) == (err == nil) || err != nil && len(unread) > 0 {
 			t.Fatalf("%v, %v", l, err)
 		}
 		if err != nil {

@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
+	"time"
 
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
@@ -78,29 +77,66 @@ func (l *Ledger) Stored() {
 	}
 }
 
-// Restore reads a ledger back from its records, in any order. Records that
-// cannot be read or contradict each other are an ErrInput that names every
-// problem.
-func Restore(opts Options, records iter.Seq[Record]) (*Ledger, error) {
-	l := New(opts)
-	var probs problem.List
+// Restore reads a ledger back from its records, in any order. A record that cannot
+// be read is left aside, and unread says why by its name: set it aside where you
+// keep them. What a total had beyond its rows is then unattributed time, energy and
+// money of it are lost, and a GPU begins anew with its next posting. Records that
+// contradict each other are an ErrInput that names every problem.
+func Restore(opts Options, records iter.Seq[Record]) (l *Ledger, unread map[string]error, err error) {
+	l, unread = New(opts), map[string]error{}
 	for r := range records {
 		if err := l.read(r); err != nil {
-			probs.Addf(problem.Clip(r.Name), "move the state away to begin anew; what it counted is lost then", "%v", err)
+			unread[r.Name] = err
 		}
 	}
-	if err := probs.Err(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInput, err)
+	if len(unread) > 0 {
+		l.mend()
 	}
 	if err := l.audit(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, g := range l.gpus {
 		if g.Clock != opts.Clock {
 			g.Clock, g.Through, g.dirty = opts.Clock, 0, true
 		}
 	}
-	return l, nil
+	return l, unread, nil
+}
+
+// mend closes the gaps that missing records leave, and none but gaps.
+func (l *Ledger) mend() {
+	gpuOf := func(name string) *gpu {
+		if l.gpus[name] == nil {
+			l.gpus[name] = &gpu{Anew: true, dirty: true}
+		}
+		return l.gpus[name]
+	}
+	for k, a := range l.perTotal() {
+		gpuOf(k.GPU)
+		t := l.totals[k]
+		if t == nil {
+			t = &total{}
+			l.totals[k] = t
+			t.Amount, t.dirty = a, true
+		}
+	}
+	times := map[string]time.Duration{}
+	for k, t := range l.totals {
+		gpuOf(k.GPU)
+		times[k.GPU] += t.Time
+	}
+	for name, g := range l.gpus {
+		if missing := g.Observed - times[name]; g.Anew {
+			g.Observed = times[name]
+		} else if missing > 0 {
+			k := TotalKey{GPU: name}
+			if l.totals[k] == nil {
+				l.totals[k] = &total{}
+			}
+			l.totals[k].add(Amount{Time: missing, Low: missing, High: missing})
+			l.totals[k].dirty = true
+		}
+	}
 }
 
 func (l *Ledger) read(r Record) error {
@@ -114,7 +150,7 @@ func (l *Ledger) read(r Record) error {
 	case rowPrefix:
 		var k Key
 		v := &row{}
-		if err := errors.Join(decode(key, &k), decode(r.Value, v)); err != nil {
+		if err := errors.Join(decode(key, &k), decode(r.Value, v), v.check()); err != nil {
 			return err
 		}
 		l.rows[k] = v
@@ -124,14 +160,15 @@ func (l *Ledger) read(r Record) error {
 	case totalPrefix:
 		var k TotalKey
 		v := &total{}
-		if err := errors.Join(decode(key, &k), decode(r.Value, &v.Amount)); err != nil {
+		if err := errors.Join(decode(key, &k), decode(r.Value, &v.Amount), v.check()); err != nil {
 			return err
 		}
 		l.totals[k] = v
 	case gpuPrefix:
 		var k string
 		v := &gpu{}
-		if err := errors.Join(decode(key, &k), decode(r.Value, v)); err != nil {
+		err := errors.Join(decode(key, &k), decode(r.Value, v), Amount{Time: v.Through, High: v.Observed, Micros: v.Owed}.check())
+		if err != nil {
 			return err
 		}
 		l.gpus[k] = v

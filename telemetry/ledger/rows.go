@@ -62,6 +62,18 @@ func (l *Ledger) Expire() []Key {
 	return out
 }
 
+// perTotal returns the sums of the rows that there are.
+func (l *Ledger) perTotal() map[TotalKey]Amount {
+	sums := map[TotalKey]Amount{}
+	for k, r := range l.rows {
+		t := TotalKey{k.GPU, k.Account, k.Namespace}
+		a := sums[t]
+		a.add(r.Amount)
+		sums[t] = a
+	}
+	return sums
+}
+
 // audit holds the books against each other.
 func (l *Ledger) audit() error {
 	var probs problem.List
@@ -71,21 +83,12 @@ func (l *Ledger) audit() error {
 		a.add(t.Amount)
 		sums[k.GPU] = a
 		probs.If(l.gpus[k.GPU] == nil, k.GPU, "", "totals of a GPU that has no record")
-		probs.If(t.Time < 0 || t.Low < 0 || t.Micros < 0 || t.Microjoules < 0, k.GPU, "",
-			"the total of %v of namespace %q is below zero", k.Account, problem.Clip(k.Namespace))
 	}
 	for name, g := range l.gpus {
 		probs.If(sums[name].Time != g.Observed, name, "", "its totals come to %v, it was observed for %v", sums[name].Time,
 			g.Observed)
 	}
-	rows := map[TotalKey]Amount{}
-	for k, r := range l.rows {
-		t := TotalKey{k.GPU, k.Account, k.Namespace}
-		a := rows[t]
-		a.add(r.Amount)
-		rows[t] = a
-	}
-	for k, a := range rows {
+	for k, a := range l.perTotal() {
 		t := l.totals[k]
 		probs.If(t == nil || a.Time > t.Time || a.Micros > t.Micros || a.Microjoules > t.Microjoules, k.GPU, "",
 			"the rows of %v of namespace %q are more than their total", k.Account, problem.Clip(k.Namespace))
