@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
 // hookTime bounds a hook and an eviction, where the Actor does not.
@@ -112,12 +114,13 @@ func runHook(ctx context.Context, hook []string, p *Proposal) error {
 		cmd.Env = append(cmd.Env, "GUARD_TO="+strconv.Itoa(*p.To))
 	}
 	out, err := cmd.CombinedOutput()
+	said := plaintext.Show(strings.TrimSpace(string(out)))
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%s: timed out; %s, and it may have done all, a part or nothing of the %s: %.200s",
-			hook[0], ended, p.Action, strings.TrimSpace(string(out)))
+			hook[0], ended, p.Action, said)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w: %.200s", hook[0], err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("%s: %w: %.200s", hook[0], err, said)
 	}
 	return nil
 }
@@ -196,5 +199,5 @@ func (e *Evictor) evict(ctx context.Context, target string) error {
 	if resp.StatusCode == http.StatusTooManyRequests {
 		why = " (its disruption budget does not allow it now)"
 	}
-	return fmt.Errorf("the API server answers %s%s: %s", resp.Status, why, strings.TrimSpace(string(text)))
+	return fmt.Errorf("the API server answers %s%s: %s", plaintext.Show(resp.Status), why, plaintext.Show(strings.TrimSpace(string(text))))
 }

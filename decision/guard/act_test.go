@@ -210,3 +210,12 @@ func TestEvict(t *testing.T) {
 		t.Error("in a cluster without one")
 	}
 }
+
+// TestHookTextIsShown keeps what a hook prints from steering a terminal.
+func TestHookTextIsShown(t *testing.T) {
+	p := Proposal{Action: ActionCap, Target: "b/job"}
+	err := runHook(t.Context(), []string{"sh", "-c", `printf '\033[2Jgone'; exit 1`}, &p)
+	if err == nil || !strings.Contains(err.Error(), `\u001b[2Jgone`) || strings.Contains(err.Error(), "\x1b") {
+		t.Errorf("%q", err)
+	}
+}

@@ -225,3 +225,12 @@ func TestOpenCostRequest(t *testing.T) {
 		}
 	}
 }
+
+// TestLabelsAreShown keeps what a driver or a kubelet calls things from steering a
+// terminal that prints the page.
+func TestLabelsAreShown(t *testing.T) {
+	m := &metric{labels: []string{"pod"}}
+	if got := m.pairs("a\x1b[2J\xff")[0].GetValue(); got != `a\u001b[2J`+"\uFFFD" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"strings"
-
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
 // The types of metrics.
@@ -24,12 +24,11 @@ type metric struct {
 	panel panel
 }
 
-// pairs returns the metric's labels with their values; what is no text in a value,
-// which no reader would take, is replaced.
+// pairs returns the metric's labels with their values, as text that can be shown.
 func (m *metric) pairs(values ...string) []*dto.LabelPair {
 	pairs, out := make([]dto.LabelPair, len(values)), make([]*dto.LabelPair, len(values))
 	for i, v := range values {
-		v = strings.ToValidUTF8(v, "\uFFFD")
+		v = plaintext.Show(v)
 		pairs[i].Name, pairs[i].Value = &m.labels[i], &v
 		out[i] = &pairs[i]
 	}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"unicode/utf8"
+
+	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
 // Width is the number of columns of a page.
@@ -131,7 +133,7 @@ func Fail(name string, stderr io.Writer, err error) {
 	}
 	own := name[strings.LastIndexByte(name, ' ')+1:] + ": "
 	var said []string
-	for line := range strings.SplitSeq(err.Error(), "\n") {
+	for line := range strings.SplitSeq(plaintext.Show(err.Error()), "\n") {
 		if line = strings.TrimPrefix(line, own); !slices.Contains(said, line) {
 			said = append(said, line)
 			fmt.Fprintf(stderr, "%s: %s\n", name, line)
