@@ -230,7 +230,7 @@ func TestOpenCostRequest(t *testing.T) {
 // terminal that prints the page.
 func TestLabelsAreShown(t *testing.T) {
 	m := &metric{labels: []string{"pod"}}
-	if got := m.pairs("a\x1b[2J\xff")[0].GetValue(); got != `a\u001b[2J`+"\uFFFD" {
+	if got := m.pairs("a\x1b[2J\xff")[0].GetValue(); got != "a␛[2J\uFFFD" {
 		t.Errorf("%q", got)
 	}
 }

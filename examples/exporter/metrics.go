@@ -1,9 +1,11 @@
 package main
 
 import (
+	"strings"
+
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/cotenant/cotenant/internal/plaintext"
+	pages "github.com/cotenant/cotenant/examples/internal/page"
 )
 
 // The types of metrics.
@@ -28,7 +30,7 @@ type metric struct {
 func (m *metric) pairs(values ...string) []*dto.LabelPair {
 	pairs, out := make([]dto.LabelPair, len(values)), make([]*dto.LabelPair, len(values))
 	for i, v := range values {
-		v = plaintext.Show(v)
+		v = strings.Map(pages.Visible, v)
 		pairs[i].Name, pairs[i].Value = &m.labels[i], &v
 		out[i] = &pairs[i]
 	}

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"unicode"
 	"unicode/utf8"
-
-	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
 // Width is the number of columns of a page.
@@ -133,12 +132,25 @@ func Fail(name string, stderr io.Writer, err error) {
 	}
 	own := name[strings.LastIndexByte(name, ' ')+1:] + ": "
 	var said []string
-	for line := range strings.SplitSeq(plaintext.Show(err.Error()), "\n") {
+	for line := range strings.SplitSeq(strings.Map(Visible, err.Error()), "\n") {
 		if line = strings.TrimPrefix(line, own); !slices.Contains(said, line) {
 			said = append(said, line)
 			fmt.Fprintf(stderr, "%s: %s\n", name, line)
 		}
 	}
+}
+
+// Visible returns the picture of a control character (U+241B for ESC), or U+FFFD where
+// there is none, so that text of others does not steer a terminal. Tabs, line feeds and
+// what is no control character stay.
+func Visible(r rune) rune {
+	switch {
+	case r == '\t' || r == '\n' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r):
+		return r
+	case r < ' ':
+		return '\u2400' + r
+	}
+	return utf8.RuneError
 }
 
 // exitCannot is the exit code of every program that could not do what it was

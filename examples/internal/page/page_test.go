@@ -130,8 +130,8 @@ func TestWriteFileToAPipe(t *testing.T) {
 // TestFailShows writes control characters of an error's text as what they are.
 func TestFailShows(t *testing.T) {
 	var b strings.Builder
-	Fail("x", &b, errors.New("the server said \x1b[2J\x1b]0;title\x07"))
-	if got, want := b.String(), `x: the server said \u001b[2J\u001b]0;title\u0007`+"\n"; got != want {
+	Fail("x", &b, errors.New("the server said \x1b[2J\x1b]0;title\x07\u202e"))
+	if got, want := b.String(), "x: the server said ␛[2J␛]0;title␇�\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
