@@ -142,3 +142,15 @@ func TestTexts(t *testing.T) {
 		t.Errorf("an unknown driver marshals to %s", b)
 	}
 }
+
+func TestParseMechanisms(t *testing.T) {
+	got, err := ParseMechanisms("mps, mig,mps")
+	if diff := cmp.Diff([]Mechanism{MechanismMPS, MechanismMIG}, got); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	for _, bad := range []string{"", "mps,", "none", "mps,time-slcing"} {
+		if got, err := ParseMechanisms(bad); err == nil || got != nil {
+			t.Errorf("%q: %v, %v", bad, got, err)
+		}
+	}
+}

@@ -2,6 +2,9 @@ package sharing
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/internal/enum"
 )
@@ -43,6 +46,25 @@ func ParseMechanism(s string) (Mechanism, error) {
 	var m Mechanism
 	err := m.UnmarshalText([]byte(s))
 	return m, err
+}
+
+// ParseMechanisms reads a list separated by commas, "mps, mig". What stands twice is
+// taken once; none is an error, since nothing runs under it.
+func ParseMechanisms(list string) ([]Mechanism, error) {
+	var out []Mechanism
+	for name := range strings.SplitSeq(list, ",") {
+		m, err := ParseMechanism(strings.TrimSpace(name))
+		if err == nil && m == MechanismNone {
+			err = fmt.Errorf("%w: none cannot be run", ErrUnknownName)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(out, m) {
+			out = append(out, m)
+		}
+	}
+	return out, nil
 }
 
 // Mechanisms lists every mechanism but MechanismNone, in the order of their values.

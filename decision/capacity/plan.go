@@ -101,6 +101,14 @@ type Progress struct {
 	Whole, Of int
 }
 
+// String describes the state in half a line.
+func (p Progress) String() string {
+	if p.Of > 0 {
+		return fmt.Sprintf("the whole trace on the chosen arrangement: %d of %d requests", p.Whole, p.Of)
+	}
+	return fmt.Sprintf("load %g: %s on %d %s, simulation %d", p.Load, p.Kind, p.GPUs, p.GPU, p.Plays)
+}
+
 const (
 	defaultMost   = 64
 	defaultWindow = 4000

@@ -94,7 +94,7 @@ func SimulateFleet(ctx context.Context, fleet *decision.Fleet, result *decision.
 		err = fmt.Errorf("%w: %d rows side by side and %d alone are kept in %s: %w", errInterrupted, len(f.rep.Rows),
 			len(f.rep.Alone), f.Dir, context.Cause(ctx))
 	}
-	f.rep.end(err, f.notes)
+	f.rep.end(err, &f.bench)
 	f.rep.Scenes = f.scenes
 	f.rep.Agreement = agreements(f.rep.Rows, nil)
 	f.judge()

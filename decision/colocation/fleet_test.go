@@ -459,6 +459,10 @@ func TestDisturbedRunsAreNotJudged(t *testing.T) {
 		}
 		f.rep.Rows = []ReportRow{{Mode: sharing.MechanismMPS, Tenants: 2, Objectives: []objective{{Metric: predict.MetricTPOTP99, LimitMS: 9, ActualMS: &over}}}}
 		f.rep.Rows[0].Case, f.rep.Rows[0].Load = "s", "w"
+		f.rep.end(nil, &bench{shaped: map[string]bool{"time-slicing": true, "mps": true}})
+		if diff := cmp.Diff([]string{"mps", "time-slicing"}, f.rep.Invalid); diff != "" {
+			t.Error(diff)
+		}
 		f.judge()
 		if len(f.rep.Findings) != 1 || f.rep.Findings[0].Contradicts == shaped || f.rep.Findings[0].NotJudged != shaped {
 			t.Errorf("%v: %+v", shaped, f.rep.Findings)

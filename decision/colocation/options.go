@@ -146,3 +146,19 @@ func (b *bench) record(ctx context.Context, dir string, plan loadgen.LoadPlan, s
 	}
 	return r, nil
 }
+
+// NewFolder makes the folder that Options.Dir names, or takes an empty one. Without a
+// name it is "measure-" and the time, in the working folder.
+func NewFolder(dir string) (string, error) {
+	if dir == "" {
+		dir = "measure-" + time.Now().UTC().Format("20060102T150405Z")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(dir)
+	if err == nil && len(entries) > 0 {
+		err = fmt.Errorf("%s is not empty; name a new folder", dir)
+	}
+	return dir, err
+}

@@ -22,6 +22,9 @@ type Report struct {
 	Problem  string        `json:"problem,omitempty"`
 	Missing  []missing     `json:"missing,omitempty"`
 	Notes    []string      `json:"notes,omitempty"`
+	// Invalid lists the folders of runs whose figures the load client shaped too, as
+	// on a machine that does other work: they are not the servers' alone.
+	Invalid []string `json:"invalid,omitempty"`
 	// Calibrated names the file of a predictor fitted to this run.
 	Calibrated string `json:"calibrated,omitempty"`
 
@@ -118,8 +121,8 @@ func (r *ReportRow) fill(row, alone *predict.Row, p *tenantPrediction, written t
 var errInterrupted = errors.New("interrupted")
 
 // end records the end of the run.
-func (rep *Report) end(failed error, notes []string) {
-	rep.Complete, rep.Notes = failed == nil, notes
+func (rep *Report) end(failed error, b *bench) {
+	rep.Complete, rep.Notes, rep.Invalid = failed == nil, b.notes, slices.Sorted(maps.Keys(b.shaped))
 	if failed != nil {
 		rep.Problem = failed.Error()
 		if errors.Is(failed, errInterrupted) {
@@ -132,7 +135,7 @@ func (rep *Report) end(failed error, notes []string) {
 func (f *planFlow) report(failed error) *Report {
 	rep := &Report{Basis: f.site.basis(), Rows: []ReportRow{}}
 	rep.GPU, rep.Driver = f.site.gpu()
-	rep.end(failed, f.notes)
+	rep.end(failed, &f.bench)
 	rep.Missing = f.missing
 	for i, r := range slices.Concat(f.runs, f.cut) {
 		for j, load := range r.loads {

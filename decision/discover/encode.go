@@ -31,6 +31,13 @@ func (d *Discovery) WriteFleet(w io.Writer) error {
 	return err
 }
 
+// Empty reports whether nothing was found. A node whose GPU is not known is in no
+// pool, and still something.
+func (d *Discovery) Empty() bool {
+	return len(d.Fleet.Pools) == 0 && len(d.Fleet.Workloads) == 0 && len(d.Findings) == 0 &&
+		!slices.ContainsFunc(d.Unknown, func(u Unknown) bool { return strings.HasPrefix(u.Path, "nodes.") })
+}
+
 // Valid returns what keeps the fleet from being decided: no pool or no workload was
 // found, or what a hint says.
 func (d *Discovery) Valid() error { return d.Fleet.Validate() }

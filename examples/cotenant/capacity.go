@@ -6,11 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/cotenant/cotenant/decision/capacity"
 	"github.com/cotenant/cotenant/decision/capacity/study"
@@ -43,11 +39,10 @@ func runCapacity(ctx context.Context, args []string, std stdio) error {
 	fl.StringVar(&opts.SLO, "slo", study.BuiltinSLO, "`objectives`")
 	fl.StringVar(&opts.Profiles, "profiles", "", "`FILE` of profiles or rows, as predict reads them (default built-in)")
 	fl.Func("gpu", "`NAME=PRICE` an hour in USD, or as 0.90 EUR; repeatable", appendTo(&opts.GPUs))
-	load := func(text string) (err error) {
-		opts.Loads, err = capacityLoads(text)
+	fl.Func("load", "`multiples` of the trace's rate; the largest decides (default 0.5,1,2)", func(text string) (err error) {
+		opts.Loads, err = study.ParseLoads(text)
 		return err
-	}
-	fl.Func("load", "`multiples` of the trace's rate; the largest decides (default 0.5,1,2)", load)
+	})
 	fl.Uint64Var(&opts.Seed, "seed", 1, "of every draw")
 	asJSON := fl.Bool("json", false, "print JSON")
 	html := fl.String("report", "", "write a page with curves to `FILE.html`")
@@ -73,10 +68,16 @@ func runCapacity(ctx context.Context, args []string, std stdio) error {
 		return badInput(err)
 	}
 	live := io.Discard // progress is for a terminal
-	if file, ok := std.err.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(file.Fd())) {
+	if tty, _ := terminal(std.err); tty {
 		live = std.err
 	}
-	s.Plan.Progress = capacityProgress(live)
+	var last time.Time
+	s.Plan.Progress = func(p capacity.Progress) {
+		if time.Since(last) > time.Second/2 {
+			last = time.Now()
+			fmt.Fprintf(live, "\r\033[K%s", p)
+		}
+	}
 	report, searchErr := s.Search(ctx)
 	fmt.Fprint(live, "\r\033[K")
 	if errors.Is(searchErr, capacity.ErrInvalid) { // of a request, which are read as they are played
@@ -92,7 +93,18 @@ func runCapacity(ctx context.Context, args []string, std stdio) error {
 		searchErr = s.Verify(ctx, report, verify)
 		fmt.Fprint(live, "\r\033[K")
 	}
-	err = errors.Join(capacityRouters(report, *out), capacityPrint(report, *asJSON, *html, std.out))
+	if *out != "" {
+		err = report.WriteRouters(*out)
+	}
+	var text, curves bytes.Buffer
+	if *asJSON {
+		err = errors.Join(err, report.WriteJSON(std.out))
+	} else {
+		err = errors.Join(err, report.WriteText(&text), printText(std.out, page.Fold(text.String())))
+	}
+	if *html != "" {
+		err = errors.Join(err, report.WriteHTML(&curves), page.WriteFile(*html, curves.Bytes()))
+	}
 	switch {
 	case err != nil:
 		return errors.Join(err, searchErr)
@@ -107,61 +119,4 @@ func runCapacity(ctx context.Context, args []string, std stdio) error {
 // appendTo is a repeatable flag's function.
 func appendTo(list *[]string) func(string) error {
 	return func(s string) error { *list = append(*list, s); return nil }
-}
-
-func capacityLoads(text string) (out []float64, err error) {
-	for part := range strings.SplitSeq(text, ",") {
-		v, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
-		if err != nil {
-			return nil, fmt.Errorf("%q: use multiples such as 0.5,1,2", part)
-		}
-		out = append(out, v)
-	}
-	return out, nil
-}
-
-func capacityRouters(r *study.Report, dir string) error {
-	if dir == "" {
-		return nil
-	}
-	folder, err := r.Routers()
-	if err != nil || folder == nil {
-		return err
-	}
-	for _, w := range folder.Warnings {
-		r.Notes = append(r.Notes, w.Message)
-	}
-	return folder.Write(dir)
-}
-
-func capacityPrint(r *study.Report, asJSON bool, html string, out io.Writer) error {
-	var err error
-	if asJSON {
-		err = r.WriteJSON(out)
-	} else {
-		var text bytes.Buffer
-		err = r.WriteText(&text)
-		fmt.Fprint(out, page.Fold(text.String()))
-	}
-	if html != "" {
-		var text bytes.Buffer
-		err = errors.Join(err, r.WriteHTML(&text), page.WriteFile(html, text.Bytes()))
-	}
-	return err
-}
-
-// capacityProgress reports twice a second how far the search is.
-func capacityProgress(w io.Writer) func(capacity.Progress) {
-	var last time.Time
-	return func(p capacity.Progress) {
-		if time.Since(last) < 500*time.Millisecond {
-			return
-		}
-		last = time.Now()
-		if p.Of > 0 {
-			fmt.Fprintf(w, "\r\033[Kthe whole trace on the chosen arrangement: %d of %d requests", p.Whole, p.Of)
-			return
-		}
-		fmt.Fprintf(w, "\r\033[Kload %g: %s on %d %s, simulation %d", p.Load, p.Kind, p.GPUs, p.GPU, p.Plays)
-	}
 }

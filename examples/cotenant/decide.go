@@ -5,14 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
@@ -62,15 +58,15 @@ func runDecide(_ context.Context, args []string, std stdio) error {
 		return err
 	}
 	if c.schema {
-		_, err := std.out.Write(decision.Schema())
-		return err
+		return printText(std.out, string(decision.Schema()))
 	}
 	if err := c.check(fl.Arg(0)); err != nil {
 		return badInput(err)
 	}
-	fleet, opts, err := c.read(std.in)
+	opts := decision.Options{Confidence: c.confidence}
+	fleet, err := readFleet(c.fleet, c.profiles, c.predictor, std.in, &opts)
 	if err != nil {
-		return badInput(err)
+		return err
 	}
 	result, err := decision.Decide(fleet, opts)
 	if err != nil {
@@ -78,17 +74,22 @@ func runDecide(_ context.Context, args []string, std stdio) error {
 	}
 	var text bytes.Buffer
 	if !c.json {
+		tty, width := terminal(std.out)
 		show := decision.TextOptions{
 			Explain: c.explain, Why: c.why, Command: settleCommand, More: "-explain WORKLOAD, -why ID, -json",
-			Width: columns(std.out), Color: colored(std.out),
+			Width: width, Color: tty && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 		}
 		if err := result.WriteText(&text, show); err != nil {
 			return badInput(err)
 		}
 	}
 	if c.out != "" {
-		if err := c.write(fleet, result, std.err); err != nil {
-			return err
+		folder, err := manifest.Build(fleet, result, manifest.Options{Extensions: []manifest.Extension{addons.VGPU{}}})
+		if err == nil {
+			err = writeFolder(folder, c.out, "decide", std.err)
+		}
+		if err != nil {
+			return badInput(err)
 		}
 	}
 	if c.json {
@@ -122,49 +123,6 @@ func (c *decideConfig) check(arg string) error {
 	}
 	c.fleet += arg
 	return nil
-}
-
-// read reads the fleet, the profiles and the predictor.
-func (c *decideConfig) read(stdin io.Reader) (fleet *decision.Fleet, opts decision.Options, err error) {
-	opts.Confidence = c.confidence
-	if c.fleet == "-" {
-		fleet, err = decision.ReadFleet(stdin)
-	} else {
-		opts.Input = c.fleet
-		fleet, err = decision.LoadFleet(c.fleet)
-	}
-	if err == nil && c.predictor != "" {
-		opts.Predictor, err = predict.LoadPredictor(c.predictor)
-	}
-	if err == nil && c.profiles != "" {
-		opts.Profiles, err = predict.LoadProfiles(c.profiles)
-	}
-	return fleet, opts, err
-}
-
-// write writes the configuration to the folder that -out names.
-func (c *decideConfig) write(fleet *decision.Fleet, result *decision.Result, stderr io.Writer) error {
-	folder, err := manifest.Build(fleet, result, manifest.Options{Extensions: []manifest.Extension{addons.VGPU{}}})
-	if err != nil {
-		return badInput(err)
-	}
-	if err := folder.Write(c.out); err != nil {
-		if failed := new(fs.PathError); errors.As(err, &failed) {
-			return exitWith(exitCannot, err)
-		}
-		return badInput(err)
-	}
-	for _, w := range folder.Warnings {
-		fmt.Fprintf(stderr, "cotenant decide: note: %s\n", w)
-	}
-	fmt.Fprintf(stderr, "cotenant decide: wrote %d files to %s; read %s/plan.md first\n", len(folder.Files), c.out, c.out)
-	return nil
-}
-
-// colored reports whether the output is a terminal that shows colours.
-func colored(stdout io.Writer) bool {
-	file, ok := stdout.(interface{ Fd() uintptr })
-	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
 // settleCommand returns the command of this program that makes a measurement

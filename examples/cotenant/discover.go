@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
@@ -86,10 +85,7 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 		return err
 	}
 	d := c.Discover()
-	// A node whose GPU is not known is in no pool, and still something.
-	nothing := len(d.Fleet.Pools) == 0 && len(d.Fleet.Workloads) == 0 && len(d.Findings) == 0 &&
-		!slices.ContainsFunc(d.Unknown, func(u discover.Unknown) bool { return strings.HasPrefix(u.Path, "nodes.") })
-	if part != nil && nothing {
+	if part != nil && d.Empty() {
 		return part
 	}
 	if err := o.write(d, std); err != nil {
@@ -160,7 +156,7 @@ func (o *discoverOptions) read(ctx context.Context, std stdio) (c *discover.Coll
 func discoverMachine(ctx context.Context, c *discover.Collector) error {
 	r, err := telemetrynvml.Open(telemetrynvml.Options{})
 	if err != nil {
-		return fmt.Errorf("%w; this build is %s", err, build())
+		return refuseReal(err)
 	}
 	defer r.Close()
 	inv, err := r.Inventory(ctx)
@@ -203,7 +199,8 @@ func (o *discoverOptions) write(d *discover.Discovery, std stdio) error {
 			fmt.Fprintf(std.err, "cotenant discover: note: it can't be decided yet: %s\n", why)
 		}
 	}
-	show := discover.TextOptions{Width: columns(std.out)}
+	_, width := terminal(std.out)
+	show := discover.TextOptions{Width: width}
 	if o.all {
 		show.Most = -1
 	}
@@ -229,10 +226,9 @@ func (o *discoverOptions) decided(d *discover.Discovery, show discover.TextOptio
 	}
 	if o.out != "" {
 		dir := strings.TrimSuffix(o.out, filepath.Ext(o.out)) + "-config"
-		if err := all.Folder.Write(dir); err != nil {
+		if err := writeFolder(all.Folder, dir, "discover", std.err); err != nil {
 			return err
 		}
-		fmt.Fprintf(std.err, "cotenant discover: wrote %d files to %s; read plan.md first\n", len(all.Folder.Files), dir)
 	}
 	if o.json {
 		return all.WriteJSON(std.out)

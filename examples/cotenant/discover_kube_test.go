@@ -133,13 +133,6 @@ echo "unexpected: $*" >&2
 exit 64
 `
 
-func TestMain(m *testing.M) {
-	if isPlugin() { // started by the script above
-		main()
-	}
-	os.Exit(m.Run())
-}
-
 // TestPlugin runs the program as kubectl's plugin: without files it reads the live
 // cluster through kubectl, as -kube does where the context logs in by a program.
 func TestPlugin(t *testing.T) {

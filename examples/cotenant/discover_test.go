@@ -109,7 +109,7 @@ func TestDiscoverExits(t *testing.T) {
 		{"standard input", all, []string{"-"}, exitDone, ""},
 		{"half a file", all[:len(all)/2], []string{"-"}, partly, "standard input: the JSON is cut off after"},
 		{"one of two", all, []string{"-", write("x.txt", "hello")}, partly, "of no kind that is read"},
-		{"blank", " \n\n", []string{"-"}, exitBadInput, "cotenant discover: discover: invalid: standard input: it is empty\n"},
+		{"blank", " \n\n", []string{"-"}, exitBadInput, "cotenant discover: invalid: standard input: it is empty\n"},
 		{"no objects", `{"kind":"List","items":[]}`, []string{"-"}, exitDone, ""},
 		{"half of the second file", pod[:40], []string{write("whole.json", all), "-"}, partly, "cut off after 0 objects"},
 		{"refused by the API server", `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"nodes is forbidden"}`, []string{"-"}, exitBadInput, `the API server refused: "nodes is forbidden"`},

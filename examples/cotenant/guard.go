@@ -4,14 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/guard"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
@@ -71,10 +70,10 @@ func guardFlags(args []string, std stdio) (*guardConfig, error) {
 		}
 	}
 	bad(c.real && c.path == "", "-real: nobody says who the tenants are (add -config FILE)")
-	fl.Visit(func(f *flag.Flag) {
-		needs := []string{"config", "apply", "evict", "kill", "audit", "acknowledge", "record", "duration", "window"}
-		bad(!c.real && slices.Contains(needs, f.Name), "-%s: means nothing to the simulated day (add -real)", f.Name)
-	})
+	if !c.real {
+		probs = append(probs, refuse(fl, "means nothing to the simulated day (add -real)", "config", "apply", "evict",
+			"kill", "audit", "acknowledge", "record", "duration", "window")...)
+	}
 	bad(c.apply && c.audit == "", "-apply: nothing is done unrecorded (add -audit FILE)")
 	bad(c.evict && !c.apply, "-evict: add -apply")
 	bad(c.window < 500*time.Millisecond || c.window > 10*time.Minute, "-window: %v (use 500ms to 10m)", c.window)
@@ -150,11 +149,9 @@ func (c *guardConfig) simulate(ctx context.Context, std stdio) error {
 		return err
 	}
 	if c.json {
-		enc := json.NewEncoder(std.out)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(rep)
+		err = printJSON(std.out, rep)
 	} else {
-		printGuardDay(std.out, &rep)
+		err = printText(std.out, page.Fold(rep.String()))
 	}
 	return errors.Join(err, ctx.Err())
 }
@@ -191,7 +188,7 @@ func (c *guardConfig) watch(ctx context.Context, std stdio) error {
 	}
 	driver, err := telemetrynvml.Open(telemetrynvml.Options{LoadOnly: true})
 	if err != nil {
-		return fmt.Errorf("%w\nthis is %s; without -real a simulated cluster is shown", err, build())
+		return refuseReal(err)
 	}
 	defer driver.Close()
 	whole := ctx
@@ -213,9 +210,13 @@ func (c *guardConfig) watch(ctx context.Context, std stdio) error {
 			return fmt.Errorf("-record: %w", err)
 		}
 		for i := range list {
-			if !c.json {
-				printGuardProposal(std.out, &list[i])
-			} else if err := enc.Encode(list[i]); err != nil {
+			err := error(nil)
+			if c.json {
+				err = enc.Encode(list[i])
+			} else {
+				err = printText(std.out, page.Fold(list[i].String()))
+			}
+			if err != nil {
 				return err
 			}
 		}

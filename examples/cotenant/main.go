@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -71,22 +72,17 @@ type exitError struct {
 	err  error
 }
 
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit code %d", e.code)
-	}
-	return e.err.Error()
-}
+func (e *exitError) Error() string { return fmt.Sprint(e.err) }
 
 func (e *exitError) Unwrap() error { return e.err }
 
 // badInput marks an error as the caller's: exit code 2.
 func badInput(err error) error { return exitWith(exitBadInput, err) }
 
-// exitWith gives an error its exit code; a nil err stays nil.
+// exitWith gives an error its exit code, unless it has one or is nil.
 func exitWith(code int, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.As(err, new(*exitError)) {
+		return err
 	}
 	return &exitError{code, err}
 }
@@ -107,48 +103,40 @@ func main() {
 
 // run dispatches to the command that args names and returns its exit code.
 func run(ctx context.Context, args []string, std stdio) (code int) {
-	name := "cotenant"
-	if len(args) > 0 {
-		for _, c := range commands() {
-			if c.name == args[0] {
-				name = "cotenant " + c.name
-				var done func(*int)
-				std.out, done = page.Check(name, std.out, std.err)
-				defer done(&code)
-				return exit(ctx, name, std, c.run(ctx, args[1:], std))
-			}
+	first := append(args, "help")[0]
+	if first == "help" && len(args) > 1 {
+		first, args = args[1], []string{args[1], "-h"}
+	}
+	name, do := "cotenant", func(context.Context, []string, stdio) error {
+		return badInput(fmt.Errorf("%q is no command; see cotenant help", first))
+	}
+	if slices.Contains([]string{"help", "-h", "-help", "--help"}, first) {
+		do = func(_ context.Context, _ []string, std stdio) error { return printText(std.out, help()) }
+	}
+	for _, c := range commands() {
+		if c.name == first {
+			name, do, args = "cotenant "+first, c.run, args[1:]
 		}
 	}
 	var done func(*int)
 	std.out, done = page.Check(name, std.out, std.err)
 	defer done(&code)
-	switch {
-	case len(args) == 0, args[0] == "help" && len(args) == 1, args[0] == "-h", args[0] == "-help", args[0] == "--help":
-		fmt.Fprint(std.out, help())
-		return exitDone
-	case args[0] == "help":
-		return run(ctx, []string{args[1], "-h"}, std)
-	}
-	return exit(ctx, name, std, badInput(fmt.Errorf("%q is no command; see cotenant help", args[0])))
-}
-
-// exit reports the error, if there is one, and returns the exit code.
-func exit(ctx context.Context, name string, std stdio, err error) int {
+	err := do(ctx, args, std)
 	var coded *exitError
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 		return exitDone
 	case errors.As(err, &coded):
-		if coded.err != nil {
-			page.Fail(name, std.err, coded.err)
-		}
-		return coded.code
+		code = coded.code
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		code = exitInterrupted
+	default:
+		code = exitCannot
 	}
-	page.Fail(name, std.err, err)
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return exitInterrupted
+	if coded == nil || coded.err != nil {
+		page.Fail(name, std.err, err)
 	}
-	return exitCannot
+	return code
 }
 
 func help() string {
@@ -197,15 +185,16 @@ func isPlugin() bool {
 	return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") == "kubectl-cotenant"
 }
 
-// columns returns the width of the terminal that the output goes to, or $COLUMNS;
-// 0 where it cannot be told.
-func columns(stdout io.Writer) int {
-	n, err := strconv.Atoi(os.Getenv("COLUMNS"))
-	if err == nil && n > 0 {
-		return n
+// terminal returns whether an output is one, and its width, which $COLUMNS
+// overrides; 0 where it cannot be told.
+func terminal(w io.Writer) (is bool, columns int) {
+	if file, ok := w.(interface{ Fd() uintptr }); ok {
+		if is = term.IsTerminal(int(file.Fd())); is {
+			columns, _, _ = term.GetSize(int(file.Fd()))
+		}
 	}
-	if file, ok := stdout.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(file.Fd())) {
-		n, _, _ = term.GetSize(int(file.Fd()))
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		columns = n
 	}
-	return n
+	return is, columns
 }

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
+	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -55,28 +54,34 @@ type measureConfig struct {
 
 func runMeasure(ctx context.Context, args []string, std stdio) error {
 	c, err := parseMeasure(args, std)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case c.printPlan:
-		_, err := std.out.Write(colocation.PlanTemplate())
-		return err
+	}
+	if c.printPlan {
+		return printText(std.out, string(colocation.PlanTemplate()))
 	}
 	c.opts.Progress = func(line string) { fmt.Fprintln(std.err, line) }
-	if c.predictorFile != "" {
-		if c.opts.Predictor, err = predict.LoadPredictor(c.predictorFile); err != nil {
-			return badInput(err)
-		}
-	}
+	measure := c.measurePlan
 	if c.fleet != "" {
-		err = c.measureFleet(ctx, std)
-	} else {
-		err = c.measurePlan(ctx, std)
+		measure = c.measureFleet
 	}
-	if err != nil && ctx.Err() != nil {
+	rep, err := measure(ctx, std)
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return exitWith(exitInterrupted, err)
+	case err == nil:
+		return notValid(rep)
 	}
 	return err
+}
+
+// notValid refuses a complete measurement that holds more than the servers' figures.
+func notValid(rep *colocation.Report) error {
+	if len(rep.Invalid) == 0 {
+		return nil
+	}
+	return exitWith(exitInvalid, fmt.Errorf("not valid: the load client shaped the figures of %s too; measure again when "+
+		"this machine does nothing else", strings.Join(rep.Invalid, ", ")))
 }
 
 func parseMeasure(args []string, std stdio) (*measureConfig, error) {
@@ -86,7 +91,10 @@ func parseMeasure(args []string, std stdio) (*measureConfig, error) {
 	fl.StringVar(&c.fleet, "fleet", "", "fleet `FILE` to decide and simulate, - for standard input")
 	fl.StringVar(&c.profiles, "profiles", "", "with -fleet: `FILE` of workloads measured alone, to decide with")
 	fl.Func("mechanisms", "with -fleet: comma-separated `LIST` to run (default: exclusive, time-slicing, mps, mig "+
-		"and those recommended)", c.parseMechanisms)
+		"and those recommended)", func(list string) (err error) {
+		c.mechanisms, err = sharing.ParseMechanisms(list)
+		return err
+	})
 	fl.Uint64Var(&c.seed, "seed", 1, "with -fleet: of arrivals, prompts and kernel lengths")
 	fl.StringVar(&c.plan, "plan", "", "plan `FILE`, YAML (default: the built-in one for the simulation)")
 	fl.StringVar(&c.opts.Dir, "out", "", "new folder for the results (default: measure-TIME)")
@@ -136,89 +144,65 @@ func (c *measureConfig) check(fl *flag.FlagSet) error {
 			bad("-seconds: must lie between 1 and 600, is %v", c.seconds)
 		}
 	}
-	fl.Visit(func(f *flag.Flag) {
-		if slices.Contains(others, f.Name) {
-			bad("-%s: %s", f.Name, why)
-		}
-	})
+	errs = append(errs, refuse(fl, why, others...)...)
 	return errors.Join(errs...)
 }
 
-// parseMechanisms reads a comma-separated list.
-func (c *measureConfig) parseMechanisms(list string) error {
-	for name := range strings.SplitSeq(list, ",") {
-		m, err := sharing.ParseMechanism(strings.TrimSpace(name))
-		if err != nil {
-			return err
-		}
-		if m == sharing.MechanismNone {
-			return errors.New("none cannot be run")
-		}
-		if !slices.Contains(c.mechanisms, m) {
-			c.mechanisms = append(c.mechanisms, m)
-		}
+// newFolder makes the folder for the results.
+func (c *measureConfig) newFolder() (err error) {
+	if c.opts.Dir, err = colocation.NewFolder(c.opts.Dir); err != nil {
+		return badInput(fmt.Errorf("-out: %w", err))
 	}
 	return nil
 }
 
-// newFolder makes the folder for the results, or takes an empty one.
-func (c *measureConfig) newFolder() error {
-	if c.opts.Dir == "" {
-		c.opts.Dir = "measure-" + time.Now().UTC().Format("20060102T150405Z")
-	}
-	if err := os.MkdirAll(c.opts.Dir, 0o755); err != nil {
-		return badInput(fmt.Errorf("-out: %w", err))
-	}
-	entries, err := os.ReadDir(c.opts.Dir)
-	if err == nil && len(entries) > 0 {
-		err = fmt.Errorf("-out: %s is not empty; name a new folder", c.opts.Dir)
-	}
-	return badInput(err)
-}
-
 // measurePlan measures a plan and prints the report.
-func (c *measureConfig) measurePlan(ctx context.Context, std stdio) error {
-	text, name := colocation.SimulatedPlan(), "built-in plan"
+func (c *measureConfig) measurePlan(ctx context.Context, std stdio) (*colocation.Report, error) {
+	text, name, err := colocation.SimulatedPlan(), "built-in plan", error(nil)
 	if c.plan != "" {
-		var err error
-		if text, err = os.ReadFile(c.plan); err != nil {
-			return badInput(fmt.Errorf("-plan: %w", err))
-		}
 		name = c.plan
+		if text, err = readInput(c.plan, std.in); err != nil {
+			return nil, badInput(fmt.Errorf("-plan: %w", err))
+		}
 	}
 	plan, err := colocation.ParsePlan(text, colocation.PlanOptions{Real: c.real, Seconds: c.seconds})
 	if err != nil {
-		return badInput(fmt.Errorf("%s: %w", name, err))
+		return nil, badInput(fmt.Errorf("%s: %w", name, err))
+	}
+	if c.predictorFile != "" {
+		if c.opts.Predictor, err = predict.LoadPredictor(c.predictorFile); err != nil {
+			return nil, badInput(err)
+		}
 	}
 	if err := c.newFolder(); err != nil {
-		return err
+		return nil, err
 	}
 	var site colocation.Site = colocation.NewSimulation(plan)
 	closeSite := func() error { return nil }
 	if c.real {
 		if site, closeSite, err = c.openMachine(ctx, plan); err != nil {
-			return refuseReal(err)
+			return nil, refuseReal(err)
 		}
 	}
 	rep, err := colocation.Measure(ctx, plan, site, c.opts)
 	err = errors.Join(err, closeSite())
-	if rep == nil {
-		return err
-	}
-	if c.json {
-		return errors.Join(err, printJSON(std.out, rep))
+	switch {
+	case rep == nil:
+		return nil, err
+	case c.json:
+		return rep, errors.Join(err, printJSON(std.out, rep))
 	}
 	err = errors.Join(err, rep.WriteText(std.out))
 	if rep.Calibrated != "" {
 		fmt.Fprintf(std.out, "\nThe next run predicts with what this one measured by -predictor %s\n",
 			filepath.Join(c.opts.Dir, rep.Calibrated))
 	}
-	return err
+	return rep, err
 }
 
 // openMachine opens the machine's GPU with what -no-telemetry leaves of NVML.
 func (c *measureConfig) openMachine(ctx context.Context, plan *colocation.Plan) (colocation.Site, func() error, error) {
-	opts := colocation.MachineOptions{Dir: c.dir, Program: c.program(), Beside: besideSpinner}
+	opts := colocation.MachineOptions{Dir: c.dir, Program: &mps.Program{Path: c.control}, Beside: cudaprobe.BesideSpinner}
 	closeSource := func() error { return nil }
 	if !c.noTelemetry {
 		source, err := c.open()
@@ -234,54 +218,35 @@ func (c *measureConfig) openMachine(ctx context.Context, plan *colocation.Plan) 
 	return m, closeSource, nil
 }
 
-// besideSpinner runs something while a process of the probe spins on the GPU.
-func besideSpinner(ctx context.Context, device int, uuid string, run func(context.Context) error) error {
-	s, err := cudaprobe.Open(ctx, cudaprobe.Options{Device: device, UUID: uuid})
-	if err != nil {
-		return err
-	}
-	return errors.Join(s.BesideSpinner(ctx, run), s.Close())
-}
-
 // measureFleet decides a fleet, simulates the GPUs that the decision fills, and prints
 // the decision and the report.
-func (c *measureConfig) measureFleet(ctx context.Context, std stdio) error {
-	opts := decision.Options{Predictor: c.opts.Predictor}
-	var fleet *decision.Fleet
-	var err error
-	if c.fleet == "-" {
-		fleet, err = decision.ReadFleet(std.in)
-	} else {
-		opts.Input = c.fleet
-		fleet, err = decision.LoadFleet(c.fleet)
-	}
-	if err == nil && c.profiles != "" {
-		opts.Profiles, err = predict.LoadProfiles(c.profiles)
-	}
+func (c *measureConfig) measureFleet(ctx context.Context, std stdio) (*colocation.Report, error) {
+	var opts decision.Options
+	fleet, err := readFleet(c.fleet, c.profiles, c.predictorFile, std.in, &opts)
 	if err != nil {
-		return badInput(err)
+		return nil, err
 	}
 	result, err := decision.Decide(fleet, opts)
 	if err != nil {
-		return badInput(err)
+		return nil, badInput(err)
 	}
 	if err := c.newFolder(); err != nil {
-		return err
+		return nil, err
 	}
 	if !c.json {
 		if err := result.WriteText(std.out, decision.TextOptions{}); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	rep, err := colocation.SimulateFleet(ctx, fleet, result, colocation.FleetOptions{
 		Options: c.opts, Profiles: opts.Profiles, Seed: c.seed, Seconds: c.seconds, Mechanisms: c.mechanisms})
 	switch {
 	case rep == nil:
-		return err
+		return nil, err
 	case !c.json:
-		return errors.Join(err, rep.WriteText(std.out))
+		return rep, errors.Join(err, rep.WriteText(std.out))
 	}
-	return errors.Join(err, printJSON(std.out, struct {
+	return rep, errors.Join(err, printJSON(std.out, struct {
 		*decision.Result
 		Simulated *colocation.Report `json:"simulated"`
 	}{result, rep}))

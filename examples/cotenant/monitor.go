@@ -1,13 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -66,6 +65,11 @@ func parseMonitor(args []string, std stdio) (*monitorConfig, error) {
 	}
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	check := func(err error, flag string) {
+		if err != nil {
+			bad("%s: %w", flag, err)
+		}
+	}
 	fl.Visit(func(f *flag.Flag) {
 		if d, ok := f.Value.(flag.Getter).Get().(time.Duration); ok && d <= 0 {
 			bad("-%s: %v (use a duration above 0, or leave it out)", f.Name, d)
@@ -74,39 +78,29 @@ func parseMonitor(args []string, std stdio) (*monitorConfig, error) {
 	if w := c.idle.DeepIdleWatts; !(w >= 0) || w > 1e9 {
 		bad("-idle-watts: %v (use 0 or more)", w)
 	}
-	var err error
+	if *price != "" && !strings.Contains(*price, " ") {
+		*price += " USD"
+	}
 	if *price != "" {
-		if !strings.Contains(*price, " ") {
-			*price += " USD"
-		}
-		if c.price, err = cost.ParsePrice(*price); err != nil {
-			bad("-price: %w", err)
-		}
+		var err error
+		c.price, err = cost.ParsePrice(*price)
+		check(err, "-price")
 	}
 	for name := range strings.SplitSeq(*policies, ",") {
 		p, err := telemetry.ParseReapPolicy(strings.TrimSpace(name))
-		if err != nil {
-			bad("-policy: %w", err)
-		}
+		check(err, "-policy")
 		c.policies = append(c.policies, p)
 	}
 	if c.prom != "" {
-		if _, err := os.Stat(filepath.Dir(c.prom)); err != nil {
-			bad("-prom: %w (name a file in a folder that is there)", err)
-		}
+		check(page.CanWrite(c.prom), "-prom")
 	}
-	or := func(d *time.Duration, real, simulated time.Duration) {
-		if *d == 0 && c.real {
-			*d = real
-		} else if *d == 0 {
-			*d = simulated
-		}
+	if c.real { // Sampler and idle detection have defaults of their own for a real node
+		c.every = cmp.Or(c.every, time.Second)
+	} else {
+		c.duration, c.every = cmp.Or(c.duration, 24*time.Hour), cmp.Or(c.every, 6*time.Hour)
+		c.opts.Period, c.idle.Sustain = cmp.Or(c.opts.Period, 10*time.Second), cmp.Or(c.idle.Sustain, time.Minute)
+		c.opts.SlowPeriod = cmp.Or(c.opts.SlowPeriod, max(10*time.Second, c.opts.Period))
 	}
-	or(&c.duration, 0, 24*time.Hour)
-	or(&c.every, time.Second, 6*time.Hour)
-	or(&c.opts.Period, telemetry.DefaultPeriod, 10*time.Second)
-	or(&c.opts.SlowPeriod, max(telemetry.DefaultSlowPeriod, c.opts.Period), max(10*time.Second, c.opts.Period))
-	or(&c.idle.Sustain, telemetry.DefaultSustain, time.Minute)
 	return c, badInput(errors.Join(errs...))
 }
 
@@ -129,11 +123,8 @@ func runMonitor(ctx context.Context, args []string, std stdio) error {
 	flush := func() error { return nil }
 	if c.csv != "" {
 		f, err := os.OpenFile(c.csv, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-		if errors.Is(err, fs.ErrExist) {
-			return badInput(fmt.Errorf("-csv: %s exists; name a new file", c.csv))
-		}
 		if err != nil {
-			return badInput(err)
+			return badInput(fmt.Errorf("-csv: %w (name a new file)", err))
 		}
 		defer f.Close()
 		w := telemetry.NewCSVWriter(f)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,10 +30,9 @@ power or persistence. Quantities that cannot be measured are listed with the
 reason, and an interrupt keeps those measured so far.
 `
 
-// probeOpener opens the GPU of a probe, with notes for readers of the figures.
-// Closing it may return more notes.
-type probeOpener func(context.Context, *machine) (
-	s probe.Site, closeSite func() ([]string, error), notes []string, err error)
+// probeOpen opens the GPU of a probe, with notes for readers of the figures. Closing
+// it may return more notes. Tests replace it.
+var probeOpen = openProbe
 
 type probeConfig struct {
 	machine
@@ -44,10 +42,6 @@ type probeConfig struct {
 }
 
 func runProbe(ctx context.Context, args []string, std stdio) error {
-	return probeWith(ctx, args, std, openProbe)
-}
-
-func probeWith(ctx context.Context, args []string, std stdio, open probeOpener) error {
 	c, err := parseProbe(args, std)
 	if err != nil {
 		return err
@@ -56,7 +50,7 @@ func probeWith(ctx context.Context, args []string, std stdio, open probeOpener) 
 	var notes []string
 	closeSite := func() ([]string, error) { return nil, nil }
 	if c.real {
-		if site, closeSite, notes, err = open(ctx, &c.machine); err != nil {
+		if site, closeSite, notes, err = probeOpen(ctx, &c.machine); err != nil {
 			return refuseReal(err)
 		}
 	}
@@ -127,12 +121,12 @@ func (c *probeConfig) report(r *probe.Result, notes []string, w io.Writer) error
 		}
 	}
 	if c.plot != "" && len(r.Measured) > 0 {
-		var svg bytes.Buffer
-		err := drawTurns(&svg, r)
-		if err == nil {
-			err = page.WriteFile(c.plot, svg.Bytes())
+		svg := r.SVG()
+		if svg == "" {
+			errs = append(errs, errors.New("-plot: no turns were measured, so there is nothing to draw"))
+		} else {
+			errs = append(errs, page.WriteFile(c.plot, []byte(svg)))
 		}
-		errs = append(errs, err)
 	}
 	out := r.Report(&p, notes...)
 	if c.json {

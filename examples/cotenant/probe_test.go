@@ -19,14 +19,16 @@ import (
 
 func probeRun(ctx context.Context, site probe.Site, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	open := func(context.Context, *machine) (probe.Site, func() ([]string, error), []string, error) {
+	defer func(was func(context.Context, *machine) (probe.Site, func() ([]string, error), []string, error)) {
+		probeOpen = was
+	}(probeOpen)
+	probeOpen = func(context.Context, *machine) (probe.Site, func() ([]string, error), []string, error) {
 		if site == nil {
 			return nil, nil, nil, cudaprobe.ErrUnavailable
 		}
 		return site, func() ([]string, error) { return []string{"another note"}, nil }, []string{"a note"}, nil
 	}
-	std := stdio{out: &out, err: &errs}
-	code = exit(ctx, "cotenant probe", std, probeWith(ctx, args, std, open))
+	code = run(ctx, append([]string{"probe"}, args...), stdio{out: &out, err: &errs})
 	return code, out.String(), errs.String()
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"slices"
 
 	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
@@ -27,11 +26,9 @@ func (m *machine) flags(fl *flag.FlagSet) {
 
 // check names what is wrong with the flags, of which more are for -real only.
 func (m *machine) check(fl *flag.FlagSet, real bool, more ...string) (errs []error) {
-	fl.Visit(func(f *flag.Flag) {
-		if !real && slices.Contains(append(more, "nvml", "control"), f.Name) {
-			errs = append(errs, fmt.Errorf("-%s: is for -real only (add -real)", f.Name))
-		}
-	})
+	if !real {
+		errs = refuse(fl, "is for -real only (add -real)", append(more, "nvml", "control")...)
+	}
 	if m.device < 0 {
 		errs = append(errs, fmt.Errorf("-device: must be an index, is %d", m.device))
 	}
@@ -43,18 +40,13 @@ func (m *machine) open() (*telemetrynvml.Reader, error) {
 	return telemetrynvml.Open(telemetrynvml.Options{LibraryPath: m.nvml})
 }
 
-// program is the MPS control program that -control names, nil without.
-func (m *machine) program() *mps.Program {
-	if m.control == "" {
-		return nil
-	}
-	return &mps.Program{Path: m.control}
-}
-
 // openProbe opens this machine's GPU after a look at it through NVML, which may be
 // missing: that is a note.
 func openProbe(ctx context.Context, m *machine) (probe.Site, func() ([]string, error), []string, error) {
-	opts := cudaprobe.Options{Device: m.device, Program: m.program()}
+	opts := cudaprobe.Options{Device: m.device}
+	if m.control != "" {
+		opts.Program = &mps.Program{Path: m.control}
+	}
 	nvml, unseen := m.open()
 	if unseen != nil && !errors.Is(unseen, telemetrynvml.ErrUnavailable) {
 		return nil, nil, nil, unseen

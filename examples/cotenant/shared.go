@@ -3,9 +3,16 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/decision/predict"
 )
 
 // maxInput bounds what is read of one input, in bytes.
@@ -39,7 +46,51 @@ func printJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
+// refuse names the given flags that were set although they do not go with others.
+func refuse(fl *flag.FlagSet, why string, names ...string) (errs []error) {
+	fl.Visit(func(f *flag.Flag) {
+		if slices.Contains(names, f.Name) {
+			errs = append(errs, fmt.Errorf("-%s: %s", f.Name, why))
+		}
+	})
+	return errs
+}
+
+// readFleet reads a fleet file, or standard input for "-", and into opts its name and
+// the profiles and the predictor of the files that are named.
+func readFleet(file, profiles, predictor string, stdin io.Reader, opts *decision.Options) (fleet *decision.Fleet,
+	err error) {
+	if file == "-" {
+		fleet, err = decision.ReadFleet(stdin)
+	} else {
+		opts.Input = file
+		fleet, err = decision.LoadFleet(file)
+	}
+	if err == nil && predictor != "" {
+		opts.Predictor, err = predict.LoadPredictor(predictor)
+	}
+	if err == nil && profiles != "" {
+		opts.Profiles, err = predict.LoadProfiles(profiles)
+	}
+	return fleet, badInput(err)
+}
+
+// writeFolder writes a configuration to dir, with its warnings on stderr.
+func writeFolder(folder *manifest.Folder, dir, command string, stderr io.Writer) error {
+	if err := folder.Write(dir); err != nil {
+		if failed := new(fs.PathError); errors.As(err, &failed) {
+			return exitWith(exitCannot, err)
+		}
+		return badInput(err)
+	}
+	for _, w := range folder.Warnings {
+		fmt.Fprintf(stderr, "cotenant %s: note: %s\n", command, w)
+	}
+	fmt.Fprintf(stderr, "cotenant %s: wrote %d files to %s; read %s/plan.md first\n", command, len(folder.Files), dir, dir)
+	return nil
+}
+
 // refuseReal completes the error of a GPU that cannot be reached.
 func refuseReal(err error) error {
-	return fmt.Errorf("%w\nthis build is %s; without -real a simulated GPU shows what the command does", err, build())
+	return fmt.Errorf("%w\nthis build is %s; without -real the command shows what it does on a simulated GPU", err, build())
 }

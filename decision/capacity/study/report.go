@@ -11,7 +11,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/decision/capacity"
-	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/manifest/routers"
 )
 
@@ -274,17 +273,17 @@ func figure(ms float64) string {
 	return fmt.Sprintf("%.0f", ms)
 }
 
-// Routers returns the configuration that puts requests before the chosen arrangement's
-// replicas: a pool for each server, by the label app. It is nil where nothing is
-// chosen.
-func (r *Report) Routers() (*manifest.Folder, error) {
+// WriteRouters writes the configuration that puts requests before the chosen
+// arrangement's replicas to a new folder: a pool for each server, by the label app. Its
+// warnings become notes. Nothing is written where nothing is chosen.
+func (r *Report) WriteRouters(dir string) error {
 	if r.Chosen == nil {
-		return nil, nil
+		return nil
 	}
 	var policy routers.Policy // of one replica each, any does
 	if r.Chosen.Router != "none" {
 		if err := policy.UnmarshalText([]byte(r.Chosen.Router)); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	var pools []routers.Pool
@@ -293,5 +292,12 @@ func (r *Report) Routers() (*manifest.Folder, error) {
 		labels := map[string]string{"app": name}
 		pools = append(pools, routers.Pool{Name: name, Model: s.Name, Labels: labels, Policy: policy})
 	}
-	return routers.Build(pools)
+	folder, err := routers.Build(pools)
+	if err != nil {
+		return err
+	}
+	for _, w := range folder.Warnings {
+		r.Notes = append(r.Notes, w.Message)
+	}
+	return folder.Write(dir)
 }

@@ -263,3 +263,15 @@ func shapeOf(name string) (predict.Model, error) {
 	best.shape.Parameters *= scale
 	return best.shape, nil
 }
+
+// ParseLoads reads multiples of a trace's rate, "0.5,1,2".
+func ParseLoads(text string) (out []float64, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q: use multiples such as 0.5,1,2", part)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
