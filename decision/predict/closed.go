@@ -2,6 +2,7 @@ package predict
 
 import (
 	"math"
+	"slices"
 
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
@@ -58,7 +59,7 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 	}
 	for i := range models {
 		t, st := &models[i], &states[i]
-		p.fill(mechanism, t, &out[i], func(m Metric) float64 { return st.metric(t, m) })
+		p.fill(mechanism, p.classOf(models, i), t, &out[i], func(m Metric) float64 { return st.metric(t, m) })
 	}
 }
 
@@ -70,6 +71,11 @@ func (t *tenantModel) cycleOf(step, prefill float64) float64 {
 
 // occupy updates the shares of time from the lengths of step and prefill.
 func (s *closedState) occupy(t *tenantModel, stepOnGPU, prefillOnGPU float64) {
+	if t.kind != KindServer {
+		s.decode = s.step / (s.step + t.think)
+		s.decodeOnGPU = s.decode * min(1, stepOnGPU/s.step)
+		return
+	}
 	if t.closed {
 		c := t.cycleOf(s.step, s.prefill)
 		s.decode, s.prefills = t.steps*s.step/c, t.batch*s.prefill/c
@@ -114,6 +120,22 @@ func (p *Predictor) besideTurns(models []tenantModel, states []closedState, i in
 // each on the GPU: held up by the others for as long as they are there.
 func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int) (step, prefill, stepOn, prefillOn float64) {
 	t := &models[i]
+	if slices.ContainsFunc(models, func(u tenantModel) bool { return u.kind != KindServer }) {
+		held := 0.0
+		for j := range models {
+			if j != i {
+				u, st := &models[j], &states[j]
+				held += u.sms * (st.decode*u.gpu/st.step + st.prefills*u.prefillGPU/st.prefill)
+			}
+		}
+		slow := 1 / max(1-held, slowestSpeed)
+		stepOn, prefillOn = t.gpu*slow, t.prefillGPU*slow
+		step = t.step - t.gpu + stepOn
+		if t.pieces > 1 {
+			step = max(t.step, stepOn) // it goes on launching while its kernels wait
+		}
+		return step, max(t.prefill, prefillOn), stepOn, prefillOn
+	}
 	held, nobody := 0.0, 1.0
 	for j := range models {
 		if j == i {
@@ -141,6 +163,10 @@ func (s *closedState) metric(t *tenantModel, m Metric) float64 {
 		first *= max(1, ttft/t.prefill)
 	}
 	switch m {
+	case MetricStepP50, MetricStepP99:
+		return alone + step
+	case MetricStepsPerSecond:
+		return alone * (t.step + t.think) / (s.step + t.think)
 	case MetricTPOTP50, MetricTPOTP99:
 		return alone + tpot
 	case MetricTTFTP50, MetricTTFTP99:

@@ -225,7 +225,7 @@ func TestForesee(t *testing.T) {
 		}
 		widths[name] = s.Foreseen[predict.MetricTPOTP50].WidthFraction()
 		good, _ := s.GoodFractionRange.Get()
-		if len(s.Foreseen) != len(predict.Metrics()) || good.Low > good.Value || good.High > 1 || good.Value == 0 {
+		if len(s.Foreseen) != int(predict.MetricStepP50) || good.Low > good.Value || good.High > 1 || good.Value == 0 {
 			t.Errorf("%s: foreseen %v, good %+v", name, s.Foreseen, good)
 		}
 		e := &c.Services[0].Engine

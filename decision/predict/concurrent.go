@@ -1,6 +1,9 @@
 package predict
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // runConcurrently simulates engines whose kernels run at the same time, as
 // under MPS, and take turns where they meet: with h_j by how much tenant j's work
@@ -12,6 +15,8 @@ func (p *Predictor) runConcurrently(engines []*engine, until time.Duration) {
 		at, left, waits, holds, speed float64 // ms; left is GPU time at full speed
 		active                        bool
 	}
+	mixed := slices.ContainsFunc(engines, func(e *engine) bool { return e.t.kind != KindServer })
+	sms, speeds := make([]float64, len(engines)), make([]float64, len(engines))
 	jobs := make([]job, len(engines))
 	end := inMillis(until)
 	now := 0.0
@@ -40,7 +45,29 @@ func (p *Predictor) runConcurrently(engines []*engine, until time.Duration) {
 		if active > 1 {
 			extra = p.Parameters.Arbitration.Value
 		}
-		event, done := end, -1
+		if mixed {
+			running, first := 0, -1
+			for i := range jobs {
+				if j := &jobs[i]; j.active {
+					sms[running] = engines[i].t.sms
+					running++
+					if sms[running-1] >= fillsGPU && (first < 0 || j.at < jobs[first].at) {
+						first = i // of those that fill the GPU, the one launched first runs
+					}
+				}
+			}
+			running = 0
+			for i := range jobs {
+				if jobs[i].active {
+					if sms[running] >= fillsGPU && i != first {
+						sms[running] = waits
+					}
+					running++
+				}
+			}
+			shareSMs(sms[:running], speeds[:running])
+		}
+		event, done, k := end, -1, 0
 		for i := range jobs {
 			j := &jobs[i]
 			if !j.active {
@@ -50,6 +77,10 @@ func (p *Predictor) runConcurrently(engines []*engine, until time.Duration) {
 				continue
 			}
 			j.speed = 1 / (1 + j.waits*(held-j.holds) + extra)
+			if mixed {
+				j.speed = speeds[k] / (1 + extra)
+				k++
+			}
 			if t := now + j.left/j.speed; t < event {
 				event, done = t, i
 			}

@@ -25,8 +25,11 @@ type engine struct {
 	arrivals []time.Duration // of requests to come, ascending
 	next     float64         // ms at which the open loop's next request comes
 
-	launched int // pieces of the prefill submitted so far
+	launched int // pieces of the prefill or step submitted so far
 	began    time.Duration
+	took     []float64 // steps of a tenant that serves no tokens, ms
+	jitter   float64   // of its step
+	slowed   float64   // launches beside others', a factor on their pace
 
 	ttft, tpot, e2e []float64
 	given           int // tokens
@@ -54,8 +57,12 @@ func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.M
 func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
-	e := &engine{t: t, rng: rand.New(rand.NewPCG(simulationSeed, uint64(index))), from: from, until: until}
+	e := &engine{t: t, slowed: 1, rng: rand.New(rand.NewPCG(simulationSeed, uint64(index))), from: from, until: until}
 	e.replica = replica{to: e, c: rates{sequences: t.slots, slowPrefill: 1}, kv: newKVCache(math.MaxInt32, 1), size: usualBlock, phases: make([]int, usualBlock), steps: true}
+	if t.kind != KindServer {
+		e.launched, e.began = t.pieces, -1 // a step that is not counted has ended
+		return e
+	}
 	if t.closed {
 		for range t.clients {
 			e.arrivals = append(e.arrivals, millis(clientDelay*e.rng.Float64()))
@@ -72,6 +79,9 @@ const simulationSeed = 1
 
 // Next implements timeslice.Submitter.
 func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
+	if e.t.kind != KindServer {
+		return e.nextPiece(now), true
+	}
 	switch e.act.kind {
 	case prefilling:
 		switch e.launched {
@@ -87,6 +97,9 @@ func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
 		e.finish(inMillis(now)) // a decode step follows every prefill
 		return e.work(now), true
 	case decoding:
+		if e.t.gaps && e.launched < stepPieces {
+			return e.nextLaunch(now), true
+		}
 		e.end(inMillis(now))
 	}
 	e.arrive(now)
@@ -118,11 +131,30 @@ func (e *engine) due() time.Duration {
 // 1.08 of its P50 in lone rows. Without it engines fall into step.
 const stepJitter = 0.04
 
-// work is a decode step.
+// work is a decode step, or the first of its pieces where its kernels are launched one by
+// one.
 func (e *engine) work(now time.Duration) timeslice.Work {
 	b := float64(len(e.running))
-	gpu := e.t.gpu * (1 + stepJitter*(2*e.rng.Float64()-1)) * max(0.5, 1+e.t.doubling*math.Log2(max(b, math.SmallestNonzeroFloat64)/e.t.batch))
-	return timeslice.Work{At: now + millis(e.t.host+e.t.perToken*b), GPU: millis(gpu)}
+	factor := (1 + stepJitter*(2*e.rng.Float64()-1)) * max(0.5, 1+e.t.doubling*math.Log2(max(b, math.SmallestNonzeroFloat64)/e.t.batch))
+	if e.t.gaps {
+		e.began, e.launched, e.jitter = now, 0, factor
+		return e.nextLaunch(now)
+	}
+	return timeslice.Work{At: now + millis(e.t.host+e.t.perToken*b), GPU: millis(factor * e.t.gpu)}
+}
+
+// nextLaunch is the next piece of a step whose kernels are launched at an even pace, whether
+// or not the GPU gets to run them.
+func (e *engine) nextLaunch(now time.Duration) timeslice.Work {
+	// The last piece ends where the step does alone.
+	pace := e.slowed * (e.t.step - e.t.gpu/stepPieces) / (stepPieces - 1)
+	if e.t.kind == KindServer && (e.launched == 1 || e.launched == stepPieces-1) {
+		// The host waits for its inputs' copy, and copies the outputs when all is done.
+		e.began = max(e.began, now-millis(e.jitter*pace*float64(e.launched-1)))
+	}
+	at := e.began + millis(e.jitter*pace*float64(e.launched))
+	e.launched++
+	return timeslice.Work{At: max(at, now), GPU: millis(e.jitter * e.t.gpu / stepPieces)}
 }
 
 // tokens implements audience.
@@ -198,6 +230,14 @@ const maxQueue = 1 << 14
 // outcome is what the engine's clients saw, and how many of their requests
 // ended; a metric without requests is 0.
 func (e *engine) outcome() (o figures, requests int) {
+	if n := len(e.took); e.t.kind != KindServer {
+		if n > 0 {
+			slices.Sort(e.took)
+			o[MetricStepP50], o[MetricStepP99] = stats.NearestRank(e.took, .5), stats.NearestRank(e.took, .99)
+			o[MetricStepsPerSecond] = float64(n) / (e.until - e.from).Seconds()
+		}
+		return o, n
+	}
 	for _, s := range []struct {
 		m Metric
 		v []float64

@@ -7,6 +7,16 @@ func (b Baseline) String() string                   { return baselines.String(b)
 func (b Baseline) MarshalText() ([]byte, error)     { return baselines.Text(b) }
 func (b *Baseline) UnmarshalText(text []byte) error { return baselines.Parse(b, text) }
 
+// String returns "graphs", "launched", "mixed" or "filled".
+func (c Class) String() string                   { return classes.String(c) }
+func (c Class) MarshalText() ([]byte, error)     { return classes.Text(c) }
+func (c *Class) UnmarshalText(text []byte) error { return classes.Parse(c, text) }
+
+// String returns "server", "stepper" or "burster".
+func (k Kind) String() string                   { return kinds.String(k) }
+func (k Kind) MarshalText() ([]byte, error)     { return kinds.Text(k) }
+func (k *Kind) UnmarshalText(text []byte) error { return kinds.Parse(k, text) }
+
 // String returns "simulated" or "closed-form".
 func (m Method) String() string                   { return methods.String(m) }
 func (m Method) MarshalText() ([]byte, error)     { return methods.Text(m) }

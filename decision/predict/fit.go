@@ -122,6 +122,8 @@ type sharedCase struct {
 	rowCase
 	group []Solo
 	err   error // why it cannot be predicted
+	// calibrates says that all its tenants are servers that launch steps as a whole.
+	calibrates bool
 
 	series, gpu string
 	tried       []trialOf // by trial; see study
@@ -152,6 +154,9 @@ func (rows Rows) shared(others *Profiles) ([]*sharedCase, error) {
 					if elsewhere, err2 := ps.Solo(r.Server, r.Load); err2 == nil {
 						solo, err = elsewhere, nil
 					}
+				}
+				if solo.Elsewhere == nil {
+					solo.Elsewhere = ps.elsewhere(r.Server, r.Load)
 				}
 			}
 			if err != nil {

@@ -35,12 +35,20 @@ const (
 	MetricE2EP90
 	MetricE2EP99
 	MetricTokensPerSecond
+	// Of tenants that serve no tokens, and do step after step.
+	MetricStepP50
+	MetricStepP99
+	MetricStepsPerSecond
 )
 
-const metricCount = 8
+const (
+	metricCount    = 11
+	servingMetrics = int(MetricStepP50) // those of servers come first
+)
 
 var metrics = enum.Of[Metric](ErrUnknownName, "metric",
-	"tpot_ms_p50", "tpot_ms_p99", "ttft_ms_p50", "ttft_ms_p99", "e2e_ms_p50", "e2e_ms_p90", "e2e_ms_p99", "tokens_per_s")
+	"tpot_ms_p50", "tpot_ms_p99", "ttft_ms_p50", "ttft_ms_p99", "e2e_ms_p50", "e2e_ms_p90", "e2e_ms_p99", "tokens_per_s",
+	"step_ms_p50", "step_ms_p99", "steps_per_s")
 
 // Metrics lists the metrics in order.
 func Metrics() []Metric { return metrics.Values() }

@@ -6,13 +6,16 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Outcome is what the clients of one tenant saw.
+// Outcome is what the clients of one tenant saw, or of one that serves none how long its
+// steps took.
 type Outcome struct {
 	TokensPerS Optional[float64] `yaml:"tokens_per_s" json:"tokens_per_s,omitzero"`
 	TTFT       LatencyMS         `yaml:"ttft_ms,null" json:"ttft_ms,omitzero"`
 	TPOT       LatencyMS         `yaml:"tpot_ms,null" json:"tpot_ms,omitzero"`
 	ITL        LatencyMS         `yaml:"itl_ms,null" json:"itl_ms,omitzero"`
 	E2E        LatencyMS         `yaml:"e2e_ms,null" json:"e2e_ms,omitzero"`
+	Step       LatencyMS         `yaml:"step_ms,null" json:"step_ms,omitzero"`
+	StepsPerS  Optional[float64] `yaml:"steps_per_s" json:"steps_per_s,omitzero"`
 }
 
 // LatencyMS are statistics of a latency in milliseconds.
@@ -28,7 +31,8 @@ type LatencyMS struct {
 type figures [metricCount]float64
 
 func (o *Outcome) figures() (f figures) {
-	for m, v := range [metricCount]Optional[float64]{o.TPOT.P50, o.TPOT.P99, o.TTFT.P50, o.TTFT.P99, o.E2E.P50, o.E2E.P90, o.E2E.P99, o.TokensPerS} {
+	for m, v := range [metricCount]Optional[float64]{o.TPOT.P50, o.TPOT.P99, o.TTFT.P50, o.TTFT.P99, o.E2E.P50, o.E2E.P90, o.E2E.P99, o.TokensPerS,
+		o.Step.P50, o.Step.P99, o.StepsPerS} {
 		f[m], _ = positive(v)
 	}
 	return f
@@ -78,10 +82,13 @@ func (o *Outcome) check(list *problem.List, path string) {
 	if v := o.TokensPerS.Or(0); !(v >= 0 && v <= 1e9) {
 		list.Addf(problem.Join(path, "tokens_per_s"), "", "must lie between 0 and 1e9, is %v", v)
 	}
+	if v := o.StepsPerS.Or(0); !(v >= 0 && v <= 1e9) {
+		list.Addf(problem.Join(path, "steps_per_s"), "", "must lie between 0 and 1e9, is %v", v)
+	}
 	for _, l := range []struct {
 		name string
 		l    *LatencyMS
-	}{{"ttft_ms", &o.TTFT}, {"tpot_ms", &o.TPOT}, {"itl_ms", &o.ITL}, {"e2e_ms", &o.E2E}} {
+	}{{"ttft_ms", &o.TTFT}, {"tpot_ms", &o.TPOT}, {"itl_ms", &o.ITL}, {"e2e_ms", &o.E2E}, {"step_ms", &o.Step}} {
 		l.l.check(list, problem.Join(path, l.name))
 	}
 }

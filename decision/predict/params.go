@@ -17,6 +17,7 @@ import (
 // that of Predictor.
 const (
 	Version          = 1
+	VersionOfKinds   = 2 // of SoloProfile and Row, which may be of any Kind
 	PredictorVersion = 3
 )
 
@@ -130,7 +131,7 @@ type Predictor struct {
 	// Models are those that the predictor was calibrated on; empty for priors.
 	// Intervals are wider for others.
 	Models []string `yaml:"models" json:"models,omitempty"`
-	// TimeSlicing and MPS are the errors to expect, by metric.
+	// TimeSlicing and MPS are the errors to expect, by metric, in ClassGraphs.
 	TimeSlicing Residuals `yaml:"time_slicing,required" json:"time_slicing"`
 	MPS         Residuals `yaml:"mps,required" json:"mps"`
 }
@@ -185,7 +186,7 @@ func NewPredictor() Predictor {
 		CapExponent:     prior(0.08, "exponent", 0, 1),
 	}}
 	p.TimeSlicing, p.MPS = Residuals{}, Residuals{}
-	for _, m := range Metrics() {
+	for m := range Metric(servingMetrics) {
 		p.TimeSlicing[m] = Residual{HalfWidth: priorHalfWidths[0][m]}
 		p.MPS[m] = Residual{HalfWidth: priorHalfWidths[1][m]}
 	}
@@ -196,7 +197,7 @@ func NewPredictor() Predictor {
 // for time-slicing and MPS by metric: about what leave-one-series-out gives on
 // the H200 rows of examples/predict/testdata, and for TPOT and E2E P50 a quarter more,
 // by which series were missed more that nobody had seen (decision/predict/REPORT-2026-11.md).
-var priorHalfWidths = [2][metricCount]float64{
+var priorHalfWidths = [2][servingMetrics]float64{
 	{0.10, 0.11, 0.28, 0.50, 0.105, 0.10, 0.12, 0.10},
 	{0.10, 0.14, 0.24, 0.42, 0.105, 0.13, 0.15, 0.08},
 }
@@ -256,7 +257,7 @@ func (p *Predictor) Validate() error {
 	}
 	for i, name := range []string{"time_slicing", "mps"} {
 		residuals := p.residuals(mechanisms[i])
-		for _, m := range Metrics() {
+		for m := range Metric(servingMetrics) {
 			if w := residuals[m].HalfWidth; !(w > 0 && w < 5) {
 				list.Addf(name+"."+m.String()+".half_width", "", "must be positive and below 5")
 			}

@@ -23,6 +23,7 @@ var (
 // Prediction is what one tenant of a group will see.
 type Prediction struct {
 	Mechanism sharing.Mechanism
+	Class     Class // whose errors its intervals have
 	// Basis is BasisFitted for a predictor calibrated on measurements, else
 	// BasisPrior; BasisTransferred where those are of another GPU.
 	Basis sharing.Basis

@@ -18,18 +18,19 @@ var ErrNoProfile = errors.New("predict: no profile of the workload alone")
 // mechanism: what a Predictor predicts its co-location from. What is not known
 // makes predictions wider or impossible, and is never taken for zero.
 type SoloProfile struct {
-	Version int `yaml:"version,required" json:"version"`
+	Version int  `yaml:"version,required" json:"version"` // 1, or 2 where Kind may be other than a server
+	Kind    Kind `yaml:"kind" json:"kind,omitzero"`
 	// Mechanism it ran under: time-slicing (the uncontended baseline) or MPS
 	// (what MPS costs a lone tenant).
 	Mechanism sharing.Mechanism `yaml:"mechanism,required" json:"mechanism"`
 	Server    Server            `yaml:"server,required" json:"server"`
-	Load      Load              `yaml:"load,required" json:"load"`
+	Load      Load              `yaml:"load" json:"load,omitzero"` // of servers
 
 	GPU    string `yaml:"gpu_name" json:"gpu_name,omitempty"` // product name; "" is unknown
 	Driver string `yaml:"driver" json:"driver,omitempty"`
 	Run    string `yaml:"run" json:"run,omitempty"` // which run measured it
 
-	Requests Optional[int] `yaml:"requests" json:"requests,omitzero"`
+	Requests Optional[int] `yaml:"requests" json:"requests,omitzero"` // or steps
 	Outcome
 
 	// Shares of time or capacity over the run, 0 to 1.
@@ -77,10 +78,10 @@ func (p *SoloProfile) Validate() error {
 
 func (p *SoloProfile) check(list *problem.List, path string) {
 	at := func(name string) string { return problem.Join(path, name) }
-	if p.Version != Version {
-		list.Addf(at("version"), fmt.Sprintf("this package reads %d", Version), "is %d", p.Version)
+	if p.Version != Version && p.Version != VersionOfKinds {
+		list.Addf(at("version"), fmt.Sprintf("this package reads %d and %d", Version, VersionOfKinds), "is %d", p.Version)
 	}
-	checkRun(list, path, p.Mechanism, p.Server, p.Load)
+	checkRun(list, path, p.Mechanism, p.Version, p.Kind, p.Server, p.Load)
 	if p.Requests.Or(0) < 0 {
 		list.Addf(at("requests"), "", "is negative")
 	}
@@ -90,12 +91,19 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 			list.Addf(at(name), remedy, "is missing from a profile")
 		}
 	}
-	need("tokens_per_s", "measure the workload alone", p.TokensPerS)
-	if p.Load.Output > 1 {
-		need("itl_ms.p50", "record the gaps between tokens: the median of them is one decode step", p.ITL.P50)
-		need("tpot_ms.p50", "", p.TPOT.P50)
+	if p.Kind == KindServer {
+		need("tokens_per_s", "measure the workload alone", p.TokensPerS)
+		if p.Load.Output > 1 {
+			if p.Version < VersionOfKinds {
+				need("itl_ms.p50", "record the gaps between tokens: the median of them is one decode step", p.ITL.P50)
+			}
+			need("tpot_ms.p50", "", p.TPOT.P50)
+		}
+		need("e2e_ms.p50", "", p.E2E.P50)
+	} else {
+		need("step_ms.p50", "measure the workload alone", p.Step.P50)
+		need("steps_per_s", "measure the workload alone", p.StepsPerS)
 	}
-	need("e2e_ms.p50", "", p.E2E.P50)
 	checkFraction(list, at("gpu_busy_fraction"), p.GPUBusyFraction, 1)
 	checkFraction(list, at("sm_fraction"), p.SMFraction, 1)
 	checkFraction(list, at("tensor_fraction"), p.TensorFraction, 1)
@@ -108,12 +116,19 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 var mechanisms = [...]sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS}
 
 // checkRun holds what identifies a run against what can be predicted.
-func checkRun(list *problem.List, path string, m sharing.Mechanism, s Server, l Load) {
+func checkRun(list *problem.List, path string, m sharing.Mechanism, version int, kind Kind, s Server, l Load) {
 	if !slices.Contains(mechanisms[:], m) {
 		list.Addf(problem.Join(path, "mechanism"), "use time-slicing (also for a run without MPS) or mps", "%s cannot be predicted", m)
 	}
 	s.check(list, problem.Join(path, "server"))
-	list.AddErr(problem.Join(path, "load"), l.Validate())
+	switch {
+	case kind == KindServer:
+		list.AddErr(problem.Join(path, "load"), l.Validate())
+	case version < VersionOfKinds:
+		list.Addf(problem.Join(path, "kind"), fmt.Sprintf("write version: %d", VersionOfKinds), "a %s needs the second version of rows and profiles", kind)
+	case l != Load{}:
+		list.Addf(problem.Join(path, "load"), "leave it out", "a %s serves no requests", kind)
+	}
 }
 
 // ProfileRef names the measured workload that a workload is: the server and the
@@ -127,6 +142,7 @@ type ProfileRef struct {
 type Profiles struct {
 	byKey map[profileKey]*SoloProfile
 	order []*SoloProfile
+	sms   map[profileKey]*SoloProfile // those in which GPM told the share of the SMs
 
 	mu        sync.Mutex
 	forecasts map[string]*Forecasts // by the predictor's content
@@ -157,10 +173,14 @@ func (ps *Profiles) Add(profiles ...SoloProfile) error {
 	defer ps.mu.Unlock()
 	ps.forecasts = nil
 	if ps.byKey == nil {
-		ps.byKey = map[profileKey]*SoloProfile{}
+		ps.byKey, ps.sms = map[profileKey]*SoloProfile{}, map[profileKey]*SoloProfile{}
 	}
 	for _, p := range profiles {
 		key := profileKey{p.Mechanism, p.Server, p.Load.same()}
+		if !p.SMFraction.IsZero() && !p.GPUBusyFraction.IsZero() {
+			found := p
+			ps.sms[key] = &found
+		}
 		old, ok := ps.byKey[key]
 		switch {
 		case !ok:
@@ -183,6 +203,15 @@ func (ps *Profiles) find(m sharing.Mechanism, s Server, l Load) *SoloProfile {
 	return ps.byKey[profileKey{m, s, l.same()}]
 }
 
+func (ps *Profiles) elsewhere(s Server, l Load) *SoloProfile {
+	for _, m := range mechanisms {
+		if ps != nil && ps.sms[profileKey{m, s, l.same()}] != nil {
+			return ps.sms[profileKey{m, s, l.same()}]
+		}
+	}
+	return nil
+}
+
 // Solo is all that is known of a workload alone: what a prediction starts from.
 type Solo struct {
 	Server Server
@@ -193,6 +222,10 @@ type Solo struct {
 	// Siblings are profiles of the same server at any load, which tell its
 	// prefill's use of the SMs from its decode's.
 	Siblings []*SoloProfile
+	// Elsewhere is a profile of the workload on another machine or under the other
+	// mechanism, where GPM told the share of the SMs that its kernels hold; nil when
+	// there is none. A program's kernels are the same there.
+	Elsewhere *SoloProfile
 	// CapPercent is the active thread percentage that was not measured alone, to
 	// which MPS's profile must be scaled; missing when there is nothing to scale.
 	CapPercent Optional[float64]
@@ -224,6 +257,7 @@ func (ps *Profiles) Solo(s Server, l Load) (Solo, error) {
 	if solo.MPS == nil && solo.TimeSlicing == nil {
 		return Solo{}, fmt.Errorf("%w: %s with %s", ErrNoProfile, s, l)
 	}
+	solo.Elsewhere = ps.elsewhere(from, l)
 	for _, p := range ps.order {
 		if p.Server == from {
 			solo.Siblings = append(solo.Siblings, p)

@@ -14,14 +14,17 @@ import (
 // tenant are profiles; the outcomes of the others, which may be absent, are
 // what a Predictor predicts.
 type Row struct {
+	Version   Optional[int]     `yaml:"version" json:"version,omitzero"` // 2 = may be of any Kind; missing = 1
+	Kind      Kind              `yaml:"kind" json:"kind,omitzero"`
 	Mechanism sharing.Mechanism `yaml:"mechanism,required" json:"mechanism"`
 	Case      string            `yaml:"case,required" json:"case"`
 	Series    string            `yaml:"series" json:"series,omitempty"` // what was measured in one go on one machine; "" is not said
-	Load      Load              `yaml:"load,required" json:"load"`
+	Load      Load              `yaml:"load" json:"load,omitzero"`      // of servers
 	Server    Server            `yaml:"server,required" json:"server"`
 	Tenants   int               `yaml:"tenants,required" json:"tenants"`
 	Requests  Optional[int]     `yaml:"requests" json:"requests,omitzero"`
 	Errors    Optional[int]     `yaml:"errors" json:"errors,omitzero"`
+	Steps     Optional[int]     `yaml:"steps" json:"steps,omitzero"` // counted, of tenants that serve no tokens
 	Outcome
 	GPU        RowGPU            `yaml:"gpu,null" json:"gpu,omitzero"`
 	GPM        RowGPM            `yaml:"gpm,null" json:"gpm,omitzero"`
@@ -89,6 +92,9 @@ func (r *Row) check(list *problem.List, path string) {
 	for _, name := range [][2]string{{"case", r.Case}, {"series", r.Series}, {"gpu_name", r.GPUName}, {"server.model", r.Server.Model}} {
 		list.If(strings.ContainsFunc(name[1], unicode.IsControl), path+"."+name[0], "write it on one line", "%q holds what no screen shows", problem.Clip(name[1]))
 	}
+	if v := r.Version.Or(1); v < 1 || v > VersionOfKinds {
+		list.Addf(path+".version", fmt.Sprintf("this package reads 1 to %d", VersionOfKinds), "is %d", v)
+	}
 	checkFraction(list, path+".engine_busy", r.EngineBusy, 1)
 	if r.Errors.Or(0) < 0 {
 		list.Addf(path+".errors", "", "is negative")
@@ -107,7 +113,7 @@ func (r *Row) check(list *problem.List, path string) {
 		return
 	}
 	list.If(!r.Turns.IsZero(), path+".turns", "put it into the row of the tenant alone", "belongs to a tenant alone")
-	checkRun(list, path, r.Mechanism, r.Server, r.Load)
+	checkRun(list, path, r.Mechanism, r.Version.Or(1), r.Kind, r.Server, r.Load)
 	r.Outcome.check(list, path)
 }
 
@@ -119,10 +125,13 @@ func (r *Row) profile() SoloProfile {
 		}
 		return v
 	}
-	p := SoloProfile{Version: Version, Mechanism: r.Mechanism, Server: r.Server, Load: r.Load, Run: r.Case, GPU: r.GPUName,
+	p := SoloProfile{Version: r.Version.Or(Version), Kind: r.Kind, Mechanism: r.Mechanism, Server: r.Server, Load: r.Load, Run: r.Case, GPU: r.GPUName,
 		Requests: r.Requests, Outcome: r.Outcome, EngineFraction: r.EngineBusy,
 		GPUBusyFraction: percent(r.GPM.GraphicsUtil), SMFraction: percent(r.GPM.SMUtil),
 		TensorFraction: percent(r.GPM.TensorUtil), DRAMFraction: percent(r.GPM.DRAMBwUtil), Turns: r.Turns}
+	if r.Kind != KindServer {
+		p.Requests = r.Steps
+	}
 	if gib, ok := r.GPU.UsedGiB.Get(); ok && gib >= 0 && gib < 1<<20 {
 		p.MemoryUsed = Some(sharing.Bytes(gib * float64(sharing.GiB)))
 	}

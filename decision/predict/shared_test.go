@@ -138,7 +138,7 @@ func TestForeseeCoversMeasurements(t *testing.T) {
 			}
 		}
 	}
-	for _, m := range predict.Metrics() {
+	for m := range predict.MetricStepP50 {
 		held, rows := 0, by[m]
 		for _, r := range rows {
 			if r.off <= r.width {

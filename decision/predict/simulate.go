@@ -95,7 +95,7 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 		}
 	}
 	for i := range models {
-		p.fill(mechanism, &models[i], &out[i], func(m Metric) float64 {
+		p.fill(mechanism, p.classOf(models, i), &models[i], &out[i], func(m Metric) float64 {
 			v := values[i][m]
 			for _, s := range sides {
 				if other := s.other[i][m]; v > 0 && other > 0 {
@@ -136,7 +136,7 @@ func combine(m Metric, measured, aloneSim, togetherSim float64) float64 {
 		return togetherSim
 	}
 	switch m {
-	case MetricTokensPerSecond:
+	case MetricTokensPerSecond, MetricStepsPerSecond:
 		return togetherSim * measured / aloneSim
 	case MetricTPOTP50, MetricE2EP50:
 		return togetherSim + (measured-aloneSim)/2
@@ -152,6 +152,13 @@ func combine(m Metric, measured, aloneSim, togetherSim float64) float64 {
 func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (figures, error) {
 	const rounds = 5
 	var o figures
+	if t.kind != KindServer {
+		got, _, err := p.runEngines(mechanism, []tenantModel{*t})
+		if err != nil {
+			return o, err
+		}
+		return got[0], nil
+	}
 	for i := range rounds {
 		got, _, err := p.runEngines(mechanism, []tenantModel{*t})
 		if err != nil {
@@ -187,6 +194,11 @@ func (t *tenantModel) prefillError(found *figures) float64 {
 	return ofTPOT*between + ofTTFT*(t.alone[MetricTTFTP50]-found[MetricTTFTP50])
 }
 
+// launchesBeside is by how much longer a client's launches take under MPS as soon as another
+// client launches too: chosen on the H200 rows of h200-tenants.json in
+// examples/predict/testdata.
+const launchesBeside = 1.2
+
 // runEngines simulates engines together. short says of each that hardly any of
 // its requests ended.
 func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel) (out []figures, short []bool, err error) {
@@ -194,6 +206,9 @@ func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel
 	engines := make([]*engine, len(models))
 	for i := range models {
 		engines[i] = newEngine(&models[i], i, from, until)
+		if mechanism == sharing.MechanismMPS && len(models) > 1 {
+			engines[i].slowed = launchesBeside
+		}
 	}
 	if mechanism == sharing.MechanismMPS {
 		p.runConcurrently(engines, until)
@@ -224,7 +239,7 @@ func horizon(models []tenantModel) (from, until time.Duration) {
 	longest, tokens := 0.0, 0.0 // tokens a millisecond
 	for i := range models {
 		t := &models[i]
-		longest = max(longest, t.alone[MetricE2EP50])
+		longest = max(longest, t.alone[MetricE2EP50], t.step, (t.think+t.step)/4)
 		tokens += t.batch / t.step
 		if !t.closed {
 			longest = max(longest, 8/t.rate)
@@ -303,15 +318,14 @@ func (p *Predictor) scheduler() timeslice.Scheduler {
 const unseenModel = 1.15
 
 // fill writes a prediction from its metrics.
-func (p *Predictor) fill(mechanism sharing.Mechanism, t *tenantModel, out *Prediction, value func(Metric) float64) {
-	*out = Prediction{Mechanism: mechanism, Basis: sharing.BasisPrior, Notes: t.notes}
-	residuals := p.residuals(mechanism)
+func (p *Predictor) fill(mechanism sharing.Mechanism, class Class, t *tenantModel, out *Prediction, value func(Metric) float64) {
+	*out = Prediction{Mechanism: mechanism, Class: class, Basis: sharing.BasisPrior, Notes: t.notes}
 	stretch := 1.0
-	if len(p.Models) > 0 && !slices.Contains(p.Models, t.base.Server.Model) {
+	if class == ClassGraphs && len(p.Models) > 0 && !slices.Contains(p.Models, t.base.Server.Model) {
 		stretch = unseenModel
 	}
 	for m := range Metric(metricCount) {
-		r := residuals[m]
+		r := p.residual(class, mechanism, m)
 		if r.Points > 0 {
 			out.Basis = sharing.BasisFitted
 		}
@@ -327,7 +341,11 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, t *tenantModel, out *Predi
 		}
 		out.set(m, value(m), stretch*math.Hypot(r.HalfWidth, extra))
 	}
-	if v, ok := out.Get(MetricTPOTP50); ok {
+	of := MetricTPOTP50
+	if t.kind != KindServer {
+		of = MetricStepP50
+	}
+	if v, ok := out.Get(of); ok {
 		out.Slowdown = Interval{v.Value / t.reference, v.Low / t.reference, v.High / t.reference}
 	}
 	if mechanism == sharing.MechanismTimeSlicing {

@@ -87,6 +87,7 @@ func newStudy(start Predictor, method Method, files []Rows) (*study, error) {
 		}
 		for _, sc := range cases {
 			sc.series, sc.gpu = seriesName(sc.series, i), s.gpuOf(&sc.rows[0])
+			sc.calibrates = !slices.ContainsFunc(sc.group, Solo.gaps)
 		}
 		s.cases = append(s.cases, cases...)
 	}
@@ -130,7 +131,7 @@ func (u *subset) of(gpu, series string) bool {
 }
 
 func (u *subset) admits(sc *sharedCase) bool {
-	return u.of(sc.gpu, sc.series) && !slices.Contains(u.name[:], sc.rows[0].Case) &&
+	return sc.calibrates && u.of(sc.gpu, sc.series) && !slices.Contains(u.name[:], sc.rows[0].Case) &&
 		(u.model == "" || !slices.ContainsFunc(sc.rows, func(r Row) bool { return r.Server.Model == u.model }))
 }
 

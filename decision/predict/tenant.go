@@ -12,6 +12,13 @@ import (
 // milliseconds, rates in requests a millisecond.
 type tenantModel struct {
 	base   *SoloProfile // which it was read from
+	kind   Kind
+	seen   bool    // its engine is one that the predictor was calibrated on
+	gaps   bool    // its kernels are launched one by one
+	busy   float64 // of a step with gaps, in which the GPU works; 0 = not known
+	think  float64 // between two steps of a burster
+	pieces int     // in which a step reaches the GPU, where kind is no server
+	sms    float64 // the share of the time on the GPU in which its kernels leave others' no room
 	closed bool
 	// transferred says that the parameters are of another GPU.
 	transferred bool
@@ -82,13 +89,23 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	if base.Driver != "" && p.Driver != "" && driverBranch(base.Driver) != driverBranch(p.Driver) {
 		t.note(0.05, "profile taken with driver %s, predictor calibrated on %s", base.Driver, p.Driver)
 	}
+	if base.Kind != KindServer {
+		return t.readStepper(p, mechanism, s, base)
+	}
 	if err := t.readProfile(p, base); err != nil {
 		return err
 	}
+	t.seen = p.seen(base)
+	t.readGaps(base, s.Siblings)
+	if !t.seen {
+		t.notes = append(t.notes, "no row of its engine was calibrated on: the interval is that of engines left out")
+	}
 	t.repeatArrivals(s, base)
 	t.shareFirst(s)
-	t.checkStep(base, s.Siblings)
-	t.checkLone(p, base, s.Siblings)
+	if !t.gaps { // else steps differ by the batch
+		t.checkStep(base, s.Siblings)
+		t.checkLone(p, base, s.Siblings)
+	}
 	if mechanism == sharing.MechanismMPS && base == s.TimeSlicing {
 		t.addMPSCost(p)
 	}
@@ -117,6 +134,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	}
 	t.splitSMs(p, base, s)
 	t.takeTurns(p, base, s.Server.SMPercent.Or(100)/100)
+	t.readSMs(base, s.Elsewhere)
 	return nil
 }
 
@@ -143,7 +161,11 @@ func (t *tenantModel) readProfile(p *Predictor, b *SoloProfile) error {
 	}
 	t.alone = b.figures()
 	var ok bool
-	if t.step, ok = positive(b.ITL.P50); !ok || t.alone[MetricTPOTP50] == 0 || t.alone[MetricE2EP50] == 0 || t.alone[MetricTokensPerSecond] == 0 {
+	if t.step, ok = positive(b.ITL.P50); !ok && b.Version >= VersionOfKinds {
+		t.step, ok = decodeOfTPOT*t.alone[MetricTPOTP50], true
+		t.note(0.1, "no gaps between tokens in the profile: a decode step taken for %g of its time per token", decodeOfTPOT)
+	}
+	if !ok || t.alone[MetricTPOTP50] == 0 || t.alone[MetricE2EP50] == 0 || t.alone[MetricTokensPerSecond] == 0 {
 		return fmt.Errorf("%w: itl_ms.p50, tpot_ms.p50, e2e_ms.p50 and tokens_per_s are needed", ErrUnpredictable)
 	}
 	if n, ok := b.Requests.Get(); ok && n < 10 {
@@ -152,6 +174,10 @@ func (t *tenantModel) readProfile(p *Predictor, b *SoloProfile) error {
 	t.readSlots(b)
 	return nil
 }
+
+// decodeOfTPOT is a decode step's share of the time per output token: the rest is others'
+// prefills. In most rows of examples/predict/testdata it is 0.85 to 0.98.
+const decodeOfTPOT = 0.92
 
 // repeatArrivals has an open loop offer what it offered alone where the seed is the
 // same: so are the arrivals then, which chance had come more or less often than the
@@ -280,9 +306,12 @@ func (t *tenantModel) takeApart(p *Predictor, b *SoloProfile, usualHost float64)
 		return fmt.Errorf("%w: its throughput leaves %.3g ms for a step and %.3g ms for a prefill", ErrUnpredictable, t.step, t.prefill)
 	}
 	host, prefillBusy := p.idleParts(t, busy, usualHost)
+	if t.gaps && t.busy > 0 {
+		host, prefillBusy, t.perToken = 1-t.busy, busyPrefilling, 0
+	}
 	t.host = host * t.step
 	t.gpu = t.step - t.host - t.perToken*t.batch
-	if t.gpu < 0.3*t.step {
+	if t.gpu < 0.3*t.step && !t.gaps {
 		t.gpu = 0.3 * t.step
 		t.perToken = (t.step - t.host - t.gpu) / t.batch
 	}

@@ -21,7 +21,8 @@ type report struct {
 	Rows       []row                        `json:"rows"`
 	Errors     errorTable                   `json:"errors"`
 	Splits     map[predict.Split]errorTable `json:"splits,omitempty"`
-	Series     []series                     `json:"series,omitempty"` // each predicted by the others
+	Series     []series                     `json:"series,omitempty"`  // each predicted by the others
+	Classes    []series                     `json:"classes,omitempty"` // likewise, by engine and kind of tenant
 	Parameters []predict.NamedParameter     `json:"parameters"`
 	Sources    sharing.Citations            `json:"sources,omitzero"`
 }
@@ -45,8 +46,9 @@ type row struct {
 	Index      int                                 `json:"index"`
 	Mechanism  sharing.Mechanism                   `json:"mechanism"`
 	Case       string                              `json:"case"`
+	Kind       predict.Kind                        `json:"kind,omitzero"`
 	Server     predict.Server                      `json:"server"`
-	Load       predict.Load                        `json:"load"`
+	Load       predict.Load                        `json:"load,omitzero"`
 	Basis      *sharing.Basis                      `json:"basis,omitempty"`
 	Predicted  map[predict.Metric]predict.Interval `json:"predicted,omitempty"`
 	Actual     map[predict.Metric]float64          `json:"actual,omitempty"`
@@ -114,7 +116,7 @@ func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*repor
 	rep.Splits = map[predict.Split]errorTable{}
 	if len(files) > 1 {
 		var err error
-		rep.Series, rep.Splits[predict.SplitLeaveOneSeriesOut], err = o.seriesOut(files)
+		rep.Series, rep.Classes, rep.Splits[predict.SplitLeaveOneSeriesOut], err = o.seriesOut(files)
 		return rep, err
 	}
 	for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
@@ -127,29 +129,53 @@ func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*repor
 	return rep, nil
 }
 
-// seriesOut predicts each series by the others, and returns the errors by series
-// and of all.
-func (o *options) seriesOut(files []predict.Rows) ([]series, errorTable, error) {
+// seriesOut predicts each series by the others, and returns the errors by series, by engine
+// and kind of tenant, and of all.
+func (o *options) seriesOut(files []predict.Rows) (of, classes []series, all errorTable, err error) {
 	held, err := predict.NewPredictor().CrossValidate(o.method, predict.SplitLeaveOneSeriesOut, files...)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	var out []series
+	of = grouped(held, func(m predict.Measured) (string, string) { return m.Series, m.Row.GPUName })
+	classes = grouped(held, func(m predict.Measured) (string, string) { return className(m), "" })
+	return of, classes, tableOf(held), nil
+}
+
+// grouped returns the errors of rows by the name and GPU that a function gives each.
+func grouped(held []predict.Measured, name func(predict.Measured) (name, gpu string)) (out []series) {
 	of := map[string][]predict.Measured{}
 	for _, m := range held {
-		if of[m.Series] == nil {
-			out = append(out, series{Series: m.Series, GPU: m.Row.GPUName})
+		n, gpu := name(m)
+		if of[n] == nil {
+			out = append(out, series{Series: n, GPU: gpu})
 		}
-		of[m.Series] = append(of[m.Series], m)
+		of[n] = append(of[n], m)
 	}
 	for i := range out {
 		out[i].Errors = tableOf(of[out[i].Series])
 	}
-	return out, tableOf(held), nil
+	return out
+}
+
+// className names the engine or kind of a tenant, and beside what it was where that says
+// more. Only rows of servers that launch steps as a whole calibrate, so that all other
+// engines and kinds are predicted as if they were left out.
+func className(m predict.Measured) string {
+	switch {
+	case m.Row.Kind != predict.KindServer:
+		return m.Row.Kind.String()
+	case m.Prediction != nil && m.Prediction.Class >= predict.ClassMixed:
+		return "server, " + m.Prediction.Class.String()
+	case m.Row.Server.Variant != "":
+		return m.Row.Server.Variant
+	case m.Prediction != nil && m.Prediction.Class == predict.ClassLaunched:
+		return "server, launched"
+	}
+	return "calibrated on"
 }
 
 func rowOf(m predict.Measured) row {
-	r := row{Series: m.Series, Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case, Server: m.Row.Server,
+	r := row{Series: m.Series, Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case, Kind: m.Row.Kind, Server: m.Row.Server,
 		Load: m.Row.Load, Actual: maps.Collect(m.Row.All())}
 	if m.Err != nil {
 		r.Unknown = m.Err.Error()
@@ -236,11 +262,11 @@ func (o *options) writeParameters(out io.Writer, p *predict.Predictor) error {
 	w.WriteByte('\n')
 	writeAssumed(w, o.assumed)
 	if len(o.fitted) > 1 && o.splits {
-		of, all, err := o.seriesOut(o.fitted)
+		of, classes, all, err := o.seriesOut(o.fitted)
 		if err != nil {
 			return err
 		}
-		writeSeries(w, of, all)
+		writeSeries(w, of, classes, all)
 		w.WriteByte('\n')
 	}
 	if cites := parameterSources(p); !cites.IsZero() {

@@ -50,7 +50,7 @@ func (rep *report) write(out io.Writer, rows bool) error {
 	writeAssumed(w, rep.Assumed)
 	rep.writeErrors(w)
 	if len(rep.Series) > 0 {
-		writeSeries(w, rep.Series, rep.Splits[predict.SplitLeaveOneSeriesOut])
+		writeSeries(w, rep.Series, rep.Classes, rep.Splits[predict.SplitLeaveOneSeriesOut])
 	}
 	_, err := w.WriteTo(out)
 	return err
@@ -66,13 +66,21 @@ func (rep *report) worst() []row {
 	return missed
 }
 
-// missed returns the error of TPOT P50 as a fraction, NaN where there is none.
+// metric returns the metric that a row is shown by.
+func (r *row) metric() predict.Metric {
+	if r.Kind != predict.KindServer {
+		return predict.MetricStepP50
+	}
+	return predict.MetricTPOTP50
+}
+
+// missed returns the error of TPOT or step P50 as a fraction, NaN where there is none.
 func (r *row) missed() float64 {
-	a, ok := r.Actual[predict.MetricTPOTP50]
+	a, ok := r.Actual[r.metric()]
 	if !ok || r.Unknown != "" {
 		return math.NaN()
 	}
-	return r.Predicted[predict.MetricTPOTP50].Value/a - 1
+	return r.Predicted[r.metric()].Value/a - 1
 }
 
 func writeRows(w io.Writer, m sharing.Mechanism, rows []row) {
@@ -82,13 +90,13 @@ func writeRows(w io.Writer, m sharing.Mechanism, rows []row) {
 	table := []string{strings.ToUpper(m.String()) + "\tTENANT, IN/OUT\tTPOT P50\t90%\tMEASURED\tERROR\tSLOWDOWN"}
 	for _, r := range rows {
 		line, measured, miss := fmt.Sprintf("%s\t%s", short(r.Case, 24), short(r.tenant(), 24)), "-", "-"
-		if v, ok := r.Actual[predict.MetricTPOTP50]; ok {
+		if v, ok := r.Actual[r.metric()]; ok {
 			measured = fmt.Sprintf("%.2fms", v)
 		}
 		if v := r.missed(); !math.IsNaN(v) {
 			miss = fmt.Sprintf("%+.1f%%", 100*v)
 		}
-		if tpot := r.Predicted[predict.MetricTPOTP50]; r.Unknown == "" {
+		if tpot := r.Predicted[r.metric()]; r.Unknown == "" {
 			line += fmt.Sprintf("\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.2fx", tpot.Value, tpot.Low, tpot.High, measured, miss,
 				r.Slowdown.Value)
 		} else {
@@ -110,6 +118,9 @@ func tabulate(padding int, lines []string) []byte {
 
 // tenant abbreviates a tenant: server, clients or requests a second, tokens in and out.
 func (r *row) tenant() string {
+	if r.Kind != predict.KindServer {
+		return nameOf(r.Server) + ", steps"
+	}
 	load := fmt.Sprintf("x%d", r.Load.Concurrency)
 	if !r.Load.Closed() {
 		load = fmt.Sprintf("%g/s", r.Load.Rate)
@@ -178,17 +189,31 @@ func writeAssumed(w io.Writer, assumed []string) {
 var seriesMetrics = []predict.Metric{predict.MetricTPOTP50, predict.MetricTTFTP50, predict.MetricE2EP50,
 	predict.MetricTokensPerSecond}
 
-// writeSeries prints the errors of each series, predicted by the others.
-func writeSeries(w io.Writer, list []series, all errorTable) {
+// classMetrics lists those of the table by engine and kind.
+var classMetrics = []predict.Metric{predict.MetricTPOTP50, predict.MetricTTFTP50, predict.MetricStepP50,
+	predict.MetricStepsPerSecond}
+
+// writeSeries prints the errors of each series, predicted by the others, and where there is
+// more than one, of each engine and kind of tenant.
+func writeSeries(w io.Writer, list, classes []series, all errorTable) {
 	wrapped(w, "Each series predicted by the others of its GPU, or where there are not four by those of the GPU "+
 		"calibrated on: mean / P95 of the absolute error, the share of the outcomes in the 90% intervals, and their "+
 		"mean width, in percent")
+	writeGroups(w, seriesMetrics, append(slices.Clone(list), series{Series: "all", Errors: all}))
+	if len(classes) > 1 {
+		wrapped(w, "\nEach engine and kind of tenant likewise. Only servers that launch their steps as a whole "+
+			"calibrate: all others are left out whole")
+		writeGroups(w, classMetrics, classes)
+	}
+}
+
+func writeGroups(w io.Writer, metrics []predict.Metric, list []series) {
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-		if len(all[m]) == 0 {
+		if !slices.ContainsFunc(list, func(s series) bool { return len(s.Errors[m]) > 0 }) {
 			continue
 		}
 		for room := 15; ; room-- { // for the series' names, as far as the figures leave it
-			table := seriesTable(m, list, all[m], room)
+			table := groupTable(m, metrics, list, room)
 			if room == 6 || widest(table) <= page.Width {
 				_, _ = w.Write(table) // into a buffer
 				break
@@ -197,21 +222,22 @@ func writeSeries(w io.Writer, list []series, all errorTable) {
 	}
 }
 
-// seriesTable formats the errors of series under a mechanism, with room columns for
+// groupTable formats the errors of series under a mechanism, with room columns for
 // their names.
-func seriesTable(m sharing.Mechanism, list []series, all map[predict.Metric]errorCell, room int) []byte {
+func groupTable(m sharing.Mechanism, metrics []predict.Metric, list []series, room int) []byte {
 	head := fmt.Sprintf("\n%s\tROWS", strings.ToUpper(m.String()))
-	for _, metric := range seriesMetrics {
+	for _, metric := range metrics {
 		head += fmt.Sprintf("\t%s\tIN, W", metric)
 	}
 	lines := []string{head}
-	for _, s := range append(slices.Clone(list), series{Series: "all", Errors: errorTable{m: all}}) {
+	for _, s := range list {
 		cells := s.Errors[m]
 		if len(cells) == 0 {
 			continue
 		}
-		line := fmt.Sprintf("%s\t%d", ends(s.Series, room), cells[predict.MetricTPOTP50].Rows)
-		for _, metric := range seriesMetrics {
+		line := fmt.Sprintf("%s\t%d", ends(s.Series, room), max(cells[predict.MetricTPOTP50].Rows,
+			cells[predict.MetricStepP50].Rows))
+		for _, metric := range metrics {
 			if c, ok := cells[metric]; ok {
 				line += fmt.Sprintf("\t%.1f/%.1f\t%.0f, %.0f", c.Mean, c.P95, *c.Coverage, *c.Width)
 			} else {

@@ -1,0 +1,171 @@
+package predict
+
+import (
+	"math"
+	"slices"
+
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Class groups predictions whose errors are alike, by how the tenants' work reaches the
+// GPU and by what their kernels fill. Each has half-widths of its own.
+type Class uint8
+
+// The classes. A tenant is of the last one that applies to it.
+const (
+	// ClassGraphs: servers of an engine that the predictor was calibrated on, which
+	// launches a step as a whole.
+	ClassGraphs Class = iota
+	// ClassLaunched: one of the servers launches kernels one by one, or is of an engine
+	// that no row has.
+	ClassLaunched
+	// ClassMixed: a tenant of the group serves no tokens.
+	ClassMixed
+	// ClassFilled: beside kernels that fill the GPU.
+	ClassFilled
+)
+
+const classCount = 4
+
+var classes = enum.Of[Class](ErrUnknownName, "class of predictions", "graphs", "launched", "mixed", "filled")
+
+// calibrationModels are the servers in the rows that the built-in constants describe
+// (examples/predict/testdata), by the names that they have there.
+var calibrationModels = []string{"160m", "1b", "3b", "8b", "rand-160m", "rand-1b", "rand-3b", "rand-8b"}
+
+// seen says that the predictor knows the engine of a server: by a model that was
+// measured in it, or because it is a simulated one.
+func (p *Predictor) seen(b *SoloProfile) bool {
+	return slices.Contains(p.Models, b.Server.Model) || slices.Contains(calibrationModels, b.Server.Model) || SimulatedGPU(b.GPU)
+}
+
+// What tells that a server's kernels are launched one by one. A graph of a step grows by
+// at most 11% with each doubling of the batch in the rows of examples/predict/testdata,
+// and keeps the GPU busy for 79% of a step at least.
+const (
+	launchedGrowth = 0.13
+	launchedBusy   = 0.77
+	mostlyDecoding = 0.75 // of the time, for the busy share to tell
+	busyPrefilling = 0.6  // of a prefill's time
+	mostGaps       = 0.9  // of a step, in which the GPU waits for launches
+	mostGrowth     = 0.4  // of a step, with a doubling of the batch
+	gapsVary       = 0.6  // half-width that the square of a step's gaps adds
+)
+
+// decoding is the share of time that a closed loop spends in decode steps, 0 of other loads.
+func (q *SoloProfile) decoding() float64 {
+	if !q.Load.Closed() {
+		return 0
+	}
+	return float64(q.Load.Output-1) / float64(q.Load.Output) * q.ITL.P50.Or(0) * q.TokensPerS.Or(0) / 1e3 / q.batch()
+}
+
+// busyDecoding is the share of a decode step in which the GPU works.
+func (q *SoloProfile) busyDecoding() (float64, bool) {
+	busy, ok := positive(q.GPUBusyFraction)
+	decoding := q.decoding()
+	return (busy - busyPrefilling*max(0, 1-decoding)) / decoding, ok && decoding >= mostlyDecoding
+}
+
+// batch is the number of sequences that a closed loop has in a step.
+func (q *SoloProfile) batch() float64 {
+	return float64(min(q.Load.Concurrency, q.Server.Slots.Or(usualSlots)))
+}
+
+// readGaps finds whether the profiles of a server show that its kernels are launched one by
+// one: by the gaps between them, or by how its step grows with the batch.
+func (t *tenantModel) readGaps(base *SoloProfile, siblings []*SoloProfile) {
+	var loads []*SoloProfile
+	sum, n := 0.0, 0.0
+	for _, q := range append([]*SoloProfile{base}, siblings...) {
+		if q.decoding() < mostlyDecoding || q.Mechanism != base.Mechanism || slices.Contains(loads, q) {
+			continue
+		}
+		loads = append(loads, q)
+		if busy, ok := q.busyDecoding(); ok {
+			t.gaps = t.gaps || busy < launchedBusy
+			sum, n = sum+busy, n+1
+		}
+	}
+	growth := 0.0
+	for _, a := range loads {
+		for _, b := range loads {
+			if b.batch() >= 1.5*a.batch() {
+				growth = max(growth, (b.ITL.P50.Or(0)/a.ITL.P50.Or(1)-1)/math.Log2(b.batch()/a.batch()))
+			}
+		}
+	}
+	if t.gaps = t.gaps || growth > launchedGrowth; !t.gaps {
+		return
+	}
+	t.doubling = max(t.doubling, min(growth, mostGrowth))
+	if own, ok := base.busyDecoding(); ok {
+		t.busy = own
+	} else if n > 0 {
+		t.busy = sum / n
+	}
+	if t.busy = min(max(t.busy, 1-mostGaps), 1); t.busy < 1 {
+		t.widen = math.Hypot(t.widen, gapsVary*(1-t.busy)*(1-t.busy)) // the host's pace varies
+	}
+}
+
+// gaps says that a workload is no server that launches its steps as a whole.
+func (s Solo) gaps() bool {
+	for _, b := range []*SoloProfile{s.TimeSlicing, s.MPS} {
+		var t tenantModel
+		if b != nil {
+			if t.readGaps(b, s.Siblings); t.gaps || b.Kind != KindServer {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fillsGPU is the share of the SMs from which on a tenant's kernels fill the GPU.
+const fillsGPU = 0.8
+
+// classOf is the class of tenant i's prediction.
+func (p *Predictor) classOf(models []tenantModel, i int) Class {
+	class := ClassGraphs
+	for j := range models {
+		t := &models[j]
+		c := ClassGraphs
+		switch {
+		case t.kind != KindServer && t.sms >= fillsGPU && j != i:
+			c = ClassFilled
+		case t.kind != KindServer:
+			c = ClassMixed
+		case t.gaps || !t.seen:
+			c = ClassLaunched
+		}
+		class = max(class, c)
+	}
+	return class
+}
+
+// classHalfWidths are half-widths of the 90% intervals by class and mechanism: of times and
+// rates, of tails, and of the first token. Nothing else was calibrated on the rows of these
+// classes, so that each engine and kind in examples/predict/testdata is predicted as one that
+// was left out: the intervals hold 85 to 97% of their times (TPOT and step P50).
+var classHalfWidths = [classCount][2]struct{ times, tails, first float64 }{
+	ClassLaunched: {{0.22, 0.3, 0.6}, {0.22, 0.35, 0.6}},
+	ClassMixed:    {{0.2, 0.5, 0.4}, {0.2, 0.5, 0.4}},
+	ClassFilled:   {{0.25, 0.5, 0.4}, {0.6, 0.8, 0.8}},
+}
+
+// residual is the error to expect of a metric in a class.
+func (p *Predictor) residual(c Class, m sharing.Mechanism, metric Metric) Residual {
+	if c == ClassGraphs {
+		return p.residuals(m)[metric]
+	}
+	w := classHalfWidths[c][slices.Index(mechanisms[:], m)]
+	switch metric {
+	case MetricTTFTP50, MetricTTFTP99:
+		return Residual{HalfWidth: w.first}
+	case MetricTPOTP99, MetricE2EP99, MetricStepP99:
+		return Residual{HalfWidth: w.tails}
+	}
+	return Residual{HalfWidth: w.times}
+}

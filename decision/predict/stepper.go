@@ -1,0 +1,140 @@
+package predict
+
+import (
+	"math"
+	"time"
+
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+// What is assumed of a tenant that serves no tokens where GPM did not tell.
+const (
+	usualBusy    = 0.9 // of a step, on the GPU
+	usualSMs     = 0.7 // of the SMs that its kernels hold
+	unknownSMs   = 0.3 // half-width of what rests on that
+	gapless      = 0.9 // of a step on the GPU, from which on it is one piece
+	stepPieces   = 20  // in which the kernels of one with gaps reach the GPU
+	longestThink = 0.5 // of a cycle, from which on few cycles are simulated
+)
+
+// smFilling is the exponent by which the share of the SMs that are active while a
+// tenant's kernels run tells the share of the time in which they leave no room. Kernels
+// that fill half of the SMs leave half of them to others: a link of a neighbour's chain
+// waits only for those that fill all. Chosen on the H200 rows of h200-tenants.json in
+// examples/predict/testdata.
+const smFilling = 1.8
+
+// readStepper takes a tenant apart that serves no tokens.
+func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *Solo, base *SoloProfile) error {
+	t.base, t.kind, t.seen, t.closed = base, base.Kind, true, true
+	t.clients, t.slots, t.batch, t.output, t.steps = 1, 1, 1, 2, 1
+	t.prefill = shortestPart
+	t.alone = base.figures()
+	t.step = t.alone[MetricStepP50]
+	t.reference = t.step
+	if ts := s.TimeSlicing; ts != nil {
+		t.reference, _ = positive(ts.Step.P50)
+	}
+	cycle := max(1e3/t.alone[MetricStepsPerSecond], t.step)
+	mean := max(base.Step.mean(), t.step)
+	if t.kind == KindBurster {
+		t.think = max(0, cycle-mean)
+	}
+	busy, ok := positive(base.GPUBusyFraction)
+	switch e := s.Elsewhere; {
+	case ok:
+		t.gpu = min(busy*cycle*t.step/mean, t.step)
+	case e != nil && e.GPUBusyFraction.Or(0) < gapless && e.StepsPerS.Or(0) > 0: // its gaps are the host's
+		t.gpu = min(e.GPUBusyFraction.Or(0)*1e3/e.StepsPerS.Or(1), t.step)
+	default:
+		t.gpu = usualBusy * t.step
+		t.note(0.1, "no GPU activity in the profile")
+	}
+	t.host = t.step - t.gpu
+	t.pieces = 1
+	if t.gpu < gapless*t.step {
+		t.pieces = stepPieces
+	}
+	if mechanism == sharing.MechanismMPS && base == s.TimeSlicing {
+		t.note(0.15, "no profile under MPS")
+	}
+	t.readSMs(base, s.Elsewhere)
+	return nil
+}
+
+// readSMs finds the share of the time in which a tenant's kernels leave others no room,
+// from its profile or one taken elsewhere.
+func (t *tenantModel) readSMs(b, elsewhere *SoloProfile) {
+	sm, ok := positive(b.SMFraction)
+	if !ok && elsewhere != nil {
+		b, ok = elsewhere, true
+		sm, _ = positive(b.SMFraction)
+		t.note(0.05, "the share of the SMs that its kernels hold was measured on another machine")
+	}
+	busy, ok2 := positive(b.GPUBusyFraction)
+	switch {
+	case ok && ok2:
+		t.sms = min(sm/busy, 1)
+	case t.kind == KindServer:
+		t.sms = t.decodeSM
+	default:
+		t.sms = usualSMs
+		t.note(unknownSMs, "no SM utilisation in the profile")
+	}
+	if t.kind != KindServer {
+		t.sms = math.Pow(t.sms, smFilling)
+	}
+}
+
+// nextPiece is the next work of a tenant that does step after step: one piece where there
+// are hardly gaps between its kernels. A step ends with its last kernel, and the next
+// begins.
+func (e *engine) nextPiece(now time.Duration) timeslice.Work {
+	t := e.t
+	if e.launched == t.pieces {
+		if e.began >= e.from {
+			e.took = append(e.took, inMillis(now-e.began))
+		}
+		e.began, e.launched = now+millis(t.think*(0.5+e.rng.Float64())), 0
+		e.jitter = 1 + stepJitter*(2*e.rng.Float64()-1)
+	}
+	if t.pieces > 1 {
+		return e.nextLaunch(now)
+	}
+	e.launched++
+	return timeslice.Work{At: max(now, e.began+millis(t.host)), GPU: millis(e.jitter * t.gpu)}
+}
+
+// shareSMs sets the speeds of works whose kernels are on the GPU at the same time: each
+// goes on while the others' leave room, a_j of the time that they run. So the speeds are
+// the fixed point of s_i = 1 - sum of a_j s_j. Blocks of a kernel that was launched earlier
+// are placed first, and those of others wait for them (Gilman and Walls, Demystifying the
+// Placement Policies of the NVIDIA GPU Thread Block Scheduler for Concurrent Kernels,
+// 2021).
+func shareSMs(sms, speeds []float64) {
+	for i := range speeds {
+		speeds[i] = 1
+	}
+	for range 24 {
+		for i := range speeds {
+			held := 0.0
+			for j, s := range speeds {
+				if j != i && sms[j] > 0 {
+					held += sms[j] * s
+				}
+			}
+			if sms[i] < 0 {
+				held = 1
+			}
+			speeds[i] += (max(1-held, slowestSpeed) - speeds[i]) / 2
+		}
+	}
+}
+
+// waits, in place of a share, marks work whose kernels wait for those of another that fill
+// the GPU.
+const waits = -1
+
+// slowestSpeed is that of work whose neighbours fill the GPU all the time.
+const slowestSpeed = 0.02
