@@ -1,11 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,36 +13,6 @@ import (
 
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
-
-// costResponse is OpenCost's CustomCostResponse (protos/customcost in
-// opencost/opencost) as JSON, with the costs of a window.
-type costResponse struct {
-	Metadata   map[string]string `json:"metadata"`
-	CostSource string            `json:"cost_source"`
-	Domain     string            `json:"domain"`
-	Version    string            `json:"version"`
-	Currency   string            `json:"currency"`
-	Start      time.Time         `json:"start"`
-	End        time.Time         `json:"end"`
-	Costs      []customCost      `json:"costs"`
-	Errors     []string          `json:"errors"`
-}
-
-type customCost struct {
-	AccountName    string            `json:"account_name"`
-	ChargeCategory string            `json:"charge_category"`
-	Description    string            `json:"description"`
-	ResourceName   string            `json:"resource_name"`
-	ResourceType   string            `json:"resource_type"`
-	ID             string            `json:"id"`
-	ProviderID     string            `json:"provider_id"`
-	BilledCost     float64           `json:"billed_cost"`
-	ListCost       float64           `json:"list_cost"`
-	ListUnitPrice  float64           `json:"list_unit_price"`
-	UsageQuantity  float64           `json:"usage_quantity"`
-	UsageUnit      string            `json:"usage_unit"`
-	Labels         map[string]string `json:"labels"`
-}
 
 // opencost serves a list of what each GPU, namespace and account cost in the windows
 // of a CustomCostRequest: from start to end (RFC 3339) in steps of resolution (1h,
@@ -96,47 +66,43 @@ func (e *exporter) opencost(w http.ResponseWriter, r *http.Request) {
 // maxWindows is more than the history's hours and days come to.
 const maxWindows = 100
 
-// costs returns the costs of a window.
-func (e *exporter) costs(from, to time.Time) costResponse {
-	r := costResponse{
-		Metadata:   map[string]string{"api_client_version": "1", "basis": e.col.basis.String()},
-		CostSource: "gpu-sharing", Domain: "cotenant", Version: "1", Start: from.UTC(), End: to.UTC(),
-		Costs: []customCost{}, Errors: []string{},
-	}
+// costs returns the costs of a window as OpenCost's CustomCostResponse
+// (protos/customcost in opencost/opencost) in JSON.
+func (e *exporter) costs(from, to time.Time) object {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before, err := e.history.until(from)
 	after, err2 := e.history.until(to)
+	problems, costs := []string{}, []object{}
 	if err := errors.Join(err, err2); err != nil {
-		r.Errors = strings.Split(err.Error(), "\n")
-		return r
+		problems, after = strings.Split(err.Error(), "\n"), nil
 	}
 	prices, currency := e.pricesNow()
-	r.Currency = currency
-	for k, a := range after {
-		if a = combine(a, before[k], minus); a.Time < 0 || a.Micros < 0 {
-			r.Errors = append(r.Errors, fmt.Sprintf("%s %v %s: its record was lost in this window", k.GPU, k.Account, k.Namespace))
-		} else if a != (ledger.Amount{}) {
-			r.Costs = append(r.Costs, e.customCost(ledger.Total{TotalKey: k, Amount: a}, prices[k.GPU], r.Start))
+	for _, k := range slices.SortedFunc(maps.Keys(after), ledger.TotalKey.Compare) {
+		name := k.Account.String()
+		if k.Namespace != "" {
+			name = k.Namespace + " " + name
 		}
+		a := combine(after[k], before[k], minus)
+		if a == (ledger.Amount{}) {
+			continue
+		} else if a.Time < 0 || a.Micros < 0 {
+			problems = append(problems, k.GPU+" "+name+": its record was lost in this window")
+		}
+		amount := float64(a.Micros) / 1e6
+		costs = append(costs, object{
+			"account_name": e.c.node, "charge_category": "Usage", "description": "GPU time: " + k.Account.String(),
+			"resource_name": name, "resource_type": "GPU", "provider_id": k.GPU,
+			"id":          strings.Join([]string{e.c.node, k.GPU, name, from.UTC().Format(time.RFC3339)}, "/"),
+			"billed_cost": amount, "list_cost": amount, "list_unit_price": prices[k.GPU],
+			"usage_quantity": a.Time.Hours(), "usage_unit": "GPU-hours",
+			"labels": object{"namespace": k.Namespace, "account": k.Account.String(), "node": e.c.node, "gpu": k.GPU},
+		})
 	}
-	slices.SortFunc(r.Costs, func(a, b customCost) int { return cmp.Compare(a.ID, b.ID) })
-	return r
-}
-
-func (e *exporter) customCost(t ledger.Total, price float64, from time.Time) customCost {
-	name := t.Account.String()
-	if t.Namespace != "" {
-		name = t.Namespace + " " + name
-	}
-	amount := float64(t.Micros) / 1e6
-	return customCost{
-		AccountName: e.c.node, ChargeCategory: "Usage", Description: "GPU time: " + t.Account.String(),
-		ResourceName: name, ResourceType: "GPU",
-		ID:         e.c.node + "/" + t.GPU + "/" + name + "/" + from.Format(time.RFC3339),
-		ProviderID: t.GPU, BilledCost: amount, ListCost: amount, ListUnitPrice: price,
-		UsageQuantity: t.Time.Hours(), UsageUnit: "GPU-hours", Labels: map[string]string{"namespace": t.Namespace,
-			"account": t.Account.String(), "node": e.c.node, "gpu": t.GPU},
+	return object{
+		"metadata":    object{"api_client_version": "1", "basis": e.col.basis.String()},
+		"cost_source": "gpu-sharing", "domain": "cotenant", "version": "1", "currency": currency,
+		"start": from.UTC(), "end": to.UTC(), "costs": costs, "errors": problems,
 	}
 }
 

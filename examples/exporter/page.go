@@ -102,33 +102,13 @@ func (p *shared) page(format expfmt.Format) ([]byte, error) {
 	return p.made[format.FormatType()].body, nil
 }
 
-// frugal is a listener of connections with small buffers, of which it has a
-// limited number open.
-type frugal struct {
-	net.Listener
-	slots chan struct{}
-}
+// frugal is a listener of connections with small buffers.
+type frugal struct{ net.Listener }
 
-func (f *frugal) Accept() (net.Conn, error) {
-	f.slots <- struct{}{}
+func (f frugal) Accept() (net.Conn, error) {
 	c, err := f.Listener.Accept()
-	if err != nil {
-		<-f.slots
-		return nil, err
-	}
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetWriteBuffer(writeBuffer) // the kernel's own is right, but large
 	}
-	return &frugalConn{Conn: c, leave: func() { <-f.slots }}, nil
-}
-
-type frugalConn struct {
-	net.Conn
-	once  sync.Once
-	leave func()
-}
-
-func (c *frugalConn) Close() error {
-	c.once.Do(c.leave)
-	return c.Conn.Close()
+	return c, err
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/exporter-toolkit/web"
+	"golang.org/x/net/netutil"
 
 	pages "github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mps"
@@ -241,7 +242,7 @@ func (e *exporter) serveOn(ctx context.Context, l net.Listener) error {
 		IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10,
 	}
 	address := l.Addr().String()
-	l = &frugal{l, make(chan struct{}, maxConnections)}
+	l = netutil.LimitListener(frugal{l}, maxConnections)
 	none := false
 	flags := &web.FlagConfig{
 		WebListenAddresses: &[]string{address}, WebSystemdSocket: &none, WebConfigFile: &e.c.webConfig,

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -320,15 +321,21 @@ func TestOpenCostAddsUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Body.Close()
-	var list []costResponse
-	if err := decode(r.Body, &list); err != nil || len(list) != 1 {
+	var list []struct {
+		Costs []struct {
+			Quantity float64 `json:"usage_quantity"`
+			Price    float64 `json:"list_unit_price"`
+			Billed   float64 `json:"billed_cost"`
+		}
+	}
+	if err := json.NewDecoder(r.Body).Decode(&list); err != nil || len(list) != 1 {
 		t.Fatal(len(list), err)
 	}
 	got := list[0]
 	hours := 0.0
 	for _, c := range got.Costs {
-		hours += c.UsageQuantity
-		if math.Abs(c.UsageQuantity*c.ListUnitPrice-c.BilledCost) > 1e-6 {
+		hours += c.Quantity
+		if math.Abs(c.Quantity*c.Price-c.Billed) > 1e-6 {
 			t.Errorf("%+v", c)
 		}
 	}

@@ -65,7 +65,6 @@ type Accountant struct {
 	changed  map[string]float64
 	aside    []ledger.Record // of records that cannot be read, to be stored
 	devs     []*device
-	budget   budget
 	refused  int // postings that the ledger refused: a defect
 }
 
@@ -127,7 +126,6 @@ func New(o Options) (*Accountant, error) {
 			a.aside = append(a.aside, ledger.Record{Name: metaAside + r.Name, Value: r.Value}, ledger.Record{Name: r.Name})
 		}
 	}
-	a.budget.of(a.book.Rows())
 	return a, nil
 }
 
@@ -157,9 +155,7 @@ func (a *Accountant) view() View {
 func (a *Accountant) Changes() (expired int, records []ledger.Record, v View, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if expired = len(a.book.Expire()); expired > 0 {
-		a.budget.of(a.book.Rows())
-	}
+	expired = len(a.book.Expire())
 	records, err = a.book.Changed()
 	if err == nil {
 		a.book.Stored()
@@ -247,7 +243,7 @@ func (a *Accountant) Devices() []Device {
 		resident := map[container.Pod]bool{}
 		for _, p := range d.listed {
 			if m, ok := p.memory.Get(); ok {
-				g.Memory[a.budget.account(p.pod())] += float64(m)
+				g.Memory[a.book.Under(p.pod())] += float64(m)
 			}
 			switch {
 			case p.overhead:
@@ -572,7 +568,8 @@ func (a *Accountant) close(d *device, now time.Duration) {
 			parts[i].Basis = a.basis
 		}
 	}
-	in := ledger.Interval{GPU: d.uuid, To: now, Mechanism: w.Mechanism, Parts: a.budget.fold(parts), Price: d.price}
+	parts = slices.DeleteFunc(parts, func(p ledger.Part) bool { return p.High == 0 })
+	in := ledger.Interval{GPU: d.uuid, To: now, Mechanism: w.Mechanism, Parts: parts, Price: d.price}
 	in.Microjoules = a.spent(d, length)
 	if v, ok := d.deepIdle.Get(); ok {
 		in.IdleMicrojoules = int64(v * length.Seconds() * 1e6)

@@ -585,10 +585,10 @@ func TestMorePodsThanAccounts(t *testing.T) {
 	pods(0, 10_000)
 	b.seconds(10)
 	got, rows := sum()
-	if got != 110*time.Second || rows > 2*(maxPods+maxNamespaces)+10 || rows < maxPods {
+	if got != 110*time.Second || rows > 2*(ledger.DefaultMaxPods+200)+10 || rows < ledger.DefaultMaxPods {
 		kinds := map[string]int{}
 		for _, r := range b.View().Rows {
-			kinds[fmt.Sprint(r.Account, r.Mechanism, r.Basis, r.Name == Other)]++
+			kinds[fmt.Sprint(r.Account, r.Mechanism, r.Basis, r.Name == ledger.Other)]++
 		}
 		t.Fatalf("%v in %d accounts: %v", got, rows, kinds)
 	}
@@ -609,7 +609,7 @@ func TestMorePodsThanAccounts(t *testing.T) {
 	b.begin(telemetry.Device{UUID: uuid, Name: "NVIDIA H100", MIG: sharing.AnswerNo})
 	pods(5000, 10_000)
 	b.seconds(20)
-	if got, rows = sum(); got != 130*time.Second || rows > 2*(maxPods+maxNamespaces)+20 {
+	if got, rows = sum(); got != 130*time.Second || rows > 2*(ledger.DefaultMaxPods+200)+20 {
 		t.Errorf("%v in %d accounts after a restart", got, rows)
 	}
 }

@@ -17,12 +17,15 @@ import (
 // Defaults of Options.
 const (
 	DefaultRetain  = 24 * time.Hour
-	DefaultMaxPods = 10_000
+	DefaultMaxPods = 1000
 )
 
-// Overflow is the pod and container of what is beyond Options.MaxPods. No pod
-// can be called so.
-const Overflow = "(more)"
+// Other is the name of the pod, and of the namespace, to which everything goes that
+// has no row of its own any more. Kubernetes gives it to nobody.
+const Other = "(other)"
+
+// maxOthers bounds the namespaces that have a pod Other of their own.
+const maxOthers = 200
 
 // Options are options of New and Restore.
 type Options struct {
@@ -34,8 +37,9 @@ type Options struct {
 	// Retain is for how long of a GPU's time a pod's row is kept after it was
 	// last posted to. 0 is DefaultRetain.
 	Retain time.Duration
-	// MaxPods bounds the rows of pods. What comes beyond is posted under the
-	// pod Overflow of its namespace. 0 is DefaultMaxPods.
+	// MaxPods bounds the containers that have rows of their own at a time. The others
+	// share the pod Other of their namespace, and beyond 200 namespaces that of the
+	// namespace Other. 0 is DefaultMaxPods.
 	MaxPods int
 }
 
@@ -74,7 +78,7 @@ type Ledger struct {
 	rows   map[Key]*row
 	totals map[TotalKey]*total
 	gpus   map[string]*gpu
-	pods   int // rows of pods
+	pods   map[container.Pod]int // rows
 	gone   []string
 }
 
@@ -110,7 +114,8 @@ type gpu struct {
 func New(opts Options) *Ledger {
 	opts.Retain = cmp.Or(opts.Retain, DefaultRetain)
 	opts.MaxPods = cmp.Or(opts.MaxPods, DefaultMaxPods)
-	return &Ledger{opts: opts, rows: map[Key]*row{}, totals: map[TotalKey]*total{}, gpus: map[string]*gpu{}}
+	return &Ledger{opts: opts, rows: map[Key]*row{}, totals: map[TotalKey]*total{}, gpus: map[string]*gpu{},
+		pods: map[container.Pod]int{}}
 }
 
 // Through returns where a GPU's last posting ended, and whether it had one.
@@ -209,8 +214,8 @@ func (l *Ledger) lines(in *Interval, length time.Duration) []line {
 	byKey := map[Key]Amount{}
 	left := length
 	for _, p := range in.Parts {
-		k := Key{in.GPU, p.Account, p.Pod.Clean(), in.Mechanism, p.Basis}
-		k.Pod = l.fits(k)
+		k := Key{in.GPU, p.Account, l.Under(p.Pod.Clean()), in.Mechanism, p.Basis}
+		l.pods[k.Pod] += 0 // it has a place from now on
 		a := byKey[k]
 		a.add(Amount{Time: p.Time, Low: p.Low, High: p.High})
 		byKey[k] = a
@@ -228,22 +233,24 @@ func (l *Ledger) lines(in *Interval, length time.Duration) []line {
 		if r == nil {
 			r = &row{}
 			l.rows[k] = r
-			if k.Pod != (container.Pod{}) {
-				l.pods++
-			}
+			l.pods[k.Pod]++
 		}
 		out = append(out, line{k, TotalKey{k.GPU, k.Account, k.Namespace}, r, byKey[k]})
 	}
 	return out
 }
 
-// fits returns the pod of a key, or the one that stands for all that are too
-// many.
-func (l *Ledger) fits(k Key) container.Pod {
-	if k.Pod == (container.Pod{}) || l.pods < l.opts.MaxPods || l.rows[k] != nil {
-		return k.Pod
+// Under returns the pod under which one is posted: itself, or the Other that stands
+// for it.
+func (l *Ledger) Under(p container.Pod) container.Pod {
+	other := container.Pod{Namespace: p.Namespace, Name: Other}
+	if _, there := l.pods[p]; there || p == (container.Pod{}) || len(l.pods) < l.opts.MaxPods {
+		return p
 	}
-	return container.Pod{Namespace: k.Namespace, Name: Overflow, Container: Overflow}
+	if _, there := l.pods[other]; there || len(l.pods) < l.opts.MaxPods+maxOthers {
+		return other
+	}
+	return container.Pod{Namespace: Other, Name: Other}
 }
 
 func compareKeys(a, b Key) int {

@@ -156,9 +156,27 @@ func TestTooManyPods(t *testing.T) {
 		t.Fatalf("%+v", rows)
 	}
 	for _, r := range rows {
-		if r.Name == Overflow && (r.Time != 7 || r.Namespace != "ns") {
+		if r.Name == Other && (r.Time != 7 || r.Namespace != "ns") {
 			t.Errorf("%+v", r)
 		}
+	}
+	must(t, l.audit())
+	l = New(Options{MaxPods: 3})
+	must(t, l.Post(Interval{GPU: "g"}))
+	var parts []Part
+	for i := range 1000 { // at once, of namespaces of their own
+		p := container.Pod{Namespace: fmt.Sprint("n", i), Name: "p", Container: "c"}
+		parts = append(parts, Part{Account: AccountTenant, Pod: p, Time: 1, High: 1})
+	}
+	must(t, l.Post(Interval{GPU: "g", To: 1000, Parts: parts}))
+	rest := time.Duration(0)
+	for _, r := range l.Rows() {
+		if r.Namespace == Other {
+			rest += r.Time
+		}
+	}
+	if n := len(l.Rows()); n != 3+maxOthers+1 || rest != 1000-3-maxOthers {
+		t.Errorf("%d rows, %v in the last", n, rest)
 	}
 	must(t, l.audit())
 }

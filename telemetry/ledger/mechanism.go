@@ -214,7 +214,7 @@ func (d *division) fit(busy float64, n int) {
 	if total <= 0 {
 		return // what is missing is unattributed
 	}
-	move := (busy - sum) / max(total, absolute(busy-sum))
+	move := (busy - sum) / max(total, math.Abs(busy-sum))
 	for i := range last {
 		s := &last[i]
 		by := move * room(s)
@@ -222,8 +222,6 @@ func (d *division) fit(busy float64, n int) {
 		d.given += by
 	}
 }
-
-func absolute(v float64) float64 { return max(v, -v) }
 
 // byInstance divides a GPU in MIG mode: claims name the slices of their
 // instances, several claims of one instance being one claim each with a part of

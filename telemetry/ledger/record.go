@@ -6,8 +6,6 @@ import (
 	"errors"
 	"iter"
 	"time"
-
-	"github.com/cotenant/cotenant/telemetry/container"
 )
 
 // Record is a piece of a ledger as it is stored: under a name that is text.
@@ -154,9 +152,7 @@ func (l *Ledger) read(r Record) error {
 			return err
 		}
 		l.rows[k] = v
-		if k.Pod != (container.Pod{}) {
-			l.pods++
-		}
+		l.pods[k.Pod]++
 	case totalPrefix:
 		var k TotalKey
 		v := &total{}

@@ -26,10 +26,13 @@ func (l *Ledger) Totals() []Total {
 	for k, t := range l.totals {
 		out = append(out, Total{k, t.Amount})
 	}
-	slices.SortFunc(out, func(a, b Total) int {
-		return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Account, b.Account), cmp.Compare(a.Namespace, b.Namespace))
-	})
+	slices.SortFunc(out, func(a, b Total) int { return a.TotalKey.Compare(b.TotalKey) })
 	return out
+}
+
+// Compare orders keys by GPU, account and namespace.
+func (a TotalKey) Compare(b TotalKey) int {
+	return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Account, b.Account), cmp.Compare(a.Namespace, b.Namespace))
 }
 
 // GPUs returns the time that each GPU was observed, which its totals add up to.
@@ -56,7 +59,9 @@ func (l *Ledger) Expire() []Key {
 		// The fraction of a millionth that the row was owed stays the GPU's.
 		l.gpus[k.GPU].dirty = true
 		delete(l.rows, k)
-		l.pods--
+		if l.pods[k.Pod]--; l.pods[k.Pod] == 0 {
+			delete(l.pods, k.Pod)
+		}
 		l.gone = append(l.gone, rowName(k))
 	}
 	return out
