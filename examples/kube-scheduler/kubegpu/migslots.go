@@ -92,7 +92,12 @@ func (r *reader) readMixed(instances map[string]int, full int) {
 			r.problem("offers %s%s, and a %s has no such profile", ResourceMIGPrefix, name, model.Key)
 			continue
 		}
-		if replicas, ok := r.number(p.ResourceName() + ".replicas"); ok && replicas > 1 {
+		resource, err := mig.ResourceName(p.Name)
+		if err != nil {
+			r.problem("offers %s%s: %v", ResourceMIGPrefix, name, err)
+			continue
+		}
+		if replicas, ok := r.number(resource + ".replicas"); ok && replicas > 1 {
 			r.problem("shares each MIG instance of %s among %d pods: placement does not handle that", p.Name, replicas)
 		}
 		want = append(want, mig.Count{Profile: p.Name, N: instances[name]})
