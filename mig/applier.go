@@ -22,13 +22,11 @@ type applier struct {
 	stands []DeviceInstance
 	// effects lists the changes that were made, or begun, in order.
 	effects []*effect
-	// maybe is the instance that a failed create may have made all the same.
-	maybe *Instance
-	// own says that the call that failed had its effect all the same.
-	own    bool
-	report Report
-	undone []Step
-	failed string
+	maybe   *Instance // the instance that a failed create may have made all the same
+	own     bool      // the call that failed had its effect all the same
+	report  Report
+	undone  []Step
+	failed  string
 }
 
 // effect is one change of the device: of an instance, or of the mode.

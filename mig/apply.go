@@ -33,14 +33,13 @@ type JournalEntry struct {
 	Action string `json:"action"` // set-mode, or an Op's text
 	// Status is planned (dry run), started, done, failed, or pending: the mode
 	// is set and waits for a reset.
-	Status   string `json:"status"`
-	Device   string `json:"device"`
-	Instance string `json:"instance,omitempty"` // as Instance.String writes it
-	// ID is the driver's id of the GPU instance, once it is known.
-	ID    Optional[int]  `json:"id,omitzero"`
-	Mode  Optional[Mode] `json:"mode,omitzero"`  // of set-mode
-	Undo  bool           `json:"undo,omitempty"` // the step undoes an earlier one
-	Error string         `json:"error,omitempty"`
+	Status   string         `json:"status"`
+	Device   string         `json:"device"`
+	Instance string         `json:"instance,omitempty"` // as Instance.String writes it
+	ID       Optional[int]  `json:"id,omitzero"`        // the driver's id of the GPU instance, once it is known
+	Mode     Optional[Mode] `json:"mode,omitzero"`      // of set-mode
+	Undo     bool           `json:"undo,omitempty"`     // the step undoes an earlier one
+	Error    string         `json:"error,omitempty"`
 }
 
 // String writes the entry for people, without its number and device:
@@ -69,9 +68,7 @@ type Report struct {
 	DryRun  bool
 	Journal []JournalEntry
 	Done    []Step
-	// After is the layout the device reports at the end; in a dry run the one
-	// it would have.
-	After Layout
+	After   Layout // the layout the device reports at the end; in a dry run the one it would have
 }
 
 // ApplyError says that a change failed, and exactly what is left. Unwrap gives
@@ -81,18 +78,14 @@ type ApplyError struct {
 	Err    error  // why the change failed
 	Failed string // the step that failed, in words
 	Done   []Step // steps that had been made when it failed
-	// Undone are the steps that undid them, and what a step that failed
-	// half-way had left.
-	Undone []Step
+	Undone []Step // the steps that undid them, and what a step that failed half-way had left
 	// RolledBack says that everything that Apply did is undone. The device
 	// holds the earlier layout again, but for what somebody else changed
 	// meanwhile (ErrConflict), which stays. Created again, instances have new
 	// ids and UUIDs.
-	RolledBack bool
-	// RollbackErr says why undoing failed, where it did.
-	RollbackErr error
-	// Left is the device's present state; nil where it could not be read.
-	Left *DeviceState
+	RolledBack  bool
+	RollbackErr error        // why undoing failed, where it did
+	Left        *DeviceState // the device's present state; nil where it could not be read
 
 	others bool // somebody else changed the device, so that Left differs from what was there
 }

@@ -43,13 +43,11 @@ type prices struct {
 }
 
 type coverSolution struct {
-	times   []int64 // of each column
-	cost    int64
-	bound   int64 // proven: no solution costs less
-	optimal bool
-	// undecided says that neither a solution nor a proof that there is none
-	// was found.
-	undecided bool
+	times     []int64 // of each column
+	cost      int64
+	bound     int64 // proven: no solution costs less
+	optimal   bool
+	undecided bool // neither a solution nor a proof that there is none was found
 }
 
 // Shares of the search: how many nodes giving the relaxation back may take

@@ -13,20 +13,15 @@ import (
 // What a device answers. An adapter wraps these so that callers can tell the
 // conditions apart, whatever the driver calls them.
 var (
-	// ErrInUse says that a client holds the GPU or the instance.
-	ErrInUse = errors.New("mig: in use by a client")
+	ErrInUse = errors.New("mig: in use by a client") // a client holds the GPU or the instance
 	// ErrInsufficient says that the driver has no room at the placement.
 	ErrInsufficient = errors.New("mig: insufficient resources")
 	// ErrPendingReset says that a change of MIG mode waits for a GPU reset.
 	ErrPendingReset = errors.New("mig: mode change pending until a GPU reset")
-	// ErrDisabled says that MIG mode is off.
-	ErrDisabled = errors.New("mig: MIG mode is disabled")
-	// ErrNotSupported says that the GPU or the driver can't do it.
-	ErrNotSupported = errors.New("mig: not supported")
-	// ErrPermission says that the caller may not do it.
-	ErrPermission = errors.New("mig: no permission")
-	// ErrNotFound says that there is no such instance or device.
-	ErrNotFound = errors.New("mig: not found")
+	ErrDisabled     = errors.New("mig: MIG mode is disabled") // MIG mode is off
+	ErrNotSupported = errors.New("mig: not supported")        // the GPU or the driver can't do it
+	ErrPermission   = errors.New("mig: no permission")        // the caller may not do it
+	ErrNotFound     = errors.New("mig: not found")            // there is no such instance or device
 	// ErrConflict says that somebody else changed a device while Apply did; the
 	// error names what changed.
 	ErrConflict = errors.New("mig: somebody else changed the device meanwhile")

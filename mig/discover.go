@@ -32,8 +32,8 @@ type DeviceIdentity struct {
 	Resetless sharing.Answer
 }
 
-// DeviceSource is the source of facts that a device itself answered.
-const DeviceSource sharing.SourceID = "nvidia-nvml-api"
+// deviceSource is the source of facts that a device itself answered.
+const deviceSource sharing.SourceID = "nvidia-nvml-api"
 
 // Discover returns the model of a live GPU. The device's own answers count: where
 // they agree with the catalogue's entry in ids and placements it is that entry,
@@ -70,7 +70,7 @@ var discovered sync.Map
 
 func newDiscovered(id DeviceIdentity, candidates []*Model, profiles []DeviceProfile) (*Model, error) {
 	m := &Model{Key: deviceKey(id.Name), Products: []string{id.Name}, byName: map[string]*Profile{},
-		Memory: sharing.KnownCell(id.Memory, DeviceSource), Resetless: id.Resetless == sharing.AnswerYes,
+		Memory: sharing.KnownCell(id.Memory, deviceSource), Resetless: id.Resetless == sharing.AnswerYes,
 		Verification: "answered by the device"}
 	if len(candidates) == 1 {
 		c := candidates[0]
@@ -90,7 +90,7 @@ func newDiscovered(id DeviceIdentity, candidates []*Model, profiles []DeviceProf
 		}
 	}
 	m.ComputeSlices = whole.Slices
-	m.SMs = sharing.KnownCell(whole.SMs, DeviceSource)
+	m.SMs = sharing.KnownCell(whole.SMs, deviceSource)
 	m.Engines = deviceEngines(whole)
 	m.grid = newGrid(m)
 	m.sizeOrder = sizeOrder(m.Profiles)
@@ -132,10 +132,10 @@ func (m *Model) discovered(d DeviceProfile, total sharing.Bytes, index int) *Pro
 			name.Without = []string{a[1:]}
 		}
 	}
-	p := &Profile{Name: name.String(), Const: d.Const, ID: sharing.KnownCell(d.ID, DeviceSource), ComputeSlices: d.Slices,
-		Memory: sharing.KnownCell(d.Memory, DeviceSource), SMs: sharing.KnownCell(d.SMs, DeviceSource),
+	p := &Profile{Name: name.String(), Const: d.Const, ID: sharing.KnownCell(d.ID, deviceSource), ComputeSlices: d.Slices,
+		Memory: sharing.KnownCell(d.Memory, deviceSource), SMs: sharing.KnownCell(d.SMs, deviceSource),
 		Engines:      deviceEngines(d),
-		MaxInstances: d.maxInstances(), Placements: slices.Clone(d.Placements), Sources: []sharing.SourceID{DeviceSource},
+		MaxInstances: d.maxInstances(), Placements: slices.Clone(d.Placements), Sources: []sharing.SourceID{deviceSource},
 		Verified: Verified{VerificationMeasured, VerificationMeasured, VerificationMeasured, VerificationMeasured,
 			VerificationMeasured, VerificationMeasured, VerificationMeasured},
 		model: m, index: index, parsed: name}
@@ -155,7 +155,7 @@ func (d DeviceProfile) maxInstances() int {
 }
 
 func deviceEngines(d DeviceProfile) Engines {
-	known := func(n int) sharing.Cell[int] { return sharing.KnownCell(n, DeviceSource) }
+	known := func(n int) sharing.Cell[int] { return sharing.KnownCell(n, deviceSource) }
 	return Engines{Copy: known(d.Copy), NVDEC: known(d.NVDEC), NVENC: known(d.NVENC), JPEG: known(d.JPEG),
 		OFA: known(d.OFA)}
 }

@@ -8,12 +8,9 @@ import (
 
 // Errors that calls of this package wrap; test for them with errors.Is.
 var (
-	// ErrUnknownGPU says that a name or PCI id is no GPU of the catalogue.
-	ErrUnknownGPU = errors.New("mig: unknown GPU")
-	// ErrAmbiguousGPU says that a name or PCI id is that of several GPUs.
-	ErrAmbiguousGPU = errors.New("mig: ambiguous GPU")
-	// ErrUnknownProfile says that a GPU has no profile of a name.
-	ErrUnknownProfile = errors.New("mig: unknown profile")
+	ErrUnknownGPU     = errors.New("mig: unknown GPU")     // a name or PCI id is no GPU of the catalogue
+	ErrAmbiguousGPU   = errors.New("mig: ambiguous GPU")   // a name or PCI id is that of several GPUs
+	ErrUnknownProfile = errors.New("mig: unknown profile") // a GPU has no profile of a name
 	// ErrPlacementsUnknown says that the catalogue does not know where a
 	// GPU's profiles may be placed, so a plan can't be made offline.
 	ErrPlacementsUnknown = errors.New("mig: placements unknown")

@@ -28,13 +28,11 @@ var ruleNames = enum.Of[Rule](ErrInvalid, "rule", "placement", "units", "instanc
 type InfeasibleError struct {
 	GPU  string
 	Rule Rule
-	// Want is the smallest part of what was wanted that can't be placed.
-	Want []Count
+	Want []Count // the smallest part of what was wanted that can't be placed
 	// Blockers is the smallest set of present instances that is in its way;
 	// empty when Want does not even fit an empty GPU.
 	Blockers []Instance
-	// Detail says why, in words.
-	Detail string
+	Detail   string // why, in words
 }
 
 // Error says what can't be placed, where, and why.

@@ -16,9 +16,7 @@ import (
 type Instance struct {
 	Profile *Profile
 	Placement
-	// Busy says that a client uses the instance, so that destroying it would
-	// stop work.
-	Busy bool
+	Busy bool // a client uses the instance, so that destroying it would stop work
 	// Compute has the slices of each of its compute instances. nil is the
 	// usual case of one that spans the GPU instance; an empty list that is not
 	// nil is an instance without any, which no workload can use.

@@ -19,8 +19,7 @@ type Name struct {
 	// Slices when the compute instance spans its GPU instance, and the name is
 	// then written without it.
 	ComputeSlices int
-	// Slices is G, the compute slices of the GPU instance.
-	Slices int
+	Slices        int // G, the compute slices of the GPU instance
 	// GB is the nominal memory in the name. It is not what can be allocated.
 	GB int
 	// Attributes lists the profile's additions ("me", "me.all", "gfx"), and

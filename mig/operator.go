@@ -52,9 +52,7 @@ var (
 
 // NamedConfig is a configuration and where it stands in a file.
 type NamedConfig struct {
-	// Source is "namespace/name" or "name" of the ConfigMap; empty for a plain
-	// configuration file.
-	Source string
+	Source string // "namespace/name" or "name" of the ConfigMap; empty for a plain configuration file
 	Config *PartedConfig
 }
 

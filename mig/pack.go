@@ -10,14 +10,10 @@ import (
 type Bin struct {
 	Model *Model
 	// Have has the instances that every such GPU holds already and keeps.
-	Have Layout
-	// Limit is the number of such GPUs; 0 means as many as are needed.
-	Limit int
-	// Cost is the weight of using one, in any unit; 0 means 1.
-	Cost int64
-	// Owned says that using one costs nothing, as for a GPU that is in use
-	// anyway because of what it holds.
-	Owned bool
+	Have  Layout
+	Limit int   // the number of such GPUs; 0 means as many as are needed
+	Cost  int64 // the weight of using one, in any unit; 0 means 1
+	Owned bool  // using one costs nothing, as for a GPU that is in use anyway because of what it holds
 }
 
 // PackOptions tune Pack. The zero value is the documented default.
@@ -30,14 +26,11 @@ type PackOptions struct {
 
 // Packing spreads a demand over GPUs.
 type Packing struct {
-	GPUs int   `json:"gpus"` // GPUs that get instances
-	Cost int64 `json:"cost"` // their cost; the number of GPUs where every bin costs 1
-	// LowerBound is proven: no packing costs less.
-	LowerBound int64 `json:"lower_bound"`
-	// Optimal says that no packing costs less than this one.
-	Optimal bool `json:"optimal"`
-	// Groups are the distinct layouts, in a fixed order.
-	Groups []PackedGroup `json:"groups"`
+	GPUs       int           `json:"gpus"`        // GPUs that get instances
+	Cost       int64         `json:"cost"`        // their cost; the number of GPUs where every bin costs 1
+	LowerBound int64         `json:"lower_bound"` // proven: no packing costs less
+	Optimal    bool          `json:"optimal"`     // no packing costs less than this one
+	Groups     []PackedGroup `json:"groups"`      // the distinct layouts, in a fixed order
 }
 
 // PackedGroup is a layout that some GPUs of one bin get.

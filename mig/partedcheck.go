@@ -12,16 +12,14 @@ import (
 
 // PartedFinding is the verdict on one entry of a configuration for one GPU.
 type PartedFinding struct {
-	// Source is the ConfigMap that holds the configuration, where it is one.
-	Source string `json:"source,omitempty"`
+	Source string `json:"source,omitempty"` // the ConfigMap that holds the configuration, where it is one
 	Label  string `json:"label"`
 	Entry  int    `json:"entry"` // index in the label's list
 	// GPU is the key of the model, the filter for a GPU outside the
 	// catalogue, or "any" for an entry without a filter that no GPU decides.
 	GPU      string         `json:"gpu"`
 	Feasible sharing.Answer `json:"feasible"`
-	// Layout is the proof, where Feasible is Yes and there are instances.
-	Layout Layout `json:"layout,omitzero"`
+	Layout   Layout         `json:"layout,omitzero"` // the proof, where Feasible is Yes and there are instances
 	// Reason explains No and Unknown.
 	Reason string `json:"reason,omitempty"`
 	// OverriddenBy has the indexes of later entries of the label that select

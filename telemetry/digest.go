@@ -76,7 +76,7 @@ func (d *Digest) Event(e Event) error {
 	if len(d.events) < limit {
 		d.events = append(d.events, e)
 	}
-	return errors.Join(d.Latest.Event(e), d.idle.Event(e))
+	return d.Latest.Event(e)
 }
 
 // changesUp reports whether events of the kind take a device down or bring it back.

@@ -28,15 +28,11 @@ var eventNames = enum.Of[EventKind](errUnknown, "event kind", "unknown", "gap", 
 // Event is something that happened to the sampling and that a reader of the
 // figures must know.
 type Event struct {
-	Kind EventKind `json:"kind"`
-	// At is the time since the series' start.
-	At time.Duration `json:"at_ns"`
+	Kind EventKind     `json:"kind"`
+	At   time.Duration `json:"at_ns"` // the time since the series' start
 	// Device is the device's index; it is missing when the event concerns all.
 	Device Optional[int] `json:"device,omitzero"`
-	// Length is the length of a gap or the size of a clock jump.
-	Length time.Duration `json:"length_ns,omitempty"`
-	// Count is the number of ticks missed, of values dropped, or of errors so far.
-	Count int `json:"count,omitempty"`
-	// Detail is for people.
-	Detail string `json:"detail,omitempty"`
+	Length time.Duration `json:"length_ns,omitempty"` // the length of a gap or the size of a clock jump
+	Count  int           `json:"count,omitempty"`     // the number of ticks missed, of values dropped, or of errors so far
+	Detail string        `json:"detail,omitempty"`    // for people
 }

@@ -1,6 +1,10 @@
 package telemetry
 
-import "time"
+import (
+	"time"
+
+	"github.com/cotenant/cotenant/internal/atomicfile"
+)
 
 // Every is a Sink that calls a function from time to time: with the first sample
 // after each period of the series' time, so that sinks before it have everything
@@ -59,13 +63,14 @@ func (f *PrometheusFile) Event(e Event) error {
 	return nil
 }
 
-// Save writes the file now. The first error is returned once; after it nothing is
+// Save writes the file now, so that a reader (Node exporter's textfile collector)
+// never sees half of it. The first error is returned once; after it nothing is
 // written.
 func (f *PrometheusFile) Save() error {
 	if f.failed {
 		return nil
 	}
-	err := f.latest.SavePrometheus(f.path)
+	err := atomicfile.WriteFunc(f.path, 0o644, f.latest.WritePrometheus)
 	f.failed = err != nil
 	return err
 }

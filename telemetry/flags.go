@@ -15,20 +15,15 @@ type Groups uint8
 const (
 	// GroupBasic is utilization, memory, power, clocks, temperature and
 	// throttle reasons: microseconds.
-	GroupBasic Groups = 1 << iota
-	// GroupProcesses is the list of processes and their memory: 8.5 us.
-	GroupProcesses
+	GroupBasic     Groups = 1 << iota
+	GroupProcesses        // the list of processes and their memory: 8.5 us
 	// GroupGPM is the activity counters of Hopper and later, of the device and
 	// of each MIG instance. One figure needs two readings at least 100 ms
 	// apart (nvml.h).
 	GroupGPM
-	// GroupProcessUtil is the utilization of each process: 2.6 ms.
-	GroupProcessUtil
-	// GroupEnergy is the energy counter: 4.1 ms.
-	GroupEnergy
-	// GroupPCIe is the PCIe throughput, which the driver counts for 20 ms in
-	// each direction (nvml.h).
-	GroupPCIe
+	GroupProcessUtil // the utilization of each process: 2.6 ms
+	GroupEnergy      // the energy counter: 4.1 ms
+	GroupPCIe        // the PCIe throughput, which the driver counts for 20 ms in each direction (nvml.h)
 	groupEnd
 	groupCount = 6
 )
@@ -57,11 +52,7 @@ func (g Groups) MarshalText() ([]byte, error) {
 
 // UnmarshalText reads what MarshalText writes.
 func (g *Groups) UnmarshalText(b []byte) error {
-	v, err := parseFlags(string(b), groupNames, "group")
-	if err == nil {
-		*g = Groups(v)
-	}
-	return err
+	return parseFlags(g, string(b), groupNames, "group")
 }
 
 // Throttle is the set of reasons for which a device's clocks are below their
@@ -101,11 +92,7 @@ func (t Throttle) MarshalText() ([]byte, error) {
 
 // UnmarshalText reads what MarshalText writes.
 func (t *Throttle) UnmarshalText(b []byte) error {
-	v, err := parseFlags(string(b), throttleNames, "throttle reason")
-	if err == nil {
-		*t = Throttle(v)
-	}
-	return err
+	return parseFlags(t, string(b), throttleNames, "throttle reason")
 }
 
 func joinFlags(v uint64, names []string) string {
@@ -127,21 +114,23 @@ func joinFlags(v uint64, names []string) string {
 // noFlags is the text of an empty set.
 const noFlags = "none"
 
-func parseFlags(s string, names []string, kind string) (uint64, error) {
-	if s == noFlags {
-		return 0, nil
-	}
-	var v uint64
+// parseFlags reads what joinFlags writes of known flags into a set.
+func parseFlags[T Groups | Throttle](into *T, s string, names []string, kind string) error {
+	var v T
 	last := -1
-	for _, part := range strings.Split(s, "+") {
+	for part := range strings.SplitSeq(s, "+") {
+		if s == noFlags {
+			break
+		}
 		i, err := enum.Parse(errUnknown, kind, names, []byte(part))
 		if err != nil {
-			return 0, err
+			return err
 		}
 		if i <= last {
-			return 0, fmt.Errorf("telemetry: %q names a %s twice or out of order", s, kind)
+			return fmt.Errorf("telemetry: %q names a %s twice or out of order", s, kind)
 		}
 		v, last = v|1<<i, i
 	}
-	return v, nil
+	*into = v
+	return nil
 }

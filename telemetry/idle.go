@@ -55,15 +55,11 @@ const (
 
 // IdleOptions are the thresholds of idle detection. Every zero is its default.
 type IdleOptions struct {
-	// ActivePercent is the utilization (NVML's or GPM graphics) from which a
-	// device counts as busy.
-	ActivePercent float64
+	ActivePercent float64 // the utilization (NVML's or GPM graphics) from which a device counts as busy
 	// WorkingPercent is the GPM SM or memory bandwidth utilization from which a
 	// device counts as working.
-	WorkingPercent float64
-	// ActiveBytesPerS is the PCIe or NVLink traffic from which a device counts
-	// as working.
-	ActiveBytesPerS float64
+	WorkingPercent  float64
+	ActiveBytesPerS float64 // the PCIe or NVLink traffic from which a device counts as working
 	// Resident is the memory in use from which a program counts as resident
 	// although no process is listed, as happens inside containers.
 	Resident sharing.Bytes
@@ -71,10 +67,8 @@ type IdleOptions struct {
 	// lowest power seen in deep idle; without that it is not known, and a
 	// resident, inactive program counts as powered.
 	DeepIdleWatts float64
-	// PoweredWatts is by how much power must exceed deep idle to count.
-	PoweredWatts float64
-	// Sustain is the length from which idleness counts.
-	Sustain time.Duration
+	PoweredWatts  float64       // by how much power must exceed deep idle to count
+	Sustain       time.Duration // the length from which idleness counts
 	// MaxGap is the longest time between two samples of a device; a longer one
 	// is StateUnknown. 0 is three periods of the series, at least a second.
 	MaxGap time.Duration
@@ -133,8 +127,7 @@ type IdleReport struct {
 	Basis  sharing.Basis `json:"basis"`
 	// Intervals cover the time from the device's first sample to its last.
 	Intervals []StateInterval `json:"intervals"`
-	// Pauses is the time of idleness too short to count; it is in StateActive.
-	Pauses time.Duration `json:"pauses_ns"`
+	Pauses    time.Duration   `json:"pauses_ns"` // the time of idleness too short to count; it is in StateActive
 	// DeepIdleWatts is the power of deep idle that was used.
 	DeepIdleWatts Optional[float64] `json:"deep_idle_watts,omitzero"`
 }

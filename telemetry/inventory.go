@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,11 +32,9 @@ type GPU struct {
 	Name  string // "NVIDIA H100 80GB HBM3"
 	// PCIBus is the PCI address in lower case, e.g. "00000000:04:00.0".
 	PCIBus string
-	// PCIID is vendor and device as sharing's table writes them: "10DE:2330".
-	PCIID string
+	PCIID  string // vendor and device as sharing's table writes them: "10DE:2330"
 
-	// MemoryTotal is the board's memory; MemoryReserved is the driver's part of it.
-	MemoryTotal    Optional[sharing.Bytes]
+	MemoryTotal    Optional[sharing.Bytes] // the board's memory; MemoryReserved is the driver's part of it
 	MemoryReserved Optional[sharing.Bytes]
 	MemoryUsed     Optional[sharing.Bytes]
 	MemoryFree     Optional[sharing.Bytes]
@@ -72,10 +71,7 @@ func (g *GPU) Model() (*sharing.GPU, error) {
 			return by, nil
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
+	return m, err
 }
 
 // MIGInstance is a MIG instance of a GPU: a GPU instance with one of its
@@ -136,18 +132,14 @@ func ProgramName(commandLine string) string {
 // SeesMPS answers from a GPU's processes whether MPS runs on it: yes where its
 // server is among them, unknown where processes may be hidden.
 func (g *GPU) SeesMPS() sharing.Answer {
-	for _, p := range g.Processes {
-		if p.Name == mpsServer {
-			return sharing.AnswerYes
-		}
+	named := func(name string) bool {
+		return slices.ContainsFunc(g.Processes, func(p Process) bool { return p.Name == name })
 	}
-	if g.ProcessesListed != sharing.AnswerYes {
+	switch {
+	case named(mpsServer):
+		return sharing.AnswerYes
+	case g.ProcessesListed != sharing.AnswerYes || named(""): // a name is hidden
 		return sharing.AnswerUnknown
-	}
-	for _, p := range g.Processes {
-		if p.Name == "" {
-			return sharing.AnswerUnknown // its name is hidden
-		}
 	}
 	return sharing.AnswerNo
 }

@@ -19,46 +19,33 @@ const (
 	// MetricMemUsedBytes is the device memory in use, without what the driver
 	// reserves where the driver says so.
 	MetricMemUsedBytes
-	// MetricMemTotalBytes is the device memory there is.
-	MetricMemTotalBytes
+	MetricMemTotalBytes // the device memory there is
 	// MetricPowerWatts is the board's power. The driver averages it over one second
 	// on Ampere (GA100 apart) and later (nvml.h).
 	MetricPowerWatts
-	// MetricPowerLimitWatts is the enforced power limit.
-	MetricPowerLimitWatts
-	// MetricSMClockMHz is the SM clock.
-	MetricSMClockMHz
-	// MetricMemClockMHz is the memory clock.
-	MetricMemClockMHz
-	// MetricTemperatureCelsius is the die's temperature.
-	MetricTemperatureCelsius
-	// MetricEnergyJoules is a counter: the energy since the driver was loaded.
-	MetricEnergyJoules
-	// MetricPCIeTxBytesPerS is the rate at which the GPU sends over PCIe.
-	MetricPCIeTxBytesPerS
-	// MetricPCIeRxBytesPerS is the rate at which the GPU receives over PCIe.
-	MetricPCIeRxBytesPerS
-	// GraphicsUtilPercent (GPM) is the share of time in which a compute or
-	// graphics context was active.
+	MetricPowerLimitWatts    // the enforced power limit
+	MetricSMClockMHz         // the SM clock
+	MetricMemClockMHz        // the memory clock
+	MetricTemperatureCelsius // the die's temperature
+	MetricEnergyJoules       // a counter: the energy since the driver was loaded
+	MetricPCIeTxBytesPerS    // the rate at which the GPU sends over PCIe
+	MetricPCIeRxBytesPerS    // the rate at which the GPU receives over PCIe
+
+	// Of GPM: shares of the time in which a compute or graphics context was active, of
+	// SMs that were busy, of the warps that there can be, of the time in which tensor
+	// cores worked, of the peak memory bandwidth, and of the time of the pipes.
 	MetricGraphicsUtilPercent
-	// SMUtilPercent (GPM) is the share of SMs that were busy.
 	MetricSMUtilPercent
-	// SMOccupancyPercent (GPM) is active warps against the most there can be.
 	MetricSMOccupancyPercent
-	// TensorUtilPercent (GPM) is the share of time in which tensor cores worked.
 	MetricTensorUtilPercent
-	// DRAMUtilPercent (GPM) is the share of peak memory bandwidth in use.
 	MetricDRAMUtilPercent
-	// FP64UtilPercent (GPM) is the share of time in which FP64 pipes worked.
 	MetricFP64UtilPercent
-	// FP32UtilPercent (GPM) is the share of time in which FP32 pipes worked.
 	MetricFP32UtilPercent
-	// FP16UtilPercent (GPM) is the share of time in which FP16 pipes worked.
 	MetricFP16UtilPercent
-	// NVLinkTxBytesPerS (GPM) is what the GPU sends over all NVLinks.
-	MetricNVLinkTxBytesPerS
-	// NVLinkRxBytesPerS (GPM) is what the GPU receives over all NVLinks.
-	MetricNVLinkRxBytesPerS
+
+	MetricNVLinkTxBytesPerS // GPM: what the GPU sends over all NVLinks
+	MetricNVLinkRxBytesPerS // GPM: what it receives
+
 	metricEnd
 )
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/cotenant/cotenant/internal/atomicfile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -135,12 +134,6 @@ func processLabels(q *Process) string {
 		s += fmt.Sprintf(`,gpu_instance="%d"`, id)
 	}
 	return s
-}
-
-// SavePrometheus replaces the file at path with what WritePrometheus writes, so
-// that a reader (Node exporter's textfile collector) never sees half of it.
-func (l *Latest) SavePrometheus(path string) error {
-	return atomicfile.WriteFunc(path, 0o644, l.WritePrometheus)
 }
 
 // promWriter writes families, leaving out those without a line. Its errors come

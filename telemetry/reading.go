@@ -43,12 +43,10 @@ type ReaderInfo struct {
 
 // Device describes a GPU.
 type Device struct {
-	UUID string `json:"uuid"`
-	Name string `json:"name"`
-	// MIG says whether MIG mode was on.
-	MIG sharing.Answer `json:"mig"`
-	// GPM says whether the device has GPM activity counters.
-	GPM sharing.Answer `json:"gpm"`
+	UUID string         `json:"uuid"`
+	Name string         `json:"name"`
+	MIG  sharing.Answer `json:"mig"` // whether MIG mode was on
+	GPM  sharing.Answer `json:"gpm"` // whether the device has GPM activity counters
 }
 
 // figures is a set of metrics with their values.
@@ -102,14 +100,12 @@ func (f *figures) Supported(m Metric) sharing.Answer {
 // A Reading is not safe for concurrent use.
 type Reading struct {
 	figures
-	// Throttle are the reasons for low clocks.
-	Throttle Optional[Throttle]
+	Throttle Optional[Throttle] // the reasons for low clocks
 	// Processes are the processes that hold a context on the device. It means
 	// nothing unless the reading's groups include GroupProcesses or
 	// GroupProcessUtil.
 	Processes []Process
-	// Instances are the MIG instances with their own figures.
-	Instances []Instance
+	Instances []Instance // the MIG instances with their own figures
 	// Dropped counts values that the driver gave and that cannot be, for
 	// example a utilization above 100%.
 	Dropped int
@@ -123,15 +119,13 @@ func (r *Reading) Has() bool {
 // Process is a process that holds a context on a device. Under MPS the driver
 // attributes what clients run to the MPS server's process.
 type Process struct {
-	PID  uint32
-	Name string // empty where it could not be read
-	// Memory is the device memory that the process holds.
-	Memory Optional[sharing.Bytes]
+	PID    uint32
+	Name   string                  // empty where it could not be read
+	Memory Optional[sharing.Bytes] // the device memory that the process holds
 	// SMUtilPercent is the share of the time since the last slow reading in
 	// which the process's kernels ran, averaged over the driver's samples.
 	SMUtilPercent Optional[float64]
-	// GPUInstance is the MIG GPU instance in which the process runs.
-	GPUInstance Optional[int]
+	GPUInstance   Optional[int] // the MIG GPU instance in which the process runs
 }
 
 // Instance is a MIG GPU instance with its own figures: its GPM metrics and its
@@ -139,20 +133,16 @@ type Process struct {
 // Instance is instance 0 with no figures.
 type Instance struct {
 	figures
-	// ID is the GPU instance's id.
-	ID int
+	ID int // the GPU instance's id
 	// UUID is the MIG device's, where the reader gives it. CSV does not keep it.
-	UUID string
-	// ComputeSlices is the number of compute slices the instance has.
-	ComputeSlices Optional[int]
+	UUID          string
+	ComputeSlices Optional[int] // the number of compute slices the instance has
 }
 
 // Sample is a reading with its place: which device, when, and what was asked.
 type Sample struct {
-	// Device is the index of the device.
-	Device int
-	// At is the time since the series' start by the monotonic clock.
-	At time.Duration
+	Device int           // the index of the device
+	At     time.Duration // the time since the series' start by the monotonic clock
 	// Tick is the number of the tick, of the fast or the slow clock by Groups.
 	// Numbers that are left out were missed.
 	Tick int64

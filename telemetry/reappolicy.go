@@ -13,18 +13,15 @@ import (
 // ReapPolicy is a rule by which idle GPUs are taken back.
 type ReapPolicy struct {
 	// Name is the policy's name, e.g. "idlebot".
-	Name string `json:"name"`
-	// Where says who uses it.
-	Where string `json:"where"`
+	Name  string `json:"name"`
+	Where string `json:"where"` // who uses it
 	// Source says where that is written; none for a duration of your own.
 	Source sharing.SourceID `json:"source,omitempty"`
 	// WarnAfter are the idle times after which the holder is warned. It is
 	// empty where they are not published.
 	WarnAfter []time.Duration `json:"warn_after_ns,omitempty"`
-	// Warnings is the number of warnings.
-	Warnings int `json:"warnings"`
-	// ReapAfter is the idle time after which the GPU is taken.
-	ReapAfter time.Duration `json:"reap_after_ns"`
+	Warnings  int             `json:"warnings"`      // the number of warnings
+	ReapAfter time.Duration   `json:"reap_after_ns"` // the idle time after which the GPU is taken
 }
 
 // ReapPolicies lists the policies that are known to be used, the strictest
@@ -68,15 +65,13 @@ func ParseReapPolicy(s string) (ReapPolicy, error) {
 
 // Recovery is the GPU time that a policy would give back.
 type Recovery struct {
-	Policy ReapPolicy `json:"policy"`
-	// Basis is that of the series; what a policy would do is derived from it.
-	Basis sharing.Basis `json:"basis"`
+	Policy ReapPolicy    `json:"policy"`
+	Basis  sharing.Basis `json:"basis"` // of the series; what a policy would do is derived from it
 	// Observed is the GPU time that was looked at, Unknown that part of it for
 	// which the state is unknown and which is never recoverable.
 	Observed time.Duration `json:"observed_ns"`
 	Unknown  time.Duration `json:"unknown_ns"`
-	// Idle is the GPU time in the states that count.
-	Idle time.Duration `json:"idle_ns"`
+	Idle     time.Duration `json:"idle_ns"` // the GPU time in the states that count
 	// Episodes are the unbroken idle times; Warned and Reaped are those that
 	// lasted long enough. Warned is missing where the policy's times are not
 	// published.

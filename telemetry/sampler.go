@@ -55,31 +55,22 @@ type Sampler struct {
 // NewSampler checks the options, naming everything that is wrong with them.
 func NewSampler(src Reader, opts SamplerOptions) (*Sampler, error) {
 	var probs problem.List
-	if src == nil {
-		probs.Addf("reader", "open one with telemetrynvml.Open or write a telemetrytest.Script",
-			"telemetry: there is no reader")
-	}
-	if opts.Period < 0 {
-		probs.Addf("period", "leave it 0 for the default of "+DefaultPeriod.String(), "telemetry: a period of %v",
-			opts.Period)
-	}
+	probs.If(src == nil, "reader", "open one with telemetrynvml.Open or write a telemetrytest.Script",
+		"telemetry: there is no reader")
+	probs.If(opts.Period < 0, "period", "leave it 0 for the default of "+DefaultPeriod.String(),
+		"telemetry: a period of %v", opts.Period)
 	opts.Period = cmp.Or(opts.Period, DefaultPeriod)
 	opts.SlowPeriod = cmp.Or(opts.SlowPeriod, max(DefaultSlowPeriod, opts.Period))
-	if opts.SlowPeriod < minSlowPeriod {
-		probs.Addf("slow_period", "use at least 100ms: GPM needs as much between two readings",
-			"telemetry: a slow period of %v", opts.SlowPeriod)
-	}
-	if opts.SlowPeriod >= minSlowPeriod && opts.SlowPeriod < opts.Period {
-		probs.Addf("slow_period", "make it at least as long as the period",
-			"telemetry: the slow period of %v is shorter than the period of %v", opts.SlowPeriod, opts.Period)
-	}
-	if opts.Stall < 0 {
-		probs.Addf("stall", "leave it 0 for the default of "+DefaultStall.String(), "telemetry: a stall of %v", opts.Stall)
-	}
+	probs.If(opts.SlowPeriod < minSlowPeriod, "slow_period",
+		"use at least 100ms: GPM needs as much between two readings", "telemetry: a slow period of %v", opts.SlowPeriod)
+	probs.If(opts.SlowPeriod >= minSlowPeriod && opts.SlowPeriod < opts.Period, "slow_period",
+		"make it at least as long as the period", "telemetry: the slow period of %v is shorter than the period of %v",
+		opts.SlowPeriod, opts.Period)
+	probs.If(opts.Stall < 0, "stall", "leave it 0 for the default of "+DefaultStall.String(), "telemetry: a stall of %v",
+		opts.Stall)
 	opts.Stall = cmp.Or(opts.Stall, DefaultStall)
-	if (GroupsFast|GroupsSlow)&^opts.Skip == 0 {
-		probs.Addf("skip", "leave at least one group", "telemetry: every group is skipped")
-	}
+	probs.If((GroupsFast|GroupsSlow)&^opts.Skip == 0, "skip", "leave at least one group",
+		"telemetry: every group is skipped")
 	if err := probs.Err(); err != nil {
 		return nil, err
 	}
@@ -208,14 +199,13 @@ func (s *Sampler) begin(start time.Time, devices []Device, sinks []Sink) (*run, 
 
 // run is one sampling.
 type run struct {
-	s     *Sampler
-	start time.Time
-	sinks []Sink
-	// elapsed is the time since the start.
-	elapsed func() time.Duration
-	drift   drift         // of one goroutine only
-	stop    func()        // ends the sampling
-	left    chan struct{} // closed when Stream returns
+	s       *Sampler
+	start   time.Time
+	sinks   []Sink
+	elapsed func() time.Duration // the time since the start
+	drift   drift                // of one goroutine only
+	stop    func()               // ends the sampling
+	left    chan struct{}        // closed when Stream returns
 
 	mu      sync.Mutex // everything below
 	devices []deviceState

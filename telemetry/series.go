@@ -174,12 +174,11 @@ func (c *chunk) load(r *row, x *Sample) {
 
 // Duration is the time from the series' start to its last sample.
 func (s *Series) Duration() time.Duration {
-	var last int64
-	if len(s.chunks) > 0 {
-		c := s.chunks[len(s.chunks)-1]
-		last = c.rows[len(c.rows)-1].at
+	if len(s.chunks) == 0 {
+		return 0
 	}
-	return time.Duration(last)
+	c := s.chunks[len(s.chunks)-1]
+	return time.Duration(c.rows[len(c.rows)-1].at)
 }
 
 // Point is a figure at a time.

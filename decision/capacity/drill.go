@@ -13,10 +13,9 @@ import (
 // Drill is a part of the trace to be run on an arrangement, with what is predicted for
 // exactly that part.
 type Drill struct {
-	Cluster predict.Cluster // servers, GPUs and router, as they were played
-	Routes  []int           // of each tenant: its service, -1 without one
-	// Predicted are the figures of each tenant by name, latencies in ms.
-	Predicted map[string]map[string]float64
+	Cluster   predict.Cluster               // servers, GPUs and router, as they were played
+	Routes    []int                         // of each tenant: its service, -1 without one
+	Predicted map[string]map[string]float64 // the figures of each tenant by name, latencies in ms
 
 	requests []Request
 }

@@ -69,12 +69,10 @@ type Plan struct {
 	GPUs         []GPU
 	// Loads are multiples of the trace's rate at which the search is made; the largest
 	// decides, the others give the crossovers. nil = 1.
-	Loads   []float64
-	Kinds   []Kind                // nil = all
-	Routers []predict.RoutePolicy // nil = those that the trace can tell apart
-	// SlotRank is the largest adapter rank that a server's slots hold (vLLM's
-	// max_lora_rank); 0 = 16.
-	SlotRank int
+	Loads    []float64
+	Kinds    []Kind                // nil = all
+	Routers  []predict.RoutePolicy // nil = those that the trace can tell apart
+	SlotRank int                   // the largest adapter rank that a server's slots hold (vLLM's max_lora_rank); 0 = 16
 	// MemoryFraction of a GPU that its servers may take; 0 = 0.9, vLLM's.
 	MemoryFraction float64
 	MaxCopies      int // of a server on one GPU; 0 = 2

@@ -36,13 +36,12 @@ type Demand struct {
 	Busy      float64
 	BusyBasis BusyBasis
 
-	Decodes      bool // a language model's work, bound by memory bandwidth
-	Serves       bool // a model server, which can multiplex requests itself
-	NeverShares  bool // it runs on whole GPUs
-	Encodes      bool // it uses video encoders
-	LatencyBound bool // with objectives, it stands no turns unless figures prove it
-	// SaturatedFrom is the Busy from which sharing gains it nothing.
-	SaturatedFrom float64
+	Decodes       bool    // a language model's work, bound by memory bandwidth
+	Serves        bool    // a model server, which can multiplex requests itself
+	NeverShares   bool    // it runs on whole GPUs
+	Encodes       bool    // it uses video encoders
+	LatencyBound  bool    // with objectives, it stands no turns unless figures prove it
+	SaturatedFrom float64 // the Busy from which sharing gains it nothing
 
 	Isolation [sharing.AxisCount]sharing.Level // LevelUnknown demands nothing
 	// Today is the mechanism whose isolation must not become weaker; MechanismNone
@@ -54,8 +53,7 @@ type Demand struct {
 
 	Framework      string            // e.g. vllm; empty = not known
 	MemoryFraction Optional[float64] // that the framework takes of the memory it sees
-	// Bypasses says that a limit inside the process does not hold it.
-	Bypasses bool
+	Bypasses       bool              // a limit inside the process does not hold it
 }
 
 // BusyBasis is the basis of a demand's Busy.
@@ -80,10 +78,8 @@ type MemoryNeed struct {
 	KVCache sharing.Bytes // 0 when stated as a whole
 	Context sharing.Bytes // 0 when stated as a whole
 	Total   sharing.Bytes
-	// KVPrior says that a prior stands in for what the input does not say of it.
-	KVPrior bool
-	// Unknown says that nobody knows; the rest means nothing then.
-	Unknown bool
+	KVPrior bool // a prior stands in for what the input does not say of it
+	Unknown bool // nobody knows; the rest means nothing then
 }
 
 // Under returns the memory that a replica takes of a GPU under a mechanism: a limit that cannot

@@ -17,12 +17,11 @@ type GPUKind struct {
 	Driver sharing.Driver // zero = not known
 	// Mechanisms are those that may be chosen; empty means all that Delivery
 	// carries out, where it is not stated those of the driver itself.
-	Mechanisms []sharing.Mechanism
-	Delivery   sharing.Delivery
-	VGPU       bool // a hypervisor with vGPU manager and licences
-	// StaticPartitions is set when MPS static SM partitions are on.
-	StaticPartitions sharing.Answer
-	Together         int // GPUs that one replica may have
+	Mechanisms       []sharing.Mechanism
+	Delivery         sharing.Delivery
+	VGPU             bool           // a hypervisor with vGPU manager and licences
+	StaticPartitions sharing.Answer // set when MPS static SM partitions are on
+	Together         int            // GPUs that one replica may have
 }
 
 // Ground is a kind of GPU prepared for the gates. It is read-only once made and

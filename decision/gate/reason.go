@@ -33,8 +33,7 @@ type ReasonText struct {
 	Code    Code             `json:"code"`
 	Message string           `json:"message"`
 	Source  sharing.SourceID `json:"source,omitempty"` // absent where it rests on the input alone
-	// Verdict is the candidate's verdict by this reason alone.
-	Verdict Verdict `json:"verdict"`
+	Verdict Verdict          `json:"verdict"`          // the candidate's verdict by this reason alone
 }
 
 // String puts the reason into words.

@@ -13,8 +13,7 @@ const maxReasons = 16
 // Report holds the gates' reasons about a demand on a ground by one mechanism.
 type Report struct {
 	Mechanism sharing.Mechanism
-	// Verdict is the worst of the reasons'.
-	Verdict Verdict
+	Verdict   Verdict // the worst of the reasons'
 	// Tenants is the number of replicas expected on one GPU, and Slowdown what they
 	// do to one another, see [slowdownBy].
 	Tenants  int

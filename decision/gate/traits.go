@@ -21,9 +21,8 @@ type Traits struct {
 	// allocators lose is the tenant's own loss.
 	Holds bool
 	// Clients: the MPS client limit holds.
-	Clients bool
-	// Capacity is the share of a GPU's work that is left when it is saturated.
-	Capacity float64
+	Clients  bool
+	Capacity float64 // the share of a GPU's work that is left when it is saturated
 	// Split is the number of replicas that one GPU is offered to unless configured
 	// otherwise; 0 = as many as fit.
 	Split int
@@ -34,8 +33,7 @@ const (
 	// throughput on an A100 (nos-gpu-sharing); on an H200 switching alone
 	// takes 6.8 %.
 	TurnsCapacity = 0.90
-	// hamiSplit is HAMi's default deviceSplitCount (hami-values).
-	hamiSplit = 10
+	hamiSplit     = 10 // HAMi's default deviceSplitCount (hami-values)
 	// mpsClients is the least number of clients that MPS takes on Volta and later;
 	// see sharing.MPSClientLimit.
 	mpsClients = 48

@@ -48,19 +48,15 @@ type Options struct {
 	// delivery that cannot deliver a mechanism is left out for it.
 	// DeliveryBare has no documents; DeliveryDevicePlugin is
 	// DeliveryGPUOperator without the Operator's values.
-	Deliveries []sharing.Delivery
-	// OperatorNamespace is the namespace of the GPU Operator; "" is gpu-operator.
-	OperatorNamespace string
-	// KAIQueue is the queue of the pods under KAI; "" leaves the label out.
-	KAIQueue string
-	// KAIMode is the cluster's own.
-	KAIMode KAIMode
+	Deliveries        []sharing.Delivery
+	OperatorNamespace string  // the namespace of the GPU Operator; "" is gpu-operator
+	KAIQueue          string  // the queue of the pods under KAI; "" leaves the label out
+	KAIMode           KAIMode // the cluster's own
 	// Extensions add documents of other programs; those of package addons.
 	Extensions []Extension
 	// Pods says, by workload, what a fleet does not say of its pods.
-	Pods map[string]PodOptions
-	// Notes are put into plan.md.
-	Notes []string
+	Pods  map[string]PodOptions
+	Notes []string // put into plan.md
 }
 
 // PodOptions describes a workload's pods beyond what a fleet holds.

@@ -12,13 +12,12 @@ import (
 // Group shows an Extension the GPUs of a pool that share by one mechanism.
 type Group struct {
 	decision.GroupResult
-	Pool     *decision.Pool
-	Key      string           // names the group's documents; its nodes' label GroupLabel
-	Path     string           // of the group in the result, for problems
-	Delivery sharing.Delivery // the first that delivers it; DeliveryBare where none does
-	Offers   map[string]int   // of its nodes under Delivery, by resource name; nil where it hands out none
-	// Namespaces are those of its workloads, in order; "" stands for none.
-	Namespaces []string
+	Pool       *decision.Pool
+	Key        string           // names the group's documents; its nodes' label GroupLabel
+	Path       string           // of the group in the result, for problems
+	Delivery   sharing.Delivery // the first that delivers it; DeliveryBare where none does
+	Offers     map[string]int   // of its nodes under Delivery, by resource name; nil where it hands out none
+	Namespaces []string         // those of its workloads, in order; "" stands for none
 }
 
 // Extension adds another program's documents to those of Build. Package addons

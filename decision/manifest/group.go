@@ -30,13 +30,9 @@ type member struct {
 	name     string // the workload's, folded
 	at       string // where it stands in the result
 	pod      PodOptions
-	// memory is the part of each GPU that a pod may use, in whole mebibytes; 0 sets no
-	// limit.
-	memory  sharing.Bytes
-	percent float64 // of a GPU's compute that a pod may use; 0 sets no limit
-	// fraction is the share of the GPU's memory that the framework was given
-	// and keeps; 0 computes one.
-	fraction float64
+	memory   sharing.Bytes // the part of each GPU that a pod may use, in whole mebibytes; 0 sets no limit
+	percent  float64       // of a GPU's compute that a pod may use; 0 sets no limit
+	fraction float64       // the share of the GPU's memory that the framework was given and keeps; 0 computes one
 }
 
 // file is the name under which the workload's documents are written.

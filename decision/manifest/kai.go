@@ -38,10 +38,8 @@ type KAIShare struct {
 	// SMSharing runs the container's kernels beside those of others, through
 	// MPS, instead of in turn with them. Only KAIModeNvFractions has it.
 	SMSharing bool
-	GPUs      int // on so many GPUs at once; 0 stands for 1
-	// Container is the one that gets the GPU; "" is the first, where KAI lets
-	// it be left out.
-	Container string
+	GPUs      int    // on so many GPUs at once; 0 stands for 1
+	Container string // the one that gets the GPU; "" is the first, where KAI lets it be left out
 }
 
 // maxContainer bounds a container's name within an annotation's key,

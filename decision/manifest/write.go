@@ -20,82 +20,50 @@ var ErrExists = errors.New("manifest: the folder is not empty")
 // are made. A path that is absolute, leaves dir or stands twice is an error
 // that matches ErrInvalid.
 func (f *Folder) Write(dir string) error {
-	empty, err := f.target(&dir)
-	if err == nil && !empty {
-		err = fmt.Errorf("%w: %s; choose another, or remove it", ErrExists, dir)
-	}
-	if err != nil {
+	if err := f.checkPaths(); err != nil {
 		return err
 	}
-	_, err = f.write(dir, empty)
+	dir, err := resolve(dir)
+	if err == nil {
+		err = f.swap(dir)
+	}
+	if err != nil && !errors.Is(err, ErrExists) {
+		return fmt.Errorf("manifest: %w", err)
+	}
 	return err
 }
 
-// Replace is Write for a folder that may hold something: what stands at dir is
-// renamed first, and backup says to what ("" when there was nothing). Nothing
-// is deleted.
-func (f *Folder) Replace(dir string) (backup string, err error) {
-	empty, err := f.target(&dir)
-	if err != nil {
-		return "", err
+// swap fills a folder beside dir and puts it in dir's place.
+func (f *Folder) swap(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return f.write(dir, empty)
-}
-
-// target checks the files' paths, resolves dir and reports whether it is
-// missing or an empty folder.
-func (f *Folder) target(dir *string) (empty bool, err error) {
-	if err := f.checkPaths(); err != nil {
-		return false, err
+	if len(entries) > 0 {
+		return fmt.Errorf("%w: %s; choose another, or remove it", ErrExists, dir)
 	}
-	if *dir, err = resolve(*dir); err != nil {
-		return false, fmt.Errorf("manifest: %w", err)
-	}
-	entries, err := os.ReadDir(*dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return true, nil
-	case err != nil:
-		return false, fmt.Errorf("manifest: %w", err)
-	}
-	return len(entries) == 0, nil
-}
-
-func (f *Folder) write(dir string, empty bool) (backup string, err error) {
 	stage, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".new-*")
 	if err != nil {
-		return "", fmt.Errorf("manifest: %w", err)
+		return err
 	}
-	if backup, err = f.swap(stage, dir, empty); err != nil {
-		return "", fmt.Errorf("manifest: %w", errors.Join(err, os.RemoveAll(stage)))
-	}
-	return backup, nil
-}
-
-// swap fills stage and puts it in dir's place.
-func (f *Folder) swap(stage, dir string, empty bool) (backup string, err error) {
-	if err := os.Chmod(stage, 0o755); err != nil {
-		return "", err
-	}
+	err = os.Chmod(stage, 0o755)
 	for _, file := range f.Files {
-		if err := writeFile(filepath.Join(stage, filepath.FromSlash(file.Path)), file.Data); err != nil {
-			return "", err
+		if err == nil {
+			err = writeFile(filepath.Join(stage, filepath.FromSlash(file.Path)), file.Data)
 		}
 	}
-	if empty {
-		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", err
+	if err == nil {
+		if err = os.Remove(dir); errors.Is(err, fs.ErrNotExist) {
+			err = nil
 		}
-	} else if backup, err = moveAside(dir); err != nil {
-		return "", err
 	}
-	if err := os.Rename(stage, dir); err != nil {
-		if backup != "" {
-			err = errors.Join(err, os.Rename(backup, dir))
-		}
-		return "", err
+	if err == nil {
+		err = os.Rename(stage, dir)
 	}
-	return backup, nil
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(stage))
+	}
+	return nil
 }
 
 // resolve makes dir absolute, follows links to a folder that exists, and makes
@@ -136,15 +104,4 @@ func writeFile(path string, data []byte) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
-}
-
-// moveAside renames dir to the first free name of the form dir.old-N.
-func moveAside(dir string) (string, error) {
-	for n := 1; n < 1000; n++ {
-		to := fmt.Sprintf("%s.old-%d", dir, n)
-		if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
-			return to, os.Rename(dir, to)
-		}
-	}
-	return "", fmt.Errorf("%s.old-1 to -999 are taken; remove some", dir)
 }

@@ -15,8 +15,7 @@ import (
 
 // Options describe a simulated GPU. The zero value is the documented default.
 type Options struct {
-	// UUID is the GPU's; empty means "GPU-simulated-" and the model's key.
-	UUID string
+	UUID string // the GPU's; empty means "GPU-simulated-" and the model's key
 	// Disabled starts the GPU with MIG mode off.
 	Disabled bool
 	// Seed chooses how the driver numbers instances, which differs from GPU to
@@ -28,10 +27,8 @@ type Options struct {
 
 // Fault makes one call fail.
 type Fault struct {
-	// Call is which call fails: 1 is the next one.
-	Call int
-	// Err is the error of the failing call; nil means ErrInjected.
-	Err error
+	Call int   // which call fails: 1 is the next one
+	Err  error // the error of the failing call; nil means ErrInjected
 	// After lets the call have its effect first.
 	After bool
 }

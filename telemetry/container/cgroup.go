@@ -12,10 +12,8 @@ type Ref struct {
 	PodUID string
 	// ID is the container's id: 64 hexadecimal digits. It is empty for what
 	// belongs to a pod without being in one of its containers.
-	ID string
-	// Runtime is "containerd", "cri-o", "docker" or "podman" where the group's
-	// name says it.
-	Runtime string
+	ID      string
+	Runtime string // "containerd", "cri-o", "docker" or "podman" where the group's name says it
 }
 
 var (

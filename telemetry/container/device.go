@@ -25,13 +25,10 @@ func Some[T any](v T) Optional[T] { return optional.Of(v) }
 type Device struct {
 	// UUID is "GPU-…" or "MIG-…". For the ids of MIG devices that drivers
 	// before 470 gave it is the GPU's, and GPUInstance is set.
-	UUID string
-	// Index is the GPU's number, where the plugin goes by it.
-	Index Optional[int]
-	// GPUInstance is the MIG GPU instance, where the id names it.
-	GPUInstance Optional[int]
-	// Replica is which of the shares of a shared device it is.
-	Replica Optional[int]
+	UUID        string
+	Index       Optional[int] // the GPU's number, where the plugin goes by it
+	GPUInstance Optional[int] // the MIG GPU instance, where the id names it
+	Replica     Optional[int] // which of the shares of a shared device it is
 }
 
 var (
@@ -56,20 +53,16 @@ func ParseDevice(id string) (Device, error) {
 	if m := oldMIG.FindStringSubmatch(id); m != nil {
 		return Device{UUID: m[1], GPUInstance: number(m[2]), Replica: number(m[3])}, nil
 	}
+	var d Device
 	if m := indexID.FindStringSubmatch(id); m != nil {
-		if d := (Device{Index: number(m[1]), Replica: number(m[3])}); !d.Index.IsZero() {
-			return d, nil
-		}
+		d = Device{Index: number(m[1]), Replica: number(m[3])}
+	} else if m := gkeID.FindStringSubmatch(id); m != nil {
+		d = Device{Index: number(m[1]), GPUInstance: number(m[2]), Replica: number(m[3])}
+	} else if m := claimName.FindStringSubmatch(id); m != nil {
+		d = Device{Index: number(m[1])}
 	}
-	if m := gkeID.FindStringSubmatch(id); m != nil {
-		if d := (Device{Index: number(m[1]), GPUInstance: number(m[2]), Replica: number(m[3])}); !d.Index.IsZero() {
-			return d, nil
-		}
-	}
-	if m := claimName.FindStringSubmatch(id); m != nil {
-		if d := (Device{Index: number(m[1])}); !d.Index.IsZero() {
-			return d, nil
-		}
+	if !d.Index.IsZero() {
+		return d, nil
 	}
 	return Device{}, fmt.Errorf("%w: device id %q", errUnknown, problem.Clip(id))
 }

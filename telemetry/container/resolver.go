@@ -40,9 +40,8 @@ type Identity struct {
 	Ref   Ref
 	// Pod is whose the process is. It means nothing unless Reason is
 	// ReasonNone.
-	Pod Pod
-	// Reason says why Pod is not known.
-	Reason Reason
+	Pod    Pod
+	Reason Reason // why Pod is not known
 }
 
 // Known says whether the process's pod is known.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -53,14 +54,12 @@ func (d *device) inventory(index int) (telemetry.GPU, error) {
 	g := telemetry.GPU{Index: telemetry.Some(index), UUID: d.desc.UUID, Name: d.desc.Name}
 	x := &look{d: d, r: new(telemetry.Reading)}
 	if pci, ret := d.h.GetPciInfo(); x.ok("GetPciInfo", ret) {
-		bus := make([]byte, 0, len(pci.BusId))
 		for _, c := range pci.BusId {
 			if c == 0 {
 				break
 			}
-			bus = append(bus, byte(c))
+			g.PCIBus += strings.ToLower(string(rune(c)))
 		}
-		g.PCIBus = strings.ToLower(string(bus))
 		g.PCIID = fmt.Sprintf("%04X:%04X", pci.PciDeviceId&0xffff, pci.PciDeviceId>>16)
 	}
 	switch current, pending, ret := d.h.GetMigMode(); {
@@ -103,19 +102,9 @@ func (d *device) inventory(index int) (telemetry.GPU, error) {
 			g.MPS = g.SeesMPS()
 		}
 	}
-	x.errs = without(x.errs, telemetry.ErrUnsupported)
+	// That the device lacks something is no error here.
+	x.errs = slices.DeleteFunc(x.errs, func(err error) bool { return errors.Is(err, telemetry.ErrUnsupported) })
 	return g, errors.Join(x.errs...)
-}
-
-// without drops the errors that only say that the device lacks something.
-func without(errs []error, what error) []error {
-	var kept []error
-	for _, err := range errs {
-		if !errors.Is(err, what) {
-			kept = append(kept, err)
-		}
-	}
-	return kept
 }
 
 func (x *look) inventoryMemory(g *telemetry.GPU) {

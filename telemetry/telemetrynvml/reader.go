@@ -24,12 +24,11 @@ type Reader struct {
 	devs []*device
 
 	// mu keeps NVML open while a reading is under way.
-	mu       sync.RWMutex
-	closed   atomic.Bool
-	closing  sync.Once
-	closeErr error
-	// closeWait is the time for which Close waits for readings under way.
-	closeWait time.Duration
+	mu        sync.RWMutex
+	closed    atomic.Bool
+	closing   sync.Once
+	closeErr  error
+	closeWait time.Duration // the time for which Close waits for readings under way
 }
 
 // device is one GPU with what must be remembered between readings.

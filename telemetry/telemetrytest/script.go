@@ -33,14 +33,10 @@ type GPU struct {
 	Phases []Phase
 	// Loop starts again with the first phase after the last. Every phase then
 	// needs a length.
-	Loop bool
-	// EnergyStartJoules is the energy counter's value at the start.
-	EnergyStartJoules float64
-	// EnergyWrapJoules is the value at which the energy counter starts again at 0; 0 is
-	// never.
-	EnergyWrapJoules float64
-	// NoEnergy says that the device has no energy counter.
-	NoEnergy bool
+	Loop              bool
+	EnergyStartJoules float64 // the energy counter's value at the start
+	EnergyWrapJoules  float64 // the value at which the energy counter starts again at 0; 0 is never
+	NoEnergy          bool    // the device has no energy counter
 }
 
 // Phase is a stretch of time in which a device's figures stay the same.
@@ -51,14 +47,12 @@ type Phase struct {
 	// Figures are the device's metrics. The energy counter is not among them:
 	// it follows from the power. Metrics of a phase that are missing are
 	// unsupported.
-	Figures map[telemetry.Metric]float64
-	// Throttle are the throttle reasons.
-	Throttle telemetry.Throttle
+	Figures  map[telemetry.Metric]float64
+	Throttle telemetry.Throttle // the throttle reasons
 	// Processes are the processes, with their memory and utilization. One
 	// without utilization is idle.
 	Processes []telemetry.Process
-	// Instances are the MIG instances.
-	Instances []Instance
+	Instances []Instance // the MIG instances
 	// Lost makes every reading of the phase fail with telemetry.ErrLost.
 	Lost bool
 	// Fail makes the reading of a group fail.

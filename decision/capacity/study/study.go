@@ -31,8 +31,7 @@ var (
 )
 
 const (
-	// BuiltinSLO are the objectives of an empty Options.SLO.
-	BuiltinSLO = "ttft_p99=1s,tpot_p99=60ms,share=0.98"
+	BuiltinSLO = "ttft_p99=1s,tpot_p99=60ms,share=0.98" // the objectives of an empty Options.SLO
 
 	builtinRequests = 2000
 	builtinPerS     = 8 // requests a second at load 1: the trace's own rate is that of a quiet minute

@@ -41,23 +41,18 @@ var policies = enum.Of[Policy](manifest.ErrInvalid, "router policy", "round-robi
 
 // Pool is one model's replicas and the router in front of them.
 type Pool struct {
-	// Name is a DNS label: the pool's, and that of its releases.
-	Name      string
+	Name      string // a DNS label: the pool's, and that of its releases
 	Namespace string // "" leaves it out
 	Model     string // the name that the servers know the model by
 	// Labels select the servers' pods.
-	Labels map[string]string
-	// Ports are those on which the servers of a pod listen, at most 8; nil means 8000.
-	Ports  []int
-	Policy Policy
-	// Adapters are the names of the LoRA adapters that the servers offer.
-	Adapters []string
+	Labels   map[string]string
+	Ports    []int // those on which the servers of a pod listen, at most 8; nil means 8000
+	Policy   Policy
+	Adapters []string // the names of the LoRA adapters that the servers offer
 	// Priorities are the classes of requests that the router tells apart, by the
 	// names of their objectives: a higher one is served first when the pool is full.
-	Priorities map[string]int
-	// BlockTokens is the size of a block of the servers' prefix cache; 0 means 16,
-	// vLLM's.
-	BlockTokens int
+	Priorities  map[string]int
+	BlockTokens int // the size of a block of the servers' prefix cache; 0 means 16, vLLM's
 	// Servers describes the servers that the production stack starts; nil leaves its values out, since
 	// its chart starts servers and router together.
 	Servers *StackServers

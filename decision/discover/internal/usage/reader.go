@@ -23,15 +23,14 @@ const maxTenants = 200_000
 // Reader reads sources one after another and holds what they say. It is not
 // safe for concurrent use.
 type Reader struct {
-	most    int // tenants
-	probs   problem.List
-	sources []Source
-	tenants map[rawKey]*tenant
-	order   []*tenant
-	devices map[Key]*device
-	page    int // pages of text so far, for samples without a time
-	// scrapers are the exporters' own pods, seen beside labels with exported_.
-	scrapers map[scraper]bool
+	most     int // tenants
+	probs    problem.List
+	sources  []Source
+	tenants  map[rawKey]*tenant
+	order    []*tenant
+	devices  map[Key]*device
+	page     int              // pages of text so far, for samples without a time
+	scrapers map[scraper]bool // the exporters' own pods, seen beside labels with exported_
 }
 
 // tenant is one key with its figures.

@@ -8,8 +8,7 @@ import (
 )
 
 const (
-	// exact is the number of samples that are kept as they are.
-	exact = 512
+	exact = 512 // the number of samples that are kept as they are
 	// digits of the histogram after that: its percentiles lie at most 1/128 above the
 	// truth (128 steps to a power of two).
 	digits = 2

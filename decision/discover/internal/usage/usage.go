@@ -31,8 +31,7 @@ type Source struct {
 // Stats are the statistics of one key.
 type Stats struct {
 	Key
-	// Figures are those that there were; a device has none.
-	Figures map[Figure]Statistics
+	Figures map[Figure]Statistics // those that there were; a device has none
 	// Shared says that other pods' series repeated the same device at the same
 	// time: the figures are then the device's, not this pod's.
 	Shared bool
