@@ -1,0 +1,105 @@
+package account
+
+import (
+	"errors"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/container"
+	"github.com/cotenant/cotenant/telemetry/ledger"
+	"github.com/cotenant/cotenant/telemetry/serving"
+)
+
+// FuzzPageStoreRestart has a tenant's server say any pages, one after another, stores
+// what was counted and starts anew again and again: no start fails, no count goes
+// back or ceases to be a number, and nothing that was stored is lost. In the end one
+// record is replaced by anything: what cannot be read is set aside alone.
+func FuzzPageStoreRestart(f *testing.F) {
+	const page = "# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total{model_name=\"m\"} "
+	f.Add(page+"1\n\x00"+page+"900\n\x00"+page+"1.7e308\n\x00"+page+"950\n", uint8(2), "NaN")
+	f.Add(page+"7\n\x00<html>\x00"+page+"8\n# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total 3\n", uint8(1), "")
+	f.Add("# TYPE vllm:time_to_first_token_seconds histogram\nvllm:time_to_first_token_seconds_bucket{le=\"+Inf\"} 5\n"+
+		"vllm:time_to_first_token_seconds_count 5\nvllm:time_to_first_token_seconds_sum 1\n"+page+"5\n\x00"+page+"50\n", uint8(3), `{"ns":-1}`)
+	f.Fuzz(func(t *testing.T, pages string, every uint8, garbage string) {
+		server := container.Pod{Namespace: "a", Name: "b", Container: "c"}
+		stored := map[string][]byte{}
+		start := func() (*Accountant, error) {
+			o := Options{
+				Clock:   Clock{Name: "t", Now: func() time.Duration { return 0 }},
+				Servers: NewServers(map[container.Pod]Page{server: {Objective: Objective{TTFT: telemetry.Some(0.5)}}}, slog.New(slog.DiscardHandler)),
+			}
+			for name, value := range stored {
+				o.Records = append(o.Records, ledger.Record{Name: name, Value: value})
+			}
+			return New(o)
+		}
+		must := func(a *Accountant, err error) *Accountant {
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		a := must(start())
+		var before Tokens
+		steps := strings.SplitN(pages, "\x00", 20)
+		for i, text := range steps {
+			readings, err := serving.Parse(strings.NewReader(text))
+			if len(readings) > 0 {
+				err = nil
+			}
+			a.servers.note(server, reply{readings, err})
+			pod := container.Pod{Namespace: text[:min(len(text), 9)], Name: "p", Container: garbage}.Clean()
+			part := ledger.Part{Account: ledger.AccountTenant, Pod: pod, Time: 1, High: 2}
+			in := ledger.Interval{GPU: "g", To: time.Duration(2 * i), Parts: []ledger.Part{part}}
+			if i == 0 {
+				in.Parts = nil
+			}
+			if err := a.book.Post(in); err != nil {
+				t.Fatal(err)
+			}
+			_, records, v, err := a.Changes()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range records {
+				if stored[r.Name] = r.Value; r.Value == nil {
+					delete(stored, r.Name)
+				}
+			}
+			now := v.Tokens[server]
+			for k, n := range now.fields()[:4] { // what is not judged yet may fall
+				if v, was := n.Or(0), before.fields()[k].Or(0); !(v >= was) || math.IsInf(v, 0) {
+					t.Fatalf("page %d: %v after %v", i, now, before)
+				}
+			}
+			before = now
+			if every > 0 && i%int(every) == 0 {
+				rows := a.View().Rows
+				a = must(start())
+				if len(a.aside) != 0 || !slices.Equal(a.View().Rows, rows) {
+					t.Fatalf("after a restart: %v, %v; %q aside", a.View().Rows, rows, a.aside)
+				}
+				again := a.servers.state[server].counted
+				if again.Prompt != now.Prompt || again.Generated != now.Generated || again.GoodLow != now.GoodLow {
+					t.Fatalf("after a restart: %v of %v", again, now)
+				}
+				before = again
+			}
+		}
+		for name, value := range stored {
+			stored[name] = []byte(garbage)
+			a, err := start()
+			if stored[name] = value; err != nil && !errors.Is(err, ledger.ErrInput) {
+				t.Fatal(err)
+			}
+			if err == nil && len(a.aside) > 2 {
+				t.Fatalf("%q: %q aside", name, a.aside)
+			}
+		}
+	})
+}
