@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -101,7 +102,7 @@ func (c *collector) small(o out, v *view) {
 	for _, gpu := range slices.Sorted(maps.Keys(v.Observed)) {
 		o.send(mObserved, seconds(v.Observed[gpu]), gpu, c.node)
 	}
-	for _, pod := range slices.SortedFunc(maps.Keys(v.Tokens), compare) {
+	for _, pod := range slices.SortedFunc(maps.Keys(v.Tokens), container.Pod.Compare) {
 		t := v.Tokens[pod]
 		for _, m := range []struct {
 			name string
@@ -177,7 +178,7 @@ func (c *collector) live(o out, v *view) {
 		if n := d.Slots.Or(0); n > 0 {
 			o.send(mSlots, float64(n), d.UUID, c.node)
 		}
-		for _, pod := range slices.SortedFunc(maps.Keys(d.Memory), compare) {
+		for _, pod := range slices.SortedFunc(maps.Keys(d.Memory), container.Pod.Compare) {
 			o.send(mMemory, d.Memory[pod], d.UUID, c.node, pod.Namespace, pod.Name, pod.Container)
 		}
 		o.send(mTenants, float64(d.Resident), d.UUID, c.node)
@@ -198,11 +199,6 @@ func (c *collector) live(o out, v *view) {
 	}
 }
 
-func compare(a, b container.Pod) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
-		cmp.Compare(a.Container, b.Container))
-}
-
 // trapsOf lists the traps of a mechanism, by the beginning of their names.
 func trapsOf(m sharing.Mechanism) []sharing.Trap {
 	prefix := map[sharing.Mechanism]string{
@@ -211,7 +207,7 @@ func trapsOf(m sharing.Mechanism) []sharing.Trap {
 	}[m]
 	var out []sharing.Trap
 	for _, t := range sharing.Traps() {
-		if prefix != "" && len(t.ID) >= len(prefix) && t.ID[:len(prefix)] == prefix {
+		if prefix != "" && strings.HasPrefix(t.ID, prefix) {
 			out = append(out, t)
 		}
 	}

@@ -185,7 +185,7 @@ func (a *Accountant) Finish() {
 // until ctx ends.
 func (a *Accountant) Watch(ctx context.Context, period time.Duration) {
 	var wg sync.WaitGroup
-	wg.Go(func() { a.holders.watch(ctx, period) })
+	wg.Go(func() { every(ctx, period, func() { a.holders.ask(ctx, period) }) })
 	wg.Go(func() { a.servers.watch(ctx, period/2) })
 	wg.Wait()
 }

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -16,11 +15,6 @@ type claimKey struct {
 	overhead bool
 }
 
-func comparePods(a, b container.Pod) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
-		cmp.Compare(a.Container, b.Container))
-}
-
 // sorted returns the claims in the order of their pods.
 func sorted(claims map[claimKey]*ledger.Claim) []ledger.Claim {
 	keys := slices.SortedFunc(maps.Keys(claims), func(a, b claimKey) int {
@@ -30,7 +24,7 @@ func sorted(claims map[claimKey]*ledger.Claim) []ledger.Claim {
 			}
 			return -1
 		}
-		return comparePods(a.pod, b.pod)
+		return a.pod.Compare(b.pod)
 	})
 	out := make([]ledger.Claim, len(keys))
 	for i, k := range keys {

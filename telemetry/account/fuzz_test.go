@@ -52,7 +52,7 @@ func FuzzPageStoreRestart(f *testing.F) {
 			if len(readings) > 0 {
 				err = nil
 			}
-			a.servers.note(server, reply{readings, err})
+			a.servers.note(server, readings, err)
 			pod := container.Pod{Namespace: text[:min(len(text), 9)], Name: "p", Container: garbage}.Clean()
 			part := ledger.Part{Account: ledger.AccountTenant, Pod: pod, Time: 1, High: 2}
 			in := ledger.Interval{GPU: "g", To: time.Duration(2 * i), Parts: []ledger.Part{part}}

@@ -60,7 +60,7 @@ func TestGoodTokens(t *testing.T) {
 		s := NewServers(map[container.Pod]Page{pod: {Objective: c.objective}}, slog.New(slog.DiscardHandler))
 		for _, page := range c.pages {
 			readings, err := serving.Parse(strings.NewReader(page))
-			s.note(pod, reply{readings, err})
+			s.note(pod, readings, err)
 		}
 		got := s.changes()
 		if len(got) != 1 || string(got[0].Value) != c.want {

@@ -59,12 +59,12 @@ const (
 // staleAfter bounds the age of what the kubelet said.
 const staleAfter = time.Minute
 
-// watch asks every period until ctx ends.
-func (h *Holders) watch(ctx context.Context, period time.Duration) {
+// every calls f at once, and each period until ctx ends.
+func every(ctx context.Context, period time.Duration, f func()) {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for {
-		h.ask(ctx, period)
+		f()
 		select {
 		case <-ctx.Done():
 			return

@@ -118,7 +118,7 @@ func (c *recordedCase) account(t *testing.T, sampled bool) (out [2][3]float64) {
 	var tokens [2]float64
 	says := func() {
 		for i, pod := range pods {
-			servers.note(pod, reply{readings: []serving.Reading{{GenerationTokens: telemetry.Some(tokens[i])}}})
+			servers.note(pod, []serving.Reading{{GenerationTokens: telemetry.Some(tokens[i])}}, nil)
 		}
 	}
 	says()

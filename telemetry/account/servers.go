@@ -71,51 +71,38 @@ func (s *Servers) watch(ctx context.Context, period time.Duration) {
 	if len(s.pages) == 0 {
 		return
 	}
-	ticker := time.NewTicker(period)
-	defer ticker.Stop()
-	for {
+	every(ctx, period, func() {
 		var wg sync.WaitGroup
 		for pod, page := range s.pages {
 			wg.Go(func() {
-				if r := s.get(ctx, page.URL, period); ctx.Err() == nil {
-					s.note(pod, r)
+				if readings, err := s.get(ctx, page.URL, period); ctx.Err() == nil {
+					s.note(pod, readings, err)
 				}
 			})
 		}
 		wg.Wait()
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	})
 }
 
-// reply holds the readings of a page.
-type reply struct {
-	readings []serving.Reading
-	err      error
-}
-
-func (s *Servers) get(ctx context.Context, page string, timeout time.Duration) reply {
+func (s *Servers) get(ctx context.Context, page string, timeout time.Duration) ([]serving.Reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	readings, err := s.client.Fetch(ctx, page)
 	if len(readings) > 0 {
 		err = nil // what could be read counts
 	}
-	return reply{readings, err}
+	return readings, err
 }
 
 // note adds what a server did since its last page. A server that was restarted
 // counts from zero.
-func (s *Servers) note(pod container.Pod, r reply) {
+func (s *Servers) note(pod container.Pod, readings []serving.Reading, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.state[pod]
-	if r.err != nil {
+	if err != nil {
 		if !d.failed {
-			s.log.Warn("a server's page cannot be read", "container", name(pod), "err", r.err)
+			s.log.Warn("a server's page cannot be read", "container", name(pod), "err", err)
 		}
 		d.failed = true
 		return
@@ -124,8 +111,8 @@ func (s *Servers) note(pod container.Pod, r reply) {
 	if d.at.IsZero() {
 		most = 0 // what it did before is not this exporter's
 	}
-	for i := range r.readings {
-		now := &r.readings[i]
+	for i := range readings {
+		now := &readings[i]
 		j := slices.IndexFunc(d.last, func(b said) bool { return b.of.Same(now) })
 		if j < 0 && len(d.last) >= maxReplicas {
 			continue

@@ -45,7 +45,8 @@ func TestTokensNarrowMPS(t *testing.T) {
 	b.busy = 100
 	read := func() {
 		for pod, page := range s.pages {
-			s.note(pod, s.get(t.Context(), page.URL, time.Second))
+			page, err := s.get(t.Context(), page.URL, time.Second)
+			s.note(pod, page, err)
 		}
 	}
 	read()
@@ -92,7 +93,8 @@ func TestHostilePage(t *testing.T) {
 		}
 		page := b.String()
 		text.Store(&page)
-		s.note(pod, s.get(t.Context(), server.URL, 10*time.Second))
+		readings, err := s.get(t.Context(), server.URL, 10*time.Second)
+		s.note(pod, readings, err)
 		counted += more
 		if got := s.state[pod].counted.Generated.Or(0); got != counted {
 			t.Errorf("%d models: %v tokens, want %v", len(models), got, counted)

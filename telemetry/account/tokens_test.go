@@ -36,7 +36,8 @@ func TestTokensKept(t *testing.T) {
 		if prompt >= 0 {
 			body += fmt.Sprintf("# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total{model_name=\"m\"} %d\n", prompt)
 		}
-		s.note(pod, s.get(t.Context(), srv.URL, time.Second))
+		page, err := s.get(t.Context(), srv.URL, time.Second)
+		s.note(pod, page, err)
 	}
 	want := func(s *Servers, record string) map[string]Tokens {
 		t.Helper()
@@ -88,7 +89,7 @@ func TestAPageThatLies(t *testing.T) {
 	s := NewServers(pages, slog.New(slog.DiscardHandler))
 	for _, n := range []float64{1, 1.7e308, 5, 1.7e308, 1.7e308, math.Inf(1), math.NaN(), -4, 1e300, 12, 20} {
 		v := telemetry.Some(n)
-		s.note(pod, reply{readings: []serving.Reading{{GenerationTokens: v, PromptTokens: v}}})
+		s.note(pod, []serving.Reading{{GenerationTokens: v, PromptTokens: v}}, nil)
 	}
 	records := s.changes()
 	if len(records) != 1 {

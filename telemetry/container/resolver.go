@@ -2,6 +2,7 @@ package container
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io/fs"
 	"strconv"
@@ -29,6 +30,11 @@ func (p Pod) Clean() Pod {
 		}
 	}
 	return p
+}
+
+// Compare orders pods by namespace, name and container.
+func (p Pod) Compare(q Pod) int {
+	return cmp.Or(cmp.Compare(p.Namespace, q.Namespace), cmp.Compare(p.Name, q.Name), cmp.Compare(p.Container, q.Container))
 }
 
 // Identity names a process and its pod, as far as they are known.

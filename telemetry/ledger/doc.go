@@ -13,8 +13,8 @@
 // Changed gives the records to be stored, Restore reads them back, and a caller
 // that stores before it exposes loses nothing and counts nothing twice.
 //
-// Rows by pod end a day after the pod did and are never folded into others;
-// totals by namespace and account are kept without end.
+// Rows by pod end a day after the pod did; where there are too many, new ones share
+// the row Other. Totals by namespace and account are kept without end.
 //
 // It is experimental: its API may change between minor versions.
 package ledger

@@ -254,9 +254,8 @@ func (l *Ledger) Under(p container.Pod) container.Pod {
 }
 
 func compareKeys(a, b Key) int {
-	return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Account, b.Account), cmp.Compare(a.Namespace, b.Namespace),
-		cmp.Compare(a.Name, b.Name), cmp.Compare(a.Container, b.Container), cmp.Compare(a.Mechanism, b.Mechanism),
-		cmp.Compare(a.Basis, b.Basis))
+	return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Account, b.Account), a.Pod.Compare(b.Pod),
+		cmp.Compare(a.Mechanism, b.Mechanism), cmp.Compare(a.Basis, b.Basis))
 }
 
 // spend divides the energy and the money of a posting.
