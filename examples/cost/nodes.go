@@ -37,7 +37,8 @@ func nodes(fs *flag.FlagSet) func(*answer, io.Reader) error {
 		}
 		a.json = object{"gpu_node_price_per_hour": gpu, "cpu_node_price_per_hour": cpu, "gpu_nodes_before": *before,
 			"gpu_nodes_after": *after, "cpu_nodes_after": *cpuNodes, "by_counting": by}
-		a.printf("NODES: %d GPU nodes at %s an hour become %d and %d CPU nodes at %s\n\n", *before, gpu, *after, *cpuNodes, cpu)
+		a.printf("NODES: %d GPU nodes at %s an hour become %d and %d CPU nodes at %s\n\n", *before, gpu,
+			*after, *cpuNodes, cpu)
 		a.table("  ", rows)
 		if !given(fs) {
 			a.sources.Add(eksArticle)

@@ -76,7 +76,8 @@ func (a *answer) sourceCalculator() error {
 	theirs, err4 := cost.PPMFromFloat(impact * baseLatencyMS * 0.01)
 	ours, err5 := cost.RevenueLoss(impact*baseLatencyMS*time.Millisecond, 1*cost.Percent)
 	const why = "It multiplies a loss per 100 ms by milliseconds, of a base latency of 100 ms that it assumes."
-	a.json["source_calculator"] = object{"saving": saving, "revenue_loss_printed": theirs, "revenue_loss": ours, "note": why}
+	a.json["source_calculator"] = object{"saving": saving, "revenue_loss_printed": theirs,
+		"revenue_loss": ours, "note": why}
 	a.printf("\n  The calculator of %s (2.24 USD, latency impact 1.0): %s a month, %s a year, %s saved, as printed;\n",
 		eksArticle, saving.Monthly, saving.Annual, saving.Fraction)
 	a.printf("  revenue lost: it says %s, the units say %s. %s\n", theirs, ours, why)

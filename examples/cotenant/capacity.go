@@ -39,8 +39,8 @@ func runCapacity(ctx context.Context, args []string, std stdio) error {
 	fl.StringVar(&opts.SLO, "slo", study.BuiltinSLO, "`objectives`")
 	fl.StringVar(&opts.Profiles, "profiles", "", "`FILE` of profiles or rows, as predict reads them (default built-in)")
 	fl.Func("gpu", "`NAME=PRICE` an hour in USD, or as 0.90 EUR; repeatable", appendTo(&opts.GPUs))
-	fl.Func("load", "`multiples` of the trace's rate; the largest decides (default 0.5,1,2)", func(text string) (err error) {
-		opts.Loads, err = study.ParseLoads(text)
+	fl.Func("load", "`multiples` of the trace's rate; the largest decides (default 0.5,1,2)", func(s string) (err error) {
+		opts.Loads, err = study.ParseLoads(s)
 		return err
 	})
 	fl.Uint64Var(&opts.Seed, "seed", 1, "of every draw")
@@ -111,7 +111,7 @@ func runCapacity(ctx context.Context, args []string, std stdio) error {
 	case searchErr != nil:
 		return fmt.Errorf("%w; what was found is printed", searchErr)
 	case report.Chosen == nil:
-		return silently(exitNo)
+		return &exitError{code: exitNo}
 	}
 	return nil
 }

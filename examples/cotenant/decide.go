@@ -64,13 +64,9 @@ func runDecide(_ context.Context, args []string, std stdio) error {
 		return badInput(err)
 	}
 	opts := decision.Options{Confidence: c.confidence}
-	fleet, err := readFleet(c.fleet, c.profiles, c.predictor, std.in, &opts)
+	fleet, result, err := decideFleet(c.fleet, c.profiles, c.predictor, std.in, &opts)
 	if err != nil {
 		return err
-	}
-	result, err := decision.Decide(fleet, opts)
-	if err != nil {
-		return badInput(err)
 	}
 	var text bytes.Buffer
 	if !c.json {
@@ -99,7 +95,7 @@ func runDecide(_ context.Context, args []string, std stdio) error {
 	}
 	unplaced := func(d decision.Decision) bool { return d.Unplaced > 0 }
 	if err == nil && c.strict && slices.ContainsFunc(result.Decisions, unplaced) {
-		return silently(exitNo)
+		return &exitError{code: exitNo}
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,17 +23,19 @@ through the hooks of the configuration (and -evict), never on stale or
 contradictory readings, and writes everything to the audit log first.
 
   cotenant guard                           a simulated cluster of 200 GPUs through a day
+  cotenant guard -print-config             a configuration to start from
   cotenant guard -real -config guard.yaml  this machine's GPUs, until Ctrl-C
   cotenant guard -real -config guard.yaml -apply -audit guard.jsonl -kill /run/guard.stop
   cotenant guard verify guard.jsonl        was every action what the log allows? (1: no)
-
-examples/cotenant/README.md has the form of the configuration.
 `
+
+//go:embed guard.yaml
+var guardExample string
 
 // guardConfig holds the flags of the command.
 type guardConfig struct {
 	real, json, apply, evict          bool
-	acknowledge                       bool
+	acknowledge, printConfig          bool
 	path, audit, kill, record, policy string
 	span, window, cooldown            time.Duration
 	slow, budget                      int
@@ -47,6 +50,7 @@ func guardFlags(args []string, std stdio) (*guardConfig, error) {
 	fl.DurationVar(&c.span, "duration", 0, "how long (default: until Ctrl-C)")
 	fl.DurationVar(&c.window, "window", 2*time.Second, "length of one observation of the real node")
 	fl.BoolVar(&c.apply, "apply", false, "act; without it everything is only proposed")
+	fl.BoolVar(&c.printConfig, "print-config", false, "print a configuration to start from and exit")
 	fl.BoolVar(&c.evict, "evict", false, "reap by the eviction API, with this pod's service account")
 	fl.StringVar(&c.kill, "kill", "", "while this file exists, nothing is done")
 	fl.StringVar(&c.audit, "audit", "", "append every proposal and action to this file, as JSON lines")
@@ -118,7 +122,7 @@ func guardVerify(args []string, std stdio) error {
 	case err != nil:
 		return err
 	case len(problems) > 0:
-		return silently(exitNo)
+		return &exitError{code: exitNo}
 	}
 	fmt.Fprintln(std.out, "every action had what it needs")
 	return nil
@@ -132,6 +136,8 @@ func runGuard(ctx context.Context, args []string, std stdio) error {
 	switch {
 	case err != nil:
 		return err
+	case c.printConfig:
+		return printText(std.out, guardExample)
 	case c.real:
 		return c.watch(ctx, std)
 	}
@@ -210,7 +216,7 @@ func (c *guardConfig) watch(ctx context.Context, std stdio) error {
 			return fmt.Errorf("-record: %w", err)
 		}
 		for i := range list {
-			err := error(nil)
+			var err error
 			if c.json {
 				err = enc.Encode(list[i])
 			} else {

@@ -98,3 +98,26 @@ func TestGuardVerify(t *testing.T) {
 		t.Error(code, errs)
 	}
 }
+
+// TestGuardExample: the configuration that is printed can be read, but for the files
+// that it names.
+func TestGuardExample(t *testing.T) {
+	code, out, errs := program(t, "", "guard", "-print-config")
+	if code != exitDone || errs != "" {
+		t.Fatal(code, errs)
+	}
+	dir := t.TempDir()
+	for _, file := range []string{"profiles: rows.json", "predictor: predictor.json", "profile: {model: 3b"} {
+		if !strings.Contains(out, file) {
+			t.Errorf("no %q", file)
+		}
+		out = strings.Replace(out, file, "#", 1)
+	}
+	config := filepath.Join(dir, "guard.yaml")
+	if err := os.WriteFile(config, []byte(out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := guard.LoadConfig(config); err != nil || len(c.Tenants) != 2 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}

@@ -65,8 +65,8 @@ func commands() []command {
 	}
 }
 
-// exitError is an error with the exit code that it causes. A nil err exits
-// silently.
+// exitError is an error with the exit code that it causes; without err the command
+// has said why.
 type exitError struct {
 	code int
 	err  error
@@ -86,9 +86,6 @@ func exitWith(code int, err error) error {
 	}
 	return &exitError{code, err}
 }
-
-// silently ends a command that has printed everything with an exit code.
-func silently(code int) error { return &exitError{code: code} }
 
 func main() {
 	if code, is := cudaprobe.Child(); is {

@@ -222,15 +222,11 @@ func (c *measureConfig) openMachine(ctx context.Context, plan *colocation.Plan) 
 // the decision and the report.
 func (c *measureConfig) measureFleet(ctx context.Context, std stdio) (*colocation.Report, error) {
 	var opts decision.Options
-	fleet, err := readFleet(c.fleet, c.profiles, c.predictorFile, std.in, &opts)
-	if err != nil {
-		return nil, err
+	fleet, result, err := decideFleet(c.fleet, c.profiles, c.predictorFile, std.in, &opts)
+	if err == nil {
+		err = c.newFolder()
 	}
-	result, err := decision.Decide(fleet, opts)
 	if err != nil {
-		return nil, badInput(err)
-	}
-	if err := c.newFolder(); err != nil {
 		return nil, err
 	}
 	if !c.json {

@@ -110,7 +110,7 @@ func migCheck(c *migCall) func(context.Context) error {
 		for _, f := range findings {
 			text += f.String() + "\n"
 			if f.Feasible == sharing.AnswerNo {
-				err = silently(exitNo)
+				err = &exitError{code: exitNo}
 			}
 		}
 		if *c.json {

@@ -56,10 +56,10 @@ func refuse(fl *flag.FlagSet, why string, names ...string) (errs []error) {
 	return errs
 }
 
-// readFleet reads a fleet file, or standard input for "-", and into opts its name and
-// the profiles and the predictor of the files that are named.
-func readFleet(file, profiles, predictor string, stdin io.Reader, opts *decision.Options) (fleet *decision.Fleet,
-	err error) {
+// decideFleet decides the fleet of a file, or of standard input for "-". opts gets its
+// name, and the profiles and the predictor of the files that are named.
+func decideFleet(file, profiles, predictor string, stdin io.Reader, opts *decision.Options) (
+	fleet *decision.Fleet, result *decision.Result, err error) {
 	if file == "-" {
 		fleet, err = decision.ReadFleet(stdin)
 	} else {
@@ -72,7 +72,10 @@ func readFleet(file, profiles, predictor string, stdin io.Reader, opts *decision
 	if err == nil && profiles != "" {
 		opts.Profiles, err = predict.LoadProfiles(profiles)
 	}
-	return fleet, badInput(err)
+	if err == nil {
+		result, err = decision.Decide(fleet, *opts)
+	}
+	return fleet, result, badInput(err)
 }
 
 // writeFolder writes a configuration to dir, with its warnings on stderr.
@@ -86,11 +89,13 @@ func writeFolder(folder *manifest.Folder, dir, command string, stderr io.Writer)
 	for _, w := range folder.Warnings {
 		fmt.Fprintf(stderr, "cotenant %s: note: %s\n", command, w)
 	}
-	fmt.Fprintf(stderr, "cotenant %s: wrote %d files to %s; read %s/plan.md first\n", command, len(folder.Files), dir, dir)
+	fmt.Fprintf(stderr, "cotenant %s: wrote %d files to %s; read %s/plan.md first\n", command, len(folder.Files), dir,
+		dir)
 	return nil
 }
 
 // refuseReal completes the error of a GPU that cannot be reached.
 func refuseReal(err error) error {
-	return fmt.Errorf("%w\nthis build is %s; without -real the command shows what it does on a simulated GPU", err, build())
+	const instead = "without -real the command shows what it does on a simulated GPU"
+	return fmt.Errorf("%w\nthis build is %s; %s", err, build(), instead)
 }

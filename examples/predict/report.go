@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -253,12 +254,12 @@ func writeJSON(w io.Writer, v any) error {
 }
 
 func (o *options) writeParameters(out io.Writer, p *predict.Predictor) error {
-	lines := []string{"PARAMETER\tVALUE\tUNIT\tPLAUSIBLE\tBASIS\tFROM"}
+	lines := []string{"PARAMETER\tVALUE\tPLAUSIBLE\tBASIS\tUNIT; FROM"}
 	for _, n := range p.Parameters.List() {
-		lines = append(lines, fmt.Sprintf("%s\t%.4g\t%s\t%g to %g\t%s\t%s", n.Name, n.Value, n.Unit, n.Low, n.High,
-			n.Basis, n.Source))
+		lines = append(lines, fmt.Sprintf("%s\t%.4g\t%g to %g\t%s\t%s; %s", n.Name, n.Value, n.Low, n.High, n.Basis,
+			n.Unit, n.Source))
 	}
-	w := bytes.NewBuffer(tabulate(2, lines))
+	w := bytes.NewBufferString(page.Fold(string(tabulate(2, lines))))
 	w.WriteByte('\n')
 	writeAssumed(w, o.assumed)
 	if len(o.fitted) > 1 && o.splits {

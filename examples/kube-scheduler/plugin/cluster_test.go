@@ -104,22 +104,22 @@ func TestClusterAsTheLibrary(t *testing.T) {
 	t.Logf("%d placed, %d refused", placed, refused)
 }
 
-// What the README quotes.
+// What REFERENCE.md quotes.
 const (
-	readmeFailed   = "0/2 nodes are available: 1 gpu gpu-share: too little of a GPU is free, 1 gpu labels: labels contradict the capacity."
-	readmeUnplaced = "1 gpu-share (a: needs 1000 thousandths of a GPU, the most free is 0); 1 labels (liar: what the node says of its GPUs cannot be: " +
+	quotedFailed   = "0/2 nodes are available: 1 gpu gpu-share: too little of a GPU is free, 1 gpu labels: labels contradict the capacity."
+	quotedUnplaced = "1 gpu-share (a: needs 1000 thousandths of a GPU, the most free is 0); 1 labels (liar: what the node says of its GPUs cannot be: " +
 		"offers 3 of nvidia.com/gpu, which is no multiple of the 2 replicas of label nvidia.com/gpu.replicas)"
-	readmePlaced = "GPU 0 as 1000m of exclusive on a by policy best-fit (score 75.00, 1 node(s) would do), 0.80 USD an hour"
+	quotedPlaced = "GPU 0 as 1000m of exclusive on a by policy best-fit (score 75.00, 1 node(s) would do), 0.80 USD an hour"
 )
 
-// TestReadme holds that the README quotes what the tests see, and names every
+// TestReference holds that REFERENCE.md quotes what the tests see, and names every
 // gate and annotation.
-func TestReadme(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
+func TestReference(t *testing.T) {
+	reference, err := os.ReadFile("../REFERENCE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"    " + readmeFailed + "\n", "    " + readmeUnplaced + "\n", "    " + readmePlaced + "\n"}
+	want := []string{"    " + quotedFailed + "\n", "    " + quotedUnplaced + "\n", "    " + quotedPlaced + "\n"}
 	for code := range shortReasons {
 		want = append(want, code)
 	}
@@ -129,8 +129,8 @@ func TestReadme(t *testing.T) {
 		want = append(want, "`"+name+"`")
 	}
 	for _, text := range want {
-		if !strings.Contains(string(readme), text) {
-			t.Errorf("the README does not have %q", text)
+		if !strings.Contains(string(reference), text) {
+			t.Errorf("REFERENCE.md does not have %q", text)
 		}
 	}
 }
@@ -152,12 +152,12 @@ func TestClusterRetries(t *testing.T) {
 		t.Error(got)
 	}
 	for _, name := range []string{"second", "third"} {
-		if got := c.outcome(name); !strings.Contains(got, readmeFailed) {
+		if got := c.outcome(name); !strings.Contains(got, quotedFailed) {
 			t.Error(got)
 		}
 	}
 	if got := c.events.of(reasonUnplaced, "third"); len(got) == 0 ||
-		got[0] != readmeUnplaced {
+		got[0] != quotedUnplaced {
 		t.Errorf("%q", got)
 	}
 	if got := c.events.of(reasonLabels, "liar"); len(got) != 2 {

@@ -237,7 +237,7 @@ func TestPreBind(t *testing.T) {
 	}
 	want := map[string]string{"cotenant.dev/tenant": "x", "cotenant.dev/node": "a", "cotenant.dev/gpu": "0", "cotenant.dev/mechanism": "exclusive",
 		"cotenant.dev/share":   "1000m",
-		"cotenant.dev/verdict": readmePlaced}
+		"cotenant.dev/verdict": quotedPlaced}
 	if d := cmp.Diff(want, got.Annotations); d != "" {
 		t.Error(d)
 	}
