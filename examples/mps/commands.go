@@ -13,9 +13,13 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
+
+// maxClients bounds -clients; no GPU takes so many.
+const maxClients = 1000
 
 // statusReport is the JSON of status.
 type statusReport struct {
@@ -77,6 +81,9 @@ func (c *config) status() error {
 		if r.Snapshot != nil {
 			for _, s := range r.Snapshot.Servers {
 				fmt.Fprintf(w, "server %d: %v, clients %v\n", s.Server, s.State, s.Clients)
+			}
+			for _, advice := range mps.Diagnose(*r.Snapshot, *r.Snapshot).Advice {
+				fmt.Fprint(w, page.Fold("advice: "+advice+"\n"))
 			}
 		}
 	})
@@ -304,4 +311,61 @@ func (c *config) pids(cl *mps.Client) (pids []int, err error) {
 		pids = append(pids, srv.Clients...)
 	}
 	return pids, err
+}
+
+// terminate has servers end the work of clients, whose processes may then be killed.
+func (c *config) terminate() error {
+	if len(c.args) == 0 {
+		return fmt.Errorf("%w: terminate needs process IDs", errUsage)
+	}
+	cl, err := c.client()
+	if err != nil {
+		return err
+	}
+	pids, err := c.pids(cl)
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		m, err := cl.Verify(c.ctx, pid, mps.VerifyOptions{})
+		if err == nil {
+			err = m.Require()
+		}
+		if err != nil {
+			return err
+		}
+		r, err := cl.StopClient(c.ctx, m.Server, pid, mps.StopOptions{})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.stdout, "process %d can be killed; server %d is %v, its other clients: %v\n", pid, m.Server, r.State,
+			r.Others)
+	}
+	return nil
+}
+
+// plan divides a GPU's SMs, and memory where it is given, in equal parts.
+func (c *config) plan() error {
+	gpu, err := sharing.LookupGPU(c.gpu)
+	if err != nil {
+		return fmt.Errorf("%w: -gpu: %w", errUsage, err)
+	}
+	limit, _ := sharing.MPSClientLimit(gpu, sharing.Driver{})
+	req := mps.ShareRequest{Rule: mps.SMRule{Total: gpu.SMs.Value}, Memory: c.memory, MaxClients: limit}
+	for i := range min(c.clients, maxClients) {
+		req.Clients = append(req.Clients, mps.Sharer{Name: fmt.Sprintf("client%d", i+1)})
+	}
+	p, err := mps.PlanShares(req)
+	if err != nil {
+		return err
+	}
+	return c.print(p, func(w io.Writer) {
+		for _, s := range p.Shares {
+			fmt.Fprintf(w, "%s: %g%% -> %d SMs (%v), memory %v\n", s.Name, s.Percentage, s.SMs.SMs, s.SMs.Basis, s.Memory)
+		}
+		fmt.Fprintf(w, "%d of %d SMs shared, %d idle\n", p.SharedSMs, p.TotalSMs, p.IdleSMs)
+		for _, n := range p.Notes {
+			fmt.Fprintln(w, "note:", n)
+		}
+	})
 }

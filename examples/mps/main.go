@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -39,7 +40,9 @@ commands (demo if none is given):
   limit     set and read back limits: -percent, -memory, -device, -server
   run -- CMD ...   run a command as an MPS client, and say whether it is one
   verify [PID ...] prove membership; without PIDs of every client
+  terminate PID ...  end clients' work, so that killing them harms nobody
   stop      end the daemon; clients have -grace to leave
+  plan      divide the SMs of a -gpu, and -memory, among -clients
 
 It never changes compute mode, clocks, persistence, MIG or compute policy.
 
@@ -64,6 +67,8 @@ type config struct {
 	device         string
 	server         int
 	limits         string
+	gpu            string
+	clients        int
 	args           []string
 	ctx            context.Context
 	stdin          io.Reader
@@ -130,6 +135,8 @@ func (c *config) parse(args []string) (command string, err error) {
 	fs.StringVar(&c.device, "device", "0", "device of -memory: ordinal or UUID")
 	fs.IntVar(&c.server, "server", 0, "limit: process ID of a server (default: servers to come)")
 	fs.StringVar(&c.limits, "limits", "", "run: the client's own memory limits, for example 0=2G")
+	fs.StringVar(&c.gpu, "gpu", "H200", "plan: name of the GPU")
+	fs.IntVar(&c.clients, "clients", 2, "plan: number of clients")
 	parse := func(args []string) error {
 		switch err := fs.Parse(args); {
 		case errors.Is(err, flag.ErrHelp):
@@ -154,7 +161,7 @@ func (c *config) parse(args []string) (command string, err error) {
 		return "", err
 	}
 	c.args = fs.Args()
-	if len(c.args) > 0 && command != "run" && command != "verify" {
+	if len(c.args) > 0 && !slices.Contains([]string{"run", "verify", "terminate"}, command) {
 		return "", fmt.Errorf("%w: %s takes no argument %q (see -h)", errUsage, command, c.args[0])
 	}
 	if p := c.percent; command != "limit" && !(p >= 0 && p <= 100) { // limit has its own words
@@ -166,7 +173,7 @@ func (c *config) parse(args []string) (command string, err error) {
 func (c *config) dispatch(command string) error {
 	commands := map[string]func() error{
 		"demo": c.demo, "status": c.status, "start": c.start, "limit": c.limit, "run": c.runClient,
-		"verify": c.verify, "stop": c.stop,
+		"verify": c.verify, "terminate": c.terminate, "stop": c.stop, "plan": c.plan,
 	}
 	f, ok := commands[command]
 	if !ok {
@@ -175,7 +182,7 @@ func (c *config) dispatch(command string) error {
 	if command == "demo" && c.real {
 		return fmt.Errorf("%w: demo is never real", errUsage)
 	}
-	if !c.real && !c.json {
+	if !c.real && !c.json && command != "plan" {
 		fmt.Fprintln(c.stdout, "simulated: a fake daemon, no GPU; -real uses this machine's")
 	}
 	return f()

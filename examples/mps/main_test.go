@@ -35,7 +35,7 @@ func TestGolden(t *testing.T) {
 	for name, args := range map[string][]string{
 		"demo": nil, "demo-json": {"-json"}, "status": {"status"}, "status-json": {"-json", "status"}, "verify": {"verify"}, "verify-json": {"verify", "-json"},
 		"limit": {"limit", "-percent", "25", "-memory", "8GiB"}, "run": {"run", "-percent", "33.3334", "-limits", "0=2G", "--", "serve", "-x"},
-		"start": {"start"}, "stop": {"stop"}, "help": {"-h"},
+		"start": {"start"}, "stop": {"stop"}, "plan": {"plan", "-clients", "3", "-memory", "120GiB"}, "terminate": {"terminate", "5000000"}, "help": {"-h"},
 	} {
 		code, out, errs := runTest(t, args...)
 		if code != 0 || errs != "" {
@@ -66,6 +66,11 @@ func TestBadInput(t *testing.T) {
 		{[]string{"verify", "x"}, "no process ID", 2},
 		{[]string{"verify", "4999999"}, "not an MPS client", 1},
 		{[]string{"status", "now"}, "takes no argument", 2},
+		{[]string{"terminate"}, "needs process IDs", 2},
+		{[]string{"terminate", "4999999"}, "not an MPS client", 1},
+		{[]string{"plan", "-gpu", "H201"}, `"H20" or "H200"`, 2},
+		{[]string{"plan", "-clients", "0"}, "nobody shares", 2},
+		{[]string{"plan", "-clients", "99"}, "over the device's limit of 48", 2},
 		{[]string{"-pipe", "relative", "status"}, "relative", 2},
 		{[]string{"-real", "demo"}, "never real", 2},
 		{[]string{"-real", "-control", "/no/such/program", "stop"}, "not found", 5},
