@@ -14,4 +14,6 @@
 //
 // Decisions are deterministic: the same fleet in any order gives the same
 // bytes. Nothing in the package does I/O or needs a GPU.
+//
+// Experimental: its API may change.
 package decision

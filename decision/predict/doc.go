@@ -25,4 +25,6 @@
 //
 // Nothing here touches a GPU. Predictors and profiles may be read concurrently;
 // the same input gives the same bytes.
+//
+// Experimental: its API may change.
 package predict

@@ -11,4 +11,6 @@
 // Process IDs that the fake invents begin above any that Linux gives, so that
 // a mistake can never signal a real process. No GPU is involved, and nothing
 // that the fake says is a measurement.
+//
+// Experimental: its API may change.
 package mpstest
