@@ -4,7 +4,13 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/cotenant/cotenant/internal/simplex"
 )
+
+// wholeEps is the distance from a whole number that a use of a column may have and
+// still stand for that number.
+const wholeEps = 1e-6
 
 // maxItems bounds the distinct profiles of one demand.
 const maxItems = 32
@@ -156,7 +162,7 @@ func (p *coverProblem) relax() (pr prices, x []float64, ok bool) {
 	for b, l := range p.least {
 		obj[atLeast+b] = float64(l)
 	}
-	v, x, ok := maximize(rows, rhs, obj)
+	v, x, ok := simplex.Maximize(rows, rhs, obj)
 	if !ok {
 		return prices{}, nil, false
 	}

@@ -13,6 +13,7 @@ type Comparison struct {
 	Ratio    float64        `json:"ratio"`
 	Seeds    []int64        `json:"seeds"`
 	Policies []PolicyResult `json:"policies"`
+	Bound    float64        `json:"bound_percent,omitzero"` // Cluster.Bound, where it was asked for
 }
 
 // PolicyResult holds the figures of one policy.

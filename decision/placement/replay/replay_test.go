@@ -2,7 +2,11 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -111,5 +115,53 @@ func BenchmarkReplay(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(requests)), "ns/placement")
 		})
+	}
+}
+
+// TestBound holds the fluid limit against clusters whose limit is known.
+func TestBound(t *testing.T) {
+	const nodes = "sn,cpu_milli,memory_mib,gpu,model\na,10000,1024,1,A\nb,10000,1024,1,A\n"
+	for name, c := range map[string]struct {
+		tasks string
+		want  float64
+	}{
+		"shares that fit together": {"x,0,0,1,600,\ny,0,0,1,400,\n", 100},
+		"shares that do not":       {"x,0,0,1,600,\n", 60},
+		"CPU":                      {"x,6000,0,1,500,\n", 100 * 20. / 6 * 500 / 2000},
+		"memory":                   {"x,0,1024,1,500,\n", 50},
+		"a model that nobody has":  {"x,0,0,1,600,\ny,0,0,1,1000,B\n", 60},
+		"one stops, one goes on":   {"x,10000,0,1,500,\ny,0,0,1,250,\n", 100},
+		"what arrives":             {"x,0,0,1,1,\n", 100},
+	} {
+		c := c
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			files := map[string]string{"nodes": nodes, "tasks": "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n" + c.tasks}
+			for f, text := range files {
+				if err := os.WriteFile(filepath.Join(dir, f), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cluster, err := Load(filepath.Join(dir, "nodes"), filepath.Join(dir, "tasks"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := cluster.Bound(context.Background(), 3)
+			if err != nil || math.Abs(got-c.want) > 1e-6 {
+				t.Errorf("%v, %v, want %v", got, err, c.want)
+			}
+		})
+	}
+	c, err := Load("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if got, err := c.Bound(ctx, 1.3); err != nil || got < 70 || got > 100 {
+		t.Errorf("synthetic trace: %v, %v", got, err)
+	}
+	cancel()
+	if _, err := c.Bound(ctx, 1.3); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

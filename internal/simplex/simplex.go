@@ -1,22 +1,18 @@
-package mig
+// Package simplex solves linear programs whose origin is feasible.
+package simplex
 
 import "math"
 
-const (
-	lpEps = 1e-9
-	// wholeEps is the distance from a whole number that a use of a column may have and
-	// still stand for that number.
-	wholeEps = 1e-6
-)
+const lpEps = 1e-9
 
-// maximize solves max obj·v subject to rows·v <= rhs, v >= 0, with rhs >= 0, by
+// Maximize solves max obj·v subject to rows·v <= rhs, v >= 0, with rhs >= 0, by
 // the simplex method on a condensed tableau. It returns the optimum's v and the
 // dual value of every row; ok is false when the maximum is unbounded. rows,
 // rhs and obj are overwritten.
 //
 // Covering problems are solved through their dual, whose origin is feasible, so
 // that no first phase and no library with its own conventions is needed.
-func maximize(rows [][]float64, rhs, obj []float64) (v, dual []float64, ok bool) {
+func Maximize(rows [][]float64, rhs, obj []float64) (v, dual []float64, ok bool) {
 	n, m := len(obj), len(rows)
 	nonbasic, basic := make([]int, n), make([]int, m) // variables; slack of row i is n+i
 	for j := range nonbasic {
