@@ -1,13 +1,13 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
 	"slices"
 	"sync"
 
-	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -76,56 +76,30 @@ func NewMix(typical []Typical) (*Mix, error) {
 	if err := l.Err(); err != nil {
 		return nil, invalid(err)
 	}
-	at := map[string]int{}
-	order := make([]shape, 0, len(typical))
+	// By what they are, so that the order of the input does not matter.
+	type keyed struct {
+		key string
+		kind
+	}
+	all := make([]keyed, len(typical))
 	for i := range typical {
 		r := &typical[i].Request
 		k := m.kind(r)
-		s := r.shape()
-		s.tenant, s.trusts, s.workload, s.slowdown, s.slo, s.demand = "", "", "", 0, predict.SLO{}, nil
-		s.lists = fmt.Sprint(k.models, k.mechanisms)
-		key := fmt.Sprint(s)
-		j, ok := at[key]
-		if !ok {
-			j = len(m.kinds)
-			at[key] = j
-			m.kinds = append(m.kinds, k)
-			order = append(order, s)
-		}
-		m.kinds[j].weight += typical[i].Weight / total
+		k.weight = typical[i].Weight / total
+		all[i] = keyed{fmt.Sprintf("%012d %016d %016d %02d %04d %s %d %d", k.cpu, k.memory, int64(k.gpuMemory), k.gpus,
+			k.milli, k.profile, k.models, k.mechanisms), k}
 		m.profiles = m.profiles || k.profile != ""
 		m.shares = m.shares || k.gpus > 0 && k.profile == ""
 	}
-	m.sort(order)
+	slices.SortStableFunc(all, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })
+	for i, k := range all {
+		if i > 0 && k.key == all[i-1].key {
+			m.kinds[len(m.kinds)-1].weight += k.weight
+		} else {
+			m.kinds = append(m.kinds, k.kind)
+		}
+	}
 	return m, nil
-}
-
-// sort orders the kinds by what they are, so that the order of the input does
-// not matter.
-func (m *Mix) sort(order []shape) {
-	perm := make([]int, len(order))
-	for i := range perm {
-		perm[i] = i
-	}
-	keys := make([]string, len(order))
-	for i, s := range order {
-		keys[i] = fmt.Sprintf("%012d %016d %016d %02d %04d %s %s", s.cpu, s.memory, s.gpuMemory, s.gpus, s.milli, s.profile,
-			s.lists)
-	}
-	slices.SortFunc(perm, func(a, b int) int {
-		if keys[a] < keys[b] {
-			return -1
-		}
-		if keys[a] > keys[b] {
-			return 1
-		}
-		return 0
-	})
-	kinds := make([]kind, len(perm))
-	for i, p := range perm {
-		kinds[i] = m.kinds[p]
-	}
-	m.kinds = kinds
 }
 
 func (m *Mix) kind(r *Request) kind {

@@ -96,6 +96,9 @@ func NewScorer(policy Policy, p Forecaster) *Scorer {
 	return s
 }
 
+// Policy returns the policy.
+func (s *Scorer) Policy() Policy { return s.policy }
+
 // Score filters node i and, where it passes, returns its best way to take the
 // request. Equal scores go to the fullest GPU, then the lowest index and start.
 func (s *Scorer) Score(snap *Snapshot, i int, r *Request) (Offer, gate.Reason) {

@@ -1,10 +1,8 @@
 package dra
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -68,31 +66,12 @@ func Plan(nodes []*v1.Node, pods []*v1.Pod, scorer *placement.Scorer, opt Option
 		}
 		a, verdicts := cluster.Place(asked[i], scorer)
 		if a == nil {
-			w.out.Refused[asked[i].Name] = why(verdicts)
+			w.out.Refused[asked[i].Name] = kubegpu.Reasons(verdicts)
 			continue
 		}
 		w.add(p, asked[i], a)
 	}
 	return w.finish()
-}
-
-// why counts the nodes' verdicts by code, most frequent first.
-func why(verdicts map[string]kubegpu.Ruling) string {
-	count, example := map[string]int{}, map[string]string{}
-	for _, node := range slices.Sorted(maps.Keys(verdicts)) {
-		v := verdicts[node]
-		if count[v.Code]++; count[v.Code] == 1 {
-			example[v.Code] = node + ": " + v.Text
-		}
-	}
-	codes := slices.SortedFunc(maps.Keys(count), func(a, b string) int {
-		return cmp.Or(count[b]-count[a], strings.Compare(a, b))
-	})
-	parts := make([]string, len(codes))
-	for i, c := range codes {
-		parts[i] = fmt.Sprintf("%d %s (%s)", count[c], c, example[c])
-	}
-	return strings.Join(parts, "; ")
 }
 
 // exclusive reports whether a device is for one claim alone.

@@ -23,7 +23,6 @@ import (
 
 	authv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -311,7 +310,7 @@ func (c *control) schedulerConfig() string {
 }
 
 // pluginArgs are the arguments of the plugin in the deployed configuration.
-func pluginArgs(t *testing.T) runtime.Object {
+func pluginArgs(t *testing.T) plugin.Args {
 	t.Helper()
 	for _, profile := range deployed(t)["profiles"].([]any) {
 		for _, pc := range profile.(map[string]any)["pluginConfig"].([]any) {
@@ -320,15 +319,16 @@ func pluginArgs(t *testing.T) runtime.Object {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if raw, err = yaml.YAMLToJSON(raw); err != nil {
+				args, err := plugin.ParseArgs(raw)
+				if err != nil {
 					t.Fatal(err)
 				}
-				return &runtime.Unknown{Raw: raw, ContentType: runtime.ContentTypeJSON}
+				return args
 			}
 		}
 	}
 	t.Fatal("the deployed configuration has no arguments for the plugin")
-	return nil
+	return plugin.Args{}
 }
 
 // schedule starts the scheduler, again after it was killed: it takes over when

@@ -35,7 +35,8 @@ type run struct {
 func newRun(t *testing.T) *run {
 	t.Helper()
 	c := newControl(t)
-	scorer, policy, err := plugin.NewScorer(pluginArgs(t))
+	args := pluginArgs(t)
+	scorer, err := args.Scorer()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func newRun(t *testing.T) *run {
 			t.Fatal(err)
 		}
 	}
-	r := &run{control: c, scorer: scorer, policy: policy}
+	r := &run{control: c, scorer: scorer, policy: scorer.Policy().Name()}
 	// What the library gets is what the API server kept.
 	r.library = kubegpu.NewCluster(r.nodes(), nil)
 	r.schedule()

@@ -1,8 +1,11 @@
 package kubegpu
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/placement"
@@ -51,6 +54,26 @@ func (v Ruling) Final() bool {
 		return true
 	}
 	return false
+}
+
+// Reasons counts the rulings of nodes, by their names, by code, the most frequent
+// first, each with what the first node by name says.
+func Reasons(rulings map[string]Ruling) string {
+	count, example := map[string]int{}, map[string]string{}
+	for _, node := range slices.Sorted(maps.Keys(rulings)) {
+		v := rulings[node]
+		if count[v.Code]++; count[v.Code] == 1 {
+			example[v.Code] = node + ": " + v.Text
+		}
+	}
+	codes := slices.SortedFunc(maps.Keys(count), func(a, b string) int {
+		return cmp.Or(count[b]-count[a], cmp.Compare(example[a], example[b]))
+	})
+	parts := make([]string, len(codes))
+	for i, c := range codes {
+		parts[i] = fmt.Sprintf("%d %s (%s)", count[c], c, example[c])
+	}
+	return strings.Join(parts, "; ")
 }
 
 // Requests holds a pod's requests to a node in placement's terms: what a claim comes

@@ -89,38 +89,15 @@ func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// unplaced counts the nodes that refuse the pod by reason, most frequent first,
-// each with what the first node by name says; empty where none does.
+// unplaced counts the nodes that refuse the pod by reason; empty where none does.
 func (c *cycle) unplaced() string {
-	type group struct {
-		code  string
-		nodes []string
-	}
-	var names []string
-	verdicts := map[string]kubegpu.Ruling{}
+	rulings := map[string]kubegpu.Ruling{}
 	for name, on := range c.plans.Range {
 		if on := on.(*plan); on.ruling.Ruling != gate.VerdictPass {
-			names = append(names, name.(string))
-			verdicts[name.(string)] = on.ruling
+			rulings[name.(string)] = on.ruling
 		}
 	}
-	slices.Sort(names)
-	var groups []group
-	for _, name := range names {
-		code := verdicts[name].Code
-		at := slices.IndexFunc(groups, func(g group) bool { return g.code == code })
-		if at < 0 {
-			at = len(groups)
-			groups = append(groups, group{code: code})
-		}
-		groups[at].nodes = append(groups[at].nodes, name)
-	}
-	slices.SortStableFunc(groups, func(a, b group) int { return len(b.nodes) - len(a.nodes) })
-	var parts []string
-	for _, g := range groups {
-		parts = append(parts, fmt.Sprintf("%d %s (%s: %s)", len(g.nodes), g.code, g.nodes[0], verdicts[g.nodes[0]].Text))
-	}
-	return strings.Join(parts, "; ")
+	return kubegpu.Reasons(rulings)
 }
 
 // lacksOther reports whether a node refuses the pod for want of CPU or memory
@@ -136,7 +113,7 @@ func (c *cycle) lacksOther() bool {
 
 // verdictText gives a pod's place and the reason for it.
 func (p *Plugin) verdictText(c *cycle, a *kubegpu.Allocation) string {
-	text := fmt.Sprintf("%v by policy %s", a, p.policy.Name())
+	text := fmt.Sprintf("%v by policy %s", a, p.scorer.Policy().Name())
 	if c != nil {
 		if on, ok := c.plans.Load(a.Node); ok {
 			n := 0

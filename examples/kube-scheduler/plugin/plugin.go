@@ -22,7 +22,6 @@ const Name = "Cotenant"
 // Plugin is the scheduler plugin. It is safe for concurrent use.
 type Plugin struct {
 	handle fwk.Handle
-	policy placement.Policy
 	scorer *placement.Scorer
 	prices map[string]cost.Money // of an hour of a GPU, by model
 	// predicts says that the scorer predicts anything at all.
@@ -70,7 +69,7 @@ func NewPlugin(a Args, h fwk.Handle) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plugin{handle: h, policy: b.policy, scorer: b.scorer(), prices: b.prices, predicts: b.predictor != nil,
+	p := &Plugin{handle: h, scorer: b.scorer(), prices: b.prices, predicts: b.predictor != nil,
 		reserved: map[types.UID]*kubegpu.Allocation{}, told: map[string]bool{}, lacksOther: map[types.UID]bool{},
 		refused: map[types.UID]bool{}}
 	// A deleted pod needs no reservation; until then it bridges the time until
