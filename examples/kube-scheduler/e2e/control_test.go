@@ -32,6 +32,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/cotenant/cotenant/examples/kube-scheduler/plugin"
 )
 
 var (

@@ -15,7 +15,6 @@ import (
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
-	"github.com/cotenant/cotenant/examples/kube-scheduler/plugin"
 )
 
 const (
