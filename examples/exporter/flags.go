@@ -90,9 +90,14 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 		objectives[pod] = o
 		return err
 	})
-	out := map[string]*bool{}
 	for _, name := range []string{"rules", "dashboard", "metrics"} {
-		out[name] = fs.Bool(name, false, "print the "+name+" and end")
+		fs.BoolFunc(name, "print the "+name+" and end", func(string) error {
+			if c.print != "" && c.print != name {
+				return fmt.Errorf("-%s and -%s (print one)", c.print, name)
+			}
+			c.print = name
+			return nil
+		})
 	}
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -106,15 +111,6 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	bad := func(format string, args ...any) { probs = append(probs, fmt.Errorf(format, args...)) }
 	if fs.NArg() > 0 {
 		bad("unexpected %q (use flags only; see -h)", fs.Args())
-	}
-	for _, name := range []string{"rules", "dashboard", "metrics"} {
-		if !*out[name] {
-			continue
-		}
-		if c.print != "" {
-			bad("-%s and -%s (print one)", c.print, name)
-		}
-		c.print = name
 	}
 	if c.print == "" && c.real == c.simulate {
 		bad("say -real for this machine's GPUs or -simulate for a made-up node (one of them)")
