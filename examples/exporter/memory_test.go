@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ func insideLimit(t *testing.T, pods, readers int, span time.Duration) float64 {
 	t.Helper()
 	address := freePort(t)
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "GOMEMLIMIT=80MiB", asCrowd+"="+strconv.Itoa(pods),
+	cmd.Env = append(os.Environ(), "GOMEMLIMIT="+shipped(t, `GOMEMLIMIT, value: (\w+)`), asCrowd+"="+strconv.Itoa(pods),
 		asExporter+"=-simulate -speed 60 -node n1 -listen "+address+" -state "+t.TempDir())
 	var log strings.Builder
 	cmd.Stderr = &log
@@ -81,14 +82,34 @@ func insideLimit(t *testing.T, pods, readers int, span time.Duration) float64 {
 	return 0
 }
 
-// shippedLimit is the container's limit in deploy/daemonset.yaml, in MiB.
-const shippedLimit = 128
+// shipped finds a figure of deploy/daemonset.yaml.
+func shipped(t *testing.T, pattern string) string {
+	t.Helper()
+	text, err := os.ReadFile("deploy/daemonset.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(pattern).FindSubmatch(text)
+	if m == nil {
+		t.Fatalf("no %s", pattern)
+	}
+	return string(m[1])
+}
+
+// shippedLimit is the container's limit in MiB.
+func shippedLimit(t *testing.T) float64 {
+	n, err := strconv.ParseFloat(shipped(t, `limits: {memory: (\d+)Mi}`), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
 
 func TestInsideTheLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a program")
 	}
-	if peak := insideLimit(t, 2000, 60, 4*time.Second); peak > shippedLimit {
+	if peak := insideLimit(t, 2000, 60, 4*time.Second); peak > shippedLimit(t) {
 		t.Errorf("%.0f MiB", peak)
 	}
 }
