@@ -182,27 +182,6 @@ func FuzzDecodeDelta(f *testing.F) {
 	})
 }
 
-func FuzzRecordJSON(f *testing.F) {
-	f.Add("t", "e <&> \x00é\xff", int64(5), 3)
-	f.Fuzz(func(t *testing.T, name, text string, ns int64, n int) {
-		r := Record{
-			Tenant: name, ID: ns, Session: text, Endpoint: name, Class: ClassOK, Status: n, Error: text, Retries: n, Reused: n > 0,
-			IntendedNS: ns, SentNS: ns, ConnectedNS: ns, EndNS: ns, OutputTokens: n, TokenSource: TokensUsage, MaxGapNS: ns,
-			FinishReason: name, Streamed: ns > 0, StampSource: text, Adapter: text,
-		}
-		if n > 0 {
-			r.CachedTokens = optional.Of(n - 1)
-		}
-		want, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), string(appendRecord(nil, &r))); diff != "" {
-			t.Error(diff)
-		}
-	})
-}
-
 func BenchmarkTemplate(b *testing.B) {
 	data := []byte(chunkWith(`" hello"`))
 	d, place, err := decodeAt(data)

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/optional"
@@ -114,7 +113,7 @@ func readTimeline(r io.Reader) ([]TimelineRow, error) {
 	}
 	var l problem.List
 	column := map[string]int{}
-	for _, name := range strings.Split(strings.TrimSpace(timelineHeader), ",") {
+	for _, name := range timelineHeader {
 		if column[name] = slices.Index(header, name); column[name] < 0 {
 			l.Addf("header", "give a timeline.csv of this package", "no column %q", name)
 		}
@@ -134,35 +133,24 @@ func readTimeline(r io.Reader) ([]TimelineRow, error) {
 		}
 		line, _ := cr.FieldPos(0)
 		row := TimelineRow{Tenant: values[column["tenant"]]}
-		for _, f := range []struct {
-			name string
-			into *int64
-		}{
-			{"unix_ns", &row.UnixNS}, {"offered", &row.Offered}, {"sent", &row.Sent}, {"done", &row.Done},
-			{"failed", &row.Failed},
-			{"in_flight", &row.InFlight}, {"tokens", &row.Tokens},
-		} {
-			v, err := strconv.ParseInt(values[column[f.name]], 10, 64)
-			if err != nil {
-				l.Addf(fmt.Sprintf("line %d.%s", line, f.name), "write a whole number", "is %q",
-					problem.Clip(values[column[f.name]]))
+		for i, into := range row.counts() {
+			text := values[column[timelineCounts[i]]]
+			if *into, err = strconv.ParseInt(text, 10, 64); err != nil {
+				l.Addf(fmt.Sprintf("line %d.%s", line, timelineCounts[i]), "write a whole number", "is %q", problem.Clip(text))
 			}
-			*f.into = v
 		}
-		for _, f := range []struct {
-			name string
-			into *Optional[time.Duration]
-		}{{"ttft_p99_ms", &row.TTFTP99}, {"itl_p99_ms", &row.ITLP99}} {
-			text := values[column[f.name]]
+		for i, into := range row.quantiles() {
+			text := values[column[timelineQuantiles[i]]]
 			if text == "" {
 				continue
 			}
 			ms, err := strconv.ParseFloat(text, 64)
 			if err != nil || !(ms >= 0 && ms*1e6 < math.MaxInt64) {
-				l.Addf(fmt.Sprintf("line %d.%s", line, f.name), "write milliseconds, or nothing", "is %q", problem.Clip(text))
+				l.Addf(fmt.Sprintf("line %d.%s", line, timelineQuantiles[i]), "write milliseconds, or nothing", "is %q",
+					problem.Clip(text))
 				continue
 			}
-			*f.into = optional.Of(time.Duration(math.Round(ms * 1e6)))
+			*into = optional.Of(time.Duration(math.Round(ms * 1e6)))
 		}
 		rows = append(rows, row)
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
+var timelineHead = strings.Join(timelineHeader, ",") + "\n"
+
 func TestTimelineRoundTrip(t *testing.T) {
 	rows := []TimelineRow{
 		{UnixNS: 1_700_000_000_000_000_000, Tenant: "a,\"b\"", Offered: 5, Sent: 4, Done: 3, Failed: 1, InFlight: 2, Tokens: 99, TTFTP99: optional.Of(52500 * time.Microsecond)},
@@ -28,11 +30,11 @@ func TestTimelineRoundTrip(t *testing.T) {
 
 func TestReadTimelineErrors(t *testing.T) {
 	for in, want := range map[string]string{
-		"":                                       "EOF",
-		"a,b\n":                                  `no column "unix_ns"`,
-		timelineHeader + "x,t,1,1,1,1,1,1,,\n":   `line 2.unix_ns: is "x"`,
-		timelineHeader + "1,t,1,1,1,1,1,1,-3,\n": `line 2.ttft_p99_ms: is "-3"`,
-		timelineHeader + "1,t\n":                 "wrong number of fields",
+		"":                                     "EOF",
+		"a,b\n":                                `no column "unix_ns"`,
+		timelineHead + "x,t,1,1,1,1,1,1,,\n":   `line 2.unix_ns: is "x"`,
+		timelineHead + "1,t,1,1,1,1,1,1,-3,\n": `line 2.ttft_p99_ms: is "-3"`,
+		timelineHead + "1,t\n":                 "wrong number of fields",
 	} {
 		got, err := readTimeline(strings.NewReader(in))
 		if got != nil || !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
@@ -42,7 +44,7 @@ func TestReadTimelineErrors(t *testing.T) {
 }
 
 func FuzzReadTimeline(f *testing.F) {
-	f.Add([]byte(timelineHeader + "1,t,1,1,1,1,1,1,2.5,\n"))
+	f.Add([]byte(timelineHead + "1,t,1,1,1,1,1,1,2.5,\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		rows, err := readTimeline(bytes.NewReader(data))
 		if err != nil {

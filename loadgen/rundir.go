@@ -212,9 +212,9 @@ type requestLog struct {
 	mu      sync.Mutex
 	file    *os.File
 	w       *bufio.Writer
-	line    []byte
-	flushed int64 // end of the request after which the buffer was last written out
-	err     error // the first failure; nothing is written after it
+	lines   *json.Encoder // to w
+	flushed int64         // end of the request after which the buffer was last written out
+	err     error         // the first failure; nothing is written after it
 	closed  bool
 }
 
@@ -223,7 +223,8 @@ func newRequestLog(path string) (*requestLog, error) {
 	if err != nil {
 		return nil, opError("create", path+partialSuffix, err)
 	}
-	return &requestLog{path: path, file: f, w: bufio.NewWriterSize(f, 64<<10)}, nil
+	w := bufio.NewWriterSize(f, 64<<10)
+	return &requestLog{path: path, file: f, w: w, lines: json.NewEncoder(w)}, nil
 }
 
 func (l *requestLog) add(r *Record) {
@@ -232,8 +233,7 @@ func (l *requestLog) add(r *Record) {
 	if l.err != nil || l.closed {
 		return
 	}
-	l.line = append(appendRecord(l.line[:0], r), '\n')
-	if _, l.err = l.w.Write(l.line); l.err == nil && r.EndNS-l.flushed > 1e9 {
+	if l.err = l.lines.Encode(r); l.err == nil && r.EndNS-l.flushed > 1e9 {
 		l.flushed = r.EndNS
 		l.err = l.w.Flush()
 	}

@@ -59,11 +59,16 @@ type Figures struct {
 
 // MarshalJSON leaves everything but the count out of an empty distribution.
 func (f Figures) MarshalJSON() ([]byte, error) {
-	if f.Count == 0 {
+	type plain Figures
+	return counted(f.Count, plain(f))
+}
+
+// counted is the JSON of a distribution's figures, of its count alone where it is empty.
+func counted[T any](count int64, figures T) ([]byte, error) {
+	if count == 0 {
 		return []byte(`{"count":0}`), nil
 	}
-	type plain Figures
-	return json.Marshal(plain(f))
+	return json.Marshal(figures)
 }
 
 // WithFailures are percentiles in which every failed request counts as +Inf.
@@ -77,11 +82,8 @@ type WithFailures struct {
 
 // MarshalJSON leaves everything but the count out of an empty distribution.
 func (f WithFailures) MarshalJSON() ([]byte, error) {
-	if f.Count == 0 {
-		return []byte(`{"count":0}`), nil
-	}
 	type plain WithFailures
-	return json.Marshal(plain(f))
+	return counted(f.Count, plain(f))
 }
 
 // Counts counts requests.

@@ -28,8 +28,6 @@ type TimelineRow struct {
 	TTFTP99, ITLP99 Optional[time.Duration]
 }
 
-const timelineHeader = "unix_ns,tenant,offered,sent,done,failed,in_flight,tokens,ttft_p99_ms,itl_p99_ms\n"
-
 // timeline counts by second since the start of the run.
 type timeline struct {
 	start   int64
@@ -68,23 +66,41 @@ func (t *timeline) rows(tenant string) []TimelineRow {
 	return rows
 }
 
+// counts are the row's whole numbers, by column.
+func (r *TimelineRow) counts() []*int64 {
+	return []*int64{&r.UnixNS, &r.Offered, &r.Sent, &r.Done, &r.Failed, &r.InFlight, &r.Tokens}
+}
+
+// quantiles are the row's times, by column.
+func (r *TimelineRow) quantiles() []*Optional[time.Duration] {
+	return []*Optional[time.Duration]{&r.TTFTP99, &r.ITLP99}
+}
+
+// The columns of a timeline.csv: unix_ns, the tenant, and then the others.
+var (
+	timelineCounts    = []string{"unix_ns", "offered", "sent", "done", "failed", "in_flight", "tokens"}
+	timelineQuantiles = []string{"ttft_p99_ms", "itl_p99_ms"}
+	timelineHeader    = slices.Concat([]string{"unix_ns", "tenant"}, timelineCounts[1:], timelineQuantiles)
+)
+
 func timelineCSV(rows []TimelineRow) []byte {
 	var b bytes.Buffer
-	b.WriteString(timelineHeader)
 	w := csv.NewWriter(&b) // to a buffer, which takes everything
-	opt := func(o Optional[time.Duration]) string {
-		d, ok := o.Get()
-		if !ok {
-			return ""
+	_ = w.Write(timelineHeader)
+	for i := range rows {
+		var fields []string
+		for _, n := range rows[i].counts() {
+			fields = append(fields, strconv.FormatInt(*n, 10))
 		}
-		return strconv.FormatFloat(float64(d)/1e6, 'f', 3, 64)
-	}
-	for _, r := range rows {
-		fields := []string{strconv.FormatInt(r.UnixNS, 10), r.Tenant}
-		for _, n := range []int64{r.Offered, r.Sent, r.Done, r.Failed, r.InFlight, r.Tokens} {
-			fields = append(fields, strconv.FormatInt(n, 10))
+		fields = slices.Insert(fields, 1, rows[i].Tenant)
+		for _, q := range rows[i].quantiles() {
+			text := ""
+			if d, ok := q.Get(); ok {
+				text = strconv.FormatFloat(float64(d)/1e6, 'f', 3, 64)
+			}
+			fields = append(fields, text)
 		}
-		_ = w.Write(append(fields, opt(r.TTFTP99), opt(r.ITLP99)))
+		_ = w.Write(fields)
 	}
 	w.Flush()
 	return b.Bytes()

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/stat/combin"
 )
 
 // maxArrangements is the number of ways to divide the runs into two groups up to
@@ -100,25 +102,14 @@ func relabel(base, other [][]float64, p []float64, order []int) (as []int, all i
 }
 
 // arrangements is the number of ways to choose n of n+m.
-func arrangements(n, m int) float64 {
-	ways := 1.0
-	for k := 1; k <= min(n, m); k++ {
-		ways *= float64(n+m-min(n, m)+k) / float64(k)
-	}
-	return ways
-}
+func arrangements(n, m int) float64 { return combin.GeneralizedBinomial(float64(n+m), float64(n)) }
 
 // fisher is the two-sided p-value of Fisher's exact test that k of n and j of m
 // are of one share: the probability of every table, the margins given, that is no
 // more probable than this one.
 func fisher(k, n, j, m int64) float64 {
 	total, hits := n+m, k+j
-	logChoose := func(n, k int64) float64 {
-		a, _ := math.Lgamma(float64(n + 1))
-		b, _ := math.Lgamma(float64(k + 1))
-		c, _ := math.Lgamma(float64(n - k + 1))
-		return a - b - c
-	}
+	logChoose := func(n, k int64) float64 { return combin.LogGeneralizedBinomial(float64(n), float64(k)) }
 	of := func(x int64) float64 { return logChoose(n, x) + logChoose(m, hits-x) - logChoose(total, hits) }
 	seen := of(k)
 	p := 0.0

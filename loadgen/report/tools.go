@@ -49,25 +49,19 @@ var flatMetrics = map[Tool][]toolMetric{
 	},
 }
 
-var toolCounts = map[Tool][]toolMetric{
-	ToolVLLM: {
-		{"completed", QuantityCompleted, "",
-			"Requests that ended with status 200: streams that broke off cleanly or reported an error count."},
-		{"failed", QuantityFailures, "", "Requests with an error of transport or status."},
-		{"duration", QuantityDuration, "s", "First send to last end, ramp and tail included."},
-		{"request_throughput", QuantityRequestRate, "1/s", "completed / duration."},
-		{"output_throughput", QuantityOutputRate, "1/s",
-			"Output tokens of completed requests / duration; by server usage, else by the tokenizer on the text."},
-	},
-	ToolSGLang: {
-		{"completed", QuantityCompleted, "",
-			"Requests that ended with status 200: streams that broke off cleanly or reported an error count."},
-		{"duration", QuantityDuration, "s", "First send to last end, ramp and tail included."},
-		{"request_throughput", QuantityRequestRate, "1/s", "completed / duration."},
-		{"output_throughput", QuantityOutputRate, "1/s",
-			"Output tokens of completed requests / duration; without usage the length asked for, whatever came."},
-	},
+// flatCounts are the plain numbers of vLLM's kind of file.
+var flatCounts = []toolMetric{
+	{"completed", QuantityCompleted, "",
+		"Requests that ended with status 200: streams that broke off cleanly or reported an error count."},
+	{"failed", QuantityFailures, "", "Requests with an error of transport or status."},
+	{"duration", QuantityDuration, "s", "First send to last end, ramp and tail included."},
+	{"request_throughput", QuantityRequestRate, "1/s", "completed / duration."},
+	{"output_throughput", QuantityOutputRate, "1/s",
+		"Output tokens of completed requests / duration; by server usage, else by the tokenizer on the text."},
 }
+
+// sglangTokens tells SGLang's rate of tokens apart from vLLM's.
+const sglangTokens = "Output tokens of completed requests / duration; without usage the length asked for, whatever came."
 
 // statisticPrefixes are the statistics of the flat files, by their prefix.
 var statisticPrefixes = []struct{ prefix, statistic string }{
@@ -84,11 +78,14 @@ func (d *document) flat(name string, tool Tool) []ToolResult {
 		r.Run += ", run " + run
 	}
 	r.Load = d.settings("max_concurrency", "request_rate", "burstiness")
-	counts := toolCounts[tool]
-	if tool == ToolInferenceX {
-		counts = toolCounts[ToolVLLM]
+	for _, m := range flatCounts {
+		if tool == ToolSGLang && m.quantity == QuantityOutputRate {
+			m.definition = sglangTokens
+		}
+		if v, ok := d.number(m.key); ok {
+			r.add(m, m.key, "", v)
+		}
 	}
-	r.counts(d, counts)
 	if d.has("request_goodput:") && tool == ToolVLLM {
 		r.Notes = append(r.Notes, "written by vLLM's benchmark_serving before the middle of 2025, or by a copy of it: "+
 			"there tpot may be 0 where the server reports no usage")

@@ -60,15 +60,6 @@ func (d *document) settings(keys ...string) string {
 	return strings.Join(parts, ", ")
 }
 
-// counts adds plain numbers.
-func (r *ToolResult) counts(d *document, metrics []toolMetric) {
-	for _, m := range metrics {
-		if v, ok := d.number(m.key); ok {
-			r.add(m, m.key, "", v)
-		}
-	}
-}
-
 // nothingCompleted says why a result has no latencies.
 func (r *ToolResult) nothingCompleted() {
 	r.Notes = append(r.Notes, "no request completed: the file's zeros for latencies are no measurements and are left out")
