@@ -328,30 +328,25 @@ func (a *attempt) succeed(ctx context.Context) {
 func (a *attempt) whole(ctx context.Context, body io.Reader) {
 	data, err := io.ReadAll(io.LimitReader(body, maxEventBytes+1))
 	end, lag := a.stream.in.Stamp()
-	switch {
-	case err != nil:
-		a.fail(ctx, readClass(err), err)
-		return
-	case len(data) > maxEventBytes:
-		a.fail(ctx, ClassMalformed, wire.ErrTooLong)
-		return
+	class, d := ClassMalformed, delta{}
+	if err != nil {
+		class = readClass(err)
+	} else if len(data) > maxEventBytes {
+		err = wire.ErrTooLong
+	} else if d, err = decodeDelta(data); err == nil {
+		switch {
+		case d.failure != "":
+			class, err = ClassErrorEvent, fmt.Errorf("%w: %s", errServer, d.failure)
+		case failedFinish(d.finish):
+			class, err = ClassErrorEvent, fmt.Errorf("%w: finish_reason %q", errServer, d.finish)
+		case !a.client.tenant.NonStreaming:
+			err = fmt.Errorf("%w: one piece where a stream was asked for", errMalformed)
+		case !d.content() && (!d.hasUsage || d.usage.Completion == 0):
+			err = fmt.Errorf("%w: it holds no token", errMalformed)
+		}
 	}
-	d, err := decodeDelta(data)
-	switch {
-	case err != nil:
-		a.fail(ctx, ClassMalformed, err)
-		return
-	case d.failure != "":
-		a.fail(ctx, ClassErrorEvent, fmt.Errorf("%w: %s", errServer, d.failure))
-		return
-	case failedFinish(d.finish):
-		a.fail(ctx, ClassErrorEvent, fmt.Errorf("%w: finish_reason %q", errServer, d.finish))
-		return
-	case !a.client.tenant.NonStreaming:
-		a.fail(ctx, ClassMalformed, fmt.Errorf("%w: one piece where a stream was asked for", errMalformed))
-		return
-	case !d.content() && (!d.hasUsage || d.usage.Completion == 0):
-		a.fail(ctx, ClassMalformed, fmt.Errorf("%w: it holds no token", errMalformed))
+	if err != nil {
+		a.fail(ctx, class, err)
 		return
 	}
 	a.stream.wholeAnswer(&d, a.rec, end, lag)

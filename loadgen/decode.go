@@ -172,9 +172,6 @@ func (t *template) match(data []byte) (raw []byte, ok bool) {
 	return raw, true
 }
 
-// sentinel stands for the text when a template is tried out. It needs no escapes.
-const sentinel = "\x7ftemplate\x7f"
-
 // learn makes a template of an event, its decoded form and the place of its texts, if
 // the event carries one text and nothing else.
 func (t *template) learn(data []byte, d *delta, at textPlace) {
@@ -182,81 +179,12 @@ func (t *template) learn(data []byte, d *delta, at textPlace) {
 		t.ready = false
 		return
 	}
-	if (d.text == "") == (d.reasoning == "") || d.tool || d.audio || d.finish != "" || d.hasUsage || d.failure != "" {
+	if (d.text == "") == (d.reasoning == "") || d.tool || d.audio || d.finish != "" || d.hasUsage || at.count != 1 {
 		return
 	}
-	if at.count == 1 {
-		t.set(data, at.start, at.end, d)
-		return
-	}
-	if at.count > 1 {
-		return
-	}
-	names := []string{`"content"`, `"text"`}
-	if d.reasoning != "" {
-		names = []string{`"reasoning_content"`, `"reasoning"`}
-	}
-	want := *d
-	if d.reasoning != "" {
-		want.reasoning = sentinel
-	} else {
-		want.text = sentinel
-	}
-	for _, name := range names {
-		for from := 0; ; {
-			i := bytes.Index(data[from:], []byte(name))
-			if i < 0 {
-				break
-			}
-			from += i + len(name)
-			start, end, ok := stringAfterColon(data, from)
-			if !ok {
-				continue
-			}
-			// Decoding the event with another text in this place shows whether the place
-			// is the one that the text came from, and the only one.
-			trial := append(append(append([]byte{}, data[:start]...), sentinel...), data[end:]...)
-			if got, err := decodeDelta(trial); err != nil || got != want {
-				continue
-			}
-			t.set(data, start, end, d)
-			return
-		}
-	}
-}
-
-func (t *template) set(data []byte, start, end int, d *delta) {
-	t.prefix = append(t.prefix[:0], data[:start]...)
-	t.suffix = append(t.suffix[:0], data[end:]...)
+	t.prefix = append(t.prefix[:0], data[:at.start]...)
+	t.suffix = append(t.suffix[:0], data[at.end:]...)
 	t.reasoning, t.ready = d.reasoning != "", true
-}
-
-// stringAfterColon finds the inside of the JSON string that follows a colon at i.
-func stringAfterColon(data []byte, i int) (start, end int, ok bool) {
-	skip := func() {
-		for i < len(data) && (data[i] == ' ' || data[i] == '\t') {
-			i++
-		}
-	}
-	skip()
-	if i == len(data) || data[i] != ':' {
-		return 0, 0, false
-	}
-	i++
-	skip()
-	if i == len(data) || data[i] != '"' {
-		return 0, 0, false
-	}
-	i++
-	for start = i; i < len(data); i++ {
-		switch data[i] {
-		case '\\':
-			i++
-		case '"':
-			return start, i, true
-		}
-	}
-	return 0, 0, false
 }
 
 // unescape turns the raw text of a match into the text. The match has shown it

@@ -78,19 +78,27 @@ func (c *collector) measures(stallFactor float64, slo *RequestSLO) Measures {
 	return m
 }
 
+// MetricFigures are the figures of one distribution.
+type MetricFigures struct {
+	Metric LatencyMetric
+	*Figures
+}
+
+// Distributions returns the figures of every distribution of m, which it points into, in
+// a report's order. Empty ones are among them.
+func (m *Measures) Distributions() []MetricFigures {
+	return []MetricFigures{
+		{MetricTTFT, &m.TTFT}, {MetricTTFTService, &m.TTFTService}, {MetricTTFV, &m.TTFV}, {MetricTPOT, &m.TPOT},
+		{MetricChunkGap, &m.ChunkGap}, {MetricITL, &m.ITL}, {MetricE2E, &m.E2E}, {MetricE2EService, &m.E2EService},
+		{MetricE2EClose, &m.E2EClose}, {MetricScheduleDelay, &m.ScheduleDelay}, {MetricConnected, &m.Connected},
+		{MetricWritten, &m.Written}, {MetricFirstByte, &m.FirstByte},
+	}
+}
+
 // fill computes the distributions' figures. Counts must be there already.
 func (m *Measures) fill(h map[LatencyMetric]*Histogram, stallFactor float64) {
-	for _, f := range []struct {
-		to *Figures
-		of LatencyMetric
-	}{
-		{&m.TTFT, MetricTTFT}, {&m.TTFTService, MetricTTFTService}, {&m.TTFV, MetricTTFV}, {&m.TPOT, MetricTPOT},
-		{&m.ChunkGap, MetricChunkGap}, {&m.ITL, MetricITL},
-		{&m.E2E, MetricE2E}, {&m.E2EService, MetricE2EService}, {&m.E2EClose, MetricE2EClose},
-		{&m.ScheduleDelay, MetricScheduleDelay},
-		{&m.Connected, MetricConnected}, {&m.Written, MetricWritten}, {&m.FirstByte, MetricFirstByte},
-	} {
-		*f.to = h[f.of].Figures()
+	for _, d := range m.Distributions() {
+		*d.Figures = h[d.Metric].Figures()
 	}
 	for _, f := range []struct {
 		to *WithFailures

@@ -74,7 +74,9 @@ func (s *scanner) choice(d *delta) {
 					reasoning = s.text()
 				case "reasoning":
 					other = s.text()
-				default: // calls of tools, details of reasoning, refusals, speech
+				case "tool_calls", "reasoning_details":
+					s.ok = s.ok && (s.null() || s.word("[]"))
+				default: // refusals, speech
 					s.ok = s.ok && s.null()
 				}
 			})

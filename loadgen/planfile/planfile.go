@@ -227,8 +227,8 @@ func (e *Endpoint) readTLS(l *problem.List, path, dir string) {
 	if e.CAFile+e.CertFile+e.KeyFile == "" {
 		return
 	}
-	l.If(!strings.HasPrefix(strings.ToLower(e.URL), "https:"), path, "use https, or remove ca_file, cert_file and key_file",
-		"certificates have no effect without an https endpoint")
+	l.If(!strings.HasPrefix(strings.ToLower(e.URL), "https:"), path,
+		"use https, or remove ca_file, cert_file and key_file", "certificates have no effect without an https endpoint")
 	e.tls = &tls.Config{}
 	if e.CAFile != "" {
 		pem, err := os.ReadFile(join(dir, e.CAFile))

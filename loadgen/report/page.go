@@ -36,7 +36,7 @@ type pageTenant struct {
 	Label, Classes, Tokens string
 	Remarks                []string
 	M                      *loadgen.Measures
-	Rows                   []shownFigures
+	Rows                   []loadgen.MetricFigures
 }
 
 type pagePicture struct {

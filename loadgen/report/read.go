@@ -363,19 +363,17 @@ func resultOf(s *loadgen.Summary) ToolResult {
 	add("completed_per_s", QuantityRequestRate, s.CompletedPerS, "1/s", "Ok requests / duration_s.")
 	add("output_tokens_per_s", QuantityOutputRate, s.OutputTokensPerS, "1/s",
 		def["output_tokens_per_s"]+" "+def["output_tokens"])
-	quantity := map[string]Quantity{"ttft_ms": QuantityFirstToken, "tpot_ms": QuantityPerToken, "itl_ms": QuantityGap,
-		"e2e_ms": QuantityEndToEnd}
+	quantity := map[loadgen.LatencyMetric]Quantity{loadgen.MetricTTFT: QuantityFirstToken,
+		loadgen.MetricTPOT: QuantityPerToken, loadgen.MetricITL: QuantityGap, loadgen.MetricE2E: QuantityEndToEnd}
 	for _, dist := range distributions(&s.Measures) {
-		q, ok := quantity[dist.name]
-		if !ok || dist.f.Count == 0 {
+		q, ok := quantity[dist.Metric]
+		if !ok || dist.Count == 0 {
 			continue
 		}
+		name := figureName(dist.Metric)
 		for _, st := range statistics {
-			r.Figures = append(r.Figures, ToolFigure{
-				Name: dist.name + "." + st.name, Metric: dist.name, Statistic: st.name, Quantity: q, Value: float64(st.of(dist.f)),
-				Unit:       "ms",
-				Definition: def[strings.TrimSuffix(dist.name, "_ms")] + " Percentiles by nearest rank.",
-			})
+			m := toolMetric{name, q, "ms", def[dist.Metric.String()] + " Percentiles by nearest rank."}
+			r.add(m, name+"."+st.name, st.name, float64(st.of(dist.Figures)))
 		}
 	}
 	r.Notes = append(r.Notes, faults(s)...)

@@ -29,7 +29,7 @@ func FigureNames() []string {
 		"stall.share"}
 	for _, d := range distributions(&loadgen.Measures{}) {
 		for _, s := range statistics {
-			names = append(names, d.name+"."+s.name)
+			names = append(names, figureName(d.Metric)+"."+s.name)
 		}
 	}
 	slices.Sort(names)
@@ -49,19 +49,14 @@ var statistics = []struct {
 	{"max", 0, func(f *loadgen.Figures) loadgen.Millis { return f.Max }},
 }
 
-type namedFigures struct {
-	name string
-	f    *loadgen.Figures
+// distributions are those that can be compared, by their names in a summary.
+func distributions(m *loadgen.Measures) []loadgen.MetricFigures {
+	return slices.DeleteFunc(m.Distributions(), func(d loadgen.MetricFigures) bool {
+		return d.Metric >= loadgen.MetricConnected // a request's phases
+	})
 }
 
-func distributions(m *loadgen.Measures) []namedFigures {
-	return []namedFigures{
-		{"ttft_ms", &m.TTFT}, {"ttft_service_ms", &m.TTFTService}, {"ttfv_ms", &m.TTFV}, {"tpot_ms", &m.TPOT},
-		{"chunk_gap_ms", &m.ChunkGap},
-		{"itl_ms", &m.ITL}, {"e2e_ms", &m.E2E}, {"e2e_service_ms", &m.E2EService}, {"e2e_close_ms", &m.E2EClose},
-		{"schedule_delay_ms", &m.ScheduleDelay},
-	}
-}
+func figureName(m loadgen.LatencyMetric) string { return m.String() + "_ms" }
 
 // figureOf returns the named figure; ok is false when the run doesn't have it, and
 // doubt says why its value supports no claim, "" if it does.
@@ -95,17 +90,17 @@ func figureOf(m *loadgen.Measures, name string) (value float64, doubt string, ok
 	}
 	dist, stat, _ := strings.Cut(name, ".")
 	for _, d := range distributions(m) {
-		if d.name != dist || d.f.Count == 0 {
+		if figureName(d.Metric) != dist || d.Count == 0 {
 			continue
 		}
 		for _, s := range statistics {
 			if s.name != stat {
 				continue
 			}
-			if need := percentileNeeds(s.q); d.f.Count < need {
-				doubt = fmt.Sprintf("%s of %d values is their maximum: %d are needed", stat, d.f.Count, need)
+			if need := percentileNeeds(s.q); d.Count < need {
+				doubt = fmt.Sprintf("%s of %d values is their maximum: %d are needed", stat, d.Count, need)
 			}
-			return float64(s.of(d.f)), doubt, true
+			return float64(s.of(d.Figures)), doubt, true
 		}
 	}
 	return 0, "", false

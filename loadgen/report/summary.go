@@ -95,8 +95,8 @@ func writeMeasures(b *bufio.Writer, label string, m *loadgen.Measures) {
 	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "  ms\tcount\tmean\tp50\tp90\tp95\tp99\tmax\t")
 	for _, r := range rows {
-		fmt.Fprintf(tw, "  %s\t%d", r.Name, r.F.Count)
-		for _, v := range []loadgen.Millis{r.F.Mean, r.F.P50, r.F.P90, r.F.P95, r.F.P99, r.F.Max} {
+		fmt.Fprintf(tw, "  %s\t%d", r.Metric, r.Count)
+		for _, v := range []loadgen.Millis{r.Mean, r.P50, r.P90, r.P95, r.P99, r.Max} {
 			fmt.Fprintf(tw, "\t%.2f", float64(v))
 		}
 		fmt.Fprintln(tw, "\t")
@@ -134,18 +134,11 @@ func known(f loadgen.Figures, v loadgen.Millis) string {
 	return fmt.Sprintf("%.2f", float64(v))
 }
 
-// shownFigures are a distribution that texts and pages show.
-type shownFigures struct {
-	Name string
-	F    loadgen.Figures
-}
-
-func shown(m *loadgen.Measures) []shownFigures {
-	return slices.DeleteFunc([]shownFigures{
-		{"ttft", m.TTFT}, {"ttft_service", m.TTFTService}, {"tpot", m.TPOT}, {"chunk_gap", m.ChunkGap}, {"itl", m.ITL},
-		{"e2e", m.E2E}, {"e2e_service", m.E2EService}, {"schedule_delay", m.ScheduleDelay},
-		{"connected", m.Connected}, {"written", m.Written}, {"first_byte", m.FirstByte},
-	}, func(d shownFigures) bool { return d.F.Count == 0 })
+// shown are the distributions that texts and pages show.
+func shown(m *loadgen.Measures) []loadgen.MetricFigures {
+	return slices.DeleteFunc(m.Distributions(), func(d loadgen.MetricFigures) bool {
+		return d.Count == 0 || d.Metric == loadgen.MetricTTFV || d.Metric == loadgen.MetricE2EClose
+	})
 }
 
 func tokens(m *loadgen.Measures) string {

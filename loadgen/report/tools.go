@@ -61,7 +61,8 @@ var flatCounts = []toolMetric{
 }
 
 // sglangTokens tells SGLang's rate of tokens apart from vLLM's.
-const sglangTokens = "Output tokens of completed requests / duration; without usage the length asked for, whatever came."
+const sglangTokens = "Output tokens of completed requests / duration; without usage the length asked for, " +
+	"whatever came."
 
 // statisticPrefixes are the statistics of the flat files, by their prefix.
 var statisticPrefixes = []struct{ prefix, statistic string }{

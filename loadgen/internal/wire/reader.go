@@ -93,9 +93,6 @@ func (r *Reader) Stream(resp *http.Response, sink Sink) error {
 // drain reads what follows the terminator. What it brings has no part in the
 // request.
 func (r *Reader) drain(body io.Reader, err error) {
-	if r.buf == nil {
-		r.buf = make([]byte, 8<<10)
-	}
 	for total := 0; err == nil && total < maxDrain; {
 		var n int
 		n, err = body.Read(r.buf)
