@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 )
@@ -26,7 +27,8 @@ func asked(served []loadgentest.Served) map[string]int64 {
 // TestAdapterMixes: each name is asked for as often as its mix says, to three standard
 // deviations, and has its own figures, which add up to the tenant's.
 func TestAdapterMixes(t *testing.T) {
-	const requests = 2000
+	requests := race.Fewer(2000)
+	of := float64(requests)
 	names := []string{"a", "b", "c"}
 	for what, c := range map[string]struct {
 		mix  loadgen.AdapterMix
@@ -56,8 +58,8 @@ func TestAdapterMixes(t *testing.T) {
 		var ok, tokens, met int64
 		for i, a := range tenant.Adapters {
 			p := c.want[i]
-			if got, sd := float64(a.Requests), requests*p*(1-p); (got-requests*p)*(got-requests*p) > 9*sd {
-				t.Errorf("%s: %s was asked for %v times of %d, want about %v", what, a.Name, got, requests, requests*p)
+			if got, sd := float64(a.Requests), of*p*(1-p); (got-of*p)*(got-of*p) > 9*sd {
+				t.Errorf("%s: %s was asked for %v times of %d, want about %v", what, a.Name, got, requests, of*p)
 			}
 			wantTTFT, wantMet := loadgen.Millis(10), a.Requests
 			if a.Name == "c" {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/internal/race"
 )
 
 func take(s Schedule, n int, seed uint64) []time.Duration {
@@ -56,6 +58,7 @@ func TestConstantNeverDrifts(t *testing.T) {
 }
 
 func TestArrivalProcesses(t *testing.T) {
+	race.Long(t)
 	const n, rate = 200_000, 50.0
 	for _, tc := range []struct {
 		s  Schedule

@@ -72,15 +72,16 @@ var definitions = map[string]string{
 	"audio_events": "Content events of ok requests that carry speech or its transcript; audio_tokens is the part of " +
 		"output_tokens that the server's usage calls so.",
 	"short_answers": "Ok requests whose output tokens, hidden ones included, are known by usage or tokenizer to be " +
-		"fewer than were asked for; short_ignoring_eos are those of them that set ignore_eos, which no server that knows it has.",
+		"fewer than were asked for; short_ignoring_eos are those of them that set ignore_eos, which no server that " +
+		"knows it has.",
 	"hidden_tokens": "The part of reasoning_tokens that the server counts and does not send; it is in no other figure, " +
 		"so that tpot and itl are over what was streamed.",
 	"duration_s": "First scheduled start to last end, cut by the window.",
 	"goodput": "Ok requests that keep every bound of the SLO, per second of the window and as a share of " +
 		"all requests; failures are misses. Unknown where a request cannot show what is bounded. Its output_tokens are " +
 		"those of output_tokens that belong to requests that keep it.",
-	"ok": "HTTP 200 and ([DONE] or a finish reason) and no error event, no finish reason abort, error, failed or cancelled, " +
-		"and n >= 1. Failed requests stay out of the latency figures.",
+	"ok": "HTTP 200 and ([DONE] or a finish reason) and no error event, no finish reason abort, error, failed or " +
+		"cancelled, and n >= 1. Failed requests stay out of the latency figures.",
 	"failures_infinite": "The same percentiles with every request that is not ok counted as +Inf.",
 	"connected": "Connection ready (dial and TLS, or taken from the pool) - t_s. Retried requests are left " +
 		"out, here and in written and first_byte.",
