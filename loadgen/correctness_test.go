@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 )
@@ -59,7 +60,7 @@ func TestCorrectness(t *testing.T) {
 	nine := func(edit func(*loadgentest.Reply)) loadgentest.Script {
 		return loadgentest.Every(11, reply(edit), base)
 	}
-	for _, tc := range []struct {
+	for i, tc := range []struct {
 		name   string
 		script loadgentest.Script
 		want   truth
@@ -108,6 +109,9 @@ func TestCorrectness(t *testing.T) {
 		{"400 to 9", nine(func(r *loadgentest.Reply) { r.Status = 400 }), nineFail(loadgen.ClassHTTP4xx, 0)},
 		{"HTML to 9", nine(func(r *loadgentest.Reply) { r.Fault = loadgentest.FaultHTML }), nineFail(loadgen.ClassMalformed, 0)},
 	} {
+		if race.Fewer(4) == 1 && i%4 != 0 {
+			continue // the others differ in what is decoded, not in who does it
+		}
 		t.Run(tc.name, func(t *testing.T) {
 			res, served := bubble(t, tc.script, func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 				p.Tenants[0].Requests, p.Tenants[0].MaxTokens, p.Tenants[0].Load.Concurrency = 100, 100, 20
@@ -139,6 +143,7 @@ func TestCorrectness(t *testing.T) {
 
 // TestCoordinatedOmission offers 15 requests/s to a server that can do 9.5.
 func TestCoordinatedOmission(t *testing.T) {
+	race.Long(t)
 	script := loadgentest.Always(loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 104})
 	for _, limit := range []int{0, 20} {
 		res, _ := bubble(t, script, func(p *loadgen.LoadPlan, so *loadgentest.Options, _ *loadgen.Options) {

@@ -18,7 +18,8 @@ func TestDiskFull(t *testing.T) {
 		t.Skip("no /dev/full here")
 	}
 	path := filepath.Join(t.TempDir(), "requests.jsonl")
-	l := &requestLog{path: path, file: full, w: bufio.NewWriterSize(full, 128)}
+	w := bufio.NewWriterSize(full, 128)
+	l := &requestLog{path: path, file: full, w: w, lines: json.NewEncoder(w)}
 	for i := range int64(10) {
 		l.add(&Record{Tenant: "t", ID: i, Class: ClassOK, EndNS: 1})
 	}
