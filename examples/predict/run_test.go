@@ -203,7 +203,7 @@ func TestBadInput(t *testing.T) {
 		{"no rows", []string{"-profiles", write("none", "[]")}, []string{"there are no rows"}},
 		{"problems", []string{"-profiles", write("bad", `[{"mechanism":"mps","case":"x","load":{"server":0,"prompt":0,"output":8},"server":{},"tenants":2}]`)},
 			[]string{"[0].load: asks for nothing", "[0].load.prompt", "[0].server", "has 2 tenants and 1 rows"}},
-		{"names for a terminal", []string{"-profiles", write("esc", strings.Replace(soloOnly, `"case":"s"`, `"case":"s\u001b[31m","gpu_name":"a\nb"`, 1))}, []string{"[0].case: \"s\\x1b[31m\" holds", "[0].gpu_name", "one line"}},
+		{"names for a terminal", []string{"-profiles", write("esc", strings.Replace(soloOnly, `"case":"s"`, `"case":"s\u001b[31m","gpu_name":"a\nb"`, 1))}, []string{"[0].case: \"s\\\\u001b[31m\" holds", "[0].gpu_name", "one line"}},
 		{"predictor", []string{"-profiles", h200, "-predictor", write("p", `{"version":1}`)}, []string{"version: is 1, and this package reads 3"}},
 		{"half a predictor", []string{"-profiles", h200, "-predictor", write("p2", `{"version":3}`)}, []string{"gpu_name", "parameters", "is missing"}},
 		{"GPU of nobody", []string{"-profiles", h200, "-gpu", "H2000"}, []string{"-gpu", "H2000", "H200"}},
