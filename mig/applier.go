@@ -18,10 +18,9 @@ type applier struct {
 	log    *slog.Logger
 	before DeviceState
 	// mode and stands are what the device holds if nobody else changes it.
-	mode   Mode
-	stands []DeviceInstance
-	// effects lists the changes that were made, or begun, in order.
-	effects []*effect
+	mode    Mode
+	stands  []DeviceInstance
+	effects []*effect // the changes that were made, or begun, in order
 	maybe   *Instance // the instance that a failed create may have made all the same
 	own     bool      // the call that failed had its effect all the same
 	report  Report

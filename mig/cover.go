@@ -12,8 +12,7 @@ import (
 // still stand for that number.
 const wholeEps = 1e-6
 
-// maxItems bounds the distinct profiles of one demand.
-const maxItems = 32
+const maxItems = 32 // bound of the distinct profiles of one demand
 
 type itemCounts [maxItems]int32
 

@@ -32,8 +32,7 @@ type DeviceIdentity struct {
 	Resetless sharing.Answer
 }
 
-// deviceSource is the source of facts that a device itself answered.
-const deviceSource sharing.SourceID = "nvidia-nvml-api"
+const deviceSource sharing.SourceID = "nvidia-nvml-api" // the source of facts that a device itself answered
 
 // Discover returns the model of a live GPU. The device's own answers count: where
 // they agree with the catalogue's entry in ids and placements it is that entry,

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// cellWidth is the width of one placement unit of a bar, in characters.
-const cellWidth = 9
+const cellWidth = 9 // the width of one placement unit of a bar, in characters
 
 // Bar draws the layout as one line of placement units: names of instances, a
 // star on busy ones, dots where nothing stands.

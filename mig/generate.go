@@ -52,9 +52,7 @@ func GenerateParted(models ...*Model) (*PartedConfig, error) {
 		"all-enabled":  {{Devices: DeviceSelector{All: true}, MIGEnabled: true, MIGDevices: map[string]int{}}},
 	}}
 	var list problems
-	if len(models) == 0 {
-		list.Addf("models", "name at least one GPU", "is empty")
-	}
+	list.If(len(models) == 0, "models", "name at least one GPU", "is empty")
 	for i, m := range models {
 		if m == nil || len(m.Profiles) == 0 {
 			list.Addf(fmt.Sprintf("models[%d]", i), "ask the device", "the catalogue has no profiles of %s", m)

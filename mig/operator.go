@@ -17,8 +17,7 @@ import (
 // how far it is: pending, rebooting, success or failed.
 const LabelConfigState = resourceDomain + "mig.config.state"
 
-// configMapKey is the key of the configuration in the MIG manager's ConfigMap.
-const configMapKey = "config.yaml"
+const configMapKey = "config.yaml" // the key of the configuration in the MIG manager's ConfigMap
 
 // ConfigMap writes the configuration as the ConfigMap that the GPU Operator's
 // migManager.config.name names. namespace may be empty.
@@ -101,10 +100,9 @@ func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 		}
 		out = append(out, NamedConfig{Source: source, Config: c})
 	}
-	if len(out) == 0 && list.Len() == 0 {
-		list.Addf("", "name a mig-parted file, or manifests with such a ConfigMap", "no ConfigMap has the key %s",
-			configMapKey)
-	}
+	list.If(len(out) == 0 && list.Len() == 0, "", "name a mig-parted file, or manifests with such a ConfigMap",
+		"no ConfigMap has the key %s",
+		configMapKey)
 	if err := list.err(); err != nil {
 		return nil, err
 	}

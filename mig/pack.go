@@ -9,11 +9,10 @@ import (
 // Bin is a kind of GPU to pack on.
 type Bin struct {
 	Model *Model
-	// Have has the instances that every such GPU holds already and keeps.
-	Have  Layout
-	Limit int   // the number of such GPUs; 0 means as many as are needed
-	Cost  int64 // the weight of using one, in any unit; 0 means 1
-	Owned bool  // using one costs nothing, as for a GPU that is in use anyway because of what it holds
+	Have  Layout // the instances that every such GPU holds already and keeps
+	Limit int    // the number of such GPUs; 0 means as many as are needed
+	Cost  int64  // the weight of using one, in any unit; 0 means 1
+	Owned bool   // using one costs nothing, as for a GPU that is in use anyway because of what it holds
 }
 
 // PackOptions tune Pack. The zero value is the documented default.

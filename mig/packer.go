@@ -41,18 +41,15 @@ type cutDemand struct {
 func newPacker(demand []Count, bins []Bin) (*packer, error) {
 	pk := &packer{bins: bins}
 	var list problems
-	if len(bins) == 0 {
-		list.Addf("bins", "name at least one GPU", "is empty")
-	}
+	list.If(len(bins) == 0, "bins", "name at least one GPU", "is empty")
 	for b, bin := range bins {
 		at := fmt.Sprintf("bins[%d]", b)
 		if bin.Model == nil {
 			list.Addf(at, "set Model", "has no GPU")
 			continue
 		}
-		if bin.Limit < 0 || bin.Cost < 0 || bin.Cost > 1e9 {
-			list.Addf(at, "use a limit of at least 0 and a cost of 0 to 1e9", "limit %d, cost %d", bin.Limit, bin.Cost)
-		}
+		list.If(bin.Limit < 0 || bin.Cost < 0 || bin.Cost > 1e9, at,
+			"use a limit of at least 0 and a cost of 0 to 1e9", "limit %d, cost %d", bin.Limit, bin.Cost)
 		st, err := bin.Model.stateOf(bin.Have)
 		if errors.Is(err, ErrPlacementsUnknown) {
 			return nil, err
@@ -117,13 +114,11 @@ func (pk *packer) readDemand(demand []Count, list *problems) {
 			cmp.Compare(a, b))
 	})
 	pk.problem.items = min(len(pk.items), maxItems)
-	if len(pk.items) > maxItems {
-		list.Addf("demand", "split it", "asks for %d profiles, at most %d are possible", len(pk.items), maxItems)
-	}
+	list.If(len(pk.items) > maxItems, "demand", "split it", "asks for %d profiles, at most %d are possible",
+		len(pk.items), maxItems)
 	for i, name := range pk.items[:pk.problem.items] {
-		if total[name] > MaxCount {
-			list.Addf("demand", fmt.Sprintf("use at most %d of a profile", MaxCount), "%d of %s", total[name], name)
-		}
+		list.If(total[name] > MaxCount, "demand", fmt.Sprintf("use at most %d of a profile", MaxCount),
+			"%d of %s", total[name], name)
 		pk.problem.demand[i] = int32(min(total[name], MaxCount))
 	}
 	pk.resolveItems(list)

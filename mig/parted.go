@@ -175,18 +175,12 @@ func ParsePartedConfig(data []byte) (*PartedConfig, error) {
 		return nil, invalid(err)
 	}
 	var list problem.List
-	if raw.Version != "v1" {
-		list.Addf("version", "write v1", "is %q", problem.Clip(raw.Version))
-	}
-	if len(raw.Configs) == 0 {
-		list.Addf("mig-configs", "add at least one label", "has no labels")
-	}
+	list.If(raw.Version != "v1", "version", "write v1", "is %q", problem.Clip(raw.Version))
+	list.If(len(raw.Configs) == 0, "mig-configs", "add at least one label", "has no labels")
 	c := &PartedConfig{Configs: map[string][]PartedEntry{}}
 	for _, label := range slices.Sorted(maps.Keys(raw.Configs)) {
 		path := problem.Join("mig-configs", label)
-		if len(raw.Configs[label]) == 0 {
-			list.Addf(path, "add at least one entry", "has no entries")
-		}
+		list.If(len(raw.Configs[label]) == 0, path, "add at least one entry", "has no entries")
 		for i, r := range raw.Configs[label] {
 			at := fmt.Sprintf("%s[%d].mig-devices", path, i)
 			e := PartedEntry{Filter: r.Filter, Devices: DeviceSelector(r.Devices)}
@@ -201,9 +195,8 @@ func ParsePartedConfig(data []byte) (*PartedConfig, error) {
 			case e.MIGEnabled:
 				list.Addf(at, "write {} for no devices", "is missing, and MIG is enabled")
 			}
-			if !e.MIGEnabled && len(e.MIGDevices) > 0 {
-				list.Addf(at, "remove them, or set mig-enabled: true", "has devices, and MIG is disabled")
-			}
+			list.If(!e.MIGEnabled && len(e.MIGDevices) > 0, at, "remove them, or set mig-enabled: true",
+				"has devices, and MIG is disabled")
 			c.Configs[label] = append(c.Configs[label], e)
 		}
 	}

@@ -291,9 +291,8 @@ func (c *PartedConfig) Resolve(label string, gpus []NodeGPU) ([]PartedAssignment
 				continue
 			}
 			if !g.MIGCapable {
-				if !e.Devices.All && e.MIGEnabled {
-					list.Addf(fmt.Sprintf("mig-configs.%s[%d].devices", label, i), "leave it out", "GPU %d can't do MIG", g.Index)
-				}
+				list.If(!e.Devices.All && e.MIGEnabled, fmt.Sprintf("mig-configs.%s[%d].devices", label, i),
+					"leave it out", "GPU %d can't do MIG", g.Index)
 				continue
 			}
 			if out[k].Entry >= 0 {

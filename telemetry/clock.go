@@ -73,8 +73,7 @@ func (s *Sampler) Simulate(ctx context.Context, start time.Time, span time.Durat
 	return r.err
 }
 
-// jumpThreshold is far above what slewing moves a clock in one tick.
-const jumpThreshold = 100 * time.Millisecond
+const jumpThreshold = 100 * time.Millisecond // far above what slewing moves a clock in one tick
 
 // drift watches the wall clock against the monotonic one.
 type drift struct{ last time.Duration }

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// csvVersion is the version of the CSV form.
-const csvVersion = 1
+const csvVersion = 1 // the version of the CSV form
 
 // The kinds of CSV rows.
 const (
@@ -80,8 +79,7 @@ type CSVWriter struct {
 // NewCSVWriter returns a writer to w. It buffers.
 func NewCSVWriter(w io.Writer) *CSVWriter { return &CSVWriter{w: w} }
 
-// csvBuffer is the size of one write, in bytes.
-const csvBuffer = 64 << 10
+const csvBuffer = 64 << 10 // the size of one write, in bytes
 
 // Begin writes the header line, the series row and the gpu rows.
 func (c *CSVWriter) Begin(h Header) error {

@@ -17,8 +17,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// maxProblems bounds the problems that are reported of a CSV file.
-const maxProblems = 20
+const maxProblems = 20 // bound of the problems that are reported of a CSV file
 
 // ReadCSV reads the form that CSVWriter describes. It is strict: whatever is
 // not understood is a problem, and all problems (the first 20) come in one
@@ -367,9 +366,8 @@ func (p *csvParser) store() {
 
 func (p *csvParser) finish() {
 	if p.probs.Len() > 0 {
-		if p.probs.Len() >= maxProblems {
-			p.probs.Addf("", "mend these first", "telemetry: there may be more problems after line %d", p.line)
-		}
+		p.probs.If(p.probs.Len() >= maxProblems, "", "mend these first",
+			"telemetry: there may be more problems after line %d", p.line)
 		return
 	}
 	if !p.hasHead {

@@ -111,8 +111,7 @@ func joinFlags(v uint64, names []string) string {
 	return strings.Join(parts, "+")
 }
 
-// noFlags is the text of an empty set.
-const noFlags = "none"
+const noFlags = "none" // the text of an empty set
 
 // parseFlags reads what joinFlags writes of known flags into a set.
 func parseFlags[T Groups | Throttle](into *T, s string, names []string, kind string) error {

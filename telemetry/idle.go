@@ -86,9 +86,7 @@ func (o IdleOptions) check() error {
 		{"active_bytes_per_s", o.ActiveBytesPerS},
 		{"resident", float64(o.Resident)}, {"deep_idle_watts", o.DeepIdleWatts}, {"powered_watts", o.PoweredWatts},
 		{"sustain", o.Sustain.Seconds()}, {"max_gap", o.MaxGap.Seconds()}, {"max_age", o.MaxAge.Seconds()}} {
-		if !(f.v >= 0) {
-			probs.Addf(f.name, "leave it 0 for the default", "telemetry: an idle threshold of %v", f.v)
-		}
+		probs.If(!(f.v >= 0), f.name, "leave it 0 for the default", "telemetry: an idle threshold of %v", f.v)
 	}
 	return probs.Err()
 }

@@ -115,8 +115,7 @@ func (c *ComputeMode) UnmarshalText(b []byte) error {
 	return computeModeNames.Parse(c, []byte(strings.ReplaceAll(strings.ToLower(string(b)), "_", "-")))
 }
 
-// mpsServer is the name of the process in which MPS clients' kernels run.
-const mpsServer = "nvidia-cuda-mps-server"
+const mpsServer = "nvidia-cuda-mps-server" // the name of the process in which MPS clients' kernels run
 
 // ProgramName is the base name of a process's program: what stands before the
 // first blank of its command line, without directories. Arguments may hold

@@ -106,9 +106,7 @@ type Reading struct {
 	// GroupProcessUtil.
 	Processes []Process
 	Instances []Instance // the MIG instances with their own figures
-	// Dropped counts values that the driver gave and that cannot be, for
-	// example a utilization above 100%.
-	Dropped int
+	Dropped   int        // values that the driver gave and that cannot be, for example a utilization above 100%
 }
 
 // Has says whether the reading holds any figure, process or instance.

@@ -91,17 +91,13 @@ type Recovery struct {
 // where the GPU stays reserved with nothing resident, as a notebook's does.
 func (p ReapPolicy) Recoverable(reports []IdleReport, states ...State) (Recovery, error) {
 	var probs problem.List
-	if p.ReapAfter <= 0 {
-		probs.Addf("policy.reap_after", "use a positive duration or one of ReapPolicies",
-			"telemetry: the policy %q reaps after %v", p.Name, p.ReapAfter)
-	}
+	probs.If(p.ReapAfter <= 0, "policy.reap_after", "use a positive duration or one of ReapPolicies",
+		"telemetry: the policy %q reaps after %v", p.Name, p.ReapAfter)
 	if len(states) == 0 {
 		states = []State{StateExecutionIdle, StateResidentIdle}
 	}
 	for _, s := range states {
-		if !s.Idle() {
-			probs.Addf("states", "use the idle states", "telemetry: the state %v is not idle", s)
-		}
+		probs.If(!s.Idle(), "states", "use the idle states", "telemetry: the state %v is not idle", s)
 	}
 	if err := probs.Err(); err != nil {
 		return Recovery{}, err

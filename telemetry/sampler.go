@@ -21,8 +21,7 @@ const (
 // are under way.
 const lastWait = time.Second
 
-// minSlowPeriod is the least time between two readings of GPM (nvml.h).
-const minSlowPeriod = 100 * time.Millisecond
+const minSlowPeriod = 100 * time.Millisecond // the least time between two readings of GPM (nvml.h)
 
 // SamplerOptions say how to sample. The zero value samples everything, every
 // DefaultPeriod and DefaultSlowPeriod.

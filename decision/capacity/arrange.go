@@ -63,8 +63,7 @@ func (s *search) arrange(ctx context.Context, c *candidate) ([]Arrangement, erro
 	return out, nil
 }
 
-// mostDivisions bounds the ways to put parts on kinds of GPU that are looked at.
-const mostDivisions = 16
+const mostDivisions = 16 // bound of the ways to put parts on kinds of GPU that are looked at
 
 // divisions are the ways to put parts on kinds of GPU: each on any of them, or where
 // that makes too many, all on one.

@@ -24,13 +24,12 @@ type placed struct {
 
 // candidate is an arrangement to be played.
 type candidate struct {
-	kind   Kind
-	parts  []placed
-	router predict.RoutePolicy
-	kept   bool    // as far as values go, without their intervals
-	over   float64 // the worst figure over its limit
-	// byRouter counts the GPUs that each policy needs; negative: more than so many.
-	byRouter map[predict.RoutePolicy]int
+	kind     Kind
+	parts    []placed
+	router   predict.RoutePolicy
+	kept     bool                        // as far as values go, without their intervals
+	over     float64                     // the worst figure over its limit
+	byRouter map[predict.RoutePolicy]int // the GPUs that each policy needs; negative: more than so many
 }
 
 // on says that the candidate's parts are on these kinds of GPU.

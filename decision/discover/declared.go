@@ -159,8 +159,7 @@ func (b *build) checkLayout(n *node) {
 		label, key, p.object, cmp.Or(want, none), cmp.Or(has, none), why)
 }
 
-// mostNames bounds the names of a list that is written out.
-const mostNames = 8
+const mostNames = 8 // bound of the names of a list that is written out
 
 func someOf(names []string) string {
 	if len(names) > mostNames {

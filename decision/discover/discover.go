@@ -154,8 +154,7 @@ func New(opts Options) *Collector {
 		findings: findings{found: map[Finding]bool{}}}
 }
 
-// sniffed is the number of bytes of a file that tell its kind.
-const sniffed = 32 << 10
+const sniffed = 32 << 10 // the number of bytes of a file that tell its kind
 
 // Read takes a file over; name stands for it in what is said of it. The file's
 // kind is found from its content. The error names what could not be read; what

@@ -10,8 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// draDriver is the name of NVIDIA's DRA driver for GPUs.
-const draDriver = "gpu.nvidia.com"
+const draDriver = "gpu.nvidia.com" // the name of NVIDIA's DRA driver for GPUs
 
 // device is a GPU or MIG device of a ResourceSlice.
 type device struct {

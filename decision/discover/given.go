@@ -35,12 +35,9 @@ func ParsePrices(data []byte) (*Prices, error) {
 	currency := ""
 	for _, key := range slices.Sorted(maps.Keys(file)) {
 		m := file[key]
-		if m.Sign() < 0 {
-			l.Addf(key, "write what it costs for an hour", "%s is negative", m)
-		}
-		if currency != "" && m.Currency() != currency {
-			l.Addf(key, "use one currency", "is in %s and an earlier price in %s", m.Currency(), currency)
-		}
+		l.If(m.Sign() < 0, key, "write what it costs for an hour", "%s is negative", m)
+		l.If(currency != "" && m.Currency() != currency, key, "use one currency",
+			"is in %s and an earlier price in %s", m.Currency(), currency)
 		currency = m.Currency()
 		gpu, err := sharing.LookupGPU(key)
 		switch {
@@ -57,9 +54,8 @@ func ParsePrices(data []byte) (*Prices, error) {
 			out.machines[key] = m
 		}
 	}
-	if len(file) == 0 {
-		l.Addf("", "write for example\n  A100-SXM4-80GB: 3.25 USD\n  p4d.24xlarge: 32.77 USD", "there are no prices")
-	}
+	l.If(len(file) == 0, "", "write for example\n  A100-SXM4-80GB: 3.25 USD\n  p4d.24xlarge: 32.77 USD",
+		"there are no prices")
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("%w: prices: %w", ErrInvalid, err)
 	}

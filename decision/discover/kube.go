@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// maxTold is the number of problems of one kind that are named of one file.
-const maxTold = 20
+const maxTold = 20 // the number of problems of one kind that are named of one file
 
 // readKube reads Kubernetes objects from r as they come: one object, Lists of
 // them, or several such documents one after another. No more than one object is

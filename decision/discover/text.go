@@ -190,8 +190,7 @@ func writeSteps(w io.Writer, steps []Step, opts TextOptions) error {
 	return err
 }
 
-// alike is the number of findings of one code that are listed one by one.
-const alike = 3
+const alike = 3 // the number of findings of one code that are listed one by one
 
 func (p *page) findings(all []Finding) {
 	if len(all) > 0 {

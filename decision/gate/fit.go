@@ -67,9 +67,7 @@ func noteFraction(d *Demand, need, visible sharing.Bytes, r *Report) {
 	}
 }
 
-// clientsPerInstance is the number of replicas of a workload that share one MIG instance
-// under MPS.
-const clientsPerInstance = 2
+const clientsPerInstance = 2 // the number of replicas of a workload that share one MIG instance under MPS
 
 // PerInstance returns the number of replicas of a workload that share one MIG instance.
 func PerInstance(m sharing.Mechanism) int {

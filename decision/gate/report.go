@@ -6,9 +6,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// maxReasons bounds the reasons of a report; no path through the gates gives
-// more.
-const maxReasons = 16
+const maxReasons = 16 // bound of the reasons of a report; no path through the gates gives more
 
 // Report holds the gates' reasons about a demand on a ground by one mechanism.
 type Report struct {

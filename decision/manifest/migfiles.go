@@ -45,9 +45,7 @@ func (g *group) checkMIG(l *problem.List) {
 			l.AddErr(at, err)
 		}
 	}
-	if gpus != g.GPUs {
-		l.Addf(g.at+".layouts", "describe every GPU once", "describe %d GPUs of %d", gpus, g.GPUs)
-	}
+	l.If(gpus != g.GPUs, g.at+".layouts", "describe every GPU once", "describe %d GPUs of %d", gpus, g.GPUs)
 }
 
 // nodeKind is nodes of a group that are configured alike.

@@ -126,19 +126,17 @@ func (b *builder) fold(kind string, names []string) map[string]string {
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 func checkName(l *problem.List, path, name string) {
-	if !dnsLabel.MatchString(name) {
-		l.Addf(path, "use up to 63 lower-case letters, digits and dashes, with a letter or digit at both ends",
-			"%q is not a Kubernetes name", name)
-	}
+	l.If(!dnsLabel.MatchString(name), path,
+		"use up to 63 lower-case letters, digits and dashes, with a letter or digit at both ends",
+		"%q is not a Kubernetes name", name)
 }
 
 // check finds every reason for which no configuration can be written.
 func (b *builder) check(l *problem.List) {
 	checkName(l, "options.operator_namespace", b.opts.OperatorNamespace)
 	for i, d := range b.opts.Deliveries {
-		if d == sharing.DeliveryBare || int(d) >= len(sharing.Deliveries()) {
-			l.Addf(fmt.Sprintf("options.deliveries[%d]", i), "", "%v has no documents", d)
-		}
+		l.If(d == sharing.DeliveryBare || int(d) >= len(sharing.Deliveries()),
+			fmt.Sprintf("options.deliveries[%d]", i), "", "%v has no documents", d)
 	}
 	for _, g := range b.groups {
 		l.If(len(g.key) > 63, g.at, "shorten the pool's name",

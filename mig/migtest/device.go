@@ -131,9 +131,7 @@ func (g *GPU) DestroyGPUInstance(ctx context.Context, id int) error {
 // computeIDs are the NVML constants of compute-instance profiles by slices.
 var computeIDs = map[int]int{1: 0, 2: 1, 3: 2, 4: 3, 7: 4}
 
-// rev1 is the constant of the one-slice compute profile that has all SMs of a
-// double-memory instance.
-const rev1 = 7
+const rev1 = 7 // the constant of the one-slice compute profile that has all SMs of a double-memory instance
 
 // ComputeProfiles implements mig.Device. SMs are multiples of the smallest
 // profile's where the catalogue knows no better.

@@ -20,9 +20,8 @@ type Options struct {
 	Disabled bool
 	// Seed chooses how the driver numbers instances, which differs from GPU to
 	// GPU.
-	Seed uint64
-	// Layout has the instances that stand on the GPU at first, busy ones marked.
-	Layout mig.Layout
+	Seed   uint64
+	Layout mig.Layout // the instances that stand on the GPU at first, busy ones marked
 }
 
 // Fault makes one call fail.

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// logFolder is the folder in which the kubelet keeps a link to each container's log.
-const logFolder = "var/log/containers"
+const logFolder = "var/log/containers" // the folder in which the kubelet keeps a link to each container's log
 
 // logNames lists the containers of the node's pods by id. What cannot be read
 // is not there.

@@ -17,8 +17,7 @@ type Pod struct {
 	Container string `json:"container"`
 }
 
-// maxName is the longest name that Kubernetes gives to a pod.
-const maxName = 253
+const maxName = 253 // the longest name that Kubernetes gives to a pod
 
 // Clean returns the names as they are fit for labels and records: valid UTF-8,
 // of at most 253 bytes each. The names that Kubernetes gives stay as they are.

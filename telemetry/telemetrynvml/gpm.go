@@ -11,8 +11,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// gpmMinInterval is the least time between two GPM samples (nvml.h).
-const gpmMinInterval = 100 * time.Millisecond
+const gpmMinInterval = 100 * time.Millisecond // the least time between two GPM samples (nvml.h)
 
 const mib = 1 << 20
 

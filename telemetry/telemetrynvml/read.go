@@ -204,8 +204,7 @@ func (x *look) processes() {
 	x.d.names = names
 }
 
-// noInstance is NVML's GPU instance of a process that is in none.
-const noInstance = ^uint32(0)
+const noInstance = ^uint32(0) // NVML's GPU instance of a process that is in none
 
 // processName is the base name of a process's program; it is empty for
 // processes that have gone or belong to another PID namespace.

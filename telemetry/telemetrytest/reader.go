@@ -187,8 +187,7 @@ func (s *Reader) read(device int, group telemetry.Groups, t time.Duration, r *te
 	return nil
 }
 
-// metrics are all of them, listed once.
-var metrics = telemetry.Metrics()
+var metrics = telemetry.Metrics() // all of them, listed once
 
 // phase returns the phase at t, how many whole rounds of a loop came before,
 // and the time since the phase's start.

@@ -89,33 +89,25 @@ func groupOf(m telemetry.Metric) telemetry.Groups {
 // check returns every problem of the script.
 func (s *Script) check() error {
 	var probs problem.List
-	if len(s.GPUs) == 0 {
-		probs.Addf("gpus", "script at least one", "telemetrytest: the script has no GPUs")
-	}
-	if s.NoisePercent < 0 || s.NoisePercent > 100 {
-		probs.Addf("noise_percent", "use 0 to 100", "telemetrytest: a noise of %v%%", s.NoisePercent)
-	}
+	probs.If(len(s.GPUs) == 0, "gpus", "script at least one", "telemetrytest: the script has no GPUs")
+	probs.If(s.NoisePercent < 0 || s.NoisePercent > 100, "noise_percent", "use 0 to 100",
+		"telemetrytest: a noise of %v%%", s.NoisePercent)
 	for i, g := range s.GPUs {
 		path := fmt.Sprintf("gpus[%d]", i)
-		if len(g.Phases) == 0 {
-			probs.Addf(path+".phases", "script at least one", "telemetrytest: the GPU has no phases")
-		}
-		if g.EnergyStartJoules < 0 || g.EnergyWrapJoules < 0 {
-			probs.Addf(path, "use 0 or more joules", "telemetrytest: a negative energy counter")
-		}
+		probs.If(len(g.Phases) == 0, path+".phases", "script at least one", "telemetrytest: the GPU has no phases")
+		probs.If(g.EnergyStartJoules < 0 || g.EnergyWrapJoules < 0, path, "use 0 or more joules",
+			"telemetrytest: a negative energy counter")
 		for j, p := range g.Phases {
 			path := fmt.Sprintf("%s.phases[%d]", path, j)
 			last := j == len(g.Phases)-1
-			if p.For < 0 || p.For == 0 && (!last || g.Loop) {
-				probs.Addf(path+".for", "give the phase a length", "telemetrytest: a length of %v", p.For)
-			}
+			probs.If(p.For < 0 || p.For == 0 && (!last || g.Loop), path+".for", "give the phase a length",
+				"telemetrytest: a length of %v", p.For)
 			checkFigures(&probs, path, p.Figures)
 			for k, in := range p.Instances {
 				path := fmt.Sprintf("%s.instances[%d]", path, k)
 				checkFigures(&probs, path, in.Figures)
-				if in.ID < 0 || in.ComputeSlices < 0 {
-					probs.Addf(path, "use 0 or more", "telemetrytest: a negative id or slice count")
-				}
+				probs.If(in.ID < 0 || in.ComputeSlices < 0, path, "use 0 or more",
+					"telemetrytest: a negative id or slice count")
 			}
 		}
 	}
@@ -128,10 +120,9 @@ func checkFigures(probs *problem.List, path string, figures map[telemetry.Metric
 		if !ok {
 			continue
 		}
-		if m == telemetry.MetricEnergyJoules {
-			probs.Addf(problem.Join(path, m.String()), "leave it out: the counter follows from power_watts",
-				"telemetrytest: a scripted energy counter")
-		}
+		probs.If(m == telemetry.MetricEnergyJoules, problem.Join(path, m.String()),
+			"leave it out: the counter follows from power_watts",
+			"telemetrytest: a scripted energy counter")
 		var r telemetry.Reading
 		if r.Set(m, v); !r.Has() || v < 0 {
 			probs.Addf(problem.Join(path, m.String()), "use a finite figure of 0 or more", "telemetrytest: %v", v)

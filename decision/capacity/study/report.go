@@ -34,8 +34,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return enc.Encode(r)
 }
 
-// tableWidth is the width in columns that the table keeps to where it can.
-const tableWidth = 100
+const tableWidth = 100 // the width in columns that the table keeps to where it can
 
 // WriteText writes the report for people. Its sentences are one line each, however
 // long, for the caller to fold.

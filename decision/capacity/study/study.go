@@ -37,8 +37,7 @@ const (
 	builtinPerS     = 8 // requests a second at load 1: the trace's own rate is that of a quiet minute
 )
 
-// fewRequests are so few that none is in the slowest percent.
-const fewRequests = 100
+const fewRequests = 100 // so few that none is in the slowest percent
 
 // Options say what to study. The zero value is the built-in scenario: the shape of a
 // published trace, two models and three GPUs.

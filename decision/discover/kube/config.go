@@ -61,8 +61,7 @@ func (e *loginError) Error() string {
 	return fmt.Sprintf("%s: user %q logs in through %q, which kubectl runs: install kubectl", e.file, e.user, e.program)
 }
 
-// serviceAccount is the folder with a pod's credentials.
-const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
+const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount" // the folder with a pod's credentials
 
 // newClient finds the cluster as kubectl does.
 func newClient() (*client, error) {

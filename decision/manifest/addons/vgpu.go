@@ -55,27 +55,21 @@ const (
 )
 
 func (s VGPUScheduler) check(l *problem.List, at string) {
-	if !vgpuPolicies.Has(s.Policy) {
-		l.Addf(at+".policy", "use best-effort, equal-share or fixed-share", "%v is not known", s.Policy)
-	}
+	l.If(!vgpuPolicies.Has(s.Policy), at+".policy", "use best-effort, equal-share or fixed-share",
+		"%v is not known", s.Policy)
 	tuned := s.AveragingFactor != 0 || s.FrequencyHz != 0
-	if s.Policy == VGPUPolicyBestEffort && (s.TimeSlice != 0 || tuned) {
-		l.Addf(at+".policy", "choose equal-share or fixed-share", "best effort takes no parameters")
-	}
-	if s.TimeSlice != 0 && tuned {
-		l.Addf(at+".time_slice", "give one or the other",
-			"a time slice turns off the strict round robin that the averaging factor tunes")
-	}
+	l.If(s.Policy == VGPUPolicyBestEffort && (s.TimeSlice != 0 || tuned), at+".policy",
+		"choose equal-share or fixed-share", "best effort takes no parameters")
+	l.If(s.TimeSlice != 0 && tuned, at+".time_slice", "give one or the other",
+		"a time slice turns off the strict round robin that the averaging factor tunes")
 	if s.TimeSlice != 0 && (s.TimeSlice < time.Millisecond || s.TimeSlice > 30*time.Millisecond ||
 		s.TimeSlice%time.Millisecond != 0) {
 		l.Addf(at+".time_slice", "", "must be 1 to 30 whole milliseconds, not %v", s.TimeSlice)
 	}
-	if tuned && (s.AveragingFactor < 1 || s.AveragingFactor > 60) {
-		l.Addf(at+".averaging_factor", "", "must be 1 to 60, not %d", s.AveragingFactor)
-	}
-	if tuned && (s.FrequencyHz < 1 || s.FrequencyHz > 0xfff) {
-		l.Addf(at+".frequency_hz", "", "must be 1 to 4095, not %d", s.FrequencyHz)
-	}
+	l.If(tuned && (s.AveragingFactor < 1 || s.AveragingFactor > 60), at+".averaging_factor", "",
+		"must be 1 to 60, not %d", s.AveragingFactor)
+	l.If(tuned && (s.FrequencyHz < 1 || s.FrequencyHz > 0xfff), at+".frequency_hz", "",
+		"must be 1 to 4095, not %d", s.FrequencyHz)
 }
 
 // RmPVMRL returns the word of the vGPU manager's registry key RmPVMRL (source

@@ -58,6 +58,27 @@ func (p *Pool) adapters(s []scorer) []scorer {
 	return s
 }
 
+// simple gives a picker the profile of a policy that looks at no request's text, and
+// answers false for the others; least are the scorers of the least busy server.
+func (c *picker) simple(p *Pool, least []scorer, nearest func(taken string)) bool {
+	last := scorer{kind: pluginMax}
+	switch p.Policy {
+	case PolicyRandom, PolicyRoundRobin:
+		least, last.kind = nil, pluginRandom
+	case PolicyLeastRequests, PolicyPowerOfTwo:
+	default:
+		return false
+	}
+	switch p.Policy {
+	case PolicyRoundRobin:
+		nearest("random")
+	case PolicyPowerOfTwo:
+		nearest("least-requests")
+	}
+	c.profile = append(p.adapters(least), last)
+	return true
+}
+
 // extensionPicker is the configuration of the extension's own endpoint picker.
 func (b *builder) extensionPicker(p *Pool) picker {
 	c := picker{apiVersion: gieConfigAPI, before: []scorer{{kind: pluginSingle}}}
@@ -67,29 +88,17 @@ func (b *builder) extensionPicker(p *Pool) picker {
 				p.Policy, taken),
 			"use llm-d's values, or plan with a policy that it has")
 	}
-	least := []scorer{{kind: pluginRunning, weight: 1}, {kind: pluginQueue, weight: 1}}
+	if c.simple(p, []scorer{{kind: pluginRunning, weight: 1}, {kind: pluginQueue, weight: 1}}, nearest) {
+		return c
+	}
 	switch p.Policy {
-	case PolicyRandom:
-		c.profile = append(p.adapters(nil), scorer{kind: pluginRandom})
-		return c
-	case PolicyRoundRobin:
-		nearest("random")
-		c.profile = append(p.adapters(nil), scorer{kind: pluginRandom})
-		return c
-	case PolicyLeastRequests:
-		c.profile = p.adapters(least)
-	case PolicyPowerOfTwo:
-		nearest("least-requests")
-		c.profile = p.adapters(least)
 	case PolicySessionAffinity:
 		nearest("prefix-approximate, which keeps the turns of a conversation together too")
-		fallthrough
 	case PolicyPrefixExact:
-		if p.Policy == PolicyPrefixExact {
-			nearest("prefix-approximate")
-		}
-		fallthrough
-	case PolicyPrefixApproximate:
+		nearest("prefix-approximate")
+	}
+	switch p.Policy {
+	case PolicySessionAffinity, PolicyPrefixExact, PolicyPrefixApproximate:
 		c.profile = p.adapters([]scorer{{pluginPrefix, 3, yamlnode.Map("maxPrefixBlocksToMatch", prefixMaxBlock)},
 			{kind: pluginQueue, weight: 1}})
 	case PolicyKVAware:
@@ -103,24 +112,14 @@ func (b *builder) extensionPicker(p *Pool) picker {
 // llmdPicker is the configuration of llm-d's endpoint picker.
 func (b *builder) llmdPicker(p *Pool) picker {
 	c := picker{apiVersion: llmdConfigAPI, before: []scorer{{kind: pluginSingle}}}
-	least := []scorer{{kind: pluginActive, weight: 1}}
 	nearest := func(taken string) {
 		b.unlike(WarnPolicy, p, fmt.Sprintf("llm-d's router has no %v policy; its values take %s", p.Policy,
 			taken), "plan with a policy that it has")
 	}
+	if c.simple(p, []scorer{{kind: pluginActive, weight: 1}}, nearest) {
+		return c
+	}
 	switch p.Policy {
-	case PolicyRandom:
-		c.profile = append(p.adapters(nil), scorer{kind: pluginRandom})
-		return c
-	case PolicyRoundRobin:
-		nearest("random")
-		c.profile = append(p.adapters(nil), scorer{kind: pluginRandom})
-		return c
-	case PolicyLeastRequests:
-		c.profile = p.adapters(least)
-	case PolicyPowerOfTwo:
-		nearest("least-requests")
-		c.profile = p.adapters(least)
 	case PolicySessionAffinity:
 		b.unlike(WarnNeeds, p,
 			"llm-d's session affinity goes by the header x-session-token, which the router sets in its answer",

@@ -22,8 +22,7 @@ var stackRouting = map[Policy]struct {
 	PolicyKVAware:           {"kvaware", PolicyKVAware},
 }
 
-// sessionHeader names a client's session to the production stack's router.
-const sessionHeader = "x-session-id"
+const sessionHeader = "x-session-id" // names a client's session to the production stack's router
 
 // stackValues writes values of vLLM's production stack, which starts the servers too.
 func (b *builder) stackValues(p *Pool) error {

@@ -45,9 +45,8 @@ func (r *reader) text(path, s string) string {
 	case missing[key]:
 		return ""
 	case failed[key]:
-		if !r.full() {
-			r.probs.Addf(path, "look at the GPU: dmesg and nvidia-smi on the node", "nvidia-smi answers %q", plain)
-		}
+		r.probs.If(!r.full(), path, "look at the GPU: dmesg and nvidia-smi on the node", "nvidia-smi answers %q",
+			plain)
 		return ""
 	}
 	return s
@@ -70,9 +69,8 @@ func (r *reader) number(path, s, unit string) optional.Value[float64] {
 	scale, known := units[strings.ToLower(unit)]
 	v, err := strconv.ParseFloat(strings.TrimSpace(figure), 64)
 	if err != nil || !known || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-		if !r.full() {
-			r.probs.Addf(path, "print it again with nvidia-smi", "%s is no figure of nvidia-smi", problem.Clip(strconv.Quote(s)))
-		}
+		r.probs.If(!r.full(), path, "print it again with nvidia-smi", "%s is no figure of nvidia-smi",
+			problem.Clip(strconv.Quote(s)))
 		return optional.Value[float64]{}
 	}
 	return optional.Of(v * scale)

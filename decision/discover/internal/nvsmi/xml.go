@@ -168,9 +168,7 @@ func (r *reader) gpu(inv *telemetry.Inventory, x *xmlGPU) {
 		PowerWatts:         r.first(at("power_readings.power_draw"), "W", x.Power.Average, x.Power.Draw, x.OldPower.Draw),
 		PowerLimitWatts: r.first(at("power_readings.power_limit"), "W", x.Power.Limit, x.Power.Current, x.OldPower.Limit,
 			x.OldPower.Old)}
-	if g.UUID == "" {
-		r.probs.Addf(at("uuid"), "print it with a driver that works", "the GPU has no UUID")
-	}
+	r.probs.If(g.UUID == "", at("uuid"), "print it with a driver that works", "the GPU has no UUID")
 	for j, m := range x.Instances {
 		in := func(field string) string { return at(fmt.Sprintf("mig_devices[%d].%s", j, field)) }
 		g.Instances = append(g.Instances, telemetry.MIGInstance{Index: r.integer(in("index"), m.Index),

@@ -66,8 +66,7 @@ type held struct {
 	v  float64
 }
 
-// maxHeld bounds the samples that wait for their labels: a year at 15 s.
-const maxHeld = 4 << 20
+const maxHeld = 4 << 20 // bound of the samples that wait for their labels: a year at 15 s
 
 func (j *jsonReader) path() string { return fmt.Sprintf("result[%d]", max(0, j.series-1)) }
 

@@ -17,8 +17,7 @@ var errUnknown = errors.New("usage: unknown name")
 // ErrKind says that a text is not what was expected of it.
 var ErrKind = errors.New("usage: not this kind of text")
 
-// maxTenants bounds the keys, and with them the memory.
-const maxTenants = 200_000
+const maxTenants = 200_000 // bound of the keys, and with them the memory
 
 // Reader reads sources one after another and holds what they say. It is not
 // safe for concurrent use.

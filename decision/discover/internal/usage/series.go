@@ -5,11 +5,9 @@ import (
 	"time"
 )
 
-// noTime is the time of a sample that has none.
-const noTime = math.MinInt64
+const noTime = math.MinInt64 // the time of a sample that has none
 
-// maxSegments bounds the segments of one figure of one tenant.
-const maxSegments = 1000
+const maxSegments = 1000 // bound of the segments of one figure of one tenant
 
 // segment is a stretch of samples in order of time, in ms. Files may come in any
 // order: what lies before or after all that was seen begins a new one.

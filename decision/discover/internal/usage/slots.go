@@ -20,11 +20,9 @@ const (
 	heldBytes   = 1 << 30
 )
 
-// slotTime is the resolution of busy and idle time.
-const slotTime = time.Minute
+const slotTime = time.Minute // the resolution of busy and idle time
 
-// maxSlots bounds a window: 400 days of minutes.
-const maxSlots = 400 * 24 * 60
+const maxSlots = 400 * 24 * 60 // bound of a window: 400 days of minutes
 
 // slots are flags by time. The zero slots are empty.
 type slots struct {

@@ -8,8 +8,7 @@ import (
 
 // Usage holds the sources' summary.
 type Usage struct {
-	// Tenants has one entry for each key, in the order of the keys.
-	Tenants []Stats
+	Tenants []Stats // one entry for each key, in the order of the keys
 	// Devices has one entry for each GPU and MIG instance, without a pod: each
 	// moment counts once, although several pods' series may repeat it.
 	Devices []Stats
