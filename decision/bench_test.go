@@ -35,7 +35,7 @@ func BenchmarkDecide1000x50(b *testing.B) {
 	f := corpusFleet(b, 50, 1000)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Decide(f, Options{}); err != nil {
+		if _, err := Decide(b.Context(), f, Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -22,7 +22,7 @@ workloads:
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Decide(fleet, Options{})
+	r, err := Decide(t.Context(), fleet, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -236,6 +236,9 @@ func (pl *planner) prospectsOf(s site, members []member) prospects {
 }
 
 func (pl *planner) compute(s site, members []member) prospects {
+	if pl.opt.err() != nil {
+		return prospects{} // planFleet returns the error
+	}
 	share := predict.Share{Mechanism: physics(s.mechanism), SMs: 1, Bandwidth: 1}
 	if s.slice != nil {
 		share.SMs, share.Bandwidth = s.slice.Shares()

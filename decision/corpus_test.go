@@ -135,7 +135,7 @@ func TestExpertsAgree(t *testing.T) {
 			if err := c.Fleet.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			r, err := Decide(&c.Fleet, Options{})
+			r, err := Decide(t.Context(), &c.Fleet, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -33,6 +34,16 @@ type Options struct {
 	Input string
 	// Headroom is the memory that layouts leave free; nil means DefaultHeadroom.
 	Headroom *Headroom
+
+	ctx context.Context // of Decide
+}
+
+// err says why deciding is to end.
+func (o *Options) err() error {
+	if o.ctx == nil {
+		return nil
+	}
+	return o.ctx.Err()
 }
 
 // choice is a candidate that could be taken.
@@ -101,8 +112,9 @@ type groupKey struct {
 // Decide answers for the whole fleet. The fleet is validated first; its error
 // names every problem. A workload that fits nowhere is not an error: it gets
 // mechanism none and all its reasons. The result depends on the fleet's
-// content only, not on its order.
-func Decide(f *Fleet, opt Options) (*Result, error) {
+// content only, not on its order. When ctx ends it returns its error.
+func Decide(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
+	opt.ctx = ctx
 	if f == nil {
 		return nil, errors.New("decision: the fleet is nil")
 	}
@@ -132,6 +144,9 @@ func Decide(f *Fleet, opt Options) (*Result, error) {
 	if len(f.Workloads) > relaxedUpTo || len(pl.seen) > relaxedSeen {
 		return r, nil
 	}
+	if r, err = r.assure(f, opt); err != nil {
+		return nil, err
+	}
 	if r.MoreGPUs, err = r.together(f, opt); err != nil {
 		return nil, err
 	}
@@ -148,7 +163,8 @@ func planFleet(f *Fleet, opt Options, rounds int) (*planner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pl, pl.plan(f.Trust)
+	err = pl.plan(f.Trust)
+	return pl, errors.Join(opt.err(), err)
 }
 
 // newPlan is a fleet before it is arranged.

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -33,7 +34,7 @@ func price(t testing.TB, s string) cost.Money {
 
 func decide(t testing.TB, f *Fleet) *Result {
 	t.Helper()
-	r, err := Decide(f, Options{})
+	r, err := Decide(t.Context(), f, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +199,7 @@ var decideFleets = sync.OnceValues(func() ([]decidedFleet, error) {
 	for range max(2, runtime.GOMAXPROCS(0)) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; int(i) < len(out); i = next.Add(1) - 1 {
-				out[i].result, errs[i] = Decide(out[i].fleet, Options{})
+				out[i].result, errs[i] = Decide(context.Background(), out[i].fleet, Options{})
 			}
 		})
 	}
@@ -455,10 +456,10 @@ func TestEvidenceNeedsItsProfile(t *testing.T) {
 	w := online
 	w.Profile = &predict.ProfileRef{Server: predict.Server{Model: "9b"}, Load: predict.Load{Concurrency: 4, Prompt: 128, Output: 64}}
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H200", Count: 4}}, Workloads: []Workload{w}}
-	if _, err := Decide(f, Options{Profiles: &predict.Profiles{}}); err == nil || !strings.Contains(err.Error(), `workload "w"`) {
+	if _, err := Decide(t.Context(), f, Options{Profiles: &predict.Profiles{}}); err == nil || !strings.Contains(err.Error(), `workload "w"`) {
 		t.Errorf("err = %v", err)
 	}
-	if _, err := Decide(f, Options{}); err != nil {
+	if _, err := Decide(t.Context(), f, Options{}); err != nil {
 		t.Errorf("without profiles the reference is not used: %v", err)
 	}
 }

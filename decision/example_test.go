@@ -1,6 +1,7 @@
 package decision_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"strings"
@@ -27,7 +28,7 @@ func ExampleDecide() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	result, err := decision.Decide(fleet, decision.Options{})
+	result, err := decision.Decide(context.Background(), fleet, decision.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func ExampleDecide_reasons() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	result, err := decision.Decide(fleet, decision.Options{})
+	result, err := decision.Decide(context.Background(), fleet, decision.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

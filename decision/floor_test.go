@@ -34,7 +34,7 @@ func withProfiles(t *testing.T, f *Fleet, name string) (*Result, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Decide(f, Options{Profiles: profiles})
+	return Decide(t.Context(), f, Options{Profiles: profiles})
 }
 
 // TestProfileOfOtherHardware: a profile of a whole H200 promises nothing of an L4 or
@@ -233,7 +233,7 @@ func promises(t *testing.T, rng *rand.Rand, gpu string, m sharing.Mechanism) (pl
 		opt.Profiles = fastProfile(t, gpu, rng)
 		f.Workloads[0].Profile = &predict.ProfileRef{Server: predict.Server{Model: "fast"}, Load: predict.Load{Concurrency: 1, Prompt: 64, Output: 16}}
 	}
-	r, err := Decide(f, opt)
+	r, err := Decide(t.Context(), f, opt)
 	if err != nil {
 		t.Fatalf("%s, %s: %v", gpu, m, err)
 	}
@@ -315,7 +315,7 @@ func TestProfileThatCannotBe(t *testing.T) {
 		}
 		w := withTPOT(llama8B(), 30)
 		w.Model, w.Memory, w.Profile = nil, Some(20*sharing.GiB), &predict.ProfileRef{Server: p.Server, Load: p.Load}
-		r, err := Decide(&Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H200", Count: 2, Mechanisms: mechs(sharing.MechanismExclusive)}}, Workloads: []Workload{w}}, Options{Profiles: profiles})
+		r, err := Decide(t.Context(), &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H200", Count: 2, Mechanisms: mechs(sharing.MechanismExclusive)}}, Workloads: []Workload{w}}, Options{Profiles: profiles})
 		if err != nil {
 			return nil, err
 		}

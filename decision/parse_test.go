@@ -152,7 +152,7 @@ func FuzzParseFleet(f *testing.F) {
 		if replicas > 10_000 {
 			return
 		}
-		if _, err := Decide(fleet, Options{}); err != nil {
+		if _, err := Decide(t.Context(), fleet, Options{}); err != nil {
 			t.Errorf("a fleet that was read cannot be decided: %v", err)
 		}
 	})

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -9,9 +10,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Relaxed is what a fleet that runs short of GPUs would get for less confidence:
-// more replicas find room, and their objectives are less sure to be kept. Nothing
-// of it is chosen.
+// Relaxed is what a fleet would get for less confidence: more replicas find room, or
+// the same cost a fifth less, and their objectives are less sure to be kept. Nothing of
+// it is chosen.
 type Relaxed struct {
 	// Confidence is how sure the objectives would be kept, the highest of a few at
 	// which most find room.
@@ -25,8 +26,8 @@ type Relaxed struct {
 	Settle Settle `json:"settle"`
 }
 
-// lowerConfidence is what is tried where GPUs run short, in fleets up to
-// relaxedUpTo workloads that took little to arrange.
+// lowerConfidence is what is tried, in fleets up to relaxedUpTo workloads that took
+// little to arrange.
 var lowerConfidence = [...]float64{0.95, 0.9, 0.8}
 
 const (
@@ -34,35 +35,28 @@ const (
 	relaxedSeen = 600 // arrangements of a GPU
 )
 
-// relax finds what less confidence would give a fleet that runs short of GPUs, and
-// puts it beside the answers that it would change.
+// muchCheaper is the part of an answer's cost at which less confidence stands beside it.
+const muchCheaper = 0.8
+
+// relax finds what less confidence would give a fleet that runs short of GPUs, or
+// that would cost a fifth less, and puts it beside the answers that it would change.
 func (r *Result) relax(f *Fleet, opt Options) error {
-	missing := func(r *Result) (placed, unplaced int) {
-		for i := range r.Decisions {
-			placed, unplaced = placed+r.Decisions[i].Placed, unplaced+r.Decisions[i].Unplaced
-		}
-		return placed, unplaced
-	}
-	most, unplaced := missing(r)
+	most, _ := r.placed()
 	var best *Result
 	for _, confidence := range lowerConfidence {
-		if unplaced == 0 {
-			break
-		}
 		if confidence >= opt.Confidence {
 			continue
 		}
-		opt.Confidence = confidence
-		pl, err := planFleet(f, opt, 1)
+		less, err := decideAt(f, opt, confidence)
 		if err != nil {
 			return err
 		}
-		less, err := pl.result()
-		if err != nil {
-			return err
-		}
-		if placed, left := missing(less); placed > most {
-			best, most, unplaced = less, placed, left
+		placed, unplaced := less.placed()
+		if placed > most || placed == most && most > 0 && best == nil && less.bill() <= muchCheaper*r.bill() {
+			best, most = less, placed
+			if unplaced == 0 {
+				break
+			}
 		}
 	}
 	if best == nil {
@@ -72,20 +66,72 @@ func (r *Result) relax(f *Fleet, opt Options) error {
 	r.Relaxed = x
 	for i := range r.Decisions {
 		d, o := &r.Decisions[i], &best.Decisions[i]
-		if o.Placed == 0 || d.Placed >= o.Placed && d.Pool == o.Pool && d.Mechanism == o.Mechanism && d.Profile == o.Profile {
+		if o.Placed == 0 {
 			continue
 		}
 		a, err := best.place(o)
-		if err != nil {
+		now, err2 := r.place(d)
+		if err := errors.Join(err, err2); err != nil {
 			return err
+		}
+		if d.Placed >= o.Placed && a.GPUs >= now.GPUs && d.Pool == o.Pool && d.Mechanism == o.Mechanism && d.Profile == o.Profile {
+			continue
 		}
 		a.If = fmt.Sprintf("%.4g%% confidence is enough", 100*x.Confidence)
 		d.Relaxed = a
-		if x.Settle.Workload == "" && o.Placed > d.Placed {
+		if x.Settle.Workload == "" {
 			x.Settle = best.trial(f, o)
 		}
 	}
 	return nil
+}
+
+// assure answers with more confidence than was asked for where that places more
+// replicas: what is surer to be kept is kept at less confidence too.
+func (r *Result) assure(f *Fleet, opt Options) (*Result, error) {
+	for _, confidence := range [...]float64{0.8, 0.9, 0.95, 0.97, 0.99} {
+		placed, unplaced := r.placed()
+		if unplaced == 0 {
+			break
+		}
+		if confidence <= opt.Confidence {
+			continue
+		}
+		surer, err := decideAt(f, opt, confidence)
+		if err != nil {
+			return nil, err
+		}
+		if n, _ := surer.placed(); n > placed {
+			r = surer
+		}
+	}
+	return r, nil
+}
+
+// decideAt decides a fleet at another confidence, with nothing beside the answers.
+func decideAt(f *Fleet, opt Options, confidence float64) (*Result, error) {
+	opt.Confidence = confidence
+	pl, err := planFleet(f, opt, 1)
+	if err != nil {
+		return nil, err
+	}
+	return pl.result()
+}
+
+// placed counts replicas.
+func (r *Result) placed() (placed, unplaced int) {
+	for i := range r.Decisions {
+		placed, unplaced = placed+r.Decisions[i].Placed, unplaced+r.Decisions[i].Unplaced
+	}
+	return placed, unplaced
+}
+
+// bill is what an answer costs: money, or GPUs where there are no prices.
+func (r *Result) bill() float64 {
+	if m, err := cost.ParseMoney(r.Totals.MonthlyAfter + " " + r.Totals.Currency); err == nil {
+		return float64(m.Micros())
+	}
+	return float64(r.Totals.GPUsAfter)
 }
 
 // place is where a decision puts a workload, as an alternative.

@@ -1,6 +1,8 @@
 package decision
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -53,5 +55,80 @@ func TestLessConfidenceIsNotAlwaysOffered(t *testing.T) {
 		if r := decide(t, sevenTenants(busy)); r.Relaxed != nil {
 			t.Errorf("%v busy: %+v", busy, r.Relaxed)
 		}
+	}
+}
+
+// TestMoreConfidenceNeverPlacesMore, in fleets that run short of GPUs.
+func TestMoreConfidenceNeverPlacesMore(t *testing.T) {
+	t.Parallel()
+	fleets := []*Fleet{sevenTenants(0.12), sevenTenants(0.17), sevenTenants(0.3)}
+	for _, size := range [][2]int{{1, 8}, {2, 14}} {
+		f := corpusFleet(t, size[0], size[1])
+		for p := range f.Pools {
+			f.Pools[p].Count, f.Pools[p].Layouts = 2, nil
+		}
+		fleets = append(fleets, f)
+	}
+	short := 0
+	for k, f := range fleets {
+		before := 1 << 30
+		for _, confidence := range []float64{0.5, 0.8, 0.9, 0.95, 0.97, 0.99} {
+			r, err := Decide(t.Context(), f, Options{Confidence: confidence})
+			if err != nil {
+				t.Fatal(err)
+			}
+			placed, unplaced := r.placed()
+			if placed > before {
+				t.Errorf("fleet %d: %d replicas placed at %v, %d at less confidence", k, placed, confidence, before)
+			}
+			before = placed
+			short += min(1, unplaced)
+		}
+	}
+	if short < 6 {
+		t.Errorf("GPUs run short in %d answers only", short)
+	}
+}
+
+// TestMuchCheaperAtLessConfidence: what costs a fifth less at less confidence stands
+// beside the answer, with what would settle it.
+func TestMuchCheaperAtLessConfidence(t *testing.T) {
+	t.Parallel()
+	offered := 0
+	for _, busy := range []float64{0.14, 0.16, 0.17, 0.18, 0.2} {
+		f := sevenTenants(busy)
+		f.Pools[0].Count = 7
+		r := decide(t, f)
+		cheapest := r.bill()
+		for _, confidence := range lowerConfidence {
+			less, err := decideAt(f, Options{Confidence: confidence, Headroom: &DefaultHeadroom, MaxPoolsListed: 16}, confidence)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cheapest = min(cheapest, less.bill())
+		}
+		x := r.Relaxed
+		if (cheapest <= muchCheaper*r.bill()) != (x != nil) {
+			t.Errorf("%v busy: %v, %v at less confidence, and beside it %+v", busy, r.bill(), cheapest, x)
+		}
+		if x != nil {
+			offered++
+			if x.Settle.Workload == "" || x.GPUs >= r.Totals.GPUsAfter {
+				t.Errorf("%v busy: %+v beside %d GPUs", busy, x, r.Totals.GPUsAfter)
+			}
+		}
+	}
+	if offered == 0 {
+		t.Error("none is cheaper")
+	}
+}
+
+// TestDecideEndsWithItsContext, with the context's error.
+func TestDecideEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if r, err := Decide(ctx, sevenTenants(0.2), Options{}); r != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", r, err)
 	}
 }

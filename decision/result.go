@@ -22,7 +22,8 @@ type Result struct {
 	// MoreGPUs would do for all that lack them together, where several do; each
 	// decision has what it lacks by itself.
 	MoreGPUs *MoreGPUs `json:"more_gpus,omitempty"`
-	// Relaxed stands where GPUs run short and less confidence would place more.
+	// Relaxed stands where less confidence would place more, or the same for a fifth less;
+	// of fleets of few workloads.
 	Relaxed *Relaxed `json:"at_less_confidence,omitempty"`
 	// Assumes are what the answers for the fleet take for granted together.
 	Assumes []Assumption `json:"assumes,omitempty"`

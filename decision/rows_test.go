@@ -150,7 +150,7 @@ func TestPrintedRows(t *testing.T) {
 		if r.with != nil {
 			f.Workloads = append(f.Workloads, *r.with)
 		}
-		res, err := Decide(&f, Options{})
+		res, err := Decide(t.Context(), &f, Options{})
 		if err != nil {
 			t.Errorf("%s: %v", r.id, err)
 			continue

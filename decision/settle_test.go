@@ -30,7 +30,7 @@ func TestProvisionalAnswers(t *testing.T) {
 	} {
 		f := unknownLoad(t)
 		change(&f.Workloads[0])
-		r, err := Decide(f, Options{Input: "my/fleet.yaml"})
+		r, err := Decide(t.Context(), f, Options{Input: "my/fleet.yaml"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func TestSimulatedPredictor(t *testing.T) {
 	for basis, want := range map[sharing.Basis]bool{sharing.BasisMeasured: false, sharing.BasisSimulated: true} {
 		p := predict.NewPredictor()
 		p.GPU, p.Parameters.Quantum.Basis = "simulated GPU", basis
-		r, err := Decide(f, Options{Profiles: profiles, Predictor: &p})
+		r, err := Decide(t.Context(), f, Options{Profiles: profiles, Predictor: &p})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func TestSimulatedPredictor(t *testing.T) {
 	}
 	p := predict.NewPredictor()
 	p.Parameters.Quantum.Basis = sharing.BasisSimulated
-	if r, err := Decide(unknownLoad(t), Options{Profiles: profiles, Predictor: &p}); err != nil || len(r.Assumes) > 0 {
+	if r, err := Decide(t.Context(), unknownLoad(t), Options{Profiles: profiles, Predictor: &p}); err != nil || len(r.Assumes) > 0 {
 		t.Errorf("a predictor that is not used is mentioned: %v", err)
 	}
 }

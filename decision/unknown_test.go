@@ -23,7 +23,7 @@ workloads:
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Decide(f, Options{})
+	r, err := Decide(t.Context(), f, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package colocation
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -46,7 +47,7 @@ type answer struct {
 }
 
 // decide asks for a decision on the loads of the first case.
-func (f *planFlow) decide() *decisionReport {
+func (f *planFlow) decide(ctx context.Context) *decisionReport {
 	out := &decisionReport{GPU: f.plan.Decision.GPU}
 	if out.GPU == "" {
 		gpu, _ := f.site.gpu()
@@ -55,10 +56,10 @@ func (f *planFlow) decide() *decisionReport {
 	profiles, _, err := f.profiles()
 	var before, after *decision.Result
 	if err == nil {
-		before, err = f.decideFleet(out.GPU, nil)
+		before, err = f.decideFleet(ctx, out.GPU, nil)
 	}
 	if err == nil {
-		after, err = f.decideFleet(out.GPU, profiles)
+		after, err = f.decideFleet(ctx, out.GPU, profiles)
 	}
 	if err != nil {
 		out.Problem = err.Error()
@@ -78,7 +79,7 @@ var errNoMemory = errors.New("say with servers[].memory what each server takes, 
 
 // decideFleet puts the loads of the first case before package decision: with
 // profiles, and what the runs alone showed besides.
-func (f *planFlow) decideFleet(gpu string, profiles *predict.Profiles) (*decision.Result, error) {
+func (f *planFlow) decideFleet(ctx context.Context, gpu string, profiles *predict.Profiles) (*decision.Result, error) {
 	pool := decision.Pool{Name: "gpu", GPU: gpu, Count: len(f.plan.Servers), PricePerGPUHour: f.plan.Decision.Price}
 	// The question is which of the mechanisms that were measured to use, if any.
 	for _, m := range f.plan.Modes {
@@ -108,7 +109,7 @@ func (f *planFlow) decideFleet(gpu string, profiles *predict.Profiles) (*decisio
 	if profiles != nil {
 		opts.Predictor = f.Predictor
 	}
-	return decision.Decide(fleet, opts)
+	return decision.Decide(ctx, fleet, opts)
 }
 
 // addEvidence adds what the load's run alone under time-slicing showed.

@@ -87,7 +87,7 @@ func (b *simulatedFleet) run(t *testing.T, opts FleetOptions) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := decision.Decide(fleet, decision.Options{})
+	result, err := decision.Decide(t.Context(), fleet, decision.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestScenes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := decision.Decide(fleet, decision.Options{})
+		result, err := decision.Decide(t.Context(), fleet, decision.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -72,7 +72,7 @@ func Measure(ctx context.Context, plan *Plan, site Site, opts Options) (*Report,
 	if len(f.runs)+len(f.cut)+len(f.missing) == 0 {
 		return nil, err
 	}
-	rep := f.report(err)
+	rep := f.report(context.WithoutCancel(ctx), err)
 	var cerr error
 	rep.Calibrated, cerr = f.calibrate()
 	return rep, errors.Join(err, cerr, f.write("report.json", rep))

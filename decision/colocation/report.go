@@ -1,6 +1,7 @@
 package colocation
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"math"
@@ -132,7 +133,7 @@ func (rep *Report) end(failed error, b *bench) {
 }
 
 // report is made of the runs so far. failed is the reason for an early end.
-func (f *planFlow) report(failed error) *Report {
+func (f *planFlow) report(ctx context.Context, failed error) *Report {
 	rep := &Report{Basis: f.site.basis(), Rows: []ReportRow{}}
 	rep.GPU, rep.Driver = f.site.gpu()
 	rep.end(failed, &f.bench)
@@ -157,7 +158,7 @@ func (f *planFlow) report(failed error) *Report {
 	}
 	rep.Agreement = agreements(rep.Rows, f.plan.Modes)
 	rep.Verdicts = f.verdicts(rep.Rows)
-	rep.Decision = f.decide()
+	rep.Decision = f.decide(ctx)
 	return rep
 }
 

@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -20,11 +21,11 @@ type Decided struct {
 
 // Decide decides the fleet that was discovered. The error says what keeps it from
 // being decided (see [Discovery.Valid]).
-func (d *Discovery) Decide(opts decision.Options) (*Decided, error) {
+func (d *Discovery) Decide(ctx context.Context, opts decision.Options) (*Decided, error) {
 	if err := d.Valid(); err != nil {
 		return nil, fmt.Errorf("%w: the fleet can't be decided:\n%w", ErrInvalid, err)
 	}
-	result, err := decision.Decide(&d.Fleet, opts)
+	result, err := decision.Decide(ctx, &d.Fleet, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -90,7 +90,7 @@ func TestFleetIsRead(t *testing.T) {
 		if diff := cmp.Diff(d.Fleet, *fleet); diff != "" {
 			t.Errorf("%s: read back (-discovered +read):\n%s", file, diff)
 		}
-		result, err := decision.Decide(fleet, decision.Options{})
+		result, err := decision.Decide(t.Context(), fleet, decision.Options{})
 		if err != nil || len(result.Decisions) != len(d.Fleet.Workloads) {
 			t.Errorf("%s: %v", file, err)
 		}

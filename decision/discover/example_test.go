@@ -1,6 +1,7 @@
 package discover_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"os"
@@ -74,7 +75,7 @@ func ExampleOptions() {
 		log.Fatal(err)
 	}
 	d := c.Discover()
-	result, err := decision.Decide(&d.Fleet, decision.Options{})
+	result, err := decision.Decide(context.Background(), &d.Fleet, decision.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

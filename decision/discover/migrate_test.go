@@ -64,7 +64,7 @@ func TestMigration(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := decision.Decide(&d.Fleet, decision.Options{Confidence: 0.5})
+		r, err := decision.Decide(t.Context(), &d.Fleet, decision.Options{Confidence: 0.5})
 		if err != nil {
 			t.Fatal(err)
 		}

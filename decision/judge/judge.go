@@ -62,7 +62,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 		s, err := dist.scene(rng)
 		if err == nil {
 			w := sp.draw(rng, len(s.full.Workloads), rng.IntN(sp.Outliers) == 0)
-			err = j.fleet(n, s, w, ours, byRule, rep)
+			err = j.fleet(context.WithoutCancel(ctx), n, s, w, ours, byRule, rep)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("judge: fleet %d: %w", n, err)
@@ -85,10 +85,10 @@ type bench struct {
 }
 
 // fleet decides the n-th fleet and plays it in its world, and the rules beside it.
-func (j *bench) fleet(n int, s *scene, w *world, ours *tally, byRule []*tally, rep *Report) error {
+func (j *bench) fleet(ctx context.Context, n int, s *scene, w *world, ours *tally, byRule []*tally, rep *Report) error {
 	rep.Fleets++
 	rep.Workloads += len(s.full.Workloads)
-	result, err := decision.Decide(s.shown, decision.Options{Confidence: j.opts.Confidence})
+	result, err := decision.Decide(ctx, s.shown, decision.Options{Confidence: j.opts.Confidence})
 	if err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ func Ask(ctx context.Context, mixes []predict.Mix) (*Answers, error) {
 				return nil, err
 			}
 		}
-		if err := a.answer(profiles[a.mix], truths, out); err != nil {
+		if err := a.answer(ctx, profiles[a.mix], truths, out); err != nil {
 			return nil, err
 		}
 	}
@@ -170,7 +170,7 @@ func question(m *predict.Mix, metric predict.Metric, times float64) (ask, bool) 
 }
 
 // answer asks both doors, about each tenant and about all together.
-func (a *ask) answer(profiles *predict.Profiles, truths map[string]map[bool]bool, out *Answers) error {
+func (a *ask) answer(ctx context.Context, profiles *predict.Profiles, truths map[string]map[bool]bool, out *Answers) error {
 	mechanism := a.mix.Rows[0].Mechanism
 	preds, _ := profiles.Forecasts(a.mix.Predictor).Predict(mechanism, a.mix.Group) // none: it is open
 	at := slices.Index(questionLimits, a.times)
@@ -196,7 +196,7 @@ func (a *ask) answer(profiles *predict.Profiles, truths map[string]map[bool]bool
 			out.Disagreeing++
 			continue
 		}
-		decided, err := a.decide(profiles, i)
+		decided, err := a.decide(ctx, profiles, i)
 		if err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (a *ask) answer(profiles *predict.Profiles, truths map[string]map[bool]bool
 	if !agreed {
 		return nil
 	}
-	decided, err := a.decide(profiles, -1)
+	decided, err := a.decide(ctx, profiles, -1)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (d *Doors) add(decided, said sharing.Answer, kept bool) {
 const slack = 1000
 
 // decide asks Decide about one tenant, or about all where it is negative.
-func (a *ask) decide(profiles *predict.Profiles, tenant int) (sharing.Answer, error) {
+func (a *ask) decide(ctx context.Context, profiles *predict.Profiles, tenant int) (sharing.Answer, error) {
 	slo := make([]predict.SLO, len(a.limits))
 	for i, limit := range a.limits {
 		if tenant >= 0 && i != tenant {
@@ -242,7 +242,7 @@ func (a *ask) decide(profiles *predict.Profiles, tenant int) (sharing.Answer, er
 	if err != nil {
 		return sharing.AnswerUnknown, err
 	}
-	r, err := decision.Decide(f, decision.Options{Profiles: profiles, Predictor: a.mix.Predictor})
+	r, err := decision.Decide(ctx, f, decision.Options{Profiles: profiles, Predictor: a.mix.Predictor})
 	if err != nil {
 		return sharing.AnswerUnknown, fmt.Errorf("judge: %s, case %q: %w", a.mix.Series, a.mix.Rows[0].Case, err)
 	}

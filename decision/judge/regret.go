@@ -106,7 +106,7 @@ func Regret(ctx context.Context, mixes []predict.Mix) (*Regrets, error) {
 					best = 1
 				}
 			}
-			gpus, err := a.arrange(profiles)
+			gpus, err := a.arrange(ctx, profiles)
 			if err != nil {
 				return nil, err
 			}
@@ -177,7 +177,7 @@ func byName(m *predict.Mix, who []int, kept []bool) []bool {
 }
 
 // arrange is where Decide puts the tenants of a mix.
-func (a *ask) arrange(profiles *predict.Profiles) ([]shared, error) {
+func (a *ask) arrange(ctx context.Context, profiles *predict.Profiles) ([]shared, error) {
 	slo := make([]predict.SLO, len(a.limits))
 	for i, limit := range a.limits {
 		*slo[i].At(a.metric) = predict.Some(limit)
@@ -186,7 +186,7 @@ func (a *ask) arrange(profiles *predict.Profiles) ([]shared, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := decision.Decide(f, decision.Options{Profiles: profiles, Predictor: a.mix.Predictor})
+	r, err := decision.Decide(ctx, f, decision.Options{Profiles: profiles, Predictor: a.mix.Predictor})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package manifest_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 
@@ -21,7 +22,7 @@ workloads:
 	if err != nil {
 		log.Fatal(err)
 	}
-	result, err := decision.Decide(fleet, decision.Options{})
+	result, err := decision.Decide(context.Background(), fleet, decision.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -210,7 +210,7 @@ workloads:
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := decision.Decide(f, decision.Options{})
+	r, err := decision.Decide(t.Context(), f, decision.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestBuildOfDecision(t *testing.T) {
 func TestBuildOfNothing(t *testing.T) {
 	s := decided(t)
 	s.fleet.Workloads = s.fleet.Workloads[2:]
-	r, err := decision.Decide(s.fleet, decision.Options{})
+	r, err := decision.Decide(t.Context(), s.fleet, decision.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -171,7 +171,7 @@ workloads:
 		fmt.Println(err)
 		return
 	}
-	result, err := decision.Decide(fleet, decision.Options{})
+	result, err := decision.Decide(context.Background(), fleet, decision.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

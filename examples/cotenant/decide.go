@@ -39,7 +39,7 @@ type decideConfig struct {
 	json, strict, schema bool
 }
 
-func runDecide(_ context.Context, args []string, std stdio) error {
+func runDecide(ctx context.Context, args []string, std stdio) error {
 	var c decideConfig
 	fl := flagSet("decide")
 	fl.StringVar(&c.fleet, "fleet", "", "fleet `FILE`, - for standard input; may also stand as the argument")
@@ -64,7 +64,7 @@ func runDecide(_ context.Context, args []string, std stdio) error {
 		return badInput(err)
 	}
 	opts := decision.Options{Confidence: c.confidence}
-	fleet, result, err := decideFleet(c.fleet, c.profiles, c.predictor, std.in, &opts)
+	fleet, result, err := decideFleet(ctx, c.fleet, c.profiles, c.predictor, std.in, &opts)
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 	if part != nil && d.Empty() {
 		return part
 	}
-	if err := o.write(d, std); err != nil {
+	if err := o.write(ctx, d, std); err != nil {
 		return err
 	}
 	return part
@@ -184,7 +184,7 @@ func discoverFile(c *discover.Collector, file string, stdin io.Reader) error {
 }
 
 // write writes the files of -out and prints the discovery.
-func (o *discoverOptions) write(d *discover.Discovery, std stdio) error {
+func (o *discoverOptions) write(ctx context.Context, d *discover.Discovery, std stdio) error {
 	if o.out != "" {
 		var fleet bytes.Buffer
 		if err := d.WriteFleet(&fleet); err != nil {
@@ -206,7 +206,7 @@ func (o *discoverOptions) write(d *discover.Discovery, std stdio) error {
 	}
 	switch {
 	case o.decide:
-		return o.decided(d, show, std)
+		return o.decided(ctx, d, show, std)
 	case o.json:
 		return d.WriteJSON(std.out)
 	}
@@ -215,12 +215,12 @@ func (o *discoverOptions) write(d *discover.Discovery, std stdio) error {
 
 // decided decides the fleet, writes its configuration beside the fleet file, where
 // there is one, and prints both.
-func (o *discoverOptions) decided(d *discover.Discovery, show discover.TextOptions, std stdio) error {
+func (o *discoverOptions) decided(ctx context.Context, d *discover.Discovery, show discover.TextOptions, std stdio) error {
 	input := o.out
 	if input == "" {
 		input = "the fleet file that -out writes"
 	}
-	all, err := d.Decide(decision.Options{Input: input})
+	all, err := d.Decide(ctx, decision.Options{Input: input})
 	if err != nil {
 		return badInput(err)
 	}

@@ -222,7 +222,7 @@ func (c *measureConfig) openMachine(ctx context.Context, plan *colocation.Plan) 
 // the decision and the report.
 func (c *measureConfig) measureFleet(ctx context.Context, std stdio) (*colocation.Report, error) {
 	var opts decision.Options
-	fleet, result, err := decideFleet(c.fleet, c.profiles, c.predictorFile, std.in, &opts)
+	fleet, result, err := decideFleet(context.WithoutCancel(ctx), c.fleet, c.profiles, c.predictorFile, std.in, &opts)
 	if err == nil {
 		err = c.newFolder()
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -58,7 +59,7 @@ func refuse(fl *flag.FlagSet, why string, names ...string) (errs []error) {
 
 // decideFleet decides the fleet of a file, or of standard input for "-". opts gets its
 // name, and the profiles and the predictor of the files that are named.
-func decideFleet(file, profiles, predictor string, stdin io.Reader, opts *decision.Options) (
+func decideFleet(ctx context.Context, file, profiles, predictor string, stdin io.Reader, opts *decision.Options) (
 	fleet *decision.Fleet, result *decision.Result, err error) {
 	if file == "-" {
 		fleet, err = decision.ReadFleet(stdin)
@@ -73,7 +74,7 @@ func decideFleet(file, profiles, predictor string, stdin io.Reader, opts *decisi
 		opts.Profiles, err = predict.LoadProfiles(profiles)
 	}
 	if err == nil {
-		result, err = decision.Decide(fleet, *opts)
+		result, err = decision.Decide(ctx, fleet, *opts)
 	}
 	return fleet, result, badInput(err)
 }

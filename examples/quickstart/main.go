@@ -7,6 +7,7 @@
 package main
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"flag"
@@ -58,7 +59,7 @@ func decide(file string, asJSON bool, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	result, err := decision.Decide(fleet, decision.Options{Input: file})
+	result, err := decision.Decide(context.Background(), fleet, decision.Options{Input: file})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package addons_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"strings"
@@ -28,7 +29,7 @@ workloads: [{name: chat, kind: online-inference, replicas: 4, memory: 16GiB, gpu
 	if err != nil {
 		log.Fatal(err)
 	}
-	result, err := decision.Decide(fleet, decision.Options{})
+	result, err := decision.Decide(context.Background(), fleet, decision.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
