@@ -20,6 +20,9 @@ type Options struct {
 	// Confidence asked of decisions, between 0.5 and 1; 0 is
 	// decision.DefaultConfidence.
 	Confidence float64
+	// Distort names what the worlds differ by from what is published, one of
+	// Distortions; "" is nothing.
+	Distort string
 	// Log, if not nil, gets a line for each workload that missed an objective and for
 	// each fleet that cost more than it had to.
 	Log io.Writer
@@ -34,7 +37,11 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	if opts.Confidence == 0 {
 		opts.Confidence = decision.DefaultConfidence
 	}
-	sp, err := readSpreads()
+	sp, err := readSpreads("")
+	if err != nil {
+		return nil, err
+	}
+	worlds, err := readSpreads(opts.Distort)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +68,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 		rng := rand.New(rand.NewPCG(opts.Seed, uint64(n)))
 		s, err := dist.scene(rng)
 		if err == nil {
-			w := sp.draw(rng, len(s.full.Workloads), rng.IntN(sp.Outliers) == 0)
+			w := worlds.draw(rng, len(s.full.Workloads), rng.IntN(worlds.Outliers) == 0)
 			err = j.fleet(context.WithoutCancel(ctx), n, s, w, ours, byRule, rep)
 		}
 		if err != nil {

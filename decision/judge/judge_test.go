@@ -98,3 +98,41 @@ func BenchmarkRun(b *testing.B) {
 		}
 	}
 }
+
+// Each distortion changes the worlds that are drawn, and nothing but what it names.
+func TestDistortions(t *testing.T) {
+	plain, err := readSpreads("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(Distortions()) < 6 {
+		t.Errorf("%q", Distortions())
+	}
+	for _, name := range Distortions() {
+		sp, err := readSpreads(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := map[string]bool{}
+		for q := range sp.Quantities {
+			if _, known := plain.Quantities[q]; !known {
+				t.Errorf("%s: %s is no quantity of worlds", name, q)
+			}
+			if sp.Quantities[q] != plain.Quantities[q] {
+				changed[q] = true
+			}
+		}
+		if sp.lengthSigma != plain.lengthSigma {
+			changed["length_sigma"] = true
+		}
+		if len(changed) == 0 || len(changed) != len(plain.Distortions[name]) {
+			t.Errorf("%s changes %v", name, changed)
+		}
+	}
+	if _, err := readSpreads("weather"); err == nil {
+		t.Error("a distortion that nobody described was taken")
+	}
+	if _, err := Run(t.Context(), Options{Fleets: 1, Distort: "weather"}); err == nil {
+		t.Error("worlds were drawn by a distortion that nobody described")
+	}
+}

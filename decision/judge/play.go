@@ -84,7 +84,7 @@ func (w *world) ready(tenants []*tenant, how way) (rs []runner, horizon float64)
 	rs = (*w.stage)[:len(tenants)]
 	for i, t := range tenants {
 		if w.fates[t.workload] == nil {
-			w.fates[t.workload] = fateOf(rand.New(rand.NewPCG(w.seed, uint64(t.workload))), t)
+			w.fates[t.workload] = fateOf(rand.New(rand.NewPCG(w.seed, uint64(t.workload))), t, w.fleet["length_sigma"])
 		}
 		var s *slice
 		if how.slices != nil {

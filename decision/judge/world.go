@@ -53,16 +53,37 @@ func (s spread) outside(rng *rand.Rand) float64 {
 }
 
 type spreads struct {
-	Outliers   int               `yaml:"outliers"`
-	Quantities map[string]spread `yaml:"quantities"`
+	Outliers    int                          `yaml:"outliers"`
+	Quantities  map[string]spread            `yaml:"quantities"`
+	Distortions map[string]map[string]spread `yaml:"distortions"`
 
-	stage []runner // of all worlds drawn
+	lengthSigma float64
+	stage       []runner // of all worlds drawn
 }
 
-func readSpreads() (*spreads, error) {
-	var s spreads
+// Distortions lists the names of the ways in which worlds may differ from what is
+// published, for Options.Distort.
+func Distortions() []string {
+	s, _ := readSpreads("") // a test reads the file that is built in
+	return slices.Sorted(maps.Keys(s.Distortions))
+}
+
+// readSpreads reads the spreads, those of a distortion in their place; "" is none.
+func readSpreads(distort string) (*spreads, error) {
+	s := spreads{lengthSigma: lengthSigma}
 	if err := strictyaml.Decode(worldsYAML, &s, strictyaml.Options{}); err != nil {
 		return nil, fmt.Errorf("worlds.yaml: %w", err)
+	}
+	by, ok := s.Distortions[distort]
+	if !ok && distort != "" {
+		return nil, fmt.Errorf("judge: no distortion is named %q", distort)
+	}
+	for name, q := range by {
+		if name == "length_sigma" {
+			s.lengthSigma = q.Median
+		} else {
+			s.Quantities[name] = q
+		}
 	}
 	return &s, nil
 }
@@ -85,7 +106,8 @@ var ofWorkload = []string{"sm_decode", "sm_other", "slice_other", "load_error", 
 // draw draws a world for n workloads. With outlier one quantity lies outside.
 func (s *spreads) draw(rng *rand.Rand, n int, outlier bool) *world {
 	names := slices.Sorted(maps.Keys(s.Quantities))
-	w := &world{fleet: map[string]float64{}, seed: rng.Uint64(), fates: make([]*fate, n), stage: &s.stage}
+	w := &world{fleet: map[string]float64{"length_sigma": s.lengthSigma}, seed: rng.Uint64(), fates: make([]*fate, n),
+		stage: &s.stage}
 	if outlier {
 		w.outlier = names[rng.IntN(len(names))]
 	}

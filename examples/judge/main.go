@@ -13,6 +13,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
@@ -46,6 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	fs.Uint64Var(&o.Seed, "seed", 1, "seed of fleets and worlds; the same seed gives the same output")
 	fs.Float64Var(&o.Confidence, "confidence", decision.DefaultConfidence,
 		"how sure a decision must be that objectives are kept, 0.5 to 0.999")
+	fs.StringVar(&o.Distort, "distort", "", "worlds that are not as published: "+strings.Join(judge.Distortions(), ", "))
 	asJSON := fs.Bool("json", false, "print JSON")
 	verbose := fs.Bool("v", false, "name each workload that missed, and each fleet that cost more than it had to")
 	err := fs.Parse(args)
@@ -61,6 +64,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	}
 	if !(o.Confidence >= 0.5 && o.Confidence <= 0.999) {
 		err = errors.Join(err, fmt.Errorf("-confidence: %v is out of range; use 0.5 to 0.999", o.Confidence))
+	}
+	if o.Distort != "" && !slices.Contains(judge.Distortions(), o.Distort) {
+		err = errors.Join(err, fmt.Errorf("-distort: unknown %q; use one of %s", o.Distort,
+			strings.Join(judge.Distortions(), ", ")))
 	}
 	if fs.NArg() > 0 {
 		err = errors.Join(err, fmt.Errorf("unexpected argument %q; judge takes flags only", fs.Arg(0)))
