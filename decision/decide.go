@@ -270,7 +270,7 @@ func (pl *planner) evaluate() {
 					seen[p][c.Mechanism].severity = unranked
 				}
 			}
-			if best := ev.Best(); best != nil && cp.priced {
+			if best := ev.foremost(); best != nil && cp.priced {
 				each[p] = float64(pl.rate(w, cp).Micros()) / float64(best.Tenants)
 			}
 			if len(pl.pools) <= pl.opt.MaxPoolsListed {

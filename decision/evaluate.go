@@ -2,6 +2,7 @@ package decision
 
 import (
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -28,11 +29,30 @@ func (s *Scored) Profile() string {
 // in the order of sharing.Mechanisms.
 type Evaluation struct {
 	Candidates [sharing.MechanismCount - 1]Scored
+
+	computed bool // it has objectives, which the gates only estimate
 }
 
-// Best returns the passing candidate with the highest score, or nil. Equal
-// scores go to the mechanism that stands first.
+// Best returns the candidate that Decide would choose for the workload alone on empty
+// GPUs of the pool, where the gates tell: the only one that none rejects, if it has no
+// objective that has to be computed. Else it is nil, and only Decide can tell.
 func (e *Evaluation) Best() *Scored {
+	var only *Scored
+	for i := range e.Candidates {
+		switch c := &e.Candidates[i]; {
+		case c.Verdict == gate.VerdictReject:
+		case only != nil || c.Verdict != gate.VerdictPass || e.computed:
+			return nil
+		default:
+			only = c
+		}
+	}
+	return only
+}
+
+// foremost returns the passing candidate with the highest score, or nil. Equal scores
+// go to the mechanism that stands first.
+func (e *Evaluation) foremost() *Scored {
 	var best *Scored
 	for i := range e.Candidates {
 		c := &e.Candidates[i]
@@ -47,6 +67,7 @@ func (e *Evaluation) Best() *Scored {
 // overwrites. It does not allocate and is safe for concurrent use with
 // different evs.
 func Evaluate(w *CompiledWorkload, p *CompiledPool, nb gate.Neighbours, ev *Evaluation) {
+	ev.computed = w.workload.SLO != (predict.SLO{})
 	for i := range ev.Candidates {
 		evaluate(w, p, nb, sharing.Mechanism(i+1), &ev.Candidates[i])
 	}
