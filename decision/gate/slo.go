@@ -8,14 +8,14 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// limits are the latencies that objectives are about, in the order of an SLO.
+// limits are the latencies that objectives are about: the P99s in the order of an outcome,
+// then the median.
 var limits = [...]struct {
 	metric predict.Metric
 	code   Code
 	name   string
-}{{predict.MetricTTFTP99, CodeTTFT, "TTFT P99"}, {predict.MetricTPOTP50, CodeTPOT, "TPOT P50"},
-	{predict.MetricTPOTP99, CodeTPOT, "TPOT P99"},
-	{predict.MetricE2EP99, CodeE2E, "E2E P99"}}
+}{{predict.MetricTTFTP99, CodeTTFT, "TTFT P99"}, {predict.MetricTPOTP99, CodeTPOT, "TPOT P99"},
+	{predict.MetricE2EP99, CodeE2E, "E2E P99"}, {predict.MetricTPOTP50, CodeTPOT, "TPOT P50"}}
 
 // ObjectiveName names a metric as objectives do.
 func ObjectiveName(m predict.Metric) string {
@@ -128,14 +128,6 @@ func predictedReason(c Code, limit float64, v predict.Interval, known bool) Reas
 
 // predicted puts a judged objective into words.
 func predicted(r *Reason) string {
-	if r.Tenants > 0 {
-		if r.Verdict == VerdictUnknown {
-			return fmt.Sprintf("with one neighbour the 90%% interval of %s reaches to %.4g ms and holds the limit of %.4g ms: "+
-				"measure the pair to settle it", ObjectiveName(r.Metric), millis(r.High), millis(r.Need))
-		}
-		return fmt.Sprintf("even with one neighbour %s is predicted above its limit of %.4g ms (90%% interval up to %.4g ms)",
-			ObjectiveName(r.Metric), millis(r.Need), millis(r.High))
-	}
 	what, unit := "slowdown", ""
 	if r.Code != CodeSlowdown {
 		what, unit = ObjectiveName(r.Metric), " ms"
