@@ -171,6 +171,7 @@ func (pl *planner) scene(w, fullest int) *trapScene {
 	if s.p == nil {
 		return s
 	}
+	s.filler = pl.filler(w, s.p)
 	s.untrusted = pl.trust.neighbours(w, cw, s.p.pool.Name).Untrusted > 0
 	if c != nil {
 		mix := pl.mixes[groupKey{c.pool, c.mechanism}]
@@ -178,6 +179,29 @@ func (pl *planner) scene(w, fullest int) *trapScene {
 		s.uids = mix.uids && !cw.workload.UID.IsZero()
 	}
 	return s
+}
+
+// fillingBusy is the stated gpu_busy from which on a computation is taken to fill the GPU.
+const fillingBusy = 0.9
+
+// filler says which other workload that may run on a pool fills the GPU while its kernels
+// run: by its profile, or where there is none by the busy share that is stated of a
+// computation. "" is none.
+func (pl *planner) filler(w int, p *CompiledPool) string {
+	for j, cw := range pl.workloads {
+		o := cw.workload
+		if j == w || o.Pool != "" && o.Pool != p.pool.Name {
+			continue
+		}
+		if pl.named(j) {
+			if share, fills := pl.evidence.solos[j].FillsGPU(); fills {
+				return fmt.Sprintf("%s holds %.0f%% of the SMs while its kernels run", o.Name, 100*share)
+			}
+		} else if o.Kind == KindHPC && cw.demand.BusyBasis == gate.BusyStated && cw.demand.Busy >= fillingBusy {
+			return fmt.Sprintf("%s computes %.0f%% of the time", o.Name, 100*cw.demand.Busy)
+		}
+	}
+	return ""
 }
 
 // mix says how unlike the workloads of a group are.

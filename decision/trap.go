@@ -38,8 +38,9 @@ type trapScene struct {
 	profile   string // of MIG, that was chosen
 	tenants   int    // on its fullest GPU
 	untrusted bool
-	uids      bool // workloads of other user ids share its MPS group
-	unequal   bool // tenants of its GPUs differ in kind or demand
+	uids      bool   // workloads of other user ids share its MPS group
+	unequal   bool   // tenants of its GPUs differ in kind or demand
+	filler    string // in words, who of its pool fills the GPU while its kernels run; "" = nobody that is known
 }
 
 // in says whether the mechanism chosen or asked for is one of ms.
@@ -115,6 +116,10 @@ var detectors = map[string]func(*trapScene) string{
 	},
 	"mps-needs-idle-sms": func(s *trapScene) string {
 		return say(s.mps() && s.cw.demand.BusyBasis == gate.BusyStated && s.cw.demand.Busy >= 0.8, "the job keeps %.0f%% of the GPU busy; MPS gains only where SMs idle", s.cw.demand.Busy*100)
+	},
+	"mps-chains-starve": func(s *trapScene) string {
+		return say((s.mps() || s.chosen != sharing.MechanismNone) && s.filler != "" && s.w.Kind == KindOnlineInference,
+			"%s: under MPS each kernel of a step waits for what that leaves, and an 8B server took 6 times as long beside an FFT", s.filler)
 	},
 	"training-fills-the-gpu": func(s *trapScene) string {
 		return say(s.shares() && (s.w.Kind == KindTraining || s.w.Kind == KindDistributedTraining) && s.cw.demand.BusyBasis == gate.BusyStated && s.cw.demand.Busy >= 0.7,

@@ -42,10 +42,12 @@ var trapCases = map[string]trapCase{
 	"node-group-without-driver": {pool: Pool{GPU: "L40S", Count: 4, Platform: "eks-managed", InstanceType: "g6e.2xlarge"}, w: asks(sharing.MechanismTimeSlicing, nil)},
 	"turns-against-p99":         {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.SLO.TPOTP99 = Some(predict.Duration(50e6)) })},
 	"mps-needs-idle-sms":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.GPUBusy = Some(0.95) })},
-	"training-fills-the-gpu":    {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind, w.GPUBusy = KindTraining, Some(0.9) })},
-	"replicas-share-memory":     {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Request.Replicas = 4 })},
-	"mps-fault-spreads":         {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 4 })},
-	"synthetic-figures":         {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceSynthetic })},
+	"mps-chains-starve": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Kind = KindOnlineInference }),
+		with: &Workload{Name: "fft", Kind: KindHPC, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.95)}},
+	"training-fills-the-gpu": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind, w.GPUBusy = KindTraining, Some(0.9) })},
+	"replicas-share-memory":  {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Request.Replicas = 4 })},
+	"mps-fault-spreads":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 4 })},
+	"synthetic-figures":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceSynthetic })},
 	"model-exceeds-slice": {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4}, w: asks(sharing.MechanismMIG, func(w *Workload) {
 		w.Memory, w.Model = Optional[sharing.Bytes]{}, &LanguageModel{Parameters: 7e9, Weights: PrecisionFP16}
 		w.Request.Profile = "1g.10gb"

@@ -1,6 +1,10 @@
 package decision
 
-import "github.com/cotenant/cotenant/sharing"
+import (
+	"cmp"
+
+	"github.com/cotenant/cotenant/sharing"
+)
 
 // answered is what a layout does about a trap that lies in wait wherever its
 // mechanism is used.
@@ -8,7 +12,7 @@ type answered struct {
 	// accepted says that the layout bears the risk: those who share it are one
 	// workload, or trust one another. Otherwise it avoids the trap.
 	accepted bool
-	how      string // why it is none here, or what to mind
+	how      string // why it is none here, or what to mind; "" = what the detector says
 }
 
 // answeredTraps has the traps that follow from a mechanism and not from
@@ -22,6 +26,7 @@ var answeredTraps = map[string]answered{
 	"memory-fractions-add-up":   {false, "the written configuration sets a fraction that fits; leave the default and the second server fails"},
 	"mps-memory-fraction":       {false, "the written configuration sets the limit over the total; leave the default and the server runs out of memory"},
 	"mps-limit-per-process":     {false, "the written limit is divided among the processes"},
+	"mps-chains-starve":         {false, ""},
 	"mps-needs-idle-sms":        {false, "what all tenants ask of the GPU together is counted"},
 	"training-fills-the-gpu":    {false, "what all tenants ask of the GPU together is counted"},
 	"replicas-are-not-capacity": {false, "what all tenants ask of the GPU together is counted"},
@@ -65,7 +70,7 @@ func (s *trapScene) findTraps(d *Decision) {
 			hit.Message += "; " + a.how
 			d.Accepts = append(d.Accepts, hit)
 		default:
-			hit.Message = a.how
+			hit.Message = cmp.Or(a.how, hit.Message)
 			d.Avoids = append(d.Avoids, hit)
 		}
 	}

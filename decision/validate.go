@@ -267,7 +267,9 @@ func (c *checker) workload(path string, w *Workload) {
 		c.profileOf(path+".today", t.Mechanism, t.Profile)
 	}
 	if r := w.Profile; r != nil && !c.partial {
-		c.AddErr(path+".profile.load", r.Load.Validate())
+		if r.Load != (predict.Load{}) { // else it names one that serves no tokens
+			c.AddErr(path+".profile.load", r.Load.Validate())
+		}
 		if r.Server == (predict.Server{}) {
 			c.Addf(path+".profile.server", "write the server as the profiles have it, for example {model: 8b}", "is empty")
 		}

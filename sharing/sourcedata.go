@@ -247,6 +247,9 @@ var sourceTable = []Source{
 	{"cotenant-h200-series", "LLM servers of four sizes alone and together on H200s, in seven series", BasisMeasured,
 		"decision/predict/REPORT-2026-11.md", "154 co-located tenants under MPS and 130 under time-slicing; NVIDIA H200, " +
 			"driver 580.159.04, MIG off", "2026-11-22"},
+	{"cotenant-h200-tenants", "training, an encoder, diffusion, FFT, DGEMM and a notebook beside LLM servers on an H200",
+		BasisMeasured, "examples/predict/testdata/h200-tenants.json", "NVIDIA H200, driver 580.159.04, MIG off",
+		"2026-11-23"},
 	{"cotenant-h200-mps", "answers of the MPS control daemon, limits and SMs of clients on an H200", BasisMeasured,
 		"mps/testdata/h200-v2-transcript.txt", "NVIDIA H200, driver 580.159.04, MIG off", "2026-11-21"},
 	{"cotenant-h200-nvml", "read-only NVML probe of an H200", BasisMeasured, "mig/testdata/h200-nvml-probe.json",

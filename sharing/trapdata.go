@@ -67,6 +67,12 @@ var trapTable = []Trap{
 		"MPS for a workload that keeps the GPU busy by itself",
 		"Measure SM activity first; leave what fills the GPU alone on it.",
 		SeverityMedium, ids("cotenant-h200-colocation", "asleekgeek-sharing")},
+	{"mps-chains-starve", "MPS is the fastest way to share a GPU for inference.",
+		"A step of a server is a chain of small kernels. Beside kernels that fill the GPU each link waits for what they " +
+			"leave: beside an FFT an 8B server took 6 times as long under MPS, and 1.4 times under time-slicing.",
+		"MPS for a server in whose pool something keeps at least nine tenths of the SMs busy while its kernels run",
+		"Share by time-slicing or MIG, or give one of them a GPU of its own.",
+		SeverityHigh, ids("cotenant-h200-tenants")},
 	{"training-fills-the-gpu", "Every training job can share a GPU.",
 		"One that uses the GPU well only slows down, and so does whatever it is paired with.",
 		"a training workload with a high busy share, or one over several GPUs, put on a shared GPU",

@@ -22,7 +22,7 @@ const (
 	ClassLaunched
 	// ClassMixed: a tenant of the group serves no tokens.
 	ClassMixed
-	// ClassFilled: beside kernels that fill the GPU.
+	// ClassFilled: beside kernels that fill the GPU, or of which that is not known.
 	ClassFilled
 )
 
@@ -126,6 +126,20 @@ func (s Solo) gaps() bool {
 // fillsGPU is the share of the SMs from which on a tenant's kernels fill the GPU.
 const fillsGPU = 0.8
 
+// FillsGPU says whether a workload that serves no tokens is known to fill the GPU while its
+// kernels run, with the share of the SMs that they hold then: under MPS it starves
+// neighbours whose steps are chains of small kernels.
+func (s *Solo) FillsGPU() (share float64, fills bool) {
+	b := s.Uncontended()
+	if b.SMFraction.IsZero() && s.Elsewhere != nil {
+		b = s.Elsewhere
+	}
+	sm, ok := positive(b.SMFraction)
+	busy, ok2 := positive(b.GPUBusyFraction)
+	share = min(sm/max(busy, 1e-9), 1)
+	return share, ok && ok2 && b.Kind != KindServer && math.Pow(share, smFilling) >= fillsGPU
+}
+
 // classOf is the class of tenant i's prediction.
 func (p *Predictor) classOf(models []tenantModel, i int) Class {
 	class := ClassGraphs
@@ -133,7 +147,7 @@ func (p *Predictor) classOf(models []tenantModel, i int) Class {
 		t := &models[j]
 		c := ClassGraphs
 		switch {
-		case t.kind != KindServer && t.sms >= fillsGPU && j != i:
+		case t.kind != KindServer && (t.sms >= fillsGPU || t.unknownSMs) && j != i:
 			c = ClassFilled
 		case t.kind != KindServer:
 			c = ClassMixed

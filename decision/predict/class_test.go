@@ -2,6 +2,7 @@ package predict_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
@@ -9,14 +10,16 @@ import (
 )
 
 // foreign are the rows of engines and kinds of tenants that nothing is calibrated on.
-func foreign(t *testing.T) []predict.Measured {
-	t.Helper()
+var foreign = sync.OnceValues(func() ([]predict.Measured, error) {
 	var others predict.Profiles
 	var files []predict.Rows
-	for _, name := range []string{"h100-llamacpp.json", "h100-tenants.json", "h200-tenants.json"} {
-		rows := rowsOf(t, name)
-		if err := others.Add(rows.Profiles()...); err != nil {
-			t.Fatal(err)
+	for _, name := range []string{"h100-llamacpp.json", "h100-tenants.json", "h200-tenants.json", "h200-tenants-2.json"} {
+		rows, err := predict.LoadRows(testdata + name)
+		if err == nil {
+			err = others.Add(rows.Profiles()...)
+		}
+		if err != nil {
+			return nil, err
 		}
 		files = append(files, rows)
 	}
@@ -25,19 +28,23 @@ func foreign(t *testing.T) []predict.Measured {
 	for _, rows := range files {
 		ms, err := p.PredictRows(predict.MethodSimulated, rows, &others)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		out = append(out, ms...)
 	}
-	return out
-}
+	return out, nil
+})
 
 // Engines and kinds of tenants that no row calibrates are met within what is promised, by
 // intervals that hold what was measured.
 func TestClassesLeftOut(t *testing.T) {
 	t.Parallel()
+	measured, err := foreign()
+	if err != nil {
+		t.Fatal(err)
+	}
 	groups := map[string][]predict.Measured{}
-	for _, m := range foreign(t) {
+	for _, m := range measured {
 		if m.Err != nil {
 			t.Fatalf("%s, %s: %v", m.Series, m.Row.Case, m.Err)
 		}
@@ -89,8 +96,12 @@ func TestClassesLeftOut(t *testing.T) {
 // and 1.1.
 func TestFilledGPUStarvesChains(t *testing.T) {
 	t.Parallel()
+	measured, err := foreign()
+	if err != nil {
+		t.Fatal(err)
+	}
 	slower := map[string]predict.Interval{}
-	for _, m := range foreign(t) {
+	for _, m := range measured {
 		if m.Row.GPUName == "NVIDIA H100 80GB HBM3" && m.Row.Server.Model == "rand-8b" {
 			slower[m.Row.Mechanism.String()+" "+m.Row.Case] = m.Prediction.Slowdown
 		}

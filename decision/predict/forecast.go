@@ -142,6 +142,9 @@ func (p *SoloProfile) Alone() Prediction {
 // that comes closer to its limit.
 func (p *Prediction) Prospect(slo *SLO, d *Tenant, simulated bool) Prospect {
 	o := Prospect{Rate: Bounds{1, 1, 1}, Simulated: simulated}
+	if r := p.value[MetricStepsPerSecond]; p.rateAlone > 0 {
+		o.Rate = Bounds{min(1, r.Value/p.rateAlone), min(1, r.Low/p.rateAlone), min(1, r.High/p.rateAlone)}
+	}
 	for k, m := range [LatencyCount]Metric{MetricTTFTP99, MetricTPOTP99, MetricE2EP99} {
 		o.see(k, p.value[m], 1)
 	}

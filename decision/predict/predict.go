@@ -26,8 +26,9 @@ type Prediction struct {
 	Class     Class // whose errors its intervals have
 	// Basis is BasisFitted for a predictor calibrated on measurements, else
 	// BasisPrior; BasisTransferred where those are of another GPU.
-	Basis sharing.Basis
-	value [metricCount]Interval // the zero Interval where nothing was predicted
+	Basis     sharing.Basis
+	value     [metricCount]Interval // the zero Interval where nothing was predicted
+	rateAlone float64               // steps a second of a tenant that serves no tokens
 	// Slowdown is the predicted TPOT over that of the workload alone without MPS,
 	// where that was measured; else over the profile used.
 	Slowdown Interval

@@ -135,7 +135,7 @@ func checkRun(list *problem.List, path string, m sharing.Mechanism, version int,
 // load of its profile.
 type ProfileRef struct {
 	Server Server `yaml:"server,required" json:"server"`
-	Load   Load   `yaml:"load,required" json:"load"`
+	Load   Load   `yaml:"load" json:"load,omitzero"` // none of one that serves no tokens
 }
 
 // Profiles finds the profile of a workload. The zero value is empty.

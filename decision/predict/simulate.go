@@ -339,8 +339,15 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, class Class, t *tenantMode
 		case m == MetricTTFTP50 || m == MetricTTFTP99:
 			extra = math.Hypot(extra, t.first)
 		}
-		out.set(m, value(m), stretch*math.Hypot(r.HalfWidth, extra))
+		v, width := value(m), stretch*math.Hypot(r.HalfWidth, extra)
+		if m == MetricStepsPerSecond && t.kind == KindBurster { // it mostly thinks, whatever its steps take
+			step := value(MetricStepP50)
+			v = t.alone[m] * (t.step + t.think) / (step + t.think)
+			width *= step / (step + t.think)
+		}
+		out.set(m, v, width)
 	}
+	out.rateAlone = t.alone[MetricStepsPerSecond]
 	of := MetricTPOTP50
 	if t.kind != KindServer {
 		of = MetricStepP50

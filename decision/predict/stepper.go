@@ -10,12 +10,10 @@ import (
 
 // What is assumed of a tenant that serves no tokens where GPM did not tell.
 const (
-	usualBusy    = 0.9 // of a step, on the GPU
-	usualSMs     = 0.7 // of the SMs that its kernels hold
-	unknownSMs   = 0.3 // half-width of what rests on that
-	gapless      = 0.9 // of a step on the GPU, from which on it is one piece
-	stepPieces   = 20  // in which the kernels of one with gaps reach the GPU
-	longestThink = 0.5 // of a cycle, from which on few cycles are simulated
+	usualBusy  = 0.9  // of a step, on the GPU
+	usualSMs   = 0.85 // of the SMs that its kernels hold: rather more than most do
+	gapless    = 0.9  // of a step on the GPU, from which on it is one piece
+	stepPieces = 20   // in which the kernels of one with gaps reach the GPU
 )
 
 // smFilling is the exponent by which the share of the SMs that are active while a
@@ -79,8 +77,8 @@ func (t *tenantModel) readSMs(b, elsewhere *SoloProfile) {
 	case t.kind == KindServer:
 		t.sms = t.decodeSM
 	default:
-		t.sms = usualSMs
-		t.note(unknownSMs, "no SM utilisation in the profile")
+		t.sms, t.unknownSMs = usualSMs, true
+		t.note(0, "no SM utilisation in the profile: its kernels are taken for such as nearly fill the GPU")
 	}
 	if t.kind != KindServer {
 		t.sms = math.Pow(t.sms, smFilling)

@@ -11,15 +11,16 @@ import (
 // tenantModel is a workload taken apart for prediction. Times are in
 // milliseconds, rates in requests a millisecond.
 type tenantModel struct {
-	base   *SoloProfile // which it was read from
-	kind   Kind
-	seen   bool    // its engine is one that the predictor was calibrated on
-	gaps   bool    // its kernels are launched one by one
-	busy   float64 // of a step with gaps, in which the GPU works; 0 = not known
-	think  float64 // between two steps of a burster
-	pieces int     // in which a step reaches the GPU, where kind is no server
-	sms    float64 // the share of the time on the GPU in which its kernels leave others' no room
-	closed bool
+	base       *SoloProfile // which it was read from
+	kind       Kind
+	seen       bool    // its engine is one that the predictor was calibrated on
+	gaps       bool    // its kernels are launched one by one
+	busy       float64 // of a step with gaps, in which the GPU works; 0 = not known
+	think      float64 // between two steps of a burster
+	pieces     int     // in which a step reaches the GPU, where kind is no server
+	unknownSMs bool    // sms is assumed
+	sms        float64 // the share of the time on the GPU in which its kernels leave others' no room
+	closed     bool
 	// transferred says that the parameters are of another GPU.
 	transferred bool
 	otherWay    int8 // turns more than counted that a step may take as well: 1, -1, or 0 = sure
