@@ -149,6 +149,7 @@ var stated = map[string]func(*Workload) bool{
 	"emulation-is-not-mig":      asksForShare,
 	"memory-fractions-add-up":   asksForShare,
 	"turns-against-p99":         asksForShare,
+	"mps-chains-starve":         asksForShare,
 	"replicas-share-memory":     asksForShare,
 	"mps-fault-spreads":         asksForShare,
 	"model-exceeds-slice":       asksForShare,
