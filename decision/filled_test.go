@@ -24,7 +24,7 @@ func TestServerBesideFFT(t *testing.T) {
 					Profile: &predict.ProfileRef{Server: predict.Server{Model: "rand-8b", Slots: Some(16)}, Load: predict.Load{Concurrency: 4, Prompt: 256, Output: 64, Seed: Some(3)}}},
 				{Name: "beside", Tenant: "t", Kind: kind, Replicas: Replicas{Max: 1}, Memory: Some(8 * sharing.GiB), Profile: &predict.ProfileRef{Server: predict.Server{Model: neighbour}}},
 			}}
-		r, err := Decide(f, Options{Profiles: profiles})
+		r, err := Decide(t.Context(), f, Options{Profiles: profiles})
 		if err != nil {
 			t.Fatal(err)
 		}
