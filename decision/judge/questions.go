@@ -3,7 +3,6 @@ package judge
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -305,13 +304,6 @@ func soloProfiles(m *predict.Mix) (*predict.Profiles, error) {
 		}
 	}
 	return out, nil
-}
-
-// WriteJSON writes the answers as indented JSON.
-func (a *Answers) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(a)
 }
 
 // WriteText writes the answers as a table.

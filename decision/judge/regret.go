@@ -2,7 +2,6 @@ package judge
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -207,13 +206,6 @@ func (a *ask) arrange(ctx context.Context, profiles *predict.Profiles) ([]shared
 		}
 	}
 	return out, nil
-}
-
-// WriteJSON writes the regrets as indented JSON.
-func (r *Regrets) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
 }
 
 // WriteText writes the regrets as a table.

@@ -169,10 +169,7 @@ func (o *options) ask(p *predict.Predictor, others *predict.Profiles, stdout io.
 	if err != nil {
 		return fail(2, err)
 	}
-	var answers interface {
-		WriteJSON(io.Writer) error
-		WriteText(io.Writer) error
-	}
+	var answers interface{ WriteText(io.Writer) error }
 	if o.regret {
 		answers, err = judge.Regret(context.Background(), mixes)
 	} else {
@@ -182,7 +179,7 @@ func (o *options) ask(p *predict.Predictor, others *predict.Profiles, stdout io.
 		return fail(5, err)
 	}
 	if o.json {
-		err = answers.WriteJSON(stdout)
+		err = writeJSON(stdout, answers)
 	} else {
 		err = answers.WriteText(stdout)
 	}
