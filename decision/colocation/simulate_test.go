@@ -350,7 +350,7 @@ func TestNextRun(t *testing.T) {
 // interrupted.
 func TestFailureIsNoInterrupt(t *testing.T) {
 	var rep Report
-	rep.end(errors.Join(errors.New("no space left on device"), context.Canceled), nil)
+	rep.end(errors.Join(errors.New("no space left on device"), context.Canceled), &bench{})
 	if rep.Complete || !strings.HasPrefix(rep.Problem, "no space left on device") {
 		t.Errorf("%+v", rep)
 	}
