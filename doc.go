@@ -1,6 +1,5 @@
-// Package cotenant is the root of the Cotenant SDK, which decides how
-// workloads share a GPU, does it, and measures what it does. It holds no code;
-// import what you need:
+// Package cotenant is the root of the Cotenant SDK, which decides how workloads share a GPU, does it, and measures
+// what it does. It holds no code; import what you need:
 //
 //   - sharing: the mechanisms, what each isolates and under which conditions,
 //     what each GPU can do, and the traps

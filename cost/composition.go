@@ -55,8 +55,7 @@ func (c Composition) validate() error {
 	return inputErr(&l)
 }
 
-// Counting says which side of a comparison pays for auxiliary nodes. The zero
-// value is CountingAsGiven.
+// Counting says which side of a comparison pays for auxiliary nodes. The zero value is CountingAsGiven.
 type Counting uint8
 
 // The ways to count.
@@ -72,11 +71,9 @@ var countingNames = enum.Of[Counting](ErrInput, "way of counting", "as-given", "
 // Countings lists the ways to count.
 func Countings() []Counting { return countingNames.Values() }
 
-// CompareCompositions returns what it saves to replace one composition by
-// another. A comparison is like for like when both sides run the same system
-// pods: the latency article charges its two CPU nodes to the shared side alone
-// and prints 46%, where CountingAuxiliaryOnBoth gives 48.3% and
-// CountingAuxiliaryOnNeither 50%.
+// CompareCompositions returns what it saves to replace one composition by another. A comparison is like for like
+// when both sides run the same system pods: the latency article charges its two CPU nodes to the shared side alone
+// and prints 46%, where CountingAuxiliaryOnBoth gives 48.3% and CountingAuxiliaryOnNeither 50%.
 func CompareCompositions(before, after Composition, counting Counting) (Saving, error) {
 	if _, err := counting.MarshalText(); err != nil {
 		return Saving{}, err
@@ -116,8 +113,7 @@ func addInput(l *problem.List, path string, err error) {
 	}
 }
 
-// withAuxiliary returns c with the auxiliary nodes that other has and c lacks,
-// matched by name.
+// withAuxiliary returns c with the auxiliary nodes that other has and c lacks, matched by name.
 func (c Composition) withAuxiliary(other Composition) Composition {
 	have := map[string]int{}
 	for _, g := range c {

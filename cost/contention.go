@@ -7,8 +7,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Contention is the mean latency of one closed-loop workload alone on a GPU and
-// beside its neighbours.
+// Contention is the mean latency of one closed-loop workload alone on a GPU and beside its neighbours.
 type Contention struct {
 	Alone, Shared time.Duration // both above 0
 }
@@ -22,9 +21,8 @@ func (c Contention) LatencyImpact() (PPM, error) {
 	return ratio(int64(c.Shared-c.Alone), int64(c.Alone))
 }
 
-// ThroughputImpact returns Alone/Shared - 1, rounded half away from zero. In a
-// closed loop it says nothing that LatencyImpact does not: a client that waits
-// for each answer sends 1/latency.
+// ThroughputImpact returns Alone/Shared - 1, rounded half away from zero. In a closed loop it says nothing that
+// LatencyImpact does not: a client that waits for each answer sends 1/latency.
 func (c Contention) ThroughputImpact() (PPM, error) {
 	if err := c.validate(); err != nil {
 		return 0, err

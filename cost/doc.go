@@ -1,19 +1,16 @@
-// Package cost does the arithmetic of sharing a GPU: the cost of a workload's part
-// of a GPU, the saving of sharing and the point at which it ends, and the division
-// of a shared hour among its tenants.
+// Package cost does the arithmetic of sharing a GPU: the cost of a workload's part of a GPU, the saving of sharing
+// and the point at which it ends, and the division of a shared hour among its tenants.
 //
-// Money is exact: integer micro-units with a currency. Where a result is not a
-// whole number of micro-units it is rounded once, at the end, half away from
-// zero. Fractions that multiply money are [PPM], parts per million; where a
-// measured float64 enters (a rate, a tenant's use) it is taken as the exact
-// binary number it is, so a result never depends on the machine.
+// Money is exact: integer micro-units with a currency. Where a result is not a whole number of micro-units it is
+// rounded once, at the end, half away from zero. Fractions that multiply money are [PPM], parts per million; where
+// a measured float64 enters (a rate, a tenant's use) it is taken as the exact binary number it is, so a result
+// never depends on the machine.
 //
 // [SharedGPU.Split] divides a GPU's price among its tenants so that the parts
 // and the idle row add up to the price to the last micro-unit.
 //
-// What a mechanism costs by itself is not known here: sharing.InfoFor(m).Overhead
-// is the bracket to start from, with its source, and [OverheadRange] makes it
-// ready for money.
+// What a mechanism costs by itself is not known here: sharing.InfoFor(m).Overhead is the bracket to start from,
+// with its source, and [OverheadRange] makes it ready for money.
 //
 // Three widely read articles have calculators of their own, which the tests
 // reproduce and whose errors the comments name:

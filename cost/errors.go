@@ -19,8 +19,7 @@ var (
 	ErrNoBreakEven = errors.New("cost: there is no break-even point")
 )
 
-// inputErr returns nil for an empty list, and otherwise one error that names
-// every problem.
+// inputErr returns nil for an empty list, and otherwise one error that names every problem.
 func inputErr(l *problem.List) error {
 	if err := l.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrInput, err)

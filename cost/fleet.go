@@ -9,9 +9,8 @@ import (
 // hoursPerDay is the day over which recovered hours are counted.
 const hoursPerDay = 24
 
-// CapacityHours returns the GPU-hours a day that sharing frees when each GPU
-// takes tenants workloads in place of one: 24 * gpus * (1 - 1/tenants). It is
-// capacity that need not be bought, whether or not anyone was using it.
+// CapacityHours returns the GPU-hours a day that sharing frees when each GPU takes tenants workloads in place of
+// one: 24 * gpus * (1 - 1/tenants). It is capacity that need not be bought, whether or not anyone was using it.
 func CapacityHours(gpus, tenants int) (float64, error) {
 	if err := fleetErr(gpus, tenants, 0); err != nil {
 		return 0, err
@@ -19,9 +18,8 @@ func CapacityHours(gpus, tenants int) (float64, error) {
 	return hoursPerDay * float64(gpus) * float64(tenants-1) / float64(tenants), nil
 }
 
-// UtilisationHours returns the GPU-hours a day of work that sharing adds when
-// each workload keeps a GPU busy for a fraction u of the time, from 0 to 1:
-// 24 * gpus * (min(1, tenants*u) - u). A GPU that is already full gains
+// UtilisationHours returns the GPU-hours a day of work that sharing adds when each workload keeps a GPU busy for a
+// fraction u of the time, from 0 to 1: 24 * gpus * (min(1, tenants*u) - u). A GPU that is already full gains
 // nothing. u is used as it is, not rounded.
 func UtilisationHours(gpus, tenants int, u float64) (float64, error) {
 	if err := fleetErr(gpus, tenants, u); err != nil {
@@ -61,8 +59,7 @@ type FleetFigures struct {
 	PerWorkloadHour Money `json:"cost_per_workload_hour"`
 	// Saving is that of one workload against a GPU of its own.
 	Saving Saving `json:"saving_per_workload"`
-	// CapacityHours and UtilisationHours are GPU-hours a day over all GPUs; see
-	// the functions of these names.
+	// CapacityHours and UtilisationHours are GPU-hours a day over all GPUs; see the functions of these names.
 	CapacityHours    float64 `json:"capacity_gpu_hours_per_day"`
 	UtilisationHours float64 `json:"utilisation_gpu_hours_per_day"`
 }

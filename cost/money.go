@@ -14,9 +14,8 @@ const scale = 1_000_000
 // sum of two amounts fits 64 bits and Round can go up without an error.
 const maxMicros = 4_000_000_000_000 * scale
 
-// Money is an exact amount: a whole number of micro-units (millionths) of a
-// currency, at most four trillion units either way. Money is comparable with
-// ==; the zero Money is 0 of no currency and may be added to any amount.
+// Money is an exact amount: a whole number of micro-units (millionths) of a currency, at most four trillion units
+// either way. Money is comparable with ==; the zero Money is 0 of no currency and may be added to any amount.
 type Money struct {
 	micros   int64
 	currency [3]byte
@@ -105,8 +104,7 @@ func (m Money) Sub(o Money) (Money, error) {
 	return m.Add(o)
 }
 
-// Cmp returns -1, 0 or 1 as m is less than, equal to or greater than o, which
-// must be of one currency.
+// Cmp returns -1, 0 or 1 as m is less than, equal to or greater than o, which must be of one currency.
 func (m Money) Cmp(o Money) (int, error) {
 	if _, err := m.match(o); err != nil {
 		return 0, err
@@ -151,8 +149,7 @@ func magnitude(n int64) uint64 {
 	return uint64(n)
 }
 
-// mulDiv returns a*b/c rounded half up, and false when it needs more than 64
-// bits. c must not be 0.
+// mulDiv returns a*b/c rounded half up, and false when it needs more than 64 bits. c must not be 0.
 func mulDiv(a, b, c uint64) (uint64, bool) {
 	hi, lo := bits.Mul64(a, b)
 	if hi >= c {

@@ -23,8 +23,7 @@ func (m Money) Decimal() string {
 	return fmt.Sprintf("%s%d.%s", sign, u/scale, frac)
 }
 
-// String returns the exact amount and its currency: "9490.00 USD"; "0.00" for
-// the zero Money.
+// String returns the exact amount and its currency: "9490.00 USD"; "0.00" for the zero Money.
 func (m Money) String() string {
 	if cur := m.Currency(); cur != "" {
 		return m.Decimal() + " " + cur
@@ -32,12 +31,10 @@ func (m Money) String() string {
 	return m.Decimal()
 }
 
-// ParseMoney reads an amount as String writes it: a plain decimal number with
-// at most six decimals, a space and a currency of three capital letters, such
-// as "3.25 USD" or "-12.5 EUR". "0" may stand without a currency. Symbols,
-// exponents, thousands separators and a seventh decimal are refused: nothing
-// is rounded or guessed. A minus sign is allowed, since a saving may be
-// negative; use ParsePrice where it may not.
+// ParseMoney reads an amount as String writes it: a plain decimal number with at most six decimals, a space and a
+// currency of three capital letters, such as "3.25 USD" or "-12.5 EUR". "0" may stand without a currency. Symbols,
+// exponents, thousands separators and a seventh decimal are refused: nothing is rounded or guessed. A minus sign is
+// allowed, since a saving may be negative; use ParsePrice where it may not.
 func ParseMoney(s string) (Money, error) {
 	bad := func(why string) (Money, error) {
 		return Money{}, badInput("%q is not an amount of money: %s", problem.Clip(s), why)
@@ -86,14 +83,12 @@ type moneyJSON struct {
 	Currency string `json:"currency"`
 }
 
-// MarshalJSON writes an object: {"amount":"9490.00","currency":"USD"}. The
-// amount is the text that Decimal returns.
+// MarshalJSON writes an object: {"amount":"9490.00","currency":"USD"}. The amount is the text that Decimal returns.
 func (m Money) MarshalJSON() ([]byte, error) {
 	return json.Marshal(moneyJSON{m.Decimal(), m.Currency()})
 }
 
-// UnmarshalJSON reads the object that MarshalJSON writes, or a string that
-// ParseMoney reads.
+// UnmarshalJSON reads the object that MarshalJSON writes, or a string that ParseMoney reads.
 func (m *Money) UnmarshalJSON(b []byte) error {
 	var text string
 	if json.Unmarshal(b, &text) == nil {
@@ -107,9 +102,8 @@ func (m *Money) UnmarshalJSON(b []byte) error {
 	return m.UnmarshalText([]byte(strings.TrimSpace(o.Amount + " " + o.Currency)))
 }
 
-// parseFixed reads a plain decimal number of at most the given decimals as a
-// whole number of its smallest parts, at most limit. It returns what is wrong,
-// or "".
+// parseFixed reads a plain decimal number of at most the given decimals as a whole number of its smallest parts, at
+// most limit. It returns what is wrong, or "".
 func parseFixed(s string, decimals int, limit int64) (int64, string) {
 	digits := strings.TrimPrefix(s, "-")
 	whole, frac, point := strings.Cut(digits, ".")

@@ -9,8 +9,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// PPM is a fraction in parts per million. It may be negative (a loss) or above
-// Whole (a slowdown of 101%).
+// PPM is a fraction in parts per million. It may be negative (a loss) or above Whole (a slowdown of 101%).
 type PPM int64
 
 // Units of fractions, to multiply as time.Second is: 8 * cost.Percent is 8%.
@@ -19,8 +18,7 @@ const (
 	Whole   PPM = 1_000_000 // 100%
 )
 
-// ratio returns num/den as a PPM, rounded half away from zero. den must be
-// above 0.
+// ratio returns num/den as a PPM, rounded half away from zero. den must be above 0.
 func ratio(num, den int64) (PPM, error) {
 	q, ok := mulDiv(magnitude(num), uint64(Whole), uint64(den))
 	if !ok || q > math.MaxInt64 {
@@ -60,9 +58,8 @@ func roundRat(r *big.Rat) *big.Int {
 // Float returns the fraction as a number: 0.08 for 8%.
 func (p PPM) Float() float64 { return float64(p) / float64(Whole) }
 
-// RoundPercent returns p rounded half away from zero to the given number of
-// decimals of a percent, for display. Decimals above 4 leave p as it is; below
-// 0 count as 0.
+// RoundPercent returns p rounded half away from zero to the given number of decimals of a percent, for display.
+// Decimals above 4 leave p as it is; below 0 count as 0.
 func (p PPM) RoundPercent(decimals int) PPM {
 	step := percentStep(decimals)
 	rest := p % step
@@ -98,9 +95,8 @@ func (p PPM) String() string {
 	return fmt.Sprintf("%s%d%s%%", sign, u/uint64(Percent), frac)
 }
 
-// ParsePPM reads a percentage as String writes it, at most four decimals and a
-// percent sign: "8%", "46.4286%". A bare number is refused: 8 could be meant
-// as a fraction or as percent.
+// ParsePPM reads a percentage as String writes it, at most four decimals and a percent sign: "8%", "46.4286%". A
+// bare number is refused: 8 could be meant as a fraction or as percent.
 func ParsePPM(s string) (PPM, error) {
 	num, ok := strings.CutSuffix(strings.TrimSpace(s), "%")
 	why := `add a percent sign, for example "8%"`

@@ -9,19 +9,16 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// PerWorkloadHour returns what one of the tenants that share a GPU pays for an
-// hour: price / tenants * (1 + overhead), exact inside and rounded once. The
-// economics article's calculator is consistent with it: 3.50 among 4 with 8%
-// is 0.945, printed as 0.95. The overhead makes a tenant's figure comparable
-// with an exclusive GPU's: it counts the capacity that sharing itself uses up.
-// It does not allocate, so that schedulers can call it.
+// PerWorkloadHour returns what one of the tenants that share a GPU pays for an hour: price / tenants * (1 +
+// overhead), exact inside and rounded once. The economics article's calculator is consistent with it: 3.50 among 4
+// with 8% is 0.945, printed as 0.95. The overhead makes a tenant's figure comparable with an exclusive GPU's: it
+// counts the capacity that sharing itself uses up. It does not allocate, so that schedulers can call it.
 func PerWorkloadHour(price Money, tenants int, overhead PPM) (Money, error) {
 	return perShare(price, share{1, int64(tenants), "tenants"}, overhead)
 }
 
-// PerShareHour returns the price of part out of whole equal shares of a GPU
-// for an hour, with overhead: price * part / whole * (1 + overhead), exact
-// inside and rounded once. It prices a MIG instance by its slices: a 3g.40gb
+// PerShareHour returns the price of part out of whole equal shares of a GPU for an hour, with overhead: price *
+// part / whole * (1 + overhead), exact inside and rounded once. It prices a MIG instance by its slices: a 3g.40gb
 // has 3 of 7.
 func PerShareHour(price Money, part, whole int64, overhead PPM) (Money, error) {
 	return perShare(price, share{part, whole, "whole"}, overhead)
@@ -59,9 +56,8 @@ func (s share) err(price Money, overhead PPM) error {
 	return inputErr(&l)
 }
 
-// OverheadRange returns a sharing.Overhead's bracket for use with money, its
-// ends rounded to parts per million, and false where it is not known: that no
-// source gives a figure does not mean that there is no overhead.
+// OverheadRange returns a sharing.Overhead's bracket for use with money, its ends rounded to parts per million, and
+// false where it is not known: that no source gives a figure does not mean that there is no overhead.
 // sharing.InfoFor(m).Overhead is the bracket to plan with until you measure.
 func OverheadRange(o sharing.Overhead) (low, high PPM, ok bool) {
 	if !o.Known {
@@ -75,9 +71,8 @@ func OverheadRange(o sharing.Overhead) (low, high PPM, ok bool) {
 	return low, high, true
 }
 
-// PerUnits returns what a number of units of work costs on a GPU (or a share
-// of one) at an hourly price that does ratePerSecond of them each second: a
-// million tokens at 2500 tokens/s, say. The rate is taken as the exact binary
+// PerUnits returns what a number of units of work costs on a GPU (or a share of one) at an hourly price that does
+// ratePerSecond of them each second: a million tokens at 2500 tokens/s, say. The rate is taken as the exact binary
 // number it is and the result is rounded once.
 func PerUnits(hourly Money, units int64, ratePerSecond float64) (Money, error) {
 	var l problem.List

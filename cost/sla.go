@@ -7,15 +7,12 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// RevenueLoss returns the part of revenue that a rule of the form "each 100 ms
-// of added latency loses so much" takes away: added / 100ms * lossPer100ms,
-// rounded half away from zero and at most Whole. The latency article's
-// calculator multiplies a rate per 100 ms by milliseconds and so arrives at 100%
-// for 100 ms; the answer is 1%. Latency that became shorter gives 0, since the
-// rule says nothing about gains.
+// RevenueLoss returns the part of revenue that a rule of the form "each 100 ms of added latency loses so much"
+// takes away: added / 100ms * lossPer100ms, rounded half away from zero and at most Whole. The latency article's
+// calculator multiplies a rate per 100 ms by milliseconds and so arrives at 100% for 100 ms; the answer is 1%.
+// Latency that became shorter gives 0, since the rule says nothing about gains.
 //
-// The rate is yours to bring: the article quotes 1% to 3% per 100 ms, without a
-// measurement.
+// The rate is yours to bring: the article quotes 1% to 3% per 100 ms, without a measurement.
 func RevenueLoss(added time.Duration, lossPer100ms PPM) (PPM, error) {
 	var l problem.List
 	inRange(&l, "lossPer100ms", lossPer100ms, Whole)
@@ -32,9 +29,8 @@ func RevenueLoss(added time.Duration, lossPer100ms PPM) (PPM, error) {
 	return PPM(q), nil
 }
 
-// NetSaving returns what a monthly saving leaves when sharing also loses part
-// of a monthly revenue: saving - revenue * loss. It is below zero where sharing
-// loses money.
+// NetSaving returns what a monthly saving leaves when sharing also loses part of a monthly revenue: saving -
+// revenue * loss. It is below zero where sharing loses money.
 func NetSaving(saving, revenue Money, loss PPM) (Money, error) {
 	if err := lossErr(revenue, loss); err != nil {
 		return Money{}, err
@@ -46,9 +42,8 @@ func NetSaving(saving, revenue Money, loss PPM) (Money, error) {
 	return saving.Sub(lost)
 }
 
-// BreakEvenRevenue returns the revenue above which losing the part loss of it
-// costs more than the saving: saving / loss. Without a loss, or without
-// a saving, there is no such revenue: ErrNoBreakEven.
+// BreakEvenRevenue returns the revenue above which losing the part loss of it costs more than the saving: saving /
+// loss. Without a loss, or without a saving, there is no such revenue: ErrNoBreakEven.
 func BreakEvenRevenue(saving Money, loss PPM) (Money, error) {
 	if err := lossErr(Money{}, loss); err != nil {
 		return Money{}, err

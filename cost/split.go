@@ -28,10 +28,9 @@ const (
 
 var splitByNames = enum.Of[SplitBy](ErrInput, "basis", "allocation", "use", "blend")
 
-// Optional holds a value that may be missing; the zero Optional is missing. Get
-// returns the value and whether it is there, Or the value or a fallback, IsZero
-// whether it is missing; Equal compares two, String writes "-" for a missing one,
-// and JSON null, or nothing with omitzero:
+// Optional holds a value that may be missing; the zero Optional is missing. Get returns the value and whether it is
+// there, Or the value or a fallback, IsZero whether it is missing; Equal compares two, String writes "-" for a
+// missing one, and JSON null, or nothing with omitzero:
 //
 //	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
 type Optional[T any] = optional.Value[T]
@@ -39,15 +38,13 @@ type Optional[T any] = optional.Value[T]
 // Some returns an Optional that holds v.
 func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
-// SharedGPU is a GPU over the time that is charged: its price and what each
-// tenant had of it.
+// SharedGPU is a GPU over the time that is charged: its price and what each tenant had of it.
 type SharedGPU struct {
 	Price Money `yaml:"price,required"`
 	// Capacity is the whole GPU in the units of TenantUse.Allocated: 4 replicas,
 	// 7 slices, 100%. 0 stands for 1, allocations being fractions.
 	Capacity float64 `yaml:"capacity"`
-	// UseCapacity is the whole GPU in the units of TenantUse.Used: 3600 s for an
-	// hour. 0 stands for 1.
+	// UseCapacity is the whole GPU in the units of TenantUse.Used: 3600 s for an hour. 0 stands for 1.
 	UseCapacity float64     `yaml:"use_capacity"`
 	Tenants     []TenantUse `yaml:"tenants,required"`
 }
@@ -55,9 +52,8 @@ type SharedGPU struct {
 // TenantUse is one tenant's part of a shared GPU.
 type TenantUse struct {
 	Tenant string `yaml:"tenant,required"` // unique, without control characters
-	// Allocated is the part set aside for the tenant: replicas of a time-sliced
-	// GPU, active thread percentage under MPS, MIG slices (memory slices where
-	// memory is what runs out first: four 1g.20gb fill an A100-80GB by 2 of 8
+	// Allocated is the part set aside for the tenant: replicas of a time-sliced GPU, active thread percentage under
+	// MPS, MIG slices (memory slices where memory is what runs out first: four 1g.20gb fill an A100-80GB by 2 of 8
 	// each, though 3 of its 7 compute slices are left), HAMi cores in percent.
 	Allocated float64 `yaml:"allocated,required"`
 	// Used is the tenant's measured use: busy GPU-seconds, SM-seconds.
@@ -65,10 +61,9 @@ type TenantUse struct {
 	Used Optional[float64] `yaml:"used"`
 }
 
-// ReadSharedGPU reads a YAML or JSON document with the keys price ("3.25
-// USD"), capacity, use_capacity and tenants (tenant, allocated, used). It is
-// strict: what is unknown, missing or of the wrong type is an ErrInput that
-// names every problem. The figures themselves are checked by Split.
+// ReadSharedGPU reads a YAML or JSON document with the keys price ("3.25 USD"), capacity, use_capacity and tenants
+// (tenant, allocated, used). It is strict: what is unknown, missing or of the wrong type is an ErrInput that names
+// every problem. The figures themselves are checked by Split.
 func ReadSharedGPU(r io.Reader) (SharedGPU, error) {
 	data, err := strictyaml.Read(r, strictyaml.Options{})
 	if err != nil {
@@ -100,8 +95,7 @@ type Charge struct {
 	Share  PPM    `json:"share"` // of the price, before rounding to micro-units; for display
 }
 
-// Split is a price divided among tenants. The amounts of Charges and Idle add
-// up to Price exactly.
+// Split is a price divided among tenants. The amounts of Charges and Idle add up to Price exactly.
 type Split struct {
 	Price   Money    `json:"price"`
 	By      SplitBy  `json:"basis"`
@@ -109,22 +103,18 @@ type Split struct {
 	Idle    Money    `json:"idle"`    // what no tenant had
 	// IdleShare is the part of the price that Idle is, for display.
 	IdleShare PPM `json:"idle_share"`
-	// Oversubscribed says that the parts came to more than the GPU, by
-	// allocation (replicas beyond the capacity) or in the measurement (kernels
-	// at the same time under MPS); they were scaled down to fit.
+	// Oversubscribed says that the parts came to more than the GPU, by allocation (replicas beyond the capacity) or
+	// in the measurement (kernels at the same time under MPS); they were scaled down to fit.
 	Oversubscribed bool `json:"oversubscribed"`
 }
 
-// Split divides the GPU's price among its tenants. Each pays for its part of
-// the capacity; what is left is the idle row. The amounts add up to the price
-// to the last micro-unit for any valid weights: each part is computed exactly
-// and rounded down, and the micro-units left over go to the largest
-// remainders; ties go to the tenant whose name sorts first, the idle row last.
-// A tenant's amount does not depend on the order of the tenants.
+// Split divides the GPU's price among its tenants. Each pays for its part of the capacity; what is left is the idle
+// row. The amounts add up to the price to the last micro-unit for any valid weights: each part is computed exactly
+// and rounded down, and the micro-units left over go to the largest remainders; ties go to the tenant whose name
+// sorts first, the idle row last. A tenant's amount does not depend on the order of the tenants.
 //
-// It returns ErrInput, naming every problem, for an empty or repeated name, a
-// weight that is negative, NaN or infinite, use that is needed and not
-// measured, and options out of range. g is not modified.
+// It returns ErrInput, naming every problem, for an empty or repeated name, a weight that is negative, NaN or
+// infinite, use that is needed and not measured, and options out of range. g is not modified.
 func (g SharedGPU) Split(opts SplitOptions) (Split, error) {
 	if err := g.check(opts); err != nil {
 		return Split{}, err
@@ -201,8 +191,7 @@ func (g SharedGPU) check(opts SplitOptions) error {
 
 func isWeight(v float64) bool { return v >= 0 && !math.IsInf(v, 0) }
 
-// parts returns each tenant's part of the GPU, together at most 1, and whether
-// the parts were scaled down to that.
+// parts returns each tenant's part of the GPU, together at most 1, and whether the parts were scaled down to that.
 func (g SharedGPU) parts(opts SplitOptions) ([]*big.Rat, bool) {
 	allocated, used := make([]*big.Rat, len(g.Tenants)), make([]*big.Rat, len(g.Tenants))
 	for i, t := range g.Tenants {
@@ -224,8 +213,7 @@ func (g SharedGPU) parts(opts SplitOptions) ([]*big.Rat, bool) {
 	return allocated, toParts(allocated, g.Capacity)
 }
 
-// toParts divides the weights by the capacity or, if that is less, by their
-// sum, and reports the latter.
+// toParts divides the weights by the capacity or, if that is less, by their sum, and reports the latter.
 func toParts(weights []*big.Rat, capacity float64) bool {
 	if capacity == 0 {
 		capacity = 1
@@ -244,9 +232,8 @@ func toParts(weights []*big.Rat, capacity float64) bool {
 	return over
 }
 
-// largestRemainder divides total, 0 or more, by parts that add up to 1, by Hamilton's
-// method of largest remainders (Balinski and Young, Fair Representation, 1982). Equal
-// remainders are ordered by tie.
+// largestRemainder divides total, 0 or more, by parts that add up to 1, by Hamilton's method of largest remainders
+// (Balinski and Young, Fair Representation, 1982). Equal remainders are ordered by tie.
 func largestRemainder(total int64, parts []*big.Rat, tie func(i, j int) int) []int64 {
 	amounts, rest, left := make([]int64, len(parts)), make([]*big.Rat, len(parts)), total
 	order := make([]int, len(parts))

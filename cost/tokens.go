@@ -6,17 +6,15 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// TokenRates are the tokens that a server takes in and gives each second. 0 is
-// none, or not known.
+// TokenRates are the tokens that a server takes in and gives each second. 0 is none, or not known.
 type TokenRates struct {
 	Input, Output float64
 	// Good are the output tokens of requests that kept their objective.
 	Good float64
 }
 
-// TokenCosts say what a million tokens cost, by kind. Each kind bears the whole
-// price: they are three answers to one question and do not add up. A kind of
-// which there were none, or nobody knows, is missing.
+// TokenCosts say what a million tokens cost, by kind. Each kind bears the whole price: they are three answers to
+// one question and do not add up. A kind of which there were none, or nobody knows, is missing.
 type TokenCosts struct {
 	Input  Optional[Money] `json:"cost_per_million_input_tokens,omitzero"`
 	Output Optional[Money] `json:"cost_per_million_output_tokens,omitzero"`

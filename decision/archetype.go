@@ -7,8 +7,7 @@ import "github.com/cotenant/cotenant/sharing"
 type Archetype struct {
 	Kind  Kind
 	Class string // the risk class that the kind falls in
-	// Weights are the default weights of the criteria. Isolation counts at
-	// most 1 where the workload demands none.
+	// Weights are the default weights of the criteria. Isolation counts at most 1 where the workload demands none.
 	Weights Weights
 	// NeverShares: the kind runs on whole GPUs.
 	NeverShares bool
@@ -44,8 +43,7 @@ var archetypes = [kindCount]Archetype{
 		Weights: Weights{Isolation: 1, Latency: 1, Throughput: 4, Cost: 3, Complexity: 1, Density: 1}, Source: "myitbasics-eks-sharing"},
 }
 
-// ArchetypeOf returns what the engine takes from a kind; the zero Archetype
-// for KindUnknown.
+// ArchetypeOf returns what the engine takes from a kind; the zero Archetype for KindUnknown.
 func ArchetypeOf(k Kind) Archetype {
 	if k >= kindCount {
 		return Archetype{}

@@ -9,9 +9,8 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 )
 
-// Up to scarceTogether workloads are arranged together, and more where they have
-// few replicas (mostPoints); others a few at a time: all ways to divide those
-// among pools and mechanisms are compared, beside what stands already.
+// Up to scarceTogether workloads are arranged together, and more where they have few replicas (mostPoints); others
+// a few at a time: all ways to divide those among pools and mechanisms are compared, beside what stands already.
 const (
 	fewWorkloads = 3 // together, in fleets up to
 	fewUpTo      = 40

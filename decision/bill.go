@@ -7,24 +7,21 @@ import (
 	"github.com/cotenant/cotenant/cost"
 )
 
-// Bill compares what GPUs cost today with what they cost once the answer is
-// applied. Nodes are paid for whole where the pool states gpus_per_node, and
-// reserved GPUs whether they are used or not.
+// Bill compares what GPUs cost today with what they cost once the answer is applied. Nodes are paid for whole where
+// the pool states gpus_per_node, and reserved GPUs whether they are used or not.
 type Bill struct {
 	GPUsToday  int `json:"gpus_today"`
 	GPUsAfter  int `json:"gpus_after"`
 	NodesToday int `json:"nodes_today,omitempty"` // of pools that state gpus_per_node
 	NodesAfter int `json:"nodes_after,omitempty"`
-	// MonthlyToday, MonthlyAfter and their difference MonthlyFreed are exact
-	// decimals, absent without a price. MonthlyFreed is negative where the answer
-	// needs more than there is.
+	// MonthlyToday, MonthlyAfter and their difference MonthlyFreed are exact decimals, absent without a price.
+	// MonthlyFreed is negative where the answer needs more than there is.
 	MonthlyToday string `json:"monthly_today,omitempty"`
 	MonthlyAfter string `json:"monthly_after,omitempty"`
 	MonthlyFreed string `json:"monthly_freed,omitempty"`
 }
 
-// hourly counts the GPUs and nodes of a pool that are paid for, with their price in
-// micro-units an hour.
+// hourly counts the GPUs and nodes of a pool that are paid for, with their price in micro-units an hour.
 type hourly struct {
 	gpus, nodes int
 	micros      int64

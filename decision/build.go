@@ -184,9 +184,8 @@ func (pl *planner) scene(w, fullest int) *trapScene {
 // fillingBusy is the stated gpu_busy from which on a computation is taken to fill the GPU.
 const fillingBusy = 0.9
 
-// filler says which other workload that may run on a pool fills the GPU while its kernels
-// run: by its profile, or where there is none by the busy share that is stated of a
-// computation. "" is none.
+// filler says which other workload that may run on a pool fills the GPU while its kernels run: by its profile, or
+// where there is none by the busy share that is stated of a computation. "" is none.
 func (pl *planner) filler(w int, p *CompiledPool) string {
 	for j, cw := range pl.workloads {
 		o := cw.workload

@@ -123,8 +123,7 @@ func (a standing) before(b standing, bonus []float64) bool {
 		cmp.Compare(b.score+bonus[b.pool], a.score+bonus[a.pool]), cmp.Compare(a.pool, b.pool)) < 0
 }
 
-// unranked is the severity of a candidate that passes, which is ranked among the
-// choices instead.
+// unranked is the severity of a candidate that passes, which is ranked among the choices instead.
 const unranked = 100
 
 // bestOf is the best of each mechanism among pools.
@@ -210,8 +209,7 @@ func cmpBool(a, b bool) int {
 	return -1
 }
 
-// annotate adds what only the fleet as a whole shows: the choice, a pool that
-// was full, neighbours that never came.
+// annotate adds what only the fleet as a whole shows: the choice, a pool that was full, neighbours that never came.
 func (pl *planner) annotate(w int, l *listing) {
 	if l.pool < 0 {
 		return

@@ -9,8 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// CompiledPool is a pool prepared for [Evaluate]. It is read-only once made
-// and safe for concurrent use.
+// CompiledPool is a pool prepared for [Evaluate]. It is read-only once made and safe for concurrent use.
 type CompiledPool struct {
 	pool        *Pool
 	ground      *gate.Ground
@@ -74,8 +73,7 @@ func (p *Pool) gpuPrice() (cost.Money, bool, error) {
 	return m, err == nil, err
 }
 
-// CompiledWorkload is a workload prepared for [Evaluate]. It is read-only once
-// made and safe for concurrent use.
+// CompiledWorkload is a workload prepared for [Evaluate]. It is read-only once made and safe for concurrent use.
 type CompiledWorkload struct {
 	workload *Workload
 	demand   gate.Demand

@@ -12,10 +12,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// DefaultConfidence is how sure a decision is that objectives are kept, unless
-// Options say otherwise. Of what is near its limit one in twenty may miss it, so
-// that of all workloads, most of which are not, fewer than one in a hundred does:
-// judge/REPORT-2026-11.md has the figures, and what less or more confidence costs.
+// DefaultConfidence is how sure a decision is that objectives are kept, unless Options say otherwise. Of what is
+// near its limit one in twenty may miss it, so that of all workloads, most of which are not, fewer than one in a
+// hundred does: judge/REPORT-2026-11.md has the figures, and what less or more confidence costs.
 const DefaultConfidence = 0.97
 
 // Headroom is memory that a layout leaves free beside what its tenants need.
@@ -39,8 +38,7 @@ type outlook struct {
 	assumes []Assumption
 }
 
-// Assumption is something that an answer takes for granted because the input
-// does not say.
+// Assumption is something that an answer takes for granted because the input does not say.
 type Assumption struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
@@ -48,12 +46,10 @@ type Assumption struct {
 	Basis sharing.Basis `json:"basis,omitzero"`
 }
 
-// priorBusy stands for a busy share that neither the workload nor its kind
-// states.
+// priorBusy stands for a busy share that neither the workload nor its kind states.
 const priorBusy = 0.4
 
-// assumedAlone is the part of an objective that a latency is assumed to take
-// alone where nobody measured it.
+// assumedAlone is the part of an objective that a latency is assumed to take alone where nobody measured it.
 const assumedAlone = 0.5
 
 type outlookKey struct {
@@ -150,8 +146,7 @@ func (o *outlook) assume(what, why string) {
 	o.assumes = append(o.assumes, Assumption{What: what, Why: why})
 }
 
-// serves says whether a workload is a model server whose load and model give
-// its latencies.
+// serves says whether a workload is a model server whose load and model give its latencies.
 func (pl *planner) serves(w *Workload) bool {
 	return w.Model != nil && w.Load != nil && !w.Load.InputTokens.IsZero() && !w.Load.OutputTokens.IsZero() && w.GPUs <= 1
 }
@@ -195,8 +190,7 @@ type site struct {
 	slice     *gate.MIGSlice
 }
 
-// prospects is what members see together at a site, by member, and whether all
-// of them keep their objectives.
+// prospects is what members see together at a site, by member, and whether all of them keep their objectives.
 type prospects struct {
 	answer    sharing.Answer
 	likely    bool // all of them do in the median
@@ -280,8 +274,7 @@ func (pl *planner) compute(s site, members []member) prospects {
 	return r
 }
 
-// mostSimulated is how many arrangements of a GPU are simulated in deciding a
-// fleet; closed forms judge the others.
+// mostSimulated is how many arrangements of a GPU are simulated in deciding a fleet; closed forms judge the others.
 const mostSimulated = 300
 
 // withinReach and overReach are how far below and above the closed forms' figures
@@ -305,8 +298,7 @@ func close(share predict.Share, answer sharing.Answer, tenants []predict.Tenant,
 	return false
 }
 
-// keptAt says whether every tenant keeps its objectives if latencies and delays
-// are multiples of what was found.
+// keptAt says whether every tenant keeps its objectives if latencies and delays are multiples of what was found.
 func keptAt(latency, delay float64, tenants []predict.Tenant, all []predict.Prospect) bool {
 	for i := range all {
 		o := all[i]

@@ -74,8 +74,7 @@ func divide(out []workloadShare, price int64, members []member, units []int) {
 	}
 }
 
-// mulDiv is a*b/c rounded down; prices are at most 1e12 micro-units and
-// weights at most 1e5, so the product fits.
+// mulDiv is a*b/c rounded down; prices are at most 1e12 micro-units and weights at most 1e5, so the product fits.
 func mulDiv(a, b, c int64) int64 { return a * b / c }
 
 func (pl *planner) costOf(w int, p *CompiledPool, share workloadShare) (*CostResult, error) {

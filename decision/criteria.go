@@ -34,16 +34,14 @@ var anchors = [CriterionCount]struct{ zero, one float64 }{
 	CriterionDensity:    {1, 7},
 }
 
-// normalise places a raw value between the criterion's anchors; values beyond
-// them are cut off.
+// normalise places a raw value between the criterion's anchors; values beyond them are cut off.
 func normalise(c Criterion, raw float64) float64 {
 	a := anchors[c]
 	n := (raw - a.zero) / (a.one - a.zero)
 	return min(1, max(0, n))
 }
 
-// Weights say how much each criterion counts, from 0 to 100; only their
-// proportions matter.
+// Weights say how much each criterion counts, from 0 to 100; only their proportions matter.
 type Weights struct {
 	Isolation  float64 `yaml:"isolation"`
 	Latency    float64 `yaml:"latency"`

@@ -16,21 +16,18 @@ import (
 
 // Options tune Decide. The zero value is the documented default.
 type Options struct {
-	// MaxPoolsListed is the number of pools up to which every mechanism on
-	// every pool stands among the candidates; with more pools each mechanism
-	// is listed once, on the pool that was chosen or suits best. 0 means 16.
+	// MaxPoolsListed is the number of pools up to which every mechanism on every pool stands among the candidates;
+	// with more pools each mechanism is listed once, on the pool that was chosen or suits best. 0 means 16.
 	MaxPoolsListed int
-	// Profiles are measurements of workloads alone. Workloads that name one
-	// (profile) are predicted beside their neighbours, and their objectives
-	// judged by that. nil = no evidence.
+	// Profiles are measurements of workloads alone. Workloads that name one (profile) are predicted beside their
+	// neighbours, and their objectives judged by that. nil = no evidence.
 	Profiles *predict.Profiles
 	// Predictor predicts from Profiles; nil means NewPredictor's.
 	Predictor *predict.Predictor
 	// Confidence is how sure a decision must be that objectives are kept, 0.5 to
 	// 0.999; 0 means DefaultConfidence.
 	Confidence float64
-	// Input is the fleet's file, as commands and advice in the answers name it;
-	// empty: they say "the fleet file".
+	// Input is the fleet's file, as commands and advice in the answers name it; empty: they say "the fleet file".
 	Input string
 	// Headroom is the memory that layouts leave free; nil means DefaultHeadroom.
 	Headroom *Headroom
@@ -54,8 +51,7 @@ type choice struct {
 	tenants   int            // that the mechanism offers
 	fits      int            // that are like it and keep their objectives together
 	score     float64
-	// preference is the score with what its pool's price adds, of 100; it orders
-	// candidates of different pools.
+	// preference is the score with what its pool's price adds, of 100; it orders candidates of different pools.
 	preference float64
 	unit       float64        // what a replica costs where its GPU is full
 	answer     sharing.Answer // whether it keeps its objectives there
@@ -71,9 +67,8 @@ type planner struct {
 	among     Trust       // of workloads without a tenant
 	choices   [][]choice  // by workload, best first
 	bonus     [][]float64 // by workload and pool, see poolBonus
-	// listed is what is said of each workload's candidates; with more pools than
-	// are listed it is empty, and fallback has the best of each mechanism among
-	// those that do not pass.
+	// listed is what is said of each workload's candidates; with more pools than are listed it is empty, and
+	// fallback has the best of each mechanism among those that do not pass.
 	listed   [][]listing
 	fallback []*[sharing.MechanismCount]standing
 	banned   map[banKey]gate.Reason
@@ -109,9 +104,8 @@ type groupKey struct {
 	mechanism sharing.Mechanism
 }
 
-// Decide answers for the whole fleet. The fleet is validated first; its error
-// names every problem. A workload that fits nowhere is not an error: it gets
-// mechanism none and all its reasons. The result depends on the fleet's
+// Decide answers for the whole fleet. The fleet is validated first; its error names every problem. A workload that
+// fits nowhere is not an error: it gets mechanism none and all its reasons. The result depends on the fleet's
 // content only, not on its order. When ctx ends it returns its error.
 func Decide(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
 	opt.ctx = ctx
@@ -156,8 +150,7 @@ func Decide(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
 	return r, r.relax(f, opt)
 }
 
-// planFleet arranges a fleet that is valid, with so many rounds of a search where
-// there is one.
+// planFleet arranges a fleet that is valid, with so many rounds of a search where there is one.
 func planFleet(f *Fleet, opt Options, rounds int) (*planner, error) {
 	pl, err := newPlan(f, opt, rounds)
 	if err != nil {
@@ -189,9 +182,8 @@ func newPlan(f *Fleet, opt Options, rounds int) (*planner, error) {
 	return pl, nil
 }
 
-// compiled are workloads in an order that depends on what they ask for, and on
-// names only between those that ask for the same: ties between arrangements are
-// broken by it, and a name must not decide about one.
+// compiled are workloads in an order that depends on what they ask for, and on names only between those that ask
+// for the same: ties between arrangements are broken by it, and a name must not decide about one.
 func compiled(workloads []Workload) []*CompiledWorkload {
 	type keyed struct {
 		key string
@@ -250,8 +242,7 @@ func (pl *planner) neighbours(w, p int) gate.Neighbours {
 	return pl.trust.neighbours(w, pl.workloads[w], pl.pools[p].pool.Name)
 }
 
-// evaluate collects what each workload could take, best first, and what is to be
-// said of it.
+// evaluate collects what each workload could take, best first, and what is to be said of it.
 func (pl *planner) evaluate() {
 	n := len(pl.workloads)
 	pl.choices, pl.bonus = make([][]choice, n), make([][]float64, n)
@@ -289,9 +280,8 @@ func (pl *planner) evaluate() {
 	}
 }
 
-// poolBonus is what a pool's price adds to the scores of its candidates, the
-// same for all of them, so that prices decide between pools and not between
-// the mechanisms of one: 0 for the pool where a replica is dearest, up to the
+// poolBonus is what a pool's price adds to the scores of its candidates, the same for all of them, so that prices
+// decide between pools and not between the mechanisms of one: 0 for the pool where a replica is dearest, up to the
 // whole weight of the cost criterion.
 func poolBonus(each []float64, weight float64) []float64 {
 	bonus := make([]float64, len(each))
@@ -304,8 +294,7 @@ func poolBonus(each []float64, weight float64) []float64 {
 	return bonus
 }
 
-// preferenceOf is a score on a pool and its price's bonus, brought back to a
-// scale of 100.
+// preferenceOf is a score on a pool and its price's bonus, brought back to a scale of 100.
 func (pl *planner) preferenceOf(w, pool int, score float64) float64 {
 	return (score + pl.bonus[w][pool]) / (1 + slices.Max(pl.bonus[w])/100)
 }
@@ -369,8 +358,7 @@ func (pl *planner) groupKeys() []groupKey {
 	return keys
 }
 
-// prepare lets consequences decide where the gates would guess: what is not
-// stated is assumed, and said so.
+// prepare lets consequences decide where the gates would guess: what is not stated is assumed, and said so.
 func (pl *planner) prepare() {
 	for p, cp := range pl.pools {
 		first := p
@@ -384,8 +372,7 @@ func (pl *planner) prepare() {
 	}
 	for w, cw := range pl.workloads {
 		d := &cw.demand
-		// Without its latency alone an objective can't be computed, and what the
-		// gates know of the kind decides.
+		// Without its latency alone an objective can't be computed, and what the gates know of the kind decides.
 		d.Predicted = true
 		for k, limit := range seconds(cw.workload.SLO) {
 			d.Predicted = d.Predicted && (limit == 0 || seconds(cw.workload.Solo)[k] > 0 || pl.serves(cw.workload))

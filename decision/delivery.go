@@ -18,8 +18,7 @@ type Installing struct {
 	Pools      []string            `json:"pools"`
 	GPUsAfter  int                 `json:"gpus_after"`
 	GPUsFreed  int                 `json:"gpus_freed"` // beyond those of the answer
-	// MonthlyFreed is an exact decimal, beyond that of the answer; absent without
-	// prices.
+	// MonthlyFreed is an exact decimal, beyond that of the answer; absent without prices.
 	MonthlyFreed string `json:"monthly_freed,omitempty"`
 	Currency     string `json:"currency,omitempty"`
 }
@@ -135,8 +134,7 @@ func (r *Result) freedBy(then *Result) (*Installing, error) {
 	return in, nil
 }
 
-// impossible names the mechanisms that pools and workloads ask for and that
-// hardware or delivery cannot give them.
+// impossible names the mechanisms that pools and workloads ask for and that hardware or delivery cannot give them.
 func (pl *planner) impossible() (out []string) {
 	for _, cp := range pl.pools {
 		for _, m := range cp.pool.Mechanisms {

@@ -9,9 +9,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// grid is what is compared of a few workloads: for each some numbers of replicas
-// to place, ascending from 0. A point of it is one number for each; two points
-// with disjoint supports add up to one.
+// grid is what is compared of a few workloads: for each some numbers of replicas to place, ascending from 0. A
+// point of it is one number for each; two points with disjoint supports add up to one.
 type grid struct {
 	ws     []int
 	counts [][]int
@@ -100,8 +99,7 @@ func (a *way) better(b *way) bool {
 	return a.score > b.score+1e-9
 }
 
-// keep adds a way to those that are worth keeping: none that needs no more GPUs
-// is as good.
+// keep adds a way to those that are worth keeping: none that needs no more GPUs is as good.
 func keep(front []*way, v way) []*way {
 	for _, old := range front {
 		if old.gpus <= v.gpus && !v.better(old) {
@@ -124,9 +122,8 @@ type spread struct {
 	before      *spread
 }
 
-// divide finds for each point of a grid the cheapest way to divide its replicas
-// among pools and mechanisms, the replicas of a workload together, beside what
-// stands already; nil where there is no room.
+// divide finds for each point of a grid the cheapest way to divide its replicas among pools and mechanisms, the
+// replicas of a workload together, beside what stands already; nil where there is no room.
 func (pl *planner) divide(g *grid) ([]*spread, error) {
 	all := make([]*spread, g.size)
 	all[0] = &spread{}
@@ -186,8 +183,7 @@ func (pl *planner) offers(g *grid) [][]groupKey {
 	return out
 }
 
-// within finds the ways to place each point in one pool, one mechanism after
-// another.
+// within finds the ways to place each point in one pool, one mechanism after another.
 func (pl *planner) within(g *grid, p int, keys []groupKey) ([][]*way, error) {
 	used, usedSpot := pl.used(p)
 	already := pl.costOfGPUs(p, used, usedSpot)
@@ -221,8 +217,7 @@ func (pl *planner) within(g *grid, p int, keys []groupKey) ([][]*way, error) {
 	return ways, nil
 }
 
-// packings packs every point of a grid under one mechanism, nil where a workload
-// can't take it.
+// packings packs every point of a grid under one mechanism, nil where a workload can't take it.
 func (pl *planner) packings(g *grid, key groupKey) ([]*packing, error) {
 	out := make([]*packing, g.size)
 	can := 0

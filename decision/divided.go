@@ -11,9 +11,8 @@ const (
 	mostAsked   = 20 // workloads of a fleet for which that is found out
 )
 
-// divided says over how many replicas a workload's load would have to be divided
-// for GPUs to carry it, and how many more of those that takes; empty where that
-// is not the way out.
+// divided says over how many replicas a workload's load would have to be divided for GPUs to carry it, and how many
+// more of those that takes; empty where that is not the way out.
 func (pl *planner) divided(w int) string {
 	wl := *pl.workloads[w].workload
 	if !pl.serves(&wl) || wl.Load.RequestsPerS == 0 || pl.asked == mostAsked {

@@ -1,16 +1,13 @@
-// Package decision decides how workloads share GPUs: which mechanism each
-// workload gets, on which pool and in which layout, what isolation that really
-// gives, what it costs and saves, and what will bite.
+// Package decision decides how workloads share GPUs: which mechanism each workload gets, on which pool and in which
+// layout, what isolation that really gives, what it costs and saves, and what will bite.
 //
-// [ParseFleet] reads a fleet of pools and workloads, [Decide] answers for all
-// of them at once. Every candidate (a pool and a mechanism) passes the gates of
-// decision/gate with four verdicts (pass, reject, fixable, unknown), each with a
-// coded reason and its source, and is then scored on weighted criteria whose raw,
-// normalised and weighted parts stay in the result. Not sharing is always a
-// candidate. Traps that the input walks into are reported by severity.
+// [ParseFleet] reads a fleet of pools and workloads, [Decide] answers for all of them at once. Every candidate (a
+// pool and a mechanism) passes the gates of decision/gate with four verdicts (pass, reject, fixable, unknown), each
+// with a coded reason and its source, and is then scored on weighted criteria whose raw, normalised and weighted
+// parts stay in the result. Not sharing is always a candidate. Traps that the input walks into are reported by
+// severity.
 //
-// Schedulers use [CompilePool], [CompileWorkload] and [Evaluate]: one workload
-// against one pool without allocating.
+// Schedulers use [CompilePool], [CompileWorkload] and [Evaluate]: one workload against one pool without allocating.
 //
 // Decisions are deterministic: the same fleet in any order gives the same
 // bytes. Nothing in the package does I/O or needs a GPU.

@@ -6,14 +6,12 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Scored is one candidate: a mechanism for a workload on a pool, as the gates
-// and the criteria judge it.
+// Scored is one candidate: a mechanism for a workload on a pool, as the gates and the criteria judge it.
 type Scored struct {
 	gate.Report
 	// Score is 0 to 100 and stands for every candidate that is not rejected.
 	Score float64
-	// Raw, Normalised and Weighted are the parts of the score by Criterion;
-	// Weighted sums to Score/100.
+	// Raw, Normalised and Weighted are the parts of the score by Criterion; Weighted sums to Score/100.
 	Raw, Normalised, Weighted [CriterionCount]float64
 }
 
@@ -25,8 +23,7 @@ func (s *Scored) Profile() string {
 	return ""
 }
 
-// Evaluation holds every mechanism's candidate for one workload on one pool,
-// in the order of sharing.Mechanisms.
+// Evaluation holds every mechanism's candidate for one workload on one pool, in the order of sharing.Mechanisms.
 type Evaluation struct {
 	Candidates [sharing.MechanismCount - 1]Scored
 
@@ -63,9 +60,8 @@ func (e *Evaluation) foremost() *Scored {
 	return best
 }
 
-// Evaluate filters and scores one workload against one pool into ev, which it
-// overwrites. It does not allocate and is safe for concurrent use with
-// different evs.
+// Evaluate filters and scores one workload against one pool into ev, which it overwrites. It does not allocate and
+// is safe for concurrent use with different evs.
 func Evaluate(w *CompiledWorkload, p *CompiledPool, nb gate.Neighbours, ev *Evaluation) {
 	ev.computed = w.workload.SLO != (predict.SLO{})
 	for i := range ev.Candidates {

@@ -113,9 +113,8 @@ func (e *evidence) place(i int, w *Workload) error {
 	return nil
 }
 
-// measured says whether the profile of workload w holds under a mechanism on pool
-// p: it was taken on that GPU, all of which the workload gets, alone or beside
-// others as the predictor knows it.
+// measured says whether the profile of workload w holds under a mechanism on pool p: it was taken on that GPU, all
+// of which the workload gets, alone or beside others as the predictor knows it.
 func (pl *planner) measured(w, p int, m sharing.Mechanism) bool {
 	if !pl.named(w) {
 		return false
@@ -145,9 +144,8 @@ func (pl *planner) busyMeasured(w int) (busy float64, ok bool) {
 	return busy, ok
 }
 
-// carryOver fills in a latency of workload w alone by its profile, which was taken
-// on another GPU than that of pool p or is to hold on a part of it, and says
-// whether the profile has it.
+// carryOver fills in a latency of workload w alone by its profile, which was taken on another GPU than that of pool
+// p or is to hold on a part of it, and says whether the profile has it.
 func (pl *planner) carryOver(o *outlook, w, p, k int) bool {
 	if !pl.named(w) || pl.evidence.gpus[w] == nil {
 		return false
@@ -247,8 +245,7 @@ func (pl *planner) foresee(s site, members []member, tenants []predict.Tenant) (
 	return out, preds, true
 }
 
-// floor is the least that each latency of workload w can be on a GPU of pool p, in
-// seconds.
+// floor is the least that each latency of workload w can be on a GPU of pool p, in seconds.
 func (pl *planner) floor(w, p int) [predict.LatencyCount]float64 {
 	return predict.MachineOf(pl.pools[p].ground.GPU()).Floor(predict.Share{SMs: 1, Bandwidth: 1}, pl.leastOf(w))
 }
@@ -279,8 +276,7 @@ func rounded(i predict.Interval) predict.Interval {
 	return predict.Interval{Value: round(i.Value, 3), Low: round(i.Low, 3), High: round(i.High, 3)}
 }
 
-// pretended says so where predictions rest on a simulation: they are no evidence
-// about real GPUs.
+// pretended says so where predictions rest on a simulation: they are no evidence about real GPUs.
 func (e *evidence) pretended() []Assumption {
 	if e == nil || !slices.ContainsFunc(e.solos, func(s *predict.Solo) bool { return s != nil }) {
 		return nil

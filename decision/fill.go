@@ -12,9 +12,8 @@ import (
 	"github.com/cotenant/cotenant/mig"
 )
 
-// filling is what stands on a GPU that is shared: replicas of some workloads, or
-// instances of them where it is sliced. Each content is there once, and knows
-// what can still come.
+// filling is what stands on a GPU that is shared: replicas of some workloads, or instances of them where it is
+// sliced. Each content is there once, and knows what can still come.
 type filling struct {
 	site    *shared
 	members []member            // by workload; replicas, or instances
@@ -96,8 +95,7 @@ func (s *search) without(f *filling, w int) *filling {
 	return f
 }
 
-// roomIn is how many more replicas, or instances, of w can come, at most as many
-// as it has.
+// roomIn is how many more replicas, or instances, of w can come, at most as many as it has.
 func (s *search) roomIn(f *filling, w int) (int, error) {
 	if n := f.room[w]; n >= 0 {
 		return int(n), nil
@@ -158,8 +156,7 @@ func (s *search) layable(h *shared, members []member) (bool, error) {
 	return err == nil, nil
 }
 
-// laid is a sliced GPU with a filling's instances; left is by workload how many
-// replicas have no place yet.
+// laid is a sliced GPU with a filling's instances; left is by workload how many replicas have no place yet.
 func (s *search) laid(f *filling, left []int) (sliced, error) {
 	layout, err := f.site.group.model().Place(s.counts(f.site, f.members), mig.Layout{})
 	if err != nil {

@@ -53,8 +53,7 @@ type Pool struct {
 	CPUNodes         *CPUNodes           `yaml:"cpu_nodes"`         // CPU nodes beside the GPU nodes
 }
 
-// DecodeNode reads a pool. A file writes two of its fields otherwise than their
-// packages do.
+// DecodeNode reads a pool. A file writes two of its fields otherwise than their packages do.
 func (p *Pool) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	type plain Pool
 	var file struct {
@@ -184,8 +183,7 @@ type Today struct {
 	MayWeaken bool              `yaml:"may_weaken"`
 }
 
-// Asked is what a team asked for, or has now: the traps in it are found even
-// where the decision goes elsewhere.
+// Asked is what a team asked for, or has now: the traps in it are found even where the decision goes elsewhere.
 type Asked struct {
 	Mechanism    sharing.Mechanism `yaml:"mechanism,required"`
 	Profile      string            `yaml:"profile"`                  // MIG profile

@@ -10,10 +10,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Fleets of which not every division is compared are searched: from what stands,
-// workloads leave their places, those of a few GPUs or any few, and come back in
-// another order, and what is worse may stand for a while, ever more seldom. What
-// asks for more hardly ever finds a better place by that, but nothing proves it.
+// Fleets of which not every division is compared are searched: from what stands, workloads leave their places,
+// those of a few GPUs or any few, and come back in another order, and what is worse may stand for a while, ever
+// more seldom. What asks for more hardly ever finds a better place by that, but nothing proves it.
 const (
 	improvedUpTo = 2000 // workloads
 	rounds       = 6
@@ -283,8 +282,7 @@ func compareScores(a, b float64) int {
 	return cmp.Compare(a, b)
 }
 
-// own gives workloads that share none of their GPUs those GPUs, where they could
-// have had them.
+// own gives workloads that share none of their GPUs those GPUs, where they could have had them.
 func (s *search) own(a *arranged) {
 	for w, k := range a.way {
 		if k < 0 || s.ways[w][k].site == nil || s.ways[w][k].site.each > 1 || !s.alone(a, w) {

@@ -13,8 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Traffic is the load of a whole workload, all replicas together, with the mean
-// lengths of a request.
+// Traffic is the load of a whole workload, all replicas together, with the mean lengths of a request.
 type Traffic struct {
 	RequestsPerS  float64       `yaml:"requests_per_s,required"`
 	InputTokens   Optional[int] `yaml:"input_tokens"`
@@ -36,9 +35,8 @@ func (l *Traffic) PeakPerS() float64 {
 	return l.RequestsPerS * peak
 }
 
-// Replicas is how many equal replicas a workload runs: Max of them at its
-// busiest, never fewer than Min where it scales (0 = it does not). In a file it
-// is a number or {min, max}. The zero value is one replica.
+// Replicas is how many equal replicas a workload runs: Max of them at its busiest, never fewer than Min where it
+// scales (0 = it does not). In a file it is a number or {min, max}. The zero value is one replica.
 type Replicas struct {
 	Min, Max int
 }
@@ -66,8 +64,7 @@ type Adapters struct {
 	Rank  int `yaml:"rank,required"`
 }
 
-// Video is what one replica uses of a GPU's video engines: mean shares of all
-// of them, 0 to 1.
+// Video is what one replica uses of a GPU's video engines: mean shares of all of them, 0 to 1.
 type Video struct {
 	NVDECBusy Optional[float64] `yaml:"nvdec_busy"`
 	NVENCBusy Optional[float64] `yaml:"nvenc_busy"`
@@ -90,9 +87,8 @@ const (
 
 var trustNames = enum.Of[Trust](ErrUnknownName, "trust", "", "all")
 
-// KVPerToken is the KV cache that one token of context takes, exactly, and
-// whether the model's shape is stated: two vectors (key and value) of
-// KVHeads x HeadDim elements in each layer.
+// KVPerToken is the KV cache that one token of context takes, exactly, and whether the model's shape is stated: two
+// vectors (key and value) of KVHeads x HeadDim elements in each layer.
 func (m *LanguageModel) KVPerToken() (sharing.Bytes, bool) {
 	layers, a := m.Layers.Get()
 	heads, b := m.KVHeads.Get()
@@ -107,10 +103,9 @@ func (m *LanguageModel) KVPerToken() (sharing.Bytes, bool) {
 	return sharing.Bytes(2 * int64(layers) * int64(heads) * int64(dim) * half / 2), true
 }
 
-// PriorKVPerToken stands for the KV cache per token of a model whose shape is
-// not stated: 128 KiB for 8B and 320 KiB for 70B, as Llama 3's configurations
-// give them in FP16, and between and beyond them on the line through both on
-// logarithmic scales. Models without grouped queries need several times as much.
+// PriorKVPerToken stands for the KV cache per token of a model whose shape is not stated: 128 KiB for 8B and 320
+// KiB for 70B, as Llama 3's configurations give them in FP16, and between and beyond them on the line through both
+// on logarithmic scales. Models without grouped queries need several times as much.
 func priorKVPerToken(parameters int64) sharing.Bytes {
 	const b8, b70 = 131072.0, 327680.0
 	slope := math.Log(b70/b8) / math.Log(70.6/8.03)
@@ -121,9 +116,8 @@ func priorKVPerToken(parameters int64) sharing.Bytes {
 // assumed to hold where neither its KV cache nor its load is stated.
 const priorKVTokens = 16384
 
-// sequences is how many requests a replica holds at once in the busiest hour,
-// by Little's law with three standard deviations of a Poisson number on top.
-// Where no objective bounds TPOT, 50 ms is assumed.
+// sequences is how many requests a replica holds at once in the busiest hour, by Little's law with three standard
+// deviations of a Poisson number on top. Where no objective bounds TPOT, 50 ms is assumed.
 func (w *Workload) sequences(output int) int {
 	tpot, ttft := 0.050, 1.0
 	if limit, ok := w.SLO.TPOTP99.Get(); ok {
@@ -136,8 +130,7 @@ func (w *Workload) sequences(output int) int {
 	return max(1, int(math.Ceil(each+3*math.Sqrt(each))))
 }
 
-// kvNeed is the KV cache of one replica, all its GPUs together, and whether
-// any part of it is a prior.
+// kvNeed is the KV cache of one replica, all its GPUs together, and whether any part of it is a prior.
 func (w *Workload) kvNeed() (need sharing.Bytes, prior bool) {
 	perToken, known := w.Model.KVPerToken()
 	if !known {
@@ -156,10 +149,9 @@ func (w *Workload) kvNeed() (need sharing.Bytes, prior bool) {
 	return perToken * sharing.Bytes(tokens), !known
 }
 
-// adapterMemory is what a server's adapters take: on every layer, for each of
-// the four attention projections, two matrices of rank x width in 16 bits. The
-// width follows from the parameters where the shape is not stated (a decoder
-// has about 12 x layers x width^2 of them, and width is about 128 x layers).
+// adapterMemory is what a server's adapters take: on every layer, for each of the four attention projections, two
+// matrices of rank x width in 16 bits. The width follows from the parameters where the shape is not stated (a
+// decoder has about 12 x layers x width^2 of them, and width is about 128 x layers).
 func (w *Workload) adapterMemory() sharing.Bytes {
 	if w.Adapters == nil || w.Model == nil {
 		return 0

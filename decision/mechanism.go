@@ -5,11 +5,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// trait is what scoring knows of a mechanism; what the gates know stands in
-// [gate.Traits].
+// trait is what scoring knows of a mechanism; what the gates know stands in [gate.Traits].
 type trait struct {
-	// aggregate is what saturated tenants together deliver of one GPU's work, a
-	// prior.
+	// aggregate is what saturated tenants together deliver of one GPU's work, a prior.
 	aggregate float64
 	// complexity is operational: 0 nothing to run, 1 low, 2 medium, 3 high, 4
 	// very high (cotenant-reading: what has to be run and watched).
@@ -26,11 +24,9 @@ const (
 	// equal load (dynamo-gpu-sharing) and 1.93 for small vision models
 	// (nos-gpu-sharing): their geometric mean.
 	mpsAggregate = 1.30
-	// migAggregate lies between 98 of an A100's 108 SMs and 1.79
-	// (nos-gpu-sharing).
+	// migAggregate lies between 98 of an A100's 108 SMs and 1.79 (nos-gpu-sharing).
 	migAggregate = 1.28
-	// hamiAggregate lies between 0.445 and 0.728 of dedicated GPUs
-	// (dynamo-gpu-sharing).
+	// hamiAggregate lies between 0.445 and 0.728 of dedicated GPUs (dynamo-gpu-sharing).
 	hamiAggregate = 0.57
 )
 

@@ -5,9 +5,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// MemoryNeed computes the memory of one replica on each of its GPUs: what the
-// workload states, or weights divided by its GPUs, KV cache and the contexts of
-// its processes. With neither memory nor model stated it is unknown.
+// MemoryNeed computes the memory of one replica on each of its GPUs: what the workload states, or weights divided
+// by its GPUs, KV cache and the contexts of its processes. With neither memory nor model stated it is unknown.
 func (w *Workload) MemoryNeed() gate.MemoryNeed {
 	if total, stated := w.Memory.Get(); stated {
 		return gate.MemoryNeed{Total: total}

@@ -74,8 +74,7 @@ func (pl *planner) migrate() error {
 				return err
 			}
 		}
-		// Whole GPUs that the rest of the pool cannot supply are cleared, the
-		// least busy first.
+		// Whole GPUs that the rest of the pool cannot supply are cleared, the least busy first.
 		short := others - (cp.pool.Count - len(haves) - len(targets))
 		slices.SortStableFunc(idle, func(a, b int) int { return cmp.Compare(busyIn(haves[a]), busyIn(haves[b])) })
 		for k, i := range idle {
@@ -142,8 +141,7 @@ func pairUp(haves []mig.Layout, targets []*sliced) []int {
 	return out
 }
 
-// onto adds the change from have to a target's instances, and puts those where
-// the change leaves them.
+// onto adds the change from have to a target's instances, and puts those where the change leaves them.
 func (m *Migration) onto(gpu string, have mig.Layout, target *sliced) error {
 	plan, err := mig.Diff(target.layout.Model, have, target.layout.Counts(), mig.DiffOptions{AllowBusy: true})
 	if err != nil {

@@ -24,8 +24,7 @@ type Alternative struct {
 	Odds float64 `json:"odds,omitempty"`
 	// Unplaced are replicas that the answer places and that find no room here.
 	Unplaced int `json:"unplaced,omitempty"`
-	// Monthly is what those GPUs cost, an exact decimal; absent where the pool has
-	// no price.
+	// Monthly is what those GPUs cost, an exact decimal; absent where the pool has no price.
 	Monthly  string `json:"monthly,omitempty"`
 	Currency string `json:"currency,omitempty"`
 }
@@ -52,9 +51,8 @@ func (a *Alternative) choice() string {
 	return strings.TrimSuffix(a.Mechanism.String()+" "+a.Profile, " ")
 }
 
-// provisional fills in what belongs to a provisional answer: the safe
-// alternative, what would be chosen otherwise, and the measurement that settles
-// it.
+// provisional fills in what belongs to a provisional answer: the safe alternative, what would be chosen otherwise,
+// and the measurement that settles it.
 func (pl *planner) provisional(w int, d *Decision, share workloadShare) error {
 	c := pl.chosen[w]
 	var err error
@@ -106,9 +104,8 @@ func (pl *planner) provisional(w int, d *Decision, share workloadShare) error {
 	return nil
 }
 
-// safe is where a workload needs no assumption about neighbours: whole GPUs of
-// its own, the cheapest that keep its objectives surely, or else any; nil for a
-// workload that has them.
+// safe is where a workload needs no assumption about neighbours: whole GPUs of its own, the cheapest that keep its
+// objectives surely, or else any; nil for a workload that has them.
 func (pl *planner) safe(w int) (*Alternative, error) {
 	if pl.chosen[w].mechanism == sharing.MechanismExclusive {
 		return nil, nil
@@ -132,9 +129,8 @@ func (pl *planner) safe(w int) (*Alternative, error) {
 	return a, err
 }
 
-// restricted decides for a workload by itself where only one pool and mechanism
-// are left to it, of so many replicas: GPUs and money are those of deciding that
-// fleet. A daring one takes whatever may keep its objectives.
+// restricted decides for a workload by itself where only one pool and mechanism are left to it, of so many
+// replicas: GPUs and money are those of deciding that fleet. A daring one takes whatever may keep its objectives.
 func (pl *planner) restricted(wl Workload, replicas int, c *choice, daring bool) (*Alternative, *planner, error) {
 	pool := *pl.pools[c.pool].pool
 	pool.Mechanisms = []sharing.Mechanism{c.mechanism}
@@ -160,8 +156,7 @@ func (pl *planner) restricted(wl Workload, replicas int, c *choice, daring bool)
 	return a, mini, nil
 }
 
-// imagined plans a workload alone in some pools, by closed forms and without what
-// only its reader needs.
+// imagined plans a workload alone in some pools, by closed forms and without what only its reader needs.
 func (pl *planner) imagined(wl *Workload, pools ...*CompiledPool) *planner {
 	mini := newPlanner(pl.opt)
 	mini.opt.MaxPoolsListed = -1 // nobody reads its candidates
@@ -175,9 +170,8 @@ func (pl *planner) imagined(wl *Workload, pools ...*CompiledPool) *planner {
 // gambleWorth is the part of an answer's cost below which a gamble is shown.
 const gambleWorth = 0.8
 
-// gamble is the cheapest place that costs a fifth less than the answer and where
-// the objectives of workload w may be missed, with the odds that they are kept; nil
-// where there is none.
+// gamble is the cheapest place that costs a fifth less than the answer and where the objectives of workload w may
+// be missed, with the odds that they are kept; nil where there is none.
 func (pl *planner) gamble(w int) (*Alternative, error) {
 	if pl.imaginary || pl.named(w) || len(pl.workloads) > relaxedUpTo {
 		return nil, nil
@@ -222,8 +216,7 @@ func (pl *planner) gamble(w int) (*Alternative, error) {
 	return best, nil
 }
 
-// each returns the cost of a replica of a workload at an alternative, in money, or in
-// GPUs where there is no price.
+// each returns the cost of a replica of a workload at an alternative, in money, or in GPUs where there is no price.
 func (a *Alternative) each(replicas int) float64 {
 	total := float64(a.GPUs)
 	if m, err := cost.ParseMoney(a.Monthly + " " + a.Currency); err == nil {
@@ -242,18 +235,16 @@ func (a *Alternative) priced(hour cost.Money) (*Alternative, error) {
 	return a, nil
 }
 
-// What is tried in the place of an assumption: a busy share and latencies alone
-// that are worse than assumed, for a workload that shares, or better, for one
-// that has GPUs of its own. Where its size tells the time per token, one of its
-// bounds is tried.
+// What is tried in the place of an assumption: a busy share and latencies alone that are worse than assumed, for a
+// workload that shares, or better, for one that has GPUs of its own. Where its size tells the time per token, one
+// of its bounds is tried.
 const (
 	worseBusy, betterBusy   = 0.8, 0.1
 	worseAlone, betterAlone = 0.9, 0.1
 )
 
-// otherwise is what the workload alone in these pools would get if an assumption
-// turned out worse, or better where it has GPUs of its own; nil where that
-// changes nothing.
+// otherwise is what the workload alone in these pools would get if an assumption turned out worse, or better where
+// it has GPUs of its own; nil where that changes nothing.
 func (pl *planner) otherwise(w int) (*Alternative, error) {
 	c, wl := pl.chosen[w], *pl.workloads[w].workload
 	busy, alone, tokens := worseBusy, worseAlone, pl.outlookOf(w, c.pool, c.mechanism).tokens.High
@@ -332,8 +323,7 @@ func (pl *planner) guessesAlone(w int, c *choice) []predict.Metric {
 	return out
 }
 
-// measurement is what settles a provisional answer: what to measure of one
-// replica alone, and where to state it.
+// measurement is what settles a provisional answer: what to measure of one replica alone, and where to state it.
 func (pl *planner) measurement(w int, d *Decision) *Settle {
 	cw, c := pl.workloads[w], pl.chosen[w]
 	wl := cw.workload

@@ -16,8 +16,7 @@ type packed struct {
 	err   error
 }
 
-// pack puts workloads, each with its number of replicas, into a group beside
-// what it holds, without changing it.
+// pack puts workloads, each with its number of replicas, into a group beside what it holds, without changing it.
 func (pl *planner) pack(key groupKey, base *group, who []member) packed {
 	g := &group{pool: pl.pools[key.pool], mechanism: key.mechanism}
 	if base != nil {
@@ -166,8 +165,7 @@ func (pl *planner) even(g *group, key groupKey, who []member, n int) []bin {
 	return bins
 }
 
-// orders are the orders in which workloads are put into bins: largest first,
-// smallest first, and by turns.
+// orders are the orders in which workloads are put into bins: largest first, smallest first, and by turns.
 func (pl *planner) orders(key groupKey, who []member) [][]member {
 	size := func(m member) float64 { return pl.choice(m.workload, key).unit }
 	down := slices.Clone(who)

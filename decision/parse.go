@@ -37,9 +37,8 @@ func ReadFleet(r io.Reader) (*Fleet, error) {
 	return ParseFleet(data)
 }
 
-// ParseFleet reads a fleet from YAML or JSON. The error names every problem
-// with its path and, where there is one, a remedy: unknown keys, duplicate
-// keys and names, numbers out of range, unknown GPUs, contradictions.
+// ParseFleet reads a fleet from YAML or JSON. The error names every problem with its path and, where there is one,
+// a remedy: unknown keys, duplicate keys and names, numbers out of range, unknown GPUs, contradictions.
 func ParseFleet(data []byte) (*Fleet, error) {
 	var f Fleet
 	if err := strictyaml.Decode(data, &f, strictyaml.Options{MaxBytes: maxInputBytes}); err != nil {

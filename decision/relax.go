@@ -10,24 +10,20 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Relaxed is what a fleet would get for less confidence: more replicas find room, or
-// the same cost a fifth less, and their objectives are less sure to be kept. Nothing of
-// it is chosen.
+// Relaxed is what a fleet would get for less confidence: more replicas find room, or the same cost a fifth less,
+// and their objectives are less sure to be kept. Nothing of it is chosen.
 type Relaxed struct {
-	// Confidence is how sure the objectives would be kept, the highest of a few at
-	// which most find room.
+	// Confidence is how sure the objectives would be kept, the highest of a few at which most find room.
 	Confidence float64 `json:"confidence"`
 	Placed     int     `json:"placed"` // replicas
 	GPUs       int     `json:"gpus"`
 	Monthly    string  `json:"monthly,omitempty"` // of those GPUs, an exact decimal
 	Currency   string  `json:"currency,omitempty"`
-	// Settle is the measurement that shows whether they are kept. It leaves
-	// MonthlyAtStake out.
+	// Settle is the measurement that shows whether they are kept. It leaves MonthlyAtStake out.
 	Settle Settle `json:"settle"`
 }
 
-// lowerConfidence is what is tried, in fleets up to relaxedUpTo workloads that took
-// little to arrange.
+// lowerConfidence is what is tried, in fleets up to relaxedUpTo workloads that took little to arrange.
 var lowerConfidence = [...]float64{0.95, 0.9, 0.8}
 
 const (
@@ -158,8 +154,7 @@ func (r *Result) place(d *Decision) (*Alternative, error) {
 	return a.priced(hour)
 }
 
-// trial is the measurement that shows whether a workload keeps its objectives
-// where less confidence would put it.
+// trial is the measurement that shows whether a workload keeps its objectives where less confidence would put it.
 func (r *Result) trial(f *Fleet, d *Decision) Settle {
 	at := slices.IndexFunc(f.Workloads, func(w Workload) bool { return w.Name == d.Workload })
 	wl := &f.Workloads[at]

@@ -30,8 +30,7 @@ type Result struct {
 	// Remarks name what is asked for and cannot be, and what is odd about the
 	// input's prices, which are taken as stated.
 	Remarks []string `json:"remarks,omitempty"`
-	// Installing names the delivery that would save most, where one would; of fleets
-	// of few workloads.
+	// Installing names the delivery that would save most, where one would; of fleets of few workloads.
 	Installing *Installing `json:"installing,omitempty"`
 	From       Origins     `json:"consequences_from"`
 	// Search says how the arrangement was found.
@@ -48,15 +47,13 @@ const (
 	// SearchBestFound compares many arrangements; there may be a better one, and a
 	// fleet that asks for more may, seldom, be answered better.
 	SearchBestFound Search = iota
-	// SearchAll compares every way to divide the workloads among pools and
-	// mechanisms, in small fleets.
+	// SearchAll compares every way to divide the workloads among pools and mechanisms, in small fleets.
 	SearchAll
 )
 
 var searchNames = enum.Of[Search](ErrUnknownName, "search", "best-found", "all")
 
-// Origins counts the workloads that have a place by what their consequences were
-// computed by.
+// Origins counts the workloads that have a place by what their consequences were computed by.
 type Origins struct {
 	Profiles    int `json:"measured_profiles"`
 	Simulations int `json:"simulations"`
@@ -69,8 +66,7 @@ type Decision struct {
 	Pool      string            `json:"pool,omitempty"` // absent with mechanism none
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Profile   string            `json:"profile,omitempty"` // MIG
-	// Status says how far the answer can be relied on; Placed and Unplaced are
-	// replicas.
+	// Status says how far the answer can be relied on; Placed and Unplaced are replicas.
 	Status   Status `json:"status"`
 	Placed   int    `json:"placed"`
 	Unplaced int    `json:"unplaced"`
@@ -102,9 +98,8 @@ type Decision struct {
 	NotChosen  []string    `json:"not_chosen,omitempty"`
 	Isolation  []AxisLevel `json:"isolation,omitempty"`
 	Candidates []Candidate `json:"candidates"` // the chosen one, then by verdict and preference
-	// Traps are those that the input walks into by itself or by what it states;
-	// Accepts are risks that the layout bears, Avoids traps that it deals with.
-	// The worst stand first.
+	// Traps are those that the input walks into by itself or by what it states; Accepts are risks that the layout
+	// bears, Avoids traps that it deals with. The worst stand first.
 	Traps   []TrapHit   `json:"traps"`
 	Accepts []TrapHit   `json:"accepts,omitempty"`
 	Avoids  []TrapHit   `json:"avoids,omitempty"`
@@ -115,9 +110,8 @@ type Decision struct {
 	BreakEven []predict.BreakEvenStep `json:"break_even,omitempty"`
 }
 
-// Chosen is the candidate that was chosen, for example to place replicas of the
-// workload by (placement.RequestOf takes its mechanism and profile). There is none
-// where nothing was.
+// Chosen is the candidate that was chosen, for example to place replicas of the workload by (placement.RequestOf
+// takes its mechanism and profile). There is none where nothing was.
 func (d *Decision) Chosen() (c Candidate, ok bool) {
 	for _, c := range d.Candidates {
 		if c.Chosen {
@@ -145,8 +139,7 @@ type Candidate struct {
 	// Tenants is how many replicas of the workload a GPU takes that way.
 	Tenants int     `json:"tenants_per_gpu"`
 	Score   float64 `json:"score"`
-	// Preference orders candidates of different pools: the score with what the
-	// pool's price adds, of 100 like it.
+	// Preference orders candidates of different pools: the score with what the pool's price adds, of 100 like it.
 	Preference float64           `json:"preference"`
 	Parts      []ScorePart       `json:"parts,omitempty"` // absent where rejected
 	Reasons    []gate.ReasonText `json:"reasons"`

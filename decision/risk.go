@@ -5,8 +5,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Risk is a row of a risk matrix: what a class of workloads risks under a
-// mechanism.
+// Risk is a row of a risk matrix: what a class of workloads risks under a mechanism.
 type Risk struct {
 	Class          string           `json:"class"`
 	Level          string           `json:"level"` // low, medium, high
@@ -24,8 +23,7 @@ var slaRisks = []Risk{
 	{"Customer-facing APIs", "high", "low", "low", "avoid time-slicing", "myitbasics-eks-sharing"},
 }
 
-// riskOf returns the class's row where tenants take turns; elsewhere there is
-// none.
+// riskOf returns the class's row where tenants take turns; elsewhere there is none.
 func riskOf(class string, m sharing.Mechanism) *Risk {
 	if !gate.TraitsOf(m).Turns {
 		return nil

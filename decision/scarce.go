@@ -14,9 +14,8 @@ const (
 	mostPointsLater = 256  // of a few, beside others that have their place
 )
 
-// settle places a few workloads: over all ways to divide them among pools and
-// mechanisms it takes the cheapest, the better score among equals. Where GPUs
-// run short it places most replicas, of each workload any number, and of ways
+// settle places a few workloads: over all ways to divide them among pools and mechanisms it takes the cheapest, the
+// better score among equals. Where GPUs run short it places most replicas, of each workload any number, and of ways
 // that place as many takes the cheapest.
 //
 // In a fleet of few workloads and replicas (mostPoints) every division is
@@ -122,9 +121,8 @@ func (g *grid) most(all []*spread) *spread {
 	return best
 }
 
-// inPart places more replicas of a workload than have their place, on the choice
-// that takes most of them, at the least cost among equals; and keeps how many GPUs
-// all would take.
+// inPart places more replicas of a workload than have their place, on the choice that takes most of them, at the
+// least cost among equals; and keeps how many GPUs all would take.
 func (pl *planner) inPart(w int) error {
 	replicas := pl.workloads[w].workload.replicas()
 	if pl.placed[w] == replicas {

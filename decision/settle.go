@@ -13,8 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Status is how far the answer for a workload can be relied on. The zero value
-// is StatusNone.
+// Status is how far the answer for a workload can be relied on. The zero value is StatusNone.
 type Status uint8
 
 // The statuses.
@@ -26,8 +25,7 @@ const (
 
 var statusNames = enum.Of[Status](ErrUnknownName, "status", "none", "provisional", "decided")
 
-// From is what the consequences of a decision were computed by. The zero value
-// is FromGates: nothing was placed.
+// From is what the consequences of a decision were computed by. The zero value is FromGates: nothing was placed.
 type From uint8
 
 // What consequences are computed by.
@@ -40,8 +38,7 @@ const (
 
 var fromNames = enum.Of[From](ErrUnknownName, "origin of consequences", "gates", "closed-form", "simulation", "measured-profiles")
 
-// Consequence is what a workload's objective will meet where it was placed, on
-// the GPU where it meets it worst.
+// Consequence is what a workload's objective will meet where it was placed, on the GPU where it meets it worst.
 type Consequence struct {
 	Metric  string         `json:"metric"`
 	Value   float64        `json:"value"` // milliseconds; of the load, percent
@@ -51,9 +48,8 @@ type Consequence struct {
 	Verdict sharing.Answer `json:"kept"`
 }
 
-// Settle proposes a measurement of one replica that turns a provisional answer
-// into a decided one. A front end prints it as its own command; see
-// [TextOptions].
+// Settle proposes a measurement of one replica that turns a provisional answer into a decided one. A front end
+// prints it as its own command; see [TextOptions].
 type Settle struct {
 	// Measurement says in a sentence what to measure, and where to state it.
 	Measurement string `json:"measurement"`
@@ -69,9 +65,8 @@ type Settle struct {
 	InputTokens  int              `json:"input_tokens,omitempty"`
 	OutputTokens int              `json:"output_tokens,omitempty"`
 	Duration     predict.Duration `json:"duration"`
-	// MonthlyAtStake is what lies between the answer and its safe alternative,
-	// an exact decimal; absent without prices, and where the alternative places
-	// fewer replicas.
+	// MonthlyAtStake is what lies between the answer and its safe alternative, an exact decimal; absent without
+	// prices, and where the alternative places fewer replicas.
 	MonthlyAtStake string `json:"monthly_at_stake,omitempty"`
 }
 
@@ -195,8 +190,7 @@ func tightest(list []Consequence) string {
 	return fmt.Sprintf("%s %s %s ms%s of %s", verb, strings.TrimSuffix(c.Metric, " ms"), digits(c.Value), between, digits(c.Limit))
 }
 
-// MoreGPUs is how many more GPUs of a pool would do for what is unplaced, with
-// everything else as it stands.
+// MoreGPUs is how many more GPUs of a pool would do for what is unplaced, with everything else as it stands.
 type MoreGPUs struct {
 	Pool string `json:"pool"`
 	GPUs int    `json:"gpus"`
@@ -218,15 +212,13 @@ func (pl *planner) moreGPUs(w int) *MoreGPUs {
 	return best
 }
 
-// bound says what stands in the way of a workload that has no place: the GPUs
-// that are missing, or what a whole GPU of its own fails by, which asks least of
-// a pool.
+// bound says what stands in the way of a workload that has no place: the GPUs that are missing, or what a whole GPU
+// of its own fails by, which asks least of a pool.
 func (pl *planner) bound(w int, d *Decision) string {
 	if m := d.MoreGPUs; m != nil {
 		return fmt.Sprintf("no room: %s more in pool %s would do", counted(m.GPUs, "GPU"), m.Pool)
 	}
-	// The roomiest pool whose gates it passes, and whose headroom or whose speed
-	// is not enough.
+	// The roomiest pool whose gates it passes, and whose headroom or whose speed is not enough.
 	var found *gate.Reason
 	pool := 0
 	for p := range pl.pools {
@@ -306,8 +298,7 @@ func (pl *planner) why(w int, c *choice, p prospects) string {
 	return text
 }
 
-// kept says what is missing for a workload to have neighbours, where that is all
-// that stands in the way.
+// kept says what is missing for a workload to have neighbours, where that is all that stands in the way.
 func (pl *planner) kept(w int, c *choice) string {
 	cw := pl.workloads[w]
 	if c.mechanism != sharing.MechanismExclusive || !cw.demand.Memory.KVPrior || !cw.shareable() ||
@@ -321,8 +312,7 @@ func (pl *planner) kept(w int, c *choice) string {
 	return "; it may have neighbours once its model states " + missing
 }
 
-// dearer says how much more its GPUs alone would cost a workload, if that is
-// more by a twentieth.
+// dearer says how much more its GPUs alone would cost a workload, if that is more by a twentieth.
 func (pl *planner) dearer(w int, share workloadShare) string {
 	own := pl.rate(w, pl.pools[pl.chosen[w].pool]).Micros() * int64(pl.placed[w]*pl.workloads[w].workload.gpus())
 	if share.micros <= 0 || float64(own) < 1.05*float64(share.micros) {
@@ -331,8 +321,7 @@ func (pl *planner) dearer(w int, share workloadShare) string {
 	return fmt.Sprintf("; exclusive costs %.1f times as much", float64(own)/float64(share.micros))
 }
 
-// worst is what workload w sees on the GPU where it sees it worst, alone in its
-// outcomes.
+// worst is what workload w sees on the GPU where it sees it worst, alone in its outcomes.
 func (pl *planner) worst(w int, c *choice) prospects {
 	g := pl.groups[groupKey{c.pool, c.mechanism}]
 	worst := prospects{answer: sharing.AnswerYes}

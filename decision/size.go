@@ -9,10 +9,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// bySize fills in the TPOT P99 alone by what the workload's model reads for a
-// token, and says whether that is known. Of what memory alone is stated, that may be
-// little of it: then it tells only where even all of it is read in less than what
-// would be assumed otherwise.
+// bySize fills in the TPOT P99 alone by what the workload's model reads for a token, and says whether that is
+// known. Of what memory alone is stated, that may be little of it: then it tells only where even all of it is read
+// in less than what would be assumed otherwise.
 func (o *outlook) bySize(w *Workload, m predict.Machine) bool {
 	least, most, layers := w.reads()
 	b := m.TokenAlone(least, most, layers, w.gpus())
@@ -31,14 +30,12 @@ func (o *outlook) bySize(w *Workload, m predict.Machine) bool {
 	return true
 }
 
-// leastOfMemory is the part of a server's stated memory that its weights take at
-// least: the rest is KV cache. Those of the 1B of examples/predict/testdata are 13% of
-// what its server took.
+// leastOfMemory is the part of a server's stated memory that its weights take at least: the rest is KV cache. Those
+// of the 1B of examples/predict/testdata are 13% of what its server took.
 const leastOfMemory = 0.1
 
-// reads are the bytes that a token reads at least, on all GPUs together, and with
-// every sequence and the whole KV cache at most, and the layers; 0 where neither
-// model nor memory is stated.
+// reads are the bytes that a token reads at least, on all GPUs together, and with every sequence and the whole KV
+// cache at most, and the layers; 0 where neither model nor memory is stated.
 func (w *Workload) reads() (least, most, layers float64) {
 	n := float64(w.gpus())
 	if w.Model == nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// instancesOf is how many instances a choice needs for its replicas, and how
-// many replicas each holds.
+// instancesOf is how many instances a choice needs for its replicas, and how many replicas each holds.
 func instancesOf(m sharing.Mechanism, replicas int) (instances, each int) {
 	each = gate.PerInstance(m)
 	return (replicas + each - 1) / each, each
@@ -96,8 +95,7 @@ func (g *group) leastSliced() int {
 	return (units + g.model().Units - 1) / g.model().Units
 }
 
-// repackSlices packs the instances exactly, now that all are known, and keeps
-// the proven lower bound.
+// repackSlices packs the instances exactly, now that all are known, and keeps the proven lower bound.
 func (g *group) repackSlices() error {
 	packed, bound, err := g.exact(g.pieces())
 	if err != nil {

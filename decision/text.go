@@ -30,11 +30,10 @@ type TextOptions struct {
 	More string
 }
 
-// WriteText writes the result for people: the money, a line for each workload
-// (what it gets, why in numbers, and the worst that can come of it), the layout
-// of the GPUs, the traps that the input walks into, and the sources of that.
-// Fleets of many workloads are grouped by equal answers. A workload to explain
-// or an id that there is not is an error.
+// WriteText writes the result for people: the money, a line for each workload (what it gets, why in numbers, and
+// the worst that can come of it), the layout of the GPUs, the traps that the input walks into, and the sources of
+// that. Fleets of many workloads are grouped by equal answers. A workload to explain or an id that there is not is
+// an error.
 func (r *Result) WriteText(w io.Writer, opts TextOptions) error {
 	t := text{page{bufio.NewWriter(w), cmp.Or(opts.Width, DefaultWidth), opts.Color}, opts, r, &sharing.Citations{Rest: opts.More}}
 	switch {
@@ -286,8 +285,7 @@ func (t *text) worst(d *Decision) string {
 	return risk
 }
 
-// unsettled is what a provisional answer rests on and what stands beside it, and
-// what settles it.
+// unsettled is what a provisional answer rests on and what stands beside it, and what settles it.
 func (t *text) unsettled(d *Decision) (lines []string) {
 	var parts []string
 	if n := len(d.Assumes); n > 0 {
@@ -340,8 +338,7 @@ func (d *Decision) choice() string {
 // mostTrapLines is how many traps the text shows; the rest are counted.
 const mostTrapLines = 6
 
-// traps are those that the input walks into, each with the workload that shows
-// it best.
+// traps are those that the input walks into, each with the workload that shows it best.
 func (t *text) traps() {
 	if len(t.r.Traps) == 0 {
 		return

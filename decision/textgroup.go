@@ -63,8 +63,7 @@ func (t *text) grouped(by func(*Decision) string) []alike {
 	return out
 }
 
-// group writes a group in at most two or three lines: who, what, and the reason
-// of the one that has least to spare.
+// group writes a group in at most two or three lines: who, what, and the reason of the one that has least to spare.
 func (t *text) group(a *alike) {
 	worst := a.list[0]
 	unplaced := 0

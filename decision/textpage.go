@@ -13,8 +13,7 @@ const DefaultWidth = 100
 // narrowest is the width below which text is not wrapped further.
 const narrowest = 40
 
-// page writes paragraphs of at most width columns; the writer keeps the first
-// error.
+// page writes paragraphs of at most width columns; the writer keeps the first error.
 type page struct {
 	w     *bufio.Writer
 	width int

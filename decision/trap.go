@@ -21,8 +21,7 @@ type TrapHit struct {
 	ID       string           `json:"id"`
 	Severity sharing.Severity `json:"severity"`
 	Message  string           `json:"message"`
-	// Sources are given where a result lists its traps, and not again where a
-	// decision does.
+	// Sources are given where a result lists its traps, and not again where a decision does.
 	Sources []sharing.SourceID `json:"sources,omitempty"`
 }
 
@@ -306,8 +305,7 @@ func hasOrdinal(v string) bool {
 	return false
 }
 
-// pinnedBeyond: an entry whose ordinal is not below the GPUs that one replica
-// sees.
+// pinnedBeyond: an entry whose ordinal is not below the GPUs that one replica sees.
 func pinnedBeyond(v string, visible int) bool {
 	for _, e := range strings.Split(v, ",") {
 		key, _, _ := strings.Cut(strings.TrimSpace(e), "=")

@@ -6,8 +6,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// answered is what a layout does about a trap that lies in wait wherever its
-// mechanism is used.
+// answered is what a layout does about a trap that lies in wait wherever its mechanism is used.
 type answered struct {
 	// accepted says that the layout bears the risk: those who share it are one
 	// workload, or trust one another. Otherwise it avoids the trap.
@@ -44,9 +43,8 @@ var answeredTraps = map[string]answered{
 	"mps-one-user-per-server":   {true, "give each user's GPUs a control daemon of their own"},
 }
 
-// findTraps fills in the traps of a decision: what the input walks into by
-// itself or by what a workload or pool states, what the layout accepts, and what
-// it avoids.
+// findTraps fills in the traps of a decision: what the input walks into by itself or by what a workload or pool
+// states, what the layout accepts, and what it avoids.
 func (s *trapScene) findTraps(d *Decision) {
 	asked, chosen := *s, *s
 	asked.chosen, asked.profile, asked.tenants = sharing.MechanismNone, "", 0
@@ -79,9 +77,8 @@ func (s *trapScene) findTraps(d *Decision) {
 	sortHits(d.Avoids)
 }
 
-// TrapsToday are the traps that a workload walks into by itself and by what it
-// states that it has now (request), on a pool, which may be nil. The worst stand
-// first.
+// TrapsToday are the traps that a workload walks into by itself and by what it states that it has now (request), on
+// a pool, which may be nil. The worst stand first.
 func TrapsToday(w *CompiledWorkload, p *CompiledPool) []TrapHit {
 	s := trapScene{w: w.workload, cw: w, p: p}
 	if f := w.workload.Framework; f != nil {

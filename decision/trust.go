@@ -58,8 +58,7 @@ func classify(workloads []*CompiledWorkload, among Trust) *trustClasses {
 	return t
 }
 
-// trusts says whether two workloads may share: one tenant, or each names the
-// other's.
+// trusts says whether two workloads may share: one tenant, or each names the other's.
 func (t *trustClasses) trusts(a, b int) bool {
 	return t.classes[t.of[a]].MayShare(&t.classes[t.of[b]].Party)
 }

@@ -23,9 +23,8 @@ const (
 	maxWorkloads = 100_000
 )
 
-// namePattern is wider than that of Kubernetes labels; manifests fold names. A
-// workload may have a namespace before its name, which may then be as long as
-// Kubernetes allows.
+// namePattern is wider than that of Kubernetes labels; manifests fold names. A workload may have a namespace before
+// its name, which may then be as long as Kubernetes allows.
 var (
 	namePattern   = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
 	spacedPattern = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?/[A-Za-z0-9]([-_.A-Za-z0-9]{0,251}[A-Za-z0-9])?$`)
@@ -34,8 +33,7 @@ var (
 // Validate checks a fleet that was built in Go, as ParseFleet checks a file.
 func (f *Fleet) Validate() error { return f.validate(false) }
 
-// validate with partial set leaves out what is missing or zero, for fleets
-// that were only partly decoded.
+// validate with partial set leaves out what is missing or zero, for fleets that were only partly decoded.
 func (f *Fleet) validate(partial bool) error {
 	c := &checker{partial: partial}
 	if f.Version != "v1" && !(partial && f.Version == "") {

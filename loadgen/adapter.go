@@ -14,28 +14,24 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// AdapterMix distributes a tenant's requests over several models: the names under
-// which a server offers its LoRA adapters. The zero value is none. The model of a
-// request depends on the plan's seed and the request's number alone; all requests of a
-// session have the same one.
+// AdapterMix distributes a tenant's requests over several models: the names under which a server offers its LoRA
+// adapters. The zero value is none. The model of a request depends on the plan's seed and the request's number
+// alone; all requests of a session have the same one.
 //
 //	tenant.Adapters = loadgen.AdapterMix{Names: []string{"sql", "chat", "law"}, Shares: []float64{70, 20, 10}}
 type AdapterMix struct {
 	Names []string `yaml:"names" json:"names"`
-	// Shares weight the names: each is asked for in proportion to its share. nil means
-	// by Zipf.
+	// Shares weight the names: each is asked for in proportion to its share. nil means by Zipf.
 	Shares []float64 `yaml:"shares" json:"shares,omitempty"`
 	// Zipf is the exponent of popularity: the k-th name is asked for in proportion to
 	// 1/k^Zipf. 0 means equally often.
 	Zipf float64 `yaml:"zipf" json:"zipf,omitempty"`
 }
 
-// maxAdapters bounds the models that a tenant reports by name: each has distributions of
-// its own.
+// maxAdapters bounds the models that a tenant reports by name: each has distributions of its own.
 const maxAdapters = 256
 
-// otherAdapters is the name under which a tenant reports the models that come after the
-// first maxAdapters.
+// otherAdapters is the name under which a tenant reports the models that come after the first maxAdapters.
 const otherAdapters = "(others)"
 
 func (m *AdapterMix) check(l *problem.List, path string) {
@@ -78,8 +74,7 @@ func newAdapterPicker(m *AdapterMix) adapterPicker {
 	return p
 }
 
-// pick returns the model of a session, or of the n-th prompt if it has none; "" without
-// names.
+// pick returns the model of a session, or of the n-th prompt if it has none; "" without names.
 func (p *adapterPicker) pick(seed uint64, session string, n int64) string {
 	if len(p.names) == 0 {
 		return ""
@@ -94,8 +89,7 @@ func (p *adapterPicker) pick(seed uint64, session string, n int64) string {
 	return p.names[min(sort.SearchFloat64s(p.weights, at), len(p.names)-1)]
 }
 
-// adapter returns the model that a request asks for in place of its tenant's, "" where
-// it asks for the tenant's.
+// adapter returns the model that a request asks for in place of its tenant's, "" where it asks for the tenant's.
 func (p *Prompt) adapter(t *Tenant) string {
 	if p.Model == t.Model {
 		return ""

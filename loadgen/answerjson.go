@@ -76,8 +76,7 @@ func failedFinish(reason string) bool {
 	return reason == "abort" || reason == "error" || reason == "failed" || reason == "cancelled"
 }
 
-// worseFinish returns the finish reason of an answer of several choices: that of one
-// that failed, else the last.
+// worseFinish returns the finish reason of an answer of several choices: that of one that failed, else the last.
 func worseFinish(have, last string) string {
 	if failedFinish(have) {
 		return have
@@ -158,8 +157,7 @@ func (s *choiceSet) add(index int) { *s |= 1 << min(max(index, 0), 63) }
 
 func (s choiceSet) len() int { return bits.OnesCount64(uint64(s)) }
 
-// bodyCount is the whole number that the first of the requests' fields with that name
-// holds, 0 without one.
+// bodyCount is the whole number that the first of the requests' fields with that name holds, 0 without one.
 func bodyCount(name string, fields ...map[string]any) (n int) {
 	for _, f := range fields {
 		if v, ok := f[name]; ok {

@@ -60,9 +60,8 @@ func (p Poisson) check() error { return checkRate("per_s", p.PerS) }
 // Gamma is a schedule with Gamma-distributed gaps.
 type Gamma struct {
 	PerS float64 // mean arrivals per second
-	// Burstiness is the shape of the distribution, as in vLLM: 1 is Poisson, less
-	// is burstier, more is smoother. The gaps' coefficient of variation is
-	// 1/sqrt(Burstiness).
+	// Burstiness is the shape of the distribution, as in vLLM: 1 is Poisson, less is burstier, more is smoother.
+	// The gaps' coefficient of variation is 1/sqrt(Burstiness).
 	Burstiness float64
 }
 
@@ -143,8 +142,7 @@ func (p Varying) check() error {
 type Timestamps struct {
 	// Offsets are the arrivals, in non-decreasing order, on the trace's own clock.
 	Offsets []time.Duration
-	// From and To cut out the slice [From, To), which starts at offset 0; To 0
-	// means the trace's end.
+	// From and To cut out the slice [From, To), which starts at offset 0; To 0 means the trace's end.
 	From, To time.Duration
 	// Speed divides the times: 2 replays twice as fast; 0 means 1.
 	Speed float64

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// The files of a run's directory. Only ArtifactConfig and ArtifactSummary are
-// always there.
+// The files of a run's directory. Only ArtifactConfig and ArtifactSummary are always there.
 const (
 	ArtifactConfig     = "config.json"    // the resolved plan, seeds, versions, host
 	ArtifactSummary    = "summary.json"   // a Summary
@@ -21,9 +20,8 @@ const (
 	partialSuffix      = ".partial"       // of requests.jsonl while the run lasts
 )
 
-// newRunID returns an id such as "20260102T150405Z-mps-50-0a1b2c": the time in
-// UTC, the scenario with everything but letters, digits, dots and dashes turned
-// into dashes, and six random hex digits.
+// newRunID returns an id such as "20260102T150405Z-mps-50-0a1b2c": the time in UTC, the scenario with everything
+// but letters, digits, dots and dashes turned into dashes, and six random hex digits.
 func newRunID(now time.Time, scenario string, rng *rand.Rand) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {

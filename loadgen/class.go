@@ -2,8 +2,7 @@ package loadgen
 
 import "github.com/cotenant/cotenant/internal/enum"
 
-// Class is the outcome of a request. The zero value, ClassUnfinished, is never written
-// to an artifact.
+// Class is the outcome of a request. The zero value, ClassUnfinished, is never written to an artifact.
 type Class uint8
 
 // The classes.
@@ -34,8 +33,7 @@ var classNames = enum.Of[Class](ErrUnknownName, "class", "unfinished", "ok", "ht
 // Classes lists every class but ClassUnfinished, in the order of their values.
 func Classes() []Class { return classNames.Values()[1:] }
 
-// retriable reports whether another attempt may succeed. A request whose first token
-// has arrived is never retried.
+// retriable reports whether another attempt may succeed. A request whose first token has arrived is never retried.
 func (c Class) retriable() bool {
 	switch c {
 	case ClassHTTP429, ClassHTTP5xx, ClassConnect, ClassTimeoutConnect:

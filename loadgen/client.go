@@ -52,9 +52,8 @@ func (c *client) close() {
 	c.conns.Close()
 }
 
-// do makes the request that body describes, with its retries, and fills in rec
-// and s. It returns when the request has ended. An error means that no endpoint could
-// be chosen to send it to.
+// do makes the request that body describes, with its retries, and fills in rec and s. It returns when the request
+// has ended. An error means that no endpoint could be chosen to send it to.
 func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s *stream) error {
 	rec.PromptTokens = p.PromptTokens
 	s.asked = choicesAsked(p.Body, c.tenant.Body)
@@ -244,8 +243,7 @@ func (a *attempt) transport(ctx context.Context, body []byte) (*http.Response, e
 	})
 	req := request(a.endpoint.url, a.endpoint.header).WithContext(ctx)
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	// Lets the transport move to a new connection when the server has closed the
-	// idle one: nothing was sent then.
+	// Lets the transport move to a new connection when the server has closed the idle one: nothing was sent then.
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	if a.fresh {
 		a.endpoint.transport.CloseIdleConnections()

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// collector gathers a tenant's figures. Its methods are not safe for concurrent
-// use; lockedCollector is.
+// collector gathers a tenant's figures. Its methods are not safe for concurrent use; lockedCollector is.
 type collector struct {
 	from, to int64 // the window in Unix ns; to is MaxInt64 for the end of the run
 	slo      RequestSLO
@@ -62,8 +61,7 @@ func newCollector(from, to, start int64, slo RequestSLO) *collector {
 	return c
 }
 
-// lags holds the delays of a request's sending that the runner measured; a negative
-// value means not known.
+// lags holds the delays of a request's sending that the runner measured; a negative value means not known.
 type lags struct{ pacing, send time.Duration }
 
 // ended takes a request that is over. s may be nil when there was no exchange.

@@ -133,9 +133,8 @@ func clip(text string) string {
 
 const maxErrorText = 400
 
-// template recognises the events that differ from an earlier, fully decoded one
-// in one string only: most of a stream. Whatever it does not recognise is for
-// decodeDelta, so it is a matter of speed alone.
+// template recognises the events that differ from an earlier, fully decoded one in one string only: most of a
+// stream. Whatever it does not recognise is for decodeDelta, so it is a matter of speed alone.
 type template struct {
 	prefix, suffix []byte
 	reasoning      bool // the string is reasoning, not visible content
@@ -187,8 +186,7 @@ func (t *template) learn(data []byte, d *delta, at textPlace) {
 	t.reasoning, t.ready = d.reasoning != "", true
 }
 
-// unescape turns the raw text of a match into the text. The match has shown it
-// to be valid.
+// unescape turns the raw text of a match into the text. The match has shown it to be valid.
 func unescape(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
 		return string(raw)

@@ -96,6 +96,5 @@ var definitions = map[string]string{
 		"all samples, or from an HDR histogram (1 us to 1 h, 3 significant digits) where method says hdr.",
 }
 
-// Definitions returns what each figure of a summary means, by its name. It is
-// written into every summary.
+// Definitions returns what each figure of a summary means, by its name. It is written into every summary.
 func Definitions() map[string]string { return maps.Clone(definitions) }

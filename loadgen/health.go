@@ -11,14 +11,12 @@ import (
 type HealthLimits struct {
 	SendLagP99   time.Duration // default 10 ms
 	PacingLagP99 time.Duration // default 5 ms
-	// ReadLagP99 bounds the time from the kernel's receive to the read; default
-	// 250 ms. Whatever the bound, where more than 1% of the reads brought several
-	// events, a read lag at p99 that chunk gaps cannot bear spoils the run: the client
-	// may have merged what came apart, and merged events are stamped late. Three
-	// quarters of the mean gap is what they bear, which merging doesn't change (a client
-	// that merges evenly spaced events has lags of up to a gap), or a quarter of the
-	// median e2e, at least 10 ms, where all events of an answer come together. With less lag than
-	// that, it was the server who sent the events together.
+	// ReadLagP99 bounds the time from the kernel's receive to the read; default 250 ms. Whatever the bound, where
+	// more than 1% of the reads brought several events, a read lag at p99 that chunk gaps cannot bear spoils the
+	// run: the client may have merged what came apart, and merged events are stamped late. Three quarters of the
+	// mean gap is what they bear, which merging doesn't change (a client that merges evenly spaced events has lags
+	// of up to a gap), or a quarter of the median e2e, at least 10 ms, where all events of an answer come together.
+	// With less lag than that, it was the server who sent the events together.
 	ReadLagP99 time.Duration
 	// SchedulingP99 bounds the Go scheduler's latency where, for more than 1% of the
 	// reads, no kernel stamp says how late they were; default 10 ms.
@@ -45,15 +43,13 @@ type ClientHealth struct {
 	Valid   bool     `json:"valid"`
 	Reasons []string `json:"reasons"` // why not; empty when valid
 
-	// SendLag, PacingLag and ReadLag are defined as metrics. ReadLag is empty
-	// without kernel stamps.
+	// SendLag, PacingLag and ReadLag are defined as metrics. ReadLag is empty without kernel stamps.
 	SendLag   Figures `json:"send_lag_ms"`
 	PacingLag Figures `json:"pacing_lag_ms"`
 	ReadLag   Figures `json:"read_lag_ms"`
 
-	// Stamps tells whose receive times the latencies use: "kernel", "user" or
-	// "mixed"; Pacer how open loops waited: "timerfd" or "timer", absent without
-	// an open loop.
+	// Stamps tells whose receive times the latencies use: "kernel", "user" or "mixed"; Pacer how open loops waited:
+	// "timerfd" or "timer", absent without an open loop.
 	Stamps string `json:"stamps,omitempty"`
 	Pacer  string `json:"pacer,omitempty"`
 
@@ -62,8 +58,7 @@ type ClientHealth struct {
 	// times show that the client was not late for them.
 	MergedBy string `json:"merged_by,omitempty"`
 	Dropped  int64  `json:"dropped"` // requests not sent by OfferedLoad.DropExcess
-	// ClientLimits counts the requests that failed for want of the client's own
-	// descriptors, ports or buffers.
+	// ClientLimits counts the requests that failed for want of the client's own descriptors, ports or buffers.
 	ClientLimits int64  `json:"client_limits,omitempty"`
 	clientLimit  string // the error of one of them
 

@@ -26,10 +26,9 @@ const exactLimit = 1_000_000
 // errHistogram says that an encoded histogram cannot be used.
 var errHistogram = errors.New("loadgen: unusable histogram")
 
-// Histogram is a distribution of durations: an HDR histogram from 1 µs to 1 h
-// with 3 significant digits, and, for per-request metrics, the samples
-// themselves as long as there are at most a million. Longer durations count as
-// 1 h, except in Max. It is not safe for concurrent use.
+// Histogram is a distribution of durations: an HDR histogram from 1 µs to 1 h with 3 significant digits, and, for
+// per-request metrics, the samples themselves as long as there are at most a million. Longer durations count as 1
+// h, except in Max. It is not safe for concurrent use.
 type Histogram struct {
 	hdr   *hdrhistogram.Histogram
 	sum   float64 // ns
@@ -81,8 +80,7 @@ func (h *Histogram) Count() int64 {
 	return h.hdr.TotalCount()
 }
 
-// Quantile returns the nearest-rank quantile q in (0, 1], and false without
-// samples.
+// Quantile returns the nearest-rank quantile q in (0, 1], and false without samples.
 func (h *Histogram) Quantile(q float64) (time.Duration, bool) {
 	n := h.Count()
 	if n == 0 {

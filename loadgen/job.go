@@ -12,9 +12,8 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Job describes a Kubernetes Job that runs one plan's workers on several
-// machines. Each pod runs the caller's own program, which takes its part from
-// WorkerIndexEnv and WorkerCountEnv into Options.Worker and leaves its artifacts
+// Job describes a Kubernetes Job that runs one plan's workers on several machines. Each pod runs the caller's own
+// program, which takes its part from WorkerIndexEnv and WorkerCountEnv into Options.Worker and leaves its artifacts
 // under OutputDir/<index>; the caller gathers and merges them.
 type Job struct {
 	Name      string
@@ -28,8 +27,7 @@ type Job struct {
 	// SecretName is a Secret whose key "api-key" the workers get in APIKeyEnv. The
 	// key itself never stands in the manifest.
 	SecretName string
-	// ClaimName is a PersistentVolumeClaim mounted at OutputDir; "" uses an emptyDir,
-	// which is lost with the pod.
+	// ClaimName is a PersistentVolumeClaim mounted at OutputDir; "" uses an emptyDir, which is lost with the pod.
 	ClaimName string
 	OutputDir string // "" means /runs
 	// CPU and Memory are each worker's request and limit, e.g. "4" and "1Gi"; ""
@@ -45,9 +43,8 @@ const (
 	APIKeyEnv      = "LOADGEN_API_KEY"
 )
 
-// WorkerFromEnv reads a worker's part of the load, and when it starts, from its
-// environment, which lookup (os.LookupEnv, usually) gives. Without the variables it
-// is all of the load, at once.
+// WorkerFromEnv reads a worker's part of the load, and when it starts, from its environment, which lookup
+// (os.LookupEnv, usually) gives. Without the variables it is all of the load, at once.
 func WorkerFromEnv(lookup func(string) (string, bool)) (w Worker, startAt time.Time, err error) {
 	count, ok := lookup(WorkerCountEnv)
 	if !ok {

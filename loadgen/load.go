@@ -18,8 +18,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// LoadResult reads a run's summary, histograms and, where there is one, timeline
-// back from its directory.
+// LoadResult reads a run's summary, histograms and, where there is one, timeline back from its directory.
 func LoadResult(dir string) (*Result, error) {
 	res := &Result{Dir: dir}
 	path := filepath.Join(dir, ArtifactSummary)

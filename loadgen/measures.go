@@ -7,8 +7,7 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
-// histograms returns the collector's distributions, with the token-dependent
-// ones of the chosen source.
+// histograms returns the collector's distributions, with the token-dependent ones of the chosen source.
 func (c *collector) histograms() map[LatencyMetric]*Histogram {
 	out := make(map[LatencyMetric]*Histogram, metricCount)
 	for i, h := range c.metrics {

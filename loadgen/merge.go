@@ -14,11 +14,10 @@ import (
 // ErrMerge says that results do not belong together.
 var ErrMerge = errors.New("loadgen: results cannot be merged")
 
-// Merge puts the results of workers that shared one plan's load together: counts
-// and tokens add, histograms merge, rates are over the longest worker's time.
-// Tenants are matched by name. Times of different machines are never compared.
-// Results whose token sources differ, or which belong to different plans, do not
-// merge; every contradiction is named. The inputs stay as they are.
+// Merge puts the results of workers that shared one plan's load together: counts and tokens add, histograms merge,
+// rates are over the longest worker's time. Tenants are matched by name. Times of different machines are never
+// compared. Results whose token sources differ, or which belong to different plans, do not merge; every
+// contradiction is named. The inputs stay as they are.
 func Merge(results ...*Result) (*Result, error) {
 	if len(results) == 0 {
 		return nil, fmt.Errorf("%w: none given", ErrMerge)
@@ -227,8 +226,7 @@ func (h *ClientHealth) merge(o *ClientHealth) {
 	h.ArtifactProblems += o.ArtifactProblems
 }
 
-// SaveResult writes a merged result's summary and histograms into dir, which
-// must not exist or must be empty.
+// SaveResult writes a merged result's summary and histograms into dir, which must not exist or must be empty.
 func SaveResult(dir string, res *Result) error {
 	d, err := newRunDir(dir, newScrubber(nil))
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 
 // Options tune Run. The zero value is the documented default.
 type Options struct {
-	// Dir is the run's directory. It is created; it must not exist or must be empty.
-	// "" keeps everything in memory.
+	// Dir is the run's directory. It is created; it must not exist or must be empty. "" keeps everything in memory.
 	Dir string
 	// RunID names the run; "" means newRunID from the time, the plan's scenario and seed.
 	RunID string
@@ -41,10 +40,9 @@ type Options struct {
 	Meta map[string]any
 }
 
-// Worker says which part of a plan's load a process offers: of an open loop every
-// Count-th arrival from Index on, of a closed loop its share of the users, and
-// the prompts in the same way. The parts of all workers make up the plan exactly.
-// The zero value is all of it.
+// Worker says which part of a plan's load a process offers: of an open loop every Count-th arrival from Index on,
+// of a closed loop its share of the users, and the prompts in the same way. The parts of all workers make up the
+// plan exactly. The zero value is all of it.
 type Worker struct {
 	Index int `json:"index"`
 	Count int `json:"count"`

@@ -7,8 +7,7 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// Pacing says how open loops wait for the next arrival. The zero value is
-// PacingPrecise.
+// Pacing says how open loops wait for the next arrival. The zero value is PacingPrecise.
 type Pacing uint8
 
 // The pacings.
@@ -21,8 +20,7 @@ var pacingNames = enum.Of[Pacing](ErrUnknownName, "pacing", "precise", "timer")
 
 // pacer waits for instants. Only one goroutine may use it.
 type pacer interface {
-	// wait returns at t, or with ctx's error when ctx ends first. An instant in the
-	// past is no wait at all.
+	// wait returns at t, or with ctx's error when ctx ends first. An instant in the past is no wait at all.
 	wait(ctx context.Context, t time.Time) error
 	name() string
 	close() error

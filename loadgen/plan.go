@@ -65,8 +65,7 @@ func (p *LoadPlan) tenantRand(name string) *rand.Rand {
 	return rand.New(rand.NewPCG(p.Seed, h.Sum64()))
 }
 
-// Validate checks the plan and returns one error that names every problem with
-// its path.
+// Validate checks the plan and returns one error that names every problem with its path.
 func (p *LoadPlan) Validate() error {
 	var l problem.List
 	if len(p.Tenants) == 0 {

@@ -12,9 +12,8 @@ type Message struct {
 	Content string `json:"content"`
 }
 
-// Prompt is the input of one request. Exactly one of Text and Messages is set:
-// under the chat API a Text becomes one user message, under the completions API
-// Messages are an error.
+// Prompt is the input of one request. Exactly one of Text and Messages is set: under the chat API a Text becomes
+// one user message, under the completions API Messages are an error.
 type Prompt struct {
 	Text     string
 	Messages []Message
@@ -25,19 +24,15 @@ type Prompt struct {
 	PromptTokens int
 	// Session and Prefix group requests for sticky routing and for analysis.
 	Session, Prefix string
-	// Blocks are the hashes of the prompt's leading blocks of equal length, where its
-	// source knows them: prompts with equal leading blocks share that prefix. They are
-	// for a Router.
+	// Blocks are the hashes of the prompt's leading blocks of equal length, where its source knows them: prompts
+	// with equal leading blocks share that prefix. They are for a Router.
 	Blocks []int64
-	// Model is the model or the adapter that is asked for; "" means one of the tenant's
-	// Adapters, or its Model.
+	// Model is the model or the adapter that is asked for; "" means one of the tenant's Adapters, or its Model.
 	Model string
-	// Body holds further fields of the request's JSON object ("tools",
-	// "temperature"); they win over the tenant's.
+	// Body holds further fields of the request's JSON object ("tools", "temperature"); they win over the tenant's.
 	Body map[string]any
-	// Next, when not nil, is called after the request ended ok. With ok true the
-	// runner sends follow as the session's next turn, delay after the end of this
-	// one. It is called from the goroutine of the request.
+	// Next, when not nil, is called after the request ended ok. With ok true the runner sends follow as the
+	// session's next turn, delay after the end of this one. It is called from the goroutine of the request.
 	Next func(reply Reply) (follow Prompt, delay time.Duration, ok bool)
 }
 
@@ -51,9 +46,8 @@ type Reply struct {
 
 // PromptSource yields a tenant's prompts in order.
 type PromptSource interface {
-	// Next returns the next prompt, or io.EOF after the last: the tenant then
-	// starts no more requests. Any other error ends the run. The runner calls Next
-	// from one goroutine at a time.
+	// Next returns the next prompt, or io.EOF after the last: the tenant then starts no more requests. Any other
+	// error ends the run. The runner calls Next from one goroutine at a time.
 	Next() (Prompt, error)
 }
 

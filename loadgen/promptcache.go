@@ -2,8 +2,7 @@ package loadgen
 
 import "github.com/cotenant/cotenant/internal/optional"
 
-// PromptCache measures the servers' prefix caches by the ok requests whose answers
-// report cached tokens.
+// PromptCache measures the servers' prefix caches by the ok requests whose answers report cached tokens.
 type PromptCache struct {
 	Requests     int64 `json:"requests"` // that say so
 	Hits         int64 `json:"hits"`     // of these, with any cached token

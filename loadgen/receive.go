@@ -5,9 +5,8 @@ import (
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
-// Receive says how answers are read and whose clock gives the times of their
-// events. The zero value is ReceivePolled. What a system or a connection cannot
-// do becomes the next value.
+// Receive says how answers are read and whose clock gives the times of their events. The zero value is
+// ReceivePolled. What a system or a connection cannot do becomes the next value.
 type Receive uint8
 
 // The ways to receive.

@@ -7,8 +7,7 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
-// TokenSource says where a count of output tokens comes from. The zero value is
-// TokensUnknown.
+// TokenSource says where a count of output tokens comes from. The zero value is TokensUnknown.
 type TokenSource uint8
 
 // The sources, from none to best.
@@ -22,9 +21,8 @@ const (
 var tokenSourceNames = enum.Of[TokenSource](ErrUnknownName, "token source", "unknown", "events", "tokenizer",
 	"server_usage")
 
-// Record is one request: a line of requests.jsonl. Times are Unix nanoseconds on
-// the run's clock; 0 means that it did not happen, and the field is then absent
-// from the line.
+// Record is one request: a line of requests.jsonl. Times are Unix nanoseconds on the run's clock; 0 means that it
+// did not happen, and the field is then absent from the line.
 type Record struct {
 	Tenant   string `json:"tenant"`
 	ID       int64  `json:"id"` // the request's number in its tenant, from 0
@@ -51,8 +49,7 @@ type Record struct {
 	EndNS          int64 `json:"end_ns,omitempty"`           // [DONE], end of the answer, or the failure
 
 	PromptTokens int `json:"prompt_tokens,omitempty"` // by the server, else what the prompt's source meant
-	// CachedTokens of the prompt came from a prefix cache; missing where the server
-	// does not say.
+	// CachedTokens of the prompt came from a prefix cache; missing where the server does not say.
 	CachedTokens Optional[int] `json:"cached_tokens,omitzero"`
 	OutputTokens int           `json:"output_tokens"` // delivered, by TokenSource
 	// ReasoningTokens of the answer are reasoning, by the server's usage; HiddenTokens
@@ -120,10 +117,9 @@ func (r *Record) short() bool {
 	return r.OutputTokens+r.HiddenTokens < r.AskedTokens && r.TokenSource != TokensEvents && r.TokenSource != TokensUnknown
 }
 
-// Meets says whether the request ended ok within every bound of the SLO. It is
-// missing when no bound is known to be broken and one is on what the request cannot
-// show: an answer in one piece has no first token and no gaps. A streamed answer of
-// one event keeps the bounds on what comes after it.
+// Meets says whether the request ended ok within every bound of the SLO. It is missing when no bound is known to be
+// broken and one is on what the request cannot show: an answer in one piece has no first token and no gaps. A
+// streamed answer of one event keeps the bounds on what comes after it.
 func (r *Record) Meets(slo RequestSLO) Optional[bool] {
 	if r.Class != ClassOK {
 		return optional.Of(false)

@@ -10,9 +10,8 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// LoadResults reads run directories, and the run directories inside of others, in
-// the order given and, inside a directory, in that of their time. The error names
-// every one that cannot be read.
+// LoadResults reads run directories, and the run directories inside of others, in the order given and, inside a
+// directory, in that of their time. The error names every one that cannot be read.
 func LoadResults(dirs ...string) ([]*Result, error) {
 	var l problem.List
 	var all []*Result

@@ -18,10 +18,9 @@ import (
 //		return best
 //	})
 //
-// Pick returns an index of at, which is in the order of Tenant.Endpoints and valid
-// during the call. An index out of range ends the run with an error. Pick is called
-// when the request is sent, and again when it is retried, from one goroutine at a time;
-// a Router that several tenants share must be safe for concurrent use.
+// Pick returns an index of at, which is in the order of Tenant.Endpoints and valid during the call. An index out of
+// range ends the run with an error. Pick is called when the request is sent, and again when it is retried, from one
+// goroutine at a time; a Router that several tenants share must be safe for concurrent use.
 type Router interface {
 	Pick(p *Prompt, at []EndpointState) int
 }
@@ -35,8 +34,7 @@ func (f RouterFunc) Pick(p *Prompt, at []EndpointState) int { return f(p, at) }
 // EndpointState describes an endpoint by the requests of one tenant.
 type EndpointState struct {
 	InFlight int64 // requests that were sent and have not ended
-	// TokensInFlight are the prompt and output tokens that those mean, as far as
-	// their prompts say.
+	// TokensInFlight are the prompt and output tokens that those mean, as far as their prompts say.
 	TokensInFlight int64
 	Sent           int64 // requests since the start, those in flight included
 	Weight         int   // Endpoint.Weight, at least 1

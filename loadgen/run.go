@@ -21,12 +21,11 @@ var errDrainTime = errors.New("cut off at the end of the run")
 // Run makes the plan's run and reports it. It blocks until the run is over and
 // every goroutine it started has ended.
 //
-// When ctx ends, no further load is offered, what is in flight is ClassCancelled, and
-// Run returns the Result of what was done (Summary.Complete false), with the
-// artifacts written, together with an error that wraps ctx's. A failing prompt
-// source and an unwritable directory likewise come with the Result of what was
-// measured. An invalid plan or directory, or a plan that needs more open files than the
-// process may have, comes without one, and nothing is sent.
+// When ctx ends, no further load is offered, what is in flight is ClassCancelled, and Run returns the Result of
+// what was done (Summary.Complete false), with the artifacts written, together with an error that wraps ctx's. A
+// failing prompt source and an unwritable directory likewise come with the Result of what was measured. An invalid
+// plan or directory, or a plan that needs more open files than the process may have, comes without one, and nothing
+// is sent.
 func Run(ctx context.Context, plan LoadPlan, opts Options) (*Result, error) {
 	if err := errors.Join(plan.Validate(), opts.check()); err != nil {
 		return nil, err
@@ -100,8 +99,7 @@ func (r *runner) close() {
 	}
 }
 
-// execute warms up, offers the load and waits for its end. The error says why the
-// run is not complete.
+// execute warms up, offers the load and waits for its end. The error says why the run is not complete.
 func (r *runner) execute(ctx, runCtx context.Context, cancel context.CancelCauseFunc) error {
 	r.beginAt(time.Now()) // replaced below; a cancelled warm-up needs a start too
 	err := r.each(func(t *tenantRun) error { return t.warm(runCtx) })
@@ -291,8 +289,7 @@ func (r *runner) result(complete bool) (*Result, error) {
 	return res, errors.Join(problems...)
 }
 
-// health collects what is known of the client. Probes count here: they run in
-// the same process.
+// health collects what is known of the client. Probes count here: they run in the same process.
 func (r *runner) health(pacer string) ClientHealth {
 	h := ClientHealth{Pacer: pacer}
 	send, pacing, read := NewHistogram(), NewHistogram(), NewHistogram()

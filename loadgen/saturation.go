@@ -17,10 +17,9 @@ import (
 // errSaturated cancels what is in flight when a run is stopped for over-saturation.
 var errSaturated = errors.New("stopped: the server is over-saturated")
 
-// Saturation detects a server that falls behind: the number of requests in
-// flight and the mean TTFT both rise with time, each with a slope that is
-// positive beyond chance (one-sided t-test of the regression). A closed loop
-// cannot be over-saturated. The zero value is the documented default.
+// Saturation detects a server that falls behind: the number of requests in flight and the mean TTFT both rise with
+// time, each with a slope that is positive beyond chance (one-sided t-test of the regression). A closed loop cannot
+// be over-saturated. The zero value is the documented default.
 type Saturation struct {
 	// Every is the sampling interval; 0 means 500 ms.
 	Every time.Duration
@@ -94,8 +93,7 @@ func (s Saturation) saturated(at, inFlight, ttft []float64) (why string, yes boo
 			tx, ty = append(tx, at[i]), append(ty, v)
 		}
 	}
-	// A server so far behind that too few requests end has no TTFT to show a rise:
-	// the backlog alone speaks then.
+	// A server so far behind that too few requests end has no TTFT to show a rise: the backlog alone speaks then.
 	if len(tx) >= 3 {
 		if tslope, tp := slopeTest(tx, ty); tp > 1-s.Confidence || tslope <= 0 {
 			return "", false

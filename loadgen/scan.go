@@ -8,9 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// scanDelta reads an event of the usual shape at a fifth of what decodeJSON costs, and
-// says where its texts are. What it is not sure to read as encoding/json does it leaves
-// alone: ok is then false.
+// scanDelta reads an event of the usual shape at a fifth of what decodeJSON costs, and says where its texts are.
+// What it is not sure to read as encoding/json does it leaves alone: ok is then false.
 func scanDelta(data []byte) (d delta, at textPlace, ok bool) {
 	s := scanner{b: data, ok: true}
 	s.space()
@@ -100,8 +99,7 @@ func (s *scanner) choice(d *delta) {
 	}
 }
 
-// scanner reads JSON text from the left. ok falls when it meets what it does not
-// read; it then goes no further.
+// scanner reads JSON text from the left. ok falls when it meets what it does not read; it then goes no further.
 type scanner struct {
 	b     []byte
 	at    int
@@ -142,8 +140,7 @@ func (s *scanner) word(w string) bool {
 
 func (s *scanner) null() bool { return s.word("null") }
 
-// object reads an object: do reads the value of each field that names has, and the
-// others are skipped.
+// object reads an object: do reads the value of each field that names has, and the others are skipped.
 func (s *scanner) object(names []string, do func(name string)) {
 	if s.need('{'); !s.ok {
 		return

@@ -179,8 +179,7 @@ func (s *scrubber) clean(text string) string {
 	return s.cleanEnd(b.String())
 }
 
-// cleanEnd removes the beginning of a credential with which a text ends because it
-// was cut there.
+// cleanEnd removes the beginning of a credential with which a text ends because it was cut there.
 func (s *scrubber) cleanEnd(text string) string {
 	for _, form := range s.forms {
 		for n := min(len(form)-1, len(text), gramSize); n >= minSecretSize; n-- {
@@ -231,9 +230,8 @@ func (s *scrubber) cleanMap(m map[string]any) map[string]any {
 	return s.cleanValue(m).(map[string]any)
 }
 
-// cleanJSON removes credentials from the texts of an encoded document. Names and
-// numbers are left alone, and so are credentials so short that they may be a part of
-// the document's own words: it must stay readable.
+// cleanJSON removes credentials from the texts of an encoded document. Names and numbers are left alone, and so are
+// credentials so short that they may be a part of the document's own words: it must stay readable.
 func (s *scrubber) cleanJSON(doc []byte) []byte {
 	if len(s.forms) == 0 {
 		return doc

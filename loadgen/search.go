@@ -21,9 +21,8 @@ var ErrNoRate = errors.New("loadgen: no rate of the search keeps the SLOs")
 // ErrUnknownSLO says that requests cannot show whether they keep an SLO.
 var ErrUnknownSLO = errors.New("loadgen: the SLO was not measured")
 
-// Search looks for the highest rate at which the share of requests that keep
-// their SLO is at least Attainment. The zero value of each field but Low and High
-// is the documented default.
+// Search looks for the highest rate at which the share of requests that keep their SLO is at least Attainment. The
+// zero value of each field but Low and High is the documented default.
 type Search struct {
 	// Low and High are the rates, in requests/s, between which the answer lies.
 	Low, High float64
@@ -31,9 +30,8 @@ type Search struct {
 	Attainment float64
 	// Confidence of each verdict, one-sided; 0 means 0.95.
 	Confidence float64
-	// Repeats is the number of trials made of each rate before a verdict, 0 meaning
-	// 2, and MaxRepeats the number after which a rate that is still undecided counts
-	// as failing; 0 means 4.
+	// Repeats is the number of trials made of each rate before a verdict, 0 meaning 2, and MaxRepeats the number
+	// after which a rate that is still undecided counts as failing; 0 means 4.
 	Repeats, MaxRepeats int
 	// Resolution ends the search when the highest passing and the lowest failing
 	// rate are this close, as a fraction of the latter; 0 means 0.05.
@@ -46,13 +44,11 @@ type Trial struct {
 	Repeat   int     `json:"repeat"` // from 0
 	Requests int64   `json:"requests"`
 	Met      int64   `json:"met"` // requests that kept their SLO
-	// Unknown are the requests that cannot show whether they did. A search ends with
-	// the first trial that has any.
+	// Unknown are the requests that cannot show whether they did. A search ends with the first trial that has any.
 	Unknown int64 `json:"unknown,omitempty"`
 	// Saturated says why the run was stopped early; a stopped run fails.
 	Saturated string `json:"saturated,omitempty"`
-	// Valid is the run's client-health verdict. A trial that the client spoiled
-	// decides nothing.
+	// Valid is the run's client-health verdict. A trial that the client spoiled decides nothing.
 	Valid bool   `json:"valid"`
 	RunID string `json:"run_id,omitempty"`
 }
@@ -120,8 +116,7 @@ func (s Search) withDefaults() Search {
 	return s
 }
 
-// RequestsToPass is the least number of requests that can show a rate to pass, with
-// every one of them in time.
+// RequestsToPass is the least number of requests that can show a rate to pass, with every one of them in time.
 func (s Search) RequestsToPass() int {
 	s = s.withDefaults()
 	z := distuv.UnitNormal.Quantile(s.Confidence)
@@ -155,11 +150,10 @@ func (s Search) check() error {
 	return l.Under(errors.New("loadgen: invalid search"))
 }
 
-// Run searches. run makes one trial at a rate, typically with Run and TrialOf, a
-// plan whose tenants have SLOs and which sends TrialRequests, and Options.Saturation
-// set. A trial that the client spoiled is made again, up to MaxRepeats times a rate.
-// When run fails or ctx ends, the result holds the trials so far. ErrNoRate comes with
-// the result too.
+// Run searches. run makes one trial at a rate, typically with Run and TrialOf, a plan whose tenants have SLOs and
+// which sends TrialRequests, and Options.Saturation set. A trial that the client spoiled is made again, up to
+// MaxRepeats times a rate. When run fails or ctx ends, the result holds the trials so far. ErrNoRate comes with the
+// result too.
 func (s Search) Run(ctx context.Context,
 	run func(ctx context.Context, ratePerS float64, repeat int) (Trial, error)) (*SearchResult, error) {
 	s = s.withDefaults()

@@ -10,8 +10,7 @@ import (
 
 const redacted = "[redacted]"
 
-// Secret is a credential. It prints, formats and marshals as "[redacted]"; convert
-// it to string to use it.
+// Secret is a credential. It prints, formats and marshals as "[redacted]"; convert it to string to use it.
 type Secret string
 
 // String returns "[redacted]", or "" for an empty secret.
@@ -28,8 +27,7 @@ func (s Secret) GoString() string { return s.String() }
 // MarshalText returns what String returns.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// credentialWords are parts of header, field and query names whose values are taken
-// for credentials.
+// credentialWords are parts of header, field and query names whose values are taken for credentials.
 var credentialWords = []string{
 	"auth", "key", "token", "secret", "cookie", "passw", "passphrase", "pwd", "credential", "sig", "jwt", "bearer",
 	"session", "code",
@@ -48,8 +46,7 @@ var harmlessQueries = []string{
 	"stream", "timeout", "version",
 }
 
-// queryPairs calls with for each part of a raw query, names decoded and values not.
-// What has no name is a value.
+// queryPairs calls with for each part of a raw query, names decoded and values not. What has no name is a value.
 func queryPairs(raw string, with func(part, name, value string)) {
 	for part := range strings.FieldsFuncSeq(raw, func(r rune) bool { return r == '&' || r == ';' }) {
 		name, value, ok := strings.Cut(part, "=")

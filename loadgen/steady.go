@@ -10,8 +10,7 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
-// SteadyState is the verdict on whether the system was in one state throughout the
-// window.
+// SteadyState is the verdict on whether the system was in one state throughout the window.
 type SteadyState struct {
 	// Verdict is "yes", "no" or "unknown" (too short to tell).
 	Verdict string `json:"verdict"`
@@ -22,8 +21,7 @@ type SteadyState struct {
 	TTFTDrift      Optional[float64] `json:"ttft_drift,omitzero"`
 }
 
-// The bounds of the steady-state check: the last third of the window may differ
-// from the first by this much.
+// The bounds of the steady-state check: the last third of the window may differ from the first by this much.
 const (
 	steadyTokenDrift = 0.10
 	steadyTTFTDrift  = 0.25

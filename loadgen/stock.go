@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// stock holds the next requests of an open loop, with their bodies, so that none is
-// built when it is due.
+// stock holds the next requests of an open loop, with their bodies, so that none is built when it is due.
 type stock struct {
 	ready chan stocked
 	bytes *semaphore.Weighted // of the bodies in ready

@@ -162,9 +162,8 @@ func (s *stream) ended() bool {
 	return s.done || s.finished != 0 && s.seen&^s.finished == 0 && s.finished.len() >= s.asked
 }
 
-// notAStream looks into a body that ended without an event: an error in JSON, or
-// whatever else a server sends in the place of a stream. It is nil for a body
-// without anything.
+// notAStream looks into a body that ended without an event: an error in JSON, or whatever else a server sends in
+// the place of a stream. It is nil for a body without anything.
 func (s *stream) notAStream() error {
 	body := bytes.TrimSpace(s.head)
 	if s.anyEvent || len(body) == 0 {
@@ -233,8 +232,7 @@ func (s *stream) wholeAnswer(d *delta, rec *Record, end, lag int64) {
 	}
 }
 
-// continuous says that every content event carried the server's running count,
-// and that it never fell.
+// continuous says that every content event carried the server's running count, and that it never fell.
 func (s *stream) continuous() bool {
 	prev := int32(0)
 	for i := range s.events {
@@ -276,8 +274,7 @@ func (s *stream) conclude(rec *Record, t *Tenant) {
 			rec.OutputTokens = max(rec.OutputTokens, int(s.usage.Completion)-hidden)
 		}
 	case rec.Class != ClassOK:
-		// The usage report of a failed request, if there is one at all, is not of
-		// what was delivered.
+		// The usage report of a failed request, if there is one at all, is not of what was delivered.
 	case s.hasUsage && s.usage.Completion > 0:
 		rec.OutputTokens, rec.TokenSource = int(s.usage.Completion)-hidden, TokensUsage
 	case t.Tokenizer != nil:
@@ -307,10 +304,9 @@ func (s *stream) hiddenTokens(rec *Record) int {
 	return rec.HiddenTokens
 }
 
-// implausible reports whether the tokens of an ok answer contradict its content by more
-// than a tenth: an event has a token at least, and a token a byte. Where events are all
-// that is known, they may not be more than the tokens asked for. The slack is for tokens
-// without text.
+// implausible reports whether the tokens of an ok answer contradict its content by more than a tenth: an event has
+// a token at least, and a token a byte. Where events are all that is known, they may not be more than the tokens
+// asked for. The slack is for tokens without text.
 func (s *stream) implausible(rec *Record) bool {
 	const slack = 2
 	n := rec.OutputTokens

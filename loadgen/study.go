@@ -8,10 +8,9 @@ type StudyCase struct {
 	Plan LoadPlan
 }
 
-// Study returns the cases that show how a plan's tenants disturb one another:
-// each of them alone and all of them together. With a probe tenant among them the
-// others are not run together pairwise but each with the probe, whose latencies
-// then say what each of them inflicts on a neighbour.
+// Study returns the cases that show how a plan's tenants disturb one another: each of them alone and all of them
+// together. With a probe tenant among them the others are not run together pairwise but each with the probe, whose
+// latencies then say what each of them inflicts on a neighbour.
 func Study(plan LoadPlan) []StudyCase {
 	var cases []StudyCase
 	for _, t := range plan.Tenants {

@@ -13,10 +13,9 @@ import (
 // SchemaVersion is the version of the artifacts that this package writes.
 const SchemaVersion = 1
 
-// Optional holds a value that may be missing; the zero Optional is missing. Get
-// returns the value and whether it is there, Or the value or a fallback, IsZero
-// whether it is missing; Equal compares two, String writes "-" for a missing one,
-// and JSON null, or nothing with omitzero:
+// Optional holds a value that may be missing; the zero Optional is missing. Get returns the value and whether it is
+// there, Or the value or a fallback, IsZero whether it is missing; Equal compares two, String writes "-" for a
+// missing one, and JSON null, or nothing with omitzero:
 //
 //	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
 type Optional[T any] = optional.Value[T]
@@ -92,8 +91,7 @@ type Counts struct {
 	OK      int64           `json:"ok"`
 	Failed  int64           `json:"failed"` // all that are not ok, cancelled and dropped ones included
 	ByClass map[Class]int64 `json:"by_class"`
-	// Examples are the error of one request of each class that failed, credentials
-	// removed.
+	// Examples are the error of one request of each class that failed, credentials removed.
 	Examples map[Class]string `json:"error_examples,omitempty"`
 	Retries  int64            `json:"retries"`
 	// Stale are those of the retries that went out once more because the server had ended
@@ -151,9 +149,8 @@ type AnswerSums struct {
 	AudioTokens     int64 `json:"audio_tokens,omitempty"`
 	AudioEvents     int64 `json:"audio_events,omitempty"`
 	Refusals        int64 `json:"refusals,omitempty"` // requests
-	// ShortAnswers counts the requests whose answers are known to have fewer tokens than
-	// were asked for, and ShortIgnoringEOS those of them that asked for exactly as many:
-	// a server that knows ignore_eos has none.
+	// ShortAnswers counts the requests whose answers are known to have fewer tokens than were asked for, and
+	// ShortIgnoringEOS those of them that asked for exactly as many: a server that knows ignore_eos has none.
 	ShortAnswers     int64 `json:"short_answers,omitempty"`
 	ShortIgnoringEOS int64 `json:"short_ignoring_eos,omitempty"`
 	// ImplausibleCounts counts the requests whose tokens contradict their stream.
@@ -206,8 +203,7 @@ type Goodput struct {
 	SLO SLOFigures `json:"slo,omitzero"` // absent where tenants' differ
 	Of  int64      `json:"of"`           // requests of the window that have an SLO
 	Met int64      `json:"met"`          // known to have kept it
-	// Unknown counts the ok requests that cannot show what the SLO bounds. With any
-	// of them there are no shares.
+	// Unknown counts the ok requests that cannot show what the SLO bounds. With any of them there are no shares.
 	Unknown  int64             `json:"unknown,omitempty"`
 	Fraction Optional[float64] `json:"fraction,omitzero"` // of Of
 	PerS     Optional[float64] `json:"requests_per_s,omitzero"`
@@ -225,8 +221,7 @@ type SLOFigures struct {
 	Stall Millis `json:"stall_ms,omitempty"`
 }
 
-// UserRate is the speed that single requests saw: 1/tpot. P5 is the rate that 5%
-// of the requests did not reach.
+// UserRate is the speed that single requests saw: 1/tpot. P5 is the rate that 5% of the requests did not reach.
 type UserRate struct {
 	P50 float64 `json:"p50"`
 	P5  float64 `json:"p5"`
@@ -278,8 +273,7 @@ type TenantSummary struct {
 	Load  string `json:"load"` // e.g. "closed loop, concurrency 8" or "open loop, poisson 15/s"
 	Probe bool   `json:"probe,omitempty"`
 	Measures
-	// Adapters are the figures of each model that was asked for in place of Model, in
-	// the order of their names.
+	// Adapters are the figures of each model that was asked for in place of Model, in the order of their names.
 	Adapters []AdapterSummary `json:"adapters,omitempty"`
 }
 
@@ -321,9 +315,8 @@ func (s *Summary) Tenant(name string) (*TenantSummary, bool) {
 	return nil, false
 }
 
-// Implausible returns the reasons why the token counts cannot be true, none where they
-// can: for each tenant of whose ok requests more than a tenth have counts that contradict
-// the stream.
+// Implausible returns the reasons why the token counts cannot be true, none where they can: for each tenant of
+// whose ok requests more than a tenth have counts that contradict the stream.
 func (s *Summary) Implausible() (reasons []string) {
 	for i := range s.Tenants {
 		if t := &s.Tenants[i]; 10*t.ImplausibleCounts > t.Counts.OK {
@@ -337,13 +330,11 @@ func (s *Summary) Implausible() (reasons []string) {
 // Result holds a run's summary and its distributions.
 type Result struct {
 	Summary Summary
-	// Histograms hold every distribution, mergeable with those of other runs and
-	// processes; see Merge.
+	// Histograms hold every distribution, mergeable with those of other runs and processes; see Merge.
 	Histograms []TenantHistograms
 	// Timeline has one row a tenant and second.
 	Timeline []TimelineRow
-	// Records are the requests of the run, in the order in which they ended, when
-	// Options.KeepRecords is set.
+	// Records are the requests of the run, in the order in which they ended, when Options.KeepRecords is set.
 	Records []Record
 	// Dir is the run's directory, "" if it has none.
 	Dir string

@@ -23,8 +23,7 @@ const (
 
 var apiNames = enum.Of[API](ErrUnknownName, "api", "chat", "completions", "responses")
 
-// Routing says which of a tenant's endpoints serves a request. The zero value
-// is RoutingRoundRobin.
+// Routing says which of a tenant's endpoints serves a request. The zero value is RoutingRoundRobin.
 type Routing uint8
 
 // The routings.
@@ -36,8 +35,7 @@ const (
 
 var routingNames = enum.Of[Routing](ErrUnknownName, "routing", "round-robin", "sticky-session", "sticky-prefix")
 
-// UsageMode says what usage report a tenant asks the server for. The zero value
-// is UsageFinal.
+// UsageMode says what usage report a tenant asks the server for. The zero value is UsageFinal.
 type UsageMode uint8
 
 // The usage modes.
@@ -51,9 +49,8 @@ var usageNames = enum.Of[UsageMode](ErrUnknownName, "usage mode", "final", "cont
 
 // Endpoint is one server that a tenant may use.
 type Endpoint struct {
-	// URL is the server's base, e.g. "http://host:8000". A path that ends with
-	// the API's own ("/v1/chat/completions") is used as it stands, and one that
-	// ends in a version ("/v1") gets the rest appended.
+	// URL is the server's base, e.g. "http://host:8000". A path that ends with the API's own
+	// ("/v1/chat/completions") is used as it stands, and one that ends in a version ("/v1") gets the rest appended.
 	URL string
 	// APIKey is sent as a bearer token. It is never written to an artifact.
 	APIKey Secret
@@ -70,9 +67,8 @@ type Endpoint struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// OfferedLoad says when a tenant's requests start: by a Schedule, whatever the server
-// does (open loop), or by Concurrency users, each waiting for its answer before
-// it asks again (closed loop). Exactly one of the two is set.
+// OfferedLoad says when a tenant's requests start: by a Schedule, whatever the server does (open loop), or by
+// Concurrency users, each waiting for its answer before it asks again (closed loop). Exactly one of the two is set.
 type OfferedLoad struct {
 	Schedule Schedule
 	// MaxInFlight bounds an open loop's requests in flight; 0 means no bound.
@@ -106,8 +102,7 @@ func (s RequestSLO) IsZero() bool { return s == RequestSLO{} }
 // client's memory and ports, not the server, are measured. Workers share more.
 const maxConcurrency = 100_000
 
-// Timeouts bound the phases of a request. 0 means the default, a negative value
-// means no bound.
+// Timeouts bound the phases of a request. 0 means the default, a negative value means no bound.
 type Timeouts struct {
 	Connect    time.Duration // connection ready after the attempt's start; default 10 s
 	FirstToken time.Duration // first token (or the whole answer, not streaming) after the attempt's start; default 5 min
@@ -127,13 +122,11 @@ func (t Timeouts) withDefaults() Timeouts {
 	}
 }
 
-// Retry says whether a request that failed before its first token with
-// ClassHTTP429, ClassHTTP5xx, ClassConnect or ClassTimeoutConnect is tried again. The
-// latencies of a retried request count from its first attempt, and retries are counted.
-// Whatever Retry says, a request is sent once more, on a new connection, if it met the
-// end of a kept one: the server had not acknowledged any of it, or the connection had
-// been idle for 100 ms, or for half of the time after which the server was seen to end
-// another (Record.Stale).
+// Retry says whether a request that failed before its first token with ClassHTTP429, ClassHTTP5xx, ClassConnect or
+// ClassTimeoutConnect is tried again. The latencies of a retried request count from its first attempt, and retries
+// are counted. Whatever Retry says, a request is sent once more, on a new connection, if it met the end of a kept
+// one: the server had not acknowledged any of it, or the connection had been idle for 100 ms, or for half of the
+// time after which the server was seen to end another (Record.Stale).
 type Retry struct {
 	// Max is the number of further attempts; 0 means none.
 	Max int
@@ -142,8 +135,7 @@ type Retry struct {
 	Backoff time.Duration
 }
 
-// Tenant is one source of load with a report of its own. Its keys in a file are
-// those that package planfile reads.
+// Tenant is one source of load with a report of its own. Its keys in a file are those that package planfile reads.
 type Tenant struct {
 	// Name is unique in the plan; it labels everything the tenant leaves.
 	Name  string `yaml:"name,required"`
@@ -159,8 +151,7 @@ type Tenant struct {
 	Prompts PromptSource
 	// MaxTokens is the output bound of prompts that set none; 0 sends none.
 	MaxTokens int `yaml:"max_tokens"`
-	// Requests ends the tenant after this many; 0 means no such end. Follow-up
-	// turns of a session count.
+	// Requests ends the tenant after this many; 0 means no such end. Follow-up turns of a session count.
 	Requests int `yaml:"requests"`
 	// Warmup is the number of requests sent, one after another from min(Warmup,
 	// Concurrency or 8) users, before the run starts. They are measured by nobody.
@@ -169,8 +160,7 @@ type Tenant struct {
 	// Timeouts and Retry apply to each request.
 	Timeouts Timeouts
 	Retry    Retry
-	// NonStreaming asks for the answer in one piece; ttft, tpot and gaps are then
-	// absent.
+	// NonStreaming asks for the answer in one piece; ttft, tpot and gaps are then absent.
 	NonStreaming bool      `yaml:"non_streaming"`
 	Usage        UsageMode `yaml:"usage"`
 	// Body holds further fields of each request's JSON object.

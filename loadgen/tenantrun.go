@@ -53,8 +53,7 @@ func (r *tenantRun) drive(offer, run context.Context, offered func()) error {
 	return r.closed(offer, run, offered)
 }
 
-// ticket gives out the number of the next request, and false when the tenant has
-// made all of its own.
+// ticket gives out the number of the next request, and false when the tenant has made all of its own.
 func (r *tenantRun) ticket() (int64, bool) {
 	n := r.issued.Add(1) - 1
 	if r.tenant.Requests == 0 {
@@ -278,8 +277,7 @@ func (r *tenantRun) closed(offer, run context.Context, offered func()) error {
 		offered()
 		return nil
 	}
-	// The offering ends with the last request given out or with offer, however long
-	// the answers then take.
+	// The offering ends with the last request given out or with offer, however long the answers then take.
 	r.last = offered
 	defer context.AfterFunc(offer, offered)()
 	for u := range users {

@@ -12,8 +12,7 @@ import (
 	"github.com/cotenant/cotenant/internal/stats"
 )
 
-// TimelineRow is one second of one tenant: a line of timeline.csv. The last
-// second of a run may be shorter.
+// TimelineRow is one second of one tenant: a line of timeline.csv. The last second of a run may be shorter.
 type TimelineRow struct {
 	UnixNS   int64 // start of the second
 	Tenant   string
@@ -106,9 +105,8 @@ func timelineCSV(rows []TimelineRow) []byte {
 	return b.Bytes()
 }
 
-// sketch is a sparse log-linear histogram of durations with 64 steps an octave:
-// a second's gaps fall into a few dozen buckets, so a map is smaller than an HDR
-// histogram by a factor of a thousand.
+// sketch is a sparse log-linear histogram of durations with 64 steps an octave: a second's gaps fall into a few
+// dozen buckets, so a map is smaller than an HDR histogram by a factor of a thousand.
 type sketch map[uint16]int64
 
 func (s *sketch) add(d time.Duration, n int64) {

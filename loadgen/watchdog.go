@@ -25,9 +25,8 @@ var errDrained = errors.New("loadgen: nothing more is read after the terminator"
 // only a fully read answer leaves its connection usable.
 const drainTime = time.Second
 
-// watchdog cancels an attempt whose current phase lasts too long. One timer
-// serves all phases: when it fires it looks at what has happened meanwhile, so
-// that an event costs an atomic store and not a timer.
+// watchdog cancels an attempt whose current phase lasts too long. One timer serves all phases: when it fires it
+// looks at what has happened meanwhile, so that an event costs an atomic store and not a timer.
 type watchdog struct {
 	clock    *wire.Clock
 	limits   Timeouts // resolved; 0 means none

@@ -14,14 +14,12 @@ import (
 
 // ApplyOptions tune Apply. The zero value is the documented default.
 type ApplyOptions struct {
-	// DryRun checks the device's state and journals the steps as planned, and
-	// changes nothing.
+	// DryRun checks the device's state and journals the steps as planned, and changes nothing.
 	DryRun bool
 	// Journal gets every step before it is tried and after it ended. An error
 	// stops the change before the device is touched further, and it is undone.
 	Journal func(JournalEntry) error
-	// RollbackTimeout bounds undoing, which goes on when ctx is cancelled; 0
-	// means one minute.
+	// RollbackTimeout bounds undoing, which goes on when ctx is cancelled; 0 means one minute.
 	RollbackTimeout time.Duration
 	// Logger gets each step; nil discards.
 	Logger *slog.Logger
@@ -31,8 +29,7 @@ type ApplyOptions struct {
 type JournalEntry struct {
 	Seq    int    `json:"seq"`
 	Action string `json:"action"` // set-mode, or an Op's text
-	// Status is planned (dry run), started, done, failed, or pending: the mode
-	// is set and waits for a reset.
+	// Status is planned (dry run), started, done, failed, or pending: the mode is set and waits for a reset.
 	Status   string         `json:"status"`
 	Device   string         `json:"device"`
 	Instance string         `json:"instance,omitempty"` // as Instance.String writes it
@@ -42,8 +39,7 @@ type JournalEntry struct {
 	Error    string         `json:"error,omitempty"`
 }
 
-// String writes the entry for people, without its number and device:
-// "destroy 1g.18gb@0: done (GPU instance 13)".
+// String writes the entry for people, without its number and device: "destroy 1g.18gb@0: done (GPU instance 13)".
 func (e JournalEntry) String() string {
 	what := e.Action + " " + e.Instance
 	if mode, ok := e.Mode.Get(); ok {
@@ -79,10 +75,9 @@ type ApplyError struct {
 	Failed string // the step that failed, in words
 	Done   []Step // steps that had been made when it failed
 	Undone []Step // the steps that undid them, and what a step that failed half-way had left
-	// RolledBack says that everything that Apply did is undone. The device
-	// holds the earlier layout again, but for what somebody else changed
-	// meanwhile (ErrConflict), which stays. Created again, instances have new
-	// ids and UUIDs.
+	// RolledBack says that everything that Apply did is undone. The device holds the earlier layout again, but for
+	// what somebody else changed meanwhile (ErrConflict), which stays. Created again, instances have new ids and
+	// UUIDs.
 	RolledBack  bool
 	RollbackErr error        // why undoing failed, where it did
 	Left        *DeviceState // the device's present state; nil where it could not be read
@@ -116,9 +111,8 @@ func (e *ApplyError) Unwrap() []error {
 	return []error{e.Err, e.RollbackErr}
 }
 
-// PendingError is the outcome of a change of MIG mode that waits for a reset of
-// the GPU. The mode stays set, and so does what was done before. Reset the GPU
-// and make the same call again: it goes on from there. It is an
+// PendingError is the outcome of a change of MIG mode that waits for a reset of the GPU. The mode stays set, and so
+// does what was done before. Reset the GPU and make the same call again: it goes on from there. It is an
 // ErrPendingReset.
 type PendingError struct {
 	Device string
@@ -150,23 +144,19 @@ func newPending(state DeviceState) *PendingError {
 	return e
 }
 
-// Apply makes the changes of a plan on a device. It first reads the device: it
-// must hold what the plan starts from, and no instance that the plan destroys
-// may have become busy, else nothing is touched (ErrStale, ErrBusy). A device
-// that holds what the plan leads to is left as it is. MIG mode is switched where
-// the plan needs it; where that takes a reset, the error is a *PendingError.
+// Apply makes the changes of a plan on a device. It first reads the device: it must hold what the plan starts from,
+// and no instance that the plan destroys may have become busy, else nothing is touched (ErrStale, ErrBusy). A
+// device that holds what the plan leads to is left as it is. MIG mode is switched where the plan needs it; where
+// that takes a reset, the error is a *PendingError.
 //
-// Each step waits for the one before; ctx is honoured between steps. Before
-// each the device is read again: where it holds anything that Apply did not
-// leave there, somebody else is changing it, and the step is not made
-// (ErrConflict). When a step fails everything that Apply did is undone, and
-// nothing that others did: an instance is Apply's own when the driver returned
-// it to Apply. Some drivers refuse after they have acted: the device is read after
-// every call that failed, and what changed as the call would have changed it is
-// Apply's own as well, but for an instance that stands where the driver said that
-// there is no room, which is left alone and named. The error is then an *ApplyError,
-// which also says what is left where undoing failed. A device that is a Locker is
-// locked meanwhile.
+// Each step waits for the one before; ctx is honoured between steps. Before each the device is read again: where it
+// holds anything that Apply did not leave there, somebody else is changing it, and the step is not made
+// (ErrConflict). When a step fails everything that Apply did is undone, and nothing that others did: an instance is
+// Apply's own when the driver returned it to Apply. Some drivers refuse after they have acted: the device is read
+// after every call that failed, and what changed as the call would have changed it is Apply's own as well, but for
+// an instance that stands where the driver said that there is no room, which is left alone and named. The error is
+// then an *ApplyError, which also says what is left where undoing failed. A device that is a Locker is locked
+// meanwhile.
 func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) (Report, error) {
 	if err := ctx.Err(); err != nil {
 		return Report{}, err

@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// boundNode is a node of the branch-and-bound tree: bounds of how often each column is
-// used.
+// boundNode is a node of the branch-and-bound tree: bounds of how often each column is used.
 type boundNode struct {
 	bound     int64
 	seq       int
@@ -36,9 +35,8 @@ func (h *boundHeap) Pop() any {
 	return n
 }
 
-// branchAndBound improves sol until it is proven optimal or so many
-// relaxations are solved. Parts of the solutions are taken in the order of
-// their bounds, so that the lowest bound that is left is a bound of them all.
+// branchAndBound improves sol until it is proven optimal or so many relaxations are solved. Parts of the solutions
+// are taken in the order of their bounds, so that the lowest bound that is left is a bound of them all.
 func (p *coverProblem) branchAndBound(sol *coverSolution, relaxations int) {
 	open := &boundHeap{{bound: sol.bound, low: make([]int32, len(p.columns)),
 		high:  slices.Repeat([]int32{-1}, len(p.columns)),
@@ -57,8 +55,7 @@ func (p *coverProblem) branchAndBound(sol *coverSolution, relaxations int) {
 		for c, v := range x {
 			bins[p.columns[c].bin] += v + float64(n.low[c])
 		}
-		// How many GPUs of each bin are used decides the cost, so that is
-		// settled first.
+		// How many GPUs of each bin are used decides the cost, so that is settled first.
 		b, c := mostFractional(bins), mostFractional(x)
 		if b < 0 && c < 0 {
 			continue // whole: relaxNode has taken it
@@ -81,9 +78,8 @@ func (p *coverProblem) branchAndBound(sol *coverSolution, relaxations int) {
 	sol.optimal = sol.bound == sol.cost
 }
 
-// relaxNode solves the relaxation of a node, raises the node's bound, and tries
-// to complete the relaxation to a better solution. x is what comes on top of
-// the node's least uses.
+// relaxNode solves the relaxation of a node, raises the node's bound, and tries to complete the relaxation to a
+// better solution. x is what comes on top of the node's least uses.
 func (p *coverProblem) relaxNode(n *boundNode, sol *coverSolution) (x []float64, ok bool) {
 	sub := coverProblem{items: p.items, columns: p.columns, demand: p.demand, limits: slices.Clone(n.most),
 		least: slices.Clone(n.least)}

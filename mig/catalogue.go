@@ -20,14 +20,12 @@ func (p Placement) End() int { return p.Start + p.Size }
 // String writes the placement as nvidia-smi does: "{4}:4" is "4:4".
 func (p Placement) String() string { return fmt.Sprintf("%d:%d", p.Start, p.Size) }
 
-// Engines counts the engines of an instance or of a GPU. A count that no
-// source gives is unknown.
+// Engines counts the engines of an instance or of a GPU. A count that no source gives is unknown.
 type Engines struct {
 	Copy, NVDEC, NVENC, JPEG, OFA sharing.Cell[int]
 }
 
-// Verification says how well a fact of the catalogue is known. The zero value
-// is Unverified.
+// Verification says how well a fact of the catalogue is known. The zero value is Unverified.
 type Verification uint8
 
 // The levels, weakest first.
@@ -77,8 +75,7 @@ type Alias struct {
 	When string
 }
 
-// Model is one GPU of the catalogue: boards that partition the same way. Its
-// fields must not be modified.
+// Model is one GPU of the catalogue: boards that partition the same way. Its fields must not be modified.
 type Model struct {
 	Key               string   // short stable name, "h200-141gb-sxm"
 	Products          []string // product names; text in parentheses is ours
@@ -104,8 +101,7 @@ type Model struct {
 	sizeOrder []int // indexes of Profiles, in the order of placing
 }
 
-// Profile is one GPU-instance profile of a model. Its fields must not be
-// modified.
+// Profile is one GPU-instance profile of a model. Its fields must not be modified.
 type Profile struct {
 	Name string // canonical name; drivers may use an alias
 	// Const is the NVML constant (NVML_GPU_INSTANCE_PROFILE_*). It identifies
@@ -116,15 +112,13 @@ type Profile struct {
 	ID             sharing.Cell[int]
 	ComputeSlices  int `json:"slices"` // G
 	PlacementUnits int `json:"size"`   // of a placement; 0 where unknown
-	// Memory is a sample of what NVML reports; it differs by some percent
-	// between drivers.
+	// Memory is a sample of what NVML reports; it differs by some percent between drivers.
 	Memory       sharing.Cell[sharing.Bytes]
 	SMs          sharing.Cell[int] // not proportional to slices
 	Engines      Engines
 	MaxInstances int         `json:"max"` // most that fit on an empty GPU; 0 where unknown
 	Placements   []Placement // where it may start; nil where unknown
-	// DefaultCI is the compute-instance profile with the most SMs that spans
-	// the instance, as known for the family.
+	// DefaultCI is the compute-instance profile with the most SMs that spans the instance, as known for the family.
 	DefaultCI sharing.Cell[int]
 	MinDriver string `json:"min_driver"`
 	Aliases   []Alias

@@ -9,8 +9,7 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// ErrBusy says that a change would have to destroy instances that are in use.
-// The error is a *BusyError.
+// ErrBusy says that a change would have to destroy instances that are in use. The error is a *BusyError.
 var ErrBusy = errors.New("mig: in use")
 
 // Op is the operation of a step on an instance. The zero value is OpCreate.
@@ -35,8 +34,7 @@ type Step struct {
 // String writes the step: "create 3g.40gb@4".
 func (s Step) String() string { return s.Op.String() + " " + s.Instance.String() }
 
-// ChangePlan leads from one layout of a GPU to another. It is data: making one
-// touches no device.
+// ChangePlan leads from one layout of a GPU to another. It is data: making one touches no device.
 type ChangePlan struct {
 	Model   *Model     `json:"-"`
 	Have    Layout     `json:"have"` // before
@@ -47,17 +45,15 @@ type ChangePlan struct {
 	// Complete are GPU instances that stand without compute instances, as they
 	// are to be: they get them and are not made anew.
 	Complete []Instance `json:"complete,omitempty"`
-	// Steps are the changes in the order in which they are possible: every
-	// layout between two steps is valid.
+	// Steps are the changes in the order in which they are possible: every layout between two steps is valid.
 	Steps []Step `json:"steps,omitempty"`
 	// Mode is the MIG mode to leave the GPU in. Where it is missing, MIG is
 	// switched on if instances are created, and otherwise stays as it is.
 	Mode Optional[Mode] `json:"mig_enabled,omitzero"`
 	// BusyDestroyed counts the instances in use that the plan destroys.
 	BusyDestroyed int `json:"busy_destroyed"`
-	// Empties says that the GPU holds no instance at some point between two
-	// steps, which makes the driver leave and enter partitioning: that fails
-	// while any client has the GPU open. A plan avoids it where it can.
+	// Empties says that the GPU holds no instance at some point between two steps, which makes the driver leave and
+	// enter partitioning: that fails while any client has the GPU open. A plan avoids it where it can.
 	Empties bool `json:"empties"`
 }
 
@@ -81,8 +77,7 @@ func (p ChangePlan) WriteText(w io.Writer) error {
 	return err
 }
 
-// BusyError says which instances in use are in the way of a change. It is an
-// ErrBusy.
+// BusyError says which instances in use are in the way of a change. It is an ErrBusy.
 type BusyError struct {
 	Busy []Instance // the fewest that would have to go
 	Plan ChangePlan // the change that destroys them, which AllowBusy would give

@@ -80,8 +80,7 @@ type cutInstance struct {
 	compute []int
 }
 
-// resolve turns counts into a demand on m. The error joins every unknown
-// profile and bad count.
+// resolve turns counts into a demand on m. The error joins every unknown profile and bad count.
 func (m *Model) resolve(counts []Count) (demand, error) {
 	var d demand
 	var list problems
@@ -104,8 +103,7 @@ func (m *Model) resolve(counts []Count) (demand, error) {
 		if devices[p.index] == nil {
 			devices[p.index] = map[int]int{}
 		}
-		// More devices than a GPU has slices can't be placed; a few too many
-		// say so as well as a million.
+		// More devices than a GPU has slices can't be placed; a few too many say so as well as a million.
 		devices[p.index][slices] += min(c.N, maxUnits*maxUnits)
 	}
 	if err := list.err(); err != nil {
@@ -141,9 +139,8 @@ func (m *Model) device(name string) (*Profile, int, error) {
 	return p, 0, nil
 }
 
-// packCompute puts compute instances (slices to number) into as few GPU
-// instances of g slices as possible. It is the same covering problem as
-// packing GPUs, with the ways to cut a GPU instance as columns.
+// packCompute puts compute instances (slices to number) into as few GPU instances of g slices as possible. It is
+// the same covering problem as packing GPUs, with the ways to cut a GPU instance as columns.
 func packCompute(rule CIRule, g int, sizes map[int]int) []cutDemand {
 	p := coverProblem{limits: []int64{-1}, budget: 10_000}
 	var of []int
@@ -215,8 +212,7 @@ func cutColumns(rule CIRule, g int, of []int) []column {
 	return columns
 }
 
-// fitCompute reports whether compute instances fit in a GPU instance of g
-// slices.
+// fitCompute reports whether compute instances fit in a GPU instance of g slices.
 func fitCompute(rule CIRule, g int, sizes []int) bool {
 	sum, slots := 0, 0
 	for _, c := range sizes {

@@ -8,8 +8,7 @@ import (
 	"github.com/cotenant/cotenant/internal/simplex"
 )
 
-// wholeEps is the distance from a whole number that a use of a column may have and
-// still stand for that number.
+// wholeEps is the distance from a whole number that a use of a column may have and still stand for that number.
 const wholeEps = 1e-6
 
 const maxItems = 32 // bound of the distinct profiles of one demand
@@ -62,12 +61,10 @@ const (
 	relaxationNodes = 100
 )
 
-// solve returns the best solution found; ok is false when the limits rule every
-// solution out. It rounds the linear relaxation down and completes it by an
-// exact search of what is left. With bins that cost the same this almost always
-// reaches the rounded-up bound; where it does not, more and more of the
-// relaxation is given back to the search, and then branch and bound on how often
-// columns are used closes the gap.
+// solve returns the best solution found; ok is false when the limits rule every solution out. It rounds the linear
+// relaxation down and completes it by an exact search of what is left. With bins that cost the same this almost
+// always reaches the rounded-up bound; where it does not, more and more of the relaxation is given back to the
+// search, and then branch and bound on how often columns are used closes the gap.
 func (p *coverProblem) solve() (sol coverSolution, ok bool) {
 	pr, x, ok := p.relax()
 	if !ok {
@@ -123,8 +120,7 @@ func (p *coverProblem) roundDown(x []float64, back int64) (rest itemCounts, limi
 	return rest, limits, cost, times
 }
 
-// relax solves the linear relaxation through its dual. It returns the prices and
-// how often each column is used.
+// relax solves the linear relaxation through its dual. It returns the prices and how often each column is used.
 func (p *coverProblem) relax() (pr prices, x []float64, ok bool) {
 	atBin, atBound := p.items, p.items+len(p.limits)
 	atLeast := atBound + len(p.bounded)
@@ -170,8 +166,7 @@ func (p *coverProblem) relax() (pr prices, x []float64, ok bool) {
 	return pr, x, true
 }
 
-// repair scales prices that rounding made break a column's cost, so that the
-// bound they give is proven.
+// repair scales prices that rounding made break a column's cost, so that the bound they give is proven.
 func (p *coverProblem) repair(pr prices) {
 	slack := make([]float64, len(p.columns))
 	for k, b := range p.bounded {
@@ -213,8 +208,7 @@ func (p *coverProblem) columnOrder(pr prices) []int {
 	return order
 }
 
-// greedy is the answer of last resort: the first column of the order that takes
-// most, again and again.
+// greedy is the answer of last resort: the first column of the order that takes most, again and again.
 func (p *coverProblem) greedy() (times []int64, cost int64) {
 	times = make([]int64, len(p.columns))
 	rest, limits := p.demand, slices.Clone(p.limits)
@@ -248,8 +242,7 @@ func (p *coverProblem) greedy() (times []int64, cost int64) {
 	return times, cost
 }
 
-// coverSearch is an exact depth-first search with the relaxation's prices as
-// bound.
+// coverSearch is an exact depth-first search with the relaxation's prices as bound.
 type coverSearch struct {
 	p        *coverProblem
 	prices   prices
@@ -263,9 +256,8 @@ type coverSearch struct {
 	visited  map[itemCounts]int64
 }
 
-// run searches rest. It reports whether the search was complete: then nothing
-// with this base costs less than bestCost. found says whether something cheaper
-// than incumbent came up.
+// run searches rest. It reports whether the search was complete: then nothing with this base costs less than
+// bestCost. found says whether something cheaper than incumbent came up.
 func (s *coverSearch) run(rest itemCounts, limits []int64, cost, incumbent, bound int64) bool {
 	s.bestCost, s.bound, s.found, s.path = incumbent, bound, false, s.path[:0]
 	s.visited = nil
@@ -347,8 +339,7 @@ func (s *coverSearch) dualBound(rest *itemCounts, limits []int64) float64 {
 	return v
 }
 
-// ceilCost rounds a bound up to whole cost units, allowing for rounding errors
-// of the sum.
+// ceilCost rounds a bound up to whole cost units, allowing for rounding errors of the sum.
 func ceilCost(v float64) int64 {
 	return int64(math.Ceil(math.Max(0, v) - 1e-7*math.Max(1, math.Abs(v)*1e-3)))
 }

@@ -22,8 +22,7 @@ var (
 	ErrNotSupported = errors.New("mig: not supported")        // the GPU or the driver can't do it
 	ErrPermission   = errors.New("mig: no permission")        // the caller may not do it
 	ErrNotFound     = errors.New("mig: not found")            // there is no such instance or device
-	// ErrConflict says that somebody else changed a device while Apply did; the
-	// error names what changed.
+	// ErrConflict says that somebody else changed a device while Apply did; the error names what changed.
 	ErrConflict = errors.New("mig: somebody else changed the device meanwhile")
 	// ErrStale says that a device does not hold what a plan starts from.
 	ErrStale = errors.New("mig: the device changed since the plan was made")
@@ -42,21 +41,18 @@ func (e *OpError) Error() string { return fmt.Sprintf("mig: %s on %s: %v", e.Op,
 // Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// Device is one GPU that Apply changes. Package mig/mignvml has a real one and
-// mig/migtest a simulated one. Its errors should wrap the sentinels above.
-// Apply calls it from one goroutine.
+// Device is one GPU that Apply changes. Package mig/mignvml has a real one and mig/migtest a simulated one. Its
+// errors should wrap the sentinels above. Apply calls it from one goroutine.
 type Device interface {
 	// State reads the mode and everything that stands on the GPU.
 	State(ctx context.Context) (DeviceState, error)
-	// SetMode switches MIG mode. That the change is pending is no error here;
-	// State tells.
+	// SetMode switches MIG mode. That the change is pending is no error here; State tells.
 	SetMode(ctx context.Context, mode Mode) error
 	// CreateGPUInstance creates a GPU instance at exactly the placement.
 	CreateGPUInstance(ctx context.Context, p *Profile, at Placement) (DeviceInstance, error)
 	// DestroyGPUInstance destroys a GPU instance that has no compute instances.
 	DestroyGPUInstance(ctx context.Context, id int) error
-	// ComputeProfiles lists the compute-instance profiles that a GPU instance
-	// accepts.
+	// ComputeProfiles lists the compute-instance profiles that a GPU instance accepts.
 	ComputeProfiles(ctx context.Context, gpuInstance int) ([]ComputeProfile, error)
 	// CreateComputeInstance creates a compute instance of a profile.
 	CreateComputeInstance(ctx context.Context, gpuInstance int, profile int) (DeviceCompute, error)
@@ -64,10 +60,9 @@ type Device interface {
 	DestroyComputeInstance(ctx context.Context, gpuInstance, id int) error
 }
 
-// Locker is a Device that one change at a time can have. Apply holds
-// the lock from its first reading to its last, so that changes of one GPU
-// that come through this package wait for each other. It binds nobody else:
-// not nvidia-smi, nor other tools.
+// Locker is a Device that one change at a time can have. Apply holds the lock from its first reading to its last,
+// so that changes of one GPU that come through this package wait for each other. It binds nobody else: not
+// nvidia-smi, nor other tools.
 type Locker interface {
 	// Lock waits for the lock until ctx ends. unlock gives it back.
 	Lock(ctx context.Context) (unlock func(), err error)
@@ -120,10 +115,9 @@ type DeviceInstance struct {
 	Compute []DeviceCompute
 }
 
-// Optional holds a value that may be missing; the zero Optional is missing. Get
-// returns the value and whether it is there, Or the value or a fallback, IsZero
-// whether it is missing; Equal compares two, String writes "-" for a missing one,
-// and JSON null, or nothing with omitzero:
+// Optional holds a value that may be missing; the zero Optional is missing. Get returns the value and whether it is
+// there, Or the value or a fallback, IsZero whether it is missing; Equal compares two, String writes "-" for a
+// missing one, and JSON null, or nothing with omitzero:
 //
 //	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
 type Optional[T any] = optional.Value[T]
@@ -149,8 +143,7 @@ func (s DeviceState) Layout() Layout {
 	return l
 }
 
-// instance returns the device's instance as a plan sees it. Compute is nil for
-// the usual single compute instance.
+// instance returns the device's instance as a plan sees it. Compute is nil for the usual single compute instance.
 func (d DeviceInstance) instance() Instance {
 	in := Instance{Profile: d.Profile, Placement: d.Placement, Busy: d.Busy, Compute: []int{}}
 	for _, c := range d.Compute {

@@ -13,12 +13,10 @@ type DiffOptions struct {
 	AllowBusy bool
 }
 
-// Diff plans the change of a GPU that holds have so that it holds the wanted
-// devices, exactly these. Among all ways it destroys the fewest instances in
-// use, then the fewest instances, then it avoids emptying the GPU on the way,
-// then it completes the fewest, then it leaves most starts free for the future.
-// Instances that stay are not touched, but that a GPU instance without compute
-// instances gets them.
+// Diff plans the change of a GPU that holds have so that it holds the wanted devices, exactly these. Among all ways
+// it destroys the fewest instances in use, then the fewest instances, then it avoids emptying the GPU on the way,
+// then it completes the fewest, then it leaves most starts free for the future. Instances that stay are not
+// touched, but that a GPU instance without compute instances gets them.
 //
 // The error is an ErrInvalid, ErrPlacementsUnknown, an *InfeasibleError when
 // the wanted devices don't fit an empty GPU, or a *BusyError.
@@ -52,9 +50,8 @@ func Diff(m *Model, have Layout, want []Count, opts DiffOptions) (ChangePlan, er
 	return ChangePlan{}, &BusyError{Busy: busy, Plan: plan}
 }
 
-// PlanChange reads a device and plans its change to the wanted devices as Diff
-// does; a nil want is the balanced mix. Where MIG mode is off and instances are to
-// be created, the plan says that it is switched on.
+// PlanChange reads a device and plans its change to the wanted devices as Diff does; a nil want is the balanced
+// mix. Where MIG mode is off and instances are to be created, the plan says that it is switched on.
 func PlanChange(ctx context.Context, dev Device, want []Count, opts DiffOptions) (ChangePlan, error) {
 	state, err := dev.State(ctx)
 	if err == nil && want == nil {
@@ -237,8 +234,7 @@ func (df *differ) bridge(n [maxProfiles]int, cut []cutInstance) (ChangePlan, boo
 	return ChangePlan{}, false
 }
 
-// cutInstances returns the instances of some slots, with the compute instances
-// that are asked for.
+// cutInstances returns the instances of some slots, with the compute instances that are asked for.
 func (m *Model) cutInstances(slots []int, cut []cutInstance) []Instance {
 	cut = slices.Clone(cut)
 	out := make([]Instance, 0, len(slots))
@@ -254,10 +250,9 @@ func (m *Model) cutInstances(slots []int, cut []cutInstance) []Instance {
 	return out
 }
 
-// plan orders the steps; complete has the compute instances of kept instances
-// that have none yet. Instances are destroyed first and created after, but
-// the last old one stays until the first new one stands where that is possible
-// and nothing else keeps the GPU partitioned.
+// plan orders the steps; complete has the compute instances of kept instances that have none yet. Instances are
+// destroyed first and created after, but the last old one stays until the first new one stands where that is
+// possible and nothing else keeps the GPU partitioned.
 func (m *Model) plan(have Layout, keep uint32, create []Instance, complete map[int][]int) ChangePlan {
 	p := ChangePlan{Model: m, Have: have, Create: create, Want: Layout{Model: m}}
 	for i, in := range have.Instances {

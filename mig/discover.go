@@ -102,8 +102,7 @@ func newDiscovered(id DeviceIdentity, candidates []*Model, profiles []DeviceProf
 
 func deviceKey(name string) string { return strings.Join(gpuWords(name), "-") + "@device" }
 
-// agrees reports whether a device's answers are the catalogue's in everything
-// that planning rests on.
+// agrees reports whether a device's answers are the catalogue's in everything that planning rests on.
 func (m *Model) agrees(profiles []DeviceProfile) bool {
 	if m.grid == nil || len(profiles) != len(m.Profiles) {
 		return false
@@ -159,9 +158,8 @@ func deviceEngines(d DeviceProfile) Engines {
 		OFA: known(d.OFA)}
 }
 
-// nominalGB returns the figure that drivers put into the name of a profile with
-// mem of a GPU's total memory: its eighths, rounded up, of the whole GiB. It
-// reproduces the catalogue's names, but drivers have used others (GB200).
+// nominalGB returns the figure that drivers put into the name of a profile with mem of a GPU's total memory: its
+// eighths, rounded up, of the whole GiB. It reproduces the catalogue's names, but drivers have used others (GB200).
 func nominalGB(mem, total sharing.Bytes) int {
 	if mem <= 0 || total <= 0 {
 		return 0

@@ -1,22 +1,17 @@
-// Package mig plans, checks and changes how an NVIDIA GPU is partitioned with
-// Multi-Instance GPU (MIG).
+// Package mig plans, checks and changes how an NVIDIA GPU is partitioned with Multi-Instance GPU (MIG).
 //
-// A [Model] is one GPU of the embedded catalogue: its GPU-instance profiles,
-// where each may be placed, its engines and SMs, each with how well it is
-// verified. A [Layout] is a set of placed instances on one GPU. Planning is
-// pure and exact: [Model.Place] puts a multiset of profiles on one GPU, [Pack]
-// a demand on as few GPUs as possible, and [Diff] finds the least disruptive
-// change. Only [Apply] touches a device, through the small [Device] interface, and
-// it goes back to the layout that was there when a step fails, without touching
-// what others made meanwhile. Package mig/migtest has a simulated GPU behind that
-// interface, and mig/mignvml a real one.
+// A [Model] is one GPU of the embedded catalogue: its GPU-instance profiles, where each may be placed, its engines
+// and SMs, each with how well it is verified. A [Layout] is a set of placed instances on one GPU. Planning is pure
+// and exact: [Model.Place] puts a multiset of profiles on one GPU, [Pack] a demand on as few GPUs as possible, and
+// [Diff] finds the least disruptive change. Only [Apply] touches a device, through the small [Device] interface,
+// and it goes back to the layout that was there when a step fails, without touching what others made meanwhile.
+// Package mig/migtest has a simulated GPU behind that interface, and mig/mignvml a real one.
 //
 // What the catalogue does not know stays unknown: where a GPU's placements are
 // not known, planning answers with [ErrPlacementsUnknown] and not with a guess.
 //
-// Everything is deterministic. Models and profiles are shared and must not be
-// modified; all functions are safe for concurrent use unless they say
-// otherwise.
+// Everything is deterministic. Models and profiles are shared and must not be modified; all functions are safe for
+// concurrent use unless they say otherwise.
 //
 // It is stable: its API changes incompatibly only with a new major version.
 package mig

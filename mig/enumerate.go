@@ -22,8 +22,7 @@ func (e Enumeration) String() string {
 		e.Placed, e.MaximalPlaced, e.Multisets, e.MaximalPlacedMultisets, e.MaximalMultisets)
 }
 
-// Enumerate counts the layouts of the named profiles, or of all profiles when
-// none is named.
+// Enumerate counts the layouts of the named profiles, or of all profiles when none is named.
 func (m *Model) Enumerate(profiles ...string) (Enumeration, error) {
 	var e Enumeration
 	all := map[[maxProfiles]uint8]bool{}
@@ -59,9 +58,8 @@ func (m *Model) Enumerate(profiles ...string) (Enumeration, error) {
 	return e, nil
 }
 
-// Layouts returns every valid, non-empty layout of the named profiles on an
-// empty GPU, or of all profiles when none is named, in a fixed order. Each
-// layout is the caller's.
+// Layouts returns every valid, non-empty layout of the named profiles on an empty GPU, or of all profiles when none
+// is named, in a fixed order. Each layout is the caller's.
 func (m *Model) Layouts(profiles ...string) (iter.Seq[Layout], error) {
 	allowed, err := m.only(profiles)
 	if err != nil {
@@ -106,9 +104,8 @@ func (m *Model) only(profiles []string) ([maxProfiles]bool, error) {
 	return allowed, list.err()
 }
 
-// walk visits st and every state that adds slots from index at on to it.
-// maximal says whether no allowed slot can be added. visit returns false to
-// stop.
+// walk visits st and every state that adds slots from index at on to it. maximal says whether no allowed slot can
+// be added. visit returns false to stop.
 func (m *Model) walk(st *state, at int, allowed [maxProfiles]bool, placed []int,
 	visit func(st *state, placed []int, maximal bool) bool) bool {
 	maximal := true

@@ -14,15 +14,13 @@ var (
 	// ErrPlacementsUnknown says that the catalogue does not know where a
 	// GPU's profiles may be placed, so a plan can't be made offline.
 	ErrPlacementsUnknown = errors.New("mig: placements unknown")
-	// ErrInfeasible says that instances can't be together on one GPU. The
-	// error is an *InfeasibleError.
+	// ErrInfeasible says that instances can't be together on one GPU. The error is an *InfeasibleError.
 	ErrInfeasible = errors.New("mig: infeasible")
 	// ErrInvalid says that an input breaks a rule; the error names every place.
 	ErrInvalid = errors.New("mig: invalid input")
 )
 
-// invalid wraps what is wrong with one input so that it is an ErrInvalid. A nil
-// error stays nil.
+// invalid wraps what is wrong with one input so that it is an ErrInvalid. A nil error stays nil.
 func invalid(err error) error {
 	if err == nil {
 		return nil
@@ -41,8 +39,7 @@ func (e *invalidError) Is(target error) bool {
 	return target == ErrInvalid || e.unknownProfile && target == ErrUnknownProfile
 }
 
-// problems collects what is wrong with one input, including what calls of this
-// package found.
+// problems collects what is wrong with one input, including what calls of this package found.
 type problems struct {
 	problem.List
 	unknownProfile bool

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// Balanced returns the mix that mig-parted calls all-balanced: two 1g, one 2g
-// and, on seven-slice GPUs, one 3g, each in the plain variant of which most
-// fit. The error is ErrNotSupported for GPUs of other sizes.
+// Balanced returns the mix that mig-parted calls all-balanced: two 1g, one 2g and, on seven-slice GPUs, one 3g,
+// each in the plain variant of which most fit. The error is ErrNotSupported for GPUs of other sizes.
 func (m *Model) Balanced() ([]Count, error) {
 	var sizes []Count
 	switch m.ComputeSlices {
@@ -41,11 +40,10 @@ func (m *Model) base(slices int) *Profile {
 	return best
 }
 
-// GenerateParted returns a mig-parted configuration for nodes with these GPUs:
-// all-disabled, all-enabled, all-balanced where there is such a mix, and for
-// each profile all-<profile> with as many as fit. With more than one model
-// every entry has the device filters of its model, all of them. Models whose
-// profiles are not known are refused.
+// GenerateParted returns a mig-parted configuration for nodes with these GPUs: all-disabled, all-enabled,
+// all-balanced where there is such a mix, and for each profile all-<profile> with as many as fit. With more than
+// one model every entry has the device filters of its model, all of them. Models whose profiles are not known are
+// refused.
 func GenerateParted(models ...*Model) (*PartedConfig, error) {
 	c := &PartedConfig{Configs: map[string][]PartedEntry{
 		"all-disabled": {{Devices: DeviceSelector{All: true}}},

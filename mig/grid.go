@@ -21,9 +21,8 @@ type slot struct {
 	mask uint32 // the units it covers
 }
 
-// grid holds what placing needs, as bits: the rules of a valid layout are that
-// masks are disjoint, engines add up to no more than the GPU's, and no profile
-// stands more often than it may.
+// grid holds what placing needs, as bits: the rules of a valid layout are that masks are disjoint, engines add up
+// to no more than the GPU's, and no profile stands more often than it may.
 type grid struct {
 	units       int
 	slots       []slot
@@ -107,8 +106,7 @@ func (g *grid) remove(st *state, s int) {
 	st.count[sl.profile]--
 }
 
-// slotAt returns the slot of a profile that starts at a unit, or -1; a nil grid
-// has none.
+// slotAt returns the slot of a profile that starts at a unit, or -1; a nil grid has none.
 func (g *grid) slotAt(profile, start int) int {
 	if g == nil {
 		return -1
@@ -129,9 +127,8 @@ func (g *grid) slotOf(profile int, p Placement) int {
 	return -1
 }
 
-// countFree returns, for each mask of taken units, how many slots are still
-// free: the measure by which placing keeps options open. There are 256 masks
-// of eight units and 4,096 of twelve.
+// countFree returns, for each mask of taken units, how many slots are still free: the measure by which placing
+// keeps options open. There are 256 masks of eight units and 4,096 of twelve.
 func (g *grid) countFree() []int32 {
 	free := make([]int32, 1<<g.units)
 	for mask := range free {
@@ -150,9 +147,8 @@ type ranked struct {
 	n     int
 }
 
-// best returns the free slots of a profile in the order in which to try them
-// when the units of mask are taken: the one that leaves most slots free first,
-// then the lower start.
+// best returns the free slots of a profile in the order in which to try them when the units of mask are taken: the
+// one that leaves most slots free first, then the lower start.
 func (g *grid) best(profile int, mask uint32) ranked {
 	flex := g.flexibility()
 	var r ranked

@@ -59,9 +59,8 @@ func countsText(counts []Count) string {
 	return strings.Join(parts, " + ")
 }
 
-// explain finds the smallest reason why n can't be placed beside have. The
-// parts of n that can be placed are grown one instance at a time, so the first
-// that can't is a smallest one.
+// explain finds the smallest reason why n can't be placed beside have. The parts of n that can be placed are grown
+// one instance at a time, so the first that can't is a smallest one.
 func (m *Model) explain(n [maxProfiles]int, have Layout) *InfeasibleError {
 	st, err := m.stateOf(have)
 	if err != nil {
@@ -212,11 +211,10 @@ func (m *Model) refuteBlind(n [maxProfiles]int, have Layout) error {
 	return nil
 }
 
-// Validate checks a layout by the four rules: every placement is one of its
-// profile's, placements are disjoint, no profile stands more often than it may,
-// and engines add up to no more than the GPU's. Compute instances must fit
-// their GPU instance. The error is an ErrInvalid and names every problem. The
-// placements of a valid layout are themselves the proof. An empty layout is valid.
+// Validate checks a layout by the four rules: every placement is one of its profile's, placements are disjoint, no
+// profile stands more often than it may, and engines add up to no more than the GPU's. Compute instances must fit
+// their GPU instance. The error is an ErrInvalid and names every problem. The placements of a valid layout are
+// themselves the proof. An empty layout is valid.
 func (l Layout) Validate() error {
 	if len(l.Instances) == 0 {
 		return nil

@@ -17,9 +17,8 @@ type Instance struct {
 	Profile *Profile
 	Placement
 	Busy bool // a client uses the instance, so that destroying it would stop work
-	// Compute has the slices of each of its compute instances. nil is the
-	// usual case of one that spans the GPU instance; an empty list that is not
-	// nil is an instance without any, which no workload can use.
+	// Compute has the slices of each of its compute instances. nil is the usual case of one that spans the GPU
+	// instance; an empty list that is not nil is an instance without any, which no workload can use.
 	Compute []int
 }
 
@@ -55,8 +54,7 @@ type Layout struct {
 	Instances []Instance
 }
 
-// NewLayout returns a layout of instances, ordered by start. It does not check
-// them; Validate does.
+// NewLayout returns a layout of instances, ordered by start. It does not check them; Validate does.
 func NewLayout(m *Model, instances ...Instance) Layout {
 	l := Layout{Model: m, Instances: instances}
 	l.sort()
@@ -97,9 +95,8 @@ func (l Layout) Counts() []Count {
 	return counts
 }
 
-// ParseLayout reads a layout: "3g.40gb@0,1g.10gb@4!busy,1g.10gb@5". An
-// instance may list its compute instances: "3g.40gb@4[1+2]". The layout is
-// checked with Validate. The error names every bad place.
+// ParseLayout reads a layout: "3g.40gb@0,1g.10gb@4!busy,1g.10gb@5". An instance may list its compute instances:
+// "3g.40gb@4[1+2]". The layout is checked with Validate. The error names every bad place.
 func (m *Model) ParseLayout(s string) (Layout, error) {
 	l := Layout{Model: m}
 	if strings.TrimSpace(s) == "" {
@@ -150,8 +147,7 @@ func (m *Model) parseInstance(s string) (Instance, error) {
 	return in, nil
 }
 
-// MarshalJSON writes {"profile", "start", "size"}, with "busy" and "compute"
-// where they say something.
+// MarshalJSON writes {"profile", "start", "size"}, with "busy" and "compute" where they say something.
 func (in Instance) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Profile string `json:"profile"`

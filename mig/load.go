@@ -26,15 +26,13 @@ type rawCatalogue struct {
 	GPUs     []rawGPU   `json:"gpus"`
 }
 
-// unlisted is a GPU that is known to do MIG, or is said to, and whose profiles
-// no source gives.
+// unlisted is a GPU that is known to do MIG, or is said to, and whose profiles no source gives.
 type unlisted struct {
 	Name string   `json:"name"`
 	PCI  []string `json:"pci"` // device ids
 }
 
-// rawGPU and rawProfile read a Model and a Profile; their own fields are what
-// the catalogue writes otherwise.
+// rawGPU and rawProfile read a Model and a Profile; their own fields are what the catalogue writes otherwise.
 type rawGPU struct {
 	*Model
 	MemoryMiB *int64       `json:"memory_mib"`

@@ -11,8 +11,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Models returns every GPU of the catalogue. The slice is the caller's, the
-// models are shared.
+// Models returns every GPU of the catalogue. The slice is the caller's, the models are shared.
 func Models() []*Model {
 	c, err := loaded()
 	if err != nil {
@@ -38,8 +37,7 @@ func keys() string {
 	return strings.Join(out, ", ")
 }
 
-// Error names the matches, or the nearest name, or says what is known of a GPU
-// whose profiles are not.
+// Error names the matches, or the nearest name, or says what is known of a GPU whose profiles are not.
 func (e *LookupError) Error() string {
 	if len(e.Matches) > 0 {
 		return fmt.Sprintf("mig: ambiguous GPU %q: it may be %s; use one of these, or a PCI id with its subsystem",
@@ -73,8 +71,7 @@ func (m *Model) has(words []string) bool {
 	})
 }
 
-// gpuWords are the words of a name in lower case, without "NVIDIA" and what
-// follows a parenthesis.
+// gpuWords are the words of a name in lower case, without "NVIDIA" and what follows a parenthesis.
 func gpuWords(s string) []string {
 	s = strings.ToLower(s)
 	if i := strings.IndexByte(s, '('); i > 0 {
@@ -87,11 +84,10 @@ func gpuWords(s string) []string {
 	return words
 }
 
-// Lookup finds a GPU by product name ("NVIDIA A100-SXM4-80GB"), key
-// ("a100-80gb") or PCI id ("0x2335", "0x233510DE", "0x2BB310DE:0x204D10DE",
-// "10de:2335"). Names match loosely: case, "NVIDIA ", separators and a suffix
-// in parentheses don't count, and words may be left out ("A100 80GB") as long
-// as one GPU remains. The error is a *LookupError.
+// Lookup finds a GPU by product name ("NVIDIA A100-SXM4-80GB"), key ("a100-80gb") or PCI id ("0x2335",
+// "0x233510DE", "0x2BB310DE:0x204D10DE", "10de:2335"). Names match loosely: case, "NVIDIA ", separators and a
+// suffix in parentheses don't count, and words may be left out ("A100 80GB") as long as one GPU remains. The error
+// is a *LookupError.
 func Lookup(name string) (*Model, error) {
 	c, err := loaded()
 	if err != nil {
@@ -185,10 +181,9 @@ func (c *catalogue) oneOf(name string, matches []*Model) (*Model, error) {
 	return nil, e
 }
 
-// Profile returns the profile of a name. Aliases and the prefix "MIG " are
-// accepted, and the name of a compute instance ("1c.3g.40gb") gives the
-// profile of its GPU instance. The error is an ErrUnknownProfile with the
-// nearest names.
+// Profile returns the profile of a name. Aliases and the prefix "MIG " are accepted, and the name of a compute
+// instance ("1c.3g.40gb") gives the profile of its GPU instance. The error is an ErrUnknownProfile with the nearest
+// names.
 func (m *Model) Profile(name string) (*Profile, error) {
 	if p := m.byName[name]; p != nil {
 		return p, nil
@@ -248,8 +243,7 @@ func (m *Model) nearest(name string) string {
 	return best
 }
 
-// ProfileNames returns the canonical names of the model's profiles in the
-// catalogue's order.
+// ProfileNames returns the canonical names of the model's profiles in the catalogue's order.
 func (m *Model) ProfileNames() []string {
 	names := make([]string, len(m.Profiles))
 	for i, p := range m.Profiles {

@@ -11,13 +11,11 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Name is a parsed profile name: "1g.10gb", "1c.3g.40gb", "1g.10gb+me",
-// "1g.24gb-me". A name is not a key: the same name is another shape on another
-// GPU, and names change with the driver; resolve it with [Model.Profile].
+// Name is a parsed profile name: "1g.10gb", "1c.3g.40gb", "1g.10gb+me", "1g.24gb-me". A name is not a key: the same
+// name is another shape on another GPU, and names change with the driver; resolve it with [Model.Profile].
 type Name struct {
-	// ComputeSlices is C, the slices of the compute instance. It equals
-	// Slices when the compute instance spans its GPU instance, and the name is
-	// then written without it.
+	// ComputeSlices is C, the slices of the compute instance. It equals Slices when the compute instance spans its
+	// GPU instance, and the name is then written without it.
 	ComputeSlices int
 	Slices        int // G, the compute slices of the GPU instance
 	// GB is the nominal memory in the name. It is not what can be allocated.
@@ -89,8 +87,7 @@ func (n Name) String() string {
 	return b.String()
 }
 
-// gpuInstance returns the name of the GPU instance that the device is in:
-// "3g.40gb" for "1c.3g.40gb".
+// gpuInstance returns the name of the GPU instance that the device is in: "3g.40gb" for "1c.3g.40gb".
 func (n Name) gpuInstance() Name {
 	n.ComputeSlices = n.Slices
 	return n
@@ -104,9 +101,8 @@ const (
 	resourcePrefix = "mig-"
 )
 
-// ResourceName returns the Kubernetes extended resource that the NVIDIA device
-// plugin offers for a profile name: "nvidia.com/mig-1g.10gb.me" for
-// "1g.10gb+me".
+// ResourceName returns the Kubernetes extended resource that the NVIDIA device plugin offers for a profile name:
+// "nvidia.com/mig-1g.10gb.me" for "1g.10gb+me".
 func ResourceName(profile string) (string, error) {
 	n, err := ParseName(profile)
 	if err != nil {
@@ -121,8 +117,7 @@ func ResourceName(profile string) (string, error) {
 // labelPart is the name as Kubernetes names and mig-parted labels write it.
 func labelPart(n Name) string { return strings.ReplaceAll(n.String(), "+", ".") }
 
-// ParseResourceName reads a resource name that ResourceName writes, with or
-// without the "nvidia.com/".
+// ParseResourceName reads a resource name that ResourceName writes, with or without the "nvidia.com/".
 func ParseResourceName(s string) (Name, error) {
 	bad := func(why string) (Name, error) {
 		return Name{}, invalid(fmt.Errorf("%q is not a MIG resource name: %s", problem.Clip(s), why))

@@ -21,8 +21,7 @@ func (a *applier) unchanged(ctx context.Context) (DeviceState, error) {
 	return state, nil
 }
 
-// observe notes what others took from the GPU instances that Apply made or
-// began to destroy.
+// observe notes what others took from the GPU instances that Apply made or began to destroy.
 func (a *applier) observe(now DeviceState) {
 	for _, eff := range a.effects {
 		if eff.setMode || eff.gone {
@@ -50,12 +49,10 @@ func (a *applier) acted(ctx context.Context, seen func(now DeviceState) bool) bo
 	return a.own
 }
 
-// stateTries bounds how often the state is read after a failed call: what it shows
-// decides what is undone.
+// stateTries bounds how often the state is read after a failed call: what it shows decides what is undone.
 const stateTries = 3
 
-// blame turns a driver's refusal into a conflict where somebody else changed
-// the device since it was read.
+// blame turns a driver's refusal into a conflict where somebody else changed the device since it was read.
 func (a *applier) blame(ctx context.Context, err error) error {
 	if !refused(err) || a.own {
 		return err
@@ -110,8 +107,7 @@ func (a *applier) changes(now DeviceState) []string {
 	return out
 }
 
-// isSame reports whether two reports are of one GPU instance, as far as the
-// driver's ids tell.
+// isSame reports whether two reports are of one GPU instance, as far as the driver's ids tell.
 func (d *DeviceInstance) isSame(o DeviceInstance) bool {
 	return d.ID == o.ID && d.Profile == o.Profile && d.Placement == o.Placement
 }

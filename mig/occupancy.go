@@ -2,10 +2,9 @@ package mig
 
 import "fmt"
 
-// Occupancy holds the instances of one GPU, without the names of who has them: a small
-// comparable value for planners that try many placements. The zero Occupancy is
-// an empty GPU. It belongs to the Model that made it; using it with another is
-// a mistake that is not detected.
+// Occupancy holds the instances of one GPU, without the names of who has them: a small comparable value for
+// planners that try many placements. The zero Occupancy is an empty GPU. It belongs to the Model that made it;
+// using it with another is a mistake that is not detected.
 type Occupancy struct{ st state }
 
 // With returns o with an instance of p at start added, and whether there is
@@ -35,12 +34,10 @@ func (o Occupancy) Without(p *Profile, start int) (Occupancy, bool) {
 // Mask returns the placement units that are taken, unit 0 lowest.
 func (o Occupancy) Mask() uint32 { return o.st.mask }
 
-// FragmentationTable returns, for each mask of taken placement units, the free
-// units that a request drawn from the mix cannot use, in expectation. This is
-// the fragmentation measure of Weng et al., "Beware of Fragmentation:
-// Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent"
-// (USENIX ATC 2023), on placement units. An empty mix means every profile
-// without attributes alike. The slice is the caller's.
+// FragmentationTable returns, for each mask of taken placement units, the free units that a request drawn from the
+// mix cannot use, in expectation. This is the fragmentation measure of Weng et al., "Beware of Fragmentation:
+// Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent" (USENIX ATC 2023), on placement units. An
+// empty mix means every profile without attributes alike. The slice is the caller's.
 func (m *Model) FragmentationTable(mix []Count) ([]float64, error) {
 	if err := m.needGrid(); err != nil {
 		return nil, err

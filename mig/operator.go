@@ -55,10 +55,9 @@ type NamedConfig struct {
 	Config *PartedConfig
 }
 
-// ParsePartedFile reads a mig-parted configuration or Kubernetes manifests. In
-// manifests every ConfigMap with the key config.yaml is read, and everything
-// else is skipped. The error names every problem; a file of manifests without
-// such a ConfigMap is one.
+// ParsePartedFile reads a mig-parted configuration or Kubernetes manifests. In manifests every ConfigMap with the
+// key config.yaml is read, and everything else is skipped. The error names every problem; a file of manifests
+// without such a ConfigMap is one.
 func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 	docs, err := strictyaml.Parse(data, strictyaml.Options{})
 	if err != nil {

@@ -17,9 +17,8 @@ type Bin struct {
 
 // PackOptions tune Pack. The zero value is the documented default.
 type PackOptions struct {
-	// SearchNodes bounds the exact search; 0 means 200,000, which bounds the
-	// time to about a second even with many kinds of bins. Where it runs out,
-	// Packing.Optimal is false.
+	// SearchNodes bounds the exact search; 0 means 200,000, which bounds the time to about a second even with many
+	// kinds of bins. Where it runs out, Packing.Optimal is false.
 	SearchNodes int
 }
 
@@ -93,16 +92,14 @@ func (m *Model) Pack(demand []Count) (Packing, error) {
 	return Pack(demand, []Bin{{Model: m}}, PackOptions{})
 }
 
-// Pack spreads a demand over GPUs at the lowest cost: with the defaults, on as
-// few GPUs as possible. It is the cutting-stock problem (Gilmore and Gomory 1961) with
-// the possible layouts as patterns, solved exactly by linear relaxation and branch and
-// bound (Land and Doig 1960); the proven lower bound is reported beside the answer. A
+// Pack spreads a demand over GPUs at the lowest cost: with the defaults, on as few GPUs as possible. It is the
+// cutting-stock problem (Gilmore and Gomory 1961) with the possible layouts as patterns, solved exactly by linear
+// relaxation and branch and bound (Land and Doig 1960); the proven lower bound is reported beside the answer. A
 // profile name means every profile that a bin's GPU calls by it.
 //
-// The error is an ErrInvalid that names every problem of the input (an
-// ErrUnknownProfile where no bin has a profile), ErrPlacementsUnknown,
-// ErrInfeasible where the limits are too small, or none of these where the
-// search ended before it found a packing or a proof that there is none.
+// The error is an ErrInvalid that names every problem of the input (an ErrUnknownProfile where no bin has a
+// profile), ErrPlacementsUnknown, ErrInfeasible where the limits are too small, or none of these where the search
+// ended before it found a packing or a proof that there is none.
 func Pack(demand []Count, bins []Bin, opts PackOptions) (Packing, error) {
 	pk, err := newPacker(demand, bins)
 	if err != nil {

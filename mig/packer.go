@@ -10,8 +10,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// packer turns a demand on bins into a covering problem and its solution back
-// into layouts.
+// packer turns a demand on bins into a covering problem and its solution back into layouts.
 type packer struct {
 	bins    []Bin
 	states  []state
@@ -124,9 +123,8 @@ func (pk *packer) readDemand(demand []Count, list *problems) {
 	pk.resolveItems(list)
 }
 
-// canonical returns the name that the bins' GPUs give to the profile of a
-// device, or the one given where they differ, and the slices of its compute
-// instance as Model.device has them.
+// canonical returns the name that the bins' GPUs give to the profile of a device, or the one given where they
+// differ, and the slices of its compute instance as Model.device has them.
 func (pk *packer) canonical(name string) (found string, width int, err error) {
 	for _, b := range pk.bins {
 		p, w, failed := b.Model.device(name)
@@ -217,8 +215,7 @@ func (pk *packer) classify() {
 // multiset counts instances of each profile.
 type multiset = [maxProfiles]uint8
 
-// multisetsFrom returns the distinct counts of what can be added to st, nothing
-// excepted, in a fixed order.
+// multisetsFrom returns the distinct counts of what can be added to st, nothing excepted, in a fixed order.
 func (m *Model) multisetsFrom(st state) []multiset {
 	seen := map[multiset]bool{}
 	var out []multiset

@@ -17,9 +17,8 @@ import (
 // PartedConfig is a configuration file of NVIDIA's mig-parted, version v1,
 // which the GPU Operator's MIG manager reads: for each label a list of entries.
 type PartedConfig struct {
-	// Configs maps a label ("all-balanced") to its entries. mig-parted applies
-	// the entries in order to every GPU they select, so that the last one
-	// that selects a GPU wins.
+	// Configs maps a label ("all-balanced") to its entries. mig-parted applies the entries in order to every GPU
+	// they select, so that the last one that selects a GPU wins.
 	Configs map[string][]PartedEntry
 }
 
@@ -31,9 +30,8 @@ type PartedEntry struct {
 	Devices DeviceSelector
 	// MIGEnabled switches MIG mode.
 	MIGEnabled bool
-	// Devices of MIG: profile name to number. Names may be those of compute
-	// instances. It is empty where MIG is disabled, and may be empty where it
-	// is enabled.
+	// Devices of MIG: profile name to number. Names may be those of compute instances. It is empty where MIG is
+	// disabled, and may be empty where it is enabled.
 	MIGDevices map[string]int
 }
 
@@ -55,10 +53,9 @@ func (e PartedEntry) Counts() []Count {
 	return counts
 }
 
-// PartedEntry returns the entry that gives GPUs of a node, by their index, the
-// devices of the layout; without an index all of them. An empty layout switches
-// MIG off. mig-parted places the instances itself, by trying orders: it keeps the
-// numbers, not the starts.
+// PartedEntry returns the entry that gives GPUs of a node, by their index, the devices of the layout; without an
+// index all of them. An empty layout switches MIG off. mig-parted places the instances itself, by trying orders: it
+// keeps the numbers, not the starts.
 func (l Layout) PartedEntry(gpus ...int) PartedEntry {
 	e := PartedEntry{Devices: DeviceSelector{All: len(gpus) == 0, Indices: gpus}, MIGEnabled: len(l.Instances) > 0}
 	for _, in := range l.Instances {
@@ -165,9 +162,8 @@ func (p *partedDevices) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.N
 	}
 }
 
-// ParsePartedConfig reads a mig-parted configuration, YAML or JSON, strictly:
-// unknown and duplicate keys, anchors, bad names, filters and counts are
-// errors, all reported at once. It checks the form; CheckParted checks whether
+// ParsePartedConfig reads a mig-parted configuration, YAML or JSON, strictly: unknown and duplicate keys, anchors,
+// bad names, filters and counts are errors, all reported at once. It checks the form; CheckParted checks whether
 // the entries can be placed.
 func ParsePartedConfig(data []byte) (*PartedConfig, error) {
 	var raw rawParted
@@ -206,9 +202,8 @@ func ParsePartedConfig(data []byte) (*PartedConfig, error) {
 	return c, nil
 }
 
-// Marshal writes the configuration as mig-parted reads it: labels in order,
-// device lists in flow style, names quoted, filters in upper case. It fails
-// when the configuration is not valid.
+// Marshal writes the configuration as mig-parted reads it: labels in order, device lists in flow style, names
+// quoted, filters in upper case. It fails when the configuration is not valid.
 func (c PartedConfig) Marshal() ([]byte, error) {
 	configs := yamlnode.Empty()
 	for _, label := range c.Labels() {

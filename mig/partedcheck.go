@@ -22,14 +22,12 @@ type PartedFinding struct {
 	Layout   Layout         `json:"layout,omitzero"` // the proof, where Feasible is Yes and there are instances
 	// Reason explains No and Unknown.
 	Reason string `json:"reason,omitempty"`
-	// OverriddenBy has the indexes of later entries of the label that select
-	// some of the same GPUs: there mig-parted applies this entry and then
-	// that one.
+	// OverriddenBy has the indexes of later entries of the label that select some of the same GPUs: there
+	// mig-parted applies this entry and then that one.
 	OverriddenBy []int `json:"overridden_by,omitempty"`
 }
 
-// String writes the finding as a line of a table: label and entry, GPU, answer,
-// placements or reason.
+// String writes the finding as a line of a table: label and entry, GPU, answer, placements or reason.
 func (f PartedFinding) String() string {
 	text := f.Reason + strings.ReplaceAll(f.Layout.String(), ",", " ")
 	if len(f.OverriddenBy) > 0 {
@@ -39,11 +37,10 @@ func (f PartedFinding) String() string {
 	return strings.TrimRight(fmt.Sprintf("%-20s  %-16s  %-8s  %s", entry, f.GPU, f.Feasible, text), " ")
 }
 
-// CheckParted says for every entry whether its devices can be placed. With a
-// model it checks the entries that select it. Without, each device filter picks
-// its GPUs; an entry without a filter is feasible when one GPU of the
-// catalogue can hold it; a filter outside the catalogue is Unknown unless MIG
-// is disabled. Findings are ordered by label, entry and GPU.
+// CheckParted says for every entry whether its devices can be placed. With a model it checks the entries that
+// select it. Without, each device filter picks its GPUs; an entry without a filter is feasible when one GPU of the
+// catalogue can hold it; a filter outside the catalogue is Unknown unless MIG is disabled. Findings are ordered by
+// label, entry and GPU.
 func CheckParted(c *PartedConfig, m *Model) []PartedFinding {
 	var out []PartedFinding
 	for _, label := range c.Labels() {
@@ -199,8 +196,7 @@ func (e PartedEntry) noGPU() string {
 	return "no GPU of the catalogue has all of these profiles"
 }
 
-// overriddenBy returns the later entries that may select a GPU that entry i
-// selects.
+// overriddenBy returns the later entries that may select a GPU that entry i selects.
 func overriddenBy(entries []PartedEntry, i int) []int {
 	var out []int
 	for j := i + 1; j < len(entries); j++ {
@@ -251,18 +247,15 @@ type NodeGPU struct {
 // PartedAssignment names the entry of a label that one GPU of a node gets.
 type PartedAssignment struct {
 	GPU NodeGPU
-	// Entry is the index of the entry that wins, or -1 when none selects the
-	// GPU, which is then left as it is.
+	// Entry is the index of the entry that wins, or -1 when none selects the GPU, which is then left as it is.
 	Entry int
-	// Overridden has the earlier entries that select the GPU too and that
-	// mig-parted would apply and then undo.
+	// Overridden has the earlier entries that select the GPU too and that mig-parted would apply and then undo.
 	Overridden []int
 }
 
-// Resolve says which entry of a label each GPU of a node gets: the last that
-// selects it. A GPU that can't do MIG is skipped by "devices: all" and is an
-// error where an index names it and MIG is enabled; so are an unknown label
-// and an index that the node does not have. The error names every problem.
+// Resolve says which entry of a label each GPU of a node gets: the last that selects it. A GPU that can't do MIG is
+// skipped by "devices: all" and is an error where an index names it and MIG is enabled; so are an unknown label and
+// an index that the node does not have. The error names every problem.
 func (c *PartedConfig) Resolve(label string, gpus []NodeGPU) ([]PartedAssignment, error) {
 	entries, ok := c.Configs[label]
 	if !ok {

@@ -54,9 +54,8 @@ func (f DeviceFilter) String() string {
 
 const nvidiaVendor = 0x10DE
 
-// Models returns the catalogue's GPUs that a device with this identity may be,
-// in the catalogue's order; none when the device is not in the catalogue. A
-// subsystem tells apart GPUs that share a device id; a subsystem that none of
+// Models returns the catalogue's GPUs that a device with this identity may be, in the catalogue's order; none when
+// the device is not in the catalogue. A subsystem tells apart GPUs that share a device id; a subsystem that none of
 // them lists leaves them all.
 func (f DeviceFilter) Models() []*Model {
 	c, err := loaded()

@@ -6,16 +6,13 @@ import (
 	"slices"
 )
 
-// Place puts the wanted devices on a GPU beside what have holds, and returns
-// the whole layout: have's instances and the new ones. It is exact: it fails
-// only when no placement exists, with an *InfeasibleError that names the
-// smallest part of want that can't be placed and what is in its way. Where
-// several placements exist it takes the one that keeps most starts free,
-// largest profiles first: a 3g goes to start 4 when both are free.
+// Place puts the wanted devices on a GPU beside what have holds, and returns the whole layout: have's instances and
+// the new ones. It is exact: it fails only when no placement exists, with an *InfeasibleError that names the
+// smallest part of want that can't be placed and what is in its way. Where several placements exist it takes the
+// one that keeps most starts free, largest profiles first: a 3g goes to start 4 when both are free.
 //
-// have may be the zero Layout for an empty GPU. Other errors are unknown
-// profiles and bad counts (all at once), an invalid have, and
-// ErrPlacementsUnknown.
+// have may be the zero Layout for an empty GPU. Other errors are unknown profiles and bad counts (all at once), an
+// invalid have, and ErrPlacementsUnknown.
 func (m *Model) Place(want []Count, have Layout) (Layout, error) {
 	d, err := m.resolve(want)
 	if err != nil {
@@ -128,9 +125,8 @@ type searcher struct {
 	placed []int
 }
 
-// place places what is left of the profile order[at] and those after it. Slots
-// of one profile that were tried and given up are barred, by mask of their
-// index, since trying them later only gives the same set in another order.
+// place places what is left of the profile order[at] and those after it. Slots of one profile that were tried and
+// given up are barred, by mask of their index, since trying them later only gives the same set in another order.
 func (s *searcher) place(st *state, at int, barred uint32) bool {
 	for at < len(s.order) && s.n[s.order[at]] == 0 {
 		at, barred = at+1, 0

@@ -11,9 +11,8 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
-// undo takes back what Apply did, last things first. It looks at what the device
-// holds, so that a step that failed half-way is undone as well, and touches
-// only what the driver returned to Apply.
+// undo takes back what Apply did, last things first. It looks at what the device holds, so that a step that failed
+// half-way is undone as well, and touches only what the driver returned to Apply.
 func (a *applier) undo(ctx context.Context, cause error) error {
 	timeout := a.opts.RollbackTimeout
 	if timeout <= 0 {
@@ -156,8 +155,7 @@ func (a *applier) addAll(ctx context.Context, eff *effect, compute []DeviceCompu
 	return nil
 }
 
-// mayHaveMade reports whether Apply made an instance, or a call of it that failed may
-// have.
+// mayHaveMade reports whether Apply made an instance, or a call of it that failed may have.
 func (a *applier) mayHaveMade(d DeviceInstance) bool {
 	return a.maybe != nil && a.maybe.Profile == d.Profile && a.maybe.Placement == d.Placement ||
 		slices.ContainsFunc(a.effects, func(eff *effect) bool { return eff.op == OpCreate && d.isSame(eff.at) })
@@ -210,8 +208,7 @@ func (a *applier) undoMode(ctx context.Context, now DeviceState) error {
 	})
 }
 
-// undoStep does and journals one step of undoing. What is undone is undone even
-// where the journal can't be written.
+// undoStep does and journals one step of undoing. What is undone is undone even where the journal can't be written.
 func (a *applier) undoStep(e *JournalEntry, step *Step, do func() error) error {
 	e.Undo, e.Status = true, "done"
 	err := do()

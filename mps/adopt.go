@@ -8,13 +8,11 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Adopt takes over the control daemon that answers in the pipe directory, for
-// example after the program that started it has been restarted: its servers are
-// known from then on, and Stop ends all of them. It changes nothing. What runs
-// there is in the client's Snapshot, the limits in its Limits. No daemon is
-// ErrNoDaemon, also where one answers whose process cannot be found: it runs in
-// another container. Of opts it takes what says which daemon, and not how to
-// start one.
+// Adopt takes over the control daemon that answers in the pipe directory, for example after the program that
+// started it has been restarted: its servers are known from then on, and Stop ends all of them. It changes nothing.
+// What runs there is in the client's Snapshot, the limits in its Limits. No daemon is ErrNoDaemon, also where one
+// answers whose process cannot be found: it runs in another container. Of opts it takes what says which daemon, and
+// not how to start one.
 func Adopt(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	c, err := opts.newClient()
 	if err != nil {
@@ -54,9 +52,8 @@ type ServerLimits struct {
 	Memory     []DeviceLimit
 }
 
-// Limits reads all limits that are in force. Memory limits are asked for each
-// device of Options.GPUs, or where that is not given of the daemon's own list, by
-// ordinal and by UUID, since the daemon keeps them apart.
+// Limits reads all limits that are in force. Memory limits are asked for each device of Options.GPUs, or where that
+// is not given of the daemon's own list, by ordinal and by UUID, since the daemon keeps them apart.
 func (c *Client) Limits(ctx context.Context) (Limits, error) {
 	var l Limits
 	devices, err := c.deviceNames(ctx)

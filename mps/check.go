@@ -12,11 +12,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// checkPipeDirectory refuses directories that cannot hold the daemon's
-// sockets or that an environment cannot carry.
+// checkPipeDirectory refuses directories that cannot hold the daemon's sockets or that an environment cannot carry.
 func checkPipeDirectory(l *problem.List, path, dir string) {
-	// sun_path holds 108 bytes with the terminating 0, and the longest socket
-	// is control_privileged.
+	// sun_path holds 108 bytes with the terminating 0, and the longest socket is control_privileged.
 	const longest = 107 - len("/control_privileged")
 	switch {
 	case dir == "":
@@ -115,8 +113,7 @@ func pidWord(path string, pid int) (string, error) {
 // percentUnit is the last decimal of a percentage that is sent.
 const percentUnit = 1e-4
 
-// checkPercentage accepts what the daemon accepts: over 0 and up to 100, to
-// four decimals.
+// checkPercentage accepts what the daemon accepts: over 0 and up to 100, to four decimals.
 func checkPercentage(l *problem.List, path string, pct float64) {
 	switch {
 	case math.IsNaN(pct):
@@ -132,8 +129,7 @@ func formatPercentage(pct float64) string {
 	return strconv.FormatFloat(math.Round(pct*1e4)/1e4, 'f', -1, 64)
 }
 
-// checkMemLimit accepts limits that can be sent without rounding. total 0 is
-// not known.
+// checkMemLimit accepts limits that can be sent without rounding. total 0 is not known.
 func checkMemLimit(l *problem.List, path string, limit, total sharing.Bytes) {
 	switch {
 	case limit <= 0:

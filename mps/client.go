@@ -22,15 +22,13 @@ type GPU struct {
 	SMs     int           // 0 = not known
 }
 
-// Options say which daemon a client talks to. The zero value is the default
-// daemon of this machine.
+// Options say which daemon a client talks to. The zero value is the default daemon of this machine.
 type Options struct {
 	Runner        Runner        // nil = &Program{}
 	PipeDirectory string        // "" = DefaultPipe
 	Timeout       time.Duration // for each command; 0 = 10 s
-	// GPUs, if given, are what the daemon serves: limits for other devices and
-	// limits above a device's memory are then refused, since the daemon itself
-	// takes them without a word.
+	// GPUs, if given, are what the daemon serves: limits for other devices and limits above a device's memory are
+	// then refused, since the daemon itself takes them without a word.
 	GPUs   []GPU
 	Logger *slog.Logger // nil = discard
 }
@@ -47,8 +45,7 @@ type Client struct {
 
 const defaultTimeout = 10 * time.Second
 
-// NewClient returns a client. Nothing is run; a missing daemon shows at the
-// first call, as ErrNoDaemon.
+// NewClient returns a client. Nothing is run; a missing daemon shows at the first call, as ErrNoDaemon.
 func NewClient(opts Options) (*Client, error) {
 	var l problem.List
 	c := &Client{runner: opts.Runner, pipe: opts.PipeDirectory, timeout: opts.Timeout, gpus: slices.Clone(opts.GPUs),
@@ -76,21 +73,18 @@ func NewClient(opts Options) (*Client, error) {
 	return c, nil
 }
 
-// PipeDirectory returns the daemon's pipe directory; clients of the daemon
-// must have it in CUDA_MPS_PIPE_DIRECTORY.
+// PipeDirectory returns the daemon's pipe directory; clients of the daemon must have it in CUDA_MPS_PIPE_DIRECTORY.
 func (c *Client) PipeDirectory() string { return c.pipe }
 
-// Command runs the control program once for this daemon and returns what it
-// printed. A refusal is a *RejectedError. It is for what Client has no method
-// for, such as static SM partitions and the commands of protocol v3. What was
+// Command runs the control program once for this daemon and returns what it printed. A refusal is a *RejectedError.
+// It is for what Client has no method for, such as static SM partitions and the commands of protocol v3. What was
 // printed may hold anything where tenants choose words, as in names of programs.
 func (c *Client) Command(ctx context.Context, in Invocation) (string, error) {
 	out, err := c.run(ctx, c.timeout, in)
 	return out.Stdout, err
 }
 
-// do sends one v2 command and returns the answer, already known to be text
-// and no refusal.
+// do sends one v2 command and returns the answer, already known to be text and no refusal.
 func (c *Client) do(ctx context.Context, words ...string) (string, error) {
 	text, err := c.doWithin(ctx, c.timeout, words...)
 	if err == nil {
@@ -150,8 +144,7 @@ func (c *Client) opError(op string, err error) error {
 	return &OpError{Op: problem.Clip(op), Device: c.pipe, Err: err}
 }
 
-// outcome turns what the program left behind into an error: a refusal or a
-// failure.
+// outcome turns what the program left behind into an error: a refusal or a failure.
 func outcome(out Output) error {
 	for _, text := range []string{out.Stdout, out.Stderr} {
 		if r := rejection(text); r != nil {

@@ -25,8 +25,7 @@ type DaemonOptions struct {
 	Runner        Runner   // talks to it once it runs; nil = Program
 	PipeDirectory string   // "" = DefaultPipe; made if it is not there
 	LogDirectory  string   // "" = DefaultLog; made if it is not there
-	// VisibleDevices are UUIDs of the GPUs to serve; nil = all. Clients count
-	// them from 0 in this order.
+	// VisibleDevices are UUIDs of the GPUs to serve; nil = all. Clients count them from 0 in this order.
 	VisibleDevices []string
 	MultiUser      bool  // clients of all users share a server; root only
 	GPUs           []GPU // as in Options
@@ -55,11 +54,10 @@ type Daemon struct {
 	last    StopResult
 }
 
-// Start starts a control daemon as a child of this process, in the foreground
-// and in a process group of its own, and waits until it answers. It refuses
-// with ErrDaemonRunning if one answers in the pipe directory already. The
-// daemon lives until Stop; ctx bounds the start only. On failure nothing is
-// left running. Of two Starts at once in one pipe directory, one is refused.
+// Start starts a control daemon as a child of this process, in the foreground and in a process group of its own,
+// and waits until it answers. It refuses with ErrDaemonRunning if one answers in the pipe directory already. The
+// daemon lives until Stop; ctx bounds the start only. On failure nothing is left running. Of two Starts at once in
+// one pipe directory, one is refused.
 func Start(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	l, err := opts.prepare(ctx)
 	if err != nil {
@@ -136,8 +134,7 @@ type launch struct {
 	args, environ []string
 }
 
-// prepare sets defaults, checks the options, makes the directories, and makes
-// sure that nobody answers there.
+// prepare sets defaults, checks the options, makes the directories, and makes sure that nobody answers there.
 func (o *DaemonOptions) prepare(ctx context.Context) (*launch, error) {
 	c, err := o.newClient()
 	if err != nil {

@@ -12,11 +12,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// affected returns the clients that a fatal GPU fault of one of culprits
-// reaches, culprits included, in ascending order: all clients on the GPUs
-// shared with a culprit, and on through clients that span GPUs
-// (nvidia-mps-guide). A culprit on no listed device reaches every client, since
-// its devices are not known.
+// affected returns the clients that a fatal GPU fault of one of culprits reaches, culprits included, in ascending
+// order: all clients on the GPUs shared with a culprit, and on through clients that span GPUs (nvidia-mps-guide). A
+// culprit on no listed device reaches every client, since its devices are not known.
 func affected(devices []DeviceClients, culprits ...int) []int {
 	hit := map[int]bool{}
 	// reach marks all clients of the devices that a marked one is on.
@@ -44,8 +42,7 @@ func affected(devices []DeviceClients, culprits ...int) []int {
 	return trueKeys(hit)
 }
 
-// Damage grades the effect of a lost client on the others. The zero value is
-// DamageUnknown.
+// Damage grades the effect of a lost client on the others. The zero value is DamageUnknown.
 type Damage uint8
 
 // The degrees.
@@ -64,21 +61,18 @@ type Diagnosis struct {
 	Damage Damage
 	// Lost are the clients that were there before and are no longer.
 	Lost []int
-	// Affected share a GPU with a lost or faulty client, directly or through
-	// clients that span GPUs. Killing a client that has work in flight is
-	// undefined for them, so they deserve a look even without damage.
+	// Affected share a GPU with a lost or faulty client, directly or through clients that span GPUs. Killing a
+	// client that has work in flight is undefined for them, so they deserve a look even without damage.
 	Affected []int
-	// MustExit are the clients that have to end before their server takes new
-	// ones.
+	// MustExit are the clients that have to end before their server takes new ones.
 	MustExit []int
 	// Recovered answers whether new clients are taken now.
 	Recovered sharing.Answer
 	Advice    []string
 }
 
-// Diagnose compares two snapshots around the loss of clients. gone are the
-// processes known to have ended, for example killed ones; a terminated client
-// that is still listed counts among them. It is pure: same input, same
+// Diagnose compares two snapshots around the loss of clients. gone are the processes known to have ended, for
+// example killed ones; a terminated client that is still listed counts among them. It is pure: same input, same
 // diagnosis.
 func Diagnose(before, after Snapshot, gone ...int) Diagnosis {
 	d := Diagnosis{Damage: DamageNone, Recovered: sharing.AnswerYes}
@@ -188,10 +182,9 @@ func pidList(pids []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(pids), " ", ", "), "[]")
 }
 
-// AwaitRecovery asks the daemon until it takes clients again, or cannot before
-// other clients have exited (MustExit), or within has passed, and returns the
-// last diagnosis. before is a snapshot from before the loss. One silent answer
-// is waited for no longer than a quarter of within.
+// AwaitRecovery asks the daemon until it takes clients again, or cannot before other clients have exited
+// (MustExit), or within has passed, and returns the last diagnosis. before is a snapshot from before the loss. One
+// silent answer is waited for no longer than a quarter of within.
 func (c *Client) AwaitRecovery(ctx context.Context, before Snapshot, within time.Duration, gone ...int) (Diagnosis,
 	error) {
 	if within <= 0 {

@@ -8,9 +8,8 @@ import (
 	"path/filepath"
 )
 
-// makeDirectory makes a directory that clients of other users reach, whatever
-// the umask, and refuses one that is there if another user could have put it
-// there or can put things into it.
+// makeDirectory makes a directory that clients of other users reach, whatever the umask, and refuses one that is
+// there if another user could have put it there or can put things into it.
 func makeDirectory(dir string) error {
 	parent := filepath.Dir(dir)
 	if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) && parent != dir {

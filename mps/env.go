@@ -32,19 +32,16 @@ type DeviceLimit struct {
 	Limit  sharing.Bytes
 }
 
-// ClientEnvironment describes the environment of an MPS client. Its settings
-// can only tighten what the server gives
+// ClientEnvironment describes the environment of an MPS client. Its settings can only tighten what the server gives
 // (https://docs.nvidia.com/deploy/mps/appendix-environment-variables.html).
 type ClientEnvironment struct {
 	// PipeDirectory is the client's; "" = DefaultPipe.
 	PipeDirectory string
-	// DaemonPipeDirectory is the daemon's own (Client.PipeDirectory). Another
-	// one than PipeDirectory is refused: the client would run without MPS, with
-	// the whole GPU, and report nothing.
+	// DaemonPipeDirectory is the daemon's own (Client.PipeDirectory). Another one than PipeDirectory is refused:
+	// the client would run without MPS, with the whole GPU, and report nothing.
 	DaemonPipeDirectory string
-	// GPUs are the devices that the client will see, from Client.Devices or
-	// configuration. Memory limits need them: one entry for a GPU that the
-	// client does not see drops every limit, as measured on an H200.
+	// GPUs are the devices that the client will see, from Client.Devices or configuration. Memory limits need them:
+	// one entry for a GPU that the client does not see drops every limit, as measured on an H200.
 	GPUs []GPU
 	// VisibleDevices are UUIDs for CUDA_VISIBLE_DEVICES. Ordinals are refused:
 	// the server has renumbered the devices already.
@@ -57,10 +54,9 @@ type ClientEnvironment struct {
 	MaxConnections         int         // 1 to 32; 0 = not set (2 under MPS)
 }
 
-// Build checks the environment and returns it as "KEY=VALUE", sorted as the
-// fields above. It refuses every known trap in one error that names each
-// problem. Nothing is changed on the system; the pipe directory's file system
-// is looked at where the platform tells.
+// Build checks the environment and returns it as "KEY=VALUE", sorted as the fields above. It refuses every known
+// trap in one error that names each problem. Nothing is changed on the system; the pipe directory's file system is
+// looked at where the platform tells.
 func (e ClientEnvironment) Build() ([]string, error) {
 	if e.PipeDirectory == "" {
 		e.PipeDirectory = DefaultPipe
@@ -103,10 +99,9 @@ func (e ClientEnvironment) Build() ([]string, error) {
 	return out, nil
 }
 
-// Environ returns base with Build's variables in their place. Variables of MPS
-// that base has and the environment does not set are removed, so that nothing
-// is inherited by accident; so is CUDA_VISIBLE_DEVICES, whose ordinals mean
-// other devices under MPS.
+// Environ returns base with Build's variables in their place. Variables of MPS that base has and the environment
+// does not set are removed, so that nothing is inherited by accident; so is CUDA_VISIBLE_DEVICES, whose ordinals
+// mean other devices under MPS.
 func (e ClientEnvironment) Environ(base []string) ([]string, error) {
 	set, err := e.Build()
 	if err != nil {
@@ -162,8 +157,7 @@ func (e *ClientEnvironment) checkShares(l *problem.List) {
 	}
 }
 
-// visible returns the GPUs that the client sees, renumbered if VisibleDevices
-// chooses among them.
+// visible returns the GPUs that the client sees, renumbered if VisibleDevices chooses among them.
 func (e *ClientEnvironment) visible() []GPU {
 	if len(e.VisibleDevices) == 0 {
 		return e.GPUs
@@ -211,9 +205,8 @@ func (e *ClientEnvironment) checkLimits(l *problem.List) string {
 	return strings.Join(entries, ",")
 }
 
-// ParsePinnedMemLimits reads a value of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, for
-// example "0=2G,1=512MB". It checks the form only; ClientEnvironment.Build
-// checks whether the devices are there.
+// ParsePinnedMemLimits reads a value of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, for example "0=2G,1=512MB". It checks the
+// form only; ClientEnvironment.Build checks whether the devices are there.
 func ParsePinnedMemLimits(value string) ([]DeviceLimit, error) {
 	var l problem.List
 	var out []DeviceLimit
@@ -238,10 +231,9 @@ func ParsePinnedMemLimits(value string) ([]DeviceLimit, error) {
 	return out, nil
 }
 
-// ParseClientEnvironment reads the MPS settings out of an environment, for
-// example a container's or another process's. Variables that have nothing to
-// do with MPS are passed over. Set GPUs and DaemonPipeDirectory in the result
-// and call Build to find its traps.
+// ParseClientEnvironment reads the MPS settings out of an environment, for example a container's or another
+// process's. Variables that have nothing to do with MPS are passed over. Set GPUs and DaemonPipeDirectory in the
+// result and call Build to find its traps.
 func ParseClientEnvironment(environ []string) (ClientEnvironment, error) {
 	var e ClientEnvironment
 	var l problem.List

@@ -10,8 +10,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// What can go wrong. Errors of this package wrap one of these, so that
-// errors.Is tells them apart.
+// What can go wrong. Errors of this package wrap one of these, so that errors.Is tells them apart.
 var (
 	// refused before anything was sent
 	ErrInvalid = errors.New("mps: invalid request")
@@ -84,8 +83,7 @@ func (e *RejectedError) Unwrap() []error {
 	return []error{ErrRejected, e.Reason}
 }
 
-// ParseError is an answer that is not of the expected form. It wraps
-// ErrGarbled.
+// ParseError is an answer that is not of the expected form. It wraps ErrGarbled.
 type ParseError struct {
 	What string // what was being read, e.g. "list of process IDs"
 	Line int    // 1-based line of the answer, 0 if it concerns the whole
@@ -103,9 +101,8 @@ func (e *ParseError) Error() string {
 // Unwrap returns ErrGarbled.
 func (e *ParseError) Unwrap() error { return ErrGarbled }
 
-// MismatchError says that a setting read back differs from what was set: the
-// daemon refused it without saying so, or another user of the daemon changed
-// it in between. It wraps ErrMismatch.
+// MismatchError says that a setting read back differs from what was set: the daemon refused it without saying so,
+// or another user of the daemon changed it in between. It wraps ErrMismatch.
 type MismatchError struct {
 	Setting string // e.g. "default active thread percentage"
 	Want    string // what was set
@@ -124,8 +121,7 @@ func (e *MismatchError) Error() string {
 // Unwrap returns ErrMismatch.
 func (e *MismatchError) Unwrap() error { return ErrMismatch }
 
-// invalid turns collected problems into one error that wraps ErrInvalid, or
-// nil.
+// invalid turns collected problems into one error that wraps ErrInvalid, or nil.
 func invalid(l *problem.List) error {
 	if err := l.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)

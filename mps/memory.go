@@ -16,17 +16,15 @@ type Allocatable struct {
 	Sources   []sharing.SourceID
 }
 
-// allocated are measurements of what CUDA's own allocations take of a limit: two
-// on an H200 with driver 580, three by NVIDIA on an RTX PRO 6000 Blackwell with
-// driver 615.
+// allocated are measurements of what CUDA's own allocations take of a limit: two on an H200 with driver 580, three
+// by NVIDIA on an RTX PRO 6000 Blackwell with driver 615.
 var allocated = []struct{ limit, overhead sharing.Bytes }{
 	{8 * sharing.GiB, 768 * sharing.MiB}, {2 * sharing.GiB, 768 * sharing.MiB},
 	{10 * sharing.GiB, 512 * sharing.MiB}, {5 * sharing.GiB, 256 * sharing.MiB}, {2 * sharing.GiB, 512 * sharing.MiB},
 }
 
-// AllocatableUnder returns the range that one client process can allocate
-// under a pinned memory limit: CUDA's own allocations count against it, so the
-// measured points stop 256 to 768 MiB short, 768 on the H200. Low is 0 when
+// AllocatableUnder returns the range that one client process can allocate under a pinned memory limit: CUDA's own
+// allocations count against it, so the measured points stop 256 to 768 MiB short, 768 on the H200. Low is 0 when
 // the limit may leave nothing.
 func AllocatableUnder(limit sharing.Bytes) (Allocatable, error) {
 	var l problem.List
@@ -45,8 +43,7 @@ func AllocatableUnder(limit sharing.Bytes) (Allocatable, error) {
 	return a, nil
 }
 
-// Enforcer names the mechanism that enforces a tenant's memory limit. The zero value is
-// EnforcerMPS.
+// Enforcer names the mechanism that enforces a tenant's memory limit. The zero value is EnforcerMPS.
 type Enforcer uint8
 
 // The enforcers.
@@ -58,8 +55,7 @@ const (
 
 var enforcerNames = enum.Of[Enforcer](ErrInvalid, "enforcer", "mps", "hami", "cgroup")
 
-// ServingFramework is a serving framework with a memory fraction of its own.
-// The zero value is ServingVLLM.
+// ServingFramework is a serving framework with a memory fraction of its own. The zero value is ServingVLLM.
 type ServingFramework uint8
 
 // The frameworks.
@@ -79,8 +75,7 @@ func (f ServingFramework) Flag() string {
 // FractionAdvice is a memory fraction for a framework.
 type FractionAdvice struct {
 	Flag string
-	// Recommended is the fraction to start with, rounded down to two decimals;
-	// Max is the one never to exceed.
+	// Recommended is the fraction to start with, rounded down to two decimals; Max is the one never to exceed.
 	Recommended, Max float64
 	Why              string
 	Basis            sharing.Basis

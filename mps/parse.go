@@ -26,8 +26,7 @@ func checkText(text string) error {
 	return nil
 }
 
-// parsePIDs reads the answer of get_server_list and get_client_list: one
-// process ID a line, possibly none.
+// parsePIDs reads the answer of get_server_list and get_client_list: one process ID a line, possibly none.
 func parsePIDs(text string) ([]int, error) {
 	var pids []int
 	for i, line := range form.Lines(text) {
@@ -75,8 +74,7 @@ func parseCUDAStatus(text string) (int, error) {
 	return int(n), nil
 }
 
-// parseOptionalLimit reads the answer to a query for a limit; no limit is
-// unknown, not 0.
+// parseOptionalLimit reads the answer to a query for a limit; no limit is unknown, not 0.
 func parseOptionalLimit(text string) (sharing.Cell[sharing.Bytes], error) {
 	text = strings.TrimSpace(text)
 	if text == "" || strings.HasPrefix(text, "No default pinned memory limit") || strings.HasPrefix(text,
@@ -90,10 +88,9 @@ func parseOptionalLimit(text string) (sharing.Cell[sharing.Bytes], error) {
 	return sharing.KnownCell(v, SourceDaemon), nil
 }
 
-// ParseMemLimit reads a memory limit as the daemon and the environment write
-// it: a whole number and a unit, "8G", "512M", "512MB", "1024K". The units are
-// binary: the log of a daemon on an H200 calls 8G 0x200000000 bytes. Anything
-// else, and 0, is an error.
+// ParseMemLimit reads a memory limit as the daemon and the environment write it: a whole number and a unit, "8G",
+// "512M", "512MB", "1024K". The units are binary: the log of a daemon on an H200 calls 8G 0x200000000 bytes.
+// Anything else, and 0, is an error.
 func ParseMemLimit(s string) (sharing.Bytes, error) {
 	word := strings.TrimSpace(s)
 	num := strings.TrimRight(word, "KMGBkmgb")

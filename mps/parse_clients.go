@@ -22,10 +22,9 @@ type ClientContext struct {
 	Context Optional[int] // the number of the client's context, where the daemon prints it
 }
 
-// parseDeviceClients reads the answer of get_device_client_list: for each
-// device a line "[0] 00:00.0, NVIDIA H200" followed by lines "711.1", as
-// driver 580 prints it, or the clients on the device's own line, as the program
-// of driver 595 has it.
+// parseDeviceClients reads the answer of get_device_client_list: for each device a line "[0] 00:00.0, NVIDIA H200"
+// followed by lines "711.1", as driver 580 prints it, or the clients on the device's own line, as the program of
+// driver 595 has it.
 func parseDeviceClients(text string) ([]DeviceClients, error) {
 	var devices []DeviceClients
 	for i, line := range form.Lines(text) {
@@ -91,9 +90,8 @@ type Process struct {
 	Command    string // as the tenant named it; quoted as in Go where it holds more than printable text
 }
 
-// parseProcesses reads the table of ps. Columns are found by their headings,
-// since releases differ; a table without a heading line is an error, an empty
-// answer is no clients. A line that is no row goes on with the name of the
+// parseProcesses reads the table of ps. Columns are found by their headings, since releases differ; a table without
+// a heading line is an error, an empty answer is no clients. A line that is no row goes on with the name of the
 // program before it, since only names can hold a newline.
 func parseProcesses(text string) ([]Process, error) {
 	const what = "table of client processes"
@@ -154,8 +152,7 @@ func headings(title, row string) []string {
 }
 
 func parseProcess(head, fields []string) (p Process, ok bool) {
-	// COMMAND may hold spaces: what the other columns do not need is its. It may be
-	// empty too.
+	// COMMAND may hold spaces: what the other columns do not need is its. It may be empty too.
 	if len(fields) == len(head)-1 && head[len(head)-1] == "COMMAND" {
 		fields = append(fields, "")
 	}

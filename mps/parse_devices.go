@@ -24,9 +24,8 @@ type DeviceInfo struct {
 	Attributes string // "" where the daemon prints "N/A"
 }
 
-// parseDeviceQuery reads the answer of device_query, as a table or as CSV
-// (--csv): sections "Default" and "Server 673", each a heading and its
-// devices.
+// parseDeviceQuery reads the answer of device_query, as a table or as CSV (--csv): sections "Default" and "Server
+// 673", each a heading and its devices.
 func parseDeviceQuery(text string) ([]ServerDevices, error) {
 	var out []ServerDevices
 	for i, line := range form.Lines(text) {
@@ -74,8 +73,7 @@ func parseDevice(line string) (DeviceInfo, bool) {
 			f[i] = strings.TrimSpace(f[i])
 		}
 	} else {
-		// A name holds single spaces, and a long one may leave only one before
-		// the attributes.
+		// A name holds single spaces, and a long one may leave only one before the attributes.
 		words := strings.Fields(line)
 		if len(words) < 5 {
 			return DeviceInfo{}, false

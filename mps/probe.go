@@ -11,8 +11,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Protocol is the language of a control daemon. The zero value is
-// ProtocolUnknown.
+// Protocol is the language of a control daemon. The zero value is ProtocolUnknown.
 type Protocol uint8
 
 // The protocols.
@@ -30,15 +29,13 @@ type Feature struct {
 	Reason string
 }
 
-// Support holds the abilities of a daemon and its program, as far as asking them
-// tells. Features without a safe question are answered from the program's
-// help; what neither tells is unknown.
+// Support holds the abilities of a daemon and its program, as far as asking them tells. Features without a safe
+// question are answered from the program's help; what neither tells is unknown.
 type Support struct {
 	Installed sharing.Answer // the control program runs here
 	Running   sharing.Answer // a daemon answers in the pipe directory
 	Protocol  Protocol       // the running daemon's; ProtocolUnknown if none answers
-	// Commands are those that the program's help lists; nil if it could not be
-	// read.
+	// Commands are those that the program's help lists; nil if it could not be read.
 	Commands []string
 
 	ProtocolV3       Feature // the program can speak v3
@@ -47,15 +44,13 @@ type Support struct {
 	DeviceQuery      Feature
 	TerminateClient  Feature
 	StaticPartitions Feature // sm_partition and lspart
-	// PartitioningOn answers whether the running daemon was started with
-	// static partitioning; its clients then need a partition, and percentages
-	// are ignored.
+	// PartitioningOn answers whether the running daemon was started with static partitioning; its clients then need
+	// a partition, and percentages are ignored.
 	PartitioningOn Feature
 }
 
-// Probe asks the program and the daemon what they support, with questions
-// that change nothing. A missing program or daemon is an answer, no error.
-// Conclusive answers hold until driver or daemon change.
+// Probe asks the program and the daemon what they support, with questions that change nothing. A missing program or
+// daemon is an answer, no error. Conclusive answers hold until driver or daemon change.
 func (c *Client) Probe(ctx context.Context) (Support, error) {
 	var s Support
 	err := c.probeProgram(ctx, &s)

@@ -15,8 +15,7 @@ const (
 	serverProgram  = "nvidia-cuda-mps-server"
 )
 
-// process is one run of a program: later processes with its ID have started at
-// another time.
+// process is one run of a program: later processes with its ID have started at another time.
 type process struct {
 	pid     int
 	started uint64 // clock ticks since the machine has started
@@ -47,9 +46,8 @@ func (p process) signal(sig os.Signal) error {
 // directory; one that is killed leaves it there (seen on an H100).
 const pidFile = "nvidia-cuda-mps-control.pid"
 
-// daemonOf finds the control daemon of a pipe directory by what that says, as
-// long as it is a process that runs the program for that directory: a number from
-// another container means somebody else here.
+// daemonOf finds the control daemon of a pipe directory by what that says, as long as it is a process that runs the
+// program for that directory: a number from another container means somebody else here.
 func daemonOf(pipe, program string) (process, bool) {
 	b, err := os.ReadFile(filepath.Join(pipe, pidFile))
 	if err != nil {

@@ -34,43 +34,37 @@ const (
 	DefaultLog  = "/var/log/nvidia-mps"
 )
 
-// Invocation is one run of the control program: Args after its name, Stdin (v2
-// commands, each ended by a newline), and Env, "KEY=VALUE", which names the
-// daemon that it is for.
+// Invocation is one run of the control program: Args after its name, Stdin (v2 commands, each ended by a newline),
+// and Env, "KEY=VALUE", which names the daemon that it is for.
 type Invocation = command.Invocation
 
-// Output holds the outcome of one run of the control program: Stdout, Stderr
-// and ExitCode.
+// Output holds the outcome of one run of the control program: Stdout, Stderr and ExitCode.
 type Output = command.Output
 
 // Runner runs the control program:
 //
 //	Run(ctx context.Context, in Invocation) (Output, error)
 //
-// Run returns an error only if the program could not be run to its end; a
-// program that exits with another status than 0 is no error. When ctx ends, Run
-// ends the program and returns an error. Implementations must be safe for
+// Run returns an error only if the program could not be run to its end; a program that exits with another status
+// than 0 is no error. When ctx ends, Run ends the program and returns an error. Implementations must be safe for
 // concurrent use.
 //
 // Program is the one for this machine; mpstest.Daemon is one for tests.
 // Another could run the program in a container.
 type Runner = command.Runner
 
-// Program runs nvidia-cuda-mps-control on this machine. The zero value is
-// ready. It is safe for concurrent use.
+// Program runs nvidia-cuda-mps-control on this machine. The zero value is ready. It is safe for concurrent use.
 //
-// Of this process's environment the program gets all but what MPS reads:
-// CUDA_VISIBLE_DEVICES and CUDA_MPS_*. A daemon would hand such limits on to
-// everybody. What it is to have of them stands in Env.
+// Of this process's environment the program gets all but what MPS reads: CUDA_VISIBLE_DEVICES and CUDA_MPS_*. A
+// daemon would hand such limits on to everybody. What it is to have of them stands in Env.
 type Program struct {
 	Path      string   // "" = nvidia-cuda-mps-control on PATH
 	Env       []string // added to the environment, "KEY=VALUE"
 	MaxOutput int      // most bytes taken from each of stdout and stderr; 0 = 1 MiB
 }
 
-// Run runs the program once and waits for it. Output over MaxOutput ends the
-// program and is ErrOutputTooLarge; a missing program is ErrNotInstalled;
-// ErrPlatform where there is no MPS.
+// Run runs the program once and waits for it. Output over MaxOutput ends the program and is ErrOutputTooLarge; a
+// missing program is ErrNotInstalled; ErrPlatform where there is no MPS.
 func (p *Program) Run(ctx context.Context, in Invocation) (Output, error) {
 	path, err := p.lookup()
 	if err != nil {

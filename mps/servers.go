@@ -40,8 +40,7 @@ func (c *Client) Servers(ctx context.Context) ([]int, error) {
 	return read(ctx, c, parsePIDs, "get_server_list")
 }
 
-// ServerStatus returns a server's state. An unknown process ID is
-// ErrServerNotFound.
+// ServerStatus returns a server's state. An unknown process ID is ErrServerNotFound.
 func (c *Client) ServerStatus(ctx context.Context, server int) (ServerState, error) {
 	return ask(ctx, c, parseState, "get_server_status", server)
 }
@@ -52,8 +51,7 @@ func (c *Client) Clients(ctx context.Context, server int) ([]int, error) {
 	return ask(ctx, c, parsePIDs, "get_client_list", server)
 }
 
-// DeviceClients lists the devices with the clients that enumerate them, of one
-// server or, for server 0, of all.
+// DeviceClients lists the devices with the clients that enumerate them, of one server or, for server 0, of all.
 func (c *Client) DeviceClients(ctx context.Context, server int) ([]DeviceClients, error) {
 	if server == 0 {
 		return read(ctx, c, parseDeviceClients, "get_device_client_list")
@@ -88,16 +86,13 @@ func (c *Client) Processes(ctx context.Context) ([]Process, error) {
 // ServerOptions are options of StartServer.
 type ServerOptions struct {
 	UID int // the user whose clients it serves; 0 is root
-	// LocalityDomains splits GPUs of compute capability 10 along their dies
-	// (-mlopart, driver 595 and later).
+	// LocalityDomains splits GPUs of compute capability 10 along their dies (-mlopart, driver 595 and later).
 	LocalityDomains bool
 }
 
-// StartServer asks for a server and waits until the daemon lists it; servers
-// also start by themselves with the first client. It returns the server's
-// process ID. A second server of a user is ErrServerExists; one that does not
-// appear within the time-out is ErrTimeout and perhaps waits for the clients of
-// another user's server to leave.
+// StartServer asks for a server and waits until the daemon lists it; servers also start by themselves with the
+// first client. It returns the server's process ID. A second server of a user is ErrServerExists; one that does not
+// appear within the time-out is ErrTimeout and perhaps waits for the clients of another user's server to leave.
 func (c *Client) StartServer(ctx context.Context, opts ServerOptions) (int, error) {
 	if opts.UID < 0 || uint64(opts.UID) > 1<<32-2 {
 		return 0, fmt.Errorf("%w: UID: %d is no user ID", ErrInvalid, opts.UID)
@@ -128,14 +123,12 @@ func (c *Client) StartServer(ctx context.Context, opts ServerOptions) (int, erro
 	return server, err
 }
 
-// ShutdownServer stops a server and waits until the daemon lists it no more.
-// One with clients is ErrServerBusy.
+// ShutdownServer stops a server and waits until the daemon lists it no more. One with clients is ErrServerBusy.
 func (c *Client) ShutdownServer(ctx context.Context, server int) error {
 	return c.shutdown(ctx, server)
 }
 
-// ForceShutdownServer stops a server even if it has clients, which lose their
-// work.
+// ForceShutdownServer stops a server even if it has clients, which lose their work.
 func (c *Client) ForceShutdownServer(ctx context.Context, server int) error {
 	return c.shutdown(ctx, server, "-f")
 }
@@ -154,10 +147,9 @@ func (c *Client) shutdown(ctx context.Context, server int, flags ...string) erro
 	})
 }
 
-// Quit asks the daemon to end with its servers. Clients still connected after
-// grace lose their work; grace 0 waits for them without end, within ctx. Grace
-// is sent in whole seconds, rounded up. graceful is false when the daemon said
-// that a server did not end by itself.
+// Quit asks the daemon to end with its servers. Clients still connected after grace lose their work; grace 0 waits
+// for them without end, within ctx. Grace is sent in whole seconds, rounded up. graceful is false when the daemon
+// said that a server did not end by itself.
 func (c *Client) Quit(ctx context.Context, grace time.Duration) (graceful bool, err error) {
 	if grace < 0 || grace > 24*time.Hour {
 		return false, fmt.Errorf("%w: grace: %v is not between 0 and 24h", ErrInvalid, grace)

@@ -12,12 +12,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// SourceDaemon is the source of values that the running daemon itself gave: the
-// page of the program that was asked.
+// SourceDaemon is the source of values that the running daemon itself gave: the page of the program that was asked.
 const SourceDaemon sharing.SourceID = "nvidia-mps-man"
 
-// Priority is the scheduling hint of a client. The zero value leaves it
-// unset.
+// Priority is the scheduling hint of a client. The zero value leaves it unset.
 type Priority uint8
 
 // The priorities.
@@ -52,16 +50,14 @@ func (c *Client) DefaultActiveThreadPercentage(ctx context.Context) (float64, er
 	return read(ctx, c, parsePercentage, "get_default_active_thread_percentage")
 }
 
-// SetDefaultActiveThreadPercentage sets the percentage of the next server;
-// servers that run keep theirs, and it is lost when the daemon ends. The value
-// is read back: *MismatchError if another one is in force.
+// SetDefaultActiveThreadPercentage sets the percentage of the next server; servers that run keep theirs, and it is
+// lost when the daemon ends. The value is read back: *MismatchError if another one is in force.
 func (c *Client) SetDefaultActiveThreadPercentage(ctx context.Context, pct float64) error {
 	return c.setPercentage(ctx, pct, "default active thread percentage", c.DefaultActiveThreadPercentage,
 		"set_default_active_thread_percentage")
 }
 
-// ActiveThreadPercentage returns the percentage of a server's clients to come,
-// to one decimal.
+// ActiveThreadPercentage returns the percentage of a server's clients to come, to one decimal.
 func (c *Client) ActiveThreadPercentage(ctx context.Context, server int) (float64, error) {
 	return ask(ctx, c, parsePercentage, "get_active_thread_percentage", server)
 }
@@ -90,9 +86,8 @@ func (c *Client) setPercentage(ctx context.Context, pct float64, setting string,
 	}, append(words, want)...)
 }
 
-// DefaultPinnedMemLimit returns the limit on device memory that clients of the
-// next server get on a device, named by ordinal or UUID exactly as it was set:
-// the daemon does not translate. The cell is unknown if there is none.
+// DefaultPinnedMemLimit returns the limit on device memory that clients of the next server get on a device, named
+// by ordinal or UUID exactly as it was set: the daemon does not translate. The cell is unknown if there is none.
 func (c *Client) DefaultPinnedMemLimit(ctx context.Context, device string) (sharing.Cell[sharing.Bytes], error) {
 	var l problem.List
 	c.deviceMemory(&l, device)
@@ -102,10 +97,9 @@ func (c *Client) DefaultPinnedMemLimit(ctx context.Context, device string) (shar
 	return read(ctx, c, parseOptionalLimit, "get_default_device_pinned_mem_limit", device)
 }
 
-// SetDefaultPinnedMemLimit limits the device memory of each client process of
-// the next server; servers that run keep theirs. The limit is per process, not
-// per container. It must be whole in MiB. It is read back. The daemon takes
-// limits for devices that do not exist: give Options.GPUs to have them refused.
+// SetDefaultPinnedMemLimit limits the device memory of each client process of the next server; servers that run
+// keep theirs. The limit is per process, not per container. It must be whole in MiB. It is read back. The daemon
+// takes limits for devices that do not exist: give Options.GPUs to have them refused.
 func (c *Client) SetDefaultPinnedMemLimit(ctx context.Context, device string, limit sharing.Bytes) error {
 	get := func() (sharing.Cell[sharing.Bytes], error) { return c.DefaultPinnedMemLimit(ctx, device) }
 	return c.setLimit(ctx, device, limit, "default pinned memory limit of device "+problem.Clip(device), get,
@@ -123,9 +117,8 @@ func (c *Client) PinnedMemLimit(ctx context.Context, server int, device string) 
 	return ask(ctx, c, parseOptionalLimit, "get_device_pinned_mem_limit", server, device)
 }
 
-// SetPinnedMemLimit limits new clients of a server on a device; those
-// connected keep theirs, and the limit may exceed the default. It reads the
-// value back.
+// SetPinnedMemLimit limits new clients of a server on a device; those connected keep theirs, and the limit may
+// exceed the default. It reads the value back.
 func (c *Client) SetPinnedMemLimit(ctx context.Context, server int, device string, limit sharing.Bytes) error {
 	s, err := pidWord("server", server)
 	if err != nil {
@@ -156,8 +149,7 @@ func (c *Client) setLimit(ctx context.Context, device string, limit sharing.Byte
 	}, append(words, device, value)...)
 }
 
-// deviceMemory checks a device's name and returns its memory, 0 if that is not
-// known.
+// deviceMemory checks a device's name and returns its memory, 0 if that is not known.
 func (c *Client) deviceMemory(l *problem.List, device string) sharing.Bytes {
 	if !checkDevice(l, "device", device) || c.gpus == nil {
 		return 0
@@ -174,8 +166,7 @@ func (c *Client) DefaultClientPriority(ctx context.Context) (Priority, error) {
 	return read(ctx, c, parsePriority, "get_default_client_priority")
 }
 
-// SetDefaultClientPriority sets the priority of clients to come, a hint only.
-// It reads the value back.
+// SetDefaultClientPriority sets the priority of clients to come, a hint only. It reads the value back.
 func (c *Client) SetDefaultClientPriority(ctx context.Context, p Priority) error {
 	if p != PriorityNormal && p != PriorityBelowNormal {
 		return fmt.Errorf("%w: priority: %v cannot be set; use normal or below-normal", ErrInvalid, p)

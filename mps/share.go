@@ -9,12 +9,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Strategy says how the SMs of a GPU are divided. The zero value is
-// StrategyEqual.
+// Strategy says how the SMs of a GPU are divided. The zero value is StrategyEqual.
 type Strategy uint8
 
-// The strategies; the first two and the last are NVIDIA's
-// (https://docs.nvidia.com/deploy/mps/).
+// The strategies; the first two and the last are NVIDIA's (https://docs.nvidia.com/deploy/mps/).
 const (
 	StrategyEqual    Strategy = iota // 100/n each: at most the whole GPU
 	StrategyOverlap                  // 100/(0.5 n) each: twice the GPU, for clients that seldom run at once
@@ -43,8 +41,7 @@ type ShareRequest struct {
 	// Memory is divided like the SMs (equally under StrategyOverlap and
 	// StrategyExact) into limits whole in MiB; 0 = no memory limits.
 	Memory sharing.Bytes
-	// AllowOversubscription accepts shares of more SMs than there are, which
-	// StrategyOverlap asks for by itself.
+	// AllowOversubscription accepts shares of more SMs than there are, which StrategyOverlap asks for by itself.
 	AllowOversubscription bool
 }
 
@@ -56,25 +53,21 @@ type Share struct {
 	Memory     sharing.Bytes // pinned memory limit to set; 0 = none was asked for
 }
 
-// SharePlan holds the settings of each client. A percentage is a cap, no
-// reservation: kernels of different clients may run on one SM, and idle SMs
-// are not lent beyond it.
+// SharePlan holds the settings of each client. A percentage is a cap, no reservation: kernels of different clients
+// may run on one SM, and idle SMs are not lent beyond it.
 type SharePlan struct {
 	Shares    []Share
 	TotalSMs  int
 	SharedSMs int // sum over the clients
-	// OversubscriptionRatio is SharedSMs / TotalSMs; over 1 the clients cannot
-	// all have their SMs at once.
+	// OversubscriptionRatio is SharedSMs / TotalSMs; over 1 the clients cannot all have their SMs at once.
 	OversubscriptionRatio float64
-	// IdleSMs are the SMs that rounding leaves to nobody when nothing is
-	// oversubscribed.
+	// IdleSMs are the SMs that rounding leaves to nobody when nothing is oversubscribed.
 	IdleSMs int
 	Notes   []string
 }
 
-// PlanShares divides a GPU's SMs among clients. Shares that add up to more SMs
-// than there are, also through the least number of SMs that every client gets,
-// are an error unless they are asked for.
+// PlanShares divides a GPU's SMs among clients. Shares that add up to more SMs than there are, also through the
+// least number of SMs that every client gets, are an error unless they are asked for.
 func PlanShares(req ShareRequest) (SharePlan, error) {
 	rule, err := req.Rule.check()
 	if err != nil {

@@ -86,9 +86,8 @@ func (r SMRule) at(percentage float64) int {
 	return max(n-n%r.Step, r.Floor)
 }
 
-// Percentage returns the smallest percentage, to four decimals, at which a
-// client gets at least sms SMs, and how many that is: the next whole Step, or
-// the Floor. More SMs than Total are an error.
+// Percentage returns the smallest percentage, to four decimals, at which a client gets at least sms SMs, and how
+// many that is: the next whole Step, or the Floor. More SMs than Total are an error.
 func (r SMRule) Percentage(sms int) (float64, SMEstimate, error) {
 	r, err := r.check()
 	if err != nil {

@@ -24,9 +24,8 @@ type ServerSnapshot struct {
 	Devices []DeviceClients
 }
 
-// Snapshot asks for all servers, their states and their clients. A missing or
-// silent daemon is no error but an answer; a refusal or an answer that cannot
-// be understood is one.
+// Snapshot asks for all servers, their states and their clients. A missing or silent daemon is no error but an
+// answer; a refusal or an answer that cannot be understood is one.
 func (c *Client) Snapshot(ctx context.Context) (Snapshot, error) {
 	s := Snapshot{Time: time.Now()}
 	servers, err := c.Servers(ctx)

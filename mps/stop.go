@@ -19,8 +19,7 @@ const (
 	orphanGrace = 500 * time.Millisecond // for servers whose daemon did not end in order
 )
 
-// watch remembers what the daemon starts, until it ends: who has lost its parent
-// cannot be found by it any more.
+// watch remembers what the daemon starts, until it ends: who has lost its parent cannot be found by it any more.
 func (d *Daemon) watch() {
 	tick := time.NewTicker(lookPeriod)
 	defer tick.Stop()
@@ -74,19 +73,16 @@ func (d *Daemon) known() []process {
 // StopResult says how a daemon ended.
 type StopResult struct {
 	Graceful bool // it ended by itself, all servers with it
-	// Forced is the strongest that was needed: "", "quit", "terminated" or
-	// "killed".
+	// Forced is the strongest that was needed: "", "quit", "terminated" or "killed".
 	Forced string
-	// Servers are servers that had to be killed because they outlived the
-	// daemon; their clients have failed.
+	// Servers are servers that had to be killed because they outlived the daemon; their clients have failed.
 	Servers []int
 }
 
-// Stop ends the daemon: it is asked to quit, and clients have grace to leave;
-// after that their work is lost. A daemon that does not answer is terminated,
-// then killed, and servers that outlive it are killed too, also those of a
-// daemon that has ended before. Stop finishes even if ctx ends, which only takes
-// the rest of the grace away. Calls after the first return the same result.
+// Stop ends the daemon: it is asked to quit, and clients have grace to leave; after that their work is lost. A
+// daemon that does not answer is terminated, then killed, and servers that outlive it are killed too, also those of
+// a daemon that has ended before. Stop finishes even if ctx ends, which only takes the rest of the grace away.
+// Calls after the first return the same result.
 func (d *Daemon) Stop(ctx context.Context, grace time.Duration) (StopResult, error) {
 	d.stop.Lock()
 	defer d.stop.Unlock()
@@ -168,8 +164,7 @@ func (d *Daemon) signal(sig os.Signal) error {
 	return nil
 }
 
-// quit waits until no client is left, or the grace or ctx is over, then asks
-// the daemon to end.
+// quit waits until no client is left, or the grace or ctx is over, then asks the daemon to end.
 func (d *Daemon) quit(ctx, own context.Context, grace time.Duration) {
 	wait := time.NewTimer(max(grace, 0))
 	defer wait.Stop()

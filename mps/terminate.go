@@ -16,10 +16,9 @@ type Signaler interface {
 	Signal(os.Signal) error
 }
 
-// TerminateClient tells a server to end its work for a client and waits for
-// it. The client's process goes on, its CUDA calls fail with
-// CLIENT_TERMINATED, and it stays listed until it ends. After this it
-// is safe to kill. Process IDs are those of the daemon's PID namespace.
+// TerminateClient tells a server to end its work for a client and waits for it. The client's process goes on, its
+// CUDA calls fail with CLIENT_TERMINATED, and it stays listed until it ends. After this it is safe to kill. Process
+// IDs are those of the daemon's PID namespace.
 func (c *Client) TerminateClient(ctx context.Context, server, client int) error {
 	s, err := pidWord("server", server)
 	if err != nil {
@@ -38,11 +37,9 @@ func (c *Client) TerminateClient(ctx context.Context, server, client int) error 
 
 // StopOptions are options of StopClient.
 type StopOptions struct {
-	// Process is the client's process. nil leaves ending the process to the
-	// caller.
+	// Process is the client's process. nil leaves ending the process to the caller.
 	Process Signaler
-	// Grace bounds the time that the process has to end after SIGTERM, and again after
-	// SIGKILL; 0 = 5 s.
+	// Grace bounds the time that the process has to end after SIGTERM, and again after SIGKILL; 0 = 5 s.
 	Grace time.Duration
 	// Kill sends SIGKILL to a process that is still there after Grace. Safe
 	// only because terminate_client came first.
@@ -59,11 +56,10 @@ type StopReport struct {
 	Others     []int       // the clients that remain
 }
 
-// StopClient ends a client without harm to its neighbours: it makes sure that
-// the process is the server's client, has the server end its work
-// (terminate_client), and only then signals the process. Killing a client
-// without that is undefined and can take the server along. Once the
-// client is terminated the sequence runs to its end even if ctx ends.
+// StopClient ends a client without harm to its neighbours: it makes sure that the process is the server's client,
+// has the server end its work (terminate_client), and only then signals the process. Killing a client without that
+// is undefined and can take the server along. Once the client is terminated the sequence runs to its end even if
+// ctx ends.
 func (c *Client) StopClient(ctx context.Context, server, client int, opts StopOptions) (StopReport, error) {
 	var r StopReport
 	clients, err := c.Clients(ctx, server)

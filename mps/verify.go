@@ -27,31 +27,25 @@ type Membership struct {
 	// that connect now; a client keeps what was in force when it connected.
 	ServerPercentage sharing.Cell[float64]
 	ServerLimits     []DeviceLimit
-	// Environment holds the process's own settings, which can only tighten
-	// the server's limits. EnvironmentKnown is No if its environment holds no
-	// setting of MPS and Unknown if it could not be read.
+	// Environment holds the process's own settings, which can only tighten the server's limits. EnvironmentKnown is
+	// No if its environment holds no setting of MPS and Unknown if it could not be read.
 	Environment      ClientEnvironment
 	EnvironmentKnown sharing.Answer
-	// EffectivePercentage is the smaller of both. It is unknown if one of them
-	// is.
+	// EffectivePercentage is the smaller of both. It is unknown if one of them is.
 	EffectivePercentage sharing.Cell[float64]
 	Warnings            []string // e.g. the server's state, or a trap in the process's environment
 }
 
-// VerifyOptions are options of Verify. The zero value is right on the node
-// where the process runs.
+// VerifyOptions are options of Verify. The zero value is right on the node where the process runs.
 type VerifyOptions struct {
 	// Environ returns the environment of a process; nil = read it from /proc.
 	Environ func(pid int) ([]string, error)
-	// Wait waits that long for the process to become a client, which it does
-	// with its first CUDA call. 0 asks once.
+	// Wait waits that long for the process to become a client, which it does with its first CUDA call. 0 asks once.
 	Wait time.Duration
 }
 
-// Verify proves by the daemon's lists whether the process is an MPS client.
-// The process ID is one of the daemon's PID namespace. A process that is no
-// client is no error: Membership says so; require it with
-// Membership.Require.
+// Verify proves by the daemon's lists whether the process is an MPS client. The process ID is one of the daemon's
+// PID namespace. A process that is no client is no error: Membership says so; require it with Membership.Require.
 func (c *Client) Verify(ctx context.Context, pid int, opts VerifyOptions) (Membership, error) {
 	if _, err := pidWord("pid", pid); err != nil {
 		return Membership{}, err
@@ -66,8 +60,7 @@ func (c *Client) Verify(ctx context.Context, pid int, opts VerifyOptions) (Membe
 	return m, err
 }
 
-// Require returns nil if the process is a client, otherwise an error that
-// wraps ErrNotClient.
+// Require returns nil if the process is a client, otherwise an error that wraps ErrNotClient.
 func (m Membership) Require() error {
 	if m.Client == sharing.AnswerYes {
 		return nil

@@ -22,8 +22,7 @@ func AnswerOf(b bool) Answer {
 	return AnswerNo
 }
 
-// Basis says what kind of evidence a figure or statement rests on. The zero
-// value is BasisUnknown.
+// Basis says what kind of evidence a figure or statement rests on. The zero value is BasisUnknown.
 type Basis uint8
 
 // The kinds of evidence, weakest claims last.

@@ -29,8 +29,7 @@ var byteUnits = []struct {
 	{"Ti", int64(TiB)}, {"Gi", int64(GiB)}, {"Mi", int64(MiB)}, {"Ki", int64(KiB)},
 }
 
-// String formats b in its largest binary unit, rounded to two decimals:
-// "18GiB", "79.65GiB". MarshalText is exact.
+// String formats b in its largest binary unit, rounded to two decimals: "18GiB", "79.65GiB". MarshalText is exact.
 func (b Bytes) String() string {
 	neg, u := "", uint64(b)
 	if b < 0 {
@@ -52,8 +51,7 @@ func (b Bytes) GiB() float64 { return float64(b) / float64(GiB) }
 // MiB returns b in whole mebibytes, rounded down.
 func (b Bytes) MiB() int64 { return int64(b / MiB) }
 
-// MarshalText writes b exactly: in a binary unit where that is whole, else in
-// bytes.
+// MarshalText writes b exactly: in a binary unit where that is whole, else in bytes.
 func (b Bytes) MarshalText() ([]byte, error) {
 	for _, unit := range byteUnits[:4] {
 		if b != 0 && int64(b)%unit.size == 0 {
@@ -63,9 +61,8 @@ func (b Bytes) MarshalText() ([]byte, error) {
 	return fmt.Appendf(nil, "%dB", int64(b)), nil
 }
 
-// UnmarshalText reads an amount with a unit: "18GiB", "1.5 GiB", "512Mi", "80GB"
-// (decimal), "1024B". A bare number other than 0 is refused, since its unit
-// would be a guess; so are negative amounts.
+// UnmarshalText reads an amount with a unit: "18GiB", "1.5 GiB", "512Mi", "80GB" (decimal), "1024B". A bare number
+// other than 0 is refused, since its unit would be a guess; so are negative amounts.
 func (b *Bytes) UnmarshalText(text []byte) error {
 	t := strings.TrimSpace(string(text))
 	if t == "0" {

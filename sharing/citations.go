@@ -9,9 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Citations collects the sources that an output names, so that it can end with
-// a list of them. The zero value is empty and ready for use; it is not safe
-// for concurrent use.
+// Citations collects the sources that an output names, so that it can end with a list of them. The zero value is
+// empty and ready for use; it is not safe for concurrent use.
 type Citations struct {
 	// IDs are the sources in the order in which they were first cited.
 	IDs []SourceID
@@ -29,16 +28,14 @@ func (c *Citations) Add(ids ...SourceID) {
 	}
 }
 
-// AddKnown cites text if it is the id of a source: for fields that hold an id,
-// or words of the user's own.
+// AddKnown cites text if it is the id of a source: for fields that hold an id, or words of the user's own.
 func (c *Citations) AddKnown(text string) {
 	if _, ok := SourceByID(SourceID(text)); ok {
 		c.Add(SourceID(text))
 	}
 }
 
-// Ref cites id and returns it as text refers to it, " [nvidia-mps-guide]"; it
-// returns nothing for an empty id.
+// Ref cites id and returns it as text refers to it, " [nvidia-mps-guide]"; it returns nothing for an empty id.
 func (c *Citations) Ref(id SourceID) string {
 	if id == "" {
 		return ""
@@ -47,14 +44,12 @@ func (c *Citations) Ref(id SourceID) string {
 	return " [" + string(id) + "]"
 }
 
-// The list that WriteText writes: at most citationLines lines of at most
-// citationColumns columns.
+// The list that WriteText writes: at most citationLines lines of at most citationColumns columns.
 const citationLines, citationColumns = 10, 100
 
-// WriteText writes the cited sources under the heading SOURCES, a line each: id
-// and locator, a commit cut to 12 digits and a long path to its end. It writes
-// at most ten lines; the last one says how to see the rest. Nothing cited,
-// nothing written.
+// WriteText writes the cited sources under the heading SOURCES, a line each: id and locator, a commit cut to 12
+// digits and a long path to its end. It writes at most ten lines; the last one says how to see the rest. Nothing
+// cited, nothing written.
 func (c Citations) WriteText(w io.Writer) error {
 	if len(c.IDs) == 0 {
 		return nil
@@ -136,6 +131,5 @@ func (c *Citations) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// IsZero answers whether nothing is cited; a field with the option omitzero is
-// then left out of JSON.
+// IsZero answers whether nothing is cited; a field with the option omitzero is then left out of JSON.
 func (c Citations) IsZero() bool { return len(c.IDs) == 0 }

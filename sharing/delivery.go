@@ -24,8 +24,7 @@ var deliveryNames = enum.Of[Delivery](ErrUnknownName, "delivery", "bare", "devic
 // Deliveries lists every delivery in the order of their values.
 func Deliveries() []Delivery { return deliveryNames.Values() }
 
-// Delivers answers whether d can deliver m, and under which conditions. What
-// no source says is Unknown.
+// Delivers answers whether d can deliver m, and under which conditions. What no source says is Unknown.
 func Delivers(d Delivery, m Mechanism) Finding {
 	if f, ok := deliveryTable[deliveryKey{d, m}]; ok {
 		return f

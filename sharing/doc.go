@@ -1,6 +1,5 @@
-// Package sharing describes how a GPU can be shared: the mechanisms, what each
-// isolates and under which conditions, what each GPU can do, and the claims
-// about sharing that look right and fail in production.
+// Package sharing describes how a GPU can be shared: the mechanisms, what each isolates and under which conditions,
+// what each GPU can do, and the claims about sharing that look right and fail in production.
 //
 //   - LookupGPU and GPUs: the GPU table.
 //   - IsolationIn, Isolation, Properties: what a mechanism isolates.
@@ -24,9 +23,8 @@
 // What widely read articles print instead, and where they part from this package,
 // stands in REPORT-2026-11.md beside it.
 //
-// Everything in it is data with a source. Answers are three-valued: what no
-// source says is unknown, never no and never zero. The package does no I/O,
-// and all its functions are safe for concurrent use; the values they return
+// Everything in it is data with a source. Answers are three-valued: what no source says is unknown, never no and
+// never zero. The package does no I/O, and all its functions are safe for concurrent use; the values they return
 // are copies or must not be modified, as each says.
 //
 // It is stable: its API changes incompatibly only with a new major version.

@@ -128,11 +128,10 @@ func (v *CUDAVersion) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// cudaBranches says which CUDA version a branch of the driver brings, ordered by
-// branch: the newest that it supports without a compatibility package. The rows
-// come from the table of toolkit driver versions in the CUDA release notes, from
-// 595 on from the names of the toolkit installers, which carry the driver they
-// ship; 615 is that of the MPS documentation.
+// cudaBranches says which CUDA version a branch of the driver brings, ordered by branch: the newest that it
+// supports without a compatibility package. The rows come from the table of toolkit driver versions in the CUDA
+// release notes, from 595 on from the names of the toolkit installers, which carry the driver they ship; 615 is
+// that of the MPS documentation.
 var cudaBranches = []struct {
 	branch int // the driver's major version
 	cuda   CUDAVersion
@@ -154,9 +153,8 @@ var cudaBranches = []struct {
 	{615, CUDAVersion{13, 4}, "nvidia-mps-guide-v3"},
 }
 
-// SupportsCUDA answers whether the driver supports CUDA version v. Branches
-// without a row of their own are bounded by their neighbours, since a newer
-// branch supports what an older one does; what that cannot settle is Unknown.
+// SupportsCUDA answers whether the driver supports CUDA version v. Branches without a row of their own are bounded
+// by their neighbours, since a newer branch supports what an older one does; what that cannot settle is Unknown.
 func (d Driver) SupportsCUDA(v CUDAVersion) Answer {
 	if d.IsZero() || v == (CUDAVersion{}) {
 		return AnswerUnknown

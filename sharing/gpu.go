@@ -48,14 +48,12 @@ func (c *ComputeCapability) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// GPU is a row of the GPU table: what a product can do, as far as sources say.
-// Where a board carries several GPUs (A16) or one GPU and a CPU (GH200), all
-// figures are those of one GPU.
+// GPU is a row of the GPU table: what a product can do, as far as sources say. Where a board carries several GPUs
+// (A16) or one GPU and a CPU (GH200), all figures are those of one GPU.
 type GPU struct {
 	// Name is the product name as NVML prints it, without "NVIDIA ".
 	Name string
-	// Aliases are other names that LookupGPU accepts. An alias may belong to
-	// several GPUs and is then ambiguous.
+	// Aliases are other names that LookupGPU accepts. An alias may belong to several GPUs and is then ambiguous.
 	Aliases []string
 	// PCIIDs are vendor and device, as "10DE:20B2". Boards may share one.
 	PCIIDs []string
@@ -86,8 +84,7 @@ type GPU struct {
 	// TimesliceSetting says whether the length of a time slice can be set
 	// (nvidia-smi compute-policy --set-timeslice). It cannot on MIG devices.
 	TimesliceSetting Cell[Answer]
-	// VGPU says whether NVIDIA vGPU knows the GPU; a licence and a hypervisor
-	// are needed besides.
+	// VGPU says whether NVIDIA vGPU knows the GPU; a licence and a hypervisor are needed besides.
 	VGPU Cell[Answer]
 	// Note is advice for users of the row; it may be empty.
 	Note string
@@ -161,10 +158,9 @@ func orList(names []string) string {
 	return strings.Join(quoted[:len(quoted)-1], ", ") + " or " + quoted[len(quoted)-1]
 }
 
-// FoldGPUName returns the loose key under which GPU names compare equal: lower
-// case, without a leading "NVIDIA", without what stands in parentheses, and
-// without spaces, hyphens, underscores, slashes and dots. "NVIDIA A100-SXM4-80GB"
-// and "a100 sxm4 80gb (PG509)" both fold to "a100sxm480gb".
+// FoldGPUName returns the loose key under which GPU names compare equal: lower case, without a leading "NVIDIA",
+// without what stands in parentheses, and without spaces, hyphens, underscores, slashes and dots. "NVIDIA
+// A100-SXM4-80GB" and "a100 sxm4 80gb (PG509)" both fold to "a100sxm480gb".
 func FoldGPUName(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))

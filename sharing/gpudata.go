@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// board is a GPU as the table below writes it down: numbers that are zero are
-// unknown.
+// board is a GPU as the table below writes it down: numbers that are zero are unknown.
 type board struct {
 	name    string
 	aliases []string

@@ -7,9 +7,8 @@ type Statement struct {
 	Source SourceID
 }
 
-// Overhead brackets what a mechanism itself costs: the extra time for a unit
-// of work, as a fraction of the time it takes alone on the whole GPU without
-// the mechanism. It does not hold the slow-down by neighbours. 0.08 is 8%.
+// Overhead brackets what a mechanism itself costs: the extra time for a unit of work, as a fraction of the time it
+// takes alone on the whole GPU without the mechanism. It does not hold the slow-down by neighbours. 0.08 is 8%.
 type Overhead struct {
 	Low, High float64 // fractions; mean something only if Known
 	Known     bool
@@ -23,8 +22,7 @@ type Info struct {
 	Mechanism Mechanism
 	Title     string
 	Summary   string
-	// Overhead is the bracket to plan with, Overheads are the positions of the
-	// sources, which disagree.
+	// Overhead is the bracket to plan with, Overheads are the positions of the sources, which disagree.
 	Overhead  Overhead
 	Overheads []Overhead
 	// MaxTenants is the most tenants that any GPU takes under the mechanism;

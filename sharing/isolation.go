@@ -6,8 +6,7 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// Mode is a way of running a mechanism that a statement may depend on. The
-// zero value, ModeAny, asks nothing.
+// Mode is a way of running a mechanism that a statement may depend on. The zero value, ModeAny, asks nothing.
 type Mode uint8
 
 // The modes.
@@ -23,8 +22,7 @@ const (
 var modeNames = enum.Of[Mode](ErrUnknownName, "mode", "any", "static-sm-partitions", "pinned-memory-limits",
 	"cgroup-memory-limits", "vgpu-equal-share", "vgpu-fixed-share")
 
-// Environment describes a place where a mechanism would run, as far as known. The
-// zero value knows nothing.
+// Environment describes a place where a mechanism would run, as far as known. The zero value knows nothing.
 type Environment struct {
 	GPU    *GPU // nil: not known; the GPU is not modified
 	Driver Driver
@@ -61,8 +59,7 @@ type Condition struct {
 	MinDriver       Driver       // zero: no bound
 	MinCUDA         CUDAVersion  // zero: no bound; the CUDA version the driver supports
 	Mode            Mode
-	// Note is a further condition that cannot be checked here, for example a
-	// kernel version. It may be empty.
+	// Note is a further condition that cannot be checked here, for example a kernel version. It may be empty.
 	Note string
 }
 
@@ -121,9 +118,8 @@ type Property struct {
 	Source SourceID
 }
 
-// Properties lists every statement about m on axis a, the default one before the
-// conditional ones. A mechanism or axis that does not exist has none. The slice is the
-// caller's.
+// Properties lists every statement about m on axis a, the default one before the conditional ones. A mechanism or
+// axis that does not exist has none. The slice is the caller's.
 //
 // The axes ask what neighbours can do to one:
 //
@@ -136,8 +132,7 @@ type Property struct {
 //   - Fault is none where a neighbour's fatal GPU fault ends one's work.
 //   - Jitter is what neighbours do to latency; see Level.
 //
-// Of MIG+MPS the statements are about neighbours in one instance; towards
-// other instances those of MIG hold.
+// Of MIG+MPS the statements are about neighbours in one instance; towards other instances those of MIG hold.
 func Properties(m Mechanism, a Axis) []Property { return slices.Clone(propertiesOf(m, a)) }
 
 func propertiesOf(m Mechanism, a Axis) []Property {
@@ -158,10 +153,9 @@ func Isolation(m Mechanism, a Axis) Property {
 	return unknownProperty(m, a)
 }
 
-// IsolationIn returns the strongest statement whose
-// condition is known to hold in env. A statement that caps (Property.Caps)
-// counts against it unless its condition is known not to hold: what is not
-// known is never taken for a guarantee. It allocates nothing.
+// IsolationIn returns the strongest statement whose condition is known to hold in env. A statement that caps
+// (Property.Caps) counts against it unless its condition is known not to hold: what is not known is never taken for
+// a guarantee. It allocates nothing.
 func IsolationIn(m Mechanism, a Axis, env Environment) Property {
 	best := unknownProperty(m, a)
 	table := propertiesOf(m, a)

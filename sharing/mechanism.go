@@ -9,13 +9,11 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// ErrUnknownName is wrapped by the errors of texts and numbers that name no value
-// of an enumeration.
+// ErrUnknownName is wrapped by the errors of texts and numbers that name no value of an enumeration.
 var ErrUnknownName = errors.New("sharing: unknown name")
 
-// Mechanism is a way for workloads to share a GPU, or not to. How a mechanism
-// is delivered to containers (device plugin, DRA, HAMi's scheduler, ...) is a
-// Delivery, not a mechanism. The zero value is MechanismNone.
+// Mechanism is a way for workloads to share a GPU, or not to. How a mechanism is delivered to containers (device
+// plugin, DRA, HAMi's scheduler, ...) is a Delivery, not a mechanism. The zero value is MechanismNone.
 type Mechanism uint8
 
 // The mechanisms.
@@ -72,8 +70,7 @@ func Mechanisms() []Mechanism {
 	return mechanismNames.Values()[1:]
 }
 
-// Axis is one of the four respects in which neighbours on a GPU can be
-// isolated from one another.
+// Axis is one of the four respects in which neighbours on a GPU can be isolated from one another.
 type Axis uint8
 
 // The axes.
@@ -89,11 +86,9 @@ var axisNames = enum.Of[Axis](ErrUnknownName, "axis", "memory", "compute", "faul
 // AxisCount is the number of axes.
 const AxisCount = int(AxisJitter) + 1
 
-// Level is the strength of a mechanism's isolation on one axis; levels are ordered
-// from weakest to strongest, but for LevelUnknown, which compares with nothing.
-// On the jitter axis the levels stand for the jitter that is left: LevelNone
-// is "high", LevelPartial "low-medium", LevelDriver "low", LevelHardware
-// "negligible".
+// Level is the strength of a mechanism's isolation on one axis; levels are ordered from weakest to strongest, but
+// for LevelUnknown, which compares with nothing. On the jitter axis the levels stand for the jitter that is left:
+// LevelNone is "high", LevelPartial "low-medium", LevelDriver "low", LevelHardware "negligible".
 type Level uint8
 
 // The levels.

@@ -9,27 +9,23 @@ import (
 // resolves it, the package's documentation says how ids are formed.
 type SourceID string
 
-// Source is the origin of a statement or figure: something that a stranger
-// can open.
+// Source is the origin of a statement or figure: something that a stranger can open.
 type Source struct {
 	ID    SourceID `json:"-"`
 	Title string   `json:"title"` // what it is, in words
 	Basis Basis    `json:"basis"` // what kind of evidence it is
 	// Locator says where to find it: a URL, a repository at a commit with a path
-	// ("github.com/NVIDIA/k8s-device-plugin@<commit>:README.md"), a paper
-	// ("arXiv:2604.08451", "doi:10.1145/3764944.3764952") or a file of this
-	// repository, from its root.
+	// ("github.com/NVIDIA/k8s-device-plugin@<commit>:README.md"), a paper ("arXiv:2604.08451",
+	// "doi:10.1145/3764944.3764952") or a file of this repository, from its root.
 	Locator string `json:"locator"`
 	// Section says which part of it: a section of a page, rows of a file, the
 	// machine and driver of a measurement. It may be empty.
 	Section string `json:"section,omitempty"`
-	// Date is the day when a page was read or a measurement made, as "2026-11-21"; empty
-	// for what does not change.
+	// Date is the day when a page was read or a measurement made, as "2026-11-21"; empty for what does not change.
 	Date string `json:"date,omitempty"`
 }
 
-// Sources lists every source that a SourceID may name, by publisher. The slice
-// is the caller's.
+// Sources lists every source that a SourceID may name, by publisher. The slice is the caller's.
 func Sources() []Source { return slices.Clone(sourceTable) }
 
 var sourceIndex = func() map[SourceID]Source {

@@ -6,8 +6,7 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// Severity says how much a trap costs whoever falls into it. The zero value,
-// SeverityUnknown, is no severity.
+// Severity says how much a trap costs whoever falls into it. The zero value, SeverityUnknown, is no severity.
 type Severity uint8
 
 // The severities, mildest first.
@@ -34,8 +33,7 @@ type Trap struct {
 	Sources   []SourceID // what shows the truth, then who makes the claim
 }
 
-// Traps lists all traps. The slice is the caller's; the Sources of its rows are
-// shared and must not be modified.
+// Traps lists all traps. The slice is the caller's; the Sources of its rows are shared and must not be modified.
 func Traps() []Trap { return slices.Clone(trapTable) }
 
 // TrapByID returns the trap of an id, and whether there is one.

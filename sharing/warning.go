@@ -1,9 +1,8 @@
 package sharing
 
-// WarningCode names a kind of Warning for machines, for example
-// "rename-ignored". The codes about the configuration of the Kubernetes device
-// plugin and DRA driver stand here, since several packages raise them; a package
-// that raises others lists them.
+// WarningCode names a kind of Warning for machines, for example "rename-ignored". The codes about the configuration
+// of the Kubernetes device plugin and DRA driver stand here, since several packages raise them; a package that
+// raises others lists them.
 type WarningCode string
 
 // Codes of warnings about the configuration of the device plugin.
@@ -29,9 +28,8 @@ const (
 	WarnMIGMemoryLimit   WarningCode = "mig-memory-limit"   // clients that miss the daemon are not stopped on MIG devices
 )
 
-// Warning says that something in a configuration is legal but does not do
-// what it looks like: a field that the reader of the configuration ignores, a
-// limit that cannot take effect, a document that lacks a feature gate.
+// Warning says that something in a configuration is legal but does not do what it looks like: a field that the
+// reader of the configuration ignores, a limit that cannot take effect, a document that lacks a feature gate.
 type Warning struct {
 	Code    WarningCode `json:"code"`
 	Path    string      `json:"path,omitempty"` // where in the document, e.g. "sharing.mps.resources[0].rename"

@@ -14,9 +14,8 @@ type simulatedClock interface {
 	SetTime(sinceStart time.Duration)
 }
 
-// Simulate takes a reader with a simulated clock (one that has a method
-// SetTime(time.Duration)) through a span of time without waiting, as if the
-// sampling had begun at start. Both clocks tick exactly. Other readers are
+// Simulate takes a reader with a simulated clock (one that has a method SetTime(time.Duration)) through a span of
+// time without waiting, as if the sampling had begun at start. Both clocks tick exactly. Other readers are
 // ErrNotSimulated. The end of ctx is no error.
 func (s *Sampler) Simulate(ctx context.Context, start time.Time, span time.Duration, sinks ...Sink) error {
 	clock, ok := s.src.(simulatedClock)

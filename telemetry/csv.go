@@ -60,14 +60,12 @@ type csvHeader struct {
 // CSVWriter writes samples as CSV as they come. It is a Sink. Call Flush at
 // the end, and as often as the file should be complete before.
 //
-// The form has one header line and rows of six kinds, told apart by the column
-// kind: one series row (its start; what the reader is), one gpu row for each
-// device, and then sample, process, instance and event rows in order of time;
-// process and instance rows belong to the sample row before them. A missing
-// figure is an empty cell. at_s is the time since the start by the monotonic
-// clock in seconds, time the start plus at_s. Every row carries the basis.
-// The detail column holds JSON in series, gpu and event rows and a process's
-// name in process rows. An instance's metrics are percent of the instance.
+// The form has one header line and rows of six kinds, told apart by the column kind: one series row (its start;
+// what the reader is), one gpu row for each device, and then sample, process, instance and event rows in order of
+// time; process and instance rows belong to the sample row before them. A missing figure is an empty cell. at_s is
+// the time since the start by the monotonic clock in seconds, time the start plus at_s. Every row carries the
+// basis. The detail column holds JSON in series, gpu and event rows and a process's name in process rows. An
+// instance's metrics are percent of the instance.
 type CSVWriter struct {
 	w     io.Writer
 	buf   []byte
@@ -163,8 +161,7 @@ func (c *CSVWriter) row(kind string, at time.Duration, device int, r *csvRow) {
 	c.buf = append(c.buf, '\n')
 }
 
-// number writes a comma, and a number if there is one; integer and text do
-// likewise.
+// number writes a comma, and a number if there is one; integer and text do likewise.
 func (c *CSVWriter) number(v float64, ok bool) {
 	c.buf = append(c.buf, ',')
 	if ok {
@@ -241,8 +238,7 @@ func (c *CSVWriter) Flush() error {
 	return c.err
 }
 
-// appendNumber writes the shortest text that reads back as v, without an
-// exponent where that is readable.
+// appendNumber writes the shortest text that reads back as v, without an exponent where that is readable.
 func appendNumber(b []byte, v float64) []byte {
 	format := byte('f')
 	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
@@ -258,8 +254,7 @@ func appendSeconds(b []byte, d time.Duration) []byte {
 	return append(append(b, '.'), frac[1:]...)
 }
 
-// WriteCSV writes the series in the form that CSVWriter describes. Equal series
-// give equal bytes.
+// WriteCSV writes the series in the form that CSVWriter describes. Equal series give equal bytes.
 func (s *Series) WriteCSV(w io.Writer) error {
 	c := NewCSVWriter(w)
 	if err := s.Replay(c); err != nil {

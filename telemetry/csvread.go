@@ -19,10 +19,9 @@ import (
 
 const maxProblems = 20 // bound of the problems that are reported of a CSV file
 
-// ReadCSV reads the form that CSVWriter describes. It is strict: whatever is
-// not understood is a problem, and all problems (the first 20) come in one
-// error, with their lines. Columns may stand in any order, and metrics that
-// the file does not have are missing.
+// ReadCSV reads the form that CSVWriter describes. It is strict: whatever is not understood is a problem, and all
+// problems (the first 20) come in one error, with their lines. Columns may stand in any order, and metrics that the
+// file does not have are missing.
 func ReadCSV(r io.Reader) (*Series, error) {
 	series := new(Series)
 	if err := CopyCSV(series, r); err != nil {
@@ -31,10 +30,9 @@ func ReadCSV(r io.Reader) (*Series, error) {
 	return series, nil
 }
 
-// CopyCSV reads the form that CSVWriter describes and gives dst what stands
-// there, one sample at a time, so that a file of any length takes little
-// memory. Problems and errors are those of ReadCSV; what stands before the
-// first problem was given by then. An error of dst ends it.
+// CopyCSV reads the form that CSVWriter describes and gives dst what stands there, one sample at a time, so that a
+// file of any length takes little memory. Problems and errors are those of ReadCSV; what stands before the first
+// problem was given by then. An error of dst ends it.
 func CopyCSV(dst Sink, r io.Reader) error {
 	rd := csv.NewReader(r)
 	rd.ReuseRecord = true
@@ -120,8 +118,7 @@ func (p *csvParser) get(col string) string {
 	return ""
 }
 
-// number reads a cell; ok is false for an empty one, and for a bad one, which
-// is a problem.
+// number reads a cell; ok is false for an empty one, and for a bad one, which is a problem.
 func (p *csvParser) number(col string) (float64, bool) {
 	s := p.get(col)
 	if s == "" {

@@ -9,9 +9,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Digest sums up a sampling as it goes, in memory that grows with the changes of
-// state only. It is a Sink. Report and State are not safe for use beside the
-// sampling; the methods of Latest are.
+// Digest sums up a sampling as it goes, in memory that grows with the changes of state only. It is a Sink. Report
+// and State are not safe for use beside the sampling; the methods of Latest are.
 type Digest struct {
 	*Latest
 	idle   *IdleDetector
@@ -60,8 +59,7 @@ func (d *Digest) Sample(x *Sample) error {
 	return nil
 }
 
-// Bounds of the events that a Digest keeps: those that take a device down or
-// bring it back, and all.
+// Bounds of the events that a Digest keeps: those that take a device down or bring it back, and all.
 const (
 	maxDownEvents  = 1000
 	maxOtherEvents = 100
@@ -122,8 +120,7 @@ type Report struct {
 	Start     time.Time      `json:"start"`
 	DurationS float64        `json:"duration_s"`
 	GPUs      []DeviceReport `json:"gpus"`
-	// Policies holds, for each policy that was asked about, the time that it
-	// would give back.
+	// Policies holds, for each policy that was asked about, the time that it would give back.
 	Policies []Recovery        `json:"policies"`
 	Events   []Event           `json:"events,omitempty"`
 	Sources  sharing.Citations `json:"sources,omitzero"` // of the policies

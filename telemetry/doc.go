@@ -1,6 +1,5 @@
-// Package telemetry samples what GPUs do while workloads share them, and says
-// what the samples can support: energy and idle time. Package ledger divides a
-// shared GPU among its tenants.
+// Package telemetry samples what GPUs do while workloads share them, and says what the samples can support: energy
+// and idle time. Package ledger divides a shared GPU among its tenants.
 //
 // A [Sampler] reads a [Reader] (telemetrynvml for a real driver, telemetrytest
 // for a scripted one) on two clocks: a fast one for what costs microseconds
@@ -15,16 +14,14 @@
 //
 // # Missing is not zero
 //
-// A figure that the driver does not give is absent: in [Reading.Get], in JSON,
-// in CSV (an empty cell) and in the Prometheus text (no line). It is never
-// zero and never a sentinel. [Series.Supported] tells "the device cannot" from
-// "nobody asked".
+// A figure that the driver does not give is absent: in [Reading.Get], in JSON, in CSV (an empty cell) and in the
+// Prometheus text (no line). It is never zero and never a sentinel. [Series.Supported] tells "the device cannot"
+// from "nobody asked".
 //
 // # What a figure is worth
 //
-// Every series carries the [sharing.Basis] of its source, and every row
-// written carries it too, so that a simulated series is never mistaken for a
-// measured one. Jitter, gaps, clock jumps, lost devices and dropped values are kept
+// Every series carries the [sharing.Basis] of its source, and every row written carries it too, so that a simulated
+// series is never mistaken for a measured one. Jitter, gaps, clock jumps, lost devices and dropped values are kept
 // beside the figures as [Event] and [Timing].
 //
 // NVML's utilization is the share of time in which any kernel ran: a kernel of

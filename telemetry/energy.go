@@ -9,18 +9,15 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// defaultTolerancePercent is the allowed difference of the integrated power from the
-// energy counter. nvml.h gives an accuracy of 5% for the power reading of the
-// boards that it gives one for.
+// defaultTolerancePercent is the allowed difference of the integrated power from the energy counter. nvml.h gives
+// an accuracy of 5% for the power reading of the boards that it gives one for.
 const defaultTolerancePercent = 5
 
-// CounterWrapJoules is the value at which an energy counter of 32 bits of millijoules starts
-// again.
+// CounterWrapJoules is the value at which an energy counter of 32 bits of millijoules starts again.
 const CounterWrapJoules = (1 << 32) / 1e3
 
-// powerLag is the time over which the driver averages power on Ampere and
-// later (nvml.h). Power that ends lower than it began was counted for that
-// long after it was drawn.
+// powerLag is the time over which the driver averages power on Ampere and later (nvml.h). Power that ends lower
+// than it began was counted for that long after it was drawn.
 const powerLag = time.Second
 
 // wrapWatts is the highest mean power with which a counter that went backwards
@@ -61,8 +58,7 @@ type Energy struct {
 	// Wraps and Restarts are how often the counter went backwards, by reason.
 	Wraps    int `json:"wraps"`
 	Restarts int `json:"restarts"`
-	// ComparedJoules and ComparedCounterJoules are the two figures over those
-	// times for which both exist.
+	// ComparedJoules and ComparedCounterJoules are the two figures over those times for which both exist.
 	ComparedJoules        Optional[float64] `json:"compared_joules,omitzero"`
 	ComparedCounterJoules Optional[float64] `json:"compared_counter_joules,omitzero"`
 	// DifferencePercent is the integrated figure against the counter's.
@@ -86,8 +82,7 @@ func MeasureEnergy(s *Series, device int, opts EnergyOptions) (Energy, error) {
 	return m.Energy(device)
 }
 
-// EnergyMeter measures energy as samples come, in constant memory. It is a
-// Sink. It is not safe for concurrent use.
+// EnergyMeter measures energy as samples come, in constant memory. It is a Sink. It is not safe for concurrent use.
 type EnergyMeter struct {
 	opts EnergyOptions
 	h    Header

@@ -14,9 +14,8 @@ var ErrNoDevices = errors.New("telemetry: the reader has no GPUs")
 // ErrNotBegun says that a sink was given samples before a header.
 var ErrNotBegun = errors.New("telemetry: the sink has no header yet; call Begin first")
 
-// ErrUnsupported says that a device has no figures of a group. A Reader wraps
-// it in the error of Read where marking metrics does not say it: an empty list
-// of processes would mean that none is there. A Sampler passes over it.
+// ErrUnsupported says that a device has no figures of a group. A Reader wraps it in the error of Read where marking
+// metrics does not say it: an empty list of processes would mean that none is there. A Sampler passes over it.
 var ErrUnsupported = errors.New("telemetry: the GPU does not support it")
 
 // DeviceError says that an index names none of a series' devices.

@@ -25,8 +25,7 @@ const (
 var eventNames = enum.Of[EventKind](errUnknown, "event kind", "unknown", "gap", "clock-jump", "lost", "back",
 	"read-error", "dropped", "hung", "failing")
 
-// Event is something that happened to the sampling and that a reader of the
-// figures must know.
+// Event is something that happened to the sampling and that a reader of the figures must know.
 type Event struct {
 	Kind EventKind     `json:"kind"`
 	At   time.Duration `json:"at_ns"` // the time since the series' start

@@ -6,13 +6,11 @@ import (
 	"github.com/cotenant/cotenant/internal/atomicfile"
 )
 
-// Every is a Sink that calls a function from time to time: with the first sample
-// after each period of the series' time, so that sinks before it have everything
-// up to then.
+// Every is a Sink that calls a function from time to time: with the first sample after each period of the series'
+// time, so that sinks before it have everything up to then.
 type Every struct {
 	Period time.Duration
-	// Do is called with the time since the series' start at which the period
-	// ended. Its error stops the sampling.
+	// Do is called with the time since the series' start at which the period ended. Its error stops the sampling.
 	Do   func(at time.Duration) error
 	next time.Duration
 }
@@ -63,9 +61,8 @@ func (f *PrometheusFile) Event(e Event) error {
 	return nil
 }
 
-// Save writes the file now, so that a reader (Node exporter's textfile collector)
-// never sees half of it. The first error is returned once; after it nothing is
-// written.
+// Save writes the file now, so that a reader (Node exporter's textfile collector) never sees half of it. The first
+// error is returned once; after it nothing is written.
 func (f *PrometheusFile) Save() error {
 	if f.failed {
 		return nil

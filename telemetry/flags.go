@@ -13,13 +13,11 @@ type Groups uint8
 
 // The groups, with what one reading cost on an H200 with driver 580.
 const (
-	// GroupBasic is utilization, memory, power, clocks, temperature and
-	// throttle reasons: microseconds.
+	// GroupBasic is utilization, memory, power, clocks, temperature and throttle reasons: microseconds.
 	GroupBasic     Groups = 1 << iota
 	GroupProcesses        // the list of processes and their memory: 8.5 us
-	// GroupGPM is the activity counters of Hopper and later, of the device and
-	// of each MIG instance. One figure needs two readings at least 100 ms
-	// apart (nvml.h).
+	// GroupGPM is the activity counters of Hopper and later, of the device and of each MIG instance. One figure
+	// needs two readings at least 100 ms apart (nvml.h).
 	GroupGPM
 	GroupProcessUtil // the utilization of each process: 2.6 ms
 	GroupEnergy      // the energy counter: 4.1 ms

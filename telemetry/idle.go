@@ -9,25 +9,21 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// State is a device's activity, as far as its figures show. The zero State is
-// StateUnknown.
+// State is a device's activity, as far as its figures show. The zero State is StateUnknown.
 type State uint8
 
 // The states.
 const (
 	// StateUnknown: the figures that would tell are missing, or a gap.
 	StateUnknown State = iota
-	// StateActive: work is done, or the device was idle for less than the
-	// sustain time.
+	// StateActive: work is done, or the device was idle for less than the sustain time.
 	StateActive
 	// StateStalled: the device reports busy, but next to no SM, memory or link
 	// works: a spinning kernel, a hung collective. Only GPM can show it.
 	StateStalled
-	// StateExecutionIdle: a program is resident and draws power above deep
-	// idle, but does nothing.
+	// StateExecutionIdle: a program is resident and draws power above deep idle, but does nothing.
 	StateExecutionIdle
-	// StateResidentIdle: a program is resident and does nothing, and the device
-	// draws no more than in deep idle.
+	// StateResidentIdle: a program is resident and does nothing, and the device draws no more than in deep idle.
 	StateResidentIdle
 	// StateDeepIdle: nothing is resident and nothing is done.
 	StateDeepIdle
@@ -56,16 +52,14 @@ const (
 // IdleOptions are the thresholds of idle detection. Every zero is its default.
 type IdleOptions struct {
 	ActivePercent float64 // the utilization (NVML's or GPM graphics) from which a device counts as busy
-	// WorkingPercent is the GPM SM or memory bandwidth utilization from which a
-	// device counts as working.
+	// WorkingPercent is the GPM SM or memory bandwidth utilization from which a device counts as working.
 	WorkingPercent  float64
 	ActiveBytesPerS float64 // the PCIe or NVLink traffic from which a device counts as working
 	// Resident is the memory in use from which a program counts as resident
 	// although no process is listed, as happens inside containers.
 	Resident sharing.Bytes
-	// DeepIdleWatts is the device's power with nothing resident. 0 takes the
-	// lowest power seen in deep idle; without that it is not known, and a
-	// resident, inactive program counts as powered.
+	// DeepIdleWatts is the device's power with nothing resident. 0 takes the lowest power seen in deep idle;
+	// without that it is not known, and a resident, inactive program counts as powered.
 	DeepIdleWatts float64
 	PoweredWatts  float64       // by how much power must exceed deep idle to count
 	Sustain       time.Duration // the length from which idleness counts
@@ -111,8 +105,7 @@ type StateInterval struct {
 	// Powered answers, for a resident and inactive program, whether power was
 	// above deep idle. Unknown means that it was assumed.
 	Powered sharing.Answer `json:"powered"`
-	// Joules is the energy of the interval; missing without power readings
-	// over all of it.
+	// Joules is the energy of the interval; missing without power readings over all of it.
 	Joules Optional[float64] `json:"joules,omitzero"`
 }
 

@@ -49,8 +49,7 @@ func (d *IdleDetector) Begin(h Header) error {
 // Event takes no notice of events: a gap shows in the samples.
 func (d *IdleDetector) Event(Event) error { return nil }
 
-// instanceMetrics are those for which the busiest MIG instance stands where the
-// device itself has none.
+// instanceMetrics are those for which the busiest MIG instance stands where the device itself has none.
 var instanceMetrics = []Metric{MetricGraphicsUtilPercent, MetricSMUtilPercent, MetricDRAMUtilPercent,
 	MetricTensorUtilPercent, MetricPCIeTxBytesPerS, MetricPCIeRxBytesPerS, MetricNVLinkTxBytesPerS,
 	MetricNVLinkRxBytesPerS}

@@ -10,17 +10,13 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Inventory lists a node's GPUs and their settings, as its driver
-// says: telemetrynvml reads one, and so does whoever reads what nvidia-smi
-// printed. What the driver does not say is missing. Serial numbers are left
-// out.
+// Inventory lists a node's GPUs and their settings, as its driver says: telemetrynvml reads one, and so does
+// whoever reads what nvidia-smi printed. What the driver does not say is missing. Serial numbers are left out.
 type Inventory struct {
-	// Driver and CUDA are versions, e.g. "580.159.04" and "13.0"; empty where
-	// they are not known.
+	// Driver and CUDA are versions, e.g. "580.159.04" and "13.0"; empty where they are not known.
 	Driver string
 	CUDA   string
-	// At is the time of the reading by the node's clock. nvidia-smi prints no zone:
-	// its times are taken for UTC.
+	// At is the time of the reading by the node's clock. nvidia-smi prints no zone: its times are taken for UTC.
 	At   Optional[time.Time]
 	GPUs []GPU
 }
@@ -53,8 +49,7 @@ type GPU struct {
 	TemperatureCelsius Optional[float64]
 
 	Instances []MIGInstance
-	// ProcessesListed says whether the processes could be seen; without that
-	// an empty list means nothing.
+	// ProcessesListed says whether the processes could be seen; without that an empty list means nothing.
 	ProcessesListed sharing.Answer
 	Processes       []Process
 	// MPS says whether an MPS server or its clients are among the processes.
@@ -62,8 +57,7 @@ type GPU struct {
 	MPS sharing.Answer
 }
 
-// Model finds the GPU in sharing's table, by its name and otherwise by its PCI
-// id.
+// Model finds the GPU in sharing's table, by its name and otherwise by its PCI id.
 func (g *GPU) Model() (*sharing.GPU, error) {
 	m, err := sharing.LookupGPU(g.Name)
 	if err != nil && g.PCIID != "" {
@@ -77,8 +71,7 @@ func (g *GPU) Model() (*sharing.GPU, error) {
 // MIGInstance is a MIG instance of a GPU: a GPU instance with one of its
 // compute instances, or a GPU instance alone.
 type MIGInstance struct {
-	// Index is the MIG device's index; ID and Compute are the ids of the GPU
-	// instance and the compute instance.
+	// Index is the MIG device's index; ID and Compute are the ids of the GPU instance and the compute instance.
 	Index   Optional[int]
 	ID      Optional[int]
 	Compute Optional[int]
@@ -93,8 +86,7 @@ type MIGInstance struct {
 	MemoryFree  Optional[sharing.Bytes]
 }
 
-// ComputeMode says how many processes may hold a context on a GPU. The zero
-// ComputeMode is ComputeModeUnknown.
+// ComputeMode says how many processes may hold a context on a GPU. The zero ComputeMode is ComputeModeUnknown.
 type ComputeMode uint8
 
 // The compute modes.
@@ -109,17 +101,15 @@ const (
 var computeModeNames = enum.Of[ComputeMode](errUnknown, "compute mode", "unknown", "default", "exclusive-thread",
 	"prohibited", "exclusive-process")
 
-// UnmarshalText reads a mode's name, in nvidia-smi's writing too
-// ("Exclusive_Process").
+// UnmarshalText reads a mode's name, in nvidia-smi's writing too ("Exclusive_Process").
 func (c *ComputeMode) UnmarshalText(b []byte) error {
 	return computeModeNames.Parse(c, []byte(strings.ReplaceAll(strings.ToLower(string(b)), "_", "-")))
 }
 
 const mpsServer = "nvidia-cuda-mps-server" // the name of the process in which MPS clients' kernels run
 
-// ProgramName is the base name of a process's program: what stands before the
-// first blank of its command line, without directories. Arguments may hold
-// secrets and are never kept.
+// ProgramName is the base name of a process's program: what stands before the first blank of its command line,
+// without directories. Arguments may hold secrets and are never kept.
 func ProgramName(commandLine string) string {
 	program, _, _ := strings.Cut(commandLine, " ")
 	if program == "" {

@@ -7,9 +7,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Latest keeps the newest figures of each device, for exposition. It is a Sink
-// and is safe for concurrent use. Figures that are older than three slow
-// periods are missing again.
+// Latest keeps the newest figures of each device, for exposition. It is a Sink and is safe for concurrent use.
+// Figures that are older than three slow periods are missing again.
 type Latest struct {
 	mu       sync.Mutex
 	h        Header
@@ -138,8 +137,7 @@ func (l *Latest) figure(d *latestDevice, m Metric) (float64, bool) {
 	return v, true
 }
 
-// Lost answers whether a device does not answer, for whichever of Down's
-// reasons; unknown before its first sample.
+// Lost answers whether a device does not answer, for whichever of Down's reasons; unknown before its first sample.
 func (l *Latest) Lost(device int) sharing.Answer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,8 +165,7 @@ func (d *latestDevice) lost() sharing.Answer {
 	return sharing.AnswerOf(!d.down.IsZero())
 }
 
-// Processes returns the processes of a device and whether they were listed
-// recently. The slice must not be changed.
+// Processes returns the processes of a device and whether they were listed recently. The slice must not be changed.
 func (l *Latest) Processes(device int) (list []Process, ok bool) {
 	l.live(device, func(d *latestDevice) {
 		if ok = l.recent(d.procAt); ok {

@@ -2,9 +2,8 @@ package telemetry
 
 import "github.com/cotenant/cotenant/internal/enum"
 
-// Metric names a figure of a device or of a MIG instance. The zero Metric
-// names none. Its text carries the unit, e.g. "power_watts", and is the CSV
-// column; Prometheus names have base units (WritePrometheus).
+// Metric names a figure of a device or of a MIG instance. The zero Metric names none. Its text carries the unit,
+// e.g. "power_watts", and is the CSV column; Prometheus names have base units (WritePrometheus).
 type Metric uint8
 
 // The metrics. Percentages run from 0 to 100.
@@ -13,11 +12,9 @@ const (
 	// MetricGPUUtilPercent is NVML's utilization: the share of time in which at
 	// least one kernel ran. It is not the share of capacity in use.
 	MetricGPUUtilPercent
-	// MetricMemUtilPercent is the share of time in which device memory was read or
-	// written, not the amount in use.
+	// MetricMemUtilPercent is the share of time in which device memory was read or written, not the amount in use.
 	MetricMemUtilPercent
-	// MetricMemUsedBytes is the device memory in use, without what the driver
-	// reserves where the driver says so.
+	// MetricMemUsedBytes is the device memory in use, without what the driver reserves where the driver says so.
 	MetricMemUsedBytes
 	MetricMemTotalBytes // the device memory there is
 	// MetricPowerWatts is the board's power. The driver averages it over one second

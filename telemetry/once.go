@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// eachOnce returns a list with each process of a GPU instance once. Of one that
-// is listed several times, say as a compute and as a graphics client, the
-// largest figures count: each is of the whole process. A list without such
+// eachOnce returns a list with each process of a GPU instance once. Of one that is listed several times, say as a
+// compute and as a graphics client, the largest figures count: each is of the whole process. A list without such
 // processes is returned as it is.
 func eachOnce(list []Process) []Process {
 	same := func(a, b *Process) bool { return a.PID == b.PID && a.GPUInstance == b.GPUInstance }
@@ -18,8 +17,7 @@ func eachOnce(list []Process) []Process {
 	})
 }
 
-// eachInstanceOnce returns a list with each MIG instance once, the first of
-// several.
+// eachInstanceOnce returns a list with each MIG instance once, the first of several.
 func eachInstanceOnce(list []Instance) []Instance {
 	return once(list, func(a, b *Instance) bool { return a.ID == b.ID }, func(_, _ *Instance) {})
 }

@@ -23,8 +23,7 @@ var promUnits = []struct {
 	{"_per_s", "_per_second", 1, 1},
 }
 
-// promName is a metric's name without the prefix, and how its figures are
-// written.
+// promName is a metric's name without the prefix, and how its figures are written.
 func promName(m Metric) (name string, base func(float64) float64) {
 	name = m.String()
 	for _, u := range promUnits {
@@ -35,13 +34,11 @@ func promName(m Metric) (name string, base func(float64) float64) {
 	return name, func(v float64) float64 { return v }
 }
 
-// WritePrometheus writes the newest figures in Prometheus' text format 0.0.4.
-// Names are those of Metric.String with Prometheus' base units: ratios of 0 to
-// 1 in place of percentages, hertz in place of MHz, "per_second". Where the
-// GPU is down, cotenant_gpu_up is 0 and cotenant_gpu_down names the reason.
-// Every line carries the device's index, its UUID and the basis of the
-// figures; a missing figure has no line. MIG instances have metrics of their
-// own, with the label gpu_instance. Lines come in a fixed order.
+// WritePrometheus writes the newest figures in Prometheus' text format 0.0.4. Names are those of Metric.String with
+// Prometheus' base units: ratios of 0 to 1 in place of percentages, hertz in place of MHz, "per_second". Where the
+// GPU is down, cotenant_gpu_up is 0 and cotenant_gpu_down names the reason. Every line carries the device's index,
+// its UUID and the basis of the figures; a missing figure has no line. MIG instances have metrics of their own,
+// with the label gpu_instance. Lines come in a fixed order.
 func (l *Latest) WritePrometheus(w io.Writer) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,8 +133,7 @@ func processLabels(q *Process) string {
 	return s
 }
 
-// promWriter writes families, leaving out those without a line. Its errors come
-// out of w.Flush.
+// promWriter writes families, leaving out those without a line. Its errors come out of w.Flush.
 type promWriter struct {
 	w                *bufio.Writer
 	l                *Latest

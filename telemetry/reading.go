@@ -9,9 +9,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ErrLost says that a device has fallen off the bus or cannot be reached any
-// more. A Reader wraps it; a Sampler then leaves the device out and tries it
-// again on each slow tick.
+// ErrLost says that a device has fallen off the bus or cannot be reached any more. A Reader wraps it; a Sampler
+// then leaves the device out and tries it again on each slow tick.
 var ErrLost = errors.New("telemetry: the GPU is lost")
 
 // Reader reads GPUs. Its methods must be safe for concurrent use: a Sampler
@@ -21,12 +20,10 @@ type Reader interface {
 	Info() ReaderInfo
 	// Devices lists the devices. Their order is their index everywhere.
 	Devices(ctx context.Context) ([]Device, error)
-	// Read reads one group of one device into r. Figures that the device cannot
-	// give are marked with r.Unsupported and are no error. On an error the
-	// figures that r holds still count, its processes and instances do not; an
-	// error that wraps ErrLost says that the device is gone, one that wraps
-	// ErrUnsupported that it does not have the group. What r refers to
-	// must not be changed after Read returns.
+	// Read reads one group of one device into r. Figures that the device cannot give are marked with r.Unsupported
+	// and are no error. On an error the figures that r holds still count, its processes and instances do not; an
+	// error that wraps ErrLost says that the device is gone, one that wraps ErrUnsupported that it does not have
+	// the group. What r refers to must not be changed after Read returns.
 	Read(ctx context.Context, device int, group Groups, r *Reading) error
 }
 
@@ -56,8 +53,7 @@ type figures struct {
 	unsp uint64
 }
 
-// Set records a figure. NaN, infinities and metrics that do not exist are not
-// recorded.
+// Set records a figure. NaN, infinities and metrics that do not exist are not recorded.
 func (f *figures) Set(m Metric, v float64) {
 	if m.valid() && !math.IsNaN(v) && !math.IsInf(v, 0) {
 		f.v[m] = v
@@ -82,8 +78,7 @@ func (f *figures) Unsupported(ms ...Metric) {
 	}
 }
 
-// Supported answers whether the device can give a metric, as far as is known
-// here.
+// Supported answers whether the device can give a metric, as far as is known here.
 func (f *figures) Supported(m Metric) sharing.Answer {
 	switch {
 	case !m.valid():
@@ -101,9 +96,8 @@ func (f *figures) Supported(m Metric) sharing.Answer {
 type Reading struct {
 	figures
 	Throttle Optional[Throttle] // the reasons for low clocks
-	// Processes are the processes that hold a context on the device. It means
-	// nothing unless the reading's groups include GroupProcesses or
-	// GroupProcessUtil.
+	// Processes are the processes that hold a context on the device. It means nothing unless the reading's groups
+	// include GroupProcesses or GroupProcessUtil.
 	Processes []Process
 	Instances []Instance // the MIG instances with their own figures
 	Dropped   int        // values that the driver gave and that cannot be, for example a utilization above 100%
@@ -126,9 +120,8 @@ type Process struct {
 	GPUInstance   Optional[int] // the MIG GPU instance in which the process runs
 }
 
-// Instance is a MIG GPU instance with its own figures: its GPM metrics and its
-// memory. Percentages are of the instance, not of the device. The zero
-// Instance is instance 0 with no figures.
+// Instance is a MIG GPU instance with its own figures: its GPM metrics and its memory. Percentages are of the
+// instance, not of the device. The zero Instance is instance 0 with no figures.
 type Instance struct {
 	figures
 	ID int // the GPU instance's id

@@ -17,15 +17,13 @@ type ReapPolicy struct {
 	Where string `json:"where"` // who uses it
 	// Source says where that is written; none for a duration of your own.
 	Source sharing.SourceID `json:"source,omitempty"`
-	// WarnAfter are the idle times after which the holder is warned. It is
-	// empty where they are not published.
+	// WarnAfter are the idle times after which the holder is warned. It is empty where they are not published.
 	WarnAfter []time.Duration `json:"warn_after_ns,omitempty"`
 	Warnings  int             `json:"warnings"`      // the number of warnings
 	ReapAfter time.Duration   `json:"reap_after_ns"` // the idle time after which the GPU is taken
 }
 
-// ReapPolicies lists the policies that are known to be used, the strictest
-// first.
+// ReapPolicies lists the policies that are known to be used, the strictest first.
 func ReapPolicies() []ReapPolicy {
 	return []ReapPolicy{
 		// https://rc-docs.northeastern.edu/en/explorer-main/gpus/idlebot.html
@@ -42,8 +40,7 @@ func ReapPolicies() []ReapPolicy {
 	}
 }
 
-// ParseReapPolicy returns the policy of a name, or one that reaps after a
-// duration such as "45m" without a warning.
+// ParseReapPolicy returns the policy of a name, or one that reaps after a duration such as "45m" without a warning.
 func ParseReapPolicy(s string) (ReapPolicy, error) {
 	if d, err := time.ParseDuration(s); err == nil {
 		if d <= 0 {
@@ -72,9 +69,8 @@ type Recovery struct {
 	Observed time.Duration `json:"observed_ns"`
 	Unknown  time.Duration `json:"unknown_ns"`
 	Idle     time.Duration `json:"idle_ns"` // the GPU time in the states that count
-	// Episodes are the unbroken idle times; Warned and Reaped are those that
-	// lasted long enough. Warned is missing where the policy's times are not
-	// published.
+	// Episodes are the unbroken idle times; Warned and Reaped are those that lasted long enough. Warned is missing
+	// where the policy's times are not published.
 	Episodes int           `json:"episodes"`
 	Warned   Optional[int] `json:"warned,omitzero"`
 	Reaped   int           `json:"reaped"`
@@ -85,10 +81,9 @@ type Recovery struct {
 	HoursPerDay Optional[float64] `json:"hours_per_gpu_day,omitzero"`
 }
 
-// Recoverable says what the policy would give back on the devices of the
-// reports. states are those in which a GPU is taken back; none stands for
-// StateExecutionIdle and StateResidentIdle. StateDeepIdle belongs among them
-// where the GPU stays reserved with nothing resident, as a notebook's does.
+// Recoverable says what the policy would give back on the devices of the reports. states are those in which a GPU
+// is taken back; none stands for StateExecutionIdle and StateResidentIdle. StateDeepIdle belongs among them where
+// the GPU stays reserved with nothing resident, as a notebook's does.
 func (p ReapPolicy) Recoverable(reports []IdleReport, states ...State) (Recovery, error) {
 	var probs problem.List
 	probs.If(p.ReapAfter <= 0, "policy.reap_after", "use a positive duration or one of ReapPolicies",

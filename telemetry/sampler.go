@@ -17,14 +17,12 @@ const (
 	DefaultStall      = 2 * time.Second
 )
 
-// lastWait is the time for which Stream waits, after its context ended, for readings that
-// are under way.
+// lastWait is the time for which Stream waits, after its context ended, for readings that are under way.
 const lastWait = time.Second
 
 const minSlowPeriod = 100 * time.Millisecond // the least time between two readings of GPM (nvml.h)
 
-// SamplerOptions say how to sample. The zero value samples everything, every
-// DefaultPeriod and DefaultSlowPeriod.
+// SamplerOptions say how to sample. The zero value samples everything, every DefaultPeriod and DefaultSlowPeriod.
 type SamplerOptions struct {
 	// Period is the fast clock's: GroupsFast. 0 is DefaultPeriod.
 	Period time.Duration
@@ -33,18 +31,15 @@ type SamplerOptions struct {
 	SlowPeriod time.Duration
 	// Skip leaves groups out.
 	Skip Groups
-	// Stall is the longest time of a reading before its device counts as down
-	// (EventHung). 0 is DefaultStall.
+	// Stall is the longest time of a reading before its device counts as down (EventHung). 0 is DefaultStall.
 	Stall time.Duration
 	// Logger takes what happens to the sampling; nil discards it.
 	Logger *slog.Logger
 }
 
-// Sampler reads every device of a reader on two clocks. Each device has its own
-// readers, so that one that blocks does not hold up the others. All schedules
-// are absolute: a late tick does not shift those after it, and ticks that were
-// missed are left out and recorded. A Sampler may be used again, and by several
-// goroutines.
+// Sampler reads every device of a reader on two clocks. Each device has its own readers, so that one that blocks
+// does not hold up the others. All schedules are absolute: a late tick does not shift those after it, and ticks
+// that were missed are left out and recorded. A Sampler may be used again, and by several goroutines.
 type Sampler struct {
 	src  Reader
 	opts SamplerOptions
@@ -88,11 +83,10 @@ func (s *Sampler) Run(ctx context.Context) (*Series, error) {
 	return series, err
 }
 
-// Stream samples until ctx ends or a sink fails, giving each sample to every
-// sink. A driver call cannot be broken off: a reading under way is waited for,
-// for a second and no longer than SamplerOptions.Stall allows. One that hangs is
-// left behind; the device is then recorded as down (EventHung), and the sinks
-// get nothing any more. The end of ctx is no error.
+// Stream samples until ctx ends or a sink fails, giving each sample to every sink. A driver call cannot be broken
+// off: a reading under way is waited for, for a second and no longer than SamplerOptions.Stall allows. One that
+// hangs is left behind; the device is then recorded as down (EventHung), and the sinks get nothing any more. The
+// end of ctx is no error.
 func (s *Sampler) Stream(ctx context.Context, sinks ...Sink) error {
 	devices, err := s.list(ctx)
 	if err != nil {
@@ -122,8 +116,7 @@ func (s *Sampler) Stream(ctx context.Context, sinks ...Sink) error {
 			w := r.worker(d, clockFast)
 			read(Some(d), s.opts.Period, func(n int64) { r.fast(ctx, w, n) })
 		}
-		// The slow clock runs even when its groups are skipped: it also looks
-		// for lost devices.
+		// The slow clock runs even when its groups are skipped: it also looks for lost devices.
 		w := r.worker(d, clockSlow)
 		read(Some(d), s.opts.SlowPeriod, func(n int64) { r.slow(ctx, w, n) })
 	}
@@ -155,8 +148,7 @@ func (s *Sampler) list(ctx context.Context) ([]Device, error) {
 	return a.devices, a.err
 }
 
-// end waits for the readers that answer, notes which hang, and closes the
-// sinks to them.
+// end waits for the readers that answer, notes which hang, and closes the sinks to them.
 func (r *run) end(exited <-chan struct{}, readers int) error {
 	defer close(r.left)
 	timer := time.NewTimer(min(lastWait, r.s.opts.Stall))

@@ -8,12 +8,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Header describes a series: where it comes from, when it began, and what it
-// covers.
+// Header describes a series: where it comes from, when it began, and what it covers.
 type Header struct {
 	Info ReaderInfo
-	// Start is the wall clock at the series' start. Times in the series are
-	// monotonic differences to it.
+	// Start is the wall clock at the series' start. Times in the series are monotonic differences to it.
 	Start   time.Time
 	Devices []Device
 	// Period and SlowPeriod are the periods of the two clocks.
@@ -40,9 +38,8 @@ type Sink interface {
 	Event(Event) error
 }
 
-// Series holds samples in order of time. It stores only the figures
-// that are there, about 12 bytes a figure. It is a Sink. A Series is not safe
-// for concurrent use while it is added to.
+// Series holds samples in order of time. It stores only the figures that are there, about 12 bytes a figure. It is
+// a Sink. A Series is not safe for concurrent use while it is added to.
 type Series struct {
 	Header
 	Events []Event
@@ -86,8 +83,7 @@ func (s *Series) Begin(h Header) error {
 	return nil
 }
 
-// Sample appends a copy of a sample. Samples of devices that the header does
-// not list are an error.
+// Sample appends a copy of a sample. Samples of devices that the header does not list are an error.
 func (s *Series) Sample(x *Sample) error {
 	if err := s.check(x.Device); err != nil {
 		return err
@@ -199,9 +195,8 @@ func (s *Series) Points(device int, m Metric) []Point {
 	return ps
 }
 
-// Mean is the mean of the readings of a metric, and how many there were. It is
-// missing when there were none. Readings of one clock are evenly spaced, so
-// that the mean of the readings is the mean over time where no gap was.
+// Mean is the mean of the readings of a metric, and how many there were. It is missing when there were none.
+// Readings of one clock are evenly spaced, so that the mean of the readings is the mean over time where no gap was.
 func (s *Series) Mean(device int, m Metric) (Optional[float64], int) {
 	var sum float64
 	ps := s.Points(device, m)
@@ -214,9 +209,8 @@ func (s *Series) Mean(device int, m Metric) (Optional[float64], int) {
 	return Some(sum / float64(len(ps))), len(ps)
 }
 
-// Supported answers whether a device can give a metric: yes when it did, no
-// when the reader said that it cannot, unknown when nobody asked or every
-// reading failed. A series read from CSV knows only yes and unknown.
+// Supported answers whether a device can give a metric: yes when it did, no when the reader said that it cannot,
+// unknown when nobody asked or every reading failed. A series read from CSV knows only yes and unknown.
 func (s *Series) Supported(device int, m Metric) sharing.Answer {
 	if s.check(device) != nil {
 		return sharing.AnswerUnknown

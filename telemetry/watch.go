@@ -60,8 +60,7 @@ func (r *run) worker(device int, c clock) *worker {
 	return w
 }
 
-// overdue reports a reading that has taken too long. The timer may be late, and
-// another reading be under way.
+// overdue reports a reading that has taken too long. The timer may be late, and another reading be under way.
 func (r *run) overdue(device int, c clock) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,8 +84,7 @@ func (r *run) hung(device int, c clock) {
 	}
 }
 
-// hanging counts the readings that are known to hang: waiting for them is in
-// vain.
+// hanging counts the readings that are known to hang: waiting for them is in vain.
 func (r *run) hanging() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,8 +167,7 @@ func (r *run) begins(w *worker, g Groups) {
 	w.watch.Reset(r.s.opts.Stall)
 }
 
-// judge says whether a device is up, and tells when that changes; r.mu is
-// held.
+// judge says whether a device is up, and tells when that changes; r.mu is held.
 func (r *run) judge(device int) {
 	d := &r.devices[device]
 	down := EventUnknown
@@ -196,8 +193,7 @@ func (r *run) judge(device int) {
 	r.emit(e)
 }
 
-// failing says whether the last reading of every group failed. Groups that the
-// device does not have say nothing.
+// failing says whether the last reading of every group failed. Groups that the device does not have say nothing.
 func (r *run) failing(d *deviceState) bool {
 	failed := false
 	for i, last := range d.answers {

@@ -10,15 +10,13 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ProbeRun is a run of the spinning probe in several processes at once, one
-// reading for each.
+// ProbeRun is a run of the spinning probe in several processes at once, one reading for each.
 type ProbeRun struct {
 	Tenants  int // processes that ran at once
 	Readings []ProbeReading
 }
 
-// Calibration is a scheduler found from measurements, and how well it gives
-// them back.
+// Calibration is a scheduler found from measurements, and how well it gives them back.
 type Calibration struct {
 	Scheduler Scheduler
 	// Points is the number of measurements that it was fitted to.
@@ -27,9 +25,8 @@ type Calibration struct {
 	WorstErrorFraction float64
 }
 
-// CalibrateProbe finds quantum and switch from what the quantum probe printed:
-// the quantum is the median of the on-times, the switch the least-squares
-// solution of off = (n-1) quantum + n switch over all readings.
+// CalibrateProbe finds quantum and switch from what the quantum probe printed: the quantum is the median of the
+// on-times, the switch the least-squares solution of off = (n-1) quantum + n switch over all readings.
 func CalibrateProbe(runs ...ProbeRun) (Calibration, error) {
 	var l problem.List
 	var on []time.Duration

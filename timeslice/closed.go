@@ -9,11 +9,9 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// FinishTimes returns the end of each of several jobs that start together and share
-// the GPU equally until they are done: the k-th shortest of n jobs of lengths S
-// ends at S_1 + ... + S_k + (n-k) S_k. The overhead applies while more than one
-// job is left. Times are in the order of the work, which holds each job's
-// duration alone.
+// FinishTimes returns the end of each of several jobs that start together and share the GPU equally until they are
+// done: the k-th shortest of n jobs of lengths S ends at S_1 + ... + S_k + (n-k) S_k. The overhead applies while
+// more than one job is left. Times are in the order of the work, which holds each job's duration alone.
 func FinishTimes(work []time.Duration, overheadFraction float64) []time.Duration {
 	order := make([]int, len(work))
 	for i := range order {
@@ -35,8 +33,7 @@ func FinishTimes(work []time.Duration, overheadFraction float64) []time.Duration
 	return out
 }
 
-// StepTime holds a closed form's prediction of a tenant's step beside its
-// neighbours.
+// StepTime holds a closed form's prediction of a tenant's step beside its neighbours.
 type StepTime struct {
 	// Cycle is the mean time from one step's submission to the next one's.
 	Cycle time.Duration
@@ -47,21 +44,18 @@ type StepTime struct {
 	OtherSlices int
 }
 
-// BoundaryTolerance is the fraction of a step's length within which a whole
-// number of quanta makes a prediction jumpy: a few percent of error in the
-// step moves the result by up to 19% (cotenant-h200-colocation).
+// BoundaryTolerance is the fraction of a step's length within which a whole number of quanta makes a prediction
+// jumpy: a few percent of error in the step moves the result by up to 19% (cotenant-h200-colocation).
 const BoundaryTolerance = 0.08
 
-// RoundRobin returns the step time under round-robin scheduling (Silberschatz, Galvin,
-// Gagne, Operating System Concepts) of tenants that always have a step to run when
-// their turn comes, and give the rest of their last slice back when it ends. A
-// step of GPU time g takes n = ceil(g/Quantum) turns, and
+// RoundRobin returns the step time under round-robin scheduling (Silberschatz, Galvin, Gagne, Operating System
+// Concepts) of tenants that always have a step to run when their turn comes, and give the rest of their last slice
+// back when it ends. A step of GPU time g takes n = ceil(g/Quantum) turns, and
 //
 //	cycle_i = g_i + n_i x (tenants x Switch + sum over the others of g_j/n_j).
 //
-// The time that a tenant's host needs between two steps is hidden in the
-// others' turns as long as it is shorter than those. A lone tenant's cycle is
-// its step.
+// The time that a tenant's host needs between two steps is hidden in the others' turns as long as it is shorter
+// than those. A lone tenant's cycle is its step.
 func (s Scheduler) RoundRobin(steps []time.Duration) ([]StepTime, error) {
 	var l problem.List
 	s.check(&l, "scheduler")
@@ -101,13 +95,11 @@ type Cycle struct {
 // maxClosedLoop bounds ClosedLoop, which visits every subset of the tenants.
 const maxClosedLoop = 16
 
-// ClosedLoop returns the mean latency of a step of each tenant under processor
-// sharing: the GPU is shared equally among those that have a step to run. The closed
-// network of one processor-sharing server and think times is solved exactly by mean
-// value analysis (Reiser and Lavenberg, J. ACM 27(2), 1980). It depends on the means only, not on the distributions. It
-// is the limit of a small quantum and free switches; an overhead lengthens
-// every step by its fraction, as switching does while others wait. Up to 16
-// tenants.
+// ClosedLoop returns the mean latency of a step of each tenant under processor sharing: the GPU is shared equally
+// among those that have a step to run. The closed network of one processor-sharing server and think times is solved
+// exactly by mean value analysis (Reiser and Lavenberg, J. ACM 27(2), 1980). It depends on the means only, not on
+// the distributions. It is the limit of a small quantum and free switches; an overhead lengthens every step by its
+// fraction, as switching does while others wait. Up to 16 tenants.
 func ClosedLoop(tenants []Cycle, overheadFraction float64) ([]time.Duration, error) {
 	var l problem.List
 	if len(tenants) > maxClosedLoop {
@@ -131,8 +123,7 @@ func ClosedLoop(tenants []Cycle, overheadFraction float64) ([]time.Duration, err
 	if n > 1 {
 		stretch += overheadFraction
 	}
-	// at[set*n+i] is the mean number of tenant i's steps at the GPU when only
-	// the tenants in set exist.
+	// at[set*n+i] is the mean number of tenant i's steps at the GPU when only the tenants in set exist.
 	at := make([]float64, n<<n)
 	latency := make([]float64, n)
 	for set := 1; set < 1<<n; set++ {

@@ -24,8 +24,7 @@ type tenantsDocument struct {
 	} `yaml:"tenants,required"`
 }
 
-// ParseTenants reads a document of tenants, YAML or JSON of at most 1 MiB, for
-// example:
+// ParseTenants reads a document of tenants, YAML or JSON of at most 1 MiB, for example:
 //
 //	tenants:
 //	  - {name: chat, step: 1.8ms, think: 150us, steps: 64, pause: 8ms, pause_cv: 1}

@@ -14,11 +14,10 @@ type Work struct {
 	GPU time.Duration // how long it needs the GPU for; at least 0
 }
 
-// Submitter supplies the work of one tenant. Next is called once at time 0 and then
-// each time that the tenant's last work has finished, at the simulated time
-// now; it returns the next work, or false when there will be none. An At before
-// now counts as now: such work follows within the same slice, as that of a
-// queue that is never empty does. Submitters are called from one goroutine.
+// Submitter supplies the work of one tenant. Next is called once at time 0 and then each time that the tenant's
+// last work has finished, at the simulated time now; it returns the next work, or false when there will be none. An
+// At before now counts as now: such work follows within the same slice, as that of a queue that is never empty
+// does. Submitters are called from one goroutine.
 type Submitter interface {
 	Next(now time.Duration) (Work, bool)
 }
@@ -46,9 +45,8 @@ type Totals struct {
 	Idle      time.Duration
 }
 
-// Engine simulates tenants that share a GPU by time-slicing, round robin in
-// the order given. A tenant keeps the GPU for a quantum when others wait, and
-// gives it back when it runs out of work; a change of tenant costs a switch, a
+// Engine simulates tenants that share a GPU by time-slicing, round robin in the order given. A tenant keeps the GPU
+// for a quantum when others wait, and gives it back when it runs out of work; a change of tenant costs a switch, a
 // tenant that is alone pays nothing.
 type Engine struct {
 	Scheduler Scheduler
@@ -66,9 +64,8 @@ type tenantState struct {
 	done      bool // no more work
 }
 
-// Run simulates until the clock reaches Until or nobody has work left. The
-// result, one usage for each tenant, depends on the fields only. Run returns
-// ctx's error when ctx ends first.
+// Run simulates until the clock reaches Until or nobody has work left. The result, one usage for each tenant,
+// depends on the fields only. Run returns ctx's error when ctx ends first.
 func (e Engine) Run(ctx context.Context) ([]Usage, Totals, error) {
 	var l problem.List
 	e.Scheduler.check(&l, "scheduler")
@@ -140,8 +137,7 @@ func (e *engineRun) fetch(i int) error {
 
 func (e *engineRun) ready(i int) bool { return !e.tenants[i].done && e.tenants[i].at <= e.now }
 
-// next returns the first tenant after the last one, itself last, that has
-// work; -1 when none has.
+// next returns the first tenant after the last one, itself last, that has work; -1 when none has.
 func (e *engineRun) next() int {
 	n := len(e.tenants)
 	i := e.last
@@ -156,8 +152,7 @@ func (e *engineRun) next() int {
 	return -1
 }
 
-// turn gives one tenant a slice, or lets the clock run to the next submission.
-// It returns false at the end.
+// turn gives one tenant a slice, or lets the clock run to the next submission. It returns false at the end.
 func (e *engineRun) turn() (bool, error) {
 	if e.now >= e.Until {
 		return false, nil

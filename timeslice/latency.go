@@ -38,8 +38,7 @@ func (l *Latency) Mean() (time.Duration, bool) {
 	return l.sum / time.Duration(l.Count()), true
 }
 
-// Quantile is the latency that a share q (0 to 1) of them does not exceed;
-// false when there are none.
+// Quantile is the latency that a share q (0 to 1) of them does not exceed; false when there are none.
 func (l *Latency) Quantile(q float64) (time.Duration, bool) {
 	if l.Count() == 0 {
 		return 0, false

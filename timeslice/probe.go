@@ -33,8 +33,7 @@ func (p ProbeReading) OK() bool { return p.Status == "no error" }
 // ProbeTimes are percentiles of the times off or on the GPU.
 type ProbeTimes struct{ P10, P50, P90, Max time.Duration }
 
-// ParseProbe reads the lines that the quantum probe prints, one for each
-// process:
+// ParseProbe reads the lines that the quantum probe prints, one for each process:
 //
 //	a sms=132 err=no error gaps=891 off_total_ms=2135.1 off_us p10=… p50=… p90=… max=… on_us p10=… p50=… p90=… max=…
 //

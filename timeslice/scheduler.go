@@ -16,15 +16,13 @@ type Scheduler struct {
 	// Switch is the GPU's time lost to one change of context; it does not grow
 	// with the number of tenants (measured with 2 and 4).
 	Switch time.Duration
-	// Basis and Source say where the figures come from; Source is the id of a
-	// sharing.Source, or words of your own.
+	// Basis and Source say where the figures come from; Source is the id of a sharing.Source, or words of your own.
 	Basis  sharing.Basis
 	Source string
 }
 
-// The DEFAULT level of an H200 with driver 580.159.04, measured with a
-// spinning one-thread kernel in each of 2 and 4 processes: on-time p50
-// 2,090.7 and 2,090.5 us, switch 152.8 and 153.0 us.
+// The DEFAULT level of an H200 with driver 580.159.04, measured with a spinning one-thread kernel in each of 2 and
+// 4 processes: on-time p50 2,090.7 and 2,090.5 us, switch 152.8 and 153.0 us.
 const (
 	h200Quantum = 2090600 * time.Nanosecond
 	h200Switch  = 152900 * time.Nanosecond
@@ -43,8 +41,7 @@ func (s Scheduler) Validate() error {
 	return l.Err()
 }
 
-// longest bounds every duration of a model, so that sums of them cannot
-// overflow.
+// longest bounds every duration of a model, so that sums of them cannot overflow.
 const longest = 30 * 24 * time.Hour
 
 func (s Scheduler) check(l *problem.List, path string) {
@@ -69,9 +66,8 @@ func (s Scheduler) Slices(step time.Duration) int {
 	return max(1, int((step+s.Quantum-1)/s.Quantum))
 }
 
-// NearBoundary says whether a step lies within a tolerance (a fraction of the
-// step) of a whole number of quanta, where a small error of the step's length
-// changes the number of its turns and so moves its latency by a round. The
+// NearBoundary says whether a step lies within a tolerance (a fraction of the step) of a whole number of quanta,
+// where a small error of the step's length changes the number of its turns and so moves its latency by a round. The
 // other number of turns is returned too.
 func (s Scheduler) NearBoundary(step time.Duration, toleranceFraction float64) (other int, near bool) {
 	n := s.Slices(step)

@@ -19,8 +19,7 @@ type Simulation struct {
 	Seed      uint64        // same seed, same result
 }
 
-// Result is the outcome of a simulation. Its Basis is always
-// sharing.BasisSimulated.
+// Result is the outcome of a simulation. Its Basis is always sharing.BasisSimulated.
 type Result struct {
 	Basis     sharing.Basis
 	Scheduler Scheduler
@@ -34,17 +33,15 @@ type TenantResult struct {
 	Name    string
 	Step    *Latency // from a step's submission to its end
 	Request *Latency // from a request's arrival to its end
-	// Unfinished is the number of requests that had come and not ended when the
-	// simulated time was over; Request does not hold them. The queue of an open
-	// loop is estimated from its rate. A number that grows with the simulated
-	// time means that the tenant cannot keep up.
+	// Unfinished is the number of requests that had come and not ended when the simulated time was over; Request
+	// does not hold them. The queue of an open loop is estimated from its rate. A number that grows with the
+	// simulated time means that the tenant cannot keep up.
 	Unfinished int
 	Usage
 }
 
-// Simulate runs tenants on a time-sliced GPU. Each tenant draws from a source
-// of its own, so that another tenant's presence changes none of its draws. The
-// error names everything that is wrong with the input.
+// Simulate runs tenants on a time-sliced GPU. Each tenant draws from a source of its own, so that another tenant's
+// presence changes none of its draws. The error names everything that is wrong with the input.
 func Simulate(ctx context.Context, sim Simulation) (*Result, error) {
 	if sim.For == 0 {
 		sim.For = time.Minute
@@ -71,8 +68,7 @@ func Simulate(ctx context.Context, sim Simulation) (*Result, error) {
 	return res, nil
 }
 
-// maxTenants bounds a simulation's memory: two histograms and a row of waits
-// for each tenant.
+// maxTenants bounds a simulation's memory: two histograms and a row of waits for each tenant.
 const maxTenants = 256
 
 func (sim Simulation) validate() error {
@@ -93,9 +89,8 @@ func (sim Simulation) validate() error {
 	return l.Err()
 }
 
-// BlamedOn returns the neighbour that r waited for longest and the share of
-// all its waiting, switches included, that fell to it; false when it never
-// waited.
+// BlamedOn returns the neighbour that r waited for longest and the share of all its waiting, switches included,
+// that fell to it; false when it never waited.
 func (r *TenantResult) BlamedOn() (tenant int, shareFraction float64, ok bool) {
 	total := r.Switching
 	for i, w := range r.WaitedOn {

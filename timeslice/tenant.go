@@ -10,16 +10,14 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Dist is a distribution of durations: constant for CV 0, exponential for CV
-// 1, and otherwise a gamma distribution with that mean and coefficient of
-// variation (standard deviation over mean). The zero value is always 0.
+// Dist is a distribution of durations: constant for CV 0, exponential for CV 1, and otherwise a gamma distribution
+// with that mean and coefficient of variation (standard deviation over mean). The zero value is always 0.
 type Dist struct {
 	Mean time.Duration
 	CV   float64
 }
 
-// Draw returns a value from the distribution. A constant takes nothing from
-// rng.
+// Draw returns a value from the distribution. A constant takes nothing from rng.
 func (d Dist) draw(rng *rand.Rand) time.Duration {
 	switch {
 	case d.CV == 0 || d.Mean == 0:
@@ -48,18 +46,15 @@ type Tenant struct {
 	Name string
 	// Step is the GPU time of one step.
 	Step Dist
-	// Think is the host's time after each step, before anything else of this
-	// tenant can run.
+	// Think is the host's time after each step, before anything else of this tenant can run.
 	Think Dist
 	// Steps is the number of steps in a request; 0 means 1.
 	Steps int
-	// Pause is the time that the client of a closed loop lets go by between two
-	// requests, beyond Think. A tenant without think time and pause always has
-	// work queued.
+	// Pause is the time that the client of a closed loop lets go by between two requests, beyond Think. A tenant
+	// without think time and pause always has work queued.
 	Pause Dist
-	// RatePerSecond makes the loop open: requests arrive at random (Poisson) at
-	// this rate and are served one after the other, timed from their arrival.
-	// 0 means a closed loop; Pause is then not used.
+	// RatePerSecond makes the loop open: requests arrive at random (Poisson) at this rate and are served one after
+	// the other, timed from their arrival. 0 means a closed loop; Pause is then not used.
 	RatePerSecond float64
 }
 

@@ -165,8 +165,7 @@ func (s *search) cluster(c *candidate) (predict.Cluster, map[int]route) {
 	return out, routes
 }
 
-// tags are adapters that cost nothing: the tenants of a merged server, told apart in
-// the report.
+// tags are adapters that cost nothing: the tenants of a merged server, told apart in the report.
 func tags(n int) predict.Adapters {
 	free := predict.Cost{Basis: sharing.BasisSimulated}
 	return predict.Adapters{Slots: n, Rank: 1, Targets: []predict.Projection{predict.ProjectionQ}, Step: free, Each: free,

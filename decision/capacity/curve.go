@@ -11,8 +11,7 @@ import (
 // curveLoads are the loads of an arrangement's curve, over the searched one.
 var curveLoads = []float64{0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4, 6, 8}
 
-// grow plays an arrangement as load grows: its curve, how much it has in hand, and
-// what breaks first.
+// grow plays an arrangement as load grows: its curve, how much it has in hand, and what breaks first.
 func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at judgement, seen []figures) error {
 	a.FirstLimit = fmt.Sprintf("nothing up to %g times the load", curveLoads[len(curveLoads)-1])
 	if at.verdict == VerdictMissed {
@@ -77,8 +76,7 @@ func (c *candidate) nearest() string {
 	return fmt.Sprintf("with %s, the nearest", count(c.gpus()))
 }
 
-// alone names the objective that a candidate's requests miss even when each comes alone, "" when
-// nothing.
+// alone names the objective that a candidate's requests miss even when each comes alone, "" when nothing.
 func (s *search) alone(c *candidate) string {
 	for i := range c.parts {
 		if why := s.floors[s.floorKey(&c.parts[i].layout)]; why != "" {

@@ -10,8 +10,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 )
 
-// Drill is a part of the trace to be run on an arrangement, with what is predicted for
-// exactly that part.
+// Drill is a part of the trace to be run on an arrangement, with what is predicted for exactly that part.
 type Drill struct {
 	Cluster   predict.Cluster               // servers, GPUs and router, as they were played
 	Routes    []int                         // of each tenant: its service, -1 without one

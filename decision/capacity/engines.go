@@ -47,8 +47,7 @@ func (s *search) engine(t *Tenant, g *gpu) (predict.Engine, error) {
 	return e, err
 }
 
-// costs is a server of a tenant on a GPU, its costs from the tenant's profiles where
-// there are any.
+// costs is a server of a tenant on a GPU, its costs from the tenant's profiles where there are any.
 func (s *search) costs(t *Tenant, g *gpu) (predict.Engine, error) {
 	prior := predict.NewEngine(t.Shape, predict.MachineOf(g.row))
 	prior.Adapters = adaptersOf(prior.Adapters, t.Adapters)
@@ -96,8 +95,7 @@ func adaptersOf(priors, own predict.Adapters) predict.Adapters {
 	return priors
 }
 
-// profileGPU is the GPU that a workload was measured on: the predictor's where its
-// profiles do not say.
+// profileGPU is the GPU that a workload was measured on: the predictor's where its profiles do not say.
 func (s *search) profileGPU(of *predict.Solo) string {
 	for _, p := range []*predict.SoloProfile{of.TimeSlicing, of.MPS} {
 		if p != nil && p.GPU != "" {
@@ -107,9 +105,8 @@ func (s *search) profileGPU(of *predict.Solo) string {
 	return s.predictor.GPU
 }
 
-// How much less sure a measured cost is on another GPU, as a standard deviation of
-// its logarithm: of the same architecture (an H100 with an H200's figures is off by 3
-// to 10%), and of another, for which nothing was measured.
+// How much less sure a measured cost is on another GPU, as a standard deviation of its logarithm: of the same
+// architecture (an H100 with an H200's figures is off by 3 to 10%), and of another, for which nothing was measured.
 const (
 	transferSigma      = 0.08
 	transferSigmaOther = 0.2
@@ -164,8 +161,7 @@ func basisOf(servers []server) sharing.Basis {
 		sharing.BasisPrior: 0}
 	for i := range servers {
 		for name, c := range servers[i].engine.Costs() {
-			// The steps and the prefill make the answer; what MPS and sleep cost is of
-			// the constants of sharing.
+			// The steps and the prefill make the answer; what MPS and sleep cost is of the constants of sharing.
 			if (name == "step" || name == "prefill_token") && rank[c.Basis] < rank[worst] {
 				worst = c.Basis
 			}

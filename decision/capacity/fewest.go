@@ -74,9 +74,8 @@ func (s *search) fit(ctx context.Context, k Kind, parts []part, at []*gpu, beat 
 	return c, nil
 }
 
-// divide divides GPUs that are too few among a candidate's parts, so that the worst of
-// them is as near to its limits as it can be: they were fitted one after another, so that
-// the first took what the last needed.
+// divide divides GPUs that are too few among a candidate's parts, so that the worst of them is as near to its
+// limits as it can be: they were fitted one after another, so that the first took what the last needed.
 func (s *search) divide(ctx context.Context, c *candidate, gpus int) error {
 	work := 0
 	for i := range c.parts {
@@ -179,10 +178,9 @@ func (s *search) part(ctx context.Context, layouts []layout, routers []predict.R
 	return best, nil
 }
 
-// least finds the fewest GPUs between two numbers with which a layout keeps the
-// objectives, by exponential and then binary search: more GPUs are taken never to hurt.
-// Where none do it gives the fewest of those that come close to the nearest. With
-// decided set only numbers below the best found matter, and the most is tried first.
+// least finds the fewest GPUs between two numbers with which a layout keeps the objectives, by exponential and then
+// binary search: more GPUs are taken never to hurt. Where none do it gives the fewest of those that come close to
+// the nearest. With decided set only numbers below the best found matter, and the most is tried first.
 func (s *search) least(ctx context.Context, l *layout, router predict.RoutePolicy, low, most int, decided bool) (fitted,
 	error) {
 	out := fitted{placed: placed{layout: *l}}

@@ -17,8 +17,7 @@ const shareMetric = "share"
 
 var percentiles = [...]int{50, 90, 95, 99}
 
-// ofLatency adds the percentiles of a latency; intervals widen as those of the
-// service's nearest foreseen metric.
+// ofLatency adds the percentiles of a latency; intervals widen as those of the service's nearest foreseen metric.
 func (f figures) ofLatency(of Latency, ms predict.LatencyMS, service *predict.ServiceReport) {
 	for i, v := range []predict.Optional[float64]{ms.P50, ms.P90, ms.P95, ms.P99} {
 		value, known := v.Get()
@@ -74,8 +73,7 @@ func (s *search) seen(r *predict.Report, routes map[int]route) []figures {
 	return out
 }
 
-// judgement holds the verdict on figures, and what comes nearest to
-// breaking them.
+// judgement holds the verdict on figures, and what comes nearest to breaking them.
 type judgement struct {
 	verdict Verdict
 	tenant  int

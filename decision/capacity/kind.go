@@ -55,8 +55,7 @@ const (
 
 var latencies = enum.Of[Latency](ErrUnknownName, "latency", "ttft", "tpot", "e2e")
 
-// Verdict is the answer to whether an arrangement keeps the objectives. The zero value is
-// VerdictUnknown.
+// Verdict is the answer to whether an arrangement keeps the objectives. The zero value is VerdictUnknown.
 type Verdict uint8
 
 // The verdicts.

@@ -42,8 +42,7 @@ type seat struct {
 // part is servers that share their GPUs with nobody else's: it is searched alone.
 type part struct{ tenants [][]int } // of each server
 
-// parts divides the tenants as a kind has it. nil means that the kind does not apply,
-// and why says so.
+// parts divides the tenants as a kind has it. nil means that the kind does not apply, and why says so.
 func (p *Plan) parts(k Kind) (parts []part, why string) {
 	alone := func(i int) []int { return []int{i} }
 	switch k {
@@ -135,8 +134,7 @@ func (s *search) serversOf(k Kind, of part, g *gpu) ([]server, error) {
 	return out, nil
 }
 
-// layouts lists the ways in which a kind can use a GPU for a part; the error says why
-// there is none.
+// layouts lists the ways in which a kind can use a GPU for a part; the error says why there is none.
 func (s *search) layouts(k Kind, of part, g *gpu) ([]layout, error) {
 	servers, err := s.serversOf(k, of, g)
 	if err != nil {
@@ -185,8 +183,7 @@ func (s *search) layouts(k Kind, of part, g *gpu) ([]layout, error) {
 	return out, nil
 }
 
-// percents are the divisions of the SMs that are tried under MPS: none, and for two
-// servers the halves and thirds.
+// percents are the divisions of the SMs that are tried under MPS: none, and for two servers the halves and thirds.
 func (s *search) percents(k Kind, servers []server, copies int) [][]float64 {
 	out := [][]float64{nil}
 	if k == KindMPS && s.plan.Percents != nil && len(servers) == len(s.plan.Tenants) {
@@ -369,8 +366,7 @@ func (s *search) slice(l layout, m *mig.Model, chosen []*mig.Profile, copies, sm
 	return next, nil
 }
 
-// thin drops divisions that another beats in every respect: at least as many SMs and
-// copies for each server.
+// thin drops divisions that another beats in every respect: at least as many SMs and copies for each server.
 func (s *search) thin(all []layout) []layout {
 	worse := func(a, b layout) bool { // a is no better than b anywhere
 		if a.copies > b.copies {

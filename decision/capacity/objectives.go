@@ -14,8 +14,7 @@ import (
 // Objectives hold what a tenant's requests must keep. The zero value demands nothing.
 type Objectives struct {
 	Limits []Limit
-	// Share of the requests that must each keep all the limits, 0 to 1; 0 = only the
-	// percentiles count.
+	// Share of the requests that must each keep all the limits, 0 to 1; 0 = only the percentiles count.
 	Share float64
 }
 
@@ -32,9 +31,8 @@ func (l Limit) String() string { return fmt.Sprintf("%s=%v", l.metric(), l.Most)
 // metric returns the limit's name among an arrangement's figures.
 func (l Limit) metric() string { return l.Latency.String() + "_p" + strconv.Itoa(l.Percentile) }
 
-// ParseObjectives reads objectives such as "ttft_p99=500ms,tpot_p99=30ms,share=0.99":
-// each limit by the latency (ttft, tpot, e2e) and percentile, and share, once each. The
-// error names every problem.
+// ParseObjectives reads objectives such as "ttft_p99=500ms,tpot_p99=30ms,share=0.99": each limit by the latency
+// (ttft, tpot, e2e) and percentile, and share, once each. The error names every problem.
 func ParseObjectives(text string) (out Objectives, err error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("objectives: "+format, args...)) }
@@ -85,8 +83,7 @@ func (o Objectives) bound(of Latency) time.Duration {
 	return least
 }
 
-// PerRequest returns the bounds that a single request must keep to count as good: the
-// tightest of each latency.
+// PerRequest returns the bounds that a single request must keep to count as good: the tightest of each latency.
 func (o Objectives) PerRequest() predict.Objective {
 	return predict.Objective{TTFT: o.bound(LatencyTTFT), TPOT: o.bound(LatencyTPOT), E2E: o.bound(LatencyE2E)}
 }

@@ -44,8 +44,7 @@ type Tenant struct {
 	// Adapters is the way a server of the tenant serves the adapters that its requests
 	// name; the zero value has none.
 	Adapters predict.Adapters
-	// Profiles are measurements of a server of the tenant alone, on any GPU; without
-	// any its costs are priors.
+	// Profiles are measurements of a server of the tenant alone, on any GPU; without any its costs are priors.
 	Profiles []predict.Solo
 	// Configure sets what a server of the tenant does otherwise than vLLM by default:
 	// sequences in a batch, chunks of prompts, the prefix cache. nil = nothing.
@@ -76,9 +75,8 @@ type Plan struct {
 	// MemoryFraction of a GPU that its servers may take; 0 = 0.9, vLLM's.
 	MemoryFraction float64
 	MaxCopies      int // of a server on one GPU; 0 = 2
-	// Percents are the active thread percentages of the servers that are tried under MPS
-	// beside none at all, each in the order of the tenants; nil = halves and thirds for
-	// two servers.
+	// Percents are the active thread percentages of the servers that are tried under MPS beside none at all, each
+	// in the order of the tenants; nil = halves and thirds for two servers.
 	Percents  [][]float64
 	Predictor *predict.Predictor // nil = predict.NewPredictor
 	Seed      uint64
@@ -119,8 +117,7 @@ const (
 	maxGPUs       = 4096
 )
 
-// Validate names everything that is wrong with the plan but its requests, which are
-// checked as they are read.
+// Validate names everything that is wrong with the plan but its requests, which are checked as they are read.
 func (p *Plan) Validate() error {
 	var l problem.List
 	l.If(len(p.Tenants) == 0, "tenants", "name at least one", "none")

@@ -19,11 +19,9 @@ type Result struct {
 	// whose cheapest is unknown has the cheapest that is known to be kept beside it.
 	Arrangements []Arrangement `json:"arrangements"`
 	Crossovers   []Crossover   `json:"crossovers"`
-	// Chosen is a copy of the cheapest arrangement that keeps the objectives, nil when
-	// none is known to.
+	// Chosen is a copy of the cheapest arrangement that keeps the objectives, nil when none is known to.
 	Chosen *Arrangement `json:"chosen"`
-	// Why says in words what speaks for the chosen one against each other kind, and for
-	// its router.
+	// Why says in words what speaks for the chosen one against each other kind, and for its router.
 	Why      []string    `json:"why"`
 	Excluded []Exclusion `json:"excluded,omitempty"`
 	// Whole is the chosen arrangement under the whole trace, where that is longer than
@@ -49,8 +47,7 @@ type TraceSummary struct {
 	PerS           float64 `json:"requests_per_s,omitempty"` // of several requests
 }
 
-// Arrangement is a way to serve the traffic, with what is foreseen of it at the
-// largest load.
+// Arrangement is a way to serve the traffic, with what is foreseen of it at the largest load.
 type Arrangement struct {
 	Kind         Kind              `json:"kind"`
 	Mechanism    sharing.Mechanism `json:"mechanism"`

@@ -22,9 +22,8 @@ type search struct {
 	floors    map[string]string // what requests miss even alone, by layout; "" where nothing
 }
 
-// Search finds the cheapest arrangement of each kind at each load, and which of them
-// is to be taken. The error names everything that is wrong with the plan; when ctx
-// ends, it comes with the result of what had been searched.
+// Search finds the cheapest arrangement of each kind at each load, and which of them is to be taken. The error
+// names everything that is wrong with the plan; when ctx ends, it comes with the result of what had been searched.
 func (p Plan) Search(ctx context.Context) (*Result, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -122,8 +121,7 @@ func (s *search) playWhole(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// cheapest is the cheapest of the candidates that keep the objectives as far as their
-// values go.
+// cheapest is the cheapest of the candidates that keep the objectives as far as their values go.
 func (s *search) cheapest(found []candidate, load float64) *CheapestAt {
 	var best *CheapestAt
 	for i := range found {
@@ -258,8 +256,7 @@ func (s *search) routers() []predict.RoutePolicy {
 	return out
 }
 
-// route tries the other policies: with the candidate's GPUs, and with fewer. It keeps
-// how many each would need.
+// route tries the other policies: with the candidate's GPUs, and with fewer. It keeps how many each would need.
 func (s *search) route(ctx context.Context, c *candidate, routers []predict.RoutePolicy) (*candidate, error) {
 	if c.replicas() < 2 || !c.kept && (c.tried() > 0 || c.gpus() > 8*len(c.parts)) {
 		return c, nil

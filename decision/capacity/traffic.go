@@ -32,8 +32,7 @@ type tenantTraffic struct {
 	squareOfResident float64 // of output x (input + output), what the KV cache is asked for
 }
 
-// read checks the requests and finds the busiest stretch of n of them. Its memory is
-// that of twice the stretch.
+// read checks the requests and finds the busiest stretch of n of them. Its memory is that of twice the stretch.
 func (p *Plan) read(ctx context.Context) (*traffic, error) {
 	n := cmp.Or(p.WindowRequests, defaultWindow)
 	var l problem.List
@@ -124,8 +123,7 @@ func (t *traffic) seconds(load float64) float64 {
 	return max(t.window[len(t.window)-1].At.Seconds(), 1e-3) / load
 }
 
-// burst is the most requests that come within a second at a multiple of the load, and
-// how many do on average.
+// burst is the most requests that come within a second at a multiple of the load, and how many do on average.
 func (t *traffic) burst(load float64) (most int, mean float64) {
 	first := 0
 	for i := range t.window {

@@ -10,8 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// why says in words what speaks for the chosen arrangement against each other kind,
-// and for its router.
+// why says in words what speaks for the chosen arrangement against each other kind, and for its router.
 func (s *search) why(ctx context.Context, r *Result) error {
 	c := r.Chosen
 	done := map[Kind]bool{}
@@ -215,8 +214,7 @@ func (s *search) whyRouter(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// whyNone gives the reason for choosing nothing, and the arrangement that it is about; nil where that
-// says all.
+// whyNone gives the reason for choosing nothing, and the arrangement that it is about; nil where that says all.
 func (s *search) whyNone(r *Result) (string, *Arrangement) {
 	if len(r.Arrangements) == 0 {
 		return "nothing of the plan can be arranged: see what is excluded", nil

@@ -68,9 +68,8 @@ func predictedAs(m sharing.Mechanism) sharing.Mechanism {
 	return m
 }
 
-// predictTenants predicts what the loads of these names see beside one another.
-// Copies of a load see much the same: the mean of them is expected, within any
-// one's interval.
+// predictTenants predicts what the loads of these names see beside one another. Copies of a load see much the same:
+// the mean of them is expected, within any one's interval.
 func predictTenants(p *predict.Predictor, how sharing.Mechanism, names []string,
 	group []predict.Solo) ([]tenantPrediction, error) {
 	predictions, err := p.Predict(predictedAs(how), group, predict.MethodSimulated)

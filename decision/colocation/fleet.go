@@ -69,11 +69,10 @@ type FleetOptions struct {
 	Mechanisms []sharing.Mechanism
 }
 
-// SimulateFleet runs the GPUs that the result fills on simulated GPUs: each workload
-// alone, the prediction, then side by side under what was recommended and what was not.
-// The report lists contradictions of the decision. The simulated GPU's predictor makes
-// the predictions. After an error, or when ctx ends, the report has the runs
-// until then.
+// SimulateFleet runs the GPUs that the result fills on simulated GPUs: each workload alone, the prediction, then
+// side by side under what was recommended and what was not. The report lists contradictions of the decision. The
+// simulated GPU's predictor makes the predictions. After an error, or when ctx ends, the report has the runs until
+// then.
 func SimulateFleet(ctx context.Context, fleet *decision.Fleet, result *decision.Result, opts FleetOptions) (*Report,
 	error) {
 	if opts.Seconds == 0 {
@@ -219,8 +218,7 @@ const (
 	usualEvents = 2000.0
 )
 
-// measureBeside runs scenes under a mechanism, all at once, each on GPUs of its
-// own.
+// measureBeside runs scenes under a mechanism, all at once, each on GPUs of its own.
 func (f *fleetFlow) measureBeside(ctx context.Context, how sharing.Mechanism, list []*scene) error {
 	events := 0.0
 	for _, s := range list {
@@ -393,8 +391,7 @@ func (f *fleetFlow) expect(how sharing.Mechanism, s *scene) prediction {
 	return p
 }
 
-// predict predicts replicas beside one another, of active thread percentages where
-// they have some.
+// predict predicts replicas beside one another, of active thread percentages where they have some.
 func (f *fleetFlow) predict(how sharing.Mechanism, sims []*replica, percent float64) ([]tenantPrediction, error) {
 	var names []string
 	var group []predict.Solo

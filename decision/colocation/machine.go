@@ -18,8 +18,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// MachineOptions configure a [Machine]. The zero value measures without telemetry
-// and without a spinning neighbour.
+// MachineOptions configure a [Machine]. The zero value measures without telemetry and without a spinning neighbour.
 type MachineOptions struct {
 	// Dir is the working folder of the servers' commands; "" is the current one.
 	Dir string
@@ -40,9 +39,8 @@ type Machine struct {
 	runner mps.Runner // for tests; nil is the program
 }
 
-// NewMachine looks at the plan's GPU through opts.Source, and refuses one in MIG mode.
-// Servers are started by [Measure]; it never changes compute mode, clocks, MIG or
-// compute policy.
+// NewMachine looks at the plan's GPU through opts.Source, and refuses one in MIG mode. Servers are started by
+// [Measure]; it never changes compute mode, clocks, MIG or compute policy.
 func NewMachine(ctx context.Context, plan *Plan, opts MachineOptions) (*Machine, error) {
 	m := &Machine{opts: opts, plan: plan}
 	if m.opts.Program == nil {
@@ -71,8 +69,7 @@ func (m *Machine) predictor() *predict.Predictor {
 	return &p
 }
 
-// visible returns the UUID to which servers must be confined, "" where the GPU is the
-// only one or unknown.
+// visible returns the UUID to which servers must be confined, "" where the GPU is the only one or unknown.
 func (m *Machine) visible() string {
 	if m.look.Only {
 		return ""
@@ -280,8 +277,7 @@ func (g *group) verify(ctx context.Context) error {
 // graceful is the time for servers and daemon to end by themselves.
 const graceful = 10 * time.Second
 
-// close ends the servers, each of them as an MPS client if it is one, and then
-// the daemon.
+// close ends the servers, each of them as an MPS client if it is one, and then the daemon.
 func (g *group) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 6*graceful)
 	defer cancel()

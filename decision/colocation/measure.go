@@ -56,9 +56,8 @@ func title(m sharing.Mechanism) string {
 	return m.String()
 }
 
-// Measure takes a plan through its modes on a site, and writes everything below
-// opts.Dir. After an error, or when ctx ends, the report has the runs until then; it is
-// nil where there is none.
+// Measure takes a plan through its modes on a site, and writes everything below opts.Dir. After an error, or when
+// ctx ends, the report has the runs until then; it is nil where there is none.
 func Measure(ctx context.Context, plan *Plan, site Site, opts Options) (*Report, error) {
 	f := &planFlow{bench: bench{Options: opts.filled(), simulated: site.basis() == sharing.BasisSimulated}, plan: plan,
 		site: site}
@@ -99,8 +98,7 @@ func (f *planFlow) measure(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// measureMode runs everything under one mode: each load alone, the prediction,
-// then the cases.
+// measureMode runs everything under one mode: each load alone, the prediction, then the cases.
 func (f *planFlow) measureMode(ctx context.Context, m sharing.Mechanism) (err error) {
 	dir := filepath.Join(f.Dir, m.String())
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -142,8 +140,7 @@ func (f *planFlow) measureMode(ctx context.Context, m sharing.Mechanism) (err er
 	return errors.Join(errs...)
 }
 
-// tryRun makes one run, or lists it with the reason as missing: the others are made
-// all the same.
+// tryRun makes one run, or lists it with the reason as missing: the others are made all the same.
 func (f *planFlow) tryRun(ctx context.Context, st *stand, r run) error {
 	err := f.measureRun(ctx, st, r)
 	if err != nil && ctx.Err() == nil {
@@ -320,8 +317,7 @@ func (f *planFlow) loadOf(l *Load) predict.Load {
 		Seed: predict.Some(f.plan.Seed)}
 }
 
-// profiles are the runs alone so far, as a Predictor takes them, and their
-// folders.
+// profiles are the runs alone so far, as a Predictor takes them, and their folders.
 func (f *planFlow) profiles() (ps *predict.Profiles, from []string, err error) {
 	ps = &predict.Profiles{}
 	gpu, driver := f.site.gpu()

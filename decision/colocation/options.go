@@ -16,8 +16,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// DefaultSilent bounds the time in which a server answers nothing, a prefill of seconds
-// included.
+// DefaultSilent bounds the time in which a server answers nothing, a prefill of seconds included.
 const DefaultSilent = 13 * time.Second
 
 // Options configure [Measure].
@@ -66,8 +65,7 @@ type Site interface {
 	predictor() *predict.Predictor
 	// gpu names the GPU and its driver, "" if unknown.
 	gpu() (name, driver string)
-	// start has the plan's servers serve in a mode, with logs below dir. The stand must
-	// be closed.
+	// start has the plan's servers serve in a mode, with logs below dir. The stand must be closed.
 	start(ctx context.Context, m sharing.Mechanism, dir string) (*stand, error)
 }
 
@@ -79,8 +77,7 @@ type stand struct {
 	notes     []string           // for readers of the figures
 	close     func() error
 
-	// ask requests one token of a server, and tail returns the end of its log; nil where
-	// servers cannot stop.
+	// ask requests one token of a server, and tail returns the end of its log; nil where servers cannot stop.
 	ask  func(ctx context.Context, server int) error
 	tail func(server int) string
 	// beside runs something while a neighbour spins on the GPU; nil where it cannot.

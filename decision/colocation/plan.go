@@ -37,9 +37,8 @@ type Plan struct {
 	text []byte // as it was read
 }
 
-// Modes returns the mechanisms by which processes share a whole GPU: time-slicing, the
-// GPU's default, clients of one MPS server, and those with active thread percentages
-// and memory limits.
+// Modes returns the mechanisms by which processes share a whole GPU: time-slicing, the GPU's default, clients of
+// one MPS server, and those with active thread percentages and memory limits.
 func Modes() []sharing.Mechanism {
 	return []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation}
 }
@@ -85,15 +84,13 @@ type Decision struct {
 	Price predict.Optional[cost.Money] `yaml:"price_per_hour"`
 }
 
-// SimulatedGPU is the GPU of a simulated run; what is zero has the simulation's
-// default.
+// SimulatedGPU is the GPU of a simulated run; what is zero has the simulation's default.
 type SimulatedGPU struct {
 	Quantum predict.Duration `yaml:"quantum"`
 	Switch  predict.Duration `yaml:"switch"`
 }
 
-// SimulatedServer is a server on a simulated GPU; what is zero has the
-// simulation's default.
+// SimulatedServer is a server on a simulated GPU; what is zero has the simulation's default.
 type SimulatedServer struct {
 	StepKernels     int              `yaml:"step_kernels"`
 	KernelMean      predict.Duration `yaml:"kernel_mean"`
@@ -309,8 +306,7 @@ func (p *Plan) serverFor(l *Load) (*Server, int) {
 	return &p.Servers[i], i
 }
 
-// Used lists the loads that any case needs, in the plan's order: those are run
-// alone.
+// Used lists the loads that any case needs, in the plan's order: those are run alone.
 func (p *Plan) Used() []string {
 	var out []string
 	for _, l := range p.Loads {

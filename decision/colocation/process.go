@@ -53,8 +53,7 @@ func startServer(p *Server, env []string, dir, log string) (*server, error) {
 	return s, nil
 }
 
-// ready waits until the plan's server answers. s is its process, nil for one that ran
-// already.
+// ready waits until the plan's server answers. s is its process, nil for one that ran already.
 func (m *Machine) ready(ctx context.Context, p *Server, s *server) error {
 	var ended chan struct{}
 	if s != nil {

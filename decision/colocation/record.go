@@ -16,10 +16,9 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// Offer returns a load for package loadgen: prompts of random words, about a token
-// each, and answers of exactly the stated length. The same name and seed send the same
-// requests in every run, alone and beside others, and no two names do. The caller adds
-// the endpoints.
+// Offer returns a load for package loadgen: prompts of random words, about a token each, and answers of exactly the
+// stated length. The same name and seed send the same requests in every run, alone and beside others, and no two
+// names do. The caller adds the endpoints.
 func Offer(name string, load predict.Load, seed uint64) (loadgen.Tenant, error) {
 	h := fnv.New64a()
 	fmt.Fprint(h, name) // a hash's Write never fails
@@ -38,13 +37,11 @@ type Recording struct {
 	Series *telemetry.Series // nil without a source
 }
 
-// gpmPeriod is the slow clock's period: GPM figures, each the mean since the
-// reading before.
+// gpmPeriod is the slow clock's period: GPM figures, each the mean since the reading before.
 const gpmPeriod = 500 * time.Millisecond
 
-// Record makes a run with telemetry beside it, which goes to the run's folder as
-// well. source may be nil. The artifacts of an interrupted run stay, its figures
-// do not count.
+// Record makes a run with telemetry beside it, which goes to the run's folder as well. source may be nil. The
+// artifacts of an interrupted run stay, its figures do not count.
 func Record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, source telemetry.Reader) (*Recording,
 	error) {
 	if source == nil {
@@ -77,10 +74,9 @@ func Record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, so
 	return &r, errors.Join(err, samplerErr)
 }
 
-// Row combines the outcomes of a load's clients, each a tenant of the run with its
-// server on one of the devices: counts add, latencies are those of all
-// requests, rates and utilisations are means over the clients. The caller adds
-// mechanism, case, server, load and the number of tenants on a GPU.
+// Row combines the outcomes of a load's clients, each a tenant of the run with its server on one of the devices:
+// counts add, latencies are those of all requests, rates and utilisations are means over the clients. The caller
+// adds mechanism, case, server, load and the number of tenants on a GPU.
 func (r *Recording) Row(clients []string, devices []int) predict.Row {
 	requests, failed, rate, wall := 0, 0, 0.0, 0.0
 	histograms := map[loadgen.LatencyMetric]*loadgen.Histogram{}
@@ -128,9 +124,8 @@ func millis(h *loadgen.Histogram) predict.LatencyMS {
 	return predict.LatencyMS{P50: v(f.P50), P90: v(f.P90), P95: v(f.P95), P99: v(f.P99), Mean: v(f.Mean)}
 }
 
-// mean is the mean over the devices of a metric's means in the run's window,
-// missing where no device has it. A GPM figure is about the time before it, so that the
-// first one of the window is left out.
+// mean is the mean over the devices of a metric's means in the run's window, missing where no device has it. A GPM
+// figure is about the time before it, so that the first one of the window is left out.
 func (r *Recording) mean(devices []int, m telemetry.Metric, unit float64) predict.Optional[float64] {
 	from, to := time.Unix(0, r.Summary.Window.FromNS).Sub(r.Series.Start),
 		time.Unix(0, r.Summary.Window.ToNS).Sub(r.Series.Start)

@@ -167,8 +167,7 @@ func (s *replica) findStep(gpu *sharing.GPU, profiles *predict.Profiles) (proble
 	return ""
 }
 
-// bursts makes the workload kernels in bursts, each a request of as many tokens
-// as it has iterations.
+// bursts makes the workload kernels in bursts, each a request of as many tokens as it has iterations.
 func (s *replica) bursts(b burst) {
 	s.step = time.Duration(b.kernels) * b.kernel
 	s.slots = 1

@@ -77,8 +77,7 @@ type objective struct {
 	Load    string         `json:"load"`
 	Metric  predict.Metric `json:"metric"`
 	LimitMS float64        `json:"limit_ms"`
-	// Expected is the prediction's answer, unknown where its interval holds the limit:
-	// only the run settles that.
+	// Expected is the prediction's answer, unknown where its interval holds the limit: only the run settles that.
 	Expected sharing.Answer `json:"expected"`
 	ActualMS *float64       `json:"actual_ms,omitempty"`
 	Kept     bool           `json:"kept"` // by every request, of which none failed
@@ -117,8 +116,7 @@ func (r *ReportRow) fill(row, alone *predict.Row, p *tenantPrediction, written t
 	}
 }
 
-// errInterrupted says that somebody ended the run. What fails by itself may well
-// have cancelled others too.
+// errInterrupted says that somebody ended the run. What fails by itself may well have cancelled others too.
 var errInterrupted = errors.New("interrupted")
 
 // end records the end of the run.
@@ -224,8 +222,7 @@ type verdict struct {
 	Objectives []objective       `json:"objectives,omitempty"`
 	// Kept says that every objective was kept.
 	Kept bool `json:"kept"`
-	// Best marks the mode to choose for the case: of those that keep every
-	// objective the one that delivers most.
+	// Best marks the mode to choose for the case: of those that keep every objective the one that delivers most.
 	Best bool `json:"best,omitempty"`
 }
 

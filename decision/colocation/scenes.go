@@ -33,17 +33,15 @@ type tenant struct {
 	sim *replica
 }
 
-// Bounds of one simulation on this machine: scenes, replicas on a GPU, and events a
-// second.
+// Bounds of one simulation on this machine: scenes, replicas on a GPU, and events a second.
 const (
 	mostScenes, mostTenants = 6, 24
 	mostEvents              = 10000.0
 	mostAlone               = 3 // replicas with a GPU each that are tried on one together
 )
 
-// sceneSet selects GPUs of the decision's layouts until each workload that can be
-// simulated is on one. Workloads with GPUs of their own are put together as the
-// rejected mechanisms would have them.
+// sceneSet selects GPUs of the decision's layouts until each workload that can be simulated is on one. Workloads
+// with GPUs of their own are put together as the rejected mechanisms would have them.
 type sceneSet struct {
 	scenes  []scene
 	missing []notRun
@@ -89,8 +87,7 @@ func newSceneSet(fleet *decision.Fleet, result *decision.Result, profiles *predi
 	return set, nil
 }
 
-// skip records the reason for not simulating a workload, unless it is in a scene or
-// has one already.
+// skip records the reason for not simulating a workload, unless it is in a scene or has one already.
 func (set *sceneSet) skip(workload, reason string) {
 	if !set.taken[workload] {
 		set.missing = append(set.missing, notRun{Workload: workload, Reason: reason})
@@ -215,8 +212,7 @@ func (s *scene) eventsPerS() (sum float64) {
 	return sum
 }
 
-// emulationPercent is the active thread percentage of each tenant under
-// mig-like-emulation: equal parts.
+// emulationPercent is the active thread percentage of each tenant under mig-like-emulation: equal parts.
 func (s *scene) emulationPercent() float64 { return float64(100 / len(s.Tenants)) }
 
 // slices are the MIG profiles of the scene's tenants: the layout's, or else the

@@ -43,8 +43,7 @@ func (s *gpuReader) Devices(context.Context) ([]telemetry.Device, error) {
 	return out, nil
 }
 
-// Read reads utilisations: the first reading of a group has none, for one figure
-// needs two readings.
+// Read reads utilisations: the first reading of a group has none, for one figure needs two readings.
 func (s *gpuReader) Read(_ context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
 	if group != telemetry.GroupBasic && group != telemetry.GroupGPM {
 		return telemetry.ErrUnsupported
@@ -73,11 +72,10 @@ func (s *gpuReader) Read(_ context.Context, device int, group telemetry.Groups, 
 	return nil
 }
 
-// simulatedPredictor returns the predictor for simulated GPUs: the H200's models with
-// the simulation's own constants, its defaults for zero ones. Its engines
-// have no work on the host but for a moment, its prefills keep the GPU busy
-// throughout, its MPS costs a lone client nothing, and two decodes that ask for
-// 130% of the bandwidth slow each other down by as much.
+// simulatedPredictor returns the predictor for simulated GPUs: the H200's models with the simulation's own
+// constants, its defaults for zero ones. Its engines have no work on the host but for a moment, its prefills keep
+// the GPU busy throughout, its MPS costs a lone client nothing, and two decodes that ask for 130% of the bandwidth
+// slow each other down by as much.
 func simulatedPredictor(gpu SimulatedGPU) *predict.Predictor {
 	p := predict.NewPredictor()
 	p.GPU, p.Driver = simulatedName, ""

@@ -10,9 +10,8 @@ import (
 // sparedTries bounds the further runs of a load whose profile lacks MPS's cost.
 const sparedTries = 2
 
-// repeatSpared runs loads again whose run alone lacks most of MPS's cost, which they
-// have to bear side by side. The slower of the runs stands for the load alone; the
-// folders of all are kept.
+// repeatSpared runs loads again whose run alone lacks most of MPS's cost, which they have to bear side by side. The
+// slower of the runs stands for the load alone; the folders of all are kept.
 func (f *planFlow) repeatSpared(ctx context.Context, st *stand, m sharing.Mechanism) error {
 	if m == sharing.MechanismTimeSlicing {
 		return nil

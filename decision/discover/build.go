@@ -55,8 +55,7 @@ type workloadKey struct {
 	signature string
 }
 
-// Discover makes the fleet of what was read so far. It may be called again
-// after more was read.
+// Discover makes the fleet of what was read so far. It may be called again after more was read.
 func (c *Collector) Discover() *Discovery {
 	b := &build{c: c, devices: c.devices, held: map[allocation]int{}, byName: map[string]*node{},
 		poolOf: map[*node]*pool{}, byDevice: map[string]*workload{},
@@ -104,8 +103,7 @@ func (b *build) claims() {
 	}
 }
 
-// drawn sums up a pod's claims: how many devices, of which profile, and
-// how they are shared.
+// drawn sums up a pod's claims: how many devices, of which profile, and how they are shared.
 func (b *build) drawn(p *pod) (n int, profile string, mechanism sharing.Mechanism) {
 	mechanism = sharing.MechanismExclusive
 	named := slices.ContainsFunc(p.claims, func(key string) bool { return b.c.claims[key] != nil })

@@ -60,8 +60,7 @@ func (d *Decided) WriteJSON(w io.Writer) error {
 	}{doc, d.Result, files, append([]Step{}, d.Steps...)})
 }
 
-// WriteText writes the discovery, the decision and the steps for people; decided
-// says how the decision is shown.
+// WriteText writes the discovery, the decision and the steps for people; decided says how the decision is shown.
 func (d *Decided) WriteText(w io.Writer, opts TextOptions, decided decision.TextOptions) error {
 	if err := d.Discovery.WriteText(w, opts); err != nil {
 		return err

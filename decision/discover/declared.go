@@ -11,17 +11,15 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Labels that select a node's configurations: NVIDIA/k8s-device-plugin,
-// README.md, "Updating Per-Node Configuration With a Node Label", and
-// NVIDIA/mig-parted, deployments/gpu-operator.
+// Labels that select a node's configurations: NVIDIA/k8s-device-plugin, README.md, "Updating Per-Node Configuration
+// With a Node Label", and NVIDIA/mig-parted, deployments/gpu-operator.
 const (
 	labelPlugin = "nvidia.com/device-plugin.config"
 	labelMIG    = "nvidia.com/mig.config"
 )
 
-// pluginConfig is the device plugin's configuration that a node's label
-// selects, nil where it selects none of those that were read or several that
-// differ.
+// pluginConfig is the device plugin's configuration that a node's label selects, nil where it selects none of those
+// that were read or several that differ.
 func (b *build) pluginConfig(n *node) *pluginConfig {
 	var out *pluginConfig
 	for _, p := range b.c.plugins[n.label(labelPlugin)] {
@@ -37,9 +35,8 @@ func (b *build) pluginConfig(n *node) *pluginConfig {
 	return out
 }
 
-// declaredReplicas are the replicas of the configuration that a node's label
-// selects, for a node whose labels do not say how many it has. They are used
-// only where the node's resources show them.
+// declaredReplicas are the replicas of the configuration that a node's label selects, for a node whose labels do
+// not say how many it has. They are used only where the node's resources show them.
 func (b *build) declaredReplicas(n *node, resource string) (sharing.Mechanism, int, fact) {
 	p := b.pluginConfig(n)
 	if p == nil {
@@ -53,8 +50,7 @@ func (b *build) declaredReplicas(n *node, resource string) (sharing.Mechanism, i
 	return mechanism, replicas, declared("%s (%s), selected by label %s", p.object, p.source, labelPlugin)
 }
 
-// checkSharing compares how a node's GPUs are shared with what the configuration
-// that its label selects says.
+// checkSharing compares how a node's GPUs are shared with what the configuration that its label selects says.
 func (b *build) checkSharing(n *node) {
 	key := n.label(labelPlugin)
 	if key == "" || len(b.c.plugins) == 0 {
@@ -91,8 +87,7 @@ func sharedText(m sharing.Mechanism, replicas int) string {
 	return fmt.Sprintf("each GPU by %v to %d", m, replicas)
 }
 
-// checkLayout compares a node's MIG instances with the layout that its label
-// asks mig-parted for.
+// checkLayout compares a node's MIG instances with the layout that its label asks mig-parted for.
 func (b *build) checkLayout(n *node) {
 	key, state := n.label(labelMIG), n.label("nvidia.com/mig.config.state")
 	if key == "" || len(b.c.parted) == 0 || state == "failed" {
@@ -168,9 +163,8 @@ func someOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// wanted are the instances that a label of mig-parted makes of a node's GPUs,
-// one answer for each PCI identity that the model may have and an entry selects.
-// The error is about GPUs that the node does not have.
+// wanted are the instances that a label of mig-parted makes of a node's GPUs, one answer for each PCI identity that
+// the model may have and an entry selects. The error is about GPUs that the node does not have.
 func wanted(c *mig.PartedConfig, label string, model *mig.Model, gpus int) (out []map[string]int, err error) {
 	for _, id := range identities(model) {
 		var node []mig.NodeGPU

@@ -80,9 +80,8 @@ type Rightsize struct {
 	Workload string `json:"workload"`
 	From     string `json:"from"` // profiles
 	To       string `json:"to"`
-	// Frees are the GPUs of the pool that are no longer needed once this
-	// workload and those before it in the list have the smaller profile, both
-	// sides packed exactly.
+	// Frees are the GPUs of the pool that are no longer needed once this workload and those before it in the list
+	// have the smaller profile, both sides packed exactly.
 	Frees int `json:"frees"`
 }
 
@@ -156,9 +155,8 @@ func New(opts Options) *Collector {
 
 const sniffed = 32 << 10 // the number of bytes of a file that tell its kind
 
-// Read takes a file over; name stands for it in what is said of it. The file's
-// kind is found from its content. The error names what could not be read; what
-// could is taken over nevertheless, and [Collector.Discover] uses it.
+// Read takes a file over; name stands for it in what is said of it. The file's kind is found from its content. The
+// error names what could not be read; what could is taken over nevertheless, and [Collector.Discover] uses it.
 func (c *Collector) Read(name string, r io.Reader) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	head, err := in.Peek(sniffed)
@@ -275,8 +273,7 @@ func (c *Collector) unknownVersion(file, kind, version string, known []string) {
 	}
 }
 
-// sameObject notes an object that was there already; another UID makes it
-// another cluster's.
+// sameObject notes an object that was there already; another UID makes it another cluster's.
 func (c *Collector) sameObject(file, object, had, got string) {
 	if had != "" && got != "" && had != got {
 		c.find("two-clusters", sharing.SeverityHigh, object, file,

@@ -31,15 +31,13 @@ func (d *Discovery) WriteFleet(w io.Writer) error {
 	return err
 }
 
-// Empty reports whether nothing was found. A node whose GPU is not known is in no
-// pool, and still something.
+// Empty reports whether nothing was found. A node whose GPU is not known is in no pool, and still something.
 func (d *Discovery) Empty() bool {
 	return len(d.Fleet.Pools) == 0 && len(d.Fleet.Workloads) == 0 && len(d.Findings) == 0 &&
 		!slices.ContainsFunc(d.Unknown, func(u Unknown) bool { return strings.HasPrefix(u.Path, "nodes.") })
 }
 
-// Valid returns what keeps the fleet from being decided: no pool or no workload was
-// found, or what a hint says.
+// Valid returns what keeps the fleet from being decided: no pool or no workload was found, or what a hint says.
 func (d *Discovery) Valid() error { return d.Fleet.Validate() }
 
 // fleetNode is the fleet as YAML.
@@ -181,9 +179,8 @@ func (e *encoder) scalar(path string, v reflect.Value) *yaml.Node {
 	return n
 }
 
-// WriteJSON writes the discovery as indented JSON with a final newline: the
-// fleet with its pools and workloads as a fleet file has them, and everything
-// else by the names of the fields.
+// WriteJSON writes the discovery as indented JSON with a final newline: the fleet with its pools and workloads as a
+// fleet file has them, and everything else by the names of the fields.
 func (d *Discovery) WriteJSON(w io.Writer) error { return writeIndented(w, d) }
 
 // MarshalJSON writes what WriteJSON does, on one line.

@@ -15,8 +15,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Prices are the user's own: for a GPU of a model an hour, or for a machine
-// of an instance type an hour.
+// Prices are the user's own: for a GPU of a model an hour, or for a machine of an instance type an hour.
 type Prices struct {
 	gpus, machines map[string]cost.Money
 	loose          map[string]string // GPUs whose price stands under a name of several
@@ -62,8 +61,7 @@ func ParsePrices(data []byte) (*Prices, error) {
 	return out, nil
 }
 
-// price writes a pool's price, where the user gave one: the machine's before the
-// GPU's.
+// price writes a pool's price, where the user gave one: the machine's before the GPU's.
 func (b *build) price(at string, out *decision.Pool) {
 	prices := b.c.opts.Prices
 	b.priced[out.InstanceType], b.priced[out.GPU] = true, true
@@ -160,8 +158,7 @@ func ParseHints(data []byte) (*Hints, error) {
 	return &h, nil
 }
 
-// matching are the entries for a name: patterns in their order, and the name
-// itself last.
+// matching are the entries for a name: patterns in their order, and the name itself last.
 func matching[T any](hints map[string]T, name string) (keys []string) {
 	for _, k := range slices.Sorted(maps.Keys(hints)) {
 		if ok, _ := path.Match(k, name); ok && k != name {

@@ -40,8 +40,7 @@ func (v kaiVersion) before(major, minor int) bool {
 	return v.major < major || v.major == major && v.minor < minor
 }
 
-// held names the limits that KAI holds of the shares that it gives, in a word and in a
-// sentence, and who says so.
+// held names the limits that KAI holds of the shares that it gives, in a word and in a sentence, and who says so.
 func (v kaiVersion) held() (short, long string, source sharing.SourceID) {
 	switch {
 	case v.text == "":

@@ -60,8 +60,7 @@ var kindRules = []KindRule{
 	{Name: "lone-pod", Kind: decision.KindBatch, What: "none of the others", owners: []string{""}},
 }
 
-// shapeOf is the kind that a workload's use of its GPU suggests, where nothing
-// else says any.
+// shapeOf is the kind that a workload's use of its GPU suggests, where nothing else says any.
 func shapeOf(u *Used, known time.Duration) (guess, bool) {
 	idle, ok := u.ExecutionIdle.Get()
 	switch {

@@ -12,10 +12,9 @@ import (
 
 const maxTold = 20 // the number of problems of one kind that are named of one file
 
-// readKube reads Kubernetes objects from r as they come: one object, Lists of
-// them, or several such documents one after another. No more than one object is
-// held at a time. The error says where the input stopped making sense; what came
-// before it was taken.
+// readKube reads Kubernetes objects from r as they come: one object, Lists of them, or several such documents one
+// after another. No more than one object is held at a time. The error says where the input stopped making sense;
+// what came before it was taken.
 func (c *Collector) readKube(name string, r io.Reader) error {
 	dec, before := json.NewDecoder(r), c.objects
 	for documents := 0; ; documents++ {

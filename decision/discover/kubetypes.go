@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// stringMap is a mapping of which only the keys that keep wants are kept: what
-// an annotation or label may hold besides (configurations with environment
-// values among it) is not copied.
+// stringMap is a mapping of which only the keys that keep wants are kept: what an annotation or label may hold
+// besides (configurations with environment values among it) is not copied.
 type stringMap map[string]string
 
 // keptKeys are the beginnings of the labels and annotations that are read.
@@ -33,8 +32,7 @@ func begins(key string, with []string) bool {
 	return slices.ContainsFunc(with, func(k string) bool { return strings.HasPrefix(key, k) })
 }
 
-// UnmarshalJSON keeps the entries that are read. A value that is no text is
-// left out.
+// UnmarshalJSON keeps the entries that are read. A value that is no text is left out.
 func (m *stringMap) UnmarshalJSON(data []byte) error {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(data, &all); err != nil {

@@ -34,8 +34,7 @@ func stem(file string) string {
 	return base
 }
 
-// joinMachines gives nodes what nvidia-smi said of them, and makes nodes of the
-// machines that are none.
+// joinMachines gives nodes what nvidia-smi said of them, and makes nodes of the machines that are none.
 func (b *build) joinMachines() {
 	machines := slices.Clone(b.c.machines)
 	for name, by := range b.c.instances {
@@ -184,8 +183,7 @@ func layoutOf(n *node, g *telemetry.GPU) string {
 	return l.String()
 }
 
-// processes makes workloads of what runs on a machine without Kubernetes: those
-// of one name are replicas.
+// processes makes workloads of what runs on a machine without Kubernetes: those of one name are replicas.
 func (b *build) processes(n *node, inv *telemetry.Inventory) {
 	by := map[string]*workload{}
 	for i := range inv.GPUs {

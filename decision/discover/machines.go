@@ -2,9 +2,8 @@ package discover
 
 import "strings"
 
-// machines are cloud machines by the beginning of their type, with the GPU that
-// their vendor's page gives them (AWS EC2 accelerated instances, Google
-// accelerator-optimised machines, Azure ND and NC series).
+// machines are cloud machines by the beginning of their type, with the GPU that their vendor's page gives them (AWS
+// EC2 accelerated instances, Google accelerator-optimised machines, Azure ND and NC series).
 var machines = []struct{ prefix, gpu string }{
 	{"p3.", "Tesla V100-SXM2-16GB"}, {"p3dn.", "Tesla V100-SXM2-32GB"}, {"p4d.", "A100-SXM4-40GB"},
 	{"p4de.", "A100-SXM4-80GB"}, {"p5.", "H100 80GB HBM3"},

@@ -17,12 +17,10 @@ import (
 // was not measured is missing.
 type Used struct {
 	Workload string
-	// Memory in bytes, Busy as shares of a whole GPU: half of the time at most
-	// P50, 19 of 20 times at most P95.
+	// Memory in bytes, Busy as shares of a whole GPU: half of the time at most P50, 19 of 20 times at most P95.
 	MemoryP50, MemoryP95, MemoryMax decision.Optional[sharing.Bytes]
 	BusyMean, BusyP50, BusyP95      decision.Optional[float64]
-	// ExecutionIdle is the share of the time in which it held memory and did
-	// nothing.
+	// ExecutionIdle is the share of the time in which it held memory and did nothing.
 	ExecutionIdle decision.Optional[float64]
 	Pods          int // that were measured
 }
@@ -88,9 +86,8 @@ func (b *build) takeUsage() {
 	b.strayDevices(u, kind)
 }
 
-// podOwners finds workloads by pod, and by what the names of an owner's pods
-// begin with, so that pods that have gone are found too; and the UIDs of lone
-// pods, which another pod of the name is not.
+// podOwners finds workloads by pod, and by what the names of an owner's pods begin with, so that pods that have
+// gone are found too; and the UIDs of lone pods, which another pod of the name is not.
 func (b *build) podOwners() (out map[string]*workload, uids map[string]string) {
 	out, uids = map[string]*workload{}, map[string]string{}
 	for _, w := range b.workloads {
@@ -116,8 +113,7 @@ func beforeLast(name string) (string, bool) {
 	return name[:i], true
 }
 
-// tenantOf is the workload that a series belongs to and the node that it ran on,
-// nil where there is none.
+// tenantOf is the workload that a series belongs to and the node that it ran on, nil where there is none.
 func (b *build) tenantOf(s *usage.Stats, owners map[string]*workload, uids map[string]string,
 	gone map[string]bool) (*workload, *node) {
 	n := b.byName[s.Node]
@@ -142,8 +138,7 @@ func (b *build) tenantOf(s *usage.Stats, owners map[string]*workload, uids map[s
 		}
 		return w, n
 	}
-	// Without a pod: the device that a claim gave to a pod, or a node that one
-	// workload has to itself.
+	// Without a pod: the device that a claim gave to a pod, or a node that one workload has to itself.
 	if w := b.byDevice[s.GPU]; w != nil && s.GPU != "" {
 		return w, n
 	}
@@ -228,8 +223,7 @@ func (g *gathering) add(s *usage.Stats, n *node) {
 	g.execution += s.Times.ExecutionIdle
 }
 
-// instancePart is a MIG instance's part of its GPU's compute, 0 where it is not
-// known.
+// instancePart is a MIG instance's part of its GPU's compute, 0 where it is not known.
 func instancePart(s *usage.Stats, n *node) float64 {
 	if n == nil {
 		return 0

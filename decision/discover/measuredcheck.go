@@ -82,8 +82,7 @@ func (b *build) strayDevices(u *usage.Usage, kind string) {
 	}
 }
 
-// checkSources finds samples that were refused, and sources whose times have
-// nothing in common.
+// checkSources finds samples that were refused, and sources whose times have nothing in common.
 func (b *build) checkSources(u *usage.Usage) {
 	reasons := map[string]int{}
 	example := ""

@@ -13,9 +13,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Step is a step of the way from what runs today to a decision. Steps are taken
-// one after another: a replica has its new place before it loses the old one,
-// except where Interrupts says otherwise.
+// Step is a step of the way from what runs today to a decision. Steps are taken one after another: a replica has
+// its new place before it loses the old one, except where Interrupts says otherwise.
 type Step struct {
 	Action   Action `json:"action"`
 	Do       string `json:"do"`
@@ -24,8 +23,7 @@ type Step struct {
 	Node     string `json:"node"`
 	Workload string `json:"workload,omitempty"`
 	Replicas int    `json:"replicas,omitempty"` // of the workload, that move
-	// Interrupts are workloads that have fewer replicas than before until a later
-	// step, for want of a free node.
+	// Interrupts are workloads that have fewer replicas than before until a later step, for want of a free node.
 	Interrupts []string `json:"interrupts,omitempty"`
 }
 
@@ -93,13 +91,11 @@ type migration struct {
 	steps    []Step
 }
 
-// Migrate plans the way from what runs today to a decision of the fleet, node by
-// node: nodes without tenants first, then those whose tenants have no objectives,
-// and each only when all that it holds has a place that is ready. Where no node
-// can be emptied that way, the one that interrupts least is, and the step says
-// whom. A workload that shares today and of which nobody knows the memory stays
-// where it is, with its node, until that is measured. r is the result of
-// decision.Decide for the fleet.
+// Migrate plans the way from what runs today to a decision of the fleet, node by node: nodes without tenants first,
+// then those whose tenants have no objectives, and each only when all that it holds has a place that is ready.
+// Where no node can be emptied that way, the one that interrupts least is, and the step says whom. A workload that
+// shares today and of which nobody knows the memory stays where it is, with its node, until that is measured. r is
+// the result of decision.Decide for the fleet.
 func (d *Discovery) Migrate(r *decision.Result) []Step {
 	held := map[string]string{}
 	for i := range d.Fleet.Workloads {
@@ -116,8 +112,7 @@ func (d *Discovery) Migrate(r *decision.Result) []Step {
 		if len(m.short) == 0 {
 			return m.steps
 		}
-		// What has no nodes of its own to go to stays where it is, and the rest is
-		// planned around it.
+		// What has no nodes of its own to go to stays where it is, and the rest is planned around it.
 		before := len(held)
 		t := slices.MinFunc(m.short, func(x, y *target) int {
 			return cmp.Or(cmp.Compare(x.gpus, y.gpus), strings.Compare(x.pool, y.pool), strings.Compare(x.class, y.class))

@@ -106,8 +106,7 @@ func (m *migration) layoutChanges(s *station, t *target, next map[*station]*targ
 	return s.layout != "" && layoutText(have) != t.layout()
 }
 
-// reserve readies units until n more replicas of w have seats, and says whether
-// there were enough.
+// reserve readies units until n more replicas of w have seats, and says whether there were enough.
 func (m *migration) reserve(w string, n int) bool {
 	t := m.of[w]
 	if t == nil {

@@ -24,8 +24,7 @@ func derived(format string, args ...any) fact {
 }
 func guessed(format string, args ...any) fact { return fact{BasisGuess, fmt.Sprintf(format, args...)} }
 
-// node holds the known facts of a Kubernetes node with GPUs, or of a machine whose
-// nvidia-smi output was given.
+// node holds the known facts of a Kubernetes node with GPUs, or of a machine whose nvidia-smi output was given.
 type node struct {
 	name string
 	meta *nodeObject // nil for machines that no Node describes
@@ -74,8 +73,7 @@ func (c *Collector) takeNode(file string, o *nodeObject) {
 	c.nodes[o.Metadata.Name] = o
 }
 
-// groupLabels name the node pool or group that a node belongs to: GKE, EKS,
-// eksctl, AKS, Karpenter.
+// groupLabels name the node pool or group that a node belongs to: GKE, EKS, eksctl, AKS, Karpenter.
 var groupLabels = []string{"cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup",
 	"alpha.eksctl.io/nodegroup-name", "kubernetes.azure.com/agentpool", "agentpool", "karpenter.sh/nodepool"}
 
@@ -327,8 +325,7 @@ func (n *node) readDriver() {
 	}
 }
 
-// resourceMilli is thousandths of a GPU, as this repository's scheduler hands
-// them out.
+// resourceMilli is thousandths of a GPU, as this repository's scheduler hands them out.
 const resourceMilli = "cotenant.dev/gpu-milli"
 
 func (n *node) readMilli(b *build) {
@@ -347,8 +344,7 @@ func (n *node) readMilli(b *build) {
 	}
 }
 
-// ECC takes up to 7% of a board's memory, and the GPU table has some boards with
-// it and some without.
+// ECC takes up to 7% of a board's memory, and the GPU table has some boards with it and some without.
 func near(got, known sharing.Bytes) bool {
 	return float64(got) >= 0.9*float64(known) && float64(got) <= 1.08*float64(known)
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// The resources of NVIDIA's device plugin: whole GPUs, replicas of them where it
-// renames those, and MIG instances.
+// The resources of NVIDIA's device plugin: whole GPUs, replicas of them where it renames those, and MIG instances.
 const (
 	resourceGPU    = "nvidia.com/gpu"
 	resourceShared = "nvidia.com/gpu.shared"
@@ -32,8 +31,7 @@ func (n *node) migResources() map[string]int {
 	return out
 }
 
-// profileName undoes what resource names do to profiles: "1g.10gb.me" is
-// 1g.10gb+me.
+// profileName undoes what resource names do to profiles: "1g.10gb.me" is 1g.10gb+me.
 func profileName(s string) string {
 	if n, err := mig.ParseResourceName("mig-" + s); err == nil {
 		return n.String()
@@ -95,8 +93,7 @@ func (n *node) readPlugin(b *build) {
 	n.whole = n.gpus
 }
 
-// readReplicas reads how the GPUs that are not in MIG mode are shared, and how
-// many replicas one has.
+// readReplicas reads how the GPUs that are not in MIG mode are shared, and how many replicas one has.
 func (n *node) readReplicas(b *build, resource string) int {
 	replicas, stated := n.number(b, "nvidia.com/gpu.replicas")
 	n.replicasFrom = "label nvidia.com/gpu.replicas"

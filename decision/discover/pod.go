@@ -57,12 +57,10 @@ type framework struct {
 	privileged     bool
 }
 
-// reservations are namespaces of pods with which KAI and its forerunner keep a
-// GPU for others.
+// reservations are namespaces of pods with which KAI and its forerunner keep a GPU for others.
 var reservations = []string{"kai-resource-reservation", "runai-reservation"}
 
-// takePod keeps what a pod asks of GPUs. Pods that have ended, and those without,
-// are left out.
+// takePod keeps what a pod asks of GPUs. Pods that have ended, and those without, are left out.
 func (c *Collector) takePod(file string, o *podObject) {
 	if o.Metadata.Name == "" {
 		c.trouble(file, "Pod", "it has no name")
@@ -207,9 +205,8 @@ func (p *pod) kai(m *metadata) {
 var fractionFlag = regexp.MustCompile(`^--(gpu-memory-utilization|mem-fraction-static|cuda-memory-fraction)` +
 	`(?:[= ](.*))?$`)
 
-// readContainers reads what is said of a container beside its resources. Of
-// arguments only the flags that are looked for are kept, and of the environment
-// nothing is read.
+// readContainers reads what is said of a container beside its resources. Of arguments only the flags that are
+// looked for are kept, and of the environment nothing is read.
 func (p *pod) readContainers(containers []container, s *podSpec) {
 	p.runsAs(s.Security.RunAsUser)
 	for i := range containers {

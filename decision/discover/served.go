@@ -97,8 +97,7 @@ func (b *build) takeServing() {
 	}
 }
 
-// per is the time per token: a request's mean, or where that is not exported the
-// gap between two tokens.
+// per is the time per token: a request's mean, or where that is not exported the gap between two tokens.
 func per(r *serving.Reading) *serving.Histogram {
 	if r.TPOT != nil {
 		return r.TPOT
@@ -137,8 +136,7 @@ func (b *build) serverOf(file string, rs []serving.Reading) (*workload, *pod) {
 	return found, nil
 }
 
-// alone reports whether a workload's pods, or the one that is meant, have GPUs or
-// instances of their own.
+// alone reports whether a workload's pods, or the one that is meant, have GPUs or instances of their own.
 func (b *build) alone(w *workload, only *pod) bool {
 	for _, p := range w.pods {
 		n := b.byName[p.node]

@@ -16,14 +16,12 @@ import (
 // TextOptions tune WriteText. The zero value is the documented default.
 type TextOptions struct {
 	Width int // columns; 0 means 100
-	// Most limits the lines of each list of findings and unknowns; 0
-	// means 12, and less than 0 all.
+	// Most limits the lines of each list of findings and unknowns; 0 means 12, and less than 0 all.
 	Most int
 }
 
-// WriteText writes the discovery for people: what shares what today and with
-// which isolation, the workloads, what is odd, what could be smaller, and what is
-// not known.
+// WriteText writes the discovery for people: what shares what today and with which isolation, the workloads, what
+// is odd, what could be smaller, and what is not known.
 func (d *Discovery) WriteText(w io.Writer, opts TextOptions) error {
 	p := opts.page()
 	p.today(d)
@@ -211,8 +209,7 @@ func (p *page) findings(all []Finding) {
 	}
 }
 
-// unknown lists what is not known by workload, pool and node, and once for each
-// way to know it what that settles.
+// unknown lists what is not known by workload, pool and node, and once for each way to know it what that settles.
 func (p *page) unknown(d *Discovery) {
 	type entry struct {
 		name, money string

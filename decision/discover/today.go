@@ -103,9 +103,8 @@ func (b *build) rightsize() {
 	}
 }
 
-// tenantOn is a workload's instances in a pool, nil without. Its profile to is
-// set where a smaller one has the memory that is known, and the slices for how
-// busy it is, where that is known.
+// tenantOn is a workload's instances in a pool, nil without. Its profile to is set where a smaller one has the
+// memory that is known, and the slices for how busy it is, where that is known.
 func (b *build) tenantOn(w *workload, p *pool) *onMIG {
 	v := &b.Fleet.Workloads[w.index]
 	if v.Request == nil || v.Request.Mechanism != sharing.MechanismMIG {
@@ -150,8 +149,7 @@ func (b *build) tenantOn(w *workload, p *pool) *onMIG {
 	return t
 }
 
-// packed is the fewest GPUs that hold the tenants' instances, -1 where none was
-// found.
+// packed is the fewest GPUs that hold the tenants' instances, -1 where none was found.
 func packed(tenants []*onMIG, profiles map[*onMIG]*mig.Profile) int {
 	n := map[string]int{}
 	for _, t := range tenants {

@@ -81,8 +81,7 @@ func hourly(p *decision.Pool) (cost.Money, bool) {
 	return m, err == nil
 }
 
-// atStake returns the cost of a workload's GPUs in a month: its parts of
-// shared ones.
+// atStake returns the cost of a workload's GPUs in a month: its parts of shared ones.
 func (b *build) atStake(w *workload) (cost.Money, bool) {
 	var total cost.Money
 	known := false

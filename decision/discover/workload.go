@@ -130,8 +130,7 @@ func (b *build) sharedBy(p *pod, n *node) sharing.Mechanism {
 	return n.mechanism
 }
 
-// askedOf writes what a workload has today, and how much memory that bounds it
-// to.
+// askedOf writes what a workload has today, and how much memory that bounds it to.
 func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload) {
 	p := w.first
 	m := b.sharedBy(p, n)

@@ -85,10 +85,9 @@ const (
 	CodeSLOUnmeasured // Have: replicas expected on the GPU
 	CodeSLOPredicted  // Have: replicas expected on the GPU
 
-	// Of objectives, as predicted: Need: the limit; Have: the prediction; Low and
-	// High: its 90% interval. CodeSlowdown is in thousandths. The verdict is
-	// unknown where the limit lies within the interval. Tenants is how many were
-	// assumed on the GPU, 0 for those that are there.
+	// Of objectives, as predicted: Need: the limit; Have: the prediction; Low and High: its 90% interval.
+	// CodeSlowdown is in thousandths. The verdict is unknown where the limit lies within the interval. Tenants is
+	// how many were assumed on the GPU, 0 for those that are there.
 	CodeSlowdownUnknown
 	CodeTTFT
 	CodeTPOT
@@ -101,8 +100,7 @@ const (
 	codeCount
 )
 
-// Scope says at which door a code's question is asked, and so how the answers
-// of the two doors may differ.
+// Scope says at which door a code's question is asked, and so how the answers of the two doors may differ.
 type Scope uint8
 
 // The scopes.
@@ -143,8 +141,7 @@ var codeNames = func() *enum.Names[Code] {
 // Codes lists every code in the order of their values.
 func Codes() []Code { return codeNames.Values() }
 
-// Source is the source of the statement that the code rests on; empty where it
-// rests on nothing but the input.
+// Source is the source of the statement that the code rests on; empty where it rests on nothing but the input.
 func (c Code) Source() sharing.SourceID {
 	if c >= codeCount {
 		return ""

@@ -9,10 +9,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Optional holds a value that may be missing; the zero Optional is missing. Get
-// returns the value and whether it is there, Or the value or a fallback, IsZero
-// whether it is missing; Equal compares two, String writes "-" for a missing one,
-// and JSON null, or nothing with omitzero:
+// Optional holds a value that may be missing; the zero Optional is missing. Get returns the value and whether it is
+// there, Or the value or a fallback, IsZero whether it is missing; Equal compares two, String writes "-" for a
+// missing one, and JSON null, or nothing with omitzero:
 //
 //	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
 type Optional[T any] = optional.Value[T]
@@ -20,9 +19,8 @@ type Optional[T any] = optional.Value[T]
 // Some returns an Optional that holds v.
 func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
-// Demand states the needs of one replica of a workload on the GPUs that it runs on. It
-// must not be modified once it was given to a gate. decision.CompileWorkload
-// makes it of a workload.
+// Demand states the needs of one replica of a workload on the GPUs that it runs on. It must not be modified once it
+// was given to a gate. decision.CompileWorkload makes it of a workload.
 type Demand struct {
 	Pool     string // the pool that it is pinned to; empty = any
 	Kind     string // in words
@@ -31,8 +29,7 @@ type Demand struct {
 	// Processes of one replica on each GPU.
 	Processes int
 	Memory    MemoryNeed
-	// Busy is the share of a whole GPU that one replica keeps busy, 0 to 1, and
-	// BusyBasis what that rests on.
+	// Busy is the share of a whole GPU that one replica keeps busy, 0 to 1, and BusyBasis what that rests on.
 	Busy      float64
 	BusyBasis BusyBasis
 
@@ -44,8 +41,7 @@ type Demand struct {
 	SaturatedFrom float64 // the Busy from which sharing gains it nothing
 
 	Isolation [sharing.AxisCount]sharing.Level // LevelUnknown demands nothing
-	// Today is the mechanism whose isolation must not become weaker; MechanismNone
-	// demands nothing.
+	// Today is the mechanism whose isolation must not become weaker; MechanismNone demands nothing.
 	Today sharing.Mechanism
 	// SLO are the limits of its latencies, Solo the same measured alone on a whole GPU.
 	SLO, Solo predict.SLO
@@ -67,9 +63,8 @@ const (
 	BusyFromLoad // what its load makes of the GPU is computed later; Busy is a prior
 )
 
-// ContextMemory is the memory that the CUDA context and runtime of one process take beside
-// its data: 512 MiB lie between a limit and what can be allocated under it
-// (10,240 MiB leave 9,728; on an H200 8 GiB show 7,678 MiB).
+// ContextMemory is the memory that the CUDA context and runtime of one process take beside its data: 512 MiB lie
+// between a limit and what can be allocated under it (10,240 MiB leave 9,728; on an H200 8 GiB show 7,678 MiB).
 const ContextMemory = 512 * sharing.MiB
 
 // MemoryNeed is the memory that one replica takes on each of its GPUs.
@@ -97,8 +92,7 @@ type Party struct {
 	Trusts []string
 }
 
-// MayShare reports whether two parties trust each other: they are one tenant, or
-// each names the other's.
+// MayShare reports whether two parties trust each other: they are one tenant, or each names the other's.
 func (p *Party) MayShare(q *Party) bool {
 	return p.Tenant == q.Tenant || p.Names(q.Tenant) && q.Names(p.Tenant)
 }
@@ -106,9 +100,8 @@ func (p *Party) MayShare(q *Party) bool {
 // Names reports whether p trusts a tenant, which alone does not let it share.
 func (p *Party) Names(tenant string) bool { return slices.Contains(p.Trusts, tenant) }
 
-// Neighbours returns the number of replicas that could stand beside one of a workload's on
-// the same GPU: those whose tenants trust one another (other replicas of the
-// workload included), and those of tenants that do not.
+// Neighbours returns the number of replicas that could stand beside one of a workload's on the same GPU: those
+// whose tenants trust one another (other replicas of the workload included), and those of tenants that do not.
 type Neighbours struct {
 	Trusted   int
 	Untrusted int

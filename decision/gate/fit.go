@@ -5,8 +5,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// gateFit decides memory and compute, and with them the profile and how many
-// replicas one GPU carries.
+// gateFit decides memory and compute, and with them the profile and how many replicas one GPU carries.
 func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
 	if d.Memory.KVPrior {
 		r.compare(VerdictPass, CodeKVPrior, 0, int64(d.Memory.KVCache))

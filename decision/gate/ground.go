@@ -24,8 +24,7 @@ type GPUKind struct {
 	Together         int            // GPUs that one replica may have
 }
 
-// Ground is a kind of GPU prepared for the gates. It is read-only once made and
-// safe for concurrent use.
+// Ground is a kind of GPU prepared for the gates. It is read-only once made and safe for concurrent use.
 type Ground struct {
 	name      string
 	gpu       *sharing.GPU
@@ -124,8 +123,7 @@ func (g *Ground) Denial(m sharing.Mechanism) Reason {
 	return r.About(nil, g)
 }
 
-// ofTheDriver are the mechanisms of NVIDIA's driver, which every pool of a GPU
-// that has them can use.
+// ofTheDriver are the mechanisms of NVIDIA's driver, which every pool of a GPU that has them can use.
 var ofTheDriver = []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG}
 
 // cut prepares the base profiles but the whole GPU's.
@@ -174,8 +172,7 @@ func (g *Ground) Isolation(m sharing.Mechanism, a sharing.Axis) *sharing.Propert
 	return &g.isolation[m][a]
 }
 
-// Slices returns the MIG profiles of a part of the GPU, most per GPU first. The
-// result is read-only.
+// Slices returns the MIG profiles of a part of the GPU, most per GPU first. The result is read-only.
 func (g *Ground) Slices() []MIGSlice { return g.slices }
 
 // sliceOf is the slice of a profile; nil where there is none.
@@ -235,8 +232,7 @@ func (r *Reason) sliceMemory() sharing.Bytes {
 	return b
 }
 
-// Shares are the parts of the whole GPU's SMs and memory bandwidth that an
-// instance of the profile has.
+// Shares are the parts of the whole GPU's SMs and memory bandwidth that an instance of the profile has.
 func (s *MIGSlice) Shares() (sms, bandwidth float64) {
 	m := s.Profile.Model()
 	return 1 / s.SlowdownBound, float64(s.Profile.PlacementUnits) / float64(max(1, m.Units))

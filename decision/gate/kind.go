@@ -48,8 +48,7 @@ func (g *Ground) gateHardware(r *Report) {
 	}
 }
 
-// gateInServer: one server can take the place of several replicas of the same
-// model, which only its team can do.
+// gateInServer: one server can take the place of several replicas of the same model, which only its team can do.
 func gateInServer(d *Demand, r *Report) {
 	switch {
 	case !d.Serves:
@@ -140,8 +139,7 @@ func (g *Ground) gateFramework(d *Demand, r *Report) {
 	}
 }
 
-// takesMemoryFraction: the frameworks that are known to be told how much of the
-// memory to take.
+// takesMemoryFraction: the frameworks that are known to be told how much of the memory to take.
 func takesMemoryFraction(name string) bool {
 	switch name {
 	case "vllm", "tgi", "sglang":

@@ -15,9 +15,8 @@ type Left struct {
 	Room    int32                   // more tenants that there may be
 }
 
-// Seats returns the number of replicas that a mechanism takes on one GPU of g, which may be nil:
-// the stated number, or the mechanism's own (0: 10 shares of HAMi, one whole
-// GPU), and no more than MPS takes clients.
+// Seats returns the number of replicas that a mechanism takes on one GPU of g, which may be nil: the stated number,
+// or the mechanism's own (0: 10 shares of HAMi, one whole GPU), and no more than MPS takes clients.
 func (g *Ground) Seats(m sharing.Mechanism, stated int) int {
 	t := TraitsOf(m)
 	n := stated
@@ -60,8 +59,7 @@ func (l *Left) Known(memory sharing.Bytes, why *Reason) bool {
 	return true
 }
 
-// Suffices reports whether so much memory, 0 being none, and so many thousandths
-// are left.
+// Suffices reports whether so much memory, 0 being none, and so many thousandths are left.
 func (l *Left) Suffices(memory sharing.Bytes, milli int32, why *Reason) bool {
 	switch {
 	case memory > 0 && memory > l.Memory:

@@ -8,9 +8,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Reason is one gate's word: a code, the verdict that it alone gives, and what
-// was compared. Which of the operands mean something, and their units, stands
-// with the [Code]. A Reason is comparable.
+// Reason is one gate's word: a code, the verdict that it alone gives, and what was compared. Which of the operands
+// mean something, and their units, stands with the [Code]. A Reason is comparable.
 type Reason struct {
 	Code      Code
 	Verdict   Verdict
@@ -49,8 +48,7 @@ func (r Reason) Text() ReasonText {
 	return ReasonText{Code: r.Code, Message: r.String(), Source: r.source(), Verdict: r.Verdict}
 }
 
-// source is that of the statement about this mechanism on this GPU, else the
-// code's.
+// source is that of the statement about this mechanism on this GPU, else the code's.
 func (r *Reason) source() sharing.SourceID {
 	if g := r.ground; g != nil {
 		id := sharing.SourceID("")

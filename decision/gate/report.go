@@ -80,16 +80,14 @@ func (r *Report) reset(g *Ground, d *Demand, m sharing.Mechanism) {
 	r.Mechanism, r.Verdict, r.Tenants, r.slice, r.n, r.demand, r.ground = m, VerdictPass, 1, -1, 0, d, g
 }
 
-// Check asks every gate of an empty pool, for d by mechanism m beside the
-// neighbours that there may be, so that a rejected candidate has all its
-// reasons. It overwrites r and does not allocate.
+// Check asks every gate of an empty pool, for d by mechanism m beside the neighbours that there may be, so that a
+// rejected candidate has all its reasons. It overwrites r and does not allocate.
 func (g *Ground) Check(d *Demand, m sharing.Mechanism, nb Neighbours, r *Report) {
 	r.reset(g, d, m)
 	g.check(d, nb, nil, r)
 }
 
-// check asks the gates; profile is the MIG profile that is asked for, nil = the
-// smallest that does.
+// check asks the gates; profile is the MIG profile that is asked for, nil = the smallest that does.
 func (g *Ground) check(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
 	m := r.Mechanism
 	g.gatePool(d, r)

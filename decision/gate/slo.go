@@ -8,8 +8,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// limits are the latencies that objectives are about: the P99s in the order of an outcome,
-// then the median.
+// limits are the latencies that objectives are about: the P99s in the order of an outcome, then the median.
 var limits = [...]struct {
 	metric predict.Metric
 	code   Code
@@ -27,8 +26,7 @@ func ObjectiveName(m predict.Metric) string {
 	return m.String()
 }
 
-// gateSLO compares the latencies measured alone, times what neighbours or a
-// slice may do to them, with the limits.
+// gateSLO compares the latencies measured alone, times what neighbours or a slice may do to them, with the limits.
 func (g *Ground) gateSLO(d *Demand, r *Report) {
 	if d.SLO == (predict.SLO{}) {
 		return
@@ -73,10 +71,9 @@ func (g *Ground) gateSLO(d *Demand, r *Report) {
 	}
 }
 
-// Objectives holds a prediction, nil where there is none, against the limits of
-// latencies and of the slowdown by neighbours, 0 = none: a pass where all are
-// kept or there are none, else the first that is missed, else the first that is
-// open.
+// Objectives holds a prediction, nil where there is none, against the limits of latencies and of the slowdown by
+// neighbours, 0 = none: a pass where all are kept or there are none, else the first that is missed, else the first
+// that is open.
 func Objectives(slo *predict.SLO, maxSlowdown float64, p *predict.Prediction) Reason {
 	worst := Pass()
 	hold := func(why Reason) bool {
@@ -108,8 +105,7 @@ func Objectives(slo *predict.SLO, maxSlowdown float64, p *predict.Prediction) Re
 	return worst
 }
 
-// predictedReason holds one prediction, in milliseconds or as a factor, against
-// a limit in thousandths of it.
+// predictedReason holds one prediction, in milliseconds or as a factor, against a limit in thousandths of it.
 func predictedReason(c Code, limit float64, v predict.Interval, known bool) Reason {
 	if !known {
 		return Reason{Verdict: VerdictUnknown, Code: CodeSlowdownUnknown}

@@ -23,19 +23,16 @@ type Traits struct {
 	// Clients: the MPS client limit holds.
 	Clients  bool
 	Capacity float64 // the share of a GPU's work that is left when it is saturated
-	// Split is the number of replicas that one GPU is offered to unless configured
-	// otherwise; 0 = as many as fit.
+	// Split is the number of replicas that one GPU is offered to unless configured otherwise; 0 = as many as fit.
 	Split int
 }
 
 const (
-	// TurnsCapacity: three to seven saturated pods deliver 0.90 of one pod's
-	// throughput on an A100 (nos-gpu-sharing); on an H200 switching alone
-	// takes 6.8 %.
+	// TurnsCapacity: three to seven saturated pods deliver 0.90 of one pod's throughput on an A100
+	// (nos-gpu-sharing); on an H200 switching alone takes 6.8 %.
 	TurnsCapacity = 0.90
 	hamiSplit     = 10 // HAMi's default deviceSplitCount (hami-values)
-	// mpsClients is the least number of clients that MPS takes on Volta and later;
-	// see sharing.MPSClientLimit.
+	// mpsClients is the least number of clients that MPS takes on Volta and later; see sharing.MPSClientLimit.
 	mpsClients = 48
 )
 

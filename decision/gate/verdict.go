@@ -6,12 +6,10 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// ErrUnknownName is wrapped by the error about a text that names no verdict or
-// code, or a value that has no text.
+// ErrUnknownName is wrapped by the error about a text that names no verdict or code, or a value that has no text.
 var ErrUnknownName = errors.New("gate: unknown name")
 
-// Verdict is the answer of a gate, or of all gates together, about a candidate. The zero
-// value is VerdictUnknown.
+// Verdict is the answer of a gate, or of all gates together, about a candidate. The zero value is VerdictUnknown.
 type Verdict uint8
 
 // The verdicts.

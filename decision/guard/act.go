@@ -24,8 +24,7 @@ import (
 // hookTime bounds a hook and an eviction, where the Actor does not.
 const hookTime = 30 * time.Second
 
-// Actor carries out what is proposed, and writes everything down first. The zero
-// Actor does nothing.
+// Actor carries out what is proposed, and writes everything down first. The zero Actor does nothing.
 type Actor struct {
 	Apply bool   // false: everything is withheld
 	Kill  string // path of a file; while it exists, nothing is done
@@ -49,9 +48,8 @@ func (a *Actor) write(event Event, p *Proposal, err error) error {
 	return a.Log.write(entry)
 }
 
-// Act carries out a proposal where it may, and says whether it did; where it may
-// not it sets p.Withheld. An audit log that cannot be written is an error, and
-// nothing is done unrecorded.
+// Act carries out a proposal where it may, and says whether it did; where it may not it sets p.Withheld. An audit
+// log that cannot be written is an error, and nothing is done unrecorded.
 func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 	if p.Action == ActionKeep || p.Action == ActionSplit {
 		return false, a.write(EventProposed, p, nil)
@@ -93,9 +91,8 @@ func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 	return true, a.write(EventDone, p, nil)
 }
 
-// runHook runs a command without a shell: the proposal is its standard input as
-// JSON, and GUARD_ACTION, GUARD_TARGET, GUARD_GPU, GUARD_PERCENT and GUARD_TO
-// are in its environment.
+// runHook runs a command without a shell: the proposal is its standard input as JSON, and GUARD_ACTION,
+// GUARD_TARGET, GUARD_GPU, GUARD_PERCENT and GUARD_TO are in its environment.
 func runHook(ctx context.Context, hook []string, p *Proposal) error {
 	in, err := json.Marshal(p)
 	if err != nil {
@@ -136,8 +133,7 @@ type Evictor struct {
 // serviceAccount is the folder of a pod's own service account.
 const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// InCluster returns the evictor that uses the service account of the pod in which
-// the program runs.
+// InCluster returns the evictor that uses the service account of the pod in which the program runs.
 func InCluster() (*Evictor, error) { return inCluster(serviceAccount) }
 
 func inCluster(dir string) (*Evictor, error) {

@@ -16,8 +16,7 @@ type suspect struct {
 	tenant      int // -1: a process of no tenant
 	before, now float64
 	load        bool // before and now are its load: its share of the GPU cannot be told
-	// alone says that nothing of it can be told, but of everybody else: before and
-	// now are the GPU's power.
+	// alone says that nothing of it can be told, but of everybody else: before and now are the GPU's power.
 	alone bool
 	// came says that it was not there before; before and now mean no more.
 	came bool
@@ -77,10 +76,9 @@ func (g *Guard) blame(o *Observation, i int, evidence string) Proposal {
 	return p
 }
 
-// A server's own page is a tenant's word. It is contradictory where it has more
-// sequences at once than engines run, where its latency is beyond what the
-// heaviest load of the neighbour can make of it, or where the device does not show
-// what it claims.
+// A server's own page is a tenant's word. It is contradictory where it has more sequences at once than engines run,
+// where its latency is beyond what the heaviest load of the neighbour can make of it, or where the device does not
+// show what it claims.
 const (
 	maxSequences = 1024 // vLLM's and SGLang's defaults are 256 to 1,024
 	maxSlowdown  = 3    // above the upper end of the prediction beside that load
@@ -115,9 +113,8 @@ func (g *Guard) contradicted(o *Observation, i int, by suspect) string {
 	return ""
 }
 
-// beside returns the tenants' servers and loads, with a suspect at the heaviest
-// load of which there is a profile and a percentage of the threads; with 0% it is
-// left out.
+// beside returns the tenants' servers and loads, with a suspect at the heaviest load of which there is a profile
+// and a percentage of the threads; with 0% it is left out.
 func (g *Guard) beside(by suspect, percent float64) func(k int) (predict.Server, predict.Load, bool) {
 	return func(k int) (predict.Server, predict.Load, bool) {
 		server, load := g.tenants[k].Server, g.tenants[k].Load
@@ -176,8 +173,7 @@ func (g *Guard) suspects(gpu, victim, windows int) (out []suspect) {
 	return out
 }
 
-// powerRise is the least growth of a GPU's power, as a factor, that shows that
-// somebody does more.
+// powerRise is the least growth of a GPU's power, as a factor, that shows that somebody does more.
 const powerRise = 1.15
 
 // eliminate finds the only neighbour of which neither load nor share of the GPU
@@ -210,10 +206,9 @@ func (g *Guard) eliminate(o *Observation, gpu, victim int) []suspect {
 // caps are the active thread percentages that are tried, the mildest first.
 var caps = []float64{75, 50, 25, 10}
 
-// cure chooses the least disturbing action that is predicted to bring the
-// tenant back within what it was to see: a cap under MPS, else a move to where
-// nobody is pushed out of his objective, else a split. The neighbour is taken at
-// the heaviest load of which there is a profile.
+// cure chooses the least disturbing action that is predicted to bring the tenant back within what it was to see: a
+// cap under MPS, else a move to where nobody is pushed out of his objective, else a split. The neighbour is taken
+// at the heaviest load of which there is a profile.
 func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 	home := g.tenants[victim].GPU
 	if by.tenant < 0 {
@@ -294,8 +289,7 @@ func (g *Guard) room(home int, by suspect) (best int, bestTaken float64) {
 	return best, bestTaken
 }
 
-// heaviest returns the load of a tenant's server under which it kept the GPU
-// busiest when it was profiled.
+// heaviest returns the load of a tenant's server under which it kept the GPU busiest when it was profiled.
 func (g *Guard) heaviest(k int) predict.Load {
 	load := g.tenants[k].Load
 	solo, err := g.profiles.Solo(g.tenants[k].Server, load)

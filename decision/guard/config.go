@@ -21,14 +21,12 @@ import (
 type Config struct {
 	GPUs    []GPU
 	Tenants []Tenant
-	// Profiles and Predictor foresee latencies; nil is no profile, and the
-	// predictor with its priors.
+	// Profiles and Predictor foresee latencies; nil is no profile, and the predictor with its priors.
 	Profiles  *predict.Profiles
 	Predictor *predict.Predictor
 	// Hooks are a command and its arguments for each action.
 	Hooks map[Action][]string
-	// Reap lets idle tenants be reaped whose owners agreed; without it reaping is
-	// only proposed.
+	// Reap lets idle tenants be reaped whose owners agreed; without it reaping is only proposed.
 	Reap bool
 	// Policy of reaping; the zero policy is the first of telemetry.ReapPolicies.
 	Policy telemetry.ReapPolicy
@@ -88,15 +86,13 @@ type configProfile struct {
 	Output      int     `yaml:"output"`
 }
 
-// tenantName keeps log lines, environments and the paths of the Kubernetes API
-// whole.
+// tenantName keeps log lines, environments and the paths of the Kubernetes API whole.
 var tenantName = func() *regexp.Regexp {
 	const name = `[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?`
 	return regexp.MustCompile("^" + name + "(/" + name + ")?$")
 }()
 
-// LoadConfig reads a configuration's file. The error names every problem with
-// its path in the file.
+// LoadConfig reads a configuration's file. The error names every problem with its path in the file.
 func LoadConfig(path string) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

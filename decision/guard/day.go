@@ -14,8 +14,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// The simulated day. Its figures are made up, not measured: how notebooks and
-// servers are used follows no trace.
+// The simulated day. Its figures are made up, not measured: how notebooks and servers are used follows no trace.
 const (
 	dayGPUs    = 200
 	dayWindow  = time.Minute
@@ -189,8 +188,7 @@ func goWild(r *rand.Rand, h *hidden, busy float64) {
 	}
 }
 
-// notebook works in sittings between 8 and 20 o'clock, with pauses; what it held
-// stays held overnight.
+// notebook works in sittings between 8 and 20 o'clock, with pauses; what it held stays held overnight.
 func notebook(r *rand.Rand, h *hidden) {
 	from, to := 8*60+r.IntN(4*60), 15*60+r.IntN(5*60)
 	for w := from; w < to; {

@@ -39,9 +39,8 @@ func (g *Guard) expected(i int) (predict.Interval, string, bool) {
 	return in, basis, true
 }
 
-// foresee predicts the TPOT in milliseconds of tenant i on a GPU beside its
-// other tenants that hold something, each as use says; use leaves a tenant out.
-// It cannot where one of them has no profile.
+// foresee predicts the TPOT in milliseconds of tenant i on a GPU beside its other tenants that hold something, each
+// as use says; use leaves a tenant out. It cannot where one of them has no profile.
 func (g *Guard) foresee(gpu, i int, use func(k int) (predict.Server, predict.Load, bool)) (predict.Interval, bool) {
 	var group []predict.Solo
 	at := -1

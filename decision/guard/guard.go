@@ -22,9 +22,8 @@ type Rules struct {
 	Cooldown time.Duration // least time between two actions on a GPU
 	Budget   int           // actions in an hour, all GPUs together
 	Policy   telemetry.ReapPolicy
-	// Learn is the number of windows from which the usual latency is learnt where
-	// nothing is predicted: with 15, two in 190 beginnings within eight quiet
-	// minutes of an H100 led to an alarm later, with 20 and 30 none.
+	// Learn is the number of windows from which the usual latency is learnt where nothing is predicted: with 15,
+	// two in 190 beginnings within eight quiet minutes of an H100 led to an alarm later, with 20 and 30 none.
 	Learn int
 
 	reap bool // of the configuration

@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// group lets a hook's time-out end its children too: those that stayed in its
-// process group.
+// group lets a hook's time-out end its children too: those that stayed in its process group.
 func group(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

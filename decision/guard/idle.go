@@ -95,12 +95,10 @@ func (s *tenantState) watched(at time.Duration) float64 {
 	return 1 - float64(unseen)/float64(at-s.idleSince)
 }
 
-// idleBelow is the share of the GPU's time under which a tenant does nothing:
-// NVML's resolution is one percent.
+// idleBelow is the share of the GPU's time under which a tenant does nothing: NVML's resolution is one percent.
 const idleBelow = 0.01
 
-// noticeAfter returns the idle time after which a policy warns, half of that
-// before it reaps where it does not say.
+// noticeAfter returns the idle time after which a policy warns, half of that before it reaps where it does not say.
 func noticeAfter(p telemetry.ReapPolicy) time.Duration {
 	if len(p.WarnAfter) > 0 {
 		return p.WarnAfter[0]

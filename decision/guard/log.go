@@ -51,9 +51,8 @@ type LoggedRules struct {
 	MayBeReaped []string      `json:"may_be_reaped"` // tenants
 }
 
-// Log is the audit log of an Actor, with the state that outlives the program in a
-// file beside it: what was done, and when. Both are synced to the disk before
-// anything is done. It is not safe for concurrent use.
+// Log is the audit log of an Actor, with the state that outlives the program in a file beside it: what was done,
+// and when. Both are synced to the disk before anything is done. It is not safe for concurrent use.
 type Log struct {
 	file    *os.File
 	path    string
@@ -77,8 +76,7 @@ type acted struct {
 	Action Action    `json:"action"`
 }
 
-// keepActs is the time for which actions are kept: more than any budget or
-// cool-down needs.
+// keepActs is the time for which actions are kept: more than any budget or cool-down needs.
 const keepActs = 24 * time.Hour
 
 // apply changes the state by an entry.
@@ -105,12 +103,11 @@ func (s *state) apply(e *AuditEntry) {
 
 func newState() state { return state{Capped: map[string]float64{}, Moved: map[string]int{}} }
 
-// OpenLog opens or makes the audit log at path and its state in path.state. What
-// was being tried when the program ended is recorded as unfinished. Where the state
-// is missing beside a log, cannot be read, or is older than the log or newer by
-// more than an entry, Stopped says so and an Actor does nothing; acknowledge, which
-// is for a person who has looked, makes the state anew from the log. What a stopped
-// log was to record waits in path.withheld and is recorded then, with its times.
+// OpenLog opens or makes the audit log at path and its state in path.state. What was being tried when the program
+// ended is recorded as unfinished. Where the state is missing beside a log, cannot be read, or is older than the
+// log or newer by more than an entry, Stopped says so and an Actor does nothing; acknowledge, which is for a person
+// who has looked, makes the state anew from the log. What a stopped log was to record waits in path.withheld and is
+// recorded then, with its times.
 func OpenLog(path string, acknowledge bool) (*Log, error) {
 	l := &Log{path: path, now: time.Now}
 	entries, tail, err := readLog(path)
@@ -260,9 +257,8 @@ func (l *Log) begin(r Rules, c *Config) error {
 	return l.write(AuditEntry{Event: EventBegin, Rules: rules})
 }
 
-// write records an entry: in the state, which is replaced whole, and then in the
-// log; while the log is stopped, in a file beside it. An entry without a time is of
-// now.
+// write records an entry: in the state, which is replaced whole, and then in the log; while the log is stopped, in
+// a file beside it. An entry without a time is of now.
 func (l *Log) write(e AuditEntry) error {
 	if e.Seq = 1; l.state.Entry != nil {
 		e.Seq = l.state.Entry.Seq + 1

@@ -29,14 +29,12 @@ type Tenant struct {
 	MayReap bool
 	Owner   string
 
-	// PIDs, Pod and Command tell its processes: their ids, the container that they
-	// run in, or whole successive arguments of their command lines, the first of
-	// which may leave out the folder of a path.
+	// PIDs, Pod and Command tell its processes: their ids, the container that they run in, or whole successive
+	// arguments of their command lines, the first of which may leave out the folder of a path.
 	PIDs    []uint32
 	Pod     container.Pod
 	Command []string
-	// Metrics is the address of the metrics page of its vLLM or SGLang server,
-	// Probe measures other servers.
+	// Metrics is the address of the metrics page of its vLLM or SGLang server, Probe measures other servers.
 	Metrics string
 	Probe   *Probe
 }
@@ -52,8 +50,7 @@ type GPU struct {
 	MIG       bool // could be split
 }
 
-// An Observation holds everything that was seen in one window. GPUs and Tenants
-// lie in the order of Config.
+// An Observation holds everything that was seen in one window. GPUs and Tenants lie in the order of Config.
 type Observation struct {
 	At      time.Duration `json:"at_ns"` // since the start
 	GPUs    []GPUSeen     `json:"gpus"`
@@ -66,8 +63,7 @@ type GPUSeen struct {
 	Down        string                      `json:"down,omitempty"` // why the device does not answer; "" when it does
 	UtilPercent telemetry.Optional[float64] `json:"util_percent,omitzero"`
 	Watts       telemetry.Optional[float64] `json:"watts,omitzero"`
-	// Joules is the device's energy counter: its growth over a time that was not
-	// seen tells whether anything ran.
+	// Joules is the device's energy counter: its growth over a time that was not seen tells whether anything ran.
 	Joules telemetry.Optional[float64] `json:"joules,omitzero"`
 	// Others are processes that belong to no tenant.
 	Others []ProcessSeen `json:"others,omitempty"`
@@ -77,22 +73,18 @@ type GPUSeen struct {
 type ProcessSeen struct {
 	PID  uint32 `json:"pid"`
 	Name string `json:"name"`
-	// Activity is its share of the GPU's time, 0 to 1; 1 where only its presence
-	// is known.
+	// Activity is its share of the GPU's time, 0 to 1; 1 where only its presence is known.
 	Activity float64 `json:"activity"`
 }
 
 // TenantSeen holds what was seen of a tenant in a window.
 type TenantSeen struct {
 	At time.Duration `json:"at_ns"` // of the newest figure
-	// TPOT is the median time per output token over the window in milliseconds;
-	// missing where nothing was served.
+	// TPOT is the median time per output token over the window in milliseconds; missing where nothing was served.
 	TPOT telemetry.Optional[float64] `json:"tpot_ms,omitzero"`
-	// Load is the rate that is asked of the tenant: tokens a second by its metrics
-	// page.
+	// Load is the rate that is asked of the tenant: tokens a second by its metrics page.
 	Load telemetry.Optional[float64] `json:"load,omitzero"`
-	// Activity is its share of the GPU's time, 0 to 1; missing where it cannot be
-	// told.
+	// Activity is its share of the GPU's time, 0 to 1; missing where it cannot be told.
 	Activity telemetry.Optional[float64] `json:"activity,omitzero"`
 	Gone     bool                        `json:"gone,omitempty"` // it holds nothing at present
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 )
 
-// DayReport compares a simulated day under the guard with the same day left
-// alone.
+// DayReport compares a simulated day under the guard with the same day left alone.
 type DayReport struct {
 	Simulated bool          `json:"simulated"` // always
 	Seed      uint64        `json:"seed"`
@@ -19,24 +18,21 @@ type DayReport struct {
 	// Misses are windows in which an online tenant missed its objective.
 	MissesAlone   int `json:"objective_misses_left_alone"`
 	MissesGuarded int `json:"objective_misses_guarded"`
-	// IdleGPUHours could be taken back by an oracle that knows from an idle
-	// time's first minute how long it lasts, and takes those that the policy
-	// would end and whose owner consented. PolicyGPUHours is what the policy
-	// allows of it: idle time after its notice and its waiting time.
+	// IdleGPUHours could be taken back by an oracle that knows from an idle time's first minute how long it lasts,
+	// and takes those that the policy would end and whose owner consented. PolicyGPUHours is what the policy allows
+	// of it: idle time after its notice and its waiting time.
 	IdleGPUHours   float64 `json:"oracle_gpu_hours"`
 	PolicyGPUHours float64 `json:"policy_gpu_hours"`
 	ReapedGPUHours float64 `json:"reaped_gpu_hours"`
 	ReapedPercent  float64 `json:"reaped_percent_of_oracle"`
-	// OnBadData are actions on a GPU whose telemetry was stale or contradicted
-	// itself at that moment.
+	// OnBadData are actions on a GPU whose telemetry was stale or contradicted itself at that moment.
 	OnBadData int            `json:"actions_on_bad_data"`
 	FaultyGPU float64        `json:"gpu_hours_of_bad_data"`
 	Proposed  map[Action]int `json:"proposed"`
 	Done      map[Action]int `json:"done"`
 	Withheld  int            `json:"withheld"`
-	// Disturbed are the tenants that pushed another beyond its objective, Named
-	// those of them that the guard named; Wrong are names of tenants that did
-	// nothing unusual then.
+	// Disturbed are the tenants that pushed another beyond its objective, Named those of them that the guard named;
+	// Wrong are names of tenants that did nothing unusual then.
 	Disturbed int        `json:"disturbances"`
 	Named     int        `json:"disturbances_named"`
 	Wrong     int        `json:"wrongly_named"`
@@ -52,9 +48,8 @@ type DayOptions struct {
 	Progress func(window int)
 }
 
-// PlayDay takes a simulated cluster through a day, once guarded and once left
-// alone. Its users are made up. It stops early when ctx ends and reports what was
-// until then.
+// PlayDay takes a simulated cluster through a day, once guarded and once left alone. Its users are made up. It
+// stops early when ctx ends and reports what was until then.
 func PlayDay(ctx context.Context, o DayOptions) (DayReport, error) {
 	gpus := cmp.Or(o.GPUs, dayGPUs)
 	r := o.Rules

@@ -50,14 +50,12 @@ func (g *Guard) unsound(o *Observation, i int) string {
 	return ""
 }
 
-// contextWatts bounds the power of a device above that of its quietest moment
-// while nothing runs, in watts: a context that does nothing costs 26 to 50 W on
-// boards with HBM (arXiv 2605.23918).
+// contextWatts bounds the power of a device above that of its quietest moment while nothing runs, in watts: a
+// context that does nothing costs 26 to 50 W on boards with HBM (arXiv 2605.23918).
 const contextWatts = 60
 
-// idleRise bounds the mean power over a time that nobody saw, as a multiple of the
-// idle device's, where nothing ran: at 75 W idle and 500 W busy, work for 2% of the
-// time exceeds it.
+// idleRise bounds the mean power over a time that nobody saw, as a multiple of the idle device's, where nothing
+// ran: at 75 W idle and 500 W busy, work for 2% of the time exceeds it.
 const idleRise = 1.10
 
 // see takes the device's readings, and where some were missing before, keeps

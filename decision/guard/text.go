@@ -39,8 +39,7 @@ func (rep *DayReport) String() string {
 	return b.String()
 }
 
-// String describes the proposal in a paragraph: when, what and to whom, the evidence
-// and the effect to expect.
+// String describes the proposal in a paragraph: when, what and to whom, the evidence and the effect to expect.
 func (p *Proposal) String() string {
 	at := p.At.Round(time.Second)
 	text := fmt.Sprintf("%02d:%02d:%02d  GPU %d: %s %s",

@@ -19,11 +19,10 @@ type Checks struct {
 	Watched    float64       `json:"watched,omitempty"`  // part of it that was observed, 0 to 1
 }
 
-// Verify reads an audit log and nothing else, and returns a line for each action
-// before which a condition of the package's documentation does not hold by what the
-// log says: rules that were recorded, a fresh reading, an alarm, the cool-down and
-// the budget, and before a reaping the consent, a notice that was carried out early
-// enough, and an idle time that was observed.
+// Verify reads an audit log and nothing else, and returns a line for each action before which a condition of the
+// package's documentation does not hold by what the log says: rules that were recorded, a fresh reading, an alarm,
+// the cool-down and the budget, and before a reaping the consent, a notice that was carried out early enough, and
+// an idle time that was observed.
 func Verify(r io.Reader) (problems []string, err error) {
 	v := verifier{notices: map[string]time.Time{}, last: map[int]time.Time{}}
 	lines := bufio.NewScanner(r)

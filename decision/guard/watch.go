@@ -18,10 +18,9 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// Run guards a machine's GPUs until ctx ends: it samples reader, reads or probes
-// the tenants' servers, and after each window carries out what the guard proposes
-// through a. It calls told with each window's observation and proposals, and ends
-// with told's error. The last line is about what could be judged.
+// Run guards a machine's GPUs until ctx ends: it samples reader, reads or probes the tenants' servers, and after
+// each window carries out what the guard proposes through a. It calls told with each window's observation and
+// proposals, and ends with told's error. The last line is about what could be judged.
 func Run(
 	ctx context.Context, reader telemetry.Reader, r Rules, c *Config, a *Actor, told func(Observation, []Proposal) error,
 ) (health string, err error) {
@@ -181,8 +180,7 @@ func (w *watcher) Sample(x *telemetry.Sample) error {
 
 func (w *watcher) Event(e telemetry.Event) error { return w.latest.Event(e) }
 
-// run samples and probes until ctx ends, and calls step with an Observation
-// after each window.
+// run samples and probes until ctx ends, and calls step with an Observation after each window.
 func (w *watcher) run(ctx context.Context, reader telemetry.Reader, step func(Observation) error) error {
 	sampler, err := telemetry.NewSampler(reader, telemetry.SamplerOptions{
 		Period: w.rules.Window / 4, SlowPeriod: w.rules.Window / 2, Skip: telemetry.GroupGPM | telemetry.GroupPCIe,
@@ -263,8 +261,7 @@ func (w *watcher) probe(ctx context.Context, i int, p *Probe) {
 	}
 }
 
-// scrape reads a server's own metrics twice a window. A page that cannot be read
-// leaves the tenant unjudged.
+// scrape reads a server's own metrics twice a window. A page that cannot be read leaves the tenant unjudged.
 func (w *watcher) scrape(ctx context.Context, i int, url string) {
 	client := serving.NewClient()
 	before := map[string]serving.Reading{}
@@ -404,8 +401,7 @@ func (w *watcher) observe() Observation {
 // shared says that several tenants' words fit a process: it is nobody's.
 const shared = -2
 
-// owners returns a function that finds the tenant of a process: -1 = none, or
-// shared.
+// owners returns a function that finds the tenant of a process: -1 = none, or shared.
 func (w *watcher) owners() func(telemetry.Process) int {
 	return func(p telemetry.Process) int {
 		owner := -1

@@ -11,8 +11,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// plan describes one GPU's tenants: replicas by workload, and under MIG the profile
-// of each workload's replicas.
+// plan describes one GPU's tenants: replicas by workload, and under MIG the profile of each workload's replicas.
 type plan struct {
 	pool      int
 	mechanism sharing.Mechanism
@@ -140,8 +139,7 @@ func (p *plan) tenants(s *scene, w *world) ([]*tenant, way) {
 	return out, how
 }
 
-// overcommits reports whether the plan's tenants take more memory in a world than
-// there is.
+// overcommits reports whether the plan's tenants take more memory in a world than there is.
 func (p *plan) overcommits(s *scene, w *world, tenants []*tenant) bool {
 	g := s.gpus[p.pool]
 	total := float64(g.Memory.Value) * (1 - w.fleet["driver_reserve"])
@@ -155,8 +153,7 @@ func (p *plan) overcommits(s *scene, w *world, tenants []*tenant) bool {
 		}
 		return false
 	}
-	// Who is alone gives back what its allocator holds before it fails; neighbours
-	// do not give back theirs.
+	// Who is alone gives back what its allocator holds before it fails; neighbours do not give back theirs.
 	sum := 0.0
 	for _, t := range tenants {
 		sum += t.memory
@@ -201,8 +198,7 @@ func trusts(f *decision.Fleet, a, b int) bool {
 	return ta == tb
 }
 
-// profilesOf lists the MIG profiles of a pool's GPU, smallest first; none where
-// there is no MIG.
+// profilesOf lists the MIG profiles of a pool's GPU, smallest first; none where there is no MIG.
 func profilesOf(g *sharing.GPU) []*mig.Profile {
 	var out []*mig.Profile
 	if model, err := mig.Lookup(g.Name); err == nil {

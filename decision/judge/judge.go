@@ -17,11 +17,9 @@ type Options struct {
 	Fleets int
 	// Seed draws fleets and worlds: the same seed gives the same report.
 	Seed uint64
-	// Confidence asked of decisions, between 0.5 and 1; 0 is
-	// decision.DefaultConfidence.
+	// Confidence asked of decisions, between 0.5 and 1; 0 is decision.DefaultConfidence.
 	Confidence float64
-	// Distort names what the worlds differ by from what is published, one of
-	// Distortions; "" is nothing.
+	// Distort names what the worlds differ by from what is published, one of Distortions; "" is nothing.
 	Distort string
 	// Log, if not nil, gets a line for each workload that missed an objective and for
 	// each fleet that cost more than it had to.
@@ -30,9 +28,8 @@ type Options struct {
 	Progress func(played int)
 }
 
-// Run decides random fleets and plays each in a world that the decision does not see.
-// When ctx ends it returns the report of the fleets played so far, and no error: its
-// Fleets tell.
+// Run decides random fleets and plays each in a world that the decision does not see. When ctx ends it returns the
+// report of the fleets played so far, and no error: its Fleets tell.
 func Run(ctx context.Context, opts Options) (*Report, error) {
 	if opts.Confidence == 0 {
 		opts.Confidence = decision.DefaultConfidence
@@ -204,9 +201,8 @@ func played(s *scene, w *world, a arrangement) (missed []string, over int) {
 	return missed, over
 }
 
-// price adds an arrangement's cost over the cheapest that could be shown to keep the
-// objectives, and over the cheapest in hindsight, for the workloads in the set that
-// the oracles can place.
+// price adds an arrangement's cost over the cheapest that could be shown to keep the objectives, and over the
+// cheapest in hindsight, for the workloads in the set that the oracles can place.
 func (j *bench) price(s *scene, t *tally, known, real *oracle, a arrangement, in []bool) float64 {
 	regret := over(s, known, a, in)
 	if !math.IsNaN(regret) {
@@ -218,9 +214,8 @@ func (j *bench) price(s *scene, t *tally, known, real *oracle, a arrangement, in
 	return regret
 }
 
-// over returns the arrangement's cost over the oracle's, as a fraction; NaN where the
-// oracle has none. In fleets too large for an exhaustive search
-// the workloads are taken a few at a time, and an arrangement that is cheaper
+// over returns the arrangement's cost over the oracle's, as a fraction; NaN where the oracle has none. In fleets
+// too large for an exhaustive search the workloads are taken a few at a time, and an arrangement that is cheaper
 // counts as the best found.
 func over(s *scene, o *oracle, a arrangement, in []bool) float64 {
 	set := placeable(o, in)

@@ -34,8 +34,7 @@ func (o *oracle) keeps(p *plan) bool {
 	return v
 }
 
-// profile is the smallest MIG profile on which a workload keeps its
-// objectives, or nil.
+// profile is the smallest MIG profile on which a workload keeps its objectives, or nil.
 func (o *oracle) profile(w, pool int) *mig.Profile {
 	key := fitKey{w, pool}
 	if p, known := o.fits[key]; known {
@@ -62,8 +61,7 @@ func (s *scene) alone(w, pool int, m sharing.Mechanism, profile string) plan {
 	return p
 }
 
-// feasible returns the cheapest GPU of a workload's own that keeps its objectives, and
-// false where there is none.
+// feasible returns the cheapest GPU of a workload's own that keeps its objectives, and false where there is none.
 func (o *oracle) feasible(w int) (arrangement, bool) {
 	best, price := -1, math.Inf(1)
 	for pool := range o.s.gpus {
@@ -96,11 +94,10 @@ func (s *scene) exhaustive(in []bool) bool {
 	return n <= exhaustiveWorkloads && replicas <= exhaustiveReplicas
 }
 
-// cheapest returns the cheapest arrangement of the workloads in the set, a set cover
-// by cutting planes. A GPU's price does not depend on its tenants, so only the maximal
-// sets of tenants that a GPU may bear are candidates; one is simulated when the
-// cheapest cover uses it, and where that refutes it the sets with one tenant fewer take
-// its place.
+// cheapest returns the cheapest arrangement of the workloads in the set, a set cover by cutting planes. A GPU's
+// price does not depend on its tenants, so only the maximal sets of tenants that a GPU may bear are candidates; one
+// is simulated when the cheapest cover uses it, and where that refutes it the sets with one tenant fewer take its
+// place.
 func (o *oracle) cheapest(in []bool) (arrangement, bool) {
 	need := make([]int, len(in))
 	for i, yes := range in {
@@ -173,8 +170,7 @@ func (o *oracle) plan(c candidate, m sharing.Mechanism) (plan, bool) {
 	return p, p.allowed(o.s) && o.room(&p)
 }
 
-// bear returns the first plan under which the candidate's tenants keep their
-// objectives, nil if there is none.
+// bear returns the first plan under which the candidate's tenants keep their objectives, nil if there is none.
 func (o *oracle) bear(c candidate) *plan {
 	for _, m := range ways {
 		p, ok := o.plan(c, m)
@@ -198,8 +194,7 @@ func (o *oracle) refutes(p *plan) bool {
 	})
 }
 
-// holds reports whether a has at least what b has of everything: what b's tenants
-// can't bear, a's can't.
+// holds reports whether a has at least what b has of everything: what b's tenants can't bear, a's can't.
 func holds(a, b []int) bool {
 	for i := range a {
 		if a[i] < b[i] {
@@ -347,17 +342,15 @@ func truth(s *scene, w *world) func(*plan) bool {
 	}
 }
 
-// Worlds in which a plan is simulated, and how many more where those leave its answer
-// open.
+// Worlds in which a plan is simulated, and how many more where those leave its answer open.
 const (
 	worldsFew  = 5
 	worldsMost = 40
 )
 
-// shown checks plans by what can be known beforehand. In worlds drawn from the
-// published spreads the limits must hold at the confidence, with the logarithms of the
-// P99s taken as normal; memory must suffice at the worst that the spreads allow, since
-// a server without memory fails.
+// shown checks plans by what can be known beforehand. In worlds drawn from the published spreads the limits must
+// hold at the confidence, with the logarithms of the P99s taken as normal; memory must suffice at the worst that
+// the spreads allow, since a server without memory fails.
 func shown(s *scene, sp *spreads, seed uint64, z float64) func(*plan) bool {
 	var worlds []*world
 	world := func(k int) *world {

@@ -22,15 +22,13 @@ const (
 	longestPlay    = 3600.0  // seconds
 	mostPlayed     = 400_000 // events
 	mostWaiting    = 400     // requests, with more of which a tenant is saturated
-	// lengthSigma is the standard deviation of the logarithm of a request's lengths;
-	// the Azure 2023 conversation trace has coefficients of variation of 0.65 (output)
-	// and 1 (input).
+	// lengthSigma is the standard deviation of the logarithm of a request's lengths; the Azure 2023 conversation
+	// trace has coefficients of variation of 0.65 (output) and 1 (input).
 	lengthSigma = 0.6
 )
 
-// play simulates the tenants of one GPU event by event, as processor sharing weighted
-// by their GPU work. It ends early when settled says that the saturated tenants
-// decide the outcome.
+// play simulates the tenants of one GPU event by event, as processor sharing weighted by their GPU work. It ends
+// early when settled says that the saturated tenants decide the outcome.
 func play(tenants []*tenant, how way, w *world, settled func([]runner) bool) []seen {
 	rs, horizon := w.ready(tenants, how)
 	c := crowd{overhead: w.fleet["turns_overhead"], mechanism: how.mechanism, alone: how.slices != nil || len(rs) == 1}
@@ -75,8 +73,7 @@ func play(tenants []*tenant, how way, w *world, settled func([]runner) bool) []s
 	return out
 }
 
-// ready puts the tenants in the world's runners, and returns for how many seconds
-// to simulate them.
+// ready puts the tenants in the world's runners, and returns for how many seconds to simulate them.
 func (w *world) ready(tenants []*tenant, how way) (rs []runner, horizon float64) {
 	for len(*w.stage) < len(tenants) {
 		*w.stage = append(*w.stage, runner{})
@@ -146,8 +143,7 @@ func oneStuck(rs []runner) bool {
 	return slices.ContainsFunc(rs, func(r runner) bool { return r.stuck })
 }
 
-// seen holds what a tenant saw: its P99s in seconds (+Inf where it could not keep up,
-// 0 where it has no limit).
+// seen holds what a tenant saw: its P99s in seconds (+Inf where it could not keep up, 0 where it has no limit).
 type seen struct {
 	p99       [3]float64
 	rate      float64 // fraction of its rate alone, of work that no requests drive
@@ -178,8 +174,7 @@ func (r *runner) seen() seen {
 	return s
 }
 
-// miss says which objective was missed: a limit, a rate, or a load that could not be
-// served; "" is none.
+// miss says which objective was missed: a limit, a rate, or a load that could not be served; "" is none.
 func (t *tenant) miss(s seen) string {
 	if s.saturated {
 		return "could not keep up with its load"

@@ -19,12 +19,10 @@ import (
 // questionLimits are the limits of a latency, in multiples of what it is alone.
 var questionLimits = []float64{1.1, 1.3, 1.6, 2, 3, 4}
 
-// fewestForTail is how many requests a run must hold for its P99 to be held against
-// a limit.
+// fewestForTail requests, or more, make a run whose P99 is held against a limit.
 const fewestForTail = 1000
 
-// Tally counts yes-or-no answers. The mixes kept in truth are KeptTrue + Lost +
-// Unknown of those.
+// Tally counts yes-or-no answers. The mixes kept in truth are KeptTrue + Lost + Unknown of those.
 type Tally struct {
 	KeptTrue  int `json:"kept_true"`  // said to be kept, and is
 	KeptFalse int `json:"kept_false"` // said to be kept, and is not
@@ -55,17 +53,15 @@ func (t Tally) MissedFraction() float64 {
 	return float64(t.KeptFalse) / float64(max(1, t.KeptTrue+t.KeptFalse))
 }
 
-// Doors are the answers of decision.Decide and of predict.Predictor.Predict to the
-// same questions.
+// Doors are the answers of decision.Decide and of predict.Predictor.Predict to the same questions.
 type Doors struct {
 	Questions int   `json:"questions"`
 	Decide    Tally `json:"decide"`
 	Predict   Tally `json:"predict"`
 }
 
-// Answers is what Ask found. A question is about one tenant of a measured mix, one
-// metric and one limit; that about a mix is whether all its tenants keep the same
-// limit of the same metric.
+// Answers counts what Ask found. A question is about one tenant of a measured mix, one metric and one limit; that about
+// a mix is whether all its tenants keep the same limit of the same metric.
 type Answers struct {
 	Doors
 	ByMechanism map[sharing.Mechanism]*Doors `json:"by_mechanism"`
@@ -91,10 +87,9 @@ type ask struct {
 	id     []string
 }
 
-// Ask turns measured mixes into yes-or-no questions and answers each by Predict and
-// by Decide, which gets a fleet of one GPU on which nothing but the mix's mechanism
-// is allowed. The truth is what was measured. Questions on which repeated runs
-// disagree are left out. When ctx ends it returns its error.
+// Ask turns measured mixes into yes-or-no questions and answers each by Predict and by Decide, which gets a fleet
+// of one GPU on which nothing but the mix's mechanism is allowed. The truth is what was measured. Questions on
+// which repeated runs disagree are left out. When ctx ends it returns its error.
 func Ask(ctx context.Context, mixes []predict.Mix) (*Answers, error) {
 	out := &Answers{ByMechanism: map[sharing.Mechanism]*Doors{}, Mixes: map[sharing.Mechanism]*Doors{}}
 	for _, times := range questionLimits {
@@ -138,7 +133,7 @@ func Ask(ctx context.Context, mixes []predict.Mix) (*Answers, error) {
 	return out, nil
 }
 
-// question is what is asked of a mix; not ok where its rows do not tell.
+// question makes the question about a mix, one metric and one limit; not ok where its rows do not tell.
 func question(m *predict.Mix, metric predict.Metric, times float64) (ask, bool) {
 	a := ask{mix: m, metric: metric, times: times}
 	var names []string

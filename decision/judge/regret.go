@@ -17,7 +17,7 @@ import (
 // Regret decides, in multiples of what it is alone.
 var regretLimits = []float64{1.3, 1.6, 2}
 
-// Choice is what a way to place mixes came to by measurement.
+// Choice sums up one way to place mixes, by measurement.
 type Choice struct {
 	Name string `json:"name"`
 	GPUs int    `json:"gpus"`
@@ -26,23 +26,20 @@ type Choice struct {
 	Kept       int `json:"kept"`
 	Missed     int `json:"missed"`
 	Unmeasured int `json:"unmeasured"`
-	// ExtraGPUs are those beyond the fewest that keep every limit, of mixes that the
-	// choice keeps.
+	// ExtraGPUs are those beyond the fewest that keep every limit, of mixes that the choice keeps.
 	ExtraGPUs int `json:"extra_gpus"`
 }
 
-// Regrets is what Regret found: the best by measurement first, then Decide, then what
-// people do without deciding.
+// Regrets lists the ways to place mixes: the best by measurement, Decide, then the rules of thumb.
 type Regrets struct {
 	Mixes   int      `json:"mixes"` // measured under time-slicing and MPS
 	Fleets  int      `json:"fleets"`
 	Choices []Choice `json:"choices"`
 }
 
-// Regret decides mixes that were measured under time-slicing and under MPS as fleets
-// of as many GPUs as tenants, with limits on the median time per output token, and
-// counts by what was measured which limits are kept and which GPUs used. A GPU for
-// each keeps every limit.
+// Regret decides mixes that were measured under time-slicing and under MPS as fleets of as many GPUs as tenants,
+// with limits on the median time per output token, and counts by what was measured which limits are kept and which
+// GPUs used. A GPU for each keeps every limit.
 func Regret(ctx context.Context, mixes []predict.Mix) (*Regrets, error) {
 	measured := map[string][]bool{} // by mix, mechanism and limit: kept, by tenant in the order of names
 	out := &Regrets{}
@@ -175,7 +172,7 @@ func byName(m *predict.Mix, who []int, kept []bool) []bool {
 	return out
 }
 
-// arrange is where Decide puts the tenants of a mix.
+// arrange returns the GPUs on which Decide puts the tenants of a mix.
 func (a *ask) arrange(ctx context.Context, profiles *predict.Profiles) ([]shared, error) {
 	slo := make([]predict.SLO, len(a.limits))
 	for i, limit := range a.limits {

@@ -68,8 +68,7 @@ func (t *tally) sum() *Outcome {
 	return &o
 }
 
-// count adds the workloads of a set and those that missed; it returns how many there
-// are.
+// count adds the workloads of a set and those that missed; it returns how many there are.
 func (t *tally) count(set []bool, missed []string) (n int) {
 	for i, in := range set {
 		if !in {

@@ -65,9 +65,8 @@ var rules = []rule{
 		}, 10},
 }
 
-// arrange follows the rule: each workload goes to the cheapest pool whose GPU
-// holds it, GPUs are filled in order while stated memory and the number of
-// tenants allow. It returns which workloads found a place.
+// arrange follows the rule: each workload goes to the cheapest pool whose GPU holds it, GPUs are filled in order
+// while stated memory and the number of tenants allow. It returns which workloads found a place.
 func (r rule) arrange(s *scene) (arrangement, []bool) {
 	var out arrangement
 	placed := make([]bool, len(s.shown.Workloads))

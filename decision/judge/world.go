@@ -18,8 +18,7 @@ import (
 //go:embed worlds.yaml
 var worldsYAML []byte
 
-// spread is the distribution of an uncertain quantity: log-normal around Median, or
-// uniform between Low and High.
+// spread is the distribution of an uncertain quantity: log-normal around Median, or uniform between Low and High.
 type spread struct {
 	Median float64 `yaml:"median"`
 	Sigma  float64 `yaml:"sigma"`
@@ -61,8 +60,7 @@ type spreads struct {
 	stage       []runner // of all worlds drawn
 }
 
-// Distortions lists the names of the ways in which worlds may differ from what is
-// published, for Options.Distort.
+// Distortions lists the names of the ways in which worlds may differ from what is published, for Options.Distort.
 func Distortions() []string {
 	s, _ := readSpreads("") // a test reads the file that is built in
 	return slices.Sorted(maps.Keys(s.Distortions))
@@ -88,8 +86,7 @@ func readSpreads(distort string) (*spreads, error) {
 	return &s, nil
 }
 
-// world holds one draw of all uncertain quantities of a fleet: those of machines once,
-// those of workloads for each.
+// world holds one draw of all uncertain quantities of a fleet: those of machines once, those of workloads for each.
 type world struct {
 	outlier string // the quantity that lies outside the published spread, or ""
 	fleet   map[string]float64
@@ -132,8 +129,7 @@ func (s *spreads) draw(rng *rand.Rand, n int, outlier bool) *world {
 	return w
 }
 
-// worst is a world in which memory is as short as the spreads allow, for n
-// workloads.
+// worst is a world in which memory is as short as the spreads allow, for n workloads.
 func (s *spreads) worst(n int) *world {
 	w := &world{fleet: map[string]float64{}}
 	own := map[string]float64{}
@@ -175,8 +171,7 @@ type engine struct {
 	slots               int
 }
 
-// sliceLaw models the slowdown of GPU work on a part of the SMs and the bandwidth, as
-// a power of the inverse share.
+// sliceLaw models the slowdown of GPU work on a part of the SMs and the bandwidth, as a power of the inverse share.
 type sliceLaw struct {
 	bandwidth bool    // decoding: by bandwidth
 	exponent  float64 // of the inverse share

@@ -14,10 +14,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ErrInvalid is matched by every error about an input: a decision that cannot
-// be configured, or a document that cannot be read or that its reader would
-// refuse. Such an error names every problem with its path and, where there is
-// one, the remedy.
+// ErrInvalid is matched by every error about an input: a decision that cannot be configured, or a document that
+// cannot be read or that its reader would refuse. Such an error names every problem with its path and, where there
+// is one, the remedy.
 var ErrInvalid = errors.New("manifest: invalid")
 
 func invalid(err error) error {
@@ -43,11 +42,9 @@ type File struct {
 
 // Options tune Build. The zero value is the documented default.
 type Options struct {
-	// Deliveries are the ways to write each workload for. nil stands for
-	// DeliveryGPUOperator, DeliveryDRA, DeliveryHAMi and DeliveryVGPUManager. A
-	// delivery that cannot deliver a mechanism is left out for it.
-	// DeliveryBare has no documents; DeliveryDevicePlugin is
-	// DeliveryGPUOperator without the Operator's values.
+	// Deliveries are the ways to write each workload for. nil stands for DeliveryGPUOperator, DeliveryDRA,
+	// DeliveryHAMi and DeliveryVGPUManager. A delivery that cannot deliver a mechanism is left out for it.
+	// DeliveryBare has no documents; DeliveryDevicePlugin is DeliveryGPUOperator without the Operator's values.
 	Deliveries        []sharing.Delivery
 	OperatorNamespace string  // the namespace of the GPU Operator; "" is gpu-operator
 	KAIQueue          string  // the queue of the pods under KAI; "" leaves the label out
@@ -65,10 +62,9 @@ type PodOptions struct {
 	Container string   // name of the container; "" is the workload's name
 	Image     string   // "" leaves it out: the document is then a patch
 	Args      []string // arguments to keep before those that are added
-	// ComputePercent is the share of a GPU's compute that a pod may use, above
-	// 0 and at most 100: the active thread percentage under MPS, gpucores under
-	// HAMi. 0 takes an equal share where HAMi or the MIG-like emulation divides
-	// compute, and sets no limit elsewhere.
+	// ComputePercent is the share of a GPU's compute that a pod may use, above 0 and at most 100: the active thread
+	// percentage under MPS, gpucores under HAMi. 0 takes an equal share where HAMi or the MIG-like emulation
+	// divides compute, and sets no limit elsewhere.
 	ComputePercent float64
 }
 
@@ -94,11 +90,10 @@ func (o Options) deliveries() []sharing.Delivery {
 	return out
 }
 
-// Build writes the configuration of a decision r for f in memory: documents
-// for every workload that has a place, and plan.md with the rollout, the
-// decision's traps, and what was left out. Names that Kubernetes would refuse
-// are folded to lower-case letters, digits and dashes. The error matches
-// ErrInvalid, names every problem, and comes without a folder.
+// Build writes the configuration of a decision r for f in memory: documents for every workload that has a place,
+// and plan.md with the rollout, the decision's traps, and what was left out. Names that Kubernetes would refuse are
+// folded to lower-case letters, digits and dashes. The error matches ErrInvalid, names every problem, and comes
+// without a folder.
 func Build(f *decision.Fleet, r *decision.Result, opts Options) (*Folder, error) {
 	if err := f.Validate(); err != nil {
 		return nil, invalid(err)

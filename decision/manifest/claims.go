@@ -72,8 +72,7 @@ func (g *group) devices() []device {
 	return out
 }
 
-// maxClaims bounds the shared GPUs of a group that are given claims: more than
-// anybody can look after by name.
+// maxClaims bounds the shared GPUs of a group that are given claims: more than anybody can look after by name.
 const maxClaims = 1000
 
 // sharedClaims writes one ResourceClaim for each device, which its tenants'
@@ -160,9 +159,8 @@ func (b *builder) sharedClaims(g *group) error {
 	return nil
 }
 
-// draConfig is the parameters of a shared device. The daemon's defaults hold
-// for every client, so they are the most that any tenant may have; each pod's
-// environment tightens its own.
+// draConfig is the parameters of a shared device. The daemon's defaults hold for every client, so they are the most
+// that any tenant may have; each pod's environment tightens its own.
 func (g *group) draConfig(tenants []seat) *driverconf.DRA {
 	if g.Mechanism == sharing.MechanismTimeSlicing {
 		return &driverconf.DRA{Strategy: driverconf.TimeSlicing, Interval: "Default"}

@@ -44,6 +44,5 @@ func (g *group) pluginConfig() *driverconf.Plugin {
 	return c
 }
 
-// mpsRoot is the plugin's and the GPU Operator's default (k8s-device-plugin,
-// nvidia-gpu-operator).
+// mpsRoot is the plugin's and the GPU Operator's default (k8s-device-plugin, nvidia-gpu-operator).
 const mpsRoot = "/run/nvidia/mps"

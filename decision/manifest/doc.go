@@ -1,24 +1,18 @@
-// Package manifest writes the configuration that carries a decision out: the
-// device plugin's and the GPU Operator's documents, mig-parted's, DRA claims,
-// each workload's own request with its environment and its framework's memory
-// fraction, and what belongs to no mechanism's package (HAMi, Volcano, KAI), with
-// a one-page plan for the rollout. Package addons has extensions for Kueue and
-// NVIDIA's vGPU manager.
+// Package manifest writes the configuration that carries a decision out: the device plugin's and the GPU Operator's
+// documents, mig-parted's, DRA claims, each workload's own request with its environment and its framework's memory
+// fraction, and what belongs to no mechanism's package (HAMi, Volcano, KAI), with a one-page plan for the rollout.
+// Package addons has extensions for Kueue and NVIDIA's vGPU manager.
 //
-// [Build] takes a fleet and what package decision decided for it, and gives a
-// [Folder] of documents in memory; [Folder.Write] puts it on disk, all or none.
-// The same decision gives the same bytes. Every document is checked by the
-// rules of the program that will read it before it is returned; what is legal
-// there and does not do what it looks like comes back as a
-// [sharing.Warning] with its source.
+// [Build] takes a fleet and what package decision decided for it, and gives a [Folder] of documents in memory;
+// [Folder.Write] puts it on disk, all or none. The same decision gives the same bytes. Every document is checked by
+// the rules of the program that will read it before it is returned; what is legal there and does not do what it
+// looks like comes back as a [sharing.Warning] with its source.
 //
-// Package routers below it writes the other half of an arrangement: requests before
-// the replicas.
+// Package routers below it writes the other half of an arrangement: requests before the replicas.
 //
-// Three rules hold throughout: a node shares by one mechanism, so each group
-// of GPUs has a device-plugin configuration and a node label of its own; MPS
-// and MIG never stand in one device-plugin configuration; and MPS limits hold
-// for each client process, not for each container.
+// Three rules hold throughout: a node shares by one mechanism, so each group of GPUs has a device-plugin
+// configuration and a node label of its own; MPS and MIG never stand in one device-plugin configuration; and MPS
+// limits hold for each client process, not for each container.
 //
 // The package neither talks to a cluster nor decides anything. It is experimental.
 package manifest

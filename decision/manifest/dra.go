@@ -13,9 +13,8 @@ import (
 	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
-// Claim is a ResourceClaim or ResourceClaimTemplate (resource.k8s.io/v1) for
-// the NVIDIA DRA driver, with one request. Pods that name the same
-// ResourceClaim share its device; a template makes a claim of its own for each
+// Claim is a ResourceClaim or ResourceClaimTemplate (resource.k8s.io/v1) for the NVIDIA DRA driver, with one
+// request. Pods that name the same ResourceClaim share its device; a template makes a claim of its own for each
 // pod, so what it hands out is shared by the containers of one pod only.
 type Claim struct {
 	Name      string // up to 253 lower-case letters, digits and dashes

@@ -8,8 +8,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// processLimit is the memory that one process may use, in whole mebibytes, or 0
-// where there is no limit.
+// processLimit is the memory that one process may use, in whole mebibytes, or 0 where there is no limit.
 func (m *member) processLimit() sharing.Bytes {
 	limit, err := mps.LimitPerProcess(m.memory, m.processes())
 	if err != nil {
@@ -18,8 +17,7 @@ func (m *member) processLimit() sharing.Bytes {
 	return limit
 }
 
-// advice is the memory fraction for the workload's framework, or 0 where nothing
-// is shared or a figure is missing.
+// advice is the memory fraction for the workload's framework, or 0 where nothing is shared or a figure is missing.
 func (m *member) advice(f mps.ServingFramework) float64 {
 	limit, total := m.processLimit(), m.total()
 	enforcer := mps.EnforcerMPS
@@ -41,8 +39,7 @@ func (m *member) advice(f mps.ServingFramework) float64 {
 	return a.Recommended
 }
 
-// fractionArgs returns the memory-fraction option of the workload's framework,
-// or nil.
+// fractionArgs returns the memory-fraction option of the workload's framework, or nil.
 func (b *builder) fractionArgs(m *member) []string {
 	var f mps.ServingFramework
 	if f.UnmarshalText([]byte(m.framework().Name)) != nil {

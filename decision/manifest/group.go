@@ -90,9 +90,8 @@ func (g *group) profileMemory(profile string) sharing.Bytes {
 	return b
 }
 
-// clients is the number of tenants that each GPU, or each instance under MPS on
-// MIG, has room for: the most of any, and at least the 2 that the device plugin
-// asks for.
+// clients is the number of tenants that each GPU, or each instance under MPS on MIG, has room for: the most of any,
+// and at least the 2 that the device plugin asks for.
 func (g *group) clients() int {
 	n := 0
 	for _, l := range g.Layouts {
@@ -132,8 +131,7 @@ func usesHAMi(m sharing.Mechanism) bool {
 	return m == sharing.MechanismHAMi || m == sharing.MechanismHAMiWithMPS
 }
 
-// shared reports whether the mechanism hands out replicas of a device, of
-// which a pod takes exactly one.
+// shared reports whether the mechanism hands out replicas of a device, of which a pod takes exactly one.
 func shared(m sharing.Mechanism) bool { return m == sharing.MechanismTimeSlicing || usesMPS(m) }
 
 func isVGPU(m sharing.Mechanism) bool {
@@ -167,8 +165,7 @@ func newMember(d *decision.Decision, w *decision.Workload, g *group, name string
 			m.percent = 100 / float64(tenants)
 		}
 	}
-	// Only on a GPU or slice of its own does the fraction stand; a share needs
-	// another.
+	// Only on a GPU or slice of its own does the fraction stand; a share needs another.
 	if f, stated := m.framework().MemoryFraction.Get(); stated && (d.Mechanism == sharing.MechanismExclusive ||
 		d.Mechanism == sharing.MechanismMIG) {
 		m.fraction = f

@@ -9,8 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// HAMiMode names the way in which HAMi gives a pod its share. The zero value is HAMiModeCore,
-// HAMi's default.
+// HAMiMode names the way in which HAMi gives a pod its share. The zero value is HAMiModeCore, HAMi's default.
 type HAMiMode uint8
 
 // The modes.
@@ -27,8 +26,7 @@ var hamiModes = enum.Of[HAMiMode](ErrInvalid, "HAMi mode", "hami-core", "mig", "
 type HAMiShare struct {
 	Mode HAMiMode
 	GPUs int // cards; 0 stands for 1
-	// Memory of each card, in whole mebibytes (a rest is rounded up), or
-	// MemoryPercent of it, 1 to 100; not both.
+	// Memory of each card, in whole mebibytes (a rest is rounded up), or MemoryPercent of it, 1 to 100; not both.
 	Memory        sharing.Bytes
 	MemoryPercent int
 	Cores         int    // percent of each card's compute, 1 to 100; 0 sets no limit
@@ -59,8 +57,7 @@ func limits(amounts map[string]int) map[string]string {
 	return out
 }
 
-// HAMiResources returns the limits of the container for HAMi, by resource
-// name.
+// HAMiResources returns the limits of the container for HAMi, by resource name.
 func (s HAMiShare) HAMiResources() map[string]string {
 	priority := 0
 	if s.LowPriority {
@@ -79,8 +76,7 @@ func (s HAMiShare) HAMiAnnotations() map[string]string {
 	return out
 }
 
-// VolcanoResources returns the limits of the container for Volcano's vGPU
-// device plugin, by resource name.
+// VolcanoResources returns the limits of the container for Volcano's vGPU device plugin, by resource name.
 func (s HAMiShare) VolcanoResources() map[string]string {
 	return limits(map[string]int{"volcano.sh/vgpu-number": max(s.GPUs, 1),
 		"volcano.sh/vgpu-memory":            int(wholeMiB(s.Memory)),

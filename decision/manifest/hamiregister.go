@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// HAMiGPU is a GPU as the device plugins of HAMi and Volcano register it in
-// an annotation of its node.
+// HAMiGPU is a GPU as the device plugins of HAMi and Volcano register it in an annotation of its node.
 type HAMiGPU struct {
 	ID      string `json:"id"`
 	Count   int    `json:"count"`   // pods that may share it
@@ -20,11 +19,10 @@ type HAMiGPU struct {
 	Healthy *bool  `json:"health"`
 }
 
-// ParseHAMiRegister reads such an annotation: a JSON list (HAMi since 2.5), or GPUs
-// divided by colons and their fields by commas. HAMi before 2.5 has seven fields
-// of a GPU, or nine with its index and mode, and its first version six; Volcano
-// has five, or six with the mode. The GPUs before one that cannot be read are
-// returned beside the error. Values are not judged, only read.
+// ParseHAMiRegister reads such an annotation: a JSON list (HAMi since 2.5), or GPUs divided by colons and their
+// fields by commas. HAMi before 2.5 has seven fields of a GPU, or nine with its index and mode, and its first
+// version six; Volcano has five, or six with the mode. The GPUs before one that cannot be read are returned beside
+// the error. Values are not judged, only read.
 func ParseHAMiRegister(text string) ([]HAMiGPU, error) {
 	var out []HAMiGPU
 	if strings.HasPrefix(strings.TrimSpace(text), "[") {

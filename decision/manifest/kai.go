@@ -46,8 +46,7 @@ type KAIShare struct {
 // of which Kubernetes allows 63 characters: container.NAME.gpu-memory.request.
 const maxContainer = 63 - len("container.") - len(".gpu-memory.request")
 
-// Validate returns nil, or an error that matches ErrInvalid. The rules are those
-// of KAI's admission.
+// Validate returns nil, or an error that matches ErrInvalid. The rules are those of KAI's admission.
 func (s KAIShare) Validate() error {
 	var l problem.List
 	l.If(!kaiModes.Has(s.Mode), "mode", "", "%v is not known", s.Mode)
@@ -71,8 +70,7 @@ func (s KAIShare) Validate() error {
 	return invalid(l.Err())
 }
 
-// Annotations returns the annotations of the pod. Of a share that Validate
-// refuses they mean nothing.
+// Annotations returns the annotations of the pod. Of a share that Validate refuses they mean nothing.
 func (s KAIShare) Annotations() map[string]string {
 	out := map[string]string{}
 	key := "nvidia.com/container." + s.Container
@@ -101,8 +99,7 @@ func wholeMiB(b sharing.Bytes) int64 { return int64((b + sharing.MiB - 1) / shar
 
 func mebibytes(b sharing.Bytes) string { return strconv.FormatInt(wholeMiB(b), 10) + "Mi" }
 
-// can reports whether a delivery delivers a mechanism here; for KAI that depends on
-// its mode.
+// can reports whether a delivery delivers a mechanism here; for KAI that depends on its mode.
 func (b *builder) can(d sharing.Delivery, m sharing.Mechanism) bool {
 	if d == sharing.DeliveryKAI && m == sharing.MechanismMPS {
 		return b.opts.KAIMode == KAIModeNvFractions

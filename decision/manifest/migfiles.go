@@ -55,9 +55,8 @@ type nodeKind struct {
 	entries []mig.PartedEntry
 }
 
-// nodeKinds divides a MIG group's GPUs, in the order of its layouts, into
-// nodes, and puts nodes that are alike under one mig-parted label. The nodes of
-// another group are all alike.
+// nodeKinds divides a MIG group's GPUs, in the order of its layouts, into nodes, and puts nodes that are alike
+// under one mig-parted label. The nodes of another group are all alike.
 func (g *group) nodeKinds() []nodeKind {
 	if !usesMIG(g.Mechanism) {
 		return []nodeKind{{name: g.key, nodes: g.nodes()}}
@@ -112,8 +111,7 @@ func nodeEntries(gpus []map[string]int, size int) []mig.PartedEntry {
 	return out
 }
 
-// allDisabled is mig-parted's usual label for a node without MIG: the MIG
-// manager's default here, and the way back.
+// allDisabled is mig-parted's usual label for a node without MIG: the MIG manager's default here, and the way back.
 const allDisabled = "all-disabled"
 
 // partedFiles writes mig-parted's configuration, alone and for the MIG manager.

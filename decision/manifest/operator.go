@@ -12,8 +12,7 @@ const (
 	migConfigMap    = "mig-parted-config"
 )
 
-// pluginFiles writes the device-plugin configurations, one for each key, and
-// the ConfigMap with all of them.
+// pluginFiles writes the device-plugin configurations, one for each key, and the ConfigMap with all of them.
 func (b *builder) pluginFiles() error {
 	configs := map[string]*driverconf.Plugin{exclusiveKey: {Flags: driverconf.Flags{MIGStrategy: "none"}}}
 	for _, g := range b.groups {
@@ -48,8 +47,7 @@ func (b *builder) configMap(path, note, name string, data map[string]string) err
 	return b.encode(path, note, nil, yamlnode.ConfigMap(name, b.opts.OperatorNamespace, data))
 }
 
-// operatorValues writes the GPU Operator's settings: only those that the
-// groups depend on.
+// operatorValues writes the GPU Operator's settings: only those that the groups depend on.
 func (b *builder) operatorValues() error {
 	hasMIG, byPlugin := b.any(usesMIG), b.byPlugin()
 	hasMPS := byPlugin && b.any(func(m sharing.Mechanism) bool {
@@ -81,8 +79,7 @@ func (b *builder) operatorValues() error {
 		yamlnode.Map("mig", strategy, "migManager", migManager, "devicePlugin", plugin))
 }
 
-// hamiSplit counts the pods that HAMi lets onto one card: its default of 10, or as
-// many as the groups need.
+// hamiSplit counts the pods that HAMi lets onto one card: its default of 10, or as many as the groups need.
 func (b *builder) hamiSplit() int {
 	n := 10
 	for _, g := range b.groups {
@@ -101,8 +98,7 @@ func (b *builder) hamiValues() error {
 			"deviceCoreScaling", 1)))
 }
 
-// volcanoScheduler writes the part of Volcano's scheduler configuration that
-// vGPU needs.
+// volcanoScheduler writes the part of Volcano's scheduler configuration that vGPU needs.
 func (b *builder) volcanoScheduler() error {
 	return b.encode("volcano/scheduler.yaml", "for the volcano-scheduler-configmap",
 		[]string{"Merge into volcano-scheduler.conf: the deviceshare plugin of one tier."},

@@ -93,9 +93,8 @@ func (b *builder) newPod(m *member) *pod {
 	return p
 }
 
-// mpsEnv is the environment with which a client tightens its own limits. With
-// one GPU in sight its ordinal is 0, wherever the GPU sits in the node; an
-// entry for another ordinal would drop every limit (dynamo-mps-limits).
+// mpsEnv is the environment with which a client tightens its own limits. With one GPU in sight its ordinal is 0,
+// wherever the GPU sits in the node; an entry for another ordinal would drop every limit (dynamo-mps-limits).
 func (m *member) mpsEnv() []*yaml.Node {
 	var env []*yaml.Node
 	if m.percent > 0 {
@@ -107,8 +106,7 @@ func (m *member) mpsEnv() []*yaml.Node {
 	return env
 }
 
-// limitWarnings warns of limits that the mechanism does not hold, whatever
-// delivers it.
+// limitWarnings warns of limits that the mechanism does not hold, whatever delivers it.
 func (b *builder) limitWarnings(m *member) {
 	warn := func(code sharing.WarningCode, remedy, format string, args ...any) {
 		b.warn(sharing.Warning{Code: code, Path: m.name, Source: "k8s-device-plugin", Remedy: remedy,
@@ -213,8 +211,7 @@ func (b *builder) nodeLabels(g *group, k nodeKind) map[string]string {
 	return out
 }
 
-// noPlugin keeps the GPU Operator's device plugin from a node where another
-// hands out the GPUs.
+// noPlugin keeps the GPU Operator's device plugin from a node where another hands out the GPUs.
 const noPlugin = "nvidia.com/gpu.deploy.device-plugin"
 
 // nodeFiles writes the patches that label the group's nodes.

@@ -12,8 +12,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// read takes over the decision's groups and workloads, and notes what is left
-// out of them.
+// read takes over the decision's groups and workloads, and notes what is left out of them.
 func (b *builder) read(f *decision.Fleet, l *problem.List) {
 	fleetPools, fleetWorkloads := map[string]*decision.Pool{}, map[string]*decision.Workload{}
 	for i := range f.Pools {
@@ -175,8 +174,7 @@ func (m *member) check(l *problem.List) {
 	}
 }
 
-// spaced divides a workload's name into its namespace, where it has one, and the
-// rest.
+// spaced divides a workload's name into its namespace, where it has one, and the rest.
 func spaced(name string) (namespace, rest string) {
 	i := strings.Index(name, "/")
 	return name[:max(i, 0)], name[i+1:]

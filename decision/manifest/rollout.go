@@ -10,8 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// step is one step of a rollout. Commands stand in do, verify and back between
-// backquotes.
+// step is one step of a rollout. Commands stand in do, verify and back between backquotes.
 type step struct {
 	title  string
 	do     []string
@@ -59,8 +58,7 @@ func (b *builder) rollout() []byte {
 	return out.Bytes()
 }
 
-// checks are the traps that the input walks into, and each risk that the layout
-// bears, once.
+// checks are the traps that the input walks into, and each risk that the layout bears, once.
 func (b *builder) checks() []decision.TrapHit {
 	checks := slices.Clone(b.result.Traps)
 	for i := range b.result.Decisions {

@@ -14,11 +14,9 @@ import (
 // ErrExists is matched when Folder.Write would have to replace something.
 var ErrExists = errors.New("manifest: the folder is not empty")
 
-// Write puts the files into dir, all or none: they are written and synced
-// beside it and put in place by one rename. dir must not exist or be an empty
-// folder; else the error matches ErrExists and nothing is touched. Its parents
-// are made. A path that is absolute, leaves dir or stands twice is an error
-// that matches ErrInvalid.
+// Write puts the files into dir, all or none: they are written and synced beside it and put in place by one rename.
+// dir must not exist or be an empty folder; else the error matches ErrExists and nothing is touched. Its parents
+// are made. A path that is absolute, leaves dir or stands twice is an error that matches ErrInvalid.
 func (f *Folder) Write(dir string) error {
 	if err := f.checkPaths(); err != nil {
 		return err
@@ -66,8 +64,7 @@ func (f *Folder) swap(dir string) error {
 	return nil
 }
 
-// resolve makes dir absolute, follows links to a folder that exists, and makes
-// its parents.
+// resolve makes dir absolute, follows links to a folder that exists, and makes its parents.
 func resolve(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

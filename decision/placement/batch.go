@@ -11,8 +11,7 @@ import (
 
 // Batch is the plan for a number of waiting requests.
 type Batch struct {
-	// Placements has one element for each request, in their order; nil for those
-	// that are not placed.
+	// Placements has one element for each request, in their order; nil for those that are not placed.
 	Placements []*Placement
 	Snapshot   *Snapshot // with all of them reserved
 	// Order says which order won: "arrival", "largest" or "scarcest".
@@ -22,12 +21,10 @@ type Batch struct {
 	Milli, InArrival float64
 }
 
-// PlaceBatch looks ahead over waiting requests: it places all of them in three
-// orders (as they came; the largest first; those first that fewest nodes have
-// left enough for) and returns the plan that places most of the GPUs, then most requests.
-// Arrival order wins ties, so that nobody is passed without need. The error is
-// an ErrInvalid that names every problem; a request that fits nowhere is no
-// error, see Snapshot.Unplaced.
+// PlaceBatch looks ahead over waiting requests: it places all of them in three orders (as they came; the largest
+// first; those first that fewest nodes have left enough for) and returns the plan that places most of the GPUs,
+// then most requests. Arrival order wins ties, so that nobody is passed without need. The error is an ErrInvalid
+// that names every problem; a request that fits nowhere is no error, see Snapshot.Unplaced.
 func (p *Placer) PlaceBatch(s *Snapshot, requests []*Request) (Batch, error) {
 	var l problem.List
 	for i, r := range requests {

@@ -7,8 +7,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// bin is a node's free capacity, as small as runs need it: GPUs that are not in
-// MIG mode, in a fixed order.
+// bin is a node's free capacity, as small as runs need it: GPUs that are not in MIG mode, in a fixed order.
 type bin struct {
 	cpu, memory int64
 	models      uint64
@@ -99,8 +98,7 @@ const (
 	never       = milliMask // a need that nothing meets
 )
 
-// pack packs thousandths, CPU and memory, rounded down, into one word. More than
-// fits there is as much as fits.
+// pack packs thousandths, CPU and memory, rounded down, into one word. More than fits there is as much as fits.
 func pack(milli int32, cpu int64, memory sharing.Bytes) uint64 {
 	return uint64(milli) | uint64(min(cpu, cpuMax))<<cpuShift | uint64(min(memory/sharing.MiB, memoryMax))<<memoryShift
 }

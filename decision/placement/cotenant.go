@@ -7,8 +7,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Cotenant puts a request where it strands least of what is free, by two
-// estimates in thousandths of a GPU:
+// Cotenant puts a request where it strands least of what is free, by two estimates in thousandths of a GPU:
 //
 //   - what a run of requests drawn from the mix leaves free on the node when each
 //     takes what it needs until nothing fits: the mean over 16 such runs, seen
@@ -19,16 +18,13 @@ import (
 //     fits, weighed by how often it comes. It keeps whole nodes free for those
 //     who need many GPUs, which a run of mostly small requests would not.
 //
-// MIG GPUs are valued by slices, as by Fragmentation. The runs are fixed: drawn
-// once from a fixed seed, in the mix's proportions. Estimates are kept in a
-// table of fixed size, so scoring does not allocate; they rest on CPU in steps
-// of 0.5 cores and memory in steps of 2 GiB, rounded down.
+// MIG GPUs are valued by slices, as by Fragmentation. The runs are fixed: drawn once from a fixed seed, in the
+// mix's proportions. Estimates are kept in a table of fixed size, so scoring does not allocate; they rest on CPU in
+// steps of 0.5 cores and memory in steps of 2 GiB, rounded down.
 //
-// The numbers were chosen on the openb default trace together with four
-// variations drawn from it (shares only, twice the CPU-only tasks, half of the
-// demand for several GPUs, a third of the tasks bound to models), so that it
-// allocates more than Fragmentation on each of the five. What it is given at
-// run time is the mix, and nothing else.
+// The numbers were chosen on the openb default trace together with four variations drawn from it (shares only,
+// twice the CPU-only tasks, half of the demand for several GPUs, a third of the tasks bound to models), so that it
+// allocates more than Fragmentation on each of the five. What it is given at run time is the mix, and nothing else.
 type Cotenant struct {
 	mix  *Mix
 	runs [runCount]run
@@ -48,12 +44,10 @@ const (
 	memoSize    = 1 << 18
 )
 
-// horizons are the numbers of requests after which a run is looked at; the last
-// is its end.
+// horizons are the numbers of requests after which a run is looked at; the last is its end.
 var horizons = [...]int{16, 64, 256, runLength}
 
-// NewCotenant returns the policy for a mix. It draws the runs and sets 6 MiB
-// aside for estimates.
+// NewCotenant returns the policy for a mix. It draws the runs and sets 6 MiB aside for estimates.
 func NewCotenant(m *Mix) *Cotenant {
 	m.prepared.Do(m.prepare)
 	p := &Cotenant{mix: m, memo: make([]memoEntry, memoSize)}
@@ -61,8 +55,7 @@ func NewCotenant(m *Mix) *Cotenant {
 	return p
 }
 
-// draw fills the runs: all of them together hold each kind in proportion, each
-// run nearly so, in random order.
+// draw fills the runs: all of them together hold each kind in proportion, each run nearly so, in random order.
 func (p *Cotenant) draw(kinds []kind) {
 	const total = runCount * runLength
 	at, upTo := 0, kinds[0].weight
@@ -98,9 +91,8 @@ func (p *Cotenant) Name() string { return "cotenant" }
 // ByShape is true.
 func (p *Cotenant) ByShape() bool { return true }
 
-// Score is by how much less is stranded, in thousandths of a GPU; what a request
-// makes use of counts as well, so it is positive where a request fills what
-// would have been lost.
+// Score is by how much less is stranded, in thousandths of a GPU; what a request makes use of counts as well, so it
+// is positive where a request fills what would have been lost.
 func (p *Cotenant) Score(o *Option) float64 {
 	return p.Stranded(o.Before) - p.Stranded(o.After) - packing(o)
 }
@@ -120,8 +112,7 @@ type Estimate struct {
 	Slices    float64 `json:"stranded_slices_milli"`     // of MIG GPUs
 }
 
-// Estimate returns what is expected to stay free on a node. Simulated: nothing
-// of it was measured on the cluster.
+// Estimate returns what is expected to stay free on a node. Simulated: nothing of it was measured on the cluster.
 func (p *Cotenant) Estimate(v *View) Estimate {
 	e := Estimate{Free: v.FreeMilli(), Slices: p.mix.strandedSlices(v)}
 	if !p.mix.shares {

@@ -13,8 +13,7 @@ type DefragOptions struct {
 	Moves int // 0 = 10
 	// Tenants bounds how many tenants are disturbed; 0 = no bound.
 	Tenants int
-	// MinGainMilli is the least gain of a move; 0 = 50, a twentieth of
-	// a GPU, so that nobody is moved for nothing.
+	// MinGainMilli is the least gain of a move; 0 = 50, a twentieth of a GPU, so that nobody is moved for nothing.
 	MinGainMilli float64
 	// Movable says which placements may be moved; nil = all that are not Fixed.
 	// It must answer the same for the same placement.
@@ -23,9 +22,8 @@ type DefragOptions struct {
 	Forecaster Forecaster
 }
 
-// Move is one step of a plan: start the request at To, then end it at From. Each
-// step is possible when those before it are done, and needs its new place free
-// while the old one is still taken.
+// Move is one step of a plan: start the request at To, then end it at From. Each step is possible when those before
+// it are done, and needs its new place free while the old one is still taken.
 type Move struct {
 	From, To  *Placement
 	GainMilli float64 // of stranded thousandths, by the Valuer
@@ -39,8 +37,7 @@ func (m Move) String() string {
 // MovePlan is a defragmentation plan.
 type MovePlan struct {
 	Moves []Move
-	// BeforeMilli and AfterMilli are the free thousandths that the Valuer expects
-	// to be lost: simulated.
+	// BeforeMilli and AfterMilli are the free thousandths that the Valuer expects to be lost: simulated.
 	BeforeMilli, AfterMilli float64
 	Disturbed               []string  // the tenants that are moved, sorted
 	Snapshot                *Snapshot // as it is after the plan
@@ -49,10 +46,9 @@ type MovePlan struct {
 // Gain returns the decrease of what is stranded.
 func (p MovePlan) Gain() float64 { return p.BeforeMilli - p.AfterMilli }
 
-// Defragment plans moves that each lower what v takes for stranded, the most
-// effective first, within bounds. It changes nothing: a plan is carried out by
-// whoever runs the workloads. ctx is looked at between moves: when it ends, the
-// plan that was made until then is returned with its error.
+// Defragment plans moves that each lower what v takes for stranded, the most effective first, within bounds. It
+// changes nothing: a plan is carried out by whoever runs the workloads. ctx is looked at between moves: when it
+// ends, the plan that was made until then is returned with its error.
 func Defragment(ctx context.Context, s *Snapshot, v Valuer, opts DefragOptions) (MovePlan, error) {
 	if opts.Moves < 0 || opts.Tenants < 0 || !(opts.MinGainMilli >= 0) {
 		return MovePlan{}, fmt.Errorf("%w: DefragOptions: no number in it may be negative", ErrInvalid)
@@ -104,8 +100,7 @@ type defrag struct {
 	values  []valued
 }
 
-// valued keeps the value of a node and, for each of its placements, what moving
-// it gains.
+// valued keeps the value of a node and, for each of its placements, what moving it gains.
 type valued struct {
 	node  *node
 	value float64
@@ -162,10 +157,9 @@ func (d *defrag) movable(p *Placement) bool {
 	return d.opts.Movable == nil || d.opts.Movable(p)
 }
 
-// best returns the move that gains most and the snapshot after it; nil when none
-// gains enough. Ties go to the first node and the oldest placement. The new
-// place is looked for while the old one is still taken, so that the move can be
-// made without an interruption.
+// best returns the move that gains most and the snapshot after it; nil when none gains enough. Ties go to the first
+// node and the oldest placement. The new place is looked for while the old one is still taken, so that the move can
+// be made without an interruption.
 func (d *defrag) best(s *Snapshot) (Move, *Snapshot) {
 	var best Move
 	var to Offer

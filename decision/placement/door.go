@@ -7,10 +7,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// RequestOf returns the request of one replica of a workload for a GPU under a mechanism,
-// from what decision's gates know of it: [decision.CompiledWorkload.Demand]. The
-// mechanism, and under MIG the profile, are those that were chosen for it. The
-// caller adds the host's CPU and memory, and who trusts whom.
+// RequestOf returns the request of one replica of a workload for a GPU under a mechanism, from what decision's
+// gates know of it: [decision.CompiledWorkload.Demand]. The mechanism, and under MIG the profile, are those that
+// were chosen for it. The caller adds the host's CPU and memory, and who trusts whom.
 //
 // [decision.CompiledWorkload.Demand]: https://pkg.go.dev/github.com/cotenant/cotenant/decision#CompiledWorkload.Demand
 func RequestOf(name string, d *gate.Demand, m sharing.Mechanism, profile string) *Request {
@@ -28,10 +27,9 @@ func RequestOf(name string, d *gate.Demand, m sharing.Mechanism, profile string)
 	return r
 }
 
-// NodeOf is a node of count GPUs of a kind that decision's gates know, which run
-// m: a pool's is [decision.CompiledPool.Ground]. None are idle GPUs, which take
-// their first tenant's mechanism; they may be partitioned where the catalogue
-// knows how. The caller adds the host's CPU and memory, and what runs already.
+// NodeOf is a node of count GPUs of a kind that decision's gates know, which run m: a pool's is
+// [decision.CompiledPool.Ground]. None are idle GPUs, which take their first tenant's mechanism; they may be
+// partitioned where the catalogue knows how. The caller adds the host's CPU and memory, and what runs already.
 //
 // [decision.CompiledPool.Ground]: https://pkg.go.dev/github.com/cotenant/cotenant/decision#CompiledPool.Ground
 func NodeOf(name string, g *gate.Ground, count int, m sharing.Mechanism) Node {

@@ -8,10 +8,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Fit filters one node: whether the request fits it now, and if not why, as the
-// GPU says that came nearest to a fit. p judges objectives, and may be nil: then
-// requests that have one and would get neighbours are unknown. It does not
-// allocate where there is no forecaster.
+// Fit filters one node: whether the request fits it now, and if not why, as the GPU says that came nearest to a
+// fit. p judges objectives, and may be nil: then requests that have one and would get neighbours are unknown. It
+// does not allocate where there is no forecaster.
 func (s *Snapshot) Fit(i int, r *Request, p Forecaster) gate.Reason {
 	n := s.node(i)
 	var why, nearest gate.Reason
@@ -111,8 +110,7 @@ type take struct {
 	unknown   int32   // tenants of which that is not predicted
 }
 
-// fit computes what r would take of a GPU, and reports whether that is free but for the
-// starts of a MIG profile.
+// fit computes what r would take of a GPU, and reports whether that is free but for the starts of a MIG profile.
 func (n *node) fit(i int, r *Request, j *judge, t *take, why *gate.Reason) bool {
 	g := &n.view.GPUs[i]
 	if r.Profile != "" {
@@ -137,8 +135,7 @@ func (n *node) fit(i int, r *Request, j *judge, t *take, why *gate.Reason) bool 
 	return g.Suffices(r.GPUMemory, t.milli, why) && (g.Tenants == 0 || n.predict(i, r, t, j, why))
 }
 
-// admits asks the gates of the workload that r is a replica of, where it and the
-// kind of GPU are known.
+// admits asks the gates of the workload that r is a replica of, where it and the kind of GPU are known.
 func (n *node) admits(g *GPUView, r *Request, t *take, why *gate.Reason) bool {
 	if r.Demand == nil || n.ground == nil {
 		return true

@@ -13,12 +13,10 @@ type Valuer interface {
 	Stranded(v *View) float64
 }
 
-// Fragmentation is fragmentation gradient descent (FGD, USENIX ATC '23): a
-// request goes where the free part of the GPUs that a request drawn from the
-// mix can't use, for want of a large enough share or of CPU, memory or the right
-// model, grows least. MIG GPUs count in slices. Scores for shares are whole
-// numbers from 0 to 100 as in the published simulator; ties go to the first
-// node. Unrounded it allocates 1.4 points less on the openb trace: with
+// Fragmentation is fragmentation gradient descent (FGD, USENIX ATC '23): a request goes where the free part of the
+// GPUs that a request drawn from the mix can't use, for want of a large enough share or of CPU, memory or the right
+// model, grows least. MIG GPUs count in slices. Scores for shares are whole numbers from 0 to 100 as in the
+// published simulator; ties go to the first node. Unrounded it allocates 1.4 points less on the openb trace: with
 // rounding, near-ties fill nodes in their order.
 type Fragmentation struct{ mix *Mix }
 
@@ -43,8 +41,7 @@ func (p *Fragmentation) Score(o *Option) float64 {
 	return math.Floor(100 / (1 + math.Exp(-d/1000)))
 }
 
-// Stranded is the expected free part of a node's GPUs that one request drawn
-// from the mix can't use.
+// Stranded is the expected free part of a node's GPUs that one request drawn from the mix can't use.
 func (p *Fragmentation) Stranded(v *View) float64 {
 	sum := p.mix.strandedSlices(v)
 	if !p.mix.shares {

@@ -9,16 +9,14 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// index has a row for each node of the snapshot that it last followed. It needs
-// about 100 bytes a node.
+// index has a row for each node of the snapshot that it last followed. It needs about 100 bytes a node.
 type index struct {
 	order  ranker
 	chunks []*[chunkSize]*node
 	rows   []row
 }
 
-// row sums up what is left of a node. A node can take no request that its row
-// lacks something for.
+// row sums up what is left of a node. A node can take no request that its row lacks something for.
 type row struct {
 	// any and own are packed CPU, memory and thousandths: those of the GPU that has
 	// most, and of the one that has most among those that a stranger may have.
@@ -100,8 +98,7 @@ func wantOf(r *Request) want {
 	return w
 }
 
-// met reports whether a node that has CPU, memory and thousandths enough may take
-// the request.
+// met reports whether a node that has CPU, memory and thousandths enough may take the request.
 func (w *want) met(r *row) bool {
 	switch {
 	case w.GPUs == 0:
@@ -116,12 +113,10 @@ func (w *want) met(r *row) bool {
 		slices.Contains(w.Trusts, r.tenant))
 }
 
-// ranker is a policy that says by a row how early a node is looked at: the lowest
-// rank first.
+// ranker is a policy that says by a row how early a node is looked at: the lowest rank first.
 type ranker interface{ rank(r *row) float32 }
 
-// rankerOf is the order in which a policy looks at nodes: best fit, unless it has
-// its own.
+// rankerOf is the order in which a policy looks at nodes: best fit, unless it has its own.
 func rankerOf(p Policy) ranker {
 	switch p := p.(type) {
 	case Interference:
@@ -132,14 +127,13 @@ func rankerOf(p Policy) ranker {
 	return BestFit{}
 }
 
-// stage is how many nodes each of the two rules of the first stage picks.
+// stage counts the nodes that each of the two rules of the first stage picks.
 const stage = 32
 
-// Candidates returns the nodes to score for a request, at most 64, and all nodes
-// that may take it: a node outside does not. Both are ascending, and valid until
-// the next call. Half of the candidates have the least left, or what else the
-// policy looks at first, and half are spread over the others. allow says which
-// nodes may be candidates; nil all.
+// Candidates returns the nodes to score for a request, at most 64, and all nodes that may take it: a node outside
+// does not. Both are ascending, and valid until the next call. Half of the candidates have the least left, or what
+// else the policy looks at first, and half are spread over the others. allow says which nodes may be candidates;
+// nil all.
 func (p *Placer) Candidates(s *Snapshot, r *Request, allow func(node int) bool) (first, all []int32) {
 	p.index.follow(s)
 	w := wantOf(r)

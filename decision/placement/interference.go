@@ -10,23 +10,19 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Forecaster predicts what the tenants of one GPU do to each other; [Models] is
-// one. It must answer the same for the same question and be safe for concurrent
-// use.
+// Forecaster predicts what the tenants of one GPU do to each other; [Models] is one. It must answer the same for
+// the same question and be safe for concurrent use.
 type Forecaster interface {
-	// Predict appends to out what each tenant of a group sees beside the others
-	// on one GPU of a model (as nodes name it) under a mechanism, in the order of
-	// the group and read-only; nil for what is not known. The group must not be
-	// kept.
+	// Predict appends to out what each tenant of a group sees beside the others on one GPU of a model (as nodes
+	// name it) under a mechanism, in the order of the group and read-only; nil for what is not known. The group
+	// must not be kept.
 	Predict(out []*predict.Prediction, gpu string, m sharing.Mechanism, group []string) []*predict.Prediction
 }
 
-// Interference adds to a policy the work that the tenants of a GPU are predicted
-// to lose by a new neighbour: a tenant of m thousandths that runs x times slower
-// loses m*(1-1/x). Both are thousandths of a GPU, so they add up. What is not
-// known is not taken for nothing: n tenants that nothing is predicted for are
-// taken to be n times slower, as under even sharing of a busy GPU, and counted
-// in Offer.Unpredicted.
+// Interference adds to a policy the work that the tenants of a GPU are predicted to lose by a new neighbour: a
+// tenant of m thousandths that runs x times slower loses m*(1-1/x). Both are thousandths of a GPU, so they add up.
+// What is not known is not taken for nothing: n tenants that nothing is predicted for are taken to be n times
+// slower, as under even sharing of a busy GPU, and counted in Offer.Unpredicted.
 type Interference struct {
 	Base Policy // nil = Spread
 }
@@ -55,8 +51,7 @@ type judge struct {
 	before, after []*predict.Prediction
 }
 
-// ask predicts for those that are on a GPU of a node, without r and with it,
-// which comes last.
+// ask predicts for those that are on a GPU of a node, without r and with it, which comes last.
 func (j *judge) ask(n *node, gpu int, r *Request, m sharing.Mechanism) {
 	j.on, j.names = j.on[:0], j.names[:0]
 	for _, q := range n.placed {
@@ -73,8 +68,7 @@ func (j *judge) ask(n *node, gpu int, r *Request, m sharing.Mechanism) {
 	j.after = j.p.Predict(j.after[:0], n.view.Model, m, j.names)
 }
 
-// predict judges the objectives of r and of its neighbours on a GPU, and sets
-// what is predicted in t.
+// predict judges the objectives of r and of its neighbours on a GPU, and sets what is predicted in t.
 func (n *node) predict(gpu int, r *Request, t *take, j *judge, why *gate.Reason) bool {
 	if !gate.TraitsOf(t.mechanism).Trusting {
 		return true
@@ -122,11 +116,9 @@ func (n *node) predict(gpu int, r *Request, t *take, j *judge, why *gate.Reason)
 	return worst.Verdict == gate.VerdictPass
 }
 
-// Worst judges a request where it may come to stand on one GPU of a model beside
-// any of others, up to so many seats: whoever hands out GPUs that run m picks one,
-// whatever was decided. All must trust each other, and each objective is held
-// against the neighbours that, one by one, harm it most. A mechanism that isolates
-// passes.
+// Worst judges a request where it may come to stand on one GPU of a model beside any of others, up to so many
+// seats: whoever hands out GPUs that run m picks one, whatever was decided. All must trust each other, and each
+// objective is held against the neighbours that, one by one, harm it most. A mechanism that isolates passes.
 func (s *Scorer) Worst(model string, m sharing.Mechanism, seats int, r *Request, others []*Request) gate.Reason {
 	why := gate.Pass()
 	if !gate.TraitsOf(m).Trusting || seats < 2 || len(others) == 0 {

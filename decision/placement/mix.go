@@ -25,8 +25,7 @@ type Typical struct {
 type Mix struct {
 	kinds  []kind
 	models map[string]uint64 // bit of a GPU model that some kind asks for
-	// profiles is set when some kind asks for a MIG profile, shares when some
-	// asks for something else of a GPU.
+	// profiles is set when some kind asks for a MIG profile, shares when some asks for something else of a GPU.
 	profiles, shares bool
 	tables           map[*mig.Model][]sliceTable
 	prepared         sync.Once
@@ -47,9 +46,8 @@ type kind struct {
 // use, by mask; nil where the GPU has no such profile.
 type sliceTable []float64
 
-// NewMix prepares a mix. Requests that differ in nothing that places them are
-// put together; the order does not matter. The error is an ErrInvalid that
-// names every problem.
+// NewMix prepares a mix. Requests that differ in nothing that places them are put together; the order does not
+// matter. The error is an ErrInvalid that names every problem.
 func NewMix(typical []Typical) (*Mix, error) {
 	var l problem.List
 	m := &Mix{models: map[string]uint64{}, tables: map[*mig.Model][]sliceTable{}}
@@ -155,9 +153,8 @@ func (m *Mix) prepare() {
 	}
 }
 
-// strandedSlices is the expected free part of a node's MIG GPUs, in thousandths
-// of a GPU, that a request drawn from the mix can't use. Kinds that ask for
-// no instance of the GPU leave it out; where all do, nothing is expected.
+// strandedSlices is the expected free part of a node's MIG GPUs, in thousandths of a GPU, that a request drawn from
+// the mix can't use. Kinds that ask for no instance of the GPU leave it out; where all do, nothing is expected.
 func (m *Mix) strandedSlices(v *View) float64 {
 	if !m.profiles {
 		return 0

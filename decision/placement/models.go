@@ -19,12 +19,10 @@ type Calibrated struct {
 	Profiles  *predict.Profiles // of workloads alone; read by NewModels only
 }
 
-// Models predicts what tenants of one GPU see beside each other, with decision's
-// closed forms, for time-slicing and MPS. Everything else is not known: other
-// mechanisms, GPU models that were not calibrated, groups with a workload that
-// was not measured alone. Answers are kept (about 300 bytes a tenant of a group,
-// at most 8,192 groups), so that asking again does not allocate. It is safe for
-// concurrent use.
+// Models predicts what tenants of one GPU see beside each other, with decision's closed forms, for time-slicing and
+// MPS. Everything else is not known: other mechanisms, GPU models that were not calibrated, groups with a workload
+// that was not measured alone. Answers are kept (about 300 bytes a tenant of a group, at most 8,192 groups), so
+// that asking again does not allocate. It is safe for concurrent use.
 type Models struct {
 	workloads map[string]uint16 // its number
 	names     []string
@@ -46,8 +44,7 @@ const (
 	maxGroupsKept       = 8192
 )
 
-// groupKey is a group whatever the order of its tenants: their numbers plus one,
-// ascending.
+// groupKey is a group whatever the order of its tenants: their numbers plus one, ascending.
 type groupKey struct {
 	gpu       uint8
 	mechanism uint8
@@ -60,9 +57,8 @@ type groupAnswer struct {
 	why         error
 }
 
-// NewModels returns the predictions for workloads by the names that requests
-// use. A workload without a profile on a GPU model is no error: it is unknown
-// there, and Why says so. The error is an ErrInvalid that names every problem.
+// NewModels returns the predictions for workloads by the names that requests use. A workload without a profile on a
+// GPU model is no error: it is unknown there, and Why says so. The error is an ErrInvalid that names every problem.
 func NewModels(workloads map[string]predict.ProfileRef, gpus ...Calibrated) (*Models, error) {
 	var l problem.List
 	m := &Models{workloads: map[string]uint16{}, names: slices.Sorted(maps.Keys(workloads)),
@@ -123,9 +119,8 @@ func (m *Models) Predict(out []*predict.Prediction, gpu string, mechanism sharin
 	return out
 }
 
-// Why returns the reason why nothing is predicted for a group; nil where something is. The
-// error names every tenant without a profile; predict.ErrNoProfile,
-// ErrOtherGPU and ErrUnpredictable are in its tree.
+// Why returns the reason why nothing is predicted for a group; nil where something is. The error names every tenant
+// without a profile; predict.ErrNoProfile, ErrOtherGPU and ErrUnpredictable are in its tree.
 func (m *Models) Why(gpu string, mechanism sharing.Mechanism, group []string) error {
 	c := m.gpus[gpu]
 	if c == nil {

@@ -17,10 +17,9 @@ import (
 // MaxGPUs is the most GPUs that one node may have.
 const MaxGPUs = 16
 
-// Optional holds a value that may be missing; the zero Optional is missing. Get
-// returns the value and whether it is there, Or the value or a fallback, IsZero
-// whether it is missing; Equal compares two, String writes "-" for a missing one,
-// and JSON null, or nothing with omitzero:
+// Optional holds a value that may be missing; the zero Optional is missing. Get returns the value and whether it is
+// there, Or the value or a fallback, IsZero whether it is missing; Equal compares two, String writes "-" for a
+// missing one, and JSON null, or nothing with omitzero:
 //
 //	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
 type Optional[T any] = optional.Value[T]
@@ -37,25 +36,22 @@ type Node struct {
 	Model    string        // GPU model, as requests name it
 	GPUs     []GPU
 	Running  []Running
-	// Ground holds the gates' facts about its GPUs; nil = none. Requests with a
-	// Demand are held against it.
+	// Ground holds the gates' facts about its GPUs; nil = none. Requests with a Demand are held against it.
 	Ground *gate.Ground
 }
 
 // GPU is one GPU of a node.
 type GPU struct {
-	// Mechanism is the one that all tenants of the GPU share it by. None
-	// stands for an idle GPU that takes its first tenant's mechanism and is free
-	// of it when the last one leaves.
+	// Mechanism is the one that all tenants of the GPU share it by. None stands for an idle GPU that takes its
+	// first tenant's mechanism and is free of it when the last one leaves.
 	Mechanism sharing.Mechanism
 	Memory    Optional[sharing.Bytes]
 	// MaxTenants bounds the tenants (replicas of the device plugin, HAMi's
 	// shares). 0 is the mechanism's own bound, as [gate.Ground.Seats] has it.
 	MaxTenants int
-	// MIG is the model that partitions it, when Mechanism is MIG. An idle GPU
-	// (None) that names its model is partitioned for a request with a profile, and
-	// leaves MIG mode with the last instance: whoever carries placements out sets
-	// the mode, which can take a reset. One that names none is never partitioned.
+	// MIG is the model that partitions it, when Mechanism is MIG. An idle GPU (None) that names its model is
+	// partitioned for a request with a profile, and leaves MIG mode with the last instance: whoever carries
+	// placements out sets the mode, which can take a reset. One that names none is never partitioned.
 	MIG *mig.Model
 }
 
@@ -89,8 +85,7 @@ type GPUView struct {
 	idleMIG *mig.Model // what it is partitioned by when it is idle; nil = never
 }
 
-// FreeMilli returns the free thousandths of all GPUs; a free unit of a MIG GPU
-// counts as its part of 1000.
+// FreeMilli returns the free thousandths of all GPUs; a free unit of a MIG GPU counts as its part of 1000.
 func (v *View) FreeMilli() float64 {
 	sum := 0.0
 	for i := range v.GPUs[:v.Len] {
@@ -99,8 +94,7 @@ func (v *View) FreeMilli() float64 {
 	return sum
 }
 
-// partition is the model by which the GPU is partitioned, or would be now; nil
-// where it is not.
+// partition is the model by which the GPU is partitioned, or would be now; nil where it is not.
 func (g *GPUView) partition() *mig.Model {
 	if g.Mechanism == sharing.MechanismNone {
 		return g.idleMIG

@@ -6,13 +6,11 @@ import (
 	"github.com/cotenant/cotenant/decision/gate"
 )
 
-// Placer places requests one after another, in two stages: an index over what is
-// left of the nodes picks 64, half of them by best fit and half spread over the
-// others, and the policy scores these. Where none of them takes the request, all
-// others are searched, so a request is refused only when no node takes it. Scores
-// are kept by what enters them: the node's state and what of the request counts
-// there. A Placer needs 100 bytes a node and at most 16 MB for scores. It is not
-// safe for concurrent use; it gives the same offers whatever it saw before.
+// Placer places requests one after another, in two stages: an index over what is left of the nodes picks 64, half
+// of them by best fit and half spread over the others, and the policy scores these. Where none of them takes the
+// request, all others are searched, so a request is refused only when no node takes it. Scores are kept by what
+// enters them: the node's state and what of the request counts there. A Placer needs 100 bytes a node and at most
+// 16 MB for scores. It is not safe for concurrent use; it gives the same offers whatever it saw before.
 type Placer struct {
 	// Exact has every node scored that may take a request: the best offer there
 	// is, in time that grows with the nodes.

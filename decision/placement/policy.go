@@ -2,11 +2,10 @@ package placement
 
 import "math"
 
-// BestFit takes the node whose CPU and GPUs are left with the least, both
-// weighed alike: free CPU in 128 cores and free GPUs in eighths of a node, the
-// largest of the public trace it is compared on, in whole hundredths as
-// Kubernetes scores are. A MIG instance goes to the GPU with the fewest free
-// units. It knows nothing of what is to come.
+// BestFit takes the node whose CPU and GPUs are left with the least, both weighed alike: free CPU in 128 cores and
+// free GPUs in eighths of a node, the largest of the public trace it is compared on, in whole hundredths as
+// Kubernetes scores are. A MIG instance goes to the GPU with the fewest free units. It knows nothing of what is to
+// come.
 type BestFit struct{}
 
 // Name is "best-fit".
@@ -32,8 +31,7 @@ const (
 
 func (BestFit) rank(r *row) float32 { return r.left }
 
-// Spread takes the emptiest GPU on the emptiest node: the least sharing, and the
-// most fragmentation.
+// Spread takes the emptiest GPU on the emptiest node: the least sharing, and the most fragmentation.
 type Spread struct{}
 
 // Name is "spread".
@@ -42,8 +40,7 @@ func (Spread) Name() string { return "spread" }
 // ByShape is true.
 func (Spread) ByShape() bool { return true }
 
-// Score is the free thousandths of the GPUs that are taken, before the node's as
-// a whole.
+// Score is the free thousandths of the GPUs that are taken, before the node's as a whole.
 func (Spread) Score(o *Option) float64 {
 	if len(o.GPUs) == 0 {
 		return float64(o.After.CPUMilli)

@@ -19,8 +19,7 @@ type Request struct {
 	CPUMilli int64         // thousandths of a core
 	Memory   sharing.Bytes // of the host
 
-	// GPUs is the number of GPUs that it needs, all of one node and by one mechanism; 0 is
-	// none at all.
+	// GPUs is the number of GPUs that it needs, all of one node and by one mechanism; 0 is none at all.
 	GPUs int
 	// Milli is the thousandths of each GPU: 1000 asks for whole ones. 0 with
 	// GPUMemory leaves it to the memory: its share of the GPU's.
@@ -32,9 +31,8 @@ type Request struct {
 	Models     []string            // the GPU models that will do; empty = any
 	Mechanisms []sharing.Mechanism // those that will do, best first; empty = what the GPU runs
 
-	// Tenant and Trusts decide who may share a GPU where the mechanism does not
-	// isolate: replicas of one tenant, and tenants that name each other. An
-	// unstated tenant is a tenant of its own, named "".
+	// Tenant and Trusts decide who may share a GPU where the mechanism does not isolate: replicas of one tenant,
+	// and tenants that name each other. An unstated tenant is a tenant of its own, named "".
 	Tenant string
 	Trusts []string
 
@@ -43,8 +41,7 @@ type Request struct {
 	Demand *gate.Demand
 	// Workload is the request's name for a Forecaster.
 	Workload string
-	// MaxSlowdown is the objective: how many times slower than alone neighbours
-	// may make it. 0 = there is none.
+	// MaxSlowdown is the objective: how many times slower than alone neighbours may make it. 0 = there is none.
 	MaxSlowdown float64
 	// SLO are limits of its latencies, beside neighbours. The zero value sets none.
 	SLO predict.SLO
@@ -63,8 +60,7 @@ var placeable = []sharing.Mechanism{sharing.MechanismExclusive, sharing.Mechanis
 	sharing.MechanismMIG, sharing.MechanismHAMi,
 	sharing.MechanismHAMiWithMPS, sharing.MechanismVGPU, sharing.MechanismMIGLikeEmulation}
 
-// Validate checks a request. The error is an ErrInvalid that names every
-// problem with its field.
+// Validate checks a request. The error is an ErrInvalid that names every problem with its field.
 func (r *Request) Validate() error {
 	var l problem.List
 	r.check("", &l)
@@ -135,15 +131,13 @@ func (r *Request) mechanisms() (bits uint32) {
 	return bits
 }
 
-// trusts reports whether two requests may stand on one GPU that does not
-// isolate them.
+// trusts reports whether two requests may stand on one GPU that does not isolate them.
 func trusts(a, b *Request) bool {
 	x, y := gate.Party{Tenant: a.Tenant, Trusts: a.Trusts}, gate.Party{Tenant: b.Tenant, Trusts: b.Trusts}
 	return x.MayShare(&y)
 }
 
-// shape has the fields of a request that decide where it fits and how it scores: all but
-// its name.
+// shape has the fields of a request that decide where it fits and how it scores: all but its name.
 type shape struct {
 	cpu, memory, gpuMemory   int64
 	gpus, milli              int

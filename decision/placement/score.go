@@ -30,21 +30,18 @@ type Option struct {
 	After   *View
 	GPUs    []uint8 // those taken; empty for a request without GPU
 	Start   int     // of the MIG instance; -1 without
-	// Slowdown is the worst that is predicted for the request or one of its
-	// neighbours.
+	// Slowdown is the worst that is predicted for the request or one of its neighbours.
 	Slowdown Optional[float64]
-	// LostMilli is the thousandths of a GPU's work that the tenants lose more
-	// than before. Those that nothing is predicted for are taken to share evenly:
-	// n tenants are n times slower.
+	// LostMilli is the thousandths of a GPU's work that the tenants lose more than before. Those that nothing is
+	// predicted for are taken to share evenly: n tenants are n times slower.
 	LostMilli float64
 	// Unpredicted counts the tenants, the request included, without a
 	// prediction; 0 without a Slowdown when it would have no neighbours.
 	Unpredicted int
 }
 
-// Offer is the best way for one node to take a request. It is valid for
-// Reserve on the snapshot that it was scored on, and on later ones until
-// something else took its place.
+// Offer is the best way for one node to take a request. It is valid for Reserve on the snapshot that it was scored
+// on, and on later ones until something else took its place.
 type Offer struct {
 	Node  int
 	Score float64

@@ -12,10 +12,9 @@ import (
 
 const chunkSize = 32
 
-// Snapshot is the state of a cluster. It is immutable: Reserve and Release
-// return another one, which shares all but the node that changed, so that
-// keeping one costs next to nothing. It is safe for concurrent use. Nodes have
-// the order in which they were given.
+// Snapshot is the state of a cluster. It is immutable: Reserve and Release return another one, which shares all but
+// the node that changed, so that keeping one costs next to nothing. It is safe for concurrent use. Nodes have the
+// order in which they were given.
 type Snapshot struct {
 	chunks []*[chunkSize]*node
 	len    int
@@ -46,9 +45,8 @@ func (p *Placement) String() string {
 	return fmt.Sprintf("%s on %s GPU %v as %dm of %v", p.Request.Name, p.Node, p.GPUs, p.Milli, p.Mechanism)
 }
 
-// NewSnapshot makes a snapshot of nodes and what runs on them. The error is an
-// ErrInvalid that names every problem with its path: values out of range,
-// duplicate names, running requests that are on no GPU or take more than there
+// NewSnapshot makes a snapshot of nodes and what runs on them. The error is an ErrInvalid that names every problem
+// with its path: values out of range, duplicate names, running requests that are on no GPU or take more than there
 // is, two mechanisms on one GPU.
 func NewSnapshot(nodes []Node) (*Snapshot, error) {
 	var l problem.List
@@ -114,8 +112,7 @@ func (n *node) start(path string, run Running, l *problem.List) *node {
 		c.Start = run.Start
 	}
 	slices.Sort(c.gpus[:c.n])
-	// What runs already was let in by others: trust and objectives are not
-	// judged again.
+	// What runs already was let in by others: trust and objectives are not judged again.
 	p, f := n.placementOf(run.Request, &c)
 	if f.Verdict == gate.VerdictReject || f.Verdict == gate.VerdictFixable || p == nil {
 		l.Addf(path, "a label that lies about capacity, or two mechanisms on one GPU?", "%s can't run here: %v",
@@ -141,14 +138,12 @@ func (s *Snapshot) Node(name string) (int, bool) {
 // View returns what is free on node i. It is read-only.
 func (s *Snapshot) View(i int) *View { return &s.node(i).view }
 
-// Placements returns what is placed on node i, oldest first. The slice is
-// read-only.
+// Placements returns what is placed on node i, oldest first. The slice is read-only.
 func (s *Snapshot) Placements(i int) []*Placement { return s.node(i).placed }
 
 func (s *Snapshot) node(i int) *node { return s.chunks[i/chunkSize][i%chunkSize] }
 
-// Join returns the nodes of snapshots as one. Names must differ for Node to find
-// each.
+// Join returns the nodes of snapshots as one. Names must differ for Node to find each.
 func Join(parts ...*Snapshot) *Snapshot {
 	s := &Snapshot{index: map[string]int{}}
 	for _, part := range parts {
@@ -164,8 +159,7 @@ func Join(parts ...*Snapshot) *Snapshot {
 	return s
 }
 
-// With returns the snapshot with the first node of another in the place of node i,
-// which should have its name.
+// With returns the snapshot with the first node of another in the place of node i, which should have its name.
 func (s *Snapshot) With(i int, other *Snapshot) *Snapshot { return s.set(i, other.node(0)) }
 
 // set returns a snapshot with another node i.
@@ -178,9 +172,8 @@ func (s *Snapshot) set(i int, n *node) *Snapshot {
 	return &out
 }
 
-// Reserve takes what an offer takes and returns the new snapshot. The offer
-// may have been scored on an older snapshot: where it no longer fits
-// the error is an ErrConflict that says why, and s is unchanged as always.
+// Reserve takes what an offer takes and returns the new snapshot. The offer may have been scored on an older
+// snapshot: where it no longer fits the error is an ErrConflict that says why, and s is unchanged as always.
 func (s *Snapshot) Reserve(r *Request, c Offer) (*Snapshot, *Placement, error) {
 	if c.Node < 0 || c.Node >= s.len || c.n != r.GPUs {
 		return nil, nil, fmt.Errorf("%w: no such offer", ErrInvalid)
@@ -193,9 +186,8 @@ func (s *Snapshot) Reserve(r *Request, c Offer) (*Snapshot, *Placement, error) {
 	return s.set(c.Node, n.with(p)), p, nil
 }
 
-// Release gives back what a placement has and returns the new snapshot. p is
-// one that Reserve or Placements returned; the error is ErrNotPlaced when s does
-// not hold it.
+// Release gives back what a placement has and returns the new snapshot. p is one that Reserve or Placements
+// returned; the error is ErrNotPlaced when s does not hold it.
 func (s *Snapshot) Release(p *Placement) (*Snapshot, error) {
 	i, ok := s.index[p.Node]
 	if !ok {
@@ -209,8 +201,7 @@ func (s *Snapshot) Release(p *Placement) (*Snapshot, error) {
 	return s.set(i, n.without(at)), nil
 }
 
-// placementOf checks an offer against the node as it is and makes it a
-// placement; nil when it does not fit.
+// placementOf checks an offer against the node as it is and makes it a placement; nil when it does not fit.
 func (n *node) placementOf(r *Request, c *Offer) (*Placement, gate.Reason) {
 	var why gate.Reason
 	if !n.fits(r, &why) {

@@ -27,16 +27,14 @@ type ErrorSummary struct {
 	MeanFraction float64           `json:"mean"`
 	P50Fraction  float64           `json:"p50"`
 	P95Fraction  float64           `json:"p95"`
-	// CoverageFraction is the share of measurements within their 90% interval,
-	// and WidthFraction the intervals' mean width over their values. Both are
-	// missing for baselines, which have no intervals.
+	// CoverageFraction is the share of measurements within their 90% interval, and WidthFraction the intervals'
+	// mean width over their values. Both are missing for baselines, which have no intervals.
 	CoverageFraction Optional[float64] `json:"coverage,omitzero"`
 	WidthFraction    Optional[float64] `json:"width,omitzero"`
 }
 
-// ErrorsOf summarises predictions against measurements by mechanism and metric.
-// Throughput is compared in closed loops only: that of an open loop is what its
-// clients offer.
+// ErrorsOf summarises predictions against measurements by mechanism and metric. Throughput is compared in closed
+// loops only: that of an open loop is what its clients offer.
 func ErrorsOf(ms []Measured) []ErrorSummary {
 	out := make([]comparison, 0, len(ms))
 	for i := range ms {
@@ -99,19 +97,15 @@ func summarise(cs []comparison, intervals bool) []ErrorSummary {
 // Baseline is a rule of thumb that predictions are compared with.
 type Baseline uint8
 
-// The baselines, each a factor on the figures of the workload alone without
-// MPS.
+// The baselines, each a factor on the figures of the workload alone without MPS.
 const (
 	// BaselineNTimesSlower: N tenants, N times slower.
 	BaselineNTimesSlower Baseline = iota
-	// BaselineFlat: everything 1.75 times slower, the middle of an article's +50
-	// to +100%.
+	// BaselineFlat: everything 1.75 times slower, the middle of an article's +50 to +100%.
 	BaselineFlat
-	// BaselineGPUBusy: processor sharing, 1 plus the others' busy share of the
-	// GPU (GPM graphics_util).
+	// BaselineGPUBusy: processor sharing, 1 plus the others' busy share of the GPU (GPM graphics_util).
 	BaselineGPUBusy
-	// BaselineEngineBusy: the same by the share of time in which the others'
-	// engines are busy.
+	// BaselineEngineBusy: the same by the share of time in which the others' engines are busy.
 	BaselineEngineBusy
 )
 
@@ -120,8 +114,7 @@ var baselines = enum.Of[Baseline](ErrUnknownName, "baseline", "n-times-slower", 
 // Baselines lists the baselines.
 func Baselines() []Baseline { return baselines.Values() }
 
-// BaselineErrors summarises what a baseline says of the co-located rows of files
-// against what was measured.
+// BaselineErrors summarises what a baseline says of the co-located rows of files against what was measured.
 func BaselineErrors(b Baseline, files ...Rows) ([]ErrorSummary, error) {
 	var out []comparison
 	for _, rows := range files {

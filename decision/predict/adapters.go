@@ -24,15 +24,13 @@ const (
 
 var projections = enum.Of[Projection](ErrUnknownName, "projection", "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
-// Adapters are the LoRA adapters that a server can serve beside its base model.
-// The zero value is a server without adapters; a request for one is then a
-// request to the base model.
+// Adapters are the LoRA adapters that a server can serve beside its base model. The zero value is a server without
+// adapters; a request for one is then a request to the base model.
 //
-// The server keeps Slots of them on the GPU and HostSlots in the host's memory,
-// the least recently used give way. A request whose adapter is on the host
-// waits for Load, another one for Fetch as well; all others wait with it, since
-// the server loads between two steps. When every slot is taken by an adapter
-// in use, requests for others wait and later ones go first.
+// The server keeps Slots of them on the GPU and HostSlots in the host's memory, the least recently used give way. A
+// request whose adapter is on the host waits for Load, another one for Fetch as well; all others wait with it,
+// since the server loads between two steps. When every slot is taken by an adapter in use, requests for others wait
+// and later ones go first.
 type Adapters struct {
 	Slots     int          // on the GPU at once; 0 = no adapters
 	HostSlots int          // in the host's memory; 0 = all that there are
@@ -48,9 +46,8 @@ type Adapters struct {
 
 const usualRank = 16
 
-// Bytes is the memory of one adapter of the model: two matrices of Rank times
-// a projection's two widths for each target and layer, in 16 bits. Widths that
-// the model does not state are inferred from its parameters.
+// Bytes is the memory of one adapter of the model: two matrices of Rank times a projection's two widths for each
+// target and layer, in 16 bits. Widths that the model does not state are inferred from its parameters.
 func (a Adapters) Bytes(m Model) sharing.Bytes {
 	rank := a.Rank
 	if rank == 0 {
@@ -76,9 +73,8 @@ func (a Adapters) memory(m Model) sharing.Bytes {
 	return sharing.Bytes(a.Slots) * a.Bytes(m)
 }
 
-// widths are a projection's inputs and outputs. A decoder without stated widths
-// has about 12 x layers x hidden^2 parameters, as many query heads as fill its
-// width, and inner layers 3.5 times as wide.
+// widths are a projection's inputs and outputs. A decoder without stated widths has about 12 x layers x hidden^2
+// parameters, as many query heads as fill its width, and inner layers 3.5 times as wide.
 func (m Model) widths(p Projection) (in, out int) {
 	hidden := m.hidden()
 	query, kv, inner := m.queryWidth(), m.KVHeads*m.HeadDim, m.Intermediate

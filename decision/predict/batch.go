@@ -2,9 +2,8 @@ package predict
 
 import "math"
 
-// admit lets waiting requests in while there is room: one where prefills run alone,
-// as many as a step computes where they run in chunks. It returns how long an
-// adapter must be loaded for, first.
+// admit lets waiting requests in while there is room: one where prefills run alone, as many as a step computes
+// where they run in chunks. It returns how long an adapter must be loaded for, first.
 func (r *replica) admit(now float64) (load float64) {
 	room := 1
 	if r.c.chunk > 0 {
@@ -79,8 +78,7 @@ func (r *replica) allocate(f *flight) bool {
 	return true
 }
 
-// prefillNext computes prompts: the first whole one, or as much as a step holds
-// beside those that decode.
+// prefillNext computes prompts: the first whole one, or as much as a step holds beside those that decode.
 func (r *replica) prefillNext(now float64) {
 	a := activity{kind: prefilling, units: 1, share: r.c.prefillSM}
 	if r.c.chunk == 0 {
@@ -205,9 +203,8 @@ func (r *replica) blocksFor(steps int64) int {
 	return n
 }
 
-// decode begins a run of steps in which the batch stays as it is: until the next
-// request ends or the KV cache is full. When not even one step finds room, the
-// request that was admitted last gives way.
+// decode begins a run of steps in which the batch stays as it is: until the next request ends or the KV cache is
+// full. When not even one step finds room, the request that was admitted last gives way.
 func (r *replica) decode(now float64) {
 	steps := int64(math.MaxInt64)
 	for _, m := range r.marks {

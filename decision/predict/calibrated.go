@@ -9,11 +9,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Engine is the engine that a workload's profiles show, with what they do not say
-// taken from prior: of the same model, on the same GPU. The profiles of the server's
-// other loads tell how a step grows with the batch and a prefill with the prompt; a
-// profile under MPS what MPS adds. The error is that of Predict where they do not
-// allow one.
+// Engine is the engine that a workload's profiles show, with what they do not say taken from prior: of the same
+// model, on the same GPU. The profiles of the server's other loads tell how a step grows with the batch and a
+// prefill with the prompt; a profile under MPS what MPS adds. The error is that of Predict where they do not allow
+// one.
 func (p *Predictor) Engine(prior Engine, s Solo) (Engine, error) {
 	mechanism, base := sharing.MechanismTimeSlicing, s.TimeSlicing
 	if base == nil {
@@ -188,8 +187,7 @@ func (p *Predictor) calibrateMPS(e *Engine, s Solo, set func(c *Cost, v, sigma f
 	return nil
 }
 
-// addedByMPS is what MPS adds to the engine's steps, by the mean of the closed loops that
-// were measured with it.
+// addedByMPS is what MPS adds to the engine's steps, by the mean of the closed loops that were measured with it.
 func (p *Predictor) addedByMPS(e *Engine, profiles []*SoloProfile) (float64, bool) {
 	sum, n := 0.0, 0.0
 	for _, q := range profiles {
@@ -207,8 +205,7 @@ func (p *Predictor) addedByMPS(e *Engine, profiles []*SoloProfile) (float64, boo
 	return sum / max(n, 1), n > 0
 }
 
-// slopeOf is the slope of y over x by least squares, where x differs by a factor of
-// two at least.
+// slopeOf is the slope of y over x by least squares, where x differs by a factor of two at least.
 func slopeOf[T any](points []T, of func(T) (x, y float64)) (float64, bool) {
 	n, sx, sy, sxx, sxy := 0.0, 0.0, 0.0, 0.0, 0.0
 	low, high := math.Inf(1), 0.0

@@ -14,11 +14,9 @@ type Class uint8
 
 // The classes. A tenant is of the last one that applies to it.
 const (
-	// ClassGraphs: servers of an engine that the predictor was calibrated on, which
-	// launches a step as a whole.
+	// ClassGraphs: servers of an engine that the predictor was calibrated on, which launches a step as a whole.
 	ClassGraphs Class = iota
-	// ClassLaunched: one of the servers launches kernels one by one, or is of an engine
-	// that no row has.
+	// ClassLaunched: one of the servers launches kernels one by one, or is of an engine that no row has.
 	ClassLaunched
 	// ClassMixed: a tenant of the group serves no tokens.
 	ClassMixed
@@ -126,9 +124,8 @@ func (s Solo) gaps() bool {
 // fillsGPU is the share of the SMs from which on a tenant's kernels fill the GPU.
 const fillsGPU = 0.8
 
-// FillsGPU says whether a workload that serves no tokens is known to fill the GPU while its
-// kernels run, with the share of the SMs that they hold then: under MPS it starves
-// neighbours whose steps are chains of small kernels.
+// FillsGPU says whether a workload that serves no tokens is known to fill the GPU while its kernels run, with the
+// share of the SMs that they hold then: under MPS it starves neighbours whose steps are chains of small kernels.
 func (s *Solo) FillsGPU() (share float64, fills bool) {
 	b := s.Uncontended()
 	if b.SMFraction.IsZero() && s.Elsewhere != nil {

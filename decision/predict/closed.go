@@ -17,9 +17,8 @@ type closedState struct {
 	slice, turns            float64 // mean slice of a decode step, and their number
 }
 
-// closedForm predicts by the closed forms: each tenant's decode step is the
-// mean over what the others may be doing, each of them independently, and how
-// long that lasts follows from their own steps: a fixed point.
+// closedForm predicts by the closed forms: each tenant's decode step is the mean over what the others may be doing,
+// each of them independently, and how long that lasts follows from their own steps: a fixed point.
 func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel, out []Prediction) {
 	var small [8]closedState // no allocation for the groups that matter
 	states := small[:0]
@@ -91,9 +90,8 @@ func (s *closedState) occupy(t *tenantModel, stepOnGPU, prefillOnGPU float64) {
 // prefillWaits is how often in a prefill the host waits for the GPU.
 const prefillWaits = 2
 
-// besideTurns is tenant i's decode step and prefill under time-slicing. Each of
-// its turns is followed by those of the others that have work: a whole slice of
-// one that decodes, and what has piled up of one that prefills.
+// besideTurns is tenant i's decode step and prefill under time-slicing. Each of its turns is followed by those of
+// the others that have work: a whole slice of one that decodes, and what has piled up of one that prefills.
 func (p *Predictor) besideTurns(models []tenantModel, states []closedState, i int) (step, prefill float64) {
 	t, own := &models[i], &states[i]
 	change := p.change()
@@ -150,8 +148,7 @@ func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int)
 	return t.step - t.gpu + stepOn, max(t.prefill, prefillOn), stepOn, prefillOn
 }
 
-// metric derives a metric from the workload alone and the lengths of step and
-// prefill beside the others.
+// metric derives a metric from the workload alone and the lengths of step and prefill beside the others.
 func (s *closedState) metric(t *tenantModel, m Metric) float64 {
 	alone := t.alone[m]
 	if alone <= 0 {

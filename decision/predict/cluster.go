@@ -12,9 +12,8 @@ import (
 // Cluster is GPUs, the services whose replicas stand on them, and the routers in
 // front: what a trace of requests is played against.
 //
-// Replicas on one GPU slow each other down as [Predictor.Predict] says of tenants:
-// turns under time-slicing, waiting for SMs under MPS. Each has a KV cache of its
-// own, in what its memory leaves.
+// Replicas on one GPU slow each other down as [Predictor.Predict] says of tenants: turns under time-slicing,
+// waiting for SMs under MPS. Each has a KV cache of its own, in what its memory leaves.
 type Cluster struct {
 	GPUs     []SharedGPU
 	Services []Service
@@ -141,8 +140,7 @@ func (c *Cluster) Validate() error {
 	return list.Err()
 }
 
-// checkMemory holds the replicas of each GPU against its memory: those that do
-// not fit must be able to sleep.
+// checkMemory holds the replicas of each GPU against its memory: those that do not fit must be able to sleep.
 func (c *Cluster) checkMemory(list *problem.List) {
 	type sum struct{ awake, fixed, most sharing.Bytes }
 	sums := make([]sum, len(c.GPUs))

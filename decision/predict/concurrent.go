@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// runConcurrently simulates engines whose kernels run at the same time, as
-// under MPS, and take turns where they meet: with h_j by how much tenant j's work
-// holds up others and w_i how much that slows tenant i's, all that have work now run
-// at speeds of 1/(1 + w_i x the sum of the others' h_j), and everybody's work takes a
-// little longer as soon as there is anybody else.
+// runConcurrently simulates engines whose kernels run at the same time, as under MPS, and take turns where they
+// meet: with h_j by how much tenant j's work holds up others and w_i how much that slows tenant i's, all that have
+// work now run at speeds of 1/(1 + w_i x the sum of the others' h_j), and everybody's work takes a little longer as
+// soon as there is anybody else.
 func (p *Predictor) runConcurrently(engines []*engine, until time.Duration) {
 	type job struct {
 		at, left, waits, holds, speed float64 // ms; left is GPU time at full speed

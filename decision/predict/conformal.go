@@ -19,10 +19,9 @@ const (
 	fewSeries     = 7
 )
 
-// seriesShare is the share of each series' measurements that an interval must
-// hold: the half-width that holds 90% of all would otherwise hold much less of
-// the series that differs most. fewest is the size of a series from which on it
-// counts as one in this; smaller ones count among all.
+// seriesShare is the share of each series' measurements that an interval must hold: the half-width that holds 90%
+// of all would otherwise hold much less of the series that differs most. fewest is the size of a series from which
+// on it counts as one in this; smaller ones count among all.
 const (
 	seriesShare = 0.85
 	fewest      = 12
@@ -31,9 +30,8 @@ const (
 // priorWeight is the number of measurements that a prior half-width counts for.
 const priorWeight = 8
 
-// learn sets the residuals of a mechanism from the errors of each series in a
-// subset by predictors calibrated on its other series; of one series alone, from
-// those of each case by the others.
+// learn sets the residuals of a mechanism from the errors of each series in a subset by predictors calibrated on
+// its other series; of one series alone, from those of each case by the others.
 func (s *study) learn(m sharing.Mechanism, u subset, to Residuals) {
 	var cases []*sharedCase
 	series := map[string]int{}
@@ -78,9 +76,8 @@ type errorsSeen struct {
 	needed map[string][]float64
 }
 
-// add adds a prediction, with an interval that holds nothing but what the
-// prediction itself adds to the usual error: in quadrature, apart from what it
-// includes on one side.
+// add adds a prediction, with an interval that holds nothing but what the prediction itself adds to the usual
+// error: in quadrature, apart from what it includes on one side.
 func (e *errorsSeen) add(series string, v Interval, got float64) {
 	if e.needed == nil {
 		e.needed = map[string][]float64{}
@@ -94,8 +91,7 @@ func (e *errorsSeen) add(series string, v Interval, got float64) {
 	e.relative = append(e.relative, math.Abs(v.Value/got-1))
 }
 
-// weighed weighs a prior half-width against the errors that were seen, if any
-// were.
+// weighed weighs a prior half-width against the errors that were seen, if any were.
 func (e *errorsSeen) weighed(prior Residual) Residual {
 	if len(e.relative) == 0 {
 		return prior
@@ -127,8 +123,7 @@ func (e *errorsSeen) weighed(prior Residual) Residual {
 	}
 }
 
-// conformal is what the next of a series of exchangeable values does not exceed
-// with probability q.
+// conformal is what the next of a series of exchangeable values does not exceed with probability q.
 func conformal(values []float64, q float64) float64 {
 	slices.Sort(values)
 	n := len(values)

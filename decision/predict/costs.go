@@ -10,8 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Cost is a time or a factor that an engine is made of, and how far it can be
-// relied on.
+// Cost is a time or a factor that an engine is made of, and how far it can be relied on.
 type Cost struct {
 	Value  float64
 	Sigma  float64 // standard deviation of its logarithm; 0 = taken as it is
@@ -23,13 +22,11 @@ type Cost struct {
 // its work costs and how it schedules. Times are in milliseconds. [NewEngine]
 // fills the costs with priors, [Predictor.Engine] takes what a profile says.
 //
-// A decode step of n sequences with c tokens of context in all takes
-// Step + n*StepSequence + c/1000*StepContext, and StepMatrix where n is more than one,
-// of which HostFraction*Step and up to 0.012 ms for each sequence keep no GPU busy.
-// What its sequences take of the GPU is that of the next larger batch of Captured.
-// A prefill of p tokens that are not in the prefix cache takes p/1000*PrefillToken,
-// what attention adds in long prompts, and at least Prefill, in which the kernels'
-// launches bound it. With chunks, prompts are computed in the same steps in which
+// A decode step of n sequences with c tokens of context in all takes Step + n*StepSequence + c/1000*StepContext,
+// and StepMatrix where n is more than one, of which HostFraction*Step and up to 0.012 ms for each sequence keep no
+// GPU busy. What its sequences take of the GPU is that of the next larger batch of Captured. A prefill of p tokens
+// that are not in the prefix cache takes p/1000*PrefillToken, what attention adds in long prompts, and at least
+// Prefill, in which the kernels' launches bound it. With chunks, prompts are computed in the same steps in which
 // others decode.
 type Engine struct {
 	Model          Model
@@ -58,10 +55,9 @@ type Engine struct {
 	Sleep         Sleep
 }
 
-// CountedTurns is how many time slices a decode step of a batch was counted to take
-// beside a neighbour that always spins. Between two counts a step takes no fewer than
-// the one and no more than the other. [Predictor.Engine] reads them from profiles; who
-// builds an Engine by hand gives those that [Predictor.TurnsBesideSpinner] counted.
+// CountedTurns is how many time slices a decode step of a batch was counted to take beside a neighbour that always
+// spins. Between two counts a step takes no fewer than the one and no more than the other. [Predictor.Engine] reads
+// them from profiles; who builds an Engine by hand gives those that [Predictor.TurnsBesideSpinner] counted.
 type CountedTurns struct {
 	Batch, Turns float64
 }
@@ -72,11 +68,10 @@ const (
 	usualChunk     = 2048
 )
 
-// usualOverhead is what vLLM keeps of its share of the memory besides weights and KV
-// cache, the peak of its activations and what PyTorch does not see: the middle of a
-// dozen start-up logs that users published, of dense models of 0.5B to 32B and versions
-// from 0.6 on. They lie between 0.8 and 3.1 GiB; github.com/vllm-project/vllm has 1.5 in
-// issue 13882, 1.6 in issue 15815 and 3.1 in pull request 10511.
+// usualOverhead is what vLLM keeps of its share of the memory besides weights and KV cache, the peak of its
+// activations and what PyTorch does not see: the middle of a dozen start-up logs that users published, of dense
+// models of 0.5B to 32B and versions from 0.6 on. They lie between 0.8 and 3.1 GiB; github.com/vllm-project/vllm
+// has 1.5 in issue 13882, 1.6 in issue 15815 and 3.1 in pull request 10511.
 const usualOverhead, overheadSigma = 3 * sharing.GiB / 2, 0.35
 
 func (e *Engine) block() int {
@@ -93,10 +88,9 @@ func (e *Engine) sequences() int {
 	return e.Sequences
 }
 
-// NewEngine is an engine of which nothing was measured: its costs are the
-// priors of [Priors] for the model's shape on the machine, and it schedules as vLLM
-// does by default: 256 sequences, batches captured for 1, 2, 4 and multiples of 8,
-// chunks of 2048 tokens, blocks of 16 with prefix cache.
+// NewEngine is an engine of which nothing was measured: its costs are the priors of [Priors] for the model's shape
+// on the machine, and it schedules as vLLM does by default: 256 sequences, batches captured for 1, 2, 4 and
+// multiples of 8, chunks of 2048 tokens, blocks of 16 with prefix cache.
 func NewEngine(m Model, on Machine) Engine {
 	cost := func(value float64, of ...int) Cost {
 		c := Cost{Value: value, Basis: sharing.BasisPrior, Source: priors[of[0]].Source}
@@ -130,8 +124,7 @@ func NewEngine(m Model, on Machine) Engine {
 	}
 }
 
-// hostPerSequence is the host's time in a step for each sequence in it, as in
-// the servers of h200-colocation.json.
+// hostPerSequence is the host's time in a step for each sequence in it, as in the servers of h200-colocation.json.
 const hostPerSequence = 0.012
 
 // matrixPerLayer is by how many ms a layer of a step of two sequences takes longer than
@@ -185,9 +178,8 @@ func (e Engine) On(s Share) Engine {
 	return e
 }
 
-// Capped is the engine under MPS with so many percent of the threads: decode, which
-// is bound by memory, loses little, prefills lose with the SMs, and neither holds
-// more SMs than it may.
+// Capped is the engine under MPS with so many percent of the threads: decode, which is bound by memory, loses
+// little, prefills lose with the SMs, and neither holds more SMs than it may.
 func (e Engine) Capped(percent float64) Engine {
 	if !(percent > 0 && percent < 100) {
 		return e

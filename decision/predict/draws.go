@@ -8,12 +8,10 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// draw is random numbers over their means: the gap before a request, and the lengths
-// or the work of that request.
+// draw is random numbers over their means: the gap before a request, and the lengths or the work of that request.
 type draw struct{ gap, in, out float64 }
 
-// draws are those of a stream, the same in every simulation: so they are drawn when
-// they are first needed and kept.
+// draws are those of a stream, the same in every simulation: so they are drawn when they are first needed and kept.
 type draws struct {
 	from source
 	rng  *rand.Rand

@@ -10,11 +10,10 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// engine is a tenant of Predict: a replica without limits of memory that prefills
-// one request between two decode steps, and its clients, as a timeslice.Submitter.
-// Steps and prefills are those of the tenant's profile. A prefill's kernels are
-// launched at an even pace, whether or not the GPU gets to run them; decode waits
-// for its step.
+// engine is a tenant of Predict: a replica without limits of memory that prefills one request between two decode
+// steps, and its clients, as a timeslice.Submitter. Steps and prefills are those of the tenant's profile. A
+// prefill's kernels are launched at an even pace, whether or not the GPU gets to run them; decode waits for its
+// step.
 type engine struct {
 	replica
 	t     *tenantModel
@@ -121,8 +120,7 @@ func (e *engine) launch() timeslice.Work {
 	return timeslice.Work{At: at, GPU: millis(e.t.prefillGPU / prefillPieces)}
 }
 
-// due is when the next piece of the prefill is launched, if the host waits for
-// nothing.
+// due is when the next piece of the prefill is launched, if the host waits for nothing.
 func (e *engine) due() time.Duration {
 	return e.began + millis(e.t.prefill*float64(e.launched)/prefillPieces)
 }
@@ -131,8 +129,7 @@ func (e *engine) due() time.Duration {
 // 1.08 of its P50 in lone rows. Without it engines fall into step.
 const stepJitter = 0.04
 
-// work is a decode step, or the first of its pieces where its kernels are launched one by
-// one.
+// work is a decode step, or the first of its pieces where its kernels are launched one by one.
 func (e *engine) work(now time.Duration) timeslice.Work {
 	b := float64(len(e.running))
 	factor := (1 + stepJitter*(2*e.rng.Float64()-1)) * max(0.5, 1+e.t.doubling*math.Log2(max(b, math.SmallestNonzeroFloat64)/e.t.batch))
@@ -227,8 +224,7 @@ func (e *engine) arrive(now time.Duration) {
 // maxQueue bounds the queue of an open loop that cannot keep up.
 const maxQueue = 1 << 14
 
-// outcome is what the engine's clients saw, and how many of their requests
-// ended; a metric without requests is 0.
+// outcome is what the engine's clients saw, and how many of their requests ended; a metric without requests is 0.
 func (e *engine) outcome() (o figures, requests int) {
 	if n := len(e.took); e.t.kind != KindServer {
 		if n > 0 {

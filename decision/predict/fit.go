@@ -7,20 +7,16 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// ErrNothingToFit says that there is no measured co-located row to calibrate
-// on.
+// ErrNothingToFit says that there is no measured co-located row to calibrate on.
 var ErrNothingToFit = errors.New("predict: no measured co-located row to calibrate on")
 
-// Fit returns p calibrated on files of measurements: its parameters, within
-// their plausible ranges, and the errors to expect. Each file's lone rows are
-// the profiles of its co-located rows.
+// Fit returns p calibrated on files of measurements: its parameters, within their plausible ranges, and the errors
+// to expect. Each file's lone rows are the profiles of its co-located rows.
 //
-// What was measured in one go on one machine is a series (Row.Series; a file
-// whose rows do not say is one): two of them differ by more than two runs in one
-// do. So the errors are those of each series by a predictor calibrated on the
-// others. Of one series alone they are those of each case by the other cases,
-// wider by what series were seen to differ ([Residual]). Only rows of p's GPU
-// count, see [Predictor.On]; rows that name none are taken for such.
+// What was measured in one go on one machine is a series (Row.Series; a file whose rows do not say is one): two of
+// them differ by more than two runs in one do. So the errors are those of each series by a predictor calibrated on
+// the others. Of one series alone they are those of each case by the other cases, wider by what series were seen to
+// differ ([Residual]). Only rows of p's GPU count, see [Predictor.On]; rows that name none are taken for such.
 func (p Predictor) Fit(method Method, files ...Rows) (*Predictor, error) {
 	s, err := newStudy(p, method, files)
 	if err != nil {
@@ -29,14 +25,12 @@ func (p Predictor) Fit(method Method, files ...Rows) (*Predictor, error) {
 	return s.calibrate(subset{gpu: oneName(p.GPU)})
 }
 
-// Split is how measurements are divided into those that a predictor is
-// calibrated on and those that it predicts.
+// Split is how measurements are divided into those that a predictor is calibrated on and those that it predicts.
 type Split uint8
 
 // The splits.
 const (
-	// SplitLeaveOneCaseOut predicts each case by a predictor calibrated on all other
-	// cases.
+	// SplitLeaveOneCaseOut predicts each case by a predictor calibrated on all other cases.
 	SplitLeaveOneCaseOut Split = iota
 	// SplitLeaveOneModelOut predicts each tenant by a predictor calibrated on the
 	// cases in which the tenant's model does not occur.
@@ -49,10 +43,9 @@ const (
 
 var splits = enum.Of[Split](ErrUnknownName, "split", "leave-one-case-out", "leave-one-model-out", "leave-one-series-out")
 
-// CrossValidate predicts every co-located row of the files by predictors that
-// were calibrated, from p, on the part of the files that the split leaves them.
-// A workload that a file does not hold alone is looked up in the others. The
-// rows keep their order; Measured.Series tells them apart.
+// CrossValidate predicts every co-located row of the files by predictors that were calibrated, from p, on the part
+// of the files that the split leaves them. A workload that a file does not hold alone is looked up in the others.
+// The rows keep their order; Measured.Series tells them apart.
 func (p Predictor) CrossValidate(method Method, split Split, files ...Rows) ([]Measured, error) {
 	s, err := newStudy(p, method, files)
 	if err != nil {

@@ -16,15 +16,13 @@ type Least struct {
 	Output  float64 // mean tokens of an answer; 0 = 1
 }
 
-// boost is by how much a board's highest clock may lie above the usual one of its
-// architecture: by at most 14% on those of [sharing.GPUs] (2.62 GHz of an RTX PRO 6000
-// over 2.3, NVIDIA's data sheets).
+// boost is by how much a board's highest clock may lie above the usual one of its architecture: by at most 14% on
+// those of [sharing.GPUs] (2.62 GHz of an RTX PRO 6000 over 2.3, NVIDIA's data sheets).
 const boost = 1.15
 
-// Floor returns the least seconds that each latency can take on a share of the machine:
-// the bytes over the peak bandwidth and the operations over the peak rate at the width
-// of the weights; 0 where one of them is not known. This is the roofline model
-// (S. Williams, A. Waterman and D. Patterson, Communications of the ACM 52(4), 2009). A
+// Floor returns the least seconds that each latency can take on a share of the machine: the bytes over the peak
+// bandwidth and the operations over the peak rate at the width of the weights; 0 where one of them is not known.
+// This is the roofline model (S. Williams, A. Waterman and D. Patterson, Communications of the ACM 52(4), 2009). A
 // step gives every request one token.
 func (m Machine) Floor(share Share, l Least) (f [LatencyCount]float64) {
 	if bandwidth := m.Bandwidth * share.Bandwidth; bandwidth > 0 {
@@ -85,11 +83,10 @@ func (p *Prediction) Raise(floor [LatencyCount]float64) {
 	}
 }
 
-// WeightsRead returns the bytes of weights that a decode step of the server reads, by
-// the DRAM traffic of its closed loops on a GPU of so much peak bandwidth (bytes a
-// second): the least among its loads of the traffic of a cycle over the decode steps and
-// prefills in it. On the 1B, 3B and 8B servers of examples/predict/testdata, of 16-bit
-// weights, that is 0.8 to 0.95 of their size. 0 where the traffic was not measured.
+// WeightsRead returns the bytes of weights that a decode step of the server reads, by the DRAM traffic of its
+// closed loops on a GPU of so much peak bandwidth (bytes a second): the least among its loads of the traffic of a
+// cycle over the decode steps and prefills in it. On the 1B, 3B and 8B servers of examples/predict/testdata, of
+// 16-bit weights, that is 0.8 to 0.95 of their size. 0 where the traffic was not measured.
 func (s *Solo) WeightsRead(bandwidth float64) float64 {
 	least := math.Inf(1)
 	for _, p := range s.Siblings {
@@ -107,12 +104,11 @@ func (s *Solo) WeightsRead(bandwidth float64) float64 {
 	return least
 }
 
-// CarryOver carries the P99 latencies of a profile, in seconds and 0 where not measured,
-// from one GPU to another, with the standard deviations of their logarithms, which are 0
-// on the same GPU. Decoding goes with the inverse of the bandwidth and prefills with that
-// of the peak rate at the width of the weights (bytes a parameter), to the powers that
-// priors have for slices, since the host's part does not scale. It answers false where
-// the bandwidth or the rate of one of them is not known.
+// CarryOver carries the P99 latencies of a profile, in seconds and 0 where not measured, from one GPU to another,
+// with the standard deviations of their logarithms, which are 0 on the same GPU. Decoding goes with the inverse of
+// the bandwidth and prefills with that of the peak rate at the width of the weights (bytes a parameter), to the
+// powers that priors have for slices, since the host's part does not scale. It answers false where the bandwidth or
+// the rate of one of them is not known.
 func (p *SoloProfile) CarryOver(from, to *sharing.GPU, width float64) (alone, sigma [LatencyCount]float64, ok bool) {
 	alone = p.P99s()
 	here, there := MachineOf(from), MachineOf(to)

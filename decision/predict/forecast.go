@@ -9,9 +9,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Forecasts answers whether groups of workloads with profiles keep their limits by one
-// predictor, and keeps what it simulated: asked again, even by another decision, it
-// answers at once and the same. It is safe for concurrent use.
+// Forecasts answers whether groups of workloads with profiles keep their limits by one predictor, and keeps what it
+// simulated: asked again, even by another decision, it answers at once and the same. It is safe for concurrent use.
 type Forecasts struct {
 	predictor Predictor
 	mu        sync.Mutex
@@ -72,9 +71,8 @@ func (f *Forecasts) Predict(mechanism sharing.Mechanism, group []Solo) ([]Predic
 	return out, nil
 }
 
-// screened is by how much a simulation's latencies lie above (first) and below the
-// closed form's, as logarithms: twice the worst in 383 co-located tenants of H200s and
-// H100s in examples/predict/testdata, and at most six times.
+// screened is by how much a simulation's latencies lie above (first) and below the closed form's, as logarithms:
+// twice the worst in 383 co-located tenants of H200s and H100s in examples/predict/testdata, and at most six times.
 var screened = map[sharing.Mechanism]map[Metric][2]float64{
 	sharing.MechanismTimeSlicing: {
 		MetricTPOTP50: {0.6, 0.25}, MetricTPOTP99: {1, 0.15}, MetricTTFTP99: {1.8, 0.6}, MetricE2EP99: {1, 0.15},
@@ -84,9 +82,8 @@ var screened = map[sharing.Mechanism]map[Metric][2]float64{
 	},
 }
 
-// Screen predicts a group by the closed form, with intervals at a one-sided confidence
-// that also hold what a simulation would say: where they leave no limit open, none is
-// needed.
+// Screen predicts a group by the closed form, with intervals at a one-sided confidence that also hold what a
+// simulation would say: where they leave no limit open, none is needed.
 func (f *Forecasts) Screen(mechanism sharing.Mechanism, group []Solo, confidence float64) ([]Prediction, error) {
 	out, err := f.predictor.Predict(mechanism, group, MethodClosedForm)
 	for i := range out {
@@ -137,9 +134,8 @@ func (p *SoloProfile) Alone() Prediction {
 	return out
 }
 
-// Prospect returns a prediction as what a tenant with such objectives will see. Where
-// both the median and the P99 of the time per output token are limited it has the one
-// that comes closer to its limit.
+// Prospect returns a prediction as what a tenant with such objectives will see. Where both the median and the P99
+// of the time per output token are limited it has the one that comes closer to its limit.
 func (p *Prediction) Prospect(slo *SLO, d *Tenant, simulated bool) Prospect {
 	o := Prospect{Rate: Bounds{1, 1, 1}, Simulated: simulated}
 	if r := p.value[MetricStepsPerSecond]; p.rateAlone > 0 {

@@ -13,18 +13,15 @@ import (
 // foreseeSample is how many requests the runs with moved costs hold.
 const foreseeSample = 5000
 
-// Foresee plays the requests as Play does and says how far the answer can be
-// relied on: each cost that is not exact is moved to the bounds that hold it with
-// a probability of 90%, in all services at once since they err alike, and what that
-// does to a metric is added in squares. The errors that are expected of the simulation
-// itself were found with costs from profiles: what these leave open is part of them, and
-// counts only where it is more; good requests are counted again with their limits moved
-// by it. The intervals are to hold the real figures with a
-// probability of 90%.
+// Foresee plays the requests as Play does and says how far the answer can be relied on: each cost that is not exact
+// is moved to the bounds that hold it with a probability of 90%, in all services at once since they err alike, and
+// what that does to a metric is added in squares. The errors that are expected of the simulation itself were found
+// with costs from profiles: what these leave open is part of them, and counts only where it is more; good requests
+// are counted again with their limits moved by it. The intervals are to hold the real figures with a probability of
+// 90%.
 //
-// The moved runs are of a sample of some 5000 requests from the beginning, and
-// apply as ratios; requests, and those of Clients, are ranged over again for each,
-// some thirty times.
+// The moved runs are of a sample of some 5000 requests from the beginning, and apply as ratios; requests, and those
+// of Clients, are ranged over again for each, some thirty times.
 func (c *Cluster) Foresee(ctx context.Context, requests iter.Seq[Request]) (*Report, error) {
 	p, err := c.play()
 	if err != nil {
@@ -86,9 +83,8 @@ var leastHalfWidths = map[sharing.Mechanism]map[Metric]float64{
 	sharing.MechanismMPS:         {MetricTTFTP50: 0.34, MetricTTFTP99: 0.46},
 }
 
-// residuals are the errors to expect of a service's predictions: the larger ones
-// of the mechanisms under which its replicas share GPUs, those of a server alone
-// where they do not.
+// residuals are the errors to expect of a service's predictions: the larger ones of the mechanisms under which its
+// replicas share GPUs, those of a server alone where they do not.
 func (p *play) residuals(service int) Residuals {
 	out := Residuals{}
 	for _, r := range p.services[service].replicas {
@@ -189,8 +185,7 @@ func (c Cluster) shifted(name string, z float64) Cluster {
 // overhead is the name of memory that is moved like a cost.
 const overhead = "overhead"
 
-// moveOverhead moves a service's overhead by z standard deviations, but leaves a
-// quarter of the KV cache at least.
+// moveOverhead moves a service's overhead by z standard deviations, but leaves a quarter of the KV cache at least.
 func (c *Cluster) moveOverhead(s *Service, z float64) {
 	e := &s.Engine
 	cache := math.Inf(1)
@@ -209,8 +204,7 @@ const (
 	figureCount
 )
 
-// changes is what moving something does to a service's figures: logarithms, of the
-// shares differences.
+// changes is what moving something does to a service's figures: logarithms, of the shares differences.
 func changes(base, moved *ServiceReport) (out [figureCount]float64) {
 	a, b := base.figures(), moved.figures()
 	for m := range a {

@@ -1,10 +1,9 @@
 package predict
 
-// kvCache is the KV cache of a replica: blocks that running requests hold for
-// themselves, and units of a prompt's prefix that others may use again. A unit
-// stays when nobody holds it any more until its memory is needed: the least
-// recently used goes first, and of a prompt the end before the beginning, so
-// that what is cached of a prompt is always its beginning.
+// kvCache is the KV cache of a replica: blocks that running requests hold for themselves, and units of a prompt's
+// prefix that others may use again. A unit stays when nobody holds it any more until its memory is needed: the
+// least recently used goes first, and of a prompt the end before the beginning, so that what is cached of a prompt
+// is always its beginning.
 type kvCache struct {
 	total   int // blocks
 	unit    int // blocks of a unit
@@ -132,8 +131,7 @@ func (c *kvCache) room(n int) {
 	}
 }
 
-// keep turns a request's private blocks into units that others may use, as far as
-// they go; the rest are free.
+// keep turns a request's private blocks into units that others may use, as far as they go; the rest are free.
 func (c *kvCache) keep(units []uint64, private int, pins []int32) []int32 {
 	c.private -= private
 	last := int32(0)
@@ -241,8 +239,7 @@ func (c *kvCache) lookup(hash uint64) int32 {
 	return i
 }
 
-// rehash doubles the heads, of which there are at least two for a unit. The last node is
-// not in use yet.
+// rehash doubles the heads, of which there are at least two for a unit. The last node is not in use yet.
 func (c *kvCache) rehash() {
 	c.heads = make([]int32, max(64, 2*len(c.heads)))
 	for i := 1; i < len(c.nodes)-1; i++ {

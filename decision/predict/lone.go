@@ -6,12 +6,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// SparedAlone says that a workload's profile under MPS had better be measured once
-// more: for seconds, a lone tenant may be spared most of what MPS costs it, of which it
-// has nothing beside others. Its step is then much shorter than those of the server's
-// other loads, though it reads as much memory. On two hosts of four on which whole plans
-// were measured that was so of 9 loads of 40 (h100-mixes-6 and h200-mixes-7 in
-// examples/predict/testdata).
+// SparedAlone says that a workload's profile under MPS had better be measured once more: for seconds, a lone tenant
+// may be spared most of what MPS costs it, of which it has nothing beside others. Its step is then much shorter
+// than those of the server's other loads, though it reads as much memory. On two hosts of four on which whole plans
+// were measured that was so of 9 loads of 40 (h100-mixes-6 and h200-mixes-7 in examples/predict/testdata).
 func (p *Predictor) SparedAlone(s *Solo) bool {
 	if s.MPS == nil {
 		return false
@@ -20,8 +18,7 @@ func (p *Predictor) SparedAlone(s *Solo) bool {
 	return spared
 }
 
-// unspared is the step of a profile that was spared most of what MPS costs, as the
-// server's other loads tell it.
+// unspared is the step of a profile that was spared most of what MPS costs, as the server's other loads tell it.
 func (p *Predictor) unspared(base *SoloProfile, siblings []*SoloProfile) (step float64, spared bool) {
 	const most = 0.945 // of the others' steps
 	own, ok := positive(base.ITL.P50)

@@ -6,8 +6,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Outcome is what the clients of one tenant saw, or of one that serves none how long its
-// steps took.
+// Outcome is what the clients of one tenant saw, or of one that serves none how long its steps took.
 type Outcome struct {
 	TokensPerS Optional[float64] `yaml:"tokens_per_s" json:"tokens_per_s,omitzero"`
 	TTFT       LatencyMS         `yaml:"ttft_ms,null" json:"ttft_ms,omitzero"`
@@ -114,8 +113,7 @@ func (l *LatencyMS) check(list *problem.List, path string) {
 	}
 }
 
-// checkFraction holds a share of a whole against 0 and 1, or 100 for percent;
-// counters overshoot a little.
+// checkFraction holds a share of a whole against 0 and 1, or 100 for percent; counters overshoot a little.
 func checkFraction(list *problem.List, path string, v Optional[float64], whole float64) {
 	if f, ok := v.Get(); ok && !(f >= 0 && f <= 1.02*whole) {
 		list.Addf(path, "", "must lie between 0 and %v, is %v", whole, f)

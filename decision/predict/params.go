@@ -13,8 +13,7 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// Version is the version of the JSON form of SoloProfile, and PredictorVersion
-// that of Predictor.
+// Version is the version of the JSON form of SoloProfile, and PredictorVersion that of Predictor.
 const (
 	Version          = 1
 	VersionOfKinds   = 2 // of SoloProfile and Row, which may be of any Kind
@@ -28,16 +27,14 @@ type Parameter struct {
 	// Low and High bound what is physically plausible; a fit stays within.
 	Low  float64 `yaml:"low,required" json:"low"`
 	High float64 `yaml:"high,required" json:"high"`
-	// Basis says whether the value was measured, fitted or assumed, and Source
-	// from what.
+	// Basis says whether the value was measured, fitted or assumed, and Source from what.
 	Basis  sharing.Basis `yaml:"basis,required" json:"basis"`
 	Source string        `yaml:"source" json:"source,omitempty"`
 	// Independent is the same quantity measured in another way, when it was.
 	Independent Optional[float64] `yaml:"independent" json:"independent,omitzero"`
 }
 
-// Parameters are the constants of the models, each with a meaning, for one GPU
-// model and driver.
+// Parameters are the constants of the models, each with a meaning, for one GPU model and driver.
 type Parameters struct {
 	// Time-slicing.
 	Quantum        Parameter `yaml:"quantum,required" json:"quantum"`                   // ms that a context keeps the GPU
@@ -100,16 +97,14 @@ func (p Parameters) List() []NamedParameter {
 	return out
 }
 
-// Residual is how far predictions of a metric were from measurements that the
-// predictor had not seen.
+// Residual is how far predictions of a metric were from measurements that the predictor had not seen.
 type Residual struct {
 	// HalfWidth is the half-width of the 90% interval on the scale of
 	// logarithms: a measured value lies within value x exp(+-HalfWidth).
 	HalfWidth float64 `yaml:"half_width,required" json:"half_width"`
-	// Points is the number of measurements behind it, 0 for a prior, and Series
-	// the number of series that they come from. Mean and P95 are the absolute
-	// relative error with the series left out of the calibration, or with the case
-	// left out where there is only one; absent for a prior.
+	// Points is the number of measurements behind it, 0 for a prior, and Series the number of series that they come
+	// from. Mean and P95 are the absolute relative error with the series left out of the calibration, or with the
+	// case left out where there is only one; absent for a prior.
 	Points int               `yaml:"points" json:"points"`
 	Series int               `yaml:"series" json:"series,omitempty"`
 	Mean   Optional[float64] `yaml:"mean_error_fraction" json:"mean_error_fraction,omitzero"`
@@ -119,17 +114,15 @@ type Residual struct {
 // Residuals holds a Residual for each metric.
 type Residuals map[Metric]Residual
 
-// Predictor predicts co-location from profiles. It is a value: copy it, write
-// it as JSON, read it back with ParsePredictor. Make one with NewPredictor, and
-// calibrate it with Fit.
+// Predictor predicts co-location from profiles. It is a value: copy it, write it as JSON, read it back with
+// ParsePredictor. Make one with NewPredictor, and calibrate it with Fit.
 type Predictor struct {
 	Version int `yaml:"version,required" json:"version"`
 	// GPU and Driver are what the parameters were measured on.
 	GPU        string     `yaml:"gpu_name,required" json:"gpu_name"`
 	Driver     string     `yaml:"driver" json:"driver,omitempty"`
 	Parameters Parameters `yaml:"parameters,required" json:"parameters"`
-	// Models are those that the predictor was calibrated on; empty for priors.
-	// Intervals are wider for others.
+	// Models are those that the predictor was calibrated on; empty for priors. Intervals are wider for others.
 	Models []string `yaml:"models" json:"models,omitempty"`
 	// TimeSlicing and MPS are the errors to expect, by metric, in ClassGraphs.
 	TimeSlicing Residuals `yaml:"time_slicing,required" json:"time_slicing"`
@@ -193,18 +186,16 @@ func NewPredictor() Predictor {
 	return p
 }
 
-// priorHalfWidths are half-widths of the 90% intervals before there is data,
-// for time-slicing and MPS by metric: about what leave-one-series-out gives on
-// the H200 rows of examples/predict/testdata, and for TPOT and E2E P50 a quarter more,
-// by which series were missed more that nobody had seen (decision/predict/REPORT-2026-11.md).
+// priorHalfWidths are half-widths of the 90% intervals before there is data, for time-slicing and MPS by metric:
+// about what leave-one-series-out gives on the H200 rows of examples/predict/testdata, and for TPOT and E2E P50 a
+// quarter more, by which series were missed more that nobody had seen (decision/predict/REPORT-2026-11.md).
 var priorHalfWidths = [2][servingMetrics]float64{
 	{0.10, 0.11, 0.28, 0.50, 0.105, 0.10, 0.12, 0.10},
 	{0.10, 0.14, 0.24, 0.42, 0.105, 0.13, 0.15, 0.08},
 }
 
-// ParsePredictor reads a predictor that was written as JSON, strictly: the
-// error names every problem with its path. One of another version is refused by
-// its version alone.
+// ParsePredictor reads a predictor that was written as JSON, strictly: the error names every problem with its path.
+// One of another version is refused by its version alone.
 func ParsePredictor(data []byte) (*Predictor, error) {
 	var head struct {
 		Version int `json:"version"`

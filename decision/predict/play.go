@@ -11,15 +11,12 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Play runs a trace of requests, in ascending order of time, against the cluster, and
-// says what the clients of each service see. Its memory grows with what is on its
-// way at a time and with the KV caches, never with the number of requests; a
-// replica refuses requests beyond 16,384 that wait. The same input gives the same
-// report.
+// Play runs a trace of requests, in ascending order of time, against the cluster, and says what the clients of each
+// service see. Its memory grows with what is on its way at a time and with the KV caches, never with the number of
+// requests; a replica refuses requests beyond 16,384 that wait. The same input gives the same report.
 //
-// When ctx ends, or a request is wrong, Play returns the report so far with the
-// error. Requests are pulled as the simulated time goes on: an iterator that counts
-// is the progress.
+// When ctx ends, or a request is wrong, Play returns the report so far with the error. Requests are pulled as the
+// simulated time goes on: an iterator that counts is the progress.
 func (c *Cluster) Play(ctx context.Context, requests iter.Seq[Request]) (*Report, error) {
 	p, err := c.play()
 	if err != nil {

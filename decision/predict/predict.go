@@ -32,12 +32,10 @@ type Prediction struct {
 	// Slowdown is the predicted TPOT over that of the workload alone without MPS,
 	// where that was measured; else over the profile used.
 	Slowdown Interval
-	// Turns is the number of time slices that a decode step takes; missing for
-	// MPS. OtherTurns is another number that it may be, so that the prediction may
-	// be off by a round: where the turns were counted beside a spinning neighbour,
-	// one that was counted nearly as often, or that the step's length says, since
-	// neighbours that leave gaps spare it a turn; else that of a step within 8% of
-	// this one's length.
+	// Turns is the number of time slices that a decode step takes; missing for MPS. OtherTurns is another number
+	// that it may be, so that the prediction may be off by a round: where the turns were counted beside a spinning
+	// neighbour, one that was counted nearly as often, or that the step's length says, since neighbours that leave
+	// gaps spare it a turn; else that of a step within 8% of this one's length.
 	Turns, OtherTurns Optional[int]
 	// Notes say why the intervals are wider than usual.
 	Notes []string
@@ -85,17 +83,14 @@ var methods = enum.Of[Method](ErrUnknownName, "method", "simulated", "closed-for
 // MaxGroup bounds a group; MPS itself admits 48 clients on driver 580.
 const MaxGroup = 64
 
-// Predict predicts what each tenant of a group sees beside the others on one
-// GPU, under time-slicing or MPS, in the order of the group. A group of one
-// predicts what the mechanism costs a lone tenant. The error names every tenant
-// that cannot be predicted, with the reason. Predict only reads p and may be
-// called concurrently.
+// Predict predicts what each tenant of a group sees beside the others on one GPU, under time-slicing or MPS, in the
+// order of the group. A group of one predicts what the mechanism costs a lone tenant. The error names every tenant
+// that cannot be predicted, with the reason. Predict only reads p and may be called concurrently.
 func (p *Predictor) Predict(mechanism sharing.Mechanism, group []Solo, method Method) ([]Prediction, error) {
 	return p.predict(mechanism, group, method, nil)
 }
 
-// predict is Predict; it looks up and keeps in known, unless that is nil, what
-// workloads do alone.
+// predict is Predict; it looks up and keeps in known, unless that is nil, what workloads do alone.
 func (p *Predictor) predict(mechanism sharing.Mechanism, group []Solo, method Method, known *aloneCache) ([]Prediction, error) {
 	if !slices.Contains(mechanisms[:], mechanism) {
 		return nil, fmt.Errorf("predict: %s cannot be predicted from profiles of whole GPUs; use time-slicing or mps, and FitSlice for MIG", mechanism)

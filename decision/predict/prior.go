@@ -6,9 +6,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Prior is a quantity that outcomes rest on where nothing was measured: a
-// median and how uncertain it is. It is log-normal with Sigma as the standard
-// deviation of its logarithm, or even between Low and High.
+// Prior is a quantity that outcomes rest on where nothing was measured: a median and how uncertain it is. It is
+// log-normal with Sigma as the standard deviation of its logarithm, or even between Low and High.
 type Prior struct {
 	Name      string           `json:"name"`
 	Unit      string           `json:"unit"`

@@ -14,14 +14,12 @@ import (
 // ErrNoProfile says that a workload was not measured alone.
 var ErrNoProfile = errors.New("predict: no profile of the workload alone")
 
-// SoloProfile is what was measured of one workload alone on a GPU, under one
-// mechanism: what a Predictor predicts its co-location from. What is not known
-// makes predictions wider or impossible, and is never taken for zero.
+// SoloProfile is what was measured of one workload alone on a GPU, under one mechanism: what a Predictor predicts
+// its co-location from. What is not known makes predictions wider or impossible, and is never taken for zero.
 type SoloProfile struct {
 	Version int  `yaml:"version,required" json:"version"` // 1, or 2 where Kind may be other than a server
 	Kind    Kind `yaml:"kind" json:"kind,omitzero"`
-	// Mechanism it ran under: time-slicing (the uncontended baseline) or MPS
-	// (what MPS costs a lone tenant).
+	// Mechanism it ran under: time-slicing (the uncontended baseline) or MPS (what MPS costs a lone tenant).
 	Mechanism sharing.Mechanism `yaml:"mechanism,required" json:"mechanism"`
 	Server    Server            `yaml:"server,required" json:"server"`
 	Load      Load              `yaml:"load" json:"load,omitzero"` // of servers
@@ -48,8 +46,7 @@ type SoloProfile struct {
 	MemoryUsed Optional[sharing.Bytes] `yaml:"memory_used" json:"memory_used,omitzero"`
 }
 
-// ParseProfiles reads a list of profiles, YAML or JSON, strictly: the error
-// names every problem with its path.
+// ParseProfiles reads a list of profiles, YAML or JSON, strictly: the error names every problem with its path.
 func ParseProfiles(data []byte) ([]SoloProfile, error) {
 	var list []SoloProfile
 	if err := strictyaml.Decode(data, &list, strictyaml.Options{}); err != nil {
@@ -131,8 +128,7 @@ func checkRun(list *problem.List, path string, m sharing.Mechanism, version int,
 	}
 }
 
-// ProfileRef names the measured workload that a workload is: the server and the
-// load of its profile.
+// ProfileRef names the measured workload that a workload is: the server and the load of its profile.
 type ProfileRef struct {
 	Server Server `yaml:"server,required" json:"server"`
 	Load   Load   `yaml:"load" json:"load,omitzero"` // none of one that serves no tokens
@@ -216,15 +212,13 @@ func (ps *Profiles) elsewhere(s Server, l Load) *SoloProfile {
 type Solo struct {
 	Server Server
 	Load   Load
-	// TimeSlicing and MPS are the profiles under each mechanism; nil when there
-	// is none.
+	// TimeSlicing and MPS are the profiles under each mechanism; nil when there is none.
 	TimeSlicing, MPS *SoloProfile
 	// Siblings are profiles of the same server at any load, which tell its
 	// prefill's use of the SMs from its decode's.
 	Siblings []*SoloProfile
-	// Elsewhere is a profile of the workload on another machine or under the other
-	// mechanism, where GPM told the share of the SMs that its kernels hold; nil when
-	// there is none. A program's kernels are the same there.
+	// Elsewhere is a profile of the workload on another machine or under the other mechanism, where GPM told the
+	// share of the SMs that its kernels hold; nil when there is none. A program's kernels are the same there.
 	Elsewhere *SoloProfile
 	// CapPercent is the active thread percentage that was not measured alone, to
 	// which MPS's profile must be scaled; missing when there is nothing to scale.

@@ -15,8 +15,7 @@ const (
 	LatencyCount
 )
 
-// Serving is one replica of a model server with continuous batching, at its
-// busiest hour.
+// Serving is one replica of a model server with continuous batching, at its busiest hour.
 type Serving struct {
 	PerS          float64 // requests a second
 	Input, Output float64 // mean tokens of a request
@@ -35,8 +34,7 @@ type Tenant struct {
 	Busy    float64               // share of the GPU's time that it keeps busy, 0 to 1
 	Alone   [LatencyCount]float64 // P99 in seconds alone on the GPU; 0 = not known
 	Limits  [LatencyCount]float64 // objectives in seconds; 0 = none
-	// AloneSigma is how uncertain Alone is, as the standard deviation of its
-	// logarithm; 0 = as a measurement is.
+	// AloneSigma is how uncertain Alone is, as the standard deviation of its logarithm; 0 = as a measurement is.
 	AloneSigma [LatencyCount]float64
 	Decodes    bool // a language model's server: bound by bandwidth
 	Online     bool // requests arrive whether it keeps up or not; implied by Serving, Alone and Limits
@@ -49,9 +47,8 @@ func (d *Tenant) online() bool {
 	return d.Online || d.Serving != nil || d.Alone != [LatencyCount]float64{} || d.Limits != [LatencyCount]float64{}
 }
 
-// BusiestUnbounded is how busy a server may keep its share of a GPU that has no
-// latency objective: at 0.8 the mean wait of a queue with random arrivals is four
-// service times, and from there on it grows without measure.
+// BusiestUnbounded is how busy a server may keep its share of a GPU that has no latency objective: at 0.8 the mean
+// wait of a queue with random arrivals is four service times, and from there on it grows without measure.
 const BusiestUnbounded = 0.8
 
 // KeepsRate is the part of its rate alone that work without latency objectives
@@ -135,9 +132,8 @@ func (o *Prospect) Likely(d *Tenant) bool {
 	return median.Kept(d) == sharing.AnswerYes
 }
 
-// Odds is the probability that every objective is kept, 0 to 1, where the bounds
-// were computed at a confidence: the least of the objectives' own, each figure
-// log-normal about its median.
+// Odds is the probability that every objective is kept, 0 to 1, where the bounds were computed at a confidence: the
+// least of the objectives' own, each figure log-normal about its median.
 func (o *Prospect) Odds(d *Tenant, confidence float64) float64 {
 	z := distuv.UnitNormal.Quantile(confidence)
 	odds := 1.0

@@ -14,8 +14,7 @@ const (
 	mostSettling = 8    // rounds in which the tenants' activities settle
 )
 
-// at computes every tenant's foreseen in a setting, those of one workload in
-// another.
+// at computes every tenant's foreseen in a setting, those of one workload in another.
 func (e *evaluation) at(s, own setting, workload int) []foreseen {
 	n := len(e.tenants)
 	st := e.more

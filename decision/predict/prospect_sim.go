@@ -21,12 +21,11 @@ const (
 	leastSpread       = 0.05    // of the logarithm of a P99: that of 2,000 requests varies by as much
 )
 
-// Simulate takes the place of the closed forms' medians: it plays the tenants
-// request by request on a [Cluster]'s replicas, every quantity at its median, and moves the bounds that
-// [Prospects] found along. What uncertain quantities do is left as it is, the
-// error of the closed forms goes. It takes milliseconds; the same input gives
-// the same output. Latencies without a limit are left as they are. The prospects
-// must be those of the same arguments.
+// Simulate takes the place of the closed forms' medians: it plays the tenants request by request on a [Cluster]'s
+// replicas, every quantity at its median, and moves the bounds that [Prospects] found along. What uncertain
+// quantities do is left as it is, the error of the closed forms goes. It takes milliseconds; the same input gives
+// the same output. Latencies without a limit are left as they are. The prospects must be those of the same
+// arguments.
 func Simulate(m Machine, share Share, tenants []Tenant, confidence float64, out []Prospect) {
 	z := distuv.UnitNormal.Quantile(confidence)
 	e := evaluation{machine: m, share: share, tenants: tenants}
@@ -74,9 +73,8 @@ func (b *Bounds) instead(out, in float64) {
 // GPU that all share, and its clients. A request to what is no model server is a
 // prefill of one token. Times are in ms where the replica has them, else in seconds.
 //
-// Two things are not as in a [Cluster]. Prefills that wait run one after another,
-// before anybody decodes again, and tenants slow each other down by the prior's crowd,
-// as the closed forms have it: turns and SMs need profiles.
+// Two things are not as in a [Cluster]. Prefills that wait run one after another, before anybody decodes again, and
+// tenants slow each other down by the prior's crowd, as the closed forms have it: turns and SMs need profiles.
 type player struct {
 	replica
 	state
@@ -98,8 +96,7 @@ type player struct {
 	spare   []*flight
 }
 
-// serviceParts is how finely the length of a request's service is told, where it is
-// no model server.
+// serviceParts is how finely the length of a request's service is told, where it is no model server.
 const serviceParts = 1 << 20
 
 // play runs the tenants event by event.
@@ -139,8 +136,7 @@ func (e *evaluation) play(on *stage) []player {
 	return players
 }
 
-// prepare fills in what the tenant does, and says how many seconds its requests
-// take to come.
+// prepare fills in what the tenant does, and says how many seconds its requests take to come.
 func (p *player) prepare(e *evaluation, i int) (until float64) {
 	p.d = &e.tenants[i]
 	e.prepare(p.d, &p.state, &medians)
@@ -324,9 +320,8 @@ func (p *player) reject(*flight, float64)           {}
 // sample counts a latency in ms.
 func (p *player) sample(k int, ms float64) { p.samples[k] = append(p.samples[k], ms/1e3) }
 
-// p99 is what its clients saw, in seconds: infinite where it can't keep up, 0
-// where too few requests were played to say. spread is how much the P99s of as
-// many requests as it will be judged by differ.
+// p99 is what its clients saw, in seconds: infinite where it can't keep up, 0 where too few requests were played to
+// say. spread is how much the P99s of as many requests as it will be judged by differ.
 func (p *player) p99(k int) (v, spread float64) {
 	if p.stuck {
 		return math.Inf(1), leastSpread
@@ -341,9 +336,8 @@ func (p *player) p99(k int) (v, spread float64) {
 	return tail(s, windowRequests/waitTogether)
 }
 
-// tail is the P99 of latencies, and the standard deviation of its logarithm over
-// windows of n of them: where the largest lie far apart it depends on which of
-// them a window happens to hold.
+// tail is the P99 of latencies, and the standard deviation of its logarithm over windows of n of them: where the
+// largest lie far apart it depends on which of them a window happens to hold.
 func tail(v []float64, n float64) (p99, spread float64) {
 	if len(v) < fewestSimulated {
 		return 0, 0

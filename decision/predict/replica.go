@@ -96,8 +96,7 @@ func (r *rates) batched(n int) float64 {
 	return r.matrix + r.sequence*float64(padded(r.captured, n))
 }
 
-// activity is what a replica does: units of equal length, each of host and gpu
-// ms when nobody else is on the GPU.
+// activity is what a replica does: units of equal length, each of host and gpu ms when nobody else is on the GPU.
 type activity struct {
 	kind      phase
 	host, gpu float64

@@ -50,8 +50,7 @@ func (s *Served) HitFraction() float64 {
 	return float64(s.CachedTokens) / float64(s.InputTokens)
 }
 
-// GoodFraction is the share of the requests that were good, of those that came
-// and are not still under way.
+// GoodFraction is the share of the requests that were good, of those that came and are not still under way.
 func (s *Served) GoodFraction() float64 {
 	if n := s.Completed + s.Rejected; n > 0 {
 		return float64(s.Good) / float64(n)

@@ -10,14 +10,12 @@ type Request struct {
 	Service int           // index among the cluster's services
 	Input   int           // tokens of the prompt
 	Output  int           // tokens of the answer, at least 1
-	// Prefix identifies the prompt's beginning: a hash for each whole block of
-	// Cluster.PrefixTokens tokens, that depends on all tokens before it as well.
-	// Requests with equal beginnings share them in the prefix cache. Play holds on to
-	// it until the request has ended.
+	// Prefix identifies the prompt's beginning: a hash for each whole block of Cluster.PrefixTokens tokens, that
+	// depends on all tokens before it as well. Requests with equal beginnings share them in the prefix cache. Play
+	// holds on to it until the request has ended.
 	Prefix []uint64
-	// Answer continues Prefix over the blocks that prompt and answer fill together:
-	// they are in the cache too once the request has ended, as a conversation's next
-	// prompt will find them.
+	// Answer continues Prefix over the blocks that prompt and answer fill together: they are in the cache too once
+	// the request has ended, as a conversation's next prompt will find them.
 	Answer  []uint64
 	Session uint64 // what session affinity goes by; 0 = none
 	Adapter int    // 0 = the base model

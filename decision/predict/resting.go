@@ -33,8 +33,7 @@ func (g *gpuState) free() float64 {
 	return f
 }
 
-// awake says whether the replica can work, and begins to wake it where it cannot
-// and somebody asks for it.
+// awake says whether the replica can work, and begins to wake it where it cannot and somebody asks for it.
 func (g *gpuState) awake(r *replica, now float64) bool {
 	if !r.rest.asleep {
 		if len(g.wanted) > 0 && now-r.rest.since >= inMillis(r.sleep.turn()) && r.sleep.Level != SleepNever {

@@ -6,10 +6,9 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// Router decides which replica of a service gets a request. It may keep what it
-// needs to remember and is called from one goroutine, request by request in order
-// of time. It works on any replicas of which somebody states the load, simulated
-// or real.
+// Router decides which replica of a service gets a request. It may keep what it needs to remember and is called
+// from one goroutine, request by request in order of time. It works on any replicas of which somebody states the
+// load, simulated or real.
 type Router interface {
 	// Route returns the index of one of the replicas, of which there is at least one.
 	Route(r *Request, replicas []ReplicaState) int
@@ -61,8 +60,7 @@ var routePolicies = enum.Of[RoutePolicy](ErrUnknownName, "routing policy",
 // RoutePolicies lists the policies in order.
 func RoutePolicies() []RoutePolicy { return routePolicies.Values() }
 
-// Routing says which policy routes, and with what weights. The zero value is
-// round robin.
+// Routing says which policy routes, and with what weights. The zero value is round robin.
 type Routing struct {
 	Policy RoutePolicy
 	Seed   uint64 // of the policies that draw
@@ -129,8 +127,7 @@ type routeFunc func(r *Request, replicas []ReplicaState) int
 
 func (f routeFunc) Route(r *Request, replicas []ReplicaState) int { return f(r, replicas) }
 
-// rotation breaks ties: the search for the best begins one replica further each
-// time.
+// rotation breaks ties: the search for the best begins one replica further each time.
 type rotation struct{ from int }
 
 // best returns the replica with the least value.

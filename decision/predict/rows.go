@@ -10,9 +10,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Row is one tenant in one case of a co-location measurement. Rows with one
-// tenant are profiles; the outcomes of the others, which may be absent, are
-// what a Predictor predicts.
+// Row is one tenant in one case of a co-location measurement. Rows with one tenant are profiles; the outcomes of
+// the others, which may be absent, are what a Predictor predicts.
 type Row struct {
 	Version   Optional[int]     `yaml:"version" json:"version,omitzero"` // 2 = may be of any Kind; missing = 1
 	Kind      Kind              `yaml:"kind" json:"kind,omitzero"`
@@ -56,9 +55,8 @@ type RowGPM struct {
 // Rows is a file of co-location measurements.
 type Rows []Row
 
-// ParseRows reads a list of rows in the co-location format, JSON or YAML,
-// strictly: unknown keys, contradictions and values out of range are problems,
-// all of them in one error, each with its path. An empty list is an error.
+// ParseRows reads a list of rows in the co-location format, JSON or YAML, strictly: unknown keys, contradictions
+// and values out of range are problems, all of them in one error, each with its path. An empty list is an error.
 func ParseRows(data []byte) (Rows, error) {
 	var rows Rows
 	if err := strictyaml.Decode(data, &rows, strictyaml.Options{}); err != nil {
@@ -149,9 +147,8 @@ func (rows Rows) Profiles() []SoloProfile {
 	return out
 }
 
-// rowCase is a group of tenants that were measured together: rows that follow
-// one another with the same series, mechanism, name and number of tenants, until there
-// are as many.
+// rowCase is a group of tenants that were measured together: rows that follow one another with the same series,
+// mechanism, name and number of tenants, until there are as many.
 type rowCase struct {
 	at   int // index of the first row
 	rows Rows

@@ -7,8 +7,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Server is the configuration of a server under test. Two servers are the same
-// when all of it is.
+// Server is the configuration of a server under test. Two servers are the same when all of it is.
 type Server struct {
 	Model     string            `yaml:"model" json:"model,omitempty"`          // "" when not said
 	Slots     Optional[int]     `yaml:"slots" json:"slots,omitzero"`           // requests that it serves at once
@@ -40,9 +39,8 @@ func (s Server) check(list *problem.List, path string) {
 	}
 }
 
-// Load is what clients ask of a server: in a closed loop of Concurrency clients
-// that each send the next request when the last one ends, or in an open loop of
-// Rate requests a second (Poisson). Exactly one of the two is set.
+// Load is what clients ask of a server: in a closed loop of Concurrency clients that each send the next request
+// when the last one ends, or in an open loop of Rate requests a second (Poisson). Exactly one of the two is set.
 type Load struct {
 	Server      int           `yaml:"server" json:"server"` // index among a case's servers
 	Concurrency int           `yaml:"concurrency" json:"concurrency,omitempty"`

@@ -22,8 +22,7 @@ type gpuState struct {
 	active    float64 // ms in which any replica worked
 }
 
-// retime works out how long the units of all activities, which are up to now, take
-// beside each other from now on.
+// retime works out how long the units of all activities, which are up to now, take beside each other from now on.
 func (g *gpuState) retime() {
 	if len(g.replicas) > 1 && !g.paced {
 		busy := 0
@@ -57,10 +56,9 @@ func (g *gpuState) retime() {
 // works says that the GPU is used.
 func (k phase) works() bool { return k == prefilling || k == decoding }
 
-// inTurns sets the units under time-slicing, as Predictor.besideTurns does for
-// the mean: each of one's turns is followed by those of the others that have work, a
-// whole slice of one whose kernels queue up, and what has piled up of one that
-// leaves gaps.
+// inTurns sets the units under time-slicing, as Predictor.besideTurns does for the mean: each of one's turns is
+// followed by those of the others that have work, a whole slice of one whose kernels queue up, and what has piled
+// up of one that leaves gaps.
 func (g *gpuState) inTurns() {
 	quantum, change := g.p.Parameters.Quantum.Value, g.p.Parameters.Switch.Value
 	for _, r := range g.replicas {
@@ -126,9 +124,8 @@ const countedTolerance = 0.02
 // launchBound says that a prefill leaves the GPU gaps.
 func (a *activity) launchBound() bool { return a.kind == prefilling && a.host > 0.1*a.gpu }
 
-// What the shares of the SMs, which is all that is known of a Cluster's engines, say of
-// the time in which others' kernels hold up one's own under MPS: chosen on the H200
-// series of examples/predict/testdata.
+// What the shares of the SMs, which is all that is known of a Cluster's engines, say of the time in which others'
+// kernels hold up one's own under MPS: chosen on the H200 series of examples/predict/testdata.
 const (
 	smBlocking      = 1.07  // of a neighbour's SM time
 	queueShare      = 0.015 // of the GPU, for each that is active
@@ -139,8 +136,7 @@ const (
 	leastRobustness = 0.92
 )
 
-// concurrently sets the units under MPS: while others' kernels hold the SMs, one's own
-// wait.
+// concurrently sets the units under MPS: while others' kernels hold the SMs, one's own wait.
 func (g *gpuState) concurrently() {
 	for range 4 {
 		for _, r := range g.replicas {

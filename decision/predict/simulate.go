@@ -12,9 +12,8 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// aloneCache is what simulations of workloads alone found. It is valid as long as
-// no parameter changes but those that are fitted, which say what neighbours do.
-// It is safe for concurrent use; a nil one keeps nothing.
+// aloneCache is what simulations of workloads alone found. It is valid as long as no parameter changes but those
+// that are fitted, which say what neighbours do. It is safe for concurrent use; a nil one keeps nothing.
 type aloneCache struct {
 	mu   sync.Mutex
 	kept map[aloneKey]aloneFound
@@ -118,8 +117,7 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 	return nil
 }
 
-// combined is what a tenant sees according to simulations of it alone and with
-// the others.
+// combined is what a tenant sees according to simulations of it alone and with the others.
 func combined(t *tenantModel, alone, together *figures) (out figures) {
 	for m := range out {
 		out[m] = combine(Metric(m), t.alone[m], alone[m], together[m])
@@ -127,10 +125,9 @@ func combined(t *tenantModel, alone, together *figures) (out figures) {
 	return out
 }
 
-// combine corrects a simulated metric for what the simulation gets wrong of the
-// workload alone: by half for middles, since a lone measurement errs as well
-// (3 to 5%), by a little more for the first token's, and wholly for tails, which the
-// simulation underrates.
+// combine corrects a simulated metric for what the simulation gets wrong of the workload alone: by half for
+// middles, since a lone measurement errs as well (3 to 5%), by a little more for the first token's, and wholly for
+// tails, which the simulation underrates.
 func combine(m Metric, measured, aloneSim, togetherSim float64) float64 {
 	if measured <= 0 || aloneSim <= 0 || togetherSim <= 0 {
 		return togetherSim
@@ -146,9 +143,8 @@ func combine(m Metric, measured, aloneSim, togetherSim float64) float64 {
 	return max(togetherSim+measured-aloneSim, togetherSim/2)
 }
 
-// settle adjusts the length of a prefill until the engine alone has the
-// measured throughput, or in an open loop, whose throughput says nothing, until its
-// clients see about the measured TPOT and TTFT, and returns what they see.
+// settle adjusts the length of a prefill until the engine alone has the measured throughput, or in an open loop,
+// whose throughput says nothing, until its clients see about the measured TPOT and TTFT, and returns what they see.
 func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (figures, error) {
 	const rounds = 5
 	var o figures
@@ -194,13 +190,11 @@ func (t *tenantModel) prefillError(found *figures) float64 {
 	return ofTPOT*between + ofTTFT*(t.alone[MetricTTFTP50]-found[MetricTTFTP50])
 }
 
-// launchesBeside is by how much longer a client's launches take under MPS as soon as another
-// client launches too: chosen on the H200 rows of h200-tenants.json in
-// examples/predict/testdata.
+// launchesBeside is by how much longer a client's launches take under MPS as soon as another client launches too:
+// chosen on the H200 rows of h200-tenants.json in examples/predict/testdata.
 const launchesBeside = 1.2
 
-// runEngines simulates engines together. short says of each that hardly any of
-// its requests ended.
+// runEngines simulates engines together. short says of each that hardly any of its requests ended.
 func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel) (out []figures, short []bool, err error) {
 	from, until := horizon(models)
 	engines := make([]*engine, len(models))
@@ -230,10 +224,9 @@ func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel
 	return out, short, nil
 }
 
-// horizon is the simulated time: room for some 75 requests of the slowest
-// tenant, at least 40 and at most 270 s, and no more than a few million tokens,
-// so that no profile makes a simulation long. A tenth of it is to warm up. With a
-// third of it the median of an open loop was off by up to 10% by chance.
+// horizon is the simulated time: room for some 75 requests of the slowest tenant, at least 40 and at most 270 s,
+// and no more than a few million tokens, so that no profile makes a simulation long. A tenth of it is to warm up.
+// With a third of it the median of an open loop was off by up to 10% by chance.
 func horizon(models []tenantModel) (from, until time.Duration) {
 	const mostTokens = 3e6
 	longest, tokens := 0.0, 0.0 // tokens a millisecond
@@ -258,11 +251,10 @@ type side struct {
 	same, other []figures
 }
 
-// trySides looks at tenants whose step may take another number of turns: with
-// that the whole group may fare otherwise. Predictions are a mixture of both,
-// and each interval is widened half of the way there; all of it on a GPU that the
-// predictor was not calibrated on, and where the turns that were counted are not
-// those that the step's length says.
+// trySides looks at tenants whose step may take another number of turns: with that the whole group may fare
+// otherwise. Predictions are a mixture of both, and each interval is widened half of the way there; all of it on a
+// GPU that the predictor was not calibrated on, and where the turns that were counted are not those that the step's
+// length says.
 func (p *Predictor) trySides(models []tenantModel, alone, together []figures) ([]side, error) {
 	var out []side
 	for i := range models {
@@ -313,8 +305,7 @@ func (p *Predictor) scheduler() timeslice.Scheduler {
 	return timeslice.Scheduler{Quantum: millis(p.slice()), Switch: millis(p.change())}
 }
 
-// unseenModel is how much wider an interval is for a model that the predictor
-// was not calibrated on.
+// unseenModel is how much wider an interval is for a model that the predictor was not calibrated on.
 const unseenModel = 1.15
 
 // fill writes a prediction from its metrics.

@@ -7,11 +7,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Sleep is how a server gives its memory back while nobody asks for it, as vLLM's
-// sleep mode does. A server that sleeps wakes when a request comes, as soon as
-// there is memory for it: idle neighbours on its GPU are put to sleep for that,
-// the least recently used first, and a neighbour that has been awake for Turn
-// takes no new requests while another server waits for its memory.
+// Sleep is how a server gives its memory back while nobody asks for it, as vLLM's sleep mode does. A server that
+// sleeps wakes when a request comes, as soon as there is memory for it: idle neighbours on its GPU are put to sleep
+// for that, the least recently used first, and a neighbour that has been awake for Turn takes no new requests while
+// another server waits for its memory.
 type Sleep struct {
 	Level   SleepLevel
 	Idle    time.Duration // sleeps after so long without requests; 0 = only when a neighbour needs its memory
@@ -35,9 +34,8 @@ const (
 
 const usualTurn = 30 * time.Second
 
-// What moving weights takes where nobody measured it, in ms for each GiB: 16 lanes
-// of PCIe 4 carry 31.5 GB/s, of which pinned copies reach some 80 percent; and an
-// NVMe disk reads some 3 GB/s.
+// What moving weights takes where nobody measured it, in ms for each GiB: 16 lanes of PCIe 4 carry 31.5 GB/s, of
+// which pinned copies reach some 80 percent; and an NVMe disk reads some 3 GB/s.
 const (
 	copyMSPerGiB = 1e3 * 1.073741824 / (31.5 * 0.8)
 	diskMSPerGiB = 1e3 * 1.073741824 / 3
@@ -52,8 +50,7 @@ func newSleep() Sleep {
 	return Sleep{CopyOut: prior(copyMSPerGiB, 0.4), CopyIn: prior(copyMSPerGiB, 0.4), Reload: prior(diskMSPerGiB, 0.7), Fixed: prior(sleepFixedMS, 0.7), Asleep: sharing.GiB}
 }
 
-// FallAsleep and Wake are how long a server of the model takes to fall asleep and
-// to wake, in ms.
+// FallAsleep and Wake are how long a server of the model takes to fall asleep and to wake, in ms.
 func (s *Sleep) FallAsleep(m Model) float64 {
 	if s.Level == SleepWeights {
 		return s.Fixed.Value + s.CopyOut.Value*inGiB(m.Weights())

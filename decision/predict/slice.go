@@ -11,15 +11,13 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// SliceExponent is that of a slice's slowdown over its share of the SMs:
-// YOLOS-small on 1g.10gb, 14 of an A100's 108 SMs, takes 3.88 times as long as
-// on the whole GPU (nos-gpu-sharing): ln 3.88 / ln(108/14). A prior for other
+// SliceExponent is that of a slice's slowdown over its share of the SMs: YOLOS-small on 1g.10gb, 14 of an A100's
+// 108 SMs, takes 3.88 times as long as on the whole GPU (nos-gpu-sharing): ln 3.88 / ln(108/14). A prior for other
 // workloads.
 const SliceExponent = 0.664
 
-// SliceSlowdown is how much slower work is on a slice with shares of a GPU's SMs
-// and memory bandwidth than on the whole of it, and how much decoding is, which
-// is bound by bandwidth; priors, see [Priors].
+// SliceSlowdown is how much slower work is on a slice with shares of a GPU's SMs and memory bandwidth than on the
+// whole of it, and how much decoding is, which is bound by bandwidth; priors, see [Priors].
 func SliceSlowdown(sms, bandwidth float64) (other, decoding float64) {
 	return math.Pow(1/sms, SliceExponent), math.Pow(1/bandwidth, medians[sliceDecoding])
 }
@@ -30,9 +28,8 @@ type SlicePoint struct {
 	Latency    time.Duration
 }
 
-// SliceCurve is the latency of a workload on a share of a GPU: the part that
-// does not scale, and the part that goes with the inverse of the SMs (Amdahl).
-// From one measurement of the whole GPU it is the prior of one measured
+// SliceCurve is the latency of a workload on a share of a GPU: the part that does not scale, and the part that goes
+// with the inverse of the SMs (Amdahl). From one measurement of the whole GPU it is the prior of one measured
 // workload: the inverse to the power of 0.664.
 type SliceCurve struct {
 	Fixed, Scaling time.Duration
@@ -43,10 +40,9 @@ type SliceCurve struct {
 	Points   int
 }
 
-// FitSlice fits a workload's latency on MIG slices to what was measured: with
-// one size a prior, with two or more Amdahl's law, minimising the relative
-// error. Slices share neither SMs nor bandwidth, so neighbours are not part of
-// it; they do share the power limit.
+// FitSlice fits a workload's latency on MIG slices to what was measured: with one size a prior, with two or more
+// Amdahl's law, minimising the relative error. Slices share neither SMs nor bandwidth, so neighbours are not part
+// of it; they do share the power limit.
 func FitSlice(points []SlicePoint) (SliceCurve, error) {
 	var list problem.List
 	for i, p := range points {
@@ -86,8 +82,7 @@ func FitSlice(points []SlicePoint) (SliceCurve, error) {
 		Source: fmt.Sprintf("%d measured sizes", len(points)), Points: len(points)}, nil
 }
 
-// Latency is the workload's latency on a share of the GPU's SMs, alone or
-// beside neighbours on other slices.
+// Latency is the workload's latency on a share of the GPU's SMs, alone or beside neighbours on other slices.
 func (c SliceCurve) Latency(smFraction float64) time.Duration {
 	if !(smFraction > 0) {
 		return 0

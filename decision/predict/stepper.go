@@ -16,10 +16,9 @@ const (
 	stepPieces = 20   // in which the kernels of one with gaps reach the GPU
 )
 
-// smFilling is the exponent by which the share of the SMs that are active while a
-// tenant's kernels run tells the share of the time in which they leave no room. Kernels
-// that fill half of the SMs leave half of them to others: a link of a neighbour's chain
-// waits only for those that fill all. Chosen on the H200 rows of h200-tenants.json in
+// smFilling is the exponent by which the share of the SMs that are active while a tenant's kernels run tells the
+// share of the time in which they leave no room. Kernels that fill half of the SMs leave half of them to others: a
+// link of a neighbour's chain waits only for those that fill all. Chosen on the H200 rows of h200-tenants.json in
 // examples/predict/testdata.
 const smFilling = 1.8
 
@@ -85,9 +84,8 @@ func (t *tenantModel) readSMs(b, elsewhere *SoloProfile) {
 	}
 }
 
-// nextPiece is the next work of a tenant that does step after step: one piece where there
-// are hardly gaps between its kernels. A step ends with its last kernel, and the next
-// begins.
+// nextPiece is the next work of a tenant that does step after step: one piece where there are hardly gaps between
+// its kernels. A step ends with its last kernel, and the next begins.
 func (e *engine) nextPiece(now time.Duration) timeslice.Work {
 	t := e.t
 	if e.launched == t.pieces {
@@ -130,8 +128,7 @@ func shareSMs(sms, speeds []float64) {
 	}
 }
 
-// waits, in place of a share, marks work whose kernels wait for those of another that fill
-// the GPU.
+// waits, in place of a share, marks work whose kernels wait for those of another that fill the GPU.
 const waits = -1
 
 // slowestSpeed is that of work whose neighbours fill the GPU all the time.

@@ -10,11 +10,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// fitted is the one parameter that is fitted for a mechanism, what resuming a
-// slice costs for time-slicing and the queue share for MPS, and the values that
-// are tried of it. SMBlocking is not fitted: the data cannot tell the two apart.
-// The grid is coarse: the models are physical, and constants fitted more finely
-// do worse on what they have not seen.
+// fitted is the one parameter that is fitted for a mechanism, what resuming a slice costs for time-slicing and the
+// queue share for MPS, and the values that are tried of it. SMBlocking is not fitted: the data cannot tell the two
+// apart. The grid is coarse: the models are physical, and constants fitted more finely do worse on what they have
+// not seen.
 func (p *Parameters) fitted(m sharing.Mechanism) (q *Parameter, trials []float64) {
 	if m == sharing.MechanismMPS {
 		return &p.QueueShare, []float64{0.06, 0.09, 0.12, 0.15, 0.18}
@@ -49,9 +48,8 @@ type soloSeries struct {
 	profiles    *Profiles
 }
 
-// trialOf is what a trial predicts for a case, with intervals that hold nothing
-// but what the predictions themselves add to the usual error, and its distance
-// from what was measured: the sum of figures logarithms.
+// trialOf is what a trial predicts for a case, with intervals that hold nothing but what the predictions themselves
+// add to the usual error, and its distance from what was measured: the sum of figures logarithms.
 type trialOf struct {
 	predictions []Prediction
 	distance    float64
@@ -118,8 +116,7 @@ func oneName(gpu string) string {
 	return gpu
 }
 
-// subset are the cases of a GPU, "" of any, without those of up to two series, two
-// cases and a model, "" for none.
+// subset are the cases of a GPU, "" of any, without those of up to two series, two cases and a model, "" for none.
 type subset struct {
 	gpu          string
 	series, name [2]string
@@ -235,9 +232,8 @@ func (s *study) calibrate(u subset) (*Predictor, error) {
 	return &p, nil
 }
 
-// fitLoneCost takes what MPS costs a lone tenant from workloads that were
-// measured with and without it in one series: the median difference of a decode
-// step.
+// fitLoneCost takes what MPS costs a lone tenant from workloads that were measured with and without it in one
+// series: the median difference of a decode step.
 func (s *study) fitLoneCost(p *Predictor, u subset) {
 	var costs []float64
 	for _, a := range s.alone {
@@ -305,9 +301,8 @@ func (f fittedTo) of(s *study, u subset) *Predictor {
 	return f[u]
 }
 
-// without are the other series of a case's GPU where there are enough to tell how
-// much series differ, or else those of the predictor's, from which the parameters
-// carry over, or else all.
+// without are the other series of a case's GPU where there are enough to tell how much series differ, or else those
+// of the predictor's, from which the parameters carry over, or else all.
 func (s *study) without(sc *sharedCase) subset {
 	for _, gpu := range []string{sc.gpu, oneName(s.start.GPU)} {
 		u := subset{gpu: gpu, series: [2]string{sc.series}}

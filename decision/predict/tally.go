@@ -106,8 +106,7 @@ func (v *service) tokens(n int64, now float64) {
 	}
 }
 
-// gaps counts times between tokens: n of a step's length, and stalled ones that a
-// prefill or a load came before.
+// gaps counts times between tokens: n of a step's length, and stalled ones that a prefill or a load came before.
 func (v *service) gaps(step float64, n int64, stall float64, stalled int) {
 	if v.p.now >= v.p.from {
 		v.tally.gap.add(step, n)
@@ -155,8 +154,7 @@ func (t *tally) ended(f *flight, ttft, tpot, e2e float64, good bool) {
 	}
 }
 
-// maxAdapterTallies bounds the adapters that are told apart in a report; the rest
-// are counted together as -1.
+// maxAdapterTallies bounds the adapters that are told apart in a report; the rest are counted together as -1.
 const maxAdapterTallies = 1 << 12
 
 func (v *service) adapter(f *flight) *tally {

@@ -8,8 +8,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// tenantModel is a workload taken apart for prediction. Times are in
-// milliseconds, rates in requests a millisecond.
+// tenantModel is a workload taken apart for prediction. Times are in milliseconds, rates in requests a millisecond.
 type tenantModel struct {
 	base       *SoloProfile // which it was read from
 	kind       Kind
@@ -30,8 +29,7 @@ type tenantModel struct {
 	steps       float64 // decode steps of a request: one fewer than its tokens
 	slots       int
 
-	// A decode step with batch sequences in it: host + perToken x batch on the
-	// host, then gpu on the GPU.
+	// A decode step with batch sequences in it: host + perToken x batch on the host, then gpu on the GPU.
 	step, host, perToken, gpu, batch, doubling float64
 	added                                      float64 // to each step, beyond what the profile measured
 	turns                                      float64 // of a step, as counted beside a spinning neighbour; 0 = not counted
@@ -40,8 +38,7 @@ type tenantModel struct {
 	otherShare                                 float64 // of the steps that were counted with otherWay, with its sign
 	// A prefill: its time alone, and the GPU's work in it.
 	prefill, prefillGPU float64
-	// interrupts is the number of prefills, others' included, between a
-	// request's first and last token.
+	// interrupts is the number of prefills, others' included, between a request's first and last token.
 	interrupts          float64
 	cycle               float64 // closed loop: from one request in a slot of the batch to the next
 	decodeSM, prefillSM float64 // the shares of the SMs that decode and prefill take while on the GPU
@@ -62,8 +59,7 @@ type tenantModel struct {
 	notes []string
 }
 
-// clientDelay is the time from a request's end to its client's next request on
-// one machine: the HTTP round trip.
+// clientDelay is the time from a request's end to its client's next request on one machine: the HTTP round trip.
 const clientDelay = 1.0
 
 // usualSlots is the size of the batch of a server that does not state it and
@@ -180,18 +176,16 @@ func (t *tenantModel) readProfile(p *Predictor, b *SoloProfile) error {
 // prefills. In most rows of examples/predict/testdata it is 0.85 to 0.98.
 const decodeOfTPOT = 0.92
 
-// repeatArrivals has an open loop offer what it offered alone where the seed is the
-// same: so are the arrivals then, which chance had come more or less often than the
-// rate says. Of a handful of requests that cannot be told.
+// repeatArrivals has an open loop offer what it offered alone where the seed is the same: so are the arrivals then,
+// which chance had come more or less often than the rate says. Of a handful of requests that cannot be told.
 func (t *tenantModel) repeatArrivals(s *Solo, base *SoloProfile) {
 	if !t.closed && !base.Load.Seed.IsZero() && s.Load.Seed == base.Load.Seed && base.Requests.Or(0) >= 10 {
 		t.rate = t.alone[MetricTokensPerSecond] / 1e3 / float64(t.output)
 	}
 }
 
-// shareFirst takes the first token alone from the runs under both mechanisms, where
-// there are two: nobody else is on the GPU, so both measure the same, and by chance
-// they differ by 20% (examples/predict/testdata).
+// shareFirst takes the first token alone from the runs under both mechanisms, where there are two: nobody else is
+// on the GPU, so both measure the same, and by chance they differ by 20% (examples/predict/testdata).
 func (t *tenantModel) shareFirst(s *Solo) {
 	if s.MPS == nil || s.TimeSlicing == nil || s.MPS.Server != s.TimeSlicing.Server {
 		return
@@ -221,9 +215,8 @@ func (t *tenantModel) readSlots(b *SoloProfile) {
 	}
 }
 
-// checkStep finds a median gap between tokens that is no decode step: where
-// prefills outnumber steps, it holds a prefill. A step grows little with the
-// batch, so the server's other loads tell.
+// checkStep finds a median gap between tokens that is no decode step: where prefills outnumber steps, it holds a
+// prefill. A step grows little with the batch, so the server's other loads tell.
 func (t *tenantModel) checkStep(base *SoloProfile, siblings []*SoloProfile) {
 	const grown, usual = 1.6, 1.2
 	least := t.step
@@ -289,9 +282,8 @@ func (t *tenantModel) takeApart(p *Predictor, b *SoloProfile, usualHost float64)
 		t.batch = max(1, t.rate*e2e)
 		t.prefill = (tpot - t.step) * t.steps / (t.rate * e2e)
 		if ttft := t.alone[MetricTTFTP50]; ttft > 0 && t.prefill > 0 {
-			// What prefills add to TPOT is a small difference of two noisy figures;
-			// the first token, less the step that it waits for, is another view of
-			// the same time.
+			// What prefills add to TPOT is a small difference of two noisy figures; the first token, less the step
+			// that it waits for, is another view of the same time.
 			first := max(0.5*ttft, ttft-t.liveFraction(e2e)*t.step/2)
 			t.prefill = min(max(t.prefill, 0.6*first), 1.5*first)
 		}
@@ -321,8 +313,7 @@ func (t *tenantModel) takeApart(p *Predictor, b *SoloProfile, usualHost float64)
 	return nil
 }
 
-// A step or a prefill, in ms, that makes sense: not shorter than a kernel and
-// not longer than an hour.
+// A step or a prefill, in ms, that makes sense: not shorter than a kernel and not longer than an hour.
 const shortestPart, longestPart = 1e-3, 3.6e6
 
 // alone takes a profile apart as it is.
@@ -333,14 +324,12 @@ func (p *Predictor) alone(b *SoloProfile) (t tenantModel, err error) {
 	return t, err
 }
 
-// like says that q, of the same server as b, is another closed loop under the
-// same mechanism.
+// like says that q, of the same server as b, is another closed loop under the same mechanism.
 func (q *SoloProfile) like(b *SoloProfile) bool {
 	return q != b && q.Load.Closed() && q.Mechanism == b.Mechanism
 }
 
-// usualHost is the host's part of a decode step as the server's other loads tell
-// it; 0 when none does.
+// usualHost is the host's part of a decode step as the server's other loads tell it; 0 when none does.
 func (p *Predictor) usualHost(base *SoloProfile, siblings []*SoloProfile) float64 {
 	sum, n := 0.0, 0
 	for _, q := range siblings {
@@ -359,10 +348,9 @@ func (p *Predictor) usualHost(base *SoloProfile, siblings []*SoloProfile) float6
 // 0.01 to 0.03 by what predicted h200-colocation.json and h200-mixes.json.
 const hostError = 0.02
 
-// idleParts are the fraction of a decode step in which the GPU waits for the host,
-// and the fraction of a prefill in which it works. One figure of GPM, the time
-// busy that a request takes in all, speaks of both: each is moved from what is
-// usual by as much as it may differ from that, as a Kalman filter does it.
+// idleParts are the fraction of a decode step in which the GPU waits for the host, and the fraction of a prefill in
+// which it works. One figure of GPM, the time busy that a request takes in all, speaks of both: each is moved from
+// what is usual by as much as it may differ from that, as a Kalman filter does it.
 func (p *Predictor) idleParts(t *tenantModel, busy, usualHost float64) (host, prefillBusy float64) {
 	const prefillError, gpmError = 0.2, 0.01
 	host = p.Parameters.HostFraction.Value
@@ -386,8 +374,7 @@ func (p *Predictor) idleParts(t *tenantModel, busy, usualHost float64) (host, pr
 	return min(max(host, 0), p.Parameters.HostFraction.High), min(max(prefillBusy, p.Parameters.PrefillBusy.Low), 1)
 }
 
-// duty is the share of time in which decode is on the GPU, and in which a
-// prefill runs.
+// duty is the share of time in which decode is on the GPU, and in which a prefill runs.
 func (t *tenantModel) duty() (decode, prefill float64) {
 	if t.closed {
 		return t.steps * t.gpu / t.cycle, t.batch * t.prefill / t.cycle
@@ -399,6 +386,5 @@ func (t *tenantModel) duty() (decode, prefill float64) {
 	return (1 - prefill) * t.liveFraction(t.steps*t.step) * t.gpu / t.step, prefill
 }
 
-// liveFraction is the share of time in which an open loop has a request that
-// takes ms, by Poisson arrivals.
+// liveFraction is the share of time in which an open loop has a request that takes ms, by Poisson arrivals.
 func (t *tenantModel) liveFraction(ms float64) float64 { return 1 - math.Exp(-t.rate*ms) }

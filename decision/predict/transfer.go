@@ -9,14 +9,12 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// transferred is by how much wider intervals are, on the scale of logarithms,
-// for a GPU that the predictor was not calibrated on: for one of the same
-// architecture, and for another.
+// transferred is by how much wider intervals are, on the scale of logarithms, for a GPU that the predictor was not
+// calibrated on: for one of the same architecture, and for another.
 //
-// Between an H200 and an H100 it was measured (the series of H100s in
-// examples/predict/testdata): with what H200s were calibrated on, the H100's TPOT is
-// missed by 3.0% under MPS, where the H200's is by 2.8, and by 3.1% under time-slicing,
-// where the H200's is by 3.2. For other architectures nothing was: a prior.
+// Between an H200 and an H100 it was measured (the series of H100s in examples/predict/testdata): with what H200s
+// were calibrated on, the H100's TPOT is missed by 3.0% under MPS, where the H200's is by 2.8, and by 3.1% under
+// time-slicing, where the H200's is by 3.2. For other architectures nothing was: a prior.
 var transferred = map[sharing.Mechanism][2]float64{
 	sharing.MechanismTimeSlicing: {0.1, 0.25},
 	sharing.MechanismMPS:         {0.05, 0.2},
@@ -64,9 +62,8 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 // cotenant measure name theirs: no statement about a product rests on it.
 func SimulatedGPU(name string) bool { return sameName(name, "simulated GPU") }
 
-// On is the predictor for a GPU and driver of whoever calibrates it there: what
-// was measured or fitted on another GPU becomes transferred, and the errors to
-// expect grow by those of a transfer, until it is fitted again.
+// On is the predictor for a GPU and driver of whoever calibrates it there: what was measured or fitted on another
+// GPU becomes transferred, and the errors to expect grow by those of a transfer, until it is fitted again.
 func (p Predictor) On(gpu, driver string) Predictor {
 	if !sameName(gpu, p.GPU) {
 		k := 1

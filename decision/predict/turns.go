@@ -10,16 +10,13 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// TurnsBesideSpinner is the mean number of time slices that a decode step takes,
-// from its duration alone and beside one neighbour that always spins: each of
-// its turns waits for one slice of the neighbour and two switches. The durations
-// are medians of the gap between tokens. It is an error when the step is no
-// longer beside the neighbour than alone, or by more turns than it can take: the
-// neighbour did not run, or the workload was not decoding.
+// TurnsBesideSpinner is the mean number of time slices that a decode step takes, from its duration alone and beside
+// one neighbour that always spins: each of its turns waits for one slice of the neighbour and two switches. The
+// durations are medians of the gap between tokens. It is an error when the step is no longer beside the neighbour
+// than alone, or by more turns than it can take: the neighbour did not run, or the workload was not decoding.
 //
-// Put it into the workload's SoloProfile or Row as Turns. On an H100 it came
-// out within 0.17 of a whole number for servers of 1B, 3B and 8B at one to
-// eight clients.
+// Put it into the workload's SoloProfile or Row as Turns. On an H100 it came out within 0.17 of a whole number for
+// servers of 1B, 3B and 8B at one to eight clients.
 func (p *Predictor) TurnsBesideSpinner(alone, beside time.Duration) (float64, error) {
 	wait := p.Parameters.Quantum.Value + 2*p.Parameters.Switch.Value
 	turns := (inMillis(beside) - inMillis(alone)) / wait
@@ -41,10 +38,9 @@ func (p *Predictor) TurnsBesideSpinner(alone, beside time.Duration) (float64, er
 // 0.17.
 const unsureTurns = 0.3
 
-// countTurns has the step take the turns that were counted. The GPU's part of it
-// is only moved as far as that needs, jitter included. Where it has to be moved the
-// step is about as long as a whole number of slices, and beside a neighbour that
-// leaves gaps, as none that spins does, it may take the turns that its length says.
+// countTurns has the step take the turns that were counted. The GPU's part of it is only moved as far as that
+// needs, jitter included. Where it has to be moved the step is about as long as a whole number of slices, and
+// beside a neighbour that leaves gaps, as none that spins does, it may take the turns that its length says.
 func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 	counted, ok := positive(base.Turns)
 	if !ok {
@@ -71,12 +67,11 @@ func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 	t.gpu = gpu
 }
 
-// A load whose step is hardly longer than another's of the same server, by alikeSteps at
-// most, takes as many turns as that in all likelihood. Where they were counted with one
-// more or fewer, both lie at a whole number of slices. On H100s 1B servers with
-// steps from 2.09 to 2.20 ms, counted with one turn or two, took two in all of 43 rows
-// beside an 8B server, whose step is four times as long, and one, two or some of each in
-// 17 rows beside 1B and 3B servers, mostly one where its length lies well below.
+// A load whose step is hardly longer than another's of the same server, by alikeSteps at most, takes as many turns
+// as that in all likelihood. Where they were counted with one more or fewer, both lie at a whole number of slices.
+// On H100s 1B servers with steps from 2.09 to 2.20 ms, counted with one turn or two, took two in all of 43 rows
+// beside an 8B server, whose step is four times as long, and one, two or some of each in 17 rows beside 1B and 3B
+// servers, mostly one where its length lies well below.
 const (
 	alikeSteps = 1.015
 	largerStep = 3
@@ -111,9 +106,8 @@ func (t *tenantModel) countEdge(p *Predictor, base *SoloProfile, siblings []*Sol
 	}
 }
 
-// besideLarger has steps that lie at a whole number of slices take a turn more beside a
-// tenant with much longer ones, and beside others the fewer of them one more the further
-// below it they end.
+// besideLarger has steps that lie at a whole number of slices take a turn more beside a tenant with much longer
+// ones, and beside others the fewer of them one more the further below it they end.
 func (p *Predictor) besideLarger(models []tenantModel) {
 	for i := range models {
 		t := &models[i]

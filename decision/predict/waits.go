@@ -2,13 +2,11 @@ package predict
 
 import "math"
 
-// prefillToDecodeSM is how many times decode's share of the SMs a prefill has,
-// averaged over its time: 1.2 to 1.7 on the H200 rows. One profile cannot tell
-// the two apart, several can.
+// prefillToDecodeSM is how many times decode's share of the SMs a prefill has, averaged over its time: 1.2 to 1.7
+// on the H200 rows. One profile cannot tell the two apart, several can.
 const prefillToDecodeSM = 1.4
 
-// otherPrompts weighs loads of the server with prompts of another length, whose
-// decode takes what this one's does.
+// otherPrompts weighs loads of the server with prompts of another length, whose decode takes what this one's does.
 const otherPrompts = 0.3
 
 // maxSMShare bounds the share of the SMs that a prefill's kernels hold while
@@ -60,17 +58,14 @@ func (t *tenantModel) splitSMs(p *Predictor, base *SoloProfile, s *Solo) {
 	t.prefillSM = min(f*t.prefill/(prefillOverlap*t.prefillGPU), most) // a Cluster takes it so
 }
 
-// takeTurns finds how long a step's kernels wait for those of others under MPS, and
-// others for them.
+// takeTurns finds how long a step's kernels wait for those of others under MPS, and others for them.
 //
-// A kernel of a decode step reads what it needs at KernelBandwidth, and takes a fixed
-// time in which it does not. So a step that takes the share u of the bandwidth while it
-// runs reads for u/KernelBandwidth of its time; the rest counts its kernels, in
-// fixed times. Kernels of clients take turns: each waits for a part of a
-// neighbour's. So two servers hold one another up by what one's step has of kernels and
-// the other's kernel of reading, and several neighbours one after another: 74 steps of
-// 1B, 3B and 8B servers beside up to three others on an H100 and an H200 are missed by
-// 3% on average (examples/predict/testdata/mps-steps.csv).
+// A kernel of a decode step reads what it needs at KernelBandwidth, and takes a fixed time in which it does not. So
+// a step that takes the share u of the bandwidth while it runs reads for u/KernelBandwidth of its time; the rest
+// counts its kernels, in fixed times. Kernels of clients take turns: each waits for a part of a neighbour's. So two
+// servers hold one another up by what one's step has of kernels and the other's kernel of reading, and several
+// neighbours one after another: 74 steps of 1B, 3B and 8B servers beside up to three others on an H100 and an H200
+// are missed by 3% on average (examples/predict/testdata/mps-steps.csv).
 //
 // A tenant with an active thread percentage has part of the SMs to itself: its kernels
 // wait less for others', and others less for its the fewer it has.
@@ -103,8 +98,7 @@ const (
 	cappedReading  = 0.4  // of the reading that spares a step waits
 )
 
-// bandwidth is the share of the memory bandwidth that the workload takes while it
-// runs, where it is known.
+// bandwidth is the share of the memory bandwidth that the workload takes while it runs, where it is known.
 func (p *SoloProfile) bandwidth() (float64, bool) {
 	dram, ok := positive(p.DRAMFraction)
 	return dram / p.GPUBusyFraction.Or(1), ok

@@ -28,8 +28,7 @@ type Look struct {
 	Holders []string
 }
 
-// LookAt reads the GPU of an index. The error wraps ErrNoGPU or ErrMIG where such is
-// the reason.
+// LookAt reads the GPU of an index. The error wraps ErrNoGPU or ErrMIG where such is the reason.
 func LookAt(ctx context.Context, source telemetry.Reader, device int) (*Look, error) {
 	devices, err := source.Devices(ctx)
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// loneClient runs the steps that were run without MPS as the only client of a
-// daemon.
+// loneClient runs the steps that were run without MPS as the only client of a daemon.
 func (r *run) loneClient(ctx context.Context) error {
 	if r.exchange == 0 || r.launches == 0 {
 		return errors.New("the same steps were not measured without MPS")
@@ -38,8 +37,7 @@ func (r *run) loneClient(ctx context.Context) error {
 	return nil
 }
 
-// beside measures what steps of short kernels and those of a neighbour do to one
-// another.
+// beside measures what steps of short kernels and those of a neighbour do to one another.
 func (r *run) beside(task func(time.Duration) Task, short, other string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if r.shortMPS == 0 {

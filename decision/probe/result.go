@@ -11,8 +11,7 @@ import (
 
 // Measurement is a quantity that was measured.
 type Measurement struct {
-	// Name is that of the predictor's parameter where it is one, else the probe's
-	// own; see Names.
+	// Name is that of the predictor's parameter where it is one, else the probe's own; see Names.
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
@@ -29,8 +28,7 @@ type NotMeasured struct {
 	Why  string `json:"why"`
 }
 
-// Lane holds the turns of one of several spinning processes, in milliseconds from
-// the first turn of any of them.
+// Lane holds the turns of one of several spinning processes, in milliseconds from the first turn of any of them.
 type Lane struct {
 	Processes int          // that took turns at once
 	Process   int          // which of them, from 1
@@ -58,11 +56,10 @@ func (r *Result) Get(name string) (Measurement, bool) {
 	return Measurement{}, false
 }
 
-// Predictor returns p for the GPU that was probed: quantum and switch as measured,
-// the rest carried over by predict's On. A quantity measured in another way than the
-// parameter is defined, such as the cost of MPS to a step of the probe's kernels,
-// stands beside the parameter as its independent value. The error names implausible
-// values, which are left out.
+// Predictor returns p for the GPU that was probed: quantum and switch as measured, the rest carried over by
+// predict's On. A quantity measured in another way than the parameter is defined, such as the cost of MPS to a step
+// of the probe's kernels, stands beside the parameter as its independent value. The error names implausible values,
+// which are left out.
 func (r *Result) Predictor(p predict.Predictor) (predict.Predictor, error) {
 	p = p.On(strings.TrimPrefix(r.Info.GPU, "NVIDIA "), r.Info.Driver)
 	var bad []string

@@ -79,8 +79,7 @@ type run struct {
 	Result
 	site Site
 	opts Options
-	// What steps of kinds of work take alone, without MPS and with it; 0 is not
-	// measured.
+	// What steps of kinds of work take alone, without MPS and with it; 0 is not measured.
 	exchange, launches, shortMPS time.Duration
 }
 
@@ -91,10 +90,9 @@ type stage struct {
 	do       func(ctx context.Context) error
 }
 
-// Run probes the site's GPU. It returns an error where nothing could be measured,
-// when somebody else runs on the GPU (ErrStranger), or when ctx ends; a result
-// that comes with it holds what was measured until then. What cannot be measured
-// for another reason stands in NotMeasured.
+// Run probes the site's GPU. It returns an error where nothing could be measured, when somebody else runs on the
+// GPU (ErrStranger), or when ctx ends; a result that comes with it holds what was measured until then. What cannot
+// be measured for another reason stands in NotMeasured.
 func Run(ctx context.Context, site Site, opts Options) (*Result, error) {
 	r := &run{site: site, opts: opts}
 	began := time.Now()
@@ -166,8 +164,7 @@ func (r *run) stages(ctx context.Context) error {
 	return nil
 }
 
-// reasons are an error's lines, each once, on one line: what several processes
-// failed of is often the same.
+// reasons are an error's lines, each once, on one line: what several processes failed of is often the same.
 func reasons(err error) string {
 	var out []string
 	for line := range strings.Lines(err.Error()) {
@@ -204,8 +201,7 @@ func reads(d time.Duration) Task {
 }
 func copies(k Kind) Task { return Task{Kind: k, Bytes: 64 << 20, For: loneFor / 2} }
 
-// lone looks whether anybody else is on the GPU, and measures what needs no
-// neighbour.
+// lone looks whether anybody else is on the GPU, and measures what needs no neighbour.
 func (r *run) lone(ctx context.Context) error {
 	if err := r.lookAround(ctx, sharing.MechanismTimeSlicing); err != nil {
 		return err

@@ -9,16 +9,14 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// Simulated is a simulated GPU that can be probed: processes take turns as
-// package timeslice has it, and MPS alternates between two clients' kernels. It
-// shows what a probe does; its figures are nobody's. The zero value has the
-// quantum and the switch of an H200.
+// Simulated is a simulated GPU that can be probed: processes take turns as package timeslice has it, and MPS
+// alternates between two clients' kernels. It shows what a probe does; its figures are nobody's. The zero value has
+// the quantum and the switch of an H200.
 type Simulated struct {
 	Scheduler timeslice.Scheduler // zero = timeslice.H200()
 	// Stranger is a process of somebody else that works for so long, every 5 ms.
 	Stranger time.Duration
-	// Exclusive is a compute mode that admits one process only, and NoMPS a machine
-	// without the control program.
+	// Exclusive is a compute mode that admits one process only, and NoMPS a machine without the control program.
 	Exclusive, NoMPS bool
 }
 

@@ -11,8 +11,7 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// turns has 2 and 4 processes spin at once: how long each has the GPU, and how
-// long it is off it.
+// turns has 2 and 4 processes spin at once: how long each has the GPU, and how long it is off it.
 func (r *run) turns(ctx context.Context) error {
 	if r.Info.Exclusive {
 		return errors.New("the GPU's compute mode admits one process only, so processes never take turns on it")

@@ -24,8 +24,7 @@ const (
 
 var kinds = enum.Of[Kind](nil, "kind of task", "none", "spin", "pulse", "compute", "stream", "to-device", "from-device")
 
-// Task describes the work that one process repeats on the GPU for a time, steps and
-// copies at least once.
+// Task describes the work that one process repeats on the GPU for a time, steps and copies at least once.
 type Task struct {
 	Kind  Kind          `json:"kind"`
 	Delay time.Duration `json:"delay,omitempty"` // before it begins
@@ -38,8 +37,7 @@ type Task struct {
 	// from it after, as a decode step does with its tokens.
 	Exchange bool          `json:"exchange,omitempty"`
 	Kernel   time.Duration `json:"kernel,omitempty"`
-	// PerSM is the number of blocks of 256 threads for each SM; 0 means a single
-	// block of one thread.
+	// PerSM is the number of blocks of 256 threads for each SM; 0 means a single block of one thread.
 	PerSM int           `json:"per_sm,omitempty"`
 	Pause time.Duration `json:"pause,omitempty"` // between pulses
 	Bytes int64         `json:"bytes,omitempty"` // of a copy, or that a kernel reads
@@ -83,9 +81,8 @@ type Site interface {
 	Basis() sharing.Basis
 	// Info checks that the GPU can be used and describes it.
 	Info(ctx context.Context) (Info, error)
-	// Run runs tasks at once, each in a process of its own: MechanismTimeSlicing, or
-	// MechanismMPS as clients of a daemon of the site's own. The readings are in
-	// the order of the tasks.
+	// Run runs tasks at once, each in a process of its own: MechanismTimeSlicing, or MechanismMPS as clients of a
+	// daemon of the site's own. The readings are in the order of the tasks.
 	Run(ctx context.Context, m sharing.Mechanism, tasks ...Task) ([]Reading, error)
 	// SMs returns how many SMs an MPS client sees at each active thread percentage.
 	SMs(ctx context.Context, percent []float64) ([]int, error)

@@ -71,9 +71,8 @@ func (t *turns) switches(quantum time.Duration) []time.Duration {
 	return out
 }
 
-// handover holds the time lost around pieces of work that end before their slice
-// does: in is from the neighbour's last stamp to the work's beginning, out from its
-// end to the neighbour's next stamp.
+// handover holds the time lost around pieces of work that end before their slice does: in is from the neighbour's
+// last stamp to the work's beginning, out from its end to the neighbour's next stamp.
 type handover struct{ in, out []time.Duration }
 
 // handoversOf finds the pulses that ran within one gap of a spinning neighbour.

@@ -1,8 +1,7 @@
 // Command cost runs the arithmetic of sharing a GPU on the inputs of widely read
 // calculators, or on yours, and shows what each source printed beside it.
 //
-// Without arguments it runs all five calculators with the sources' inputs. It
-// needs no GPU.
+// Without arguments it runs all five calculators with the sources' inputs. It needs no GPU.
 package main
 
 import (
@@ -52,8 +51,7 @@ func (a *answer) table(indent string, rows [][]string) {
 
 type calculator struct {
 	name, about string
-	// prepare adds the calculator's flags and returns what to do when they are
-	// parsed.
+	// prepare adds the calculator's flags and returns what to do when they are parsed.
 	prepare func(fs *flag.FlagSet) func(a *answer, stdin io.Reader) error
 }
 
@@ -173,8 +171,7 @@ func ppmFlag(fs *flag.FlagSet, name string, value cost.PPM, usage string) *cost.
 	return p
 }
 
-// given says whether any of the named flags, or any flag but -json if none
-// is named, was set.
+// given says whether any of the named flags, or any flag but -json if none is named, was set.
 func given(fs *flag.FlagSet, names ...string) (found bool) {
 	fs.Visit(func(f *flag.Flag) {
 		found = found || slices.Contains(names, f.Name) || len(names) == 0 && f.Name != "json"

@@ -258,8 +258,7 @@ type benchTenantCosts struct {
 
 type benchCosts []benchRun
 
-// benchTokenCosts divides an hourly price of all GPUs among a run's tenants, in equal
-// parts. Probes have none.
+// benchTokenCosts divides an hourly price of all GPUs among a run's tenants, in equal parts. Probes have none.
 func benchTokenCosts(s *loadgen.Summary, hourly cost.Money) (out []benchTenantCosts, err error) {
 	served := slices.DeleteFunc(slices.Clone(s.Tenants), func(t loadgen.TenantSummary) bool { return t.Probe })
 	for i := range served {

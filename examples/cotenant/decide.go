@@ -100,8 +100,7 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 	return err
 }
 
-// check takes the fleet's file from the argument and refuses what contradicts
-// itself.
+// check takes the fleet's file from the argument and refuses what contradicts itself.
 func (c *decideConfig) check(arg string) error {
 	switch {
 	case c.fleet != "" && arg != "":

@@ -151,8 +151,7 @@ func (o *discoverOptions) read(ctx context.Context, std stdio) (c *discover.Coll
 	return c, part, nil
 }
 
-// discoverMachine adds this machine by its host's name, which is its node's where
-// it is one.
+// discoverMachine adds this machine by its host's name, which is its node's where it is one.
 func discoverMachine(ctx context.Context, c *discover.Collector) error {
 	r, err := telemetrynvml.Open(telemetrynvml.Options{})
 	if err != nil {
@@ -213,8 +212,7 @@ func (o *discoverOptions) write(ctx context.Context, d *discover.Discovery, std 
 	return d.WriteText(std.out, show)
 }
 
-// decided decides the fleet, writes its configuration beside the fleet file, where
-// there is one, and prints both.
+// decided decides the fleet, writes its configuration beside the fleet file, where there is one, and prints both.
 func (o *discoverOptions) decided(ctx context.Context, d *discover.Discovery, show discover.TextOptions, std stdio) error {
 	input := o.out
 	if input == "" {

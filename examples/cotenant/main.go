@@ -65,8 +65,7 @@ func commands() []command {
 	}
 }
 
-// exitError is an error with the exit code that it causes; without err the command
-// has said why.
+// exitError is an error with the exit code that it causes; without err the command has said why.
 type exitError struct {
 	code int
 	err  error
@@ -157,9 +156,8 @@ func flagSet(name string) *flag.FlagSet {
 	return fl
 }
 
-// parse reads the flags of a command, at most maxArgs arguments after them. Asked
-// for help it prints usage and the flags to standard output and returns
-// flag.ErrHelp.
+// parse reads the flags of a command, at most maxArgs arguments after them. Asked for help it prints usage and the
+// flags to standard output and returns flag.ErrHelp.
 func parse(fl *flag.FlagSet, args []string, usage string, maxArgs int, std stdio) error {
 	err := fl.Parse(args)
 	switch {
@@ -176,14 +174,12 @@ func parse(fl *flag.FlagSet, args []string, usage string, maxArgs int, std stdio
 	return nil
 }
 
-// isPlugin reports whether kubectl started the program as its plugin: under the
-// name kubectl-cotenant.
+// isPlugin reports whether kubectl started the program as its plugin: under the name kubectl-cotenant.
 func isPlugin() bool {
 	return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") == "kubectl-cotenant"
 }
 
-// terminal returns whether an output is one, and its width, which $COLUMNS
-// overrides; 0 where it cannot be told.
+// terminal returns whether an output is one, and its width, which $COLUMNS overrides; 0 where it cannot be told.
 func terminal(w io.Writer) (is bool, columns int) {
 	if file, ok := w.(interface{ Fd() uintptr }); ok {
 		if is = term.IsTerminal(int(file.Fd())); is {

@@ -218,8 +218,7 @@ func (c *measureConfig) openMachine(ctx context.Context, plan *colocation.Plan) 
 	return m, closeSource, nil
 }
 
-// measureFleet decides a fleet, simulates the GPUs that the decision fills, and prints
-// the decision and the report.
+// measureFleet decides a fleet, simulates the GPUs that the decision fills, and prints the decision and the report.
 func (c *measureConfig) measureFleet(ctx context.Context, std stdio) (*colocation.Report, error) {
 	var opts decision.Options
 	fleet, result, err := decideFleet(context.WithoutCancel(ctx), c.fleet, c.profiles, c.predictorFile, std.in, &opts)

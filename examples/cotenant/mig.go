@@ -264,8 +264,7 @@ func migChange(apply bool) func(*migCall) func(context.Context) error {
 	}
 }
 
-// apply prints each step as it ends, or the journal. Ctrl-C stops between steps
-// and undoes what was done.
+// apply prints each step as it ends, or the journal. Ctrl-C stops between steps and undoes what was done.
 func (c *migCall) apply(ctx context.Context, gpu mig.Device, p mig.ChangePlan, dryRun bool) error {
 	enc, verb := json.NewEncoder(c.std.out), "holds"
 	if dryRun {

@@ -40,8 +40,7 @@ func (m *machine) open() (*telemetrynvml.Reader, error) {
 	return telemetrynvml.Open(telemetrynvml.Options{LibraryPath: m.nvml})
 }
 
-// openProbe opens this machine's GPU after a look at it through NVML, which may be
-// missing: that is a note.
+// openProbe opens this machine's GPU after a look at it through NVML, which may be missing: that is a note.
 func openProbe(ctx context.Context, m *machine) (probe.Site, func() ([]string, error), []string, error) {
 	opts := cudaprobe.Options{Device: m.device}
 	if m.control != "" {

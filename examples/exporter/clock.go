@@ -17,8 +17,7 @@ func scaledClock(start time.Time, speed float64) account.Clock {
 	}}
 }
 
-// Costly readings come ten times as seldom as cheap ones, but no later than the
-// driver keeps its samples.
+// Costly readings come ten times as seldom as cheap ones, but no later than the driver keeps its samples.
 const (
 	slowTicks   = 10
 	minRealTick = 25 * time.Millisecond

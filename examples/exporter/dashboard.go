@@ -22,8 +22,7 @@ var printed = map[string]func(io.Writer) error{"rules": writeRules, "dashboard":
 
 type object = map[string]any
 
-// writeDashboard writes a dashboard for Grafana with a panel for each metric
-// that has one.
+// writeDashboard writes a dashboard for Grafana with a panel for each metric that has one.
 func writeDashboard(w io.Writer) error {
 	source := object{"type": "prometheus", "uid": "${datasource}"}
 	var panels []object

@@ -14,9 +14,8 @@ import (
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
-// For how long the totals at full hours, and those at midnight UTC, are kept: a
-// little longer than OpenCost asks for by default, 49 hours and 15 days
-// (https://opencost.io/docs/configuration, DATA_RETENTION_*).
+// For how long the totals at full hours, and those at midnight UTC, are kept: a little longer than OpenCost asks
+// for by default, 49 hours and 15 days (https://opencost.io/docs/configuration, DATA_RETENTION_*).
 const (
 	keepHours = 50 * time.Hour
 	keepDays  = 16 * 24 * time.Hour
@@ -25,8 +24,7 @@ const (
 // metaAt begins the name of the record of the totals at a time.
 const metaAt = "totals at "
 
-// history keeps the totals at past hours, for the costs of a window. The first of
-// its moments is when it began.
+// history keeps the totals at past hours, for the costs of a window. The first of its moments is when it began.
 type history struct {
 	speed   float64                 // of the accounts' clock
 	moments map[int64]ledger.Record // by Unix second; the values are compressed JSON
@@ -37,8 +35,7 @@ type history struct {
 
 type totals map[ledger.TotalKey]ledger.Amount
 
-// openHistory takes its records out of those that were stored, and returns the
-// others, and what is to be stored.
+// openHistory takes its records out of those that were stored, and returns the others, and what is to be stored.
 func openHistory(records []ledger.Record, speed float64, now time.Time) (h *history, others, changed []ledger.Record) {
 	h = &history{speed: speed, moments: map[int64]ledger.Record{}, last: now}
 	for _, r := range records {
@@ -101,9 +98,8 @@ func combine(a, b ledger.Amount, f func(a, b int64) int64) ledger.Amount {
 
 func minus(a, b int64) int64 { return a - b }
 
-// note takes the accounts of a commit and returns the records to be stored. What a
-// GPU was posted is spread over the time that was posted, which may hold an hour's
-// end, and after a gap many.
+// note takes the accounts of a commit and returns the records to be stored. What a GPU was posted is spread over
+// the time that was posted, which may hold an hour's end, and after a gap many.
 func (h *history) note(v account.View, now time.Time) (changed []ledger.Record) {
 	before, open := totalsOf(h.view.Totals), map[int64]totals{}
 	for t := h.last.Truncate(time.Hour).Add(time.Hour); !t.After(now); t = t.Add(time.Hour) {

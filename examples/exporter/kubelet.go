@@ -27,9 +27,8 @@ func newKubelet(socket string) (*kubelet, error) {
 	return &kubelet{conn, podresources.NewPodResourcesListerClient(conn)}, nil
 }
 
-// isGPU reports that a resource's devices are GPUs: NVIDIA's plugin
-// (nvidia.com/gpu, nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb) or one that
-// names its resources likewise.
+// isGPU reports that a resource's devices are GPUs: NVIDIA's plugin (nvidia.com/gpu, nvidia.com/gpu.shared,
+// nvidia.com/mig-1g.10gb) or one that names its resources likewise.
 func isGPU(resource string) bool {
 	domain, name, _ := strings.Cut(resource, "/")
 	return strings.Contains(domain, "nvidia") && (strings.HasPrefix(name, "gpu") || strings.HasPrefix(name, "mig-") ||

@@ -1,5 +1,4 @@
-// Exporter exposes who used the GPUs of a node, to the last GPU-second, for
-// Prometheus: see README.md.
+// Exporter exposes who used the GPUs of a node, to the last GPU-second, for Prometheus: see README.md.
 package main
 
 import (

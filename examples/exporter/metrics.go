@@ -15,9 +15,8 @@ const (
 	histogram = dto.MetricType_HISTOGRAM
 )
 
-// metric is a family that the exporter exposes. The dashboard, the rules and
-// the README's table are made from this list, so that they cannot name what is
-// not there.
+// metric is a family that the exporter exposes. The dashboard, the rules and the README's table are made from this
+// list, so that they cannot name what is not there.
 type metric struct {
 	name, help string
 	kind       dto.MetricType

@@ -26,8 +26,7 @@ const (
 	idleTimeout    = time.Minute
 )
 
-// limited serves what a handler does to at most n clients at a time, and refuses
-// the others.
+// limited serves what a handler does to at most n clients at a time, and refuses the others.
 func limited(n int, h http.Handler) http.Handler {
 	slots := make(chan struct{}, n)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,9 +40,8 @@ func limited(n int, h http.Handler) http.Handler {
 	})
 }
 
-// shared renders a page once for each commit of the accounts and format, and gives
-// the same bytes to all who ask for it. It is kept compressed, a tenth of its size
-// and less, since slow readers keep the pages of many commits.
+// shared renders a page once for each commit of the accounts and format, and gives the same bytes to all who ask
+// for it. It is kept compressed, a tenth of its size and less, since slow readers keep the pages of many commits.
 type shared struct {
 	render func(io.Writer, expfmt.Format) error
 	commit func() int64 // number of the last commit

@@ -19,8 +19,7 @@ import (
 type prices struct {
 	// Default is for GPUs that no other line names.
 	Default cost.Money
-	// Names are by part of the GPU's name as the driver gives it; the longest
-	// that fits counts.
+	// Names are by part of the GPU's name as the driver gives it; the longest that fits counts.
 	Names map[string]cost.Money
 	// GPUs are by UUID.
 	GPUs map[string]cost.Money

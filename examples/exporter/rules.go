@@ -29,18 +29,16 @@ func alert(name, severity, expr, wait, summary string) rule {
 		Annotations: map[string]string{"summary": summary}}
 }
 
-// perMillion is a query for the cost of a million tokens to a tenant, by mechanism: all that its
-// container was charged with, idle time too, over the tokens of the same time. It
-// is cost.PerUnits in PromQL, in millionths of the currency's unit, as a test
-// holds; there is none for a tenant that served nothing. costs are labels of the
+// perMillion is a query for the cost of a million tokens to a tenant, by mechanism: all that its container was
+// charged with, idle time too, over the tokens of the same time. It is cost.PerUnits in PromQL, in millionths of
+// the currency's unit, as a test holds; there is none for a tenant that served nothing. costs are labels of the
 // costs, tokens a series of tokens.
 func perMillion(costs, tokens, span string) string {
 	const tenant = "namespace, pod, container"
 	return "1e6 * sum by (" + tenant + ", mechanism) (rate(" + mCost + costs + "[" + span + "])) / on (" + tenant + ") group_left () (sum by (" + tenant + ") (rate(" + tokens + "[" + span + "])) > 0)"
 }
 
-// tokenCosts are the rules of what a million tokens cost. A million good ones
-// cost the least where most were good.
+// tokenCosts are the rules of what a million tokens cost. A million good ones cost the least where most were good.
 func tokenCosts() (out []rule) {
 	for _, r := range []struct {
 		tokens string

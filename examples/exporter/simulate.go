@@ -19,10 +19,9 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// simNode is a node of eight GPUs with pods that come and go: its driver, its
-// files, its kubelet and its MPS daemon. What happens at a time depends on
-// nothing else, so that a node goes on where it was after a restart. The figures
-// are of the size that an H100 shows, and are made up.
+// simNode is a node of eight GPUs with pods that come and go: its driver, its files, its kubelet and its MPS
+// daemon. What happens at a time depends on nothing else, so that a node goes on where it was after a restart. The
+// figures are of the size that an H100 shows, and are made up.
 type simNode struct {
 	now func() time.Duration // simulated
 	mu  sync.Mutex
@@ -132,8 +131,7 @@ func simUUID(kind string, n int) string {
 	return kind + "-" + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// pods lists who holds a GPU at a time, with what each uses. Where they want
-// more than there is, each has less.
+// pods lists who holds a GPU at a time, with what each uses. Where they want more than there is, each has less.
 func simPods(gpu int, t time.Duration) (pods []simPod, busy []float64) {
 	sum := 0.0
 	for i := range simSlots {

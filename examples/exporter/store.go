@@ -120,8 +120,7 @@ func (s *store) put(records ...ledger.Record) {
 	}
 }
 
-// commit stores what is pending, all of it or nothing. After an error it is
-// still pending.
+// commit stores what is pending, all of it or nothing. After an error it is still pending.
 func (s *store) commit() error {
 	if len(s.pending) == 0 {
 		return nil

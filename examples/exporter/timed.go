@@ -13,11 +13,10 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// timed is a reader that keeps a histogram of how long readings take, and leaves
-// out what nobody needs: under load the energy counter takes 3 to 15 ms and the
-// GPM counters 14 ms (H100s with driver 580), which for eight GPUs would be more
-// than a hundredth of a core. It reads one GPU at a time: the driver does so
-// anyway, and whoever waits for it inside spends the time on a core.
+// timed is a reader that keeps a histogram of how long readings take, and leaves out what nobody needs: under load
+// the energy counter takes 3 to 15 ms and the GPM counters 14 ms (H100s with driver 580), which for eight GPUs
+// would be more than a hundredth of a core. It reads one GPU at a time: the driver does so anyway, and whoever
+// waits for it inside spends the time on a core.
 type timed struct {
 	telemetry.Reader
 	seconds *prometheus.HistogramVec
@@ -41,11 +40,9 @@ const patience = 100 * time.Millisecond
 // them the power, averaged over a second and read each second, stands for it.
 const energyHolds = 3
 
-// A list of processes holds for ten cheap readings, and for up to sixty while
-// the memory in use stays the same and the driver charges nobody else with
-// anything: a process cannot come or go without memory. Of 12,502 pairs of
-// successive lists recorded on H100 and H200, no two named other processes where
-// the memory had not changed.
+// A list of processes holds for ten cheap readings, and for up to sixty while the memory in use stays the same and
+// the driver charges nobody else with anything: a process cannot come or go without memory. Of 12,502 pairs of
+// successive lists recorded on H100 and H200, no two named other processes where the memory had not changed.
 const (
 	listHolds    = slowTicks
 	listHoldsYet = 6 * slowTicks

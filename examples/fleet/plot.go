@@ -9,9 +9,8 @@ import (
 	"github.com/cotenant/cotenant/decision/placement/replay"
 )
 
-// The drawing: allocation against arrivals, both in percent of the cluster's
-// GPUs, of the first seed. The upper part is drawn large: that is where policies
-// differ.
+// The drawing: allocation against arrivals, both in percent of the cluster's GPUs, of the first seed. The upper
+// part is drawn large: that is where policies differ.
 const (
 	svgWidth, svgHeight           = 800, 500
 	plotLeft, plotTop             = 70, 50

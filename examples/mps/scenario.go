@@ -81,8 +81,7 @@ func (c *config) demo() (err error) {
 	return nil
 }
 
-// do plays one step and reports it at once. It is passed over when an earlier
-// one failed.
+// do plays one step and reports it at once. It is passed over when an earlier one failed.
 func (p *player) do(name string, f func() (string, error)) {
 	if p.failed || p.c.ctx.Err() != nil {
 		return

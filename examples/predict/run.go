@@ -1,6 +1,5 @@
-// Command predict predicts the latencies of workloads that share a GPU under
-// time-slicing and MPS, with intervals, from profiles of each alone. Where the outcomes
-// were measured it compares. It needs no GPU.
+// Command predict predicts the latencies of workloads that share a GPU under time-slicing and MPS, with intervals,
+// from profiles of each alone. Where the outcomes were measured it compares. It needs no GPU.
 package main
 
 import (
@@ -189,8 +188,7 @@ func (o *options) ask(p *predict.Predictor, others *predict.Profiles, stdout io.
 	return 0
 }
 
-// predictor returns the predictor to use, and the profiles in the files that it
-// was calibrated on.
+// predictor returns the predictor to use, and the profiles in the files that it was calibrated on.
 func (o *options) predictor() (*predict.Predictor, *predict.Profiles, error) {
 	p := predict.NewPredictor()
 	if o.use != "" {
@@ -218,8 +216,7 @@ func (o *options) predictor() (*predict.Predictor, *predict.Profiles, error) {
 	return fitted, &others, nil
 }
 
-// place returns the predictor of the GPU that most tenants to calibrate on are of.
-// Rows of another do not count.
+// place returns the predictor of the GPU that most tenants to calibrate on are of. Rows of another do not count.
 func (o *options) place(p predict.Predictor) predict.Predictor {
 	most := plainGPU(p.GPU)
 	names, tenants := map[string]string{most: p.GPU}, map[string]int{}
@@ -270,9 +267,8 @@ func (o *options) assume(format string, args ...any) {
 	}
 }
 
-// nameSeries tells files of one name in several folders apart, as those of several
-// measure runs are, by their folders. A file may be given once: beside itself it
-// would be predicted by itself.
+// nameSeries tells files of one name in several folders apart, as those of several measure runs are, by their
+// folders. A file may be given once: beside itself it would be predicted by itself.
 func (o *options) nameSeries() error {
 	given := map[string]bool{}
 	for _, files := range [][]string{o.data, o.fit} {

@@ -17,8 +17,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// worstRows are shown of more than twice as many, those that were missed most; the JSON
-// has everything.
+// worstRows are shown of more than twice as many, those that were missed most; the JSON has everything.
 const worstRows = 10
 
 // write writes the report for people, with all rows or those missed most.
@@ -56,8 +55,7 @@ func (rep *report) write(out io.Writer, rows bool) error {
 	return err
 }
 
-// worst returns the rows with the largest errors, in their order; none where nothing
-// was measured.
+// worst returns the rows with the largest errors, in their order; none where nothing was measured.
 func (rep *report) worst() []row {
 	missed := slices.DeleteFunc(slices.Clone(rep.Rows), func(r row) bool { return math.IsNaN(r.missed()) })
 	slices.SortStableFunc(missed, func(a, b row) int { return cmp.Compare(math.Abs(b.missed()), math.Abs(a.missed())) })
@@ -222,8 +220,7 @@ func writeGroups(w io.Writer, metrics []predict.Metric, list []series) {
 	}
 }
 
-// groupTable formats the errors of series under a mechanism, with room columns for
-// their names.
+// groupTable formats the errors of series under a mechanism, with room columns for their names.
 func groupTable(m sharing.Mechanism, metrics []predict.Metric, list []series, room int) []byte {
 	head := fmt.Sprintf("\n%s\tROWS", strings.ToUpper(m.String()))
 	for _, metric := range metrics {
@@ -271,8 +268,7 @@ func nameOf(s predict.Server) string {
 	return name
 }
 
-// writeErrors prints the errors of the predictions, of those of held-out rows, and of
-// simpler rules.
+// writeErrors prints the errors of the predictions, of those of held-out rows, and of simpler rules.
 func (rep *report) writeErrors(w io.Writer) {
 	if len(rep.Errors) == 0 {
 		return

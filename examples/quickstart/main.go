@@ -1,6 +1,5 @@
-// Quickstart decides how a fleet of workloads shares its GPUs: what it costs
-// before and after, which mechanism each workload gets, why, and what can bite.
-// It needs no GPU and no cgo. The program to work with is examples/cotenant.
+// Quickstart decides how a fleet of workloads shares its GPUs: what it costs before and after, which mechanism each
+// workload gets, why, and what can bite. It needs no GPU and no cgo. The program to work with is examples/cotenant.
 //
 //	go run ./examples/quickstart
 //	go run ./examples/quickstart -fleet fleet.yaml -json
@@ -24,8 +23,7 @@ var embedded []byte
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run returns the exit code: 0 answered, 2 bad input, 5 the answer could not be
-// written.
+// run returns the exit code: 0 answered, 2 bad input, 5 the answer could not be written.
 func run(args []string, stdout, stderr io.Writer) (code int) {
 	stdout, done := page.Check("quickstart", stdout, stderr)
 	defer done(&code)

@@ -1,6 +1,5 @@
-// Command timeslice shows what tenants of a time-sliced GPU do to each other:
-// latency against the number of tenants, as a table, JSON and SVG, and which
-// tenant is hurt and why. It simulates, and needs no GPU.
+// Command timeslice shows what tenants of a time-sliced GPU do to each other: latency against the number of
+// tenants, as a table, JSON and SVG, and which tenant is hurt and why. It simulates, and needs no GPU.
 package main
 
 import (

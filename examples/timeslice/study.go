@@ -80,8 +80,7 @@ func slowdown(shared, alone *timeslice.Latency, of func(*timeslice.Latency) (tim
 
 func p99(l *timeslice.Latency) (time.Duration, bool) { return l.Quantile(0.99) }
 
-// closedForm returns the mean step of each tenant by the form that fits the
-// tenants, or "" when none does.
+// closedForm returns the mean step of each tenant by the form that fits the tenants, or "" when none does.
 func closedForm(sched timeslice.Scheduler, tenants []timeslice.Tenant) (string, []time.Duration) {
 	busy, open := true, false
 	var steps []time.Duration

@@ -1,5 +1,4 @@
-// Package archtest holds the import rules of the module (see CONTRIBUTING.md)
-// as data, and the check of them.
+// Package archtest holds the import rules of the module (see CONTRIBUTING.md) as data, and the check of them.
 package archtest
 
 import (
@@ -13,9 +12,8 @@ const Module = "github.com/cotenant/cotenant"
 
 const nvml = "github.com/NVIDIA/go-nvml"
 
-// allowed says of each library package which others of the module it may
-// import, internal ones apart. What stands in nobody's list (drivers that need
-// cgo, what is experimental, doubles for tests) is for examples and users.
+// allowed says of each library package which others of the module it may import, internal ones apart. What stands
+// in nobody's list (drivers that need cgo, what is experimental, doubles for tests) is for examples and users.
 var allowed = map[string][]string{
 	"sharing":            {},
 	"sharing/driverconf": {"sharing"},
@@ -76,8 +74,7 @@ var alone = []string{"loadgen/internal/wire"}
 // nvmlLeaves are the only packages that may mention go-nvml.
 var nvmlLeaves = []string{"mig/mignvml", "telemetry/telemetrynvml", "internal/nvmlret"}
 
-// cudaLeaf is the only package with C of its own, which loads the CUDA driver
-// library.
+// cudaLeaf is the only package with C of its own, which loads the CUDA driver library.
 const cudaLeaf = "decision/probe/cudaprobe"
 
 // topLevel are the folders that may stand in the module's root.

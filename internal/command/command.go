@@ -26,10 +26,9 @@ type Output struct {
 	ExitCode       int
 }
 
-// Runner runs a program. Run returns an error only if the program could not be
-// run to its end; one that exits with another status than 0 is no error. When
-// ctx ends, Run ends the program and returns an error. Implementations must be
-// safe for concurrent use.
+// Runner runs a program. Run returns an error only if the program could not be run to its end; one that exits with
+// another status than 0 is no error. When ctx ends, Run ends the program and returns an error. Implementations must
+// be safe for concurrent use.
 type Runner interface {
 	Run(ctx context.Context, in Invocation) (Output, error)
 }
@@ -39,15 +38,13 @@ var ErrOutputTooLarge = errors.New("the output is larger than the allowed size")
 
 const defaultMaxOutput = 1 << 20
 
-// OutputPeriod bounds the wait for output after a program has ended: a
-// child of its own may hold the pipes open.
+// OutputPeriod bounds the wait for output after a program has ended: a child of its own may hold the pipes open.
 const OutputPeriod = 2 * time.Second
 
 // Program is a program at Path.
 type Program struct {
 	Path string
-	// MaxOutput bounds what is taken from each of stdout and stderr, in bytes;
-	// 0 means 1 MiB.
+	// MaxOutput bounds what is taken from each of stdout and stderr, in bytes; 0 means 1 MiB.
 	MaxOutput int
 	Environ   []string // what an invocation's Env is added to; nil is this process's
 }
@@ -83,8 +80,7 @@ func (p Program) Run(ctx context.Context, in Invocation) (Output, error) {
 	return out, err
 }
 
-// Environ returns base with the variables of set put in their place; later
-// entries win.
+// Environ returns base with the variables of set put in their place; later entries win.
 func Environ(base, set []string) []string {
 	at := make(map[string]int, len(base)+len(set))
 	var out []string
@@ -102,8 +98,7 @@ func Environ(base, set []string) []string {
 	return out
 }
 
-// Lookup returns the last value of a variable in an environment, "" if there
-// is none.
+// Lookup returns the last value of a variable in an environment, "" if there is none.
 func Lookup(environ []string, key string) (value string) {
 	for _, kv := range environ {
 		if k, v, ok := strings.Cut(kv, "="); ok && k == key {
@@ -113,9 +108,8 @@ func Lookup(environ []string, key string) (value string) {
 	return value
 }
 
-// Buffer keeps the first Limit bytes of a stream and swallows the rest, so that
-// a program that prints without end neither blocks nor fills the memory. Full,
-// if given, is called when there are more. os/exec writes to it from one
+// Buffer keeps the first Limit bytes of a stream and swallows the rest, so that a program that prints without end
+// neither blocks nor fills the memory. Full, if given, is called when there are more. os/exec writes to it from one
 // goroutine and reads it after that has ended.
 type Buffer struct {
 	kept  bytes.Buffer // not embedded: its ReadFrom would go round Write

@@ -32,8 +32,7 @@ type Names[T ~int | ~uint8] struct {
 	names   []string
 }
 
-// Of returns the Names that are listed by value. Errors wrap unknown and call a
-// value a kind.
+// Of returns the Names that are listed by value. Errors wrap unknown and call a value a kind.
 func Of[T ~int | ~uint8](unknown error, kind string, names ...string) *Names[T] {
 	return &Names[T]{unknown, kind, names}
 }
@@ -52,8 +51,7 @@ func (n *Names[T]) String(v T) string {
 	return n.names[v]
 }
 
-// Text serves MarshalText. A value without a text is an error that wraps
-// unknown.
+// Text serves MarshalText. A value without a text is an error that wraps unknown.
 func (n *Names[T]) Text(v T) ([]byte, error) {
 	if !n.Has(v) {
 		return nil, fmt.Errorf("%w: %s %d", n.unknown, n.kind, v)

@@ -4,8 +4,7 @@ package nightly
 
 import "testing"
 
-// Cases returns how many cases a test looks at: all of them in the nightly run,
-// else the sample.
+// Cases returns how many cases a test looks at: all of them in the nightly run, else the sample.
 func Cases(sample, all int) int {
 	if Enabled {
 		return all

@@ -20,8 +20,7 @@ type Value[T any] struct {
 // Of returns a value that is there.
 func Of[T any](v T) Value[T] { return Value[T]{v: v, ok: true} }
 
-// Get returns the value and whether there is one; without one the value is
-// T's zero value and means nothing.
+// Get returns the value and whether there is one; without one the value is T's zero value and means nothing.
 func (o Value[T]) Get() (T, bool) { return o.v, o.ok }
 
 // Or returns the value, or fallback when it is missing.
@@ -43,8 +42,7 @@ func (o Value[T]) Any() any {
 // IsZero reports whether the value is missing; encoding/json's omitzero uses it.
 func (o Value[T]) IsZero() bool { return !o.ok }
 
-// Equal says whether both are missing, or both are there and equal as
-// reflect.DeepEqual has it; go-cmp uses it.
+// Equal says whether both are missing, or both are there and equal as reflect.DeepEqual has it; go-cmp uses it.
 func (o Value[T]) Equal(p Value[T]) bool { return o.ok == p.ok && reflect.DeepEqual(o.v, p.v) }
 
 // String formats the value, or "-" when it is missing.
@@ -77,9 +75,8 @@ func (o *Value[T]) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Fill makes a value, given by its pointer, one that is there and returns where
-// to store it: a *T. It answers false where v is no *Value. Decoders that know
-// no JSON need it.
+// Fill makes a value, given by its pointer, one that is there and returns where to store it: a *T. It answers false
+// where v is no *Value. Decoders that know no JSON need it.
 func Fill(v any) (at any, ok bool) {
 	f, ok := v.(interface{ fill() any })
 	if !ok {

@@ -16,9 +16,8 @@ func hidden(r rune) bool {
 	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
 }
 
-// Show returns text with each control character written as its escape, "\u001b" for ESC,
-// and each byte that is no UTF-8 as U+FFFD. Line feeds and tabs stay. JSON keeps its
-// meaning.
+// Show returns text with each control character written as its escape, "\u001b" for ESC, and each byte that is no
+// UTF-8 as U+FFFD. Line feeds and tabs stay. JSON keeps its meaning.
 func Show(text string) string {
 	if strings.IndexFunc(text, hidden) < 0 {
 		return strings.ToValidUTF8(text, "\ufffd")

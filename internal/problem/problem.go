@@ -147,9 +147,8 @@ func Join(a, b string) string {
 	return a + "." + b
 }
 
-// Nearest returns the candidate closest to word by edit distance, or "" when
-// none is within a third of the word's length (at least 2 edits). Case does
-// not count. It is meant for "did you mean" remedies.
+// Nearest returns the candidate closest to word by edit distance, or "" when none is within a third of the word's
+// length (at least 2 edits). Case does not count. It is meant for "did you mean" remedies.
 func Nearest(word string, candidates []string) string {
 	limit := max(2, len(word)/3)
 	best, bestD := "", limit+1

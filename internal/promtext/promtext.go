@@ -22,17 +22,15 @@ import (
 // smaller, a federated one of a thousand nodes has some tens of MiB.
 const maxPage = 128 << 20
 
-// Page is one page: its number in the stream, from 0, and its families in the
-// order of their names.
+// Page is one page: its number in the stream, from 0, and its families in the order of their names.
 type Page struct {
 	Number   int
 	Families []*dto.MetricFamily
 }
 
-// Read calls each with every page of a stream. A page ends where a metric is
-// described a second time, as in the pages of several exporters written into
-// one file. Lines that are no metric are problems with their line; the rest is
-// still given. The error names them all, up to problem.Enough of them.
+// Read calls each with every page of a stream. A page ends where a metric is described a second time, as in the
+// pages of several exporters written into one file. Lines that are no metric are problems with their line; the rest
+// is still given. The error names them all, up to problem.Enough of them.
 func Read(in io.Reader, each func(Page)) error {
 	s := &splitter{each: each, described: map[string]bool{}}
 	rd := bufio.NewReaderSize(in, 64<<10)
@@ -129,8 +127,7 @@ func (s *splitter) flush() {
 	s.first = s.line
 }
 
-// blank empties a line of the page, counted from 1. It answers false where
-// there was nothing to empty.
+// blank empties a line of the page, counted from 1. It answers false where there was nothing to empty.
 func blank(page []byte, line int) bool {
 	for ; line > 1; line-- {
 		i := bytes.IndexByte(page, '\n')

@@ -1,14 +1,12 @@
-// Package race says whether the race detector is compiled in. It makes what only
-// computes ten to twenty times as slow, and finds nothing where one goroutine
-// computes: tests of that draw fewer random cases under it, and leave out what
-// takes longest. .ci/run runs every package whose tests import this one without
-// the race detector too, and so in full.
+// Package race says whether the race detector is compiled in. It makes what only computes ten to twenty times as
+// slow, and finds nothing where one goroutine computes: tests of that draw fewer random cases under it, and leave
+// out what takes longest. .ci/run runs every package whose tests import this one without the race detector too, and
+// so in full.
 package race
 
 import "testing"
 
-// Fewer returns the number of n cases that a test runs: all, or under the race detector
-// about a quarter of them.
+// Fewer returns the number of n cases that a test runs: all, or under the race detector about a quarter of them.
 func Fewer(n int) int {
 	if Enabled {
 		return (n + 3) / 4

@@ -1,3 +1,2 @@
-// Package readme holds the README to its word: its tests run the program and the
-// commands that it prints.
+// Package readme holds the README to its word: its tests run the program and the commands that it prints.
 package readme

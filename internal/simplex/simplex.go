@@ -5,10 +5,9 @@ import "math"
 
 const lpEps = 1e-9
 
-// Maximize solves max obj·v subject to rows·v <= rhs, v >= 0, with rhs >= 0, by
-// the simplex method on a condensed tableau. It returns the optimum's v and the
-// dual value of every row; ok is false when the maximum is unbounded. rows,
-// rhs and obj are overwritten.
+// Maximize solves max obj·v subject to rows·v <= rhs, v >= 0, with rhs >= 0, by the simplex method on a condensed
+// tableau. It returns the optimum's v and the dual value of every row; ok is false when the maximum is unbounded.
+// rows, rhs and obj are overwritten.
 //
 // Covering problems are solved through their dual, whose origin is feasible, so
 // that no first phase and no library with its own conventions is needed.

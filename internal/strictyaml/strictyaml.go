@@ -1,6 +1,5 @@
-// Package strictyaml decodes YAML and JSON documents strictly: unknown and
-// duplicate keys, anchors, wrong types, invalid UTF-8 and oversized input are
-// problems, each with its path, and all of them are reported at once.
+// Package strictyaml decodes YAML and JSON documents strictly: unknown and duplicate keys, anchors, wrong types,
+// invalid UTF-8 and oversized input are problems, each with its path, and all of them are reported at once.
 package strictyaml
 
 import (
@@ -28,9 +27,8 @@ type Options struct {
 	MaxBytes int
 }
 
-// NodeDecoder is implemented by types that read a node themselves, for values
-// with several shapes (a string or a list, say). It reports problems through
-// d at path and must not panic on any node.
+// NodeDecoder is implemented by types that read a node themselves, for values with several shapes (a string or a
+// list, say). It reports problems through d at path and must not panic on any node.
 type NodeDecoder interface {
 	DecodeNode(d *Decoder, path string, n *yaml.Node)
 }
@@ -48,12 +46,10 @@ func Read(r io.Reader, opts Options) ([]byte, error) {
 	return data, nil
 }
 
-// Decode decodes exactly one document into v, a pointer to a struct, map or
-// slice. Struct fields are matched by their yaml tag; a field with the option
-// "required" must be present, one with "nonzero" must not be written as zero
-// (absent stands for its default), one with "null" may be null, as if absent. A
-// time.Duration is written as in Go, "1.5s". The error joins one *problem.Problem
-// for each thing wrong; v must not be used when it is not nil.
+// Decode decodes exactly one document into v, a pointer to a struct, map or slice. Struct fields are matched by
+// their yaml tag; a field with the option "required" must be present, one with "nonzero" must not be written as
+// zero (absent stands for its default), one with "null" may be null, as if absent. A time.Duration is written as in
+// Go, "1.5s". The error joins one *problem.Problem for each thing wrong; v must not be used when it is not nil.
 func Decode(data []byte, v any, opts Options) error {
 	docs, err := Parse(data, opts)
 	if err != nil {
@@ -72,9 +68,8 @@ func Decode(data []byte, v any, opts Options) error {
 	return d.Err()
 }
 
-// Parse returns the root node of each non-empty document after the checks that
-// need no target: size, UTF-8, syntax, anchors, aliases, tags, merge keys,
-// duplicate and non-string keys, depth.
+// Parse returns the root node of each non-empty document after the checks that need no target: size, UTF-8, syntax,
+// anchors, aliases, tags, merge keys, duplicate and non-string keys, depth.
 func Parse(data []byte, opts Options) ([]*yaml.Node, error) {
 	if len(data) > opts.maxBytes() {
 		return nil, tooLarge(opts.maxBytes())

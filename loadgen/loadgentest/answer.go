@@ -84,8 +84,7 @@ func (a *answer) timing() timing {
 	}
 }
 
-// until waits for t, or for ever when t is zero; false means that the client or
-// the server has gone.
+// until waits for t, or for ever when t is zero; false means that the client or the server has gone.
 func (a *answer) until(t time.Time) bool {
 	if a.gone {
 		return false

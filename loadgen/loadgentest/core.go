@@ -10,10 +10,9 @@ import (
 // on the whole GPU, of which it then uses the fractions sm and bw.
 type kernel struct{ work, sm, bw float64 }
 
-// task is a sequence of kernels of one client, each starting as the one before
-// ends. then, when not nil, gives the kernels that follow the last one at once,
-// in the GPU's time and not when somebody has noticed; without any the task is
-// done.
+// task is a sequence of kernels of one client, each starting as the one before ends. then, when not nil, gives the
+// kernels that follow the last one at once, in the GPU's time and not when somebody has noticed; without any the
+// task is done.
 type task struct {
 	kernels []kernel
 	then    func() []kernel
@@ -85,8 +84,7 @@ func (c *core) rates() []float64 {
 	return rates
 }
 
-// wait slows each client by the SMs that others hold, who hold them the less the more
-// they wait themselves.
+// wait slows each client by the SMs that others hold, who hold them the less the more they wait themselves.
 func (c *core) wait(rates []float64) {
 	if !slices.ContainsFunc(c.clients, func(o *coreClient) bool { return o.hold > 0 }) {
 		return
@@ -105,8 +103,7 @@ func (c *core) wait(rates []float64) {
 	}
 }
 
-// turn gives the GPU to the next client with work when the active one has used
-// its quantum or has nothing to do.
+// turn gives the GPU to the next client with work when the active one has used its quantum or has nothing to do.
 func (c *core) turn() {
 	if c.mode != SharingTimeSliced {
 		return
@@ -129,8 +126,7 @@ func (c *core) turn() {
 	}
 }
 
-// next is the time of the next event if nothing is submitted before it, +Inf
-// when the GPU is idle.
+// next is the time of the next event if nothing is submitted before it, +Inf when the GPU is idle.
 func (c *core) next() float64 {
 	c.turn()
 	at := math.Inf(1)

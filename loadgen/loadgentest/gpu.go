@@ -13,8 +13,7 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// Sharing says how the models on a simulated GPU share it. The zero value is
-// TimeSliced.
+// Sharing says how the models on a simulated GPU share it. The zero value is TimeSliced.
 type Sharing uint8
 
 // The ways to share.
@@ -37,26 +36,22 @@ const (
 type GPUOptions struct {
 	Sharing Sharing
 	Quantum time.Duration // 0 means DefaultQuantum
-	// Switch is the cost of giving the GPU to another context; 0 means
-	// DefaultSwitch, a negative value none.
+	// Switch is the cost of giving the GPU to another context; 0 means DefaultSwitch, a negative value none.
 	Switch time.Duration
 	Seed   uint64 // of the kernels' lengths
 }
 
 // Model describes the use that an LLM makes of the GPU. The zero value is a small model.
 type Model struct {
-	// StepKernels is the number of kernels of a decode step; 0 means 16. KernelMean
-	// is their mean length alone on the GPU; 0 means 0.5 ms. KernelCV is the
-	// coefficient of variation of their (log-normal) lengths; 0 means 0.3, a
-	// negative value none.
+	// StepKernels is the number of kernels of a decode step; 0 means 16. KernelMean is their mean length alone on
+	// the GPU; 0 means 0.5 ms. KernelCV is the coefficient of variation of their (log-normal) lengths; 0 means 0.3,
+	// a negative value none.
 	StepKernels int
 	KernelMean  time.Duration
 	KernelCV    float64
-	// BatchCost is the growth of a step with each further sequence in the batch; 0
-	// means 0.01.
+	// BatchCost is the growth of a step with each further sequence in the batch; 0 means 0.01.
 	BatchCost float64
-	// ContextCost is the growth of a step for each 1000 tokens of context in the batch;
-	// 0 means none.
+	// ContextCost is the growth of a step for each 1000 tokens of context in the batch; 0 means none.
 	ContextCost time.Duration
 	// PrefillPerToken is the prefill's length per prompt token that is not in a prefix
 	// cache; 0 means 20 µs. PrefillLeast is how long it takes at least; 0 means no bound.
@@ -65,14 +60,12 @@ type Model struct {
 	// kernel uses when it runs alone; 0 means 0.4 and 0.6. A prefill kernel uses
 	// 0.9 and 0.3.
 	SMDemand, BandwidthDemand float64
-	// SMHold is the fraction of the time in which kernels of others wait for SMs that the
-	// model's running kernels hold, under SharingConcurrent: MPS takes no SM back from a
-	// kernel, so that short kernels wait for long ones, and not the other way round. 0
-	// means that kernels contend for what they demand, and no more.
+	// SMHold is the fraction of the time in which kernels of others wait for SMs that the model's running kernels
+	// hold, under SharingConcurrent: MPS takes no SM back from a kernel, so that short kernels wait for long ones,
+	// and not the other way round. 0 means that kernels contend for what they demand, and no more.
 	SMHold float64
-	// SMShare and BandwidthShare are the fractions that the model may use: an MPS
-	// active thread percentage, a MIG slice; 0 means all. Bandwidth can be limited
-	// under Partitioned only.
+	// SMShare and BandwidthShare are the fractions that the model may use: an MPS active thread percentage, a MIG
+	// slice; 0 means all. Bandwidth can be limited under Partitioned only.
 	SMShare, BandwidthShare float64
 }
 
@@ -334,8 +327,7 @@ func (c *gpuClient) engine(ctx context.Context) {
 	}
 }
 
-// The fractions of the GPU that a prefill kernel uses alone: it is bound by
-// compute.
+// The fractions of the GPU that a prefill kernel uses alone: it is bound by compute.
 const (
 	prefillSM, prefillBandwidth = 0.9, 0.3
 	prefillKernels              = 8

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// CacheBlockTokens is the number of tokens of a block of the prefix cache: vLLM's
-// default.
+// CacheBlockTokens is the number of tokens of a block of the prefix cache: vLLM's default.
 const CacheBlockTokens = 16
 
 // prefixCache holds whole blocks of prompts by the hash of everything up to their end.
@@ -21,9 +20,8 @@ func newPrefixCache(blocks int) *prefixCache {
 	return &prefixCache{capacity: blocks, recent: list.New(), blocks: map[uint64]*list.Element{}}
 }
 
-// use returns how many leading tokens of the prompt are there, and leaves all of its
-// whole blocks there. The last token is never taken from the cache: an engine has to
-// compute it to go on.
+// use returns how many leading tokens of the prompt are there, and leaves all of its whole blocks there. The last
+// token is never taken from the cache: an engine has to compute it to go on.
 func (c *prefixCache) use(model, prompt string) (cached int) {
 	h := fnv.New64a()
 	h.Write([]byte(model))

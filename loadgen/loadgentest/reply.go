@@ -35,8 +35,7 @@ var faultNames = enum.Of[Fault](ErrUnknownName, "fault", "none", "cut", "truncat
 	"bad-json", "stall", "huge-event",
 	"endless", "html", "no-answer", "refuse")
 
-// Usage says what token counts an answer reports. The zero value, UsageAsked,
-// does what the request asks.
+// Usage says what token counts an answer reports. The zero value, UsageAsked, does what the request asks.
 type Usage uint8
 
 // The usage reports.
@@ -71,11 +70,9 @@ type Reply struct {
 	NoDone, NoFinish, SeparateFinish bool
 	FinishAfter                      time.Duration
 
-	// EventsPerWrite gathers events and writes them together, when the last of them
-	// is due; 0 means 1.
+	// EventsPerWrite gathers events and writes them together, when the last of them is due; 0 means 1.
 	EventsPerWrite int
-	// SplitWrites sends each event in two pieces, SplitDelay apart; its content
-	// counts as sent with the second.
+	// SplitWrites sends each event in two pieces, SplitDelay apart; its content counts as sent with the second.
 	SplitWrites bool
 	SplitDelay  time.Duration
 	// LineEnd is "\n" when empty; "\r\n" and "\r" are the others.
@@ -90,8 +87,7 @@ type Reply struct {
 	RetryAfter string
 	Fault      Fault
 	FaultAfter int // events before the fault
-	// Slot says whether the answer occupies one of Options.Slots; NoSlot answers
-	// do not wait.
+	// Slot says whether the answer occupies one of Options.Slots; NoSlot answers do not wait.
 	NoSlot bool
 	// Word is the text of a token; "" means "tok ".
 	Word string

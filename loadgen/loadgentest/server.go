@@ -23,8 +23,7 @@ import (
 type Options struct {
 	// Script chooses the answers; nil answers every request with the zero Reply.
 	Script Script
-	// Slots bounds the answers under way; further requests wait in order. 0 means
-	// no bound.
+	// Slots bounds the answers under way; further requests wait in order. 0 means no bound.
 	Slots int
 	// Pipe serves in-memory connections from Dial instead of TCP.
 	Pipe bool
@@ -36,10 +35,9 @@ type Options struct {
 	// simulated GPU; Reply's TTFT and Interval are not used then.
 	GPU   *GPU
 	Model Model
-	// CacheBlocks, when above 0, gives the server a prefix cache of so many blocks of
-	// CacheBlockTokens tokens (words of the prompt), the least recently used dropped
-	// first. Prompts of one model that begin alike share it; usage reports what came
-	// from it as cached_tokens, and a simulated GPU does not prefill that again.
+	// CacheBlocks, when above 0, gives the server a prefix cache of so many blocks of CacheBlockTokens tokens
+	// (words of the prompt), the least recently used dropped first. Prompts of one model that begin alike share it;
+	// usage reports what came from it as cached_tokens, and a simulated GPU does not prefill that again.
 	CacheBlocks int
 	// NoLog keeps no Served records.
 	NoLog bool
@@ -56,8 +54,7 @@ type Served struct {
 	End      time.Time
 }
 
-// Server is an OpenAI-compatible server under a script. Its methods are safe for
-// concurrent use.
+// Server is an OpenAI-compatible server under a script. Its methods are safe for concurrent use.
 type Server struct {
 	// URL is the base URL.
 	URL      string

@@ -43,9 +43,8 @@ type File struct {
 	Drain    time.Duration  `yaml:"drain"`
 	Window   loadgen.Window `yaml:"window"`
 	Seed     uint64         `yaml:"seed"`
-	// Embedded, when not empty, says that the caller starts a server for each
-	// tenant, all on one simulated GPU shared in this way: time-sliced, concurrent
-	// or partitioned.
+	// Embedded, when not empty, says that the caller starts a server for each tenant, all on one simulated GPU
+	// shared in this way: time-sliced, concurrent or partitioned.
 	Embedded string   `yaml:"embedded"`
 	Tenants  []Tenant `yaml:"tenants,required"`
 }
@@ -82,9 +81,8 @@ type Endpoint struct {
 	Weight    int               `yaml:"weight"`
 	APIKeyEnv string            `yaml:"api_key_env"`
 	Header    map[string]string `yaml:"headers"`
-	// CAFile holds the certificate authorities that an https server is checked against, in
-	// the place of the system's; CertFile and KeyFile the client's own certificate. All are
-	// PEM.
+	// CAFile holds the certificate authorities that an https server is checked against, in the place of the
+	// system's; CertFile and KeyFile the client's own certificate. All are PEM.
 	CAFile   string `yaml:"ca_file"`
 	CertFile string `yaml:"cert_file"`
 	KeyFile  string `yaml:"key_file"`
@@ -132,8 +130,7 @@ type Options struct {
 // sharings are the ways to share the embedded GPU.
 var sharings = []string{"time-sliced", "concurrent", "partitioned"}
 
-// Load reads a plan strictly, and every file that it names. The error names
-// everything that is wrong with them.
+// Load reads a plan strictly, and every file that it names. The error names everything that is wrong with them.
 func Load(path string, opts Options) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -289,9 +286,8 @@ func join(dir, file string) string {
 	return filepath.Join(dir, file)
 }
 
-// readPrompts reads the tenant's prompts and sees to it that they fit the API:
-// messages don't fit completions. They are left out of the default set and refused
-// in a file.
+// readPrompts reads the tenant's prompts and sees to it that they fit the API: messages don't fit completions. They
+// are left out of the default set and refused in a file.
 func (t *Tenant) readPrompts(opts Options) (prompts []loadgen.Prompt, err error) {
 	switch {
 	case t.Prompts == "":

@@ -13,10 +13,9 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// Optional holds a value that may be missing; the zero Optional is missing. Get
-// returns the value and whether it is there, Or the value or a fallback, IsZero
-// whether it is missing; Equal compares two, String writes "-" for a missing one,
-// and JSON null, or nothing with omitzero:
+// Optional holds a value that may be missing; the zero Optional is missing. Get returns the value and whether it is
+// there, Or the value or a fallback, IsZero whether it is missing; Equal compares two, String writes "-" for a
+// missing one, and JSON null, or nothing with omitzero:
 //
 //	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
 type Optional[T any] = optional.Value[T]
@@ -25,16 +24,14 @@ type Optional[T any] = optional.Value[T]
 // zero value is one token a word and none beside.
 type WordCalibration struct {
 	TokensPerWord float64 // 0 means 1
-	// Overhead is the number of tokens that a request has beside its words: the chat
-	// template's.
+	// Overhead is the number of tokens that a request has beside its words: the chat template's.
 	Overhead float64
 	// Error is the relative error on a third prompt that was not used for fitting;
 	// missing when nothing was measured.
 	Error Optional[float64]
 }
 
-// words is the number of words that make up tokens in a request, of whose
-// overhead it bears the given share.
+// words is the number of words that make up tokens in a request, of whose overhead it bears the given share.
 func (c WordCalibration) words(tokens int, share float64) int {
 	per := c.TokensPerWord
 	if per == 0 {
@@ -57,9 +54,8 @@ func (c WordCalibration) check() error {
 // ErrCalibration says that a server's token counts do not grow with the prompt.
 var ErrCalibration = errors.New("loadgen: cannot calibrate prompt lengths")
 
-// Calibrate sends three prompts of 64, 512 and 256 words through send, which
-// returns the server's count of prompt tokens, fits the first two and checks the
-// fit on the third. It needs no tokenizer.
+// Calibrate sends three prompts of 64, 512 and 256 words through send, which returns the server's count of prompt
+// tokens, fits the first two and checks the fit on the third. It needs no tokenizer.
 func Calibrate(ctx context.Context,
 	send func(ctx context.Context, p loadgen.Prompt) (promptTokens int, err error)) (WordCalibration, error) {
 	const short, long, check = 64, 512, 256

@@ -1,7 +1,6 @@
-// Package prompt gives a loadgen.Tenant what it asks: prompts from a file of JSON
-// Lines ([Read]), recorded dialogues ([ReadShareGPT] with [NewConversations]),
-// made-up texts of given lengths ([NewSynthetic]), or the lengths, shared prefixes
-// and arrivals of a published [Trace].
+// Package prompt gives a loadgen.Tenant what it asks: prompts from a file of JSON Lines ([Read]), recorded
+// dialogues ([ReadShareGPT] with [NewConversations]), made-up texts of given lengths ([NewSynthetic]), or the
+// lengths, shared prefixes and arrivals of a published [Trace].
 //
 //	trace, err := prompt.ReadTrace(prompt.TraceMooncake, file)
 //	if err != nil {
@@ -14,9 +13,8 @@
 //	}
 //	tenant.Prompts, tenant.Load.Schedule = texts, part.Schedule(1)
 //
-// No tokenizer is needed: [Calibrate] fits the words of made-up prompts to the
-// token counts of the server. Readers are strict: an error wraps
-// loadgen.ErrInput and names each bad line, and nothing is returned with it.
+// No tokenizer is needed: [Calibrate] fits the words of made-up prompts to the token counts of the server. Readers
+// are strict: an error wraps loadgen.ErrInput and names each bad line, and nothing is returned with it.
 //
 // Stable.
 package prompt

@@ -92,8 +92,7 @@ func readPrompt(l *problem.List, n int, line []byte) (p loadgen.Prompt, ok bool)
 	return p, l.Len() == before
 }
 
-// Write writes the prompts as Read reads them. A Prompt's Next is
-// not written.
+// Write writes the prompts as Read reads them. A Prompt's Next is not written.
 func Write(w io.Writer, prompts []loadgen.Prompt) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

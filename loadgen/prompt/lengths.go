@@ -93,8 +93,7 @@ func (e Empirical) check() error {
 	return l.Err()
 }
 
-// redraws bounds within: a distribution whose bounds cut nearly everything off is
-// clamped instead.
+// redraws bounds within: a distribution whose bounds cut nearly everything off is clamped instead.
 const redraws = 64
 
 func within(lo, hi int, draw func() float64) int {

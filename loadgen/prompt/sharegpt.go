@@ -23,13 +23,11 @@ type Conversation struct {
 	Turns  []Turn
 }
 
-// ReadShareGPT reads a JSON array of ShareGPT conversations: objects with "id"
-// and "conversations" (or "conversation"), a list of "from" (or "role") and
-// "value" (or "content"). What comes before the first human message and a
-// question without an answer are left out; a conversation in which nothing
-// remains is skipped and counted. Consecutive messages of one side are joined.
-// Any other shape is an error that wraps ErrInput and names each bad
-// conversation (the first 20); then there are none.
+// ReadShareGPT reads a JSON array of ShareGPT conversations: objects with "id" and "conversations" (or
+// "conversation"), a list of "from" (or "role") and "value" (or "content"). What comes before the first human
+// message and a question without an answer are left out; a conversation in which nothing remains is skipped and
+// counted. Consecutive messages of one side are joined. Any other shape is an error that wraps ErrInput and names
+// each bad conversation (the first 20); then there are none.
 func ReadShareGPT(r io.Reader) (conversations []Conversation, skipped int, err error) {
 	dec := json.NewDecoder(r)
 	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
@@ -122,9 +120,8 @@ func (s *shareGPT) conversation(l *problem.List, path string) (c Conversation, o
 	return c, ok
 }
 
-// estimateTokens is a token count for want of a tokenizer: one token for each
-// four bytes of text, rounded up. It is an estimate, off by a factor of two for
-// code and for languages other than English.
+// estimateTokens is a token count for want of a tokenizer: one token for each four bytes of text, rounded up. It is
+// an estimate, off by a factor of two for code and for languages other than English.
 func estimateTokens(text string) int { return (len(text) + 3) / 4 }
 
 // ConversationOptions tune NewConversations. The zero value is the documented default.
@@ -132,19 +129,16 @@ type ConversationOptions struct {
 	// MaxTurns bounds the questions taken from each conversation; 0 means 1, as the
 	// common tools do; a negative value means all.
 	MaxTurns int
-	// Tokens counts the tokens of a recorded answer, which bounds the answer asked
-	// for; nil means estimateTokens.
+	// Tokens counts the tokens of a recorded answer, which bounds the answer asked for; nil means estimateTokens.
 	Tokens func(text string) int
 	// Think is the pause between an answer and the next question.
 	Think time.Duration
-	// Recorded makes the history hold the recorded answers instead of those that
-	// the server gave.
+	// Recorded makes the history hold the recorded answers instead of those that the server gave.
 	Recorded bool
 }
 
-// Conversations is a PromptSource over recorded conversations, in order,
-// over and over. Each is a session: its next question is asked when the one
-// before was answered. It is safe for concurrent use.
+// Conversations is a PromptSource over recorded conversations, in order, over and over. Each is a session: its next
+// question is asked when the one before was answered. It is safe for concurrent use.
 type Conversations struct {
 	opts ConversationOptions
 
@@ -153,8 +147,7 @@ type Conversations struct {
 	next int
 }
 
-// NewConversations returns a source over conversations, which it keeps. One without
-// turns is left out.
+// NewConversations returns a source over conversations, which it keeps. One without turns is left out.
 func NewConversations(conversations []Conversation, opts ConversationOptions) *Conversations {
 	if opts.MaxTurns == 0 {
 		opts.MaxTurns = 1

@@ -13,8 +13,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// words are short, frequent English words, each one token in the usual
-// vocabularies when a space stands before it.
+// words are short, frequent English words, each one token in the usual vocabularies when a space stands before it.
 var words = strings.Fields(`the of and to in is that for it as was with be by on not he his but at are this have from or
 	had an they which one you were all her she there would their we him been has when who will no more if out so said what
 	up its about than into them can only other time new some could
@@ -35,15 +34,13 @@ func appendWords(b *strings.Builder, rng *rand.Rand, n int) {
 	}
 }
 
-// SharedPrefix makes prompts begin with one of a few common texts, as system
-// prompts and few-shot examples do.
+// SharedPrefix makes prompts begin with one of a few common texts, as system prompts and few-shot examples do.
 type SharedPrefix struct {
 	// Groups is the number of different prefixes; 0 means 1.
 	Groups int `yaml:"groups"`
 	// Tokens is the length of each. It comes on top of SyntheticOptions.Input.
 	Tokens int `yaml:"tokens"`
-	// Zipf is the exponent of the groups' popularity: the k-th is used in proportion
-	// to 1/k^Zipf. 0 means equally.
+	// Zipf is the exponent of the groups' popularity: the k-th is used in proportion to 1/k^Zipf. 0 means equally.
 	Zipf float64 `yaml:"zipf"`
 }
 
@@ -53,10 +50,9 @@ type SyntheticOptions struct {
 	Input  Lengths // tokens of a question
 	Output Lengths // sent as max_tokens
 	Prefix SharedPrefix
-	// Turns is the number of questions of a session; nil means one, sent as a text.
-	// Otherwise prompts are messages, for the chat API: the shared prefix is the
-	// system message, and the history, with the answers that the server gave,
-	// precedes each further question.
+	// Turns is the number of questions of a session; nil means one, sent as a text. Otherwise prompts are messages,
+	// for the chat API: the shared prefix is the system message, and the history, with the answers that the server
+	// gave, precedes each further question.
 	Turns Lengths
 	// Think is the pause between an answer and the next question.
 	Think time.Duration

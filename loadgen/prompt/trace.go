@@ -39,9 +39,8 @@ type TraceRequest struct {
 	At           time.Duration // since the trace's first request
 	InputTokens  int
 	OutputTokens int
-	// Blocks are the hashes of the prompt's blocks of Trace.BlockTokens tokens, the
-	// last one filled in part: an equal beginning is a shared prefix. nil if the
-	// trace has none.
+	// Blocks are the hashes of the prompt's blocks of Trace.BlockTokens tokens, the last one filled in part: an
+	// equal beginning is a shared prefix. nil if the trace has none.
 	Blocks []int64
 	// Session groups the turns of a conversation, "" if the trace doesn't say.
 	Session string
@@ -58,8 +57,7 @@ type Trace struct {
 	// Failed counts the rows that the trace marks as failed (BurstGPT: no response
 	// tokens). They are not among the Requests.
 	Failed int
-	// Reordered counts the rows that were earlier than the row before them; they
-	// were sorted into place.
+	// Reordered counts the rows that were earlier than the row before them; they were sorted into place.
 	Reordered int
 	// Ignored are the columns or fields that this package has no use for.
 	Ignored []string
@@ -154,9 +152,8 @@ func (t *Trace) Duration() time.Duration {
 	return t.Requests[len(t.Requests)-1].At
 }
 
-// Slice returns the part of the trace from from on and before to (0: its end),
-// with its times counted from from. The requests are shared with t. Slice before
-// Schedule and Prompts, so that times and lengths stay together.
+// Slice returns the part of the trace from from on and before to (0: its end), with its times counted from from.
+// The requests are shared with t. Slice before Schedule and Prompts, so that times and lengths stay together.
 func (t *Trace) Slice(from, to time.Duration) *Trace {
 	s := *t
 	s.Requests = nil

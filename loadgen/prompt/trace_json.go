@@ -71,8 +71,7 @@ func (t *Trace) ignore(name string) {
 	}
 }
 
-// bailian follows the chains of parents, so that a conversation's turns have one
-// session: its first chat's id.
+// bailian follows the chains of parents, so that a conversation's turns have one session: its first chat's id.
 type bailian struct {
 	trace *Trace
 	root  map[int64]int64

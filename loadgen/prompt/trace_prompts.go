@@ -22,10 +22,9 @@ type TraceOptions struct {
 	IgnoreEOS bool
 }
 
-// TraceSource is a PromptSource with the lengths of a trace and made-up words.
-// Where the trace has block hashes, equal blocks are equal text, so that shared
-// prefixes are shared on the server too. It ends with the trace, and is safe for
-// concurrent use.
+// TraceSource is a PromptSource with the lengths of a trace and made-up words. Where the trace has block hashes,
+// equal blocks are equal text, so that shared prefixes are shared on the server too. It ends with the trace, and is
+// safe for concurrent use.
 type TraceSource struct {
 	trace *Trace
 	opts  TraceOptions

@@ -35,11 +35,10 @@ func (rc *RunComparison) correct(tested []testedFigure, alpha float64) {
 	}
 }
 
-// withhold takes back every claim that rests on the requests that succeeded, where
-// the groups' shares of failed requests differ beyond chance. Two tests look for
-// that: one over the runs, which allows for runs that vary, and one over all
-// requests, because a few runs can show nothing however much they fail. Either is
-// enough: what is at stake is a claim, not an accusation.
+// withhold takes back every claim that rests on the requests that succeeded, where the groups' shares of failed
+// requests differ beyond chance. Two tests look for that: one over the runs, which allows for runs that vary, and
+// one over all requests, because a few runs can show nothing however much they fail. Either is enough: what is at
+// stake is a claim, not an accusation.
 func (rc *RunComparison) withhold(sides []*side, alpha float64) {
 	var failed, total [2]int64
 	var shares [2][]float64

@@ -11,16 +11,14 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// Optional holds a value that may be missing; the zero Optional is missing. Get
-// returns the value and whether it is there, Or the value or a fallback, IsZero
-// whether it is missing; Equal compares two, String writes "-" for a missing one,
-// and JSON null, or nothing with omitzero:
+// Optional holds a value that may be missing; the zero Optional is missing. Get returns the value and whether it is
+// there, Or the value or a fallback, IsZero whether it is missing; Equal compares two, String writes "-" for a
+// missing one, and JSON null, or nothing with omitzero:
 //
 //	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
 type Optional[T any] = optional.Value[T]
 
-// Claim is the conclusion that a comparison supports. The zero value is
-// ClaimUnsupported.
+// Claim is the conclusion that a comparison supports. The zero value is ClaimUnsupported.
 type Claim uint8
 
 // The claims.
@@ -47,9 +45,8 @@ type ConfidenceInterval struct {
 type ComparedSide struct {
 	N      int     `json:"n"`
 	Median float64 `json:"median"`
-	// CI is the median's confidence interval from order statistics, without any
-	// assumption on the distribution; absent (nil) when N is too small for one (less
-	// than 6 at 95%).
+	// CI is the median's confidence interval from order statistics, without any assumption on the distribution;
+	// absent (nil) when N is too small for one (less than 6 at 95%).
 	CI *ConfidenceInterval `json:"median_ci,omitempty"`
 }
 
@@ -59,17 +56,14 @@ type FigureComparison struct {
 	Base   ComparedSide `json:"base"`
 	Other  ComparedSide `json:"other"`
 	Claim  Claim        `json:"verdict"`
-	// P is the two-sided p-value of the Mann-Whitney U test; missing where
-	// there was nothing to test. Exact says that it comes from all arrangements of
-	// the ranks, ties included, and not from the normal approximation.
+	// P is the two-sided p-value of the Mann-Whitney U test; missing where there was nothing to test. Exact says
+	// that it comes from all arrangements of the ranks, ties included, and not from the normal approximation.
 	P     Optional[float64] `json:"p,omitzero"`
 	Exact bool              `json:"p_exact,omitempty"`
-	// PCorrected allows for the other figures that CompareRuns tested; missing where
-	// the figure was not among them.
+	// PCorrected allows for the other figures that CompareRuns tested; missing where the figure was not among them.
 	PCorrected Optional[float64] `json:"p_corrected,omitzero"`
-	// Shift is the Hodges-Lehmann estimate of other minus base: the median of all
-	// pairwise differences. ShiftCI is its interval, absent when the samples are too
-	// small for one.
+	// Shift is the Hodges-Lehmann estimate of other minus base: the median of all pairwise differences. ShiftCI is
+	// its interval, absent when the samples are too small for one.
 	Shift   float64             `json:"shift"`
 	ShiftCI *ConfidenceInterval `json:"shift_ci,omitempty"`
 	// Change is Shift as a fraction of the base's median, missing when that is 0.
@@ -88,8 +82,7 @@ type CompareOptions struct {
 	Figures []string
 	// Tenant selects a tenant's figures; "" means the totals.
 	Tenant string
-	// AllowInvalid lets CompareRuns take runs that their client spoiled or that were
-	// cut off; it then says so.
+	// AllowInvalid lets CompareRuns take runs that their client spoiled or that were cut off; it then says so.
 	AllowInvalid bool
 }
 
@@ -104,11 +97,9 @@ func (o CompareOptions) confidence() (float64, error) {
 	return o.Confidence, nil
 }
 
-// Compare compares two samples of independent values: those of runs, not of the
-// requests of one run, which depend on one another. It claims a difference only
-// when the Mann-Whitney test shows one at the level asked for, and says
-// ClaimUnsupported when no outcome of so few samples could have. NaN and infinite
-// values are an error.
+// Compare compares two samples of independent values: those of runs, not of the requests of one run, which depend
+// on one another. It claims a difference only when the Mann-Whitney test shows one at the level asked for, and says
+// ClaimUnsupported when no outcome of so few samples could have. NaN and infinite values are an error.
 func Compare(figure string, base, other []float64, opts CompareOptions) (FigureComparison, error) {
 	conf, err := opts.confidence()
 	if err != nil {

@@ -22,13 +22,11 @@ const (
 // that the chance of any claim where nothing differs is at most the tests' level.
 // base[i] and other[i] are figure i's values, in the order of the runs.
 //
-// The figures of a run depend on one another, and the Mann-Whitney p-values of few
-// runs come in few steps; both make Holm's correction claim less than it could. So
-// the runs are relabelled in every possible way, and a figure's corrected p is the
-// share of arrangements in which the least p of it and of the figures behind it is
-// as small as its own (Westfall and Young, Resampling-Based Multiple Testing, 1993,
-// algorithm 2.8). Runs too many for that are corrected by Holm, Scand. J. Statist.
-// 6 (1979).
+// The figures of a run depend on one another, and the Mann-Whitney p-values of few runs come in few steps; both
+// make Holm's correction claim less than it could. So the runs are relabelled in every possible way, and a figure's
+// corrected p is the share of arrangements in which the least p of it and of the figures behind it is as small as
+// its own (Westfall and Young, Resampling-Based Multiple Testing, 1993, algorithm 2.8). Runs too many for that are
+// corrected by Holm, Scand. J. Statist. 6 (1979).
 func adjust(base, other [][]float64) (adjusted []float64, correction string) {
 	k := len(base)
 	p := make([]float64, k)
@@ -104,9 +102,8 @@ func relabel(base, other [][]float64, p []float64, order []int) (as []int, all i
 // arrangements is the number of ways to choose n of n+m.
 func arrangements(n, m int) float64 { return combin.GeneralizedBinomial(float64(n+m), float64(n)) }
 
-// fisher is the two-sided p-value of Fisher's exact test that k of n and j of m
-// are of one share: the probability of every table, the margins given, that is no
-// more probable than this one.
+// fisher is the two-sided p-value of Fisher's exact test that k of n and j of m are of one share: the probability
+// of every table, the margins given, that is no more probable than this one.
 func fisher(k, n, j, m int64) float64 {
 	total, hits := n+m, k+j
 	logChoose := func(n, k int64) float64 { return combin.LogGeneralizedBinomial(float64(n), float64(k)) }

@@ -82,8 +82,7 @@ func (c *Figure) add(name string, x, y float64, simulated bool) {
 	c.Lines[i].Points = append(c.Lines[i].Points, Point{X: x, Y: y})
 }
 
-// highestLoads takes the last run of each scenario's highest load: a curve for
-// each run would show nothing.
+// highestLoads takes the last run of each scenario's highest load: a curve for each run would show nothing.
 func highestLoads(results []*loadgen.Result) []*loadgen.Result {
 	var chosen []*loadgen.Result
 	for _, r := range results {

@@ -15,8 +15,7 @@ import (
 // ErrGate says that a run misses an objective, or cannot show that it keeps it.
 var ErrGate = errors.New("loadgen: the run misses its objectives")
 
-// Condition is a bound on a figure of a run beyond which it fails. Its zero value
-// is of no figure.
+// Condition is a bound on a figure of a run beyond which it fails. Its zero value is of no figure.
 type Condition struct {
 	text, figure, op string
 	bound            float64
@@ -37,10 +36,9 @@ func figureNamed(name string) string {
 	return ""
 }
 
-// ParseCondition reads a condition: a figure (see FigureNames; "failed" and
-// "goodput" stand for their shares, "ttft.p99" for "ttft_ms.p99"), one of > >= < <=,
-// and a number with %, ms or s where it fits, e.g. "failed>1%", "ttft.p99>500ms",
-// "goodput<99%", "output_tokens_per_s<1000".
+// ParseCondition reads a condition: a figure (see FigureNames; "failed" and "goodput" stand for their shares,
+// "ttft.p99" for "ttft_ms.p99"), one of > >= < <=, and a number with %, ms or s where it fits, e.g. "failed>1%",
+// "ttft.p99>500ms", "goodput<99%", "output_tokens_per_s<1000".
 func ParseCondition(text string) (Condition, error) {
 	bad := func(format string, args ...any) (Condition, error) {
 		return Condition{}, &problem.Problem{Path: fmt.Sprintf("condition %q", problem.Clip(text)),
@@ -98,11 +96,10 @@ func (c Condition) holds(v float64) bool {
 	return v <= c.bound
 }
 
-// Gate returns nil when the run is valid, is whole, and none of the conditions holds.
-// A figure that the run does not have, or has too few requests for, is unknown, and
-// fails. A share of kept objectives ("goodput") is looked for in each tenant that has
-// objectives; everything else is of the totals. The error wraps ErrGate and names
-// every reason.
+// Gate returns nil when the run is valid, is whole, and none of the conditions holds. A figure that the run does
+// not have, or has too few requests for, is unknown, and fails. A share of kept objectives ("goodput") is looked
+// for in each tenant that has objectives; everything else is of the totals. The error wraps ErrGate and names every
+// reason.
 func Gate(s *loadgen.Summary, failIf ...Condition) error {
 	var l problem.List
 	for _, fault := range faults(s) {

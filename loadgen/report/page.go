@@ -46,9 +46,8 @@ type pagePicture struct {
 
 type definition struct{ Name, Text string }
 
-// WriteHTML writes a page that needs no other file: the table of scenarios, each of
-// Figures as the SVG that draw returns, each run with its tenants, and the
-// definitions of the metrics. A nil draw leaves the figures out.
+// WriteHTML writes a page that needs no other file: the table of scenarios, each of Figures as the SVG that draw
+// returns, each run with its tenants, and the definitions of the metrics. A nil draw leaves the figures out.
 func WriteHTML(w io.Writer, results []*loadgen.Result, draw func(*Figure) (svg []byte, err error)) error {
 	p := page{Note: SyntheticNote, Study: ScenariosOf(results)}
 	p.Synthetic = p.Study.synthetic()

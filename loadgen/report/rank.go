@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// exactRanks is the number of values in all up to which the distribution of the
-// rank sum is counted out.
+// exactRanks is the number of values in all up to which the distribution of the rank sum is counted out.
 const exactRanks = 60
 
 // leastP is the smallest two-sided p-value that n and m untied values can give.
@@ -22,9 +21,8 @@ func enoughSamples(alpha float64) int {
 	return n
 }
 
-// mannWhitney returns the two-sided p-value of the U test: twice the smaller
-// tail of the rank sum's distribution given the ties, at most 1. See Mann and
-// Whitney, Ann. Math. Statist. 18 (1947).
+// mannWhitney returns the two-sided p-value of the U test: twice the smaller tail of the rank sum's distribution
+// given the ties, at most 1. See Mann and Whitney, Ann. Math. Statist. 18 (1947).
 //
 // github.com/aclements/go-moremath, which benchstat uses, agrees to 1e-15 without
 // ties. With ties its distribution is not symmetric, and it doubles one tail
@@ -89,15 +87,13 @@ func pBySum(chance []float64) []float64 {
 	return p
 }
 
-// rankSums gives, for the sum S of n ranks drawn from ranks without replacement,
-// P(S = s) for each s.
+// rankSums gives, for the sum S of n ranks drawn from ranks without replacement, P(S = s) for each s.
 func rankSums(ranks []int, n int) []float64 {
 	total := 0
 	for _, r := range ranks {
 		total += r
 	}
-	// ways[k][s] counts the choices of k ranks with sum s; float64 is exact up to
-	// 2^53 and good to 1e-13 beyond.
+	// ways[k][s] counts the choices of k ranks with sum s; float64 is exact up to 2^53 and good to 1e-13 beyond.
 	ways := make([][]float64, n+1)
 	for k := range ways {
 		ways[k] = make([]float64, total+1)

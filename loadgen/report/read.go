@@ -19,8 +19,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// Tool is a load generator whose result files can be read. The zero value is no
-// tool.
+// Tool is a load generator whose result files can be read. The zero value is no tool.
 type Tool uint8
 
 // The tools.
@@ -38,9 +37,8 @@ const (
 var toolNames = enum.Of[Tool](loadgen.ErrUnknownName, "tool", "unknown", "loadgen", "vllm", "inferencex", "sglang",
 	"guidellm", "aiperf", "inference-perf")
 
-// Quantity says roughly what a tool's figure is about, so that a table has a
-// column for it. Figures of one quantity need not be comparable: see
-// ToolFigure.Definition. The zero value is no quantity.
+// Quantity says roughly what a tool's figure is about, so that a table has a column for it. Figures of one quantity
+// need not be comparable: see ToolFigure.Definition. The zero value is no quantity.
 type Quantity uint8
 
 // The quantities.
@@ -89,11 +87,10 @@ type ToolResult struct {
 // maxResultBytes bounds a result file; guidellm's hold every request's text.
 const maxResultBytes = 512 << 20
 
-// ReadResults reads a result file of any Tool (JSON, JSON Lines, a JSON array of
-// results, YAML or CSV), told by its content, as one result for each run in it. name
-// labels runs that have no name of their own. Python's NaN is taken as a missing
-// value. Figures keep the tool's names, units and definitions; nothing is converted.
-// The error wraps ErrInput.
+// ReadResults reads a result file of any Tool (JSON, JSON Lines, a JSON array of results, YAML or CSV), told by its
+// content, as one result for each run in it. name labels runs that have no name of their own. Python's NaN is taken
+// as a missing value. Figures keep the tool's names, units and definitions; nothing is converted. The error wraps
+// ErrInput.
 func ReadResults(name string, r io.Reader) (ToolResults, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxResultBytes+1))
 	if err != nil {
@@ -192,8 +189,7 @@ func readDocuments(name string, data []byte, l *problem.List) (results ToolResul
 	return results
 }
 
-// ReadFiles reads the result files of any tools, see [ReadResults]. The error names
-// every file that cannot be read.
+// ReadFiles reads the result files of any tools, see [ReadResults]. The error names every file that cannot be read.
 func ReadFiles(paths ...string) (all ToolResults, err error) {
 	for _, path := range paths {
 		f, openErr := os.Open(path)
@@ -341,8 +337,7 @@ func (d *document) loadgen() []ToolResult {
 	return []ToolResult{resultOf(&s)}
 }
 
-// resultOf gives a run of this package the shape of other tools' results. Only
-// figures that exist are in it.
+// resultOf gives a run of this package the shape of other tools' results. Only figures that exist are in it.
 func resultOf(s *loadgen.Summary) ToolResult {
 	r := ToolResult{Tool: ToolLoadgen, Run: strings.TrimPrefix(s.Scenario+" "+s.RunID, " "), Basis: s.Basis}
 	loads := distinct(s.Tenants, func(t *loadgen.TenantSummary) []string { return []string{t.Load} })

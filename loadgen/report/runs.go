@@ -106,8 +106,7 @@ func figureOf(m *loadgen.Measures, name string) (value float64, doubt string, ok
 	return 0, "", false
 }
 
-// percentileNeeds is the number of values from which on the q-quantile is not
-// simply the largest.
+// percentileNeeds is the number of values from which on the q-quantile is not simply the largest.
 func percentileNeeds(q float64) int64 {
 	if q == 0 {
 		return 1
@@ -121,8 +120,7 @@ type RunComparison struct {
 	Other   string             `json:"other"` //
 	Basis   string             `json:"basis"` // "measured" or "simulated"
 	Figures []FigureComparison `json:"figures"`
-	// Correction says how p-values were corrected for the number of figures; ""
-	// where nothing was tested.
+	// Correction says how p-values were corrected for the number of figures; "" where nothing was tested.
 	Correction string `json:"correction,omitempty"`
 	// Withheld says why nothing is claimed of latencies and rates, "" if nothing is
 	// withheld: they are those of the requests that did not fail.
@@ -130,15 +128,12 @@ type RunComparison struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// CompareRuns compares the figures of two groups of repeated runs; a run is one
-// value. Claims are made at a level that all of them share: where nothing differs,
-// the chance that any is made is at most 1 minus the confidence. Where the groups'
-// shares of failed requests differ beyond chance, claims on latencies and rates are
-// withheld, because a server that refuses requests serves the rest faster. It
-// refuses, with ErrIncomparable and every reason, groups that mix
-// simulated and measured runs, hold a run twice, or hold runs that are not valid
-// or not complete (unless AllowInvalid). A percentile of a run with too few
-// requests for it is ClaimUnsupported.
+// CompareRuns compares the figures of two groups of repeated runs; a run is one value. Claims are made at a level
+// that all of them share: where nothing differs, the chance that any is made is at most 1 minus the confidence.
+// Where the groups' shares of failed requests differ beyond chance, claims on latencies and rates are withheld,
+// because a server that refuses requests serves the rest faster. It refuses, with ErrIncomparable and every reason,
+// groups that mix simulated and measured runs, hold a run twice, or hold runs that are not valid or not complete
+// (unless AllowInvalid). A percentile of a run with too few requests for it is ClaimUnsupported.
 func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunComparison, error) {
 	if _, err := opts.confidence(); err != nil {
 		return nil, fmt.Errorf("loadgen: invalid comparison: %w", err)

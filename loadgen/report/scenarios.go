@@ -21,8 +21,7 @@ const SyntheticNote = "SYNTHETIC: from a simulated GPU, not a measurement of a r
 
 func synthetic(s *loadgen.Summary) bool { return s.Basis != "measured" }
 
-// LoadLevel is the load that a run offered: users of closed loops, or the rate of open
-// ones.
+// LoadLevel is the load that a run offered: users of closed loops, or the rate of open ones.
 type LoadLevel struct {
 	Value float64
 	Unit  string // UnitUsers, UnitRate, or UnitMixed (Value is then 0)
@@ -63,8 +62,7 @@ func LevelOf(s *loadgen.Summary) LoadLevel {
 	return LoadLevel{users, UnitUsers, usersText}
 }
 
-// offered is the rate that the schedule was to offer, or what it did offer where
-// that is not one number.
+// offered is the rate that the schedule was to offer, or what it did offer where that is not one number.
 func offered(t *loadgen.TenantSummary) float64 {
 	fields := strings.Fields(t.Load)
 	if i := slices.IndexFunc(fields,
@@ -76,8 +74,7 @@ func offered(t *loadgen.TenantSummary) float64 {
 	return math.Round(t.OfferedPerS*100) / 100
 }
 
-// Scenario is the runs of a scenario under one load. Figures are medians over the
-// runs.
+// Scenario is the runs of a scenario under one load. Figures are medians over the runs.
 type Scenario struct {
 	Scenario    string  `json:"scenario"`
 	Load        string  `json:"load"` // e.g. "8 users" or "15 requests/s"
@@ -94,12 +91,10 @@ type Scenario struct {
 	FailuresInf bool    `json:"p99_infinite_with_failures,omitempty"`
 }
 
-// Scenarios is the table of an LLM-serving study: throughput and P99 latency by
-// scenario and load.
+// Scenarios is the table of an LLM-serving study: throughput and P99 latency by scenario and load.
 type Scenarios []Scenario
 
-// ScenariosOf puts runs into the table, scenarios in the order in which they
-// appear and loads from the lowest.
+// ScenariosOf puts runs into the table, scenarios in the order in which they appear and loads from the lowest.
 func ScenariosOf(results []*loadgen.Result) Scenarios {
 	groups := map[Scenario][]*loadgen.Summary{}
 	var keys []Scenario

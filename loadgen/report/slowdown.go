@@ -38,8 +38,7 @@ type Slowdown struct {
 // SlowdownTable holds the slow-downs of a run's tenants beside one another.
 type SlowdownTable []Slowdown
 
-// Slowdowns compares every tenant of a co-located run that was also run alone, in
-// the order of the co-located run.
+// Slowdowns compares every tenant of a co-located run that was also run alone, in the order of the co-located run.
 func Slowdowns(colocated *loadgen.Summary, alone []*loadgen.Summary) SlowdownTable {
 	var out SlowdownTable
 	for i := range colocated.Tenants {

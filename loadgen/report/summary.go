@@ -12,8 +12,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// WriteSummary writes one run for people: the totals, and each tenant where there
-// are several.
+// WriteSummary writes one run for people: the totals, and each tenant where there are several.
 func WriteSummary(w io.Writer, s *loadgen.Summary) error {
 	b := bufio.NewWriter(plaintext.NewWriter(w))
 	if synthetic(s) {

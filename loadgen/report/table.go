@@ -29,10 +29,9 @@ var resultColumns = []resultColumn{
 // ToolResults are runs of several tools, one beside the other.
 type ToolResults []ToolResult
 
-// WriteText writes the results as one table for people. Each
-// cell has its unit and the mark of its definition, which stands below with the
-// tool's own name for it: cells of one column with different marks do not measure
-// the same thing. A figure that a file doesn't have is "-".
+// WriteText writes the results as one table for people. Each cell has its unit and the mark of its definition,
+// which stands below with the tool's own name for it: cells of one column with different marks do not measure the
+// same thing. A figure that a file doesn't have is "-".
 func (results ToolResults) WriteText(w io.Writer) error {
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -106,8 +105,7 @@ func (r *ToolResult) find(c resultColumn) (ToolFigure, bool) {
 	return ToolFigure{}, false
 }
 
-// WriteCSV writes every figure of the results, one a line, with its tool's
-// name, unit and definition.
+// WriteCSV writes every figure of the results, one a line, with its tool's name, unit and definition.
 func (results ToolResults) WriteCSV(w io.Writer) error {
 	cw := csv.NewWriter(plaintext.NewWriter(w))
 	rows := [][]string{{"tool", "run", "basis", "model", "load", "name", "quantity", "statistic", "value", "unit",

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// toolMetric is a distribution in a tool's file, with what it means there. What
-// the definitions say was read in each tool's source, or measured against a
-// server that records its own truth.
+// toolMetric is a distribution in a tool's file, with what it means there. What the definitions say was read in
+// each tool's source, or measured against a server that records its own truth.
 type toolMetric struct {
 	key        string
 	quantity   Quantity

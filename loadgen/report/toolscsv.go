@@ -13,8 +13,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// readTable reads a result that is a table, of guidellm (three header rows) or aiperf.
-// It returns nil for another.
+// readTable reads a result that is a table, of guidellm (three header rows) or aiperf. It returns nil for another.
 func readTable(name string, data []byte, l *problem.List) ToolResults {
 	cr := csv.NewReader(bytes.NewReader(data))
 	cr.FieldsPerRecord = -1
@@ -100,8 +99,7 @@ func metricTable(name string, rows [][]string) ToolResult {
 	return r
 }
 
-// guideLLMColumns are the beginnings of guidellm's columns, the three rows of its
-// header joined by bars.
+// guideLLMColumns are the beginnings of guidellm's columns, the three rows of its header joined by bars.
 var guideLLMColumns = map[string]string{
 	"time_to_first_token_ms":   "|Time to First Token|Successful ms",
 	"time_per_output_token_ms": "|Time per Output Token|Successful ms",

@@ -17,8 +17,7 @@ var inferencePerfMetrics = []toolMetric{
 		"End of the answer minus the actual send, in seconds: the schedule delay stands beside." + numpy},
 }
 
-// inferencePerf reads a lifecycle report of kubernetes-sigs/inference-perf, of a
-// stage or of the whole run.
+// inferencePerf reads a lifecycle report of kubernetes-sigs/inference-perf, of a stage or of the whole run.
 func (d *document) inferencePerf(name string) []ToolResult {
 	load := d.child("load_summary")
 	r := ToolResult{Tool: ToolInferencePerf, Run: name, Basis: "reported",

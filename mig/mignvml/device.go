@@ -16,8 +16,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Device is a GPU. It implements mig.Device. Methods may be called from one
-// goroutine at a time.
+// Device is a GPU. It implements mig.Device. Methods may be called from one goroutine at a time.
 type Device struct {
 	lib       nvml.Interface
 	handle    nvml.Device
@@ -38,8 +37,7 @@ func (d *Device) UUID() string { return d.uuid }
 // Name returns the product name that the driver reports.
 func (d *Device) Name() string { return d.name }
 
-// Model returns the GPU's model: the catalogue's, or one made of the device's
-// answers (see mig.Discover).
+// Model returns the GPU's model: the catalogue's, or one made of the device's answers (see mig.Discover).
 func (d *Device) Model() *mig.Model { return d.model }
 
 // profileConsts is the number of GPU-instance profile constants; NVML has one
@@ -97,8 +95,7 @@ func resetless(h nvml.Device) sharing.Answer {
 	return sharing.AnswerOf(binary.NativeEndian.Uint32(values[0].Value[:4]) != 0)
 }
 
-// profiles reads every GPU-instance profile that the GPU has. NVML answers with
-// MIG mode off too.
+// profiles reads every GPU-instance profile that the GPU has. NVML answers with MIG mode off too.
 func (d *Device) profiles() ([]mig.DeviceProfile, error) {
 	var out []mig.DeviceProfile
 	for c := range profileConsts {
@@ -130,8 +127,7 @@ func (d *Device) profiles() ([]mig.DeviceProfile, error) {
 	return out, nil
 }
 
-// State implements mig.Device. An instance whose processes can't be listed
-// counts as busy.
+// State implements mig.Device. An instance whose processes can't be listed counts as busy.
 func (d *Device) State(ctx context.Context) (mig.DeviceState, error) {
 	s := mig.DeviceState{UUID: d.uuid, Model: d.model, Resetless: d.resetless}
 	current, pending, r := d.handle.GetMigMode()
@@ -192,8 +188,7 @@ func (d *Device) instance(gi nvml.GpuInstance, p *mig.Profile) (mig.DeviceInstan
 	return in, err
 }
 
-// computeProfiles calls do for each compute-instance profile that the GPU
-// instance has, by NVML constant.
+// computeProfiles calls do for each compute-instance profile that the GPU instance has, by NVML constant.
 func (d *Device) computeProfiles(gi nvml.GpuInstance, do func(int, nvml.ComputeInstanceProfileInfo) error) error {
 	for c := range nvml.COMPUTE_INSTANCE_PROFILE_COUNT {
 		info, r := gi.GetComputeInstanceProfileInfo(c, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
@@ -211,8 +206,7 @@ func (d *Device) computeProfiles(gi nvml.GpuInstance, do func(int, nvml.ComputeI
 	return nil
 }
 
-// compute returns the report of a compute instance and its MIG device, which is
-// nil where the driver names none.
+// compute returns the report of a compute instance and its MIG device, which is nil where the driver names none.
 func (d *Device) compute(ci nvml.ComputeInstance, profile, width int) (mig.DeviceCompute, nvml.Device, error) {
 	info, r := ci.GetInfo()
 	if r != nvml.SUCCESS {
@@ -226,9 +220,8 @@ func (d *Device) compute(ci nvml.ComputeInstance, profile, width int) (mig.Devic
 	return c, info.Device, opError("GetUUID of a MIG device", d.uuid, r)
 }
 
-// busy reports whether a MIG device of a profile has processes, or can't say.
-// Graphics processes are on another list, which only profiles with graphics
-// have.
+// busy reports whether a MIG device of a profile has processes, or can't say. Graphics processes are on another
+// list, which only profiles with graphics have.
 func busy(device nvml.Device, p *mig.Profile) bool {
 	if device == nil {
 		return true
@@ -246,8 +239,7 @@ func busy(device nvml.Device, p *mig.Profile) bool {
 var gfxConsts = []int{nvml.GPU_INSTANCE_PROFILE_1_SLICE_GFX, nvml.GPU_INSTANCE_PROFILE_2_SLICE_GFX,
 	nvml.GPU_INSTANCE_PROFILE_4_SLICE_GFX, 17}
 
-// SetMode implements mig.Device. The driver may detach the GPU on the way, so
-// its handle is looked up again.
+// SetMode implements mig.Device. The driver may detach the GPU on the way, so its handle is looked up again.
 func (d *Device) SetMode(ctx context.Context, mode mig.Mode) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -272,8 +264,7 @@ func (d *Device) SetMode(ctx context.Context, mode mig.Mode) error {
 	return err
 }
 
-// CreateGPUInstance implements mig.Device. An instance that was made and can't
-// be read back is destroyed again.
+// CreateGPUInstance implements mig.Device. An instance that was made and can't be read back is destroyed again.
 func (d *Device) CreateGPUInstance(ctx context.Context, p *mig.Profile, at mig.Placement) (mig.DeviceInstance, error) {
 	if err := ctx.Err(); err != nil {
 		return mig.DeviceInstance{}, err
@@ -327,8 +318,7 @@ func (d *Device) ComputeProfiles(ctx context.Context, gpuInstance int) ([]mig.Co
 	return out, err
 }
 
-// CreateComputeInstance implements mig.Device. An instance that was made and
-// can't be read back is destroyed again.
+// CreateComputeInstance implements mig.Device. An instance that was made and can't be read back is destroyed again.
 func (d *Device) CreateComputeInstance(ctx context.Context, gpuInstance, profile int) (mig.DeviceCompute, error) {
 	gi, err := d.gpuInstance(ctx, gpuInstance)
 	if err != nil {

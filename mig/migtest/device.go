@@ -13,8 +13,7 @@ func (g *GPU) State(ctx context.Context) (mig.DeviceState, error) {
 	return call(ctx, g, "state", func() (mig.DeviceState, error) { return g.state(), nil })
 }
 
-// SetMode implements mig.Device. On a GPU that needs a reset the change stays
-// pending until Reset.
+// SetMode implements mig.Device. On a GPU that needs a reset the change stays pending until Reset.
 func (g *GPU) SetMode(ctx context.Context, mode mig.Mode) error {
 	_, err := call(ctx, g, fmt.Sprintf("set mode %v", mode), func() (struct{}, error) {
 		if mode == g.pending {
@@ -92,9 +91,8 @@ func engineCounts(e mig.Engines) [5]int {
 	return [5]int{e.Copy.Value, e.NVDEC.Value, e.NVENC.Value, e.JPEG.Value, e.OFA.Value}
 }
 
-// idOf numbers spans as the driver does: a class of ids for each size (whole 0,
-// halves 1 and 2, quarters 3 to 6, eighths 7 to 14), in an order that differs
-// from GPU to GPU.
+// idOf numbers spans as the driver does: a class of ids for each size (whole 0, halves 1 and 2, quarters 3 to 6,
+// eighths 7 to 14), in an order that differs from GPU to GPU.
 func (g *GPU) idOf(at mig.Placement) int {
 	class := 1
 	for class*at.Size < g.model.Units && class < 8 {

@@ -18,8 +18,7 @@ type Options struct {
 	UUID string // the GPU's; empty means "GPU-simulated-" and the model's key
 	// Disabled starts the GPU with MIG mode off.
 	Disabled bool
-	// Seed chooses how the driver numbers instances, which differs from GPU to
-	// GPU.
+	// Seed chooses how the driver numbers instances, which differs from GPU to GPU.
 	Seed   uint64
 	Layout mig.Layout // the instances that stand on the GPU at first, busy ones marked
 }
@@ -35,8 +34,7 @@ type Fault struct {
 // ErrInjected is the error of a fault that names none.
 var ErrInjected = errors.New("migtest: injected failure")
 
-// GPU is a simulated GPU. It implements mig.Device. It is safe for concurrent
-// use.
+// GPU is a simulated GPU. It implements mig.Device. It is safe for concurrent use.
 type GPU struct {
 	mu            sync.Mutex
 	model         *mig.Model
@@ -129,8 +127,7 @@ func (g *GPU) Calls() []string {
 	return slices.Clone(g.log)
 }
 
-// Lock implements mig.Locker among the callers of this GPU. It counts as no
-// call.
+// Lock implements mig.Locker among the callers of this GPU. It counts as no call.
 func (g *GPU) Lock(ctx context.Context) (unlock func(), err error) {
 	select {
 	case g.lock <- struct{}{}:
@@ -140,9 +137,8 @@ func (g *GPU) Lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// Hold lets a client hold the whole GPU, as a process that has its device node
-// open does: until release, the first instance can't be created, the last one
-// not destroyed, and the mode not changed.
+// Hold lets a client hold the whole GPU, as a process that has its device node open does: until release, the first
+// instance can't be created, the last one not destroyed, and the mode not changed.
 func (g *GPU) Hold() (release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -154,8 +150,7 @@ func (g *GPU) Hold() (release func()) {
 	}
 }
 
-// Use makes a client use the instance at a start until release. The error is
-// mig.ErrNotFound where there is none.
+// Use makes a client use the instance at a start until release. The error is mig.ErrNotFound where there is none.
 func (g *GPU) Use(start int) (release func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -191,9 +186,8 @@ func (g *GPU) Layout() mig.Layout {
 	return g.state().Layout()
 }
 
-// Leaks returns what a test left behind, beside the layout it was to leave:
-// instances that should not be there, are missing, or have no compute
-// instance. It is empty when all is well.
+// Leaks returns what a test left behind, beside the layout it was to leave: instances that should not be there, are
+// missing, or have no compute instance. It is empty when all is well.
 func (g *GPU) Leaks(want mig.Layout) []string {
 	now := g.Layout()
 	var out []string

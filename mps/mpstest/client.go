@@ -40,9 +40,8 @@ type View struct {
 	Allocatable sharing.Bytes
 }
 
-// Connect plays the first CUDA call of a process: it becomes a client of the
-// user's server, which starts if there is none. With another pipe directory it
-// becomes no client and has the whole GPU, which is no error, as in life.
+// Connect plays the first CUDA call of a process: it becomes a client of the user's server, which starts if there
+// is none. With another pipe directory it becomes no client and has the whole GPU, which is no error, as in life.
 func (d *Daemon) Connect(p Process) (View, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,8 +86,7 @@ func (d *Daemon) serverFor(uid int) (*server, error) {
 	return s, nil
 }
 
-// limit applies the server's and the process's own limits to the view, as
-// measured on an H200.
+// limit applies the server's and the process's own limits to the view, as measured on an H200.
 func (d *Daemon) limit(v *View, s *server, env []string) {
 	g := d.opt.GPUs[0]
 	pct := s.pct
@@ -185,8 +183,7 @@ func (d *Daemon) harm(s *server) {
 	}
 }
 
-// Fault plays a fatal GPU fault on a server: it goes to FAULT until all its
-// present clients have exited.
+// Fault plays a fatal GPU fault on a server: it goes to FAULT until all its present clients have exited.
 func (d *Daemon) Fault(serverPID int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

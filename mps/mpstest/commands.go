@@ -163,8 +163,7 @@ func (d *Daemon) terminate(s *server, args []string) string {
 	return fmt.Sprintf("Invalid process %s!", args[0])
 }
 
-// settings holds the limits that the daemon sets for the next server, and a server for its clients
-// to come.
+// settings holds the limits that the daemon sets for the next server, and a server for its clients to come.
 type settings struct {
 	pct    float64
 	limits map[string]string // by device
@@ -172,9 +171,8 @@ type settings struct {
 
 var limitForm = regexp.MustCompile(`^[0-9]+[GM]$`)
 
-// set plays a setter. A percentage out of range is answered with the one in
-// force, as driver 580 does: the refusal stands in the log only. Limits are
-// taken for any device.
+// set plays a setter. A percentage out of range is answered with the one in force, as driver 580 does: the refusal
+// stands in the log only. Limits are taken for any device.
 func (s *settings) set(setting string, args []string) (answer string, known bool) {
 	switch {
 	case setting == "active_thread_percentage" && len(args) == 1:
@@ -276,8 +274,7 @@ func (d *Daemon) deviceQuery(args []string) string {
 	return strings.TrimLeft(b.String(), "\n")
 }
 
-// help has the form of the program's help: options, then commands with their
-// explanation on the next line.
+// help has the form of the program's help: options, then commands with their explanation on the next line.
 func (d *Daemon) help() string {
 	commands := []string{"start_server -uid <user id>", "quit", "get_server_list", "get_server_status <PID>",
 		"get_client_list <PID>",

@@ -14,8 +14,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// FirstPID is the first process ID that the fake invents; Linux gives none
-// above 4194304.
+// FirstPID is the first process ID that the fake invents; Linux gives none above 4194304.
 const FirstPID = 5_000_000
 
 // Options describe the fake. The zero value is driver 580 on one H200.

@@ -1,16 +1,13 @@
-// Package mpstest is a fake MPS control daemon for tests, in the manner of
-// net/http/httptest. It answers as the daemon of NVIDIA's driver 580 was
-// recorded to answer, refusals that exit 0 and silent rejections included, and
-// as the documentation says where newer releases know more.
+// Package mpstest is a fake MPS control daemon for tests, in the manner of net/http/httptest. It answers as the
+// daemon of NVIDIA's driver 580 was recorded to answer, refusals that exit 0 and silent rejections included, and as
+// the documentation says where newer releases know more.
 //
-// Daemon is the fake in this process: it is an mps.Runner, and Connect plays a
-// CUDA process's first call. ControlProgram makes a test binary stand in for
-// nvidia-cuda-mps-control and for CUDA processes, so that a whole start, use,
-// kill and stop can be tested with real processes. Both take injected faults.
+// Daemon is the fake in this process: it is an mps.Runner, and Connect plays a CUDA process's first call.
+// ControlProgram makes a test binary stand in for nvidia-cuda-mps-control and for CUDA processes, so that a whole
+// start, use, kill and stop can be tested with real processes. Both take injected faults.
 //
-// Process IDs that the fake invents begin above any that Linux gives, so that
-// a mistake can never signal a real process. No GPU is involved, and nothing
-// that the fake says is a measurement.
+// Process IDs that the fake invents begin above any that Linux gives, so that a mistake can never signal a real
+// process. No GPU is involved, and nothing that the fake says is a measurement.
 //
 // Experimental: its API may change.
 package mpstest

@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// lock takes the pipe directory for this process's life, as the real daemon does
-// by the same file.
+// lock takes the pipe directory for this process's life, as the real daemon does by the same file.
 func lock(dir string) error {
 	f, err := os.OpenFile(filepath.Join(dir, "control_lock"), os.O_CREATE|os.O_RDWR, 0o666)
 	if err != nil {

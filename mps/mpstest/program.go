@@ -47,9 +47,8 @@ const serverLife = 2 * time.Minute
 // play a CUDA process. ClientCommand sets it.
 const ClientRole = envRole + "=" + roleClient
 
-// ControlProgram makes the running test binary stand in for
-// nvidia-cuda-mps-control or for a CUDA process, if Program or ClientCommand
-// started it so. Call it first in TestMain, and exit with the code if ok:
+// ControlProgram makes the running test binary stand in for nvidia-cuda-mps-control or for a CUDA process, if
+// Program or ClientCommand started it so. Call it first in TestMain, and exit with the code if ok:
 //
 //	if code, ok := mpstest.ControlProgram(); ok {
 //		os.Exit(code)
@@ -67,9 +66,8 @@ func ControlProgram() (code int, ok bool) {
 	return 0, false
 }
 
-// Program returns the running test binary as a control program that plays opts,
-// as far as JSON can carry them; PipeDirectory comes from the environment, as in
-// life. Its TestMain must call ControlProgram.
+// Program returns the running test binary as a control program that plays opts, as far as JSON can carry them;
+// PipeDirectory comes from the environment, as in life. Its TestMain must call ControlProgram.
 func Program(opts Options) (*mps.Program, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -94,11 +92,10 @@ func WithFault(p *mps.Program, f Fault) (*mps.Program, error) {
 	return &q, nil
 }
 
-// ClientCommand returns a command that plays a CUDA process with the given
-// environment on top of this process's: it connects, prints its View as one
-// line of JSON (whose PID the daemon knows it by), and answers each line on its standard input with "ok", or with
-// what its CUDA call would fail with. It ends in order at the end of its input
-// or on SIGTERM.
+// ClientCommand returns a command that plays a CUDA process with the given environment on top of this process's: it
+// connects, prints its View as one line of JSON (whose PID the daemon knows it by), and answers each line on its
+// standard input with "ok", or with what its CUDA call would fail with. It ends in order at the end of its input or
+// on SIGTERM.
 func ClientCommand(ctx context.Context, env []string) (*exec.Cmd, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -109,9 +106,8 @@ func ClientCommand(ctx context.Context, env []string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// Socket is an mps.Runner that asks a stand-in daemon process over its socket,
-// without running a program for each command, which takes long on a slow
-// machine. The daemon is the one of the invocation's pipe directory.
+// Socket is an mps.Runner that asks a stand-in daemon process over its socket, without running a program for each
+// command, which takes long on a slow machine. The daemon is the one of the invocation's pipe directory.
 type Socket struct{}
 
 // Run plays one run of the control program.
@@ -308,8 +304,7 @@ func serve(ctx context.Context, l net.Listener, d *Daemon) error {
 	}
 }
 
-// connection serves one stand-in. Calls follow one
-// another.
+// connection serves one stand-in. Calls follow one another.
 type connection struct {
 	ctx context.Context
 	d   *Daemon

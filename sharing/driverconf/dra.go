@@ -27,8 +27,7 @@ const (
 	migKind    = "MigDeviceConfig"
 )
 
-// intervals are the time-slice intervals, in the order of the numbers that
-// nvidia-smi gives them.
+// intervals are the time-slice intervals, in the order of the numbers that nvidia-smi gives them.
 var intervals = []string{"Default", "Short", "Medium", "Long"}
 
 // Limits are the fields of a DRA document's mpsConfig.
@@ -37,15 +36,13 @@ type Limits struct {
 	// PinnedMemory is the default for each client process on each device, which the
 	// driver rounds down to whole mebibytes; 0 leaves it unset.
 	PinnedMemory sharing.Bytes
-	// PerDevicePinnedMemory overrides it for a device, named by its index in the
-	// claim ("0") or its UUID.
+	// PerDevicePinnedMemory overrides it for a device, named by its index in the claim ("0") or its UUID.
 	PerDevicePinnedMemory map[string]sharing.Bytes
 	MultiUser             Optional[bool] // clients of different users share one server
 }
 
-// DRA holds the opaque parameters of a claim for NVIDIA's DRA driver
-// (resource.nvidia.com/v1beta1). The zero value is a GpuConfig that shares nothing
-// beyond the driver's default.
+// DRA holds the opaque parameters of a claim for NVIDIA's DRA driver (resource.nvidia.com/v1beta1). The zero value
+// is a GpuConfig that shares nothing beyond the driver's default.
 type DRA struct {
 	// MIGDevice makes it a MigDeviceConfig, which has no Interval. The driver
 	// ignores a GpuConfig on MIG devices without a word.

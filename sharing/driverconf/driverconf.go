@@ -1,6 +1,5 @@
-// Package driverconf reads and writes the documents by which NVIDIA's Kubernetes
-// device plugin (version v1) and DRA driver (resource.nvidia.com/v1beta1) share
-// GPUs by time-slicing and MPS. The package is experimental.
+// Package driverconf reads and writes the documents by which NVIDIA's Kubernetes device plugin (version v1) and DRA
+// driver (resource.nvidia.com/v1beta1) share GPUs by time-slicing and MPS. The package is experimental.
 //
 // [Parse] reads either, YAML or JSON, strictly: unknown keys, which the plugin
 // would drop without a word, and what the reader would refuse are errors; what it
@@ -19,15 +18,13 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ErrInvalid is matched by every error about a document: one that cannot be read,
-// or that its reader would refuse. Such an error names every problem with its path
-// and, where there is one, the remedy.
+// ErrInvalid is matched by every error about a document: one that cannot be read, or that its reader would refuse.
+// Such an error names every problem with its path and, where there is one, the remedy.
 var ErrInvalid = errors.New("driverconf: invalid")
 
-// Optional holds a value that may be missing; the zero Optional is missing. Get
-// returns the value and whether it is there, Or the value or a fallback, IsZero
-// whether it is missing; Equal compares two, String writes "-" for a missing one,
-// and JSON null, or nothing with omitzero:
+// Optional holds a value that may be missing; the zero Optional is missing. Get returns the value and whether it is
+// there, Or the value or a fallback, IsZero whether it is missing; Equal compares two, String writes "-" for a
+// missing one, and JSON null, or nothing with omitzero:
 //
 //	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
 type Optional[T any] = optional.Value[T]
@@ -42,9 +39,8 @@ type Config interface {
 	Marshal() ([]byte, error)
 }
 
-// Parse reads a device plugin's document as a *Plugin, and a GpuConfig or
-// MigDeviceConfig of the DRA driver, told by its apiVersion, as a *DRA. Errors match
-// ErrInvalid and come without a Config.
+// Parse reads a device plugin's document as a *Plugin, and a GpuConfig or MigDeviceConfig of the DRA driver, told
+// by its apiVersion, as a *DRA. Errors match ErrInvalid and come without a Config.
 func Parse(data []byte) (Config, []sharing.Warning, error) {
 	docs, err := strictyaml.Parse(data, strictyaml.Options{})
 	if err != nil {

@@ -21,16 +21,14 @@ const (
 // Resource is a resource that the plugin replicates.
 type Resource struct {
 	Name string // nvidia.com/gpu, or under time-slicing also nvidia.com/mig-...
-	// Replicas is 2 or more: clients of each GPU under MPS, turns under
-	// time-slicing, which are no capacity.
+	// Replicas is 2 or more: clients of each GPU under MPS, turns under time-slicing, which are no capacity.
 	Replicas int
 }
 
 // Block is a document's sharing.mps or sharing.timeSlicing. Under MPS the plugin
 // gives each replica an equal share of memory and of active threads.
 type Block struct {
-	// RenameByDefault offers the replicas under the resource's name with ".shared"
-	// behind it.
+	// RenameByDefault offers the replicas under the resource's name with ".shared" behind it.
 	RenameByDefault bool
 	// FailRequestsGreaterThanOne refuses pods that ask for several replicas. Missing
 	// leaves the plugin's default: true under MPS, false under time-slicing, where

@@ -125,8 +125,7 @@ func (w *wirePlugin) warnings(d *Plugin) []sharing.Warning {
 	return append(out, d.Warnings()...)
 }
 
-// Warnings lists what the plugin accepts in the document and does otherwise than
-// it looks.
+// Warnings lists what the plugin accepts in the document and does otherwise than it looks.
 func (d *Plugin) Warnings() []sharing.Warning {
 	var out []sharing.Warning
 	add := func(code sharing.WarningCode, path, message, remedy string) {
@@ -177,9 +176,8 @@ func (d *Plugin) Warnings() []sharing.Warning {
 
 func mpsReplicas(i int) string { return fmt.Sprintf("sharing.mps.resources[%d].replicas", i) }
 
-// WarningsFor lists what the plugin does with the document's MPS block on a GPU of
-// the given compute capability. It allows 48 replicas from capability 7.5 on and
-// 16 below, also on a V100 (7.0), whose hardware takes 48 clients.
+// WarningsFor lists what the plugin does with the document's MPS block on a GPU of the given compute capability. It
+// allows 48 replicas from capability 7.5 on and 16 below, also on a V100 (7.0), whose hardware takes 48 clients.
 func (d *Plugin) WarningsFor(major, minor int) []sharing.Warning {
 	limit := 16
 	if major > 7 || major == 7 && minor >= 5 {

@@ -14,8 +14,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// quantity is a Kubernetes quantity in bytes. What cannot be read is reported
-// where it stands.
+// quantity is a Kubernetes quantity in bytes. What cannot be read is reported where it stands.
 type quantity sharing.Bytes
 
 // DecodeNode reads a quantity that is written as a string or a number.

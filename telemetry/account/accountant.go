@@ -19,8 +19,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
-// Clock is the source of the ledger's time. Its name changes where it starts
-// anew.
+// Clock is the source of the ledger's time. Its name changes where it starts anew.
 type Clock struct {
 	Name string
 	Now  func() time.Duration
@@ -43,9 +42,8 @@ type Options struct {
 	Records []ledger.Record
 }
 
-// Accountant turns samples into postings. It is a telemetry.Sink: a window of a
-// GPU's time ends with its costly readings, and when they don't come, by Tick. It
-// is safe for concurrent use.
+// Accountant turns samples into postings. It is a telemetry.Sink: a window of a GPU's time ends with its costly
+// readings, and when they don't come, by Tick. It is safe for concurrent use.
 type Accountant struct {
 	clock    Clock
 	resolver *container.Resolver
@@ -71,8 +69,7 @@ type Accountant struct {
 // metaEnergy begins the name of the record of a GPU's energy counter.
 const metaEnergy = "energy "
 
-// metaAside begins the name of a record that could not be read. Nothing reads it
-// again but people.
+// metaAside begins the name of a record that could not be read. Nothing reads it again but people.
 const metaAside = "aside "
 
 // New returns an accountant that goes on with the accounts of o.Records.
@@ -129,8 +126,7 @@ func New(o Options) (*Accountant, error) {
 	return a, nil
 }
 
-// View holds accounts that may be shown once the records that came with them are
-// stored.
+// View holds accounts that may be shown once the records that came with them are stored.
 type View struct {
 	Rows     []ledger.Row
 	Totals   []ledger.Total
@@ -149,9 +145,8 @@ func (a *Accountant) view() View {
 	return View{Rows: a.book.Rows(), Totals: a.book.Totals(), Observed: a.book.GPUs(), Tokens: a.servers.totals()}
 }
 
-// Changes ends the rows of pods that are long gone, and returns their number, the
-// records to be stored, and the view that may be shown once they are; no record
-// where nothing has changed.
+// Changes ends the rows of pods that are long gone, and returns their number, the records to be stored, and the
+// view that may be shown once they are; no record where nothing has changed.
 func (a *Accountant) Changes() (expired int, records []ledger.Record, v View, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -181,8 +176,7 @@ func (a *Accountant) Finish() {
 	}
 }
 
-// Watch asks the holders every period and reads the servers' pages twice as often,
-// until ctx ends.
+// Watch asks the holders every period and reads the servers' pages twice as often, until ctx ends.
 func (a *Accountant) Watch(ctx context.Context, period time.Duration) {
 	var wg sync.WaitGroup
 	wg.Go(func() { every(ctx, period, func() { a.holders.ask(ctx, period) }) })
@@ -190,8 +184,7 @@ func (a *Accountant) Watch(ctx context.Context, period time.Duration) {
 	wg.Wait()
 }
 
-// Sources returns what is known of the kubelet and of the MPS daemon, and the
-// number of its servers and clients.
+// Sources returns what is known of the kubelet and of the MPS daemon, and the number of its servers and clients.
 func (a *Accountant) Sources() (kubelet, daemon Answer, servers, clients int) {
 	return a.holders.state()
 }
@@ -214,8 +207,7 @@ type Device struct {
 	// Held and Slots count the devices of it that pods were given, and that are
 	// offered; missing where the kubelet does not say.
 	Held, Slots telemetry.Optional[int]
-	// Memory holds the bytes of each tenant's processes, the zero Pod's those of no
-	// pod.
+	// Memory holds the bytes of each tenant's processes, the zero Pod's those of no pod.
 	Memory   map[container.Pod]float64
 	Resident int                      // containers with a process on it
 	Unknown  map[container.Reason]int // processes of no pod
@@ -314,8 +306,7 @@ func (m *mean) get() telemetry.Optional[float64] {
 	return telemetry.Some(m.sum / float64(m.n))
 }
 
-// Begin takes the devices. What a GPU that was known before did since then is
-// unattributed: nobody looked.
+// Begin takes the devices. What a GPU that was known before did since then is unattributed: nobody looked.
 func (a *Accountant) Begin(h telemetry.Header) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -596,9 +587,8 @@ func (a *Accountant) refuse(d *device, err error) {
 // maxWatts is more than any board draws: a counter that rose faster lies.
 const maxWatts = 20e3
 
-// spent is the energy since the last posting: the counter's, or where it was not
-// read, or is not to be believed, the power's over the time. What the power said
-// is taken off the counter's next reading.
+// spent is the energy since the last posting: the counter's, or where it was not read, or is not to be believed,
+// the power's over the time. What the power said is taken off the counter's next reading.
 func (a *Accountant) spent(d *device, length time.Duration) ledger.Optional[int64] {
 	byPower := ledger.Optional[int64]{}
 	if v, ok := d.power.get().Get(); ok {

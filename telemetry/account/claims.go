@@ -65,8 +65,7 @@ func (a *Accountant) instancesOf(d *device, held map[container.Pod][]container.D
 				}
 			}
 		}
-		// An instance that several share has one counter: whose it is cannot be
-		// told.
+		// An instance that several share has one counter: whose it is cannot be told.
 		if len(pods) == 1 && !stranger {
 			for pod := range pods {
 				c.Pod = pod

@@ -7,14 +7,12 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// Objective bounds the latencies of good requests in seconds; what is missing is
-// not asked of them.
+// Objective bounds the latencies of good requests in seconds; what is missing is not asked of them.
 type Objective struct{ TTFT, TPOT, E2E telemetry.Optional[float64] }
 
-// good returns the part of the requests between two pages that kept the objective, 0
-// to 1. A page has a histogram of each latency, so that the part is known to a
-// bucket, and where several latencies count, to how far they may overlap. It
-// answers false where a latency that counts was not observed.
+// good returns the part of the requests between two pages that kept the objective, 0 to 1. A page has a histogram
+// of each latency, so that the part is known to a bucket, and where several latencies count, to how far they may
+// overlap. It answers false where a latency that counts was not observed.
 func (o Objective) good(d *serving.Reading) (low, high float64, ok bool) {
 	low, high = 1, 1
 	for _, c := range []struct {
@@ -41,9 +39,8 @@ type unjudged struct {
 	tokens float64
 }
 
-// judge counts the tokens of good requests, taking these to be as long as the
-// others. Tokens of which it cannot be told any more whether they were good,
-// since their server was restarted, count as what there is at most.
+// judge counts the tokens of good requests, taking these to be as long as the others. Tokens of which it cannot be
+// told any more whether they were good, since their server was restarted, count as what there is at most.
 func (d *served) judge(o Objective, now *serving.Reading, generated float64) {
 	i := slices.IndexFunc(d.open, func(u unjudged) bool { return u.since.Same(now) })
 	if i < 0 {
@@ -72,8 +69,7 @@ func (d *served) judge(o Objective, now *serving.Reading, generated float64) {
 	d.counted.Pending = telemetry.Some(pending)
 }
 
-// resume takes up the tokens of another run. What was not judged then never will
-// be.
+// resume takes up the tokens of another run. What was not judged then never will be.
 func (t Tokens) resume() Tokens {
 	if n, ok := t.Pending.Get(); ok && n > 0 {
 		t.GoodHigh = add(t.GoodHigh, t.Pending)

@@ -40,8 +40,7 @@ type Holders struct {
 	clients map[int][]int // of each MPS server, by process id
 }
 
-// NewHolders returns holders that ask the kubelet and the MPS daemon; nil is not
-// asked.
+// NewHolders returns holders that ask the kubelet and the MPS daemon; nil is not asked.
 func NewHolders(kubelet Allocator, daemon MPSDaemon, log *slog.Logger) *Holders {
 	return &Holders{alloc: kubelet, mps: daemon, log: log}
 }
@@ -101,8 +100,7 @@ func (h *Holders) ask(ctx context.Context, period time.Duration) {
 	}
 }
 
-// note remembers how a question ended, and tells when that changes; h.mu is
-// held.
+// note remembers how a question ended, and tells when that changes; h.mu is held.
 func (h *Holders) note(a *Answer, who string, err error) bool {
 	now := Answered
 	if err != nil {

@@ -48,9 +48,8 @@ type said struct {
 	prompt, generated telemetry.Optional[float64]
 }
 
-// maxRate bounds the tokens of a server in a second: the roofline of the smallest
-// models on a GPU. A page whose counters grew faster is not counted, so that sums
-// are finite by construction.
+// maxRate bounds the tokens of a server in a second: the roofline of the smallest models on a GPU. A page whose
+// counters grew faster is not counted, so that sums are finite by construction.
 const maxRate = 1e7
 
 // maxReplicas bounds the replicas and models of a server over its pages.
@@ -94,8 +93,7 @@ func (s *Servers) get(ctx context.Context, page string, timeout time.Duration) (
 	return readings, err
 }
 
-// note adds what a server did since its last page. A server that was restarted
-// counts from zero.
+// note adds what a server did since its last page. A server that was restarted counts from zero.
 func (s *Servers) note(pod container.Pod, readings []serving.Reading, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,9 +11,8 @@ import (
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
-// Tokens counts what a server took in and gave, and how much of that was good
-// under its objective, at least and at most, or is not judged yet; missing where
-// it does not say, or has no objective.
+// Tokens counts what a server took in and gave, and how much of that was good under its objective, at least and at
+// most, or is not judged yet; missing where it does not say, or has no objective.
 type Tokens struct {
 	Prompt, Generated, GoodLow, GoodHigh, Pending telemetry.Optional[float64]
 }
@@ -22,17 +21,15 @@ func (t *Tokens) fields() []*telemetry.Optional[float64] {
 	return []*telemetry.Optional[float64]{&t.Prompt, &t.Generated, &t.GoodLow, &t.GoodHigh, &t.Pending}
 }
 
-// metaTokens begins the name of the record of a server's tokens; the pod follows.
-// Its value has the fields of Tokens, with - for what is missing; records without
-// the last three are read too.
+// metaTokens begins the name of the record of a server's tokens; the pod follows. Its value has the fields of
+// Tokens, with - for what is missing; records without the last three are read too.
 const metaTokens = "tokens "
 
 func tokensName(p container.Pod) string {
 	return metaTokens + name(p)
 }
 
-// restore takes up the tokens that another run stored, of the servers whose pages
-// are read.
+// restore takes up the tokens that another run stored, of the servers whose pages are read.
 func (s *Servers) restore(stored map[string]Tokens) {
 	for pod, d := range s.state {
 		d.stored = stored[tokensName(pod)]

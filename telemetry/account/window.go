@@ -21,12 +21,10 @@ const (
 	samplesKept      = 72
 )
 
-// DriverKeeps is the time for which the driver keeps its samples: costly readings
-// that come later miss some.
+// DriverKeeps is the time for which the driver keeps its samples: costly readings that come later miss some.
 const DriverKeeps = samplesKept / samplesPerSecond * time.Second
 
-// WantsGPM reports that a GPU's GPM counters are needed: instances have no
-// others.
+// WantsGPM reports that a GPU's GPM counters are needed: instances have no others.
 func (a *Accountant) WantsGPM(device int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -29,13 +29,11 @@ var runtimes = map[string]string{
 	"crio": "cri-o", "docker": "docker", "libpod": "podman",
 }
 
-// ParseCgroup reads the text of /proc/PID/cgroup, of either version of control
-// groups. ok is false where no line names a pod or container: a process of the
-// host, or one whose group is hidden.
+// ParseCgroup reads the text of /proc/PID/cgroup, of either version of control groups. ok is false where no line
+// names a pod or container: a process of the host, or one whose group is hidden.
 //
-// A container inside another (Docker in a pod) counts for the outermost one
-// below the pod. Under a private cgroup namespace of the reader paths begin
-// with "/.." and may lack the pod's part; the container's id is still there.
+// A container inside another (Docker in a pod) counts for the outermost one below the pod. Under a private cgroup
+// namespace of the reader paths begin with "/.." and may lack the pod's part; the container's id is still there.
 // What watches a container (conmon) runs outside of it and is in none.
 func ParseCgroup(text []byte) (ref Ref, ok bool) {
 	for line := range strings.Lines(string(text)) {

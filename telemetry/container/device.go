@@ -9,10 +9,9 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Optional holds a value that may be missing; the zero Optional is missing. Get
-// returns the value and whether it is there, Or the value or a fallback, IsZero
-// whether it is missing; Equal compares two, String writes "-" for a missing one,
-// and JSON null, or nothing with omitzero:
+// Optional holds a value that may be missing; the zero Optional is missing. Get returns the value and whether it is
+// there, Or the value or a fallback, IsZero whether it is missing; Equal compares two, String writes "-" for a
+// missing one, and JSON null, or nothing with omitzero:
 //
 //	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
 type Optional[T any] = optional.Value[T]
@@ -40,12 +39,10 @@ var (
 	claimName = regexp.MustCompile(`^gpu-(\d+)$`)
 )
 
-// ParseDevice reads a device's id in the pod-resources API: NVIDIA's plugin
-// ("GPU-…", "MIG-…", "GPU-…::3" for a replica, "MIG-GPU-…/3/0" of old drivers,
-// and by index "0", "0:1"), HAMi's ("GPU-…-3"), GKE's ("nvidia0",
-// "nvidia0/gi3", "nvidia0/vgpu1") and the devices of NVIDIA's DRA driver
-// ("gpu-0"). By index and MIG ("0:1") the second number is the MIG device's,
-// from which no GPU instance follows.
+// ParseDevice reads a device's id in the pod-resources API: NVIDIA's plugin ("GPU-…", "MIG-…", "GPU-…::3" for a
+// replica, "MIG-GPU-…/3/0" of old drivers, and by index "0", "0:1"), HAMi's ("GPU-…-3"), GKE's ("nvidia0",
+// "nvidia0/gi3", "nvidia0/vgpu1") and the devices of NVIDIA's DRA driver ("gpu-0"). By index and MIG ("0:1") the
+// second number is the MIG device's, from which no GPU instance follows.
 func ParseDevice(id string) (Device, error) {
 	if m := uuidID.FindStringSubmatch(id); m != nil {
 		return Device{UUID: m[1], Replica: number(m[2])}, nil
@@ -76,8 +73,7 @@ func number(digits string) Optional[int] {
 	return Some(int(n))
 }
 
-// Allocation lists the devices that a container was given, used or not, by the kubelet's
-// pod-resources API.
+// Allocation lists the devices that a container was given, used or not, by the kubelet's pod-resources API.
 type Allocation struct {
 	Pod     Pod
 	Devices []Device

@@ -7,8 +7,7 @@ import (
 
 const logFolder = "var/log/containers" // the folder in which the kubelet keeps a link to each container's log
 
-// logNames lists the containers of the node's pods by id. What cannot be read
-// is not there.
+// logNames lists the containers of the node's pods by id. What cannot be read is not there.
 func logNames(root fs.FS) map[string]Pod {
 	entries, _ := fs.ReadDir(root, logFolder) // entries read before an error count
 	names := make(map[string]Pod, len(entries))
@@ -20,10 +19,8 @@ func logNames(root fs.FS) map[string]Pod {
 	return names
 }
 
-// ParseLogName reads the name of a link in /var/log/containers, which the
-// kubelet gives to the log of each container:
-// POD_NAMESPACE_CONTAINER-ID.log. None of the three names may hold an
-// underscore.
+// ParseLogName reads the name of a link in /var/log/containers, which the kubelet gives to the log of each
+// container: POD_NAMESPACE_CONTAINER-ID.log. None of the three names may hold an underscore.
 func ParseLogName(name string) (id string, pod Pod, ok bool) {
 	rest, isLog := strings.CutSuffix(name, ".log")
 	parts := strings.Split(rest, "_")

@@ -9,8 +9,7 @@ import (
 // errUnknown says that a text or value names nothing.
 var errUnknown = errors.New("container: unknown")
 
-// Reason says why a process's pod is not known. The zero Reason is ReasonNone:
-// it is known.
+// Reason says why a process's pod is not known. The zero Reason is ReasonNone: it is known.
 type Reason uint8
 
 // The reasons.

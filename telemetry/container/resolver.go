@@ -43,8 +43,7 @@ type Identity struct {
 	// With the PID it names the process: ids are used again.
 	Start uint64
 	Ref   Ref
-	// Pod is whose the process is. It means nothing unless Reason is
-	// ReasonNone.
+	// Pod is whose the process is. It means nothing unless Reason is ReasonNone.
 	Pod    Pod
 	Reason Reason // why Pod is not known
 }
@@ -52,8 +51,7 @@ type Identity struct {
 // Known says whether the process's pod is known.
 func (i Identity) Known() bool { return i.Reason == ReasonNone }
 
-// Resolver finds the containers of processes and remembers them. It is safe for
-// concurrent use.
+// Resolver finds the containers of processes and remembers them. It is safe for concurrent use.
 type Resolver struct {
 	root fs.FS
 
@@ -62,17 +60,15 @@ type Resolver struct {
 	names map[string]Pod // by container id
 }
 
-// NewResolver returns a resolver that reads proc/PID/stat, proc/PID/cgroup and
-// var/log/containers below root, which is the host's root folder:
-// os.DirFS("/") or where it is mounted.
+// NewResolver returns a resolver that reads proc/PID/stat, proc/PID/cgroup and var/log/containers below root, which
+// is the host's root folder: os.DirFS("/") or where it is mounted.
 func NewResolver(root fs.FS) *Resolver {
 	return &Resolver{root: root, seen: map[uint32]Identity{}}
 }
 
-// Resolve says whose processes these are, in their order. A process is looked
-// at each time, so that an id which was given to another process meanwhile is
-// noticed: the first answer for the new process is ReasonReused. A process that
-// ended after it was resolved keeps its answer until Keep forgets it.
+// Resolve says whose processes these are, in their order. A process is looked at each time, so that an id which was
+// given to another process meanwhile is noticed: the first answer for the new process is ReasonReused. A process
+// that ended after it was resolved keeps its answer until Keep forgets it.
 func (r *Resolver) Resolve(pids ...uint32) []Identity {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,8 +102,7 @@ func (r *Resolver) Resolve(pids ...uint32) []Identity {
 	return out
 }
 
-// Keep forgets every process that is not among pids. Call it when what ended
-// before has been accounted for.
+// Keep forgets every process that is not among pids. Call it when what ended before has been accounted for.
 func (r *Resolver) Keep(pids ...uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,8 +115,7 @@ func (r *Resolver) Keep(pids ...uint32) {
 	r.seen = kept
 }
 
-// look reads what the system says of a process; a pod is known only as far as
-// it was known before.
+// look reads what the system says of a process; a pod is known only as far as it was known before.
 func (r *Resolver) look(pid uint32) Identity {
 	start, why := r.start(pid)
 	if why != ReasonNone {
@@ -190,9 +184,8 @@ func (r *Resolver) start(pid uint32) (uint64, Reason) {
 	return start, ReasonNone
 }
 
-// parseStart reads the 22nd field of /proc/PID/stat (proc(5)). The second is
-// the program's name in parentheses, which its owner chooses: it may hold
-// spaces, parentheses and newlines, so that fields count from the last ")".
+// parseStart reads the 22nd field of /proc/PID/stat (proc(5)). The second is the program's name in parentheses,
+// which its owner chooses: it may hold spaces, parentheses and newlines, so that fields count from the last ")".
 func parseStart(text []byte) (uint64, bool) {
 	i := bytes.LastIndexByte(text, ')')
 	if i < 0 {

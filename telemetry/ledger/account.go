@@ -14,10 +14,9 @@ import (
 // ErrInput says that a posting or a record cannot be.
 var ErrInput = errors.New("ledger: bad input")
 
-// Optional holds a value that may be missing; the zero Optional is missing. Get
-// returns the value and whether it is there, Or the value or a fallback, IsZero
-// whether it is missing; Equal compares two, String writes "-" for a missing one,
-// and JSON null, or nothing with omitzero:
+// Optional holds a value that may be missing; the zero Optional is missing. Get returns the value and whether it is
+// there, Or the value or a fallback, IsZero whether it is missing; Equal compares two, String writes "-" for a
+// missing one, and JSON null, or nothing with omitzero:
 //
 //	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
 type Optional[T any] = optional.Value[T]
@@ -25,28 +24,22 @@ type Optional[T any] = optional.Value[T]
 // Some returns an Optional that holds v.
 func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
-// Account says what a GPU's time went to. The zero Account is
-// AccountUnattributed.
+// Account says what a GPU's time went to. The zero Account is AccountUnattributed.
 type Account uint8
 
 // The accounts.
 const (
-	// AccountUnattributed is time that cannot be told: nobody looked, or what
-	// used the GPU belongs to no pod.
+	// AccountUnattributed is time that cannot be told: nobody looked, or what used the GPU belongs to no pod.
 	AccountUnattributed Account = iota
 	// AccountTenant is time in which a tenant's kernels ran.
 	AccountTenant
-	// AccountIdle is deep idle time: nobody holds the GPU and nothing is
-	// resident.
+	// AccountIdle is deep idle time: nobody holds the GPU and nothing is resident.
 	AccountIdle
-	// AccountHeldIdle is idle time of a GPU that a pod was given and does not
-	// use, or uses without drawing power.
+	// AccountHeldIdle is idle time of a GPU that a pod was given and does not use, or uses without drawing power.
 	AccountHeldIdle
-	// AccountExecutionIdle is idle time with a program resident that keeps the
-	// GPU's power above deep idle.
+	// AccountExecutionIdle is idle time with a program resident that keeps the GPU's power above deep idle.
 	AccountExecutionIdle
-	// AccountOverhead is the cost of sharing itself: switching between contexts,
-	// the MPS server.
+	// AccountOverhead is the cost of sharing itself: switching between contexts, the MPS server.
 	AccountOverhead
 )
 
@@ -56,8 +49,7 @@ var accountNames = enum.Of[Account](ErrInput, "account", "unattributed", "tenant
 // Accounts lists the accounts in the order of their values.
 func Accounts() []Account { return accountNames.Values() }
 
-// Key names a row: whose time on which GPU, by which mechanism, and what
-// saying so rests on.
+// Key names a row: whose time on which GPU, by which mechanism, and what saying so rests on.
 type Key struct {
 	GPU           string            `json:"gpu"`
 	Account       Account           `json:"account"`
@@ -89,8 +81,7 @@ func (a *Amount) add(b Amount) {
 	a.Microjoules, a.Micros = a.Microjoules+b.Microjoules, a.Micros+b.Micros
 }
 
-// maxAmount is more than an account comes to, and leaves room for sums: in ns, 36
-// years.
+// maxAmount is more than an account comes to, and leaves room for sums: in ns, 36 years.
 const maxAmount = 1 << 60
 
 func (a Amount) check() error {
@@ -108,8 +99,7 @@ type Row struct {
 	Amount
 }
 
-// Total is the sum of all rows of a GPU, an account and a namespace that there
-// are and were.
+// Total is the sum of all rows of a GPU, an account and a namespace that there are and were.
 type Total struct {
 	TotalKey
 	Amount

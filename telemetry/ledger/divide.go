@@ -21,26 +21,21 @@ type Window struct {
 	// Mechanism is the way in which the GPU was shared. What is neither Exclusive, MPS nor
 	// MIG is divided as TimeSlicing.
 	Mechanism sharing.Mechanism
-	// Busy is the share of the time in which the GPU did something, from 0 to 1;
-	// missing where nobody looked or the GPU cannot say. Under MIG instances
-	// have their own.
+	// Busy is the share of the time in which the GPU did something, from 0 to 1; missing where nobody looked or the
+	// GPU cannot say. Under MIG instances have their own.
 	Busy Optional[float64]
-	// Powered answers whether resident programs keep the power above deep idle;
-	// unknown counts as yes.
+	// Powered answers whether resident programs keep the power above deep idle; unknown counts as yes.
 	Powered sharing.Answer
 	// Slots is the number of devices that a plugin offers of it: the replicas of a shared
 	// GPU. 0 is not known: then whatever is given out holds all of it.
 	Slots int
-	// SwitchShare is the most of the time that switching between contexts can
-	// take under time-slicing.
+	// SwitchShare is the most of the time that switching between contexts can take under time-slicing.
 	SwitchShare float64
-	// Samples is the number of the driver's samples that Claim.Busy rests on under
-	// time-slicing; 0 is not known. The driver charges each sample to the one
-	// process that ran at its instant, so that the figures of several processes
-	// have the error of a draw: twice its standard deviation widens the bounds.
+	// Samples is the number of the driver's samples that Claim.Busy rests on under time-slicing; 0 is not known.
+	// The driver charges each sample to the one process that ran at its instant, so that the figures of several
+	// processes have the error of a draw: twice its standard deviation widens the bounds.
 	Samples float64
-	// SMBusy is the share of SMs that were busy, from 0 to 1, which bounds
-	// clients of MPS by their limits.
+	// SMBusy is the share of SMs that were busy, from 0 to 1, which bounds clients of MPS by their limits.
 	SMBusy Optional[float64]
 	// Spread bounds, under MPS, how many times as much GPU time a token of one
 	// client takes as another's. 0 is DefaultSpread.
@@ -59,9 +54,8 @@ type Claim struct {
 	Resident bool
 	// Held is the number of Window.Slots that it was given.
 	Held int
-	// Busy is the share of the time in which its kernels ran, from 0 to 1: of
-	// the GPU under time-slicing, of its instance under MIG. Missing is not
-	// measured.
+	// Busy is the share of the time in which its kernels ran, from 0 to 1: of the GPU under time-slicing, of its
+	// instance under MIG. Missing is not measured.
 	Busy Optional[float64]
 	// Tokens counts those that it served in that time, for MPS.
 	Tokens Optional[float64]
@@ -101,17 +95,14 @@ func (w *Window) check() error {
 	return nil
 }
 
-// Divide divides a window. The parts' times add up to Length exactly; what
-// cannot be told is a part of AccountUnattributed. Every claim whose pod is
-// known has a part, be it of no time.
+// Divide divides a window. The parts' times add up to Length exactly; what cannot be told is a part of
+// AccountUnattributed. Every claim whose pod is known has a part, be it of no time.
 //
-// Under time-slicing each tenant has what the driver measured of its processes,
-// held against what it measured of the GPU: an excess is scaled down, of a
-// shortfall up to SwitchShare is overhead where two or more ran, and the rest is
-// unattributed. Under MPS the driver cannot tell clients apart: the busy time is
-// divided by tokens served, or equally, between bounds. Under MIG each instance
-// has its own counters. Idle time is divided equally among those who are
-// resident, or by what they hold.
+// Under time-slicing each tenant has what the driver measured of its processes, held against what it measured of
+// the GPU: an excess is scaled down, of a shortfall up to SwitchShare is overhead where two or more ran, and the
+// rest is unattributed. Under MPS the driver cannot tell clients apart: the busy time is divided by tokens served,
+// or equally, between bounds. Under MIG each instance has its own counters. Idle time is divided equally among
+// those who are resident, or by what they hold.
 func Divide(w Window) ([]Part, error) {
 	if err := w.check(); err != nil {
 		return nil, err
@@ -156,8 +147,7 @@ func (d *division) between(a Account, pod container.Pod, basis sharing.Basis, v 
 // tiny is less than a nanosecond of any window that is posted.
 const tiny = 1e-9
 
-// parts turns the shares into whole nanoseconds by rounding their running sum,
-// so that they add up to the length.
+// parts turns the shares into whole nanoseconds by rounding their running sum, so that they add up to the length.
 func (d *division) parts() []Part {
 	if rest := 1 - d.given; rest > tiny {
 		d.give(AccountUnattributed, container.Pod{}, sharing.BasisUnknown, rest)
@@ -227,8 +217,7 @@ func (d *division) idle(v float64, slots int, claims []Claim) {
 	}
 }
 
-// spread divides a share by weight. Among several that is arithmetic, not
-// measurement.
+// spread divides a share by weight. Among several that is arithmetic, not measurement.
 func (d *division) spread(a Account, v float64, claims []Claim, weight func(Claim) float64) {
 	sum := 0.0
 	for _, c := range claims {

@@ -29,17 +29,14 @@ const maxOthers = 200
 
 // Options are options of New and Restore.
 type Options struct {
-	// Clock names the clock that Post's times are read from: the system's boot
-	// id for the time since boot. Restored records that were stored under
-	// another clock go on from its zero: what ran meanwhile is unattributed,
-	// and time before the clock began is no time of the GPU's.
+	// Clock names the clock that Post's times are read from: the system's boot id for the time since boot. Restored
+	// records that were stored under another clock go on from its zero: what ran meanwhile is unattributed, and
+	// time before the clock began is no time of the GPU's.
 	Clock string
-	// Retain is for how long of a GPU's time a pod's row is kept after it was
-	// last posted to. 0 is DefaultRetain.
+	// Retain is for how long of a GPU's time a pod's row is kept after it was last posted to. 0 is DefaultRetain.
 	Retain time.Duration
-	// MaxPods bounds the containers that have rows of their own at a time. The others
-	// share the pod Other of their namespace, and beyond 200 namespaces that of the
-	// namespace Other. 0 is DefaultMaxPods.
+	// MaxPods bounds the containers that have rows of their own at a time. The others share the pod Other of their
+	// namespace, and beyond 200 namespaces that of the namespace Other. 0 is DefaultMaxPods.
 	MaxPods int
 }
 
@@ -84,9 +81,8 @@ type Ledger struct {
 
 type row struct {
 	Amount
-	// Owed is the money that the row has earned beyond Amount.Micros, in
-	// millionths times nanoseconds of an hour. It is below zero for a row that
-	// was given a millionth early.
+	// Owed is the money that the row has earned beyond Amount.Micros, in millionths times nanoseconds of an hour.
+	// It is below zero for a row that was given a millionth early.
 	Owed int64 `json:"owed"`
 	// Last is the GPU's observed time at the last posting.
 	Last  time.Duration `json:"last_ns"`
@@ -126,9 +122,8 @@ func (l *Ledger) Through(name string) (time.Duration, bool) {
 	return 0, false
 }
 
-// Post posts a GPU's time since its last posting. It is an ErrInput, and
-// nothing is posted, where the time goes back, a part is negative or outside of
-// its bounds, or the parts are more than the time.
+// Post posts a GPU's time since its last posting. It is an ErrInput, and nothing is posted, where the time goes
+// back, a part is negative or outside of its bounds, or the parts are more than the time.
 func (l *Ledger) Post(in Interval) error {
 	if err := l.check(&in); err != nil {
 		return err
@@ -196,8 +191,7 @@ func (l *Ledger) check(in *Interval) error {
 	return nil
 }
 
-// maxPrice keeps a price's product with a nanosecond's part within 64 bits: a
-// million units an hour.
+// maxPrice keeps a price's product with a nanosecond's part within 64 bits: a million units an hour.
 const maxPrice = 1e12
 
 // line is one row's part of a posting.
@@ -208,8 +202,7 @@ type line struct {
 	amount Amount
 }
 
-// lines joins the parts by row, adds what they leave over, and finds the rows.
-// The order is that of the keys.
+// lines joins the parts by row, adds what they leave over, and finds the rows. The order is that of the keys.
 func (l *Ledger) lines(in *Interval, length time.Duration) []line {
 	byKey := map[Key]Amount{}
 	left := length
@@ -240,8 +233,7 @@ func (l *Ledger) lines(in *Interval, length time.Duration) []line {
 	return out
 }
 
-// Under returns the pod under which one is posted: itself, or the Other that stands
-// for it.
+// Under returns the pod under which one is posted: itself, or the Other that stands for it.
 func (l *Ledger) Under(p container.Pod) container.Pod {
 	other := container.Pod{Namespace: p.Namespace, Name: Other}
 	if _, there := l.pods[p]; there || p == (container.Pod{}) || len(l.pods) < l.opts.MaxPods {
@@ -285,9 +277,8 @@ func (l *Ledger) spend(g *gpu, in *Interval, lines []line) {
 	if price == 0 {
 		return
 	}
-	// Each row gets whole millionths; what is left is owed to it. What the rows
-	// are owed together comes to whole millionths now and then, which go to
-	// those that are owed most.
+	// Each row gets whole millionths; what is left is owed to it. What the rows are owed together comes to whole
+	// millionths now and then, which go to those that are owed most.
 	const hour = uint64(time.Hour)
 	for i := range lines {
 		hi, lo := bits.Mul64(price, uint64(lines[i].amount.Time))

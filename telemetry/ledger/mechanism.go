@@ -81,9 +81,8 @@ func (d *division) inTurn() {
 // halfPoint is the rounding of the driver's whole percentages.
 const halfPoint = 0.005
 
-// drawn is twice the standard deviation of a share that rests on Samples draws
-// of who ran; for a process that was never drawn, three in Samples, which is
-// what 95% of the time it ran less than.
+// drawn is twice the standard deviation of a share that rests on Samples draws of who ran; for a process that was
+// never drawn, three in Samples, which is what 95% of the time it ran less than.
 func (w *Window) drawn(u, busy float64) float64 {
 	switch {
 	case w.Samples == 0:
@@ -94,9 +93,8 @@ func (w *Window) drawn(u, busy float64) float64 {
 	return 2 * math.Sqrt(u*max(0, busy-u)/w.Samples)
 }
 
-// unmeasured divides busy time where the driver says nothing of processes: all
-// is the only resident's, or equal parts of it are each one's, which is no more
-// than a bound.
+// unmeasured divides busy time where the driver says nothing of processes: all is the only resident's, or equal
+// parts of it are each one's, which is no more than a bound.
 func (d *division) unmeasured(busy float64, resident []int) {
 	switch len(resident) {
 	case 0:
@@ -223,9 +221,8 @@ func (d *division) fit(busy float64, n int) {
 	}
 }
 
-// byInstance divides a GPU in MIG mode: claims name the slices of their
-// instances, several claims of one instance being one claim each with a part of
-// its slices. What no instance has is idle.
+// byInstance divides a GPU in MIG mode: claims name the slices of their instances, several claims of one instance
+// being one claim each with a part of its slices. What no instance has is idle.
 func (d *division) byInstance() {
 	w := d.w
 	all := w.ComputeSlices

@@ -60,8 +60,7 @@ func (l *Ledger) Changed() ([]Record, error) {
 	return out, errors.Join(errs...)
 }
 
-// Stored says that what Changed returned last is stored. Nothing may be posted
-// in between.
+// Stored says that what Changed returned last is stored. Nothing may be posted in between.
 func (l *Ledger) Stored() {
 	l.gone = nil
 	for _, r := range l.rows {
@@ -75,10 +74,9 @@ func (l *Ledger) Stored() {
 	}
 }
 
-// Restore reads a ledger back from its records, in any order. A record that cannot
-// be read is left aside, and unread says why by its name: set it aside where you
-// keep them. What a total had beyond its rows is then unattributed time, energy and
-// money of it are lost, and a GPU begins anew with its next posting. Records that
+// Restore reads a ledger back from its records, in any order. A record that cannot be read is left aside, and
+// unread says why by its name: set it aside where you keep them. What a total had beyond its rows is then
+// unattributed time, energy and money of it are lost, and a GPU begins anew with its next posting. Records that
 // contradict each other are an ErrInput that names every problem.
 func Restore(opts Options, records iter.Seq[Record]) (l *Ledger, unread map[string]error, err error) {
 	l, unread = New(opts), map[string]error{}

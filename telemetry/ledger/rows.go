@@ -44,9 +44,8 @@ func (l *Ledger) GPUs() map[string]time.Duration {
 	return out
 }
 
-// Expire ends the rows of pods that were not posted to for as long as
-// Options.Retain says, in time of their GPU, and returns their keys. The totals
-// keep what they had.
+// Expire ends the rows of pods that were not posted to for as long as Options.Retain says, in time of their GPU,
+// and returns their keys. The totals keep what they had.
 func (l *Ledger) Expire() []Key {
 	var out []Key
 	for k, r := range l.rows {

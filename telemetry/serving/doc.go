@@ -1,12 +1,10 @@
-// Package serving reads the metrics pages of model servers, vLLM's and
-// SGLang's, into one form: what runs and waits, how full the KV cache is, and
-// the distributions of latencies and lengths.
+// Package serving reads the metrics pages of model servers, vLLM's and SGLang's, into one form: what runs and
+// waits, how full the KV cache is, and the distributions of latencies and lengths.
 //
 //	readings, err := serving.Fetch(ctx, "http://llm.chat:8000/metrics")
 //
-// The counters and histograms count since the server started. [Reading.Since]
-// gives what happened between two pages; that is what a profile or an alarm
-// should use. A histogram knows its percentiles only to the bucket:
+// The counters and histograms count since the server started. [Reading.Since] gives what happened between two
+// pages; that is what a profile or an alarm should use. A histogram knows its percentiles only to the bucket:
 // [Histogram.Quantile] answers with an [Interval].
 //
 // What a server does not export is missing: SGLang exports nothing without

@@ -17,10 +17,9 @@ const (
 	maxReplicas = 256
 )
 
-// Client reads metrics pages. A page belongs to a tenant, who must not choose what
-// else the client's machine asks: redirects are errors, proxies of the environment
-// are not used, and a name keeps the address that it was first resolved to, so
-// that a server that moved needs a new Client. It is safe for concurrent use.
+// Client reads metrics pages. A page belongs to a tenant, who must not choose what else the client's machine asks:
+// redirects are errors, proxies of the environment are not used, and a name keeps the address that it was first
+// resolved to, so that a server that moved needs a new Client. It is safe for concurrent use.
 type Client struct {
 	http http.Client
 	// resolve looks a name up.
@@ -69,11 +68,10 @@ func Fetch(ctx context.Context, url string) ([]Reading, error) {
 	return c.Fetch(ctx, url)
 }
 
-// Fetch reads a server's metrics page. Unlike Parse's input it is one server's
-// and whole: a page that was cut short, since its last number may be too, one
-// that has a replica twice, and one of more than 4 MiB or 256 replicas and
-// models are errors without readings. Lines that cannot be read are named in
-// the error beside the readings, as by Parse.
+// Fetch reads a server's metrics page. Unlike Parse's input it is one server's and whole: a page that was cut
+// short, since its last number may be too, one that has a replica twice, and one of more than 4 MiB or 256 replicas
+// and models are errors without readings. Lines that cannot be read are named in the error beside the readings, as
+// by Parse.
 func (c *Client) Fetch(ctx context.Context, url string) ([]Reading, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

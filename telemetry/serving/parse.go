@@ -59,14 +59,12 @@ var names = map[string]func(*Reading, *value){
 	"request_time_per_output_token_seconds": func(r *Reading, v *value) { v.histogram(&r.TPOT) },
 }
 
-// Parse reads a metrics page of vLLM or SGLang, or several one after another,
-// as of the pods of a deployment. There is one reading for each model and
-// replica of each page, in the order of pages, models and replicas. Of SGLang's
+// Parse reads a metrics page of vLLM or SGLang, or several one after another, as of the pods of a deployment. There
+// is one reading for each model and replica of each page, in the order of pages, models and replicas. Of SGLang's
 // tensor- and pipeline-parallel ranks, which say the same, the lowest is read.
 //
-// Lines that cannot be read, and values that cannot be, are named in the error
-// and left out; the readings of the rest are returned beside it. ErrNone says
-// that nothing was found.
+// Lines that cannot be read, and values that cannot be, are named in the error and left out; the readings of the
+// rest are returned beside it. ErrNone says that nothing was found.
 func Parse(in io.Reader) ([]Reading, error) {
 	p := &parser{readings: map[key]*Reading{}, ranks: map[key]int{}}
 	p.probs.AddErr("", promtext.Read(in, p.page))
@@ -98,8 +96,7 @@ type parser struct {
 	ranks    map[key]int
 }
 
-// engineOf splits a metric's name. Some collectors write the colon as an
-// underscore.
+// engineOf splits a metric's name. Some collectors write the colon as an underscore.
 func engineOf(name string) (Engine, string) {
 	for prefix, e := range map[string]Engine{"vllm": EngineVLLM, "sglang": EngineSGLang} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok && len(rest) > 1 && (rest[0] == ':' || rest[0] == '_') {
@@ -109,8 +106,7 @@ func engineOf(name string) (Engine, string) {
 	return EngineUnknown, ""
 }
 
-// page takes a page: first which ranks there are, then the figures of the
-// lowest.
+// page takes a page: first which ranks there are, then the figures of the lowest.
 func (p *parser) page(pg promtext.Page) {
 	for _, take := range []bool{false, true} {
 		for _, f := range pg.Families {
@@ -182,8 +178,7 @@ func (v *value) number() (float64, bool) {
 	return x, true
 }
 
-// sum adds a figure whose series differ in labels that are not told apart: a
-// reason, or whether a request streams.
+// sum adds a figure whose series differ in labels that are not told apart: a reason, or whether a request streams.
 func (v *value) sum(to *Optional[float64]) {
 	if x, ok := v.number(); ok {
 		*to = optional.Of(to.Or(0) + x)

@@ -9,10 +9,9 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
-// Optional holds a value that may be missing; the zero Optional is missing. Get
-// returns the value and whether it is there, Or the value or a fallback, IsZero
-// whether it is missing; Equal compares two, String writes "-" for a missing one,
-// and JSON null, or nothing with omitzero:
+// Optional holds a value that may be missing; the zero Optional is missing. Get returns the value and whether it is
+// there, Or the value or a fallback, IsZero whether it is missing; Equal compares two, String writes "-" for a
+// missing one, and JSON null, or nothing with omitzero:
 //
 //	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
 type Optional[T any] = optional.Value[T]
@@ -41,8 +40,7 @@ var engineNames = enum.Of[Engine](errUnknown, "engine", "unknown", "vllm", "sgla
 type Reading struct {
 	Engine Engine
 	Model  string
-	// Replica is vLLM's engine or SGLang's data-parallel rank; empty where the
-	// page does not tell replicas apart.
+	// Replica is vLLM's engine or SGLang's data-parallel rank; empty where the page does not tell replicas apart.
 	Replica string
 
 	Running Optional[float64] // requests in the batch
@@ -69,9 +67,8 @@ func (r *Reading) Same(o *Reading) bool {
 	return r.Engine == o.Engine && r.Model == o.Model && r.Replica == o.Replica
 }
 
-// Since returns what happened between two readings of the same replica: the
-// differences of counters and histograms, and the later one's gauges. A figure
-// that one of them lacks is missing. It fails with ErrReset where the server
+// Since returns what happened between two readings of the same replica: the differences of counters and histograms,
+// and the later one's gauges. A figure that one of them lacks is missing. It fails with ErrReset where the server
 // was restarted in between.
 func (r Reading) Since(before Reading) (Reading, error) {
 	if !r.Same(&before) {
@@ -112,16 +109,14 @@ type Bucket struct {
 	Count uint64 // cumulative
 }
 
-// Histogram is a distribution by buckets, in ascending order; the last one's
-// Upper is +Inf.
+// Histogram is a distribution by buckets, in ascending order; the last one's Upper is +Inf.
 type Histogram struct {
 	Buckets []Bucket
 	Count   uint64
 	Sum     float64
 }
 
-// Interval bounds a value: above Low and at most High, which is +Inf
-// beyond the last bucket.
+// Interval bounds a value: above Low and at most High, which is +Inf beyond the last bucket.
 type Interval struct{ Low, High float64 }
 
 // Quantile is the interval in which the observation lies that a share q, 0 to
@@ -141,8 +136,7 @@ func (h *Histogram) Quantile(q float64) (Interval, bool) {
 	return Interval{Low: low, High: math.Inf(1)}, true
 }
 
-// AtMost counts the observations of at most x: from low to high, the same
-// number where x is a bucket's bound.
+// AtMost counts the observations of at most x: from low to high, the same number where x is a bucket's bound.
 func (h *Histogram) AtMost(x float64) (low, high uint64) {
 	if h == nil {
 		return 0, 0

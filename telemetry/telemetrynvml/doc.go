@@ -1,19 +1,15 @@
-// Package telemetrynvml reads GPUs through NVIDIA's management library, as a
-// reader for package telemetry.
+// Package telemetrynvml reads GPUs through NVIDIA's management library, as a reader for package telemetry.
 //
-// It needs linux and cgo, and libnvidia-ml.so.1 of an installed driver when it
-// runs; no CUDA toolkit, no root. Elsewhere it builds too, and Open says why
-// there is no driver.
+// It needs linux and cgo, and libnvidia-ml.so.1 of an installed driver when it runs; no CUDA toolkit, no root.
+// Elsewhere it builds too, and Open says why there is no driver.
 //
-// What a driver does not give is missing. Values that cannot be are dropped
-// and counted in telemetry.Reading.Dropped: utilizations above 100%, samples
-// from the future, power of tens of kilowatts.
+// What a driver does not give is missing. Values that cannot be are dropped and counted in
+// telemetry.Reading.Dropped: utilizations above 100%, samples from the future, power of tens of kilowatts.
 //
 // # MIG
 //
-// With MIG enabled NVML has no utilization for the device and none for
-// processes. Each GPU instance's own GPM counters are read instead (Hopper and
-// later); an A100 has none through NVML.
+// With MIG enabled NVML has no utilization for the device and none for processes. Each GPU instance's own GPM
+// counters are read instead (Hopper and later); an A100 has none through NVML.
 //
 // It is stable: its API changes incompatibly only with a new major version.
 package telemetrynvml
@@ -28,20 +24,16 @@ var ErrClosed = errors.New("telemetrynvml: the reader is closed")
 
 // Options say how to open NVML. The zero value finds the library by its name.
 type Options struct {
-	// LibraryPath is the path of libnvidia-ml.so.1. Empty lets the dynamic
-	// linker find it.
+	// LibraryPath is the path of libnvidia-ml.so.1. Empty lets the dynamic linker find it.
 	LibraryPath string
-	// LoadOnly reads of telemetry.GroupBasic only utilization, memory and power:
-	// three calls into the driver instead of eight, for a reader that looks at
-	// many GPUs every second.
+	// LoadOnly reads of telemetry.GroupBasic only utilization, memory and power: three calls into the driver
+	// instead of eight, for a reader that looks at many GPUs every second.
 	LoadOnly bool
-	// AllSamples gives with telemetry.GroupProcessUtil the device's utilization
-	// over all the time since the group was read last: a reading of
-	// telemetry.GroupBasic shows a fifth of a second. It is the sum of what the
-	// processes were charged with while that agrees with the readings of
-	// GroupBasic, as far as their number tells; else the mean of the samples
-	// that the driver keeps, which takes another costly call. On an H100 and an H200 the two
-	// were 0.1 to 1.8 points apart (the driver rounds each process up) in 32
-	// windows of ten seconds, and the driver kept 72 samples, of 14 seconds.
+	// AllSamples gives with telemetry.GroupProcessUtil the device's utilization over all the time since the group
+	// was read last: a reading of telemetry.GroupBasic shows a fifth of a second. It is the sum of what the
+	// processes were charged with while that agrees with the readings of GroupBasic, as far as their number tells;
+	// else the mean of the samples that the driver keeps, which takes another costly call. On an H100 and an H200
+	// the two were 0.1 to 1.8 points apart (the driver rounds each process up) in 32 windows of ten seconds, and
+	// the driver kept 72 samples, of 14 seconds.
 	AllSamples bool
 }

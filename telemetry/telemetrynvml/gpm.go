@@ -143,9 +143,8 @@ func (x *look) figures(g *gpmState, set func(telemetry.Metric, float64), mark *t
 	}
 }
 
-// instances reads the GPU instances' counters and memory. The layout may have
-// changed since the last reading; an instance whose MIG device is another than
-// before starts anew.
+// instances reads the GPU instances' counters and memory. The layout may have changed since the last reading; an
+// instance whose MIG device is another than before starts anew.
 func (x *look) instances() {
 	n, ret := x.d.h.GetMaxMigDeviceCount()
 	if !x.ok("GetMaxMigDeviceCount", ret) {

@@ -16,9 +16,8 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// Inventory says what the node's GPUs are and how they are set up, as
-// nvidia-smi -q does. What the driver does not say is missing. A GPU that
-// fails is there with what it said, and the error names it.
+// Inventory says what the node's GPUs are and how they are set up, as nvidia-smi -q does. What the driver does not
+// say is missing. A GPU that fails is there with what it said, and the error names it.
 func (s *Reader) Inventory(ctx context.Context) (telemetry.Inventory, error) {
 	var inv telemetry.Inventory
 	if err := ctx.Err(); err != nil {

@@ -158,8 +158,7 @@ func (x *look) pcie() {
 	}
 }
 
-// processes lists the processes with a compute, MPS or graphics context, each
-// once, in the order of their ids.
+// processes lists the processes with a compute, MPS or graphics context, each once, in the order of their ids.
 func (x *look) processes() {
 	compute, ret := x.d.h.GetComputeRunningProcesses()
 	if !x.ok("GetComputeRunningProcesses", ret) {
@@ -221,8 +220,7 @@ func (d *device) processName(pid uint32) string {
 // clock may go back before samples are asked for anew.
 const clockSlack = 2e6 // us
 
-// since returns the time, and moves a time stamp that lies ahead of it: the clock
-// went back.
+// since returns the time, and moves a time stamp that lies ahead of it: the clock went back.
 func (x *look) since(last *uint64) uint64 {
 	now := uint64(x.d.now().UnixMicro())
 	if *last > now+clockSlack {
@@ -231,12 +229,10 @@ func (x *look) since(last *uint64) uint64 {
 	return now
 }
 
-// rates holds what the processes are charged with together against single
-// readings of the device's utilization.
+// rates holds what the processes are charged with together against single readings of the device's utilization.
 type rates struct {
 	sum, n float64 // of the readings since the processes' last
-	// off is by how much all readings together exceed what the processes were
-	// charged with, in of of them.
+	// off is by how much all readings together exceed what the processes were charged with, in of of them.
 	off, of float64
 }
 
@@ -256,8 +252,7 @@ func (r *rates) agree(percent float64) bool {
 	return now && math.Abs(r.off) <= 150*math.Sqrt(r.of)
 }
 
-// utilization reads the processes' utilization, and with Options.AllSamples that
-// of the device.
+// utilization reads the processes' utilization, and with Options.AllSamples that of the device.
 func (x *look) utilization() {
 	x.d.mu.Lock()
 	defer x.d.mu.Unlock()
@@ -300,9 +295,8 @@ func (x *look) allSamples() {
 	}
 }
 
-// processUtil averages the utilization samples of each process that came since
-// the last reading, and returns their sum and whether it could be read. That
-// there are none is an error code, and means idle. d.mu is held.
+// processUtil averages the utilization samples of each process that came since the last reading, and returns their
+// sum and whether it could be read. That there are none is an error code, and means idle. d.mu is held.
 func (x *look) processUtil() (percent float64, told bool) {
 	now := x.since(&x.d.lastSeen)
 	samples, ret := x.d.h.GetProcessUtilization(x.d.lastSeen)

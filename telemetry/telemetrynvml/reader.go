@@ -129,9 +129,8 @@ func (s *Reader) find(now func() time.Time) error {
 	return nil
 }
 
-// supportsGPM asks the driver, and where the question itself fails takes a
-// sample to see: go-nvml v0.12.9 fills the version of the question with a
-// structure size that the driver does not expect (seen on driver 580.159.04:
+// supportsGPM asks the driver, and where the question itself fails takes a sample to see: go-nvml v0.12.9 fills the
+// version of the question with a structure size that the driver does not expect (seen on driver 580.159.04:
 // argument version mismatch, while samples work).
 func supportsGPM(lib nvml.Interface, h nvml.Device) sharing.Answer {
 	sup, ret := h.GpmQueryDeviceSupport()
@@ -155,9 +154,8 @@ func supportsGPM(lib nvml.Interface, h nvml.Device) sharing.Answer {
 	return sharing.AnswerUnknown
 }
 
-// Close frees what the reader holds and closes NVML. It waits five seconds for
-// readings under way; where one hangs in the driver NVML stays open and the
-// error says so. Closing again returns the same.
+// Close frees what the reader holds and closes NVML. It waits five seconds for readings under way; where one hangs
+// in the driver NVML stays open and the error says so. Closing again returns the same.
 func (s *Reader) Close() error {
 	s.closing.Do(func() {
 		ended := make(chan error, 1)
@@ -194,8 +192,7 @@ func (s *Reader) close() error {
 // Info names NVML and the driver's version.
 func (s *Reader) Info() telemetry.ReaderInfo { return s.info }
 
-// Devices lists the GPUs found by Open. MIG devices are not among them: they
-// appear as the instances of their GPU.
+// Devices lists the GPUs found by Open. MIG devices are not among them: they appear as the instances of their GPU.
 func (s *Reader) Devices(ctx context.Context) ([]telemetry.Device, error) {
 	out := make([]telemetry.Device, len(s.devs))
 	for i, d := range s.devs {

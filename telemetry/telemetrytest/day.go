@@ -52,8 +52,7 @@ func phase(length time.Duration, util, sm, dram, watts, mhz float64, throttle te
 	}}
 }
 
-// process returns a function that puts a process of some GiB into a phase, in which
-// the GPU has more in use.
+// process returns a function that puts a process of some GiB into a phase, in which the GPU has more in use.
 func process(pid uint32, name string, gib sharing.Bytes, used float64) func(Phase) Phase {
 	return func(p Phase) Phase {
 		q := telemetry.Process{PID: pid, Name: name, Memory: telemetry.Some(gib * sharing.GiB)}

@@ -12,8 +12,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// Reader is a telemetry.Reader that follows a script. It is safe for
-// concurrent use.
+// Reader is a telemetry.Reader that follows a script. It is safe for concurrent use.
 type Reader struct {
 	script  Script
 	devices []telemetry.Device
@@ -85,16 +84,14 @@ func New(script Script) (*Reader, error) {
 	return s, nil
 }
 
-// SetTime sets the time since the script's start and stops the reader from
-// following the real clock.
+// SetTime sets the time since the script's start and stops the reader from following the real clock.
 func (s *Reader) SetTime(sinceStart time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.manual, s.now = true, sinceStart
 }
 
-// elapsed is the time since the start: what SetTime said, or the time since
-// the first call.
+// elapsed is the time since the start: what SetTime said, or the time since the first call.
 func (s *Reader) elapsed() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,15 +113,13 @@ func (s *Reader) Info() telemetry.ReaderInfo {
 	return info
 }
 
-// Devices lists the scripted devices. The script's time starts with the first
-// call.
+// Devices lists the scripted devices. The script's time starts with the first call.
 func (s *Reader) Devices(ctx context.Context) ([]telemetry.Device, error) {
 	s.elapsed()
 	return slices.Clone(s.devices), ctx.Err()
 }
 
-// Read gives what the script says for the present moment, after the group's
-// cost.
+// Read gives what the script says for the present moment, after the group's cost.
 func (s *Reader) Read(ctx context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
 	if device < 0 || device >= len(s.gpus) {
 		return &telemetry.DeviceError{Device: device, Devices: len(s.gpus)}
@@ -189,8 +184,7 @@ func (s *Reader) read(device int, group telemetry.Groups, t time.Duration, r *te
 
 var metrics = telemetry.Metrics() // all of them, listed once
 
-// phase returns the phase at t, how many whole rounds of a loop came before,
-// and the time since the phase's start.
+// phase returns the phase at t, how many whole rounds of a loop came before, and the time since the phase's start.
 func (s *Reader) phase(device int, t time.Duration) (n int, rounds int64, into time.Duration) {
 	c := &s.gpus[device]
 	if s.script.GPUs[device].Loop {

@@ -12,15 +12,12 @@ import (
 // Script says what each device does. It is data; New makes a reader of it.
 type Script struct {
 	GPUs []GPU
-	// NoisePercent spreads every figure but counters, memory and the power
-	// limit around its value, uniformly by this much of it. 0 gives exact
-	// figures.
+	// NoisePercent spreads every figure but counters, memory and the power limit around its value, uniformly by
+	// this much of it. 0 gives exact figures.
 	NoisePercent float64
-	// Seed drives the noise. The noise of a figure depends on the seed, the
-	// device, the metric and the time alone.
+	// Seed drives the noise. The noise of a figure depends on the seed, the device, the metric and the time alone.
 	Seed uint64
-	// Cost is the time for which the reading of each group blocks. Simulated time does
-	// not pass meanwhile.
+	// Cost is the time for which the reading of each group blocks. Simulated time does not pass meanwhile.
 	Cost map[telemetry.Groups]time.Duration
 }
 
@@ -28,11 +25,9 @@ type Script struct {
 type GPU struct {
 	// Device describes the device. An empty UUID or Name is filled in.
 	Device telemetry.Device
-	// Phases follow one another. The last one goes on for ever unless Loop is
-	// set.
+	// Phases follow one another. The last one goes on for ever unless Loop is set.
 	Phases []Phase
-	// Loop starts again with the first phase after the last. Every phase then
-	// needs a length.
+	// Loop starts again with the first phase after the last. Every phase then needs a length.
 	Loop              bool
 	EnergyStartJoules float64 // the energy counter's value at the start
 	EnergyWrapJoules  float64 // the value at which the energy counter starts again at 0; 0 is never
@@ -41,27 +36,22 @@ type GPU struct {
 
 // Phase is a stretch of time in which a device's figures stay the same.
 type Phase struct {
-	// For is the phase's length. Only the last phase of a script that does not loop may
-	// leave it 0.
+	// For is the phase's length. Only the last phase of a script that does not loop may leave it 0.
 	For time.Duration
-	// Figures are the device's metrics. The energy counter is not among them:
-	// it follows from the power. Metrics of a phase that are missing are
-	// unsupported.
+	// Figures are the device's metrics. The energy counter is not among them: it follows from the power. Metrics of
+	// a phase that are missing are unsupported.
 	Figures  map[telemetry.Metric]float64
 	Throttle telemetry.Throttle // the throttle reasons
-	// Processes are the processes, with their memory and utilization. One
-	// without utilization is idle.
+	// Processes are the processes, with their memory and utilization. One without utilization is idle.
 	Processes []telemetry.Process
 	Instances []Instance // the MIG instances
 	// Lost makes every reading of the phase fail with telemetry.ErrLost.
 	Lost bool
 	// Fail makes the reading of a group fail.
 	Fail map[telemetry.Groups]error
-	// RestartEnergy sets the energy counter to 0 at the phase's start, as
-	// loading the driver again does.
+	// RestartEnergy sets the energy counter to 0 at the phase's start, as loading the driver again does.
 	RestartEnergy bool
-	// Dropped is the number of impossible values that each reading of process
-	// utilization reports as dropped.
+	// Dropped is the number of impossible values that each reading of process utilization reports as dropped.
 	Dropped int
 }
 

@@ -12,8 +12,7 @@ import (
 //go:embed page.html.tmpl
 var pageTemplate string
 
-// curve is an arrangement's line in the drawing: the worst figure over its limit as
-// load grows.
+// curve is an arrangement's line in the drawing: the worst figure over its limit as load grows.
 type curve struct {
 	Name, Colour, Points string
 	Width                int

@@ -36,8 +36,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 
 const tableWidth = 100 // the width in columns that the table keeps to where it can
 
-// WriteText writes the report for people. Its sentences are one line each, however
-// long, for the caller to fold.
+// WriteText writes the report for people. Its sentences are one line each, however long, for the caller to fold.
 func (r *Report) WriteText(out io.Writer) error {
 	w := &bytes.Buffer{}
 	line := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }

@@ -18,10 +18,9 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 )
 
-// The built-in scenario: the arrivals and lengths of the first 200 requests of
-// Azure's public trace of conversations of 2023 (github.com/Azure/AzurePublicDataset,
-// CC-BY 4.0), profiles of a 1B and an 8B server with random weights measured on an
-// H100, and prices that are only examples.
+// The built-in scenario: the arrivals and lengths of the first 200 requests of Azure's public trace of
+// conversations of 2023 (github.com/Azure/AzurePublicDataset, CC-BY 4.0), profiles of a 1B and an 8B server with
+// random weights measured on an H100, and prices that are only examples.
 var (
 	//go:embed builtin/azure2023-conv.csv
 	builtinTrace []byte
@@ -42,9 +41,8 @@ const fewRequests = 100 // so few that none is in the slowest percent
 // Options say what to study. The zero value is the built-in scenario: the shape of a
 // published trace, two models and three GPUs.
 type Options struct {
-	// Trace is a file of Mooncake, Bailian, Azure, BurstGPT or ShareGPT, or a Poisson
-	// stream such as "rate=4,in=500,out=120,n=2000" with requests a second, tokens and
-	// the number of requests.
+	// Trace is a file of Mooncake, Bailian, Azure, BurstGPT or ShareGPT, or a Poisson stream such as
+	// "rate=4,in=500,out=120,n=2000" with requests a second, tokens and the number of requests.
 	Trace    string
 	SLO      string   // of every tenant, such as "ttft_p99=500ms,tpot_p99=30ms,share=0.99"
 	Profiles string   // file of profiles or co-location rows; their models are the tenants
@@ -98,8 +96,7 @@ func (s *Study) note(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
 
-// Search searches the plan. Interrupted it returns what it found until then together
-// with ctx's error.
+// Search searches the plan. Interrupted it returns what it found until then together with ctx's error.
 func (s *Study) Search(ctx context.Context) (*Report, error) {
 	result, err := s.Plan.Search(ctx)
 	if result == nil {
@@ -146,8 +143,7 @@ type model struct {
 	loads []predict.Load
 }
 
-// readProfiles reads the profiles of a file, or the built-in ones, sorted by the
-// names of their models.
+// readProfiles reads the profiles of a file, or the built-in ones, sorted by the names of their models.
 func readProfiles(file string) ([]model, error) {
 	data := builtinProfiles
 	if file != "" {

@@ -134,8 +134,7 @@ func (s *Study) take(trace *prompt.Trace) {
 	}
 }
 
-// chained makes hashes of whole blocks that depend on all blocks before (FNV-1a over
-// the blocks' hashes, mixed).
+// chained makes hashes of whole blocks that depend on all blocks before (FNV-1a over the blocks' hashes, mixed).
 func chained(blocks []int64, tokens, block int) []uint64 {
 	if block == 0 {
 		return nil

@@ -19,8 +19,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Verified holds an arrangement's prediction beside its measurement under the same
-// part of the trace.
+// Verified holds an arrangement's prediction beside its measurement under the same part of the trace.
 type Verified struct {
 	Kind      capacity.Kind    `json:"kind"`
 	GPU       string           `json:"gpu"`
@@ -82,10 +81,9 @@ func (s *Study) Endpoints(texts []string) (map[string][]loadgen.Endpoint, error)
 	return out, errors.Join(errs...)
 }
 
-// Verify runs the best arrangements of r as load, in real time and through the
-// arrangement's own router, and adds the measurements to r.Verified. Simulated servers
-// are another simulation than the one that predicted: kernel by kernel, over HTTP
-// ([loadgentest]).
+// Verify runs the best arrangements of r as load, in real time and through the arrangement's own router, and adds
+// the measurements to r.Verified. Simulated servers are another simulation than the one that predicted: kernel by
+// kernel, over HTTP ([loadgentest]).
 func (s *Study) Verify(ctx context.Context, r *Report, opts VerifyOptions) error {
 	given, err := s.Endpoints(opts.Endpoints)
 	if err != nil {
@@ -209,8 +207,7 @@ func measured(m *loadgen.TenantSummary, predicted map[string]float64) VerifiedTe
 	return out
 }
 
-// tenant makes the load of a tenant's part of the trace, through the arrangement's
-// router.
+// tenant makes the load of a tenant's part of the trace, through the arrangement's router.
 func (s *Study) tenant(t int, own []capacity.Request, service *predict.Service,
 	at []loadgen.Endpoint) (loadgen.Tenant, error) {
 	spec := &s.Plan.Tenants[t]

@@ -148,8 +148,7 @@ func fromFile(file string) (*client, error) {
 	return c, nil
 }
 
-// content returns a field's base64 data, or else the file that its sibling names,
-// relative to dir.
+// content returns a field's base64 data, or else the file that its sibling names, relative to dir.
 func content(dir, data, path string) ([]byte, error) {
 	if data != "" {
 		out, err := base64.StdEncoding.DecodeString(data)

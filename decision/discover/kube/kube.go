@@ -1,7 +1,6 @@
-// Package kube reads a live cluster's objects for package discover, with nothing
-// but get and list: over the API server's own HTTP interface, or through kubectl
-// where the kubeconfig's user logs in by a program. It reads no Secret and no
-// ConfigMap.
+// Package kube reads a live cluster's objects for package discover, with nothing but get and list: over the API
+// server's own HTTP interface, or through kubectl where the kubeconfig's user logs in by a program. It reads no
+// Secret and no ConfigMap.
 //
 // The package is experimental: its API may change between minor versions.
 package kube
@@ -28,17 +27,14 @@ type Options struct {
 	// Kubectl makes Read run kubectl, when it is on PATH, also for a user whose
 	// credentials stand in the kubeconfig.
 	Kubectl bool
-	// Messages receives what kubectl prints on standard error while it logs in;
-	// nil discards it.
+	// Messages receives what kubectl prints on standard error while it logs in; nil discards it.
 	Messages io.Writer
 }
 
-// Read lists what the cluster of the current context has of each resource and
-// passes it to take (the method Read of a discover.Collector) as JSON, together
-// with a name for messages. It finds the context as kubectl does: $KUBECONFIG,
-// ~/.kube/config, and in a pod the service account. part names resources that could
-// not be read beside others that could; err is set when nothing was read, and
-// matches ErrConfig when the kubeconfig is at fault.
+// Read lists what the cluster of the current context has of each resource and passes it to take (the method Read of
+// a discover.Collector) as JSON, together with a name for messages. It finds the context as kubectl does:
+// $KUBECONFIG, ~/.kube/config, and in a pod the service account. part names resources that could not be read beside
+// others that could; err is set when nothing was read, and matches ErrConfig when the kubeconfig is at fault.
 func Read(ctx context.Context, take func(name string, r io.Reader) error, opts Options) (part, err error) {
 	if opts.Kubectl && onPath() {
 		return runKubectl(ctx, take, opts.Messages)
@@ -54,8 +50,7 @@ func Read(ctx context.Context, take func(name string, r io.Reader) error, opts O
 	return c.read(ctx, take)
 }
 
-// resource is a kind of object that is listed. The version of a group that has
-// several is chosen by the cluster.
+// resource is a kind of object that is listed. The version of a group that has several is chosen by the cluster.
 type resource struct {
 	group    string // "" for the core group
 	versions []string
@@ -74,12 +69,10 @@ var resources = []resource{
 	{"resource.k8s.io", draVersions, "resourceclaimtemplates", true},
 }
 
-// draVersions lists the versions of resource.k8s.io that package discover reads,
-// newest first.
+// draVersions lists the versions of resource.k8s.io that package discover reads, newest first.
 var draVersions = []string{"v1", "v1beta2", "v1beta1"}
 
-// path returns the resource's path on the API server, or "" when groups, which
-// may be nil for unknown, lacks it.
+// path returns the resource's path on the API server, or "" when groups, which may be nil for unknown, lacks it.
 func (r *resource) path(groups map[string][]string) string {
 	if r.group == "" {
 		return "api/" + r.versions[0] + "/" + r.name
@@ -180,8 +173,7 @@ func (c *client) get(ctx context.Context, path string) ([]byte, error) {
 	return body, err
 }
 
-// groups returns the versions of each API group of the cluster; nil where it does
-// not tell.
+// groups returns the versions of each API group of the cluster; nil where it does not tell.
 func (c *client) groups(ctx context.Context) map[string][]string {
 	body, err := c.get(ctx, "apis")
 	if err != nil {

@@ -20,9 +20,8 @@ func onPath() bool {
 // noSuchKind is kubectl's message about a kind that the cluster lacks.
 const noSuchKind = "the server doesn't have a resource type"
 
-// runKubectl reads the resources of every cluster by one kubectl get, and each that
-// an extension adds by another, since kubectl refuses the whole command for a kind
-// that the cluster lacks.
+// runKubectl reads the resources of every cluster by one kubectl get, and each that an extension adds by another,
+// since kubectl refuses the whole command for a kind that the cluster lacks.
 func runKubectl(ctx context.Context, take func(string, io.Reader) error, messages io.Writer) (part, err error) {
 	if err := kubectlGet(ctx, Resources(), take, messages); err != nil {
 		var in *partError

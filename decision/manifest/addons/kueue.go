@@ -23,10 +23,9 @@ const (
 // WarnNotQueued says that Kueue counts nothing of what a delivery hands out.
 const WarnNotQueued sharing.WarningCode = "not-queued"
 
-// Kueue writes a ClusterQueue of the name Queue and a LocalQueue of it in each
-// namespace, with the groups as flavours and what their nodes offer as quotas, and
-// gives the workloads its label. Kueue counts named resources: no annotations of
-// KAI, which has queues of its own, and no claims.
+// Kueue writes a ClusterQueue of the name Queue and a LocalQueue of it in each namespace, with the groups as
+// flavours and what their nodes offer as quotas, and gives the workloads its label. Kueue counts named resources:
+// no annotations of KAI, which has queues of its own, and no claims.
 type Kueue struct {
 	Queue string // up to 63 lower-case letters, digits and dashes
 }
@@ -41,9 +40,8 @@ func (k Kueue) Labels(g *manifest.Group) map[string]string {
 	return map[string]string{kueueLabel: k.Queue}
 }
 
-// Documents writes one resource group with all flavours, because a resource may
-// stand in one group only and every flavour of a group must list the same
-// resources in the same order.
+// Documents writes one resource group with all flavours, because a resource may stand in one group only and every
+// flavour of a group must list the same resources in the same order.
 func (k Kueue) Documents(_ *decision.Fleet, groups []manifest.Group) ([]manifest.File, []sharing.Warning, error) {
 	if !queueName.MatchString(k.Queue) {
 		return nil, nil, &problem.Problem{Path: "kueue.queue", Message: fmt.Sprintf("%q is not a Kubernetes name", k.Queue),

@@ -14,15 +14,13 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// vgpuForm is a vGPU type's name: A100D-10C, with 10 GB of frame buffer, is
-// time-sliced; A100D-1-10C is backed by a MIG instance of one slice, and only
-// such a one can have media engines (ME).
+// vgpuForm is a vGPU type's name: A100D-10C, with 10 GB of frame buffer, is time-sliced; A100D-1-10C is backed by a
+// MIG instance of one slice, and only such a one can have media engines (ME).
 var vgpuForm = regexp.MustCompile(`^(?:NVIDIA |GRID )?[A-Z][A-Z0-9]{1,15}-` +
 	`(?:([1-7])-[1-9][0-9]{0,2}[CQAB](?:ME)?|[1-9][0-9]{0,2}[CQAB])$`)
 
-// VGPUPolicy names the way in which the vGPU manager schedules the virtual GPUs of a
-// time-sliced type. The zero value is VGPUPolicyBestEffort, the manager's
-// default.
+// VGPUPolicy names the way in which the vGPU manager schedules the virtual GPUs of a time-sliced type. The zero
+// value is VGPUPolicyBestEffort, the manager's default.
 type VGPUPolicy uint8
 
 // The policies.
@@ -41,9 +39,8 @@ type VGPUScheduler struct {
 	// TimeSlice, 1 to 30 ms in whole milliseconds, turns strict round robin
 	// off and lets each virtual GPU run that long. 0 leaves the policy's own.
 	TimeSlice time.Duration
-	// AveragingFactor, 1 to 60, and FrequencyHz tune strict round robin; both
-	// are given or none. The manager's defaults are 33, and 480 Hz up to 8
-	// virtual GPUs on a board or 960 Hz above.
+	// AveragingFactor, 1 to 60, and FrequencyHz tune strict round robin; both are given or none. The manager's
+	// defaults are 33, and 480 Hz up to 8 virtual GPUs on a board or 960 Hz above.
 	AveragingFactor int
 	FrequencyHz     int
 }
@@ -72,9 +69,8 @@ func (s VGPUScheduler) check(l *problem.List, at string) {
 		"must be 1 to 4095, not %d", s.FrequencyHz)
 }
 
-// RmPVMRL returns the word of the vGPU manager's registry key RmPVMRL (source
-// VGPU). For equal share with a time slice it is the form of the guide's
-// example, 0x00TT0003.
+// RmPVMRL returns the word of the vGPU manager's registry key RmPVMRL (source VGPU). For equal share with a time
+// slice it is the form of the guide's example, 0x00TT0003.
 func (s VGPUScheduler) RmPVMRL() (uint32, error) {
 	var l problem.List
 	s.check(&l, "vgpu_scheduler")
@@ -103,8 +99,7 @@ func (s VGPUScheduler) word() uint32 {
 	return word | uint32(s.AveragingFactor)<<24 | uint32(s.FrequencyHz)<<12
 }
 
-// VGPU writes the settings of the hypervisor's host for each group that shares by
-// virtual GPUs.
+// VGPU writes the settings of the hypervisor's host for each group that shares by virtual GPUs.
 type VGPU struct {
 	Schedulers map[string]VGPUScheduler // by pool; of time-sliced types only
 }

@@ -79,16 +79,13 @@ const (
 	WarnNeeds  sharing.WarningCode = "router-needs"  // the policy needs something beside the documents
 )
 
-// Build writes the router's side of an arrangement in memory: for each pool
-// the Gateway API inference extension's InferencePool, InferenceObjectives and
-// endpoint picker configuration, values of llm-d's router chart, and values of vLLM's
-// production stack. A router that lacks a pool's policy gets the nearest one and a
-// warning. The error matches manifest.ErrInvalid, names every problem, and comes without a
-// folder.
+// Build writes the router's side of an arrangement in memory: for each pool the Gateway API inference extension's
+// InferencePool, InferenceObjectives and endpoint picker configuration, values of llm-d's router chart, and values
+// of vLLM's production stack. A router that lacks a pool's policy gets the nearest one and a warning. The error
+// matches manifest.ErrInvalid, names every problem, and comes without a folder.
 //
-// Forms: inference.networking.k8s.io/v1 and inference.networking.x-k8s.io/v1alpha2 of
-// the extension's v1, llm-d.ai/v1alpha1 of llm-d 0.8, and the production stack's
-// values schema; see the sources of the files' headers.
+// Forms: inference.networking.k8s.io/v1 and inference.networking.x-k8s.io/v1alpha2 of the extension's v1,
+// llm-d.ai/v1alpha1 of llm-d 0.8, and the production stack's values schema; see the sources of the files' headers.
 func Build(pools []Pool) (*manifest.Folder, error) {
 	var l problem.List
 	l.If(len(pools) == 0, "pools", "name at least one", "none")
@@ -207,8 +204,7 @@ func portList(ports []int) *yaml.Node {
 	return yamlnode.List(items...)
 }
 
-// unlike warns that a router takes another policy than the pool's, or needs something
-// for it.
+// unlike warns that a router takes another policy than the pool's, or needs something for it.
 func (b *builder) unlike(code sharing.WarningCode, p *Pool, message, remedy string) {
 	b.Warnings = append(b.Warnings, sharing.Warning{Code: code, Path: p.Name, Message: message, Remedy: remedy})
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/cotenant/cotenant/internal/yamlnode"
 )
 
-// stackRouting is the production stack's name for a policy, and what it takes instead
-// where it has none.
+// stackRouting is the production stack's name for a policy, and what it takes instead where it has none.
 var stackRouting = map[Policy]struct {
 	logic   string
 	instead Policy

@@ -30,12 +30,10 @@ func (k *class) fits(n *alike) bool {
 		(k.GPUs == 0 || len(k.Models) == 0 || slices.Contains(k.Models, n.Model))
 }
 
-// stays is what a task that is placed counts against the trace once more: nobody
-// leaves for the sake of others.
+// stays is the constraint that a placed task keeps its place: nobody leaves for the sake of others.
 const stays = 1e4
 
-// fluid is the linear program of how far tasks can be placed when they arrive
-// like a liquid.
+// fluid is the linear program of how far tasks can be placed when they arrive like a liquid.
 type fluid struct {
 	nodes    []alike
 	classes  []class
@@ -43,13 +41,11 @@ type fluid struct {
 	patterns [][]int // ways to cut a GPU: how many shares of each size
 }
 
-// Bound returns the part of the GPUs, in percent, that a policy which takes
-// whatever fits would allocate if it could move all tasks at any time and nodes
-// that are alike were one: the fluid limit of a replay. Tasks arrive in the
-// proportions of the trace; when a class of them finds no room its number stays,
-// and the others go on up to ratio times the GPUs. The linear programs are over
-// the ways to cut a GPU into shares, which are found by column generation
-// (Gilmore and Gomory, 1961). A replay's draw may pass it by chance.
+// Bound returns the part of the GPUs, in percent, that a policy which takes whatever fits would allocate if it
+// could move all tasks at any time and nodes that are alike were one: the fluid limit of a replay. Tasks arrive in
+// the proportions of the trace; when a class of them finds no room its number stays, and the others go on up to
+// ratio times the GPUs. The linear programs are over the ways to cut a GPU into shares, which are found by column
+// generation (Gilmore and Gomory, 1961). A replay's draw may pass it by chance.
 func (c *Cluster) Bound(ctx context.Context, ratio float64) (float64, error) {
 	var f fluid
 	at := map[string]int{}

@@ -9,8 +9,7 @@ import (
 	"github.com/cotenant/cotenant/decision/placement"
 )
 
-// The synthetic trace, which synthetic_test.go draws. Its figures say nothing about
-// real clusters.
+// The synthetic trace, which synthetic_test.go draws. Its figures say nothing about real clusters.
 var (
 	//go:embed builtin/nodes.csv
 	syntheticNodes string
@@ -18,8 +17,7 @@ var (
 	syntheticTasks string
 )
 
-// Cluster is an empty cluster with the tasks that arrive at it. It is read-only and
-// safe for concurrent use.
+// Cluster is an empty cluster with the tasks that arrive at it. It is read-only and safe for concurrent use.
 type Cluster struct {
 	empty    *placement.Snapshot
 	tasks    []task
@@ -28,10 +26,9 @@ type Cluster struct {
 	trace    string
 }
 
-// Load reads the CSV files of a trace in the columns of openb: of nodes sn,
-// cpu_milli, memory_mib, gpu and model, of tasks name, cpu_milli, memory_mib,
-// num_gpu, gpu_milli and gpu_spec. Empty names stand for a small synthetic trace.
-// The error names every problem by file, line and column.
+// Load reads the CSV files of a trace in the columns of openb: of nodes sn, cpu_milli, memory_mib, gpu and model,
+// of tasks name, cpu_milli, memory_mib, num_gpu, gpu_milli and gpu_spec. Empty names stand for a small synthetic
+// trace. The error names every problem by file, line and column.
 func Load(nodeFile, taskFile string) (*Cluster, error) {
 	c := &Cluster{trace: "synthetic"}
 	if nodeFile != "" {

@@ -32,9 +32,8 @@ type PolicyResult struct {
 
 const seedCount = 10
 
-// Replay replays the arrivals that a seed draws, up to ratio times the cluster's GPU
-// capacity, under one of [Policies]. When ctx ends it returns the figures until then
-// with ctx's error.
+// Replay replays the arrivals that a seed draws, up to ratio times the cluster's GPU capacity, under one of
+// [Policies]. When ctx ends it returns the figures until then with ctx's error.
 func (c *Cluster) Replay(ctx context.Context, policy string, seed int64, ratio float64) (Result, error) {
 	p, err := policyOf(policy, c.mix, seed)
 	if err != nil {

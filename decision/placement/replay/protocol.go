@@ -10,9 +10,8 @@ import (
 	"github.com/cotenant/cotenant/decision/placement"
 )
 
-// arrivals draws the arrival order of a seed: the tasks, sorted by name,
-// shuffled; then copies of tasks drawn from the sorted list until the next would
-// take the demand for GPUs past ratio times the capacity.
+// arrivals draws the arrival order of a seed: the tasks, sorted by name, shuffled; then copies of tasks drawn from
+// the sorted list until the next would take the demand for GPUs past ratio times the capacity.
 func arrivals(tasks []task, seed int64, ratio float64, capacity int64) []placement.Request {
 	sorted := slices.Clone(tasks)
 	slices.SortFunc(sorted, func(a, b task) int { return cmp.Compare(a.name, b.name) })

@@ -8,8 +8,7 @@ import (
 	"github.com/cotenant/cotenant/decision/placement"
 )
 
-// Result holds the figures of one replay. They are simulated: a trace's tasks on a
-// trace's nodes.
+// Result holds the figures of one replay. They are simulated: a trace's tasks on a trace's nodes.
 type Result struct {
 	Allocated float64 `json:"allocated_percent"` // of the cluster's GPU thousandths
 	Arrived   float64 `json:"arrived_percent"`   // of them, asked for
@@ -20,8 +19,7 @@ type Result struct {
 	Curve []Point `json:"-"`
 }
 
-// Point is the allocation at an amount of arrivals, both in percent of the cluster's
-// GPUs.
+// Point is the allocation at an amount of arrivals, both in percent of the cluster's GPUs.
 type Point struct{ Arrived, Allocated float64 }
 
 // curveStep is the distance of the points, in percent of what arrived.

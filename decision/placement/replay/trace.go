@@ -29,8 +29,7 @@ const (
 	maxProblems   = 20        // named of a file; the others are counted
 )
 
-// table reads a CSV file with a header and hands out its cells with their line
-// and column.
+// table reads a CSV file with a header and hands out its cells with their line and column.
 type table struct {
 	file    string
 	list    problem.List
@@ -266,9 +265,8 @@ func readTasks(file string, in io.Reader, empty *placement.Snapshot) ([]task, er
 	return tasks, nil
 }
 
-// largerThanAll returns the reason why a request fits none of the nodes when they are empty,
-// or "". A model that no node has, or only ones that are too small, is no
-// mistake of the file: such tasks fail.
+// largerThanAll returns the reason why a request fits none of the nodes when they are empty, or "". A model that no
+// node has, or only ones that are too small, is no mistake of the file: such tasks fail.
 func largerThanAll(r placement.Request, empty *placement.Snapshot) string {
 	r.Models = nil
 	if e := empty.Unplaced(&r, nil); e != nil {

@@ -21,9 +21,8 @@ const childVariable = "COTENANT_CUDAPROBE_CHILD"
 // asked says that main asks whether the process is a child.
 var asked atomic.Bool
 
-// Child does the work of a process of the probe if this process was started as
-// one, until its input ends, and returns its exit code. Otherwise it returns
-// false at once. Call it first in main.
+// Child does the work of a process of the probe if this process was started as one, until its input ends, and
+// returns its exit code. Otherwise it returns false at once. Call it first in main.
 func Child() (code int, is bool) {
 	asked.Store(true)
 	if os.Getenv(childVariable) == "" {

@@ -1,7 +1,6 @@
-// Package cudaprobe runs package probe's tasks on this machine's GPU. It talks to
-// the CUDA driver library, which it loads when it is opened: no CUDA toolkit is
-// needed, only an installed driver (450 or newer) and a GPU from Volta on. It needs
-// linux and cgo; elsewhere it builds too, and Open says why there is no driver.
+// Package cudaprobe runs package probe's tasks on this machine's GPU. It talks to the CUDA driver library, which it
+// loads when it is opened: no CUDA toolkit is needed, only an installed driver (450 or newer) and a GPU from Volta
+// on. It needs linux and cgo; elsewhere it builds too, and Open says why there is no driver.
 //
 // Experimental: its API may change.
 //
@@ -17,9 +16,8 @@
 //		os.Exit(code)
 //	}
 //
-// For measurements under MPS it starts a control daemon with a pipe directory of
-// its own, and stops it in Close. It changes no compute mode, time-slice policy,
-// MIG, clocks, power or persistence.
+// For measurements under MPS it starts a control daemon with a pipe directory of its own, and stops it in Close. It
+// changes no compute mode, time-slice policy, MIG, clocks, power or persistence.
 package cudaprobe
 
 import (
@@ -37,19 +35,16 @@ var (
 	ErrUnavailable = errors.New("cudaprobe: the CUDA driver is not available")
 	// ErrOldDriver reports a driver older than the kernels' PTX.
 	ErrOldDriver = errors.New("cudaprobe: the driver is too old")
-	// ErrNoChild reports that the program cannot start itself as a process of the
-	// probe.
+	// ErrNoChild reports that the program cannot start itself as a process of the probe.
 	ErrNoChild = errors.New("cudaprobe: main does not call cudaprobe.Child")
 )
 
 // Options say which GPU to probe and how. The zero value probes the first GPU.
 type Options struct {
-	// Device is the GPU's index, as NVML counts; its UUID, where that is known
-	// better.
+	// Device is the GPU's index, as NVML counts; its UUID, where that is known better.
 	Device int
 	UUID   string
-	// Program is the MPS control program; nil finds it on the PATH, or beside the
-	// driver.
+	// Program is the MPS control program; nil finds it on the PATH, or beside the driver.
 	Program *mps.Program
 	// Others are processes that hold the GPU already, as NVML lists them.
 	Others []string

@@ -11,8 +11,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Child says that this is no process of the probe: on this platform there are
-// none.
+// Child says that this is no process of the probe: on this platform there are none.
 func Child() (code int, is bool) { return 0, false }
 
 // Site is this machine's GPU. On this platform there is none.

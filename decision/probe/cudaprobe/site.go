@@ -67,8 +67,7 @@ const (
 	extra    = 15 * time.Second
 )
 
-// environ is the environment of a process that is no client of any daemon, on
-// the GPU of that index or UUID.
+// environ is the environment of a process that is no client of any daemon, on the GPU of that index or UUID.
 func (s *Site) environ(device string) []string {
 	// A pipe directory without a daemon keeps it from becoming a client of a daemon
 	// that somebody runs in the default one.
@@ -132,8 +131,7 @@ func (s *Site) processes(ctx context.Context, m sharing.Mechanism, n int) ([]*pr
 	return *list, nil
 }
 
-// startDaemon starts a control daemon, if it does not run yet, when the processes
-// without MPS have left the GPU.
+// startDaemon starts a control daemon, if it does not run yet, when the processes without MPS have left the GPU.
 func (s *Site) startDaemon(ctx context.Context) (err error) {
 	if s.daemon != nil {
 		return nil
@@ -160,8 +158,7 @@ const (
 	besideDriver   = "/usr/local/nvidia/bin/" + controlProgram
 )
 
-// clientEnviron is the environment of a client, with an active thread percentage
-// unless that is 0.
+// clientEnviron is the environment of a client, with an active thread percentage unless that is 0.
 func (s *Site) clientEnviron(percent float64) []string {
 	pipe := s.daemon.Client().PipeDirectory()
 	env, err := mps.ClientEnvironment{PipeDirectory: pipe, DaemonPipeDirectory: pipe,
@@ -172,8 +169,7 @@ func (s *Site) clientEnviron(percent float64) []string {
 	return append(env, childVariable+"=1")
 }
 
-// verify makes sure that a process is a client: one that cannot reach its daemon
-// runs without MPS and says nothing.
+// verify makes sure that a process is a client: one that cannot reach its daemon runs without MPS and says nothing.
 func (s *Site) verify(ctx context.Context, p *process) error {
 	m, err := s.daemon.Client().Verify(ctx, p.cmd.Process.Pid, mps.VerifyOptions{Wait: 5 * time.Second})
 	if err != nil {
@@ -278,8 +274,7 @@ func (s *Site) start(ctx context.Context, env []string) (*process, error) {
 	return p, nil
 }
 
-// ask sends a request and waits for its answer. A process that does not answer
-// in time is killed.
+// ask sends a request and waits for its answer. A process that does not answer in time is killed.
 func (p *process) ask(ctx context.Context, q request, within time.Duration) (response, error) {
 	if err := p.in.Encode(q); err != nil {
 		p.kill()

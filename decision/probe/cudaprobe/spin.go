@@ -15,10 +15,9 @@ import (
 // spinFor bounds one spin of the neighbour, after which it is asked to go on.
 const spinFor = 2 * time.Second
 
-// BesideSpinner calls run while a process of the probe spins on the GPU without
-// MPS: whatever runs there takes turns with it. A workload's decode step, alone
-// and in run, tells predict.Predictor.TurnsBesideSpinner how many turns it takes.
-// run's ctx ends when the neighbour fails, and the error then says why.
+// BesideSpinner calls run while a process of the probe spins on the GPU without MPS: whatever runs there takes
+// turns with it. A workload's decode step, alone and in run, tells predict.Predictor.TurnsBesideSpinner how many
+// turns it takes. run's ctx ends when the neighbour fails, and the error then says why.
 func (s *Site) BesideSpinner(ctx context.Context, run func(ctx context.Context) error) error {
 	processes, err := s.processes(ctx, sharing.MechanismTimeSlicing, 1)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package chart draws the figures of load tests, as SVG and PNG, and the folder of
-// their report.
+// Package chart draws the figures of load tests, as SVG and PNG, and the folder of their report.
 package chart
 
 import (
@@ -41,8 +40,7 @@ func sans(size vg.Length) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 }
 
-// WriteReport writes table.md, figures/*.svg and *.png and report.html into dir, and
-// returns the page's path.
+// WriteReport writes table.md, figures/*.svg and *.png and report.html into dir, and returns the page's path.
 func WriteReport(dir string, results []*loadgen.Result) (string, error) {
 	figures := filepath.Join(dir, "figures")
 	if err := os.MkdirAll(figures, 0o755); err != nil {
@@ -177,8 +175,7 @@ func levelTicks(f *report.Figure) []plot.Tick {
 	return ticks(levels...)
 }
 
-// logTicks are 1, 2 and 5 of each decade, or even steps where the axis is too
-// short for them.
+// logTicks are 1, 2 and 5 of each decade, or even steps where the axis is too short for them.
 func logTicks(lo, hi float64) []plot.Tick {
 	var at []float64
 	for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {

@@ -19,10 +19,9 @@ import (
 // Width is the number of columns of a page.
 const Width = 100
 
-// Fold breaks the lines of a text that are longer than Width, at spaces, else
-// after commas. What is left of a row of a table goes on under its last column
-// where that leaves it room; what is left of other lines is indented by two
-// columns more, where they are indented at all.
+// Fold breaks the lines of a text that are longer than Width, at spaces, else after commas. What is left of a row
+// of a table goes on under its last column where that leaves it room; what is left of other lines is indented by
+// two columns more, where they are indented at all.
 func Fold(text string) string { return fold(text, 2) }
 
 // Flags returns the help of a flag set, folded.
@@ -123,9 +122,8 @@ func split(line string, room int) (now, rest string) {
 	return strings.TrimRight(line[:at], " "), strings.TrimLeft(line[at:], " ")
 }
 
-// Fail writes an error for people: each line of it once, under the program's name,
-// which the line does not repeat. Nothing is written of a pipe that its reader has
-// closed.
+// Fail writes an error for people: each line of it once, under the program's name, which the line does not repeat.
+// Nothing is written of a pipe that its reader has closed.
 func Fail(name string, stderr io.Writer, err error) {
 	if errors.Is(err, syscall.EPIPE) {
 		return
@@ -140,9 +138,8 @@ func Fail(name string, stderr io.Writer, err error) {
 	}
 }
 
-// Visible returns the picture of a control character (U+241B for ESC), or U+FFFD where
-// there is none, so that text of others does not steer a terminal. Tabs, line feeds and
-// what is no control character stay.
+// Visible returns the picture of a control character (U+241B for ESC), or U+FFFD where there is none, so that text
+// of others does not steer a terminal. Tabs, line feeds and what is no control character stay.
 func Visible(r rune) rune {
 	switch {
 	case r == '\t' || r == '\n' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r):
@@ -157,11 +154,10 @@ func Visible(r rune) rune {
 // asked to because a disk, a driver or a network failed.
 const exitCannot = 5
 
-// Check returns a writer to stdout that remembers the first error, and a function
-// to defer with the exit code: where anything was not written it sets the code to
-// 5, and reports the error on stderr after the command's name unless the code
-// says that another error was reported. A reader that has closed its end of a pipe
-// has what it wanted: that is no error, and a code of 5 becomes 0.
+// Check returns a writer to stdout that remembers the first error, and a function to defer with the exit code:
+// where anything was not written it sets the code to 5, and reports the error on stderr after the command's name
+// unless the code says that another error was reported. A reader that has closed its end of a pipe has what it
+// wanted: that is no error, and a code of 5 becomes 0.
 func Check(name string, stdout, stderr io.Writer) (io.Writer, func(code *int)) {
 	w := &writer{to: stdout}
 	return w, func(code *int) {
@@ -196,8 +192,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Fd is the file's descriptor, so that a terminal is still known for one; none where
-// it is no file.
+// Fd is the file's descriptor, so that a terminal is still known for one; none where it is no file.
 func (w *writer) Fd() uintptr {
 	if file, ok := w.to.(interface{ Fd() uintptr }); ok {
 		return file.Fd()

@@ -15,9 +15,8 @@ import (
 
 // Options tune Plan. The zero value is the documented default.
 type Options struct {
-	// ConsumableMemory shares GPUs by consumable capacity instead of by claim:
-	// each pod's claim takes its part of a GPU's memory. It needs the driver's
-	// consumable shares by memory, which exclude MPS: pods time-slice.
+	// ConsumableMemory shares GPUs by consumable capacity instead of by claim: each pod's claim takes its part of a
+	// GPU's memory. It needs the driver's consumable shares by memory, which exclude MPS: pods time-slice.
 	ConsumableMemory bool
 }
 
@@ -33,9 +32,8 @@ type Output struct {
 	Warnings []string
 }
 
-// Plan places pods on nodes, one after another, and writes the claims. Pods that
-// ask for no GPU are passed on as they are. The error names every pod that asks
-// for GPUs in a way that is not valid.
+// Plan places pods on nodes, one after another, and writes the claims. Pods that ask for no GPU are passed on as
+// they are. The error names every pod that asks for GPUs in a way that is not valid.
 func Plan(nodes []*v1.Node, pods []*v1.Pod, scorer *placement.Scorer, opt Options) (*Output, error) {
 	var errs []error
 	asked := make([]*kubegpu.Pod, len(pods))

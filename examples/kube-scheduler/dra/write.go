@@ -25,8 +25,7 @@ import (
 
 const driver = "gpu.nvidia.com"
 
-// exactly is the request for a device: its class says what it is, and selectors
-// what else the pod needs of it.
+// exactly is the request for a device: its class says what it is, and selectors what else the pod needs of it.
 func (w *writer) exactly(asked *kubegpu.Pod, d *kubegpu.Device) *resourcev1.ExactDeviceRequest {
 	r := &resourcev1.ExactDeviceRequest{DeviceClassName: w.class(d),
 		AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: int64(len(d.GPUs))}
@@ -101,9 +100,8 @@ func (w *writer) finish() (*Output, error) {
 	return w.out, nil
 }
 
-// config is the driver's parameters for those who share. MPS's defaults hold for
-// every client, so they are the most that any of them has; each tightens its own
-// in its environment.
+// config is the driver's parameters for those who share. MPS's defaults hold for every client, so they are the most
+// that any of them has; each tightens its own in its environment.
 func (c *sharedClaim) config() ([]resourcev1.DeviceClaimConfiguration, error) {
 	var dc driverconf.DRA
 	switch c.device.Mechanism {
@@ -144,8 +142,7 @@ func (c *sharedClaim) config() ([]resourcev1.DeviceClaimConfiguration, error) {
 // threads is the active thread percentage of a share.
 func threads(d *kubegpu.Device) int { return int(math.Ceil(float64(d.Milli) / 10)) }
 
-// setEnv sets a variable in the containers that use a claim, but for those that
-// set it themselves.
+// setEnv sets a variable in the containers that use a claim, but for those that set it themselves.
 func setEnv(p *v1.Pod, name, value string) {
 	for i := range p.Spec.Containers {
 		c := &p.Spec.Containers[i]

@@ -16,8 +16,7 @@ import (
 type Allocation struct {
 	Node    string
 	Devices []Device // one for each request of the pod, see Pod.Requests
-	// Choice is Node.Choice: among how many GPUs the kubelet picks. Annotations do
-	// not have it.
+	// Choice is Node.Choice: among how many GPUs the kubelet picks. Annotations do not have it.
 	Choice int
 }
 
@@ -33,9 +32,8 @@ type Device struct {
 	// Unpredicted counts those for which nothing is predicted.
 	Slowdown    placement.Optional[float64]
 	Unpredicted int
-	// Container is the one that claims it. Model and Total memory are the GPUs';
-	// Part of Whole is what a GPU's price is charged for: thousandths, or the
-	// slices of a MIG instance. Annotations have none of these.
+	// Container is the one that claims it. Model and Total memory are the GPUs'; Part of Whole is what a GPU's
+	// price is charged for: thousandths, or the slices of a MIG instance. Annotations have none of these.
 	Container   string
 	Model       string
 	Total       sharing.Bytes
@@ -44,8 +42,7 @@ type Device struct {
 	request *placement.Request
 }
 
-// Annotations returns the annotations that record the allocation, AnnotationVerdict
-// left to the caller.
+// Annotations returns the annotations that record the allocation, AnnotationVerdict left to the caller.
 func (a *Allocation) Annotations() map[string]string {
 	var gpus, mechanisms, shares []string
 	for _, d := range a.Devices {
@@ -86,10 +83,9 @@ func (a *Allocation) String() string {
 // maxDevices bounds what an annotation may list.
 const maxDevices = 1024
 
-// ReadAllocation reads back from a pod's annotations what Annotations wrote. It
-// returns nil where there are none, or where they are of another node. The error
-// is an ErrInvalid; what it says is no more than that: whether the allocation can
-// be is for NewState to find out.
+// ReadAllocation reads back from a pod's annotations what Annotations wrote. It returns nil where there are none,
+// or where they are of another node. The error is an ErrInvalid; what it says is no more than that: whether the
+// allocation can be is for NewState to find out.
 func ReadAllocation(p *v1.Pod) (*Allocation, error) {
 	text, ok := p.Annotations[AnnotationGPU]
 	if !ok || p.Annotations[AnnotationNode] != p.Spec.NodeName {

@@ -31,9 +31,8 @@ func Best(names []string, scores []float64) int {
 	return best
 }
 
-// Cluster is a number of nodes and what runs on them, for those who place pods
-// outside a scheduler: to replay, to plan ahead, to write claims. It is not safe
-// for concurrent use.
+// Cluster is a number of nodes and what runs on them, for those who place pods outside a scheduler: to replay, to
+// plan ahead, to write claims. It is not safe for concurrent use.
 type Cluster struct {
 	// Exact says that pods get the very GPUs that are decided, on every node.
 	Exact bool
@@ -97,8 +96,7 @@ func (c *Cluster) Place(p *Pod, scorer *placement.Scorer) (a *Allocation, verdic
 	return a, verdicts
 }
 
-// Remove takes the pod of a name (namespace/name) off, and reports whether it
-// was there.
+// Remove takes the pod of a name (namespace/name) off, and reports whether it was there.
 func (c *Cluster) Remove(name string) bool {
 	for i, node := range c.names {
 		at := slices.IndexFunc(c.running[node], func(r Running) bool { return r.Pod != nil && r.Pod.Name == name })

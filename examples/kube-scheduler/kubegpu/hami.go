@@ -69,9 +69,8 @@ func (r *reader) readHAMi(text string) {
 	}
 }
 
-// hamiAllocated reads on which GPUs HAMi put each container of a pod:
-// "GPU-1,NVIDIA,3000,30:;" is one container on one GPU. ok is false where the
-// pod was not placed by HAMi, or on other GPUs than the node's.
+// hamiAllocated reads on which GPUs HAMi put each container of a pod: "GPU-1,NVIDIA,3000,30:;" is one container on
+// one GPU. ok is false where the pod was not placed by HAMi, or on other GPUs than the node's.
 func hamiAllocated(p *v1.Pod, n *Node) (claims [][]int, ok bool) {
 	text := p.Annotations[AnnotationHAMiAllocated]
 	for container := range strings.SplitSeq(text, ";") {

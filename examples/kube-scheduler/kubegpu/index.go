@@ -33,8 +33,7 @@ type offer struct {
 // nothing is a node that takes no pod.
 var nothing, _ = placement.NewSnapshot([]placement.Node{{Name: "nothing"}})
 
-// NewIndex returns an index of n nodes that are yet to be set. policy says which
-// are looked at first.
+// NewIndex returns an index of n nodes that are yet to be set. policy says which are looked at first.
 func NewIndex(policy placement.Policy, n int) *Index {
 	return &Index{placer: placement.NewPlacer(policy, nil), nodes: placement.Join(slices.Repeat(
 		[]*placement.Snapshot{nothing}, n)...), number: map[offer]int32{}, kind: make([]int32, n)}

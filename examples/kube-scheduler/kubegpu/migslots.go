@@ -12,8 +12,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// slot is a MIG instance that exists: the device plugin hands out those, and
-// makes none.
+// slot is a MIG instance that exists: the device plugin hands out those, and makes none.
 type slot struct {
 	profile *mig.Profile
 	start   int
@@ -30,8 +29,7 @@ func (r *reader) instances() map[string]int {
 	return out
 }
 
-// profileName is the profile of a resource, or the text behind the prefix where
-// that is no profile.
+// profileName is the profile of a resource, or the text behind the prefix where that is no profile.
 func profileName(name v1.ResourceName) string {
 	if p, err := mig.ParseResourceName(string(name)); err == nil {
 		return p.String()

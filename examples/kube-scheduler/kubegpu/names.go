@@ -7,8 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// ErrInvalid is matched by every error about an input; the error names every
-// problem with its path.
+// ErrInvalid is matched by every error about an input; the error names every problem with its path.
 var ErrInvalid = errors.New("kubegpu: invalid")
 
 func invalid(err error) error {

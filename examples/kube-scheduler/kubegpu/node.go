@@ -25,8 +25,7 @@ type Node struct {
 	GPUs     []placement.GPU
 	// Replicas is the number of pods that a GPU is offered to; 1 for whole GPUs.
 	Replicas int
-	// Single is the profile that stands for nvidia.com/gpu under the MIG
-	// strategy "single".
+	// Single is the profile that stands for nvidia.com/gpu under the MIG strategy "single".
 	Single string
 	// UUIDs of the GPUs, where HAMi gives them.
 	UUIDs []string
@@ -50,9 +49,8 @@ func (n *Node) Choice() int {
 	return len(n.GPUs)
 }
 
-// ReadNode reads a node. It returns nil for a node that offers no GPU. Labels
-// that contradict each other, the resources or the GPU table are the result's
-// Problems, never an error: other nodes are still fine.
+// ReadNode reads a node. It returns nil for a node that offers no GPU. Labels that contradict each other, the
+// resources or the GPU table are the result's Problems, never an error: other nodes are still fine.
 func ReadNode(n *v1.Node) *Node {
 	r := &reader{node: n, out: &Node{Name: n.Name, Replicas: 1}}
 	a := n.Status.Allocatable
@@ -208,9 +206,8 @@ func lookupGPU(name string) *sharing.GPU {
 	return nil
 }
 
-// ECC takes up to 7% of a GDDR board's memory (package sharing), and the GPU
-// table has some boards with it and some without; beyond that it is another
-// board.
+// ECC takes up to 7% of a GDDR board's memory (package sharing), and the GPU table has some boards with it and some
+// without; beyond that it is another board.
 const (
 	leastMemory = 0.9
 	mostMemory  = 1.08

@@ -7,9 +7,8 @@ import (
 	"github.com/cotenant/cotenant/decision/placement"
 )
 
-// Score decides for a pod and a node: the verdict, and the score by the scorer's
-// policy. What neighbours do to the pod is judged for the GPU that is best, or,
-// where the kubelet picks among several, for the worst of them.
+// Score decides for a pod and a node: the verdict, and the score by the scorer's policy. What neighbours do to the
+// pod is judged for the GPU that is best, or, where the kubelet picks among several, for the worst of them.
 func (s *State) Score(p *Pod, scorer *placement.Scorer) (float64, Ruling) {
 	requests, _, v := p.requests(s.Node)
 	if v.Ruling != gate.VerdictPass {
@@ -50,8 +49,7 @@ func (s *State) anyGPU(requests []*placement.Request, scorer *placement.Scorer) 
 	return pass()
 }
 
-// Plan is Score with the place. The allocation is nil where the verdict is not a
-// pass.
+// Plan is Score with the place. The allocation is nil where the verdict is not a pass.
 func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ruling) {
 	requests, containers, v := p.requests(s.Node)
 	if v.Ruling != gate.VerdictPass {

@@ -22,8 +22,7 @@ import (
 // Pod is a pod's request for GPUs. It is read-only.
 type Pod struct {
 	Name string // namespace/name
-	// Claims has what each container asks for, in their order; MIG instances
-	// stand by themselves.
+	// Claims has what each container asks for, in their order; MIG instances stand by themselves.
 	Claims []Claim
 
 	Tenant      string
@@ -43,8 +42,7 @@ type Pod struct {
 // Claim is the request of one container.
 type Claim struct {
 	Container string
-	// Resource is ResourceGPU, ResourceShared or ResourceMilli; empty with a
-	// Profile.
+	// Resource is ResourceGPU, ResourceShared or ResourceMilli; empty with a Profile.
 	Resource v1.ResourceName
 	GPUs     int
 	Milli    int // thousandths of each GPU; 0 = not said
@@ -59,9 +57,8 @@ type Claim struct {
 // hami reports whether a claim can be met by HAMi only.
 func (c *Claim) hami() bool { return c.Memory > 0 || c.MemoryPercent > 0 || c.Cores > 0 }
 
-// ReadPod reads a pod as the API server stores it. It returns nil for a pod that
-// asks for no GPU. The error is an ErrInvalid that names every problem with its
-// path in the pod.
+// ReadPod reads a pod as the API server stores it. It returns nil for a pod that asks for no GPU. The error is an
+// ErrInvalid that names every problem with its path in the pod.
 func ReadPod(p *v1.Pod) (*Pod, error) {
 	var l problems.List
 	out := &Pod{Name: p.Namespace + "/" + p.Name}

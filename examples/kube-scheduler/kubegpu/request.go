@@ -43,8 +43,7 @@ func verdictOf(f gate.Reason) Ruling {
 	return Ruling{Ruling: f.Verdict, Code: f.Code.String(), Text: f.String()}
 }
 
-// Final reports whether the verdict stays while the node is what it is, whoever
-// leaves it.
+// Final reports whether the verdict stays while the node is what it is, whoever leaves it.
 func (v Ruling) Final() bool {
 	switch v.Code {
 	case CodeNoGPU, CodeLabels, CodeResource, CodeReplicas, CodeInvalid, gate.CodeModel.String(),
@@ -76,9 +75,8 @@ func Reasons(rulings map[string]Ruling) string {
 	return strings.Join(parts, "; ")
 }
 
-// Requests holds a pod's requests to a node in placement's terms: what a claim comes
-// to depends on how the node offers its GPUs. CPU and memory of the pod stand in
-// the first request.
+// Requests holds a pod's requests to a node in placement's terms: what a claim comes to depends on how the node
+// offers its GPUs. CPU and memory of the pod stand in the first request.
 func (p *Pod) Requests(n *Node) ([]*placement.Request, Ruling) {
 	out, _, v := p.requests(n)
 	return out, v

@@ -9,12 +9,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ReadRunning reads a pod that is bound to a node, or reserved there, for
-// NewState. reserved is the allocation that the caller knows of and that the
-// pod's annotations do not have yet; nil leaves it to the annotations, ours or
-// HAMi's. A pod that was bound although what it asks for is invalid is taken by
-// its resources alone, and one that is bound nowhere is nominated. notes are what
-// was wrong.
+// ReadRunning reads a pod that is bound to a node, or reserved there, for NewState. reserved is the allocation that
+// the caller knows of and that the pod's annotations do not have yet; nil leaves it to the annotations, ours or
+// HAMi's. A pod that was bound although what it asks for is invalid is taken by its resources alone, and one that
+// is bound nowhere is nominated. notes are what was wrong.
 func ReadRunning(p *v1.Pod, n *Node, reserved *Allocation) (r Running, notes []string) {
 	pod, err := ReadPod(p)
 	if err != nil {

@@ -34,10 +34,9 @@ type State struct {
 	base     *placement.Snapshot // what snapshot("") returns
 }
 
-// NewState puts what runs on a node on it. n may be nil: nothing is placed
-// there. Where a pod's allocation is not known, or cannot be (somebody else bound
-// it, or wrote its annotations), it is taken to be on the emptiest GPUs and a
-// note says so.
+// NewState puts what runs on a node on it. n may be nil: nothing is placed there. Where a pod's allocation is not
+// known, or cannot be (somebody else bound it, or wrote its annotations), it is taken to be on the emptiest GPUs
+// and a note says so.
 func NewState(n *Node, running []Running) *State {
 	if n == nil || len(n.Problems) > 0 {
 		return &State{Node: n}
@@ -192,8 +191,7 @@ func (s *State) emptiest(n int) []int {
 	return all
 }
 
-// freeSlot is the first free instance of a profile that is not in taken; -1 where
-// there is none.
+// freeSlot is the first free instance of a profile that is not in taken; -1 where there is none.
 func (s *State) freeSlot(profile string, taken []Device) (gpu, slot int) {
 	for g := range s.Node.slots {
 		if i := s.freeSlotOn(g, profile, taken); i >= 0 {

@@ -35,10 +35,9 @@ type Args struct {
 	// Prices of a GPU's hour by model ("2.49 USD"), for verdicts.
 	Prices map[string]string `json:"prices"`
 
-	// Measured and Workloads are what predictions rest on: what was measured of
-	// GPU models, and which of it the workloads are that pods name by annotation.
-	// With them the policy weighs what neighbours lose, and pods may have
-	// objectives beside neighbours.
+	// Measured and Workloads are what predictions rest on: what was measured of GPU models, and which of it the
+	// workloads are that pods name by annotation. With them the policy weighs what neighbours lose, and pods may
+	// have objectives beside neighbours.
 	Measured  []Measured                    `json:"measured"`
 	Workloads map[string]predict.ProfileRef `json:"workloads"`
 }

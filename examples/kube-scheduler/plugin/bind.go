@@ -15,8 +15,7 @@ import (
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
-// Reserve chooses the GPUs on the node that the scheduler chose, and keeps them
-// for the pod.
+// Reserve chooses the GPUs on the node that the scheduler chose, and keeps them for the pod.
 func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	c := cycleOf(state)
 	if c == nil {
@@ -36,8 +35,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, n
 	return nil
 }
 
-// Unreserve gives the GPUs back. It may be called at any time, also for pods that
-// have none.
+// Unreserve gives the GPUs back. It may be called at any time, also for pods that have none.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) { p.forget(pod) }
 
 // PreBindPreFlight passes pods that have a reservation.
@@ -49,9 +47,8 @@ func (p *Plugin) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *v1.P
 	return &fwk.PreBindPreFlightResult{AllowParallel: true}, nil
 }
 
-// PreBind writes the allocation into the pod's annotations, where the next
-// scheduler finds it. The patch names the pod's UID, so that it cannot reach
-// another pod of the same name.
+// PreBind writes the allocation into the pod's annotations, where the next scheduler finds it. The patch names the
+// pod's UID, so that it cannot reach another pod of the same name.
 func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	a := p.reservationOn(pod, nodeName)
 	if a == nil {

@@ -1,9 +1,7 @@
-// Package plugin is a Kubernetes scheduler plugin that decides which workloads
-// share a GPU: it filters nodes with Cotenant's verdicts, scores them by one of
-// its policies, reserves GPUs in memory and writes into each pod's annotations
-// and events where it was placed and why.
+// Package plugin is a Kubernetes scheduler plugin that decides which workloads share a GPU: it filters nodes with
+// Cotenant's verdicts, scores them by one of its policies, reserves GPUs in memory and writes into each pod's
+// annotations and events where it was placed and why.
 //
-// What runs where is read from the scheduler's own view of a node and the pods'
-// annotations, so a scheduler that starts afresh knows what the last one decided.
-// The conversions are package kubegpu's; nothing here decides.
+// What runs where is read from the scheduler's own view of a node and the pods' annotations, so a scheduler that
+// starts afresh knows what the last one decided. The conversions are package kubegpu's; nothing here decides.
 package plugin

@@ -100,8 +100,7 @@ func (c *cycle) unplaced() string {
 	return kubegpu.Reasons(rulings)
 }
 
-// lacksOther reports whether a node refuses the pod for want of CPU or memory
-// beside the GPUs.
+// lacksOther reports whether a node refuses the pod for want of CPU or memory beside the GPUs.
 func (c *cycle) lacksOther() bool {
 	for _, on := range c.plans.Range {
 		if code := on.(*plan).ruling.Code; code == gate.CodeCPU.String() || code == gate.CodeMemory.String() {
@@ -142,8 +141,7 @@ func (p *Plugin) verdictText(c *cycle, a *kubegpu.Allocation) string {
 	return text
 }
 
-// price returns the price of an hour of the allocation; false where it is not
-// known.
+// price returns the price of an hour of the allocation; false where it is not known.
 func (p *Plugin) price(a *kubegpu.Allocation) (cost.Money, bool) {
 	var sum cost.Money
 	if len(p.prices) == 0 {

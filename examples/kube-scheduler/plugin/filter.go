@@ -29,8 +29,7 @@ type plan struct {
 	ruling kubegpu.Ruling
 }
 
-// plan tries the pod on a node, once for each state of it: PreFilter, Filter and
-// Score ask for the same.
+// plan tries the pod on a node, once for each state of it: PreFilter, Filter and Score ask for the same.
 func (c *cycle) plan(p *Plugin, info fwk.NodeInfo) *plan {
 	state, name := p.state(info), info.Node().Name
 	if last, ok := c.plans.Load(name); ok && last.(*plan).state == state {
@@ -42,8 +41,7 @@ func (c *cycle) plan(p *Plugin, info fwk.NodeInfo) *plan {
 	return next
 }
 
-// Clone returns the cycle itself: what it has of a node is replaced whenever the
-// node is looked at again.
+// Clone returns the cycle itself: what it has of a node is replaced whenever the node is looked at again.
 func (c *cycle) Clone() fwk.StateData { return c }
 
 func cycleOf(state fwk.CycleState) *cycle {
@@ -55,9 +53,8 @@ func cycleOf(state fwk.CycleState) *cycle {
 	return c
 }
 
-// PreFilter reads what the pod asks for, and of many nodes hands the best over. A pod that asks for no GPU is left to
-// the other plugins; one that asks in a way that cannot be met on any node is
-// refused with every problem named.
+// PreFilter reads what the pod asks for, and of many nodes hands the best over. A pod that asks for no GPU is left
+// to the other plugins; one that asks in a way that cannot be met on any node is refused with every problem named.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	asked, err := kubegpu.ReadPod(pod)

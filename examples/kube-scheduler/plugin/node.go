@@ -16,8 +16,7 @@ type cachedNode struct {
 	state      *kubegpu.State
 }
 
-// state is a node as the scheduler sees it in this cycle, pods that are reserved
-// there included.
+// state is a node as the scheduler sees it in this cycle, pods that are reserved there included.
 func (p *Plugin) state(info fwk.NodeInfo) *kubegpu.State {
 	object := info.Node()
 	if object == nil {

@@ -14,9 +14,8 @@ import (
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
-// EventsToRegister lists the events that may make room for a pod that was refused: nodes that
-// come or offer something else, pods that leave, and the pod asking for something
-// else.
+// EventsToRegister lists the events that may make room for a pod that was refused: nodes that come or offer
+// something else, pods that leave, and the pod asking for something else.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node,

@@ -42,9 +42,8 @@ const (
 
 func (d *chunkedDecoder) reset() { *d = chunkedDecoder{line: d.line[:0]} }
 
-// decode moves the data in b to its front and returns it with the rest of b that
-// follows the end of the body, which ended tells. What data precedes an error is
-// returned with it.
+// decode moves the data in b to its front and returns it with the rest of b that follows the end of the body, which
+// ended tells. What data precedes an error is returned with it.
 func (d *chunkedDecoder) decode(b []byte) (data, rest []byte, ended bool, err error) {
 	n, at := 0, 0
 	for at < len(b) && d.state != chunkEnd && d.err == nil {

@@ -2,9 +2,8 @@ package wire
 
 import "time"
 
-// Clock turns instants into Unix nanoseconds through one base that has both the
-// wall and the monotonic clock, so that a step of the wall clock during a run
-// moves nothing.
+// Clock turns instants into Unix nanoseconds through one base that has both the wall and the monotonic clock, so
+// that a step of the wall clock during a run moves nothing.
 type Clock struct {
 	base time.Time
 	unix int64

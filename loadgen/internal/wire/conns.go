@@ -16,8 +16,7 @@ const (
 	ModePlain               // the connection as it is: times are taken after the read
 )
 
-// Conns gives connections what their mode asks for. The zero value is ready. It is
-// safe for concurrent use.
+// Conns gives connections what their mode asks for. The zero value is ready. It is safe for concurrent use.
 type Conns struct{ pollers pollers }
 
 // Adopt returns the connection that net/http is to use in the place of c. seen, when not
@@ -45,8 +44,7 @@ func (k *KeepAlive) learn(d time.Duration) {
 	}
 }
 
-// Least returns the shortest time after which the server ended an idle connection, 0
-// where it has ended none.
+// Least returns the shortest time after which the server ended an idle connection, 0 where it has ended none.
 func (k *KeepAlive) Least() time.Duration { return time.Duration(k.least.Load()) }
 
 // watchedConn tells seen when its other side ends it between two exchanges.

@@ -107,8 +107,7 @@ func (t *tap) response(head []byte) (*http.Response, error) {
 	return http.ReadResponse(t.lines, postRequest)
 }
 
-// firstLine looks at the first line as soon as it is there: what is not HTTP may never
-// come to the end of a head.
+// firstLine looks at the first line as soon as it is there: what is not HTTP may never come to the end of a head.
 func (t *tap) firstLine() error {
 	if t.begun || t.scan.found {
 		return nil

@@ -14,8 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollers are the pollers of one client. They start with its first connection;
-// their zero value is ready.
+// pollers are the pollers of one client. They start with its first connection; their zero value is ready.
 type pollers struct {
 	mu     sync.Mutex
 	all    []*poller
@@ -73,14 +72,12 @@ func (ps *pollers) close() {
 	}
 }
 
-// poller reads many sockets with one goroutine, which costs less than a goroutine
-// for each: no attempt to read finds nothing, and a wake-up serves all sockets
-// that have data. The kernel's receive times make it harmless to come late, so
-// under load it lets data gather for a moment first.
+// poller reads many sockets with one goroutine, which costs less than a goroutine for each: no attempt to read
+// finds nothing, and a wake-up serves all sockets that have data. The kernel's receive times make it harmless to
+// come late, so under load it lets data gather for a moment first.
 //
-// The sockets are in an epoll set. That set is in another one, once at a time, and
-// this other one is in the runtime's poller: so that the runtime is woken when the
-// poller waits for it, and not by every segment.
+// The sockets are in an epoll set. That set is in another one, once at a time, and this other one is in the
+// runtime's poller: so that the runtime is woken when the poller waits for it, and not by every segment.
 type poller struct {
 	sockets int // epoll set, edge-triggered
 	file    *os.File
@@ -202,8 +199,7 @@ func (p *poller) turn(wake int) bool {
 	return errno != 0
 }
 
-// epollNow returns what is ready. It does not wait, and so does not tell the Go
-// scheduler.
+// epollNow returns what is ready. It does not wait, and so does not tell the Go scheduler.
 func epollNow(fd int, ready []unix.EpollEvent) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd), uintptr(unsafe.Pointer(&ready[0])),
 		uintptr(len(ready)), 0, 0, 0)
@@ -250,10 +246,9 @@ func notify(c chan struct{}) {
 	}
 }
 
-// read hands what the socket has to the connection's tap. A read that brings less
-// than it could has emptied the socket, and later data makes a new edge: except
-// for the end of the connection, which may have come with the data. So all says to
-// read until nothing is left.
+// read hands what the socket has to the connection's tap. A read that brings less than it could has emptied the
+// socket, and later data makes a new edge: except for the end of the connection, which may have come with the data.
+// So all says to read until nothing is left.
 func (p *poller) read(c *pollConn, t *tap, all bool) {
 	for range maxReads {
 		n, stamp, errno := p.recv.read(uintptr(c.fd), p.buf)

@@ -155,8 +155,7 @@ func (c *pollConn) send(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// writeSome writes without telling the Go scheduler, as a receiver reads. EBADF
-// stands for a closed connection.
+// writeSome writes without telling the Go scheduler, as a receiver reads. EBADF stands for a closed connection.
 func (c *pollConn) writeSome(b []byte) (int, syscall.Errno) {
 	c.life.RLock()
 	defer c.life.RUnlock()

@@ -13,11 +13,10 @@ import (
 // Sink takes the body of one event stream. It is called from one goroutine at a
 // time, which need not be the one that reads.
 type Sink interface {
-	// Take takes the next bytes of the body, valid during the call and the Sink's to
-	// change. at is when they came, on the Reader's clock; lag is how long they had
-	// waited in the kernel, -1 when not known. It returns how many events they
-	// completed, and done when nothing further is wanted: what follows is read and
-	// thrown away. An error ends the reading.
+	// Take takes the next bytes of the body, valid during the call and the Sink's to change. at is when they came,
+	// on the Reader's clock; lag is how long they had waited in the kernel, -1 when not known. It returns how many
+	// events they completed, and done when nothing further is wanted: what follows is read and thrown away. An
+	// error ends the reading.
 	Take(b []byte, at, lag int64) (events int, done bool, err error)
 	// End takes the time at which the body ended without having been done.
 	End(at int64)
@@ -34,8 +33,7 @@ type Reader struct {
 	unseen bool
 }
 
-// maxDrain bounds what is read after a stream's terminator, so that the connection
-// can be used again.
+// maxDrain bounds what is read after a stream's terminator, so that the connection can be used again.
 const maxDrain = 64 << 10
 
 // Begin prepares for the answer that comes over conn, which may be nil while none
@@ -90,8 +88,7 @@ func (r *Reader) Stream(resp *http.Response, sink Sink) error {
 	}
 }
 
-// drain reads what follows the terminator. What it brings has no part in the
-// request.
+// drain reads what follows the terminator. What it brings has no part in the request.
 func (r *Reader) drain(body io.Reader, err error) {
 	for total := 0; err == nil && total < maxDrain; {
 		var n int
@@ -100,8 +97,7 @@ func (r *Reader) drain(body io.Reader, err error) {
 	}
 }
 
-// tap takes an answer as it comes from the socket: its head, and the chunked body of
-// one event stream.
+// tap takes an answer as it comes from the socket: its head, and the chunked body of one event stream.
 type tap struct {
 	stamps  *stamps
 	call    Call
@@ -149,9 +145,8 @@ func (t *tap) heavy() bool { return t.quiet >= heavyEvent }
 // errUndrained says that too much followed the terminator.
 var errUndrained = errors.New("loadgen: too much data after the terminator")
 
-// take takes a piece, which the kernel had received at stamp, 0 when not known,
-// and whose bytes it may change. It returns how many events it brought, and
-// whether it was the last piece.
+// take takes a piece, which the kernel had received at stamp, 0 when not known, and whose bytes it may change. It
+// returns how many events it brought, and whether it was the last piece.
 func (t *tap) take(b []byte, stamp int64) (events int, ended bool, err error) {
 	if t.inHead {
 		rest, err := t.takeHead(b, stamp)

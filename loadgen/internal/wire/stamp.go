@@ -32,8 +32,7 @@ type stamps struct {
 // Counts counts the reads of an answer by whose time they have.
 type Counts struct {
 	Kernel, User int
-	// Clamped are kernel times that contradicted the clock and were moved to the
-	// nearest possible one.
+	// Clamped are kernel times that contradicted the clock and were moved to the nearest possible one.
 	Clamped int
 }
 

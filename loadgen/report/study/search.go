@@ -48,8 +48,7 @@ func (t *test) search(ctx context.Context) error {
 	})
 }
 
-// lengthen makes a trial long enough for its requests to decide, and describes the
-// change: "" where there was none.
+// lengthen makes a trial long enough for its requests to decide, and describes the change: "" where there was none.
 func lengthen(plan *loadgen.LoadPlan, rate float64, requests int) string {
 	t := &plan.Tenants[0]
 	var notes []string

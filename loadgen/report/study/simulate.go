@@ -66,8 +66,7 @@ func seat(sm, bandwidth float64) loadgentest.Seat {
 	return loadgentest.Seat{Options: loadgentest.Options{Model: m, NoLog: true}}
 }
 
-// embedTenants starts a server for each of the plan's tenants, nil where they name
-// endpoints.
+// embedTenants starts a server for each of the plan's tenants, nil where they name endpoints.
 func embedTenants(p *planfile.File) (*loadgentest.Simulation, error) {
 	if p.Embedded == "" {
 		return nil, nil

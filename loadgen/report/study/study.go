@@ -1,6 +1,5 @@
-// Package study makes load tests of several runs: sweeps over loads and repeats,
-// tenants alone and together, searches for the highest rate that keeps the SLOs,
-// and a demonstration on simulated GPUs.
+// Package study makes load tests of several runs: sweeps over loads and repeats, tenants alone and together,
+// searches for the highest rate that keeps the SLOs, and a demonstration on simulated GPUs.
 //
 //	file, err := planfile.Load("plan.yaml", planfile.Options{})
 //	if err != nil {
@@ -44,16 +43,14 @@ type Config struct {
 	// Concurrency and Rates (requests/s) are the loads of a sweep, one run for each.
 	Concurrency []int
 	Rates       []float64
-	// Scenarios names simulated GPUs (see ScenarioNames) that the first tenant is
-	// run on; empty means its endpoint.
+	// Scenarios names simulated GPUs (see ScenarioNames) that the first tenant is run on; empty means its endpoint.
 	Scenarios []string
 	// Search looks for the highest rate between Low and High at which the first
 	// tenant keeps its SLO; the zero value means no search.
 	Search loadgen.Search
 	// Interference runs each tenant of File alone, and then all together.
 	Interference bool
-	// Demo runs two tenants under five ways of sharing simulated GPUs, each at the
-	// loads of Concurrency.
+	// Demo runs two tenants under five ways of sharing simulated GPUs, each at the loads of Concurrency.
 	Demo bool
 	// FailIf holds conditions under which Outcome.Verdict fails.
 	FailIf []report.Condition
@@ -71,8 +68,7 @@ type Config struct {
 	Sample func(ctx context.Context, w io.Writer) error
 	// Progress, when not nil, receives the state of the named run; see loadgen.Options.
 	Progress func(run string, now loadgen.Progress)
-	// Note, when not nil, receives a line for each run that is made again, discarded
-	// or lengthened.
+	// Note, when not nil, receives a line for each run that is made again, discarded or lengthened.
 	Note func(text string)
 	// Health, Meta, Worker and StartAt are those of loadgen.Options, for every run.
 	Health  loadgen.HealthLimits
@@ -109,8 +105,7 @@ var (
 	ErrInvalid = errors.New("study: invalid")
 )
 
-// Check returns an error that names every problem of the configuration, File's own
-// apart, which planfile finds.
+// Check returns an error that names every problem of the configuration, File's own apart, which planfile finds.
 func (c *Config) Check() error {
 	var l problem.List
 	l.If(c.Repeats < 0, "repeats", "use 1 or more", "is %d", c.Repeats)
@@ -153,9 +148,8 @@ func (c *Config) Check() error {
 	return l.Under(errors.New("study: invalid configuration"))
 }
 
-// Resolve reads PlanFile, or, with none, the files that File names, where a first
-// tenant without a load of its own takes the test's first one. Tenants without
-// prompts get Prompts.
+// Resolve reads PlanFile, or, with none, the files that File names, where a first tenant without a load of its own
+// takes the test's first one. Tenants without prompts get Prompts.
 func (c *Config) Resolve(opts planfile.Options) (err error) {
 	if opts.Prompts == nil {
 		if opts.Prompts, err = Prompts(); err != nil {
@@ -187,8 +181,7 @@ func (c *Config) FromEnv(lookup func(string) (string, bool)) (err error) {
 	return err
 }
 
-// OneRun returns an error unless the test is a single run, the only kind that
-// several workers can share.
+// OneRun returns an error unless the test is a single run, the only kind that several workers can share.
 func (c *Config) OneRun() error {
 	if len(c.levels()) > 1 || len(c.Scenarios) > 1 || c.Repeats > 1 || c.Interference || c.Demo || c.searches() {
 		return errors.New("a worker makes one run: no sweep, repeats, study or search")
@@ -333,8 +326,7 @@ func (t *test) targets(do func(target) error) error {
 	return nil
 }
 
-// at returns the first tenant's plan at a load, with prompts from their beginning.
-// Repeats differ in their seed.
+// at returns the first tenant's plan at a load, with prompts from their beginning. Repeats differ in their seed.
 func (t *test) at(to target, l *level, repeat int) (loadgen.LoadPlan, error) {
 	f := t.File
 	f.Tenants = slices.Clone(f.Tenants[:1])

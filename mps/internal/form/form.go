@@ -1,5 +1,4 @@
-// Package form recognises the forms of words in MPS's answers and commands,
-// which packages mps and mpsv3 share.
+// Package form recognises the forms of words in MPS's answers and commands, which packages mps and mpsv3 share.
 package form
 
 import (
@@ -53,12 +52,10 @@ var (
 // IsOrdinal reports whether s is a device's ordinal.
 func IsOrdinal(s string) bool { return ordinal.MatchString(s) }
 
-// IsUUID answers whether s is a GPU's or MIG device's UUID, or the beginning
-// of one, which MPS takes too.
+// IsUUID answers whether s is a GPU's or MIG device's UUID, or the beginning of one, which MPS takes too.
 func IsUUID(s string) bool { return len(s) <= 96 && uuid.MatchString(s) }
 
-// IsWord answers whether s reaches the daemon as one word: it holds nothing
-// that ends a word or a line.
+// IsWord answers whether s reaches the daemon as one word: it holds nothing that ends a word or a line.
 func IsWord(s string) bool { return word.MatchString(s) }
 
 // Name makes what a tenant chose fit for a person's eyes: quoted as in Go, and

@@ -54,9 +54,8 @@ func Instances(in io.Reader) (map[int][]telemetry.MIGInstance, error) {
 	return all, r.probs.Err()
 }
 
-// Join gives the instances of an inventory the profiles and placements that
-// mig -lgi said, by GPU index and GPU instance, and adds those that the
-// inventory does not have.
+// Join gives the instances of an inventory the profiles and placements that mig -lgi said, by GPU index and GPU
+// instance, and adds those that the inventory does not have.
 func Join(inv *telemetry.Inventory, by map[int][]telemetry.MIGInstance) {
 	for i := range inv.GPUs {
 		g := &inv.GPUs[i]
@@ -84,8 +83,7 @@ var (
 	listMIG = regexp.MustCompile(`^\s+MIG (\S+)\s+Device\s+(\d+): \(UUID: (MIG-[^)]+)\)`)
 )
 
-// List reads the output of nvidia-smi -L: GPUs and MIG devices with their
-// UUIDs.
+// List reads the output of nvidia-smi -L: GPUs and MIG devices with their UUIDs.
 func List(in io.Reader) (telemetry.Inventory, error) {
 	var (
 		inv telemetry.Inventory

@@ -11,8 +11,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// columns are the names under which --help-query-gpu lists the fields that are
-// read. Others are left alone.
+// columns are the names under which --help-query-gpu lists the fields that are read. Others are left alone.
 var columns = map[string]func(r *reader, g *telemetry.GPU, at, s string){
 	"index":              func(r *reader, g *telemetry.GPU, at, s string) { g.Index = r.integer(at, s) },
 	"name":               func(r *reader, g *telemetry.GPU, at, s string) { g.Name = r.text(at, s) },
@@ -145,8 +144,7 @@ func (r *reader) row(inv *telemetry.Inventory, names, unit, rec []string, row in
 	r.process(have, at, pid, app["process_name"], app["used_memory"], "")
 }
 
-// withUnit puts the unit of the header after a figure that has none, as with
-// nounits.
+// withUnit puts the unit of the header after a figure that has none, as with nounits.
 func withUnit(cell, unit string) string {
 	cell = strings.TrimSpace(cell)
 	if unit == "" || cell == "" || cell[len(cell)-1] < '0' || cell[len(cell)-1] > '9' {

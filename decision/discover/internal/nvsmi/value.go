@@ -15,8 +15,7 @@ import (
 // ErrKind says that a text is not what was expected of it.
 var ErrKind = errors.New("nvsmi: not this output of nvidia-smi")
 
-// maxText bounds what is read of one output: a node with 16 GPUs and a thousand
-// processes prints about 1 MiB.
+// maxText bounds what is read of one output: a node with 16 GPUs and a thousand processes prints about 1 MiB.
 const maxText = 64 << 20
 
 // missing are the texts for "there is no such figure".
@@ -132,8 +131,7 @@ func (r *reader) mode(path, s string) telemetry.ComputeMode {
 	return m
 }
 
-// pciID turns "0x233010DE" or "233010DE", device before vendor, into sharing's
-// form.
+// pciID turns "0x233010DE" or "233010DE", device before vendor, into sharing's form.
 func (r *reader) pciID(path, s string) string {
 	t := strings.ToUpper(strings.TrimPrefix(strings.ToLower(r.text(path, s)), "0x"))
 	if t == "" {

@@ -65,16 +65,14 @@ func (f Figure) resolution() float64 {
 	return mib
 }
 
-// source maps a metric of a page to its figure and one of its unit to
-// in the figure's unit.
+// source maps a metric of a page to its figure and one of its unit to in the figure's unit.
 type source struct {
 	figure Figure
 	scale  float64
 }
 
-// metrics are the names that are read: dcgm-exporter's (its
-// default-counters.csv gives the units), those of its first versions, and our
-// own.
+// metrics are the names that are read: dcgm-exporter's (its default-counters.csv gives the units), those of its
+// first versions, and our own.
 var metrics = map[string]source{
 	"DCGM_FI_DEV_GPU_UTIL":                 {FigureGPUUtil, 1},
 	"DCGM_FI_PROF_GR_ENGINE_ACTIVE":        {FigureGraphics, 100},

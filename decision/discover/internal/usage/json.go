@@ -12,12 +12,10 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// JSON reads answers of Prometheus' HTTP interface to queries and range queries
-// (resultType matrix or vector), also without the envelope, as promtool prints
-// them; several may follow one another. It keeps one sample at a time. Series
-// without a name are those of the metric in the file's name
-// ("DCGM_FI_DEV_FB_USED.json"), if there is one. The error names the problems
-// of this source; what could be read counts.
+// JSON reads answers of Prometheus' HTTP interface to queries and range queries (resultType matrix or vector), also
+// without the envelope, as promtool prints them; several may follow one another. It keeps one sample at a time.
+// Series without a name are those of the metric in the file's name ("DCGM_FI_DEV_FB_USED.json"), if there is one.
+// The error names the problems of this source; what could be read counts.
 func (r *Reader) JSON(name string, in io.Reader) error {
 	src, before := r.begin(name, "prometheus json"), r.probs.Len()
 	j := &jsonReader{r: r, src: src, d: jx.Decode(&notEmpty{in: in}, 64<<10)}
@@ -38,8 +36,7 @@ func (r *Reader) JSON(name string, in io.Reader) error {
 	return r.end(src, before)
 }
 
-// notEmpty keeps a reader from returning no bytes and no error, which the
-// decoder takes for an error of its own.
+// notEmpty keeps a reader from returning no bytes and no error, which the decoder takes for an error of its own.
 type notEmpty struct{ in io.Reader }
 
 func (n *notEmpty) Read(p []byte) (int, error) {
@@ -132,8 +129,7 @@ func (j *jsonReader) result() error {
 	})
 }
 
-// one reads a series. Prometheus writes the labels before the samples; where
-// they come after, the samples wait.
+// one reads a series. Prometheus writes the labels before the samples; where they come after, the samples wait.
 func (j *jsonReader) one() error {
 	var (
 		t      *tenant
@@ -178,8 +174,7 @@ func (j *jsonReader) one() error {
 	return nil
 }
 
-// labels reads a series' labels and finds its tenant: nil where the metric is
-// not read.
+// labels reads a series' labels and finds its tenant: nil where the metric is not read.
 func (j *jsonReader) labels() (*tenant, source, error) {
 	var l labels
 	err := j.d.ObjBytes(func(d *jx.Decoder, key []byte) error {

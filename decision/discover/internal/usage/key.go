@@ -72,9 +72,8 @@ type labels struct {
 	exportedNamespace, exportedPod, exportedUID, exportedContainer           string
 }
 
-// field returns the place of a label's value, or nil. The names are those of
-// dcgm-exporter (pod_name and the like of its first versions), of Prometheus'
-// relabelling, and our own.
+// field returns the place of a label's value, or nil. The names are those of dcgm-exporter (pod_name and the like
+// of its first versions), of Prometheus' relabelling, and our own.
 func (l *labels) field(name string) *string {
 	switch name {
 	case "__name__":
@@ -115,20 +114,17 @@ func (l *labels) field(name string) *string {
 	return nil
 }
 
-// rawKey is a key before it is known whether the labels pod, namespace and
-// container are those of the tenant or, as without honorLabels, of the
-// exporter itself. That shows only in other series.
+// rawKey is a key before it is known whether the labels pod, namespace and container are those of the tenant or, as
+// without honorLabels, of the exporter itself. That shows only in other series.
 type rawKey struct {
 	Key
 	plain bool // they came from the labels without exported_
 }
 
-// scraper names an exporter's own pod, or its pods of all nodes by their
-// container.
+// scraper names an exporter's own pod, or its pods of all nodes by their container.
 type scraper struct{ namespace, pod, container string }
 
-// key reads the labels. It answers false where they name neither a GPU nor a
-// pod.
+// key reads the labels. It answers false where they name neither a GPU nor a pod.
 func (l *labels) key() (rawKey, bool) {
 	k := rawKey{Key: Key{GPU: l.uuid, Profile: l.profile}}
 	for _, s := range []string{l.gpu, strings.TrimPrefix(l.device, "nvidia")} {

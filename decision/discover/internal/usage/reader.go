@@ -19,8 +19,7 @@ var ErrKind = errors.New("usage: not this kind of text")
 
 const maxTenants = 200_000 // bound of the keys, and with them the memory
 
-// Reader reads sources one after another and holds what they say. It is not
-// safe for concurrent use.
+// Reader reads sources one after another and holds what they say. It is not safe for concurrent use.
 type Reader struct {
 	most     int // tenants
 	probs    problem.List
@@ -62,8 +61,7 @@ func (r *Reader) begin(name, kind string) *Source {
 	return &r.sources[len(r.sources)-1]
 }
 
-// end closes a source: one without any figure is a problem. It returns the
-// problems found since before.
+// end closes a source: one without any figure is a problem. It returns the problems found since before.
 func (r *Reader) end(src *Source, before int) error {
 	if src.Series == 0 && r.probs.Len() == before {
 		r.problem(src, "", fmt.Sprintf("query one of %s", strings.Join(slices.Sorted(maps.Keys(metrics))[:4], ", ")),
@@ -219,8 +217,7 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 	d.slots.flags[j] |= flags
 }
 
-// untimed takes a sample without a time: each page of text counts once for a
-// device.
+// untimed takes a sample without a time: each page of text counts once for a device.
 func (r *Reader) untimed(t *tenant) {
 	d := t.dev
 	if d == nil {

@@ -37,8 +37,7 @@ func (f Figure) check(v float64) (float64, Refusal) {
 	return v, 0
 }
 
-// add takes a sample that can be; it answers false for one that is not after those
-// before it.
+// add takes a sample that can be; it answers false for one that is not after those before it.
 func (a *acc) add(f Figure, ms int64, v float64) bool {
 	if ms != noTime && !a.place(ms) {
 		a.refused[RefusalOrder]++
@@ -64,8 +63,7 @@ func (a *acc) place(ms int64) bool {
 	return true
 }
 
-// within reports whether a time lies in a segment other than one, or after a
-// segment that begins after that one.
+// within reports whether a time lies in a segment other than one, or after a segment that begins after that one.
 func (a *acc) within(ms int64, but int) bool {
 	for i := range a.segments {
 		s := &a.segments[i]
@@ -76,8 +74,7 @@ func (a *acc) within(ms int64, but int) bool {
 	return false
 }
 
-// merge adds what another series of the same figure said, at other times. The
-// other one stays as it is.
+// merge adds what another series of the same figure said, at other times. The other one stays as it is.
 func (a *acc) merge(f Figure, o *acc) {
 	a.sketch.merge(f, &o.sketch)
 	a.segments = append(a.segments, o.segments...)

@@ -11,9 +11,8 @@ const (
 	slotOverlap             // another tenant's series repeated the same device
 )
 
-// The thresholds are those of telemetry.IdleOptions: a device is busy from 5
-// percent of utilization or 2 percent of SMs or memory bandwidth, and a program
-// is resident from 1 GiB.
+// The thresholds are those of telemetry.IdleOptions: a device is busy from 5 percent of utilization or 2 percent of
+// SMs or memory bandwidth, and a program is resident from 1 GiB.
 const (
 	busyPercent = 5
 	workPercent = 2
@@ -31,8 +30,7 @@ type slots struct {
 	owner []int32 // of a device: who said what is known of the slot, from 1; nil of a tenant
 }
 
-// at returns the index of a slot's flags, or -1 where the window would be too
-// long.
+// at returns the index of a slot's flags, or -1 where the window would be too long.
 func (s *slots) at(slot int64) int {
 	if len(s.flags) == 0 {
 		s.base = slot

@@ -35,8 +35,7 @@ type Stats struct {
 	// time: the figures are then the device's, not this pod's.
 	Shared bool
 	Times  Times
-	// From and To are the first and last sample's time; zero where no sample
-	// had a time.
+	// From and To are the first and last sample's time; zero where no sample had a time.
 	From, To time.Time
 }
 

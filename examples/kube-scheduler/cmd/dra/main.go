@@ -1,9 +1,7 @@
-// Command dra decides which pods share which GPUs and writes it as dynamic
-// resource allocation: DeviceClasses, ResourceClaims, ResourceClaimTemplates and
-// the pods that use them, for the NVIDIA DRA driver.
+// Command dra decides which pods share which GPUs and writes it as dynamic resource allocation: DeviceClasses,
+// ResourceClaims, ResourceClaimTemplates and the pods that use them, for the NVIDIA DRA driver.
 //
-// Without arguments it shows a small embedded cluster. It needs no GPU and no
-// cluster.
+// Without arguments it shows a small embedded cluster. It needs no GPU and no cluster.
 package main
 
 import (

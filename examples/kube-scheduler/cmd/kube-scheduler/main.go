@@ -1,5 +1,4 @@
-// Command kube-scheduler is the Kubernetes scheduler with the Cotenant plugin
-// built in.
+// Command kube-scheduler is the Kubernetes scheduler with the Cotenant plugin built in.
 package main
 
 import (
