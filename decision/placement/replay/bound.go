@@ -30,7 +30,7 @@ func (k *class) fits(n *alike) bool {
 		(k.GPUs == 0 || len(k.Models) == 0 || slices.Contains(k.Models, n.Model))
 }
 
-// stays is the constraint that a placed task keeps its place: nobody leaves for the sake of others.
+// stays weighs a placed task in the objective, so that none leaves for the sake of others.
 const stays = 1e4
 
 // fluid is the linear program of how far tasks can be placed when they arrive like a liquid.
