@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -12,6 +13,7 @@ import (
 // Best.
 func TestDoorsAgree(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	placed, quick := 0, 0
 	for _, c := range readCorpus(t) {
 		for _, w := range c.Fleet.Workloads {

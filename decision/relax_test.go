@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -61,6 +62,7 @@ func TestLessConfidenceIsNotAlwaysOffered(t *testing.T) {
 // TestMoreConfidenceNeverPlacesMore, in fleets that run short of GPUs.
 func TestMoreConfidenceNeverPlacesMore(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	fleets := []*Fleet{sevenTenants(0.12), sevenTenants(0.17), sevenTenants(0.3)}
 	for _, size := range [][2]int{{1, 8}, {2, 14}} {
 		f := corpusFleet(t, size[0], size[1])
@@ -94,6 +96,7 @@ func TestMoreConfidenceNeverPlacesMore(t *testing.T) {
 // beside the answer, with what would settle it.
 func TestMuchCheaperAtLessConfidence(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	offered := 0
 	for _, busy := range []float64{0.14, 0.16, 0.17, 0.18, 0.2} {
 		f := sevenTenants(busy)

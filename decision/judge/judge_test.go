@@ -10,6 +10,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/internal/nightly"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -101,6 +102,7 @@ func BenchmarkRun(b *testing.B) {
 
 // Each distortion changes the worlds that are drawn, and nothing but what it names.
 func TestDistortions(t *testing.T) {
+	race.Long(t)
 	plain, err := readSpreads("")
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -33,6 +34,7 @@ func mixesOf(t *testing.T, names ...string) []predict.Mix {
 // Every tenant of every mix is asked about at every limit, in both doors, and the
 // truth is the same for both.
 func TestAskCountsEveryQuestion(t *testing.T) {
+	race.Long(t)
 	mixes := mixesOf(t, "h200-mixes-9.json")
 	tenants := 0
 	for i := range mixes {
@@ -122,6 +124,7 @@ func TestAnswersAreWritten(t *testing.T) {
 // Every way to place the mixes places the same tenants, the best by measurement misses
 // nothing, and deciding misses less than sharing without deciding.
 func TestRegretPlacesEveryTenant(t *testing.T) {
+	race.Long(t)
 	mixes := mixesOf(t, "h200-mixes-3.json")
 	r, err := Regret(t.Context(), mixes)
 	if err != nil {

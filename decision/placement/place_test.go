@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -240,6 +241,7 @@ func TestAllow(t *testing.T) {
 // hardly two nodes are alike. What is lost is given in parts of the range from the
 // best score to the median.
 func TestStages(t *testing.T) {
+	race.Long(t)
 	for _, c := range []struct {
 		nodes, requests int
 		policy          Policy

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -39,6 +40,7 @@ var foreign = sync.OnceValues(func() ([]predict.Measured, error) {
 // intervals that hold what was measured.
 func TestClassesLeftOut(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	measured, err := foreign()
 	if err != nil {
 		t.Fatal(err)
