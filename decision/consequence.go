@@ -277,10 +277,11 @@ func (pl *planner) compute(s site, members []member) prospects {
 // mostSimulated is how many arrangements of a GPU are simulated in deciding a fleet; closed forms judge the others.
 const mostSimulated = 300
 
-// withinReach and overReach are how far below and above the closed forms' figures
-// a simulation's may lie for it to be worth its time.
+// withinReach and overReach are how far below and above the closed forms' figures a simulation's may lie for it to be
+// worth its time; aloneReach is withinReach of a lone tenant, whose simulation costs less.
 const (
 	withinReach = 0.75
+	aloneReach  = 0.5
 	overReach   = 1.1
 )
 
@@ -288,7 +289,11 @@ const (
 func close(share predict.Share, answer sharing.Answer, tenants []predict.Tenant, all []predict.Prospect) bool {
 	switch answer {
 	case sharing.AnswerUnknown:
-		return keptAt(withinReach, withinReach, tenants, all)
+		reach := withinReach
+		if len(tenants) == 1 {
+			reach = aloneReach
+		}
+		return keptAt(reach, reach, tenants, all)
 	case sharing.AnswerYes:
 		if len(tenants) == 1 && share.SMs == 1 && tenants[0].Serving == nil {
 			return false // it is as it was measured
