@@ -121,7 +121,8 @@ const lonelyCosts = 1e6
 // are shared: against it, unless workloads that come later may join it.
 func (pl *planner) lonelyWorth(w int, key groupKey) float64 {
 	for _, other := range pl.coming {
-		if c := pl.choice(other, key); c != nil && pl.open(other, c) && (gate.TraitsOf(key.mechanism).Sliced || pl.trust.trusts(w, other)) {
+		c := pl.choice(other, key)
+		if c != nil && pl.open(other, c) && (gate.TraitsOf(key.mechanism).Sliced || pl.trust.trusts(w, other)) {
 			return lonelyCosts
 		}
 	}

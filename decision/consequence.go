@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// DefaultConfidence is how sure a decision is that objectives are kept, unless Options say otherwise. Of what is
+// DefaultConfidence is the probability with which a decision keeps objectives, unless Options say otherwise. Of what is
 // near its limit one in twenty may miss it, so that of all workloads, most of which are not, fewer than one in a
 // hundred does: judge/REPORT-2026-11.md has the figures, and what less or more confidence costs.
 const DefaultConfidence = 0.97
@@ -101,7 +101,8 @@ func (pl *planner) makeOutlook(w, p int, measured bool) *outlook {
 	if busy, ok := pl.busyMeasured(w); ok && (measured || wl.GPUBusy.IsZero()) {
 		d.Busy = busy
 	} else if wl.GPUBusy.IsZero() && cw.arch.BusyPrior.IsZero() && wl.Load == nil && !measured {
-		o.assume(fmt.Sprintf("%s keeps a GPU %.0f%% busy", wl.Name, 100*d.Busy), "neither gpu_busy nor a load with a model is stated")
+		o.assume(fmt.Sprintf("%s keeps a GPU %.0f%% busy", wl.Name, 100*d.Busy),
+			"neither gpu_busy nor a load with a model is stated")
 	}
 	for k, limit := range d.Limits {
 		if limit == 0 || d.Alone[k] > 0 {
@@ -190,7 +191,7 @@ type site struct {
 	slice     *gate.MIGSlice
 }
 
-// prospects is what members see together at a site, by member, and whether all of them keep their objectives.
+// prospects holds the figures that members see together at a site, and whether all keep their objectives.
 type prospects struct {
 	answer    sharing.Answer
 	likely    bool // all of them do in the median
@@ -274,7 +275,7 @@ func (pl *planner) compute(s site, members []member) prospects {
 	return r
 }
 
-// mostSimulated is how many arrangements of a GPU are simulated in deciding a fleet; closed forms judge the others.
+// mostSimulated bounds the arrangements of a GPU that are simulated in deciding a fleet; closed forms judge the others.
 const mostSimulated = 300
 
 // withinReach and overReach are how far below and above the closed forms' figures a simulation's may lie for it to be

@@ -67,7 +67,7 @@ type planner struct {
 	among     Trust       // of workloads without a tenant
 	choices   [][]choice  // by workload, best first
 	bonus     [][]float64 // by workload and pool, see poolBonus
-	// listed is what is said of each workload's candidates; with more pools than are listed it is empty, and
+	// listed has each workload's candidates as they are shown; with more pools than are listed it is empty, and
 	// fallback has the best of each mechanism among those that do not pass.
 	listed   [][]listing
 	fallback []*[sharing.MechanismCount]standing
@@ -280,9 +280,9 @@ func (pl *planner) evaluate() {
 	}
 }
 
-// poolBonus is what a pool's price adds to the scores of its candidates, the same for all of them, so that prices
-// decide between pools and not between the mechanisms of one: 0 for the pool where a replica is dearest, up to the
-// whole weight of the cost criterion.
+// poolBonus is the part that a pool's price adds to the scores of its candidates, the same for all of them, so that
+// prices decide between pools and not between the mechanisms of one: 0 for the pool where a replica is dearest, up
+// to the whole weight of the cost criterion.
 func poolBonus(each []float64, weight float64) []float64 {
 	bonus := make([]float64, len(each))
 	dearest := slices.Max(each)

@@ -9,8 +9,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// grid is what is compared of a few workloads: for each some numbers of replicas to place, ascending from 0. A
-// point of it is one number for each; two points with disjoint supports add up to one.
+// grid spans the divisions of a few workloads that are compared: for each some numbers of replicas to place,
+// ascending from 0. A point of it is one number for each; two points with disjoint supports add up to one.
 type grid struct {
 	ws     []int
 	counts [][]int

@@ -196,7 +196,8 @@ func (pl *planner) leastOf(w int) (l predict.Least) {
 // foresee returns what members that all have profiles see together, by measurement
 // where they are alone and else by the predictor: by its closed form where that leaves
 // no objective open, and by simulation where it does. Not ok where it cannot tell.
-func (pl *planner) foresee(s site, members []member, tenants []predict.Tenant) (out []predict.Prospect, preds []predict.Prediction, ok bool) {
+func (pl *planner) foresee(s site, members []member, tenants []predict.Tenant) (
+	out []predict.Prospect, preds []predict.Prediction, ok bool) {
 	e := pl.evidence
 	var order []int // of the group's tenants: by what they are, so that who is asked first changes nothing
 	for _, m := range members {

@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/mig"
 )
 
-// filling is what stands on a GPU that is shared: replicas of some workloads, or instances of them where it is
+// filling is the content of a shared GPU: replicas of some workloads, or instances of them where it is
 // sliced. Each content is there once, and knows what can still come.
 type filling struct {
 	site    *shared
@@ -95,7 +95,7 @@ func (s *search) without(f *filling, w int) *filling {
 	return f
 }
 
-// roomIn is how many more replicas, or instances, of w can come, at most as many as it has.
+// roomIn counts the replicas, or instances, of w that can still come, at most as many as it has.
 func (s *search) roomIn(f *filling, w int) (int, error) {
 	if n := f.room[w]; n >= 0 {
 		return int(n), nil

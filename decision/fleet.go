@@ -183,7 +183,8 @@ type Today struct {
 	MayWeaken bool              `yaml:"may_weaken"`
 }
 
-// Asked is what a team asked for, or has now: the traps in it are found even where the decision goes elsewhere.
+// Asked records a team's request, or its present state: the traps in it are found even where the decision goes
+// elsewhere.
 type Asked struct {
 	Mechanism    sharing.Mechanism `yaml:"mechanism,required"`
 	Profile      string            `yaml:"profile"`                  // MIG profile

@@ -35,7 +35,7 @@ func (l *Traffic) PeakPerS() float64 {
 	return l.RequestsPerS * peak
 }
 
-// Replicas is how many equal replicas a workload runs: Max of them at its busiest, never fewer than Min where it
+// Replicas is the number of equal replicas of a workload: Max of them at its busiest, never fewer than Min where it
 // scales (0 = it does not). In a file it is a number or {min, max}. The zero value is one replica.
 type Replicas struct {
 	Min, Max int
@@ -64,7 +64,7 @@ type Adapters struct {
 	Rank  int `yaml:"rank,required"`
 }
 
-// Video is what one replica uses of a GPU's video engines: mean shares of all of them, 0 to 1.
+// Video states one replica's use of a GPU's video engines: mean shares of all of them, 0 to 1.
 type Video struct {
 	NVDECBusy Optional[float64] `yaml:"nvdec_busy"`
 	NVENCBusy Optional[float64] `yaml:"nvenc_busy"`
@@ -116,8 +116,8 @@ func priorKVPerToken(parameters int64) sharing.Bytes {
 // assumed to hold where neither its KV cache nor its load is stated.
 const priorKVTokens = 16384
 
-// sequences is how many requests a replica holds at once in the busiest hour, by Little's law with three standard
-// deviations of a Poisson number on top. Where no objective bounds TPOT, 50 ms is assumed.
+// sequences is the number of requests that a replica holds at once in the busiest hour, by Little's law with three
+// standard deviations of a Poisson number on top. Where no objective bounds TPOT, 50 ms is assumed.
 func (w *Workload) sequences(output int) int {
 	tpot, ttft := 0.050, 1.0
 	if limit, ok := w.SLO.TPOTP99.Get(); ok {
@@ -149,7 +149,7 @@ func (w *Workload) kvNeed() (need sharing.Bytes, prior bool) {
 	return perToken * sharing.Bytes(tokens), !known
 }
 
-// adapterMemory is what a server's adapters take: on every layer, for each of the four attention projections, two
+// adapterMemory is the memory of a server's adapters: on every layer, for each of the four attention projections, two
 // matrices of rank x width in 16 bits. The width follows from the parameters where the shape is not stated (a
 // decoder has about 12 x layers x width^2 of them, and width is about 128 x layers).
 func (w *Workload) adapterMemory() sharing.Bytes {

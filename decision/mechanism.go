@@ -5,9 +5,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// trait is what scoring knows of a mechanism; what the gates know stands in [gate.Traits].
+// trait holds the figures by which a mechanism is scored; those of the gates stand in [gate.Traits].
 type trait struct {
-	// aggregate is what saturated tenants together deliver of one GPU's work, a prior.
+	// aggregate is the part of one GPU's work that saturated tenants deliver together, a prior.
 	aggregate float64
 	// complexity is operational: 0 nothing to run, 1 low, 2 medium, 3 high, 4
 	// very high (cotenant-reading: what has to be run and watched).

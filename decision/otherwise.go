@@ -24,7 +24,7 @@ type Alternative struct {
 	Odds float64 `json:"odds,omitempty"`
 	// Unplaced are replicas that the answer places and that find no room here.
 	Unplaced int `json:"unplaced,omitempty"`
-	// Monthly is what those GPUs cost, an exact decimal; absent where the pool has no price.
+	// Monthly is the price of those GPUs, an exact decimal; absent where the pool has no price.
 	Monthly  string `json:"monthly,omitempty"`
 	Currency string `json:"currency,omitempty"`
 }
@@ -104,7 +104,7 @@ func (pl *planner) provisional(w int, d *Decision, share workloadShare) error {
 	return nil
 }
 
-// safe is where a workload needs no assumption about neighbours: whole GPUs of its own, the cheapest that keep its
+// safe is the alternative without assumptions about neighbours: whole GPUs of its own, the cheapest that keep its
 // objectives surely, or else any; nil for a workload that has them.
 func (pl *planner) safe(w int) (*Alternative, error) {
 	if pl.chosen[w].mechanism == sharing.MechanismExclusive {
@@ -243,7 +243,7 @@ const (
 	worseAlone, betterAlone = 0.9, 0.1
 )
 
-// otherwise is what the workload alone in these pools would get if an assumption turned out worse, or better where
+// otherwise is the answer for the workload alone in these pools if an assumption turned out worse, or better where
 // it has GPUs of its own; nil where that changes nothing.
 func (pl *planner) otherwise(w int) (*Alternative, error) {
 	c, wl := pl.chosen[w], *pl.workloads[w].workload
@@ -323,7 +323,7 @@ func (pl *planner) guessesAlone(w int, c *choice) []predict.Metric {
 	return out
 }
 
-// measurement is what settles a provisional answer: what to measure of one replica alone, and where to state it.
+// measurement names the figures of one replica alone that settle a provisional answer, and where to state them.
 func (pl *planner) measurement(w int, d *Decision) *Settle {
 	cw, c := pl.workloads[w], pl.chosen[w]
 	wl := cw.workload

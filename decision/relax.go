@@ -10,10 +10,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Relaxed is what a fleet would get for less confidence: more replicas find room, or the same cost a fifth less,
+// Relaxed is a fleet's answer at less confidence: more replicas find room, or the same cost a fifth less,
 // and their objectives are less sure to be kept. Nothing of it is chosen.
 type Relaxed struct {
-	// Confidence is how sure the objectives would be kept, the highest of a few at which most find room.
+	// Confidence is the probability with which the objectives would be kept, the highest of a few at which most find room.
 	Confidence float64 `json:"confidence"`
 	Placed     int     `json:"placed"` // replicas
 	GPUs       int     `json:"gpus"`
@@ -23,7 +23,7 @@ type Relaxed struct {
 	Settle Settle `json:"settle"`
 }
 
-// lowerConfidence is what is tried, in fleets up to relaxedUpTo workloads that took little to arrange.
+// lowerConfidence lists the levels that are tried, in fleets up to relaxedUpTo workloads that took little to arrange.
 var lowerConfidence = [...]float64{0.95, 0.9, 0.8}
 
 const (
@@ -70,7 +70,8 @@ func (r *Result) relax(f *Fleet, opt Options) error {
 		if err := errors.Join(err, err2); err != nil {
 			return err
 		}
-		if d.Placed >= o.Placed && a.GPUs >= now.GPUs && d.Pool == o.Pool && d.Mechanism == o.Mechanism && d.Profile == o.Profile {
+		if d.Placed >= o.Placed && a.GPUs >= now.GPUs &&
+			d.Pool == o.Pool && d.Mechanism == o.Mechanism && d.Profile == o.Profile {
 			continue
 		}
 		a.If = fmt.Sprintf("%.4g%% confidence is enough", 100*x.Confidence)
@@ -122,7 +123,7 @@ func (r *Result) placed() (placed, unplaced int) {
 	return placed, unplaced
 }
 
-// bill is what an answer costs: money, or GPUs where there are no prices.
+// bill is the cost of an answer: money, or GPUs where there are no prices.
 func (r *Result) bill() float64 {
 	if m, err := cost.ParseMoney(r.Totals.MonthlyAfter + " " + r.Totals.Currency); err == nil {
 		return float64(m.Micros())
@@ -130,7 +131,7 @@ func (r *Result) bill() float64 {
 	return float64(r.Totals.GPUsAfter)
 }
 
-// place is where a decision puts a workload, as an alternative.
+// place returns a decision's place for a workload, as an alternative.
 func (r *Result) place(d *Decision) (*Alternative, error) {
 	a := &Alternative{Pool: d.Pool, Mechanism: d.Mechanism, Profile: d.Profile, Unplaced: d.Unplaced}
 	for _, p := range r.Pools {

@@ -18,9 +18,9 @@ const (
 // better score among equals. Where GPUs run short it places most replicas, of each workload any number, and of ways
 // that place as many takes the cheapest.
 //
-// In a fleet of few workloads and replicas (mostPoints) every division is
-// compared: what asks for more, or offers less, never finds more room. Beyond that numbers of replicas are compared in steps, and workloads a
-// few at a time, which promises nothing; improve makes the best of it.
+// In a fleet of few workloads and replicas (mostPoints) every division is compared: what asks for more, or offers
+// less, never finds more room. Beyond that numbers of replicas are compared in steps, and workloads a few at a
+// time, which promises nothing; improve makes the best of it.
 func (pl *planner) settle(ws []int) error {
 	counts := make([][]int, len(ws))
 	for i, w := range ws {

@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Status is how far the answer for a workload can be relied on. The zero value is StatusNone.
+// Status grades the answer for a workload by how far it can be relied on. The zero value is StatusNone.
 type Status uint8
 
 // The statuses.
@@ -25,7 +25,7 @@ const (
 
 var statusNames = enum.Of[Status](ErrUnknownName, "status", "none", "provisional", "decided")
 
-// From is what the consequences of a decision were computed by. The zero value is FromGates: nothing was placed.
+// From names the method that computed the consequences of a decision. The zero value is FromGates: nothing was placed.
 type From uint8
 
 // What consequences are computed by.
@@ -38,7 +38,7 @@ const (
 
 var fromNames = enum.Of[From](ErrUnknownName, "origin of consequences", "gates", "closed-form", "simulation", "measured-profiles")
 
-// Consequence is what a workload's objective will meet where it was placed, on the GPU where it meets it worst.
+// Consequence is the expected figure of a workload's objective where it was placed, on the GPU where it is worst.
 type Consequence struct {
 	Metric  string         `json:"metric"`
 	Value   float64        `json:"value"` // milliseconds; of the load, percent
@@ -65,7 +65,7 @@ type Settle struct {
 	InputTokens  int              `json:"input_tokens,omitempty"`
 	OutputTokens int              `json:"output_tokens,omitempty"`
 	Duration     predict.Duration `json:"duration"`
-	// MonthlyAtStake is what lies between the answer and its safe alternative, an exact decimal; absent without
+	// MonthlyAtStake is the difference between the answer and its safe alternative, an exact decimal; absent without
 	// prices, and where the alternative places fewer replicas.
 	MonthlyAtStake string `json:"monthly_at_stake,omitempty"`
 }
@@ -151,7 +151,8 @@ func (pl *planner) profiled(w int, p *predict.Prediction) (out []Consequence) {
 	for m, limit := range pl.workloads[w].workload.SLO.Limits() {
 		if i, ok := p.Get(m); ok {
 			ms := 1e3 * limit.Seconds()
-			out = append(out, Consequence{gate.ObjectiveName(m) + " ms", round(i.Value, 2), round(i.Low, 2), round(i.High, 2), round(ms, 2), i.Below(ms)})
+			out = append(out, Consequence{gate.ObjectiveName(m) + " ms",
+				round(i.Value, 2), round(i.Low, 2), round(i.High, 2), round(ms, 2), i.Below(ms)})
 		}
 	}
 	return out
@@ -190,7 +191,8 @@ func tightest(list []Consequence) string {
 	return fmt.Sprintf("%s %s %s ms%s of %s", verb, strings.TrimSuffix(c.Metric, " ms"), digits(c.Value), between, digits(c.Limit))
 }
 
-// MoreGPUs is how many more GPUs of a pool would do for what is unplaced, with everything else as it stands.
+// MoreGPUs is the number of GPUs of a pool that would have to be added for the unplaced replicas, with everything
+// else as it stands.
 type MoreGPUs struct {
 	Pool string `json:"pool"`
 	GPUs int    `json:"gpus"`
@@ -321,7 +323,7 @@ func (pl *planner) dearer(w int, share workloadShare) string {
 	return fmt.Sprintf("; exclusive costs %.1f times as much", float64(own)/float64(share.micros))
 }
 
-// worst is what workload w sees on the GPU where it sees it worst, alone in its outcomes.
+// worst returns the prospects of workload w on the GPU where they are worst, alone in its outcomes.
 func (pl *planner) worst(w int, c *choice) prospects {
 	g := pl.groups[groupKey{c.pool, c.mechanism}]
 	worst := prospects{answer: sharing.AnswerYes}

@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// instancesOf is how many instances a choice needs for its replicas, and how many replicas each holds.
+// instancesOf counts the instances that a choice needs for its replicas, and the replicas that each holds.
 func instancesOf(m sharing.Mechanism, replicas int) (instances, each int) {
 	each = gate.PerInstance(m)
 	return (replicas + each - 1) / each, each

@@ -12,7 +12,7 @@ import (
 // any case, and left free it may serve others.
 const reservedWeight = 1e-3
 
-// spotOf is how many GPUs of a pool may be spot, and at what price; 0 where spot is not cheaper.
+// spotOf returns the number of a pool's GPUs that may be spot, and their price; 0 where spot is not cheaper.
 func (p *CompiledPool) spotOf() (int, cost.Money) {
 	s := p.pool.Spot
 	if s == nil || !p.priced || s.PricePerGPUHour.Micros() >= p.price.Micros() {
@@ -109,7 +109,7 @@ func (pl *planner) tariff(p int) tariff {
 	return tariff{cp.pool.Count, spot, reserved, pl.counts(cp.price), pl.counts(cheap)}
 }
 
-// of is what n GPUs count, spot of which everybody may lose: spot GPUs, reserved ones and then others.
+// of returns the weight of n GPUs, spot of which everybody may lose: spot GPUs, reserved ones and then others.
 func (t *tariff) of(n, spot int) float64 {
 	if t.spot == 0 && t.reserved == 0 {
 		return t.price * float64(n)

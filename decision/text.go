@@ -285,7 +285,7 @@ func (t *text) worst(d *Decision) string {
 	return risk
 }
 
-// unsettled is what a provisional answer rests on and what stands beside it, and what settles it.
+// unsettled lists the assumptions of a provisional answer, its alternatives and the measurement that settles it.
 func (t *text) unsettled(d *Decision) (lines []string) {
 	var parts []string
 	if n := len(d.Assumes); n > 0 {

@@ -95,7 +95,8 @@ func (t *text) predicted(d *Decision) {
 		if i, ok := p.Figures[predict.MetricTPOTP99.String()]; ok {
 			tpot = fmt.Sprintf("; TPOT P99 %.3g ms (%.3g to %.3g)", i.Value, i.Low, i.High)
 		}
-		t.put(2, explained, "predicted", fmt.Sprintf("%.2f times slower than alone (%.2f to %.2f), %d on a GPU (%s)%s", p.Slowdown.Value, p.Slowdown.Low, p.Slowdown.High, p.Tenants, p.Basis, tpot))
+		t.put(2, explained, "predicted", fmt.Sprintf("%.2f times slower than alone (%.2f to %.2f), %d on a GPU (%s)%s",
+			p.Slowdown.Value, p.Slowdown.Low, p.Slowdown.High, p.Tenants, p.Basis, tpot))
 	}
 	for _, s := range d.BreakEven {
 		sure := ""

@@ -65,7 +65,7 @@ func (r *Result) running(ms ...sharing.Mechanism) (pools []string) {
 	return pools
 }
 
-// brief is what a pool's GPUs run, by mechanism; of many workloads only how many GPUs each mechanism has.
+// brief lists the tenants of a pool's GPUs, by mechanism; of many workloads only how many GPUs each mechanism has.
 func (p *PoolResult) brief(onlyCounts bool) string {
 	groups := make([]string, len(p.Groups))
 	for i := range p.Groups {

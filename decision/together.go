@@ -2,8 +2,8 @@ package decision
 
 import "slices"
 
-// together is how many more GPUs of a pool would do for all replicas that lack them, where the answers ask one by
-// one, and all of the same pool; nil where they don't, or one answer says it already.
+// together is the number of GPUs of a pool that would have to be added for all replicas that lack them, where the
+// answers ask one by one, and all of the same pool; nil where they don't, or one answer says it already.
 func (r *Result) together(f *Fleet, opt Options) (*MoreGPUs, error) {
 	pool, least, most := "", 0, 0
 	var who []string

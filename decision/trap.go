@@ -118,7 +118,8 @@ var detectors = map[string]func(*trapScene) string{
 	},
 	"mps-chains-starve": func(s *trapScene) string {
 		return say((s.mps() || s.chosen != sharing.MechanismNone) && s.filler != "" && s.w.Kind == KindOnlineInference,
-			"%s: under MPS each kernel of a step waits for what that leaves, and an 8B server took 6 times as long beside an FFT", s.filler)
+			"%s: under MPS each kernel of a step waits for what that leaves, "+
+				"and an 8B server took 6 times as long beside an FFT", s.filler)
 	},
 	"training-fills-the-gpu": func(s *trapScene) string {
 		return say(s.shares() && (s.w.Kind == KindTraining || s.w.Kind == KindDistributedTraining) && s.cw.demand.BusyBasis == gate.BusyStated && s.cw.demand.Busy >= 0.7,

@@ -6,7 +6,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// answered is what a layout does about a trap that lies in wait wherever its mechanism is used.
+// answered is a layout's answer to a trap that lies in wait wherever its mechanism is used.
 type answered struct {
 	// accepted says that the layout bears the risk: those who share it are one
 	// workload, or trust one another. Otherwise it avoids the trap.

@@ -1,6 +1,7 @@
 package sharing
 
-// properties holds the statements of primary sources and of our own measurements. The default statement of a cell comes first.
+// properties holds the statements of primary sources and of our own measurements.
+// The default statement of a cell comes first.
 var properties = []Property{
 	{Mechanism: MechanismExclusive, Axis: AxisMemory, Level: LevelHardware, Basis: BasisDerived,
 		Source: "cotenant-reading",

@@ -195,5 +195,6 @@ func (e *Evictor) evict(ctx context.Context, target string) error {
 	if resp.StatusCode == http.StatusTooManyRequests {
 		why = " (its disruption budget does not allow it now)"
 	}
-	return fmt.Errorf("the API server answers %s%s: %s", plaintext.Show(resp.Status), why, plaintext.Show(strings.TrimSpace(string(text))))
+	return fmt.Errorf("the API server answers %s%s: %s", plaintext.Show(resp.Status), why,
+		plaintext.Show(strings.TrimSpace(string(text))))
 }

@@ -164,7 +164,8 @@ func question(m *predict.Mix, metric predict.Metric, times float64) (ask, bool) 
 }
 
 // answer asks both doors, about each tenant and about all together.
-func (a *ask) answer(ctx context.Context, profiles *predict.Profiles, truths map[string]map[bool]bool, out *Answers) error {
+func (a *ask) answer(ctx context.Context, profiles *predict.Profiles, truths map[string]map[bool]bool,
+	out *Answers) error {
 	mechanism := a.mix.Rows[0].Mechanism
 	preds, _ := profiles.Forecasts(a.mix.Predictor).Predict(mechanism, a.mix.Group) // none: it is open
 	at := slices.Index(questionLimits, a.times)

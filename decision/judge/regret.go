@@ -43,7 +43,8 @@ type Regrets struct {
 func Regret(ctx context.Context, mixes []predict.Mix) (*Regrets, error) {
 	measured := map[string][]bool{} // by mix, mechanism and limit: kept, by tenant in the order of names
 	out := &Regrets{}
-	for _, name := range []string{"best by measurement", "decide", "MPS for all", "time-slicing for all", "never sharing"} {
+	for _, name := range []string{"best by measurement", "decide", "MPS for all", "time-slicing for all",
+		"never sharing"} {
 		out.Choices = append(out.Choices, Choice{Name: name})
 	}
 	key := func(m *predict.Mix, who []int, mechanism sharing.Mechanism, times float64) string {

@@ -187,7 +187,8 @@ func (p *Predictor) calibrateMPS(e *Engine, s Solo, set func(c *Cost, v, sigma f
 	return nil
 }
 
-// addedByMPS is what MPS adds to the engine's steps, by the mean of the closed loops that were measured with it.
+// addedByMPS is the time that MPS adds to the engine's steps, by the mean of the closed loops that were measured
+// with it.
 func (p *Predictor) addedByMPS(e *Engine, profiles []*SoloProfile) (float64, bool) {
 	sum, n := 0.0, 0.0
 	for _, q := range profiles {

@@ -123,7 +123,7 @@ func (e *errorsSeen) weighed(prior Residual) Residual {
 	}
 }
 
-// conformal is what the next of a series of exchangeable values does not exceed with probability q.
+// conformal is the bound below which the next of a series of exchangeable values stays with probability q.
 func conformal(values []float64, q float64) float64 {
 	slices.Sort(values)
 	n := len(values)

@@ -55,9 +55,10 @@ type Engine struct {
 	Sleep         Sleep
 }
 
-// CountedTurns is how many time slices a decode step of a batch was counted to take beside a neighbour that always
-// spins. Between two counts a step takes no fewer than the one and no more than the other. [Predictor.Engine] reads
-// them from profiles; who builds an Engine by hand gives those that [Predictor.TurnsBesideSpinner] counted.
+// CountedTurns is the number of time slices that a decode step of a batch was counted to take beside a neighbour
+// that always spins. Between two counts a step takes no fewer than the one and no more than the other.
+// [Predictor.Engine] reads them from profiles; who builds an Engine by hand gives those that
+// [Predictor.TurnsBesideSpinner] counted.
 type CountedTurns struct {
 	Batch, Turns float64
 }
@@ -68,7 +69,7 @@ const (
 	usualChunk     = 2048
 )
 
-// usualOverhead is what vLLM keeps of its share of the memory besides weights and KV cache, the peak of its
+// usualOverhead is the part that vLLM keeps of its share of the memory besides weights and KV cache, the peak of its
 // activations and what PyTorch does not see: the middle of a dozen start-up logs that users published, of dense
 // models of 0.5B to 32B and versions from 0.6 on. They lie between 0.8 and 3.1 GiB; github.com/vllm-project/vllm
 // has 1.5 in issue 13882, 1.6 in issue 15815 and 3.1 in pull request 10511.

@@ -120,7 +120,7 @@ func (e *engine) launch() timeslice.Work {
 	return timeslice.Work{At: at, GPU: millis(e.t.prefillGPU / prefillPieces)}
 }
 
-// due is when the next piece of the prefill is launched, if the host waits for nothing.
+// due is the time at which the next piece of the prefill is launched, if the host waits for nothing.
 func (e *engine) due() time.Duration {
 	return e.began + millis(e.t.prefill*float64(e.launched)/prefillPieces)
 }
@@ -132,7 +132,8 @@ const stepJitter = 0.04
 // work is a decode step, or the first of its pieces where its kernels are launched one by one.
 func (e *engine) work(now time.Duration) timeslice.Work {
 	b := float64(len(e.running))
-	factor := (1 + stepJitter*(2*e.rng.Float64()-1)) * max(0.5, 1+e.t.doubling*math.Log2(max(b, math.SmallestNonzeroFloat64)/e.t.batch))
+	factor := (1 + stepJitter*(2*e.rng.Float64()-1)) *
+		max(0.5, 1+e.t.doubling*math.Log2(max(b, math.SmallestNonzeroFloat64)/e.t.batch))
 	if e.t.gaps {
 		e.began, e.launched, e.jitter = now, 0, factor
 		return e.nextLaunch(now)
@@ -224,7 +225,8 @@ func (e *engine) arrive(now time.Duration) {
 // maxQueue bounds the queue of an open loop that cannot keep up.
 const maxQueue = 1 << 14
 
-// outcome is what the engine's clients saw, and how many of their requests ended; a metric without requests is 0.
+// outcome sums up the latencies of the engine's clients, and counts the requests that ended; a metric without
+// requests is 0.
 func (e *engine) outcome() (o figures, requests int) {
 	if n := len(e.took); e.t.kind != KindServer {
 		if n > 0 {

@@ -25,7 +25,7 @@ func (p Predictor) Fit(method Method, files ...Rows) (*Predictor, error) {
 	return s.calibrate(subset{gpu: oneName(p.GPU)})
 }
 
-// Split is how measurements are divided into those that a predictor is calibrated on and those that it predicts.
+// Split divides measurements into those that a predictor is calibrated on and those that it predicts.
 type Split uint8
 
 // The splits.

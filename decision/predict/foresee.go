@@ -204,7 +204,7 @@ const (
 	figureCount
 )
 
-// changes is what moving something does to a service's figures: logarithms, of the shares differences.
+// changes holds the effect of one parameter on a service's figures: logarithms, of the shares differences.
 func changes(base, moved *ServiceReport) (out [figureCount]float64) {
 	a, b := base.figures(), moved.figures()
 	for m := range a {

@@ -6,7 +6,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Outcome is what the clients of one tenant saw, or of one that serves none how long its steps took.
+// Outcome holds the latencies that one tenant's clients saw, or the step times of a tenant without clients.
 type Outcome struct {
 	TokensPerS Optional[float64] `yaml:"tokens_per_s" json:"tokens_per_s,omitzero"`
 	TTFT       LatencyMS         `yaml:"ttft_ms,null" json:"ttft_ms,omitzero"`
@@ -30,7 +30,8 @@ type LatencyMS struct {
 type figures [metricCount]float64
 
 func (o *Outcome) figures() (f figures) {
-	for m, v := range [metricCount]Optional[float64]{o.TPOT.P50, o.TPOT.P99, o.TTFT.P50, o.TTFT.P99, o.E2E.P50, o.E2E.P90, o.E2E.P99, o.TokensPerS,
+	for m, v := range [metricCount]Optional[float64]{o.TPOT.P50, o.TPOT.P99, o.TTFT.P50, o.TTFT.P99,
+		o.E2E.P50, o.E2E.P90, o.E2E.P99, o.TokensPerS,
 		o.Step.P50, o.Step.P99, o.StepsPerS} {
 		f[m], _ = positive(v)
 	}

@@ -97,7 +97,7 @@ func (p Parameters) List() []NamedParameter {
 	return out
 }
 
-// Residual is how far predictions of a metric were from measurements that the predictor had not seen.
+// Residual is the distance of a metric's predictions from measurements that the predictor had not seen.
 type Residual struct {
 	// HalfWidth is the half-width of the 90% interval on the scale of
 	// logarithms: a measured value lies within value x exp(+-HalfWidth).

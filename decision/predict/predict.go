@@ -91,7 +91,8 @@ func (p *Predictor) Predict(mechanism sharing.Mechanism, group []Solo, method Me
 }
 
 // predict is Predict; it looks up and keeps in known, unless that is nil, what workloads do alone.
-func (p *Predictor) predict(mechanism sharing.Mechanism, group []Solo, method Method, known *aloneCache) ([]Prediction, error) {
+func (p *Predictor) predict(mechanism sharing.Mechanism, group []Solo, method Method,
+	known *aloneCache) ([]Prediction, error) {
 	if !slices.Contains(mechanisms[:], mechanism) {
 		return nil, fmt.Errorf("predict: %s cannot be predicted from profiles of whole GPUs; use time-slicing or mps, and FitSlice for MIG", mechanism)
 	}

@@ -14,7 +14,7 @@ import (
 // ErrNoProfile says that a workload was not measured alone.
 var ErrNoProfile = errors.New("predict: no profile of the workload alone")
 
-// SoloProfile is what was measured of one workload alone on a GPU, under one mechanism: what a Predictor predicts
+// SoloProfile holds the measurements of one workload alone on a GPU, under one mechanism: what a Predictor predicts
 // its co-location from. What is not known makes predictions wider or impossible, and is never taken for zero.
 type SoloProfile struct {
 	Version int  `yaml:"version,required" json:"version"` // 1, or 2 where Kind may be other than a server
@@ -122,7 +122,8 @@ func checkRun(list *problem.List, path string, m sharing.Mechanism, version int,
 	case kind == KindServer:
 		list.AddErr(problem.Join(path, "load"), l.Validate())
 	case version < VersionOfKinds:
-		list.Addf(problem.Join(path, "kind"), fmt.Sprintf("write version: %d", VersionOfKinds), "a %s needs the second version of rows and profiles", kind)
+		list.Addf(problem.Join(path, "kind"), fmt.Sprintf("write version: %d", VersionOfKinds),
+			"a %s needs the second version of rows and profiles", kind)
 	case l != Load{}:
 		list.Addf(problem.Join(path, "load"), "leave it out", "a %s serves no requests", kind)
 	}

@@ -34,7 +34,7 @@ type Tenant struct {
 	Busy    float64               // share of the GPU's time that it keeps busy, 0 to 1
 	Alone   [LatencyCount]float64 // P99 in seconds alone on the GPU; 0 = not known
 	Limits  [LatencyCount]float64 // objectives in seconds; 0 = none
-	// AloneSigma is how uncertain Alone is, as the standard deviation of its logarithm; 0 = as a measurement is.
+	// AloneSigma is the uncertainty of Alone, as the standard deviation of its logarithm; 0 = as a measurement is.
 	AloneSigma [LatencyCount]float64
 	Decodes    bool // a language model's server: bound by bandwidth
 	Online     bool // requests arrive whether it keeps up or not; implied by Serving, Alone and Limits
@@ -47,8 +47,9 @@ func (d *Tenant) online() bool {
 	return d.Online || d.Serving != nil || d.Alone != [LatencyCount]float64{} || d.Limits != [LatencyCount]float64{}
 }
 
-// BusiestUnbounded is how busy a server may keep its share of a GPU that has no latency objective: at 0.8 the mean
-// wait of a queue with random arrivals is four service times, and from there on it grows without measure.
+// BusiestUnbounded is the utilization up to which a server may keep its share of a GPU that has no latency
+// objective: at 0.8 the mean wait of a queue with random arrivals is four service times, and from there on it grows
+// without measure.
 const BusiestUnbounded = 0.8
 
 // KeepsRate is the part of its rate alone that work without latency objectives

@@ -96,7 +96,7 @@ type player struct {
 	spare   []*flight
 }
 
-// serviceParts is how finely the length of a request's service is told, where it is no model server.
+// serviceParts is the number of parts in which a request's service is counted, where it is no model server.
 const serviceParts = 1 << 20
 
 // play runs the tenants event by event.
@@ -320,8 +320,8 @@ func (p *player) reject(*flight, float64)           {}
 // sample counts a latency in ms.
 func (p *player) sample(k int, ms float64) { p.samples[k] = append(p.samples[k], ms/1e3) }
 
-// p99 is what its clients saw, in seconds: infinite where it can't keep up, 0 where too few requests were played to
-// say. spread is how much the P99s of as many requests as it will be judged by differ.
+// p99 holds the latencies of its clients, in seconds: infinite where it can't keep up, 0 where too few requests
+// were played to say. spread is how much the P99s of as many requests as it will be judged by differ.
 func (p *player) p99(k int) (v, spread float64) {
 	if p.stuck {
 		return math.Inf(1), leastSpread

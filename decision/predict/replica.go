@@ -13,10 +13,10 @@ type audience interface {
 	reject(f *flight, now float64)
 }
 
-// replica is one server with continuous batching: what it does and what waits. The
-// cluster plays it in runs of steps, Predict step by step. Times are in ms. It does one thing at a time, an activity of so many equal units: a run of
-// decode steps until the batch changes, a prefill, a mixed step, the loading of
-// an adapter, falling asleep or waking.
+// replica is one server with continuous batching: what it does and what waits. The cluster plays it in runs of
+// steps, Predict step by step. Times are in ms. It does one thing at a time, an activity of so many equal units: a
+// run of decode steps until the batch changes, a prefill, a mixed step, the loading of an adapter, falling asleep
+// or waking.
 type replica struct {
 	to    audience
 	c     rates
@@ -96,7 +96,8 @@ func (r *rates) batched(n int) float64 {
 	return r.matrix + r.sequence*float64(padded(r.captured, n))
 }
 
-// activity is what a replica does: units of equal length, each of host and gpu ms when nobody else is on the GPU.
+// activity is the work that a replica is at: units of equal length, each of host and gpu ms when nobody else is on
+// the GPU.
 type activity struct {
 	kind      phase
 	host, gpu float64

@@ -123,7 +123,8 @@ func (r *Row) profile() SoloProfile {
 		}
 		return v
 	}
-	p := SoloProfile{Version: r.Version.Or(Version), Kind: r.Kind, Mechanism: r.Mechanism, Server: r.Server, Load: r.Load, Run: r.Case, GPU: r.GPUName,
+	p := SoloProfile{Version: r.Version.Or(Version), Kind: r.Kind, Mechanism: r.Mechanism, Server: r.Server, Load: r.Load,
+		Run: r.Case, GPU: r.GPUName,
 		Requests: r.Requests, Outcome: r.Outcome, EngineFraction: r.EngineBusy,
 		GPUBusyFraction: percent(r.GPM.GraphicsUtil), SMFraction: percent(r.GPM.SMUtil),
 		TensorFraction: percent(r.GPM.TensorUtil), DRAMFraction: percent(r.GPM.DRAMBwUtil), Turns: r.Turns}

@@ -39,7 +39,7 @@ func (s Server) check(list *problem.List, path string) {
 	}
 }
 
-// Load is what clients ask of a server: in a closed loop of Concurrency clients that each send the next request
+// Load is the demand of a server's clients: in a closed loop of Concurrency clients that each send the next request
 // when the last one ends, or in an open loop of Rate requests a second (Poisson). Exactly one of the two is set.
 type Load struct {
 	Server      int           `yaml:"server" json:"server"` // index among a case's servers

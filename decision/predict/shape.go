@@ -74,8 +74,9 @@ func (m Model) check(list *problem.List, path string) {
 	}
 }
 
-// KVTokens is how many tokens of KV cache fit a replica with so much memory on its GPU: what is left beside the
-// weights, the adapters' slots and the overhead, in whole blocks. It is an error when that is less than a block.
+// KVTokens is the number of tokens of KV cache that fit a replica with so much memory on its GPU: what is left
+// beside the weights, the adapters' slots and the overhead, in whole blocks. It is an error when that is less than
+// a block.
 func (e *Engine) KVTokens(memory sharing.Bytes) (int, error) {
 	perBlock := e.Model.KVPerToken() * sharing.Bytes(e.block())
 	fixed := e.Model.Weights() + e.Overhead + e.Adapters.memory(e.Model)

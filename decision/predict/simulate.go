@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// aloneCache is what simulations of workloads alone found. It is valid as long as no parameter changes but those
+// aloneCache keeps the results of simulating workloads alone. It is valid as long as no parameter changes but those
 // that are fitted, which say what neighbours do. It is safe for concurrent use; a nil one keeps nothing.
 type aloneCache struct {
 	mu   sync.Mutex
@@ -54,7 +54,8 @@ type aloneFound struct {
 }
 
 // simulate predicts by running the tenants' engines, alone and together.
-func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, out []Prediction, known *aloneCache) error {
+func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, out []Prediction,
+	known *aloneCache) error {
 	alone := make([]figures, len(models))
 	for i := range models {
 		if j := slices.IndexFunc(models[:i], func(o tenantModel) bool { return o.base == models[i].base && o.step == models[i].step }); j >= 0 {
@@ -117,7 +118,7 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 	return nil
 }
 
-// combined is what a tenant sees according to simulations of it alone and with the others.
+// combined derives a tenant's figure from simulations of it alone and with the others.
 func combined(t *tenantModel, alone, together *figures) (out figures) {
 	for m := range out {
 		out[m] = combine(Metric(m), t.alone[m], alone[m], together[m])
@@ -305,11 +306,12 @@ func (p *Predictor) scheduler() timeslice.Scheduler {
 	return timeslice.Scheduler{Quantum: millis(p.slice()), Switch: millis(p.change())}
 }
 
-// unseenModel is how much wider an interval is for a model that the predictor was not calibrated on.
+// unseenModel is the factor by which an interval widens for a model that the predictor was not calibrated on.
 const unseenModel = 1.15
 
 // fill writes a prediction from its metrics.
-func (p *Predictor) fill(mechanism sharing.Mechanism, class Class, t *tenantModel, out *Prediction, value func(Metric) float64) {
+func (p *Predictor) fill(mechanism sharing.Mechanism, class Class, t *tenantModel, out *Prediction,
+	value func(Metric) float64) {
 	*out = Prediction{Mechanism: mechanism, Class: class, Basis: sharing.BasisPrior, Notes: t.notes}
 	stretch := 1.0
 	if class == ClassGraphs && len(p.Models) > 0 && !slices.Contains(p.Models, t.base.Server.Model) {

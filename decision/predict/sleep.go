@@ -7,7 +7,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Sleep is how a server gives its memory back while nobody asks for it, as vLLM's sleep mode does. A server that
+// Sleep lets a server give its memory back while nobody asks for it, as vLLM's sleep mode does. A server that
 // sleeps wakes when a request comes, as soon as there is memory for it: idle neighbours on its GPU are put to sleep
 // for that, the least recently used first, and a neighbour that has been awake for Turn takes no new requests while
 // another server waits for its memory.

@@ -16,8 +16,8 @@ import (
 // workloads.
 const SliceExponent = 0.664
 
-// SliceSlowdown is how much slower work is on a slice with shares of a GPU's SMs and memory bandwidth than on the
-// whole of it, and how much decoding is, which is bound by bandwidth; priors, see [Priors].
+// SliceSlowdown returns the factor by which work is slower on a slice with shares of a GPU's SMs and memory
+// bandwidth than on the whole of it, and that of decoding, which is bound by bandwidth; priors, see [Priors].
 func SliceSlowdown(sms, bandwidth float64) (other, decoding float64) {
 	return math.Pow(1/sms, SliceExponent), math.Pow(1/bandwidth, medians[sliceDecoding])
 }

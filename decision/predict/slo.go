@@ -46,7 +46,8 @@ func (s *SLO) Limits() iter.Seq2[Metric, time.Duration] {
 // Validate names everything that is wrong with s in one error, or returns nil.
 func (s *SLO) Validate() error {
 	var list problem.List
-	keys := map[Metric]string{MetricTTFTP99: "ttft_p99", MetricTPOTP50: "tpot_p50", MetricTPOTP99: "tpot_p99", MetricE2EP99: "e2e_p99"}
+	keys := map[Metric]string{MetricTTFTP99: "ttft_p99", MetricTPOTP50: "tpot_p50",
+		MetricTPOTP99: "tpot_p99", MetricE2EP99: "e2e_p99"}
 	for m, limit := range s.Limits() {
 		if limit <= 0 || limit > 7*24*time.Hour {
 			list.Addf(keys[m], "write a positive duration, for example 500ms", "%v is out of range", limit)

@@ -48,7 +48,7 @@ type soloSeries struct {
 	profiles    *Profiles
 }
 
-// trialOf is what a trial predicts for a case, with intervals that hold nothing but what the predictions themselves
+// trialOf holds a trial's predictions for a case, with intervals that hold nothing but what the predictions themselves
 // add to the usual error, and its distance from what was measured: the sum of figures logarithms.
 type trialOf struct {
 	predictions []Prediction

@@ -2,7 +2,7 @@ package predict
 
 import "math"
 
-// prefillToDecodeSM is how many times decode's share of the SMs a prefill has, averaged over its time: 1.2 to 1.7
+// prefillToDecodeSM is the ratio of a prefill's share of the SMs to that of decode, averaged over its time: 1.2 to 1.7
 // on the H200 rows. One profile cannot tell the two apart, several can.
 const prefillToDecodeSM = 1.4
 

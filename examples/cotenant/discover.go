@@ -213,7 +213,8 @@ func (o *discoverOptions) write(ctx context.Context, d *discover.Discovery, std 
 }
 
 // decided decides the fleet, writes its configuration beside the fleet file, where there is one, and prints both.
-func (o *discoverOptions) decided(ctx context.Context, d *discover.Discovery, show discover.TextOptions, std stdio) error {
+func (o *discoverOptions) decided(ctx context.Context, d *discover.Discovery, show discover.TextOptions,
+	std stdio) error {
 	input := o.out
 	if input == "" {
 		input = "the fleet file that -out writes"

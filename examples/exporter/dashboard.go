@@ -73,7 +73,8 @@ func writeMetrics(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("| metric | type | labels | what it is |\n|---|---|---|---|\n")
 	for _, m := range metrics {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.name, strings.ToLower(m.kind.String()), strings.Join(m.labels, ", "), m.help)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.name, strings.ToLower(m.kind.String()),
+			strings.Join(m.labels, ", "), m.help)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

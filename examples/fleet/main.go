@@ -60,7 +60,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	policies := strings.Join(replay.Policies(), ", ")
 	fs.StringVar(&o.policy, "policy", "", policies+"; without it all are compared over ten seeds")
 	fs.StringVar(&o.plot, "plot", "", "with no -policy: write allocation against arrivals to `FILE.svg`")
-	fs.BoolVar(&o.bound, "bound", false, "with no -policy: solve for what moving tasks freely would allocate; takes minutes")
+	fs.BoolVar(&o.bound, "bound", false,
+		"with no -policy: solve for what moving tasks freely would allocate; takes minutes")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):

@@ -176,7 +176,8 @@ func className(m predict.Measured) string {
 }
 
 func rowOf(m predict.Measured) row {
-	r := row{Series: m.Series, Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case, Kind: m.Row.Kind, Server: m.Row.Server,
+	r := row{Series: m.Series, Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case,
+		Kind: m.Row.Kind, Server: m.Row.Server,
 		Load: m.Row.Load, Actual: maps.Collect(m.Row.All())}
 	if m.Err != nil {
 		r.Unknown = m.Err.Error()

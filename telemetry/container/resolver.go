@@ -33,7 +33,8 @@ func (p Pod) Clean() Pod {
 
 // Compare orders pods by namespace, name and container.
 func (p Pod) Compare(q Pod) int {
-	return cmp.Or(cmp.Compare(p.Namespace, q.Namespace), cmp.Compare(p.Name, q.Name), cmp.Compare(p.Container, q.Container))
+	return cmp.Or(cmp.Compare(p.Namespace, q.Namespace), cmp.Compare(p.Name, q.Name),
+		cmp.Compare(p.Container, q.Container))
 }
 
 // Identity names a process and its pod, as far as they are known.
@@ -43,7 +44,7 @@ type Identity struct {
 	// With the PID it names the process: ids are used again.
 	Start uint64
 	Ref   Ref
-	// Pod is whose the process is. It means nothing unless Reason is ReasonNone.
+	// Pod is the process's pod. It means nothing unless Reason is ReasonNone.
 	Pod    Pod
 	Reason Reason // why Pod is not known
 }

@@ -161,7 +161,8 @@ func (l *Ledger) read(r Record) error {
 	case gpuPrefix:
 		var k string
 		v := &gpu{}
-		err := errors.Join(decode(key, &k), decode(r.Value, v), Amount{Time: v.Through, High: v.Observed, Micros: v.Owed}.check())
+		err := errors.Join(decode(key, &k), decode(r.Value, v),
+			Amount{Time: v.Through, High: v.Observed, Micros: v.Owed}.check())
 		if err != nil {
 			return err
 		}

@@ -33,7 +33,8 @@ type fleet struct {
 func (p *Plugin) follow(nodes []fwk.NodeInfo) *fleet {
 	f := &p.fleet
 	if len(nodes) != len(f.infos) {
-		*f = fleet{make([]fwk.NodeInfo, len(nodes)), make([]int64, len(nodes)), kubegpu.NewIndex(p.scorer.Policy(), len(nodes))}
+		*f = fleet{make([]fwk.NodeInfo, len(nodes)), make([]int64, len(nodes)),
+			kubegpu.NewIndex(p.scorer.Policy(), len(nodes))}
 	}
 	for i, info := range nodes {
 		if g := info.GetGeneration(); f.infos[i] != info || f.generations[i] != g {
@@ -76,7 +77,9 @@ func (p *Plugin) best(c *cycle, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.PreFilte
 	if len(takes) == 0 {
 		return nil
 	}
-	slices.SortFunc(takes, func(a, b *plan) int { return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.node, b.node)) })
+	slices.SortFunc(takes, func(a, b *plan) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.node, b.node))
+	})
 	names := sets.New[string]()
 	for _, on := range takes[:min(handedOver, len(takes))] {
 		names.Insert(on.node)

@@ -1,0 +1,327 @@
+package account
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/container"
+	"github.com/cotenant/cotenant/telemetry/ledger"
+)
+
+// Begin takes the devices. What a GPU that was known before did since then is unattributed: nobody looked.
+func (a *Accountant) Begin(h telemetry.Header) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.clock.Now()
+	a.devs = nil
+	for _, d := range h.Devices {
+		price := a.price(d.UUID, d.Name)
+		dev := &device{uuid: d.UUID, name: d.Name, mig: d.MIG, price: price, begun: now, last: now}
+		dev.reset(now)
+		a.devs = append(a.devs, dev)
+		if _, dev.gap = a.book.Through(d.UUID); !dev.gap {
+			a.post(dev, ledger.Interval{GPU: d.UUID, To: now})
+		}
+	}
+	return nil
+}
+
+func (d *device) reset(now time.Duration) {
+	d.begun, d.util, d.power = now, mean{}, mean{}
+	d.procs, d.util1, d.measured = map[uint32]*process{}, map[uint32]float64{}, false
+	d.energy, d.instances, d.whole = telemetry.Optional[float64]{}, nil, telemetry.Optional[float64]{}
+}
+
+// Sample takes a sample.
+func (a *Accountant) Sample(x *telemetry.Sample) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	d := a.devs[x.Device]
+	now := a.clock.Now()
+	if x.Groups&telemetry.GroupsFast != 0 {
+		if now-d.last > max(3*a.fast, a.slow/2) {
+			a.close(d, d.last) // what was seen until then
+			a.close(d, now)    // and what nobody saw
+		}
+		d.last = now
+		a.cheap(d, x)
+		return nil
+	}
+	switch {
+	case x.Groups.Has(telemetry.GroupGPM):
+		d.instances, d.layout = x.Instances, x.Instances
+	case x.Groups.Has(telemetry.GroupProcessUtil):
+		d.measured = true
+		if v, ok := x.Get(telemetry.MetricGPUUtilPercent); ok { // of the whole window
+			d.whole = telemetry.Some(min(v/100, 1))
+		}
+		for i := range x.Processes {
+			p := &x.Processes[i]
+			if v, ok := p.SMUtilPercent.Get(); ok {
+				d.util1[p.PID] = min(v/100, 1)
+			}
+		}
+	}
+	if v, ok := x.Get(telemetry.MetricEnergyJoules); ok {
+		d.energy, d.energyAt = telemetry.Some(v), now
+		if _, known := a.counters[d.uuid]; !known {
+			a.counters[d.uuid], a.changed[d.uuid] = v, v
+		}
+	} else if d.energyAt > 0 && x.Groups.Has(telemetry.GroupEnergy) { // the counter holds
+		d.energyAt = now
+	}
+	if a.complete(d, x, now) {
+		a.close(d, now)
+		a.forget()
+	}
+	return nil
+}
+
+// complete reports that a costly reading ends the window: the last one that the
+// device gives, which is the energy counter, or what its mechanism needs.
+func (a *Accountant) complete(d *device, x *telemetry.Sample, now time.Duration) bool {
+	_, counted := a.counters[d.uuid]
+	switch {
+	case d.gap && counted: // its energy is the gap's
+		return x.Groups.Has(telemetry.GroupEnergy)
+	case d.energyAt > 0 && now-d.energyAt < 3*a.slow:
+		return x.Groups.Has(telemetry.GroupEnergy)
+	case d.mig == sharing.AnswerYes:
+		return x.Groups.Has(telemetry.GroupGPM)
+	}
+	return x.Groups.Has(telemetry.GroupProcessUtil)
+}
+
+// cheap takes the readings of the fast clock.
+func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
+	if v, ok := x.Get(telemetry.MetricGPUUtilPercent); ok {
+		d.util.add(min(v/100, 1))
+	}
+	get := func(m telemetry.Metric) telemetry.Optional[float64] {
+		if v, ok := x.Get(m); ok {
+			return telemetry.Some(v)
+		}
+		return telemetry.Optional[float64]{}
+	}
+	d.watts = get(telemetry.MetricPowerWatts)
+	d.memUsed, d.memTotal = get(telemetry.MetricMemUsedBytes), get(telemetry.MetricMemTotalBytes)
+	if v, ok := d.watts.Get(); ok {
+		d.power.add(v)
+	}
+	if !x.Groups.Has(telemetry.GroupProcesses) {
+		return
+	}
+	processes := a.withClients(x.Processes)
+	if !slices.EqualFunc(processes, d.list, sameProcess) {
+		d.list, d.listed = processes, nil
+		a.identify(d)
+	}
+	for _, p := range d.listed {
+		if d.procs[p.who.PID] == nil { // a window has begun
+			d.procs[p.who.PID] = p
+		}
+	}
+	if u, ok := x.Get(telemetry.MetricGPUUtilPercent); ok && u == 0 && len(processes) == 0 {
+		if v, ok := d.watts.Get(); ok {
+			d.deepIdle = telemetry.Some(min(v, d.deepIdle.Or(v)))
+		}
+	}
+}
+
+// identify finds whose the listed processes are. It is done where the list has
+// changed and at the end of each window, which shows an id that was used again
+// meanwhile: asking the system every second would cost more than the driver does.
+func (a *Accountant) identify(d *device) {
+	pids := make([]uint32, len(d.list))
+	for i := range d.list {
+		pids[i] = d.list[i].PID
+	}
+	d.listed = nil
+	for i, id := range a.resolver.Resolve(pids...) {
+		p := &d.list[i]
+		q := d.procs[id.PID]
+		switch {
+		case q == nil:
+			q = &process{who: id}
+			d.procs[id.PID] = q
+		case id.Reason == container.ReasonReused, q.who.Reason == container.ReasonReused:
+			q.who.Reason = container.ReasonReused // until the window ends
+		case !q.who.Known():
+			q.who = id
+		}
+		q.memory, q.instance, q.fromDaemon = p.Memory, p.GPUInstance, p.Name == mpsClient
+		q.overhead = a.holders.isServer(p.PID, p.Name)
+		d.listed = append(d.listed, q)
+	}
+}
+
+func sameProcess(a, b telemetry.Process) bool {
+	return a.PID == b.PID && a.Name == b.Name && a.Memory == b.Memory && a.GPUInstance == b.GPUInstance
+}
+
+// withClients adds the clients that the MPS daemon has for a server in the list
+// and that no GPU's list has: a driver may list the server alone.
+func (a *Accountant) withClients(list []telemetry.Process) []telemetry.Process {
+	there := map[uint32]bool{}
+	for _, p := range list {
+		there[p.PID] = true
+	}
+	for _, d := range a.devs {
+		for pid, p := range d.procs {
+			there[pid] = there[pid] || !p.fromDaemon
+		}
+	}
+	out := slices.Clone(list)
+	for _, p := range list {
+		for _, client := range a.holders.clientsOf(p.PID) {
+			if pid := uint32(client); !there[pid] {
+				there[pid] = true
+				out = append(out, telemetry.Process{PID: pid, Name: mpsClient})
+			}
+		}
+	}
+	return out
+}
+
+// mpsClient is the name of processes that only the MPS daemon knows.
+const mpsClient = "client of the MPS daemon"
+
+// forget drops processes that no window has any more.
+func (a *Accountant) forget() {
+	var pids []uint32
+	for _, d := range a.devs {
+		for _, p := range d.listed {
+			pids = append(pids, p.who.PID)
+		}
+		for pid := range d.procs {
+			pids = append(pids, pid)
+		}
+	}
+	a.resolver.Keep(pids...)
+}
+
+// Event notes which devices are down.
+func (a *Accountant) Event(e telemetry.Event) error {
+	index, ok := e.Device.Get()
+	if !ok {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	d := a.devs[index]
+	switch e.Kind {
+	case telemetry.EventLost, telemetry.EventHung, telemetry.EventFailing:
+		a.close(d, d.last)
+		d.down = e.Kind.String()
+		d.list, d.listed = nil, nil
+		d.memUsed, d.watts = telemetry.Optional[float64]{}, telemetry.Optional[float64]{}
+	case telemetry.EventBack:
+		d.last = a.clock.Now()
+		a.close(d, d.last)
+		d.down = ""
+	}
+	return nil
+}
+
+// Tick ends windows that no costly reading ended: those of devices that are
+// down, or that have none of the readings.
+func (a *Accountant) Tick() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.clock.Now()
+	for _, d := range a.devs {
+		switch {
+		case d.down != "":
+			a.close(d, now)
+		case now-d.begun > 2*a.slow:
+			a.close(d, min(now, max(d.last, d.begun)))
+			if now-d.last > max(3*a.fast, a.slow/2) {
+				a.close(d, now)
+			}
+		}
+	}
+}
+
+// close posts a device's time up to now; a.mu is held.
+func (a *Accountant) close(d *device, now time.Duration) {
+	through, _ := a.book.Through(d.uuid)
+	length := now - through
+	if length <= 0 {
+		return
+	}
+	a.identify(d)
+	w := a.window(d, length)
+	parts, err := ledger.Divide(w)
+	if err != nil {
+		a.refuse(d, err)
+		parts = nil
+	}
+	for i := range parts {
+		if a.basis == sharing.BasisSimulated {
+			parts[i].Basis = a.basis
+		}
+	}
+	parts = slices.DeleteFunc(parts, func(p ledger.Part) bool { return p.High == 0 })
+	in := ledger.Interval{GPU: d.uuid, To: now, Mechanism: w.Mechanism, Parts: parts, Price: d.price}
+	in.Microjoules = a.spent(d, length)
+	if v, ok := d.deepIdle.Get(); ok {
+		in.IdleMicrojoules = int64(v * length.Seconds() * 1e6)
+	}
+	d.mechanism, d.gap = w.Mechanism, false
+	a.post(d, in)
+	d.reset(now)
+	if slices.ContainsFunc(d.listed, func(p *process) bool { return p.who.Reason == container.ReasonReused }) {
+		d.list = nil // the next list says whose it is now
+	}
+}
+
+func (a *Accountant) post(d *device, in ledger.Interval) {
+	if err := a.book.Post(in); err != nil {
+		a.refuse(d, err)
+	}
+}
+
+func (a *Accountant) refuse(d *device, err error) {
+	a.refused++
+	a.log.Error("a posting was refused", "gpu", d.uuid, "err", err)
+}
+
+// maxWatts is more than any board draws: a counter that rose faster lies.
+const maxWatts = 20e3
+
+// spent is the energy since the last posting: the counter's, or where it was not read, or is not to be believed,
+// the power's over the time. What the power said is taken off the counter's next reading.
+func (a *Accountant) spent(d *device, length time.Duration) ledger.Optional[int64] {
+	byPower := ledger.Optional[int64]{}
+	if v, ok := d.power.get().Get(); ok {
+		byPower = ledger.Some(int64(v * length.Seconds() * 1e6))
+	}
+	now, ok := d.energy.Get()
+	before, counted := a.counters[d.uuid]
+	if !ok && counted && d.gap { // the next reading has it
+		return ledger.Optional[int64]{}
+	}
+	if !ok {
+		if v, ok := byPower.Get(); ok && counted {
+			d.ahead += float64(v) / 1e6
+			a.counters[d.uuid], a.changed[d.uuid] = before+float64(v)/1e6, before+float64(v)/1e6
+		}
+		return byPower
+	}
+	if now < before && before-now <= d.ahead { // the power said too much
+		d.ahead = before - now
+		return ledger.Some(int64(0))
+	}
+	d.ahead = 0
+	a.counters[d.uuid], a.changed[d.uuid] = now, now
+	if now < before { // the driver was loaded anew
+		before = 0
+	}
+	if now-before > maxWatts*length.Seconds() {
+		return byPower
+	}
+	return ledger.Some(int64(math.Round(now*1e6)) - int64(math.Round(before*1e6)))
+}
