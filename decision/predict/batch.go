@@ -69,11 +69,11 @@ func (r *replica) allocate(f *flight) bool {
 		units = units[:n]
 	}
 	whole := len(units) * r.unit
-	pins, hits, ok := r.kv.admit(units, blocksOf(tokens-whole, r.size), r.blocksFor(1), f.pins[:0])
-	if f.pins = pins; !ok {
+	end, hits, ok := r.kv.admit(units, blocksOf(tokens-whole, r.size), r.blocksFor(1))
+	if !ok {
 		return false
 	}
-	f.whole, f.prompt = whole, tokens
+	f.end, f.whole, f.prompt = end, whole, tokens
 	f.cached = min(hits*r.unit, tokens-1) // the last token is always computed
 	return true
 }
@@ -281,8 +281,7 @@ func (r *replica) settle(f *flight) {
 
 // leave ends a request.
 func (r *replica) leave(f *flight, private int, now float64) {
-	f.pins = r.kv.keep(f.answer, private, f.pins)
-	r.kv.release(f.pins, 0)
+	r.kv.release(r.kv.keep(f.answer, private, f.end), 0)
 	r.lora.release(f.adapter)
 	r.to.ended(r, f, now)
 }
@@ -313,7 +312,7 @@ func (r *replica) preempt() {
 		private = r.private(f)
 		r.settle(f)
 	}
-	r.kv.release(f.pins, private)
+	r.kv.release(f.end, private)
 	r.lora.release(f.adapter)
 	r.waiting.pushFront(f)
 	r.pending += f.input + f.done

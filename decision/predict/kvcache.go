@@ -1,9 +1,16 @@
 package predict
 
+import "slices"
+
 // kvCache is the KV cache of a replica: blocks that running requests hold for themselves, and units of a prompt's
 // prefix that others may use again. A unit stays when nobody holds it any more until its memory is needed: the
 // least recently used goes first, and of a prompt the end before the beginning, so that what is cached of a prompt
 // is always its beginning.
+//
+// Units are the edges of a radix tree (Morrison, PATRICIA, 1968; SGLang's RadixAttention keeps its cache in one): a
+// node holds a run of units that the same requests hold, and is split where a request holds a part of it or goes
+// another way. A run's units were all released at the same time, so that a list of runs in the order of release,
+// each evicted from its end, is the exact order of the units.
 type kvCache struct {
 	total   int // blocks
 	unit    int // blocks of a unit
@@ -12,23 +19,24 @@ type kvCache struct {
 	idle    int // units kept for later
 	most    int // blocks in use at once
 
-	heads []int32 // of chains of units, by hash; 0 = none
-	nodes []unit  // 0 is the list's ends: next the least, prev the most recently used
+	heads []int32 // of chains of nodes, by parent and first hash; 0 = none
+	nodes []run   // 0 is the root, and the list's ends: next the least, prev the most recently used
 	spare []int32
 
-	evicted int64
+	evicted int64 // units
 }
 
-type unit struct {
-	hash       uint64
-	prev, next int32
-	refs       int32
-	parent     int32 // the unit before it in its prompt, which stays as long as it does; 0 = the first
+// run is a node of the tree, with the units that lead to it from its parent.
+type run struct {
+	hashes     []uint64 // none = not in use
+	prev, next int32    // of the idle, in the order of release
+	refs       int32    // requests that hold it
+	parent     int32
 	chain      int32 // the next one under its head
 }
 
 func newKVCache(blocks, unitBlocks int) *kvCache {
-	return &kvCache{total: blocks, unit: unitBlocks, nodes: make([]unit, 1)}
+	return &kvCache{total: blocks, unit: unitBlocks, nodes: make([]run, 1)}
 }
 
 // available is how many blocks a request could get.
@@ -38,83 +46,60 @@ func (c *kvCache) used() int { return c.private + c.pinned*c.unit }
 
 // hits is how many units at the beginning of a prompt are cached.
 func (c *kvCache) hits(prefix []uint64) int {
-	n, _ := c.find(prefix)
+	n, _, _ := c.find(0, prefix)
 	return n
 }
 
-// find is how many units at the beginning of a prompt are cached, and the last of
-// them. They are cached from the beginning on, so that it is found by halving.
-func (c *kvCache) find(prefix []uint64) (hits int, last int32) {
-	lo, hi := 0, len(prefix)
-	if hi == 0 {
-		return 0, 0
-	}
-	if last = c.lookup(prefix[0]); last == 0 {
-		return 0, 0
-	}
-	for lo++; lo < hi; {
-		mid := int(uint(lo+hi) / 2)
-		if i := c.lookup(prefix[mid]); i != 0 {
-			lo, last = mid+1, i
-		} else {
-			hi = mid
+// find follows units from a node down: how many are cached, the last node that was reached, and how many units of
+// its run were used.
+func (c *kvCache) find(from int32, units []uint64) (hits int, last int32, part int) {
+	last, part = from, len(c.nodes[from].hashes)
+	for hits < len(units) {
+		i := c.child(last, units[hits])
+		if i == 0 {
+			break
+		}
+		last, part = i, common(c.nodes[i].hashes, units[hits:])
+		if hits += part; part < len(c.nodes[i].hashes) {
+			break
 		}
 	}
-	return lo, last
+	return hits, last, part
 }
 
-// admit pins a prompt's units, those that are not cached as new ones, and takes
-// private blocks beside them. It says how many units were cached, or that there
-// is no room, leaving blocks for others, and nothing was done. pins is appended to.
-func (c *kvCache) admit(prefix []uint64, private, leaving int, pins []int32) (_ []int32, hits int, ok bool) {
-	hits, last := c.find(prefix)
+// common is the length of the beginning that two runs share.
+func common(a, b []uint64) int {
+	n := min(len(a), len(b))
+	if slices.Equal(a[:n], b[:n]) {
+		return n
+	}
+	for n = 0; a[n] == b[n]; n++ {
+	}
+	return n
+}
+
+// admit pins a prompt's units, those that are not cached as new ones, and takes private blocks beside them. It
+// returns the node at their end, which release takes, and says how many units were cached, or that there is no room
+// when so many blocks are left for others, and nothing was done.
+func (c *kvCache) admit(prefix []uint64, private, leaving int) (end int32, hits int, ok bool) {
+	hits, last, part := c.find(0, prefix)
 	fresh := len(prefix) - hits
 	if private+fresh*c.unit+leaving > c.available() {
-		return pins, 0, false
+		return 0, 0, false
 	}
-	from := len(pins)
-	if pins = append(pins, make([]int32, hits)...); !c.trace(prefix[:hits], last, pins[from:]) {
-		// The hashes do not depend on what comes before them: one after the other.
-		pins, hits = pins[:from], 0
-		for hits < len(prefix) {
-			if last = c.lookup(prefix[hits]); last == 0 {
-				break
-			}
-			pins = append(pins, last)
-			hits++
-		}
-		fresh = len(prefix) - hits
-	}
-	woken := 0 // idle units that the prompt pins: they no longer make room
-	for _, i := range pins[from:] {
-		if c.nodes[i].refs == 0 {
-			woken++
-		}
+	woken, held := 0, part // idle units that the prompt pins: they no longer make room
+	for i := last; i != 0 && c.nodes[i].refs == 0; i = c.nodes[i].parent {
+		woken += held
+		held = len(c.nodes[c.nodes[i].parent].hashes)
 	}
 	if private+(fresh+woken)*c.unit+leaving > c.available() {
-		return pins[:from], 0, false
+		return 0, 0, false
 	}
-	for _, i := range pins[from:] {
-		c.pin(i)
-	}
+	end = c.pin(c.split(last, part), 0)
 	c.room(fresh * c.unit)
-	for _, h := range prefix[hits:] {
-		last = c.add(h, last)
-		pins = append(pins, last)
-	}
+	end = c.add(end, prefix[hits:])
 	c.take(private)
-	return pins, hits, true
-}
-
-// trace follows a cached beginning from its last unit to its first.
-func (c *kvCache) trace(prefix []uint64, i int32, units []int32) bool {
-	for k := len(prefix) - 1; k >= 0; k, i = k-1, c.nodes[i].parent {
-		if n := &c.nodes[i]; i == 0 || n.hash != prefix[k] || n.refs < 0 {
-			return false
-		}
-		units[k] = i
-	}
-	return true
+	return end, hits, true
 }
 
 // take gives a running request n more blocks, which must be available.
@@ -127,52 +112,51 @@ func (c *kvCache) take(n int) {
 // room makes n blocks free.
 func (c *kvCache) room(n int) {
 	for c.idle > 0 && c.total-c.private-(c.pinned+c.idle)*c.unit < n {
-		c.evict(c.nodes[0].next)
+		missing := n - (c.total - c.private - (c.pinned+c.idle)*c.unit)
+		c.evict((missing + c.unit - 1) / c.unit)
 	}
 }
 
-// keep turns a request's private blocks into units that others may use, as far as they go; the rest are free.
-func (c *kvCache) keep(units []uint64, private int, pins []int32) []int32 {
+// keep turns a request's private blocks into units that others may use, as far as they go, and pins them; the rest
+// are free. It returns the request's new end.
+func (c *kvCache) keep(units []uint64, private int, end int32) int32 {
 	c.private -= private
-	last := int32(0)
-	if n := len(pins); n > 0 {
-		last = pins[n-1]
+	units = units[:min(len(units), private/c.unit)]
+	hits, last, part := c.find(end, units)
+	if hits > 0 {
+		last = c.pin(c.split(last, part), end)
 	}
-	for _, h := range units {
-		if private -= c.unit; private < 0 {
-			break
-		}
-		last = c.add(h, last)
-		pins = append(pins, last)
-	}
-	return pins
+	return c.add(last, units[hits:])
 }
 
 // release gives a request's blocks back and unpins its units.
-func (c *kvCache) release(pins []int32, private int) {
+func (c *kvCache) release(end int32, private int) {
 	c.private -= private
-	for k := len(pins) - 1; k >= 0; k-- {
-		i := pins[k]
+	for i := end; i != 0; i = c.nodes[i].parent {
 		n := &c.nodes[i]
 		if n.refs--; n.refs > 0 {
 			continue
 		}
-		c.pinned--
-		c.idle++
+		c.pinned -= len(n.hashes)
+		c.idle += len(n.hashes)
 		last := c.nodes[0].prev
 		n.prev, n.next = last, 0
 		c.nodes[last].next, c.nodes[0].prev = i, i
 	}
 }
 
-func (c *kvCache) pin(i int32) {
-	n := &c.nodes[i]
-	if n.refs == 0 {
-		c.unlink(i)
-		c.idle--
-		c.pinned++
+// pin holds the nodes from one up to another above it, that one left out, and returns the first.
+func (c *kvCache) pin(from, above int32) int32 {
+	for i := from; i != above; i = c.nodes[i].parent {
+		n := &c.nodes[i]
+		if n.refs == 0 {
+			c.unlink(i)
+			c.idle -= len(n.hashes)
+			c.pinned += len(n.hashes)
+		}
+		n.refs++
 	}
-	n.refs++
+	return from
 }
 
 func (c *kvCache) unlink(i int32) {
@@ -180,72 +164,108 @@ func (c *kvCache) unlink(i int32) {
 	c.nodes[n.prev].next, c.nodes[n.next].prev = n.next, n.prev
 }
 
-// add pins a unit that is most likely new.
-func (c *kvCache) add(hash uint64, parent int32) int32 {
-	i := int32(len(c.nodes))
-	k := len(c.spare)
-	if k > 0 {
-		i = c.spare[k-1]
+// split parts a node's run after so many units and returns the upper node, or the node itself where that is all of
+// it. The lower part keeps the node, by which requests know the ends of their prompts.
+func (c *kvCache) split(i int32, part int) int32 {
+	if part == len(c.nodes[i].hashes) {
+		return i
 	}
-	if known := c.lookup(hash); known != 0 {
-		c.pin(known)
-		return known
+	upper := c.node()
+	n := &c.nodes[i]
+	c.unindex(i)
+	c.nodes[upper] = run{hashes: slices.Clone(n.hashes[:part]), refs: n.refs, parent: n.parent}
+	n.hashes, n.parent = n.hashes[part:], upper
+	c.index(upper)
+	c.index(i)
+	if n.refs == 0 { // released after the lower part
+		u := &c.nodes[upper]
+		u.prev, u.next = i, n.next
+		c.nodes[n.next].prev, n.next = upper, upper
 	}
-	if k > 0 {
-		c.spare = c.spare[:k-1]
-	} else if c.nodes = append(c.nodes, unit{}); 2*len(c.nodes) > len(c.heads) {
-		c.rehash()
+	return upper
+}
+
+// add pins a new run of units below a node and returns it, or the node where there are none.
+func (c *kvCache) add(parent int32, units []uint64) int32 {
+	if len(units) == 0 {
+		return parent
 	}
-	head := c.head(hash)
-	c.nodes[i] = unit{hash: hash, parent: parent, refs: 1, chain: *head}
-	*head = i
-	c.pinned++
+	i := c.node()
+	c.nodes[i] = run{hashes: slices.Clone(units), parent: parent, refs: 1}
+	c.index(i)
+	c.pinned += len(units)
 	return i
 }
 
-func (c *kvCache) evict(i int32) {
-	c.unlink(i)
-	n := &c.nodes[i]
-	at := c.head(n.hash)
-	for *at != i {
-		at = &c.nodes[*at].chain
+// node returns a node that is not in use.
+func (c *kvCache) node() int32 {
+	if k := len(c.spare); k > 0 {
+		i := c.spare[k-1]
+		c.spare = c.spare[:k-1]
+		return i
 	}
-	*at, n.refs = n.chain, -1
-	c.spare = append(c.spare, i)
-	c.idle--
-	c.evicted++
+	if c.nodes = append(c.nodes, run{}); 2*len(c.nodes) > len(c.heads) {
+		c.heads = make([]int32, max(64, 2*len(c.heads)))
+		for i := range c.nodes {
+			if len(c.nodes[i].hashes) > 0 {
+				c.index(int32(i))
+			}
+		}
+	}
+	return int32(len(c.nodes) - 1)
+}
+
+// evict drops at most n units of the run that was released first. Nothing hangs on it: whoever held a unit held
+// those before it, and released them after it.
+func (c *kvCache) evict(n int) {
+	i := c.nodes[0].next
+	r := &c.nodes[i]
+	n = min(n, len(r.hashes))
+	c.idle -= n
+	c.evicted += int64(n)
+	if n < len(r.hashes) {
+		r.hashes = r.hashes[:len(r.hashes)-n]
+		return
+	}
+	c.unlink(i)
+	c.unindex(i)
+	c.spare, r.hashes = append(c.spare, i), nil
 }
 
 // clear drops what nobody holds.
 func (c *kvCache) clear() {
 	for c.idle > 0 {
-		c.evict(c.nodes[0].next)
+		c.evict(c.idle)
 	}
 }
 
-// head is where the chain of a hash begins. A million requests look up, add and remove
-// some hundred blocks each: heads of four bytes stay in the processor's caches.
-func (c *kvCache) head(hash uint64) *int32 { return &c.heads[mix(hash)&uint64(len(c.heads)-1)] }
+func (c *kvCache) head(parent int32, hash uint64) *int32 {
+	return &c.heads[mix(hash^uint64(parent)<<32)&uint64(len(c.heads)-1)]
+}
 
-// lookup returns 0 where there is none.
-func (c *kvCache) lookup(hash uint64) int32 {
+// child is the node whose run follows a node with a unit; 0 where there is none.
+func (c *kvCache) child(parent int32, hash uint64) int32 {
 	if len(c.heads) == 0 {
 		return 0
 	}
-	i := *c.head(hash)
-	for i != 0 && c.nodes[i].hash != hash {
+	i := *c.head(parent, hash)
+	for i != 0 && (c.nodes[i].parent != parent || c.nodes[i].hashes[0] != hash) {
 		i = c.nodes[i].chain
 	}
 	return i
 }
 
-// rehash doubles the heads, of which there are at least two for a unit. The last node is not in use yet.
-func (c *kvCache) rehash() {
-	c.heads = make([]int32, max(64, 2*len(c.heads)))
-	for i := 1; i < len(c.nodes)-1; i++ {
-		if n := &c.nodes[i]; n.refs >= 0 {
-			head := c.head(n.hash)
-			n.chain, *head = *head, int32(i)
-		}
+func (c *kvCache) index(i int32) {
+	n := &c.nodes[i]
+	head := c.head(n.parent, n.hashes[0])
+	n.chain, *head = *head, i
+}
+
+func (c *kvCache) unindex(i int32) {
+	n := &c.nodes[i]
+	at := c.head(n.parent, n.hashes[0])
+	for *at != i {
+		at = &c.nodes[*at].chain
 	}
+	*at = n.chain
 }

@@ -66,6 +66,20 @@ func (c *slowCache) admit(prefix []uint64, private int) (hits int, ok bool) {
 	return hits, true
 }
 
+// keep returns the units that private blocks became.
+func (c *slowCache) keep(units []uint64, private int) []uint64 {
+	c.private -= private
+	units = units[:min(len(units), private/c.unit)]
+	for _, h := range units {
+		if i := c.at(h); i >= 0 {
+			c.units[i].refs++
+		} else {
+			c.units = append(c.units, slowUnit{h, 1})
+		}
+	}
+	return units
+}
+
 func (c *slowCache) release(prefix []uint64, private int) {
 	c.private -= private
 	for _, h := range slices.Backward(prefix) {
@@ -83,7 +97,7 @@ func TestKVCacheAgainstSlow(t *testing.T) {
 	type live struct {
 		prefix  []uint64
 		private int
-		pins    []int32
+		end     int32
 	}
 	full, evicted := 0, int64(0)
 	for seed := range uint64(40) {
@@ -96,9 +110,18 @@ func TestKVCacheAgainstSlow(t *testing.T) {
 			case k == 0 && len(running) > 0: // one ends
 				i := rng.IntN(len(running))
 				l := running[i]
-				fast.release(l.pins, l.private)
+				var answer []uint64 // that the prompt's blocks become part of
+				h := uint64(len(l.prefix))
+				if n := len(l.prefix); n > 0 {
+					h = l.prefix[n-1]
+				}
+				for range rng.IntN(4) {
+					h = mix(h*5 + uint64(rng.IntN(2)))
+					answer = append(answer, h)
+				}
+				fast.release(fast.keep(answer, l.private, l.end), 0)
 				if seed%4 != 3 {
-					slow.release(l.prefix, l.private)
+					slow.release(append(l.prefix, slow.keep(answer, l.private)...), 0)
 				}
 				running = slices.Delete(running, i, i+1)
 			case k == 1 && len(running) > 0: // one grows
@@ -128,10 +151,10 @@ func TestKVCacheAgainstSlow(t *testing.T) {
 				if seed%4 != 3 {
 					want, wantOK = slow.admit(prefix, private)
 				}
-				pins, hits, ok := fast.admit(prefix, private, 0, nil)
+				end, hits, ok := fast.admit(prefix, private, 0)
 				if seed%4 == 3 {
 					if ok {
-						running = append(running, live{prefix, private, pins})
+						running = append(running, live{prefix, private, end})
 					}
 					continue
 				}
@@ -142,7 +165,7 @@ func TestKVCacheAgainstSlow(t *testing.T) {
 					full++
 					continue
 				}
-				running = append(running, live{prefix, private, pins})
+				running = append(running, live{prefix, private, end})
 			}
 			if held := fast.used() + fast.idle*unit; held > blocks || fast.pinned+fast.idle != fast.indexed() {
 				t.Fatalf("seed %d, step %d: %d of %d blocks, %d units of %d", seed, step, held, blocks, fast.pinned+fast.idle, fast.indexed())
@@ -156,7 +179,7 @@ func TestKVCacheAgainstSlow(t *testing.T) {
 		}
 		evicted += fast.evicted
 		for _, l := range running {
-			fast.release(l.pins, l.private)
+			fast.release(l.end, l.private)
 		}
 		if fast.clear(); fast.used() != 0 || fast.indexed() != 0 || fast.available() != blocks {
 			t.Fatalf("seed %d: %d blocks and %d units are left", seed, fast.used(), fast.indexed())
@@ -195,39 +218,40 @@ func TestBlocksFor(t *testing.T) {
 	}
 }
 
-// indexed counts the units that can be found by their hashes.
+// indexed counts the units of the runs that can be found by their parents and first hashes.
 func (c *kvCache) indexed() (n int) {
 	for i := 1; i < len(c.nodes); i++ {
-		if c.nodes[i].refs >= 0 && c.lookup(c.nodes[i].hash) == int32(i) {
-			n++
+		if h := c.nodes[i].hashes; len(h) > 0 && c.child(c.nodes[i].parent, h[0]) == int32(i) {
+			n += len(h)
 		}
 	}
 	return n
 }
 
-// Units are found by their hashes for as long as they are kept, however many come and go.
-func TestLookup(t *testing.T) {
+// Prompts of hundreds of units that end and part anywhere are cached as one by one.
+func TestLongRuns(t *testing.T) {
+	c, slow := newKVCache(900, 1), &slowCache{total: 900, unit: 1}
 	rng := rand.New(rand.NewPCG(1, 5))
-	c := newKVCache(1<<20, 1)
-	want := map[uint64]int32{}
-	for step := range 200_000 {
-		h := rng.Uint64N(3000)
-		at, known := want[h]
-		if got := c.lookup(h); got != at {
-			t.Fatalf("step %d: %d is at %d, want %d", step, h, got, at)
+	prompts := make([][]uint64, 6)
+	for i := range prompts {
+		if i > 0 {
+			prompts[i] = append(prompts[i], prompts[rng.IntN(i)][:rng.IntN(300)]...)
 		}
-		if !known {
-			want[h] = c.add(h, 0)
-			if again := c.add(h, 0); again != want[h] {
-				t.Fatalf("step %d: %d is at %d and at %d", step, h, want[h], again)
-			}
-			c.release([]int32{want[h], want[h]}, 0)
-			continue
+		for len(prompts[i]) < 300 {
+			prompts[i] = append(prompts[i], rng.Uint64())
 		}
-		c.evict(at)
-		delete(want, h)
 	}
-	if c.indexed() != len(want) || c.idle != len(want) {
-		t.Fatalf("%d units found, %d idle, want %d", c.indexed(), c.idle, len(want))
+	for step := range 300 {
+		p := prompts[rng.IntN(len(prompts))][:rng.IntN(300)]
+		end, hits, ok := c.admit(p, 1, 0)
+		want, wantOK := slow.admit(p, 1)
+		if hits != want || ok != wantOK || !ok {
+			t.Fatalf("step %d: %d hits, %v, want %d, %v", step, hits, ok, want, wantOK)
+		}
+		c.release(end, 1)
+		slow.release(p, 1)
+	}
+	if c.evicted == 0 || len(c.nodes) > 300 {
+		t.Errorf("%d units evicted, %d nodes for 900 units", c.evicted, len(c.nodes))
 	}
 }

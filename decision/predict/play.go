@@ -243,7 +243,7 @@ func (p *play) flight() *flight {
 }
 
 func (p *play) drop(f *flight) {
-	*f = flight{pins: f.pins[:0]}
+	*f = flight{}
 	p.spare = append(p.spare, f)
 }
 

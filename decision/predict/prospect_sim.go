@@ -268,7 +268,7 @@ func (p *player) send(now float64) {
 	} else {
 		f = new(flight)
 	}
-	*f = flight{came: now, input: serviceParts, output: 1, pins: f.pins[:0]}
+	*f = flight{came: now, input: serviceParts, output: 1}
 	switch v, due := p.d.Serving, p.due; {
 	case v != nil:
 		f.input, f.output = length(v.Input*due.in), length(v.Output*due.out)

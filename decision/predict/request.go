@@ -44,8 +44,8 @@ type flight struct {
 	left           int  // tokens of the prompt still to compute
 	mark           int64
 	began          int64 // tick at which it began to decode
-	pins           []int32
-	whole          int // tokens of the units that it pins
+	end            int32 // of the units that it pins, in the KV cache
+	whole          int   // tokens of these units
 	blocked        blocker
 }
 

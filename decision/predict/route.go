@@ -177,7 +177,6 @@ func mix(x uint64) uint64 {
 type prefixScorer struct {
 	prefix, queue, kv float64
 	sent              []*kvCache // by replica: what was sent there lately; nil = ask the replicas
-	pins              []int32
 	ties              rotation
 }
 
@@ -202,8 +201,8 @@ func (p *prefixScorer) Route(r *Request, s []ReplicaState) int {
 	if to < len(p.sent) && len(r.Prefix) > 0 {
 		c := p.sent[to]
 		prefix := r.Prefix[:min(len(r.Prefix), c.total)]
-		p.pins, _, _ = c.admit(prefix, 0, 0, p.pins[:0])
-		c.release(p.pins, 0)
+		end, _, _ := c.admit(prefix, 0, 0)
+		c.release(end, 0)
 	}
 	return to
 }
