@@ -47,7 +47,7 @@ func BenchmarkSampler100Hz8GPUs(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		t := series.Timing()
+		t := timingOf(series)
 		p50, p99 = max(p50, t.JitterP50.Or(0)), max(p99, t.JitterP99.Or(0))
 		missed += t.Missed
 		ticks += t.Ticks

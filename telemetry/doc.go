@@ -22,7 +22,7 @@
 //
 // Every series carries the [sharing.Basis] of its source, and every row written carries it too, so that a simulated
 // series is never mistaken for a measured one. Jitter, gaps, clock jumps, lost devices and dropped values are kept
-// beside the figures as [Event] and [Timing].
+// beside the figures as [Event].
 //
 // NVML's utilization is the share of time in which any kernel ran: a kernel of
 // one thread reads 100%. It says nothing about capacity; for that use the GPM

@@ -137,16 +137,6 @@ func (l *Latest) figure(d *latestDevice, m Metric) (float64, bool) {
 	return v, true
 }
 
-// Lost answers whether a device does not answer, for whichever of Down's reasons; unknown before its first sample.
-func (l *Latest) Lost(device int) sharing.Answer {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.h.check(device) != nil {
-		return sharing.AnswerUnknown
-	}
-	return l.devs[device].lost()
-}
-
 // Down returns the event that took a device down, where it is: EventLost,
 // EventHung or EventFailing, with the reason as its detail.
 func (l *Latest) Down(device int) Optional[Event] {

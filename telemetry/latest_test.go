@@ -96,7 +96,7 @@ func TestWritePrometheus(t *testing.T) {
 		!strings.Contains(out, `cotenant_gpu_up{device="0",uuid="GPU-a",basis="simulated"} 0`) {
 		t.Errorf("a lost GPU:\n%s", out)
 	}
-	if _, ok := l.Get(0, telemetry.MetricPowerWatts); ok || l.Lost(0) != sharing.AnswerYes || l.Lost(1) != sharing.AnswerNo {
+	if _, ok := l.Get(0, telemetry.MetricPowerWatts); ok || l.Down(0).IsZero() || !l.Down(1).IsZero() {
 		t.Error("a lost GPU has figures")
 	}
 	if _, ok := l.Processes(0); ok {

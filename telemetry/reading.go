@@ -141,6 +141,3 @@ type Sample struct {
 	Groups Groups
 	Reading
 }
-
-// fast says whether the sample is one of the fast clock.
-func (s *Sample) fast() bool { return s.Groups&GroupsFast != 0 }

@@ -91,7 +91,7 @@ func TestSamplerKeepsItsSchedule(t *testing.T) {
 		if len(s.Events) != 0 {
 			t.Errorf("events %v", s.Events)
 		}
-		tm := s.Timing()
+		tm := timingOf(s)
 		if tm.Ticks != 4 || tm.Missed != 0 || tm.JitterMax != telemetry.Some(time.Duration(0)) {
 			t.Errorf("timing %+v", tm)
 		}
@@ -108,7 +108,7 @@ func TestSamplerRecordsMissedTicks(t *testing.T) {
 		if d := cmp.Diff(want, stamps(s)); d != "" {
 			t.Error(d)
 		}
-		tm := s.Timing()
+		tm := timingOf(s)
 		if tm.Ticks != 2 || tm.Missed != 1 || !tm.JitterP99.IsZero() {
 			t.Errorf("timing %+v: a missed tick is no jitter", tm)
 		}

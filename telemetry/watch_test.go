@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/internal/nightly"
-	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
@@ -111,7 +110,7 @@ func TestAHungGPU(t *testing.T) {
 					t.Errorf("no %s in\n%s", want, text)
 				}
 			}
-			if !strings.Contains(text, `cotenant_gpu_up{device="1",uuid="GPU-00000000-0000-0000-0000-000000000001",basis="simulated"} 0`) || l.Lost(1) != sharing.AnswerYes || l.Lost(0) != sharing.AnswerNo {
+			if !strings.Contains(text, `cotenant_gpu_up{device="1",uuid="GPU-00000000-0000-0000-0000-000000000001",basis="simulated"} 0`) || l.Down(1).IsZero() || !l.Down(0).IsZero() {
 				t.Errorf("up:\n%s", text)
 			}
 			if e, ok := l.Down(1).Get(); !ok || e.Kind != telemetry.EventHung {
@@ -150,8 +149,8 @@ func TestAHungGPUComesBack(t *testing.T) {
 		if d := cmp.Diff(want, s.Events); d != "" {
 			t.Error(d)
 		}
-		if l.Lost(1) != sharing.AnswerNo {
-			t.Errorf("lost: %v", l.Lost(1))
+		if !l.Down(1).IsZero() {
+			t.Errorf("lost: %v", l.Down(1))
 		}
 		if n := len(s.Points(1, telemetry.MetricPowerWatts)); n != 10+2+30 { // the one that hung among them
 			t.Errorf("%d readings", n)
@@ -219,7 +218,7 @@ func TestAFailingGPU(t *testing.T) {
 	if e, ok := l.Down(0).Get(); !ok || e.Kind != telemetry.EventFailing || !strings.Contains(e.Detail, "unknown error") || !strings.Contains(prom(t, l), `reason="failing"} 1`) {
 		t.Errorf("%+v", l.Down(0))
 	}
-	if l.Lost(1) != sharing.AnswerNo {
+	if !l.Down(1).IsZero() {
 		t.Error("a device that answers some readings is down")
 	}
 	s = simulated(t, script, telemetry.SamplerOptions{}, 4*time.Second)

@@ -89,7 +89,7 @@ func (e *Engine) sequences() int {
 	return e.Sequences
 }
 
-// NewEngine is an engine of which nothing was measured: its costs are the priors of [Priors] for the model's shape
+// NewEngine is an engine of which nothing was measured: its costs are priors for the model's shape
 // on the machine, and it schedules as vLLM does by default: 256 sequences, batches captured for 1, 2, 4 and
 // multiples of 8, chunks of 2048 tokens, blocks of 16 with prefix cache.
 func NewEngine(m Model, on Machine) Engine {
@@ -175,29 +175,6 @@ func (e Engine) On(s Share) Engine {
 	if s.SMs > 0 && s.SMs < 1 {
 		slow(&e.PrefillToken, s.SMs, sliceOther)
 		slow(&e.PrefillContext, s.SMs, sliceOther)
-	}
-	return e
-}
-
-// Capped is the engine under MPS with so many percent of the threads: decode, which is bound by memory, loses
-// little, prefills lose with the SMs, and neither holds more SMs than it may.
-func (e Engine) Capped(percent float64) Engine {
-	if !(percent > 0 && percent < 100) {
-		return e
-	}
-	usual := NewPredictor().Parameters.CapExponent
-	slow := func(c *Cost, exponent, sigma float64) {
-		f := math.Log(100 / percent)
-		c.Value *= math.Exp(exponent * f)
-		c.Sigma = math.Hypot(c.Sigma, sigma*f)
-		c.Basis = sharing.BasisPrior
-	}
-	slow(&e.Step, usual.Value, usual.Value/2)
-	for _, c := range []*Cost{&e.PrefillToken, &e.PrefillContext} {
-		slow(c, medians[sliceOther], priors[sliceOther].sigma()*medians[sliceOther])
-	}
-	for _, c := range []*Cost{&e.DecodeSM, &e.PrefillSM} {
-		c.Value = min(c.Value, percent/100)
 	}
 	return e
 }

@@ -69,10 +69,6 @@ var priors = [priorCount]Prior{
 	burstiness:        {Name: "burstiness", Unit: "coefficient of variation of the gaps between requests", Median: 1.25, Low: 1, High: 1.5, Worse: 1, Basis: sharing.BasisMeasured, Source: rowsSource, perTenant: true},
 }
 
-// Priors lists the quantities that outcomes rest on where nothing was measured,
-// for a user who wants to see or doubt them.
-func Priors() []Prior { return priors[:] }
-
 // medians is the setting in which every quantity has its median.
 var medians = func() (s setting) {
 	for i := range priors {

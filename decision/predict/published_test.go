@@ -211,7 +211,7 @@ func dynamoSharing(t *testing.T) []predicted {
 			for range models {
 				own := e
 				if mechanism == sharing.MechanismMPS {
-					own = e.Capped(50)
+					own = halved(e)
 				}
 				c.Services = append(c.Services, predict.Service{Engine: own, Replicas: []predict.Replica{{Memory: memory[mechanism]}}, Clients: &predict.Clients{N: clients, Requests: slices.Values(requests)}})
 			}
@@ -359,4 +359,19 @@ func punica(t *testing.T) []predicted {
 		{name, "added to a token, ms", added, added * math.Exp(-half), added * math.Exp(half), false},
 		{name, "32 adapters over one, ratio", distinct / one, 1, 1 + 3*(distinct/one-1), false},
 	}
+}
+
+// halved is an engine under MPS with half of the threads: decode, which is bound by memory, loses little, prefills
+// lose with the SMs, and neither holds more SMs than it may. The exponents are the package's priors.
+func halved(e predict.Engine) predict.Engine {
+	slow := func(c *predict.Cost, exponent, sigma float64) {
+		c.Value *= math.Pow(2, exponent)
+		c.Sigma = math.Hypot(c.Sigma, sigma*math.Ln2)
+		c.Basis = sharing.BasisPrior
+	}
+	slow(&e.Step, 0.08, 0.04)
+	slow(&e.PrefillToken, 0.7, 0.12*0.7)
+	slow(&e.PrefillContext, 0.7, 0.12*0.7)
+	e.DecodeSM.Value, e.PrefillSM.Value = min(e.DecodeSM.Value, 0.5), min(e.PrefillSM.Value, 0.5)
+	return e
 }

@@ -17,7 +17,7 @@ import (
 const SliceExponent = 0.664
 
 // SliceSlowdown returns the factor by which work is slower on a slice with shares of a GPU's SMs and memory
-// bandwidth than on the whole of it, and that of decoding, which is bound by bandwidth; priors, see [Priors].
+// bandwidth than on the whole of it, and that of decoding, which is bound by bandwidth; priors.
 func SliceSlowdown(sms, bandwidth float64) (other, decoding float64) {
 	return math.Pow(1/sms, SliceExponent), math.Pow(1/bandwidth, medians[sliceDecoding])
 }

@@ -46,9 +46,6 @@ const (
 var accountNames = enum.Of[Account](ErrInput, "account", "unattributed", "tenant", "idle", "held-idle",
 	"execution-idle", "overhead")
 
-// Accounts lists the accounts in the order of their values.
-func Accounts() []Account { return accountNames.Values() }
-
 // Key names a row: whose time on which GPU, by which mechanism, and what saying so rests on.
 type Key struct {
 	GPU           string            `json:"gpu"`

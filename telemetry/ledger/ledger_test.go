@@ -339,7 +339,7 @@ func FuzzRestore(f *testing.F) {
 }
 
 func TestAccountTexts(t *testing.T) {
-	for _, a := range Accounts() {
+	for _, a := range accountNames.Values() {
 		b, err := a.MarshalText()
 		var back Account
 		if err != nil || back.UnmarshalText(b) != nil || back != a {

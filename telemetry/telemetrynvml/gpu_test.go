@@ -78,7 +78,7 @@ func TestAgainstNvidiaSMI(t *testing.T) {
 		t.Skipf("nvidia-smi: %v", smi.err)
 	}
 	t.Logf("%+v %+v", s.Info, s.Devices)
-	t.Logf("timing %+v, events %+v", s.Timing(), s.Events)
+	t.Logf("events %+v", s.Events)
 	for _, m := range telemetry.Metrics() {
 		v, n := s.Mean(0, m)
 		t.Logf("%-24v %12v (%d readings, supported: %v)", m, v, n, s.Supported(0, m))

@@ -1,29 +1,30 @@
-package telemetry
+package telemetry_test
 
 import (
 	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/stats"
+	"github.com/cotenant/cotenant/telemetry"
 )
 
-// Timing says how evenly the fast clock ticked.
-type Timing struct {
-	Period time.Duration `json:"period_ns"`
+// timing says how evenly the fast clock ticked.
+type timing struct {
+	Period time.Duration
 	// Ticks were read, of one device at least; Missed were not, of any, since
 	// the one before took too long or the process did not run.
-	Ticks  int64 `json:"ticks"`
-	Missed int64 `json:"missed"`
+	Ticks  int64
+	Missed int64
 	// Jitter is by how much the time between a device's successive readings
 	// differed from the period, where no tick between them was missed.
-	JitterP50 Optional[time.Duration] `json:"jitter_p50_ns,omitzero"`
-	JitterP99 Optional[time.Duration] `json:"jitter_p99_ns,omitzero"`
-	JitterMax Optional[time.Duration] `json:"jitter_max_ns,omitzero"`
+	JitterP50 telemetry.Optional[time.Duration]
+	JitterP99 telemetry.Optional[time.Duration]
+	JitterMax telemetry.Optional[time.Duration]
 }
 
-// Timing computes the fast clock's figures from the samples.
-func (s *Series) Timing() Timing {
-	t := Timing{Period: s.Period}
+// timingOf computes the fast clock's figures from the samples.
+func timingOf(s *telemetry.Series) timing {
+	t := timing{Period: s.Period}
 	type prev struct {
 		tick int64
 		at   time.Duration
@@ -33,7 +34,7 @@ func (s *Series) Timing() Timing {
 	newest := int64(-1)
 	var jitter []time.Duration
 	for x := range s.All() {
-		if !x.fast() {
+		if x.Groups&telemetry.GroupsFast == 0 {
 			continue
 		}
 		if x.Tick > newest {
@@ -49,8 +50,8 @@ func (s *Series) Timing() Timing {
 	}
 	if len(jitter) > 0 {
 		slices.Sort(jitter)
-		t.JitterP50, t.JitterP99, t.JitterMax = Some(stats.NearestRank(jitter, 0.5)), Some(stats.NearestRank(jitter, 0.99)),
-			Some(jitter[len(jitter)-1])
+		t.JitterP50, t.JitterP99, t.JitterMax = telemetry.Some(stats.NearestRank(jitter, 0.5)), telemetry.Some(stats.NearestRank(jitter, 0.99)),
+			telemetry.Some(jitter[len(jitter)-1])
 	}
 	return t
 }
