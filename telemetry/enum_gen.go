@@ -2,10 +2,6 @@
 
 package telemetry
 
-// String returns "unknown", "default", "exclusive-thread", "prohibited" or "exclusive-process".
-func (c ComputeMode) String() string               { return computeModeNames.String(c) }
-func (c ComputeMode) MarshalText() ([]byte, error) { return computeModeNames.Text(c) }
-
 // String returns "unknown", "gap", "clock-jump", "lost", "back", "read-error", "dropped", "hung" or "failing".
 func (e EventKind) String() string                   { return eventNames.String(e) }
 func (e EventKind) MarshalText() ([]byte, error)     { return eventNames.Text(e) }

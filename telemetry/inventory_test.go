@@ -50,16 +50,3 @@ func TestSeesMPS(t *testing.T) {
 		}
 	}
 }
-
-func TestComputeModeText(t *testing.T) {
-	for text, want := range map[string]telemetry.ComputeMode{"Exclusive_Process": telemetry.ComputeModeExclusiveProcess, "Default": telemetry.ComputeModeDefault, "prohibited": telemetry.ComputeModeProhibited} {
-		var m telemetry.ComputeMode
-		if err := m.UnmarshalText([]byte(text)); err != nil || m != want {
-			t.Errorf("%s: %v, %v", text, m, err)
-		}
-		again, err := m.MarshalText()
-		if err != nil || m.UnmarshalText(again) != nil || m != want {
-			t.Errorf("%s goes out as %s, %v", text, again, err)
-		}
-	}
-}

@@ -29,12 +29,6 @@ func (s *Reader) Inventory(ctx context.Context) (telemetry.Inventory, error) {
 		return inv, ErrClosed
 	}
 	inv.Driver = strings.TrimPrefix(s.info.Detail, "driver ")
-	if v, ret := s.lib.SystemGetCudaDriverVersion(); ret == nvml.SUCCESS {
-		inv.CUDA = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
-	}
-	if len(s.devs) > 0 {
-		inv.At = telemetry.Some(s.devs[0].now().UTC())
-	}
 	var errs []error
 	for i, d := range s.devs {
 		if err := ctx.Err(); err != nil {
@@ -61,31 +55,16 @@ func (d *device) inventory(index int) (telemetry.GPU, error) {
 		}
 		g.PCIID = fmt.Sprintf("%04X:%04X", pci.PciDeviceId&0xffff, pci.PciDeviceId>>16)
 	}
-	switch current, pending, ret := d.h.GetMigMode(); {
+	switch current, _, ret := d.h.GetMigMode(); {
 	case ret == nvml.SUCCESS:
-		g.MIG, g.MIGPending = sharing.AnswerOf(current == nvml.DEVICE_MIG_ENABLE),
-			sharing.AnswerOf(pending == nvml.DEVICE_MIG_ENABLE)
+		g.MIG = sharing.AnswerOf(current == nvml.DEVICE_MIG_ENABLE)
 	case ret != nvml.ERROR_NOT_SUPPORTED:
 		x.errs = append(x.errs, nvmlret.Error("GetMigMode", "", ret))
 	}
-	if mode, ret := d.h.GetComputeMode(); x.ok("GetComputeMode", ret) && mode <= nvml.COMPUTEMODE_EXCLUSIVE_PROCESS {
-		g.ComputeMode = telemetry.ComputeModeDefault + telemetry.ComputeMode(mode)
-	}
-	if on, ret := d.h.GetPersistenceMode(); x.ok("GetPersistenceMode", ret) {
-		g.Persistence = sharing.AnswerOf(on == nvml.FEATURE_ENABLED)
-	}
 	if !x.lost {
-		x.basic()
-		x.inventoryMemory(&g)
-		get := func(m telemetry.Metric) telemetry.Optional[float64] {
-			if v, ok := x.r.Get(m); ok {
-				return telemetry.Some(v)
-			}
-			return telemetry.Optional[float64]{}
+		if m, ret := d.h.GetMemoryInfo(); x.ok("GetMemoryInfo", ret) && m.Total < 1<<62 {
+			g.MemoryTotal = telemetry.Some(sharing.Bytes(m.Total))
 		}
-		g.UtilPercent, g.MemUtilPercent = get(telemetry.MetricGPUUtilPercent), get(telemetry.MetricMemUtilPercent)
-		g.PowerWatts, g.PowerLimitWatts = get(telemetry.MetricPowerWatts), get(telemetry.MetricPowerLimitWatts)
-		g.TemperatureCelsius = get(telemetry.MetricTemperatureCelsius)
 	}
 	if g.MIG == sharing.AnswerYes && !x.lost {
 		x.inventoryInstances(&g)
@@ -106,26 +85,6 @@ func (d *device) inventory(index int) (telemetry.GPU, error) {
 	return g, errors.Join(x.errs...)
 }
 
-func (x *look) inventoryMemory(g *telemetry.GPU) {
-	if x.d.mem2 {
-		if m, ret := x.d.h.GetMemoryInfo_v2(); ret == nvml.SUCCESS {
-			g.MemoryTotal, g.MemoryReserved = size(m.Total), size(m.Reserved)
-			g.MemoryUsed, g.MemoryFree = size(m.Used), size(m.Free)
-			return
-		}
-	}
-	if m, ret := x.d.h.GetMemoryInfo(); x.ok("GetMemoryInfo", ret) {
-		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = size(m.Total), size(m.Used), size(m.Free)
-	}
-}
-
-func size(n uint64) telemetry.Optional[sharing.Bytes] {
-	if n >= 1<<62 {
-		return telemetry.Optional[sharing.Bytes]{}
-	}
-	return telemetry.Some(sharing.Bytes(n))
-}
-
 // inventoryInstances lists the MIG devices, one for each compute instance.
 func (x *look) inventoryInstances(g *telemetry.GPU) {
 	n, ret := x.d.h.GetMaxMigDeviceCount()
@@ -137,12 +96,9 @@ func (x *look) inventoryInstances(g *telemetry.GPU) {
 		if ret == nvml.ERROR_NOT_FOUND || ret == nvml.ERROR_INVALID_ARGUMENT || !x.ok("GetMigDeviceHandleByIndex", ret) {
 			continue
 		}
-		in := telemetry.MIGInstance{Index: telemetry.Some(i)}
+		var in telemetry.MIGInstance
 		if id, ret := h.GetGpuInstanceId(); ret == nvml.SUCCESS {
 			in.ID = telemetry.Some(id)
-		}
-		if id, ret := h.GetComputeInstanceId(); ret == nvml.SUCCESS {
-			in.Compute = telemetry.Some(id)
 		}
 		if uuid, ret := h.GetUUID(); ret == nvml.SUCCESS {
 			in.UUID = uuid
@@ -151,12 +107,6 @@ func (x *look) inventoryInstances(g *telemetry.GPU) {
 			if _, profile, ok := strings.Cut(name, " MIG "); ok {
 				in.Profile = profile
 			}
-		}
-		if a, ret := h.GetAttributes(); ret == nvml.SUCCESS {
-			in.SMs = telemetry.Some(int(a.MultiprocessorCount))
-		}
-		if m, ret := h.GetMemoryInfo(); ret == nvml.SUCCESS {
-			in.MemoryTotal, in.MemoryUsed, in.MemoryFree = size(m.Total), size(m.Used), size(m.Free)
 		}
 		g.Instances = append(g.Instances, in)
 	}

@@ -16,7 +16,6 @@ import (
 )
 
 func (f *fake) describe() {
-	f.lib.SystemGetCudaDriverVersionFunc = func() (int, nvml.Return) { return 13000, ok }
 	f.dev.GetPciInfoFunc = func() (nvml.PciInfo, nvml.Return) {
 		p := nvml.PciInfo{PciDeviceId: 0x233510DE}
 		for i, c := range "00000000:0F:00.0" {
@@ -24,8 +23,6 @@ func (f *fake) describe() {
 		}
 		return p, ok
 	}
-	f.dev.GetComputeModeFunc = func() (nvml.ComputeMode, nvml.Return) { return nvml.COMPUTEMODE_EXCLUSIVE_PROCESS, ok }
-	f.dev.GetPersistenceModeFunc = func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_ENABLED, ok }
 }
 
 func TestInventory(t *testing.T) {
@@ -34,13 +31,9 @@ func TestInventory(t *testing.T) {
 	f.dev.GetMPSComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
 		return []nvml.ProcessInfo{{Pid: 7, UsedGpuMemory: 1 << 20, GpuInstanceId: noInstance}}, ok
 	}
-	want := telemetry.Inventory{Driver: "580.159.04", CUDA: "13.0", At: telemetry.Some(f.now.UTC()), GPUs: []telemetry.GPU{{
+	want := telemetry.Inventory{Driver: "580.159.04", GPUs: []telemetry.GPU{{
 		Index: telemetry.Some(0), UUID: "GPU-1", Name: "NVIDIA H200", PCIBus: "00000000:0f:00.0", PCIID: "10DE:2335",
-		MemoryTotal: telemetry.Some(sharing.Bytes(150754820096)), MemoryReserved: telemetry.Some(sharing.Bytes(644939776)),
-		MemoryUsed: telemetry.Some(sharing.Bytes(0)), MemoryFree: telemetry.Some(sharing.Bytes(0)),
-		MIG: sharing.AnswerNo, MIGPending: sharing.AnswerNo, ComputeMode: telemetry.ComputeModeExclusiveProcess, Persistence: sharing.AnswerYes,
-		UtilPercent: telemetry.Some(88.0), MemUtilPercent: telemetry.Some(27.0), PowerWatts: telemetry.Some(116.799),
-		PowerLimitWatts: telemetry.Some(700.0), TemperatureCelsius: telemetry.Some(31.0),
+		MemoryTotal: telemetry.Some(sharing.Bytes(150754820096)), MIG: sharing.AnswerNo,
 		ProcessesListed: sharing.AnswerYes, Processes: []telemetry.Process{{PID: 7, Name: "python3", Memory: telemetry.Some(sharing.MiB)}}, MPS: sharing.AnswerYes}}}
 	got, err := f.open(t).Inventory(context.Background())
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -57,16 +50,15 @@ func TestInventoryMissing(t *testing.T) {
 	f.describe()
 	no := nvml.ERROR_NOT_SUPPORTED
 	f.dev.GetMigModeFunc = func() (int, int, nvml.Return) { return 0, 0, no }
-	f.dev.GetComputeModeFunc = func() (nvml.ComputeMode, nvml.Return) { return 0, nvml.ERROR_UNKNOWN }
-	f.dev.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{}, no }
+	f.dev.GetPciInfoFunc = func() (nvml.PciInfo, nvml.Return) { return nvml.PciInfo{}, nvml.ERROR_UNKNOWN }
 	f.dev.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, no }
 	got, err := f.open(t).Inventory(context.Background())
 	if !errors.Is(err, nvml.ERROR_UNKNOWN) || errors.Is(err, telemetry.ErrUnsupported) {
 		t.Errorf("err = %v", err)
 	}
 	g := got.GPUs[0]
-	if g.MIG != sharing.AnswerUnknown || g.ComputeMode != telemetry.ComputeModeUnknown || !g.UtilPercent.IsZero() ||
-		g.ProcessesListed != sharing.AnswerNo || g.MPS != sharing.AnswerUnknown || g.PowerWatts.IsZero() {
+	if g.MIG != sharing.AnswerUnknown || g.PCIID != "" ||
+		g.ProcessesListed != sharing.AnswerNo || g.MPS != sharing.AnswerUnknown || g.MemoryTotal.IsZero() {
 		t.Errorf("%+v", g)
 	}
 }
@@ -81,21 +73,13 @@ func TestInventoryOfMIG(t *testing.T) {
 			return nil, nvml.ERROR_NOT_FOUND
 		}
 		return &mock.Device{
-			GetGpuInstanceIdFunc:     func() (int, nvml.Return) { return 7, ok },
-			GetComputeInstanceIdFunc: func() (int, nvml.Return) { return 0, ok },
-			GetUUIDFunc:              func() (string, nvml.Return) { return "MIG-a", ok },
-			GetNameFunc:              func() (string, nvml.Return) { return "NVIDIA H200 MIG 1g.18gb", ok },
-			GetAttributesFunc: func() (nvml.DeviceAttributes, nvml.Return) {
-				return nvml.DeviceAttributes{MultiprocessorCount: 16}, ok
-			},
-			GetMemoryInfoFunc: func() (nvml.Memory, nvml.Return) {
-				return nvml.Memory{Total: 1 << 34, Used: 1 << 20, Free: 1<<34 - 1<<20}, ok
-			},
+			GetGpuInstanceIdFunc: func() (int, nvml.Return) { return 7, ok },
+			GetUUIDFunc:          func() (string, nvml.Return) { return "MIG-a", ok },
+			GetNameFunc:          func() (string, nvml.Return) { return "NVIDIA H200 MIG 1g.18gb", ok },
 		}, ok
 	}
 	got, err := f.open(t).Inventory(context.Background())
-	want := []telemetry.MIGInstance{{Index: telemetry.Some(2), ID: telemetry.Some(7), Compute: telemetry.Some(0), UUID: "MIG-a", Profile: "1g.18gb",
-		SMs: telemetry.Some(16), MemoryTotal: telemetry.Some(16 * sharing.GiB), MemoryUsed: telemetry.Some(sharing.MiB), MemoryFree: telemetry.Some(16*sharing.GiB - sharing.MiB)}}
+	want := []telemetry.MIGInstance{{ID: telemetry.Some(7), UUID: "MIG-a", Profile: "1g.18gb"}}
 	if diff := cmp.Diff(want, got.GPUs[0].Instances); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}

@@ -96,7 +96,7 @@ func List(in io.Reader) (telemetry.Inventory, error) {
 		} else if m := listMIG.FindStringSubmatch(line); m != nil && len(inv.GPUs) > 0 {
 			g := &inv.GPUs[len(inv.GPUs)-1]
 			g.MIG = sharing.AnswerYes
-			g.Instances = append(g.Instances, telemetry.MIGInstance{Profile: m[1], Index: r.integer(at, m[2]), UUID: m[3]})
+			g.Instances = append(g.Instances, telemetry.MIGInstance{Profile: m[1], UUID: m[3]})
 		}
 		return !r.full()
 	})

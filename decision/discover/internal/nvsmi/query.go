@@ -13,38 +13,17 @@ import (
 
 // columns are the names under which --help-query-gpu lists the fields that are read. Others are left alone.
 var columns = map[string]func(r *reader, g *telemetry.GPU, at, s string){
-	"index":              func(r *reader, g *telemetry.GPU, at, s string) { g.Index = r.integer(at, s) },
-	"name":               func(r *reader, g *telemetry.GPU, at, s string) { g.Name = r.text(at, s) },
-	"uuid":               func(r *reader, g *telemetry.GPU, at, s string) { g.UUID = r.uuid(at, s) },
-	"pci.bus_id":         func(r *reader, g *telemetry.GPU, at, s string) { g.PCIBus = strings.ToLower(r.text(at, s)) },
-	"pci.device_id":      func(r *reader, g *telemetry.GPU, at, s string) { g.PCIID = r.pciID(at, s) },
-	"memory.total":       func(r *reader, g *telemetry.GPU, at, s string) { g.MemoryTotal = r.bytes(at, s) },
-	"memory.reserved":    func(r *reader, g *telemetry.GPU, at, s string) { g.MemoryReserved = r.bytes(at, s) },
-	"memory.used":        func(r *reader, g *telemetry.GPU, at, s string) { g.MemoryUsed = r.bytes(at, s) },
-	"memory.free":        func(r *reader, g *telemetry.GPU, at, s string) { g.MemoryFree = r.bytes(at, s) },
-	"mig.mode.current":   func(r *reader, g *telemetry.GPU, at, s string) { g.MIG = r.onOff(at, s) },
-	"mig.mode.pending":   func(r *reader, g *telemetry.GPU, at, s string) { g.MIGPending = r.onOff(at, s) },
-	"compute_mode":       func(r *reader, g *telemetry.GPU, at, s string) { g.ComputeMode = r.mode(at, s) },
-	"persistence_mode":   func(r *reader, g *telemetry.GPU, at, s string) { g.Persistence = r.onOff(at, s) },
-	"utilization.gpu":    func(r *reader, g *telemetry.GPU, at, s string) { g.UtilPercent = r.percent(at, s) },
-	"utilization.memory": func(r *reader, g *telemetry.GPU, at, s string) { g.MemUtilPercent = r.percent(at, s) },
-	"temperature.gpu":    func(r *reader, g *telemetry.GPU, at, s string) { g.TemperatureCelsius = r.number(at, s, "C") },
-	"power.draw":         func(r *reader, g *telemetry.GPU, at, s string) { g.PowerWatts = r.number(at, s, "W") },
-	"power.limit": func(r *reader, g *telemetry.GPU, at, s string) {
-		if g.PowerLimitWatts.IsZero() {
-			g.PowerLimitWatts = r.number(at, s, "W")
-		}
-	},
-	"enforced.power.limit": func(r *reader, g *telemetry.GPU, at, s string) {
-		if v := r.number(at, s, "W"); !v.IsZero() {
-			g.PowerLimitWatts = v
-		}
-	},
+	"index":            func(r *reader, g *telemetry.GPU, at, s string) { g.Index = r.integer(at, s) },
+	"name":             func(r *reader, g *telemetry.GPU, at, s string) { g.Name = r.text(at, s) },
+	"uuid":             func(r *reader, g *telemetry.GPU, at, s string) { g.UUID = r.uuid(at, s) },
+	"pci.bus_id":       func(r *reader, g *telemetry.GPU, at, s string) { g.PCIBus = strings.ToLower(r.text(at, s)) },
+	"pci.device_id":    func(r *reader, g *telemetry.GPU, at, s string) { g.PCIID = r.pciID(at, s) },
+	"memory.total":     func(r *reader, g *telemetry.GPU, at, s string) { g.MemoryTotal = r.bytes(at, s) },
+	"mig.mode.current": func(r *reader, g *telemetry.GPU, at, s string) { g.MIG = r.onOff(at, s) },
 }
 
 // aliases are second names of columns.
-var aliases = map[string]string{"gpu_name": "name", "gpu_uuid": "uuid", "gpu_bus_id": "pci.bus_id",
-	"power.draw.average": "power.draw"}
+var aliases = map[string]string{"gpu_name": "name", "gpu_uuid": "uuid", "gpu_bus_id": "pci.bus_id"}
 
 // Query reads the output of --query-gpu or --query-compute-apps with
 // --format=csv, with or without nounits; the header line must be there. Where a
@@ -104,15 +83,12 @@ func (r *reader) row(inv *telemetry.Inventory, names, unit, rec []string, row in
 		pid    string
 		app    = map[string]string{}
 		driver string
-		when   string
 	)
 	at := func(name string) string { return fmt.Sprintf("line %d, %s", row, name) }
 	for i, name := range names {
 		switch name {
 		case "driver_version":
 			driver = r.text(at(name), rec[i])
-		case "timestamp":
-			when = rec[i]
 		case "pid":
 			pid = rec[i]
 		case "process_name":
@@ -127,9 +103,6 @@ func (r *reader) row(inv *telemetry.Inventory, names, unit, rec []string, row in
 	}
 	if driver != "" {
 		inv.Driver = driver
-	}
-	if when != "" {
-		inv.At = r.when(at("timestamp"), strings.TrimSpace(strings.SplitN(when, ".", 2)[0]))
 	}
 	if pid == "" {
 		r.put(inv, g)

@@ -9,7 +9,6 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
 )
 
 // ErrKind says that a text is not what was expected of it.
@@ -75,15 +74,6 @@ func (r *reader) number(path, s, unit string) optional.Value[float64] {
 	return optional.Of(v * scale)
 }
 
-func (r *reader) percent(path, s string) optional.Value[float64] {
-	v := r.number(path, s, "%")
-	if p, ok := v.Get(); ok && p > 100 {
-		r.probs.Addf(path, "", "%v %% is no share", p)
-		return optional.Value[float64]{}
-	}
-	return v
-}
-
 func (r *reader) bytes(path, s string) optional.Value[sharing.Bytes] {
 	v, ok := r.number(path, s, "MiB").Get()
 	if !ok {
@@ -121,14 +111,6 @@ func (r *reader) onOff(path, s string) sharing.Answer {
 		r.probs.Addf(path, "", "%s is neither Enabled nor Disabled", problem.Clip(strconv.Quote(t)))
 	}
 	return sharing.AnswerUnknown
-}
-
-func (r *reader) mode(path, s string) telemetry.ComputeMode {
-	var m telemetry.ComputeMode
-	if t := r.text(path, s); t != "" {
-		r.probs.AddErr(path, m.UnmarshalText([]byte(t)))
-	}
-	return m
 }
 
 // pciID turns "0x233010DE" or "233010DE", device before vendor, into sharing's form.

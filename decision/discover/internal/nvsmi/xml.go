@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
@@ -14,44 +13,17 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-type xmlMemory struct {
-	Total    string `xml:"total"`
-	Reserved string `xml:"reserved"`
-	Used     string `xml:"used"`
-	Free     string `xml:"free"`
-}
-
-type xmlPower struct {
-	Draw    string `xml:"power_draw"`
-	Average string `xml:"average_power_draw"`
-	Limit   string `xml:"enforced_power_limit"`
-	Current string `xml:"current_power_limit"`
-	Old     string `xml:"power_limit"`
-}
-
 // xmlGPU has the fields of a gpu element that are read.
 type xmlGPU struct {
-	ID          string    `xml:"id,attr"`
-	Name        string    `xml:"product_name"`
-	UUID        string    `xml:"uuid"`
-	Persistence string    `xml:"persistence_mode"`
-	MIG         string    `xml:"mig_mode>current_mig"`
-	MIGPending  string    `xml:"mig_mode>pending_mig"`
-	PCIID       string    `xml:"pci>pci_device_id"`
-	Memory      xmlMemory `xml:"fb_memory_usage"`
-	Mode        string    `xml:"compute_mode"`
-	Util        string    `xml:"utilization>gpu_util"`
-	MemUtil     string    `xml:"utilization>memory_util"`
-	Temperature string    `xml:"temperature>gpu_temp"`
-	Power       xmlPower  `xml:"gpu_power_readings"` // since driver 530
-	OldPower    xmlPower  `xml:"power_readings"`
-	Instances   []struct {
-		Index   string    `xml:"index"`
-		ID      string    `xml:"gpu_instance_id"`
-		Compute string    `xml:"compute_instance_id"`
-		UUID    string    `xml:"uuid"`
-		SMs     string    `xml:"device_attributes>shared>multiprocessor_count"`
-		Memory  xmlMemory `xml:"fb_memory_usage"`
+	ID        string `xml:"id,attr"`
+	Name      string `xml:"product_name"`
+	UUID      string `xml:"uuid"`
+	MIG       string `xml:"mig_mode>current_mig"`
+	PCIID     string `xml:"pci>pci_device_id"`
+	Memory    string `xml:"fb_memory_usage>total"`
+	Instances []struct {
+		ID   string `xml:"gpu_instance_id"`
+		UUID string `xml:"uuid"`
 	} `xml:"mig_devices>mig_device"`
 	Processes *struct {
 		Text  string `xml:",chardata"`
@@ -110,7 +82,9 @@ func XML(in io.Reader) (telemetry.Inventory, error) {
 		} else {
 			var text string
 			if err = dec.DecodeElement(&text, &el); err == nil {
-				r.log(&inv, el.Name.Local, text)
+				if el.Name.Local == "driver_version" {
+					inv.Driver = r.text(el.Name.Local, text)
+				}
 				continue
 			}
 		}
@@ -118,33 +92,6 @@ func XML(in io.Reader) (telemetry.Inventory, error) {
 		break
 	}
 	return inv, r.probs.Err()
-}
-
-// log reads a field beside the GPUs.
-func (r *reader) log(inv *telemetry.Inventory, name, text string) {
-	switch name {
-	case "timestamp":
-		inv.At = r.when(name, text)
-	case "driver_version":
-		inv.Driver = r.text(name, text)
-	case "cuda_version":
-		inv.CUDA = r.text(name, text)
-	}
-}
-
-// when reads the two writings of a time: that of -q and that of CSV.
-func (r *reader) when(path, s string) optional.Value[time.Time] {
-	s = r.text(path, s)
-	if s == "" {
-		return optional.Value[time.Time]{}
-	}
-	for _, layout := range []string{time.ANSIC, "2006/01/02 15:04:05"} {
-		if t, err := time.Parse(layout, s); err == nil {
-			return optional.Of(t)
-		}
-	}
-	r.probs.Addf(path, "", "%s is no time of nvidia-smi", problem.Clip(fmt.Sprintf("%q", s)))
-	return optional.Value[time.Time]{}
 }
 
 func (r *reader) gpu(inv *telemetry.Inventory, x *xmlGPU) {
@@ -155,28 +102,12 @@ func (r *reader) gpu(inv *telemetry.Inventory, x *xmlGPU) {
 	at := func(field string) string { return fmt.Sprintf("gpu[%d].%s", i, field) }
 	g := telemetry.GPU{Index: optional.Of(i), UUID: r.uuid(at("uuid"), x.UUID), Name: r.text(at("product_name"), x.Name),
 		PCIBus: strings.ToLower(r.text(at("id"), x.ID)), PCIID: r.pciID(at("pci.pci_device_id"), x.PCIID),
-		MemoryTotal:    r.bytes(at("fb_memory_usage.total"), x.Memory.Total),
-		MemoryReserved: r.bytes(at("fb_memory_usage.reserved"), x.Memory.Reserved),
-		MemoryUsed:     r.bytes(at("fb_memory_usage.used"), x.Memory.Used),
-		MemoryFree:     r.bytes(at("fb_memory_usage.free"), x.Memory.Free),
-		MIG:            r.onOff(at("mig_mode.current_mig"), x.MIG), MIGPending: r.onOff(at("mig_mode.pending_mig"),
-			x.MIGPending),
-		ComputeMode: r.mode(at("compute_mode"), x.Mode), Persistence: r.onOff(at("persistence_mode"), x.Persistence),
-		UtilPercent:        r.percent(at("utilization.gpu_util"), x.Util),
-		MemUtilPercent:     r.percent(at("utilization.memory_util"), x.MemUtil),
-		TemperatureCelsius: r.number(at("temperature.gpu_temp"), x.Temperature, "C"),
-		PowerWatts:         r.first(at("power_readings.power_draw"), "W", x.Power.Average, x.Power.Draw, x.OldPower.Draw),
-		PowerLimitWatts: r.first(at("power_readings.power_limit"), "W", x.Power.Limit, x.Power.Current, x.OldPower.Limit,
-			x.OldPower.Old)}
+		MemoryTotal: r.bytes(at("fb_memory_usage.total"), x.Memory), MIG: r.onOff(at("mig_mode.current_mig"), x.MIG)}
 	r.probs.If(g.UUID == "", at("uuid"), "print it with a driver that works", "the GPU has no UUID")
 	for j, m := range x.Instances {
 		in := func(field string) string { return at(fmt.Sprintf("mig_devices[%d].%s", j, field)) }
-		g.Instances = append(g.Instances, telemetry.MIGInstance{Index: r.integer(in("index"), m.Index),
-			ID: r.integer(in("gpu_instance_id"), m.ID), Compute: r.integer(in("compute_instance_id"), m.Compute),
-			UUID: r.uuid(in("uuid"), m.UUID), SMs: r.integer(in("multiprocessor_count"), m.SMs),
-			MemoryTotal: r.bytes(in("fb_memory_usage.total"), m.Memory.Total),
-			MemoryUsed:  r.bytes(in("fb_memory_usage.used"), m.Memory.Used),
-			MemoryFree:  r.bytes(in("fb_memory_usage.free"), m.Memory.Free)})
+		g.Instances = append(g.Instances, telemetry.MIGInstance{ID: r.integer(in("gpu_instance_id"), m.ID),
+			UUID: r.uuid(in("uuid"), m.UUID)})
 	}
 	if p := x.Processes; p != nil && (len(p.Infos) > 0 || r.text(at("processes"), p.Text) == "" &&
 		!strings.Contains(p.Text, "N/A")) {
@@ -193,16 +124,6 @@ func (r *reader) gpu(inv *telemetry.Inventory, x *xmlGPU) {
 		g.MPS = g.SeesMPS()
 	}
 	inv.GPUs = append(inv.GPUs, g)
-}
-
-// first reads the first of several writings of a figure that is there.
-func (r *reader) first(path, unit string, texts ...string) optional.Value[float64] {
-	for _, s := range texts {
-		if v := r.number(path, s, unit); !v.IsZero() {
-			return v
-		}
-	}
-	return optional.Value[float64]{}
 }
 
 func (r *reader) process(g *telemetry.GPU, at func(string) string, pid, name, memory, instance string) {
