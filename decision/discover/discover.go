@@ -125,6 +125,7 @@ type Collector struct {
 	plugins           map[string][]*pluginConfig // by the key in a ConfigMap
 	parted            []*partedConfig
 	kai               kaiVersion // of the scheduler itself
+	exporter          exporterVersion
 	machines          []*machine
 	pages             []metricsPage
 	instances         map[string]map[int][]telemetry.MIGInstance // by file name and GPU

@@ -37,6 +37,7 @@ type gathering struct {
 	memoryN          int64
 	figure           usage.Figure
 	shared           bool // some series are a device's that others use too
+	own              bool // some figures are of the pod's own processes on a device that others use too
 	known, execution time.Duration
 	pods             map[string]bool
 }
@@ -54,14 +55,26 @@ func (b *build) takeUsage() {
 	if b.c.usage == nil {
 		return
 	}
+	b.c.usage.Repeats = !b.c.exporter.IsZero() && b.c.exporter.Compare(attributing) < 0
 	u := b.c.usage.Usage()
 	b.checkSources(u)
 	kind := sourceKind(u)
+	if kind == "dcgm-exporter" && !b.c.exporter.IsZero() {
+		kind += " " + b.c.exporter.String()
+	}
 	of := map[*workload]*gathering{}
 	owners, uids := b.podOwners()
 	gone := map[string]bool{}
 	for i := range u.Tenants {
 		s := &u.Tenants[i]
+		if s.Unattributed {
+			b.find("exporter-sees-no-processes", sharing.SeverityMedium, "GPU "+cmp.Or(s.GPU, s.Node), kind,
+				"its pods' own series are all 0 while the GPU works: the exporter cannot tell their processes apart; start it "+
+					"with hostPID: true")
+		}
+		if s.Beside {
+			continue // the device's own series: its pods have theirs
+		}
 		w, n := b.tenantOf(s, owners, uids, gone)
 		if w == nil {
 			continue
@@ -180,7 +193,14 @@ var busyFigures = []usage.Figure{usage.FigureSM, usage.FigureGraphics, usage.Fig
 func (g *gathering) add(s *usage.Stats, n *node) {
 	if s.Shared {
 		g.shared = true
-		return
+		if len(s.Own) == 0 {
+			return
+		}
+		g.own = true
+	}
+	counts := func(f usage.Figure) (usage.Statistics, bool) {
+		m, ok := s.Figures[f]
+		return m, ok && m.N > 0 && (!s.Shared || s.Own[f])
 	}
 	if name := s.Namespace + "/" + s.Pod + "/" + s.UID; !g.pods[name] {
 		g.pods[name] = true
@@ -194,7 +214,7 @@ func (g *gathering) add(s *usage.Stats, n *node) {
 			g.to = t
 		}
 	}
-	if m, ok := s.Figures[usage.FigureMemUsed]; ok && m.N > 0 {
+	if m, ok := counts(usage.FigureMemUsed); ok {
 		g.memory[0], g.memory[1], g.memory[2] = max(g.memory[0], m.P50), max(g.memory[1], m.P95), max(g.memory[2], m.Max)
 		g.memoryN += m.N
 		g.samples = max(g.samples, m.N)
@@ -205,8 +225,8 @@ func (g *gathering) add(s *usage.Stats, n *node) {
 		part = instancePart(s, n)
 	}
 	for _, f := range busyFigures {
-		v, ok := s.Figures[f]
-		if !ok || v.N == 0 || part == 0 {
+		v, ok := counts(f)
+		if !ok || part == 0 {
 			continue
 		}
 		if g.figure != 0 && g.figure != f {
@@ -253,6 +273,9 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 	window := ""
 	if d := g.to.Sub(g.from); d > 0 {
 		window = span(d) + ", "
+	}
+	if g.own {
+		window += "of its own processes, "
 	}
 	says := func(n int64, what string) Provenance {
 		return Provenance{BasisMeasured, fmt.Sprintf("%s, %s%s samples, %s", kind, window, thousands(n), what)}

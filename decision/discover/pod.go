@@ -67,6 +67,7 @@ func (c *Collector) takePod(file string, o *podObject) {
 		return
 	}
 	c.takeKAI(file, o)
+	c.seeExporter(o.Spec.Containers)
 	key := o.Metadata.Namespace + "/" + o.Metadata.Name
 	p := newPod(&o.Metadata, &o.Spec)
 	for _, s := range o.Status.Claims {
@@ -295,6 +296,7 @@ func (c *Collector) takeController(file, kind string, o *controllerObject) {
 		c.trouble(file, kind+" "+k.namespace+"/"+k.name, fmt.Sprintf("spec.replicas: %d is out of range", k.replicas))
 		return
 	}
+	c.seeExporter(o.Spec.Template.Spec.Containers)
 	template := o.Spec.Template.Metadata
 	template.Namespace, template.Name = k.namespace, k.name
 	template.Owners = []ownerRef{{Kind: kind, Name: k.name, Controller: true}}

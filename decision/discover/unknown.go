@@ -183,6 +183,7 @@ func (b *build) unknowns() {
 	slices.SortStableFunc(b.Unknown, func(x, y Unknown) int { return cmp.Compare(y.stake, x.stake) })
 }
 
-const settleShared = "a replica alone on a GPU for an hour at its load, or per-process accounting on its node"
+const settleShared = "dcgm-exporter 4.5.3-4.8.2 or later with KUBERNETES_VIRTUAL_GPUS and hostPID, which gives each pod's " +
+	"own; or a replica alone on a GPU for an hour at its load"
 
 const settleUsage = "a day of dcgm-exporter (DCGM_FI_DEV_FB_USED, DCGM_FI_PROF_SM_ACTIVE) as a Prometheus range query"

@@ -79,7 +79,7 @@ func (c *cluster) running(gpu, part, minute int, v rates) bool {
 	return float64(h>>11)/(1<<53) < v.busy
 }
 
-// at is what a part of a GPU shows in a sample: percent, MiB, watts, mJ.
+// at is what a part of a GPU shows in a sample: percent, MiB.
 func (c *cluster) at(gpu, part, i int, f Figure) float64 {
 	v := c.uses[gpu][part]
 	minute := int(time.Duration(i) * c.step / time.Minute)
@@ -90,26 +90,13 @@ func (c *cluster) at(gpu, part, i int, f Figure) float64 {
 			return math.Round(v.util + 4*math.Sin(float64(i)))
 		}
 		return 0
-	case FigureSM, FigureDRAM, FigureTensor:
+	case FigureSM, FigureDRAM:
 		if on {
 			return math.Round(v.util / 2)
 		}
 		return 0
 	case FigureMemUsed:
 		return math.Round(v.low + (v.high-v.low)*float64(i)/float64(c.samples()))
-	case FigureMemFree:
-		return 81079 - c.at(gpu, part, i, FigureMemUsed)
-	case FigurePower:
-		if on {
-			return 70 + 6*v.util
-		}
-		return 70
-	case FigureEnergy:
-		e := 1e9 + float64(i)*100*c.step.Seconds()*1000 // 100 W
-		if gpu%20 == 0 && i >= c.samples()/2 {          // the driver was loaded again at noon
-			e -= 1e9 + float64(c.samples()/2)*100*c.step.Seconds()*1000
-		}
-		return e
 	}
 	return 0
 }
@@ -161,9 +148,9 @@ func (c *cluster) key(gpu, part int) Key {
 // figures are those that a GPU's exporter gives: with MIG no utilization.
 func (c *cluster) figures(gpu int) []Figure {
 	if c.use(gpu) == useMIG {
-		return []Figure{FigureGraphics, FigureSM, FigureDRAM, FigureMemUsed, FigureMemFree}
+		return []Figure{FigureGraphics, FigureSM, FigureDRAM, FigureMemUsed}
 	}
-	return []Figure{FigureGPUUtil, FigureGraphics, FigureSM, FigureDRAM, FigureMemUsed, FigureMemFree, FigurePower, FigureEnergy}
+	return []Figure{FigureGPUUtil, FigureGraphics, FigureSM, FigureDRAM, FigureMemUsed}
 }
 
 var dcgmNames = func() map[Figure]string {
@@ -180,7 +167,7 @@ var dcgmNames = func() map[Figure]string {
 func (c *cluster) write(w io.Writer, f Figure, start time.Time) error {
 	name := dcgmNames[f]
 	scale := metrics[name].scale
-	if f == FigureMemUsed || f == FigureMemFree || f == FigureEnergy {
+	if f == FigureMemUsed {
 		scale = 1 // at gives these in the page's unit
 	}
 	b := []byte(`{"status":"success","data":{"resultType":"matrix","result":[`)
@@ -240,9 +227,6 @@ func (c *cluster) write(w io.Writer, f Figure, start time.Time) error {
 func (c *cluster) discover(t testing.TB, start time.Time) *Usage {
 	r := New()
 	for f := FigureGPUUtil; f < figureEnd; f++ {
-		if f == FigureTensor || f == FigureMemTotal {
-			continue
-		}
 		rd, w := io.Pipe()
 		go func() { w.CloseWithError(c.write(w, f, start)) }()
 		if err := r.JSON(dcgmNames[f]+".json", rd); err != nil {
@@ -282,11 +266,8 @@ func (c *cluster) check(t *testing.T, u *Usage, start time.Time) {
 						continue
 					}
 					v := c.at(gpu, c.device(gpu, part), i, f)
-					switch f {
-					case FigureMemUsed, FigureMemFree:
+					if f == FigureMemUsed {
 						v *= mib
-					case FigureEnergy:
-						v /= 1000
 					}
 					if first < 0 {
 						first = i
@@ -356,8 +337,6 @@ func (c *cluster) checkTimes(t *testing.T, k Key, gpu, part int, got Times) {
 			want.Busy += time.Minute
 		case held:
 			want.ExecutionIdle += time.Minute
-		default:
-			want.Idle += time.Minute
 		}
 	}
 	if got != want {

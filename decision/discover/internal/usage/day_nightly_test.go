@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/internal/race"
 )
 
-// TestDayOf200GPUs reads a day of 200 GPUs at 15 s, eight metrics of 1.15
+// TestDayOf200GPUs reads a day of 200 GPUs at 15 s, five metrics of 1.15
 // million samples and more, within 10 seconds and 500 MB.
 func TestDayOf200GPUs(t *testing.T) {
 	if race.Enabled || testing.Short() {
@@ -43,9 +43,6 @@ func TestDayOf200GPUs(t *testing.T) {
 	var took time.Duration
 	var size, samples int64
 	for f := FigureGPUUtil; f < figureEnd; f++ {
-		if f == FigureTensor || f == FigureMemTotal {
-			continue
-		}
 		var text bytes.Buffer
 		if err := c.write(&text, f, noon); err != nil {
 			t.Fatal(err)
@@ -66,7 +63,7 @@ func TestDayOf200GPUs(t *testing.T) {
 		samples += s.Samples
 	}
 	t.Logf("%d samples, %d MiB of JSON in %v of CPU time with at most %d MiB (the text of one metric among them)", samples, size>>20, took, peak.Load()>>20)
-	if samples < 8*1_150_000 || took > 10*time.Second || peak.Load() > 500e6 {
+	if samples < 5*1_150_000 || took > 10*time.Second || peak.Load() > 500e6 {
 		t.Errorf("%d samples took %v and %d MB", samples, took, peak.Load()/1e6)
 	}
 }

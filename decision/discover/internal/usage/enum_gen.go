@@ -2,6 +2,7 @@
 
 package usage
 
+// String returns "gpu-util", "graphics", "sm", "dram" or "mem-used".
 func (f Figure) String() string                   { return figureNames.String(f) }
 func (f Figure) MarshalText() ([]byte, error)     { return figureNames.Text(f) }
 func (f *Figure) UnmarshalText(text []byte) error { return figureNames.Parse(f, text) }

@@ -18,51 +18,31 @@ const (
 	FigureGraphics        // percent of time in which a context was active (profiling)
 	FigureSM              // percent of SMs that were busy (profiling)
 	FigureDRAM            // percent of memory bandwidth in use (profiling)
-	FigureTensor          // percent of time in which tensor cores worked (profiling)
 	FigureMemUsed         // bytes
-	FigureMemFree         // bytes
-	FigureMemTotal        // bytes
-	FigurePower           // watts
-	FigureEnergy          // joules since the driver was loaded
 	figureEnd
 )
 
-var figureNames = enum.Of[Figure](errUnknown, "figure", "", "gpu-util", "graphics", "sm", "dram", "tensor", "mem-used",
-	"mem-free", "mem-total", "power", "energy")
-
-// percent reports whether the figure is a percentage.
-func (f Figure) percent() bool { return f >= FigureGPUUtil && f <= FigureTensor }
+var figureNames = enum.Of[Figure](errUnknown, "figure", "", "gpu-util", "graphics", "sm", "dram", "mem-used")
 
 const (
 	mib      = float64(sharing.MiB)
 	maxBytes = 1 << 44 // 16 TiB: more than any GPU
-	maxWatts = 20e3    // as package telemetry has it
 )
 
 // limit is the largest value that can be.
 func (f Figure) limit() float64 {
-	switch {
-	case f.percent():
-		return 100
-	case f == FigurePower:
-		return maxWatts
-	case f == FigureEnergy:
-		return 1e18
+	if f == FigureMemUsed {
+		return maxBytes
 	}
-	return maxBytes
+	return 100
 }
 
 // resolution is the unit in which the histogram counts.
 func (f Figure) resolution() float64 {
-	switch {
-	case f.percent():
-		return 0.01
-	case f == FigurePower:
-		return 0.1
-	case f == FigureEnergy:
-		return 1
+	if f == FigureMemUsed {
+		return mib
 	}
-	return mib
+	return 0.01
 }
 
 // source maps a metric of a page to its figure and one of its unit to in the figure's unit.
@@ -74,41 +54,27 @@ type source struct {
 // metrics are the names that are read: dcgm-exporter's (its default-counters.csv gives the units), those of its
 // first versions, and our own.
 var metrics = map[string]source{
-	"DCGM_FI_DEV_GPU_UTIL":                 {FigureGPUUtil, 1},
-	"DCGM_FI_PROF_GR_ENGINE_ACTIVE":        {FigureGraphics, 100},
-	"DCGM_FI_PROF_SM_ACTIVE":               {FigureSM, 100},
-	"DCGM_FI_PROF_DRAM_ACTIVE":             {FigureDRAM, 100},
-	"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE":      {FigureTensor, 100},
-	"DCGM_FI_DEV_FB_USED":                  {FigureMemUsed, mib},
-	"DCGM_FI_DEV_FB_FREE":                  {FigureMemFree, mib},
-	"DCGM_FI_DEV_FB_TOTAL":                 {FigureMemTotal, mib},
-	"DCGM_FI_DEV_POWER_USAGE":              {FigurePower, 1},
-	"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": {FigureEnergy, 1e-3},
+	"DCGM_FI_DEV_GPU_UTIL":          {FigureGPUUtil, 1},
+	"DCGM_FI_PROF_GR_ENGINE_ACTIVE": {FigureGraphics, 100},
+	"DCGM_FI_PROF_SM_ACTIVE":        {FigureSM, 100},
+	"DCGM_FI_PROF_DRAM_ACTIVE":      {FigureDRAM, 100},
+	"DCGM_FI_DEV_FB_USED":           {FigureMemUsed, mib},
 
-	"dcgm_gpu_utilization":          {FigureGPUUtil, 1},
-	"dcgm_fb_used":                  {FigureMemUsed, mib},
-	"dcgm_fb_free":                  {FigureMemFree, mib},
-	"dcgm_power_usage":              {FigurePower, 1},
-	"dcgm_total_energy_consumption": {FigureEnergy, 1e-3},
+	"dcgm_gpu_utilization": {FigureGPUUtil, 1},
+	"dcgm_fb_used":         {FigureMemUsed, mib},
 
 	"cotenant_gpu_util_ratio":          {FigureGPUUtil, 100},
 	"cotenant_gpu_graphics_util_ratio": {FigureGraphics, 100},
 	"cotenant_gpu_sm_util_ratio":       {FigureSM, 100},
 	"cotenant_gpu_dram_util_ratio":     {FigureDRAM, 100},
-	"cotenant_gpu_tensor_util_ratio":   {FigureTensor, 100},
 	"cotenant_gpu_mem_used_bytes":      {FigureMemUsed, 1},
-	"cotenant_gpu_mem_total_bytes":     {FigureMemTotal, 1},
-	"cotenant_gpu_power_watts":         {FigurePower, 1},
-	"cotenant_gpu_energy_joules_total": {FigureEnergy, 1},
 }
 
 // telemetryFigures are the figures of our telemetry CSV.
 var telemetryFigures = map[telemetry.Metric]Figure{
 	telemetry.MetricGPUUtilPercent: FigureGPUUtil, telemetry.MetricGraphicsUtilPercent: FigureGraphics,
 	telemetry.MetricSMUtilPercent: FigureSM, telemetry.MetricDRAMUtilPercent: FigureDRAM,
-	telemetry.MetricTensorUtilPercent: FigureTensor,
-	telemetry.MetricMemUsedBytes:      FigureMemUsed, telemetry.MetricMemTotalBytes: FigureMemTotal,
-	telemetry.MetricPowerWatts: FigurePower, telemetry.MetricEnergyJoules: FigureEnergy,
+	telemetry.MetricMemUsedBytes: FigureMemUsed,
 }
 
 // inName finds a metric in a file's name ("fb_used/DCGM_FI_DEV_FB_USED.json"),

@@ -1,7 +1,6 @@
 package usage
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,38 +20,29 @@ const maxTenants = 200_000 // bound of the keys, and with them the memory
 
 // Reader reads sources one after another and holds what they say. It is not safe for concurrent use.
 type Reader struct {
+	// Repeats says that the exporter is known to repeat a shared device's figures for each of its pods.
+	Repeats bool
+
 	most     int // tenants
 	probs    problem.List
 	sources  []Source
 	tenants  map[rawKey]*tenant
 	order    []*tenant
-	devices  map[Key]*device
-	page     int              // pages of text so far, for samples without a time
+	page     int64            // pages of text so far, for samples without a time
 	scrapers map[scraper]bool // the exporters' own pods, seen beside labels with exported_
 }
 
 // tenant is one key with its figures.
 type tenant struct {
 	raw   rawKey
-	id    int32
 	accs  [figureEnd]*acc
 	slots slots
-	dev   *device
-	pages int // pages without a time in which another tenant's series repeated the device
-}
-
-// device is a GPU or an instance, whoever used it: each moment counts once.
-type device struct {
-	key       Key
-	slots     slots
-	page      int // the last page without a time
-	pageOwner int32
+	pages slots // of samples without a time, by page
 }
 
 // New returns a Reader.
 func New() *Reader {
-	return &Reader{most: maxTenants, tenants: map[rawKey]*tenant{}, devices: map[Key]*device{},
-		scrapers: map[scraper]bool{}}
+	return &Reader{most: maxTenants, tenants: map[rawKey]*tenant{}, scrapers: map[scraper]bool{}}
 }
 
 // begin opens a source.
@@ -126,31 +116,11 @@ func (r *Reader) tenant(src *Source, raw rawKey) *tenant {
 			r.problem(src, "", "read fewer files, or a shorter window", "more than %d tenants", r.most)
 			return nil
 		}
-		t = &tenant{raw: raw, id: int32(len(r.order) + 1)}
+		t = &tenant{raw: raw}
 		r.tenants[raw] = t
 		r.order = append(r.order, t)
-		if k := raw.device(); k.GPU != "" || !k.Index.IsZero() {
-			id := Key{GPU: k.GPU, Instance: k.Instance} // names of nodes differ between sources
-			if k.GPU == "" {
-				id.Node, id.Index = k.Node, k.Index
-			}
-			if r.devices[id] == nil {
-				r.devices[id] = &device{key: k, page: -1, slots: slots{owner: []int32{}}}
-			}
-			t.dev = r.devices[id]
-			t.dev.key = fuller(t.dev.key, k)
-		}
 	}
 	return t
-}
-
-// fuller completes a key with what another one of the same device knows.
-func fuller(k, o Key) Key {
-	k.Node, k.Profile = cmp.Or(k.Node, o.Node), cmp.Or(k.Profile, o.Profile)
-	if k.Index.IsZero() {
-		k.Index = o.Index
-	}
-	return k
 }
 
 // Times that no clock should show: before NVIDIA had CUDA, and far ahead.
@@ -180,56 +150,15 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 		src.Refused++
 		return
 	}
-	if ms == noTime {
-		r.untimed(t)
-		return
-	}
-	if src.from == 0 || ms < src.from {
-		src.from = ms
-	}
-	src.to = max(src.to, ms)
-	flags := flagsOf(f, v)
-	slot := ms / slotTime.Milliseconds()
-	i := t.slots.at(slot)
-	if i >= 0 {
-		t.slots.flags[i] |= flags
-	}
-	d := t.dev
-	if d == nil {
-		return
-	}
-	j := d.slots.at(slot)
-	if j < 0 {
-		return
-	}
-	if d.slots.owner[j] == 0 {
-		d.slots.owner[j] = t.id
-	}
-	if owner := d.slots.owner[j]; owner != t.id {
-		if o := r.order[owner-1]; i >= 0 && o.raw.Pod != "" && t.raw.Pod != "" && !o.raw.samePod(t.raw.Key) {
-			t.slots.flags[i] |= slotOverlap
-			if k := o.slots.at(slot); k >= 0 {
-				o.slots.flags[k] |= slotOverlap
-			}
+	at, slot := &t.pages, r.page
+	if ms != noTime {
+		if src.from == 0 || ms < src.from {
+			src.from = ms
 		}
-		return
+		src.to = max(src.to, ms)
+		at, slot = &t.slots, ms/slotTime.Milliseconds()
 	}
-	d.slots.flags[j] |= flags
-}
-
-// untimed takes a sample without a time: each page of text counts once for a device.
-func (r *Reader) untimed(t *tenant) {
-	d := t.dev
-	if d == nil {
-		return
-	}
-	if d.page != r.page {
-		d.page, d.pageOwner = r.page, t.id
-	}
-	if d.pageOwner != t.id {
-		if o := r.order[d.pageOwner-1]; o.raw.Pod != "" && t.raw.Pod != "" && !o.raw.samePod(t.raw.Key) {
-			t.pages++
-			o.pages++
-		}
+	if i := at.at(slot); i >= 0 {
+		at.flags[i] |= flagsOf(f, v)
 	}
 }

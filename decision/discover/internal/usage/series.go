@@ -29,7 +29,7 @@ func (f Figure) check(v float64) (float64, Refusal) {
 		return v, RefusalNotNumber
 	case v < 0:
 		return v, RefusalNegative
-	case f.percent() && v > 100 && v <= 101:
+	case f != FigureMemUsed && v > 100 && v <= 101:
 		return 100, 0
 	case v > f.limit():
 		return v, RefusalOver

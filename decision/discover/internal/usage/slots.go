@@ -2,13 +2,14 @@ package usage
 
 import "time"
 
-// What a slot of time knows.
+// What a slot knows of a tenant or a device.
 const (
-	slotUtil    = 1 << iota // its utilization
+	slotUtil    = 1 << iota // a utilization, of any kind
 	slotBusy                // something ran
 	slotMem                 // its memory
 	slotHeld                // a program was resident
-	slotOverlap             // another tenant's series repeated the same device
+	slotGPUUtil             // NVML's utilization, which the exporter may give of a pod's own processes
+	slotGPUBusy             // of that, something ran
 )
 
 // The thresholds are those of telemetry.IdleOptions: a device is busy from 5 percent of utilization or 2 percent of
@@ -23,11 +24,10 @@ const slotTime = time.Minute // the resolution of busy and idle time
 
 const maxSlots = 400 * 24 * 60 // bound of a window: 400 days of minutes
 
-// slots are flags by time. The zero slots are empty.
+// slots are flags by time, or by page for samples without one. The zero slots are empty.
 type slots struct {
 	base  int64 // the first slot's number
 	flags []uint8
-	owner []int32 // of a device: who said what is known of the slot, from 1; nil of a tenant
 }
 
 // at returns the index of a slot's flags, or -1 where the window would be too long.
@@ -42,9 +42,6 @@ func (s *slots) at(slot int64) int {
 		}
 		grow := -i + int64(len(s.flags))/2 // so that going back step by step costs little
 		s.flags = append(make([]uint8, grow), s.flags...)
-		if s.owner != nil {
-			s.owner = append(make([]int32, grow), s.owner...)
-		}
 		s.base -= grow
 		i = slot - s.base
 	}
@@ -53,28 +50,25 @@ func (s *slots) at(slot int64) int {
 	}
 	for int64(len(s.flags)) <= i {
 		s.flags = append(s.flags, 0)
-		if s.owner != nil {
-			s.owner = append(s.owner, 0)
-		}
 	}
 	return int(i)
 }
 
 // flagsOf returns the flags that a sample sets of its slot.
 func flagsOf(f Figure, v float64) uint8 {
+	known, on, busy := uint8(slotUtil), uint8(slotBusy), v >= busyPercent
 	switch f {
-	case FigureGPUUtil, FigureGraphics, FigureSM, FigureDRAM:
-		if v >= busyPercent || v >= workPercent && (f == FigureSM || f == FigureDRAM) {
-			return slotUtil | slotBusy
-		}
-		return slotUtil
 	case FigureMemUsed:
-		if v >= heldBytes {
-			return slotMem | slotHeld
-		}
-		return slotMem
+		known, on, busy = slotMem, slotHeld, v >= heldBytes
+	case FigureGPUUtil:
+		known, on = slotUtil|slotGPUUtil, slotBusy|slotGPUBusy
+	case FigureSM, FigureDRAM:
+		busy = v >= workPercent
 	}
-	return 0
+	if busy {
+		return known | on
+	}
+	return known
 }
 
 // merge adds the flags of another set.
@@ -89,27 +83,42 @@ func (s *slots) merge(o *slots) {
 	}
 }
 
-// times adds the slots up.
-func (s *slots) times() (t Times, overlaps int) {
+// get returns the flags of a slot by its number.
+func (s *slots) get(slot int64) uint8 {
+	if i := slot - s.base; i >= 0 && i < int64(len(s.flags)) {
+		return s.flags[i]
+	}
+	return 0
+}
+
+// times adds the slots up, by the utilization that known and busy mean.
+func (s *slots) times(known, busy uint8) (t Times) {
 	for _, f := range s.flags {
-		if f&slotOverlap != 0 {
-			overlaps++
-		}
-		if f&slotMem != 0 && f&slotHeld != 0 {
+		if f&slotHeld != 0 {
 			t.Held += slotTime
 		}
-		if f&slotUtil == 0 {
+		if f&known == 0 {
 			continue
 		}
 		t.Known += slotTime
 		switch {
-		case f&slotBusy != 0:
+		case f&busy != 0:
 			t.Busy += slotTime
 		case f&slotHeld != 0:
 			t.ExecutionIdle += slotTime
-		case f&slotMem != 0:
-			t.Idle += slotTime
 		}
 	}
-	return t, overlaps
+	return t
+}
+
+// without counts the slots in which s has a flag and o has it not, beside all in which s has it.
+func (s *slots) without(o *slots, flag uint8) (missing, all int) {
+	for i, f := range s.flags {
+		if f&flag != 0 {
+			if all++; o.get(s.base+int64(i))&flag == 0 {
+				missing++
+			}
+		}
+	}
+	return missing, all
 }

@@ -31,9 +31,17 @@ type Source struct {
 type Stats struct {
 	Key
 	Figures map[Figure]Statistics // those that there were; a device has none
-	// Shared says that other pods' series repeated the same device at the same
-	// time: the figures are then the device's, not this pod's.
+	// Shared says that other pods' series are of the same device at the same time: the figures are then the
+	// device's, not this pod's, except those in Own.
 	Shared bool
+	// Own names the figures of the pod's own processes, which dcgm-exporter gives beside the device's series:
+	// https://github.com/NVIDIA/dcgm-exporter/pull/594.
+	Own map[Figure]bool
+	// Unattributed says that the exporter has a series for each pod and that all are 0 while the device works: it
+	// cannot see the pods' processes (it needs hostPID).
+	Unattributed bool
+	// Beside says of a device's series, which names no pod, that pods have series of the same device.
+	Beside bool
 	Times  Times
 	// From and To are the first and last sample's time; zero where no sample had a time.
 	From, To time.Time
@@ -54,7 +62,6 @@ type Times struct {
 	Busy          time.Duration // 5 % of utilization, or 2 % of SMs or memory bandwidth, at some moment of the slot
 	Held          time.Duration // 1 GiB of memory held
 	ExecutionIdle time.Duration // held and not busy
-	Idle          time.Duration // neither held nor busy
 }
 
 // overlapSlots is in how many slots another pod's series must repeat a device
@@ -75,8 +82,8 @@ func (r *Reader) Usage() *Usage {
 			m = &tenant{raw: rawKey{Key: k}}
 			merged[k] = m
 		}
-		m.pages += t.pages
 		m.slots.merge(&t.slots)
+		m.pages.merge(&t.pages)
 		for f, a := range t.accs {
 			if a == nil {
 				continue
@@ -87,19 +94,31 @@ func (r *Reader) Usage() *Usage {
 			m.accs[f].merge(Figure(f), a)
 		}
 	}
+	devices, stats := map[Key]*device{}, map[Key]*Stats{}
 	for _, k := range slices.SortedFunc(maps.Keys(merged), Key.Compare) {
-		t := merged[k]
-		s := Stats{Key: k}
-		s.figures(&t.accs)
-		var overlaps int
-		s.Times, overlaps = t.slots.times()
-		s.Shared = k.Pod != "" && (overlaps >= overlapSlots || t.pages > 0)
-		u.Tenants = append(u.Tenants, s)
+		s := &Stats{Key: k, Times: merged[k].slots.times(slotUtil, slotBusy)}
+		s.figures(&merged[k].accs)
+		stats[k] = s
+		if k.GPU == "" && k.Index.IsZero() {
+			continue
+		}
+		id := Key{GPU: k.GPU, Instance: k.Instance} // names of nodes differ between sources
+		if k.GPU == "" {
+			id.Node, id.Index = k.Node, k.Index
+		}
+		d := devices[id]
+		if d == nil {
+			d = &device{key: k.device()}
+			devices[id] = d
+		}
+		d.add(merged[k])
 	}
-	for _, d := range slices.SortedFunc(maps.Values(r.devices), func(a, b *device) int { return a.key.Compare(b.key) }) {
-		s := Stats{Key: d.key}
-		s.Times, _ = d.slots.times()
-		u.Devices = append(u.Devices, s)
+	for _, d := range slices.SortedFunc(maps.Values(devices), func(a, b *device) int { return a.key.Compare(b.key) }) {
+		u.Devices = append(u.Devices, Stats{Key: d.key, Times: d.all.slots.times(slotUtil, slotBusy)})
+		d.attribute(stats, r.Repeats)
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(stats), Key.Compare) {
+		u.Tenants = append(u.Tenants, *stats[k])
 	}
 	for i := range r.sources {
 		src := r.sources[i]
