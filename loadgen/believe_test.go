@@ -42,8 +42,12 @@ func replayed(t *testing.T, blocks []string, edit func(*loadgen.Tenant)) (res *l
 				if err != nil {
 					return
 				}
-				_, _ = io.Copy(io.Discard, req.Body)
-				fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+				body, _ := io.ReadAll(req.Body)
+				kind := "application/json"
+				if strings.Contains(string(body), `"stream":true`) {
+					kind = "text/event-stream"
+				}
+				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n", kind)
 				for _, data := range blocks {
 					time.Sleep(10 * time.Millisecond)
 					fmt.Fprintf(c, "%x\r\n%s\r\n", len(data), data)

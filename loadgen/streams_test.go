@@ -76,3 +76,82 @@ func TestStreams(t *testing.T) {
 		})
 	}
 }
+
+// TestWholeAnswers is the matrix of answers in one piece, after the APIs' documentation.
+func TestWholeAnswers(t *testing.T) {
+	type counted struct {
+		Class                               loadgen.Class
+		Finish                              string
+		Tokens, Reasoning, Prompt, Refusals int
+		Cached                              int // -1: not said
+	}
+	for name, c := range map[string]struct {
+		api    loadgen.API
+		answer string
+		want   counted
+	}{
+		"chat": {loadgen.APIChat, `{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant",
+			"content":"Hello there."},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":7,"total_tokens":16}}`,
+			counted{loadgen.ClassOK, "stop", 7, 0, 9, 0, -1}},
+		"chat, refused": {loadgen.APIChat, `{"choices":[{"index":0,"message":{"role":"assistant","content":null,
+			"refusal":"I can't help with that."},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":7}}`,
+			counted{loadgen.ClassOK, "stop", 7, 0, 9, 1, -1}},
+		"chat, hidden reasoning": {loadgen.APIChat, `{"choices":[{"index":0,"message":{"content":"Four."},"finish_reason":"stop"}],
+			"usage":{"prompt_tokens":9,"completion_tokens":71,"prompt_tokens_details":{"cached_tokens":4},
+			"completion_tokens_details":{"reasoning_tokens":64}}}`,
+			counted{loadgen.ClassOK, "stop", 7, 64, 9, 0, 4}},
+		"chat, aborted": {loadgen.APIChat, `{"choices":[{"index":0,"message":{"content":"He"},"finish_reason":"abort"}],
+			"usage":{"prompt_tokens":9,"completion_tokens":1}}`,
+			counted{loadgen.ClassErrorEvent, "abort", 0, 0, 9, 0, -1}},
+		"completions": {loadgen.APICompletions, `{"object":"text_completion","choices":[{"index":0,"text":" there.","finish_reason":"length"}],
+			"usage":{"prompt_tokens":5,"completion_tokens":7}}`,
+			counted{loadgen.ClassOK, "length", 7, 0, 5, 0, -1}},
+		"responses": {loadgen.APIResponses, `{"object":"response","status":"completed","error":null,"incomplete_details":null,
+			"output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Hello there.","annotations":[]}]}],
+			"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},"output_tokens":7,"output_tokens_details":{"reasoning_tokens":0}}}`,
+			counted{loadgen.ClassOK, "completed", 7, 0, 9, 0, 4}},
+		"responses, reasoning": {loadgen.APIResponses, `{"object":"response","status":"completed","output":[{"type":"reasoning","summary":[]},
+			{"type":"message","content":[{"type":"output_text","text":"Four."}]}],
+			"usage":{"input_tokens":9,"output_tokens":71,"output_tokens_details":{"reasoning_tokens":64}}}`,
+			counted{loadgen.ClassOK, "completed", 7, 64, 9, 0, -1}},
+		"responses, open reasoning": {loadgen.APIResponses, `{"object":"response","status":"completed","output":[{"type":"reasoning",
+			"content":[{"type":"reasoning_text","text":"Two and two"}]},{"type":"message","content":[{"type":"output_text","text":"Four."}]}],
+			"usage":{"input_tokens":9,"output_tokens":7,"output_tokens_details":{"reasoning_tokens":4}}}`,
+			counted{loadgen.ClassOK, "completed", 7, 4, 9, 0, -1}},
+		"responses, refused": {loadgen.APIResponses, `{"object":"response","status":"completed","output":[{"type":"message",
+			"content":[{"type":"refusal","refusal":"I can't help with that."}]}],"usage":{"input_tokens":11,"output_tokens":4}}`,
+			counted{loadgen.ClassOK, "completed", 4, 0, 11, 1, -1}},
+		"responses, cut": {loadgen.APIResponses, `{"object":"response","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},
+			"output":[{"type":"message","content":[{"type":"output_text","text":"Hel"}]}],"usage":{"input_tokens":9,"output_tokens":2}}`,
+			counted{loadgen.ClassOK, "max_output_tokens", 2, 0, 9, 0, -1}},
+		"responses, a tool": {loadgen.APIResponses, `{"object":"response","status":"completed","output":[{"type":"function_call","name":"f",
+			"arguments":"{}"}],"usage":{"input_tokens":40,"output_tokens":17}}`,
+			counted{loadgen.ClassOK, "completed", 17, 0, 40, 0, -1}},
+		"responses, failed": {loadgen.APIResponses, `{"object":"response","status":"failed","error":{"code":"server_error","message":"out of memory"},"output":[]}`,
+			counted{loadgen.ClassErrorEvent, "", 0, 0, 0, 0, -1}},
+		"responses, cancelled": {loadgen.APIResponses, `{"object":"response","status":"cancelled","output":[{"type":"message",
+			"content":[{"type":"output_text","text":"He"}]}],"usage":{"input_tokens":9,"output_tokens":1}}`,
+			counted{loadgen.ClassErrorEvent, "cancelled", 0, 0, 9, 0, -1}},
+		"responses, no JSON": {loadgen.APIResponses, `{"status":`,
+			counted{loadgen.ClassMalformed, "", 0, 0, 0, 0, -1}},
+		"responses, negative": {loadgen.APIResponses, `{"object":"response","status":"completed","output":[],"usage":{"input_tokens":-9,"output_tokens":7}}`,
+			counted{loadgen.ClassMalformed, "", 0, 0, 0, 0, -1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			res := replayed(t, []string{c.answer}, func(tenant *loadgen.Tenant) {
+				tenant.MaxTokens, tenant.API, tenant.NonStreaming = 0, c.api, true
+			})
+			r := res.Records[0]
+			got := counted{r.Class, r.FinishReason, r.OutputTokens, r.ReasoningTokens, r.PromptTokens, int(res.Summary.Refusals) / 4, -1}
+			if n, ok := r.CachedTokens.Get(); ok {
+				got.Cached = n
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s%s", diff, r.Error)
+			}
+			if _, ok := r.TPOT(); ok {
+				t.Error("an answer in one piece has no time per token")
+			}
+		})
+	}
+}
