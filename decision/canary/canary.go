@@ -1,0 +1,482 @@
+package canary
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/telemetry/serving"
+)
+
+// Verdict is what a canary has come to.
+type Verdict string
+
+// The verdicts.
+const (
+	KeepLooking Verdict = "keep looking"
+	Promote     Verdict = "promote"
+	TakeBack    Verdict = "take back"
+	CannotTell  Verdict = "cannot tell" // by the deadline: the newcomer goes back, nothing is said against it
+)
+
+// Result is a verdict with its evidence and its bounds.
+type Result struct {
+	Verdict Verdict       `json:"verdict"`
+	At      time.Duration `json:"at_ns"` // since the newcomer came
+	// Done says that nothing is left to look for: the verdict is not promote, or it was watched on after it.
+	Done   bool   `json:"done"`
+	Reason string `json:"reason"`
+	// Needs says of each objective that is not decided what would tell.
+	Needs []string      `json:"needs,omitempty"`
+	Block time.Duration `json:"block_ns"` // the present length of the blocks of the test
+	// WrongPromotion bounds the probability that this canary is promoted wrongly, WrongTakeBack that it is taken back
+	// wrongly; PerDay such canaries have WrongTakeBackDay.
+	WrongPromotion   float64 `json:"wrong_promotion"`
+	WrongTakeBack    float64 `json:"wrong_take_back"`
+	WrongTakeBackDay float64 `json:"wrong_take_back_a_day"`
+	PerDay           int     `json:"canaries_per_day"`
+
+	Objectives []Evidence `json:"objectives"`
+}
+
+// Evidence is where one objective stands.
+type Evidence struct {
+	Tenant   string  `json:"tenant"`
+	Metric   string  `json:"metric"`
+	Quantile float64 `json:"quantile"`
+	Limit    float64 `json:"limit,omitempty"` // the last one; 0 = none is known yet
+	// OverLeast and OverMost bound the share of the observations beyond the limit.
+	OverLeast float64 `json:"over_least"`
+	OverMost  float64 `json:"over_most"`
+	N         int     `json:"observations"`
+	// Kept and Broken are the parts of the evidence that a verdict takes, 1 = all.
+	Kept   float64 `json:"kept"`
+	Broken float64 `json:"broken"`
+	// Settled is when there was enough evidence that it is kept; 0 = not yet.
+	Settled time.Duration `json:"settled_ns,omitempty"`
+}
+
+// ErrDeadline says that no test could come to a verdict within the plan's deadline.
+var ErrDeadline = errors.New("canary: the deadline is shorter than any test can take")
+
+// Canary tests one newcomer. It is not safe for concurrent use.
+type Canary struct {
+	plan    Plan
+	tenants []tenantState
+	noise   correlation
+	at      time.Duration // of the last look
+	bins    int           // closed
+	moved   time.Duration // of the promotion
+	verdict Verdict
+	reason  string
+	done    bool
+	gone    bool // the clock of the looks went back
+}
+
+// tenantState is what is kept of one tenant.
+type tenantState struct {
+	streams []stream
+	open    []bin    // of the bin that is not over
+	seen    bool     // in it
+	unseen  int      // bins
+	away    string   // the last reason for that
+	before  []Sample // of each objective
+	loads   []float64
+	limits  []float64 // the last ones
+}
+
+// New returns a canary that has seen nothing. The error names every problem of the plan, or is ErrDeadline.
+func New(p Plan) (*Canary, error) {
+	p, err := p.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("canary: plan:\n%w", err)
+	}
+	c := &Canary{plan: p, noise: newCorrelation(), at: math.MinInt64, verdict: KeepLooking}
+	for _, t := range p.Tenants {
+		s := tenantState{
+			open: make([]bin, len(t.Objectives)), before: make([]Sample, len(t.Objectives)),
+			limits: make([]float64, len(t.Objectives)),
+		}
+		for _, o := range t.Objectives {
+			st := stream{share: 1 - o.Quantile}
+			least := time.Duration(st.shortest(p.WrongPromotion)) * minBlock
+			if !o.AfterPromotion && least > p.Deadline {
+				return nil, fmt.Errorf("%w: %s %s needs %v at the least of quantile %v with %v wrong promotions, "+
+					"the deadline is %v (make it longer, allow more, or set after_promotion)",
+					ErrDeadline, t.Name, o.Metric, least, o.Quantile, p.WrongPromotion, p.Deadline)
+			}
+			s.streams = append(s.streams, st)
+		}
+		c.tenants = append(c.tenants, s)
+	}
+	return c, nil
+}
+
+// Done reports that nothing is left to look for: the verdict is not to promote, or was watched on after it.
+func (c *Canary) Done() bool { return c.done }
+
+// Withdraw takes the newcomer back because somebody whose consent it needs has withdrawn it.
+func (c *Canary) Withdraw(reason string) { c.end(TakeBack, reason) }
+
+// Look takes what was seen since the last look, once a second or so, and returns the verdict. What is missing,
+// contradicts itself or lies outside of what a limit was made for counts for nothing; a look that is not later than
+// the last one, or not of the plan's tenants, is ignored.
+func (c *Canary) Look(l Look) Verdict {
+	c.gone = l.At <= c.at
+	if c.done || c.gone || len(l.Tenants) != len(c.tenants) {
+		return c.verdict
+	}
+	if c.at = l.At; l.At < 0 {
+		c.before(&l)
+		return c.verdict
+	}
+	c.close(int(l.At / binLength))
+	for i := range c.tenants {
+		c.tenants[i].take(&c.plan.Tenants[i], &l.Tenants[i])
+	}
+	return c.verdict
+}
+
+// before keeps what the tenants are used to.
+func (c *Canary) before(l *Look) {
+	for i := range c.tenants {
+		t, seen := &c.tenants[i], &l.Tenants[i]
+		if i == 0 || seen.wrong(&c.plan.Tenants[i]) != "" {
+			continue
+		}
+		if load, ok := seen.Load.Get(); ok {
+			t.loads = append(t.loads, load)
+		}
+		for k := range t.before {
+			t.before[k].merge(&seen.Metrics[k])
+		}
+	}
+}
+
+// merge adds observations.
+func (s *Sample) merge(o *Sample) {
+	s.Values = append(s.Values, o.Values...)
+	switch a, b := s.Histogram, o.Histogram; {
+	case b == nil:
+	case a == nil:
+		s.Histogram = &serving.Histogram{Buckets: slices.Clone(b.Buckets), Count: b.Count, Sum: b.Sum}
+	case len(a.Buckets) == len(b.Buckets):
+		a.Count, a.Sum = a.Count+b.Count, a.Sum+b.Sum
+		for i := range b.Buckets {
+			a.Buckets[i].Count += b.Buckets[i].Count
+		}
+	}
+}
+
+// idle is the share of a device's time below which it ran nothing: the driver's resolution is a percent.
+const idle = 0.01
+
+// wrong returns the reason not to believe what was seen; "" = none.
+func (s *Seen) wrong(t *Tenant) string {
+	if s.Missing != "" {
+		return s.Missing
+	}
+	if len(s.Metrics) != len(t.Objectives) {
+		return fmt.Sprintf("%d metrics for %d objectives", len(s.Metrics), len(t.Objectives))
+	}
+	served := false
+	for k := range s.Metrics {
+		m := &s.Metrics[k]
+		served = served || m.size() > 0
+		if m.Histogram != nil && t.Objectives[k].AtLeast {
+			return "a histogram of what should be at least something"
+		}
+		if slices.ContainsFunc(m.Values, func(v float64) bool { return math.IsNaN(v) || v < 0 }) {
+			return t.Objectives[k].Metric + " is negative or no number"
+		}
+	}
+	if busy, ok := s.Busy.Get(); ok && (math.IsNaN(busy) || served && busy < idle) {
+		return "it says that it served, and the device ran nothing"
+	}
+	if load, ok := s.Load.Get(); ok && (!(load >= t.MinLoad) || t.MaxLoad > 0 && load > t.MaxLoad) {
+		return fmt.Sprintf("a load of %.3g lies outside of the plan's", load)
+	}
+	return ""
+}
+
+// take adds a look to the open bin.
+func (t *tenantState) take(p *Tenant, s *Seen) {
+	if why := s.wrong(p); why != "" {
+		t.away = why
+		return
+	}
+	bins := slices.Clone(t.open)
+	for k := range p.Objectives {
+		strict, lax, why := t.limit(k, &p.Objectives[k], s.Load)
+		if why != "" {
+			t.away = why
+			return
+		}
+		t.limits[k] = strict
+		b := p.Objectives[k].count(&s.Metrics[k], strict, lax)
+		o := &bins[k]
+		o.N, o.Least, o.Most, o.Slow = o.N+b.N, o.Least+b.Least, o.Most+b.Most, o.Slow+b.Slow
+	}
+	t.open, t.seen = bins, true
+}
+
+// limit returns the limit of an objective: the end that promotion needs, and the one that taking back needs.
+func (t *tenantState) limit(k int, o *Objective, load serving.Optional[float64]) (strict, lax float64, why string) {
+	at, known := load.Get()
+	switch before := &t.before[k]; {
+	case o.Limit > 0:
+		return o.Limit, o.Limit, ""
+	case len(o.Predicted) > 0:
+		v, ok := o.at(at)
+		if !known || !ok {
+			return 0, 0, fmt.Sprintf("%s is not predicted for its load (%v)", o.Metric, load)
+		}
+		return o.scale(v, allowance), o.scale(v, allowance), ""
+	case before.size() < minRequests:
+		return 0, 0, "nothing is known of its " + o.Metric + " before the newcomer came"
+	case len(t.loads) > 0 && !(at >= median(t.loads)/loadSlack && at <= median(t.loads)*loadSlack):
+		return 0, 0, fmt.Sprintf("its load was %.3g before and is %v: they cannot be compared", median(t.loads), load)
+	case before.Histogram != nil:
+		in, _ := before.Histogram.Quantile(o.Quantile)
+		return in.Low * allowance, in.High * allowance, ""
+	default:
+		q := o.Quantile
+		if o.AtLeast {
+			q = 1 - q
+		}
+		slices.Sort(before.Values)
+		v := before.Values[min(int(q*float64(len(before.Values))), len(before.Values)-1)]
+		return o.scale(v, allowance), o.scale(v, allowance), ""
+	}
+}
+
+func median(list []float64) float64 {
+	list = slices.Sorted(slices.Values(list))
+	return list[len(list)/2]
+}
+
+// close ends the bins before one; those that no look fell into were not seen.
+func (c *Canary) close(now int) {
+	for c.bins < now {
+		share, n := 0.0, 0
+		for i := range c.tenants {
+			t := &c.tenants[i]
+			for k := range t.streams {
+				b := t.open[k]
+				b.Away = !t.seen
+				t.streams[k].Bins = append(t.streams[k].Bins, b)
+			}
+			if s, ok := t.share(&c.plan.Tenants[i]); ok {
+				share, n = share+s, n+1
+			}
+			if !t.seen {
+				t.unseen++
+			}
+			clear(t.open)
+			t.seen = false
+		}
+		if n > 0 {
+			c.noise.add(share / float64(n))
+		}
+		if c.bins++; c.bins == now {
+			c.judge()
+		}
+	}
+}
+
+// share returns the part of the open bin's observations that lie beyond the limit, of the first objective that
+// promotion needs.
+func (t *tenantState) share(p *Tenant) (float64, bool) {
+	k := slices.IndexFunc(p.Objectives, func(o Objective) bool { return !o.AfterPromotion })
+	b := &t.streams[k].Bins[len(t.streams[k].Bins)-1]
+	return float64(b.Most) / float64(b.N), b.N > 0 && !b.Away
+}
+
+// blockBins returns the length of the blocks in bins.
+func (c *Canary) blockBins() int {
+	length, least := correlationFactor*c.noise.time(correlationQuantile).Seconds(), minBlock.Seconds()
+	for least < length && least < maxBlock.Seconds() {
+		least *= lengthStep
+	}
+	return int(math.Ceil(least / binLength.Seconds()))
+}
+
+// bars are the logarithms of what the capitals must come to.
+func (c *Canary) bars() (kept, broken, slow float64) {
+	streams := 0
+	for i := range c.tenants {
+		streams += len(c.tenants[i].streams)
+	}
+	// A detector's expectation grows by one with each block, all of which may be wrong.
+	total := (c.plan.Deadline + c.plan.Watch).Seconds()
+	alpha := c.plan.WrongTakeBack / float64(c.plan.PerDay) / float64(streams)
+	return math.Log(1 / c.plan.WrongPromotion), math.Log(total / minBlock.Seconds() / (alpha * (1 - slowPart))),
+		math.Log(total / binLength.Seconds() / (alpha * slowPart))
+}
+
+// slowPart is the part of the bound on wrong take-backs that is spent on noticing the very slow.
+const slowPart = 0.8
+
+const allKept = "every objective of every tenant is kept"
+
+// judge holds the evidence against what each verdict takes.
+func (c *Canary) judge() {
+	length, at := c.blockBins(), time.Duration(c.bins)*binLength
+	needKept, needBroken, needSlow := c.bars()
+	gates, watched := true, true
+	for i := range c.tenants {
+		t := &c.tenants[i]
+		for k := range t.streams {
+			s, o := &t.streams[k], &c.plan.Tenants[i].Objectives[k]
+			b := s.in(length)
+			if b.broken >= needBroken || s.verySlow() >= needSlow {
+				lately := s.sum(len(s.Bins) - int(time.Minute/binLength))
+				least, _ := lately.beyond()
+				c.end(TakeBack, fmt.Sprintf("%s: %.0f%% of the last minute's %s lie beyond %.4g, where %.3g%% may",
+					c.plan.Tenants[i].Name, 100*least, o.Metric, t.limits[k], 100*s.share))
+				return
+			}
+			enough := b.kept >= needKept && c.blind(t, s, length) == ""
+			if enough && s.settled == 0 {
+				s.settled = at
+			}
+			gates = gates && (enough || o.AfterPromotion)
+			watched = watched && s.settled > 0
+		}
+	}
+	if c.verdict == KeepLooking && gates {
+		c.verdict, c.reason, c.moved = Promote, allKept, at
+	}
+	switch {
+	case c.verdict == Promote:
+		c.done = watched || at >= c.moved+c.plan.Watch
+	case at >= c.plan.Deadline:
+		c.end(CannotTell, strings.Join(c.Result().Needs, "; "))
+	}
+}
+
+func (c *Canary) end(v Verdict, reason string) { c.verdict, c.reason, c.done = v, reason, true }
+
+// Result returns the verdict with the evidence for it.
+func (c *Canary) Result() Result {
+	length := c.blockBins()
+	r := Result{
+		Verdict: c.verdict, Reason: c.reason, Done: c.done,
+		At: time.Duration(c.bins) * binLength, Block: time.Duration(length) * binLength,
+		WrongPromotion: c.plan.WrongPromotion, WrongTakeBack: c.plan.WrongTakeBack / float64(c.plan.PerDay),
+		WrongTakeBackDay: c.plan.WrongTakeBack, PerDay: c.plan.PerDay,
+	}
+	needKept, needBroken, needSlow := c.bars()
+	for i := range c.tenants {
+		t := &c.tenants[i]
+		for k := range t.streams {
+			s, o := &t.streams[k], &c.plan.Tenants[i].Objectives[k]
+			b, all := s.in(length), s.sum(0)
+			e := Evidence{
+				Tenant: c.plan.Tenants[i].Name, Metric: o.Metric, Quantile: o.Quantile, Limit: t.limits[k],
+				N: int(all.N), Kept: max(0, b.kept/needKept), Settled: s.settled,
+				Broken: max(0, b.broken/needBroken, s.verySlow()/needSlow),
+			}
+			e.OverLeast, e.OverMost = all.beyond()
+			if why := c.blind(t, s, length); why != "" || e.Kept < 1 {
+				r.Needs = append(r.Needs, c.need(&e, s, &b, why))
+			}
+			r.Objectives = append(r.Objectives, e)
+		}
+	}
+	if c.verdict == KeepLooking {
+		r.Reason = fmt.Sprintf("%d of %d objectives are not decided", len(r.Needs), len(r.Objectives))
+	}
+	if c.gone {
+		r.Reason += "; the clock of the looks stands or goes back"
+	}
+	return r
+}
+
+// coverage is the least part of the time in which a tenant must have been seen, for it to be promoted beside.
+const coverage = 0.9
+
+// blind returns the reason for which a stream's evidence does not count for promotion; "" = none.
+func (c *Canary) blind(t *tenantState, s *stream, length int) string {
+	if part := float64(t.unseen) / float64(max(1, len(s.Bins))); part > 1-coverage {
+		return fmt.Sprintf("it could not be judged %.0f%% of the time (%s)", 100*part, t.away)
+	}
+	if lately := s.sum(len(s.Bins) - 2*length); lately.N == 0 {
+		return "nothing was observed lately"
+	}
+	return ""
+}
+
+// need says what would decide an objective.
+func (c *Canary) need(e *Evidence, s *stream, b *blocks, why string) string {
+	text := fmt.Sprintf("%s %s: ", e.Tenant, e.Metric)
+	length := time.Duration(b.length) * binLength
+	switch over := s.share * (1 - dependence); {
+	case why != "":
+		return text + why
+	case e.OverLeast <= over && e.OverMost > over:
+		return text + fmt.Sprintf("a bucket of its page around its limit of %.4g holds %.0f%% of the observations: "+
+			"add an edge at the limit", e.Limit, 100*(e.OverMost-e.OverLeast))
+	case e.OverLeast > over:
+		return text + fmt.Sprintf("%.3g%% lie beyond %.4g, where %.3g%% may: it stands too near its limit", 100*e.OverLeast,
+			e.Limit, 100*s.share)
+	case b.n == 0 || e.Kept == 0:
+		return text + fmt.Sprintf("it takes blocks of %v with %d observations, of which there are %d", length, minRequests, b.n)
+	}
+	return text + fmt.Sprintf("about %v more at this rate", time.Duration(math.Ceil(float64(b.n)*(1/e.Kept-1)))*length)
+}
+
+// snapshot is what of a canary outlives a program.
+type snapshot struct {
+	Bins    int           `json:"bins"`
+	Streams [][]stream    `json:"streams"`
+	Moved   time.Duration `json:"promoted_ns,omitempty"`
+	Verdict Verdict       `json:"verdict"`
+}
+
+// Snapshot returns what was counted so far, for Restore. What was seen before the newcomer came is not in it.
+func (c *Canary) Snapshot() ([]byte, error) {
+	s := snapshot{Bins: c.bins, Moved: c.moved, Verdict: c.verdict}
+	for i := range c.tenants {
+		s.Streams = append(s.Streams, c.tenants[i].streams)
+	}
+	return json.Marshal(s)
+}
+
+// Restore takes up a Snapshot of a canary of the same plan, in a canary that has not looked yet. Its next look is to
+// be later than Result().At.
+func (c *Canary) Restore(data []byte) error {
+	var s snapshot
+	if err := json.Unmarshal(data, &s); err != nil {
+		return fmt.Errorf("canary: snapshot: %w", err)
+	}
+	same := len(s.Streams) == len(c.tenants)
+	for i := range s.Streams {
+		same = same && len(s.Streams[i]) == len(c.tenants[i].streams)
+		for k := range s.Streams[i] {
+			same = same && len(s.Streams[i][k].Bins) == s.Bins
+		}
+	}
+	if !same {
+		return errors.New("canary: the snapshot is of another plan")
+	}
+	for at := range s.Bins {
+		for i := range c.tenants {
+			t := &c.tenants[i]
+			t.seen = !s.Streams[i][0].Bins[at].Away
+			for k := range t.open {
+				t.open[k] = s.Streams[i][k].Bins[at]
+			}
+		}
+		c.close(at + 1)
+	}
+	if s.Verdict == Promote && c.verdict == KeepLooking {
+		c.verdict, c.reason, c.moved = Promote, allKept, s.Moved
+	}
+	c.at = time.Duration(s.Bins)*binLength - 1
+	return nil
+}

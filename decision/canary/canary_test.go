@@ -1,0 +1,227 @@
+package canary_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/canary"
+)
+
+func twoTenants() canary.Plan {
+	return canary.Plan{Deadline: 10 * time.Minute, Tenants: []canary.Tenant{
+		{Name: "newcomer", Objectives: []canary.Objective{{Metric: "ttft", Limit: 0.4}}},
+		{Name: "chat", MinLoad: 1, MaxLoad: 5, Objectives: []canary.Objective{{Metric: "ttft", Limit: 0.3}}},
+	}}
+}
+
+// lookOn looks at good seconds that change makes bad, until the canary is done.
+func lookOn(t *testing.T, p canary.Plan, change func(second int, l *canary.Look)) canary.Result {
+	t.Helper()
+	c, err := canary.New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for second := range 3600 {
+		l := seen(second, 0.25, 0.2)
+		l.Tenants[1].Load = some(2)
+		change(second, &l)
+		if c.Look(l) != canary.KeepLooking {
+			break
+		}
+	}
+	return c.Result()
+}
+
+// TestNothingBadPromotes: data that is missing, stands, lies or contradicts itself leads to no promotion.
+func TestNothingBadPromotes(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(second int, l *canary.Look)
+		needs  string
+	}{
+		"a neighbour's page is missing": {func(_ int, l *canary.Look) { l.Tenants[1] = canary.Seen{Missing: "no answer"} },
+			"chat ttft: it could not be judged 100% of the time (no answer)"},
+		"pages stop after a minute": {func(s int, l *canary.Look) {
+			if s > 60 {
+				l.Tenants[1] = canary.Seen{Missing: "no answer"}
+			}
+		}, "could not be judged 90% of the time"},
+		"a fifth of the pages goes back": {func(s int, l *canary.Look) {
+			if s%20 < 4 {
+				l.Tenants[0] = canary.Seen{Missing: "a counter went back"}
+			}
+		}, "newcomer ttft: it could not be judged 20% of the time (a counter went back)"},
+		"it serves on a device that runs nothing": {func(_ int, l *canary.Look) { l.Tenants[1].Busy = some(0) },
+			"it says that it served, and the device ran nothing"},
+		"requests stop": {func(s int, l *canary.Look) {
+			if s > 60 {
+				l.Tenants[1].Metrics = make([]canary.Sample, 1)
+			}
+		}, "chat ttft: nothing was observed lately"},
+		"the load vanishes": {func(s int, l *canary.Look) { l.Tenants[1].Load = some(0.1) }, "a load of 0.1 lies outside"},
+		"the load triples":  {func(s int, l *canary.Look) { l.Tenants[1].Load = some(6) }, "a load of 6 lies outside"},
+		"no numbers":        {func(_ int, l *canary.Look) { l.Tenants[0].Metrics[0].Values[0] = math.NaN() }, "ttft is negative or no number"},
+		"a metric too few":  {func(_ int, l *canary.Look) { l.Tenants[0].Metrics = nil }, "0 metrics for 1 objectives"},
+		"too near the limit": {func(s int, l *canary.Look) { l.Tenants[1].Metrics[0].Values = []float64{0.2, 0.2, 0.31, 0.31, 0.2} },
+			"stands too near its limit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := lookOn(t, twoTenants(), c.change)
+			if r.Verdict != canary.CannotTell || !strings.Contains(r.Reason, c.needs) || r.At != 10*time.Minute {
+				t.Errorf("%s after %v: %s", r.Verdict, r.At, r.Reason)
+			}
+		})
+	}
+}
+
+// TestClocks: a clock that stands, goes back or jumps leads to no promotion, and what is seen beside it counts.
+func TestClocks(t *testing.T) {
+	r := lookOn(t, twoTenants(), func(_ int, l *canary.Look) { l.At = time.Second })
+	if r.Verdict != canary.KeepLooking || !strings.Contains(r.Reason, "clock") {
+		t.Errorf("it stands: %s: %s", r.Verdict, r.Reason)
+	}
+	r = lookOn(t, twoTenants(), func(s int, l *canary.Look) {
+		if s > 60 {
+			l.At += 9 * time.Hour
+		}
+	})
+	if r.Verdict != canary.CannotTell {
+		t.Errorf("it jumps: %s: %s", r.Verdict, r.Reason)
+	}
+	r = lookOn(t, twoTenants(), func(s int, l *canary.Look) {
+		if s%50 == 49 {
+			l.At -= time.Hour
+		}
+	})
+	if r.Verdict != canary.KeepLooking && r.Verdict != canary.Promote {
+		t.Errorf("it goes back now and then: %s: %s", r.Verdict, r.Reason)
+	}
+}
+
+// TestLimits: without a stated limit, what is predicted for the load decides, or what a neighbour was used to.
+func TestLimits(t *testing.T) {
+	p := twoTenants()
+	p.Tenants[1].Objectives[0] = canary.Objective{Metric: "ttft", Predicted: []canary.Point{{Load: 2, Value: 0.2}, {Load: 4, Value: 0.4}}}
+	if r := lookOn(t, p, func(int, *canary.Look) {}); r.Verdict != canary.Promote || math.Abs(r.Objectives[1].Limit-0.26) > 1e-9 {
+		t.Errorf("predicted: %s: %s", r.Verdict, r.Reason)
+	}
+	if r := lookOn(t, p, func(_ int, l *canary.Look) { l.Tenants[1].Load = some(3) }); math.Abs(r.Objectives[1].Limit-0.39) > 1e-9 {
+		t.Errorf("predicted: %+v", r.Objectives[1])
+	}
+	if r := lookOn(t, p, func(_ int, l *canary.Look) { l.Tenants[1].Load = some(1) }); !strings.Contains(r.Reason, "is not predicted for its load (1)") {
+		t.Errorf("not predicted: %s: %s", r.Verdict, r.Reason)
+	}
+	p.Tenants[1].Objectives[0].Predicted = nil
+	if r := lookOn(t, p, func(int, *canary.Look) {}); !strings.Contains(r.Reason, "nothing is known of its ttft before") {
+		t.Errorf("before: %s: %s", r.Verdict, r.Reason)
+	}
+	for name, c := range map[string]struct {
+		chat float64
+		want canary.Verdict
+	}{"as before": {0.2, canary.Promote}, "half as slow again": {0.33, canary.TakeBack}} {
+		r := lookOn(t, p, func(s int, l *canary.Look) {
+			load := l.Tenants[1].Load
+			*l = seen(s-60, 0.25, map[bool]float64{true: 0.2, false: c.chat}[s < 60])
+			l.Tenants[1].Load = load
+		})
+		if r.Verdict != c.want {
+			t.Errorf("%s: %s: %s", name, r.Verdict, r.Reason)
+		}
+	}
+}
+
+// TestSteps: a rate of steps is to be at least what is allowed.
+func TestSteps(t *testing.T) {
+	p := canary.Plan{Tenants: []canary.Tenant{{Name: "train", Objectives: []canary.Objective{
+		{Metric: "steps", Limit: 2, AtLeast: true}}}}}
+	for rate, want := range map[float64]canary.Verdict{3: canary.Promote, 1.1: canary.TakeBack} {
+		r := lookOn(t, p, func(_ int, l *canary.Look) {
+			l.Tenants = []canary.Seen{{Metrics: []canary.Sample{{Values: []float64{rate}}}}}
+		})
+		if r.Verdict != want {
+			t.Errorf("%v steps a second: %s: %s", rate, r.Verdict, r.Reason)
+		}
+	}
+}
+
+func TestWithdraw(t *testing.T) {
+	c, err := canary.New(twoTenants())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Look(seen(1, 0.1, 0.1))
+	c.Withdraw("ann has withdrawn chat")
+	if r := c.Result(); r.Verdict != canary.TakeBack || !r.Done || r.Reason != "ann has withdrawn chat" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestSnapshot: a canary that goes on from a snapshot comes to the verdict of one that was never stopped.
+func TestSnapshot(t *testing.T) {
+	for _, stop := range []int{1, 37, 90} {
+		c, err := canary.New(twoTenants())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for second := 0; second < 3600 && c.Look(seen2(second)) == canary.KeepLooking; second++ {
+			if second != stop*2 {
+				continue
+			}
+			data, err := c.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c, err = canary.New(twoTenants()); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Restore(data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r := c.Result(); r.Verdict != canary.Promote || r.At < 100*time.Second || r.At > 2*time.Minute {
+			t.Errorf("stopped after %d s: %s after %v: %s", stop*2, r.Verdict, r.At, r.Reason)
+		}
+	}
+	c, _ := canary.New(canary.Plan{Tenants: twoTenants().Tenants[:1]})
+	for _, data := range []string{"{", "{}", `{"bins":3,"streams":[[{"bins":[]}]]}`} {
+		if err := c.Restore([]byte(data)); err == nil {
+			t.Errorf("%s was taken up", data)
+		}
+	}
+}
+
+func seen2(second int) canary.Look {
+	l := seen(second, 0.25, 0.2)
+	l.Tenants[1].Load = some(2)
+	return l
+}
+
+func TestBadPlans(t *testing.T) {
+	bad := canary.Plan{
+		Deadline: -1, WrongPromotion: 2, WrongTakeBack: math.NaN(), PerDay: -1,
+		Tenants: []canary.Tenant{
+			{Name: "a", MinLoad: 3, MaxLoad: 2, Objectives: []canary.Objective{{Quantile: 1}}},
+			{Name: "a", Objectives: []canary.Objective{
+				{Metric: "x", Limit: 1, Predicted: []canary.Point{{1, 1}, {1, -1}}, AfterPromotion: true}}},
+		},
+	}
+	_, err := canary.New(bad)
+	if err == nil {
+		t.Fatal("it is taken")
+	}
+	for _, want := range []string{
+		"deadline: ", "wrong_promotion: ", "wrong_take_back: ", "canaries_per_day: ", "tenants[0].min_load: ",
+		"tenants[0].objectives[0].quantile: ", "tenants[0].objectives[0].metric: ", "tenants[0].objectives[0]: nothing says",
+		"tenants[1].name: ", "tenants[1].objectives[0].predicted: ", "tenants[1].objectives[0].predicted[1]: ",
+		"tenants[1].objectives: none decides",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in:\n%v", want, err)
+		}
+	}
+	if _, err := canary.New(canary.Plan{}); err == nil || errors.Is(err, canary.ErrDeadline) {
+		t.Errorf("no tenants: %v", err)
+	}
+}

@@ -1,0 +1,25 @@
+// Package canary puts one replica beside others, tests at every look whether it and its neighbours keep what they
+// were promised, and says promote, take back, keep looking, or that it cannot tell by the deadline and what would.
+//
+//	c, err := canary.New(canary.Plan{Deadline: 30 * time.Minute, Tenants: []canary.Tenant{
+//		{Name: "newcomer", Objectives: []canary.Objective{{Metric: "ttft", Quantile: 0.5, Limit: 0.4}}},
+//		{Name: "chat", Objectives: []canary.Objective{{Metric: "ttft", Quantile: 0.5, Limit: 0.3}}},
+//	}})
+//	for c.Look(observe()) == canary.KeepLooking { // once a second, from anything
+//		time.Sleep(time.Second)
+//	}
+//	fmt.Println(c.Result())
+//
+// The test takes the shares of requests beyond a limit in blocks of time. The blocks are as long as what disturbs
+// all requests together lasts, which a bank of Kalman filters estimates as it goes. On the blocks' shares it bets
+// (Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting, JRSS B 2024): the capital is an
+// e-process, so that looking again and again costs nothing (Ville's inequality). Promotion needs that evidence for
+// every objective of every tenant. Taking back needs evidence against one, by a Shiryaev-Roberts e-detector (Shin,
+// Ramdas and Rinaldo, E-detectors, 2024), since harm may begin at any time.
+//
+// Nothing is assumed of the latencies' distribution. Assumed is that a block of a tenant that stands at its limit
+// has, whatever went before, an expected share within a quarter of the limit's: the blocks are long for that. The bounds in a Result hold under that assumption; the tests hold them against simulated noise.
+//
+// [Run] does all of it for one newcomer: it reads metrics pages, counters and the device, carries the verdict out
+// through hooks, and after a crash knows what it did. It is experimental: its API may change between minor versions.
+package canary

@@ -1,0 +1,207 @@
+package canary
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/telemetry/serving"
+)
+
+// Plan says who is put beside whom, what each of them was promised, and how sure a verdict must be. Its tenants and
+// their objectives stand in the order in which looks name them.
+type Plan struct {
+	// Deadline is when looking for a verdict ends; 0 is 30 minutes.
+	Deadline time.Duration `yaml:"deadline"`
+	// Watch is how long is looked on after a promotion; 0 is 2 hours.
+	Watch time.Duration `yaml:"watch"`
+	// WrongPromotion bounds the probability that a canary is promoted although a tenant stands at its limit or
+	// beyond; 0 is 0.01.
+	WrongPromotion float64 `yaml:"wrong_promotion"`
+	// WrongTakeBack bounds the probability that within a day a newcomer is taken back although all keep their
+	// objectives; 0 is 0.05. It is spent in equal parts by PerDay canaries, 0 is 20.
+	WrongTakeBack float64 `yaml:"wrong_take_back"`
+	PerDay        int     `yaml:"canaries_per_day"`
+	// Tenants are the newcomer, which comes first, and its neighbours.
+	Tenants []Tenant `yaml:"tenants,required"`
+}
+
+// A Tenant is the newcomer or a neighbour.
+type Tenant struct {
+	Name       string      `yaml:"name,required"`
+	Objectives []Objective `yaml:"objectives,required"`
+	// MinLoad and MaxLoad, in the unit of Seen.Load, bound the load under which what is seen counts; 0 = no bound.
+	MinLoad float64 `yaml:"min_load"`
+	MaxLoad float64 `yaml:"max_load"`
+}
+
+// An Objective is what a tenant was promised of one metric: that a share Quantile of the observations keeps a limit.
+// The limit is stated, or 1.3 times what is predicted for the load, or for a neighbour that has neither 1.3 times its
+// own quantile before the newcomer came.
+type Objective struct {
+	Metric   string  `yaml:"metric,required"` // such as ttft; the source gives it its meaning and its unit
+	Quantile float64 `yaml:"quantile"`        // above 0 and below 1; 0 is 0.5
+	Limit    float64 `yaml:"limit"`           // in the metric's unit; 0 = none is stated
+	// Predicted is the quantile that is expected, by load, in ascending order of it.
+	Predicted []Point `yaml:"predicted"`
+	// AtLeast says that more is better, as of a rate of steps: the limit is the least, and a prediction is divided
+	// by 1.3.
+	AtLeast bool `yaml:"at_least"`
+	// AfterPromotion keeps the objective from being a condition of promotion: it is watched on after it.
+	AfterPromotion bool `yaml:"after_promotion"`
+}
+
+// Point is what is predicted at a load.
+type Point struct {
+	Load  float64 `yaml:"load,required"`
+	Value float64 `yaml:"value,required"`
+}
+
+// allowance times a prediction is what a tenant without a stated limit is allowed.
+const allowance = 1.3
+
+// loadSlack is the factor by which a load may lie beyond those that a limit was made for.
+const loadSlack = 1.25
+
+// withDefaults returns a copy without zeros, or every problem of the plan.
+func (p Plan) withDefaults() (Plan, error) {
+	var l problem.List
+	def := func(v *time.Duration, d time.Duration, path string) {
+		l.If(*v < 0, path, "use a duration above 0", "%v", *v)
+		if *v == 0 {
+			*v = d
+		}
+	}
+	part := func(v *float64, d float64, path string) {
+		if *v == 0 {
+			*v = d
+		}
+		l.If(!(*v > 0 && *v < 1), path, "use a probability above 0 and below 1", "%v", *v)
+	}
+	def(&p.Deadline, 30*time.Minute, "deadline")
+	def(&p.Watch, 2*time.Hour, "watch")
+	part(&p.WrongPromotion, 0.01, "wrong_promotion")
+	part(&p.WrongTakeBack, 0.05, "wrong_take_back")
+	if p.PerDay == 0 {
+		p.PerDay = 20
+	}
+	l.If(p.PerDay < 0, "canaries_per_day", "use 1 or more", "%d", p.PerDay)
+	l.If(len(p.Tenants) == 0, "tenants", "name the newcomer, then its neighbours", "none")
+	p.Tenants = slices.Clone(p.Tenants)
+	names := map[string]bool{}
+	for i := range p.Tenants {
+		t, at := &p.Tenants[i], fmt.Sprintf("tenants[%d]", i)
+		l.If(t.Name == "" || names[t.Name], at+".name", "name each tenant once", "%q", t.Name)
+		l.If(!(t.MinLoad >= 0) || !(t.MaxLoad >= 0) || t.MaxLoad > 0 && t.MaxLoad < t.MinLoad, at+".min_load",
+			"use 0, or bounds in ascending order", "%v to %v", t.MinLoad, t.MaxLoad)
+		names[t.Name] = true
+		t.Objectives = slices.Clone(t.Objectives)
+		gates := 0
+		for k := range t.Objectives {
+			o, at := &t.Objectives[k], fmt.Sprintf("%s.objectives[%d]", at, k)
+			part(&o.Quantile, 0.5, at+".quantile")
+			o.check(&l, at, i == 0)
+			if !o.AfterPromotion {
+				gates++
+			}
+		}
+		l.If(gates == 0, at+".objectives", "add one that is a condition of promotion", "none decides")
+	}
+	return p, l.Err()
+}
+
+func (o *Objective) check(l *problem.List, at string, newcomer bool) {
+	l.If(o.Metric == "", at+".metric", "name the metric", "it is empty")
+	l.If(!(o.Limit >= 0) || math.IsInf(o.Limit, 0), at+".limit", "use the metric's unit, or leave it out", "%v", o.Limit)
+	l.If(o.Limit > 0 && len(o.Predicted) > 0, at+".predicted", "leave one out", "there is a limit, too")
+	l.If(newcomer && o.Limit == 0 && len(o.Predicted) == 0, at, "add limit or predicted",
+		"nothing says what the newcomer is allowed")
+	for j, p := range o.Predicted {
+		l.If(!(p.Load > 0) || !(p.Value > 0) || j > 0 && p.Load <= o.Predicted[j-1].Load,
+			fmt.Sprintf("%s.predicted[%d]", at, j), "use positive numbers in ascending order of the load", "%v", p)
+	}
+}
+
+// scale widens a value by the allowance, to the side that the objective allows.
+func (o *Objective) scale(v, by float64) float64 {
+	if o.AtLeast {
+		return v / by
+	}
+	return v * by
+}
+
+// at returns what is predicted at a load, if it is one that was predicted for.
+func (o *Objective) at(load float64) (float64, bool) {
+	p := o.Predicted
+	if !(load >= p[0].Load/loadSlack && load <= p[len(p)-1].Load*loadSlack) {
+		return 0, false
+	}
+	load = min(max(load, p[0].Load), p[len(p)-1].Load)
+	i := max(1, slices.IndexFunc(p, func(p Point) bool { return p.Load >= load }))
+	if len(p) == 1 {
+		return p[0].Value, true
+	}
+	part := (load - p[i-1].Load) / (p[i].Load - p[i-1].Load)
+	return p[i-1].Value + part*(p[i].Value-p[i-1].Value), true
+}
+
+// A Look holds what was seen since the look before.
+type Look struct {
+	// At is the time since the newcomer was put there, by a clock that does not jump. Before that it is negative:
+	// such looks show what the neighbours are used to.
+	At      time.Duration
+	Tenants []Seen // in the order of the plan
+}
+
+// Seen holds what was seen of one tenant.
+type Seen struct {
+	// Missing is the reason for which nothing can be said of this look: it is counted neither for nor against.
+	Missing string
+	// Load is what the tenant was asked for, such as requests a second; missing where it is not known.
+	Load serving.Optional[float64]
+	// Busy is the share of the device's time that ran the tenant's kernels, 0 to 1, or of the whole device, by the
+	// driver; missing where it cannot be told. A tenant that says it served beside a device that ran nothing is not
+	// believed.
+	Busy    serving.Optional[float64]
+	Metrics []Sample // in the order of Tenant.Objectives
+}
+
+// A Sample holds what was observed of a metric: single values, or a histogram of the time since the look before.
+type Sample struct {
+	Values    []float64
+	Histogram *serving.Histogram
+}
+
+// size returns the number of observations.
+func (s *Sample) size() int {
+	if s.Histogram != nil {
+		return int(s.Histogram.Count)
+	}
+	return len(s.Values)
+}
+
+// count counts observations beyond a limit that is not known exactly: Most is of those beyond the strict end of it,
+// Least of those beyond the lax one. A bucket of a histogram that the limit parts is in Most and not in Least.
+func (o *Objective) count(s *Sample, strict, lax float64) bin {
+	slow := o.scale(lax, slowFactor)
+	if h := s.Histogram; h != nil {
+		within, _ := h.AtMost(strict)
+		_, perhaps := h.AtMost(lax)
+		_, notSlow := h.AtMost(slow)
+		n := int32(h.Count)
+		return bin{N: n, Most: n - int32(within), Least: n - int32(perhaps), Slow: n - int32(notSlow)}
+	}
+	b := bin{N: int32(len(s.Values))}
+	for _, v := range s.Values {
+		beyond := func(limit float64) int32 {
+			if v > limit && !o.AtLeast || v < limit && o.AtLeast {
+				return 1
+			}
+			return 0
+		}
+		b.Most, b.Least, b.Slow = b.Most+beyond(strict), b.Least+beyond(lax), b.Slow+beyond(slow)
+	}
+	return b
+}

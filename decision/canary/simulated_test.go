@@ -1,0 +1,263 @@
+package canary_test
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/canary"
+	"github.com/cotenant/cotenant/internal/nightly"
+	"github.com/cotenant/cotenant/internal/race"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+func some(v float64) telemetry.Optional[float64] { return telemetry.Some(v) }
+
+// play looks at a world until the verdict, or until done where that is asked for.
+func play(t testing.TB, w world, seed uint64, done bool) (canary.Result, world) {
+	c, err := canary.New(w.plan())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := w.start(rand.New(rand.NewPCG(seed, 31)))
+	for c.Look(g.look()) == canary.KeepLooking || done && !c.Done() {
+	}
+	return c.Result(), w
+}
+
+// playAll plays n canaries of a world.
+func playAll(t testing.TB, w world, n int, done bool, take func(r canary.Result, w world)) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for part := range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := part; i < n; i += runtime.GOMAXPROCS(0) {
+				r, w := play(t, w, uint64(i), done)
+				mu.Lock()
+				take(r, w)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// canaries is the number that a bound is checked with: 10,000 a night.
+func canaries(quick int) int { return nightly.Cases(race.Fewer(quick), 10000) }
+
+const room = 1 / 1.3
+
+// TestWrongPromotions: where a tenant stands at what it is allowed, at most 1% of canaries are promoted.
+func TestWrongPromotions(t *testing.T) {
+	race.Long(t)
+	for _, tau := range []float64{10, 60} {
+		for name, harm := range map[string][4]float64{
+			"newcomer": {1, 0.5, 0.5, 0.5}, "neighbour": {room, room, room, 1}, "all": {1, 1, 1, 1},
+		} {
+			t.Run(fmt.Sprintf("%s at %v s", name, tau), func(t *testing.T) {
+				n, wrong := canaries(150), 0
+				playAll(t, world{tau: tau, harm: harm, q: 0.5}, n, false, func(r canary.Result, _ world) {
+					if r.Verdict == canary.Promote {
+						wrong++
+					}
+				})
+				t.Logf("%d of %d promoted: %.2f%%", wrong, n, 100*float64(wrong)/float64(n))
+				if bound := 0.01*float64(n) + map[bool]float64{false: 3}[nightly.Enabled]; float64(wrong) > bound {
+					t.Errorf("%d of %d promoted", wrong, n)
+				}
+			})
+		}
+	}
+}
+
+// TestPromotions: where all keep what they are allowed with room, few are taken back and most soon promoted.
+func TestPromotions(t *testing.T) {
+	race.Long(t)
+	for tau, bound := range map[float64]time.Duration{10: 5 * time.Minute, 60: 20 * time.Minute} {
+		for _, h := range []float64{room, 0.5} {
+			t.Run(fmt.Sprintf("%v s, %.2f", tau, h), func(t *testing.T) {
+				var times []time.Duration
+				n, back := canaries(100), 0
+				playAll(t, world{tau: tau, harm: [4]float64{h, h, h, h}, q: 0.5}, n, false, func(r canary.Result, _ world) {
+					switch r.Verdict {
+					case canary.Promote:
+						times = append(times, r.At)
+					case canary.TakeBack:
+						back++
+						fallthrough
+					default:
+						times = append(times, time.Hour)
+					}
+				})
+				slices.Sort(times)
+				t.Logf("median %v, 9 of 10 within %v; %d of %d taken back", times[n/2], times[n*9/10], back, n)
+				if times[n/2] > bound {
+					t.Errorf("median %v, more than %v", times[n/2], bound)
+				}
+				if 20*back > n/20 { // in each day of 20
+					t.Errorf("%d of %d taken back", back, n)
+				}
+			})
+		}
+	}
+}
+
+// TestSlowDown: a sixfold slow-down of anybody is taken back within a minute of the first slowed request's end.
+func TestSlowDown(t *testing.T) {
+	race.Long(t)
+	for _, h := range []float64{room, 0.5} {
+		var times []time.Duration
+		n := nightly.Cases(100, 2000)
+		w := world{tau: 60, harm: [4]float64{h, h, h, h}, q: 0.5, slowAt: 65, slowBy: 6, who: 2}
+		playAll(t, w, n, false, func(r canary.Result, w world) {
+			took := time.Hour
+			if r.Verdict == canary.TakeBack {
+				took = r.At - time.Duration(w.ended*float64(time.Second))
+			}
+			times = append(times, took)
+		})
+		slices.Sort(times)
+		t.Logf("harm %.2f: median %v, 9 of 10 within %v", h, times[n/2], times[n*9/10])
+		if times[n/2] > time.Minute {
+			t.Errorf("median %v", times[n/2])
+		}
+	}
+}
+
+// TestTails: what is watched after promotion comes to a verdict some time, which is reported and not bounded.
+func TestTails(t *testing.T) {
+	race.Long(t)
+	for _, q := range []float64{0.9, 0.99} {
+		for _, tau := range []float64{10, 60} {
+			if !nightly.Enabled && (q > 0.9 || tau > 10) {
+				continue
+			}
+			var times []time.Duration
+			n, back := nightly.Cases(20, 200), 0
+			w := world{tau: tau, harm: [4]float64{room, room, room, room}, q: q, late: true}
+			playAll(t, w, n, true, func(r canary.Result, _ world) {
+				took := r.At
+				for _, o := range r.Objectives {
+					if o.Settled == 0 {
+						took = 24 * time.Hour
+					}
+				}
+				if times = append(times, took); r.Verdict == canary.TakeBack {
+					back++
+				}
+			})
+			slices.Sort(times)
+			t.Logf("P%.0f, noise of %v s: all kept after a median of %v, 9 of 10 within %v (24h: not yet); %d taken back", 100*q, tau,
+				times[n/2], times[n*9/10], back)
+			if back > 0 || q < 0.95 && times[n/2] == 24*time.Hour {
+				t.Errorf("%d of %d taken back, median %v", back, n, times[n/2])
+			}
+		}
+	}
+}
+
+// popular are the rules of other tools, on the shares of what was seen: they return a verdict, or keep looking.
+var popular = map[string]func(seconds [][4][2][]float64) canary.Verdict{
+	// A threshold on the median of each of five minutes, for every tenant; two misses take back.
+	"fixed threshold": func(seconds [][4][2][]float64) canary.Verdict {
+		missed := 0
+		for minute := range 5 {
+			if len(seconds) < 60*(minute+1) {
+				return canary.KeepLooking
+			}
+			for i := range 4 {
+				over, n := 0, 0
+				for _, s := range seconds[60*minute : 60*(minute+1)] {
+					over, n = over+len(s[i][1]), n+len(s[i][0])
+				}
+				if 2*over > n {
+					missed++
+				}
+			}
+		}
+		if missed > 1 {
+			return canary.TakeBack
+		}
+		return canary.Promote
+	},
+	// A signed-rank test of each tenant's latencies against the limit, at 1%, on a window of ten minutes.
+	"rank test": func(seconds [][4][2][]float64) canary.Verdict {
+		if len(seconds) < 600 {
+			return canary.KeepLooking
+		}
+		promoted := true
+		for i := range 4 {
+			var all []float64
+			for _, s := range seconds {
+				all = append(all, s[i][0]...)
+			}
+			slices.SortFunc(all, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
+			sum, squares := 0.0, 0.0
+			for rank, v := range all {
+				sum += math.Copysign(float64(rank+1), v)
+				squares += float64(rank+1) * float64(rank+1)
+			}
+			if z := sum / math.Sqrt(squares); z > 2.326 {
+				return canary.TakeBack
+			} else if z > -2.326 {
+				promoted = false
+			}
+		}
+		if promoted {
+			return canary.Promote
+		}
+		return canary.CannotTell
+	},
+}
+
+// TestBesidePopularRules: the same worlds, judged by what other tools do.
+func TestBesidePopularRules(t *testing.T) {
+	race.Long(t)
+	for _, tau := range []float64{10, 60} {
+		for name, rule := range popular {
+			counts := map[bool]map[canary.Verdict]int{true: {}, false: {}}
+			n := nightly.Cases(60, 2000)
+			for _, harmful := range []bool{false, true} {
+				w := world{tau: tau, harm: [4]float64{room, room, room, room}, q: 0.5}
+				if harmful {
+					w.harm = [4]float64{1, 0.5, 0.5, 0.5}
+				}
+				for k := range n {
+					g := w.start(rand.New(rand.NewPCG(uint64(k), 31)))
+					var seconds [][4][2][]float64
+					v := canary.KeepLooking
+					for v == canary.KeepLooking {
+						var second [4][2][]float64
+						at := float64(g.at)
+						for i, s := range g.look().Tenants {
+							limit := 1.3 * baseLatency
+							if i%2 == 1 {
+								limit = 1.3 * predicted(g.load(at))
+							}
+							for _, x := range s.Metrics[0].Values {
+								second[i][0] = append(second[i][0], math.Log(x/limit))
+								if x > limit {
+									second[i][1] = append(second[i][1], x)
+								}
+							}
+						}
+						seconds = append(seconds, second)
+						v = rule(seconds)
+					}
+					counts[harmful][v]++
+				}
+			}
+			t.Logf("noise of %v s, %s: %.1f%% of the harmful promoted, %.1f%% of the harmless taken back", tau, name,
+				100*float64(counts[true][canary.Promote])/float64(n), 100*float64(counts[false][canary.TakeBack])/float64(n))
+			if tau == 60 && 50*counts[true][canary.Promote] < n {
+				t.Errorf("%s promotes %d of %d: the simulated noise is too kind", name, counts[true][canary.Promote], n)
+			}
+		}
+	}
+}
