@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -180,82 +179,6 @@ func TestInterference(t *testing.T) {
 	}
 	if _, p, err := NewPlacer(BestFit{}, pred).Place(s, r); err != nil || p.Node != "a" {
 		t.Errorf("%v, %v: best-fit does not ask", p, err)
-	}
-}
-
-// TestDefragment fragments a cluster, plans, and carries the plan out move by
-// move: the new place must be free while the old one is taken.
-func TestDefragment(t *testing.T) {
-	a100 := a100(t)
-	var nodes []Node
-	for i := range 9 {
-		n := Node{Name: fmt.Sprint("n", i), CPUMilli: 32_000, GPUs: []GPU{{Mechanism: sharing.MechanismTimeSlicing}, {Mechanism: sharing.MechanismTimeSlicing}}}
-		if i%3 == 0 {
-			n.GPUs = []GPU{{Mechanism: sharing.MechanismMIG, MIG: a100}, {Mechanism: sharing.MechanismMIG, MIG: a100}}
-		}
-		nodes = append(nodes, n)
-	}
-	requests := []Request{
-		{CPUMilli: 2_000, GPUs: 1, Milli: 300, Tenant: "a"}, {CPUMilli: 2_000, GPUs: 1, Profile: "1g.10gb", Tenant: "b"}, {CPUMilli: 2_000, GPUs: 1, Milli: 300, Tenant: "c"},
-		{CPUMilli: 4_000, GPUs: 1, Milli: 1000}, {CPUMilli: 4_000, GPUs: 2, Milli: 1000}, {CPUMilli: 4_000, GPUs: 1, Profile: "4g.40gb"},
-	}
-	for i := range requests {
-		requests[i].Trusts = []string{"a", "c"}
-	}
-	m := zooMix(t, requests)
-	s := snapshot(t, nodes...)
-	spread := NewPlacer(Spread{}, nil)
-	for i := range 18 {
-		if next, _, err := spread.Place(s, &requests[i%3]); err == nil {
-			s = next
-		}
-	}
-	for _, v := range []Valuer{NewFragmentation(m), NewCotenant(m)} {
-		plan, err := Defragment(context.Background(), s, v, DefragOptions{Moves: 6})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(plan.Moves) == 0 || len(plan.Moves) > 6 || plan.Gain() <= 0 {
-			t.Fatalf("%d moves, gain %v", len(plan.Moves), plan.Gain())
-		}
-		at, gain := s, 0.0
-		for _, mv := range plan.Moves {
-			i, _ := at.Node(mv.To.Node)
-			c := Offer{Node: i, Start: mv.To.Start, n: len(mv.To.GPUs)}
-			for k, g := range mv.To.GPUs {
-				c.gpus[k] = uint8(g)
-			}
-			if _, _, err := at.Reserve(mv.From.Request, c); err != nil {
-				t.Fatalf("the new place is not free: %v: %v", mv, err)
-			}
-			next, err := at.Release(mv.From)
-			if err != nil {
-				t.Fatalf("%v: %v", mv, err)
-			}
-			// The plan's own placement is what later moves release.
-			at = next.set(i, next.node(i).with(mv.To))
-			gain += mv.GainMilli
-			check(t, nodes, at)
-		}
-		if math.Abs(gain-plan.Gain()) > 1e-6 {
-			t.Errorf("moves gain %v, the plan %v", gain, plan.Gain())
-		}
-	}
-	one, err := Defragment(context.Background(), s, NewFragmentation(m), DefragOptions{Tenants: 1})
-	if err != nil || len(one.Disturbed) > 1 {
-		t.Errorf("%v, disturbed %v", err, one.Disturbed)
-	}
-	none, err := Defragment(context.Background(), s, NewFragmentation(m), DefragOptions{Movable: func(*Placement) bool { return false }})
-	if err != nil || len(none.Moves) != 0 || none.Gain() != 0 {
-		t.Errorf("%v, %v", none.Moves, err)
-	}
-	if _, err := Defragment(context.Background(), s, NewFragmentation(m), DefragOptions{Moves: -1}); !errors.Is(err, ErrInvalid) {
-		t.Errorf("%v", err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if p, err := Defragment(ctx, s, NewFragmentation(m), DefragOptions{}); !errors.Is(err, context.Canceled) || p.Snapshot != s {
-		t.Errorf("%v", err)
 	}
 }
 

@@ -132,31 +132,6 @@ func ExamplePlacer_PlaceBatch() {
 	// last on a GPU [0] as 500m of time-slicing
 }
 
-// A plan of few moves makes room, and names who is disturbed.
-func ExampleDefragment() {
-	gpu := placement.GPU{Mechanism: sharing.MechanismTimeSlicing}
-	half := func(name, tenant string) *placement.Request {
-		return &placement.Request{Name: name, GPUs: 1, Milli: 500, Tenant: tenant}
-	}
-	s, _ := placement.NewSnapshot([]placement.Node{
-		{Name: "a", GPUs: []placement.GPU{gpu}, Running: []placement.Running{{Request: half("x", "search"), GPUs: []int{0}}}},
-		{Name: "b", GPUs: []placement.GPU{gpu}, Running: []placement.Running{{Request: half("y", "search"), GPUs: []int{0}}}},
-	})
-	mix, _ := placement.NewMix([]placement.Typical{{Request: placement.Request{GPUs: 1, Milli: 1000}, Weight: 1}})
-	plan, err := placement.Defragment(context.Background(), s, placement.NewFragmentation(mix), placement.DefragOptions{Moves: 3})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, m := range plan.Moves {
-		fmt.Println(m)
-	}
-	fmt.Printf("stranded %.0fm -> %.0fm, disturbed %v\n", plan.BeforeMilli, plan.AfterMilli, plan.Disturbed)
-	// Output:
-	// x on a GPU [0] as 500m of time-slicing -> b GPU [0] (1000m less stranded)
-	// stranded 1000m -> 0m, disturbed [search]
-}
-
 // A decision becomes requests and nodes: what was chosen for a workload is placed,
 // replica by replica, where others run already.
 func ExampleRequestOf() {

@@ -6,13 +6,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Valuer is a policy that also values the free capacity that a node can't use. Defragment lowers it.
-type Valuer interface {
-	// Stranded returns the free thousandths of a node's GPUs that the expected
-	// requests will not use. v must not be kept or changed.
-	Stranded(v *View) float64
-}
-
 // Fragmentation is fragmentation gradient descent (FGD, USENIX ATC '23): a request goes where the free part of the
 // GPUs that a request drawn from the mix can't use, for want of a large enough share or of CPU, memory or the right
 // model, grows least. MIG GPUs count in slices. Scores for shares are whole numbers from 0 to 100 as in the

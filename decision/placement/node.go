@@ -60,8 +60,6 @@ type Running struct {
 	Request *Request
 	GPUs    []int // their indexes
 	Start   int   // of the MIG instance
-	// Fixed: it must not be moved.
-	Fixed bool
 }
 
 // View is the free capacity of a node, as policies see it. Policies must not change it.

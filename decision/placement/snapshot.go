@@ -31,7 +31,6 @@ type Placement struct {
 	Mechanism sharing.Mechanism // None without GPU
 	Profile   *mig.Profile      // of MIG
 	Start     int               // of the MIG instance
-	Fixed     bool              // defragmentation leaves it alone
 }
 
 // String returns the place: "job on node-3 GPU [1] as 470m of mps".
@@ -119,7 +118,6 @@ func (n *node) start(path string, run Running, l *problem.List) *node {
 			run.Request.Name, f)
 		return n
 	}
-	p.Fixed = run.Fixed
 	return n.with(p)
 }
 

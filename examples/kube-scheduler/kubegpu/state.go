@@ -111,7 +111,7 @@ func (s *State) take(p *Pod, devices []Device, check bool) bool {
 		if len(d.GPUs) != r.GPUs || slices.ContainsFunc(d.GPUs, func(g int) bool { return g < 0 || g >= len(s.Node.GPUs) }) {
 			return undo()
 		}
-		s.runs = append(s.runs, placement.Running{Request: gpuOnly(r, d), GPUs: d.GPUs, Fixed: true})
+		s.runs = append(s.runs, placement.Running{Request: gpuOnly(r, d), GPUs: d.GPUs})
 	}
 	if check && before < len(s.runs) {
 		if _, err := s.snapshot(""); err != nil {
@@ -223,7 +223,7 @@ func (s *State) inTheWay(g int, profile string, taken []Device) []placement.Runn
 	for i, sl := range s.Node.slots[g] {
 		if sl.profile.Name != profile || !s.free(g, i, taken) {
 			out = append(out, placement.Running{Request: &placement.Request{Name: "instance", GPUs: 1, Profile: sl.profile.Name},
-				GPUs: []int{g}, Start: sl.start, Fixed: true})
+				GPUs: []int{g}, Start: sl.start})
 		}
 	}
 	return out
@@ -249,7 +249,7 @@ func (s *State) snapshot(profile string, taken ...Device) (*placement.Snapshot, 
 	}
 	for _, d := range taken {
 		if d.Profile == "" && d.request != nil {
-			node.Running = append(node.Running, placement.Running{Request: gpuOnly(d.request, &d), GPUs: d.GPUs, Fixed: true})
+			node.Running = append(node.Running, placement.Running{Request: gpuOnly(d.request, &d), GPUs: d.GPUs})
 		}
 	}
 	return placement.NewSnapshot([]placement.Node{node})
