@@ -16,11 +16,11 @@ import (
 func TestEveryMechanismIsWhole(t *testing.T) {
 	for _, m := range sharing.Mechanisms() {
 		if info := sharing.InfoFor(m); info.Mechanism != m || info.Summary == "" {
-			t.Errorf("%s: describe it in sharing/infodata.go", m)
+			t.Errorf("%s: describe it in sharing/data/mechanisms.json", m)
 		}
 		for a := range sharing.AxisCount {
 			if p := sharing.Isolation(m, sharing.Axis(a)); p.Text == "" {
-				t.Errorf("%s: say in sharing/isolationdata.go what it isolates in %s", m, sharing.Axis(a))
+				t.Errorf("%s: say in sharing/data/isolation.json what it isolates in %s", m, sharing.Axis(a))
 			}
 		}
 		if gate.TraitsOf(m).Capacity == 0 {
@@ -59,7 +59,7 @@ func TestEveryGPUIsWhole(t *testing.T) {
 			found = found || err == nil
 		}
 		if !found && !slices.Contains(profilesOnly, m.Key) {
-			t.Errorf("%s: add its row to sharing/gpudata.go", m.Key)
+			t.Errorf("%s: add its row to sharing/data/gpus.json", m.Key)
 		}
 	}
 }

@@ -157,3 +157,27 @@ func TestComparisonMatrix(t *testing.T) {
 		t.Errorf("time-slicing's overhead is %+v", o)
 	}
 }
+
+func TestTables(t *testing.T) {
+	read := func(file string, rows int, err error) {
+		t.Helper()
+		if err != nil || rows == 0 {
+			t.Errorf("%s: %d rows, %v", file, rows, err)
+		}
+	}
+	sources, err := readTable[sourceRow]("sources.json")
+	read("sources.json", len(sources), err)
+	gpus, err := readTable[GPU]("gpus.json")
+	read("gpus.json", len(gpus), err)
+	traps, err := readTable[Trap]("traps.json")
+	read("traps.json", len(traps), err)
+	isolation, err := readTable[Property]("isolation.json")
+	read("isolation.json", len(isolation), err)
+	infos, err := readTable[Info]("mechanisms.json")
+	read("mechanisms.json", len(infos), err)
+	deliveries, err := readTable[deliveryRow]("deliveries.json")
+	read("deliveries.json", len(deliveries), err)
+	if _, err := readTable[GPU]("traps.json"); err == nil {
+		t.Error("traps were read as GPUs")
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
@@ -90,9 +91,11 @@ type GPU struct {
 	Note string
 }
 
+var gpuTable = table[GPU]("gpus.json")
+
 // GPUs lists the table, sorted by name. The slice is the caller's; what its
 // rows point to is shared and must not be modified.
-func GPUs() []GPU { return slices.Clone(gpuTable) }
+func GPUs() []GPU { return slices.Clone(gpuTable()) }
 
 // UnknownGPUError says that a name is no name, alias or PCI id of the table.
 type UnknownGPUError struct {
@@ -190,12 +193,11 @@ type gpuIndex struct {
 	owner   map[string]*GPU
 }
 
-var gpuByKey = indexGPUs(gpuTable)
-
-func indexGPUs(table []GPU) gpuIndex {
+var gpuByKey = sync.OnceValue(func() gpuIndex {
 	x := gpuIndex{map[string]*GPU{}, map[string][]*GPU{}, map[string][]*GPU{}, nil, map[string]*GPU{}}
-	for i := range table {
-		g := &table[i]
+	rows := gpuTable()
+	for i := range rows {
+		g := &rows[i]
 		x.names[FoldGPUName(g.Name)] = g
 		for _, word := range append([]string{g.Name}, g.Aliases...) {
 			key := FoldGPUName(word)
@@ -212,7 +214,7 @@ func indexGPUs(table []GPU) gpuIndex {
 		}
 	}
 	return x
-}
+})
 
 // LookupGPU finds a GPU by product name ("NVIDIA A100-SXM4-80GB"), alias
 // ("A100-80GB") or PCI id. Names compare by FoldGPUName. A product name wins
@@ -226,13 +228,13 @@ func indexGPUs(table []GPU) gpuIndex {
 // The GPU is shared and must not be modified.
 func LookupGPU(name string) (*GPU, error) {
 	if id, ok := pciKey(name); ok {
-		return oneGPU(name, gpuByKey.pci[id])
+		return oneGPU(name, gpuByKey().pci[id])
 	}
 	key := FoldGPUName(name)
-	if g := gpuByKey.names[key]; g != nil {
+	if g := gpuByKey().names[key]; g != nil {
 		return g, nil
 	}
-	return oneGPU(name, gpuByKey.aliases[key])
+	return oneGPU(name, gpuByKey().aliases[key])
 }
 
 func oneGPU(name string, matches []*GPU) (*GPU, error) {
@@ -281,16 +283,16 @@ func nearestGPUs(name string) []string {
 	}
 	var near []string
 	add := func(word string) {
-		if n := gpuByKey.owner[word].Name; !slices.Contains(near, n) && len(near) < 3 {
+		if n := gpuByKey().owner[word].Name; !slices.Contains(near, n) && len(near) < 3 {
 			near = append(near, n)
 		}
 	}
-	for _, w := range gpuByKey.words {
+	for _, w := range gpuByKey().words {
 		if len(key) >= 3 && strings.Contains(w, key) {
 			add(w)
 		}
 	}
-	left := slices.Clone(gpuByKey.words)
+	left := slices.Clone(gpuByKey().words)
 	for len(near) < 3 {
 		w := problem.Nearest(key, left)
 		if w == "" {

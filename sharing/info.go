@@ -1,5 +1,7 @@
 package sharing
 
+import "sync"
+
 // Statement is a sentence with its source.
 type Statement struct {
 	Text   string
@@ -39,14 +41,15 @@ func InfoFor(m Mechanism) Info {
 	if int(m) >= MechanismCount {
 		return Info{Mechanism: m}
 	}
-	return infoTable[m]
+	return infoTable()[m]
 }
 
-var infoTable = indexInfos(infos)
-
-func indexInfos(rows []Info) (t [MechanismCount]Info) {
-	for _, row := range rows {
+var infoTable = sync.OnceValue(func() *[MechanismCount]Info {
+	t := new([MechanismCount]Info)
+	for _, row := range infos() {
 		t[row.Mechanism] = row
 	}
 	return t
-}
+})
+
+var infos = table[Info]("mechanisms.json")

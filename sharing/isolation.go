@@ -2,6 +2,7 @@ package sharing
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/cotenant/cotenant/internal/enum"
 )
@@ -139,7 +140,7 @@ func propertiesOf(m Mechanism, a Axis) []Property {
 	if int(m) >= MechanismCount || int(a) >= AxisCount {
 		return nil
 	}
-	return propertyTable[m][a]
+	return propertyTable()[m][a]
 }
 
 // Isolation returns the default statement: the one without a condition. Where
@@ -184,10 +185,15 @@ func unknownProperty(m Mechanism, a Axis) Property {
 	return Property{Mechanism: m, Axis: a, Level: LevelUnknown, Text: "no source says"}
 }
 
-var propertyTable = func() (t [MechanismCount][AxisCount][]Property) {
-	for _, p := range properties {
+// properties holds the statements of primary sources and of our own measurements. The default one of a mechanism
+// and an axis comes first.
+var properties = table[Property]("isolation.json")
+
+var propertyTable = sync.OnceValue(func() *[MechanismCount][AxisCount][]Property {
+	t := new([MechanismCount][AxisCount][]Property)
+	for _, p := range properties() {
 		cell := &t[p.Mechanism][p.Axis]
 		*cell = append(*cell, p)
 	}
 	return t
-}()
+})

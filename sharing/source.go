@@ -2,7 +2,7 @@ package sharing
 
 import (
 	"encoding/json"
-	"slices"
+	"sync"
 )
 
 // SourceID is the key of a source, for example "nvidia-mps-guide". SourceByID
@@ -25,20 +25,35 @@ type Source struct {
 	Date string `json:"date,omitempty"`
 }
 
-// Sources lists every source that a SourceID may name, by publisher. The slice is the caller's.
-func Sources() []Source { return slices.Clone(sourceTable) }
+// sourceRow is a row of the table, which has the id that a Source's own JSON leaves out.
+type sourceRow struct {
+	ID SourceID
+	Source
+}
 
-var sourceIndex = func() map[SourceID]Source {
-	index := make(map[SourceID]Source, len(sourceTable))
-	for _, s := range sourceTable {
+var sourceRows = table[sourceRow]("sources.json")
+
+// Sources lists every source that a SourceID may name, by publisher. The slice is the caller's.
+func Sources() []Source {
+	var out []Source
+	for _, r := range sourceRows() {
+		r.Source.ID = r.ID
+		out = append(out, r.Source)
+	}
+	return out
+}
+
+var sourceIndex = sync.OnceValue(func() map[SourceID]Source {
+	index := map[SourceID]Source{}
+	for _, s := range Sources() {
 		index[s.ID] = s
 	}
 	return index
-}()
+})
 
 // SourceByID returns the source of an id, and whether there is one.
 func SourceByID(id SourceID) (Source, bool) {
-	s, ok := sourceIndex[id]
+	s, ok := sourceIndex()[id]
 	return s, ok
 }
 

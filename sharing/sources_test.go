@@ -45,7 +45,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// walkCode visits the module's Go files that are no tests, and mig's catalogue.
+// walkCode visits the module's Go files that are no tests, mig's catalogue and this package's tables.
 func walkCode(visit func(path string, code []byte)) error {
 	return filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		switch name := d.Name(); {
@@ -53,7 +53,8 @@ func walkCode(visit func(path string, code []byte)) error {
 			return err
 		case d.IsDir() && (name == "testdata" || name != ".." && name[0] == '.'):
 			return filepath.SkipDir
-		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"), name == "catalogue.json":
+		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"), name == "catalogue.json",
+			filepath.Dir(path) == filepath.Join("..", "sharing", "data"):
 			code, err := os.ReadFile(path)
 			visit(path, code)
 			return err
@@ -66,7 +67,7 @@ func walkCode(visit func(path string, code []byte)) error {
 func TestSourcesAreCited(t *testing.T) {
 	var text strings.Builder
 	err := walkCode(func(path string, code []byte) {
-		if filepath.Base(path) != "sourcedata.go" {
+		if filepath.Base(path) != "sources.json" {
 			text.Write(code)
 		}
 	})
@@ -85,10 +86,10 @@ func TestSourcesAreCited(t *testing.T) {
 }
 
 // TestLiteralsResolve looks every text up that the module's code converts to a
-// SourceID or gives a field named Source. TestConstantsResolve, of the nightly run,
+// SourceID, or that it or a table gives a field named Source. TestConstantsResolve, of the nightly run,
 // finds the constants by their type.
 func TestLiteralsResolve(t *testing.T) {
-	literal := regexp.MustCompile(`(?:\bSourceID\(|\bSource:\s*)"([a-z0-9-]*)"`)
+	literal := regexp.MustCompile(`(?:\bSourceID\(|\bSource:\s*|"source":\s*)"([a-z0-9-]*)"`)
 	found := 0
 	err := walkCode(func(path string, code []byte) {
 		for _, m := range literal.FindAllSubmatch(code, -1) {

@@ -33,14 +33,18 @@ type Trap struct {
 	Sources   []SourceID // what shows the truth, then who makes the claim
 }
 
+// trapTable holds first what widely read sources claim or fall into, then what
+// fails with MPS, time-slicing and HAMi.
+var trapTable = table[Trap]("traps.json")
+
 // Traps lists all traps. The slice is the caller's; the Sources of its rows are shared and must not be modified.
-func Traps() []Trap { return slices.Clone(trapTable) }
+func Traps() []Trap { return slices.Clone(trapTable()) }
 
 // TrapByID returns the trap of an id, and whether there is one.
 func TrapByID(id string) (Trap, bool) {
-	for i := range trapTable {
-		if trapTable[i].ID == id {
-			return trapTable[i], true
+	for _, t := range trapTable() {
+		if t.ID == id {
+			return t, true
 		}
 	}
 	return Trap{}, false
