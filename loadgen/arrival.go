@@ -29,8 +29,8 @@ type Constant struct {
 }
 
 // Arrivals yields k/PerS for k = 0, 1, ...; rounding never accumulates.
-func (c Constant) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
-	return arrive(rng, evenly, []Segment{{FromPerS: c.PerS, ToPerS: c.PerS}})
+func (c Constant) Arrivals(*rand.Rand) iter.Seq[time.Duration] {
+	return arrive(c.PerS, func(_ float64, k int) float64 { return float64(k) })
 }
 
 // String returns e.g. "constant 15/s".
@@ -47,7 +47,7 @@ type Poisson struct {
 
 // Arrivals yields the process from its first gap on.
 func (p Poisson) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
-	return arrive(rng, (*rand.Rand).ExpFloat64, []Segment{{FromPerS: p.PerS, ToPerS: p.PerS}})
+	return arrive(p.PerS, func(before float64, _ int) float64 { return before + rng.ExpFloat64() })
 }
 
 // String returns e.g. "poisson 15/s".
@@ -67,7 +67,8 @@ type Gamma struct {
 
 // Arrivals yields the process from its first gap on.
 func (g Gamma) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
-	return arrive(rng, gammaGaps(g.Burstiness), []Segment{{FromPerS: g.PerS, ToPerS: g.PerS}})
+	gap := distuv.Gamma{Alpha: g.Burstiness, Beta: g.Burstiness, Src: rng} // of mean 1
+	return arrive(g.PerS, func(before float64, _ int) float64 { return before + gap.Rand() })
 }
 
 // String returns e.g. "gamma 15/s burstiness 0.5".
@@ -77,65 +78,6 @@ func (Gamma) endless() bool { return true }
 
 func (g Gamma) check() error {
 	return errors.Join(checkRate("per_s", g.PerS), checkRate("burstiness", g.Burstiness))
-}
-
-// Segment is a stretch of a Varying. Its rate runs linearly from FromPerS to
-// ToPerS: equal rates are a step, different ones a ramp.
-type Segment struct {
-	FromPerS, ToPerS float64
-	Duration         time.Duration
-}
-
-// Varying is a schedule whose rate changes: steps and ramps, one segment after
-// another. It ends with the last segment.
-type Varying struct {
-	Segments []Segment
-	// Burstiness is as in Gamma; 0 means evenly spaced arrivals, 1 Poisson.
-	Burstiness float64
-}
-
-// Arrivals yields a unit-rate process mapped through the profile's cumulative rate.
-func (p Varying) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
-	gap := evenly
-	switch p.Burstiness {
-	case 0:
-	case 1:
-		gap = (*rand.Rand).ExpFloat64
-	default:
-		gap = gammaGaps(p.Burstiness)
-	}
-	return arrive(rng, gap, p.Segments)
-}
-
-// String lists the segments.
-func (p Varying) String() string {
-	s := fmt.Sprintf("profile burstiness %v:", p.Burstiness)
-	for _, g := range p.Segments {
-		s += fmt.Sprintf(" %v..%v/s for %v", g.FromPerS, g.ToPerS, g.Duration)
-	}
-	return s
-}
-
-func (p Varying) check() error {
-	var l problem.List
-	if len(p.Segments) == 0 {
-		l.Addf("segments", "add at least one", "none")
-	}
-	if p.Burstiness < 0 || math.IsNaN(p.Burstiness) || math.IsInf(p.Burstiness, 0) {
-		l.Addf("burstiness", "use 0 (even), 1 (Poisson) or another finite value above 0", "%v", p.Burstiness)
-	}
-	for i, s := range p.Segments {
-		path := fmt.Sprintf("segments[%d]", i)
-		for _, r := range []float64{s.FromPerS, s.ToPerS} {
-			if !(r >= 0) || math.IsInf(r, 0) {
-				l.Addf(path, "use finite rates of 0 or more", "rate %v", r)
-			}
-		}
-		if s.Duration <= 0 {
-			l.Addf(path+".duration", "use a duration above 0", "%v", s.Duration)
-		}
-	}
-	return l.Err()
 }
 
 // Timestamps is a schedule that replays the arrival times of a trace.
@@ -211,54 +153,17 @@ func checkRate(path string, v float64) error {
 	return &problem.Problem{Path: path, Message: fmt.Sprintf("%v", v), Remedy: "use a finite value above 0"}
 }
 
-// evenly marks the process without randomness: arrive counts instead of summing.
-var evenly func(*rand.Rand) float64
-
-// arrive yields the unit-rate process given by its gaps, mapped through the
-// segments' cumulative rate. A last segment without a duration never ends.
-func arrive(rng *rand.Rand, gap func(*rand.Rand) float64, segments []Segment) iter.Seq[time.Duration] {
+// arrive yields the times at which a process of rate 1 reaches its points, at another rate. next gives a point from
+// the one before it and the number of those so far.
+func arrive(perS float64, next func(before float64, k int) float64) iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
-		var u, before, start float64 // unit time; unit time and seconds at the segment's start
-		k := 0
-		if gap != nil {
-			u = gap(rng)
-		}
-		for _, s := range segments {
-			d := s.Duration.Seconds()
-			area := (s.FromPerS + s.ToPerS) / 2 * d
-			for d == 0 || u-before < area {
-				at := start + s.when(u-before)
-				if !(at < float64(math.MaxInt64)/1e9) || !yield(time.Duration(math.Round(at*1e9))) {
-					return
-				}
-				if k++; gap == nil {
-					u = float64(k)
-				} else {
-					u += gap(rng)
-				}
+		point := 0.0
+		for k := 0; ; k++ {
+			point = next(point, k)
+			at := point / perS
+			if !(at < float64(math.MaxInt64)/1e9) || !yield(time.Duration(math.Round(at*1e9))) {
+				return
 			}
-			before, start = before+area, start+d
 		}
 	}
-}
-
-// when is the time in seconds at which the segment's cumulative rate reaches u.
-func (s Segment) when(u float64) float64 {
-	if u == 0 {
-		return 0
-	}
-	slope := 0.0
-	if s.Duration > 0 {
-		slope = (s.ToPerS - s.FromPerS) / s.Duration.Seconds()
-	}
-	if slope == 0 {
-		return u / s.FromPerS
-	}
-	// The stable root of slope/2 t² + from t = u.
-	return 2 * u / (s.FromPerS + math.Sqrt(max(0, s.FromPerS*s.FromPerS+2*slope*u)))
-}
-
-// gammaGaps draws gaps of mean 1.
-func gammaGaps(shape float64) func(*rand.Rand) float64 {
-	return func(rng *rand.Rand) float64 { return distuv.Gamma{Alpha: shape, Beta: shape, Src: rng}.Rand() }
 }

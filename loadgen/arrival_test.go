@@ -31,9 +31,6 @@ func TestArrivalsExactly(t *testing.T) {
 	}{
 		{Constant{PerS: 4}, []time.Duration{0, sec / 4, sec / 2, 3 * sec / 4, sec}},
 		{Constant{PerS: 3}, []time.Duration{0, 333333333, 666666667, sec, 1333333333}},
-		{Varying{Segments: []Segment{{2, 2, sec}, {0, 0, sec}, {1, 1, 2 * sec}}}, []time.Duration{0, sec / 2, 2 * sec, 3 * sec}},
-		// A ramp from 0 to 4/s over 2 s has 4 arrivals, the k-th at sqrt(k) s.
-		{Varying{Segments: []Segment{{0, 4, 2 * sec}}}, []time.Duration{0, sec, 1414213562, 1732050808}},
 		{Timestamps{Offsets: []time.Duration{0, sec, sec, 3 * sec, 9 * sec}}, []time.Duration{0, sec, sec, 3 * sec, 9 * sec}},
 		{Timestamps{Offsets: []time.Duration{0, sec, sec, 3 * sec, 9 * sec}, From: sec, To: 9 * sec, Speed: 2}, []time.Duration{0, 0, sec}},
 	} {
@@ -65,7 +62,7 @@ func TestArrivalProcesses(t *testing.T) {
 		cv float64
 	}{
 		{Poisson{PerS: rate}, 1}, {Gamma{PerS: rate, Burstiness: 1}, 1}, {Gamma{PerS: rate, Burstiness: 0.25}, 2},
-		{Gamma{PerS: rate, Burstiness: 4}, 0.5}, {Varying{Segments: []Segment{{rate, rate, 24 * time.Hour}}, Burstiness: 1}, 1},
+		{Gamma{PerS: rate, Burstiness: 4}, 0.5},
 	} {
 		at := take(tc.s, n, 7)
 		if diff := cmp.Diff(at[:100], take(tc.s, 100, 7)); diff != "" {
@@ -98,7 +95,7 @@ func TestBadPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := ok()
-	p.Tenants = append(p.Tenants, Tenant{Name: "a", Load: OfferedLoad{Schedule: Varying{}, Concurrency: 2}, MaxTokens: -1, API: 9,
+	p.Tenants = append(p.Tenants, Tenant{Name: "a", Load: OfferedLoad{Schedule: Constant{}, Concurrency: 2}, MaxTokens: -1, API: 9,
 		Endpoints: []Endpoint{{URL: "host:80"}, {URL: "http://u:pw@h"}, {URL: "http://"}}, SLO: RequestSLO{TTFT: -1}})
 	p.Tenants = append(p.Tenants, Tenant{Name: "c", Prompts: Texts("x"), Load: OfferedLoad{Concurrency: 3}, Endpoints: []Endpoint{{URL: "https://h"}}})
 	p.Window = Window{From: 2, To: 1}
@@ -121,7 +118,7 @@ func TestBadPlans(t *testing.T) {
 		t.Error("tells the password")
 	}
 	for _, s := range []Schedule{
-		Constant{}, Poisson{PerS: math.NaN()}, Gamma{PerS: 1}, Varying{}, Varying{Segments: []Segment{{-1, math.Inf(1), 0}}},
+		Constant{}, Poisson{PerS: math.NaN()}, Gamma{PerS: 1},
 		Timestamps{}, Timestamps{Offsets: []time.Duration{2, 1}}, Timestamps{Offsets: []time.Duration{1}, From: 5}, Timestamps{Offsets: []time.Duration{1}, Speed: -1},
 	} {
 		p := ok()

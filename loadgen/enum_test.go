@@ -48,7 +48,7 @@ func TestEnumTexts(t *testing.T) {
 		t.Errorf("%d names for %d metrics", len(metricNames.Values()), metricCount)
 	}
 	for _, m := range metricNames.Values() {
-		if definitions[m.String()] == "" {
+		if definitions()[m.String()] == "" {
 			t.Errorf("%v is not defined", m)
 		}
 	}

@@ -59,12 +59,14 @@ func ExampleRun_failures() {
 }
 
 // A schedule is a pure function of its seed.
-func ExampleVarying() {
-	ramp := loadgen.Varying{Segments: []loadgen.Segment{{FromPerS: 0, ToPerS: 4, Duration: 2 * time.Second}, {FromPerS: 4, ToPerS: 4, Duration: time.Second}}}
-	for at := range ramp.Arrivals(rand.New(rand.NewPCG(1, 2))) {
+func ExamplePoisson() {
+	for at := range (loadgen.Poisson{PerS: 4}).Arrivals(rand.New(rand.NewPCG(1, 2))) {
+		if at > 2*time.Second {
+			break
+		}
 		fmt.Print(at.Round(time.Millisecond), " ")
 	}
-	// Output: 0s 1s 1.414s 1.732s 2s 2.25s 2.5s 2.75s
+	// Output: 148ms 165ms 174ms 789ms 1.184s 1.413s 1.522s 1.66s 1.845s
 }
 
 // Adapters of one server by name, seven of ten requests for the first, each with its

@@ -129,3 +129,18 @@ func readTestdata(t testing.TB, name string) []byte {
 	}
 	return b
 }
+
+// TestToolMetrics: every tool's figures say what they are.
+func TestToolMetrics(t *testing.T) {
+	for _, tool := range toolNames.Values()[2:] { // neither unknown nor this package
+		metrics := toolMetrics()[tool]
+		if len(metrics) < 8 {
+			t.Errorf("%v has %d figures", tool, len(metrics))
+		}
+		for _, m := range metrics {
+			if m.Key == "" || m.Quantity == QuantityUnknown || m.Definition == "" {
+				t.Errorf("%v: %+v", tool, m)
+			}
+		}
+	}
+}

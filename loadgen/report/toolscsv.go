@@ -74,14 +74,15 @@ func metricTable(name string, rows [][]string) ToolResult {
 			continue
 		}
 		label, unit, _ := strings.Cut(strings.TrimSuffix(row[0], ")"), " (")
-		i := slices.IndexFunc(aiPerfMetrics, func(m toolMetric) bool { return m.key == tableMetric[strings.ToLower(label)] })
+		metrics := toolMetrics()[ToolAIPerf]
+		i := slices.IndexFunc(metrics, func(m toolMetric) bool { return m.Key == tableMetric[strings.ToLower(label)] })
 		if i < 0 {
 			continue
 		}
-		m := aiPerfMetrics[i]
-		plain := m.unit != "ms"
+		m := metrics[i]
+		plain := !m.latency()
 		if !plain && unit != "" {
-			m.unit = unit
+			m.Unit = unit
 		}
 		for col := 1; col < min(len(row), len(header)); col++ {
 			statistic := map[string]string{"avg": "mean", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99",
@@ -101,6 +102,8 @@ func metricTable(name string, rows [][]string) ToolResult {
 
 // guideLLMColumns are the beginnings of guidellm's columns, the three rows of its header joined by bars.
 var guideLLMColumns = map[string]string{
+	"successful":               "|Request Counts|Successful|",
+	"errored":                  "|Request Counts|Errored|",
 	"time_to_first_token_ms":   "|Time to First Token|Successful ms",
 	"time_per_output_token_ms": "|Time per Output Token|Successful ms",
 	"inter_token_latency_ms":   "|Inter Token Latency|Successful ms",
@@ -112,53 +115,47 @@ var guideLLMColumns = map[string]string{
 func guideLLMRows(name string, header []string, rows [][]string) ToolResults {
 	var results ToolResults
 	for k, row := range rows {
-		cell := func(column string) (string, string) {
+		cell := func(column string) string {
 			if i := slices.Index(header, column); i >= 0 && i < len(row) {
-				return row[i], column
+				return row[i]
 			}
-			return "", ""
+			return ""
 		}
 		r := ToolResult{Tool: ToolGuideLLM, Run: name, Basis: "reported"}
 		if len(rows) > 1 {
 			r.Run = fmt.Sprintf("%s[%d]", name, k)
 		}
-		r.Load, _ = cell("|Benchmark|Strategy|")
-		backend, _ := cell("|Run Info|Backend|")
+		r.Load = cell("|Benchmark|Strategy|")
 		d := &document{l: &problem.List{}}
-		if json.Unmarshal([]byte(backend), &d.fields) == nil {
+		if json.Unmarshal([]byte(cell("|Run Info|Backend|")), &d.fields) == nil {
 			r.Model = d.firstText("model", "model_name")
 		}
-		add := func(text, column, metric, statistic string, q Quantity, unit, definition string) {
-			if v, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && v == v {
-				r.add(toolMetric{metric, q, unit, definition}, strings.Trim(column, "|"), statistic, v)
-			}
-		}
-		text, column := cell("|Request Counts|Successful|")
-		add(text, column, "requests.successful", "", QuantityCompleted, "", "Requests that guidellm counts as successful.")
-		none := strings.TrimSuffix(text, ".0") == "0"
-		text, column = cell("|Request Counts|Errored|")
-		add(text, column, "requests.errored", "", QuantityFailures, "", "Requests with an error; incomplete ones are apart.")
+		none := strings.TrimSuffix(cell(guideLLMColumns["successful"]), ".0") == "0"
 		if none {
 			r.nothingCompleted()
 		}
-		for _, m := range guideLLMMetrics {
-			at := guideLLMColumns[m.key]
-			rate := m.quantity == QuantityRequestRate || m.quantity == QuantityOutputRate
-			mean, column := cell(at + "|Mean")
-			switch {
-			case none:
-				continue
-			case rate:
-				add(mean, column, m.key, "", m.quantity, m.unit, m.definition)
-				continue
+		for _, m := range toolMetrics()[ToolGuideLLM] {
+			add := func(text, column, statistic string) {
+				if v, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && v == v {
+					r.add(m, strings.Trim(column, "|"), statistic, v)
+				}
 			}
-			add(mean, column, m.key, "mean", m.quantity, m.unit, m.definition)
-			median, column := cell(at + "|Median")
-			add(median, column, m.key, "p50", m.quantity, m.unit, m.definition)
-			list, column := cell(at + "|Percentiles")
-			if values := strings.Split(strings.Trim(list, "[] "), ","); len(values) == 11 {
-				for i, statistic := range map[int]string{7: "p90", 8: "p95", 9: "p99", 10: "max"} {
-					add(values[i], column, m.key, statistic, m.quantity, m.unit, m.definition)
+			at := guideLLMColumns[m.Key]
+			switch {
+			case !m.latency() && !m.rate():
+				m.Key = "requests." + m.Key
+				add(cell(at), at, "")
+			case none:
+			case m.rate():
+				add(cell(at+"|Mean"), at+"|Mean", "")
+			default:
+				add(cell(at+"|Mean"), at+"|Mean", "mean")
+				add(cell(at+"|Median"), at+"|Median", "p50")
+				list := at + "|Percentiles"
+				if values := strings.Split(strings.Trim(cell(list), "[] "), ","); len(values) == 11 {
+					for i, statistic := range map[int]string{7: "p90", 8: "p95", 9: "p99", 10: "max"} {
+						add(values[i], list, statistic)
+					}
 				}
 			}
 		}

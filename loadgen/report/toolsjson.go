@@ -5,18 +5,6 @@ import (
 	"strings"
 )
 
-var inferencePerfMetrics = []toolMetric{
-	{"time_to_first_token", QuantityFirstToken, "s",
-		"First non-empty content minus the actual send, in seconds; reasoning is ignored, and a request of one token has " +
-			"none." + numpy},
-	{"time_per_output_token", QuantityPerToken, "s",
-		"(last token - first token)/(n - 1) per request, n by the tokenizer on the text." + numpy},
-	{"inter_token_latency", QuantityGap, "s",
-		"Gaps between re-tokenised chunks, pooled: the tokens of a chunk are 0 apart." + numpy},
-	{"request_latency", QuantityEndToEnd, "s",
-		"End of the answer minus the actual send, in seconds: the schedule delay stands beside." + numpy},
-}
-
 // inferencePerf reads a lifecycle report of kubernetes-sigs/inference-perf, of a stage or of the whole run.
 func (d *document) inferencePerf(name string) []ToolResult {
 	load := d.child("load_summary")
@@ -24,26 +12,25 @@ func (d *document) inferencePerf(name string) []ToolResult {
 		Load: load.settings("concurrency", "requested_rate", "achieved_rate", "send_duration")}
 	successes := d.child("successes")
 	latency := successes.child("latency")
-	add := func(at *document, key, as string, q Quantity, unit, definition string) {
+	completed, counted := successes.number("count")
+	for _, m := range toolMetrics()[ToolInferencePerf] {
+		if m.latency() {
+			if !counted || completed != 0 {
+				r.statistics(latency.child(m.Key), m, "successes.latency."+m.Key+".", "mean", map[string]string{"median": "p50",
+					"p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "max": "max"}, false)
+			}
+			continue
+		}
+		at, key := d, m.Key
+		for parent, rest, ok := strings.Cut(key, "."); ok; parent, rest, ok = strings.Cut(key, ".") {
+			at, key = at.child(parent), rest
+		}
 		if v, ok := at.number(key); ok {
-			r.add(toolMetric{as, q, unit, definition}, as, "", v)
+			r.add(m, m.Key, "", v)
 		}
 	}
-	add(successes, "count", "successes.count", QuantityCompleted, "",
-		"Requests that ended with status 200 and without an error.")
-	add(d.child("failures"), "count", "failures.count", QuantityFailures, "", "Requests with an error.")
-	throughput := successes.child("throughput")
-	add(throughput, "requests_per_sec", "successes.throughput.requests_per_sec", QuantityRequestRate, "1/s",
-		"Successful requests / time of the stage.")
-	add(throughput, "output_tokens_per_sec", "successes.throughput.output_tokens_per_sec", QuantityOutputRate, "1/s",
-		"Output tokens of successful requests / time of the stage, by the tokenizer on the text.")
-	if v, ok := successes.number("count"); ok && v == 0 {
+	if counted && completed == 0 {
 		r.nothingCompleted()
-		return []ToolResult{r}
-	}
-	for _, m := range inferencePerfMetrics {
-		r.statistics(latency.child(m.key), m, "successes.latency."+m.key+".", "mean",
-			map[string]string{"median": "p50", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "max": "max"}, false)
 	}
 	return []ToolResult{r}
 }
