@@ -75,6 +75,10 @@ func (f *planFlow) decide(ctx context.Context) *decisionReport {
 	return out
 }
 
+// workloadKinds are what a decision takes tenants for.
+var workloadKinds = map[predict.Kind]decision.Kind{predict.KindServer: decision.KindOnlineInference,
+	predict.KindStepper: decision.KindTraining, predict.KindBurster: decision.KindNotebook}
+
 var errNoMemory = errors.New("say with servers[].memory what each server takes, for a decision")
 
 // decideFleet puts the loads of the first case before package decision: with
@@ -99,7 +103,7 @@ func (f *planFlow) decideFleet(ctx context.Context, gpu string, profiles *predic
 		if s.Memory.IsZero() {
 			return nil, errNoMemory
 		}
-		w := decision.Workload{Name: name, Kind: decision.KindOnlineInference, Memory: s.Memory, SLO: l.SLO}
+		w := decision.Workload{Name: name, Kind: workloadKinds[s.Kind], Memory: s.Memory, SLO: l.SLO}
 		if row := f.soloRow(name); row != nil && profiles != nil {
 			f.addEvidence(&w, l, row)
 		}

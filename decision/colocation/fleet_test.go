@@ -45,7 +45,7 @@ func TestTable(t *testing.T) {
 }
 
 func TestBuiltInPlans(t *testing.T) {
-	for real, text := range map[bool][]byte{false: SimulatedPlan(), true: PlanTemplate()} {
+	for real, text := range map[bool][]byte{false: builtin("simulated"), true: builtin("two-models")} {
 		if _, err := ParsePlan(text, PlanOptions{Real: real}); err != nil {
 			t.Error(err)
 		}

@@ -3,6 +3,7 @@
 package colocation
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 )
@@ -11,3 +12,10 @@ func ownGroup(*exec.Cmd) {}
 
 // signalGroup ends the command: there is nothing gentler here.
 func signalGroup(cmd *exec.Cmd, _ os.Signal) error { return cmd.Process.Kill() }
+
+func haltGroup(_ *exec.Cmd, stop bool) error {
+	if stop {
+		return errors.New("a tenant cannot be halted on this system")
+	}
+	return nil
+}

@@ -19,6 +19,18 @@ func signalGroup(cmd *exec.Cmd, sig os.Signal) error {
 	if sig == os.Kill {
 		s = syscall.SIGKILL
 	}
+	return kill(cmd, s)
+}
+
+// haltGroup stops a command and its children where they are, or has them go on.
+func haltGroup(cmd *exec.Cmd, stop bool) error {
+	if stop {
+		return kill(cmd, syscall.SIGSTOP)
+	}
+	return kill(cmd, syscall.SIGCONT)
+}
+
+func kill(cmd *exec.Cmd, s syscall.Signal) error {
 	err := syscall.Kill(-cmd.Process.Pid, s)
 	if errors.Is(err, syscall.ESRCH) {
 		return os.ErrProcessDone

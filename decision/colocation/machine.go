@@ -33,16 +33,19 @@ type MachineOptions struct {
 
 // Machine is a Site of real servers on one of this machine's GPUs.
 type Machine struct {
-	opts   MachineOptions
-	plan   *Plan
-	look   probe.Look
-	runner mps.Runner // for tests; nil is the program
+	opts MachineOptions
+	plan *Plan
+	look probe.Look
+	say  func(format string, args ...any)
+
+	runner mps.Runner    // for tests; nil is the program
+	settle time.Duration // how long a tenant whose progress nothing tells may take to reach the GPU
 }
 
 // NewMachine looks at the plan's GPU through opts.Source, and refuses one in MIG mode. Servers are started by
 // [Measure]; it never changes compute mode, clocks, MIG or compute policy.
 func NewMachine(ctx context.Context, plan *Plan, opts MachineOptions) (*Machine, error) {
-	m := &Machine{opts: opts, plan: plan}
+	m := &Machine{opts: opts, plan: plan, settle: usualSettle}
 	if m.opts.Program == nil {
 		m.opts.Program = &mps.Program{}
 	}
@@ -79,7 +82,12 @@ func (m *Machine) visible() string {
 
 func (m *Machine) gpu() (string, string) { return m.look.Device.Name, m.look.Driver }
 
-func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string) (*stand, error) {
+// usualSettle is how long programs take to load their libraries and to fill the GPU's memory.
+const usualSettle = 15 * time.Second
+
+func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
+	say func(format string, args ...any)) (*stand, error) {
+	m.say = say
 	st := &stand{source: m.opts.Source, device: m.plan.Device, close: func() error { return nil }}
 	if m.opts.Beside != nil {
 		st.beside = func(ctx context.Context, run func(context.Context) error) error {
@@ -121,6 +129,7 @@ func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string) (
 	}
 	st.notes = append(st.notes, g.notes...)
 	st.tail = func(server int) string { return g.servers[server].tail() }
+	st.tenants = g.servers
 	return st, nil
 }
 
@@ -144,6 +153,9 @@ func (g *group) start(ctx context.Context) error {
 	for i := range g.machine.plan.Servers {
 		p := &g.machine.plan.Servers[i]
 		env, err := g.environ(ctx, p)
+		if err == nil {
+			err = g.machine.room(ctx, p)
+		}
 		if err != nil {
 			return fmt.Errorf("server %s: %w", p.Name, err)
 		}
@@ -158,10 +170,33 @@ func (g *group) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if g.daemon == nil {
+	var err error
+	if g.daemon != nil {
+		err = g.verify(ctx)
+	}
+	for _, s := range g.servers {
+		if err == nil && s.meter != nil {
+			err = s.halt(true)
+		}
+	}
+	return err
+}
+
+// room makes sure that the GPU has the memory left that the plan says a server or tenant takes.
+func (m *Machine) room(ctx context.Context, p *Server) error {
+	need, ok := p.Memory.Get()
+	if !ok || m.opts.Source == nil {
 		return nil
 	}
-	return g.verify(ctx)
+	var r telemetry.Reading
+	if err := m.opts.Source.Read(ctx, m.plan.Device, telemetry.GroupBasic, &r); err != nil {
+		return err
+	}
+	used, ok := r.Get(telemetry.MetricMemUsedBytes)
+	if left := m.look.Memory - sharing.Bytes(used); ok && m.look.Memory > 0 && left < need {
+		return fmt.Errorf("it takes %v of memory (memory) and the GPU has %v left of %v", need, left, m.look.Memory)
+	}
+	return nil
 }
 
 // startDaemon starts an MPS control daemon of the mode's own, beside any other.
@@ -282,6 +317,9 @@ func (g *group) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 6*graceful)
 	defer cancel()
 	var errs []error
+	for _, s := range g.servers {
+		errs = append(errs, s.halt(false)) // a halted client cannot leave
+	}
 	if g.daemon != nil {
 		errs = append(errs, g.leave(ctx))
 	}

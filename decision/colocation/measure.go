@@ -105,7 +105,7 @@ func (f *planFlow) measureMode(ctx context.Context, m sharing.Mechanism) (err er
 		return err
 	}
 	f.say("%s: starting the servers", title(m))
-	st, err := f.site.start(ctx, m, dir)
+	st, err := f.site.start(ctx, m, dir, f.say)
 	if err != nil {
 		return err
 	}
@@ -158,18 +158,17 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 	r.dir, r.began = filepath.Join(r.mode.String(), r.name), f.time()
 	servers := map[string]int{}
 	for _, name := range r.loads {
-		_, i := f.plan.serverFor(f.plan.Load(name))
-		if servers[name] = i; st.dead[i] != nil {
+		p, i := f.plan.serverFor(f.plan.Load(name))
+		if p.Kind == predict.KindServer {
+			servers[name] = i
+		}
+		if st.dead[i] != nil {
 			return fmt.Errorf("load %s failed: server %s stopped answering before", name, f.plan.Servers[i].Name)
 		}
 	}
 	f.say("%s: %s, %v s", r.mode, r.name, f.plan.Seconds)
-	plan, err := f.offer(st, &r, f.plan.Window())
-	if err != nil {
-		return err
-	}
 	w := f.watch(ctx, st, servers)
-	rec, err := f.record(w.ctx, r.dir, plan, st.source, w.progress)
+	rec, rows, err := f.play(w.ctx, st, &r, f.plan.Window(), w.progress)
 	if stopped := w.end(); stopped != nil {
 		return stopped
 	}
@@ -178,31 +177,23 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 	}
 	loads := r.loads
 	r.loads = nil
-	kept := func(name string, row predict.Row) {
-		t, _ := rec.Summary.Tenant(name)
-		rates := cost.TokenRates{Input: float64(t.PromptTokens) / t.DurationS, Output: t.OutputTokensPerS}
-		if g := t.Goodput; g != nil {
-			rates.Good = g.OutputTokensPerS.Or(0)
+	for i, name := range loads {
+		row := rows[i]
+		rates := cost.TokenRates{}
+		if t, ok := rec.Summary.Tenant(name); ok {
+			rates = cost.TokenRates{Input: float64(t.PromptTokens) / t.DurationS, Output: t.OutputTokensPerS}
+			if g := t.Goodput; g != nil {
+				rates.Good = g.OutputTokensPerS.Or(0)
+			}
 		}
-		r.rows, r.loads, r.rates = append(r.rows, row), append(r.loads, name), append(r.rates, rates)
-	}
-	for _, name := range loads {
-		l := f.plan.Load(name)
-		row := rec.Row([]string{name}, []int{st.device})
-		if row.Requests.Or(0) == 0 {
+		if row.Requests.Or(0)+row.Steps.Or(0) == 0 && row.Kind == predict.KindServer {
 			if err != nil {
 				continue
 			}
 			return fmt.Errorf("%s, load %s: %w; see %s", r.dir, name, errNothing,
 				filepath.Join(f.Dir, r.dir, loadgen.ArtifactRequests))
 		}
-		row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = predictedAs(r.mode), r.name, len(loads),
-			f.serverOf(r.mode, l), f.loadOf(l)
-		row.GPUName, _ = f.site.gpu()
-		if f.simulated { // the format has no word for that
-			row.Case = "simulated/" + r.name
-		}
-		kept(name, row)
+		r.rows, r.loads, r.rates = append(r.rows, row), append(r.loads, name), append(r.rates, rates)
 	}
 	if err != nil {
 		if len(r.rows) > 0 {
@@ -214,6 +205,85 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 	return f.writeRows()
 }
 
+// play has the loads of a run work side by side for a window of time, and returns a row for each.
+func (f *planFlow) play(ctx context.Context, st *stand, r *run, window loadgen.Window,
+	progress func(loadgen.Progress)) (*Recording, predict.Rows, error) {
+	plan, err := f.offer(st, r, window)
+	if err != nil {
+		return nil, nil, err
+	}
+	tenants := make([]*server, len(r.loads))
+	for i, name := range r.loads {
+		p, at := f.plan.serverFor(f.plan.Load(name))
+		if p.Kind == predict.KindServer || st.tenants == nil {
+			continue
+		}
+		t := st.tenants[at]
+		defer t.meter.begin(ctx)()
+		if err := t.halt(false); err != nil {
+			return nil, nil, fmt.Errorf("tenant %s: %w", p.Name, err)
+		}
+		defer func() { _ = t.halt(true) }() // one that has ended is said to have
+		tenants[i] = t
+	}
+	rec, err := f.record(ctx, r.dir, plan, st.source, progress)
+	if rec == nil {
+		return nil, nil, err
+	}
+	var rows predict.Rows
+	for i, name := range r.loads {
+		l := f.plan.Load(name)
+		p, _ := f.plan.serverFor(l)
+		row := rec.Row([]string{name}, []int{st.device})
+		switch {
+		case tenants[i] != nil:
+			err = errors.Join(err, countSteps(&row, tenants[i], &rec.Summary.Window, r.solo()))
+		case p.Kind != predict.KindServer:
+			asSteps(&row, p.Kind)
+		default:
+			row.Load = f.loadOf(l)
+		}
+		row.Mechanism, row.Case, row.Tenants, row.Server = predictedAs(r.mode), r.name, len(r.loads), f.serverOf(r.mode, l)
+		row.GPUName, _ = f.site.gpu()
+		if f.simulated { // the format has no word for that
+			row.Case = "simulated/" + r.name
+		}
+		rows = append(rows, row)
+	}
+	return rec, rows, err
+}
+
+// countSteps puts the steps that a tenant did in a window into its row. Of one whose progress nothing tells the row
+// has a nominal step alone, and none beside others.
+func countSteps(row *predict.Row, t *server, w *loadgen.WindowSummary, alone bool) (err error) {
+	from, to := time.Unix(0, w.FromNS), time.Unix(0, w.ToNS)
+	row.Kind, row.Version = t.plan.Kind, predict.Some(predict.VersionOfKinds)
+	row.Requests, row.Errors = predict.Optional[int]{}, predict.Optional[int]{}
+	row.WallS = predict.Some(to.Sub(from).Seconds())
+	row.Outcome = predict.Outcome{}
+	select {
+	case <-t.done:
+		return fmt.Errorf("tenant %s ended (%v) while it was measured; its last lines:\n%s", t.plan.Name, t.err, t.tail())
+	default:
+	}
+	if t.plan.Progress.none() {
+		if alone {
+			row.Step.P50 = predict.Some(inMS(nominalStep))
+			row.StepsPerS = predict.Some(float64(time.Second / nominalStep))
+		}
+		return nil
+	}
+	steps := 0
+	if row.Outcome, steps, err = t.meter.outcome(from, to); err == nil && steps == 0 {
+		err = fmt.Errorf("no step ended in the %v that count (seconds makes a run longer)", to.Sub(from))
+	}
+	row.Steps = predict.Some(steps)
+	if err != nil {
+		err = fmt.Errorf("tenant %s: %w; its last lines:\n%s", t.plan.Name, err, t.tail())
+	}
+	return err
+}
+
 // offer returns the load plan of a run's clients for a window of time.
 func (f *planFlow) offer(st *stand, r *run, window loadgen.Window) (plan loadgen.LoadPlan, err error) {
 	plan = loadgen.LoadPlan{Scenario: r.mode.String() + "-" + r.name, Duration: window.To, Window: window,
@@ -221,9 +291,19 @@ func (f *planFlow) offer(st *stand, r *run, window loadgen.Window) (plan loadgen
 	for _, name := range r.loads {
 		l := f.plan.Load(name)
 		server, i := f.plan.serverFor(l)
-		t, err := Offer(name, f.loadOf(l), uint64(f.plan.Seed))
+		load := f.loadOf(l)
+		if server.Kind != predict.KindServer {
+			if st.tenants != nil {
+				continue // it works by itself
+			}
+			load = predict.Load{Concurrency: 1, Prompt: 1, Output: stepsAtOnce[server.Kind]}
+		}
+		t, err := Offer(name, load, uint64(f.plan.Seed))
 		if err != nil {
 			return plan, err
+		}
+		if server.Simulated != nil {
+			t.Load.ThinkTime = time.Duration(server.Simulated.Think)
 		}
 		t.Model, t.API, t.Endpoints, t.Warmup = server.Model, server.API, st.endpoints[i:i+1], max(1, l.Concurrency)
 		limit := func(o predict.Optional[predict.Duration]) time.Duration { return time.Duration(o.Or(0)) }
@@ -232,6 +312,10 @@ func (f *planFlow) offer(st *stand, r *run, window loadgen.Window) (plan loadgen
 	}
 	return plan, nil
 }
+
+// stepsAtOnce is how many tokens the client of a simulated tenant asks for: each is a step of a stepper, all of them
+// together one of a burster.
+var stepsAtOnce = map[predict.Kind]int{predict.KindStepper: 16, predict.KindBurster: 5}
 
 // writeRows replaces the rows' file with all rows so far.
 func (f *planFlow) writeRows() error { return f.write(f.name("rows"), f.rows()) }
@@ -312,7 +396,10 @@ func (f *planFlow) serverOf(m sharing.Mechanism, l *Load) predict.Server {
 }
 
 func (f *planFlow) loadOf(l *Load) predict.Load {
-	_, i := f.plan.serverFor(l)
+	s, i := f.plan.serverFor(l)
+	if s.Kind != predict.KindServer {
+		return predict.Load{}
+	}
 	return predict.Load{Server: i, Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt, Output: l.Output,
 		Seed: predict.Some(f.plan.Seed)}
 }

@@ -65,8 +65,9 @@ type Site interface {
 	predictor() *predict.Predictor
 	// gpu names the GPU and its driver, "" if unknown.
 	gpu() (name, driver string)
-	// start has the plan's servers serve in a mode, with logs below dir. The stand must be closed.
-	start(ctx context.Context, m sharing.Mechanism, dir string) (*stand, error)
+	// start has the plan's servers serve in a mode, with logs below dir; what is worth knowing meanwhile is said. The
+	// stand must be closed.
+	start(ctx context.Context, m sharing.Mechanism, dir string, say func(format string, args ...any)) (*stand, error)
 }
 
 // stand holds the plan's servers while they serve in one mode.
@@ -76,6 +77,8 @@ type stand struct {
 	device    int                // the GPU's index in source
 	notes     []string           // for readers of the figures
 	close     func() error
+	// tenants that work by themselves, by server, halted; nil where requests of a client stand for their steps.
+	tenants []*server
 
 	// ask requests one token of a server, and tail returns the end of its log; nil where servers cannot stop.
 	ask  func(ctx context.Context, server int) error

@@ -1,9 +1,11 @@
 package colocation
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,13 +30,15 @@ type Plan struct {
 	Device      int                 `yaml:"device"`          // GPU index, as NVML counts
 	Modes       []sharing.Mechanism `yaml:"modes"`           // of those that [Modes] lists; default all
 	StartSecs   float64             `yaml:"start_seconds"`   // for the servers to answer; default 300
-	Servers     []Server            `yaml:"servers,required"`
-	Loads       []Load              `yaml:"loads,required"`
-	Cases       []Case              `yaml:"cases"` // default: the first load of each server, together
+	Servers     []Server            `yaml:"servers"`
+	Tenants     []Server            `yaml:"tenants"` // that serve no tokens
+	Loads       []Load              `yaml:"loads"`   // of servers
+	Cases       []Case              `yaml:"cases"`   // default: the tenants, and the first load of each server, together
 	SimGPU      *SimulatedGPU       `yaml:"simulated_gpu"`
 	Decision    Decision            `yaml:"decision"`
 
-	text []byte // as it was read
+	text    []byte // as it was read
+	serving int    // so many of Servers serve tokens; then come Tenants
 }
 
 // Modes returns the mechanisms by which processes share a whole GPU: time-slicing, the GPU's default, clients of
@@ -43,15 +47,19 @@ func Modes() []sharing.Mechanism {
 	return []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation}
 }
 
-// Server is a server under test. With a command it is started and stopped for
+// Server is a server under test, or a tenant that serves no tokens. With a command it is started and stopped for
 // each mode; without one it runs already, and stays.
 type Server struct {
 	Name    string      `yaml:"name,required"`
-	Model   string      `yaml:"model,required"` // as requests name it
+	Model   string      `yaml:"model"` // as requests and profiles name it; default of tenants: the name
 	Command []string    `yaml:"command"`
 	URL     string      `yaml:"url"`
 	API     loadgen.API `yaml:"api"`
 	Slots   int         `yaml:"slots,nonzero"` // requests served at once; 0 = not known
+	// Kind of a tenant is stepper or burster, and Progress where its steps are seen. It is run for each case that
+	// names it, and halted (SIGSTOP) between them.
+	Kind     predict.Kind `yaml:"kind"`
+	Progress Progress     `yaml:"progress"`
 	// Percent and MemoryLimit are for mig-like-emulation. A limit that is not given
 	// is the percentage of the GPU's memory.
 	Percent     float64       `yaml:"percent,nonzero"`
@@ -59,6 +67,19 @@ type Server struct {
 	// Memory of the server, for a decision.
 	Memory    predict.Optional[sharing.Bytes] `yaml:"memory"`
 	Simulated *SimulatedServer                `yaml:"simulated"`
+}
+
+// Progress says where the steps of a tenant are seen. Of the zero value nothing tells them: it is a neighbour whose
+// activity NVML shows, and its step is a nominal one.
+type Progress struct {
+	// Line is a regular expression for the lines on standard output that end a step. A group named ms or s holds
+	// the step's own length, which a burster needs; else it is the time since the last such line.
+	Line string `yaml:"line"`
+	// Metric is a counter of steps in the Prometheus format, as URL#NAME. Steps are as long as the time in which it
+	// grows by one.
+	Metric string `yaml:"metric"`
+
+	line *regexp.Regexp
 }
 
 // Load describes the requests of a server's clients, and their objectives.
@@ -90,13 +111,15 @@ type SimulatedGPU struct {
 	Switch  predict.Duration `yaml:"switch"`
 }
 
-// SimulatedServer is a server on a simulated GPU; what is zero has the simulation's default.
+// SimulatedServer is a server or tenant on a simulated GPU; what is zero has the simulation's default.
 type SimulatedServer struct {
 	StepKernels     int              `yaml:"step_kernels"`
 	KernelMean      predict.Duration `yaml:"kernel_mean"`
 	PrefillPerToken predict.Duration `yaml:"prefill_per_token"`
 	SMDemand        float64          `yaml:"sm_demand"`
 	BandwidthDemand float64          `yaml:"bandwidth_demand"`
+	SMHold          float64          `yaml:"sm_hold"` // of the time, that others' kernels wait for its own under MPS
+	Think           predict.Duration `yaml:"think"`   // of a burster between two steps
 }
 
 // PlanOptions configure [ParsePlan].
@@ -140,6 +163,11 @@ func (p *Plan) fill() {
 	if len(p.Modes) == 0 {
 		p.Modes = Modes()
 	}
+	p.serving = len(p.Servers)
+	for _, t := range p.Tenants {
+		t.Model = cmp.Or(t.Model, t.Name)
+		p.Servers, p.Loads = append(p.Servers, t), append(p.Loads, Load{Name: t.Name, Server: t.Name})
+	}
 	if len(p.Cases) == 0 {
 		c := Case{Name: "together"}
 		for _, s := range p.Servers {
@@ -166,15 +194,24 @@ func (p *Plan) check(list *problem.List, real bool) {
 			"%s is no way for processes to share a whole GPU", m)
 		list.If(slices.Contains(p.Modes[:i], m), at, "", "%s stands there twice", m)
 	}
-	servers := checkNames(list, "servers", p.Servers, func(s Server) string { return s.Name })
-	loads := checkNames(list, "loads", p.Loads, func(l Load) string { return l.Name })
-	checkNames(list, "cases", p.Cases, func(c Case) string { return c.Name })
+	servers := checkNames(list, p.at, p.Servers, func(s Server) string { return s.Name })
+	list.If(len(p.Servers) == 0, "servers", "", "there are none, nor tenants")
+	atLoad := func(i int) string {
+		if own := len(p.Loads) - len(p.Tenants); i >= own {
+			return fmt.Sprintf("tenants[%d]", i-own)
+		}
+		return fmt.Sprintf("loads[%d]", i)
+	}
+	loads := checkNames(list, atLoad, p.Loads, func(l Load) string { return l.Name })
+	list.If(len(p.Loads) == 0, "loads", "", "there are none")
+	checkNames(list, func(i int) string { return fmt.Sprintf("cases[%d]", i) }, p.Cases,
+		func(c Case) string { return c.Name })
 	p.checkServers(list)
 	if real {
 		p.checkReach(list)
 	}
-	for i := range p.Loads {
-		p.Loads[i].check(list, fmt.Sprintf("loads[%d]", i), servers)
+	for i := range p.Loads[:len(p.Loads)-len(p.Tenants)] {
+		p.Loads[i].check(list, fmt.Sprintf("loads[%d]", i), servers[:p.serving])
 	}
 	for i := range p.Cases {
 		p.checkCase(list, fmt.Sprintf("cases[%d]", i), p.Cases[i].Loads, loads)
@@ -185,16 +222,22 @@ func (p *Plan) check(list *problem.List, real bool) {
 	}
 }
 
-// checkNames makes sure that there are some, and that their names can be folders
-// and stand there once. It returns the names.
-func checkNames[T any](list *problem.List, section string, items []T, name func(T) string) []string {
-	list.If(len(items) == 0, section, "", "there are none")
+// at is the path of a server, or of a tenant that serves none.
+func (p *Plan) at(i int) string {
+	if i >= p.serving {
+		return fmt.Sprintf("tenants[%d]", i-p.serving)
+	}
+	return fmt.Sprintf("servers[%d]", i)
+}
+
+// checkNames makes sure that names can be folders and stand there once. It returns the names.
+func checkNames[T any](list *problem.List, path func(i int) string, items []T, name func(T) string) []string {
 	bad := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
 	}
 	var names []string
 	for i := range items {
-		n, at := name(items[i]), fmt.Sprintf("%s[%d].name", section, i)
+		n, at := name(items[i]), path(i)+".name"
 		list.If(n == "" || len(n) > 64 || strings.ContainsFunc(n, bad), at, "use letters, digits, - and _, at most 64",
 			"%.80q names folders", n)
 		list.If(slices.Contains(names, n), at, "", "%q stands there twice", n)
@@ -207,7 +250,8 @@ func (p *Plan) checkServers(list *problem.List) {
 	emulated := slices.Contains(p.Modes, sharing.MechanismMIGLikeEmulation)
 	total := 0.0
 	for i := range p.Servers {
-		s, at := &p.Servers[i], fmt.Sprintf("servers[%d]", i)
+		s, at := &p.Servers[i], p.at(i)
+		s.checkKind(list, at, i >= p.serving)
 		list.If(s.Slots < 0 || s.Slots > 1<<20, at+".slots", "", "must be a number of requests, is %d", s.Slots)
 		list.If(s.Percent != 0 && !(s.Percent > 0 && s.Percent <= 100), at+".percent", "",
 			"must lie above 0 and at most at 100, is %v", s.Percent)
@@ -226,12 +270,27 @@ func (p *Plan) checkServers(list *problem.List) {
 // checkReach makes sure that real servers can be reached, and run under the modes.
 func (p *Plan) checkReach(list *problem.List) {
 	running := 0
+	hosts := map[string]int{}
 	for i := range p.Servers {
-		s, at := &p.Servers[i], fmt.Sprintf("servers[%d]", i)
-		if u, err := url.Parse(s.URL); s.URL == "" || err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http") {
-			list.Addf(at+".url", `for example "http://127.0.0.1:8001"`, "must be the server's base URL, is %q", s.URL)
-		} else if j := slices.IndexFunc(p.Servers[:i], func(o Server) bool { return o.URL == s.URL }); j >= 0 {
-			list.Addf(at+".url", "", "is that of servers[%d]", j)
+		s, at := &p.Servers[i], p.at(i)
+		name, address, remedy := ".url", s.URL, `for example "http://127.0.0.1:8001"`
+		if i >= p.serving {
+			name, remedy = ".progress.metric", `for example "http://127.0.0.1:9100/metrics#steps_total"`
+			address, _, _ = strings.Cut(s.Progress.Metric, "#")
+			list.If(len(s.Command) == 0, at+".command", "give one: it is halted while others run alone", "is missing")
+		}
+		u, err := url.Parse(address)
+		switch j, taken := 0, false; {
+		case i >= p.serving && address == "":
+		case err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http"):
+			list.Addf(at+name, remedy, "must be an HTTP URL, is %q", address)
+		default:
+			if len(s.Command) > 0 { // which listens there
+				address = u.Host
+			}
+			j, taken = hosts[address]
+			list.If(taken, at+name, "give each an address of its own", "is on that of %s, %s", p.at(j), address)
+			hosts[address] = i
 		}
 		if len(s.Command) == 0 {
 			running++
@@ -249,6 +308,33 @@ func (p *Plan) checkReach(list *problem.List) {
 	}
 }
 
+// checkKind holds a tenant that serves no tokens apart from a server.
+func (s *Server) checkKind(list *problem.List, path string, tenant bool) {
+	if !tenant {
+		list.If(s.Kind != predict.KindServer, path+".kind", "put it under tenants", "is %s", s.Kind)
+		list.If(s.Progress != Progress{}, path+".progress", "leave it out", "a server's answers show its progress")
+		list.If(s.Model == "", path+".model", "as requests name it", "is missing")
+		return
+	}
+	list.If(s.Kind == predict.KindServer, path+".kind", "use stepper or burster, or put it under servers", "is %s", s.Kind)
+	list.If(s.URL != "" || s.Slots != 0, path+".url", "put it under servers", "a %s serves no tokens", s.Kind)
+	p := &s.Progress
+	list.If(p.Line != "" && p.Metric != "", path+".progress", "give one of them", "has both line and metric")
+	if _, name, _ := strings.Cut(p.Metric, "#"); p.Metric != "" && name == "" {
+		list.Addf(path+".progress.metric", "write URL#NAME", "%q names no counter", p.Metric)
+	}
+	if p.Line == "" {
+		return
+	}
+	var err error
+	if p.line, err = regexp.Compile(p.Line); err != nil {
+		list.AddErr(path+".progress.line", err)
+	} else if length, _ := p.length(); s.Kind == predict.KindBurster && length < 0 {
+		list.Addf(path+".progress.line", `for example "cell took (?P<ms>[0-9.]+) ms"`,
+			"tells a burster's cells, and not how long they took: it has no group named ms or s")
+	}
+}
+
 func (s *SimulatedServer) check(list *problem.List, path string) {
 	if s == nil {
 		return
@@ -256,6 +342,7 @@ func (s *SimulatedServer) check(list *problem.List, path string) {
 	list.If(!(s.SMDemand >= 0 && s.SMDemand <= 1), path+".sm_demand", "", "must be a fraction, is %v", s.SMDemand)
 	list.If(!(s.BandwidthDemand >= 0 && s.BandwidthDemand <= 1), path+".bandwidth_demand", "",
 		"must be a fraction, is %v", s.BandwidthDemand)
+	list.If(!(s.SMHold >= 0 && s.SMHold <= 1), path+".sm_hold", "", "must be a fraction, is %v", s.SMHold)
 	list.If(s.StepKernels < 0 || s.StepKernels > 1<<12, path+".step_kernels", "", "must lie between 1 and %d, is %d",
 		1<<12, s.StepKernels)
 }

@@ -1,16 +1,14 @@
 package colocation
 
-import _ "embed"
+import "embed"
 
-//go:embed plans/simulated.yaml
-var simulatedPlan string
+//go:embed plans/*.yaml
+var plans embed.FS
 
-//go:embed plans/two-models.yaml
-var planTemplate string
-
-// SimulatedPlan returns the text of a plan for a [Simulation]: a chat assistant on a
-// small model beside a summariser on a larger one.
-func SimulatedPlan() []byte { return []byte(simulatedPlan) }
-
-// PlanTemplate returns the text of a plan of real servers to start from.
-func PlanTemplate() []byte { return []byte(planTemplate) }
+// BuiltinPlan returns the text of a plan that is part of the package: "simulated", a chat assistant on a small model
+// beside a summariser on a larger one, and "mixed", a server, a training job and a notebook, for a [Simulation];
+// "two-models" and "vllm", real servers to start from, for a [Machine].
+func BuiltinPlan(name string) ([]byte, bool) {
+	text, err := plans.ReadFile("plans/" + name + ".yaml")
+	return text, err == nil
+}

@@ -11,17 +11,21 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
 // server is a process that was started for a mode.
 type server struct {
-	cmd  *exec.Cmd
-	log  string
-	done chan struct{} // closed when it has ended
-	err  error         // how; after done
+	plan  *Server
+	cmd   *exec.Cmd
+	log   string
+	meter *meter        // of one that serves no tokens, else nil
+	done  chan struct{} // closed when it has ended
+	err   error         // how; after done
 }
 
 // errOccupied says that a server's address is taken.
@@ -32,6 +36,12 @@ var errOccupied = errors.New("something answers there already; stop it, or leave
 func startServer(p *Server, env []string, dir, log string) (*server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
+	s := &server{plan: p, cmd: exec.Command(p.Command[0], p.Command[1:]...), log: log, done: make(chan struct{})}
+	s.cmd.Env, s.cmd.Dir = env, dir
+	ownGroup(s.cmd)
+	if p.Kind != predict.KindServer {
+		return s, s.startTenant(ctx)
+	}
 	if answers(ctx, p.URL) == nil {
 		return nil, fmt.Errorf("%s: %w", p.URL, errOccupied)
 	}
@@ -39,18 +49,49 @@ func startServer(p *Server, env []string, dir, log string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{cmd: exec.Command(p.Command[0], p.Command[1:]...), log: log, done: make(chan struct{})}
-	s.cmd.Env, s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = env, dir, out, out
-	ownGroup(s.cmd)
+	s.cmd.Stdout, s.cmd.Stderr = out, out
 	err = s.cmd.Start()
 	if err := errors.Join(err, out.Close()); err != nil {
 		return nil, err
 	}
-	go func() {
-		defer close(s.done)
-		s.err = s.cmd.Wait()
-	}()
+	go s.wait(nil)
 	return s, nil
+}
+
+// wait waits for the process to end, and for all of its output.
+func (s *server) wait(output *sync.WaitGroup) {
+	s.err = s.cmd.Wait()
+	if output != nil {
+		output.Wait()
+	}
+	close(s.done)
+}
+
+// startTenant starts a command that serves no tokens, with a meter of its steps. Both of its outputs may show them.
+func (s *server) startTenant(ctx context.Context) error {
+	s.meter = &meter{progress: &s.plan.Progress, value: -1}
+	if s.plan.Progress.Metric != "" {
+		if _, err := s.meter.read(ctx); err == nil {
+			return fmt.Errorf("%s: %w", s.plan.Progress.Metric, errOccupied)
+		}
+	}
+	log, err := os.Create(s.log)
+	if err != nil {
+		return err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return errors.Join(err, log.Close())
+	}
+	s.cmd.Stdout, s.cmd.Stderr = w, w
+	err = s.cmd.Start()
+	if err := errors.Join(err, w.Close()); err != nil {
+		return errors.Join(err, r.Close(), log.Close())
+	}
+	var output sync.WaitGroup
+	output.Go(func() { s.meter.listen(r, log); _ = r.Close() })
+	go s.wait(&output)
+	return nil
 }
 
 // ready waits until the plan's server answers. s is its process, nil for one that ran already.
@@ -62,10 +103,19 @@ func (m *Machine) ready(ctx context.Context, p *Server, s *server) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, milliseconds(1e3*m.plan.StartSecs),
 		fmt.Errorf("no answer within %v s (start_seconds)", m.plan.StartSecs))
 	defer cancel()
+	began, said := time.Now(), false
 	for {
-		err := answers(ctx, p.URL)
+		err := m.answers(ctx, p, s, began)
 		if err == nil {
 			return nil
+		}
+		if s != nil && s.meter != nil && !errors.Is(err, errNoStep) {
+			return fmt.Errorf("tenant %s: %w", p.Name, err)
+		}
+		if !said && p.Progress.Line != "" && time.Since(began) >= neverMatched {
+			said = true
+			m.say("tenant %s: no line has matched %q in %v; its last lines:\n%s", p.Name, p.Progress.Line, neverMatched,
+				s.tail())
 		}
 		select {
 		case <-ended:
@@ -78,6 +128,29 @@ func (m *Machine) ready(ctx context.Context, p *Server, s *server) error {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// errNoStep says that a tenant has not done a step yet.
+var errNoStep = errors.New("it has not done a step")
+
+// answers says why a server does not answer yet, or a tenant does no steps.
+func (m *Machine) answers(ctx context.Context, p *Server, s *server, began time.Time) error {
+	switch {
+	case s == nil || s.meter == nil:
+		return answers(ctx, p.URL)
+	case p.Progress.none() && time.Since(began) < m.settle:
+		return errNoStep
+	case p.Progress.none():
+		return nil
+	}
+	ok, err := s.meter.started(ctx)
+	switch {
+	case err != nil && p.Progress.Metric != "":
+		return fmt.Errorf("%w: %w", errNoStep, err)
+	case err == nil && !ok:
+		return errNoStep
+	}
+	return err
 }
 
 // answers requests the list of models.
@@ -127,11 +200,22 @@ func request(ctx context.Context, method, url, path string, body any) (status in
 
 // tail is the end of the server's output.
 func (s *server) tail() string {
+	if s.meter != nil {
+		return s.meter.lastLines()
+	}
 	b, err := os.ReadFile(s.log)
 	if err != nil {
 		return err.Error()
 	}
 	return strings.TrimSpace(string(b[max(0, len(b)-800):]))
+}
+
+// halt stops a tenant and its children where they are, or has them go on.
+func (s *server) halt(stop bool) error {
+	if err := haltGroup(s.cmd, stop); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
 }
 
 // stop ends the server and its children.
@@ -142,6 +226,7 @@ func (s *server) stop() error {
 			return nil
 		default:
 		}
+		_ = s.halt(false) // a halted process heeds no other signal
 		if err := signalGroup(s.cmd, sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -44,8 +45,12 @@ const gpmPeriod = 500 * time.Millisecond
 // artifacts of an interrupted run stay, its figures do not count.
 func Record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, source telemetry.Reader) (*Recording,
 	error) {
+	run := loadgen.Run
+	if len(plan.Tenants) == 0 {
+		run = wait
+	}
 	if source == nil {
-		res, err := loadgen.Run(ctx, plan, opts)
+		res, err := run(ctx, plan, opts)
 		return &Recording{Result: res}, err
 	}
 	// What costs milliseconds a reading and is not needed is left out.
@@ -64,7 +69,7 @@ func Record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, so
 		defer close(ended)
 		r.Series, samplerErr = sampler.Run(sampling)
 	}()
-	r.Result, err = loadgen.Run(ctx, plan, opts)
+	r.Result, err = run(ctx, plan, opts)
 	stop()
 	<-ended
 	if r.Series != nil && opts.Dir != "" {
@@ -72,6 +77,40 @@ func Record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, so
 			r.Series.WriteCSV))
 	}
 	return &r, errors.Join(err, samplerErr)
+}
+
+// wait lets a run's time pass in which nobody sends requests.
+func wait(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options) (*loadgen.Result, error) {
+	if opts.Dir != "" {
+		if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	began := time.Now()
+	r := &loadgen.Result{Dir: opts.Dir, Summary: loadgen.Summary{Window: loadgen.WindowSummary{
+		FromNS: began.Add(plan.Window.From).UnixNano(), ToNS: began.Add(plan.Window.To).UnixNano()}}}
+	r.Summary.ClientHealth.Valid = true
+	select {
+	case <-time.After(plan.Duration):
+		r.Summary.Complete = true
+		return r, nil
+	case <-ctx.Done():
+		return r, context.Cause(ctx)
+	}
+}
+
+// asSteps turns what a simulated tenant's client saw into the tenant's steps: each token of a stepper, and each
+// request of a burster, is one.
+func asSteps(row *predict.Row, kind predict.Kind) {
+	row.Kind, row.Version, row.Load = kind, predict.Some(predict.VersionOfKinds), predict.Load{}
+	step, rate := row.ITL, row.TokensPerS.Or(0)
+	row.Steps = predict.Some(int(rate * row.WallS.Or(0)))
+	if kind == predict.KindBurster {
+		step, row.Steps = row.E2E, row.Requests
+		rate = float64(row.Requests.Or(0)) / max(row.WallS.Or(0), 1e-9)
+	}
+	row.Outcome = predict.Outcome{Step: step, StepsPerS: predict.Some(rate)}
+	row.Requests, row.Errors = predict.Optional[int]{}, predict.Optional[int]{}
 }
 
 // Row combines the outcomes of a load's clients, each a tenant of the run with its server on one of the devices:

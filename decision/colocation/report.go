@@ -47,11 +47,13 @@ type ReportRow struct {
 	Began    time.Time         `json:"began"`
 	Run      string            `json:"run"`                 // folder
 	Cut      bool              `json:"cut_short,omitempty"` // the run was interrupted: nothing is concluded from it
+	Kind     predict.Kind      `json:"kind,omitzero"`
 	Requests int               `json:"requests"`
 	Failed   int               `json:"failed"`
+	Steps    int               `json:"steps,omitempty"` // of a tenant that serves no tokens
 
 	Actual map[predict.Metric]float64 `json:"actual"`
-	// Slowdown is TPOT p50 over that of the load alone under time-slicing.
+	// Slowdown is TPOT or step p50 over that of the load alone under time-slicing.
 	Slowdown *float64 `json:"slowdown_factor,omitempty"`
 	// TokenCosts are with -price: the GPU's price divided among its tenants in equal
 	// parts. Good tokens are of requests within each of the load's limits.
@@ -87,9 +89,14 @@ type objective struct {
 // row alone under time-slicing, nil if that was not run; p may be nil.
 func (r *ReportRow) fill(row, alone *predict.Row, p *tenantPrediction, written time.Time, slo predict.SLO) {
 	r.Requests, r.Failed, r.Actual = row.Requests.Or(0), row.Errors.Or(0), maps.Collect(row.All())
+	r.Kind, r.Steps = row.Kind, row.Steps.Or(0)
 	if alone != nil {
-		a, ok := alone.Metric(predict.MetricTPOTP50)
-		if b, ok2 := row.Metric(predict.MetricTPOTP50); ok && ok2 {
+		of := predict.MetricTPOTP50
+		if r.Kind != predict.KindServer {
+			of = predict.MetricStepP50
+		}
+		a, ok := alone.Metric(of)
+		if b, ok2 := row.Metric(of); ok && ok2 {
 			s := b / a
 			r.Slowdown = &s
 		}
@@ -219,10 +226,14 @@ type verdict struct {
 	Case       string            `json:"case"`
 	Mode       sharing.Mechanism `json:"mode"`
 	TokensPerS float64           `json:"tokens_per_s"` // of all loads
-	Objectives []objective       `json:"objectives,omitempty"`
+	// KeptRate is the mean over the loads of tokens or steps a second beside the others over those alone under
+	// time-slicing; 0 where one was not run alone.
+	KeptRate   float64     `json:"kept_rate_fraction,omitempty"`
+	Objectives []objective `json:"objectives,omitempty"`
 	// Kept says that every objective was kept.
 	Kept bool `json:"kept"`
-	// Best marks the mode to choose for the case: of those that keep every objective the one that delivers most.
+	// Best marks the mode to choose for the case: of those that keep every objective the one that delivers most
+	// tokens, or beside tenants that serve none, keeps most of the rates.
 	Best bool `json:"best,omitempty"`
 }
 
@@ -232,7 +243,7 @@ func (f *planFlow) verdicts(rows []ReportRow) []verdict {
 		best, most := -1, 0.0
 		for _, m := range f.plan.Modes {
 			v := verdict{Case: c.Name, Mode: m, Kept: true}
-			n := 0
+			n, mixed, rates := 0, false, 0
 			for i := range rows {
 				r := &rows[i]
 				if r.Mode != m || r.Case != c.Name || r.Cut {
@@ -240,6 +251,15 @@ func (f *planFlow) verdicts(rows []ReportRow) []verdict {
 				}
 				n++
 				v.TokensPerS += r.Actual[predict.MetricTokensPerSecond]
+				of := predict.MetricTokensPerSecond
+				if r.Kind != predict.KindServer {
+					mixed, of = true, predict.MetricStepsPerSecond
+				}
+				if alone := f.soloRow(r.Load); alone != nil {
+					if a, ok := alone.Metric(of); ok && r.Actual[of] > 0 {
+						v.KeptRate, rates = v.KeptRate+r.Actual[of]/a/float64(len(c.Loads)), rates+1
+					}
+				}
 				for _, o := range r.Objectives {
 					v.Kept = v.Kept && o.Kept
 					v.Objectives = append(v.Objectives, o)
@@ -248,9 +268,16 @@ func (f *planFlow) verdicts(rows []ReportRow) []verdict {
 			if n < len(c.Loads) {
 				continue // not run
 			}
+			if rates < n {
+				v.KeptRate = 0
+			}
 			out = append(out, v)
-			if v.Kept && v.TokensPerS > most {
-				best, most = len(out)-1, v.TokensPerS
+			delivered := v.TokensPerS
+			if mixed {
+				delivered = v.KeptRate
+			}
+			if v.Kept && delivered > most {
+				best, most = len(out)-1, delivered
 			}
 		}
 		if best >= 0 {

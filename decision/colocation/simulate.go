@@ -126,7 +126,7 @@ func (s *Simulation) predictor() *predict.Predictor {
 
 func (s *Simulation) gpu() (string, string) { return simulatedName, "" }
 
-func (s *Simulation) start(_ context.Context, m sharing.Mechanism, _ string) (*stand, error) {
+func (s *Simulation) start(_ context.Context, m sharing.Mechanism, _ string, _ func(string, ...any)) (*stand, error) {
 	opts := loadgentest.GPUOptions{Seed: uint64(s.plan.Seed), Sharing: loadgentest.SharingTimeSliced}
 	if m != sharing.MechanismTimeSlicing {
 		opts.Sharing = loadgentest.SharingConcurrent
@@ -141,7 +141,7 @@ func (s *Simulation) start(_ context.Context, m sharing.Mechanism, _ string) (*s
 		if sim := p.Simulated; sim != nil {
 			t.Model = loadgentest.Model{StepKernels: sim.StepKernels, KernelMean: time.Duration(sim.KernelMean),
 				PrefillPerToken: time.Duration(sim.PrefillPerToken),
-				SMDemand:        sim.SMDemand, BandwidthDemand: sim.BandwidthDemand}
+				SMDemand:        sim.SMDemand, BandwidthDemand: sim.BandwidthDemand, SMHold: sim.SMHold}
 		}
 		if m == sharing.MechanismMIGLikeEmulation {
 			t.Model.SMShare = p.Percent / 100

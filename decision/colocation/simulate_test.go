@@ -42,7 +42,7 @@ type how struct {
 func (h how) measured(ctx context.Context, t *testing.T, real bool, site func(*Plan) (Site, error)) (r results) {
 	t.Helper()
 	if h.plan == nil {
-		h.plan = SimulatedPlan()
+		h.plan = builtin("simulated")
 	}
 	plan, err := ParsePlan(h.plan, PlanOptions{Real: real, Seconds: h.seconds})
 	if err != nil {
@@ -109,7 +109,7 @@ func bubble(t *testing.T, after time.Duration, edit func(*Plan), h how) (r resul
 }
 
 // timeSlicingOnly is the built-in plan with one mode.
-func timeSlicingOnly() []byte { return append(SimulatedPlan(), "modes: [time-slicing]\n"...) }
+func timeSlicingOnly() []byte { return append(builtin("simulated"), "modes: [time-slicing]\n"...) }
 
 // misses lists the figures of a mode outside their intervals.
 func misses(rep *Report, metrics ...predict.Metric) (inside int, out []string) {
@@ -381,4 +381,13 @@ func TestOtherGPU(t *testing.T) {
 	if !strings.Contains(r.stderr, "no prediction: tenants[0]: predict: the profile is of another GPU") {
 		t.Error(r.stderr)
 	}
+}
+
+// builtin is the text of a plan that is part of the package.
+func builtin(name string) []byte {
+	text, ok := BuiltinPlan(name)
+	if !ok {
+		panic(name)
+	}
+	return text
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -60,6 +61,9 @@ func (f *planFlow) spared(m sharing.Mechanism) (spared []int, err error) {
 			continue
 		}
 		l := f.plan.Load(r.loads[0])
+		if r.rows[0].Kind != predict.KindServer {
+			continue
+		}
 		solo, err := profiles.Solo(f.serverOf(m, l), f.loadOf(l))
 		if err == nil && f.Predictor.SparedAlone(&solo) {
 			spared = append(spared, i)

@@ -24,8 +24,8 @@ type sparing struct {
 	usual *stand
 }
 
-func (s *sparing) start(ctx context.Context, m sharing.Mechanism, dir string) (*stand, error) {
-	st, err := s.Simulation.start(ctx, m, dir)
+func (s *sparing) start(ctx context.Context, m sharing.Mechanism, dir string, say func(string, ...any)) (*stand, error) {
+	st, err := s.Simulation.start(ctx, m, dir, say)
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,8 @@ var tableMetrics = []struct {
 	m    predict.Metric
 	head string
 }{{predict.MetricTPOTP50, "TPOT p50"}, {predict.MetricTTFTP50, "TTFT p50"}, {predict.MetricE2EP50, "E2E p50"},
-	{predict.MetricTokensPerSecond, "tokens/s"}}
+	{predict.MetricTokensPerSecond, "tokens/s"}, {predict.MetricStepP50, "step p50"},
+	{predict.MetricStepsPerSecond, "steps/s"}}
 
 // WriteText writes the report for people, in lines of at most 100 columns.
 func (rep *Report) WriteText(w io.Writer) error {
@@ -112,12 +113,23 @@ func (r *ReportRow) name(s string) string {
 	return s
 }
 
+// count tells requests from steps.
+func (r *ReportRow) count() string {
+	if r.Kind != predict.KindServer {
+		return fmt.Sprintf("%d steps", r.Steps)
+	}
+	return fmt.Sprint(r.Requests)
+}
+
 func (p printer) alone(rows []ReportRow) {
 	p.line("Alone (latencies in ms)")
 	p.table(func(row func(...string)) {
 		head := []string{"mode", "load", "requests", "failed"}
+		var shown []predict.Metric
 		for _, t := range tableMetrics {
-			head = append(head, t.head)
+			if slices.ContainsFunc(rows, func(r ReportRow) bool { return r.Tenants == 1 && r.Actual[t.m] > 0 }) {
+				head, shown = append(head, t.head), append(shown, t.m)
+			}
 		}
 		row(append(head, "slowdown")...)
 		for i := range rows {
@@ -125,9 +137,9 @@ func (p printer) alone(rows []ReportRow) {
 			if r.Tenants > 1 {
 				continue
 			}
-			cells := []string{r.Mode.String(), r.name(r.Load), fmt.Sprint(r.Requests), fmt.Sprint(r.Failed)}
-			for _, t := range tableMetrics {
-				cells = append(cells, number(r.Actual, t.m))
+			cells := []string{r.Mode.String(), r.name(r.Load), r.count(), fmt.Sprint(r.Failed)}
+			for _, m := range shown {
+				cells = append(cells, number(r.Actual, m))
 			}
 			row(append(cells, factor(r.Slowdown))...)
 		}
@@ -168,11 +180,14 @@ func (p printer) beside(rows []ReportRow, m sharing.Mechanism) {
 				p.line("Side by side, %s", title(m))
 				row("case", "load", "figure", "predicted", "90% interval", "actual", "error", "inside", "slower", "predicted", "n")
 			}
-			first, last := []string{r.name(r.Case), r.Load}, []string{factor(r.Slowdown), "-", fmt.Sprint(r.Requests)}
+			first, last := []string{r.name(r.Case), r.Load}, []string{factor(r.Slowdown), "-", r.count()}
 			if s := r.PredictedSlowdown; s != nil && s.Value > 0 {
 				last[1] = factor(&s.Value)
 			}
 			for _, t := range tableMetrics {
+				if r.Actual[t.m] == 0 && r.Predicted[t.m].Value == 0 {
+					continue
+				}
 				cells := []string{t.head, "-", "-", number(r.Actual, t.m), "-", "-"}
 				if v, ok := r.Predicted[t.m]; ok {
 					cells[1], cells[2] = short(v.Value), fmt.Sprintf("%s to %s", short(v.Low), short(v.High))
@@ -212,13 +227,17 @@ func (p printer) agreement(list []agreement) {
 func (p printer) verdicts(list []verdict) {
 	p.line("Objectives, and the mode to choose")
 	p.table(func(row func(...string)) {
-		row("case", "mode", "tokens/s", "objectives", "", "expected", "")
+		row("case", "mode", "tokens/s", "rates kept", "objectives", "", "expected", "")
 		for _, v := range list {
 			choose := ""
 			if v.Best {
 				choose = "choose"
 			}
-			first := []string{v.Case, v.Mode.String(), short(v.TokensPerS)}
+			kept := "-"
+			if v.KeptRate > 0 {
+				kept = fmt.Sprintf("%.0f%%", 100*v.KeptRate)
+			}
+			first := []string{v.Case, v.Mode.String(), short(v.TokensPerS), kept}
 			if len(v.Objectives) == 0 {
 				row(append(first, "none", "", "", choose)...)
 			}
@@ -229,7 +248,7 @@ func (p printer) verdicts(list []verdict) {
 				}
 				row(append(first, fmt.Sprintf("%s %s %s of %s", o.Load, o.Metric, actual, short(o.LimitMS)),
 					map[bool]string{true: "kept", false: "MISSED"}[o.Kept], o.Expected.String(), choose)...)
-				first, choose = []string{"", "", ""}, ""
+				first, choose = []string{"", "", "", ""}, ""
 			}
 		}
 	})
@@ -259,6 +278,9 @@ func (p printer) decision(d *decisionReport) {
 	}
 	for _, w := range d.Workload {
 		for _, s := range w.BreakEven {
+			if s.TimeSlicing.Value == 0 {
+				continue // it serves no tokens
+			}
 			sure := ""
 			if !s.Sure {
 				sure = ", but the intervals overlap"

@@ -20,16 +20,12 @@ func (f *planFlow) countTurns(ctx context.Context, st *stand, solo *run) error {
 	r.dir = filepath.Join(r.mode.String(), r.name)
 	window := f.plan.Window()
 	window.To = window.From + f.Spinner
-	plan, err := f.offer(st, &r, window)
-	if err != nil {
-		return err
-	}
 	f.say("%s: %s, %v beside a spinning neighbour", r.mode, r.name, f.Spinner)
 	var row predict.Row
-	err = st.beside(ctx, func(ctx context.Context) error {
-		rec, err := f.record(ctx, r.dir, plan, st.source, nil)
+	err := st.beside(ctx, func(ctx context.Context) error {
+		_, rows, err := f.play(ctx, st, &r, window, nil)
 		if err == nil {
-			row = rec.Row([]string{load}, []int{st.device})
+			row = rows[0]
 		}
 		return err
 	})
@@ -51,10 +47,16 @@ func (f *planFlow) countTurns(ctx context.Context, st *stand, solo *run) error {
 
 // turnsOf counts the turns of a load's step, alone and beside the neighbour.
 func (f *planFlow) turnsOf(alone, beside *predict.Row) (float64, error) {
-	a, ok1 := alone.ITL.P50.Get()
-	b, ok2 := beside.ITL.P50.Get()
+	of := func(r *predict.Row) (float64, bool) {
+		if r.Kind != predict.KindServer {
+			return r.Step.P50.Get()
+		}
+		return r.ITL.P50.Get()
+	}
+	a, ok1 := of(alone)
+	b, ok2 := of(beside)
 	if !ok1 || !ok2 {
-		return 0, fmt.Errorf("no gap between tokens was measured")
+		return 0, fmt.Errorf("no step was measured")
 	}
 	return f.Predictor.TurnsBesideSpinner(milliseconds(a), milliseconds(b))
 }

@@ -21,6 +21,7 @@ import (
 const measureUsage = `Measures workloads alone and side by side on one GPU, and predicts the latter first.
 
   cotenant measure                            on a simulated GPU, some 70 s
+  cotenant measure -plan mixed                a server, a training job and a notebook, some 100 s
   cotenant measure -fleet FLEET               a decision, on simulated GPUs, some 40 s
   cotenant measure -print-plan                a plan to start from
   cotenant measure -real -plan FILE -out DIR
@@ -58,7 +59,8 @@ func runMeasure(ctx context.Context, args []string, std stdio) error {
 		return err
 	}
 	if c.printPlan {
-		return printText(std.out, string(colocation.PlanTemplate()))
+		text, _ := colocation.BuiltinPlan("two-models")
+		return printText(std.out, string(text))
 	}
 	c.opts.Progress = func(line string) { fmt.Fprintln(std.err, line) }
 	measure := c.measurePlan
@@ -96,7 +98,7 @@ func parseMeasure(args []string, std stdio) (*measureConfig, error) {
 		return err
 	})
 	fl.Uint64Var(&c.seed, "seed", 1, "with -fleet: of arrivals, prompts and kernel lengths")
-	fl.StringVar(&c.plan, "plan", "", "plan `FILE`, YAML (default: the built-in one for the simulation)")
+	fl.StringVar(&c.plan, "plan", "simulated", "plan `FILE`, YAML, or a built-in one: simulated, mixed, two-models, vllm")
 	fl.StringVar(&c.opts.Dir, "out", "", "new folder for the results (default: measure-TIME)")
 	fl.StringVar(&c.dir, "dir", "", "working folder of the servers' commands (default: this one)")
 	fl.Float64Var(&c.seconds, "seconds", 0, "length of each run (default: the plan's; 7 with -fleet)")
@@ -123,7 +125,7 @@ func parseMeasure(args []string, std stdio) (*measureConfig, error) {
 func (c *measureConfig) check(fl *flag.FlagSet) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if c.real && c.plan == "" && !c.printPlan && c.fleet == "" {
+	if c.real && c.plan == "simulated" && !c.printPlan && c.fleet == "" {
 		bad("-plan: -real needs a plan of the servers to measure (-print-plan prints one to start from)")
 	}
 	if c.opts.Silent < time.Second {
@@ -158,16 +160,16 @@ func (c *measureConfig) newFolder() (err error) {
 
 // measurePlan measures a plan and prints the report.
 func (c *measureConfig) measurePlan(ctx context.Context, std stdio) (*colocation.Report, error) {
-	text, name, err := colocation.SimulatedPlan(), "built-in plan", error(nil)
-	if c.plan != "" {
-		name = c.plan
+	text, builtin := colocation.BuiltinPlan(c.plan)
+	if !builtin {
+		var err error
 		if text, err = readInput(c.plan, std.in); err != nil {
 			return nil, badInput(fmt.Errorf("-plan: %w", err))
 		}
 	}
 	plan, err := colocation.ParsePlan(text, colocation.PlanOptions{Real: c.real, Seconds: c.seconds})
 	if err != nil {
-		return nil, badInput(fmt.Errorf("%s: %w", name, err))
+		return nil, badInput(fmt.Errorf("plan %s: %w", c.plan, err))
 	}
 	if c.predictorFile != "" {
 		if c.opts.Predictor, err = predict.LoadPredictor(c.predictorFile); err != nil {

@@ -33,7 +33,7 @@ func TestMeasureFlags(t *testing.T) {
 		{[]string{"-plan", "no-such-file"}, "", exitBadInput, []string{"no such file"}},
 		{[]string{"-predictor", "no-such-file"}, "", exitBadInput, []string{"no such file"}},
 		{[]string{"-predictor", "main.go"}, "", exitBadInput, []string{"main.go"}},
-		{[]string{"-seconds", "-3"}, "", exitBadInput, []string{"built-in plan: seconds"}},
+		{[]string{"-seconds", "-3"}, "", exitBadInput, []string{"plan simulated: seconds"}},
 		{[]string{"-out", "."}, "", exitBadInput, []string{"is not empty"}},
 		{[]string{"-silent", "1ms", "-spinner", "1h"}, "", exitBadInput, []string{"-silent: must be", "-spinner: must be"}},
 		{[]string{"-fleet", "-"}, bad, exitBadInput, []string{"pools[0].gpu: ", "workloads[0].memory: "}},

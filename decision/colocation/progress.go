@@ -1,0 +1,270 @@
+package colocation
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/promtext"
+	"github.com/cotenant/cotenant/internal/stats"
+)
+
+const (
+	longestLine  = 64 << 10               // bytes of a line that are looked at
+	longestLog   = 4 << 20                // bytes of a tenant's output that are kept
+	shownLines   = 6                      // at the end of a tenant's output, each of shownWidth at most
+	shownWidth   = 160                    // characters
+	mostLines    = 50_000                 // a second, that do not take part in what is measured
+	pollPeriod   = 50 * time.Millisecond  // of a counter
+	pollTime     = 2 * time.Second        // that its page may take
+	neverMatched = 10 * time.Second       // without a line that ends a step, after which that is said
+	nominalStep  = 100 * time.Millisecond // of a tenant whose progress nothing tells
+)
+
+// length returns the index of the group that holds a step's length, -1 where there is none, and its unit.
+func (p *Progress) length() (group int, unit time.Duration) {
+	if i := p.line.SubexpIndex("ms"); i >= 0 {
+		return i, time.Millisecond
+	}
+	return p.line.SubexpIndex("s"), time.Second
+}
+
+// none says that nothing tells a tenant's progress.
+func (p *Progress) none() bool { return p.Line == "" && p.Metric == "" }
+
+// doneStep is a step that ended.
+type doneStep struct {
+	at   time.Time
+	took time.Duration
+}
+
+// meter counts the steps of a tenant. It is safe for concurrent use.
+type meter struct {
+	progress *Progress
+
+	mu     sync.Mutex
+	steps  []doneStep
+	last   time.Time // when the last step ended, zero after a halt
+	tail   []string  // the last lines
+	seen   bool      // a step has ended
+	failed error     // why the steps cannot be counted
+	second time.Time // in which lines are counted
+	lines  int       // in that second
+	value  float64   // of the counter; negative before it was read
+}
+
+// listen reads a tenant's output to its end: the lines that end its steps, and the beginning of it into a log.
+func (m *meter) listen(from io.Reader, log io.WriteCloser) {
+	defer log.Close()
+	in := bufio.NewReaderSize(from, longestLine)
+	for kept, rest := 0, false; ; {
+		line, err := in.ReadSlice('\n')
+		if kept < longestLog {
+			n, _ := log.Write(line)
+			kept += n
+		}
+		if len(line) > 0 && !rest {
+			m.line(line, time.Now())
+		}
+		if rest = errors.Is(err, bufio.ErrBufferFull); err != nil && !rest {
+			return
+		}
+	}
+}
+
+// line takes note of a line of output.
+func (m *meter) line(line []byte, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now.Sub(m.second) >= time.Second {
+		m.second, m.lines = now, 0
+	}
+	if m.lines++; m.lines > mostLines {
+		m.failed = fmt.Errorf("it prints more than %d lines a second, and reading them would be part of what is measured: "+
+			"have it print a line a step", mostLines)
+		return
+	}
+	if m.tail = append(m.tail, string(line[:min(len(line), 4*shownWidth)])); len(m.tail) > shownLines {
+		m.tail = m.tail[1:]
+	}
+	if m.progress.line == nil {
+		return
+	}
+	found := m.progress.line.FindSubmatchIndex(line)
+	if found == nil {
+		return
+	}
+	own := time.Duration(-1)
+	if group, unit := m.progress.length(); group >= 0 && found[2*group] >= 0 {
+		v, err := strconv.ParseFloat(string(line[found[2*group]:found[2*group+1]]), 64)
+		if err != nil || !(v > 0 && v < 1e9) {
+			m.failed = fmt.Errorf("%q is no length of a step", line[found[2*group]:found[2*group+1]])
+			return
+		}
+		own = time.Duration(v * float64(unit))
+	}
+	m.step(now, own)
+}
+
+// step adds a step that has ended; took is -1 where it is the time since the last one.
+func (m *meter) step(now time.Time, took time.Duration) {
+	if took < 0 && !m.last.IsZero() {
+		took = now.Sub(m.last)
+	}
+	if m.seen, m.last = true, now; took >= 0 {
+		m.steps = append(m.steps, doneStep{now, took})
+	}
+}
+
+// poll reads the tenant's counter until ctx ends.
+func (m *meter) poll(ctx context.Context) {
+	tick := time.NewTicker(pollPeriod)
+	defer tick.Stop()
+	for {
+		v, err := m.read(ctx)
+		m.mu.Lock()
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			m.failed = err
+		case v < m.value:
+			m.failed = fmt.Errorf("the counter %s went back from %g to %g: was it started again?", m.progress.Metric,
+				m.value, v)
+		case m.value >= 0 && v > m.value:
+			now, n := time.Now(), int(min(v-m.value, mostLines))
+			for i := range n {
+				if each := now.Sub(m.last) / time.Duration(n); !m.last.IsZero() {
+					m.steps = append(m.steps, doneStep{now.Add(-time.Duration(n-1-i) * each), each})
+				}
+			}
+			m.last = now
+		}
+		if err == nil {
+			m.value = v
+		}
+		m.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// read returns the counter's value, over all its labels.
+func (m *meter) read(ctx context.Context) (sum float64, err error) {
+	url, name, _ := strings.Cut(m.progress.Metric, "#")
+	ctx, cancel := context.WithTimeout(ctx, pollTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	found := false
+	err = promtext.Read(io.LimitReader(resp.Body, longestLog), func(page promtext.Page) {
+		for _, f := range page.Families {
+			if f.GetName() != name {
+				continue
+			}
+			for _, one := range f.Metric {
+				v, ok := promtext.Value(one)
+				sum, found = sum+v, found || ok
+			}
+		}
+	})
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		return 0, fmt.Errorf("%s answers %s", url, resp.Status)
+	case !found:
+		return 0, errors.Join(fmt.Errorf("%s has no metric %s", url, name), err)
+	}
+	return sum, nil
+}
+
+// started says whether the tenant has done a step, or why that cannot be told.
+func (m *meter) started(ctx context.Context) (bool, error) {
+	if m.progress.Metric != "" {
+		v, err := m.read(ctx)
+		return v > 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seen, m.failed
+}
+
+// begin counts anew. It returns the function that ends the counting.
+func (m *meter) begin(ctx context.Context) (end func()) {
+	m.mu.Lock()
+	m.steps, m.last, m.failed, m.value = nil, time.Time{}, nil, -1
+	m.mu.Unlock()
+	if m.progress.Metric == "" {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var polling sync.WaitGroup
+	polling.Go(func() { m.poll(ctx) })
+	return func() { cancel(); polling.Wait() }
+}
+
+// last lines of the tenant's output, as far as they can be shown.
+func (m *meter) lastLines() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []string
+	for _, line := range m.tail {
+		line = strings.Map(func(r rune) rune {
+			if r == unicode.ReplacementChar || !unicode.IsPrint(r) && r != '\t' {
+				return '.'
+			}
+			return r
+		}, strings.TrimRight(line, "\r\n"))
+		out = append(out, string([]rune(line)[:min(len([]rune(line)), shownWidth)]))
+	}
+	return strings.Join(out, "\n")
+}
+
+// outcome sums up the steps that ended in a window of time.
+func (m *meter) outcome(from, to time.Time) (o predict.Outcome, steps int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var took []float64
+	var first, last time.Time
+	sum := 0.0
+	for _, s := range m.steps {
+		if s.at.Before(from) || s.at.After(to) {
+			continue
+		}
+		if len(took) == 0 {
+			first = s.at
+		}
+		last = s.at
+		took, sum = append(took, inMS(s.took)), sum+inMS(s.took)
+	}
+	n := len(took)
+	if m.failed != nil || n == 0 {
+		return o, n, m.failed
+	}
+	slices.Sort(took)
+	at := func(q float64) predict.Optional[float64] { return predict.Some(stats.NearestRank(took, q)) }
+	o.Step = predict.LatencyMS{P50: at(.5), P90: at(.9), P95: at(.95), P99: at(.99), Mean: predict.Some(sum / float64(n))}
+	o.StepsPerS = predict.Some(float64(n) / to.Sub(from).Seconds())
+	if n > 1 && last.After(first) { // whatever part of a step the window's ends cut off
+		o.StepsPerS = predict.Some(float64(n-1) / last.Sub(first).Seconds())
+	}
+	return o, n, nil
+}

@@ -1,0 +1,252 @@
+//go:build linux
+
+package colocation
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/telemetrytest"
+)
+
+const steady = `i=0; while :; do i=$((i+1)); echo step $i; sleep 0.05; done`
+
+// tenantsPlan has two tenants side by side under time-slicing, of these commands and with this progress.
+func tenantsPlan(first, second, progress string) []byte {
+	return fmt.Appendf(nil, `
+version: v1
+seconds: 1.5
+start_seconds: 2
+modes: [time-slicing]
+tenants:
+  - {name: a, kind: stepper, command: [sh, -c, %q], progress: %s, memory: 8GiB}
+  - {name: b, kind: stepper, command: [sh, -c, %q], progress: {line: "^step"}, memory: 8GiB}
+`, first, progress, second)
+}
+
+// measureTenants measures them on a machine without a GPU.
+func measureTenants(t *testing.T, plan []byte, source telemetry.Reader) results {
+	t.Helper()
+	h := how{plan: plan}
+	return h.measured(t.Context(), t, true, func(p *Plan) (Site, error) {
+		m, err := NewMachine(t.Context(), p, MachineOptions{Source: source})
+		if m != nil {
+			m.settle = 100 * time.Millisecond
+		}
+		return m, err
+	})
+}
+
+func (r results) row(t *testing.T, name, load string) *ReportRow {
+	t.Helper()
+	for i := range r.report.Rows {
+		if row := &r.report.Rows[i]; row.Case == name && row.Load == load {
+			return row
+		}
+	}
+	t.Fatalf("no row of %s in %s: %s", load, name, r.stderr)
+	return nil
+}
+
+// Commands whose lines tell their steps are run alone and side by side, and each is halted while the other runs alone.
+func TestTenantsByLines(t *testing.T) {
+	t.Parallel()
+	race.Long(t)
+	const own = `while :; do echo "cell took 12.5 ms"; sleep 0.1; done`
+	plan := strings.Replace(string(tenantsPlan(steady, own, `{line: '^step \d+'}`)), `b, kind: stepper`, `b, kind: burster`, 1)
+	plan = strings.Replace(plan, `{line: "^step"}`, `{line: 'took (?P<ms>[0-9.]+) ms'}`, 1)
+	r := measureTenants(t, []byte(plan), nil)
+	if r.code != exitOK {
+		t.Fatal(r.stderr)
+	}
+	for _, name := range []string{"solo-a", "together"} {
+		a := r.row(t, name, "a")
+		if p50 := a.Actual[predict.MetricStepP50]; !(p50 >= 50 && p50 < 90) || a.Kind != predict.KindStepper || a.Steps < 10 {
+			t.Errorf("%s: %+v", name, a)
+		}
+		if rate := a.Actual[predict.MetricStepsPerSecond]; math.Abs(rate*a.Actual[predict.MetricStepP50]/1e3-1) > 0.2 {
+			t.Errorf("%s: %v steps a second of %v ms", name, rate, a.Actual)
+		}
+	}
+	b := r.row(t, "solo-b", "b")
+	if p50, rate := b.Actual[predict.MetricStepP50], b.Actual[predict.MetricStepsPerSecond]; p50 != 12.5 || rate < 6 || rate > 10.1 {
+		t.Errorf("a step that tells its length: %+v", b)
+	}
+	if p := r.row(t, "together", "a").Predicted; p[predict.MetricStepP50].Value == 0 {
+		t.Errorf("nothing was predicted: %v", r.stderr)
+	}
+	if !strings.Contains(r.stdout, "step p50") || !strings.Contains(r.stdout, "steps/s") {
+		t.Error(r.stdout)
+	}
+}
+
+// What is wrong with a command is said with its last lines, and the others' figures are kept.
+func TestTenantsThatDoNotWork(t *testing.T) {
+	t.Parallel()
+	race.Long(t)
+	for _, c := range []struct{ name, command, progress, want string }{
+		{"ends at once", `echo CUDA out of memory >&2; exit 3`, `{line: "^step"}`, "ended (exit status 3):\nCUDA out of memory"},
+		{"ends meanwhile", `for i in 1 2 3; do echo step $i; sleep 0.1; done`, `{line: "^step"}`, "ended"},
+		{"no progress", `echo loading; sleep 60`, `{line: "^step"}`, "no answer within 2 s (start_seconds): it has not done a step\nloading"},
+		{"never matches", `while :; do echo epoch; sleep 0.1; done`, `{line: "^step"}`, "it has not done a step\nepoch"},
+		{"stops", `echo step 1; sleep 60`, `{line: "^step"}`, "tenant a: no step ended in the 1.275s that count"},
+		{"floods", `yes step`, `{line: "^step"}`, "more than 50000 lines a second"},
+		{"binary", `head -c 3000000 /dev/urandom; sleep 60`, `{line: "^step [0-9]"}`, "it has not done a step"},
+		{"no length", `while :; do echo step -4 ms; sleep 0.1; done`, `{line: "^step (?P<ms>[-0-9]+) ms"}`, `"-4" is no length of a step`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := measureTenants(t, tenantsPlan(c.command, steady, c.progress), nil)
+			if r.code != exitFailed || !strings.Contains(r.stderr, c.want) {
+				t.Errorf("%d: %s", r.code, r.stderr)
+			}
+			for _, line := range strings.Split(r.stderr, "\n") {
+				if len(line) > 2000 || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' }) {
+					t.Errorf("%q is shown", line)
+				}
+			}
+			if c.name == "stops" {
+				if b := r.row(t, "solo-b", "b"); b.Steps < 10 {
+					t.Errorf("the other's row: %+v", b)
+				}
+			}
+		})
+	}
+}
+
+// An expression that never matches is said after ten seconds, and waited for further.
+func TestNeverMatchesIsSaid(t *testing.T) {
+	t.Parallel()
+	race.Long(t)
+	plan := strings.Replace(string(tenantsPlan(`sleep 10.5; `+steady, steady, `{line: "^step"}`)), "start_seconds: 2", "start_seconds: 30", 1)
+	r := measureTenants(t, []byte(plan), nil)
+	if r.code != exitOK || !strings.Contains(r.stderr, `tenant a: no line has matched "^step" in 10s`) {
+		t.Error(r.stderr)
+	}
+}
+
+// A counter of Prometheus' tells the steps; one that goes back is an error.
+func TestTenantsByCounter(t *testing.T) {
+	t.Parallel()
+	race.Long(t)
+	for _, back := range []bool{false, true} {
+		var open atomic.Bool
+		began := time.Now()
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if !open.Load() { // nothing answers before the tenant was started
+				conn, _, err := w.(http.Hijacker).Hijack()
+				if err == nil {
+					conn.Close()
+				}
+				open.Store(true)
+				return
+			}
+			since := time.Since(began)
+			if back {
+				since %= 800 * time.Millisecond
+			}
+			fmt.Fprintf(w, "# TYPE steps_total counter\nsteps_total{rank=\"0\"} %d\n", 7+since/(100*time.Millisecond))
+		}))
+		defer web.Close()
+		r := measureTenants(t, tenantsPlan("sleep 60", steady, fmt.Sprintf(`{metric: "%s/metrics#steps_total"}`, web.URL)), nil)
+		if back {
+			if r.code != exitFailed || !strings.Contains(r.stderr, "#steps_total went back from") {
+				t.Error(r.stderr)
+			}
+			continue
+		}
+		if r.code != exitOK {
+			t.Fatal(r.stderr)
+		}
+		if a := r.row(t, "solo-a", "a"); math.Abs(a.Actual[predict.MetricStepsPerSecond]-10) > 1 || math.Abs(a.Actual[predict.MetricStepP50]-100) > 30 {
+			t.Errorf("%+v", a.Actual)
+		}
+	}
+}
+
+// Of a tenant whose progress nothing tells a nominal step stands for its activity.
+func TestTenantsByActivity(t *testing.T) {
+	t.Parallel()
+	race.Long(t)
+	r := measureTenants(t, tenantsPlan("sleep 60", steady, "{}"), scriptedGPU(t))
+	if r.code != exitOK {
+		t.Fatal(r.stderr)
+	}
+	if a := r.row(t, "solo-a", "a"); a.Actual[predict.MetricStepP50] != 100 || a.Actual[predict.MetricStepsPerSecond] != 10 {
+		t.Errorf("%+v", a)
+	}
+	if a := r.row(t, "together", "a"); len(a.Actual) != 0 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// A tenant that takes more memory than is left is not started.
+func TestTenantWithoutRoom(t *testing.T) {
+	t.Parallel()
+	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Device: telemetry.Device{Name: "NVIDIA H200", UUID: "GPU-1"},
+		Phases: []telemetrytest.Phase{{Figures: map[telemetry.Metric]float64{telemetry.MetricMemTotalBytes: 80 << 30, telemetry.MetricMemUsedBytes: 75 << 30}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := measureTenants(t, tenantsPlan(steady, steady, `{line: "^step"}`), src)
+	if want := "server a: it takes 8GiB of memory (memory) and the GPU has 5GiB left of 80GiB"; r.code != exitFailed || !strings.Contains(r.stderr, want) {
+		t.Error(r.stderr)
+	}
+}
+
+// A port that something else writes to, before or in the plan, is named.
+func TestTenantsOnOnePort(t *testing.T) {
+	t.Parallel()
+	plan := tenantsPlan(steady, steady, `{metric: "http://127.0.0.1:9100/metrics#steps_total"}`)
+	twice := strings.Replace(string(plan), `{line: "^step"}`, `{metric: "http://127.0.0.1:9100/other#n"}`, 1)
+	if _, err := ParsePlan([]byte(twice), PlanOptions{Real: true}); err == nil || !strings.Contains(err.Error(),
+		"tenants[1].progress.metric: is on that of tenants[0], 127.0.0.1:9100 (give each an address of its own)") {
+		t.Error(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "steps_total 5") }))
+	defer l.Close()
+	taken := strings.Replace(string(plan), "127.0.0.1:9100", l.Addr().String(), 1)
+	if r := measureTenants(t, []byte(taken), nil); r.code != exitFailed || !strings.Contains(r.stderr, "something answers there already") {
+		t.Error(r.stderr)
+	}
+}
+
+// The built-in plans are read, and what is no tenant is named.
+func TestTenantPlans(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"mixed", "vllm"} {
+		if _, err := ParsePlan(builtin(name), PlanOptions{Real: true}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for with, want := range map[string]string{
+		`{name: a, command: [x]}`:                                                           "tenants[0].kind: is server (use stepper or burster",
+		`{name: a, kind: stepper, url: "http://h", command: [x]}`:                           "tenants[0].url: a stepper serves no tokens",
+		`{name: a, kind: stepper, command: [x], progress: {line: "("}}`:                     "tenants[0].progress.line: error parsing regexp",
+		`{name: a, kind: burster, command: [x], progress: {line: "x"}}`:                     "it has no group named ms or s",
+		`{name: a, kind: stepper, command: [x], progress: {line: x, metric: "http://h#x"}}`: "tenants[0].progress: has both line and metric",
+		`{name: a, kind: stepper, command: [x], progress: {metric: "http://h"}}`:            "tenants[0].progress.metric: \"http://h\" names no counter",
+		`{name: a, kind: stepper, command: [x], progress: {metric: "ftp://h#n"}}`:           "tenants[0].progress.metric: must be an HTTP URL",
+		`{name: a, kind: stepper}`:                                                          "tenants[0].command: is missing",
+		`{name: a, kind: trainer, command: [x]}`:                                            "kind of tenant",
+	} {
+		_, err := ParsePlan([]byte("version: v1\nmodes: [time-slicing]\ntenants: ["+with+", {name: b, kind: stepper, command: [y]}]\n"), PlanOptions{Real: true})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", with, err)
+		}
+	}
+}
