@@ -226,8 +226,8 @@ type verdict struct {
 	Case       string            `json:"case"`
 	Mode       sharing.Mechanism `json:"mode"`
 	TokensPerS float64           `json:"tokens_per_s"` // of all loads
-	// KeptRate is the mean over the loads of tokens or steps a second beside the others over those alone under
-	// time-slicing; 0 where one was not run alone.
+	// KeptRate is the mean over the loads, where some serve no tokens, of tokens or steps a second beside the others
+	// over those alone under time-slicing; 0 where one was not run alone.
 	KeptRate   float64     `json:"kept_rate_fraction,omitempty"`
 	Objectives []objective `json:"objectives,omitempty"`
 	// Kept says that every objective was kept.
@@ -268,7 +268,7 @@ func (f *planFlow) verdicts(rows []ReportRow) []verdict {
 			if n < len(c.Loads) {
 				continue // not run
 			}
-			if rates < n {
+			if rates < n || !mixed {
 				v.KeptRate = 0
 			}
 			out = append(out, v)

@@ -227,17 +227,20 @@ func (p printer) agreement(list []agreement) {
 func (p printer) verdicts(list []verdict) {
 	p.line("Objectives, and the mode to choose")
 	p.table(func(row func(...string)) {
-		row("case", "mode", "tokens/s", "rates kept", "objectives", "", "expected", "")
+		delivered := "tokens/s"
+		if slices.ContainsFunc(list, func(v verdict) bool { return v.KeptRate > 0 }) {
+			delivered = "rates kept"
+		}
+		row("case", "mode", delivered, "objectives", "", "expected", "")
 		for _, v := range list {
 			choose := ""
 			if v.Best {
 				choose = "choose"
 			}
-			kept := "-"
+			first := []string{v.Case, v.Mode.String(), short(v.TokensPerS)}
 			if v.KeptRate > 0 {
-				kept = fmt.Sprintf("%.0f%%", 100*v.KeptRate)
+				first[2] = fmt.Sprintf("%.0f%%", 100*v.KeptRate)
 			}
-			first := []string{v.Case, v.Mode.String(), short(v.TokensPerS), kept}
 			if len(v.Objectives) == 0 {
 				row(append(first, "none", "", "", choose)...)
 			}
@@ -248,7 +251,7 @@ func (p printer) verdicts(list []verdict) {
 				}
 				row(append(first, fmt.Sprintf("%s %s %s of %s", o.Load, o.Metric, actual, short(o.LimitMS)),
 					map[bool]string{true: "kept", false: "MISSED"}[o.Kept], o.Expected.String(), choose)...)
-				first, choose = []string{"", "", "", ""}, ""
+				first, choose = []string{"", "", ""}, ""
 			}
 		}
 	})
