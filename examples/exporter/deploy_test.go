@@ -134,7 +134,7 @@ func TestOperator(t *testing.T) {
 	}
 	var r monitoring.PrometheusRule
 	read("deploy/prometheusrule.yaml", "PrometheusRule", &r)
-	want := ruleGroups()
+	want := ruleGroups(t)
 	if len(r.Spec.Groups) != len(want) {
 		t.Fatalf("%+v", r.Spec)
 	}

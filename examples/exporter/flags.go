@@ -44,7 +44,7 @@ It serves /metrics, /healthz, /livez (does any GPU answer?) and /opencost (costs
 a window, as OpenCost's custom costs: ?start=2026-11-23T00:00:00Z&end=...&resolution=1h).
 Without -state the counters begin anew with each start.
 
-Print what goes with the metrics, made from the same list, and end:
+Print what goes with the metrics, and end:
   go run . -rules       recording and alert rules for Prometheus
   go run . -dashboard   a dashboard for Grafana
   go run . -metrics     the table of metrics
@@ -66,7 +66,8 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	fs.Float64Var(&c.speed, "speed", 1, "with -simulate: how many times as fast as the clock")
 	fs.StringVar(&c.state, "state", "", "folder for the accounts (default: kept in memory only)")
 	fs.DurationVar(&c.period, "period", time.Second,
-		"time between cheap readings; costly ones come ten times as seldom,\nbut every 14s, or every period where that is longer")
+		"time between cheap readings; costly ones come ten times as seldom,\nbut every 14s, or every period where that "+
+			"is longer")
 	fs.StringVar(&c.prices, "prices", "", "YAML file of prices of GPU hours: default, names, gpus")
 	fs.StringVar(&c.root, "root", "/", "where the host's root folder is mounted")
 	fs.StringVar(&c.node, "node", "", "the label node (default: NODE_NAME, or the host's name)")

@@ -15,14 +15,11 @@ const (
 	histogram = dto.MetricType_HISTOGRAM
 )
 
-// metric is a family that the exporter exposes. The dashboard, the rules and the README's table are made from this
-// list, so that they cannot name what is not there.
+// metric is a family that the exporter exposes.
 type metric struct {
 	name, help string
 	kind       dto.MetricType
 	labels     []string
-	// panel is its place on the dashboard; the zero panel is none.
-	panel panel
 }
 
 // pairs returns the metric's labels with their values, as text that can be shown.
@@ -92,66 +89,47 @@ const (
 )
 
 var metrics = []metric{
-	{mSeconds,
-		"Time of the GPU by account and tenant. Over all accounts of a GPU it is the time observed, until a pod's series ends a day after the pod.", counter, rowLabels,
-		panel{"GPU seconds per second, by account", "sum by (account) (rate(" + mSeconds + sel + "[$__rate_interval]))",
-			"short", "{{account}}"}},
-	{mSecondsLow, "The least that " + mSeconds + " can be.", counter, rowLabels, panel{}},
-	{mSecondsHigh, "The most that " + mSeconds + " can be.", counter, rowLabels,
-		panel{"Width of what can be told, by tenant", "sum by (namespace, pod) (rate(" + mSecondsHigh + tenantSel +
-			"[$__rate_interval]) - rate(" + mSecondsLow + tenantSel + "[$__rate_interval]))", "percentunit",
-			"{{namespace}}/{{pod}}"}},
-	{mEnergy, "Energy of the GPU by account and tenant.", counter, rowLabels,
-		panel{"Power by account", "sum by (account) (rate(" + mEnergy + sel + "[$__rate_interval]))", "watt", "{{account}}"}},
-	{mCost, "Price of the GPU's time by account and tenant, in millionths of the currency's unit.", counter, rowLabels,
-		panel{"Cost an hour by namespace", "sum by (namespace) (rate(" + mCost + sel +
-			"[$__rate_interval])) * 3600 / 1e6", "short", "{{namespace}}"}},
+	{mSeconds, "Time of the GPU by account and tenant. Over all accounts of a GPU it is the time observed, until a " +
+		"pod's series ends a day after the pod.", counter, rowLabels},
+	{mSecondsLow, "The least that " + mSeconds + " can be.", counter, rowLabels},
+	{mSecondsHigh, "The most that " + mSeconds + " can be.", counter, rowLabels},
+	{mEnergy, "Energy of the GPU by account and tenant.", counter, rowLabels},
+	{mCost, "Price of the GPU's time by account and tenant, in millionths of the currency's unit.", counter, rowLabels},
 	{mTotalSeconds,
 		"Time of the GPU by account and namespace. Its series never end: over all accounts it is the time observed.",
-		counter, totalLabels,
-		panel{"GPU hours by namespace", "sum by (namespace, account) (" + mTotalSeconds + sel + ") / 3600", "short",
-			"{{namespace}} {{account}}"}},
-	{mTotalEnergy, "Energy of the GPU by account and namespace.", counter, totalLabels, panel{}},
-	{mTotalCost, "Price of the GPU's time by account and namespace, in millionths.", counter, totalLabels,
-		panel{"Cost by account", "sum by (account) (" + mTotalCost + sel + ") / 1e6", "short", "{{account}}"}},
-	{mObserved, "Time since the GPU was first seen, whatever saw it.", counter, gpuLabels, panel{}},
-	{mUp, "Whether the GPU answers; the reason where it does not.", gauge, []string{"gpu", "reason"},
-		panel{"GPUs that answer", "min by (gpu, reason) (" + mUp + ")", "bool_yes_no", "{{gpu}} {{reason}}"}},
+		counter, totalLabels},
+	{mTotalEnergy, "Energy of the GPU by account and namespace.", counter, totalLabels},
+	{mTotalCost, "Price of the GPU's time by account and namespace, in millionths.", counter, totalLabels},
+	{mObserved, "Time since the GPU was first seen, whatever saw it.", counter, gpuLabels},
+	{mUp, "Whether the GPU answers; the reason where it does not.", gauge, []string{"gpu", "reason"}},
 	{mInfo, "What the GPU is and how it is shared.", gauge,
-		[]string{"gpu", "node", "index", "name", "mechanism", "basis"}, panel{}},
+		[]string{"gpu", "node", "index", "name", "mechanism", "basis"}},
 	{mPrice, "Price of an hour of the GPU, in millionths of the currency's unit.", gauge,
-		[]string{"gpu", "node", "currency"}, panel{}},
-	{mWatts, "Power of the board.", gauge, gpuLabels, panel{"Power by GPU", mWatts + sel, "watt", "{{gpu}}"}},
-	{mMemoryUsed, "Device memory in use.", gauge, gpuLabels, panel{}},
-	{mMemoryTotal, "Device memory there is.", gauge, gpuLabels, panel{}},
-	{mMemory, "Device memory that a tenant's processes hold; what is no pod's has empty labels.", gauge, podLabels,
-		panel{"Memory by tenant", "sum by (namespace, pod) (" + mMemory + sel + ")", "bytes", "{{namespace}}/{{pod}}"}},
-	{mTenants, "Containers with a process on the GPU.", gauge, gpuLabels, panel{}},
-	{mHeld, "Devices of the GPU (it, its replicas or instances) that pods were given.", gauge, gpuLabels,
-		panel{"Devices given and offered", mHeld + sel, "short", "{{gpu}} given"}},
-	{mSlots, "Devices of the GPU that the device plugin offers.", gauge, gpuLabels, panel{}},
-	{mIsolation, "How far the mechanism in use isolates tenants.", gauge, []string{"mechanism", "axis", "level"}, panel{}},
-	{mTrap, "Traps of the mechanism in use.", gauge, []string{"mechanism", "trap", "severity"}, panel{}},
-	{mTokens,
-		"Tokens that a tenant's model server took in (kind prompt) and gave (generation) while its page was read (-serving).", counter, tokenLabels,
-		panel{"Cost of a million generated tokens", perMillion(sel, mTokens+`{kind="generation"}`, "$__rate_interval") +
-			" / 1e6", "short", "{{namespace}}/{{pod}}"}},
+		[]string{"gpu", "node", "currency"}},
+	{mWatts, "Power of the board.", gauge, gpuLabels},
+	{mMemoryUsed, "Device memory in use.", gauge, gpuLabels},
+	{mMemoryTotal, "Device memory there is.", gauge, gpuLabels},
+	{mMemory, "Device memory that a tenant's processes hold; what is no pod's has empty labels.", gauge, podLabels},
+	{mTenants, "Containers with a process on the GPU.", gauge, gpuLabels},
+	{mHeld, "Devices of the GPU (it, its replicas or instances) that pods were given.", gauge, gpuLabels},
+	{mSlots, "Devices of the GPU that the device plugin offers.", gauge, gpuLabels},
+	{mIsolation, "How far the mechanism in use isolates tenants.", gauge, []string{"mechanism", "axis", "level"}},
+	{mTrap, "Traps of the mechanism in use.", gauge, []string{"mechanism", "trap", "severity"}},
+	{mTokens, "Tokens that a tenant's model server took in (kind prompt) and gave (generation) while its page was read " +
+		"(-serving).", counter, tokenLabels},
 	{mGoodLow, "Generated tokens of requests that kept the tenant's objective (-objective), at least.", counter,
-		serverLabels,
-		panel{"Cost of a million good tokens, at most", perMillion(sel, mGoodLow, "$__rate_interval") + " / 1e6", "short",
-			"{{namespace}}/{{pod}}"}},
-	{mGoodHigh, "The same, at most.", counter, serverLabels, panel{}},
-	{mMPSServers, "MPS servers that the control daemon lists.", gauge, []string{"node"}, panel{}},
-	{mMPSClients, "MPS clients that the control daemon lists.", gauge, []string{"node"}, panel{}},
-	{mAnswers, "Whether what the exporter asks answers: kubelet, mps.", gauge, []string{"node", "source"}, panel{}},
-	{mUnknown, "Processes on GPUs whose pod is not known, by reason.", gauge, []string{"node", "reason"},
-		panel{"Processes of no pod", "sum by (reason) (" + mUnknown + sel + ")", "short", "{{reason}}"}},
+		serverLabels},
+	{mGoodHigh, "The same, at most.", counter, serverLabels},
+	{mMPSServers, "MPS servers that the control daemon lists.", gauge, []string{"node"}},
+	{mMPSClients, "MPS clients that the control daemon lists.", gauge, []string{"node"}},
+	{mAnswers, "Whether what the exporter asks answers: kubelet, mps.", gauge, []string{"node", "source"}},
+	{mUnknown, "Processes on GPUs whose pod is not known, by reason.", gauge, []string{"node", "reason"}},
 	{mStoreErrors, "Failed attempts to store the accounts. They are tried again; nothing is shown that is not stored.",
-		counter, []string{"node"}, panel{}},
-	{mStoredAt, "When the accounts were stored last.", gauge, []string{"node"}, panel{}},
-	{mRefused, "Postings that the ledger refused: a defect.", counter, []string{"node"}, panel{}},
-	{mSeriesDropped, "Series of pods that ended.", counter, []string{"node"}, panel{}},
-	{mReadSeconds, "How long readings took, by group.", histogram, []string{"group"}, panel{}},
+		counter, []string{"node"}},
+	{mStoredAt, "When the accounts were stored last.", gauge, []string{"node"}},
+	{mRefused, "Postings that the ledger refused: a defect.", counter, []string{"node"}},
+	{mSeriesDropped, "Series of pods that ended.", counter, []string{"node"}},
+	{mReadSeconds, "How long readings took, by group.", histogram, []string{"group"}},
 	{mExporterInfo, "The exporter: where its figures come from and how often it reads.", gauge,
-		[]string{"node", "source", "basis", "period"}, panel{}},
+		[]string{"node", "source", "basis", "period"}},
 }

@@ -63,6 +63,8 @@ func (e *exporter) opencost(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, strings.TrimPrefix(before, ",")+"]")
 }
 
+type object = map[string]any
+
 // maxWindows is more than the history's hours and days come to.
 const maxWindows = 100
 

@@ -357,7 +357,8 @@ func (n *simNode) ReadFile(name string) ([]byte, error) {
 func (n *simNode) ReadDir(name string) ([]fs.DirEntry, error) {
 	files := fstest.MapFS{}
 	for _, p := range n.everyone() {
-		files["var/log/containers/"+p.pod.Name+"_"+p.pod.Namespace+"_"+p.pod.Container+"-"+p.containerID()+".log"] = &fstest.MapFile{}
+		name := fmt.Sprintf("%s_%s_%s-%s.log", p.pod.Name, p.pod.Namespace, p.pod.Container, p.containerID())
+		files["var/log/containers/"+name] = &fstest.MapFile{}
 	}
 	return files.ReadDir(name)
 }

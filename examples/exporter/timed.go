@@ -65,7 +65,8 @@ func newTimed(r telemetry.Reader, wantsGPM func(device int) bool) *timed {
 	}
 	return &timed{Reader: r, wantsGPM: wantsGPM, turn: make(chan struct{}, 1), clock: time.Now(), patience: patience,
 		last: map[int]*processList{}, energy: map[int]int{}, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: m.name, Help: m.help, Buckets: []float64{1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1}, // for scrapers without native histograms
+			Name: m.name, Help: m.help,
+			Buckets:                     []float64{1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1}, // for scrapers without native histograms
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}, m.labels)}
 }
