@@ -425,7 +425,8 @@ func (c *Canary) need(e *Evidence, s *stream, b *blocks, why string) string {
 		return text + fmt.Sprintf("%.3g%% lie beyond %.4g, where %.3g%% may: it stands too near its limit", 100*e.OverLeast,
 			e.Limit, 100*s.share)
 	case b.n == 0 || e.Kept == 0:
-		return text + fmt.Sprintf("it takes blocks of %v with %d observations, of which there are %d", length, minRequests, b.n)
+		return text + fmt.Sprintf("it takes blocks of %v with %d observations, of which there are %d", length,
+			minRequests, b.n)
 	}
 	return text + fmt.Sprintf("about %v more at this rate", time.Duration(math.Ceil(float64(b.n)*(1/e.Kept-1)))*length)
 }

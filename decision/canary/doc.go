@@ -18,7 +18,8 @@
 // Ramdas and Rinaldo, E-detectors, 2024), since harm may begin at any time.
 //
 // Nothing is assumed of the latencies' distribution. Assumed is that a block of a tenant that stands at its limit
-// has, whatever went before, an expected share within a quarter of the limit's: the blocks are long for that. The bounds in a Result hold under that assumption; the tests hold them against simulated noise.
+// has, whatever went before, an expected share within a quarter of the limit's: the blocks are long for that. The
+// bounds in a Result hold under that assumption; the tests hold them against simulated noise.
 //
 // [Run] does all of it for one newcomer: it reads metrics pages, counters and the device, carries the verdict out
 // through hooks, and after a crash knows what it did. It is experimental: its API may change between minor versions.

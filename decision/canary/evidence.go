@@ -23,7 +23,7 @@ const (
 	// boldness is the part of the capital that is bet on a block: 1 would lose it all to one bad block.
 	boldness = 0.95
 	// slowFactor times its limit is how slow most requests of a tenant must be to be noticed within a minute.
-	slowFactor = 1.5
+	slowFactor = 1.3
 )
 
 // bin counts the observations of binLength.

@@ -61,7 +61,7 @@ func TestWrongPromotions(t *testing.T) {
 			"newcomer": {1, 0.5, 0.5, 0.5}, "neighbour": {room, room, room, 1}, "all": {1, 1, 1, 1},
 		} {
 			t.Run(fmt.Sprintf("%s at %v s", name, tau), func(t *testing.T) {
-				n, wrong := canaries(150), 0
+				n, wrong := canaries(60), 0
 				playAll(t, world{tau: tau, harm: harm, q: 0.5}, n, false, func(r canary.Result, _ world) {
 					if r.Verdict == canary.Promote {
 						wrong++
@@ -83,7 +83,7 @@ func TestPromotions(t *testing.T) {
 		for _, h := range []float64{room, 0.5} {
 			t.Run(fmt.Sprintf("%v s, %.2f", tau, h), func(t *testing.T) {
 				var times []time.Duration
-				n, back := canaries(100), 0
+				n, back := canaries(40), 0
 				playAll(t, world{tau: tau, harm: [4]float64{h, h, h, h}, q: 0.5}, n, false, func(r canary.Result, _ world) {
 					switch r.Verdict {
 					case canary.Promote:
@@ -113,7 +113,7 @@ func TestSlowDown(t *testing.T) {
 	race.Long(t)
 	for _, h := range []float64{room, 0.5} {
 		var times []time.Duration
-		n := nightly.Cases(100, 2000)
+		n := nightly.Cases(60, 2000)
 		w := world{tau: 60, harm: [4]float64{h, h, h, h}, q: 0.5, slowAt: 65, slowBy: 6, who: 2}
 		playAll(t, w, n, false, func(r canary.Result, w world) {
 			took := time.Hour
@@ -222,7 +222,7 @@ func TestBesidePopularRules(t *testing.T) {
 	for _, tau := range []float64{10, 60} {
 		for name, rule := range popular {
 			counts := map[bool]map[canary.Verdict]int{true: {}, false: {}}
-			n := nightly.Cases(60, 2000)
+			n := nightly.Cases(40, 2000)
 			for _, harmful := range []bool{false, true} {
 				w := world{tau: tau, harm: [4]float64{room, room, room, room}, q: 0.5}
 				if harmful {

@@ -92,11 +92,15 @@ func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 }
 
 // runHook runs a command without a shell: the proposal is its standard input as JSON, and GUARD_ACTION,
-// GUARD_TARGET, GUARD_GPU, GUARD_PERCENT and GUARD_TO are in its environment.
+// GUARD_TARGET, GUARD_GPU, GUARD_PERCENT and GUARD_TO are in its environment. An http or https address is posted
+// the JSON. An empty hook does nothing.
 func runHook(ctx context.Context, hook []string, p *Proposal) error {
 	in, err := json.Marshal(p)
-	if err != nil {
+	if err != nil || len(hook) == 0 {
 		return err
+	}
+	if strings.HasPrefix(hook[0], "http://") || strings.HasPrefix(hook[0], "https://") {
+		return post(ctx, hook[0], in)
 	}
 	cmd := exec.CommandContext(ctx, hook[0], hook[1:]...)
 	cmd.WaitDelay = time.Second
@@ -120,6 +124,25 @@ func runHook(ctx context.Context, hook []string, p *Proposal) error {
 		return fmt.Errorf("%s: %w: %.200s", hook[0], err, said)
 	}
 	return nil
+}
+
+// post posts a proposal to a hook.
+func post(ctx context.Context, url string, in []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(in))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 == 2 {
+		return nil
+	}
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
+	return fmt.Errorf("%s answers %s: %s", url, plaintext.Show(resp.Status), plaintext.Show(string(text)))
 }
 
 // Evictor takes pods back through the Kubernetes eviction API, which honours

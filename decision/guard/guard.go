@@ -51,6 +51,16 @@ const (
 	ActionReap   Action = "reap"
 )
 
+// The steps of a canary, which decision/canary carries out through an Actor and its Log: a newcomer is placed, and
+// then promoted or taken back. No Guard proposes them.
+const (
+	ActionPlace    Action = "place"
+	ActionPromote  Action = "promote"
+	ActionTakeBack Action = "take-back"
+)
+
+func (a Action) ofCanary() bool { return a == ActionPlace || a == ActionPromote || a == ActionTakeBack }
+
 // Actions lists the actions, the least disturbing first.
 func Actions() []Action {
 	return []Action{ActionKeep, ActionNotice, ActionCap, ActionMove, ActionSplit, ActionReap}

@@ -65,7 +65,7 @@ var allowed = map[string][]string{
 		"cost", "decision", "decision/gate", "decision/predict", "decision/probe", "loadgen", "loadgen/loadgentest",
 		"loadgen/prompt", "mig", "mps", "sharing", "telemetry",
 	},
-	"decision/canary": {"decision/guard", "decision/manifest", "telemetry", "telemetry/serving"},
+	"decision/canary": {"decision/guard", "telemetry", "telemetry/serving"},
 	"decision/guard": {
 		"decision", "decision/predict", "loadgen", "sharing", "telemetry", "telemetry/container", "telemetry/serving",
 	},
