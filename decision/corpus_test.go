@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cotenant/cotenant/internal/strictyaml"
@@ -85,6 +86,31 @@ func readCorpus(t testing.TB) []expertCase {
 	return all
 }
 
+// decidedCase is an expert's fleet with the program's decision, which is made once for all tests and only read.
+type decidedCase struct {
+	expertCase
+	result *Result
+}
+
+var corpus struct {
+	sync.Mutex
+	decided []decidedCase
+}
+
+func decidedCorpus(t testing.TB) []decidedCase {
+	t.Helper()
+	corpus.Lock()
+	defer corpus.Unlock()
+	if corpus.decided == nil {
+		var all []decidedCase
+		for _, c := range readCorpus(t) {
+			all = append(all, decidedCase{c, decide(t, &c.Fleet)})
+		}
+		corpus.decided = all
+	}
+	return corpus.decided
+}
+
 // corpusFleet takes pools and workloads of the experts' fleets, over and over,
 // each under a name of its own, its tenant one of its case's.
 func corpusFleet(t testing.TB, pools, workloads int) *Fleet {
@@ -121,7 +147,7 @@ func corpusFleet(t testing.TB, pools, workloads int) *Fleet {
 // difference must be argued in the file, and an argument must be about
 // something that the program still says.
 func TestExpertsAgree(t *testing.T) {
-	cases := readCorpus(t)
+	cases := decidedCorpus(t)
 	if len(cases) < 50 {
 		t.Errorf("%d fleets", len(cases))
 	}
@@ -135,11 +161,7 @@ func TestExpertsAgree(t *testing.T) {
 			if err := c.Fleet.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			r, err := Decide(t.Context(), &c.Fleet, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			differences := c.differences(r)
+			differences := c.differences(c.result)
 			argued := map[string]bool{}
 			for _, d := range c.Disagrees {
 				argued[d.Says] = true
@@ -156,7 +178,7 @@ func TestExpertsAgree(t *testing.T) {
 				}
 			}
 			if t.Failed() {
-				for _, d := range r.Decisions {
+				for _, d := range c.result.Decisions {
 					t.Logf("program: %s: %s", d.Workload, d.Why)
 				}
 			}

@@ -219,6 +219,7 @@ func decidedFleets(t *testing.T) []decidedFleet {
 // TestPlansHold checks what every plan promises, on random fleets.
 func TestPlansHold(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	for _, d := range decidedFleets(t) {
 		f, r := d.fleet, d.result
 		workloads := map[string]*Workload{}
@@ -491,6 +492,7 @@ func TestFasterThanItsWeights(t *testing.T) {
 // hundreds as they do in one of a dozen.
 func TestManySinglesShare(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	gpus := func(n, tenants int) int {
 		f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: n, PricePerGPUHour: Some(price(t, "1.20 USD"))}}}
 		for i := range n {

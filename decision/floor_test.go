@@ -9,6 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -103,6 +104,7 @@ func TestMemoryBelowTheWeights(t *testing.T) {
 // TestMeasuredMixesOnSlices: what was measured on whole GPUs decides nothing on their
 // slices, and promises no token sooner than the slice's memory gives the weights.
 func TestMeasuredMixesOnSlices(t *testing.T) {
+	race.Long(t)
 	answers := 0
 	for _, name := range []string{"h200-colocation.json", "h100-mixes.json", "h200-two-models.json"} {
 		b, err := os.ReadFile(measuredRows + name)

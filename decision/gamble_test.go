@@ -3,9 +3,11 @@ package decision
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -45,8 +47,8 @@ func TestWhatIsExpectedToMissIsNoPlan(t *testing.T) {
 // TestNoPlanIsExpectedToMiss: of the experts' fleets no decision's figure lies
 // beyond its limit.
 func TestNoPlanIsExpectedToMiss(t *testing.T) {
-	for _, c := range readCorpus(t) {
-		for _, d := range decide(t, &c.Fleet).Decisions {
+	for _, c := range decidedCorpus(t) {
+		for _, d := range c.result.Decisions {
 			for _, k := range d.Consequences {
 				latency := k.Metric != "busy %" && k.Metric != "rate %"
 				if d.Placed > 0 && latency && k.Limit > 0 && k.Value > k.Limit {
@@ -60,14 +62,15 @@ func TestNoPlanIsExpectedToMiss(t *testing.T) {
 // TestAlternativesAreDecisions: a fleet of the workload alone that may only do what
 // an alternative says takes as many GPUs for as much money.
 func TestAlternativesAreDecisions(t *testing.T) {
+	race.Long(t)
 	tried := 0
-	cases := readCorpus(t)
+	cases := slices.Clone(decidedCorpus(t))
 	for rng := rand.New(rand.NewPCG(71, 72)); len(cases) < 160; {
-		cases = append(cases, expertCase{Name: fmt.Sprint("random ", len(cases)), Fleet: *smallFleet(rng)})
+		f := smallFleet(rng)
+		cases = append(cases, decidedCase{expertCase{Name: fmt.Sprint("random ", len(cases)), Fleet: *f}, decide(t, f)})
 	}
 	for _, c := range cases {
-		f := c.Fleet
-		r := decide(t, &f)
+		f, r := c.Fleet, c.result
 		for i := range r.Decisions {
 			d := &r.Decisions[i]
 			// An alternative that assumes something else of the workload, or takes

@@ -233,6 +233,7 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 // for asking more.
 func TestLargerFleetsToo(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	rng := rand.New(rand.NewPCG(37, 38))
 	changed, short := 0, 0
 	for i := range nightly.Cases(1, 4) {

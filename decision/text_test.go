@@ -132,6 +132,7 @@ workloads:
 // TestScoresStayOnTheirScale: of 100, the pool's price included.
 func TestScoresStayOnTheirScale(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	for _, one := range decidedFleets(t) {
 		for _, d := range one.result.Decisions {
 			for _, c := range d.Candidates {

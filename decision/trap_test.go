@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
@@ -181,6 +182,7 @@ func setsEnv(name string) func(*Workload) bool {
 // trap that a mechanism brings with it has an answer.
 func TestNoLayoutWalksIntoATrap(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	fleets := map[string]*Fleet{}
 	for _, pattern := range []string{"../examples/quickstart/*.yaml", "../examples/quickstart/testdata/*.yaml", "testdata/*.yaml", "testdata/*/*.yaml"} {
 		files, err := filepath.Glob(pattern)

@@ -4,14 +4,17 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
@@ -296,9 +299,13 @@ func exchanges() []nasty {
 // is read by the poller, with stamps alone, and as the transport brings it.
 func TestNastyServers(t *testing.T) {
 	scenarios := exchanges()
-	for _, b := range bodies() {
-		for name, frame := range framings {
-			n := b
+	names := slices.Sorted(maps.Keys(framings))
+	for i, b := range bodies() {
+		for k, name := range names {
+			if race.Enabled && k != i%len(names) {
+				continue // parsing is done by one goroutine: one framing of each body shows its races
+			}
+			n, frame := b, framings[name]
 			n.name, n.send, n.says = b.name+", "+name, say(frame(sse, b.says)), ""
 			if b.class == loadgen.ClassErrorEvent {
 				n.says = "out of memory"
@@ -306,7 +313,7 @@ func TestNastyServers(t *testing.T) {
 			scenarios = append(scenarios, n)
 		}
 	}
-	if len(scenarios) < 80 {
+	if !race.Enabled && len(scenarios) < 80 {
 		t.Fatalf("%d scenarios", len(scenarios))
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
