@@ -17,6 +17,7 @@ import (
 // The same seed gives the same bytes, another one others, and a decision misses less
 // than every rule.
 func TestRun(t *testing.T) {
+	race.Long(t)
 	play := func(seed uint64, fleets int) (*Report, string) {
 		r, err := Run(t.Context(), Options{Fleets: fleets, Seed: seed})
 		if err != nil {

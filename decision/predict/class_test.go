@@ -98,6 +98,7 @@ func TestClassesLeftOut(t *testing.T) {
 // and 1.1.
 func TestFilledGPUStarvesChains(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	measured, err := foreign()
 	if err != nil {
 		t.Fatal(err)

@@ -32,6 +32,7 @@ func errorsBy(es []predict.ErrorSummary) map[sharing.Mechanism]map[predict.Metri
 // TestH200Splits holds both splits of the H200 data against the errors, the
 // coverage and the widths that are demanded.
 func TestH200Splits(t *testing.T) {
+	race.Long(t)
 	rows := colocation(t)
 	type limit struct{ mean, p95 float64 }
 	limits := map[sharing.Mechanism]map[predict.Metric]limit{
