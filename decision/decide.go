@@ -31,6 +31,9 @@ type Options struct {
 	Input string
 	// Headroom is the memory that layouts leave free; nil means DefaultHeadroom.
 	Headroom *Headroom
+	// Brief leaves out of the answer what would be the case otherwise (with more GPUs, less confidence, another
+	// delivery), and searches less for the best arrangement.
+	Brief bool
 
 	ctx context.Context // of Decide
 }
@@ -127,7 +130,11 @@ func Decide(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
 	if opt.MaxPoolsListed <= 0 {
 		opt.MaxPoolsListed = 16
 	}
-	pl, err := planFleet(f, opt, rounds)
+	n := rounds
+	if opt.Brief {
+		n = 1
+	}
+	pl, err := planFleet(f, opt, n)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +142,7 @@ func Decide(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(f.Workloads) > relaxedUpTo || len(pl.seen) > relaxedSeen {
+	if opt.Brief || len(f.Workloads) > relaxedUpTo || len(pl.seen) > relaxedSeen {
 		return r, nil
 	}
 	if r, err = r.assure(f, opt); err != nil {

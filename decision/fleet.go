@@ -18,6 +18,8 @@ type Fleet struct {
 	Pools     []Pool     `yaml:"pools,required"`
 	Workloads []Workload `yaml:"workloads,required"`
 	Trust     Trust      `yaml:"trust"` // all = workloads without a tenant trust one another
+	// Today is the cluster as it runs, for package migrate; nil where a fleet is planned from nothing.
+	Today *Cluster `yaml:"today"`
 }
 
 // Pool is a number of GPUs of one model.
@@ -181,6 +183,8 @@ type Today struct {
 	Mechanism sharing.Mechanism `yaml:"mechanism,required"`
 	Profile   string            `yaml:"profile"` // MIG profile
 	MayWeaken bool              `yaml:"may_weaken"`
+	Object    string            `yaml:"object"` // the kind of object that makes its pods, such as StatefulSet
+	On        []Place           `yaml:"on"`     // where its replicas run; those that are missing wait for a device
 }
 
 // Asked records a team's request, or its present state: the traps in it are found even where the decision goes

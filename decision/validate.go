@@ -74,6 +74,9 @@ func (f *Fleet) validate(partial bool) error {
 			c.Addf(path+".revenue.monthly", "use one currency", "is in %s and the prices are in %s", r.Monthly.Currency(), currency)
 		}
 	}
+	if f.Today != nil && !partial {
+		c.today(f, pools)
+	}
 	return c.Err()
 }
 
@@ -263,6 +266,9 @@ func (c *checker) workload(path string, w *Workload) {
 			c.Addf(path+".today.mechanism", "leave today out, or name what it runs under", "none is not a way to run")
 		}
 		c.profileOf(path+".today", t.Mechanism, t.Profile)
+		for i, on := range t.On {
+			c.within(fmt.Sprintf("%s.today.on[%d].replicas", path, i), on.Replicas, 1, maxReplicas)
+		}
 	}
 	if r := w.Profile; r != nil && !c.partial {
 		if r.Load != (predict.Load{}) { // else it names one that serves no tokens

@@ -1,0 +1,11 @@
+// Package migrate plans how a cluster gets from what runs on it today to what would cost less or keep more
+// objectives, in steps that can be taken one after another. Today is the first candidate: the fleet's state
+// ([decision.Fleet.Today]) and the arrangement that [decision.Decide] finds for what may move are compared by the same
+// evaluation ([decision.Judge]) and the same prices, and a change is proposed only where it mends something, or saves
+// more than is uncertain about the saving.
+//
+// What nobody knows enough about stays where it is, and its node stays as it is. A step never takes a device from a
+// running replica before the replica has another, except where a PodDisruptionBudget allows it and the step names it.
+//
+// Nothing here talks to a cluster; package manifest writes the steps and their files.
+package migrate

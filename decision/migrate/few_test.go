@@ -1,0 +1,5 @@
+//go:build !nightly
+
+package migrate
+
+const randomClusters = 10

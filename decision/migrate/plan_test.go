@@ -1,0 +1,305 @@
+package migrate
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// randomCluster writes a fleet file of up to 40 nodes and who runs on them. With known unset nothing is said of what
+// the workloads need.
+func randomCluster(rng *rand.Rand, most int, known bool) string {
+	var nodes, workloads, budgets []string
+	objects := append(slices.Repeat([]string{"Deployment"}, 12), "StatefulSet", "StatefulSet", "Job", "RayCluster")
+	n := 0
+	for i := range 2 + rng.IntN(most-1) {
+		name := fmt.Sprintf("n%02d", i)
+		shape, today, seats := "", "mechanism: exclusive, may_weaken: true", 4
+		switch rng.IntN(4) {
+		case 0:
+			shape, today, seats = ", mechanism: time-slicing, replicas_per_gpu: 4, config: ts4", "mechanism: time-slicing", 16
+		case 1:
+			shape, today, seats = `, gpus_in_mig: 4, instances: {3g.40gb: 8}, mig_config: all-3g.40gb`, "mechanism: mig, profile: 3g.40gb", 8
+		}
+		if rng.IntN(20) == 0 {
+			shape += ", closed: cordoned"
+		}
+		nodes = append(nodes, fmt.Sprintf("    - {name: %s, pool: a, gpus: 4%s}\n", name, shape))
+		for seats > 0 && rng.IntN(5) > 1 {
+			k := 1 + rng.IntN(min(seats, 3))
+			seats -= k
+			w := fmt.Sprintf("t%d/w%d", rng.IntN(2), n)
+			n++
+			object := objects[rng.IntN(len(objects))]
+			if object == "StatefulSet" && rng.IntN(3) > 0 {
+				budgets = append(budgets, fmt.Sprintf("    - {name: b%d, workload: %s, allowed: %d}\n", n, w, rng.IntN(3)))
+			}
+			text := fmt.Sprintf("  - {name: %s, kind: batch, replicas: %d, tenant: %s, today: {%s, object: %s, on: [{node: %s, replicas: %d}]}", w, k, w[:2], today, object, name, k)
+			if known && rng.IntN(12) > 0 {
+				text += fmt.Sprintf(", memory: %dGiB, gpu_busy: 0.%02d", 2+rng.IntN(16), 2+rng.IntN(30))
+			}
+			workloads = append(workloads, text+"}\n")
+		}
+	}
+	if n == 0 {
+		return randomCluster(rng, most, known)
+	}
+	return fmt.Sprintf("version: v1\npools:\n  - {name: a, gpu: A100-SXM4-80GB, count: %d, gpus_per_node: 4, price_per_gpu_hour: 3 USD, delivery: gpu-operator}\nworkloads:\n%stoday:\n  nodes:\n%s%s",
+		4*len(nodes), strings.Join(workloads, ""), strings.Join(nodes, ""), section("budgets", budgets))
+}
+
+func section(key string, lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return "  " + key + ":\n" + strings.Join(lines, "")
+}
+
+// world is a cluster that takes a plan's steps and knows nothing of how they were found.
+type world struct {
+	t     *testing.T
+	fleet *decision.Fleet
+	shape map[string]string         // what a node hands out, as steps call it
+	seats map[string]map[string]int // by node and kind of device
+	run   map[string]map[string]int // by node and workload
+	kind  map[string]string         // the device that a workload's pods hold, by workload and node
+}
+
+func newWorld(t *testing.T, f *decision.Fleet) *world {
+	w := &world{t, f, map[string]string{}, map[string]map[string]int{}, map[string]map[string]int{}, map[string]string{}}
+	for _, n := range f.Today.Nodes {
+		w.run[n.Name] = map[string]int{}
+		w.seats[n.Name] = map[string]int{}
+		m := n.Mechanism
+		if m == sharing.MechanismNone {
+			m = sharing.MechanismExclusive
+		}
+		w.seats[n.Name][m.String()] = (n.GPUs - n.InMIG) * max(1, n.Replicas)
+		for p, k := range n.Instances {
+			w.seats[n.Name]["mig "+p] = k
+		}
+	}
+	for _, v := range f.Workloads {
+		if v.Today == nil {
+			continue
+		}
+		for _, on := range v.Today.On {
+			w.run[on.Node][v.Name] += on.Replicas
+			w.kind[v.Name+" "+on.Node] = strings.TrimSpace(v.Today.Mechanism.String() + " " + v.Today.Profile)
+		}
+	}
+	return w
+}
+
+func (w *world) workload(name string) *decision.Workload {
+	i := slices.IndexFunc(w.fleet.Workloads, func(v decision.Workload) bool { return v.Name == name })
+	return &w.fleet.Workloads[i]
+}
+
+// used counts a node's devices of a kind that are held.
+func (w *world) used(node, kind string) (n int) {
+	for v, k := range w.run[node] {
+		if w.kind[v+" "+node] == kind {
+			n += k * max(1, w.workload(v).GPUs)
+		}
+	}
+	return n
+}
+
+func (w *world) replicas(name string) (n int) {
+	for _, of := range w.run {
+		n += of[name]
+	}
+	return n
+}
+
+// start and stop are what a step on a workload does, one replica after another.
+func (w *world) start(s *Step, place decision.Place, kind string) {
+	v := w.workload(s.Workload)
+	if had := w.kind[s.Workload+" "+place.Node]; had != kind && w.run[place.Node][s.Workload] > 0 {
+		w.t.Errorf("%s would hold %s and %s on %s", s.Workload, had, kind, place.Node)
+	}
+	if free := w.seats[place.Node][kind] - w.used(place.Node, kind); free < place.Replicas*max(1, v.GPUs) {
+		w.t.Errorf("%s: %d of %s start on %s, where %d of %s are free", s.Workload, place.Replicas, kind, place.Node, free, kind)
+	}
+	w.kind[s.Workload+" "+place.Node] = kind
+	w.run[place.Node][s.Workload] += place.Replicas
+}
+
+func (w *world) stop(s *Step, place decision.Place) {
+	if w.run[place.Node][s.Workload] -= place.Replicas; w.run[place.Node][s.Workload] < 0 {
+		w.t.Errorf("%s: %d leave %s, where fewer run", s.Workload, place.Replicas, place.Node)
+	}
+	if w.run[place.Node][s.Workload] == 0 {
+		delete(w.run[place.Node], s.Workload)
+	}
+}
+
+// take takes a step; a replica that stops before another started needs the budget that the step names.
+func (w *world) take(s *Step) {
+	switch s.Action {
+	case ActionMove:
+		v, before := w.workload(s.Workload), w.replicas(s.Workload)
+		if s.Object == "Job" || s.Object == "RayCluster" {
+			w.t.Errorf("%s, a %s, is moved", s.Workload, s.Object)
+		}
+		if s.Object == "StatefulSet" && !slices.ContainsFunc(w.fleet.Today.Budgets, func(b decision.Budget) bool {
+			return b.Name == s.Budget && b.Workload == s.Workload && b.Allowed > 0
+		}) {
+			w.t.Errorf("%s is interrupted without a budget", s.Workload)
+		}
+		for _, to := range s.To {
+			w.start(s, to, s.Seat)
+		}
+		for _, from := range s.From {
+			w.stop(s, from)
+		}
+		if after := w.replicas(s.Workload); after != before && v.Today != nil {
+			w.t.Errorf("%s has %d replicas after the step and %d before", s.Workload, after, before)
+		}
+	case ActionConfigure:
+		if len(w.run[s.Node]) > 0 {
+			w.t.Errorf("%s is configured, and %v run there", s.Node, w.run[s.Node])
+		}
+		w.seats[s.Node] = map[string]int{}
+		for p, k := range s.Gets.Instances {
+			w.seats[s.Node]["mig "+p] = k
+		}
+		w.seats[s.Node][s.Gets.Mechanism.String()] = (4 - len(s.Gets.Layouts)) * s.Gets.Replicas
+	case ActionFree:
+		if len(w.run[s.Node]) > 0 {
+			w.t.Errorf("%s is freed, and %v run there", s.Node, w.run[s.Node])
+		}
+	}
+}
+
+// undo takes a step back.
+func (w *world) undo(s *Step) {
+	switch s.Action {
+	case ActionMove:
+		back := Step{Workload: s.Workload}
+		v := w.workload(s.Workload)
+		for _, from := range s.From {
+			w.start(&back, from, strings.TrimSpace(v.Today.Mechanism.String()+" "+v.Today.Profile))
+		}
+		for _, to := range s.To {
+			w.stop(&back, to)
+		}
+	case ActionConfigure:
+		if len(w.run[s.Node]) > 0 {
+			w.t.Errorf("%s is set back, and %v run there", s.Node, w.run[s.Node])
+		}
+		w.seats[s.Node] = newWorld(w.t, w.fleet).seats[s.Node]
+	}
+}
+
+func dump(w *world) string {
+	text, _ := json.Marshal([]any{w.run, w.seats})
+	return string(text)
+}
+
+// check plays a plan: at every step each running replica has a device, each changed node is configured or freed once,
+// what stays stays, and the way back works from every step.
+func check(t *testing.T, f *decision.Fleet, p *Plan) {
+	t.Helper()
+	w, seen := newWorld(t, f), map[string]bool{}
+	before := dump(w)
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		w.take(s)
+		if s.Node != "" {
+			if seen[s.Node] {
+				t.Errorf("%s is changed twice", s.Node)
+			}
+			seen[s.Node] = true
+		}
+		for _, stay := range p.Stays {
+			if s.Workload == stay.Workload {
+				t.Errorf("%s is to stay (%s) and moves", stay.Workload, stay.Why)
+			}
+		}
+		back := newWorld(t, f)
+		for k := range p.Steps[:i+1] {
+			back.take(&p.Steps[k])
+		}
+		for k := i; k >= 0; k-- {
+			back.undo(&p.Steps[k])
+		}
+		if got := dump(back); got != before {
+			t.Errorf("after step %d and back:\n%s\nbefore:\n%s", i+1, got, before)
+		}
+	}
+	for _, stay := range p.Stays {
+		for _, on := range w.workload(stay.Workload).Today.On {
+			if w.run[on.Node][stay.Workload] != on.Replicas {
+				t.Errorf("%s is to stay on %s", stay.Workload, on.Node)
+			}
+		}
+	}
+	if p.Changes() && len(p.Mends) == 0 && p.Bill.saved <= p.Bill.uncertain {
+		t.Errorf("the plan saves %d and %d is uncertain", p.Bill.saved, p.Bill.uncertain)
+	}
+	for _, a := range p.Answers {
+		if a.Today == sharing.AnswerYes && a.After != a.Today || a.After == sharing.AnswerNo && a.Today != a.After {
+			t.Errorf("%s: %v today and %v after", a.Workload, a.Today, a.After)
+		}
+	}
+}
+
+func fleetOf(t *testing.T, text string) *decision.Fleet {
+	t.Helper()
+	f, err := decision.ParseFleet([]byte(text))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return f
+}
+
+// TestRandomClusters plays the plans of random clusters. Where nothing is known all stays as it is.
+func TestRandomClusters(t *testing.T) {
+	changed, freed, configured, moved := 0, 0, 0, 0
+	for seed := range uint64(randomClusters) {
+		rng := rand.New(rand.NewPCG(seed, 32))
+		known := seed%10 != 9
+		f := fleetOf(t, randomCluster(rng, 4+int(seed)%5*9, known))
+		p, err := Make(t.Context(), f, decision.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, f, p)
+		if t.Failed() {
+			for _, s := range p.Steps {
+				text, _ := json.Marshal(s)
+				t.Logf("%s", text)
+			}
+			t.Fatalf("seed %d", seed)
+		}
+		if !known && p.Changes() {
+			t.Errorf("seed %d: nothing is known, and %s", seed, p.Why)
+		}
+		if p.Changes() {
+			changed++
+		}
+		t.Logf("seed %d: %d nodes, %d workloads, %d stay, %d steps: %s", seed, len(f.Today.Nodes), len(f.Workloads), len(p.Stays), len(p.Steps), p.Why)
+		for _, s := range p.Steps {
+			switch s.Action {
+			case ActionFree:
+				freed++
+			case ActionConfigure:
+				configured++
+			case ActionMove:
+				moved++
+			}
+		}
+	}
+	t.Logf("%d of %d change: %d moves, %d nodes freed, %d configured", changed, randomClusters, moved, freed, configured)
+	if changed*5 < randomClusters || freed == 0 || configured == 0 {
+		t.Error("the plans hardly change anything")
+	}
+}
