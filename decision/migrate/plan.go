@@ -22,9 +22,9 @@ type Plan struct {
 	Bill  Bill   `json:"bill"`
 	// Mends are the workloads that miss an objective, or the GPU's memory, today and not after.
 	Mends []string `json:"mends,omitempty"`
-	// Answers say, of each workload that runs or is to come, whether it keeps its objectives.
+	// Answers say whether workloads keep their objectives, where that is known today or after.
 	Answers []Answer `json:"answers"`
-	Stays   []Stay   `json:"stays,omitempty"`
+	Stays   []Stay   `json:"stays,omitempty"` // by reason
 	Why     string   `json:"why"`
 
 	Fleet  *decision.Fleet  `json:"-"` // the fleet with its state
@@ -50,11 +50,15 @@ type Answer struct {
 	After    sharing.Answer `json:"after"`
 }
 
-// Stay is a workload that the plan was not free to move, and the reason.
+// Stay is a reason for which workloads were not free to move.
 type Stay struct {
-	Workload string `json:"workload"`
-	Why      string `json:"why"`
+	Why       string   `json:"why"`
+	Count     int      `json:"count"`
+	Workloads []string `json:"workloads"` // the first of them, at most mostNamed
 }
+
+// mostNamed bounds the workloads that are named of one reason.
+const mostNamed = 20
 
 // Bill is the money of a plan, by the month of 730 hours: exact decimals, absent where a pool has no price. Nodes are
 // paid whole.
@@ -553,8 +557,18 @@ func (c *cluster) leave(why string) *Plan {
 // settle fills in the reasons of what stays, and the money.
 func (c *cluster) settle(p *Plan, freed, opened []*node, moved map[string]bool) {
 	for _, w := range slices.Sorted(maps.Keys(c.stays)) {
-		p.Stays = append(p.Stays, Stay{w, c.stays[w]})
+		i := slices.IndexFunc(p.Stays, func(s Stay) bool { return s.Why == c.stays[w] })
+		if i < 0 {
+			i = len(p.Stays)
+			p.Stays = append(p.Stays, Stay{Why: c.stays[w]})
+		}
+		if p.Stays[i].Count++; len(p.Stays[i].Workloads) < mostNamed {
+			p.Stays[i].Workloads = append(p.Stays[i].Workloads, w)
+		}
 	}
+	p.Answers = slices.DeleteFunc(p.Answers, func(a Answer) bool {
+		return a.Today == sharing.AnswerUnknown && a.After == sharing.AnswerUnknown
+	})
 	b := &p.Bill
 	b.NodesToday, b.NodesAfter = len(c.nodes), len(c.nodes)-len(freed)
 	var today int64

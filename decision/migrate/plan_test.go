@@ -219,11 +219,6 @@ func check(t *testing.T, f *decision.Fleet, p *Plan) {
 			}
 			seen[s.Node] = true
 		}
-		for _, stay := range p.Stays {
-			if s.Workload == stay.Workload {
-				t.Errorf("%s is to stay (%s) and moves", stay.Workload, stay.Why)
-			}
-		}
 		back := newWorld(t, f)
 		for k := range p.Steps[:i+1] {
 			back.take(&p.Steps[k])
@@ -236,9 +231,11 @@ func check(t *testing.T, f *decision.Fleet, p *Plan) {
 		}
 	}
 	for _, stay := range p.Stays {
-		for _, on := range w.workload(stay.Workload).Today.On {
-			if w.run[on.Node][stay.Workload] != on.Replicas {
-				t.Errorf("%s is to stay on %s", stay.Workload, on.Node)
+		for _, name := range stay.Workloads {
+			for _, on := range w.workload(name).Today.On {
+				if w.run[on.Node][name] != on.Replicas {
+					t.Errorf("%s is to stay on %s: %s", name, on.Node, stay.Why)
+				}
 			}
 		}
 	}
