@@ -87,7 +87,7 @@ func (c *checker) today(f *Fleet, pools map[string]*Pool) {
 			continue
 		}
 		for k, on := range w.Today.On {
-			c.If(!nodes[on.Node], fmt.Sprintf("workloads[%d].today.on[%d].node", i, k), "name one of today.nodes",
+			c.If(!nodes[on.Node], fmt.Sprintf("workloads[%d].today.places[%d].node", i, k), "name one of today.nodes",
 				"there is no node %q", problem.Clip(on.Node))
 		}
 	}

@@ -267,7 +267,7 @@ func (c *checker) workload(path string, w *Workload) {
 		}
 		c.profileOf(path+".today", t.Mechanism, t.Profile)
 		for i, on := range t.On {
-			c.within(fmt.Sprintf("%s.today.on[%d].replicas", path, i), on.Replicas, 1, maxReplicas)
+			c.within(fmt.Sprintf("%s.today.places[%d].replicas", path, i), on.Replicas, 1, maxReplicas)
 		}
 	}
 	if r := w.Profile; r != nil && !c.partial {

@@ -76,6 +76,7 @@ func (c *Collector) Discover() *Discovery {
 	b.takeUsage()
 	b.takeServing()
 	b.today()
+	b.cluster()
 	b.checkKAI()
 	b.check()
 	b.unusedPrices()

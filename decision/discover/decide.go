@@ -4,40 +4,35 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
-	"github.com/cotenant/cotenant/decision/manifest/addons"
+	"github.com/cotenant/cotenant/decision/migrate"
 )
 
-// Decided is a discovery with the decision of its fleet, the decision's
-// configuration, and the steps from what runs today to it.
+// Decided is a discovery with the plan of its fleet and the files of the plan's steps.
 type Decided struct {
 	*Discovery
-	Result *decision.Result
+	Plan   *migrate.Plan
 	Folder *manifest.Folder
-	Steps  []Step
 }
 
-// Decide decides the fleet that was discovered. The error says what keeps it from
-// being decided (see [Discovery.Valid]).
+// Decide plans the fleet that was discovered, from what runs today. The error says what keeps it from being decided
+// (see [Discovery.Valid]).
 func (d *Discovery) Decide(ctx context.Context, opts decision.Options) (*Decided, error) {
 	if err := d.Valid(); err != nil {
 		return nil, fmt.Errorf("%w: the fleet can't be decided:\n%w", ErrInvalid, err)
 	}
-	result, err := decision.Decide(ctx, &d.Fleet, opts)
+	plan, err := migrate.Make(ctx, &d.Fleet, opts)
 	if err != nil {
 		return nil, err
 	}
-	folder, err := manifest.Build(&d.Fleet, result, manifest.Options{Extensions: []manifest.Extension{addons.VGPU{}}})
-	if err != nil {
-		return nil, err
-	}
-	return &Decided{d, result, folder, d.Migrate(result)}, nil
+	folder, err := manifest.Migration(plan, manifest.Options{})
+	return &Decided{d, plan, folder}, err
 }
 
-// WriteJSON writes the discovery's JSON with the keys decision, configuration and
-// migration added, indented, with a final newline.
+// WriteJSON writes the discovery's JSON with the keys plan and configuration added, indented, with a final newline.
 func (d *Decided) WriteJSON(w io.Writer) error {
 	doc, err := d.document()
 	if err != nil {
@@ -54,22 +49,29 @@ func (d *Decided) WriteJSON(w io.Writer) error {
 	}
 	return writeIndented(w, struct {
 		document
-		Decision      *decision.Result `json:"decision"`
-		Configuration []file           `json:"configuration"`
-		Migration     []Step           `json:"migration"`
-	}{doc, d.Result, files, append([]Step{}, d.Steps...)})
+		Plan          *migrate.Plan `json:"plan"`
+		Configuration []file        `json:"configuration"`
+	}{doc, d.Plan, files})
 }
 
-// WriteText writes the discovery, the decision and the steps for people; decided says how the decision is shown.
-func (d *Decided) WriteText(w io.Writer, opts TextOptions, decided decision.TextOptions) error {
+// WriteText writes the discovery and the plan for people.
+func (d *Decided) WriteText(w io.Writer, opts TextOptions) error {
 	if err := d.Discovery.WriteText(w, opts); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprint(w, "\nDECISION\n"); err != nil {
-		return err
+	return WritePlan(w, d.Plan, opts)
+}
+
+// WritePlan writes a plan for people, wrapped to the width.
+func WritePlan(w io.Writer, plan *migrate.Plan, opts TextOptions) error {
+	p := opts.page()
+	for _, text := range plan.Lines() {
+		if strings.HasPrefix(text, " ") {
+			p.line(4, text)
+		} else {
+			p.head(text)
+		}
 	}
-	if err := d.Result.WriteText(w, decided); err != nil {
-		return err
-	}
-	return writeSteps(w, d.Steps, opts)
+	_, err := p.out.WriteTo(w)
+	return err
 }

@@ -220,3 +220,13 @@ func identities(model *mig.Model) []mig.DeviceFilter {
 	}
 	return out
 }
+
+func layoutText(instances map[string]int) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(instances)) {
+		if instances[k] > 0 {
+			parts = append(parts, fmt.Sprintf("%d x %s", instances[k], k))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -95,9 +95,8 @@ type Discovery struct {
 	Rightsize  []Rightsize
 	Used       []Used // what was measured, by workload
 
-	usedBy   map[string]string // pod, "namespace/name": workload
-	stations []station         // nodes with GPUs, by name
-	kai      map[string]string // pool: what KAI holds of the shares there
+	usedBy map[string]string // pod, "namespace/name": workload
+	kai    map[string]string // pool: what KAI holds of the shares there
 }
 
 // Options tune a Collector. The zero value is the documented default.
@@ -118,6 +117,8 @@ type Collector struct {
 	controllers       map[string]*controller
 	autoscalers       map[string]autoscaler
 	users             []*pod
+	budgets           []*budgetObject
+	quotas            []*quotaObject
 	podUIDs           map[string]string
 	clusters          map[string][]string // nodes by the cluster that a label names
 	clusterUID        string

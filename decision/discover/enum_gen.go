@@ -2,11 +2,6 @@
 
 package discover
 
-// String returns "leave", "move", "configure" or "free".
-func (a Action) String() string                   { return actionNames.String(a) }
-func (a Action) MarshalText() ([]byte, error)     { return actionNames.Text(a) }
-func (a *Action) UnmarshalText(text []byte) error { return actionNames.Parse(a, text) }
-
 // String returns "unknown", "declared", "derived", "measured", "guess" or "given".
 func (b Basis) String() string                   { return basisNames.String(b) }
 func (b Basis) MarshalText() ([]byte, error)     { return basisNames.Text(b) }

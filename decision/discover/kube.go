@@ -206,6 +206,8 @@ func init() { // the readers refer to what refers to them
 		"LeaderWorkerSet": controller("LeaderWorkerSet", "leaderworkerset.x-k8s.io"),
 		"HorizontalPodAutoscaler": {"autoscaling", []string{"v1", "v2", "v2beta2"}, true,
 			taking((*Collector).takeAutoscaler)},
+		"PodDisruptionBudget":   {"policy", []string{"v1"}, true, taking((*Collector).takeBudget)},
+		"ResourceQuota":         {"", []string{"v1"}, false, taking((*Collector).takeQuota)},
 		"ResourceSlice":         {"resource.k8s.io", dra, false, taking((*Collector).takeSlice)},
 		"ResourceClaim":         {"resource.k8s.io", dra, false, taking((*Collector).takeClaim)},
 		"ResourceClaimTemplate": {"resource.k8s.io", dra, false, taking((*Collector).takeClaimTemplate)},

@@ -26,13 +26,16 @@ var keptKeys = []string{
 }
 
 // gpuResources are the beginnings of the resources that are about a GPU.
-var gpuResources = []string{"nvidia.com/", "volcano.sh/vgpu", "amd.com/", "gpu.intel.com/", "cotenant.dev/"}
+var gpuResources = []string{"nvidia.com/", "volcano.sh/vgpu", "amd.com/", "gpu.intel.com/", "cotenant.dev/",
+	"requests.nvidia.com/"}
 
 func begins(key string, with []string) bool {
 	return slices.ContainsFunc(with, func(k string) bool { return strings.HasPrefix(key, k) })
 }
 
-// UnmarshalJSON keeps the entries that are read. A value that is no text is left out.
+const longestLabel = 63 // characters of a label's value, by Kubernetes
+
+// UnmarshalJSON keeps the entries that are read, and of other labels a hash. A value that is no text is left out.
 func (m *stringMap) UnmarshalJSON(data []byte) error {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(data, &all); err != nil {
@@ -41,8 +44,13 @@ func (m *stringMap) UnmarshalJSON(data []byte) error {
 	*m = stringMap{}
 	for k, raw := range all {
 		var s string
-		if begins(k, keptKeys) && json.Unmarshal(raw, &s) == nil {
+		if json.Unmarshal(raw, &s) != nil {
+			continue
+		}
+		if begins(k, keptKeys) {
 			(*m)[k] = s
+		} else if len(s) <= longestLabel {
+			(*m)[hashed(k, s)] = "" // for selectors
 		}
 	}
 	return nil
@@ -97,9 +105,16 @@ type header struct {
 
 type nodeObject struct {
 	Metadata metadata `json:"metadata"`
-	Status   struct {
+	Spec     struct {
+		Unschedulable bool `json:"unschedulable"`
+	} `json:"spec"`
+	Status struct {
 		Allocatable quantities `json:"allocatable"`
 		Capacity    quantities `json:"capacity"`
+		Conditions  []struct {
+			Type   string `json:"type"`
+			Status string `json:"status"`
+		} `json:"conditions"`
 	} `json:"status"`
 }
 
@@ -109,6 +124,7 @@ type resources struct {
 }
 
 type container struct {
+	Name          string    `json:"name"`
 	Image         string    `json:"image"`
 	Command       []string  `json:"command"`
 	Args          []string  `json:"args"`

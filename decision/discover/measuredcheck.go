@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover/internal/usage"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -38,7 +39,7 @@ func (b *build) idleGPUs(u *usage.Usage, kind string) {
 		}
 		money := ""
 		if p := b.poolOf[n]; p != nil {
-			if price, ok := hourly(&b.Fleet.Pools[p.index]); ok {
+			if price, ok := decision.GPUPrice(&b.Fleet.Pools[p.index]); ok {
 				if m, err := price.Mul(int64(by[n].n) * cost.HoursPerMonth); err == nil {
 					money = fmt.Sprintf(": %s a month", m.Round(2))
 				}

@@ -25,6 +25,8 @@ type pod struct {
 	selects               string // the key of a node selector that picks GPUs
 	annotated             stringMap
 	claims                []string // ResourceClaims, namespace/name
+	labels                stringMap
+	container             string // the first that asks for GPUs
 }
 
 // owner identifies the object that made a pod, as far as it is known.
@@ -98,7 +100,7 @@ func (c *Collector) takePod(file string, o *podObject) {
 
 // newPod reads a pod, or a template of pods.
 func newPod(m *metadata, s *podSpec) *pod {
-	p := &pod{namespace: m.Namespace, name: m.Name, node: s.NodeName, annotated: stringMap{}}
+	p := &pod{namespace: m.Namespace, name: m.Name, node: s.NodeName, annotated: stringMap{}, labels: m.Labels}
 	for k, v := range m.Annotations {
 		if strings.HasPrefix(k, "cotenant.dev/") {
 			p.annotated[k] = v
@@ -111,6 +113,11 @@ func newPod(m *metadata, s *podSpec) *pod {
 		}
 	}
 	p.ask = askOf(containers)
+	for i := range slices.Backward(containers) {
+		if one := askOf(containers[i : i+1]); one.gpus > 0 {
+			p.container = containers[i].Name
+		}
+	}
 	p.kai(m)
 	for _, c := range s.Claims {
 		switch {

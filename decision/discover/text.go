@@ -131,8 +131,10 @@ func (p *page) workloads(d *Discovery) {
 		v := &d.Fleet.Workloads[i]
 		at := fmt.Sprintf("workloads[%d]", i)
 		replicas := plural(max(1, v.Replicas.Max), "replica")
-		if v.Replicas.Min > 0 {
-			replicas = fmt.Sprintf("%d to %d replicas", v.Replicas.Min, v.Replicas.Max)
+		for _, a := range d.Fleet.Today.Autoscalers {
+			if a.Workload == v.Name {
+				replicas += fmt.Sprintf(" (autoscaled, %d to %d)", a.Min, a.Max)
+			}
 		}
 		text := fmt.Sprintf("%s  %v (%v), %s", v.Name, v.Kind, d.Provenance[at+".kind"], replicas)
 		if v.GPUs > 1 {
@@ -165,27 +167,6 @@ func (p *page) workloads(d *Discovery) {
 		}
 		return text + fmt.Sprintf("; memory %s, busy %s", memory, busy)
 	})
-}
-
-// writeSteps writes the steps of a migration for people.
-func writeSteps(w io.Writer, steps []Step, opts TextOptions) error {
-	p := opts.page()
-	p.most = -1
-	if len(steps) == 0 {
-		p.head("MIGRATION: nothing changes")
-	} else {
-		p.head("MIGRATION, one step after another")
-	}
-	for i := range steps {
-		s := &steps[i]
-		text := fmt.Sprintf("%d. %s: %s", i+1, s.Do, s.Why)
-		if len(s.Interrupts) > 0 {
-			text += "; INTERRUPTS " + strings.Join(s.Interrupts, ", ")
-		}
-		p.line(5, text)
-	}
-	_, err := p.out.WriteTo(w)
-	return err
 }
 
 const alike = 3 // the number of findings of one code that are listed one by one

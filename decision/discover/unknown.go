@@ -67,20 +67,6 @@ func (b *build) check() {
 	}
 }
 
-// hourly returns the price of a GPU of a pool, where the pool states one.
-func hourly(p *decision.Pool) (cost.Money, bool) {
-	if m, ok := p.PricePerGPUHour.Get(); ok {
-		return m, true
-	}
-	m, ok := p.NodePricePerHour.Get()
-	each, known := p.GPUsPerNode.Get()
-	if !ok || !known {
-		return cost.Money{}, false
-	}
-	m, err := m.MulFrac(1, int64(each))
-	return m, err == nil
-}
-
 // atStake returns the cost of a workload's GPUs in a month: its parts of shared ones.
 func (b *build) atStake(w *workload) (cost.Money, bool) {
 	var total cost.Money
@@ -104,7 +90,7 @@ func (b *build) atStake(w *workload) (cost.Money, bool) {
 		case sharing.MechanismExclusive:
 			parts = 1
 		}
-		price, ok := hourly(&b.Fleet.Pools[b.poolOf[n].index])
+		price, ok := decision.GPUPrice(&b.Fleet.Pools[b.poolOf[n].index])
 		if !ok {
 			continue
 		}
@@ -149,7 +135,7 @@ func (b *build) unknowns() {
 	for i := range b.Fleet.Pools {
 		p := &b.Fleet.Pools[i]
 		at := fmt.Sprintf("pools[%d]", i)
-		if _, ok := hourly(p); !ok {
+		if _, ok := decision.GPUPrice(p); !ok {
 			add(at+".price_per_gpu_hour", "no price was given: nothing can be said of money",
 				fmt.Sprintf("-prices FILE with %q or its instance type", p.GPU), cost.Money{}, false)
 		}

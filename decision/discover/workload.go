@@ -45,13 +45,6 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 	if len(w.pods) == 0 {
 		b.note(at+".replicas", declared("spec.replicas of %s", o.kind))
 	}
-	if a, ok := b.c.autoscalers[o.kind+"/"+w.key.namespace+"/"+o.name]; ok {
-		out.Replicas = decision.Replicas{Min: a.min, Max: max(a.max, w.all)}
-		if a.min == out.Replicas.Max {
-			out.Replicas.Min = 0
-		}
-		b.note(at+".replicas", declared("HorizontalPodAutoscaler, minReplicas and maxReplicas"))
-	}
 	node, several := b.home(w)
 	if node != nil {
 		b.askedOf(w, node, at, &out)
@@ -228,23 +221,6 @@ func (b *build) frameworkOf(p *pod, at string, out *decision.Workload) {
 	b.note(at+".framework", declared("%s", source))
 }
 
-// station notes what a node holds, for the migration.
-func (b *build) station(n *node, pods []*pod) {
-	p := b.poolOf[n]
-	if p == nil {
-		return
-	}
-	s := station{name: n.name, pool: p.name, gpus: n.gpus, class: classOf(n.mechanism), layout: layoutText(n.instances),
-		tenants: map[string]int{}}
-	for _, k := range pods {
-		s.tenants[b.usedBy[k.namespace+"/"+k.name]]++
-		if m := b.sharedBy(k, n); classOf(m) != s.class && n.mechanism == sharing.MechanismExclusive && s.layout == "" {
-			s.class = classOf(m) // KAI and DRA share GPUs of nodes that say nothing of it
-		}
-	}
-	b.stations = append(b.stations, s)
-}
-
 // today counts what shares what.
 func (b *build) today() {
 	type key struct {
@@ -273,7 +249,6 @@ func (b *build) today() {
 		}
 	}
 	for _, n := range b.nodes {
-		b.station(n, pods[n])
 		tenants := map[sharing.Mechanism]int{}
 		groups, held := map[string]bool{}, map[sharing.Mechanism]map[string]bool{}
 		for _, p := range pods[n] {

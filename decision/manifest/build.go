@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
@@ -102,6 +103,11 @@ func Build(f *decision.Fleet, r *decision.Result, opts Options) (*Folder, error)
 		opts.OperatorNamespace = "gpu-operator"
 	}
 	b := builder{result: r, opts: opts, deliveries: opts.deliveries()}
+	return b.build(f)
+}
+
+// build writes all documents.
+func (b *builder) build(f *decision.Fleet) (*Folder, error) {
 	var l problem.List
 	b.read(f, &l)
 	b.check(&l)
@@ -132,6 +138,8 @@ type builder struct {
 	groups     []*group
 	members    []*member // in the order of the decisions
 	notes      []string  // for plan.md
+	plan       *migrate.Plan
+	taken      map[string]bool // configurations that nodes choose today, which keep their names
 }
 
 func (b *builder) add(path, note string, data []byte) {
@@ -178,6 +186,9 @@ func (b *builder) primary(g *group) sharing.Delivery {
 }
 
 func (b *builder) run() error {
+	if b.plan != nil {
+		return b.runPlan()
+	}
 	if len(b.groups) == 0 {
 		b.add("plan.md", "why there is nothing to apply", b.rollout())
 		return nil

@@ -21,7 +21,7 @@ func byPlugin(m sharing.Mechanism) bool {
 
 // pluginKey names the group's device-plugin configuration.
 func (g *group) pluginKey() string {
-	if g.Mechanism == sharing.MechanismExclusive || g.Mechanism == sharing.MechanismInServer {
+	if !g.planned && (g.Mechanism == sharing.MechanismExclusive || g.Mechanism == sharing.MechanismInServer) {
 		return exclusiveKey
 	}
 	return g.key

@@ -20,6 +20,7 @@ type group struct {
 	at      string     // where it stands in the result
 	members []*member
 	view    *Group // what extensions see; nil without any
+	planned bool   // a cluster that runs has it beside configurations of its own
 }
 
 // member is a workload on the group that the decision puts it on.

@@ -116,9 +116,10 @@ const allDisabled = "all-disabled"
 
 // partedFiles writes mig-parted's configuration, alone and for the MIG manager.
 func (b *builder) partedFiles() error {
-	c := &mig.PartedConfig{Configs: map[string][]mig.PartedEntry{
-		allDisabled: {{Devices: mig.DeviceSelector{All: true}}},
-	}}
+	c := &mig.PartedConfig{Configs: map[string][]mig.PartedEntry{}}
+	if b.plan == nil {
+		c.Configs[allDisabled] = []mig.PartedEntry{{Devices: mig.DeviceSelector{All: true}}}
+	}
 	for _, g := range b.groups {
 		if !usesMIG(g.Mechanism) {
 			continue
@@ -139,6 +140,9 @@ func (b *builder) partedFiles() error {
 		return invalid(err)
 	}
 	b.add("mig-parted/config.yaml", "mig-parted configuration, version v1", data)
+	if b.plan != nil {
+		return nil // its entries join those that are there
+	}
 	return b.configMap("mig-parted/configmap.yaml", "the same, for the GPU Operator's MIG manager", migConfigMap,
 		map[string]string{"config.yaml": string(data)})
 }

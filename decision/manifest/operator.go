@@ -14,7 +14,10 @@ const (
 
 // pluginFiles writes the device-plugin configurations, one for each key, and the ConfigMap with all of them.
 func (b *builder) pluginFiles() error {
-	configs := map[string]*driverconf.Plugin{exclusiveKey: {Flags: driverconf.Flags{MIGStrategy: "none"}}}
+	configs := map[string]*driverconf.Plugin{}
+	if b.plan == nil {
+		configs[exclusiveKey] = &driverconf.Plugin{Flags: driverconf.Flags{MIGStrategy: "none"}}
+	}
 	for _, g := range b.groups {
 		if !byPlugin(g.Mechanism) {
 			continue

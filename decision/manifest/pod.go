@@ -8,6 +8,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mps"
@@ -207,8 +209,21 @@ func (b *builder) nodeLabels(g *group, k nodeKind) map[string]string {
 	}
 	if usesMIG(g.Mechanism) {
 		out["nvidia.com/mig.config"] = k.name
+	} else if b.leavesMIG(g) {
+		out["nvidia.com/mig.config"] = allDisabled
 	}
 	return out
+}
+
+// leavesMIG reports whether nodes that have MIG instances today come to a group without.
+func (b *builder) leavesMIG(g *group) bool {
+	if b.plan == nil {
+		return false
+	}
+	return slices.ContainsFunc(b.plan.Steps, func(s migrate.Step) bool {
+		return s.Action == migrate.ActionConfigure && s.Pool == g.pool.Name && s.Gets.Mechanism == g.Mechanism &&
+			slices.ContainsFunc(b.plan.Fleet.Today.Nodes, func(n decision.Node) bool { return n.Name == s.Node && n.InMIG > 0 })
+	})
 }
 
 // noPlugin keeps the GPU Operator's device plugin from a node where another hands out the GPUs.

@@ -57,6 +57,9 @@ func (b *builder) read(f *decision.Fleet, l *problem.List) {
 		for j, r := range p.Groups {
 			g := &group{GroupResult: r, at: fmt.Sprintf("result.pools[%d].groups[%d]", i, j), pool: pool, gpu: gpu,
 				key: poolNames[p.Pool] + "-" + strings.ReplaceAll(r.Mechanism.String(), "+", "-")}
+			for i, key := 2, g.key; b.taken[g.key]; i++ {
+				g.key = fmt.Sprintf("%s-%d", key, i)
+			}
 			g.model, _ = mig.Lookup(gpu.Name)
 			if groups[where{p.Pool, r.Mechanism}] != nil {
 				l.Addf(g.at, "put all GPUs of one pool and mechanism into one group", "repeats an earlier group")
@@ -75,6 +78,11 @@ func (b *builder) read(f *decision.Fleet, l *problem.List) {
 		w, g := fleetWorkloads[d.Workload], groups[where{d.Pool, d.Mechanism}]
 		switch {
 		case w == nil || d.Mechanism == sharing.MechanismNone:
+		case g == nil && b.plan != nil && fleetPools[d.Pool] != nil: // on nodes that stay as they are
+			gpu, _ := sharing.LookupGPU(fleetPools[d.Pool].GPU)
+			g = &group{GroupResult: decision.GroupResult{Mechanism: d.Mechanism}, pool: fleetPools[d.Pool], gpu: gpu}
+			g.model, _ = mig.Lookup(gpu.Name)
+			b.members = append(b.members, newMember(d, w, g, names[d.Workload], PodOptions{}))
 		case g == nil:
 			l.Addf(fmt.Sprintf("result.decisions[%d].pool", i), "", "no group of pool %q shares by %v", d.Pool, d.Mechanism)
 		case slices.Contains(b.groups, g):
@@ -167,7 +175,7 @@ func (m *member) check(l *problem.List) {
 	l.If(!(p >= 0 && p <= 100), at+".compute_percent", "", "must be above 0 and at most 100, not %v", p)
 	l.If(shared(m.Mechanism) && m.gpus() > 1, m.at+".gpus", "give the workload whole GPUs",
 		"%d shared GPUs are no more than one: replicas may land on the same GPU", m.gpus())
-	if usesMIG(m.Mechanism) && !slices.ContainsFunc(m.group.Layouts,
+	if m.group.key != "" && usesMIG(m.Mechanism) && !slices.ContainsFunc(m.group.Layouts,
 		func(x decision.LayoutResult) bool { return instances(x)[m.Profile] > 0 }) {
 		l.Addf(m.at+".profile", "name a profile that a layout of the group has", "no GPU of %s has an instance %q",
 			m.group.key, m.Profile)

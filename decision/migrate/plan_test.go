@@ -40,7 +40,7 @@ func randomCluster(rng *rand.Rand, most int, known bool) string {
 			if object == "StatefulSet" && rng.IntN(3) > 0 {
 				budgets = append(budgets, fmt.Sprintf("    - {name: b%d, workload: %s, allowed: %d}\n", n, w, rng.IntN(3)))
 			}
-			text := fmt.Sprintf("  - {name: %s, kind: batch, replicas: %d, tenant: %s, today: {%s, object: %s, on: [{node: %s, replicas: %d}]}", w, k, w[:2], today, object, name, k)
+			text := fmt.Sprintf("  - {name: %s, kind: batch, replicas: %d, tenant: %s, today: {%s, object: %s, places: [{node: %s, replicas: %d}]}", w, k, w[:2], today, object, name, k)
 			if known && rng.IntN(12) > 0 {
 				text += fmt.Sprintf(", memory: %dGiB, gpu_busy: 0.%02d", 2+rng.IntN(16), 2+rng.IntN(30))
 			}

@@ -23,7 +23,9 @@ usage: cotenant decide [-json] [-out DIR] [-confidence C] [-strict] FLEET
        cotenant decide -why ID FLEET
 
 FLEET is a file (YAML or JSON; -schema prints its schema), or - for standard
-input; cotenant discover writes one. The text wraps to the terminal's width
+input; cotenant discover writes one. Where it says what runs today, the answer is
+what should change, step by step, or why all stays as it is; -explain and -why show
+what an empty cluster would do. The text wraps to the terminal's width
 ($COLUMNS, where it is set, and 100 columns where there is no terminal). It is
 coloured on a terminal, unless NO_COLOR is set.
 
@@ -64,9 +66,17 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 		return badInput(err)
 	}
 	opts := decision.Options{Confidence: c.confidence}
-	fleet, result, err := decideFleet(ctx, c.fleet, c.profiles, c.predictor, std.in, &opts)
+	fleet, err := loadFleet(c.fleet, c.profiles, c.predictor, std.in, &opts)
 	if err != nil {
+		return badInput(err)
+	}
+	if fleet.Today != nil && c.explain == "" && c.why == "" {
+		_, err := planFleet(ctx, fleet, opts, c.out, c.json, std)
 		return err
+	}
+	result, err := decision.Decide(ctx, fleet, opts)
+	if err != nil {
+		return badInput(err)
 	}
 	var text bytes.Buffer
 	if !c.json {

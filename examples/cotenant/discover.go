@@ -60,8 +60,8 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 	fl := flagSet("discover")
 	var o discoverOptions
 	fl.BoolVar(&o.json, "json", false, "print JSON: fleet, provenance, findings, unknown, today and rightsize")
-	fl.BoolVar(&o.decide, "decide", false, "decide the fleet, with its configuration and the way from what runs "+
-		"today; with -out the configuration goes into a folder beside the fleet file")
+	fl.BoolVar(&o.decide, "decide", false, "plan what should change, step by step; with -out the steps' files go into a "+
+		"folder beside the fleet file")
 	fl.BoolVar(&o.kube, "kube", false, "read the live cluster of $KUBECONFIG, ~/.kube/config or this pod, with get "+
 		"and list alone; through kubectl where the context logs in by a program")
 	fl.BoolVar(&o.real, "real", false, "ask this machine's driver (NVML) for its GPUs, MIG instances and processes")
@@ -212,7 +212,7 @@ func (o *discoverOptions) write(ctx context.Context, d *discover.Discovery, std 
 	return d.WriteText(std.out, show)
 }
 
-// decided decides the fleet, writes its configuration beside the fleet file, where there is one, and prints both.
+// decided plans the fleet, writes the steps' files beside the fleet file, where there is one, and prints both.
 func (o *discoverOptions) decided(ctx context.Context, d *discover.Discovery, show discover.TextOptions,
 	std stdio) error {
 	input := o.out
@@ -232,13 +232,5 @@ func (o *discoverOptions) decided(ctx context.Context, d *discover.Discovery, sh
 	if o.json {
 		return all.WriteJSON(std.out)
 	}
-	text := decision.TextOptions{
-		Width: show.Width, Command: settleCommand, More: "cotenant decide with what -out writes",
-	}
-	if err := all.WriteText(std.out, show, text); err != nil {
-		return err
-	}
-	files := len(all.Folder.Files)
-	_, err = fmt.Fprintf(std.out, "\nCONFIGURATION, which -out writes: %d files, plan.md to read first\n", files)
-	return err
+	return all.WriteText(std.out, show)
 }

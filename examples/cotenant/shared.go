@@ -12,7 +12,9 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/decision/predict"
 )
 
@@ -57,10 +59,10 @@ func refuse(fl *flag.FlagSet, why string, names ...string) (errs []error) {
 	return errs
 }
 
-// decideFleet decides the fleet of a file, or of standard input for "-". opts gets its
+// loadFleet reads the fleet of a file, or of standard input for "-". opts gets its
 // name, and the profiles and the predictor of the files that are named.
-func decideFleet(ctx context.Context, file, profiles, predictor string, stdin io.Reader, opts *decision.Options) (
-	fleet *decision.Fleet, result *decision.Result, err error) {
+func loadFleet(file, profiles, predictor string, stdin io.Reader, opts *decision.Options) (
+	fleet *decision.Fleet, err error) {
 	if file == "-" {
 		fleet, err = decision.ReadFleet(stdin)
 	} else {
@@ -73,10 +75,39 @@ func decideFleet(ctx context.Context, file, profiles, predictor string, stdin io
 	if err == nil && profiles != "" {
 		opts.Profiles, err = predict.LoadProfiles(profiles)
 	}
-	if err == nil {
+	return fleet, err
+}
+
+// decideFleet decides the fleet that loadFleet reads.
+func decideFleet(ctx context.Context, file, profiles, predictor string, stdin io.Reader, opts *decision.Options) (
+	fleet *decision.Fleet, result *decision.Result, err error) {
+	if fleet, err = loadFleet(file, profiles, predictor, stdin, opts); err == nil {
 		result, err = decision.Decide(ctx, fleet, *opts)
 	}
 	return fleet, result, badInput(err)
+}
+
+// planFleet plans a fleet from what runs today, writes the steps' files to dir where one is named, and prints the plan.
+func planFleet(ctx context.Context, fleet *decision.Fleet, opts decision.Options, dir string, asJSON bool, std stdio) (
+	*migrate.Plan, error) {
+	plan, err := migrate.Make(ctx, fleet, opts)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	if dir != "" {
+		folder, err := manifest.Migration(plan, manifest.Options{})
+		if err == nil {
+			err = writeFolder(folder, dir, "decide", std.err)
+		}
+		if err != nil {
+			return nil, badInput(err)
+		}
+	}
+	if asJSON {
+		return plan, printJSON(std.out, plan)
+	}
+	_, width := terminal(std.out)
+	return plan, discover.WritePlan(std.out, plan, discover.TextOptions{Width: width})
 }
 
 // writeFolder writes a configuration to dir, with its warnings on stderr.

@@ -63,6 +63,7 @@ var resources = []resource{
 	{"", []string{"v1"}, "nodes", false}, {"", []string{"v1"}, "pods", false},
 	{"apps", []string{"v1"}, "deployments", false}, {"apps", []string{"v1"}, "statefulsets", false},
 	{"apps", []string{"v1"}, "replicasets", false}, {"apps", []string{"v1"}, "daemonsets", false},
+	{"policy", []string{"v1"}, "poddisruptionbudgets", false}, {"", []string{"v1"}, "resourcequotas", false},
 	{"batch", []string{"v1"}, "jobs", false}, {"autoscaling", []string{"v2"}, "horizontalpodautoscalers", false},
 	{"leaderworkerset.x-k8s.io", []string{"v1"}, "leaderworkersets", true},
 	{"resource.k8s.io", draVersions, "resourceslices", true}, {"resource.k8s.io", draVersions, "resourceclaims", true},
