@@ -43,7 +43,7 @@ var clusters = []struct {
 		[]string{"tesla-t4 Tesla T4 8 device-plugin"},
 		[]string{"tesla-t4 time-slicing 8 7"},
 		[]string{"data/jupyter-ada notebook 1 1 - time-slicing 4", "data/jupyter-bob notebook 1 1 - time-slicing 4", "data/jupyter-eve notebook 1 1 - time-slicing 4",
-			"data/nightly batch 1 1 - time-slicing 4", "web/ranker online-inference 2-8 1 - time-slicing 4"},
+			"data/nightly batch 1 1 - time-slicing 4", "web/ranker online-inference 3 1 - time-slicing 4"},
 		[]string{"trap-replicas-share-memory", "trap-time-slicing-takes-turns"}},
 	{"mps",
 		[]string{"a100-sxm4-80gb A100-SXM4-80GB 8 device-plugin"},

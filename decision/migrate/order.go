@@ -70,11 +70,8 @@ type move struct {
 // nothing is on it any more, and what has no objectives goes first.
 func (c *cluster) order(loads []*load, seats map[string]seat) *order {
 	o := &order{c: c, seats: seats, moved: map[string]bool{}, at: map[string]*load{}, to: map[string]*load{}}
-	for _, l := range c.present() {
+	for _, l := range c.seated() {
 		o.at[l.node.Name] = l
-		for w, n := range l.run {
-			l.used[c.today[w]] += n * c.want(w, c.today[w]).each
-		}
 	}
 	var nodes []*load
 	for _, l := range loads {

@@ -323,11 +323,49 @@ func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string
 	if len(again) > 0 {
 		return nil, again, nil
 	}
+	if w, why := c.cramped(loads, seats); w != "" {
+		return nil, map[string]string{w: why}, nil
+	}
 	o := c.order(loads, seats)
 	if o.stuck != "" {
 		return nil, map[string]string{o.stuck: "no device is free to start it on before it stops"}, nil
 	}
 	return c.weigh(o, loads, seats, after, r), nil, nil
+}
+
+// cramped names a workload whose autoscaler may ask for more replicas than would have devices after the change, where
+// they have them today.
+func (c *cluster) cramped(loads []*load, seats map[string]seat) (workload, why string) {
+	most := func(w string, s seat, loads []*load) (n int) {
+		for _, l := range loads {
+			if l.run[w] > 0 {
+				n += l.run[w] + (l.shape.seats(s)-l.used[s])/max(1, c.of[w].GPUs)
+			}
+		}
+		return n
+	}
+	present := c.seated()
+	for _, a := range c.fleet.Today.Autoscalers {
+		if c.stays[a.Workload] != "" {
+			continue
+		}
+		today := min(a.Max, most(a.Workload, c.today[a.Workload], present))
+		if after := most(a.Workload, seats[a.Workload], loads); after < today {
+			return a.Workload, fmt.Sprintf("its autoscaler may ask for %d replicas, and there would be devices for %d", today, after)
+		}
+	}
+	return "", ""
+}
+
+// seated are the nodes as they are, with the devices that are held.
+func (c *cluster) seated() []*load {
+	all := c.present()
+	for _, l := range all {
+		for w, n := range l.run {
+			l.used[c.today[w]] += n * c.want(w, c.today[w]).each
+		}
+	}
+	return all
 }
 
 // reason is why an answer is provisional.
@@ -396,7 +434,7 @@ func (c *cluster) place(r *decision.Result, pinned map[string]bool) (loads []*lo
 		seats[d.Workload] = seat{d.Mechanism, d.Profile}
 	}
 	density := c.density(r)
-	lay := func() (all []*load, used int, full string) {
+	lay := func(seats map[string]seat) (all []*load, used int, full string) {
 		for i := range c.fleet.Pools {
 			pool := &c.fleet.Pools[i]
 			got, lacking := c.layPool(pool, seats, pools, pinned, density[pool.Name])
@@ -412,35 +450,76 @@ func (c *cluster) place(r *decision.Result, pinned map[string]bool) (loads []*lo
 		}
 		return all, used, ""
 	}
-	best, fewest, full := lay() // as today, as far as it goes
-	decided := maps.Clone(seats)
+	// As today, as decided, and in MIG instances that stand free already: the fewest nodes, and today before the others.
+	decided, filled := maps.Clone(seats), maps.Clone(seats)
 	for w := range free {
 		d := r.Decision(w)
 		decided[w] = seat{d.Mechanism, d.Profile}
+		if profile := c.instance(w, d.Pool); profile != "" {
+			filled[w] = seat{sharing.MechanismMIG, profile}
+		}
 	}
-	kept := seats
-	seats = decided
-	got, used, lacking := lay()
-	switch {
-	case full != "" && lacking != "":
-		return nil, nil, lacking
-	case full == "" && (lacking != "" || fewest <= used):
-		return best, kept, ""
+	fewest, found := 0, false
+	for _, way := range []map[string]seat{seats, decided, filled} {
+		got, used, lacking := lay(way)
+		if lacking != "" {
+			full = lacking
+		} else if !found || used < fewest {
+			loads, seats, fewest, found = got, way, used, true
+		}
+	}
+	if !found {
+		return nil, nil, full
 	}
 	// What moves without freeing a node stays.
 	for _, w := range slices.Sorted(maps.Keys(free)) {
-		is := seats[w]
-		if is == c.today[w] {
-			continue
-		}
-		seats[w] = c.today[w]
-		if other, n, lacking := lay(); lacking == "" && n <= used {
-			got, used = other, n
-		} else {
-			seats[w] = is
+		if is := seats[w]; is != c.today[w] {
+			seats[w] = c.today[w]
+			if got, used, lacking := lay(seats); lacking == "" && used <= fewest {
+				loads, fewest = got, used
+			} else {
+				seats[w] = is
+			}
 		}
 	}
-	return got, seats, ""
+	return loads, seats, ""
+}
+
+// instance is the smallest MIG profile that nodes of a pool have and that holds the workload, empty where there is none
+// or it may not go there.
+func (c *cluster) instance(w, pool string) (profile string) {
+	t := c.of[w].Today
+	if max(1, c.of[w].GPUs) > 1 || t.Mechanism == sharing.MechanismExclusive && !t.MayWeaken {
+		return ""
+	}
+	var least sharing.Bytes
+	for _, n := range c.nodes {
+		model := c.model(n.Pool)
+		if n.Pool != pool || n.Closed != "" || model == nil {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(n.Instances)) {
+			if p, err := model.Profile(name); err == nil {
+				if m, ok := p.Memory.Get(); ok && m >= c.of[w].MemoryNeed().Total && (profile == "" || m < least) {
+					profile, least = name, m
+				}
+			}
+		}
+	}
+	return profile
+}
+
+// model is the MIG model of a pool's GPUs, nil without one.
+func (c *cluster) model(pool string) *mig.Model {
+	for i := range c.fleet.Pools {
+		if p := &c.fleet.Pools[i]; p.Name == pool {
+			if gpu, err := sharing.LookupGPU(p.GPU); err == nil {
+				model, _ := mig.Lookup(gpu.Name)
+				return model
+			}
+		}
+	}
+	return nil
 }
 
 // home is the pool that a workload runs in, and whether that is one.
@@ -527,10 +606,7 @@ func (c *cluster) layPool(pool *decision.Pool, seats map[string]seat, pools map[
 	if len(wants) == 0 {
 		return append(stay, emptied(nil, nodes)...), ""
 	}
-	y := yard{density: density, trusts: c.trusts}
-	if gpu, err := sharing.LookupGPU(pool.GPU); err == nil {
-		y.model, _ = mig.Lookup(gpu.Name)
-	}
+	y := yard{density: density, model: c.model(pool.Name), trusts: c.trusts}
 	got := y.assign(wants, nodes)
 	if got == nil {
 		last := wants[len(wants)-1]
