@@ -300,3 +300,29 @@ func TestRandomClusters(t *testing.T) {
 		t.Error("the plans hardly change anything")
 	}
 }
+
+// TestBuiltIn plays the plans of the program's built-in cluster, as known and as not: at every step each of its 26 pods
+// has a device.
+func TestBuiltIn(t *testing.T) {
+	for name, steps := range map[string]int{"nothing": 0, "known": 2} {
+		f, err := decision.LoadFleet("testdata/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Make(t.Context(), f, decision.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, f, p)
+		w, pods := newWorld(t, f), 0
+		for i := range p.Steps {
+			w.take(&p.Steps[i])
+		}
+		for _, run := range w.run {
+			pods += replicas(run)
+		}
+		if pods != 26 || len(p.Steps) != steps {
+			t.Errorf("%s: %d of 26 pods run after %d steps", name, pods, len(p.Steps))
+		}
+	}
+}

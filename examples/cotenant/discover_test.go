@@ -83,6 +83,11 @@ func TestDiscoverDecide(t *testing.T) {
 		_, plan, _ := strings.Cut(stdout, "\nPLAN: ")
 		golden.Check(t, "testdata/plan-"+c.name+".txt", []byte("PLAN: "+plan))
 		golden.Check(t, "testdata/plan-"+c.name+".md", page)
+		fleet, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, "../../decision/migrate/testdata/"+c.name+".yaml", fleet) // whose steps are played there
 		flat := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 		steps := 0
 		for line := range strings.Lines(string(page)) {
