@@ -17,7 +17,7 @@ import (
 func ExampleResources() {
 	fmt.Println("kubectl get " + kube.Resources() + " -A -o json")
 	// Output:
-	// kubectl get nodes,pods,deployments,statefulsets,replicasets,daemonsets,jobs,horizontalpodautoscalers -A -o json
+	// kubectl get nodes,pods,deployments,statefulsets,replicasets,daemonsets,poddisruptionbudgets,resourcequotas,jobs,horizontalpodautoscalers -A -o json
 }
 
 // TestUnusableConfig: every kubeconfig that cannot be used is ErrConfig, named by its
