@@ -8,4 +8,6 @@
 // running replica before the replica has another, except where a PodDisruptionBudget allows it and the step names it.
 //
 // Nothing here talks to a cluster; package manifest writes the steps and their files.
+//
+// Experimental: its API may change.
 package migrate
