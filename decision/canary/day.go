@@ -106,7 +106,7 @@ func PlayDay(ctx context.Context, p Plan, seed uint64) (*DayReport, error) {
 		case 2:
 			s.Truth, harm[who] = name+" is twice as slow as it may be", 2
 		case 3:
-			s.Truth, slow = "all become six times as slow after a minute", time.Minute
+			s.Truth, slow = "all become six times as slow after a minute", full.Before+time.Minute
 		}
 		for _, h := range harm {
 			s.Harm = max(s.Harm, h)

@@ -12,14 +12,14 @@ import (
 	"github.com/cotenant/cotenant/decision/guard"
 )
 
-// Why nothing is done.
+// Why nothing is done: all are ErrWithheld, which is also a dry run, a kill switch or a log that disagrees with its
+// state.
 var (
-	ErrConsent = errors.New("canary: an owner has not agreed")
-	ErrBusy    = errors.New("canary: another canary is on this GPU")
-	// ErrSpent says that the day's bound on wrong take-backs is spent.
-	ErrSpent = errors.New("canary: as many canaries were begun within a day as the plan allows")
-	// ErrWithheld says that a step may not be carried out, such as in a dry run.
 	ErrWithheld = errors.New("canary: nothing was done")
+	ErrConsent  = fmt.Errorf("%w: an owner has not agreed", ErrWithheld)
+	ErrBusy     = fmt.Errorf("%w: another canary is on this GPU", ErrWithheld)
+	// ErrSpent says that the day's bound on wrong take-backs is spent.
+	ErrSpent = fmt.Errorf("%w: as many canaries were begun within a day as the plan allows", ErrWithheld)
 )
 
 // Source gives one look after another.

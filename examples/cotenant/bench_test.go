@@ -24,6 +24,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/examples/internal/chart"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
@@ -275,7 +276,7 @@ func TestPrice(t *testing.T) {
 	}
 	var runs []struct {
 		loadgen.Summary
-		Costs []benchTenantCosts `json:"token_costs"`
+		Costs []chart.TenantCosts `json:"token_costs"`
 	}
 	if err := json.Unmarshal([]byte(out), &runs); err != nil || len(runs) != 1 || len(runs[0].Costs) != 1 {
 		t.Fatalf("%v\n%s", err, out)

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/examples/internal/chart"
@@ -55,9 +53,7 @@ func benchPrint(w io.Writer, asJSON bool, table interface{ WriteText(io.Writer) 
 	if !asJSON {
 		return table.WriteText(w)
 	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(table)
+	return printJSON(w, table)
 }
 
 func benchReport(fl *flag.FlagSet, args []string, std stdio) error {
@@ -206,22 +202,12 @@ func (c *benchConfig) show(o *study.Outcome, w io.Writer) error {
 		hourly = func(scenario string) (cost.Money, error) { return c.price.Mul(int64(study.DemoGPUs(scenario))) }
 	}
 	var b bytes.Buffer // written at once: nothing is shown of a report that fails
-	var runs benchCosts
-	for _, r := range o.Results {
-		run := benchRun{Summary: &r.Summary}
-		if c.price.Sign() > 0 {
-			price, err := hourly(r.Summary.Scenario)
-			if err == nil {
-				run.Costs, err = benchTokenCosts(&r.Summary, price)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		runs = append(runs, run)
+	runs, err := chart.CostsOf(o.Results, hourly)
+	if err != nil {
+		return err
 	}
 	if c.asJSON {
-		return benchPrint(w, true, runs)
+		return printJSON(w, runs)
 	}
 	if err := o.WriteText(&b); err != nil {
 		return err
@@ -241,57 +227,8 @@ func (c *benchConfig) show(o *study.Outcome, w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "report:    %s\n", at)
 	}
-	_, err := w.Write(b.Bytes())
+	_, err = w.Write(b.Bytes())
 	return err
-}
-
-// benchRun holds a run and the costs of its tenants.
-type benchRun struct {
-	*loadgen.Summary
-	Costs []benchTenantCosts `json:"token_costs,omitempty"`
-}
-
-type benchTenantCosts struct {
-	Tenant string `json:"tenant"`
-	cost.TokenCosts
-}
-
-type benchCosts []benchRun
-
-// benchTokenCosts divides an hourly price of all GPUs among a run's tenants, in equal parts. Probes have none.
-func benchTokenCosts(s *loadgen.Summary, hourly cost.Money) (out []benchTenantCosts, err error) {
-	served := slices.DeleteFunc(slices.Clone(s.Tenants), func(t loadgen.TenantSummary) bool { return t.Probe })
-	for i := range served {
-		t := &served[i]
-		if !(t.DurationS > 0) {
-			continue
-		}
-		rates := cost.TokenRates{Input: float64(t.PromptTokens) / t.DurationS, Output: t.OutputTokensPerS}
-		if t.Goodput != nil {
-			rates.Good = t.Goodput.OutputTokensPerS.Or(0)
-		}
-		c, err := cost.PerMillionTokens(hourly, len(served), rates)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", t.Name, err)
-		}
-		out = append(out, benchTenantCosts{t.Name, c})
-	}
-	return out, nil
-}
-
-// WriteText writes the costs of every run's tenants.
-func (runs benchCosts) WriteText(w io.Writer) error {
-	fmt.Fprint(w, "\nWhat a million tokens cost, the GPUs' price in equal parts among the tenants (good: output of\n"+
-		"requests that kept their SLO)\n")
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "scenario\tload\ttenant\tinput\toutput\tgood")
-	for _, r := range runs {
-		for _, c := range r.Costs {
-			load, kinds := report.LevelOf(r.Summary).Text, strings.Join(c.Texts(), "\t")
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", r.Scenario, load, c.Tenant, kinds)
-		}
-	}
-	return tw.Flush()
 }
 
 // safeArguments returns the arguments without the values of headers. Credentials in

@@ -14,8 +14,8 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/discover/kube"
+	"github.com/cotenant/cotenant/examples/internal/gpu"
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
 // The built-in cluster and its prices.
@@ -119,9 +119,11 @@ func (o *discoverOptions) read(ctx context.Context, std stdio) (c *discover.Coll
 	}
 	c = discover.New(opts)
 	if o.real {
-		if err := discoverMachine(ctx, c); err != nil {
-			return nil, nil, err
+		host, inv, err := gpu.Inventory(ctx)
+		if err != nil {
+			return nil, nil, refuseReal(err)
 		}
+		c.AddInventory(host, inv)
 	}
 	if live {
 		part, err = kube.Read(ctx, c.Read, kube.Options{Kubectl: isPlugin(), Messages: std.err})
@@ -149,25 +151,6 @@ func (o *discoverOptions) read(ctx context.Context, std stdio) (c *discover.Coll
 		}
 	}
 	return c, part, nil
-}
-
-// discoverMachine adds this machine by its host's name, which is its node's where it is one.
-func discoverMachine(ctx context.Context, c *discover.Collector) error {
-	r, err := telemetrynvml.Open(telemetrynvml.Options{})
-	if err != nil {
-		return refuseReal(err)
-	}
-	defer r.Close()
-	inv, err := r.Inventory(ctx)
-	if err != nil {
-		return err
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return err
-	}
-	c.AddInventory(host, inv)
-	return nil
 }
 
 func discoverFile(c *discover.Collector, file string, stdin io.Reader) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe"
+	"github.com/cotenant/cotenant/examples/internal/gpu"
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
 
@@ -32,7 +33,7 @@ reason, and an interrupt keeps those measured so far.
 
 // probeOpen opens the GPU of a probe, with notes for readers of the figures. Closing
 // it may return more notes. Tests replace it.
-var probeOpen = openProbe
+var probeOpen = gpu.OpenProbe
 
 type probeConfig struct {
 	machine
@@ -50,7 +51,7 @@ func runProbe(ctx context.Context, args []string, std stdio) error {
 	var notes []string
 	closeSite := func() ([]string, error) { return nil, nil }
 	if c.real {
-		if site, closeSite, notes, err = probeOpen(ctx, &c.machine); err != nil {
+		if site, closeSite, notes, err = probeOpen(ctx, c.device, c.nvml, c.control); err != nil {
 			return refuseReal(err)
 		}
 	}

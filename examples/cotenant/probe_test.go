@@ -19,10 +19,10 @@ import (
 
 func probeRun(ctx context.Context, site probe.Site, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	defer func(was func(context.Context, *machine) (probe.Site, func() ([]string, error), []string, error)) {
+	defer func(was func(context.Context, int, string, string) (probe.Site, func() ([]string, error), []string, error)) {
 		probeOpen = was
 	}(probeOpen)
-	probeOpen = func(context.Context, *machine) (probe.Site, func() ([]string, error), []string, error) {
+	probeOpen = func(context.Context, int, string, string) (probe.Site, func() ([]string, error), []string, error) {
 		if site == nil {
 			return nil, nil, nil, cudaprobe.ErrUnavailable
 		}
