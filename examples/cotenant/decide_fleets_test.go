@@ -16,6 +16,7 @@ import (
 	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -54,6 +55,7 @@ func decideJSON(t *testing.T, args ...string) (string, *decision.Result) {
 // TestDecideFleets compares what is decided of every fleet, and its layout, with
 // a golden file, and with what the fleet's author expected before the program ran.
 func TestDecideFleets(t *testing.T) {
+	race.Long(t)
 	var all strings.Builder
 	for _, file := range fleets(t) {
 		name := filepath.Base(file)
@@ -275,6 +277,7 @@ const mostLines, mostSources = 25, 10
 // TestTextFitsAScreen: the text of every fleet takes at most 25 lines of 100
 // columns and ten sources, and what is explained stays within the columns too.
 func TestTextFitsAScreen(t *testing.T) {
+	race.Long(t)
 	for _, file := range fleets(t) {
 		fleet, err := decision.LoadFleet(file)
 		if err != nil {
