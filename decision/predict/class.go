@@ -28,15 +28,12 @@ const classCount = 4
 
 var classes = enum.Of[Class](ErrUnknownName, "class of predictions", "graphs", "launched", "mixed", "filled")
 
-// calibrationModels are the servers in the rows that the built-in constants describe
-// (examples/predict/testdata), by the names that they have there.
-var calibrationModels = []string{"160m", "1b", "3b", "8b", "rand-160m", "rand-1b", "rand-3b", "rand-8b"}
+// calibrationEngine is the engine of the rows that the built-in constants describe (examples/predict/testdata).
+const calibrationEngine = "cotenant-testbed"
 
-// seen says that the predictor knows the engine of a server: by a model that was
-// measured in it, or because it is a simulated one.
+// seen says that the predictor knows the engine of a server: one that it was calibrated on, or a simulated one.
 func (p *Predictor) seen(b *SoloProfile) bool {
-	return slices.Contains(p.Models, b.Server.Model) || slices.Contains(calibrationModels, b.Server.Model) ||
-		SimulatedGPU(b.GPU)
+	return b.Engine == calibrationEngine || slices.Contains(p.Engines, b.Engine) || SimulatedGPU(b.GPU)
 }
 
 // What tells that a server's kernels are launched one by one. A graph of a step grows by

@@ -149,3 +149,47 @@ func TestKindsOfTenants(t *testing.T) {
 		}
 	}
 }
+
+// A server of an engine that nothing was calibrated on has the intervals of engines left out, whatever its model is
+// called, until a predictor was calibrated on rows of that engine.
+func TestEngineIsNoModelName(t *testing.T) {
+	t.Parallel()
+	p := predict.NewPredictor()
+	class := func(p *predict.Predictor, engine string) (predict.Class, float64) {
+		group := fourTenants(t)[:2]
+		for i := range group {
+			own := *group[i].TimeSlicing
+			own.Engine, own.Server.Model = engine, "8b"
+			group[i].TimeSlicing, group[i].Server = &own, own.Server
+		}
+		out, err := p.Predict(sharing.MechanismTimeSlicing, group, predict.MethodClosedForm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, _ := out[0].Get(predict.MetricTPOTP50)
+		return out[0].Class, v.WidthFraction()
+	}
+	own, width := class(&p, "cotenant-testbed")
+	if own != predict.ClassGraphs {
+		t.Errorf("the rows' own engine is of class %v", own)
+	}
+	for _, engine := range []string{"", "vllm"} {
+		if c, w := class(&p, engine); c != predict.ClassLaunched || w < 1.8*width {
+			t.Errorf("engine %q named 8b: class %v, width %.2f, of the calibrated engine %.2f", engine, c, w, width)
+		}
+	}
+	rows := colocation(t)
+	for i := range rows {
+		rows[i].Engine = "vllm"
+	}
+	fitted, err := p.Fit(predict.MethodClosedForm, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, _ := class(fitted, "vllm"); c != predict.ClassGraphs {
+		t.Errorf("calibrated on the engine, its class is %v", c)
+	}
+	if c, _ := class(fitted, ""); c != predict.ClassLaunched {
+		t.Errorf("calibrated on another engine, an unknown one is of class %v", c)
+	}
+}

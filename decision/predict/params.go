@@ -124,6 +124,8 @@ type Predictor struct {
 	Parameters Parameters `yaml:"parameters,required" json:"parameters"`
 	// Models are those that the predictor was calibrated on; empty for priors. Intervals are wider for others.
 	Models []string `yaml:"models" json:"models,omitempty"`
+	// Engines are those of the rows that it was calibrated on, beside that of the built-in constants.
+	Engines []string `yaml:"engines" json:"engines,omitempty"`
 	// TimeSlicing and MPS are the errors to expect, by metric, in ClassGraphs.
 	TimeSlicing Residuals `yaml:"time_slicing,required" json:"time_slicing"`
 	MPS         Residuals `yaml:"mps,required" json:"mps"`

@@ -468,7 +468,7 @@ func TestPredictRefuses(t *testing.T) {
 		{"nobody", sharing.MechanismMPS, nil, nil, "1 to 64 tenants"},
 		{"other GPU", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.GPU = "simulated GPU" }), predict.ErrOtherGPU, "tenants[1]"},
 		{"one token", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.Load.Output = 1 }), predict.ErrUnpredictable, "tenants[1]"},
-		{"no gaps", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.ITL = predict.LatencyMS{} }), predict.ErrUnpredictable, "itl_ms.p50"},
+		{"no gaps", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.Version, q.Engine, q.ITL = 1, "", predict.LatencyMS{} }), predict.ErrUnpredictable, "itl_ms.p50"},
 		{"no profile", sharing.MechanismTimeSlicing, []predict.Solo{{MPS: fourTenants(t)[0].MPS}}, predict.ErrNoProfile, "tenants[0]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -19,6 +19,9 @@ var ErrNoProfile = errors.New("predict: no profile of the workload alone")
 type SoloProfile struct {
 	Version int  `yaml:"version,required" json:"version"` // 1, or 2 where Kind may be other than a server
 	Kind    Kind `yaml:"kind" json:"kind,omitzero"`
+	// Engine names the program that serves, e.g. "vllm"; "" is unknown. Predictions for engines that no calibration
+	// has seen have wider intervals. It needs the second version.
+	Engine string `yaml:"engine" json:"engine,omitempty"`
 	// Mechanism it ran under: time-slicing (the uncontended baseline) or MPS (what MPS costs a lone tenant).
 	Mechanism sharing.Mechanism `yaml:"mechanism,required" json:"mechanism"`
 	Server    Server            `yaml:"server,required" json:"server"`
@@ -78,7 +81,7 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 	if p.Version != Version && p.Version != VersionOfKinds {
 		list.Addf(at("version"), fmt.Sprintf("this package reads %d and %d", Version, VersionOfKinds), "is %d", p.Version)
 	}
-	checkRun(list, path, p.Mechanism, p.Version, p.Kind, p.Server, p.Load)
+	checkRun(list, path, p.Mechanism, p.Version, p.Kind, p.Engine, p.Server, p.Load)
 	if p.Requests.Or(0) < 0 {
 		list.Addf(at("requests"), "", "is negative")
 	}
@@ -113,11 +116,14 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 var mechanisms = [...]sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS}
 
 // checkRun holds what identifies a run against what can be predicted.
-func checkRun(list *problem.List, path string, m sharing.Mechanism, version int, kind Kind, s Server, l Load) {
+func checkRun(list *problem.List, path string, m sharing.Mechanism, version int, kind Kind, engine string,
+	s Server, l Load) {
 	if !slices.Contains(mechanisms[:], m) {
 		list.Addf(problem.Join(path, "mechanism"), "use time-slicing (also for a run without MPS) or mps", "%s cannot be predicted", m)
 	}
 	s.check(list, problem.Join(path, "server"))
+	list.If(engine != "" && version < VersionOfKinds, problem.Join(path, "engine"),
+		fmt.Sprintf("write version: %d", VersionOfKinds), "needs the second version of rows and profiles")
 	switch {
 	case kind == KindServer:
 		list.AddErr(problem.Join(path, "load"), l.Validate())

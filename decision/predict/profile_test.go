@@ -124,7 +124,7 @@ func TestProfileRoundTrip(t *testing.T) {
 	if diff := cmp.Diff(profiles, back); diff != "" {
 		t.Error(diff)
 	}
-	b = []byte(strings.Replace(string(b), `"version":1`, `"version":3`, 1))
+	b = []byte(strings.Replace(string(b), `"version":2`, `"version":3`, 1))
 	if _, err := predict.ParseProfiles(b); err == nil || !strings.Contains(err.Error(), "[0].version") {
 		t.Errorf("another version gives %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 type Row struct {
 	Version   Optional[int]     `yaml:"version" json:"version,omitzero"` // 2 = may be of any Kind; missing = 1
 	Kind      Kind              `yaml:"kind" json:"kind,omitzero"`
+	Engine    string            `yaml:"engine" json:"engine,omitempty"` // as in SoloProfile
 	Mechanism sharing.Mechanism `yaml:"mechanism,required" json:"mechanism"`
 	Case      string            `yaml:"case,required" json:"case"`
 	Series    string            `yaml:"series" json:"series,omitempty"` // what was measured in one go on one machine; "" is not said
@@ -87,7 +88,7 @@ func (r *Row) check(list *problem.List, path string) {
 	if r.Case == "" {
 		list.Addf(path+".case", "name the case", "is empty")
 	}
-	for _, name := range [][2]string{{"case", r.Case}, {"series", r.Series}, {"gpu_name", r.GPUName}, {"server.model", r.Server.Model}} {
+	for _, name := range [][2]string{{"case", r.Case}, {"series", r.Series}, {"gpu_name", r.GPUName}, {"engine", r.Engine}, {"server.model", r.Server.Model}} {
 		list.If(strings.ContainsFunc(name[1], unicode.IsControl), path+"."+name[0], "write it on one line", "%q holds what no screen shows", problem.Clip(name[1]))
 	}
 	if v := r.Version.Or(1); v < 1 || v > VersionOfKinds {
@@ -111,7 +112,7 @@ func (r *Row) check(list *problem.List, path string) {
 		return
 	}
 	list.If(!r.Turns.IsZero(), path+".turns", "put it into the row of the tenant alone", "belongs to a tenant alone")
-	checkRun(list, path, r.Mechanism, r.Version.Or(1), r.Kind, r.Server, r.Load)
+	checkRun(list, path, r.Mechanism, r.Version.Or(1), r.Kind, r.Engine, r.Server, r.Load)
 	r.Outcome.check(list, path)
 }
 
@@ -123,7 +124,7 @@ func (r *Row) profile() SoloProfile {
 		}
 		return v
 	}
-	p := SoloProfile{Version: r.Version.Or(Version), Kind: r.Kind, Mechanism: r.Mechanism, Server: r.Server, Load: r.Load,
+	p := SoloProfile{Version: r.Version.Or(Version), Kind: r.Kind, Engine: r.Engine, Mechanism: r.Mechanism, Server: r.Server, Load: r.Load,
 		Run: r.Case, GPU: r.GPUName,
 		Requests: r.Requests, Outcome: r.Outcome, EngineFraction: r.EngineBusy,
 		GPUBusyFraction: percent(r.GPM.GraphicsUtil), SMFraction: percent(r.GPM.SMUtil),

@@ -193,7 +193,7 @@ func (s *study) best(m sharing.Mechanism, u subset) int {
 // calibrate fits a predictor to a subset, and to its profiles.
 func (s *study) calibrate(u subset) (*Predictor, error) {
 	p := s.start
-	p.TimeSlicing, p.MPS, p.Models = Residuals{}, Residuals{}, nil
+	p.TimeSlicing, p.MPS, p.Models, p.Engines = Residuals{}, Residuals{}, nil, nil
 	any := false
 	for _, m := range mechanisms {
 		from, to := s.start.residuals(m), p.residuals(m)
@@ -223,11 +223,15 @@ func (s *study) calibrate(u subset) (*Predictor, error) {
 		for i := range sc.rows {
 			if u.admits(sc) {
 				p.Models = append(p.Models, sc.rows[i].Server.Model)
+				if engine := sc.rows[i].Engine; engine != "" && engine != calibrationEngine {
+					p.Engines = append(p.Engines, engine)
+				}
 			}
 		}
 	}
 	slices.Sort(p.Models)
-	p.Models = slices.Compact(p.Models)
+	slices.Sort(p.Engines)
+	p.Models, p.Engines = slices.Compact(p.Models), slices.Compact(p.Engines)
 	s.fitLoneCost(&p, u)
 	return &p, nil
 }
