@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/migrate"
+	"github.com/cotenant/cotenant/decision/predict"
 )
 
 // Decided is a discovery with the plan of its fleet and the files of the plan's steps.
@@ -24,7 +26,21 @@ func (d *Discovery) Decide(ctx context.Context, opts decision.Options) (*Decided
 	if err := d.Valid(); err != nil {
 		return nil, fmt.Errorf("%w: the fleet can't be decided:\n%w", ErrInvalid, err)
 	}
-	plan, err := migrate.Make(ctx, &d.Fleet, opts)
+	fleet := d.Fleet
+	if len(d.Profiles) > 0 && opts.Profiles == nil {
+		opts.Profiles = &predict.Profiles{}
+		fleet.Workloads = slices.Clone(fleet.Workloads)
+		for i := range fleet.Workloads {
+			w := &fleet.Workloads[i]
+			if p, ok := d.Profiles[w.Name]; ok && w.Profile == nil {
+				if err := opts.Profiles.Add(p); err != nil {
+					return nil, err
+				}
+				w.Profile = &predict.ProfileRef{Server: p.Server, Load: p.Load}
+			}
+		}
+	}
+	plan, err := migrate.Make(ctx, &fleet, opts)
 	if err != nil {
 		return nil, err
 	}

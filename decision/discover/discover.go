@@ -13,10 +13,12 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover/internal/nvsmi"
 	"github.com/cotenant/cotenant/decision/discover/internal/usage"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
 // ErrInvalid is matched by every error about an input that cannot be read.
@@ -94,6 +96,9 @@ type Discovery struct {
 	Today      []Sharing             // by pool and mechanism
 	Rightsize  []Rightsize
 	Used       []Used // what was measured, by workload
+	// Profiles holds, by workload, what several metrics pages of a model server alone on its GPU tell of it.
+	// [Discovery.Decide] predicts its workload from it.
+	Profiles map[string]predict.SoloProfile
 
 	usedBy map[string]string // pod, "namespace/name": workload
 	kai    map[string]string // pool: what KAI holds of the shares there
@@ -187,6 +192,9 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 	}
 	if kind := nvsmi.Sniff(head); kind != nvsmi.KindNone {
 		return c.readMachine(name, kind, in)
+	}
+	if text[0] == '{' && rangeHead.Match(head) {
+		return c.keepServing(name, in, serving.ParseRange)
 	}
 	if kind := usage.Sniff(head); kind != usage.KindNone {
 		return c.readUsage(name, kind, in)

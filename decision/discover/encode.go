@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 )
 
@@ -200,6 +201,8 @@ type document struct {
 	Unknown    []Unknown             `json:"unknown"`
 	Today      []Sharing             `json:"today"`
 	Rightsize  []Rightsize           `json:"rightsize"`
+
+	Profiles map[string]predict.SoloProfile `json:"profiles,omitempty"`
 }
 
 func (d *Discovery) document() (document, error) {
@@ -209,7 +212,7 @@ func (d *Discovery) document() (document, error) {
 	}
 	fleet, err := jsonOf(root)
 	return document{fleet, d.Provenance, append([]Finding{}, d.Findings...), append([]Unknown{}, d.Unknown...),
-		append([]Sharing{}, d.Today...), append([]Rightsize{}, d.Rightsize...)}, err // never null
+		append([]Sharing{}, d.Today...), append([]Rightsize{}, d.Rightsize...), d.Profiles}, err // never null
 }
 
 // writeIndented writes a value as indented JSON with a final newline.

@@ -216,6 +216,62 @@ vllm:time_to_first_token_seconds_count{model_name="m"} 100
 	}
 }
 
+// TestServingProfiles: several pages of a server alone on its GPU, with their times, make a profile that its
+// decision rests on; those of two models do not.
+func TestServingProfiles(t *testing.T) {
+	var pages strings.Builder
+	for i := range 9 {
+		n, at := 0, 1700000000000+int64(i)*60000
+		for k := range i { // requests in each minute
+			n += 30 + 40*k
+		}
+		one := func(name, kind string, v float64) {
+			fmt.Fprintf(&pages, "# TYPE vllm:%s %s\nvllm:%s{model_name=\"m\"} %v %d\n", name, kind, name, v, at)
+		}
+		one("num_requests_running", "gauge", float64(i))
+		one("prompt_tokens_total", "counter", float64(300*n))
+		one("generation_tokens_total", "counter", float64(100*n))
+		one("request_success_total", "counter", float64(n))
+		for _, h := range []struct {
+			name       string
+			each, mean float64
+		}{{"time_to_first_token_seconds", 1, 0.06}, {"inter_token_latency_seconds", 99, 0.012}, {"e2e_request_latency_seconds", 1, 1.25}} {
+			c := float64(n) * h.each
+			fmt.Fprintf(&pages, "# TYPE vllm:%[1]s histogram\nvllm:%[1]s_bucket{model_name=\"m\",le=\"%[2]v\"} %[3]v %[5]d\nvllm:%[1]s_bucket{model_name=\"m\",le=\"+Inf\"} %[3]v %[5]d\nvllm:%[1]s_sum{model_name=\"m\"} %[4]v %[5]d\nvllm:%[1]s_count{model_name=\"m\"} %[3]v %[5]d\n",
+				h.name, 2*h.mean, c, c*h.mean, at)
+		}
+	}
+	const objects = `{"kind":"List","items":[
+	 {"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"NVIDIA-H100-80GB-HBM3","nvidia.com/gpu.count":"2"}},"status":{"capacity":{"nvidia.com/gpu":"2"}}},
+	 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"chat-0","namespace":"t"},"spec":{"nodeName":"n","containers":[{"image":"vllm/vllm-openai","resources":{"limits":{"nvidia.com/gpu":"1"}}}]},"status":{"phase":"Running"}}]}`
+	read := func(text string) *discover.Discovery {
+		c := discover.New(discover.Options{})
+		for name, text := range map[string]string{"objects.json": objects, "dumps/chat-0.txt": text} {
+			if err := c.Read(name, strings.NewReader(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return c.Discover()
+	}
+	d := read(pages.String())
+	p, ok := d.Profiles[d.Fleet.Workloads[0].Name]
+	if !ok || p.Engine != "vllm" || p.GPU == "" || p.Load.Prompt != 300 || p.Load.Output != 100 || p.Fit == nil || p.Fit.StepAt.Value < 8 || p.Fit.StepAt.Value > 12.5 {
+		t.Errorf("%+v\n%+v", p, p.Fit)
+	}
+	d.Fleet.Workloads[0].Memory = decision.Some(20 * sharing.GiB)
+	got, err := d.Decide(t.Context(), decision.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Plan.Fleet.Workloads[0].Profile == nil || d.Fleet.Workloads[0].Profile != nil {
+		t.Errorf("the plan rests on no profile: %+v", got.Plan.Fleet.Workloads[0])
+	}
+	two := strings.Replace(pages.String(), `vllm:prompt_tokens_total{model_name="m"} 0`, "vllm:prompt_tokens_total{model_name=\"other\"} 5\nvllm:prompt_tokens_total{model_name=\"m\"} 0", 1)
+	if d := read(two); len(d.Profiles) != 0 || found(d, "metrics-without-profile") == nil {
+		t.Errorf("two models behind one page: %+v", d.Findings)
+	}
+}
+
 // TestShape: a pod that nothing else says anything of is known by its use.
 func TestShape(t *testing.T) {
 	const objects = `{"kind":"List","items":[{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"NVIDIA-L4","nvidia.com/gpu.count":"1"}},"status":{"capacity":{"nvidia.com/gpu":"1"}}},

@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/observe"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/serving"
@@ -22,11 +24,18 @@ type metricsPage struct {
 	readings []serving.Reading
 }
 
-var servingHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(vllm|sglang)[:_]`)
+// rangeHead matches the beginning of Prometheus' answer to a range query for a model server's series.
+var rangeHead = regexp.MustCompile(`"resultType":\s*"matrix"[\s\S]*"__name__":\s*"(vllm|sglang|llamacpp)[:_]`)
+
+var servingHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(vllm|sglang|llamacpp)[:_]`)
 
 // readServing keeps what a model server's page says.
 func (c *Collector) readServing(name string, in io.Reader) error {
-	rs, err := serving.Parse(in)
+	return c.keepServing(name, in, serving.Parse)
+}
+
+func (c *Collector) keepServing(name string, in io.Reader, parse func(io.Reader) ([]serving.Reading, error)) error {
+	rs, err := parse(in)
 	if len(rs) > 0 {
 		c.pages = append(c.pages, metricsPage{name, rs})
 	}
@@ -39,6 +48,7 @@ func (c *Collector) readServing(name string, in io.Reader) error {
 func (b *build) takeServing() {
 	type total struct {
 		alone    bool
+		readings []serving.Reading
 		requests float64
 		solo     [3]float64 // s, the worst of its replicas
 		bucket   [3]serving.Interval
@@ -59,8 +69,12 @@ func (b *build) takeServing() {
 			order = append(order, w)
 		}
 		t.alone = t.alone && b.alone(w, at)
+		t.readings = append(t.readings, p.readings...)
 		for i := range p.readings {
 			r := &p.readings[i]
+			if slices.ContainsFunc(p.readings[i+1:], func(o serving.Reading) bool { return o.Same(r) }) {
+				continue // a later page of the server counts on
+			}
 			t.requests += r.Requests.Or(0)
 			for k, h := range []*serving.Histogram{r.TTFT, per(r), r.E2E} {
 				if h == nil {
@@ -82,6 +96,7 @@ func (b *build) takeServing() {
 				"its latencies are not those of a whole GPU to itself, and say nothing of it alone; they are left out")
 			continue
 		}
+		b.profile(w, t.readings)
 		var says []string
 		for k, into := range []*decision.Optional[predict.Duration]{&v.Solo.TTFTP99, &v.Solo.TPOTP99, &v.Solo.E2EP99} {
 			if q := t.bucket[k]; q.High > 0 && !math.IsInf(q.High, 1) && q.High < 1e6 {
@@ -95,6 +110,33 @@ func (b *build) takeServing() {
 				"ends: %s", thousands(int64(t.requests)), strings.Join(says, ", "))})
 		}
 	}
+}
+
+// profile keeps what several pages of a workload's server tell of its steps and prefills: of the replica with the
+// most requests, on the GPU of its pool.
+func (b *build) profile(w *workload, readings []serving.Reading) {
+	at := func(r serving.Reading) bool { return !r.At.IsZero() }
+	if len(readings) < 2 || !slices.ContainsFunc(readings, at) {
+		return
+	}
+	found, err := observe.Profiles(readings)
+	if err != nil {
+		b.find("metrics-without-profile", sharing.SeverityLow, "workload "+w.name, "model server's metrics",
+			"no profile can be made of them: %v", err)
+	}
+	if len(found) == 0 {
+		return
+	}
+	best := slices.MaxFunc(found, func(x, y observe.Profile) int { return cmp.Compare(x.Requests.Or(0), y.Requests.Or(0)) })
+	for i := range b.Fleet.Pools {
+		if p := &b.Fleet.Pools[i]; p.Name == b.Fleet.Workloads[w.index].Pool || len(b.Fleet.Pools) == 1 {
+			best.GPU = p.GPU
+		}
+	}
+	if b.Profiles == nil {
+		b.Profiles = map[string]predict.SoloProfile{}
+	}
+	b.Profiles[w.name] = best.SoloProfile
 }
 
 // per is the time per token: a request's mean, or where that is not exported the gap between two tokens.

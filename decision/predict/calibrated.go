@@ -88,6 +88,9 @@ func (p *Predictor) Engine(prior Engine, s Solo) (Engine, error) {
 	if v, ok := s.Server.Slots.Get(); ok {
 		e.Sequences = v
 	}
+	if base.Fit != nil {
+		base.Fit.apply(&e)
+	}
 	return e, nil
 }
 

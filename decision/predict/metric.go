@@ -55,9 +55,9 @@ func Metrics() []Metric { return metrics.Values() }
 // Interval is a predicted value with the bounds within which the measured one
 // is expected to lie with a probability of 90%.
 type Interval struct {
-	Value float64 `json:"value"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
+	Value float64 `yaml:"value" json:"value"`
+	Low   float64 `yaml:"low" json:"low"`
+	High  float64 `yaml:"high" json:"high"`
 }
 
 // WidthFraction is the interval's width over its value.

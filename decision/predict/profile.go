@@ -3,6 +3,7 @@ package predict
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -47,6 +48,81 @@ type SoloProfile struct {
 	Turns Optional[float64] `yaml:"turns" json:"turns,omitzero"`
 
 	MemoryUsed Optional[sharing.Bytes] `yaml:"memory_used" json:"memory_used,omitzero"`
+
+	// Fit holds what was fitted to the server's own metrics in production; nil where nobody did. It needs the
+	// second version.
+	Fit *ServingFit `yaml:"fit" json:"fit,omitempty"`
+}
+
+// ServingFit is what a model server's counters over several loads say of its work. Intervals are of 90%; a zero one
+// could not be told.
+type ServingFit struct {
+	// A decode step of n sequences takes Step + n*StepSequence; a prefill of p tokens that are not cached takes
+	// Prefill + p/1000*PrefillToken more than the steps beside it. In ms.
+	Step         Interval `yaml:"step_ms" json:"step_ms,omitzero"`
+	StepSequence Interval `yaml:"step_sequence_ms" json:"step_sequence_ms,omitzero"`
+	Prefill      Interval `yaml:"prefill_ms" json:"prefill_ms,omitzero"`
+	PrefillToken Interval `yaml:"prefill_ms_per_1k" json:"prefill_ms_per_1k,omitzero"`
+	// StepAt and PrefillAt are both at Batch sequences and Prompt tokens, the means that were seen.
+	StepAt    Interval          `yaml:"step_at_mean_ms" json:"step_at_mean_ms,omitzero"`
+	PrefillAt Interval          `yaml:"prefill_at_mean_ms" json:"prefill_at_mean_ms,omitzero"`
+	Batch     float64           `yaml:"batch" json:"batch"`
+	Prompt    float64           `yaml:"prompt" json:"prompt"`
+	Chunk     Optional[int]     `yaml:"chunk" json:"chunk,omitzero"`             // most tokens that a step computed
+	Slots     Optional[int]     `yaml:"slots" json:"slots,omitzero"`             // sequences at which it made others wait
+	KVUse     Optional[float64] `yaml:"kv_use" json:"kv_use,omitzero"`           // largest share of the KV cache in use
+	Hits      Optional[float64] `yaml:"prefix_hits" json:"prefix_hits,omitzero"` // share of the prompts' tokens that was cached
+	Accepted  Optional[float64] `yaml:"accepted" json:"accepted,omitzero"`       // share of the proposed tokens that was kept
+	Windows   int               `yaml:"windows" json:"windows"`                  // pairs of pages behind it
+	Unknown   []string          `yaml:"unknown" json:"unknown,omitempty"`        // what the data can't tell, and why
+}
+
+func (f *ServingFit) check(list *problem.List, path string) {
+	for _, i := range []struct {
+		name string
+		v    Interval
+	}{{"step_ms", f.Step}, {"step_sequence_ms", f.StepSequence}, {"prefill_ms", f.Prefill},
+		{"prefill_ms_per_1k", f.PrefillToken}, {"step_at_mean_ms", f.StepAt}, {"prefill_at_mean_ms", f.PrefillAt}} {
+		if !(i.v.Low >= 0 && i.v.Low <= i.v.Value && i.v.Value <= i.v.High && i.v.High <= longestPart) {
+			list.Addf(problem.Join(path, i.name), "", "must be low <= value <= high, 0 to %g, is %v", longestPart, i.v)
+		}
+	}
+	list.If(!(f.Batch >= 0 && f.Batch <= 1<<20 && f.Prompt >= 0 && f.Prompt <= 1<<24), path, "",
+		"has a mean batch of %v and prompts of %v tokens", f.Batch, f.Prompt)
+	checkFraction(list, problem.Join(path, "kv_use"), f.KVUse, 1)
+	checkFraction(list, problem.Join(path, "prefix_hits"), f.Hits, 1)
+	checkFraction(list, problem.Join(path, "accepted"), f.Accepted, 1)
+}
+
+// apply takes what was fitted over into an engine: a prefill by the token, as it was at the mean prompt, since an
+// engine takes the longer of the launches' and the tokens' time where the fit adds them.
+func (f *ServingFit) apply(e *Engine) {
+	set := func(c *Cost, i Interval) {
+		if i.Value > 0 {
+			*c = Cost{Value: i.Value, Sigma: math.Log(max(i.High, i.Value)/max(i.Low, i.Value/10)) / (2 * ninety),
+				Basis: sharing.BasisFitted}
+		}
+	}
+	if f.Step.Value > 0 {
+		e.StepMatrix, e.StepContext, e.Captured = Cost{}, Cost{}, nil // in what was fitted
+	}
+	set(&e.Step, f.Step)
+	set(&e.StepSequence, f.StepSequence)
+	if at := f.PrefillAt; at.Value > 0 {
+		set(&e.Prefill, f.Prefill)
+		k := 1e3 / max(f.Prompt, 1)
+		if e.ChunkTokens > 0 { // the step that computes it reads the weights too
+			at = Interval{at.Value + f.Step.Value, at.Low + f.Step.Value, at.High + f.Step.Value}
+		}
+		set(&e.PrefillToken, Interval{k * at.Value, k * at.Low, k * at.High})
+		e.PrefillContext = Cost{}
+	}
+	if v, ok := f.Slots.Get(); ok {
+		e.Sequences = v
+	}
+	if v, ok := f.Chunk.Get(); ok && v > e.sequences() && e.ChunkTokens > 0 {
+		e.ChunkTokens = v
+	}
 }
 
 // ParseProfiles reads a list of profiles, YAML or JSON, strictly: the error names every problem with its path.
@@ -110,6 +186,11 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 	checkFraction(list, at("dram_fraction"), p.DRAMFraction, 1)
 	checkFraction(list, at("engine_fraction"), p.EngineFraction, 1)
 	checkTurns(list, at("turns"), p.Turns)
+	if p.Fit != nil {
+		p.Fit.check(list, at("fit"))
+		list.If(p.Version < VersionOfKinds, at("fit"), fmt.Sprintf("write version: %d", VersionOfKinds),
+			"needs the second version of profiles")
+	}
 }
 
 // mechanisms are those that can be predicted from profiles of whole GPUs.

@@ -31,6 +31,7 @@ const usage = `predict predicts co-location from what workloads do alone.
   predict -fit a.json -fit b.json -out p.json     calibrate and keep the predictor
   predict -profiles rows.json -predictor p.json   use a kept one
   predict -profiles a.json -profiles b.json       predict each series by the others as well
+  predict -from-metrics pages.txt -out p.json     profiles from vLLM's, SGLang's or llama.cpp's metrics
   predict -questions -data a.json b.json          is each limit kept? Each series by the others, and by decide
   predict -regret -data a.json b.json             what deciding the mixes comes to, by measurement
 
@@ -45,6 +46,7 @@ Flags:
 // options are the command's flags.
 type options struct {
 	data, fit   []string
+	metrics     []string
 	use, save   string
 	gpu, fitGPU string
 	json, rows  bool
@@ -70,6 +72,8 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	}
 	list("profiles", "`FILE` of rows to predict", &o.data)
 	list("data", "the same as -profiles; of -questions, which take further files as arguments, and -regret", &o.data)
+	list("from-metrics", "`FILE` of a server's metrics pages, two or more, one file or several, or Prometheus' answer to a\n"+
+		"range query; pages without times are of their file's time; -gpu names the GPU", &o.metrics)
 	fs.BoolVar(&o.questions, "questions", false,
 		"ask of every measured mix whether it keeps limits of 1.1 to 4 times alone")
 	fs.BoolVar(&o.regret, "regret", false,
@@ -103,6 +107,10 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 		return fail(2, err)
 	case fs.NArg() > 0 && !o.questions && !o.regret:
 		return fail(2, fmt.Errorf("unknown argument %q; a file of rows is given with -profiles", fs.Arg(0)))
+	case len(o.metrics) > 0 && len(o.data)+len(o.fit) > 0:
+		return fail(2, errors.New("-from-metrics makes profiles; give them to -profiles in another run"))
+	case len(o.metrics) > 0:
+		return o.observe(stdout, stderr, fail)
 	case len(o.data) == 0 && (o.save == "" || len(o.fit) == 0):
 		return fail(2, errors.New("nothing to do: give -profiles, or -fit and -out"))
 	case o.gpu != "" && len(o.data) == 0:

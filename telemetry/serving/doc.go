@@ -1,4 +1,4 @@
-// Package serving reads the metrics pages of model servers, vLLM's and SGLang's, into one form: what runs and
+// Package serving reads the metrics pages of model servers, of vLLM, SGLang and llama.cpp, into one form: what runs and
 // waits, how full the KV cache is, and the distributions of latencies and lengths.
 //
 //	readings, err := serving.Fetch(ctx, "http://llm.chat:8000/metrics")

@@ -2,7 +2,7 @@
 
 package serving
 
-// String returns "unknown", "vllm" or "sglang".
+// String returns "unknown", "vllm", "sglang" or "llama.cpp".
 func (e Engine) String() string                   { return engineNames.String(e) }
 func (e Engine) MarshalText() ([]byte, error)     { return engineNames.Text(e) }
 func (e *Engine) UnmarshalText(text []byte) error { return engineNames.Parse(e, text) }

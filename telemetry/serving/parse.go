@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -28,7 +29,8 @@ const maxReadings = 100_000
 
 // names maps a metric's name to the field of its figure, without the engine's
 // prefix. Sources: vLLM's vllm/engine/metrics.py (before 0.8, "V0") and
-// vllm/v1/metrics/loggers.py; SGLang's python/sglang/srt/metrics/collector.py.
+// vllm/v1/metrics/loggers.py; SGLang's python/sglang/srt/metrics/collector.py;
+// llama.cpp's tools/server/server.cpp (its pages name no model).
 //
 // vLLM called the KV cache's gauge gpu_cache_usage_perc until 0.10, and until
 // 0.11 called the time between tokens time_per_output_token_seconds, as SGLang
@@ -36,6 +38,17 @@ const maxReadings = 100_000
 // time per token of a request is request_time_per_output_token_seconds.
 var names = map[string]func(*Reading, *value){
 	"num_requests_running":                  func(r *Reading, v *value) { v.sum(&r.Running) },
+	"requests_processing":                   func(r *Reading, v *value) { v.sum(&r.Running) },
+	"requests_deferred":                     func(r *Reading, v *value) { v.sum(&r.Waiting) },
+	"kv_cache_usage_ratio":                  func(r *Reading, v *value) { v.share(&r.KVUsage) },
+	"tokens_predicted_total":                func(r *Reading, v *value) { v.sum(&r.GenerationTokens) },
+	"prompt_seconds_total":                  func(r *Reading, v *value) { v.sum(&r.PromptSeconds) },
+	"tokens_predicted_seconds_total":        func(r *Reading, v *value) { v.sum(&r.DecodeSeconds) },
+	"prefix_cache_queries_total":            func(r *Reading, v *value) { v.sum(&r.PrefixQueries) },
+	"prefix_cache_hits_total":               func(r *Reading, v *value) { v.sum(&r.PrefixHits) },
+	"cached_tokens_total":                   func(r *Reading, v *value) { v.sum(&r.PrefixHits) },
+	"spec_decode_num_draft_tokens_total":    func(r *Reading, v *value) { v.sum(&r.Drafted) },
+	"spec_decode_num_accepted_tokens_total": func(r *Reading, v *value) { v.sum(&r.Accepted) },
 	"num_running_reqs":                      func(r *Reading, v *value) { v.sum(&r.Running) },
 	"num_requests_waiting":                  func(r *Reading, v *value) { v.sum(&r.Waiting) },
 	"num_queue_reqs":                        func(r *Reading, v *value) { v.sum(&r.Waiting) },
@@ -56,10 +69,11 @@ var names = map[string]func(*Reading, *value){
 	"prompt_tokens_histogram":               func(r *Reading, v *value) { v.histogram(&r.PromptLength) },
 	"request_generation_tokens":             func(r *Reading, v *value) { v.histogram(&r.OutputLength) },
 	"generation_tokens_histogram":           func(r *Reading, v *value) { v.histogram(&r.OutputLength) },
+	"iteration_tokens_total":                func(r *Reading, v *value) { v.histogram(&r.StepTokens) },
 	"request_time_per_output_token_seconds": func(r *Reading, v *value) { v.histogram(&r.TPOT) },
 }
 
-// Parse reads a metrics page of vLLM or SGLang, or several one after another, as of the pods of a deployment. There
+// Parse reads a metrics page of vLLM, SGLang or llama.cpp, or several one after another, as of the pods of a deployment. There
 // is one reading for each model and replica of each page, in the order of pages, models and replicas. Of SGLang's
 // tensor- and pipeline-parallel ranks, which say the same, the lowest is read.
 //
@@ -98,7 +112,8 @@ type parser struct {
 
 // engineOf splits a metric's name. Some collectors write the colon as an underscore.
 func engineOf(name string) (Engine, string) {
-	for prefix, e := range map[string]Engine{"vllm": EngineVLLM, "sglang": EngineSGLang} {
+	for prefix, e := range map[string]Engine{"vllm": EngineVLLM, "sglang": EngineSGLang,
+		"llamacpp": EngineLlamaCpp} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok && len(rest) > 1 && (rest[0] == ':' || rest[0] == '_') {
 			return e, rest[1:]
 		}
@@ -132,6 +147,9 @@ func (p *parser) page(pg promtext.Page) {
 					r = &Reading{Engine: engine, Model: k.model, Replica: k.replica}
 					p.readings[k] = r
 				}
+				if ms := m.GetTimestampMs(); ms > 0 {
+					r.At = time.UnixMilli(ms).UTC()
+				}
 				into(r, &value{p: p, path: fmt.Sprintf("%s[%d]", f.GetName(), i), m: m})
 			}
 		}
@@ -141,17 +159,23 @@ func (p *parser) page(pg promtext.Page) {
 // labels are whose figure it is, and the rank that gives it: -1 for none.
 func labels(m *dto.Metric) (k key, rank int) {
 	rank = -1
+	instance := ""
 	for _, l := range m.Label {
 		switch l.GetName() {
 		case "model_name":
 			k.model = l.GetValue()
 		case "engine", "dp_rank":
 			k.replica = l.GetValue()
+		case "instance":
+			instance = l.GetValue()
 		case "tp_rank", "pp_rank", "moe_ep_rank":
 			if n, err := strconv.Atoi(l.GetValue()); err == nil && n >= 0 && n < 1<<16 {
 				rank = max(rank, 0) + n
 			}
 		}
+	}
+	if instance != "" {
+		k.replica = strings.TrimSuffix(instance+" "+k.replica, " ")
 	}
 	return k, rank
 }

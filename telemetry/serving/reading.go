@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/optional"
@@ -17,7 +18,8 @@ import (
 type Optional[T any] = optional.Value[T]
 
 // ErrNone says that a page holds no metric of a model server that is read.
-var ErrNone = errors.New("serving: no metric of vLLM or SGLang (SGLang needs --enable-metrics)")
+var ErrNone = errors.New("serving: no metric of vLLM, SGLang or llama.cpp (SGLang needs --enable-metrics, " +
+	"llama.cpp --metrics)")
 
 // ErrReset says that a server was restarted between two readings.
 var ErrReset = errors.New("serving: a counter went back: the server was restarted")
@@ -32,16 +34,19 @@ const (
 	EngineUnknown Engine = iota
 	EngineVLLM
 	EngineSGLang
+	EngineLlamaCpp
 )
 
-var engineNames = enum.Of[Engine](errUnknown, "engine", "unknown", "vllm", "sglang")
+var engineNames = enum.Of[Engine](errUnknown, "engine", "unknown", "vllm", "sglang", "llama.cpp")
 
 // Reading holds a page's figures of one model of one replica. Times are seconds.
 type Reading struct {
 	Engine Engine
 	Model  string
-	// Replica is vLLM's engine or SGLang's data-parallel rank; empty where the page does not tell replicas apart.
+	// Replica is vLLM's engine or SGLang's data-parallel rank, after the instance where Prometheus adds that; empty
+	// where the page does not tell replicas apart.
 	Replica string
+	At      time.Time // of the figures, where the page says; else the zero Time
 
 	Running Optional[float64] // requests in the batch
 	Waiting Optional[float64] // requests in the queue
@@ -51,6 +56,12 @@ type Reading struct {
 	PromptTokens     Optional[float64]
 	GenerationTokens Optional[float64]
 	Requests         Optional[float64] // that ended
+	PrefixQueries    Optional[float64] // tokens of prompts that were looked up in the prefix cache
+	PrefixHits       Optional[float64] // of these, found
+	Drafted          Optional[float64] // tokens that speculation proposed
+	Accepted         Optional[float64] // of these, kept
+	PromptSeconds    Optional[float64] // spent in prefills (llama.cpp)
+	DecodeSeconds    Optional[float64] // that requests spent between their tokens, summed over requests (llama.cpp)
 
 	TTFT  *Histogram // time to the first token, s
 	ITL   *Histogram // time between tokens, one for each token, s
@@ -60,6 +71,7 @@ type Reading struct {
 
 	PromptLength *Histogram // tokens of a request
 	OutputLength *Histogram
+	StepTokens   *Histogram // tokens that an engine step computed, prompts' and answers' (vLLM)
 }
 
 // Same says whether two readings are of the same model and replica.
@@ -77,7 +89,9 @@ func (r Reading) Since(before Reading) (Reading, error) {
 	}
 	for _, c := range []struct{ now, then *Optional[float64] }{
 		{&r.PromptTokens, &before.PromptTokens}, {&r.GenerationTokens, &before.GenerationTokens},
-		{&r.Requests, &before.Requests}} {
+		{&r.Requests, &before.Requests}, {&r.PrefixQueries, &before.PrefixQueries}, {&r.PrefixHits, &before.PrefixHits},
+		{&r.Drafted, &before.Drafted}, {&r.Accepted, &before.Accepted}, {&r.PromptSeconds, &before.PromptSeconds},
+		{&r.DecodeSeconds, &before.DecodeSeconds}} {
 		now, ok := c.now.Get()
 		then, was := c.then.Get()
 		switch {
@@ -93,7 +107,7 @@ func (r Reading) Since(before Reading) (Reading, error) {
 		now  **Histogram
 		then *Histogram
 	}{{&r.TTFT, before.TTFT}, {&r.ITL, before.ITL}, {&r.TPOT, before.TPOT}, {&r.E2E, before.E2E}, {&r.Queue, before.Queue},
-		{&r.PromptLength, before.PromptLength}, {&r.OutputLength, before.OutputLength}} {
+		{&r.PromptLength, before.PromptLength}, {&r.OutputLength, before.OutputLength}, {&r.StepTokens, before.StepTokens}} {
 		d, err := (*h.now).since(h.then)
 		if err != nil {
 			return Reading{}, err

@@ -1,0 +1,233 @@
+package observe
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/telemetry/serving"
+)
+
+const (
+	// modelError is the part by which the means of a window miss what the law of steps says of them even without
+	// chance, as the standard deviation of their logarithm.
+	modelError = 0.015
+	// leastSpread is the ratio of the largest to the smallest mean batch, or prompt, of the windows from which on
+	// they tell a slope.
+	leastSpread = 1.5
+	settles     = 20  // rounds in which steps and prefills settle
+	ofRange     = 0.1 // of the windows lie below the low, and above the high end that leastSpread compares
+)
+
+// fitting is a fit under way, in ms.
+type fitting struct{ predict.ServingFit }
+
+// fitOf fits a decode step s0 + s1*n and what a prefill adds, c0 + c1*p, to windows by weighted least squares.
+//
+// A token comes a step after the one before it, and later by the prefills in between: by Little's law and since
+// arrivals see time averages, the mean gap between tokens m, in which a share f of the time goes to prefills, is
+// m*(1-f) = s0 + s1*n with the mean batch n that tokens see. The mean time from a request's start to its first token
+// is what its prefill takes, with the step of the others where an engine computes both in one.
+func fitOf(windows []window) *fitting {
+	f := &fitting{}
+	f.Windows = len(windows)
+	d := dispersion(windows)
+	var batch, prompt line
+	for range settles {
+		step, prefill := batch, prompt
+		batch, prompt = line{}, line{}
+		for i := range windows {
+			w := &windows[i]
+			seen := max(1, w.batch+d)
+			own := 0.0 // of the step in which a prompt is computed
+			if w.stepped {
+				own = step.at(max(1, w.batch))
+			}
+			extra := (1e3*w.first - own) / (1 + w.together(step.at(seen), own, prefill.at(w.prompt/1e3)))
+			if w.first > 0 && w.requests > 0 && w.prompt >= 1 {
+				prompt.add(w.prompt/1e3, max(extra, 0), w.requests)
+			}
+			if prefill.n > 0 {
+				extra = prefill.at(w.prompt / 1e3)
+			}
+			share := min(0.9, w.requests*max(extra, 0)/1e3/w.seconds)
+			batch.add(seen, 1e3*w.gap*(1-share), w.seconds*w.batch)
+		}
+		batch.solve()
+		prompt.solve()
+	}
+	f.take(&batch, &f.Step, &f.StepSequence, &f.StepAt, &f.Batch, "the windows' batches are too alike to tell how a "+
+		"decode step grows with the batch: one load only")
+	f.take(&prompt, &f.Prefill, &f.PrefillToken, &f.PrefillAt, &f.Prompt, "the windows' prompts are too alike to tell "+
+		"a prefill's fixed part from that of each token")
+	f.Prompt *= 1e3
+	if prompt.n == 0 {
+		f.Unknown = append(f.Unknown, "prefills: the pages do not say when requests began and got their first token")
+	} else if windows[0].Queue == nil && windows[0].PromptSeconds.IsZero() {
+		f.Unknown = append(f.Unknown, "how long requests queue: the time to the first token was taken for a prefill")
+	}
+	most := 0.0
+	waited := false
+	for i := range windows {
+		w := &windows[i]
+		most = max(most, w.running[0], w.running[1])
+		waited = waited || w.Waiting.Or(0) > 0
+	}
+	if waited && most >= 1 {
+		f.Slots = predict.Some(int(most))
+	} else {
+		f.Unknown = append(f.Unknown, "the server's slots and what saturates it: nothing waited on any page")
+	}
+	return f
+}
+
+// together is the number of other requests that begin in the same step as one: those that come while the GPU is at
+// one thing, which arrivals meet by its part of the time. Steps and prefills in ms.
+func (w *window) together(step, own, prefill float64) float64 {
+	rate := w.requests / w.seconds / 1e3
+	busy := min(0.9, rate*max(prefill, 0))
+	met := (1-busy)*-math.Expm1(-w.batch)*step + busy*(max(prefill, 0)+own)
+	return rate * met
+}
+
+// take reads a line's parameters with their intervals.
+func (f *fitting) take(l *line, fixed, slope, at *predict.Interval, mean *float64, alike string) {
+	if l.n == 0 {
+		return
+	}
+	*mean = l.x
+	z := l.student()
+	interval := func(v, sd float64) predict.Interval {
+		return predict.Interval{Value: max(v, 0), Low: max(0, v-z*sd), High: max(v, 0) + z*sd}
+	}
+	*at = interval(l.y, l.meanError())
+	if !l.told {
+		f.Unknown = append(f.Unknown, alike)
+		// All of it may be fixed, or all but nothing.
+		*fixed = predict.Interval{Value: at.Value, Low: 0, High: at.High}
+		*slope = predict.Interval{Value: 0, Low: 0, High: at.High / max(l.x, 1e-3)}
+		return
+	}
+	*fixed, *slope = interval(l.fixed, l.fixedError()), interval(l.slope, l.slopeError())
+}
+
+// dispersion is the variance of the number of requests that decode over its mean, as the pages' gauges show it: 1 of
+// requests that come at random, 0 of clients that each wait for their answer.
+func dispersion(windows []window) float64 {
+	sum, mean, n := 0.0, 0.0, 0
+	for i := range windows {
+		for _, r := range windows[i].running {
+			sum, mean, n = sum+math.Pow(r-windows[i].batch, 2), mean+windows[i].batch, n+1
+		}
+	}
+	const few = 16
+	if n < few || mean <= 0 {
+		return 1
+	}
+	return min(1, sum/mean)
+}
+
+// line is a weighted regression of y over x.
+type line struct {
+	xs, ys, ws       []float64
+	n                int
+	x, y             float64 // weighted means
+	sxx, w           float64
+	fixed, slope, sd float64 // sd: of a point of mean weight
+	told             bool    // the slope
+}
+
+func (l *line) add(x, y, weight float64) {
+	if weight > 0 {
+		l.xs, l.ys, l.ws, l.n = append(l.xs, x), append(l.ys, y), append(l.ws, weight), l.n+1
+	}
+}
+
+func (l *line) at(x float64) float64 { return l.fixed + l.slope*x }
+
+func (l *line) solve() {
+	if l.n == 0 {
+		return
+	}
+	for i, w := range l.ws {
+		l.w, l.x, l.y = l.w+w, l.x+w*l.xs[i], l.y+w*l.ys[i]
+	}
+	l.x, l.y = l.x/l.w, l.y/l.w
+	sxy := 0.0
+	for i, w := range l.ws {
+		l.sxx, sxy = l.sxx+w*math.Pow(l.xs[i]-l.x, 2), sxy+w*(l.xs[i]-l.x)*(l.ys[i]-l.y)
+	}
+	sorted := slices.Sorted(slices.Values(l.xs))
+	low, high := sorted[int(ofRange*float64(l.n-1))], sorted[int(math.Ceil((1-ofRange)*float64(l.n-1)))]
+	l.told = l.n >= 3 && l.sxx > 0 && high >= leastSpread*low
+	l.fixed = l.y
+	if l.told {
+		l.slope = max(0, sxy/l.sxx)
+		l.fixed = l.y - l.slope*l.x
+		if l.fixed < 0 {
+			l.fixed, l.slope = 0, l.y/l.x
+		}
+	}
+	rss := 0.0
+	for i, w := range l.ws {
+		rss += w * math.Pow(l.ys[i]-l.at(l.xs[i]), 2)
+	}
+	mean := l.w / float64(l.n)
+	l.sd = math.Sqrt(rss / mean / math.Max(1, float64(l.n-2)))
+}
+
+// student is the 95% quantile of Student's t with the regression's degrees of freedom.
+func (l *line) student() float64 {
+	return distuv.StudentsT{Sigma: 1, Nu: math.Max(1, float64(l.n-2))}.Quantile(0.95)
+}
+
+func (l *line) meanError() float64 {
+	return math.Hypot(l.sd/math.Sqrt(float64(l.n)), modelError*l.y)
+}
+
+func (l *line) slopeError() float64 {
+	return math.Hypot(l.sd/math.Sqrt(l.sxx/l.w*float64(l.n)), modelError*l.slope)
+}
+
+func (l *line) fixedError() float64 {
+	return math.Hypot(l.meanError(), l.x*l.slopeError())
+}
+
+// caches reads what the server says of its caches and of speculation.
+func (f *fitting) caches(pages []serving.Reading, all *serving.Reading) {
+	for i := range pages {
+		if v, ok := pages[i].KVUsage.Get(); ok {
+			f.KVUse = predict.Some(max(v, f.KVUse.Or(0)))
+		}
+	}
+	share := func(to *predict.Optional[float64], of, among float64) {
+		if among > 0 {
+			*to = predict.Some(min(1, of/among))
+		}
+	}
+	if hits, ok := all.PrefixHits.Get(); ok {
+		share(&f.Hits, hits, all.PrefixQueries.Or(all.PromptTokens.Or(0)))
+	}
+	if kept, ok := all.Accepted.Get(); ok {
+		share(&f.Accepted, kept, all.Drafted.Or(0))
+	}
+	if h := all.StepTokens; h != nil {
+		if most, ok := h.Quantile(1); ok && !math.IsInf(most.High, 1) {
+			f.Chunk = predict.Some(int(most.High))
+		}
+	}
+	if all.Drafted.Or(0) > 0 {
+		f.Unknown = append(f.Unknown, "what a step takes: with speculation the times are for each token given")
+	}
+	for _, u := range []struct {
+		missing bool
+		what    string
+	}{{f.KVUse.IsZero(), "KV cache"}, {f.Hits.IsZero(), "prefix cache"}} {
+		if u.missing {
+			f.Unknown = append(f.Unknown, fmt.Sprintf("the %s: not on the pages", u.what))
+		}
+	}
+}

@@ -1,0 +1,242 @@
+// Package observe makes profiles of model servers from what they report in production, without a benchmark: from two
+// or more of a server's metrics pages, or the answer to a Prometheus range query, it fits a decode step against the
+// batch and a prefill against its tokens, with intervals, and says what the data cannot tell.
+//
+//	readings, err := serving.ParseRange(answer)
+//	profiles, err := observe.Profiles(readings)
+//	err = known.Add(profiles[0].SoloProfile)
+//
+// What a server shows is of a server alone only where nobody shared its GPU: that is the caller's to know.
+//
+// It is experimental: its API may change between minor versions.
+package observe
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry/serving"
+)
+
+// Reasons for which pages make no profile, to be tested for with errors.Is.
+var (
+	// ErrMixed says that pages are of several engines or models where one is meant.
+	ErrMixed = errors.New("observe: pages of more than one engine or model")
+	// ErrTooLittle says that fewer than two pages, or pages without time or requests between them, were given.
+	ErrTooLittle = errors.New("observe: too little to make a profile of")
+)
+
+// Profile is a server's profile from its own metrics.
+type Profile struct {
+	predict.SoloProfile
+	Replica string
+	Left    []string // pages that were left out, with the reason
+}
+
+// window holds what happened between two pages of a server.
+type window struct {
+	serving.Reading
+	seconds    float64
+	running    [2]float64 // requests at its ends
+	requests   float64
+	batch, gap float64 // mean requests that decode; mean time between tokens, s
+	first      float64 // mean time from a request's start to its first token, s
+	prompt     float64 // mean tokens of a prompt that were computed
+	stepped    bool    // prompts are computed in the same steps in which others decode
+}
+
+// Profiles makes a profile of each server whose readings are given, in order of time: at least two with [Reading.At]
+// of each. Replicas are told apart; where one replica's pages are of two engines or two models the error is
+// [ErrMixed], since a step then serves both. Pairs of pages between which a server restarted, a counter went back or
+// no time passed are left out and named. The error names every server of which there is too little.
+//
+// [Reading.At]: https://pkg.go.dev/github.com/cotenant/cotenant/telemetry/serving#Reading
+func Profiles(readings []serving.Reading) ([]Profile, error) {
+	by := map[string][]serving.Reading{}
+	var order []string
+	var errs []error
+	for _, r := range readings {
+		if by[r.Replica] == nil {
+			order = append(order, r.Replica)
+		}
+		if first := by[r.Replica]; len(first) > 0 && (first[0].Engine != r.Engine || first[0].Model != r.Model) {
+			return nil, fmt.Errorf("%w: %v %q and %v %q of replica %q: give one server's pages, by instance", ErrMixed,
+				first[0].Engine, problem.Clip(first[0].Model), r.Engine, problem.Clip(r.Model), problem.Clip(r.Replica))
+		}
+		by[r.Replica] = append(by[r.Replica], r)
+	}
+	var out []Profile
+	for _, replica := range order {
+		p, err := profile(by[replica])
+		if err != nil {
+			errs = append(errs, fmt.Errorf("model %q, replica %q: %w", problem.Clip(by[replica][0].Model),
+				problem.Clip(replica), err))
+			continue
+		}
+		out = append(out, *p)
+	}
+	if len(readings) == 0 {
+		return nil, fmt.Errorf("%w: no page", ErrTooLittle)
+	}
+	return out, errors.Join(errs...)
+}
+
+func profile(pages []serving.Reading) (*Profile, error) {
+	slices.SortStableFunc(pages, func(a, b serving.Reading) int { return a.At.Compare(b.At) })
+	p := &Profile{Replica: pages[0].Replica}
+	var all serving.Reading // sums over the windows
+	var windows []window
+	seconds := 0.0
+	for i := 1; i < len(pages); i++ {
+		w := window{seconds: pages[i].At.Sub(pages[i-1].At).Seconds()}
+		var err error
+		if w.seconds <= 0 {
+			err = errors.New("no time passed, or the pages do not say when they are of")
+		} else if w.Reading, err = pages[i].Since(pages[i-1]); err == nil {
+			err = w.read(pages[i-1].Running.Or(0))
+		}
+		if err != nil {
+			p.Left = append(p.Left, fmt.Sprintf("pages %d and %d: %v", i, i+1, err))
+			continue
+		}
+		windows = append(windows, w)
+		seconds += w.seconds
+		add(&all, &w.Reading)
+	}
+	requests := all.Requests.Or(0)
+	if requests == 0 {
+		requests = float64(count(all.TTFT))
+	}
+	if len(windows) == 0 || requests < 2 || all.GenerationTokens.Or(0) < 2*requests {
+		return nil, fmt.Errorf("%w: %d pages, %g requests between them that can be told, %d pairs left out", ErrTooLittle,
+			len(pages), requests, len(p.Left))
+	}
+	fit := fitOf(windows)
+	fit.caches(pages, &all)
+	prompt, output := all.PromptTokens.Or(0)/requests, all.GenerationTokens.Or(0)/requests
+	p.SoloProfile = predict.SoloProfile{
+		Version: predict.VersionOfKinds, Engine: all.Engine.String(), Mechanism: sharing.MechanismTimeSlicing,
+		Server: predict.Server{Model: cmp.Or(all.Model, all.Engine.String()), Slots: fit.Slots},
+		Load: predict.Load{Rate: requests / seconds, Prompt: max(1, int(math.Round(prompt))),
+			Output: max(1, int(math.Round(output)))},
+		Run:      fmt.Sprintf("metrics of %.0f s", seconds),
+		Requests: predict.Some(int(requests)), Fit: &fit.ServingFit,
+	}
+	p.TokensPerS = predict.Some(all.GenerationTokens.Or(0) / seconds)
+	p.TTFT, p.E2E, p.TPOT = latency(all.TTFT), latency(all.E2E), latency(per(&all))
+	// A histogram's buckets are far apart beside what times per token differ by; its mean is exact.
+	if mean, ok := per(&all).Mean(); ok {
+		p.TPOT.P50 = predict.Some(1e3 * mean)
+		p.TPOT.P90, p.TPOT.P95 = predict.Optional[float64]{}, predict.Optional[float64]{}
+		p.TPOT.P99 = predict.Some(max(1e3*mean, p.TPOT.P99.Or(0)))
+	}
+	if fit.StepAt.Value > 0 {
+		p.ITL = predict.LatencyMS{P50: predict.Some(min(fit.StepAt.Value, p.TPOT.P50.Or(math.Inf(1))))}
+	}
+	return p, p.Validate()
+}
+
+// read takes a window's means, and says what it lacks.
+func (w *window) read(before float64) error {
+	w.running = [2]float64{before, w.Running.Or(0)}
+	tokens := w.GenerationTokens.Or(0)
+	h := w.ITL
+	decoding, gaps := w.DecodeSeconds.Or(0), tokens
+	if h != nil {
+		decoding, gaps = h.Sum, float64(h.Count)
+	} else if w.TPOT != nil && w.DecodeSeconds.IsZero() { // one figure a request: its tokens weigh alike
+		decoding, gaps = w.TPOT.Sum/float64(max(1, w.TPOT.Count))*tokens, tokens
+	}
+	w.requests = w.Requests.Or(float64(count(w.TTFT)))
+	switch n := float64(count(w.TTFT)); {
+	case gaps < 1 || decoding <= 0:
+		return errors.New("no token was given")
+	case n > 0:
+		w.requests = n
+		w.first = w.TTFT.Sum / n
+		if w.Queue != nil && w.Queue.Count > 0 {
+			w.first -= w.Queue.Sum / float64(w.Queue.Count)
+		}
+	case w.PromptSeconds.Or(0) > 0 && w.requests > 0:
+		w.first = w.PromptSeconds.Or(0) / w.requests
+	}
+	w.batch, w.gap = decoding/w.seconds, decoding/gaps
+	computed := w.PromptTokens.Or(0)
+	if hits, ok := w.PrefixHits.Get(); ok {
+		computed -= min(hits, computed)
+	}
+	w.prompt = computed / max(w.requests, 1)
+	w.stepped = w.Engine == serving.EngineVLLM
+	return nil
+}
+
+// add adds a window's counters and histograms to the sums.
+func add(to, w *serving.Reading) {
+	to.Engine, to.Model = w.Engine, w.Model
+	for _, c := range [][2]*serving.Optional[float64]{{&to.PromptTokens, &w.PromptTokens},
+		{&to.GenerationTokens, &w.GenerationTokens}, {&to.Requests, &w.Requests}, {&to.PrefixHits, &w.PrefixHits},
+		{&to.PrefixQueries, &w.PrefixQueries}, {&to.Drafted, &w.Drafted}, {&to.Accepted, &w.Accepted}} {
+		if v, ok := c[1].Get(); ok {
+			*c[0] = predict.Some(c[0].Or(0) + v)
+		}
+	}
+	for _, h := range [][2]**serving.Histogram{{&to.TTFT, &w.TTFT}, {&to.ITL, &w.ITL}, {&to.TPOT, &w.TPOT},
+		{&to.E2E, &w.E2E}, {&to.StepTokens, &w.StepTokens}} {
+		switch from := *h[1]; {
+		case from == nil:
+		case *h[0] == nil:
+			sum := *from
+			sum.Buckets = slices.Clone(from.Buckets)
+			*h[0] = &sum
+		case len((*h[0]).Buckets) == len(from.Buckets):
+			(*h[0]).Count += from.Count
+			(*h[0]).Sum += from.Sum
+			for i := range from.Buckets {
+				(*h[0]).Buckets[i].Count += from.Buckets[i].Count
+			}
+		}
+	}
+}
+
+func count(h *serving.Histogram) uint64 {
+	if h == nil {
+		return 0
+	}
+	return h.Count
+}
+
+// per is the time per token: a request's mean, or where that is not exported the gap between two tokens.
+func per(r *serving.Reading) *serving.Histogram {
+	if r.TPOT != nil {
+		return r.TPOT
+	}
+	return r.ITL
+}
+
+// latency reads a histogram of seconds: percentiles are interpolated within their bucket, evenly by the logarithm.
+func latency(h *serving.Histogram) (l predict.LatencyMS) {
+	for _, q := range []struct {
+		to *predict.Optional[float64]
+		of float64
+	}{{&l.P50, 0.5}, {&l.P90, 0.9}, {&l.P95, 0.95}, {&l.P99, 0.99}} {
+		b, ok := h.Quantile(q.of)
+		if !ok || math.IsInf(b.High, 1) {
+			continue
+		}
+		_, upTo := h.AtMost(b.High)
+		below, _ := h.AtMost(b.Low)
+		low := max(b.Low, b.High/10)
+		part := (q.of*float64(h.Count) - float64(below)) / float64(max(1, upTo-below))
+		*q.to = predict.Some(1e3 * low * math.Pow(b.High/low, min(max(part, 0), 1)))
+	}
+	if mean, ok := h.Mean(); ok {
+		l.Mean = predict.Some(1e3 * mean)
+	}
+	return l
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision/observe"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/telemetry/serving"
+)
+
+// observe makes profiles of servers from their metrics.
+func (o *options) observe(stdout, stderr io.Writer, fail func(int, error) int) int {
+	var readings []serving.Reading
+	for _, name := range o.metrics {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return fail(2, err)
+		}
+		parse := serving.Parse
+		if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+			parse = serving.ParseRange
+		}
+		read, err := parse(bytes.NewReader(data))
+		if err != nil {
+			return fail(2, fmt.Errorf("%s: %w", name, err))
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return fail(2, err)
+		}
+		for i := range read {
+			if read[i].At.IsZero() {
+				read[i].At = info.ModTime()
+			}
+		}
+		readings = append(readings, read...)
+	}
+	found, err := observe.Profiles(readings)
+	if len(found) == 0 {
+		return fail(2, err)
+	}
+	var profiles []predict.SoloProfile
+	for i := range found {
+		found[i].GPU = o.gpu
+		profiles = append(profiles, found[i].SoloProfile)
+		for _, left := range slices.Concat(found[i].Left, found[i].Fit.Unknown) {
+			fmt.Fprintf(stderr, "predict: %s: not told: %s\n", found[i].Server.Model, left)
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "predict: left out: %v\n", err)
+	}
+	out, err := json.MarshalIndent(profiles, "", "  ")
+	if err == nil && o.save != "" {
+		err = errors.Join(page.CanWrite(o.save), page.WriteFile(o.save, append(out, '\n')))
+	} else if err == nil {
+		_, err = stdout.Write(append(out, '\n'))
+	}
+	if err != nil {
+		return fail(5, err)
+	}
+	return 0
+}
