@@ -173,7 +173,8 @@ var detectors = map[string]func(*trapScene) string{
 	},
 	"shared-gpu-metrics": func(s *trapScene) string {
 		return say(s.w.Evidence == EvidenceNVML && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS) && s.r.Mechanism != sharing.MechanismNone,
-			"gpu_busy may be everybody's: exporters show the utilisation of a shared GPU at each of its pods")
+			"gpu_busy may be everybody's: before 4.5.3-4.8.2, and without hostPID, dcgm-exporter shows the utilisation of a shared "+
+				"GPU at each of its pods")
 	},
 	"mig-gone-after-reboot": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismMIG, sharing.MechanismMIGWithMPS) && s.p != nil && s.p.pool.Delivery == sharing.DeliveryDevicePlugin &&

@@ -223,7 +223,8 @@ var gpuByKey = sync.OnceValue(func() gpuIndex {
 // but no form factor ("A100-80GB", "V100-32GB", "H100-80GB") means the SXM
 // board. PCI ids are "0x20B2" (device), "0x20B210DE" (device and vendor, as
 // NVML and mig-parted write it, a ":subsystem" after it is ignored) or
-// "10DE:20B2". Other names are an *UnknownGPUError.
+// "10DE:20B2". A name with facts in parentheses, as DescribeGPU writes it, is a
+// GPU of its own. Other names are an *UnknownGPUError.
 //
 // The GPU is shared and must not be modified.
 func LookupGPU(name string) (*GPU, error) {
@@ -233,6 +234,11 @@ func LookupGPU(name string) (*GPU, error) {
 	key := FoldGPUName(name)
 	if g := gpuByKey().names[key]; g != nil {
 		return g, nil
+	}
+	if len(gpuByKey().aliases[key]) == 0 {
+		if g := describedGPU(strings.TrimSpace(name)); g != nil {
+			return g, nil
+		}
 	}
 	return oneGPU(name, gpuByKey().aliases[key])
 }

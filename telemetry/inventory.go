@@ -24,6 +24,12 @@ type GPU struct {
 	PCIBus string
 	PCIID  string // vendor and device as sharing's table writes them: "10DE:2330"
 
+	// ComputeCapability and Architecture describe a GPU that sharing's table does not have; either may be missing.
+	ComputeCapability sharing.ComputeCapability
+	Architecture      sharing.Architecture
+
+	// Lost says that the driver answers no more for it: it needs a reset or a reboot.
+	Lost        bool
 	MemoryTotal Optional[sharing.Bytes] // the board's
 	MIG         sharing.Answer          // whether MIG mode is on; unknown of a GPU that has none
 	Instances   []MIGInstance
@@ -35,12 +41,16 @@ type GPU struct {
 	MPS sharing.Answer
 }
 
-// Model finds the GPU in sharing's table, by its name and otherwise by its PCI id.
+// Model finds the GPU in sharing's table, by its name and otherwise by its PCI id. A GPU that the table does not have
+// is described by its memory and capability, see [sharing.DescribeGPU].
 func (g *GPU) Model() (*sharing.GPU, error) {
 	m, err := sharing.LookupGPU(g.Name)
-	if err != nil && g.PCIID != "" {
-		if by, pciErr := sharing.LookupGPU(g.PCIID); pciErr == nil {
-			return by, nil
+	for _, text := range []string{g.PCIID, sharing.DescribeGPU(g.Name, g.MemoryTotal.Or(0), g.ComputeCapability,
+		g.Architecture)} {
+		if err != nil && text != "" {
+			if by, otherErr := sharing.LookupGPU(text); otherErr == nil {
+				return by, nil
+			}
 		}
 	}
 	return m, err

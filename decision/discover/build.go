@@ -16,14 +16,16 @@ import (
 type build struct {
 	*Discovery
 	findings
-	c         *Collector
-	devices   map[string]map[string]*device
-	held      map[allocation]int // pods by DRA device
-	nodes     []*node
-	byName    map[string]*node
-	pools     []*pool
-	poolOf    map[*node]*pool
-	workloads []*workload
+	c       *Collector
+	devices map[string]map[string]*device
+	held    map[allocation]int // pods by DRA device
+	// heldDevices are the DRA devices that claims were given.
+	heldDevices map[*device]bool
+	nodes       []*node
+	byName      map[string]*node
+	pools       []*pool
+	poolOf      map[*node]*pool
+	workloads   []*workload
 
 	tenants      map[*node][]*workload
 	byDevice     map[string]*workload // by the UUID of a GPU or MIG device that a claim gave
@@ -57,7 +59,8 @@ type workloadKey struct {
 
 // Discover makes the fleet of what was read so far. It may be called again after more was read.
 func (c *Collector) Discover() *Discovery {
-	b := &build{c: c, devices: c.devices, held: map[allocation]int{}, byName: map[string]*node{},
+	b := &build{c: c, devices: c.devices, held: map[allocation]int{},
+		heldDevices: map[*device]bool{}, byName: map[string]*node{},
 		poolOf: map[*node]*pool{}, byDevice: map[string]*workload{},
 		sharedSeries: map[*workload]bool{}, priced: map[string]bool{},
 		Discovery: &Discovery{kai: map[string]string{}, Provenance: map[string]Provenance{}, usedBy: map[string]string{}},
@@ -102,10 +105,18 @@ func (b *build) claims() {
 			}
 		}
 	}
+	for _, k := range b.c.claims {
+		for _, a := range k.allocated {
+			if d := b.device(a); d != nil {
+				b.heldDevices[d] = true
+			}
+		}
+	}
 }
 
-// drawn sums up a pod's claims: how many devices, of which profile, and how they are shared.
-func (b *build) drawn(p *pod) (n int, profile string, mechanism sharing.Mechanism) {
+// drawn sums up a pod's claims: how many devices, of which profile, how they are shared, and how much memory of each
+// is consumed, 0 where that is not said.
+func (b *build) drawn(p *pod) (n int, profile string, mechanism sharing.Mechanism, memory sharing.Bytes) {
 	mechanism = sharing.MechanismExclusive
 	named := slices.ContainsFunc(p.claims, func(key string) bool { return b.c.claims[key] != nil })
 	for _, key := range p.claims {
@@ -116,21 +127,28 @@ func (b *build) drawn(p *pod) (n int, profile string, mechanism sharing.Mechanis
 		if k == nil {
 			continue
 		}
-		if len(k.allocated) == 0 {
-			n += len(k.classes)
-		}
 		for _, class := range k.classes {
-			if strings.HasPrefix(class, "mig.") {
+			kind := b.c.classKind(class)
+			if kind != "" && len(k.allocated) == 0 {
+				n++
+			}
+			if kind == "mig" {
 				mechanism = sharing.MechanismMIG
 			}
 		}
+		part := false // of a device that several claims may consume
 		for _, a := range k.allocated {
 			n++
-			if d := b.devices[a.pool][a.device]; d != nil && d.kind == "mig" {
+			d := b.device(a)
+			if d != nil && d.kind == "mig" {
 				mechanism, profile = sharing.MechanismMIG, d.profile
 			}
+			part = part || d != nil && d.several && (k.memory == 0 || k.memory < d.memory)
 		}
-		several := k.pods > 1 || slices.ContainsFunc(k.allocated, func(a allocation) bool { return b.held[a] > 1 })
+		if part || len(k.allocated) == 0 {
+			memory = max(memory, k.memory)
+		}
+		several := k.pods > 1 || part || slices.ContainsFunc(k.allocated, func(a allocation) bool { return b.held[a] > 1 })
 		switch {
 		case k.strategy == "MPS" && mechanism == sharing.MechanismMIG:
 			mechanism = sharing.MechanismMIGWithMPS
@@ -140,7 +158,7 @@ func (b *build) drawn(p *pod) (n int, profile string, mechanism sharing.Mechanis
 			mechanism = sharing.MechanismTimeSlicing
 		}
 	}
-	return n, profile, mechanism
+	return n, profile, mechanism, memory
 }
 
 // group puts pods of one owner together.
@@ -148,9 +166,8 @@ func (b *build) group() {
 	byKey := map[workloadKey]*workload{}
 	add := func(p *pod) *workload {
 		o := b.root(p.namespace, p.owner)
-		n, profile, _ := b.drawn(p)
-		if p.ask.gpus == 0 {
-			p.ask.gpus, p.ask.profile, p.ask.resource = n, profile, "ResourceClaim"
+		if n, profile, _, memory := b.drawn(p); p.ask.gpus == 0 {
+			p.ask.gpus, p.ask.profile, p.ask.resource, p.ask.memory = n, profile, "ResourceClaim", memory
 		}
 		if p.ask.gpus == 0 {
 			return nil // its claims are for something else
@@ -211,7 +228,7 @@ func (b *build) group() {
 			for _, key := range p.claims {
 				if k := b.c.claims[key]; k != nil && k.pods <= 1 {
 					for _, a := range k.allocated {
-						if d := b.devices[a.pool][a.device]; d != nil && d.uuid != "" {
+						if d := b.device(a); d != nil && d.uuid != "" {
 							b.byDevice[d.uuid] = w
 						}
 					}
@@ -283,7 +300,8 @@ func (b *build) makePools() {
 	})
 	names := map[string]int{}
 	base := func(k key) string {
-		return workloadName("", cmp.Or(k.group, strings.ToLower(badName.ReplaceAllString(k.gpu, "-"))))
+		board, _, _ := strings.Cut(k.gpu, " (") // without the facts of one that is described
+		return workloadName("", cmp.Or(k.group, strings.ToLower(badName.ReplaceAllString(board, "-"))))
 	}
 	for _, k := range order {
 		names[base(k)]++

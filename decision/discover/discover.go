@@ -119,6 +119,8 @@ type Collector struct {
 	devices           map[string]map[string]*device // by node and name
 	generation        map[string]int64
 	claims, templates map[string]*claim
+	classes           map[string]string // "gpu" or "mig", by the name of a DeviceClass
+	poolNode          map[string]string // nodes by the name of their pool of DRA devices
 	controllers       map[string]*controller
 	autoscalers       map[string]autoscaler
 	users             []*pod
@@ -153,7 +155,8 @@ func New(opts Options) *Collector {
 	}
 	return &Collector{opts: opts, nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{},
 		generation: map[string]int64{},
-		claims:     map[string]*claim{}, templates: map[string]*claim{}, controllers: map[string]*controller{},
+		claims:     map[string]*claim{}, templates: map[string]*claim{}, classes: map[string]string{},
+		poolNode: map[string]string{}, controllers: map[string]*controller{},
 		autoscalers: map[string]autoscaler{},
 		podUIDs:     map[string]string{}, plugins: map[string][]*pluginConfig{}, clusters: map[string][]string{},
 		told: map[string]int{}, instances: map[string]map[int][]telemetry.MIGInstance{},

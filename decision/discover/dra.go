@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cotenant/cotenant/sharing"
@@ -15,6 +17,13 @@ const draDriver = "gpu.nvidia.com" // the name of NVIDIA's DRA driver for GPUs
 // device is a GPU or MIG device of a ResourceSlice.
 type device struct {
 	name, kind, uuid, parent, product, profile, driver string
+	architecture, capability                           string
+
+	memory sharing.Bytes
+	// several says that claims may share the device (the driver's ConsumableShares), each consuming a part of its
+	// capacity; shares is how many may, where that is limited.
+	several bool
+	shares  int
 }
 
 type attribute struct {
@@ -32,23 +41,47 @@ func (a attribute) text() string {
 	return ""
 }
 
-type sliceDevice struct {
-	Name       string               `json:"name"`
+type deviceBody struct {
 	Attributes map[string]attribute `json:"attributes"`
-	Basic      *struct {            // v1beta1
-		Attributes map[string]attribute `json:"attributes"`
-	} `json:"basic"`
+	Capacity   map[string]struct {
+		Value string `json:"value"`
+	} `json:"capacity"`
+	Several bool `json:"allowMultipleAllocations"`
 }
 
-func (d *sliceDevice) get(key string) string {
-	attributes := d.Attributes
-	if d.Basic != nil {
-		attributes = d.Basic.Attributes
-	}
-	if a, ok := attributes[key]; ok {
+type sliceDevice struct {
+	Name string `json:"name"`
+	deviceBody
+	Basic *deviceBody `json:"basic"` // v1beta1
+}
+
+func (d *deviceBody) get(key string) string {
+	if a, ok := d.Attributes[key]; ok {
 		return a.text()
 	}
-	return attributes[draDriver+"/"+key].text()
+	return d.Attributes[draDriver+"/"+key].text()
+}
+
+func (d *deviceBody) amount(key string) int64 {
+	c, ok := d.Capacity[key]
+	if !ok {
+		c = d.Capacity[draDriver+"/"+key]
+	}
+	return quantity(c.Value)
+}
+
+var quantityText = regexp.MustCompile(`^(\d{1,18}(?:\.\d{1,9})?)(|k|M|G|T|Ki|Mi|Gi|Ti)$`)
+
+// quantity reads an amount as Kubernetes writes it, 20Gi or 21474836480; 0 where it is none.
+func quantity(text string) int64 {
+	m := quantityText.FindStringSubmatch(text)
+	if m == nil {
+		return 0
+	}
+	scale := map[string]float64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20,
+		"Gi": 1 << 30, "Ti": 1 << 40}
+	v, _ := strconv.ParseFloat(m[1], 64) // digits
+	return int64(min(v*scale[m[2]], float64(mostMemory)))
 }
 
 type sliceObject struct {
@@ -63,12 +96,14 @@ type sliceObject struct {
 	} `json:"spec"`
 }
 
-// takeSlice keeps the devices of NVIDIA's driver.
+// takeSlice keeps the devices of NVIDIA's driver. A node has several slices where its GPUs can be partitioned: one of
+// counters, and one of each GPU's devices.
 func (c *Collector) takeSlice(file string, o *sliceObject) {
 	if o.Spec.Driver != draDriver {
 		return
 	}
 	name := cmp.Or(o.Spec.NodeName, o.Spec.Pool.Name)
+	c.poolNode[o.Spec.Pool.Name] = name
 	if o.Spec.Pool.Generation < c.generation[name] {
 		return // a newer one was read
 	}
@@ -77,14 +112,24 @@ func (c *Collector) takeSlice(file string, o *sliceObject) {
 	}
 	for i := range o.Spec.Devices {
 		d := &o.Spec.Devices[i]
-		c.devices[name][d.Name] = &device{name: d.Name, kind: d.get("type"), uuid: d.get("uuid"), parent: d.get("parentUUID"),
-			product: d.get("productName"), profile: d.get("profile"), driver: d.get("driverVersion")}
+		body := &d.deviceBody
+		if d.Basic != nil {
+			body = d.Basic
+		}
+		c.devices[name][d.Name] = &device{name: d.Name, kind: body.get("type"), uuid: body.get("uuid"),
+			parent: body.get("parentUUID"), product: body.get("productName"), profile: body.get("profile"),
+			driver: body.get("driverVersion"), architecture: body.get("architecture"),
+			capability: strings.TrimSuffix(body.get("cudaComputeCapability"), ".0"), memory: sharing.Bytes(body.amount("memory")), several: body.Several,
+			shares: int(min(body.amount("shares"), mostReplicas))}
 	}
 }
 
 type deviceRequest struct {
-	Class string `json:"deviceClassName"`
-	Count int    `json:"count"`
+	Class    string `json:"deviceClassName"`
+	Count    int    `json:"count"`
+	Capacity struct {
+		Requests map[string]string `json:"requests"`
+	} `json:"capacity"`
 }
 
 type claimSpec struct {
@@ -125,9 +170,10 @@ type claimObject struct {
 		Allocation struct {
 			Devices struct {
 				Results []struct {
-					Driver string `json:"driver"`
-					Pool   string `json:"pool"`
-					Device string `json:"device"`
+					Driver   string            `json:"driver"`
+					Pool     string            `json:"pool"`
+					Device   string            `json:"device"`
+					Consumed map[string]string `json:"consumedCapacity"`
 				} `json:"results"`
 				Config []claimConfig `json:"config"`
 			} `json:"devices"`
@@ -144,7 +190,8 @@ type claim struct {
 	classes   []string // that it asks for, one an entry for each device
 	strategy  string   // TimeSlicing, MPS or none
 	allocated []allocation
-	pods      int // that it is reserved for
+	memory    sharing.Bytes // that it consumes of each device, the most; 0 = not said
+	pods      int           // that it is reserved for
 }
 
 type allocation struct{ pool, device string }
@@ -159,9 +206,7 @@ func (s *claimSpec) claim() claim {
 		if req.Class == "" && len(r.First) > 0 {
 			req = r.First[0]
 		}
-		if !strings.Contains(req.Class, draDriver) {
-			continue
-		}
+		out.memory = max(out.memory, sharing.Bytes(quantity(req.Capacity.Requests["memory"])))
 		for range min(max(1, req.Count), 1024) {
 			out.classes = append(out.classes, req.Class)
 		}
@@ -184,6 +229,7 @@ func (c *Collector) takeClaim(file string, o *claimObject) {
 	for _, r := range o.Status.Allocation.Devices.Results {
 		if r.Driver == draDriver {
 			k.allocated = append(k.allocated, allocation{r.Pool, r.Device})
+			k.memory = max(k.memory, sharing.Bytes(quantity(r.Consumed["memory"])))
 		}
 	}
 	for _, r := range o.Status.ReservedFor {
@@ -209,6 +255,45 @@ func (c *Collector) takeClaimTemplate(file string, o *claimTemplateObject) {
 	}
 }
 
+type deviceClassObject struct {
+	Metadata metadata `json:"metadata"`
+	Spec     struct {
+		Selectors []struct {
+			CEL struct {
+				Expression string `json:"expression"`
+			} `json:"cel"`
+		} `json:"selectors"`
+	} `json:"spec"`
+}
+
+// takeDeviceClass keeps which kind of device of NVIDIA's driver a class stands for.
+func (c *Collector) takeDeviceClass(file string, o *deviceClassObject) {
+	for _, s := range o.Spec.Selectors {
+		if e := s.CEL.Expression; strings.Contains(e, draDriver) {
+			c.classes[o.Metadata.Name] = "gpu"
+			if strings.Contains(e, "'mig'") || strings.Contains(e, `"mig"`) {
+				c.classes[o.Metadata.Name] = "mig"
+			}
+		}
+	}
+}
+
+// classKind is "gpu" or "mig" of a class for NVIDIA's devices, "" of another's.
+func (c *Collector) classKind(name string) string {
+	switch name {
+	case draDriver:
+		return "gpu"
+	case "mig.nvidia.com":
+		return "mig"
+	}
+	return c.classes[name]
+}
+
+// device is the one that a claim was given, nil where no slice has it.
+func (b *build) device(a allocation) *device {
+	return b.devices[cmp.Or(b.c.poolNode[a.pool], a.pool)][a.device]
+}
+
 // readDevices reads a node that the DRA driver serves.
 func (n *node) readDevices(b *build) {
 	parents := map[string]bool{}
@@ -231,8 +316,8 @@ func (n *node) readDevices(b *build) {
 	n.uuids = slices.Sorted(maps.Keys(parents))
 	n.gpus, n.gpusFrom = len(parents), declared("ResourceSlice: devices of %s", draDriver)
 	n.mechanismFrom = declared("ResourceSlice and ResourceClaims")
-	// A GPU is in MIG mode where an instance of it is there: a static one, of a
-	// GPU that is not offered as a whole, or one that a claim holds.
+	// A GPU is in MIG mode where it is not offered as a whole, or an instance of it is there: a static one, which has
+	// a UUID, or one of those that the driver can make that a claim holds.
 	offered, inMIG := map[string]bool{}, map[string]bool{}
 	for _, d := range n.devices {
 		if d.kind != "mig" {
@@ -240,10 +325,13 @@ func (n *node) readDevices(b *build) {
 		}
 	}
 	for _, d := range n.devices {
-		if d.kind == "mig" && (!offered[d.parent] || b.held[allocation{n.name, d.name}] > 0) {
-			inMIG[d.parent] = true
+		if d.kind == "mig" && (d.uuid != "" || b.heldDevices[d]) {
 			n.instances[d.profile]++
 		}
+		if d.kind == "mig" && (!offered[d.parent] || d.uuid != "" || b.heldDevices[d]) {
+			inMIG[d.parent] = true
+		}
+		n.replicas = max(n.replicas, d.shares)
 	}
 	n.inMIG = len(inMIG)
 	n.whole = n.gpus - n.inMIG

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
@@ -70,7 +71,13 @@ func (b *build) price(at string, out *decision.Pool) {
 		b.note(at+".node_price_per_hour", Provenance{BasisGiven, "prices, " + out.InstanceType})
 		return
 	}
-	if m, ok := prices.gpus[out.GPU]; ok {
+	board, _, _ := strings.Cut(out.GPU, " (")
+	m, ok := prices.gpus[out.GPU]
+	if !ok && board != out.GPU { // described: its price stands under its name
+		m, ok = prices.machines[board]
+		b.priced[board] = true
+	}
+	if ok {
 		out.PricePerGPUHour = decision.Some(m)
 		b.note(at+".price_per_gpu_hour", Provenance{BasisGiven, "prices, " + out.GPU})
 	}

@@ -15,7 +15,7 @@ var keptKeys = []string{
 	"nvidia.com/", "resource.nvidia.com/", "feature.node.kubernetes.io/pci-10de", "node.kubernetes.io/instance-type",
 	"beta.kubernetes.io/instance-type",
 	"cloud.google.com/gke-", "karpenter.sh/nodepool", "karpenter.k8s.aws/instance-gpu", "eks.amazonaws.com/nodegroup",
-	"eks.amazonaws.com/instance-gpu",
+	"eks.amazonaws.com/instance-gpu", "karpenter.azure.com/sku-gpu-name",
 	"kubernetes.azure.com/agentpool", "kubernetes.azure.com/cluster", "agentpool", "alpha.eksctl.io/nodegroup-name",
 	"alpha.eksctl.io/cluster-name",
 	"hami.io/", "4pd.io/", "volcano.sh/", "kai.scheduler/", "runai/", "run.ai/", "runai-", "gpu-fraction", "gpu-memory",

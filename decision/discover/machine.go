@@ -3,6 +3,7 @@ package discover
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -50,7 +51,8 @@ func (b *build) joinMachines() {
 	for _, m := range machines {
 		n := b.nodeOf(m)
 		if n == nil {
-			n = &node{name: m.name, replicas: 1, mechanism: sharing.MechanismExclusive, instances: map[string]int{}}
+			n = &node{name: m.name, replicas: 1, mechanism: sharing.MechanismExclusive, instances: map[string]int{},
+				pids: map[uint32]bool{}}
 			for i := 2; b.byName[n.name] != nil; i++ {
 				n.name = fmt.Sprintf("%s-%d", m.name, i)
 			}
@@ -86,7 +88,7 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "nvidia-smi",
 			"its labels and resources say %s, and the driver has %d", plural(n.gpus, "GPU"), len(inv.GPUs))
 	}
-	n.gpus, n.gpusFrom = len(inv.GPUs), from
+	n.gpus, n.gpusFrom, n.layouts = len(inv.GPUs), from, nil
 	if d, err := sharing.ParseDriver(inv.Driver); err == nil {
 		n.driver, n.driverFrom = d, from
 	}
@@ -96,6 +98,12 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 	instances := map[string]int{}
 	for i := range inv.GPUs {
 		g := &inv.GPUs[i]
+		if g.Lost {
+			b.find("gpu-lost", sharing.SeverityHigh, "node "+n.name, "nvidia-smi",
+				"GPU %d is lost: it needs a reset or a reboot of the node; it is not counted", i)
+			n.gpus--
+			continue
+		}
 		n.uuids = append(n.uuids, g.UUID)
 		if model, err := g.Model(); err == nil {
 			if n.gpu != nil && n.gpu != model {
@@ -183,34 +191,52 @@ func layoutOf(n *node, g *telemetry.GPU) string {
 	return l.String()
 }
 
-// processes makes workloads of what runs on a machine without Kubernetes: those of one name are replicas.
+// processes makes workloads of what runs on a machine without Kubernetes: processes of one name on as many GPUs each
+// are replicas. A process on several GPUs is one.
 func (b *build) processes(n *node, inv *telemetry.Inventory) {
-	by := map[string]*workload{}
+	type process struct {
+		base, command string
+		gpus          int
+		held          sharing.Bytes // of each GPU, the most
+	}
+	all := map[uint32]*process{}
 	for i := range inv.GPUs {
 		for _, p := range inv.GPUs[i].Processes {
 			base := path.Base(strings.Fields(p.Name + " unnamed")[0])
-			if strings.HasPrefix(base, "nvidia-cuda-mps") {
+			if strings.HasPrefix(base, "nvidia-cuda-mps") || n.pids[p.PID] {
 				continue
 			}
-			w := by[base]
-			if w == nil {
-				one := &pod{namespace: n.name, name: base, node: n.name, owner: owner{"process", base}, running: true,
-					ask: ask{gpus: 1, resource: "process"}}
-				one.guess = guessKind(&metadata{}, []container{{Image: base, Command: []string{p.Name}}}, one.owner)
-				w = &workload{key: workloadKey{namespace: n.name, owner: one.owner}, first: one}
-				by[base] = w
-				b.workloads = append(b.workloads, w)
+			if all[p.PID] == nil {
+				all[p.PID] = &process{base: base, command: p.Name}
 			}
-			one := *w.first
-			one.name = fmt.Sprintf("%s-%d", base, p.PID)
-			w.pods = append(w.pods, &one)
-			w.all++
-			if m, ok := p.Memory.Get(); ok {
-				w.held = decision.Some(max(m, w.held.Or(0)))
-			}
+			all[p.PID].gpus++
+			all[p.PID].held = max(all[p.PID].held, p.Memory.Or(0))
+		}
+	}
+	by := map[workloadKey]*workload{}
+	for _, pid := range slices.Sorted(maps.Keys(all)) {
+		p := all[pid]
+		n.pids[pid] = true
+		key := workloadKey{n.name, owner{"process", p.base}, strconv.Itoa(p.gpus)}
+		w := by[key]
+		if w == nil {
+			one := &pod{namespace: n.name, name: p.base, node: n.name, owner: key.owner, running: true,
+				ask: ask{gpus: p.gpus, resource: "process"}}
+			one.guess = guessKind(&metadata{}, []container{{Image: p.base, Command: []string{p.command}}}, one.owner)
+			w = &workload{key: key, first: one}
+			by[key] = w
+			b.workloads = append(b.workloads, w)
+		}
+		one := *w.first
+		one.name = fmt.Sprintf("%s-%d", p.base, pid)
+		w.pods = append(w.pods, &one)
+		w.all++
+		if p.held > 0 {
+			w.held = decision.Some(max(p.held, w.held.Or(0)))
 		}
 	}
 	slices.SortFunc(b.workloads, func(x, y *workload) int {
-		return cmp.Compare(x.key.namespace+"/"+x.key.owner.name, y.key.namespace+"/"+y.key.owner.name)
+		return cmp.Or(cmp.Compare(x.key.namespace+"/"+x.key.owner.name, y.key.namespace+"/"+y.key.owner.name),
+			cmp.Compare(x.key.signature, y.key.signature))
 	})
 }

@@ -67,7 +67,7 @@ func (b *build) takeUsage() {
 	gone := map[string]bool{}
 	for i := range u.Tenants {
 		s := &u.Tenants[i]
-		if s.Unattributed {
+		if len(s.Void) > 0 && s.Instance.IsZero() {
 			b.find("exporter-sees-no-processes", sharing.SeverityMedium, "GPU "+cmp.Or(s.GPU, s.Node), kind,
 				"its pods' own series are all 0 while the GPU works: the exporter cannot tell their processes apart; start it "+
 					"with hostPID: true")
@@ -200,7 +200,7 @@ func (g *gathering) add(s *usage.Stats, n *node) {
 	}
 	counts := func(f usage.Figure) (usage.Statistics, bool) {
 		m, ok := s.Figures[f]
-		return m, ok && m.N > 0 && (!s.Shared || s.Own[f])
+		return m, ok && m.N > 0 && !s.Void[f] && (!s.Shared || s.Own[f])
 	}
 	if name := s.Namespace + "/" + s.Pod + "/" + s.UID; !g.pods[name] {
 		g.pods[name] = true

@@ -94,6 +94,49 @@ func TestSharedSeries(t *testing.T) {
 	}
 }
 
+// TestOwnProcesses: what dcgm-exporter reads of each pod's processes is the pod's, in pages as it serves them; an older
+// exporter among the objects, or one that sees no processes, is not believed.
+func TestOwnProcesses(t *testing.T) {
+	page := func(file string) string {
+		data, err := os.ReadFile("internal/usage/testdata/dcgm-exporter-4.5.3-4.8.2/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	d, err := join(t, "time-slicing", page("virtual-gpus.prom"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ada, bob := &d.Fleet.Workloads[0], &d.Fleet.Workloads[1]
+	if ada.Name != "data/jupyter-ada" || ada.Memory.Or(0) != 9000*sharing.MiB || ada.GPUBusy.Or(0) != 0.55 || bob.GPUBusy.Or(0) != 0.07 || ada.Evidence != decision.EvidenceNVML {
+		t.Errorf("%+v\n%+v", ada, bob)
+	}
+	if p := d.Provenance["workloads[0].gpu_busy"]; !strings.Contains(p.Source, "of its own processes") {
+		t.Error(p)
+	}
+	exporter := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"m","uid":"x"},"spec":{"containers":[{"image":"nvcr.io/nvidia/k8s/dcgm-exporter:4.5.2-4.8.1-distroless"}]}}`
+	for name, add := range map[string][2]string{"older": {exporter, page("virtual-gpus.prom")}, "blind": {"", page("virtual-gpus-no-hostpid.prom")}} {
+		data, err := os.ReadFile("testdata/clusters/time-slicing.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := discover.New(discover.Options{})
+		for file, text := range map[string]string{"objects.json": string(data) + add[0], "page.prom": add[1]} {
+			if err := c.Read(file, strings.NewReader(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := c.Discover()
+		if w := d.Fleet.Workloads[0]; !w.Memory.IsZero() || !w.GPUBusy.IsZero() {
+			t.Errorf("%s: %v %v", name, w.Memory, w.GPUBusy)
+		}
+		if (found(d, "exporter-sees-no-processes") != nil) != (name == "blind") {
+			t.Errorf("%s: %+v", name, d.Findings)
+		}
+	}
+}
+
 // TestBadSamples: what cannot be is refused by name, and the rest is used.
 func TestBadSamples(t *testing.T) {
 	d, err := join(t, "mig-mixed", strings.Replace(samples, `container="main"} 8192`, `container="main"} -5`, 1))

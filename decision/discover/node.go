@@ -2,6 +2,7 @@ package discover
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,6 +51,7 @@ type node struct {
 	single                 string         // the profile that nvidia.com/gpu stands for
 	layouts                []string       // exact, of the GPUs in MIG mode
 	uuids                  []string
+	pids                   map[uint32]bool    // processes that were counted, of a machine
 	devices                map[string]*device // of DRA, by name
 	managers               []string           // who hands out its GPUs
 	offered                int                // of nvidia.com/gpu or gpu.shared
@@ -246,6 +248,19 @@ func (n *node) readProduct(b *build) {
 		if text == "" {
 			text = l["cloud.google.com/gke-accelerator"]
 		}
+	case cmp.Or(l["karpenter.k8s.aws/instance-gpu-name"], l["eks.amazonaws.com/instance-gpu-name"],
+		l["karpenter.azure.com/sku-gpu-name"]) != "":
+		for _, key := range []string{"karpenter.azure.com/sku-gpu-name", "eks.amazonaws.com/instance-gpu-name",
+			"karpenter.k8s.aws/instance-gpu-name"} {
+			if l[key] != "" {
+				text, from = l[key], "label "+key
+			}
+		}
+		// A bare "a100" is several boards; the machine has one of them.
+		if model, ok := instanceModel(n.instanceType); ok {
+			text, from, basis = model, fmt.Sprintf("label %s=%s is a machine with that GPU", n.typeFrom, n.instanceType),
+				BasisDerived
+		}
 	default:
 		for _, d := range b.devices[n.name] {
 			if d.product != "" {
@@ -272,7 +287,36 @@ func (n *node) readProduct(b *build) {
 		n.single = profile
 	}
 	n.product, n.productFrom = board, fact{basis, from}
-	n.gpu = lookupGPU(board, l["nvidia.com/gpu.memory"], single)
+	mib := cmp.Or(l["nvidia.com/gpu.memory"], l["karpenter.k8s.aws/instance-gpu-memory"],
+		l["eks.amazonaws.com/instance-gpu-memory"])
+	if n.gpu = lookupGPU(board, mib, single); n.gpu == nil && !single {
+		n.describe(b, mib)
+	}
+}
+
+// describe makes a GPU of what labels or the DRA driver's attributes say of one that the table does not have.
+func (n *node) describe(b *build, mib string) {
+	var unknown *sharing.UnknownGPUError
+	if _, err := sharing.LookupGPU(n.product); !errors.As(err, &unknown) {
+		return
+	}
+	l := n.meta.Metadata.Labels
+	memory, capability := sharing.Bytes(count(mib))*sharing.MiB, l["nvidia.com/gpu.compute.major"]+"."+
+		l["nvidia.com/gpu.compute.minor"]
+	family := l["nvidia.com/gpu.family"]
+	for _, d := range b.devices[n.name] {
+		if d.kind == "gpu" {
+			memory, capability, family = max(memory, d.memory), d.capability, strings.ToLower(d.architecture)
+		}
+	}
+	var cc sharing.ComputeCapability
+	var a sharing.Architecture
+	_ = cc.UnmarshalText([]byte(capability)) // what is no capability describes nothing
+	_ = a.UnmarshalText([]byte(strings.TrimSuffix(family, " lovelace")))
+	if text := sharing.DescribeGPU(strings.ReplaceAll(strings.TrimPrefix(n.product, "NVIDIA-"), "-", " "), memory, cc,
+		a); text != "" {
+		n.gpu, _ = sharing.LookupGPU(text)
+	}
 }
 
 // lookupGPU finds a GPU by the text of a label; nil where it is not known.
@@ -371,6 +415,11 @@ func (b *build) checkNode(n *node) {
 	if n.label(mig.LabelConfigState) == "failed" {
 		b.find("mig-config-failed", sharing.SeverityHigh, object, "label "+mig.LabelConfigState,
 			"its MIG configuration %.60q was not applied", n.label(labelMIG))
+	}
+	if n.gpu != nil && n.gpu.Source == "" {
+		b.find("gpu-not-in-table", sharing.SeverityLow, object, n.productFrom.Source,
+			"the GPU table does not have %.60q: it counts with its memory and capability, and what its architecture has",
+			n.product)
 	}
 	if n.gpu == nil && n.product != "" {
 		if _, err := sharing.LookupGPU(n.product); err != nil {

@@ -130,7 +130,8 @@ func (b *build) unknowns() {
 			why = fmt.Sprintf("%.60q is not in the GPU table", n.product)
 		}
 		add("nodes."+n.name+".gpu", why+": it is in no pool",
-			"run GPU Feature Discovery, give `nvidia-smi -q -x` of the node, or name the GPU with -hints", cost.Money{}, false)
+			"run GPU Feature Discovery, give `nvidia-smi -q -x` of the node, or name the GPU with -hints, for example "+
+				"gpu: RTX 4000 Ada Generation (20475MiB, 8.9)", cost.Money{}, false)
 	}
 	for i := range b.Fleet.Pools {
 		p := &b.Fleet.Pools[i]

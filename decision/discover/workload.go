@@ -111,7 +111,7 @@ func (b *build) home(w *workload) (at *node, several bool) {
 
 // sharedBy is the mechanism by which a pod has its GPUs on a node.
 func (b *build) sharedBy(p *pod, n *node) sharing.Mechanism {
-	_, _, drawn := b.drawn(p)
+	_, _, drawn, _ := b.drawn(p)
 	switch {
 	case p.ask.resource == "ResourceClaim":
 		return drawn
@@ -192,11 +192,13 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 }
 
 func memoryResource(p *pod) string {
-	switch p.ask.delivery {
-	case sharing.DeliveryKAI:
+	switch {
+	case p.ask.delivery == sharing.DeliveryKAI:
 		return p.ask.resource
-	case sharing.DeliveryVolcano:
+	case p.ask.delivery == sharing.DeliveryVolcano:
 		return "volcano.sh/vgpu-memory"
+	case p.ask.resource == "ResourceClaim":
+		return "ResourceClaim, its capacity memory"
 	}
 	return "nvidia.com/gpumem"
 }
@@ -263,7 +265,7 @@ func (b *build) today() {
 			for _, key := range p.claims {
 				if k := b.c.claims[key]; k != nil {
 					for _, a := range k.allocated {
-						if d := b.devices[a.pool][a.device]; d != nil && d.kind != "mig" {
+						if d := b.device(a); d != nil && d.kind != "mig" {
 							if held[m] == nil {
 								held[m] = map[string]bool{}
 							}

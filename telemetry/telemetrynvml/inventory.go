@@ -62,6 +62,9 @@ func (d *device) inventory(index int) (telemetry.GPU, error) {
 		x.errs = append(x.errs, nvmlret.Error("GetMigMode", "", ret))
 	}
 	if !x.lost {
+		if major, minor, ret := d.h.GetCudaComputeCapability(); ret == nvml.SUCCESS {
+			g.ComputeCapability = sharing.ComputeCapability{Major: major, Minor: minor}
+		}
 		if m, ret := d.h.GetMemoryInfo(); x.ok("GetMemoryInfo", ret) && m.Total < 1<<62 {
 			g.MemoryTotal = telemetry.Some(sharing.Bytes(m.Total))
 		}
@@ -80,6 +83,7 @@ func (d *device) inventory(index int) (telemetry.GPU, error) {
 			g.MPS = g.SeesMPS()
 		}
 	}
+	g.Lost = x.lost
 	// That the device lacks something is no error here.
 	x.errs = slices.DeleteFunc(x.errs, func(err error) bool { return errors.Is(err, telemetry.ErrUnsupported) })
 	return g, errors.Join(x.errs...)

@@ -68,6 +68,7 @@ var resources = []resource{
 	{"leaderworkerset.x-k8s.io", []string{"v1"}, "leaderworkersets", true},
 	{"resource.k8s.io", draVersions, "resourceslices", true}, {"resource.k8s.io", draVersions, "resourceclaims", true},
 	{"resource.k8s.io", draVersions, "resourceclaimtemplates", true},
+	{"resource.k8s.io", draVersions, "deviceclasses", true}, {"nvidia.com", []string{"v1alpha1"}, "gpuclusters", true},
 }
 
 // draVersions lists the versions of resource.k8s.io that package discover reads, newest first.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
@@ -85,6 +86,8 @@ func agree(t *testing.T, what string, nvml, got telemetry.GPU) {
 	t.Helper()
 	const mib = 1 << 20 // nvidia-smi rounds
 	plain := func(g telemetry.GPU) telemetry.GPU {
+		// -q -x has the architecture, the CSV and NVML the compute capability.
+		g.Architecture, g.ComputeCapability = sharing.ArchitectureUnknown, sharing.ComputeCapability{}
 		if total, ok := g.MemoryTotal.Get(); ok {
 			g.MemoryTotal = optional.Of(total / mib * mib)
 		}

@@ -2,6 +2,7 @@ package nvsmi
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ func mib(n int64) optional.Value[sharing.Bytes] {
 func realGPU(name string) telemetry.GPU {
 	g := telemetry.GPU{Index: optional.Of(0), UUID: "GPU-f35d705d-9611-cf07-ad88-603217e945e4", Name: "NVIDIA H100 80GB HBM3",
 		PCIBus: "00000000:00:06.0", PCIID: "10DE:2330",
-		MemoryTotal: mib(81559), MIG: sharing.AnswerNo,
+		MemoryTotal: mib(81559), MIG: sharing.AnswerNo, Architecture: sharing.ArchitectureHopper,
 		ProcessesListed: sharing.AnswerYes, Processes: []telemetry.Process{{PID: 412, Name: "python3", Memory: mib(1924)}}, MPS: sharing.AnswerNo}
 	if name == "h200" {
 		g.UUID, g.Name, g.PCIID = "GPU-63ea5d6e-fa85-65d4-eeb7-3e723952ba5d", "NVIDIA H200", "10DE:2335"
@@ -57,6 +58,7 @@ func TestXMLOfRealGPUs(t *testing.T) {
 func TestQueryOfRealGPUs(t *testing.T) {
 	for _, name := range []string{"h100", "h200"} {
 		want := realGPU(name)
+		want.Architecture, want.ComputeCapability = sharing.ArchitectureUnknown, sharing.ComputeCapability{Major: 9}
 		want.PCIID, want.Processes, want.ProcessesListed, want.MPS = "", nil, sharing.AnswerUnknown, sharing.AnswerUnknown
 		got, err := Query(strings.NewReader(file(t, name+"-gpu.csv")))
 		if err != nil || len(got.GPUs) != 1 {
@@ -208,6 +210,34 @@ func TestTopology(t *testing.T) {
 		if got := Sniff([]byte(text)); got != KindTopology {
 			t.Errorf("%q is %v", text, got)
 		}
+	}
+}
+
+// What only draws on a GPU is no workload, a process that is listed once for each of its contexts is one, and a GPU that
+// is lost is there and says so. The types are those of nvidia-smi's manual: C, G, C+G, M+C.
+func TestXMLOfAWorkstation(t *testing.T) {
+	process := func(pid, kind, name, memory string) string {
+		return fmt.Sprintf("<process_info><gpu_instance_id>N/A</gpu_instance_id><pid>%s</pid><type>%s</type><process_name>%s</process_name><used_memory>%s</used_memory></process_info>", pid, kind, name, memory)
+	}
+	got, err := XML(strings.NewReader(`<?xml version="1.0" ?><nvidia_smi_log><driver_version>580.65.06</driver_version>
+<gpu id="00000000:01:00.0"><product_name>NVIDIA GeForce RTX 4070 Ti</product_name><product_architecture>Ada Lovelace</product_architecture><uuid>GPU-d</uuid>
+<fb_memory_usage><total>12282 MiB</total></fb_memory_usage><processes>` +
+		process("1201", "G", "/usr/lib/xorg/Xorg", "412 MiB") + process("1893", "C+G", "/opt/google/chrome/chrome --type=gpu-process", "205 MiB") +
+		process("2200", "C+G", "/usr/share/code/code", "90 MiB") + process("4711", "C", "/opt/train/python3 x.py", "7000 MiB") +
+		process("4711", "C+G", "/opt/train/python3 x.py", "7040 MiB") + `</processes></gpu>
+<gpu id="00000000:02:00.0"><product_name>GPU is lost</product_name><product_architecture>GPU is lost</product_architecture><uuid>GPU is lost</uuid>
+<fb_memory_usage><total>GPU is lost</total></fb_memory_usage></gpu></nvidia_smi_log>`))
+	if err == nil || !strings.Contains(err.Error(), `gpu[1].uuid: nvidia-smi answers "GPU is lost"`) || strings.Contains(err.Error(), "has no UUID") {
+		t.Errorf("%v", err)
+	}
+	want := []telemetry.GPU{{Index: optional.Of(0), UUID: "GPU-d", Name: "NVIDIA GeForce RTX 4070 Ti", PCIBus: "00000000:01:00.0", Architecture: sharing.ArchitectureAda,
+		MemoryTotal: mib(12282), ProcessesListed: sharing.AnswerYes, MPS: sharing.AnswerNo, Processes: []telemetry.Process{{PID: 4711, Name: "python3", Memory: mib(7040)}}},
+		{Index: optional.Of(1), PCIBus: "00000000:02:00.0", Lost: true}}
+	if diff := cmp.Diff(want, got.GPUs); diff != "" {
+		t.Error(diff)
+	}
+	if m, err := got.GPUs[0].Model(); err != nil || m.Name != "GeForce RTX 4070 Ti (12282MiB, ada)" {
+		t.Errorf("%v, %v", m, err)
 	}
 }
 

@@ -13,12 +13,17 @@ import (
 
 // columns are the names under which --help-query-gpu lists the fields that are read. Others are left alone.
 var columns = map[string]func(r *reader, g *telemetry.GPU, at, s string){
-	"index":            func(r *reader, g *telemetry.GPU, at, s string) { g.Index = r.integer(at, s) },
-	"name":             func(r *reader, g *telemetry.GPU, at, s string) { g.Name = r.text(at, s) },
-	"uuid":             func(r *reader, g *telemetry.GPU, at, s string) { g.UUID = r.uuid(at, s) },
-	"pci.bus_id":       func(r *reader, g *telemetry.GPU, at, s string) { g.PCIBus = strings.ToLower(r.text(at, s)) },
-	"pci.device_id":    func(r *reader, g *telemetry.GPU, at, s string) { g.PCIID = r.pciID(at, s) },
-	"memory.total":     func(r *reader, g *telemetry.GPU, at, s string) { g.MemoryTotal = r.bytes(at, s) },
+	"index":         func(r *reader, g *telemetry.GPU, at, s string) { g.Index = r.integer(at, s) },
+	"name":          func(r *reader, g *telemetry.GPU, at, s string) { g.Name = r.text(at, s) },
+	"uuid":          func(r *reader, g *telemetry.GPU, at, s string) { g.UUID = r.uuid(at, s) },
+	"pci.bus_id":    func(r *reader, g *telemetry.GPU, at, s string) { g.PCIBus = strings.ToLower(r.text(at, s)) },
+	"pci.device_id": func(r *reader, g *telemetry.GPU, at, s string) { g.PCIID = r.pciID(at, s) },
+	"memory.total":  func(r *reader, g *telemetry.GPU, at, s string) { g.MemoryTotal = r.bytes(at, s) },
+	"compute_cap": func(r *reader, g *telemetry.GPU, at, s string) {
+		if t := r.text(at, s); t != "" {
+			r.probs.AddErr(at, g.ComputeCapability.UnmarshalText([]byte(t)))
+		}
+	},
 	"mig.mode.current": func(r *reader, g *telemetry.GPU, at, s string) { g.MIG = r.onOff(at, s) },
 }
 
@@ -85,6 +90,7 @@ func (r *reader) row(inv *telemetry.Inventory, names, unit, rec []string, row in
 		driver string
 	)
 	at := func(name string) string { return fmt.Sprintf("line %d, %s", row, name) }
+	r.lost = false
 	for i, name := range names {
 		switch name {
 		case "driver_version":
@@ -101,6 +107,7 @@ func (r *reader) row(inv *telemetry.Inventory, names, unit, rec []string, row in
 			}
 		}
 	}
+	g.Lost = r.lost
 	if driver != "" {
 		inv.Driver = driver
 	}

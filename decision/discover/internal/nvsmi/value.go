@@ -28,7 +28,10 @@ var failed = map[string]bool{"unknown error": true, "err!": true, "gpu is lost":
 	"error": true, "function not found": true}
 
 // reader collects the problems of one text.
-type reader struct{ probs problem.List }
+type reader struct {
+	probs problem.List
+	lost  bool // the driver answered of a field that the GPU is lost or needs a reset
+}
 
 func (r *reader) full() bool { return r.probs.Len() >= problem.Enough }
 
@@ -43,6 +46,7 @@ func (r *reader) text(path, s string) string {
 	case missing[key]:
 		return ""
 	case failed[key]:
+		r.lost = r.lost || key == "gpu is lost" || key == "gpu requires reset"
 		r.probs.If(!r.full(), path, "look at the GPU: dmesg and nvidia-smi on the node", "nvidia-smi answers %q",
 			plain)
 		return ""

@@ -17,6 +17,7 @@ import (
 type xmlGPU struct {
 	ID        string `xml:"id,attr"`
 	Name      string `xml:"product_name"`
+	Arch      string `xml:"product_architecture"`
 	UUID      string `xml:"uuid"`
 	MIG       string `xml:"mig_mode>current_mig"`
 	PCIID     string `xml:"pci>pci_device_id"`
@@ -99,11 +100,14 @@ func (r *reader) gpu(inv *telemetry.Inventory, x *xmlGPU) {
 		return
 	}
 	i := len(inv.GPUs)
+	r.lost = false
 	at := func(field string) string { return fmt.Sprintf("gpu[%d].%s", i, field) }
 	g := telemetry.GPU{Index: optional.Of(i), UUID: r.uuid(at("uuid"), x.UUID), Name: r.text(at("product_name"), x.Name),
 		PCIBus: strings.ToLower(r.text(at("id"), x.ID)), PCIID: r.pciID(at("pci.pci_device_id"), x.PCIID),
 		MemoryTotal: r.bytes(at("fb_memory_usage.total"), x.Memory), MIG: r.onOff(at("mig_mode.current_mig"), x.MIG)}
-	r.probs.If(g.UUID == "", at("uuid"), "print it with a driver that works", "the GPU has no UUID")
+	// "Ada Lovelace" is ada; an architecture that is not known describes nothing.
+	_ = g.Architecture.UnmarshalText([]byte(strings.ToLower(strings.TrimSuffix(x.Arch, " Lovelace"))))
+	r.probs.If(g.UUID == "" && !r.lost, at("uuid"), "print it with a driver that works", "the GPU has no UUID")
 	for j, m := range x.Instances {
 		in := func(field string) string { return at(fmt.Sprintf("mig_devices[%d].%s", j, field)) }
 		g.Instances = append(g.Instances, telemetry.MIGInstance{ID: r.integer(in("gpu_instance_id"), m.ID),
@@ -114,6 +118,9 @@ func (r *reader) gpu(inv *telemetry.Inventory, x *xmlGPU) {
 		g.ProcessesListed = sharing.AnswerYes
 		for j, q := range p.Infos {
 			in := func(field string) string { return at(fmt.Sprintf("processes[%d].%s", j, field)) }
+			if q.Type == "G" || q.Type == "C+G" && desktop[telemetry.ProgramName(strings.TrimSpace(q.Name))] {
+				continue // it draws a screen
+			}
 			r.process(&g, in, q.PID, q.Name, q.Memory, q.ID)
 			if strings.Contains(q.Type, "M") {
 				g.MPS = sharing.AnswerYes // "M+C": a client of MPS
@@ -123,16 +130,30 @@ func (r *reader) gpu(inv *telemetry.Inventory, x *xmlGPU) {
 	if g.MPS != sharing.AnswerYes {
 		g.MPS = g.SeesMPS()
 	}
+	g.Lost = r.lost
 	inv.GPUs = append(inv.GPUs, g)
 }
 
+// desktop are programs that compute on a GPU only to draw with it: type C+G.
+var desktop = map[string]bool{"Xorg": true, "Xwayland": true, "gnome-shell": true, "kwin_wayland": true,
+	"kwin_x11": true, "plasmashell": true, "cinnamon": true, "firefox": true, "chrome": true, "chromium": true,
+	"msedge": true, "brave": true, "code": true, "cursor": true, "electron": true, "slack": true, "obs": true}
+
+// process takes a process over; one that the driver lists twice, as once for each of its contexts, counts once.
 func (r *reader) process(g *telemetry.GPU, at func(string) string, pid, name, memory, instance string) {
 	id, ok := r.integer(at("pid"), pid).Get()
 	if !ok {
 		return
 	}
-	g.Processes = append(g.Processes, telemetry.Process{PID: uint32(id),
-		Name:        telemetry.ProgramName(r.text(at("process_name"), name)),
-		Memory:      r.bytes(at("used_memory"), memory),
-		GPUInstance: r.integer(at("gpu_instance_id"), instance)})
+	p := telemetry.Process{PID: uint32(id), Name: telemetry.ProgramName(r.text(at("process_name"), name)),
+		Memory: r.bytes(at("used_memory"), memory), GPUInstance: r.integer(at("gpu_instance_id"), instance)}
+	for i := range g.Processes {
+		if have := &g.Processes[i]; have.PID == p.PID && have.GPUInstance == p.GPUInstance {
+			if p.Memory.Or(0) > have.Memory.Or(0) {
+				have.Memory = p.Memory
+			}
+			return
+		}
+	}
+	g.Processes = append(g.Processes, p)
 }

@@ -37,28 +37,26 @@ func (d *device) attribute(stats map[Key]*Stats, repeats bool) {
 		on   uint8 // set where it says that the device works
 	}{{FigureMemUsed, slotMem, slotHeld}, {FigureGPUUtil, slotGPUUtil, slotGPUBusy}}
 	for _, x := range figures {
-		if repeats || x.f == FigureGPUUtil && !d.key.Instance.IsZero() {
-			continue // an instance's processes have no utilization: the exporter writes 0
-		}
 		var own []*Stats
-		zero := true
+		void := true
 		for _, t := range d.pods {
 			missing, all := t.slots.without(&d.bare.slots, x.flag)
 			gone, pages := t.pages.without(&d.bare.pages, x.flag)
-			if all+pages > 0 && (missing+gone)*100 <= all+pages {
+			if !repeats && all+pages > 0 && (missing+gone)*100 <= all+pages {
 				s := stats[t.raw.Key]
-				own, zero = append(own, s), zero && s.Figures[x.f].Max == 0
+				own, void = append(own, s), void && s.Figures[x.f].Max == 0
 			}
 		}
+		void = void && d.bare.has(x.on) || x.f == FigureGPUUtil && !d.key.Instance.IsZero()
 		for _, s := range own {
-			if zero && d.bare.has(x.on) {
-				s.Unattributed = true
-				continue
+			set := &s.Own
+			if void {
+				set = &s.Void
 			}
-			if s.Own == nil {
-				s.Own = map[Figure]bool{}
+			if *set == nil {
+				*set = map[Figure]bool{}
 			}
-			s.Own[x.f] = true
+			(*set)[x.f] = true
 		}
 	}
 	for _, t := range d.pods {

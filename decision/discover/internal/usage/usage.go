@@ -37,9 +37,9 @@ type Stats struct {
 	// Own names the figures of the pod's own processes, which dcgm-exporter gives beside the device's series:
 	// https://github.com/NVIDIA/dcgm-exporter/pull/594.
 	Own map[Figure]bool
-	// Unattributed says that the exporter has a series for each pod and that all are 0 while the device works: it
-	// cannot see the pods' processes (it needs hostPID).
-	Unattributed bool
+	// Void names the figures of which the exporter has a series for each pod and could not fill it: all are 0 while
+	// the device works, as without hostPID, or they are the utilization of a MIG instance's processes, always 0.
+	Void map[Figure]bool
 	// Beside says of a device's series, which names no pod, that pods have series of the same device.
 	Beside bool
 	Times  Times

@@ -146,6 +146,67 @@ DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",Hostname="n",pod="b",namespace="x",vgp
 	}
 }
 
+// From 4.5.3-4.8.2 dcgm-exporter gives utilization and memory of each pod's own processes, after a series of the
+// device that names no pod. The rest it repeats as before.
+func TestOwnProcesses(t *testing.T) {
+	const dir = "testdata/dcgm-exporter-4.5.3-4.8.2/"
+	read := func(file string, repeats bool) (*Usage, map[string]Stats) {
+		data, err := os.ReadFile(dir + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		for i := range 10 { // ten minutes
+			b.WriteString(regexp.MustCompile(`(?m)^([A-Z].*)$`).ReplaceAllString(string(data), fmt.Sprint("$1 ", noon.Add(time.Duration(i)*time.Minute).UnixMilli())))
+		}
+		for _, text := range []string{b.String(), string(data)} { // with times, as Prometheus has them, and as it is served
+			r := New()
+			r.Repeats = repeats
+			if err := r.Text(file, strings.NewReader(text)); err != nil {
+				t.Fatal(err)
+			}
+			sane(t, r)
+			u, by := r.Usage(), map[string]Stats{}
+			for _, s := range u.Tenants {
+				by[s.Pod] = s
+			}
+			if text == b.String() {
+				return u, by
+			}
+		}
+		return nil, nil
+	}
+	u, by := read("virtual-gpus.prom", false)
+	ada, bob, eve := by["jupyter-ada"], by["jupyter-bob"], by["jupyter-eve"]
+	own := map[Figure]bool{FigureGPUUtil: true, FigureMemUsed: true}
+	for _, s := range []Stats{ada, bob, eve} {
+		if !s.Shared || cmp.Diff(own, s.Own) != "" || len(s.Void) > 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+	if ada.Figures[FigureMemUsed].Max != 9000<<20 || ada.Figures[FigureGPUUtil].Mean != 55 || bob.Figures[FigureGPUUtil].Mean != 7 || eve.Figures[FigureMemUsed].Max != 0 {
+		t.Errorf("%+v\n%+v\n%+v", ada, bob, eve)
+	}
+	if ada.Times != (Times{Known: 10 * time.Minute, Busy: 10 * time.Minute, Held: 10 * time.Minute}) || eve.Times != (Times{Known: 10 * time.Minute}) {
+		t.Errorf("%+v, %+v", ada.Times, eve.Times)
+	}
+	if !by[""].Beside && !u.Tenants[0].Beside {
+		t.Errorf("the device's own series: %+v", u.Tenants)
+	}
+	// A version that is known to be older repeats; so does this one without hostPID, where all pods read 0.
+	if _, by := read("virtual-gpus.prom", true); by["jupyter-ada"].Own != nil || !by["jupyter-ada"].Shared {
+		t.Errorf("%+v", by["jupyter-ada"])
+	}
+	if _, by := read("virtual-gpus-no-hostpid.prom", false); by["jupyter-ada"].Own != nil || cmp.Diff(own, by["jupyter-ada"].Void) != "" {
+		t.Errorf("%+v", by["jupyter-ada"])
+	}
+	// On MIG instances memory is the pod's, and the utilization of its processes is always 0: it is not measured.
+	_, by = read("virtual-mig.prom", false)
+	if mid := by["mid-6f7d8c9b5-00000"]; mid.Shared || !mid.Own[FigureMemUsed] || !mid.Void[FigureGPUUtil] || mid.Figures[FigureMemUsed].Max != 8000<<20 {
+		t.Errorf("%+v", mid)
+	}
+}
+
 // matrix writes an answer to a range query.
 func matrix(labels string, at time.Time, step time.Duration, values ...string) string {
 	var b strings.Builder

@@ -1,0 +1,93 @@
+package sharing
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+var (
+	describedText = regexp.MustCompile(`^(.*\S)\s*\(([^()]*)\)$`)
+	described     sync.Map // *GPU by its text, so that one text is one GPU
+)
+
+// DescribeGPU writes a GPU that the table does not have so that LookupGPU takes it: its product name, with its memory
+// and its compute capability, or else its architecture, in parentheses: "RTX 4000 Ada Generation (20475MiB, 8.9)".
+// What is zero is left out; of an unnamed GPU, and of one of which nothing is known, the text is empty.
+func DescribeGPU(product string, memory Bytes, cc ComputeCapability, a Architecture) string {
+	var facts []string
+	if memory > 0 {
+		facts = append(facts, fmt.Sprintf("%dMiB", memory/MiB))
+	}
+	if cc != (ComputeCapability{}) {
+		facts = append(facts, cc.String())
+	} else if a != ArchitectureUnknown {
+		facts = append(facts, a.String())
+	}
+	product, _, _ = strings.Cut(strings.TrimPrefix(product, "NVIDIA "), " (")
+	if product == "" || len(product) > 64 || len(facts) == 0 || otherVendor(product) != "" {
+		return ""
+	}
+	return product + " (" + strings.Join(facts, ", ") + ")"
+}
+
+// describedGPU reads what DescribeGPU writes, nil for any other text. What the architecture has follows from it.
+func describedGPU(text string) *GPU {
+	if g, ok := described.Load(text); ok {
+		return g.(*GPU)
+	}
+	m := describedText.FindStringSubmatch(text)
+	if m == nil || len(text) > 120 || otherVendor(m[1]) != "" {
+		return nil
+	}
+	g := &GPU{Name: text, Note: "not in the GPU table: what is known is what was stated"}
+	for fact := range strings.SplitSeq(m[2], ",") {
+		fact = strings.TrimSpace(fact)
+		var b Bytes
+		var cc ComputeCapability
+		switch {
+		case cc.UnmarshalText([]byte(fact)) == nil:
+			g.ComputeCapability, g.Architecture = KnownCell(cc, ""), cc.Architecture()
+		case g.Architecture.UnmarshalText([]byte(fact)) == nil:
+		case b.UnmarshalText([]byte(fact)) == nil && b > 0:
+			g.Memory, g.MemoryVisible = KnownCell(b, ""), true
+		default:
+			return nil
+		}
+	}
+	cc, known := g.ComputeCapability.Get()
+	switch a := g.Architecture; {
+	case a == ArchitectureUnknown && g.Memory.Value == 0:
+		return nil
+	case a == ArchitecturePascal, a == ArchitectureVolta, a == ArchitectureTuring, a == ArchitectureAda,
+		known && cc.Major == 8 && cc.Minor > 0: // of Ampere GA100 alone has it
+		g.MIG = KnownCell(AnswerNo, "nvidia-mig-guide-gpus")
+	}
+	if g.Architecture >= ArchitectureTuring {
+		g.TimesliceSetting = KnownCell(AnswerYes, "nvidia-kernel-timeslice-setting")
+	}
+	shared, _ := described.LoadOrStore(text, g)
+	return shared.(*GPU)
+}
+
+// Architecture is the generation of a compute capability (https://developer.nvidia.com/cuda-gpus).
+func (c ComputeCapability) Architecture() Architecture {
+	switch {
+	case c.Major == 6:
+		return ArchitecturePascal
+	case c.Major == 7 && c.Minor < 5:
+		return ArchitectureVolta
+	case c.Major == 7:
+		return ArchitectureTuring
+	case c.Major == 8 && c.Minor < 9:
+		return ArchitectureAmpere
+	case c.Major == 8:
+		return ArchitectureAda
+	case c.Major == 9:
+		return ArchitectureHopper
+	case c.Major >= 10 && c.Major <= 12:
+		return ArchitectureBlackwell
+	}
+	return ArchitectureUnknown
+}

@@ -1,0 +1,62 @@
+package sharing
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+// A GPU that the table does not have is described by what its driver says of it.
+func ExampleDescribeGPU() {
+	text := DescribeGPU("NVIDIA RTX 4000 Ada Generation", 20475*MiB, ComputeCapability{8, 9}, ArchitectureUnknown)
+	gpu, err := LookupGPU(text)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(gpu.Name)
+	fmt.Println(gpu.Architecture, "MIG:", gpu.MIG.Value)
+	// Output:
+	// RTX 4000 Ada Generation (20475MiB, 8.9)
+	// ada MIG: no
+}
+
+func TestDescribedGPUs(t *testing.T) {
+	for _, c := range []struct {
+		text   string
+		arch   Architecture
+		mig    Answer
+		memory Bytes
+	}{
+		{"Tesla P4 (7680MiB, 6.1)", ArchitecturePascal, AnswerNo, 7680 * MiB},
+		{"NVIDIA GeForce RTX 4070 Ti (12282MiB, ada)", ArchitectureAda, AnswerNo, 12282 * MiB},
+		{"RTX A6000 (49140MiB, 8.6)", ArchitectureAmpere, AnswerNo, 49140 * MiB},
+		{"Orin (8.7)", ArchitectureAmpere, AnswerNo, 0},
+		{"Thor (122GiB, 11.0)", ArchitectureBlackwell, AnswerUnknown, 122 * GiB},
+		{"NVIDIA B100 (183359MiB, 10.0)", ArchitectureBlackwell, AnswerUnknown, 183359 * MiB},
+		{"RTX PRO 2000 Blackwell (16311MiB, blackwell)", ArchitectureBlackwell, AnswerUnknown, 16311 * MiB},
+	} {
+		g, err := LookupGPU(c.text)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		again, err := LookupGPU(c.text)
+		if memory, _ := g.Memory.Get(); g != again || err != nil || g.Architecture != c.arch || g.MIG.Value != c.mig || memory != c.memory || g.SMs.Value != 0 {
+			t.Errorf("%s: %+v", c.text, g)
+		}
+	}
+	// A board of the table stays what it is, whatever stands in parentheses.
+	if g, err := LookupGPU("NVIDIA A100-SXM4-80GB (80GiB, 8.0)"); err != nil || g.Name != "A100-SXM4-80GB" {
+		t.Errorf("%v, %v", g, err)
+	}
+	for _, text := range []string{"Gizmo (fast)", "Gizmo ()", "Gizmo (8.9, 8GiB, x)", "AMD Instinct MI300X (192GiB, 9.0)", "(8GiB)", "Gizmo"} {
+		var unknown *UnknownGPUError
+		if g, err := LookupGPU(text); !errors.As(err, &unknown) {
+			t.Errorf("%s: %v, %v", text, g, err)
+		}
+	}
+	if got := DescribeGPU("", GiB, ComputeCapability{}, ArchitectureUnknown) + DescribeGPU("Gizmo", 0, ComputeCapability{}, ArchitectureUnknown); got != "" {
+		t.Error(got)
+	}
+}
