@@ -31,6 +31,7 @@ type build struct {
 	byDevice     map[string]*workload // by the UUID of a GPU or MIG device that a claim gave
 	sharedSeries map[*workload]bool   // measured only together with others on its device
 	priced       map[string]bool      // GPUs and instance types that a price was looked up for
+	vendors      map[string][]string  // nodes of other vendors' GPUs, by vendor
 }
 
 // pool is nodes with the same GPUs.
@@ -62,7 +63,7 @@ func (c *Collector) Discover() *Discovery {
 	b := &build{c: c, devices: c.devices, held: map[allocation]int{},
 		heldDevices: map[*device]bool{}, byName: map[string]*node{},
 		poolOf: map[*node]*pool{}, byDevice: map[string]*workload{},
-		sharedSeries: map[*workload]bool{}, priced: map[string]bool{},
+		sharedSeries: map[*workload]bool{}, priced: map[string]bool{}, vendors: map[string][]string{},
 		Discovery: &Discovery{kai: map[string]string{}, Provenance: map[string]Provenance{}, usedBy: map[string]string{}},
 		findings:  findings{slices.Clone(c.findings.list), map[Finding]bool{}}}
 	b.Fleet.Version = "v1"
@@ -82,6 +83,8 @@ func (c *Collector) Discover() *Discovery {
 	b.cluster()
 	b.checkKAI()
 	b.check()
+	b.checkGates()
+	b.leftOut()
 	b.unusedPrices()
 	b.traps()
 	b.rightsize()
@@ -277,8 +280,8 @@ func (b *build) root(namespace string, o owner) owner {
 // makePools puts nodes with the same GPUs into pools.
 func (b *build) makePools() {
 	type key struct {
-		group, gpu, instance string
-		each                 int
+		group, gpu, instance, apart string
+		each                        int
 	}
 	byKey := map[key]*pool{}
 	var order []key
@@ -287,7 +290,10 @@ func (b *build) makePools() {
 		if n.gpu == nil {
 			continue
 		}
-		k := key{n.group, n.gpu.Name, n.instanceType, n.gpus}
+		if n.apart == "not ready" || n.apart != "" && len(b.whoOn(n)) == 0 {
+			continue
+		}
+		k := key{n.group, n.gpu.Name, n.instanceType, n.apart, n.gpus}
 		if byKey[k] == nil {
 			byKey[k] = &pool{}
 			order = append(order, k)
@@ -296,12 +302,17 @@ func (b *build) makePools() {
 	}
 	slices.SortFunc(order, func(x, y key) int {
 		return cmp.Or(cmp.Compare(cmp.Or(x.group, sharing.FoldGPUName(x.gpu)), cmp.Or(y.group, sharing.FoldGPUName(y.gpu))),
-			cmp.Compare(x.gpu, y.gpu), cmp.Compare(x.instance, y.instance), cmp.Compare(x.each, y.each))
+			cmp.Compare(x.gpu, y.gpu), cmp.Compare(x.instance, y.instance), cmp.Compare(x.apart, y.apart),
+			cmp.Compare(x.each, y.each))
 	})
 	names := map[string]int{}
 	base := func(k key) string {
 		board, _, _ := strings.Cut(k.gpu, " (") // without the facts of one that is described
-		return workloadName("", cmp.Or(k.group, strings.ToLower(badName.ReplaceAllString(board, "-"))))
+		name := workloadName("", cmp.Or(k.group, strings.ToLower(badName.ReplaceAllString(board, "-"))))
+		if k.apart != "" {
+			name += "-" + k.apart
+		}
+		return name
 	}
 	for _, k := range order {
 		names[base(k)]++

@@ -44,7 +44,7 @@ var clusters = []struct {
 		[]string{"tesla-t4 time-slicing 8 7"},
 		[]string{"data/jupyter-ada notebook 1 1 - time-slicing 4", "data/jupyter-bob notebook 1 1 - time-slicing 4", "data/jupyter-eve notebook 1 1 - time-slicing 4",
 			"data/nightly batch 1 1 - time-slicing 4", "web/ranker online-inference 3 1 - time-slicing 4"},
-		[]string{"trap-replicas-share-memory", "trap-time-slicing-takes-turns"}},
+		[]string{"trap-replicas-share-memory", "gpus-not-held", "trap-time-slicing-takes-turns"}},
 	{"mps",
 		[]string{"a100-sxm4-80gb A100-SXM4-80GB 8 device-plugin"},
 		[]string{"a100-sxm4-80gb mps 8 9"},
@@ -62,7 +62,7 @@ var clusters = []struct {
 	{"gpu-operator",
 		[]string{"serving L4 4 gpu-operator", "training H100 80GB HBM3 16 gpu-operator"},
 		[]string{"serving exclusive 4 2", "training exclusive 16 2"},
-		[]string{"api/asr online-inference 2 1 -", "ml/pretrain distributed-training 2 8 -"}, nil},
+		[]string{"api/asr online-inference 2 1 -", "ml/pretrain distributed-training 2 8 -"}, []string{"gpus-not-held"}},
 	{"hami",
 		[]string{"l40s L40S 2 hami"},
 		[]string{"l40s hami 2 4"},
@@ -77,11 +77,11 @@ var clusters = []struct {
 		[]string{"a100-sxm4-40gb exclusive 2 1", "a100-sxm4-40gb time-slicing 2 5"},
 		[]string{"research/exp-00 batch 1 1 20GiB time-slicing", "research/exp-01 batch 1 1 20GiB time-slicing", "research/exp-10 batch 1 1 10GiB time-slicing",
 			"research/exp-11 batch 1 1 10GiB time-slicing", "research/mem batch 1 1 4GiB time-slicing", "research/whole batch 1 1 -"},
-		[]string{"trap-replicas-share-memory", "kai-memory"}},
+		[]string{"trap-replicas-share-memory", "gpus-not-held", "kai-memory"}},
 	{"bare",
 		[]string{"a100-sxm4-40gb A100-SXM4-40GB 8 device-plugin"},
 		[]string{"a100-sxm4-40gb exclusive 8 2"},
-		[]string{"a/svc online-inference 2 2 -", "b/mystery online-inference 1 1 -"}, nil},
+		[]string{"a/svc online-inference 2 2 -", "b/mystery online-inference 1 1 -"}, []string{"gpus-not-held"}},
 }
 
 func TestClusters(t *testing.T) {

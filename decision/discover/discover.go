@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover/internal/nvsmi"
@@ -134,6 +135,9 @@ type Collector struct {
 	parted            []*partedConfig
 	kai               kaiVersion // of the scheduler itself
 	exporter          exporterVersion
+	gates             map[string]bool           // of the DRA driver, as the GPU Operator's GPUCluster sets them
+	foreign           map[string]map[string]int // devices of other DRA drivers, by driver and node
+	at                time.Time                 // the latest time that an object tells
 	machines          []*machine
 	pages             []metricsPage
 	instances         map[string]map[int][]telemetry.MIGInstance // by file name and GPU
@@ -156,7 +160,7 @@ func New(opts Options) *Collector {
 	return &Collector{opts: opts, nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{},
 		generation: map[string]int64{},
 		claims:     map[string]*claim{}, templates: map[string]*claim{}, classes: map[string]string{},
-		poolNode: map[string]string{}, controllers: map[string]*controller{},
+		poolNode: map[string]string{}, foreign: map[string]map[string]int{}, controllers: map[string]*controller{},
 		autoscalers: map[string]autoscaler{},
 		podUIDs:     map[string]string{}, plugins: map[string][]*pluginConfig{}, clusters: map[string][]string{},
 		told: map[string]int{}, instances: map[string]map[int][]telemetry.MIGInstance{},

@@ -100,6 +100,10 @@ type sliceObject struct {
 // counters, and one of each GPU's devices.
 func (c *Collector) takeSlice(file string, o *sliceObject) {
 	if o.Spec.Driver != draDriver {
+		if c.foreign[o.Spec.Driver] == nil {
+			c.foreign[o.Spec.Driver] = map[string]int{}
+		}
+		c.foreign[o.Spec.Driver][o.Spec.NodeName] += len(o.Spec.Devices)
 		return
 	}
 	name := cmp.Or(o.Spec.NodeName, o.Spec.Pool.Name)
@@ -252,6 +256,38 @@ type claimTemplateObject struct {
 func (c *Collector) takeClaimTemplate(file string, o *claimTemplateObject) {
 	if k := o.Spec.Spec.claim(); len(k.classes) > 0 {
 		c.templates[o.Metadata.Namespace+"/"+o.Metadata.Name] = &k
+	}
+}
+
+// gpuClusterObject is the GPU Operator's configuration of the stack that delivers GPUs by DRA, from v26.7.0.
+type gpuClusterObject struct {
+	Spec struct {
+		Driver struct {
+			Gates map[string]bool `json:"featureGates"`
+		} `json:"draDriver"`
+		Exporter struct {
+			Version string `json:"version"`
+		} `json:"dcgmExporter"`
+	} `json:"spec"`
+}
+
+func (c *Collector) takeGPUCluster(file string, o *gpuClusterObject) {
+	if c.gates = o.Spec.Driver.Gates; c.gates == nil {
+		c.gates = map[string]bool{}
+	}
+	c.seeExporter([]container{{Image: "/dcgm-exporter:" + o.Spec.Exporter.Version}})
+}
+
+// checkGates finds claims whose parameters the DRA driver refuses, as its gates are.
+func (b *build) checkGates() {
+	for _, of := range []map[string]*claim{b.c.claims, b.c.templates} {
+		for _, name := range slices.Sorted(maps.Keys(of)) {
+			gate := map[string]string{"MPS": "MPSSupport", "TimeSlicing": "TimeSlicingSettings"}[of[name].strategy]
+			if b.c.gates != nil && gate != "" && !b.c.gates[gate] {
+				b.find("dra-gate-off", sharing.SeverityHigh, "claim "+name, "GPUCluster, spec.draDriver.featureGates",
+					"asks for %s, and the DRA driver's feature gate %s is off: it cannot be prepared", of[name].strategy, gate)
+			}
+		}
 	}
 }
 

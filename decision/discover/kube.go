@@ -208,6 +208,7 @@ func init() { // the readers refer to what refers to them
 			taking((*Collector).takeAutoscaler)},
 		"PodDisruptionBudget":   {"policy", []string{"v1"}, true, taking((*Collector).takeBudget)},
 		"ResourceQuota":         {"", []string{"v1"}, false, taking((*Collector).takeQuota)},
+		"GPUCluster":            {"nvidia.com", []string{"v1alpha1"}, false, taking((*Collector).takeGPUCluster)},
 		"DeviceClass":           {"resource.k8s.io", dra, false, taking((*Collector).takeDeviceClass)},
 		"ResourceSlice":         {"resource.k8s.io", dra, false, taking((*Collector).takeSlice)},
 		"ResourceClaim":         {"resource.k8s.io", dra, false, taking((*Collector).takeClaim)},

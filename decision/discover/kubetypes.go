@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 )
 
 // stringMap is a mapping of which only the keys that keep wants are kept: what an annotation or label may hold
@@ -28,6 +29,10 @@ var keptKeys = []string{
 // gpuResources are the beginnings of the resources that are about a GPU.
 var gpuResources = []string{"nvidia.com/", "volcano.sh/vgpu", "amd.com/", "gpu.intel.com/", "cotenant.dev/",
 	"requests.nvidia.com/"}
+
+// otherVendors are the resources, and the DRA drivers, of the plugins of AMD and Intel.
+var otherVendors = []struct{ resource, driver, name string }{{"amd.com/", "gpu.amd.com", "AMD"},
+	{"gpu.intel.com/", "gpu.intel.com", "Intel"}}
 
 func begins(key string, with []string) bool {
 	return slices.ContainsFunc(with, func(k string) bool { return strings.HasPrefix(key, k) })
@@ -112,8 +117,9 @@ type nodeObject struct {
 		Allocatable quantities `json:"allocatable"`
 		Capacity    quantities `json:"capacity"`
 		Conditions  []struct {
-			Type   string `json:"type"`
-			Status string `json:"status"`
+			Type   string    `json:"type"`
+			Status string    `json:"status"`
+			At     time.Time `json:"lastHeartbeatTime"`
 		} `json:"conditions"`
 	} `json:"status"`
 }
@@ -159,7 +165,8 @@ type podObject struct {
 	Metadata metadata `json:"metadata"`
 	Spec     podSpec  `json:"spec"`
 	Status   struct {
-		Phase  string `json:"phase"`
+		Phase  string    `json:"phase"`
+		Start  time.Time `json:"startTime"`
 		Claims []struct {
 			Claim string `json:"resourceClaimName"`
 		} `json:"resourceClaimStatuses"`

@@ -16,6 +16,12 @@ var machines = []struct{ prefix, gpu string }{
 	{"Standard_NC24ads_A100_v4", "A100 80GB PCIe"}, {"Standard_NC48ads_A100_v4", "A100 80GB PCIe"},
 	{"Standard_NC96ads_A100_v4", "A100 80GB PCIe"}, {"Standard_ND96isr_H100_v5", "H100 80GB HBM3"},
 	{"Standard_NC40ads_H100_v5", "H100 NVL"}, {"Standard_NC80adis_H100_v5", "H100 NVL"},
+	{"Standard_ND96isr_H200_v5", "H200"}, {"Standard_NC4as_T4_v3", "Tesla T4"}, {"Standard_NC8as_T4_v3", "Tesla T4"},
+	{"Standard_NC16as_T4_v3", "Tesla T4"}, {"Standard_NC64as_T4_v3", "Tesla T4"},
+	{"Standard_NC6s_v3", "Tesla V100-PCIE-16GB"}, {"Standard_NC12s_v3", "Tesla V100-PCIE-16GB"},
+	{"Standard_NC24s_v3", "Tesla V100-PCIE-16GB"}, {"Standard_NC24rs_v3", "Tesla V100-PCIE-16GB"},
+	{"Standard_ND40rs_v2", "Tesla V100-SXM2-32GB"}, {"Standard_NV36ads_A10_v5", "A10"},
+	{"Standard_NV72ads_A10_v5", "A10"}, {"Standard_ND128isr_NDR_GB200_v6", "GB200"},
 }
 
 // instanceModel is the GPU of a cloud's machine type.

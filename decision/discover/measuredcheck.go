@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover/internal/usage"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -39,11 +37,7 @@ func (b *build) idleGPUs(u *usage.Usage, kind string) {
 		}
 		money := ""
 		if p := b.poolOf[n]; p != nil {
-			if price, ok := decision.GPUPrice(&b.Fleet.Pools[p.index]); ok {
-				if m, err := price.Mul(int64(by[n].n) * cost.HoursPerMonth); err == nil {
-					money = fmt.Sprintf(": %s a month", m.Round(2))
-				}
-			}
+			money = monthly(&b.Fleet.Pools[p.index], by[n].n)
 		}
 		b.find("idle-gpus", sharing.SeverityMedium, "node "+n.name, kind,
 			"%s of %d: nothing ran and nothing was held in %s%s", plural(by[n].n, "idle GPU"), n.gpus, span(by[n].longest),
@@ -83,6 +77,9 @@ func (b *build) strayDevices(u *usage.Usage, kind string) {
 	}
 }
 
+// anotherTime is how far apart samples and objects may be without a finding: a cluster changes in a day or two.
+const anotherTime = 48 * time.Hour
+
 // checkSources finds samples that were refused, and sources whose times have nothing in common.
 func (b *build) checkSources(u *usage.Usage) {
 	reasons := map[string]int{}
@@ -120,6 +117,14 @@ func (b *build) checkSources(u *usage.Usage) {
 		}
 		if earliest == nil || s.To.Before(earliest.To) {
 			earliest = s
+		}
+	}
+	if at := b.c.at; latest != nil && !at.IsZero() {
+		end := slices.MaxFunc(u.Sources, func(x, y usage.Source) int { return x.To.Compare(y.To) }).To
+		if off := at.Sub(end).Abs(); off > anotherTime {
+			b.find("samples-of-another-time", sharing.SeverityMedium, latest.Name, "times of the objects",
+				"the samples end on %s and the objects are of %s: they are %s apart", end.Format(time.DateOnly),
+				at.Format(time.DateOnly), span(off))
 		}
 	}
 	if latest != nil && earliest != nil && latest.From.After(earliest.To.Add(time.Hour)) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/mig"
@@ -52,6 +53,7 @@ type node struct {
 	layouts                []string       // exact, of the GPUs in MIG mode
 	uuids                  []string
 	pids                   map[uint32]bool    // processes that were counted, of a machine
+	apart                  string             // why no pod is placed on it: cordoned, not ready
 	devices                map[string]*device // of DRA, by name
 	managers               []string           // who hands out its GPUs
 	offered                int                // of nvidia.com/gpu or gpu.shared
@@ -73,6 +75,16 @@ func (c *Collector) takeNode(file string, o *nodeObject) {
 		c.clusters[name] = append(c.clusters[name], o.Metadata.Name)
 	}
 	c.nodes[o.Metadata.Name] = o
+	for _, s := range o.Status.Conditions {
+		c.seen(s.At)
+	}
+}
+
+// seen notes a time at which the cluster was as the objects say: the latest is about that of the dump.
+func (c *Collector) seen(at time.Time) {
+	if at.After(c.at) {
+		c.at = at
+	}
 }
 
 // groupLabels name the node pool or group that a node belongs to: GKE, EKS, eksctl, AKS, Karpenter.
@@ -120,7 +132,14 @@ func (b *build) readNode(o *nodeObject) *node {
 		return nil
 	}
 	if n.gpus == 0 {
+		b.otherVendor(n)
 		return nil
+	}
+	switch {
+	case !o.ready():
+		n.apart = "not ready"
+	case o.Spec.Unschedulable:
+		n.apart = "cordoned"
 	}
 	if n.replicas > mostReplicas {
 		b.find("label-lies", sharing.SeverityHigh, "node "+n.name, n.mechanismFrom.Source,
@@ -133,6 +152,21 @@ func (b *build) readNode(o *nodeObject) *node {
 		b.checkLayout(n)
 	}
 	return n
+}
+
+// otherVendor counts a node whose GPUs are AMD's or Intel's.
+func (b *build) otherVendor(n *node) {
+	for _, v := range otherVendors {
+		gpus := b.c.foreign[v.driver][n.name]
+		for key, text := range n.meta.Status.Capacity {
+			if strings.HasPrefix(key, v.resource) && !strings.Contains(key, "memory") {
+				gpus = max(gpus, count(text))
+			}
+		}
+		if gpus > 0 {
+			b.vendors[v.name] = append(b.vendors[v.name], fmt.Sprintf("%s (%d)", n.name, gpus))
+		}
+	}
 }
 
 // Numbers beyond these are mistakes.

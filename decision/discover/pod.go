@@ -94,6 +94,7 @@ func (c *Collector) takePod(file string, o *podObject) {
 		slices.Contains(reservations, o.Metadata.Namespace) {
 		return
 	}
+	c.seen(o.Status.Start)
 	p.running = o.Status.Phase == "Running" || p.node != "" && slices.Contains([]string{"", "Pending"}, o.Status.Phase)
 	c.users = append(c.users, p)
 }

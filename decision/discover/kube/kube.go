@@ -7,6 +7,7 @@ package kube
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -118,14 +119,17 @@ func (c *client) read(ctx context.Context, take func(string, io.Reader) error) (
 			read++
 		case errors.As(err, &status) && status.code == http.StatusNotFound:
 			// The cluster does not have that kind.
-		case read == 0:
+		case read == 0 && (status == nil || status.code != http.StatusForbidden):
 			return nil, err
 		default:
 			part = errors.Join(part, err)
 		}
 		if ctx.Err() != nil {
-			return part, nil
+			break
 		}
+	}
+	if read == 0 {
+		return nil, cmp.Or(part, ctx.Err())
 	}
 	return part, nil
 }
