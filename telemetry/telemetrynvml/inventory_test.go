@@ -16,6 +16,7 @@ import (
 )
 
 func (f *fake) describe() {
+	f.dev.GetCudaComputeCapabilityFunc = func() (int, int, nvml.Return) { return 9, 0, ok }
 	f.dev.GetPciInfoFunc = func() (nvml.PciInfo, nvml.Return) {
 		p := nvml.PciInfo{PciDeviceId: 0x233510DE}
 		for i, c := range "00000000:0F:00.0" {
@@ -32,7 +33,7 @@ func TestInventory(t *testing.T) {
 		return []nvml.ProcessInfo{{Pid: 7, UsedGpuMemory: 1 << 20, GpuInstanceId: noInstance}}, ok
 	}
 	want := telemetry.Inventory{Driver: "580.159.04", GPUs: []telemetry.GPU{{
-		Index: telemetry.Some(0), UUID: "GPU-1", Name: "NVIDIA H200", PCIBus: "00000000:0f:00.0", PCIID: "10DE:2335",
+		Index: telemetry.Some(0), UUID: "GPU-1", Name: "NVIDIA H200", PCIBus: "00000000:0f:00.0", PCIID: "10DE:2335", ComputeCapability: sharing.ComputeCapability{Major: 9},
 		MemoryTotal: telemetry.Some(sharing.Bytes(150754820096)), MIG: sharing.AnswerNo,
 		ProcessesListed: sharing.AnswerYes, Processes: []telemetry.Process{{PID: 7, Name: "python3", Memory: telemetry.Some(sharing.MiB)}}, MPS: sharing.AnswerYes}}}
 	got, err := f.open(t).Inventory(context.Background())

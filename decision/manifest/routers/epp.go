@@ -18,21 +18,19 @@ type scorer struct {
 	params *yaml.Node
 }
 
-// picker is an endpoint picker's configuration, of the extension or of llm-d.
+// picker is the configuration of llm-d's endpoint picker.
 type picker struct {
-	apiVersion string
-	before     []scorer // plugins that no profile names
-	profile    []scorer
-	sources    *yaml.Node // the data layer
+	before  []scorer // plugins that no profile names
+	profile []scorer
+	sources *yaml.Node // the data layer
 }
 
-// The plugins of the extension's endpoint picker, and of llm-d's.
+// The plugins of llm-d's endpoint picker, which was the Gateway API inference extension's until that's v1.5.
 const (
 	pluginQueue    = "queue-scorer"
 	pluginKV       = "kv-cache-utilization-scorer"
 	pluginPrefix   = "prefix-cache-scorer"
 	pluginLoRA     = "lora-affinity-scorer"
-	pluginRunning  = "running-requests-size-scorer"
 	pluginActive   = "active-request-scorer"
 	pluginSession  = "session-affinity-scorer"
 	pluginMax      = "max-score-picker"
@@ -45,9 +43,12 @@ const (
 	pluginExtract  = "core-metrics-extractor"
 	eppPort        = 9002
 	eppConfigFile  = "router-plugins.yaml"
-	gieConfigAPI   = "inference.networking.x-k8s.io/v1alpha1"
-	llmdConfigAPI  = "llm-d.ai/v1alpha1"
-	prefixMaxBlock = 2048 // blocks of a prompt that are looked at: 32k tokens in vLLM's blocks of 16
+	configAPI      = "llm-d.ai/v1alpha1"           // of EndpointPickerConfig
+	objectiveAPI   = "llm-d.ai/v1alpha2"           // of InferenceObjective
+	poolGroup      = "inference.networking.k8s.io" // of InferencePool
+	poolAPI        = poolGroup + "/v1"
+	routerVersion  = "v0.10.0" // of llm-d-router, whose forms are written: its endpoint picker, objectives and charts
+	gatewayVersion = "v1.6.0"  // of the Gateway API inference extension, whose pool is written
 )
 
 // adapters adds the scorer that keeps an adapter where it is loaded.
@@ -79,41 +80,11 @@ func (c *picker) simple(p *Pool, least []scorer, nearest func(taken string)) boo
 	return true
 }
 
-// extensionPicker is the configuration of the extension's own endpoint picker.
-func (b *builder) extensionPicker(p *Pool) picker {
-	c := picker{apiVersion: gieConfigAPI, before: []scorer{{kind: pluginSingle}}}
-	nearest := func(taken string) {
-		b.unlike(WarnPolicy, p,
-			fmt.Sprintf("the Gateway API inference extension's endpoint picker has no %v policy; its configuration takes %s",
-				p.Policy, taken),
-			"use llm-d's values, or plan with a policy that it has")
-	}
-	if c.simple(p, []scorer{{kind: pluginRunning, weight: 1}, {kind: pluginQueue, weight: 1}}, nearest) {
-		return c
-	}
-	switch p.Policy {
-	case PolicySessionAffinity:
-		nearest("prefix-approximate, which keeps the turns of a conversation together too")
-	case PolicyPrefixExact:
-		nearest("prefix-approximate")
-	}
-	switch p.Policy {
-	case PolicySessionAffinity, PolicyPrefixExact, PolicyPrefixApproximate:
-		c.profile = p.adapters([]scorer{{pluginPrefix, 3, yamlnode.Map("maxPrefixBlocksToMatch", prefixMaxBlock)},
-			{kind: pluginQueue, weight: 1}})
-	case PolicyKVAware:
-		c.profile = p.adapters([]scorer{{pluginPrefix, 3, yamlnode.Map("maxPrefixBlocksToMatch", prefixMaxBlock)},
-			{kind: pluginKV, weight: 2}, {kind: pluginQueue, weight: 2}})
-	}
-	c.profile = append(c.profile, scorer{kind: pluginMax})
-	return c
-}
-
 // llmdPicker is the configuration of llm-d's endpoint picker.
 func (b *builder) llmdPicker(p *Pool) picker {
-	c := picker{apiVersion: llmdConfigAPI, before: []scorer{{kind: pluginSingle}}}
+	c := picker{before: []scorer{{kind: pluginSingle}}}
 	nearest := func(taken string) {
-		b.unlike(WarnPolicy, p, fmt.Sprintf("llm-d's router has no %v policy; its values take %s", p.Policy,
+		b.unlike(WarnPolicy, p, fmt.Sprintf("llm-d's router has no %v policy; its configuration takes %s", p.Policy,
 			taken), "plan with a policy that it has")
 	}
 	if c.simple(p, []scorer{{kind: pluginActive, weight: 1}}, nearest) {
@@ -170,7 +141,7 @@ func (c picker) document() *yaml.Node {
 		}
 		refs = append(refs, yamlnode.Map(kv...))
 	}
-	kv := []any{"apiVersion", c.apiVersion, "kind", "EndpointPickerConfig", "plugins", yamlnode.List(plugins...)}
+	kv := []any{"apiVersion", configAPI, "kind", "EndpointPickerConfig", "plugins", yamlnode.List(plugins...)}
 	if c.sources != nil {
 		kv = append(kv, "dataLayer", yamlnode.Map("sources", c.sources))
 	}
@@ -184,15 +155,11 @@ func (c picker) text() (string, error) {
 	return string(data), err
 }
 
-// inferenceExtension writes the pool, its objectives and its endpoint picker's
-// configuration in the extension's own form.
-func (b *builder) inferenceExtension(p *Pool) error {
-	config, err := b.extensionPicker(p).text()
-	if err != nil {
-		return err
-	}
+// inferenceExtension writes the pool in the extension's form, and its objectives and its endpoint picker's
+// configuration in llm-d's, which has them since the extension's v1.6.
+func (b *builder) inferenceExtension(p *Pool, config string) error {
 	docs := []*yaml.Node{
-		yamlnode.Map("apiVersion", "inference.networking.k8s.io/v1", "kind", "InferencePool", "metadata", p.metadata(p.Name),
+		yamlnode.Map("apiVersion", poolAPI, "kind", "InferencePool", "metadata", p.metadata(p.Name),
 			"spec", yamlnode.Map(
 				"selector", yamlnode.Map("matchLabels", p.Labels), "targetPorts", portList(p.ports()),
 				"endpointPickerRef", yamlnode.Map("kind", "Service", "name", p.Name+"-epp", "port", yamlnode.Map("number", eppPort),
@@ -200,24 +167,21 @@ func (b *builder) inferenceExtension(p *Pool) error {
 		yamlnode.ConfigMap(p.Name+"-epp", optionalText(p.Namespace), map[string]string{eppConfigFile: config}),
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Priorities)) {
-		docs = append(docs, yamlnode.Map("apiVersion", "inference.networking.x-k8s.io/v1alpha2", "kind", "InferenceObjective",
+		docs = append(docs, yamlnode.Map("apiVersion", objectiveAPI, "kind", "InferenceObjective",
 			"metadata", p.metadata(name), "spec",
-			yamlnode.Map("poolRef", yamlnode.Map("group", "inference.networking.k8s.io", "kind", "InferencePool", "name",
+			yamlnode.Map("poolRef", yamlnode.Map("group", poolGroup, "kind", "InferencePool", "name",
 				p.Name), "priority", p.Priorities[name])))
 	}
 	return b.encode("inference-extension/"+p.Name+".yaml", "pool, objectives and endpoint picker configuration", []string{
-		"Gateway API inference extension v1: gateway-api-inference-extension.sigs.k8s.io/reference/spec.",
+		poolAPI + " of the Gateway API inference extension " + gatewayVersion + "; " + objectiveAPI + " and " + configAPI +
+			" of llm-d-router " + routerVersion + ", which has the endpoint picker now.",
 		"The endpoint picker " + p.Name + "-epp starts with --config-file=/config/" + eppConfigFile +
 			", the ConfigMap mounted there.",
 	}, docs...)
 }
 
 // llmdValues writes values of llm-d's router chart for a gateway.
-func (b *builder) llmdValues(p *Pool) error {
-	config, err := b.llmdPicker(p).text()
-	if err != nil {
-		return err
-	}
+func (b *builder) llmdValues(p *Pool, config string) error {
 	var objectives []*yaml.Node
 	for _, name := range slices.Sorted(maps.Keys(p.Priorities)) {
 		objectives = append(objectives, yamlnode.Map("name", name, "priority", p.Priorities[name]))
@@ -233,6 +197,7 @@ func (b *builder) llmdValues(p *Pool) error {
 		kv = append(kv, "inferenceObjectives", yamlnode.List(objectives...))
 	}
 	return b.encode("llm-d/"+p.Name+".values.yaml", "values of llm-d's router", []string{
-		"helm install " + p.Name + " of the chart llm-d-router-gateway: github.com/llm-d/llm-d-router, config/charts.",
+		"helm install " + p.Name + " of the chart llm-d-router-gateway " + routerVersion +
+			": github.com/llm-d/llm-d-router, config/charts.",
 	}, yamlnode.Map("router", yamlnode.Map(kv...)))
 }

@@ -23,5 +23,5 @@ func ExampleBuild() {
 	// Output:
 	// inference-extension/chat.yaml
 	// llm-d/chat.values.yaml
-	// the Gateway API inference extension's endpoint picker has no round-robin policy; its configuration takes random
+	// llm-d's router has no round-robin policy; its configuration takes random
 }

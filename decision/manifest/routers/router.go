@@ -4,6 +4,7 @@
 package routers
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -80,12 +81,13 @@ const (
 )
 
 // Build writes the router's side of an arrangement in memory: for each pool the Gateway API inference extension's
-// InferencePool, InferenceObjectives and endpoint picker configuration, values of llm-d's router chart, and values
+// InferencePool with llm-d's InferenceObjectives and endpoint picker configuration, values of llm-d's router chart, and values
 // of vLLM's production stack. A router that lacks a pool's policy gets the nearest one and a warning. The error
 // matches manifest.ErrInvalid, names every problem, and comes without a folder.
 //
-// Forms: inference.networking.k8s.io/v1 and inference.networking.x-k8s.io/v1alpha2 of the extension's v1,
-// llm-d.ai/v1alpha1 of llm-d 0.8, and the production stack's values schema; see the sources of the files' headers.
+// Forms: inference.networking.k8s.io/v1 of the extension's v1.6.0, llm-d.ai/v1alpha2 (objectives) and llm-d.ai/v1alpha1
+// (the picker's configuration) of llm-d-router v0.10.0, and the production stack's values schema; see the sources of
+// the files' headers.
 func Build(pools []Pool) (*manifest.Folder, error) {
 	var l problem.List
 	l.If(len(pools) == 0, "pools", "name at least one", "none")
@@ -102,10 +104,12 @@ func Build(pools []Pool) (*manifest.Folder, error) {
 	b := builder{}
 	for i := range pools {
 		p := &pools[i]
-		for _, write := range []func(*Pool) error{b.inferenceExtension, b.llmdValues, b.stackValues} {
-			if err := write(p); err != nil {
-				return nil, err
-			}
+		config, err := b.llmdPicker(p).text()
+		if err == nil {
+			err = errors.Join(b.inferenceExtension(p, config), b.llmdValues(p, config), b.stackValues(p))
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	slices.SortStableFunc(b.Files, func(x, y manifest.File) int { return strings.Compare(x.Path, y.Path) })

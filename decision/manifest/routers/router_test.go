@@ -15,8 +15,8 @@ import (
 )
 
 // The tables of the routers' documents, by hand from the extension's reference of
-// inference.networking.k8s.io/v1 and x-k8s.io/v1alpha2, the types of llm-d's
-// EndpointPickerConfig, the values of its chart routerlib, and the schema and values
+// inference.networking.k8s.io/v1 (v1.6.0), the types of llm-d-router's llm-d.ai/v1alpha2
+// and EndpointPickerConfig (v0.10.0), the values of its chart routerlib, and the schema and values
 // of the production stack's chart.
 var routerSchemas = map[string]schema{
 	"InferencePool": merge(meta(""), schema{
@@ -58,10 +58,6 @@ var routerSchemas = map[string]schema{
 // knownPlugins are the plugins of each endpoint picker, with the parameters that they
 // take.
 var knownPlugins = map[string]map[string][]string{
-	"inference.networking.x-k8s.io/v1alpha1": {
-		"single-profile-handler": nil, "queue-scorer": nil, "kv-cache-utilization-scorer": nil, "lora-affinity-scorer": nil, "running-requests-size-scorer": nil,
-		"prefix-cache-scorer": {"autoTune", "maxPrefixBlocksToMatch", "lruCapacityPerServer"}, "max-score-picker": {"maxNumOfEndpoints"}, "random-picker": {"maxNumOfEndpoints"},
-	},
 	"llm-d.ai/v1alpha1": {
 		"single-profile-handler": nil, "queue-scorer": nil, "kv-cache-utilization-scorer": nil, "lora-affinity-scorer": nil, "active-request-scorer": nil, "session-affinity-scorer": nil,
 		"prefix-cache-scorer": {"prefixMatchInfoProducerName"}, "max-score-picker": {"maxNumOfEndpoints"}, "random-picker": {"maxNumOfEndpoints"},
@@ -140,6 +136,9 @@ func checkRouterFile(t *testing.T, f manifest.File) {
 		case kind == "ConfigMap":
 			merge(meta(""), schema{"apiVersion": "str!", "kind": "str!", "data": "map!", "data.*": "str"}).check(t, f.Path, kind, d)
 		}
+		if want := map[string]string{"InferencePool": "inference.networking.k8s.io/v1", "InferenceObjective": "llm-d.ai/v1alpha2"}[kind]; want != "" && text(field(d, "apiVersion")) != want {
+			t.Errorf("%s: %s is of %s, and upstream has %s", f.Path, kind, text(field(d, "apiVersion")), want)
+		}
 		if s, ok := routerSchemas[kind]; ok {
 			s.check(t, f.Path, kind, d)
 		} else if kind != "ConfigMap" {
@@ -195,11 +194,11 @@ func TestRouterDocuments(t *testing.T) {
 func TestRouterWarnings(t *testing.T) {
 	for p, want := range map[Policy][]string{
 		PolicyLeastRequests:     {"production stack's router has no least-requests policy; its values take round-robin"},
-		PolicyPowerOfTwo:        {"endpoint picker has no power-of-two policy; its configuration takes least-requests", "llm-d's router has no power-of-two"},
-		PolicyRoundRobin:        {"endpoint picker has no round-robin policy; its configuration takes random"},
-		PolicySessionAffinity:   {"endpoint picker has no session policy; its configuration takes prefix-approximate", "x-session-token", "x-session-id"},
+		PolicyPowerOfTwo:        {"llm-d's router has no power-of-two policy; its configuration takes least-requests"},
+		PolicyRoundRobin:        {"llm-d's router has no round-robin policy; its configuration takes random"},
+		PolicySessionAffinity:   {"x-session-token", "x-session-id"},
 		PolicyPrefixApproximate: nil,
-		PolicyPrefixExact:       {"endpoint picker has no prefix-exact policy", "KV cache events", "LMCache"},
+		PolicyPrefixExact:       {"KV cache events", "LMCache"},
 	} {
 		f, err := Build([]Pool{routerPool(p)})
 		if err != nil {
