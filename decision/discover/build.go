@@ -64,8 +64,9 @@ func (c *Collector) Discover() *Discovery {
 		heldDevices: map[*device]bool{}, byName: map[string]*node{},
 		poolOf: map[*node]*pool{}, byDevice: map[string]*workload{},
 		sharedSeries: map[*workload]bool{}, priced: map[string]bool{}, vendors: map[string][]string{},
-		Discovery: &Discovery{kai: map[string]string{}, Provenance: map[string]Provenance{}, usedBy: map[string]string{}},
-		findings:  findings{slices.Clone(c.findings.list), map[Finding]bool{}}}
+		Discovery: &Discovery{kai: map[string]string{}, Provenance: map[string]Provenance{}, usedBy: map[string]string{},
+			settle: map[string]*settling{}},
+		findings: findings{slices.Clone(c.findings.list), map[Finding]bool{}}}
 	b.Fleet.Version = "v1"
 	b.claims()
 	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {

@@ -101,8 +101,9 @@ type Discovery struct {
 	// [Discovery.Decide] predicts its workload from it.
 	Profiles map[string]predict.SoloProfile
 
-	usedBy map[string]string // pod, "namespace/name": workload
-	kai    map[string]string // pool: what KAI holds of the shares there
+	settle map[string]*settling // by node
+	usedBy map[string]string    // pod, "namespace/name": workload
+	kai    map[string]string    // pool: what KAI holds of the shares there
 }
 
 // Options tune a Collector. The zero value is the documented default.

@@ -156,6 +156,9 @@ func (b *build) unknowns() {
 		if b.sharedSeries[w] {
 			settle, together = settleShared, ": its samples are its whole GPU's, which others use too"
 		}
+		if v.Memory.IsZero() && v.Model == nil || v.GPUBusy.IsZero() && v.Load == nil {
+			b.settling(w, v.Name, stake.Micros())
+		}
 		if v.Memory.IsZero() && v.Model == nil {
 			add(at+".memory", "nothing says how much GPU memory "+v.Name+" uses"+together, settle, stake, priced)
 		}
@@ -170,7 +173,8 @@ func (b *build) unknowns() {
 	slices.SortStableFunc(b.Unknown, func(x, y Unknown) int { return cmp.Compare(y.stake, x.stake) })
 }
 
-const settleShared = "dcgm-exporter 4.5.3-4.8.2 or later with KUBERNETES_VIRTUAL_GPUS and hostPID, which gives each pod's " +
-	"own; or a replica alone on a GPU for an hour at its load"
+const settleShared = "dcgm-exporter 4.5.3-4.8.2 or later with KUBERNETES_VIRTUAL_GPUS and hostPID, or the Job of " +
+	"cotenant discover -settle-job, which give each pod's own"
 
-const settleUsage = "a day of dcgm-exporter (DCGM_FI_DEV_FB_USED, DCGM_FI_PROF_SM_ACTIVE) as a Prometheus range query"
+const settleUsage = "a day of dcgm-exporter (DCGM_FI_DEV_FB_USED, DCGM_FI_PROF_SM_ACTIVE) as a Prometheus range " +
+	"query, or the Job of cotenant discover -settle-job"

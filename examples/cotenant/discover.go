@@ -51,25 +51,23 @@ Kinds of workloads are guessed by the first of these rules that fits; -hints ove
 
 // discoverOptions holds the flags of discover.
 type discoverOptions struct {
-	json, decide, real, kube, all bool
-	out, prices, hints            string
-	files                         []string
+	json, decide, real, kube, all, settle bool
+	out, prices, hints                    string
+	files                                 []string
 }
 
 func runDiscover(ctx context.Context, args []string, std stdio) error {
 	fl := flagSet("discover")
 	var o discoverOptions
 	fl.BoolVar(&o.json, "json", false, "print JSON: fleet, provenance, findings, unknown, today and rightsize")
-	fl.BoolVar(&o.decide, "decide", false, "plan what should change, step by step; with -out the steps' files go into a "+
-		"folder beside the fleet file")
-	fl.BoolVar(&o.kube, "kube", false, "read the live cluster of $KUBECONFIG, ~/.kube/config or this pod, with get "+
-		"and list alone; through kubectl where the context logs in by a program")
+	fl.BoolVar(&o.decide, "decide", false, "plan what should change, step by step; with -out in files")
+	fl.BoolVar(&o.kube, "kube", false, "read the live cluster of $KUBECONFIG, ~/.kube/config or this pod")
 	fl.BoolVar(&o.real, "real", false, "ask this machine's driver (NVML) for its GPUs, MIG instances and processes")
+	fl.BoolVar(&o.settle, "settle-job", false, "print nothing but a Kubernetes Job (YAML) that measures what no input "+
+		"says, on the node where most money hangs on it")
 	fl.BoolVar(&o.all, "all", false, "text: list everything, however long")
-	fl.StringVar(&o.out, "out", "", "`FILE` to write the fleet to, for cotenant decide; a comment beside each field "+
-		"says where it comes from")
-	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices an hour: GPU models (for one GPU) and instance types "+
-		"(for the machine), such as \"A100-SXM4-80GB: 3.25 USD\" or \"p4d.24xlarge: 32.77 USD\"")
+	fl.StringVar(&o.out, "out", "", "`FILE` to write the fleet to, with where each field comes from")
+	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices an hour: \"A100-SXM4-80GB: 3.25 USD\", \"p4d.24xlarge: 32.77 USD\"")
 	fl.StringVar(&o.hints, "hints", "", "`FILE` of what you know better: {workloads: {team/chat: {kind: "+
 		"online-inference, slo: {ttft_p99: 500ms}}, \"lab/*\": {kind: notebook}}, nodes: {gpu-7: {gpu: L40S}}}")
 	usage := discoverUsage
@@ -187,6 +185,8 @@ func (o *discoverOptions) write(ctx context.Context, d *discover.Discovery, std 
 		show.Most = -1
 	}
 	switch {
+	case o.settle:
+		return badInput(d.WriteSettleJob(std.out))
 	case o.decide:
 		return o.decided(ctx, d, show, std)
 	case o.json:
