@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,11 @@ import (
 // arrange foresees a candidate and describes it. Where its verdict is unknown, the
 // cheapest that is known to be kept follows: with more of the same GPUs, or on others.
 func (s *search) arrange(ctx context.Context, c *candidate) ([]Arrangement, error) {
-	a, err := s.describe(ctx, c)
+	f, err := s.foresee(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.described(ctx, c, f)
 	if err != nil {
 		return nil, err
 	}
@@ -22,44 +27,84 @@ func (s *search) arrange(ctx context.Context, c *candidate) ([]Arrangement, erro
 	if a.Verdict != VerdictUnknown || !c.kept {
 		return out, nil // nothing that was tried is likelier
 	}
-	safe, err := s.secure(ctx, &a, nil)
+	safe, err := s.secure(ctx, &a.found, nil)
 	if err != nil {
 		return out, err
 	}
 	parts, _ := s.plan.parts(c.kind)
 	for _, at := range s.divisions(parts) {
-		if c.on(at) {
-			continue
-		}
-		var beat *candidate
-		if safe != nil {
-			beat = &safe.found
-		}
-		other, err := s.on(ctx, c.kind, parts, at, beat)
-		var unfit *unfitError
-		switch {
-		case errors.As(err, &unfit) || err == nil && (other == nil || !other.kept):
-			continue
-		case err != nil:
-			return out, err
-		}
-		b, err := s.describe(ctx, other)
+		others, err := s.others(ctx, c, parts, at, safe)
 		if err != nil {
 			return out, err
 		}
-		next := &b
-		if b.Verdict != VerdictKept {
-			if next, err = s.secure(ctx, &b, safe); err != nil {
+		for _, other := range others {
+			if price, err := other.perHour(); err != nil || safe != nil && price.Micros() >= safe.CostPerHour.Micros() {
+				continue
+			}
+			next, err := s.secure(ctx, other, safe)
+			if err != nil {
 				return out, err
 			}
-		}
-		if next != nil && (safe == nil || next.CostPerHour.Micros() < safe.CostPerHour.Micros()) {
-			safe = next
+			if next != nil {
+				safe = next
+			}
 		}
 	}
 	if safe != nil {
+		if less := safe.GPUs - a.GPUs; a.GPU == safe.GPU && less > 0 {
+			safe.Reason = fmt.Sprintf("%s may do, with %d the objectives are kept whatever the uncertain costs are; %s",
+				gpus(a.GPUs), safe.GPUs, safe.Reason)
+		}
 		out = append(out, *safe)
 	}
+	return out, nil
+}
+
+// others are the candidates of a kind on some GPUs besides c that keep the objectives as far as values go, the cheapest
+// and then the furthest from its limits first: of every layout, where the kind has several.
+func (s *search) others(ctx context.Context, c *candidate, parts []part, at []*gpu, below *Arrangement) ([]*candidate,
+	error) {
+	var beat *candidate
+	if below != nil {
+		beat = &below.found
+	}
+	if len(parts) > 1 {
+		if c.on(at) {
+			return nil, nil
+		}
+		other, err := s.on(ctx, c.kind, parts, at, beat)
+		var unfit *unfitError
+		if errors.As(err, &unfit) || err == nil && (other == nil || !other.kept) {
+			return nil, nil
+		}
+		return []*candidate{other}, err
+	}
+	layouts, err := s.layouts(c.kind, parts[0], at[0])
+	if err != nil {
+		return nil, nil // it does not fit there
+	}
+	most := at[0].Most
+	if below != nil {
+		most = int(min(int64(most), (below.CostPerHour.Micros()-1)/at[0].PricePerHour.Micros()))
+	}
+	var out []*candidate
+	for i := range layouts {
+		l := &layouts[i]
+		fewest := s.fewest(l, s.load)
+		if fewest > most || c.on(at) && l.describe() == c.parts[0].layout.describe() {
+			continue
+		}
+		f, err := s.least(ctx, l, c.router, fewest, most, false)
+		if err != nil {
+			return nil, err
+		}
+		if f.fewest = c.parts[0].fewest; f.kept {
+			out = append(out, &candidate{kind: c.kind, parts: []placed{f.placed}, router: c.router, kept: true, over: f.over})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *candidate) int {
+		return cmp.Or(cmp.Compare(a.gpus(), b.gpus()), cmp.Compare(a.over, b.over))
+	})
 	return out, nil
 }
 
@@ -87,38 +132,51 @@ func (s *search) divisions(parts []part) [][]*gpu {
 	return all
 }
 
-// secure gives an arrangement more GPUs until it is known to keep the objectives; nil
-// when that takes too many, or as much money as below costs.
-func (s *search) secure(ctx context.Context, a *Arrangement, below *Arrangement) (*Arrangement, error) {
-	c := a.found
+// secure gives a candidate the fewest GPUs with which it is known to keep the objectives; nil when that takes too many,
+// or as much money as below costs.
+func (s *search) secure(ctx context.Context, of *candidate, below *Arrangement) (*Arrangement, error) {
+	c := *of
 	c.parts = slices.Clone(c.parts)
-	report, routes := a.report, a.routes
+	more, missed := -1, 0 // the part that was given more GPUs, and with how many it is not known to be kept
+	var known *foreseen
 	for range 12 {
-		before := c.gpus() // with which it is not known to be kept
-		// More for the server whose tenant is nearest to its limits.
-		p := s.partOf(&c, s.judge(highest(s.seen(report, routes))).tenant)
-		p.n = max(p.n+1, int(float64(p.n)*1.2))
 		price, err := c.perHour()
-		if err != nil || p.n > p.layout.gpu.Most || c.gpus() > 4*a.GPUs || below != nil &&
-			price.Micros() >= below.CostPerHour.Micros() {
+		if err != nil || more >= 0 && c.parts[more].n > c.parts[more].layout.gpu.Most || c.gpus() > 4*of.gpus() ||
+			below != nil && price.Micros() >= below.CostPerHour.Micros() {
 			return nil, err
 		}
-		if report, routes, err = s.foresee(ctx, &c); err != nil {
-			return nil, err
-		}
-		if s.judge(s.seen(report, routes)).verdict != VerdictKept {
-			continue
-		}
-		safe, err := s.described(ctx, &c, report, routes)
+		f, err := s.foresee(ctx, &c)
 		if err != nil {
 			return nil, err
 		}
-		safe.Gap = max(safe.Gap, figures4(float64(c.gpus()-before-1)/float64(c.gpus())))
-		safe.Reason = fmt.Sprintf("%s may do, with %d the objectives are kept whatever the uncertain costs are; %s",
-			gpus(a.GPUs), c.gpus(), safe.Reason)
-		return &safe, nil
+		if f.verdict == VerdictKept {
+			known = f
+			break
+		}
+		// More for the server whose tenant is nearest to its limits.
+		more = s.partOf(&c, s.judge(highest(f.seen)).tenant)
+		missed = c.parts[more].n
+		c.parts[more].n = max(missed+1, int(float64(missed)*1.2))
 	}
-	return nil, nil
+	if known == nil {
+		return nil, nil
+	}
+	for more >= 0 && c.parts[more].n-missed > 1 {
+		less := c
+		less.parts = slices.Clone(c.parts)
+		less.parts[more].n = (missed + c.parts[more].n) / 2
+		f, err := s.foresee(ctx, &less)
+		if err != nil {
+			return nil, err
+		}
+		if f.verdict == VerdictKept {
+			c, known = less, f
+		} else {
+			missed = less.parts[more].n
+		}
+	}
+	a, err := s.described(ctx, &c, known)
+	return &a, err
 }
 
 // highest are figures at the bad ends of their intervals.
@@ -140,39 +198,41 @@ func highest(seen []figures) []figures {
 	return out
 }
 
-// partOf is the part that serves a tenant.
-func (s *search) partOf(c *candidate, tenant int) *placed {
+// partOf is the index of the part that serves a tenant.
+func (s *search) partOf(c *candidate, tenant int) int {
 	i := slices.IndexFunc(c.parts, func(p placed) bool {
 		return slices.ContainsFunc(p.layout.servers, func(sv server) bool { return slices.Contains(sv.tenants, tenant) })
 	})
-	return &c.parts[max(i, 0)]
+	return max(i, 0)
 }
 
-func (s *search) foresee(ctx context.Context, c *candidate) (*predict.Report, map[int]route, error) {
+// foreseen is what is foreseen of a candidate.
+type foreseen struct {
+	judgement
+	report *predict.Report
+	routes map[int]route
+	seen   []figures
+}
+
+func (s *search) foresee(ctx context.Context, c *candidate) (*foreseen, error) {
 	s.count(c, s.load)
 	cluster, routes := s.cluster(c)
 	report, err := cluster.Foresee(ctx, s.traffic.requests(routes, s.load))
-	return report, routes, err
-}
-
-func (s *search) describe(ctx context.Context, c *candidate) (Arrangement, error) {
-	report, routes, err := s.foresee(ctx, c)
 	if err != nil {
-		return Arrangement{}, err
+		return nil, err
 	}
-	return s.described(ctx, c, report, routes)
+	seen := s.seen(report, routes)
+	return &foreseen{s.judge(seen), report, routes, seen}, nil
 }
 
-func (s *search) described(ctx context.Context, c *candidate, report *predict.Report,
-	routes map[int]route) (Arrangement, error) {
-	seen := s.seen(report, routes)
-	j := s.judge(seen)
+func (s *search) described(ctx context.Context, c *candidate, f *foreseen) (Arrangement, error) {
+	j, report, seen := f.judgement, f.report, f.seen
 	l := &c.parts[0].layout
 	a := Arrangement{
-		Kind: c.kind, Mechanism: c.kind.Mechanism(), GPU: c.gpuName(), GPUs: c.gpus(), CopiesPerGPU: l.copies,
+		Kind: c.kind, Mechanism: c.kind.Mechanism(), GPU: c.gpuName(), GPUs: c.gpus(), CopiesPerGPU: l.copies(0),
 		Router: c.router.String(), Division: c.division(),
 		Tried: c.tried(), Verdict: j.verdict, Predicted: map[string]predict.Interval{}, Basis: basisOf(c.servers()),
-		found: *c, report: report, routes: routes, search: s,
+		found: *c, report: report, routes: f.routes, search: s,
 	}
 	if c.replicas() < 2 {
 		a.Router = "none"
@@ -259,7 +319,7 @@ func (s *search) settle(c *candidate, j judgement) string {
 	return fmt.Sprintf("run %s at %.3g requests/s (%.0f tokens in, %.0f out) on one GPU of this arrangement (%s, %s) and "+
 		"read %s", t.Name,
 		float64(own.requests)/s.traffic.seconds(s.load)/float64(c.gpus()), own.input/float64(max(own.requests, 1)),
-		own.output/float64(max(own.requests, 1)), s.partOf(c, max(j.tenant, 0)).layout.gpu.Name, c.kind, j.metric)
+		own.output/float64(max(own.requests, 1)), c.parts[s.partOf(c, max(j.tenant, 0))].layout.gpu.Name, c.kind, j.metric)
 }
 
 // reason explains the arrangement's number of GPUs.

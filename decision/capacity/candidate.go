@@ -115,7 +115,9 @@ func (c *candidate) servers() []server {
 func (c *candidate) replicas() int {
 	most := 0
 	for i := range c.parts {
-		most = max(most, c.parts[i].n*c.parts[i].layout.copies)
+		for k := range c.parts[i].layout.servers {
+			most = max(most, c.parts[i].n*c.parts[i].layout.copies(k))
+		}
 	}
 	return most
 }
@@ -200,7 +202,7 @@ func (s *search) fewest(l *layout, load float64) int {
 	}
 	most, sum := 0.0, 0.0
 	for i := range work {
-		most = max(most, work[i]/float64(l.copies))
+		most = max(most, work[i]/float64(l.copies(i)))
 		sum += work[i]
 	}
 	if l.kind == KindTimeSlicing || l.kind == KindSleep {
@@ -238,6 +240,9 @@ func (s *search) patience(l *layout) float64 {
 func (l *layout) describe() string {
 	var parts []string
 	for i, p := range l.profiles {
+		if n := l.copies(i); n > 1 {
+			p = fmt.Sprintf("%d x %s", n, p)
+		}
 		parts = append(parts, l.servers[i].name+" "+p)
 	}
 	for i, p := range l.percents {

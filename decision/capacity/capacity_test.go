@@ -294,8 +294,15 @@ func TestTooSmall(t *testing.T) {
 		p.GPUs = []capacity.GPU{{Name: "L4", PricePerHour: usd(t, 500_000)}}
 		p.Requests = slices.Values([]capacity.Request{{Tenant: 0, Input: 60_000, Output: 1000}})
 	}))
-	if r.Chosen != nil || !slices.ContainsFunc(r.Excluded, func(e capacity.Exclusion) bool {
-		return e.Kind == "own-gpu" && strings.Contains(e.Reason, "is smaller than one request of 61000")
+	if r.Chosen != nil || len(r.Why) != 1 || !strings.Contains(r.Why[0], "chat: its weights (14.96GiB) and the KV cache of its longest request (61000 tokens) take at least 2 L4. ") {
+		t.Errorf("%q", r.Why)
+	}
+	r = found(t, small(t, 1, func(p *capacity.Plan) {
+		p.GPUs = []capacity.GPU{{Name: "L4", PricePerHour: usd(t, 500_000)}, {Name: "H100-SXM5-80GB", PricePerHour: usd(t, 2_900_000)}}
+		p.Requests = slices.Values([]capacity.Request{{Tenant: 0, Input: 60_000, Output: 1000}})
+	}))
+	if !slices.ContainsFunc(r.Excluded, func(e capacity.Exclusion) bool {
+		return e.Kind == "own-gpu" && e.GPU == "L4" && strings.Contains(e.Reason, "is smaller than one request of 61000")
 	}) {
 		t.Errorf("%+v", r.Excluded)
 	}

@@ -14,6 +14,7 @@ import (
 type gpu struct {
 	GPU
 	row    *sharing.GPU
+	whole  sharing.Bytes
 	memory sharing.Bytes // that its servers may take
 	mig    *mig.Model    // nil without MIG
 }
@@ -31,25 +32,41 @@ func (p *Plan) resolve(g GPU) (*gpu, error) {
 		return nil, fmt.Errorf("the bandwidth or the compute of %s is not known: nothing can be predicted there", g.Name)
 	}
 	g.Most = cmp.Or(g.Most, defaultMost)
-	out := &gpu{GPU: g, row: row, memory: sharing.Bytes(float64(memory) * cmp.Or(p.MemoryFraction, defaultMemory))}
+	out := &gpu{GPU: g, row: row, whole: memory, memory: sharing.Bytes(float64(memory) * cmp.Or(p.MemoryFraction, defaultMemory))}
 	if m, err := mig.Lookup(row.Name); err == nil && m.PlacementsKnown() {
 		out.mig = m
 	}
 	return out, nil
 }
 
-// engine is a server of a tenant on a GPU, configured as the tenant's are.
-func (s *search) engine(t *Tenant, g *gpu) (predict.Engine, error) {
-	e, err := s.costs(t, g)
-	if err == nil && t.Configure != nil {
+// engine is a server of a tenant on a GPU, or on a slice of it with so much memory, configured as the tenant's are. It
+// says how its steps are made up.
+func (s *search) engine(tenant int, g *gpu, memory sharing.Bytes) (e predict.Engine, schedule string, err error) {
+	t := &s.plan.Tenants[tenant]
+	shape := t.Shape.At(s.traffic.tenants[tenant].context())
+	if err = shape.Runs(g.row); err != nil {
+		return e, "", err
+	}
+	if e, err = s.costs(t, shape, g); err != nil {
+		return e, "", err
+	}
+	limit := e.Sequences // a profile's
+	if schedule, err = s.plan.Scheduling.Schedule(&e, g.row, memory); err != nil {
+		return e, "", err
+	}
+	if s.plan.ProfiledLimits && limit > 0 {
+		e.Sequences = limit
+		schedule += fmt.Sprintf(", %d as the profiled server", limit)
+	}
+	if t.Configure != nil {
 		t.Configure(&e)
 	}
-	return e, err
+	return e, schedule, nil
 }
 
 // costs is a server of a tenant on a GPU, its costs from the tenant's profiles where there are any.
-func (s *search) costs(t *Tenant, g *gpu) (predict.Engine, error) {
-	prior := predict.NewEngine(t.Shape, predict.MachineOf(g.row))
+func (s *search) costs(t *Tenant, shape predict.Model, g *gpu) (predict.Engine, error) {
+	prior := predict.NewEngine(shape, predict.MachineOf(g.row))
 	prior.Adapters = adaptersOf(prior.Adapters, t.Adapters)
 	if len(t.Profiles) == 0 {
 		return prior, nil
@@ -73,7 +90,7 @@ func (s *search) costs(t *Tenant, g *gpu) (predict.Engine, error) {
 	if err != nil {
 		return prior, fmt.Errorf("tenant %s: its profile is of %q: %w", t.Name, at, err)
 	}
-	there := predict.NewEngine(t.Shape, predict.MachineOf(row))
+	there := predict.NewEngine(shape, predict.MachineOf(row))
 	there.Adapters = prior.Adapters
 	measured, err := s.predictor.Engine(there, *solo)
 	if err != nil {
@@ -116,8 +133,7 @@ const (
 // as the priors of the two GPUs say.
 func transfer(measured, priorThere, priorHere predict.Engine, same bool) predict.Engine {
 	out := priorHere
-	out.Captured, out.Sequences, out.ChunkTokens, out.BlockTokens, out.NoPrefixCache = measured.Captured,
-		measured.Sequences, measured.ChunkTokens, measured.BlockTokens, measured.NoPrefixCache
+	out.Sequences = measured.Sequences
 	sigma := transferSigma
 	if !same {
 		sigma = transferSigmaOther
@@ -136,7 +152,7 @@ func transfer(measured, priorThere, priorHere predict.Engine, same bool) predict
 }
 
 func costsOf(e *predict.Engine) []*predict.Cost {
-	return []*predict.Cost{&e.Step, &e.StepMatrix, &e.StepSequence, &e.StepContext, &e.HostFraction, &e.Prefill,
+	return []*predict.Cost{&e.Step, &e.StepMatrix, &e.StepSequence, &e.StepContext, &e.StepExperts, &e.HostFraction, &e.Prefill,
 		&e.PrefillToken, &e.PrefillContext, &e.PrefillBusy, &e.DecodeSM, &e.PrefillSM, &e.MPSStep}
 }
 

@@ -152,9 +152,11 @@ type fitted struct {
 // part finds the layout that needs the fewest GPUs, at most so many.
 func (s *search) part(ctx context.Context, layouts []layout, routers []predict.RoutePolicy, most int) (fitted, error) {
 	var best fitted
+	least := math.MaxInt // that any of the layouts may do with
 	for i := range layouts {
 		l := &layouts[i]
 		fewest := s.fewest(l, s.load)
+		least = min(least, fewest)
 		limit := most
 		if best.kept {
 			limit = best.n // with as many it may keep them better
@@ -168,13 +170,13 @@ func (s *search) part(ctx context.Context, layouts []layout, routers []predict.R
 		}
 		if best.n == 0 || p.kept && !best.kept || p.kept == best.kept && (p.kept && p.n < best.n ||
 			(!p.kept || p.n == best.n) && p.over < best.over) {
-			p.fewest = fewest
 			if p.kept && p.n == fewest && fewest > 1 {
 				p.short = fmt.Sprintf("fewer than %d of %s cannot do the work even in full batches", fewest, l.gpu.Name)
 			}
 			best = p
 		}
 	}
+	best.fewest = least
 	return best, nil
 }
 
@@ -275,5 +277,5 @@ func (s *search) floor(ctx context.Context, l *layout, router predict.RoutePolic
 }
 
 func (s *search) floorKey(l *layout) string {
-	return fmt.Sprint(l.kind, l.gpu.Name, l.describe(), l.servers[0].name, len(l.servers), l.copies)
+	return fmt.Sprint(l.kind, l.gpu.Name, l.describe(), l.servers[0].name, len(l.servers), len(l.slots), len(l.slots[0].seats))
 }

@@ -12,16 +12,16 @@ import (
 
 // server is a service: what it serves, and what each of its replicas is.
 type server struct {
-	name    string
-	engine  predict.Engine
-	tenants []int
+	name     string
+	engine   predict.Engine
+	schedule string // of its steps, in words
+	tenants  []int
 }
 
 // layout is the use of one GPU of an arrangement; every GPU of a part is used alike.
 type layout struct {
 	gpu      *gpu
 	kind     Kind
-	copies   int // of each server on a GPU
 	servers  []server
 	slots    []slot
 	percents []float64 // of the servers, under MPS; nil = not capped
@@ -97,12 +97,24 @@ func (p *Plan) mergeable(k Kind, i, j int) bool {
 	return adapters == (k == KindAdapters)
 }
 
-// serversOf are the servers of a part on a GPU.
-func (s *search) serversOf(k Kind, of part, g *gpu) ([]server, error) {
+// copies is the number of replicas of a server on a GPU.
+func (l *layout) copies(server int) (n int) {
+	for _, sl := range l.slots {
+		for _, x := range sl.seats {
+			if x.server == server {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// serversOf are the servers of a part on a GPU, or on slices of it with so much memory each.
+func (s *search) serversOf(k Kind, of part, g *gpu, memory sharing.Bytes) ([]server, error) {
 	var out []server
 	for _, tenants := range of.tenants {
 		t := &s.plan.Tenants[tenants[0]]
-		e, err := s.engine(t, g)
+		e, schedule, err := s.engine(tenants[0], g, memory)
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +124,7 @@ func (s *search) serversOf(k Kind, of part, g *gpu) ([]server, error) {
 			// The best measured of those that share the server.
 			for _, i := range tenants {
 				if o := &s.plan.Tenants[i]; len(t.Profiles) == 0 && len(o.Profiles) > 0 {
-					if e, err = s.engine(o, g); err != nil {
+					if e, schedule, err = s.engine(i, g, memory); err != nil {
 						return nil, err
 					}
 				}
@@ -129,22 +141,22 @@ func (s *search) serversOf(k Kind, of part, g *gpu) ([]server, error) {
 		if k == KindSleep {
 			e.Sleep.Level = predict.SleepWeights
 		}
-		out = append(out, server{name: name, engine: e, tenants: tenants})
+		out = append(out, server{name, e, schedule, tenants})
 	}
 	return out, nil
 }
 
 // layouts lists the ways in which a kind can use a GPU for a part; the error says why there is none.
 func (s *search) layouts(k Kind, of part, g *gpu) ([]layout, error) {
-	servers, err := s.serversOf(k, of, g)
+	if k == KindMIG {
+		return s.sliced(of, g)
+	}
+	servers, err := s.serversOf(k, of, g, g.whole)
 	if err != nil {
 		return nil, err
 	}
-	base := layout{gpu: g, kind: k, copies: 1, servers: servers}
-	switch k {
-	case KindMIG:
-		return s.sliced(base)
-	case KindSleep:
+	base := layout{gpu: g, kind: k, servers: servers}
+	if k == KindSleep {
 		return s.sleeping(base)
 	}
 	copies := cmp.Or(s.plan.MaxCopies, 2)
@@ -159,7 +171,7 @@ func (s *search) layouts(k Kind, of part, g *gpu) ([]layout, error) {
 		}
 		for _, percents := range s.percents(k, servers, n) {
 			l := base
-			l.copies, l.percents = n, percents
+			l.percents = percents
 			l.servers = slices.Clone(servers)
 			for i := range percents {
 				l.servers[i].engine = capped(l.servers[i].engine, percents[i])
@@ -264,50 +276,125 @@ func (s *search) sleeping(l layout) ([]layout, error) {
 	return []layout{l}, nil
 }
 
-// sliced tries the profiles for each server that fit one GPU together.
-func (s *search) sliced(l layout) ([]layout, error) {
-	m := l.gpu.mig
+// sliced lists the divisions of a GPU that can matter: a profile for each server, with as many slices of each as fit
+// together. Of two servers each may have another number of slices, of more all have the same.
+func (s *search) sliced(of part, g *gpu) ([]layout, error) {
+	m := g.mig
 	if m == nil {
-		return nil, fmt.Errorf("%s has no MIG, or none whose placements are known", l.gpu.Name)
+		return nil, fmt.Errorf("%s has no MIG, or none whose placements are known", g.Name)
 	}
 	smsAll, _ := m.SMs.Get()
 	if smsAll == 0 {
-		smsAll, _ = l.gpu.row.SMs.Get()
+		smsAll, _ = g.row.SMs.Get()
 	}
 	profiles := s.profiles(m)
 	if len(profiles) == 0 || smsAll == 0 {
-		return nil, fmt.Errorf("the slices of %s are not known", l.gpu.Name)
+		return nil, fmt.Errorf("the slices of %s are not known", g.Name)
 	}
-	var out []layout
+	if len(of.tenants) > 4 {
+		return nil, fmt.Errorf("divisions of %s for %d tenants are not searched", g.Name, len(of.tenants))
+	}
+	// A server on each profile; nil where it does not fit.
+	servers := make([][]*server, len(of.tenants))
 	var why error
-	chosen := make([]*mig.Profile, len(l.servers))
-	var try func(i int)
-	try = func(i int) {
-		if i == len(chosen) {
-			// As many copies of this division as fit the GPU.
-			for copies := m.ComputeSlices; copies >= 1; copies-- {
-				next, err := s.slice(l, m, chosen, copies, smsAll)
-				if err == nil {
-					out = append(out, next)
-					return
-				}
+	for i := range of.tenants {
+		for _, p := range profiles {
+			sv, err := s.onSlice(part{of.tenants[i : i+1]}, g, p, smsAll)
+			if err != nil {
 				why = err
 			}
-			return
-		}
-		for _, p := range profiles {
-			chosen[i] = p
-			try(i + 1)
+			servers[i] = append(servers[i], sv)
 		}
 	}
-	if len(l.servers) > 4 {
-		return nil, fmt.Errorf("divisions of %s for %d tenants are not searched", l.gpu.Name, len(l.servers))
+	var out []layout
+	chosen := make([]int, len(of.tenants)) // profiles
+	counts := make([]int, len(of.tenants))
+	fits := func(more int) bool {
+		var want []mig.Count
+		for i, k := range chosen {
+			n := counts[i]
+			if i == more {
+				n++
+			}
+			want = append(want, mig.Count{Profile: profiles[k].Name, N: n})
+		}
+		_, err := m.Place(want, mig.Layout{Model: m})
+		return err == nil
+	}
+	var try func(i int)
+	try = func(i int) {
+		for chosen[i] = range profiles {
+			if servers[i][chosen[i]] == nil {
+				continue
+			}
+			if i+1 < len(chosen) {
+				try(i + 1)
+				continue
+			}
+			for first := 1; first <= m.ComputeSlices; first++ {
+				for k := range counts {
+					counts[k] = first
+				}
+				if len(counts) == 2 { // the second has all that is left
+					for counts[1] = 0; fits(1); counts[1]++ {
+					}
+				}
+				if counts[len(counts)-1] > 0 && fits(-1) {
+					out = append(out, s.divided(g, profiles, servers, chosen, counts))
+				}
+			}
+		}
 	}
 	try(0)
 	if len(out) == 0 {
+		if why == nil {
+			why = fmt.Errorf("no division of %s has a slice for each of %d servers", g.Name, len(of.tenants))
+		}
 		return nil, why
 	}
 	return s.thin(out), nil
+}
+
+// onSlice is the server of a part's tenants on a slice; the error says why it does not fit.
+func (s *search) onSlice(of part, g *gpu, p *mig.Profile, smsAll int) (*server, error) {
+	memory, _ := p.Memory.Get()
+	sms, _ := p.SMs.Get()
+	units := 0
+	for _, o := range g.mig.Profiles {
+		units = max(units, o.PlacementUnits)
+	}
+	servers, err := s.serversOf(KindMIG, of, g, memory)
+	if err != nil {
+		return nil, err
+	}
+	sv := &servers[0]
+	sv.engine = sv.engine.On(predict.Share{
+		Mechanism: sharing.MechanismMIG, SMs: min(1, float64(sms)/float64(smsAll)),
+		Bandwidth: min(1, float64(p.PlacementUnits)/float64(max(units, 1))),
+	})
+	if err := s.holds(servers, []seat{{0, s.usable(memory)}}); err != nil {
+		return nil, err
+	}
+	return sv, nil
+}
+
+// usable is the part of a memory that servers may take.
+func (s *search) usable(memory sharing.Bytes) sharing.Bytes {
+	return sharing.Bytes(float64(memory) * cmp.Or(s.plan.MemoryFraction, defaultMemory))
+}
+
+// divided is a GPU with so many slices of a profile for each server.
+func (s *search) divided(g *gpu, profiles []*mig.Profile, servers [][]*server, chosen, counts []int) layout {
+	out := layout{gpu: g, kind: KindMIG}
+	for i, k := range chosen {
+		memory, _ := profiles[k].Memory.Get()
+		out.profiles = append(out.profiles, profiles[k].Name)
+		out.servers = append(out.servers, *servers[i][k])
+		for range counts[i] {
+			out.slots = append(out.slots, slot{s.usable(memory), []seat{{i, s.usable(memory)}}})
+		}
+	}
+	return out
 }
 
 // profiles are those without media extensions and with all compute, largest first:
@@ -331,62 +418,29 @@ func (s *search) profiles(m *mig.Model) []*mig.Profile {
 	return out
 }
 
-// slice puts copies of a division on the GPU.
-func (s *search) slice(l layout, m *mig.Model, chosen []*mig.Profile, copies, smsAll int) (layout, error) {
-	var want []mig.Count
-	for _, p := range chosen {
-		want = append(want, mig.Count{Profile: p.Name, N: copies})
-	}
-	if _, err := m.Place(want, mig.Layout{Model: m}); err != nil {
-		return l, err
-	}
-	next := l
-	next.copies, next.servers = copies, slices.Clone(l.servers)
-	next.profiles = nil
-	units := 0
-	for _, p := range m.Profiles {
-		units = max(units, p.PlacementUnits)
-	}
-	for i, p := range chosen {
-		memory, _ := p.Memory.Get()
-		sms, _ := p.SMs.Get()
-		next.profiles = append(next.profiles, p.Name)
-		next.servers[i].engine = l.servers[i].engine.On(predict.Share{
-			Mechanism: sharing.MechanismMIG, SMs: min(1, float64(sms)/float64(smsAll)),
-			Bandwidth: min(1, float64(p.PlacementUnits)/float64(max(units, 1))),
-		})
-		usable := sharing.Bytes(float64(memory) * cmp.Or(s.plan.MemoryFraction, defaultMemory))
-		for range copies {
-			next.slots = append(next.slots, slot{usable, []seat{{i, usable}}})
-		}
-		if err := s.holds(next.servers, []seat{{i, usable}}); err != nil {
-			return l, err
-		}
-	}
-	return next, nil
-}
-
-// thin drops divisions that another beats in every respect: at least as many SMs and copies for each server.
+// thin drops divisions that another beats in every respect: for each server at least as many slices, each at least as
+// fast and as large. Of equals the first stays.
 func (s *search) thin(all []layout) []layout {
-	worse := func(a, b layout) bool { // a is no better than b anywhere
-		if a.copies > b.copies {
-			return false
-		}
+	memory := func(l *layout, server int) sharing.Bytes {
+		return l.slots[slices.IndexFunc(l.slots, func(sl slot) bool { return sl.seats[0].server == server })].memory
+	}
+	worse := func(a, b *layout) bool { // a is no better than b anywhere
 		for i := range a.servers {
-			if a.servers[i].engine.Step.Value < b.servers[i].engine.Step.Value ||
-				a.servers[i].engine.PrefillToken.Value < b.servers[i].engine.PrefillToken.Value ||
-				a.slots[i*a.copies].memory > b.slots[i*b.copies].memory {
+			x, y := &a.servers[i].engine, &b.servers[i].engine
+			if a.copies(i) > b.copies(i) || x.Step.Value < y.Step.Value || x.PrefillToken.Value < y.PrefillToken.Value ||
+				memory(a, i) > memory(b, i) {
 				return false
 			}
 		}
 		return true
 	}
 	var out []layout
-	for i, a := range all {
-		if !slices.ContainsFunc(all, func(b layout) bool {
-			return !slices.Equal(a.profiles, b.profiles) && worse(a, b) &&
-				!(worse(b, a) && slices.Compare(b.profiles, a.profiles) > 0)
-		}) {
+	for i := range all {
+		beaten := false
+		for k := range all {
+			beaten = beaten || k != i && worse(&all[i], &all[k]) && !(i < k && worse(&all[k], &all[i]))
+		}
+		if !beaten {
 			out = append(out, all[i])
 		}
 	}

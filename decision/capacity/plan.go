@@ -46,8 +46,8 @@ type Tenant struct {
 	Adapters predict.Adapters
 	// Profiles are measurements of a server of the tenant alone, on any GPU; without any its costs are priors.
 	Profiles []predict.Solo
-	// Configure sets what a server of the tenant does otherwise than vLLM by default:
-	// sequences in a batch, chunks of prompts, the prefix cache. nil = nothing.
+	// Configure sets what a server of the tenant does otherwise than Plan.Scheduling says: sequences in a batch, chunks
+	// of prompts, the prefix cache. nil = nothing.
 	Configure  func(*predict.Engine)
 	Objectives Objectives
 }
@@ -77,9 +77,14 @@ type Plan struct {
 	MaxCopies      int // of a server on one GPU; 0 = 2
 	// Percents are the active thread percentages of the servers that are tried under MPS beside none at all, each
 	// in the order of the tenants; nil = halves and thirds for two servers.
-	Percents  [][]float64
-	Predictor *predict.Predictor // nil = predict.NewPredictor
-	Seed      uint64
+	Percents [][]float64
+	// Scheduling is the serving engine of all tenants, with its defaults or what it was told.
+	Scheduling predict.Scheduling
+	// ProfiledLimits holds servers to the sequences that the profiled ones had at most. Without it they are a limit
+	// of those alone.
+	ProfiledLimits bool
+	Predictor      *predict.Predictor // nil = predict.NewPredictor
+	Seed           uint64
 	// WindowRequests is the number of requests that the search plays: of a longer trace it takes
 	// the busiest stretch of so many. 0 = 4000.
 	WindowRequests int
@@ -128,6 +133,7 @@ func (p *Plan) Validate() error {
 	l.If(!(p.MemoryFraction >= 0 && p.MemoryFraction <= 1), "memory_fraction", "use 0 to 1", "is %v", p.MemoryFraction)
 	l.If(p.MaxCopies < 0 || p.MaxCopies > 8, "max_copies", "use 0 to 8", "is %d", p.MaxCopies)
 	l.If(p.WindowRequests < 0, "window_requests", "use 0 or more", "is %d", p.WindowRequests)
+	l.AddErr("scheduling", p.Scheduling.Validate())
 	l.If(len(p.Loads) > maxLoads, "loads", "", "%d are more than %d", len(p.Loads), maxLoads)
 	for i, x := range p.Loads {
 		l.If(!(x > 0 && x <= 1000), fmt.Sprintf("loads[%d]", i), "use a multiple above 0, at most 1000", "is %v", x)

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // search is a search under way.
@@ -46,7 +48,37 @@ func (p Plan) Search(ctx context.Context) (*Result, error) {
 		}
 		s.gpus = append(s.gpus, r)
 	}
+	if why := s.tooLarge(); len(why) > 0 {
+		return &Result{
+			Currency: p.GPUs[0].PricePerHour.Currency(), Trace: s.describeTrace(), Why: why, Arrangements: []Arrangement{},
+			Crossovers: []Crossover{}, Excluded: s.excluded,
+		}, nil
+	}
 	return s.run(ctx)
+}
+
+// tooLarge names the tenants whose servers no single GPU of the plan holds, with the fewest that would.
+func (s *search) tooLarge() (why []string) {
+	for i := range s.plan.Tenants {
+		longest, least, on := s.traffic.tenants[i].longest, 0, ""
+		var weights sharing.Bytes
+		for _, g := range s.gpus {
+			e, _, err := s.engine(i, g, g.whole)
+			if err != nil {
+				continue
+			}
+			weights = e.Model.Weights()
+			if n := e.GPUsFor(g.memory, longest); n > 0 && (least == 0 || n < least) {
+				least, on = n, g.Name
+			}
+		}
+		if least > 1 {
+			why = append(why, fmt.Sprintf("%s: its weights (%v) and the KV cache of its longest request (%d tokens) take at "+
+				"least %d %s. This plans servers that share GPUs; one server over several GPUs in parallel is planned by "+
+				"AIConfigurator or NVIDIA Dynamo", s.plan.Tenants[i].Name, weights, longest, least, on))
+		}
+	}
+	return why
 }
 
 func (s *search) exclude(kind, gpu, reason string) {

@@ -32,6 +32,9 @@ type tenantTraffic struct {
 	squareOfResident float64 // of output x (input + output), what the KV cache is asked for
 }
 
+// context is the mean context of a token that the tenant's requests are given.
+func (t *tenantTraffic) context() float64 { return t.squareOfResident / max(t.output, 1) }
+
 // read checks the requests and finds the busiest stretch of n of them. Its memory is that of twice the stretch.
 func (p *Plan) read(ctx context.Context) (*traffic, error) {
 	n := cmp.Or(p.WindowRequests, defaultWindow)

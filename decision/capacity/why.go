@@ -58,6 +58,9 @@ func (s *search) restsOn(a *Arrangement) string {
 			if step == prompt {
 				text = "a step and a prompt's tokens are " + step
 			}
+			if s.plan.Tenants[sv.tenants[0]].Configure == nil {
+				text += ", " + sv.schedule
+			}
 			if by[text] == nil {
 				said = append(said, text)
 			}
@@ -75,7 +78,7 @@ func (s *search) comesFrom(sv *server, g *gpu, c *predict.Cost) string {
 	of := s.plan.Tenants[sv.tenants[0]].Profiles
 	switch {
 	case c.Basis == sharing.BasisPrior:
-		return "a prior, not of this model"
+		return "a prior (the roofline of its shape)"
 	case len(of) == 0:
 		return "as the plan has it" // by Tenant.Configure
 	case c.Basis == sharing.BasisTransferred:

@@ -97,6 +97,9 @@ func (r *replica) prefillNext(now float64) {
 		return
 	}
 	n := len(r.running)
+	if r.c.prefillsFirst {
+		n = 0
+	}
 	budget, adapted := r.c.chunk-n, 0.0
 	compute := 0.0
 	for _, f := range r.entered {
@@ -111,7 +114,11 @@ func (r *replica) prefillNext(now float64) {
 		}
 	}
 	// The weights are read once for the prompts' tokens and the others' alike.
-	a.gpu = max(r.c.step-r.c.host+r.c.matrix, compute, r.c.busy*r.c.prefill) + r.c.sequence*float64(n) + r.context*r.c.context
+	a.gpu = max(r.c.step-r.c.host+r.c.matrix+r.c.moreExperts(r.c.chunk-budget), compute, r.c.busy*r.c.prefill) +
+		r.c.sequence*float64(n)
+	if n > 0 {
+		a.gpu += r.context * r.c.context
+	}
 	a.host = max(r.c.host+r.c.hostSequence*float64(n)+r.adapterStep(), r.c.prefill-a.gpu) + adapted
 	a.decodes = n
 	r.begin(now, a)
@@ -145,6 +152,9 @@ func (r *replica) computed(now float64, a *activity) {
 	}
 	if a.decodes > 0 {
 		r.stepped(1, a, now)
+	} else if r.c.prefillsFirst {
+		r.stall += length
+		r.stalled = len(r.running)
 	}
 	budget := r.c.chunk - a.decodes
 	kept := r.entered[:0]

@@ -34,6 +34,7 @@ type Engine struct {
 	StepMatrix     Cost           // ms more of a step of several sequences: matrices are multiplied, where one has vectors; not under MPS
 	StepSequence   Cost           // ms for each sequence in the batch
 	StepContext    Cost           // ms for each 1000 tokens of context in the batch
+	StepExperts    Cost           // ms to read all routed experts: a step reads those that its sequences use
 	HostFraction   Cost           // of Step
 	Prefill        Cost           // ms at least
 	PrefillToken   Cost           // ms for each 1000 tokens
@@ -47,6 +48,7 @@ type Engine struct {
 	Captured      []int         // batches that steps were captured for as CUDA graphs, ascending: others are padded to the next; none = no batch is padded
 	Sequences     int           // in a batch at once; 0 = 256
 	ChunkTokens   int           // tokens that a step computes at most, prompts in chunks; 0 = a prefill runs alone, one between two steps
+	PrefillsFirst bool          // nobody decodes while prompts wait to be computed, as in SGLang
 	BlockTokens   int           // in a block of the KV cache; 0 = 16
 	NoPrefixCache bool          // nothing of a prompt is kept for others
 	Overhead      sharing.Bytes // memory besides weights, adapters and KV cache: context, graphs, activations
@@ -90,8 +92,9 @@ func (e *Engine) sequences() int {
 }
 
 // NewEngine is an engine of which nothing was measured: its costs are priors for the model's shape
-// on the machine, and it schedules as vLLM does by default: 256 sequences, batches captured for 1, 2, 4 and
-// multiples of 8, chunks of 2048 tokens, blocks of 16 with prefix cache.
+// on the machine, and it schedules as vLLM does by default on GPUs with less than 70 GiB: 256 sequences, batches
+// captured for 1, 2, 4 and multiples of 8, chunks of 2048 tokens, blocks of 16 with prefix cache. [Scheduling] has
+// the defaults of other GPUs and engines.
 func NewEngine(m Model, on Machine) Engine {
 	cost := func(value float64, of ...int) Cost {
 		c := Cost{Value: value, Basis: sharing.BasisPrior, Source: priors[of[0]].Source}
@@ -101,22 +104,25 @@ func NewEngine(m Model, on Machine) Engine {
 		return c
 	}
 	layers, read := float64(m.Layers), medians[decodeEfficiency]*on.Bandwidth
-	bytesRead := float64(m.Weights()) * m.active() / m.Parameters
+	width := float64(m.Weights()) / m.Parameters // bytes of a parameter
+	// Activations of fewer bits are multiplied as much faster where the GPU has a rate of its own for them.
+	flops := on.FLOPs * 2 / max(float64(orBits(m.ActivationBits))/8, on.Narrowest)
 	return Engine{
 		Model:          m,
-		Step:           cost(1e3*bytesRead/read+layers*medians[stepPerLayer], decodeEfficiency),
+		Step:           cost(1e3*width*m.active()/read+layers*medians[stepPerLayer], decodeEfficiency),
 		StepMatrix:     Cost{Value: layers * matrixPerLayer, Sigma: 0.3, Basis: sharing.BasisPrior, Source: rowsSource},
 		StepSequence:   Cost{Value: hostPerSequence, Sigma: 0.5, Basis: sharing.BasisPrior, Source: rowsSource},
 		StepContext:    cost(1e6*float64(m.KVPerToken())/read, decodeEfficiency),
+		StepExperts:    cost(1e3*width*m.routed()/read, decodeEfficiency),
 		HostFraction:   cost(medians[hostFraction], hostFraction),
 		Prefill:        cost(layers*medians[prefillPerLayer], prefillPerLayer),
-		PrefillToken:   cost(1e6*2*m.active()/(on.FLOPs*medians[prefillEfficiency]), prefillEfficiency),
+		PrefillToken:   cost(1e6*2*m.active()/(flops*medians[prefillEfficiency]), prefillEfficiency),
 		PrefillContext: cost(1e9*4*layers*float64(m.queryWidth())/(on.FLOPs*medians[prefillEfficiency]), prefillEfficiency),
 		PrefillBusy:    Cost{Value: launchBusy, Sigma: 0.2, Basis: sharing.BasisPrior, Source: rowsSource},
 		DecodeSM:       cost(medians[smDecoding], smDecoding),
 		PrefillSM:      cost(medians[smOther], smOther),
 		MPSStep:        cost(layers*medians[mpsStepPerLayer], mpsStepPerLayer),
-		Captured:       usualCaptured(),
+		Captured:       captured(usualSequences),
 		ChunkTokens:    usualChunk,
 		OverheadSigma:  overheadSigma,
 		Overhead:       usualOverhead,
@@ -133,12 +139,14 @@ const hostPerSequence = 0.012
 // for the 1B and 0.0047 for the 8B, by their steps of 1, 4 and 16 sequences.
 const matrixPerLayer = 0.005
 
-// usualCaptured are the batches that vLLM captures by default, up to the sequences that
-// it runs: 1, 2, 4 and the multiples of 8.
-func usualCaptured() []int {
+// captured are the batches that vLLM captures by default up to a size: 1, 2, 4, the multiples of 8, and from 256 on
+// those of 16.
+func captured(most int) []int {
 	out := []int{1, 2, 4}
-	for b := 8; b <= usualSequences; b += 8 {
-		out = append(out, b)
+	for b := 8; b <= most; b += 8 {
+		if b <= 256 || b%16 == 0 {
+			out = append(out, b)
+		}
 	}
 	return out
 }
@@ -171,6 +179,7 @@ func (e Engine) On(s Share) Engine {
 	if s.Bandwidth > 0 && s.Bandwidth < 1 {
 		slow(&e.Step, s.Bandwidth, sliceDecoding)
 		slow(&e.StepContext, s.Bandwidth, sliceDecoding)
+		slow(&e.StepExperts, s.Bandwidth, sliceDecoding)
 	}
 	if s.SMs > 0 && s.SMs < 1 {
 		slow(&e.PrefillToken, s.SMs, sliceOther)
@@ -185,7 +194,7 @@ func (e *Engine) costs() iter.Seq2[string, *Cost] {
 		for _, c := range []struct {
 			name string
 			c    *Cost
-		}{{"step", &e.Step}, {"step_matrix", &e.StepMatrix}, {"step_sequence", &e.StepSequence}, {"step_context", &e.StepContext}, {"host_fraction", &e.HostFraction},
+		}{{"step", &e.Step}, {"step_matrix", &e.StepMatrix}, {"step_sequence", &e.StepSequence}, {"step_context", &e.StepContext}, {"step_experts", &e.StepExperts}, {"host_fraction", &e.HostFraction},
 			{"prefill", &e.Prefill}, {"prefill_token", &e.PrefillToken}, {"prefill_context", &e.PrefillContext}, {"prefill_busy", &e.PrefillBusy},
 			{"decode_sm", &e.DecodeSM}, {"prefill_sm", &e.PrefillSM}, {"mps_step", &e.MPSStep},
 			{"adapter_step", &e.Adapters.Step}, {"adapter_each", &e.Adapters.Each}, {"adapter_prefill", &e.Adapters.Prefill}, {"adapter_load", &e.Adapters.Load}, {"adapter_fetch", &e.Adapters.Fetch},
@@ -235,7 +244,7 @@ func (e *Engine) check(list *problem.List, path string) {
 	if !slices.IsSorted(e.Captured) || len(e.Captured) > 0 && e.Captured[0] < 1 {
 		list.Addf(problem.Join(path, "captured"), "", "must be batches of 1 and more, ascending, are %v", e.Captured)
 	}
-	if e.ChunkTokens > 0 && e.ChunkTokens <= e.sequences() {
+	if e.ChunkTokens > 0 && e.ChunkTokens <= e.sequences() && !e.PrefillsFirst {
 		list.Addf(problem.Join(path, "chunk_tokens"), fmt.Sprintf("more than the %d sequences that may decode in a step", e.sequences()), "%d leave no token for a prompt", e.ChunkTokens)
 	}
 	list.If(!(e.OverheadSigma >= 0 && e.OverheadSigma < 5) || e.Overhead < 0, problem.Join(path, "overhead"), "", "must not be negative, with a sigma below 5, is %v with %v", e.Overhead, e.OverheadSigma)

@@ -50,6 +50,7 @@ type rates struct {
 	step, context, host             float64 // ms; context for a token
 	sequence, hostSequence          float64 // ms of each in the batch, on the GPU and on the host
 	matrix                          float64 // ms of a batch of several
+	experts, unused                 float64 // ms to read all routed experts, and the share that a token leaves out
 	captured                        []int
 	prefill, token, busy            float64
 	slowPrefill                     float64 // factor of the GPU's part of a prefill
@@ -73,6 +74,7 @@ func ratesOf(e *Engine, mps bool) rates {
 		fallAsleep: e.Sleep.FallAsleep(e.Model), wake: e.Sleep.Wake(e.Model),
 	}
 	r.matrix, r.captured = e.StepMatrix.Value, e.Captured
+	r.experts, r.unused, r.prefillsFirst = e.StepExperts.Value, e.Model.unused(), e.PrefillsFirst
 	r.hostSequence = min(e.StepSequence.Value, hostPerSequence)
 	r.sequence = e.StepSequence.Value - r.hostSequence
 	if mps {
@@ -93,7 +95,16 @@ func (r *rates) batched(n int) float64 {
 	if n < 2 {
 		return r.sequence * float64(n)
 	}
-	return r.matrix + r.sequence*float64(padded(r.captured, n))
+	return r.matrix + r.sequence*float64(padded(r.captured, n)) + r.moreExperts(n)
+}
+
+// moreExperts is the time in which a step of so many tokens reads the experts that they use beyond those of one,
+// each token's drawn evenly and by itself.
+func (r *rates) moreExperts(tokens int) float64 {
+	if r.experts == 0 {
+		return 0
+	}
+	return r.experts * (r.unused - math.Pow(r.unused, float64(tokens)))
 }
 
 // activity is the work that a replica is at: units of equal length, each of host and gpu ms when nobody else is on

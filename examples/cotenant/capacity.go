@@ -17,32 +17,35 @@ const capacityUsage = `Finds the fewest GPUs for a trace of requests and its obj
 and what a million good tokens then cost. It needs no GPU: every candidate is simulated.
 
   cotenant capacity                          two models, a real trace's shape, three GPUs
-  cotenant capacity -trace requests.jsonl -slo ttft_p99=2s,tpot_p99=50ms -gpu L40S=0.90
+  cotenant capacity -trace requests.jsonl -model chat=config.json -slo ttft_p99=2s,tpot_p99=50ms -gpu L40S=0.90
   cotenant capacity -load 0.25,1,4 -report curves.html    where the cheapest arrangement changes
   cotenant capacity -verify                  the three best as load on simulated servers
-  cotenant capacity -verify -endpoint llama-8b=http://host:8000   the best one on your servers
+  cotenant capacity -endpoint llama-8b=http://host:8000   the best one on your servers
 
 A trace is a file of Mooncake, Bailian, Azure or BurstGPT, or ShareGPT's
 conversations (JSON, at one a second); "rate=4,in=500,out=120" is a Poisson stream.
-Traces that name several models, and those of one when the profiles are of several,
-are divided among the profiles' models. Models are known by the size in their names
-(llama-8b); a cost that no profile holds is a prior and widens the answer.
+A model that a trace names is described (-model, -fleet) or measured (-profiles), else refused;
+one that names none is divided among them. A cost that no profile holds is a prior.
 
 Exit code 1: nothing is known to keep the objectives. Ctrl-C prints what was found.
 `
 
 func runCapacity(ctx context.Context, args []string, std stdio) error {
 	fl := flagSet("capacity")
-	opts := study.Options{Loads: []float64{0.5, 1, 2}}
-	var verify study.VerifyOptions
+	opts, verify := study.Options{}, study.VerifyOptions{}
 	fl.StringVar(&opts.Trace, "trace", "", "`FILE` of a trace, or rate=R,in=N,out=N (default built-in)")
 	fl.StringVar(&opts.SLO, "slo", study.BuiltinSLO, "`objectives`")
+	fl.Func("model", "`NAME=config.json` of Hugging Face, or NAME=params:7e9,fp8; repeatable", appendTo(&opts.Models))
+	fl.StringVar(&opts.Fleet, "fleet", "", "`FILE` of a fleet whose workloads state their models")
 	fl.StringVar(&opts.Profiles, "profiles", "", "`FILE` of profiles or rows, as predict reads them (default built-in)")
+	fl.StringVar(&opts.Predictor, "predictor", "", "`FILE` of a predictor, for the constants of sharing")
+	fl.StringVar(&opts.Scheduling.Engine, "engine", "vllm", "vllm or sglang, an older `one` as vllm@0.8")
+	fl.IntVar(&opts.Scheduling.ChunkTokens, "max-batched-tokens", 0, "of a step (default the engine's)")
+	fl.IntVar(&opts.Scheduling.Sequences, "max-seqs", 0, "at once (default the engine's)")
+	fl.BoolVar(&opts.ProfiledLimits, "profiled-limits", false, "hold servers to the profiled ones' sequences")
+	fl.StringVar(&opts.Timestamps, "timestamps", "", "the trace's `unit`, s or ms (default its format's)")
 	fl.Func("gpu", "`NAME=PRICE` an hour in USD, or as 0.90 EUR; repeatable", appendTo(&opts.GPUs))
-	fl.Func("load", "`multiples` of the trace's rate; the largest decides (default 0.5,1,2)", func(s string) (err error) {
-		opts.Loads, err = study.ParseLoads(s)
-		return err
-	})
+	fl.Func("load", "`multiples` of the trace's rate; the largest decides (default 1)", opts.SetLoads)
 	fl.Uint64Var(&opts.Seed, "seed", 1, "of every draw")
 	asJSON := fl.Bool("json", false, "print JSON")
 	html := fl.String("report", "", "write a page with curves to `FILE.html`")
@@ -60,9 +63,6 @@ func runCapacity(ctx context.Context, args []string, std stdio) error {
 	}
 	if verify.For <= 0 {
 		err = errors.Join(err, fmt.Errorf("-verify-for: %v is not above 0", verify.For))
-	}
-	if len(verify.Endpoints) > 0 && !*run {
-		err = errors.Join(err, errors.New("-endpoint: is for -verify: ask for that too"))
 	}
 	if err != nil {
 		return badInput(err)
@@ -86,7 +86,7 @@ func runCapacity(ctx context.Context, args []string, std stdio) error {
 	if report == nil {
 		return searchErr
 	}
-	if *run && searchErr == nil {
+	if (*run || len(verify.Endpoints) > 0) && searchErr == nil {
 		verify.Progress = func(a *capacity.Arrangement) {
 			fmt.Fprintf(live, "\r\033[Kverifying %s on %d %s for %v", a.Kind, a.GPUs, a.GPU, verify.For)
 		}

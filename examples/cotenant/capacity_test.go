@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -50,22 +49,6 @@ func capacityPage(t *testing.T, args ...string) string {
 		t.Error("the page needs something else, or something in it was refused")
 	}
 	return out
-}
-
-// TestCapacityNoNumber: the table says that a kind is not kept by any number of GPUs that was
-// tried, and gives no price for it.
-func TestCapacityNoNumber(t *testing.T) {
-	html := filepath.Join(t.TempDir(), "curves.html")
-	code, out, errs := program(t, "", "capacity", "-trace", "rate=6,in=500,out=100,n=400", "-load", "1", "-gpu", "A100-SXM4-80GB=1.80", "-slo", "ttft_p99=1s,tpot_p99=60ms", "-report", html)
-	if code != 0 {
-		t.Fatalf("exit %d: %s", code, errs)
-	}
-	if !regexp.MustCompile(`(?m)^ sleep +>64x A100 +\w+ +missed +- +- `).MatchString(out) || !strings.Contains(strings.Join(strings.Fields(out), " "), "sleep does not do: no number of A100-SXM4-80GB up to 64 does; with ") {
-		t.Error(out)
-	}
-	if written, err := os.ReadFile(html); err != nil || !strings.Contains(string(written), "not by 64 A100-SXM4-80GB; figures of") {
-		t.Errorf("%v: %s", err, written)
-	}
 }
 
 // TestCapacityContract reads the JSON as a script would.
@@ -136,7 +119,7 @@ func TestCapacityTraces(t *testing.T) {
 	burst := "Timestamp,Model,Request tokens,Response tokens\n5,ChatGPT,472,18\n45,GPT-4,1087,230\n118,ChatGPT,417,276\n"
 	share := `[{"id":"a","conversations":[{"from":"human","value":"one two three"},{"from":"gpt","value":"four five six seven"},{"from":"human","value":"eight"},{"from":"gpt","value":"nine ten"}]}]`
 	for name, text := range map[string]string{"mooncake.jsonl": mooncake.String(), "azure.csv": azure, "burst.csv": burst, "sharegpt.json": share} {
-		code, out, errs := program(t, "", "capacity", "-trace", write(name, text), "-load", "1", "-gpu", "H100-SXM5-80GB=2.90", "-json")
+		code, out, errs := program(t, "", "capacity", "-trace", write(name, text), "-load", "1", "-gpu", "H100-SXM5-80GB=2.90", "-json", "-model", "ChatGPT=params:7e9", "-model", "GPT-4=params:14e9,fp8")
 		if code != exitDone && code != exitNo {
 			t.Errorf("%s: exit %d, %s", name, code, errs)
 		}
@@ -188,7 +171,13 @@ func TestCapacityBadInput(t *testing.T) {
 		{[]string{"-trace", "rate=1"}, "a stream needs its lengths"},
 		{[]string{"-trace", lengths}, "input_length: missing"},
 		{[]string{"-profiles", lengths}, "neither profiles nor co-location rows"},
-		{[]string{"-profiles", odd}, `model "mystery": its size is not in its name`},
+		{[]string{"-profiles", odd}, `model "mystery": its size is not in its name; describe it with -model mystery=config.json`},
+		{[]string{"-model", "chat"}, "write llama-8b=config.json"},
+		{[]string{"-engine", "tgi"}, "use vllm or sglang"},
+		{[]string{"-max-seqs", "-1"}, "sequences: must lie between"},
+		{[]string{"-timestamps", "h", "-trace", "../../loadgen/prompt/testdata/traces/mooncake.jsonl"}, `timestamps: "h" is no unit`},
+		{[]string{"-predictor", "nowhere.json"}, "nowhere.json"},
+		{[]string{"-fleet", "nowhere.yaml"}, "nowhere.yaml"},
 		{[]string{"extra"}, "unexpected argument"},
 		{[]string{"-verify-for", "-1s"}, "not above 0"},
 	} {

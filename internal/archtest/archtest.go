@@ -49,7 +49,7 @@ var allowed = map[string][]string{
 	"decision/placement":        {"decision/gate", "decision/predict", "mig", "sharing"},
 	"decision/placement/replay": {"decision/placement", "sharing"},
 	"decision/capacity":         {"cost", "decision/predict", "mig", "sharing"},
-	"decision/capacity/study": {"cost", "decision/capacity", "decision/manifest", "decision/manifest/routers",
+	"decision/capacity/study": {"cost", "decision", "decision/capacity", "decision/manifest", "decision/manifest/routers",
 		"decision/predict", "loadgen", "loadgen/loadgentest", "loadgen/prompt", "sharing"},
 	"decision/judge": {"cost", "decision", "decision/predict", "mig", "sharing"},
 	"decision/discover": {"cost", "decision", "decision/discover/internal/nvsmi", "decision/discover/internal/usage",

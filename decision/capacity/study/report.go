@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -50,7 +51,7 @@ func (r *Report) WriteText(out io.Writer) error {
 	for _, n := range r.Notes {
 		line("note: %s", n)
 	}
-	line("\nAll figures are simulated; the table is at load %g\n", r.load)
+	line("\nAll figures are simulated; the table is at load %g%s\n", r.load, r.perS(r.load, ", %s requests a second"))
 	table := r.table(2)
 	if slices.ContainsFunc(strings.Split(table, "\n"), func(line string) bool { return len(line) > tableWidth }) {
 		table = r.table(1)
@@ -58,8 +59,8 @@ func (r *Report) WriteText(out io.Writer) error {
 	w.WriteString(table)
 	switch {
 	case len(r.Arrangements) > 0:
-		line("(low-high): bounds that hold the figure with 90%%. BUSY: of the GPUs' time. UP TO: times the load of the "+
-			"table up to which the objectives are known to be kept.%s", r.beyond())
+		line("(low-high): bounds that hold the figure with 90%%. BUSY: of the GPUs' time. GOOD/S: requests a "+
+			"second within the limits. UP TO: times the load of the table up to which the objectives are known to be kept.%s", r.beyond())
 	case r.interrupted:
 		line("interrupted before the first arrangement of this load was found")
 	default:
@@ -67,8 +68,8 @@ func (r *Report) WriteText(out io.Writer) error {
 	}
 	r.writeWhy(line)
 	for _, c := range r.Crossovers {
-		line("crossover: between load %g and %g the cheapest changes from %s (%d %s) to %s (%d %s)",
-			c.Above, c.UpTo, c.From.Kind, c.From.GPUs, c.From.GPU, c.To.Kind, c.To.GPUs, c.To.GPU)
+		line("crossover: between load %g%s and %g%s the cheapest changes from %s (%d %s) to %s (%d %s)",
+			c.Above, r.perS(c.Above, " (%s/s)"), c.UpTo, r.perS(c.UpTo, " (%s/s)"), c.From.Kind, c.From.GPUs, c.From.GPU, c.To.Kind, c.To.GPUs, c.To.GPU)
 	}
 	if v := r.Whole; v != nil {
 		for _, tn := range v.Tenants {
@@ -81,6 +82,14 @@ func (r *Report) WriteText(out io.Writer) error {
 	}
 	_, err := w.WriteTo(out)
 	return err
+}
+
+// perS writes the requests a second of a load into a text; "" where the trace has no rate.
+func (r *Report) perS(load float64, text string) string {
+	if r.Trace.PerS <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(text, strconv.FormatFloat(load*r.Trace.PerS, 'g', 3, 64))
 }
 
 // tabular writes rows of cells as a table.
@@ -103,7 +112,7 @@ func tabular(padding int, align uint, rows func(row func(cells ...any))) string 
 // table lists the arrangements, its columns so far apart.
 func (r *Report) table(padding int) string {
 	return tabular(padding, 0, func(row func(...any)) {
-		row("KIND", "GPUS", "ROUTER", "VERDICT", r.Currency+"/H", "/M TOK", "TTFT P99 MS", "TPOT P99 MS", "BUSY", "UP TO")
+		row("KIND", "GPUS", "ROUTER", "VERDICT", r.Currency+"/H", "/M TOK", "TTFT P99 MS", "TPOT P99 MS", "BUSY", "GOOD/S", "UP TO")
 		for _, a := range r.ByVerdict() {
 			mark := " "
 			if r.isChosen(a) {
@@ -122,7 +131,7 @@ func (r *Report) table(padding int) string {
 				router = short
 			}
 			row(mark+a.Kind.String(), gpus, router, a.Verdict, price, million, interval(a, "ttft_p99"),
-				interval(a, "tpot_p99"), fmt.Sprintf("%.0f%%", 100*a.Utilisation), headroom)
+				interval(a, "tpot_p99"), fmt.Sprintf("%.0f%%", 100*a.Utilisation), fmt.Sprintf("%.3g", a.GoodputPerS), headroom)
 		}
 	})
 }

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,11 +42,20 @@ type Options struct {
 	// Trace is a file of Mooncake, Bailian, Azure, BurstGPT or ShareGPT, or a Poisson stream such as
 	// "rate=4,in=500,out=120,n=2000" with requests a second, tokens and the number of requests.
 	Trace    string
-	SLO      string   // of every tenant, such as "ttft_p99=500ms,tpot_p99=30ms,share=0.99"
-	Profiles string   // file of profiles or co-location rows; their models are the tenants
-	GPUs     []string // with the price an hour: "L40S=0.90" in USD, "L40S=0.90 EUR"
-	Loads    []float64
-	Seed     uint64 // of every draw
+	SLO      string // of every tenant, such as "ttft_p99=500ms,tpot_p99=30ms,share=0.99"
+	Profiles string // file of profiles or co-location rows
+	// Models describe models: "llama-8b=config.json" as Hugging Face has it, or "llama-8b=params:8e9,bf16".
+	Models    []string
+	Fleet     string // file of a fleet, whose workloads describe models
+	Predictor string // file of a predictor; "" = that of package predict
+	// Scheduling is the serving engine, ProfiledLimits as in [capacity.Plan].
+	Scheduling     predict.Scheduling
+	ProfiledLimits bool
+	// Timestamps is the unit of a trace's, "s" or "ms"; "" = its format's, unless it seems to be the other.
+	Timestamps string
+	GPUs       []string // with the price an hour: "L40S=0.90" in USD, "L40S=0.90 EUR"
+	Loads      []float64
+	Seed       uint64 // of every draw
 }
 
 // Study is a question that can be searched. Plan may be changed before that.
@@ -69,9 +76,13 @@ func Read(opts Options) (*Study, error) {
 	}
 	objectives, errSLO := capacity.ParseObjectives(s.SLO)
 	gpus, errGPU := parseGPUs(opts.GPUs)
-	models, errProfiles := readProfiles(opts.Profiles)
-	errTrace := s.readTrace(opts.Trace, opts.Seed)
-	if err := errors.Join(errSLO, errGPU, errProfiles, errTrace); err != nil {
+	models, errModels := s.readModels(opts)
+	errTrace := s.readTrace(opts)
+	var errPredictor error
+	if opts.Predictor != "" {
+		s.Plan.Predictor, errPredictor = predict.LoadPredictor(opts.Predictor)
+	}
+	if err := errors.Join(errSLO, errGPU, errModels, errPredictor, errTrace); err != nil {
 		return nil, err
 	}
 	tenants, err := s.divide(models, opts.Seed)
@@ -81,7 +92,7 @@ func Read(opts Options) (*Study, error) {
 	for i := range tenants {
 		tenants[i].Objectives = objectives
 	}
-	if opts.Profiles == "" && opts.Trace != "" {
+	if opts.Profiles == "" && len(opts.Models) == 0 && opts.Fleet == "" && opts.Trace != "" {
 		s.note("without profiles of its own the models are a 1B and an 8B server with random weights, measured on one H100")
 	}
 	if n := len(s.requests); n < fewRequests {
@@ -89,6 +100,7 @@ func Read(opts Options) (*Study, error) {
 	}
 	s.Plan.Tenants, s.Plan.Requests = tenants, slices.Values(s.requests)
 	s.Plan.GPUs, s.Plan.Loads, s.Plan.Seed = gpus, opts.Loads, opts.Seed
+	s.Plan.Scheduling, s.Plan.ProfiledLimits = opts.Scheduling, opts.ProfiledLimits
 	return s, s.Plan.Validate()
 }
 
@@ -134,13 +146,6 @@ func parseGPUs(texts []string) (out []capacity.GPU, err error) {
 		out = append(out, capacity.GPU{Name: name, PricePerHour: m})
 	}
 	return out, errors.Join(errs...)
-}
-
-// model is a model that was measured.
-type model struct {
-	name  string
-	solos []predict.Solo
-	loads []predict.Load
 }
 
 // readProfiles reads the profiles of a file, or the built-in ones, sorted by the names of their models.
@@ -191,81 +196,15 @@ func readProfiles(file string) ([]model, error) {
 	return out, nil
 }
 
-// nearest returns the one profile whose load is nearest to the mean lengths, by the
-// sum of the logarithms of their ratios.
-func (m *model) nearest(in, out float64) []predict.Solo {
-	best, least := 0, math.Inf(1)
-	for i, l := range m.loads {
-		d := math.Abs(math.Log(float64(l.Prompt)/in)) + math.Abs(math.Log(float64(l.Output)/out))
-		if d < least {
-			best, least = i, d
-		}
-	}
-	return m.solos[best : best+1]
-}
-
-// shapes lists models by their size in billions of parameters, with the layers of the
-// Llama and Qwen families (their config.json on Hugging Face).
-var shapes = []struct {
-	billions float64
-	shape    predict.Model
-}{
-	{0.16, shape(0.162e9, 12, 4, 64, 768, 12, 2048)},
-	{1, shape(1.24e9, 16, 8, 64, 2048, 32, 8192)},
-	{3, shape(3.21e9, 28, 8, 128, 3072, 24, 8192)},
-	{8, shape(8.03e9, 32, 8, 128, 4096, 32, 14336)},
-	{14, shape(14.8e9, 48, 8, 128, 5120, 40, 13824)},
-	{32, shape(32.8e9, 64, 8, 128, 5120, 40, 27648)},
-	{70, shape(70.6e9, 80, 8, 128, 8192, 64, 28672)},
-}
-
-func shape(parameters float64, layers, kvHeads, headDim, hidden, heads, intermediate int) predict.Model {
-	return predict.Model{
-		Parameters: parameters, Layers: layers, KVHeads: kvHeads, HeadDim: headDim,
-		Hidden: hidden, Heads: heads, Intermediate: intermediate,
-	}
-}
-
-// A size between two known ones takes the nearer shape, scaled within these ratios.
-const leastScale, mostScale = 0.6, 1.5
-
-var sizeInName = regexp.MustCompile(`(?i)(?:^|[^0-9a-z.])([0-9]+(?:\.[0-9]+)?)([bm])(?:[^0-9a-z]|$)`)
-
-// shapeOf returns the shape of the nearest known size, by the size in a model's name.
-func shapeOf(name string) (predict.Model, error) {
-	m := sizeInName.FindStringSubmatch(name)
-	if m == nil {
-		return predict.Model{}, fmt.Errorf("model %q: its size is not in its name; name it like llama-8b", name)
-	}
-	size, err := strconv.ParseFloat(m[1], 64)
-	if err != nil || size <= 0 {
-		return predict.Model{}, fmt.Errorf("model %q: %s is no size", name, m[1])
-	}
-	if strings.EqualFold(m[2], "m") {
-		size /= 1000
-	}
-	best := shapes[0]
-	for _, s := range shapes {
-		if math.Abs(math.Log(s.billions/size)) < math.Abs(math.Log(best.billions/size)) {
-			best = s
-		}
-	}
-	scale := size / best.billions
-	if scale > mostScale || scale < leastScale {
-		return predict.Model{}, fmt.Errorf("model %q: the shape of models of %gB is not known here", name, size)
-	}
-	best.shape.Parameters *= scale
-	return best.shape, nil
-}
-
-// ParseLoads reads multiples of a trace's rate, "0.5,1,2".
-func ParseLoads(text string) (out []float64, err error) {
+// SetLoads sets Loads from multiples of a trace's rate, "0.5,1,2".
+func (o *Options) SetLoads(text string) error {
+	o.Loads = nil
 	for part := range strings.SplitSeq(text, ",") {
 		v, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
 		if err != nil {
-			return nil, fmt.Errorf("%q: use multiples such as 0.5,1,2", part)
+			return fmt.Errorf("%q: use multiples such as 0.5,1,2", part)
 		}
-		out = append(out, v)
+		o.Loads = append(o.Loads, v)
 	}
-	return out, nil
+	return nil
 }

@@ -3,6 +3,7 @@ package study
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/capacity"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen/prompt"
 )
 
@@ -25,7 +27,8 @@ const (
 )
 
 // readTrace reads the trace into requests of tenant 0, or of the models that it names.
-func (s *Study) readTrace(name string, seed uint64) error {
+func (s *Study) readTrace(opts Options) error {
+	name, seed := opts.Trace, opts.Seed
 	switch {
 	case name == "":
 		trace, err := prompt.ReadTrace(prompt.TraceAzure, bytes.NewReader(builtinTrace))
@@ -54,8 +57,10 @@ func (s *Study) readTrace(name string, seed uint64) error {
 	if err == nil {
 		var trace *prompt.Trace
 		if trace, err = prompt.ReadTrace(format, r); err == nil {
-			s.take(trace)
-			return nil
+			if err = s.checkUnit(trace, opts.Timestamps); err == nil {
+				s.take(trace)
+				return nil
+			}
 		}
 	}
 	return fmt.Errorf("trace: %s: %w", name, err)
@@ -106,12 +111,56 @@ func (s *Study) poisson(text string, seed uint64) error {
 	return nil
 }
 
-// take takes a published trace as it stands; a length of 0 becomes 1.
+// The rates in requests a second above which numbers that a format has in milliseconds, and below which those that it
+// has in seconds, may well be in the other unit.
+const mostPerS, leastPerS = 50, 0.01
+
+const fewToTell = 20 // requests, of which a rate tells nothing
+
+// checkUnit holds the rate of a trace whose timestamps are numbers against what a service gets. In another unit than
+// its format's they give a thousand times too much or too little, so that whoever knows is asked.
+func (s *Study) checkUnit(trace *prompt.Trace, unit string) error {
+	scale := 1.0
+	own, other := "s", "ms" // of the format
+	if trace.Format == prompt.TraceMooncake {
+		own, other = other, own
+	}
+	perS := float64(len(trace.Requests)-1) / max(trace.Duration().Seconds(), 1e-9)
+	switch {
+	case unit != "" && unit != "s" && unit != "ms":
+		return fmt.Errorf("timestamps: %q is no unit: use s or ms", unit)
+	case trace.Format == prompt.TraceAzure || unit == own || unit == "" && len(trace.Requests) < fewToTell:
+		return nil
+	case unit == "" && trace.Duration() > 0 && (own == "ms" && perS > mostPerS || own == "s" && perS < leastPerS):
+		factor := 1000.0
+		if own == "ms" {
+			factor = 0.001
+		}
+		return fmt.Errorf("timestamps: in %s as the format has them they are %.3g requests a second, in %s %.3g: say which with "+
+			"-timestamps s or ms", own, perS, other, perS*factor)
+	case unit == "":
+		return nil
+	case unit == "s":
+		scale = 1000
+	default:
+		scale = 0.001
+	}
+	for i := range trace.Requests {
+		trace.Requests[i].At = time.Duration(float64(trace.Requests[i].At) * scale)
+	}
+	return nil
+}
+
+// take takes a published trace as it stands; a length of 0 becomes 1, and is told.
 func (s *Study) take(trace *prompt.Trace) {
 	models, sessions := map[string]int{}, map[string]uint64{}
 	s.Plan.PrefixTokens = trace.BlockTokens
+	zero := 0
 	for i := range trace.Requests {
 		t := &trace.Requests[i]
+		if t.InputTokens < 1 || t.OutputTokens < 1 {
+			zero++
+		}
 		r := capacity.Request{
 			At: t.At, Input: max(t.InputTokens, 1), Output: max(t.OutputTokens, 1),
 			Prefix: chained(t.Blocks, t.InputTokens, trace.BlockTokens),
@@ -128,6 +177,9 @@ func (s *Study) take(trace *prompt.Trace) {
 		}
 		r.Tenant = models[t.Model]
 		s.add(r)
+	}
+	if zero > 0 {
+		s.note("%d requests have no input or no output and count as one token", zero)
 	}
 	if trace.BlockTokens == 0 {
 		s.note("the trace has no hashes of prompts: nothing is shared in prefix caches")
@@ -194,54 +246,24 @@ func (s *Study) conversations(r io.Reader, name string, seed uint64) error {
 	return nil
 }
 
-// named puts the profiles' models into the order of the trace's: those of the same
-// name, else the next that is left.
-func (s *Study) named(models []model) []model {
-	left := slices.Clone(models)
-	out := make([]model, len(s.models))
-	take := func(i, at int) {
-		out[i] = left[at]
-		left = slices.Delete(left, at, at+1)
+// divide makes the tenants: one for each model that the trace names, or for each that is known, among which a trace
+// that names none is divided by session, else by request.
+func (s *Study) divide(all []model, seed uint64) ([]capacity.Tenant, error) {
+	models, err := s.pick(all)
+	if err != nil {
+		return nil, err
 	}
-	for i, name := range s.models {
-		if at := slices.IndexFunc(left, func(m model) bool { return strings.EqualFold(m.name, name) }); at >= 0 {
-			take(i, at)
-		}
-	}
-	var as []string
-	for i, name := range s.models {
-		if out[i].name == "" {
-			take(i, 0)
-			as = append(as, fmt.Sprintf("%q as %s", name, out[i].name))
-		}
-	}
-	if len(as) > 0 {
-		s.note("the trace's models are not those of the profiles: it plays %s", strings.Join(as, ", "))
-	}
-	return out
-}
-
-// divide makes the tenants: one for each of the profiles' models. A trace of one model
-// that is none of the profiles' is divided among them by session, else by request.
-func (s *Study) divide(models []model, seed uint64) ([]capacity.Tenant, error) {
-	named := max(1, len(s.models))
-	if named > len(models) {
-		return nil, fmt.Errorf("trace: names %d models, the profiles are of %d; give profiles of as many", named, len(models))
-	}
-	profiled := func(m model) bool { return strings.EqualFold(m.name, s.models[0]) }
-	if named > 1 || named == len(s.models) && slices.ContainsFunc(models, profiled) {
-		models = s.named(models)
-	} else if len(models) > 1 {
+	named := len(models)
+	if named > max(1, len(s.models)) {
 		for i := range s.requests {
 			r := &s.requests[i]
 			key := r.Session
 			if key == 0 {
 				key = uint64(i)
 			}
-			r.Tenant = rand.New(rand.NewPCG(seed, key)).IntN(len(models))
+			r.Tenant = rand.New(rand.NewPCG(seed, key)).IntN(named)
 		}
-		s.note("the trace is divided among the %d models of the profiles", len(models))
-		named = len(models)
+		s.note("the trace names no model and is divided among %d", named)
 	}
 	n, input, output := make([]float64, named), make([]float64, named), make([]float64, named)
 	for i := range s.requests {
@@ -255,7 +277,10 @@ func (s *Study) divide(models []model, seed uint64) ([]capacity.Tenant, error) {
 	index := make([]int, named)
 	for i := range named {
 		m := &models[i]
-		shape, err := shapeOf(m.name)
+		shape, err := cmp.Or(m.shape, &predict.Model{}), error(nil)
+		if m.shape == nil {
+			*shape, err = shapeOf(m.name)
+		}
 		switch {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("profiles: %w", err))
@@ -264,7 +289,7 @@ func (s *Study) divide(models []model, seed uint64) ([]capacity.Tenant, error) {
 		default:
 			index[i] = len(tenants)
 			profiles := m.nearest(input[i]/n[i], output[i]/n[i])
-			tenants = append(tenants, capacity.Tenant{Name: m.name, Model: m.name, Shape: shape, Profiles: profiles})
+			tenants = append(tenants, capacity.Tenant{Name: m.name, Model: m.name, Shape: *shape, Profiles: profiles})
 		}
 	}
 	for i := range s.requests {
