@@ -55,9 +55,10 @@ type Tenant struct {
 	// Owner has agreed in writing to the canary, where Agreed says so: Run does nothing without it.
 	Owner  string `yaml:"owner"`
 	Agreed bool   `yaml:"agreed"`
-	// Page is the address of the metrics page of the tenant's vLLM or SGLang server, whose ttft, itl, tpot, e2e and
-	// queue are metrics in seconds. Counter is a counter of a Prometheus page, Lines a file to which a line is
-	// appended for each step: their metric is steps, a second.
+	// Page is the address of the metrics page of the tenant's model server, vLLM's or SGLang's, whose ttft, itl,
+	// tpot, e2e and queue are metrics in seconds, or llama.cpp's, which tells itl alone, a mean each second. Counter
+	// is a counter of a Prometheus page, Lines a file to which a line is appended for each step: their metric is
+	// steps, a second.
 	Page    string   `yaml:"page"`
 	Counter *Counter `yaml:"counter"`
 	Lines   string   `yaml:"lines"`
@@ -97,7 +98,8 @@ const allowance = 1.3
 // loadSlack is the factor by which a load may lie beyond those that a limit was made for.
 const loadSlack = 1.25
 
-// LoadPlan reads a plan that Run can carry out from a YAML file. The error names every problem with its path in it.
+// LoadPlan reads a plan that Run can carry out from a YAML file. The error names every problem with its path in it; it
+// wraps ErrDeadline where no test could keep the deadline.
 func LoadPlan(path string) (Plan, error) {
 	var p Plan
 	data, err := os.ReadFile(path)
@@ -108,7 +110,7 @@ func LoadPlan(path string) (Plan, error) {
 		return p, fmt.Errorf("canary: %s:\n%w", path, err)
 	}
 	var l problem.List
-	if _, err := p.withDefaults(); err != nil {
+	if _, err := New(p); err != nil {
 		l.AddErr("", err)
 	}
 	p.checkRun(&l)

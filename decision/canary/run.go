@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
 
@@ -253,6 +254,17 @@ func (r *Result) Answer() string {
 		return "fail"
 	}
 	return "wait"
+}
+
+// Listen serves Handler at a TCP address until stop is called.
+func Listen(address string, result func() Result) (stop func() error, err error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("canary: %w", err)
+	}
+	srv := &http.Server{Handler: Handler(result), ReadTimeout: time.Minute}
+	go srv.Serve(l) // its error is that of Close
+	return srv.Close, nil
 }
 
 // Handler answers requests with where a canary stands, as JSON with the field answer: pass, fail or wait. An Argo

@@ -33,6 +33,9 @@ vllm:time_to_first_token_seconds_count{model_name="m"} %[2]d
 # TYPE vllm:request_success_total counter
 vllm:request_success_total{model_name="m"} %[2]d
 `, 3*n, 4*n)
+		case "/llama":
+			fmt.Fprintf(w, "# TYPE llamacpp:tokens_predicted_total counter\nllamacpp:tokens_predicted_total %d\n"+
+				"# TYPE llamacpp:tokens_predicted_seconds_total counter\nllamacpp:tokens_predicted_seconds_total %v\n", 100*n, 2*n)
 		case "/steps":
 			fmt.Fprintf(w, "# TYPE steps_total counter\nsteps_total{rank=\"0\"} %d\nsteps_total{rank=\"1\"} %d\n", n, n)
 		case "/back":
@@ -53,6 +56,7 @@ vllm:request_success_total{model_name="m"} %[2]d
 		{Name: "gone", Page: "http://127.0.0.1:1/metrics", Objectives: []canary.Objective{{Metric: "ttft", Limit: 0.25}}},
 		{Name: "lines", Lines: lines, Objectives: rate},
 		{Name: "queue", Page: srv.URL + "/metrics", Objectives: []canary.Objective{{Metric: "queue", Limit: 0.25}}},
+		{Name: "llama", Page: srv.URL + "/llama", Objectives: []canary.Objective{{Metric: "itl", Limit: 0.25}}},
 	}}
 	reader, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{
 		{Figures: map[telemetry.Metric]float64{telemetry.MetricGPUUtilPercent: 40}}}}}})
@@ -86,6 +90,9 @@ vllm:request_success_total{model_name="m"} %[2]d
 	}
 	if v := l.Tenants[1].Metrics[0].Values; len(v) == 0 || v[0] < 1 {
 		t.Errorf("steps %v", v)
+	}
+	if v := l.Tenants[7].Metrics[0].Values; len(v) != 1 || v[0] != 0.02 {
+		t.Errorf("llama: %+v", l.Tenants[7])
 	}
 	for i, want := range map[int]string{2: "went back", 3: "no counter other", 4: "refused", 6: "no queue"} {
 		if got := l.Tenants[i].Missing; !strings.Contains(got, want) {

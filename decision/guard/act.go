@@ -132,17 +132,24 @@ func post(ctx context.Context, url string, in []byte) error {
 	if err != nil {
 		return err
 	}
+	_, err = send(http.DefaultClient, req)
+	return err
+}
+
+// send sends JSON. An answer that is no success is an error, with its status and the beginning of its text.
+func send(client *http.Client, req *http.Request) (status int, err error) {
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode/100 == 2 {
-		return nil
+	if resp.StatusCode/100 != 2 {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
+		err = fmt.Errorf("%s answers %s: %s", req.URL.Host, plaintext.Show(resp.Status),
+			plaintext.Show(strings.TrimSpace(string(text))))
 	}
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
-	return fmt.Errorf("%s answers %s: %s", url, plaintext.Show(resp.Status), plaintext.Show(string(text)))
+	return resp.StatusCode, err
 }
 
 // Evictor takes pods back through the Kubernetes eviction API, which honours
@@ -203,21 +210,13 @@ func (e *Evictor) evict(ctx context.Context, target string) error {
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	resp, err := e.client.Do(req)
-	if err != nil {
+	switch status, err := send(e.client, req); status {
+	case http.StatusNotFound: // gone already is as good
+		return nil
+	case http.StatusTooManyRequests:
+		return fmt.Errorf("its disruption budget does not allow it now: %w", err)
+	default:
 		return err
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusNotFound {
-		return nil // gone already is as good
-	}
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
-	why := ""
-	if resp.StatusCode == http.StatusTooManyRequests {
-		why = " (its disruption budget does not allow it now)"
-	}
-	return fmt.Errorf("the API server answers %s%s: %s", plaintext.Show(resp.Status), why,
-		plaintext.Show(strings.TrimSpace(string(text))))
 }

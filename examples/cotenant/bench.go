@@ -97,7 +97,7 @@ func runBench(ctx context.Context, args []string, std stdio) (err error) {
 	if c.sampled && len(c.Scenarios) > 0 {
 		return badInput(errors.New("-telemetry: a simulated server has no GPU (add -endpoint or -plan)"))
 	}
-	c.Health, c.Meta = benchHealth, map[string]any{"arguments": safeArguments(args)}
+	c.Health, c.Meta = benchHealth, map[string]any{"arguments": study.SafeArguments(args)}
 	c.Note = func(text string) { fmt.Fprintln(std.err, text) }
 	if c.progress {
 		var last loadgen.Progress

@@ -230,16 +230,3 @@ func (c *benchConfig) show(o *study.Outcome, w io.Writer) error {
 	_, err = w.Write(b.Bytes())
 	return err
 }
-
-// safeArguments returns the arguments without the values of headers. Credentials in
-// other places are the run's to remove.
-func safeArguments(args []string) []string {
-	safe := slices.Clone(args)
-	for i, arg := range args {
-		if strings.HasPrefix(strings.TrimLeft(arg, "-"), "header=") || i > 0 && strings.TrimLeft(args[i-1], "-") == "header" {
-			name, _, _ := strings.Cut(arg, ":")
-			safe[i] = name + ": [redacted]"
-		}
-	}
-	return safe
-}

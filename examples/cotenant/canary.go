@@ -6,10 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/cotenant/cotenant/decision/canary"
 	"github.com/cotenant/cotenant/decision/guard"
@@ -30,7 +27,7 @@ back, 3: it could not tell by the deadline, and took it back.
 //go:embed canary.yaml
 var canaryExample string
 
-func runCanary(ctx context.Context, args []string, std stdio) (err error) {
+func runCanary(ctx context.Context, args []string, std stdio) error {
 	fl := flagSet("canary")
 	plan := fl.String("plan", "", "plan `FILE`, YAML; read again at every look, so that an owner can withdraw")
 	printPlan := fl.Bool("print-plan", false, "print a plan to start from and exit")
@@ -53,10 +50,7 @@ func runCanary(ctx context.Context, args []string, std stdio) (err error) {
 		probs = refuse(fl, "is for -real only (add -real)", "audit", "kill", "listen", "again", "acknowledge")
 	}
 	p, err := canary.LoadPlan(*plan)
-	if err = errors.Join(append(probs, err)...); err == nil {
-		_, err = canary.New(p)
-	}
-	if err != nil {
+	if err = errors.Join(append(probs, err)...); err != nil {
 		return badInput(err)
 	}
 	show := func(v fmt.Stringer, err error) error {
@@ -73,7 +67,7 @@ func runCanary(ctx context.Context, args []string, std stdio) (err error) {
 	if err != nil {
 		return badInput(fmt.Errorf("-audit: %w", err))
 	}
-	defer func() { err = errors.Join(err, log.Close()) }()
+	defer log.Close()
 	var reader telemetry.Reader
 	if driver, err := telemetrynvml.Open(telemetrynvml.Options{LoadOnly: true}); err == nil {
 		defer driver.Close()
@@ -84,24 +78,19 @@ func runCanary(ctx context.Context, args []string, std stdio) (err error) {
 	var latest atomic.Pointer[canary.Result]
 	latest.Store(&canary.Result{})
 	if *listen != "" {
-		l, err := net.Listen("tcp", *listen)
+		stop, err := canary.Listen(*listen, func() canary.Result { return *latest.Load() })
 		if err != nil {
 			return badInput(fmt.Errorf("-listen: %w", err))
 		}
-		srv := &http.Server{Handler: canary.Handler(func() canary.Result { return *latest.Load() }), ReadTimeout: time.Minute}
-		defer srv.Close()
-		go srv.Serve(l) // until Close
+		defer stop()
 	}
-	said := canary.Verdict("")
 	result, err := canary.Run(ctx, p, &guard.Actor{Apply: true, Kill: *kill, Log: log}, canary.NewMachine(p, reader),
 		canary.RunOptions{
 			Again: *again, Reload: func() (canary.Plan, error) { return canary.LoadPlan(*plan) },
 			Told: func(r canary.Result) error {
-				latest.Store(&r)
-				if r.Verdict != said && !r.Done {
+				if before := latest.Swap(&r); before.Verdict != r.Verdict && !r.Done {
 					fmt.Fprint(std.err, page.Fold(r.String()))
 				}
-				said = r.Verdict
 				return nil
 			},
 		})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -94,10 +95,7 @@ func guardFlags(args []string, std stdio) (*guardConfig, error) {
 // rules returns the thresholds that the flags leave.
 func (c *guardConfig) rules(window time.Duration) guard.Rules {
 	r := guard.DefaultRules(window)
-	r.Slow, r.Budget = c.slow, c.budget
-	if c.cooldown > 0 {
-		r.Cooldown = c.cooldown
-	}
+	r.Slow, r.Budget, r.Cooldown = c.slow, c.budget, cmp.Or(c.cooldown, r.Cooldown)
 	if c.policy != "" {
 		r.Policy, _ = telemetry.ParseReapPolicy(c.policy) // guardFlags has read it
 	}

@@ -150,14 +150,6 @@ func (c *measureConfig) check(fl *flag.FlagSet) error {
 	return errors.Join(errs...)
 }
 
-// newFolder makes the folder for the results.
-func (c *measureConfig) newFolder() (err error) {
-	if c.opts.Dir, err = colocation.NewFolder(c.opts.Dir); err != nil {
-		return badInput(fmt.Errorf("-out: %w", err))
-	}
-	return nil
-}
-
 // measurePlan measures a plan and prints the report.
 func (c *measureConfig) measurePlan(ctx context.Context, std stdio) (*colocation.Report, error) {
 	text, builtin := colocation.BuiltinPlan(c.plan)
@@ -176,8 +168,8 @@ func (c *measureConfig) measurePlan(ctx context.Context, std stdio) (*colocation
 			return nil, badInput(err)
 		}
 	}
-	if err := c.newFolder(); err != nil {
-		return nil, err
+	if c.opts.Dir, err = colocation.NewFolder(c.opts.Dir); err != nil {
+		return nil, badInput(fmt.Errorf("-out: %w", err))
 	}
 	var site colocation.Site = colocation.NewSimulation(plan)
 	closeSite := func() error { return nil }
@@ -224,11 +216,11 @@ func (c *measureConfig) openMachine(ctx context.Context, plan *colocation.Plan) 
 func (c *measureConfig) measureFleet(ctx context.Context, std stdio) (*colocation.Report, error) {
 	var opts decision.Options
 	fleet, result, err := decideFleet(context.WithoutCancel(ctx), c.fleet, c.profiles, c.predictorFile, std.in, &opts)
-	if err == nil {
-		err = c.newFolder()
-	}
 	if err != nil {
 		return nil, err
+	}
+	if c.opts.Dir, err = colocation.NewFolder(c.opts.Dir); err != nil {
+		return nil, badInput(fmt.Errorf("-out: %w", err))
 	}
 	if !c.json {
 		if err := result.WriteText(std.out, decision.TextOptions{}); err != nil {

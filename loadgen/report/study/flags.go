@@ -225,3 +225,16 @@ func window(w *loadgen.Window) func(string) error {
 		return nil
 	}
 }
+
+// SafeArguments returns the arguments without the values of headers. Credentials in
+// other places are the run's to remove.
+func SafeArguments(args []string) []string {
+	safe := slices.Clone(args)
+	for i, arg := range args {
+		if strings.HasPrefix(strings.TrimLeft(arg, "-"), "header=") || i > 0 && strings.TrimLeft(args[i-1], "-") == "header" {
+			name, _, _ := strings.Cut(arg, ":")
+			safe[i] = name + ": [redacted]"
+		}
+	}
+	return safe
+}

@@ -224,3 +224,11 @@ func TestFlags(t *testing.T) {
 		}
 	}
 }
+
+func TestSafeArguments(t *testing.T) {
+	got := SafeArguments([]string{"-header", "Authorization: Bearer x", "--header=Cookie: y", "-header", "Plain", "-seed", "1"})
+	want := []string{"-header", "Authorization: [redacted]", "--header=Cookie: [redacted]", "-header", "Plain: [redacted]", "-seed", "1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
