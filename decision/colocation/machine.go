@@ -29,6 +29,9 @@ type MachineOptions struct {
 	// Beside runs something while a neighbour spins on the GPU of an index and, if
 	// known, UUID, as package cudaprobe does.
 	Beside func(ctx context.Context, device int, uuid string, run func(context.Context) error) error
+	// Within calls use with what runs tasks of package probe there, as clients of the MPS daemon in a pipe directory.
+	Within func(ctx context.Context, device int, uuid string, program *mps.Program, pipe string,
+		use func(run func(context.Context, probe.Task) (probe.Reading, error)) error) error
 }
 
 // Machine is a Site of real servers on one of this machine's GPUs.
@@ -111,6 +114,7 @@ func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 	if m.opts.Source != nil {
 		for _, h := range probe.Holders(ctx, m.opts.Source, m.plan.Device) {
 			st.notes = append(st.notes, h+" holds the GPU too: its work is part of what was measured")
+			st.strangers = append(st.strangers, h)
 		}
 	}
 	logs := filepath.Join(dir, "servers")
@@ -130,6 +134,15 @@ func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 	st.notes = append(st.notes, g.notes...)
 	st.tail = func(server int) string { return g.servers[server].tail() }
 	st.tenants = g.servers
+	if m.opts.Within != nil && g.daemon != nil {
+		st.pressed = func(ctx context.Context, _ int, play func(context.Context, time.Duration) (time.Duration, error),
+			use func(probe.Pressed) error) error {
+			return m.opts.Within(ctx, m.plan.Device, m.look.Device.UUID, m.opts.Program, g.pipe,
+				func(run func(context.Context, probe.Task) (probe.Reading, error)) error {
+					return use(&pressing{run, play})
+				})
+		}
+	}
 	return st, nil
 }
 

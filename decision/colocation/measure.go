@@ -24,6 +24,7 @@ type planFlow struct {
 	cut         []run // the part of one that was interrupted
 	missing     []missing
 	predictions []prediction
+	pressures   []loadPressure
 }
 
 // missing is a run of the plan without a result.
@@ -40,9 +41,11 @@ type run struct {
 	name  string // case, or "solo-" and the load
 	loads []string
 	dir   string // below the results' folder
-	began time.Time
-	rows  predict.Rows      // by load
-	rates []cost.TokenRates // by load
+	// pressed has short answers, of which a server beside the press soon comes to the end.
+	pressed bool
+	began   time.Time
+	rows    predict.Rows      // by load
+	rates   []cost.TokenRates // by load
 }
 
 func (r *run) solo() bool { return len(r.loads) == 1 }
@@ -116,8 +119,12 @@ func (f *planFlow) measureMode(ctx context.Context, m sharing.Mechanism) (err er
 	var errs []error
 	for _, load := range f.plan.Used() {
 		err := f.tryRun(ctx, st, run{mode: m, name: "solo-" + load, loads: []string{load}})
-		if err == nil && m == sharing.MechanismTimeSlicing {
+		switch {
+		case err != nil:
+		case m == sharing.MechanismTimeSlicing:
 			err = f.countTurns(ctx, st, &f.runs[len(f.runs)-1])
+		case m == sharing.MechanismMPS:
+			err = f.press(ctx, st, &f.runs[len(f.runs)-1])
 		}
 		errs = append(errs, err)
 		if ctx.Err() != nil {
@@ -298,9 +305,15 @@ func (f *planFlow) offer(st *stand, r *run, window loadgen.Window) (plan loadgen
 			}
 			load = predict.Load{Concurrency: 1, Prompt: 1, Output: stepsAtOnce[server.Kind]}
 		}
+		if r.pressed {
+			load.Rate, load.Concurrency, load.Output = 0, max(1, load.Concurrency), min(load.Output, pressedOutput)
+		}
 		t, err := Offer(name, load, uint64(f.plan.Seed))
 		if err != nil {
 			return plan, err
+		}
+		if r.pressed {
+			t.Warmup = 0
 		}
 		if server.Simulated != nil {
 			t.Load.ThinkTime = time.Duration(server.Simulated.Think)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -31,8 +32,8 @@ type Options struct {
 	// Silent is the time after which a server that answers nothing, not even a request
 	// for one token, counts as stopped; 0 is DefaultSilent.
 	Silent time.Duration
-	// Spinner is the time of each load's run beside a spinning neighbour, which counts
-	// the time slices of its step, where the site has one; 0 leaves it out.
+	// Spinner is the time of each load's run beside a spinning neighbour, which counts the time slices of its step,
+	// where the site has one; 0 leaves it out, and the reporter and the press under MPS (see package probe) too.
 	Spinner time.Duration
 	// Progress, if not nil, is called with a line before each run, and with each note.
 	Progress func(line string)
@@ -85,7 +86,11 @@ type stand struct {
 	tail func(server int) string
 	// beside runs something while a neighbour spins on the GPU; nil where it cannot.
 	beside func(ctx context.Context, run func(context.Context) error) error
-	dead   map[int]error // servers known to have stopped
+	// pressed calls use with a server as a tenant that works for a while by play; nil where it cannot.
+	pressed func(ctx context.Context, server int, play func(context.Context, time.Duration) (time.Duration, error),
+		use func(probe.Pressed) error) error
+	strangers []string      // who holds the GPU besides
+	dead      map[int]error // servers known to have stopped
 }
 
 // bench holds what both flows measure with.

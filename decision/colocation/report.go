@@ -30,6 +30,7 @@ type Report struct {
 	Calibrated string `json:"calibrated,omitempty"`
 
 	Rows        []ReportRow     `json:"rows"`
+	Pressures   []loadPressure  `json:"pressures,omitempty"`
 	Agreement   []agreement     `json:"agreement"`
 	Verdicts    []verdict       `json:"verdicts,omitempty"`
 	Decision    *decisionReport `json:"decision,omitempty"`
@@ -161,6 +162,7 @@ func (f *planFlow) report(ctx context.Context, failed error) *Report {
 			rep.Rows = append(rep.Rows, row)
 		}
 	}
+	rep.Pressures = f.pressures
 	rep.Agreement = agreements(rep.Rows, f.plan.Modes)
 	rep.Verdicts = f.verdicts(rep.Rows)
 	rep.Decision = f.decide(ctx)

@@ -1,12 +1,14 @@
 package colocation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -152,5 +154,14 @@ func (s *Simulation) start(_ context.Context, m sharing.Mechanism, _ string, _ f
 	if err != nil {
 		return nil, err
 	}
-	return &stand{endpoints: sim.Endpoints(), source: &gpuReader{gpus: sim.GPUs}, close: sim.Close}, nil
+	st := &stand{endpoints: sim.Endpoints(), source: &gpuReader{gpus: sim.GPUs}, close: sim.Close}
+	if m == sharing.MechanismMPS {
+		st.pressed = func(_ context.Context, server int, _ func(context.Context, time.Duration) (time.Duration, error),
+			use func(probe.Pressed) error) error {
+			t := seats[server].Model // its defaults are loadgentest's
+			return use(&probe.SimulatedTenant{Kernels: cmp.Or(t.StepKernels, 16), SMs: cmp.Or(t.SMDemand, 0.4),
+				Kernel: cmp.Or(t.KernelMean, 500*time.Microsecond)})
+		}
+	}
+	return st, nil
 }

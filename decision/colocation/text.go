@@ -89,6 +89,7 @@ func (rep *Report) WriteText(w io.Writer) error {
 	for _, m := range modes {
 		p.beside(rep.Rows, m)
 	}
+	p.pressures(rep.Pressures)
 	p.costs(rep.Rows)
 	if len(rep.Agreement) > 0 {
 		p.agreement(rep.Agreement)

@@ -47,14 +47,8 @@ func (f *planFlow) countTurns(ctx context.Context, st *stand, solo *run) error {
 
 // turnsOf counts the turns of a load's step, alone and beside the neighbour.
 func (f *planFlow) turnsOf(alone, beside *predict.Row) (float64, error) {
-	of := func(r *predict.Row) (float64, bool) {
-		if r.Kind != predict.KindServer {
-			return r.Step.P50.Get()
-		}
-		return r.ITL.P50.Get()
-	}
-	a, ok1 := of(alone)
-	b, ok2 := of(beside)
+	a, ok1 := stepOf(alone)
+	b, ok2 := stepOf(beside)
 	if !ok1 || !ok2 {
 		return 0, fmt.Errorf("no step was measured")
 	}

@@ -47,6 +47,9 @@ type SoloProfile struct {
 	// cannot tell it where the step is about as long as a whole number of slices.
 	Turns Optional[float64] `yaml:"turns" json:"turns,omitzero"`
 
+	// Pressure was measured beside package probe's reporter and press; nil where it was not.
+	Pressure *Pressure `yaml:"pressure" json:"pressure,omitempty"`
+
 	MemoryUsed Optional[sharing.Bytes] `yaml:"memory_used" json:"memory_used,omitzero"`
 
 	// Fit holds what was fitted to the server's own metrics in production; nil where nobody did. It needs the
@@ -191,6 +194,7 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 		list.If(p.Version < VersionOfKinds, at("fit"), fmt.Sprintf("write version: %d", VersionOfKinds),
 			"needs the second version of profiles")
 	}
+	p.Pressure.check(list, at("pressure"))
 }
 
 // mechanisms are those that can be predicted from profiles of whole GPUs.

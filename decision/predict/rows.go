@@ -32,6 +32,7 @@ type Row struct {
 	EngineBusy Optional[float64] `yaml:"engine_busy" json:"engine_busy,omitzero"` // fraction
 	WallS      Optional[float64] `yaml:"wall_s" json:"wall_s,omitzero"`
 	Turns      Optional[float64] `yaml:"turns" json:"turns,omitzero"` // of a lone tenant, as in SoloProfile
+	Pressure   *Pressure         `yaml:"pressure" json:"pressure,omitempty"`
 }
 
 // RowGPU are means of NVML's readings over a case: utilisations in percent,
@@ -111,6 +112,7 @@ func (r *Row) check(list *problem.List, path string) {
 		p.check(list, path)
 		return
 	}
+	list.If(r.Pressure != nil, path+".pressure", "put it into the row of the tenant alone", "belongs to a tenant alone")
 	list.If(!r.Turns.IsZero(), path+".turns", "put it into the row of the tenant alone", "belongs to a tenant alone")
 	checkRun(list, path, r.Mechanism, r.Version.Or(1), r.Kind, r.Engine, r.Server, r.Load)
 	r.Outcome.check(list, path)
@@ -128,7 +130,8 @@ func (r *Row) profile() SoloProfile {
 		Run: r.Case, GPU: r.GPUName,
 		Requests: r.Requests, Outcome: r.Outcome, EngineFraction: r.EngineBusy,
 		GPUBusyFraction: percent(r.GPM.GraphicsUtil), SMFraction: percent(r.GPM.SMUtil),
-		TensorFraction: percent(r.GPM.TensorUtil), DRAMFraction: percent(r.GPM.DRAMBwUtil), Turns: r.Turns}
+		TensorFraction: percent(r.GPM.TensorUtil), DRAMFraction: percent(r.GPM.DRAMBwUtil), Turns: r.Turns,
+		Pressure: r.Pressure}
 	if r.Kind != KindServer {
 		p.Requests = r.Steps
 	}

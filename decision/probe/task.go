@@ -39,7 +39,7 @@ type Task struct {
 	Kernel   time.Duration `json:"kernel,omitempty"`
 	// PerSM is the number of blocks of 256 threads for each SM; 0 means a single block of one thread.
 	PerSM int           `json:"per_sm,omitempty"`
-	Pause time.Duration `json:"pause,omitempty"` // between pulses
+	Pause time.Duration `json:"pause,omitempty"` // between pulses, or after each step
 	Bytes int64         `json:"bytes,omitempty"` // of a copy, or that a kernel reads
 }
 

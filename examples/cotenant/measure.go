@@ -14,6 +14,7 @@ import (
 	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -43,8 +44,8 @@ DIR/report.json. An interrupt keeps the runs until then.
 
 type measureConfig struct {
 	machine
-	real, json, printPlan, noTelemetry        bool
-	fleet, profiles, plan, dir, predictorFile string
+	real, json, printPlan, noTelemetry              bool
+	fleet, profiles, plan, dir, predictorFile, plot string
 
 	opts    colocation.Options
 	seconds float64
@@ -112,8 +113,9 @@ func parseMeasure(args []string, std stdio) (*measureConfig, error) {
 	fl.BoolVar(&c.noTelemetry, "no-telemetry", false, "measure without NVML: the predictions are then wider")
 	fl.DurationVar(&c.opts.Silent, "silent", colocation.DefaultSilent,
 		"with -real: give a server up that answers nothing for so long, not even a request for one token")
-	fl.DurationVar(&c.opts.Spinner, "spinner", 4*time.Second,
-		"with -real: run each load so long beside a spinning neighbour, to count the time slices of its step; 0 = do not")
+	fl.DurationVar(&c.opts.Spinner, "spinner", 4*time.Second, "with -real: run each load so long beside a spinning "+
+		"neighbour, to count the time slices of its step,\nand under MPS beside probes, which slow it; 0 = do not")
+	fl.StringVar(&c.plot, "plot", "", "write a picture of the loads' pressure and sensitivity under MPS to `FILE.svg`")
 	c.flags(fl)
 	if err := parse(fl, args, measureUsage, 0, std); err != nil {
 		return nil, err
@@ -137,7 +139,7 @@ func (c *measureConfig) check(fl *flag.FlagSet) error {
 	others, why := []string{"profiles", "mechanisms", "seed"}, "is for -fleet only (add -fleet)"
 	if c.fleet != "" {
 		others = []string{"price", "real", "plan", "print-plan", "dir", "no-telemetry", "nvml", "control", "silent",
-			"spinner"}
+			"spinner", "plot"}
 		why = "does not go with -fleet, which is simulated (leave one of them out)"
 		if c.seconds == 0 {
 			c.seconds = colocation.DefaultFleetSeconds
@@ -180,6 +182,9 @@ func (c *measureConfig) measurePlan(ctx context.Context, std stdio) (*colocation
 	}
 	rep, err := colocation.Measure(ctx, plan, site, c.opts)
 	err = errors.Join(err, closeSite())
+	if rep != nil && c.plot != "" {
+		err = errors.Join(err, page.WriteFile(c.plot, []byte(rep.PressureSVG())))
+	}
 	switch {
 	case rep == nil:
 		return nil, err
@@ -196,7 +201,8 @@ func (c *measureConfig) measurePlan(ctx context.Context, std stdio) (*colocation
 
 // openMachine opens the machine's GPU with what -no-telemetry leaves of NVML.
 func (c *measureConfig) openMachine(ctx context.Context, plan *colocation.Plan) (colocation.Site, func() error, error) {
-	opts := colocation.MachineOptions{Dir: c.dir, Program: &mps.Program{Path: c.control}, Beside: cudaprobe.BesideSpinner}
+	opts := colocation.MachineOptions{Dir: c.dir, Program: &mps.Program{Path: c.control}, Beside: cudaprobe.BesideSpinner,
+		Within: cudaprobe.Within}
 	closeSource := func() error { return nil }
 	if !c.noTelemetry {
 		source, err := c.open()

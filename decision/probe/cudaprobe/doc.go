@@ -46,6 +46,8 @@ type Options struct {
 	UUID   string
 	// Program is the MPS control program; nil finds it on the PATH, or beside the driver.
 	Program *mps.Program
+	// Pipe is the pipe directory of an MPS daemon that runs already and serves this GPU; "" has one started.
+	Pipe string
 	// Others are processes that hold the GPU already, as NVML lists them.
 	Others []string
 	Logger *slog.Logger // nil discards

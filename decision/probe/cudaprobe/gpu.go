@@ -162,6 +162,9 @@ func (g *gpu) runSteps(t probe.Task, launch func() error) (r probe.Reading, err 
 			return r, err
 		}
 		r.Steps = append(r.Steps, time.Since(at))
+		if t.Pause > 0 {
+			time.Sleep(t.Pause)
+		}
 	}
 	return r, nil
 }

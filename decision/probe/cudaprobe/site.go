@@ -30,9 +30,10 @@ type Site struct {
 	folder  string // of the daemon's sockets and logs
 	info    probe.Info
 	rates   map[string]float64
-	plain   []*process // without MPS
-	daemon  *mps.Daemon
-	clients []*process // of daemon
+	plain   []*process  // without MPS
+	daemon  *mps.Daemon // of its own
+	client  *mps.Client // talks to the daemon
+	clients []*process  // of the daemon
 }
 
 // Open makes sure that the GPU can be probed. Close must be called.
@@ -133,7 +134,7 @@ func (s *Site) processes(ctx context.Context, m sharing.Mechanism, n int) ([]*pr
 
 // startDaemon starts a control daemon, if it does not run yet, when the processes without MPS have left the GPU.
 func (s *Site) startDaemon(ctx context.Context) (err error) {
-	if s.daemon != nil {
+	if s.client != nil {
 		return nil
 	}
 	if err := stopAll(&s.plain); err != nil {
@@ -146,9 +147,16 @@ func (s *Site) startDaemon(ctx context.Context) (err error) {
 			program.Path = besideDriver
 		}
 	}
+	if s.opts.Pipe != "" {
+		s.client, err = mps.NewClient(mps.Options{Runner: program, PipeDirectory: s.opts.Pipe, Logger: s.opts.Logger})
+		return err
+	}
 	s.daemon, err = mps.Start(ctx, mps.DaemonOptions{Program: program, PipeDirectory: filepath.Join(s.folder, "pipe"),
 		LogDirectory:   filepath.Join(s.folder, "log"),
 		VisibleDevices: []string{s.info.UUID}, Logger: s.opts.Logger})
+	if err == nil {
+		s.client = s.daemon.Client()
+	}
 	return err
 }
 
@@ -160,7 +168,7 @@ const (
 
 // clientEnviron is the environment of a client, with an active thread percentage unless that is 0.
 func (s *Site) clientEnviron(percent float64) []string {
-	pipe := s.daemon.Client().PipeDirectory()
+	pipe := s.client.PipeDirectory()
 	env, err := mps.ClientEnvironment{PipeDirectory: pipe, DaemonPipeDirectory: pipe,
 		ActiveThreadPercentage: percent}.Environ(os.Environ())
 	if err != nil {
@@ -171,7 +179,7 @@ func (s *Site) clientEnviron(percent float64) []string {
 
 // verify makes sure that a process is a client: one that cannot reach its daemon runs without MPS and says nothing.
 func (s *Site) verify(ctx context.Context, p *process) error {
-	m, err := s.daemon.Client().Verify(ctx, p.cmd.Process.Pid, mps.VerifyOptions{Wait: 5 * time.Second})
+	m, err := s.client.Verify(ctx, p.cmd.Process.Pid, mps.VerifyOptions{Wait: 5 * time.Second})
 	if err != nil {
 		return fmt.Errorf("MPS: %w", err)
 	}
@@ -206,7 +214,7 @@ func (s *Site) Close() error {
 	err := errors.Join(stopAll(&s.plain), stopAll(&s.clients))
 	if s.daemon != nil {
 		_, stop := s.daemon.Stop(context.Background(), 5*time.Second)
-		s.daemon, err = nil, errors.Join(err, stop)
+		s.daemon, s.client, err = nil, nil, errors.Join(err, stop)
 	}
 	return errors.Join(err, os.RemoveAll(s.folder))
 }

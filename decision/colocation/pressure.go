@@ -1,0 +1,156 @@
+package colocation
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/probe"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// loadPressure is the pressure of a load, alone on the GPU but for reporter and press.
+type loadPressure struct {
+	Load string `json:"load"`
+	*predict.Pressure
+}
+
+// pressedOutput bounds the answers that a server gives beside the press, which may slow it by far: the drain would
+// take long.
+const pressedOutput = 16
+
+// pressOn is the time for which a task beside a tenant goes on at a time, after its own, until the tenant has ended.
+const pressOn = 300 * time.Millisecond
+
+// press measures what a load that was run alone under MPS does to kernels beside it, and they to it. A failure is a
+// note: the predictions then have only its activity.
+func (f *planFlow) press(ctx context.Context, st *stand, solo *run) error {
+	if st.pressed == nil || f.Spinner <= 0 {
+		return nil
+	}
+	load := solo.loads[0]
+	_, server := f.plan.serverFor(f.plan.Load(load))
+	if len(st.strangers) > 0 {
+		f.note("%s: not measured beside reporter and press, which would slow others: %s", load, st.strangers[0])
+		return nil
+	}
+	f.say("%s: %s beside reporter and press, %v at most, in which a step may take %g times as long and more", solo.mode,
+		load, probe.MostPressed, probe.MostSlower)
+	n := 0
+	play := func(ctx context.Context, d time.Duration) (time.Duration, error) {
+		n++
+		r := run{mode: solo.mode, name: fmt.Sprintf("pressure-%s-%d", load, n), loads: solo.loads, pressed: true}
+		r.dir = filepath.Join(r.mode.String(), r.name)
+		_, rows, err := f.play(ctx, st, &r, loadgen.Window{To: d}, nil)
+		if err != nil {
+			return 0, err
+		}
+		step, _ := stepOf(&rows[0])
+		return milliseconds(step), nil
+	}
+	var p *predict.Pressure
+	err := st.pressed(ctx, server, play, func(tenant probe.Pressed) (err error) {
+		p, err = probe.MeasurePressure(ctx, tenant, func(what string) { f.say("%s: %s: %s", solo.mode, load, what) })
+		return err
+	})
+	if ctx.Err() != nil {
+		return err
+	}
+	if err != nil {
+		f.note("%s: not all of its pressure was measured: %v", load, err)
+	}
+	if p == nil || len(p.Waits)+len(p.Presses) == 0 {
+		return nil
+	}
+	solo.rows[0].Pressure = p
+	f.pressures = append(f.pressures, loadPressure{load, p})
+	return f.writeRows()
+}
+
+// stepOf is the median of a load's step, in milliseconds.
+func stepOf(r *predict.Row) (float64, bool) {
+	if r.Kind != predict.KindServer {
+		return r.Step.P50.Get()
+	}
+	return r.ITL.P50.Get()
+}
+
+// pressing is a real tenant and the probe's processes beside it.
+type pressing struct {
+	run  func(context.Context, probe.Task) (probe.Reading, error)
+	play func(context.Context, time.Duration) (time.Duration, error)
+}
+
+// Run implements probe.Pressed.
+func (p *pressing) Run(ctx context.Context, t probe.Task, beside bool) (r probe.Reading, step time.Duration, err error) {
+	switch {
+	case !beside:
+		r, err = p.run(ctx, t)
+		return r, 0, err
+	case t.Kind == probe.KindNone:
+		step, err = p.play(ctx, t.For)
+		return r, step, err
+	}
+	var failed error
+	worked, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for r, failed = p.run(ctx, t); failed == nil; {
+			select {
+			case <-worked:
+				return
+			default:
+			}
+			on := t
+			on.For = pressOn
+			_, failed = p.run(ctx, on)
+		}
+	}()
+	step, err = p.play(ctx, t.For)
+	close(worked)
+	<-ended
+	if failed != nil {
+		err = failed
+	}
+	return r, step, err
+}
+
+// PressureSVG draws the pressures of the loads as probe.PressureSVG does; "" where none was measured.
+func (rep *Report) PressureSVG() string {
+	var names []string
+	var list []*predict.Pressure
+	for _, p := range rep.Pressures {
+		names, list = append(names, p.Load), append(list, p.Pressure)
+	}
+	return probe.PressureSVG(names, list, rep.Basis == sharing.BasisSimulated)
+}
+
+// pressures shows what the loads do to one another's kernels.
+func (p printer) pressures(list []loadPressure) {
+	if len(list) == 0 {
+		return
+	}
+	p.line("Pressure under MPS, and sensitivity (microseconds)")
+	p.table(func(row func(...string)) {
+		row("load", "a launch waits", "a link of a chain waits", "kernels of a step that wait", "measured in")
+		for _, l := range list {
+			launch, chain, links := "-", "-", "-"
+			for i := range l.Waits {
+				if w := &l.Waits[i]; w.Kernels == 1 && !w.Wide {
+					launch = short(w.LinkUS())
+				}
+			}
+			if w := l.Chain(); w != nil {
+				chain = short(w.LinkUS())
+			}
+			if len(l.Presses) > 0 {
+				links = fmt.Sprintf("%.0f", l.Links())
+			}
+			row(l.Load, launch, chain, links, fmt.Sprintf("%.0f s", l.Seconds))
+		}
+	})
+	p.line("")
+}
