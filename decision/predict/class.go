@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -131,6 +132,11 @@ func (s *Solo) FillsGPU() (share float64, fills bool) {
 	}
 	sm, ok := positive(b.SMFraction)
 	busy, ok2 := positive(b.GPUBusyFraction)
+	if p := b.Pressure; !ok && p != nil && p.Chain() != nil && b.Kind != KindServer {
+		held := p.Chain().LinkUS() / cmp.Or(busy, usualBusy)
+		share = math.Pow(held/(held+linkHalf), 1/smFilling)
+		return share, held/(held+linkHalf) >= fillsGPU
+	}
 	share = min(sm/max(busy, 1e-9), 1)
 	return share, ok && ok2 && b.Kind != KindServer && math.Pow(share, smFilling) >= fillsGPU
 }

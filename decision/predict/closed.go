@@ -2,7 +2,6 @@ package predict
 
 import (
 	"math"
-	"slices"
 
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
@@ -22,8 +21,10 @@ type closedState struct {
 func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel, out []Prediction) {
 	var small [8]closedState // no allocation for the groups that matter
 	states := small[:0]
+	mixed := false // some serve no tokens
 	for i := range models {
 		t := &models[i]
+		mixed = mixed || t.kind != KindServer
 		n := t.turns
 		if n == 0 {
 			n = meanTurns(t.gpu/p.slice(), timeslice.BoundaryTolerance)
@@ -45,7 +46,7 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 			t, st := &models[i], &states[i]
 			var step, prefill, onGPU, prefillOn float64
 			if mechanism == sharing.MechanismMPS {
-				step, prefill, onGPU, prefillOn = p.besideMPS(models, states, i)
+				step, prefill, onGPU, prefillOn = p.besideMPS(models, states, i, mixed)
 			} else {
 				step, prefill = p.besideTurns(models, states, i)
 				onGPU, prefillOn = t.gpu, t.prefillGPU
@@ -116,9 +117,10 @@ func (p *Predictor) besideTurns(models []tenantModel, states []closedState, i in
 
 // besideMPS is tenant i's decode step and prefill under MPS, and the time of
 // each on the GPU: held up by the others for as long as they are there.
-func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int) (step, prefill, stepOn, prefillOn float64) {
+func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int, mixed bool) (step, prefill, stepOn,
+	prefillOn float64) {
 	t := &models[i]
-	if slices.ContainsFunc(models, func(u tenantModel) bool { return u.kind != KindServer }) {
+	if mixed {
 		held := 0.0
 		for j := range models {
 			if j != i {

@@ -60,8 +60,13 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 	return nil
 }
 
-// readSMs finds the share of the time in which a tenant's kernels leave others no room,
-// from its profile or one taken elsewhere.
+// linkHalf is the wait of a chain's link, in microseconds, beside a tenant whose kernels leave others no room for half
+// of the time: chosen on the waits beside six tenants of h200-tenants-3.json in examples/predict/testdata, whose SM
+// shares GPM told.
+const linkHalf = 6
+
+// readSMs finds the share of the time in which a tenant's kernels leave others no room, from its profile or one taken
+// elsewhere, or else from how long a chain's links wait beside it.
 func (t *tenantModel) readSMs(b, elsewhere *SoloProfile) {
 	sm, ok := positive(b.SMFraction)
 	if !ok && elsewhere != nil {
@@ -70,11 +75,19 @@ func (t *tenantModel) readSMs(b, elsewhere *SoloProfile) {
 		t.note(0.05, "the share of the SMs that its kernels hold was measured on another machine")
 	}
 	busy, ok2 := positive(b.GPUBusyFraction)
+	if !ok2 {
+		busy = t.gpu / t.step
+	}
 	switch {
 	case ok && ok2:
 		t.sms = min(sm/busy, 1)
 	case t.kind == KindServer:
 		t.sms = t.decodeSM
+	case b.Pressure != nil && b.Pressure.Chain() != nil:
+		held := b.Pressure.Chain().LinkUS() / busy // beside its kernels, not its gaps
+		t.sms = held / (held + linkHalf)
+		t.note(0.15, "no SM utilisation in the profile: the links of a chain waited %.3g us beside it", held)
+		return
 	default:
 		t.sms, t.unknownSMs = usualSMs, true
 		t.note(0, "no SM utilisation in the profile: its kernels are taken for such as nearly fill the GPU")

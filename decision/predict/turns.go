@@ -13,14 +13,16 @@ import (
 // TurnsBesideSpinner is the mean number of time slices that a decode step takes, from its duration alone and beside
 // one neighbour that always spins: each of its turns waits for one slice of the neighbour and two switches. The
 // durations are medians of the gap between tokens. It is an error when the step is no longer beside the neighbour
-// than alone, or by more turns than it can take: the neighbour did not run, or the workload was not decoding.
+// than alone, or by more turns than it can take: the neighbour did not run, or the workload was not decoding. A step
+// whose kernels leave gaps gives the GPU up in each of them that the neighbour finds, and so takes more turns than its
+// length says.
 //
 // Put it into the workload's SoloProfile or Row as Turns. On an H100 it came out within 0.17 of a whole number for
 // servers of 1B, 3B and 8B at one to eight clients.
 func (p *Predictor) TurnsBesideSpinner(alone, beside time.Duration) (float64, error) {
 	wait := p.Parameters.Quantum.Value + 2*p.Parameters.Switch.Value
 	turns := (inMillis(beside) - inMillis(alone)) / wait
-	most := math.Ceil(1.1*inMillis(alone)/p.Parameters.Quantum.Value) + 0.5
+	most := max(math.Ceil(1.1*inMillis(alone)/p.Parameters.Quantum.Value)+0.5, inMillis(alone)/shortestTurn)
 	switch {
 	case alone <= 0 || beside <= 0:
 		return 0, fmt.Errorf("predict: a step of %v alone and %v beside the spinning neighbour counts no turns", alone, beside)
@@ -31,6 +33,9 @@ func (p *Predictor) TurnsBesideSpinner(alone, beside time.Duration) (float64, er
 	}
 	return turns, nil
 }
+
+// shortestTurn is the least part of a step, in milliseconds, that a turn of one with gaps gets done.
+const shortestTurn = 0.25
 
 // unsureTurns is the distance of a mean number of turns from a whole number from
 // which on some steps took the one and some the other. What the host does
@@ -43,7 +48,7 @@ const unsureTurns = 0.3
 // beside a neighbour that leaves gaps, as none that spins does, it may take the turns that its length says.
 func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 	counted, ok := positive(base.Turns)
-	if !ok {
+	if !ok || t.gaps { // whose turns follow from its launches
 		return
 	}
 	n, q := max(1, math.Round(counted)), p.slice()

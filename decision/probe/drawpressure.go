@@ -14,6 +14,7 @@ const (
 	panelWidth, panelHeight = 300, 170
 	panelLeft, panelTop     = 70, 56
 	panelBottom, panelGap   = 48, 190 // the gap has room for a legend
+	longestTitle            = 36      // characters of a tenant's name
 )
 
 // curve is a line of a panel. x and y are positive.
@@ -35,7 +36,7 @@ func PressureSVG(names []string, pressures []*predict.Pressure, simulated bool) 
 <rect width="100%%" height="100%%" fill="white"/>
 `, 2*(panelLeft+panelWidth+panelGap), row*len(pressures))
 	for i, p := range pressures {
-		title := names[i]
+		title := string([]rune(names[i])[:min(len([]rune(names[i])), longestTitle)])
 		if simulated {
 			title += " (SIMULATED)"
 		}

@@ -1,0 +1,131 @@
+package predict_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/race"
+)
+
+// withoutGPM are rows as a GPU without GPM gives them, with pressures or without.
+func withoutGPM(t *testing.T, pressures bool) predict.Rows {
+	t.Helper()
+	rows, err := predict.LoadRows(testdata + "h200-tenants-3.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out predict.Rows
+	for _, r := range rows {
+		if r.Mechanism.String() != "mps" {
+			continue
+		}
+		r.GPM = predict.RowGPM{}
+		if !pressures {
+			r.Pressure = nil
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// Where no counter tells a tenant's share of the SMs, the reporter's waits beside it tell how much it presses others:
+// predictions under MPS get better, and their intervals a third narrower.
+func TestPressureStandsForSMs(t *testing.T) {
+	t.Parallel()
+	race.Long(t)
+	missed := map[bool]float64{}
+	width := map[bool]float64{}
+	for _, pressures := range []bool{false, true} {
+		p := predict.NewPredictor()
+		ms, err := p.PredictRows(predict.MethodSimulated, withoutGPM(t, pressures), &predict.Profiles{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, inside := 0, 0
+		for _, m := range ms {
+			if m.Err != nil {
+				t.Fatal(m.Err)
+			}
+			metric := predict.MetricTPOTP50
+			if m.Row.Kind != predict.KindServer {
+				metric = predict.MetricStepP50
+			}
+			said, _ := m.Prediction.Get(metric)
+			got, ok := m.Row.Metric(metric)
+			if !ok {
+				continue
+			}
+			n++
+			missed[pressures] += math.Abs(said.Value/got - 1)
+			width[pressures] += said.WidthFraction()
+			if said.Contains(got) {
+				inside++
+			}
+			t.Logf("%v %s %s: %.2f of %.2f, %s", pressures, m.Row.Case, m.Row.Server.Model, said.Value, got, m.Prediction.Class)
+		}
+		missed[pressures] /= float64(n)
+		width[pressures] /= float64(n)
+		t.Logf("with pressures %v: %d rows, mean error %.3f, width %.2f, %d inside", pressures, n, missed[pressures], width[pressures], inside)
+		if float64(inside) < 0.75*float64(n) {
+			t.Errorf("pressures %v: %d of %d rows in their interval", pressures, inside, n)
+		}
+	}
+	if missed[true] >= missed[false] || width[true] > 0.8*width[false] {
+		t.Errorf("mean errors %v, widths %v", missed, width)
+	}
+}
+
+// The press tells the number of a step's kernels, and the reporter which tenants fill the GPU: a profiler counted
+// 1,088 kernels in training, 700 in diffusion and 7 in the FFT.
+func TestPressureReadings(t *testing.T) {
+	t.Parallel()
+	links := map[string]float64{}
+	for _, r := range withoutGPM(t, true) {
+		if r.Pressure != nil {
+			links[r.Server.Model] = r.Pressure.Links()
+			solo := predict.Solo{Server: r.Server, Load: r.Load, MPS: &(predict.Rows{r}).Profiles()[0]}
+			_, fills := solo.FillsGPU()
+			if want := r.Server.Model == "fft-256" || r.Server.Model == "dgemm-4096"; fills != want {
+				t.Errorf("%s fills the GPU: %v", r.Server.Model, fills)
+			}
+		}
+	}
+	for model, kernels := range map[string]float64{"train-350m": 1088, "diffusion-320": 700, "fft-256": 7, "encoder-12x768": 108} {
+		if l := links[model]; math.Abs(l/kernels-1) > 0.2 {
+			t.Errorf("%s: %v links of %v kernels", model, l, kernels)
+		}
+	}
+}
+
+// A step whose kernels leave gaps takes more turns than its length says, as the 10.3 ms of an 8B server did seven; so
+// many that nothing would get done in them are refused.
+func TestTurnsOfStepsWithGaps(t *testing.T) {
+	t.Parallel()
+	p := predict.NewPredictor()
+	wait := time.Duration((p.Parameters.Quantum.Value + 2*p.Parameters.Switch.Value) * float64(time.Millisecond))
+	const alone = 10300 * time.Microsecond
+	if turns, err := p.TurnsBesideSpinner(alone, alone+7*wait); err != nil || math.Abs(turns-7) > 0.01 {
+		t.Error(turns, err)
+	}
+	if _, err := p.TurnsBesideSpinner(alone, alone+60*wait); err == nil {
+		t.Error("sixty turns of 10.3 ms are counted")
+	}
+}
+
+// Pressures that cannot be are refused, with their path.
+func TestBadPressure(t *testing.T) {
+	t.Parallel()
+	for with, want := range map[string]string{
+		`{"waits": [{"kernels": 0, "kernel_us": 2, "alone_us": 1, "beside_us": 1, "alone_mean_us": 1, "beside_mean_us": 1}]}`: "[0].pressure.waits[0].kernels: must be positive",
+		`{"presses": [{"kernel_us": 5, "step_ms": -1}]}`:                                                                      "[0].pressure.presses[0]: must lie between",
+		`{"step": 3}`: "unknown key",
+	} {
+		_, err := predict.ParseRows([]byte(`[{"version": 2, "kind": "stepper", "mechanism": "mps", "case": "a", "tenants": 1, "server": {"model": "x"}, "steps_per_s": 18, "step_ms": {"p50": 55}, "pressure": ` + with + `}]`))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", with, err)
+		}
+	}
+}
