@@ -118,7 +118,7 @@ func (j *bench) fleet(ctx context.Context, n int, s *scene, w *world, ours *tall
 			}
 		default:
 			ours.None++
-			if _, ok := known.feasible(i); ok {
+			if known.feasible(i) {
 				ours.WrongNone++
 				fmt.Fprintf(j.log, "fleet %d (seed %d): %s got none, and a GPU of its own would have done\n", n, j.opts.Seed,
 					d.Workload)
@@ -238,7 +238,7 @@ func placeable(o *oracle, in []bool) []bool {
 	set := make([]bool, len(in))
 	for i := range in {
 		if in[i] {
-			_, set[i] = o.feasible(i)
+			set[i] = o.feasible(i)
 		}
 	}
 	return set

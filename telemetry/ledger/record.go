@@ -101,14 +101,13 @@ func Restore(opts Options, records iter.Seq[Record]) (l *Ledger, unread map[stri
 
 // mend closes the gaps that missing records leave, and none but gaps.
 func (l *Ledger) mend() {
-	gpuOf := func(name string) *gpu {
+	know := func(name string) {
 		if l.gpus[name] == nil {
 			l.gpus[name] = &gpu{Anew: true, dirty: true}
 		}
-		return l.gpus[name]
 	}
 	for k, a := range l.perTotal() {
-		gpuOf(k.GPU)
+		know(k.GPU)
 		t := l.totals[k]
 		if t == nil {
 			t = &total{}
@@ -118,7 +117,7 @@ func (l *Ledger) mend() {
 	}
 	times := map[string]time.Duration{}
 	for k, t := range l.totals {
-		gpuOf(k.GPU)
+		know(k.GPU)
 		times[k.GPU] += t.Time
 	}
 	for name, g := range l.gpus {

@@ -153,15 +153,15 @@ func (r row) bad(column, remedy, format string, args ...any) {
 	r.t.addf(r.line, r.cols[r.t.columns[column]], remedy, column+": "+format, args...)
 }
 
-// number reads a whole number between low and high.
-func (r row) number(column string, low, high int64) int64 {
+// number reads a whole number between 0 and high.
+func (r row) number(column string, high int64) int64 {
 	s := r.text(column)
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
 	case err != nil:
 		r.bad(column, "", "%.40q is no whole number", s)
-	case n < low || n > high:
-		r.bad(column, fmt.Sprintf("use %d to %d", low, high), "%d is out of range", n)
+	case n < 0 || n > high:
+		r.bad(column, fmt.Sprintf("use 0 to %d", high), "%d is out of range", n)
 	}
 	return n
 }
@@ -188,10 +188,10 @@ func readNodes(file string, in io.Reader) ([]placement.Node, error) {
 	var nodes []placement.Node
 	t.read(in, []string{"sn", "cpu_milli", "memory_mib", "gpu", "model"}, nil, func(r row) {
 		n := placement.Node{
-			Name: r.name("sn"), CPUMilli: r.number("cpu_milli", 0, maxCPU),
-			Memory: sharing.Bytes(r.number("memory_mib", 0, maxMiB)) * sharing.MiB, Model: r.text("model"),
+			Name: r.name("sn"), CPUMilli: r.number("cpu_milli", maxCPU),
+			Memory: sharing.Bytes(r.number("memory_mib", maxMiB)) * sharing.MiB, Model: r.text("model"),
 		}
-		gpus := r.number("gpu", 0, placement.MaxGPUs)
+		gpus := r.number("gpu", placement.MaxGPUs)
 		if gpus == 0 {
 			r.bad("gpu", "leave out nodes without GPUs", "a node of zero GPUs")
 		}
@@ -227,11 +227,11 @@ func readTasks(file string, in io.Reader, empty *placement.Snapshot) ([]task, er
 			before := len(t.list.Problems()) + t.skipped
 			k := task{name: r.name("name")}
 			k.request = placement.Request{
-				CPUMilli: r.number("cpu_milli", 0, maxCPU),
-				Memory:   sharing.Bytes(r.number("memory_mib", 0, maxMiB)) * sharing.MiB,
-				GPUs:     int(r.number("num_gpu", 0, placement.MaxGPUs)),
+				CPUMilli: r.number("cpu_milli", maxCPU),
+				Memory:   sharing.Bytes(r.number("memory_mib", maxMiB)) * sharing.MiB,
+				GPUs:     int(r.number("num_gpu", placement.MaxGPUs)),
 			}
-			milli := r.number("gpu_milli", 0, 1000)
+			milli := r.number("gpu_milli", 1000)
 			for m := range strings.SplitSeq(r.text("gpu_spec"), "|") {
 				if m = strings.TrimSpace(m); m != "" {
 					k.request.Models = append(k.request.Models, m)

@@ -1,0 +1,161 @@
+package study
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/planfile"
+	"github.com/cotenant/cotenant/loadgen/report"
+)
+
+// Config describes a load test. With none of Concurrency, Rates, Scenarios, Search
+// and Demo the tenants of File are run together, as they stand there.
+type Config struct {
+	// File is the plan, resolved. A sweep and a search take its first tenant alone.
+	// Resolve reads it from PlanFile where that is not empty.
+	File     planfile.File
+	PlanFile string
+	// Concurrency and Rates (requests/s) are the loads of a sweep, one run for each.
+	Concurrency []int
+	Rates       []float64
+	// Scenarios names simulated GPUs (see ScenarioNames) that the first tenant is run on; empty means its endpoint.
+	Scenarios []string
+	// Search looks for the highest rate between Low and High at which the first
+	// tenant keeps its SLO; the zero value means no search.
+	Search loadgen.Search
+	// Interference runs each tenant of File alone, and then all together.
+	Interference bool
+	// Demo runs two tenants under five ways of sharing simulated GPUs, each at the loads of Concurrency.
+	Demo bool
+	// FailIf holds conditions under which Outcome.Verdict fails.
+	FailIf []report.Condition
+	// Repeats is the number of runs of each point, with different seeds; 0 means 1.
+	Repeats int
+
+	// Dir receives the artifacts: those of one run, or a folder for each of several.
+	// It must not exist or must be empty; "" keeps nothing.
+	Dir string
+	// ServerLog is a file to which the server appends; what it appends during a run
+	// is copied into the run's folder.
+	ServerLog string
+	// Sample, when not nil, writes telemetry as CSV beside each run until its context
+	// ends; the CSV is put into the run's folder.
+	Sample func(ctx context.Context, w io.Writer) error
+	// Progress, when not nil, receives the state of the named run; see loadgen.Options.
+	Progress func(run string, now loadgen.Progress)
+	// Note, when not nil, receives a line for each run that is made again, discarded or lengthened.
+	Note func(text string)
+	// Health, Meta, Worker and StartAt are those of loadgen.Options, for every run.
+	Health  loadgen.HealthLimits
+	Meta    map[string]any
+	Worker  loadgen.Worker
+	StartAt time.Time
+
+	inMemory bool // simulated servers are reached through memory, as synctest needs
+}
+
+// Check returns an error that names every problem of the configuration, File's own apart, which planfile finds.
+func (c *Config) Check() error {
+	var l problem.List
+	l.If(c.Repeats < 0, "repeats", "use 1 or more", "is %d", c.Repeats)
+	for _, name := range c.Scenarios {
+		_, known := scenarios[name]
+		l.If(!known, "scenarios", "use one of "+strings.Join(ScenarioNames(), ", "), "unknown scenario %q", name)
+	}
+	for i := range c.File.Tenants {
+		l.If(c.File.Tenants[i].API == loadgen.APIResponses && (len(c.Scenarios) > 0 || c.Demo || c.File.Embedded != ""),
+			fmt.Sprintf("tenants[%d].api", i), "use chat or completions", "simulated servers have no responses API")
+	}
+	for _, n := range c.Concurrency {
+		l.If(n < 1, "concurrency", "use 1 or more", "is %d", n)
+	}
+	for _, r := range c.Rates {
+		l.If(!(r > 0), "rates", "use a rate above 0", "is %v", r)
+	}
+	if c.searches() {
+		slo, whole := c.File.Tenants[0].SLO, c.File.Tenants[0].NonStreaming
+		l.If(!(0 < c.Search.Low && c.Search.Low < c.Search.High), "search", "use 0 < low < high, e.g. 1,50",
+			"is %v to %v", c.Search.Low, c.Search.High)
+		l.If(slo.IsZero(), "search", "bound ttft, tpot or e2e", "needs an SLO")
+		l.If(whole && (slo.TTFT > 0 || slo.TPOT > 0), "search", "bound e2e, or stream",
+			"whole answers have neither ttft nor tpot")
+		l.If(len(c.Scenarios) > 1, "search", "name one", "searches one scenario at a time, not %d", len(c.Scenarios))
+	}
+	if c.Worker.Count > 0 {
+		l.AddErr("worker", c.OneRun())
+		l.If(c.Dir == "", "worker", "set the directory for artifacts (out)", "its run would be lost")
+	}
+	if c.Dir != "" {
+		entries, err := os.ReadDir(c.Dir)
+		if err == nil && len(entries) > 0 {
+			err = fmt.Errorf("%w: %s (choose another one, or remove it)", loadgen.ErrRunExists, c.Dir)
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			l.AddErr("out", err)
+		}
+	}
+	return l.Under(errors.New("study: invalid configuration"))
+}
+
+// Resolve reads PlanFile, or, with none, the files that File names, where a first tenant without a load of its own
+// takes the test's first one. Tenants without prompts get Prompts.
+func (c *Config) Resolve(opts planfile.Options) (err error) {
+	if opts.Prompts == nil {
+		if opts.Prompts, err = Prompts(); err != nil {
+			return err
+		}
+	}
+	if c.PlanFile != "" {
+		file, err := planfile.Load(c.PlanFile, opts)
+		if err == nil {
+			c.File = *file
+		}
+		return err
+	}
+	if len(c.Scenarios) > 0 || c.Demo {
+		c.File.Embedded = "concurrent" // each scenario has its own way
+	}
+	if levels := append(c.levels(), rateLevel(c.Search.Low)); levels[0] != rateLevel(0) {
+		levels[0].apply(&c.File.Tenants[0])
+	}
+	return c.File.Resolve(opts)
+}
+
+// FromEnv takes this process's part of the load from the environment of a
+// loadgen.Job: its run goes into a folder of Dir named by the worker's index.
+func (c *Config) FromEnv(lookup func(string) (string, bool)) (err error) {
+	if c.Worker, c.StartAt, err = loadgen.WorkerFromEnv(lookup); c.Worker.Count > 0 && c.Dir != "" {
+		c.Dir = filepath.Join(c.Dir, strconv.Itoa(c.Worker.Index))
+	}
+	return err
+}
+
+// OneRun returns an error unless the test is a single run, the only kind that several workers can share.
+func (c *Config) OneRun() error {
+	if len(c.levels()) > 1 || len(c.Scenarios) > 1 || c.Repeats > 1 || c.Interference || c.Demo || c.searches() {
+		return errors.New("a worker makes one run: no sweep, repeats, study or search")
+	}
+	return nil
+}
+
+func (c *Config) searches() bool { return c.Search != loadgen.Search{} }
+
+func (c *Config) levels() []level {
+	var out []level
+	for _, r := range c.Rates {
+		out = append(out, rateLevel(r))
+	}
+	for _, n := range c.Concurrency {
+		out = append(out, level{name: fmt.Sprintf("c%d", n), concurrency: n})
+	}
+	return out
+}
