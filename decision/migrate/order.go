@@ -97,12 +97,12 @@ func (c *cluster) order(loads []*load, seats map[string]seat) *order {
 		nodes = slices.Delete(nodes, i, i+1)
 		gets := l.shape
 		o.steps = append(o.steps, Step{Action: ActionConfigure, Node: l.node.Name, Pool: l.node.Pool,
-			Was: shapeOf(l.node.Node).String(), Gets: &gets})
+			Was: ShapeOf(l.node.Node).String(), Gets: &gets})
 		o.at[l.node.Name] = newLoad(l.node, l.shape)
 	}
 	for _, n := range c.nodes {
 		if l := o.to[n.Name]; len(n.run) > 0 && len(l.run) == 0 && !l.fresh {
-			o.steps = append(o.steps, Step{Action: ActionFree, Node: n.Name, Pool: n.Pool, Was: shapeOf(n.Node).String()})
+			o.steps = append(o.steps, Step{Action: ActionFree, Node: n.Name, Pool: n.Pool, Was: ShapeOf(n.Node).String()})
 		}
 	}
 	return o

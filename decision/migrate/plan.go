@@ -10,6 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -72,7 +73,9 @@ type Bill struct {
 	MonthlyAfter string `json:"monthly_after,omitempty"`
 	MonthlySaved string `json:"monthly_saved,omitempty"`
 	Uncertain    string `json:"monthly_uncertain,omitempty"`
-	Currency     string `json:"currency,omitempty"`
+	// Comes is what the devices of the workloads that come cost.
+	Comes    string `json:"monthly_comes,omitempty"`
+	Currency string `json:"currency,omitempty"`
 
 	saved, uncertain int64 // micro-units a month; without prices a GPU counts as one unit an hour
 }
@@ -102,6 +105,32 @@ type cluster struct {
 // Make plans the fleet's change, or says why all stays as it is. Workloads without today come new: they get a place
 // where there is one. opts are those of [decision.Decide]; the error is its, or says that the fleet has no state.
 func Make(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan, error) {
+	return plan(ctx, f, opts, nil)
+}
+
+// Admit gives the workloads without today a place beside what runs, and changes that only where there is no other
+// ([Plan.Disturbs]). Options and error are those of Make.
+func Admit(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan, error) {
+	p, err := plan(ctx, f, opts, func(c *cluster) {
+		for name, w := range c.of {
+			if w.Today != nil && c.stays[name] == "" {
+				c.stays[name] = "it runs, and the question is what comes"
+			}
+		}
+	})
+	if err != nil || p.Changes() {
+		return p, err
+	}
+	return Make(ctx, f, opts)
+}
+
+// Disturbs reports whether a step changes what runs, beside starting what comes.
+func (p *Plan) Disturbs() bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Action != ActionMove || len(s.From) > 0 })
+}
+
+// plan makes a plan around what stays, of which hold may name more.
+func plan(ctx context.Context, f *decision.Fleet, opts decision.Options, hold func(*cluster)) (*Plan, error) {
 	if f.Today == nil {
 		return nil, fmt.Errorf("migrate: the fleet has no today: cotenant discover -out writes it")
 	}
@@ -114,6 +143,9 @@ func Make(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan,
 	opts.Brief = true
 	c := newCluster(f, opts)
 	c.hold()
+	if hold != nil {
+		hold(c)
+	}
 	var err error
 	if c.before, err = decision.Judge(ctx, f, seatings(c.present(), c.today), opts); err != nil {
 		return nil, err
@@ -177,12 +209,15 @@ func (c *cluster) hold() {
 		pools[c.fleet.Pools[i].Name] = &c.fleet.Pools[i]
 	}
 	for name, w := range c.of {
-		if why := c.fixed(w); w.Today != nil && why != "" {
+		if w.Today == nil {
+			continue
+		}
+		if why := c.fixed(w); why != "" {
 			c.stays[name] = why
 		}
 	}
 	for _, n := range c.nodes {
-		l, s := newLoad(n, shapeOf(n.Node)), ""
+		l, s := newLoad(n, ShapeOf(n.Node)), ""
 		for _, w := range slices.Sorted(maps.Keys(n.run)) {
 			if l.put(c.want(w, c.today[w]), n.run[w]) < n.run[w] {
 				s = fmt.Sprintf("more runs on %s than it hands out as %v: another handed it out, or the files are of two "+
@@ -253,7 +288,7 @@ func (c *cluster) trusts(a, b string) bool {
 func (c *cluster) present() []*load {
 	var out []*load
 	for _, n := range c.nodes {
-		l := newLoad(n, shapeOf(n.Node))
+		l := newLoad(n, ShapeOf(n.Node))
 		l.run = maps.Clone(n.run)
 		out = append(out, l)
 	}
@@ -284,7 +319,7 @@ func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string
 		return c.leave("nothing that runs may be moved before more is known of it"), nil, nil
 	}
 	if len(rest.Pools) == 0 {
-		return c.leave("every node holds something that stays where it is"), nil, nil
+		return c.leave("every node holds something that stays where it is, and has no device free"), nil, nil
 	}
 	r, err := decision.Decide(ctx, rest, c.opts)
 	if err != nil {
@@ -318,6 +353,11 @@ func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string
 	for w := range c.before {
 		if after[w] != c.before[w] && (after[w] == sharing.AnswerNo || c.before[w] == sharing.AnswerYes) {
 			again[w] = "beside its new neighbours it would not keep its objectives surely"
+		}
+	}
+	for i := range r.Decisions {
+		if w := r.Decisions[i].Workload; c.of[w].Today == nil && after[w] == sharing.AnswerNo {
+			return c.leave(w + " would miss its objectives on the devices that are free"), nil, nil
 		}
 	}
 	if len(again) > 0 {
@@ -390,15 +430,21 @@ func (c *cluster) residual(pinned map[string]bool) *decision.Fleet {
 				held[n.Pool] += k * c.want(w, c.today[w]).each
 			}
 		}
+		if n.Closed == "" {
+			held[n.Pool] += c.unused(n)
+		}
 	}
 	for _, p := range c.fleet.Pools {
-		if gpus[p.Name] == 0 {
+		if gpus[p.Name]+held[p.Name] == 0 {
 			continue
 		}
 		p.Count, p.Layouts = min(p.Count, gpus[p.Name]+held[p.Name]), nil
 		p.Mechanisms = slices.DeleteFunc(slices.Clone(planned), func(m sharing.Mechanism) bool {
-			return len(p.Mechanisms) > 0 && !slices.Contains(p.Mechanisms, m)
+			// A node that stays has only free devices that nobody shares.
+			shares := m == sharing.MechanismTimeSlicing || m == sharing.MechanismMPS
+			return len(p.Mechanisms) > 0 && !slices.Contains(p.Mechanisms, m) || gpus[p.Name] == 0 && shares
 		})
+		gpus[p.Name] += held[p.Name]
 		f.Pools = append(f.Pools, p)
 	}
 	for _, w := range c.fleet.Workloads {
@@ -415,6 +461,27 @@ func (c *cluster) residual(pinned map[string]bool) *decision.Fleet {
 		f.Workloads = append(f.Workloads, w)
 	}
 	return f
+}
+
+// unused counts the GPUs of a node that nobody holds, and those of its free MIG instances.
+func (c *cluster) unused(n *node) int {
+	s, whole, instances := ShapeOf(n.Node), 0, 0
+	for w, k := range n.run {
+		switch want := c.want(w, c.today[w]); want.seat.mechanism {
+		case sharing.MechanismExclusive:
+			whole += k * want.each
+		case sharing.MechanismMIG:
+			instances += k * want.each
+		}
+	}
+	free := 0
+	if s.Mechanism == sharing.MechanismExclusive {
+		free = max(0, s.whole-whole)
+	}
+	if all := replicas(s.Instances); all > instances {
+		free += max(1, n.InMIG*(all-instances)/all)
+	}
+	return free
 }
 
 // place seats all workloads on the nodes: those that may move as decided, and as today where that takes no node more.
@@ -449,6 +516,15 @@ func (c *cluster) place(r *decision.Result, pinned map[string]bool) (loads []*lo
 			}
 		}
 		return all, used, ""
+	}
+	for i := range r.Decisions {
+		if d := &r.Decisions[i]; c.of[d.Workload].Today == nil {
+			seats[d.Workload] = c.seatFor(d, func(s seat) bool {
+				seats[d.Workload] = s
+				_, _, lacking := lay(seats)
+				return lacking != d.Workload
+			})
+		}
 	}
 	// As today, as decided, and in MIG instances that stand free already: the fewest nodes, and today before the others.
 	decided, filled := maps.Clone(seats), maps.Clone(seats)
@@ -485,11 +561,34 @@ func (c *cluster) place(r *decision.Result, pinned map[string]bool) (loads []*lo
 	return loads, seats, ""
 }
 
+// seatFor is the device of a workload that comes: what is decided, or one that stands free and does as well.
+func (c *cluster) seatFor(d *decision.Decision, fits func(seat) bool) seat {
+	first := seat{d.Mechanism, d.Profile}
+	ways := []seat{first}
+	for i := range d.Candidates {
+		switch k := &d.Candidates[i]; {
+		case k.Pool != d.Pool || k.Verdict != gate.VerdictPass:
+		case k.Mechanism == sharing.MechanismMIG:
+			if profile := c.instance(d.Workload, d.Pool); profile != "" {
+				ways = append(ways, seat{k.Mechanism, profile})
+			}
+		case k.Mechanism == sharing.MechanismExclusive:
+			ways = append(ways, seat{mechanism: k.Mechanism})
+		}
+	}
+	for _, s := range ways {
+		if fits(s) {
+			return s
+		}
+	}
+	return first
+}
+
 // instance is the smallest MIG profile that nodes of a pool have and that holds the workload, empty where there is none
 // or it may not go there.
 func (c *cluster) instance(w, pool string) (profile string) {
 	t := c.of[w].Today
-	if max(1, c.of[w].GPUs) > 1 || t.Mechanism == sharing.MechanismExclusive && !t.MayWeaken {
+	if max(1, c.of[w].GPUs) > 1 || t != nil && t.Mechanism == sharing.MechanismExclusive && !t.MayWeaken {
 		return ""
 	}
 	var least sharing.Bytes
@@ -524,6 +623,9 @@ func (c *cluster) model(pool string) *mig.Model {
 
 // home is the pool that a workload runs in, and whether that is one.
 func (c *cluster) home(w string) (pool string, one bool) {
+	if c.of[w].Today == nil {
+		return "", false
+	}
 	for _, on := range c.of[w].Today.On {
 		p := c.byName[on.Node].Pool
 		if pool != "" && pool != p {
@@ -575,7 +677,7 @@ func (c *cluster) layPool(pool *decision.Pool, seats map[string]seat, pools map[
 			nodes = append(nodes, n)
 			continue
 		}
-		l := newLoad(n, shapeOf(n.Node))
+		l := newLoad(n, ShapeOf(n.Node))
 		for _, w := range slices.Sorted(maps.Keys(n.run)) {
 			if c.stays[w] != "" {
 				l.run[w] = n.run[w]
@@ -631,7 +733,17 @@ func (c *cluster) leave(why string) *Plan {
 }
 
 // settle fills in the reasons of what stays, and the money.
-func (c *cluster) settle(p *Plan, freed, opened []*node, moved map[string]bool) {
+func (c *cluster) settle(p *Plan, loads []*load, seats map[string]seat, moved map[string]bool) {
+	var freed, opened []*node
+	for _, l := range loads {
+		switch before, then := len(l.node.run) > 0, len(l.run) > 0; {
+		case before && !then:
+			freed = append(freed, l.node)
+		case then && !before:
+			opened = append(opened, l.node)
+		}
+	}
+
 	for _, w := range slices.Sorted(maps.Keys(c.stays)) {
 		i := slices.IndexFunc(p.Stays, func(s Stay) bool { return s.Why == c.stays[w] })
 		if i < 0 {
@@ -652,10 +764,16 @@ func (c *cluster) settle(p *Plan, freed, opened []*node, moved map[string]bool) 
 		today += c.micros[n.Pool] * int64(n.GPUs) * cost.HoursPerMonth
 		for w, k := range n.run {
 			if moved[w] {
-				s := shapeOf(n.Node)
-				each := max(1, s.seats(c.today[w])/max(1, n.GPUs))
-				device := c.micros[n.Pool] * int64(k*c.want(w, c.today[w]).each) / int64(each)
+				device := c.device(n, ShapeOf(n.Node), c.want(w, c.today[w])) * int64(k)
 				b.uncertain += int64((1-c.opts.Confidence)*float64(device)*cost.HoursPerMonth) + device*moveHours
+			}
+		}
+	}
+	var come int64
+	for _, l := range loads {
+		for w, k := range l.run {
+			if c.of[w].Today == nil {
+				come += c.device(l.node, l.shape, c.want(w, seats[w])) * int64(k) * cost.HoursPerMonth
 			}
 		}
 	}
@@ -682,22 +800,26 @@ func (c *cluster) settle(p *Plan, freed, opened []*node, moved map[string]bool) 
 	}
 	b.MonthlyToday, b.MonthlyAfter = text(today), text(today-b.saved)
 	b.MonthlySaved, b.Uncertain = text(b.saved), text(b.uncertain)
+	if come > 0 {
+		b.Comes = text(come)
+	}
+}
+
+// device is what the devices of one replica cost an hour, in micro-units: their part of their GPUs.
+func (c *cluster) device(n *node, s Shape, w *want) int64 {
+	gpus := s.whole
+	if w.seat.mechanism == sharing.MechanismMIG {
+		gpus = n.GPUs - s.whole
+		return c.micros[n.Pool] * int64(w.each) * int64(gpus) / int64(max(1, replicas(s.Instances)))
+	}
+	return c.micros[n.Pool] * int64(w.each) * int64(gpus) / int64(max(1, s.seats(w.seat)))
 }
 
 // weigh makes the plan of an order of steps where that is worth it.
 func (c *cluster) weigh(o *order, loads []*load, seats map[string]seat, after map[string]sharing.Answer,
 	r *decision.Result) *Plan {
 	p := &Plan{Steps: o.steps, Rows: []Row{}, Fleet: c.fleet}
-	var freed, opened []*node
 	var come []string
-	for _, l := range loads {
-		switch before, then := len(l.node.run) > 0, len(l.run) > 0; {
-		case before && !then:
-			freed = append(freed, l.node)
-		case then && !before:
-			opened = append(opened, l.node)
-		}
-	}
 	for _, w := range slices.Sorted(maps.Keys(after)) {
 		_, runs := c.before[w]
 		p.Answers = append(p.Answers, Answer{w, c.before[w], after[w]})
@@ -707,7 +829,7 @@ func (c *cluster) weigh(o *order, loads []*load, seats map[string]seat, after ma
 			come = append(come, w)
 		}
 	}
-	c.settle(p, freed, opened, o.moved)
+	c.settle(p, loads, seats, o.moved)
 	if len(p.Steps) == 0 {
 		return c.leave("what runs today is the best that was found")
 	}
@@ -716,7 +838,7 @@ func (c *cluster) weigh(o *order, loads []*load, seats map[string]seat, after ma
 	}
 	var why []string
 	if p.Bill.GPUsFreed > 0 {
-		why = append(why, fmt.Sprintf("it empties %s of %d", plural(len(freed), "node"), len(c.nodes)))
+		why = append(why, fmt.Sprintf("it empties %s of %d", plural(p.Bill.NodesToday-p.Bill.NodesAfter, "node"), len(c.nodes)))
 	}
 	if len(p.Mends) > 0 {
 		why = append(why, "it mends "+strings.Join(p.Mends, ", "))

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -171,7 +173,13 @@ func (w *world) take(s *Step) {
 		for p, k := range s.Gets.Instances {
 			w.seats[s.Node]["mig "+p] = k
 		}
-		w.seats[s.Node][s.Gets.Mechanism.String()] = (4 - len(s.Gets.Layouts)) * s.Gets.Replicas
+		gpus := 0
+		for _, n := range w.fleet.Today.Nodes {
+			if n.Name == s.Node {
+				gpus = n.GPUs
+			}
+		}
+		w.seats[s.Node][s.Gets.Mechanism.String()] = (gpus - len(s.Gets.Layouts)) * s.Gets.Replicas
 	case ActionFree:
 		if len(w.run[s.Node]) > 0 {
 			w.t.Errorf("%s is freed, and %v run there", s.Node, w.run[s.Node])
@@ -325,4 +333,37 @@ func TestBuiltIn(t *testing.T) {
 			t.Errorf("%s: %d of 26 pods run after %d steps", name, pods, len(p.Steps))
 		}
 	}
+}
+
+// TestLarge plans 2,000 nodes and 20,000 pods. What is shown stays under 1 MB.
+func TestLarge(t *testing.T) {
+	race.Long(t)
+	var nodes, workloads strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&nodes, "    - {name: n%04d, pool: a, gpus: 8, mechanism: time-slicing, replicas_per_gpu: 4}\n", i)
+		known := ""
+		if i%40 == 0 {
+			known = ", memory: 8GiB, gpu_busy: 0.05"
+		}
+		fmt.Fprintf(&workloads, "  - {name: t/w%04d, kind: batch, replicas: 10, tenant: t, today: {mechanism: time-slicing, object: Deployment, places: [{node: n%04d, replicas: 10}]}%s}\n", i, i, known)
+	}
+	f := fleetOf(t, "version: v1\npools:\n  - {name: a, gpu: A100-SXM4-80GB, count: 16000, gpus_per_node: 8, price_per_gpu_hour: 3 USD}\nworkloads:\n"+workloads.String()+"today:\n  nodes:\n"+nodes.String())
+	began := time.Now()
+	p, err := Make(t.Context(), f, decision.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := newWorld(t, f)
+	for i := range p.Steps {
+		check.take(&p.Steps[i])
+	}
+	var text strings.Builder
+	if err := p.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := json.Marshal(p)
+	if err != nil || text.Len() > 100_000 || len(doc) > 1_000_000 {
+		t.Errorf("%d bytes of text, %d of JSON, %v", text.Len(), len(doc), err)
+	}
+	t.Logf("%v, %d steps, %s", time.Since(began), len(p.Steps), p.Why)
 }

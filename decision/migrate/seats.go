@@ -36,7 +36,8 @@ type Shape struct {
 	whole int // GPUs outside MIG mode
 }
 
-func shapeOf(n *decision.Node) Shape {
+// ShapeOf returns how a node hands out its GPUs today.
+func ShapeOf(n *decision.Node) Shape {
 	m := n.Mechanism
 	if m == sharing.MechanismNone {
 		m = sharing.MechanismExclusive
@@ -132,7 +133,7 @@ func (y *yard) assign(wants []want, nodes []*node) []*load {
 		seats[wants[i].workload] = wants[i].seat
 	}
 	stay := func(n *node) (devices int) {
-		s := shapeOf(n.Node)
+		s := ShapeOf(n.Node)
 		for w, k := range n.run {
 			if seat, ok := seats[w]; ok && s.seats(seat) > 0 {
 				devices += k
@@ -166,7 +167,7 @@ func (y *yard) try(wants []want, keep, rest []*node) []*load {
 	left := slices.Clone(wants)
 	var loads []*load
 	for _, n := range keep {
-		l := newLoad(n, shapeOf(n.Node))
+		l := newLoad(n, ShapeOf(n.Node))
 		for i := range left { // what is there already
 			if here := min(n.run[left[i].workload], left[i].n); here > 0 {
 				left[i].n -= l.put(&left[i], here)
@@ -195,7 +196,7 @@ func (y *yard) try(wants []want, keep, rest []*node) []*load {
 func emptied(loads []*load, rest []*node) (out []*load) {
 	for _, n := range rest {
 		if !slices.ContainsFunc(loads, func(l *load) bool { return l.node == n }) {
-			out = append(out, newLoad(n, shapeOf(n.Node)))
+			out = append(out, newLoad(n, ShapeOf(n.Node)))
 		}
 	}
 	return out

@@ -52,6 +52,9 @@ func (p *Plan) Lines() []string {
 		if p.Changes() {
 			money += fmt.Sprintf(": saves %s, of which %s are uncertain", b.MonthlySaved, b.Uncertain)
 		}
+		if b.Comes != "" {
+			money += fmt.Sprintf("; the devices of what comes: %s", b.Comes)
+		}
 	} else {
 		money += "; without a price of every pool nothing is said of money"
 	}

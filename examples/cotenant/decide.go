@@ -71,8 +71,7 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 		return badInput(err)
 	}
 	if fleet.Today != nil && c.explain == "" && c.why == "" {
-		_, err := planFleet(ctx, fleet, opts, c.out, c.json, std)
-		return err
+		return planFleet(ctx, fleet, opts, c.out, c.json, std)
 	}
 	result, err := decision.Decide(ctx, fleet, opts)
 	if err != nil {

@@ -94,23 +94,11 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 
 // read collects all inputs. part names what could not be read beside the rest.
 func (o *discoverOptions) read(ctx context.Context, std stdio) (c *discover.Collector, part, err error) {
-	var opts discover.Options
 	live := o.kube || isPlugin() && len(o.files) == 0 && !o.real
 	builtIn := len(o.files) == 0 && !o.real && !live
-	var prices []byte
-	if o.prices != "" {
-		prices, err = os.ReadFile(o.prices)
-	} else if builtIn {
-		prices = discoverPrices
-	}
-	if err == nil && prices != nil {
-		opts.Prices, err = discover.ParsePrices(prices)
-	}
-	if err == nil && o.hints != "" {
-		var hints []byte
-		if hints, err = os.ReadFile(o.hints); err == nil {
-			opts.Hints, err = discover.ParseHints(hints)
-		}
+	opts, err := discover.LoadOptions(o.prices, o.hints)
+	if err == nil && opts.Prices == nil && builtIn {
+		opts.Prices, err = discover.ParsePrices(discoverPrices)
 	}
 	if err != nil {
 		return nil, nil, badInput(err)
@@ -139,7 +127,7 @@ func (o *discoverOptions) read(ctx context.Context, std stdio) (c *discover.Coll
 		part = badInput(c.Read("the built-in cluster", bytes.NewReader(discoverCluster)))
 	}
 	for _, file := range o.files {
-		err := discoverFile(c, file, std.in)
+		err := c.ReadFile(file, std.in)
 		var path *os.PathError
 		if errors.As(err, &path) {
 			return nil, nil, badInput(err)
@@ -151,19 +139,7 @@ func (o *discoverOptions) read(ctx context.Context, std stdio) (c *discover.Coll
 	return c, part, nil
 }
 
-func discoverFile(c *discover.Collector, file string, stdin io.Reader) error {
-	if file == "-" {
-		return c.Read("standard input", stdin)
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return c.Read(file, f)
-}
-
-// write writes the files of -out and prints the discovery.
+// write writes the files of -out and prints the discovery, with -decide beside its plan.
 func (o *discoverOptions) write(ctx context.Context, d *discover.Discovery, std stdio) error {
 	if o.out != "" {
 		var fleet bytes.Buffer
@@ -184,36 +160,26 @@ func (o *discoverOptions) write(ctx context.Context, d *discover.Discovery, std 
 	if o.all {
 		show.Most = -1
 	}
-	switch {
-	case o.settle:
+	if o.settle {
 		return badInput(d.WriteSettleJob(std.out))
-	case o.decide:
-		return o.decided(ctx, d, show, std)
-	case o.json:
-		return d.WriteJSON(std.out)
 	}
-	return d.WriteText(std.out, show)
-}
-
-// decided plans the fleet, writes the steps' files beside the fleet file, where there is one, and prints both.
-func (o *discoverOptions) decided(ctx context.Context, d *discover.Discovery, show discover.TextOptions,
-	std stdio) error {
-	input := o.out
-	if input == "" {
-		input = "the fleet file that -out writes"
-	}
-	all, err := d.Decide(ctx, decision.Options{Input: input})
-	if err != nil {
-		return badInput(err)
-	}
-	if o.out != "" {
-		dir := strings.TrimSuffix(o.out, filepath.Ext(o.out)) + "-config"
-		if err := writeFolder(all.Folder, dir, "discover", std.err); err != nil {
-			return err
+	var out interface {
+		WriteJSON(io.Writer) error
+		WriteText(io.Writer, discover.TextOptions) error
+	} = d
+	if o.decide {
+		all, err := d.Decide(ctx, decision.Options{Input: o.out})
+		if err == nil && o.out != "" {
+			dir := strings.TrimSuffix(o.out, filepath.Ext(o.out)) + "-config"
+			err = writeFolder(all.Folder, dir, "discover", std.err)
 		}
+		if err != nil {
+			return badInput(err)
+		}
+		out = all
 	}
 	if o.json {
-		return all.WriteJSON(std.out)
+		return out.WriteJSON(std.out)
 	}
-	return all.WriteText(std.out, show)
+	return out.WriteText(std.out, show)
 }

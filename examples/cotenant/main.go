@@ -53,6 +53,8 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"decide", "how the workloads of a fleet share its GPUs, and the configuration", runDecide},
+		{"advise", "look at a cluster again and again, and say what it would do by now", runAdvise},
+		{"diff", "show what would change of what runs, or where a new workload would land", runDiff},
 		{"discover", "make a fleet file of what a cluster or machine says of itself", runDiscover},
 		{"bench", "put load on LLM endpoints and compare runs", runBench},
 		{"capacity", "find the fewest GPUs for a trace of requests and its objectives", runCapacity},

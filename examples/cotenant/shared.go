@@ -88,11 +88,10 @@ func decideFleet(ctx context.Context, file, profiles, predictor string, stdin io
 }
 
 // planFleet plans a fleet from what runs today, writes the steps' files to dir where one is named, and prints the plan.
-func planFleet(ctx context.Context, fleet *decision.Fleet, opts decision.Options, dir string, asJSON bool, std stdio) (
-	*migrate.Plan, error) {
+func planFleet(ctx context.Context, fleet *decision.Fleet, opts decision.Options, dir string, asJSON bool, std stdio) error {
 	plan, err := migrate.Make(ctx, fleet, opts)
 	if err != nil {
-		return nil, badInput(err)
+		return badInput(err)
 	}
 	if dir != "" {
 		folder, err := manifest.Migration(plan, manifest.Options{})
@@ -100,14 +99,18 @@ func planFleet(ctx context.Context, fleet *decision.Fleet, opts decision.Options
 			err = writeFolder(folder, dir, "decide", std.err)
 		}
 		if err != nil {
-			return nil, badInput(err)
+			return badInput(err)
 		}
 	}
+	return showPlan(plan, asJSON, std)
+}
+
+func showPlan(plan *migrate.Plan, asJSON bool, std stdio) error {
 	if asJSON {
-		return plan, printJSON(std.out, plan)
+		return printJSON(std.out, plan)
 	}
 	_, width := terminal(std.out)
-	return plan, discover.WritePlan(std.out, plan, discover.TextOptions{Width: width})
+	return discover.WritePlan(std.out, plan, discover.TextOptions{Width: width})
 }
 
 // writeFolder writes a configuration to dir, with its warnings on stderr.

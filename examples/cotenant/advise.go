@@ -1,0 +1,91 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/advise"
+	"github.com/cotenant/cotenant/examples/internal/page"
+)
+
+const adviseUsage = `Looks at a cluster again and again, and says what it would do by now.
+
+usage: cotenant advise -out DIR [-every 1h] [-patience 24h] [-kube] [flags] [FILE...]
+       cotenant advise -cronjob FILE -image IMAGE [-every 1h] [-patience 24h]
+
+Each look reads the FILEs, or the live cluster, as cotenant discover does, plans anew,
+and adds a dated JSON file to DIR. It tells what changed since the last look, what a plan
+that stood has not become, which unknown was settled, and what it would do. A proposal
+stands once it was the best at every look for as long as -patience. Nothing is changed.
+
+exit: 0 the last look proposes nothing that stands; 1 it does; 2 bad input
+`
+
+func runAdvise(ctx context.Context, args []string, std stdio) error {
+	fl := flagSet("advise")
+	var o discoverOptions
+	fl.BoolVar(&o.kube, "kube", false, "read the live cluster, as discover -kube does")
+	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices, as discover reads it")
+	fl.StringVar(&o.hints, "hints", "", "`FILE` of what you know better, as discover reads it")
+	dir := fl.String("out", "", "`DIR` of the dated files")
+	every := fl.Duration("every", 0, "look again after this time, until interrupted; 0 = once")
+	patience := fl.Duration("patience", 24*time.Hour, "for how long a proposal must have been the best")
+	cron := fl.String("cronjob", "", "write a CronJob that does it in the cluster to this `FILE`, and exit")
+	image := fl.String("image", "", "`IMAGE` of this program, for -cronjob")
+	namespace := fl.String("namespace", "gpu-operator", "namespace of the CronJob")
+	if err := parse(fl, args, adviseUsage, len(args), std); err != nil {
+		return err
+	}
+	o.files = fl.Args()
+	switch {
+	case *every < 0 || *patience < 0 || *dir == "" && *cron == "":
+		return badInput(errors.New("name a folder for the looks with -out; -every and -patience are not negative"))
+	case *cron != "":
+		data, err := advise.CronJob(*namespace, *image, cmp.Or(*every, time.Hour), *patience)
+		if err != nil {
+			return badInput(err)
+		}
+		return page.WriteFile(*cron, data)
+	}
+	for {
+		a, err := o.look(ctx, *dir, *patience, std)
+		if err != nil {
+			return err
+		}
+		switch {
+		case *every == 0 && a.Stands:
+			return &exitError{code: exitNo}
+		case *every == 0:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(*every):
+		}
+	}
+}
+
+// look reads the cluster and advises once.
+func (o *discoverOptions) look(ctx context.Context, dir string, patience time.Duration, std stdio) (
+	*advise.Advice, error) {
+	c, part, err := o.read(ctx, std)
+	if err != nil {
+		return nil, err
+	}
+	d := c.Discover()
+	if err := errors.Join(part, d.Valid()); err != nil { // of a part of a cluster no look is kept
+		return nil, badInput(err)
+	}
+	opts := advise.Options{Patience: patience}
+	for _, u := range d.Unknown {
+		opts.Unknown = append(opts.Unknown, u.Why)
+	}
+	a, err := advise.Look(ctx, dir, time.Now(), &d.Fleet, opts)
+	if err != nil {
+		return nil, err
+	}
+	return a, a.WriteText(std.out)
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/decision/migrate"
+)
+
+const diffUsage = `Shows what would change of what runs, by node and workload, with money and risk.
+
+usage: cotenant diff -fleet FILE [-json]
+       cotenant diff -fleet FILE -with OBJECTS [-hints FILE] [-json]
+
+FILE is what cotenant discover -out writes. OBJECTS are what would come, such as the
+Deployment of a pull request (YAML or JSON): may it come in, where would it land, what
+would it cost, whom would it slow.
+
+exit: 0 nothing that runs changes, and all that comes has a place; 1 something would
+change, or has no place; 2 bad input
+`
+
+func runDiff(ctx context.Context, args []string, std stdio) error {
+	fl := flagSet("diff")
+	file := fl.String("fleet", "", "fleet `FILE` with today, - for standard input")
+	with := fl.String("with", "", "`FILE` of Kubernetes objects that would come")
+	hints := fl.String("hints", "", "`FILE` of what you know of them, as discover reads it")
+	asJSON := fl.Bool("json", false, "print JSON")
+	if err := parse(fl, args, diffUsage, 0, std); err != nil {
+		return err
+	}
+	var opts decision.Options
+	fleet, err := loadFleet(*file, "", "", std.in, &opts)
+	if *file == "" {
+		err = errors.New("name a fleet with -fleet; cotenant discover -out writes one")
+	}
+	if err != nil {
+		return badInput(err)
+	}
+	make := migrate.Make
+	if *with != "" {
+		make = migrate.Admit
+		coming, err := discover.LoadArrivals(*with, *hints)
+		if err != nil {
+			return badInput(err)
+		}
+		fleet.Workloads = append(fleet.Workloads, coming...)
+	}
+	plan, err := make(ctx, fleet, opts)
+	if err != nil {
+		return badInput(err)
+	}
+	if err := showPlan(plan, *asJSON, std); err != nil {
+		return err
+	}
+	if plan.Disturbs() || *with != "" && !plan.Changes() {
+		return &exitError{code: exitNo}
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const ragDeployment = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: rag, namespace: llm}
+spec:
+  replicas: 2
+  template:
+    spec:
+      containers:
+        - {name: main, image: vllm/vllm-openai, resources: {limits: {nvidia.com/gpu: 1}}}
+`
+
+// TestDiff: exit 1 says that something that runs would change, or that what comes has no place.
+func TestDiff(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	const fleets = "../../decision/migrate/testdata/"
+	rag, many := write("rag.yaml", ragDeployment), write("many.yaml", strings.Replace(ragDeployment, "replicas: 2", "replicas: 50", 1))
+	hints := write("hints.yaml", "workloads: {llm/rag: {memory: 5GiB, gpu_busy: 0.05, slo: {e2e_p99: 8s}, solo: {e2e_p99: 100ms}}}")
+	for _, c := range []struct {
+		name, args, want string
+		code             int
+	}{
+		{"nothing changes", "-fleet nothing.yaml", "PLAN: all stays as it is", exitDone},
+		{"a node is emptied", "-fleet known.yaml", "a100-2 llm/chat: leaves: 3 x exclusive", exitNo},
+		{"a Deployment of which nothing is known", "-fleet nothing.yaml -with " + rag, "a100-2 llm/rag: comes: 2 x exclusive; whether it keeps its objectives is not known", exitDone},
+		{"one that fits free instances", "-fleet nothing.yaml -hints " + hints + " -with " + rag, "a100-1 llm/rag: comes: 2 x mig 1g.10gb; keeps its objectives", exitDone},
+		{"one for which there is no room", "-fleet nothing.yaml -with " + many, "PLAN: all stays as it is: llm/rag has no place", exitNo},
+		{"as JSON", "-json -fleet known.yaml", `"monthly_saved": "18980.00"`, exitNo},
+		{"no fleet", "", "name a fleet with -fleet", exitBadInput},
+		{"a fleet without today", "-fleet ../../../examples/quickstart/testdata/four-teams.yaml", "the fleet has no today", exitBadInput},
+		{"nothing asks for a GPU", "-fleet nothing.yaml -with " + write("cm.yaml", "{kind: ConfigMap, apiVersion: v1}"), "nothing in it asks for a GPU", exitBadInput},
+		{"no YAML", "-fleet nothing.yaml -with " + write("bad.yaml", "a: [b"), "bad.yaml: yaml:", exitBadInput},
+		{"it runs already", "-fleet nothing.yaml -with " + write("chat.yaml", strings.Replace(ragDeployment, "rag", "chat", 1)), `duplicate workload name "llm/chat"`, exitBadInput},
+	} {
+		args := strings.Fields(strings.Replace(c.args, "-fleet ", "-fleet "+fleets, 1))
+		code, stdout, stderr := program(t, "", append([]string{"diff"}, args...)...)
+		if code != c.code || !strings.Contains(strings.Join(strings.Fields(stdout+stderr), " "), c.want) {
+			t.Errorf("%s: exit %d, want %d and %q\n%s%s", c.name, code, c.code, c.want, stdout, stderr)
+		}
+	}
+}
