@@ -377,7 +377,10 @@ func (pl *planner) reasonOf(w int, c *choice, p prospects) gate.Reason {
 			}
 		}
 	}
-	if d.Limits == [predict.LatencyCount]float64{} || o.Busy.High >= 1 && worst <= 1 || math.IsInf(worst, 1) {
+	switch {
+	case o.Rate.Low < predict.KeepsRate && o.Rate.Low > 0:
+		why = gate.Slowed(o.Rate.Value, o.Rate.Low, o.Rate.High, predict.KeepsRate)
+	case d.Limits == [predict.LatencyCount]float64{} || o.Busy.High >= 1 && worst <= 1 || math.IsInf(worst, 1):
 		why = gate.Overloaded(o.Busy.Value, o.Busy.High)
 	}
 	return why

@@ -160,8 +160,13 @@ func Impossible(latency int, least, limit float64) Reason {
 	return Reason{Code: CodeFloor, Verdict: VerdictReject, Metric: l.metric, Need: micros(limit), Have: micros(least)}
 }
 
-// Overloaded is the reason of a choice under which a load can't be served, or
-// work gets too small a part of the GPU. Figures are shares of the time.
+// Slowed is the reason of a choice under which work without latency objectives keeps less of its rate alone than it
+// must, or may. Figures are parts of that rate, above 0.
+func Slowed(value, low, high, must float64) Reason {
+	return predictedReason(CodeSlowdown, 1000/must, predict.Interval{Value: 1 / value, Low: 1 / high, High: 1 / low}, true)
+}
+
+// Overloaded is the reason of a choice under which a load can't be served. Figures are shares of the time.
 func Overloaded(value, high float64) Reason {
 	return Reason{Code: CodeOverloaded, Verdict: VerdictReject, Have: int64(math.Round(1000 * min(value, 99))),
 		High: int64(math.Round(1000 * min(high, 99)))}
