@@ -49,6 +49,9 @@ func runCanary(ctx context.Context, args []string, std stdio) error {
 	if !*real {
 		probs = refuse(fl, "is for -real only (add -real)", "audit", "kill", "listen", "again", "acknowledge")
 	}
+	if *plan == "" {
+		return badInput(errors.Join(append(probs, errors.New("-plan: give a FILE; -print-plan prints one to start from"))...))
+	}
 	p, err := canary.LoadPlan(*plan)
 	if err = errors.Join(append(probs, err)...); err != nil {
 		return badInput(err)
