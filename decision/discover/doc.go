@@ -16,5 +16,7 @@
 // with the pods that use GPUs and not with the file. Nothing in the package does I/O of its own. A Collector is not
 // safe for concurrent use.
 //
+// UPSTREAM.md lists what is read and written of other projects, at which of their versions.
+//
 // The package is experimental: its API may change between minor versions.
 package discover

@@ -309,6 +309,14 @@ func (n *node) readProduct(b *build) {
 			}
 		}
 	}
+	if text == "" { // of the MIG strategy "mixed": nvidia.com/mig-1g.10gb.product
+		for _, key := range slices.Sorted(maps.Keys(l)) {
+			if strings.HasPrefix(key, migPrefix) && strings.HasSuffix(key, ".product") && text == "" {
+				text, _, _ = strings.Cut(l[key], "-MIG-")
+				from = "label " + key
+			}
+		}
+	}
 	if text == "" {
 		if model, ok := instanceModel(n.instanceType); ok {
 			text, from, basis = model, fmt.Sprintf("label %s=%s is a machine with that GPU", n.typeFrom, n.instanceType),

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -34,6 +35,7 @@ func TestSettleJob(t *testing.T) {
 	if err := d.WriteSettleJob(&out); err != nil {
 		t.Fatal(err)
 	}
+	golden.Check(t, "testdata/settle-job.yaml", out.Bytes())
 	var job struct {
 		APIVersion string `yaml:"apiVersion"`
 		Kind       string

@@ -13,24 +13,38 @@ import (
 
 // draFiles writes the group's claims and the pods that use them.
 func (b *builder) draFiles(g *group) error {
-	if shared(g.Mechanism) {
+	consumes := g.Mechanism == sharing.MechanismTimeSlicing &&
+		!slices.ContainsFunc(g.members, func(m *member) bool { return m.memory == 0 })
+	if shared(g.Mechanism) && !consumes {
 		return b.sharedClaims(g)
 	}
 	for _, m := range g.members {
 		c := Claim{Name: m.name, Namespace: m.pod.Namespace, Template: true, GPU: g.gpu.Name, Profile: m.Profile,
 			Count: m.gpus()}
+		p, note := b.newPod(m), "a claim of its own for each pod"
+		if consumes {
+			c.Memory, note = m.memory, "a claim for its part of a GPU's memory for each pod"
+			p.header = append(p.header, consumableGates...)
+		}
 		doc, err := c.node()
 		if err != nil {
 			return err
 		}
-		p := b.newPod(m)
 		p.claim = &c
-		if err := b.encode("dra/pods/"+m.file()+".yaml", "a claim of its own for each pod", p.header, doc,
-			p.node(m)); err != nil {
+		if err := b.encode("dra/pods/"+m.file()+".yaml", note, p.header, doc, p.node(m)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// consumableGates say what claims that consume a part of a GPU need: dra-driver-nvidia-gpu, pkg/featuregates and
+// demo/specs/consumable-shares at 95932046, and Kubernetes' DRAConsumableCapacity (KEP-5075).
+var consumableGates = []string{
+	"The claim consumes a part of a GPU, so every replica has its own, and an HPA may scale the Deployment.",
+	"It needs the DRA driver from v0.5 with featureGates.ConsumableShares=true and consumableShares=memory, which",
+	"exclude MPSSupport's sharing, and Kubernetes' DRAConsumableCapacity: alpha from 1.34, on by default from 1.36.",
+	"The scheduler adds the parts up; on the GPU the pods take turns, and nothing limits the memory that each takes.",
 }
 
 // seat counts the pods of a workload that share one device.

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -73,6 +74,31 @@ func TestDRASeats(t *testing.T) {
 		if !strings.Contains(claims, want) {
 			t.Errorf("claims lack %q:\n%s", want, claims)
 		}
+	}
+}
+
+// Time-sliced workloads whose memory is known get claims of their own for a part of a GPU, which an HPA can scale, with
+// the gates that they need; where a memory is not known the pods of a device name one claim.
+func TestConsumableClaims(t *testing.T) {
+	build := func(memory string) *Folder {
+		s := sharedPool(t, "  - {name: a, kind: batch, replicas: 3, memory: 20GiB}\n  - {name: b, kind: batch"+memory+"}", sharing.MechanismTimeSlicing,
+			decision.LayoutResult{GPUs: 1, Tenants: []decision.TenantResult{{Workload: "a", Replicas: 3}, {Workload: "b", Replicas: 1}}})
+		s.opts = Options{Deliveries: []sharing.Delivery{sharing.DeliveryDRA}}
+		folder, err := s.build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return folder
+	}
+	folder := build(", memory: 10GiB")
+	doc := find(t, folder, "dra/pods/a.yaml")
+	for _, want := range []string{"kind: ResourceClaimTemplate", "memory: 20480Mi", "resourceClaimTemplateName: a", "replicas: 3", "featureGates.ConsumableShares=true", "DRAConsumableCapacity"} {
+		if !strings.Contains(doc, want) {
+			t.Errorf("no %q in\n%s", want, doc)
+		}
+	}
+	if find(t, folder, "dra/pods/b.yaml"); bytes.Contains(dump(folder), []byte("kind: ResourceClaim\n")) {
+		t.Errorf("%s", dump(folder))
 	}
 }
 

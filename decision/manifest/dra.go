@@ -10,6 +10,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
@@ -20,10 +21,13 @@ type Claim struct {
 	Name      string // up to 253 lower-case letters, digits and dashes
 	Namespace string // "" leaves it out
 	Template  bool
-	Profile   string          // a MIG device of this profile; "" is a whole GPU
-	GPU       string          // product name that the device's must end with; "" takes any
-	Count     int             // devices; 0 stands for 1
-	Config    *driverconf.DRA // the driver's opaque parameters; nil leaves them out
+	Profile   string // a MIG device of this profile; "" is a whole GPU
+	GPU       string // product name that the device's must end with; "" takes any
+	Count     int    // devices; 0 stands for 1
+	// Memory is consumed of each device, which other claims may then share: see the driver's feature gate
+	// ConsumableShares. 0 leaves it out.
+	Memory sharing.Bytes
+	Config *driverconf.DRA // the driver's opaque parameters; nil leaves them out
 }
 
 var claimName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
@@ -44,6 +48,7 @@ func (c Claim) Validate() error {
 	l.If(strings.ContainsAny(c.GPU, "'\\\n"), "gpu", "write the product name as NVML prints it",
 		"%q is not a product name", c.GPU)
 	l.If(c.Count < 0, "count", "", "must be 1 or more, not %d", c.Count)
+	l.If(c.Memory < 0, "memory", "", "must be 0 or more, not %d", c.Memory)
 	if c.Config != nil {
 		l.If(c.Config.MIGDevice != (c.Profile != ""), "config",
 			"use a MigDeviceConfig for MIG devices and a GpuConfig for whole GPUs",
@@ -79,6 +84,10 @@ func (c Claim) node() (*yaml.Node, error) {
 	if c.GPU != "" {
 		cel(fmt.Sprintf("device.attributes['gpu.nvidia.com'].productName.endsWith('%s')", c.GPU))
 	}
+	var capacity any
+	if c.Memory > 0 {
+		capacity = yamlnode.Map("requests", yamlnode.Map("memory", fmt.Sprintf("%dMi", (c.Memory+sharing.MiB-1)/sharing.MiB)))
+	}
 	var config []*yaml.Node
 	if c.Config != nil {
 		b, err := c.Config.Marshal()
@@ -94,7 +103,8 @@ func (c Claim) node() (*yaml.Node, error) {
 	}
 	spec := yamlnode.Map("devices", yamlnode.Map(
 		"requests", yamlnode.List(yamlnode.Map("name", name, "exactly", yamlnode.Map(
-			"deviceClassName", class, "selectors", selectors, "allocationMode", "ExactCount", "count", max(c.Count, 1)))),
+			"deviceClassName", class, "selectors", selectors, "allocationMode", "ExactCount", "count", max(c.Count, 1),
+			"capacity", capacity))),
 		"config", config))
 	kind := "ResourceClaim"
 	if c.Template {

@@ -43,6 +43,7 @@ func claimSchema(spec string) schema {
 	return merge(meta(""), schema{
 		"apiVersion": "str!", "kind": "str!", spec + "devices": "map!", d + "requests": "list!", d + "requests[]": "map", d + "requests[].name": "str!",
 		d + "requests[].exactly": "map!", d + "requests[].exactly.deviceClassName": "str!", d + "requests[].exactly.allocationMode": "str", d + "requests[].exactly.count": "int",
+		d + "requests[].exactly.capacity": "map", d + "requests[].exactly.capacity.requests": "map!", d + "requests[].exactly.capacity.requests.*": "str",
 		d + "requests[].exactly.selectors": "list", d + "requests[].exactly.selectors[]": "map", d + "requests[].exactly.selectors[].cel": "map!", d + "requests[].exactly.selectors[].cel.expression": "str!",
 		d + "config": "list", d + "config[]": "map", d + "config[].requests": "list", d + "config[].requests[]": "str", d + "config[].opaque": "map!", d + "config[].opaque.driver": "str!",
 		d + "config[].opaque.parameters": "any!",

@@ -1,0 +1,52 @@
+package discover_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestUpstreamTable holds UPSTREAM.md: the version of each row stands in the file that it names, and its test is there.
+func TestUpstreamTable(t *testing.T) {
+	const root = "../../"
+	table, err := os.ReadFile("UPSTREAM.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for _, line := range strings.Split(string(table), "\n") {
+		cells := strings.Split(line, "|")
+		if len(cells) != 8 || strings.HasPrefix(cells[1], "-") || strings.TrimSpace(cells[1]) == "project" {
+			continue
+		}
+		rows++
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		project, version, where := cells[1], cells[2], cells[5]
+		text, err := os.ReadFile(root + where)
+		if err != nil || !strings.Contains(string(text), version) {
+			t.Errorf("%s: %s does not have version %s: read upstream again, then change the row (%v)", project, where, version, err)
+		}
+		dir, name, _ := strings.Cut(cells[6], " ")
+		files, err := filepath.Glob(root + dir + "/*_test.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := false
+		for _, f := range files {
+			code, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			there = there || strings.Contains(string(code), "\nfunc "+name+"(t *testing.T)")
+		}
+		if !there {
+			t.Errorf("%s: there is no %s in %s", project, name, dir)
+		}
+	}
+	if rows < 7 {
+		t.Errorf("%d rows", rows)
+	}
+}
