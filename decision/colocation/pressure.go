@@ -85,7 +85,8 @@ type pressing struct {
 }
 
 // Run implements probe.Pressed.
-func (p *pressing) Run(ctx context.Context, t probe.Task, beside bool) (r probe.Reading, step time.Duration, err error) {
+func (p *pressing) Run(ctx context.Context, t probe.Task, beside bool) (r probe.Reading, step time.Duration,
+	err error) {
 	switch {
 	case !beside:
 		r, err = p.run(ctx, t)

@@ -32,8 +32,8 @@ func PressureSVG(names []string, pressures []*predict.Pressure, simulated bool) 
 	}
 	row := panelTop + panelHeight + panelBottom
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">
-<rect width="100%%" height="100%%" fill="white"/>
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif"
+font-size="12"><rect width="100%%" height="100%%" fill="white"/>
 `, 2*(panelLeft+panelWidth+panelGap), row*len(pressures))
 	for i, p := range pressures {
 		title := string([]rune(names[i])[:min(len([]rune(names[i])), longestTitle)])
@@ -56,7 +56,8 @@ func PressureSVG(names []string, pressures []*predict.Pressure, simulated bool) 
 		}
 		panel(&b, 0, i*row, "Launches beside "+title, "length of the kernel launched (us)", "mean time to its end (us)",
 			alone, one, wide, chain)
-		still, fills, reads := curve{name: "nothing beside"}, curve{name: "calculating, all SMs"}, curve{name: "reading memory"}
+		still, fills, reads := curve{name: "nothing beside"}, curve{name: "calculating, all SMs"},
+			curve{name: "reading memory"}
 		for _, q := range p.Presses {
 			c := &fills
 			if q.Reads {
@@ -97,8 +98,8 @@ func panel(b *strings.Builder, left, top int, title, xName, yName string, curves
 		f := func(k int) float64 { return (math.Log10(p[k]) - low[k]) / (high[k] - low[k]) }
 		return x0 + f(0)*panelWidth, y0 - f(1)*panelHeight
 	}
-	fmt.Fprintf(b, "<rect x=\"%g\" y=\"%g\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#333\"/>\n", x0, y0-panelHeight,
-		panelWidth, panelHeight)
+	fmt.Fprintf(b, "<rect x=\"%g\" y=\"%g\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#333\"/>\n", x0,
+		y0-panelHeight, panelWidth, panelHeight)
 	for v := low[0]; v <= high[0]; v++ {
 		x, _ := at([2]float64{math.Pow(10, v), math.Pow(10, low[1])})
 		fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"middle\">%g</text>\n", x, y0+16, math.Pow(10, v))

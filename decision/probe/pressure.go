@@ -56,10 +56,10 @@ func presses(d time.Duration) []Task {
 	var out []Task
 	for _, kernel := range []time.Duration{5, 10, 30, 100, 300} {
 		kernel *= time.Microsecond
-		out = append(out, Task{Kind: KindCompute, Kernels: int(3 * time.Millisecond / kernel), Kernel: kernel, PerSM: 8, For: d})
+		out = append(out, Task{Kind: KindCompute, Kernels: int(3 * time.Millisecond / kernel), Kernel: kernel, PerSM: 8,
+			For: d})
 	}
-	read := reads(d)
-	return append(out, read)
+	return append(out, reads(d))
 }
 
 // MeasurePressure measures a tenant beside the reporter and the press, in MostPressed at most. What cannot be measured
