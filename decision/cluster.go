@@ -24,7 +24,7 @@ type Node struct {
 	Name      string            `yaml:"name,required"`
 	Pool      string            `yaml:"pool,required"`
 	GPUs      int               `yaml:"gpus,required"`
-	Mechanism sharing.Mechanism `yaml:"mechanism"`                // of the GPUs outside MIG mode; none stands for exclusive
+	Mechanism sharing.Mechanism `yaml:"mechanism"`                // of the GPUs outside MIG mode; none = exclusive
 	Replicas  int               `yaml:"replicas_per_gpu,nonzero"` // pods to one of them; 0 = 1
 	InMIG     int               `yaml:"gpus_in_mig,nonzero"`
 	Instances map[string]int    `yaml:"instances"` // MIG instances by profile

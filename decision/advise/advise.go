@@ -62,8 +62,8 @@ func Look(ctx context.Context, dir string, at time.Time, f *decision.Fleet, opts
 	if err != nil {
 		return nil, err
 	}
-	a := &Advice{At: at, Plan: plan, Unknown: append([]string{}, opts.Unknown...), Changed: []string{}, Drifted: []string{},
-		Settled: []string{}, Nodes: map[string]string{}, Places: map[string]map[string]int{}}
+	a := &Advice{At: at, Plan: plan, Unknown: append([]string{}, opts.Unknown...), Changed: []string{},
+		Drifted: []string{}, Settled: []string{}, Nodes: map[string]string{}, Places: map[string]map[string]int{}}
 	for i := range f.Today.Nodes {
 		n := &f.Today.Nodes[i]
 		a.Nodes[n.Name] = strings.TrimSpace(migrate.ShapeOf(n).String() + " " + n.Closed)

@@ -58,7 +58,8 @@ func CronJob(namespace, image string, every, patience time.Duration) ([]byte, er
 		"volumes", yamlnode.List(yamlnode.Map("name", "looks", "persistentVolumeClaim", yamlnode.Map("claimName", name))))
 	return yamlnode.Encode([]string{"kubectl apply -f: looks at the cluster and changes nothing in it."},
 		yamlnode.Map("apiVersion", "v1", "kind", "ServiceAccount", "metadata", meta(namespace)),
-		yamlnode.Map("apiVersion", rbac+"/v1", "kind", "ClusterRole", "metadata", meta(nil), "rules", yamlnode.List(rules...)),
+		yamlnode.Map("apiVersion", rbac+"/v1", "kind", "ClusterRole", "metadata", meta(nil),
+			"rules", yamlnode.List(rules...)),
 		yamlnode.Map("apiVersion", rbac+"/v1", "kind", "ClusterRoleBinding", "metadata", meta(nil),
 			"roleRef", yamlnode.Map("apiGroup", rbac, "kind", "ClusterRole", "name", name),
 			"subjects", yamlnode.List(yamlnode.Map("kind", "ServiceAccount", "name", name, "namespace", namespace))),

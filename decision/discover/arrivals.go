@@ -12,8 +12,8 @@ import (
 	"github.com/cotenant/cotenant/decision"
 )
 
-// Arrivals reads objects that are not in the cluster yet, such as the Deployment of a pull request, as YAML or JSON: the
-// workloads that they make, without a today. What their annotations and opts do not say is not known. name stands for
+// Arrivals reads objects that are not in the cluster yet, such as the Deployment of a pull request, as YAML or JSON:
+// the workloads that they make, without a today. What their annotations and opts do not say is not known. name stands for
 // the file in errors, which match ErrInvalid.
 func Arrivals(name string, data []byte, opts Options) ([]decision.Workload, error) {
 	c := New(opts)

@@ -175,27 +175,6 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// podsOf are the nodes of pods, read another way than the package does.
-func podsOf(objects string) map[string]string {
-	var list struct {
-		Items []struct {
-			Kind     string
-			Metadata struct{ Name, Namespace string }
-			Spec     struct{ NodeName string }
-		}
-	}
-	if err := json.Unmarshal([]byte(objects), &list); err != nil {
-		panic(err)
-	}
-	out := map[string]string{}
-	for _, o := range list.Items {
-		if o.Kind == "Pod" {
-			out[o.Metadata.Namespace+"/"+o.Metadata.Name] = o.Spec.NodeName
-		}
-	}
-	return out
-}
-
 // TestHints: what the user says stands in the place of what was found, and in the
 // fleet file.
 func TestHints(t *testing.T) {

@@ -71,7 +71,8 @@ func (b *builder) runPlan() error {
 	return nil
 }
 
-// planValues points the Operator to the new configurations. It sets no default: a node without a label keeps what it has.
+// planValues points the Operator to the new configurations. It sets no default: a node without a label keeps what it
+// has.
 func (b *builder) planValues() error {
 	var strategy any
 	cut := func(n decision.Node) bool { return n.InMIG > 0 }
@@ -199,7 +200,8 @@ func (b *builder) planPage() []byte {
 	list(title, items...)
 	list("Notes", slices.Concat(b.opts.Notes, b.notes)...)
 	if len(b.plan.Steps) > 0 {
-		out.WriteString("\nTake the steps in this order, and stop at the first check that fails. The way back from any step is " +
+		out.WriteString("\nTake the steps in this order, and stop at the first check that fails. The way back from any " +
+			"step is " +
 			"its own and then those before it, the last first.\n")
 		b.before(list)
 	}

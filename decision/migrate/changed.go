@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -66,7 +65,7 @@ func (c *cluster) changed(loads []*load, seats map[string]seat, r *decision.Resu
 	}
 	for _, p := range slices.Sorted(maps.Keys(groups)) {
 		pool := decision.PoolResult{Pool: p}
-		for _, m := range slices.SortedFunc(maps.Keys(groups[p]), func(x, y sharing.Mechanism) int { return cmp.Compare(x, y) }) {
+		for _, m := range slices.Sorted(maps.Keys(groups[p])) {
 			pool.Groups = append(pool.Groups, *groups[p][m])
 		}
 		out.Pools = append(out.Pools, pool)

@@ -17,11 +17,13 @@ func (s *Step) Title() string {
 		return fmt.Sprintf("Give %s back: nothing runs on it any more", s.Node)
 	}
 	if len(s.From) == 0 {
-		return fmt.Sprintf("Start %s of %s on %s, each on %s", plural(s.Replicas, "replica"), s.Workload, places(s.To), s.Seat)
+		return fmt.Sprintf("Start %s of %s on %s, each on %s", plural(s.Replicas, "replica"), s.Workload, places(s.To),
+			s.Seat)
 	}
 	how := "each new replica is ready before an old one stops"
 	if s.Budget != "" {
-		how = fmt.Sprintf("one after another, each stopped before the next starts, as PodDisruptionBudget %s allows", s.Budget)
+		how = fmt.Sprintf("one after another, each stopped before the next starts, as PodDisruptionBudget %s allows",
+			s.Budget)
 	}
 	return fmt.Sprintf("Move %s of %s from %s to %s, each to %s: %s", plural(s.Replicas, "replica"), s.Workload,
 		places(s.From), places(s.To), s.Seat, how)

@@ -67,7 +67,8 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 		"says, on the node where most money hangs on it")
 	fl.BoolVar(&o.all, "all", false, "text: list everything, however long")
 	fl.StringVar(&o.out, "out", "", "`FILE` to write the fleet to, with where each field comes from")
-	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices an hour: \"A100-SXM4-80GB: 3.25 USD\", \"p4d.24xlarge: 32.77 USD\"")
+	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices an hour: \"A100-SXM4-80GB: 3.25 USD\", "+
+		"\"p4d.24xlarge: 32.77 USD\"")
 	fl.StringVar(&o.hints, "hints", "", "`FILE` of what you know better: {workloads: {team/chat: {kind: "+
 		"online-inference, slo: {ttft_p99: 500ms}}, \"lab/*\": {kind: notebook}}, nodes: {gpu-7: {gpu: L40S}}}")
 	usage := discoverUsage

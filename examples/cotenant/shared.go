@@ -88,7 +88,8 @@ func decideFleet(ctx context.Context, file, profiles, predictor string, stdin io
 }
 
 // planFleet plans a fleet from what runs today, writes the steps' files to dir where one is named, and prints the plan.
-func planFleet(ctx context.Context, fleet *decision.Fleet, opts decision.Options, dir string, asJSON bool, std stdio) error {
+func planFleet(ctx context.Context, fleet *decision.Fleet, opts decision.Options, dir string, asJSON bool,
+	std stdio) error {
 	plan, err := migrate.Make(ctx, fleet, opts)
 	if err != nil {
 		return badInput(err)

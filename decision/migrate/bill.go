@@ -1,0 +1,181 @@
+package migrate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// leave is the plan in which all stays as it is.
+func (c *cluster) leave(why string) *Plan {
+	p := &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Why: why, Fleet: c.fleet}
+	for _, w := range slices.Sorted(maps.Keys(c.before)) {
+		p.Answers = append(p.Answers, Answer{w, c.before[w], c.before[w]})
+	}
+	c.settle(p, nil, nil, nil)
+	return p
+}
+
+// settle fills in the reasons of what stays, and the money.
+func (c *cluster) settle(p *Plan, loads []*load, seats map[string]seat, moved map[string]bool) {
+	var freed, opened []*node
+	for _, l := range loads {
+		switch before, then := len(l.node.run) > 0, len(l.run) > 0; {
+		case before && !then:
+			freed = append(freed, l.node)
+		case then && !before:
+			opened = append(opened, l.node)
+		}
+	}
+
+	for _, w := range slices.Sorted(maps.Keys(c.stays)) {
+		i := slices.IndexFunc(p.Stays, func(s Stay) bool { return s.Why == c.stays[w] })
+		if i < 0 {
+			i = len(p.Stays)
+			p.Stays = append(p.Stays, Stay{Why: c.stays[w]})
+		}
+		if p.Stays[i].Count++; len(p.Stays[i].Workloads) < mostNamed {
+			p.Stays[i].Workloads = append(p.Stays[i].Workloads, w)
+		}
+	}
+	p.Answers = slices.DeleteFunc(p.Answers, func(a Answer) bool {
+		return a.Today == sharing.AnswerUnknown && a.After == sharing.AnswerUnknown
+	})
+	b := &p.Bill
+	b.NodesToday, b.NodesAfter = len(c.nodes), len(c.nodes)-len(freed)
+	var today int64
+	for _, n := range c.nodes {
+		today += c.micros[n.Pool] * int64(n.GPUs) * cost.HoursPerMonth
+		for w, k := range n.run {
+			if moved[w] {
+				device := c.device(n, ShapeOf(n.Node), c.want(w, c.today[w])) * int64(k)
+				b.uncertain += int64((1-c.opts.Confidence)*float64(device)*cost.HoursPerMonth) + device*moveHours
+			}
+		}
+	}
+	var come int64
+	for _, l := range loads {
+		for w, k := range l.run {
+			if c.of[w].Today == nil {
+				come += c.device(l.node, l.shape, c.want(w, seats[w])) * int64(k) * cost.HoursPerMonth
+			}
+		}
+	}
+	for _, n := range freed {
+		b.GPUsFreed += n.GPUs
+		b.saved += c.micros[n.Pool] * int64(n.GPUs) * cost.HoursPerMonth
+	}
+	for _, n := range opened { // what stands empty today could be given back today
+		b.saved -= c.micros[n.Pool] * int64(n.GPUs) * cost.HoursPerMonth
+	}
+	if !c.priced {
+		return
+	}
+	for i := range c.fleet.Pools {
+		price, _ := decision.GPUPrice(&c.fleet.Pools[i])
+		b.Currency = price.Currency()
+	}
+	text := func(micros int64) string {
+		m, err := cost.FromMicros(micros, b.Currency)
+		if err != nil {
+			return ""
+		}
+		return m.Round(2).Decimal()
+	}
+	b.MonthlyToday, b.MonthlyAfter = text(today), text(today-b.saved)
+	b.MonthlySaved, b.Uncertain = text(b.saved), text(b.uncertain)
+	if come > 0 {
+		b.Comes = text(come)
+	}
+}
+
+// device is what the devices of one replica cost an hour, in micro-units: their part of their GPUs.
+func (c *cluster) device(n *node, s Shape, w *want) int64 {
+	gpus := s.whole
+	if w.seat.mechanism == sharing.MechanismMIG {
+		gpus = n.GPUs - s.whole
+		return c.micros[n.Pool] * int64(w.each) * int64(gpus) / int64(max(1, replicas(s.Instances)))
+	}
+	return c.micros[n.Pool] * int64(w.each) * int64(gpus) / int64(max(1, s.seats(w.seat)))
+}
+
+// weigh makes the plan of an order of steps where that is worth it.
+func (c *cluster) weigh(o *order, loads []*load, seats map[string]seat, after map[string]sharing.Answer,
+	r *decision.Result) *Plan {
+	p := &Plan{Steps: o.steps, Rows: []Row{}, Fleet: c.fleet}
+	var come []string
+	for _, w := range slices.Sorted(maps.Keys(after)) {
+		_, runs := c.before[w]
+		p.Answers = append(p.Answers, Answer{w, c.before[w], after[w]})
+		if runs && c.before[w] == sharing.AnswerNo && after[w] != sharing.AnswerNo {
+			p.Mends = append(p.Mends, w)
+		} else if !runs {
+			come = append(come, w)
+		}
+	}
+	c.settle(p, loads, seats, o.moved)
+	if len(p.Steps) == 0 {
+		return c.leave("what runs today is the best that was found")
+	}
+	if len(p.Mends) == 0 && len(come) == 0 && p.Bill.saved <= p.Bill.uncertain {
+		return c.leave("the best change that was found saves no more than is uncertain about it")
+	}
+	var why []string
+	if p.Bill.GPUsFreed > 0 {
+		freed := plural(p.Bill.NodesToday-p.Bill.NodesAfter, "node")
+		why = append(why, fmt.Sprintf("it empties %s of %d", freed, len(c.nodes)))
+	}
+	if len(p.Mends) > 0 {
+		why = append(why, "it mends "+strings.Join(p.Mends, ", "))
+	}
+	if len(come) > 0 {
+		why = append(why, "it gives a place to "+strings.Join(come, ", "))
+	}
+	p.Why = strings.Join(why, ", and ")
+	c.rows(p, loads, seats, after)
+	p.Result = c.changed(loads, seats, r)
+	return p
+}
+
+// rows lists what changes by node and workload.
+func (c *cluster) rows(p *Plan, loads []*load, seats map[string]seat, after map[string]sharing.Answer) {
+	slices.SortFunc(loads, func(x, y *load) int { return cmp.Compare(x.node.Name, y.node.Name) })
+	text := func(n int, s seat) string {
+		if n == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%d x %v", n, s)
+	}
+	for _, l := range loads {
+		all := maps.Clone(l.node.run)
+		maps.Copy(all, l.run)
+		for _, w := range slices.Sorted(maps.Keys(all)) {
+			row := Row{l.node.Name, w, text(l.node.run[w], c.today[w]), text(l.run[w], seats[w]), ""}
+			if row.Today == row.After {
+				continue
+			}
+			switch after[w] {
+			case sharing.AnswerYes:
+				row.Risk = fmt.Sprintf("keeps its objectives at %.0f%% confidence", 100*c.opts.Confidence)
+			case sharing.AnswerNo:
+				row.Risk = "misses an objective, as today"
+			default:
+				row.Risk = "whether it keeps its objectives is not known"
+			}
+			p.Rows = append(p.Rows, row)
+		}
+	}
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,159 @@
+package migrate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+func newCluster(f *decision.Fleet, opts decision.Options) *cluster {
+	c := &cluster{fleet: f, opts: opts, byName: map[string]*node{}, of: map[string]*decision.Workload{},
+		today: map[string]seat{}, running: map[string]int{}, budgets: map[string]decision.Budget{},
+		priced: true, micros: map[string]int64{}, stays: map[string]string{}}
+	for i := range f.Today.Nodes {
+		n := &node{&f.Today.Nodes[i], map[string]int{}}
+		c.nodes = append(c.nodes, n)
+		c.byName[n.Name] = n
+	}
+	for i := range f.Workloads {
+		w := &f.Workloads[i]
+		c.of[w.Name] = w
+		if w.Today == nil {
+			continue
+		}
+		c.today[w.Name] = seat{w.Today.Mechanism, w.Today.Profile}
+		for _, on := range w.Today.On {
+			c.byName[on.Node].run[w.Name] += on.Replicas
+			c.running[w.Name] += on.Replicas
+		}
+	}
+	for _, b := range f.Today.Budgets {
+		if had, ok := c.budgets[b.Workload]; !ok || b.Allowed < had.Allowed {
+			c.budgets[b.Workload] = b
+		}
+	}
+	for i := range f.Pools {
+		price, ok := decision.GPUPrice(&f.Pools[i])
+		c.priced = c.priced && ok
+		c.micros[f.Pools[i].Name] = price.Micros()
+	}
+	if !c.priced {
+		for p := range c.micros {
+			c.micros[p] = 1e6
+		}
+	}
+	return c
+}
+
+// hold notes the workloads that stay whatever may be found.
+func (c *cluster) hold() {
+	pools := map[string]*decision.Pool{}
+	for i := range c.fleet.Pools {
+		pools[c.fleet.Pools[i].Name] = &c.fleet.Pools[i]
+	}
+	for name, w := range c.of {
+		if w.Today == nil {
+			continue
+		}
+		if why := c.fixed(w); why != "" {
+			c.stays[name] = why
+		}
+	}
+	for _, n := range c.nodes {
+		l, s := newLoad(n, ShapeOf(n.Node)), ""
+		for _, w := range slices.Sorted(maps.Keys(n.run)) {
+			if l.put(c.want(w, c.today[w]), n.run[w]) < n.run[w] {
+				s = fmt.Sprintf("more runs on %s than it hands out as %v: another handed it out, or the files are of two "+
+					"moments", n.Name, l.shape)
+			}
+		}
+		if d := pools[n.Pool].Delivery; d != sharing.DeliveryBare && d != sharing.DeliveryGPUOperator &&
+			d != sharing.DeliveryDevicePlugin {
+			s = fmt.Sprintf("the GPUs of %s are handed out by %v, whose nodes are not changed from here", n.Name, d)
+		} else if n.Closed != "" {
+			s = n.Name + " is " + n.Closed
+		}
+		for w := range n.run {
+			if s != "" && c.stays[w] == "" {
+				c.stays[w] = s
+			}
+		}
+	}
+}
+
+// fixed is the reason for which a workload can't be moved, or must not be before more is known; empty without one.
+func (c *cluster) fixed(w *decision.Workload) string {
+	t := w.Today
+	switch {
+	case len(t.On) == 0:
+		return "no replica of it runs"
+	case !moves(t.Mechanism):
+		return fmt.Sprintf("it shares by %v, which is not planned from here", t.Mechanism)
+	case t.Object == "Job" || t.Object == "CronJob":
+		return fmt.Sprintf("a %s's pods run to their end where they are", t.Object)
+	case t.Object == "Pod":
+		return "nothing starts a bare Pod again"
+	case t.Object != "" && t.Object != "Deployment" && t.Object != "StatefulSet":
+		return fmt.Sprintf("its pods are made by its %s, whose own template has to be changed", t.Object)
+	case t.Object == "StatefulSet" && c.budgets[w.Name].Allowed < 1:
+		return "a StatefulSet stops a replica before it starts the next, and no PodDisruptionBudget lets one be missing"
+	case w.MemoryNeed().Unknown:
+		return "how much GPU memory it uses is not known"
+	case w.GPUBusy.IsZero() && w.Load == nil && w.Profile == nil:
+		return "how busy it keeps its GPU is not known"
+	case w.Kind == decision.KindOnlineInference && w.SLO == (predict.SLO{}):
+		return "which latencies it must keep is not known"
+	}
+	return ""
+}
+
+// moves lists the mechanisms that the device plugin hands out by a node's configuration.
+func moves(m sharing.Mechanism) bool { return slices.Contains(planned, m) }
+
+var planned = []sharing.Mechanism{
+	sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG,
+}
+
+func (c *cluster) want(w string, s seat) *want {
+	return &want{w, s, max(1, c.of[w].GPUs), max(c.running[w], 0)}
+}
+
+// trusts reports whether two workloads are one tenant's, or each names the other's tenant.
+func (c *cluster) trusts(a, b string) bool {
+	x, y := c.of[a], c.of[b]
+	if x.Tenant == "" && y.Tenant == "" {
+		return a == b || c.fleet.Trust == decision.TrustAll
+	}
+	return x.Tenant == y.Tenant || slices.Contains(x.Trust, y.Tenant) && slices.Contains(y.Trust, x.Tenant)
+}
+
+// present are the nodes as they are.
+func (c *cluster) present() []*load {
+	var out []*load
+	for _, n := range c.nodes {
+		l := newLoad(n, ShapeOf(n.Node))
+		l.run = maps.Clone(n.run)
+		out = append(out, l)
+	}
+	return out
+}
+
+// pinned are the nodes that stay as they are: those of workloads that stay, and closed ones.
+func (c *cluster) pinned() map[string]bool {
+	out := map[string]bool{}
+	for _, n := range c.nodes {
+		if n.Closed != "" {
+			out[n.Name] = true
+		}
+		for w := range n.run {
+			if c.stays[w] != "" {
+				out[n.Name] = true
+			}
+		}
+	}
+	return out
+}
