@@ -134,8 +134,11 @@ var otherVendors = []struct {
 	vendor, pci string
 	names       *regexp.Regexp
 }{
-	{"AMD", "1002:", regexp.MustCompile(`^(amd|advancedmicrodevices)|radeon|instinct|firepro|^mi(25|50|60|8|[1-4]\d\d)[a-z]?($|oam|pcie|\d)|^gfx\d|^rx\d{3,4}`)},
-	{"Intel", "8086:", regexp.MustCompile(`^intel|gaudi|pontevecchio|^(datacenter)?(gpu)?max(series)?1(100|350|450|550)|^(datacenter)?(gpu)?flex(series)?1[47]0|^arc(pro)?[ab]?\d|^arc(pro)?$`)},
+	{"AMD", "1002:", regexp.MustCompile(`^(amd|advancedmicrodevices)|radeon|instinct|firepro|` +
+		`^mi(25|50|60|8|[1-4]\d\d)[a-z]?($|oam|pcie|\d)|^gfx\d|^rx\d{3,4}`)},
+	{"Intel", "8086:", regexp.MustCompile(`^intel|gaudi|pontevecchio|` +
+		`^(datacenter)?(gpu)?max(series)?1(100|350|450|550)|` +
+		`^(datacenter)?(gpu)?flex(series)?1[47]0|^arc(pro)?[ab]?\d|^arc(pro)?$`)},
 }
 
 // otherVendor returns the vendor of a GPU that is known not to be NVIDIA's.

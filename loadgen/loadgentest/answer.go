@@ -330,8 +330,8 @@ func (a *answer) chunk(delta, finish string, sent int) string {
 	if a.reply.Usage == UsageContinuous || a.reply.Usage == UsageAsked && a.req.ContinuousUsage {
 		use = `,"usage":` + a.usage(max(sent, a.sent))
 	}
-	return fmt.Sprintf(`{"id":"cmpl-%d","object":%q,"created":1,"model":%s,"choices":[{"index":0,%s,"finish_reason":%s}]%s}`,
-		a.req.N, a.object(), quote(a.req.Model), body, fin, use)
+	return fmt.Sprintf(`{"id":"cmpl-%d","object":%q,"created":1,"model":%s,`+
+		`"choices":[{"index":0,%s,"finish_reason":%s}]%s}`, a.req.N, a.object(), quote(a.req.Model), body, fin, use)
 }
 
 func (a *answer) usage(tokens int) string {
