@@ -399,3 +399,58 @@ func FuzzParseObjectives(f *testing.F) {
 		}
 	})
 }
+
+// TestProperties: what the answer cannot depend on, and which way it must move. A plan costs the same with its
+// tenants and GPUs in another order, doubles with its prices, never costs more with one more GPU to choose from, and
+// never less with more load.
+func TestProperties(t *testing.T) {
+	race.Long(t)
+	kinds := []capacity.Kind{capacity.KindOwnGPU, capacity.KindMPS}
+	costOf := func(perS float64, edit func(*capacity.Plan)) int64 {
+		r := found(t, small(t, perS, func(p *capacity.Plan) {
+			p.Kinds = kinds
+			if edit != nil {
+				edit(p)
+			}
+		}))
+		if r.Chosen == nil {
+			t.Fatalf("%g/s: %s", perS, page(r))
+		}
+		return r.Chosen.CostPerHour.Micros()
+	}
+	last := int64(0)
+	for _, perS := range []float64{3, 12, 40} {
+		base := costOf(perS, nil)
+		permuted := costOf(perS, func(p *capacity.Plan) {
+			slices.Reverse(p.Tenants)
+			slices.Reverse(p.GPUs)
+			all := p.Requests
+			p.Requests = func(yield func(capacity.Request) bool) {
+				for r := range all {
+					if r.Tenant = 1 - r.Tenant; !yield(r) {
+						return
+					}
+				}
+			}
+		})
+		if permuted != base {
+			t.Errorf("%g/s: %d, permuted %d", perS, base, permuted)
+		}
+		if twice := costOf(perS, func(p *capacity.Plan) {
+			for i := range p.GPUs {
+				p.GPUs[i].PricePerHour = usd(t, 2*p.GPUs[i].PricePerHour.Micros())
+			}
+		}); twice != 2*base {
+			t.Errorf("%g/s: %d, at twice the prices %d", perS, base, twice)
+		}
+		if more := costOf(perS, func(p *capacity.Plan) {
+			p.GPUs = append(p.GPUs, capacity.GPU{Name: "A100-SXM4-80GB", PricePerHour: usd(t, 1_500_000)})
+		}); more > base {
+			t.Errorf("%g/s: %d, with one more GPU to choose from %d", perS, base, more)
+		}
+		if base < last {
+			t.Errorf("%g/s: %d, less load %d", perS, base, last)
+		}
+		last = base
+	}
+}
