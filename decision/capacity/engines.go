@@ -32,7 +32,7 @@ func (p *Plan) resolve(g GPU) (*gpu, error) {
 		return nil, fmt.Errorf("the bandwidth or the compute of %s is not known: nothing can be predicted there", g.Name)
 	}
 	g.Most = cmp.Or(g.Most, defaultMost)
-	out := &gpu{GPU: g, row: row, whole: memory, memory: sharing.Bytes(float64(memory) * cmp.Or(p.MemoryFraction, defaultMemory))}
+	out := &gpu{GPU: g, row: row, whole: memory, memory: p.usable(memory)}
 	if m, err := mig.Lookup(row.Name); err == nil && m.PlacementsKnown() {
 		out.mig = m
 	}
@@ -152,8 +152,8 @@ func transfer(measured, priorThere, priorHere predict.Engine, same bool) predict
 }
 
 func costsOf(e *predict.Engine) []*predict.Cost {
-	return []*predict.Cost{&e.Step, &e.StepMatrix, &e.StepSequence, &e.StepContext, &e.StepExperts, &e.HostFraction, &e.Prefill,
-		&e.PrefillToken, &e.PrefillContext, &e.PrefillBusy, &e.DecodeSM, &e.PrefillSM, &e.MPSStep}
+	return []*predict.Cost{&e.Step, &e.StepMatrix, &e.StepSequence, &e.StepContext, &e.StepExperts,
+		&e.HostFraction, &e.Prefill, &e.PrefillToken, &e.PrefillContext, &e.PrefillBusy, &e.DecodeSM, &e.PrefillSM, &e.MPSStep}
 }
 
 // capped is the engine under an active thread percentage of MPS: prefills have that

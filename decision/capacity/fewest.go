@@ -277,5 +277,6 @@ func (s *search) floor(ctx context.Context, l *layout, router predict.RoutePolic
 }
 
 func (s *search) floorKey(l *layout) string {
-	return fmt.Sprint(l.kind, l.gpu.Name, l.describe(), l.servers[0].name, len(l.servers), len(l.slots), len(l.slots[0].seats))
+	return fmt.Sprint(l.kind, l.gpu.Name, l.describe(), l.servers[0].name, len(l.servers), len(l.slots),
+		len(l.slots[0].seats))
 }

@@ -372,15 +372,15 @@ func (s *search) onSlice(of part, g *gpu, p *mig.Profile, smsAll int) (*server, 
 		Mechanism: sharing.MechanismMIG, SMs: min(1, float64(sms)/float64(smsAll)),
 		Bandwidth: min(1, float64(p.PlacementUnits)/float64(max(units, 1))),
 	})
-	if err := s.holds(servers, []seat{{0, s.usable(memory)}}); err != nil {
+	if err := s.holds(servers, []seat{{0, s.plan.usable(memory)}}); err != nil {
 		return nil, err
 	}
 	return sv, nil
 }
 
 // usable is the part of a memory that servers may take.
-func (s *search) usable(memory sharing.Bytes) sharing.Bytes {
-	return sharing.Bytes(float64(memory) * cmp.Or(s.plan.MemoryFraction, defaultMemory))
+func (p *Plan) usable(memory sharing.Bytes) sharing.Bytes {
+	return sharing.Bytes(float64(memory) * cmp.Or(p.MemoryFraction, defaultMemory))
 }
 
 // divided is a GPU with so many slices of a profile for each server.
@@ -391,7 +391,7 @@ func (s *search) divided(g *gpu, profiles []*mig.Profile, servers [][]*server, c
 		out.profiles = append(out.profiles, profiles[k].Name)
 		out.servers = append(out.servers, *servers[i][k])
 		for range counts[i] {
-			out.slots = append(out.slots, slot{s.usable(memory), []seat{{i, s.usable(memory)}}})
+			out.slots = append(out.slots, slot{s.plan.usable(memory), []seat{{i, s.plan.usable(memory)}}})
 		}
 	}
 	return out

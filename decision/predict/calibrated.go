@@ -40,7 +40,8 @@ func (p *Predictor) Engine(prior Engine, s Solo) (Engine, error) {
 	var loads, others []loadCosts // others are under the other mechanism: of these only the prefills
 	add := func(to *[]loadCosts, t *tenantModel, b *SoloProfile) {
 		context := t.batch * (float64(b.Load.Prompt) + float64(b.Load.Output)/2) / 1e3
-		matrix := e.StepMatrix.Value*min(1, max(0, t.batch-1)) + e.StepExperts.Value*max(0, m.unused()-math.Pow(m.unused(), t.batch))
+		matrix := e.StepMatrix.Value*min(1, max(0, t.batch-1)) +
+			e.StepExperts.Value*max(0, m.unused()-math.Pow(m.unused(), t.batch))
 		*to = append(*to, loadCosts{t.batch, max(0.3*t.step, t.step-matrix-e.StepContext.Value*context), float64(b.Load.Prompt), t.prefill, float64(max(1, b.Requests.Or(1)))})
 	}
 	add(&loads, &t, base)

@@ -104,8 +104,8 @@ func (m Model) check(list *problem.List, path string) {
 	for _, n := range []struct {
 		name    string
 		v, most int
-	}{{"experts", m.Experts, 1 << 16}, {"experts_used", m.ExpertsUsed, m.Experts}, {"window_layers", m.WindowLayers, m.Layers},
-		{"window", m.Window, 1 << 30}} {
+	}{{"experts", m.Experts, 1 << 16}, {"experts_used", m.ExpertsUsed, m.Experts},
+		{"window_layers", m.WindowLayers, m.Layers}, {"window", m.Window, 1 << 30}} {
 		list.If(n.v < 0 || n.v > n.most, problem.Join(path, n.name), "", "must lie between 0 and %d, is %d", n.most, n.v)
 	}
 	for _, b := range []struct {

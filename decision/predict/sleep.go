@@ -53,7 +53,10 @@ func newSleep() Sleep {
 	}
 	return Sleep{
 		CopyOut: Cost{Value: pinMSPerGiB, Sigma: 0.9, Basis: sharing.BasisTransferred, Source: sleepSource},
-		CopyIn:  prior(copyMSPerGiB, 0.4), Reload: prior(diskMSPerGiB, 0.7), Fixed: prior(sleepFixedMS, 0.7), Asleep: sharing.GiB,
+		CopyIn:  prior(copyMSPerGiB, 0.4),
+		Reload:  prior(diskMSPerGiB, 0.7),
+		Fixed:   prior(sleepFixedMS, 0.7),
+		Asleep:  sharing.GiB,
 	}
 }
 

@@ -261,8 +261,8 @@ func (s *Study) pick(models []model) ([]model, error) {
 	}
 	if len(missing) > 0 {
 		name := cmp.Or(strings.Trim(missing[0], `"`), "NAME")
-		return nil, fmt.Errorf("trace: neither described nor measured: %s; describe each with -model %s=config.json (Hugging "+
-			"Face's) or -model %s=params:7e9,bf16, or give -profiles of it; known are %s", strings.Join(missing, ", "), name,
+		return nil, fmt.Errorf("trace: neither described nor measured: %s; describe each with -model %s=config.json "+
+			"(Hugging Face's) or -model %s=params:7e9,bf16, or give -profiles of it; known are %s", strings.Join(missing, ", "), name,
 			name, strings.Join(known, ", "))
 	}
 	return out, nil

@@ -60,7 +60,8 @@ func (r *Report) WriteText(out io.Writer) error {
 	switch {
 	case len(r.Arrangements) > 0:
 		line("(low-high): bounds that hold the figure with 90%%. BUSY: of the GPUs' time. GOOD/S: requests a "+
-			"second within the limits. UP TO: times the load of the table up to which the objectives are known to be kept.%s", r.beyond())
+			"second within the limits. UP TO: times the load of the table up to which the objectives are known to be "+
+			"kept.%s", r.beyond())
 	case r.interrupted:
 		line("interrupted before the first arrangement of this load was found")
 	default:
@@ -69,7 +70,8 @@ func (r *Report) WriteText(out io.Writer) error {
 	r.writeWhy(line)
 	for _, c := range r.Crossovers {
 		line("crossover: between load %g%s and %g%s the cheapest changes from %s (%d %s) to %s (%d %s)",
-			c.Above, r.perS(c.Above, " (%s/s)"), c.UpTo, r.perS(c.UpTo, " (%s/s)"), c.From.Kind, c.From.GPUs, c.From.GPU, c.To.Kind, c.To.GPUs, c.To.GPU)
+			c.Above, r.perS(c.Above, " (%s/s)"), c.UpTo, r.perS(c.UpTo, " (%s/s)"), c.From.Kind, c.From.GPUs,
+			c.From.GPU, c.To.Kind, c.To.GPUs, c.To.GPU)
 	}
 	if v := r.Whole; v != nil {
 		for _, tn := range v.Tenants {
@@ -112,7 +114,8 @@ func tabular(padding int, align uint, rows func(row func(cells ...any))) string 
 // table lists the arrangements, its columns so far apart.
 func (r *Report) table(padding int) string {
 	return tabular(padding, 0, func(row func(...any)) {
-		row("KIND", "GPUS", "ROUTER", "VERDICT", r.Currency+"/H", "/M TOK", "TTFT P99 MS", "TPOT P99 MS", "BUSY", "GOOD/S", "UP TO")
+		row("KIND", "GPUS", "ROUTER", "VERDICT", r.Currency+"/H", "/M TOK", "TTFT P99 MS", "TPOT P99 MS", "BUSY", "GOOD/S",
+			"UP TO")
 		for _, a := range r.ByVerdict() {
 			mark := " "
 			if r.isChosen(a) {

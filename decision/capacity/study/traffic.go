@@ -136,8 +136,8 @@ func (s *Study) checkUnit(trace *prompt.Trace, unit string) error {
 		if own == "ms" {
 			factor = 0.001
 		}
-		return fmt.Errorf("timestamps: in %s as the format has them they are %.3g requests a second, in %s %.3g: say which with "+
-			"-timestamps s or ms", own, perS, other, perS*factor)
+		return fmt.Errorf("timestamps: in %s as the format has them they are %.3g requests a second, in %s %.3g: say "+
+			"which with -timestamps s or ms", own, perS, other, perS*factor)
 	case unit == "":
 		return nil
 	case unit == "s":
