@@ -127,7 +127,9 @@ func (b *build) profile(w *workload, readings []serving.Reading) {
 	if len(found) == 0 {
 		return
 	}
-	best := slices.MaxFunc(found, func(x, y observe.Profile) int { return cmp.Compare(x.Requests.Or(0), y.Requests.Or(0)) })
+	best := slices.MaxFunc(found, func(x, y observe.Profile) int {
+		return cmp.Compare(x.Requests.Or(0), y.Requests.Or(0))
+	})
 	for i := range b.Fleet.Pools {
 		if p := &b.Fleet.Pools[i]; p.Name == b.Fleet.Workloads[w.index].Pool || len(b.Fleet.Pools) == 1 {
 			best.GPU = p.GPU

@@ -52,6 +52,7 @@ type configFile struct {
 	Tenants  []configTenant      `yaml:"tenants,required"`
 	Profiles string              `yaml:"profiles"`
 	Predict  string              `yaml:"predictor"`
+	Learned  string              `yaml:"learned"` // rows of ended canaries
 	Hooks    map[string][]string `yaml:"hooks"`
 	Policy   string              `yaml:"policy"`
 	Reap     bool                `yaml:"reap"`
@@ -228,8 +229,8 @@ func (r *reading) address(where, url, of string) {
 // predictions loads the files of profiles and of a calibrated predictor.
 func (r *reading) predictions(f *configFile) {
 	var err error
-	if f.Predict != "" {
-		r.c.Predictor, err = predict.LoadPredictor(f.Predict)
+	if f.Predict != "" || f.Learned != "" {
+		r.c.Predictor, err = predict.LoadPredictorWith(f.Predict, f.Learned)
 		r.AddErr("predictor", err)
 	}
 	if r.c.Profiles, err = predict.NewProfiles(); err == nil && f.Profiles != "" {

@@ -129,6 +129,8 @@ type Predictor struct {
 	// TimeSlicing and MPS are the errors to expect, by metric, in ClassGraphs.
 	TimeSlicing Residuals `yaml:"time_slicing,required" json:"time_slicing"`
 	MPS         Residuals `yaml:"mps,required" json:"mps"`
+	// Learned moves predictions by what ended canaries showed ([LoadLearned]); nil moves none. It is in no file.
+	Learned *Learned `yaml:"-" json:"-"`
 }
 
 const (

@@ -28,6 +28,7 @@ type Prediction struct {
 	// BasisPrior; BasisTransferred where those are of another GPU.
 	Basis     sharing.Basis
 	value     [metricCount]Interval // the zero Interval where nothing was predicted
+	unlearned map[Metric]Interval   // before Predictor.Learned moved it; nil where nothing did
 	rateAlone float64               // steps a second of a tenant that serves no tokens
 	// Slowdown is the predicted TPOT over that of the workload alone without MPS,
 	// where that was measured; else over the profile used.
@@ -115,10 +116,17 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []Solo, method Me
 	out := make([]Prediction, len(group))
 	if method == MethodClosedForm {
 		p.closedForm(mechanism, models, out)
-		return out, nil
-	}
-	if err := p.simulate(mechanism, models, out, known); err != nil {
+	} else if err := p.simulate(mechanism, models, out, known); err != nil {
 		return nil, err
+	}
+	if p.Learned != nil {
+		servers := make([]Server, len(models))
+		for i := range models {
+			servers[i] = models[i].base.Server
+		}
+		for i := range out {
+			p.Learned.apply(mechanism, models[i].base, slices.Delete(slices.Clone(servers), i, i+1), &out[i])
+		}
 	}
 	return out, nil
 }

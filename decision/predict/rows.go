@@ -33,6 +33,11 @@ type Row struct {
 	WallS      Optional[float64] `yaml:"wall_s" json:"wall_s,omitzero"`
 	Turns      Optional[float64] `yaml:"turns" json:"turns,omitzero"` // of a lone tenant, as in SoloProfile
 	Pressure   *Pressure         `yaml:"pressure" json:"pressure,omitempty"`
+	Slice      string            `yaml:"slice" json:"slice,omitempty"` // the MIG profile that the case ran on; "" is a whole GPU
+	// Predicted is what was said of the row before it was measured, with Class, as a canary writes it
+	// ([Prediction.Ended]): what [Learn] learns from.
+	Predicted map[Metric]Interval `yaml:"predicted" json:"predicted,omitempty"`
+	Class     Class               `yaml:"class" json:"class,omitzero"`
 }
 
 // RowGPU are means of NVML's readings over a case: utilisations in percent,
@@ -72,7 +77,8 @@ func ParseRows(data []byte) (Rows, error) {
 		rows[i].check(&list, fmt.Sprintf("[%d]", i))
 	}
 	for _, c := range rows.cases() {
-		if r := &c.rows[0]; len(c.rows) != r.Tenants {
+		// A canary may tell of some of the tenants only.
+		if r := &c.rows[0]; len(c.rows) != r.Tenants && len(r.Predicted) == 0 {
 			list.Addf(fmt.Sprintf("[%d]", c.at), "keep the rows of a case together", "case %q under %s has %d tenants and %d rows", problem.Clip(r.Case), r.Mechanism, r.Tenants, len(c.rows))
 		}
 	}
@@ -94,6 +100,12 @@ func (r *Row) check(list *problem.List, path string) {
 	}
 	if v := r.Version.Or(1); v < 1 || v > VersionOfKinds {
 		list.Addf(path+".version", fmt.Sprintf("this package reads 1 to %d", VersionOfKinds), "is %d", v)
+	}
+	list.If(len(r.Predicted) > 0 && r.Version.Or(1) < VersionOfKinds, path+".predicted",
+		fmt.Sprintf("write version: %d", VersionOfKinds), "needs the second version of rows")
+	for m, v := range r.Predicted {
+		list.If(!(v.Low > 0 && v.Low <= v.Value && v.Value <= v.High && v.High <= 1e9), path+".predicted."+m.String(), "",
+			"must be 0 < low <= value <= high, is %v", v)
 	}
 	checkFraction(list, path+".engine_busy", r.EngineBusy, 1)
 	if r.Errors.Or(0) < 0 {

@@ -1,159 +1,90 @@
 package predict_test
 
 import (
-	"cmp"
-	"context"
-	"fmt"
-	"iter"
-	"math"
+	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/internal/nightly"
-	"github.com/cotenant/cotenant/internal/race"
-	"github.com/cotenant/cotenant/sharing"
 )
 
-// always is the same request again and again.
-func always(l predict.Load) iter.Seq[predict.Request] {
-	return func(yield func(predict.Request) bool) {
-		for yield(predict.Request{Input: l.Prompt, Output: l.Output}) {
-		}
-	}
-}
-
-// shapes are those of the measured servers (Llama-shaped).
-var shapes = map[string]predict.Model{
-	"1b": {Parameters: 1.24e9, Layers: 16, KVHeads: 8, HeadDim: 64},
-	"3b": {Parameters: 3.21e9, Layers: 28, KVHeads: 8, HeadDim: 128},
-	"8b": llama8B,
-}
-
-// sharedCases are the measured cases of a file under a mechanism, as clusters whose
-// engines are read from the profiles of each tenant alone, with clients in a closed loop.
-func sharedCases(t *testing.T, rows predict.Rows, mechanism sharing.Mechanism) iter.Seq2[predict.Cluster, []*predict.Row] {
-	machine := machineOf(t, cmp.Or(rows[0].GPUName, "H200"))
-	p := predict.NewPredictor()
-	profiles := profilesOf(t, rows)
-	cases := map[string][]*predict.Row{}
-	var order []string
-	for i := range rows {
-		if r := &rows[i]; r.Tenants > 1 && r.Mechanism == mechanism {
-			if cases[r.Case] == nil {
-				order = append(order, r.Case)
-			}
-			cases[r.Case] = append(cases[r.Case], r)
-		}
-	}
-	return func(yield func(predict.Cluster, []*predict.Row) bool) {
-		for _, name := range order {
-			c := predict.Cluster{GPUs: []predict.SharedGPU{{Mechanism: mechanism, Memory: 140 * sharing.GiB}}, Warmup: 2 * time.Second, Until: 20 * time.Second}
-			ok := true
-			for _, r := range cases[name] {
-				s, err := profiles.Solo(r.Server, r.Load)
-				shape, known := shapes[strings.TrimPrefix(r.Server.Model, "rand-")]
-				if ok = ok && err == nil && known && r.Load.Closed() && r.Server.SMPercent.IsZero(); !ok {
-					break
-				}
-				e, err := p.Engine(predict.NewEngine(shape, machine), s)
-				if err != nil {
-					t.Fatal(err)
-				}
-				e.ChunkTokens, e.Sequences, e.NoPrefixCache, e.OverheadSigma = 0, 16, true, 0
-				c.Services = append(c.Services, predict.Service{Name: fmt.Sprint(r.Server), Engine: e, Replicas: []predict.Replica{{}},
-					Clients: &predict.Clients{N: r.Load.Concurrency, Think: time.Millisecond, Requests: always(r.Load)}})
-			}
-			if ok && !yield(c, cases[name]) {
-				return
-			}
-		}
-	}
-}
-
-var comparedMetrics = []predict.Metric{predict.MetricTPOTP50, predict.MetricTokensPerSecond, predict.MetricE2EP99}
-
-// What engines from profiles alone see beside each other is close to what was
-// measured, without any fit, and so as close as Predict.
-func TestClusterAgainstColocation(t *testing.T) {
-	for _, mechanism := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-		errs := map[predict.Metric][]float64{}
-		for c, rows := range sharedCases(t, colocation(t), mechanism) {
-			report := played(t, c, nil)
-			for i, r := range rows {
-				for _, m := range comparedMetrics {
-					if want, ok := r.Metric(m); ok {
-						got, _ := report.Services[i].Metric(m)
-						errs[m] = append(errs[m], math.Abs(got/want-1))
-					}
-				}
-			}
-		}
-		for m, bar := range map[predict.Metric]float64{predict.MetricTPOTP50: 0.05, predict.MetricTokensPerSecond: 0.06, predict.MetricE2EP99: 0.09} {
-			e := errs[m]
-			if len(e) < 30 {
-				t.Fatalf("%d rows", len(e))
-			}
-			slices.Sort(e)
-			mean := 0.0
-			for _, v := range e {
-				mean += v / float64(len(e))
-			}
-			if t.Logf("%s %s: mean error %.1f%%, P95 %.1f%% of %d", mechanism, m, 100*mean, 100*e[len(e)*95/100], len(e)); mean > bar {
-				t.Errorf("%s: %s is missed by %.1f%% on average, at most %.0f%%", mechanism, m, 100*mean, 100*bar)
-			}
-		}
-	}
-}
-
-// The intervals of 90% hold what was measured, in this project's series of two machines
-// and under both mechanisms, and are no wider than twice what nine of ten rows need.
-func TestForeseeCoversMeasurements(t *testing.T) {
+// The schema knows every key of a row, and no other.
+func TestRowSchema(t *testing.T) {
 	t.Parallel()
-	race.Long(t)
-	type row struct{ off, width float64 }
-	by := map[predict.Metric][]row{}
-	for _, file := range []string{"h200-colocation.json", "h200-mixes.json", "h200-mixes-2.json", "h200-mixes-3.json", "h200-two-models.json", "h100-colocation.json", "h100-two-models.json"}[:nightly.Cases(2, 7)] {
-		for _, mechanism := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-			for c, rows := range sharedCases(t, rowsOf(t, file), mechanism) {
-				report, err := c.Foresee(context.Background(), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for i, r := range rows {
-					for m, in := range report.Services[i].Foreseen {
-						want, ok := r.Metric(m)
-						if !ok {
-							continue
-						}
-						width := math.Log(in.High / in.Value)
-						if want < in.Value {
-							width = math.Log(in.Value / in.Low)
-						}
-						by[m] = append(by[m], row{math.Abs(math.Log(want / in.Value)), width})
+	type object struct {
+		Properties map[string]object
+		Items      *object
+	}
+	var schema object
+	if err := json.Unmarshal(predict.RowSchema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	var check func(path string, s object, of reflect.Type)
+	check = func(path string, s object, of reflect.Type) {
+		var keys []string
+		var add func(of reflect.Type)
+		add = func(of reflect.Type) {
+			for i := range of.NumField() {
+				f := of.Field(i)
+				name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+				switch {
+				case f.Anonymous:
+					add(f.Type)
+				case name != "":
+					keys = append(keys, name)
+					if sub := s.Properties[name]; f.Type.Kind() == reflect.Struct && len(sub.Properties) > 0 && !strings.Contains(f.Type.Name(), "Value") {
+						check(path+"."+name, sub, f.Type)
 					}
 				}
 			}
 		}
-	}
-	for m := range predict.MetricStepP50 {
-		held, rows := 0, by[m]
-		for _, r := range rows {
-			if r.off <= r.width {
-				held++
+		add(of)
+		for _, k := range keys {
+			if _, ok := s.Properties[k]; !ok {
+				t.Errorf("the schema lacks %s.%s", path, k)
 			}
 		}
-		if len(rows) < nightly.Cases(60, 120) {
-			t.Fatalf("%s: %d rows", m, len(rows))
+		for k := range s.Properties {
+			if !slices.Contains(keys, k) {
+				t.Errorf("the schema has %s.%s, which no row has", path, k)
+			}
 		}
-		slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.off, b.off) })
-		needed := rows[len(rows)*9/10].off
-		slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.width, b.width) })
-		width, share := rows[len(rows)/2].width, float64(held)/float64(len(rows))
-		if t.Logf("%s: %d of %d held (%.0f%%), half-width %.2f in the middle, 90%% need %.2f", m, held, len(rows), 100*share, width, needed); share < 0.87 || width > 2*needed {
-			t.Errorf("%s: %.0f%% are held by intervals of %.2f", m, 100*share, width)
+	}
+	check("row", *schema.Items, reflect.TypeFor[predict.Row]())
+}
+
+// What must not be given to others is found, and public names are let through.
+func TestCheckShared(t *testing.T) {
+	t.Parallel()
+	rows := colocation(t)[:4]
+	for i := range rows {
+		rows[i].GPUName = "NVIDIA H200"
+	}
+	if err := rows.CheckShared(); err != nil {
+		t.Error(err)
+	}
+	for change, want := range map[string]string{
+		"http://10.0.0.7:8000": "an address", "llm.chat.svc": "a host's name", "anna@firm.example": "a mail address", "/home/anna/models/x": "a path",
+		"chat-7f9c5d6b8d-x2v7k": "a pod's name", "GPU-01234567-89ab": "a GPU's UUID", "node-3.eu.corp": "a host's name",
+	} {
+		bad := slices.Clone(rows)
+		bad[2].Case = "beside " + change
+		if err := bad.CheckShared(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "[2].case") {
+			t.Errorf("%q: %v", change, err)
+		}
+	}
+	bad := slices.Clone(rows)
+	bad[1].Engine, bad[3].GPUName = "", ""
+	if err := bad.CheckShared(); err == nil || !strings.Contains(err.Error(), "[1].engine") || !strings.Contains(err.Error(), "[3].gpu_name") {
+		t.Error(err)
+	}
+	for _, name := range []string{"meta-llama/Llama-3.1-8B", "vllm 0.9.1, fp8", "chat8b+fft", "solo 1b c1"} {
+		good := slices.Clone(rows)
+		good[0].Server.Model = name
+		if err := good.CheckShared(); err != nil {
+			t.Errorf("%q: %v", name, err)
 		}
 	}
 }

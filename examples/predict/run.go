@@ -33,6 +33,7 @@ const usage = `predict predicts co-location from what workloads do alone.
   predict -profiles a.json -profiles b.json       predict each series by the others as well
   predict -from-metrics pages.txt -out p.json     profiles from vLLM's, SGLang's or llama.cpp's metrics
   predict -questions -data a.json b.json          is each limit kept? Each series by the others, and by decide
+  predict -benchmark -data a.json b.json          the open benchmark: questions and leaderboard
   predict -regret -data a.json b.json             what deciding the mixes comes to, by measurement
 
 exit: 0 done, 2 bad input, 5 could not be written
@@ -53,6 +54,8 @@ type options struct {
 	splits      bool
 	questions   bool
 	regret      bool
+	benchmark   bool
+	submission  []string
 	method      predict.Method
 
 	fitted  []predict.Rows // of -fit
@@ -72,12 +75,15 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	}
 	list("profiles", "`FILE` of rows to predict", &o.data)
 	list("data", "the same as -profiles; of -questions, which take further files as arguments, and -regret", &o.data)
-	list("from-metrics", "`FILE` of a server's metrics pages, two or more, one file or several, or Prometheus' answer to a\n"+
-		"range query; pages without times are of their file's time; -gpu names the GPU", &o.metrics)
+	list("from-metrics", "`FILE` of a server's metrics pages, two or more, one file or several, or Prometheus' answer to\n"+
+		"a range query; pages without times are of their file's time; -gpu names the GPU", &o.metrics)
 	fs.BoolVar(&o.questions, "questions", false,
 		"ask of every measured mix whether it keeps limits of 1.1 to 4 times alone")
 	fs.BoolVar(&o.regret, "regret", false,
 		"decide the mixes measured under both mechanisms, and count by measurement what comes of it")
+	fs.BoolVar(&o.benchmark, "benchmark", false,
+		"the open benchmark of co-location: its questions (-json) and its leaderboard")
+	list("submission", "answers to the benchmark's questions in `FILE`", &o.submission)
 	fs.StringVar(&o.gpu, "gpu", "",
 		"`NAME` of the GPU of rows of -profiles that name none (default: that of the calibration)")
 	fs.StringVar(&o.fitGPU, "fit-gpu", "",
@@ -95,7 +101,8 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 		return code
 	}
 	err := fs.Parse(args)
-	if o.questions || o.regret {
+	asks := o.questions || o.regret || o.benchmark
+	if asks {
 		o.data = append(o.data, fs.Args()...)
 	}
 	switch {
@@ -105,7 +112,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 		return 0
 	case err != nil:
 		return fail(2, err)
-	case fs.NArg() > 0 && !o.questions && !o.regret:
+	case fs.NArg() > 0 && !asks:
 		return fail(2, fmt.Errorf("unknown argument %q; a file of rows is given with -profiles", fs.Arg(0)))
 	case len(o.metrics) > 0 && len(o.data)+len(o.fit) > 0:
 		return fail(2, errors.New("-from-metrics makes profiles; give them to -profiles in another run"))
@@ -130,7 +137,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	if err != nil {
 		return fail(2, err)
 	}
-	if o.questions || o.regret {
+	if asks {
 		return o.ask(predictor, others, stdout, fail)
 	}
 	var rep *report
@@ -177,9 +184,25 @@ func (o *options) ask(p *predict.Predictor, others *predict.Profiles, stdout io.
 		return fail(2, err)
 	}
 	var answers interface{ WriteText(io.Writer) error }
-	if o.regret {
+	switch {
+	case o.regret:
 		answers, err = judge.Regret(context.Background(), mixes)
-	} else {
+	case o.benchmark:
+		b, err := judge.NewBenchmark(context.Background(), mixes)
+		for _, name := range o.submission {
+			data, readErr := os.ReadFile(name)
+			if err = cmp.Or(err, readErr); err == nil {
+				err = b.Submit(data)
+			}
+			if err != nil {
+				return fail(2, fmt.Errorf("%s: %w", name, err))
+			}
+		}
+		if err != nil {
+			return fail(5, err)
+		}
+		answers = b
+	default:
 		answers, err = judge.Ask(context.Background(), mixes)
 	}
 	if err != nil {

@@ -1,0 +1,353 @@
+package predict
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/atomicfile"
+	"github.com/cotenant/cotenant/sharing"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Learned holds what ended canaries, rows with what was predicted and what was seen, say of a predictor's errors. By
+// mechanism, class and metric, the logarithm of seen over predicted is the sum of effects of the class, the tenant's
+// engine, its server and each neighbour, all shrunk to none as in ridge regression, with Huber's weights (Annals of
+// Mathematical Statistics 35(1), 1964), so that a few rows that are wrong move it little. An interval is as wide as
+// what was seen of mixes left out demands: conformal prediction, with its level adapted online (Gibbs and Candes,
+// Adaptive conformal inference under distribution shift, NeurIPS 2021). The same mix seen again counts once, by the
+// median of what was seen. The same rows in the same order give the same. It may be read concurrently.
+type Learned struct {
+	rows   int
+	groups map[learnedKey]*learnedGroup
+}
+
+// learnedKey names those whose errors are alike.
+type learnedKey struct {
+	mechanism sharing.Mechanism
+	class     Class
+	metric    Metric
+}
+
+// learnedGroup holds the rows of a key, one for each tenant of each mix, with the effects that were fitted to them.
+type learnedGroup struct {
+	items   []learnedItem
+	effects map[string]float64
+	before  []float64 // scores of each mix when it came, ascending
+	scores  []float64 // of each mix by the others, ascending
+	miss    float64   // the share that the interval is to miss
+}
+
+// learnedItem is a tenant in a mix: which effects it has, its error and the half-width that was predicted.
+type learnedItem struct {
+	mix     string
+	effects []string
+	error   float64
+	half    float64
+	seen    []float64 // its error each time, ascending
+}
+
+const (
+	shrink    = 3.0  // rows that say none of an effect
+	pseudo    = 4    // rows that the half-width that was predicted counts as many as
+	hubers    = 1.5  // standard deviations from which on a row counts less
+	leastSD   = 0.04 // of the logarithm: what a repeated measurement differs by
+	missed    = 0.1  // of a 90% interval
+	adaptRate = 0.01 // Gibbs and Candes' step size
+	// Bounds of the level that adapts.
+	leastMiss, mostMiss = 0.06, 0.15
+	narrowest           = 0.1 // of the half-width that was predicted
+	// Scores of more than wrongScore times the median, some three standard deviations of a normal distribution, are taken
+	// for rows that are wrong, unless more than wrongShare of all are such.
+	wrongScore, wrongShare = 5, 0.1
+)
+
+// Learn returns what the rows with predictions say, in their order. ErrNothingToFit says that there is none.
+func Learn(rows Rows) (*Learned, error) {
+	l := &Learned{rows: len(rows), groups: map[learnedKey]*learnedGroup{}}
+	for _, c := range rows.cases() {
+		l.add(c.rows)
+	}
+	if len(l.groups) == 0 {
+		return nil, ErrNothingToFit
+	}
+	for _, g := range l.groups {
+		g.settle()
+	}
+	return l, nil
+}
+
+// LoadLearned reads a file of rows with predictions; FILE@N takes the first N rows of it only, which is the way back
+// to an earlier version of what was learned ([Learned.Version]).
+func LoadLearned(path string) (*Learned, error) {
+	file, upTo := path, -1
+	if at := strings.LastIndexByte(path, '@'); at > 0 {
+		if n, err := strconv.Atoi(path[at+1:]); err == nil && n > 0 {
+			file, upTo = path[:at], n
+		}
+	}
+	rows, err := LoadRows(file)
+	if err != nil {
+		return nil, err
+	}
+	if upTo > len(rows) {
+		return nil, fmt.Errorf("%s: version %d of %d rows", file, upTo, len(rows))
+	}
+	if upTo >= 0 {
+		rows = rows[:upTo]
+	}
+	return Learn(rows)
+}
+
+// LoadPredictorWith reads a predictor, the one with priors where its file is "", with what was learned ([LoadLearned])
+// where that file is not "".
+func LoadPredictorWith(file, learned string) (*Predictor, error) {
+	p := NewPredictor()
+	if file != "" {
+		kept, err := LoadPredictor(file)
+		if err != nil {
+			return nil, err
+		}
+		p = *kept
+	}
+	var err error
+	if learned != "" {
+		p.Learned, err = LoadLearned(learned)
+	}
+	return &p, err
+}
+
+// AppendRows adds rows to a file of rows, which need not exist, all or none: a reader never sees half of them.
+func AppendRows(path string, rows Rows) error {
+	old, err := LoadRows(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	all := append(old, rows...)
+	data, err := json.MarshalIndent(all, "", " ")
+	if err != nil {
+		return err
+	}
+	if _, err := ParseRows(data); err != nil {
+		return err
+	}
+	return atomicfile.Write(path, append(data, '\n'), 0o600)
+}
+
+// Version is the number of rows that were learned from.
+func (l *Learned) Version() int { return l.rows }
+
+// String tells what was learned apart, for keys.
+func (l *Learned) String() string { return fmt.Sprintf("learned from %d rows, %p", l.rows, l.groups) }
+
+// effectsOf names the effects of a tenant beside others.
+func effectsOf(engine string, s Server, neighbours []Server) []string {
+	out := []string{"", "engine " + engine + " " + s.Variant, "server " + s.Model}
+	for _, n := range neighbours {
+		out = append(out, "beside "+n.Model)
+	}
+	return out
+}
+
+// add takes a case over: rows without predictions teach nothing.
+func (l *Learned) add(rows Rows) {
+	var servers []Server
+	var names []string
+	for i := range rows {
+		servers = append(servers, rows[i].Server)
+		names = append(names, fmt.Sprint(rows[i].Server, rows[i].Load.same(), rows[i].GPUName, rows[i].Slice))
+	}
+	slices.Sort(names)
+	for i := range rows {
+		r := &rows[i]
+		for metric, said := range r.Predicted {
+			got, ok := r.compared(metric)
+			if !ok || said.High <= said.Low {
+				continue
+			}
+			key := learnedKey{r.Mechanism, r.Class, metric}
+			g := l.groups[key]
+			if g == nil {
+				g = &learnedGroup{effects: map[string]float64{}, before: priorScores(), miss: missed}
+				l.groups[key] = g
+			}
+			beside := slices.Delete(slices.Clone(servers), i, i+1)
+			g.add(learnedItem{fmt.Sprint(names), effectsOf(r.Engine, r.Server, beside), math.Log(got / said.Value),
+				math.Log(said.High/said.Low) / 2, nil})
+		}
+	}
+}
+
+func (g *learnedGroup) add(it learnedItem) {
+	off := math.Abs(it.error-sumOf(g.effects, it.effects)) / it.half
+	wrong := 0.0
+	if off > width(g.before, g.miss) {
+		wrong = 1
+	}
+	g.miss = min(max(g.miss+adaptRate*(missed-wrong), leastMiss), mostMiss)
+	same := func(o learnedItem) bool { return o.mix == it.mix && slices.Equal(o.effects, it.effects) }
+	if k := slices.IndexFunc(g.items, same); k >= 0 {
+		o := &g.items[k]
+		at, _ := slices.BinarySearch(o.seen, it.error)
+		o.seen = slices.Insert(o.seen, at, it.error)
+		n := len(o.seen)
+		if o.error = o.seen[n/2]; n%2 == 0 { // of the two in the middle the one that others make more likely
+			if low := o.seen[n/2-1]; math.Abs(low-sumOf(g.effects, o.effects)) < math.Abs(o.error-sumOf(g.effects, o.effects)) {
+				o.error = low
+			}
+		}
+	} else {
+		it.seen = []float64{it.error}
+		g.items = append(g.items, it)
+		at, _ := slices.BinarySearch(g.before, off)
+		g.before = slices.Insert(g.before, at, off)
+	}
+	fitEffects(g.effects, g.items, "")
+}
+
+// priorScores are those of a few rows, spread as a normal distribution is of which 90% lie
+// within one half-width.
+func priorScores() (out []float64) {
+	for i := range pseudo {
+		out = append(out, distuv.UnitNormal.Quantile((1+(float64(i)+0.5)/pseudo)/2)/ninety)
+	}
+	return out
+}
+
+// settle scores each mix by effects fitted to the others.
+func (g *learnedGroup) settle() {
+	g.scores = priorScores()
+	others := map[string]map[string]float64{}
+	for i := range g.items {
+		it := &g.items[i]
+		if others[it.mix] == nil {
+			others[it.mix] = maps.Clone(g.effects)
+			fitEffects(others[it.mix], g.items, it.mix)
+		}
+		g.scores = append(g.scores, math.Abs(it.error-sumOf(others[it.mix], it.effects))/it.half)
+	}
+	slices.Sort(g.scores)
+}
+
+// width is the conformal quantile of ascending scores, without those that are taken for wrong.
+func width(scores []float64, miss float64) float64 {
+	limit := wrongScore * scores[len(scores)/2]
+	if k, _ := slices.BinarySearch(scores, limit); float64(len(scores)-k) <= wrongShare*float64(len(scores)) {
+		scores = scores[:k]
+	}
+	n := len(scores)
+	return max(narrowest, scores[min(n, int(math.Ceil((1-miss)*float64(n+1))))-1])
+}
+
+func sumOf(effects map[string]float64, names []string) (sum float64) {
+	for _, name := range names {
+		sum += effects[name]
+	}
+	return sum
+}
+
+// fitEffects moves effects to those of the items without one mix, by coordinate descent.
+func fitEffects(effects map[string]float64, items []learnedItem, without string) {
+	var rest []float64
+	var used []*learnedItem
+	by := map[string][]int{}
+	var order []string
+	for i := range items {
+		if it := &items[i]; it.mix != without {
+			for _, name := range it.effects {
+				if by[name] == nil {
+					order = append(order, name)
+				}
+				by[name] = append(by[name], len(used))
+			}
+			used, rest = append(used, it), append(rest, it.error-sumOf(effects, it.effects))
+		}
+	}
+	for name := range effects {
+		if by[name] == nil {
+			delete(effects, name)
+		}
+	}
+	for i, it := range used {
+		rest[i] = it.error - sumOf(effects, it.effects)
+	}
+	off := make([]float64, len(rest))
+	const rounds, sweeps = 4, 5
+	for range rounds {
+		for i, r := range rest {
+			off[i] = math.Abs(r)
+		}
+		slices.Sort(off)
+		sd := leastSD
+		if len(off) > 0 {
+			const ofSD = 0.6745 // the median absolute deviation of a normal distribution, in standard deviations
+			sd = max(sd, off[len(off)/2]/ofSD)
+		}
+		weight := make([]float64, len(rest))
+		for i, r := range rest {
+			weight[i] = min(1, hubers*sd/max(math.Abs(r), 1e-9))
+		}
+		for range sweeps {
+			for _, name := range order {
+				sum, n := 0.0, shrink
+				for _, i := range by[name] {
+					sum, n = sum+weight[i]*(rest[i]+effects[name]), n+weight[i]
+				}
+				moved := sum/n - effects[name]
+				effects[name] += moved
+				for _, i := range by[name] {
+					rest[i] -= moved
+				}
+			}
+		}
+	}
+}
+
+// apply moves the prediction of a tenant beside neighbours by what was learned.
+func (l *Learned) apply(mechanism sharing.Mechanism, b *SoloProfile, neighbours []Server, out *Prediction) {
+	for m, v := range out.All() {
+		g := l.groups[learnedKey{mechanism, out.Class, m}]
+		if g == nil {
+			continue
+		}
+		if out.unlearned == nil {
+			out.unlearned = map[Metric]Interval{}
+			out.Notes = append(slices.Clip(out.Notes), fmt.Sprintf("corrected by what %d rows of canaries showed", l.rows))
+		}
+		out.unlearned[m] = v
+		mid := v.Value * math.Exp(sumOf(g.effects, effectsOf(b.Engine, b.Server, neighbours)))
+		half := width(g.scores, g.miss) * math.Log(v.High/v.Low) / 2
+		out.value[m] = Interval{mid, mid * math.Exp(-half), mid * math.Exp(half)}
+		if m == MetricTPOTP50 || m == MetricStepP50 {
+			k := out.Slowdown.Value / v.Value
+			out.Slowdown = Interval{k * mid, k * mid * math.Exp(-half), k * mid * math.Exp(half)}
+		}
+	}
+}
+
+// Unlearned returns a metric's interval as it was before what was learned moved it: what a row for [Learn]
+// holds, so that nothing is learned twice.
+func (p *Prediction) Unlearned(m Metric) (Interval, bool) {
+	if v, ok := p.unlearned[m]; ok {
+		return v, true
+	}
+	return p.Get(m)
+}
+
+// Ended returns the row of a tenant of an ended canary, with its prediction: outcome is what was seen.
+func (p *Prediction) Ended(name string, solo *Solo, tenants int, outcome Outcome) Row {
+	b := solo.Uncontended()
+	r := Row{Version: Some(VersionOfKinds), Kind: b.Kind, Engine: b.Engine, Mechanism: p.Mechanism, Case: name,
+		Server: solo.Server, Load: solo.Load, Tenants: tenants, Outcome: outcome, GPUName: b.GPU, Class: p.Class,
+		Predicted: map[Metric]Interval{}}
+	for m := range p.All() {
+		r.Predicted[m], _ = p.Unlearned(m)
+	}
+	return r
+}

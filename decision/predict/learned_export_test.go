@@ -1,0 +1,16 @@
+package predict
+
+// Corrected is a row's prediction as it would be with what was learned, which may be nil.
+func Corrected(l *Learned, m *Measured, neighbours []Server) Prediction {
+	p := *m.Prediction
+	if l != nil {
+		l.apply(m.Row.Mechanism, SoloOf(m).Uncontended(), neighbours, &p)
+	}
+	return p
+}
+
+// SoloOf is a profile that says of a row's tenant what learning asks of it.
+func SoloOf(m *Measured) *Solo {
+	r := m.Row
+	return &Solo{Server: r.Server, Load: r.Load, TimeSlicing: &SoloProfile{Kind: r.Kind, Engine: r.Engine, Server: r.Server}}
+}

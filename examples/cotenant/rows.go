@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cotenant/cotenant/decision/predict"
+)
+
+const rowsUsage = `Checks a file of measured rows, or of ended canaries, before it is given to others:
+that it is read, and that it holds no names of hosts or pods, addresses and paths.
+
+usage: cotenant rows check FILE
+       cotenant rows -schema
+
+exit: 0 fit to be given away; 1 not yet, with the reasons; 2 it can't be read
+`
+
+func runRows(_ context.Context, args []string, std stdio) error {
+	fl := flagSet("rows")
+	schema := fl.Bool("schema", false, "print the JSON Schema of a file of rows and exit")
+	switch err := parse(fl, args, rowsUsage, 2, std); {
+	case err != nil:
+		return err
+	case *schema:
+		return printText(std.out, string(predict.RowSchema()))
+	case fl.Arg(0) != "check" || fl.NArg() != 2:
+		return badInput(errors.New("give check and a file of rows"))
+	}
+	rows, err := predict.LoadRows(fl.Arg(1))
+	if err != nil {
+		return badInput(err)
+	}
+	if err := rows.CheckShared(); err != nil {
+		return exitWith(exitNo, err)
+	}
+	return printText(std.out, fmt.Sprintf("%d rows, fit to be given to others\n", len(rows)))
+}
