@@ -268,6 +268,7 @@ func fleetOf(t *testing.T, text string) *decision.Fleet {
 
 // TestRandomClusters plays the plans of random clusters. Where nothing is known all stays as it is.
 func TestRandomClusters(t *testing.T) {
+	race.Long(t)
 	changed, freed, configured, moved := 0, 0, 0, 0
 	for seed := range uint64(randomClusters) {
 		rng := rand.New(rand.NewPCG(seed, 32))
