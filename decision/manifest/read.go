@@ -78,7 +78,8 @@ func (b *builder) read(f *decision.Fleet, l *problem.List) {
 		w, g := fleetWorkloads[d.Workload], groups[where{d.Pool, d.Mechanism}]
 		switch {
 		case w == nil || d.Mechanism == sharing.MechanismNone:
-		case g == nil && b.plan != nil && fleetPools[d.Pool] != nil: // on nodes that stay as they are
+		// Of a plan also on nodes that stay as they are, whose layouts are not the group's.
+		case b.plan != nil && fleetPools[d.Pool] != nil && (g == nil || usesMIG(d.Mechanism)):
 			gpu, _ := sharing.LookupGPU(fleetPools[d.Pool].GPU)
 			g = &group{GroupResult: decision.GroupResult{Mechanism: d.Mechanism}, pool: fleetPools[d.Pool], gpu: gpu}
 			g.model, _ = mig.Lookup(gpu.Name)
