@@ -12,7 +12,6 @@ import (
 // tokens of prompts of k requests takes base + each*n + launch*k + token*p, log-normal about that; stepped says that prompts are
 // computed in the steps of the others (vLLM's way), else by themselves (SGLang's). Times in s.
 type truth struct {
-	name                      string
 	stepped                   bool
 	base, each, launch, token float64
 	slots, chunk              int
