@@ -89,8 +89,12 @@ func (c *cluster) order(loads []*load, seats map[string]seat) *order {
 			continue
 		}
 		i := slices.IndexFunc(nodes, func(l *load) bool { return len(o.at[l.node.Name].run) == 0 })
-		if i < 0 {
-			o.stuck = moves[len(moves)-1].workload
+		if i < 0 { // the last move that waits, or somebody whom nothing moves off a node
+			if len(moves) > 0 {
+				o.stuck = moves[len(moves)-1].workload
+			} else {
+				o.stuck = slices.Sorted(maps.Keys(o.at[nodes[0].node.Name].run))[0]
+			}
 			return o
 		}
 		l := nodes[i]
