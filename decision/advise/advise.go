@@ -26,7 +26,7 @@ type Options struct {
 	Unknown  []string      // what is not known of the cluster, as discover lists it
 }
 
-// Advice is what one look found, and the content of its file.
+// Advice holds what one look found. It is the content of its file.
 type Advice struct {
 	At       time.Time     `json:"at"`
 	Plan     *migrate.Plan `json:"plan"`

@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// Verdict is what a canary has come to.
+// Verdict says what a canary has come to.
 type Verdict string
 
 // The verdicts.
@@ -43,7 +43,7 @@ type Result struct {
 	Objectives []Evidence `json:"objectives"`
 }
 
-// Evidence is where one objective stands.
+// Evidence says where one objective stands.
 type Evidence struct {
 	Tenant   string  `json:"tenant"`
 	Metric   string  `json:"metric"`
@@ -77,7 +77,7 @@ type Canary struct {
 	gone    bool // the clock of the looks went back
 }
 
-// tenantState is what is kept of one tenant.
+// tenantState holds one tenant's streams between looks.
 type tenantState struct {
 	streams []stream
 	open    []bin    // of the bin that is not over
@@ -431,7 +431,7 @@ func (c *Canary) need(e *Evidence, s *stream, b *blocks, why string) string {
 	return text + fmt.Sprintf("about %v more at this rate", time.Duration(math.Ceil(float64(b.n)*(1/e.Kept-1)))*length)
 }
 
-// snapshot is what of a canary outlives a program.
+// snapshot holds the part of a canary that outlives a program.
 type snapshot struct {
 	Bins    int           `json:"bins"`
 	Streams [][]stream    `json:"streams"`

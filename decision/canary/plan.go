@@ -86,7 +86,7 @@ type Objective struct {
 	AfterPromotion bool `yaml:"after_promotion"`
 }
 
-// Point is what is predicted at a load.
+// Point holds a prediction at a load.
 type Point struct {
 	Load  float64 `yaml:"load,required"`
 	Value float64 `yaml:"value,required"`
@@ -120,7 +120,7 @@ func LoadPlan(path string) (Plan, error) {
 	return p, nil
 }
 
-// pageMetrics are what a metrics page tells, and steps what a counter does.
+// pageMetrics names the figures of a metrics page, and steps that of a counter.
 var pageMetrics = []string{"ttft", "itl", "tpot", "e2e", "queue"}
 
 const steps = "steps"

@@ -206,7 +206,7 @@ func (s *search) partOf(c *candidate, tenant int) int {
 	return max(i, 0)
 }
 
-// foreseen is what is foreseen of a candidate.
+// foreseen holds the prediction for a candidate.
 type foreseen struct {
 	judgement
 	report *predict.Report

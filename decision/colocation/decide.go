@@ -75,7 +75,7 @@ func (f *planFlow) decide(ctx context.Context) *decisionReport {
 	return out
 }
 
-// workloadKinds are what a decision takes tenants for.
+// workloadKinds gives a decision's kind for each kind of tenant.
 var workloadKinds = map[predict.Kind]decision.Kind{predict.KindServer: decision.KindOnlineInference,
 	predict.KindStepper: decision.KindTraining, predict.KindBurster: decision.KindNotebook}
 

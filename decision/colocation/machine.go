@@ -85,7 +85,7 @@ func (m *Machine) visible() string {
 
 func (m *Machine) gpu() (string, string) { return m.look.Device.Name, m.look.Driver }
 
-// usualSettle is how long programs take to load their libraries and to fill the GPU's memory.
+// usualSettle leaves programs time to load their libraries and to fill the GPU's memory.
 const usualSettle = 15 * time.Second
 
 func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,

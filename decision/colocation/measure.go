@@ -326,7 +326,7 @@ func (f *planFlow) offer(st *stand, r *run, window loadgen.Window) (plan loadgen
 	return plan, nil
 }
 
-// stepsAtOnce is how many tokens the client of a simulated tenant asks for: each is a step of a stepper, all of them
+// stepsAtOnce counts the tokens that the client of a simulated tenant asks for: each is a step of a stepper, all of them
 // together one of a burster.
 var stepsAtOnce = map[predict.Kind]int{predict.KindStepper: 16, predict.KindBurster: 5}
 

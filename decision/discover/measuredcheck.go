@@ -77,7 +77,7 @@ func (b *build) strayDevices(u *usage.Usage, kind string) {
 	}
 }
 
-// anotherTime is how far apart samples and objects may be without a finding: a cluster changes in a day or two.
+// anotherTime bounds how far apart samples and objects may be without a finding: a cluster changes in a day or two.
 const anotherTime = 48 * time.Hour
 
 // checkSources finds samples that were refused, and sources whose times have nothing in common.

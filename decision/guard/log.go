@@ -74,7 +74,7 @@ type state struct {
 	Placed   []time.Time       `json:"placed,omitempty"`
 }
 
-// Canary is what a Log knows of a canary.
+// Canary holds what a Log knows of a canary.
 type Canary struct {
 	GPU    int    `json:"gpu"`
 	Action Action `json:"action"` // the last one that was tried

@@ -39,7 +39,7 @@ type Score struct {
 	Points float64 `json:"points"`
 }
 
-// wrongCosts is what a yes that is wrong takes from the points: as much as so many that are right give.
+// wrongCosts is taken from the points for a yes that is wrong: as much as so many that are right give.
 const wrongCosts = 5
 
 func (s *Score) close(questions int) {

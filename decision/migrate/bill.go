@@ -95,7 +95,7 @@ func (c *cluster) settle(p *Plan, loads []*load, seats map[string]seat, moved ma
 	}
 }
 
-// device is what the devices of one replica cost an hour, in micro-units: their part of their GPUs.
+// device prices the devices of one replica, in micro-units an hour: their part of their GPUs.
 func (c *cluster) device(n *node, s Shape, w *want) int64 {
 	gpus := s.whole
 	if w.seat.mechanism == sharing.MechanismMIG {

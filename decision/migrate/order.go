@@ -57,7 +57,7 @@ type order struct {
 	to map[string]*load
 }
 
-// move is what a workload has still to do.
+// move holds the steps that a workload has still to take.
 type move struct {
 	workload string
 	from, to []decision.Place
@@ -185,7 +185,7 @@ func (o *order) allowed(m move) bool {
 	return true
 }
 
-// resource is what a pod asks for to get such a device from the device plugin.
+// resource names the extended resource of such a device, as pods ask the device plugin for it.
 func (s seat) resource() string {
 	if s.mechanism == sharing.MechanismMIG {
 		return "nvidia.com/mig-" + s.profile

@@ -233,7 +233,7 @@ func (c *cluster) home(w string) (pool string, one bool) {
 	return pool, pool != ""
 }
 
-// density is how many pods of the decision share a GPU, by pool and mechanism.
+// density counts the pods of the decision that share a GPU, by pool and mechanism.
 func (c *cluster) density(r *decision.Result) map[string]map[sharing.Mechanism]int {
 	out := map[string]map[sharing.Mechanism]int{}
 	for i := range r.Pools {

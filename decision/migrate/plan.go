@@ -29,7 +29,7 @@ type Plan struct {
 // Changes reports whether anything is to change.
 func (p *Plan) Changes() bool { return len(p.Steps) > 0 }
 
-// Row is what changes for one workload on one node.
+// Row says what changes for one workload on one node.
 type Row struct {
 	Node     string `json:"node"`
 	Workload string `json:"workload"`
@@ -74,7 +74,7 @@ type Bill struct {
 	saved, uncertain int64 // micro-units a month; without prices a GPU counts as one unit an hour
 }
 
-// moveHours is how long a replica that moves is taken to hold two devices.
+// moveHours bounds the time for which a replica that moves holds two devices; an assumption.
 const moveHours = 1
 
 // attempts bounds how often a plan is made anew around what turned out not to move.
@@ -255,7 +255,7 @@ func (c *cluster) seated() []*load {
 	return all
 }
 
-// reason is why an answer is provisional.
+// reason says why an answer is provisional.
 func reason(d *decision.Decision) string {
 	if len(d.Assumes) > 0 {
 		return "assumed is that " + d.Assumes[0].What

@@ -81,7 +81,7 @@ type want struct {
 	n        int // replicas
 }
 
-// load is what a node is to hold.
+// load lists the replicas that a node is to hold.
 type load struct {
 	node  *node
 	shape Shape

@@ -18,7 +18,7 @@ type RunCosts struct {
 	Costs []TenantCosts `json:"token_costs,omitempty"`
 }
 
-// TenantCosts are what a million tokens of one tenant cost.
+// TenantCosts holds the price of a million tokens of one tenant.
 type TenantCosts struct {
 	Tenant string `json:"tenant"`
 	cost.TokenCosts
