@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"time"
 
@@ -10,18 +11,8 @@ import (
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
 
-const adviseUsage = `Looks at a cluster again and again, and says what it would do by now.
-
-usage: cotenant advise -out DIR [-every 1h] [-patience 24h] [-kube] [flags] [FILE...]
-       cotenant advise -cronjob FILE -image IMAGE [-every 1h] [-patience 24h]
-
-Each look reads the FILEs, or the live cluster, as cotenant discover does, plans anew,
-and adds a dated JSON file to DIR. It tells what changed since the last look, what a plan
-that stood has not become, which unknown was settled, and what it would do. A proposal
-stands once it was the best at every look for as long as -patience. Nothing is changed.
-
-exit: 0 the last look proposes nothing that stands; 1 it does; 2 bad input
-`
+//go:embed usage/advise.txt
+var adviseUsage string
 
 func runAdvise(ctx context.Context, args []string, std stdio) error {
 	fl := flagSet("advise")

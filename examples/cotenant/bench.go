@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -20,18 +21,8 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
-const benchUsage = `usage: cotenant bench [flags]
-       cotenant bench report|table|compare|job|merge|import ... (each has -h)
-
-Puts load on OpenAI-compatible endpoints. Without flags it measures two tenants side by side, each
-on a GPU of its own, by time-slicing, MPS, MIG and in one merged server, all simulated, and writes
-a report: about 25 s, no GPU.
-
-  cotenant bench -endpoint http://HOST:8000 -model NAME -concurrency 20 -requests 200 -out DIR
-  cotenant bench -endpoint http://HOST:8000 -model NAME -rate 5,10,15 -duration 30s -report -out DIR
-  cotenant bench -endpoint http://HOST:8000 -model NAME -search 1,50 -slo-ttft 500ms -duration 30s
-  cotenant bench -plan plan.yaml -study
-`
+//go:embed usage/bench.txt
+var benchUsage string
 
 // benchConfig holds the flags of a load test and of its output.
 type benchConfig struct {

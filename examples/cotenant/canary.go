@@ -15,14 +15,8 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
-const canaryUsage = `Places one replica beside others, tests at every look whether all keep their
-objectives, and promotes it or takes it back. Exit code 0: promoted, 1: taken
-back, 3: it could not tell by the deadline, and took it back.
-
-  cotenant canary -print-plan                    a plan to start from
-  cotenant canary -plan plan.yaml                a simulated day of its canaries
-  cotenant canary -plan plan.yaml -real          do it; call it again after a crash
-`
+//go:embed usage/canary.txt
+var canaryUsage string
 
 //go:embed canary.yaml
 var canaryExample string

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -13,22 +14,8 @@ import (
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
 
-const capacityUsage = `Finds the fewest GPUs for a trace of requests and its objectives, arrangement by arrangement,
-and what a million good tokens then cost. It needs no GPU: every candidate is simulated.
-
-  cotenant capacity                          two models, a real trace's shape, three GPUs
-  cotenant capacity -trace requests.jsonl -model chat=config.json -slo ttft_p99=2s,tpot_p99=50ms -gpu L40S=0.90
-  cotenant capacity -load 0.25,1,4 -report curves.html    where the cheapest arrangement changes
-  cotenant capacity -verify                  the three best as load on simulated servers
-  cotenant capacity -endpoint llama-8b=http://host:8000   the best one on your servers
-
-A trace is a file of Mooncake, Bailian, Azure or BurstGPT, or ShareGPT's
-conversations (JSON, at one a second); "rate=4,in=500,out=120" is a Poisson stream.
-A model that a trace names is described (-model, -fleet) or measured (-profiles), else refused;
-one that names none is divided among them. A cost that no profile holds is a prior.
-
-Exit code 1: nothing is known to keep the objectives. Ctrl-C prints what was found.
-`
+//go:embed usage/capacity.txt
+var capacityUsage string
 
 func runCapacity(ctx context.Context, args []string, std stdio) error {
 	fl := flagSet("capacity")

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -16,22 +17,8 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 )
 
-const decideUsage = `Decides how workloads share GPUs, explains it, and writes the configuration.
-
-usage: cotenant decide [-json] [-out DIR] [-confidence C] [-strict] FLEET
-       cotenant decide -explain WORKLOAD FLEET
-       cotenant decide -why ID FLEET
-
-FLEET is a file (YAML or JSON; -schema prints its schema), or - for standard
-input; cotenant discover writes one. Where it says what runs today, the answer is
-what should change, step by step, or why all stays as it is; -explain and -why show
-what an empty cluster would do. The text wraps to the terminal's width
-($COLUMNS, where it is set, and 100 columns where there is no terminal). It is
-coloured on a terminal, unless NO_COLOR is set.
-
-exit: 0 answered, also where a workload is placed in part or not at all; 1 that,
-with -strict; 2 bad input; 5 the answer could not be written
-`
+//go:embed usage/decide.txt
+var decideUsage string
 
 // decideConfig holds the flags of decide.
 type decideConfig struct {

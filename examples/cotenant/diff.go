@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 
 	"github.com/cotenant/cotenant/decision"
@@ -9,18 +10,8 @@ import (
 	"github.com/cotenant/cotenant/decision/migrate"
 )
 
-const diffUsage = `Shows what would change of what runs, by node and workload, with money and risk.
-
-usage: cotenant diff -fleet FILE [-json]
-       cotenant diff -fleet FILE -with OBJECTS [-hints FILE] [-json]
-
-FILE is what cotenant discover -out writes. OBJECTS are what would come, such as the
-Deployment of a pull request (YAML or JSON): may it come in, where would it land, what
-would it cost, whom would it slow.
-
-exit: 0 nothing that runs changes, and all that comes has a place; 1 something would
-change, or has no place; 2 bad input
-`
+//go:embed usage/diff.txt
+var diffUsage string
 
 func runDiff(ctx context.Context, args []string, std stdio) error {
 	fl := flagSet("diff")

@@ -26,28 +26,8 @@ var (
 	discoverPrices []byte
 )
 
-const discoverUsage = `Makes a fleet file of what a cluster says of its GPUs and workloads.
-
-usage: cotenant discover [flags] [FILE...]
-       kubectl cotenant discover [flags]     the live cluster, as with -kube
-
-Each FILE's kind is found from its content; - is standard input. Read are Kubernetes
-objects as kubectl writes them with -o json: Nodes, Pods, ResourceSlices, ResourceClaims,
-ConfigMaps, HorizontalPodAutoscalers and owners of Pods, in Lists or alone; what nvidia-smi
-prints with -q -x, --query-gpu=... --format=csv, mig -lgi, topo -m and -L, in files named
-after the node (gpu-1.xml); samples of dcgm-exporter as Prometheus text or as the JSON of a
-range query, and this SDK's telemetry CSV; metrics pages of vLLM and SGLang, in files named
-after the pod (chat-0.txt). For example:
-
-  kubectl get nodes,pods,replicasets,deployments,statefulsets,jobs,hpa,cm -A -o json |
-    cotenant discover -decide -
-
-Secrets and environment variables are never read, and of ConfigMaps only those of the device
-plugin and mig-parted. Without files a built-in cluster is shown. What could be read is
-printed, also where the exit code says that a part could not.
-
-Kinds of workloads are guessed by the first of these rules that fits; -hints override them:
-`
+//go:embed usage/discover.txt
+var discoverUsage string
 
 // discoverOptions holds the flags of discover.
 type discoverOptions struct {

@@ -17,18 +17,8 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
-const guardUsage = `Watches tenants that share GPUs, compares what they see with what was
-predicted, and proposes: keep, notice, cap, move, split or reap, each with its
-evidence and the effect to expect. It acts only with -apply, and then only
-through the hooks of the configuration (and -evict), never on stale or
-contradictory readings, and writes everything to the audit log first.
-
-  cotenant guard                           a simulated cluster of 200 GPUs through a day
-  cotenant guard -print-config             a configuration to start from
-  cotenant guard -real -config guard.yaml  this machine's GPUs, until Ctrl-C
-  cotenant guard -real -config guard.yaml -apply -audit guard.jsonl -kill /run/guard.stop
-  cotenant guard verify guard.jsonl        was every action what the log allows? (1: no)
-`
+//go:embed usage/guard.txt
+var guardUsage string
 
 //go:embed guard.yaml
 var guardExample string

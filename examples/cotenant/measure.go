@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,28 +20,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-const measureUsage = `Measures workloads alone and side by side on one GPU, and predicts the latter first.
-
-  cotenant measure                            on a simulated GPU, some 70 s
-  cotenant measure -plan mixed                a server, a training job and a notebook, some 100 s
-  cotenant measure -fleet FLEET               a decision, on simulated GPUs, some 40 s
-  cotenant measure -print-plan                a plan to start from
-  cotenant measure -real -plan FILE -out DIR
-
-Each load of the plan is run alone, and with -real for some seconds beside a neighbour
-that spins, which counts the time slices of its step; then a prediction of the runs
-side by side is written down, then those are made: under time-slicing, under MPS (a
-daemon of its own), and under MPS with percentages and memory limits, which is as near
-to MIG as processes come without being isolated. It never changes compute mode,
-clocks, persistence, MIG or compute policy.
-
-With -fleet a fleet file is decided, and the GPUs that the decision fills are simulated
-likewise, under what was recommended and what was not.
-
-DIR keeps every run, the predictions as they were before (DIR/MODE/predictions.json),
-DIR/rows.json in the co-location format, DIR/predictor.json calibrated on this run, and
-DIR/report.json. An interrupt keeps the runs until then.
-`
+//go:embed usage/measure.txt
+var measureUsage string
 
 type measureConfig struct {
 	machine

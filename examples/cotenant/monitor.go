@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,17 +18,8 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
-const monitorUsage = `Shows what GPUs do, and who wastes them.
-
-  cotenant monitor                       a simulated node through a day, in no time
-  cotenant monitor -real                 the GPUs of this machine, until Ctrl-C
-  cotenant monitor -real -duration 8s -json -csv gpu.csv
-
-The table's columns: NVML's utilization (a kernel ran: not capacity), GPM's SM
-and memory bandwidth utilization (Hopper and later), memory, power, SM clock,
-temperature, processes, what holds the clocks down, and the state so far.
-A figure that the device does not give is "-".
-`
+//go:embed usage/monitor.txt
+var monitorUsage string
 
 type monitorConfig struct {
 	real, json      bool

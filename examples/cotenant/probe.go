@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,22 +15,8 @@ import (
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
 
-const probeUsage = `Measures in under a minute what a GPU does when processes share it, and makes the
-predictor of that GPU and driver.
-
-  cotenant probe                               a simulated GPU
-  cotenant probe -real -out predictor.json     this machine's GPU
-
-What is measured replaces the parameters of another predictor (-predictor, by
-default an H200's); the rest of them is carried over. decide, measure and guard
-take the result as -predictor FILE.
-
--real needs an NVIDIA driver from 450 on, a GPU from Volta on, 1 GiB of its memory
-and nobody else on it; no CUDA toolkit, no root. For MPS it starts a daemon of its
-own and stops it. It never changes compute mode, time-slice policy, MIG, clocks,
-power or persistence. Quantities that cannot be measured are listed with the
-reason, and an interrupt keeps those measured so far.
-`
+//go:embed usage/probe.txt
+var probeUsage string
 
 // probeOpen opens the GPU of a probe, with notes for readers of the figures. Closing
 // it may return more notes. Tests replace it.

@@ -2,20 +2,15 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 
 	"github.com/cotenant/cotenant/decision/predict"
 )
 
-const rowsUsage = `Checks a file of measured rows, or of ended canaries, before it is given to others:
-that it is read, and that it holds no names of hosts or pods, addresses and paths.
-
-usage: cotenant rows check FILE
-       cotenant rows -schema
-
-exit: 0 fit to be given away; 1 not yet, with the reasons; 2 it can't be read
-`
+//go:embed usage/rows.txt
+var rowsUsage string
 
 func runRows(_ context.Context, args []string, std stdio) error {
 	fl := flagSet("rows")
