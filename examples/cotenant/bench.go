@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/examples/internal/chart"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/planfile"
 	"github.com/cotenant/cotenant/loadgen/report"
@@ -119,7 +120,8 @@ func runBench(ctx context.Context, args []string, std stdio) (err error) {
 	if o == nil {
 		return err
 	}
-	if show := c.show(o, std.out); show != nil {
+	shown := chart.Outcome{Outcome: o, Price: c.price, Demo: c.Demo, Dir: c.Dir, Page: c.report}
+	if show := shown.Write(std.out, c.asJSON); show != nil {
 		return errors.Join(err, show)
 	}
 	if err == nil || errors.Is(err, loadgen.ErrNoRate) {

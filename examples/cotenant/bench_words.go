@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"flag"
@@ -11,11 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/examples/internal/chart"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/report"
-	"github.com/cotenant/cotenant/loadgen/report/study"
 )
 
 // runBenchWord runs the part of bench that a word after it names.
@@ -193,40 +190,4 @@ func benchJob(fl *flag.FlagSet, args []string, std stdio) error {
 	}
 	j.Args = append(append([]string{"bench"}, fl.Args()...), "-progress=false", "-out", "/runs")
 	return badInput(j.WriteYAML(std.out))
-}
-
-// show prints the outcome and writes the report.
-func (c *benchConfig) show(o *study.Outcome, w io.Writer) error {
-	hourly := func(string) (cost.Money, error) { return c.price, nil }
-	if c.Demo {
-		hourly = func(scenario string) (cost.Money, error) { return c.price.Mul(int64(study.DemoGPUs(scenario))) }
-	}
-	var b bytes.Buffer // written at once: nothing is shown of a report that fails
-	runs, err := chart.CostsOf(o.Results, hourly)
-	if err != nil {
-		return err
-	}
-	if c.asJSON {
-		return printJSON(w, runs)
-	}
-	if err := o.WriteText(&b); err != nil {
-		return err
-	}
-	if c.price.Sign() > 0 {
-		if err := runs.WriteText(&b); err != nil {
-			return err
-		}
-	}
-	if c.Dir != "" {
-		fmt.Fprintf(&b, "\nartifacts: %s\n", c.Dir)
-	}
-	if c.report {
-		at, err := chart.WriteReport(c.Dir, o.Results)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&b, "report:    %s\n", at)
-	}
-	_, err = w.Write(b.Bytes())
-	return err
 }

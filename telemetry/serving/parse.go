@@ -156,7 +156,7 @@ func (p *parser) page(pg promtext.Page) {
 	}
 }
 
-// labels are whose figure it is, and the rank that gives it: -1 for none.
+// labels name whose figure it is, and the rank that gives it: -1 for none.
 func labels(m *dto.Metric) (k key, rank int) {
 	rank = -1
 	instance := ""

@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
-// Key is whose figures they are: of a GPU or a MIG instance, and of a pod's
+// Key names whose figures they are: those of a GPU or a MIG instance, and of a pod's
 // container on it where the source says so. What is not known is empty.
 type Key struct {
 	Node      string // as the source names it; of old exporters the exporter's own pod
