@@ -56,7 +56,7 @@ type Evidence struct {
 	// Kept and Broken are the parts of the evidence that a verdict takes, 1 = all.
 	Kept   float64 `json:"kept"`
 	Broken float64 `json:"broken"`
-	// Settled is when there was enough evidence that it is kept; 0 = not yet.
+	// Settled gives the time at which there was enough evidence that it is kept; 0 = not yet.
 	Settled time.Duration `json:"settled_ns,omitempty"`
 }
 

@@ -17,9 +17,9 @@ import (
 // Plan says who is put beside whom, what each of them was promised, and how sure a verdict must be. Its tenants and
 // their objectives stand in the order in which looks name them.
 type Plan struct {
-	// Deadline is when looking for a verdict ends; 0 is 30 minutes.
+	// Deadline ends the search for a verdict; 0 is 30 minutes.
 	Deadline time.Duration `yaml:"deadline"`
-	// Watch is how long is looked on after a promotion; 0 is 2 hours.
+	// Watch bounds the looks after a promotion; 0 is 2 hours.
 	Watch time.Duration `yaml:"watch"`
 	// WrongPromotion bounds the probability that a canary is promoted although a tenant stands at its limit or
 	// beyond; 0 is 0.01.
@@ -33,7 +33,7 @@ type Plan struct {
 
 	// What follows is for Run. GPU is the device's index.
 	GPU int `yaml:"gpu"`
-	// Before is how long is looked at the neighbours before the newcomer is placed; 0 = not at all.
+	// Before bounds the looks at the neighbours before the newcomer is placed; 0 = none.
 	Before time.Duration `yaml:"before"`
 	// Hooks are a command and its arguments, or an http address, for place, promote and take-back, each of which may
 	// be carried out again: the same replica must come of it. Without any, another tool places and removes the
@@ -257,7 +257,7 @@ type Look struct {
 type Seen struct {
 	// Missing is the reason for which nothing can be said of this look: it is counted neither for nor against.
 	Missing string
-	// Load is what the tenant was asked for, such as requests a second; missing where it is not known.
+	// Load was asked of the tenant, such as requests a second; missing where it is not known.
 	Load serving.Optional[float64]
 	// Busy is the share of the device's time that ran the tenant's kernels, 0 to 1, or of the whole device, by the
 	// driver; missing where it cannot be told. A tenant that says it served beside a device that ran nothing is not

@@ -40,7 +40,7 @@ type RunOptions struct {
 	Again bool
 	// Retry is the time after which a step that failed is tried again; 0 is 30 s.
 	Retry time.Duration
-	// Settle is how long a step that was begun when the program was killed is given to end by itself, before the
+	// Settle leaves a step that was begun when the program was killed time to end by itself, before the
 	// newcomer is taken back; 0 is 10 s.
 	Settle time.Duration
 }

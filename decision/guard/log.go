@@ -79,7 +79,7 @@ type Canary struct {
 	GPU    int    `json:"gpu"`
 	Action Action `json:"action"` // the last one that was tried
 	Done   bool   `json:"done"`   // it was carried out
-	// Kept is what Keep was given last.
+	// Kept was given to Keep last.
 	Kept json.RawMessage `json:"kept,omitempty"`
 }
 

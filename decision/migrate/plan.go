@@ -67,7 +67,7 @@ type Bill struct {
 	MonthlyAfter string `json:"monthly_after,omitempty"`
 	MonthlySaved string `json:"monthly_saved,omitempty"`
 	Uncertain    string `json:"monthly_uncertain,omitempty"`
-	// Comes is what the devices of the workloads that come cost.
+	// Comes prices the devices of the workloads that come.
 	Comes    string `json:"monthly_comes,omitempty"`
 	Currency string `json:"currency,omitempty"`
 
