@@ -249,6 +249,9 @@ func (f *planFlow) play(ctx context.Context, st *stand, r *run, window loadgen.W
 			asSteps(&row, p.Kind)
 		default:
 			row.Load = f.loadOf(l)
+			if row.Engine = p.Engine; row.Engine != "" {
+				row.Version = predict.Some(predict.VersionOfKinds)
+			}
 		}
 		row.Mechanism, row.Case, row.Tenants, row.Server = predictedAs(r.mode), r.name, len(r.loads), f.serverOf(r.mode, l)
 		row.GPUName, _ = f.site.gpu()

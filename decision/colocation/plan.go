@@ -56,6 +56,7 @@ type Server struct {
 	URL     string      `yaml:"url"`
 	API     loadgen.API `yaml:"api"`
 	Slots   int         `yaml:"slots,nonzero"` // requests served at once; 0 = not known
+	Engine  string      `yaml:"engine"`        // of its rows, e.g. vllm; "" is not known and widens predictions
 	// Kind of a tenant is stepper or burster, and Progress where its steps are seen. It is run for each case that
 	// names it, and halted (SIGSTOP) between them.
 	Kind     predict.Kind `yaml:"kind"`
@@ -317,7 +318,8 @@ func (s *Server) checkKind(list *problem.List, path string, tenant bool) {
 		return
 	}
 	list.If(s.Kind == predict.KindServer, path+".kind", "use stepper or burster, or put it under servers", "is %s", s.Kind)
-	list.If(s.URL != "" || s.Slots != 0, path+".url", "put it under servers", "a %s serves no tokens", s.Kind)
+	list.If(s.URL != "" || s.Slots != 0 || s.Engine != "", path+".url", "put it under servers",
+		"a %s serves no tokens", s.Kind)
 	p := &s.Progress
 	list.If(p.Line != "" && p.Metric != "", path+".progress", "give one of them", "has both line and metric")
 	if _, name, _ := strings.Cut(p.Metric, "#"); p.Metric != "" && name == "" {

@@ -53,7 +53,7 @@ seed: 1
 modes: [mps]
 simulated_gpu: {quantum: 6270us, switch: 459us}
 servers:
-  - {name: small, model: small, slots: 16, simulated: {step_kernels: 3, kernel_mean: 1500us, prefill_per_token: 40us, sm_demand: 0.4, bandwidth_demand: 0.65}}
+  - {name: small, model: small, engine: made-up, slots: 16, simulated: {step_kernels: 3, kernel_mean: 1500us, prefill_per_token: 40us, sm_demand: 0.4, bandwidth_demand: 0.65}}
   - {name: large, model: large, slots: 16, simulated: {step_kernels: 12, kernel_mean: 2200us, prefill_per_token: 60us, sm_demand: 0.4, bandwidth_demand: 0.65}}
 loads:
   - {name: one, server: small, concurrency: 1, prompt: 128, output: 32}
@@ -111,6 +111,9 @@ func TestSparedAlone(t *testing.T) {
 			}
 			var alone []string
 			for _, row := range rows {
+				if want := map[string]string{"small": "made-up"}[row.Server.Model]; row.Engine != want {
+					t.Errorf("engine %q of a row of %s", row.Engine, row.Server.Model)
+				}
 				if row.Tenants == 1 && row.Load.Concurrency == 1 {
 					alone = append(alone, strings.TrimPrefix(row.Case, "simulated/"))
 				}
