@@ -305,8 +305,8 @@ func soloProfiles(m *predict.Mix) (*predict.Profiles, error) {
 // WriteText writes the answers as a table.
 func (a *Answers) WriteText(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, strings.Join([]string{"", "asked", "decide: kept", "wrong", "lost", "open", "found",
-		"predict: kept", "wrong", "lost", "open", "found"}, "\t"))
+	fmt.Fprintln(tw, strings.Join([]string{"", "asked", "Decide yes", "wrong", "lost", "open", "found",
+		"predict yes", "wrong", "lost", "open", "found"}, "\t"))
 	line := func(name string, d *Doors) {
 		fmt.Fprintf(tw, "%s\t%d", name, d.Questions)
 		for _, t := range []Tally{d.Decide, d.Predict} {

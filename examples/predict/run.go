@@ -31,8 +31,8 @@ const usage = `predict predicts co-location from what workloads do alone.
   predict -fit a.json -fit b.json -out p.json     calibrate and keep the predictor
   predict -profiles rows.json -predictor p.json   use a kept one
   predict -profiles a.json -profiles b.json       predict each series by the others as well
-  predict -from-metrics pages.txt -out p.json     profiles from vLLM's, SGLang's or llama.cpp's metrics
-  predict -questions -data a.json b.json          is each limit kept? Each series by the others, and by decide
+  predict -from-metrics pages.txt -out p.json     profiles from servers' own metrics pages
+  predict -questions -data a.json b.json          is each limit kept? By the others, and by decide
   predict -benchmark -data a.json b.json          the open benchmark: questions and leaderboard
   predict -regret -data a.json b.json             what deciding the mixes comes to, by measurement
 
