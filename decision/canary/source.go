@@ -5,13 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"sync"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/promtext"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
@@ -23,8 +20,6 @@ const (
 	busyLooks = 5
 	// loadOver is the time over which a load is averaged.
 	loadOver = 30 * time.Second
-	// maxPage bounds what is read of a counter's page, in bytes.
-	maxPage = 4 << 20
 	// slowStep is the time after which a step that has not ended counts as a rate of one in the time so far.
 	slowStep = 10 * time.Second
 )
@@ -202,7 +197,7 @@ func (t *tenantSource) stepRates(ctx context.Context, p *Tenant) (rates []float6
 		data, err = os.ReadFile(p.Lines)
 		n = float64(bytes.Count(data, []byte("\n")))
 	} else {
-		n, err = p.Counter.read(ctx)
+		n, err = t.client.Counter(ctx, p.Counter.URL, p.Counter.Name)
 	}
 	if err != nil {
 		return nil, err
@@ -226,34 +221,4 @@ func (t *tenantSource) stepRates(ctx context.Context, p *Tenant) (rates []float6
 		rates = append(rates, (n-was)/took)
 	}
 	return rates, nil
-}
-
-// read returns the sum of a counter's series.
-func (c *Counter) read(ctx context.Context) (sum float64, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL, nil)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("%s: %s", c.URL, resp.Status)
-	}
-	found := false
-	err = promtext.Read(io.LimitReader(resp.Body, maxPage), func(p promtext.Page) {
-		for _, f := range p.Families {
-			for _, m := range f.Metric {
-				if v, ok := promtext.Value(m); ok && f.GetName() == c.Name {
-					sum, found = sum+v, true
-				}
-			}
-		}
-	})
-	if !found {
-		return 0, fmt.Errorf("%s has no counter %s", c.URL, c.Name)
-	}
-	return sum, err
 }

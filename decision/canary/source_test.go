@@ -38,6 +38,8 @@ vllm:request_success_total{model_name="m"} %[2]d
 				"# TYPE llamacpp:tokens_predicted_seconds_total counter\nllamacpp:tokens_predicted_seconds_total %v\n", 100*n, 2*n)
 		case "/steps":
 			fmt.Fprintf(w, "# TYPE steps_total counter\nsteps_total{rank=\"0\"} %d\nsteps_total{rank=\"1\"} %d\n", n, n)
+		case "/moved":
+			http.Redirect(w, r, "/steps", http.StatusFound)
 		case "/back":
 			fmt.Fprintf(w, "# TYPE steps_total counter\nsteps_total %d\n", 100-n)
 		}
@@ -57,6 +59,7 @@ vllm:request_success_total{model_name="m"} %[2]d
 		{Name: "lines", Lines: lines, Objectives: rate},
 		{Name: "queue", Page: srv.URL + "/metrics", Objectives: []canary.Objective{{Metric: "queue", Limit: 0.25}}},
 		{Name: "llama", Page: srv.URL + "/llama", Objectives: []canary.Objective{{Metric: "itl", Limit: 0.25}}},
+		{Name: "moved", Counter: &canary.Counter{URL: srv.URL + "/moved", Name: "steps_total"}, Objectives: rate},
 	}}
 	reader, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{
 		{Figures: map[telemetry.Metric]float64{telemetry.MetricGPUUtilPercent: 40}}}}}})
@@ -94,7 +97,7 @@ vllm:request_success_total{model_name="m"} %[2]d
 	if v := l.Tenants[7].Metrics[0].Values; len(v) != 1 || v[0] != 0.02 {
 		t.Errorf("llama: %+v", l.Tenants[7])
 	}
-	for i, want := range map[int]string{2: "went back", 3: "no counter other", 4: "refused", 6: "no queue"} {
+	for i, want := range map[int]string{2: "went back", 3: "no metric other", 4: "refused", 6: "no queue", 8: "redirects is not read"} {
 		if got := l.Tenants[i].Missing; !strings.Contains(got, want) {
 			t.Errorf("%s: %q", p.Tenants[i].Name, got)
 		}

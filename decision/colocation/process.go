@@ -16,6 +16,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
 // server is a process that was started for a mode.
@@ -69,7 +70,7 @@ func (s *server) wait(output *sync.WaitGroup) {
 
 // startTenant starts a command that serves no tokens, with a meter of its steps. Both of its outputs may show them.
 func (s *server) startTenant(ctx context.Context) error {
-	s.meter = &meter{progress: &s.plan.Progress, value: -1}
+	s.meter = &meter{progress: &s.plan.Progress, client: serving.NewClient(), value: -1}
 	if s.plan.Progress.Metric != "" {
 		if _, err := s.meter.read(ctx); err == nil {
 			return fmt.Errorf("%s: %w", s.plan.Progress.Metric, errOccupied)

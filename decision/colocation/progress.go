@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,8 +14,8 @@ import (
 	"unicode"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/internal/promtext"
 	"github.com/cotenant/cotenant/internal/stats"
+	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
 const (
@@ -51,6 +50,7 @@ type doneStep struct {
 // meter counts the steps of a tenant. It is safe for concurrent use.
 type meter struct {
 	progress *Progress
+	client   *serving.Client // of the counter
 
 	mu     sync.Mutex
 	steps  []doneStep
@@ -162,38 +162,11 @@ func (m *meter) poll(ctx context.Context) {
 }
 
 // read returns the counter's value, over all its labels.
-func (m *meter) read(ctx context.Context) (sum float64, err error) {
+func (m *meter) read(ctx context.Context) (float64, error) {
 	url, name, _ := strings.Cut(m.progress.Metric, "#")
 	ctx, cancel := context.WithTimeout(ctx, pollTime)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	found := false
-	err = promtext.Read(io.LimitReader(resp.Body, longestLog), func(page promtext.Page) {
-		for _, f := range page.Families {
-			if f.GetName() != name {
-				continue
-			}
-			for _, one := range f.Metric {
-				v, ok := promtext.Value(one)
-				sum, found = sum+v, found || ok
-			}
-		}
-	})
-	switch {
-	case resp.StatusCode != http.StatusOK:
-		return 0, fmt.Errorf("%s answers %s", url, resp.Status)
-	case !found:
-		return 0, errors.Join(fmt.Errorf("%s has no metric %s", url, name), err)
-	}
-	return sum, nil
+	return m.client.Counter(ctx, url, name)
 }
 
 // started says whether the tenant has done a step, or why that cannot be told.

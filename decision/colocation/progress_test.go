@@ -16,6 +16,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/serving"
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
@@ -171,6 +172,19 @@ func TestTenantsByCounter(t *testing.T) {
 		if a := r.row(t, "solo-a", "a"); math.Abs(a.Actual[predict.MetricStepsPerSecond]-10) > 1 || math.Abs(a.Actual[predict.MetricStepP50]-100) > 30 {
 			t.Errorf("%+v", a.Actual)
 		}
+	}
+}
+
+// A counter's page that redirects is not read: it would be the tenant's choice of what this machine asks.
+func TestCounterRedirects(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("another server is asked") }))
+	defer other.Close()
+	page := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusFound))
+	defer page.Close()
+	m := meter{progress: &Progress{Metric: page.URL + "#steps_total"}, client: serving.NewClient()}
+	if v, err := m.read(t.Context()); err == nil || !strings.Contains(err.Error(), "redirects is not read") {
+		t.Error(v, err)
 	}
 }
 

@@ -68,7 +68,7 @@ var allowed = map[string][]string{
 
 	"decision/colocation": {
 		"cost", "decision", "decision/gate", "decision/predict", "decision/probe", "loadgen", "loadgen/loadgentest",
-		"loadgen/prompt", "mig", "mps", "sharing", "telemetry",
+		"loadgen/prompt", "mig", "mps", "sharing", "telemetry", "telemetry/serving",
 	},
 	"decision/canary": {"decision/guard", "telemetry", "telemetry/serving"},
 	"decision/guard": {

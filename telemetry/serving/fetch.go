@@ -5,9 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"sync"
+
+	"github.com/cotenant/cotenant/internal/promtext"
 )
 
 // A tenant's page may say anything: what Fetch takes of it is bounded. A vLLM
@@ -68,11 +71,8 @@ func Fetch(ctx context.Context, url string) ([]Reading, error) {
 	return c.Fetch(ctx, url)
 }
 
-// Fetch reads a server's metrics page. Unlike Parse's input it is one server's and whole: a page that was cut
-// short, since its last number may be too, one that has a replica twice, and one of more than 4 MiB or 256 replicas
-// and models are errors without readings. Lines that cannot be read are named in the error beside the readings, as
-// by Parse.
-func (c *Client) Fetch(ctx context.Context, url string) ([]Reading, error) {
+// page reads a whole page.
+func (c *Client) page(ctx context.Context, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("serving: %w", err)
@@ -96,6 +96,47 @@ func (c *Client) Fetch(ctx context.Context, url string) ([]Reading, error) {
 		return nil, fmt.Errorf("serving: %s: a page of more than %d MiB", url, maxPage>>20)
 	case len(text) > 0 && text[len(text)-1] != '\n':
 		return nil, fmt.Errorf("serving: %s: the page was cut short", url)
+	}
+	return text, nil
+}
+
+// Counter reads a page and returns the sum of all series of one of its metrics, such as a tenant's count of steps.
+// A page that Fetch would not read, a line that cannot be read, a metric that is not there and one that is not a
+// finite number of 0 or more are errors.
+func (c *Client) Counter(ctx context.Context, url, name string) (float64, error) {
+	text, err := c.page(ctx, url)
+	if err != nil {
+		return 0, err
+	}
+	sum, found := 0.0, false
+	err = promtext.Read(bytes.NewReader(text), func(p promtext.Page) {
+		for _, f := range p.Families {
+			for _, m := range f.Metric {
+				if v, ok := promtext.Value(m); ok && f.GetName() == name {
+					sum, found = sum+v, true
+				}
+			}
+		}
+	})
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("serving: %s:\n%w", url, err)
+	case !found:
+		return 0, fmt.Errorf("serving: %s has no metric %s", url, name)
+	case !(sum >= 0) || math.IsInf(sum, 0):
+		return 0, fmt.Errorf("serving: %s: %s is %g, which counts nothing", url, name, sum)
+	}
+	return sum, nil
+}
+
+// Fetch reads a server's metrics page. Unlike Parse's input it is one server's and whole: a page that was cut
+// short, since its last number may be too, one that has a replica twice, and one of more than 4 MiB or 256 replicas
+// and models are errors without readings. Lines that cannot be read are named in the error beside the readings, as
+// by Parse.
+func (c *Client) Fetch(ctx context.Context, url string) ([]Reading, error) {
+	text, err := c.page(ctx, url)
+	if err != nil {
+		return nil, err
 	}
 	readings, err := Parse(bytes.NewReader(text))
 	if len(readings) > maxReplicas {

@@ -59,6 +59,31 @@ func TestFetchRefuses(t *testing.T) {
 	}
 }
 
+// TestCounter: a metric is the sum of its series; what is cut, damaged or no count is none.
+func TestCounter(t *testing.T) {
+	head := "# TYPE steps_total counter\n"
+	for name, c := range map[string]struct {
+		page, want string
+		sum        float64
+	}{
+		"whole":     {head + "steps_total{rank=\"0\"} 3\nsteps_total{rank=\"1\"} 4\nother 5\n", "", 7},
+		"cut":       {head + "steps_total 12", "cut short", 0},
+		"endless":   {head + strings.Repeat("x", 5<<20) + "\n", "more than 4 MiB", 0},
+		"damaged":   {head + "steps_total 7\nwhat is this\n", "line 3", 0},
+		"missing":   {"other 5\n", "no metric steps_total", 0},
+		"no count":  {"steps_total NaN\n", "counts nothing", 0},
+		"endlessly": {"steps_total +Inf\n", "counts nothing", 0},
+		"negative":  {"steps_total -1\n", "counts nothing", 0},
+	} {
+		server := httptest.NewServer(say(c.page))
+		sum, err := serving.NewClient().Counter(t.Context(), server.URL, "steps_total")
+		server.Close()
+		if sum != c.sum || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, %v", name, sum, err)
+		}
+	}
+}
+
 func say(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
 }

@@ -25,10 +25,13 @@ func TestFetchAsksNobodyElse(t *testing.T) {
 	for _, code := range []int{301, 302, 303, 307, 308} {
 		page := httptest.NewServer(http.RedirectHandler(other.URL, code))
 		readings, err := Fetch(t.Context(), page.URL)
-		page.Close()
 		if len(readings) != 0 || err == nil || !strings.Contains(err.Error(), "redirects is not read") {
 			t.Errorf("%d: %v, %v", code, readings, err)
 		}
+		if n, err := count(t, page.URL); n != 0 || err == nil || !strings.Contains(err.Error(), "redirects is not read") {
+			t.Errorf("%d: a count of %v, %v", code, n, err)
+		}
+		page.Close()
 	}
 	if transport := NewClient().http.Transport.(*http.Transport); transport.Proxy != nil {
 		t.Error("a proxy of the environment is used")
@@ -36,6 +39,12 @@ func TestFetchAsksNobodyElse(t *testing.T) {
 	if n := asked.Load(); n != 0 {
 		t.Errorf("%d requests reached another server", n)
 	}
+}
+
+func count(t *testing.T, url string) (float64, error) {
+	c := NewClient()
+	defer c.http.CloseIdleConnections()
+	return c.Counter(t.Context(), url, "vllm:generation_tokens_total")
 }
 
 // TestAddressStays lets a name point to another tenant's server later.
