@@ -260,7 +260,7 @@ func TestSweepOnTheEmbeddedServer(t *testing.T) {
 			t.Errorf("%s is %s", r.Summary.RunID, r.Summary.Basis)
 		}
 	}
-	for _, name := range []string{"report.html", "table.md", "figures/throughput-concurrency.svg", "figures/p99-concurrency.png", "figures/cdf-e2e.svg", "figures/cdf-ttft.png"} {
+	for _, name := range []string{"report.html", "table.md", "figures/throughput-concurrency.svg", "figures/p99-e2e-concurrency.png", "figures/cdf-e2e.svg", "figures/cdf-ttft.png"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
 		}

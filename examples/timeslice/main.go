@@ -17,9 +17,9 @@ import (
 
 	"github.com/cotenant/cotenant/examples/internal/chart"
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/loadgen/report"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
+	"github.com/cotenant/cotenant/webpage"
 )
 
 const usage = `timeslice simulates tenants that share a GPU by time-slicing.
@@ -245,27 +245,23 @@ func writeTable(out io.Writer, sim timeslice.Simulation, s *study) error {
 
 // writeSVG draws P50 and P99 of each tenant's requests against the number of tenants.
 func writeSVG(path string, s *study) error {
-	f := &report.Figure{Name: "latency", Title: "Request latency by tenants on the GPU", X: "tenants", Y: "latency, ms",
-		Simulated: true, Levels: true, LogY: true}
+	f := &webpage.Chart{Name: "latency", Title: "Request latency by tenants on the GPU", Simulated: true,
+		X: webpage.Axis{Label: "tenants"}, Y: webpage.Axis{Label: "latency (ms)", Log: true}}
 	for i := range s.Together {
 		for _, q := range []float64{0.50, 0.99} {
-			l := report.Line{Name: fmt.Sprintf("%s P%g", s.Together[i].Tenants[i].Name, 100*q), Dots: true}
+			l := webpage.Series{Name: fmt.Sprintf("%s P%g", s.Together[i].Tenants[i].Name, 100*q), Dots: true}
 			for n, res := range s.Together[i:] {
 				if d, ok := res.Tenants[i].Request.Quantile(q); ok && d > 0 {
-					l.Points = append(l.Points, report.Point{X: float64(i + n + 1), Y: ms(d)})
+					l.Points = append(l.Points, webpage.Point{X: float64(i + n + 1), Y: ms(d)})
 				}
 			}
 			if len(l.Points) > 0 {
-				f.Lines = append(f.Lines, l)
+				f.Series = append(f.Series, l)
 			}
 		}
 	}
-	if len(f.Lines) == 0 {
+	if len(f.Series) == 0 {
 		return errors.New("no request ended in the simulated time, so there is nothing to draw")
 	}
-	svg, _, err := chart.Draw(f)
-	if err != nil {
-		return err
-	}
-	return page.WriteFile(path, svg)
+	return chart.WriteFile(path, f)
 }

@@ -1,85 +1,167 @@
 package report
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/webpage"
 )
 
-// Figure describes a drawing of curves; the examples' chart package draws one.
-type Figure struct {
-	Name, Title, Caption string
-	X, Y                 string // the axes' labels
-	Lines                []Line
-	Simulated            bool
-	LogX, LogY           bool
-	Levels               bool    // x holds a few levels of load: one tick for each
-	YMax                 float64 // 1 for shares; 0: by the data
+// bounds are the latencies that an SLO may bound, the gaps between chunks apart.
+var bounds = []struct {
+	metric loadgen.LatencyMetric
+	name   string
+	of     func(loadgen.SLOFigures) loadgen.Millis
+}{
+	{loadgen.MetricTTFT, "TTFT", func(s loadgen.SLOFigures) loadgen.Millis { return s.TTFT }},
+	{loadgen.MetricTPOT, "TPOT", func(s loadgen.SLOFigures) loadgen.Millis { return s.TPOT }},
+	{loadgen.MetricChunkGap, "gap between chunks", func(s loadgen.SLOFigures) loadgen.Millis { return s.Stall }},
+	{loadgen.MetricE2E, "end-to-end latency", func(s loadgen.SLOFigures) loadgen.Millis { return s.E2E }},
 }
 
-// Line is a curve of a Figure.
-type Line struct {
-	Name   string
-	Points []Point
-	Dots   bool // each point is marked
-}
-
-// Point is a point of a Line, in the units of the axes.
-type Point struct{ X, Y float64 }
-
-// Figures returns the figures that runs have data for: throughput and P99 latency by
-// load, and distributions and courses of the highest load of each scenario.
-func Figures(results []*loadgen.Result) []Figure {
-	chosen := highestLoads(results)
-	return slices.Concat(studyFigures(ScenariosOf(results)), cdfFigures(chosen), timelineFigures(chosen))
-}
-
-// studyFigures returns throughput and P99 latency by scenario and load.
-func studyFigures(rows Scenarios) []Figure {
-	var figures []Figure
-	for _, unit := range []string{UnitUsers, UnitRate} {
-		x, suffix := "Concurrency (users)", "concurrency"
-		if unit == UnitRate {
-			x, suffix = "Offered load (requests/s)", "rate"
-		}
-		throughput := Figure{
-			Name: "throughput-" + suffix, Title: "Throughput by scenario", X: x, Y: "Output tokens/s", Levels: true,
-			Caption: "Output tokens per second of successful requests; the median where a point was repeated.",
-		}
-		p99 := Figure{
-			Name: "p99-" + suffix, Title: "P99 latency by scenario", X: x, Y: "P99 end-to-end latency (s)", Levels: true,
-			Caption: "99th percentile of e2e, from the scheduled start to the last token.",
-		}
-		for i := range rows {
-			r := &rows[i]
-			if r.Unit != unit || r.Level == 0 {
-				continue
-			}
-			throughput.add(r.Scenario, r.Level, r.TokensPerS, r.Simulated)
-			if r.P99S > 0 {
-				p99.add(r.Scenario, r.Level, r.P99S, r.Simulated)
-			}
-		}
-		for _, c := range []Figure{throughput, p99} {
-			if len(c.Lines) > 0 {
-				figures = append(figures, c)
-			}
+// figuresOf returns a distribution's figures.
+func figuresOf(m *loadgen.Measures, metric loadgen.LatencyMetric) loadgen.Figures {
+	for _, d := range m.Distributions() {
+		if d.Metric == metric {
+			return *d.Figures
 		}
 	}
-	return figures
+	return loadgen.Figures{}
 }
 
-// add puts a point on the named line.
-func (c *Figure) add(name string, x, y float64, simulated bool) {
-	c.Simulated = c.Simulated || simulated
-	i := slices.IndexFunc(c.Lines, func(l Line) bool { return l.Name == name })
+// Figures returns the charts that runs have data for: throughput and P99 latency by load, with the objectives, which
+// come first; and distributions and courses of the highest load of each scenario. Intervals span repeated runs.
+func Figures(results []*loadgen.Result) []webpage.Chart {
+	d := drawer{several: slices.ContainsFunc(results, func(r *loadgen.Result) bool { return len(r.Summary.Tenants) > 1 })}
+	for _, r := range results {
+		d.byLoad(&r.Summary)
+	}
+	for i := range d.charts {
+		for k := range d.charts[i].Series {
+			l := &d.charts[i].Series[k]
+			l.Dots, l.Points = true, repeated(l.Points)
+		}
+	}
+	for _, r := range highestLoads(results) {
+		d.distributions(r)
+		d.course(r)
+	}
+	// Two or three points show no course of time.
+	return slices.DeleteFunc(d.charts, func(c webpage.Chart) bool {
+		return strings.HasPrefix(c.Name, "timeline") && !slices.ContainsFunc(c.Series, func(l webpage.Series) bool {
+			return len(l.Points) >= leastSeconds
+		})
+	})
+}
+
+// drawer gathers charts whose points come run by run.
+type drawer struct {
+	charts  []webpage.Chart
+	several bool // tenants
+}
+
+// line returns a run's line of a chart, which like describes; a chart has its Name for itself.
+func (d *drawer) line(s *loadgen.Summary, name string, like webpage.Chart) (*webpage.Chart, *webpage.Series) {
+	i := slices.IndexFunc(d.charts, func(c webpage.Chart) bool { return c.Name == like.Name })
 	if i < 0 {
-		i = len(c.Lines)
-		c.Lines = append(c.Lines, Line{Name: name, Dots: true})
+		i = len(d.charts)
+		d.charts = append(d.charts, like)
 	}
-	c.Lines[i].Points = append(c.Lines[i].Points, Point{X: x, Y: y})
+	c := &d.charts[i]
+	c.Simulated = c.Simulated || synthetic(s)
+	k := slices.IndexFunc(c.Series, func(l webpage.Series) bool { return l.Name == name })
+	if k < 0 {
+		k = len(c.Series)
+		c.Series = append(c.Series, webpage.Series{Name: name, Colour: s.Scenario})
+	}
+	return c, &c.Series[k]
+}
+
+// ofTenant names a tenant's chart and its file.
+func (d *drawer) ofTenant(tenant, name, title string) webpage.Chart {
+	if d.several {
+		title = tenant + ": " + title
+		name += "-" + strings.Map(func(r rune) rune {
+			if strings.ContainsRune(`/\:*?"<>| `, r) {
+				return '-'
+			}
+			return r
+		}, tenant)
+	}
+	return webpage.Chart{Name: name, Title: title}
+}
+
+// objective returns a tenant's bound on a latency, 0 where there is none.
+func objective(m *loadgen.Measures, of func(loadgen.SLOFigures) loadgen.Millis) loadgen.Millis {
+	if m.Goodput == nil {
+		return 0
+	}
+	return of(m.Goodput.SLO)
+}
+
+// mark draws an objective into a chart, once.
+func mark(c *webpage.Chart, bound loadgen.Millis, vertical bool) {
+	l := webpage.Limit{Name: fmt.Sprintf("objective: %v ms", float64(bound)), At: float64(bound), Vertical: vertical}
+	if bound > 0 && !slices.Contains(c.Limits, l) {
+		c.Limits = append(c.Limits, l)
+	}
+}
+
+// byLoad adds a run's throughput, and each tenant's latencies that have an objective, or end to end.
+func (d *drawer) byLoad(s *loadgen.Summary) {
+	level := LevelOf(s)
+	if level.Value == 0 {
+		return
+	}
+	x, suffix := "concurrency (users)", "concurrency"
+	if level.Unit == UnitRate {
+		x, suffix = "offered load (requests/s)", "rate"
+	}
+	add := func(like webpage.Chart, y string, v float64) *webpage.Chart {
+		like.X.Label, like.Y.Label = x, y
+		c, l := d.line(s, s.Scenario, like)
+		l.Points = append(l.Points, webpage.Point{X: level.Value, Y: v})
+		if !slices.Contains(c.X.Ticks, level.Value) {
+			c.X.Ticks = append(c.X.Ticks, level.Value)
+		}
+		return c
+	}
+	add(webpage.Chart{Name: "throughput-" + suffix, Title: "Throughput by load",
+		Caption: "Output tokens per second of successful requests."}, "output (tokens/s)", s.OutputTokensPerS)
+	for i := range s.Tenants {
+		t := &s.Tenants[i]
+		for _, b := range bounds {
+			f, bound := figuresOf(&t.Measures, b.metric), objective(&t.Measures, b.of)
+			if f.Count > 0 && (bound > 0 || b.metric == loadgen.MetricE2E) {
+				like := d.ofTenant(t.Name, "p99-"+b.metric.String()+"-"+suffix, b.name+" by load")
+				mark(add(like, b.name+" P99 (ms)", float64(f.P99)), bound, false)
+			}
+		}
+	}
+}
+
+// repeated makes one point of those at one load: the median, with the range as its interval.
+func repeated(points []webpage.Point) (out []webpage.Point) {
+	slices.SortFunc(points, func(a, b webpage.Point) int {
+		return cmp.Or(cmp.Compare(a.X, b.X), cmp.Compare(a.Y, b.Y))
+	})
+	for len(points) > 0 {
+		n := 1
+		for n < len(points) && points[n].X == points[0].X {
+			n++
+		}
+		var ys []float64
+		for _, p := range points[:n] {
+			ys = append(ys, p.Y)
+		}
+		out = append(out, webpage.Point{X: points[0].X, Y: medianOf(ys), Low: ys[0], High: ys[n-1]})
+		points = points[n:]
+	}
+	return out
 }
 
 // highestLoads takes the last run of each scenario's highest load: a curve for each run would show nothing.
@@ -97,55 +179,35 @@ func highestLoads(results []*loadgen.Result) []*loadgen.Result {
 	return chosen
 }
 
-// curveName names a tenant's curve of a run.
-func curveName(r *loadgen.Result, tenant string) string {
-	if len(r.Summary.Tenants) > 1 {
-		return strings.TrimPrefix(r.Summary.Scenario+": "+tenant, ": ")
-	}
-	return r.Summary.Scenario + ", " + LevelOf(&r.Summary).Text
-}
-
-var cdfMetrics = []struct {
-	metric         loadgen.LatencyMetric
-	title, caption string
-}{
-	{loadgen.MetricTTFT, "Time to first token", "From the intended start of a request to its first content."},
-	{loadgen.MetricChunkGap, "Gap between chunks", "From one event with content to the next, gaps of all requests."},
-	{loadgen.MetricE2E, "End-to-end latency", "From the intended start of a request to its last content."},
-}
-
-func cdfFigures(results []*loadgen.Result) []Figure {
-	var figures []Figure
-	for _, m := range cdfMetrics {
-		c := Figure{
-			Name: "cdf-" + strings.ReplaceAll(m.metric.String(), "_", "-"), Title: m.title + ", distribution",
-			X: m.metric.String() + " (ms, logarithmic)", Y: "Share at or below", LogX: true, YMax: 1,
-			Caption: m.caption,
+// distributions adds those of the latencies that have an objective, or of the usual ones, for each tenant of a run.
+func (d *drawer) distributions(r *loadgen.Result) {
+	for _, th := range r.Histograms {
+		t, ok := r.Summary.Tenant(th.Tenant)
+		if !ok {
+			continue
 		}
-		for _, r := range results {
-			for _, th := range r.Histograms {
-				h := th.ByMetric[m.metric]
-				if h == nil || h.Count() == 0 {
-					continue
-				}
-				c.Simulated = c.Simulated || synthetic(&r.Summary)
-				c.Lines = append(c.Lines, Line{Name: curveName(r, th.Tenant), Points: cdf(h)})
+		for _, b := range bounds {
+			bound := objective(&t.Measures, b.of)
+			usual := t.Goodput == nil && b.metric != loadgen.MetricTPOT
+			if h := th.ByMetric[b.metric]; h != nil && h.Count() > 0 && (bound > 0 || usual) {
+				like := d.ofTenant(th.Tenant, "cdf-"+strings.ReplaceAll(b.metric.String(), "_", "-"), b.name+", distribution")
+				like.X = webpage.Axis{Label: b.name + " (ms)", Log: true}
+				like.Y = webpage.Axis{Label: "requests at or below (share)", Max: 1}
+				c, l := d.line(&r.Summary, r.Summary.Scenario+", "+LevelOf(&r.Summary).Text, like)
+				l.Points = cdf(h)
+				mark(c, bound, true)
 			}
 		}
-		if len(c.Lines) > 0 {
-			figures = append(figures, c)
-		}
 	}
-	return figures
 }
 
 // cdf reads a distribution off at steps that are finer towards its tail.
-func cdf(h *loadgen.Histogram) []Point {
-	var xy []Point
+func cdf(h *loadgen.Histogram) []webpage.Point {
+	var xy []webpage.Point
 	add := func(q float64) {
 		if v, ok := h.Quantile(q); ok {
 			// A logarithmic axis has no place for 0; nothing is measured below 1 µs.
-			xy = append(xy, Point{X: max(float64(v)/1e6, 0.001), Y: q})
+			xy = append(xy, webpage.Point{X: max(float64(v)/1e6, 0.001), Y: q})
 		}
 	}
 	for q := 0.005; q < 0.99; q += 0.005 {
@@ -161,42 +223,33 @@ func cdf(h *loadgen.Histogram) []Point {
 // leastSeconds is the length of the shortest run whose course is drawn.
 const leastSeconds = 5
 
-func timelineFigures(results []*loadgen.Result) []Figure {
-	tokens := Figure{Name: "timeline-tokens", Title: "Tokens over time", X: "Seconds since the run's start", Y: "Tokens/s",
-		Caption: "Tokens by the second in which their event came, of all requests, failed ones too."}
-	flight := Figure{
-		Name: "timeline-in-flight", Title: "Requests in flight over time", X: tokens.X, Y: "Requests in flight",
-		Caption: "Requests sent and not ended at the end of each second.",
+// course adds the seconds of a run.
+func (d *drawer) course(r *loadgen.Result) {
+	start := int64(math.MaxInt64)
+	for _, row := range r.Timeline {
+		start = min(start, row.UnixNS)
 	}
-	ttft := Figure{Name: "timeline-ttft", Title: "TTFT over time", X: tokens.X, Y: "TTFT P99 in the second (ms)",
-		Caption: "99th percentile of ttft of the requests whose first token came in the second."}
-	for _, r := range results {
-		simulated := synthetic(&r.Summary)
-		start := int64(math.MaxInt64)
-		for _, row := range r.Timeline {
-			start = min(start, row.UnixNS)
+	for _, row := range r.Timeline {
+		at := float64(row.UnixNS-start) / 1e9
+		add := func(name, title, y string, x, v float64) {
+			run := r.Summary.Scenario + ", " + LevelOf(&r.Summary).Text
+			if d.several {
+				run = r.Summary.Scenario + ": " + row.Tenant
+			}
+			_, l := d.line(&r.Summary, run, webpage.Chart{Name: "timeline-" + name, Title: title,
+				X: webpage.Axis{Label: "time since the run's start (s)"}, Y: webpage.Axis{Label: y}})
+			l.Points = append(l.Points, webpage.Point{X: x, Y: v})
 		}
-		for _, row := range r.Timeline {
-			name, at := curveName(r, row.Tenant), float64(row.UnixNS-start)/1e9
-			length := 1.0
-			if rest := float64(r.Summary.Window.ToNS-row.UnixNS) / 1e9; rest < 1 && !r.Summary.Window.Cut {
-				length = rest // the last second of a run is shorter
-			}
-			if length >= 0.1 {
-				tokens.add(name, at, float64(row.Tokens)/length, simulated)
-			}
-			flight.add(name, at+length, float64(row.InFlight), simulated)
-			if d, ok := row.TTFTP99.Get(); ok {
-				ttft.add(name, at, float64(d)/1e6, simulated)
-			}
+		length := 1.0
+		if rest := float64(r.Summary.Window.ToNS-row.UnixNS) / 1e9; rest < 1 && !r.Summary.Window.Cut {
+			length = rest // the last second of a run is shorter
 		}
-	}
-	var figures []Figure
-	for _, c := range []Figure{tokens, flight, ttft} {
-		// Two or three points show no course of time.
-		if slices.ContainsFunc(c.Lines, func(l Line) bool { return len(l.Points) >= leastSeconds }) {
-			figures = append(figures, c)
+		if length >= 0.1 {
+			add("tokens", "Tokens over time, failed requests' too", "output (tokens/s)", at, float64(row.Tokens)/length)
+		}
+		add("in-flight", "Requests in flight over time", "requests sent and not ended", at+length, float64(row.InFlight))
+		if ttft, ok := row.TTFTP99.Get(); ok {
+			add("ttft", "TTFT over time", "TTFT P99 in the second (ms)", at, float64(ttft)/1e6)
 		}
 	}
-	return figures
 }

@@ -22,7 +22,7 @@ func TestHostileText(t *testing.T) {
 	rows, tools := ScenariosOf(results), ToolResults{{Run: evil, Load: evil, Notes: []string{evil}}}
 	for name, write := range map[string]func() error{
 		"summary":   func() error { return WriteSummary(&b, &s) },
-		"page":      func() error { return WriteHTML(&b, results, nil) },
+		"page":      func() error { return WriteHTML(&b, results) },
 		"scenarios": func() error { return rows.WriteText(&b) },
 		"markdown":  func() error { return rows.WriteMarkdown(&b) },
 		"slowdowns": func() error { return SlowdownTable{{Tenant: evil, Withheld: evil}}.WriteText(&b) },

@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -22,6 +21,7 @@ import (
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/report"
+	"github.com/cotenant/cotenant/webpage"
 )
 
 const (
@@ -47,37 +47,39 @@ func WriteReport(dir string, results []*loadgen.Result) (string, error) {
 		return "", err
 	}
 	var table, html bytes.Buffer
-	err := report.WriteHTML(&html, results, func(f *report.Figure) ([]byte, error) {
-		svg, png, err := Draw(f)
-		if err != nil {
-			return nil, err
-		}
-		name := filepath.Join(figures, f.Name)
-		return svg, errors.Join(page.WriteFile(name+".svg", svg), page.WriteFile(name+".png", png))
-	})
-	if err = errors.Join(err, report.ScenariosOf(results).WriteMarkdown(&table)); err != nil {
-		return "", err
+	err := errors.Join(report.WriteHTML(&html, results), report.ScenariosOf(results).WriteMarkdown(&table))
+	for _, c := range report.Figures(results) {
+		svg, png, drawErr := Draw(&c)
+		name := filepath.Join(figures, c.Name)
+		err = errors.Join(err, drawErr, page.WriteFile(name+".svg", svg), page.WriteFile(name+".png", png))
 	}
 	at := filepath.Join(dir, "report.html")
-	return at, errors.Join(
-		page.WriteFile(filepath.Join(dir, "table.md"), table.Bytes()), page.WriteFile(at, html.Bytes()))
+	return at, errors.Join(err, page.WriteFile(filepath.Join(dir, "table.md"), table.Bytes()),
+		page.WriteFile(at, html.Bytes()))
 }
 
-// Draw draws a figure. The same figure gives the same bytes.
-func Draw(f *report.Figure) (svg, png []byte, err error) {
+// WriteFile draws a chart into a file, as PNG where its name says so and otherwise as SVG.
+func WriteFile(path string, c *webpage.Chart) error {
+	svg, png, err := Draw(c)
+	if err != nil {
+		return err
+	}
+	if filepath.Ext(path) == ".png" {
+		svg = png
+	}
+	return page.WriteFile(path, svg)
+}
+
+// Draw draws a chart. The same chart gives the same bytes.
+func Draw(c *webpage.Chart) (svg, png []byte, err error) {
 	p := plot.New()
-	p.Title.Text = f.Title
+	p.Title.Text = c.Title
 	p.Title.Padding = vg.Points(6)
-	if f.Simulated {
+	if c.Simulated {
 		p.Title.Text += "\nSYNTHETIC: simulated GPU, not a measurement" // a figure may be shown without its page
 	}
-	p.X.Label.Text, p.Y.Label.Text = f.X, f.Y
-	for _, ax := range []*plot.Axis{&p.X, &p.Y} {
-		ax.Label.TextStyle.Font = sans(12)
-		ax.Tick.Label.Font = sans(11)
-		ax.Label.Padding = vg.Points(3)
-	}
 	p.Title.TextStyle.Font = sans(14)
+	x, y := c.Ranges()
 	legend := plot.NewLegend()
 	legend.TextStyle.Font = sans(11)
 	legend.Top, legend.Left = true, true
@@ -85,34 +87,102 @@ func Draw(f *report.Figure) (svg, png []byte, err error) {
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xdd}, color.Gray{0xdd}
 	p.Add(grid)
-	for i, l := range f.Lines {
-		if r := []rune(l.Name); len(r) > 44 {
-			l.Name = string(r[:43]) + "…"
+	for i, s := range c.Series {
+		if r := []rune(s.Name); len(r) > longestName {
+			s.Name = string(r[:longestName-1]) + "…"
 		}
-		curve, dots, err := plotter.NewLinePoints(points(l.Points))
-		if err != nil {
-			return nil, nil, fmt.Errorf("figure %s: %s: %w", f.Name, l.Name, err)
+		if err := add(p, &legend, c, i, &s); err != nil {
+			return nil, nil, fmt.Errorf("figure %s: %s: %w", c.Name, s.Name, err)
 		}
-		curve.Color = palette[i%len(palette)]
-		curve.Width, curve.Dashes = lineStyle(i, len(f.Lines))
-		p.Add(curve)
-		if !l.Dots {
-			legend.Add(l.Name, curve)
-			continue
-		}
-		dots.Color, dots.Radius = curve.Color, vg.Points(2.5)
-		dots.Shape = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}}[i%3]
-		p.Add(dots)
-		legend.Add(l.Name, curve, dots)
 	}
-	scale(p, f)
-	return render(f.Name, func(to draw.Canvas) {
+	for _, l := range c.Limits {
+		ends := plotter.XYs{{X: x.Min, Y: l.At}, {X: x.Max, Y: l.At}}
+		if l.Vertical {
+			ends = plotter.XYs{{X: l.At, Y: y.Min}, {X: l.At, Y: y.Max}}
+		}
+		if err := across(p, &legend, l.Name, ends); err != nil {
+			return nil, nil, err
+		}
+	}
+	if c.Diagonal {
+		low, high := max(x.Min, y.Min), min(x.Max, y.Max)
+		if err := across(p, &legend, "equal", plotter.XYs{{X: low, Y: low}, {X: high, Y: high}}); err != nil {
+			return nil, nil, err
+		}
+	}
+	scale(&p.X, &c.X, x)
+	scale(&p.Y, &c.Y, y)
+	return render(c.Name, func(to draw.Canvas) {
 		// The legend stands beside the plot, where it hides no curve.
 		to = draw.Crop(to, vg.Points(8), -vg.Points(8), vg.Points(6), -vg.Points(6))
 		width := legend.Rectangle(to).Size().X + vg.Points(12)
 		p.Draw(draw.Crop(to, 0, -width, 0, 0))
 		legend.Draw(draw.Crop(to, to.Rectangle.Size().X-width+vg.Points(8), 0, 0, -vg.Points(46)))
 	})
+}
+
+// longestName is the number of characters of the longest name in a legend.
+const longestName = 44
+
+// add draws a series, a line for each of its unbroken parts.
+func add(p *plot.Plot, legend *plot.Legend, c *webpage.Chart, i int, s *webpage.Series) error {
+	width, dashes := lineStyle(i, len(c.Series))
+	ink := palette[i%len(palette)]
+	named := false
+	for _, part := range unbroken(s.Points) {
+		curve, dots, err := plotter.NewLinePoints(part)
+		if err != nil {
+			return err
+		}
+		curve.Color, curve.Width, curve.Dashes = ink, width, dashes
+		if c.Kind == webpage.Bars {
+			curve.StepStyle = plotter.PostStep
+		}
+		dots.Color, dots.Radius = ink, vg.Points(2.5)
+		dots.Shape = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}}[i%3]
+		var shown []plot.Thumbnailer
+		if c.Kind != webpage.Scatter {
+			p.Add(curve)
+			shown = append(shown, curve)
+		}
+		if s.Dots || c.Kind == webpage.Scatter {
+			p.Add(dots)
+			shown = append(shown, dots)
+		}
+		if !named {
+			legend.Add(s.Name, shown...)
+			named = true
+		}
+	}
+	return nil
+}
+
+// unbroken parts points where there is no Y.
+func unbroken(points []webpage.Point) (parts []plotter.XYs) {
+	open := false
+	for _, q := range points {
+		switch {
+		case math.IsNaN(q.Y):
+			open = false
+			continue
+		case !open:
+			parts, open = append(parts, nil), true
+		}
+		parts[len(parts)-1] = append(parts[len(parts)-1], plotter.XY{X: q.X, Y: q.Y})
+	}
+	return parts
+}
+
+// across draws a dashed line over the others.
+func across(p *plot.Plot, legend *plot.Legend, name string, ends plotter.XYs) error {
+	l, err := plotter.NewLine(ends)
+	if err != nil {
+		return err
+	}
+	l.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
+	p.Add(l)
+	legend.Add(name, l)
+	return nil
 }
 
 // lineStyle draws each line narrower than the one beneath it, and with gaps of its
@@ -126,84 +196,24 @@ func lineStyle(i, of int) (width vg.Length, dashes []vg.Length) {
 	return width, dashes
 }
 
-func scale(p *plot.Plot, f *report.Figure) {
-	switch {
-	case f.LogY && p.Y.Min > 0:
-		p.Y.Min, p.Y.Max = p.Y.Min/1.05, p.Y.Max*1.05
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(logTicks(p.Y.Min, p.Y.Max))
-	case f.YMax > 0:
-		p.Y.Min, p.Y.Max = 0, f.YMax
-		p.Y.Tick.Marker = plot.ConstantTicks(shareTicks)
-	default:
-		p.Y.Min = 0
-		p.Y.Max *= 1.05
+func scale(to *plot.Axis, of *webpage.Axis, r webpage.Range) {
+	to.Label.Text, to.Min, to.Max = of.Label, r.Min, r.Max
+	to.Label.TextStyle.Font, to.Tick.Label.Font = sans(12), sans(11)
+	to.Label.Padding = vg.Points(3)
+	if of.Log {
+		to.Scale = plot.LogScale{}
 	}
-	if f.LogX && p.X.Min > 0 {
-		if p.X.Max < p.X.Min*1.1 {
-			p.X.Min, p.X.Max = p.X.Min/1.05, p.X.Max*1.05
-		}
-		p.X.Scale = plot.LogScale{}
-		p.X.Tick.Marker = plot.ConstantTicks(logTicks(p.X.Min, p.X.Max))
+	if r.Ticks == nil {
 		return
 	}
-	if f.Levels {
-		p.X.Tick.Marker = plot.ConstantTicks(levelTicks(f))
-	}
-	// Loads and times begin at 0.
-	p.X.Min = 0
-	p.X.Max = max(p.X.Max, 1)
-}
-
-var shareTicks = ticks(0, 0.25, 0.5, 0.75, 0.9, 1)
-
-func ticks(at ...float64) (ticks []plot.Tick) {
-	for _, v := range at {
-		ticks = append(ticks, plot.Tick{Value: v, Label: fmt.Sprintf("%.6g", v)})
-	}
-	return ticks
-}
-
-func levelTicks(f *report.Figure) []plot.Tick {
-	var levels []float64
-	for _, l := range f.Lines {
-		for _, p := range l.Points {
-			if !slices.Contains(levels, p.X) {
-				levels = append(levels, p.X)
-			}
+	ticks := make(plot.ConstantTicks, len(r.Ticks))
+	for i, v := range r.Ticks {
+		ticks[i] = plot.Tick{Value: v, Label: fmt.Sprintf("%.6g", v)}
+		if i < len(of.Names) {
+			ticks[i].Label = of.Names[i]
 		}
 	}
-	return ticks(levels...)
-}
-
-// logTicks are 1, 2 and 5 of each decade, or even steps where the axis is too short for them.
-func logTicks(lo, hi float64) []plot.Tick {
-	var at []float64
-	for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
-		for _, m := range []float64{1, 2, 5} {
-			if v := m * math.Pow(10, e); v >= lo*(1-1e-9) && v <= hi*(1+1e-9) {
-				at = append(at, v)
-			}
-		}
-	}
-	if len(at) < 4 {
-		at = nil
-		step := evenStep((hi - lo) / 5)
-		for i := math.Ceil(lo / step); i*step <= hi; i++ {
-			at = append(at, i*step)
-		}
-	}
-	return ticks(at...)
-}
-
-// evenStep is the least of 1, 2 and 5 times a power of ten that is no less than v.
-func evenStep(v float64) float64 {
-	decade := math.Pow(10, math.Floor(math.Log10(v)))
-	for _, m := range []float64{1, 2, 5} {
-		if m*decade >= v {
-			return m * decade
-		}
-	}
-	return 10 * decade
+	to.Tick.Marker = ticks
 }
 
 func render(name string, onto func(draw.Canvas)) (asSVG, asPNG []byte, err error) {
@@ -221,12 +231,4 @@ func render(name string, onto func(draw.Canvas)) (asSVG, asPNG []byte, err error
 	// Where the font is missing the drawing falls back on another one without serifs.
 	const font, fallback = "font-family:Liberation Sans", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif"
 	return bytes.ReplaceAll(s.Bytes(), []byte(font), []byte(fallback)), p.Bytes(), nil
-}
-
-func points(of []report.Point) plotter.XYs {
-	xys := make(plotter.XYs, len(of))
-	for i, p := range of {
-		xys[i] = plotter.XY(p)
-	}
-	return xys
 }

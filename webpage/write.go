@@ -1,0 +1,230 @@
+package webpage
+
+import (
+	"cmp"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/plaintext"
+)
+
+var (
+	//go:embed page.html.tmpl
+	pageTemplate string
+	//go:embed page.css
+	pageStyle template.CSS
+	//go:embed page.js
+	pageScript template.JS
+	//go:embed uplot/uplot.min.css
+	uplotStyle template.CSS
+	//go:embed uplot/uplot.min.js
+	uplotScript template.JS
+	//go:embed uplot/LICENSE
+	uplotLicence string
+)
+
+const (
+	colours    = 8 // of the style sheet
+	mostSeries = 4 // of a chart that is not split
+)
+
+// Write writes the page. It refuses one without an answer, charts whose axes have no label, and rows that do not fit
+// their table.
+func (p *Page) Write(w io.Writer) error {
+	l := layout{Page: p, colour: map[string]int{}, detail: map[string]int{}}
+	for i := range p.Details {
+		l.detail[p.Details[i].Name] = i
+	}
+	if p.Title == "" || p.Answer == "" {
+		l.errs = append(l.errs, errors.New("webpage: a page needs a title and an answer"))
+	}
+	for i := range p.Sections {
+		l.section(&p.Sections[i])
+	}
+	if err := errors.Join(l.errs...); err != nil {
+		return err
+	}
+	t, err := template.New("page").Funcs(template.FuncMap{
+		"colour": l.colourOf, "lines": func(s string) []string { return strings.Split(s, "\n") }, "free": free,
+		"detail": func(name string) int {
+			if i, ok := l.detail[name]; ok && name != "" {
+				return i
+			}
+			return -1
+		},
+		"inc": func(i int) int { return i + 1 }, "wide": func(t Table) bool { return len(t.Head) > 3 },
+		"numeric": numeric, "grow": func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) },
+	}).Parse(pageTemplate)
+	if err != nil {
+		return err
+	}
+	return t.Execute(plaintext.NewWriter(w), &l)
+}
+
+// layout is a page as the template takes it.
+type layout struct {
+	*Page
+	Laid   []laid
+	Charts []panel // of all sections
+	colour map[string]int
+	detail map[string]int
+	errs   []error
+}
+
+type laid struct {
+	*Section
+	Tables []Table
+	Panels []panel
+}
+
+func (*layout) Style() template.CSS { return uplotStyle + pageStyle }
+func (*layout) Script() template.JS { return uplotScript + pageScript }
+func (*layout) Licence() string     { return uplotLicence }
+func (l *layout) section(s *Section) {
+	out := laid{Section: s, Tables: slices.Clone(s.Tables)}
+	for i := range s.Charts {
+		c := &s.Charts[i]
+		if c.X.Label == "" || c.Y.Label == "" || c.Title == "" {
+			l.errs = append(l.errs, fmt.Errorf("webpage: chart %q: needs a title and labels of both axes", c.Title))
+		}
+		if t, ok := c.single(); ok {
+			out.Tables = append(out.Tables, t)
+			continue
+		}
+		panels := l.panels(c)
+		out.Panels, l.Charts = append(out.Panels, panels...), append(l.Charts, panels...)
+	}
+	for _, t := range s.Tables {
+		for _, r := range t.Rows {
+			if len(r.Cells) != len(t.Head) {
+				l.errs = append(l.errs, fmt.Errorf("webpage: table %q: %d cells under %d columns", t.Caption, len(r.Cells),
+					len(t.Head)))
+			}
+		}
+	}
+	l.Laid = append(l.Laid, out)
+}
+
+// colourOf returns the number of the colour of a name, in the order in which names come.
+func (l *layout) colourOf(name string) int {
+	i, ok := l.colour[name]
+	if !ok {
+		i = len(l.colour)
+		l.colour[name] = i
+	}
+	return i % colours
+}
+
+// single returns the table of a chart whose series have at most a point each, or points at one X.
+func (c *Chart) single() (Table, bool) {
+	t := Table{Caption: c.Title, Head: []string{"", c.X.Label, c.Y.Label}}
+	for _, s := range c.Series {
+		if c.Kind != Lines || len(s.Points) > 1 {
+			return Table{}, false
+		}
+		for _, p := range s.Points {
+			y := Number(p.Y)
+			if p.High > p.Low {
+				y += " (" + Number(p.Low) + " to " + Number(p.High) + ")"
+			}
+			t.Rows = append(t.Rows, Row{Cells: []string{s.Name, Number(p.X), y}, Colour: cmp.Or(s.Colour, s.Name)})
+		}
+	}
+	return t, true
+}
+
+// Number writes a figure for a table: three significant digits, all of those before the point.
+func Number(v float64) string {
+	switch a := math.Abs(v); {
+	case math.IsInf(v, 1):
+		return "∞"
+	case a >= 100 || v == 0:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 0.001:
+		return strconv.FormatFloat(v, 'f', 2-int(math.Floor(math.Log10(a))), 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// panel is a chart as the script takes it: its axes have ranges, and its colours are numbers.
+type panel struct {
+	ID int
+	Chart
+}
+
+// MarshalJSON writes X, Y and the interval's ends where there are any; no Y interrupts a line.
+func (p Point) MarshalJSON() ([]byte, error) {
+	v := []any{p.X, p.Y}
+	if math.IsNaN(p.Y) {
+		v[1] = nil
+	}
+	if p.High > p.Low {
+		v = append(v, p.Low, p.High)
+	}
+	return json.Marshal(v)
+}
+
+// panels lays a chart out, one of many series as several: by colour, and by series where that is not enough.
+func (l *layout) panels(c *Chart) []panel {
+	var parts []panel
+	x, y := c.Ranges()
+	for _, s := range c.Series {
+		name := cmp.Or(s.Colour, s.Name)
+		s.Colour = strconv.Itoa(l.colourOf(name))
+		s.Points = slices.DeleteFunc(slices.Clone(s.Points), func(p Point) bool {
+			return !c.X.shows(p.X) || !c.Y.shows(p.Y) && !math.IsNaN(p.Y)
+		})
+		title, many := c.Title, len(c.Series) > mostSeries
+		if many {
+			title += ": " + name
+		}
+		at := slices.IndexFunc(parts, func(p panel) bool {
+			return !many || len(p.Series) < mostSeries && p.Title == title
+		})
+		if at < 0 {
+			at = len(parts)
+			p := panel{len(l.Charts) + at, *c}
+			p.Title, p.Series = title, nil
+			p.X.Min, p.X.Max, p.X.Ticks = x.Min, x.Max, x.Ticks
+			p.Y.Min, p.Y.Max, p.Y.Ticks = y.Min, y.Max, y.Ticks
+			parts = append(parts, p)
+		}
+		parts[at].Series = append(parts[at].Series, s)
+	}
+	return parts
+}
+
+// numeric says whether a column holds numbers and dashes.
+func numeric(t Table, column int) bool {
+	found := false
+	for _, r := range t.Rows {
+		switch c := strings.TrimLeft(r.Cells[column], "-+~<>≤≥ "); {
+		case c == "":
+		case c[0] >= '0' && c[0] <= '9' || strings.HasPrefix(c, "∞"):
+			found = true
+		default:
+			return false
+		}
+	}
+	return found
+}
+
+// free is what a GPU's parts leave of it.
+func free(g GPU) float64 {
+	left := 1.0
+	for _, p := range g.Parts {
+		left -= p.Share
+	}
+	if left < 1e-6 {
+		return 0
+	}
+	return left
+}
