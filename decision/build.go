@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -193,7 +194,7 @@ func (pl *planner) filler(w int, p *CompiledPool) string {
 			continue
 		}
 		if pl.named(j) {
-			if share, fills := pl.evidence.solos[j].FillsGPU(); fills {
+			if share, fills := predict.FillsGPU(pl.evidence.solos[j]); fills {
 				return fmt.Sprintf("%s holds %.0f%% of the SMs while its kernels run", o.Name, 100*share)
 			}
 		} else if o.Kind == KindHPC && cw.demand.BusyBasis == gate.BusyStated && cw.demand.Busy >= fillingBusy {

@@ -109,7 +109,7 @@ func (pl *planner) makeOutlook(w, p int, measured bool) *outlook {
 			continue
 		}
 		if measured {
-			d.Alone[k] = pl.evidence.solos[w].Uncontended().P99s()[k]
+			d.Alone[k] = predict.P99s(pl.evidence.solos[w].Uncontended())[k]
 			continue
 		}
 		if pl.carryOver(o, w, p, k) {

@@ -66,7 +66,7 @@ func newEvidence(f *Fleet, workloads []*CompiledWorkload, opt Options) (*evidenc
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	e.forecasts = opt.Profiles.Forecasts(e.predictor)
+	e.forecasts = predict.ForecastsOf(opt.Profiles, e.predictor)
 	names := make([]string, n)
 	for i, solo := range e.solos {
 		if solo != nil {
@@ -152,7 +152,7 @@ func (pl *planner) carryOver(o *outlook, w, p, k int) bool {
 	}
 	profile := pl.evidence.solos[w].Uncontended()
 	from, to := pl.evidence.gpus[w], pl.pools[p].ground.GPU()
-	alone, sigma, ok := profile.CarryOver(from, to, o.demand.Least.Width)
+	alone, sigma, ok := predict.CarryOver(profile, from, to, o.demand.Least.Width)
 	if !ok || alone[k] == 0 {
 		return false
 	}
@@ -223,7 +223,7 @@ func (pl *planner) foresee(s site, members []member, tenants []predict.Tenant) (
 		return open
 	}
 	if s.mechanism == sharing.MechanismExclusive {
-		see([]predict.Prediction{group[0].TimeSlicing.Alone()}, false)
+		see([]predict.Prediction{predict.Alone(group[0].TimeSlicing)}, false)
 		return out, preds, true
 	}
 	if len(group) > predict.MaxGroup {

@@ -14,7 +14,7 @@ import (
 // in less than what would be assumed otherwise.
 func (o *outlook) bySize(w *Workload, m predict.Machine) bool {
 	least, most, layers := w.reads()
-	b := m.TokenAlone(least, most, layers, w.gpus())
+	b := predict.TokenAlone(m, least, most, layers, w.gpus())
 	if b.Value == 0 || w.Model == nil && b.High > assumedAlone*o.demand.Limits[predict.LatencyTPOT] {
 		return false
 	}

@@ -124,7 +124,8 @@ func (c *candidate) replicas() int {
 
 // cluster is the candidate for the simulator, and where each tenant's requests go.
 func (s *search) cluster(c *candidate) (predict.Cluster, map[int]route) {
-	out := predict.Cluster{PrefixTokens: cmp.Or(s.plan.PrefixTokens, defaultPrefix), Predictor: &s.predictor}
+	out := predict.Cluster{PrefixTokens: cmp.Or(s.plan.PrefixTokens, defaultPrefix),
+		Calibration: &s.predictor.Calibration}
 	routes := map[int]route{}
 	for i := range c.parts {
 		first := len(out.Services)

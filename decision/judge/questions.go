@@ -167,7 +167,7 @@ func question(m *predict.Mix, metric predict.Metric, times float64) (ask, bool) 
 func (a *ask) answer(ctx context.Context, profiles *predict.Profiles, truths map[string]map[bool]bool,
 	out *Answers) error {
 	mechanism := a.mix.Rows[0].Mechanism
-	preds, _ := profiles.Forecasts(a.mix.Predictor).Predict(mechanism, a.mix.Group) // none: it is open
+	preds, _ := predict.ForecastsOf(profiles, a.mix.Predictor).Predict(mechanism, a.mix.Group) // none: it is open
 	at := slices.Index(questionLimits, a.times)
 	for _, by := range []map[sharing.Mechanism]*Doors{out.ByMechanism, out.Mixes} {
 		if by[mechanism] == nil {

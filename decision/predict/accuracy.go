@@ -51,12 +51,6 @@ type comparison struct {
 	said func(Metric) (Interval, bool)
 }
 
-// compared returns a row's metric if it is one that predictions are judged by.
-func (r *Row) compared(m Metric) (float64, bool) {
-	v, ok := r.Metric(m)
-	return v, ok && (m != MetricTokensPerSecond || r.Load.Closed())
-}
-
 func summarise(cs []comparison, intervals bool) []ErrorSummary {
 	var out []ErrorSummary
 	for _, mechanism := range mechanisms {
@@ -127,7 +121,7 @@ func BaselineErrors(b Baseline, files ...Rows) ([]ErrorSummary, error) {
 				continue
 			}
 			for i := range c.rows {
-				alone := ps.uncontended(&c.rows[i])
+				alone := uncontended(ps, &c.rows[i])
 				factor, ok := b.factor(c.rows, i, ps)
 				if !ok || alone == nil {
 					continue
@@ -145,11 +139,6 @@ func BaselineErrors(b Baseline, files ...Rows) ([]ErrorSummary, error) {
 	return summarise(out, false), nil
 }
 
-// uncontended is a row's workload alone, without MPS; nil when not measured.
-func (ps *Profiles) uncontended(r *Row) *SoloProfile {
-	return ps.find(sharing.MechanismTimeSlicing, r.Server.uncapped(), r.Load)
-}
-
 // factor is what the baseline says of tenant i of a case.
 func (b Baseline) factor(rows Rows, i int, ps *Profiles) (float64, bool) {
 	switch b {
@@ -163,7 +152,7 @@ func (b Baseline) factor(rows Rows, i int, ps *Profiles) (float64, bool) {
 		if j == i {
 			continue
 		}
-		p := ps.uncontended(&rows[j])
+		p := uncontended(ps, &rows[j])
 		if p == nil {
 			return 0, false
 		}
@@ -178,4 +167,9 @@ func (b Baseline) factor(rows Rows, i int, ps *Profiles) (float64, bool) {
 		f += v
 	}
 	return f, true
+}
+
+// uncontended is a row's workload alone, without MPS; nil when not measured.
+func uncontended(ps *Profiles, r *Row) *SoloProfile {
+	return ps.find(sharing.MechanismTimeSlicing, r.Server.uncapped(), r.Load)
 }

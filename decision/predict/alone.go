@@ -16,7 +16,7 @@ const (
 // nothing but its size is known: 90% of servers should lie between the bounds. The faster one is a step of a lone
 // sequence, which reads the weights, least bytes, at the GPU's peak; the slower one reads most bytes, the whole KV
 // cache with them, while other requests are prefilled. Zero where the GPU's bandwidth is not known.
-func (m Machine) TokenAlone(least, most, layers float64, gpus int) Bounds {
+func TokenAlone(m Machine, least, most, layers float64, gpus int) Bounds {
 	if m.Bandwidth <= 0 {
 		return Bounds{}
 	}

@@ -24,7 +24,7 @@ func TestTokenAloneHoldsMeasuredServers(t *testing.T) {
 			if !ok || p.Mechanism != sharing.MechanismTimeSlicing || p.TPOT.P99.IsZero() {
 				continue
 			}
-			b := predict.MachineOf(gpu).TokenAlone(2*s.parameters, 2*s.parameters+16384*s.kvPerToken, s.layers, 1)
+			b := predict.TokenAlone(predict.MachineOf(gpu), 2*s.parameters, 2*s.parameters+16384*s.kvPerToken, s.layers, 1)
 			v := p.TPOT.P99.Or(0)
 			all++
 			if 1e3*b.Low <= v && v <= 1e3*b.High {

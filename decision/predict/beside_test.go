@@ -80,7 +80,7 @@ func TestBesideNeighbours(t *testing.T) {
 	unit := func(c *besideCell, beside string) float64 {
 		mps := c.Mechanism == sharing.MechanismMPS
 		r := doing(c.Server, c.Does, c.Batch, mps)
-		g := &gpuState{p: &p, mechanism: c.Mechanism, replicas: []*replica{r}}
+		g := &gpuState{p: &p.Parameters, mechanism: c.Mechanism, replicas: []*replica{r}}
 		if beside != "idle" {
 			other := map[string]string{"1b": "8b", "8b": "1b"}[c.Server]
 			g.replicas = append(g.replicas, doing(other, beside, 4, mps))

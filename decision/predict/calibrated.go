@@ -47,7 +47,7 @@ func (p *Predictor) Engine(prior Engine, s Solo) (Engine, error) {
 	add(&loads, &t, base)
 	for _, q := range s.Siblings {
 		if m, err := p.alone(q); err == nil && q != base && q.Load.Closed() {
-			if q.like(base) {
+			if alike(q, base) {
 				add(&loads, &m, q)
 			} else {
 				add(&others, &m, q)
@@ -91,7 +91,7 @@ func (p *Predictor) Engine(prior Engine, s Solo) (Engine, error) {
 		e.Sequences = v
 	}
 	if base.Fit != nil {
-		base.Fit.apply(&e)
+		applyFit(base.Fit, &e)
 	}
 	return e, nil
 }
@@ -154,18 +154,11 @@ func (p *Predictor) countTurns(e *Engine, profiles []*SoloProfile, set func(c *C
 			continue
 		}
 		work := m.step - e.HostFraction.Value*e.Step.Value - min(e.StepSequence.Value, hostPerSequence)*m.batch
-		if n := p.turnsFor(work, countedTolerance); n == math.Round(n) {
+		if n := p.Parameters.turnsFor(work, countedTolerance); n == math.Round(n) {
 			e.Turns = append(e.Turns, CountedTurns{m.batch, n})
 		}
 	}
 	slices.SortFunc(e.Turns, func(a, b CountedTurns) int { return cmp.Compare(a.Batch, b.Batch) })
-}
-
-// turnsFor is the mean number of turns that work on the GPU takes beside others. What is
-// lost of a slice is lost when work is resumed: not in its first turn.
-func (p *Predictor) turnsFor(work, tolerance float64) float64 {
-	quantum, loss := p.Parameters.Quantum.Value, p.Parameters.SliceLoss.Value
-	return meanTurns(1+max((work-quantum)/quantum, (work-quantum)/(quantum-loss)), tolerance)
 }
 
 // What profiles of a few seconds leave open of a step and of a prefill.
@@ -224,4 +217,35 @@ func slopeOf[T any](points []T, of func(T) (x, y float64)) (float64, bool) {
 		return 0, false
 	}
 	return (n*sxy - sx*sy) / (n*sxx - sx*sx), true
+}
+
+// applyFit takes what was fitted over into an engine: a prefill by the token, as it was at the mean prompt, since an
+// engine takes the longer of the launches' and the tokens' time where the fit adds them.
+func applyFit(f *ServingFit, e *Engine) {
+	set := func(c *Cost, i Interval) {
+		if i.Value > 0 {
+			*c = Cost{Value: i.Value, Sigma: math.Log(max(i.High, i.Value)/max(i.Low, i.Value/10)) / (2 * ninety),
+				Basis: sharing.BasisFitted}
+		}
+	}
+	if f.Step.Value > 0 {
+		e.StepMatrix, e.StepContext, e.Captured = Cost{}, Cost{}, nil // in what was fitted
+	}
+	set(&e.Step, f.Step)
+	set(&e.StepSequence, f.StepSequence)
+	if at := f.PrefillAt; at.Value > 0 {
+		set(&e.Prefill, f.Prefill)
+		k := 1e3 / max(f.Prompt, 1)
+		if e.ChunkTokens > 0 { // the step that computes it reads the weights too
+			at = Interval{at.Value + f.Step.Value, at.Low + f.Step.Value, at.High + f.Step.Value}
+		}
+		set(&e.PrefillToken, Interval{k * at.Value, k * at.Low, k * at.High})
+		e.PrefillContext = Cost{}
+	}
+	if v, ok := f.Slots.Get(); ok {
+		e.Sequences = v
+	}
+	if v, ok := f.Chunk.Get(); ok && v > e.sequences() && e.ChunkTokens > 0 {
+		e.ChunkTokens = v
+	}
 }

@@ -5,29 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// Class groups predictions whose errors are alike, by how the tenants' work reaches the
-// GPU and by what their kernels fill. Each has half-widths of its own.
-type Class uint8
-
-// The classes. A tenant is of the last one that applies to it.
-const (
-	// ClassGraphs: servers of an engine that the predictor was calibrated on, which launches a step as a whole.
-	ClassGraphs Class = iota
-	// ClassLaunched: one of the servers launches kernels one by one, or is of an engine that no row has.
-	ClassLaunched
-	// ClassMixed: a tenant of the group serves no tokens.
-	ClassMixed
-	// ClassFilled: beside kernels that fill the GPU, or of which that is not known.
-	ClassFilled
-)
-
-const classCount = 4
-
-var classes = enum.Of[Class](ErrUnknownName, "class of predictions", "graphs", "launched", "mixed", "filled")
 
 // calibrationEngine is the engine of the rows that the built-in constants describe (examples/predict/testdata).
 const calibrationEngine = "cotenant-testbed"
@@ -50,23 +29,23 @@ const (
 	gapsVary       = 0.6  // half-width that the square of a step's gaps adds
 )
 
-// decoding is the share of time that a closed loop spends in decode steps, 0 of other loads.
-func (q *SoloProfile) decoding() float64 {
+// decodingShare is the share of time that a closed loop spends in decode steps, 0 of other loads.
+func decodingShare(q *SoloProfile) float64 {
 	if !q.Load.Closed() {
 		return 0
 	}
-	return float64(q.Load.Output-1) / float64(q.Load.Output) * q.ITL.P50.Or(0) * q.TokensPerS.Or(0) / 1e3 / q.batch()
+	return float64(q.Load.Output-1) / float64(q.Load.Output) * q.ITL.P50.Or(0) * q.TokensPerS.Or(0) / 1e3 / batchOf(q)
 }
 
 // busyDecoding is the share of a decode step in which the GPU works.
-func (q *SoloProfile) busyDecoding() (float64, bool) {
+func busyDecoding(q *SoloProfile) (float64, bool) {
 	busy, ok := positive(q.GPUBusyFraction)
-	decoding := q.decoding()
+	decoding := decodingShare(q)
 	return (busy - busyPrefilling*max(0, 1-decoding)) / decoding, ok && decoding >= mostlyDecoding
 }
 
-// batch is the number of sequences that a closed loop has in a step.
-func (q *SoloProfile) batch() float64 {
+// batchOf is the number of sequences that a closed loop has in a step.
+func batchOf(q *SoloProfile) float64 {
 	return float64(min(q.Load.Concurrency, q.Server.Slots.Or(usualSlots)))
 }
 
@@ -76,11 +55,11 @@ func (t *tenantModel) readGaps(base *SoloProfile, siblings []*SoloProfile) {
 	var loads []*SoloProfile
 	sum, n := 0.0, 0.0
 	for _, q := range append([]*SoloProfile{base}, siblings...) {
-		if q.decoding() < mostlyDecoding || q.Mechanism != base.Mechanism || slices.Contains(loads, q) {
+		if decodingShare(q) < mostlyDecoding || q.Mechanism != base.Mechanism || slices.Contains(loads, q) {
 			continue
 		}
 		loads = append(loads, q)
-		if busy, ok := q.busyDecoding(); ok {
+		if busy, ok := busyDecoding(q); ok {
 			t.gaps = t.gaps || busy < launchedBusy
 			sum, n = sum+busy, n+1
 		}
@@ -88,8 +67,8 @@ func (t *tenantModel) readGaps(base *SoloProfile, siblings []*SoloProfile) {
 	growth := 0.0
 	for _, a := range loads {
 		for _, b := range loads {
-			if b.batch() >= 1.5*a.batch() {
-				growth = max(growth, (b.ITL.P50.Or(0)/a.ITL.P50.Or(1)-1)/math.Log2(b.batch()/a.batch()))
+			if batchOf(b) >= 1.5*batchOf(a) {
+				growth = max(growth, (b.ITL.P50.Or(0)/a.ITL.P50.Or(1)-1)/math.Log2(batchOf(b)/batchOf(a)))
 			}
 		}
 	}
@@ -97,7 +76,7 @@ func (t *tenantModel) readGaps(base *SoloProfile, siblings []*SoloProfile) {
 		return
 	}
 	t.doubling = max(t.doubling, min(growth, mostGrowth))
-	if own, ok := base.busyDecoding(); ok {
+	if own, ok := busyDecoding(base); ok {
 		t.busy = own
 	} else if n > 0 {
 		t.busy = sum / n
@@ -107,8 +86,8 @@ func (t *tenantModel) readGaps(base *SoloProfile, siblings []*SoloProfile) {
 	}
 }
 
-// gaps says that a workload is no server that launches its steps as a whole.
-func (s Solo) gaps() bool {
+// gapsOf says that a workload is no server that launches its steps as a whole.
+func gapsOf(s Solo) bool {
 	for _, b := range []*SoloProfile{s.TimeSlicing, s.MPS} {
 		var t tenantModel
 		if b != nil {
@@ -125,7 +104,7 @@ const fillsGPU = 0.8
 
 // FillsGPU says whether a workload that serves no tokens is known to fill the GPU while its kernels run, with the
 // share of the SMs that they hold then: under MPS it starves neighbours whose steps are chains of small kernels.
-func (s *Solo) FillsGPU() (share float64, fills bool) {
+func FillsGPU(s *Solo) (share float64, fills bool) {
 	b := s.Uncontended()
 	if b.SMFraction.IsZero() && s.Elsewhere != nil {
 		b = s.Elsewhere
@@ -164,7 +143,7 @@ func (p *Predictor) classOf(models []tenantModel, i int) Class {
 // the first token. They, smFilling and launchesBeside were set with the rows of these classes in view, and nothing
 // else was: the intervals hold 71 (servers without graphs under MPS) to 100% of the times of each engine and kind in
 // examples/predict/testdata (TPOT and step P50), see TestClassesLeftOut.
-var classHalfWidths = [classCount][2]struct{ times, tails, first float64 }{
+var classHalfWidths = [ClassFilled + 1][2]struct{ times, tails, first float64 }{
 	ClassLaunched: {{0.22, 0.3, 0.6}, {0.22, 0.35, 0.6}},
 	ClassMixed:    {{0.2, 0.5, 0.4}, {0.2, 0.5, 0.4}},
 	ClassFilled:   {{0.25, 0.5, 0.4}, {0.6, 0.8, 0.8}},

@@ -27,7 +27,7 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 		mixed = mixed || t.kind != KindServer
 		n := t.turns
 		if n == 0 {
-			n = meanTurns(t.gpu/p.slice(), timeslice.BoundaryTolerance)
+			n = meanTurns(t.gpu/p.Parameters.slice(), timeslice.BoundaryTolerance)
 		} else {
 			n += t.otherShare
 		}
@@ -95,7 +95,7 @@ const prefillWaits = 2
 // the others that have work: a whole slice of one that decodes, and what has piled up of one that prefills.
 func (p *Predictor) besideTurns(models []tenantModel, states []closedState, i int) (step, prefill float64) {
 	t, own := &models[i], &states[i]
-	change := p.change()
+	change := p.Parameters.change()
 	wait, nobody := 0.0, 1.0
 	for j := range models {
 		if j == i {

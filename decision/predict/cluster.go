@@ -22,8 +22,8 @@ type Cluster struct {
 	PrefixTokens int
 	Warmup       time.Duration // what comes earlier is not counted
 	Until        time.Duration // when the clock stops; 0 = when all requests have ended
-	// Predictor holds the constants of sharing; nil = NewPredictor.
-	Predictor *Predictor
+	// Calibration holds the constants of sharing; nil = those of an H200.
+	Calibration *Calibration
 }
 
 // SharedGPU is a GPU, or a slice of one, and how those on it share it.
@@ -89,8 +89,8 @@ func (c *Cluster) Validate() error {
 	list.If(len(c.Services) == 0, "services", "", "are none")
 	list.If(c.PrefixTokens < 0 || c.PrefixTokens > 1<<20, "prefix_tokens", "", "must lie between 0 and %d, is %d", 1<<20, c.PrefixTokens)
 	list.If(c.Warmup < 0 || c.Until < 0, "", "", "times must not be negative")
-	if c.Predictor != nil {
-		list.AddErr("predictor", c.Predictor.Validate())
+	if c.Calibration != nil {
+		list.AddErr("calibration", c.Calibration.Validate())
 	}
 	all := 0
 	on := make([][]Replica, len(c.GPUs))

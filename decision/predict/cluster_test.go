@@ -248,7 +248,7 @@ func TestForeseeAlone(t *testing.T) {
 			p.MPS[m] = predict.Residual{HalfWidth: factor * p.MPS[m].HalfWidth}
 		}
 		c := oneService(predict.NewEngine(llama8B, machineOf(t, "H100-SXM5-80GB")), 1, 80*sharing.GiB)
-		c.Predictor, c.GPUs[0].Mechanism = &p, mechanism
+		c.Calibration, c.GPUs[0].Mechanism = &p.Calibration, mechanism
 		report, err := c.Foresee(context.Background(), requests)
 		if err != nil {
 			t.Fatal(err)

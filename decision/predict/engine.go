@@ -35,25 +35,9 @@ type engine struct {
 	spare           []*flight
 }
 
-type phase uint8
-
-const (
-	idle phase = iota
-	prefilling
-	decoding
-	loading // an adapter
-	dozing  // idle, and asleep when nobody comes
-	fallingAsleep
-	waking
-)
-
 // prefillPieces is the number of pieces in which a prefill reaches the GPU. A
 // real one has some hundred kernels, but finer pieces predict no better.
 const prefillPieces = 20
-
-func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
-
-func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
 	e := &engine{t: t, slowed: 1, rng: rand.New(rand.NewPCG(simulationSeed, uint64(index))), from: from, until: until}
@@ -72,9 +56,6 @@ func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
 	e.next = e.rng.ExpFloat64() / t.rate
 	return e
 }
-
-// simulationSeed seeds all predictions: the same input gives the same bytes.
-const simulationSeed = 1
 
 // Next implements timeslice.Submitter.
 func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
@@ -221,9 +202,6 @@ func (e *engine) arrive(now time.Duration) {
 		e.next += e.rng.ExpFloat64() / e.t.rate
 	}
 }
-
-// maxQueue bounds the queue of an open loop that cannot keep up.
-const maxQueue = 1 << 14
 
 // outcome sums up the latencies of the engine's clients, and counts the requests that ended; a metric without
 // requests is 0.

@@ -7,31 +7,10 @@ func (b Baseline) String() string                   { return baselines.String(b)
 func (b Baseline) MarshalText() ([]byte, error)     { return baselines.Text(b) }
 func (b *Baseline) UnmarshalText(text []byte) error { return baselines.Parse(b, text) }
 
-// String returns "graphs", "launched", "mixed" or "filled".
-func (c Class) String() string                   { return classes.String(c) }
-func (c Class) MarshalText() ([]byte, error)     { return classes.Text(c) }
-func (c *Class) UnmarshalText(text []byte) error { return classes.Parse(c, text) }
-
-// String returns "server", "stepper" or "burster".
-func (k Kind) String() string                   { return kinds.String(k) }
-func (k Kind) MarshalText() ([]byte, error)     { return kinds.Text(k) }
-func (k *Kind) UnmarshalText(text []byte) error { return kinds.Parse(k, text) }
-
 // String returns "simulated" or "closed-form".
 func (m Method) String() string                   { return methods.String(m) }
 func (m Method) MarshalText() ([]byte, error)     { return methods.Text(m) }
 func (m *Method) UnmarshalText(text []byte) error { return methods.Parse(m, text) }
-func (m Metric) String() string                   { return metrics.String(m) }
-func (m Metric) MarshalText() ([]byte, error)     { return metrics.Text(m) }
-func (m *Metric) UnmarshalText(text []byte) error { return metrics.Parse(m, text) }
-
-// String returns "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj" or "down_proj".
-func (p Projection) String() string                    { return projections.String(p) }
-func (p Projection) MarshalText() ([]byte, error)      { return projections.Text(p) }
-func (p *Projection) UnmarshalText(text []byte) error  { return projections.Parse(p, text) }
-func (r RoutePolicy) String() string                   { return routePolicies.String(r) }
-func (r RoutePolicy) MarshalText() ([]byte, error)     { return routePolicies.Text(r) }
-func (r *RoutePolicy) UnmarshalText(text []byte) error { return routePolicies.Parse(r, text) }
 
 // String returns "leave-one-case-out", "leave-one-model-out" or "leave-one-series-out".
 func (s Split) String() string                   { return splits.String(s) }

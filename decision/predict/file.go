@@ -27,9 +27,6 @@ func LoadProfiles(path string) (*Profiles, error) {
 	})
 }
 
-// LoadPredictor reads a file that [ParsePredictor] takes.
-func LoadPredictor(path string) (*Predictor, error) { return load(path, ParsePredictor) }
-
 // LoadRows reads a file that [ParseRows] takes. Rows that do not say which series
 // they are of are of one that is named after the file.
 func LoadRows(path string) (Rows, error) {

@@ -83,7 +83,7 @@ func (p Predictor) Mixes(method Method, files ...Rows) ([]Mix, error) {
 // series; a workload that was not measured alone in it is looked up in others.
 // Outcomes of the co-located rows are not used. The rows keep their order.
 func (p *Predictor) PredictRows(method Method, rows Rows, others *Profiles) ([]Measured, error) {
-	cases, err := rows.shared(others)
+	cases, err := sharedCases(rows, others)
 	if err != nil {
 		return nil, err
 	}
@@ -122,10 +122,10 @@ type sharedCase struct {
 	tried       []trialOf // by trial; see study
 }
 
-// shared lists the cases of more than one tenant, each tenant with its profile in
+// sharedCases lists the cases of more than one tenant, each tenant with its profile in
 // the same series, or else in the file, or else in others, which may be nil.
-func (rows Rows) shared(others *Profiles) ([]*sharedCase, error) {
-	own, err := rows.seriesProfiles()
+func sharedCases(rows Rows, others *Profiles) ([]*sharedCase, error) {
+	own, err := seriesProfiles(rows)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (rows Rows) shared(others *Profiles) ([]*sharedCase, error) {
 }
 
 // seriesProfiles are the profiles in the rows by series.
-func (rows Rows) seriesProfiles() (map[string]*Profiles, error) {
+func seriesProfiles(rows Rows) (map[string]*Profiles, error) {
 	out := map[string]*Profiles{}
 	for i := range rows {
 		r := &rows[i]

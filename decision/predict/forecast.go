@@ -14,7 +14,7 @@ import (
 type Forecasts struct {
 	predictor Predictor
 	mu        sync.Mutex
-	numbers   map[profileKey]int
+	numbers   map[ProfileRef]int
 	kept      map[string][]Prediction
 	alone     aloneCache
 }
@@ -22,21 +22,12 @@ type Forecasts struct {
 // mostForecasts bounds what Forecasts keeps: some 400 bytes a tenant of a group.
 const mostForecasts = 1 << 14
 
-// Forecasts returns what p says of the workloads in ps. It is the same for predictors
+// ForecastsOf returns what p says of the workloads in ps. It is the same for predictors
 // of the same content until profiles are added.
-func (ps *Profiles) Forecasts(p *Predictor) *Forecasts {
-	key := fmt.Sprintf("%+v", *p)
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	f := ps.forecasts[key]
-	if f == nil {
-		f = &Forecasts{predictor: *p, numbers: map[profileKey]int{}, kept: map[string][]Prediction{}}
-		if ps.forecasts == nil {
-			ps.forecasts = map[string]*Forecasts{}
-		}
-		ps.forecasts[key] = f
-	}
-	return f
+func ForecastsOf(ps *Profiles, p *Predictor) *Forecasts {
+	return ps.Made(fmt.Sprintf("%+v", *p), func() any {
+		return &Forecasts{predictor: *p, numbers: map[ProfileRef]int{}, kept: map[string][]Prediction{}}
+	}).(*Forecasts)
 }
 
 // Predict predicts a group of the profiles' workloads as [Predictor.Predict] does by
@@ -45,7 +36,7 @@ func (f *Forecasts) Predict(mechanism sharing.Mechanism, group []Solo) ([]Predic
 	f.mu.Lock()
 	key := []byte{byte(mechanism)}
 	for i := range group {
-		who := profileKey{server: group[i].Server, load: group[i].Load.same()}
+		who := ProfileRef{group[i].Server, group[i].Load.same()}
 		n, ok := f.numbers[who]
 		if !ok {
 			n = len(f.numbers)
@@ -89,9 +80,9 @@ func (f *Forecasts) Screen(mechanism sharing.Mechanism, group []Solo, confidence
 	for i := range out {
 		out[i].hold(confidence)
 		for m, by := range screened[mechanism] {
-			out[i].value[m].widen(by)
+			widenBy(&out[i].value[m], by)
 		}
-		out[i].Slowdown.widen(screened[mechanism][MetricTPOTP50])
+		widenBy(&out[i].Slowdown, screened[mechanism][MetricTPOTP50])
 	}
 	return out, err
 }
@@ -105,26 +96,26 @@ func (p Prediction) At(confidence float64) Prediction {
 func (p *Prediction) hold(confidence float64) {
 	z := distuv.UnitNormal.Quantile(confidence) / ninety
 	for m := range p.value {
-		p.value[m].stretch(z)
+		stretch(&p.value[m], z)
 	}
-	p.Slowdown.stretch(z)
+	stretch(&p.Slowdown, z)
 }
 
 // stretch multiplies the logarithms of the bounds over the value.
-func (i *Interval) stretch(z float64) {
+func stretch(i *Interval, z float64) {
 	if i.Value > 0 {
 		i.Low, i.High = i.Value*math.Pow(i.Low/i.Value, z), i.Value*math.Pow(i.High/i.Value, z)
 	}
 }
 
-// widen moves the bounds apart by logarithms, the upper one first.
-func (i *Interval) widen(by [2]float64) {
+// widenBy moves the bounds apart by logarithms, the upper one first.
+func widenBy(i *Interval, by [2]float64) {
 	i.High, i.Low = i.High*math.Exp(by[0]), i.Low*math.Exp(-by[1])
 }
 
 // Alone returns a profile as a prediction of the workload on a whole GPU of the same
 // product: what was measured, with no interval.
-func (p *SoloProfile) Alone() Prediction {
+func Alone(p *SoloProfile) Prediction {
 	out := Prediction{Mechanism: sharing.MechanismExclusive, Basis: sharing.BasisMeasured}
 	for m := range Metric(metricCount) {
 		if v, ok := p.Metric(m); ok {
@@ -142,12 +133,12 @@ func (p *Prediction) Prospect(slo *SLO, d *Tenant, simulated bool) Prospect {
 		o.Rate = Bounds{min(1, r.Value/p.rateAlone), min(1, r.Low/p.rateAlone), min(1, r.High/p.rateAlone)}
 	}
 	for k, m := range [LatencyCount]Metric{MetricTTFTP99, MetricTPOTP99, MetricE2EP99} {
-		o.see(k, p.value[m], 1)
+		see(&o, k, p.value[m], 1)
 	}
 	median, ok := slo.TPOTP50.Get()
 	if tail, both := slo.TPOTP99.Get(); ok {
 		was, limit := o.P99[LatencyTPOT], d.Limits[LatencyTPOT]
-		o.see(LatencyTPOT, p.value[MetricTPOTP50], limit/median.Seconds())
+		see(&o, LatencyTPOT, p.value[MetricTPOTP50], limit/median.Seconds())
 		if was.scale(limit / tail.Seconds()); both && was.High > o.P99[LatencyTPOT].High {
 			o.P99[LatencyTPOT] = was
 		}
@@ -156,7 +147,7 @@ func (p *Prediction) Prospect(slo *SLO, d *Tenant, simulated bool) Prospect {
 }
 
 // see takes over a latency in milliseconds, in multiples of which it is counted.
-func (o *Prospect) see(k int, v Interval, times float64) {
+func see(o *Prospect, k int, v Interval, times float64) {
 	o.P99[k], o.Known[k] = Bounds(v), v.Value > 0
 	o.P99[k].scale(times / 1e3)
 }

@@ -91,7 +91,7 @@ func (p *play) residuals(service int) Residuals {
 		for m := range Metric(metricCount) {
 			e := Residual{HalfWidth: aloneHalfWidths[m]}
 			if len(r.gpu.replicas) > 1 || r.gpu.mechanism == sharing.MechanismMPS {
-				e = r.gpu.p.residuals(r.gpu.mechanism)[m]
+				e = p.calibration.residuals(r.gpu.mechanism)[m]
 				e.HalfWidth = max(e.HalfWidth, leastHalfWidths[r.gpu.mechanism][m])
 			}
 			if e.HalfWidth > out[m].HalfWidth {
@@ -293,9 +293,6 @@ func (o Objective) nearby(own Residuals) []nearby {
 	}
 	return out
 }
-
-// ninety is how many standard deviations hold 90% between them.
-const ninety = 1.6449
 
 func (d *doubt) close(r *ServiceReport, own Residuals, open bool, near []nearby) {
 	r.Foreseen = map[Metric]Interval{}

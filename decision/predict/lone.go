@@ -22,14 +22,14 @@ func (p *Predictor) SparedAlone(s *Solo) bool {
 func (p *Predictor) unspared(base *SoloProfile, siblings []*SoloProfile) (step float64, spared bool) {
 	const most = 0.945 // of the others' steps
 	own, ok := positive(base.ITL.P50)
-	u, ok2 := base.bandwidth()
+	u, ok2 := bandwidthOf(base)
 	if !ok || !ok2 || base.Mechanism != sharing.MechanismMPS {
 		return 0, false
 	}
 	step = math.Inf(1)
 	for _, q := range siblings {
 		other, ok := positive(q.ITL.P50)
-		v, ok2 := q.bandwidth()
+		v, ok2 := bandwidthOf(q)
 		if !ok || !ok2 || q.Mechanism != base.Mechanism || own >= most*other {
 			continue
 		}

@@ -77,3 +77,6 @@ func (i Interval) Below(limit float64) sharing.Answer {
 	}
 	return sharing.AnswerUnknown
 }
+
+// ninety is the number of standard deviations about the mean between which a normal distribution has 90%.
+const ninety = 1.6449

@@ -143,7 +143,7 @@ func ParseModelConfig(data []byte) (Model, error) {
 	} else {
 		m.Parameters += float64(m.Layers) * inner(c.Intermediate)
 	}
-	m.Active = orDefault(m.Active, m.Parameters)
+	m.Active = cmp.Or(m.Active, m.Parameters)
 	m.Unquantized = 2 * embedding
 	if tied {
 		m.Unquantized = embedding

@@ -28,15 +28,16 @@ func (c *Cluster) Play(ctx context.Context, requests iter.Seq[Request]) (*Report
 
 // play is a cluster while it is played. Times are in ms.
 type play struct {
-	c        *Cluster
-	gpus     []*gpuState
-	services []*service
-	events   events
-	spare    []*flight
-	flying   int // requests on their way
-	now      float64
-	from     float64
-	until    float64
+	c           *Cluster
+	gpus        []*gpuState
+	services    []*service
+	calibration *Calibration
+	events      events
+	spare       []*flight
+	flying      int // requests on their way
+	now         float64
+	from        float64
+	until       float64
 }
 
 // service is a service while it is played.
@@ -63,13 +64,12 @@ func (c *Cluster) play() (*play, error) {
 	if c.Until > 0 {
 		p.until = inMillis(c.Until)
 	}
-	predictor := c.Predictor
-	if predictor == nil {
-		usual := NewPredictor()
-		predictor = &usual
+	if p.calibration = c.Calibration; p.calibration == nil {
+		usual := H200()
+		p.calibration = &usual
 	}
 	for i, g := range c.GPUs {
-		p.gpus = append(p.gpus, &gpuState{p: predictor, mechanism: g.Mechanism, memory: float64(g.Memory), heap: i, next: math.Inf(1)})
+		p.gpus = append(p.gpus, &gpuState{p: &p.calibration.Parameters, mechanism: g.Mechanism, memory: float64(g.Memory), heap: i, next: math.Inf(1)})
 	}
 	p.events = append(p.events, p.gpus...)
 	for i := range c.Services {

@@ -130,3 +130,20 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []Solo, method Me
 	}
 	return out, nil
 }
+
+// Raise lifts every predicted percentile of a latency to its floor, in seconds.
+func (p *Prediction) Raise(floor [LatencyCount]float64) {
+	for m := range p.All() {
+		k := LatencyE2E
+		switch m {
+		case MetricTPOTP50, MetricTPOTP99:
+			k = LatencyTPOT
+		case MetricTTFTP50, MetricTTFTP99:
+			k = LatencyTTFT
+		case MetricTokensPerSecond:
+			continue
+		}
+		i, least := &p.value[m], 1e3*floor[k]
+		i.Value, i.Low, i.High = max(i.Value, least), max(i.Low, least), max(i.High, least)
+	}
+}

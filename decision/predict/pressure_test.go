@@ -87,7 +87,7 @@ func TestPressureReadings(t *testing.T) {
 		if r.Pressure != nil {
 			links[r.Server.Model] = r.Pressure.Links()
 			solo := predict.Solo{Server: r.Server, Load: r.Load, MPS: &(predict.Rows{r}).Profiles()[0]}
-			_, fills := solo.FillsGPU()
+			_, fills := predict.FillsGPU(&solo)
 			if want := r.Server.Model == "fft-256" || r.Server.Model == "dgemm-4096"; fills != want {
 				t.Errorf("%s fills the GPU: %v", r.Server.Model, fills)
 			}

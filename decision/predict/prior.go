@@ -130,3 +130,6 @@ func MachineOf(g *sharing.GPU) Machine {
 	}
 	return m
 }
+
+// launchBusy is the part of a launch-bound prefill in which the GPU is active.
+const launchBusy = 0.4

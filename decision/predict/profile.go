@@ -3,6 +3,7 @@ package predict
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"sync"
@@ -95,37 +96,6 @@ func (f *ServingFit) check(list *problem.List, path string) {
 	checkFraction(list, problem.Join(path, "kv_use"), f.KVUse, 1)
 	checkFraction(list, problem.Join(path, "prefix_hits"), f.Hits, 1)
 	checkFraction(list, problem.Join(path, "accepted"), f.Accepted, 1)
-}
-
-// apply takes what was fitted over into an engine: a prefill by the token, as it was at the mean prompt, since an
-// engine takes the longer of the launches' and the tokens' time where the fit adds them.
-func (f *ServingFit) apply(e *Engine) {
-	set := func(c *Cost, i Interval) {
-		if i.Value > 0 {
-			*c = Cost{Value: i.Value, Sigma: math.Log(max(i.High, i.Value)/max(i.Low, i.Value/10)) / (2 * ninety),
-				Basis: sharing.BasisFitted}
-		}
-	}
-	if f.Step.Value > 0 {
-		e.StepMatrix, e.StepContext, e.Captured = Cost{}, Cost{}, nil // in what was fitted
-	}
-	set(&e.Step, f.Step)
-	set(&e.StepSequence, f.StepSequence)
-	if at := f.PrefillAt; at.Value > 0 {
-		set(&e.Prefill, f.Prefill)
-		k := 1e3 / max(f.Prompt, 1)
-		if e.ChunkTokens > 0 { // the step that computes it reads the weights too
-			at = Interval{at.Value + f.Step.Value, at.Low + f.Step.Value, at.High + f.Step.Value}
-		}
-		set(&e.PrefillToken, Interval{k * at.Value, k * at.Low, k * at.High})
-		e.PrefillContext = Cost{}
-	}
-	if v, ok := f.Slots.Get(); ok {
-		e.Sequences = v
-	}
-	if v, ok := f.Chunk.Get(); ok && v > e.sequences() && e.ChunkTokens > 0 {
-		e.ChunkTokens = v
-	}
 }
 
 // ParseProfiles reads a list of profiles, YAML or JSON, strictly: the error names every problem with its path.
@@ -232,8 +202,8 @@ type Profiles struct {
 	order []*SoloProfile
 	sms   map[profileKey]*SoloProfile // those in which GPM told the share of the SMs
 
-	mu        sync.Mutex
-	forecasts map[string]*Forecasts // by the predictor's content
+	mu   sync.Mutex
+	made map[string]any // see Made
 }
 
 type profileKey struct {
@@ -259,7 +229,7 @@ func (ps *Profiles) Add(profiles ...SoloProfile) error {
 	}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	ps.forecasts = nil
+	ps.made = nil
 	if ps.byKey == nil {
 		ps.byKey, ps.sms = map[profileKey]*SoloProfile{}, map[profileKey]*SoloProfile{}
 	}
@@ -280,6 +250,25 @@ func (ps *Profiles) Add(profiles ...SoloProfile) error {
 	}
 	return nil
 }
+
+// Made returns what build returned for the key, which is called once until profiles are added. It is safe for
+// concurrent use.
+func (ps *Profiles) Made(key string, build func() any) any {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	v, ok := ps.made[key]
+	if !ok {
+		v = build()
+		if ps.made == nil {
+			ps.made = map[string]any{}
+		}
+		ps.made[key] = v
+	}
+	return v
+}
+
+// All ranges over the profiles in the order in which they were added.
+func (ps *Profiles) All() iter.Seq[*SoloProfile] { return slices.Values(ps.order) }
 
 // Len is the number of profiles.
 func (ps *Profiles) Len() int { return len(ps.order) }
@@ -350,4 +339,47 @@ func (ps *Profiles) Solo(s Server, l Load) (Solo, error) {
 		}
 	}
 	return solo, nil
+}
+
+// Version is the version of the JSON form of SoloProfile.
+const (
+	Version        = 1
+	VersionOfKinds = 2 // of SoloProfile and Row, which may be of any Kind
+)
+
+func checkTurns(list *problem.List, path string, turns Optional[float64]) {
+	if v, ok := turns.Get(); ok && !(v >= 0.5 && v <= maxTurns) {
+		list.Addf(path, "run the workload beside a spinning neighbour again", "must lie between 0.5 and %v, is %v", maxTurns, v)
+	}
+}
+
+// maxTurns bounds the turns of a step.
+const maxTurns = 1e4
+
+// A step or a prefill, in ms, that makes sense: not shorter than a kernel and not longer than an hour.
+const shortestPart, longestPart = 1e-3, 3.6e6
+
+// usualSlots is the size of the batch of a server that does not state it and
+// whose profile does not show that it has more.
+const usualSlots = 16
+
+// WeightsRead returns the bytes of weights that a decode step of the server reads, by the DRAM traffic of its
+// closed loops on a GPU of so much peak bandwidth (bytes a second): the least among its loads of the traffic of a
+// cycle over the decode steps and prefills in it. On the 1B, 3B and 8B servers of examples/predict/testdata, of
+// 16-bit weights, that is 0.8 to 0.95 of their size. 0 where the traffic was not measured.
+func (s *Solo) WeightsRead(bandwidth float64) float64 {
+	least := math.Inf(1)
+	for _, p := range s.Siblings {
+		busy, ok := positive(p.DRAMFraction)
+		clients, output := float64(p.Load.Concurrency), float64(p.Load.Output)
+		if !ok || clients == 0 || p.Load.Concurrency > p.Server.Slots.Or(usualSlots) {
+			continue
+		}
+		cycle := clients * output / p.TokensPerS.Or(0)
+		least = min(least, busy*bandwidth*cycle/(output-1+clients))
+	}
+	if math.IsInf(least, 1) {
+		return 0
+	}
+	return least
 }

@@ -7,14 +7,6 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// The latencies of an outcome, as indices.
-const (
-	LatencyTTFT = iota
-	LatencyTPOT
-	LatencyE2E
-	LatencyCount
-)
-
 // Serving is one replica of a model server with continuous batching, at its busiest hour.
 type Serving struct {
 	PerS          float64 // requests a second
@@ -55,13 +47,6 @@ const BusiestUnbounded = 0.8
 // KeepsRate is the part of its rate alone that work without latency objectives
 // must keep beside others: with less, sharing only delays it.
 const KeepsRate = 0.8
-
-// Share is what a mechanism gives the tenants of one GPU or slice.
-type Share struct {
-	Mechanism sharing.Mechanism // exclusive, time-slicing, mps or mig
-	SMs       float64           // share of the GPU's SMs, 1 = all; of a MIG slice
-	Bandwidth float64           // share of its memory bandwidth
-}
 
 // Prospect is what a tenant will see: the median of each figure and the bounds
 // between which it lies at the confidence asked for.
@@ -336,6 +321,3 @@ func (e *evaluation) matters(q int) bool {
 	}
 	return true
 }
-
-// LatencyName is the name of a latency: TTFT, TPOT or E2E.
-func LatencyName(k int) string { return [LatencyCount]string{"TTFT", "TPOT", "E2E"}[k] }

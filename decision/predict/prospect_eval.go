@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/cotenant/cotenant/sharing"
@@ -9,7 +10,6 @@ import (
 const (
 	lengthSigma  = 0.6  // of the logarithm of a request's lengths: Azure's 2023 conversation trace has coefficients of variation 1 (in) and 0.65 (out)
 	serviceSigma = 0.3  // of the logarithm of other servers' service times
-	launchBusy   = 0.4  // part of a launch-bound prefill in which the GPU is active
 	otherHost    = 0.15 // part of other servers' service that is the host's
 	mostSettling = 8    // rounds in which the tenants' activities settle
 )
@@ -256,7 +256,7 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *forese
 	longest := v.Output * long * max(token, 0.5*(token+step))
 	prefills := 2.33 * preWorst * math.Sqrt(1.4*cv2*t.load*(v.Output*t.token+pre))
 	f.p99[LatencyE2E] = mean + math.Hypot(math.Hypot(longest-v.Output*token, f.p99[LatencyTTFT]-pre), prefills)
-	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.crowd, t.batch/max(1, orDefault(v.Sequences, 64)))
+	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.crowd, t.batch/max(1, cmp.Or(v.Sequences, 64)))
 }
 
 // interrupted is what other requests' prefills add to the P99 of the time per
@@ -289,11 +289,4 @@ func (e *evaluation) lengthens(v *Serving, t *state, long float64) float64 {
 	compute := 2 * v.Parameters * v.Input / (e.machine.FLOPs * medians[prefillEfficiency])
 	floor := v.Layers * medians[prefillPerLayer] / 1e3
 	return max(1, long*compute/max(compute, launchBusy*floor))
-}
-
-func orDefault(v, fallback float64) float64 {
-	if v == 0 {
-		return fallback
-	}
-	return v
 }

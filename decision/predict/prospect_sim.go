@@ -203,7 +203,7 @@ func (p *player) rates(mechanism sharing.Mechanism) rates {
 	}
 	c.step, c.host, c.sequence = 1e3*(p.stepHost+p.stepGPU), 1e3*p.stepHost, 1e3*p.kvGPU
 	c.prefill, c.token, c.busy, c.slowPrefill = 1e3*p.preFloor, 1e3*p.perInput, launchBusy, p.slowPrefill
-	c.sequences = int(orDefault(v.Sequences, 64))
+	c.sequences = int(cmp.Or(v.Sequences, 64))
 	return c
 }
 
@@ -212,12 +212,12 @@ func (p *player) rates(mechanism sharing.Mechanism) rates {
 func (e *evaluation) crowded(g *gpuState) {
 	total := 0.0
 	for _, r := range g.replicas {
-		total += r.act.duty()
+		total += duty(&r.act)
 	}
 	for _, r := range g.replicas {
 		a := &r.act
 		crowd := 1.0
-		switch others := total - a.duty(); e.share.Mechanism {
+		switch others := total - duty(a); e.share.Mechanism {
 		case sharing.MechanismMPS:
 			crowd += others
 		case sharing.MechanismTimeSlicing:
@@ -230,7 +230,7 @@ func (e *evaluation) crowded(g *gpuState) {
 }
 
 // duty is what an activity costs a neighbour.
-func (a *activity) duty() float64 {
+func duty(a *activity) float64 {
 	if !a.kind.works() {
 		return 0
 	}

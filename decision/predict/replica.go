@@ -237,3 +237,15 @@ func (r *replica) begin(now float64, a activity) {
 		r.gpu.paced = false
 	}
 }
+
+// replicaStats are what a replica did. Times are in ms.
+type replicaStats struct {
+	busy, gpu    float64
+	queueHigh    int
+	preemptions  int64
+	adapterLoads int64
+	completed    int64
+	prompt       int64 // tokens of prompts, and of these from the cache
+	cached       int64
+	blocked      [blockedCount]int64
+}

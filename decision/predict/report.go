@@ -108,7 +108,7 @@ func (p *play) report() *Report {
 			r.TokensPerS = Some(rate)
 		}
 		for _, q := range v.replicas {
-			r.Replicas = append(r.Replicas, q.report(whole*1e3))
+			r.Replicas = append(r.Replicas, replicaReport(q, whole*1e3))
 		}
 		for _, id := range slices.Sorted(maps.Keys(v.adapters)) {
 			a := v.adapters[id]
@@ -136,7 +136,7 @@ func (t *tally) outcome() Outcome {
 	return Outcome{TTFT: t.ttft.ms(), TPOT: t.tpot.ms(), ITL: t.gap.ms(), E2E: t.e2e.ms()}
 }
 
-func (r *replica) report(ms float64) ReplicaReport {
+func replicaReport(r *replica, ms float64) ReplicaReport {
 	s := &r.stats
 	out := ReplicaReport{
 		KVCapacity: r.kv.total * r.size, KVHighWater: r.kv.most * r.size, QueueHighWater: s.queueHigh, Completed: s.completed,

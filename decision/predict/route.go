@@ -164,14 +164,6 @@ func (a *sessionAffinity) Route(r *Request, s []ReplicaState) int {
 	return best
 }
 
-// mix spreads the bits of a number (splitmix64).
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
 // prefixScorer weighs the cached part of the prompt, the queue relative to the
 // others' and the free part of the KV cache.
 type prefixScorer struct {

@@ -185,3 +185,9 @@ func (rows Rows) cases() []rowCase {
 	}
 	return out
 }
+
+// compared returns a row's metric if it is one that predictions are judged by.
+func (r *Row) compared(m Metric) (float64, bool) {
+	v, ok := r.Metric(m)
+	return v, ok && (m != MetricTokensPerSecond || r.Load.Closed())
+}

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -67,7 +68,7 @@ func orBits(v int) int {
 	return v
 }
 
-func (m Model) active() float64 { return orDefault(m.Active, m.Parameters) }
+func (m Model) active() float64 { return cmp.Or(m.Active, m.Parameters) }
 
 // unused is the share of the routed experts that a token leaves out; 0 without experts.
 func (m Model) unused() float64 {

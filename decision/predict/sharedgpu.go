@@ -9,7 +9,7 @@ import (
 
 // gpuState is a GPU with the replicas on it. Times are in ms.
 type gpuState struct {
-	p         *Predictor
+	p         *Parameters
 	mechanism sharing.Mechanism
 	beside    func(*gpuState) // sets how long units take beside each other; nil = by the mechanism and p
 	replicas  []*replica
@@ -60,7 +60,7 @@ func (k phase) works() bool { return k == prefilling || k == decoding }
 // followed by those of the others that have work, a whole slice of one whose kernels queue up, and what has piled
 // up of one that leaves gaps.
 func (g *gpuState) inTurns() {
-	quantum, change := g.p.Parameters.Quantum.Value, g.p.Parameters.Switch.Value
+	quantum, change := g.p.Quantum.Value, g.p.Switch.Value
 	for _, r := range g.replicas {
 		a := &r.act
 		if a.unit = a.alone(); !a.kind.works() {
@@ -93,7 +93,7 @@ func (g *gpuState) inTurns() {
 func (g *gpuState) turns(r *replica) (work, turns float64) {
 	a := &r.act
 	if work = a.gpu; a.launchBound() {
-		work *= g.p.Parameters.PrefillCatchUp.Value
+		work *= g.p.PrefillCatchUp.Value
 	}
 	tolerance := timeslice.BoundaryTolerance
 	counted := r.c.turns
@@ -114,12 +114,8 @@ func (g *gpuState) turns(r *replica) (work, turns float64) {
 			}
 		}
 	}
-	return work + (turns-1)*g.p.Parameters.SliceLoss.Value, turns
+	return work + (turns-1)*g.p.SliceLoss.Value, turns
 }
-
-// countedTolerance takes the place of timeslice.BoundaryTolerance where turns were
-// counted: they tell the host's part of a step, and so the GPU's, to about as much.
-const countedTolerance = 0.02
 
 // launchBound says that a prefill leaves the GPU gaps.
 func (a *activity) launchBound() bool { return a.kind == prefilling && a.host > 0.1*a.gpu }

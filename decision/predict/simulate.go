@@ -263,7 +263,7 @@ func (p *Predictor) trySides(models []tenantModel, alone, together []figures) ([
 		if other == 0 {
 			continue
 		}
-		edge := p.slice() * float64(min(turns, other))
+		edge := p.Parameters.slice() * float64(min(turns, other))
 		below, above := edge/(1+stepJitter), edge/(1-stepJitter)
 		if other < turns {
 			below, above = above, below
@@ -292,18 +292,8 @@ func (p *Predictor) withStep(models []tenantModel, alone []figures, i int, gpu f
 	return out, err
 }
 
-// slice is the time of a turn in which work advances, in ms.
-func (p *Predictor) slice() float64 {
-	return p.Parameters.Quantum.Value - p.Parameters.SliceLoss.Value
-}
-
-// change is what a turn costs beyond the work that it does, in ms.
-func (p *Predictor) change() float64 {
-	return p.Parameters.Switch.Value + p.Parameters.SliceLoss.Value
-}
-
 func (p *Predictor) scheduler() timeslice.Scheduler {
-	return timeslice.Scheduler{Quantum: millis(p.slice()), Switch: millis(p.change())}
+	return timeslice.Scheduler{Quantum: millis(p.Parameters.slice()), Switch: millis(p.Parameters.change())}
 }
 
 // unseenModel is the factor by which an interval widens for a model that the predictor was not calibrated on.

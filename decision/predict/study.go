@@ -14,7 +14,7 @@ import (
 // queue share for MPS, and the values that are tried of it. SMBlocking is not fitted: the data cannot tell the two
 // apart. The grid is coarse: the models are physical, and constants fitted more finely do worse on what they have
 // not seen.
-func (p *Parameters) fitted(m sharing.Mechanism) (q *Parameter, trials []float64) {
+func fitted(p *Parameters, m sharing.Mechanism) (q *Parameter, trials []float64) {
 	if m == sharing.MechanismMPS {
 		return &p.QueueShare, []float64{0.06, 0.09, 0.12, 0.15, 0.18}
 	}
@@ -66,7 +66,7 @@ func newStudy(start Predictor, method Method, files []Rows) (*study, error) {
 	s.bare.Models, s.bare.TimeSlicing, s.bare.MPS = nil, bare, bare
 	var all Profiles
 	for i, rows := range files {
-		own, err := rows.seriesProfiles()
+		own, err := seriesProfiles(rows)
 		if err == nil {
 			err = all.Add(rows.Profiles()...)
 		}
@@ -79,13 +79,13 @@ func newStudy(start Predictor, method Method, files []Rows) (*study, error) {
 		}
 	}
 	for i, rows := range files {
-		cases, err := rows.shared(&all)
+		cases, err := sharedCases(rows, &all)
 		if err != nil {
 			return nil, err
 		}
 		for _, sc := range cases {
 			sc.series, sc.gpu = seriesName(sc.series, i), s.gpuOf(&sc.rows[0])
-			sc.calibrates = !slices.ContainsFunc(sc.group, Solo.gaps)
+			sc.calibrates = !slices.ContainsFunc(sc.group, gapsOf)
 		}
 		s.cases = append(s.cases, cases...)
 	}
@@ -137,7 +137,7 @@ func (s *study) try(sc *sharedCase, k int) *trialOf {
 	m := sc.rows[0].Mechanism
 	p := s.bare
 	p.GPU = sc.gpu // nothing is carried over to the GPU that its series calibrate
-	q, trials := p.Parameters.fitted(m)
+	q, trials := fitted(&p.Parameters, m)
 	if sc.tried == nil {
 		sc.tried = make([]trialOf, len(trials))
 	}
@@ -164,7 +164,7 @@ func (s *study) try(sc *sharedCase, k int) *trialOf {
 // best is the trial that predicts the TPOT and the throughput of a subset best, as
 // one walks to it from the starting point; that where the subset is empty.
 func (s *study) best(m sharing.Mechanism, u subset) int {
-	q, trials := s.start.Parameters.fitted(m)
+	q, trials := fitted(&s.start.Parameters, m)
 	step := trials[1] - trials[0]
 	score := func(k int) float64 {
 		sum, figures := 0.0, 0
@@ -212,7 +212,7 @@ func (s *study) calibrate(u subset) (*Predictor, error) {
 			continue
 		}
 		any = true
-		q, trials := p.Parameters.fitted(m)
+		q, trials := fitted(&p.Parameters, m)
 		q.Value, q.Basis, q.Source = trials[k], sharing.BasisFitted, fmt.Sprintf("%d co-located tenants in %d series", tenants, len(series))
 		s.learn(m, u, to)
 	}
@@ -244,7 +244,7 @@ func (s *study) fitLoneCost(p *Predictor, u subset) {
 		if !u.of(a.gpu, a.series) {
 			continue
 		}
-		for _, mps := range a.profiles.order {
+		for mps := range a.profiles.All() {
 			ts := a.profiles.find(sharing.MechanismTimeSlicing, mps.Server, mps.Load)
 			if mps.Mechanism != sharing.MechanismMPS || ts == nil || u.model != "" && mps.Server.Model == u.model {
 				continue

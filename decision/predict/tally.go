@@ -75,18 +75,6 @@ func (s *spread) ms() (l LatencyMS) {
 	return l
 }
 
-// replicaStats are what a replica did. Times are in ms.
-type replicaStats struct {
-	busy, gpu    float64
-	queueHigh    int
-	preemptions  int64
-	adapterLoads int64
-	completed    int64
-	prompt       int64 // tokens of prompts, and of these from the cache
-	cached       int64
-	blocked      [blockedCount]int64
-}
-
 // counted says that a request came after the warm-up.
 func (v *service) counted(f *flight) bool { return f.came >= v.p.from }
 

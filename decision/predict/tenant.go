@@ -62,10 +62,6 @@ type tenantModel struct {
 // clientDelay is the time from a request's end to its client's next request on one machine: the HTTP round trip.
 const clientDelay = 1.0
 
-// usualSlots is the size of the batch of a server that does not state it and
-// whose profile does not show that it has more.
-const usualSlots = 16
-
 func (t *tenantModel) note(widen float64, format string, args ...any) {
 	t.widen = math.Hypot(t.widen, widen)
 	t.notes = append(t.notes, fmt.Sprintf(format, args...))
@@ -313,9 +309,6 @@ func (t *tenantModel) takeApart(p *Predictor, b *SoloProfile, usualHost float64)
 	return nil
 }
 
-// A step or a prefill, in ms, that makes sense: not shorter than a kernel and not longer than an hour.
-const shortestPart, longestPart = 1e-3, 3.6e6
-
 // alone takes a profile apart as it is.
 func (p *Predictor) alone(b *SoloProfile) (t tenantModel, err error) {
 	if err = t.readProfile(p, b); err == nil {
@@ -324,8 +317,8 @@ func (p *Predictor) alone(b *SoloProfile) (t tenantModel, err error) {
 	return t, err
 }
 
-// like says that q, of the same server as b, is another closed loop under the same mechanism.
-func (q *SoloProfile) like(b *SoloProfile) bool {
+// alike says that q, of the same server as b, is another closed loop under the same mechanism.
+func alike(q, b *SoloProfile) bool {
 	return q != b && q.Load.Closed() && q.Mechanism == b.Mechanism
 }
 
@@ -333,7 +326,7 @@ func (q *SoloProfile) like(b *SoloProfile) bool {
 func (p *Predictor) usualHost(base *SoloProfile, siblings []*SoloProfile) float64 {
 	sum, n := 0.0, 0
 	for _, q := range siblings {
-		if !q.like(base) || q.GPUBusyFraction.IsZero() {
+		if !alike(q, base) || q.GPUBusyFraction.IsZero() {
 			continue
 		}
 		if m, err := p.alone(q); err == nil {

@@ -2,23 +2,10 @@ package predict
 
 import (
 	"fmt"
-	"maps"
-	"math"
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// transferred is by how much wider intervals are, on the scale of logarithms, for a GPU that the predictor was not
-// calibrated on: for one of the same architecture, and for another.
-//
-// Between an H200 and an H100 it was measured (the series of H100s in examples/predict/testdata): with what H200s
-// were calibrated on, the H100's TPOT is missed by 3.0% under MPS, where the H200's is by 2.8, and by 3.1% under
-// time-slicing, where the H200's is by 3.2. For other architectures nothing was: a prior.
-var transferred = map[sharing.Mechanism][2]float64{
-	sharing.MechanismTimeSlicing: {0.1, 0.25},
-	sharing.MechanismMPS:         {0.05, 0.2},
-}
 
 // transfer says whether the predictor's parameters carry over to the GPU of a
 // profile, and widens the intervals of what is predicted there.
@@ -85,14 +72,4 @@ func (p Predictor) On(gpu, driver string) Predictor {
 	}
 	p.GPU, p.Driver = gpu, driver
 	return p
-}
-
-// widened are the residuals with half-widths that hold another error too.
-func (r Residuals) widened(by float64) Residuals {
-	out := maps.Clone(r)
-	for m, v := range out {
-		v.HalfWidth = math.Hypot(v.HalfWidth, by)
-		out[m] = v
-	}
-	return out
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/timeslice"
 )
 
@@ -51,7 +50,7 @@ func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
 	if !ok || t.gaps { // whose turns follow from its launches
 		return
 	}
-	n, q := max(1, math.Round(counted)), p.slice()
+	n, q := max(1, math.Round(counted)), p.Parameters.slice()
 	guessed := float64(p.scheduler().Slices(millis(t.gpu)))
 	gpu := min(max(t.gpu, (n-1)*q/(1-stepJitter)), n*q/(1+stepJitter))
 	if math.Abs(gpu/t.gpu-1) > mostMoved {
@@ -119,7 +118,7 @@ func (p *Predictor) besideLarger(models []tenantModel) {
 		if t.edge == 0 {
 			continue
 		}
-		below := 1 - t.length/(t.edge*p.slice())
+		below := 1 - t.length/(t.edge*p.Parameters.slice())
 		more := edgeShare * min(max(1-below/edgeDoubt, 0), 1)
 		t.otherWay, t.otherShare = 1, more
 		if t.turns > t.edge {
@@ -129,7 +128,7 @@ func (p *Predictor) besideLarger(models []tenantModel) {
 			continue
 		}
 		if t.turns == t.edge {
-			gpu := p.slice() * t.edge / (1 - stepJitter)
+			gpu := p.Parameters.slice() * t.edge / (1 - stepJitter)
 			t.turns, t.host, t.gpu = t.edge+1, max(0, t.host+t.gpu-gpu), gpu
 		}
 		t.otherWay, t.otherShare = -1, 0
@@ -152,30 +151,10 @@ func (p *Predictor) turnsOf(t *tenantModel) (turns, other int, share float64) {
 	if !near {
 		return turns, 0, 0
 	}
-	edge := p.slice() * float64(min(turns, other))
+	edge := p.Parameters.slice() * float64(min(turns, other))
 	away := math.Abs(t.gpu-edge) / (timeslice.BoundaryTolerance * t.gpu)
 	return turns, other, (1 - min(1, away)) / 2
 }
 
-// meanTurns is the mean number of turns of a step that takes quanta of them on
-// the GPU: near a whole number, as the prediction flags it, it may be either.
-func meanTurns(quanta, tolerance float64) float64 {
-	within := tolerance * quanta
-	n := max(1, math.Ceil(quanta-within))
-	if quanta+within <= n {
-		return n
-	}
-	return n + min(1, (quanta+within-n)/(2*within))
-}
-
 // mostMoved is the fraction by which the GPU's part of a step may be wrong.
 const mostMoved = 0.2
-
-func checkTurns(list *problem.List, path string, turns Optional[float64]) {
-	if v, ok := turns.Get(); ok && !(v >= 0.5 && v <= maxTurns) {
-		list.Addf(path, "run the workload beside a spinning neighbour again", "must lie between 0.5 and %v, is %v", maxTurns, v)
-	}
-}
-
-// maxTurns bounds the turns of a step.
-const maxTurns = 1e4

@@ -34,7 +34,7 @@ func (t *tenantModel) splitSMs(p *Predictor, base *SoloProfile, s *Solo) {
 	fit.add(decode, prefill, u)
 	for _, q := range s.Siblings {
 		share, ok := q.SMFraction.Get()
-		if !ok || !q.like(base) {
+		if !ok || !alike(q, base) {
 			continue
 		}
 		m, err := p.alone(q)
@@ -71,7 +71,7 @@ func (t *tenantModel) splitSMs(p *Predictor, base *SoloProfile, s *Solo) {
 // wait less for others', and others less for its the fewer it has.
 func (t *tenantModel) takeTurns(p *Predictor, b *SoloProfile, share float64) {
 	q := &p.Parameters
-	u, ok := b.bandwidth()
+	u, ok := bandwidthOf(b)
 	if !ok {
 		u = t.decodeSM // about as much, on the rows of H100s and H200s
 		t.note(0.1, "no memory bandwidth in the profile")
@@ -98,8 +98,8 @@ const (
 	cappedReading  = 0.4  // of the reading that spares a step waits
 )
 
-// bandwidth is the share of the memory bandwidth that the workload takes while it runs, where it is known.
-func (p *SoloProfile) bandwidth() (float64, bool) {
+// bandwidthOf is the share of the memory bandwidth that the workload takes while it runs, where it is known.
+func bandwidthOf(p *SoloProfile) (float64, bool) {
 	dram, ok := positive(p.DRAMFraction)
 	return dram / p.GPUBusyFraction.Or(1), ok
 }

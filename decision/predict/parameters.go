@@ -1,23 +1,15 @@
 package predict
 
 import (
-	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"reflect"
 
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
-)
-
-// Version is the version of the JSON form of SoloProfile, and PredictorVersion that of Predictor.
-const (
-	Version          = 1
-	VersionOfKinds   = 2 // of SoloProfile and Row, which may be of any Kind
-	PredictorVersion = 3
 )
 
 // Parameter is a constant of the models, with what it means.
@@ -114,9 +106,11 @@ type Residual struct {
 // Residuals holds a Residual for each metric.
 type Residuals map[Metric]Residual
 
-// Predictor predicts co-location from profiles. It is a value: copy it, write it as JSON, read it back with
-// ParsePredictor. Make one with NewPredictor, and calibrate it with Fit.
-type Predictor struct {
+// CalibrationVersion is the version of the JSON form of a Calibration.
+const CalibrationVersion = 3
+
+// Calibration holds the constants of sharing a GPU and the errors to expect of predictions that rest on them.
+type Calibration struct {
 	Version int `yaml:"version,required" json:"version"`
 	// GPU and Driver are what the parameters were measured on.
 	GPU        string     `yaml:"gpu_name,required" json:"gpu_name"`
@@ -129,8 +123,6 @@ type Predictor struct {
 	// TimeSlicing and MPS are the errors to expect, by metric, in ClassGraphs.
 	TimeSlicing Residuals `yaml:"time_slicing,required" json:"time_slicing"`
 	MPS         Residuals `yaml:"mps,required" json:"mps"`
-	// Learned moves predictions by what ended canaries showed ([LoadLearned]); nil moves none. It is in no file.
-	Learned *Learned `yaml:"-" json:"-"`
 }
 
 const (
@@ -140,10 +132,9 @@ const (
 	probeSource  = "cotenant-h200-quantum"
 )
 
-// NewPredictor returns the predictor for an H200 with driver 580 as measured
-// for this project. Its quantum and switch are measured; the rest are physical
-// constants that describe its co-location data, and priors anywhere else.
-func NewPredictor() Predictor {
+// H200 returns the constants of an H200 with driver 580. Its quantum and switch are measured; the rest are physical
+// constants that describe the co-location data, and priors anywhere else.
+func H200() Calibration {
 	s := timeslice.H200()
 	quantum, change := float64(s.Quantum)/1e6, float64(s.Switch)/1e6
 	prior := func(v float64, unit string, low, high float64) Parameter {
@@ -161,7 +152,7 @@ func NewPredictor() Predictor {
 		q.Source = stepsSource
 		return q
 	}
-	p := Predictor{Version: PredictorVersion, GPU: "H200", Driver: "580.159.04", Parameters: Parameters{
+	p := Calibration{Version: CalibrationVersion, GPU: "H200", Driver: "580.159.04", Parameters: Parameters{
 		Quantum:         Parameter{quantum, "ms", 0.2, 10, sharing.BasisMeasured, probeSource, Some(quantum)},
 		Switch:          Parameter{change, "ms", 0.01, 1, sharing.BasisMeasured, probeSource, Some(change)},
 		SliceLoss:       chosen(0.03, "ms", 0, 0.2),
@@ -198,36 +189,11 @@ var priorHalfWidths = [2][servingMetrics]float64{
 	{0.10, 0.14, 0.24, 0.42, 0.105, 0.13, 0.15, 0.08},
 }
 
-// ParsePredictor reads a predictor that was written as JSON, strictly: the error names every problem with its path.
-// One of another version is refused by its version alone.
-func ParsePredictor(data []byte) (*Predictor, error) {
-	var head struct {
-		Version int `json:"version"`
-	}
-	if json.Unmarshal(data, &head) == nil && head.Version > 0 && head.Version != PredictorVersion {
-		why, remedy := "the models have other parameters since", "calibrate again on the measurements that it was calibrated on"
-		if head.Version > PredictorVersion {
-			why, remedy = "a later version of the package wrote it", "update the package"
-		}
-		var list problem.List
-		list.Addf("version", remedy, "is %d, and this package reads %d: %s", head.Version, PredictorVersion, why)
-		return nil, list.Err()
-	}
-	var p Predictor
-	if err := strictyaml.Decode(data, &p, strictyaml.Options{}); err != nil {
-		return nil, err
-	}
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	return &p, nil
-}
-
 // Validate names everything that is wrong with p in one error, or returns nil.
-func (p *Predictor) Validate() error {
+func (p *Calibration) Validate() error {
 	var list problem.List
-	if p.Version != PredictorVersion {
-		list.Addf("version", fmt.Sprintf("write version: %d if this version of the package made the file", PredictorVersion), "is %d, and this package reads %d", p.Version, PredictorVersion)
+	if p.Version != CalibrationVersion {
+		list.Addf("version", fmt.Sprintf("write version: %d if this version of the package made the file", CalibrationVersion), "is %d, and this package reads %d", p.Version, CalibrationVersion)
 	}
 	if p.GPU == "" {
 		list.Addf("gpu_name", "", "is empty")
@@ -247,7 +213,7 @@ func (p *Predictor) Validate() error {
 	}
 	if p.Parameters.Quantum.Value <= 0 {
 		list.Addf("parameters.quantum.value", "", "must be positive")
-	} else if p.slice() <= 0 {
+	} else if p.Parameters.slice() <= 0 {
 		list.Addf("parameters.slice_loss.value", "", "leaves nothing of the quantum")
 	}
 	for i, name := range []string{"time_slicing", "mps"} {
@@ -261,9 +227,19 @@ func (p *Predictor) Validate() error {
 	return list.Err()
 }
 
-func (p *Predictor) residuals(m sharing.Mechanism) Residuals {
+func (p *Calibration) residuals(m sharing.Mechanism) Residuals {
 	if m == sharing.MechanismMPS {
 		return p.MPS
 	}
 	return p.TimeSlicing
+}
+
+// widened are the residuals with half-widths that hold another error too.
+func (r Residuals) widened(by float64) Residuals {
+	out := maps.Clone(r)
+	for m, v := range out {
+		v.HalfWidth = math.Hypot(v.HalfWidth, by)
+		out[m] = v
+	}
+	return out
 }

@@ -1,0 +1,25 @@
+package predict
+
+import "time"
+
+type phase uint8
+
+const (
+	idle phase = iota
+	prefilling
+	decoding
+	loading // an adapter
+	dozing  // idle, and asleep when nobody comes
+	fallingAsleep
+	waking
+)
+
+func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// maxQueue bounds the queue of an open loop that cannot keep up.
+const maxQueue = 1 << 14
+
+// simulationSeed seeds all predictions: the same input gives the same bytes.
+const simulationSeed = 1
