@@ -73,7 +73,7 @@ func Profiles(readings []serving.Reading) ([]Profile, error) {
 	}
 	var out []Profile
 	for _, replica := range order {
-		p, err := profile(by[replica])
+		p, err := profileOf(by[replica])
 		if err != nil {
 			errs = append(errs, fmt.Errorf("model %q, replica %q: %w", problem.Clip(by[replica][0].Model),
 				problem.Clip(replica), err))
@@ -87,7 +87,7 @@ func Profiles(readings []serving.Reading) ([]Profile, error) {
 	return out, errors.Join(errs...)
 }
 
-func profile(pages []serving.Reading) (*Profile, error) {
+func profileOf(pages []serving.Reading) (*Profile, error) {
 	slices.SortStableFunc(pages, func(a, b serving.Reading) int { return a.At.Compare(b.At) })
 	p := &Profile{Replica: pages[0].Replica}
 	var all serving.Reading // sums over the windows

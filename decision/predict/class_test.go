@@ -131,9 +131,9 @@ func TestKindsOfTenants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profile := rows.Profiles()[0]
-	if v, ok := profile.Metric(predict.MetricStepP50); !ok || v != 55 || profile.Kind != predict.KindStepper || profile.Requests.Or(0) != 90 {
-		t.Errorf("%+v", profile)
+	alone := rows.Profiles()[0]
+	if v, ok := alone.Metric(predict.MetricStepP50); !ok || v != 55 || alone.Kind != predict.KindStepper || alone.Requests.Or(0) != 90 {
+		t.Errorf("%+v", alone)
 	}
 	for with, want := range map[string]string{
 		`"kind": "stepper", ` + steps: "[0].kind: a stepper needs the second version",
