@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 // Up to scarceTogether workloads are arranged together, and more where they have few replicas (mostPoints); others
@@ -136,7 +136,7 @@ const turnsCost = 1e4
 // waits says whether somebody waits for a workload's answers.
 func (pl *planner) waits(w int) bool {
 	cw := pl.workloads[w]
-	return cw.arch.LatencyBound && cw.workload.SLO != (predict.SLO{})
+	return cw.arch.LatencyBound && cw.workload.SLO != (profile.SLO{})
 }
 
 // lonely says whether a workload shares none of the group's GPUs.

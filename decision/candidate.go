@@ -7,7 +7,8 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/prospect"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -28,11 +29,11 @@ func (pl *planner) notChosen(w int, cs []Candidate) []string {
 		p := pl.prospectsOf(site{taken.pool, taken.mechanism, s}, []member{{w, gate.PerInstance(taken.mechanism)}})
 		text := pl.why(w, taken, p)
 		switch d := &pl.outlookOf(w, taken.pool, taken.mechanism).demand; {
-		case d.Limits != [predict.LatencyCount]float64{}:
+		case d.Limits != [costs.LatencyCount]float64{}:
 		case d.Online || d.Serving != nil:
-			text += fmt.Sprintf(", and must stay below %.0f%%", 100*predict.BusiestUnbounded)
+			text += fmt.Sprintf(", and must stay below %.0f%%", 100*prospect.BusiestUnbounded)
 		default:
-			text += fmt.Sprintf(", and must keep %.0f%%", 100*predict.KeepsRate)
+			text += fmt.Sprintf(", and must keep %.0f%%", 100*prospect.KeepsRate)
 		}
 		out = append(out, fmt.Sprintf("%s %s on %s %s", taken.mechanism, s.Profile.Name, pl.pools[taken.pool].pool.Name, text))
 	}

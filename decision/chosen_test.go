@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -61,13 +61,13 @@ func TestEvenlySpread(t *testing.T) {
 func TestSettleIsOfAReplica(t *testing.T) {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L4", Count: 4}}, Workloads: []Workload{
 		{Name: "chat", Kind: KindOnlineInference, Model: &LanguageModel{Parameters: 3e9, Weights: PrecisionFP16}, Load: &Traffic{RequestsPerS: 1.5},
-			Replicas: Replicas{Max: 2}, SLO: predict.SLO{TPOTP99: Some(predict.Duration(50e6))}}}}
+			Replicas: Replicas{Max: 2}, SLO: profile.SLO{TPOTP99: Some(profile.Duration(50e6))}}}}
 	r := decide(t, f)
 	s := r.Decision("chat").Settle
 	if s == nil {
 		t.Fatal("not provisional")
 	}
-	if !s.Endpoint || s.Rate != 0.75 || s.Workload != "chat" || !slices.Contains(s.What, predict.MetricTPOTP99.String()) {
+	if !s.Endpoint || s.Rate != 0.75 || s.Workload != "chat" || !slices.Contains(s.What, profile.MetricTPOTP99.String()) {
 		t.Errorf("half of the load on one of two replicas: %+v", s)
 	}
 	if text := oneLine(textOf(t, r, TextOptions{})); !strings.Contains(text, "0.75 requests a second") {

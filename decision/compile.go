@@ -5,7 +5,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -118,7 +118,7 @@ func CompileWorkload(w *Workload) *CompiledWorkload {
 	}
 	if busy, stated := w.GPUBusy.Get(); stated {
 		d.Busy, d.BusyBasis = busy, gate.BusyStated
-		if d.SLO != (predict.SLO{}) {
+		if d.SLO != (profile.SLO{}) {
 			d.Busy = w.PeakBusy.Or(busy)
 		}
 	} else if prior, known := c.arch.BusyPrior.Get(); known {

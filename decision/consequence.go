@@ -8,6 +8,9 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/predict/prospect"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -32,9 +35,9 @@ var DefaultHeadroom = Headroom{Driver: 0.025, Fragmentation: 0.08}
 
 // outlook is what is known of a workload on a pool's GPU before neighbours come.
 type outlook struct {
-	demand  predict.Tenant
-	tokens  predict.Bounds // of the TPOT P99 alone, where only the size tells it
-	size    string         // the same in words
+	demand  prospect.Tenant
+	tokens  prospect.Bounds // of the TPOT P99 alone, where only the size tells it
+	size    string          // the same in words
 	assumes []Assumption
 }
 
@@ -85,7 +88,7 @@ func (pl *planner) makeOutlook(w, p int, measured bool) *outlook {
 		o.assumes = append(o.assumes, Assumption{Basis: sharing.BasisSimulated, Why: "measure it on a real one",
 			What: fmt.Sprintf("%s runs on %s as on the simulated GPU of its profile", wl.Name, on)})
 	}
-	m := predict.MachineOf(pl.pools[p].ground.GPU())
+	m := costs.MachineOf(pl.pools[p].ground.GPU())
 	if pl.serves(wl) && m.Bandwidth > 0 && m.FLOPs > 0 {
 		d.Serving = servingOf(wl)
 		return o
@@ -109,17 +112,17 @@ func (pl *planner) makeOutlook(w, p int, measured bool) *outlook {
 			continue
 		}
 		if measured {
-			d.Alone[k] = predict.P99s(pl.evidence.solos[w].Uncontended())[k]
+			d.Alone[k] = prospect.P99s(pl.evidence.solos[w].Uncontended())[k]
 			continue
 		}
 		if pl.carryOver(o, w, p, k) {
 			continue
 		}
-		if k == predict.LatencyTPOT && o.bySize(wl, m) {
+		if k == costs.LatencyTPOT && o.bySize(wl, m) {
 			continue
 		}
 		d.Alone[k] = assumedAlone * limit
-		o.assume(fmt.Sprintf("%s P99 of %s alone is half of its limit", predict.LatencyName(k), wl.Name), "solo is not stated, and the load does not tell")
+		o.assume(fmt.Sprintf("%s P99 of %s alone is half of its limit", costs.LatencyName(k), wl.Name), "solo is not stated, and the load does not tell")
 	}
 	return o
 }
@@ -131,14 +134,14 @@ func (w *Workload) decodes() bool {
 
 // seconds are the latencies of an SLO in the order of an outcome; 0 = none. A P99 that
 // keeps the limit of a median is enough for the median.
-func seconds(s predict.SLO) (out [predict.LatencyCount]float64) {
-	for k, m := range [...]predict.Metric{predict.MetricTTFTP99, predict.MetricTPOTP99, predict.MetricE2EP99} {
+func seconds(s profile.SLO) (out [costs.LatencyCount]float64) {
+	for k, m := range [...]profile.Metric{profile.MetricTTFTP99, profile.MetricTPOTP99, profile.MetricE2EP99} {
 		if limit, ok := s.At(m).Get(); ok {
 			out[k] = time.Duration(limit).Seconds()
 		}
 	}
-	if limit, ok := s.TPOTP50.Get(); ok && (out[predict.LatencyTPOT] == 0 || limit.Seconds() < out[predict.LatencyTPOT]) {
-		out[predict.LatencyTPOT] = limit.Seconds()
+	if limit, ok := s.TPOTP50.Get(); ok && (out[costs.LatencyTPOT] == 0 || limit.Seconds() < out[costs.LatencyTPOT]) {
+		out[costs.LatencyTPOT] = limit.Seconds()
 	}
 	return out
 }
@@ -152,13 +155,13 @@ func (pl *planner) serves(w *Workload) bool {
 	return w.Model != nil && w.Load != nil && !w.Load.InputTokens.IsZero() && !w.Load.OutputTokens.IsZero() && w.GPUs <= 1
 }
 
-func servingOf(w *Workload) *predict.Serving {
+func servingOf(w *Workload) *prospect.Serving {
 	m, l := w.Model, w.Load
 	kv, known := m.KVPerToken()
 	if !known {
 		kv = priorKVPerToken(m.Parameters)
 	}
-	return &predict.Serving{PerS: l.PeakPerS() / float64(w.replicas()), Input: float64(l.InputTokens.Or(0)), Output: float64(l.OutputTokens.Or(0)),
+	return &prospect.Serving{PerS: l.PeakPerS() / float64(w.replicas()), Input: float64(l.InputTokens.Or(0)), Output: float64(l.OutputTokens.Or(0)),
 		Weights: m.weightBytes(m.active()), Parameters: float64(m.active()), KVPerToken: float64(kv), Layers: m.depth()}
 }
 
@@ -197,7 +200,7 @@ type prospects struct {
 	likely    bool // all of them do in the median
 	tenants   int
 	simulated bool
-	outcomes  []predict.Prospect
+	outcomes  []prospect.Prospect
 	predicted []predict.Prediction // from profiles, of a replica of each member; else none
 }
 
@@ -234,14 +237,14 @@ func (pl *planner) compute(s site, members []member) prospects {
 	if pl.opt.err() != nil {
 		return prospects{} // planFleet returns the error
 	}
-	share := predict.Share{Mechanism: physics(s.mechanism), SMs: 1, Bandwidth: 1}
+	share := costs.Share{Mechanism: physics(s.mechanism), SMs: 1, Bandwidth: 1}
 	if s.slice != nil {
 		share.SMs, share.Bandwidth = s.slice.Shares()
 		if gate.TraitsOf(s.mechanism).Contends {
 			share.Mechanism = sharing.MechanismMPS
 		}
 	}
-	var tenants []predict.Tenant
+	var tenants []prospect.Tenant
 	var first []int
 	measured := true
 	for _, m := range members {
@@ -253,7 +256,7 @@ func (pl *planner) compute(s site, members []member) prospects {
 			tenants = append(tenants, d)
 		}
 	}
-	machine := predict.MachineOf(pl.pools[s.pool].ground.GPU())
+	machine := costs.MachineOf(pl.pools[s.pool].ground.GPU())
 	if measured {
 		if all, preds, ok := pl.foresee(s, members, tenants); ok {
 			r := pl.answerOf(members, tenants, first, all)
@@ -264,11 +267,11 @@ func (pl *planner) compute(s site, members []member) prospects {
 			return r
 		}
 	}
-	all := predict.Prospects(machine, share, tenants, pl.opt.Confidence, nil)
+	all := prospect.Prospects(machine, share, tenants, pl.opt.Confidence, nil)
 	r := pl.answerOf(members, tenants, first, all)
 	if len(tenants) > 0 && pl.simulated < mostSimulated && close(share, r.answer, tenants, all) {
 		pl.simulated++
-		predict.Simulate(machine, share, tenants, pl.opt.Confidence, all)
+		prospect.Simulate(machine, share, tenants, pl.opt.Confidence, all)
 		r = pl.answerOf(members, tenants, first, all)
 		r.simulated = true
 	}
@@ -287,7 +290,7 @@ const (
 )
 
 // close says whether a simulation may answer otherwise than the closed forms did.
-func close(share predict.Share, answer sharing.Answer, tenants []predict.Tenant, all []predict.Prospect) bool {
+func close(share costs.Share, answer sharing.Answer, tenants []prospect.Tenant, all []prospect.Prospect) bool {
 	switch answer {
 	case sharing.AnswerUnknown:
 		reach := withinReach
@@ -305,7 +308,7 @@ func close(share predict.Share, answer sharing.Answer, tenants []predict.Tenant,
 }
 
 // keptAt says whether every tenant keeps its objectives if latencies and delays are multiples of what was found.
-func keptAt(latency, delay float64, tenants []predict.Tenant, all []predict.Prospect) bool {
+func keptAt(latency, delay float64, tenants []prospect.Tenant, all []prospect.Prospect) bool {
 	for i := range all {
 		o := all[i]
 		for k := range o.P99 {
@@ -320,7 +323,7 @@ func keptAt(latency, delay float64, tenants []predict.Tenant, all []predict.Pros
 }
 
 // answerOf sums up what members see, the first tenant of each at first.
-func (pl *planner) answerOf(members []member, tenants []predict.Tenant, first []int, all []predict.Prospect) prospects {
+func (pl *planner) answerOf(members []member, tenants []prospect.Tenant, first []int, all []prospect.Prospect) prospects {
 	r := prospects{answer: sharing.AnswerYes, likely: true, tenants: len(tenants)}
 	for k, m := range members {
 		o := all[first[k]]
@@ -378,9 +381,9 @@ func (pl *planner) reasonOf(w int, c *choice, p prospects) gate.Reason {
 		}
 	}
 	switch {
-	case o.Rate.Low < predict.KeepsRate && o.Rate.Low > 0:
-		why = gate.Slowed(o.Rate.Value, o.Rate.Low, o.Rate.High, predict.KeepsRate)
-	case d.Limits == [predict.LatencyCount]float64{} || o.Busy.High >= 1 && worst <= 1 || math.IsInf(worst, 1):
+	case o.Rate.Low < prospect.KeepsRate && o.Rate.Low > 0:
+		why = gate.Slowed(o.Rate.Value, o.Rate.Low, o.Rate.High, prospect.KeepsRate)
+	case d.Limits == [costs.LatencyCount]float64{} || o.Busy.High >= 1 && worst <= 1 || math.IsInf(worst, 1):
 		why = gate.Overloaded(o.Busy.Value, o.Busy.High)
 	}
 	return why

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
 )
 
 // workloadShare is what a workload takes of its pool's GPUs.
@@ -99,10 +99,10 @@ func (pl *planner) costOf(w int, p *CompiledPool, share workloadShare) (*CostRes
 func (pl *planner) impact(w int, c *choice, share workloadShare, p *CompiledPool) (*Impact, error) {
 	solo, measured := pl.workloads[w].workload.Solo.E2EP99.Get()
 	seen := pl.worst(w, c).outcomes
-	if !measured || len(seen) == 0 || math.IsInf(seen[0].P99[predict.LatencyE2E].Value, 1) {
+	if !measured || len(seen) == 0 || math.IsInf(seen[0].P99[costs.LatencyE2E].Value, 1) {
 		return nil, nil
 	}
-	added := max(0, seen[0].P99[predict.LatencyE2E].Value-solo.Seconds())
+	added := max(0, seen[0].P99[costs.LatencyE2E].Value-solo.Seconds())
 	rev := pl.workloads[w].workload.Revenue
 	percent := min(100, added/0.1*rev.LossPercentPer100m)
 	fraction, err := cost.PPMFromFloat(percent / 100)

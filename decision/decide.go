@@ -11,6 +11,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -21,7 +22,7 @@ type Options struct {
 	MaxPoolsListed int
 	// Profiles are measurements of workloads alone. Workloads that name one (profile) are predicted beside their
 	// neighbours, and their objectives judged by that. nil = no evidence.
-	Profiles *predict.Profiles
+	Profiles *profile.Profiles
 	// Predictor predicts from Profiles; nil means NewPredictor's.
 	Predictor *predict.Predictor
 	// Confidence is how sure a decision must be that objectives are kept, 0.5 to

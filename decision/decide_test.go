@@ -17,7 +17,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
@@ -139,7 +139,7 @@ func randomFleet(rng *rand.Rand, pools, workloads int) *Fleet {
 			w.Isolation = hard
 		}
 		if rng.IntN(4) == 0 {
-			w.SLO.E2EP99 = Some(predict.Duration(1e9))
+			w.SLO.E2EP99 = Some(profile.Duration(1e9))
 		}
 		if rng.IntN(6) == 0 {
 			w.Pool = f.Pools[rng.IntN(pools)].Name
@@ -367,7 +367,7 @@ func TestSolo(t *testing.T) {
 	w := Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 2}, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.3)}
 	fleet := func(solo, slo float64) *Fleet {
 		v := w
-		v.Solo.E2EP99, v.SLO.E2EP99 = Some(predict.Duration(solo*1e9)), Some(predict.Duration(slo*1e9))
+		v.Solo.E2EP99, v.SLO.E2EP99 = Some(profile.Duration(solo*1e9)), Some(profile.Duration(slo*1e9))
 		return &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4}}, Workloads: []Workload{v}}
 	}
 	for _, c := range []struct {
@@ -414,8 +414,8 @@ func TestSourcesResolve(t *testing.T) {
 }
 
 func TestImpact(t *testing.T) {
-	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 2}, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.3), Solo: predict.SLO{E2EP99: Some(predict.Duration(609e6))},
-		SLO: predict.SLO{E2EP99: Some(predict.Duration(60e9))}, Revenue: &Revenue{Monthly: price(t, "10000.00 USD"), LossPercentPer100m: 1}}
+	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 2}, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.3), Solo: profile.SLO{E2EP99: Some(profile.Duration(609e6))},
+		SLO: profile.SLO{E2EP99: Some(profile.Duration(60e9))}, Revenue: &Revenue{Monthly: price(t, "10000.00 USD"), LossPercentPer100m: 1}}
 	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4, PricePerGPUHour: Some(price(t, "0.50 USD"))}}, Workloads: []Workload{w}})
 	i := r.Decision("w").Impact
 	if i == nil || i.AddedLatencyMS <= 0 || i.LossPercent >= 100 {
@@ -455,9 +455,9 @@ func TestMigration(t *testing.T) {
 // there is an error that names it, not a guess.
 func TestEvidenceNeedsItsProfile(t *testing.T) {
 	w := online
-	w.Profile = &predict.ProfileRef{Server: predict.Server{Model: "9b"}, Load: predict.Load{Concurrency: 4, Prompt: 128, Output: 64}}
+	w.Profile = &profile.ProfileRef{Server: profile.Server{Model: "9b"}, Load: profile.Load{Concurrency: 4, Prompt: 128, Output: 64}}
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H200", Count: 4}}, Workloads: []Workload{w}}
-	if _, err := Decide(t.Context(), f, Options{Profiles: &predict.Profiles{}}); err == nil || !strings.Contains(err.Error(), `workload "w"`) {
+	if _, err := Decide(t.Context(), f, Options{Profiles: &profile.Profiles{}}); err == nil || !strings.Contains(err.Error(), `workload "w"`) {
 		t.Errorf("err = %v", err)
 	}
 	if _, err := Decide(t.Context(), f, Options{}); err != nil {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 // popular is a server with more requests than one GPU carries.
@@ -13,7 +13,7 @@ func popular(replicas, gpus int) *Fleet {
 		Name: "popular", Kind: KindOnlineInference, Replicas: Replicas{Max: replicas}, Tenant: "a",
 		Model: &LanguageModel{Parameters: 8e9, Weights: PrecisionFP16, Layers: Some(32), KVHeads: Some(8), HeadDim: Some(128)},
 		Load:  &Traffic{RequestsPerS: 40, InputTokens: Some(2000), OutputTokens: Some(300)},
-		SLO:   predict.SLO{TTFTP99: Some(predict.Duration(1e9)), TPOTP99: Some(predict.Duration(60e6))},
+		SLO:   profile.SLO{TTFTP99: Some(profile.Duration(1e9)), TPOTP99: Some(profile.Duration(60e6))},
 	}}}
 }
 

@@ -2,7 +2,7 @@ package decision
 
 import (
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -63,7 +63,7 @@ func (e *Evaluation) foremost() *Scored {
 // Evaluate filters and scores one workload against one pool into ev, which it overwrites. It does not allocate and
 // is safe for concurrent use with different evs.
 func Evaluate(w *CompiledWorkload, p *CompiledPool, nb gate.Neighbours, ev *Evaluation) {
-	ev.computed = w.workload.SLO != (predict.SLO{})
+	ev.computed = w.workload.SLO != (profile.SLO{})
 	for i := range ev.Candidates {
 		evaluate(w, p, nb, sharing.Mechanism(i+1), &ev.Candidates[i])
 	}

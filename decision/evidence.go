@@ -7,6 +7,9 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/predict/prospect"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -17,15 +20,15 @@ type Predicted struct {
 	Tenants   int               `json:"tenants"` // on the GPU it was predicted for, its slowest
 	Basis     sharing.Basis     `json:"basis"`
 	// Slowdown is against the workload alone on a whole GPU.
-	Slowdown predict.Interval            `json:"slowdown"`
-	Figures  map[string]predict.Interval `json:"figures"` // by metric
+	Slowdown profile.Interval            `json:"slowdown"`
+	Figures  map[string]profile.Interval `json:"figures"` // by metric
 	Notes    []string                    `json:"notes,omitempty"`
 }
 
 // evidence holds the profiles of a fleet's workloads.
 type evidence struct {
 	predictor *predict.Predictor
-	solos     []*predict.Solo // by workload, nil where there is none
+	solos     []*profile.Solo // by workload, nil where there is none
 	gpus      []*sharing.GPU  // by workload: that its profile was taken on, nil for a simulated one
 	ranks     []int           // by workload: equal where profiles are
 	forecasts *predict.Forecasts
@@ -35,7 +38,7 @@ func newEvidence(f *Fleet, workloads []*CompiledWorkload, opt Options) (*evidenc
 	n := len(workloads)
 	e := &evidence{
 		predictor: opt.Predictor,
-		solos:     make([]*predict.Solo, n),
+		solos:     make([]*profile.Solo, n),
 		gpus:      make([]*sharing.GPU, n),
 		ranks:     make([]int, n),
 	}
@@ -85,7 +88,7 @@ func newEvidence(f *Fleet, workloads []*CompiledWorkload, opt Options) (*evidenc
 func (e *evidence) place(i int, w *Workload) error {
 	solo := e.solos[i]
 	var names []string
-	for _, p := range []*predict.SoloProfile{solo.TimeSlicing, solo.MPS} {
+	for _, p := range []*profile.SoloProfile{solo.TimeSlicing, solo.MPS} {
 		if p != nil {
 			names = append(names, cmp.Or(p.GPU, e.predictor.GPU))
 		}
@@ -105,7 +108,7 @@ func (e *evidence) place(i int, w *Workload) error {
 		e.gpus[i] = g
 	}
 	memory, stated := w.Memory.Get()
-	need := solo.WeightsRead(predict.MachineOf(e.gpus[i]).Bandwidth)
+	need := solo.WeightsRead(costs.MachineOf(e.gpus[i]).Bandwidth)
 	if all := sharing.Bytes(w.gpus()) * memory; stated && float64(all) < need {
 		return fmt.Errorf("memory: %s cannot hold the weights of its profile's server, which reads %.1fGiB for every token; "+
 			"state what the server takes, or name the profile of a smaller one", all, sharing.Bytes(need).GiB())
@@ -152,13 +155,13 @@ func (pl *planner) carryOver(o *outlook, w, p, k int) bool {
 	}
 	profile := pl.evidence.solos[w].Uncontended()
 	from, to := pl.evidence.gpus[w], pl.pools[p].ground.GPU()
-	alone, sigma, ok := predict.CarryOver(profile, from, to, o.demand.Least.Width)
+	alone, sigma, ok := prospect.CarryOver(profile, from, to, o.demand.Least.Width)
 	if !ok || alone[k] == 0 {
 		return false
 	}
 	o.demand.Alone[k], o.demand.AloneSigma[k] = alone[k], sigma[k]
 	a := Assumption{
-		What: fmt.Sprintf("%s P99 of %s alone is %s ms on a whole %s", predict.LatencyName(k),
+		What: fmt.Sprintf("%s P99 of %s alone is %s ms on a whole %s", costs.LatencyName(k),
 			pl.workloads[w].workload.Name, digits(1e3*alone[k]), to.Name),
 		Why:   fmt.Sprintf("carried over from its profile on a whole %s; it was not measured here", from.Name),
 		Basis: sharing.BasisTransferred,
@@ -172,7 +175,7 @@ func (pl *planner) carryOver(o *outlook, w, p, k int) bool {
 
 // leastOf is the least work of a workload's requests, by its model or, where none
 // is stated, by what its profile's server was seen to read.
-func (pl *planner) leastOf(w int) (l predict.Least) {
+func (pl *planner) leastOf(w int) (l costs.Least) {
 	wl, gpus := pl.workloads[w].workload, float64(pl.workloads[w].workload.gpus())
 	input, output := 0.0, 0.0
 	if load := wl.Load; load != nil {
@@ -188,7 +191,7 @@ func (pl *planner) leastOf(w int) (l predict.Least) {
 			l.KV = float64(kv) * (input + output/2) / gpus
 		}
 	} else if pl.named(w) && pl.evidence.gpus[w] != nil {
-		l.Weights = pl.evidence.solos[w].WeightsRead(predict.MachineOf(pl.evidence.gpus[w]).Bandwidth) / gpus
+		l.Weights = pl.evidence.solos[w].WeightsRead(costs.MachineOf(pl.evidence.gpus[w]).Bandwidth) / gpus
 	}
 	return l
 }
@@ -196,8 +199,8 @@ func (pl *planner) leastOf(w int) (l predict.Least) {
 // foresee returns what members that all have profiles see together, by measurement
 // where they are alone and else by the predictor: by its closed form where that leaves
 // no objective open, and by simulation where it does. Not ok where it cannot tell.
-func (pl *planner) foresee(s site, members []member, tenants []predict.Tenant) (
-	out []predict.Prospect, preds []predict.Prediction, ok bool) {
+func (pl *planner) foresee(s site, members []member, tenants []prospect.Tenant) (
+	out []prospect.Prospect, preds []predict.Prediction, ok bool) {
 	e := pl.evidence
 	var order []int // of the group's tenants: by what they are, so that who is asked first changes nothing
 	for _, m := range members {
@@ -208,12 +211,12 @@ func (pl *planner) foresee(s site, members []member, tenants []predict.Tenant) (
 		at[i] = i
 	}
 	slices.SortStableFunc(at, func(a, b int) int { return cmp.Compare(e.ranks[order[a]], e.ranks[order[b]]) })
-	group := make([]predict.Solo, len(at))
+	group := make([]profile.Solo, len(at))
 	for i, k := range at {
 		group[i] = *e.solos[order[k]]
 	}
 	see := func(found []predict.Prediction, simulated bool) (open bool) {
-		preds, out = make([]predict.Prediction, len(at)), make([]predict.Prospect, len(at))
+		preds, out = make([]predict.Prediction, len(at)), make([]prospect.Prospect, len(at))
 		for i, k := range at {
 			w, p := order[k], found[i]
 			p.Raise(pl.floor(w, s.pool))
@@ -247,8 +250,8 @@ func (pl *planner) foresee(s site, members []member, tenants []predict.Tenant) (
 }
 
 // floor is the least that each latency of workload w can be on a GPU of pool p, in seconds.
-func (pl *planner) floor(w, p int) [predict.LatencyCount]float64 {
-	return predict.MachineOf(pl.pools[p].ground.GPU()).Floor(predict.Share{SMs: 1, Bandwidth: 1}, pl.leastOf(w))
+func (pl *planner) floor(w, p int) [costs.LatencyCount]float64 {
+	return costs.MachineOf(pl.pools[p].ground.GPU()).Floor(costs.Share{SMs: 1, Bandwidth: 1}, pl.leastOf(w))
 }
 
 // breakEvenLimit is how many copies of a workload break-even looks at.
@@ -266,20 +269,20 @@ func (e *evidence) breakEven(w int) []predict.BreakEvenStep {
 }
 
 func newPredicted(p *predict.Prediction, tenants int) *Predicted {
-	out := &Predicted{Mechanism: p.Mechanism, Tenants: tenants, Basis: p.Basis, Slowdown: rounded(p.Slowdown), Figures: map[string]predict.Interval{}, Notes: p.Notes}
+	out := &Predicted{Mechanism: p.Mechanism, Tenants: tenants, Basis: p.Basis, Slowdown: rounded(p.Slowdown), Figures: map[string]profile.Interval{}, Notes: p.Notes}
 	for m, i := range p.All() {
 		out.Figures[m.String()] = rounded(i)
 	}
 	return out
 }
 
-func rounded(i predict.Interval) predict.Interval {
-	return predict.Interval{Value: round(i.Value, 3), Low: round(i.Low, 3), High: round(i.High, 3)}
+func rounded(i profile.Interval) profile.Interval {
+	return profile.Interval{Value: round(i.Value, 3), Low: round(i.Low, 3), High: round(i.High, 3)}
 }
 
 // pretended says so where predictions rest on a simulation: they are no evidence about real GPUs.
 func (e *evidence) pretended() []Assumption {
-	if e == nil || !slices.ContainsFunc(e.solos, func(s *predict.Solo) bool { return s != nil }) {
+	if e == nil || !slices.ContainsFunc(e.solos, func(s *profile.Solo) bool { return s != nil }) {
 		return nil
 	}
 	for _, q := range e.predictor.Parameters.List() {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -12,7 +12,7 @@ import (
 // beside which it was measured at 46 ms, and shares with a notebook.
 func TestServerBesideFFT(t *testing.T) {
 	t.Parallel()
-	profiles, err := predict.LoadProfiles("../examples/predict/testdata/h200-tenants.json")
+	profiles, err := profile.LoadProfiles("../examples/predict/testdata/h200-tenants.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,9 +20,9 @@ func TestServerBesideFFT(t *testing.T) {
 		f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H200", Count: count, PricePerGPUHour: Some(price(t, "3.00 USD")),
 			Mechanisms: []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS}}},
 			Workloads: []Workload{
-				{Name: "chat", Tenant: "t", Kind: KindOnlineInference, Replicas: Replicas{Max: 1}, Memory: Some(24 * sharing.GiB), SLO: predict.SLO{TPOTP99: Some(predict.Duration(20e6))},
-					Profile: &predict.ProfileRef{Server: predict.Server{Model: "rand-8b", Slots: Some(16)}, Load: predict.Load{Concurrency: 4, Prompt: 256, Output: 64, Seed: Some(3)}}},
-				{Name: "beside", Tenant: "t", Kind: kind, Replicas: Replicas{Max: 1}, Memory: Some(8 * sharing.GiB), Profile: &predict.ProfileRef{Server: predict.Server{Model: neighbour}}},
+				{Name: "chat", Tenant: "t", Kind: KindOnlineInference, Replicas: Replicas{Max: 1}, Memory: Some(24 * sharing.GiB), SLO: profile.SLO{TPOTP99: Some(profile.Duration(20e6))},
+					Profile: &profile.ProfileRef{Server: profile.Server{Model: "rand-8b", Slots: Some(16)}, Load: profile.Load{Concurrency: 4, Prompt: 256, Output: 64, Seed: Some(3)}}},
+				{Name: "beside", Tenant: "t", Kind: kind, Replicas: Replicas{Max: 1}, Memory: Some(8 * sharing.GiB), Profile: &profile.ProfileRef{Server: profile.Server{Model: neighbour}}},
 			}}
 		r, err := Decide(t.Context(), f, Options{Profiles: profiles})
 		if err != nil {

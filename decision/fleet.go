@@ -4,7 +4,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/mps"
@@ -111,8 +111,8 @@ type Workload struct {
 	Evidence Evidence          `yaml:"evidence"` // what gpu_busy rests on
 
 	Framework *Framework  `yaml:"framework"`
-	SLO       predict.SLO `yaml:"slo"`
-	Solo      predict.SLO `yaml:"solo"` // the same percentiles measured alone on a whole GPU of the pool
+	SLO       profile.SLO `yaml:"slo"`
+	Solo      profile.SLO `yaml:"solo"` // the same percentiles measured alone on a whole GPU of the pool
 
 	Tenant    string    `yaml:"tenant"` // workloads of one tenant trust one another; none named = one tenant
 	Trust     []string  `yaml:"trust"`  // other tenants it may share with; both sides must say so
@@ -120,7 +120,7 @@ type Workload struct {
 	Pool      string    `yaml:"pool"` // pin
 
 	Today   *Today              `yaml:"today"`   // how it runs now
-	Profile *predict.ProfileRef `yaml:"profile"` // the measured workload that it is; see Options.Profiles
+	Profile *profile.ProfileRef `yaml:"profile"` // the measured workload that it is; see Options.Profiles
 	Request *Asked              `yaml:"request"` // what its team asked for, or has now
 	Env     map[string]string   `yaml:"env"`     // environment that its containers set
 	UID     Optional[int]       `yaml:"uid"`     // user id its processes run under

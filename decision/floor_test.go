@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -21,17 +21,17 @@ const measuredRows = "../examples/predict/testdata/"
 func llama8B() Workload {
 	return Workload{Name: "coder", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, GPUBusy: Some(0.1),
 		Model:   &LanguageModel{Parameters: 8_030_000_000, Weights: PrecisionBF16, KVCache: Some(2 * sharing.GiB)},
-		Profile: &predict.ProfileRef{Server: predict.Server{Model: "8b"}, Load: predict.Load{Concurrency: 1, Prompt: 128, Output: 64}}}
+		Profile: &profile.ProfileRef{Server: profile.Server{Model: "8b"}, Load: profile.Load{Concurrency: 1, Prompt: 128, Output: 64}}}
 }
 
 func withTPOT(w Workload, ms float64) Workload {
-	w.SLO = predict.SLO{TPOTP99: predict.Some(predict.Duration(1e6 * ms))}
+	w.SLO = profile.SLO{TPOTP99: profile.Some(profile.Duration(1e6 * ms))}
 	return w
 }
 
 func withProfiles(t *testing.T, f *Fleet, name string) (*Result, error) {
 	t.Helper()
-	profiles, err := predict.LoadProfiles(measuredRows + name)
+	profiles, err := profile.LoadProfiles(measuredRows + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,8 +92,8 @@ func TestMemoryBelowTheWeights(t *testing.T) {
 	w := withTPOT(llama8B(), 100)
 	w.Model, w.Memory = nil, Some(12*sharing.GiB)
 	small := with(w, func(w *Workload) { w.Name, w.Profile.Server.Model, w.Memory = "a", "1b", Some(4*sharing.GiB) })
-	small.Profile = &predict.ProfileRef{Server: predict.Server{Model: "1b"}, Load: w.Profile.Load}
-	w.Profile = &predict.ProfileRef{Server: predict.Server{Model: "8b"}, Load: w.Profile.Load}
+	small.Profile = &profile.ProfileRef{Server: profile.Server{Model: "1b"}, Load: w.Profile.Load}
+	w.Profile = &profile.ProfileRef{Server: profile.Server{Model: "8b"}, Load: w.Profile.Load}
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 8}}, Workloads: []Workload{small, w}}
 	_, err := withProfiles(t, f, "h200-colocation.json")
 	if err == nil || !strings.Contains(err.Error(), `workloads[1] ("coder"): memory: 12GiB`) || !strings.Contains(err.Error(), "state what the server takes") || strings.Contains(err.Error(), "workloads[0]") {
@@ -111,7 +111,7 @@ func TestMeasuredMixesOnSlices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows, err := predict.ParseRows(b)
+		rows, err := profile.ParseRows(b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestMeasuredMixesOnSlices(t *testing.T) {
 			}
 			for _, gpu := range []string{"H200", "H100-80GB"} {
 				w := withTPOT(llama8B(), 1.5*alone)
-				w.Model.Parameters, w.Profile = parameters, &predict.ProfileRef{Server: row.Server, Load: row.Load}
+				w.Model.Parameters, w.Profile = parameters, &profile.ProfileRef{Server: row.Server, Load: row.Load}
 				f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: gpu, Count: 8, Mechanisms: mechs(sharing.MechanismMIG)}}, Workloads: []Workload{w}}
 				r, err := withProfiles(t, f, name)
 				if err != nil {
@@ -219,13 +219,13 @@ func promises(t *testing.T, rng *rand.Rand, gpu string, m sharing.Mechanism) (pl
 	if rng.IntN(4) == 0 {
 		w.GPUs = 2
 	}
-	limit := func(low, high float64) Optional[predict.Duration] {
-		return predict.Some(predict.Duration(1e9 * between(low, high)))
+	limit := func(low, high float64) Optional[profile.Duration] {
+		return profile.Some(profile.Duration(1e9 * between(low, high)))
 	}
-	w.SLO = predict.SLO{TTFTP99: limit(1e-3, 10), TPOTP99: limit(1e-4, 1)}
+	w.SLO = profile.SLO{TTFTP99: limit(1e-3, 10), TPOTP99: limit(1e-4, 1)}
 	switch rng.IntN(3) {
 	case 0: // typed, far too fast
-		w.Solo = predict.SLO{TTFTP99: predict.Some(predict.Duration(1000)), TPOTP99: predict.Some(predict.Duration(1000))}
+		w.Solo = profile.SLO{TTFTP99: profile.Some(profile.Duration(1000)), TPOTP99: profile.Some(profile.Duration(1000))}
 	case 1:
 		w.Load = &Traffic{RequestsPerS: between(0.01, 3), InputTokens: Some(int(between(16, 16384))), OutputTokens: Some(int(between(2, 1024)))}
 	}
@@ -233,7 +233,7 @@ func promises(t *testing.T, rng *rand.Rand, gpu string, m sharing.Mechanism) (pl
 	opt := Options{}
 	if rng.IntN(2) == 0 {
 		opt.Profiles = fastProfile(t, gpu, rng)
-		f.Workloads[0].Profile = &predict.ProfileRef{Server: predict.Server{Model: "fast"}, Load: predict.Load{Concurrency: 1, Prompt: 64, Output: 16}}
+		f.Workloads[0].Profile = &profile.ProfileRef{Server: profile.Server{Model: "fast"}, Load: profile.Load{Concurrency: 1, Prompt: 64, Output: 16}}
 	}
 	r, err := Decide(t.Context(), f, opt)
 	if err != nil {
@@ -250,24 +250,24 @@ func promises(t *testing.T, rng *rand.Rand, gpu string, m sharing.Mechanism) (pl
 			}
 		}
 	}
-	if opt.Profiles != nil && d.Status == StatusDecided && w.Load == nil && w.Solo == (predict.SLO{}) && (gate.TraitsOf(d.Mechanism).Sliced || d.From != FromProfiles) {
+	if opt.Profiles != nil && d.Status == StatusDecided && w.Load == nil && w.Solo == (profile.SLO{}) && (gate.TraitsOf(d.Mechanism).Sliced || d.From != FromProfiles) {
 		t.Errorf("%s %s on %s is decided by a profile of other hardware: %s", d.Mechanism, d.Profile, gpu, d.Why)
 	}
 	return d.Mechanism != sharing.MechanismNone
 }
 
 // fastProfile is of a server that answers within microseconds, on the GPU or on an H200.
-func fastProfile(t *testing.T, gpu string, rng *rand.Rand) *predict.Profiles {
+func fastProfile(t *testing.T, gpu string, rng *rand.Rand) *profile.Profiles {
 	t.Helper()
 	if rng.IntN(2) == 0 {
 		gpu = "H200"
 	}
-	ms := func(v float64) predict.LatencyMS {
-		return predict.LatencyMS{P50: predict.Some(v), P99: predict.Some(v)}
+	ms := func(v float64) profile.LatencyMS {
+		return profile.LatencyMS{P50: profile.Some(v), P99: profile.Some(v)}
 	}
-	ps, err := predict.NewProfiles(predict.SoloProfile{Version: predict.Version, Mechanism: sharing.MechanismTimeSlicing, GPU: gpu,
-		Server: predict.Server{Model: "fast"}, Load: predict.Load{Concurrency: 1, Prompt: 64, Output: 16},
-		Outcome: predict.Outcome{TokensPerS: predict.Some(1e4), TTFT: ms(0.02), TPOT: ms(0.05), ITL: ms(0.05), E2E: ms(1.6)}})
+	ps, err := profile.NewProfiles(profile.SoloProfile{Version: profile.Version, Mechanism: sharing.MechanismTimeSlicing, GPU: gpu,
+		Server: profile.Server{Model: "fast"}, Load: profile.Load{Concurrency: 1, Prompt: 64, Output: 16},
+		Outcome: profile.Outcome{TokensPerS: profile.Some(1e4), TTFT: ms(0.02), TPOT: ms(0.05), ITL: ms(0.05), E2E: ms(1.6)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,21 +302,21 @@ func TestNothingBelowTheFloor(t *testing.T) {
 // TestProfileThatCannotBe: a profile of a GPU that is not in the table, or with a
 // figure that is none, is refused and named.
 func TestProfileThatCannotBe(t *testing.T) {
-	ms := func(v float64) predict.LatencyMS {
-		return predict.LatencyMS{P50: predict.Some(v), P99: predict.Some(v)}
+	ms := func(v float64) profile.LatencyMS {
+		return profile.LatencyMS{P50: profile.Some(v), P99: profile.Some(v)}
 	}
-	whole := func() predict.SoloProfile {
-		return predict.SoloProfile{Version: predict.Version, Mechanism: sharing.MechanismTimeSlicing, GPU: "H200",
-			Server: predict.Server{Model: "m"}, Load: predict.Load{Concurrency: 1, Prompt: 64, Output: 16},
-			Outcome: predict.Outcome{TokensPerS: predict.Some(100.0), TTFT: ms(9), TPOT: ms(9), ITL: ms(9), E2E: ms(150)}}
+	whole := func() profile.SoloProfile {
+		return profile.SoloProfile{Version: profile.Version, Mechanism: sharing.MechanismTimeSlicing, GPU: "H200",
+			Server: profile.Server{Model: "m"}, Load: profile.Load{Concurrency: 1, Prompt: 64, Output: 16},
+			Outcome: profile.Outcome{TokensPerS: profile.Some(100.0), TTFT: ms(9), TPOT: ms(9), ITL: ms(9), E2E: ms(150)}}
 	}
-	decides := func(p predict.SoloProfile) (*Decision, error) {
-		profiles, err := predict.NewProfiles(p)
+	decides := func(p profile.SoloProfile) (*Decision, error) {
+		profiles, err := profile.NewProfiles(p)
 		if err != nil {
 			return nil, err
 		}
 		w := withTPOT(llama8B(), 30)
-		w.Model, w.Memory, w.Profile = nil, Some(20*sharing.GiB), &predict.ProfileRef{Server: p.Server, Load: p.Load}
+		w.Model, w.Memory, w.Profile = nil, Some(20*sharing.GiB), &profile.ProfileRef{Server: p.Server, Load: p.Load}
 		r, err := Decide(t.Context(), &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H200", Count: 2, Mechanisms: mechs(sharing.MechanismExclusive)}}, Workloads: []Workload{w}}, Options{Profiles: profiles})
 		if err != nil {
 			return nil, err
@@ -331,12 +331,12 @@ func TestProfileThatCannotBe(t *testing.T) {
 	if _, err := decides(p); err == nil || !strings.Contains(err.Error(), `workloads[0] ("coder"): profile: its gpu_name`) {
 		t.Errorf("a GPU that is not in the table: %v", err)
 	}
-	for name, at := range map[string]func(*predict.SoloProfile) *Optional[float64]{
-		"tokens_per_s": func(p *predict.SoloProfile) *Optional[float64] { return &p.TokensPerS },
-		"tpot_ms.p50":  func(p *predict.SoloProfile) *Optional[float64] { return &p.TPOT.P50 },
-		"tpot_ms.p99":  func(p *predict.SoloProfile) *Optional[float64] { return &p.TPOT.P99 },
-		"itl_ms.p50":   func(p *predict.SoloProfile) *Optional[float64] { return &p.ITL.P50 },
-		"e2e_ms.p50":   func(p *predict.SoloProfile) *Optional[float64] { return &p.E2E.P50 },
+	for name, at := range map[string]func(*profile.SoloProfile) *Optional[float64]{
+		"tokens_per_s": func(p *profile.SoloProfile) *Optional[float64] { return &p.TokensPerS },
+		"tpot_ms.p50":  func(p *profile.SoloProfile) *Optional[float64] { return &p.TPOT.P50 },
+		"tpot_ms.p99":  func(p *profile.SoloProfile) *Optional[float64] { return &p.TPOT.P99 },
+		"itl_ms.p50":   func(p *profile.SoloProfile) *Optional[float64] { return &p.ITL.P50 },
+		"e2e_ms.p50":   func(p *profile.SoloProfile) *Optional[float64] { return &p.E2E.P50 },
 	} {
 		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -1} {
 			p := whole()

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/prospect"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -106,13 +107,13 @@ func TestAlternativesAreDecisions(t *testing.T) {
 // TestOdds: a log-normal figure keeps its median with even odds, and the bound at
 // the confidence of the bound.
 func TestOdds(t *testing.T) {
-	o := predict.Prospect{}
-	o.Known[predict.LatencyTPOT] = true
-	o.P99[predict.LatencyTPOT] = predict.Bounds{Value: 0.04, Low: 0.02, High: 0.08}
-	o.Busy = predict.Bounds{Value: 0.1, Low: 0.1, High: 0.1}
+	o := prospect.Prospect{}
+	o.Known[costs.LatencyTPOT] = true
+	o.P99[costs.LatencyTPOT] = prospect.Bounds{Value: 0.04, Low: 0.02, High: 0.08}
+	o.Busy = prospect.Bounds{Value: 0.1, Low: 0.1, High: 0.1}
 	for _, tc := range []struct{ limit, want float64 }{{0.04, 0.5}, {0.08, 0.97}, {0.02, 0.03}} {
-		d := predict.Tenant{Online: true}
-		d.Limits[predict.LatencyTPOT] = tc.limit
+		d := prospect.Tenant{Online: true}
+		d.Limits[costs.LatencyTPOT] = tc.limit
 		if got := o.Odds(&d, 0.97); got < tc.want-1e-9 || got > tc.want+1e-9 {
 			t.Errorf("limit %v: odds %v, expected %v", tc.limit, got, tc.want)
 		}

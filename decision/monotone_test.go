@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
@@ -39,16 +39,16 @@ func smallFleet(rng *rand.Rand) *Fleet {
 			w.Isolation.Fault = sharing.LevelDriver
 		}
 		if w.Kind == KindOnlineInference && rng.IntN(3) > 0 {
-			w.SLO.E2EP99 = Some(predict.Duration(1e9))
+			w.SLO.E2EP99 = Some(profile.Duration(1e9))
 			if rng.IntN(3) > 0 {
-				w.Solo.E2EP99 = Some(predict.Duration(float64(1+rng.IntN(8)) * 1e8))
+				w.Solo.E2EP99 = Some(profile.Duration(float64(1+rng.IntN(8)) * 1e8))
 			}
 		}
 		if w.Kind == KindOnlineInference && rng.IntN(3) == 0 {
 			w.Memory, w.GPUBusy = Optional[sharing.Bytes]{}, Optional[float64]{}
 			w.Model = &LanguageModel{Parameters: int64(1+rng.IntN(8)) * 1e9, Weights: PrecisionFP16}
 			w.Load = &Traffic{RequestsPerS: 0.25 * float64(1+rng.IntN(8)), InputTokens: Some(256), OutputTokens: Some(64)}
-			w.SLO, w.Solo = predict.SLO{TPOTP99: Some(predict.Duration(60e6)), TTFTP99: Some(predict.Duration(1e9))}, predict.SLO{}
+			w.SLO, w.Solo = profile.SLO{TPOTP99: Some(profile.Duration(60e6)), TTFTP99: Some(profile.Duration(1e9))}, profile.SLO{}
 		}
 		f.Workloads = append(f.Workloads, w)
 	}
@@ -122,12 +122,12 @@ var worsen = map[string]func(rng *rand.Rand, f *Fleet) bool{
 		return ok
 	},
 	"a tighter objective": func(rng *rand.Rand, f *Fleet) bool {
-		w := one(rng, f, func(w *Workload) bool { return w.SLO != (predict.SLO{}) })
+		w := one(rng, f, func(w *Workload) bool { return w.SLO != (profile.SLO{}) })
 		if w == nil {
 			return false
 		}
 		for m, limit := range w.SLO.Limits() {
-			*w.SLO.At(m) = Some(predict.Duration(float64(limit) * 0.7))
+			*w.SLO.At(m) = Some(profile.Duration(float64(limit) * 0.7))
 		}
 		return true
 	},
@@ -137,7 +137,7 @@ var worsen = map[string]func(rng *rand.Rand, f *Fleet) bool{
 		if w == nil {
 			return false
 		}
-		w.SLO.TTFTP99, w.Solo.TTFTP99 = ms200, Some(predict.Duration(80e6))
+		w.SLO.TTFTP99, w.Solo.TTFTP99 = ms200, Some(profile.Duration(80e6))
 		return true
 	},
 	"stricter isolation": func(rng *rand.Rand, f *Fleet) bool {
@@ -306,7 +306,7 @@ func TestAnUnknownNeverDecides(t *testing.T) {
 			for name, forget := range map[string]func(*Workload){
 				"gpu_busy": func(w *Workload) { w.GPUBusy, w.PeakBusy = Optional[float64]{}, Optional[float64]{} },
 				"load":     func(w *Workload) { w.Load = nil },
-				"solo":     func(w *Workload) { w.Solo = predict.SLO{} },
+				"solo":     func(w *Workload) { w.Solo = profile.SLO{} },
 			} {
 				g := clone(f)
 				forget(&g.Workloads[i])

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -259,12 +259,12 @@ func (pl *planner) otherwise(w int) (*Alternative, error) {
 	ofLimit := false
 	for _, m := range pl.guessesAlone(w, c) {
 		limit, _ := wl.SLO.At(m).Get()
-		if m == predict.MetricTPOTP99 && tokens > 0 {
-			*wl.Solo.At(m) = predict.Some(predict.Duration(1e9 * tokens))
+		if m == profile.MetricTPOTP99 && tokens > 0 {
+			*wl.Solo.At(m) = profile.Some(profile.Duration(1e9 * tokens))
 			conditions = append(conditions, fmt.Sprintf("its TPOT P99 alone is %s ms", about(1e3*tokens)))
 			continue
 		}
-		*wl.Solo.At(m) = predict.Some(predict.Duration(alone * float64(limit)))
+		*wl.Solo.At(m) = profile.Some(profile.Duration(alone * float64(limit)))
 		ofLimit = true
 	}
 	if ofLimit {
@@ -309,8 +309,8 @@ func (pl *planner) guessesBusy(w int, c *choice) bool {
 }
 
 // guessesAlone lists the metrics with a limit whose value alone is assumed.
-func (pl *planner) guessesAlone(w int, c *choice) []predict.Metric {
-	var out []predict.Metric
+func (pl *planner) guessesAlone(w int, c *choice) []profile.Metric {
+	var out []profile.Metric
 	wl := pl.workloads[w].workload
 	if pl.outlookOf(w, c.pool, c.mechanism).demand.Serving != nil || pl.measured(w, c.pool, c.mechanism) {
 		return nil

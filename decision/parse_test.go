@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -36,7 +36,7 @@ func TestParseFleet(t *testing.T) {
 	}
 	want := Workload{Name: "chat", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, GPUs: 1, Memory: Some(18 * sharing.GiB), GPUBusy: Some(0.25),
 		Framework: &Framework{Name: "vllm", MemoryFraction: Some(0.9), CUDAGraphs: Some(true), Processes: 1},
-		SLO:       predict.SLO{TTFTP99: Some(predict.Duration(500e6)), TPOTP99: Some(predict.Duration(60e6)), E2EP99: Some(predict.Duration(2e9))},
+		SLO:       profile.SLO{TTFTP99: Some(profile.Duration(500e6)), TPOTP99: Some(profile.Duration(60e6)), E2EP99: Some(profile.Duration(2e9))},
 		Tenant:    "search", Isolation: hard, Pool: "prod"}
 	if diff := cmp.Diff(want, f.Workloads[0]); diff != "" {
 		t.Errorf("workload (-want +got):\n%s", diff)

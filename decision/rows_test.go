@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -36,14 +36,14 @@ var (
 	gib5     = Some(5 * sharing.GiB)
 	gib8     = Some(8 * sharing.GiB)
 	gib40    = Some(40 * sharing.GiB)
-	ms10     = Some(predict.Duration(10e6))
-	ms50     = Some(predict.Duration(50e6))
-	ms200    = Some(predict.Duration(200e6))
-	ms800    = Some(predict.Duration(800e6))
-	s1       = Some(predict.Duration(1e9))
+	ms10     = Some(profile.Duration(10e6))
+	ms50     = Some(profile.Duration(50e6))
+	ms200    = Some(profile.Duration(200e6))
+	ms800    = Some(profile.Duration(800e6))
+	s1       = Some(profile.Duration(1e9))
 	hard     = Isolation{Memory: sharing.LevelHardware, Fault: sharing.LevelHardware}
 	online   = Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy10}
-	strict   = Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy10, SLO: predict.SLO{E2EP99: s1, TPOTP99: ms50}, Solo: predict.SLO{E2EP99: ms200, TPOTP99: ms10}, Isolation: hard}
+	strict   = Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy10, SLO: profile.SLO{E2EP99: s1, TPOTP99: ms50}, Solo: profile.SLO{E2EP99: ms200, TPOTP99: ms10}, Isolation: hard}
 	devtest  = Workload{Name: "w", Kind: KindNotebook, Replicas: Replicas{Max: 4}, Memory: gib5}
 	batch    = Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy25}
 	gang     = Workload{Name: "w", Kind: KindDistributedTraining, Replicas: Replicas{Max: 2}, GPUs: 4, Memory: gib40, GPUBusy: busy95}
@@ -123,7 +123,7 @@ var rows = []row{
 	// Risk classes under time-slicing.
 	{id: "risk classes", w: devtest, print: mechs(sharing.MechanismTimeSlicing)},
 	{id: "risk classes", gpu: "T4", w: with(batch, func(w *Workload) { w.Memory = gib5 }), print: mechs(sharing.MechanismTimeSlicing, sharing.MechanismMPS)},
-	{id: "risk classes", gpu: "T4", w: with(online, func(w *Workload) { w.Memory, w.SLO = gib5, predict.SLO{E2EP99: ms800} }), print: mechs(sharing.MechanismMPS, sharing.MechanismExclusive), avoid: mechs(sharing.MechanismTimeSlicing)},
+	{id: "risk classes", gpu: "T4", w: with(online, func(w *Workload) { w.Memory, w.SLO = gib5, profile.SLO{E2EP99: ms800} }), print: mechs(sharing.MechanismMPS, sharing.MechanismExclusive), avoid: mechs(sharing.MechanismTimeSlicing)},
 	// The register's worst risk: latency under contention.
 	{id: "risk register", gpu: "T4", w: with(strict, func(w *Workload) { w.Memory, w.Isolation = gib5, Isolation{} }), avoid: mechs(sharing.MechanismTimeSlicing), print: mechs(sharing.MechanismMPS, sharing.MechanismExclusive)},
 	// Opportunities.

@@ -9,6 +9,9 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/predict/prospect"
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -64,7 +67,7 @@ type Settle struct {
 	Rate         float64          `json:"rate,omitempty"`
 	InputTokens  int              `json:"input_tokens,omitempty"`
 	OutputTokens int              `json:"output_tokens,omitempty"`
-	Duration     predict.Duration `json:"duration"`
+	Duration     profile.Duration `json:"duration"`
 	// MonthlyAtStake is the difference between the answer and its safe alternative, an exact decimal; absent without
 	// prices, and where the alternative places fewer replicas.
 	MonthlyAtStake string `json:"monthly_at_stake,omitempty"`
@@ -72,8 +75,8 @@ type Settle struct {
 
 // How long a measurement that settles an answer takes.
 const (
-	loadFor  = predict.Duration(5 * time.Minute)
-	watchFor = predict.Duration(10 * time.Minute)
+	loadFor  = profile.Duration(5 * time.Minute)
+	watchFor = profile.Duration(10 * time.Minute)
 )
 
 // settling returns the measurement of a replica of w for the figures in what.
@@ -124,7 +127,7 @@ func (pl *planner) answer(w int, d *Decision, share workloadShare) {
 	}
 	d.Status = StatusDecided
 	d.Assumes = pl.outlookOf(w, c.pool, c.mechanism).assumes
-	if cw := pl.workloads[w]; cw.arch.NeverShares && cw.workload.SLO == (predict.SLO{}) && !cw.demand.Memory.Unknown {
+	if cw := pl.workloads[w]; cw.arch.NeverShares && cw.workload.SLO == (profile.SLO{}) && !cw.demand.Memory.Unknown {
 		d.Assumes = nil // how busy it is changes nothing
 	}
 	d.Why = pl.why(w, c, p) + pl.kept(w, c) + pl.dearer(w, share)
@@ -159,14 +162,14 @@ func (pl *planner) profiled(w int, p *predict.Prediction) (out []Consequence) {
 }
 
 // latencyOf is the place of a P99 in an outcome.
-func latencyOf(m predict.Metric) int {
+func latencyOf(m profile.Metric) int {
 	switch m {
-	case predict.MetricTTFTP99:
-		return predict.LatencyTTFT
-	case predict.MetricTPOTP50, predict.MetricTPOTP99:
-		return predict.LatencyTPOT
+	case profile.MetricTTFTP99:
+		return costs.LatencyTTFT
+	case profile.MetricTPOTP50, profile.MetricTPOTP99:
+		return costs.LatencyTPOT
 	}
-	return predict.LatencyE2E
+	return costs.LatencyE2E
 }
 
 // tightest puts the consequence that comes closest to its limit into words.
@@ -278,10 +281,10 @@ func (pl *planner) why(w int, c *choice, p prospects) string {
 			if b.High > d.Limits[tight] {
 				verb = "may miss"
 			}
-			text = fmt.Sprintf("%s %s P99 %s ms (%s to %s) of %s", verb, predict.LatencyName(tight), digits(1e3*b.Value), digits(1e3*b.Low), digits(1e3*b.High), digits(1e3*d.Limits[tight]))
-			if slices.ContainsFunc(pl.guessesAlone(w, c), func(m predict.Metric) bool { return latencyOf(m) == tight }) {
+			text = fmt.Sprintf("%s %s P99 %s ms (%s to %s) of %s", verb, costs.LatencyName(tight), digits(1e3*b.Value), digits(1e3*b.Low), digits(1e3*b.High), digits(1e3*d.Limits[tight]))
+			if slices.ContainsFunc(pl.guessesAlone(w, c), func(m profile.Metric) bool { return latencyOf(m) == tight }) {
 				text += fmt.Sprintf(", assumed to be %s alone", digits(1e3*d.Alone[tight]))
-				if t := pl.outlookOf(w, c.pool, c.mechanism).tokens; tight == predict.LatencyTPOT && t.Value > 0 {
+				if t := pl.outlookOf(w, c.pool, c.mechanism).tokens; tight == costs.LatencyTPOT && t.Value > 0 {
 					text += fmt.Sprintf(" (%s to %s by its size)", about(1e3*t.Low), about(1e3*t.High))
 				}
 			}
@@ -335,7 +338,7 @@ func (pl *planner) worst(w int, c *choice) prospects {
 		o := p.outcomes[at]
 		answer := o.Kept(d)
 		if len(worst.outcomes) == 0 || strain(d, &o) > strain(d, &worst.outcomes[0]) {
-			worst = prospects{answer: answer, outcomes: []predict.Prospect{o}, simulated: p.simulated, tenants: p.tenants}
+			worst = prospects{answer: answer, outcomes: []prospect.Prospect{o}, simulated: p.simulated, tenants: p.tenants}
 			if p.predicted != nil {
 				worst.predicted = p.predicted[at : at+1]
 			}
@@ -366,10 +369,10 @@ func (pl *planner) worst(w int, c *choice) prospects {
 }
 
 // strain is how close an outcome comes to a demand's limits: 1 = at one.
-func strain(d *predict.Tenant, o *predict.Prospect) float64 {
+func strain(d *prospect.Tenant, o *prospect.Prospect) float64 {
 	s := o.Busy.High
-	if !d.Online && d.Serving == nil && d.Limits == [predict.LatencyCount]float64{} {
-		s = predict.KeepsRate / max(1e-9, o.Rate.Low)
+	if !d.Online && d.Serving == nil && d.Limits == [costs.LatencyCount]float64{} {
+		s = prospect.KeepsRate / max(1e-9, o.Rate.Low)
 	}
 	for k, limit := range d.Limits {
 		if limit > 0 {
@@ -379,7 +382,7 @@ func strain(d *predict.Tenant, o *predict.Prospect) float64 {
 	return s
 }
 
-func consequencesOf(d *predict.Tenant, o *predict.Prospect) []Consequence {
+func consequencesOf(d *prospect.Tenant, o *prospect.Prospect) []Consequence {
 	var out []Consequence
 	for k, limit := range d.Limits {
 		if limit == 0 || !o.Known[k] || math.IsInf(o.P99[k].High, 1) {
@@ -393,7 +396,7 @@ func consequencesOf(d *predict.Tenant, o *predict.Prospect) []Consequence {
 		case p.Low > limit:
 			kept = sharing.AnswerNo
 		}
-		out = append(out, Consequence{predict.LatencyName(k) + " P99 ms", round(1e3*p.Value, 2), round(1e3*p.Low, 2), round(1e3*p.High, 2), round(1e3*limit, 2), kept})
+		out = append(out, Consequence{costs.LatencyName(k) + " P99 ms", round(1e3*p.Value, 2), round(1e3*p.Low, 2), round(1e3*p.High, 2), round(1e3*limit, 2), kept})
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -105,7 +106,7 @@ func TestNoneNamesItsBound(t *testing.T) {
 			w.Memory, w.GPUBusy = Optional[sharing.Bytes]{}, Optional[float64]{}
 			w.Model = &LanguageModel{Parameters: 8e9, Weights: PrecisionFP16}
 			w.Load = &Traffic{RequestsPerS: 0.1, InputTokens: Some(128), OutputTokens: Some(64)}
-			w.SLO.TPOTP99 = Some(predict.Duration(10e6))
+			w.SLO.TPOTP99 = Some(profile.Duration(10e6))
 		}, "TPOT"},
 		{"room", func(w *Workload) { w.Kind, w.GPUs, w.Replicas.Max = KindDistributedTraining, 2, 3 }, "4 GPUs"},
 	} {
@@ -201,7 +202,7 @@ func TestOriginsAreCounted(t *testing.T) {
 // not cheaper, and no money lies between the two.
 func TestAlternativeThatFallsShort(t *testing.T) {
 	f := unknownLoad(t)
-	f.Pools[0].Count, f.Workloads[0].Replicas.Max, f.Workloads[0].SLO.E2EP99 = 2, 4, Some(predict.Duration(100e6))
+	f.Pools[0].Count, f.Workloads[0].Replicas.Max, f.Workloads[0].SLO.E2EP99 = 2, 4, Some(profile.Duration(100e6))
 	d := decide(t, f).Decisions[0]
 	if d.Placed != 4 || d.Safe != nil || d.Otherwise == nil || d.Otherwise.GPUs != 2 || d.Otherwise.Unplaced != 2 {
 		t.Fatalf("%d placed, safe %v, otherwise %+v", d.Placed, d.Safe, d.Otherwise)
@@ -218,7 +219,7 @@ func TestSimulatedPredictor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profiles, err := predict.LoadProfiles("../examples/predict/testdata/h200-colocation.json")
+	profiles, err := profile.LoadProfiles("../examples/predict/testdata/h200-colocation.json")
 	if err != nil {
 		t.Fatal(err)
 	}

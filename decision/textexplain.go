@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -92,7 +92,7 @@ func (t *text) explain(d *Decision) {
 func (t *text) predicted(d *Decision) {
 	if p := d.Predicted; p != nil {
 		tpot := ""
-		if i, ok := p.Figures[predict.MetricTPOTP99.String()]; ok {
+		if i, ok := p.Figures[profile.MetricTPOTP99.String()]; ok {
 			tpot = fmt.Sprintf("; TPOT P99 %.3g ms (%.3g to %.3g)", i.Value, i.Low, i.High)
 		}
 		t.put(2, explained, "predicted", fmt.Sprintf("%.2f times slower than alone (%.2f to %.2f), %d on a GPU (%s)%s",

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
@@ -75,7 +75,7 @@ const doubleMemoryCI = 7
 // detectors has one function a trap; it returns what it found, or "".
 var detectors = map[string]func(*trapScene) string{
 	"time-slicing-takes-turns": func(s *trapScene) string {
-		return say(s.in(sharing.MechanismTimeSlicing) && (s.cw.demand.SLO != (predict.SLO{}) || s.w.Kind == KindOnlineInference),
+		return say(s.in(sharing.MechanismTimeSlicing) && (s.cw.demand.SLO != (profile.SLO{}) || s.w.Kind == KindOnlineInference),
 			"%s takes turns: with %d busy tenants each waits for the others", sharing.MechanismTimeSlicing, max(2, s.perGPU()))
 	},
 	"mps-is-not-isolation": func(s *trapScene) string {

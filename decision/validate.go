@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -271,10 +271,10 @@ func (c *checker) workload(path string, w *Workload) {
 		}
 	}
 	if r := w.Profile; r != nil && !c.partial {
-		if r.Load != (predict.Load{}) { // else it names one that serves no tokens
+		if r.Load != (profile.Load{}) { // else it names one that serves no tokens
 			c.AddErr(path+".profile.load", r.Load.Validate())
 		}
-		if r.Server == (predict.Server{}) {
+		if r.Server == (profile.Server{}) {
 			c.Addf(path+".profile.server", "write the server as the profiles have it, for example {model: 8b}", "is empty")
 		}
 	}

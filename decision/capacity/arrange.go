@@ -8,7 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
@@ -192,7 +193,7 @@ func highest(seen []figures) []figures {
 			if name == shareMetric {
 				v = i.Low
 			}
-			out[t][name] = predict.Interval{Value: v, Low: v, High: v}
+			out[t][name] = profile.Interval{Value: v, Low: v, High: v}
 		}
 	}
 	return out
@@ -209,7 +210,7 @@ func (s *search) partOf(c *candidate, tenant int) int {
 // foreseen holds the prediction for a candidate.
 type foreseen struct {
 	judgement
-	report *predict.Report
+	report *serving.Report
 	routes map[int]route
 	seen   []figures
 }
@@ -231,7 +232,7 @@ func (s *search) described(ctx context.Context, c *candidate, f *foreseen) (Arra
 	a := Arrangement{
 		Kind: c.kind, Mechanism: c.kind.Mechanism(), GPU: c.gpuName(), GPUs: c.gpus(), CopiesPerGPU: l.copies(0),
 		Router: c.router.String(), Division: c.division(),
-		Tried: c.tried(), Verdict: j.verdict, Predicted: map[string]predict.Interval{}, Basis: basisOf(c.servers()),
+		Tried: c.tried(), Verdict: j.verdict, Predicted: map[string]profile.Interval{}, Basis: basisOf(c.servers()),
 		found: *c, report: report, routes: f.routes, search: s,
 	}
 	if c.replicas() < 2 {
@@ -287,7 +288,7 @@ func (s *search) described(ctx context.Context, c *candidate, f *foreseen) (Arra
 	}
 	for r, n := range c.byRouter {
 		if a.ByRouter == nil {
-			a.ByRouter = map[predict.RoutePolicy]RouterNeed{}
+			a.ByRouter = map[serving.RoutePolicy]RouterNeed{}
 		}
 		a.ByRouter[r] = RouterNeed{GPUs: max(n, -n), More: n < 0}
 	}
@@ -323,7 +324,7 @@ func (s *search) settle(c *candidate, j judgement) string {
 }
 
 // reason explains the arrangement's number of GPUs.
-func (s *search) reason(c *candidate, j judgement, seen []figures, r *predict.Report) string {
+func (s *search) reason(c *candidate, j judgement, seen []figures, r *serving.Report) string {
 	var parts []string
 	if j.tenant >= 0 {
 		parts = append(parts, s.words(j, seen))
@@ -353,7 +354,7 @@ func (s *search) reason(c *candidate, j judgement, seen []figures, r *predict.Re
 // for, where so many times more requests come than on average.
 const idleGPUs, bursts = 0.4, 3
 
-func mean(gpus []predict.GPUReport) float64 {
+func mean(gpus []serving.GPUReport) float64 {
 	sum := 0.0
 	for i := range gpus {
 		sum += gpus[i].BusyFraction
@@ -361,7 +362,7 @@ func mean(gpus []predict.GPUReport) float64 {
 	return sum / float64(max(len(gpus), 1))
 }
 
-func hits(r *predict.Report) (share float64, any bool) {
+func hits(r *serving.Report) (share float64, any bool) {
 	var in, cached int64
 	for i := range r.Services {
 		in += r.Services[i].InputTokens
@@ -371,7 +372,7 @@ func hits(r *predict.Report) (share float64, any bool) {
 }
 
 // cause names the limit that requests wait for, beside the GPU itself.
-func cause(c *candidate, r *predict.Report) string {
+func cause(c *candidate, r *serving.Report) string {
 	var all, kv, places, adapters, preempted int64
 	wakes := 0
 	for i := range r.Services {

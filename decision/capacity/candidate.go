@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -26,10 +27,10 @@ type placed struct {
 type candidate struct {
 	kind     Kind
 	parts    []placed
-	router   predict.RoutePolicy
+	router   serving.RoutePolicy
 	kept     bool                        // as far as values go, without their intervals
 	over     float64                     // the worst figure over its limit
-	byRouter map[predict.RoutePolicy]int // the GPUs that each policy needs; negative: more than so many
+	byRouter map[serving.RoutePolicy]int // the GPUs that each policy needs; negative: more than so many
 }
 
 // on says that the candidate's parts are on these kinds of GPU.
@@ -123,8 +124,8 @@ func (c *candidate) replicas() int {
 }
 
 // cluster is the candidate for the simulator, and where each tenant's requests go.
-func (s *search) cluster(c *candidate) (predict.Cluster, map[int]route) {
-	out := predict.Cluster{PrefixTokens: cmp.Or(s.plan.PrefixTokens, defaultPrefix),
+func (s *search) cluster(c *candidate) (serving.Cluster, map[int]route) {
+	out := serving.Cluster{PrefixTokens: cmp.Or(s.plan.PrefixTokens, defaultPrefix),
 		Calibration: &s.predictor.Calibration}
 	routes := map[int]route{}
 	for i := range c.parts {
@@ -132,7 +133,7 @@ func (s *search) cluster(c *candidate) (predict.Cluster, map[int]route) {
 		p := &c.parts[i]
 		for k := range p.layout.servers {
 			sv := &p.layout.servers[k]
-			service := predict.Service{Name: sv.name, Engine: sv.engine, Routing: predict.Routing{Policy: c.router,
+			service := serving.Service{Name: sv.name, Engine: sv.engine, Routing: serving.Routing{Policy: c.router,
 				Seed: s.plan.Seed}, Objective: s.strictest(sv.tenants)}
 			adapter := 0
 			for _, t := range sv.tenants {
@@ -157,10 +158,10 @@ func (s *search) cluster(c *candidate) (predict.Cluster, map[int]route) {
 				if len(sl.seats) == 1 {
 					mechanism = sharing.MechanismExclusive
 				}
-				out.GPUs = append(out.GPUs, predict.SharedGPU{Mechanism: mechanism, Memory: sl.memory})
+				out.GPUs = append(out.GPUs, serving.SharedGPU{Mechanism: mechanism, Memory: sl.memory})
 				for _, x := range sl.seats {
 					sv := &out.Services[first+x.server]
-					sv.Replicas = append(sv.Replicas, predict.Replica{GPU: len(out.GPUs) - 1, Memory: x.memory})
+					sv.Replicas = append(sv.Replicas, serving.Replica{GPU: len(out.GPUs) - 1, Memory: x.memory})
 				}
 			}
 		}
@@ -169,14 +170,14 @@ func (s *search) cluster(c *candidate) (predict.Cluster, map[int]route) {
 }
 
 // tags are adapters that cost nothing: the tenants of a merged server, told apart in the report.
-func tags(n int) predict.Adapters {
-	free := predict.Cost{Basis: sharing.BasisSimulated}
-	return predict.Adapters{Slots: n, Rank: 1, Targets: []predict.Projection{predict.ProjectionQ}, Step: free, Each: free,
+func tags(n int) costs.Adapters {
+	free := costs.Cost{Basis: sharing.BasisSimulated}
+	return costs.Adapters{Slots: n, Rank: 1, Targets: []costs.Projection{costs.ProjectionQ}, Step: free, Each: free,
 		Prefill: free, Load: free, Fetch: free}
 }
 
 // strictest returns the tightest bounds on a request to a server of these tenants.
-func (s *search) strictest(tenants []int) predict.Objective {
+func (s *search) strictest(tenants []int) serving.Objective {
 	var all Objectives
 	for _, i := range tenants {
 		all.Limits = append(all.Limits, s.plan.Tenants[i].Objectives.Limits...)

@@ -14,14 +14,15 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/capacity"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/internal/race"
 )
 
 var (
-	llama8B = predict.Model{Parameters: 8.03e9, Layers: 32, KVHeads: 8, HeadDim: 128, Hidden: 4096, Heads: 32, Intermediate: 14336}
-	llama1B = predict.Model{Parameters: 1.24e9, Layers: 16, KVHeads: 8, HeadDim: 64, Hidden: 2048, Heads: 32, Intermediate: 8192}
+	llama8B = costs.Model{Parameters: 8.03e9, Layers: 32, KVHeads: 8, HeadDim: 128, Hidden: 4096, Heads: 32, Intermediate: 14336}
+	llama1B = costs.Model{Parameters: 1.24e9, Layers: 16, KVHeads: 8, HeadDim: 64, Hidden: 2048, Heads: 32, Intermediate: 8192}
 )
 
 func usd(t testing.TB, micros int64) cost.Money {
@@ -96,7 +97,7 @@ func TestRouterChangesTheNumber(t *testing.T) {
 		})),
 		GPUs: []capacity.GPU{{Name: "L40S", PricePerHour: usd(t, 900_000)}},
 	})
-	robin := r.Chosen.ByRouter[predict.RoutePolicyRoundRobin]
+	robin := r.Chosen.ByRouter[serving.RoutePolicyRoundRobin]
 	if r.Chosen.Router == "round-robin" || robin.GPUs <= r.Chosen.GPUs && !robin.More {
 		t.Errorf("%s on %d GPUs, round robin on %+v", r.Chosen.Router, r.Chosen.GPUs, robin)
 	}
@@ -278,7 +279,7 @@ func TestSleep(t *testing.T) {
 			requests = append(requests, capacity.Request{At: time.Duration(hour)*time.Hour + time.Duration(i)*20*time.Second, Tenant: hour % 2, Input: 500, Output: 100})
 		}
 	}
-	big := predict.Model{Parameters: 14e9, Layers: 40, KVHeads: 8, HeadDim: 128, Hidden: 5120, Heads: 40, Intermediate: 13824}
+	big := costs.Model{Parameters: 14e9, Layers: 40, KVHeads: 8, HeadDim: 128, Hidden: 5120, Heads: 40, Intermediate: 13824}
 	r := found(t, capacity.Plan{
 		Tenants:  []capacity.Tenant{{Name: "day", Model: "a", Shape: big, Objectives: o}, {Name: "night", Model: "b", Shape: big, Objectives: o}},
 		Requests: slices.Values(requests), GPUs: []capacity.GPU{{Name: "L40S", PricePerHour: usd(t, 900_000)}},

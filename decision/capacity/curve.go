@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
@@ -95,7 +95,7 @@ func (s *search) count(c *candidate, load float64) {
 }
 
 // playAt plays a candidate at a load, and judges what the tenants see.
-func (s *search) playAt(ctx context.Context, c *candidate, load float64) ([]figures, judgement, *predict.Report,
+func (s *search) playAt(ctx context.Context, c *candidate, load float64) ([]figures, judgement, *serving.Report,
 	error) {
 	if err := ctx.Err(); err != nil {
 		return nil, judgement{}, nil, err

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 )
 
 // Drill is a part of the trace to be run on an arrangement, with what is predicted for exactly that part.
 type Drill struct {
-	Cluster   predict.Cluster               // servers, GPUs and router, as they were played
+	Cluster   serving.Cluster               // servers, GPUs and router, as they were played
 	Routes    []int                         // of each tenant: its service, -1 without one
 	Predicted map[string]map[string]float64 // the figures of each tenant by name, latencies in ms
 

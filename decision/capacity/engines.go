@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -28,7 +29,7 @@ func (p *Plan) resolve(g GPU) (*gpu, error) {
 	if !known {
 		return nil, fmt.Errorf("the memory of %s is not known", g.Name)
 	}
-	if m := predict.MachineOf(row); m.Bandwidth <= 0 || m.FLOPs <= 0 {
+	if m := costs.MachineOf(row); m.Bandwidth <= 0 || m.FLOPs <= 0 {
 		return nil, fmt.Errorf("the bandwidth or the compute of %s is not known: nothing can be predicted there", g.Name)
 	}
 	g.Most = cmp.Or(g.Most, defaultMost)
@@ -41,7 +42,7 @@ func (p *Plan) resolve(g GPU) (*gpu, error) {
 
 // engine is a server of a tenant on a GPU, or on a slice of it with so much memory, configured as the tenant's are. It
 // says how its steps are made up.
-func (s *search) engine(tenant int, g *gpu, memory sharing.Bytes) (e predict.Engine, schedule string, err error) {
+func (s *search) engine(tenant int, g *gpu, memory sharing.Bytes) (e costs.Engine, schedule string, err error) {
 	t := &s.plan.Tenants[tenant]
 	shape := t.Shape.At(s.traffic.tenants[tenant].context())
 	if err = shape.Runs(g.row); err != nil {
@@ -65,13 +66,13 @@ func (s *search) engine(tenant int, g *gpu, memory sharing.Bytes) (e predict.Eng
 }
 
 // costs is a server of a tenant on a GPU, its costs from the tenant's profiles where there are any.
-func (s *search) costs(t *Tenant, shape predict.Model, g *gpu) (predict.Engine, error) {
-	prior := predict.NewEngine(shape, predict.MachineOf(g.row))
+func (s *search) costs(t *Tenant, shape costs.Model, g *gpu) (costs.Engine, error) {
+	prior := costs.NewEngine(shape, costs.MachineOf(g.row))
 	prior.Adapters = adaptersOf(prior.Adapters, t.Adapters)
 	if len(t.Profiles) == 0 {
 		return prior, nil
 	}
-	var solo *predict.Solo
+	var solo *profile.Solo
 	for i := range t.Profiles {
 		at := s.profileGPU(&t.Profiles[i])
 		if row, err := sharing.LookupGPU(at); err == nil && row == g.row {
@@ -90,7 +91,7 @@ func (s *search) costs(t *Tenant, shape predict.Model, g *gpu) (predict.Engine, 
 	if err != nil {
 		return prior, fmt.Errorf("tenant %s: its profile is of %q: %w", t.Name, at, err)
 	}
-	there := predict.NewEngine(shape, predict.MachineOf(row))
+	there := costs.NewEngine(shape, costs.MachineOf(row))
 	there.Adapters = prior.Adapters
 	measured, err := s.predictor.Engine(there, *solo)
 	if err != nil {
@@ -99,9 +100,9 @@ func (s *search) costs(t *Tenant, shape predict.Model, g *gpu) (predict.Engine, 
 	return transfer(measured, there, prior, row.Architecture == g.row.Architecture), nil
 }
 
-func adaptersOf(priors, own predict.Adapters) predict.Adapters {
+func adaptersOf(priors, own costs.Adapters) costs.Adapters {
 	priors.Slots, priors.HostSlots, priors.Rank, priors.Targets = own.Slots, own.HostSlots, own.Rank, own.Targets
-	for _, c := range []struct{ to, from *predict.Cost }{
+	for _, c := range []struct{ to, from *costs.Cost }{
 		{&priors.Step, &own.Step}, {&priors.Each, &own.Each}, {&priors.Prefill, &own.Prefill}, {&priors.Load, &own.Load},
 		{&priors.Fetch, &own.Fetch},
 	} {
@@ -113,8 +114,8 @@ func adaptersOf(priors, own predict.Adapters) predict.Adapters {
 }
 
 // profileGPU is the GPU that a workload was measured on: the predictor's where its profiles do not say.
-func (s *search) profileGPU(of *predict.Solo) string {
-	for _, p := range []*predict.SoloProfile{of.TimeSlicing, of.MPS} {
+func (s *search) profileGPU(of *profile.Solo) string {
+	for _, p := range []*profile.SoloProfile{of.TimeSlicing, of.MPS} {
 		if p != nil && p.GPU != "" {
 			return p.GPU
 		}
@@ -131,7 +132,7 @@ const (
 
 // transfer takes an engine that was measured on one GPU to another: each cost changes
 // as the priors of the two GPUs say.
-func transfer(measured, priorThere, priorHere predict.Engine, same bool) predict.Engine {
+func transfer(measured, priorThere, priorHere costs.Engine, same bool) costs.Engine {
 	out := priorHere
 	out.Sequences = measured.Sequences
 	sigma := transferSigma
@@ -143,7 +144,7 @@ func transfer(measured, priorThere, priorHere predict.Engine, same bool) predict
 		if from[i].Basis == sharing.BasisPrior || base[i].Value <= 0 {
 			continue
 		}
-		*to[i] = predict.Cost{
+		*to[i] = costs.Cost{
 			Value: to[i].Value * from[i].Value / base[i].Value, Sigma: math.Hypot(from[i].Sigma, sigma),
 			Basis: sharing.BasisTransferred, Source: from[i].Source,
 		}
@@ -151,16 +152,16 @@ func transfer(measured, priorThere, priorHere predict.Engine, same bool) predict
 	return out
 }
 
-func costsOf(e *predict.Engine) []*predict.Cost {
-	return []*predict.Cost{&e.Step, &e.StepMatrix, &e.StepSequence, &e.StepContext, &e.StepExperts,
+func costsOf(e *costs.Engine) []*costs.Cost {
+	return []*costs.Cost{&e.Step, &e.StepMatrix, &e.StepSequence, &e.StepContext, &e.StepExperts,
 		&e.HostFraction, &e.Prefill, &e.PrefillToken, &e.PrefillContext, &e.PrefillBusy, &e.DecodeSM, &e.PrefillSM, &e.MPSStep}
 }
 
 // capped is the engine under an active thread percentage of MPS: prefills have that
 // part of the SMs, the bandwidth is everybody's.
-func capped(e predict.Engine, percent float64) predict.Engine {
+func capped(e costs.Engine, percent float64) costs.Engine {
 	share := percent / 100
-	e = e.On(predict.Share{Mechanism: sharing.MechanismMPS, SMs: share, Bandwidth: 1})
+	e = e.On(costs.Share{Mechanism: sharing.MechanismMPS, SMs: share, Bandwidth: 1})
 	// A decode step that needs more SMs than it may have takes longer by as much.
 	if need := e.DecodeSM.Value; need > share && need > 0 {
 		e.Step.Value *= need / share

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/capacity"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
 )
 
 func dollars(micros int64) cost.Money {
@@ -31,7 +31,7 @@ func evenly(n int, perS float64) []capacity.Request {
 
 // Two models and two kinds of GPU: the fewest dollars an hour that keep the limits.
 func ExamplePlan_Search() {
-	model := predict.Model{Parameters: 8.03e9, Layers: 32, KVHeads: 8, HeadDim: 128}
+	model := costs.Model{Parameters: 8.03e9, Layers: 32, KVHeads: 8, HeadDim: 128}
 	objectives := capacity.Objectives{Limits: []capacity.Limit{
 		{Latency: capacity.LatencyTTFT, Percentile: 99, Most: time.Second},
 		{Latency: capacity.LatencyTPOT, Percentile: 99, Most: 80 * time.Millisecond},
@@ -60,7 +60,7 @@ func ExamplePlan_Search() {
 
 // What no GPU can do says which bound stops it.
 func ExampleResult_why() {
-	model := predict.Model{Parameters: 70e9, Layers: 80, KVHeads: 8, HeadDim: 128, WeightBits: 8}
+	model := costs.Model{Parameters: 70e9, Layers: 80, KVHeads: 8, HeadDim: 128, WeightBits: 8}
 	result, err := capacity.Plan{
 		Tenants: []capacity.Tenant{{Name: "chat", Model: "llama-70b", Shape: model, Objectives: capacity.Objectives{
 			Limits: []capacity.Limit{{Latency: capacity.LatencyTPOT, Percentile: 50, Most: 10 * time.Millisecond}},

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 )
 
 // unfitError is the reason why a kind is impossible on a GPU.
@@ -55,7 +55,7 @@ func (s *search) fit(ctx context.Context, k Kind, parts []part, at []*gpu, beat 
 		if err != nil {
 			return nil, &unfitError{err}
 		}
-		p, err := s.part(ctx, layouts, []predict.RoutePolicy{router}, most)
+		p, err := s.part(ctx, layouts, []serving.RoutePolicy{router}, most)
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +150,7 @@ type fitted struct {
 }
 
 // part finds the layout that needs the fewest GPUs, at most so many.
-func (s *search) part(ctx context.Context, layouts []layout, routers []predict.RoutePolicy, most int) (fitted, error) {
+func (s *search) part(ctx context.Context, layouts []layout, routers []serving.RoutePolicy, most int) (fitted, error) {
 	var best fitted
 	least := math.MaxInt // that any of the layouts may do with
 	for i := range layouts {
@@ -183,7 +183,7 @@ func (s *search) part(ctx context.Context, layouts []layout, routers []predict.R
 // least finds the fewest GPUs between two numbers with which a layout keeps the objectives, by exponential and then
 // binary search: more GPUs are taken never to hurt. Where none do it gives the fewest of those that come close to
 // the nearest. With decided set only numbers below the best found matter, and the most is tried first.
-func (s *search) least(ctx context.Context, l *layout, router predict.RoutePolicy, low, most int, decided bool) (fitted,
+func (s *search) least(ctx context.Context, l *layout, router serving.RoutePolicy, low, most int, decided bool) (fitted,
 	error) {
 	out := fitted{placed: placed{layout: *l}}
 	missed, kept := low-1, 0
@@ -255,7 +255,7 @@ func count(n int) string {
 
 // floor names the objective that requests miss even when each comes alone, "" when nothing: where it is
 // something, no number of GPUs helps.
-func (s *search) floor(ctx context.Context, l *layout, router predict.RoutePolicy) string {
+func (s *search) floor(ctx context.Context, l *layout, router serving.RoutePolicy) string {
 	key := s.floorKey(l)
 	if known, ok := s.floors[key]; ok {
 		return known

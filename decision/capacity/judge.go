@@ -6,25 +6,26 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 )
 
 // figures holds a tenant's figures: latencies in ms by the names of limits, and the
 // share of its requests that keep them all.
-type figures map[string]predict.Interval
+type figures map[string]profile.Interval
 
 const shareMetric = "share"
 
 var percentiles = [...]int{50, 90, 95, 99}
 
 // ofLatency adds the percentiles of a latency; intervals widen as those of the service's nearest foreseen metric.
-func (f figures) ofLatency(of Latency, ms predict.LatencyMS, service *predict.ServiceReport) {
-	for i, v := range []predict.Optional[float64]{ms.P50, ms.P90, ms.P95, ms.P99} {
+func (f figures) ofLatency(of Latency, ms profile.LatencyMS, service *serving.ServiceReport) {
+	for i, v := range []profile.Optional[float64]{ms.P50, ms.P90, ms.P95, ms.P99} {
 		value, known := v.Get()
 		if !known {
 			continue
 		}
-		in := predict.Interval{Value: value, Low: value, High: value}
+		in := profile.Interval{Value: value, Low: value, High: value}
 		if near, ok := service.Foreseen[nearest[of][i]]; ok && near.Value > 0 {
 			in.Low, in.High = value*near.Low/near.Value, value*near.High/near.Value
 		}
@@ -33,14 +34,14 @@ func (f figures) ofLatency(of Latency, ms predict.LatencyMS, service *predict.Se
 }
 
 // nearest are the metrics whose intervals stand for a latency's percentiles.
-var nearest = [...][len(percentiles)]predict.Metric{
-	LatencyTTFT: {predict.MetricTTFTP50, predict.MetricTTFTP99, predict.MetricTTFTP99, predict.MetricTTFTP99},
-	LatencyTPOT: {predict.MetricTPOTP50, predict.MetricTPOTP99, predict.MetricTPOTP99, predict.MetricTPOTP99},
-	LatencyE2E:  {predict.MetricE2EP50, predict.MetricE2EP90, predict.MetricE2EP99, predict.MetricE2EP99},
+var nearest = [...][len(percentiles)]profile.Metric{
+	LatencyTTFT: {profile.MetricTTFTP50, profile.MetricTTFTP99, profile.MetricTTFTP99, profile.MetricTTFTP99},
+	LatencyTPOT: {profile.MetricTPOTP50, profile.MetricTPOTP99, profile.MetricTPOTP99, profile.MetricTPOTP99},
+	LatencyE2E:  {profile.MetricE2EP50, profile.MetricE2EP90, profile.MetricE2EP99, profile.MetricE2EP99},
 }
 
 // seen are the figures of each tenant.
-func (s *search) seen(r *predict.Report, routes map[int]route) []figures {
+func (s *search) seen(r *serving.Report, routes map[int]route) []figures {
 	out := make([]figures, len(s.plan.Tenants))
 	for t := range out {
 		to, ok := routes[t]
@@ -62,7 +63,7 @@ func (s *search) seen(r *predict.Report, routes map[int]route) []figures {
 		f.ofLatency(LatencyE2E, outcome.E2E, service)
 		if completed > 0 && len(s.plan.Tenants[t].Objectives.Limits) > 0 {
 			v := good / completed
-			i := predict.Interval{Value: v, Low: v, High: v}
+			i := profile.Interval{Value: v, Low: v, High: v}
 			if of, ok := service.GoodFractionRange.Get(); ok {
 				i.Low, i.High = max(0, min(v, v+of.Low-of.Value)), min(1, max(v, v+of.High-of.Value))
 			}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -13,7 +13,7 @@ import (
 // server is a service: what it serves, and what each of its replicas is.
 type server struct {
 	name     string
-	engine   predict.Engine
+	engine   costs.Engine
 	schedule string // of its steps, in words
 	tenants  []int
 }
@@ -139,7 +139,7 @@ func (s *search) serversOf(k Kind, of part, g *gpu, memory sharing.Bytes) ([]ser
 			e.Adapters.Rank = max(s.plan.SlotRank, defaultRank)
 		}
 		if k == KindSleep {
-			e.Sleep.Level = predict.SleepWeights
+			e.Sleep.Level = costs.SleepWeights
 		}
 		out = append(out, server{name, e, schedule, tenants})
 	}
@@ -368,7 +368,7 @@ func (s *search) onSlice(of part, g *gpu, p *mig.Profile, smsAll int) (*server, 
 		return nil, err
 	}
 	sv := &servers[0]
-	sv.engine = sv.engine.On(predict.Share{
+	sv.engine = sv.engine.On(costs.Share{
 		Mechanism: sharing.MechanismMIG, SMs: min(1, float64(sms)/float64(smsAll)),
 		Bandwidth: min(1, float64(p.PlacementUnits)/float64(max(units, 1))),
 	})

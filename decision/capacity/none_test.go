@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/capacity"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -32,7 +32,7 @@ func TestOwnCosts(t *testing.T) {
 	r := found(t, small(t, 1, func(p *capacity.Plan) {
 		p.Kinds = []capacity.Kind{capacity.KindOwnGPU}
 		for i := range p.Tenants {
-			p.Tenants[i].Configure = func(e *predict.Engine) { e.Step.Basis = sharing.BasisTransferred }
+			p.Tenants[i].Configure = func(e *costs.Engine) { e.Step.Basis = sharing.BasisTransferred }
 		}
 	}))
 	if r.Chosen == nil || !strings.Contains(strings.Join(r.Why, "\n"), "a step is as the plan has it, a prompt's tokens are a prior") {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 )
 
 // Objectives hold what a tenant's requests must keep. The zero value demands nothing.
@@ -84,6 +84,6 @@ func (o Objectives) bound(of Latency) time.Duration {
 }
 
 // PerRequest returns the bounds that a single request must keep to count as good: the tightest of each latency.
-func (o Objectives) PerRequest() predict.Objective {
-	return predict.Objective{TTFT: o.bound(LatencyTTFT), TPOT: o.bound(LatencyTPOT), E2E: o.bound(LatencyE2E)}
+func (o Objectives) PerRequest() serving.Objective {
+	return serving.Objective{TTFT: o.bound(LatencyTTFT), TPOT: o.bound(LatencyTPOT), E2E: o.bound(LatencyE2E)}
 }

@@ -10,6 +10,9 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -37,18 +40,18 @@ type Tenant struct {
 	// Model is the base model's name: tenants that name the same one can be served by
 	// one merged server, and adapters of it by one server with adapters.
 	Model string
-	Shape predict.Model
+	Shape costs.Model
 	// AdapterRank says that the tenant's model is a LoRA adapter of Model with this
 	// rank: alone it is served with its weights merged in. 0 = it is the base model.
 	AdapterRank int
 	// Adapters is the way a server of the tenant serves the adapters that its requests
 	// name; the zero value has none.
-	Adapters predict.Adapters
+	Adapters costs.Adapters
 	// Profiles are measurements of a server of the tenant alone, on any GPU; without any its costs are priors.
-	Profiles []predict.Solo
+	Profiles []profile.Solo
 	// Configure sets what a server of the tenant does otherwise than Plan.Scheduling says: sequences in a batch, chunks
 	// of prompts, the prefix cache. nil = nothing.
-	Configure  func(*predict.Engine)
+	Configure  func(*costs.Engine)
 	Objectives Objectives
 }
 
@@ -70,7 +73,7 @@ type Plan struct {
 	// decides, the others give the crossovers. nil = 1.
 	Loads    []float64
 	Kinds    []Kind                // nil = all
-	Routers  []predict.RoutePolicy // nil = those that the trace can tell apart
+	Routers  []serving.RoutePolicy // nil = those that the trace can tell apart
 	SlotRank int                   // the largest adapter rank that a server's slots hold (vLLM's max_lora_rank); 0 = 16
 	// MemoryFraction of a GPU that its servers may take; 0 = 0.9, vLLM's.
 	MemoryFraction float64
@@ -79,7 +82,7 @@ type Plan struct {
 	// in the order of the tenants; nil = halves and thirds for two servers.
 	Percents [][]float64
 	// Scheduling is the serving engine of all tenants, with its defaults or what it was told.
-	Scheduling predict.Scheduling
+	Scheduling costs.Scheduling
 	// ProfiledLimits holds servers to the sequences that the profiled ones had at most. Without it they are a limit
 	// of those alone.
 	ProfiledLimits bool
@@ -142,7 +145,7 @@ func (p *Plan) Validate() error {
 		l.If(!kinds.Has(k), fmt.Sprintf("kinds[%d]", i), "use one of the package's constants", "%d is not a value", k)
 	}
 	for i, r := range p.Routers {
-		l.If(!slices.Contains(predict.RoutePolicies(), r), fmt.Sprintf("routers[%d]", i),
+		l.If(!slices.Contains(serving.RoutePolicies(), r), fmt.Sprintf("routers[%d]", i),
 			"use one of package predict's constants", "%d is not a value", r)
 	}
 	for i, of := range p.Percents {

@@ -7,7 +7,8 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -64,25 +65,25 @@ type Arrangement struct {
 	Division    string                      `json:"division,omitempty"`
 	Servers     []ServerReplicas            `json:"servers"`
 	Verdict     Verdict                     `json:"verdict"`
-	Predicted   map[string]predict.Interval `json:"predicted"` // of the worst tenant; latencies in ms
+	Predicted   map[string]profile.Interval `json:"predicted"` // of the worst tenant; latencies in ms
 	Tenants     []TenantFigures             `json:"tenants"`
 	GoodputPerS float64                     `json:"goodput_per_s"`
 	Utilisation float64                     `json:"utilisation"` // of the GPUs, of the time some kernel runs
 	CostPerHour Money                       `json:"cost_per_hour"`
-	PerMillion  predict.Optional[Money]     `json:"cost_per_million_good_tokens,omitzero"`
+	PerMillion  profile.Optional[Money]     `json:"cost_per_million_good_tokens,omitzero"`
 	FirstLimit  string                      `json:"first_limit"`
 	// the largest load that is kept, over the searched one
-	Headroom predict.Optional[float64] `json:"headroom,omitzero"`
+	Headroom profile.Optional[float64] `json:"headroom,omitzero"`
 	Curve    []CurvePoint              `json:"curve"`
 	// of the GPUs, at most this share may be saved within the kind
 	Gap      float64                            `json:"gap"`
 	Reason   string                             `json:"reason"` // why so many GPUs, in words
 	Settle   string                             `json:"settle,omitempty"`
 	Basis    sharing.Basis                      `json:"basis"`
-	ByRouter map[predict.RoutePolicy]RouterNeed `json:"by_router,omitempty"`
+	ByRouter map[serving.RoutePolicy]RouterNeed `json:"by_router,omitempty"`
 
 	found  candidate
-	report *predict.Report
+	report *serving.Report
 	routes map[int]route
 	search *search
 }
@@ -102,7 +103,7 @@ type ServerReplicas struct {
 // TenantFigures holds one tenant's figures.
 type TenantFigures struct {
 	Name      string                      `json:"name"`
-	Predicted map[string]predict.Interval `json:"predicted"`
+	Predicted map[string]profile.Interval `json:"predicted"`
 }
 
 // CurvePoint is an arrangement at another load.
@@ -197,10 +198,10 @@ func figures4(v float64) float64 {
 }
 
 // rounded are figures to four places.
-func (f figures) rounded() map[string]predict.Interval {
-	out := map[string]predict.Interval{}
+func (f figures) rounded() map[string]profile.Interval {
+	out := map[string]profile.Interval{}
 	for name, i := range f {
-		out[name] = predict.Interval{Value: figures4(i.Value), Low: figures4(i.Low), High: figures4(i.High)}
+		out[name] = profile.Interval{Value: figures4(i.Value), Low: figures4(i.Low), High: figures4(i.High)}
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -274,26 +275,26 @@ func better(a, b *candidate) bool {
 }
 
 // routers are the policies that are tried, the one to start with first.
-func (s *search) routers() []predict.RoutePolicy {
+func (s *search) routers() []serving.RoutePolicy {
 	if len(s.plan.Routers) > 0 {
 		return s.plan.Routers
 	}
-	out := []predict.RoutePolicy{predict.RoutePolicyLeastRequests, predict.RoutePolicyRoundRobin}
+	out := []serving.RoutePolicy{serving.RoutePolicyLeastRequests, serving.RoutePolicyRoundRobin}
 	if s.traffic.prefixes {
-		out = append([]predict.RoutePolicy{predict.RoutePolicyPrefixApproximate, predict.RoutePolicyKVAware}, out...)
+		out = append([]serving.RoutePolicy{serving.RoutePolicyPrefixApproximate, serving.RoutePolicyKVAware}, out...)
 	}
 	if s.traffic.sessions {
-		out = append(out, predict.RoutePolicySession)
+		out = append(out, serving.RoutePolicySession)
 	}
 	return out
 }
 
 // route tries the other policies: with the candidate's GPUs, and with fewer. It keeps how many each would need.
-func (s *search) route(ctx context.Context, c *candidate, routers []predict.RoutePolicy) (*candidate, error) {
+func (s *search) route(ctx context.Context, c *candidate, routers []serving.RoutePolicy) (*candidate, error) {
 	if c.replicas() < 2 || !c.kept && (c.tried() > 0 || c.gpus() > 8*len(c.parts)) {
 		return c, nil
 	}
-	c.byRouter = map[predict.RoutePolicy]int{}
+	c.byRouter = map[serving.RoutePolicy]int{}
 	if c.kept {
 		c.byRouter[c.router] = c.gpus()
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -146,13 +146,13 @@ type route struct {
 
 // requests are those of the window whose tenants have a route, at a multiple of the
 // load: the same requests, closer together.
-func (t *traffic) requests(routes map[int]route, load float64) iter.Seq[predict.Request] {
+func (t *traffic) requests(routes map[int]route, load float64) iter.Seq[serving.Request] {
 	return scaled(slices.Values(t.window), routes, load)
 }
 
 // apart are the same requests, each long after the one before has ended.
-func (t *traffic) apart(routes map[int]route) iter.Seq[predict.Request] {
-	return func(yield func(predict.Request) bool) {
+func (t *traffic) apart(routes map[int]route) iter.Seq[serving.Request] {
+	return func(yield func(serving.Request) bool) {
 		n := 0
 		for r := range t.requests(routes, 1) {
 			r.At = time.Duration(n) * time.Hour
@@ -163,8 +163,8 @@ func (t *traffic) apart(routes map[int]route) iter.Seq[predict.Request] {
 	}
 }
 
-func scaled(all iter.Seq[Request], routes map[int]route, load float64) iter.Seq[predict.Request] {
-	return func(yield func(predict.Request) bool) {
+func scaled(all iter.Seq[Request], routes map[int]route, load float64) iter.Seq[serving.Request] {
+	return func(yield func(serving.Request) bool) {
 		for r := range all {
 			to, ok := routes[r.Tenant]
 			if !ok {
@@ -174,7 +174,7 @@ func scaled(all iter.Seq[Request], routes map[int]route, load float64) iter.Seq[
 			if to.adapter > 0 {
 				adapter = to.adapter
 			}
-			if !yield(predict.Request{
+			if !yield(serving.Request{
 				At: time.Duration(float64(r.At) / load), Service: to.service, Input: r.Input, Output: r.Output, Prefix: r.Prefix,
 				Session: r.Session, Adapter: adapter,
 			}) {

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -74,7 +75,7 @@ func (s *search) restsOn(a *Arrangement) string {
 }
 
 // comesFrom names the source of a cost of a server on a GPU.
-func (s *search) comesFrom(sv *server, g *gpu, c *predict.Cost) string {
+func (s *search) comesFrom(sv *server, g *gpu, c *costs.Cost) string {
 	of := s.plan.Tenants[sv.tenants[0]].Profiles
 	switch {
 	case c.Basis == sharing.BasisPrior:
@@ -189,7 +190,7 @@ func cacheTokens(a *Arrangement) int {
 func (s *search) whyRouter(ctx context.Context, r *Result) error {
 	c := r.Chosen
 	own, _ := hits(c.report)
-	for _, policy := range predict.RoutePolicies() {
+	for _, policy := range serving.RoutePolicies() {
 		need, ok := c.ByRouter[policy]
 		if !ok || need.GPUs <= c.GPUs && !need.More {
 			continue

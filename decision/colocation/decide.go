@@ -9,6 +9,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -76,14 +77,14 @@ func (f *planFlow) decide(ctx context.Context) *decisionReport {
 }
 
 // workloadKinds gives a decision's kind for each kind of tenant.
-var workloadKinds = map[predict.Kind]decision.Kind{predict.KindServer: decision.KindOnlineInference,
-	predict.KindStepper: decision.KindTraining, predict.KindBurster: decision.KindNotebook}
+var workloadKinds = map[profile.Kind]decision.Kind{profile.KindServer: decision.KindOnlineInference,
+	profile.KindStepper: decision.KindTraining, profile.KindBurster: decision.KindNotebook}
 
 var errNoMemory = errors.New("say with servers[].memory what each server takes, for a decision")
 
 // decideFleet puts the loads of the first case before package decision: with
 // profiles, and what the runs alone showed besides.
-func (f *planFlow) decideFleet(ctx context.Context, gpu string, profiles *predict.Profiles) (*decision.Result, error) {
+func (f *planFlow) decideFleet(ctx context.Context, gpu string, profiles *profile.Profiles) (*decision.Result, error) {
 	pool := decision.Pool{Name: "gpu", GPU: gpu, Count: len(f.plan.Servers), PricePerGPUHour: f.plan.Decision.Price}
 	// The question is which of the mechanisms that were measured to use, if any.
 	for _, m := range f.plan.Modes {
@@ -117,8 +118,8 @@ func (f *planFlow) decideFleet(ctx context.Context, gpu string, profiles *predic
 }
 
 // addEvidence adds what the load's run alone under time-slicing showed.
-func (f *planFlow) addEvidence(w *decision.Workload, l *Load, row *predict.Row) {
-	w.Profile = &predict.ProfileRef{Server: row.Server, Load: row.Load}
+func (f *planFlow) addEvidence(w *decision.Workload, l *Load, row *profile.Row) {
+	w.Profile = &profile.ProfileRef{Server: row.Server, Load: row.Load}
 	busy := func(percent float64, e decision.Evidence) {
 		w.GPUBusy, w.Evidence = decision.Some(min(max(percent/100, 0), 1)), e
 	}
@@ -132,7 +133,7 @@ func (f *planFlow) addEvidence(w *decision.Workload, l *Load, row *predict.Row) 
 	}
 	for m := range l.SLO.Limits() {
 		if ms, ok := row.Metric(m); ok {
-			*w.Solo.At(m) = predict.Some(predict.Duration(milliseconds(ms)))
+			*w.Solo.At(m) = profile.Some(profile.Duration(milliseconds(ms)))
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/colocation"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
@@ -59,7 +59,7 @@ func ExampleRecord() {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	load := predict.Load{Concurrency: 2, Prompt: 16, Output: 8}
+	load := profile.Load{Concurrency: 2, Prompt: 16, Output: 8}
 	chat, err := colocation.Offer("chat", load, 1)
 	if err != nil {
 		log.Fatal(err)
@@ -70,8 +70,8 @@ func ExampleRecord() {
 		log.Fatal(err)
 	}
 	row := recording.Row([]string{"chat"}, nil)
-	row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = sharing.MechanismTimeSlicing, "alone", 1, predict.Server{Model: "rand-1b"}, load
-	profiles := predict.Rows{row}.Profiles()
+	row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = sharing.MechanismTimeSlicing, "alone", 1, profile.Server{Model: "rand-1b"}, load
+	profiles := profile.Rows{row}.Profiles()
 	fmt.Println(len(profiles), "profile of", profiles[0].Requests, "requests,", row.Errors, "failed")
 	// Output: 1 profile of 6 requests, 0 failed
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -32,21 +33,21 @@ type prediction struct {
 type tenantPrediction struct {
 	Load      string                              `json:"load"`
 	Basis     sharing.Basis                       `json:"basis"`
-	Predicted map[predict.Metric]predict.Interval `json:"predicted"`
+	Predicted map[profile.Metric]profile.Interval `json:"predicted"`
 	// Prior holds expectations without an interval.
-	Prior map[predict.Metric]float64 `json:"expected_without_interval,omitempty"`
+	Prior map[profile.Metric]float64 `json:"expected_without_interval,omitempty"`
 	// Slowdown is TPOT over that alone under time-slicing, where that was run.
-	Slowdown      *predict.Interval     `json:"slowdown_factor,omitempty"`
+	Slowdown      *profile.Interval     `json:"slowdown_factor,omitempty"`
 	PriorSlowdown *float64              `json:"slowdown_factor_without_interval,omitempty"`
-	Turns         predict.Optional[int] `json:"time_slices_per_step,omitzero"`
+	Turns         profile.Optional[int] `json:"time_slices_per_step,omitzero"`
 	// OtherTurns is another number of slices that the step nearly takes.
-	OtherTurns predict.Optional[int] `json:"or_time_slices_per_step,omitzero"`
+	OtherTurns profile.Optional[int] `json:"or_time_slices_per_step,omitzero"`
 	Notes      []string              `json:"notes,omitempty"`
 }
 
 // expectedCell formats the expectation of a metric.
-func expectedCell(predicted map[predict.Metric]predict.Interval, prior map[predict.Metric]float64,
-	m predict.Metric) string {
+func expectedCell(predicted map[profile.Metric]profile.Interval, prior map[profile.Metric]float64,
+	m profile.Metric) string {
 	if v, ok := predicted[m]; ok {
 		return fmt.Sprintf("%s (%s-%s)", short(v.Value), short(v.Low), short(v.High))
 	}
@@ -71,7 +72,7 @@ func predictedAs(m sharing.Mechanism) sharing.Mechanism {
 // predictTenants predicts what the loads of these names see beside one another. Copies of a load see much the same:
 // the mean of them is expected, within any one's interval.
 func predictTenants(p *predict.Predictor, how sharing.Mechanism, names []string,
-	group []predict.Solo) ([]tenantPrediction, error) {
+	group []profile.Solo) ([]tenantPrediction, error) {
 	predictions, err := p.Predict(predictedAs(how), group, predict.MethodSimulated)
 	if err != nil {
 		return nil, err
@@ -101,8 +102,8 @@ func predictTenants(p *predict.Predictor, how sharing.Mechanism, names []string,
 }
 
 // middle is the mean of n intervals and one more, with the widest bounds.
-func middle(of, and predict.Interval, n int) predict.Interval {
-	return predict.Interval{Value: of.Value + (and.Value-of.Value)/float64(n+1), Low: min(of.Low, and.Low),
+func middle(of, and profile.Interval, n int) profile.Interval {
+	return profile.Interval{Value: of.Value + (and.Value-of.Value)/float64(n+1), Low: min(of.Low, and.Low),
 		High: max(of.High, and.High)}
 }
 
@@ -124,13 +125,13 @@ func predicted(list []prediction, m sharing.Mechanism, name, load string) (*tena
 
 // serverKey returns the key of a server in profiles: the properties that may change its
 // speed. 0 is unknown, and no percentage.
-func serverKey(model string, slots int, percent float64) predict.Server {
-	s := predict.Server{Model: model}
+func serverKey(model string, slots int, percent float64) profile.Server {
+	s := profile.Server{Model: model}
 	if slots > 0 {
-		s.Slots = predict.Some(slots)
+		s.Slots = profile.Some(slots)
 	}
 	if percent > 0 {
-		s.SMPercent = predict.Some(percent)
+		s.SMPercent = profile.Some(percent)
 	}
 	return s
 }

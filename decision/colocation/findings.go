@@ -8,7 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -128,8 +128,8 @@ func (r *ReportRow) finding() (text string, contradicts bool) {
 
 // missed lists the limits that were not kept.
 func (r *ReportRow) missed() string {
-	names := map[predict.Metric]string{predict.MetricTTFTP99: "TTFT P99", predict.MetricTPOTP99: "TPOT P99",
-		predict.MetricE2EP99: "E2E P99"}
+	names := map[profile.Metric]string{profile.MetricTTFTP99: "TTFT P99", profile.MetricTPOTP99: "TPOT P99",
+		profile.MetricE2EP99: "E2E P99"}
 	var out []string
 	for _, o := range r.Objectives {
 		switch {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
@@ -26,8 +27,8 @@ type fleetFlow struct {
 	result   *decision.Result
 	scenes   []scene
 	rep      Report
-	profiles predict.Profiles
-	alone    map[string]*predict.Row // by workload
+	profiles profile.Profiles
+	alone    map[string]*profile.Row // by workload
 	expected []prediction
 }
 
@@ -60,7 +61,7 @@ type notRun struct {
 type FleetOptions struct {
 	Options
 	// Profiles are those that the fleet was decided with, or nil.
-	Profiles *predict.Profiles
+	Profiles *profile.Profiles
 	// Seed of arrivals, prompts and kernel lengths.
 	Seed uint64
 	// Seconds of each run, 1 to 600; 0 is DefaultFleetSeconds.
@@ -85,7 +86,7 @@ func SimulateFleet(ctx context.Context, fleet *decision.Fleet, result *decision.
 		return nil, err
 	}
 	f := &fleetFlow{bench: bench{Options: opts.Options, simulated: true}, opts: opts, result: result, scenes: set.scenes,
-		alone: map[string]*predict.Row{}}
+		alone: map[string]*profile.Row{}}
 	f.rep = Report{Basis: sharing.BasisSimulated, GPU: simulatedName, Rows: []ReportRow{}, fleetReport: fleetReport{
 		Seed: opts.Seed, SecondsPerRun: opts.Seconds, NotRun: set.missing, Assumed: set.assumed()}}
 	err = f.measure(ctx)
@@ -178,7 +179,7 @@ func (f *fleetFlow) measureAlone(ctx context.Context) error {
 	if err != nil && (ctx.Err() == nil || rec == nil) {
 		return err
 	}
-	var all []predict.SoloProfile
+	var all []profile.SoloProfile
 	for _, sim := range sims {
 		name := sim.workload.Name
 		row := rec.Row(l.clientsOf(nil, name))
@@ -190,11 +191,11 @@ func (f *fleetFlow) measureAlone(ctx context.Context) error {
 		}
 		r := ReportRow{Basis: sharing.BasisSimulated, Mode: sharing.MechanismExclusive, Case: "alone", Load: name,
 			Tenants: 1, Began: began, Run: "alone", Cut: err != nil}
-		r.fill(&row, nil, nil, time.Time{}, predict.SLO{})
+		r.fill(&row, nil, nil, time.Time{}, profile.SLO{})
 		if f.rep.Alone = append(f.rep.Alone, r); r.Cut {
 			continue
 		}
-		list := predict.Rows{row}.Profiles()
+		list := profile.Rows{row}.Profiles()
 		for i := range list {
 			list[i].GPU, list[i].Run = simulatedName, "alone"
 		}
@@ -382,7 +383,7 @@ func (f *fleetFlow) expect(how sharing.Mechanism, s *scene) prediction {
 	}
 	for _, t := range p.Tenants {
 		f.say("expected of %s on %s by %s: TTFT P99 %s ms, TPOT P99 %s ms", t.Load, s.Name, how,
-			expectedCell(t.Predicted, t.Prior, predict.MetricTTFTP99), expectedCell(t.Predicted, t.Prior, predict.MetricTPOTP99))
+			expectedCell(t.Predicted, t.Prior, profile.MetricTTFTP99), expectedCell(t.Predicted, t.Prior, profile.MetricTPOTP99))
 	}
 	if err := errors.Join(problems...); err != nil {
 		p.Problem = err.Error()
@@ -394,7 +395,7 @@ func (f *fleetFlow) expect(how sharing.Mechanism, s *scene) prediction {
 // predict predicts replicas beside one another, of active thread percentages where they have some.
 func (f *fleetFlow) predict(how sharing.Mechanism, sims []*replica, percent float64) ([]tenantPrediction, error) {
 	var names []string
-	var group []predict.Solo
+	var group []profile.Solo
 	for _, sim := range sims {
 		solo, err := f.profiles.Solo(sim.serverKey(percent), sim.load)
 		if err != nil {
@@ -417,9 +418,9 @@ func (f *fleetFlow) expectSlice(s *scene, sim *replica) ([]tenantPrediction, err
 	if err != nil {
 		return nil, err
 	}
-	t := tenantPrediction{Load: sim.workload.Name, Basis: sharing.BasisPrior, Prior: map[predict.Metric]float64{}}
+	t := tenantPrediction{Load: sim.workload.Name, Basis: sharing.BasisPrior, Prior: map[profile.Metric]float64{}}
 	for metric, v := range solo.TimeSlicing.All() {
-		if metric == predict.MetricTokensPerSecond {
+		if metric == profile.MetricTokensPerSecond {
 			continue
 		}
 		curve, err := predict.FitSlice([]predict.SlicePoint{{SMFraction: 1, Latency: milliseconds(v)}})
@@ -427,7 +428,7 @@ func (f *fleetFlow) expectSlice(s *scene, sim *replica) ([]tenantPrediction, err
 			return nil, err
 		}
 		t.Prior[metric] = inMS(curve.Latency(s.smShare(profiles[i])))
-		if metric == predict.MetricTPOTP50 {
+		if metric == profile.MetricTPOTP50 {
 			slower := t.Prior[metric] / v
 			t.PriorSlowdown = &slower
 		}

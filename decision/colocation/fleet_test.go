@@ -18,7 +18,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen"
@@ -224,7 +224,7 @@ func checkArtifacts(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profiles, err := predict.ParseProfiles(data)
+	profiles, err := profile.ParseProfiles(data)
 	if err != nil || len(profiles) != 4 || profiles[0].GPU != "simulated GPU" {
 		t.Errorf("%d profiles, %v", len(profiles), err)
 	}
@@ -257,7 +257,7 @@ func TestDoubledQuantum(t *testing.T) {
 			t.Fatalf("%+v", m)
 		}
 		r := &m.Rows[i]
-		return r.Inside[predict.MetricTPOTP50], r.Actual[predict.MetricTPOTP50], r.Predicted[predict.MetricTPOTP50].Value
+		return r.Inside[profile.MetricTPOTP50], r.Actual[profile.MetricTPOTP50], r.Predicted[profile.MetricTPOTP50].Value
 	}
 	if inside, got, want := light(0); !inside {
 		t.Errorf("TPOT P50 is %v ms, expected %v", got, want)
@@ -431,7 +431,7 @@ func TestProvisionalAnswersMayTurnOutOtherwise(t *testing.T) {
 		if !contradicts {
 			d.Assumes = []decision.Assumption{{What: "TPOT P99 alone is half of its limit"}}
 		}
-		r := ReportRow{Mode: sharing.MechanismMPS, Tenants: 2, Objectives: []objective{{Metric: predict.MetricTPOTP99, LimitMS: 9, ActualMS: &over}}}
+		r := ReportRow{Mode: sharing.MechanismMPS, Tenants: 2, Objectives: []objective{{Metric: profile.MetricTPOTP99, LimitMS: 9, ActualMS: &over}}}
 		r.Decided = decidedOf(d, decision.Candidate{Verdict: gate.VerdictPass, Tenants: 2})
 		r.Decided.Recommended = true
 		text, got := r.finding()
@@ -457,7 +457,7 @@ func TestDisturbedRunsAreNotJudged(t *testing.T) {
 				Candidates: []decision.Candidate{{Pool: "p", Mechanism: sharing.MechanismMPS, Verdict: gate.VerdictPass, Tenants: 2}}}}},
 			rep: Report{Complete: true},
 		}
-		f.rep.Rows = []ReportRow{{Mode: sharing.MechanismMPS, Tenants: 2, Objectives: []objective{{Metric: predict.MetricTPOTP99, LimitMS: 9, ActualMS: &over}}}}
+		f.rep.Rows = []ReportRow{{Mode: sharing.MechanismMPS, Tenants: 2, Objectives: []objective{{Metric: profile.MetricTPOTP99, LimitMS: 9, ActualMS: &over}}}}
 		f.rep.Rows[0].Case, f.rep.Rows[0].Load = "s", "w"
 		f.rep.end(nil, &bench{shaped: map[string]bool{"time-slicing": true, "mps": true}})
 		if diff := cmp.Diff([]string{"mps", "time-slicing"}, f.rep.Invalid); diff != "" {

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 // writeFleet writes what came of a fleet for people.
@@ -88,8 +88,8 @@ func (p printer) workload(scene, name string, rows []ReportRow) {
 				expected = &s.Value
 			}
 			row("    "+r.name(r.Mode.String()), r.Decided.word(),
-				expectedCell(r.Predicted, r.Prior, predict.MetricTTFTP99), r.actualCell(predict.MetricTTFTP99),
-				expectedCell(r.Predicted, r.Prior, predict.MetricTPOTP99), r.actualCell(predict.MetricTPOTP99),
+				expectedCell(r.Predicted, r.Prior, profile.MetricTTFTP99), r.actualCell(profile.MetricTTFTP99),
+				expectedCell(r.Predicted, r.Prior, profile.MetricTPOTP99), r.actualCell(profile.MetricTPOTP99),
 				times(expected), times(r.Slowdown))
 		}
 	})
@@ -125,7 +125,7 @@ func (d *decided) word() string {
 }
 
 // actualCell marks what is outside its interval.
-func (r *ReportRow) actualCell(m predict.Metric) string {
+func (r *ReportRow) actualCell(m profile.Metric) string {
 	if inside, ok := r.Inside[m]; ok && !inside {
 		return number(r.Actual, m) + " !"
 	}
@@ -144,8 +144,8 @@ func (p printer) findings(rep *Report) {
 		"about their maximum)")
 	for _, of := range []struct {
 		name       string
-		ttft, tpot predict.Metric
-	}{{"P50s", predict.MetricTTFTP50, predict.MetricTPOTP50}, {"P99s", predict.MetricTTFTP99, predict.MetricTPOTP99}} {
+		ttft, tpot profile.Metric
+	}{{"P50s", profile.MetricTTFTP50, profile.MetricTPOTP50}, {"P99s", profile.MetricTTFTP99, profile.MetricTPOTP99}} {
 		inside, points := 0, 0
 		for _, a := range rep.Agreement {
 			if a.Metric == of.ttft || a.Metric == of.tpot {

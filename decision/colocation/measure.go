@@ -10,6 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -44,7 +45,7 @@ type run struct {
 	// pressed has short answers, of which a server beside the press soon comes to the end.
 	pressed bool
 	began   time.Time
-	rows    predict.Rows      // by load
+	rows    profile.Rows      // by load
 	rates   []cost.TokenRates // by load
 }
 
@@ -166,7 +167,7 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 	servers := map[string]int{}
 	for _, name := range r.loads {
 		p, i := f.plan.serverFor(f.plan.Load(name))
-		if p.Kind == predict.KindServer {
+		if p.Kind == profile.KindServer {
 			servers[name] = i
 		}
 		if st.dead[i] != nil {
@@ -193,7 +194,7 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 				rates.Good = g.OutputTokensPerS.Or(0)
 			}
 		}
-		if row.Requests.Or(0)+row.Steps.Or(0) == 0 && row.Kind == predict.KindServer {
+		if row.Requests.Or(0)+row.Steps.Or(0) == 0 && row.Kind == profile.KindServer {
 			if err != nil {
 				continue
 			}
@@ -214,7 +215,7 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 
 // play has the loads of a run work side by side for a window of time, and returns a row for each.
 func (f *planFlow) play(ctx context.Context, st *stand, r *run, window loadgen.Window,
-	progress func(loadgen.Progress)) (*Recording, predict.Rows, error) {
+	progress func(loadgen.Progress)) (*Recording, profile.Rows, error) {
 	plan, err := f.offer(st, r, window)
 	if err != nil {
 		return nil, nil, err
@@ -222,7 +223,7 @@ func (f *planFlow) play(ctx context.Context, st *stand, r *run, window loadgen.W
 	tenants := make([]*server, len(r.loads))
 	for i, name := range r.loads {
 		p, at := f.plan.serverFor(f.plan.Load(name))
-		if p.Kind == predict.KindServer || st.tenants == nil {
+		if p.Kind == profile.KindServer || st.tenants == nil {
 			continue
 		}
 		t := st.tenants[at]
@@ -237,7 +238,7 @@ func (f *planFlow) play(ctx context.Context, st *stand, r *run, window loadgen.W
 	if rec == nil {
 		return nil, nil, err
 	}
-	var rows predict.Rows
+	var rows profile.Rows
 	for i, name := range r.loads {
 		l := f.plan.Load(name)
 		p, _ := f.plan.serverFor(l)
@@ -245,12 +246,12 @@ func (f *planFlow) play(ctx context.Context, st *stand, r *run, window loadgen.W
 		switch {
 		case tenants[i] != nil:
 			err = errors.Join(err, countSteps(&row, tenants[i], &rec.Summary.Window, r.solo()))
-		case p.Kind != predict.KindServer:
+		case p.Kind != profile.KindServer:
 			asSteps(&row, p.Kind)
 		default:
 			row.Load = f.loadOf(l)
 			if row.Engine = p.Engine; row.Engine != "" {
-				row.Version = predict.Some(predict.VersionOfKinds)
+				row.Version = profile.Some(profile.VersionOfKinds)
 			}
 		}
 		row.Mechanism, row.Case, row.Tenants, row.Server = predictedAs(r.mode), r.name, len(r.loads), f.serverOf(r.mode, l)
@@ -265,12 +266,12 @@ func (f *planFlow) play(ctx context.Context, st *stand, r *run, window loadgen.W
 
 // countSteps puts the steps that a tenant did in a window into its row. Of one whose progress nothing tells the row
 // has a nominal step alone, and none beside others.
-func countSteps(row *predict.Row, t *server, w *loadgen.WindowSummary, alone bool) (err error) {
+func countSteps(row *profile.Row, t *server, w *loadgen.WindowSummary, alone bool) (err error) {
 	from, to := time.Unix(0, w.FromNS), time.Unix(0, w.ToNS)
-	row.Kind, row.Version = t.plan.Kind, predict.Some(predict.VersionOfKinds)
-	row.Requests, row.Errors = predict.Optional[int]{}, predict.Optional[int]{}
-	row.WallS = predict.Some(to.Sub(from).Seconds())
-	row.Outcome = predict.Outcome{}
+	row.Kind, row.Version = t.plan.Kind, profile.Some(profile.VersionOfKinds)
+	row.Requests, row.Errors = profile.Optional[int]{}, profile.Optional[int]{}
+	row.WallS = profile.Some(to.Sub(from).Seconds())
+	row.Outcome = profile.Outcome{}
 	select {
 	case <-t.done:
 		return fmt.Errorf("tenant %s ended (%v) while it was measured; its last lines:\n%s", t.plan.Name, t.err, t.tail())
@@ -278,8 +279,8 @@ func countSteps(row *predict.Row, t *server, w *loadgen.WindowSummary, alone boo
 	}
 	if t.plan.Progress.none() {
 		if alone {
-			row.Step.P50 = predict.Some(inMS(nominalStep))
-			row.StepsPerS = predict.Some(float64(time.Second / nominalStep))
+			row.Step.P50 = profile.Some(inMS(nominalStep))
+			row.StepsPerS = profile.Some(float64(time.Second / nominalStep))
 		}
 		return nil
 	}
@@ -287,7 +288,7 @@ func countSteps(row *predict.Row, t *server, w *loadgen.WindowSummary, alone boo
 	if row.Outcome, steps, err = t.meter.outcome(from, to); err == nil && steps == 0 {
 		err = fmt.Errorf("no step ended in the %v that count (seconds makes a run longer)", to.Sub(from))
 	}
-	row.Steps = predict.Some(steps)
+	row.Steps = profile.Some(steps)
 	if err != nil {
 		err = fmt.Errorf("tenant %s: %w; its last lines:\n%s", t.plan.Name, err, t.tail())
 	}
@@ -302,11 +303,11 @@ func (f *planFlow) offer(st *stand, r *run, window loadgen.Window) (plan loadgen
 		l := f.plan.Load(name)
 		server, i := f.plan.serverFor(l)
 		load := f.loadOf(l)
-		if server.Kind != predict.KindServer {
+		if server.Kind != profile.KindServer {
 			if st.tenants != nil {
 				continue // it works by itself
 			}
-			load = predict.Load{Concurrency: 1, Prompt: 1, Output: stepsAtOnce[server.Kind]}
+			load = profile.Load{Concurrency: 1, Prompt: 1, Output: stepsAtOnce[server.Kind]}
 		}
 		if r.pressed {
 			load.Rate, load.Concurrency, load.Output = 0, max(1, load.Concurrency), min(load.Output, pressedOutput)
@@ -322,7 +323,7 @@ func (f *planFlow) offer(st *stand, r *run, window loadgen.Window) (plan loadgen
 			t.Load.ThinkTime = time.Duration(server.Simulated.Think)
 		}
 		t.Model, t.API, t.Endpoints, t.Warmup = server.Model, server.API, st.endpoints[i:i+1], max(1, l.Concurrency)
-		limit := func(o predict.Optional[predict.Duration]) time.Duration { return time.Duration(o.Or(0)) }
+		limit := func(o profile.Optional[profile.Duration]) time.Duration { return time.Duration(o.Or(0)) }
 		t.SLO = loadgen.RequestSLO{TTFT: limit(l.SLO.TTFTP99), TPOT: limit(l.SLO.TPOTP99), E2E: limit(l.SLO.E2EP99)}
 		plan.Tenants = append(plan.Tenants, t)
 	}
@@ -331,12 +332,12 @@ func (f *planFlow) offer(st *stand, r *run, window loadgen.Window) (plan loadgen
 
 // stepsAtOnce counts the tokens that the client of a simulated tenant asks for: each is a step of a stepper, all of them
 // together one of a burster.
-var stepsAtOnce = map[predict.Kind]int{predict.KindStepper: 16, predict.KindBurster: 5}
+var stepsAtOnce = map[profile.Kind]int{profile.KindStepper: 16, profile.KindBurster: 5}
 
 // writeRows replaces the rows' file with all rows so far.
 func (f *planFlow) writeRows() error { return f.write(f.name("rows"), f.rows()) }
 
-func (f *planFlow) rows() (rows predict.Rows) {
+func (f *planFlow) rows() (rows profile.Rows) {
 	for i := range f.runs {
 		rows = append(rows, f.runs[i].rows...)
 	}
@@ -389,8 +390,8 @@ func (f *planFlow) predict(m sharing.Mechanism) error {
 	return errors.Join(f.write(name, file), os.Chmod(filepath.Join(f.Dir, name), 0o444))
 }
 
-func (f *planFlow) predictCase(m sharing.Mechanism, c Case, profiles *predict.Profiles) ([]tenantPrediction, error) {
-	var group []predict.Solo
+func (f *planFlow) predictCase(m sharing.Mechanism, c Case, profiles *profile.Profiles) ([]tenantPrediction, error) {
+	var group []profile.Solo
 	for _, name := range c.Loads {
 		l := f.plan.Load(name)
 		solo, err := profiles.Solo(f.serverOf(m, l), f.loadOf(l))
@@ -403,7 +404,7 @@ func (f *planFlow) predictCase(m sharing.Mechanism, c Case, profiles *predict.Pr
 }
 
 // serverOf is a load's server as profiles know it.
-func (f *planFlow) serverOf(m sharing.Mechanism, l *Load) predict.Server {
+func (f *planFlow) serverOf(m sharing.Mechanism, l *Load) profile.Server {
 	s, _ := f.plan.serverFor(l)
 	if m != sharing.MechanismMIGLikeEmulation {
 		return serverKey(s.Model, s.Slots, 0)
@@ -411,18 +412,18 @@ func (f *planFlow) serverOf(m sharing.Mechanism, l *Load) predict.Server {
 	return serverKey(s.Model, s.Slots, s.Percent)
 }
 
-func (f *planFlow) loadOf(l *Load) predict.Load {
+func (f *planFlow) loadOf(l *Load) profile.Load {
 	s, i := f.plan.serverFor(l)
-	if s.Kind != predict.KindServer {
-		return predict.Load{}
+	if s.Kind != profile.KindServer {
+		return profile.Load{}
 	}
-	return predict.Load{Server: i, Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt, Output: l.Output,
-		Seed: predict.Some(f.plan.Seed)}
+	return profile.Load{Server: i, Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt, Output: l.Output,
+		Seed: profile.Some(f.plan.Seed)}
 }
 
 // profiles are the runs alone so far, as a Predictor takes them, and their folders.
-func (f *planFlow) profiles() (ps *predict.Profiles, from []string, err error) {
-	ps = &predict.Profiles{}
+func (f *planFlow) profiles() (ps *profile.Profiles, from []string, err error) {
+	ps = &profile.Profiles{}
 	gpu, driver := f.site.gpu()
 	for i := range f.runs {
 		r := &f.runs[i]

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/loadgen"
@@ -59,14 +59,14 @@ type Server struct {
 	Engine  string      `yaml:"engine"`        // of its rows, e.g. vllm; "" is not known and widens predictions
 	// Kind of a tenant is stepper or burster, and Progress where its steps are seen. It is run for each case that
 	// names it, and halted (SIGSTOP) between them.
-	Kind     predict.Kind `yaml:"kind"`
+	Kind     profile.Kind `yaml:"kind"`
 	Progress Progress     `yaml:"progress"`
 	// Percent and MemoryLimit are for mig-like-emulation. A limit that is not given
 	// is the percentage of the GPU's memory.
 	Percent     float64       `yaml:"percent,nonzero"`
 	MemoryLimit sharing.Bytes `yaml:"memory_limit,nonzero"`
 	// Memory of the server, for a decision.
-	Memory    predict.Optional[sharing.Bytes] `yaml:"memory"`
+	Memory    profile.Optional[sharing.Bytes] `yaml:"memory"`
 	Simulated *SimulatedServer                `yaml:"simulated"`
 }
 
@@ -91,7 +91,7 @@ type Load struct {
 	Rate        float64     `yaml:"rate,nonzero"`
 	Prompt      int         `yaml:"prompt,required"`
 	Output      int         `yaml:"output,required"`
-	SLO         predict.SLO `yaml:"slo"`
+	SLO         profile.SLO `yaml:"slo"`
 }
 
 // Case is loads that run side by side, each on another server.
@@ -103,24 +103,24 @@ type Case struct {
 // Decision holds inputs of a decision on the loads that are not measured.
 type Decision struct {
 	GPU   string                       `yaml:"gpu"` // product name; default: the GPU that is measured
-	Price predict.Optional[cost.Money] `yaml:"price_per_hour"`
+	Price profile.Optional[cost.Money] `yaml:"price_per_hour"`
 }
 
 // SimulatedGPU is the GPU of a simulated run; what is zero has the simulation's default.
 type SimulatedGPU struct {
-	Quantum predict.Duration `yaml:"quantum"`
-	Switch  predict.Duration `yaml:"switch"`
+	Quantum profile.Duration `yaml:"quantum"`
+	Switch  profile.Duration `yaml:"switch"`
 }
 
 // SimulatedServer is a server or tenant on a simulated GPU; what is zero has the simulation's default.
 type SimulatedServer struct {
 	StepKernels     int              `yaml:"step_kernels"`
-	KernelMean      predict.Duration `yaml:"kernel_mean"`
-	PrefillPerToken predict.Duration `yaml:"prefill_per_token"`
+	KernelMean      profile.Duration `yaml:"kernel_mean"`
+	PrefillPerToken profile.Duration `yaml:"prefill_per_token"`
 	SMDemand        float64          `yaml:"sm_demand"`
 	BandwidthDemand float64          `yaml:"bandwidth_demand"`
 	SMHold          float64          `yaml:"sm_hold"` // of the time, that others' kernels wait for its own under MPS
-	Think           predict.Duration `yaml:"think"`   // of a burster between two steps
+	Think           profile.Duration `yaml:"think"`   // of a burster between two steps
 }
 
 // PlanOptions configure [ParsePlan].
@@ -312,12 +312,12 @@ func (p *Plan) checkReach(list *problem.List) {
 // checkKind holds a tenant that serves no tokens apart from a server.
 func (s *Server) checkKind(list *problem.List, path string, tenant bool) {
 	if !tenant {
-		list.If(s.Kind != predict.KindServer, path+".kind", "put it under tenants", "is %s", s.Kind)
+		list.If(s.Kind != profile.KindServer, path+".kind", "put it under tenants", "is %s", s.Kind)
 		list.If(s.Progress != Progress{}, path+".progress", "leave it out", "a server's answers show its progress")
 		list.If(s.Model == "", path+".model", "as requests name it", "is missing")
 		return
 	}
-	list.If(s.Kind == predict.KindServer, path+".kind", "use stepper or burster, or put it under servers", "is %s", s.Kind)
+	list.If(s.Kind == profile.KindServer, path+".kind", "use stepper or burster, or put it under servers", "is %s", s.Kind)
 	list.If(s.URL != "" || s.Slots != 0 || s.Engine != "", path+".url", "put it under servers",
 		"a %s serves no tokens", s.Kind)
 	p := &s.Progress
@@ -331,7 +331,7 @@ func (s *Server) checkKind(list *problem.List, path string, tenant bool) {
 	var err error
 	if p.line, err = regexp.Compile(p.Line); err != nil {
 		list.AddErr(path+".progress.line", err)
-	} else if length, _ := p.length(); s.Kind == predict.KindBurster && length < 0 {
+	} else if length, _ := p.length(); s.Kind == profile.KindBurster && length < 0 {
 		list.Addf(path+".progress.line", `for example "cell took (?P<ms>[0-9.]+) ms"`,
 			"tells a burster's cells, and not how long they took: it has no group named ms or s")
 	}
@@ -352,7 +352,7 @@ func (s *SimulatedServer) check(list *problem.List, path string) {
 func (l *Load) check(list *problem.List, path string, servers []string) {
 	list.If(!slices.Contains(servers, l.Server), path+".server", suggest(l.Server, servers), "there is no server %q",
 		l.Server)
-	list.AddErr(path, predict.Load{Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt,
+	list.AddErr(path, profile.Load{Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt,
 		Output: l.Output}.Validate())
 	list.If(l.Output == 1, path+".output", "use 2 or more", "with one token there are no decode steps to measure")
 	list.AddErr(path+".slo", l.SLO.Validate())

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
@@ -15,7 +15,7 @@ import (
 // loadPressure is the pressure of a load, alone on the GPU but for reporter and press.
 type loadPressure struct {
 	Load string `json:"load"`
-	*predict.Pressure
+	*profile.Pressure
 }
 
 // pressedOutput bounds the answers that a server gives beside the press, which may slow it by far: the drain would
@@ -51,7 +51,7 @@ func (f *planFlow) press(ctx context.Context, st *stand, solo *run) error {
 		step, _ := stepOf(&rows[0])
 		return milliseconds(step), nil
 	}
-	var p *predict.Pressure
+	var p *profile.Pressure
 	err := st.pressed(ctx, server, play, func(tenant probe.Pressed) (err error) {
 		p, err = probe.MeasurePressure(ctx, tenant, func(what string) { f.say("%s: %s: %s", solo.mode, load, what) })
 		return err
@@ -71,8 +71,8 @@ func (f *planFlow) press(ctx context.Context, st *stand, solo *run) error {
 }
 
 // stepOf is the median of a load's step, in milliseconds.
-func stepOf(r *predict.Row) (float64, bool) {
-	if r.Kind != predict.KindServer {
+func stepOf(r *profile.Row) (float64, bool) {
+	if r.Kind != profile.KindServer {
 		return r.Step.P50.Get()
 	}
 	return r.ITL.P50.Get()
@@ -122,7 +122,7 @@ func (p *pressing) Run(ctx context.Context, t probe.Task, beside bool) (r probe.
 // PressureSVG draws the pressures of the loads as probe.PressureSVG does; "" where none was measured.
 func (rep *Report) PressureSVG() string {
 	var names []string
-	var list []*predict.Pressure
+	var list []*profile.Pressure
 	for _, p := range rep.Pressures {
 		names, list = append(names, p.Load), append(list, p.Pressure)
 	}

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
@@ -40,7 +40,7 @@ func startServer(p *Server, env []string, dir, log string) (*server, error) {
 	s := &server{plan: p, cmd: exec.Command(p.Command[0], p.Command[1:]...), log: log, done: make(chan struct{})}
 	s.cmd.Env, s.cmd.Dir = env, dir
 	ownGroup(s.cmd)
-	if p.Kind != predict.KindServer {
+	if p.Kind != profile.KindServer {
 		return s, s.startTenant(ctx)
 	}
 	if answers(ctx, p.URL) == nil {

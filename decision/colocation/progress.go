@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
@@ -212,7 +212,7 @@ func (m *meter) lastLines() string {
 }
 
 // outcome sums up the steps that ended in a window of time.
-func (m *meter) outcome(from, to time.Time) (o predict.Outcome, steps int, err error) {
+func (m *meter) outcome(from, to time.Time) (o profile.Outcome, steps int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var took []float64
@@ -233,11 +233,11 @@ func (m *meter) outcome(from, to time.Time) (o predict.Outcome, steps int, err e
 		return o, n, m.failed
 	}
 	slices.Sort(took)
-	at := func(q float64) predict.Optional[float64] { return predict.Some(stats.NearestRank(took, q)) }
-	o.Step = predict.LatencyMS{P50: at(.5), P90: at(.9), P95: at(.95), P99: at(.99), Mean: predict.Some(sum / float64(n))}
-	o.StepsPerS = predict.Some(float64(n) / to.Sub(from).Seconds())
+	at := func(q float64) profile.Optional[float64] { return profile.Some(stats.NearestRank(took, q)) }
+	o.Step = profile.LatencyMS{P50: at(.5), P90: at(.9), P95: at(.95), P99: at(.99), Mean: profile.Some(sum / float64(n))}
+	o.StepsPerS = profile.Some(float64(n) / to.Sub(from).Seconds())
 	if n > 1 && last.After(first) { // whatever part of a step the window's ends cut off
-		o.StepsPerS = predict.Some(float64(n-1) / last.Sub(first).Seconds())
+		o.StepsPerS = profile.Some(float64(n-1) / last.Sub(first).Seconds())
 	}
 	return o, n, nil
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/serving"
@@ -72,18 +72,18 @@ func TestTenantsByLines(t *testing.T) {
 	}
 	for _, name := range []string{"solo-a", "together"} {
 		a := r.row(t, name, "a")
-		if p50 := a.Actual[predict.MetricStepP50]; !(p50 >= 50 && p50 < 90) || a.Kind != predict.KindStepper || a.Steps < 10 {
+		if p50 := a.Actual[profile.MetricStepP50]; !(p50 >= 50 && p50 < 90) || a.Kind != profile.KindStepper || a.Steps < 10 {
 			t.Errorf("%s: %+v", name, a)
 		}
-		if rate := a.Actual[predict.MetricStepsPerSecond]; math.Abs(rate*a.Actual[predict.MetricStepP50]/1e3-1) > 0.2 {
+		if rate := a.Actual[profile.MetricStepsPerSecond]; math.Abs(rate*a.Actual[profile.MetricStepP50]/1e3-1) > 0.2 {
 			t.Errorf("%s: %v steps a second of %v ms", name, rate, a.Actual)
 		}
 	}
 	b := r.row(t, "solo-b", "b")
-	if p50, rate := b.Actual[predict.MetricStepP50], b.Actual[predict.MetricStepsPerSecond]; p50 != 12.5 || rate < 6 || rate > 10.1 {
+	if p50, rate := b.Actual[profile.MetricStepP50], b.Actual[profile.MetricStepsPerSecond]; p50 != 12.5 || rate < 6 || rate > 10.1 {
 		t.Errorf("a step that tells its length: %+v", b)
 	}
-	if p := r.row(t, "together", "a").Predicted; p[predict.MetricStepP50].Value == 0 {
+	if p := r.row(t, "together", "a").Predicted; p[profile.MetricStepP50].Value == 0 {
 		t.Errorf("nothing was predicted: %v", r.stderr)
 	}
 	if !strings.Contains(r.stdout, "step p50") || !strings.Contains(r.stdout, "steps/s") {
@@ -169,7 +169,7 @@ func TestTenantsByCounter(t *testing.T) {
 		if r.code != exitOK {
 			t.Fatal(r.stderr)
 		}
-		if a := r.row(t, "solo-a", "a"); math.Abs(a.Actual[predict.MetricStepsPerSecond]-10) > 1 || math.Abs(a.Actual[predict.MetricStepP50]-100) > 30 {
+		if a := r.row(t, "solo-a", "a"); math.Abs(a.Actual[profile.MetricStepsPerSecond]-10) > 1 || math.Abs(a.Actual[profile.MetricStepP50]-100) > 30 {
 			t.Errorf("%+v", a.Actual)
 		}
 	}
@@ -196,7 +196,7 @@ func TestTenantsByActivity(t *testing.T) {
 	if r.code != exitOK {
 		t.Fatal(r.stderr)
 	}
-	if a := r.row(t, "solo-a", "a"); a.Actual[predict.MetricStepP50] != 100 || a.Actual[predict.MetricStepsPerSecond] != 10 {
+	if a := r.row(t, "solo-a", "a"); a.Actual[profile.MetricStepP50] != 100 || a.Actual[profile.MetricStepsPerSecond] != 10 {
 		t.Errorf("%+v", a)
 	}
 	if a := r.row(t, "together", "a"); len(a.Actual) != 0 {

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/atomicfile"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/prompt"
@@ -20,7 +20,7 @@ import (
 // Offer returns a load for package loadgen: prompts of random words, about a token each, and answers of exactly the
 // stated length. The same name and seed send the same requests in every run, alone and beside others, and no two
 // names do. The caller adds the endpoints.
-func Offer(name string, load predict.Load, seed uint64) (loadgen.Tenant, error) {
+func Offer(name string, load profile.Load, seed uint64) (loadgen.Tenant, error) {
 	h := fnv.New64a()
 	fmt.Fprint(h, name) // a hash's Write never fails
 	prompts, err := prompt.NewSynthetic(prompt.SyntheticOptions{Input: prompt.Fixed(load.Prompt),
@@ -101,22 +101,22 @@ func wait(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options) (*lo
 
 // asSteps turns what a simulated tenant's client saw into the tenant's steps: each token of a stepper, and each
 // request of a burster, is one.
-func asSteps(row *predict.Row, kind predict.Kind) {
-	row.Kind, row.Version, row.Load = kind, predict.Some(predict.VersionOfKinds), predict.Load{}
+func asSteps(row *profile.Row, kind profile.Kind) {
+	row.Kind, row.Version, row.Load = kind, profile.Some(profile.VersionOfKinds), profile.Load{}
 	step, rate := row.ITL, row.TokensPerS.Or(0)
-	row.Steps = predict.Some(int(rate * row.WallS.Or(0)))
-	if kind == predict.KindBurster {
+	row.Steps = profile.Some(int(rate * row.WallS.Or(0)))
+	if kind == profile.KindBurster {
 		step, row.Steps = row.E2E, row.Requests
 		rate = float64(row.Requests.Or(0)) / max(row.WallS.Or(0), 1e-9)
 	}
-	row.Outcome = predict.Outcome{Step: step, StepsPerS: predict.Some(rate)}
-	row.Requests, row.Errors = predict.Optional[int]{}, predict.Optional[int]{}
+	row.Outcome = profile.Outcome{Step: step, StepsPerS: profile.Some(rate)}
+	row.Requests, row.Errors = profile.Optional[int]{}, profile.Optional[int]{}
 }
 
 // Row combines the outcomes of a load's clients, each a tenant of the run with its server on one of the devices:
 // counts add, latencies are those of all requests, rates and utilisations are means over the clients. The caller
 // adds mechanism, case, server, load and the number of tenants on a GPU.
-func (r *Recording) Row(clients []string, devices []int) predict.Row {
+func (r *Recording) Row(clients []string, devices []int) profile.Row {
 	requests, failed, rate, wall := 0, 0, 0.0, 0.0
 	histograms := map[loadgen.LatencyMetric]*loadgen.Histogram{}
 	for _, name := range clients {
@@ -137,35 +137,35 @@ func (r *Recording) Row(clients []string, devices []int) predict.Row {
 			}
 		}
 	}
-	row := predict.Row{Requests: predict.Some(requests), Errors: predict.Some(failed), WallS: predict.Some(wall),
-		Outcome: predict.Outcome{TokensPerS: predict.Some(rate),
+	row := profile.Row{Requests: profile.Some(requests), Errors: profile.Some(failed), WallS: profile.Some(wall),
+		Outcome: profile.Outcome{TokensPerS: profile.Some(rate),
 			TTFT: millis(histograms[loadgen.MetricTTFT]), TPOT: millis(histograms[loadgen.MetricTPOT]),
 			ITL: millis(histograms[loadgen.MetricITL]), E2E: millis(histograms[loadgen.MetricE2E])}}
 	if r.Series == nil {
 		return row
 	}
-	mean := func(m telemetry.Metric, unit float64) predict.Optional[float64] { return r.mean(devices, m, unit) }
-	row.GPU = predict.RowGPU{Util: mean(telemetry.MetricGPUUtilPercent, 1),
+	mean := func(m telemetry.Metric, unit float64) profile.Optional[float64] { return r.mean(devices, m, unit) }
+	row.GPU = profile.RowGPU{Util: mean(telemetry.MetricGPUUtilPercent, 1),
 		MemUtil: mean(telemetry.MetricMemUtilPercent, 1), PowerW: mean(telemetry.MetricPowerWatts, 1),
 		UsedGiB: mean(telemetry.MetricMemUsedBytes, float64(sharing.GiB)), SMMHz: mean(telemetry.MetricSMClockMHz, 1)}
-	row.GPM = predict.RowGPM{GraphicsUtil: mean(telemetry.MetricGraphicsUtilPercent, 1),
+	row.GPM = profile.RowGPM{GraphicsUtil: mean(telemetry.MetricGraphicsUtilPercent, 1),
 		SMUtil: mean(telemetry.MetricSMUtilPercent, 1), SMOccupancy: mean(telemetry.MetricSMOccupancyPercent, 1),
 		TensorUtil: mean(telemetry.MetricTensorUtilPercent, 1), DRAMBwUtil: mean(telemetry.MetricDRAMUtilPercent, 1)}
 	return row
 }
 
-func millis(h *loadgen.Histogram) predict.LatencyMS {
+func millis(h *loadgen.Histogram) profile.LatencyMS {
 	if h == nil || h.Count() == 0 {
-		return predict.LatencyMS{}
+		return profile.LatencyMS{}
 	}
 	f := h.Figures()
-	v := func(m loadgen.Millis) predict.Optional[float64] { return predict.Some(float64(m)) }
-	return predict.LatencyMS{P50: v(f.P50), P90: v(f.P90), P95: v(f.P95), P99: v(f.P99), Mean: v(f.Mean)}
+	v := func(m loadgen.Millis) profile.Optional[float64] { return profile.Some(float64(m)) }
+	return profile.LatencyMS{P50: v(f.P50), P90: v(f.P90), P95: v(f.P95), P99: v(f.P99), Mean: v(f.Mean)}
 }
 
 // mean is the mean over the devices of a metric's means in the run's window, missing where no device has it. A GPM
 // figure is about the time before it, so that the first one of the window is left out.
-func (r *Recording) mean(devices []int, m telemetry.Metric, unit float64) predict.Optional[float64] {
+func (r *Recording) mean(devices []int, m telemetry.Metric, unit float64) profile.Optional[float64] {
 	from, to := time.Unix(0, r.Summary.Window.FromNS).Sub(r.Series.Start),
 		time.Unix(0, r.Summary.Window.ToNS).Sub(r.Series.Start)
 	if m >= telemetry.MetricGraphicsUtilPercent {
@@ -184,7 +184,7 @@ func (r *Recording) mean(devices []int, m telemetry.Metric, unit float64) predic
 		}
 	}
 	if have == 0 {
-		return predict.Optional[float64]{}
+		return profile.Optional[float64]{}
 	}
-	return predict.Some(total / float64(have))
+	return profile.Some(total / float64(have))
 }

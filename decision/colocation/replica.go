@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -18,7 +19,7 @@ type replica struct {
 	workload *decision.Workload
 	model    loadgentest.Model
 	slots    int
-	load     predict.Load  // of a replica
+	load     profile.Load  // of a replica
 	step     time.Duration // a decode step, or an iteration of a burst, alone
 	prefill  time.Duration // of a whole prompt
 	assumed  []string      // what the fleet file does not say
@@ -58,7 +59,7 @@ var (
 const alwaysBusy = 0.7
 
 // newReplica returns the simulation of a replica on a GPU, or the reason against it.
-func newReplica(w *decision.Workload, gpu *sharing.GPU, profiles *predict.Profiles) (*replica, string) {
+func newReplica(w *decision.Workload, gpu *sharing.GPU, profiles *profile.Profiles) (*replica, string) {
 	if w.GPUs > 1 {
 		return nil, fmt.Sprintf("a replica spans %d GPUs, and links between GPUs are not simulated", w.GPUs)
 	}
@@ -81,12 +82,12 @@ func (s *replica) assume(format string, args ...any) {
 }
 
 // server makes the workload an LLM server.
-func (s *replica) server(gpu *sharing.GPU, profiles *predict.Profiles) (problem string) {
+func (s *replica) server(gpu *sharing.GPU, profiles *profile.Profiles) (problem string) {
 	w := s.workload
-	s.load = predict.Load{Prompt: usualPrompt, Output: usualOutput}
+	s.load = profile.Load{Prompt: usualPrompt, Output: usualOutput}
 	if w.Profile != nil {
 		s.load = w.Profile.Load
-		s.load.Server, s.load.Seed = 0, predict.Optional[int]{}
+		s.load.Server, s.load.Seed = 0, profile.Optional[int]{}
 		s.slots = w.Profile.Server.Slots.Or(s.slots)
 	} else if in, out, stated := lengths(w); stated {
 		s.load.Prompt, s.load.Output = in, out
@@ -102,7 +103,7 @@ func (s *replica) server(gpu *sharing.GPU, profiles *predict.Profiles) (problem 
 		return problem
 	}
 	s.prefill = time.Duration(float64(s.step) * float64(s.load.Prompt) / usualPrompt)
-	if flops := predict.MachineOf(gpu).FLOPs; w.Model != nil && flops > 0 {
+	if flops := costs.MachineOf(gpu).FLOPs; w.Model != nil && flops > 0 {
 		active := float64(cmp.Or(w.Model.Active, w.Model.Parameters))
 		compute := 2 * active * float64(s.load.Prompt) / (prefillFLOPs * flops)
 		s.prefill = max(time.Duration(1e9*compute), s.step)
@@ -125,7 +126,7 @@ func (s *replica) server(gpu *sharing.GPU, profiles *predict.Profiles) (problem 
 }
 
 // findStep finds the length of a decode step alone on the whole GPU.
-func (s *replica) findStep(gpu *sharing.GPU, profiles *predict.Profiles) (problem string) {
+func (s *replica) findStep(gpu *sharing.GPU, profiles *profile.Profiles) (problem string) {
 	w := s.workload
 	defer func() {
 		if problem == "" && s.step < shortestStep {
@@ -172,7 +173,7 @@ func (s *replica) bursts(b burst) {
 	s.step = time.Duration(b.kernels) * b.kernel
 	s.slots = 1
 	s.model = loadgentest.Model{StepKernels: b.kernels, KernelMean: b.kernel, SMDemand: b.sm, BandwidthDemand: b.bandwidth}
-	s.load = predict.Load{Prompt: 1, Output: b.iterations}
+	s.load = profile.Load{Prompt: 1, Output: b.iterations}
 	s.assume("bursts of %d iterations of %d kernels of %v", b.iterations, b.kernels, b.kernel)
 	if s.busy() >= alwaysBusy {
 		s.load.Concurrency = 1
@@ -218,7 +219,7 @@ func (s *replica) eventsPerS() float64 {
 }
 
 // serverKey is the replica's server as profiles know it.
-func (s *replica) serverKey(percent float64) predict.Server {
+func (s *replica) serverKey(percent float64) profile.Server {
 	return serverKey(s.workload.Name, s.slots, percent)
 }
 

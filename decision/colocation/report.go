@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -48,12 +48,12 @@ type ReportRow struct {
 	Began    time.Time         `json:"began"`
 	Run      string            `json:"run"`                 // folder
 	Cut      bool              `json:"cut_short,omitempty"` // the run was interrupted: nothing is concluded from it
-	Kind     predict.Kind      `json:"kind,omitzero"`
+	Kind     profile.Kind      `json:"kind,omitzero"`
 	Requests int               `json:"requests"`
 	Failed   int               `json:"failed"`
 	Steps    int               `json:"steps,omitempty"` // of a tenant that serves no tokens
 
-	Actual map[predict.Metric]float64 `json:"actual"`
+	Actual map[profile.Metric]float64 `json:"actual"`
 	// Slowdown is TPOT or step p50 over that of the load alone under time-slicing.
 	Slowdown *float64 `json:"slowdown_factor,omitempty"`
 	// TokenCosts are with -price: the GPU's price divided among its tenants in equal
@@ -64,12 +64,12 @@ type ReportRow struct {
 	// was written down. ErrorFraction is predicted over actual, less one.
 	PredictedAt       *time.Time                          `json:"predicted_at,omitempty"`
 	PredictionBasis   *sharing.Basis                      `json:"prediction_basis,omitempty"`
-	Predicted         map[predict.Metric]predict.Interval `json:"predicted,omitempty"`
-	Prior             map[predict.Metric]float64          `json:"expected_without_interval,omitempty"`
-	PredictedSlowdown *predict.Interval                   `json:"predicted_slowdown_factor,omitempty"`
+	Predicted         map[profile.Metric]profile.Interval `json:"predicted,omitempty"`
+	Prior             map[profile.Metric]float64          `json:"expected_without_interval,omitempty"`
+	PredictedSlowdown *profile.Interval                   `json:"predicted_slowdown_factor,omitempty"`
 	PriorSlowdown     *float64                            `json:"slowdown_factor_without_interval,omitempty"`
-	ErrorFraction     map[predict.Metric]float64          `json:"error_fraction,omitempty"`
-	Inside            map[predict.Metric]bool             `json:"inside_interval,omitempty"`
+	ErrorFraction     map[profile.Metric]float64          `json:"error_fraction,omitempty"`
+	Inside            map[profile.Metric]bool             `json:"inside_interval,omitempty"`
 
 	Objectives []objective `json:"objectives,omitempty"`
 	Decided    *decided    `json:"decision,omitempty"` // of a fleet's workload
@@ -78,7 +78,7 @@ type ReportRow struct {
 // objective is a limit of a load held against what came.
 type objective struct {
 	Load    string         `json:"load"`
-	Metric  predict.Metric `json:"metric"`
+	Metric  profile.Metric `json:"metric"`
 	LimitMS float64        `json:"limit_ms"`
 	// Expected is the prediction's answer, unknown where its interval holds the limit: only the run settles that.
 	Expected sharing.Answer `json:"expected"`
@@ -88,13 +88,13 @@ type objective struct {
 
 // fill puts what a load saw, and what it was to see, into the row. alone is its
 // row alone under time-slicing, nil if that was not run; p may be nil.
-func (r *ReportRow) fill(row, alone *predict.Row, p *tenantPrediction, written time.Time, slo predict.SLO) {
+func (r *ReportRow) fill(row, alone *profile.Row, p *tenantPrediction, written time.Time, slo profile.SLO) {
 	r.Requests, r.Failed, r.Actual = row.Requests.Or(0), row.Errors.Or(0), maps.Collect(row.All())
 	r.Kind, r.Steps = row.Kind, row.Steps.Or(0)
 	if alone != nil {
-		of := predict.MetricTPOTP50
-		if r.Kind != predict.KindServer {
-			of = predict.MetricStepP50
+		of := profile.MetricTPOTP50
+		if r.Kind != profile.KindServer {
+			of = profile.MetricStepP50
 		}
 		a, ok := alone.Metric(of)
 		if b, ok2 := row.Metric(of); ok && ok2 {
@@ -105,7 +105,7 @@ func (r *ReportRow) fill(row, alone *predict.Row, p *tenantPrediction, written t
 	if p != nil {
 		r.PredictedAt, r.PredictionBasis, r.Predicted, r.Prior, r.PredictedSlowdown, r.PriorSlowdown = &written, &p.Basis,
 			p.Predicted, p.Prior, p.Slowdown, p.PriorSlowdown
-		r.ErrorFraction, r.Inside = map[predict.Metric]float64{}, map[predict.Metric]bool{}
+		r.ErrorFraction, r.Inside = map[profile.Metric]float64{}, map[profile.Metric]bool{}
 		for m, v := range p.Predicted {
 			if a := r.Actual[m]; a > 0 {
 				r.ErrorFraction[m], r.Inside[m] = v.Value/a-1, v.Contains(a)
@@ -170,7 +170,7 @@ func (f *planFlow) report(ctx context.Context, failed error) *Report {
 }
 
 // soloRow is the row of a load alone under time-slicing, nil if it was not run.
-func (f *planFlow) soloRow(load string) *predict.Row {
+func (f *planFlow) soloRow(load string) *profile.Row {
 	for i := range f.runs {
 		if r := &f.runs[i]; r.mode == sharing.MechanismTimeSlicing && r.solo() && r.loads[0] == load {
 			return &r.rows[0]
@@ -183,7 +183,7 @@ func (f *planFlow) soloRow(load string) *predict.Row {
 // are meant to hold 90% of the outcomes.
 type agreement struct {
 	Mode              *sharing.Mechanism `json:"mode,omitempty"` // absent: all modes
-	Metric            predict.Metric     `json:"metric"`
+	Metric            profile.Metric     `json:"metric"`
 	Points            int                `json:"points"`
 	Inside            int                `json:"inside_interval"`
 	MeanErrorFraction float64            `json:"mean_absolute_error_fraction"`
@@ -194,7 +194,7 @@ type agreement struct {
 func agreements(rows []ReportRow, modes []sharing.Mechanism) []agreement {
 	out := []agreement{}
 	sum := func(m *sharing.Mechanism) {
-		for _, metric := range predict.Metrics() {
+		for _, metric := range profile.Metrics() {
 			a := agreement{Mode: m, Metric: metric}
 			for i := range rows {
 				r := &rows[i]
@@ -252,10 +252,10 @@ func (f *planFlow) verdicts(rows []ReportRow) []verdict {
 					continue
 				}
 				n++
-				v.TokensPerS += r.Actual[predict.MetricTokensPerSecond]
-				of := predict.MetricTokensPerSecond
-				if r.Kind != predict.KindServer {
-					mixed, of = true, predict.MetricStepsPerSecond
+				v.TokensPerS += r.Actual[profile.MetricTokensPerSecond]
+				of := profile.MetricTokensPerSecond
+				if r.Kind != profile.KindServer {
+					mixed, of = true, profile.MetricStepsPerSecond
 				}
 				if alone := f.soloRow(r.Load); alone != nil {
 					if a, ok := alone.Metric(of); ok && r.Actual[of] > 0 {

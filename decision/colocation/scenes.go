@@ -8,7 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -51,7 +51,7 @@ type sceneSet struct {
 	events float64         // a second
 }
 
-func newSceneSet(fleet *decision.Fleet, result *decision.Result, profiles *predict.Profiles,
+func newSceneSet(fleet *decision.Fleet, result *decision.Result, profiles *profile.Profiles,
 	seconds float64) (*sceneSet, error) {
 	set := &sceneSet{sims: map[string]*replica{}, taken: map[string]bool{}}
 	for _, d := range result.Decisions {

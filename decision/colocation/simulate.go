@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
@@ -81,13 +83,13 @@ func (s *gpuReader) Read(_ context.Context, device int, group telemetry.Groups, 
 func simulatedPredictor(gpu SimulatedGPU) *predict.Predictor {
 	p := predict.NewPredictor()
 	p.GPU, p.Driver = simulatedName, ""
-	set := func(q *predict.Parameter, v float64) {
-		*q = predict.Parameter{Value: v, Unit: q.Unit, Low: 0, High: max(q.High, v), Basis: sharing.BasisSimulated,
+	set := func(q *costs.Parameter, v float64) {
+		*q = costs.Parameter{Value: v, Unit: q.Unit, Low: 0, High: max(q.High, v), Basis: sharing.BasisSimulated,
 			Source: "the simulation's own constants"}
 	}
-	ms := func(d predict.Duration, otherwise time.Duration) float64 {
+	ms := func(d profile.Duration, otherwise time.Duration) float64 {
 		if d <= 0 {
-			d = predict.Duration(otherwise)
+			d = profile.Duration(otherwise)
 		}
 		return inMS(time.Duration(d))
 	}
@@ -99,11 +101,11 @@ func simulatedPredictor(gpu SimulatedGPU) *predict.Predictor {
 	set(&q.PrefillSteps, 1e3)
 	set(&q.KernelBandwidth, 2)
 	set(&q.MemoryBlocking, 0.92)
-	for _, none := range []*predict.Parameter{&q.HostFraction, &q.SliceLoss, &q.QueueShare, &q.BatchWaits,
+	for _, none := range []*costs.Parameter{&q.HostFraction, &q.SliceLoss, &q.QueueShare, &q.BatchWaits,
 		&q.Arbitration, &q.LoneStepCost} {
 		set(none, 0)
 	}
-	for _, whole := range []*predict.Parameter{&q.PrefillBusy, &q.PrefillCatchUp, &q.PrefillBlocking, &q.PrefillWaits} {
+	for _, whole := range []*costs.Parameter{&q.PrefillBusy, &q.PrefillCatchUp, &q.PrefillBlocking, &q.PrefillWaits} {
 		set(whole, 1)
 	}
 	return &p

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
@@ -112,7 +113,7 @@ func bubble(t *testing.T, after time.Duration, edit func(*Plan), h how) (r resul
 func timeSlicingOnly() []byte { return append(builtin("simulated"), "modes: [time-slicing]\n"...) }
 
 // misses lists the figures of a mode outside their intervals.
-func misses(rep *Report, metrics ...predict.Metric) (inside int, out []string) {
+func misses(rep *Report, metrics ...profile.Metric) (inside int, out []string) {
 	for _, r := range rep.Rows {
 		for _, m := range metrics {
 			switch in, ok := r.Inside[m]; {
@@ -130,7 +131,7 @@ func misses(rep *Report, metrics ...predict.Metric) (inside int, out []string) {
 // one figure in six outside, and none off by more than 15%. Demanding that all
 // lie inside would ask more than the intervals say, and which goroutine of the
 // bubble runs first at one instant moves the figures by some percent.
-func agrees(t *testing.T, rep *Report, metrics ...predict.Metric) {
+func agrees(t *testing.T, rep *Report, metrics ...profile.Metric) {
 	t.Helper()
 	inside, out := misses(rep, metrics...)
 	if inside == 0 || 6*len(out) > inside+len(out) {
@@ -156,7 +157,7 @@ func TestSimulation(t *testing.T) {
 	if r.code != exitOK {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
-	metrics := []predict.Metric{predict.MetricTPOTP50, predict.MetricE2EP50, predict.MetricTokensPerSecond}
+	metrics := []profile.Metric{profile.MetricTPOTP50, profile.MetricE2EP50, profile.MetricTokensPerSecond}
 	agrees(t, r.report, metrics...)
 	if inside, out := misses(r.report, metrics...); inside+len(out) != 18 {
 		t.Errorf("%d figures inside their intervals, outside %q", inside, out)
@@ -185,7 +186,7 @@ func TestSimulation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := predict.ParseRows(b)
+	rows, err := profile.ParseRows(b)
 	if err != nil || len(rows) != 12 {
 		t.Fatalf("%d rows: %v", len(rows), err)
 	}
@@ -278,7 +279,7 @@ func checkRun(t *testing.T, dir string) *loadgen.Result {
 // predictions: they miss.
 func TestDoubledQuantumMisses(t *testing.T) {
 	race.Long(t)
-	metrics := []predict.Metric{predict.MetricTPOTP50, predict.MetricE2EP50, predict.MetricTokensPerSecond}
+	metrics := []profile.Metric{profile.MetricTPOTP50, profile.MetricE2EP50, profile.MetricTokensPerSecond}
 	r := bubble(t, 0, nil, how{plan: timeSlicingOnly()})
 	agrees(t, r.report, metrics...)
 	r = bubble(t, 0, func(p *Plan) {
@@ -297,8 +298,8 @@ func TestDoubledQuantumMisses(t *testing.T) {
 		if row.Load != "chat" || row.Tenants < 2 {
 			continue
 		}
-		if row.Inside[predict.MetricTPOTP50] || row.ErrorFraction[predict.MetricTPOTP50] > -0.2 {
-			t.Errorf("chat's TPOT was predicted as %v and is %v", row.Predicted[predict.MetricTPOTP50], row.Actual[predict.MetricTPOTP50])
+		if row.Inside[profile.MetricTPOTP50] || row.ErrorFraction[profile.MetricTPOTP50] > -0.2 {
+			t.Errorf("chat's TPOT was predicted as %v and is %v", row.Predicted[profile.MetricTPOTP50], row.Actual[profile.MetricTPOTP50])
 		}
 	}
 }
@@ -362,7 +363,7 @@ func TestInterruptedAtOnce(t *testing.T) {
 	if r.code != exitFailed || !strings.Contains(r.stderr, "interrupted; 0 runs are kept") || !strings.Contains(r.stderr, "and what there is of time-slicing/solo-chat") {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
-	if r.report == nil || len(r.report.Rows) != 1 || !r.report.Rows[0].Cut || r.report.Rows[0].Actual[predict.MetricTPOTP50] <= 0 {
+	if r.report == nil || len(r.report.Rows) != 1 || !r.report.Rows[0].Cut || r.report.Rows[0].Actual[profile.MetricTPOTP50] <= 0 {
 		t.Fatalf("%+v", r.report)
 	}
 	if !strings.Contains(r.stdout, "chat (cut short)") {

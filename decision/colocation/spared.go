@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -61,7 +61,7 @@ func (f *planFlow) spared(m sharing.Mechanism) (spared []int, err error) {
 			continue
 		}
 		l := f.plan.Load(r.loads[0])
-		if r.rows[0].Kind != predict.KindServer {
+		if r.rows[0].Kind != profile.KindServer {
 			continue
 		}
 		solo, err := profiles.Solo(f.serverOf(m, l), f.loadOf(l))

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -105,7 +105,7 @@ func TestSparedAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rows, err := predict.ParseRows(b)
+			rows, err := profile.ParseRows(b)
 			if err != nil {
 				t.Fatal(err)
 			}

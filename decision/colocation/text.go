@@ -12,7 +12,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -56,11 +56,11 @@ func (p printer) table(write func(row func(cells ...string))) {
 
 // tableMetrics are those that the tables have room for; report.json has all.
 var tableMetrics = []struct {
-	m    predict.Metric
+	m    profile.Metric
 	head string
-}{{predict.MetricTPOTP50, "TPOT p50"}, {predict.MetricTTFTP50, "TTFT p50"}, {predict.MetricE2EP50, "E2E p50"},
-	{predict.MetricTokensPerSecond, "tokens/s"}, {predict.MetricStepP50, "step p50"},
-	{predict.MetricStepsPerSecond, "steps/s"}}
+}{{profile.MetricTPOTP50, "TPOT p50"}, {profile.MetricTTFTP50, "TTFT p50"}, {profile.MetricE2EP50, "E2E p50"},
+	{profile.MetricTokensPerSecond, "tokens/s"}, {profile.MetricStepP50, "step p50"},
+	{profile.MetricStepsPerSecond, "steps/s"}}
 
 // WriteText writes the report for people, in lines of at most 100 columns.
 func (rep *Report) WriteText(w io.Writer) error {
@@ -116,7 +116,7 @@ func (r *ReportRow) name(s string) string {
 
 // count tells requests from steps.
 func (r *ReportRow) count() string {
-	if r.Kind != predict.KindServer {
+	if r.Kind != profile.KindServer {
 		return fmt.Sprintf("%d steps", r.Steps)
 	}
 	return fmt.Sprint(r.Requests)
@@ -126,7 +126,7 @@ func (p printer) alone(rows []ReportRow) {
 	p.line("Alone (latencies in ms)")
 	p.table(func(row func(...string)) {
 		head := []string{"mode", "load", "requests", "failed"}
-		var shown []predict.Metric
+		var shown []profile.Metric
 		for _, t := range tableMetrics {
 			if slices.ContainsFunc(rows, func(r ReportRow) bool { return r.Tenants == 1 && r.Actual[t.m] > 0 }) {
 				head, shown = append(head, t.head), append(shown, t.m)
@@ -160,7 +160,7 @@ func (p printer) costs(rows []ReportRow) {
 		for i := range rows {
 			if r := &rows[i]; r.TokenCosts != (cost.TokenCosts{}) {
 				row(append([]string{r.Mode.String(), r.name(r.Case), r.Load, fmt.Sprint(r.Tenants),
-					number(r.Actual, predict.MetricTokensPerSecond)}, r.Texts()...)...)
+					number(r.Actual, profile.MetricTokensPerSecond)}, r.Texts()...)...)
 			}
 		}
 	})
@@ -312,7 +312,7 @@ func (a answer) String() string {
 	return fmt.Sprintf("%s (%s, %d on a GPU)", a.Mechanism, a.Verdict, a.Tenants)
 }
 
-func number(figures map[predict.Metric]float64, m predict.Metric) string {
+func number(figures map[profile.Metric]float64, m profile.Metric) string {
 	if v, ok := figures[m]; ok {
 		return short(v)
 	}

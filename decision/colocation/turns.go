@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 // countTurns runs a load that was run alone once more beside a neighbour that always
@@ -21,7 +21,7 @@ func (f *planFlow) countTurns(ctx context.Context, st *stand, solo *run) error {
 	window := f.plan.Window()
 	window.To = window.From + f.Spinner
 	f.say("%s: %s, %v beside a spinning neighbour", r.mode, r.name, f.Spinner)
-	var row predict.Row
+	var row profile.Row
 	err := st.beside(ctx, func(ctx context.Context) error {
 		_, rows, err := f.play(ctx, st, &r, window, nil)
 		if err == nil {
@@ -41,12 +41,12 @@ func (f *planFlow) countTurns(ctx context.Context, st *stand, solo *run) error {
 		return nil
 	}
 	f.say("%s: a step of %s takes %.2f time slices", r.mode, load, turns)
-	solo.rows[0].Turns = predict.Some(turns)
+	solo.rows[0].Turns = profile.Some(turns)
 	return f.writeRows()
 }
 
 // turnsOf counts the turns of a load's step, alone and beside the neighbour.
-func (f *planFlow) turnsOf(alone, beside *predict.Row) (float64, error) {
+func (f *planFlow) turnsOf(alone, beside *profile.Row) (float64, error) {
 	a, ok1 := stepOf(alone)
 	b, ok2 := stepOf(beside)
 	if !ok1 || !ok2 {

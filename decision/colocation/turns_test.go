@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
@@ -20,7 +20,7 @@ import (
 // spinnerRun measures a server whose steps take 80 ms alone and slow beside a
 // neighbour, which fails if it is told to. They are long so that a busy machine's
 // delays are small beside them.
-func spinnerRun(t *testing.T, slow time.Duration, fails error, spinner time.Duration) (row predict.Row, stderr string) {
+func spinnerRun(t *testing.T, slow time.Duration, fails error, spinner time.Duration) (row profile.Row, stderr string) {
 	t.Helper()
 	var spinning atomic.Bool
 	srv, err := loadgentest.NewServer(loadgentest.Options{NoLog: true, Script: func(loadgentest.Request) loadgentest.Reply {
@@ -55,7 +55,7 @@ loads: [{name: x, server: a, concurrency: 1, prompt: 16, output: 4}, {name: y, s
 	if r.code != exitOK {
 		t.Fatal(r.stderr)
 	}
-	rows, err := predict.LoadRows(filepath.Join(r.dir, "rows.json"))
+	rows, err := profile.LoadRows(filepath.Join(r.dir, "rows.json"))
 	if err != nil || rows[0].Tenants != 1 || rows[0].Mechanism != sharing.MechanismTimeSlicing {
 		t.Fatalf("%+v, %v", rows, err)
 	}

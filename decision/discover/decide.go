@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/migrate"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 // Decided is a discovery with the plan of its fleet and the files of the plan's steps.
@@ -28,7 +28,7 @@ func (d *Discovery) Decide(ctx context.Context, opts decision.Options) (*Decided
 	}
 	fleet := d.Fleet
 	if len(d.Profiles) > 0 && opts.Profiles == nil {
-		opts.Profiles = &predict.Profiles{}
+		opts.Profiles = &profile.Profiles{}
 		fleet.Workloads = slices.Clone(fleet.Workloads)
 		for i := range fleet.Workloads {
 			w := &fleet.Workloads[i]
@@ -36,7 +36,7 @@ func (d *Discovery) Decide(ctx context.Context, opts decision.Options) (*Decided
 				if err := opts.Profiles.Add(p); err != nil {
 					return nil, err
 				}
-				w.Profile = &predict.ProfileRef{Server: p.Server, Load: p.Load}
+				w.Profile = &profile.ProfileRef{Server: p.Server, Load: p.Load}
 			}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover/internal/nvsmi"
 	"github.com/cotenant/cotenant/decision/discover/internal/usage"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
@@ -99,7 +99,7 @@ type Discovery struct {
 	Used       []Used // what was measured, by workload
 	// Profiles holds, by workload, what several metrics pages of a model server alone on its GPU tell of it.
 	// [Discovery.Decide] predicts its workload from it.
-	Profiles map[string]predict.SoloProfile
+	Profiles map[string]profile.SoloProfile
 
 	settle map[string]*settling // by node
 	usedBy map[string]string    // pod, "namespace/name": workload

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 )
 
@@ -202,7 +202,7 @@ type document struct {
 	Today      []Sharing             `json:"today"`
 	Rightsize  []Rightsize           `json:"rightsize"`
 
-	Profiles map[string]predict.SoloProfile `json:"profiles,omitempty"`
+	Profiles map[string]profile.SoloProfile `json:"profiles,omitempty"`
 }
 
 func (d *Discovery) document() (document, error) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/sharing"
@@ -110,8 +110,8 @@ type WorkloadHint struct {
 	Memory    decision.Optional[sharing.Bytes] `yaml:"memory"`
 	GPUBusy   decision.Optional[float64]       `yaml:"gpu_busy"`
 	PeakBusy  decision.Optional[float64]       `yaml:"peak_busy"`
-	SLO       predict.SLO                      `yaml:"slo"`
-	Solo      predict.SLO                      `yaml:"solo"`
+	SLO       profile.SLO                      `yaml:"slo"`
+	Solo      profile.SLO                      `yaml:"solo"`
 	Load      *decision.Traffic                `yaml:"load"`
 	Model     *decision.LanguageModel          `yaml:"model"`
 	Isolation decision.Isolation               `yaml:"isolation"`
@@ -235,8 +235,8 @@ func (b *build) hintWorkload(at string, out *decision.Workload) {
 		})
 		set("gpu_busy", !v.GPUBusy.IsZero(), func() { out.GPUBusy = v.GPUBusy })
 		set("peak_busy", !v.PeakBusy.IsZero(), func() { out.PeakBusy = v.PeakBusy })
-		set("slo", v.SLO != predict.SLO{}, func() { out.SLO = v.SLO })
-		set("solo", v.Solo != predict.SLO{}, func() { out.Solo = v.Solo })
+		set("slo", v.SLO != profile.SLO{}, func() { out.SLO = v.SLO })
+		set("solo", v.Solo != profile.SLO{}, func() { out.Solo = v.Solo })
 		set("load", v.Load != nil, func() { out.Load = v.Load })
 		set("isolation", v.Isolation != decision.Isolation{}, func() { out.Isolation = v.Isolation })
 		set("tenant", v.Tenant != "", func() { out.Tenant = v.Tenant })

@@ -13,7 +13,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/observe"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
@@ -98,9 +98,9 @@ func (b *build) takeServing() {
 		}
 		b.profile(w, t.readings)
 		var says []string
-		for k, into := range []*decision.Optional[predict.Duration]{&v.Solo.TTFTP99, &v.Solo.TPOTP99, &v.Solo.E2EP99} {
+		for k, into := range []*decision.Optional[profile.Duration]{&v.Solo.TTFTP99, &v.Solo.TPOTP99, &v.Solo.E2EP99} {
 			if q := t.bucket[k]; q.High > 0 && !math.IsInf(q.High, 1) && q.High < 1e6 {
-				*into = decision.Some(predict.Duration(time.Duration(q.High * float64(time.Second)).Round(time.Microsecond)))
+				*into = decision.Some(profile.Duration(time.Duration(q.High * float64(time.Second)).Round(time.Microsecond)))
 				says = append(says, fmt.Sprintf("%s in the bucket %.4g to %.4g s", [...]string{"TTFT", "TPOT", "E2E"}[k], q.Low,
 					q.High))
 			}
@@ -136,7 +136,7 @@ func (b *build) profile(w *workload, readings []serving.Reading) {
 		}
 	}
 	if b.Profiles == nil {
-		b.Profiles = map[string]predict.SoloProfile{}
+		b.Profiles = map[string]profile.SoloProfile{}
 	}
 	b.Profiles[w.name] = best.SoloProfile
 }

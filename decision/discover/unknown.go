@@ -8,7 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -165,7 +165,7 @@ func (b *build) unknowns() {
 		if v.GPUBusy.IsZero() && v.Load == nil {
 			add(at+".gpu_busy", "nothing says how busy "+v.Name+" keeps its GPU"+together, settle, stake, priced)
 		}
-		if v.SLO == (predict.SLO{}) && v.Kind == decision.KindOnlineInference {
+		if v.SLO == (profile.SLO{}) && v.Kind == decision.KindOnlineInference {
 			add(at+".slo", "a cluster does not say which latencies "+v.Name+" must keep",
 				fmt.Sprintf("write slo with -hints under workloads.%s", v.Name), stake, priced)
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -76,14 +76,14 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 }
 
 // annotated reads the objectives that this repository's scheduler takes.
-func annotated(p *pod, slo *predict.SLO, note func(key string)) {
+func annotated(p *pod, slo *profile.SLO, note func(key string)) {
 	for _, k := range []struct {
 		key  string
-		into *decision.Optional[predict.Duration]
+		into *decision.Optional[profile.Duration]
 	}{{"cotenant.dev/ttft-p99", &slo.TTFTP99}, {"cotenant.dev/tpot-p99", &slo.TPOTP99},
 		{"cotenant.dev/e2e-p99", &slo.E2EP99}} {
 		if d, err := time.ParseDuration(p.annotated[k.key]); err == nil && d > 0 {
-			*k.into = decision.Some(predict.Duration(d))
+			*k.into = decision.Some(profile.Duration(d))
 			note("cotenant.dev/*-p99")
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -44,7 +44,7 @@ type Demand struct {
 	// Today is the mechanism whose isolation must not become weaker; MechanismNone demands nothing.
 	Today sharing.Mechanism
 	// SLO are the limits of its latencies, Solo the same measured alone on a whole GPU.
-	SLO, Solo predict.SLO
+	SLO, Solo profile.SLO
 	Predicted bool // a prediction will judge the limits
 
 	Framework      string            // e.g. vllm; empty = not known

@@ -3,7 +3,7 @@ package gate
 import (
 	"fmt"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -16,7 +16,7 @@ type Reason struct {
 	Mechanism sharing.Mechanism
 	Axis      sharing.Axis  // of isolation
 	Level     sharing.Level // that is demanded on it
-	Metric    predict.Metric
+	Metric    profile.Metric
 	Tenants   int32        // replicas on the GPU
 	Profile   *mig.Profile // the MIG slice that it is about
 	// Need is the demand, or a limit; Have is the amount that there is, or that was

@@ -1,7 +1,7 @@
 package gate
 
 import (
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -15,7 +15,7 @@ type Report struct {
 	// Tenants is the number of replicas expected on one GPU, and Slowdown what they
 	// do to one another, see [slowdownBy].
 	Tenants  int
-	Slowdown predict.Interval
+	Slowdown profile.Interval
 
 	slice  int16 // index into the ground's slices, -1 = none
 	n      uint8
@@ -28,7 +28,7 @@ type Report struct {
 type note struct {
 	code       Code
 	verdict    Verdict
-	metric     predict.Metric
+	metric     profile.Metric
 	axis       sharing.Axis
 	level      sharing.Level
 	slice      int16 // index into the ground's slices plus one

@@ -5,19 +5,20 @@ import (
 	"math"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // limits are the latencies that objectives are about: the P99s in the order of an outcome, then the median.
 var limits = [...]struct {
-	metric predict.Metric
+	metric profile.Metric
 	code   Code
 	name   string
-}{{predict.MetricTTFTP99, CodeTTFT, "TTFT P99"}, {predict.MetricTPOTP99, CodeTPOT, "TPOT P99"},
-	{predict.MetricE2EP99, CodeE2E, "E2E P99"}, {predict.MetricTPOTP50, CodeTPOT, "TPOT P50"}}
+}{{profile.MetricTTFTP99, CodeTTFT, "TTFT P99"}, {profile.MetricTPOTP99, CodeTPOT, "TPOT P99"},
+	{profile.MetricE2EP99, CodeE2E, "E2E P99"}, {profile.MetricTPOTP50, CodeTPOT, "TPOT P50"}}
 
 // ObjectiveName names a metric as objectives do.
-func ObjectiveName(m predict.Metric) string {
+func ObjectiveName(m profile.Metric) string {
 	for i := range limits {
 		if limits[i].metric == m {
 			return limits[i].name
@@ -28,7 +29,7 @@ func ObjectiveName(m predict.Metric) string {
 
 // gateSLO compares the latencies measured alone, times what neighbours or a slice may do to them, with the limits.
 func (g *Ground) gateSLO(d *Demand, r *Report) {
-	if d.SLO == (predict.SLO{}) {
+	if d.SLO == (profile.SLO{}) {
 		return
 	}
 	if d.Predicted {
@@ -74,7 +75,7 @@ func (g *Ground) gateSLO(d *Demand, r *Report) {
 // Objectives holds a prediction, nil where there is none, against the limits of latencies and of the slowdown by
 // neighbours, 0 = none: a pass where all are kept or there are none, else the first that is missed, else the first
 // that is open.
-func Objectives(slo *predict.SLO, maxSlowdown float64, p *predict.Prediction) Reason {
+func Objectives(slo *profile.SLO, maxSlowdown float64, p *predict.Prediction) Reason {
 	worst := Pass()
 	hold := func(why Reason) bool {
 		if why.Verdict.Severity() > worst.Verdict.Severity() {
@@ -106,11 +107,11 @@ func Objectives(slo *predict.SLO, maxSlowdown float64, p *predict.Prediction) Re
 }
 
 // predictedReason holds one prediction, in milliseconds or as a factor, against a limit in thousandths of it.
-func predictedReason(c Code, limit float64, v predict.Interval, known bool) Reason {
+func predictedReason(c Code, limit float64, v profile.Interval, known bool) Reason {
 	if !known {
 		return Reason{Verdict: VerdictUnknown, Code: CodeSlowdownUnknown}
 	}
-	v = predict.Interval{Value: 1000 * v.Value, Low: 1000 * v.Low, High: 1000 * v.High}
+	v = profile.Interval{Value: 1000 * v.Value, Low: 1000 * v.Low, High: 1000 * v.High}
 	why := Reason{Verdict: VerdictUnknown, Code: c, Need: int64(limit), Have: int64(math.Round(v.Value)),
 		Low: int64(math.Round(v.Low)), High: int64(math.Round(v.High))}
 	switch v.Below(limit) {
@@ -140,11 +141,11 @@ func predicted(r *Reason) string {
 // E2E as 0, 1, 2), or may. Figures are in seconds.
 func Missed(latency int, value, low, high, limit float64) Reason {
 	l := limits[latency]
-	return predictedReason(l.code, 1e6*limit, predict.Interval{Value: 1e3 * value, Low: 1e3 * low, High: 1e3 * high},
+	return predictedReason(l.code, 1e6*limit, profile.Interval{Value: 1e3 * value, Low: 1e3 * low, High: 1e3 * high},
 		true).about99(l.metric)
 }
 
-func (r Reason) about99(m predict.Metric) Reason {
+func (r Reason) about99(m profile.Metric) Reason {
 	r.Metric = m
 	if r.Verdict == VerdictPass {
 		r.Verdict = VerdictUnknown
@@ -163,7 +164,7 @@ func Impossible(latency int, least, limit float64) Reason {
 // Slowed is the reason of a choice under which work without latency objectives keeps less of its rate alone than it
 // must, or may. Figures are parts of that rate, above 0.
 func Slowed(value, low, high, must float64) Reason {
-	return predictedReason(CodeSlowdown, 1000/must, predict.Interval{Value: 1 / value, Low: 1 / high, High: 1 / low}, true)
+	return predictedReason(CodeSlowdown, 1000/must, profile.Interval{Value: 1 / value, Low: 1 / high, High: 1 / low}, true)
 }
 
 // Overloaded is the reason of a choice under which a load can't be served. Figures are shares of the time.

@@ -1,7 +1,7 @@
 package gate
 
 import (
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -66,17 +66,17 @@ func TraitsOf(m sharing.Mechanism) *Traits {
 // slowdownBy is the expected slowdown of a tenant by n-1 neighbours that are
 // each busy the share b of the time, between its bounds for neighbours that are
 // idle and saturated: priors, from cotenant-h200-colocation and nos-gpu-sharing.
-func slowdownBy(m sharing.Mechanism, n int, b float64) predict.Interval {
+func slowdownBy(m sharing.Mechanism, n int, b float64) profile.Interval {
 	t := TraitsOf(m)
 	if n <= 1 || !t.Contends {
-		return predict.Interval{Value: 1, Low: 1, High: 1}
+		return profile.Interval{Value: 1, Low: 1, High: 1}
 	}
 	others := float64(n - 1)
 	if t.Turns {
 		// Processor sharing: each busy neighbour takes a turn.
-		return predict.Interval{Value: (1 + others*b) / t.Capacity, Low: 1, High: float64(n) / t.Capacity}
+		return profile.Interval{Value: (1 + others*b) / t.Capacity, Low: 1, High: float64(n) / t.Capacity}
 	}
 	// H200, MPS: 1.2 to 2.1 for two tenants, 2.0 to 2.4 for four, and 1.04 to
 	// 1.40 for a tenant alone.
-	return predict.Interval{Value: 1.1 + 0.6*others*b, Low: 1.04, High: max(2.1, 1.2+0.6*others)}
+	return profile.Interval{Value: 1.1 + 0.6*others*b, Low: 1.04, High: max(2.1, 1.2+0.6*others)}
 }

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -115,13 +115,13 @@ func (g *Guard) contradicted(o *Observation, i int, by suspect) string {
 
 // beside returns the tenants' servers and loads, with a suspect at the heaviest load of which there is a profile
 // and a percentage of the threads; with 0% it is left out.
-func (g *Guard) beside(by suspect, percent float64) func(k int) (predict.Server, predict.Load, bool) {
-	return func(k int) (predict.Server, predict.Load, bool) {
+func (g *Guard) beside(by suspect, percent float64) func(k int) (profile.Server, profile.Load, bool) {
+	return func(k int) (profile.Server, profile.Load, bool) {
 		server, load := g.tenants[k].Server, g.tenants[k].Load
 		if k == by.tenant {
 			load = g.heaviest(k)
 			if percent < 100 {
-				server.SMPercent = predict.Some(percent)
+				server.SMPercent = profile.Some(percent)
 			}
 		}
 		return server, load, k != by.tenant || percent > 0
@@ -290,7 +290,7 @@ func (g *Guard) room(home int, by suspect) (best int, bestTaken float64) {
 }
 
 // heaviest returns the load of a tenant's server under which it kept the GPU busiest when it was profiled.
-func (g *Guard) heaviest(k int) predict.Load {
+func (g *Guard) heaviest(k int) profile.Load {
 	load := g.tenants[k].Load
 	solo, err := g.profiles.Solo(g.tenants[k].Server, load)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/sharing"
@@ -22,7 +23,7 @@ type Config struct {
 	GPUs    []GPU
 	Tenants []Tenant
 	// Profiles and Predictor foresee latencies; nil is no profile, and the predictor with its priors.
-	Profiles  *predict.Profiles
+	Profiles  *profile.Profiles
 	Predictor *predict.Predictor
 	// Hooks are a command and its arguments for each action.
 	Hooks map[Action][]string
@@ -176,7 +177,7 @@ func (r *reading) tenant(i int, t *configTenant) {
 	case len(e) != 2 || !(e[0] > 0 && e[1] >= e[0]):
 		r.Addf(where+".expect_tpot_ms", "use [low, high] in milliseconds", "%v", e)
 	default:
-		out.Expect = telemetry.Some(predict.Interval{Value: (e[0] + e[1]) / 2, Low: e[0], High: e[1]})
+		out.Expect = telemetry.Some(profile.Interval{Value: (e[0] + e[1]) / 2, Low: e[0], High: e[1]})
 	}
 	r.If(out.Online() && t.Probe == nil && t.Metrics == "", where, "add metrics or probe", "nothing tells its latency")
 	out.Pod = r.processes(where, i, t)
@@ -233,8 +234,8 @@ func (r *reading) predictions(f *configFile) {
 		r.c.Predictor, err = predict.LoadPredictorWith(f.Predict, f.Learned)
 		r.AddErr("predictor", err)
 	}
-	if r.c.Profiles, err = predict.NewProfiles(); err == nil && f.Profiles != "" {
-		r.c.Profiles, err = predict.LoadProfiles(f.Profiles)
+	if r.c.Profiles, err = profile.NewProfiles(); err == nil && f.Profiles != "" {
+		r.c.Profiles, err = profile.LoadProfiles(f.Profiles)
 	}
 	if err != nil {
 		r.AddErr("profiles", err)
@@ -253,13 +254,13 @@ func (r *reading) predictions(f *configFile) {
 	}
 }
 
-func (p *configProfile) key() (predict.Server, predict.Load) {
-	server := predict.Server{Model: p.Model, Variant: p.Variant}
+func (p *configProfile) key() (profile.Server, profile.Load) {
+	server := profile.Server{Model: p.Model, Variant: p.Variant}
 	if p.Slots > 0 {
-		server.Slots = predict.Some(p.Slots)
+		server.Slots = profile.Some(p.Slots)
 	}
 	if p.SMPercent > 0 {
-		server.SMPercent = predict.Some(p.SMPercent)
+		server.SMPercent = profile.Some(p.SMPercent)
 	}
-	return server, predict.Load{Concurrency: p.Concurrency, Rate: p.Rate, Prompt: p.Prompt, Output: p.Output}
+	return server, profile.Load{Concurrency: p.Concurrency, Rate: p.Rate, Prompt: p.Prompt, Output: p.Output}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -44,7 +45,7 @@ type hidden struct {
 	activity [dayWindows]float64 // that it would take
 	factor   float64             // of its latency against the prediction
 	rogue    [2]int              // windows from, to
-	wild     predict.Load        // what it does then
+	wild     profile.Load        // what it does then
 }
 
 // fault is a time in which a GPU's telemetry is not to be trusted.
@@ -57,26 +58,26 @@ type fault struct {
 // profiles; wild is the load of a batch tenant that takes more than it declared.
 var uses = []struct {
 	model     string
-	load      predict.Load
+	load      profile.Load
 	busy      float64
-	wild      predict.Load
+	wild      profile.Load
 	wildShare float64
 }{
 	{
-		"160m", predict.Load{Rate: 10, Prompt: 128, Output: 64}, 0.41,
-		predict.Load{Concurrency: 16, Prompt: 128, Output: 64}, 0.57,
+		"160m", profile.Load{Rate: 10, Prompt: 128, Output: 64}, 0.41,
+		profile.Load{Concurrency: 16, Prompt: 128, Output: 64}, 0.57,
 	},
 	{
-		"1b", predict.Load{Rate: 8, Prompt: 256, Output: 48}, 0.56,
-		predict.Load{Concurrency: 8, Prompt: 256, Output: 64}, 0.83,
+		"1b", profile.Load{Rate: 8, Prompt: 256, Output: 48}, 0.56,
+		profile.Load{Concurrency: 8, Prompt: 256, Output: 64}, 0.83,
 	},
 	{
-		"3b", predict.Load{Rate: 4, Prompt: 128, Output: 64}, 0.62,
-		predict.Load{Concurrency: 8, Prompt: 512, Output: 32}, 0.88,
+		"3b", profile.Load{Rate: 4, Prompt: 128, Output: 64}, 0.62,
+		profile.Load{Concurrency: 8, Prompt: 512, Output: 32}, 0.88,
 	},
 	{
-		"8b", predict.Load{Rate: 2, Prompt: 256, Output: 64}, 0.65,
-		predict.Load{Concurrency: 16, Prompt: 256, Output: 64}, 0.93,
+		"8b", profile.Load{Rate: 2, Prompt: 256, Output: 64}, 0.65,
+		profile.Load{Concurrency: 16, Prompt: 256, Output: 64}, 0.93,
 	},
 }
 
@@ -84,11 +85,11 @@ var uses = []struct {
 var profileRows []byte
 
 func newDay(seed uint64, gpus int) (*day, error) {
-	rows, err := predict.ParseRows(profileRows)
+	rows, err := profile.ParseRows(profileRows)
 	if err != nil {
 		return nil, err
 	}
-	profiles, err := predict.NewProfiles(rows.Profiles()...)
+	profiles, err := profile.NewProfiles(rows.Profiles()...)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +115,7 @@ func newDay(seed uint64, gpus int) (*day, error) {
 			if kind == decision.KindNotebook || kind == decision.KindTraining {
 				t.MayReap = r.Float64() < consents
 			} else {
-				t.Server, t.Load = predict.Server{Model: uses[use].model}, uses[use].load
+				t.Server, t.Load = profile.Server{Model: uses[use].model}, uses[use].load
 				h.wild = uses[use].wild
 			}
 			live(&h)
@@ -232,7 +233,7 @@ func (d *day) wild(i, w int) bool { return w >= d.hidden[i].rogue[0] && w < d.hi
 // truth returns a tenant's TPOT in milliseconds: the prediction for what really
 // runs, times the tenant's hidden factor.
 func (d *day) truth(i, w int) float64 {
-	var group []predict.Solo
+	var group []profile.Solo
 	at := 0
 	key := binary.AppendVarint(binary.AppendVarint(nil, int64(i)), int64(d.home[i]))
 	for k := range d.Tenants {
@@ -245,7 +246,7 @@ func (d *day) truth(i, w int) float64 {
 			load = d.hidden[k].wild
 		}
 		if c := d.capped[k]; c > 0 {
-			server.SMPercent = predict.Some(100 * c)
+			server.SMPercent = profile.Some(100 * c)
 		}
 		solo, err := d.Profiles.Solo(server, load)
 		if err != nil {
@@ -264,7 +265,7 @@ func (d *day) truth(i, w int) float64 {
 	if !ok {
 		out, err := d.Predictor.Predict(d.GPUs[d.home[i]].Mechanism, group, predict.MethodClosedForm)
 		if err == nil {
-			in, _ := out[at].Get(predict.MetricTPOTP50)
+			in, _ := out[at].Get(profile.MetricTPOTP50)
 			v = in.Value
 		}
 		d.cache[string(key)] = v

@@ -7,7 +7,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/guard"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -18,7 +18,7 @@ func Example() {
 	config := guard.Config{
 		GPUs: []guard.GPU{{Name: "H100", Mechanism: sharing.MechanismTimeSlicing}},
 		Tenants: []guard.Tenant{
-			{Name: "a/chat", Kind: decision.KindOnlineInference, Expect: telemetry.Some(predict.Interval{Value: 10, Low: 9, High: 11})},
+			{Name: "a/chat", Kind: decision.KindOnlineInference, Expect: telemetry.Some(profile.Interval{Value: 10, Low: 9, High: 11})},
 			{Name: "b/batch", Kind: decision.KindBatch},
 		},
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/telemetry"
 )
 
@@ -94,7 +95,7 @@ type Guard struct {
 	rules     Rules
 	gpus      []GPU
 	tenants   []Tenant
-	profiles  *predict.Profiles
+	profiles  *profile.Profiles
 	predictor *predict.Predictor
 	states    []tenantState
 	devices   []deviceState
@@ -207,7 +208,7 @@ func New(r Rules, c Config) (*Guard, error) {
 	}
 	if g.profiles == nil {
 		var err error
-		if g.profiles, err = predict.NewProfiles(); err != nil {
+		if g.profiles, err = profile.NewProfiles(); err != nil {
 			return nil, fmt.Errorf("guard: %w", err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -26,7 +26,7 @@ type scene struct {
 func newScene(t *testing.T, change func(tenants []Tenant)) *scene {
 	t.Helper()
 	tenants := []Tenant{
-		{Name: "a/chat", Kind: decision.KindOnlineInference, Expect: telemetry.Some(predict.Interval{Value: 10, Low: 9, High: 11}), Holds: 0.3},
+		{Name: "a/chat", Kind: decision.KindOnlineInference, Expect: telemetry.Some(profile.Interval{Value: 10, Low: 9, High: 11}), Holds: 0.3},
 		{Name: "b/nightly", Kind: decision.KindBatch, Holds: 0.3},
 		{Name: "c/book", Kind: decision.KindNotebook, Holds: 0.3, MayReap: true},
 	}
@@ -312,8 +312,8 @@ func TestAVictimsPageIsCorroborated(t *testing.T) {
 		t.Fatal(err)
 	}
 	gpu := GPU{Name: day.Predictor.GPU, Mechanism: sharing.MechanismMPS}
-	victim := Tenant{Name: "a/chat", Kind: decision.KindOnlineInference, Server: predict.Server{Model: uses[2].model}, Load: uses[2].load, Holds: 0.4}
-	other := Tenant{Name: "b/batch", Kind: decision.KindBatch, Server: predict.Server{Model: uses[3].model}, Load: uses[3].load, Holds: 0.4}
+	victim := Tenant{Name: "a/chat", Kind: decision.KindOnlineInference, Server: profile.Server{Model: uses[2].model}, Load: uses[2].load, Holds: 0.4}
+	other := Tenant{Name: "b/batch", Kind: decision.KindBatch, Server: profile.Server{Model: uses[3].model}, Load: uses[3].load, Holds: 0.4}
 	for name, c := range map[string]struct {
 		slow, load float64 // of the quiet TPOT; tokens a second
 		watts      float64
@@ -394,7 +394,7 @@ func TestBudgetAndCoolDown(t *testing.T) {
 
 // What is usual is learnt where nothing is predicted.
 func TestLearning(t *testing.T) {
-	s := newScene(t, func(ts []Tenant) { ts[0].Expect = telemetry.Optional[predict.Interval]{} })
+	s := newScene(t, func(ts []Tenant) { ts[0].Expect = telemetry.Optional[profile.Interval]{} })
 	s.run(40, nil)
 	in, basis, ok := s.expected(0)
 	if !ok || basis != "learnt" || in.Value != 10 || in.High != 12.5 {

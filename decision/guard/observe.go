@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
@@ -18,11 +18,11 @@ type Tenant struct {
 	// Holds is the part of the GPU that is reserved for it, above 0 and up to 1.
 	Holds float64
 	// Server and Load name its profile; without one its usual latency is learnt.
-	Server predict.Server
-	Load   predict.Load
+	Server profile.Server
+	Load   profile.Load
 	// Expect is the interval of its TPOT in milliseconds beside the others, from
 	// a prediction of the owner's own; missing where the profiles must tell.
-	Expect telemetry.Optional[predict.Interval]
+	Expect telemetry.Optional[profile.Interval]
 	// LimitMS is its objective for TPOT in milliseconds, 0 = none.
 	LimitMS float64
 	// MayReap is the owner's written consent to lose the tenant's state.

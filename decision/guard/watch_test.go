@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
@@ -78,7 +78,7 @@ func TestRun(t *testing.T) {
 	}
 	c := &Config{GPUs: []GPU{{Mechanism: sharing.MechanismTimeSlicing}}, Tenants: []Tenant{
 		{Name: "a/chat", Kind: decision.KindOnlineInference, PIDs: []uint32{1}, Metrics: srv.URL,
-			Expect: telemetry.Some(predict.Interval{Value: 10, Low: 9, High: 11})},
+			Expect: telemetry.Some(profile.Interval{Value: 10, Low: 9, High: 11})},
 		{Name: "b/job", Kind: decision.KindBatch, PIDs: []uint32{2}},
 	}}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -22,7 +23,7 @@ type Question struct {
 	Case      string            `json:"case"`
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Tenant    int               `json:"tenant"` // in the order of the case's rows, from 0
-	Metric    predict.Metric    `json:"metric"`
+	Metric    profile.Metric    `json:"metric"`
 	LimitMS   float64           `json:"limit_ms"`
 
 	kept   bool
@@ -63,7 +64,7 @@ func NewBenchmark(ctx context.Context, mixes []predict.Mix) (*Benchmark, error) 
 	var all []Question
 	for i := range mixes {
 		m := &mixes[i]
-		for _, metric := range []predict.Metric{predict.MetricTPOTP50, predict.MetricTPOTP99, predict.MetricTTFTP99} {
+		for _, metric := range []profile.Metric{profile.MetricTPOTP50, profile.MetricTPOTP99, profile.MetricTTFTP99} {
 			for _, times := range questionLimits {
 				a, ok := question(m, metric, times)
 				if !ok {

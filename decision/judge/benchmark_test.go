@@ -7,12 +7,13 @@ import (
 
 	"github.com/cotenant/cotenant/decision/judge"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // A submission is scored as the rules of thumb are, and its answers are to questions that there are.
 func TestBenchmark(t *testing.T) {
-	rows, err := predict.LoadRows("../../examples/predict/testdata/h200-mixes-3.json")
+	rows, err := profile.LoadRows("../../examples/predict/testdata/h200-mixes-3.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -84,8 +84,8 @@ func logBetween(rng *rand.Rand, low, high float64) float64 {
 	return low * math.Exp(rng.Float64()*math.Log(high/low))
 }
 
-func milliseconds(v float64) predict.Optional[predict.Duration] {
-	return predict.Some(predict.Duration(time.Duration(math.Round(v*1e3)) * time.Microsecond))
+func milliseconds(v float64) profile.Optional[profile.Duration] {
+	return profile.Some(profile.Duration(time.Duration(math.Round(v*1e3)) * time.Microsecond))
 }
 
 // scene makes one fleet.
@@ -225,8 +225,8 @@ func (s *scene) hide(rng *rand.Rand) {
 		switch {
 		case w.Load != nil:
 			w.Load = nil
-		case w.Solo != (predict.SLO{}) && rng.IntN(2) == 0:
-			w.Solo = predict.SLO{}
+		case w.Solo != (profile.SLO{}) && rng.IntN(2) == 0:
+			w.Solo = profile.SLO{}
 		default:
 			w.GPUBusy = decision.Optional[float64]{}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -80,9 +81,9 @@ type LimitAnswers struct {
 // ask is a mix with one metric and one limit for all its tenants.
 type ask struct {
 	mix    *predict.Mix
-	metric predict.Metric
+	metric profile.Metric
 	times  float64
-	limits []predict.Duration
+	limits []profile.Duration
 	kept   []bool // by tenant
 	id     []string
 }
@@ -98,7 +99,7 @@ func Ask(ctx context.Context, mixes []predict.Mix) (*Answers, error) {
 	var asks []ask
 	truths := map[string]map[bool]bool{}
 	for i := range mixes {
-		for _, m := range []predict.Metric{predict.MetricTPOTP50, predict.MetricTPOTP99, predict.MetricTTFTP99} {
+		for _, m := range []profile.Metric{profile.MetricTPOTP50, profile.MetricTPOTP99, profile.MetricTTFTP99} {
 			for _, times := range questionLimits {
 				a, ok := question(&mixes[i], m, times)
 				if !ok {
@@ -114,7 +115,7 @@ func Ask(ctx context.Context, mixes []predict.Mix) (*Answers, error) {
 			}
 		}
 	}
-	profiles := map[*predict.Mix]*predict.Profiles{}
+	profiles := map[*predict.Mix]*profile.Profiles{}
 	for i := range asks {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -134,7 +135,7 @@ func Ask(ctx context.Context, mixes []predict.Mix) (*Answers, error) {
 }
 
 // question makes the question about a mix, one metric and one limit; not ok where its rows do not tell.
-func question(m *predict.Mix, metric predict.Metric, times float64) (ask, bool) {
+func question(m *predict.Mix, metric profile.Metric, times float64) (ask, bool) {
 	a := ask{mix: m, metric: metric, times: times}
 	var names []string
 	for i := range m.Rows {
@@ -147,7 +148,7 @@ func question(m *predict.Mix, metric predict.Metric, times float64) (ask, bool) 
 			return a, false
 		}
 		solo := m.Group[i].Uncontended()
-		if metric != predict.MetricTPOTP50 && min(row.Requests.Or(0), solo.Requests.Or(0)) < fewestForTail {
+		if metric != profile.MetricTPOTP50 && min(row.Requests.Or(0), solo.Requests.Or(0)) < fewestForTail {
 			return a, false
 		}
 		alone, ok := solo.Metric(metric)
@@ -156,7 +157,7 @@ func question(m *predict.Mix, metric predict.Metric, times float64) (ask, bool) 
 		}
 		others := slices.Delete(slices.Clone(names), i, i+1)
 		slices.Sort(others)
-		a.limits = append(a.limits, predict.Duration(times*alone*float64(time.Millisecond)))
+		a.limits = append(a.limits, profile.Duration(times*alone*float64(time.Millisecond)))
 		a.kept = append(a.kept, got <= times*alone)
 		a.id = append(a.id, fmt.Sprint(m.GPU, row.Mechanism, metric, times, names[i], others))
 	}
@@ -164,7 +165,7 @@ func question(m *predict.Mix, metric predict.Metric, times float64) (ask, bool) 
 }
 
 // answer asks both doors, about each tenant and about all together.
-func (a *ask) answer(ctx context.Context, profiles *predict.Profiles, truths map[string]map[bool]bool,
+func (a *ask) answer(ctx context.Context, profiles *profile.Profiles, truths map[string]map[bool]bool,
 	out *Answers) error {
 	mechanism := a.mix.Rows[0].Mechanism
 	preds, _ := predict.ForecastsOf(profiles, a.mix.Predictor).Predict(mechanism, a.mix.Group) // none: it is open
@@ -225,13 +226,13 @@ func (d *Doors) add(decided, said sharing.Answer, kept bool) {
 const slack = 1000
 
 // decide asks Decide about one tenant, or about all where it is negative.
-func (a *ask) decide(ctx context.Context, profiles *predict.Profiles, tenant int) (sharing.Answer, error) {
-	slo := make([]predict.SLO, len(a.limits))
+func (a *ask) decide(ctx context.Context, profiles *profile.Profiles, tenant int) (sharing.Answer, error) {
+	slo := make([]profile.SLO, len(a.limits))
 	for i, limit := range a.limits {
 		if tenant >= 0 && i != tenant {
 			limit *= slack
 		}
-		*slo[i].At(a.metric) = predict.Some(limit)
+		*slo[i].At(a.metric) = profile.Some(limit)
 	}
 	f, err := fleetOf(a.mix, slo, 1, a.mix.Rows[0].Mechanism)
 	if err != nil {
@@ -258,7 +259,7 @@ const tenantName = "tenant-%d"
 
 // fleetOf is a mix as a fleet: one workload a tenant, with its profile, that all
 // trust one another, and so many GPUs under these mechanisms.
-func fleetOf(m *predict.Mix, slo []predict.SLO, gpus int, mechanisms ...sharing.Mechanism) (*decision.Fleet, error) {
+func fleetOf(m *predict.Mix, slo []profile.SLO, gpus int, mechanisms ...sharing.Mechanism) (*decision.Fleet, error) {
 	gpu, err := sharing.LookupGPU(m.GPU)
 	if err != nil {
 		return nil, err
@@ -268,7 +269,7 @@ func fleetOf(m *predict.Mix, slo []predict.SLO, gpus int, mechanisms ...sharing.
 	for i := range m.Group {
 		solo := &m.Group[i]
 		memory := gpu.Memory.Value / sharing.Bytes(len(m.Group)+1) // measured, they all had room
-		for _, p := range []*predict.SoloProfile{solo.MPS, solo.TimeSlicing} {
+		for _, p := range []*profile.SoloProfile{solo.MPS, solo.TimeSlicing} {
 			if p != nil {
 				memory = min(memory, p.MemoryUsed.Or(memory))
 			}
@@ -279,18 +280,18 @@ func fleetOf(m *predict.Mix, slo []predict.SLO, gpus int, mechanisms ...sharing.
 			Memory:  decision.Some(memory),
 			SLO:     slo[i],
 			UID:     decision.Some(1000),
-			Profile: &predict.ProfileRef{Server: solo.Server, Load: solo.Load},
+			Profile: &profile.ProfileRef{Server: solo.Server, Load: solo.Load},
 		})
 	}
 	return f, nil
 }
 
 // soloProfiles are the profiles that a mix's tenants were predicted from.
-func soloProfiles(m *predict.Mix) (*predict.Profiles, error) {
-	out := &predict.Profiles{}
+func soloProfiles(m *predict.Mix) (*profile.Profiles, error) {
+	out := &profile.Profiles{}
 	for i := range m.Group {
 		solo := &m.Group[i]
-		for _, p := range append([]*predict.SoloProfile{solo.TimeSlicing, solo.MPS}, solo.Siblings...) {
+		for _, p := range append([]*profile.SoloProfile{solo.TimeSlicing, solo.MPS}, solo.Siblings...) {
 			if p == nil {
 				continue
 			}

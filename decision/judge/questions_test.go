@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -16,9 +17,9 @@ import (
 // files, by the others.
 func mixesOf(t *testing.T, names ...string) []predict.Mix {
 	t.Helper()
-	var files []predict.Rows
+	var files []profile.Rows
 	for _, name := range names {
-		rows, err := predict.LoadRows("../../examples/predict/testdata/" + name)
+		rows, err := profile.LoadRows("../../examples/predict/testdata/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,9 +70,9 @@ func TestAskCountsEveryQuestion(t *testing.T) {
 func TestAskLeavesOutWhatRepeatedRunsDisagreeOn(t *testing.T) {
 	mixes := mixesOf(t, "h200-mixes-9.json")[:1]
 	again := mixes[0]
-	again.Rows = append(predict.Rows(nil), mixes[0].Rows...)
+	again.Rows = append(profile.Rows(nil), mixes[0].Rows...)
 	for i := range again.Rows {
-		again.Rows[i].TPOT.P50 = predict.Some(100 * again.Rows[i].TPOT.P50.Or(0))
+		again.Rows[i].TPOT.P50 = profile.Some(100 * again.Rows[i].TPOT.P50.Or(0))
 	}
 	a, err := Ask(t.Context(), append(mixes, again))
 	if err != nil {

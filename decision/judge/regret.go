@@ -10,6 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -57,7 +58,7 @@ func Regret(ctx context.Context, mixes []predict.Mix) (*Regrets, error) {
 	}
 	for i := range mixes {
 		for _, times := range regretLimits {
-			if a, ok := question(&mixes[i], predict.MetricTPOTP50, times); ok {
+			if a, ok := question(&mixes[i], profile.MetricTPOTP50, times); ok {
 				all := everybody(len(a.kept))
 				measured[key(a.mix, all, a.mix.Rows[0].Mechanism, times)] = byName(a.mix, all, a.kept)
 			}
@@ -82,7 +83,7 @@ func Regret(ctx context.Context, mixes []predict.Mix) (*Regrets, error) {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			a, ok := question(m, predict.MetricTPOTP50, times)
+			a, ok := question(m, profile.MetricTPOTP50, times)
 			if !ok {
 				continue
 			}
@@ -174,10 +175,10 @@ func byName(m *predict.Mix, who []int, kept []bool) []bool {
 }
 
 // arrange returns the GPUs on which Decide puts the tenants of a mix.
-func (a *ask) arrange(ctx context.Context, profiles *predict.Profiles) ([]shared, error) {
-	slo := make([]predict.SLO, len(a.limits))
+func (a *ask) arrange(ctx context.Context, profiles *profile.Profiles) ([]shared, error) {
+	slo := make([]profile.SLO, len(a.limits))
 	for i, limit := range a.limits {
-		*slo[i].At(a.metric) = predict.Some(limit)
+		*slo[i].At(a.metric) = profile.Some(limit)
 	}
 	f, err := fleetOf(a.mix, slo, len(slo), sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismExclusive)
 	if err != nil {

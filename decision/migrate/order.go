@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -117,7 +117,7 @@ func (o *order) moves() []move {
 	var out []move
 	for _, w := range slices.Sorted(maps.Keys(o.seats)) {
 		m := move{workload: w, request: o.seats[w] != o.c.today[w],
-			guarded: o.c.of[w].SLO != (predict.SLO{}) || o.c.of[w].Kind == decision.KindOnlineInference}
+			guarded: o.c.of[w].SLO != (profile.SLO{}) || o.c.of[w].Kind == decision.KindOnlineInference}
 		for _, n := range o.c.nodes {
 			now, then := n.run[w], 0
 			if l := o.to[n.Name]; l != nil {

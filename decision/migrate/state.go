@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -105,7 +105,7 @@ func (c *cluster) fixed(w *decision.Workload) string {
 		return "how much GPU memory it uses is not known"
 	case w.GPUBusy.IsZero() && w.Load == nil && w.Profile == nil:
 		return "how busy it keeps its GPU is not known"
-	case w.Kind == decision.KindOnlineInference && w.SLO == (predict.SLO{}):
+	case w.Kind == decision.KindOnlineInference && w.SLO == (profile.SLO{}):
 		return "which latencies it must keep is not known"
 	}
 	return ""

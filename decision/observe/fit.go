@@ -7,7 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
@@ -23,7 +23,7 @@ const (
 )
 
 // fitting is a fit under way, in ms.
-type fitting struct{ predict.ServingFit }
+type fitting struct{ profile.ServingFit }
 
 // fitOf fits a decode step s0 + s1*n and what a prefill adds, c0 + c1*p, to windows by weighted least squares.
 //
@@ -77,7 +77,7 @@ func fitOf(windows []window) *fitting {
 		waited = waited || w.Waiting.Or(0) > 0
 	}
 	if waited && most >= 1 {
-		f.Slots = predict.Some(int(most))
+		f.Slots = profile.Some(int(most))
 	} else {
 		f.Unknown = append(f.Unknown, "the server's slots and what saturates it: nothing waited on any page")
 	}
@@ -94,21 +94,21 @@ func (w *window) together(step, own, prefill float64) float64 {
 }
 
 // take reads a line's parameters with their intervals.
-func (f *fitting) take(l *line, fixed, slope, at *predict.Interval, mean *float64, alike string) {
+func (f *fitting) take(l *line, fixed, slope, at *profile.Interval, mean *float64, alike string) {
 	if l.n == 0 {
 		return
 	}
 	*mean = l.x
 	z := l.student()
-	interval := func(v, sd float64) predict.Interval {
-		return predict.Interval{Value: max(v, 0), Low: max(0, v-z*sd), High: max(v, 0) + z*sd}
+	interval := func(v, sd float64) profile.Interval {
+		return profile.Interval{Value: max(v, 0), Low: max(0, v-z*sd), High: max(v, 0) + z*sd}
 	}
 	*at = interval(l.y, l.meanError())
 	if !l.told {
 		f.Unknown = append(f.Unknown, alike)
 		// All of it may be fixed, or all but nothing.
-		*fixed = predict.Interval{Value: at.Value, Low: 0, High: at.High}
-		*slope = predict.Interval{Value: 0, Low: 0, High: at.High / max(l.x, 1e-3)}
+		*fixed = profile.Interval{Value: at.Value, Low: 0, High: at.High}
+		*slope = profile.Interval{Value: 0, Low: 0, High: at.High / max(l.x, 1e-3)}
 		return
 	}
 	*fixed, *slope = interval(l.fixed, l.fixedError()), interval(l.slope, l.slopeError())
@@ -200,12 +200,12 @@ func (l *line) fixedError() float64 {
 func (f *fitting) caches(pages []serving.Reading, all *serving.Reading) {
 	for i := range pages {
 		if v, ok := pages[i].KVUsage.Get(); ok {
-			f.KVUse = predict.Some(max(v, f.KVUse.Or(0)))
+			f.KVUse = profile.Some(max(v, f.KVUse.Or(0)))
 		}
 	}
-	share := func(to *predict.Optional[float64], of, among float64) {
+	share := func(to *profile.Optional[float64], of, among float64) {
 		if among > 0 {
-			*to = predict.Some(min(1, of/among))
+			*to = profile.Some(min(1, of/among))
 		}
 	}
 	if hits, ok := all.PrefixHits.Get(); ok {
@@ -216,7 +216,7 @@ func (f *fitting) caches(pages []serving.Reading, all *serving.Reading) {
 	}
 	if h := all.StepTokens; h != nil {
 		if most, ok := h.Quantile(1); ok && !math.IsInf(most.High, 1) {
-			f.Chunk = predict.Some(int(most.High))
+			f.Chunk = profile.Some(int(most.High))
 		}
 	}
 	if all.Drafted.Or(0) > 0 {

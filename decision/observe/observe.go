@@ -18,7 +18,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/serving"
@@ -34,7 +34,7 @@ var (
 
 // Profile is a server's profile from its own metrics.
 type Profile struct {
-	predict.SoloProfile
+	profile.SoloProfile
 	Replica string
 	Left    []string // pages that were left out, with the reason
 }
@@ -120,24 +120,24 @@ func profileOf(pages []serving.Reading) (*Profile, error) {
 	fit := fitOf(windows)
 	fit.caches(pages, &all)
 	prompt, output := all.PromptTokens.Or(0)/requests, all.GenerationTokens.Or(0)/requests
-	p.SoloProfile = predict.SoloProfile{
-		Version: predict.VersionOfKinds, Engine: all.Engine.String(), Mechanism: sharing.MechanismTimeSlicing,
-		Server: predict.Server{Model: cmp.Or(all.Model, all.Engine.String()), Slots: fit.Slots},
-		Load: predict.Load{Rate: requests / seconds, Prompt: max(1, int(math.Round(prompt))),
+	p.SoloProfile = profile.SoloProfile{
+		Version: profile.VersionOfKinds, Engine: all.Engine.String(), Mechanism: sharing.MechanismTimeSlicing,
+		Server: profile.Server{Model: cmp.Or(all.Model, all.Engine.String()), Slots: fit.Slots},
+		Load: profile.Load{Rate: requests / seconds, Prompt: max(1, int(math.Round(prompt))),
 			Output: max(1, int(math.Round(output)))},
 		Run:      fmt.Sprintf("metrics of %.0f s", seconds),
-		Requests: predict.Some(int(requests)), Fit: &fit.ServingFit,
+		Requests: profile.Some(int(requests)), Fit: &fit.ServingFit,
 	}
-	p.TokensPerS = predict.Some(all.GenerationTokens.Or(0) / seconds)
+	p.TokensPerS = profile.Some(all.GenerationTokens.Or(0) / seconds)
 	p.TTFT, p.E2E, p.TPOT = latency(all.TTFT), latency(all.E2E), latency(per(&all))
 	// A histogram's buckets are far apart beside what times per token differ by; its mean is exact.
 	if mean, ok := per(&all).Mean(); ok {
-		p.TPOT.P50 = predict.Some(1e3 * mean)
-		p.TPOT.P90, p.TPOT.P95 = predict.Optional[float64]{}, predict.Optional[float64]{}
-		p.TPOT.P99 = predict.Some(max(1e3*mean, p.TPOT.P99.Or(0)))
+		p.TPOT.P50 = profile.Some(1e3 * mean)
+		p.TPOT.P90, p.TPOT.P95 = profile.Optional[float64]{}, profile.Optional[float64]{}
+		p.TPOT.P99 = profile.Some(max(1e3*mean, p.TPOT.P99.Or(0)))
 	}
 	if fit.StepAt.Value > 0 {
-		p.ITL = predict.LatencyMS{P50: predict.Some(min(fit.StepAt.Value, p.TPOT.P50.Or(math.Inf(1))))}
+		p.ITL = profile.LatencyMS{P50: profile.Some(min(fit.StepAt.Value, p.TPOT.P50.Or(math.Inf(1))))}
 	}
 	return p, p.Validate()
 }
@@ -183,7 +183,7 @@ func add(to, w *serving.Reading) {
 		{&to.GenerationTokens, &w.GenerationTokens}, {&to.Requests, &w.Requests}, {&to.PrefixHits, &w.PrefixHits},
 		{&to.PrefixQueries, &w.PrefixQueries}, {&to.Drafted, &w.Drafted}, {&to.Accepted, &w.Accepted}} {
 		if v, ok := c[1].Get(); ok {
-			*c[0] = predict.Some(c[0].Or(0) + v)
+			*c[0] = profile.Some(c[0].Or(0) + v)
 		}
 	}
 	for _, h := range [][2]**serving.Histogram{{&to.TTFT, &w.TTFT}, {&to.ITL, &w.ITL}, {&to.TPOT, &w.TPOT},
@@ -220,9 +220,9 @@ func per(r *serving.Reading) *serving.Histogram {
 }
 
 // latency reads a histogram of seconds: percentiles are interpolated within their bucket, evenly by the logarithm.
-func latency(h *serving.Histogram) (l predict.LatencyMS) {
+func latency(h *serving.Histogram) (l profile.LatencyMS) {
 	for _, q := range []struct {
-		to *predict.Optional[float64]
+		to *profile.Optional[float64]
 		of float64
 	}{{&l.P50, 0.5}, {&l.P90, 0.9}, {&l.P95, 0.95}, {&l.P99, 0.99}} {
 		b, ok := h.Quantile(q.of)
@@ -233,10 +233,10 @@ func latency(h *serving.Histogram) (l predict.LatencyMS) {
 		below, _ := h.AtMost(b.Low)
 		low := max(b.Low, b.High/10)
 		part := (q.of*float64(h.Count) - float64(below)) / float64(max(1, upTo-below))
-		*q.to = predict.Some(1e3 * low * math.Pow(b.High/low, min(max(part, 0), 1)))
+		*q.to = profile.Some(1e3 * low * math.Pow(b.High/low, min(max(part, 0), 1)))
 	}
 	if mean, ok := h.Mean(); ok {
-		l.Mean = predict.Some(1e3 * mean)
+		l.Mean = profile.Some(1e3 * mean)
 	}
 	return l
 }

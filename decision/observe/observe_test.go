@@ -17,6 +17,9 @@ import (
 
 	"github.com/cotenant/cotenant/decision/observe"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	simulated "github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/serving"
@@ -73,7 +76,7 @@ func TestProfilesRecoverServers(t *testing.T) {
 		prefill := 1e3 * (s.launch + s.token*p.Fit.Prompt)
 		gotStep, gotPrefill := p.Fit.StepAt, p.Fit.PrefillAt
 		for k, v := range []struct {
-			got  predict.Interval
+			got  profile.Interval
 			want float64
 		}{{gotStep, step}, {gotPrefill, prefill}} {
 			asked++
@@ -132,9 +135,9 @@ func TestPredictionsFromProfiles(t *testing.T) {
 		tpot, ttft := 1e3*median(fresh.tpots), 1e3*median(fresh.ttfts)
 		got := foreseen(t, &p, asked, uint64(i))
 		for k, v := range []struct {
-			m    predict.Metric
+			m    profile.Metric
 			want float64
-		}{{predict.MetricTPOTP50, tpot}, {predict.MetricTTFTP50, ttft}} {
+		}{{profile.MetricTPOTP50, tpot}, {profile.MetricTTFTP50, ttft}} {
 			n++
 			off := math.Abs(got[v.m].Value/v.want - 1)
 			miss[k] += off / 12
@@ -156,9 +159,9 @@ func median(v []float64) float64 {
 }
 
 // foreseen plays a load on the engine that a profile shows.
-func foreseen(t *testing.T, p *observe.Profile, load phase, seed uint64) map[predict.Metric]predict.Interval {
+func foreseen(t *testing.T, p *observe.Profile, load phase, seed uint64) map[profile.Metric]profile.Interval {
 	t.Helper()
-	profiles, err := predict.NewProfiles(p.SoloProfile)
+	profiles, err := profile.NewProfiles(p.SoloProfile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +173,7 @@ func foreseen(t *testing.T, p *observe.Profile, load phase, seed uint64) map[pre
 	if err != nil {
 		t.Fatal(err)
 	}
-	prior := predict.NewEngine(predict.Model{Parameters: 8e9, Layers: 32, KVHeads: 8, HeadDim: 128}, predict.MachineOf(gpu))
+	prior := costs.NewEngine(costs.Model{Parameters: 8e9, Layers: 32, KVHeads: 8, HeadDim: 128}, costs.MachineOf(gpu))
 	prior.ChunkTokens = 0
 	if p.Engine == "vllm" {
 		prior.ChunkTokens = 8192
@@ -181,13 +184,13 @@ func foreseen(t *testing.T, p *observe.Profile, load phase, seed uint64) map[pre
 		t.Fatal(err)
 	}
 	rng := newServer(truth{}, seed+5000)
-	var requests []predict.Request
+	var requests []simulated.Request
 	for at := 0.0; at < load.seconds; at += rng.rng.ExpFloat64() / load.rate {
-		requests = append(requests, predict.Request{At: time.Duration(at * 1e9), Input: rng.length(load.prompt, 0.5), Output: rng.length(load.output, 0.5)})
+		requests = append(requests, simulated.Request{At: time.Duration(at * 1e9), Input: rng.length(load.prompt, 0.5), Output: rng.length(load.output, 0.5)})
 	}
 	memory, _ := gpu.Memory.Get()
-	c := predict.Cluster{GPUs: []predict.SharedGPU{{Mechanism: sharing.MechanismExclusive, Memory: memory}}, Warmup: 30 * time.Second,
-		Services: []predict.Service{{Name: "m", Engine: engine, Replicas: []predict.Replica{{Memory: memory * 9 / 10}}}}}
+	c := simulated.Cluster{GPUs: []simulated.SharedGPU{{Mechanism: sharing.MechanismExclusive, Memory: memory}}, Warmup: 30 * time.Second,
+		Services: []simulated.Service{{Name: "m", Engine: engine, Replicas: []simulated.Replica{{Memory: memory * 9 / 10}}}}}
 	r, err := c.Foresee(t.Context(), slices.Values(requests))
 	if err != nil {
 		t.Fatal(err)
@@ -295,7 +298,7 @@ func TestRange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(predict.Optional[float64]{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(profile.Optional[float64]{})); diff != "" {
 		t.Error(diff)
 	}
 	for _, bad := range []string{"", "{", `{"status":"error","error":"x"}`, `{"status":"success","data":{"resultType":"matrix"}}`, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"vllm:x"},"values":[["a",1]]}]}}`} {

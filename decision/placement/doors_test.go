@@ -8,7 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -26,7 +26,7 @@ func randomWorkload(rng *rand.Rand) *decision.Workload {
 		w.Isolation = decision.Isolation{Memory: sharing.Level(rng.IntN(6)), Fault: sharing.Level(rng.IntN(6))}
 	}
 	if rng.IntN(4) == 0 {
-		limit, solo := predict.Some(predict.Duration(1+rng.IntN(2e9))), predict.Some(predict.Duration(1+rng.IntN(1e9)))
+		limit, solo := profile.Some(profile.Duration(1+rng.IntN(2e9))), profile.Some(profile.Duration(1+rng.IntN(1e9)))
 		w.SLO.E2EP99 = limit
 		if rng.IntN(3) > 0 {
 			w.Solo.E2EP99 = solo

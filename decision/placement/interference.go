@@ -7,6 +7,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -172,7 +173,7 @@ func lost(milli int, x float64) float64 { return float64(milli) * (1 - 1/max(1, 
 func known(p *predict.Prediction) bool { return p != nil && p.Slowdown.Value > 0 }
 
 // objective reports whether the request states what neighbours may do to it.
-func (r *Request) objective() bool { return r.MaxSlowdown > 0 || r.SLO != predict.SLO{} }
+func (r *Request) objective() bool { return r.MaxSlowdown > 0 || r.SLO != profile.SLO{} }
 
 // judge holds a prediction against the request's objectives.
 func (r *Request) judge(p *predict.Prediction) gate.Reason {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -16,7 +17,7 @@ import (
 type Calibrated struct {
 	Model     string // as nodes name it: Node.Model
 	Predictor predict.Predictor
-	Profiles  *predict.Profiles // of workloads alone; read by NewModels only
+	Profiles  *profile.Profiles // of workloads alone; read by NewModels only
 }
 
 // Models predicts what tenants of one GPU see beside each other, with decision's closed forms, for time-slicing and
@@ -35,7 +36,7 @@ type Models struct {
 type calibrated struct {
 	number    uint8
 	predictor predict.Predictor
-	solos     []predict.Solo // by workload number
+	solos     []profile.Solo // by workload number
 	why       []error        // instead of a solo
 }
 
@@ -59,7 +60,7 @@ type groupAnswer struct {
 
 // NewModels returns the predictions for workloads by the names that requests use. A workload without a profile on a
 // GPU model is no error: it is unknown there, and Why says so. The error is an ErrInvalid that names every problem.
-func NewModels(workloads map[string]predict.ProfileRef, gpus ...Calibrated) (*Models, error) {
+func NewModels(workloads map[string]profile.ProfileRef, gpus ...Calibrated) (*Models, error) {
 	var l problem.List
 	m := &Models{workloads: map[string]uint16{}, names: slices.Sorted(maps.Keys(workloads)),
 		gpus: map[string]*calibrated{}, kept: map[groupKey]groupAnswer{}}
@@ -84,7 +85,7 @@ func NewModels(workloads map[string]predict.ProfileRef, gpus ...Calibrated) (*Mo
 		case g.Profiles == nil:
 			l.Addf(path+".Profiles", "measure the workloads alone", "there are none")
 		default:
-			c := &calibrated{number: uint8(i), predictor: g.Predictor, solos: make([]predict.Solo, len(m.names)),
+			c := &calibrated{number: uint8(i), predictor: g.Predictor, solos: make([]profile.Solo, len(m.names)),
 				why: make([]error, len(m.names))}
 			for k, name := range m.names {
 				if c.solos[k], c.why[k] = g.Profiles.Solo(workloads[name].Server, workloads[name].Load); c.why[k] != nil {
@@ -129,7 +130,7 @@ func (m *Models) Why(gpu string, mechanism sharing.Mechanism, group []string) er
 	var errs []error
 	for _, name := range group {
 		if k, ok := m.workloads[name]; !ok {
-			errs = append(errs, fmt.Errorf("placement: %w: %q is no workload that was named", predict.ErrNoProfile, name))
+			errs = append(errs, fmt.Errorf("placement: %w: %q is no workload that was named", profile.ErrNoProfile, name))
 		} else if c.why[k-1] != nil {
 			errs = append(errs, fmt.Errorf("placement: %w", c.why[k-1]))
 		}
@@ -174,7 +175,7 @@ func (m *Models) answer(gpu string, mechanism sharing.Mechanism, key *groupKey, 
 		return a
 	}
 	c := m.gpus[gpu]
-	solos := make([]predict.Solo, n)
+	solos := make([]profile.Solo, n)
 	for i, k := range key.tenants[:n] {
 		solos[i] = c.solos[k-1]
 	}

@@ -12,21 +12,22 @@ import (
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // measured are servers that were measured alone on an H200.
-func measured() (*predict.Profiles, error) {
-	return predict.LoadProfiles("../../examples/predict/testdata/h200-colocation.json")
+func measured() (*profile.Profiles, error) {
+	return profile.LoadProfiles("../../examples/predict/testdata/h200-colocation.json")
 }
 
-func server(model string, clients int) predict.ProfileRef {
-	return predict.ProfileRef{Server: predict.Server{Model: model}, Load: predict.Load{Concurrency: clients, Prompt: 128, Output: 64}}
+func server(model string, clients int) profile.ProfileRef {
+	return profile.ProfileRef{Server: profile.Server{Model: model}, Load: profile.Load{Concurrency: clients, Prompt: 128, Output: 64}}
 }
 
-func workloads() map[string]predict.ProfileRef {
-	return map[string]predict.ProfileRef{"chat": server("8b", 4), "tags": server("1b", 4), "rank": server("1b", 1), "new": server("70b", 4)}
+func workloads() map[string]profile.ProfileRef {
+	return map[string]profile.ProfileRef{"chat": server("8b", 4), "tags": server("1b", 4), "rank": server("1b", 1), "new": server("70b", 4)}
 }
 
 // Two GPUs with a tenant each: a third goes where it and its neighbour lose
@@ -37,21 +38,21 @@ func ExampleModels() {
 		fmt.Println(err)
 		return
 	}
-	models, err := placement.NewModels(map[string]predict.ProfileRef{"chat": server("8b", 4), "tags": server("1b", 4)},
+	models, err := placement.NewModels(map[string]profile.ProfileRef{"chat": server("8b", 4), "tags": server("1b", 4)},
 		placement.Calibrated{Model: "H200", Predictor: predict.NewPredictor(), Profiles: profiles})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	tpot := predict.Some(predict.Duration(12 * time.Millisecond))
-	running := func(name string, slo predict.SLO) []placement.Running {
+	tpot := profile.Some(profile.Duration(12 * time.Millisecond))
+	running := func(name string, slo profile.SLO) []placement.Running {
 		return []placement.Running{{Request: &placement.Request{Name: name, GPUs: 1, Milli: 400, Workload: name, SLO: slo}, GPUs: []int{0}}}
 	}
 	gpu := []placement.GPU{{Mechanism: sharing.MechanismTimeSlicing}}
 	s, err := placement.NewSnapshot([]placement.Node{
-		{Name: "a", Model: "H200", GPUs: gpu, Running: running("chat", predict.SLO{TPOTP99: tpot})},
-		{Name: "b", Model: "H200", GPUs: gpu, Running: running("tags", predict.SLO{})},
-		{Name: "c", Model: "H200", GPUs: gpu, Running: running("not-measured", predict.SLO{})},
+		{Name: "a", Model: "H200", GPUs: gpu, Running: running("chat", profile.SLO{TPOTP99: tpot})},
+		{Name: "b", Model: "H200", GPUs: gpu, Running: running("tags", profile.SLO{})},
+		{Name: "c", Model: "H200", GPUs: gpu, Running: running("not-measured", profile.SLO{})},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -100,7 +101,7 @@ func TestModels(t *testing.T) {
 	predictor := predict.NewPredictor()
 	for _, mech := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		for _, group := range [][]string{{"chat"}, {"tags", "chat"}, {"chat", "tags"}, {"rank", "tags", "rank", "chat"}, {"tags", "tags"}} {
-			var solos []predict.Solo
+			var solos []profile.Solo
 			for _, name := range group {
 				w := workloads()[name]
 				s, err := ps.Solo(w.Server, w.Load)
@@ -134,8 +135,8 @@ func TestModels(t *testing.T) {
 		is    error
 	}{
 		"other GPU":     {"A100", sharing.MechanismMPS, []string{"chat"}, `"A100"`, nil},
-		"no profile":    {"H200", sharing.MechanismMPS, []string{"chat", "new"}, "70b", predict.ErrNoProfile},
-		"not named":     {"H200", sharing.MechanismMPS, []string{"chat", "nobody", ""}, `"nobody"`, predict.ErrNoProfile},
+		"no profile":    {"H200", sharing.MechanismMPS, []string{"chat", "new"}, "70b", profile.ErrNoProfile},
+		"not named":     {"H200", sharing.MechanismMPS, []string{"chat", "nobody", ""}, `"nobody"`, profile.ErrNoProfile},
 		"mechanism":     {"H200", sharing.MechanismHAMi, []string{"chat"}, "hami", nil},
 		"nobody at all": {"H200", sharing.MechanismMPS, nil, "not of 0", nil},
 		"a crowd":       {"H200", sharing.MechanismMPS, make49(), "not of 49", nil},
@@ -156,7 +157,7 @@ func TestModels(t *testing.T) {
 			}
 		})
 	}
-	_, err = placement.NewModels(map[string]predict.ProfileRef{"": {}}, placement.Calibrated{}, placement.Calibrated{Model: "H200"})
+	_, err = placement.NewModels(map[string]profile.ProfileRef{"": {}}, placement.Calibrated{}, placement.Calibrated{Model: "H200"})
 	if !errors.Is(err, placement.ErrInvalid) {
 		t.Fatal(err)
 	}
@@ -198,9 +199,9 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 		limit time.Duration
 		want  gate.Verdict
 	}{{time.Second, gate.VerdictPass}, {time.Microsecond, gate.VerdictReject}} {
-		limit := predict.Some(predict.Duration(slo.limit))
+		limit := profile.Some(profile.Duration(slo.limit))
 		strict := *r
-		strict.SLO = predict.SLO{TPOTP99: limit}
+		strict.SLO = profile.SLO{TPOTP99: limit}
 		if f := s.Fit(0, &strict, m); f.Verdict != gate.VerdictUnknown || f.Code != gate.CodeSlowdownUnknown {
 			t.Errorf("unknown neighbour: %v", f)
 		}
@@ -210,13 +211,13 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 	}
 	// A limit within the interval is for a measurement to settle.
 	p := m.Predict(nil, "H200", sharing.MechanismMPS, []string{"rank", "rank"})[0]
-	v, ok := p.Get(predict.MetricTPOTP99)
+	v, ok := p.Get(profile.MetricTPOTP99)
 	if !ok {
 		t.Fatal("no TPOT P99")
 	}
-	limit := predict.Some(predict.Duration(v.Value * float64(time.Millisecond)))
+	limit := profile.Some(profile.Duration(v.Value * float64(time.Millisecond)))
 	strict := *r
-	strict.SLO = predict.SLO{TPOTP99: limit}
+	strict.SLO = profile.SLO{TPOTP99: limit}
 	if f := s.Fit(1, &strict, m); f.Verdict != gate.VerdictUnknown || f.Code != gate.CodeTPOT || !strings.Contains(f.String(), "only a measurement") {
 		t.Errorf("%v %v", f.Verdict, f)
 	}

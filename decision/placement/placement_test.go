@@ -13,6 +13,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -51,7 +52,7 @@ func (p pairs) Predict(out []*predict.Prediction, _ string, _ sharing.Mechanism,
 			out = append(out, nil)
 			continue
 		}
-		out = append(out, &predict.Prediction{Slowdown: predict.Interval{Value: x, Low: 0.9 * x, High: 1.1 * x}})
+		out = append(out, &predict.Prediction{Slowdown: profile.Interval{Value: x, Low: 0.9 * x, High: 1.1 * x}})
 	}
 	return out
 }
@@ -103,7 +104,7 @@ func TestFit(t *testing.T) {
 		"not profiled":        {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "new"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 9}, pairs{}, gate.Reason{Verdict: gate.VerdictUnknown, Code: gate.CodeSlowdownUnknown}},
 		"within":              {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 1.7, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, gate.Reason{Verdict: gate.VerdictPass}},
 		"unsettled":           {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, MaxSlowdown: 1.5, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, gate.Reason{Verdict: gate.VerdictUnknown, Code: gate.CodeSlowdown, Need: 1500, Have: 1500, Low: 1350, High: 1650}},
-		"limit, no latency":   {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, SLO: predict.SLO{TPOTP99: limit10ms}, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, gate.Reason{Verdict: gate.VerdictUnknown, Code: gate.CodeSlowdownUnknown}},
+		"limit, no latency":   {with(gpu(sharing.MechanismMPS), Request{GPUs: 1, Milli: 300, Workload: "bert"}), Request{GPUs: 1, Milli: 300, SLO: profile.SLO{TPOTP99: limit10ms}, Workload: "me"}, pairs{"bert": 1.5, "me": 1}, gate.Reason{Verdict: gate.VerdictUnknown, Code: gate.CodeSlowdownUnknown}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := snapshot(t, c.node)
@@ -127,7 +128,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-var limit10ms = predict.Some(predict.Duration(10 * time.Millisecond))
+var limit10ms = profile.Some(profile.Duration(10 * time.Millisecond))
 
 func mustProfile(tb testing.TB, m *mig.Model, name string) *mig.Profile {
 	tb.Helper()
@@ -139,7 +140,7 @@ func mustProfile(tb testing.TB, m *mig.Model, name string) *mig.Profile {
 }
 
 func TestBadInput(t *testing.T) {
-	bad := Request{CPUMilli: -1, Memory: -1, GPUs: 2, Profile: "1g10", Milli: 5, Mechanisms: []sharing.Mechanism{sharing.MechanismResearch}, MaxSlowdown: 0.5, SLO: predict.SLO{E2EP99: predict.Some(predict.Duration(0))}}
+	bad := Request{CPUMilli: -1, Memory: -1, GPUs: 2, Profile: "1g10", Milli: 5, Mechanisms: []sharing.Mechanism{sharing.MechanismResearch}, MaxSlowdown: 0.5, SLO: profile.SLO{E2EP99: profile.Some(profile.Duration(0))}}
 	_, err := NewSnapshot([]Node{
 		{Name: "a", GPUs: make([]GPU, 17)},
 		{Name: "", CPUMilli: -1, Memory: -1, GPUs: []GPU{{Mechanism: sharing.MechanismMIG}, {Mechanism: sharing.MechanismInServer, Memory: Some(sharing.Bytes(-1)), MaxTenants: -1}, {Mechanism: sharing.MechanismMPS, MIG: a100(t)}}},

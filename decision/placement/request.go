@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -44,7 +44,7 @@ type Request struct {
 	// MaxSlowdown is the objective: how many times slower than alone neighbours may make it. 0 = there is none.
 	MaxSlowdown float64
 	// SLO are limits of its latencies, beside neighbours. The zero value sets none.
-	SLO predict.SLO
+	SLO profile.SLO
 }
 
 // Limits of an input: larger numbers are taken for mistakes.
@@ -144,7 +144,7 @@ type shape struct {
 	profile, lists, workload string
 	tenant, trusts           string
 	slowdown                 float64
-	slo                      predict.SLO
+	slo                      profile.SLO
 	demand                   *gate.Demand
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
@@ -13,7 +14,7 @@ import (
 type Measured struct {
 	Series     string // of the row, or where it does not say, that of its file
 	Index      int    // of the row in its file
-	Row        *Row
+	Row        *profile.Row
 	Prediction *Prediction // nil when it could not be predicted
 	Err        error       // why not
 }
@@ -22,15 +23,15 @@ type Measured struct {
 // absolute relative errors; quantiles by nearest rank.
 type ErrorSummary struct {
 	Mechanism    sharing.Mechanism `json:"mechanism"`
-	Metric       Metric            `json:"metric"`
+	Metric       profile.Metric    `json:"metric"`
 	Rows         int               `json:"rows"`
 	MeanFraction float64           `json:"mean"`
 	P50Fraction  float64           `json:"p50"`
 	P95Fraction  float64           `json:"p95"`
 	// CoverageFraction is the share of measurements within their 90% interval, and WidthFraction the intervals'
 	// mean width over their values. Both are missing for baselines, which have no intervals.
-	CoverageFraction Optional[float64] `json:"coverage,omitzero"`
-	WidthFraction    Optional[float64] `json:"width,omitzero"`
+	CoverageFraction profile.Optional[float64] `json:"coverage,omitzero"`
+	WidthFraction    profile.Optional[float64] `json:"width,omitzero"`
 }
 
 // ErrorsOf summarises predictions against measurements by mechanism and metric. Throughput is compared in closed
@@ -47,18 +48,18 @@ func ErrorsOf(ms []Measured) []ErrorSummary {
 
 // comparison is a measured row with what was said of its metrics.
 type comparison struct {
-	row  *Row
-	said func(Metric) (Interval, bool)
+	row  *profile.Row
+	said func(profile.Metric) (profile.Interval, bool)
 }
 
 func summarise(cs []comparison, intervals bool) []ErrorSummary {
 	var out []ErrorSummary
-	for _, mechanism := range mechanisms {
-		for m := range Metric(metricCount) {
+	for _, mechanism := range profile.Mechanisms {
+		for m := range profile.Metric(profile.MetricCount) {
 			var errs []float64
 			inside, width := 0.0, 0.0
 			for _, c := range cs {
-				got, ok := c.row.compared(m)
+				got, ok := c.row.Compared(m)
 				said, ok2 := c.said(m)
 				if !ok || !ok2 || c.row.Mechanism != mechanism {
 					continue
@@ -80,7 +81,7 @@ func summarise(cs []comparison, intervals bool) []ErrorSummary {
 			slices.Sort(errs)
 			s.P50Fraction, s.P95Fraction = stats.NearestRank(errs, 0.5), stats.NearestRank(errs, 0.95)
 			if intervals {
-				s.CoverageFraction, s.WidthFraction = Some(inside/n), Some(width/n)
+				s.CoverageFraction, s.WidthFraction = profile.Some(inside/n), profile.Some(width/n)
 			}
 			out = append(out, s)
 		}
@@ -103,35 +104,35 @@ const (
 	BaselineEngineBusy
 )
 
-var baselines = enum.Of[Baseline](ErrUnknownName, "baseline", "n-times-slower", "flat-1.75", "processor-sharing-graphics-util", "processor-sharing-engine-busy")
+var baselines = enum.Of[Baseline](profile.ErrUnknownName, "baseline", "n-times-slower", "flat-1.75", "processor-sharing-graphics-util", "processor-sharing-engine-busy")
 
 // Baselines lists the baselines.
 func Baselines() []Baseline { return baselines.Values() }
 
 // BaselineErrors summarises what a baseline says of the co-located rows of files against what was measured.
-func BaselineErrors(b Baseline, files ...Rows) ([]ErrorSummary, error) {
+func BaselineErrors(b Baseline, files ...profile.Rows) ([]ErrorSummary, error) {
 	var out []comparison
 	for _, rows := range files {
-		ps, err := NewProfiles(rows.Profiles()...)
+		ps, err := profile.NewProfiles(rows.Profiles()...)
 		if err != nil {
 			return nil, err
 		}
-		for _, c := range rows.cases() {
-			if len(c.rows) < 2 {
+		for _, c := range rows.Cases() {
+			if len(c.Rows) < 2 {
 				continue
 			}
-			for i := range c.rows {
-				alone := uncontended(ps, &c.rows[i])
-				factor, ok := b.factor(c.rows, i, ps)
+			for i := range c.Rows {
+				alone := uncontended(ps, &c.Rows[i])
+				factor, ok := b.factor(c.Rows, i, ps)
 				if !ok || alone == nil {
 					continue
 				}
-				out = append(out, comparison{&c.rows[i], func(m Metric) (Interval, bool) {
+				out = append(out, comparison{&c.Rows[i], func(m profile.Metric) (profile.Interval, bool) {
 					v, ok := alone.Metric(m)
-					if m == MetricTokensPerSecond {
-						return Interval{Value: v / factor}, ok
+					if m == profile.MetricTokensPerSecond {
+						return profile.Interval{Value: v / factor}, ok
 					}
-					return Interval{Value: v * factor}, ok
+					return profile.Interval{Value: v * factor}, ok
 				}})
 			}
 		}
@@ -140,7 +141,7 @@ func BaselineErrors(b Baseline, files ...Rows) ([]ErrorSummary, error) {
 }
 
 // factor is what the baseline says of tenant i of a case.
-func (b Baseline) factor(rows Rows, i int, ps *Profiles) (float64, bool) {
+func (b Baseline) factor(rows profile.Rows, i int, ps *profile.Profiles) (float64, bool) {
 	switch b {
 	case BaselineNTimesSlower:
 		return float64(len(rows)), true
@@ -170,6 +171,6 @@ func (b Baseline) factor(rows Rows, i int, ps *Profiles) (float64, bool) {
 }
 
 // uncontended is a row's workload alone, without MPS; nil when not measured.
-func uncontended(ps *Profiles, r *Row) *SoloProfile {
-	return ps.find(sharing.MechanismTimeSlicing, r.Server.uncapped(), r.Load)
+func uncontended(ps *profile.Profiles, r *profile.Row) *profile.SoloProfile {
+	return ps.Find(sharing.MechanismTimeSlicing, r.Server.Uncapped(), r.Load)
 }

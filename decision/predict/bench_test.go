@@ -4,19 +4,20 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // fourTenants are a 1B server at 4 clients, at 1, at 16 and with long prompts.
-func fourTenants(tb testing.TB) []predict.Solo {
+func fourTenants(tb testing.TB) []profile.Solo {
 	tb.Helper()
 	ps := profilesOf(tb, colocation(tb))
-	var out []predict.Solo
-	for _, l := range []predict.Load{
+	var out []profile.Solo
+	for _, l := range []profile.Load{
 		{Concurrency: 4, Prompt: 128, Output: 64}, {Concurrency: 1, Prompt: 128, Output: 64},
 		{Concurrency: 16, Prompt: 128, Output: 64}, {Concurrency: 4, Prompt: 768, Output: 16},
 	} {
-		s, err := ps.Solo(predict.Server{Model: "1b"}, l)
+		s, err := ps.Solo(profile.Server{Model: "1b"}, l)
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/internal/batching"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -34,11 +37,11 @@ func TestBesideNeighbours(t *testing.T) {
 	if err := json.Unmarshal(data, &cells); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := LoadRows("../capacity/study/testdata/h100-alone-2.json")
+	rows, err := profile.LoadRows("../capacity/study/testdata/h100-alone-2.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	profiles, err := NewProfiles(rows.Profiles()...)
+	profiles, err := profile.NewProfiles(rows.Profiles()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,46 +50,46 @@ func TestBesideNeighbours(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := NewPredictor()
-	engines := map[string]Engine{}
-	for name, m := range map[string]Model{
+	engines := map[string]costs.Engine{}
+	for name, m := range map[string]costs.Model{
 		"1b": {Parameters: 1.24e9, Layers: 16, KVHeads: 8, HeadDim: 64, Hidden: 2048, Heads: 32, Intermediate: 8192},
 		"8b": {Parameters: 8.03e9, Layers: 32, KVHeads: 8, HeadDim: 128, Hidden: 4096, Heads: 32, Intermediate: 14336},
 	} {
-		solo, err := profiles.Solo(Server{Model: name, Slots: Some(16)}, Load{Concurrency: 1, Prompt: 250, Output: 56})
+		solo, err := profiles.Solo(profile.Server{Model: name, Slots: profile.Some(16)}, profile.Load{Concurrency: 1, Prompt: 250, Output: 56})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if engines[name], err = p.Engine(NewEngine(m, MachineOf(gpu)), solo); err != nil {
+		if engines[name], err = p.Engine(costs.NewEngine(m, costs.MachineOf(gpu)), solo); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// doing is a server that has been at something, with so many requests of 280 tokens.
-	doing := func(name, what string, batch int, mps bool) *replica {
+	doing := func(name, what string, batch int, mps bool) *batching.Replica {
 		e := engines[name]
 		e.ChunkTokens = 0
-		r := &replica{c: ratesOf(&e, mps), kv: newKVCache(1<<20, 1), size: usualBlock, phases: make([]int, usualBlock)}
+		r := &batching.Replica{Rates: batching.RatesOf(&e, mps), KV: batching.NewKVCache(1<<20, 1), Size: costs.UsualBlock, Phases: make([]int, costs.UsualBlock)}
 		if what == "prefill" {
-			r.entered = []*flight{{input: 250, prompt: 250, left: 250}}
-			r.prefillNext(0)
+			r.Entered = []*batching.Flight{{Input: 250, Prompt: 250, Left: 250}}
+			r.PrefillNext(0)
 			return r
 		}
 		for range batch {
-			r.running, r.marks = append(r.running, &flight{}), append(r.marks, 1)
-			r.context += 280
+			r.Running, r.Marks = append(r.Running, &batching.Flight{}), append(r.Marks, 1)
+			r.Context += 280
 		}
-		r.decode(0)
+		r.Decode(0)
 		return r
 	}
 	unit := func(c *besideCell, beside string) float64 {
 		mps := c.Mechanism == sharing.MechanismMPS
 		r := doing(c.Server, c.Does, c.Batch, mps)
-		g := &gpuState{p: &p.Parameters, mechanism: c.Mechanism, replicas: []*replica{r}}
+		g := &batching.GPU{Constants: &p.Parameters, Mechanism: c.Mechanism, Replicas: []*batching.Replica{r}}
 		if beside != "idle" {
 			other := map[string]string{"1b": "8b", "8b": "1b"}[c.Server]
-			g.replicas = append(g.replicas, doing(other, beside, 4, mps))
+			g.Replicas = append(g.Replicas, doing(other, beside, 4, mps))
 		}
-		g.retime()
-		return r.act.unit
+		g.Retime()
+		return r.Act.Unit
 	}
 	measured := func(c *besideCell) float64 {
 		i := slices.IndexFunc(cells, func(o besideCell) bool {

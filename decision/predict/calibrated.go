@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -13,24 +15,24 @@ import (
 // model, on the same GPU. The profiles of the server's other loads tell how a step grows with the batch and a
 // prefill with the prompt; a profile under MPS what MPS adds. The error is that of Predict where they do not allow
 // one.
-func (p *Predictor) Engine(prior Engine, s Solo) (Engine, error) {
+func (p *Predictor) Engine(prior costs.Engine, s profile.Solo) (costs.Engine, error) {
 	mechanism, base := sharing.MechanismTimeSlicing, s.TimeSlicing
 	if base == nil {
 		mechanism, base = sharing.MechanismMPS, s.MPS
 	}
 	if base == nil {
-		return Engine{}, fmt.Errorf("%w: %s with %s", ErrNoProfile, s.Server, s.Load)
+		return costs.Engine{}, fmt.Errorf("%w: %s with %s", profile.ErrNoProfile, s.Server, s.Load)
 	}
 	var t tenantModel
 	if err := p.model(mechanism, &s, &t); err != nil {
-		return Engine{}, err
+		return costs.Engine{}, err
 	}
 	e := prior
 	basis, sigma := sharing.BasisFitted, stepSigma
 	if t.transferred {
-		basis, sigma = sharing.BasisTransferred, math.Hypot(sigma, t.widen/ninety)
+		basis, sigma = sharing.BasisTransferred, math.Hypot(sigma, t.widen/profile.Z90)
 	}
-	set := func(c *Cost, v, sigma float64) { *c = Cost{Value: max(v, 0), Sigma: sigma, Basis: basis} }
+	set := func(c *costs.Cost, v, sigma float64) { *c = costs.Cost{Value: max(v, 0), Sigma: sigma, Basis: basis} }
 
 	if mechanism == sharing.MechanismMPS {
 		e.StepMatrix.Value = 0 // see ratesOf
@@ -38,10 +40,10 @@ func (p *Predictor) Engine(prior Engine, s Solo) (Engine, error) {
 	// Steps and prefills of all loads, without what their contexts take.
 	m := e.Model
 	var loads, others []loadCosts // others are under the other mechanism: of these only the prefills
-	add := func(to *[]loadCosts, t *tenantModel, b *SoloProfile) {
+	add := func(to *[]loadCosts, t *tenantModel, b *profile.SoloProfile) {
 		context := t.batch * (float64(b.Load.Prompt) + float64(b.Load.Output)/2) / 1e3
 		matrix := e.StepMatrix.Value*min(1, max(0, t.batch-1)) +
-			e.StepExperts.Value*max(0, m.unused()-math.Pow(m.unused(), t.batch))
+			e.StepExperts.Value*max(0, m.UnusedExperts()-math.Pow(m.UnusedExperts(), t.batch))
 		*to = append(*to, loadCosts{t.batch, max(0.3*t.step, t.step-matrix-e.StepContext.Value*context), float64(b.Load.Prompt), t.prefill, float64(max(1, b.Requests.Or(1)))})
 	}
 	add(&loads, &t, base)
@@ -70,7 +72,7 @@ func (p *Predictor) Engine(prior Engine, s Solo) (Engine, error) {
 	}
 	set(&e.Step, max(intercept, 0.3*own.step), sigma)
 	set(&e.HostFraction, min(1, t.host/t.step), 0.3)
-	p.countTurns(&e, append([]*SoloProfile{base}, s.Siblings...), set)
+	p.countTurns(&e, append([]*profile.SoloProfile{base}, s.Siblings...), set)
 	least, perToken, grows := prefillOf(append(loads, others...))
 	set(&e.Prefill, least, prefillSigma)
 	if grows {
@@ -85,7 +87,7 @@ func (p *Predictor) Engine(prior Engine, s Solo) (Engine, error) {
 		set(&e.DecodeSM, t.decodeSM, 0.15)
 		set(&e.PrefillSM, t.prefillSM, 0.2)
 	} else if err := p.calibrateMPS(&e, s, set); err != nil {
-		return Engine{}, err
+		return costs.Engine{}, err
 	}
 	if v, ok := s.Server.Slots.Get(); ok {
 		e.Sequences = v
@@ -126,22 +128,22 @@ func prefillOf(loads []loadCosts) (least, perToken float64, grows bool) {
 // countTurns takes from profiles the turns that steps were counted to take beside a
 // spinning neighbour. What the host does between two steps is hidden in the wait for the
 // first turn, so that the count is the less of a whole number the more that is.
-func (p *Predictor) countTurns(e *Engine, profiles []*SoloProfile, set func(c *Cost, v, sigma float64)) {
+func (p *Predictor) countTurns(e *costs.Engine, profiles []*profile.SoloProfile, set func(c *costs.Cost, v, sigma float64)) {
 	e.Turns = nil
 	quantum, loss := p.Parameters.Quantum.Value, p.Parameters.SliceLoss.Value
 	host := 0.0
 	for _, b := range profiles {
-		counted, ok := positive(b.Turns)
+		counted, ok := profile.Positive(b.Turns)
 		n := max(1, math.Round(counted))
 		if !ok || b.Mechanism == sharing.MechanismMPS || math.Abs(counted-n) > unsureTurns {
 			continue
 		}
 		m, err := p.alone(b)
-		if err != nil || slices.ContainsFunc(e.Turns, func(c CountedTurns) bool { return c.Batch == m.batch }) {
+		if err != nil || slices.ContainsFunc(e.Turns, func(c costs.CountedTurns) bool { return c.Batch == m.batch }) {
 			continue
 		}
-		e.Turns = append(e.Turns, CountedTurns{m.batch, n})
-		host += (n-counted)*(quantum+2*p.Parameters.Switch.Value) + (n-1)*loss - min(e.StepSequence.Value, hostPerSequence)*m.batch
+		e.Turns = append(e.Turns, costs.CountedTurns{Batch: m.batch, Turns: n})
+		host += (n-counted)*(quantum+2*p.Parameters.Switch.Value) + (n-1)*loss - min(e.StepSequence.Value, costs.HostPerSequence)*m.batch
 	}
 	if len(e.Turns) == 0 {
 		return
@@ -150,22 +152,22 @@ func (p *Predictor) countTurns(e *Engine, profiles []*SoloProfile, set func(c *C
 	// With the host known, the step of another load tells its turns where that is clear.
 	for _, b := range profiles {
 		m, err := p.alone(b)
-		if err != nil || b.Mechanism == sharing.MechanismMPS || slices.ContainsFunc(e.Turns, func(c CountedTurns) bool { return c.Batch == m.batch }) {
+		if err != nil || b.Mechanism == sharing.MechanismMPS || slices.ContainsFunc(e.Turns, func(c costs.CountedTurns) bool { return c.Batch == m.batch }) {
 			continue
 		}
-		work := m.step - e.HostFraction.Value*e.Step.Value - min(e.StepSequence.Value, hostPerSequence)*m.batch
-		if n := p.Parameters.turnsFor(work, countedTolerance); n == math.Round(n) {
-			e.Turns = append(e.Turns, CountedTurns{m.batch, n})
+		work := m.step - e.HostFraction.Value*e.Step.Value - min(e.StepSequence.Value, costs.HostPerSequence)*m.batch
+		if n := p.Parameters.TurnsFor(work, costs.CountedTolerance); n == math.Round(n) {
+			e.Turns = append(e.Turns, costs.CountedTurns{Batch: m.batch, Turns: n})
 		}
 	}
-	slices.SortFunc(e.Turns, func(a, b CountedTurns) int { return cmp.Compare(a.Batch, b.Batch) })
+	slices.SortFunc(e.Turns, func(a, b costs.CountedTurns) int { return cmp.Compare(a.Batch, b.Batch) })
 }
 
 // What profiles of a few seconds leave open of a step and of a prefill.
 const stepSigma, prefillSigma = 0.03, 0.1
 
 // calibrateMPS takes from profiles what MPS adds, and the shares of the SMs.
-func (p *Predictor) calibrateMPS(e *Engine, s Solo, set func(c *Cost, v, sigma float64)) error {
+func (p *Predictor) calibrateMPS(e *costs.Engine, s profile.Solo, set func(c *costs.Cost, v, sigma float64)) error {
 	var t tenantModel
 	if err := p.model(sharing.MechanismMPS, &s, &t); err != nil {
 		return err
@@ -173,11 +175,11 @@ func (p *Predictor) calibrateMPS(e *Engine, s Solo, set func(c *Cost, v, sigma f
 	set(&e.DecodeSM, t.decodeSM, 0.15)
 	set(&e.PrefillSM, t.prefillSM, 0.2)
 	if added, ok := p.addedByMPS(e, s.Siblings); ok {
-		if own, measured := p.addedByMPS(e, []*SoloProfile{s.MPS}); measured {
+		if own, measured := p.addedByMPS(e, []*profile.SoloProfile{s.MPS}); measured {
 			added = (added + own) / 2 // the own load counts as much as all others
 		}
 		set(&e.MPSStep, added, 0.15)
-	} else if own, measured := p.addedByMPS(e, []*SoloProfile{s.MPS}); measured {
+	} else if own, measured := p.addedByMPS(e, []*profile.SoloProfile{s.MPS}); measured {
 		set(&e.MPSStep, own, 0.15)
 	} else {
 		set(&e.MPSStep, p.Parameters.LoneStepCost.Value, 0.3)
@@ -187,13 +189,13 @@ func (p *Predictor) calibrateMPS(e *Engine, s Solo, set func(c *Cost, v, sigma f
 
 // addedByMPS is the time that MPS adds to the engine's steps, by the mean of the closed loops that were measured
 // with it.
-func (p *Predictor) addedByMPS(e *Engine, profiles []*SoloProfile) (float64, bool) {
+func (p *Predictor) addedByMPS(e *costs.Engine, profiles []*profile.SoloProfile) (float64, bool) {
 	sum, n := 0.0, 0.0
 	for _, q := range profiles {
 		if q == nil || q.Mechanism != sharing.MechanismMPS || !q.Load.Closed() {
 			continue
 		}
-		step, ok := positive(q.ITL.P50)
+		step, ok := profile.Positive(q.ITL.P50)
 		m, err := p.alone(q)
 		if !ok || err != nil {
 			continue
@@ -221,15 +223,15 @@ func slopeOf[T any](points []T, of func(T) (x, y float64)) (float64, bool) {
 
 // applyFit takes what was fitted over into an engine: a prefill by the token, as it was at the mean prompt, since an
 // engine takes the longer of the launches' and the tokens' time where the fit adds them.
-func applyFit(f *ServingFit, e *Engine) {
-	set := func(c *Cost, i Interval) {
+func applyFit(f *profile.ServingFit, e *costs.Engine) {
+	set := func(c *costs.Cost, i profile.Interval) {
 		if i.Value > 0 {
-			*c = Cost{Value: i.Value, Sigma: math.Log(max(i.High, i.Value)/max(i.Low, i.Value/10)) / (2 * ninety),
+			*c = costs.Cost{Value: i.Value, Sigma: math.Log(max(i.High, i.Value)/max(i.Low, i.Value/10)) / (2 * profile.Z90),
 				Basis: sharing.BasisFitted}
 		}
 	}
 	if f.Step.Value > 0 {
-		e.StepMatrix, e.StepContext, e.Captured = Cost{}, Cost{}, nil // in what was fitted
+		e.StepMatrix, e.StepContext, e.Captured = costs.Cost{}, costs.Cost{}, nil // in what was fitted
 	}
 	set(&e.Step, f.Step)
 	set(&e.StepSequence, f.StepSequence)
@@ -237,15 +239,15 @@ func applyFit(f *ServingFit, e *Engine) {
 		set(&e.Prefill, f.Prefill)
 		k := 1e3 / max(f.Prompt, 1)
 		if e.ChunkTokens > 0 { // the step that computes it reads the weights too
-			at = Interval{at.Value + f.Step.Value, at.Low + f.Step.Value, at.High + f.Step.Value}
+			at = profile.Interval{Value: at.Value + f.Step.Value, Low: at.Low + f.Step.Value, High: at.High + f.Step.Value}
 		}
-		set(&e.PrefillToken, Interval{k * at.Value, k * at.Low, k * at.High})
-		e.PrefillContext = Cost{}
+		set(&e.PrefillToken, profile.Interval{Value: k * at.Value, Low: k * at.Low, High: k * at.High})
+		e.PrefillContext = costs.Cost{}
 	}
 	if v, ok := f.Slots.Get(); ok {
 		e.Sequences = v
 	}
-	if v, ok := f.Chunk.Get(); ok && v > e.sequences() && e.ChunkTokens > 0 {
+	if v, ok := f.Chunk.Get(); ok && v > e.MostSequences() && e.ChunkTokens > 0 {
 		e.ChunkTokens = v
 	}
 }

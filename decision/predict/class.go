@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -12,7 +14,7 @@ import (
 const calibrationEngine = "cotenant-testbed"
 
 // seen says that the predictor knows the engine of a server: one that it was calibrated on, or a simulated one.
-func (p *Predictor) seen(b *SoloProfile) bool {
+func (p *Predictor) seen(b *profile.SoloProfile) bool {
 	return b.Engine == calibrationEngine || slices.Contains(p.Engines, b.Engine) || SimulatedGPU(b.GPU)
 }
 
@@ -30,7 +32,7 @@ const (
 )
 
 // decodingShare is the share of time that a closed loop spends in decode steps, 0 of other loads.
-func decodingShare(q *SoloProfile) float64 {
+func decodingShare(q *profile.SoloProfile) float64 {
 	if !q.Load.Closed() {
 		return 0
 	}
@@ -38,23 +40,23 @@ func decodingShare(q *SoloProfile) float64 {
 }
 
 // busyDecoding is the share of a decode step in which the GPU works.
-func busyDecoding(q *SoloProfile) (float64, bool) {
-	busy, ok := positive(q.GPUBusyFraction)
+func busyDecoding(q *profile.SoloProfile) (float64, bool) {
+	busy, ok := profile.Positive(q.GPUBusyFraction)
 	decoding := decodingShare(q)
 	return (busy - busyPrefilling*max(0, 1-decoding)) / decoding, ok && decoding >= mostlyDecoding
 }
 
 // batchOf is the number of sequences that a closed loop has in a step.
-func batchOf(q *SoloProfile) float64 {
-	return float64(min(q.Load.Concurrency, q.Server.Slots.Or(usualSlots)))
+func batchOf(q *profile.SoloProfile) float64 {
+	return float64(min(q.Load.Concurrency, q.Server.Slots.Or(profile.UsualSlots)))
 }
 
 // readGaps finds whether the profiles of a server show that its kernels are launched one by
 // one: by the gaps between them, or by how its step grows with the batch.
-func (t *tenantModel) readGaps(base *SoloProfile, siblings []*SoloProfile) {
-	var loads []*SoloProfile
+func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.SoloProfile) {
+	var loads []*profile.SoloProfile
 	sum, n := 0.0, 0.0
-	for _, q := range append([]*SoloProfile{base}, siblings...) {
+	for _, q := range append([]*profile.SoloProfile{base}, siblings...) {
 		if decodingShare(q) < mostlyDecoding || q.Mechanism != base.Mechanism || slices.Contains(loads, q) {
 			continue
 		}
@@ -87,11 +89,11 @@ func (t *tenantModel) readGaps(base *SoloProfile, siblings []*SoloProfile) {
 }
 
 // gapsOf says that a workload is no server that launches its steps as a whole.
-func gapsOf(s Solo) bool {
-	for _, b := range []*SoloProfile{s.TimeSlicing, s.MPS} {
+func gapsOf(s profile.Solo) bool {
+	for _, b := range []*profile.SoloProfile{s.TimeSlicing, s.MPS} {
 		var t tenantModel
 		if b != nil {
-			if t.readGaps(b, s.Siblings); t.gaps || b.Kind != KindServer {
+			if t.readGaps(b, s.Siblings); t.gaps || b.Kind != profile.KindServer {
 				return true
 			}
 		}
@@ -104,35 +106,35 @@ const fillsGPU = 0.8
 
 // FillsGPU says whether a workload that serves no tokens is known to fill the GPU while its kernels run, with the
 // share of the SMs that they hold then: under MPS it starves neighbours whose steps are chains of small kernels.
-func FillsGPU(s *Solo) (share float64, fills bool) {
+func FillsGPU(s *profile.Solo) (share float64, fills bool) {
 	b := s.Uncontended()
 	if b.SMFraction.IsZero() && s.Elsewhere != nil {
 		b = s.Elsewhere
 	}
-	sm, ok := positive(b.SMFraction)
-	busy, ok2 := positive(b.GPUBusyFraction)
-	if p := b.Pressure; !ok && p != nil && p.Chain() != nil && b.Kind != KindServer {
+	sm, ok := profile.Positive(b.SMFraction)
+	busy, ok2 := profile.Positive(b.GPUBusyFraction)
+	if p := b.Pressure; !ok && p != nil && p.Chain() != nil && b.Kind != profile.KindServer {
 		held := p.Chain().LinkUS() / cmp.Or(busy, usualBusy)
 		share = math.Pow(held/(held+linkHalf), 1/smFilling)
 		return share, held/(held+linkHalf) >= fillsGPU
 	}
 	share = min(sm/max(busy, 1e-9), 1)
-	return share, ok && ok2 && b.Kind != KindServer && math.Pow(share, smFilling) >= fillsGPU
+	return share, ok && ok2 && b.Kind != profile.KindServer && math.Pow(share, smFilling) >= fillsGPU
 }
 
 // classOf is the class of tenant i's prediction.
-func (p *Predictor) classOf(models []tenantModel, i int) Class {
-	class := ClassGraphs
+func (p *Predictor) classOf(models []tenantModel, i int) profile.Class {
+	class := profile.ClassGraphs
 	for j := range models {
 		t := &models[j]
-		c := ClassGraphs
+		c := profile.ClassGraphs
 		switch {
-		case t.kind != KindServer && (t.sms >= fillsGPU || t.unknownSMs) && j != i:
-			c = ClassFilled
-		case t.kind != KindServer:
-			c = ClassMixed
+		case t.kind != profile.KindServer && (t.sms >= fillsGPU || t.unknownSMs) && j != i:
+			c = profile.ClassFilled
+		case t.kind != profile.KindServer:
+			c = profile.ClassMixed
 		case t.gaps || !t.seen:
-			c = ClassLaunched
+			c = profile.ClassLaunched
 		}
 		class = max(class, c)
 	}
@@ -143,23 +145,23 @@ func (p *Predictor) classOf(models []tenantModel, i int) Class {
 // the first token. They, smFilling and launchesBeside were set with the rows of these classes in view, and nothing
 // else was: the intervals hold 71 (servers without graphs under MPS) to 100% of the times of each engine and kind in
 // examples/predict/testdata (TPOT and step P50), see TestClassesLeftOut.
-var classHalfWidths = [ClassFilled + 1][2]struct{ times, tails, first float64 }{
-	ClassLaunched: {{0.22, 0.3, 0.6}, {0.22, 0.35, 0.6}},
-	ClassMixed:    {{0.2, 0.5, 0.4}, {0.2, 0.5, 0.4}},
-	ClassFilled:   {{0.25, 0.5, 0.4}, {0.6, 0.8, 0.8}},
+var classHalfWidths = [profile.ClassFilled + 1][2]struct{ times, tails, first float64 }{
+	profile.ClassLaunched: {{0.22, 0.3, 0.6}, {0.22, 0.35, 0.6}},
+	profile.ClassMixed:    {{0.2, 0.5, 0.4}, {0.2, 0.5, 0.4}},
+	profile.ClassFilled:   {{0.25, 0.5, 0.4}, {0.6, 0.8, 0.8}},
 }
 
 // residual is the error to expect of a metric in a class.
-func (p *Predictor) residual(c Class, m sharing.Mechanism, metric Metric) Residual {
-	if c == ClassGraphs {
-		return p.residuals(m)[metric]
+func (p *Predictor) residual(c profile.Class, m sharing.Mechanism, metric profile.Metric) costs.Residual {
+	if c == profile.ClassGraphs {
+		return p.Residuals(m)[metric]
 	}
-	w := classHalfWidths[c][slices.Index(mechanisms[:], m)]
+	w := classHalfWidths[c][slices.Index(profile.Mechanisms[:], m)]
 	switch metric {
-	case MetricTTFTP50, MetricTTFTP99:
-		return Residual{HalfWidth: w.first}
-	case MetricTPOTP99, MetricE2EP99, MetricStepP99:
-		return Residual{HalfWidth: w.tails}
+	case profile.MetricTTFTP50, profile.MetricTTFTP99:
+		return costs.Residual{HalfWidth: w.first}
+	case profile.MetricTPOTP99, profile.MetricE2EP99, profile.MetricStepP99:
+		return costs.Residual{HalfWidth: w.tails}
 	}
-	return Residual{HalfWidth: w.times}
+	return costs.Residual{HalfWidth: w.times}
 }

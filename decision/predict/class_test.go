@@ -6,16 +6,17 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // foreign are the rows of engines and kinds of tenants that nothing is calibrated on.
 var foreign = sync.OnceValues(func() ([]predict.Measured, error) {
-	var others predict.Profiles
-	var files []predict.Rows
+	var others profile.Profiles
+	var files []profile.Rows
 	for _, name := range []string{"h100-llamacpp.json", "h100-tenants.json", "h200-tenants.json", "h200-tenants-2.json"} {
-		rows, err := predict.LoadRows(testdata + name)
+		rows, err := profile.LoadRows(testdata + name)
 		if err == nil {
 			err = others.Add(rows.Profiles()...)
 		}
@@ -52,11 +53,11 @@ func TestClassesLeftOut(t *testing.T) {
 		}
 		name := m.Row.Kind.String()
 		switch class := m.Prediction.Class; {
-		case class == predict.ClassGraphs:
+		case class == profile.ClassGraphs:
 			t.Errorf("%s, %s: %s is taken for a server that calibrates", m.Series, m.Row.Case, m.Row.Server.Model)
 		case m.Row.Server.Variant != "":
 			name = m.Row.Server.Variant
-		case m.Row.Kind == predict.KindServer:
+		case m.Row.Kind == profile.KindServer:
 			name += ", " + class.String()
 		}
 		groups[name] = append(groups[name], m)
@@ -64,19 +65,19 @@ func TestClassesLeftOut(t *testing.T) {
 	for _, want := range []struct {
 		name                string
 		mechanism           sharing.Mechanism
-		metric              predict.Metric
+		metric              profile.Metric
 		mean, least, widest float64
 	}{
-		{"ik_llama.cpp", sharing.MechanismTimeSlicing, predict.MetricTPOTP50, 0.12, 0.8, 0.52},
-		{"ik_llama.cpp", sharing.MechanismMPS, predict.MetricTPOTP50, 0.1, 0.8, 0.5},
-		{"kernels launched one by one", sharing.MechanismTimeSlicing, predict.MetricTPOTP50, 0.2, 0.8, 0.95},
-		{"kernels launched one by one", sharing.MechanismMPS, predict.MetricTPOTP50, 0.25, 0.6, 0.8},
-		{"server, mixed", sharing.MechanismTimeSlicing, predict.MetricTPOTP50, 0.06, 0.8, 0.5},
-		{"server, mixed", sharing.MechanismMPS, predict.MetricTPOTP50, 0.12, 0.8, 0.52},
-		{"stepper", sharing.MechanismTimeSlicing, predict.MetricStepP50, 0.12, 0.8, 0.5},
-		{"stepper", sharing.MechanismMPS, predict.MetricStepP50, 0.13, 0.8, 0.55},
-		{"burster", sharing.MechanismTimeSlicing, predict.MetricStepP50, 0.06, 0.8, 0.5},
-		{"burster", sharing.MechanismMPS, predict.MetricStepP50, 0.08, 0.8, 0.5},
+		{"ik_llama.cpp", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.12, 0.8, 0.52},
+		{"ik_llama.cpp", sharing.MechanismMPS, profile.MetricTPOTP50, 0.1, 0.8, 0.5},
+		{"kernels launched one by one", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.2, 0.8, 0.95},
+		{"kernels launched one by one", sharing.MechanismMPS, profile.MetricTPOTP50, 0.25, 0.6, 0.8},
+		{"server, mixed", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.06, 0.8, 0.5},
+		{"server, mixed", sharing.MechanismMPS, profile.MetricTPOTP50, 0.12, 0.8, 0.52},
+		{"stepper", sharing.MechanismTimeSlicing, profile.MetricStepP50, 0.12, 0.8, 0.5},
+		{"stepper", sharing.MechanismMPS, profile.MetricStepP50, 0.13, 0.8, 0.55},
+		{"burster", sharing.MechanismTimeSlicing, profile.MetricStepP50, 0.06, 0.8, 0.5},
+		{"burster", sharing.MechanismMPS, profile.MetricStepP50, 0.08, 0.8, 0.5},
 	} {
 		e, ok := errorsBy(predict.ErrorsOf(groups[want.name]))[want.mechanism][want.metric]
 		t.Logf("%s, %s: %d rows, mean %.3f, P95 %.3f, coverage %.3f, width %.3f", want.name, want.mechanism, e.Rows, e.MeanFraction, e.P95Fraction, e.CoverageFraction.Or(0), e.WidthFraction.Or(0))
@@ -86,7 +87,7 @@ func TestClassesLeftOut(t *testing.T) {
 	}
 	for name, ms := range groups {
 		for _, e := range predict.ErrorsOf(ms) {
-			if e.Metric == predict.MetricTPOTP50 || e.Metric == predict.MetricTTFTP50 || e.Metric == predict.MetricStepP50 || e.Metric == predict.MetricStepsPerSecond {
+			if e.Metric == profile.MetricTPOTP50 || e.Metric == profile.MetricTTFTP50 || e.Metric == profile.MetricStepP50 || e.Metric == profile.MetricStepsPerSecond {
 				t.Logf("%s, %s, %s: %d rows, mean %.3f, P95 %.3f, coverage %.2f, width %.2f", name, e.Mechanism, e.Metric, e.Rows, e.MeanFraction, e.P95Fraction, e.CoverageFraction.Or(0), e.WidthFraction.Or(0))
 			}
 		}
@@ -103,7 +104,7 @@ func TestFilledGPUStarvesChains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slower := map[string]predict.Interval{}
+	slower := map[string]profile.Interval{}
 	for _, m := range measured {
 		if m.Row.GPUName == "NVIDIA H100 80GB HBM3" && m.Row.Server.Model == "rand-8b" {
 			slower[m.Row.Mechanism.String()+" "+m.Row.Case] = m.Prediction.Slowdown
@@ -127,12 +128,12 @@ func TestKindsOfTenants(t *testing.T) {
 		return `[{"mechanism": "mps", "case": "alone", "tenants": 1, "server": {"model": "train"}, ` + with + `}]`
 	}
 	const steps = `"steps": 90, "steps_per_s": 18, "step_ms": {"p50": 55, "mean": 55.5}`
-	rows, err := predict.ParseRows([]byte(row(`"version": 2, "kind": "stepper", ` + steps)))
+	rows, err := profile.ParseRows([]byte(row(`"version": 2, "kind": "stepper", ` + steps)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	alone := rows.Profiles()[0]
-	if v, ok := alone.Metric(predict.MetricStepP50); !ok || v != 55 || alone.Kind != predict.KindStepper || alone.Requests.Or(0) != 90 {
+	if v, ok := alone.Metric(profile.MetricStepP50); !ok || v != 55 || alone.Kind != profile.KindStepper || alone.Requests.Or(0) != 90 {
 		t.Errorf("%+v", alone)
 	}
 	for with, want := range map[string]string{
@@ -144,7 +145,7 @@ func TestKindsOfTenants(t *testing.T) {
 		`"version": 2, "kind": "trainer", ` + steps:                                                            "kind of tenant",
 		`"version": 2, ` + steps:                                                                               "[0].load: asks for nothing",
 	} {
-		if _, err := predict.ParseRows([]byte(row(with))); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := profile.ParseRows([]byte(row(with))); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", with, err)
 		}
 	}
@@ -155,7 +156,7 @@ func TestKindsOfTenants(t *testing.T) {
 func TestEngineIsNoModelName(t *testing.T) {
 	t.Parallel()
 	p := predict.NewPredictor()
-	class := func(p *predict.Predictor, engine string) (predict.Class, float64) {
+	class := func(p *predict.Predictor, engine string) (profile.Class, float64) {
 		group := fourTenants(t)[:2]
 		for i := range group {
 			own := *group[i].TimeSlicing
@@ -166,15 +167,15 @@ func TestEngineIsNoModelName(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, _ := out[0].Get(predict.MetricTPOTP50)
+		v, _ := out[0].Get(profile.MetricTPOTP50)
 		return out[0].Class, v.WidthFraction()
 	}
 	own, width := class(&p, "cotenant-testbed")
-	if own != predict.ClassGraphs {
+	if own != profile.ClassGraphs {
 		t.Errorf("the rows' own engine is of class %v", own)
 	}
 	for _, engine := range []string{"", "vllm"} {
-		if c, w := class(&p, engine); c != predict.ClassLaunched || w < 1.8*width {
+		if c, w := class(&p, engine); c != profile.ClassLaunched || w < 1.8*width {
 			t.Errorf("engine %q named 8b: class %v, width %.2f, of the calibrated engine %.2f", engine, c, w, width)
 		}
 	}
@@ -186,10 +187,10 @@ func TestEngineIsNoModelName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, _ := class(fitted, "vllm"); c != predict.ClassGraphs {
+	if c, _ := class(fitted, "vllm"); c != profile.ClassGraphs {
 		t.Errorf("calibrated on the engine, its class is %v", c)
 	}
-	if c, _ := class(fitted, ""); c != predict.ClassLaunched {
+	if c, _ := class(fitted, ""); c != profile.ClassLaunched {
 		t.Errorf("calibrated on another engine, an unknown one is of class %v", c)
 	}
 }

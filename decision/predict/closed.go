@@ -3,6 +3,8 @@ package predict
 import (
 	"math"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
@@ -24,10 +26,10 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 	mixed := false // some serve no tokens
 	for i := range models {
 		t := &models[i]
-		mixed = mixed || t.kind != KindServer
+		mixed = mixed || t.kind != profile.KindServer
 		n := t.turns
 		if n == 0 {
-			n = meanTurns(t.gpu/p.Parameters.slice(), timeslice.BoundaryTolerance)
+			n = costs.MeanTurns(t.gpu/p.Parameters.Slice(), timeslice.BoundaryTolerance)
 		} else {
 			n += t.otherShare
 		}
@@ -59,7 +61,7 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 	}
 	for i := range models {
 		t, st := &models[i], &states[i]
-		p.fill(mechanism, p.classOf(models, i), t, &out[i], func(m Metric) float64 { return st.metric(t, m) })
+		p.fill(mechanism, p.classOf(models, i), t, &out[i], func(m profile.Metric) float64 { return st.metric(t, m) })
 	}
 }
 
@@ -71,7 +73,7 @@ func (t *tenantModel) cycleOf(step, prefill float64) float64 {
 
 // occupy updates the shares of time from the lengths of step and prefill.
 func (s *closedState) occupy(t *tenantModel, stepOnGPU, prefillOnGPU float64) {
-	if t.kind != KindServer {
+	if t.kind != profile.KindServer {
 		s.decode = s.step / (s.step + t.think)
 		s.decodeOnGPU = s.decode * min(1, stepOnGPU/s.step)
 		return
@@ -95,7 +97,7 @@ const prefillWaits = 2
 // the others that have work: a whole slice of one that decodes, and what has piled up of one that prefills.
 func (p *Predictor) besideTurns(models []tenantModel, states []closedState, i int) (step, prefill float64) {
 	t, own := &models[i], &states[i]
-	change := p.Parameters.change()
+	change := p.Parameters.Change()
 	wait, nobody := 0.0, 1.0
 	for j := range models {
 		if j == i {
@@ -151,26 +153,26 @@ func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int,
 }
 
 // metric derives a metric from the workload alone and the lengths of step and prefill beside the others.
-func (s *closedState) metric(t *tenantModel, m Metric) float64 {
+func (s *closedState) metric(t *tenantModel, m profile.Metric) float64 {
 	alone := t.alone[m]
 	if alone <= 0 {
 		return 0
 	}
 	step, prefill := s.step-t.step, s.prefill-t.prefill
 	tpot, first := step+t.interrupts*prefill/t.steps, prefill
-	if ttft := t.alone[MetricTTFTP50]; ttft > 0 {
+	if ttft := t.alone[profile.MetricTTFTP50]; ttft > 0 {
 		first *= max(1, ttft/t.prefill)
 	}
 	switch m {
-	case MetricStepP50, MetricStepP99:
+	case profile.MetricStepP50, profile.MetricStepP99:
 		return alone + step
-	case MetricStepsPerSecond:
+	case profile.MetricStepsPerSecond:
 		return alone * (t.step + t.think) / (s.step + t.think)
-	case MetricTPOTP50, MetricTPOTP99:
+	case profile.MetricTPOTP50, profile.MetricTPOTP99:
 		return alone + tpot
-	case MetricTTFTP50, MetricTTFTP99:
+	case profile.MetricTTFTP50, profile.MetricTTFTP99:
 		return alone + first
-	case MetricTokensPerSecond:
+	case profile.MetricTokensPerSecond:
 		if !t.closed {
 			return alone
 		}

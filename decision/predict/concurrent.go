@@ -3,6 +3,9 @@ package predict
 import (
 	"slices"
 	"time"
+
+	"github.com/cotenant/cotenant/decision/predict/internal/batching"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 // runConcurrently simulates engines whose kernels run at the same time, as under MPS, and take turns where they
@@ -14,16 +17,16 @@ func (p *Predictor) runConcurrently(engines []*engine, until time.Duration) {
 		at, left, waits, holds, speed float64 // ms; left is GPU time at full speed
 		active                        bool
 	}
-	mixed := slices.ContainsFunc(engines, func(e *engine) bool { return e.t.kind != KindServer })
+	mixed := slices.ContainsFunc(engines, func(e *engine) bool { return e.t.kind != profile.KindServer })
 	sms, speeds := make([]float64, len(engines)), make([]float64, len(engines))
 	jobs := make([]job, len(engines))
-	end := inMillis(until)
+	end := batching.InMillis(until)
 	now := 0.0
 	fetch := func(i int) {
-		w, _ := engines[i].Next(millis(now)) // an engine always has more to do
+		w, _ := engines[i].Next(batching.Millis(now)) // an engine always has more to do
 		t := engines[i].t
-		j := job{at: max(now, inMillis(w.At)), left: inMillis(w.GPU), waits: t.decodeWaits, holds: t.decodeHolds}
-		if engines[i].act.kind == prefilling {
+		j := job{at: max(now, batching.InMillis(w.At)), left: batching.InMillis(w.GPU), waits: t.decodeWaits, holds: t.decodeHolds}
+		if engines[i].Act.Kind == batching.Prefilling {
 			j.waits, j.holds = t.prefillWaits, t.prefillHolds
 		}
 		jobs[i] = j

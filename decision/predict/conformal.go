@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -32,23 +34,23 @@ const priorWeight = 8
 
 // learn sets the residuals of a mechanism from the errors of each series in a subset by predictors calibrated on
 // its other series; of one series alone, from those of each case by the others.
-func (s *study) learn(m sharing.Mechanism, u subset, to Residuals) {
+func (s *study) learn(m sharing.Mechanism, u subset, to costs.Residuals) {
 	var cases []*sharedCase
 	series := map[string]int{}
 	for _, sc := range s.cases {
-		if sc.rows[0].Mechanism == m && u.admits(sc) && sc.err == nil {
+		if sc.Rows[0].Mechanism == m && u.admits(sc) && sc.err == nil {
 			cases = append(cases, sc)
 			series[sc.series]++
 		}
 	}
-	var seen [metricCount]errorsSeen
+	var seen [profile.MetricCount]errorsSeen
 	chosen := map[subset]int{}
 	for _, sc := range cases {
 		left := u
 		if len(series) > 1 {
 			left.series[1] = sc.series
 		} else {
-			left.name[1] = sc.rows[0].Case
+			left.name[1] = sc.Rows[0].Case
 		}
 		k, ok := chosen[left]
 		if !ok {
@@ -57,14 +59,14 @@ func (s *study) learn(m sharing.Mechanism, u subset, to Residuals) {
 		}
 		for j, p := range s.try(sc, k).predictions {
 			for metric, v := range p.All() {
-				if got, ok := sc.rows[j].compared(metric); ok {
+				if got, ok := sc.Rows[j].Compared(metric); ok {
 					seen[metric].add(sc.series, v, got)
 				}
 			}
 		}
 	}
 	for metric := range seen {
-		to[Metric(metric)] = seen[metric].weighed(to[Metric(metric)])
+		to[profile.Metric(metric)] = seen[metric].weighed(to[profile.Metric(metric)])
 	}
 }
 
@@ -78,7 +80,7 @@ type errorsSeen struct {
 
 // add adds a prediction, with an interval that holds nothing but what the prediction itself adds to the usual
 // error: in quadrature, apart from what it includes on one side.
-func (e *errorsSeen) add(series string, v Interval, got float64) {
+func (e *errorsSeen) add(series string, v profile.Interval, got float64) {
 	if e.needed == nil {
 		e.needed = map[string][]float64{}
 	}
@@ -92,7 +94,7 @@ func (e *errorsSeen) add(series string, v Interval, got float64) {
 }
 
 // weighed weighs a prior half-width against the errors that were seen, if any were.
-func (e *errorsSeen) weighed(prior Residual) Residual {
+func (e *errorsSeen) weighed(prior costs.Residual) costs.Residual {
 	if len(e.relative) == 0 {
 		return prior
 	}
@@ -116,10 +118,10 @@ func (e *errorsSeen) weighed(prior Residual) Residual {
 	for _, r := range e.relative {
 		sum += r
 	}
-	return Residual{
+	return costs.Residual{
 		Points: len(all), Series: len(e.needed),
 		HalfWidth: math.Sqrt((n*width*width + priorWeight*prior.HalfWidth*prior.HalfWidth) / (n + priorWeight)),
-		Mean:      Some(sum / n), P95: Some(stats.NearestRank(e.relative, 0.95)),
+		Mean:      profile.Some(sum / n), P95: profile.Some(stats.NearestRank(e.relative, 0.95)),
 	}
 }
 

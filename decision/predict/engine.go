@@ -6,6 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/internal/batching"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/timeslice"
 )
@@ -15,7 +18,7 @@ import (
 // prefill's kernels are launched at an even pace, whether or not the GPU gets to run them; decode waits for its
 // step.
 type engine struct {
-	replica
+	batching.Replica
 	t     *tenantModel
 	rng   *rand.Rand
 	from  time.Duration // requests that come earlier are not counted
@@ -32,7 +35,7 @@ type engine struct {
 
 	ttft, tpot, e2e []float64
 	given           int // tokens
-	spare           []*flight
+	spare           []*batching.Flight
 }
 
 // prefillPieces is the number of pieces in which a prefill reaches the GPU. A
@@ -40,15 +43,15 @@ type engine struct {
 const prefillPieces = 20
 
 func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
-	e := &engine{t: t, slowed: 1, rng: rand.New(rand.NewPCG(simulationSeed, uint64(index))), from: from, until: until}
-	e.replica = replica{to: e, c: rates{sequences: t.slots, slowPrefill: 1}, kv: newKVCache(math.MaxInt32, 1), size: usualBlock, phases: make([]int, usualBlock), steps: true}
-	if t.kind != KindServer {
+	e := &engine{t: t, slowed: 1, rng: rand.New(rand.NewPCG(batching.SimulationSeed, uint64(index))), from: from, until: until}
+	e.Replica = batching.Replica{To: e, Rates: batching.Rates{Sequences: t.slots, SlowPrefill: 1}, KV: batching.NewKVCache(math.MaxInt32, 1), Size: costs.UsualBlock, Phases: make([]int, costs.UsualBlock), Steps: true}
+	if t.kind != profile.KindServer {
 		e.launched, e.began = t.pieces, -1 // a step that is not counted has ended
 		return e
 	}
 	if t.closed {
 		for range t.clients {
-			e.arrivals = append(e.arrivals, millis(clientDelay*e.rng.Float64()))
+			e.arrivals = append(e.arrivals, batching.Millis(clientDelay*e.rng.Float64()))
 		}
 		slices.Sort(e.arrivals)
 		return e
@@ -59,11 +62,11 @@ func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
 
 // Next implements timeslice.Submitter.
 func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
-	if e.t.kind != KindServer {
+	if e.t.kind != profile.KindServer {
 		return e.nextPiece(now), true
 	}
-	switch e.act.kind {
-	case prefilling:
+	switch e.Act.Kind {
+	case batching.Prefilling:
 		switch e.launched {
 		case 1:
 			e.began = now // the prompt is on the GPU: the host goes on
@@ -73,22 +76,22 @@ func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
 		if e.launched < prefillPieces {
 			return e.launch(), true
 		}
-		now = max(now, e.began+millis(e.t.prefill))
-		e.finish(inMillis(now)) // a decode step follows every prefill
+		now = max(now, e.began+batching.Millis(e.t.prefill))
+		e.Finish(batching.InMillis(now)) // a decode step follows every prefill
 		return e.work(now), true
-	case decoding:
+	case batching.Decoding:
 		if e.t.gaps && e.launched < stepPieces {
 			return e.nextLaunch(now), true
 		}
-		e.end(inMillis(now))
+		e.End(batching.InMillis(now))
 	}
 	e.arrive(now)
-	if e.waiting.len() == 0 && len(e.running) == 0 {
+	if e.Waiting.Len() == 0 && len(e.Running) == 0 {
 		now = e.nextArrival()
 		e.arrive(now)
 	}
-	e.plan(inMillis(now))
-	if e.act.kind == prefilling {
+	e.Plan(batching.InMillis(now))
+	if e.Act.Kind == batching.Prefilling {
 		e.launched, e.began = 0, now
 		return e.launch(), true
 	}
@@ -98,12 +101,12 @@ func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
 func (e *engine) launch() timeslice.Work {
 	at := e.due()
 	e.launched++
-	return timeslice.Work{At: at, GPU: millis(e.t.prefillGPU / prefillPieces)}
+	return timeslice.Work{At: at, GPU: batching.Millis(e.t.prefillGPU / prefillPieces)}
 }
 
 // due is the time at which the next piece of the prefill is launched, if the host waits for nothing.
 func (e *engine) due() time.Duration {
-	return e.began + millis(e.t.prefill*float64(e.launched)/prefillPieces)
+	return e.began + batching.Millis(e.t.prefill*float64(e.launched)/prefillPieces)
 }
 
 // stepJitter is the fraction by which single steps vary: ITL's P90 is 1.01 to
@@ -112,14 +115,14 @@ const stepJitter = 0.04
 
 // work is a decode step, or the first of its pieces where its kernels are launched one by one.
 func (e *engine) work(now time.Duration) timeslice.Work {
-	b := float64(len(e.running))
+	b := float64(len(e.Running))
 	factor := (1 + stepJitter*(2*e.rng.Float64()-1)) *
 		max(0.5, 1+e.t.doubling*math.Log2(max(b, math.SmallestNonzeroFloat64)/e.t.batch))
 	if e.t.gaps {
 		e.began, e.launched, e.jitter = now, 0, factor
 		return e.nextLaunch(now)
 	}
-	return timeslice.Work{At: now + millis(e.t.host+e.t.perToken*b), GPU: millis(factor * e.t.gpu)}
+	return timeslice.Work{At: now + batching.Millis(e.t.host+e.t.perToken*b), GPU: batching.Millis(factor * e.t.gpu)}
 }
 
 // nextLaunch is the next piece of a step whose kernels are launched at an even pace, whether
@@ -127,33 +130,33 @@ func (e *engine) work(now time.Duration) timeslice.Work {
 func (e *engine) nextLaunch(now time.Duration) timeslice.Work {
 	// The last piece ends where the step does alone.
 	pace := e.slowed * (e.t.step - e.t.gpu/stepPieces) / (stepPieces - 1)
-	if e.t.kind == KindServer && (e.launched == 1 || e.launched == stepPieces-1) {
+	if e.t.kind == profile.KindServer && (e.launched == 1 || e.launched == stepPieces-1) {
 		// The host waits for its inputs' copy, and copies the outputs when all is done.
-		e.began = max(e.began, now-millis(e.jitter*pace*float64(e.launched-1)))
+		e.began = max(e.began, now-batching.Millis(e.jitter*pace*float64(e.launched-1)))
 	}
-	at := e.began + millis(e.jitter*pace*float64(e.launched))
+	at := e.began + batching.Millis(e.jitter*pace*float64(e.launched))
 	e.launched++
-	return timeslice.Work{At: max(at, now), GPU: millis(e.jitter * e.t.gpu / stepPieces)}
+	return timeslice.Work{At: max(at, now), GPU: batching.Millis(e.jitter * e.t.gpu / stepPieces)}
 }
 
-// tokens implements audience.
-func (e *engine) tokens(n int64, now float64) {
+// Tokens implements batching.Audience.
+func (e *engine) Tokens(n int64, now float64) {
 	if at := exactly(now); at >= e.from && at < e.until {
 		e.given += int(n)
 	}
 }
 
-// ended implements audience: it counts the request, and its client sends the next.
-func (e *engine) ended(_ *replica, f *flight, ms float64) {
-	came, first, now := exactly(f.came), exactly(f.first), exactly(ms)
+// Ended implements batching.Audience: it counts the request, and its client sends the next.
+func (e *engine) Ended(_ *batching.Replica, f *batching.Flight, ms float64) {
+	came, first, now := exactly(f.Came), exactly(f.First), exactly(ms)
 	if came >= e.from {
-		e.ttft = append(e.ttft, inMillis(first-came))
-		e.tpot = append(e.tpot, inMillis(now-first)/e.t.steps)
-		e.e2e = append(e.e2e, inMillis(now-came))
+		e.ttft = append(e.ttft, batching.InMillis(first-came))
+		e.tpot = append(e.tpot, batching.InMillis(now-first)/e.t.steps)
+		e.e2e = append(e.e2e, batching.InMillis(now-came))
 	}
 	e.spare = append(e.spare, f)
 	if e.t.closed {
-		at := now + millis(clientDelay*(0.5+e.rng.Float64()))
+		at := now + batching.Millis(clientDelay*(0.5+e.rng.Float64()))
 		i, _ := slices.BinarySearch(e.arrivals, at)
 		e.arrivals = slices.Insert(e.arrivals, i, at)
 	}
@@ -164,29 +167,29 @@ func exactly(ms float64) time.Duration {
 	return time.Duration(math.Round(ms * float64(time.Millisecond)))
 }
 
-func (e *engine) started(*replica, *flight)         {}
-func (e *engine) gaps(float64, int64, float64, int) {}
-func (e *engine) preempted(*flight)                 {}
-func (e *engine) reject(*flight, float64)           {}
+func (e *engine) Started(*batching.Replica, *batching.Flight) {}
+func (e *engine) Gaps(float64, int64, float64, int)           {}
+func (e *engine) Preempted(*batching.Flight)                  {}
+func (e *engine) Reject(*batching.Flight, float64)            {}
 
 func (e *engine) nextArrival() time.Duration {
 	if e.t.closed {
 		return e.arrivals[0]
 	}
-	return millis(e.next)
+	return batching.Millis(e.next)
 }
 
 // arrive queues the requests that have come by now.
 func (e *engine) arrive(now time.Duration) {
 	queue := func(at time.Duration) {
-		var f *flight
+		var f *batching.Flight
 		if k := len(e.spare); k > 0 {
 			f, e.spare = e.spare[k-1], e.spare[:k-1]
 		} else {
-			f = new(flight)
+			f = new(batching.Flight)
 		}
-		*f = flight{came: inMillis(at), input: e.t.base.Load.Prompt, output: e.t.output}
-		e.waiting.push(f)
+		*f = batching.Flight{Came: batching.InMillis(at), Input: e.t.base.Load.Prompt, Output: e.t.output}
+		e.Waiting.Push(f)
 	}
 	if e.t.closed {
 		n := 0
@@ -197,34 +200,34 @@ func (e *engine) arrive(now time.Duration) {
 		e.arrivals = slices.Delete(e.arrivals, 0, n)
 		return
 	}
-	for e.next <= inMillis(now) && e.waiting.len() < maxQueue {
-		queue(millis(e.next))
+	for e.next <= batching.InMillis(now) && e.Waiting.Len() < batching.MaxQueue {
+		queue(batching.Millis(e.next))
 		e.next += e.rng.ExpFloat64() / e.t.rate
 	}
 }
 
 // outcome sums up the latencies of the engine's clients, and counts the requests that ended; a metric without
 // requests is 0.
-func (e *engine) outcome() (o figures, requests int) {
-	if n := len(e.took); e.t.kind != KindServer {
+func (e *engine) outcome() (o profile.Figures, requests int) {
+	if n := len(e.took); e.t.kind != profile.KindServer {
 		if n > 0 {
 			slices.Sort(e.took)
-			o[MetricStepP50], o[MetricStepP99] = stats.NearestRank(e.took, .5), stats.NearestRank(e.took, .99)
-			o[MetricStepsPerSecond] = float64(n) / (e.until - e.from).Seconds()
+			o[profile.MetricStepP50], o[profile.MetricStepP99] = stats.NearestRank(e.took, .5), stats.NearestRank(e.took, .99)
+			o[profile.MetricStepsPerSecond] = float64(n) / (e.until - e.from).Seconds()
 		}
 		return o, n
 	}
 	for _, s := range []struct {
-		m Metric
+		m profile.Metric
 		v []float64
 		q float64
-	}{{MetricTPOTP50, e.tpot, .5}, {MetricTPOTP99, e.tpot, .99}, {MetricTTFTP50, e.ttft, .5}, {MetricTTFTP99, e.ttft, .99},
-		{MetricE2EP50, e.e2e, .5}, {MetricE2EP90, e.e2e, .9}, {MetricE2EP99, e.e2e, .99}} {
+	}{{profile.MetricTPOTP50, e.tpot, .5}, {profile.MetricTPOTP99, e.tpot, .99}, {profile.MetricTTFTP50, e.ttft, .5}, {profile.MetricTTFTP99, e.ttft, .99},
+		{profile.MetricE2EP50, e.e2e, .5}, {profile.MetricE2EP90, e.e2e, .9}, {profile.MetricE2EP99, e.e2e, .99}} {
 		if len(s.v) > 0 {
 			slices.Sort(s.v)
 			o[s.m] = stats.NearestRank(s.v, s.q)
 		}
 	}
-	o[MetricTokensPerSecond] = float64(e.given) / (e.until - e.from).Seconds()
+	o[profile.MetricTokensPerSecond] = float64(e.given) / (e.until - e.from).Seconds()
 	return o, len(e.e2e)
 }

@@ -7,29 +7,30 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // Two servers were measured alone. What will each see beside the other?
 func Example() {
-	profiles, err := predict.LoadProfiles("../../examples/predict/testdata/h200-colocation.json")
+	profiles, err := profile.LoadProfiles("../../examples/predict/testdata/h200-colocation.json")
 	if err != nil {
 		log.Fatal(err)
 	}
-	load := predict.Load{Concurrency: 4, Prompt: 128, Output: 64}
-	chat, err1 := profiles.Solo(predict.Server{Model: "8b"}, load)
-	tags, err2 := profiles.Solo(predict.Server{Model: "1b"}, load)
+	load := profile.Load{Concurrency: 4, Prompt: 128, Output: 64}
+	chat, err1 := profiles.Solo(profile.Server{Model: "8b"}, load)
+	tags, err2 := profiles.Solo(profile.Server{Model: "1b"}, load)
 	if err := errors.Join(err1, err2); err != nil {
 		log.Fatal(err)
 	}
 	predictor := predict.NewPredictor()
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-		tenants, err := predictor.Predict(m, []predict.Solo{chat, tags}, predict.MethodClosedForm)
+		tenants, err := predictor.Predict(m, []profile.Solo{chat, tags}, predict.MethodClosedForm)
 		if err != nil {
 			log.Fatal(err)
 		}
 		for i, name := range []string{"chat", "tags"} {
-			tpot, _ := tenants[i].Get(predict.MetricTPOTP50)
+			tpot, _ := tenants[i].Get(profile.MetricTPOTP50)
 			fmt.Printf("%s: %s TPOT %.1f ms (%.1f to %.1f), %.1fx\n", m, name, tpot.Value, tpot.Low, tpot.High, tenants[i].Slowdown.Value)
 		}
 	}
@@ -53,7 +54,7 @@ func ExampleFitSlice() {
 // An SLO whose limit lies within the interval is unknown, and says what would
 // settle it.
 func ExampleInterval_Below() {
-	e2e := predict.Interval{Value: 300, Low: 270, High: 330}
+	e2e := profile.Interval{Value: 300, Low: 270, High: 330}
 	fmt.Println(e2e.Below(400), e2e.Below(310), e2e.Below(250))
 	// Output: yes unknown no
 }

@@ -5,6 +5,9 @@ import (
 	"math"
 	"sync"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/predict/prospect"
 	"github.com/cotenant/cotenant/sharing"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -14,7 +17,7 @@ import (
 type Forecasts struct {
 	predictor Predictor
 	mu        sync.Mutex
-	numbers   map[ProfileRef]int
+	numbers   map[profile.ProfileRef]int
 	kept      map[string][]Prediction
 	alone     aloneCache
 }
@@ -24,19 +27,19 @@ const mostForecasts = 1 << 14
 
 // ForecastsOf returns what p says of the workloads in ps. It is the same for predictors
 // of the same content until profiles are added.
-func ForecastsOf(ps *Profiles, p *Predictor) *Forecasts {
+func ForecastsOf(ps *profile.Profiles, p *Predictor) *Forecasts {
 	return ps.Made(fmt.Sprintf("%+v", *p), func() any {
-		return &Forecasts{predictor: *p, numbers: map[ProfileRef]int{}, kept: map[string][]Prediction{}}
+		return &Forecasts{predictor: *p, numbers: map[profile.ProfileRef]int{}, kept: map[string][]Prediction{}}
 	}).(*Forecasts)
 }
 
 // Predict predicts a group of the profiles' workloads as [Predictor.Predict] does by
 // simulation. The result must not be changed.
-func (f *Forecasts) Predict(mechanism sharing.Mechanism, group []Solo) ([]Prediction, error) {
+func (f *Forecasts) Predict(mechanism sharing.Mechanism, group []profile.Solo) ([]Prediction, error) {
 	f.mu.Lock()
 	key := []byte{byte(mechanism)}
 	for i := range group {
-		who := ProfileRef{group[i].Server, group[i].Load.same()}
+		who := profile.ProfileRef{Server: group[i].Server, Load: group[i].Load.Same()}
 		n, ok := f.numbers[who]
 		if !ok {
 			n = len(f.numbers)
@@ -64,25 +67,25 @@ func (f *Forecasts) Predict(mechanism sharing.Mechanism, group []Solo) ([]Predic
 
 // screened is by how much a simulation's latencies lie above (first) and below the closed form's, as logarithms:
 // twice the worst in 383 co-located tenants of H200s and H100s in examples/predict/testdata, and at most six times.
-var screened = map[sharing.Mechanism]map[Metric][2]float64{
+var screened = map[sharing.Mechanism]map[profile.Metric][2]float64{
 	sharing.MechanismTimeSlicing: {
-		MetricTPOTP50: {0.6, 0.25}, MetricTPOTP99: {1, 0.15}, MetricTTFTP99: {1.8, 0.6}, MetricE2EP99: {1, 0.15},
+		profile.MetricTPOTP50: {0.6, 0.25}, profile.MetricTPOTP99: {1, 0.15}, profile.MetricTTFTP99: {1.8, 0.6}, profile.MetricE2EP99: {1, 0.15},
 	},
 	sharing.MechanismMPS: {
-		MetricTPOTP50: {0.25, 0.1}, MetricTPOTP99: {0.4, 0.15}, MetricTTFTP99: {0.7, 0.4}, MetricE2EP99: {0.4, 0.15},
+		profile.MetricTPOTP50: {0.25, 0.1}, profile.MetricTPOTP99: {0.4, 0.15}, profile.MetricTTFTP99: {0.7, 0.4}, profile.MetricE2EP99: {0.4, 0.15},
 	},
 }
 
 // Screen predicts a group by the closed form, with intervals at a one-sided confidence that also hold what a
 // simulation would say: where they leave no limit open, none is needed.
-func (f *Forecasts) Screen(mechanism sharing.Mechanism, group []Solo, confidence float64) ([]Prediction, error) {
+func (f *Forecasts) Screen(mechanism sharing.Mechanism, group []profile.Solo, confidence float64) ([]Prediction, error) {
 	out, err := f.predictor.Predict(mechanism, group, MethodClosedForm)
 	for i := range out {
 		out[i].hold(confidence)
 		for m, by := range screened[mechanism] {
 			widenBy(&out[i].value[m], by)
 		}
-		widenBy(&out[i].Slowdown, screened[mechanism][MetricTPOTP50])
+		widenBy(&out[i].Slowdown, screened[mechanism][profile.MetricTPOTP50])
 	}
 	return out, err
 }
@@ -94,7 +97,7 @@ func (p Prediction) At(confidence float64) Prediction {
 }
 
 func (p *Prediction) hold(confidence float64) {
-	z := distuv.UnitNormal.Quantile(confidence) / ninety
+	z := distuv.UnitNormal.Quantile(confidence) / profile.Z90
 	for m := range p.value {
 		stretch(&p.value[m], z)
 	}
@@ -102,22 +105,22 @@ func (p *Prediction) hold(confidence float64) {
 }
 
 // stretch multiplies the logarithms of the bounds over the value.
-func stretch(i *Interval, z float64) {
+func stretch(i *profile.Interval, z float64) {
 	if i.Value > 0 {
 		i.Low, i.High = i.Value*math.Pow(i.Low/i.Value, z), i.Value*math.Pow(i.High/i.Value, z)
 	}
 }
 
 // widenBy moves the bounds apart by logarithms, the upper one first.
-func widenBy(i *Interval, by [2]float64) {
+func widenBy(i *profile.Interval, by [2]float64) {
 	i.High, i.Low = i.High*math.Exp(by[0]), i.Low*math.Exp(-by[1])
 }
 
 // Alone returns a profile as a prediction of the workload on a whole GPU of the same
 // product: what was measured, with no interval.
-func Alone(p *SoloProfile) Prediction {
+func Alone(p *profile.SoloProfile) Prediction {
 	out := Prediction{Mechanism: sharing.MechanismExclusive, Basis: sharing.BasisMeasured}
-	for m := range Metric(metricCount) {
+	for m := range profile.Metric(profile.MetricCount) {
 		if v, ok := p.Metric(m); ok {
 			out.set(m, v, 0)
 		}
@@ -127,27 +130,27 @@ func Alone(p *SoloProfile) Prediction {
 
 // Prospect returns a prediction as what a tenant with such objectives will see. Where both the median and the P99
 // of the time per output token are limited it has the one that comes closer to its limit.
-func (p *Prediction) Prospect(slo *SLO, d *Tenant, simulated bool) Prospect {
-	o := Prospect{Rate: Bounds{1, 1, 1}, Simulated: simulated}
-	if r := p.value[MetricStepsPerSecond]; p.rateAlone > 0 {
-		o.Rate = Bounds{min(1, r.Value/p.rateAlone), min(1, r.Low/p.rateAlone), min(1, r.High/p.rateAlone)}
+func (p *Prediction) Prospect(slo *profile.SLO, d *prospect.Tenant, simulated bool) prospect.Prospect {
+	o := prospect.Prospect{Rate: prospect.Bounds{Value: 1, Low: 1, High: 1}, Simulated: simulated}
+	if r := p.value[profile.MetricStepsPerSecond]; p.rateAlone > 0 {
+		o.Rate = prospect.Bounds{Value: min(1, r.Value/p.rateAlone), Low: min(1, r.Low/p.rateAlone), High: min(1, r.High/p.rateAlone)}
 	}
-	for k, m := range [LatencyCount]Metric{MetricTTFTP99, MetricTPOTP99, MetricE2EP99} {
+	for k, m := range [costs.LatencyCount]profile.Metric{profile.MetricTTFTP99, profile.MetricTPOTP99, profile.MetricE2EP99} {
 		see(&o, k, p.value[m], 1)
 	}
 	median, ok := slo.TPOTP50.Get()
 	if tail, both := slo.TPOTP99.Get(); ok {
-		was, limit := o.P99[LatencyTPOT], d.Limits[LatencyTPOT]
-		see(&o, LatencyTPOT, p.value[MetricTPOTP50], limit/median.Seconds())
-		if was.scale(limit / tail.Seconds()); both && was.High > o.P99[LatencyTPOT].High {
-			o.P99[LatencyTPOT] = was
+		was, limit := o.P99[costs.LatencyTPOT], d.Limits[costs.LatencyTPOT]
+		see(&o, costs.LatencyTPOT, p.value[profile.MetricTPOTP50], limit/median.Seconds())
+		if was.Scale(limit / tail.Seconds()); both && was.High > o.P99[costs.LatencyTPOT].High {
+			o.P99[costs.LatencyTPOT] = was
 		}
 	}
 	return o
 }
 
 // see takes over a latency in milliseconds, in multiples of which it is counted.
-func see(o *Prospect, k int, v Interval, times float64) {
-	o.P99[k], o.Known[k] = Bounds(v), v.Value > 0
-	o.P99[k].scale(times / 1e3)
+func see(o *prospect.Prospect, k int, v profile.Interval, times float64) {
+	o.P99[k], o.Known[k] = prospect.Bounds(v), v.Value > 0
+	o.P99[k].Scale(times / 1e3)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 // testdata/h200-hami.json was measured on an H200 with driver 580.159 on 2026-11-23: LLM servers
@@ -14,7 +15,7 @@ import (
 // forwards the launch of a graph as it is: a limit slows nobody by more than the interception
 // does, and tenants take turns as without it.
 func TestTenantsUnderHAMiTakeTurns(t *testing.T) {
-	rows, err := predict.LoadRows("testdata/h200-hami.json")
+	rows, err := profile.LoadRows("testdata/h200-hami.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func TestTenantsUnderHAMiTakeTurns(t *testing.T) {
 	alike, pairs := 0, 0
 	for i := range rows {
 		model, _, limited := strings.Cut(rows[i].Server.Model, "-hami-")
-		tpot, _ := rows[i].Metric(predict.MetricTPOTP50)
+		tpot, _ := rows[i].Metric(profile.MetricTPOTP50)
 		switch {
 		case rows[i].Tenants > 1:
 		case !limited:
@@ -41,8 +42,8 @@ func TestTenantsUnderHAMiTakeTurns(t *testing.T) {
 	}
 	for _, m := range all {
 		pairs++
-		want, _ := m.Row.Metric(predict.MetricTPOTP50)
-		got, ok := m.Prediction.Get(predict.MetricTPOTP50)
+		want, _ := m.Row.Metric(profile.MetricTPOTP50)
+		got, ok := m.Prediction.Get(profile.MetricTPOTP50)
 		if !ok || want < got.Low || want > got.High || math.Abs(got.Value/want-1) > 0.1 {
 			t.Errorf("%s, %s: predicted %v, measured %.4g", m.Row.Case, m.Row.Server, got, want)
 		}

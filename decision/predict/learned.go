@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/atomicfile"
 	"github.com/cotenant/cotenant/sharing"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -31,8 +32,8 @@ type Learned struct {
 // learnedKey names those whose errors are alike.
 type learnedKey struct {
 	mechanism sharing.Mechanism
-	class     Class
-	metric    Metric
+	class     profile.Class
+	metric    profile.Metric
 }
 
 // learnedGroup holds the rows of a key, one for each tenant of each mix, with the effects that were fitted to them.
@@ -69,10 +70,10 @@ const (
 )
 
 // Learn returns what the rows with predictions say, in their order. ErrNothingToFit says that there is none.
-func Learn(rows Rows) (*Learned, error) {
+func Learn(rows profile.Rows) (*Learned, error) {
 	l := &Learned{rows: len(rows), groups: map[learnedKey]*learnedGroup{}}
-	for _, c := range rows.cases() {
-		l.add(c.rows)
+	for _, c := range rows.Cases() {
+		l.add(c.Rows)
 	}
 	if len(l.groups) == 0 {
 		return nil, ErrNothingToFit
@@ -92,7 +93,7 @@ func LoadLearned(path string) (*Learned, error) {
 			file, upTo = path[:at], n
 		}
 	}
-	rows, err := LoadRows(file)
+	rows, err := profile.LoadRows(file)
 	if err != nil {
 		return nil, err
 	}
@@ -124,8 +125,8 @@ func LoadPredictorWith(file, learned string) (*Predictor, error) {
 }
 
 // AppendRows adds rows to a file of rows, which need not exist, all or none: a reader never sees half of them.
-func AppendRows(path string, rows Rows) error {
-	old, err := LoadRows(path)
+func AppendRows(path string, rows profile.Rows) error {
+	old, err := profile.LoadRows(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -134,7 +135,7 @@ func AppendRows(path string, rows Rows) error {
 	if err != nil {
 		return err
 	}
-	if _, err := ParseRows(data); err != nil {
+	if _, err := profile.ParseRows(data); err != nil {
 		return err
 	}
 	return atomicfile.Write(path, append(data, '\n'), 0o600)
@@ -147,7 +148,7 @@ func (l *Learned) Version() int { return l.rows }
 func (l *Learned) String() string { return fmt.Sprintf("learned from %d rows, %p", l.rows, l.groups) }
 
 // effectsOf names the effects of a tenant beside others.
-func effectsOf(engine string, s Server, neighbours []Server) []string {
+func effectsOf(engine string, s profile.Server, neighbours []profile.Server) []string {
 	out := []string{"", "engine " + engine + " " + s.Variant, "server " + s.Model}
 	for _, n := range neighbours {
 		out = append(out, "beside "+n.Model)
@@ -156,18 +157,18 @@ func effectsOf(engine string, s Server, neighbours []Server) []string {
 }
 
 // add takes a case over: rows without predictions teach nothing.
-func (l *Learned) add(rows Rows) {
-	var servers []Server
+func (l *Learned) add(rows profile.Rows) {
+	var servers []profile.Server
 	var names []string
 	for i := range rows {
 		servers = append(servers, rows[i].Server)
-		names = append(names, fmt.Sprint(rows[i].Server, rows[i].Load.same(), rows[i].GPUName, rows[i].Slice))
+		names = append(names, fmt.Sprint(rows[i].Server, rows[i].Load.Same(), rows[i].GPUName, rows[i].Slice))
 	}
 	slices.Sort(names)
 	for i := range rows {
 		r := &rows[i]
 		for metric, said := range r.Predicted {
-			got, ok := r.compared(metric)
+			got, ok := r.Compared(metric)
 			if !ok || said.High <= said.Low {
 				continue
 			}
@@ -215,7 +216,7 @@ func (g *learnedGroup) add(it learnedItem) {
 // within one half-width.
 func priorScores() (out []float64) {
 	for i := range pseudo {
-		out = append(out, distuv.UnitNormal.Quantile((1+(float64(i)+0.5)/pseudo)/2)/ninety)
+		out = append(out, distuv.UnitNormal.Quantile((1+(float64(i)+0.5)/pseudo)/2)/profile.Z90)
 	}
 	return out
 }
@@ -310,30 +311,30 @@ func fitEffects(effects map[string]float64, items []learnedItem, without string)
 }
 
 // apply moves the prediction of a tenant beside neighbours by what was learned.
-func (l *Learned) apply(mechanism sharing.Mechanism, b *SoloProfile, neighbours []Server, out *Prediction) {
+func (l *Learned) apply(mechanism sharing.Mechanism, b *profile.SoloProfile, neighbours []profile.Server, out *Prediction) {
 	for m, v := range out.All() {
 		g := l.groups[learnedKey{mechanism, out.Class, m}]
 		if g == nil {
 			continue
 		}
 		if out.unlearned == nil {
-			out.unlearned = map[Metric]Interval{}
+			out.unlearned = map[profile.Metric]profile.Interval{}
 			out.Notes = append(slices.Clip(out.Notes), fmt.Sprintf("corrected by what %d rows of canaries showed", l.rows))
 		}
 		out.unlearned[m] = v
 		mid := v.Value * math.Exp(sumOf(g.effects, effectsOf(b.Engine, b.Server, neighbours)))
 		half := width(g.scores, g.miss) * math.Log(v.High/v.Low) / 2
-		out.value[m] = Interval{mid, mid * math.Exp(-half), mid * math.Exp(half)}
-		if m == MetricTPOTP50 || m == MetricStepP50 {
+		out.value[m] = profile.Interval{Value: mid, Low: mid * math.Exp(-half), High: mid * math.Exp(half)}
+		if m == profile.MetricTPOTP50 || m == profile.MetricStepP50 {
 			k := out.Slowdown.Value / v.Value
-			out.Slowdown = Interval{k * mid, k * mid * math.Exp(-half), k * mid * math.Exp(half)}
+			out.Slowdown = profile.Interval{Value: k * mid, Low: k * mid * math.Exp(-half), High: k * mid * math.Exp(half)}
 		}
 	}
 }
 
 // Unlearned returns a metric's interval as it was before what was learned moved it: what a row for [Learn]
 // holds, so that nothing is learned twice.
-func (p *Prediction) Unlearned(m Metric) (Interval, bool) {
+func (p *Prediction) Unlearned(m profile.Metric) (profile.Interval, bool) {
 	if v, ok := p.unlearned[m]; ok {
 		return v, true
 	}
@@ -341,11 +342,11 @@ func (p *Prediction) Unlearned(m Metric) (Interval, bool) {
 }
 
 // Ended returns the row of a tenant of an ended canary, with its prediction: outcome is what was seen.
-func (p *Prediction) Ended(name string, solo *Solo, tenants int, outcome Outcome) Row {
+func (p *Prediction) Ended(name string, solo *profile.Solo, tenants int, outcome profile.Outcome) profile.Row {
 	b := solo.Uncontended()
-	r := Row{Version: Some(VersionOfKinds), Kind: b.Kind, Engine: b.Engine, Mechanism: p.Mechanism, Case: name,
+	r := profile.Row{Version: profile.Some(profile.VersionOfKinds), Kind: b.Kind, Engine: b.Engine, Mechanism: p.Mechanism, Case: name,
 		Server: solo.Server, Load: solo.Load, Tenants: tenants, Outcome: outcome, GPUName: b.GPU, Class: p.Class,
-		Predicted: map[Metric]Interval{}}
+		Predicted: map[profile.Metric]profile.Interval{}}
 	for m := range p.All() {
 		r.Predicted[m], _ = p.Unlearned(m)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -32,10 +33,10 @@ func mixesOf(ms []predict.Measured, keep func(*predict.Measured) bool) (out [][]
 }
 
 // middle is the metric that a tenant is judged by, as measured.
-func middle(m *predict.Measured) (predict.Metric, float64) {
-	metric := predict.MetricTPOTP50
-	if m.Row.Kind != predict.KindServer {
-		metric = predict.MetricStepP50
+func middle(m *predict.Measured) (profile.Metric, float64) {
+	metric := profile.MetricTPOTP50
+	if m.Row.Kind != profile.KindServer {
+		metric = profile.MetricStepP50
 	}
 	v, _ := m.Row.Metric(metric)
 	return metric, v
@@ -47,7 +48,7 @@ func middle(m *predict.Measured) (predict.Metric, float64) {
 type judged struct{ regret, inside, asked, width float64 }
 
 // beside lists the servers beside tenant i of a mix.
-func beside(mix []predict.Measured, i int) (out []predict.Server) {
+func beside(mix []predict.Measured, i int) (out []profile.Server) {
 	for j := range mix {
 		if j != i {
 			out = append(out, mix[j].Row.Server)
@@ -91,7 +92,7 @@ func judge(mixes [][]predict.Measured, l *predict.Learned) (j judged) {
 // learnFrom ends so many canaries, drawn from mixes, of which a share of the rows is wrong by three times.
 func learnFrom(t *testing.T, mixes [][]predict.Measured, canaries int, wrong float64, rng *rand.Rand) *predict.Learned {
 	t.Helper()
-	var rows predict.Rows
+	var rows profile.Rows
 	for range canaries {
 		mix := mixes[rng.IntN(len(mixes))]
 		for i := range mix {
@@ -99,11 +100,11 @@ func learnFrom(t *testing.T, mixes [][]predict.Measured, canaries int, wrong flo
 			if rng.Float64() < wrong {
 				got *= []float64{3, 1 / 3.}[rng.IntN(2)]
 			}
-			r := mix[i].Prediction.Ended(mix[i].Row.Case, predict.SoloOf(&mix[i]), len(mix), predict.Outcome{})
-			if metric == predict.MetricStepP50 {
-				r.Step.P50 = predict.Some(got)
+			r := mix[i].Prediction.Ended(mix[i].Row.Case, predict.SoloOf(&mix[i]), len(mix), profile.Outcome{})
+			if metric == profile.MetricStepP50 {
+				r.Step.P50 = profile.Some(got)
 			} else {
-				r.TPOT.P50 = predict.Some(got)
+				r.TPOT.P50 = profile.Some(got)
 			}
 			rows = append(rows, r)
 		}
@@ -168,7 +169,7 @@ func distorted(t *testing.T) [][]predict.Measured {
 	p := predict.NewPredictor()
 	var all []predict.Measured
 	for _, name := range []string{"h200-mixes.json", "h200-mixes-2.json", "h200-mixes-4.json"} {
-		rows, err := predict.LoadRows(testdata + name)
+		rows, err := profile.LoadRows(testdata + name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +186,7 @@ func distorted(t *testing.T) [][]predict.Measured {
 			v, _ := ms[i].Prediction.Get(m)
 			alone := v.Value / ms[i].Prediction.Slowdown.Value
 			row := *ms[i].Row
-			row.TPOT.P50 = predict.Some(alone * math.Pow(max(1, got/alone), 1.5))
+			row.TPOT.P50 = profile.Some(alone * math.Pow(max(1, got/alone), 1.5))
 			ms[i].Row = &row
 		}
 		all = append(all, ms...)
@@ -205,7 +206,7 @@ func TestLearnedFile(t *testing.T) {
 	mixes := mixesOf(measured, func(m *predict.Measured) bool { return m.Row.Server.Variant == "ik_llama.cpp" })
 	n := 0
 	for _, mix := range mixes[:6] {
-		var rows predict.Rows
+		var rows profile.Rows
 		for i := range mix {
 			rows = append(rows, mix[i].Prediction.Ended(mix[i].Row.Case, predict.SoloOf(&mix[i]), len(mix), mix[i].Row.Outcome))
 		}
@@ -227,7 +228,7 @@ func TestLearnedFile(t *testing.T) {
 			t.Errorf("%s is read", bad)
 		}
 	}
-	if err := predict.AppendRows(file, predict.Rows{{Case: "broken"}}); err == nil {
+	if err := predict.AppendRows(file, profile.Rows{{Case: "broken"}}); err == nil {
 		t.Error("a row that is none is kept")
 	}
 	if again, err := predict.LoadLearned(file); err != nil || again.Version() != n {
@@ -250,10 +251,10 @@ func TestLearnedFile(t *testing.T) {
 		return out[0]
 	}
 	without, with, early := figure(nil), figure(all), figure(two)
-	a, _ := without.Get(predict.MetricTPOTP50)
-	b, _ := with.Get(predict.MetricTPOTP50)
-	c, _ := early.Get(predict.MetricTPOTP50)
-	raw, _ := with.Unlearned(predict.MetricTPOTP50)
+	a, _ := without.Get(profile.MetricTPOTP50)
+	b, _ := with.Get(profile.MetricTPOTP50)
+	c, _ := early.Get(profile.MetricTPOTP50)
+	raw, _ := with.Unlearned(profile.MetricTPOTP50)
 	if a == b || b == c || raw != a || !strings.Contains(strings.Join(with.Notes, " "), "canaries") || with.Slowdown.Value == without.Slowdown.Value {
 		t.Errorf("without %v, with %v (%v before), the first two rows %v", a, b, raw, c)
 	}

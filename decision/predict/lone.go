@@ -3,6 +3,7 @@ package predict
 import (
 	"math"
 
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -10,7 +11,7 @@ import (
 // may be spared most of what MPS costs it, of which it has nothing beside others. Its step is then much shorter
 // than those of the server's other loads, though it reads as much memory. On two hosts of four on which whole plans
 // were measured that was so of 9 loads of 40 (h100-mixes-6 and h200-mixes-7 in examples/predict/testdata).
-func (p *Predictor) SparedAlone(s *Solo) bool {
+func (p *Predictor) SparedAlone(s *profile.Solo) bool {
 	if s.MPS == nil {
 		return false
 	}
@@ -19,16 +20,16 @@ func (p *Predictor) SparedAlone(s *Solo) bool {
 }
 
 // unspared is the step of a profile that was spared most of what MPS costs, as the server's other loads tell it.
-func (p *Predictor) unspared(base *SoloProfile, siblings []*SoloProfile) (step float64, spared bool) {
+func (p *Predictor) unspared(base *profile.SoloProfile, siblings []*profile.SoloProfile) (step float64, spared bool) {
 	const most = 0.945 // of the others' steps
-	own, ok := positive(base.ITL.P50)
+	own, ok := profile.Positive(base.ITL.P50)
 	u, ok2 := bandwidthOf(base)
 	if !ok || !ok2 || base.Mechanism != sharing.MechanismMPS {
 		return 0, false
 	}
 	step = math.Inf(1)
 	for _, q := range siblings {
-		other, ok := positive(q.ITL.P50)
+		other, ok := profile.Positive(q.ITL.P50)
 		v, ok2 := bandwidthOf(q)
 		if !ok || !ok2 || q.Mechanism != base.Mechanism || own >= most*other {
 			continue
@@ -49,7 +50,7 @@ func (p *Predictor) unspared(base *SoloProfile, siblings []*SoloProfile) (step f
 // checkLone gives a profile that was spared what MPS costs the step of the server's
 // other loads. It holds up others as it did: that goes by the kernels, which are the
 // same. With an active thread percentage, steps of many tokens grow as much.
-func (t *tenantModel) checkLone(p *Predictor, base *SoloProfile, siblings []*SoloProfile) {
+func (t *tenantModel) checkLone(p *Predictor, base *profile.SoloProfile, siblings []*profile.SoloProfile) {
 	usual, spared := p.unspared(base, siblings)
 	extra := usual - t.step
 	switch {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -61,8 +62,8 @@ func TestSparedProfileIsLengthened(t *testing.T) {
 			continue
 		}
 		n++
-		v, _ := m.Prediction.Get(predict.MetricTPOTP50)
-		got, _ := r.Metric(predict.MetricTPOTP50)
+		v, _ := m.Prediction.Get(profile.MetricTPOTP50)
+		got, _ := r.Metric(profile.MetricTPOTP50)
 		if off := v.Value/got - 1; off < -0.05 || off > 0.05 || !v.Contains(got) {
 			t.Errorf("%s: %v predicted, %.2f measured", r.Case, v, got)
 		}
@@ -84,8 +85,8 @@ func TestFirstTokenAloneOfBothMechanisms(t *testing.T) {
 		rows := rowsOf(t, "h200-mixes-4.json")
 		for i := range rows {
 			if r := &rows[i]; r.Tenants == 1 && r.Mechanism == sharing.MechanismTimeSlicing {
-				for _, v := range []*predict.Optional[float64]{&r.TTFT.P50, &r.TTFT.P90, &r.TTFT.P95, &r.TTFT.P99} {
-					*v = predict.Some(slower * v.Or(0))
+				for _, v := range []*profile.Optional[float64]{&r.TTFT.P50, &r.TTFT.P90, &r.TTFT.P95, &r.TTFT.P99} {
+					*v = profile.Some(slower * v.Or(0))
 				}
 			}
 		}
@@ -102,8 +103,8 @@ func TestFirstTokenAloneOfBothMechanisms(t *testing.T) {
 		if m.Row.Mechanism != sharing.MechanismMPS || m.Prediction == nil {
 			continue
 		}
-		a, _ := m.Prediction.Get(predict.MetricTTFTP50)
-		b, _ := after[i].Prediction.Get(predict.MetricTTFTP50)
+		a, _ := m.Prediction.Get(profile.MetricTTFTP50)
+		b, _ := after[i].Prediction.Get(profile.MetricTTFTP50)
 		switch capped := m.Row.Server.SMPercent.Or(100) < 100; {
 		case capped && a != b:
 			t.Errorf("%s, %s: %v, and %v with another first token under time-slicing", m.Row.Case, m.Row.Server, a, b)

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -23,44 +25,44 @@ var (
 // Prediction is what one tenant of a group will see.
 type Prediction struct {
 	Mechanism sharing.Mechanism
-	Class     Class // whose errors its intervals have
+	Class     profile.Class // whose errors its intervals have
 	// Basis is BasisFitted for a predictor calibrated on measurements, else
 	// BasisPrior; BasisTransferred where those are of another GPU.
 	Basis     sharing.Basis
-	value     [metricCount]Interval // the zero Interval where nothing was predicted
-	unlearned map[Metric]Interval   // before Predictor.Learned moved it; nil where nothing did
-	rateAlone float64               // steps a second of a tenant that serves no tokens
+	value     [profile.MetricCount]profile.Interval // the zero Interval where nothing was predicted
+	unlearned map[profile.Metric]profile.Interval   // before Predictor.Learned moved it; nil where nothing did
+	rateAlone float64                               // steps a second of a tenant that serves no tokens
 	// Slowdown is the predicted TPOT over that of the workload alone without MPS,
 	// where that was measured; else over the profile used.
-	Slowdown Interval
+	Slowdown profile.Interval
 	// Turns is the number of time slices that a decode step takes; missing for MPS. OtherTurns is another number
 	// that it may be, so that the prediction may be off by a round: where the turns were counted beside a spinning
 	// neighbour, one that was counted nearly as often, or that the step's length says, since neighbours that leave
 	// gaps spare it a turn; else that of a step within 8% of this one's length.
-	Turns, OtherTurns Optional[int]
+	Turns, OtherTurns profile.Optional[int]
 	// Notes say why the intervals are wider than usual.
 	Notes []string
 }
 
 // Get returns a metric's interval, and whether it was predicted.
-func (p *Prediction) Get(m Metric) (Interval, bool) {
-	if int(m) >= metricCount {
-		return Interval{}, false
+func (p *Prediction) Get(m profile.Metric) (profile.Interval, bool) {
+	if int(m) >= profile.MetricCount {
+		return profile.Interval{}, false
 	}
 	return p.value[m], p.value[m].Value > 0
 }
 
 // All ranges over the metrics that were predicted, in order.
-func (p *Prediction) All() iter.Seq2[Metric, Interval] { return known(p.Get) }
+func (p *Prediction) All() iter.Seq2[profile.Metric, profile.Interval] { return profile.Known(p.Get) }
 
-func (p *Prediction) set(m Metric, value, halfWidth float64) {
+func (p *Prediction) set(m profile.Metric, value, halfWidth float64) {
 	if value > 0 && !math.IsInf(value, 0) {
-		p.value[m] = Interval{value, value * math.Exp(-halfWidth), value * math.Exp(halfWidth)}
+		p.value[m] = profile.Interval{Value: value, Low: value * math.Exp(-halfWidth), High: value * math.Exp(halfWidth)}
 	}
 }
 
 // include widens a metric's interval so that it holds v.
-func (p *Prediction) include(m Metric, v float64) {
+func (p *Prediction) include(m profile.Metric, v float64) {
 	if i := &p.value[m]; i.Value > 0 && v > 0 {
 		i.Low, i.High = min(i.Low, v), max(i.High, v)
 	}
@@ -79,7 +81,7 @@ const (
 	MethodClosedForm
 )
 
-var methods = enum.Of[Method](ErrUnknownName, "method", "simulated", "closed-form")
+var methods = enum.Of[Method](profile.ErrUnknownName, "method", "simulated", "closed-form")
 
 // MaxGroup bounds a group; MPS itself admits 48 clients on driver 580.
 const MaxGroup = 64
@@ -87,14 +89,14 @@ const MaxGroup = 64
 // Predict predicts what each tenant of a group sees beside the others on one GPU, under time-slicing or MPS, in the
 // order of the group. A group of one predicts what the mechanism costs a lone tenant. The error names every tenant
 // that cannot be predicted, with the reason. Predict only reads p and may be called concurrently.
-func (p *Predictor) Predict(mechanism sharing.Mechanism, group []Solo, method Method) ([]Prediction, error) {
+func (p *Predictor) Predict(mechanism sharing.Mechanism, group []profile.Solo, method Method) ([]Prediction, error) {
 	return p.predict(mechanism, group, method, nil)
 }
 
 // predict is Predict; it looks up and keeps in known, unless that is nil, what workloads do alone.
-func (p *Predictor) predict(mechanism sharing.Mechanism, group []Solo, method Method,
+func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, method Method,
 	known *aloneCache) ([]Prediction, error) {
-	if !slices.Contains(mechanisms[:], mechanism) {
+	if !slices.Contains(profile.Mechanisms[:], mechanism) {
 		return nil, fmt.Errorf("predict: %s cannot be predicted from profiles of whole GPUs; use time-slicing or mps, and FitSlice for MIG", mechanism)
 	}
 	if len(group) == 0 || len(group) > MaxGroup {
@@ -120,7 +122,7 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []Solo, method Me
 		return nil, err
 	}
 	if p.Learned != nil {
-		servers := make([]Server, len(models))
+		servers := make([]profile.Server, len(models))
 		for i := range models {
 			servers[i] = models[i].base.Server
 		}
@@ -132,15 +134,15 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []Solo, method Me
 }
 
 // Raise lifts every predicted percentile of a latency to its floor, in seconds.
-func (p *Prediction) Raise(floor [LatencyCount]float64) {
+func (p *Prediction) Raise(floor [costs.LatencyCount]float64) {
 	for m := range p.All() {
-		k := LatencyE2E
+		k := costs.LatencyE2E
 		switch m {
-		case MetricTPOTP50, MetricTPOTP99:
-			k = LatencyTPOT
-		case MetricTTFTP50, MetricTTFTP99:
-			k = LatencyTTFT
-		case MetricTokensPerSecond:
+		case profile.MetricTPOTP50, profile.MetricTPOTP99:
+			k = costs.LatencyTPOT
+		case profile.MetricTTFTP50, profile.MetricTTFTP99:
+			k = costs.LatencyTTFT
+		case profile.MetricTokensPerSecond:
 			continue
 		}
 		i, least := &p.value[m], 1e3*floor[k]

@@ -13,16 +13,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // errorsBy indexes summaries by mechanism and metric.
-func errorsBy(es []predict.ErrorSummary) map[sharing.Mechanism]map[predict.Metric]predict.ErrorSummary {
-	out := map[sharing.Mechanism]map[predict.Metric]predict.ErrorSummary{}
+func errorsBy(es []predict.ErrorSummary) map[sharing.Mechanism]map[profile.Metric]predict.ErrorSummary {
+	out := map[sharing.Mechanism]map[profile.Metric]predict.ErrorSummary{}
 	for _, e := range es {
 		if out[e.Mechanism] == nil {
-			out[e.Mechanism] = map[predict.Metric]predict.ErrorSummary{}
+			out[e.Mechanism] = map[profile.Metric]predict.ErrorSummary{}
 		}
 		out[e.Mechanism][e.Metric] = e
 	}
@@ -35,9 +36,9 @@ func TestH200Splits(t *testing.T) {
 	race.Long(t)
 	rows := colocation(t)
 	type limit struct{ mean, p95 float64 }
-	limits := map[sharing.Mechanism]map[predict.Metric]limit{
-		sharing.MechanismTimeSlicing: {predict.MetricTPOTP50: {0.04, 0.12}, predict.MetricE2EP50: {0.04, 0.12}, predict.MetricTokensPerSecond: {0.045, 1}},
-		sharing.MechanismMPS:         {predict.MetricTPOTP50: {0.035, 0.10}, predict.MetricE2EP50: {0.035, 0.10}, predict.MetricTokensPerSecond: {0.04, 1}},
+	limits := map[sharing.Mechanism]map[profile.Metric]limit{
+		sharing.MechanismTimeSlicing: {profile.MetricTPOTP50: {0.04, 0.12}, profile.MetricE2EP50: {0.04, 0.12}, profile.MetricTokensPerSecond: {0.045, 1}},
+		sharing.MechanismMPS:         {profile.MetricTPOTP50: {0.035, 0.10}, profile.MetricE2EP50: {0.035, 0.10}, profile.MetricTokensPerSecond: {0.04, 1}},
 	}
 	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
 		for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
@@ -51,7 +52,7 @@ func TestH200Splits(t *testing.T) {
 				for m, metrics := range limits {
 					for metric, want := range metrics {
 						e := got[m][metric]
-						if wantRows := map[bool]int{true: 36, false: 39}[metric == predict.MetricTokensPerSecond]; e.Rows != wantRows {
+						if wantRows := map[bool]int{true: 36, false: 39}[metric == profile.MetricTokensPerSecond]; e.Rows != wantRows {
 							t.Errorf("%s %s: %d rows, want %d", m, metric, e.Rows, wantRows)
 						}
 						// One series, widened for what others differ by, may hold all of itself.
@@ -81,7 +82,7 @@ func TestMPSFromTimeSlicingProfiles(t *testing.T) {
 	t.Parallel()
 	race.Long(t)
 	rows := colocation(t)
-	var kept predict.Rows
+	var kept profile.Rows
 	for _, r := range rows {
 		if r.Tenants > 1 || r.Mechanism != sharing.MechanismMPS {
 			kept = append(kept, r)
@@ -92,7 +93,7 @@ func TestMPSFromTimeSlicingProfiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := errorsBy(predict.ErrorsOf(measured))[sharing.MechanismMPS][predict.MetricTPOTP50]
+	e := errorsBy(predict.ErrorsOf(measured))[sharing.MechanismMPS][profile.MetricTPOTP50]
 	if e.Rows != 39 || e.MeanFraction > 0.05 {
 		t.Errorf("mean error %.1f%% over %d rows, want at most 5%% over 39", 100*e.MeanFraction, e.Rows)
 	}
@@ -113,7 +114,7 @@ func TestCappedRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := errorsBy(predict.ErrorsOf(measured))[sharing.MechanismMPS][predict.MetricTPOTP50]
+	e := errorsBy(predict.ErrorsOf(measured))[sharing.MechanismMPS][profile.MetricTPOTP50]
 	if e.Rows != 10 || e.MeanFraction > 0.08 {
 		t.Errorf("mean error %.1f%% over %d rows", 100*e.MeanFraction, e.Rows)
 	}
@@ -126,7 +127,7 @@ func TestCappedRows(t *testing.T) {
 	for _, m := range measured {
 		if m.Err != nil {
 			unknown++
-			if !errors.Is(m.Err, predict.ErrNoProfile) || !strings.Contains(m.Err.Error(), "768 in") || m.Prediction != nil {
+			if !errors.Is(m.Err, profile.ErrNoProfile) || !strings.Contains(m.Err.Error(), "768 in") || m.Prediction != nil {
 				t.Errorf("%s: %v", m.Row.Case, m.Err)
 			}
 		}
@@ -140,10 +141,10 @@ func TestCappedRows(t *testing.T) {
 // co-located rows, in the order of the file.
 func TestOutcomesAreNotUsed(t *testing.T) {
 	rows := colocation(t)
-	blind := append(predict.Rows(nil), rows...)
+	blind := append(profile.Rows(nil), rows...)
 	for i := range blind {
 		if r := &blind[i]; r.Tenants > 1 {
-			*r = predict.Row{Mechanism: r.Mechanism, Case: r.Case, Load: r.Load, Server: r.Server, Tenants: r.Tenants}
+			*r = profile.Row{Mechanism: r.Mechanism, Case: r.Case, Load: r.Load, Server: r.Server, Tenants: r.Tenants}
 		}
 	}
 	p := predict.NewPredictor()
@@ -161,7 +162,7 @@ func TestOutcomesAreNotUsed(t *testing.T) {
 			t.Fatalf("row %d has index %d after %d", i, got[i].Index, last)
 		}
 		last = got[i].Index
-		for _, m := range predict.Metrics() {
+		for _, m := range profile.Metrics() {
 			a, _ := want[i].Prediction.Get(m)
 			b, _ := got[i].Prediction.Get(m)
 			if a != b {
@@ -206,7 +207,7 @@ func TestParametersArePlausible(t *testing.T) {
 	if got := fitted.Parameters.QueueShare.Basis; got != sharing.BasisFitted {
 		t.Errorf("queue_share is %s", got)
 	}
-	if r := fitted.MPS[predict.MetricTPOTP50]; r.Points != 39 || r.Mean.Or(1) > 0.05 {
+	if r := fitted.MPS[profile.MetricTPOTP50]; r.Points != 39 || r.Mean.Or(1) > 0.05 {
 		t.Errorf("the error with a case left out is not reported: %+v", r)
 	}
 }
@@ -252,7 +253,7 @@ func TestParsePredictorNamesEveryProblem(t *testing.T) {
 	p.GPU = ""
 	p.Parameters.Switch.Value = 50
 	p.Parameters.QueueShare.Unit = ""
-	delete(p.MPS, predict.MetricTTFTP50)
+	delete(p.MPS, profile.MetricTTFTP50)
 	b, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +299,7 @@ func TestParametersAtTheirBounds(t *testing.T) {
 						t.Errorf("%s %v: %s, %s: %v", q.Name, v, m, method, err)
 						continue
 					}
-					if tpot, ok := out[0].Get(predict.MetricTPOTP50); !ok || !(tpot.Low > 0 && tpot.High < 1e3) {
+					if tpot, ok := out[0].Get(profile.MetricTPOTP50); !ok || !(tpot.Low > 0 && tpot.High < 1e3) {
 						t.Errorf("%s %v: %s, %s: TPOT %v", q.Name, v, m, method, tpot)
 					}
 				}
@@ -314,17 +315,17 @@ func TestSameSeedArrivesAlike(t *testing.T) {
 		t.Helper()
 		group := fourTenants(t)[:2]
 		open := *group[1].TimeSlicing
-		open.Load = predict.Load{Server: 1, Rate: 2, Prompt: 128, Output: 64, Seed: predict.Some(7)}
-		open.Requests, open.TokensPerS = predict.Some(requests), predict.Some(6*64.0) // three times the rate
+		open.Load = profile.Load{Server: 1, Rate: 2, Prompt: 128, Output: 64, Seed: profile.Some(7)}
+		open.Requests, open.TokensPerS = profile.Some(requests), profile.Some(6*64.0) // three times the rate
 		load := open.Load
-		load.Seed = predict.Some(seed)
-		group[1] = predict.Solo{Server: group[1].Server, Load: load, TimeSlicing: &open}
+		load.Seed = profile.Some(seed)
+		group[1] = profile.Solo{Server: group[1].Server, Load: load, TimeSlicing: &open}
 		p := predict.NewPredictor()
 		out, err := p.Predict(sharing.MechanismTimeSlicing, group, method)
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, _ := out[0].Get(predict.MetricTPOTP50)
+		v, _ := out[0].Get(profile.MetricTPOTP50)
 		return v.Value
 	}
 	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
@@ -342,15 +343,15 @@ func TestCappedWorkStillReads(t *testing.T) {
 		t.Helper()
 		group := fourTenants(t)[:2]
 		capped := *group[1].TimeSlicing
-		capped.Mechanism, capped.Server.SMPercent = sharing.MechanismMPS, predict.Some(10.0)
-		capped.SMFraction, capped.DRAMFraction, capped.GPUBusyFraction = predict.Some(0.05), predict.Some(dram), predict.Some(0.9)
-		group[1] = predict.Solo{Server: capped.Server, Load: capped.Load, MPS: &capped}
+		capped.Mechanism, capped.Server.SMPercent = sharing.MechanismMPS, profile.Some(10.0)
+		capped.SMFraction, capped.DRAMFraction, capped.GPUBusyFraction = profile.Some(0.05), profile.Some(dram), profile.Some(0.9)
+		group[1] = profile.Solo{Server: capped.Server, Load: capped.Load, MPS: &capped}
 		p := predict.NewPredictor()
 		out, err := p.Predict(sharing.MechanismMPS, group, predict.MethodClosedForm)
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, _ := out[0].Get(predict.MetricTPOTP50)
+		v, _ := out[0].Get(profile.MetricTPOTP50)
 		return v.Value
 	}
 	if little, much := beside(0.02), beside(0.4); much < 1.15*little {
@@ -362,9 +363,9 @@ func TestCappedWorkStillReads(t *testing.T) {
 // tenant falls out of its predicted interval.
 func TestQuantumMatters(t *testing.T) {
 	ps := profilesOf(t, colocation(t))
-	var group []predict.Solo
+	var group []profile.Solo
 	for _, model := range []string{"1b", "8b"} {
-		s, err := ps.Solo(predict.Server{Model: model}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64})
+		s, err := ps.Solo(profile.Server{Model: model}, profile.Load{Concurrency: 4, Prompt: 128, Output: 64})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -382,8 +383,8 @@ func TestQuantumMatters(t *testing.T) {
 	}
 	out := 0
 	for i := range group {
-		w, _ := want[i].Get(predict.MetricTPOTP50)
-		g, _ := got[i].Get(predict.MetricTPOTP50)
+		w, _ := want[i].Get(profile.MetricTPOTP50)
+		g, _ := got[i].Get(profile.MetricTPOTP50)
 		if !w.Contains(g.Value) {
 			out++
 		}
@@ -419,7 +420,7 @@ func TestLoneTenant(t *testing.T) {
 // an error; never narrower.
 func TestLessIsWider(t *testing.T) {
 	p := predict.NewPredictor()
-	width := func(change func(*predict.SoloProfile)) float64 {
+	width := func(change func(*profile.SoloProfile)) float64 {
 		t.Helper()
 		group := fourTenants(t)[:2]
 		own := *group[0].MPS
@@ -429,20 +430,20 @@ func TestLessIsWider(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, _ := out[0].Get(predict.MetricTPOTP50)
+		v, _ := out[0].Get(profile.MetricTPOTP50)
 		return v.WidthFraction()
 	}
-	full := width(func(*predict.SoloProfile) {})
-	for name, change := range map[string]func(*predict.SoloProfile){
-		"no SM utilisation": func(q *predict.SoloProfile) { q.SMFraction = predict.Optional[float64]{} },
-		"few requests":      func(q *predict.SoloProfile) { q.Requests = predict.Some(3) },
-		"another driver":    func(q *predict.SoloProfile) { q.Driver = "615.71.09" },
+	full := width(func(*profile.SoloProfile) {})
+	for name, change := range map[string]func(*profile.SoloProfile){
+		"no SM utilisation": func(q *profile.SoloProfile) { q.SMFraction = profile.Optional[float64]{} },
+		"few requests":      func(q *profile.SoloProfile) { q.Requests = profile.Some(3) },
+		"another driver":    func(q *profile.SoloProfile) { q.Driver = "615.71.09" },
 	} {
 		if w := width(change); w <= full {
 			t.Errorf("%s: width %.3f, with everything %.3f", name, w, full)
 		}
 	}
-	same := width(func(q *predict.SoloProfile) { q.GPU, q.Driver = "NVIDIA H200", "580.65.06" })
+	same := width(func(q *profile.SoloProfile) { q.GPU, q.Driver = "NVIDIA H200", "580.65.06" })
 	if same != full {
 		t.Errorf("the same GPU by another name changes the width from %v to %v", full, same)
 	}
@@ -450,7 +451,7 @@ func TestLessIsWider(t *testing.T) {
 
 func TestPredictRefuses(t *testing.T) {
 	p := predict.NewPredictor()
-	group := func(change func(*predict.SoloProfile)) []predict.Solo {
+	group := func(change func(*profile.SoloProfile)) []profile.Solo {
 		g := fourTenants(t)[:2]
 		own := *g[1].TimeSlicing
 		change(&own)
@@ -460,16 +461,16 @@ func TestPredictRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		m     sharing.Mechanism
-		group []predict.Solo
+		group []profile.Solo
 		err   error
 		says  string
 	}{
 		{"MIG", sharing.MechanismMIG, fourTenants(t), nil, "FitSlice"},
 		{"nobody", sharing.MechanismMPS, nil, nil, "1 to 64 tenants"},
-		{"other GPU", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.GPU = "simulated GPU" }), predict.ErrOtherGPU, "tenants[1]"},
-		{"one token", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.Load.Output = 1 }), predict.ErrUnpredictable, "tenants[1]"},
-		{"no gaps", sharing.MechanismTimeSlicing, group(func(q *predict.SoloProfile) { q.Version, q.Engine, q.ITL = 1, "", predict.LatencyMS{} }), predict.ErrUnpredictable, "itl_ms.p50"},
-		{"no profile", sharing.MechanismTimeSlicing, []predict.Solo{{MPS: fourTenants(t)[0].MPS}}, predict.ErrNoProfile, "tenants[0]"},
+		{"other GPU", sharing.MechanismTimeSlicing, group(func(q *profile.SoloProfile) { q.GPU = "simulated GPU" }), predict.ErrOtherGPU, "tenants[1]"},
+		{"one token", sharing.MechanismTimeSlicing, group(func(q *profile.SoloProfile) { q.Load.Output = 1 }), predict.ErrUnpredictable, "tenants[1]"},
+		{"no gaps", sharing.MechanismTimeSlicing, group(func(q *profile.SoloProfile) { q.Version, q.Engine, q.ITL = 1, "", profile.LatencyMS{} }), predict.ErrUnpredictable, "itl_ms.p50"},
+		{"no profile", sharing.MechanismTimeSlicing, []profile.Solo{{MPS: fourTenants(t)[0].MPS}}, profile.ErrNoProfile, "tenants[0]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, err := p.Predict(c.m, c.group, predict.MethodClosedForm)
@@ -492,10 +493,10 @@ func TestBaselines(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := errorsBy(es)
-		if e := got[sharing.MechanismTimeSlicing][predict.MetricTPOTP50].MeanFraction; math.Abs(e-c.ts) > 0.001 {
+		if e := got[sharing.MechanismTimeSlicing][profile.MetricTPOTP50].MeanFraction; math.Abs(e-c.ts) > 0.001 {
 			t.Errorf("%s, time-slicing: %.3f, want %.3f", c.b, e, c.ts)
 		}
-		if e := got[sharing.MechanismMPS][predict.MetricTPOTP50].MeanFraction; c.mps > 0 && math.Abs(e-c.mps) > 0.001 {
+		if e := got[sharing.MechanismMPS][profile.MetricTPOTP50].MeanFraction; c.mps > 0 && math.Abs(e-c.mps) > 0.001 {
 			t.Errorf("%s, MPS: %.3f, want %.3f", c.b, e, c.mps)
 		}
 	}
@@ -510,7 +511,7 @@ func TestSameInputSameBytes(t *testing.T) {
 		}
 		var b bytes.Buffer
 		for _, o := range out {
-			for _, m := range predict.Metrics() {
+			for _, m := range profile.Metrics() {
 				v, _ := o.Get(m)
 				if err := json.NewEncoder(&b).Encode(v); err != nil {
 					t.Fatal(err)
@@ -525,15 +526,15 @@ func TestSameInputSameBytes(t *testing.T) {
 }
 
 func TestSLO(t *testing.T) {
-	at := func(ms float64) predict.Optional[predict.Duration] { return predict.Some(predict.Duration(ms * 1e6)) }
-	s := predict.SLO{TTFTP99: at(500), E2EP99: at(2000)}
-	if diff := cmp.Diff(map[predict.Metric]time.Duration{predict.MetricTTFTP99: 500 * time.Millisecond, predict.MetricE2EP99: 2 * time.Second}, maps.Collect(s.Limits())); diff != "" {
+	at := func(ms float64) profile.Optional[profile.Duration] { return profile.Some(profile.Duration(ms * 1e6)) }
+	s := profile.SLO{TTFTP99: at(500), E2EP99: at(2000)}
+	if diff := cmp.Diff(map[profile.Metric]time.Duration{profile.MetricTTFTP99: 500 * time.Millisecond, profile.MetricE2EP99: 2 * time.Second}, maps.Collect(s.Limits())); diff != "" {
 		t.Error(diff)
 	}
-	if err := s.Validate(); err != nil || s.At(predict.MetricTTFTP50) != nil {
-		t.Errorf("%v; a limit of the first token's median at %v", err, s.At(predict.MetricTTFTP50))
+	if err := s.Validate(); err != nil || s.At(profile.MetricTTFTP50) != nil {
+		t.Errorf("%v; a limit of the first token's median at %v", err, s.At(profile.MetricTTFTP50))
 	}
-	*s.At(predict.MetricTPOTP50), *s.At(predict.MetricTPOTP99), s.E2EP99 = at(-2), at(-1), at(400)
+	*s.At(profile.MetricTPOTP50), *s.At(profile.MetricTPOTP99), s.E2EP99 = at(-2), at(-1), at(400)
 	err := s.Validate()
 	for _, want := range []string{"tpot_p50: -2ms is out of range", "tpot_p99: -1ms is out of range", "e2e_p99: 400ms is below ttft_p99 500ms"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -7,22 +7,23 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 )
 
 // withoutGPM are rows as a GPU without GPM gives them, with pressures or without.
-func withoutGPM(t *testing.T, pressures bool) predict.Rows {
+func withoutGPM(t *testing.T, pressures bool) profile.Rows {
 	t.Helper()
-	rows, err := predict.LoadRows(testdata + "h200-tenants-3.json")
+	rows, err := profile.LoadRows(testdata + "h200-tenants-3.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out predict.Rows
+	var out profile.Rows
 	for _, r := range rows {
 		if r.Mechanism.String() != "mps" {
 			continue
 		}
-		r.GPM = predict.RowGPM{}
+		r.GPM = profile.RowGPM{}
 		if !pressures {
 			r.Pressure = nil
 		}
@@ -40,7 +41,7 @@ func TestPressureStandsForSMs(t *testing.T) {
 	width := map[bool]float64{}
 	for _, pressures := range []bool{false, true} {
 		p := predict.NewPredictor()
-		ms, err := p.PredictRows(predict.MethodSimulated, withoutGPM(t, pressures), &predict.Profiles{})
+		ms, err := p.PredictRows(predict.MethodSimulated, withoutGPM(t, pressures), &profile.Profiles{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,9 +50,9 @@ func TestPressureStandsForSMs(t *testing.T) {
 			if m.Err != nil {
 				t.Fatal(m.Err)
 			}
-			metric := predict.MetricTPOTP50
-			if m.Row.Kind != predict.KindServer {
-				metric = predict.MetricStepP50
+			metric := profile.MetricTPOTP50
+			if m.Row.Kind != profile.KindServer {
+				metric = profile.MetricStepP50
 			}
 			said, _ := m.Prediction.Get(metric)
 			got, ok := m.Row.Metric(metric)
@@ -86,7 +87,7 @@ func TestPressureReadings(t *testing.T) {
 	for _, r := range withoutGPM(t, true) {
 		if r.Pressure != nil {
 			links[r.Server.Model] = r.Pressure.Links()
-			solo := predict.Solo{Server: r.Server, Load: r.Load, MPS: &(predict.Rows{r}).Profiles()[0]}
+			solo := profile.Solo{Server: r.Server, Load: r.Load, MPS: &(profile.Rows{r}).Profiles()[0]}
 			_, fills := predict.FillsGPU(&solo)
 			if want := r.Server.Model == "fft-256" || r.Server.Model == "dgemm-4096"; fills != want {
 				t.Errorf("%s fills the GPU: %v", r.Server.Model, fills)
@@ -123,7 +124,7 @@ func TestBadPressure(t *testing.T) {
 		`{"presses": [{"kernel_us": 5, "step_ms": -1}]}`:                                                                      "[0].pressure.presses[0]: must lie between",
 		`{"step": 3}`: "unknown key",
 	} {
-		_, err := predict.ParseRows([]byte(`[{"version": 2, "kind": "stepper", "mechanism": "mps", "case": "a", "tenants": 1, "server": {"model": "x"}, "steps_per_s": 18, "step_ms": {"p50": 55}, "pressure": ` + with + `}]`))
+		_, err := profile.ParseRows([]byte(`[{"version": 2, "kind": "stepper", "mechanism": "mps", "case": "a", "tenants": 1, "server": {"model": "x"}, "steps_per_s": 18, "step_ms": {"p50": 55}, "pressure": ` + with + `}]`))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", with, err)
 		}

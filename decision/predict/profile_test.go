@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -39,7 +40,7 @@ func TestParseRowsNamesEveryProblem(t *testing.T) {
 {"mechanism":"mps","case":"b","load":{"server":0,"concurrency":1,"prompt":1,"output":8,"burst":1},"server":{"model":"x"},"tenants":3},
 {"mechanism":"mps","case":"c","load":{"server":0,"rate":-1,"prompt":1,"output":8},"server":{"model":"x"},"tenants":2,"tokens_per_s":.nan}
 ]`
-	_, err := predict.ParseRows([]byte(bad))
+	_, err := profile.ParseRows([]byte(bad))
 	if err == nil {
 		t.Fatal("accepted")
 	}
@@ -48,7 +49,7 @@ func TestParseRowsNamesEveryProblem(t *testing.T) {
 			t.Errorf("%v does not name %s", err, want)
 		}
 	}
-	_, err = predict.ParseRows([]byte(strings.NewReplacer(`,"burst":1`, "", ".nan", "5").Replace(bad)))
+	_, err = profile.ParseRows([]byte(strings.NewReplacer(`,"burst":1`, "", ".nan", "5").Replace(bad)))
 	for _, want := range []string{
 		"[0].mechanism: mig", "[0].load: has a concurrency and a rate", `[0]: case "a" under mig has 2 tenants and 1 rows`,
 		"[1].case", "[1].load: asks for nothing", "[1].load.server", "[1].load.prompt", "[1].load.output", "[1].server", "[1].tenants",
@@ -60,7 +61,7 @@ func TestParseRowsNamesEveryProblem(t *testing.T) {
 		}
 	}
 	for _, empty := range []string{"", "[]", "null", "{}", "[null]", "{\"rows\":[]}"} {
-		if rows, err := predict.ParseRows([]byte(empty)); err == nil || rows != nil {
+		if rows, err := profile.ParseRows([]byte(empty)); err == nil || rows != nil {
 			t.Errorf("%q gives %v, %v", empty, rows, err)
 		}
 	}
@@ -68,27 +69,27 @@ func TestParseRowsNamesEveryProblem(t *testing.T) {
 
 func TestProfilesFindWorkloads(t *testing.T) {
 	ps := profilesOf(t, colocation(t))
-	s, err := ps.Solo(predict.Server{Model: "1b"}, predict.Load{Server: 3, Rate: 12, Prompt: 128, Output: 64, Seed: predict.Some(9)})
+	s, err := ps.Solo(profile.Server{Model: "1b"}, profile.Load{Server: 3, Rate: 12, Prompt: 128, Output: 64, Seed: profile.Some(9)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.TimeSlicing == nil || s.MPS == nil || !s.CapPercent.IsZero() {
 		t.Errorf("another server index and seed: %+v", s)
 	}
-	s, err = ps.Solo(predict.Server{Model: "1b", SMPercent: predict.Some(50.0)}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64})
-	if err != nil || s.CapPercent != predict.Some(50.0) || s.MPS == nil {
+	s, err = ps.Solo(profile.Server{Model: "1b", SMPercent: profile.Some(50.0)}, profile.Load{Concurrency: 4, Prompt: 128, Output: 64})
+	if err != nil || s.CapPercent != profile.Some(50.0) || s.MPS == nil {
 		t.Errorf("a capped server: %+v, %v", s, err)
 	}
-	for _, l := range []predict.Load{{Concurrency: 5, Prompt: 128, Output: 64}, {Rate: 4, Prompt: 128, Output: 64}} {
-		if _, err := ps.Solo(predict.Server{Model: "1b"}, l); err == nil {
+	for _, l := range []profile.Load{{Concurrency: 5, Prompt: 128, Output: 64}, {Rate: 4, Prompt: 128, Output: 64}} {
+		if _, err := ps.Solo(profile.Server{Model: "1b"}, l); err == nil {
 			t.Errorf("%s is found", l)
 		}
 	}
-	if _, err := ps.Solo(predict.Server{Model: "1b", Slots: predict.Some(8)}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil {
+	if _, err := ps.Solo(profile.Server{Model: "1b", Slots: profile.Some(8)}, profile.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil {
 		t.Error("another server object is found")
 	}
-	var none predict.Profiles
-	if _, err := none.Solo(predict.Server{Model: "1b"}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil || none.Len() != 0 {
+	var none profile.Profiles
+	if _, err := none.Solo(profile.Server{Model: "1b"}, profile.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil || none.Len() != 0 {
 		t.Error("the zero value holds something")
 	}
 }
@@ -96,11 +97,11 @@ func TestProfilesFindWorkloads(t *testing.T) {
 func TestMoreRequestsCount(t *testing.T) {
 	profiles := colocation(t).Profiles()
 	few, many := profiles[0], profiles[0]
-	fast := predict.Some(200.0)
-	few.Requests, few.TokensPerS = predict.Some(10), predict.Some(100.0)
-	many.Requests, many.TokensPerS = predict.Some(20), fast
-	for _, order := range [][]predict.SoloProfile{{few, many}, {many, few}} {
-		ps, err := predict.NewProfiles(order...)
+	fast := profile.Some(200.0)
+	few.Requests, few.TokensPerS = profile.Some(10), profile.Some(100.0)
+	many.Requests, many.TokensPerS = profile.Some(20), fast
+	for _, order := range [][]profile.SoloProfile{{few, many}, {many, few}} {
+		ps, err := profile.NewProfiles(order...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +118,7 @@ func TestProfileRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := predict.ParseProfiles(b)
+	back, err := profile.ParseProfiles(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestProfileRoundTrip(t *testing.T) {
 		t.Error(diff)
 	}
 	b = []byte(strings.Replace(string(b), `"version":2`, `"version":3`, 1))
-	if _, err := predict.ParseProfiles(b); err == nil || !strings.Contains(err.Error(), "[0].version") {
+	if _, err := profile.ParseProfiles(b); err == nil || !strings.Contains(err.Error(), "[0].version") {
 		t.Errorf("another version gives %v", err)
 	}
 }
@@ -136,7 +137,7 @@ func FuzzParseRows(f *testing.F) {
 	f.Add(`[{"mechanism":"time-slicing","case":"s","load":{"server":0,"concurrency":1,"prompt":1,"output":8},"server":{"model":"x"},"tenants":1,
 "tokens_per_s":100,"tpot_ms":{"p50":1},"itl_ms":{"p50":1},"e2e_ms":{"p50":9}}]`)
 	f.Fuzz(func(t *testing.T, s string) {
-		rows, err := predict.ParseRows([]byte(s))
+		rows, err := profile.ParseRows([]byte(s))
 		if err != nil {
 			if rows != nil {
 				t.Fatal("a value and an error")
@@ -147,7 +148,7 @@ func FuzzParseRows(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := predict.ParseRows(b)
+		again, err := profile.ParseRows(b)
 		if err != nil {
 			t.Fatalf("%s does not parse: %v", b, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
@@ -17,21 +18,21 @@ import (
 func TestAnyProfile(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
-	wild := func(low, high float64) predict.Optional[float64] {
-		return predict.Some(low * math.Pow(high/low, rng.Float64()))
+	wild := func(low, high float64) profile.Optional[float64] {
+		return profile.Some(low * math.Pow(high/low, rng.Float64()))
 	}
-	maybe := func(v predict.Optional[float64]) predict.Optional[float64] {
+	maybe := func(v profile.Optional[float64]) profile.Optional[float64] {
 		if rng.IntN(3) == 0 {
-			return predict.Optional[float64]{}
+			return profile.Optional[float64]{}
 		}
 		return v
 	}
-	share := func() predict.Optional[float64] { return maybe(predict.Some(rng.Float64())) }
-	random := func(m sharing.Mechanism) *predict.SoloProfile {
-		p := &predict.SoloProfile{Version: 1, Mechanism: m, Server: predict.Server{Model: "x"},
-			Load: predict.Load{Concurrency: 1 + rng.IntN(1<<rng.IntN(16)), Prompt: 1 + rng.IntN(1e5), Output: 2 + rng.IntN(1<<rng.IntN(20))},
-			Outcome: predict.Outcome{TokensPerS: wild(1e-3, 1e9), TPOT: predict.LatencyMS{P50: wild(1e-6, 1e6), Mean: maybe(wild(1e-6, 1e6))},
-				ITL: predict.LatencyMS{P50: wild(1e-6, 1e6)}, E2E: predict.LatencyMS{P50: wild(1e-6, 1e6), P99: maybe(wild(1e6, 1e9))}},
+	share := func() profile.Optional[float64] { return maybe(profile.Some(rng.Float64())) }
+	random := func(m sharing.Mechanism) *profile.SoloProfile {
+		p := &profile.SoloProfile{Version: 1, Mechanism: m, Server: profile.Server{Model: "x"},
+			Load: profile.Load{Concurrency: 1 + rng.IntN(1<<rng.IntN(16)), Prompt: 1 + rng.IntN(1e5), Output: 2 + rng.IntN(1<<rng.IntN(20))},
+			Outcome: profile.Outcome{TokensPerS: wild(1e-3, 1e9), TPOT: profile.LatencyMS{P50: wild(1e-6, 1e6), Mean: maybe(wild(1e-6, 1e6))},
+				ITL: profile.LatencyMS{P50: wild(1e-6, 1e6)}, E2E: profile.LatencyMS{P50: wild(1e-6, 1e6), P99: maybe(wild(1e6, 1e9))}},
 			GPUBusyFraction: share(), SMFraction: share()}
 		if rng.IntN(2) == 0 {
 			p.Load.Concurrency, p.Load.Rate = 0, wild(1e-3, 1e5).Or(0)
@@ -40,7 +41,7 @@ func TestAnyProfile(t *testing.T) {
 			step := p.ITL.P50.Or(0)
 			prefill := step * wild(0.1, 50).Or(0)
 			cycle := float64(p.Load.Output-1)*step + float64(c)*prefill + 1
-			p.TokensPerS = predict.Some(min(1e9, 1e3*float64(c)*float64(p.Load.Output)/cycle))
+			p.TokensPerS = profile.Some(min(1e9, 1e3*float64(c)*float64(p.Load.Output)/cycle))
 		}
 		if err := p.Validate(); err != nil {
 			t.Fatal(err)
@@ -50,11 +51,11 @@ func TestAnyProfile(t *testing.T) {
 	p := predict.NewPredictor()
 	answers := 0
 	for range nightly.Cases(12, 40) {
-		var group []predict.Solo
+		var group []profile.Solo
 		for range 1 + rng.IntN(3) {
 			ts := random(sharing.MechanismTimeSlicing)
 			mps := random(sharing.MechanismMPS)
-			group = append(group, predict.Solo{Server: ts.Server, Load: ts.Load, TimeSlicing: ts, MPS: mps, Siblings: []*predict.SoloProfile{ts, mps}})
+			group = append(group, profile.Solo{Server: ts.Server, Load: ts.Load, TimeSlicing: ts, MPS: mps, Siblings: []*profile.SoloProfile{ts, mps}})
 		}
 		for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 			for _, method := range []predict.Method{predict.MethodClosedForm, predict.MethodSimulated} {
@@ -68,7 +69,7 @@ func TestAnyProfile(t *testing.T) {
 					t.Fatalf("%v, %v", out, err)
 				}
 				for i := range out {
-					for _, metric := range predict.Metrics() {
+					for _, metric := range profile.Metrics() {
 						v, ok := out[i].Get(metric)
 						if !ok {
 							continue

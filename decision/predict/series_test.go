@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -37,11 +39,11 @@ var allSeries = slices.Concat(seriesOfDays...)
 // daysLeftOut are all co-located rows, each series predicted by those of other days:
 // those of the H100s, which are too few to calibrate on, by the H200s'.
 var daysLeftOut = sync.OnceValues(func() ([]predict.Measured, error) {
-	var files []predict.Rows
-	name := map[*predict.Row]string{}
+	var files []profile.Rows
+	name := map[*profile.Row]string{}
 	for day, series := range seriesOfDays {
 		for _, of := range series {
-			rows, err := predict.LoadRows(testdata + of + ".json")
+			rows, err := profile.LoadRows(testdata + of + ".json")
 			if err != nil {
 				return nil, err
 			}
@@ -62,7 +64,7 @@ var daysLeftOut = sync.OnceValues(func() ([]predict.Measured, error) {
 func tpotBy(measured []predict.Measured) map[sharing.Mechanism]predict.ErrorSummary {
 	out := map[sharing.Mechanism]predict.ErrorSummary{}
 	for m, e := range errorsBy(predict.ErrorsOf(measured)) {
-		out[m] = e[predict.MetricTPOTP50]
+		out[m] = e[profile.MetricTPOTP50]
 	}
 	return out
 }
@@ -87,14 +89,14 @@ func TestLeaveOneSeriesOut(t *testing.T) {
 	} {
 		again := rowsOf(t, file)
 		for i := range again {
-			repeated[keyOf(of, &again[i])], _ = again[i].Metric(predict.MetricTTFTP50)
+			repeated[keyOf(of, &again[i])], _ = again[i].Metric(profile.MetricTTFTP50)
 		}
 	}
 	for m, want := range map[sharing.Mechanism]struct{ mean, p95 float64 }{
 		sharing.MechanismTimeSlicing: {0.045, 0.13},
 		sharing.MechanismMPS:         {0.035, 0.09},
 	} {
-		e := all[m][predict.MetricTPOTP50]
+		e := all[m][profile.MetricTPOTP50]
 		t.Logf("%s: %d rows, mean %.3f, P95 %.3f, coverage %.3f, width %.3f", m, e.Rows, e.MeanFraction, e.P95Fraction, e.CoverageFraction.Or(0), e.WidthFraction.Or(0))
 		if e.MeanFraction > want.mean || e.P95Fraction > want.p95 {
 			t.Errorf("%s: TPOT missed by %.3f, P95 %.3f", m, e.MeanFraction, e.P95Fraction)
@@ -108,13 +110,13 @@ func TestLeaveOneSeriesOut(t *testing.T) {
 			if r.Prediction == nil || r.Row.Mechanism != m {
 				continue
 			}
-			v, ok := r.Prediction.Get(predict.MetricTTFTP50)
-			if got, ok2 := r.Row.Metric(predict.MetricTTFTP50); ok && ok2 {
+			v, ok := r.Prediction.Get(profile.MetricTTFTP50)
+			if got, ok2 := r.Row.Metric(profile.MetricTTFTP50); ok && ok2 {
 				sum += math.Abs(v.Value/got - 1)
 				may += max(0.12, math.Abs(cmp.Or(repeated[keyOf(r.Series, r.Row)], got)/got-1))
 			}
 		}
-		rows := float64(all[m][predict.MetricTTFTP50].Rows)
+		rows := float64(all[m][profile.MetricTTFTP50].Rows)
 		t.Logf("%s: TTFT missed by %.3f, may be by %.3f", m, sum/rows, may/rows)
 		if sum > may {
 			t.Errorf("%s: TTFT missed by %.3f, and by %.3f when it is measured again", m, sum/rows, may/rows)
@@ -138,7 +140,7 @@ func TestLeaveOneSeriesOut(t *testing.T) {
 }
 
 // keyOf tells a row of a series that was measured twice.
-func keyOf(series string, r *predict.Row) string {
+func keyOf(series string, r *profile.Row) string {
 	return fmt.Sprint(series, r.Mechanism, r.Case, r.Load.Server)
 }
 
@@ -187,8 +189,8 @@ func TestH100FromH200(t *testing.T) {
 			}
 			far := 0 // one of a few rows may be
 			for _, r := range of {
-				v, _ := r.Prediction.Get(predict.MetricTPOTP50)
-				got, _ := r.Row.Metric(predict.MetricTPOTP50)
+				v, _ := r.Prediction.Get(profile.MetricTPOTP50)
+				got, _ := r.Row.Metric(profile.MetricTPOTP50)
 				if math.Abs(v.Value/got-1) <= want.far {
 					continue
 				}
@@ -209,16 +211,16 @@ func TestH100FromH200(t *testing.T) {
 // The held-out series plays no part: with other outcomes it is predicted alike.
 func TestHeldOutSeriesIsNotUsed(t *testing.T) {
 	t.Parallel()
-	files := []predict.Rows{rowsOf(t, "h200-colocation.json"), rowsOf(t, "h200-mixes.json"), rowsOf(t, "h200-mixes-3.json")}
-	held := func() []predict.Interval {
+	files := []profile.Rows{rowsOf(t, "h200-colocation.json"), rowsOf(t, "h200-mixes.json"), rowsOf(t, "h200-mixes-3.json")}
+	held := func() []profile.Interval {
 		measured, err := predict.NewPredictor().CrossValidate(predict.MethodClosedForm, predict.SplitLeaveOneSeriesOut, files...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var out []predict.Interval
+		var out []profile.Interval
 		for _, m := range measured {
 			if m.Series == "h200-mixes-3" {
-				v, _ := m.Prediction.Get(predict.MetricTPOTP50)
+				v, _ := m.Prediction.Get(profile.MetricTPOTP50)
 				out = append(out, v)
 			}
 		}
@@ -227,7 +229,7 @@ func TestHeldOutSeriesIsNotUsed(t *testing.T) {
 	before := held()
 	for i := range files[2] {
 		if r := &files[2][i]; r.Tenants > 1 {
-			r.Outcome = predict.Outcome{TPOT: predict.LatencyMS{P50: predict.Some(50.0)}, TokensPerS: predict.Some(1.0)}
+			r.Outcome = profile.Outcome{TPOT: profile.LatencyMS{P50: profile.Some(50.0)}, TokensPerS: profile.Some(1.0)}
 		}
 	}
 	if after := held(); len(before) != 30 || !slices.Equal(before, after) {
@@ -240,13 +242,13 @@ func TestHeldOutSeriesIsNotUsed(t *testing.T) {
 func TestSeriesAreUnits(t *testing.T) {
 	t.Parallel()
 	one, two := rowsOf(t, "h200-mixes.json"), rowsOf(t, "h200-mixes-2.json")
-	fit := func(files ...predict.Rows) predict.Residual {
+	fit := func(files ...profile.Rows) costs.Residual {
 		t.Helper()
 		p, err := predict.NewPredictor().Fit(predict.MethodClosedForm, files...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return p.MPS[predict.MetricTPOTP50]
+		return p.MPS[profile.MetricTPOTP50]
 	}
 	if r := fit(one); r.Series != 1 || r.Points != 41 {
 		t.Errorf("%+v", r)
@@ -271,11 +273,11 @@ func TestSeriesAreUnits(t *testing.T) {
 func TestRowsOfAnotherGPUAreLeftOut(t *testing.T) {
 	h200, h100 := rowsOf(t, "h200-mixes.json"), rowsOf(t, "h100-colocation.json")
 	p, err := predict.NewPredictor().Fit(predict.MethodClosedForm, h200, h100)
-	if err != nil || p.MPS[predict.MetricTPOTP50].Points != 41 {
+	if err != nil || p.MPS[profile.MetricTPOTP50].Points != 41 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	p, err = predict.NewPredictor().On("NVIDIA H100 80GB HBM3", "").Fit(predict.MethodClosedForm, h100)
-	if err != nil || p.MPS[predict.MetricTPOTP50].Points != 11 {
+	if err != nil || p.MPS[profile.MetricTPOTP50].Points != 11 {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

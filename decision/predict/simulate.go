@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/predict/internal/batching"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
@@ -43,20 +45,20 @@ func (c *aloneCache) put(key aloneKey, found aloneFound) {
 // aloneKey is all of a tenantModel that differs between a profile's uses.
 type aloneKey struct {
 	mechanism                            sharing.Mechanism
-	base                                 *SoloProfile
+	base                                 *profile.SoloProfile
 	step, host, gpu, prefill, prefillGPU float64
 	first                                float64 // TTFT alone
 }
 
 type aloneFound struct {
-	figures             figures
+	figures             profile.Figures
 	prefill, prefillGPU float64
 }
 
 // simulate predicts by running the tenants' engines, alone and together.
 func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, out []Prediction,
 	known *aloneCache) error {
-	alone := make([]figures, len(models))
+	alone := make([]profile.Figures, len(models))
 	for i := range models {
 		if j := slices.IndexFunc(models[:i], func(o tenantModel) bool { return o.base == models[i].base && o.step == models[i].step }); j >= 0 {
 			alone[i] = alone[j] // the same workload again
@@ -64,7 +66,7 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 			continue
 		}
 		t := &models[i]
-		key := aloneKey{mechanism, t.base, t.step, t.host, t.gpu, t.prefill, t.prefillGPU, t.alone[MetricTTFTP50]}
+		key := aloneKey{mechanism, t.base, t.step, t.host, t.gpu, t.prefill, t.prefillGPU, t.alone[profile.MetricTTFTP50]}
 		found, ok := known.get(key)
 		if !ok {
 			var err error
@@ -80,7 +82,7 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 	if err != nil {
 		return err
 	}
-	values := make([]figures, len(models))
+	values := make([]profile.Figures, len(models))
 	for i := range models {
 		t := &models[i]
 		if short[i] {
@@ -95,7 +97,7 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 		}
 	}
 	for i := range models {
-		p.fill(mechanism, p.classOf(models, i), &models[i], &out[i], func(m Metric) float64 {
+		p.fill(mechanism, p.classOf(models, i), &models[i], &out[i], func(m profile.Metric) float64 {
 			v := values[i][m]
 			for _, s := range sides {
 				if other := s.other[i][m]; v > 0 && other > 0 {
@@ -110,7 +112,7 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 					if !s.whole && !models[i].transferred {
 						v2 = math.Sqrt(v2 * v)
 					}
-					out[i].include(Metric(m), v2)
+					out[i].include(profile.Metric(m), v2)
 				}
 			}
 		}
@@ -119,9 +121,9 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 }
 
 // combined derives a tenant's figure from simulations of it alone and with the others.
-func combined(t *tenantModel, alone, together *figures) (out figures) {
+func combined(t *tenantModel, alone, together *profile.Figures) (out profile.Figures) {
 	for m := range out {
-		out[m] = combine(Metric(m), t.alone[m], alone[m], together[m])
+		out[m] = combine(profile.Metric(m), t.alone[m], alone[m], together[m])
 	}
 	return out
 }
@@ -129,16 +131,16 @@ func combined(t *tenantModel, alone, together *figures) (out figures) {
 // combine corrects a simulated metric for what the simulation gets wrong of the workload alone: by half for
 // middles, since a lone measurement errs as well (3 to 5%), by a little more for the first token's, and wholly for
 // tails, which the simulation underrates.
-func combine(m Metric, measured, aloneSim, togetherSim float64) float64 {
+func combine(m profile.Metric, measured, aloneSim, togetherSim float64) float64 {
 	if measured <= 0 || aloneSim <= 0 || togetherSim <= 0 {
 		return togetherSim
 	}
 	switch m {
-	case MetricTokensPerSecond, MetricStepsPerSecond:
+	case profile.MetricTokensPerSecond, profile.MetricStepsPerSecond:
 		return togetherSim * measured / aloneSim
-	case MetricTPOTP50, MetricE2EP50:
+	case profile.MetricTPOTP50, profile.MetricE2EP50:
 		return togetherSim + (measured-aloneSim)/2
-	case MetricTTFTP50:
+	case profile.MetricTTFTP50:
 		return togetherSim + (measured-aloneSim)*5/8
 	}
 	return max(togetherSim+measured-aloneSim, togetherSim/2)
@@ -146,10 +148,10 @@ func combine(m Metric, measured, aloneSim, togetherSim float64) float64 {
 
 // settle adjusts the length of a prefill until the engine alone has the measured throughput, or in an open loop,
 // whose throughput says nothing, until its clients see about the measured TPOT and TTFT, and returns what they see.
-func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (figures, error) {
+func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (profile.Figures, error) {
 	const rounds = 5
-	var o figures
-	if t.kind != KindServer {
+	var o profile.Figures
+	if t.kind != profile.KindServer {
 		got, _, err := p.runEngines(mechanism, []tenantModel{*t})
 		if err != nil {
 			return o, err
@@ -162,7 +164,7 @@ func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (figures
 			return o, err
 		}
 		o = got[0]
-		if i == rounds-1 || o[MetricTokensPerSecond] <= 0 {
+		if i == rounds-1 || o[profile.MetricTokensPerSecond] <= 0 {
 			break
 		}
 		change := t.prefillError(&o)
@@ -178,17 +180,17 @@ func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (figures
 
 // prefillError is about by how much a prefill is longer than the one with which the
 // engine alone has the figures found.
-func (t *tenantModel) prefillError(found *figures) float64 {
+func (t *tenantModel) prefillError(found *profile.Figures) float64 {
 	if t.closed {
 		tokens := 1e3 * t.batch * float64(t.output)
-		return 0.8 * (tokens/t.alone[MetricTokensPerSecond] - tokens/found[MetricTokensPerSecond]) / t.batch
+		return 0.8 * (tokens/t.alone[profile.MetricTokensPerSecond] - tokens/found[profile.MetricTokensPerSecond]) / t.batch
 	}
-	if t.alone[MetricTTFTP50] <= 0 {
+	if t.alone[profile.MetricTTFTP50] <= 0 {
 		return 0
 	}
 	const ofTPOT, ofTTFT = 0.1, 0.5 // the latter is measured with less chance
-	between := (t.alone[MetricTPOTP50] - found[MetricTPOTP50]) * t.steps / max(t.interrupts, 0.5)
-	return ofTPOT*between + ofTTFT*(t.alone[MetricTTFTP50]-found[MetricTTFTP50])
+	between := (t.alone[profile.MetricTPOTP50] - found[profile.MetricTPOTP50]) * t.steps / max(t.interrupts, 0.5)
+	return ofTPOT*between + ofTTFT*(t.alone[profile.MetricTTFTP50]-found[profile.MetricTTFTP50])
 }
 
 // launchesBeside is by how much longer a client's launches take under MPS as soon as another client launches too:
@@ -196,7 +198,7 @@ func (t *tenantModel) prefillError(found *figures) float64 {
 const launchesBeside = 1.2
 
 // runEngines simulates engines together. short says of each that hardly any of its requests ended.
-func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel) (out []figures, short []bool, err error) {
+func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel) (out []profile.Figures, short []bool, err error) {
 	from, until := horizon(models)
 	engines := make([]*engine, len(models))
 	for i := range models {
@@ -216,11 +218,11 @@ func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel
 			return nil, nil, fmt.Errorf("predict: simulating the group: %w", err)
 		}
 	}
-	out, short = make([]figures, len(engines)), make([]bool, len(engines))
+	out, short = make([]profile.Figures, len(engines)), make([]bool, len(engines))
 	for i, e := range engines {
 		var n int
 		out[i], n = e.outcome()
-		short[i] = n < 4 || e.waiting.len() > 4*e.t.slots && !e.t.closed || e.waiting.len() >= 64 && !e.t.closed
+		short[i] = n < 4 || e.Waiting.Len() > 4*e.t.slots && !e.t.closed || e.Waiting.Len() >= 64 && !e.t.closed
 	}
 	return out, short, nil
 }
@@ -233,7 +235,7 @@ func horizon(models []tenantModel) (from, until time.Duration) {
 	longest, tokens := 0.0, 0.0 // tokens a millisecond
 	for i := range models {
 		t := &models[i]
-		longest = max(longest, t.alone[MetricE2EP50], t.step, (t.think+t.step)/4)
+		longest = max(longest, t.alone[profile.MetricE2EP50], t.step, (t.think+t.step)/4)
 		tokens += t.batch / t.step
 		if !t.closed {
 			longest = max(longest, 8/t.rate)
@@ -241,7 +243,7 @@ func horizon(models []tenantModel) (from, until time.Duration) {
 		}
 	}
 	ms := min(max(75*longest*float64(len(models)), 40e3), 270e3, mostTokens/tokens)
-	return millis(ms / 10), max(millis(ms), time.Microsecond)
+	return batching.Millis(ms / 10), max(batching.Millis(ms), time.Microsecond)
 }
 
 // side is how a group fares when all steps of a tenant take the number of turns
@@ -249,21 +251,21 @@ func horizon(models []tenantModel) (from, until time.Duration) {
 type side struct {
 	share       float64 // of the steps that are expected to take the other
 	whole       bool    // intervals hold the other too
-	same, other []figures
+	same, other []profile.Figures
 }
 
 // trySides looks at tenants whose step may take another number of turns: with that the whole group may fare
 // otherwise. Predictions are a mixture of both, and each interval is widened half of the way there; all of it on a
 // GPU that the predictor was not calibrated on, and where the turns that were counted are not those that the step's
 // length says.
-func (p *Predictor) trySides(models []tenantModel, alone, together []figures) ([]side, error) {
+func (p *Predictor) trySides(models []tenantModel, alone, together []profile.Figures) ([]side, error) {
 	var out []side
 	for i := range models {
 		turns, other, share := p.turnsOf(&models[i])
 		if other == 0 {
 			continue
 		}
-		edge := p.Parameters.slice() * float64(min(turns, other))
+		edge := p.Parameters.Slice() * float64(min(turns, other))
 		below, above := edge/(1+stepJitter), edge/(1-stepJitter)
 		if other < turns {
 			below, above = above, below
@@ -282,7 +284,7 @@ func (p *Predictor) trySides(models []tenantModel, alone, together []figures) ([
 }
 
 // withStep is how the group fares when tenant i's step has this time on the GPU.
-func (p *Predictor) withStep(models []tenantModel, alone []figures, i int, gpu float64) ([]figures, error) {
+func (p *Predictor) withStep(models []tenantModel, alone []profile.Figures, i int, gpu float64) ([]profile.Figures, error) {
 	with := slices.Clone(models)
 	with[i].gpu = gpu
 	out, _, err := p.runEngines(sharing.MechanismTimeSlicing, with)
@@ -293,21 +295,21 @@ func (p *Predictor) withStep(models []tenantModel, alone []figures, i int, gpu f
 }
 
 func (p *Predictor) scheduler() timeslice.Scheduler {
-	return timeslice.Scheduler{Quantum: millis(p.Parameters.slice()), Switch: millis(p.Parameters.change())}
+	return timeslice.Scheduler{Quantum: batching.Millis(p.Parameters.Slice()), Switch: batching.Millis(p.Parameters.Change())}
 }
 
 // unseenModel is the factor by which an interval widens for a model that the predictor was not calibrated on.
 const unseenModel = 1.15
 
 // fill writes a prediction from its metrics.
-func (p *Predictor) fill(mechanism sharing.Mechanism, class Class, t *tenantModel, out *Prediction,
-	value func(Metric) float64) {
+func (p *Predictor) fill(mechanism sharing.Mechanism, class profile.Class, t *tenantModel, out *Prediction,
+	value func(profile.Metric) float64) {
 	*out = Prediction{Mechanism: mechanism, Class: class, Basis: sharing.BasisPrior, Notes: t.notes}
 	stretch := 1.0
-	if class == ClassGraphs && len(p.Models) > 0 && !slices.Contains(p.Models, t.base.Server.Model) {
+	if class == profile.ClassGraphs && len(p.Models) > 0 && !slices.Contains(p.Models, t.base.Server.Model) {
 		stretch = unseenModel
 	}
-	for m := range Metric(metricCount) {
+	for m := range profile.Metric(profile.MetricCount) {
 		r := p.residual(class, mechanism, m)
 		if r.Points > 0 {
 			out.Basis = sharing.BasisFitted
@@ -317,32 +319,32 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, class Class, t *tenantMode
 		}
 		extra := t.widen
 		switch {
-		case m == MetricTokensPerSecond && !t.closed:
+		case m == profile.MetricTokensPerSecond && !t.closed:
 			extra = math.Hypot(extra, t.offered)
-		case m == MetricTTFTP50 || m == MetricTTFTP99:
+		case m == profile.MetricTTFTP50 || m == profile.MetricTTFTP99:
 			extra = math.Hypot(extra, t.first)
 		}
 		v, width := value(m), stretch*math.Hypot(r.HalfWidth, extra)
-		if m == MetricStepsPerSecond && t.kind == KindBurster { // it mostly thinks, whatever its steps take
-			step := value(MetricStepP50)
+		if m == profile.MetricStepsPerSecond && t.kind == profile.KindBurster { // it mostly thinks, whatever its steps take
+			step := value(profile.MetricStepP50)
 			v = t.alone[m] * (t.step + t.think) / (step + t.think)
 			width *= step / (step + t.think)
 		}
 		out.set(m, v, width)
 	}
-	out.rateAlone = t.alone[MetricStepsPerSecond]
-	of := MetricTPOTP50
-	if t.kind != KindServer {
-		of = MetricStepP50
+	out.rateAlone = t.alone[profile.MetricStepsPerSecond]
+	of := profile.MetricTPOTP50
+	if t.kind != profile.KindServer {
+		of = profile.MetricStepP50
 	}
 	if v, ok := out.Get(of); ok {
-		out.Slowdown = Interval{v.Value / t.reference, v.Low / t.reference, v.High / t.reference}
+		out.Slowdown = profile.Interval{Value: v.Value / t.reference, Low: v.Low / t.reference, High: v.High / t.reference}
 	}
 	if mechanism == sharing.MechanismTimeSlicing {
 		turns, other, _ := p.turnsOf(t)
-		out.Turns = Some(turns)
+		out.Turns = profile.Some(turns)
 		if other > 0 {
-			out.OtherTurns = Some(other)
+			out.OtherTurns = profile.Some(other)
 		}
 	}
 }

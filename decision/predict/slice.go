@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -19,7 +20,7 @@ const SliceExponent = 0.664
 // SliceSlowdown returns the factor by which work is slower on a slice with shares of a GPU's SMs and memory
 // bandwidth than on the whole of it, and that of decoding, which is bound by bandwidth; priors.
 func SliceSlowdown(sms, bandwidth float64) (other, decoding float64) {
-	return math.Pow(1/sms, SliceExponent), math.Pow(1/bandwidth, medians[sliceDecoding])
+	return math.Pow(1/sms, SliceExponent), math.Pow(1/bandwidth, costs.Medians[costs.SliceDecoding])
 }
 
 // SlicePoint is a latency measured on a share of a GPU.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -48,7 +49,7 @@ func TestFitSlice(t *testing.T) {
 
 func TestBreakEven(t *testing.T) {
 	ps := profilesOf(t, colocation(t))
-	s, err := ps.Solo(predict.Server{Model: "1b"}, predict.Load{Concurrency: 4, Prompt: 128, Output: 64})
+	s, err := ps.Solo(profile.Server{Model: "1b"}, profile.Load{Concurrency: 4, Prompt: 128, Output: 64})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/predict/internal/batching"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
@@ -23,22 +25,22 @@ const (
 const smFilling = 1.8
 
 // readStepper takes a tenant apart that serves no tokens.
-func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *Solo, base *SoloProfile) error {
+func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *profile.Solo, base *profile.SoloProfile) error {
 	t.base, t.kind, t.seen, t.closed = base, base.Kind, true, true
 	t.clients, t.slots, t.batch, t.output, t.steps = 1, 1, 1, 2, 1
-	t.prefill = shortestPart
-	t.alone = base.figures()
-	t.step = t.alone[MetricStepP50]
+	t.prefill = profile.ShortestPart
+	t.alone = base.Figures()
+	t.step = t.alone[profile.MetricStepP50]
 	t.reference = t.step
 	if ts := s.TimeSlicing; ts != nil {
-		t.reference, _ = positive(ts.Step.P50)
+		t.reference, _ = profile.Positive(ts.Step.P50)
 	}
-	cycle := max(1e3/t.alone[MetricStepsPerSecond], t.step)
-	mean := max(base.Step.mean(), t.step)
-	if t.kind == KindBurster {
+	cycle := max(1e3/t.alone[profile.MetricStepsPerSecond], t.step)
+	mean := max(base.Step.Average(), t.step)
+	if t.kind == profile.KindBurster {
 		t.think = max(0, cycle-mean)
 	}
-	busy, ok := positive(base.GPUBusyFraction)
+	busy, ok := profile.Positive(base.GPUBusyFraction)
 	switch e := s.Elsewhere; {
 	case ok:
 		t.gpu = min(busy*cycle*t.step/mean, t.step)
@@ -67,21 +69,21 @@ const linkHalf = 6
 
 // readSMs finds the share of the time in which a tenant's kernels leave others no room, from its profile or one taken
 // elsewhere, or else from how long a chain's links wait beside it.
-func (t *tenantModel) readSMs(b, elsewhere *SoloProfile) {
-	sm, ok := positive(b.SMFraction)
+func (t *tenantModel) readSMs(b, elsewhere *profile.SoloProfile) {
+	sm, ok := profile.Positive(b.SMFraction)
 	if !ok && elsewhere != nil {
 		b, ok = elsewhere, true
-		sm, _ = positive(b.SMFraction)
+		sm, _ = profile.Positive(b.SMFraction)
 		t.note(0.05, "the share of the SMs that its kernels hold was measured on another machine")
 	}
-	busy, ok2 := positive(b.GPUBusyFraction)
+	busy, ok2 := profile.Positive(b.GPUBusyFraction)
 	if !ok2 {
 		busy = t.gpu / t.step
 	}
 	switch {
 	case ok && ok2:
 		t.sms = min(sm/busy, 1)
-	case t.kind == KindServer:
+	case t.kind == profile.KindServer:
 		t.sms = t.decodeSM
 	case b.Pressure != nil && b.Pressure.Chain() != nil:
 		held := b.Pressure.Chain().LinkUS() / busy // beside its kernels, not its gaps
@@ -92,7 +94,7 @@ func (t *tenantModel) readSMs(b, elsewhere *SoloProfile) {
 		t.sms, t.unknownSMs = usualSMs, true
 		t.note(0, "no SM utilisation in the profile: its kernels are taken for such as nearly fill the GPU")
 	}
-	if t.kind != KindServer {
+	if t.kind != profile.KindServer {
 		t.sms = math.Pow(t.sms, smFilling)
 	}
 }
@@ -103,16 +105,16 @@ func (e *engine) nextPiece(now time.Duration) timeslice.Work {
 	t := e.t
 	if e.launched == t.pieces {
 		if e.began >= e.from {
-			e.took = append(e.took, inMillis(now-e.began))
+			e.took = append(e.took, batching.InMillis(now-e.began))
 		}
-		e.began, e.launched = now+millis(t.think*(0.5+e.rng.Float64())), 0
+		e.began, e.launched = now+batching.Millis(t.think*(0.5+e.rng.Float64())), 0
 		e.jitter = 1 + stepJitter*(2*e.rng.Float64()-1)
 	}
 	if t.pieces > 1 {
 		return e.nextLaunch(now)
 	}
 	e.launched++
-	return timeslice.Work{At: max(now, e.began+millis(t.host)), GPU: millis(e.jitter * t.gpu)}
+	return timeslice.Work{At: max(now, e.began+batching.Millis(t.host)), GPU: batching.Millis(e.jitter * t.gpu)}
 }
 
 // shareSMs sets the speeds of works whose kernels are on the GPU at the same time: each

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -14,7 +16,7 @@ import (
 // queue share for MPS, and the values that are tried of it. SMBlocking is not fitted: the data cannot tell the two
 // apart. The grid is coarse: the models are physical, and constants fitted more finely do worse on what they have
 // not seen.
-func fitted(p *Parameters, m sharing.Mechanism) (q *Parameter, trials []float64) {
+func fitted(p *costs.Parameters, m sharing.Mechanism) (q *costs.Parameter, trials []float64) {
 	if m == sharing.MechanismMPS {
 		return &p.QueueShare, []float64{0.06, 0.09, 0.12, 0.15, 0.18}
 	}
@@ -45,7 +47,7 @@ type study struct {
 // soloSeries are the profiles of one file.
 type soloSeries struct {
 	series, gpu string
-	profiles    *Profiles
+	profiles    *profile.Profiles
 }
 
 // trialOf holds a trial's predictions for a case, with intervals that hold nothing but what the predictions themselves
@@ -56,15 +58,15 @@ type trialOf struct {
 	figures     int
 }
 
-func newStudy(start Predictor, method Method, files []Rows) (*study, error) {
+func newStudy(start Predictor, method Method, files []profile.Rows) (*study, error) {
 	s := &study{start: start, method: method, known: &aloneCache{}}
-	bare := Residuals{}
-	for _, m := range Metrics() {
-		bare[m] = Residual{HalfWidth: 1e-12}
+	bare := costs.Residuals{}
+	for _, m := range profile.Metrics() {
+		bare[m] = costs.Residual{HalfWidth: 1e-12}
 	}
 	s.bare = start
 	s.bare.Models, s.bare.TimeSlicing, s.bare.MPS = nil, bare, bare
-	var all Profiles
+	var all profile.Profiles
 	for i, rows := range files {
 		own, err := seriesProfiles(rows)
 		if err == nil {
@@ -74,7 +76,7 @@ func newStudy(start Predictor, method Method, files []Rows) (*study, error) {
 			return nil, err
 		}
 		for _, name := range slices.Sorted(maps.Keys(own)) {
-			k := slices.IndexFunc(rows, func(r Row) bool { return r.Series == name })
+			k := slices.IndexFunc(rows, func(r profile.Row) bool { return r.Series == name })
 			s.alone = append(s.alone, soloSeries{seriesName(name, i), s.gpuOf(&rows[k]), own[name]})
 		}
 	}
@@ -84,7 +86,7 @@ func newStudy(start Predictor, method Method, files []Rows) (*study, error) {
 			return nil, err
 		}
 		for _, sc := range cases {
-			sc.series, sc.gpu = seriesName(sc.series, i), s.gpuOf(&sc.rows[0])
+			sc.series, sc.gpu = seriesName(sc.series, i), s.gpuOf(&sc.Rows[0])
 			sc.calibrates = !slices.ContainsFunc(sc.group, gapsOf)
 		}
 		s.cases = append(s.cases, cases...)
@@ -101,7 +103,7 @@ func seriesName(name string, file int) string {
 }
 
 // gpuOf is the GPU that a row is of; one that does not say is of the predictor's.
-func (s *study) gpuOf(r *Row) string {
+func (s *study) gpuOf(r *profile.Row) string {
 	if r.GPUName == "" {
 		return oneName(s.start.GPU)
 	}
@@ -128,13 +130,13 @@ func (u *subset) of(gpu, series string) bool {
 }
 
 func (u *subset) admits(sc *sharedCase) bool {
-	return sc.calibrates && u.of(sc.gpu, sc.series) && !slices.Contains(u.name[:], sc.rows[0].Case) &&
-		(u.model == "" || !slices.ContainsFunc(sc.rows, func(r Row) bool { return r.Server.Model == u.model }))
+	return sc.calibrates && u.of(sc.gpu, sc.series) && !slices.Contains(u.name[:], sc.Rows[0].Case) &&
+		(u.model == "" || !slices.ContainsFunc(sc.Rows, func(r profile.Row) bool { return r.Server.Model == u.model }))
 }
 
 // try returns what trial k predicts for a case.
 func (s *study) try(sc *sharedCase, k int) *trialOf {
-	m := sc.rows[0].Mechanism
+	m := sc.Rows[0].Mechanism
 	p := s.bare
 	p.GPU = sc.gpu // nothing is carried over to the GPU that its series calibrate
 	q, trials := fitted(&p.Parameters, m)
@@ -150,9 +152,9 @@ func (s *study) try(sc *sharedCase, k int) *trialOf {
 		return t
 	}
 	for j := range t.predictions {
-		for _, metric := range []Metric{MetricTPOTP50, MetricTokensPerSecond} {
+		for _, metric := range []profile.Metric{profile.MetricTPOTP50, profile.MetricTokensPerSecond} {
 			v, ok := t.predictions[j].Get(metric)
-			if got, ok2 := sc.rows[j].compared(metric); ok && ok2 {
+			if got, ok2 := sc.Rows[j].Compared(metric); ok && ok2 {
 				t.distance += math.Abs(math.Log(v.Value / got))
 				t.figures++
 			}
@@ -169,7 +171,7 @@ func (s *study) best(m sharing.Mechanism, u subset) int {
 	score := func(k int) float64 {
 		sum, figures := 0.0, 0
 		for _, sc := range s.cases {
-			if sc.rows[0].Mechanism == m && u.admits(sc) {
+			if sc.Rows[0].Mechanism == m && u.admits(sc) {
 				t := s.try(sc, k)
 				sum, figures = sum+t.distance, figures+t.figures
 			}
@@ -193,18 +195,18 @@ func (s *study) best(m sharing.Mechanism, u subset) int {
 // calibrate fits a predictor to a subset, and to its profiles.
 func (s *study) calibrate(u subset) (*Predictor, error) {
 	p := s.start
-	p.TimeSlicing, p.MPS, p.Models, p.Engines = Residuals{}, Residuals{}, nil, nil
+	p.TimeSlicing, p.MPS, p.Models, p.Engines = costs.Residuals{}, costs.Residuals{}, nil, nil
 	any := false
-	for _, m := range mechanisms {
-		from, to := s.start.residuals(m), p.residuals(m)
+	for _, m := range profile.Mechanisms {
+		from, to := s.start.Residuals(m), p.Residuals(m)
 		for metric, r := range from {
 			to[metric] = r
 		}
 		k := s.best(m, u)
 		tenants, series := 0, map[string]bool{}
 		for _, sc := range s.cases {
-			if sc.rows[0].Mechanism == m && u.admits(sc) && s.try(sc, k).figures > 0 {
-				tenants += len(sc.rows)
+			if sc.Rows[0].Mechanism == m && u.admits(sc) && s.try(sc, k).figures > 0 {
+				tenants += len(sc.Rows)
 				series[sc.series] = true
 			}
 		}
@@ -220,10 +222,10 @@ func (s *study) calibrate(u subset) (*Predictor, error) {
 		return nil, ErrNothingToFit
 	}
 	for _, sc := range s.cases {
-		for i := range sc.rows {
+		for i := range sc.Rows {
 			if u.admits(sc) {
-				p.Models = append(p.Models, sc.rows[i].Server.Model)
-				if engine := sc.rows[i].Engine; engine != "" && engine != calibrationEngine {
+				p.Models = append(p.Models, sc.Rows[i].Server.Model)
+				if engine := sc.Rows[i].Engine; engine != "" && engine != calibrationEngine {
 					p.Engines = append(p.Engines, engine)
 				}
 			}
@@ -245,12 +247,12 @@ func (s *study) fitLoneCost(p *Predictor, u subset) {
 			continue
 		}
 		for mps := range a.profiles.All() {
-			ts := a.profiles.find(sharing.MechanismTimeSlicing, mps.Server, mps.Load)
+			ts := a.profiles.Find(sharing.MechanismTimeSlicing, mps.Server, mps.Load)
 			if mps.Mechanism != sharing.MechanismMPS || ts == nil || u.model != "" && mps.Server.Model == u.model {
 				continue
 			}
-			with, ok := positive(mps.ITL.P50)
-			without, ok2 := positive(ts.ITL.P50)
+			with, ok := profile.Positive(mps.ITL.P50)
+			without, ok2 := profile.Positive(ts.ITL.P50)
 			if ok && ok2 {
 				costs = append(costs, with-without)
 			}
@@ -272,15 +274,15 @@ func (s *study) validate(split Split) []Measured {
 	fitted := fittedTo{}
 	for _, sc := range s.cases {
 		predicted := map[subset][]Measured{}
-		for k := range sc.rows {
+		for k := range sc.Rows {
 			u := subset{gpu: oneName(s.start.GPU)}
 			switch split {
 			case SplitLeaveOneModelOut:
-				u.model = sc.rows[k].Server.Model
+				u.model = sc.Rows[k].Server.Model
 			case SplitLeaveOneSeriesOut:
 				u = s.without(sc)
 			default:
-				u.name[0] = sc.rows[k].Case
+				u.name[0] = sc.Rows[k].Case
 			}
 			if predicted[u] == nil {
 				predicted[u] = fitted.of(s, u).predictCase(s.method, sc, s.known)
@@ -312,7 +314,7 @@ func (s *study) without(sc *sharedCase) subset {
 		u := subset{gpu: gpu, series: [2]string{sc.series}}
 		others := map[string]bool{}
 		for _, o := range s.cases {
-			if u.admits(o) && o.rows[0].Mechanism == sc.rows[0].Mechanism {
+			if u.admits(o) && o.Rows[0].Mechanism == sc.Rows[0].Mechanism {
 				others[o.series] = true
 			}
 		}

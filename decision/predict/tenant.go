@@ -5,13 +5,14 @@ import (
 	"math"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // tenantModel is a workload taken apart for prediction. Times are in milliseconds, rates in requests a millisecond.
 type tenantModel struct {
-	base       *SoloProfile // which it was read from
-	kind       Kind
+	base       *profile.SoloProfile // which it was read from
+	kind       profile.Kind
 	seen       bool    // its engine is one that the predictor was calibrated on
 	gaps       bool    // its kernels are launched one by one
 	busy       float64 // of a step with gaps, in which the GPU works; 0 = not known
@@ -46,7 +47,7 @@ type tenantModel struct {
 	// others by 1, and by how much it holds up others. See Predictor.takeTurns.
 	decodeWaits, prefillWaits, decodeHolds, prefillHolds float64
 
-	alone figures // of the workload alone under the mechanism
+	alone profile.Figures // of the workload alone under the mechanism
 	// reference is what a slowdown is relative to.
 	reference float64
 	// offered is the half-width of an open loop's offered load: chance gives
@@ -68,13 +69,13 @@ func (t *tenantModel) note(widen float64, format string, args ...any) {
 }
 
 // model takes a workload apart for a mechanism.
-func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) error {
+func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenantModel) error {
 	base := s.TimeSlicing
 	if mechanism == sharing.MechanismMPS && s.MPS != nil {
 		base = s.MPS
 	}
 	if base == nil {
-		return fmt.Errorf("%w under %s: %s with %s", ErrNoProfile, mechanism, s.Server, s.Load)
+		return fmt.Errorf("%w under %s: %s with %s", profile.ErrNoProfile, mechanism, s.Server, s.Load)
 	}
 	if err := p.transfer(mechanism, base.GPU, t); err != nil {
 		return err
@@ -82,7 +83,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	if base.Driver != "" && p.Driver != "" && driverBranch(base.Driver) != driverBranch(p.Driver) {
 		t.note(0.05, "profile taken with driver %s, predictor calibrated on %s", base.Driver, p.Driver)
 	}
-	if base.Kind != KindServer {
+	if base.Kind != profile.KindServer {
 		return t.readStepper(p, mechanism, s, base)
 	}
 	if err := t.readProfile(p, base); err != nil {
@@ -108,9 +109,9 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *Solo, t *tenantModel) 
 	if err := t.takeApart(p, base, p.usualHost(base, s.Siblings)); err != nil {
 		return err
 	}
-	t.reference = t.alone[MetricTPOTP50]
+	t.reference = t.alone[profile.MetricTPOTP50]
 	if ts := s.TimeSlicing; ts != nil {
-		if v, ok := ts.Metric(MetricTPOTP50); ok {
+		if v, ok := ts.Metric(profile.MetricTPOTP50); ok {
 			t.reference = v
 		}
 	}
@@ -142,7 +143,7 @@ func driverBranch(s string) string {
 	return branch
 }
 
-func (t *tenantModel) readProfile(p *Predictor, b *SoloProfile) error {
+func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile) error {
 	t.perToken, t.doubling = p.Parameters.HostPerToken.Value, p.Parameters.BatchDoubling.Value
 	t.closed, t.clients, t.rate = b.Load.Closed(), b.Load.Concurrency, b.Load.Rate/1e3
 	t.base, t.output, t.steps = b, b.Load.Output, float64(b.Load.Output-1)
@@ -152,13 +153,13 @@ func (t *tenantModel) readProfile(p *Predictor, b *SoloProfile) error {
 	if t.output < 2 {
 		return fmt.Errorf("%w: one-token answers have no decode step (%s)", ErrUnpredictable, b.Load)
 	}
-	t.alone = b.figures()
+	t.alone = b.Figures()
 	var ok bool
-	if t.step, ok = positive(b.ITL.P50); !ok && b.Version >= VersionOfKinds {
-		t.step, ok = decodeOfTPOT*t.alone[MetricTPOTP50], true
+	if t.step, ok = profile.Positive(b.ITL.P50); !ok && b.Version >= profile.VersionOfKinds {
+		t.step, ok = decodeOfTPOT*t.alone[profile.MetricTPOTP50], true
 		t.note(0.1, "no gaps between tokens in the profile: a decode step taken for %g of its time per token", decodeOfTPOT)
 	}
-	if !ok || t.alone[MetricTPOTP50] == 0 || t.alone[MetricE2EP50] == 0 || t.alone[MetricTokensPerSecond] == 0 {
+	if !ok || t.alone[profile.MetricTPOTP50] == 0 || t.alone[profile.MetricE2EP50] == 0 || t.alone[profile.MetricTokensPerSecond] == 0 {
 		return fmt.Errorf("%w: itl_ms.p50, tpot_ms.p50, e2e_ms.p50 and tokens_per_s are needed", ErrUnpredictable)
 	}
 	if n, ok := b.Requests.Get(); ok && n < 10 {
@@ -174,38 +175,38 @@ const decodeOfTPOT = 0.92
 
 // repeatArrivals has an open loop offer what it offered alone where the seed is the same: so are the arrivals then,
 // which chance had come more or less often than the rate says. Of a handful of requests that cannot be told.
-func (t *tenantModel) repeatArrivals(s *Solo, base *SoloProfile) {
+func (t *tenantModel) repeatArrivals(s *profile.Solo, base *profile.SoloProfile) {
 	if !t.closed && !base.Load.Seed.IsZero() && s.Load.Seed == base.Load.Seed && base.Requests.Or(0) >= 10 {
-		t.rate = t.alone[MetricTokensPerSecond] / 1e3 / float64(t.output)
+		t.rate = t.alone[profile.MetricTokensPerSecond] / 1e3 / float64(t.output)
 	}
 }
 
 // shareFirst takes the first token alone from the runs under both mechanisms, where there are two: nobody else is
 // on the GPU, so both measure the same, and by chance they differ by 20% (examples/predict/testdata).
-func (t *tenantModel) shareFirst(s *Solo) {
+func (t *tenantModel) shareFirst(s *profile.Solo) {
 	if s.MPS == nil || s.TimeSlicing == nil || s.MPS.Server != s.TimeSlicing.Server {
 		return
 	}
-	a, ok := s.MPS.Metric(MetricTTFTP50)
-	b, ok2 := s.TimeSlicing.Metric(MetricTTFTP50)
+	a, ok := s.MPS.Metric(profile.MetricTTFTP50)
+	b, ok2 := s.TimeSlicing.Metric(profile.MetricTTFTP50)
 	if ok && ok2 {
-		t.alone[MetricTTFTP50] = math.Sqrt(a * b)
+		t.alone[profile.MetricTTFTP50] = math.Sqrt(a * b)
 	}
 }
 
 // readSlots finds how many requests the server has in its batch at once.
-func (t *tenantModel) readSlots(b *SoloProfile) {
+func (t *tenantModel) readSlots(b *profile.SoloProfile) {
 	if v, ok := b.Server.Slots.Get(); ok {
 		t.slots = v
 		return
 	}
-	t.slots = max(usualSlots, t.clients)
+	t.slots = max(profile.UsualSlots, t.clients)
 	// By Little's law, the requests that are decoding.
-	live := t.alone[MetricTokensPerSecond] / 1e3 / float64(t.output) * t.steps * b.TPOT.mean()
+	live := t.alone[profile.MetricTokensPerSecond] / 1e3 / float64(t.output) * t.steps * b.TPOT.Average()
 	switch {
 	case !t.closed:
 		t.slots = max(t.slots, int(min(2*live, 1<<16)))
-	case t.clients > usualSlots && live < 0.8*float64(t.clients):
+	case t.clients > profile.UsualSlots && live < 0.8*float64(t.clients):
 		t.slots = max(1, int(math.Round(live))) // fewer than the clients
 		t.note(0.05, "the server's slots are not stated; its profile looks like %d", t.slots)
 	}
@@ -213,11 +214,11 @@ func (t *tenantModel) readSlots(b *SoloProfile) {
 
 // checkStep finds a median gap between tokens that is no decode step: where prefills outnumber steps, it holds a
 // prefill. A step grows little with the batch, so the server's other loads tell.
-func (t *tenantModel) checkStep(base *SoloProfile, siblings []*SoloProfile) {
+func (t *tenantModel) checkStep(base *profile.SoloProfile, siblings []*profile.SoloProfile) {
 	const grown, usual = 1.6, 1.2
 	least := t.step
 	for _, q := range siblings {
-		if v, ok := positive(q.ITL.P50); ok && q.Mechanism == base.Mechanism {
+		if v, ok := profile.Positive(q.ITL.P50); ok && q.Mechanism == base.Mechanism {
 			least = min(least, v)
 		}
 	}
@@ -249,15 +250,15 @@ func (t *tenantModel) stretch(extra float64) {
 	request := t.steps * extra
 	t.step += extra
 	t.added += extra
-	for _, m := range []Metric{MetricTPOTP50, MetricTPOTP99} {
+	for _, m := range []profile.Metric{profile.MetricTPOTP50, profile.MetricTPOTP99} {
 		if t.alone[m] > 0 {
 			t.alone[m] += extra
 		}
 	}
 	if t.closed {
-		t.alone[MetricTokensPerSecond] *= t.alone[MetricE2EP50] / (t.alone[MetricE2EP50] + request)
+		t.alone[profile.MetricTokensPerSecond] *= t.alone[profile.MetricE2EP50] / (t.alone[profile.MetricE2EP50] + request)
 	}
-	for _, m := range []Metric{MetricE2EP50, MetricE2EP90, MetricE2EP99} {
+	for _, m := range []profile.Metric{profile.MetricE2EP50, profile.MetricE2EP90, profile.MetricE2EP99} {
 		if t.alone[m] > 0 {
 			t.alone[m] += request
 		}
@@ -266,32 +267,32 @@ func (t *tenantModel) stretch(extra float64) {
 
 // takeApart finds the parts of a decode step and a prefill. usualHost is the host's part
 // of a step, where GPM does not tell; 0 = the parameter.
-func (t *tenantModel) takeApart(p *Predictor, b *SoloProfile, usualHost float64) error {
+func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile, usualHost float64) error {
 	busy := 0.0 // GPU-active time for each request
 	if t.closed {
 		t.batch = float64(min(t.clients, t.slots))
-		t.cycle = float64(t.clients) * float64(t.output) / (t.alone[MetricTokensPerSecond] / 1e3) * t.batch / float64(t.clients)
+		t.cycle = float64(t.clients) * float64(t.output) / (t.alone[profile.MetricTokensPerSecond] / 1e3) * t.batch / float64(t.clients)
 		t.prefill = (t.cycle - t.steps*t.step - clientDelay) / t.batch
 		busy = b.GPUBusyFraction.Or(0) * t.cycle
 	} else {
-		e2e, tpot := b.E2E.mean()+t.steps*t.added, b.TPOT.mean()+t.added
+		e2e, tpot := b.E2E.Average()+t.steps*t.added, b.TPOT.Average()+t.added
 		t.batch = max(1, t.rate*e2e)
 		t.prefill = (tpot - t.step) * t.steps / (t.rate * e2e)
-		if ttft := t.alone[MetricTTFTP50]; ttft > 0 && t.prefill > 0 {
+		if ttft := t.alone[profile.MetricTTFTP50]; ttft > 0 && t.prefill > 0 {
 			// What prefills add to TPOT is a small difference of two noisy figures; the first token, less the step
 			// that it waits for, is another view of the same time.
 			first := max(0.5*ttft, ttft-t.liveFraction(e2e)*t.step/2)
 			t.prefill = min(max(t.prefill, 0.6*first), 1.5*first)
 		}
 	}
-	if ttft := t.alone[MetricTTFTP50]; ttft > 0 && (t.prefill < 0.1*ttft && t.batch < 2 || t.prefill <= 0) {
+	if ttft := t.alone[profile.MetricTTFTP50]; ttft > 0 && (t.prefill < 0.1*ttft && t.batch < 2 || t.prefill <= 0) {
 		t.prefill = ttft / max(1, (t.batch+1)/2)
 		t.note(0.05, "the profile's throughput leaves no time for prefills; TTFT was used")
 	}
 	switch {
 	case t.prefill <= 0:
 		return fmt.Errorf("%w: its decode steps take longer than its requests do", ErrUnpredictable)
-	case t.step < shortestPart || t.prefill < shortestPart || t.step > longestPart || t.prefill > longestPart:
+	case t.step < profile.ShortestPart || t.prefill < profile.ShortestPart || t.step > profile.LongestPart || t.prefill > profile.LongestPart:
 		return fmt.Errorf("%w: its throughput leaves %.3g ms for a step and %.3g ms for a prefill", ErrUnpredictable, t.step, t.prefill)
 	}
 	host, prefillBusy := p.idleParts(t, busy, usualHost)
@@ -304,13 +305,13 @@ func (t *tenantModel) takeApart(p *Predictor, b *SoloProfile, usualHost float64)
 		t.gpu = 0.3 * t.step
 		t.perToken = (t.step - t.host - t.gpu) / t.batch
 	}
-	t.interrupts = max(0, (t.alone[MetricTPOTP50]-t.step)*t.steps/t.prefill)
+	t.interrupts = max(0, (t.alone[profile.MetricTPOTP50]-t.step)*t.steps/t.prefill)
 	t.prefillGPU = prefillBusy * t.prefill
 	return nil
 }
 
 // alone takes a profile apart as it is.
-func (p *Predictor) alone(b *SoloProfile) (t tenantModel, err error) {
+func (p *Predictor) alone(b *profile.SoloProfile) (t tenantModel, err error) {
 	if err = t.readProfile(p, b); err == nil {
 		err = t.takeApart(p, b, 0)
 	}
@@ -318,12 +319,12 @@ func (p *Predictor) alone(b *SoloProfile) (t tenantModel, err error) {
 }
 
 // alike says that q, of the same server as b, is another closed loop under the same mechanism.
-func alike(q, b *SoloProfile) bool {
+func alike(q, b *profile.SoloProfile) bool {
 	return q != b && q.Load.Closed() && q.Mechanism == b.Mechanism
 }
 
 // usualHost is the host's part of a decode step as the server's other loads tell it; 0 when none does.
-func (p *Predictor) usualHost(base *SoloProfile, siblings []*SoloProfile) float64 {
+func (p *Predictor) usualHost(base *profile.SoloProfile, siblings []*profile.SoloProfile) float64 {
 	sum, n := 0.0, 0
 	for _, q := range siblings {
 		if !alike(q, base) || q.GPUBusyFraction.IsZero() {
@@ -373,7 +374,7 @@ func (t *tenantModel) duty() (decode, prefill float64) {
 		return t.steps * t.gpu / t.cycle, t.batch * t.prefill / t.cycle
 	}
 	prefill = min(1, t.rate*t.prefill)
-	if busy, ok := positive(t.base.GPUBusyFraction); ok {
+	if busy, ok := profile.Positive(t.base.GPUBusyFraction); ok {
 		return max(0.02, busy-prefill*t.prefillGPU/t.prefill), prefill
 	}
 	return (1 - prefill) * t.liveFraction(t.steps*t.step) * t.gpu / t.step, prefill

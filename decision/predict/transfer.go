@@ -3,6 +3,8 @@ package predict
 import (
 	"fmt"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -24,7 +26,7 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 			unknown = p.GPU
 		}
 		t.transferred = true
-		wider := transferred[mechanism][1]
+		wider := costs.Transferred[mechanism][1]
 		t.note(wider, "carried over from %s to %s; nothing is known of %s: the interval under %s is wider by up to %.0f%% either way, which is assumed and was never measured; calibrate there", problem.Clip(p.GPU), problem.Clip(gpu), problem.Clip(unknown), mechanism, 100*wider)
 		return nil
 	}
@@ -36,11 +38,11 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 	}
 	t.transferred = true
 	if there.Architecture == here.Architecture {
-		wider := transferred[mechanism][0]
+		wider := costs.Transferred[mechanism][0]
 		t.note(wider, "carried over from %s to %s, which widens the interval under %s by up to %.0f%% either way; calibrate there for a narrower one", here.Name, there.Name, mechanism, 100*wider)
 		return nil
 	}
-	wider := transferred[mechanism][1]
+	wider := costs.Transferred[mechanism][1]
 	t.note(wider, "carried over from %s to %s, of another architecture: the interval under %s is wider by up to %.0f%% either way, which is assumed and was never measured; calibrate there", here.Name, there.Name, mechanism, 100*wider)
 	return nil
 }
@@ -61,12 +63,12 @@ func (p Predictor) On(gpu, driver string) Predictor {
 			k = 0
 		}
 		if !known || there != here {
-			p.TimeSlicing = p.TimeSlicing.widened(transferred[sharing.MechanismTimeSlicing][k])
-			p.MPS = p.MPS.widened(transferred[sharing.MechanismMPS][k])
+			p.TimeSlicing = p.TimeSlicing.Widened(costs.Transferred[sharing.MechanismTimeSlicing][k])
+			p.MPS = p.MPS.Widened(costs.Transferred[sharing.MechanismMPS][k])
 		}
-		for _, q := range p.Parameters.named() {
+		for _, q := range p.Parameters.Named() {
 			if q.Basis == sharing.BasisMeasured || q.Basis == sharing.BasisFitted {
-				q.Basis, q.Independent = sharing.BasisTransferred, Optional[float64]{}
+				q.Basis, q.Independent = sharing.BasisTransferred, profile.Optional[float64]{}
 			}
 		}
 	}

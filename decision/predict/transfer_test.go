@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -16,7 +17,7 @@ func TestTransfer(t *testing.T) {
 		for i := range group {
 			own := *group[i].TimeSlicing
 			own.GPU = gpu
-			group[i] = predict.Solo{TimeSlicing: &own, Server: group[i].Server, Load: group[i].Load}
+			group[i] = profile.Solo{TimeSlicing: &own, Server: group[i].Server, Load: group[i].Load}
 		}
 		return p.Predict(m, group, predict.MethodClosedForm)
 	}
@@ -25,7 +26,7 @@ func TestTransfer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, _ := out[0].Get(predict.MetricTPOTP50)
+		v, _ := out[0].Get(profile.MetricTPOTP50)
 		return v.WidthFraction()
 	}
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/predict/internal/batching"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/timeslice"
 )
 
@@ -20,8 +22,8 @@ import (
 // servers of 1B, 3B and 8B at one to eight clients.
 func (p *Predictor) TurnsBesideSpinner(alone, beside time.Duration) (float64, error) {
 	wait := p.Parameters.Quantum.Value + 2*p.Parameters.Switch.Value
-	turns := (inMillis(beside) - inMillis(alone)) / wait
-	most := max(math.Ceil(1.1*inMillis(alone)/p.Parameters.Quantum.Value)+0.5, inMillis(alone)/shortestTurn)
+	turns := (batching.InMillis(beside) - batching.InMillis(alone)) / wait
+	most := max(math.Ceil(1.1*batching.InMillis(alone)/p.Parameters.Quantum.Value)+0.5, batching.InMillis(alone)/shortestTurn)
 	switch {
 	case alone <= 0 || beside <= 0:
 		return 0, fmt.Errorf("predict: a step of %v alone and %v beside the spinning neighbour counts no turns", alone, beside)
@@ -45,13 +47,13 @@ const unsureTurns = 0.3
 // countTurns has the step take the turns that were counted. The GPU's part of it is only moved as far as that
 // needs, jitter included. Where it has to be moved the step is about as long as a whole number of slices, and
 // beside a neighbour that leaves gaps, as none that spins does, it may take the turns that its length says.
-func (t *tenantModel) countTurns(p *Predictor, base *SoloProfile) {
-	counted, ok := positive(base.Turns)
+func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
+	counted, ok := profile.Positive(base.Turns)
 	if !ok || t.gaps { // whose turns follow from its launches
 		return
 	}
-	n, q := max(1, math.Round(counted)), p.Parameters.slice()
-	guessed := float64(p.scheduler().Slices(millis(t.gpu)))
+	n, q := max(1, math.Round(counted)), p.Parameters.Slice()
+	guessed := float64(p.scheduler().Slices(batching.Millis(t.gpu)))
 	gpu := min(max(t.gpu, (n-1)*q/(1-stepJitter)), n*q/(1+stepJitter))
 	if math.Abs(gpu/t.gpu-1) > mostMoved {
 		t.note(0.1, "the %.1f turns that were counted beside a spinning neighbour do not fit a step of %.2f ms; they were not used", counted, t.step)
@@ -86,14 +88,14 @@ const (
 // countEdge finds that a step lies at a whole number of slices: another load of the
 // server, with hardly another step, was counted with a turn more or fewer, or this is an
 // open loop that takes one, and another load, with batches not much larger, takes two.
-func (t *tenantModel) countEdge(p *Predictor, base *SoloProfile, siblings []*SoloProfile) {
-	own, ok := positive(base.ITL.P50)
+func (t *tenantModel) countEdge(p *Predictor, base *profile.SoloProfile, siblings []*profile.SoloProfile) {
+	own, ok := profile.Positive(base.ITL.P50)
 	if t.turns == 0 || !ok {
 		return
 	}
 	for _, q := range siblings {
-		counted, ok := positive(q.Turns)
-		step, ok2 := positive(q.ITL.P50)
+		counted, ok := profile.Positive(q.Turns)
+		step, ok2 := profile.Positive(q.ITL.P50)
 		if !ok || !ok2 {
 			continue
 		}
@@ -118,7 +120,7 @@ func (p *Predictor) besideLarger(models []tenantModel) {
 		if t.edge == 0 {
 			continue
 		}
-		below := 1 - t.length/(t.edge*p.Parameters.slice())
+		below := 1 - t.length/(t.edge*p.Parameters.Slice())
 		more := edgeShare * min(max(1-below/edgeDoubt, 0), 1)
 		t.otherWay, t.otherShare = 1, more
 		if t.turns > t.edge {
@@ -128,7 +130,7 @@ func (p *Predictor) besideLarger(models []tenantModel) {
 			continue
 		}
 		if t.turns == t.edge {
-			gpu := p.Parameters.slice() * t.edge / (1 - stepJitter)
+			gpu := p.Parameters.Slice() * t.edge / (1 - stepJitter)
 			t.turns, t.host, t.gpu = t.edge+1, max(0, t.host+t.gpu-gpu), gpu
 		}
 		t.otherWay, t.otherShare = -1, 0
@@ -146,12 +148,12 @@ func (p *Predictor) turnsOf(t *tenantModel) (turns, other int, share float64) {
 		return int(t.turns), other, math.Abs(t.otherShare)
 	}
 	s := p.scheduler()
-	turns = s.Slices(millis(t.gpu))
-	other, near := s.NearBoundary(millis(t.gpu), timeslice.BoundaryTolerance)
+	turns = s.Slices(batching.Millis(t.gpu))
+	other, near := s.NearBoundary(batching.Millis(t.gpu), timeslice.BoundaryTolerance)
 	if !near {
 		return turns, 0, 0
 	}
-	edge := p.Parameters.slice() * float64(min(turns, other))
+	edge := p.Parameters.Slice() * float64(min(turns, other))
 	away := math.Abs(t.gpu-edge) / (timeslice.BoundaryTolerance * t.gpu)
 	return turns, other, (1 - min(1, away)) / 2
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -29,8 +30,8 @@ func TestCountedTurnsAreUsed(t *testing.T) {
 		}
 		for _, m := range measured {
 			if chat(m) {
-				v, _ := m.Prediction.Get(predict.MetricTPOTP50)
-				was, _ := m.Row.Metric(predict.MetricTPOTP50)
+				v, _ := m.Prediction.Get(profile.MetricTPOTP50)
+				was, _ := m.Row.Metric(profile.MetricTPOTP50)
 				return math.Abs(v.Value/was - 1), *m.Prediction
 			}
 		}
@@ -39,7 +40,7 @@ func TestCountedTurnsAreUsed(t *testing.T) {
 	}
 	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
 		for i := range rows {
-			rows[i].Turns = predict.Optional[float64]{}
+			rows[i].Turns = profile.Optional[float64]{}
 		}
 		before, guessed := wrong(method)
 		if guessed.OtherTurns.IsZero() {
@@ -47,11 +48,11 @@ func TestCountedTurnsAreUsed(t *testing.T) {
 		}
 		for i := range rows {
 			if r := &rows[i]; r.Case == "solo-chat" && r.Mechanism == sharing.MechanismTimeSlicing {
-				r.Turns = predict.Some(1.85) // as counted on an H100 with the same load
+				r.Turns = profile.Some(1.85) // as counted on an H100 with the same load
 			}
 		}
 		after, counted := wrong(method)
-		if counted.Turns != predict.Some(2) || counted.OtherTurns != predict.Some(1) { // which its length says
+		if counted.Turns != profile.Some(2) || counted.OtherTurns != profile.Some(1) { // which its length says
 			t.Errorf("%s: %v turns, or %v", method, counted.Turns, counted.OtherTurns)
 		}
 		if before < 0.1 || after > 0.05 {
@@ -67,7 +68,7 @@ func TestTurnsThatAreNoWholeNumber(t *testing.T) {
 		t.Helper()
 		group := fourTenants(t)[:2]
 		own := *group[0].TimeSlicing
-		own.ITL.P50, own.Turns = predict.Some(2.12), predict.Some(turns)
+		own.ITL.P50, own.Turns = profile.Some(2.12), profile.Some(turns)
 		group[0].TimeSlicing = &own
 		out, err := p.Predict(sharing.MechanismTimeSlicing, group, method)
 		if err != nil {
@@ -76,18 +77,18 @@ func TestTurnsThatAreNoWholeNumber(t *testing.T) {
 		return out[0]
 	}
 	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
-		if got := on(1.4, method); got.Turns != predict.Some(1) || got.OtherTurns != predict.Some(2) {
+		if got := on(1.4, method); got.Turns != profile.Some(1) || got.OtherTurns != profile.Some(2) {
 			t.Errorf("%s: 1.4 turns are %v, or %v", method, got.Turns, got.OtherTurns)
 		}
-		if got := on(0.6, method); got.Turns != predict.Some(1) || !got.OtherTurns.IsZero() {
+		if got := on(0.6, method); got.Turns != profile.Some(1) || !got.OtherTurns.IsZero() {
 			t.Errorf("%s: 0.6 turns are %v, or %v", method, got.Turns, got.OtherTurns)
 		}
-		if got := on(9, method); got.Turns == predict.Some(9) || !strings.Contains(strings.Join(got.Notes, " "), "9.0 turns") {
+		if got := on(9, method); got.Turns == profile.Some(9) || !strings.Contains(strings.Join(got.Notes, " "), "9.0 turns") {
 			t.Errorf("%s: 9 turns of a step of one slice are believed: %v, %q", method, got.Turns, got.Notes)
 		}
 		p1, p2 := on(1, method), on(2, method)
-		one, _ := p1.Get(predict.MetricTPOTP50)
-		two, _ := p2.Get(predict.MetricTPOTP50)
+		one, _ := p1.Get(profile.MetricTPOTP50)
+		two, _ := p2.Get(profile.MetricTPOTP50)
 		if two.Value < 1.2*one.Value {
 			t.Errorf("%s: TPOT %.2f with one turn and %.2f with two", method, one.Value, two.Value)
 		}
@@ -104,7 +105,7 @@ func TestH100FromAProbe(t *testing.T) {
 	rows := rowsOf(t, "h100-colocation.json")
 	for i := range rows {
 		if v, ok := countedTurns[rows[i].Case]; ok && rows[i].Mechanism == sharing.MechanismTimeSlicing {
-			rows[i].Turns = predict.Some(v)
+			rows[i].Turns = profile.Some(v)
 		}
 	}
 	p := predict.NewPredictor().On("NVIDIA H100 80GB HBM3", "580.159.04")
@@ -118,8 +119,8 @@ func TestH100FromAProbe(t *testing.T) {
 		if m.Row.Mechanism != sharing.MechanismTimeSlicing {
 			continue
 		}
-		v, _ := m.Prediction.Get(predict.MetricTPOTP50)
-		got, _ := m.Row.Metric(predict.MetricTPOTP50)
+		v, _ := m.Prediction.Get(profile.MetricTPOTP50)
+		got, _ := m.Row.Metric(profile.MetricTPOTP50)
 		off := math.Abs(v.Value/got - 1)
 		sum, n = sum+off, n+1
 		if off <= 0.13 {
@@ -157,12 +158,12 @@ func TestTurnsAreChecked(t *testing.T) {
 	rows := colocation(t)
 	for _, bad := range []float64{-1, 0, 0.2, 1e9, math.NaN()} {
 		q := rows.Profiles()[0]
-		q.Turns = predict.Some(bad)
+		q.Turns = profile.Some(bad)
 		if err := q.Validate(); err == nil || !strings.Contains(err.Error(), "turns: must lie between 0.5") {
 			t.Errorf("%v turns: %v", bad, err)
 		}
 	}
-	_, err := predict.ParseRows([]byte(`[
+	_, err := profile.ParseRows([]byte(`[
 {"mechanism":"mps","case":"b","load":{"server":0,"concurrency":1,"prompt":1,"output":8},"server":{"model":"x"},"tenants":2,"turns":2},
 {"mechanism":"mps","case":"b","load":{"server":1,"concurrency":1,"prompt":1,"output":8},"server":{"model":"x"},"tenants":2}]`))
 	if err == nil || !strings.Contains(err.Error(), "[0].turns: belongs to a tenant alone") {
@@ -190,12 +191,12 @@ func TestStepsAtAWholeNumberOfSlices(t *testing.T) {
 				continue
 			}
 			seen[r.Case]++
-			v, _ := m.Prediction.Get(predict.MetricTPOTP50)
-			got, _ := r.Metric(predict.MetricTPOTP50)
+			v, _ := m.Prediction.Get(profile.MetricTPOTP50)
+			got, _ := r.Metric(profile.MetricTPOTP50)
 			turns, other := m.Prediction.Turns, m.Prediction.OtherTurns
-			want := [2]predict.Optional[int]{predict.Some(2), predict.Some(1)}
+			want := [2]profile.Optional[int]{profile.Some(2), profile.Some(1)}
 			if r.Case == "i-1b-1b" {
-				want = [2]predict.Optional[int]{predict.Some(1), predict.Some(2)}
+				want = [2]profile.Optional[int]{profile.Some(1), profile.Some(2)}
 			}
 			if turns != want[0] || other != want[1] {
 				t.Errorf("%s, %s: %v turns, or %v", method, r.Case, turns, other)

@@ -1,6 +1,11 @@
 package predict
 
-import "math"
+import (
+	"math"
+
+	"github.com/cotenant/cotenant/decision/predict/internal/batching"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+)
 
 // prefillToDecodeSM is the ratio of a prefill's share of the SMs to that of decode, averaged over its time: 1.2 to 1.7
 // on the H200 rows. One profile cannot tell the two apart, several can.
@@ -15,7 +20,7 @@ const maxSMShare = 0.6
 
 // splitSMs finds the shares of the SMs that decode and prefill take, from the
 // mean shares at several loads: each is a mixture of the two.
-func (t *tenantModel) splitSMs(p *Predictor, base *SoloProfile, s *Solo) {
+func (t *tenantModel) splitSMs(p *Predictor, base *profile.SoloProfile, s *profile.Solo) {
 	u, ok := base.SMFraction.Get()
 	if !ok {
 		// The rows of 1B and 8B servers lie between 0.2 and 0.5.
@@ -55,7 +60,7 @@ func (t *tenantModel) splitSMs(p *Predictor, base *SoloProfile, s *Solo) {
 	// Where MPS or a cap stretches a step, its SM time is spread thinner.
 	most := min(maxSMShare, s.Server.SMPercent.Or(100)/100)
 	t.decodeSM = min(d*alone.gpu/t.gpu, most)
-	t.prefillSM = min(f*t.prefill/(prefillOverlap*t.prefillGPU), most) // a Cluster takes it so
+	t.prefillSM = min(f*t.prefill/(batching.PrefillOverlap*t.prefillGPU), most) // a Cluster takes it so
 }
 
 // takeTurns finds how long a step's kernels wait for those of others under MPS, and others for them.
@@ -69,7 +74,7 @@ func (t *tenantModel) splitSMs(p *Predictor, base *SoloProfile, s *Solo) {
 //
 // A tenant with an active thread percentage has part of the SMs to itself: its kernels
 // wait less for others', and others less for its the fewer it has.
-func (t *tenantModel) takeTurns(p *Predictor, b *SoloProfile, share float64) {
+func (t *tenantModel) takeTurns(p *Predictor, b *profile.SoloProfile, share float64) {
 	q := &p.Parameters
 	u, ok := bandwidthOf(b)
 	if !ok {
@@ -99,8 +104,8 @@ const (
 )
 
 // bandwidthOf is the share of the memory bandwidth that the workload takes while it runs, where it is known.
-func bandwidthOf(p *SoloProfile) (float64, bool) {
-	dram, ok := positive(p.DRAMFraction)
+func bandwidthOf(p *profile.SoloProfile) (float64, bool) {
+	dram, ok := profile.Positive(p.DRAMFraction)
 	return dram / p.GPUBusyFraction.Or(1), ok
 }
 

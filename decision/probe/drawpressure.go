@@ -6,7 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 // The measures of a picture of pressures, in pixels: of a panel's axes, and of what surrounds them.
@@ -26,7 +26,7 @@ type curve struct {
 // PressureSVG draws what each of the named tenants does to kernels beside it, and these to the tenant: how long
 // launches of the reporter wait, by their kernels' length, and the tenant's step by the length of the press's. Both
 // axes are logarithmic. It returns "" where there are none.
-func PressureSVG(names []string, pressures []*predict.Pressure, simulated bool) string {
+func PressureSVG(names []string, pressures []*profile.Pressure, simulated bool) string {
 	if len(pressures) == 0 {
 		return ""
 	}

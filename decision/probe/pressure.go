@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 // MostPressed bounds the time in which a tenant is measured beside the reporter and the press, and MostSlower how many
@@ -66,7 +66,7 @@ func presses(d time.Duration) []Task {
 // is left out and stands in the error; what was measured comes with it. progress is told before each part what is
 // done, and may be nil. Never measure beside what others use: the tenant is slowed by up to MostSlower times, and so
 // is whoever else holds the GPU.
-func MeasurePressure(ctx context.Context, tenant Pressed, progress func(string)) (*predict.Pressure, error) {
+func MeasurePressure(ctx context.Context, tenant Pressed, progress func(string)) (*profile.Pressure, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, MostPressed, fmt.Errorf("probe: a tenant is measured for %v at most",
 		MostPressed))
 	defer cancel()
@@ -74,7 +74,7 @@ func MeasurePressure(ctx context.Context, tenant Pressed, progress func(string))
 		progress = func(string) {}
 	}
 	began := time.Now()
-	p := &predict.Pressure{}
+	p := &profile.Pressure{}
 	took := func() { p.Seconds = time.Since(began).Seconds() }
 	defer took()
 	var errs []error
@@ -104,7 +104,7 @@ func MeasurePressure(ctx context.Context, tenant Pressed, progress func(string))
 			errs = append(errs, fmt.Errorf("the reporter, %d kernels of %v: %w", t.Kernels, t.Kernel, err))
 			continue
 		}
-		p.Waits = append(p.Waits, predict.Wait{Kernels: t.Kernels, Wide: t.PerSM > 0, KernelUS: micros(t.Kernel),
+		p.Waits = append(p.Waits, profile.Wait{Kernels: t.Kernels, Wide: t.PerSM > 0, KernelUS: micros(t.Kernel),
 			AloneUS: micros(middle(lone[i].Steps)), BesideUS: micros(middle(r.Steps)),
 			AloneMeanUS: micros(mean(lone[i].Steps)), BesideMeanUS: micros(mean(r.Steps))})
 	}
@@ -127,7 +127,7 @@ func MeasurePressure(ctx context.Context, tenant Pressed, progress func(string))
 			errs = append(errs, fmt.Errorf("%s: %w", what, err))
 			continue
 		}
-		q := predict.Press{KernelUS: micros(t.Kernel), StepMS: millis(pressed)}
+		q := profile.Press{KernelUS: micros(t.Kernel), StepMS: millis(pressed)}
 		if q.Reads = t.Kind == KindStream; q.Reads {
 			q.GBPerS = rate(r.Bytes)(mean(r.Steps))
 			q.KernelUS = micros(middle(r.Steps)) / float64(t.Kernels)

@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/probe"
 )
 
 // A chain of small kernels is pressed link by link; long kernels that fill the GPU press, and are hardly pressed.
 func TestPressureOfSimulatedTenants(t *testing.T) {
 	t.Parallel()
-	measured := map[string]*predict.Pressure{}
+	measured := map[string]*profile.Pressure{}
 	for name, tenant := range map[string]*probe.SimulatedTenant{
 		"chain": {Kernels: 500, Kernel: 4 * time.Microsecond, SMs: 0.3},
 		"fft":   {Kernels: 7, Kernel: 80 * time.Microsecond, SMs: 1},
@@ -43,7 +43,7 @@ func TestPressureOfSimulatedTenants(t *testing.T) {
 	if chain, fft := links("chain"), links("fft"); chain > fft/5 {
 		t.Errorf("a link waits %v us for a chain of small kernels, %v for one that fills the GPU", chain, fft)
 	}
-	one := func(p *predict.Pressure) float64 { return p.Waits[0].LinkUS() }
+	one := func(p *profile.Pressure) float64 { return p.Waits[0].LinkUS() }
 	if half, fft := one(measured["half"]), one(measured["fft"]); half > 1 || fft < 10 {
 		t.Errorf("a launch of a block waits %v us where half of the SMs are free, %v where none is", half, fft)
 	}
@@ -94,14 +94,14 @@ func TestPressureSVG(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	svg := probe.PressureSVG([]string{"a <b>"}, []*predict.Pressure{p}, true)
+	svg := probe.PressureSVG([]string{"a <b>"}, []*profile.Pressure{p}, true)
 	for _, want := range []string{"Launches beside a &lt;b&gt; (SIMULATED)", "length of the kernel launched (us)", "mean time to its end (us)",
 		"median step (ms)", "each of a chain, wide", "reading memory", `width="1120"`} {
 		if !strings.Contains(svg, want) {
 			t.Errorf("no %q", want)
 		}
 	}
-	if probe.PressureSVG(nil, nil, false) != "" || !strings.Contains(probe.PressureSVG([]string{"x"}, []*predict.Pressure{{}}, false), "not measured") {
+	if probe.PressureSVG(nil, nil, false) != "" || !strings.Contains(probe.PressureSVG([]string{"x"}, []*profile.Pressure{{}}, false), "not measured") {
 		t.Error("what was not measured is drawn")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
@@ -249,18 +250,18 @@ func TestPredictor(t *testing.T) {
 	if err := p.Validate(); err != nil {
 		t.Error(err)
 	}
-	if q := p.Parameters.Quantum; p.GPU != "H100 80GB HBM3" || p.Driver != "580.159.04" || q.Value != 2.2 || q.Basis != sharing.BasisMeasured || q.Independent != predict.Some(2.2) || q.Source != "probe: turns" {
+	if q := p.Parameters.Quantum; p.GPU != "H100 80GB HBM3" || p.Driver != "580.159.04" || q.Value != 2.2 || q.Basis != sharing.BasisMeasured || q.Independent != profile.Some(2.2) || q.Source != "probe: turns" {
 		t.Errorf("%s with %s: %+v", p.GPU, p.Driver, q)
 	}
-	if q, was := p.Parameters.LoneStepCost, predict.NewPredictor().Parameters.LoneStepCost; q.Value != was.Value || q.Basis == sharing.BasisMeasured || q.Independent != predict.Some(0.01) {
+	if q, was := p.Parameters.LoneStepCost, predict.NewPredictor().Parameters.LoneStepCost; q.Value != was.Value || q.Basis == sharing.BasisMeasured || q.Independent != profile.Some(0.01) {
 		t.Errorf("the cost of MPS: %+v", q)
 	}
 	base := predict.NewPredictor()
-	if w, was := p.TimeSlicing[predict.MetricTPOTP50].HalfWidth, base.TimeSlicing[predict.MetricTPOTP50].HalfWidth; w <= was {
+	if w, was := p.TimeSlicing[profile.MetricTPOTP50].HalfWidth, base.TimeSlicing[profile.MetricTPOTP50].HalfWidth; w <= was {
 		t.Errorf("on another GPU than the one that it was calibrated on the half-width is %v, and was %v", w, was)
 	}
 	r.Info.GPU = "NVIDIA H200"
-	if same, err := r.Predictor(base); err != nil || same.TimeSlicing[predict.MetricTPOTP50] != base.TimeSlicing[predict.MetricTPOTP50] {
+	if same, err := r.Predictor(base); err != nil || same.TimeSlicing[profile.MetricTPOTP50] != base.TimeSlicing[profile.MetricTPOTP50] {
 		t.Errorf("on the same GPU the errors to expect are %+v, %v", same.TimeSlicing, err)
 	}
 	r.Measured[0].Value = 40

@@ -6,20 +6,21 @@ import (
 	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // Report holds a result for readers, with the predictor that it makes. Parameters
 // are by the names of the predictor's own JSON.
 type Report struct {
-	GPU         string             `json:"gpu"`
-	Driver      string             `json:"driver"`
-	Simulated   bool               `json:"simulated"`
-	Parameters  predict.Parameters `json:"parameters"`
-	Measured    []Measurement      `json:"measured"`
-	NotMeasured []NotMeasured      `json:"not_measured"`
-	Warnings    []string           `json:"warnings"`
-	Seconds     float64            `json:"seconds"`
+	GPU         string           `json:"gpu"`
+	Driver      string           `json:"driver"`
+	Simulated   bool             `json:"simulated"`
+	Parameters  costs.Parameters `json:"parameters"`
+	Measured    []Measurement    `json:"measured"`
+	NotMeasured []NotMeasured    `json:"not_measured"`
+	Warnings    []string         `json:"warnings"`
+	Seconds     float64          `json:"seconds"`
 }
 
 // Report returns the report of a result whose predictor is p, with further notes.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -68,7 +69,7 @@ func (r *Result) Predictor(p predict.Predictor) (predict.Predictor, error) {
 		if q == nil {
 			continue
 		}
-		q.Independent = predict.Some(m.Value)
+		q.Independent = profile.Some(m.Value)
 		switch {
 		case m.Name != Quantum && m.Name != Switch:
 		case m.Value < q.Low || m.Value > q.High:

@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/manifest/addons"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 //go:embed usage/decide.txt
@@ -139,4 +139,4 @@ func settleCommand(s *decision.Settle) string {
 	return fmt.Sprintf("%s -duration %s -telemetry -out %s-alone", line, minutes(s.Duration), name)
 }
 
-func minutes(d predict.Duration) string { return fmt.Sprintf("%.3gm", time.Duration(d).Minutes()) }
+func minutes(d profile.Duration) string { return fmt.Sprintf("%.3gm", time.Duration(d).Minutes()) }

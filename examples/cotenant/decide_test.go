@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 const decideFleets = "../quickstart/testdata/"
@@ -70,10 +70,10 @@ func TestDecideOut(t *testing.T) {
 // command.
 func TestSettleCommand(t *testing.T) {
 	for want, s := range map[string]decision.Settle{
-		"cotenant monitor -real -duration 10m -json": {Duration: predict.Duration(10 * time.Minute)},
+		"cotenant monitor -real -duration 10m -json": {Duration: profile.Duration(10 * time.Minute)},
 		"cotenant bench -endpoint http://REPLICA:8000 -model ITS-MODEL -rate 0.75 -random-input-len 9 " +
 			"-random-output-len 7 -ignore-eos -duration 5m -telemetry -out a-b-alone": {Workload: "a/b", Endpoint: true,
-			Rate: 0.75, InputTokens: 9, OutputTokens: 7, Duration: predict.Duration(5 * time.Minute)},
+			Rate: 0.75, InputTokens: 9, OutputTokens: 7, Duration: profile.Duration(5 * time.Minute)},
 	} {
 		if got := settleCommand(&s); got != want {
 			t.Errorf("%s, want %s", got, want)

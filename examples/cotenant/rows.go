@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 //go:embed usage/rows.txt
@@ -19,11 +19,11 @@ func runRows(_ context.Context, args []string, std stdio) error {
 	case err != nil:
 		return err
 	case *schema:
-		return printText(std.out, string(predict.RowSchema()))
+		return printText(std.out, string(profile.RowSchema()))
 	case fl.Arg(0) != "check" || fl.NArg() != 2:
 		return badInput(errors.New("give check and a file of rows"))
 	}
-	rows, err := predict.LoadRows(fl.Arg(1))
+	rows, err := profile.LoadRows(fl.Arg(1))
 	if err != nil {
 		return badInput(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 // maxInput bounds what is read of one input, in bytes.
@@ -73,7 +74,7 @@ func loadFleet(file, profiles, predictor, learned string, stdin io.Reader, opts 
 		opts.Predictor, err = predict.LoadPredictorWith(predictor, learned)
 	}
 	if err == nil && profiles != "" {
-		opts.Profiles, err = predict.LoadProfiles(profiles)
+		opts.Profiles, err = profile.LoadProfiles(profiles)
 	}
 	return fleet, err
 }

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/observe"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
@@ -46,7 +46,7 @@ func (o *options) observe(stdout, stderr io.Writer, fail func(int, error) int) i
 	if len(found) == 0 {
 		return fail(2, err)
 	}
-	var profiles []predict.SoloProfile
+	var profiles []profile.SoloProfile
 	for i := range found {
 		found[i].GPU = o.gpu
 		profiles = append(profiles, found[i].SoloProfile)

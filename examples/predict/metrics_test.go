@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 // Pages without times are of their files' times; what was made of them is read back as profiles.
@@ -44,11 +44,11 @@ func TestFromMetrics(t *testing.T) {
 	if code != 0 || out != "" || !strings.Contains(errs, "not told: the server's slots") {
 		t.Fatal(code, out, errs)
 	}
-	profiles, err := predict.LoadProfiles(filepath.Join(dir, "p.json"))
+	profiles, err := profile.LoadProfiles(filepath.Join(dir, "p.json"))
 	if err != nil || profiles.Len() != 1 {
 		t.Fatal(err)
 	}
-	solo, err := profiles.Solo(predict.Server{Model: "m"}, predict.Load{Rate: 0.5, Prompt: 300, Output: 100})
+	solo, err := profiles.Solo(profile.Server{Model: "m"}, profile.Load{Rate: 0.5, Prompt: 300, Output: 100})
 	if err != nil || solo.TimeSlicing.Engine != "vllm" || solo.TimeSlicing.GPU != "H200" || solo.TimeSlicing.Fit == nil {
 		t.Errorf("%+v, %v", solo.TimeSlicing, err)
 	}

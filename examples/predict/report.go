@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -24,7 +26,7 @@ type report struct {
 	Splits     map[predict.Split]errorTable `json:"splits,omitempty"`
 	Series     []series                     `json:"series,omitempty"`  // each predicted by the others
 	Classes    []series                     `json:"classes,omitempty"` // likewise, by engine and kind of tenant
-	Parameters []predict.NamedParameter     `json:"parameters"`
+	Parameters []costs.NamedParameter       `json:"parameters"`
 	Sources    sharing.Citations            `json:"sources,omitzero"`
 }
 
@@ -47,21 +49,21 @@ type row struct {
 	Index      int                                 `json:"index"`
 	Mechanism  sharing.Mechanism                   `json:"mechanism"`
 	Case       string                              `json:"case"`
-	Kind       predict.Kind                        `json:"kind,omitzero"`
-	Server     predict.Server                      `json:"server"`
-	Load       predict.Load                        `json:"load,omitzero"`
+	Kind       profile.Kind                        `json:"kind,omitzero"`
+	Server     profile.Server                      `json:"server"`
+	Load       profile.Load                        `json:"load,omitzero"`
 	Basis      *sharing.Basis                      `json:"basis,omitempty"`
-	Predicted  map[predict.Metric]predict.Interval `json:"predicted,omitempty"`
-	Actual     map[predict.Metric]float64          `json:"actual,omitempty"`
-	Slowdown   *predict.Interval                   `json:"slowdown,omitempty"`
-	Turns      predict.Optional[int]               `json:"turns,omitzero"`
-	OtherTurns predict.Optional[int]               `json:"other_turns,omitzero"`
+	Predicted  map[profile.Metric]profile.Interval `json:"predicted,omitempty"`
+	Actual     map[profile.Metric]float64          `json:"actual,omitempty"`
+	Slowdown   *profile.Interval                   `json:"slowdown,omitempty"`
+	Turns      profile.Optional[int]               `json:"turns,omitzero"`
+	OtherTurns profile.Optional[int]               `json:"other_turns,omitzero"`
 	Notes      []string                            `json:"notes,omitempty"`
 	Unknown    string                              `json:"unknown,omitempty"` // why there is no prediction
 }
 
 // errorTable holds errors by mechanism and metric.
-type errorTable map[sharing.Mechanism]map[predict.Metric]errorCell
+type errorTable map[sharing.Mechanism]map[profile.Metric]errorCell
 
 // errorCell holds absolute errors in percent.
 type errorCell struct {
@@ -74,19 +76,19 @@ type errorCell struct {
 	Baselines map[predict.Baseline]errorCell `json:"baselines,omitempty"`
 }
 
-func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*report, error) {
+func (o *options) report(p *predict.Predictor, others *profile.Profiles) (*report, error) {
 	if o.gpu != "" && plainGPU(o.gpu) != plainGPU(p.GPU) {
 		if _, err := sharing.LookupGPU(o.gpu); err != nil {
 			return nil, fmt.Errorf("-gpu: %w", err)
 		}
 	}
-	var files []predict.Rows
+	var files []profile.Rows
 	for _, name := range o.data {
 		rows, err := o.readRows(name, o.gpu, others)
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(rows, func(r predict.Row) bool { return r.GPUName == "" }) {
+		if slices.ContainsFunc(rows, func(r profile.Row) bool { return r.GPUName == "" }) {
 			o.assume(unnamed, p.GPU)
 		}
 		files = append(files, rows)
@@ -132,7 +134,7 @@ func (o *options) report(p *predict.Predictor, others *predict.Profiles) (*repor
 
 // seriesOut predicts each series by the others, and returns the errors by series, by engine
 // and kind of tenant, and of all.
-func (o *options) seriesOut(files []predict.Rows) (of, classes []series, all errorTable, err error) {
+func (o *options) seriesOut(files []profile.Rows) (of, classes []series, all errorTable, err error) {
 	held, err := predict.NewPredictor().CrossValidate(o.method, predict.SplitLeaveOneSeriesOut, files...)
 	if err != nil {
 		return nil, nil, nil, err
@@ -163,13 +165,13 @@ func grouped(held []predict.Measured, name func(predict.Measured) (name, gpu str
 // engines and kinds are predicted as if they were left out.
 func className(m predict.Measured) string {
 	switch {
-	case m.Row.Kind != predict.KindServer:
+	case m.Row.Kind != profile.KindServer:
 		return m.Row.Kind.String()
-	case m.Prediction != nil && m.Prediction.Class >= predict.ClassMixed:
+	case m.Prediction != nil && m.Prediction.Class >= profile.ClassMixed:
 		return "server, " + m.Prediction.Class.String()
 	case m.Row.Server.Variant != "":
 		return m.Row.Server.Variant
-	case m.Prediction != nil && m.Prediction.Class == predict.ClassLaunched:
+	case m.Prediction != nil && m.Prediction.Class == profile.ClassLaunched:
 		return "server, launched"
 	}
 	return "calibrated on"
@@ -184,7 +186,7 @@ func rowOf(m predict.Measured) row {
 		return r
 	}
 	p := m.Prediction
-	r.Predicted, r.Basis, r.Slowdown = map[predict.Metric]predict.Interval{}, &p.Basis, &predict.Interval{}
+	r.Predicted, r.Basis, r.Slowdown = map[profile.Metric]profile.Interval{}, &p.Basis, &profile.Interval{}
 	*r.Slowdown = rounded(p.Slowdown)
 	r.Turns, r.OtherTurns, r.Notes = p.Turns, p.OtherTurns, p.Notes
 	for metric, v := range p.All() {
@@ -194,8 +196,8 @@ func rowOf(m predict.Measured) row {
 }
 
 // rounded keeps five figures: more would pretend, and differ between machines.
-func rounded(v predict.Interval) predict.Interval {
-	return predict.Interval{Value: figures(v.Value), Low: figures(v.Low), High: figures(v.High)}
+func rounded(v profile.Interval) profile.Interval {
+	return profile.Interval{Value: figures(v.Value), Low: figures(v.Low), High: figures(v.High)}
 }
 
 func figures(v float64) float64 {
@@ -211,7 +213,7 @@ func tableOf(ms []predict.Measured) errorTable {
 	t := errorTable{}
 	for _, e := range predict.ErrorsOf(ms) {
 		if t[e.Mechanism] == nil {
-			t[e.Mechanism] = map[predict.Metric]errorCell{}
+			t[e.Mechanism] = map[profile.Metric]errorCell{}
 		}
 		t[e.Mechanism][e.Metric] = cellOf(e)
 	}
@@ -219,7 +221,7 @@ func tableOf(ms []predict.Measured) errorTable {
 }
 
 // addBaselines puts the errors of simpler rules beside those of the predictions.
-func (t errorTable) addBaselines(files []predict.Rows) error {
+func (t errorTable) addBaselines(files []profile.Rows) error {
 	for _, b := range predict.Baselines() {
 		es, err := predict.BaselineErrors(b, files...)
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/judge"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -58,7 +59,7 @@ type options struct {
 	submission  []string
 	method      predict.Method
 
-	fitted  []predict.Rows // of -fit
+	fitted  []profile.Rows // of -fit
 	assumed []string
 	named   map[string]string // by path, the series of its rows where the file's name would not tell
 }
@@ -170,7 +171,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 }
 
 // ask answers yes-or-no questions about the measured mixes of -data, or decides them.
-func (o *options) ask(p *predict.Predictor, others *predict.Profiles, stdout io.Writer, fail func(int, error) int) int {
+func (o *options) ask(p *predict.Predictor, others *profile.Profiles, stdout io.Writer, fail func(int, error) int) int {
 	files := slices.Clone(o.fitted)
 	for _, name := range o.data {
 		rows, err := o.readRows(name, o.gpu, others)
@@ -220,7 +221,7 @@ func (o *options) ask(p *predict.Predictor, others *predict.Profiles, stdout io.
 }
 
 // predictor returns the predictor to use, and the profiles in the files that it was calibrated on.
-func (o *options) predictor() (*predict.Predictor, *predict.Profiles, error) {
+func (o *options) predictor() (*predict.Predictor, *profile.Profiles, error) {
 	p := predict.NewPredictor()
 	if o.use != "" {
 		kept, err := predict.LoadPredictor(o.use)
@@ -229,7 +230,7 @@ func (o *options) predictor() (*predict.Predictor, *predict.Profiles, error) {
 		}
 		p = *kept
 	}
-	var others predict.Profiles
+	var others profile.Profiles
 	if len(o.fit) == 0 {
 		return &p, &others, nil
 	}
@@ -343,8 +344,8 @@ func baseName(file string) string {
 }
 
 // readRows reads a file, names the GPU of rows that name none, and adds its profiles.
-func (o *options) readRows(name, gpu string, profiles *predict.Profiles) (predict.Rows, error) {
-	rows, err := predict.LoadRows(name)
+func (o *options) readRows(name, gpu string, profiles *profile.Profiles) (profile.Rows, error) {
+	rows, err := profile.LoadRows(name)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -65,11 +66,11 @@ func (rep *report) worst() []row {
 }
 
 // metric returns the metric that a row is shown by.
-func (r *row) metric() predict.Metric {
-	if r.Kind != predict.KindServer {
-		return predict.MetricStepP50
+func (r *row) metric() profile.Metric {
+	if r.Kind != profile.KindServer {
+		return profile.MetricStepP50
 	}
-	return predict.MetricTPOTP50
+	return profile.MetricTPOTP50
 }
 
 // missed returns the error of TPOT or step P50 as a fraction, NaN where there is none.
@@ -116,7 +117,7 @@ func tabulate(padding int, lines []string) []byte {
 
 // tenant abbreviates a tenant: server, clients or requests a second, tokens in and out.
 func (r *row) tenant() string {
-	if r.Kind != predict.KindServer {
+	if r.Kind != profile.KindServer {
 		return nameOf(r.Server) + ", steps"
 	}
 	load := fmt.Sprintf("x%d", r.Load.Concurrency)
@@ -184,12 +185,12 @@ func writeAssumed(w io.Writer, assumed []string) {
 }
 
 // seriesMetrics lists the metrics of the table; the JSON has all.
-var seriesMetrics = []predict.Metric{predict.MetricTPOTP50, predict.MetricTTFTP50, predict.MetricE2EP50,
-	predict.MetricTokensPerSecond}
+var seriesMetrics = []profile.Metric{profile.MetricTPOTP50, profile.MetricTTFTP50, profile.MetricE2EP50,
+	profile.MetricTokensPerSecond}
 
 // classMetrics lists those of the table by engine and kind.
-var classMetrics = []predict.Metric{predict.MetricTPOTP50, predict.MetricTTFTP50, predict.MetricStepP50,
-	predict.MetricStepsPerSecond}
+var classMetrics = []profile.Metric{profile.MetricTPOTP50, profile.MetricTTFTP50, profile.MetricStepP50,
+	profile.MetricStepsPerSecond}
 
 // writeSeries prints the errors of each series, predicted by the others, and where there is
 // more than one, of each engine and kind of tenant.
@@ -205,7 +206,7 @@ func writeSeries(w io.Writer, list, classes []series, all errorTable) {
 	}
 }
 
-func writeGroups(w io.Writer, metrics []predict.Metric, list []series) {
+func writeGroups(w io.Writer, metrics []profile.Metric, list []series) {
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		if !slices.ContainsFunc(list, func(s series) bool { return len(s.Errors[m]) > 0 }) {
 			continue
@@ -221,7 +222,7 @@ func writeGroups(w io.Writer, metrics []predict.Metric, list []series) {
 }
 
 // groupTable formats the errors of series under a mechanism, with room columns for their names.
-func groupTable(m sharing.Mechanism, metrics []predict.Metric, list []series, room int) []byte {
+func groupTable(m sharing.Mechanism, metrics []profile.Metric, list []series, room int) []byte {
 	head := fmt.Sprintf("\n%s\tROWS", strings.ToUpper(m.String()))
 	for _, metric := range metrics {
 		head += fmt.Sprintf("\t%s\tIN, W", metric)
@@ -232,8 +233,8 @@ func groupTable(m sharing.Mechanism, metrics []predict.Metric, list []series, ro
 		if len(cells) == 0 {
 			continue
 		}
-		line := fmt.Sprintf("%s\t%d", ends(s.Series, room), max(cells[predict.MetricTPOTP50].Rows,
-			cells[predict.MetricStepP50].Rows))
+		line := fmt.Sprintf("%s\t%d", ends(s.Series, room), max(cells[profile.MetricTPOTP50].Rows,
+			cells[profile.MetricStepP50].Rows))
 		for _, metric := range metrics {
 			if c, ok := cells[metric]; ok {
 				line += fmt.Sprintf("\t%.1f/%.1f\t%.0f, %.0f", c.Mean, c.P95, *c.Coverage, *c.Width)
@@ -257,7 +258,7 @@ func widest(text []byte) (columns int) {
 // wrapped prints a line, folded.
 func wrapped(w io.Writer, text string) { fmt.Fprintln(w, page.Fold(text)) }
 
-func nameOf(s predict.Server) string {
+func nameOf(s profile.Server) string {
 	name := s.Model
 	if name == "" {
 		name = s.String()
@@ -283,7 +284,7 @@ func (rep *report) writeErrors(w io.Writer) {
 	wrapped(w, "Errors of the predictions, absolute, in percent: mean / P95; how many percent of the outcomes lie in "+
 		"the 90% intervals, and their width in percent of the value")
 	byMechanism(w, "ROWS\t"+strings.Join(names, "\tIN, WIDTH\t")+"\tIN, WIDTH", rep.Errors,
-		func(m sharing.Mechanism, metric predict.Metric) string {
+		func(m sharing.Mechanism, metric profile.Metric) string {
 			line := fmt.Sprint(rep.Errors[m][metric].Rows)
 			for _, t := range tables {
 				if c, ok := t[m][metric]; ok {
@@ -306,7 +307,7 @@ func (rep *report) writeErrors(w io.Writer) {
 	wrapped(w, "Errors of simpler rules: N tenants make it N times slower; always 1.75 times; shares of what keeps "+
 		"the GPU busy; shares of what keeps its engines busy")
 	byMechanism(w, "N TIMES\tFLAT 1.75\tGPU BUSY\tENGINE BUSY", rep.Errors,
-		func(m sharing.Mechanism, metric predict.Metric) string {
+		func(m sharing.Mechanism, metric profile.Metric) string {
 			var cells []string
 			for _, b := range predict.Baselines() {
 				cell := "-"
@@ -320,13 +321,13 @@ func (rep *report) writeErrors(w io.Writer) {
 }
 
 // byMechanism prints a table for each mechanism, with a line for each metric.
-func byMechanism(w io.Writer, head string, t errorTable, line func(sharing.Mechanism, predict.Metric) string) {
+func byMechanism(w io.Writer, head string, t errorTable, line func(sharing.Mechanism, profile.Metric) string) {
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		if len(t[m]) == 0 {
 			continue
 		}
 		lines := []string{"\n" + strings.ToUpper(m.String()) + "\t" + head}
-		for _, metric := range predict.Metrics() {
+		for _, metric := range profile.Metrics() {
 			if _, ok := t[m][metric]; ok {
 				lines = append(lines, fmt.Sprintf("%s\t%s", metric, line(m, metric)))
 			}

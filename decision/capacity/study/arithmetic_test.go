@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/capacity"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
@@ -50,7 +50,7 @@ func TestArithmetic(t *testing.T) {
 				in, answer = in+float64(q.Input), answer+float64(q.Output)
 			}
 			seconds := max(s.requests[len(s.requests)-1].At.Seconds(), 1)
-			e := predict.NewEngine(s.Plan.Tenants[0].Shape, predict.MachineOf(gpu))
+			e := costs.NewEngine(s.Plan.Tenants[0].Shape, costs.MachineOf(gpu))
 			need := "none"
 			if r.Chosen != nil {
 				need = fmt.Sprint(r.Chosen.GPUs)

@@ -13,15 +13,16 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 // model is a model that was measured, described, or both.
 type model struct {
 	name  string
-	shape *predict.Model // nil = not described: by the size in its name
-	solos []predict.Solo
-	loads []predict.Load
+	shape *costs.Model // nil = not described: by the size in its name
+	solos []profile.Solo
+	loads []profile.Load
 }
 
 // readModels reads what is described and what was measured, sorted by name. Without any of it the models are the
@@ -81,7 +82,7 @@ func (s *Study) readModels(opts Options) ([]model, error) {
 const maxConfig = 4 << 20 // bytes of a config.json
 
 // describe reads a model's shape from a file, or from text such as "params:30e9,fp8,active:3e9".
-func (s *Study) describe(name, of string) (predict.Model, error) {
+func (s *Study) describe(name, of string) (costs.Model, error) {
 	text, sized := strings.CutPrefix(of, "params:")
 	if !sized {
 		info, err := os.Stat(of)
@@ -89,13 +90,13 @@ func (s *Study) describe(name, of string) (predict.Model, error) {
 			err = fmt.Errorf("%s: %d bytes are no config.json", of, info.Size())
 		}
 		if err != nil {
-			return predict.Model{}, err
+			return costs.Model{}, err
 		}
 		data, err := os.ReadFile(of)
 		if err != nil {
-			return predict.Model{}, err
+			return costs.Model{}, err
 		}
-		m, err := predict.ParseModelConfig(data)
+		m, err := costs.ParseModelConfig(data)
 		if err != nil {
 			return m, fmt.Errorf("%s: %w", of, err)
 		}
@@ -104,7 +105,7 @@ func (s *Study) describe(name, of string) (predict.Model, error) {
 	fields := strings.Split(text, ",")
 	parameters, err := strconv.ParseFloat(fields[0], 64)
 	if err != nil || !(parameters >= 1e6 && parameters <= 1e14) {
-		return predict.Model{}, fmt.Errorf("params:%s: write the number of parameters, like params:7e9", fields[0])
+		return costs.Model{}, fmt.Errorf("params:%s: write the number of parameters, like params:7e9", fields[0])
 	}
 	m, err := s.sized(name, parameters)
 	if err != nil {
@@ -135,7 +136,7 @@ var precisions = map[string][2]int{
 }
 
 // ofFleet is the shape that a fleet's workload states, the rest of it that of a known model of the size.
-func (s *Study) ofFleet(w *decision.Workload) (predict.Model, error) {
+func (s *Study) ofFleet(w *decision.Workload) (costs.Model, error) {
 	f := w.Model
 	m, err := s.sized(w.Name, float64(f.Parameters))
 	bits := precisions[f.Weights.String()]
@@ -152,7 +153,7 @@ func (s *Study) ofFleet(w *decision.Workload) (predict.Model, error) {
 }
 
 // sized is the shape of a known model of about so many parameters.
-func (s *Study) sized(name string, parameters float64) (predict.Model, error) {
+func (s *Study) sized(name string, parameters float64) (costs.Model, error) {
 	near, m := shapeFor(parameters / 1e9)
 	m.Parameters = parameters
 	if r := parameters / 1e9 / near; r > 2 || r < 0.5 {
@@ -164,7 +165,7 @@ func (s *Study) sized(name string, parameters float64) (predict.Model, error) {
 
 // nearest returns the one profile whose load is nearest to the mean lengths, by the
 // sum of the logarithms of their ratios.
-func (m *model) nearest(in, out float64) []predict.Solo {
+func (m *model) nearest(in, out float64) []profile.Solo {
 	if len(m.solos) == 0 {
 		return nil
 	}
@@ -182,7 +183,7 @@ func (m *model) nearest(in, out float64) []predict.Solo {
 // Llama and Qwen families (their config.json on Hugging Face).
 var shapes = []struct {
 	billions float64
-	shape    predict.Model
+	shape    costs.Model
 }{
 	{0.16, shape(0.162e9, 12, 4, 64, 768, 12, 2048)},
 	{0.5, shape(0.494e9, 24, 2, 64, 896, 14, 4864)},
@@ -194,15 +195,15 @@ var shapes = []struct {
 	{70, shape(70.6e9, 80, 8, 128, 8192, 64, 28672)},
 }
 
-func shape(parameters float64, layers, kvHeads, headDim, hidden, heads, intermediate int) predict.Model {
-	return predict.Model{
+func shape(parameters float64, layers, kvHeads, headDim, hidden, heads, intermediate int) costs.Model {
+	return costs.Model{
 		Parameters: parameters, Layers: layers, KVHeads: kvHeads, HeadDim: headDim,
 		Hidden: hidden, Heads: heads, Intermediate: intermediate,
 	}
 }
 
 // shapeFor is the known size that is nearest to one in billions, and its shape.
-func shapeFor(billions float64) (float64, predict.Model) {
+func shapeFor(billions float64) (float64, costs.Model) {
 	best := shapes[0]
 	for _, s := range shapes {
 		if math.Abs(math.Log(s.billions/billions)) < math.Abs(math.Log(best.billions/billions)) {
@@ -218,15 +219,15 @@ const leastScale, mostScale = 0.6, 1.5
 var sizeInName = regexp.MustCompile(`(?i)(?:^|[^0-9a-z.])([0-9]+(?:\.[0-9]+)?)([bm])(?:[^0-9a-z]|$)`)
 
 // shapeOf returns the shape of the nearest known size, by the size in a measured model's name.
-func shapeOf(name string) (predict.Model, error) {
+func shapeOf(name string) (costs.Model, error) {
 	m := sizeInName.FindStringSubmatch(name)
 	if m == nil {
-		return predict.Model{}, fmt.Errorf("model %q: its size is not in its name; describe it with -model %s=config.json",
+		return costs.Model{}, fmt.Errorf("model %q: its size is not in its name; describe it with -model %s=config.json",
 			name, name)
 	}
 	size, err := strconv.ParseFloat(m[1], 64)
 	if err != nil || size <= 0 {
-		return predict.Model{}, fmt.Errorf("model %q: %s is no size", name, m[1])
+		return costs.Model{}, fmt.Errorf("model %q: %s is no size", name, m[1])
 	}
 	if strings.EqualFold(m[2], "m") {
 		size /= 1000
@@ -234,7 +235,7 @@ func shapeOf(name string) (predict.Model, error) {
 	near, shape := shapeFor(size)
 	scale := size / near
 	if scale > mostScale || scale < leastScale {
-		return predict.Model{}, fmt.Errorf("model %q: the shape of models of %gB is not known here", name, size)
+		return costs.Model{}, fmt.Errorf("model %q: the shape of models of %gB is not known here", name, size)
 	}
 	shape.Parameters *= scale
 	return shape, nil

@@ -14,7 +14,8 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/capacity"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen"
 )
@@ -26,7 +27,7 @@ type onServers struct {
 	Share                 float64 `json:",omitempty"` // of what is sustained, where the load was chosen so
 	Requests              int64
 	Limit                 map[string]float64 // ms
-	Predicted             map[string]predict.Interval
+	Predicted             map[string]profile.Interval
 	Measured              map[string]float64
 	Verdict, Was          string
 	Near                  bool // a measured figure is within 15% of its limit
@@ -109,7 +110,7 @@ func (b *testbed) planned(t *testing.T, mechanism string, group []int, requests 
 		plan.Tenants = append(plan.Tenants, capacity.Tenant{
 			Name: m.name, Model: m.name, Shape: shape, Profiles: m.nearest(250, 56), Objectives: capacity.Objectives{Limits: limits[len(limits)-1]},
 			// The test servers compute a prompt at once, between two steps, and cache none.
-			Configure: func(e *predict.Engine) { e.ChunkTokens, e.NoPrefixCache, e.Sequences = 0, true, 16 },
+			Configure: func(e *costs.Engine) { e.ChunkTokens, e.NoPrefixCache, e.Sequences = 0, true, 16 },
 		})
 	}
 	return plan, limits
@@ -129,7 +130,7 @@ func foreseen(t *testing.T, plan capacity.Plan) capacity.Arrangement {
 }
 
 // compare sets a case's prediction beside what was measured.
-func (c *onServers) compare(predicted map[string]predict.Interval, limits []capacity.Limit, during time.Duration) {
+func (c *onServers) compare(predicted map[string]profile.Interval, limits []capacity.Limit, during time.Duration) {
 	c.Predicted, c.Limit, c.Was, c.Near = predicted, map[string]float64{}, "kept", false
 	for _, l := range limits {
 		name := fmt.Sprintf("%s_p%d", l.Latency, l.Percentile)
@@ -353,14 +354,14 @@ func limitsOf(t *testing.T, m *model) []capacity.Limit {
 	return nil
 }
 
-func unsure(p map[string]predict.Interval, limits []capacity.Limit) bool {
+func unsure(p map[string]profile.Interval, limits []capacity.Limit) bool {
 	return slices.ContainsFunc(limits, func(l capacity.Limit) bool {
 		i := p[fmt.Sprintf("%s_p%d", l.Latency, l.Percentile)]
 		return i.High > float64(l.Most)/1e6
 	})
 }
 
-func surelyMissed(p map[string]predict.Interval, limits []capacity.Limit) bool {
+func surelyMissed(p map[string]profile.Interval, limits []capacity.Limit) bool {
 	return slices.ContainsFunc(limits, func(l capacity.Limit) bool {
 		i := p[fmt.Sprintf("%s_p%d", l.Latency, l.Percentile)]
 		return i.Low > float64(l.Most)/1e6

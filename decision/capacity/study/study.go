@@ -14,6 +14,8 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/capacity"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 // The built-in scenario: the arrivals and lengths of the first 200 requests of Azure's public trace of
@@ -49,7 +51,7 @@ type Options struct {
 	Fleet     string // file of a fleet, whose workloads describe models
 	Predictor string // file of a predictor; "" = that of package predict
 	// Scheduling is the serving engine, ProfiledLimits as in [capacity.Plan].
-	Scheduling     predict.Scheduling
+	Scheduling     costs.Scheduling
 	ProfiledLimits bool
 	// Timestamps is the unit of a trace's, "s" or "ms"; "" = its format's, unless it seems to be the other.
 	Timestamps string
@@ -157,15 +159,15 @@ func readProfiles(file string) ([]model, error) {
 			return nil, fmt.Errorf("profiles: %w", err)
 		}
 	}
-	list, err := predict.ParseProfiles(data)
+	list, err := profile.ParseProfiles(data)
 	if err != nil {
-		rows, rowsErr := predict.ParseRows(data)
+		rows, rowsErr := profile.ParseRows(data)
 		if rowsErr != nil {
 			return nil, fmt.Errorf("profiles: %s: neither profiles nor co-location rows: %w", file, rowsErr)
 		}
 		list = rows.Profiles()
 	}
-	set, err := predict.NewProfiles(list...)
+	set, err := profile.NewProfiles(list...)
 	if err != nil {
 		return nil, fmt.Errorf("profiles: %s: %w", file, err)
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/capacity"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/loadgen/prompt"
 )
 
@@ -277,7 +277,7 @@ func (s *Study) divide(all []model, seed uint64) ([]capacity.Tenant, error) {
 	index := make([]int, named)
 	for i := range named {
 		m := &models[i]
-		shape, err := cmp.Or(m.shape, &predict.Model{}), error(nil)
+		shape, err := cmp.Or(m.shape, &costs.Model{}), error(nil)
 		if m.shape == nil {
 			*shape, err = shapeOf(m.name)
 		}

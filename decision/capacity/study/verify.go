@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/capacity"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/loadgen/prompt"
@@ -208,7 +209,7 @@ func measured(m *loadgen.TenantSummary, predicted map[string]float64) VerifiedTe
 }
 
 // tenant makes the load of a tenant's part of the trace, through the arrangement's router.
-func (s *Study) tenant(t int, own []capacity.Request, service *predict.Service,
+func (s *Study) tenant(t int, own []capacity.Request, service *serving.Service,
 	at []loadgen.Endpoint) (loadgen.Tenant, error) {
 	spec := &s.Plan.Tenants[t]
 	trace := &prompt.Trace{BlockTokens: s.Plan.PrefixTokens}
@@ -236,15 +237,15 @@ func (s *Study) tenant(t int, own []capacity.Request, service *predict.Service,
 }
 
 // router lets the simulator's router choose among real endpoints.
-type router struct{ predict.Router }
+type router struct{ serving.Router }
 
 // Pick implements loadgen.Router.
 func (r *router) Pick(p *loadgen.Prompt, at []loadgen.EndpointState) int {
-	states := make([]predict.ReplicaState, len(at))
+	states := make([]serving.ReplicaState, len(at))
 	for i := range at {
-		states[i] = predict.ReplicaState{Running: int(at[i].InFlight), KVUsed: int(at[i].TokensInFlight)}
+		states[i] = serving.ReplicaState{Running: int(at[i].InFlight), KVUsed: int(at[i].TokensInFlight)}
 	}
-	q := &predict.Request{Input: max(p.PromptTokens, 1), Output: max(p.MaxTokens, 1)}
+	q := &serving.Request{Input: max(p.PromptTokens, 1), Output: max(p.MaxTokens, 1)}
 	for _, b := range p.Blocks {
 		q.Prefix = append(q.Prefix, uint64(b))
 	}
@@ -253,7 +254,7 @@ func (r *router) Pick(p *loadgen.Prompt, at []loadgen.EndpointState) int {
 }
 
 // simulate starts a server for each replica, on simulated GPUs shared as the cluster's.
-func simulate(c *predict.Cluster) (*loadgentest.Simulation, [][]loadgen.Endpoint, error) {
+func simulate(c *serving.Cluster) (*loadgentest.Simulation, [][]loadgen.Endpoint, error) {
 	var gpus []loadgentest.GPUOptions
 	for i := range c.GPUs {
 		how := loadgentest.SharingPartitioned
@@ -300,7 +301,7 @@ const (
 )
 
 // serverOf returns a test server whose steps and prefills take as long as the engine's.
-func serverOf(e *predict.Engine, kvTokens int) loadgentest.Options {
+func serverOf(e *costs.Engine, kvTokens int) loadgentest.Options {
 	ms := func(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
 	step := e.Step.Value + e.StepMatrix.Value + e.StepSequence.Value // of several sequences, as most are
 	demand := min(1, max(e.DecodeSM.Value, leastDemand))

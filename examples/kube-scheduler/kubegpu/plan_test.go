@@ -15,6 +15,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -163,7 +164,7 @@ func (f factors) Predict(out []*predict.Prediction, _ string, _ sharing.Mechanis
 				x *= f[n]
 			}
 		}
-		out = append(out, &predict.Prediction{Slowdown: predict.Interval{Value: x, Low: x, High: x}})
+		out = append(out, &predict.Prediction{Slowdown: profile.Interval{Value: x, Low: x, High: x}})
 	}
 	return out
 }

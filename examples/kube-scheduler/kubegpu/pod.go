@@ -13,7 +13,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/placement"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/internal/problems"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -33,7 +33,7 @@ type Pod struct {
 	Kind        decision.Kind
 	Workload    string
 	MaxSlowdown float64
-	SLO         predict.SLO
+	SLO         profile.SLO
 
 	cpuMilli int64
 	memory   sharing.Bytes
@@ -260,17 +260,17 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problems.List) {
 	})
 	for _, limit := range []struct {
 		name string
-		to   *predict.Optional[predict.Duration]
+		to   *profile.Optional[profile.Duration]
 	}{{AnnotationTTFT, &out.SLO.TTFTP99}, {AnnotationTPOT, &out.SLO.TPOTP99}, {AnnotationE2E, &out.SLO.E2EP99}} {
 		get(limit.name, func(s string) error {
-			var d predict.Duration
+			var d profile.Duration
 			if err := d.UnmarshalText([]byte(s)); err != nil {
 				return err
 			}
 			if d <= 0 {
 				return fmt.Errorf("%v is no limit of a latency", d)
 			}
-			*limit.to = predict.Some(d)
+			*limit.to = profile.Some(d)
 			return nil
 		})
 	}
@@ -280,7 +280,7 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problems.List) {
 // applyKind narrows the mechanisms to those that the kind of workload stands.
 func (out *Pod) applyKind(path string, l *problems.List) {
 	a := decision.ArchetypeOf(out.Kind)
-	objective := out.MaxSlowdown > 0 || out.SLO != (predict.SLO{})
+	objective := out.MaxSlowdown > 0 || out.SLO != (profile.SLO{})
 	if !a.NeverShares && !(a.LatencyBound && objective) {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/internal/problems"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 	"github.com/cotenant/cotenant/sharing"
@@ -39,13 +40,13 @@ type Args struct {
 	// workloads are that pods name by annotation. With them the policy weighs what neighbours lose, and pods may
 	// have objectives beside neighbours.
 	Measured  []Measured                    `json:"measured"`
-	Workloads map[string]predict.ProfileRef `json:"workloads"`
+	Workloads map[string]profile.ProfileRef `json:"workloads"`
 }
 
 // Measured holds measurements of workloads alone on GPUs of one model.
 type Measured struct {
 	Model         string `json:"model"`
-	ProfilesFile  string `json:"profilesFile"`  // as predict.ParseProfiles reads it
+	ProfilesFile  string `json:"profilesFile"`  // as profile.ParseProfiles reads it
 	PredictorFile string `json:"predictorFile"` // as predict.ParsePredictor reads it; "" is predict.NewPredictor
 }
 
@@ -223,7 +224,7 @@ func (a *Args) models(l *problems.List) *placement.Models {
 	before := l.Len()
 	for _, name := range slices.Sorted(maps.Keys(a.Workloads)) {
 		w := a.Workloads[name]
-		if w.Server == (predict.Server{}) {
+		if w.Server == (profile.Server{}) {
 			l.Addf("workloads."+name+".server", `say at least {"model": ...}`, "is empty")
 		}
 		if err := w.Load.Validate(); err != nil {
@@ -233,7 +234,7 @@ func (a *Args) models(l *problems.List) *placement.Models {
 	var gpus []placement.Calibrated
 	for i, m := range a.Measured {
 		path := fmt.Sprintf("measured[%d]", i)
-		g := placement.Calibrated{Model: m.Model, Predictor: predict.NewPredictor(), Profiles: &predict.Profiles{}}
+		g := placement.Calibrated{Model: m.Model, Predictor: predict.NewPredictor(), Profiles: &profile.Profiles{}}
 		names := kubegpu.ModelNames(m.Model)
 		switch {
 		case m.Model == "":
@@ -257,7 +258,7 @@ func (a *Args) models(l *problems.List) *placement.Models {
 			}
 		}
 		read("profilesFile", m.ProfilesFile, func(data []byte) error {
-			profiles, err := predict.ParseProfiles(data)
+			profiles, err := profile.ParseProfiles(data)
 			if err != nil {
 				return err
 			}

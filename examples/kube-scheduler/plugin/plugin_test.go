@@ -28,7 +28,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/placement"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
@@ -498,7 +498,7 @@ func measuredProfiles(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := predict.ParseRows(data)
+	rows, err := profile.ParseRows(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -515,10 +515,10 @@ func measuredProfiles(t *testing.T) string {
 // TestPredicted keeps a pod's objective by what decision's models predict, and
 // says so.
 func TestPredicted(t *testing.T) {
-	w := func(model string, clients int) predict.ProfileRef {
-		return predict.ProfileRef{Server: predict.Server{Model: model}, Load: predict.Load{Concurrency: clients, Prompt: 128, Output: 64}}
+	w := func(model string, clients int) profile.ProfileRef {
+		return profile.ProfileRef{Server: profile.Server{Model: model}, Load: profile.Load{Concurrency: clients, Prompt: 128, Output: 64}}
 	}
-	args := Args{Measured: []Measured{{Model: "NVIDIA H200", ProfilesFile: measuredProfiles(t)}}, Workloads: map[string]predict.ProfileRef{"chat": w("8b", 4), "tags": w("1b", 4)}}
+	args := Args{Measured: []Measured{{Model: "NVIDIA H200", ProfilesFile: measuredProfiles(t)}}, Workloads: map[string]profile.ProfileRef{"chat": w("8b", 4), "tags": w("1b", 4)}}
 	busy := makePod("busy", "nvidia.com/gpu=1", "node=a gpu=0 mechanism=mps share=500m workload=chat")
 	busy.Spec.NodeName = "a"
 	label := "gpu.product=NVIDIA-H200-SHARED gpu.count=1 gpu.replicas=2 gpu.sharing-strategy=mps"

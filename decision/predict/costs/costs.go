@@ -1,0 +1,254 @@
+package costs
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Cost is a time or a factor that an engine is made of, and how far it can be relied on.
+type Cost struct {
+	Value  float64
+	Sigma  float64 // standard deviation of its logarithm; 0 = taken as it is
+	Basis  sharing.Basis
+	Source sharing.SourceID
+}
+
+// Engine is what one replica of a model server is: the shape of its model, what
+// its work costs and how it schedules. Times are in milliseconds. [NewEngine]
+// fills the costs with priors, [Predictor.Engine] takes what a profile says.
+//
+// A decode step of n sequences with c tokens of context in all takes Step + n*StepSequence + c/1000*StepContext,
+// and StepMatrix where n is more than one, of which HostFraction*Step and up to 0.012 ms for each sequence keep no
+// GPU busy. What its sequences take of the GPU is that of the next larger batch of Captured. A prefill of p tokens
+// that are not in the prefix cache takes p/1000*PrefillToken, what attention adds in long prompts, and at least
+// Prefill, in which the kernels' launches bound it. With chunks, prompts are computed in the same steps in which
+// others decode.
+type Engine struct {
+	Model          Model
+	Step           Cost           // ms
+	StepMatrix     Cost           // ms more of a step of several sequences: matrices are multiplied, where one has vectors; not under MPS
+	StepSequence   Cost           // ms for each sequence in the batch
+	StepContext    Cost           // ms for each 1000 tokens of context in the batch
+	StepExperts    Cost           // ms to read all routed experts: a step reads those that its sequences use
+	HostFraction   Cost           // of Step
+	Prefill        Cost           // ms at least
+	PrefillToken   Cost           // ms for each 1000 tokens
+	PrefillContext Cost           // ms for each 1000 tokens with each 1000 tokens of context before them
+	PrefillBusy    Cost           // fraction of a launch-bound prefill in which the GPU works
+	DecodeSM       Cost           // share of the SMs that decoding holds while it is on the GPU
+	PrefillSM      Cost           // likewise of a prefill
+	Turns          []CountedTurns // of a step beside others, by ascending batch; elsewhere as its length says
+	MPSStep        Cost           // ms that MPS adds to each step
+
+	Captured      []int         // batches that steps were captured for as CUDA graphs, ascending: others are padded to the next; none = no batch is padded
+	Sequences     int           // in a batch at once; 0 = 256
+	ChunkTokens   int           // tokens that a step computes at most, prompts in chunks; 0 = a prefill runs alone, one between two steps
+	PrefillsFirst bool          // nobody decodes while prompts wait to be computed, as in SGLang
+	BlockTokens   int           // in a block of the KV cache; 0 = 16
+	NoPrefixCache bool          // nothing of a prompt is kept for others
+	Overhead      sharing.Bytes // memory besides weights, adapters and KV cache: context, graphs, activations
+	OverheadSigma float64       // standard deviation of its logarithm; 0 = it is known
+	Adapters      Adapters
+	Sleep         Sleep
+}
+
+// CountedTurns is the number of time slices that a decode step of a batch was counted to take beside a neighbour
+// that always spins. Between two counts a step takes no fewer than the one and no more than the other.
+// [Predictor.Engine] reads them from profiles; who builds an Engine by hand gives those that
+// [Predictor.TurnsBesideSpinner] counted.
+type CountedTurns struct {
+	Batch, Turns float64
+}
+
+const (
+	usualSequences = 256
+	UsualBlock     = 16
+	usualChunk     = 2048
+)
+
+// usualOverhead is the part that vLLM keeps of its share of the memory besides weights and KV cache, the peak of its
+// activations and what PyTorch does not see: the middle of a dozen start-up logs that users published, of dense
+// models of 0.5B to 32B and versions from 0.6 on. They lie between 0.8 and 3.1 GiB; github.com/vllm-project/vllm
+// has 1.5 in issue 13882, 1.6 in issue 15815 and 3.1 in pull request 10511.
+const usualOverhead, overheadSigma = 3 * sharing.GiB / 2, 0.35
+
+func (e *Engine) Block() int {
+	if e.BlockTokens == 0 {
+		return UsualBlock
+	}
+	return e.BlockTokens
+}
+
+func (e *Engine) MostSequences() int {
+	if e.Sequences == 0 {
+		return usualSequences
+	}
+	return e.Sequences
+}
+
+// NewEngine is an engine of which nothing was measured: its costs are priors for the model's shape
+// on the machine, and it schedules as vLLM does by default on GPUs with less than 70 GiB: 256 sequences, batches
+// captured for 1, 2, 4 and multiples of 8, chunks of 2048 tokens, blocks of 16 with prefix cache. [Scheduling] has
+// the defaults of other GPUs and engines.
+func NewEngine(m Model, on Machine) Engine {
+	cost := func(value float64, of ...int) Cost {
+		c := Cost{Value: value, Basis: sharing.BasisPrior, Source: Priors[of[0]].Source}
+		for _, q := range of {
+			c.Sigma = math.Hypot(c.Sigma, Priors[q].sigma())
+		}
+		return c
+	}
+	layers, read := float64(m.Layers), Medians[DecodeEfficiency]*on.Bandwidth
+	width := float64(m.Weights()) / m.Parameters // bytes of a parameter
+	// Activations of fewer bits are multiplied as much faster where the GPU has a rate of its own for them.
+	flops := on.FLOPs * 2 / max(float64(orBits(m.ActivationBits))/8, on.Narrowest)
+	return Engine{
+		Model:          m,
+		Step:           cost(1e3*width*m.ActiveParameters()/read+layers*Medians[StepPerLayer], DecodeEfficiency),
+		StepMatrix:     Cost{Value: layers * matrixPerLayer, Sigma: 0.3, Basis: sharing.BasisPrior, Source: rowsSource},
+		StepSequence:   Cost{Value: HostPerSequence, Sigma: 0.5, Basis: sharing.BasisPrior, Source: rowsSource},
+		StepContext:    cost(1e6*float64(m.KVPerToken())/read, DecodeEfficiency),
+		StepExperts:    cost(1e3*width*m.routed()/read, DecodeEfficiency),
+		HostFraction:   cost(Medians[HostFraction], HostFraction),
+		Prefill:        cost(layers*Medians[PrefillPerLayer], PrefillPerLayer),
+		PrefillToken:   cost(1e6*2*m.ActiveParameters()/(flops*Medians[PrefillEfficiency]), PrefillEfficiency),
+		PrefillContext: cost(1e9*4*layers*float64(m.queryWidth())/(on.FLOPs*Medians[PrefillEfficiency]), PrefillEfficiency),
+		PrefillBusy:    Cost{Value: LaunchBusy, Sigma: 0.2, Basis: sharing.BasisPrior, Source: rowsSource},
+		DecodeSM:       cost(Medians[SMDecoding], SMDecoding),
+		PrefillSM:      cost(Medians[SMOther], SMOther),
+		MPSStep:        cost(layers*Medians[MPSStepPerLayer], MPSStepPerLayer),
+		Captured:       captured(usualSequences),
+		ChunkTokens:    usualChunk,
+		OverheadSigma:  overheadSigma,
+		Overhead:       usualOverhead,
+		Adapters:       Adapters{}.withPriors(m),
+		Sleep:          newSleep(),
+	}
+}
+
+// hostPerSequence is the host's time in a step for each sequence in it, as in the servers of h200-colocation.json.
+const HostPerSequence = 0.012
+
+// matrixPerLayer is by how many ms a layer of a step of two sequences takes longer than
+// that of one, beyond what each further sequence adds: in h200-colocation.json 0.0058
+// for the 1B and 0.0047 for the 8B, by their steps of 1, 4 and 16 sequences.
+const matrixPerLayer = 0.005
+
+// captured are the batches that vLLM captures by default up to a size: 1, 2, 4, the multiples of 8, and from 256 on
+// those of 16.
+func captured(most int) []int {
+	out := []int{1, 2, 4}
+	for b := 8; b <= most; b += 8 {
+		if b <= 256 || b%16 == 0 {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// padded is the batch that a step of n sequences runs as.
+func Padded(captured []int, n int) int {
+	if i, _ := slices.BinarySearch(captured, n); i < len(captured) {
+		return captured[i]
+	}
+	return n
+}
+
+// sigma is the standard deviation of the quantity's logarithm.
+func (p *Prior) sigma() float64 {
+	if p.Sigma > 0 {
+		return p.Sigma
+	}
+	return (p.High - p.Low) / math.Sqrt(12) / p.Median
+}
+
+// On is the engine on a part of the GPU, as a MIG slice is: decode slows down with
+// the share of the bandwidth, prefills with that of the SMs.
+func (e Engine) On(s Share) Engine {
+	slow := func(c *Cost, share float64, q int) {
+		f := math.Pow(1/share, Medians[q])
+		c.Value *= f
+		c.Sigma = math.Hypot(c.Sigma, Priors[q].sigma()*math.Log(f)/Medians[q])
+		c.Basis = sharing.BasisPrior
+	}
+	if s.Bandwidth > 0 && s.Bandwidth < 1 {
+		slow(&e.Step, s.Bandwidth, SliceDecoding)
+		slow(&e.StepContext, s.Bandwidth, SliceDecoding)
+		slow(&e.StepExperts, s.Bandwidth, SliceDecoding)
+	}
+	if s.SMs > 0 && s.SMs < 1 {
+		slow(&e.PrefillToken, s.SMs, SliceOther)
+		slow(&e.PrefillContext, s.SMs, SliceOther)
+	}
+	return e
+}
+
+// costs ranges over the engine's costs with their names, in order.
+func (e *Engine) EachCost() iter.Seq2[string, *Cost] {
+	return func(yield func(string, *Cost) bool) {
+		for _, c := range []struct {
+			name string
+			c    *Cost
+		}{{"step", &e.Step}, {"step_matrix", &e.StepMatrix}, {"step_sequence", &e.StepSequence}, {"step_context", &e.StepContext}, {"step_experts", &e.StepExperts}, {"host_fraction", &e.HostFraction},
+			{"prefill", &e.Prefill}, {"prefill_token", &e.PrefillToken}, {"prefill_context", &e.PrefillContext}, {"prefill_busy", &e.PrefillBusy},
+			{"decode_sm", &e.DecodeSM}, {"prefill_sm", &e.PrefillSM}, {"mps_step", &e.MPSStep},
+			{"adapter_step", &e.Adapters.Step}, {"adapter_each", &e.Adapters.Each}, {"adapter_prefill", &e.Adapters.Prefill}, {"adapter_load", &e.Adapters.Load}, {"adapter_fetch", &e.Adapters.Fetch},
+			{"copy_in", &e.Sleep.CopyIn}, {"copy_out", &e.Sleep.CopyOut}, {"reload", &e.Sleep.Reload}, {"sleep_fixed", &e.Sleep.Fixed}} {
+			if !yield(c.name, c.c) {
+				return
+			}
+		}
+	}
+}
+
+// Costs lists the engine's costs with their names, each with its basis.
+func (e Engine) Costs() iter.Seq2[string, Cost] {
+	return func(yield func(string, Cost) bool) {
+		for name, c := range e.EachCost() {
+			if c.Basis != sharing.BasisUnknown && !yield(name, *c) {
+				return
+			}
+		}
+	}
+}
+
+func (e *Engine) Check(list *problem.List, path string) {
+	e.Model.check(list, problem.Join(path, "model"))
+	for name, c := range e.EachCost() {
+		if !(c.Value >= 0 && c.Value <= profile.LongestPart && c.Sigma >= 0 && c.Sigma < 5) {
+			list.Addf(problem.Join(path, name), "", "must lie between 0 and %g with a sigma below 5, is %v with %v", profile.LongestPart, c.Value, c.Sigma)
+		}
+	}
+	if e.Step.Value+e.StepSequence.Value <= 0 {
+		list.Addf(problem.Join(path, "step"), "NewEngine gives a prior", "a decode step must take time")
+	}
+	for name, c := range e.EachCost() {
+		switch name {
+		case "host_fraction", "prefill_busy", "decode_sm", "prefill_sm":
+			list.If(c.Value > 1, problem.Join(path, name), "", "must lie between 0 and 1, is %v", c.Value)
+		}
+	}
+	for _, n := range []struct {
+		name    string
+		v, most int
+	}{{"sequences", e.Sequences, 1 << 20}, {"chunk_tokens", e.ChunkTokens, 1 << 24}, {"block_tokens", e.BlockTokens, 1 << 16}} {
+		if n.v < 0 || n.v > n.most {
+			list.Addf(problem.Join(path, n.name), "", "must lie between 0 and %d, is %d", n.most, n.v)
+		}
+	}
+	if !slices.IsSorted(e.Captured) || len(e.Captured) > 0 && e.Captured[0] < 1 {
+		list.Addf(problem.Join(path, "captured"), "", "must be batches of 1 and more, ascending, are %v", e.Captured)
+	}
+	if e.ChunkTokens > 0 && e.ChunkTokens <= e.MostSequences() && !e.PrefillsFirst {
+		list.Addf(problem.Join(path, "chunk_tokens"), fmt.Sprintf("more than the %d sequences that may decode in a step", e.MostSequences()), "%d leave no token for a prompt", e.ChunkTokens)
+	}
+	list.If(!(e.OverheadSigma >= 0 && e.OverheadSigma < 5) || e.Overhead < 0, problem.Join(path, "overhead"), "", "must not be negative, with a sigma below 5, is %v with %v", e.Overhead, e.OverheadSigma)
+	e.Adapters.check(list, problem.Join(path, "adapters"))
+	e.Sleep.check(list, problem.Join(path, "sleep"))
+}

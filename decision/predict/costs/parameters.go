@@ -1,0 +1,246 @@
+package costs
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"math"
+	"reflect"
+
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+// Parameter is a constant of the models, with what it means.
+type Parameter struct {
+	Value float64 `yaml:"value,required" json:"value"`
+	Unit  string  `yaml:"unit,required" json:"unit"`
+	// Low and High bound what is physically plausible; a fit stays within.
+	Low  float64 `yaml:"low,required" json:"low"`
+	High float64 `yaml:"high,required" json:"high"`
+	// Basis says whether the value was measured, fitted or assumed, and Source from what.
+	Basis  sharing.Basis `yaml:"basis,required" json:"basis"`
+	Source string        `yaml:"source" json:"source,omitempty"`
+	// Independent is the same quantity measured in another way, when it was.
+	Independent profile.Optional[float64] `yaml:"independent" json:"independent,omitzero"`
+}
+
+// Parameters are the constants of the models, each with a meaning, for one GPU model and driver.
+type Parameters struct {
+	// Time-slicing.
+	Quantum        Parameter `yaml:"quantum,required" json:"quantum"`                   // ms that a context keeps the GPU
+	Switch         Parameter `yaml:"switch,required" json:"switch"`                     // ms lost to a change of context
+	SliceLoss      Parameter `yaml:"slice_loss,required" json:"slice_loss"`             // ms of each turn, beyond the switch, in which resumed work does not advance
+	HostFraction   Parameter `yaml:"host_fraction,required" json:"host_fraction"`       // of a decode step that is not on the GPU
+	HostPerToken   Parameter `yaml:"host_per_token,required" json:"host_per_token"`     // ms of a step on the host for each sequence in the batch
+	BatchDoubling  Parameter `yaml:"batch_doubling,required" json:"batch_doubling"`     // fraction by which a doubled batch lengthens a step on the GPU
+	PrefillSteps   Parameter `yaml:"prefill_steps,required" json:"prefill_steps"`       // GPU work of a prefill that reads the weights once, in decode steps; where GPM does not tell
+	PrefillTokens  Parameter `yaml:"prefill_tokens,required" json:"prefill_tokens"`     // prompt tokens that add the GPU work of another decode step
+	PrefillBusy    Parameter `yaml:"prefill_busy,required" json:"prefill_busy"`         // fraction of a prefill's time in which the GPU works at most; the host has the rest
+	PrefillCatchUp Parameter `yaml:"prefill_catch_up,required" json:"prefill_catch_up"` // fraction of that activity which is left when a prefill's kernels have piled up behind a neighbour
+	// MPS.
+	KernelBandwidth Parameter `yaml:"kernel_bandwidth,required" json:"kernel_bandwidth"` // share of the memory bandwidth at which a decode step's kernel reads, once it does
+	MemoryBlocking  Parameter `yaml:"memory_blocking,required" json:"memory_blocking"`   // share of the time in which a neighbour's kernel reads for which one's own waits
+	QueueShare      Parameter `yaml:"queue_share,required" json:"queue_share"`           // the same of the time in which it does not read
+	BatchWaits      Parameter `yaml:"batch_waits,required" json:"batch_waits"`           // fraction by which a step waits longer for others with each doubling of its batch
+	PrefillBlocking Parameter `yaml:"prefill_blocking,required" json:"prefill_blocking"` // how many times as long others wait for a prefill's kernels as for a decode step's
+	PrefillWaits    Parameter `yaml:"prefill_waits,required" json:"prefill_waits"`       // how many times as long a prefill waits for others as a decode step does
+	Arbitration     Parameter `yaml:"arbitration,required" json:"arbitration"`           // fraction by which GPU work takes longer as soon as anybody else is active
+	LoneStepCost    Parameter `yaml:"lone_step_cost,required" json:"lone_step_cost"`     // ms that MPS adds to a decode step of a lone tenant
+	CapExponent     Parameter `yaml:"cap_exponent,required" json:"cap_exponent"`         // of a decode step's growth with the inverse of the SM share
+}
+
+// named ranges over the parameters with their JSON names, in order.
+func (p *Parameters) Named() iter.Seq2[string, *Parameter] {
+	return func(yield func(string, *Parameter) bool) {
+		v := reflect.ValueOf(p).Elem()
+		for i := range v.NumField() {
+			if !yield(v.Type().Field(i).Tag.Get("json"), v.Field(i).Addr().Interface().(*Parameter)) {
+				return
+			}
+		}
+	}
+}
+
+// Lookup finds a parameter by its JSON name; nil when there is none. Whoever
+// measured one puts it into the predictor so, as package probe does.
+func (p *Parameters) Lookup(name string) *Parameter {
+	for n, q := range p.Named() {
+		if n == name {
+			return q
+		}
+	}
+	return nil
+}
+
+// NamedParameter is a parameter with its name.
+type NamedParameter struct {
+	Name string `json:"name"`
+	Parameter
+}
+
+// List returns the parameters with their names, in the order of the struct.
+func (p Parameters) List() []NamedParameter {
+	var out []NamedParameter
+	for name, q := range p.Named() {
+		out = append(out, NamedParameter{name, *q})
+	}
+	return out
+}
+
+// Residual is the distance of a metric's predictions from measurements that the predictor had not seen.
+type Residual struct {
+	// HalfWidth is the half-width of the 90% interval on the scale of
+	// logarithms: a measured value lies within value x exp(+-HalfWidth).
+	HalfWidth float64 `yaml:"half_width,required" json:"half_width"`
+	// Points is the number of measurements behind it, 0 for a prior, and Series the number of series that they come
+	// from. Mean and P95 are the absolute relative error with the series left out of the calibration, or with the
+	// case left out where there is only one; absent for a prior.
+	Points int                       `yaml:"points" json:"points"`
+	Series int                       `yaml:"series" json:"series,omitempty"`
+	Mean   profile.Optional[float64] `yaml:"mean_error_fraction" json:"mean_error_fraction,omitzero"`
+	P95    profile.Optional[float64] `yaml:"p95_error_fraction" json:"p95_error_fraction,omitzero"`
+}
+
+// Residuals holds a Residual for each metric.
+type Residuals map[profile.Metric]Residual
+
+// CalibrationVersion is the version of the JSON form of a Calibration.
+const CalibrationVersion = 3
+
+// Calibration holds the constants of sharing a GPU and the errors to expect of predictions that rest on them.
+type Calibration struct {
+	Version int `yaml:"version,required" json:"version"`
+	// GPU and Driver are what the parameters were measured on.
+	GPU        string     `yaml:"gpu_name,required" json:"gpu_name"`
+	Driver     string     `yaml:"driver" json:"driver,omitempty"`
+	Parameters Parameters `yaml:"parameters,required" json:"parameters"`
+	// Models are those that the predictor was calibrated on; empty for priors. Intervals are wider for others.
+	Models []string `yaml:"models" json:"models,omitempty"`
+	// Engines are those of the rows that it was calibrated on, beside that of the built-in constants.
+	Engines []string `yaml:"engines" json:"engines,omitempty"`
+	// TimeSlicing and MPS are the errors to expect, by metric, in ClassGraphs.
+	TimeSlicing Residuals `yaml:"time_slicing,required" json:"time_slicing"`
+	MPS         Residuals `yaml:"mps,required" json:"mps"`
+}
+
+const (
+	priorSource  = "cotenant-h200-colocation"
+	seriesSource = "cotenant-h200-series"
+	stepsSource  = "cotenant-mps-steps"
+	probeSource  = "cotenant-h200-quantum"
+)
+
+// H200 returns the constants of an H200 with driver 580. Its quantum and switch are measured; the rest are physical
+// constants that describe the co-location data, and priors anywhere else.
+func H200() Calibration {
+	s := timeslice.H200()
+	quantum, change := float64(s.Quantum)/1e6, float64(s.Switch)/1e6
+	prior := func(v float64, unit string, low, high float64) Parameter {
+		return Parameter{Value: v, Unit: unit, Low: low, High: high, Basis: sharing.BasisPrior, Source: priorSource}
+	}
+	// chosen are priors that were chosen on all H200 series.
+	chosen := func(v float64, unit string, low, high float64) Parameter {
+		q := prior(v, unit, low, high)
+		q.Source = seriesSource
+		return q
+	}
+	// kernels are priors that were chosen on decode steps side by side as well.
+	kernels := func(v float64, unit string, low, high float64) Parameter {
+		q := prior(v, unit, low, high)
+		q.Source = stepsSource
+		return q
+	}
+	p := Calibration{Version: CalibrationVersion, GPU: "H200", Driver: "580.159.04", Parameters: Parameters{
+		Quantum:         Parameter{quantum, "ms", 0.2, 10, sharing.BasisMeasured, probeSource, profile.Some(quantum)},
+		Switch:          Parameter{change, "ms", 0.01, 1, sharing.BasisMeasured, probeSource, profile.Some(change)},
+		SliceLoss:       chosen(0.03, "ms", 0, 0.2),
+		HostFraction:    prior(0.05, "fraction of a step", 0, 0.2),
+		HostPerToken:    prior(0.012, "ms", 0, 0.1),
+		BatchDoubling:   prior(0.02, "fraction a doubling", 0, 0.2),
+		PrefillSteps:    chosen(1.2, "decode steps", 0.3, 4),
+		PrefillTokens:   chosen(600, "prompt tokens a decode step", 100, 5000),
+		PrefillBusy:     chosen(0.85, "fraction of a prefill", 0.05, 1),
+		PrefillCatchUp:  prior(0.85, "fraction of GPU activity", 0.2, 1),
+		KernelBandwidth: kernels(0.83, "fraction of the bandwidth", 0.5, 10),
+		MemoryBlocking:  kernels(0.86, "fraction of reading", 0, 2),
+		QueueShare:      kernels(0.12, "fraction of the rest of a kernel", 0, 0.5),
+		BatchWaits:      kernels(0.035, "fraction a doubling", 0, 0.3),
+		PrefillBlocking: chosen(1.2, "decode steps", 0, 4),
+		PrefillWaits:    chosen(0.5, "decode steps", 0, 4),
+		Arbitration:     kernels(0.054, "fraction of GPU work", 0, 0.2),
+		LoneStepCost:    prior(0.594, "ms", 0, 3),
+		CapExponent:     prior(0.08, "exponent", 0, 1),
+	}}
+	p.TimeSlicing, p.MPS = Residuals{}, Residuals{}
+	for m := range profile.Metric(profile.ServingMetrics) {
+		p.TimeSlicing[m] = Residual{HalfWidth: priorHalfWidths[0][m]}
+		p.MPS[m] = Residual{HalfWidth: priorHalfWidths[1][m]}
+	}
+	return p
+}
+
+// priorHalfWidths are half-widths of the 90% intervals before there is data, for time-slicing and MPS by metric:
+// about what leave-one-series-out gives on the H200 rows of examples/predict/testdata, and for TPOT and E2E P50 a
+// quarter more, by which series were missed more that nobody had seen (decision/predict/REPORT-2026-11.md).
+var priorHalfWidths = [2][profile.ServingMetrics]float64{
+	{0.10, 0.11, 0.28, 0.50, 0.105, 0.10, 0.12, 0.10},
+	{0.10, 0.14, 0.24, 0.42, 0.105, 0.13, 0.15, 0.08},
+}
+
+// Validate names everything that is wrong with p in one error, or returns nil.
+func (p *Calibration) Validate() error {
+	var list problem.List
+	if p.Version != CalibrationVersion {
+		list.Addf("version", fmt.Sprintf("write version: %d if this version of the package made the file", CalibrationVersion), "is %d, and this package reads %d", p.Version, CalibrationVersion)
+	}
+	if p.GPU == "" {
+		list.Addf("gpu_name", "", "is empty")
+	}
+	for name, v := range p.Parameters.Named() {
+		path := "parameters." + name
+		switch {
+		case math.IsNaN(v.Value) || math.IsNaN(v.Low) || math.IsNaN(v.High) || math.IsInf(v.Low, 0) || math.IsInf(v.High, 0):
+			list.Addf(path, "", "must hold finite numbers")
+		case v.Unit == "":
+			list.Addf(path+".unit", "", "is empty")
+		case v.Value < v.Low || v.Value > v.High:
+			list.Addf(path+".value", "calibrate on other data", "%v %s is outside its plausible range, %v to %v", v.Value, v.Unit, v.Low, v.High)
+		case v.Low < 0:
+			list.Addf(path+".low", "", "is negative")
+		}
+	}
+	if p.Parameters.Quantum.Value <= 0 {
+		list.Addf("parameters.quantum.value", "", "must be positive")
+	} else if p.Parameters.Slice() <= 0 {
+		list.Addf("parameters.slice_loss.value", "", "leaves nothing of the quantum")
+	}
+	for i, name := range []string{"time_slicing", "mps"} {
+		residuals := p.Residuals(profile.Mechanisms[i])
+		for m := range profile.Metric(profile.ServingMetrics) {
+			if w := residuals[m].HalfWidth; !(w > 0 && w < 5) {
+				list.Addf(name+"."+m.String()+".half_width", "", "must be positive and below 5")
+			}
+		}
+	}
+	return list.Err()
+}
+
+func (p *Calibration) Residuals(m sharing.Mechanism) Residuals {
+	if m == sharing.MechanismMPS {
+		return p.MPS
+	}
+	return p.TimeSlicing
+}
+
+// widened are the residuals with half-widths that hold another error too.
+func (r Residuals) Widened(by float64) Residuals {
+	out := maps.Clone(r)
+	for m, v := range out {
+		v.HalfWidth = math.Hypot(v.HalfWidth, by)
+		out[m] = v
+	}
+	return out
+}

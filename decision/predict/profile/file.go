@@ -1,0 +1,54 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// LoadProfiles reads a file of profiles ([ParseProfiles]) or of rows in the
+// co-location format ([ParseRows]), whose lone tenants are the profiles.
+func LoadProfiles(path string) (*Profiles, error) {
+	return ReadFile(path, func(data []byte) (*Profiles, error) {
+		list, err := ParseProfiles(data)
+		if err != nil {
+			rows, err := ParseRows(data)
+			if err != nil {
+				return nil, fmt.Errorf("neither profiles nor co-location rows: %w", err)
+			}
+			list = rows.Profiles()
+		}
+		if len(list) == 0 {
+			return nil, errors.New("holds nothing that was measured alone (give profiles, or rows with one tenant)")
+		}
+		return NewProfiles(list...)
+	})
+}
+
+// LoadRows reads a file that [ParseRows] takes. Rows that do not say which series
+// they are of are of one that is named after the file.
+func LoadRows(path string) (Rows, error) {
+	rows, err := ReadFile(path, ParseRows)
+	name, _, _ := strings.Cut(filepath.Base(path), ".")
+	for i := range rows {
+		if rows[i].Series == "" {
+			rows[i].Series = name
+		}
+	}
+	return rows, err
+}
+
+func ReadFile[T any](path string, parse func([]byte) (T, error)) (T, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	v, err := parse(data)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return v, err
+}

@@ -1,0 +1,15 @@
+package profile
+
+import "github.com/cotenant/cotenant/internal/enum"
+
+// Kind says how a tenant makes progress.
+type Kind uint8
+
+// The kinds.
+const (
+	KindServer  Kind = iota // serves tokens to clients
+	KindStepper             // does step after step: training, batches, simulations
+	KindBurster             // does a step now and then: a notebook
+)
+
+var kinds = enum.Of[Kind](ErrUnknownName, "kind of tenant", "server", "stepper", "burster")

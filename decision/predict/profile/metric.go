@@ -1,0 +1,82 @@
+package profile
+
+import (
+	"errors"
+
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// ErrUnknownName says that a text names no value of an enumeration.
+var ErrUnknownName = errors.New("predict: unknown name")
+
+// Optional holds a value that may be missing; the zero Optional is missing. Get returns the value and whether it is
+// there, Or the value or a fallback, IsZero whether it is missing; Equal compares two, String writes "-" for a
+// missing one, and JSON null, or nothing with omitzero:
+//
+//	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
+type Optional[T any] = optional.Value[T]
+
+// Some returns an Optional that holds v.
+func Some[T any](v T) Optional[T] { return optional.Of(v) }
+
+// Metric is a figure that a Predictor predicts.
+type Metric uint8
+
+// The metrics; latencies are in milliseconds.
+const (
+	MetricTPOTP50 Metric = iota
+	MetricTPOTP99
+	MetricTTFTP50
+	MetricTTFTP99
+	MetricE2EP50
+	MetricE2EP90
+	MetricE2EP99
+	MetricTokensPerSecond
+	// Of tenants that serve no tokens, and do step after step.
+	MetricStepP50
+	MetricStepP99
+	MetricStepsPerSecond
+)
+
+const (
+	MetricCount    = 11
+	ServingMetrics = int(MetricStepP50) // those of servers come first
+)
+
+var metrics = enum.Of[Metric](ErrUnknownName, "metric",
+	"tpot_ms_p50", "tpot_ms_p99", "ttft_ms_p50", "ttft_ms_p99", "e2e_ms_p50", "e2e_ms_p90", "e2e_ms_p99", "tokens_per_s",
+	"step_ms_p50", "step_ms_p99", "steps_per_s")
+
+// Metrics lists the metrics in order.
+func Metrics() []Metric { return metrics.Values() }
+
+// Interval is a predicted value with the bounds within which the measured one
+// is expected to lie with a probability of 90%.
+type Interval struct {
+	Value float64 `yaml:"value" json:"value"`
+	Low   float64 `yaml:"low" json:"low"`
+	High  float64 `yaml:"high" json:"high"`
+}
+
+// WidthFraction is the interval's width over its value.
+func (i Interval) WidthFraction() float64 { return (i.High - i.Low) / i.Value }
+
+// Contains says whether v lies within the bounds.
+func (i Interval) Contains(v float64) bool { return v >= i.Low && v <= i.High }
+
+// Below answers whether the predicted figure will be at most limit; unknown
+// when the limit lies within the interval, which only a measurement settles.
+func (i Interval) Below(limit float64) sharing.Answer {
+	switch {
+	case i.High <= limit:
+		return sharing.AnswerYes
+	case i.Low > limit:
+		return sharing.AnswerNo
+	}
+	return sharing.AnswerUnknown
+}
+
+// ninety is the number of standard deviations about the mean between which a normal distribution has 90%.
+const Z90 = 1.6449

@@ -1,0 +1,122 @@
+package profile
+
+import (
+	"iter"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// Outcome holds the latencies that one tenant's clients saw, or the step times of a tenant without clients.
+type Outcome struct {
+	TokensPerS Optional[float64] `yaml:"tokens_per_s" json:"tokens_per_s,omitzero"`
+	TTFT       LatencyMS         `yaml:"ttft_ms,null" json:"ttft_ms,omitzero"`
+	TPOT       LatencyMS         `yaml:"tpot_ms,null" json:"tpot_ms,omitzero"`
+	ITL        LatencyMS         `yaml:"itl_ms,null" json:"itl_ms,omitzero"`
+	E2E        LatencyMS         `yaml:"e2e_ms,null" json:"e2e_ms,omitzero"`
+	Step       LatencyMS         `yaml:"step_ms,null" json:"step_ms,omitzero"`
+	StepsPerS  Optional[float64] `yaml:"steps_per_s" json:"steps_per_s,omitzero"`
+}
+
+// LatencyMS are statistics of a latency in milliseconds.
+type LatencyMS struct {
+	P50  Optional[float64] `yaml:"p50" json:"p50,omitzero"`
+	P90  Optional[float64] `yaml:"p90" json:"p90,omitzero"`
+	P95  Optional[float64] `yaml:"p95" json:"p95,omitzero"`
+	P99  Optional[float64] `yaml:"p99" json:"p99,omitzero"`
+	Mean Optional[float64] `yaml:"mean" json:"mean,omitzero"`
+}
+
+// figures are values of the metrics, 0 where there is none.
+type Figures [MetricCount]float64
+
+func (o *Outcome) Figures() (f Figures) {
+	for m, v := range [MetricCount]Optional[float64]{o.TPOT.P50, o.TPOT.P99, o.TTFT.P50, o.TTFT.P99,
+		o.E2E.P50, o.E2E.P90, o.E2E.P99, o.TokensPerS,
+		o.Step.P50, o.Step.P99, o.StepsPerS} {
+		f[m], _ = Positive(v)
+	}
+	return f
+}
+
+// Metric returns a measured metric, and whether it was measured.
+func (o *Outcome) Metric(m Metric) (float64, bool) {
+	if m >= MetricCount {
+		return 0, false
+	}
+	v := o.Figures()[m]
+	return v, v > 0
+}
+
+// All ranges over the metrics that were measured, in order.
+func (o *Outcome) All() iter.Seq2[Metric, float64] { return Known(o.Metric) }
+
+// known ranges over the metrics of which get knows something.
+func Known[V any](get func(Metric) (V, bool)) iter.Seq2[Metric, V] {
+	return func(yield func(Metric, V) bool) {
+		for m := range Metric(MetricCount) {
+			if v, ok := get(m); ok && !yield(m, v) {
+				return
+			}
+		}
+	}
+}
+
+// positive reads a figure of which 0 says nothing.
+func Positive(v Optional[float64]) (float64, bool) {
+	if f, ok := v.Get(); ok && f > 0 {
+		return f, true
+	}
+	return 0, false
+}
+
+// mean is the mean, or the median where only that is known.
+func (l *LatencyMS) Average() float64 {
+	v, ok := Positive(l.Mean)
+	if !ok {
+		v, _ = Positive(l.P50)
+	}
+	return v
+}
+
+func (o *Outcome) check(list *problem.List, path string) {
+	if v := o.TokensPerS.Or(0); !(v >= 0 && v <= 1e9) {
+		list.Addf(problem.Join(path, "tokens_per_s"), "", "must lie between 0 and 1e9, is %v", v)
+	}
+	if v := o.StepsPerS.Or(0); !(v >= 0 && v <= 1e9) {
+		list.Addf(problem.Join(path, "steps_per_s"), "", "must lie between 0 and 1e9, is %v", v)
+	}
+	for _, l := range []struct {
+		name string
+		l    *LatencyMS
+	}{{"ttft_ms", &o.TTFT}, {"tpot_ms", &o.TPOT}, {"itl_ms", &o.ITL}, {"e2e_ms", &o.E2E}, {"step_ms", &o.Step}} {
+		l.l.check(list, problem.Join(path, l.name))
+	}
+}
+
+func (l *LatencyMS) check(list *problem.List, path string) {
+	last, lastName := 0.0, ""
+	for _, s := range []struct {
+		name string
+		v    Optional[float64]
+	}{{"p50", l.P50}, {"p90", l.P90}, {"p95", l.P95}, {"p99", l.P99}, {"mean", l.Mean}} {
+		v, ok := s.v.Get()
+		switch {
+		case !ok:
+		case !(v >= 0 && v <= 1e9):
+			list.Addf(path+"."+s.name, "", "must lie between 0 and 1e9 ms, is %v", v)
+		case s.name == "mean":
+		case v < last:
+			list.Addf(path+"."+s.name, "swap them or measure again", "%v is below %s, %v", v, lastName, last)
+			fallthrough
+		default:
+			last, lastName = v, s.name
+		}
+	}
+}
+
+// checkFraction holds a share of a whole against 0 and 1, or 100 for percent; counters overshoot a little.
+func checkFraction(list *problem.List, path string, v Optional[float64], whole float64) {
+	if f, ok := v.Get(); ok && !(f >= 0 && f <= 1.02*whole) {
+		list.Addf(path, "", "must lie between 0 and %v, is %v", whole, f)
+	}
+}

@@ -1,0 +1,93 @@
+package profile
+
+import (
+	"fmt"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// Pressure says what a tenant does under MPS to kernels that are launched beside it, and what kernels beside it do to
+// the tenant, as package probe measures it. Times are in microseconds where the name says so.
+type Pressure struct {
+	// Waits tells the reporter's launches beside the tenant at work: the tenant's pressure on others.
+	Waits []Wait `yaml:"waits" json:"waits,omitempty"`
+	// Presses tell the tenant's step beside kernels back to back: its sensitivity to others.
+	Presses []Press `yaml:"presses" json:"presses,omitempty"`
+	// StepMS is the median of the tenant's step without them, in milliseconds.
+	StepMS float64 `yaml:"step_ms" json:"step_ms,omitempty"`
+	// Seconds is how long the tenant was measured so.
+	Seconds float64 `yaml:"seconds" json:"seconds,omitempty"`
+}
+
+// Wait is a launch of the reporter, from the call until the host sees its end.
+type Wait struct {
+	Kernels  int     `yaml:"kernels" json:"kernels"`     // one after another, in one graph
+	Wide     bool    `yaml:"wide" json:"wide,omitempty"` // of a block on each SM; else of a single block
+	KernelUS float64 `yaml:"kernel_us" json:"kernel_us"` // length of each
+	// The medians and means with nobody there, and beside the tenant.
+	AloneUS      float64 `yaml:"alone_us" json:"alone_us"`
+	BesideUS     float64 `yaml:"beside_us" json:"beside_us"`
+	AloneMeanUS  float64 `yaml:"alone_mean_us" json:"alone_mean_us"`
+	BesideMeanUS float64 `yaml:"beside_mean_us" json:"beside_mean_us"`
+}
+
+// LinkUS is the mean time by which each kernel of the launch waited for the tenant.
+func (w *Wait) LinkUS() float64 {
+	return max(0, w.BesideMeanUS-w.AloneMeanUS) / float64(max(1, w.Kernels))
+}
+
+// Press is the tenant's step beside kernels that fill the GPU, or that read memory as fast as they can.
+type Press struct {
+	KernelUS float64 `yaml:"kernel_us" json:"kernel_us"`         // length of each, alone
+	Reads    bool    `yaml:"reads" json:"reads,omitempty"`       // device memory; else they calculate
+	GBPerS   float64 `yaml:"gb_per_s" json:"gb_per_s,omitempty"` // that they read beside the tenant
+	StepMS   float64 `yaml:"step_ms" json:"step_ms"`             // the median of the tenant's step
+}
+
+// Chain is the wait of the reporter's longest chain of wide kernels, nil where none was measured.
+func (p *Pressure) Chain() *Wait {
+	var chain *Wait
+	for i := range p.Waits {
+		if w := &p.Waits[i]; w.Wide && w.Kernels > 1 && (chain == nil || w.Kernels > chain.Kernels) {
+			chain = w
+		}
+	}
+	return chain
+}
+
+// Links is how much the tenant's step grows with the length of the kernels that fill the GPU beside it: about the
+// number of its kernels that wait for another. 0 where that was not measured.
+func (p *Pressure) Links() float64 {
+	xy, xx := 0.0, 0.0
+	for _, q := range p.Presses {
+		if !q.Reads && q.StepMS > 0 {
+			xy, xx = xy+q.KernelUS*max(0, q.StepMS-p.StepMS)*1e3, xx+q.KernelUS*q.KernelUS
+		}
+	}
+	if xx == 0 {
+		return 0
+	}
+	return xy / xx
+}
+
+func (p *Pressure) check(list *problem.List, path string) {
+	if p == nil {
+		return
+	}
+	sane := func(at string, values ...float64) {
+		for _, v := range values {
+			list.If(!(v >= 0 && v <= 1e9), at, "", "must lie between 0 and 1e9, is %v", v)
+		}
+	}
+	sane(path, p.StepMS, p.Seconds)
+	for i := range p.Waits {
+		w := &p.Waits[i]
+		at := fmt.Sprintf("%s.waits[%d]", path, i)
+		list.If(w.Kernels < 1, at+".kernels", "", "must be positive, is %d", w.Kernels)
+		sane(at, w.KernelUS, w.AloneUS, w.BesideUS, w.AloneMeanUS, w.BesideMeanUS)
+	}
+	for i := range p.Presses {
+		q := &p.Presses[i]
+		sane(fmt.Sprintf("%s.presses[%d]", path, i), q.KernelUS, q.GBPerS, q.StepMS)
+	}
+}

@@ -1,0 +1,385 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// ErrNoProfile says that a workload was not measured alone.
+var ErrNoProfile = errors.New("predict: no profile of the workload alone")
+
+// SoloProfile holds the measurements of one workload alone on a GPU, under one mechanism: what a Predictor predicts
+// its co-location from. What is not known makes predictions wider or impossible, and is never taken for zero.
+type SoloProfile struct {
+	Version int  `yaml:"version,required" json:"version"` // 1, or 2 where Kind may be other than a server
+	Kind    Kind `yaml:"kind" json:"kind,omitzero"`
+	// Engine names the program that serves, e.g. "vllm"; "" is unknown. Predictions for engines that no calibration
+	// has seen have wider intervals. It needs the second version.
+	Engine string `yaml:"engine" json:"engine,omitempty"`
+	// Mechanism it ran under: time-slicing (the uncontended baseline) or MPS (what MPS costs a lone tenant).
+	Mechanism sharing.Mechanism `yaml:"mechanism,required" json:"mechanism"`
+	Server    Server            `yaml:"server,required" json:"server"`
+	Load      Load              `yaml:"load" json:"load,omitzero"` // of servers
+
+	GPU    string `yaml:"gpu_name" json:"gpu_name,omitempty"` // product name; "" is unknown
+	Driver string `yaml:"driver" json:"driver,omitempty"`
+	Run    string `yaml:"run" json:"run,omitempty"` // which run measured it
+
+	Requests Optional[int] `yaml:"requests" json:"requests,omitzero"` // or steps
+	Outcome
+
+	// Shares of time or capacity over the run, 0 to 1.
+	GPUBusyFraction Optional[float64] `yaml:"gpu_busy_fraction" json:"gpu_busy_fraction,omitzero"` // GPM graphics_util
+	SMFraction      Optional[float64] `yaml:"sm_fraction" json:"sm_fraction,omitzero"`
+	TensorFraction  Optional[float64] `yaml:"tensor_fraction" json:"tensor_fraction,omitzero"`
+	DRAMFraction    Optional[float64] `yaml:"dram_fraction" json:"dram_fraction,omitzero"` // of peak bandwidth
+	EngineFraction  Optional[float64] `yaml:"engine_fraction" json:"engine_fraction,omitzero"`
+
+	// Turns is the mean number of time slices that a decode step was seen to take
+	// beside a neighbour that always spins ([TurnsBesideSpinner]). A latency alone
+	// cannot tell it where the step is about as long as a whole number of slices.
+	Turns Optional[float64] `yaml:"turns" json:"turns,omitzero"`
+
+	// Pressure was measured beside package probe's reporter and press; nil where it was not.
+	Pressure *Pressure `yaml:"pressure" json:"pressure,omitempty"`
+
+	MemoryUsed Optional[sharing.Bytes] `yaml:"memory_used" json:"memory_used,omitzero"`
+
+	// Fit holds what was fitted to the server's own metrics in production; nil where nobody did. It needs the
+	// second version.
+	Fit *ServingFit `yaml:"fit" json:"fit,omitempty"`
+}
+
+// ServingFit is what a model server's counters over several loads say of its work. Intervals are of 90%; a zero one
+// could not be told.
+type ServingFit struct {
+	// A decode step of n sequences takes Step + n*StepSequence; a prefill of p tokens that are not cached takes
+	// Prefill + p/1000*PrefillToken more than the steps beside it. In ms.
+	Step         Interval `yaml:"step_ms" json:"step_ms,omitzero"`
+	StepSequence Interval `yaml:"step_sequence_ms" json:"step_sequence_ms,omitzero"`
+	Prefill      Interval `yaml:"prefill_ms" json:"prefill_ms,omitzero"`
+	PrefillToken Interval `yaml:"prefill_ms_per_1k" json:"prefill_ms_per_1k,omitzero"`
+	// StepAt and PrefillAt are both at Batch sequences and Prompt tokens, the means that were seen.
+	StepAt    Interval          `yaml:"step_at_mean_ms" json:"step_at_mean_ms,omitzero"`
+	PrefillAt Interval          `yaml:"prefill_at_mean_ms" json:"prefill_at_mean_ms,omitzero"`
+	Batch     float64           `yaml:"batch" json:"batch"`
+	Prompt    float64           `yaml:"prompt" json:"prompt"`
+	Chunk     Optional[int]     `yaml:"chunk" json:"chunk,omitzero"`             // most tokens that a step computed
+	Slots     Optional[int]     `yaml:"slots" json:"slots,omitzero"`             // sequences at which it made others wait
+	KVUse     Optional[float64] `yaml:"kv_use" json:"kv_use,omitzero"`           // largest share of the KV cache in use
+	Hits      Optional[float64] `yaml:"prefix_hits" json:"prefix_hits,omitzero"` // share of the prompts' tokens that was cached
+	Accepted  Optional[float64] `yaml:"accepted" json:"accepted,omitzero"`       // share of the proposed tokens that was kept
+	Windows   int               `yaml:"windows" json:"windows"`                  // pairs of pages behind it
+	Unknown   []string          `yaml:"unknown" json:"unknown,omitempty"`        // what the data can't tell, and why
+}
+
+func (f *ServingFit) check(list *problem.List, path string) {
+	for _, i := range []struct {
+		name string
+		v    Interval
+	}{{"step_ms", f.Step}, {"step_sequence_ms", f.StepSequence}, {"prefill_ms", f.Prefill},
+		{"prefill_ms_per_1k", f.PrefillToken}, {"step_at_mean_ms", f.StepAt}, {"prefill_at_mean_ms", f.PrefillAt}} {
+		if !(i.v.Low >= 0 && i.v.Low <= i.v.Value && i.v.Value <= i.v.High && i.v.High <= LongestPart) {
+			list.Addf(problem.Join(path, i.name), "", "must be low <= value <= high, 0 to %g, is %v", LongestPart, i.v)
+		}
+	}
+	list.If(!(f.Batch >= 0 && f.Batch <= 1<<20 && f.Prompt >= 0 && f.Prompt <= 1<<24), path, "",
+		"has a mean batch of %v and prompts of %v tokens", f.Batch, f.Prompt)
+	checkFraction(list, problem.Join(path, "kv_use"), f.KVUse, 1)
+	checkFraction(list, problem.Join(path, "prefix_hits"), f.Hits, 1)
+	checkFraction(list, problem.Join(path, "accepted"), f.Accepted, 1)
+}
+
+// ParseProfiles reads a list of profiles, YAML or JSON, strictly: the error names every problem with its path.
+func ParseProfiles(data []byte) ([]SoloProfile, error) {
+	var list []SoloProfile
+	if err := strictyaml.Decode(data, &list, strictyaml.Options{}); err != nil {
+		return nil, err
+	}
+	if err := checkAll(list); err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+func checkAll(profiles []SoloProfile) error {
+	var list problem.List
+	for i := range profiles {
+		profiles[i].check(&list, fmt.Sprintf("[%d]", i))
+	}
+	return list.Err()
+}
+
+// Validate names everything that is wrong with p in one error, or returns nil.
+func (p *SoloProfile) Validate() error {
+	var list problem.List
+	p.check(&list, "")
+	return list.Err()
+}
+
+func (p *SoloProfile) check(list *problem.List, path string) {
+	at := func(name string) string { return problem.Join(path, name) }
+	if p.Version != Version && p.Version != VersionOfKinds {
+		list.Addf(at("version"), fmt.Sprintf("this package reads %d and %d", Version, VersionOfKinds), "is %d", p.Version)
+	}
+	checkRun(list, path, p.Mechanism, p.Version, p.Kind, p.Engine, p.Server, p.Load)
+	if p.Requests.Or(0) < 0 {
+		list.Addf(at("requests"), "", "is negative")
+	}
+	p.Outcome.check(list, path)
+	need := func(name, remedy string, v Optional[float64]) {
+		if _, ok := Positive(v); !ok {
+			list.Addf(at(name), remedy, "is missing from a profile")
+		}
+	}
+	if p.Kind == KindServer {
+		need("tokens_per_s", "measure the workload alone", p.TokensPerS)
+		if p.Load.Output > 1 {
+			if p.Version < VersionOfKinds {
+				need("itl_ms.p50", "record the gaps between tokens: the median of them is one decode step", p.ITL.P50)
+			}
+			need("tpot_ms.p50", "", p.TPOT.P50)
+		}
+		need("e2e_ms.p50", "", p.E2E.P50)
+	} else {
+		need("step_ms.p50", "measure the workload alone", p.Step.P50)
+		need("steps_per_s", "measure the workload alone", p.StepsPerS)
+	}
+	checkFraction(list, at("gpu_busy_fraction"), p.GPUBusyFraction, 1)
+	checkFraction(list, at("sm_fraction"), p.SMFraction, 1)
+	checkFraction(list, at("tensor_fraction"), p.TensorFraction, 1)
+	checkFraction(list, at("dram_fraction"), p.DRAMFraction, 1)
+	checkFraction(list, at("engine_fraction"), p.EngineFraction, 1)
+	checkTurns(list, at("turns"), p.Turns)
+	if p.Fit != nil {
+		p.Fit.check(list, at("fit"))
+		list.If(p.Version < VersionOfKinds, at("fit"), fmt.Sprintf("write version: %d", VersionOfKinds),
+			"needs the second version of profiles")
+	}
+	p.Pressure.check(list, at("pressure"))
+}
+
+// mechanisms are those that can be predicted from profiles of whole GPUs.
+var Mechanisms = [...]sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS}
+
+// checkRun holds what identifies a run against what can be predicted.
+func checkRun(list *problem.List, path string, m sharing.Mechanism, version int, kind Kind, engine string,
+	s Server, l Load) {
+	if !slices.Contains(Mechanisms[:], m) {
+		list.Addf(problem.Join(path, "mechanism"), "use time-slicing (also for a run without MPS) or mps", "%s cannot be predicted", m)
+	}
+	s.check(list, problem.Join(path, "server"))
+	list.If(engine != "" && version < VersionOfKinds, problem.Join(path, "engine"),
+		fmt.Sprintf("write version: %d", VersionOfKinds), "needs the second version of rows and profiles")
+	switch {
+	case kind == KindServer:
+		list.AddErr(problem.Join(path, "load"), l.Validate())
+	case version < VersionOfKinds:
+		list.Addf(problem.Join(path, "kind"), fmt.Sprintf("write version: %d", VersionOfKinds),
+			"a %s needs the second version of rows and profiles", kind)
+	case l != Load{}:
+		list.Addf(problem.Join(path, "load"), "leave it out", "a %s serves no requests", kind)
+	}
+}
+
+// ProfileRef names the measured workload that a workload is: the server and the load of its profile.
+type ProfileRef struct {
+	Server Server `yaml:"server,required" json:"server"`
+	Load   Load   `yaml:"load" json:"load,omitzero"` // none of one that serves no tokens
+}
+
+// Profiles finds the profile of a workload. The zero value is empty.
+type Profiles struct {
+	byKey map[profileKey]*SoloProfile
+	order []*SoloProfile
+	sms   map[profileKey]*SoloProfile // those in which GPM told the share of the SMs
+
+	mu   sync.Mutex
+	made map[string]any // see Made
+}
+
+type profileKey struct {
+	mechanism sharing.Mechanism
+	server    Server
+	load      Load
+}
+
+// NewProfiles returns a set of valid profiles; see [Profiles.Add].
+func NewProfiles(profiles ...SoloProfile) (*Profiles, error) {
+	ps := &Profiles{}
+	if err := ps.Add(profiles...); err != nil {
+		return nil, err
+	}
+	return ps, nil
+}
+
+// Add adds valid profiles. Of two profiles of the same workload under the same
+// mechanism the one with more requests counts, and of equals the first.
+func (ps *Profiles) Add(profiles ...SoloProfile) error {
+	if err := checkAll(profiles); err != nil {
+		return err
+	}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.made = nil
+	if ps.byKey == nil {
+		ps.byKey, ps.sms = map[profileKey]*SoloProfile{}, map[profileKey]*SoloProfile{}
+	}
+	for _, p := range profiles {
+		key := profileKey{p.Mechanism, p.Server, p.Load.Same()}
+		if !p.SMFraction.IsZero() && !p.GPUBusyFraction.IsZero() {
+			found := p
+			ps.sms[key] = &found
+		}
+		old, ok := ps.byKey[key]
+		switch {
+		case !ok:
+			ps.byKey[key] = &p
+			ps.order = append(ps.order, &p)
+		case p.Requests.Or(0) > old.Requests.Or(0):
+			*old = p
+		}
+	}
+	return nil
+}
+
+// Made returns what build returned for the key, which is called once until profiles are added. It is safe for
+// concurrent use.
+func (ps *Profiles) Made(key string, build func() any) any {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	v, ok := ps.made[key]
+	if !ok {
+		v = build()
+		if ps.made == nil {
+			ps.made = map[string]any{}
+		}
+		ps.made[key] = v
+	}
+	return v
+}
+
+// All ranges over the profiles in the order in which they were added.
+func (ps *Profiles) All() iter.Seq[*SoloProfile] { return slices.Values(ps.order) }
+
+// Len is the number of profiles.
+func (ps *Profiles) Len() int { return len(ps.order) }
+
+func (ps *Profiles) Find(m sharing.Mechanism, s Server, l Load) *SoloProfile {
+	if ps == nil {
+		return nil
+	}
+	return ps.byKey[profileKey{m, s, l.Same()}]
+}
+
+func (ps *Profiles) Elsewhere(s Server, l Load) *SoloProfile {
+	for _, m := range Mechanisms {
+		if ps != nil && ps.sms[profileKey{m, s, l.Same()}] != nil {
+			return ps.sms[profileKey{m, s, l.Same()}]
+		}
+	}
+	return nil
+}
+
+// Solo is all that is known of a workload alone: what a prediction starts from.
+type Solo struct {
+	Server Server
+	Load   Load
+	// TimeSlicing and MPS are the profiles under each mechanism; nil when there is none.
+	TimeSlicing, MPS *SoloProfile
+	// Siblings are profiles of the same server at any load, which tell its
+	// prefill's use of the SMs from its decode's.
+	Siblings []*SoloProfile
+	// Elsewhere is a profile of the workload on another machine or under the other mechanism, where GPM told the
+	// share of the SMs that its kernels hold; nil when there is none. A program's kernels are the same there.
+	Elsewhere *SoloProfile
+	// CapPercent is the active thread percentage that was not measured alone, to
+	// which MPS's profile must be scaled; missing when there is nothing to scale.
+	CapPercent Optional[float64]
+}
+
+// Uncontended returns the profile without MPS where there is one, else that under MPS.
+func (s *Solo) Uncontended() *SoloProfile {
+	if s.TimeSlicing != nil {
+		return s.TimeSlicing
+	}
+	return s.MPS
+}
+
+// Solo returns what ps, which may be nil, knows of a workload. A server with an active thread
+// percentage that was not measured alone falls back to the same server without
+// one. ErrNoProfile says that there is nothing to predict from.
+func (ps *Profiles) Solo(s Server, l Load) (Solo, error) {
+	solo := Solo{Server: s, Load: l, TimeSlicing: ps.Find(sharing.MechanismTimeSlicing, s, l), MPS: ps.Find(sharing.MechanismMPS, s, l)}
+	from := s
+	if s.SMPercent.Or(100) < 100 {
+		if solo.MPS == nil {
+			from, solo.CapPercent = s.Uncapped(), s.SMPercent
+			solo.MPS = ps.Find(sharing.MechanismMPS, from, l)
+		}
+		if solo.TimeSlicing == nil {
+			solo.TimeSlicing = ps.Find(sharing.MechanismTimeSlicing, s.Uncapped(), l) // a cap is MPS's; it means nothing here
+		}
+	}
+	if solo.MPS == nil && solo.TimeSlicing == nil {
+		return Solo{}, fmt.Errorf("%w: %s with %s", ErrNoProfile, s, l)
+	}
+	solo.Elsewhere = ps.Elsewhere(from, l)
+	for _, p := range ps.order {
+		if p.Server == from {
+			solo.Siblings = append(solo.Siblings, p)
+		}
+	}
+	return solo, nil
+}
+
+// Version is the version of the JSON form of SoloProfile.
+const (
+	Version        = 1
+	VersionOfKinds = 2 // of SoloProfile and Row, which may be of any Kind
+)
+
+func checkTurns(list *problem.List, path string, turns Optional[float64]) {
+	if v, ok := turns.Get(); ok && !(v >= 0.5 && v <= maxTurns) {
+		list.Addf(path, "run the workload beside a spinning neighbour again", "must lie between 0.5 and %v, is %v", maxTurns, v)
+	}
+}
+
+// maxTurns bounds the turns of a step.
+const maxTurns = 1e4
+
+// A step or a prefill, in ms, that makes sense: not shorter than a kernel and not longer than an hour.
+const ShortestPart, LongestPart = 1e-3, 3.6e6
+
+// usualSlots is the size of the batch of a server that does not state it and
+// whose profile does not show that it has more.
+const UsualSlots = 16
+
+// WeightsRead returns the bytes of weights that a decode step of the server reads, by the DRAM traffic of its
+// closed loops on a GPU of so much peak bandwidth (bytes a second): the least among its loads of the traffic of a
+// cycle over the decode steps and prefills in it. On the 1B, 3B and 8B servers of examples/predict/testdata, of
+// 16-bit weights, that is 0.8 to 0.95 of their size. 0 where the traffic was not measured.
+func (s *Solo) WeightsRead(bandwidth float64) float64 {
+	least := math.Inf(1)
+	for _, p := range s.Siblings {
+		busy, ok := Positive(p.DRAMFraction)
+		clients, output := float64(p.Load.Concurrency), float64(p.Load.Output)
+		if !ok || clients == 0 || p.Load.Concurrency > p.Server.Slots.Or(UsualSlots) {
+			continue
+		}
+		cycle := clients * output / p.TokensPerS.Or(0)
+		least = min(least, busy*bandwidth*cycle/(output-1+clients))
+	}
+	if math.IsInf(least, 1) {
+		return 0
+	}
+	return least
+}

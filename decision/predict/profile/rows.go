@@ -1,0 +1,193 @@
+package profile
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Row is one tenant in one case of a co-location measurement. Rows with one tenant are profiles; the outcomes of
+// the others, which may be absent, are what a Predictor predicts.
+type Row struct {
+	Version   Optional[int]     `yaml:"version" json:"version,omitzero"` // 2 = may be of any Kind; missing = 1
+	Kind      Kind              `yaml:"kind" json:"kind,omitzero"`
+	Engine    string            `yaml:"engine" json:"engine,omitempty"` // as in SoloProfile
+	Mechanism sharing.Mechanism `yaml:"mechanism,required" json:"mechanism"`
+	Case      string            `yaml:"case,required" json:"case"`
+	Series    string            `yaml:"series" json:"series,omitempty"` // what was measured in one go on one machine; "" is not said
+	Load      Load              `yaml:"load" json:"load,omitzero"`      // of servers
+	Server    Server            `yaml:"server,required" json:"server"`
+	Tenants   int               `yaml:"tenants,required" json:"tenants"`
+	Requests  Optional[int]     `yaml:"requests" json:"requests,omitzero"`
+	Errors    Optional[int]     `yaml:"errors" json:"errors,omitzero"`
+	Steps     Optional[int]     `yaml:"steps" json:"steps,omitzero"` // counted, of tenants that serve no tokens
+	Outcome
+	GPU        RowGPU            `yaml:"gpu,null" json:"gpu,omitzero"`
+	GPM        RowGPM            `yaml:"gpm,null" json:"gpm,omitzero"`
+	GPUName    string            `yaml:"gpu_name" json:"gpu_name,omitempty"`      // product name; "" is unknown
+	EngineBusy Optional[float64] `yaml:"engine_busy" json:"engine_busy,omitzero"` // fraction
+	WallS      Optional[float64] `yaml:"wall_s" json:"wall_s,omitzero"`
+	Turns      Optional[float64] `yaml:"turns" json:"turns,omitzero"` // of a lone tenant, as in SoloProfile
+	Pressure   *Pressure         `yaml:"pressure" json:"pressure,omitempty"`
+	Slice      string            `yaml:"slice" json:"slice,omitempty"` // the MIG profile that the case ran on; "" is a whole GPU
+	// Predicted is what was said of the row before it was measured, with Class, as a canary writes it
+	// ([Prediction.Ended]): what [Learn] learns from.
+	Predicted map[Metric]Interval `yaml:"predicted" json:"predicted,omitempty"`
+	Class     Class               `yaml:"class" json:"class,omitzero"`
+}
+
+// RowGPU are means of NVML's readings over a case: utilisations in percent,
+// power in watts, memory in GiB, clock in MHz.
+type RowGPU struct {
+	Util    Optional[float64] `yaml:"util" json:"util,omitzero"`
+	MemUtil Optional[float64] `yaml:"mem_util" json:"mem_util,omitzero"`
+	PowerW  Optional[float64] `yaml:"power_w" json:"power_w,omitzero"`
+	UsedGiB Optional[float64] `yaml:"used_gib" json:"used_gib,omitzero"`
+	SMMHz   Optional[float64] `yaml:"sm_mhz" json:"sm_mhz,omitzero"`
+}
+
+// RowGPM are means of GPM's metrics over a case, in percent.
+type RowGPM struct {
+	GraphicsUtil Optional[float64] `yaml:"graphics_util" json:"graphics_util,omitzero"`
+	SMUtil       Optional[float64] `yaml:"sm_util" json:"sm_util,omitzero"`
+	SMOccupancy  Optional[float64] `yaml:"sm_occupancy" json:"sm_occupancy,omitzero"`
+	TensorUtil   Optional[float64] `yaml:"tensor_util" json:"tensor_util,omitzero"`
+	DRAMBwUtil   Optional[float64] `yaml:"dram_bw_util" json:"dram_bw_util,omitzero"`
+}
+
+// Rows is a file of co-location measurements.
+type Rows []Row
+
+// ParseRows reads a list of rows in the co-location format, JSON or YAML, strictly: unknown keys, contradictions
+// and values out of range are problems, all of them in one error, each with its path. An empty list is an error.
+func ParseRows(data []byte) (Rows, error) {
+	var rows Rows
+	if err := strictyaml.Decode(data, &rows, strictyaml.Options{}); err != nil {
+		return nil, err
+	}
+	var list problem.List
+	if len(rows) == 0 {
+		list.Addf("", "give at least one row", "there are no rows")
+	}
+	for i := range rows {
+		rows[i].check(&list, fmt.Sprintf("[%d]", i))
+	}
+	for _, c := range rows.Cases() {
+		// A canary may tell of some of the tenants only.
+		if r := &c.Rows[0]; len(c.Rows) != r.Tenants && len(r.Predicted) == 0 {
+			list.Addf(fmt.Sprintf("[%d]", c.At), "keep the rows of a case together", "case %q under %s has %d tenants and %d rows", problem.Clip(r.Case), r.Mechanism, r.Tenants, len(c.Rows))
+		}
+	}
+	if err := list.Err(); err != nil {
+		return nil, err
+	}
+	return rows, nil
+}
+
+func (r *Row) check(list *problem.List, path string) {
+	if r.Tenants < 1 || r.Tenants > 1024 {
+		list.Addf(path+".tenants", "", "must lie between 1 and 1024, is %d", r.Tenants)
+	}
+	if r.Case == "" {
+		list.Addf(path+".case", "name the case", "is empty")
+	}
+	for _, name := range [][2]string{{"case", r.Case}, {"series", r.Series}, {"gpu_name", r.GPUName}, {"engine", r.Engine}, {"server.model", r.Server.Model}} {
+		list.If(strings.ContainsFunc(name[1], unicode.IsControl), path+"."+name[0], "write it on one line", "%q holds what no screen shows", problem.Clip(name[1]))
+	}
+	if v := r.Version.Or(1); v < 1 || v > VersionOfKinds {
+		list.Addf(path+".version", fmt.Sprintf("this package reads 1 to %d", VersionOfKinds), "is %d", v)
+	}
+	list.If(len(r.Predicted) > 0 && r.Version.Or(1) < VersionOfKinds, path+".predicted",
+		fmt.Sprintf("write version: %d", VersionOfKinds), "needs the second version of rows")
+	for m, v := range r.Predicted {
+		list.If(!(v.Low > 0 && v.Low <= v.Value && v.Value <= v.High && v.High <= 1e9), path+".predicted."+m.String(), "",
+			"must be 0 < low <= value <= high, is %v", v)
+	}
+	checkFraction(list, path+".engine_busy", r.EngineBusy, 1)
+	if r.Errors.Or(0) < 0 {
+		list.Addf(path+".errors", "", "is negative")
+	}
+	if r.WallS.Or(0) < 0 {
+		list.Addf(path+".wall_s", "", "is negative")
+	}
+	checkFraction(list, path+".gpm.graphics_util", r.GPM.GraphicsUtil, 100)
+	checkFraction(list, path+".gpm.sm_util", r.GPM.SMUtil, 100)
+	checkFraction(list, path+".gpm.sm_occupancy", r.GPM.SMOccupancy, 100)
+	checkFraction(list, path+".gpm.tensor_util", r.GPM.TensorUtil, 100)
+	checkFraction(list, path+".gpm.dram_bw_util", r.GPM.DRAMBwUtil, 100)
+	if r.Tenants == 1 {
+		p := r.Profile()
+		p.check(list, path)
+		return
+	}
+	list.If(r.Pressure != nil, path+".pressure", "put it into the row of the tenant alone", "belongs to a tenant alone")
+	list.If(!r.Turns.IsZero(), path+".turns", "put it into the row of the tenant alone", "belongs to a tenant alone")
+	checkRun(list, path, r.Mechanism, r.Version.Or(1), r.Kind, r.Engine, r.Server, r.Load)
+	r.Outcome.check(list, path)
+}
+
+// profile is the row of a lone tenant as a profile.
+func (r *Row) Profile() SoloProfile {
+	percent := func(v Optional[float64]) Optional[float64] {
+		if f, ok := v.Get(); ok {
+			return Some(f / 100)
+		}
+		return v
+	}
+	p := SoloProfile{Version: r.Version.Or(Version), Kind: r.Kind, Engine: r.Engine, Mechanism: r.Mechanism, Server: r.Server, Load: r.Load,
+		Run: r.Case, GPU: r.GPUName,
+		Requests: r.Requests, Outcome: r.Outcome, EngineFraction: r.EngineBusy,
+		GPUBusyFraction: percent(r.GPM.GraphicsUtil), SMFraction: percent(r.GPM.SMUtil),
+		TensorFraction: percent(r.GPM.TensorUtil), DRAMFraction: percent(r.GPM.DRAMBwUtil), Turns: r.Turns,
+		Pressure: r.Pressure}
+	if r.Kind != KindServer {
+		p.Requests = r.Steps
+	}
+	if gib, ok := r.GPU.UsedGiB.Get(); ok && gib >= 0 && gib < 1<<20 {
+		p.MemoryUsed = Some(sharing.Bytes(gib * float64(sharing.GiB)))
+	}
+	return p
+}
+
+// Profiles returns the profiles in the rows: those of lone tenants.
+func (rows Rows) Profiles() []SoloProfile {
+	var out []SoloProfile
+	for i := range rows {
+		if rows[i].Tenants == 1 {
+			out = append(out, rows[i].Profile())
+		}
+	}
+	return out
+}
+
+// rowCase is a group of tenants that were measured together: rows that follow one another with the same series,
+// mechanism, name and number of tenants, until there are as many.
+type Case struct {
+	At   int // index of the first row
+	Rows Rows
+}
+
+func (rows Rows) Cases() []Case {
+	var out []Case
+	for i, r := range rows {
+		if n := len(out); n > 0 {
+			c := &out[n-1]
+			if f := &c.Rows[0]; f.Case == r.Case && f.Series == r.Series && f.Mechanism == r.Mechanism && f.Tenants == r.Tenants && len(c.Rows) < r.Tenants {
+				c.Rows = rows[c.At : i+1]
+				continue
+			}
+		}
+		out = append(out, Case{i, rows[i : i+1]})
+	}
+	return out
+}
+
+// compared returns a row's metric if it is one that predictions are judged by.
+func (r *Row) Compared(m Metric) (float64, bool) {
+	v, ok := r.Metric(m)
+	return v, ok && (m != MetricTokensPerSecond || r.Load.Closed())
+}

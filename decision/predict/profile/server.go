@@ -1,0 +1,94 @@
+package profile
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// Server is the configuration of a server under test. Two servers are the same when all of it is.
+type Server struct {
+	Model     string            `yaml:"model" json:"model,omitempty"`          // "" when not said
+	Slots     Optional[int]     `yaml:"slots" json:"slots,omitzero"`           // requests that it serves at once
+	SMPercent Optional[float64] `yaml:"sm_percent" json:"sm_percent,omitzero"` // MPS active thread percentage; missing = not capped
+	Variant   string            `yaml:"variant" json:"variant,omitempty"`      // what else tells servers apart, e.g. "vllm 0.9, fp8"
+}
+
+// String is the server's JSON, for example {"model":"8b","sm_percent":50}.
+func (s Server) String() string {
+	b, _ := json.Marshal(s) // nothing in it that JSON cannot hold
+	return string(b)
+}
+
+// uncapped is the same server without an active thread percentage.
+func (s Server) Uncapped() Server {
+	s.SMPercent = Optional[float64]{}
+	return s
+}
+
+func (s Server) check(list *problem.List, path string) {
+	if s == (Server{}) {
+		list.Addf(path, `say at least {"model": ...}`, "is empty")
+	}
+	if v, ok := s.Slots.Get(); ok && (v < 1 || v >= 1<<20) {
+		list.Addf(path+".slots", "", "must lie between 1 and %d, is %d", 1<<20-1, v)
+	}
+	if v, ok := s.SMPercent.Get(); ok && !(v > 0 && v <= 100) {
+		list.Addf(path+".sm_percent", "", "must lie above 0 and at most at 100, is %v", v)
+	}
+}
+
+// Load is the demand of a server's clients: in a closed loop of Concurrency clients that each send the next request
+// when the last one ends, or in an open loop of Rate requests a second (Poisson). Exactly one of the two is set.
+type Load struct {
+	Server      int           `yaml:"server" json:"server"` // index among a case's servers
+	Concurrency int           `yaml:"concurrency" json:"concurrency,omitempty"`
+	Rate        float64       `yaml:"rate" json:"rate,omitempty"` // requests a second
+	Prompt      int           `yaml:"prompt,required" json:"prompt"`
+	Output      int           `yaml:"output,required" json:"output"`
+	Seed        Optional[int] `yaml:"seed" json:"seed,omitzero"`
+}
+
+// Closed says that the load is a closed loop.
+func (l Load) Closed() bool { return l.Concurrency > 0 }
+
+// same is the load apart from the server's index and the seed: what two runs
+// must have in common to be of the same workload.
+func (l Load) Same() Load {
+	l.Server, l.Seed = 0, Optional[int]{}
+	return l
+}
+
+// String returns the load in words, for example "4 clients, 128 in, 64 out".
+func (l Load) String() string {
+	if l.Closed() {
+		return fmt.Sprintf("%d clients, %d in, %d out", l.Concurrency, l.Prompt, l.Output)
+	}
+	return fmt.Sprintf("%g requests/s, %d in, %d out", l.Rate, l.Prompt, l.Output)
+}
+
+// Validate names everything that is wrong with l in one error, or returns nil.
+func (l Load) Validate() error {
+	var list problem.List
+	switch {
+	case l.Concurrency != 0 && l.Rate != 0:
+		list.Addf("", "leave one of them out", "has a concurrency and a rate")
+	case l.Concurrency == 0 && l.Rate == 0:
+		list.Addf("", "set concurrency (closed loop) or rate (open loop)", "asks for nothing")
+	case l.Concurrency < 0 || l.Concurrency > 1<<16:
+		list.Addf("concurrency", "", "must lie between 1 and %d, is %d", 1<<16, l.Concurrency)
+	case !(l.Rate >= 0 && l.Rate <= 1e5):
+		list.Addf("rate", "", "must be positive and at most 1e5 requests a second, is %v", l.Rate)
+	}
+	if l.Prompt < 1 || l.Prompt > 1<<24 {
+		list.Addf("prompt", "", "must be a number of tokens, at least 1, is %d", l.Prompt)
+	}
+	if l.Output < 1 || l.Output > 1<<24 {
+		list.Addf("output", "", "must be a number of tokens, at least 1, is %d", l.Output)
+	}
+	if l.Server < 0 {
+		list.Addf("server", "", "must be an index, is %d", l.Server)
+	}
+	return list.Err()
+}

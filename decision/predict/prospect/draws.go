@@ -1,0 +1,116 @@
+package prospect
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/internal/batching"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// draw is random numbers over their means: the gap before a request, and the lengths or the work of that request.
+type draw struct{ gap, in, out float64 }
+
+// draws are those of a stream, the same in every simulation: so they are drawn when they are first needed and kept.
+type draws struct {
+	from source
+	rng  *rand.Rand
+	all  []draw
+}
+
+// source is what makes a tenant's requests come.
+type source uint8
+
+const (
+	sourcePauses  source = iota // it asks again after a pause
+	sourceClients               // of what is no model server
+	sourcePrompts
+	sourceCount
+)
+
+// at is the i-th draw of the stream.
+func (d *draws) at(i int) *draw {
+	for len(d.all) <= i {
+		d.all = append(d.all, d.draw())
+	}
+	return &d.all[i]
+}
+
+// gapShape is the shape of the gamma distribution of the gaps between requests.
+var gapShape = 1 / (costs.Medians[costs.Burstiness] * costs.Medians[costs.Burstiness])
+
+func (d *draws) draw() (v draw) {
+	length := func() float64 { return math.Exp(lengthSigma*d.rng.NormFloat64() - lengthSigma*lengthSigma/2) }
+	if d.from == sourcePauses {
+		return draw{gap: d.rng.ExpFloat64()}
+	}
+	v.gap = distuv.Gamma{Alpha: gapShape, Beta: 1, Src: d.rng}.Rand()
+	if d.from == sourceClients {
+		v.in = math.Exp(serviceSigma*d.rng.NormFloat64() - serviceSigma*serviceSigma/2)
+		return v
+	}
+	v.in, v.out = length(), length()
+	return v
+}
+
+// arrivals are when the players' next requests come, in ms.
+type arrivals struct {
+	at  []float64
+	who int // whose is the first
+}
+
+func (a *arrivals) first() float64 { return a.at[a.who] }
+
+func (a *arrivals) set(player int, at float64) {
+	a.at[player] = at
+	if player != a.who {
+		if first := a.first(); at < first || at == first && player < a.who {
+			a.who = player
+		}
+		return
+	}
+	a.who = 0
+	for i, v := range a.at {
+		if v < a.at[a.who] {
+			a.who = i
+		}
+	}
+}
+
+// stage is what a simulation leaves to the next: draws by stream and source, and the
+// players with the memory that they took.
+type stage struct {
+	draws   [][sourceCount]*draws
+	players []player
+}
+
+var stages = sync.Pool{New: func() any { return new(stage) }}
+
+// stream returns the draws of a stream.
+func (s *stage) stream(stream int, from source) *draws {
+	for len(s.draws) <= stream {
+		s.draws = append(s.draws, [sourceCount]*draws{})
+	}
+	d := &s.draws[stream][from]
+	if *d == nil {
+		*d = &draws{from: from, rng: rand.New(rand.NewPCG(batching.SimulationSeed, uint64(stream)))}
+	}
+	return *d
+}
+
+// ready returns n players, as new but for their memory.
+func (s *stage) ready(n int) []player {
+	for len(s.players) < n {
+		s.players = append(s.players, player{})
+	}
+	for i := range s.players[:n] {
+		p := &s.players[i]
+		*p = player{samples: p.samples, lone: p.lone[:0], spare: p.spare}
+		for k := range p.samples {
+			p.samples[k] = p.samples[k][:0]
+		}
+	}
+	return s.players[:n]
+}

@@ -1,0 +1,324 @@
+package prospect
+
+import (
+	"math"
+
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/sharing"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Serving is one replica of a model server with continuous batching, at its busiest hour.
+type Serving struct {
+	PerS          float64 // requests a second
+	Input, Output float64 // mean tokens of a request
+	Weights       float64 // bytes that a decode step reads
+	Parameters    float64 // that one token uses
+	KVPerToken    float64 // bytes
+	Layers        float64
+	Sequences     float64 // most in a batch; 0 = 64
+}
+
+// Tenant is what is known of one replica on a whole GPU, at its busiest hour.
+// It is a model server with a load (Serving), a server of another kind (Alone
+// or Limits, with Busy), or work without latency objectives (Busy alone).
+type Tenant struct {
+	Serving *Serving
+	Busy    float64                     // share of the GPU's time that it keeps busy, 0 to 1
+	Alone   [costs.LatencyCount]float64 // P99 in seconds alone on the GPU; 0 = not known
+	Limits  [costs.LatencyCount]float64 // objectives in seconds; 0 = none
+	// AloneSigma is the uncertainty of Alone, as the standard deviation of its logarithm; 0 = as a measurement is.
+	AloneSigma [costs.LatencyCount]float64
+	Decodes    bool // a language model's server: bound by bandwidth
+	Online     bool // requests arrive whether it keeps up or not; implied by Serving, Alone and Limits
+	Workload   int  // tenants of the same workload err alike
+	Least      costs.Least
+}
+
+// online says whether requests arrive whether it keeps up or not.
+func (d *Tenant) online() bool {
+	return d.Online || d.Serving != nil || d.Alone != [costs.LatencyCount]float64{} || d.Limits != [costs.LatencyCount]float64{}
+}
+
+// BusiestUnbounded is the utilization up to which a server may keep its share of a GPU that has no latency
+// objective: at 0.8 the mean wait of a queue with random arrivals is four service times, and from there on it grows
+// without measure.
+const BusiestUnbounded = 0.8
+
+// KeepsRate is the part of its rate alone that work without latency objectives
+// must keep beside others: with less, sharing only delays it.
+const KeepsRate = 0.8
+
+// Prospect is what a tenant will see: the median of each figure and the bounds
+// between which it lies at the confidence asked for.
+type Prospect struct {
+	P99   [costs.LatencyCount]Bounds // seconds; zero where not known
+	Rate  Bounds                     // part of its rate alone, work without latency objectives
+	Busy  Bounds                     // utilization of its part of the GPU; 1 or more: it cannot keep up
+	Known [costs.LatencyCount]bool
+	Floor [costs.LatencyCount]float64 // least seconds of each latency there, see [Machine.Floor]
+	// Simulated says that the tenants were played request by request.
+	Simulated bool
+}
+
+// Bounds is a figure with its one-sided bounds.
+type Bounds struct{ Value, Low, High float64 }
+
+// Kept says of each objective whether it is kept at the confidence asked for,
+// missed at that confidence, or neither.
+func (o *Prospect) Kept(d *Tenant) sharing.Answer {
+	answer := sharing.AnswerYes
+	see := func(good, bad bool) {
+		switch {
+		case bad:
+			answer = sharing.AnswerNo
+		case !good && answer == sharing.AnswerYes:
+			answer = sharing.AnswerUnknown
+		}
+	}
+	for k, limit := range d.Limits {
+		if limit > 0 {
+			see(o.Known[k] && o.P99[k].High <= limit, o.Known[k] && o.P99[k].Low > limit)
+		}
+	}
+	if d.online() {
+		ceiling := 1.0
+		if d.Limits == [costs.LatencyCount]float64{} {
+			ceiling = BusiestUnbounded
+		}
+		see(o.Busy.High < ceiling, o.Busy.Low >= ceiling)
+	} else {
+		see(o.Rate.Low >= KeepsRate, o.Rate.High < KeepsRate)
+	}
+	return answer
+}
+
+// Worsen takes over from what another replica sees in which it fares worse.
+func (o *Prospect) Worsen(by *Prospect) {
+	for k := range o.P99 {
+		if by.P99[k].High > o.P99[k].High {
+			o.P99[k] = by.P99[k]
+		}
+	}
+	if by.Rate.Low < o.Rate.Low {
+		o.Rate = by.Rate
+	}
+	if by.Busy.High > o.Busy.High {
+		o.Busy = by.Busy
+	}
+}
+
+// Likely says whether every objective is kept in the median.
+func (o *Prospect) Likely(d *Tenant) bool {
+	median := *o
+	for k := range median.P99 {
+		median.P99[k].Low, median.P99[k].High = median.P99[k].Value, median.P99[k].Value
+	}
+	median.Rate.Low, median.Rate.High = o.Rate.Value, o.Rate.Value
+	median.Busy.Low, median.Busy.High = o.Busy.Value, o.Busy.Value
+	return median.Kept(d) == sharing.AnswerYes
+}
+
+// Odds is the probability that every objective is kept, 0 to 1, where the bounds were computed at a confidence: the
+// least of the objectives' own, each figure log-normal about its median.
+func (o *Prospect) Odds(d *Tenant, confidence float64) float64 {
+	z := distuv.UnitNormal.Quantile(confidence)
+	odds := 1.0
+	below := func(b Bounds, limit float64) { // that a figure is at most its limit
+		switch {
+		case limit <= 0:
+		case math.IsInf(b.Value, 1):
+			odds = 0
+		case b.High > b.Value && z > 0:
+			odds = min(odds, distuv.UnitNormal.CDF(z*math.Log(limit/b.Value)/math.Log(b.High/b.Value)))
+		case b.Value > limit:
+			odds = 0
+		}
+	}
+	for k, limit := range d.Limits {
+		if limit > 0 && o.Known[k] {
+			below(o.P99[k], limit)
+		}
+	}
+	if d.online() {
+		ceiling := 1.0
+		if d.Limits == [costs.LatencyCount]float64{} {
+			ceiling = BusiestUnbounded
+		}
+		below(o.Busy, ceiling)
+	} else if o.Rate.Low > 0 {
+		below(Bounds{1 / o.Rate.Value, 1 / o.Rate.High, 1 / o.Rate.Low}, 1/KeepsRate)
+	}
+	return odds
+}
+
+// formError is the standard deviation of the logarithm by which the closed
+// forms miss the event simulation of as many requests as a P99 is judged by.
+var formError = [costs.LatencyCount]float64{0.18, 0.18, 0.18}
+
+// Prospects computes what each of the tenants of one GPU or slice will see, at a
+// one-sided confidence (0.5 to 0.999). Quantities that nobody measured are
+// moved to their bad sides one after another, as far as the confidence goes,
+// and what each does to a figure is added in squares. out is reused where it
+// is large enough.
+func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64, out []Prospect) []Prospect {
+	out = append(out[:0], make([]Prospect, len(tenants))...)
+	z := distuv.UnitNormal.Quantile(confidence)
+	var e evaluation
+	e.machine, e.share, e.tenants = m, share, tenants
+	base := e.at(costs.Medians, costs.Medians, 0)
+	for i := range tenants {
+		b := &base[i]
+		o := &out[i]
+		for k := range costs.LatencyCount {
+			o.Known[k] = b.known[k]
+			o.P99[k] = Bounds{b.p99[k], formError[k], formError[k]}
+			if len(tenants) == 1 && share.SMs == 1 && tenants[i].Serving == nil {
+				o.P99[k] = Bounds{Value: b.p99[k]} // it was measured just so
+			}
+			o.P99[k].Low *= o.P99[k].Low
+			o.P99[k].High *= o.P99[k].High
+		}
+		o.Rate, o.Busy = Bounds{Value: b.rate}, Bounds{Value: b.busy}
+	}
+	for q := range costs.Priors {
+		if !e.matters(q) {
+			continue
+		}
+		for _, side := range [2]float64{-1, 1} {
+			s := costs.Medians
+			s[q] = costs.Priors[q].Shifted(side)
+			if s[q] == costs.Medians[q] {
+				continue
+			}
+			if !costs.Priors[q].PerTenant {
+				e.widen(base, e.at(s, s, 0), out)
+				continue
+			}
+			for i := range tenants {
+				if i == 0 || !e.before(i) {
+					e.widen(base, e.at(costs.Medians, s, tenants[i].Workload), out)
+				}
+			}
+		}
+	}
+	for i := range out {
+		o := &out[i]
+		for k := range costs.LatencyCount {
+			o.P99[k].close(z)
+		}
+		o.Rate.close(z)
+		o.Busy.close(z)
+		o.raise(&tenants[i], m.Floor(share, tenants[i].Least))
+	}
+	return out
+}
+
+// before says whether an earlier tenant is of the same workload.
+func (e *evaluation) before(i int) bool {
+	for k := range i {
+		if e.tenants[k].Workload == e.tenants[i].Workload {
+			return true
+		}
+	}
+	return false
+}
+
+// widen adds what a moved quantity does to each figure.
+func (e *evaluation) widen(base, moved []foreseen, out []Prospect) {
+	for i := range out {
+		b, v, o := &base[i], &moved[i], &out[i]
+		for k := range costs.LatencyCount {
+			widen(&o.P99[k], b.p99[k], v.p99[k])
+		}
+		widen(&o.Rate, b.rate, v.rate)
+		widen(&o.Busy, b.busy, v.busy)
+	}
+}
+
+// widen adds the square of a change's logarithm on the side on which it lies.
+func widen(b *Bounds, base, moved float64) {
+	if base <= 0 || moved <= 0 || math.IsInf(base, 1) {
+		return
+	}
+	d := math.Log(moved / base)
+	if d > 0 {
+		b.High += d * d
+	} else {
+		b.Low += d * d
+	}
+}
+
+// close turns sums of squares into bounds z standard deviations away.
+func (b *Bounds) close(z float64) {
+	b.Low, b.High = b.Value*math.Exp(-z*math.Sqrt(b.Low)), b.Value*math.Exp(z*math.Sqrt(b.High))
+	if math.IsInf(b.Value, 1) {
+		b.Low = b.Value
+	}
+}
+
+// foreseen is what a tenant sees in one setting.
+type foreseen struct {
+	p99   [costs.LatencyCount]float64
+	known [costs.LatencyCount]bool
+	rate  float64
+	busy  float64
+}
+
+// evaluation computes the foreseen of the tenants of a GPU.
+type evaluation struct {
+	machine costs.Machine
+	share   costs.Share
+	tenants []Tenant
+	states  [2][16]state
+	more    []state
+}
+
+// state is a tenant while the activities of all are brought into line.
+type state struct {
+	stepHost, stepGPU, kvGPU float64 // seconds of a decode step: fixed parts, and for each sequence
+	preHost, preGPU          float64
+	perInput, preFloor       float64 // seconds of the GPU for a token of the prompt; of a prefill at least
+	slowPrefill              float64 // factor of the share
+	blocking                 float64 // share of a neighbour's kernels that its activity delays under MPS
+	weight                   float64 // what its activity costs a neighbour
+	active                   float64 // part of the time in which it is active
+	episode                  float64 // seconds that it stays so
+	crowd                    float64 // factor on GPU work, mean
+	batch, token             float64 // sequences in a batch, seconds a token
+	load                     float64 // requests a second, or busy share
+}
+
+// matters says whether a quantity can change anything here.
+func (e *evaluation) matters(q int) bool {
+	serving, other, decodes := false, false, false
+	for i := range e.tenants {
+		serving = serving || e.tenants[i].Serving != nil
+		other = other || e.tenants[i].Serving == nil
+		decodes = decodes || e.tenants[i].Decodes || e.tenants[i].Serving != nil
+	}
+	crowd := len(e.tenants) > 1
+	sliced := e.share.SMs < 1
+	mps := e.share.Mechanism == sharing.MechanismMPS
+	switch q {
+	case costs.DecodeEfficiency, costs.StepPerLayer, costs.PrefillPerLayer, costs.PrefillEfficiency, costs.HostFraction, costs.LoadError:
+		return serving
+	case costs.SMDecoding:
+		return mps && crowd && decodes
+	case costs.SMOther:
+		return mps && crowd && other
+	case costs.SliceDecoding:
+		return sliced && decodes
+	case costs.SliceOther:
+		return sliced
+	case costs.TurnsOverhead:
+		return crowd && !mps
+	case costs.MPSStepPerLayer:
+		return mps && serving
+	case costs.MPSBlocking:
+		return mps && crowd
+	case costs.BusyError, costs.AloneError:
+		return other
+	}
+	return true
+}

@@ -1,0 +1,293 @@
+package prospect
+
+import (
+	"cmp"
+	"math"
+
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+const (
+	lengthSigma  = 0.6  // of the logarithm of a request's lengths: Azure's 2023 conversation trace has coefficients of variation 1 (in) and 0.65 (out)
+	serviceSigma = 0.3  // of the logarithm of other servers' service times
+	otherHost    = 0.15 // part of other servers' service that is the host's
+	mostSettling = 8    // rounds in which the tenants' activities settle
+)
+
+// at computes every tenant's foreseen in a setting, those of one workload in another.
+func (e *evaluation) at(s, own costs.Setting, workload int) []foreseen {
+	n := len(e.tenants)
+	st := e.more
+	if n <= len(e.states[0]) {
+		st = e.states[0][:n]
+	} else if len(st) < n {
+		e.more = make([]state, n)
+		st = e.more
+	}
+	alone := e.share.Mechanism != sharing.MechanismMPS && e.share.Mechanism != sharing.MechanismTimeSlicing || n == 1
+	for i := range st {
+		if e.tenants[i].Workload == workload {
+			e.prepare(&e.tenants[i], &st[i], &own)
+		} else {
+			e.prepare(&e.tenants[i], &st[i], &s)
+		}
+	}
+	for range mostSettling {
+		total := 0.0
+		for i := range st {
+			total += st[i].weight * st[i].active
+		}
+		for i := range st {
+			t := &st[i]
+			crowd := 1.0
+			if others := total - t.weight*t.active; !alone && others > 0 {
+				crowd += others
+				if e.share.Mechanism == sharing.MechanismTimeSlicing {
+					crowd *= 1 + s[costs.TurnsOverhead]*min(1, others)
+				}
+			}
+			t.crowd = crowd
+			t.settle(&e.tenants[i])
+		}
+		if alone {
+			break
+		}
+	}
+	out := make([]foreseen, n)
+	for i := range st {
+		if e.tenants[i].Workload == workload {
+			out[i] = e.read(i, st, &own, alone)
+		} else {
+			out[i] = e.read(i, st, &s, alone)
+		}
+	}
+	return out
+}
+
+// prepare computes what a tenant does alone on its share.
+func (e *evaluation) prepare(d *Tenant, t *state, s *costs.Setting) {
+	*t = state{}
+	mps := e.share.Mechanism == sharing.MechanismMPS
+	slowDecode := math.Pow(1/e.share.Bandwidth, s[costs.SliceDecoding])
+	slowOther := math.Pow(1/e.share.SMs, s[costs.SliceOther])
+	t.blocking = s[costs.MPSBlocking] * s[costs.SMOther]
+	if d.Decodes || d.Serving != nil {
+		t.blocking = s[costs.MPSBlocking] * s[costs.SMDecoding]
+	}
+	if v := d.Serving; v != nil {
+		context := v.Input + v.Output/2
+		step := v.Weights/(e.machine.Bandwidth*s[costs.DecodeEfficiency]) + v.Layers*s[costs.StepPerLayer]/1e3
+		kv := context * v.KVPerToken / (e.machine.Bandwidth * s[costs.DecodeEfficiency])
+		t.stepHost, t.stepGPU = s[costs.HostFraction]*step, (1-s[costs.HostFraction])*step*slowDecode
+		t.kvGPU = kv * slowDecode
+		if mps {
+			t.stepHost += v.Layers * s[costs.MPSStepPerLayer] / 1e3
+		}
+		floor := v.Layers * s[costs.PrefillPerLayer] / 1e3
+		t.perInput, t.preFloor, t.slowPrefill = 2*v.Parameters/(e.machine.FLOPs*s[costs.PrefillEfficiency]), floor, slowOther
+		gpu := max(t.perInput*v.Input, costs.LaunchBusy*floor)
+		t.preHost, t.preGPU = max(0, floor-gpu), gpu*slowOther
+		t.load = v.PerS * s[costs.LoadError]
+		t.weight = t.stepGPU / (t.stepGPU + t.stepHost)
+		t.active = min(1, t.load*(t.preHost+t.preGPU+v.Output*(t.stepHost+t.stepGPU)))
+		if mps {
+			t.weight *= t.blocking
+		}
+		return
+	}
+	slow := slowOther
+	if d.Decodes {
+		slow = slowDecode
+	}
+	host := 0.0
+	if d.online() {
+		host = otherHost
+	}
+	t.stepHost, t.stepGPU = host, (1-host)*slow
+	t.load = min(0.999, d.Busy*s[costs.BusyError])
+	t.weight = 1 - host
+	t.active = min(1, t.load*(t.stepHost+t.stepGPU))
+	if mps {
+		t.weight *= t.blocking
+	}
+}
+
+// settle brings a tenant's activity into line with its crowd.
+func (t *state) settle(d *Tenant) {
+	if v := d.Serving; v != nil {
+		pre := t.preHost + t.preGPU*t.crowd
+		free := 1 - t.load*pre
+		a := t.stepHost + t.stepGPU*t.crowd
+		room := free - t.load*v.Output*t.kvGPU*t.crowd
+		if room <= 0.01 {
+			t.batch, t.token, t.active = math.Inf(1), math.Inf(1), 1
+			return
+		}
+		t.token = a / room
+		t.batch = t.load * v.Output * t.token
+		most := v.Sequences
+		if most == 0 {
+			most = 64
+		}
+		if t.batch > most {
+			t.batch, t.active = math.Inf(1), 1
+			return
+		}
+		inSystem := t.batch + t.load*pre
+		t.active = 1 - math.Exp(-inSystem)
+		t.episode = v.Output * t.token
+		return
+	}
+	unit := t.stepHost + t.stepGPU*t.crowd
+	if d.online() {
+		t.active = min(1, t.load*unit)
+	} else {
+		t.active = t.load * unit / (t.load*unit + 1 - t.load)
+	}
+	t.token = unit
+}
+
+// read turns a settled state into foreseen.
+func (e *evaluation) read(i int, st []state, s *costs.Setting, alone bool) foreseen {
+	d, t := &e.tenants[i], &st[i]
+	f := foreseen{rate: 1, busy: t.active}
+	// The tail sees more of its neighbours active than the mean.
+	worst := 1.0
+	if !alone {
+		mean, variance, all := 0.0, 0.0, 0.0
+		for j := range st {
+			if j == i {
+				continue
+			}
+			o := &st[j]
+			mean += o.weight * o.active
+			all += o.weight
+			part := 1.0
+			if t.episode > 0 && o.episode > 0 {
+				part = o.episode / (o.episode + t.episode)
+			} else if t.episode > 0 {
+				part = 0.15
+			}
+			variance += o.weight * o.weight * o.active * (1 - o.active) * part
+		}
+		worst = 1 + min(all, mean+2.33*math.Sqrt(variance))
+		if e.share.Mechanism == sharing.MechanismTimeSlicing {
+			worst *= 1 + s[costs.TurnsOverhead]
+		}
+		worst = max(worst, t.crowd)
+	}
+	cv2 := s[costs.Burstiness] * s[costs.Burstiness]
+	if v := d.Serving; v != nil {
+		e.serving(v, t, worst, cv2, &f)
+		return f
+	}
+	if !d.online() {
+		f.rate = 1 / (t.load*(t.stepHost+t.stepGPU*t.crowd) + 1 - t.load)
+		return f
+	}
+	f.busy = t.load * (t.stepHost + t.stepGPU*t.crowd)
+	if f.busy >= 0.999 {
+		for k := range f.p99 {
+			f.p99[k], f.known[k] = math.Inf(1), d.Alone[k] > 0
+		}
+		f.busy = max(f.busy, 1)
+		return f
+	}
+	own := t.stepHost + t.stepGPU*t.crowd
+	tail := t.stepHost + t.stepGPU*worst
+	grown := (own*tailOf(f.busy, cv2) + tail - own) / tailOf(t.load, cv2)
+	for k, a := range d.Alone {
+		if a == 0 {
+			continue
+		}
+		f.known[k] = true
+		if a *= s[costs.AloneError]; d.AloneSigma[k] > 0 {
+			a = d.Alone[k] * math.Pow(s[costs.AloneError], d.AloneSigma[k]/costs.Priors[costs.AloneError].Sigma)
+		}
+		f.p99[k] = a * grown
+		if k == costs.LatencyTPOT {
+			f.p99[k] = a * tail
+		}
+	}
+	return f
+}
+
+// tailOf is the P99 of a single server's latency over its mean service time.
+func tailOf(busy, cv2 float64) float64 {
+	own := math.Exp(2.33*serviceSigma - serviceSigma*serviceSigma/2)
+	if busy <= 0.01 {
+		return own
+	}
+	wait := (cv2 + math.Expm1(serviceSigma*serviceSigma)) / 2 / (1 - busy)
+	return 1 + math.Hypot(own-1, wait*math.Log(busy/0.01))
+}
+
+// serving fills in a model server's latencies.
+func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *foreseen) {
+	f.known = [costs.LatencyCount]bool{true, true, true}
+	if math.IsInf(t.batch, 1) {
+		f.busy = 2
+		for k := range f.p99 {
+			f.p99[k] = math.Inf(1)
+		}
+		return
+	}
+	pre := t.preHost + t.preGPU*t.crowd
+	preWorst := t.preHost + t.preGPU*worst
+	// Time to first token: other prefills first, then its own, which may be long.
+	busy := t.load * pre
+	long := math.Exp(2.33*lengthSigma - lengthSigma*lengthSigma/2)
+	ownLong := max(preWorst, t.preGPU*worst*e.lengthens(v, t, long))
+	wait := 0.0
+	if busy > 0.01 {
+		wait = pre * (cv2 + 0.3) / 2 / (1 - busy) * math.Log(busy/0.01)
+	}
+	// A step that is under way ends before a prefill begins.
+	rest := -math.Expm1(-t.batch) * (t.stepHost + t.stepGPU*t.crowd + t.kvGPU*t.crowd*t.batch) / 2
+	f.p99[costs.LatencyTTFT] = pre + rest + math.Hypot(ownLong-pre, wait)
+	// Time per output token: the batch that it meets, and the prefills of
+	// others, which weigh most in short answers.
+	batch := t.batch + 1
+	deep := batch + 1.5*math.Sqrt(t.batch*cv2)
+	step := t.stepHost + t.stepGPU*worst + t.kvGPU*worst*deep
+	f.p99[costs.LatencyTPOT] = step + e.interrupted(v, t, preWorst, cv2)
+	token := (t.stepHost + t.stepGPU*t.crowd + t.kvGPU*t.crowd*batch) / (1 - busy)
+	mean := pre + v.Output*token
+	longest := v.Output * long * max(token, 0.5*(token+step))
+	prefills := 2.33 * preWorst * math.Sqrt(1.4*cv2*t.load*(v.Output*t.token+pre))
+	f.p99[costs.LatencyE2E] = mean + math.Hypot(math.Hypot(longest-v.Output*token, f.p99[costs.LatencyTTFT]-pre), prefills)
+	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.crowd, t.batch/max(1, cmp.Or(v.Sequences, 64)))
+}
+
+// interrupted is what other requests' prefills add to the P99 of the time per
+// output token: many in long answers, or one long one, or two, in a short answer.
+// A prefill that waited while the request had its own comes right after it.
+func (e *evaluation) interrupted(v *Serving, t *state, pre, cv2 float64) float64 {
+	added := 0.0
+	for _, c := range [...]struct{ length, tail float64 }{{0, 2.33}, {1, 1.55}, {1.6, 0.9}} {
+		out := max(2, v.Output*math.Exp(-lengthSigma*lengthSigma/2-c.length*lengthSigma))
+		met := t.load * (out*t.token + pre)
+		added = max(added, (met+c.tail*math.Sqrt(met*cv2))*pre/(out-1))
+	}
+	met := t.load * cv2 * (v.Output*t.token + pre)
+	for n, any := 1.0, -math.Expm1(-met); n <= 3; n, any = n+1, any*met/(n+1) {
+		if any <= 0.01 {
+			break
+		}
+		z := math.Sqrt2 * math.Erfinv(1-2*0.01/any)
+		each := math.Exp(z*lengthSigma/math.Sqrt2 - lengthSigma*lengthSigma/2)
+		long := max(pre, t.preGPU*t.crowd*e.lengthens(v, t, each))
+		short := max(2, v.Output*math.Exp(-lengthSigma*lengthSigma/2-z*lengthSigma/math.Sqrt2))
+		added = max(added, n*long/(short-1))
+	}
+	return added
+}
+
+// lengthens is how much longer the GPU's part of a prefill takes for a prompt
+// that is long times the mean: launch-bound ones do not grow at first.
+func (e *evaluation) lengthens(v *Serving, t *state, long float64) float64 {
+	compute := 2 * v.Parameters * v.Input / (e.machine.FLOPs * costs.Medians[costs.PrefillEfficiency])
+	floor := v.Layers * costs.Medians[costs.PrefillPerLayer] / 1e3
+	return max(1, long*compute/max(compute, costs.LaunchBusy*floor))
+}

@@ -1,0 +1,369 @@
+package prospect
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/internal/batching"
+	"github.com/cotenant/cotenant/internal/stats"
+	"github.com/cotenant/cotenant/sharing"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+const (
+	simulatedRequests = 2000    // of the tenant with the fewest
+	fewestSimulated   = 400     // with fewer a P99 is chance
+	mostSimulated     = 160_000 // events
+	mostQueued        = 400     // with more a server can't keep up
+	warmUp            = 20      // one request in as many is not counted
+	windowRequests    = 1000    // by which somebody will judge a P99
+	waitTogether      = 2       // requests that wait for the same: so many tell as much as one
+	leastSpread       = 0.05    // of the logarithm of a P99: that of 2,000 requests varies by as much
+)
+
+// Simulate takes the place of the closed forms' medians: it plays the tenants request by request on a [Cluster]'s
+// replicas, every quantity at its median, and moves the bounds that [Prospects] found along. What uncertain
+// quantities do is left as it is, the error of the closed forms goes. It takes milliseconds; the same input gives
+// the same output. Latencies without a limit are left as they are. The prospects must be those of the same
+// arguments.
+func Simulate(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64, out []Prospect) {
+	z := distuv.UnitNormal.Quantile(confidence)
+	e := evaluation{machine: m, share: share, tenants: tenants}
+	for i, s := range e.sights() {
+		d, o := &tenants[i], &out[i]
+		o.Simulated = true
+		if !d.online() {
+			if rate := s.rate; rate > 0 && rate < 1 && o.Rate.Value < 1 {
+				// What is uncertain of a delay grows with it.
+				part := min(1, math.Log(rate)/math.Log(o.Rate.Value))
+				o.Rate = Bounds{rate, rate * math.Pow(o.Rate.Low/o.Rate.Value, part), rate * math.Pow(o.Rate.High/o.Rate.Value, part)}
+			}
+			continue
+		}
+		for k := range costs.LatencyCount {
+			if d.Limits[k] == 0 {
+				continue
+			}
+			v, spread := s.p99[k], s.spread[k]
+			if v == 0 || o.P99[k].Value <= 0 || math.IsInf(o.P99[k].Value, 1) {
+				continue
+			}
+			if d.Serving == nil { // its P99 alone is stated: the simulation tells how it grows
+				v *= d.Alone[k] / s.alone
+			}
+			o.P99[k].instead(z*formError[k], z*min(spread, formError[k]))
+			o.P99[k].Scale(v / o.P99[k].Value)
+		}
+		o.raise(d, o.Floor)
+	}
+}
+
+func (b *Bounds) Scale(f float64) { b.Value, b.Low, b.High = f*b.Value, f*b.Low, f*b.High }
+
+// instead takes one part out of the bounds' logarithms and puts another in.
+func (b *Bounds) instead(out, in float64) {
+	side := func(bound float64) float64 {
+		d := math.Log(bound / b.Value)
+		return math.Sqrt(max(0, d*d-out*out) + in*in)
+	}
+	b.Low, b.High = b.Value*math.Exp(-side(b.Low)), b.Value*math.Exp(side(b.High))
+}
+
+// player is a tenant while it is played: a replica without limits of memory on the
+// GPU that all share, and its clients. A request to what is no model server is a
+// prefill of one token. Times are in ms where the replica has them, else in seconds.
+//
+// Two things are not as in a [Cluster]. Prefills that wait run one after another, before anybody decodes again, and
+// tenants slow each other down by the prior's crowd, as the closed forms have it: turns and SMs need profiles.
+type player struct {
+	batching.Replica
+	state
+	d       *Tenant
+	draws   *draws
+	drawn   int
+	due     *draw   // of the next request
+	perS    float64 // requests a second, 0 = it asks again after a pause
+	pause   float64 // mean
+	service float64 // mean, of what is no model server
+	index   int
+	coming  *arrivals
+	samples [costs.LatencyCount][]float64
+	lone    []float64 // what it would have been alone, of what is no model server
+	free    float64   // when its server would be free, alone
+	took    float64   // seconds of all that is done, of work that asks again after a pause
+	done    int
+	stuck   bool
+	spare   []*batching.Flight
+}
+
+// serviceParts is the number of parts in which a request's service is counted, where it is no model server.
+const serviceParts = 1 << 20
+
+// play runs the tenants event by event.
+func (e *evaluation) play(on *stage) []player {
+	players := on.ready(len(e.tenants))
+	g := &batching.GPU{Beside: e.crowded}
+	streams := e.streams()
+	coming := &arrivals{at: make([]float64, len(players))}
+	until := 0.0
+	for i := range players {
+		p := &players[i]
+		p.index, p.coming = i, coming
+		until = max(until, 1e3*p.prepare(e, i))
+		p.draws = on.stream(streams[i], p.source())
+		p.Replica = batching.Replica{To: p, Rates: p.rates(e.share.Mechanism), Sleep: &costs.Sleep{}, GPU: g, KV: batching.NewKVCache(math.MaxInt32, 1), Size: costs.UsualBlock, Phases: make([]int, costs.UsualBlock)}
+		coming.set(i, 1e3*p.gap())
+		g.Replicas = append(g.Replicas, &p.Replica)
+	}
+	g.SettleDown()
+	for range mostSimulated {
+		at := min(until, coming.first())
+		if g.Next <= at {
+			g.Fire()
+			continue
+		}
+		if at == until {
+			break
+		}
+		p := &players[coming.who]
+		if p.send(at); p.stuck {
+			break
+		}
+	}
+	for i := range players {
+		players[i].stuck = players[i].stuck || players[i].Waiting.Len() > mostQueued/4
+	}
+	return players
+}
+
+// prepare fills in what the tenant does, and says how many seconds its requests take to come.
+func (p *player) prepare(e *evaluation, i int) (until float64) {
+	p.d = &e.tenants[i]
+	e.prepare(p.d, &p.state, &costs.Medians)
+	switch v := p.d.Serving; {
+	case v != nil:
+		p.perS = v.PerS
+	case p.d.online():
+		p.service = 0.1
+		cv2 := costs.Medians[costs.Burstiness] * costs.Medians[costs.Burstiness]
+		for _, a := range [...]float64{p.d.Alone[costs.LatencyTTFT], p.d.Alone[costs.LatencyE2E]} {
+			if a > 0 {
+				p.service = a / tailOf(p.load, cv2)
+			}
+		}
+		p.perS = p.load / p.service
+	default:
+		p.service = 0.1
+		p.pause = p.service * (1 - p.load) / max(p.load, 0.001)
+		until = simulatedRequests * (p.service + p.pause)
+	}
+	if p.perS > 0 {
+		until = simulatedRequests / p.perS
+	}
+	return until
+}
+
+// streams are the tenants' streams of random numbers, by what they do and not by
+// their order: so that chance does not tell the same tenants apart.
+func (e *evaluation) streams() []int {
+	order := make([]int, len(e.tenants))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		s, t := &e.tenants[a], &e.tenants[b]
+		v, w := orIdle(s.Serving), orIdle(t.Serving)
+		return cmp.Or(cmp.Compare(v.PerS, w.PerS), cmp.Compare(v.Weights, w.Weights), cmp.Compare(v.Input, w.Input), cmp.Compare(v.Output, w.Output),
+			cmp.Compare(s.Busy, t.Busy), slices.Compare(s.Alone[:], t.Alone[:]))
+	})
+	out := make([]int, len(order))
+	for rank, i := range order {
+		out[i] = rank
+	}
+	return out
+}
+
+func orIdle(v *Serving) *Serving {
+	if v == nil {
+		return &Serving{}
+	}
+	return v
+}
+
+// rates are the tenant's costs as a replica has them.
+func (p *player) rates(mechanism sharing.Mechanism) batching.Rates {
+	c := batching.Rates{DecodeSM: 1, PrefillSM: 1, Sequences: 1, PrefillsFirst: true, SlowPrefill: 1}
+	if mechanism == sharing.MechanismMPS {
+		c.DecodeSM, c.PrefillSM = p.blocking, p.blocking
+	}
+	v := p.d.Serving
+	if v == nil {
+		c.Token, c.HostToken = 1e3*p.service*p.stepGPU/serviceParts, 1e3*p.service*p.stepHost/serviceParts
+		return c
+	}
+	c.Step, c.Host, c.Sequence = 1e3*(p.stepHost+p.stepGPU), 1e3*p.stepHost, 1e3*p.kvGPU
+	c.Prefill, c.Token, c.Busy, c.SlowPrefill = 1e3*p.preFloor, 1e3*p.perInput, costs.LaunchBusy, p.slowPrefill
+	c.Sequences = int(cmp.Or(v.Sequences, 64))
+	return c
+}
+
+// crowded sets the units on a GPU whose tenants are played at priors: the work of
+// each takes longer by what the others do.
+func (e *evaluation) crowded(g *batching.GPU) {
+	total := 0.0
+	for _, r := range g.Replicas {
+		total += duty(&r.Act)
+	}
+	for _, r := range g.Replicas {
+		a := &r.Act
+		crowd := 1.0
+		switch others := total - duty(a); e.share.Mechanism {
+		case sharing.MechanismMPS:
+			crowd += others
+		case sharing.MechanismTimeSlicing:
+			if crowd += others; others > 1e-9 {
+				crowd *= 1 + costs.Medians[costs.TurnsOverhead]
+			}
+		}
+		a.Unit = max(1e-9, a.Host+a.GPU*crowd)
+	}
+}
+
+// duty is what an activity costs a neighbour.
+func duty(a *batching.Activity) float64 {
+	if !a.Kind.Works() {
+		return 0
+	}
+	if a.Cost == 0 {
+		a.Cost = a.GPU / a.Alone() * a.Share
+	}
+	return a.Cost
+}
+
+func (p *player) source() source {
+	switch {
+	case p.d.Serving != nil:
+		return sourcePrompts
+	case p.perS > 0:
+		return sourceClients
+	}
+	return sourcePauses
+}
+
+// gap is the seconds to the next request.
+func (p *player) gap() float64 {
+	p.due = p.draws.at(p.drawn)
+	p.drawn++
+	if p.perS == 0 {
+		return p.pause * p.due.gap
+	}
+	return p.due.gap / (gapShape * p.perS)
+}
+
+// send sends the request that is due.
+func (p *player) send(now float64) {
+	var f *batching.Flight
+	if k := len(p.spare); k > 0 {
+		f, p.spare = p.spare[k-1], p.spare[:k-1]
+	} else {
+		f = new(batching.Flight)
+	}
+	*f = batching.Flight{Came: now, Input: serviceParts, Output: 1}
+	switch v, due := p.d.Serving, p.due; {
+	case v != nil:
+		f.Input, f.Output = length(v.Input*due.in), length(v.Output*due.out)
+	case p.perS > 0:
+		f.Input = int(serviceParts * due.in)
+		p.free = max(p.free, now/1e3) + p.service*float64(f.Input)/serviceParts
+		p.lone = append(p.lone, p.free-now/1e3)
+	}
+	next := math.Inf(1)
+	if p.perS > 0 {
+		next = now + 1e3*p.gap()
+	}
+	p.coming.set(p.index, next)
+	p.GPU.Arrive(&p.Replica, f, now)
+	p.stuck = p.perS > 0 && p.Waiting.Len() > mostQueued
+}
+
+// length is a number of tokens, at least one.
+func length(tokens float64) int { return int(max(1, math.Round(tokens))) }
+
+// Started implements batching.Audience.
+func (p *player) Started(_ *batching.Replica, f *batching.Flight) {
+	if p.d.Serving != nil {
+		p.sample(costs.LatencyTTFT, f.First-f.Came)
+	}
+}
+
+// Ended implements batching.Audience.
+func (p *player) Ended(_ *batching.Replica, f *batching.Flight, now float64) {
+	if p.perS == 0 {
+		p.took, p.done = p.took+(now-f.Came)/1e3, p.done+1
+	} else {
+		p.sample(costs.LatencyE2E, now-f.Came)
+	}
+	if f.Output > 1 {
+		p.sample(costs.LatencyTPOT, (now-f.First)/float64(f.Output-1))
+	}
+	p.spare = append(p.spare, f)
+	if p.perS == 0 {
+		p.coming.set(p.index, now+1e3*p.gap())
+	}
+}
+
+func (p *player) Tokens(int64, float64)             {}
+func (p *player) Gaps(float64, int64, float64, int) {}
+func (p *player) Preempted(*batching.Flight)        {}
+func (p *player) Reject(*batching.Flight, float64)  {}
+
+// sample counts a latency in ms.
+func (p *player) sample(k int, ms float64) { p.samples[k] = append(p.samples[k], ms/1e3) }
+
+// p99 holds the latencies of its clients, in seconds: infinite where it can't keep up, 0 where too few requests
+// were played to say. spread is how much the P99s of as many requests as it will be judged by differ.
+func (p *player) p99(k int) (v, spread float64) {
+	if p.stuck {
+		return math.Inf(1), leastSpread
+	}
+	if k == costs.LatencyTPOT {
+		return tail(p.samples[k], windowRequests) // none where it is no model server
+	}
+	s := p.samples[k]
+	if p.d.Serving == nil {
+		s = p.samples[costs.LatencyE2E] // one answer, at the end
+	}
+	return tail(s, windowRequests/waitTogether)
+}
+
+// tail is the P99 of latencies, and the standard deviation of its logarithm over windows of n of them: where the
+// largest lie far apart it depends on which of them a window happens to hold.
+func tail(v []float64, n float64) (p99, spread float64) {
+	if len(v) < fewestSimulated {
+		return 0, 0
+	}
+	v = v[len(v)/warmUp:]
+	rank := func(q float64) int { return int(stats.Rank(q, int64(len(v)))) }
+	off := math.Sqrt(0.99 * 0.01 / n)
+	first := rank(0.99 - off)
+	most := make([]float64, len(v)-first+1) // the largest, ascending: sorting all takes a fifth of the simulation's time
+	for _, x := range v {
+		if x > most[0] {
+			i, _ := slices.BinarySearch(most, x)
+			copy(most, most[1:i])
+			most[i-1] = x
+		}
+	}
+	p99 = most[rank(0.99)-first]
+	return p99, max(leastSpread, math.Log(most[rank(0.99+off)-first]/most[0])/2)
+}
+
+// rate is the part of its rate alone that work without objectives got.
+func (p *player) rate() float64 {
+	if p.done < fewestSimulated {
+		return 0
+	}
+	return (p.service + p.pause) / (p.took/float64(p.done) + p.pause)
+}
