@@ -7,8 +7,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// BreakEvenStep is a number of copies of a workload on one GPU from which a
-// mechanism is predicted to be the better.
+// BreakEvenStep is a number of copies of a workload on one GPU from which a mechanism is predicted to be the better.
 type BreakEvenStep struct {
 	Tenants int               `json:"tenants"`
 	Better  sharing.Mechanism `json:"better"`

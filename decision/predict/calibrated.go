@@ -11,10 +11,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Engine is the engine that a workload's profiles show, with what they do not say taken from prior: of the same
-// model, on the same GPU. The profiles of the server's other loads tell how a step grows with the batch and a
-// prefill with the prompt; a profile under MPS what MPS adds. The error is that of Predict where they do not allow
-// one.
+// Engine is the engine that a workload's profiles show, with what they do not say taken from prior: of the same model,
+// on the same GPU. The profiles of the server's other loads tell how a step grows with the batch and a prefill with the
+// prompt; a profile under MPS what MPS adds. The error is that of Predict where they do not allow one.
 func (p *Predictor) Engine(prior costs.Engine, s profile.Solo) (costs.Engine, error) {
 	mechanism, base := sharing.MechanismTimeSlicing, s.TimeSlicing
 	if base == nil {

@@ -18,9 +18,8 @@ func (p *Predictor) seen(b *profile.SoloProfile) bool {
 	return b.Engine == calibrationEngine || slices.Contains(p.Engines, b.Engine) || SimulatedGPU(b.GPU)
 }
 
-// What tells that a server's kernels are launched one by one. A graph of a step grows by
-// at most 11% with each doubling of the batch in the rows of examples/predict/testdata,
-// and keeps the GPU busy for 79% of a step at least.
+// What tells that a server's kernels are launched one by one. A graph of a step grows by at most 11% with each doubling
+// of the batch in the rows of examples/predict/testdata, and keeps the GPU busy for 79% of a step at least.
 const (
 	launchedGrowth = 0.13
 	launchedBusy   = 0.77

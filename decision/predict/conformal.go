@@ -10,12 +10,11 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// betweenSeries is by how much a half-width grows from cases left out of one
-// series to series left out of several: 1.2 to 1.3 for TPOT and E2E P50 under
-// both mechanisms, on the four larger H200 files of examples/predict/testdata.
-// Fewer than fewSeries are never taken to show that series differ less than those
-// did: the intervals of four series of H100s held 45% of a fifth, h100-colocation, whose
-// turns were not counted, and those of six 72% of the throughputs of a seventh.
+// betweenSeries is by how much a half-width grows from cases left out of one series to series left out of several: 1.2
+// to 1.3 for TPOT and E2E P50 under both mechanisms, on the four larger H200 files of examples/predict/testdata. Fewer
+// than fewSeries are never taken to show that series differ less than those did: the intervals of four series of H100s
+// held 45% of a fifth, h100-colocation, whose turns were not counted, and those of six 72% of the throughputs of a
+// seventh.
 const (
 	betweenSeries = 1.3
 	fewSeries     = 7

@@ -36,9 +36,8 @@ const (
 	// SplitLeaveOneModelOut predicts each tenant by a predictor calibrated on the
 	// cases in which the tenant's model does not occur.
 	SplitLeaveOneModelOut
-	// SplitLeaveOneSeriesOut predicts each series by a predictor calibrated on the
-	// other series of the same GPU where there are seven or more, or else on those of
-	// the GPU of the predictor that it starts from, or else on all.
+	// SplitLeaveOneSeriesOut predicts each series by a predictor calibrated on the other series of the same GPU where
+	// there are seven or more, or else on those of the GPU of the predictor that it starts from, or else on all.
 	SplitLeaveOneSeriesOut
 )
 
@@ -80,9 +79,8 @@ func (p Predictor) Mixes(method Method, files ...profile.Rows) ([]Mix, error) {
 	return out, nil
 }
 
-// PredictRows predicts every co-located row of a file from the lone rows of its
-// series; a workload that was not measured alone in it is looked up in others.
-// Outcomes of the co-located rows are not used. The rows keep their order.
+// PredictRows predicts every co-located row of a file from the lone rows of its series; a workload that was not
+// measured alone in it is looked up in others. Outcomes of the co-located rows are not used. The rows keep their order.
 func (p *Predictor) PredictRows(method Method, rows profile.Rows, others *profile.Profiles) ([]Measured, error) {
 	cases, err := sharedCases(rows, others)
 	if err != nil {

@@ -3,7 +3,8 @@ package predict
 import (
 	"fmt"
 	"math"
-	"sync"
+
+	"github.com/cotenant/cotenant/internal/memo"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -16,9 +17,7 @@ import (
 // simulated: asked again, even by another decision, it answers at once and the same. It is safe for concurrent use.
 type Forecasts struct {
 	predictor Predictor
-	mu        sync.Mutex
-	numbers   map[profile.ProfileRef]int
-	kept      map[string][]Prediction
+	kept      memo.Table[string, []Prediction]
 	alone     aloneCache
 }
 
@@ -29,40 +28,25 @@ const mostForecasts = 1 << 14
 // of the same content until profiles are added.
 func ForecastsOf(ps *profile.Profiles, p *Predictor) *Forecasts {
 	return ps.Made(fmt.Sprintf("%+v", *p), func() any {
-		return &Forecasts{predictor: *p, numbers: map[profile.ProfileRef]int{}, kept: map[string][]Prediction{}}
+		return &Forecasts{predictor: *p}
 	}).(*Forecasts)
 }
 
 // Predict predicts a group of the profiles' workloads as [Predictor.Predict] does by
 // simulation. The result must not be changed.
 func (f *Forecasts) Predict(mechanism sharing.Mechanism, group []profile.Solo) ([]Prediction, error) {
-	f.mu.Lock()
 	key := []byte{byte(mechanism)}
 	for i := range group {
-		who := profile.ProfileRef{Server: group[i].Server, Load: group[i].Load.Same()}
-		n, ok := f.numbers[who]
-		if !ok {
-			n = len(f.numbers)
-			f.numbers[who] = n
-		}
-		key = fmt.Appendf(key, " %d", n)
+		key = fmt.Appendf(key, "%v %v\n", group[i].Server, group[i].Load.Same())
 	}
-	out, ok := f.kept[string(key)]
-	f.mu.Unlock()
-	if ok {
+	if out, ok := f.kept.Get(string(key)); ok {
 		return out, nil
 	}
 	out, err := f.predictor.predict(mechanism, group, MethodSimulated, &f.alone)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		f.kept.Put(string(key), out, mostForecasts)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.kept) >= mostForecasts {
-		clear(f.kept)
-	}
-	f.kept[string(key)] = out
-	return out, nil
+	return out, err
 }
 
 // screened is by how much a simulation's latencies lie above (first) and below the closed form's, as logarithms:

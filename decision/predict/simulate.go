@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/memo"
 
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -15,32 +16,8 @@ import (
 )
 
 // aloneCache keeps the results of simulating workloads alone. It is valid as long as no parameter changes but those
-// that are fitted, which say what neighbours do. It is safe for concurrent use; a nil one keeps nothing.
-type aloneCache struct {
-	mu   sync.Mutex
-	kept map[aloneKey]aloneFound
-}
-
-func (c *aloneCache) get(key aloneKey) (found aloneFound, ok bool) {
-	if c != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		found, ok = c.kept[key]
-	}
-	return found, ok
-}
-
-func (c *aloneCache) put(key aloneKey, found aloneFound) {
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.kept == nil || len(c.kept) >= mostForecasts {
-		c.kept = map[aloneKey]aloneFound{}
-	}
-	c.kept[key] = found
-}
+// that are fitted, which say what neighbours do.
+type aloneCache = memo.Table[aloneKey, aloneFound]
 
 // aloneKey is all of a tenantModel that differs between a profile's uses.
 type aloneKey struct {
@@ -67,14 +44,14 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 		}
 		t := &models[i]
 		key := aloneKey{mechanism, t.base, t.step, t.host, t.gpu, t.prefill, t.prefillGPU, t.alone[profile.MetricTTFTP50]}
-		found, ok := known.get(key)
+		found, ok := known.Get(key)
 		if !ok {
 			var err error
 			if found.figures, err = p.settle(mechanism, t); err != nil {
 				return err
 			}
 			found.prefill, found.prefillGPU = t.prefill, t.prefillGPU
-			known.put(key, found)
+			known.Put(key, found, mostForecasts)
 		}
 		alone[i], t.prefill, t.prefillGPU = found.figures, found.prefill, found.prefillGPU
 	}
@@ -178,8 +155,7 @@ func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (profile
 	return o, nil
 }
 
-// prefillError is about by how much a prefill is longer than the one with which the
-// engine alone has the figures found.
+// prefillError is about by how much a prefill is longer than the one with which the engine alone has the figures found.
 func (t *tenantModel) prefillError(found *profile.Figures) float64 {
 	if t.closed {
 		tokens := 1e3 * t.batch * float64(t.output)
@@ -254,10 +230,9 @@ type side struct {
 	same, other []profile.Figures
 }
 
-// trySides looks at tenants whose step may take another number of turns: with that the whole group may fare
-// otherwise. Predictions are a mixture of both, and each interval is widened half of the way there; all of it on a
-// GPU that the predictor was not calibrated on, and where the turns that were counted are not those that the step's
-// length says.
+// trySides looks at tenants whose step may take another number of turns: with that the whole group may fare otherwise.
+// Predictions are a mixture of both, and each interval is widened half of the way there; all of it on a GPU that the
+// predictor was not calibrated on, and where the turns that were counted are not those that the step's length says.
 func (p *Predictor) trySides(models []tenantModel, alone, together []profile.Figures) ([]side, error) {
 	var out []side
 	for i := range models {

@@ -117,12 +117,10 @@ func (e *engine) nextPiece(now time.Duration) timeslice.Work {
 	return timeslice.Work{At: max(now, e.began+batching.Millis(t.host)), GPU: batching.Millis(e.jitter * t.gpu)}
 }
 
-// shareSMs sets the speeds of works whose kernels are on the GPU at the same time: each
-// goes on while the others' leave room, a_j of the time that they run. So the speeds are
-// the fixed point of s_i = 1 - sum of a_j s_j. Blocks of a kernel that was launched earlier
-// are placed first, and those of others wait for them (Gilman and Walls, Demystifying the
-// Placement Policies of the NVIDIA GPU Thread Block Scheduler for Concurrent Kernels,
-// 2021).
+// shareSMs sets the speeds of works whose kernels are on the GPU at the same time: each goes on while the others' leave
+// room, a_j of the time that they run. So the speeds are the fixed point of s_i = 1 - sum of a_j s_j. Blocks of a
+// kernel that was launched earlier are placed first, and those of others wait for them (Gilman and Walls, Demystifying
+// the Placement Policies of the NVIDIA GPU Thread Block Scheduler for Concurrent Kernels, 2021).
 func shareSMs(sms, speeds []float64) {
 	for i := range speeds {
 		speeds[i] = 1

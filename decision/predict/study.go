@@ -23,11 +23,10 @@ func fitted(p *costs.Parameters, m sharing.Mechanism) (q *costs.Parameter, trial
 	return &p.SliceLoss, []float64{0, 0.015, 0.03, 0.045, 0.06}
 }
 
-// pull is the mean error that a step of the grid away from the starting point
-// must save of so many figures. Under time-slicing a few rows say little of what
-// resuming costs: fitted with 0.001 for any number of figures to every other case of
-// one series, seven of nine series missed their remaining cases by more than with
-// nothing fitted, by 3.7% instead of 3.5 on average, and with this by 3.5.
+// pull is the mean error that a step of the grid away from the starting point must save of so many figures. Under
+// time-slicing a few rows say little of what resuming costs: fitted with 0.001 for any number of figures to every other
+// case of one series, seven of nine series missed their remaining cases by more than with nothing fitted, by 3.7%
+// instead of 3.5 on average, and with this by 3.5.
 func pull(m sharing.Mechanism, figures int) float64 {
 	if m == sharing.MechanismMPS {
 		return 0.001

@@ -50,8 +50,7 @@ type tenantModel struct {
 	alone profile.Figures // of the workload alone under the mechanism
 	// reference is what a slowdown is relative to.
 	reference float64
-	// offered is the half-width of an open loop's offered load: chance gives
-	// another seed another number of requests.
+	// offered is the half-width of an open loop's offered load: chance gives another seed another number of requests.
 	offered float64
 	// first is the half-width of TTFT beyond that of the rest.
 	first float64
@@ -122,8 +121,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 		return nil
 	}
 	if c := s.Server.SMPercent.Or(100); c < 100 {
-		// Whether capped tenants' SMs overlap is the hardware's choice: equal
-		// tenants at 50% have been seen 20% apart.
+		// Whether capped tenants' SMs overlap is the hardware's choice: equal tenants at 50% have been seen 20% apart.
 		t.note(0.06, "capped to %g%% of the SMs, which may or may not overlap others'", c)
 	}
 	t.splitSMs(p, base, s)
@@ -337,9 +335,8 @@ func (p *Predictor) usualHost(base *profile.SoloProfile, siblings []*profile.Sol
 	return sum / float64(max(n, 1))
 }
 
-// hostError is by how much the host's part of a decode step may differ from what
-// is usual, as a fraction of the step. It was not measured: it was chosen from
-// 0.01 to 0.03 by what predicted h200-colocation.json and h200-mixes.json.
+// hostError is by how much the host's part of a decode step may differ from what is usual, as a fraction of the step.
+// It was not measured: it was chosen from 0.01 to 0.03 by what predicted h200-colocation.json and h200-mixes.json.
 const hostError = 0.02
 
 // idleParts are the fraction of a decode step in which the GPU waits for the host, and the fraction of a prefill in

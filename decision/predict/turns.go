@@ -11,12 +11,11 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// TurnsBesideSpinner is the mean number of time slices that a decode step takes, from its duration alone and beside
-// one neighbour that always spins: each of its turns waits for one slice of the neighbour and two switches. The
-// durations are medians of the gap between tokens. It is an error when the step is no longer beside the neighbour
-// than alone, or by more turns than it can take: the neighbour did not run, or the workload was not decoding. A step
-// whose kernels leave gaps gives the GPU up in each of them that the neighbour finds, and so takes more turns than its
-// length says.
+// TurnsBesideSpinner is the mean number of time slices that a decode step takes, from its duration alone and beside one
+// neighbour that always spins: each of its turns waits for one slice of the neighbour and two switches. The durations
+// are medians of the gap between tokens. It is an error when the step is no longer beside the neighbour than alone, or
+// by more turns than it can take: the neighbour did not run, or the workload was not decoding. A step whose kernels
+// leave gaps gives the GPU up in each of them that the neighbour finds, and so takes more turns than its length says.
 //
 // Put it into the workload's SoloProfile or Row as Turns. On an H100 it came out within 0.17 of a whole number for
 // servers of 1B, 3B and 8B at one to eight clients.
@@ -38,9 +37,8 @@ func (p *Predictor) TurnsBesideSpinner(alone, beside time.Duration) (float64, er
 // shortestTurn is the least part of a step, in milliseconds, that a turn of one with gaps gets done.
 const shortestTurn = 0.25
 
-// unsureTurns is the distance of a mean number of turns from a whole number from
-// which on some steps took the one and some the other. What the host does
-// between two steps is hidden in the wait, so the mean comes out lower by up to
+// unsureTurns is the distance of a mean number of turns from a whole number from which on some steps took the one and
+// some the other. What the host does between two steps is hidden in the wait, so the mean comes out lower by up to
 // 0.17.
 const unsureTurns = 0.3
 
@@ -137,9 +135,8 @@ func (p *Predictor) besideLarger(models []tenantModel) {
 	}
 }
 
-// turnsOf is the number of turns that a decode step takes, another that it may
-// take, 0 where there is none, and the share of the steps that are expected to
-// take that: all the more the nearer the step is to a whole number of turns.
+// turnsOf is the number of turns that a decode step takes, another that it may take, 0 where there is none, and the
+// share of the steps that are expected to take that: all the more the nearer the step is to a whole number of turns.
 func (p *Predictor) turnsOf(t *tenantModel) (turns, other int, share float64) {
 	if t.turns > 0 {
 		if t.otherWay != 0 {

@@ -12,7 +12,8 @@ const Module = "github.com/cotenant/cotenant"
 
 const nvml = "github.com/NVIDIA/go-nvml"
 
-// allowed says of each library package which others of the module it may import, internal ones apart. What stands
+// allowed says of each library package which others of the module it may import, internal ones apart; /... stands for
+// a package with those below it. What stands
 // in nobody's list (drivers that need cgo, what is experimental, doubles for tests) is for examples and users.
 var allowed = map[string][]string{
 	"sharing":            {},
@@ -43,9 +44,8 @@ var allowed = map[string][]string{
 	"loadgen/report":          {"loadgen", "webpage"},
 	"loadgen/report/study": {"loadgen", "loadgen/loadgentest", "loadgen/planfile", "loadgen/prompt",
 		"loadgen/report"},
-	"decision": {"decision/gate", "decision/predict", "decision/predict/costs", "decision/predict/profile",
-		"decision/predict/prospect", "cost", "mig", "mps", "sharing", "timeslice"},
-	"decision/gate": {"decision/predict", "mig", "sharing"},
+	"decision":      {"decision/gate", "decision/predict/...", "cost", "mig", "mps", "sharing", "timeslice"},
+	"decision/gate": {"decision/predict/...", "mig", "sharing"},
 
 	"decision/predict/profile":           {"sharing"},
 	"decision/predict/costs":             {"decision/predict/profile", "sharing", "timeslice"},
@@ -56,18 +56,18 @@ var allowed = map[string][]string{
 		"sharing"},
 	"decision/predict": {"decision/predict/costs", "decision/predict/internal/batching", "decision/predict/profile",
 		"decision/predict/prospect", "sharing", "timeslice"},
-	"decision/observe":          {"decision/predict", "sharing", "telemetry/serving"},
-	"decision/placement":        {"decision/gate", "decision/predict", "mig", "sharing"},
+	"decision/observe":          {"decision/predict/...", "sharing", "telemetry/serving"},
+	"decision/placement":        {"decision/gate", "decision/predict/...", "mig", "sharing"},
 	"decision/placement/replay": {"decision/placement", "sharing"},
-	"decision/capacity":         {"cost", "decision/predict", "mig", "sharing"},
+	"decision/capacity":         {"cost", "decision/predict/...", "mig", "sharing"},
 	"decision/capacity/study": {"cost", "decision", "decision/capacity", "decision/manifest", "decision/manifest/routers",
-		"decision/predict", "loadgen", "loadgen/loadgentest", "loadgen/prompt", "sharing"},
-	"decision/judge": {"cost", "decision", "decision/predict", "mig", "sharing"},
+		"decision/predict/...", "loadgen", "loadgen/loadgentest", "loadgen/prompt", "sharing"},
+	"decision/judge": {"cost", "decision", "decision/predict/...", "mig", "sharing"},
 	"decision/discover": {"cost", "decision", "decision/discover/internal/nvsmi", "decision/discover/internal/usage",
-		"decision/manifest", "decision/manifest/addons", "decision/migrate", "decision/observe", "decision/predict", "mig",
+		"decision/manifest", "decision/manifest/addons", "decision/migrate", "decision/observe", "decision/predict/...", "mig",
 		"sharing", "telemetry", "telemetry/serving"},
 	"decision/advise":  {"decision", "decision/migrate"},
-	"decision/migrate": {"cost", "decision", "decision/gate", "decision/predict", "mig", "sharing"},
+	"decision/migrate": {"cost", "decision", "decision/gate", "decision/predict/...", "mig", "sharing"},
 	"decision/manifest": {
 		"decision", "decision/gate", "decision/migrate", "mig", "mps", "sharing", "sharing/driverconf",
 	},
@@ -78,14 +78,14 @@ var allowed = map[string][]string{
 	"decision/discover/internal/usage": {"sharing", "telemetry"},
 
 	"decision/colocation": {
-		"cost", "decision", "decision/gate", "decision/predict", "decision/probe", "loadgen", "loadgen/loadgentest",
+		"cost", "decision", "decision/gate", "decision/predict/...", "decision/probe", "loadgen", "loadgen/loadgentest",
 		"loadgen/prompt", "mig", "mps", "sharing", "telemetry", "telemetry/serving",
 	},
 	"decision/canary": {"decision/guard", "telemetry", "telemetry/serving"},
 	"decision/guard": {
-		"decision", "decision/predict", "loadgen", "sharing", "telemetry", "telemetry/container", "telemetry/serving",
+		"decision", "decision/predict/...", "loadgen", "sharing", "telemetry", "telemetry/container", "telemetry/serving",
 	},
-	"decision/probe":           {"decision/predict", "sharing", "telemetry", "timeslice"},
+	"decision/probe":           {"decision/predict/...", "sharing", "telemetry", "timeslice"},
 	"decision/probe/cudaprobe": {"decision/probe", "mps", "sharing"},
 }
 
@@ -171,7 +171,10 @@ func forbidden(rel, top, dep string) string {
 		return ""
 	case top == "internal" && !slices.Contains(allowed[rel], dep):
 		return "internal packages know nothing of the packages above them"
-	case !slices.Contains(allowed[rel], dep):
+	case !slices.ContainsFunc(allowed[rel], func(rule string) bool {
+		above, all := strings.CutSuffix(rule, "/...")
+		return above == dep || all && strings.HasPrefix(dep, above+"/")
+	}):
 		return fmt.Sprintf("it may import only %v of ours", allowed[rel])
 	}
 	return ""

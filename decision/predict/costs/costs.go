@@ -19,16 +19,14 @@ type Cost struct {
 	Source sharing.SourceID
 }
 
-// Engine is what one replica of a model server is: the shape of its model, what
-// its work costs and how it schedules. Times are in milliseconds. [NewEngine]
-// fills the costs with priors, [Predictor.Engine] takes what a profile says.
+// Engine is what one replica of a model server is: the shape of its model, what its work costs and how it schedules.
+// Times are in milliseconds. [NewEngine] fills the costs with priors, [Predictor.Engine] takes what a profile says.
 //
-// A decode step of n sequences with c tokens of context in all takes Step + n*StepSequence + c/1000*StepContext,
-// and StepMatrix where n is more than one, of which HostFraction*Step and up to 0.012 ms for each sequence keep no
-// GPU busy. What its sequences take of the GPU is that of the next larger batch of Captured. A prefill of p tokens
-// that are not in the prefix cache takes p/1000*PrefillToken, what attention adds in long prompts, and at least
-// Prefill, in which the kernels' launches bound it. With chunks, prompts are computed in the same steps in which
-// others decode.
+// A decode step of n sequences with c tokens of context in all takes Step + n*StepSequence + c/1000*StepContext, and
+// StepMatrix where n is more than one, of which HostFraction*Step and up to 0.012 ms for each sequence keep no GPU
+// busy. What its sequences take of the GPU is that of the next larger batch of Captured. A prefill of p tokens that are
+// not in the prefix cache takes p/1000*PrefillToken, what attention adds in long prompts, and at least Prefill, in
+// which the kernels' launches bound it. With chunks, prompts are computed in the same steps in which others decode.
 type Engine struct {
 	Model          Model
 	Step           Cost           // ms
@@ -58,10 +56,9 @@ type Engine struct {
 	Sleep         Sleep
 }
 
-// CountedTurns is the number of time slices that a decode step of a batch was counted to take beside a neighbour
-// that always spins. Between two counts a step takes no fewer than the one and no more than the other.
-// [Predictor.Engine] reads them from profiles; who builds an Engine by hand gives those that
-// [Predictor.TurnsBesideSpinner] counted.
+// CountedTurns is the number of time slices that a decode step of a batch was counted to take beside a neighbour that
+// always spins. Between two counts a step takes no fewer than the one and no more than the other. [Predictor.Engine]
+// reads them from profiles; who builds an Engine by hand gives those that [Predictor.TurnsBesideSpinner] counted.
 type CountedTurns struct {
 	Batch, Turns float64
 }

@@ -88,9 +88,8 @@ func (p *Prior) Shifted(z float64) float64 {
 	return min(max(p.Median+z*sd, p.Low), p.High)
 }
 
-// tensorRates are the dense 16-bit rate of a streaming multiprocessor in FLOP a
-// cycle, its usual clock in GHz, and the bytes of the narrowest operand that it
-// multiplies at a rate of its own, as NVIDIA's architecture papers give them.
+// tensorRates are the dense 16-bit rate of a streaming multiprocessor in FLOP a cycle, its usual clock in GHz, and the
+// bytes of the narrowest operand that it multiplies at a rate of its own, as NVIDIA's architecture papers give them.
 var tensorRates = [...]struct{ perCycle, ghz, narrowest float64 }{
 	sharing.ArchitecturePascal:    {256, 1.3, 2},
 	sharing.ArchitectureVolta:     {1024, 1.53, 2},

@@ -9,9 +9,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Model is the shape of a language model, as far as memory and time follow from
-// it. Grouped-query attention has fewer KV heads than query heads; multi-head
-// latent attention keeps one vector of Latent elements a layer instead of heads.
+// Model is the shape of a language model, as far as memory and time follow from it. Grouped-query attention has fewer
+// KV heads than query heads; multi-head latent attention keeps one vector of Latent elements a layer instead of heads.
 type Model struct {
 	Parameters float64 // all of them
 	Active     float64 // those that one token uses (mixture of experts); 0 = all
@@ -119,9 +118,8 @@ func (m Model) check(list *problem.List, path string) {
 	}
 }
 
-// KVTokens is the number of tokens of KV cache that fit a replica with so much memory on its GPU: what is left
-// beside the weights, the adapters' slots and the overhead, in whole blocks. It is an error when that is less than
-// a block.
+// KVTokens is the number of tokens of KV cache that fit a replica with so much memory on its GPU: what is left beside
+// the weights, the adapters' slots and the overhead, in whole blocks. It is an error when that is less than a block.
 func (e *Engine) KVTokens(memory sharing.Bytes) (int, error) {
 	perBlock := e.Model.KVPerToken() * sharing.Bytes(e.Block())
 	fixed := e.Model.Weights() + e.Overhead + e.Adapters.Memory(e.Model)

@@ -43,9 +43,8 @@ type SoloProfile struct {
 	DRAMFraction    Optional[float64] `yaml:"dram_fraction" json:"dram_fraction,omitzero"` // of peak bandwidth
 	EngineFraction  Optional[float64] `yaml:"engine_fraction" json:"engine_fraction,omitzero"`
 
-	// Turns is the mean number of time slices that a decode step was seen to take
-	// beside a neighbour that always spins ([TurnsBesideSpinner]). A latency alone
-	// cannot tell it where the step is about as long as a whole number of slices.
+	// Turns is the mean number of time slices that a decode step was seen to take beside a neighbour that always spins
+	// ([TurnsBesideSpinner]). A latency alone cannot tell it where the step is about as long as a whole number of slices.
 	Turns Optional[float64] `yaml:"turns" json:"turns,omitzero"`
 
 	// Pressure was measured beside package probe's reporter and press; nil where it was not.
@@ -295,8 +294,7 @@ type Solo struct {
 	Load   Load
 	// TimeSlicing and MPS are the profiles under each mechanism; nil when there is none.
 	TimeSlicing, MPS *SoloProfile
-	// Siblings are profiles of the same server at any load, which tell its
-	// prefill's use of the SMs from its decode's.
+	// Siblings are profiles of the same server at any load, which tell its prefill's use of the SMs from its decode's.
 	Siblings []*SoloProfile
 	// Elsewhere is a profile of the workload on another machine or under the other mechanism, where GPM told the
 	// share of the SMs that its kernels hold; nil when there is none. A program's kernels are the same there.
@@ -314,9 +312,8 @@ func (s *Solo) Uncontended() *SoloProfile {
 	return s.MPS
 }
 
-// Solo returns what ps, which may be nil, knows of a workload. A server with an active thread
-// percentage that was not measured alone falls back to the same server without
-// one. ErrNoProfile says that there is nothing to predict from.
+// Solo returns what ps, which may be nil, knows of a workload. A server with an active thread percentage that was not
+// measured alone falls back to the same server without one. ErrNoProfile says that there is nothing to predict from.
 func (ps *Profiles) Solo(s Server, l Load) (Solo, error) {
 	solo := Solo{Server: s, Load: l, TimeSlicing: ps.Find(sharing.MechanismTimeSlicing, s, l), MPS: ps.Find(sharing.MechanismMPS, s, l)}
 	from := s

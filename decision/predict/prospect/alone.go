@@ -11,8 +11,7 @@ const (
 	// output token over that of a step that reads all it may: of eighteen servers measured alone in
 	// examples/predict/testdata, with up to sixteen sequences at once, sixteen stayed below.
 	tokenAside = 1.5
-	// leastBeside is what part of the time beside reading a better server may need:
-	// those with CUDA graphs launch less.
+	// leastBeside is what part of the time beside reading a better server may need: those with CUDA graphs launch less.
 	leastBeside = 0.5
 )
 

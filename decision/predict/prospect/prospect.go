@@ -19,9 +19,8 @@ type Serving struct {
 	Sequences     float64 // most in a batch; 0 = 64
 }
 
-// Tenant is what is known of one replica on a whole GPU, at its busiest hour.
-// It is a model server with a load (Serving), a server of another kind (Alone
-// or Limits, with Busy), or work without latency objectives (Busy alone).
+// Tenant is what is known of one replica on a whole GPU, at its busiest hour. It is a model server with a load
+// (Serving), a server of another kind (Alone or Limits, with Busy), or work without latency objectives (Busy alone).
 type Tenant struct {
 	Serving *Serving
 	Busy    float64                     // share of the GPU's time that it keeps busy, 0 to 1
@@ -64,8 +63,7 @@ type Prospect struct {
 // Bounds is a figure with its one-sided bounds.
 type Bounds struct{ Value, Low, High float64 }
 
-// Kept says of each objective whether it is kept at the confidence asked for,
-// missed at that confidence, or neither.
+// Kept says of each objective whether it is kept at the confidence asked for, missed at that confidence, or neither.
 func (o *Prospect) Kept(d *Tenant) sharing.Answer {
 	answer := sharing.AnswerYes
 	see := func(good, bad bool) {
@@ -156,11 +154,9 @@ func (o *Prospect) Odds(d *Tenant, confidence float64) float64 {
 // forms miss the event simulation of as many requests as a P99 is judged by.
 var formError = [costs.LatencyCount]float64{0.18, 0.18, 0.18}
 
-// Prospects computes what each of the tenants of one GPU or slice will see, at a
-// one-sided confidence (0.5 to 0.999). Quantities that nobody measured are
-// moved to their bad sides one after another, as far as the confidence goes,
-// and what each does to a figure is added in squares. out is reused where it
-// is large enough.
+// Prospects computes what each of the tenants of one GPU or slice will see, at a one-sided confidence (0.5 to 0.999).
+// Quantities that nobody measured are moved to their bad sides one after another, as far as the confidence goes, and
+// what each does to a figure is added in squares. out is reused where it is large enough.
 func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64, out []Prospect) []Prospect {
 	out = append(out[:0], make([]Prospect, len(tenants))...)
 	z := distuv.UnitNormal.Quantile(confidence)

@@ -246,8 +246,7 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *forese
 	// A step that is under way ends before a prefill begins.
 	rest := -math.Expm1(-t.batch) * (t.stepHost + t.stepGPU*t.crowd + t.kvGPU*t.crowd*t.batch) / 2
 	f.p99[costs.LatencyTTFT] = pre + rest + math.Hypot(ownLong-pre, wait)
-	// Time per output token: the batch that it meets, and the prefills of
-	// others, which weigh most in short answers.
+	// Time per output token: the batch that it meets, and the prefills of others, which weigh most in short answers.
 	batch := t.batch + 1
 	deep := batch + 1.5*math.Sqrt(t.batch*cv2)
 	step := t.stepHost + t.stepGPU*worst + t.kvGPU*worst*deep
@@ -260,9 +259,8 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *forese
 	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.crowd, t.batch/max(1, cmp.Or(v.Sequences, 64)))
 }
 
-// interrupted is what other requests' prefills add to the P99 of the time per
-// output token: many in long answers, or one long one, or two, in a short answer.
-// A prefill that waited while the request had its own comes right after it.
+// interrupted is what other requests' prefills add to the P99 of the time per output token: many in long answers, or
+// one long one, or two, in a short answer. A prefill that waited while the request had its own comes right after it.
 func (e *evaluation) interrupted(v *Serving, t *state, pre, cv2 float64) float64 {
 	added := 0.0
 	for _, c := range [...]struct{ length, tail float64 }{{0, 2.33}, {1, 1.55}, {1.6, 0.9}} {

@@ -24,10 +24,9 @@ const (
 )
 
 // Simulate takes the place of the closed forms' medians: it plays the tenants request by request on a [Cluster]'s
-// replicas, every quantity at its median, and moves the bounds that [Prospects] found along. What uncertain
-// quantities do is left as it is, the error of the closed forms goes. It takes milliseconds; the same input gives
-// the same output. Latencies without a limit are left as they are. The prospects must be those of the same
-// arguments.
+// replicas, every quantity at its median, and moves the bounds that [Prospects] found along. What uncertain quantities
+// do is left as it is, the error of the closed forms goes. It takes milliseconds; the same input gives the same output.
+// Latencies without a limit are left as they are. The prospects must be those of the same arguments.
 func Simulate(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64, out []Prospect) {
 	z := distuv.UnitNormal.Quantile(confidence)
 	e := evaluation{machine: m, share: share, tenants: tenants}

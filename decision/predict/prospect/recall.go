@@ -3,7 +3,8 @@ package prospect
 import (
 	"encoding/binary"
 	"math"
-	"sync"
+
+	"github.com/cotenant/cotenant/internal/memo"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
 )
@@ -16,34 +17,12 @@ type sight struct {
 	alone       float64 // its P99 if it had been alone, of what is no model server
 }
 
-// sights are what simulations showed, by what was played: deciding tries the same
-// tenants beside each other again and again, for one workload and for the next that is
-// like it, and once more for each thing that may turn out otherwise.
-type sights struct {
-	mu   sync.Mutex
-	kept map[string][]sight
-}
+// simulated is what simulations showed, by what was played: deciding tries the same tenants beside each other again and
+// again, for one workload and for the next that is like it, and once more for each thing that may turn out otherwise.
+var simulated memo.Table[string, []sight]
 
-// mostSights bounds what is kept to some megabytes: with more it begins anew.
+// mostSights bounds what is kept to some megabytes.
 const mostSights = 2048
-
-var simulated sights
-
-func (s *sights) recall(key string) ([]sight, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v, ok := s.kept[key]
-	return v, ok
-}
-
-func (s *sights) keep(key string, v []sight) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.kept == nil || len(s.kept) >= mostSights {
-		s.kept = map[string][]sight{}
-	}
-	s.kept[key] = v
-}
 
 // key tells evaluations apart whose tenants see different things when they are played.
 func (e *evaluation) key() string {
@@ -79,7 +58,7 @@ func (e *evaluation) key() string {
 // sights plays the tenants, unless the same were played before.
 func (e *evaluation) sights() []sight {
 	key := e.key()
-	if v, ok := simulated.recall(key); ok {
+	if v, ok := simulated.Get(key); ok {
 		return v
 	}
 	on := stages.Get().(*stage)
@@ -100,6 +79,6 @@ func (e *evaluation) sights() []sight {
 			s.alone, _ = tail(p.lone, windowRequests)
 		}
 	}
-	simulated.keep(key, out)
+	simulated.Put(key, out, mostSights)
 	return out
 }

@@ -15,15 +15,14 @@ import (
 // foreseeSample is how many requests the runs with moved costs hold.
 const foreseeSample = 5000
 
-// Foresee plays the requests as Play does and says how far the answer can be relied on: each cost that is not exact
-// is moved to the bounds that hold it with a probability of 90%, in all services at once since they err alike, and
-// what that does to a metric is added in squares. The errors that are expected of the simulation itself were found
-// with costs from profiles: what these leave open is part of them, and counts only where it is more; good requests
-// are counted again with their limits moved by it. The intervals are to hold the real figures with a probability of
-// 90%.
+// Foresee plays the requests as Play does and says how far the answer can be relied on: each cost that is not exact is
+// moved to the bounds that hold it with a probability of 90%, in all services at once since they err alike, and what
+// that does to a metric is added in squares. The errors that are expected of the simulation itself were found with
+// costs from profiles: what these leave open is part of them, and counts only where it is more; good requests are
+// counted again with their limits moved by it. The intervals are to hold the real figures with a probability of 90%.
 //
-// The moved runs are of a sample of some 5000 requests from the beginning, and apply as ratios; requests, and those
-// of Clients, are ranged over again for each, some thirty times.
+// The moved runs are of a sample of some 5000 requests from the beginning, and apply as ratios; requests, and those of
+// Clients, are ranged over again for each, some thirty times.
 func (c *Cluster) Foresee(ctx context.Context, requests iter.Seq[Request]) (*Report, error) {
 	p, err := c.play()
 	if err != nil {
@@ -70,12 +69,10 @@ func (c *Cluster) Foresee(ctx context.Context, requests iter.Seq[Request]) (*Rep
 	return report, nil
 }
 
-// aloneHalfWidths are half-widths of the 90% intervals of a server that has its GPU
-// to itself, by metric, beyond what its costs leave open: as the lone rows of
-// examples/predict/testdata are met by an engine that another load of the same
-// server was measured for (40 rows of H200s and H100s; tokens/s of the 28 in a
-// closed loop). Those of TTFT are priors:
-// the rows' own, 0.39 and 0.70, are of few requests, the first of a length among them.
+// aloneHalfWidths are half-widths of the 90% intervals of a server that has its GPU to itself, by metric, beyond what
+// its costs leave open: as the lone rows of examples/predict/testdata are met by an engine that another load of the
+// same server was measured for (40 rows of H200s and H100s; tokens/s of the 28 in a closed loop). Those of TTFT are
+// priors: the rows' own, 0.39 and 0.70, are of few requests, the first of a length among them.
 var aloneHalfWidths = [profile.MetricCount]float64{0.065, 0.16, 0.28, 0.50, 0.08, 0.13, 0.17, 0.11}
 
 // leastHalfWidths are those of the time to first token on a shared GPU, which a Cluster

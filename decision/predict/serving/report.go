@@ -23,9 +23,8 @@ type ServiceReport struct {
 	Name string
 	Served
 	GoodPerS float64 // good requests a second
-	// Foreseen are the metrics, GoodPerSRange the good requests a second and
-	// GoodFractionRange and HitFractionRange the shares of good requests and of
-	// cached tokens, with the bounds that uncertain costs leave; absent from Play.
+	// Foreseen are the metrics, GoodPerSRange the good requests a second and GoodFractionRange and HitFractionRange the
+	// shares of good requests and of cached tokens, with the bounds that uncertain costs leave; absent from Play.
 	Foreseen          map[profile.Metric]profile.Interval
 	GoodPerSRange     profile.Optional[profile.Interval]
 	GoodFractionRange profile.Optional[profile.Interval]

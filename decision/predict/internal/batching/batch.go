@@ -58,8 +58,7 @@ func (r *Replica) block(f *Flight, by blocker) {
 	}
 }
 
-// allocate reserves the KV cache of a request's prompt, and of the tokens that it
-// had been given when it was preempted.
+// allocate reserves the KV cache of a request's prompt, and of the tokens that it had been given when it was preempted.
 func (r *Replica) allocate(f *Flight) bool {
 	tokens := f.Input + f.done
 	units := f.Prefix

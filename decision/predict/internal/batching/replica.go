@@ -17,10 +17,9 @@ type Audience interface {
 	Reject(f *Flight, now float64)
 }
 
-// replica is one server with continuous batching: what it does and what waits. The cluster plays it in runs of
-// steps, Predict step by step. Times are in ms. It does one thing at a time, an activity of so many equal units: a
-// run of decode steps until the batch changes, a prefill, a mixed step, the loading of an adapter, falling asleep
-// or waking.
+// replica is one server with continuous batching: what it does and what waits. The cluster plays it in runs of steps,
+// Predict step by step. Times are in ms. It does one thing at a time, an activity of so many equal units: a run of
+// decode steps until the batch changes, a prefill, a mixed step, the loading of an adapter, falling asleep or waking.
 type Replica struct {
 	To    Audience
 	Rates Rates
