@@ -177,9 +177,9 @@ func basisOf(servers []server) sharing.Basis {
 	rank := map[sharing.Basis]int{sharing.BasisMeasured: 3, sharing.BasisFitted: 2, sharing.BasisTransferred: 1,
 		sharing.BasisPrior: 0}
 	for i := range servers {
-		for name, c := range servers[i].engine.Costs() {
-			// The steps and the prefill make the answer; what MPS and sleep cost is of the constants of sharing.
-			if (name == "step" || name == "prefill_token") && rank[c.Basis] < rank[worst] {
+		// The steps and the prefill make the answer; what MPS and sleep cost is of the constants of sharing.
+		for _, c := range []costs.Cost{servers[i].engine.Step, servers[i].engine.PrefillToken} {
+			if c.Basis != sharing.BasisUnknown && rank[c.Basis] < rank[worst] {
 				worst = c.Basis
 			}
 		}

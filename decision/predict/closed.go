@@ -71,7 +71,6 @@ func (t *tenantModel) cycleOf(step, prefill float64) float64 {
 	return t.batch*prefill + t.steps*step + clientDelay
 }
 
-// occupy updates the shares of time from the lengths of step and prefill.
 func (s *closedState) occupy(t *tenantModel, stepOnGPU, prefillOnGPU float64) {
 	if t.kind != profile.KindServer {
 		s.decode = s.step / (s.step + t.think)

@@ -34,7 +34,7 @@ type engine struct {
 
 	ttft, tpot, e2e []float64
 	given           int // tokens
-	spare           []*batching.Flight
+	spare           batching.Spares
 }
 
 // prefillPieces is the number of pieces in which a prefill reaches the GPU. A
@@ -178,17 +178,10 @@ func (e *engine) nextArrival() time.Duration {
 	return batching.Millis(e.next)
 }
 
-// arrive queues the requests that have come by now.
 func (e *engine) arrive(now time.Duration) {
 	queue := func(at time.Duration) {
-		var f *batching.Flight
-		if k := len(e.spare); k > 0 {
-			f, e.spare = e.spare[k-1], e.spare[:k-1]
-		} else {
-			f = new(batching.Flight)
-		}
-		*f = batching.Flight{Came: batching.InMillis(at), Input: e.t.base.Load.Prompt, Output: e.t.output}
-		e.Waiting.Push(f)
+		e.Waiting.Push(e.spare.Next(batching.Flight{Came: batching.InMillis(at), Input: e.t.base.Load.Prompt,
+			Output: e.t.output}))
 	}
 	if e.t.closed {
 		n := 0
@@ -205,8 +198,6 @@ func (e *engine) arrive(now time.Duration) {
 	}
 }
 
-// outcome sums up the latencies of the engine's clients, and counts the requests that ended; a metric without
-// requests is 0.
 func (e *engine) outcome() (o profile.Figures, requests int) {
 	if n := len(e.took); e.t.kind != profile.KindServer {
 		if n > 0 {

@@ -162,7 +162,6 @@ func sharedCases(rows profile.Rows, others *profile.Profiles) ([]*sharedCase, er
 	return out, nil
 }
 
-// seriesProfiles are the profiles in the rows by series.
 func seriesProfiles(rows profile.Rows) (map[string]*profile.Profiles, error) {
 	out := map[string]*profile.Profiles{}
 	for i := range rows {

@@ -32,7 +32,6 @@ type aloneFound struct {
 	prefill, prefillGPU float64
 }
 
-// simulate predicts by running the tenants' engines, alone and together.
 func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, out []Prediction,
 	known *aloneCache) error {
 	alone := make([]profile.Figures, len(models))
@@ -97,7 +96,6 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 	return nil
 }
 
-// combined derives a tenant's figure from simulations of it alone and with the others.
 func combined(t *tenantModel, alone, together *profile.Figures) (out profile.Figures) {
 	for m := range out {
 		out[m] = combine(profile.Metric(m), t.alone[m], alone[m], together[m])
@@ -276,7 +274,6 @@ func (p *Predictor) scheduler() timeslice.Scheduler {
 // unseenModel is the factor by which an interval widens for a model that the predictor was not calibrated on.
 const unseenModel = 1.15
 
-// fill writes a prediction from its metrics.
 func (p *Predictor) fill(mechanism sharing.Mechanism, class profile.Class, t *tenantModel, out *Prediction,
 	value func(profile.Metric) float64) {
 	*out = Prediction{Mechanism: mechanism, Class: class, Basis: sharing.BasisPrior, Notes: t.notes}

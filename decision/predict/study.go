@@ -43,7 +43,6 @@ type study struct {
 	known       *aloneCache
 }
 
-// soloSeries are the profiles of one file.
 type soloSeries struct {
 	series, gpu string
 	profiles    *profile.Profiles
@@ -109,7 +108,6 @@ func (s *study) gpuOf(r *profile.Row) string {
 	return oneName(r.GPUName)
 }
 
-// oneName is the one name of a GPU that has several.
 func oneName(gpu string) string {
 	if g, err := sharing.LookupGPU(gpu); err == nil {
 		return g.Name

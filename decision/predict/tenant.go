@@ -67,7 +67,6 @@ func (t *tenantModel) note(widen float64, format string, args ...any) {
 	t.notes = append(t.notes, fmt.Sprintf(format, args...))
 }
 
-// model takes a workload apart for a mechanism.
 func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenantModel) error {
 	base := s.TimeSlicing
 	if mechanism == sharing.MechanismMPS && s.MPS != nil {
@@ -130,7 +129,6 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	return nil
 }
 
-// sameName compares product names without the vendor's.
 func sameName(a, b string) bool {
 	trim := func(s string) string { return strings.TrimPrefix(strings.ToLower(strings.TrimSpace(s)), "nvidia ") }
 	return trim(a) == trim(b)
@@ -243,7 +241,6 @@ func (t *tenantModel) addCap(p *Predictor, percent float64) {
 	t.note(0.5*(factor-1)+0.04, "no profile at %g%%: scaled from the whole GPU's by %.2f", percent, factor)
 }
 
-// stretch lengthens each decode step by extra.
 func (t *tenantModel) stretch(extra float64) {
 	request := t.steps * extra
 	t.step += extra
@@ -308,7 +305,6 @@ func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile, usualHost 
 	return nil
 }
 
-// alone takes a profile apart as it is.
 func (p *Predictor) alone(b *profile.SoloProfile) (t tenantModel, err error) {
 	if err = t.readProfile(p, b); err == nil {
 		err = t.takeApart(p, b, 0)

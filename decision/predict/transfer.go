@@ -20,30 +20,33 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 	}
 	there, err := sharing.LookupGPU(gpu)
 	here, err2 := sharing.LookupGPU(p.GPU)
+	if err == nil && there == here {
+		return nil
+	}
+	t.transferred = true
 	if err != nil || err2 != nil {
 		unknown := gpu
 		if err == nil {
 			unknown = p.GPU
 		}
-		t.transferred = true
 		wider := costs.Transferred[mechanism][1]
-		t.note(wider, "carried over from %s to %s; nothing is known of %s: the interval under %s is wider by up to %.0f%% either way, which is assumed and was never measured; calibrate there", problem.Clip(p.GPU), problem.Clip(gpu), problem.Clip(unknown), mechanism, 100*wider)
+		t.note(wider, "carried over from %s to %s; nothing is known of %s: the interval under %s is wider by up to %.0f%% "+
+			"either way, which is assumed and was never measured; calibrate there",
+			problem.Clip(p.GPU), problem.Clip(gpu), problem.Clip(unknown), mechanism, 100*wider)
 		return nil
 	}
-	if there == here {
-		return nil
+	if mechanism == sharing.MechanismMPS &&
+		(there.Architecture < sharing.ArchitectureVolta) != (here.Architecture < sharing.ArchitectureVolta) {
+		return fmt.Errorf("%w: %s, calibrated on %s; before Volta MPS clients shared one address space and scheduler, "+
+			"so nothing carries over", ErrOtherGPU, there.Name, here.Name)
 	}
-	if mechanism == sharing.MechanismMPS && (there.Architecture < sharing.ArchitectureVolta) != (here.Architecture < sharing.ArchitectureVolta) {
-		return fmt.Errorf("%w: %s, calibrated on %s; before Volta MPS clients shared one address space and scheduler, so nothing carries over", ErrOtherGPU, there.Name, here.Name)
-	}
-	t.transferred = true
+	wider, says := costs.Transferred[mechanism][1], "carried over from %s to %s, of another architecture: the interval "+
+		"under %s is wider by up to %.0f%% either way, which is assumed and was never measured; calibrate there"
 	if there.Architecture == here.Architecture {
-		wider := costs.Transferred[mechanism][0]
-		t.note(wider, "carried over from %s to %s, which widens the interval under %s by up to %.0f%% either way; calibrate there for a narrower one", here.Name, there.Name, mechanism, 100*wider)
-		return nil
+		wider, says = costs.Transferred[mechanism][0], "carried over from %s to %s, which widens the interval under %s by "+
+			"up to %.0f%% either way; calibrate there for a narrower one"
 	}
-	wider := costs.Transferred[mechanism][1]
-	t.note(wider, "carried over from %s to %s, of another architecture: the interval under %s is wider by up to %.0f%% either way, which is assumed and was never measured; calibrate there", here.Name, there.Name, mechanism, 100*wider)
+	t.note(wider, says, here.Name, there.Name, mechanism, 100*wider)
 	return nil
 }
 

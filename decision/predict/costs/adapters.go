@@ -105,7 +105,6 @@ func (m Model) hidden() int {
 	return int(math.Sqrt(m.ActiveParameters() / (12 * float64(max(m.Layers, 1)))))
 }
 
-// queryWidth is the width of the attention's queries.
 func (m Model) queryWidth() int {
 	if w := m.Heads * m.HeadDim; w > 0 {
 		return w

@@ -1,3 +1,8 @@
+// Package costs holds the constants that predictions rest on, each with unit, uncertainty, basis and source: those of
+// sharing a GPU ([Calibration]), and those of model servers of which nothing was measured ([NewEngine]) by the shape of
+// the model ([Model]) and the peaks of the GPU ([Machine]).
+//
+// Its values are plain data. Experimental: its API may change.
 package costs
 
 import (
@@ -157,7 +162,6 @@ func Padded(captured []int, n int) int {
 	return n
 }
 
-// sigma is the standard deviation of the quantity's logarithm.
 func (p *Prior) sigma() float64 {
 	if p.Sigma > 0 {
 		return p.Sigma
@@ -186,8 +190,8 @@ func (e Engine) On(s Share) Engine {
 	return e
 }
 
-// costs ranges over the engine's costs with their names, in order.
-func (e *Engine) EachCost() iter.Seq2[string, *Cost] {
+// Costs ranges over the engine's costs with their names, in order; those that nothing is known of have no basis.
+func (e *Engine) Costs() iter.Seq2[string, *Cost] {
 	return func(yield func(string, *Cost) bool) {
 		for _, c := range []struct {
 			name string
@@ -204,20 +208,9 @@ func (e *Engine) EachCost() iter.Seq2[string, *Cost] {
 	}
 }
 
-// Costs lists the engine's costs with their names, each with its basis.
-func (e Engine) Costs() iter.Seq2[string, Cost] {
-	return func(yield func(string, Cost) bool) {
-		for name, c := range e.EachCost() {
-			if c.Basis != sharing.BasisUnknown && !yield(name, *c) {
-				return
-			}
-		}
-	}
-}
-
 func (e *Engine) Check(list *problem.List, path string) {
 	e.Model.check(list, problem.Join(path, "model"))
-	for name, c := range e.EachCost() {
+	for name, c := range e.Costs() {
 		if !(c.Value >= 0 && c.Value <= profile.LongestPart && c.Sigma >= 0 && c.Sigma < 5) {
 			list.Addf(problem.Join(path, name), "", "must lie between 0 and %g with a sigma below 5, is %v with %v", profile.LongestPart, c.Value, c.Sigma)
 		}
@@ -225,7 +218,7 @@ func (e *Engine) Check(list *problem.List, path string) {
 	if e.Step.Value+e.StepSequence.Value <= 0 {
 		list.Addf(problem.Join(path, "step"), "NewEngine gives a prior", "a decode step must take time")
 	}
-	for name, c := range e.EachCost() {
+	for name, c := range e.Costs() {
 		switch name {
 		case "host_fraction", "prefill_busy", "decode_sm", "prefill_sm":
 			list.If(c.Value > 1, problem.Join(path, name), "", "must lie between 0 and 1, is %v", c.Value)

@@ -157,7 +157,6 @@ func ParseModelConfig(data []byte) (Model, error) {
 	return m, c.quantize(&m)
 }
 
-// windowed counts the layers that attend to a window.
 func (c *modelConfig) windowed(alternate bool) (n int) {
 	if c.Window <= 0 || c.UseWindow != nil && !*c.UseWindow {
 		return 0
@@ -180,7 +179,6 @@ func (c *modelConfig) windowed(alternate bool) (n int) {
 	return max(0, c.Layers-c.WindowFrom)
 }
 
-// quantize sets the widths that a quantized model's weights and activations have.
 func (c *modelConfig) quantize(m *Model) error {
 	q := c.Quantization
 	if q == nil {

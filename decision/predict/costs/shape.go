@@ -77,7 +77,6 @@ func (m Model) UnusedExperts() float64 {
 	return max(0, 1-float64(m.ExpertsUsed)/float64(m.Experts))
 }
 
-// routed are the parameters of all routed experts.
 func (m Model) routed() float64 {
 	if u := m.UnusedExperts(); u > 0 {
 		return (m.Parameters - m.ActiveParameters()) / u

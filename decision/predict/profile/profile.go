@@ -1,3 +1,7 @@
+// Package profile holds measurements of workloads on GPUs: alone ([SoloProfile], [Profiles], [Solo]) and side by side
+// ([Rows]), the figures that they have ([Metric], [Interval], [Outcome]) and the limits that these are held against.
+//
+// Nothing here predicts. Profiles may be read concurrently. Experimental: its API may change.
 package profile
 
 import (
@@ -350,7 +354,6 @@ func checkTurns(list *problem.List, path string, turns Optional[float64]) {
 	}
 }
 
-// maxTurns bounds the turns of a step.
 const maxTurns = 1e4
 
 // A step or a prefill, in ms, that makes sense: not shorter than a kernel and not longer than an hour.

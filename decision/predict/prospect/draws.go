@@ -30,7 +30,6 @@ const (
 	sourceCount
 )
 
-// at is the i-th draw of the stream.
 func (d *draws) at(i int) *draw {
 	for len(d.all) <= i {
 		d.all = append(d.all, d.draw())
@@ -88,7 +87,6 @@ type stage struct {
 
 var stages = sync.Pool{New: func() any { return new(stage) }}
 
-// stream returns the draws of a stream.
 func (s *stage) stream(stream int, from source) *draws {
 	for len(s.draws) <= stream {
 		s.draws = append(s.draws, [sourceCount]*draws{})
@@ -100,7 +98,6 @@ func (s *stage) stream(stream int, from source) *draws {
 	return *d
 }
 
-// ready returns n players, as new but for their memory.
 func (s *stage) ready(n int) []player {
 	for len(s.players) < n {
 		s.players = append(s.players, player{})

@@ -1,3 +1,7 @@
+// Package prospect says what workloads will see beside others where nobody measured them, from priors: by closed forms
+// of queues ([Prospects]), and by playing the tenants request by request ([Simulate]).
+//
+// Functions may be called concurrently; the same input gives the same output. Experimental: its API may change.
 package prospect
 
 import (
@@ -210,7 +214,6 @@ func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence 
 	return out
 }
 
-// before says whether an earlier tenant is of the same workload.
 func (e *evaluation) before(i int) bool {
 	for k := range i {
 		if e.tenants[k].Workload == e.tenants[i].Workload {
@@ -220,7 +223,6 @@ func (e *evaluation) before(i int) bool {
 	return false
 }
 
-// widen adds what a moved quantity does to each figure.
 func (e *evaluation) widen(base, moved []foreseen, out []Prospect) {
 	for i := range out {
 		b, v, o := &base[i], &moved[i], &out[i]
@@ -253,7 +255,6 @@ func (b *Bounds) close(z float64) {
 	}
 }
 
-// foreseen is what a tenant sees in one setting.
 type foreseen struct {
 	p99   [costs.LatencyCount]float64
 	known [costs.LatencyCount]bool
@@ -285,7 +286,6 @@ type state struct {
 	load                     float64 // requests a second, or busy share
 }
 
-// matters says whether a quantity can change anything here.
 func (e *evaluation) matters(q int) bool {
 	serving, other, decodes := false, false, false
 	for i := range e.tenants {

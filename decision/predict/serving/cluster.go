@@ -1,3 +1,9 @@
+// Package serving simulates model servers: a [Cluster] is GPUs with replicas of services on them and routers in front.
+// [Cluster.Play] plays a trace of requests against it, with KV caches that fill up, shared prefixes, prompts in chunks,
+// LoRA adapters and servers that sleep, and [Cluster.Foresee] adds what uncertain costs leave open. A [Router] works
+// outside the simulation too.
+//
+// The same input gives the same report. Experimental: its API may change.
 package serving
 
 import (
@@ -6,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -57,7 +64,6 @@ type Clients struct {
 	Requests iter.Seq[Request]
 }
 
-// memory is what a replica may take.
 func (c *Cluster) memory(r Replica) sharing.Bytes {
 	if r.Memory > 0 {
 		return r.Memory
@@ -165,4 +171,31 @@ func (c *Cluster) checkMemory(list *problem.List) {
 			list.Addf(fmt.Sprintf("gpus[%d].memory", i), "give replicas less memory, let them sleep, or place fewer", "%v do not hold the %v of its replicas, and not enough of them can sleep", g.Memory, s.awake)
 		}
 	}
+}
+
+// Request is one request of a trace.
+type Request struct {
+	At      time.Duration // since the trace's beginning; ascending
+	Service int           // index among the cluster's services
+	Input   int           // tokens of the prompt
+	Output  int           // tokens of the answer, at least 1
+	// Prefix identifies the prompt's beginning: a hash for each whole block of Cluster.PrefixTokens tokens, that
+	// depends on all tokens before it as well. Requests with equal beginnings share them in the prefix cache. Play
+	// holds on to it until the request has ended.
+	Prefix []uint64
+	// Answer continues Prefix over the blocks that prompt and answer fill together: they are in the cache too once
+	// the request has ended, as a conversation's next prompt will find them.
+	Answer  []uint64
+	Session uint64 // what session affinity goes by; 0 = none
+	Adapter int    // 0 = the base model
+}
+
+// Objective is what a good request keeps; a limit of 0 is none.
+type Objective struct {
+	TTFT, TPOT, E2E time.Duration
+}
+
+func (o *Objective) kept(ttft, tpot, e2e float64) bool {
+	within := func(v float64, limit time.Duration) bool { return limit == 0 || v <= batching.InMillis(limit) }
+	return within(ttft, o.TTFT) && within(tpot, o.TPOT) && within(e2e, o.E2E)
 }

@@ -105,7 +105,7 @@ func (p *play) residuals(service int) costs.Residuals {
 func (c *Cluster) uncertain() []string {
 	var names []string
 	for i := range c.Services {
-		for name, cost := range c.Services[i].Engine.EachCost() {
+		for name, cost := range c.Services[i].Engine.Costs() {
 			if cost.Sigma > 0 && cost.Value > 0 && !slices.Contains(names, name) && c.matters(i, name) {
 				names = append(names, name)
 			}
@@ -120,7 +120,7 @@ func (c *Cluster) uncertain() []string {
 // profiled says whether a cost was read from profiles in all services.
 func (c *Cluster) profiled(name string) bool {
 	for i := range c.Services {
-		for n, cost := range c.Services[i].Engine.EachCost() {
+		for n, cost := range c.Services[i].Engine.Costs() {
 			if n == name && cost.Sigma > 0 && cost.Basis != sharing.BasisFitted && cost.Basis != sharing.BasisMeasured {
 				return false
 			}
@@ -129,7 +129,6 @@ func (c *Cluster) profiled(name string) bool {
 	return name != overhead
 }
 
-// matters says whether a cost can change anything for a service.
 func (c *Cluster) matters(service int, name string) bool {
 	e := &c.Services[service].Engine
 	switch name {
@@ -147,7 +146,6 @@ func (c *Cluster) matters(service int, name string) bool {
 	return true
 }
 
-// shared says whether any GPU has more than one replica, or MPS.
 func (c *Cluster) shared() bool {
 	on := make([]int, len(c.GPUs))
 	for i := range c.Services {
@@ -168,7 +166,7 @@ func (c Cluster) shifted(name string, z float64) Cluster {
 			c.moveOverhead(&c.Services[i], z)
 			continue
 		}
-		for n, cost := range c.Services[i].Engine.EachCost() {
+		for n, cost := range c.Services[i].Engine.Costs() {
 			if n == name {
 				cost.Value *= math.Exp(z * cost.Sigma)
 				switch name {
@@ -203,7 +201,6 @@ const (
 	figureCount
 )
 
-// changes holds the effect of one parameter on a service's figures: logarithms, of the shares differences.
 func changes(base, moved *ServiceReport) (out [figureCount]float64) {
 	a, b := base.Figures(), moved.Figures()
 	for m := range a {

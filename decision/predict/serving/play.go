@@ -35,7 +35,7 @@ type play struct {
 	services    []*service
 	calibration *costs.Calibration
 	events      events
-	spare       []*batching.Flight
+	spare       batching.Spares
 	flying      int // requests on their way
 	now         float64
 	from        float64
@@ -188,7 +188,6 @@ func (p *play) check(r *Request, at, last float64) error {
 	return list.Err()
 }
 
-// client sends a client's next request.
 func (p *play) client(v *service, at float64) error {
 	v.closed = v.closed[:copy(v.closed, v.closed[1:])]
 	r, ok := v.pull()
@@ -202,7 +201,6 @@ func (p *play) client(v *service, at float64) error {
 	return p.arrive(&r, at, true)
 }
 
-// arrive routes a request.
 func (p *play) arrive(r *Request, at float64, client bool) error {
 	v := p.services[r.Service]
 	for i, q := range v.replicas {
@@ -214,9 +212,8 @@ func (p *play) arrive(r *Request, at float64, client bool) error {
 	if to < 0 || to >= len(v.replicas) {
 		return fmt.Errorf("the router of service %q chose %d among %d replicas", v.s.Name, to, len(v.replicas))
 	}
-	f := p.flight()
-	f.Prefix, f.Answer, f.Adapter = r.Prefix, r.Answer, int32(r.Adapter)
-	f.Input, f.Output, f.Came, f.Client = r.Input, r.Output, at, client
+	f := p.spare.Next(batching.Flight{Prefix: r.Prefix, Answer: r.Answer, Adapter: int32(r.Adapter),
+		Input: r.Input, Output: r.Output, Came: at, Client: client})
 	if v.unitTokens == 0 {
 		f.Prefix, f.Answer = nil, nil
 	} else {
@@ -225,28 +222,14 @@ func (p *play) arrive(r *Request, at float64, client bool) error {
 		f.Answer = f.Answer[:min(len(f.Answer), (r.Input+r.Output-1)/v.unitTokens-len(f.Prefix))]
 	}
 	if at >= p.from {
-		v.tally.requests++
-		v.tally.input += int64(r.Input)
+		v.tally.Requests++
+		v.tally.InputTokens += int64(r.Input)
 	}
 	p.flying++
 	q := v.replicas[to]
 	q.GPU.Arrive(q, f, at)
 	heap.Fix(&p.events, q.GPU.Heap)
 	return nil
-}
-
-func (p *play) flight() *batching.Flight {
-	if k := len(p.spare); k > 0 {
-		f := p.spare[k-1]
-		p.spare = p.spare[:k-1]
-		return f
-	}
-	return &batching.Flight{}
-}
-
-func (p *play) drop(f *batching.Flight) {
-	*f = batching.Flight{}
-	p.spare = append(p.spare, f)
 }
 
 // events are the GPUs by the time of their next event.

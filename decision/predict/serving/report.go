@@ -88,7 +88,6 @@ type GPUReport struct {
 	WorkFraction float64 // of the time that its kernels would take alone: above 1 it is overloaded
 }
 
-// report reads what has been counted so far.
 func (p *play) report() *Report {
 	counted, whole := (p.now-p.from)/1e3, p.now/1e3
 	out := &Report{Basis: sharing.BasisSimulated, Simulated: batching.Millis(max(0, p.now-p.from))}
@@ -100,12 +99,9 @@ func (p *play) report() *Report {
 	}
 	for _, v := range p.services {
 		t := v.tally
-		r := ServiceReport{Name: v.s.Name, GoodPerS: perS(t.good), Served: Served{
-			Requests: t.requests, Completed: t.completed, Rejected: t.rejected, Unfinished: t.requests - t.completed - t.rejected,
-			Good: t.good, Preemptions: t.preempted, InputTokens: t.input, CachedTokens: t.cached, OutputTokens: t.output,
-			Outcome: t.outcome(),
-		}}
-		if rate := perS(t.output); rate > 0 {
+		r := ServiceReport{Name: v.s.Name, GoodPerS: perS(t.Good), Served: t.served()}
+		r.Unfinished = r.Requests - r.Completed - r.Rejected
+		if rate := perS(t.OutputTokens); rate > 0 {
 			r.TokensPerS = profile.Some(rate)
 		}
 		for _, q := range v.replicas {
@@ -113,7 +109,8 @@ func (p *play) report() *Report {
 		}
 		for _, id := range slices.Sorted(maps.Keys(v.adapters)) {
 			a := v.adapters[id]
-			r.Adapters = append(r.Adapters, AdapterReport{Adapter: int(id), Completed: a.completed, Good: a.good, Outcome: a.outcome()})
+			r.Adapters = append(r.Adapters, AdapterReport{Adapter: int(id), Completed: a.Completed, Good: a.Good,
+				Outcome: a.served().Outcome})
 			a.release()
 		}
 		t.release()
@@ -133,8 +130,10 @@ func (p *play) report() *Report {
 	return out
 }
 
-func (t *tally) outcome() profile.Outcome {
-	return profile.Outcome{TTFT: t.ttft.ms(), TPOT: t.tpot.ms(), ITL: t.gap.ms(), E2E: t.e2e.ms()}
+// served returns what was counted, with the latencies.
+func (t *tally) served() Served {
+	t.TTFT, t.TPOT, t.ITL, t.E2E = t.ttft.ms(), t.tpot.ms(), t.gap.ms(), t.e2e.ms()
+	return t.Served
 }
 
 func replicaReport(r *batching.Replica, ms float64) ReplicaReport {

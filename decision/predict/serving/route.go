@@ -132,7 +132,6 @@ func (f routeFunc) Route(r *Request, replicas []ReplicaState) int { return f(r, 
 // rotation breaks ties: the search for the best begins one replica further each time.
 type rotation struct{ from int }
 
-// best returns the replica with the least value.
 func (t *rotation) best(n int, value func(i int) float64) int {
 	t.from = (t.from + 1) % n
 	best, least := t.from, value(t.from)

@@ -11,9 +11,8 @@ import (
 
 // tally counts what the clients of a service or an adapter saw, in bounded memory.
 type tally struct {
-	requests, completed, rejected, good, preempted int64
-	input, cached, output                          int64
-	ttft, tpot, gap, e2e                           spread
+	Served
+	ttft, tpot, gap, e2e spread
 }
 
 // spread is a distribution of times in ms, in HDR buckets of microseconds.
@@ -77,7 +76,6 @@ func (s *spread) ms() (l profile.LatencyMS) {
 	return l
 }
 
-// counted says that a request came after the warm-up.
 func (v *service) counted(f *batching.Flight) bool { return f.Came >= v.p.from }
 
 // Started takes a request's first token.
@@ -85,14 +83,14 @@ func (v *service) Started(r *batching.Replica, f *batching.Flight) {
 	r.Stats.Prompt += int64(f.Input)
 	r.Stats.Cached += int64(min(f.Cached, f.Input))
 	if v.counted(f) {
-		v.tally.cached += int64(min(f.Cached, f.Input))
+		v.tally.CachedTokens += int64(min(f.Cached, f.Input))
 	}
 }
 
 // Tokens counts tokens given at a time.
 func (v *service) Tokens(n int64, now float64) {
 	if now >= v.p.from {
-		v.tally.output += n
+		v.tally.OutputTokens += n
 	}
 }
 
@@ -106,7 +104,7 @@ func (v *service) Gaps(step float64, n int64, stall float64, stalled int) {
 
 func (v *service) Preempted(f *batching.Flight) {
 	if v.counted(f) {
-		v.tally.preempted++
+		v.tally.Preemptions++
 	}
 }
 
@@ -133,14 +131,14 @@ func (v *service) Ended(r *batching.Replica, f *batching.Flight, now float64) {
 }
 
 func (t *tally) ended(f *batching.Flight, ttft, tpot, e2e float64, good bool) {
-	t.completed++
+	t.Completed++
 	t.ttft.add(ttft, 1)
 	t.e2e.add(e2e, 1)
 	if f.Output > 1 {
 		t.tpot.add(tpot, 1)
 	}
 	if good {
-		t.good++
+		t.Good++
 	}
 }
 
@@ -166,16 +164,16 @@ const otherAdapters = -1
 // reject refuses a request.
 func (v *service) Reject(f *batching.Flight, now float64) {
 	if v.counted(f) {
-		v.tally.rejected++
+		v.tally.Rejected++
 	}
 	v.gone(f, now)
 }
 
-// gone lets a client send the next.
 func (v *service) gone(f *batching.Flight, now float64) {
 	if f.Client {
 		v.closed = append(v.closed, now+max(1e-3, batching.InMillis(v.s.Clients.Think)))
 	}
 	v.p.flying--
-	v.p.drop(f)
+	*f = batching.Flight{} // its prefix is not held on to
+	v.p.spare = append(v.p.spare, f)
 }

@@ -130,12 +130,10 @@ func (r *Replica) compute(f *Flight, tokens int) float64 {
 	return n*r.Rates.Token + n*(float64(f.Prompt-f.Left)+n/2)*r.Rates.attention
 }
 
-// adapterStep is what adapters add to a step, in ms.
 func (r *Replica) adapterStep() float64 {
 	return r.Rates.loraStep + r.Rates.loraEach*float64(max(0, r.LoRA.inUse-1))
 }
 
-// computed ends a prefill or a mixed step.
 func (r *Replica) computed(now float64, a *Activity) {
 	length := now - a.start
 	if r.Rates.chunk == 0 {
@@ -248,7 +246,6 @@ func (r *Replica) Decode(now float64) {
 	r.begin(now, a)
 }
 
-// stepped does so many decode steps.
 func (r *Replica) stepped(steps int64, a *Activity, now float64) {
 	n := a.decodes
 	r.stalled = min(r.stalled, n)
@@ -288,7 +285,6 @@ func (r *Replica) settle(f *Flight) {
 	f.done += steps
 }
 
-// leave ends a request.
 func (r *Replica) leave(f *Flight, private int, now float64) {
 	r.KV.Release(r.KV.keep(f.Answer, private, f.end), 0)
 	r.LoRA.release(f.Adapter)

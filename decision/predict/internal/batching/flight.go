@@ -1,5 +1,9 @@
 package batching
 
+import (
+	"time"
+)
+
 // flight is a request on its way. Times are in ms.
 type Flight struct {
 	Prefix, Answer []uint64
@@ -17,6 +21,19 @@ type Flight struct {
 	blocked        blocker
 }
 
+// Spares are flights that have ended, for the next requests.
+type Spares []*Flight
+
+// Next returns a flight that begins as f.
+func (s *Spares) Next(f Flight) *Flight {
+	next := new(Flight)
+	if k := len(*s); k > 0 {
+		next, *s = (*s)[k-1], (*s)[:k-1]
+	}
+	*next = f
+	return next
+}
+
 // blocker is what keeps a request waiting.
 type blocker uint8
 
@@ -27,3 +44,25 @@ const (
 	BlockedAdapter
 	blockedCount
 )
+
+type phase uint8
+
+const (
+	idle phase = iota
+	Prefilling
+	Decoding
+	loading // an adapter
+	dozing  // idle, and asleep when nobody comes
+	fallingAsleep
+	waking
+)
+
+func Millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+func InMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// maxQueue bounds the queue of an open loop that cannot keep up.
+const MaxQueue = 1 << 14
+
+// simulationSeed seeds all predictions: the same input gives the same bytes.
+const SimulationSeed = 1

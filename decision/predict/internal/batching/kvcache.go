@@ -39,7 +39,6 @@ func NewKVCache(blocks, unitBlocks int) *KVCache {
 	return &KVCache{Total: blocks, unit: unitBlocks, nodes: make([]run, 1)}
 }
 
-// available is how many blocks a request could get.
 func (c *KVCache) available() int { return c.Total - c.private - c.pinned*c.unit }
 
 func (c *KVCache) Used() int { return c.private + c.pinned*c.unit }
@@ -109,7 +108,6 @@ func (c *KVCache) take(n int) {
 	c.Most = max(c.Most, c.Used())
 }
 
-// room makes n blocks free.
 func (c *KVCache) room(n int) {
 	for c.idle > 0 && c.Total-c.private-(c.pinned+c.idle)*c.unit < n {
 		missing := n - (c.Total - c.private - (c.pinned+c.idle)*c.unit)
@@ -197,7 +195,6 @@ func (c *KVCache) add(parent int32, units []uint64) int32 {
 	return i
 }
 
-// node returns a node that is not in use.
 func (c *KVCache) node() int32 {
 	if k := len(c.spare); k > 0 {
 		i := c.spare[k-1]
@@ -232,7 +229,6 @@ func (c *KVCache) evict(n int) {
 	c.spare, r.hashes = append(c.spare, i), nil
 }
 
-// clear drops what nobody holds.
 func (c *KVCache) clear() {
 	for c.idle > 0 {
 		c.evict(c.idle)

@@ -1,3 +1,5 @@
+// Package batching simulates servers with continuous batching (Yu et al., Orca, OSDI 2022), each with a paged KV cache
+// (Kwon et al., PagedAttention, SOSP 2023), and the GPU that they share, event by event.
 package batching
 
 import (
@@ -129,7 +131,6 @@ type Activity struct {
 // alone is how long a unit takes when nobody else is on the GPU.
 func (a *Activity) Alone() float64 { return max(1e-9, a.Host+a.GPU) }
 
-// due is when the activity ends.
 func (a *Activity) due() float64 {
 	if a.Kind == idle {
 		return math.Inf(1)
@@ -144,7 +145,6 @@ func (a *Activity) advance(now float64) {
 	}
 }
 
-// arrive takes a request at its time.
 func (r *Replica) arrive(f *Flight, now float64) {
 	if r.tooLarge(f) || r.Waiting.Len() >= MaxQueue {
 		r.To.Reject(f, now)
@@ -167,7 +167,6 @@ func (r *Replica) arrive(f *Flight, now float64) {
 	}
 }
 
-// tooLarge says that the request would never fit.
 func (r *Replica) tooLarge(f *Flight) bool {
 	return blocksOf(f.Input+f.Output, r.Size) > r.KV.Total || f.Adapter > 0 && r.LoRA.slots == 0
 }

@@ -19,10 +19,8 @@ type rest struct {
 	Wakes    int
 }
 
-// admits says whether the replica takes requests in.
 func (r *rest) admits() bool { return !r.Asleep && !r.turnOver }
 
-// free is the memory that no replica holds.
 func (g *GPU) free() float64 {
 	f := g.Memory
 	for _, r := range g.Replicas {
@@ -88,7 +86,6 @@ func (g *GPU) makeMemory(now float64) {
 	}
 }
 
-// rested says that a replica has nothing to do.
 func (g *GPU) rested(r *Replica, now float64) {
 	if len(g.wanted) > 0 {
 		g.makeMemory(now)
@@ -98,7 +95,6 @@ func (g *GPU) rested(r *Replica, now float64) {
 	}
 }
 
-// slept ends a replica's falling asleep or waking.
 func (g *GPU) slept(r *Replica, what phase, now float64) {
 	if what == waking {
 		r.Rest.Asleep, r.Rest.turnOver, r.Rest.Since = false, false, now

@@ -1,6 +1,11 @@
 package batching
 
-import "github.com/cotenant/cotenant/decision/predict/costs"
+import (
+	"container/list"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision/predict/costs"
+)
 
 // adapterSlots are the adapters on a replica's GPU and in its host's memory.
 type adapterSlots struct {
@@ -61,5 +66,66 @@ func (s *adapterSlots) release(adapter int32) {
 	}
 }
 
-// drop forgets what was on the GPU.
 func (s *adapterSlots) drop() { s.OnGPU = newRecency() }
+
+// recency is a set in the order of use.
+type recency struct {
+	order *list.List // of uint64, the least recently used first
+	index map[uint64]*list.Element
+}
+
+func newRecency() recency { return recency{list.New(), map[uint64]*list.Element{}} }
+
+func (r *recency) len() int { return r.order.Len() }
+
+func (r *recency) Has(id uint64) bool { return r.index[id] != nil }
+
+// touch makes id the most recently used and says whether it was in the set.
+func (r *recency) touch(id uint64) bool {
+	e := r.index[id]
+	if e != nil {
+		r.order.MoveToBack(e)
+	}
+	return e != nil
+}
+
+func (r *recency) add(id uint64) {
+	if !r.touch(id) {
+		r.index[id] = r.order.PushBack(id)
+	}
+}
+
+func (r *recency) remove(id uint64) {
+	if e := r.index[id]; e != nil {
+		r.order.Remove(e)
+		delete(r.index, id)
+	}
+}
+
+// oldest is the least recently used that fits.
+func (r *recency) oldest(fits func(id uint64) bool) (uint64, bool) {
+	for e := r.order.Front(); e != nil; e = e.Next() {
+		if id := e.Value.(uint64); fits(id) {
+			return id, true
+		}
+	}
+	return 0, false
+}
+
+// queue is a first-in, first-out queue that also takes at the front.
+type queue []*Flight
+
+func (q *queue) Len() int { return len(*q) }
+
+func (q *queue) at(i int) *Flight { return (*q)[i] }
+
+func (q *queue) Push(f *Flight) { *q = append(*q, f) }
+
+func (q *queue) pushFront(f *Flight) { *q = slices.Insert(*q, 0, f) }
+
+// remove takes the i-th out; those before it move up.
+func (q *queue) remove(i int) {
+	copy((*q)[1:], (*q)[:i])
+	(*q)[0] = nil
+	*q = (*q)[1:]
+}

@@ -148,7 +148,6 @@ func (t *state) settle(d *Tenant) {
 	t.token = unit
 }
 
-// read turns a settled state into foreseen.
 func (e *evaluation) read(i int, st []state, s *costs.Setting, alone bool) foreseen {
 	d, t := &e.tenants[i], &st[i]
 	f := foreseen{rate: 1, busy: t.active}
@@ -223,7 +222,6 @@ func tailOf(busy, cv2 float64) float64 {
 	return 1 + math.Hypot(own-1, wait*math.Log(busy/0.01))
 }
 
-// serving fills in a model server's latencies.
 func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *foreseen) {
 	f.known = [costs.LatencyCount]bool{true, true, true}
 	if math.IsInf(t.batch, 1) {

@@ -2,11 +2,13 @@ package prospect
 
 import (
 	"cmp"
+	"encoding/binary"
 	"math"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
+	"github.com/cotenant/cotenant/internal/memo"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -94,13 +96,12 @@ type player struct {
 	took    float64   // seconds of all that is done, of work that asks again after a pause
 	done    int
 	stuck   bool
-	spare   []*batching.Flight
+	spare   batching.Spares
 }
 
 // serviceParts is the number of parts in which a request's service is counted, where it is no model server.
 const serviceParts = 1 << 20
 
-// play runs the tenants event by event.
 func (e *evaluation) play(on *stage) []player {
 	players := on.ready(len(e.tenants))
 	g := &batching.GPU{Beside: e.crowded}
@@ -173,7 +174,7 @@ func (e *evaluation) streams() []int {
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
 		s, t := &e.tenants[a], &e.tenants[b]
-		v, w := orIdle(s.Serving), orIdle(t.Serving)
+		v, w := cmp.Or(s.Serving, &Serving{}), cmp.Or(t.Serving, &Serving{})
 		return cmp.Or(cmp.Compare(v.PerS, w.PerS), cmp.Compare(v.Weights, w.Weights), cmp.Compare(v.Input, w.Input), cmp.Compare(v.Output, w.Output),
 			cmp.Compare(s.Busy, t.Busy), slices.Compare(s.Alone[:], t.Alone[:]))
 	})
@@ -182,13 +183,6 @@ func (e *evaluation) streams() []int {
 		out[i] = rank
 	}
 	return out
-}
-
-func orIdle(v *Serving) *Serving {
-	if v == nil {
-		return &Serving{}
-	}
-	return v
 }
 
 // rates are the tenant's costs as a replica has them.
@@ -251,7 +245,6 @@ func (p *player) source() source {
 	return sourcePauses
 }
 
-// gap is the seconds to the next request.
 func (p *player) gap() float64 {
 	p.due = p.draws.at(p.drawn)
 	p.drawn++
@@ -261,15 +254,8 @@ func (p *player) gap() float64 {
 	return p.due.gap / (gapShape * p.perS)
 }
 
-// send sends the request that is due.
 func (p *player) send(now float64) {
-	var f *batching.Flight
-	if k := len(p.spare); k > 0 {
-		f, p.spare = p.spare[k-1], p.spare[:k-1]
-	} else {
-		f = new(batching.Flight)
-	}
-	*f = batching.Flight{Came: now, Input: serviceParts, Output: 1}
+	f := p.spare.Next(batching.Flight{Came: now, Input: serviceParts, Output: 1})
 	switch v, due := p.d.Serving, p.due; {
 	case v != nil:
 		f.Input, f.Output = length(v.Input*due.in), length(v.Output*due.out)
@@ -287,7 +273,6 @@ func (p *player) send(now float64) {
 	p.stuck = p.perS > 0 && p.Waiting.Len() > mostQueued
 }
 
-// length is a number of tokens, at least one.
 func length(tokens float64) int { return int(max(1, math.Round(tokens))) }
 
 // Started implements batching.Audience.
@@ -318,7 +303,6 @@ func (p *player) Gaps(float64, int64, float64, int) {}
 func (p *player) Preempted(*batching.Flight)        {}
 func (p *player) Reject(*batching.Flight, float64)  {}
 
-// sample counts a latency in ms.
 func (p *player) sample(k int, ms float64) { p.samples[k] = append(p.samples[k], ms/1e3) }
 
 // p99 holds the latencies of its clients, in seconds: infinite where it can't keep up, 0 where too few requests
@@ -365,4 +349,78 @@ func (p *player) rate() float64 {
 		return 0
 	}
 	return (p.service + p.pause) / (p.took/float64(p.done) + p.pause)
+}
+
+// sight is what a tenant that was played saw: its P99s, and how much they differ from
+// window to window, where it has limits, in seconds.
+type sight struct {
+	rate        float64
+	p99, spread [costs.LatencyCount]float64
+	alone       float64 // its P99 if it had been alone, of what is no model server
+}
+
+// simulated is what simulations showed, by what was played: deciding tries the same tenants beside each other again and
+// again, for one workload and for the next that is like it, and once more for each thing that may turn out otherwise.
+var simulated memo.Table[string, []sight]
+
+// mostSights bounds what is kept to some megabytes.
+const mostSights = 2048
+
+// key tells evaluations apart whose tenants see different things when they are played.
+func (e *evaluation) key() string {
+	b := make([]byte, 0, 64+128*len(e.tenants))
+	add := func(v ...float64) {
+		for _, x := range v {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+		}
+	}
+	flag := func(set bool) {
+		if set {
+			b = append(b, 1)
+		} else {
+			b = append(b, 0)
+		}
+	}
+	add(float64(e.share.Mechanism), e.share.SMs, e.share.Bandwidth, e.machine.Bandwidth, e.machine.FLOPs)
+	for i := range e.tenants {
+		d := &e.tenants[i]
+		add(d.Busy)
+		add(d.Alone[:]...)
+		add(d.Limits[:]...)
+		flag(d.Decodes)
+		flag(d.Online)
+		flag(d.Serving != nil)
+		if v := d.Serving; v != nil {
+			add(v.PerS, v.Input, v.Output, v.Weights, v.Parameters, v.KVPerToken, v.Layers, v.Sequences)
+		}
+	}
+	return string(b)
+}
+
+// sights plays the tenants, unless the same were played before.
+func (e *evaluation) sights() []sight {
+	key := e.key()
+	if v, ok := simulated.Get(key); ok {
+		return v
+	}
+	on := stages.Get().(*stage)
+	defer stages.Put(on)
+	out := make([]sight, len(e.tenants))
+	for i, p := range e.play(on) {
+		s := &out[i]
+		if !p.d.online() {
+			s.rate = p.rate()
+			continue
+		}
+		for k, limit := range p.d.Limits {
+			if limit > 0 {
+				s.p99[k], s.spread[k] = p.p99(k)
+			}
+		}
+		if p.d.Serving == nil {
+			s.alone, _ = tail(p.lone, windowRequests)
+		}
+	}
+	simulated.Put(key, out, mostSights)
+	return out
 }
