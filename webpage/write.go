@@ -60,7 +60,7 @@ func (p *Page) Write(w io.Writer) error {
 			}
 			return -1
 		},
-		"inc": func(i int) int { return i + 1 }, "wide": func(t Table) bool { return len(t.Head) > 3 },
+		"alike": alike, "wide": func(t Table) bool { return len(t.Head) > 3 },
 		"numeric": numeric, "grow": func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) },
 	}).Parse(pageTemplate)
 	if err != nil {
@@ -227,4 +227,22 @@ func free(g GPU) float64 {
 		return 0
 	}
 	return left
+}
+
+// alike lists parts, equal neighbours once with their number.
+func alike(parts []Part) (out []struct {
+	Part
+	N int
+}) {
+	for _, p := range parts {
+		if k := len(out) - 1; k >= 0 && out[k].Part == p {
+			out[k].N = max(out[k].N, 1) + 1
+			continue
+		}
+		out = append(out, struct {
+			Part
+			N int
+		}{Part: p})
+	}
+	return out
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/manifest/addons"
+	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
@@ -22,7 +23,7 @@ var decideUsage string
 
 // decideConfig holds the flags of decide.
 type decideConfig struct {
-	fleet, out, profiles, predictor, learned, explain, why string
+	fleet, out, report, profiles, predictor, learned, explain, why string
 
 	confidence           float64
 	json, strict, schema bool
@@ -34,6 +35,7 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 	fl.StringVar(&c.fleet, "fleet", "", "fleet `FILE`, - for standard input; may also stand as the argument")
 	fl.BoolVar(&c.json, "json", false, "print JSON")
 	fl.StringVar(&c.out, "out", "", "`DIR` to write the configuration and plan.md to; it must not exist, or be empty")
+	fl.StringVar(&c.report, "report", "", "write a page with the money, the GPUs and the reasons to `FILE.html`")
 	fl.StringVar(&c.profiles, "profiles", "", "`FILE` of workloads measured alone: profiles, or rows in the co-location "+
 		"format; those that the fleet names are predicted")
 	fl.StringVar(&c.predictor, "predictor", "", "`FILE` of a fitted predictor; needs -profiles")
@@ -60,7 +62,7 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 		return badInput(err)
 	}
 	if fleet.Today != nil && c.explain == "" && c.why == "" {
-		return planFleet(ctx, fleet, opts, c.out, c.json, std)
+		return c.planFleet(ctx, fleet, opts, std)
 	}
 	result, err := decision.Decide(ctx, fleet, opts)
 	if err != nil {
@@ -85,6 +87,9 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 		if err != nil {
 			return badInput(err)
 		}
+	}
+	if err := writePage(c.report, pages.Decide(fleet, result)); err != nil {
+		return err
 	}
 	if c.json {
 		err = result.WriteJSON(std.out)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,8 +16,11 @@ import (
 	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/migrate"
+	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/webpage"
 )
 
 // maxInput bounds what is read of one input, in bytes.
@@ -88,23 +92,38 @@ func decideFleet(ctx context.Context, file, profiles, predictor string, stdin io
 	return fleet, result, badInput(err)
 }
 
-// planFleet plans a fleet from what runs today, writes the steps' files to dir where one is named, and prints the plan.
-func planFleet(ctx context.Context, fleet *decision.Fleet, opts decision.Options, dir string, asJSON bool,
-	std stdio) error {
+// planFleet plans a fleet from what runs today, writes the steps' files and the page where they are asked for, and
+// prints the plan.
+func (c *decideConfig) planFleet(ctx context.Context, fleet *decision.Fleet, opts decision.Options, std stdio) error {
 	plan, err := migrate.Make(ctx, fleet, opts)
 	if err != nil {
 		return badInput(err)
 	}
-	if dir != "" {
+	if c.out != "" {
 		folder, err := manifest.Migration(plan, manifest.Options{})
 		if err == nil {
-			err = writeFolder(folder, dir, "decide", std.err)
+			err = writeFolder(folder, c.out, "decide", std.err)
 		}
 		if err != nil {
 			return badInput(err)
 		}
 	}
-	return showPlan(plan, asJSON, std)
+	if err := writePage(c.report, pages.Plan(plan)); err != nil {
+		return err
+	}
+	return showPlan(plan, c.json, std)
+}
+
+// writePage writes a page to the file of -report, where one is named.
+func writePage(file string, p *webpage.Page) error {
+	if file == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		return err
+	}
+	return page.WriteFile(file, b.Bytes())
 }
 
 func showPlan(plan *migrate.Plan, asJSON bool, std stdio) error {

@@ -62,6 +62,7 @@ var allowed = map[string][]string{
 	"decision/capacity":         {"cost", "decision/predict/...", "mig", "sharing"},
 	"decision/capacity/study": {"cost", "decision", "decision/capacity", "decision/manifest", "decision/manifest/routers",
 		"decision/predict/...", "loadgen", "loadgen/loadgentest", "loadgen/prompt", "sharing"},
+	"decision/pages": {"decision", "decision/migrate", "mig", "sharing", "webpage"},
 	"decision/judge": {"cost", "decision", "decision/predict/...", "mig", "sharing"},
 	"decision/discover": {"cost", "decision", "decision/discover/internal/nvsmi", "decision/discover/internal/usage",
 		"decision/manifest", "decision/manifest/addons", "decision/migrate", "decision/observe", "decision/predict/...", "mig",

@@ -99,7 +99,7 @@ func verdicts(results []*loadgen.Result, rows Scenarios) ([]webpage.Table, strin
 			}
 			kept, good = i, perS
 		}
-		row, to := webpage.Row{Cells: []string{name, "no load tried", "-", "-", "-", beyond}, Colour: name}, "at no load tried"
+		to, row := "at no load tried", webpage.Row{Colour: name, Cells: []string{name, "no load tried", "-", "-", "-", beyond}}
 		if kept >= 0 {
 			r := &levels[kept]
 			to = "to " + r.Load
@@ -206,7 +206,8 @@ func factorText(f *FigureComparison) string {
 	}
 	text := webpage.Number(f.Other.Median/f.Base.Median) + "×"
 	if ci := f.ShiftCI; ci != nil {
-		return fmt.Sprintf("%s (%s to %s)", text, webpage.Number(1+ci.Low/f.Base.Median), webpage.Number(1+ci.High/f.Base.Median))
+		low, high := webpage.Number(1+ci.Low/f.Base.Median), webpage.Number(1+ci.High/f.Base.Median)
+		return fmt.Sprintf("%s (%s to %s)", text, low, high)
 	}
 	if f.Base.N < 2 {
 		text += " (one run)"
@@ -223,7 +224,8 @@ func runTables(s *loadgen.Summary) (tables []webpage.Table) {
 		if classes := FailedByClass(&m.Counts); classes != "" {
 			caption += " (" + classes + ")"
 		}
-		caption += fmt.Sprintf("; %.1f requests/s; %.1f tokens/s (%s); %s", m.CompletedPerS, m.OutputTokensPerS, tokens(m), s.RunID)
+		caption += fmt.Sprintf("; %.1f requests/s; %.1f tokens/s (%s); %s", m.CompletedPerS, m.OutputTokensPerS, tokens(m),
+			s.RunID)
 		if s.ClientHealth.Stamps != "" {
 			caption += "; receive times: " + s.ClientHealth.Stamps
 		}

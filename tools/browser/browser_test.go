@@ -5,12 +5,11 @@ package browser
 import (
 	"context"
 	_ "embed"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,22 +34,39 @@ var (
 	look string
 )
 
-// pages are the commands that make each page; {} is the file to write, and a command runs in the repository's root.
-var pages = []struct {
-	name string
-	args []string
-	file string // that the command writes below {} where it is a folder
-}{
-	{"bench of three scenarios", []string{"./examples/cotenant", "bench", "report", "-out", "{}", "loadgen/report/testdata/runs/example"}, "report.html"},
+// pages are the commands that make each page: {} is the file to write, {fleet} a fleet of 800 workloads and {cluster}
+// the fleet of the built-in cluster. A command runs in the repository's root.
+var pages = []struct{ name, command, file string }{ // file is the page below {} where that is a folder
+	{"bench of three scenarios", "cotenant bench report -out {} loadgen/report/testdata/runs/example", "report.html"},
+	{"built-in fleet", "cotenant decide -report {} examples/quickstart/fleet.yaml", ""},
+	{"provisional answers and traps", "cotenant decide -report {} examples/quickstart/testdata/four-teams.yaml", ""},
+	{"800 workloads", "cotenant decide -report {} {fleet}", ""},
+	{"built-in cluster", "cotenant decide -report {} {cluster}", ""},
+	{"a change of what runs", "cotenant decide -report {} decision/migrate/testdata/known.yaml", ""},
 }
 
-// looked is what look.js and axe find in a page.
+// largeFleet has 800 workloads of four kinds in four pools.
+func largeFleet() string {
+	var b strings.Builder
+	b.WriteString("version: v1\ntrust: all\npools:\n")
+	for i, gpu := range []string{"H100 80GB HBM3", "A100-SXM4-80GB", "L40S", "L4"} {
+		fmt.Fprintf(&b, "  - {name: pool-%d, gpu: %s, count: 200, price_per_gpu_hour: %d.20 USD}\n", i, gpu, 4-i)
+	}
+	b.WriteString("workloads:\n")
+	for i := range 800 {
+		kind := []string{
+			"kind: online-inference, memory: 14GiB, slo: {ttft_p99: 800ms, tpot_p99: 60ms}, gpu_busy: 0.3",
+			"kind: notebook, memory: 6GiB, gpu_busy: 0.05", "kind: offline-inference, memory: 20GiB, gpu_busy: 0.8",
+			"kind: ci, memory: 8GiB, gpu_busy: 0.1"}[i%4]
+		fmt.Fprintf(&b, "  - {name: team-%d/service-%d, %s}\n", i/20, i, kind)
+	}
+	return b.String()
+}
+
+// looked is what look.js finds in a page.
 type looked struct {
 	Broken []string // texts that overlap or are cut, and elements wider than the window
 	Answer float64  // the lowest pixel of the answer
-	Height float64
-	Charts int
-	Axe    []string
 }
 
 // TestPages: at a telephone's and a screen's width, in light and dark, each page logs nothing, asks for nothing, shows
@@ -74,10 +90,23 @@ func TestPages(t *testing.T) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU)
 	all, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	defer stop()
-	browser, stopBrowser := chromedp.NewContext(all)
+	browser, stopBrowser := chromedp.NewContext(all, chromedp.WithErrorf(func(string, ...any) {}))
 	defer stopBrowser()
 	if err := chromedp.Run(browser); err != nil {
 		t.Fatalf("no browser: %v (install chromium)", err)
+	}
+	fleet, cluster := filepath.Join(dir, "fleet.yaml"), filepath.Join(dir, "cluster.yaml")
+	if err := os.WriteFile(fleet, []byte(largeFleet()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	do := func(command, file string) ([]byte, error) {
+		args := strings.Fields(strings.NewReplacer("{}", file, "{fleet}", fleet, "{cluster}", cluster).Replace(command))
+		cmd := exec.Command(filepath.Join(bin, args[0]), args[1:]...)
+		cmd.Dir = root
+		return cmd.CombinedOutput()
+	}
+	if out, err := do("cotenant discover -out {}", cluster); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 	for i, p := range pages {
 		t.Run(p.name, func(t *testing.T) {
@@ -85,45 +114,34 @@ func TestPages(t *testing.T) {
 			if p.file == "" {
 				file += ".html"
 			}
-			var args []string
-			for _, a := range p.args[1:] {
-				args = append(args, strings.ReplaceAll(a, "{}", file))
-			}
-			make := exec.Command(filepath.Join(bin, filepath.Base(p.args[0])), args...)
-			make.Dir = root
-			out, err := make.CombinedOutput()
+			out, err := do(p.command, file)
 			file = filepath.Join(file, p.file)
 			info, statErr := os.Stat(file)
 			if statErr != nil {
-				t.Fatalf("%v: %v, %v\n%s", p.args, err, statErr, out)
+				t.Fatalf("%v: %v, %v\n%s", p.command, err, statErr, out)
 			}
 			if info.Size() > 1_500_000 {
 				t.Errorf("%d bytes", info.Size())
 			}
-			for _, width := range []int64{390, 1280} {
-				for _, scheme := range []string{"light", "dark"} {
-					view(t, browser, file, width, scheme)
-				}
-			}
+			view(t, browser, file)
 		})
 	}
 }
 
-// view opens a page in a tab and checks it.
-func view(t *testing.T, browser context.Context, file string, width int64, scheme string) {
+// view opens a page in a tab, and checks it at each width in each scheme: as it opens, and with all that is folded open.
+func view(t *testing.T, browser context.Context, file string) {
 	t.Helper()
 	tab, done := chromedp.NewContext(browser)
 	defer done()
-	tab, stop := context.WithTimeout(tab, 30*time.Second)
+	tab, stop := context.WithTimeout(tab, time.Minute)
 	defer stop()
+	own := "file://" + filepath.ToSlash(file)
 	var mu sync.Mutex
-	var said []string
 	hear := func(format string, args ...any) {
 		mu.Lock()
 		defer mu.Unlock()
-		said = append(said, fmt.Sprintf(format, args...))
+		t.Errorf(format, args...)
 	}
-	own := "file://" + filepath.ToSlash(file)
 	chromedp.ListenTarget(tab, func(ev any) {
 		switch ev := ev.(type) {
 		case *runtime.EventConsoleAPICalled:
@@ -138,48 +156,61 @@ func view(t *testing.T, browser context.Context, file string, width int64, schem
 			}
 		}
 	})
-	var found looked
-	var shot string
-	media := emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}})
-	wait := func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
-	picture := chromedp.ActionFunc(func(ctx context.Context) error {
-		if os.Getenv("PAGES") == "" {
-			return nil
-		}
-		data, err := page.CaptureScreenshot().WithCaptureBeyondViewport(true).Do(ctx)
-		shot = base64.StdEncoding.EncodeToString(data)
-		return err
-	})
 	before := chromedp.ActionFunc(func(ctx context.Context) error {
 		_, err := page.AddScriptToEvaluateOnNewDocument(listen).Do(ctx)
 		return err
 	})
-	if err := chromedp.Run(tab, before, network.Enable(), log.Enable(), media, chromedp.EmulateViewport(width, 900), chromedp.Navigate(own),
-		chromedp.Evaluate(look, &found, wait), chromedp.ActionFunc(func(ctx context.Context) error {
-			// As tall as the page, so that all of it is in the picture.
-			return chromedp.EmulateViewport(width, int64(min(found.Height, 8000))).Do(ctx)
-		}), picture, chromedp.Evaluate(axe+";0", nil), chromedp.Evaluate(`axe.run().then(r =>
-			r.violations.map(v => v.id + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 200) + " " + n.failureSummary).join("; ")))`,
-			&found.Axe, wait)); err != nil {
-		t.Errorf("%d px, %s: %v", width, scheme, err)
-		return
+	if err := chromedp.Run(tab, before, network.Enable(), log.Enable(), chromedp.Navigate(own), chromedp.Evaluate(axe+";0", nil)); err != nil {
+		t.Fatal(err)
 	}
-	if data, err := base64.StdEncoding.DecodeString(shot); err == nil && len(data) > 0 {
-		name := fmt.Sprintf("%s-%d-%s.png", strings.TrimSuffix(file, ".html"), width, scheme)
-		if err := os.WriteFile(name, data, 0o644); err != nil {
-			t.Error(err)
+	for _, width := range []int64{390, 1280} {
+		for _, scheme := range []string{"light", "dark"} {
+			var closed, open, shown looked
+			var violations, unfolded []string
+			media := emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}})
+			wait := func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
+			name := fmt.Sprintf("%s-%d-%s", strings.TrimSuffix(file, ".html"), width, scheme)
+			judge := func(into *[]string) chromedp.Action { return chromedp.Evaluate(judged, into, wait) }
+			actions := []chromedp.Action{media, chromedp.EmulateViewport(width, 900), chromedp.Evaluate(look, &closed, wait),
+				picture(name), judge(&violations), chromedp.Evaluate(unfold, nil), chromedp.Evaluate(look, &open, wait),
+				picture(name + "-open"), chromedp.Evaluate(click, nil), chromedp.Evaluate(look, &shown, wait)}
+			if width == 390 && scheme == "light" { // the folded parts are made of the same elements
+				actions = append(actions, judge(&unfolded))
+			}
+			if err := chromedp.Run(tab, append(actions, chromedp.Evaluate(fold, nil))...); err != nil {
+				t.Fatalf("%d px, %s: %v", width, scheme, err)
+			}
+			if closed.Answer == 0 || closed.Answer > 600 {
+				hear("%d px, %s: the answer ends at pixel %v", width, scheme, closed.Answer)
+			}
+			for _, what := range slices.Concat(closed.Broken, open.Broken, shown.Broken, violations, unfolded) {
+				hear("%d px, %s: %s", width, scheme, what)
+			}
 		}
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	if found.Answer == 0 || found.Answer > 600 {
-		said = append(said, fmt.Sprintf("the answer ends at pixel %v", found.Answer))
-	}
-	for _, what := range append(append(said, found.Broken...), found.Axe...) {
-		t.Errorf("%d px, %s: %s", width, scheme, what)
-	}
-	if os.Getenv("PAGES") != "" {
-		text, _ := json.Marshal(found)
-		t.Logf("%d px, %s: %s", width, scheme, text)
+}
+
+// judged is what axe-core objects to. unfold opens what is folded, click shows the details of a tenant, and fold closes
+// all of it.
+const (
+	judged = `axe.run({resultTypes: ["violations"]}).then(r => r.violations.map(v => v.id + ": " +
+		v.nodes.slice(0, 3).map(n => n.html.slice(0, 200) + " " + n.failureSummary).join("; ")))`
+	unfold = `document.querySelectorAll("details").forEach(d => { d.open = true; })`
+	click  = `(button => { if (!button) return; button.click();
+		if (!document.querySelector(":popover-open p")) console.error("a click shows nothing"); })(document.querySelector("[popovertarget]"))`
+	fold = `document.querySelectorAll("details").forEach(d => { d.open = false; }); document.querySelector(":popover-open")?.hidePopover()`
+)
+
+// picture takes one of the whole page where PAGES asks for them.
+func picture(name string) chromedp.ActionFunc {
+	return func(ctx context.Context) error {
+		if os.Getenv("PAGES") == "" {
+			return nil
+		}
+		data, err := page.CaptureScreenshot().WithCaptureBeyondViewport(true).WithFormat(page.CaptureScreenshotFormatPng).Do(ctx)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(name+".png", data, 0o644)
 	}
 }

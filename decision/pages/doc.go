@@ -1,0 +1,5 @@
+// Package pages makes pages of decisions: of a fleet's plan, and of the change of what runs. GPUs are boxes, by node or
+// pool, with tenants and slices to scale.
+//
+// Experimental: its API may change.
+package pages

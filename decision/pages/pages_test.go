@@ -1,0 +1,95 @@
+package pages_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/migrate"
+	"github.com/cotenant/cotenant/decision/pages"
+	"github.com/cotenant/cotenant/webpage"
+)
+
+func ExampleDecide() {
+	fleet, _ := decision.LoadFleet("../../examples/quickstart/fleet.yaml")
+	result, _ := decision.Decide(context.Background(), fleet, decision.Options{})
+	page := pages.Decide(fleet, result)
+	fmt.Println(page.Answer)
+	for _, node := range page.Sections[1].Maps[0].Nodes {
+		fmt.Println(node.Name)
+	}
+	// Output:
+	// The plan frees 12,439.20 USD a month. 5 of 5 workloads have a place, at 97% confidence, on 14 GPUs; 22 are there today.
+	// dev: 2 of 6 GPUs in use
+	// prod: 4 of 8 GPUs in use
+	// train: 8 of 8 GPUs in use
+}
+
+func ExamplePlan() {
+	fleet, _ := decision.LoadFleet("../migrate/testdata/known.yaml")
+	plan, _ := migrate.Make(context.Background(), fleet, decision.Options{})
+	fmt.Println(pages.Plan(plan).Answer)
+	// Output:
+	// The plan frees 18,980.00 USD a month. It empties 1 node of 4.
+	// 4 nodes with GPUs today, 3 after.
+}
+
+// replicas counts what a map draws, by workload, and checks that no GPU holds more than itself.
+func replicas(t *testing.T, m webpage.Map) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	for _, n := range m.Nodes {
+		for _, g := range n.GPUs {
+			times, sum := 1, 0.0
+			_, _ = fmt.Sscanf(g.Name, "%d alike", &times)
+			for _, p := range g.Parts {
+				out[p.Name] += times
+				sum += p.Share
+			}
+			if sum > 1+1e-6 {
+				t.Errorf("%s: %s is %.3f full", n.Name, g.Name, sum)
+			}
+		}
+	}
+	return out
+}
+
+// TestNobodyIsLost: the plan draws every replica that today's GPUs draw, and a page has the same bytes when made again.
+func TestNobodyIsLost(t *testing.T) {
+	for _, file := range []string{"known.yaml", "nothing.yaml"} {
+		fleet, err := decision.LoadFleet("../migrate/testdata/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := migrate.Make(t.Context(), fleet, decision.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var first, again bytes.Buffer
+		page := pages.Plan(plan)
+		if err := page.Write(&first); err != nil {
+			t.Fatal(err)
+		}
+		if err := pages.Plan(plan).Write(&again); err != nil || !bytes.Equal(first.Bytes(), again.Bytes()) {
+			t.Errorf("%s: made again the page differs (%v)", file, err)
+		}
+		maps := page.Sections[1].Maps
+		today := replicas(t, maps[0])
+		if len(today) < 4 {
+			t.Errorf("%s: only %v today", file, today)
+		}
+		if plan.Changes() {
+			if after := replicas(t, maps[1]); fmt.Sprint(today) != fmt.Sprint(after) {
+				t.Errorf("%s: %v today, %v after", file, today, after)
+			}
+		}
+		for _, w := range fleet.Workloads {
+			if today[w.Name] > 0 && !strings.Contains(first.String(), ">"+w.Name+"</button>") {
+				t.Errorf("%s: %s cannot be clicked", file, w.Name)
+			}
+		}
+	}
+}
