@@ -33,6 +33,7 @@ func (p *Predictor) Engine(prior costs.Engine, s profile.Solo) (costs.Engine, er
 	}
 	set := func(c *costs.Cost, v, sigma float64) { *c = costs.Cost{Value: max(v, 0), Sigma: sigma, Basis: basis} }
 
+	set(&e.Request, 0, 0) // the prefills hold it
 	if mechanism == sharing.MechanismMPS {
 		e.StepMatrix.Value = 0 // see ratesOf
 	}

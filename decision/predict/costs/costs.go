@@ -6,6 +6,7 @@
 package costs
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"math"
@@ -44,6 +45,7 @@ type Engine struct {
 	PrefillToken   Cost           // ms for each 1000 tokens
 	PrefillContext Cost           // ms for each 1000 tokens with each 1000 tokens of context before them
 	PrefillBusy    Cost           // fraction of a launch-bound prefill in which the GPU works
+	Request        Cost           // ms of the host for each request that begins: its tokenizer, its place in the batch
 	DecodeSM       Cost           // share of the SMs that decoding holds while it is on the GPU
 	PrefillSM      Cost           // likewise of a prefill
 	Turns          []CountedTurns // of a step beside others, by ascending batch; elsewhere as its length says
@@ -106,21 +108,19 @@ func NewEngine(m Model, on Machine) Engine {
 		}
 		return c
 	}
-	layers, read := float64(m.Layers), Medians[DecodeEfficiency]*on.Bandwidth
-	width := float64(m.Weights()) / m.Parameters // bytes of a parameter
+	layers := float64(m.Layers)
 	// Activations of fewer bits are multiplied as much faster where the GPU has a rate of its own for them.
 	flops := on.FLOPs * 2 / max(float64(orBits(m.ActivationBits))/8, on.Narrowest)
-	return Engine{
+	reached := cmp.Or(on.Efficiency, Medians[PrefillEfficiency])
+	if orBits(m.ActivationBits) < 16 {
+		flops *= narrowRate
+	}
+	e := Engine{
 		Model:          m,
-		Step:           cost(1e3*width*m.ActiveParameters()/read+layers*Medians[StepPerLayer], DecodeEfficiency),
 		StepMatrix:     Cost{Value: layers * matrixPerLayer, Sigma: 0.3, Basis: sharing.BasisPrior, Source: rowsSource},
-		StepSequence:   Cost{Value: HostPerSequence, Sigma: 0.5, Basis: sharing.BasisPrior, Source: rowsSource},
-		StepContext:    cost(1e6*float64(m.KVPerToken())/read, DecodeEfficiency),
-		StepExperts:    cost(1e3*width*m.routed()/read, DecodeEfficiency),
 		HostFraction:   cost(Medians[HostFraction], HostFraction),
-		Prefill:        cost(layers*Medians[PrefillPerLayer], PrefillPerLayer),
-		PrefillToken:   cost(1e6*2*m.ActiveParameters()/(flops*Medians[PrefillEfficiency]), PrefillEfficiency),
-		PrefillContext: cost(1e9*4*layers*float64(m.queryWidth())/(on.FLOPs*Medians[PrefillEfficiency]), PrefillEfficiency),
+		PrefillToken:   cost(1e6*2*m.ActiveParameters()/(flops*reached), PrefillEfficiency),
+		PrefillContext: cost(1e9*4*layers*float64(m.queryWidth())/(on.FLOPs*reached), PrefillEfficiency),
 		PrefillBusy:    Cost{Value: LaunchBusy, Sigma: 0.2, Basis: sharing.BasisPrior, Source: rowsSource},
 		DecodeSM:       cost(Medians[SMDecoding], SMDecoding),
 		PrefillSM:      cost(Medians[SMOther], SMOther),
@@ -132,7 +132,13 @@ func NewEngine(m Model, on Machine) Engine {
 		Adapters:       Adapters{}.withPriors(m),
 		Sleep:          newSleep(),
 	}
+	e.served(on)
+	return e
 }
+
+// narrowRate is the part of the higher rate for narrow activations that is left of it beside what stays in 16 bits: of
+// FP8 on an H100 (silybenchSource).
+const narrowRate = 0.8
 
 // hostPerSequence is the host's time in a step for each sequence in it, as in the servers of h200-colocation.json.
 const HostPerSequence = 0.012
@@ -197,7 +203,7 @@ func (e *Engine) Costs() iter.Seq2[string, *Cost] {
 			name string
 			c    *Cost
 		}{{"step", &e.Step}, {"step_matrix", &e.StepMatrix}, {"step_sequence", &e.StepSequence}, {"step_context", &e.StepContext}, {"step_experts", &e.StepExperts}, {"host_fraction", &e.HostFraction},
-			{"prefill", &e.Prefill}, {"prefill_token", &e.PrefillToken}, {"prefill_context", &e.PrefillContext}, {"prefill_busy", &e.PrefillBusy},
+			{"prefill", &e.Prefill}, {"prefill_token", &e.PrefillToken}, {"prefill_context", &e.PrefillContext}, {"prefill_busy", &e.PrefillBusy}, {"request", &e.Request},
 			{"decode_sm", &e.DecodeSM}, {"prefill_sm", &e.PrefillSM}, {"mps_step", &e.MPSStep},
 			{"adapter_step", &e.Adapters.Step}, {"adapter_each", &e.Adapters.Each}, {"adapter_prefill", &e.Adapters.Prefill}, {"adapter_load", &e.Adapters.Load}, {"adapter_fetch", &e.Adapters.Fetch},
 			{"copy_in", &e.Sleep.CopyIn}, {"copy_out", &e.Sleep.CopyOut}, {"reload", &e.Sleep.Reload}, {"sleep_fixed", &e.Sleep.Fixed}} {

@@ -129,7 +129,7 @@ func TestSchedule(t *testing.T) {
 		{"vllm@0.11.0", "B200", 8192, 1024, false, ""},
 		{"vllm@0.8.4", "H100-SXM5-80GB", 8192, 1024, false, "vllm-batch-defaults-h100"},
 		{"vllm@v0.8", "B200", 2048, 256, false, ""},
-		{"vllm@0.6", "H100-SXM5-80GB", 0, 256, true, "prompts by themselves"},
+		{"vllm@0.6", "H100-SXM5-80GB", 8192, 256, true, "prompts by themselves"},
 		{"sglang", "A10", 2048, 2048, true, "sglang-server-args"},
 		{"sglang", "L40S", 4096, 2048, true, ""},
 		{"sglang", "H200", 8192, 2048, true, ""},

@@ -38,13 +38,13 @@ const (
 
 // schedulers are the defaults of OpenAI-compatible servers, an engine's newest first and by memory. From 0.9 on vLLM
 // treats an A100 as a small GPU (its pull request 17885), before that all but H100 and H200; before 0.8 it computes
-// prompts by themselves. SGLang has at least 2048 places (max_running_requests) where its KV cache has room.
+// prompts by themselves, as many at once as the longest that it takes, for which 8192 tokens stand. SGLang has at least 2048 places (max_running_requests) where its KV cache has room.
 var schedulers = []scheduler{
 	{"vllm", 9, 70 * sharing.GiB, 2048, 256, 512, vllmSource},
 	{"vllm", 9, anyMemory, 8192, 1024, 512, vllmSource},
 	{"vllm", 8, 70 * sharing.GiB, 2048, 256, 512, vllm12369},
 	{"vllm", 8, anyMemory, 8192, 1024, 512, vllm12369},
-	{"vllm", 0, anyMemory, 0, 256, 256, vllm10544},
+	{"vllm", 0, anyMemory, 8192, 256, 256, vllm10544},
 	{"sglang", 0, 35 * sharing.GiB, 2048, 2048, 32, sglangSource},
 	{"sglang", 0, 60 * sharing.GiB, 4096, 2048, 32, sglangSource},
 	{"sglang", 0, 160 * sharing.GiB, 8192, 2048, 256, sglangSource},
@@ -102,10 +102,12 @@ func (s Scheduling) Schedule(e *Engine, gpu *sharing.GPU, memory sharing.Bytes) 
 			continue
 		}
 		e.ChunkTokens, e.Sequences = cmp.Or(s.ChunkTokens, d.chunk), cmp.Or(s.Sequences, d.sequences)
-		e.Captured, e.PrefillsFirst = captured(min(d.captured, 2*e.Sequences)), engine == "sglang" || d.chunk == 0
+		e.Captured, e.PrefillsFirst = captured(min(d.captured, 2*e.Sequences)), engine == "sglang" || version < 8
+		e.scheduled(engine, version)
+		e.Overhead += sharing.Bytes(max(0, e.ChunkTokens-usualChunk) * e.Model.activations())
 		words = fmt.Sprintf("%s: %d tokens a step, %d sequences", cmp.Or(s.Engine, engine), e.ChunkTokens, e.Sequences)
-		if e.ChunkTokens == 0 {
-			words = fmt.Sprintf("%s: prompts by themselves, %d sequences", s.Engine, e.Sequences)
+		if e.PrefillsFirst {
+			words += ", prompts by themselves"
 		}
 		if s.ChunkTokens == 0 || s.Sequences == 0 {
 			words += fmt.Sprintf(" (its defaults there, %s)", d.source)

@@ -60,6 +60,10 @@ func (m Model) KVPerToken() sharing.Bytes {
 	return sharing.Bytes(math.Ceil((float64(m.Layers) - m.cacheless) * float64(elements*orBits(m.KVBits)) / 8))
 }
 
+// activations are the bytes that a token of a step takes while a layer is computed: its inner layer twice, and its
+// attention's inputs and outputs, in 16 bits.
+func (m Model) activations() int { return 4*m.Intermediate + 12*m.Hidden }
+
 func orBits(v int) int {
 	if v == 0 {
 		return 16

@@ -83,7 +83,7 @@ func (r *Replica) PrefillNext(now float64) {
 	if r.Rates.chunk == 0 {
 		f := r.Entered[0]
 		a.GPU = max(r.compute(f, f.Left), r.Rates.Busy*r.Rates.Prefill)
-		a.Host = max(0, r.Rates.Prefill-a.GPU) + r.Rates.HostToken*float64(f.Left)
+		a.Host = max(0, r.Rates.Prefill-a.GPU) + r.Rates.HostToken*float64(f.Left) + r.Rates.request
 		a.GPU *= r.Rates.SlowPrefill
 		if f.Adapter > 0 {
 			a.Host += r.Rates.loraPrefill
@@ -100,7 +100,7 @@ func (r *Replica) PrefillNext(now float64) {
 		n = 0
 	}
 	budget, adapted := r.Rates.chunk-n, 0.0
-	compute := 0.0
+	compute, fresh := r.Rates.Token*float64(n), 0.0
 	for _, f := range r.Entered {
 		part := min(f.Left, budget)
 		if part <= 0 {
@@ -108,6 +108,9 @@ func (r *Replica) PrefillNext(now float64) {
 		}
 		budget -= part
 		compute += r.compute(f, part)
+		if f.Left == f.Prompt-f.Cached {
+			fresh++
+		}
 		if f.Adapter > 0 {
 			adapted = r.Rates.loraPrefill
 		}
@@ -118,7 +121,7 @@ func (r *Replica) PrefillNext(now float64) {
 	if n > 0 {
 		a.GPU += r.Context * r.Rates.context
 	}
-	a.Host = max(r.Rates.Host+r.Rates.hostSequence*float64(n)+r.adapterStep(), r.Rates.Prefill-a.GPU) + adapted
+	a.Host = max(r.Rates.Host+r.Rates.hostSequence*float64(n)+r.adapterStep(), r.Rates.Prefill-a.GPU) + adapted + r.Rates.request*fresh
 	a.decodes = n
 	r.begin(now, a)
 }

@@ -58,6 +58,7 @@ type Rates struct {
 	experts, unused                 float64 // ms to read all routed experts, and the share that a token leaves out
 	captured                        []int
 	Prefill, Token, Busy            float64
+	request                         float64 // ms of the host for each that begins
 	SlowPrefill                     float64 // factor of the GPU's part of a prefill
 	HostToken                       float64 // ms of the host for a token of a prompt
 	DecodeSM, PrefillSM             float64
@@ -73,7 +74,7 @@ type Rates struct {
 func RatesOf(e *costs.Engine, mps bool) Rates {
 	r := Rates{
 		Step: e.Step.Value, context: e.StepContext.Value / 1e3, Host: e.HostFraction.Value * e.Step.Value,
-		Prefill: e.Prefill.Value, Token: e.PrefillToken.Value / 1e3, attention: e.PrefillContext.Value / 1e6, Busy: e.PrefillBusy.Value,
+		Prefill: e.Prefill.Value, Token: e.PrefillToken.Value / 1e3, attention: e.PrefillContext.Value / 1e6, Busy: e.PrefillBusy.Value, request: e.Request.Value,
 		DecodeSM: e.DecodeSM.Value, PrefillSM: e.PrefillSM.Value,
 		SlowPrefill: 1, turns: e.Turns, Sequences: e.MostSequences(), chunk: e.ChunkTokens,
 		fallAsleep: e.Sleep.FallAsleep(e.Model), wake: e.Sleep.Wake(e.Model),
@@ -100,7 +101,8 @@ func (r *Rates) batched(n int) float64 {
 	if n < 2 {
 		return r.Sequence * float64(n)
 	}
-	return r.matrix + r.Sequence*float64(costs.Padded(r.captured, n)) + r.moreExperts(n)
+	read, rows := r.Step-r.Host, float64(costs.Padded(r.captured, n))
+	return max(read+r.matrix+r.moreExperts(n), r.Token*rows) - read + r.Sequence*rows
 }
 
 // moreExperts is the time in which a step of so many tokens reads the experts that they use beyond those of one,
