@@ -73,7 +73,7 @@ func ExampleResult_why() {
 	}
 	fmt.Println(result.Chosen == nil, result.Why)
 	// Output:
-	// true [no GPU of the plan meets the objectives: even of requests that come one by one, chat's tpot_p50 is 25 ms, at most 10ms]
+	// true [no GPU of the plan meets the objectives: even of requests that come one by one, chat's tpot_p50 is 20 ms, at most 10ms]
 }
 
 // A plan that cannot be searched is refused with everything that is wrong with it.
