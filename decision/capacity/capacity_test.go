@@ -324,13 +324,13 @@ func TestRefuses(t *testing.T) {
 		"requests[1].at: 0s is before 1s": small(t, 1, func(p *capacity.Plan) {
 			p.Requests = slices.Values([]capacity.Request{{At: time.Second, Input: 1, Output: 1}, {Input: 1, Output: 1}})
 		}),
-		"tenants[0].adapter_rank: 64 is larger":      small(t, 1, func(p *capacity.Plan) { p.Tenants[0].AdapterRank = 64 }),
-		"tenants[0].objectives.limits[0].percentile": small(t, 1, func(p *capacity.Plan) { p.Tenants[0].Objectives.Limits = []capacity.Limit{{Percentile: 98, Most: 1}} }),
-		"tenants[0].objectives.share: is 2":          small(t, 1, func(p *capacity.Plan) { p.Tenants[0].Objectives.Share = 2 }),
-		"percents[0]: 1 for 2 tenants":               small(t, 1, func(p *capacity.Plan) { p.Percents = [][]float64{{50}} }),
-		"percents[0][1]: is 0":                       small(t, 1, func(p *capacity.Plan) { p.Percents = [][]float64{{50, 0}} }),
-		"loads[0]: is 0":                             small(t, 1, func(p *capacity.Plan) { p.Loads = []float64{0} }),
-		"tenants[1].shape: is incomplete":            small(t, 1, func(p *capacity.Plan) { p.Tenants[1].Shape.Layers = 0 }),
+		"tenants[0].adapter_rank: must lie between 0 and 512": small(t, 1, func(p *capacity.Plan) { p.Tenants[0].AdapterRank = 1024 }),
+		"tenants[0].objectives.limits[0].percentile":          small(t, 1, func(p *capacity.Plan) { p.Tenants[0].Objectives.Limits = []capacity.Limit{{Percentile: 98, Most: 1}} }),
+		"tenants[0].objectives.share: is 2":                   small(t, 1, func(p *capacity.Plan) { p.Tenants[0].Objectives.Share = 2 }),
+		"percents[0]: 1 for 2 tenants":                        small(t, 1, func(p *capacity.Plan) { p.Percents = [][]float64{{50}} }),
+		"percents[0][1]: is 0":                                small(t, 1, func(p *capacity.Plan) { p.Percents = [][]float64{{50, 0}} }),
+		"loads[0]: is 0":                                      small(t, 1, func(p *capacity.Plan) { p.Loads = []float64{0} }),
+		"tenants[1].shape: is incomplete":                     small(t, 1, func(p *capacity.Plan) { p.Tenants[1].Shape.Layers = 0 }),
 		"requests[0].adapter: names adapter 3": small(t, 1, func(p *capacity.Plan) {
 			p.Requests = slices.Values([]capacity.Request{{Input: 1, Output: 1, Adapter: 3}})
 		}),

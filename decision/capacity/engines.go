@@ -33,7 +33,7 @@ func (p *Plan) resolve(g GPU) (*gpu, error) {
 		return nil, fmt.Errorf("the bandwidth or the compute of %s is not known: nothing can be predicted there", g.Name)
 	}
 	g.Most = cmp.Or(g.Most, defaultMost)
-	out := &gpu{GPU: g, row: row, whole: memory, memory: p.usable(memory)}
+	out := &gpu{GPU: g, row: row, whole: memory, memory: usable(memory)}
 	if m, err := mig.Lookup(row.Name); err == nil && m.PlacementsKnown() {
 		out.mig = m
 	}

@@ -79,13 +79,13 @@ func ExampleResult_why() {
 // A plan that cannot be searched is refused with everything that is wrong with it.
 func ExamplePlan_Validate() {
 	plan := capacity.Plan{
-		Tenants: []capacity.Tenant{{Name: "chat", Model: "llama-8b", AdapterRank: 64}},
+		Tenants: []capacity.Tenant{{Name: "chat", Model: "llama-8b", AdapterRank: 1024}},
 		GPUs:    []capacity.GPU{{Name: "L40S"}},
 	}
 	fmt.Println(plan.Validate())
 	// Output:
 	// capacity: invalid plan: requests: none (give the trace)
 	// tenants[0].shape: is incomplete (state parameters, layers, KV heads and head dimension)
-	// tenants[0].adapter_rank: 64 is larger than the slots' 16 (raise the slots' rank)
+	// tenants[0].adapter_rank: must lie between 0 and 512, is 1024
 	// gpus[0].price: is 0.00 (give a price per hour above 0)
 }

@@ -131,12 +131,12 @@ func (s *search) serversOf(k Kind, of part, g *gpu, memory sharing.Bytes) ([]ser
 			}
 		}
 		if k == KindAdapters && len(tenants) > 1 {
+			e.Adapters.Rank = slotRank
 			for _, i := range tenants {
-				if s.plan.Tenants[i].AdapterRank > 0 {
-					e.Adapters.Slots++
+				if rank := s.plan.Tenants[i].AdapterRank; rank > 0 {
+					e.Adapters.Slots, e.Adapters.Rank = e.Adapters.Slots+1, max(e.Adapters.Rank, rank)
 				}
 			}
-			e.Adapters.Rank = max(s.plan.SlotRank, defaultRank)
 		}
 		if k == KindSleep {
 			e.Sleep.Level = costs.SleepWeights
@@ -277,7 +277,7 @@ func (s *search) sleeping(l layout) ([]layout, error) {
 }
 
 // sliced lists the divisions of a GPU that can matter: a profile for each server, with as many slices of each as fit
-// together. Of two servers each may have another number of slices, of more all have the same.
+// together.
 func (s *search) sliced(of part, g *gpu) ([]layout, error) {
 	m := g.mig
 	if m == nil {
@@ -321,6 +321,21 @@ func (s *search) sliced(of part, g *gpu) ([]layout, error) {
 		_, err := m.Place(want, mig.Layout{Model: m})
 		return err == nil
 	}
+	var divide func(i int)
+	divide = func(i int) {
+		if i+1 < len(counts) {
+			for counts[i] = 1; fits(-1); counts[i]++ {
+				divide(i + 1)
+			}
+		} else { // the last has all that is left
+			for counts[i] = 0; fits(i); counts[i]++ {
+			}
+			if counts[i] > 0 {
+				out = append(out, s.divided(g, profiles, servers, chosen, counts))
+			}
+		}
+		counts[i] = 0
+	}
 	var try func(i int)
 	try = func(i int) {
 		for chosen[i] = range profiles {
@@ -331,18 +346,7 @@ func (s *search) sliced(of part, g *gpu) ([]layout, error) {
 				try(i + 1)
 				continue
 			}
-			for first := 1; first <= m.ComputeSlices; first++ {
-				for k := range counts {
-					counts[k] = first
-				}
-				if len(counts) == 2 { // the second has all that is left
-					for counts[1] = 0; fits(1); counts[1]++ {
-					}
-				}
-				if counts[len(counts)-1] > 0 && fits(-1) {
-					out = append(out, s.divided(g, profiles, servers, chosen, counts))
-				}
-			}
+			divide(0)
 		}
 	}
 	try(0)
@@ -372,16 +376,14 @@ func (s *search) onSlice(of part, g *gpu, p *mig.Profile, smsAll int) (*server, 
 		Mechanism: sharing.MechanismMIG, SMs: min(1, float64(sms)/float64(smsAll)),
 		Bandwidth: min(1, float64(p.PlacementUnits)/float64(max(units, 1))),
 	})
-	if err := s.holds(servers, []seat{{0, s.plan.usable(memory)}}); err != nil {
+	if err := s.holds(servers, []seat{{0, usable(memory)}}); err != nil {
 		return nil, err
 	}
 	return sv, nil
 }
 
 // usable is the part of a memory that servers may take.
-func (p *Plan) usable(memory sharing.Bytes) sharing.Bytes {
-	return sharing.Bytes(float64(memory) * cmp.Or(p.MemoryFraction, defaultMemory))
-}
+func usable(memory sharing.Bytes) sharing.Bytes { return sharing.Bytes(float64(memory) * usableMemory) }
 
 // divided is a GPU with so many slices of a profile for each server.
 func (s *search) divided(g *gpu, profiles []*mig.Profile, servers [][]*server, chosen, counts []int) layout {
@@ -391,7 +393,7 @@ func (s *search) divided(g *gpu, profiles []*mig.Profile, servers [][]*server, c
 		out.profiles = append(out.profiles, profiles[k].Name)
 		out.servers = append(out.servers, *servers[i][k])
 		for range counts[i] {
-			out.slots = append(out.slots, slot{s.plan.usable(memory), []seat{{i, s.plan.usable(memory)}}})
+			out.slots = append(out.slots, slot{usable(memory), []seat{{i, usable(memory)}}})
 		}
 	}
 	return out

@@ -1,7 +1,6 @@
 package capacity
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -12,7 +11,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -71,13 +69,9 @@ type Plan struct {
 	GPUs         []GPU
 	// Loads are multiples of the trace's rate at which the search is made; the largest
 	// decides, the others give the crossovers. nil = 1.
-	Loads    []float64
-	Kinds    []Kind                // nil = all
-	Routers  []serving.RoutePolicy // nil = those that the trace can tell apart
-	SlotRank int                   // the largest adapter rank that a server's slots hold (vLLM's max_lora_rank); 0 = 16
-	// MemoryFraction of a GPU that its servers may take; 0 = 0.9, vLLM's.
-	MemoryFraction float64
-	MaxCopies      int // of a server on one GPU; 0 = 2
+	Loads     []float64
+	Kinds     []Kind // nil = all
+	MaxCopies int    // of a server on one GPU; 0 = 2
 	// Percents are the active thread percentages of the servers that are tried under MPS beside none at all, each
 	// in the order of the tenants; nil = halves and thirds for two servers.
 	Percents [][]float64
@@ -116,12 +110,13 @@ func (p Progress) String() string {
 const (
 	defaultMost   = 64
 	defaultWindow = 4000
-	defaultMemory = 0.9
+	usableMemory  = 0.9 // of a GPU's, that its servers may take (vLLM's gpu_memory_utilization)
 	defaultPrefix = 16
 	maxTenants    = 16
 	maxLoads      = 16
 	maxPrompt     = 1 << 24
-	defaultRank   = 16
+	slotRank      = 16 // the largest that an adapter's slot holds at least (vLLM's max_lora_rank)
+	maxRank       = 512
 	maxGPUs       = 4096
 )
 
@@ -133,7 +128,6 @@ func (p *Plan) Validate() error {
 	l.If(p.Requests == nil, "requests", "give the trace", "none")
 	l.If(len(p.GPUs) == 0, "gpus", "name at least one with its price", "none")
 	l.If(p.PrefixTokens < 0 || p.PrefixTokens%16 != 0, "prefix_tokens", "use a multiple of 16", "is %d", p.PrefixTokens)
-	l.If(!(p.MemoryFraction >= 0 && p.MemoryFraction <= 1), "memory_fraction", "use 0 to 1", "is %v", p.MemoryFraction)
 	l.If(p.MaxCopies < 0 || p.MaxCopies > 8, "max_copies", "use 0 to 8", "is %d", p.MaxCopies)
 	l.If(p.WindowRequests < 0, "window_requests", "use 0 or more", "is %d", p.WindowRequests)
 	l.AddErr("scheduling", p.Scheduling.Validate())
@@ -143,10 +137,6 @@ func (p *Plan) Validate() error {
 	}
 	for i, k := range p.Kinds {
 		l.If(!kinds.Has(k), fmt.Sprintf("kinds[%d]", i), "use one of the package's constants", "%d is not a value", k)
-	}
-	for i, r := range p.Routers {
-		l.If(!slices.Contains(serving.RoutePolicies(), r), fmt.Sprintf("routers[%d]", i),
-			"use one of package predict's constants", "%d is not a value", r)
 	}
 	for i, of := range p.Percents {
 		at := fmt.Sprintf("percents[%d]", i)
@@ -184,11 +174,8 @@ func (p *Plan) checkTenant(l *problem.List, at string, t *Tenant) {
 	if s := t.Shape; !(s.Parameters > 0 && s.Layers > 0 && (s.KVHeads > 0 && s.HeadDim > 0 || s.Latent > 0)) {
 		l.Addf(at+".shape", "state parameters, layers, KV heads and head dimension", "is incomplete")
 	}
-	rank := cmp.Or(p.SlotRank, defaultRank)
-	l.If(t.AdapterRank < 0 || t.AdapterRank > rank, at+".adapter_rank", "raise the slots' rank",
-		"%d is larger than the slots' %d", t.AdapterRank, rank)
-	l.If(t.Adapters.Rank > rank, at+".adapters.rank", "raise the slots' rank", "%d is larger than the slots' %d",
-		t.Adapters.Rank, rank)
+	l.If(t.AdapterRank < 0 || t.AdapterRank > maxRank, at+".adapter_rank", "", "must lie between 0 and %d, is %d", maxRank,
+		t.AdapterRank)
 	for i, m := range t.Objectives.Limits {
 		path := fmt.Sprintf("%s.objectives.limits[%d]", at, i)
 		l.If(!latencies.Has(m.Latency), path+".latency", "use one of the package's constants", "%d is not a value", m.Latency)

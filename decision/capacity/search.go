@@ -276,9 +276,6 @@ func better(a, b *candidate) bool {
 
 // routers are the policies that are tried, the one to start with first.
 func (s *search) routers() []serving.RoutePolicy {
-	if len(s.plan.Routers) > 0 {
-		return s.plan.Routers
-	}
 	out := []serving.RoutePolicy{serving.RoutePolicyLeastRequests, serving.RoutePolicyRoundRobin}
 	if s.traffic.prefixes {
 		out = append([]serving.RoutePolicy{serving.RoutePolicyPrefixApproximate, serving.RoutePolicyKVAware}, out...)

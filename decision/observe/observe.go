@@ -107,11 +107,15 @@ func profileOf(pages []serving.Reading) (*Profile, error) {
 		}
 		windows = append(windows, w)
 		seconds += w.seconds
-		add(&all, &w.Reading)
+		all.Add(w.Reading)
 	}
 	requests := all.Requests.Or(0)
 	if requests == 0 {
 		requests = float64(count(all.TTFT))
+	}
+	if pages[0].Engine == serving.EngineLlamaCpp {
+		return nil, fmt.Errorf("%w: llama.cpp's pages count no requests, so that neither prompts nor answers have a length: "+
+			"measure the server under a load of its own, as package loadgen does", ErrTooLittle)
 	}
 	if len(windows) == 0 || requests < 2 || all.GenerationTokens.Or(0) < 2*requests {
 		return nil, fmt.Errorf("%w: %d pages, %g requests between them that can be told, %d pairs left out", ErrTooLittle,
@@ -174,34 +178,6 @@ func (w *window) read(before float64) error {
 	w.prompt = computed / max(w.requests, 1)
 	w.stepped = w.Engine == serving.EngineVLLM
 	return nil
-}
-
-// add adds a window's counters and histograms to the sums.
-func add(to, w *serving.Reading) {
-	to.Engine, to.Model = w.Engine, w.Model
-	for _, c := range [][2]*serving.Optional[float64]{{&to.PromptTokens, &w.PromptTokens},
-		{&to.GenerationTokens, &w.GenerationTokens}, {&to.Requests, &w.Requests}, {&to.PrefixHits, &w.PrefixHits},
-		{&to.PrefixQueries, &w.PrefixQueries}, {&to.Drafted, &w.Drafted}, {&to.Accepted, &w.Accepted}} {
-		if v, ok := c[1].Get(); ok {
-			*c[0] = profile.Some(c[0].Or(0) + v)
-		}
-	}
-	for _, h := range [][2]**serving.Histogram{{&to.TTFT, &w.TTFT}, {&to.ITL, &w.ITL}, {&to.TPOT, &w.TPOT},
-		{&to.E2E, &w.E2E}, {&to.StepTokens, &w.StepTokens}} {
-		switch from := *h[1]; {
-		case from == nil:
-		case *h[0] == nil:
-			sum := *from
-			sum.Buckets = slices.Clone(from.Buckets)
-			*h[0] = &sum
-		case len((*h[0]).Buckets) == len(from.Buckets):
-			(*h[0]).Count += from.Count
-			(*h[0]).Sum += from.Sum
-			for i := range from.Buckets {
-				(*h[0]).Buckets[i].Count += from.Buckets[i].Count
-			}
-		}
-	}
 }
 
 func count(h *serving.Histogram) uint64 {

@@ -260,7 +260,7 @@ func TestLlamaCpp(t *testing.T) {
 	if d, err := readings[1].Since(readings[0]); err != nil || d.DecodeSeconds.Or(0) != 60 || d.GenerationTokens.Or(0) != 3000 {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if _, err := observe.Profiles(readings); !errors.Is(err, observe.ErrTooLittle) || !strings.Contains(err.Error(), "requests") {
+	if _, err := observe.Profiles(readings); !errors.Is(err, observe.ErrTooLittle) || !strings.Contains(err.Error(), "llama.cpp's pages count no requests") {
 		t.Errorf("a profile without a number of requests: %v", err)
 	}
 }

@@ -15,7 +15,10 @@ import (
 )
 
 // capacityQuick are the arguments of a search that takes a moment.
-var capacityQuick = []string{"capacity", "-trace", "rate=4,in=300,out=40,n=300", "-load", "1", "-gpu", "H100-SXM5-80GB=2.90"}
+var capacityQuick = []string{"capacity", "-trace", "rate=4,in=300,out=40,n=300", "-profiles", twoModels, "-load", "1", "-gpu", "H100-SXM5-80GB=2.90"}
+
+// twoModels are profiles of a 1B and an 8B server.
+const twoModels = "../../decision/capacity/study/builtin/profiles.json"
 
 // TestCapacityPage: the text fits its columns, and the page needs no other file.
 func TestCapacityPage(t *testing.T) {
@@ -170,6 +173,7 @@ func TestCapacityBadInput(t *testing.T) {
 		{[]string{"-trace", "rate=0,in=1,out=1"}, "each above 0"},
 		{[]string{"-trace", "rate=1"}, "a stream needs its lengths"},
 		{[]string{"-trace", lengths}, "input_length: missing"},
+		{[]string{"-trace", "rate=1,in=100,out=10"}, "trace: it names no model, and none is described or measured: give -model NAME=config.json"},
 		{[]string{"-profiles", lengths}, "neither profiles nor co-location rows"},
 		{[]string{"-profiles", odd}, `model "mystery": its size is not in its name; describe it with -model mystery=config.json`},
 		{[]string{"-model", "chat"}, "write llama-8b=config.json"},
@@ -270,7 +274,7 @@ func TestCapacityInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errs strings.Builder
-	code := run(ctx, []string{"capacity", "-trace", "rate=4,in=300,out=40"}, stdio{strings.NewReader(""), &out, &errs})
+	code := run(ctx, []string{"capacity", "-trace", "rate=4,in=300,out=40", "-profiles", twoModels}, stdio{strings.NewReader(""), &out, &errs})
 	if code != exitInterrupted || !strings.Contains(out.String(), "interrupted before") {
 		t.Errorf("exit %d: %s%s", code, out.String(), errs.String())
 	}

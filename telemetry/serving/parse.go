@@ -258,24 +258,7 @@ func (v *value) histogram(to **Histogram) {
 		*to = h
 		return
 	}
-	v.merge(*to, h)
-}
-
-// merge adds a histogram whose labels are not told apart.
-func (v *value) merge(to, h *Histogram) {
-	if len(to.Buckets) != len(h.Buckets) {
+	if !(*to).add(h) { // its labels are not told apart
 		v.problem("other buckets than the series before it")
-		return
 	}
-	for i := range h.Buckets {
-		if to.Buckets[i].Upper != h.Buckets[i].Upper {
-			v.problem("other buckets than the series before it")
-			return
-		}
-	}
-	for i, b := range h.Buckets {
-		to.Buckets[i].Count += b.Count
-	}
-	to.Count += h.Count
-	to.Sum += h.Sum
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/enum"
@@ -79,6 +80,37 @@ func (r *Reading) Same(o *Reading) bool {
 	return r.Engine == o.Engine && r.Model == o.Model && r.Replica == o.Replica
 }
 
+func (r *Reading) counters() []*Optional[float64] {
+	return []*Optional[float64]{&r.PromptTokens, &r.GenerationTokens, &r.Requests, &r.PrefixQueries, &r.PrefixHits,
+		&r.Drafted, &r.Accepted, &r.PromptSeconds, &r.DecodeSeconds}
+}
+
+func (r *Reading) histograms() []**Histogram {
+	return []**Histogram{&r.TTFT, &r.ITL, &r.TPOT, &r.E2E, &r.Queue, &r.PromptLength, &r.OutputLength, &r.StepTokens}
+}
+
+// Add adds the counters and histograms of what happened in another stretch of time, as [Reading.Since] returns it.
+// Histograms whose buckets are not r's are left out.
+func (r *Reading) Add(o Reading) {
+	r.Engine, r.Model = o.Engine, o.Model
+	for i, c := range r.counters() {
+		if v, ok := o.counters()[i].Get(); ok {
+			*c = optional.Of(c.Or(0) + v)
+		}
+	}
+	for i, h := range r.histograms() {
+		switch from := *o.histograms()[i]; {
+		case from == nil:
+		case *h == nil:
+			sum := *from
+			sum.Buckets = slices.Clone(from.Buckets)
+			*h = &sum
+		default:
+			(*h).add(from)
+		}
+	}
+}
+
 // Since returns what happened between two readings of the same replica: the differences of counters and histograms,
 // and the later one's gauges. A figure that one of them lacks is missing. It fails with ErrReset where the server
 // was restarted in between.
@@ -87,32 +119,24 @@ func (r Reading) Since(before Reading) (Reading, error) {
 		return Reading{}, fmt.Errorf("serving: %v %q %q is another than %v %q %q", r.Engine, r.Model, r.Replica,
 			before.Engine, before.Model, before.Replica)
 	}
-	for _, c := range []struct{ now, then *Optional[float64] }{
-		{&r.PromptTokens, &before.PromptTokens}, {&r.GenerationTokens, &before.GenerationTokens},
-		{&r.Requests, &before.Requests}, {&r.PrefixQueries, &before.PrefixQueries}, {&r.PrefixHits, &before.PrefixHits},
-		{&r.Drafted, &before.Drafted}, {&r.Accepted, &before.Accepted}, {&r.PromptSeconds, &before.PromptSeconds},
-		{&r.DecodeSeconds, &before.DecodeSeconds}} {
-		now, ok := c.now.Get()
-		then, was := c.then.Get()
+	for i, c := range r.counters() {
+		now, ok := c.Get()
+		then, was := before.counters()[i].Get()
 		switch {
 		case !ok || !was:
-			*c.now = Optional[float64]{}
+			*c = Optional[float64]{}
 		case now < then:
 			return Reading{}, ErrReset
 		default:
-			*c.now = optional.Of(now - then)
+			*c = optional.Of(now - then)
 		}
 	}
-	for _, h := range []struct {
-		now  **Histogram
-		then *Histogram
-	}{{&r.TTFT, before.TTFT}, {&r.ITL, before.ITL}, {&r.TPOT, before.TPOT}, {&r.E2E, before.E2E}, {&r.Queue, before.Queue},
-		{&r.PromptLength, before.PromptLength}, {&r.OutputLength, before.OutputLength}, {&r.StepTokens, before.StepTokens}} {
-		d, err := (*h.now).since(h.then)
+	for i, h := range r.histograms() {
+		d, err := (*h).since(*before.histograms()[i])
 		if err != nil {
 			return Reading{}, err
 		}
-		*h.now = d
+		*h = d
 	}
 	return r, nil
 }
@@ -173,6 +197,18 @@ func (h *Histogram) Mean() (float64, bool) {
 		return 0, false
 	}
 	return h.Sum / float64(h.Count), true
+}
+
+// add adds a histogram of the same buckets; it answers false where o has others.
+func (h *Histogram) add(o *Histogram) bool {
+	if !slices.EqualFunc(h.Buckets, o.Buckets, func(a, b Bucket) bool { return a.Upper == b.Upper }) {
+		return false
+	}
+	for i, b := range o.Buckets {
+		h.Buckets[i].Count += b.Count
+	}
+	h.Count, h.Sum = h.Count+o.Count, h.Sum+o.Sum
+	return true
 }
 
 // since is the difference to an earlier state; nil where there is none.

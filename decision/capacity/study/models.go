@@ -25,8 +25,7 @@ type model struct {
 	loads []profile.Load
 }
 
-// readModels reads what is described and what was measured, sorted by name. Without any of it the models are the
-// built-in ones.
+// readModels reads what is described and what was measured, sorted by name. The built-in scenario has models of its own.
 func (s *Study) readModels(opts Options) ([]model, error) {
 	var errs []error
 	byName := map[string]*model{} // in lower case
@@ -61,7 +60,7 @@ func (s *Study) readModels(opts Options) ([]model, error) {
 			errs = append(errs, fmt.Errorf("fleet: %s: no workload states its model", opts.Fleet))
 		}
 	}
-	if opts.Profiles != "" || len(byName) == 0 && len(errs) == 0 {
+	if opts.Profiles != "" || opts.Trace == "" && len(byName) == 0 && len(errs) == 0 {
 		measured, err := readProfiles(opts.Profiles)
 		errs = append(errs, err)
 		for i := range measured {
@@ -245,6 +244,10 @@ func shapeOf(name string) (costs.Model, error) {
 // none. Nothing stands in for a model that is neither described nor measured.
 func (s *Study) pick(models []model) ([]model, error) {
 	if len(s.models) == 0 || len(s.models) == 1 && s.models[0] == "" {
+		if len(models) == 0 {
+			return nil, errors.New("trace: it names no model, and none is described or measured: give -model NAME=config.json " +
+				"(Hugging Face's) or -model NAME=params:7e9,bf16, or -profiles")
+		}
 		return models, nil
 	}
 	var out []model
@@ -261,10 +264,13 @@ func (s *Study) pick(models []model) ([]model, error) {
 		out = append(out, models[at])
 	}
 	if len(missing) > 0 {
-		name := cmp.Or(strings.Trim(missing[0], `"`), "NAME")
+		name, others := cmp.Or(strings.Trim(missing[0], `"`), "NAME"), ""
+		if len(known) > 0 {
+			others = "; known are " + strings.Join(known, ", ")
+		}
 		return nil, fmt.Errorf("trace: neither described nor measured: %s; describe each with -model %s=config.json "+
-			"(Hugging Face's) or -model %s=params:7e9,bf16, or give -profiles of it; known are %s", strings.Join(missing, ", "), name,
-			name, strings.Join(known, ", "))
+			"(Hugging Face's) or -model %s=params:7e9,bf16, or give -profiles of it%s", strings.Join(missing, ", "), name, name,
+			others)
 	}
 	return out, nil
 }

@@ -94,9 +94,6 @@ func Read(opts Options) (*Study, error) {
 	for i := range tenants {
 		tenants[i].Objectives = objectives
 	}
-	if opts.Profiles == "" && len(opts.Models) == 0 && opts.Fleet == "" && opts.Trace != "" {
-		s.note("without profiles of its own the models are a 1B and an 8B server with random weights, measured on one H100")
-	}
 	if n := len(s.requests); n < fewRequests {
 		s.note("with so few requests (%d) a P99 is the slowest of them: a longer trace says more", n)
 	}

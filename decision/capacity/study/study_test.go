@@ -15,6 +15,9 @@ import (
 	"github.com/cotenant/cotenant/internal/race"
 )
 
+// twoModels are profiles of a 1B and an 8B server.
+const twoModels = "builtin/profiles.json"
+
 // burstOf is a BurstGPT trace of requests to models with these names.
 func burstOf(t *testing.T, names ...string) string {
 	path := filepath.Join(t.TempDir(), "burst.csv")
@@ -43,9 +46,15 @@ func TestNamedModels(t *testing.T) {
 		{[]string{"llama-70b", "llama-70b"}, nil, "", `neither described nor measured: "llama-70b"; describe each with -model llama-70b=config.json`},
 		{[]string{"ChatGPT", "LLAMA-1B", "GPT-4"}, nil, "", `measured: "ChatGPT", "GPT-4"; `},
 		{[]string{"ChatGPT", "GPT-4"}, []string{"chatgpt=params:7e9,fp8", "GPT-4=params:32e9,active:3e9,awq"}, "chatgpt 7e+09", ""},
+		{[]string{"", ""}, []string{}, "", "it names no model, and none is described or measured"},
+		{[]string{"ChatGPT"}, []string{}, "", `neither described nor measured: "ChatGPT"; describe each with -model ChatGPT=config.json`},
 		{[]string{"ChatGPT", "GPT-4"}, []string{"ChatGPT=params:7e9"}, "", `measured: "GPT-4"; describe each with -model GPT-4=config.json (Hugging Face's) or -model GPT-4=params:7e9,bf16, or give -profiles of it; known are ChatGPT`},
 	} {
-		in, err := Read(Options{Trace: burstOf(t, c.names...), Models: c.models})
+		options := Options{Trace: burstOf(t, c.names...), Models: c.models}
+		if c.models == nil {
+			options.Profiles = twoModels
+		}
+		in, err := Read(options)
 		if c.refuse != "" {
 			if err == nil || !strings.Contains(err.Error(), c.refuse) {
 				t.Errorf("%v: %v, want %q", c.names, err, c.refuse)
@@ -75,7 +84,7 @@ func TestDescribed(t *testing.T) {
 	config := write("config.json", `{"model_type":"qwen3","num_hidden_layers":36,"hidden_size":4096,"num_attention_heads":32,"num_key_value_heads":8,"head_dim":128,"intermediate_size":12288,"vocab_size":151936,"tie_word_embeddings":false}`)
 	page := write("login.html", "<html><title>Sign in</title>")
 	fleet := write("fleet.yaml", "version: v1\npools: [{name: p, gpu: L40S, count: 1}]\nworkloads:\n  - {name: chat, kind: online-inference, model: {parameters: 7e9, weights: fp8, layers: 28, kv_heads: 4, head_dim: 128}}\n  - {name: tags, kind: online-inference, model: {parameters: 1.2e9, weights: bf16}}\n")
-	in, err := Read(Options{Trace: "rate=1,in=100,out=10,n=200", Models: []string{"qwen=" + config, "llama-8b=params:9e9,awq"}, Fleet: fleet, Profiles: "builtin/profiles.json"})
+	in, err := Read(Options{Trace: "rate=1,in=100,out=10,n=200", Models: []string{"qwen=" + config, "llama-8b=params:9e9,awq"}, Fleet: fleet, Profiles: twoModels})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +130,7 @@ func TestTimestamps(t *testing.T) {
 		perS float64
 		asks bool
 	}{{250, "", 4, false}, {0.25, "", 0, true}, {0.25, "s", 4, false}, {0.25, "ms", 4000, false}, {250, "s", 0.004, false}, {250, "min", 0, true}, {0, "", 0, false}} {
-		in, err := Read(Options{Trace: mooncake(c.step), Timestamps: c.unit})
+		in, err := Read(Options{Trace: mooncake(c.step), Timestamps: c.unit, Profiles: twoModels})
 		if (err != nil) != c.asks || err != nil && !strings.Contains(err.Error(), "timestamps: ") {
 			t.Errorf("%g %s: %v", c.step, c.unit, err)
 		}
@@ -163,7 +172,7 @@ func TestNeedGrowsNoFaster(t *testing.T) {
 		for _, kind := range c.kinds {
 			need := map[float64]int{}
 			for _, load := range []float64{1, 1.5, 3} {
-				s, err := Read(Options{Trace: c.trace, GPUs: []string{"H100-SXM5-80GB=2.90"}, Loads: []float64{load}, Seed: 1})
+				s, err := Read(Options{Trace: c.trace, Profiles: twoModels, GPUs: []string{"H100-SXM5-80GB=2.90"}, Loads: []float64{load}, Seed: 1})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -186,4 +195,81 @@ func TestNeedGrowsNoFaster(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestOddTraces: prompts of a million tokens, answers of none and traces all at once are planned, refused or told, with
+// what is amiss, and never in silence.
+func TestOddTraces(t *testing.T) {
+	write := func(lines ...string) string {
+		path := filepath.Join(t.TempDir(), "trace.csv")
+		text := "Timestamp,Model,Request tokens,Response tokens\n" + strings.Join(lines, "\n") + "\n"
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	of := func(at, in, out int) string {
+		return fmt.Sprintf("%d,llama-8b,%d,%d", at, in, out)
+	}
+	search := func(trace string) (*Report, []string) {
+		s, err := Read(Options{Trace: trace, Models: []string{"llama-8b=params:8e9,bf16"}, GPUs: []string{"L40S=0.90"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Plan.Kinds = []capacity.Kind{capacity.KindOwnGPU}
+		r, err := s.Search(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, s.Notes
+	}
+	// A million tokens of KV cache take 131 GB beside the weights: four L40S.
+	r, _ := search(write(of(0, 1_000_000, 10), of(1, 100, 10)))
+	if r.Chosen != nil || len(r.Why) != 1 || !strings.Contains(r.Why[0], "longest request (1000010 tokens) take at least 4 L40S") {
+		t.Errorf("a million tokens: %v, %q", r.Chosen != nil, r.Why)
+	}
+	r, notes := search(write(of(0, 100, 10), of(1, 0, 10)))
+	if r.Chosen == nil || r.Chosen.GPUs != 1 || !slices.Contains(notes, "1 requests have no input or no output and count as one token") {
+		t.Errorf("nothing in: %v, %q", r.Chosen != nil, notes)
+	}
+	r, _ = search(write(of(0, 100, 10), of(1, 100, 0))) // BurstGPT's failed requests
+	if r.Chosen == nil || r.Trace.Requests != 1 {
+		t.Errorf("nothing out: %+v", r.Trace)
+	}
+	r, _ = search(write(slices.Repeat([]string{of(0, 100, 10)}, 50)...))
+	var text strings.Builder
+	if err := r.WriteText(&text); err != nil || r.Chosen == nil || r.Trace.PerS != 0 || !strings.Contains(text.String(), "requests: 50, all at one time") {
+		t.Errorf("all at once: %v, %s", err, text.String())
+	}
+	for trace, want := range map[string]string{"rate=1,in=2e7,out=10": "each above 0", "rate=1,in=0.5,out=10": "needs its lengths", "rate=1,in=100,out=0": "each above 0"} {
+		if _, err := Read(Options{Trace: trace, Profiles: twoModels}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", trace, err)
+		}
+	}
+}
+
+// TestUnequalDivisions: of three servers on a GPU's slices the one that most of the requests ask for has more slices than
+// the others, where with as many for each it would take another GPU.
+func TestUnequalDivisions(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "burst.csv")
+	text := "Timestamp,Model,Request tokens,Response tokens\n"
+	for i := range 3000 {
+		text += fmt.Sprintf("%d,%s,2000,4\n", i/30, [...]string{"busy", "busy", "busy", "busy", "busy", "busy", "busy", "busy", "b", "c"}[i%10])
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Read(Options{Trace: path, Models: []string{"busy=params:1e9,bf16", "b=params:1e9,bf16", "c=params:1e9,bf16"}, GPUs: []string{"H100-SXM5-80GB=2.90"}, SLO: "ttft_p99=4s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Plan.Kinds = []capacity.Kind{capacity.KindMIG}
+	r, err := s.Search(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Chosen == nil || r.Chosen.GPUs != 1 || !regexp.MustCompile(`^busy [2-9] x \w.*\+ b \dg\.\w+ \+ c \dg\.\w+$`).MatchString(r.Chosen.Division) {
+		t.Errorf("%+v", r.Arrangements[0].Division)
+	}
+	t.Log(r.Chosen.Division, r.Chosen.Gap)
 }
