@@ -39,7 +39,7 @@ const (
 )
 
 // betweenSources is by how much measurements of one source lie off those of others with the same model on the same
-// GPU, as the standard deviation of a logarithm: the means of nine sources in testdata/single.json.
+// GPU, as the standard deviation of a logarithm: the means of nine sources in serving/testdata/single.json.
 const betweenSources = 0.15
 
 func served(unit string, value, sigma float64, source sharing.SourceID) Prior {

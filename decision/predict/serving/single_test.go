@@ -181,7 +181,7 @@ func compareSingles(t *testing.T, file, table string) {
 	golden.Check(t, table, out.Bytes())
 }
 
-// TestSingleGPU predicts the measurements of single servers that the constants of kernels.go were read from: what
+// TestSingleGPU predicts the measurements of single servers that the constants of costs/kernels.go were read from: what
 // the model makes of them, and no proof of it. REPORT-2026-11.md in decision/capacity says where they come from.
 func TestSingleGPU(t *testing.T) {
 	t.Parallel()
