@@ -24,7 +24,8 @@ type Batch struct {
 // PlaceBatch looks ahead over waiting requests: it places all of them in three orders (as they came; the largest
 // first; those first that fewest nodes have left enough for) and returns the plan that places most of the GPUs,
 // then most requests. Arrival order wins ties, so that nobody is passed without need. The error is an ErrInvalid
-// that names every problem; a request that fits nowhere is no error, see Snapshot.Unplaced.
+// that names every problem; a request that fits nowhere is no error, see Snapshot.Unplaced. For each request 32 nodes
+// are scored, half of them by best fit and half spread over the others.
 func (p *Placer) PlaceBatch(s *Snapshot, requests []*Request) (Batch, error) {
 	var l problem.List
 	for i, r := range requests {
@@ -44,9 +45,11 @@ func (p *Placer) PlaceBatch(s *Snapshot, requests []*Request) (Batch, error) {
 	}
 	largest := slices.Clone(arrival)
 	slices.SortStableFunc(largest, func(a, b int) int { return cmp.Or(compareSize(requests[b], requests[a]), a-b) })
+	p.index.follow(s)
 	takers := make([]int, len(requests))
 	for i, r := range requests {
-		_, all := p.Candidates(s, r, nil)
+		w := wantOf(r)
+		_, all := p.candidates(&w, nil, nil, narrow)
 		takers[i] = len(all)
 	}
 	scarcest := slices.Clone(largest)
@@ -94,7 +97,9 @@ func (p *Placer) inOrder(s *Snapshot, requests []*Request, order []int) (Batch, 
 	b := Batch{Placements: make([]*Placement, len(requests)), Snapshot: s}
 	placed := 0
 	for _, i := range order {
-		c, ok := p.Best(b.Snapshot, requests[i])
+		p.index.follow(b.Snapshot)
+		w, k := wantOf(requests[i]), p.key(requests[i])
+		c, ok := p.best(b.Snapshot, &w, &k, nil, narrow)
 		if !ok {
 			continue
 		}

@@ -3,7 +3,7 @@
 //
 // A [Snapshot] is the immutable state of a cluster; reserving and releasing return a new one that shares everything
 // but one node. [Snapshot.Fit] filters with a reason of decision/gate, a [Scorer] scores a node under a [Policy],
-// and a [Placer] does all of it for a request: it picks 64 nodes by what is left of all, filters and scores these,
+// and a [Placer] does all of it for a request: it picks some nodes by what is left of all, filters and scores these,
 // chooses and reserves.
 //
 // Policies: [BestFit], [Spread], [Random], [Fragmentation] (FGD), [Cotenant] (the one to use) and [Interference],

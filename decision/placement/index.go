@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 
@@ -9,11 +10,16 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// index has a row for each node of the snapshot that it last followed. It needs about 100 bytes a node.
+// index has a row for each node of the snapshot that it last followed. It needs about 100 bytes a node, and 4 for
+// each of its outlooks.
 type index struct {
 	order  ranker
 	chunks []*[chunkSize]*node
 	rows   []row
+	// packed has any of each row.
+	packed   []uint64
+	outlooks map[outlook][]float32
+	version  int // of the rows
 }
 
 // row sums up what is left of a node. A node can take no request that its row lacks something for.
@@ -34,7 +40,9 @@ type row struct {
 // last, or of other nodes: it reads the nodes that are not the same.
 func (x *index) follow(s *Snapshot) {
 	if len(x.rows) != s.len {
-		x.chunks, x.rows = make([]*[chunkSize]*node, len(s.chunks)), make([]row, s.len)
+		x.chunks, x.rows, x.packed = make([]*[chunkSize]*node, len(s.chunks)), make([]row, s.len), make([]uint64, s.len)
+		x.outlooks = map[outlook][]float32{}
+		x.version++
 	}
 	for c, next := range s.chunks {
 		last := x.chunks[c]
@@ -45,7 +53,11 @@ func (x *index) follow(s *Snapshot) {
 			if last == nil || last[k] != n {
 				row := rowOf(n)
 				row.rank = x.order.rank(&row)
-				x.rows[c*chunkSize+k] = row
+				x.version++
+				x.rows[c*chunkSize+k], x.packed[c*chunkSize+k] = row, row.any
+				for _, scores := range x.outlooks {
+					scores[c*chunkSize+k] = unknown
+				}
 			}
 		}
 	}
@@ -127,30 +139,124 @@ func rankerOf(p Policy) ranker {
 	return BestFit{}
 }
 
-// stage counts the nodes that each of the two rules of the first stage picks.
-const stage = 32
+// outlook stands for requests that a policy scores much alike: those of the same CPU in steps of cpuStep, and of
+// shares from one of levels to the next.
+type outlook struct {
+	gpus, milli int32
+	cpu         int64
+	mechanisms  uint32
+}
+
+// levels are the shares, in thousandths of a GPU, that outlooks are of.
+var levels = [...]int{1000, 650, 300, 100, 1}
+
+// maxOutlooks bounds what an index keeps; beyond it, it starts afresh.
+const maxOutlooks = 128
+
+// unknown marks a score that is yet to be worked out.
+var unknown = float32(math.NaN())
+
+// foresight is a policy that says by a node's view alone what it will make of requests.
+type foresight interface {
+	foresee(v *View, o *outlook) float32
+}
+
+// scores returns the policy's scores for an outlook by node.
+func (x *index) scores(o outlook) []float32 {
+	scores := x.outlooks[o]
+	if scores == nil {
+		if len(x.outlooks) >= maxOutlooks {
+			clear(x.outlooks)
+		}
+		scores = slices.Repeat([]float32{unknown}, len(x.rows))
+		x.outlooks[o] = scores
+	}
+	return scores
+}
+
+// foreseen is the order in which a policy with foresight looks at nodes for a request: by the scores for the next
+// fewer and more half cores, in proportion.
+type foreseen struct {
+	policy      foresight
+	s           *Snapshot
+	low, high   outlook
+	lows, highs []float32
+	part        float32 // of high
+}
+
+// foresee returns nil for policies and requests without foresight.
+func (p *Placer) foresee(s *Snapshot, w *want) *foreseen {
+	f, ok := p.scorer.policy.(foresight)
+	if !ok || w.Profile != "" || w.GPUs > 0 && w.Milli == 0 {
+		return nil
+	}
+	low := outlook{gpus: int32(w.GPUs), cpu: w.CPUMilli / cpuStep * cpuStep, mechanisms: w.mechanisms}
+	if at := slices.IndexFunc(levels[:], func(l int) bool { return l <= w.Milli }); at >= 0 {
+		low.milli = int32(levels[at])
+	}
+	o := &foreseen{policy: f, s: s, low: low, high: low, part: float32(w.CPUMilli-low.cpu) / cpuStep}
+	o.high.cpu += cpuStep
+	if o.lows = p.index.scores(low); o.part > 0 {
+		o.highs = p.index.scores(o.high)
+	}
+	return o
+}
+
+// score is that of node i, which has so much CPU.
+func (o *foreseen) score(i int, cpu int64) float32 {
+	low := o.at(o.lows, i, &o.low)
+	if o.part == 0 || cpu < o.high.cpu || math.IsInf(float64(low), -1) {
+		return low
+	}
+	return low + o.part*(o.at(o.highs, i, &o.high)-low)
+}
+
+func (o *foreseen) at(scores []float32, i int, of *outlook) float32 {
+	if scores[i] != scores[i] {
+		scores[i] = o.policy.foresee(o.s.View(i), of)
+	}
+	return scores[i]
+}
+
+const (
+	// stage counts the nodes that are scored of all.
+	stage = 64
+	// wide and narrow count those that a Placer scores where the policy has foresight, and for each request of a batch.
+	wide, narrow = 96, 32
+)
 
 // Candidates returns the nodes to score for a request, at most 64, and all nodes that may take it: a node outside
-// does not. Both are ascending, and valid until the next call. Half of the candidates have the least left, or what
-// else the policy looks at first, and half are spread over the others. allow says which nodes may be candidates;
-// nil all.
+// does not. Both are ascending, and valid until the next call. The candidates are those that the policy foresees to
+// score best, or half of them have the least left, or what else the policy looks at first, and half are spread over
+// the others. allow says which nodes may be candidates; nil all.
 func (p *Placer) Candidates(s *Snapshot, r *Request, allow func(node int) bool) (first, all []int32) {
 	p.index.follow(s)
 	w := wantOf(r)
+	return p.candidates(&w, allow, p.foresee(s, &w), stage)
+}
+
+// candidates are at most n; o has what the policy foresees, if anything.
+func (p *Placer) candidates(w *want, allow func(node int) bool, o *foreseen, n int) (first, all []int32) {
 	first, all = p.first[:0], p.all[:0]
 	random, draws := p.scorer.policy.(Random)
-	var ranks [stage + 1]float32
-	for i := range p.index.rows {
-		row := &p.index.rows[i]
-		if (row.any-w.need)&guards != guards || !w.met(row) {
+	best := n
+	if o == nil {
+		best = n / 2
+	}
+	var ranks [wide + 1]float32
+	for i, any := range p.index.packed {
+		if (any-w.need)&guards != guards || !w.met(&p.index.rows[i]) {
 			continue
 		}
 		all = append(all, int32(i))
-		rank := row.rank
-		if draws {
-			rank = -float32(random.node(r, i) >> 40)
+		rank := p.index.rows[i].rank
+		switch {
+		case draws:
+			rank = -float32(random.node(w.Request, i) >> 40)
+		case o != nil:
+			rank = -o.score(i, int64(any>>cpuShift&cpuMax))
 		}
-		if len(first) == stage && rank >= ranks[stage-1] || allow != nil && !allow(i) {
+		if len(first) == best && rank >= ranks[best-1] || allow != nil && !allow(i) {
 			continue
 		}
 		at := len(first)
@@ -158,10 +264,10 @@ func (p *Placer) Candidates(s *Snapshot, r *Request, allow func(node int) bool) 
 			first[at], ranks[at] = first[at-1], ranks[at-1]
 		}
 		first[at], ranks[at] = int32(i), rank
-		first = first[:min(len(first), stage)]
+		first = first[:min(len(first), best)]
 	}
-	for k, at := 0, 0; k < stage; k++ {
-		at = max(at, (len(all)-stage)*k/stage)
+	for k, at := best, 0; k < n; k++ {
+		at = max(at, (len(all)-best)*(k-best)/(n-best))
 		for at < len(all) && (slices.Contains(first, all[at]) || allow != nil && !allow(int(all[at]))) {
 			at++
 		}

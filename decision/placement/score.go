@@ -126,27 +126,40 @@ func (s *Scorer) Score(snap *Snapshot, i int, r *Request) (Offer, gate.Reason) {
 }
 
 // one tries every GPU for a request that needs one of them. GPUs in the same
-// state are tried once, unless neighbours or chance tell them apart.
+// state are tried once, unless neighbours or chance tell them apart; a policy
+// with foresight is asked for the fullest of those that differ in this only.
 func (s *Scorer) one(n *node, w *work) {
 	v := &n.view
 	once := s.predictor == nil && !n.mixed && s.policy.ByShape()
+	_, fullest := s.policy.(foresight)
+	m := 0
 	for g := range v.GPUs[:v.Len] {
-		t := &w.takes[0]
-		*t = take{}
-		if !n.fit(g, w.option.Request, &w.judge, t, &w.why) || once && slices.Contains(v.GPUs[:g], v.GPUs[g]) {
+		w.takes[m] = take{}
+		if n.fit(g, w.option.Request, &w.judge, &w.takes[m], &w.why) && !(once && slices.Contains(v.GPUs[:g], v.GPUs[g])) {
+			w.order[m] = uint8(g)
+			m++
+		}
+	}
+	takes := w.takes
+	for k, t := range takes[:m] {
+		g := w.order[k]
+		old := v.GPUs[g]
+		if once && fullest && t.profile == nil && slices.ContainsFunc(w.order[:m], func(i uint8) bool {
+			o := &v.GPUs[i]
+			return o.Milli < old.Milli && o.Mechanism == old.Mechanism && o.Total == old.Total
+		}) {
 			continue
 		}
-		w.gpus[0] = uint8(g)
-		old := w.after.GPUs[g]
+		w.gpus[0], w.takes[0] = g, t
 		if t.profile == nil {
-			w.after.GPUs[g].apply(t, -1)
+			w.after.GPUs[g].apply(&t, -1)
 			s.try(w, 1, -1, old.free())
 			w.after.GPUs[g] = old
 			continue
 		}
 		for _, pl := range t.profile.Placements {
 			if _, ok := old.Slices.With(t.profile, pl.Start); ok {
-				w.after.GPUs[g].apply(t, pl.Start)
+				w.after.GPUs[g].apply(&t, pl.Start)
 				s.try(w, 1, pl.Start, old.free())
 				w.after.GPUs[g] = old
 			}
