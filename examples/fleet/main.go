@@ -17,6 +17,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/decision/placement/replay"
+	"github.com/cotenant/cotenant/examples/internal/chart"
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
 
@@ -59,7 +60,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	fs.Float64Var(&o.ratio, "ratio", 1.3, "how much arrives, by the cluster's GPU capacity")
 	policies := strings.Join(replay.Policies(), ", ")
 	fs.StringVar(&o.policy, "policy", "", policies+"; without it all are compared over ten seeds")
-	fs.StringVar(&o.plot, "plot", "", "with no -policy: write allocation against arrivals to `FILE.svg`")
+	fs.StringVar(&o.plot, "plot", "", "with no -policy: draw allocation against arrivals into `FILE.svg`, or FILE.png")
 	fs.BoolVar(&o.bound, "bound", false,
 		"with no -policy: solve for what moving tasks freely would allocate; takes minutes")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
@@ -139,7 +140,7 @@ func (o *options) compare(ctx context.Context, c *replay.Cluster, w io.Writer) e
 		writeTable(w, all)
 	}
 	if o.plot != "" {
-		err = errors.Join(page.WriteFile(o.plot, plot(all)), err)
+		err = errors.Join(chart.WriteFile(o.plot, plot(all)), err)
 	}
 	return err
 }
