@@ -19,7 +19,7 @@ type Measured struct {
 	Err        error       // why not
 }
 
-// ErrorSummary is how far predictions of a metric were from measurements, as
+// ErrorSummary holds the distance of a metric's predictions from measurements, as
 // absolute relative errors; quantiles by nearest rank.
 type ErrorSummary struct {
 	Mechanism    sharing.Mechanism `json:"mechanism"`
@@ -140,7 +140,7 @@ func BaselineErrors(b Baseline, files ...profile.Rows) ([]ErrorSummary, error) {
 	return summarise(out, false), nil
 }
 
-// factor is what the baseline says of tenant i of a case.
+// factor returns the baseline's slowdown of tenant i of a case.
 func (b Baseline) factor(rows profile.Rows, i int, ps *profile.Profiles) (float64, bool) {
 	switch b {
 	case BaselineNTimesSlower:

@@ -98,11 +98,11 @@ func (p *Predictor) Engine(prior costs.Engine, s profile.Solo) (costs.Engine, er
 	return e, nil
 }
 
-// loadCosts are what a server's steps and prefills take under a load, in ms, without
+// loadCosts holds the times of a server's steps and prefills under a load, in ms, without
 // what the contexts take, and what several sequences take more than one.
 type loadCosts struct{ batch, step, prompt, prefill, requests float64 }
 
-// prefillOf is what a prefill takes at least, and for each 1000 tokens, if the longest
+// prefillOf returns the least time of a prefill, and that of each 1000 tokens, if the longest
 // prompts show that it grows; else for each 1000 tokens at most. Prefills differ by a
 // fifth from one run of a server to the next: each load counts by its requests.
 func prefillOf(loads []loadCosts) (least, perToken float64, grows bool) {
@@ -163,8 +163,8 @@ func (p *Predictor) countTurns(e *costs.Engine, profiles []*profile.SoloProfile,
 	slices.SortFunc(e.Turns, func(a, b costs.CountedTurns) int { return cmp.Compare(a.Batch, b.Batch) })
 }
 
-// What profiles of a few seconds leave open of a step and of a prefill.
-const stepSigma, prefillSigma = 0.03, 0.1
+// The errors of a step and of a prefill in profiles of a few seconds.
+var stepSigma, prefillSigma = costs.Value("step_error"), costs.Value("prefill_time_error")
 
 // calibrateMPS takes from profiles what MPS adds, and the shares of the SMs.
 func (p *Predictor) calibrateMPS(e *costs.Engine, s profile.Solo, set func(c *costs.Cost, v, sigma float64)) error {
@@ -181,8 +181,6 @@ func (p *Predictor) calibrateMPS(e *costs.Engine, s profile.Solo, set func(c *co
 		set(&e.MPSStep, added, 0.15)
 	} else if own, measured := p.addedByMPS(e, []*profile.SoloProfile{s.MPS}); measured {
 		set(&e.MPSStep, own, 0.15)
-	} else {
-		set(&e.MPSStep, p.Parameters.LoneStepCost.Value, 0.3)
 	}
 	return nil
 }

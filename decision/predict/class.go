@@ -18,16 +18,11 @@ func (p *Predictor) seen(b *profile.SoloProfile) bool {
 	return b.Engine == calibrationEngine || slices.Contains(p.Engines, b.Engine) || SimulatedGPU(b.GPU)
 }
 
-// What tells that a server's kernels are launched one by one. A graph of a step grows by at most 11% with each doubling
-// of the batch in the rows of examples/predict/testdata, and keeps the GPU busy for 79% of a step at least.
-const (
-	launchedGrowth = 0.13
-	launchedBusy   = 0.77
-	mostlyDecoding = 0.75 // of the time, for the busy share to tell
-	busyPrefilling = 0.6  // of a prefill's time
-	mostGaps       = 0.9  // of a step, in which the GPU waits for launches
-	mostGrowth     = 0.4  // of a step, with a doubling of the batch
-	gapsVary       = 0.6  // half-width that the square of a step's gaps adds
+// What tells that a server's kernels are launched one by one.
+var (
+	launchedGrowth, launchedBusy   = costs.Value("launched_growth"), costs.Value("launched_busy")
+	mostlyDecoding, busyPrefilling = costs.Value("mostly_decoding"), costs.Value("busy_prefilling")
+	mostGaps, mostGrowth, gapsVary = costs.Value("most_gaps"), costs.Value("most_growth"), costs.Value("gaps_vary")
 )
 
 // decodingShare is the share of time that a closed loop spends in decode steps, 0 of other loads.
@@ -101,7 +96,7 @@ func gapsOf(s profile.Solo) bool {
 }
 
 // fillsGPU is the share of the SMs from which on a tenant's kernels fill the GPU.
-const fillsGPU = 0.8
+var fillsGPU = costs.Value("fills_gpu")
 
 // FillsGPU says whether a workload that serves no tokens is known to fill the GPU while its kernels run, with the
 // share of the SMs that they hold then: under MPS it starves neighbours whose steps are chains of small kernels.

@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// closedState is where the fixed point of a tenant stands.
+// closedState holds a tenant's part of the fixed point.
 type closedState struct {
 	step, prefill float64 // ms, beside the others
 	// Shares of time: in decode steps, in prefills, and of those on the GPU.
@@ -89,7 +89,7 @@ func (s *closedState) occupy(t *tenantModel, stepOnGPU, prefillOnGPU float64) {
 	s.prefillGPU = s.prefills * min(1, prefillOnGPU/s.prefill)
 }
 
-// prefillWaits is how often in a prefill the host waits for the GPU.
+// prefillWaits is the number of times in a prefill that the host waits for the GPU.
 const prefillWaits = 2
 
 // besideTurns is tenant i's decode step and prefill under time-slicing. Each of its turns is followed by those of

@@ -108,9 +108,8 @@ func (e *engine) due() time.Duration {
 	return e.began + batching.Millis(e.t.prefill*float64(e.launched)/prefillPieces)
 }
 
-// stepJitter is the fraction by which single steps vary: ITL's P90 is 1.01 to
-// 1.08 of its P50 in lone rows. Without it engines fall into step.
-const stepJitter = 0.04
+// stepJitter is the fraction by which single steps vary. Without it engines fall into step.
+var stepJitter = costs.Value("step_jitter")
 
 // work is a decode step, or the first of its pieces where its kernels are launched one by one.
 func (e *engine) work(now time.Duration) timeslice.Work {

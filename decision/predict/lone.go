@@ -3,6 +3,8 @@ package predict
 import (
 	"math"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
+
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -19,9 +21,11 @@ func (p *Predictor) SparedAlone(s *profile.Solo) bool {
 	return spared
 }
 
-// unspared is the step of a profile that was spared most of what MPS costs, as the server's other loads tell it.
+// sparedStep is the step of a profile over those of the server's other loads below which it was spared what MPS costs.
+var sparedStep = costs.Value("spared_step")
+
+// unspared returns the step of a profile that was spared most of what MPS costs, as the server's other loads tell it.
 func (p *Predictor) unspared(base *profile.SoloProfile, siblings []*profile.SoloProfile) (step float64, spared bool) {
-	const most = 0.945 // of the others' steps
 	own, ok := profile.Positive(base.ITL.P50)
 	u, ok2 := bandwidthOf(base)
 	if !ok || !ok2 || base.Mechanism != sharing.MechanismMPS {
@@ -31,7 +35,7 @@ func (p *Predictor) unspared(base *profile.SoloProfile, siblings []*profile.Solo
 	for _, q := range siblings {
 		other, ok := profile.Positive(q.ITL.P50)
 		v, ok2 := bandwidthOf(q)
-		if !ok || !ok2 || q.Mechanism != base.Mechanism || own >= most*other {
+		if !ok || !ok2 || q.Mechanism != base.Mechanism || own >= sparedStep*other {
 			continue
 		}
 		a, err := p.alone(base)
@@ -40,7 +44,7 @@ func (p *Predictor) unspared(base *profile.SoloProfile, siblings []*profile.Solo
 			continue
 		}
 		grown := 1 + a.doubling*math.Log2(max(1, b.batch/a.batch))
-		if own < most*b.step/grown && v/grown < most*u {
+		if own < sparedStep*b.step/grown && v/grown < sparedStep*u {
 			step, spared = min(step, b.step/grown), true
 		}
 	}

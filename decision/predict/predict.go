@@ -25,7 +25,7 @@ var (
 	ErrUnpredictable = errors.New("predict: the profile does not allow a prediction")
 )
 
-// Prediction is what one tenant of a group will see.
+// Prediction holds the figures that one tenant of a group will see.
 type Prediction struct {
 	Mechanism sharing.Mechanism
 	Class     profile.Class // whose errors its intervals have
@@ -70,7 +70,7 @@ func (p *Prediction) include(m profile.Metric, v float64) {
 	}
 }
 
-// Method is how a prediction is computed.
+// Method names a way to compute a prediction.
 type Method uint8
 
 // The methods.

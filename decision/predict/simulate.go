@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
+
 	"github.com/cotenant/cotenant/internal/memo"
 
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
@@ -167,9 +169,8 @@ func (t *tenantModel) prefillError(found *profile.Figures) float64 {
 	return ofTPOT*between + ofTTFT*(t.alone[profile.MetricTTFTP50]-found[profile.MetricTTFTP50])
 }
 
-// launchesBeside is by how much longer a client's launches take under MPS as soon as another client launches too:
-// chosen on the H200 rows of h200-tenants.json in examples/predict/testdata.
-const launchesBeside = 1.2
+// launchesBeside is the factor on a client's launches under MPS as soon as another client launches too.
+var launchesBeside = costs.Value("launches_beside")
 
 // runEngines simulates engines together. short says of each that hardly any of its requests ended.
 func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel) (out []profile.Figures, short []bool, err error) {
@@ -220,7 +221,7 @@ func horizon(models []tenantModel) (from, until time.Duration) {
 	return batching.Millis(ms / 10), max(batching.Millis(ms), time.Microsecond)
 }
 
-// side is how a group fares when all steps of a tenant take the number of turns
+// side holds the figures of a group when all steps of a tenant take the number of turns
 // that is likely, and when they take the other one.
 type side struct {
 	share       float64 // of the steps that are expected to take the other
@@ -256,7 +257,7 @@ func (p *Predictor) trySides(models []tenantModel, alone, together []profile.Fig
 	return out, nil
 }
 
-// withStep is how the group fares when tenant i's step has this time on the GPU.
+// withStep returns the figures of the group when tenant i's step has this time on the GPU.
 func (p *Predictor) withStep(models []tenantModel, alone []profile.Figures, i int, gpu float64) ([]profile.Figures, error) {
 	with := slices.Clone(models)
 	with[i].gpu = gpu
@@ -272,7 +273,7 @@ func (p *Predictor) scheduler() timeslice.Scheduler {
 }
 
 // unseenModel is the factor by which an interval widens for a model that the predictor was not calibrated on.
-const unseenModel = 1.15
+var unseenModel = costs.Value("unseen_model")
 
 func (p *Predictor) fill(mechanism sharing.Mechanism, class profile.Class, t *tenantModel, out *Prediction,
 	value func(profile.Metric) float64) {

@@ -12,10 +12,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// SliceExponent is that of a slice's slowdown over its share of the SMs: YOLOS-small on 1g.10gb, 14 of an A100's
-// 108 SMs, takes 3.88 times as long as on the whole GPU (nos-gpu-sharing): ln 3.88 / ln(108/14). A prior for other
-// workloads.
-const SliceExponent = 0.664
+// SliceExponent is that of a slice's slowdown over its share of the SMs: a prior of one measured workload.
+var SliceExponent = costs.Value("slice_exponent")
 
 // SliceSlowdown returns the factor by which work is slower on a slice with shares of a GPU's SMs and memory
 // bandwidth than on the whole of it, and that of decoding, which is bound by bandwidth; priors.

@@ -4,6 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
+
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
@@ -11,18 +13,15 @@ import (
 )
 
 // What is assumed of a tenant that serves no tokens where GPM did not tell.
-const (
-	usualBusy  = 0.9  // of a step, on the GPU
-	usualSMs   = 0.85 // of the SMs that its kernels hold: rather more than most do
-	gapless    = 0.9  // of a step on the GPU, from which on it is one piece
-	stepPieces = 20   // in which the kernels of one with gaps reach the GPU
-)
+var usualBusy, usualSMs, gapless = costs.Value("usual_busy"), costs.Value("usual_sms"), costs.Value("gapless")
 
-// smFilling is the exponent by which the share of the SMs that are active while a tenant's kernels run tells the
-// share of the time in which they leave no room. Kernels that fill half of the SMs leave half of them to others: a
-// link of a neighbour's chain waits only for those that fill all. Chosen on the H200 rows of h200-tenants.json in
-// examples/predict/testdata.
-const smFilling = 1.8
+// stepPieces is the number of pieces in which the kernels of a step with gaps reach the GPU.
+const stepPieces = 20
+
+// smFilling is the exponent by which the share of the SMs that are active while a tenant's kernels run tells the share
+// of the time in which they leave no room. Kernels that fill half of the SMs leave half of them to others: a link of a
+// neighbour's chain waits only for those that fill all.
+var smFilling = costs.Value("sm_filling")
 
 // readStepper takes a tenant apart that serves no tokens.
 func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *profile.Solo, base *profile.SoloProfile) error {
@@ -62,10 +61,8 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 	return nil
 }
 
-// linkHalf is the wait of a chain's link, in microseconds, beside a tenant whose kernels leave others no room for half
-// of the time: chosen on the waits beside six tenants of h200-tenants-3.json in examples/predict/testdata, whose SM
-// shares GPM told.
-const linkHalf = 6
+// linkHalf is the wait of a chain's link, in us, beside kernels that leave no room for half of the time.
+var linkHalf = costs.Value("link_half")
 
 // readSMs finds the share of the time in which a tenant's kernels leave others no room, from its profile or one taken
 // elsewhere, or else from how long a chain's links wait beside it.
@@ -145,4 +142,4 @@ func shareSMs(sms, speeds []float64) {
 const waits = -1
 
 // slowestSpeed is that of work whose neighbours fill the GPU all the time.
-const slowestSpeed = 0.02
+var slowestSpeed = costs.Value("slowest_speed")

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
+
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -59,8 +61,8 @@ type tenantModel struct {
 	notes []string
 }
 
-// clientDelay is the time from a request's end to its client's next request on one machine: the HTTP round trip.
-const clientDelay = 1.0
+// clientDelay is the time from a request's end to its client's next request on one machine.
+var clientDelay = costs.Value("client_delay")
 
 func (t *tenantModel) note(widen float64, format string, args ...any) {
 	t.widen = math.Hypot(t.widen, widen)
@@ -165,9 +167,8 @@ func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile) error {
 	return nil
 }
 
-// decodeOfTPOT is a decode step's share of the time per output token: the rest is others'
-// prefills. In most rows of examples/predict/testdata it is 0.85 to 0.98.
-const decodeOfTPOT = 0.92
+// decodeOfTPOT is a decode step's share of the time per output token: the rest is others' prefills.
+var decodeOfTPOT = costs.Value("decode_of_tpot")
 
 // repeatArrivals has an open loop offer what it offered alone where the seed is the same: so are the arrivals then,
 // which chance had come more or less often than the rate says. Of a handful of requests that cannot be told.
@@ -331,15 +332,13 @@ func (p *Predictor) usualHost(base *profile.SoloProfile, siblings []*profile.Sol
 	return sum / float64(max(n, 1))
 }
 
-// hostError is by how much the host's part of a decode step may differ from what is usual, as a fraction of the step.
-// It was not measured: it was chosen from 0.01 to 0.03 by what predicted h200-colocation.json and h200-mixes.json.
-const hostError = 0.02
+// The deviations of the host's part of a step and of a prefill's busy share from the usual, and GPM's error.
+var hostError, prefillError, gpmError = costs.Value("host_error"), costs.Value("prefill_error"), costs.Value("gpm_error")
 
 // idleParts are the fraction of a decode step in which the GPU waits for the host, and the fraction of a prefill in
 // which it works. One figure of GPM, the time busy that a request takes in all, speaks of both: each is moved from
 // what is usual by as much as it may differ from that, as a Kalman filter does it.
 func (p *Predictor) idleParts(t *tenantModel, busy, usualHost float64) (host, prefillBusy float64) {
-	const prefillError, gpmError = 0.2, 0.01
 	host = p.Parameters.HostFraction.Value
 	// A prefill reads the weights as a decode step does, in kernels that are
 	// launched one by one, and then there is the work on its tokens.

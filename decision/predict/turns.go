@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
+
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/timeslice"
@@ -35,12 +37,11 @@ func (p *Predictor) TurnsBesideSpinner(alone, beside time.Duration) (float64, er
 }
 
 // shortestTurn is the least part of a step, in milliseconds, that a turn of one with gaps gets done.
-const shortestTurn = 0.25
+var shortestTurn = costs.Value("shortest_turn")
 
 // unsureTurns is the distance of a mean number of turns from a whole number from which on some steps took the one and
-// some the other. What the host does between two steps is hidden in the wait, so the mean comes out lower by up to
-// 0.17.
-const unsureTurns = 0.3
+// some the other.
+var unsureTurns = costs.Value("unsure_turns")
 
 // countTurns has the step take the turns that were counted. The GPU's part of it is only moved as far as that
 // needs, jitter included. Where it has to be moved the step is about as long as a whole number of slices, and
@@ -71,16 +72,11 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 	t.gpu = gpu
 }
 
-// A load whose step is hardly longer than another's of the same server, by alikeSteps at most, takes as many turns
-// as that in all likelihood. Where they were counted with one more or fewer, both lie at a whole number of slices.
-// On H100s 1B servers with steps from 2.09 to 2.20 ms, counted with one turn or two, took two in all of 43 rows
-// beside an 8B server, whose step is four times as long, and one, two or some of each in 17 rows beside 1B and 3B
-// servers, mostly one where its length lies well below.
-const (
-	alikeSteps = 1.015
-	largerStep = 3
-	edgeDoubt  = 0.03 // by how much below a step surely takes the smaller number
-	edgeShare  = 0.75 // of the steps that take the larger one where it is not below
+// A load whose step is hardly longer than another's of the same server, by alikeSteps at most, takes as many turns as
+// that in all likelihood. Where they were counted with one more or fewer, both lie at a whole number of slices.
+var (
+	alikeSteps, largerStep = costs.Value("alike_steps"), costs.Value("larger_step")
+	edgeDoubt, edgeShare   = costs.Value("edge_doubt"), costs.Value("edge_share")
 )
 
 // countEdge finds that a step lies at a whole number of slices: another load of the
@@ -156,4 +152,4 @@ func (p *Predictor) turnsOf(t *tenantModel) (turns, other int, share float64) {
 }
 
 // mostMoved is the fraction by which the GPU's part of a step may be wrong.
-const mostMoved = 0.2
+var mostMoved = costs.Value("most_moved")

@@ -3,28 +3,25 @@ package predict
 import (
 	"math"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
+
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
-// prefillToDecodeSM is the ratio of a prefill's share of the SMs to that of decode, averaged over its time: 1.2 to 1.7
-// on the H200 rows. One profile cannot tell the two apart, several can.
-const prefillToDecodeSM = 1.4
-
-// otherPrompts weighs loads of the server with prompts of another length, whose decode takes what this one's does.
-const otherPrompts = 0.3
-
-// maxSMShare bounds the share of the SMs that a prefill's kernels hold while
-// they run: the smaller ones among them do not fill the GPU.
-const maxSMShare = 0.6
+// A prefill's share of the SMs over that of decode, averaged over its time (one profile cannot tell the two apart,
+// several can), the weight of loads with prompts of another length, whose decode takes what this one's does, and bounds.
+var (
+	prefillToDecodeSM, otherPrompts = costs.Value("prefill_to_decode_sm"), costs.Value("other_prompts")
+	maxSMShare, usualDecodeSM       = costs.Value("max_sm_share"), costs.Value("usual_decode_sm")
+)
 
 // splitSMs finds the shares of the SMs that decode and prefill take, from the
 // mean shares at several loads: each is a mixture of the two.
 func (t *tenantModel) splitSMs(p *Predictor, base *profile.SoloProfile, s *profile.Solo) {
 	u, ok := base.SMFraction.Get()
 	if !ok {
-		// The rows of 1B and 8B servers lie between 0.2 and 0.5.
-		t.decodeSM, t.prefillSM = 0.3, 0.6
+		t.decodeSM, t.prefillSM = usualDecodeSM, maxSMShare
 		t.note(0.15, "no SM utilisation in the profile")
 		return
 	}
@@ -94,13 +91,10 @@ func (t *tenantModel) takeTurns(p *Predictor, b *profile.SoloProfile, share floa
 	t.prefillHolds, t.prefillWaits = q.PrefillBlocking.Value*t.decodeHolds, q.PrefillWaits.Value*t.decodeWaits
 }
 
-const (
-	mostReading    = 0.85 // of a step's time; no server that was measured reads more
-	usualDoublings = 1.5  // from one sequence to the batch for which the parameters hold
-	// What a percentage changes: chosen on the rows with one in examples/predict/testdata.
-	cappedBlocking = 0.76 // of the waits for a kernel's reading
-	cappedAlone    = 0.3  // of those that are left as its share of the SMs goes to nothing
-	cappedReading  = 0.4  // of the reading that spares a step waits
+var (
+	mostReading, usualDoublings = costs.Value("most_reading"), costs.Value("usual_doublings")
+	cappedBlocking, cappedAlone = costs.Value("capped_blocking"), costs.Value("capped_alone")
+	cappedReading               = costs.Value("capped_reading")
 )
 
 // bandwidthOf is the share of the memory bandwidth that the workload takes while it runs, where it is known.

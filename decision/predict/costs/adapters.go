@@ -66,7 +66,7 @@ func (a Adapters) Bytes(m Model) sharing.Bytes {
 	return sharing.Bytes(2 * rank * widths * m.Layers)
 }
 
-// memory is what the slots take on the GPU.
+// Memory returns the slots' memory on the GPU.
 func (a Adapters) Memory(m Model) sharing.Bytes {
 	if a.Slots == 0 {
 		return 0
@@ -115,24 +115,14 @@ func (m Model) queryWidth() int {
 // withPriors fills in what adapters cost where nobody measured it.
 func (a Adapters) withPriors(m Model) Adapters {
 	layers := float64(m.Layers)
-	a.Step = Cost{Value: loraStepPerLayer * layers, Sigma: 0.4, Basis: sharing.BasisTransferred, Source: loraSource}
-	a.Each = Cost{Value: loraEachPerLayer * layers, Sigma: 0.7, Basis: sharing.BasisTransferred, Source: loraSource}
-	a.Prefill = Cost{Value: loraPrefillPerLayer * layers, Sigma: 0.6, Basis: sharing.BasisTransferred, Source: loraSource}
+	a.Step, a.Each = Named("lora_step_per_layer").Cost(layers), Named("lora_each_per_layer").Cost(layers)
+	a.Prefill = Named("lora_prefill_per_layer").Cost(layers)
 	gib := float64(a.Bytes(m)) / float64(sharing.GiB)
-	a.Load = Cost{Value: 2 + copyMSPerGiB*gib, Sigma: 0.7, Basis: sharing.BasisPrior, Source: pcieSource}
-	a.Fetch = Cost{Value: 20 + diskMSPerGiB*gib, Sigma: 0.9, Basis: sharing.BasisPrior, Source: pcieSource}
+	a.Load, a.Fetch = Named("adapter_load").Cost(1), Named("adapter_fetch").Cost(1)
+	a.Load.Value += Value("copy") * gib
+	a.Fetch.Value += Value("disk") * gib
 	return a
 }
-
-// What LoRA kernels add to a step, in ms for each layer: h200-lora.json has a median step of 2.30 ms without and 2.73
-// ms with eight adapters compiled in (16 layers), and 2.75 ms when they are drawn evenly, five of them in a batch. Its
-// throughput leaves 8.1 ms for a prefill without an adapter and 10.2 with one.
-const (
-	loraStepPerLayer    = 0.027
-	loraEachPerLayer    = 0.0003
-	loraPrefillPerLayer = 0.13
-	loraSource          = sharing.SourceID("cotenant-h200-lora")
-)
 
 func (a *Adapters) check(list *problem.List, path string) {
 	for _, n := range []struct {

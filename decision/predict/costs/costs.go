@@ -25,7 +25,7 @@ type Cost struct {
 	Source sharing.SourceID
 }
 
-// Engine is what one replica of a model server is: the shape of its model, what its work costs and how it schedules.
+// Engine describes one replica of a model server: the shape of its model, the costs of its work and its scheduling.
 // Times are in milliseconds. [NewEngine] fills the costs with priors, [Predictor.Engine] takes what a profile says.
 //
 // A decode step of n sequences with c tokens of context in all takes Step + n*StepSequence + c/1000*StepContext, and
@@ -76,12 +76,6 @@ const (
 	usualChunk     = 2048
 )
 
-// usualOverhead is the part that vLLM keeps of its share of the memory besides weights and KV cache, the peak of its
-// activations and what PyTorch does not see: the middle of a dozen start-up logs that users published, of dense
-// models of 0.5B to 32B and versions from 0.6 on. They lie between 0.8 and 3.1 GiB; github.com/vllm-project/vllm
-// has 1.5 in issue 13882, 1.6 in issue 15815 and 3.1 in pull request 10511.
-const usualOverhead, overheadSigma = 3 * sharing.GiB / 2, 0.35
-
 func (e *Engine) Block() int {
 	if e.BlockTokens == 0 {
 		return UsualBlock
@@ -117,18 +111,18 @@ func NewEngine(m Model, on Machine) Engine {
 	}
 	e := Engine{
 		Model:          m,
-		StepMatrix:     Cost{Value: layers * matrixPerLayer, Sigma: 0.3, Basis: sharing.BasisPrior, Source: rowsSource},
+		StepMatrix:     Named("matrix_per_layer").Cost(layers),
 		HostFraction:   cost(Medians[HostFraction], HostFraction),
 		PrefillToken:   cost(1e6*2*m.ActiveParameters()/(flops*reached), PrefillEfficiency),
 		PrefillContext: cost(1e9*4*layers*float64(m.queryWidth())/(on.FLOPs*reached), PrefillEfficiency),
-		PrefillBusy:    Cost{Value: LaunchBusy, Sigma: 0.2, Basis: sharing.BasisPrior, Source: rowsSource},
+		PrefillBusy:    Named("launch_busy").Cost(1),
 		DecodeSM:       cost(Medians[SMDecoding], SMDecoding),
 		PrefillSM:      cost(Medians[SMOther], SMOther),
 		MPSStep:        cost(layers*Medians[MPSStepPerLayer], MPSStepPerLayer),
 		Captured:       captured(usualSequences),
 		ChunkTokens:    usualChunk,
-		OverheadSigma:  overheadSigma,
-		Overhead:       usualOverhead,
+		OverheadSigma:  Named("overhead").Sigma,
+		Overhead:       sharing.Bytes(Value("overhead") * float64(sharing.GiB)),
 		Adapters:       Adapters{}.withPriors(m),
 		Sleep:          newSleep(),
 	}
@@ -136,17 +130,11 @@ func NewEngine(m Model, on Machine) Engine {
 	return e
 }
 
-// narrowRate is the part of the higher rate for narrow activations that is left of it beside what stays in 16 bits: of
-// FP8 on an H100 (silybenchSource).
-const narrowRate = 0.8
+// narrowRate is the part of the higher rate for narrow activations that is left of it beside what stays in 16 bits.
+var narrowRate = Value("narrow_rate")
 
-// hostPerSequence is the host's time in a step for each sequence in it, as in the servers of h200-colocation.json.
-const HostPerSequence = 0.012
-
-// matrixPerLayer is by how many ms a layer of a step of two sequences takes longer than
-// that of one, beyond what each further sequence adds: in h200-colocation.json 0.0058
-// for the 1B and 0.0047 for the 8B, by their steps of 1, 4 and 16 sequences.
-const matrixPerLayer = 0.005
+// HostPerSequence is the host's time in a step for each sequence in it, in ms.
+var HostPerSequence = Value("host_per_token")
 
 // captured are the batches that vLLM captures by default up to a size: 1, 2, 4, the multiples of 8, and from 256 on
 // those of 16.
@@ -160,19 +148,12 @@ func captured(most int) []int {
 	return out
 }
 
-// padded is the batch that a step of n sequences runs as.
+// Padded is the batch that a step of n sequences runs as.
 func Padded(captured []int, n int) int {
 	if i, _ := slices.BinarySearch(captured, n); i < len(captured) {
 		return captured[i]
 	}
 	return n
-}
-
-func (p *Prior) sigma() float64 {
-	if p.Sigma > 0 {
-		return p.Sigma
-	}
-	return (p.High - p.Low) / math.Sqrt(12) / p.Median
 }
 
 // On is the engine on a part of the GPU, as a MIG slice is: decode slows down with

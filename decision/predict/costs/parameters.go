@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"reflect"
+	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
@@ -52,7 +53,7 @@ type Parameters struct {
 	CapExponent     Parameter `yaml:"cap_exponent,required" json:"cap_exponent"`         // of a decode step's growth with the inverse of the SM share
 }
 
-// named ranges over the parameters with their JSON names, in order.
+// Named ranges over the parameters with their JSON names, in order.
 func (p *Parameters) Named() iter.Seq2[string, *Parameter] {
 	return func(yield func(string, *Parameter) bool) {
 		v := reflect.ValueOf(p).Elem()
@@ -126,54 +127,22 @@ type Calibration struct {
 	MPS         Residuals `yaml:"mps,required" json:"mps"`
 }
 
-const (
-	priorSource  = "cotenant-h200-colocation"
-	seriesSource = "cotenant-h200-series"
-	stepsSource  = "cotenant-mps-steps"
-	probeSource  = "cotenant-h200-quantum"
-)
+// loneLayers are the layers of the server for which LoneStepCost stands where nobody measured it: a 1B model's.
+const loneLayers = 16
 
 // H200 returns the constants of an H200 with driver 580. Its quantum and switch are measured; the rest are physical
 // constants that describe the co-location data, and priors anywhere else.
 func H200() Calibration {
+	p := Calibration{Version: CalibrationVersion, GPU: "H200", Driver: "580.159.04"}
+	for name, q := range p.Parameters.Named() {
+		*q = Named(name).parameter()
+	}
+	p.Parameters.LoneStepCost.Value = loneLayers * Value("mps_step_per_layer")
 	s := timeslice.H200()
-	quantum, change := float64(s.Quantum)/1e6, float64(s.Switch)/1e6
-	prior := func(v float64, unit string, low, high float64) Parameter {
-		return Parameter{Value: v, Unit: unit, Low: low, High: high, Basis: sharing.BasisPrior, Source: priorSource}
+	for q, v := range map[*Parameter]time.Duration{&p.Parameters.Quantum: s.Quantum, &p.Parameters.Switch: s.Switch} {
+		q.Value = float64(v) / float64(time.Millisecond)
+		q.Basis, q.Independent = sharing.BasisMeasured, profile.Some(q.Value)
 	}
-	// chosen are priors that were chosen on all H200 series.
-	chosen := func(v float64, unit string, low, high float64) Parameter {
-		q := prior(v, unit, low, high)
-		q.Source = seriesSource
-		return q
-	}
-	// kernels are priors that were chosen on decode steps side by side as well.
-	kernels := func(v float64, unit string, low, high float64) Parameter {
-		q := prior(v, unit, low, high)
-		q.Source = stepsSource
-		return q
-	}
-	p := Calibration{Version: CalibrationVersion, GPU: "H200", Driver: "580.159.04", Parameters: Parameters{
-		Quantum:         Parameter{quantum, "ms", 0.2, 10, sharing.BasisMeasured, probeSource, profile.Some(quantum)},
-		Switch:          Parameter{change, "ms", 0.01, 1, sharing.BasisMeasured, probeSource, profile.Some(change)},
-		SliceLoss:       chosen(0.03, "ms", 0, 0.2),
-		HostFraction:    prior(0.05, "fraction of a step", 0, 0.2),
-		HostPerToken:    prior(0.012, "ms", 0, 0.1),
-		BatchDoubling:   prior(0.02, "fraction a doubling", 0, 0.2),
-		PrefillSteps:    chosen(1.2, "decode steps", 0.3, 4),
-		PrefillTokens:   chosen(600, "prompt tokens a decode step", 100, 5000),
-		PrefillBusy:     chosen(0.85, "fraction of a prefill", 0.05, 1),
-		PrefillCatchUp:  prior(0.85, "fraction of GPU activity", 0.2, 1),
-		KernelBandwidth: kernels(0.83, "fraction of the bandwidth", 0.5, 10),
-		MemoryBlocking:  kernels(0.86, "fraction of reading", 0, 2),
-		QueueShare:      kernels(0.12, "fraction of the rest of a kernel", 0, 0.5),
-		BatchWaits:      kernels(0.035, "fraction a doubling", 0, 0.3),
-		PrefillBlocking: chosen(1.2, "decode steps", 0, 4),
-		PrefillWaits:    chosen(0.5, "decode steps", 0, 4),
-		Arbitration:     kernels(0.054, "fraction of GPU work", 0, 0.2),
-		LoneStepCost:    prior(0.594, "ms", 0, 3),
-		CapExponent:     prior(0.08, "exponent", 0, 1),
-	}}
 	p.TimeSlicing, p.MPS = Residuals{}, Residuals{}
 	for m := range profile.Metric(profile.ServingMetrics) {
 		p.TimeSlicing[m] = Residual{HalfWidth: priorHalfWidths[0][m]}
@@ -235,7 +204,7 @@ func (p *Calibration) Residuals(m sharing.Mechanism) Residuals {
 	return p.TimeSlicing
 }
 
-// widened are the residuals with half-widths that hold another error too.
+// Widened are the residuals with half-widths that hold another error too.
 func (r Residuals) Widened(by float64) Residuals {
 	out := maps.Clone(r)
 	for m, v := range out {

@@ -6,24 +6,24 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// slice is the time of a turn in which work advances, in ms.
+// Slice is the time of a turn in which work advances, in ms.
 func (p *Parameters) Slice() float64 {
 	return p.Quantum.Value - p.SliceLoss.Value
 }
 
-// change is what a turn costs beyond the work that it does, in ms.
+// Change returns the time that a turn costs beyond the work that it does, in ms.
 func (p *Parameters) Change() float64 {
 	return p.Switch.Value + p.SliceLoss.Value
 }
 
-// turnsFor is the mean number of turns that work on the GPU takes beside others. What is
+// TurnsFor is the mean number of turns that work on the GPU takes beside others. What is
 // lost of a slice is lost when work is resumed: not in its first turn.
 func (p *Parameters) TurnsFor(work, tolerance float64) float64 {
 	quantum, loss := p.Quantum.Value, p.SliceLoss.Value
 	return MeanTurns(1+max((work-quantum)/quantum, (work-quantum)/(quantum-loss)), tolerance)
 }
 
-// meanTurns is the mean number of turns of a step that takes quanta of them on
+// MeanTurns is the mean number of turns of a step that takes quanta of them on
 // the GPU: near a whole number, as the prediction flags it, it may be either.
 func MeanTurns(quanta, tolerance float64) float64 {
 	within := tolerance * quanta
@@ -34,11 +34,11 @@ func MeanTurns(quanta, tolerance float64) float64 {
 	return n + min(1, (quanta+within-n)/(2*within))
 }
 
-// countedTolerance takes the place of timeslice.BoundaryTolerance where turns were
-// counted: they tell the host's part of a step, and so the GPU's, to about as much.
-const CountedTolerance = 0.02
+// CountedTolerance takes the place of timeslice.BoundaryTolerance where turns were counted: they tell the host's part of
+// a step, and so the GPU's, to about as much.
+var CountedTolerance = Value("counted_tolerance")
 
-// transferred is by how much wider intervals are, on the scale of logarithms, for a GPU that the predictor was not
+// Transferred is by how much wider intervals are, on the scale of logarithms, for a GPU that the predictor was not
 // calibrated on: for one of the same architecture, and for another.
 //
 // Between an H200 and an H100 it was measured (the series of H100s in examples/predict/testdata): with what H200s

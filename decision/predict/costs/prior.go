@@ -1,28 +1,13 @@
 package costs
 
 import (
-	"math"
 	"strings"
 
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Prior is a quantity that outcomes rest on where nothing was measured: a median and how uncertain it is. It is
-// log-normal with Sigma as the standard deviation of its logarithm, or even between Low and High.
-type Prior struct {
-	Name      string           `json:"name"`
-	Unit      string           `json:"unit"`
-	Median    float64          `json:"median"`
-	Sigma     float64          `json:"sigma,omitzero"`
-	Low       float64          `json:"low,omitzero"`
-	High      float64          `json:"high,omitzero"`
-	Basis     sharing.Basis    `json:"basis"`
-	Source    sharing.SourceID `json:"source"`
-	Worse     int              `json:"-"` // +1: more is worse, -1: less is
-	PerTenant bool
-}
-
-// The quantities, as indices into a setting.
+// The quantities that outcomes rest on where nothing was measured, as indices into a Setting: the first rows of the
+// table of constants, in its order.
 const (
 	DecodeEfficiency = iota
 	StepPerLayer
@@ -43,51 +28,19 @@ const (
 	priorCount
 )
 
-// setting is a value for each quantity.
+// Setting is a value for each quantity.
 type Setting [priorCount]float64
 
-const (
-	rowsSource = sharing.SourceID("cotenant-h200-colocation")
-	nosSource  = sharing.SourceID("nos-gpu-sharing")
-)
+// Priors are the constants of the quantities.
+var Priors = [priorCount]Constant(Constants())
 
-var Priors = [priorCount]Prior{
-	DecodeEfficiency:  {Name: "decode_efficiency", Unit: "fraction of the peak bandwidth that a decode step reaches", Median: 0.77, Sigma: 0.12, Worse: -1, Basis: sharing.BasisFitted, Source: rowsSource},
-	StepPerLayer:      {Name: "step_per_layer", Unit: "ms of a decode step for each layer, whatever the bandwidth", Median: 0.07, Sigma: 0.18, Worse: 1, Basis: sharing.BasisFitted, Source: rowsSource},
-	PrefillPerLayer:   {Name: "prefill_per_layer", Unit: "ms of a prefill for each layer, where kernel launches bound it", Median: 0.45, Sigma: 0.25, Worse: 1, Basis: sharing.BasisFitted, Source: rowsSource},
-	PrefillEfficiency: {Name: "prefill_efficiency", Unit: "fraction of the peak dense 16-bit rate that a long prefill reaches", Median: 0.45, Sigma: 0.2, Worse: -1, Basis: sharing.BasisPrior, Source: rowsSource},
-	HostFraction:      {Name: "host_fraction", Unit: "fraction of a decode step in which the GPU waits for the host", Median: 0.1, Low: 0.06, High: 0.14, Worse: 1, Basis: sharing.BasisMeasured, Source: rowsSource},
-	SMDecoding:        {Name: "sm_decoding", Unit: "SM activity of decoding", Median: 0.42, Sigma: 0.25, Worse: 1, Basis: sharing.BasisMeasured, Source: rowsSource, PerTenant: true},
-	SMOther:           {Name: "sm_other", Unit: "SM activity of other work", Median: 0.6, Sigma: 0.2, Worse: 1, Basis: sharing.BasisPrior, Source: rowsSource, PerTenant: true},
-	SliceDecoding:     {Name: "slice_decoding", Unit: "exponent of the inverse bandwidth share by which decoding slows down on a slice", Median: 0.93, Low: 0.85, High: 1, Worse: 1, Basis: sharing.BasisPrior, Source: rowsSource},
-	SliceOther:        {Name: "slice_other", Unit: "exponent of the inverse SM share by which other work slows down on a slice", Median: 0.7, Sigma: 0.12, Worse: 1, Basis: sharing.BasisFitted, Source: nosSource, PerTenant: true},
-	TurnsOverhead:     {Name: "turns_overhead", Unit: "fraction of a GPU's time that taking turns costs", Median: 0.06, Low: 0.01, High: 0.11, Worse: 1, Basis: sharing.BasisMeasured, Source: nosSource},
-	MPSStepPerLayer:   {Name: "mps_step_per_layer", Unit: "ms that MPS adds to a decode step for each layer", Median: 0.04, Sigma: 0.15, Worse: 1, Basis: sharing.BasisFitted, Source: rowsSource},
-	MPSBlocking:       {Name: "mps_blocking", Unit: "share of a neighbour's SM activity that delays one's own kernels", Median: 1, Sigma: 0.12, Worse: 1, Basis: sharing.BasisFitted, Source: rowsSource},
-	LoadError:         {Name: "load_error", Unit: "the peak hour's rate over the stated one", Median: 1, Sigma: 0.06, Worse: 1, Basis: sharing.BasisPrior, Source: rowsSource, PerTenant: true},
-	BusyError:         {Name: "busy_error", Unit: "the busy share over the stated one", Median: 1, Sigma: 0.06, Worse: 1, Basis: sharing.BasisMeasured, Source: rowsSource, PerTenant: true},
-	AloneError:        {Name: "alone_error", Unit: "the latency alone over the stated one", Median: 1, Sigma: 0.05, Worse: 1, Basis: sharing.BasisMeasured, Source: rowsSource, PerTenant: true},
-	Burstiness:        {Name: "burstiness", Unit: "coefficient of variation of the gaps between requests", Median: 1.25, Low: 1, High: 1.5, Worse: 1, Basis: sharing.BasisMeasured, Source: rowsSource, PerTenant: true},
-}
-
-// medians is the setting in which every quantity has its median.
+// Medians is the setting in which every quantity has its median.
 var Medians = func() (s Setting) {
 	for i := range Priors {
-		s[i] = Priors[i].Median
+		s[i] = Priors[i].Value
 	}
 	return s
 }()
-
-// shifted is the quantity z standard deviations to its bad side (z > 0) or good
-// side. What is even between bounds stays within them.
-func (p *Prior) Shifted(z float64) float64 {
-	z *= float64(p.Worse)
-	if p.Sigma > 0 {
-		return p.Median * math.Exp(z*p.Sigma)
-	}
-	sd := (p.High - p.Low) / math.Sqrt(12)
-	return min(max(p.Median+z*sd, p.Low), p.High)
-}
 
 // tensorRates are the dense 16-bit rate of a streaming multiprocessor in FLOP a cycle, its usual clock in GHz, and the
 // bytes of the narrowest operand that it multiplies at a rate of its own, as NVIDIA's architecture papers give them.
@@ -101,7 +54,7 @@ var tensorRates = [...]struct{ perCycle, ghz, narrowest float64 }{
 	sharing.ArchitectureBlackwell: {8192, 1.96, 0.5},
 }
 
-// Machine is what outcomes need to know of a GPU.
+// Machine holds the peaks of a GPU.
 type Machine struct {
 	Bandwidth float64 // bytes a second; 0 = not known
 	FLOPs     float64 // dense 16-bit operations a second; 0 = not known
@@ -140,5 +93,5 @@ func MachineOf(g *sharing.GPU) Machine {
 	return m
 }
 
-// launchBusy is the part of a launch-bound prefill in which the GPU is active.
-const LaunchBusy = 0.4
+// LaunchBusy is the part of a launch-bound prefill in which the GPU is active.
+var LaunchBusy = Value("launch_busy")

@@ -17,7 +17,7 @@ const (
 // LatencyName is the name of a latency: TTFT, TPOT or E2E.
 func LatencyName(k int) string { return [LatencyCount]string{"TTFT", "TPOT", "E2E"}[k] }
 
-// Share is what a mechanism gives the tenants of one GPU or slice.
+// Share holds the part of a GPU or slice that a mechanism gives its tenants.
 type Share struct {
 	Mechanism sharing.Mechanism // exclusive, time-slicing, mps or mig
 	SMs       float64           // share of the GPU's SMs, 1 = all; of a MIG slice
@@ -34,9 +34,7 @@ type Least struct {
 	Output  float64 // mean tokens of an answer; 0 = 1
 }
 
-// boost is by how much a board's highest clock may lie above the usual one of its architecture: by at most 14% on
-// those of [sharing.GPUs] (2.62 GHz of an RTX PRO 6000 over 2.3, NVIDIA's data sheets).
-const boost = 1.15
+var boost = Value("boost")
 
 // Floor returns the least seconds that each latency can take on a share of the machine: the bytes over the peak
 // bandwidth and the operations over the peak rate at the width of the weights; 0 where one of them is not known.
@@ -54,7 +52,7 @@ func (m Machine) Floor(share Share, l Least) (f [LatencyCount]float64) {
 	return f
 }
 
-// rate is the operations a second on operands of so many bytes: twice as many on
+// Rate is the operations a second on operands of so many bytes: twice as many on
 // those of half the width, down to the narrowest that the GPU computes with.
 func (m Machine) Rate(width float64) float64 {
 	return m.FLOPs * 2 / max(cmp.Or(width, 2), m.Narrowest)

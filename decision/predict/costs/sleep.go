@@ -22,7 +22,7 @@ type Sleep struct {
 	Asleep  sharing.Bytes // that stay on the GPU: the context
 }
 
-// SleepLevel is what a sleeping server keeps.
+// SleepLevel says which part of its weights a sleeping server keeps.
 type SleepLevel uint8
 
 // The levels, as vLLM counts them. The zero value never sleeps.
@@ -34,33 +34,12 @@ const (
 
 const usualTurn = 30 * time.Second
 
-// What moving weights takes where nobody measured it, in ms for each GiB: 16 lanes of PCIe 4 carry 31.5 GB/s, of
-// which pinned copies reach some 80 percent; and an NVMe disk reads some 3 GB/s. On the way out most of the time is
-// the allocation of pinned memory: Qwen3-8B took 10.57 s to fall asleep on an A100 and Qwen3-0.6B 0.22 s, 685 and 110
-// ms for each GiB of their weights. The prior is the large model's.
-const (
-	copyMSPerGiB = 1e3 * 1.073741824 / (31.5 * 0.8)
-	diskMSPerGiB = 1e3 * 1.073741824 / 3
-	pinMSPerGiB  = 685
-	sleepFixedMS = 100
-	pcieSource   = sharing.SourceID("cotenant-reading")
-	sleepSource  = sharing.SourceID("vllm-sleep-lora")
-)
-
 func newSleep() Sleep {
-	prior := func(v, sigma float64) Cost {
-		return Cost{Value: v, Sigma: sigma, Basis: sharing.BasisPrior, Source: pcieSource}
-	}
-	return Sleep{
-		CopyOut: Cost{Value: pinMSPerGiB, Sigma: 0.9, Basis: sharing.BasisTransferred, Source: sleepSource},
-		CopyIn:  prior(copyMSPerGiB, 0.4),
-		Reload:  prior(diskMSPerGiB, 0.7),
-		Fixed:   prior(sleepFixedMS, 0.7),
-		Asleep:  sharing.GiB,
-	}
+	return Sleep{CopyOut: Named("pin").Cost(1), CopyIn: Named("copy").Cost(1), Reload: Named("disk").Cost(1),
+		Fixed: Named("sleep_fixed").Cost(1), Asleep: sharing.GiB}
 }
 
-// FallAsleep and Wake are how long a server of the model takes to fall asleep and to wake, in ms.
+// FallAsleep returns the time that a server of the model takes to fall asleep, in ms.
 func (s *Sleep) FallAsleep(m Model) float64 {
 	if s.Level == SleepWeights {
 		return s.Fixed.Value + s.CopyOut.Value*inGiB(m.Weights())
@@ -68,7 +47,7 @@ func (s *Sleep) FallAsleep(m Model) float64 {
 	return s.Fixed.Value
 }
 
-// Wake is how long a sleeping server of the model takes to serve again, in ms.
+// Wake returns the time until a sleeping server of the model serves again, in ms.
 func (s *Sleep) Wake(m Model) float64 {
 	if s.Level == SleepDiscard {
 		return s.Fixed.Value + s.Reload.Value*inGiB(m.Weights())

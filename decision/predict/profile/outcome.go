@@ -26,7 +26,7 @@ type LatencyMS struct {
 	Mean Optional[float64] `yaml:"mean" json:"mean,omitzero"`
 }
 
-// figures are values of the metrics, 0 where there is none.
+// Figures are values of the metrics, 0 where there is none.
 type Figures [MetricCount]float64
 
 func (o *Outcome) Figures() (f Figures) {
@@ -50,7 +50,7 @@ func (o *Outcome) Metric(m Metric) (float64, bool) {
 // All ranges over the metrics that were measured, in order.
 func (o *Outcome) All() iter.Seq2[Metric, float64] { return Known(o.Metric) }
 
-// known ranges over the metrics of which get knows something.
+// Known ranges over the metrics of which get knows something.
 func Known[V any](get func(Metric) (V, bool)) iter.Seq2[Metric, V] {
 	return func(yield func(Metric, V) bool) {
 		for m := range Metric(MetricCount) {
@@ -61,7 +61,7 @@ func Known[V any](get func(Metric) (V, bool)) iter.Seq2[Metric, V] {
 	}
 }
 
-// positive reads a figure of which 0 says nothing.
+// Positive reads a figure of which 0 says nothing.
 func Positive(v Optional[float64]) (float64, bool) {
 	if f, ok := v.Get(); ok && f > 0 {
 		return f, true

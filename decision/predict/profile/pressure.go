@@ -55,7 +55,7 @@ func (p *Pressure) Chain() *Wait {
 	return chain
 }
 
-// Links is how much the tenant's step grows with the length of the kernels that fill the GPU beside it: about the
+// Links returns the growth of the tenant's step with the length of the kernels that fill the GPU beside it: about the
 // number of its kernels that wait for another. 0 where that was not measured.
 func (p *Pressure) Links() float64 {
 	xy, xx := 0.0, 0.0

@@ -61,7 +61,7 @@ type SoloProfile struct {
 	Fit *ServingFit `yaml:"fit" json:"fit,omitempty"`
 }
 
-// ServingFit is what a model server's counters over several loads say of its work. Intervals are of 90%; a zero one
+// ServingFit holds the parts of a model server's work that its counters over several loads show. Intervals are of 90%; a zero one
 // could not be told.
 type ServingFit struct {
 	// A decode step of n sequences takes Step + n*StepSequence; a prefill of p tokens that are not cached takes
@@ -170,7 +170,7 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 	p.Pressure.check(list, at("pressure"))
 }
 
-// mechanisms are those that can be predicted from profiles of whole GPUs.
+// Mechanisms are those that can be predicted from profiles of whole GPUs.
 var Mechanisms = [...]sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS}
 
 // checkRun holds what identifies a run against what can be predicted.
@@ -359,7 +359,7 @@ const maxTurns = 1e4
 // A step or a prefill, in ms, that makes sense: not shorter than a kernel and not longer than an hour.
 const ShortestPart, LongestPart = 1e-3, 3.6e6
 
-// usualSlots is the size of the batch of a server that does not state it and
+// UsualSlots is the size of the batch of a server that does not state it and
 // whose profile does not show that it has more.
 const UsualSlots = 16
 

@@ -130,7 +130,7 @@ func (r *Row) check(list *problem.List, path string) {
 	r.Outcome.check(list, path)
 }
 
-// profile is the row of a lone tenant as a profile.
+// Profile is the row of a lone tenant as a profile.
 func (r *Row) Profile() SoloProfile {
 	percent := func(v Optional[float64]) Optional[float64] {
 		if f, ok := v.Get(); ok {
@@ -186,7 +186,7 @@ func (rows Rows) Cases() []Case {
 	return out
 }
 
-// compared returns a row's metric if it is one that predictions are judged by.
+// Compared returns a row's metric if it is one that predictions are judged by.
 func (r *Row) Compared(m Metric) (float64, bool) {
 	v, ok := r.Metric(m)
 	return v, ok && (m != MetricTokensPerSecond || r.Load.Closed())

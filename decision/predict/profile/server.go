@@ -21,7 +21,7 @@ func (s Server) String() string {
 	return string(b)
 }
 
-// uncapped is the same server without an active thread percentage.
+// Uncapped is the same server without an active thread percentage.
 func (s Server) Uncapped() Server {
 	s.SMPercent = Optional[float64]{}
 	return s
@@ -53,7 +53,7 @@ type Load struct {
 // Closed says that the load is a closed loop.
 func (l Load) Closed() bool { return l.Concurrency > 0 }
 
-// same is the load apart from the server's index and the seed: what two runs
+// Same is the load apart from the server's index and the seed: what two runs
 // must have in common to be of the same workload.
 func (l Load) Same() Load {
 	l.Server, l.Seed = 0, Optional[int]{}

@@ -8,12 +8,13 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-const (
-	lengthSigma  = 0.6  // of the logarithm of a request's lengths: Azure's 2023 conversation trace has coefficients of variation 1 (in) and 0.65 (out)
-	serviceSigma = 0.3  // of the logarithm of other servers' service times
-	otherHost    = 0.15 // part of other servers' service that is the host's
-	mostSettling = 8    // rounds in which the tenants' activities settle
+var (
+	lengthSigma, serviceSigma = costs.Value("length_sigma"), costs.Value("service_sigma")
+	otherHost                 = costs.Value("other_host")
 )
+
+// mostSettling is the number of rounds in which the tenants' activities settle.
+const mostSettling = 8
 
 // at computes every tenant's foreseen in a setting, those of one workload in another.
 func (e *evaluation) at(s, own costs.Setting, workload int) []foreseen {
@@ -257,7 +258,7 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *forese
 	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.crowd, t.batch/max(1, cmp.Or(v.Sequences, 64)))
 }
 
-// interrupted is what other requests' prefills add to the P99 of the time per output token: many in long answers, or
+// interrupted returns the time that other requests' prefills add to the P99 of the time per output token: many in long answers, or
 // one long one, or two, in a short answer. A prefill that waited while the request had its own comes right after it.
 func (e *evaluation) interrupted(v *Serving, t *state, pre, cv2 float64) float64 {
 	added := 0.0
@@ -280,7 +281,7 @@ func (e *evaluation) interrupted(v *Serving, t *state, pre, cv2 float64) float64
 	return added
 }
 
-// lengthens is how much longer the GPU's part of a prefill takes for a prompt
+// lengthens returns the factor by which the GPU's part of a prefill is longer for a prompt
 // that is long times the mean: launch-bound ones do not grow at first.
 func (e *evaluation) lengthens(v *Serving, t *state, long float64) float64 {
 	compute := 2 * v.Parameters * v.Input / (e.machine.FLOPs * costs.Medians[costs.PrefillEfficiency])

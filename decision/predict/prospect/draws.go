@@ -20,7 +20,7 @@ type draws struct {
 	all  []draw
 }
 
-// source is what makes a tenant's requests come.
+// source names the process by which a tenant's requests come.
 type source uint8
 
 const (
@@ -54,7 +54,7 @@ func (d *draws) draw() (v draw) {
 	return v
 }
 
-// arrivals are when the players' next requests come, in ms.
+// arrivals holds the times of the players' next requests, in ms.
 type arrivals struct {
 	at  []float64
 	who int // whose is the first
@@ -78,7 +78,7 @@ func (a *arrivals) set(player int, at float64) {
 	}
 }
 
-// stage is what a simulation leaves to the next: draws by stream and source, and the
+// stage holds the memory that a simulation leaves to the next: draws by stream and source, and the
 // players with the memory that they took.
 type stage struct {
 	draws   [][sourceCount]*draws

@@ -62,14 +62,9 @@ func P99s(p *profile.SoloProfile) (out [costs.LatencyCount]float64) {
 	return out
 }
 
-const (
-	// tokenAside is by how much others' prefills, and the host's work for each sequence, lengthen the P99 time per
-	// output token over that of a step that reads all it may: of eighteen servers measured alone in
-	// examples/predict/testdata, with up to sixteen sequences at once, sixteen stayed below.
-	tokenAside = 1.5
-	// leastBeside is what part of the time beside reading a better server may need: those with CUDA graphs launch less.
-	leastBeside = 0.5
-)
+// The factor of others' prefills, and of the host's work for each sequence, on the P99 time per output token, and the part
+// of the time beside reading that a better server needs: those with CUDA graphs launch less.
+var tokenAside, leastBeside = costs.Value("token_aside"), costs.Value("least_beside")
 
 // TokenAlone is the P99 time per output token, in seconds, of a model server alone on gpus whole GPUs, of which
 // nothing but its size is known: 90% of servers should lie between the bounds. The faster one is a step of a lone
@@ -80,13 +75,13 @@ func TokenAlone(m costs.Machine, least, most, layers float64, gpus int) Bounds {
 		return Bounds{}
 	}
 	peak, perLayer := m.Bandwidth*float64(gpus), costs.Priors[costs.StepPerLayer]
-	b := Bounds{Low: least/peak + layers*leastBeside*perLayer.Median/1e3,
+	b := Bounds{Low: least/peak + layers*leastBeside*perLayer.Value/1e3,
 		High: tokenAside * (max(least, most)/(peak*costs.Priors[costs.DecodeEfficiency].Shifted(boundsZ)) + layers*perLayer.Shifted(boundsZ)/1e3)}
 	b.Value = math.Sqrt(b.Low * b.High)
 	return b
 }
 
-// boundsZ is how many standard deviations from the median 5% lie beyond.
+// boundsZ is the number of standard deviations above the median beyond which 5% lie.
 const boundsZ = 1.645
 
 // Sigma is the standard deviation of the logarithm of a figure of which 90% lie

@@ -224,7 +224,7 @@ func (e *evaluation) crowded(g *batching.GPU) {
 	}
 }
 
-// duty is what an activity costs a neighbour.
+// duty returns the share of the GPU that an activity takes from a neighbour.
 func duty(a *batching.Activity) float64 {
 	if !a.Kind.Works() {
 		return 0
@@ -351,7 +351,7 @@ func (p *player) rate() float64 {
 	return (p.service + p.pause) / (p.took/float64(p.done) + p.pause)
 }
 
-// sight is what a tenant that was played saw: its P99s, and how much they differ from
+// sight holds the latencies that a tenant saw which was played: its P99s, and how much they differ from
 // window to window, where it has limits, in seconds.
 type sight struct {
 	rate        float64
@@ -359,7 +359,7 @@ type sight struct {
 	alone       float64 // its P99 if it had been alone, of what is no model server
 }
 
-// simulated is what simulations showed, by what was played: deciding tries the same tenants beside each other again and
+// simulated keeps the results of simulations by their input: deciding tries the same tenants beside each other again and
 // again, for one workload and for the next that is like it, and once more for each thing that may turn out otherwise.
 var simulated memo.Table[string, []sight]
 

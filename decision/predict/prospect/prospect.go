@@ -23,7 +23,7 @@ type Serving struct {
 	Sequences     float64 // most in a batch; 0 = 64
 }
 
-// Tenant is what is known of one replica on a whole GPU, at its busiest hour. It is a model server with a load
+// Tenant holds the facts about one replica on a whole GPU, at its busiest hour. It is a model server with a load
 // (Serving), a server of another kind (Alone or Limits, with Busy), or work without latency objectives (Busy alone).
 type Tenant struct {
 	Serving *Serving
@@ -52,7 +52,7 @@ const BusiestUnbounded = 0.8
 // must keep beside others: with less, sharing only delays it.
 const KeepsRate = 0.8
 
-// Prospect is what a tenant will see: the median of each figure and the bounds
+// Prospect holds the figures that a tenant will see: the median of each figure and the bounds
 // between which it lies at the confidence asked for.
 type Prospect struct {
 	P99   [costs.LatencyCount]Bounds // seconds; zero where not known

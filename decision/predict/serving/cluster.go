@@ -190,7 +190,7 @@ type Request struct {
 	Adapter int    // 0 = the base model
 }
 
-// Objective is what a good request keeps; a limit of 0 is none.
+// Objective holds the limits of a good request; a limit of 0 is none.
 type Objective struct {
 	TTFT, TPOT, E2E time.Duration
 }

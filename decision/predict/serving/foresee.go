@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// foreseeSample is how many requests the runs with moved costs hold.
+// foreseeSample is the number of requests in the runs with moved costs.
 const foreseeSample = 5000
 
 // Foresee plays the requests as Play does and says how far the answer can be relied on: each cost that is not exact is
@@ -225,7 +225,7 @@ func (d *doubt) add(base, moved *ServiceReport, profiled bool) {
 	}
 }
 
-// of is how far a figure may lie below and above: errors that are expected of the
+// of returns the distances by which a figure may lie below and above: errors that are expected of the
 // simulation itself hold what costs from profiles leave open.
 func (d *doubt) of(figure int, model sides) (low, high float64) {
 	return math.Sqrt(d.others[figure].low + max(d.profiled[figure].low, model.low)), math.Sqrt(d.others[figure].high + max(d.profiled[figure].high, model.high))

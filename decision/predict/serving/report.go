@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Report is what a played trace came to. All of it is simulated.
+// Report holds the outcome of a played trace. All of it is simulated.
 type Report struct {
 	Basis     sharing.Basis
 	Simulated time.Duration // counted: without the warm-up
@@ -18,7 +18,7 @@ type Report struct {
 	GPUs      []GPUReport
 }
 
-// ServiceReport is what the clients of one service saw.
+// ServiceReport holds the figures that the clients of one service saw.
 type ServiceReport struct {
 	Name string
 	Served
@@ -33,7 +33,7 @@ type ServiceReport struct {
 	Adapters          []AdapterReport // of servers with adapters, by id
 }
 
-// Served is what became of requests, without those that came in the warm-up.
+// Served counts requests by their fate, without those that came in the warm-up.
 type Served struct {
 	Requests, Completed, Rejected, Unfinished int64
 	Good                                      int64 // completed within the objective
@@ -59,7 +59,7 @@ func (s *Served) GoodFraction() float64 {
 	return 0
 }
 
-// AdapterReport is what the clients of one adapter saw.
+// AdapterReport holds the figures that the clients of one adapter saw.
 type AdapterReport struct {
 	Adapter   int // 0 = the base model, -1 = all beyond the first few thousand
 	Completed int64
@@ -67,7 +67,7 @@ type AdapterReport struct {
 	profile.Outcome
 }
 
-// ReplicaReport is what one replica did in the whole simulation.
+// ReplicaReport sums up the work of one replica in the whole simulation.
 type ReplicaReport struct {
 	BusyFraction            float64 // of the time it computed something
 	KVCapacity, KVHighWater int     // tokens
@@ -82,7 +82,7 @@ type ReplicaReport struct {
 	WaitedForSequences, WaitedForKV, WaitedForAdapter int64
 }
 
-// GPUReport is what one GPU did.
+// GPUReport sums up the work of one GPU.
 type GPUReport struct {
 	BusyFraction float64 // of the time some replica computed on it
 	WorkFraction float64 // of the time that its kernels would take alone: above 1 it is overloaded

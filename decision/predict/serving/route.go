@@ -16,7 +16,7 @@ type Router interface {
 	Route(r *Request, replicas []ReplicaState) int
 }
 
-// ReplicaState is what a router may know of a replica.
+// ReplicaState holds the facts about a replica that a router may use.
 type ReplicaState struct {
 	Waiting, Running   int // requests
 	KVUsed, KVCapacity int // tokens; a capacity of 0 is not known

@@ -161,7 +161,7 @@ func (v *service) adapter(f *batching.Flight) *tally {
 
 const otherAdapters = -1
 
-// reject refuses a request.
+// Reject refuses a request.
 func (v *service) Reject(f *batching.Flight, now float64) {
 	if v.counted(f) {
 		v.tally.Rejected++

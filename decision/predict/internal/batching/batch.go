@@ -48,7 +48,7 @@ func (r *Replica) admit(now float64) (load float64) {
 	return 0
 }
 
-// mostSkipped is how many requests are passed over for want of an adapter's slot.
+// mostSkipped bounds the requests that are passed over for want of an adapter's slot.
 const mostSkipped = 64
 
 func (r *Replica) block(f *Flight, by blocker) {
@@ -77,7 +77,7 @@ func (r *Replica) allocate(f *Flight) bool {
 	return true
 }
 
-// prefillNext computes prompts: the first whole one, or as much as a step holds beside those that decode.
+// PrefillNext computes prompts: the first whole one, or as much as a step holds beside those that decode.
 func (r *Replica) PrefillNext(now float64) {
 	a := Activity{Kind: Prefilling, units: 1, Share: r.Rates.PrefillSM}
 	if r.Rates.chunk == 0 {
@@ -198,12 +198,12 @@ func (r *Replica) phaseOf(f *Flight) int {
 	return int(((-full)%b + b) % b)
 }
 
-// private is how many blocks a running request holds for itself.
+// private returns the number of blocks that a running request holds for itself.
 func (r *Replica) private(f *Flight) int {
 	return blocksOf(f.Prompt-f.whole+int(r.ticks-f.began), r.Size)
 }
 
-// blocksFor is how many blocks the running need for so many steps.
+// blocksFor returns the number of blocks that the running need for so many steps.
 func (r *Replica) blocksFor(steps int64) int {
 	b := int64(r.Size)
 	n := int(steps/b) * len(r.Running)
@@ -213,7 +213,7 @@ func (r *Replica) blocksFor(steps int64) int {
 	return n
 }
 
-// decode begins a run of steps in which the batch stays as it is: until the next request ends or the KV cache is
+// Decode begins a run of steps in which the batch stays as it is: until the next request ends or the KV cache is
 // full. When not even one step finds room, the request that was admitted last gives way.
 func (r *Replica) Decode(now float64) {
 	steps := int64(math.MaxInt64)

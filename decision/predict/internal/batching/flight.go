@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// flight is a request on its way. Times are in ms.
+// Flight is a request on its way. Times are in ms.
 type Flight struct {
 	Prefix, Answer []uint64
 	Adapter        int32
@@ -34,7 +34,7 @@ func (s *Spares) Next(f Flight) *Flight {
 	return next
 }
 
-// blocker is what keeps a request waiting.
+// blocker names the resource for which a request waits.
 type blocker uint8
 
 const (
@@ -61,8 +61,8 @@ func Millis(ms float64) time.Duration { return time.Duration(ms * float64(time.M
 
 func InMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// maxQueue bounds the queue of an open loop that cannot keep up.
+// MaxQueue bounds the queue of an open loop that cannot keep up.
 const MaxQueue = 1 << 14
 
-// simulationSeed seeds all predictions: the same input gives the same bytes.
+// SimulationSeed seeds all predictions: the same input gives the same bytes.
 const SimulationSeed = 1

@@ -2,7 +2,7 @@ package batching
 
 import "slices"
 
-// kvCache is the KV cache of a replica: blocks that running requests hold for themselves, and units of a prompt's
+// KVCache is the KV cache of a replica: blocks that running requests hold for themselves, and units of a prompt's
 // prefix that others may use again. A unit stays when nobody holds it any more until its memory is needed: the
 // least recently used goes first, and of a prompt the end before the beginning, so that what is cached of a prompt
 // is always its beginning.
@@ -43,7 +43,7 @@ func (c *KVCache) available() int { return c.Total - c.private - c.pinned*c.unit
 
 func (c *KVCache) Used() int { return c.private + c.pinned*c.unit }
 
-// hits is how many units at the beginning of a prompt are cached.
+// Hits returns the number of units at the beginning of a prompt that are cached.
 func (c *KVCache) Hits(prefix []uint64) int {
 	n, _, _ := c.find(0, prefix)
 	return n
@@ -77,7 +77,7 @@ func common(a, b []uint64) int {
 	return n
 }
 
-// admit pins a prompt's units, those that are not cached as new ones, and takes private blocks beside them. It
+// Admit pins a prompt's units, those that are not cached as new ones, and takes private blocks beside them. It
 // returns the node at their end, which release takes, and says how many units were cached, or that there is no room
 // when so many blocks are left for others, and nothing was done.
 func (c *KVCache) Admit(prefix []uint64, private, leaving int) (end int32, hits int, ok bool) {
@@ -127,7 +127,7 @@ func (c *KVCache) keep(units []uint64, private int, end int32) int32 {
 	return c.add(last, units[hits:])
 }
 
-// release gives a request's blocks back and unpins its units.
+// Release gives a request's blocks back and unpins its units.
 func (c *KVCache) Release(end int32, private int) {
 	c.private -= private
 	for i := end; i != 0; i = c.nodes[i].parent {
@@ -266,7 +266,7 @@ func (c *KVCache) unindex(i int32) {
 	*at = n.chain
 }
 
-// mix spreads the bits of a number (splitmix64).
+// Mix spreads the bits of a number (splitmix64).
 func Mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -8,7 +8,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/costs"
 )
 
-// Audience is who sees what a replica does to requests: the service that it is of,
+// Audience sees what a replica does to requests: the service that it is of,
 // or the clients of a tenant of Predict. Times are in ms.
 type Audience interface {
 	Started(r *Replica, f *Flight)                          // its first token, at f.first
@@ -19,7 +19,7 @@ type Audience interface {
 	Reject(f *Flight, now float64)
 }
 
-// replica is one server with continuous batching: what it does and what waits. The cluster plays it in runs of steps,
+// Replica is one server with continuous batching: what it does and what waits. The cluster plays it in runs of steps,
 // Predict step by step. Times are in ms. It does one thing at a time, an activity of so many equal units: a run of
 // decode steps until the batch changes, a prefill, a mixed step, the loading of an adapter, falling asleep or waking.
 type Replica struct {
@@ -50,7 +50,7 @@ type Replica struct {
 	Stats   replicaStats
 }
 
-// rates are an engine's costs as the simulation reads them.
+// Rates are an engine's costs as the simulation reads them.
 type Rates struct {
 	Step, context, Host             float64 // ms; context for a token
 	Sequence, hostSequence          float64 // ms of each in the batch, on the GPU and on the host
@@ -114,7 +114,7 @@ func (r *Rates) moreExperts(tokens int) float64 {
 	return r.experts * (r.unused - math.Pow(r.unused, float64(tokens)))
 }
 
-// activity is the work that a replica is at: units of equal length, each of host and gpu ms when nobody else is on
+// Activity is the work that a replica is at: units of equal length, each of host and gpu ms when nobody else is on
 // the GPU.
 type Activity struct {
 	Kind      phase
@@ -130,7 +130,7 @@ type Activity struct {
 	decodes   int  // requests that get a token with each unit
 }
 
-// alone is how long a unit takes when nobody else is on the GPU.
+// Alone returns the time of a unit when nobody else is on the GPU.
 func (a *Activity) Alone() float64 { return max(1e-9, a.Host+a.GPU) }
 
 func (a *Activity) due() float64 {
@@ -180,13 +180,13 @@ func (r *Replica) mayAdmit(f *Flight) bool {
 	return len(r.Running)+len(r.Entered) < r.Rates.Sequences && r.KV.available() > 0 && r.Rest.admits()
 }
 
-// finish ends the activity that is due now and plans the next.
+// Finish ends the activity that is due now and plans the next.
 func (r *Replica) Finish(now float64) {
 	r.End(now)
 	r.Plan(now)
 }
 
-// end ends the activity that is due now.
+// End ends the activity that is due now.
 func (r *Replica) End(now float64) {
 	a := r.Act
 	r.Act.Kind = idle
@@ -209,7 +209,7 @@ func (r *Replica) End(now float64) {
 	}
 }
 
-// plan decides what the replica does next, if anything.
+// Plan decides what the replica does next, if anything.
 func (r *Replica) Plan(now float64) {
 	if r.Act.Kind != idle {
 		return
@@ -242,7 +242,7 @@ func (r *Replica) begin(now float64, a Activity) {
 	}
 }
 
-// replicaStats are what a replica did. Times are in ms.
+// replicaStats counts a replica's work. Times are in ms.
 type replicaStats struct {
 	Busy, GPU    float64
 	QueueHigh    int

@@ -7,7 +7,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/costs"
 )
 
-// rest is whether a replica is awake. Times are in ms.
+// rest says whether a replica is awake. Times are in ms.
 type rest struct {
 	Asleep   bool
 	wanted   bool // waits for memory to wake
@@ -107,7 +107,7 @@ func (g *GPU) slept(r *Replica, what phase, now float64) {
 	g.makeMemory(now)
 }
 
-// settleDown decides who is awake at first: as many as fit, in order.
+// SettleDown decides who is awake at first: as many as fit, in order.
 func (g *GPU) SettleDown() {
 	defer func() {
 		for _, r := range g.Replicas {

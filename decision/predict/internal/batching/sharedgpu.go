@@ -23,7 +23,7 @@ type GPU struct {
 	Active    float64 // ms in which any replica worked
 }
 
-// retime works out how long the units of all activities, which are up to now, take beside each other from now on.
+// Retime works out how long the units of all activities, which are up to now, take beside each other from now on.
 func (g *GPU) Retime() {
 	if len(g.Replicas) > 1 && !g.paced {
 		busy := 0
@@ -54,7 +54,7 @@ func (g *GPU) Retime() {
 	}
 }
 
-// works says that the GPU is used.
+// Works says that the GPU is used.
 func (k phase) Works() bool { return k == Prefilling || k == Decoding }
 
 // inTurns sets the units under time-slicing, as Predictor.besideTurns does for the mean: each of one's turns is
@@ -123,14 +123,12 @@ func (a *Activity) launchBound() bool { return a.Kind == Prefilling && a.Host > 
 
 // What the shares of the SMs, which is all that is known of a Cluster's engines, say of the time in which others'
 // kernels hold up one's own under MPS: chosen on the H200 series of examples/predict/testdata.
-const (
-	smBlocking      = 1.07  // of a neighbour's SM time
-	queueShare      = 0.015 // of the GPU, for each that is active
-	smArbitration   = 0.07  // by which work takes longer as soon as anybody else is active
-	PrefillOverlap  = 0.65  // of a prefill's time on the GPU, where launches bind it
-	sizeExponent    = 0.04  // of how much less work is held up that takes more of the GPU
-	typicalStep     = 4.0   // ms on the GPU, for which that is 1
-	leastRobustness = 0.92
+var (
+	smBlocking, queueShare    = costs.Value("sm_blocking"), costs.Value("sm_queue_share")
+	smArbitration             = costs.Value("sm_arbitration")
+	PrefillOverlap            = costs.Value("prefill_overlap")
+	sizeExponent, typicalStep = costs.Value("size_exponent"), costs.Value("typical_step")
+	leastRobustness           = costs.Value("least_robustness")
 )
 
 // concurrently sets the units under MPS: while others' kernels hold the SMs, one's own wait.
@@ -166,7 +164,7 @@ func (g *GPU) concurrently() {
 	}
 }
 
-// fire ends what is due at the GPU's next event.
+// Fire ends what is due at the GPU's next event.
 func (g *GPU) Fire() {
 	now := g.Next
 	g.Account(now)
@@ -183,7 +181,7 @@ func (g *GPU) Fire() {
 	g.Retime()
 }
 
-// arrive hands a request to a replica of the GPU.
+// Arrive hands a request to a replica of the GPU.
 func (g *GPU) Arrive(r *Replica, f *Flight, now float64) {
 	g.Account(now)
 	units := r.Act.units
@@ -198,7 +196,7 @@ func (g *GPU) Arrive(r *Replica, f *Flight, now float64) {
 	g.Retime()
 }
 
-// account adds up the time in which the GPU had work.
+// Account adds up the time in which the GPU had work.
 func (g *GPU) Account(now float64) {
 	for _, r := range g.Replicas {
 		if r.Act.Kind.Works() {

@@ -19,7 +19,7 @@ func NewAdapterSlots(a *costs.Adapters) adapterSlots {
 	return adapterSlots{slots: a.Slots, host: a.HostSlots, held: map[int32]int{}, OnGPU: newRecency(), ram: newRecency()}
 }
 
-// need is how long a request for the adapter must wait for it, in ms; it is on
+// need returns the time that a request for the adapter must wait for it, in ms; it is on
 // its way then. Below 0, every slot is in use.
 func (s *adapterSlots) need(adapter int32, c *Rates) float64 {
 	id := uint64(adapter)

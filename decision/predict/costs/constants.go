@@ -1,0 +1,81 @@
+package costs
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"math"
+	"sync"
+
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Constant is a row of the table of constants (constants.json) that predictions rest on.
+type Constant struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"` // the median, where it is uncertain
+	Unit  string  `json:"unit"`
+	Sigma float64 `json:"sigma,omitzero"` // standard deviation of its logarithm; 0 = even over Spread, or not stated
+	// Spread bounds an even distribution, and Range what is physically plausible; a fit stays within.
+	Spread    [2]float64       `json:"spread,omitzero"`
+	Range     [2]float64       `json:"range,omitzero"`
+	Worse     int              `json:"worse,omitzero"` // +1: more is worse, -1: less is
+	PerTenant bool             `json:"per_tenant,omitzero"`
+	Basis     sharing.Basis    `json:"basis"`
+	Source    sharing.SourceID `json:"source"`
+	Query     string           `json:"query,omitempty"` // over the rows of examples/predict/testdata, or the source's words
+}
+
+//go:embed constants.json
+var table []byte
+
+// Constants returns the table of constants in its order. A test holds that it can be read and that every row is used.
+var Constants = sync.OnceValue(func() (rows []Constant) {
+	d := json.NewDecoder(bytes.NewReader(table))
+	d.DisallowUnknownFields()
+	_ = d.Decode(&rows)
+	return rows
+})
+
+// Named returns the constant of a name, the zero Constant where there is none.
+func Named(name string) Constant {
+	for _, c := range Constants() {
+		if c.Name == name {
+			return c
+		}
+	}
+	return Constant{}
+}
+
+// Value returns the value of the constant of a name.
+func Value(name string) float64 { return Named(name).Value }
+
+// Cost returns a constant for each of n as a cost.
+func (c Constant) Cost(n float64) Cost {
+	return Cost{Value: n * c.Value, Sigma: c.Sigma, Basis: c.Basis, Source: c.Source}
+}
+
+// parameter returns the constant as a parameter of a calibration.
+func (c Constant) parameter() Parameter {
+	return Parameter{Value: c.Value, Unit: c.Unit, Low: c.Range[0], High: c.Range[1], Basis: sharing.BasisPrior,
+		Source: string(c.Source), Independent: profile.Optional[float64]{}}
+}
+
+// Shifted is the quantity z standard deviations to its bad side (z > 0) or good side. What is even between bounds stays
+// within them.
+func (c *Constant) Shifted(z float64) float64 {
+	z *= float64(c.Worse)
+	if c.Sigma > 0 {
+		return c.Value * math.Exp(z*c.Sigma)
+	}
+	return min(max(c.Value+z*(c.Spread[1]-c.Spread[0])/math.Sqrt(12), c.Spread[0]), c.Spread[1])
+}
+
+// sigma is the standard deviation of the quantity's logarithm.
+func (c *Constant) sigma() float64 {
+	if c.Sigma > 0 {
+		return c.Sigma
+	}
+	return (c.Spread[1] - c.Spread[0]) / math.Sqrt(12) / c.Value
+}

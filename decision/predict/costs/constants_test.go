@@ -1,0 +1,143 @@
+package costs_test
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/stats"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// TestTable: every row of the table has a name, unit, basis and source and is used, and every name that is used is in it.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	used := map[string]bool{}
+	h200 := costs.H200()
+	for _, p := range h200.Parameters.List() {
+		used[p.Name] = true
+	}
+	for _, c := range costs.Priors {
+		used[c.Name] = true
+	}
+	names := regexp.MustCompile(`\b(?:Value|Named)\("([a-z_]+)"\)`)
+	for _, glob := range []string{"../*.go", "../*/*.go", "../internal/*/*.go"} {
+		files, err := filepath.Glob(glob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range names.FindAllStringSubmatch(string(text), -1) {
+				used[m[1]] = true
+			}
+		}
+	}
+	rows := costs.Constants()
+	if len(rows) < 90 {
+		t.Fatalf("%d rows can be read", len(rows))
+	}
+	for i, c := range rows {
+		if c.Name == "" || c.Unit == "" || c.Basis == sharing.BasisUnknown || c.Source == "" || !used[c.Name] {
+			t.Errorf("row %d: %+v", i, c)
+		}
+		if costs.Named(c.Name) != c {
+			t.Errorf("%s stands twice", c.Name)
+		}
+		delete(used, c.Name)
+	}
+	for name := range used {
+		t.Errorf("%s is used and not in the table", name)
+	}
+	want := []string{"decode_efficiency", "step_per_layer", "prefill_per_layer", "prefill_efficiency", "host_fraction", "sm_decoding",
+		"sm_other", "slice_decoding", "slice_other", "turns_overhead", "mps_step_per_layer", "mps_blocking", "load_error", "busy_error",
+		"alone_error", "burstiness"}
+	for i, c := range costs.Priors {
+		if c.Name != want[i] || costs.Medians[i] != c.Value {
+			t.Errorf("quantity %d is %s, %v", i, c.Name, costs.Medians[i])
+		}
+	}
+}
+
+// layersOf are those of the testbed's models, whose names in the rows may begin with "rand-".
+var layersOf = map[string]float64{"160m": 12, "1b": 16, "3b": 28, "8b": 32}
+
+// TestDerivedAgain: constants that come from rows in the tree are what their queries give, within a quarter of the value.
+func TestDerivedAgain(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../../examples/predict/testdata/*.json")
+	if err != nil || len(files) < 30 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	found := map[string][]float64{}
+	for _, f := range files {
+		rows, err := profile.LoadRows(f)
+		if err != nil {
+			continue // of another format
+		}
+		bySeries := map[string][]profile.SoloProfile{}
+		for i := range rows {
+			r := &rows[i]
+			if r.Tenants == 1 && r.Kind == profile.KindServer && (r.Engine == "" || r.Engine == "cotenant-testbed") &&
+				layersOf[strings.TrimPrefix(r.Server.Model, "rand-")] > 0 && r.Load.Closed() && r.Server.SMPercent.IsZero() {
+				bySeries[r.Series] = append(bySeries[r.Series], r.Profile())
+			}
+		}
+		for _, alone := range bySeries {
+			for _, p := range alone {
+				step := p.ITL.P50.Or(0)
+				if p.Mechanism != sharing.MechanismTimeSlicing || step == 0 {
+					continue
+				}
+				batch := float64(min(p.Load.Concurrency, p.Server.Slots.Or(profile.UsualSlots)))
+				decoding := float64(p.Load.Output-1) / float64(p.Load.Output) * step * p.TokensPerS.Or(0) / 1e3 / batch
+				busy := p.GPUBusyFraction.Or(0)
+				if decoding >= costs.Value("mostly_decoding") && busy > 0 {
+					own := (busy - costs.Value("busy_prefilling")*max(0, 1-decoding)) / decoding
+					found["host_fraction"] = append(found["host_fraction"], 1-own)
+					if sm := p.SMFraction.Or(0); sm > 0 {
+						found["sm_decoding"] = append(found["sm_decoding"], sm/busy)
+					}
+				}
+				found["decode_of_tpot"] = append(found["decode_of_tpot"], step/p.TPOT.P50.Or(0))
+				for _, q := range alone {
+					if with := q.ITL.P50.Or(0); q.Mechanism == sharing.MechanismMPS && q.Server == p.Server && q.Load.Same() == p.Load.Same() && with > 0 {
+						found["mps_step_per_layer"] = append(found["mps_step_per_layer"], (with-step)/layersOf[strings.TrimPrefix(p.Server.Model, "rand-")])
+					}
+				}
+			}
+		}
+	}
+	for name, values := range found {
+		slices.Sort(values)
+		c, n := costs.Named(name), len(values)
+		median := stats.NearestRank(values, 0.5)
+		if n < 50 || math.Abs(median/c.Value-1) > 0.25 {
+			t.Errorf("%s: %v in the table, %.4f by %d rows", name, c.Value, median, n)
+		}
+		if c.Spread[1] > 0 && math.Abs(stats.NearestRank(values, 0.95)-c.Spread[1]) > 0.02 {
+			t.Errorf("%s: up to %v in the table, %.4f by %d rows", name, c.Spread[1], stats.NearestRank(values, 0.95), n)
+		}
+	}
+	if len(found) != 4 {
+		t.Errorf("%d constants derived", len(found))
+	}
+	for name, want := range map[string]float64{
+		"slice_exponent": math.Log(3.88) / math.Log(108.0/14), "lora_step_per_layer": (2.73 - 2.30) / 16,
+		"lora_prefill_per_layer": (10.2 - 8.1) / 16, "copy": 1e3 * 1.073741824 / (31.5 * 0.8), "disk": 1e3 * 1.073741824 / 3,
+		"boost": 2.62 / 2.3,
+	} {
+		if got := costs.Value(name); math.Abs(got/want-1) > 0.02 {
+			t.Errorf("%s: %v in the table, %.4f by its source", name, got, want)
+		}
+	}
+}
