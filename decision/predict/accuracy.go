@@ -104,7 +104,8 @@ const (
 	BaselineEngineBusy
 )
 
-var baselines = enum.Of[Baseline](profile.ErrUnknownName, "baseline", "n-times-slower", "flat-1.75", "processor-sharing-graphics-util", "processor-sharing-engine-busy")
+var baselines = enum.Of[Baseline](profile.ErrUnknownName, "baseline",
+	"n-times-slower", "flat-1.75", "processor-sharing-graphics-util", "processor-sharing-engine-busy")
 
 // Baselines lists the baselines.
 func Baselines() []Baseline { return baselines.Values() }

@@ -44,7 +44,8 @@ func (p *Predictor) Engine(prior costs.Engine, s profile.Solo) (costs.Engine, er
 		context := t.batch * (float64(b.Load.Prompt) + float64(b.Load.Output)/2) / 1e3
 		matrix := e.StepMatrix.Value*min(1, max(0, t.batch-1)) +
 			e.StepExperts.Value*max(0, m.UnusedExperts()-math.Pow(m.UnusedExperts(), t.batch))
-		*to = append(*to, loadCosts{t.batch, max(0.3*t.step, t.step-matrix-e.StepContext.Value*context), float64(b.Load.Prompt), t.prefill, float64(max(1, b.Requests.Or(1)))})
+		*to = append(*to, loadCosts{t.batch, max(0.3*t.step, t.step-matrix-e.StepContext.Value*context),
+			float64(b.Load.Prompt), t.prefill, float64(max(1, b.Requests.Or(1)))})
 	}
 	add(&loads, &t, base)
 	for _, q := range s.Siblings {
@@ -128,7 +129,8 @@ func prefillOf(loads []loadCosts) (least, perToken float64, grows bool) {
 // countTurns takes from profiles the turns that steps were counted to take beside a
 // spinning neighbour. What the host does between two steps is hidden in the wait for the
 // first turn, so that the count is the less of a whole number the more that is.
-func (p *Predictor) countTurns(e *costs.Engine, profiles []*profile.SoloProfile, set func(c *costs.Cost, v, sigma float64)) {
+func (p *Predictor) countTurns(e *costs.Engine, profiles []*profile.SoloProfile,
+	set func(c *costs.Cost, v, sigma float64)) {
 	e.Turns = nil
 	quantum, loss := p.Parameters.Quantum.Value, p.Parameters.SliceLoss.Value
 	host := 0.0
@@ -143,7 +145,8 @@ func (p *Predictor) countTurns(e *costs.Engine, profiles []*profile.SoloProfile,
 			continue
 		}
 		e.Turns = append(e.Turns, costs.CountedTurns{Batch: m.batch, Turns: n})
-		host += (n-counted)*(quantum+2*p.Parameters.Switch.Value) + (n-1)*loss - min(e.StepSequence.Value, costs.HostPerSequence)*m.batch
+		host += (n-counted)*(quantum+2*p.Parameters.Switch.Value) + (n-1)*loss - min(e.StepSequence.Value,
+			costs.HostPerSequence)*m.batch
 	}
 	if len(e.Turns) == 0 {
 		return
@@ -152,7 +155,8 @@ func (p *Predictor) countTurns(e *costs.Engine, profiles []*profile.SoloProfile,
 	// With the host known, the step of another load tells its turns where that is clear.
 	for _, b := range profiles {
 		m, err := p.alone(b)
-		if err != nil || b.Mechanism == sharing.MechanismMPS || slices.ContainsFunc(e.Turns, func(c costs.CountedTurns) bool { return c.Batch == m.batch }) {
+		if err != nil || b.Mechanism == sharing.MechanismMPS || slices.ContainsFunc(e.Turns,
+			func(c costs.CountedTurns) bool { return c.Batch == m.batch }) {
 			continue
 		}
 		work := m.step - e.HostFraction.Value*e.Step.Value - min(e.StepSequence.Value, costs.HostPerSequence)*m.batch

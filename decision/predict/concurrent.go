@@ -25,7 +25,8 @@ func (p *Predictor) runConcurrently(engines []*engine, until time.Duration) {
 	fetch := func(i int) {
 		w, _ := engines[i].Next(batching.Millis(now)) // an engine always has more to do
 		t := engines[i].t
-		j := job{at: max(now, batching.InMillis(w.At)), left: batching.InMillis(w.GPU), waits: t.decodeWaits, holds: t.decodeHolds}
+		j := job{at: max(now, batching.InMillis(w.At)), left: batching.InMillis(w.GPU), waits: t.decodeWaits,
+			holds: t.decodeHolds}
 		if engines[i].Act.Kind == batching.Prefilling {
 			j.waits, j.holds = t.prefillWaits, t.prefillHolds
 		}

@@ -42,8 +42,10 @@ type engine struct {
 const prefillPieces = 20
 
 func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
-	e := &engine{t: t, slowed: 1, rng: rand.New(rand.NewPCG(batching.SimulationSeed, uint64(index))), from: from, until: until}
-	e.Replica = batching.Replica{To: e, Rates: batching.Rates{Sequences: t.slots, SlowPrefill: 1}, KV: batching.NewKVCache(math.MaxInt32, 1), Size: costs.UsualBlock, Phases: make([]int, costs.UsualBlock), Steps: true}
+	e := &engine{t: t, slowed: 1, rng: rand.New(rand.NewPCG(batching.SimulationSeed, uint64(index))), from: from,
+		until: until}
+	e.Replica = batching.Replica{To: e, Rates: batching.Rates{Sequences: t.slots, SlowPrefill: 1},
+		KV: batching.NewKVCache(math.MaxInt32, 1), Size: costs.UsualBlock, Phases: make([]int, costs.UsualBlock), Steps: true}
 	if t.kind != profile.KindServer {
 		e.launched, e.began = t.pieces, -1 // a step that is not counted has ended
 		return e
@@ -210,7 +212,8 @@ func (e *engine) outcome() (o profile.Figures, requests int) {
 		m profile.Metric
 		v []float64
 		q float64
-	}{{profile.MetricTPOTP50, e.tpot, .5}, {profile.MetricTPOTP99, e.tpot, .99}, {profile.MetricTTFTP50, e.ttft, .5}, {profile.MetricTTFTP99, e.ttft, .99},
+	}{{profile.MetricTPOTP50, e.tpot, .5}, {profile.MetricTPOTP99, e.tpot, .99}, {profile.MetricTTFTP50, e.ttft,
+		.5}, {profile.MetricTTFTP99, e.ttft, .99},
 		{profile.MetricE2EP50, e.e2e, .5}, {profile.MetricE2EP90, e.e2e, .9}, {profile.MetricE2EP99, e.e2e, .99}} {
 		if len(s.v) > 0 {
 			slices.Sort(s.v)

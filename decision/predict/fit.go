@@ -41,7 +41,8 @@ const (
 	SplitLeaveOneSeriesOut
 )
 
-var splits = enum.Of[Split](profile.ErrUnknownName, "split", "leave-one-case-out", "leave-one-model-out", "leave-one-series-out")
+var splits = enum.Of[Split](profile.ErrUnknownName, "split", "leave-one-case-out", "leave-one-model-out",
+	"leave-one-series-out")
 
 // CrossValidate predicts every co-located row of the files by predictors that were calibrated, from p, on the part
 // of the files that the split leaves them. A workload that a file does not hold alone is looked up in the others.

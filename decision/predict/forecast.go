@@ -53,16 +53,19 @@ func (f *Forecasts) Predict(mechanism sharing.Mechanism, group []profile.Solo) (
 // twice the worst in 383 co-located tenants of H200s and H100s in examples/predict/testdata, and at most six times.
 var screened = map[sharing.Mechanism]map[profile.Metric][2]float64{
 	sharing.MechanismTimeSlicing: {
-		profile.MetricTPOTP50: {0.6, 0.25}, profile.MetricTPOTP99: {1, 0.15}, profile.MetricTTFTP99: {1.8, 0.6}, profile.MetricE2EP99: {1, 0.15},
+		profile.MetricTPOTP50: {0.6, 0.25}, profile.MetricTPOTP99: {1, 0.15}, profile.MetricTTFTP99: {1.8,
+			0.6}, profile.MetricE2EP99: {1, 0.15},
 	},
 	sharing.MechanismMPS: {
-		profile.MetricTPOTP50: {0.25, 0.1}, profile.MetricTPOTP99: {0.4, 0.15}, profile.MetricTTFTP99: {0.7, 0.4}, profile.MetricE2EP99: {0.4, 0.15},
+		profile.MetricTPOTP50: {0.25, 0.1}, profile.MetricTPOTP99: {0.4, 0.15}, profile.MetricTTFTP99: {0.7,
+			0.4}, profile.MetricE2EP99: {0.4, 0.15},
 	},
 }
 
 // Screen predicts a group by the closed form, with intervals at a one-sided confidence that also hold what a
 // simulation would say: where they leave no limit open, none is needed.
-func (f *Forecasts) Screen(mechanism sharing.Mechanism, group []profile.Solo, confidence float64) ([]Prediction, error) {
+func (f *Forecasts) Screen(mechanism sharing.Mechanism, group []profile.Solo, confidence float64) ([]Prediction,
+	error) {
 	out, err := f.predictor.Predict(mechanism, group, MethodClosedForm)
 	for i := range out {
 		out[i].hold(confidence)
@@ -117,9 +120,11 @@ func Alone(p *profile.SoloProfile) Prediction {
 func (p *Prediction) Prospect(slo *profile.SLO, d *prospect.Tenant, simulated bool) prospect.Prospect {
 	o := prospect.Prospect{Rate: prospect.Bounds{Value: 1, Low: 1, High: 1}, Simulated: simulated}
 	if r := p.value[profile.MetricStepsPerSecond]; p.rateAlone > 0 {
-		o.Rate = prospect.Bounds{Value: min(1, r.Value/p.rateAlone), Low: min(1, r.Low/p.rateAlone), High: min(1, r.High/p.rateAlone)}
+		o.Rate = prospect.Bounds{Value: min(1, r.Value/p.rateAlone), Low: min(1, r.Low/p.rateAlone),
+			High: min(1, r.High/p.rateAlone)}
 	}
-	for k, m := range [costs.LatencyCount]profile.Metric{profile.MetricTTFTP99, profile.MetricTPOTP99, profile.MetricE2EP99} {
+	for k, m := range [costs.LatencyCount]profile.Metric{profile.MetricTTFTP99, profile.MetricTPOTP99,
+		profile.MetricE2EP99} {
 		see(&o, k, p.value[m], 1)
 	}
 	median, ok := slo.TPOTP50.Get()

@@ -311,7 +311,8 @@ func fitEffects(effects map[string]float64, items []learnedItem, without string)
 }
 
 // apply moves the prediction of a tenant beside neighbours by what was learned.
-func (l *Learned) apply(mechanism sharing.Mechanism, b *profile.SoloProfile, neighbours []profile.Server, out *Prediction) {
+func (l *Learned) apply(mechanism sharing.Mechanism, b *profile.SoloProfile, neighbours []profile.Server,
+	out *Prediction) {
 	for m, v := range out.All() {
 		g := l.groups[learnedKey{mechanism, out.Class, m}]
 		if g == nil {
@@ -344,7 +345,8 @@ func (p *Prediction) Unlearned(m profile.Metric) (profile.Interval, bool) {
 // Ended returns the row of a tenant of an ended canary, with its prediction: outcome is what was seen.
 func (p *Prediction) Ended(name string, solo *profile.Solo, tenants int, outcome profile.Outcome) profile.Row {
 	b := solo.Uncontended()
-	r := profile.Row{Version: profile.Some(profile.VersionOfKinds), Kind: b.Kind, Engine: b.Engine, Mechanism: p.Mechanism, Case: name,
+	r := profile.Row{Version: profile.Some(profile.VersionOfKinds), Kind: b.Kind, Engine: b.Engine,
+		Mechanism: p.Mechanism, Case: name,
 		Server: solo.Server, Load: solo.Load, Tenants: tenants, Outcome: outcome, GPUName: b.GPU, Class: p.Class,
 		Predicted: map[profile.Metric]profile.Interval{}}
 	for m := range p.All() {

@@ -99,7 +99,8 @@ func (p *Predictor) Predict(mechanism sharing.Mechanism, group []profile.Solo, m
 func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, method Method,
 	known *aloneCache) ([]Prediction, error) {
 	if !slices.Contains(profile.Mechanisms[:], mechanism) {
-		return nil, fmt.Errorf("predict: %s cannot be predicted from profiles of whole GPUs; use time-slicing or mps, and FitSlice for MIG", mechanism)
+		return nil, fmt.Errorf("predict: %s cannot be predicted from profiles of whole GPUs; use time-slicing or mps, "+
+			"and FitSlice for MIG", mechanism)
 	}
 	if len(group) == 0 || len(group) > MaxGroup {
 		return nil, fmt.Errorf("predict: a group must have 1 to %d tenants, has %d", MaxGroup, len(group))
@@ -170,7 +171,8 @@ func ParsePredictor(data []byte) (*Predictor, error) {
 		Version int `json:"version"`
 	}
 	if json.Unmarshal(data, &head) == nil && head.Version > 0 && head.Version != costs.CalibrationVersion {
-		why, remedy := "the models have other parameters since", "calibrate again on the measurements that it was calibrated on"
+		why, remedy := "the models have other parameters since", "calibrate again on the measurements that it was "+
+			"calibrated on"
 		if head.Version > costs.CalibrationVersion {
 			why, remedy = "a later version of the package wrote it", "update the package"
 		}

@@ -38,7 +38,10 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 	known *aloneCache) error {
 	alone := make([]profile.Figures, len(models))
 	for i := range models {
-		if j := slices.IndexFunc(models[:i], func(o tenantModel) bool { return o.base == models[i].base && o.step == models[i].step }); j >= 0 {
+		if j := slices.IndexFunc(models[:i], func(o tenantModel) bool {
+			return o.base == models[i].base &&
+				o.step == models[i].step
+		}); j >= 0 {
 			alone[i] = alone[j] // the same workload again
 			models[i].prefill, models[i].prefillGPU = models[j].prefill, models[j].prefillGPU
 			continue
@@ -173,7 +176,8 @@ func (t *tenantModel) prefillError(found *profile.Figures) float64 {
 var launchesBeside = costs.Value("launches_beside")
 
 // runEngines simulates engines together. short says of each that hardly any of its requests ended.
-func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel) (out []profile.Figures, short []bool, err error) {
+func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel) (out []profile.Figures,
+	short []bool, err error) {
 	from, until := horizon(models)
 	engines := make([]*engine, len(models))
 	for i := range models {
@@ -246,7 +250,8 @@ func (p *Predictor) trySides(models []tenantModel, alone, together []profile.Fig
 		}
 		s := side{share: share, whole: models[i].turns > 0, same: together}
 		var err error
-		if s.other, err = p.withStep(models, alone, i, above); err == nil && math.Abs(models[i].gpu-edge) < math.Abs(below-edge) {
+		if s.other, err = p.withStep(models, alone, i, above); err == nil &&
+			math.Abs(models[i].gpu-edge) < math.Abs(below-edge) {
 			s.same, err = p.withStep(models, alone, i, below) // single steps lie on both sides
 		}
 		if err != nil {
@@ -258,7 +263,8 @@ func (p *Predictor) trySides(models []tenantModel, alone, together []profile.Fig
 }
 
 // withStep returns the figures of the group when tenant i's step has this time on the GPU.
-func (p *Predictor) withStep(models []tenantModel, alone []profile.Figures, i int, gpu float64) ([]profile.Figures, error) {
+func (p *Predictor) withStep(models []tenantModel, alone []profile.Figures, i int, gpu float64) ([]profile.Figures,
+	error) {
 	with := slices.Clone(models)
 	with[i].gpu = gpu
 	out, _, err := p.runEngines(sharing.MechanismTimeSlicing, with)
@@ -269,7 +275,8 @@ func (p *Predictor) withStep(models []tenantModel, alone []profile.Figures, i in
 }
 
 func (p *Predictor) scheduler() timeslice.Scheduler {
-	return timeslice.Scheduler{Quantum: batching.Millis(p.Parameters.Slice()), Switch: batching.Millis(p.Parameters.Change())}
+	return timeslice.Scheduler{Quantum: batching.Millis(p.Parameters.Slice()),
+		Switch: batching.Millis(p.Parameters.Change())}
 }
 
 // unseenModel is the factor by which an interval widens for a model that the predictor was not calibrated on.

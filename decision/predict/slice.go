@@ -46,7 +46,8 @@ func FitSlice(points []SlicePoint) (SliceCurve, error) {
 	var list problem.List
 	for i, p := range points {
 		if !(p.SMFraction > 0 && p.SMFraction <= 1) {
-			list.Addf(fmt.Sprintf("points[%d].sm_fraction", i), "divide the slice's SMs by the GPU's", "must lie above 0 and at most at 1, is %v", p.SMFraction)
+			list.Addf(fmt.Sprintf("points[%d].sm_fraction", i), "divide the slice's SMs by the GPU's",
+				"must lie above 0 and at most at 1, is %v", p.SMFraction)
 		}
 		if p.Latency <= 0 {
 			list.Addf(fmt.Sprintf("points[%d].latency", i), "", "must be positive, is %v", p.Latency)
@@ -62,8 +63,10 @@ func FitSlice(points []SlicePoint) (SliceCurve, error) {
 	slices.SortFunc(sorted, func(a, b SlicePoint) int { return cmp.Compare(a.SMFraction, b.SMFraction) })
 	if sorted[0].SMFraction == sorted[len(sorted)-1].SMFraction {
 		p := sorted[0]
-		return SliceCurve{Scaling: time.Duration(float64(p.Latency) * math.Pow(p.SMFraction, SliceExponent)), Exponent: SliceExponent,
-			Basis: sharing.BasisPrior, Source: "YOLOS-small on 1g.10gb of an A100, 14 of 108 SMs (nos-gpu-sharing); no MIG slice of this workload was measured", Points: len(points)}, nil
+		return SliceCurve{Scaling: time.Duration(float64(p.Latency) * math.Pow(p.SMFraction, SliceExponent)),
+			Exponent: SliceExponent,
+			Basis:    sharing.BasisPrior, Source: "YOLOS-small on 1g.10gb of an A100, 14 of 108 SMs (nos-gpu-sharing); no MIG " +
+				"slice of this workload was measured", Points: len(points)}, nil
 	}
 	var fit leastSquares
 	for _, p := range sorted {
@@ -77,7 +80,8 @@ func FitSlice(points []SlicePoint) (SliceCurve, error) {
 	case fixed < 0:
 		fixed, scaling = 0, fit.b2/fit.a22
 	}
-	return SliceCurve{Fixed: time.Duration(fixed), Scaling: time.Duration(scaling), Exponent: 1, Basis: sharing.BasisFitted,
+	return SliceCurve{Fixed: time.Duration(fixed), Scaling: time.Duration(scaling), Exponent: 1,
+		Basis:  sharing.BasisFitted,
 		Source: fmt.Sprintf("%d measured sizes", len(points)), Points: len(points)}, nil
 }
 

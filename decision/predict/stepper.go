@@ -24,7 +24,8 @@ const stepPieces = 20
 var smFilling = costs.Value("sm_filling")
 
 // readStepper takes a tenant apart that serves no tokens.
-func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *profile.Solo, base *profile.SoloProfile) error {
+func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *profile.Solo,
+	base *profile.SoloProfile) error {
 	t.base, t.kind, t.seen, t.closed = base, base.Kind, true, true
 	t.clients, t.slots, t.batch, t.output, t.steps = 1, 1, 1, 2, 1
 	t.prefill = profile.ShortestPart

@@ -212,7 +212,8 @@ func (s *study) calibrate(u subset) (*Predictor, error) {
 		}
 		any = true
 		q, trials := fitted(&p.Parameters, m)
-		q.Value, q.Basis, q.Source = trials[k], sharing.BasisFitted, fmt.Sprintf("%d co-located tenants in %d series", tenants, len(series))
+		q.Value, q.Basis, q.Source = trials[k], sharing.BasisFitted, fmt.Sprintf("%d co-located tenants in %d series",
+			tenants, len(series))
 		s.learn(m, u, to)
 	}
 	if !any {

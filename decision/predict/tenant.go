@@ -35,10 +35,12 @@ type tenantModel struct {
 	// A decode step with batch sequences in it: host + perToken x batch on the host, then gpu on the GPU.
 	step, host, perToken, gpu, batch, doubling float64
 	added                                      float64 // to each step, beyond what the profile measured
-	turns                                      float64 // of a step, as counted beside a spinning neighbour; 0 = not counted
-	edge                                       float64 // turns that end where a step does, which may take one more, 0 = none do
-	length                                     float64 // gpu, before it was moved to the turns that were counted
-	otherShare                                 float64 // of the steps that were counted with otherWay, with its sign
+	// of a step, as counted beside a spinning neighbour; 0 = not counted
+	turns float64
+	// turns that end where a step does, which may take one more, 0 = none do
+	edge       float64
+	length     float64 // gpu, before it was moved to the turns that were counted
+	otherShare float64 // of the steps that were counted with otherWay, with its sign
 	// A prefill: its time alone, and the GPU's work in it.
 	prefill, prefillGPU float64
 	// interrupts is the number of prefills, others' included, between a request's first and last token.
@@ -157,7 +159,8 @@ func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile) error {
 		t.step, ok = decodeOfTPOT*t.alone[profile.MetricTPOTP50], true
 		t.note(0.1, "no gaps between tokens in the profile: a decode step taken for %g of its time per token", decodeOfTPOT)
 	}
-	if !ok || t.alone[profile.MetricTPOTP50] == 0 || t.alone[profile.MetricE2EP50] == 0 || t.alone[profile.MetricTokensPerSecond] == 0 {
+	if !ok || t.alone[profile.MetricTPOTP50] == 0 || t.alone[profile.MetricE2EP50] == 0 ||
+		t.alone[profile.MetricTokensPerSecond] == 0 {
 		return fmt.Errorf("%w: itl_ms.p50, tpot_ms.p50, e2e_ms.p50 and tokens_per_s are needed", ErrUnpredictable)
 	}
 	if n, ok := b.Requests.Get(); ok && n < 10 {
@@ -220,7 +223,8 @@ func (t *tenantModel) checkStep(base *profile.SoloProfile, siblings []*profile.S
 		}
 	}
 	if t.step > grown*least {
-		t.note(0.1, "the median gap between tokens, %.2f ms, holds a prefill; %.2f ms taken from the server's other loads", t.step, usual*least)
+		t.note(0.1, "the median gap between tokens, %.2f ms, holds a prefill; %.2f ms taken from the server's other loads",
+			t.step, usual*least)
 		t.step = usual * least
 	}
 }
@@ -267,7 +271,8 @@ func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile, usualHost 
 	busy := 0.0 // GPU-active time for each request
 	if t.closed {
 		t.batch = float64(min(t.clients, t.slots))
-		t.cycle = float64(t.clients) * float64(t.output) / (t.alone[profile.MetricTokensPerSecond] / 1e3) * t.batch / float64(t.clients)
+		perMS := t.alone[profile.MetricTokensPerSecond] / 1e3
+		t.cycle = float64(t.clients) * float64(t.output) / perMS * t.batch / float64(t.clients)
 		t.prefill = (t.cycle - t.steps*t.step - clientDelay) / t.batch
 		busy = b.GPUBusyFraction.Or(0) * t.cycle
 	} else {
@@ -288,8 +293,10 @@ func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile, usualHost 
 	switch {
 	case t.prefill <= 0:
 		return fmt.Errorf("%w: its decode steps take longer than its requests do", ErrUnpredictable)
-	case t.step < profile.ShortestPart || t.prefill < profile.ShortestPart || t.step > profile.LongestPart || t.prefill > profile.LongestPart:
-		return fmt.Errorf("%w: its throughput leaves %.3g ms for a step and %.3g ms for a prefill", ErrUnpredictable, t.step, t.prefill)
+	case t.step < profile.ShortestPart || t.prefill < profile.ShortestPart || t.step > profile.LongestPart ||
+		t.prefill > profile.LongestPart:
+		return fmt.Errorf("%w: its throughput leaves %.3g ms for a step and %.3g ms for a prefill", ErrUnpredictable,
+			t.step, t.prefill)
 	}
 	host, prefillBusy := p.idleParts(t, busy, usualHost)
 	if t.gaps && t.busy > 0 {
@@ -333,7 +340,8 @@ func (p *Predictor) usualHost(base *profile.SoloProfile, siblings []*profile.Sol
 }
 
 // The deviations of the host's part of a step and of a prefill's busy share from the usual, and GPM's error.
-var hostError, prefillError, gpmError = costs.Value("host_error"), costs.Value("prefill_error"), costs.Value("gpm_error")
+var hostError, prefillError, gpmError = costs.Value("host_error"), costs.Value("prefill_error"),
+	costs.Value("gpm_error")
 
 // idleParts are the fraction of a decode step in which the GPU waits for the host, and the fraction of a prefill in
 // which it works. One figure of GPM, the time busy that a request takes in all, speaks of both: each is moved from

@@ -16,7 +16,8 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 		return nil
 	}
 	if SimulatedGPU(gpu) || SimulatedGPU(p.GPU) {
-		return fmt.Errorf("%w: %s; calibrated on %s (a simulation says nothing of a GPU, nor a GPU of it)", ErrOtherGPU, problem.Clip(gpu), problem.Clip(p.GPU))
+		return fmt.Errorf("%w: %s; calibrated on %s (a simulation says nothing of a GPU, nor a GPU of it)", ErrOtherGPU,
+			problem.Clip(gpu), problem.Clip(p.GPU))
 	}
 	there, err := sharing.LookupGPU(gpu)
 	here, err2 := sharing.LookupGPU(p.GPU)

@@ -24,14 +24,18 @@ import (
 func (p *Predictor) TurnsBesideSpinner(alone, beside time.Duration) (float64, error) {
 	wait := p.Parameters.Quantum.Value + 2*p.Parameters.Switch.Value
 	turns := (batching.InMillis(beside) - batching.InMillis(alone)) / wait
-	most := max(math.Ceil(1.1*batching.InMillis(alone)/p.Parameters.Quantum.Value)+0.5, batching.InMillis(alone)/shortestTurn)
+	most := max(math.Ceil(1.1*batching.InMillis(alone)/p.Parameters.Quantum.Value)+0.5,
+		batching.InMillis(alone)/shortestTurn)
 	switch {
 	case alone <= 0 || beside <= 0:
-		return 0, fmt.Errorf("predict: a step of %v alone and %v beside the spinning neighbour counts no turns", alone, beside)
+		return 0, fmt.Errorf("predict: a step of %v alone and %v beside the spinning neighbour counts no turns", alone,
+			beside)
 	case turns < 0.5:
-		return 0, fmt.Errorf("predict: a step takes %v beside the spinning neighbour and %v alone, so it did not wait for it: did the neighbour spin, on the same GPU and without MPS?", beside, alone)
+		return 0, fmt.Errorf("predict: a step takes %v beside the spinning neighbour and %v alone, so it did not wait "+
+			"for it: did the neighbour spin, on the same GPU and without MPS?", beside, alone)
 	case turns > most:
-		return 0, fmt.Errorf("predict: a step takes %v beside the spinning neighbour and %v alone: %.1f turns are more than it can take, so it waited for something else too", beside, alone, turns)
+		return 0, fmt.Errorf("predict: a step takes %v beside the spinning neighbour and %v alone: %.1f turns are more "+
+			"than it can take, so it waited for something else too", beside, alone, turns)
 	}
 	return turns, nil
 }
@@ -55,7 +59,8 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 	guessed := float64(p.scheduler().Slices(batching.Millis(t.gpu)))
 	gpu := min(max(t.gpu, (n-1)*q/(1-stepJitter)), n*q/(1+stepJitter))
 	if math.Abs(gpu/t.gpu-1) > mostMoved {
-		t.note(0.1, "the %.1f turns that were counted beside a spinning neighbour do not fit a step of %.2f ms; they were not used", counted, t.step)
+		t.note(0.1, "the %.1f turns that were counted beside a spinning neighbour do not fit a step of %.2f ms; they "+
+			"were not used", counted, t.step)
 		return
 	}
 	t.turns = n

@@ -23,7 +23,8 @@ const (
 	ProjectionDown
 )
 
-var projections = enum.Of[Projection](profile.ErrUnknownName, "projection", "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+var projections = enum.Of[Projection](profile.ErrUnknownName, "projection", "q_proj", "k_proj", "v_proj", "o_proj",
+	"gate_proj", "up_proj", "down_proj")
 
 // Adapters are the LoRA adapters that a server can serve beside its base model. The zero value is a server without
 // adapters; a request for one is then a request to the base model.
@@ -131,7 +132,8 @@ func (a *Adapters) check(list *problem.List, path string) {
 	}{{"slots", a.Slots, 100_000}, {"host_slots", a.HostSlots, 1 << 24}, {"rank", a.Rank, 4096}} {
 		list.If(n.v < 0 || n.v > n.most, problem.Join(path, n.name), "", "must lie between 0 and %d, is %d", n.most, n.v)
 	}
-	list.If(a.HostSlots > 0 && a.HostSlots < a.Slots, problem.Join(path, "host_slots"), "an adapter on the GPU is in the host's memory too", "%d are fewer than the %d slots", a.HostSlots, a.Slots)
+	list.If(a.HostSlots > 0 && a.HostSlots < a.Slots, problem.Join(path, "host_slots"),
+		"an adapter on the GPU is in the host's memory too", "%d are fewer than the %d slots", a.HostSlots, a.Slots)
 	for _, t := range a.Targets {
 		list.If(!projections.Has(t), problem.Join(path, "targets"), "", "%v is no projection", t)
 	}

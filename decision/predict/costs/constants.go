@@ -24,7 +24,8 @@ type Constant struct {
 	PerTenant bool             `json:"per_tenant,omitzero"`
 	Basis     sharing.Basis    `json:"basis"`
 	Source    sharing.SourceID `json:"source"`
-	Query     string           `json:"query,omitempty"` // over the rows of examples/predict/testdata, or the source's words
+	// over the rows of examples/predict/testdata, or the source's words
+	Query string `json:"query,omitempty"`
 }
 
 //go:embed constants.json

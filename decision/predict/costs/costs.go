@@ -34,9 +34,10 @@ type Cost struct {
 // not in the prefix cache takes p/1000*PrefillToken, what attention adds in long prompts, and at least Prefill, in
 // which the kernels' launches bound it. With chunks, prompts are computed in the same steps in which others decode.
 type Engine struct {
-	Model          Model
-	Step           Cost           // ms
-	StepMatrix     Cost           // ms more of a step of several sequences: matrices are multiplied, where one has vectors; not under MPS
+	Model Model
+	Step  Cost // ms
+	// ms more of a step of several sequences: matrices are multiplied, where one has vectors; not under MPS
+	StepMatrix     Cost
 	StepSequence   Cost           // ms for each sequence in the batch
 	StepContext    Cost           // ms for each 1000 tokens of context in the batch
 	StepExperts    Cost           // ms to read all routed experts: a step reads those that its sequences use
@@ -51,9 +52,12 @@ type Engine struct {
 	Turns          []CountedTurns // of a step beside others, by ascending batch; elsewhere as its length says
 	MPSStep        Cost           // ms that MPS adds to each step
 
-	Captured      []int         // batches that steps were captured for as CUDA graphs, ascending: others are padded to the next; none = no batch is padded
-	Sequences     int           // in a batch at once; 0 = 256
-	ChunkTokens   int           // tokens that a step computes at most, prompts in chunks; 0 = a prefill runs alone, one between two steps
+	// batches that steps were captured for as CUDA graphs, ascending: others are padded to the next; none = no batch is
+	// padded
+	Captured  []int
+	Sequences int // in a batch at once; 0 = 256
+	// tokens that a step computes at most, prompts in chunks; 0 = a prefill runs alone, one between two steps
+	ChunkTokens   int
 	PrefillsFirst bool          // nobody decodes while prompts wait to be computed, as in SGLang
 	BlockTokens   int           // in a block of the KV cache; 0 = 16
 	NoPrefixCache bool          // nothing of a prompt is kept for others
@@ -183,11 +187,15 @@ func (e *Engine) Costs() iter.Seq2[string, *Cost] {
 		for _, c := range []struct {
 			name string
 			c    *Cost
-		}{{"step", &e.Step}, {"step_matrix", &e.StepMatrix}, {"step_sequence", &e.StepSequence}, {"step_context", &e.StepContext}, {"step_experts", &e.StepExperts}, {"host_fraction", &e.HostFraction},
-			{"prefill", &e.Prefill}, {"prefill_token", &e.PrefillToken}, {"prefill_context", &e.PrefillContext}, {"prefill_busy", &e.PrefillBusy}, {"request", &e.Request},
+		}{{"step", &e.Step}, {"step_matrix", &e.StepMatrix}, {"step_sequence", &e.StepSequence},
+			{"step_context", &e.StepContext}, {"step_experts", &e.StepExperts}, {"host_fraction", &e.HostFraction},
+			{"prefill", &e.Prefill}, {"prefill_token", &e.PrefillToken}, {"prefill_context", &e.PrefillContext},
+			{"prefill_busy", &e.PrefillBusy}, {"request", &e.Request},
 			{"decode_sm", &e.DecodeSM}, {"prefill_sm", &e.PrefillSM}, {"mps_step", &e.MPSStep},
-			{"adapter_step", &e.Adapters.Step}, {"adapter_each", &e.Adapters.Each}, {"adapter_prefill", &e.Adapters.Prefill}, {"adapter_load", &e.Adapters.Load}, {"adapter_fetch", &e.Adapters.Fetch},
-			{"copy_in", &e.Sleep.CopyIn}, {"copy_out", &e.Sleep.CopyOut}, {"reload", &e.Sleep.Reload}, {"sleep_fixed", &e.Sleep.Fixed}} {
+			{"adapter_step", &e.Adapters.Step}, {"adapter_each", &e.Adapters.Each},
+			{"adapter_prefill", &e.Adapters.Prefill}, {"adapter_load", &e.Adapters.Load}, {"adapter_fetch", &e.Adapters.Fetch},
+			{"copy_in", &e.Sleep.CopyIn}, {"copy_out", &e.Sleep.CopyOut}, {"reload", &e.Sleep.Reload},
+			{"sleep_fixed", &e.Sleep.Fixed}} {
 			if !yield(c.name, c.c) {
 				return
 			}
@@ -199,7 +207,8 @@ func (e *Engine) Check(list *problem.List, path string) {
 	e.Model.check(list, problem.Join(path, "model"))
 	for name, c := range e.Costs() {
 		if !(c.Value >= 0 && c.Value <= profile.LongestPart && c.Sigma >= 0 && c.Sigma < 5) {
-			list.Addf(problem.Join(path, name), "", "must lie between 0 and %g with a sigma below 5, is %v with %v", profile.LongestPart, c.Value, c.Sigma)
+			list.Addf(problem.Join(path, name), "", "must lie between 0 and %g with a sigma below 5, is %v with %v",
+				profile.LongestPart, c.Value, c.Sigma)
 		}
 	}
 	if e.Step.Value+e.StepSequence.Value <= 0 {
@@ -214,7 +223,8 @@ func (e *Engine) Check(list *problem.List, path string) {
 	for _, n := range []struct {
 		name    string
 		v, most int
-	}{{"sequences", e.Sequences, 1 << 20}, {"chunk_tokens", e.ChunkTokens, 1 << 24}, {"block_tokens", e.BlockTokens, 1 << 16}} {
+	}{{"sequences", e.Sequences, 1 << 20}, {"chunk_tokens", e.ChunkTokens, 1 << 24}, {"block_tokens", e.BlockTokens,
+		1 << 16}} {
 		if n.v < 0 || n.v > n.most {
 			list.Addf(problem.Join(path, n.name), "", "must lie between 0 and %d, is %d", n.most, n.v)
 		}
@@ -223,9 +233,11 @@ func (e *Engine) Check(list *problem.List, path string) {
 		list.Addf(problem.Join(path, "captured"), "", "must be batches of 1 and more, ascending, are %v", e.Captured)
 	}
 	if e.ChunkTokens > 0 && e.ChunkTokens <= e.MostSequences() && !e.PrefillsFirst {
-		list.Addf(problem.Join(path, "chunk_tokens"), fmt.Sprintf("more than the %d sequences that may decode in a step", e.MostSequences()), "%d leave no token for a prompt", e.ChunkTokens)
+		list.Addf(problem.Join(path, "chunk_tokens"), fmt.Sprintf("more than the %d sequences that may decode in a step",
+			e.MostSequences()), "%d leave no token for a prompt", e.ChunkTokens)
 	}
-	list.If(!(e.OverheadSigma >= 0 && e.OverheadSigma < 5) || e.Overhead < 0, problem.Join(path, "overhead"), "", "must not be negative, with a sigma below 5, is %v with %v", e.Overhead, e.OverheadSigma)
+	list.If(!(e.OverheadSigma >= 0 && e.OverheadSigma < 5) || e.Overhead < 0, problem.Join(path, "overhead"), "",
+		"must not be negative, with a sigma below 5, is %v with %v", e.Overhead, e.OverheadSigma)
 	e.Adapters.check(list, problem.Join(path, "adapters"))
 	e.Sleep.check(list, problem.Join(path, "sleep"))
 }

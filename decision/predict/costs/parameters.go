@@ -30,27 +30,36 @@ type Parameter struct {
 
 // Parameters are the constants of the models, each with a meaning, for one GPU model and driver.
 type Parameters struct {
-	// Time-slicing.
-	Quantum        Parameter `yaml:"quantum,required" json:"quantum"`                   // ms that a context keeps the GPU
-	Switch         Parameter `yaml:"switch,required" json:"switch"`                     // ms lost to a change of context
-	SliceLoss      Parameter `yaml:"slice_loss,required" json:"slice_loss"`             // ms of each turn, beyond the switch, in which resumed work does not advance
-	HostFraction   Parameter `yaml:"host_fraction,required" json:"host_fraction"`       // of a decode step that is not on the GPU
-	HostPerToken   Parameter `yaml:"host_per_token,required" json:"host_per_token"`     // ms of a step on the host for each sequence in the batch
-	BatchDoubling  Parameter `yaml:"batch_doubling,required" json:"batch_doubling"`     // fraction by which a doubled batch lengthens a step on the GPU
-	PrefillSteps   Parameter `yaml:"prefill_steps,required" json:"prefill_steps"`       // GPU work of a prefill that reads the weights once, in decode steps; where GPM does not tell
-	PrefillTokens  Parameter `yaml:"prefill_tokens,required" json:"prefill_tokens"`     // prompt tokens that add the GPU work of another decode step
-	PrefillBusy    Parameter `yaml:"prefill_busy,required" json:"prefill_busy"`         // fraction of a prefill's time in which the GPU works at most; the host has the rest
-	PrefillCatchUp Parameter `yaml:"prefill_catch_up,required" json:"prefill_catch_up"` // fraction of that activity which is left when a prefill's kernels have piled up behind a neighbour
-	// MPS.
-	KernelBandwidth Parameter `yaml:"kernel_bandwidth,required" json:"kernel_bandwidth"` // share of the memory bandwidth at which a decode step's kernel reads, once it does
-	MemoryBlocking  Parameter `yaml:"memory_blocking,required" json:"memory_blocking"`   // share of the time in which a neighbour's kernel reads for which one's own waits
-	QueueShare      Parameter `yaml:"queue_share,required" json:"queue_share"`           // the same of the time in which it does not read
-	BatchWaits      Parameter `yaml:"batch_waits,required" json:"batch_waits"`           // fraction by which a step waits longer for others with each doubling of its batch
-	PrefillBlocking Parameter `yaml:"prefill_blocking,required" json:"prefill_blocking"` // how many times as long others wait for a prefill's kernels as for a decode step's
-	PrefillWaits    Parameter `yaml:"prefill_waits,required" json:"prefill_waits"`       // how many times as long a prefill waits for others as a decode step does
-	Arbitration     Parameter `yaml:"arbitration,required" json:"arbitration"`           // fraction by which GPU work takes longer as soon as anybody else is active
-	LoneStepCost    Parameter `yaml:"lone_step_cost,required" json:"lone_step_cost"`     // ms that MPS adds to a decode step of a lone tenant
-	CapExponent     Parameter `yaml:"cap_exponent,required" json:"cap_exponent"`         // of a decode step's growth with the inverse of the SM share
+	// Of time-slicing: the time that a context keeps the GPU, the time lost to a change of context, and that of each turn,
+	// beyond the switch, in which resumed work does not advance. Of a decode step the part that is not on the GPU, the
+	// host's time for each sequence, and the growth on the GPU with a doubled batch. Of a prefill the GPU work that reads
+	// the weights once, in decode steps, where GPM does not tell; the prompt tokens that add the work of another decode
+	// step; the part of its time in which the GPU works at most (the host has the rest), and the part of that which is
+	// left when its kernels have piled up behind a neighbour.
+	Quantum        Parameter `yaml:"quantum,required" json:"quantum"`
+	Switch         Parameter `yaml:"switch,required" json:"switch"`
+	SliceLoss      Parameter `yaml:"slice_loss,required" json:"slice_loss"`
+	HostFraction   Parameter `yaml:"host_fraction,required" json:"host_fraction"`
+	HostPerToken   Parameter `yaml:"host_per_token,required" json:"host_per_token"`
+	BatchDoubling  Parameter `yaml:"batch_doubling,required" json:"batch_doubling"`
+	PrefillSteps   Parameter `yaml:"prefill_steps,required" json:"prefill_steps"`
+	PrefillTokens  Parameter `yaml:"prefill_tokens,required" json:"prefill_tokens"`
+	PrefillBusy    Parameter `yaml:"prefill_busy,required" json:"prefill_busy"`
+	PrefillCatchUp Parameter `yaml:"prefill_catch_up,required" json:"prefill_catch_up"`
+	// Of MPS: the share of the memory bandwidth at which a decode step's kernel reads, once it does; the share of the time
+	// in which a neighbour's kernel reads for which one's own waits, and that of the time in which it does not read; the
+	// growth of a step's waits with a doubled batch; the waits for a prefill's kernels and those of a prefill, over a
+	// decode step's; the growth of GPU work as soon as anybody else is active; the ms that MPS adds to a decode step of a
+	// lone tenant; and the exponent of a step's growth with the inverse of the SM share.
+	KernelBandwidth Parameter `yaml:"kernel_bandwidth,required" json:"kernel_bandwidth"`
+	MemoryBlocking  Parameter `yaml:"memory_blocking,required" json:"memory_blocking"`
+	QueueShare      Parameter `yaml:"queue_share,required" json:"queue_share"`
+	BatchWaits      Parameter `yaml:"batch_waits,required" json:"batch_waits"`
+	PrefillBlocking Parameter `yaml:"prefill_blocking,required" json:"prefill_blocking"`
+	PrefillWaits    Parameter `yaml:"prefill_waits,required" json:"prefill_waits"`
+	Arbitration     Parameter `yaml:"arbitration,required" json:"arbitration"`
+	LoneStepCost    Parameter `yaml:"lone_step_cost,required" json:"lone_step_cost"`
+	CapExponent     Parameter `yaml:"cap_exponent,required" json:"cap_exponent"`
 }
 
 // Named ranges over the parameters with their JSON names, in order.
@@ -163,7 +172,8 @@ var priorHalfWidths = [2][profile.ServingMetrics]float64{
 func (p *Calibration) Validate() error {
 	var list problem.List
 	if p.Version != CalibrationVersion {
-		list.Addf("version", fmt.Sprintf("write version: %d if this version of the package made the file", CalibrationVersion), "is %d, and this package reads %d", p.Version, CalibrationVersion)
+		list.Addf("version", fmt.Sprintf("write version: %d if this version of the package made the file",
+			CalibrationVersion), "is %d, and this package reads %d", p.Version, CalibrationVersion)
 	}
 	if p.GPU == "" {
 		list.Addf("gpu_name", "", "is empty")
@@ -176,7 +186,8 @@ func (p *Calibration) Validate() error {
 		case v.Unit == "":
 			list.Addf(path+".unit", "", "is empty")
 		case v.Value < v.Low || v.Value > v.High:
-			list.Addf(path+".value", "calibrate on other data", "%v %s is outside its plausible range, %v to %v", v.Value, v.Unit, v.Low, v.High)
+			list.Addf(path+".value", "calibrate on other data", "%v %s is outside its plausible range, %v to %v", v.Value,
+				v.Unit, v.Low, v.High)
 		case v.Low < 0:
 			list.Addf(path+".low", "", "is negative")
 		}

@@ -34,8 +34,8 @@ func MeanTurns(quanta, tolerance float64) float64 {
 	return n + min(1, (quanta+within-n)/(2*within))
 }
 
-// CountedTolerance takes the place of timeslice.BoundaryTolerance where turns were counted: they tell the host's part of
-// a step, and so the GPU's, to about as much.
+// CountedTolerance takes the place of timeslice.BoundaryTolerance where turns were counted: they tell the host's part
+// of a step, and so the GPU's, to about as much.
 var CountedTolerance = Value("counted_tolerance")
 
 // Transferred is by how much wider intervals are, on the scale of logarithms, for a GPU that the predictor was not

@@ -102,7 +102,8 @@ func (m Model) check(list *problem.List, path string) {
 	case m.Latent < 0 || m.Latent > 1<<20:
 		list.Addf(problem.Join(path, "latent"), "", "must lie between 0 and %d, is %d", 1<<20, m.Latent)
 	case m.Latent == 0 && (m.KVHeads < 1 || m.HeadDim < 1 || m.KVHeads > 10_000 || m.HeadDim > 1<<20):
-		list.Addf(problem.Join(path, "kv_heads"), "the KV cache of a token follows from layers, kv_heads and head_dim", "heads %d of %d elements make no KV cache", m.KVHeads, m.HeadDim)
+		list.Addf(problem.Join(path, "kv_heads"), "the KV cache of a token follows from layers, kv_heads and head_dim",
+			"heads %d of %d elements make no KV cache", m.KVHeads, m.HeadDim)
 	}
 	for _, n := range []struct {
 		name    string
@@ -130,7 +131,8 @@ func (e *Engine) KVTokens(memory sharing.Bytes) (int, error) {
 		return 0, fmt.Errorf("predict: the model's shape gives no KV cache per token")
 	}
 	if memory < fixed+perBlock {
-		return 0, fmt.Errorf("predict: %v of memory leave no KV cache beside %v of weights, %v of adapters and %v of overhead",
+		return 0, fmt.Errorf("predict: %v of memory leave no KV cache beside %v of weights, %v of adapters and %v of "+
+			"overhead",
 			memory, e.Model.Weights(), e.Adapters.Memory(e.Model), e.Overhead)
 	}
 	return int((memory-fixed)/perBlock) * e.Block(), nil

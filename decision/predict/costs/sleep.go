@@ -65,7 +65,8 @@ func (s *Sleep) LongestTurn() time.Duration {
 }
 
 func (s *Sleep) check(list *problem.List, path string) {
-	list.If(s.Level > SleepDiscard, problem.Join(path, "level"), "vLLM has levels 1 and 2; 0 never sleeps", "is %d", s.Level)
+	list.If(s.Level > SleepDiscard, problem.Join(path, "level"), "vLLM has levels 1 and 2; 0 never sleeps", "is %d",
+		s.Level)
 	list.If(s.Idle < 0 || s.Turn < 0, path, "", "times must not be negative")
 	list.If(s.Asleep < 0, problem.Join(path, "asleep"), "", "is negative")
 }

@@ -61,8 +61,8 @@ type SoloProfile struct {
 	Fit *ServingFit `yaml:"fit" json:"fit,omitempty"`
 }
 
-// ServingFit holds the parts of a model server's work that its counters over several loads show. Intervals are of 90%; a zero one
-// could not be told.
+// ServingFit holds the parts of a model server's work that its counters over several loads show. Intervals are of 90%;
+// a zero one could not be told.
 type ServingFit struct {
 	// A decode step of n sequences takes Step + n*StepSequence; a prefill of p tokens that are not cached takes
 	// Prefill + p/1000*PrefillToken more than the steps beside it. In ms.
@@ -75,13 +75,15 @@ type ServingFit struct {
 	PrefillAt Interval          `yaml:"prefill_at_mean_ms" json:"prefill_at_mean_ms,omitzero"`
 	Batch     float64           `yaml:"batch" json:"batch"`
 	Prompt    float64           `yaml:"prompt" json:"prompt"`
-	Chunk     Optional[int]     `yaml:"chunk" json:"chunk,omitzero"`             // most tokens that a step computed
-	Slots     Optional[int]     `yaml:"slots" json:"slots,omitzero"`             // sequences at which it made others wait
-	KVUse     Optional[float64] `yaml:"kv_use" json:"kv_use,omitzero"`           // largest share of the KV cache in use
-	Hits      Optional[float64] `yaml:"prefix_hits" json:"prefix_hits,omitzero"` // share of the prompts' tokens that was cached
-	Accepted  Optional[float64] `yaml:"accepted" json:"accepted,omitzero"`       // share of the proposed tokens that was kept
-	Windows   int               `yaml:"windows" json:"windows"`                  // pairs of pages behind it
-	Unknown   []string          `yaml:"unknown" json:"unknown,omitempty"`        // what the data can't tell, and why
+	Chunk     Optional[int]     `yaml:"chunk" json:"chunk,omitzero"`   // most tokens that a step computed
+	Slots     Optional[int]     `yaml:"slots" json:"slots,omitzero"`   // sequences at which it made others wait
+	KVUse     Optional[float64] `yaml:"kv_use" json:"kv_use,omitzero"` // largest share of the KV cache in use
+	// share of the prompts' tokens that was cached
+	Hits Optional[float64] `yaml:"prefix_hits" json:"prefix_hits,omitzero"`
+	// share of the proposed tokens that was kept
+	Accepted Optional[float64] `yaml:"accepted" json:"accepted,omitzero"`
+	Windows  int               `yaml:"windows" json:"windows"`           // pairs of pages behind it
+	Unknown  []string          `yaml:"unknown" json:"unknown,omitempty"` // what the data can't tell, and why
 }
 
 func (f *ServingFit) check(list *problem.List, path string) {
@@ -177,7 +179,8 @@ var Mechanisms = [...]sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.Me
 func checkRun(list *problem.List, path string, m sharing.Mechanism, version int, kind Kind, engine string,
 	s Server, l Load) {
 	if !slices.Contains(Mechanisms[:], m) {
-		list.Addf(problem.Join(path, "mechanism"), "use time-slicing (also for a run without MPS) or mps", "%s cannot be predicted", m)
+		list.Addf(problem.Join(path, "mechanism"), "use time-slicing (also for a run without MPS) or mps",
+			"%s cannot be predicted", m)
 	}
 	s.check(list, problem.Join(path, "server"))
 	list.If(engine != "" && version < VersionOfKinds, problem.Join(path, "engine"),
@@ -319,7 +322,8 @@ func (s *Solo) Uncontended() *SoloProfile {
 // Solo returns what ps, which may be nil, knows of a workload. A server with an active thread percentage that was not
 // measured alone falls back to the same server without one. ErrNoProfile says that there is nothing to predict from.
 func (ps *Profiles) Solo(s Server, l Load) (Solo, error) {
-	solo := Solo{Server: s, Load: l, TimeSlicing: ps.Find(sharing.MechanismTimeSlicing, s, l), MPS: ps.Find(sharing.MechanismMPS, s, l)}
+	solo := Solo{Server: s, Load: l, TimeSlicing: ps.Find(sharing.MechanismTimeSlicing, s, l),
+		MPS: ps.Find(sharing.MechanismMPS, s, l)}
 	from := s
 	if s.SMPercent.Or(100) < 100 {
 		if solo.MPS == nil {
@@ -350,7 +354,8 @@ const (
 
 func checkTurns(list *problem.List, path string, turns Optional[float64]) {
 	if v, ok := turns.Get(); ok && !(v >= 0.5 && v <= maxTurns) {
-		list.Addf(path, "run the workload beside a spinning neighbour again", "must lie between 0.5 and %v, is %v", maxTurns, v)
+		list.Addf(path, "run the workload beside a spinning neighbour again", "must lie between 0.5 and %v, is %v",
+			maxTurns, v)
 	}
 }
 

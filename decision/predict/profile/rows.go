@@ -18,13 +18,14 @@ type Row struct {
 	Engine    string            `yaml:"engine" json:"engine,omitempty"` // as in SoloProfile
 	Mechanism sharing.Mechanism `yaml:"mechanism,required" json:"mechanism"`
 	Case      string            `yaml:"case,required" json:"case"`
-	Series    string            `yaml:"series" json:"series,omitempty"` // what was measured in one go on one machine; "" is not said
-	Load      Load              `yaml:"load" json:"load,omitzero"`      // of servers
-	Server    Server            `yaml:"server,required" json:"server"`
-	Tenants   int               `yaml:"tenants,required" json:"tenants"`
-	Requests  Optional[int]     `yaml:"requests" json:"requests,omitzero"`
-	Errors    Optional[int]     `yaml:"errors" json:"errors,omitzero"`
-	Steps     Optional[int]     `yaml:"steps" json:"steps,omitzero"` // counted, of tenants that serve no tokens
+	// what was measured in one go on one machine; "" is not said
+	Series   string        `yaml:"series" json:"series,omitempty"`
+	Load     Load          `yaml:"load" json:"load,omitzero"` // of servers
+	Server   Server        `yaml:"server,required" json:"server"`
+	Tenants  int           `yaml:"tenants,required" json:"tenants"`
+	Requests Optional[int] `yaml:"requests" json:"requests,omitzero"`
+	Errors   Optional[int] `yaml:"errors" json:"errors,omitzero"`
+	Steps    Optional[int] `yaml:"steps" json:"steps,omitzero"` // counted, of tenants that serve no tokens
 	Outcome
 	GPU        RowGPU            `yaml:"gpu,null" json:"gpu,omitzero"`
 	GPM        RowGPM            `yaml:"gpm,null" json:"gpm,omitzero"`
@@ -33,7 +34,8 @@ type Row struct {
 	WallS      Optional[float64] `yaml:"wall_s" json:"wall_s,omitzero"`
 	Turns      Optional[float64] `yaml:"turns" json:"turns,omitzero"` // of a lone tenant, as in SoloProfile
 	Pressure   *Pressure         `yaml:"pressure" json:"pressure,omitempty"`
-	Slice      string            `yaml:"slice" json:"slice,omitempty"` // the MIG profile that the case ran on; "" is a whole GPU
+	// the MIG profile that the case ran on; "" is a whole GPU
+	Slice string `yaml:"slice" json:"slice,omitempty"`
 	// Predicted is what was said of the row before it was measured, with Class, as a canary writes it
 	// ([Prediction.Ended]): what [Learn] learns from.
 	Predicted map[Metric]Interval `yaml:"predicted" json:"predicted,omitempty"`
@@ -79,7 +81,8 @@ func ParseRows(data []byte) (Rows, error) {
 	for _, c := range rows.Cases() {
 		// A canary may tell of some of the tenants only.
 		if r := &c.Rows[0]; len(c.Rows) != r.Tenants && len(r.Predicted) == 0 {
-			list.Addf(fmt.Sprintf("[%d]", c.At), "keep the rows of a case together", "case %q under %s has %d tenants and %d rows", problem.Clip(r.Case), r.Mechanism, r.Tenants, len(c.Rows))
+			list.Addf(fmt.Sprintf("[%d]", c.At), "keep the rows of a case together",
+				"case %q under %s has %d tenants and %d rows", problem.Clip(r.Case), r.Mechanism, r.Tenants, len(c.Rows))
 		}
 	}
 	if err := list.Err(); err != nil {
@@ -95,8 +98,10 @@ func (r *Row) check(list *problem.List, path string) {
 	if r.Case == "" {
 		list.Addf(path+".case", "name the case", "is empty")
 	}
-	for _, name := range [][2]string{{"case", r.Case}, {"series", r.Series}, {"gpu_name", r.GPUName}, {"engine", r.Engine}, {"server.model", r.Server.Model}} {
-		list.If(strings.ContainsFunc(name[1], unicode.IsControl), path+"."+name[0], "write it on one line", "%q holds what no screen shows", problem.Clip(name[1]))
+	for _, name := range [][2]string{{"case", r.Case}, {"series", r.Series}, {"gpu_name", r.GPUName},
+		{"engine", r.Engine}, {"server.model", r.Server.Model}} {
+		list.If(strings.ContainsFunc(name[1], unicode.IsControl), path+"."+name[0], "write it on one line",
+			"%q holds what no screen shows", problem.Clip(name[1]))
 	}
 	if v := r.Version.Or(1); v < 1 || v > VersionOfKinds {
 		list.Addf(path+".version", fmt.Sprintf("this package reads 1 to %d", VersionOfKinds), "is %d", v)
@@ -138,7 +143,8 @@ func (r *Row) Profile() SoloProfile {
 		}
 		return v
 	}
-	p := SoloProfile{Version: r.Version.Or(Version), Kind: r.Kind, Engine: r.Engine, Mechanism: r.Mechanism, Server: r.Server, Load: r.Load,
+	p := SoloProfile{Version: r.Version.Or(Version), Kind: r.Kind, Engine: r.Engine, Mechanism: r.Mechanism,
+		Server: r.Server, Load: r.Load,
 		Run: r.Case, GPU: r.GPUName,
 		Requests: r.Requests, Outcome: r.Outcome, EngineFraction: r.EngineBusy,
 		GPUBusyFraction: percent(r.GPM.GraphicsUtil), SMFraction: percent(r.GPM.SMUtil),
@@ -176,7 +182,8 @@ func (rows Rows) Cases() []Case {
 	for i, r := range rows {
 		if n := len(out); n > 0 {
 			c := &out[n-1]
-			if f := &c.Rows[0]; f.Case == r.Case && f.Series == r.Series && f.Mechanism == r.Mechanism && f.Tenants == r.Tenants && len(c.Rows) < r.Tenants {
+			if f := &c.Rows[0]; f.Case == r.Case && f.Series == r.Series && f.Mechanism == r.Mechanism &&
+				f.Tenants == r.Tenants && len(c.Rows) < r.Tenants {
 				c.Rows = rows[c.At : i+1]
 				continue
 			}

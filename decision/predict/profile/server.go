@@ -9,10 +9,12 @@ import (
 
 // Server is the configuration of a server under test. Two servers are the same when all of it is.
 type Server struct {
-	Model     string            `yaml:"model" json:"model,omitempty"`          // "" when not said
-	Slots     Optional[int]     `yaml:"slots" json:"slots,omitzero"`           // requests that it serves at once
-	SMPercent Optional[float64] `yaml:"sm_percent" json:"sm_percent,omitzero"` // MPS active thread percentage; missing = not capped
-	Variant   string            `yaml:"variant" json:"variant,omitempty"`      // what else tells servers apart, e.g. "vllm 0.9, fp8"
+	Model string        `yaml:"model" json:"model,omitempty"` // "" when not said
+	Slots Optional[int] `yaml:"slots" json:"slots,omitzero"`  // requests that it serves at once
+	// MPS active thread percentage; missing = not capped
+	SMPercent Optional[float64] `yaml:"sm_percent" json:"sm_percent,omitzero"`
+	// what else tells servers apart, e.g. "vllm 0.9, fp8"
+	Variant string `yaml:"variant" json:"variant,omitempty"`
 }
 
 // String is the server's JSON, for example {"model":"8b","sm_percent":50}.

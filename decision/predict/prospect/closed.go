@@ -258,8 +258,9 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *forese
 	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.crowd, t.batch/max(1, cmp.Or(v.Sequences, 64)))
 }
 
-// interrupted returns the time that other requests' prefills add to the P99 of the time per output token: many in long answers, or
-// one long one, or two, in a short answer. A prefill that waited while the request had its own comes right after it.
+// interrupted returns the time that other requests' prefills add to the P99 of the time per output token: many in long
+// answers, or one long one, or two, in a short answer. A prefill that waited while the request had its own comes right
+// after it.
 func (e *evaluation) interrupted(v *Serving, t *state, pre, cv2 float64) float64 {
 	added := 0.0
 	for _, c := range [...]struct{ length, tail float64 }{{0, 2.33}, {1, 1.55}, {1.6, 0.9}} {

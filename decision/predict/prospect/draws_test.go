@@ -58,8 +58,7 @@ func TestSimulationsAreToldApart(t *testing.T) {
 	}
 }
 
-// What a simulation leaves behind changes nothing for the next, whose tenants are
-// more, fewer or of other kinds.
+// What a simulation leaves behind changes nothing for the next, whose tenants are more, fewer or of other kinds.
 func TestStageIsAsNew(t *testing.T) {
 	llm := Tenant{Serving: &Serving{PerS: 2, Input: 500, Output: 100, Weights: 16e9, Parameters: 8e9, KVPerToken: 131072, Layers: 32}, Limits: [costs.LatencyCount]float64{costs.LatencyTTFT: 1, costs.LatencyTPOT: 0.1}}
 	server := Tenant{Busy: 0.2, Online: true, Alone: [costs.LatencyCount]float64{costs.LatencyE2E: 0.2}, Limits: [costs.LatencyCount]float64{costs.LatencyE2E: 0.5}}

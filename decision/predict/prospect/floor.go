@@ -28,7 +28,8 @@ func (o *Prospect) raise(d *Tenant, floor [costs.LatencyCount]float64) {
 // the bandwidth and prefills with that of the peak rate at the width of the weights (bytes a parameter), to the
 // powers that priors have for slices, since the host's part does not scale. It answers false where the bandwidth or
 // the rate of one of them is not known.
-func CarryOver(p *profile.SoloProfile, from, to *sharing.GPU, width float64) (alone, sigma [costs.LatencyCount]float64, ok bool) {
+func CarryOver(p *profile.SoloProfile, from, to *sharing.GPU, width float64) (alone,
+	sigma [costs.LatencyCount]float64, ok bool) {
 	alone = P99s(p)
 	here, there := costs.MachineOf(from), costs.MachineOf(to)
 	if from == to {
@@ -62,8 +63,8 @@ func P99s(p *profile.SoloProfile) (out [costs.LatencyCount]float64) {
 	return out
 }
 
-// The factor of others' prefills, and of the host's work for each sequence, on the P99 time per output token, and the part
-// of the time beside reading that a better server needs: those with CUDA graphs launch less.
+// The factor of others' prefills, and of the host's work for each sequence, on the P99 time per output token, and the
+// part of the time beside reading that a better server needs: those with CUDA graphs launch less.
 var tokenAside, leastBeside = costs.Value("token_aside"), costs.Value("least_beside")
 
 // TokenAlone is the P99 time per output token, in seconds, of a model server alone on gpus whole GPUs, of which
@@ -76,7 +77,8 @@ func TokenAlone(m costs.Machine, least, most, layers float64, gpus int) Bounds {
 	}
 	peak, perLayer := m.Bandwidth*float64(gpus), costs.Priors[costs.StepPerLayer]
 	b := Bounds{Low: least/peak + layers*leastBeside*perLayer.Value/1e3,
-		High: tokenAside * (max(least, most)/(peak*costs.Priors[costs.DecodeEfficiency].Shifted(boundsZ)) + layers*perLayer.Shifted(boundsZ)/1e3)}
+		High: tokenAside * (max(least, most)/(peak*costs.Priors[costs.DecodeEfficiency].Shifted(boundsZ)) +
+			layers*perLayer.Shifted(boundsZ)/1e3)}
 	b.Value = math.Sqrt(b.Low * b.High)
 	return b
 }

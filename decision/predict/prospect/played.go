@@ -39,7 +39,8 @@ func Simulate(m costs.Machine, share costs.Share, tenants []Tenant, confidence f
 			if rate := s.rate; rate > 0 && rate < 1 && o.Rate.Value < 1 {
 				// What is uncertain of a delay grows with it.
 				part := min(1, math.Log(rate)/math.Log(o.Rate.Value))
-				o.Rate = Bounds{rate, rate * math.Pow(o.Rate.Low/o.Rate.Value, part), rate * math.Pow(o.Rate.High/o.Rate.Value, part)}
+				o.Rate = Bounds{rate, rate * math.Pow(o.Rate.Low/o.Rate.Value, part),
+					rate * math.Pow(o.Rate.High/o.Rate.Value, part)}
 			}
 			continue
 		}
@@ -113,7 +114,8 @@ func (e *evaluation) play(on *stage) []player {
 		p.index, p.coming = i, coming
 		until = max(until, 1e3*p.prepare(e, i))
 		p.draws = on.stream(streams[i], p.source())
-		p.Replica = batching.Replica{To: p, Rates: p.rates(e.share.Mechanism), Sleep: &costs.Sleep{}, GPU: g, KV: batching.NewKVCache(math.MaxInt32, 1), Size: costs.UsualBlock, Phases: make([]int, costs.UsualBlock)}
+		p.Replica = batching.Replica{To: p, Rates: p.rates(e.share.Mechanism), Sleep: &costs.Sleep{}, GPU: g,
+			KV: batching.NewKVCache(math.MaxInt32, 1), Size: costs.UsualBlock, Phases: make([]int, costs.UsualBlock)}
 		coming.set(i, 1e3*p.gap())
 		g.Replicas = append(g.Replicas, &p.Replica)
 	}
@@ -175,7 +177,8 @@ func (e *evaluation) streams() []int {
 	slices.SortStableFunc(order, func(a, b int) int {
 		s, t := &e.tenants[a], &e.tenants[b]
 		v, w := cmp.Or(s.Serving, &Serving{}), cmp.Or(t.Serving, &Serving{})
-		return cmp.Or(cmp.Compare(v.PerS, w.PerS), cmp.Compare(v.Weights, w.Weights), cmp.Compare(v.Input, w.Input), cmp.Compare(v.Output, w.Output),
+		return cmp.Or(cmp.Compare(v.PerS, w.PerS), cmp.Compare(v.Weights, w.Weights), cmp.Compare(v.Input, w.Input),
+			cmp.Compare(v.Output, w.Output),
 			cmp.Compare(s.Busy, t.Busy), slices.Compare(s.Alone[:], t.Alone[:]))
 	})
 	out := make([]int, len(order))
@@ -359,8 +362,9 @@ type sight struct {
 	alone       float64 // its P99 if it had been alone, of what is no model server
 }
 
-// simulated keeps the results of simulations by their input: deciding tries the same tenants beside each other again and
-// again, for one workload and for the next that is like it, and once more for each thing that may turn out otherwise.
+// simulated keeps the results of simulations by their input: deciding tries the same tenants beside each other again
+// and again, for one workload and for the next that is like it, and once more for each thing that may turn out
+// otherwise.
 var simulated memo.Table[string, []sight]
 
 // mostSights bounds what is kept to some megabytes.

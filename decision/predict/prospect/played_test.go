@@ -11,8 +11,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// servers makes random model servers of one kind that share a GPU, none close to
-// what it can take.
+// servers makes random model servers of one kind that share a GPU, none close to what it can take.
 func servers(rng *rand.Rand, m costs.Machine, n int) []prospect.Tenant {
 	models := [][4]float64{{494e6, 24, 2, 64}, {1.24e9, 16, 8, 64}, {3.2e9, 28, 8, 128}, {8e9, 32, 8, 128}, {14.8e9, 48, 8, 128}}
 	lengths := [][2]float64{{128, 64}, {512, 128}, {900, 235}, {2048, 32}}
@@ -64,8 +63,7 @@ func TestClosedFormsFollowTheSimulation(t *testing.T) {
 	}
 }
 
-// Two that never pause get half of their rate each in turns, and a server alone
-// sees what it saw alone.
+// Two that never pause get half of their rate each in turns, and a server alone sees what it saw alone.
 func TestSimulationKnowsTheEnds(t *testing.T) {
 	m := costs.Machine{Bandwidth: 1e12, FLOPs: 1e14}
 	turns := costs.Share{Mechanism: sharing.MechanismTimeSlicing, SMs: 1, Bandwidth: 1}

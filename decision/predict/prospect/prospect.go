@@ -40,7 +40,8 @@ type Tenant struct {
 
 // online says whether requests arrive whether it keeps up or not.
 func (d *Tenant) online() bool {
-	return d.Online || d.Serving != nil || d.Alone != [costs.LatencyCount]float64{} || d.Limits != [costs.LatencyCount]float64{}
+	return d.Online || d.Serving != nil || d.Alone != [costs.LatencyCount]float64{} ||
+		d.Limits != [costs.LatencyCount]float64{}
 }
 
 // BusiestUnbounded is the utilization up to which a server may keep its share of a GPU that has no latency
@@ -297,7 +298,8 @@ func (e *evaluation) matters(q int) bool {
 	sliced := e.share.SMs < 1
 	mps := e.share.Mechanism == sharing.MechanismMPS
 	switch q {
-	case costs.DecodeEfficiency, costs.StepPerLayer, costs.PrefillPerLayer, costs.PrefillEfficiency, costs.HostFraction, costs.LoadError:
+	case costs.DecodeEfficiency, costs.StepPerLayer, costs.PrefillPerLayer, costs.PrefillEfficiency, costs.HostFraction,
+		costs.LoadError:
 		return serving
 	case costs.SMDecoding:
 		return mps && crowd && decodes

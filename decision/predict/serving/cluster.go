@@ -94,7 +94,8 @@ func (c *Cluster) Validate() error {
 	var list problem.List
 	list.If(len(c.GPUs) == 0, "gpus", "", "are none")
 	list.If(len(c.Services) == 0, "services", "", "are none")
-	list.If(c.PrefixTokens < 0 || c.PrefixTokens > 1<<20, "prefix_tokens", "", "must lie between 0 and %d, is %d", 1<<20, c.PrefixTokens)
+	list.If(c.PrefixTokens < 0 || c.PrefixTokens > 1<<20, "prefix_tokens", "", "must lie between 0 and %d, is %d", 1<<20,
+		c.PrefixTokens)
 	list.If(c.Warmup < 0 || c.Until < 0, "", "", "times must not be negative")
 	if c.Calibration != nil {
 		list.AddErr("calibration", c.Calibration.Validate())
@@ -107,7 +108,8 @@ func (c *Cluster) Validate() error {
 		list.If(len(s.Replicas) == 0, at+".replicas", "", "are none")
 		all += len(s.Replicas)
 		if b := s.Engine.Block(); !s.Engine.NoPrefixCache && c.prefixTokens()%b != 0 {
-			list.Addf(at+".engine.block_tokens", "cut the trace's blocks into whole ones of the engine", "%d do not divide the %d tokens of a prefix's block", b, c.prefixTokens())
+			list.Addf(at+".engine.block_tokens", "cut the trace's blocks into whole ones of the engine",
+				"%d do not divide the %d tokens of a prefix's block", b, c.prefixTokens())
 		}
 		if k := s.Clients; k != nil {
 			list.If(k.N < 1 || k.N > 1<<20, at+".clients", "", "must be 1 to %d, are %d", 1<<20, k.N)
@@ -138,7 +140,8 @@ func (c *Cluster) Validate() error {
 		switch g.Mechanism {
 		case sharing.MechanismTimeSlicing, sharing.MechanismMPS:
 		case sharing.MechanismExclusive, sharing.MechanismMIG:
-			list.If(len(on[i]) > 1, at+".mechanism", "use time-slicing or mps, or a GPU for each MIG slice", "%d replicas do not share a GPU under %s", len(on[i]), g.Mechanism)
+			list.If(len(on[i]) > 1, at+".mechanism", "use time-slicing or mps, or a GPU for each MIG slice",
+				"%d replicas do not share a GPU under %s", len(on[i]), g.Mechanism)
 		default:
 			list.Addf(at+".mechanism", "use exclusive, time-slicing or mps", "%s is not simulated", g.Mechanism)
 		}
@@ -168,7 +171,8 @@ func (c *Cluster) checkMemory(list *problem.List) {
 	}
 	for i, g := range c.GPUs {
 		if s := sums[i]; g.Memory > 0 && s.awake > g.Memory && s.fixed+s.most > g.Memory {
-			list.Addf(fmt.Sprintf("gpus[%d].memory", i), "give replicas less memory, let them sleep, or place fewer", "%v do not hold the %v of its replicas, and not enough of them can sleep", g.Memory, s.awake)
+			list.Addf(fmt.Sprintf("gpus[%d].memory", i), "give replicas less memory, let them sleep, or place fewer",
+				"%v do not hold the %v of its replicas, and not enough of them can sleep", g.Memory, s.awake)
 		}
 	}
 }

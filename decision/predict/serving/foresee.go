@@ -228,7 +228,8 @@ func (d *doubt) add(base, moved *ServiceReport, profiled bool) {
 // of returns the distances by which a figure may lie below and above: errors that are expected of the
 // simulation itself hold what costs from profiles leave open.
 func (d *doubt) of(figure int, model sides) (low, high float64) {
-	return math.Sqrt(d.others[figure].low + max(d.profiled[figure].low, model.low)), math.Sqrt(d.others[figure].high + max(d.profiled[figure].high, model.high))
+	return math.Sqrt(d.others[figure].low + max(d.profiled[figure].low, model.low)), math.Sqrt(d.others[figure].high +
+		max(d.profiled[figure].high, model.high))
 }
 
 // sides are sums of squares of changes, by the side on which they lie.
@@ -311,7 +312,9 @@ func (d *doubt) close(r *ServiceReport, own costs.Residuals, open bool, near []n
 		low, high := d.of(figure, model)
 		return profile.Some(profile.Interval{Value: v, Low: max(0, v-low), High: min(1, v+high)})
 	}
-	r.GoodFractionRange, r.HitFractionRange = share(r.GoodFraction(), figureGood, part), share(r.HitFraction(), figureHit, sides{})
+	r.GoodFractionRange, r.HitFractionRange = share(r.GoodFraction(), figureGood, part), share(r.HitFraction(),
+		figureHit, sides{})
 	low, high := d.of(figureGoodPerS, perS)
-	r.GoodPerSRange = profile.Some(profile.Interval{Value: r.GoodPerS, Low: r.GoodPerS * math.Exp(-low), High: r.GoodPerS * math.Exp(high)})
+	r.GoodPerSRange = profile.Some(profile.Interval{Value: r.GoodPerS, Low: r.GoodPerS * math.Exp(-low),
+		High: r.GoodPerS * math.Exp(high)})
 }

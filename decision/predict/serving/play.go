@@ -71,12 +71,14 @@ func (c *Cluster) play() (*play, error) {
 		p.calibration = &usual
 	}
 	for i, g := range c.GPUs {
-		p.gpus = append(p.gpus, &batching.GPU{Constants: &p.calibration.Parameters, Mechanism: g.Mechanism, Memory: float64(g.Memory), Heap: i, Next: math.Inf(1)})
+		p.gpus = append(p.gpus, &batching.GPU{Constants: &p.calibration.Parameters, Mechanism: g.Mechanism,
+			Memory: float64(g.Memory), Heap: i, Next: math.Inf(1)})
 	}
 	p.events = append(p.events, p.gpus...)
 	for i := range c.Services {
 		s := &c.Services[i]
-		v := &service{p: p, s: s, at: i, router: s.Routing.Router(len(s.Replicas)), tally: newTally(3), adapters: map[int32]*tally{}}
+		v := &service{p: p, s: s, at: i, router: s.Routing.Router(len(s.Replicas)), tally: newTally(3),
+			adapters: map[int32]*tally{}}
 		if !s.Engine.NoPrefixCache {
 			v.unitTokens = c.prefixTokens()
 		}
@@ -88,8 +90,10 @@ func (c *Cluster) play() (*play, error) {
 				return nil, err
 			}
 			size := s.Engine.Block()
-			r := &batching.Replica{To: v, Sleep: &s.Engine.Sleep, GPU: g, Size: size, Unit: v.unitTokens, Phases: make([]int, size),
-				Rates: batching.RatesOf(&s.Engine, g.Mechanism == sharing.MechanismMPS), LoRA: batching.NewAdapterSlots(&s.Engine.Adapters),
+			r := &batching.Replica{To: v, Sleep: &s.Engine.Sleep, GPU: g, Size: size, Unit: v.unitTokens,
+				Phases: make([]int, size),
+				Rates: batching.RatesOf(&s.Engine,
+					g.Mechanism == sharing.MechanismMPS), LoRA: batching.NewAdapterSlots(&s.Engine.Adapters),
 				KV: batching.NewKVCache(tokens/size, max(1, v.unitTokens/size))}
 			r.Rest.Memory, r.Rest.Left, r.Rest.Since = float64(memory), float64(memory), math.Inf(-1)
 			if s.Engine.Sleep.Level != costs.SleepNever {

@@ -141,7 +141,8 @@ func replicaReport(r *batching.Replica, ms float64) ReplicaReport {
 	out := ReplicaReport{
 		KVCapacity: r.KV.Total * r.Size, KVHighWater: r.KV.Most * r.Size, QueueHighWater: s.QueueHigh, Completed: s.Completed,
 		Preemptions: s.Preemptions, Evictions: r.KV.Evicted, AdapterLoads: s.AdapterLoads, Wakes: r.Rest.Wakes,
-		WaitedForSequences: s.Blocked[batching.BlockedSequences], WaitedForKV: s.Blocked[batching.BlockedKV], WaitedForAdapter: s.Blocked[batching.BlockedAdapter],
+		WaitedForSequences: s.Blocked[batching.BlockedSequences], WaitedForKV: s.Blocked[batching.BlockedKV],
+		WaitedForAdapter: s.Blocked[batching.BlockedAdapter],
 	}
 	if ms > 0 {
 		out.BusyFraction = s.Busy / ms

@@ -116,7 +116,8 @@ func (r *Replica) PrefillNext(now float64) {
 		}
 	}
 	// The weights are read once for the prompts' tokens and the others' alike.
-	a.GPU = max(r.Rates.Step-r.Rates.Host+r.Rates.matrix+r.Rates.moreExperts(r.Rates.chunk-budget), compute, r.Rates.Busy*r.Rates.Prefill) +
+	a.GPU = max(r.Rates.Step-r.Rates.Host+r.Rates.matrix+r.Rates.moreExperts(r.Rates.chunk-budget), compute,
+		r.Rates.Busy*r.Rates.Prefill) +
 		r.Rates.Sequence*float64(n)
 	if n > 0 {
 		a.GPU += r.Context * r.Rates.context
@@ -245,7 +246,8 @@ func (r *Replica) Decode(now float64) {
 	n := float64(len(r.Running))
 	a := Activity{Kind: Decoding, units: float64(steps), runs: true, decodes: len(r.Running), Share: r.Rates.DecodeSM}
 	a.Host = r.Rates.Host + r.Rates.hostSequence*n + r.adapterStep()
-	a.GPU = r.Rates.Step - r.Rates.Host + r.Rates.batched(len(r.Running)) + r.Rates.context*(r.Context+n*float64(steps-1)/2)
+	a.GPU = r.Rates.Step - r.Rates.Host + r.Rates.batched(len(r.Running)) +
+		r.Rates.context*(r.Context+n*float64(steps-1)/2)
 	r.begin(now, a)
 }
 

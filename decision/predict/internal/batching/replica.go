@@ -11,9 +11,10 @@ import (
 // Audience sees what a replica does to requests: the service that it is of,
 // or the clients of a tenant of Predict. Times are in ms.
 type Audience interface {
-	Started(r *Replica, f *Flight)                          // its first token, at f.first
-	Tokens(n int64, now float64)                            // given at a time
-	Gaps(step float64, n int64, stall float64, stalled int) // n gaps of a step's length, and stalled ones that something came before
+	Started(r *Replica, f *Flight) // its first token, at f.first
+	Tokens(n int64, now float64)   // given at a time
+	Gaps(step float64, n int64, stall float64,
+		stalled int) // n gaps of a step's length, and stalled ones that something came before
 	Preempted(f *Flight)
 	Ended(r *Replica, f *Flight, now float64)
 	Reject(f *Flight, now float64)
@@ -74,7 +75,8 @@ type Rates struct {
 func RatesOf(e *costs.Engine, mps bool) Rates {
 	r := Rates{
 		Step: e.Step.Value, context: e.StepContext.Value / 1e3, Host: e.HostFraction.Value * e.Step.Value,
-		Prefill: e.Prefill.Value, Token: e.PrefillToken.Value / 1e3, attention: e.PrefillContext.Value / 1e6, Busy: e.PrefillBusy.Value, request: e.Request.Value,
+		Prefill: e.Prefill.Value, Token: e.PrefillToken.Value / 1e3, attention: e.PrefillContext.Value / 1e6,
+		Busy: e.PrefillBusy.Value, request: e.Request.Value,
 		DecodeSM: e.DecodeSM.Value, PrefillSM: e.PrefillSM.Value,
 		SlowPrefill: 1, turns: e.Turns, Sequences: e.MostSequences(), chunk: e.ChunkTokens,
 		fallAsleep: e.Sleep.FallAsleep(e.Model), wake: e.Sleep.Wake(e.Model),
