@@ -212,8 +212,8 @@ func (e *engine) outcome() (o profile.Figures, requests int) {
 		m profile.Metric
 		v []float64
 		q float64
-	}{{profile.MetricTPOTP50, e.tpot, .5}, {profile.MetricTPOTP99, e.tpot, .99}, {profile.MetricTTFTP50, e.ttft,
-		.5}, {profile.MetricTTFTP99, e.ttft, .99},
+	}{{profile.MetricTPOTP50, e.tpot, .5}, {profile.MetricTPOTP99, e.tpot, .99},
+		{profile.MetricTTFTP50, e.ttft, .5}, {profile.MetricTTFTP99, e.ttft, .99},
 		{profile.MetricE2EP50, e.e2e, .5}, {profile.MetricE2EP90, e.e2e, .9}, {profile.MetricE2EP99, e.e2e, .99}} {
 		if len(s.v) > 0 {
 			slices.Sort(s.v)

@@ -223,8 +223,8 @@ func (e *Engine) Check(list *problem.List, path string) {
 	for _, n := range []struct {
 		name    string
 		v, most int
-	}{{"sequences", e.Sequences, 1 << 20}, {"chunk_tokens", e.ChunkTokens, 1 << 24}, {"block_tokens", e.BlockTokens,
-		1 << 16}} {
+	}{{"sequences", e.Sequences, 1 << 20}, {"chunk_tokens", e.ChunkTokens, 1 << 24},
+		{"block_tokens", e.BlockTokens, 1 << 16}} {
 		if n.v < 0 || n.v > n.most {
 			list.Addf(problem.Join(path, n.name), "", "must lie between 0 and %d, is %d", n.most, n.v)
 		}

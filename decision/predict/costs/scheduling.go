@@ -38,7 +38,8 @@ const (
 
 // schedulers are the defaults of OpenAI-compatible servers, an engine's newest first and by memory. From 0.9 on vLLM
 // treats an A100 as a small GPU (its pull request 17885), before that all but H100 and H200; before 0.8 it computes
-// prompts by themselves, as many at once as the longest that it takes, for which 8192 tokens stand. SGLang has at least 2048 places (max_running_requests) where its KV cache has room.
+// prompts by themselves, as many at once as the longest that it takes, for which 8192 tokens stand. SGLang has at least
+// 2048 places (max_running_requests) where its KV cache has room.
 var schedulers = []scheduler{
 	{"vllm", 9, 70 * sharing.GiB, 2048, 256, 512, vllmSource},
 	{"vllm", 9, anyMemory, 8192, 1024, 512, vllmSource},

@@ -45,7 +45,7 @@ func ExampleCluster() {
 		fmt.Printf("%s: %.0f%% cached, TTFT P99 %.1f s, TPOT P50 %.0f ms\n", policy, 100*s.HitFraction(), s.TTFT.P99.Or(0)/1e3, s.TPOT.P50.Or(0))
 	}
 	// Output:
-	// round-robin: 50% cached, TTFT P99 2.3 s, TPOT P50 70 ms
+	// round-robin: 50% cached, TTFT P99 2.3 s, TPOT P50 69 ms
 	// prefix-approximate: 93% cached, TTFT P99 0.8 s, TPOT P50 33 ms
 }
 

@@ -122,7 +122,8 @@ func (r *Replica) PrefillNext(now float64) {
 	if n > 0 {
 		a.GPU += r.Context * r.Rates.context
 	}
-	a.Host = max(r.Rates.Host+r.Rates.hostSequence*float64(n)+r.adapterStep(), r.Rates.Prefill-a.GPU) + adapted + r.Rates.request*fresh
+	a.Host = max(r.Rates.Host+r.Rates.hostSequence*float64(n)+r.adapterStep(), r.Rates.Prefill-a.GPU) + adapted +
+		r.Rates.request*fresh
 	a.decodes = n
 	r.begin(now, a)
 }
