@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
@@ -60,7 +62,12 @@ func (p *Predictor) Engine(prior costs.Engine, s profile.Solo) (costs.Engine, er
 	// A step grows with the batch by what the loads that differ in it say.
 	own := loads[0]
 	slope := e.StepSequence.Value
-	if fitted, ok := slopeOf(loads, func(l loadCosts) (x, y float64) { return l.batch, l.step }); ok {
+	var batches, steps []float64
+	for _, l := range loads {
+		batches, steps = append(batches, l.batch), append(steps, l.step)
+	}
+	if slices.Max(batches) >= 2*slices.Min(batches) {
+		_, fitted := stat.LinearRegression(batches, steps, nil, false)
 		slope = min(max(fitted, 0), own.step/own.batch)
 		set(&e.StepSequence, slope, 0.3)
 	}
@@ -206,21 +213,6 @@ func (p *Predictor) addedByMPS(e *costs.Engine, profiles []*profile.SoloProfile)
 		sum, n = sum+step-e.Step.Value-e.StepSequence.Value*m.batch-e.StepContext.Value*context, n+1
 	}
 	return sum / max(n, 1), n > 0
-}
-
-// slopeOf is the slope of y over x by least squares, where x differs by a factor of two at least.
-func slopeOf[T any](points []T, of func(T) (x, y float64)) (float64, bool) {
-	n, sx, sy, sxx, sxy := 0.0, 0.0, 0.0, 0.0, 0.0
-	low, high := math.Inf(1), 0.0
-	for _, p := range points {
-		x, y := of(p)
-		n, sx, sy, sxx, sxy = n+1, sx+x, sy+y, sxx+x*x, sxy+x*y
-		low, high = min(low, x), max(high, x)
-	}
-	if high < 2*low {
-		return 0, false
-	}
-	return (n*sxy - sx*sy) / (n*sxx - sx*sx), true
 }
 
 // applyFit takes what was fitted over into an engine: a prefill by the token, as it was at the mean prompt, since an

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -93,20 +94,10 @@ func newStudy(start Predictor, method Method, files []profile.Rows) (*study, err
 }
 
 // seriesName names a series of a file, after the file where its rows do not.
-func seriesName(name string, file int) string {
-	if name == "" {
-		return fmt.Sprintf("file %d", file+1)
-	}
-	return name
-}
+func seriesName(name string, file int) string { return cmp.Or(name, fmt.Sprintf("file %d", file+1)) }
 
 // gpuOf is the GPU that a row is of; one that does not say is of the predictor's.
-func (s *study) gpuOf(r *profile.Row) string {
-	if r.GPUName == "" {
-		return oneName(s.start.GPU)
-	}
-	return oneName(r.GPUName)
-}
+func (s *study) gpuOf(r *profile.Row) string { return oneName(cmp.Or(r.GPUName, s.start.GPU)) }
 
 func oneName(gpu string) string {
 	if g, err := sharing.LookupGPU(gpu); err == nil {

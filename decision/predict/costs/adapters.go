@@ -1,6 +1,7 @@
 package costs
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -51,10 +52,7 @@ const usualRank = 16
 // Bytes is the memory of one adapter of the model: two matrices of Rank times a projection's two widths for each
 // target and layer, in 16 bits. Widths that the model does not state are inferred from its parameters.
 func (a Adapters) Bytes(m Model) sharing.Bytes {
-	rank := a.Rank
-	if rank == 0 {
-		rank = usualRank
-	}
+	rank := cmp.Or(a.Rank, usualRank)
 	targets := a.Targets
 	if targets == nil {
 		targets = []Projection{ProjectionQ, ProjectionK, ProjectionV, ProjectionO}

@@ -80,19 +80,9 @@ const (
 	usualChunk     = 2048
 )
 
-func (e *Engine) Block() int {
-	if e.BlockTokens == 0 {
-		return UsualBlock
-	}
-	return e.BlockTokens
-}
+func (e *Engine) Block() int { return cmp.Or(e.BlockTokens, UsualBlock) }
 
-func (e *Engine) MostSequences() int {
-	if e.Sequences == 0 {
-		return usualSequences
-	}
-	return e.Sequences
-}
+func (e *Engine) MostSequences() int { return cmp.Or(e.Sequences, usualSequences) }
 
 // NewEngine is an engine of which nothing was measured: its costs are priors for the model's shape
 // on the machine, and it schedules as vLLM does by default on GPUs with less than 70 GiB: 256 sequences, batches

@@ -64,12 +64,7 @@ func (m Model) KVPerToken() sharing.Bytes {
 // attention's inputs and outputs, in 16 bits.
 func (m Model) activations() int { return 4*m.Intermediate + 12*m.Hidden }
 
-func orBits(v int) int {
-	if v == 0 {
-		return 16
-	}
-	return v
-}
+func orBits(v int) int { return cmp.Or(v, 16) }
 
 func (m Model) ActiveParameters() float64 { return cmp.Or(m.Active, m.Parameters) }
 

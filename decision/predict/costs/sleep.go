@@ -1,6 +1,7 @@
 package costs
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -57,12 +58,7 @@ func (s *Sleep) Wake(m Model) float64 {
 
 func inGiB(b sharing.Bytes) float64 { return float64(b) / float64(sharing.GiB) }
 
-func (s *Sleep) LongestTurn() time.Duration {
-	if s.Turn == 0 {
-		return usualTurn
-	}
-	return s.Turn
-}
+func (s *Sleep) LongestTurn() time.Duration { return cmp.Or(s.Turn, usualTurn) }
 
 func (s *Sleep) check(list *problem.List, path string) {
 	list.If(s.Level > SleepDiscard, problem.Join(path, "level"), "vLLM has levels 1 and 2; 0 never sleeps", "is %d",

@@ -13,6 +13,9 @@ var (
 	otherHost                 = costs.Value("other_host")
 )
 
+// usualSequences is the most sequences in a batch of a server that does not say.
+const usualSequences = 64.0
+
 // mostSettling is the number of rounds in which the tenants' activities settle.
 const mostSettling = 8
 
@@ -127,11 +130,7 @@ func (t *state) settle(d *Tenant) {
 		}
 		t.token = a / room
 		t.batch = t.load * v.Output * t.token
-		most := v.Sequences
-		if most == 0 {
-			most = 64
-		}
-		if t.batch > most {
+		if t.batch > cmp.Or(v.Sequences, usualSequences) {
 			t.batch, t.active = math.Inf(1), 1
 			return
 		}
@@ -255,7 +254,7 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *forese
 	longest := v.Output * long * max(token, 0.5*(token+step))
 	prefills := 2.33 * preWorst * math.Sqrt(1.4*cv2*t.load*(v.Output*t.token+pre))
 	f.p99[costs.LatencyE2E] = mean + math.Hypot(math.Hypot(longest-v.Output*token, f.p99[costs.LatencyTTFT]-pre), prefills)
-	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.crowd, t.batch/max(1, cmp.Or(v.Sequences, 64)))
+	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.crowd, t.batch/max(1, cmp.Or(v.Sequences, usualSequences)))
 }
 
 // interrupted returns the time that other requests' prefills add to the P99 of the time per output token: many in long

@@ -201,7 +201,7 @@ func (p *player) rates(mechanism sharing.Mechanism) batching.Rates {
 	}
 	c.Step, c.Host, c.Sequence = 1e3*(p.stepHost+p.stepGPU), 1e3*p.stepHost, 1e3*p.kvGPU
 	c.Prefill, c.Token, c.Busy, c.SlowPrefill = 1e3*p.preFloor, 1e3*p.perInput, costs.LaunchBusy, p.slowPrefill
-	c.Sequences = int(cmp.Or(v.Sequences, 64))
+	c.Sequences = int(cmp.Or(v.Sequences, usualSequences))
 	return c
 }
 

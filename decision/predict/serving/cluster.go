@@ -7,6 +7,7 @@
 package serving
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"time"
@@ -79,12 +80,7 @@ func (c *Cluster) memory(r Replica) sharing.Bytes {
 	return c.GPUs[r.GPU].Memory / sharing.Bytes(max(n, 1))
 }
 
-func (c *Cluster) prefixTokens() int {
-	if c.PrefixTokens == 0 {
-		return costs.UsualBlock
-	}
-	return c.PrefixTokens
-}
+func (c *Cluster) prefixTokens() int { return cmp.Or(c.PrefixTokens, costs.UsualBlock) }
 
 // maxReplicas bounds what a cluster's simulation takes.
 const maxReplicas = 1 << 14

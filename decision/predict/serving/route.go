@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"math/rand/v2"
 
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
@@ -104,12 +105,8 @@ func (r Routing) Router(replicas int) Router {
 			p.prefix, p.queue, p.kv = 3, 2, 2
 		}
 		if r.Policy == RoutePolicyPrefixApproximate {
-			blocks := r.PrefixBlocks
-			if blocks == 0 {
-				blocks = usualPrefixBlocks
-			}
 			for range replicas {
-				p.sent = append(p.sent, batching.NewKVCache(blocks, 1))
+				p.sent = append(p.sent, batching.NewKVCache(cmp.Or(r.PrefixBlocks, usualPrefixBlocks), 1))
 			}
 		}
 		return p
