@@ -80,3 +80,42 @@ func (c *Constant) sigma() float64 {
 	}
 	return (c.Spread[1] - c.Spread[0]) / math.Sqrt(12) / c.Value
 }
+
+// The quantities that outcomes rest on where nothing was measured, as indices into a Setting: the first rows of the
+// table of constants, in its order.
+const (
+	DecodeEfficiency = iota
+	StepPerLayer
+	PrefillPerLayer
+	PrefillEfficiency
+	HostFraction
+	SMDecoding
+	SMOther
+	SliceDecoding
+	SliceOther
+	TurnsOverhead
+	MPSStepPerLayer
+	MPSBlocking
+	LoadError
+	BusyError
+	AloneError
+	Burstiness
+	priorCount
+)
+
+// Setting is a value for each quantity.
+type Setting [priorCount]float64
+
+// Priors are the constants of the quantities.
+var Priors = [priorCount]Constant(Constants())
+
+// Medians is the setting in which every quantity has its median.
+var Medians = func() (s Setting) {
+	for i := range Priors {
+		s[i] = Priors[i].Value
+	}
+	return s
+}()
+
+// LaunchBusy is the part of a launch-bound prefill in which the GPU is active.
+var LaunchBusy = Value("launch_busy")
