@@ -69,7 +69,7 @@ func (p *Predictor) Engine(prior costs.Engine, s profile.Solo) (costs.Engine, er
 	if slices.Max(batches) >= 2*slices.Min(batches) {
 		_, fitted := stat.LinearRegression(batches, steps, nil, false)
 		slope = min(max(fitted, 0), own.step/own.batch)
-		set(&e.StepSequence, slope, 0.3)
+		set(&e.StepSequence, slope, costs.Value("sequence_error"))
 	}
 	intercept := own.step - slope*own.batch
 	if n := float64(len(loads) - 1); n > 0 { // the own load counts as much as all others
@@ -79,7 +79,7 @@ func (p *Predictor) Engine(prior costs.Engine, s profile.Solo) (costs.Engine, er
 		}
 	}
 	set(&e.Step, max(intercept, 0.3*own.step), sigma)
-	set(&e.HostFraction, min(1, t.host/t.step), 0.3)
+	set(&e.HostFraction, min(1, t.host/t.step), costs.Value("host_part_error"))
 	p.countTurns(&e, append([]*profile.SoloProfile{base}, s.Siblings...), set)
 	least, perToken, grows := prefillOf(append(loads, others...))
 	set(&e.Prefill, least, prefillSigma)
@@ -88,12 +88,13 @@ func (p *Predictor) Engine(prior costs.Engine, s profile.Solo) (costs.Engine, er
 	} else if perToken < e.PrefillToken.Value {
 		set(&e.PrefillToken, perToken, 2*prefillSigma) // at most: the launches may hide it
 	}
-	set(&e.PrefillBusy, min(1, t.prefillGPU/t.prefill/p.Parameters.PrefillCatchUp.Value), 0.2)
+	set(&e.PrefillBusy, min(1, t.prefillGPU/t.prefill/p.Parameters.PrefillCatchUp.Value),
+		costs.Value("prefill_busy_error"))
 	if mechanism == sharing.MechanismMPS {
-		set(&e.PrefillBusy, min(1, t.prefillGPU/t.prefill), 0.2)
+		set(&e.PrefillBusy, min(1, t.prefillGPU/t.prefill), costs.Value("prefill_busy_error"))
 		set(&e.MPSStep, 0, 0) // the step holds it already
-		set(&e.DecodeSM, t.decodeSM, 0.15)
-		set(&e.PrefillSM, t.prefillSM, 0.2)
+		set(&e.DecodeSM, t.decodeSM, costs.Value("decode_sm_error"))
+		set(&e.PrefillSM, t.prefillSM, costs.Value("prefill_sm_error"))
 	} else if err := p.calibrateMPS(&e, s, set); err != nil {
 		return costs.Engine{}, err
 	}
@@ -158,7 +159,7 @@ func (p *Predictor) countTurns(e *costs.Engine, profiles []*profile.SoloProfile,
 	if len(e.Turns) == 0 {
 		return
 	}
-	set(&e.HostFraction, min(1, max(0, host/float64(len(e.Turns)))/e.Step.Value), 0.3)
+	set(&e.HostFraction, min(1, max(0, host/float64(len(e.Turns)))/e.Step.Value), costs.Value("host_part_error"))
 	// With the host known, the step of another load tells its turns where that is clear.
 	for _, b := range profiles {
 		m, err := p.alone(b)
@@ -183,15 +184,15 @@ func (p *Predictor) calibrateMPS(e *costs.Engine, s profile.Solo, set func(c *co
 	if err := p.model(sharing.MechanismMPS, &s, &t); err != nil {
 		return err
 	}
-	set(&e.DecodeSM, t.decodeSM, 0.15)
-	set(&e.PrefillSM, t.prefillSM, 0.2)
+	set(&e.DecodeSM, t.decodeSM, costs.Value("decode_sm_error"))
+	set(&e.PrefillSM, t.prefillSM, costs.Value("prefill_sm_error"))
 	if added, ok := p.addedByMPS(e, s.Siblings); ok {
 		if own, measured := p.addedByMPS(e, []*profile.SoloProfile{s.MPS}); measured {
 			added = (added + own) / 2 // the own load counts as much as all others
 		}
-		set(&e.MPSStep, added, 0.15)
+		set(&e.MPSStep, added, costs.Value("mps_step_error"))
 	} else if own, measured := p.addedByMPS(e, []*profile.SoloProfile{s.MPS}); measured {
-		set(&e.MPSStep, own, 0.15)
+		set(&e.MPSStep, own, costs.Value("mps_step_error"))
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ type closedState struct {
 }
 
 // closedForm predicts by the closed forms: each tenant's decode step is the mean over what the others may be doing,
-// each of them independently, and how long that lasts follows from their own steps: a fixed point.
+// each of them independently, and how long that lasts follows from their own steps: a fixed point, as in
+// approximate mean value analysis (P. Schweitzer, 1979).
 func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel, out []Prediction) {
 	var small [8]closedState // no allocation for the groups that matter
 	states := small[:0]

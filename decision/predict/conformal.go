@@ -124,7 +124,8 @@ func (e *errorsSeen) weighed(prior costs.Residual) costs.Residual {
 	}
 }
 
-// conformal is the bound below which the next of a series of exchangeable values stays with probability q.
+// conformal is the bound below which the next of a series of exchangeable values stays with probability q: the quantile
+// of split conformal prediction (H. Papadopoulos and others, Inductive confidence machines for regression, ECML 2002).
 func conformal(values []float64, q float64) float64 {
 	slices.Sort(values)
 	n := len(values)

@@ -116,7 +116,8 @@ func learnFrom(t *testing.T, mixes [][]predict.Measured, canaries int, wrong flo
 	return l
 }
 
-// A predictor calibrated without a class learns it from canaries on one half of the mixes, and does better on the other.
+// A predictor calibrated without a class learns it from canaries on one half of the mixes, and does better on the
+// other.
 func TestLearning(t *testing.T) {
 	t.Parallel()
 	race.Long(t)

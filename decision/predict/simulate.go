@@ -65,7 +65,7 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 	for i := range models {
 		t := &models[i]
 		if short[i] {
-			t.note(0.1, "few requests end: the load is heavy, or too heavy, for the group")
+			t.note(costs.Value("wider_few_end"), "few requests end: the load is heavy, or too heavy, for the group")
 		}
 		values[i] = combined(t, &alone[i], &together[i])
 	}
@@ -327,10 +327,11 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, class profile.Class, t *te
 	}
 }
 
-// runConcurrently simulates engines whose kernels run at the same time, as under MPS, and take turns where they
-// meet: with h_j by how much tenant j's work holds up others and w_i how much that slows tenant i's, all that have
-// work now run at speeds of 1/(1 + w_i x the sum of the others' h_j), and everybody's work takes a little longer as
-// soon as there is anybody else.
+// runConcurrently simulates engines under discriminatory processor sharing (L. Kleinrock, Time-shared systems, Journal
+// of the ACM 14(2), 1967), each slowed by what the others do: engines whose kernels run at the same time, as under MPS,
+// and take turns where they meet: with h_j by how much tenant j's work holds up others and w_i how much that slows
+// tenant i's, all that have work now run at speeds of 1/(1 + w_i x the sum of the others' h_j), and everybody's work
+// takes a little longer as soon as there is anybody else.
 func (p *Predictor) runConcurrently(engines []*engine, until time.Duration) {
 	type job struct {
 		at, left, waits, holds, speed float64 // ms; left is GPU time at full speed

@@ -48,7 +48,7 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 		t.gpu = min(e.GPUBusyFraction.Or(0)*1e3/e.StepsPerS.Or(1), t.step)
 	default:
 		t.gpu = usualBusy * t.step
-		t.note(0.1, "no GPU activity in the profile")
+		t.note(costs.Value("wider_no_activity"), "no GPU activity in the profile")
 	}
 	t.host = t.step - t.gpu
 	t.pieces = 1
@@ -56,7 +56,7 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 		t.pieces = stepPieces
 	}
 	if mechanism == sharing.MechanismMPS && base == s.TimeSlicing {
-		t.note(0.15, "no profile under MPS")
+		t.note(costs.Value("wider_no_mps"), "no profile under MPS")
 	}
 	t.readSMs(base, s.Elsewhere)
 	return nil
@@ -72,7 +72,8 @@ func (t *tenantModel) readSMs(b, elsewhere *profile.SoloProfile) {
 	if !ok && elsewhere != nil {
 		b, ok = elsewhere, true
 		sm, _ = profile.Positive(b.SMFraction)
-		t.note(0.05, "the share of the SMs that its kernels hold was measured on another machine")
+		t.note(costs.Value("wider_sm_elsewhere"),
+			"the share of the SMs that its kernels hold was measured on another machine")
 	}
 	busy, ok2 := profile.Positive(b.GPUBusyFraction)
 	if !ok2 {
@@ -86,7 +87,8 @@ func (t *tenantModel) readSMs(b, elsewhere *profile.SoloProfile) {
 	case b.Pressure != nil && b.Pressure.Chain() != nil:
 		held := b.Pressure.Chain().LinkUS() / busy // beside its kernels, not its gaps
 		t.sms = held / (held + linkHalf)
-		t.note(0.15, "no SM utilisation in the profile: the links of a chain waited %.3g us beside it", held)
+		t.note(costs.Value("wider_links"),
+			"no SM utilisation in the profile: the links of a chain waited %.3g us beside it", held)
 		return
 	default:
 		t.sms, t.unknownSMs = usualSMs, true

@@ -83,7 +83,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 		return err
 	}
 	if base.Driver != "" && p.Driver != "" && driverBranch(base.Driver) != driverBranch(p.Driver) {
-		t.note(0.05, "profile taken with driver %s, predictor calibrated on %s", base.Driver, p.Driver)
+		t.note(costs.Value("wider_driver"), "profile taken with driver %s, predictor calibrated on %s", base.Driver, p.Driver)
 	}
 	if base.Kind != profile.KindServer {
 		return t.readStepper(p, mechanism, s, base)
@@ -125,7 +125,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	}
 	if c := s.Server.SMPercent.Or(100); c < 100 {
 		// Whether capped tenants' SMs overlap is the hardware's choice: equal tenants at 50% have been seen 20% apart.
-		t.note(0.06, "capped to %g%% of the SMs, which may or may not overlap others'", c)
+		t.note(costs.Value("wider_capped"), "capped to %g%% of the SMs, which may or may not overlap others'", c)
 	}
 	t.splitSMs(p, base, s)
 	t.takeTurns(p, base, s.Server.SMPercent.Or(100)/100)
@@ -148,7 +148,7 @@ func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile) error {
 	t.closed, t.clients, t.rate = b.Load.Closed(), b.Load.Concurrency, b.Load.Rate/1e3
 	t.base, t.output, t.steps = b, b.Load.Output, float64(b.Load.Output-1)
 	if !t.closed {
-		t.offered = 1.645 / math.Sqrt(float64(max(b.Requests.Or(0), 30)))
+		t.offered = profile.Z90 / math.Sqrt(float64(max(b.Requests.Or(0), 30)))
 	}
 	if t.output < 2 {
 		return fmt.Errorf("%w: one-token answers have no decode step (%s)", ErrUnpredictable, b.Load)
@@ -157,14 +157,15 @@ func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile) error {
 	var ok bool
 	if t.step, ok = profile.Positive(b.ITL.P50); !ok && b.Version >= profile.VersionOfKinds {
 		t.step, ok = decodeOfTPOT*t.alone[profile.MetricTPOTP50], true
-		t.note(0.1, "no gaps between tokens in the profile: a decode step taken for %g of its time per token", decodeOfTPOT)
+		t.note(costs.Value("wider_no_gaps"),
+			"no gaps between tokens in the profile: a decode step taken for %g of its time per token", decodeOfTPOT)
 	}
 	if !ok || t.alone[profile.MetricTPOTP50] == 0 || t.alone[profile.MetricE2EP50] == 0 ||
 		t.alone[profile.MetricTokensPerSecond] == 0 {
 		return fmt.Errorf("%w: itl_ms.p50, tpot_ms.p50, e2e_ms.p50 and tokens_per_s are needed", ErrUnpredictable)
 	}
 	if n, ok := b.Requests.Get(); ok && n < 10 {
-		t.note(0.03, "the profile holds %d requests only", n)
+		t.note(costs.Value("wider_few_requests"), "the profile holds %d requests only", n)
 	}
 	t.readSlots(b)
 	return nil
@@ -208,7 +209,7 @@ func (t *tenantModel) readSlots(b *profile.SoloProfile) {
 		t.slots = max(t.slots, int(min(2*live, 1<<16)))
 	case t.clients > profile.UsualSlots && live < 0.8*float64(t.clients):
 		t.slots = max(1, int(math.Round(live))) // fewer than the clients
-		t.note(0.05, "the server's slots are not stated; its profile looks like %d", t.slots)
+		t.note(costs.Value("wider_slots"), "the server's slots are not stated; its profile looks like %d", t.slots)
 	}
 }
 
@@ -223,7 +224,8 @@ func (t *tenantModel) checkStep(base *profile.SoloProfile, siblings []*profile.S
 		}
 	}
 	if t.step > grown*least {
-		t.note(0.1, "the median gap between tokens, %.2f ms, holds a prefill; %.2f ms taken from the server's other loads",
+		t.note(costs.Value("wider_gap_is_prefill"),
+			"the median gap between tokens, %.2f ms, holds a prefill; %.2f ms taken from the server's other loads",
 			t.step, usual*least)
 		t.step = usual * least
 	}
@@ -234,8 +236,8 @@ func (t *tenantModel) checkStep(base *profile.SoloProfile, siblings []*profile.S
 func (t *tenantModel) addMPSCost(p *Predictor) {
 	cost := p.Parameters.LoneStepCost.Value
 	t.stretch(cost)
-	t.first = 0.25 // prefills have been seen to take 0.65 to 1.1 of their time
-	t.note(0.3*cost/t.step, "no profile under MPS: %.2f ms a step assumed for MPS itself", cost)
+	t.first = costs.Value("wider_first_token")
+	t.note(costs.Value("wider_lone_step")*cost/t.step, "no profile under MPS: %.2f ms a step assumed for MPS itself", cost)
 }
 
 // addCap scales a profile without an active thread percentage to one. Decode is
@@ -243,7 +245,8 @@ func (t *tenantModel) addMPSCost(p *Predictor) {
 func (t *tenantModel) addCap(p *Predictor, percent float64) {
 	factor := math.Pow(100/percent, p.Parameters.CapExponent.Value)
 	t.stretch(t.step * (factor - 1))
-	t.note(0.5*(factor-1)+0.04, "no profile at %g%%: scaled from the whole GPU's by %.2f", percent, factor)
+	t.note(0.5*(factor-1)+costs.Value("wider_cap_scaled"), "no profile at %g%%: scaled from the whole GPU's by %.2f",
+		percent, factor)
 }
 
 func (t *tenantModel) stretch(extra float64) {
@@ -288,7 +291,7 @@ func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile, usualHost 
 	}
 	if ttft := t.alone[profile.MetricTTFTP50]; ttft > 0 && (t.prefill < 0.1*ttft && t.batch < 2 || t.prefill <= 0) {
 		t.prefill = ttft / max(1, (t.batch+1)/2)
-		t.note(0.05, "the profile's throughput leaves no time for prefills; TTFT was used")
+		t.note(costs.Value("wider_no_prefill"), "the profile's throughput leaves no time for prefills; TTFT was used")
 	}
 	switch {
 	case t.prefill <= 0:
@@ -304,8 +307,8 @@ func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile, usualHost 
 	}
 	t.host = host * t.step
 	t.gpu = t.step - t.host - t.perToken*t.batch
-	if t.gpu < 0.3*t.step && !t.gaps {
-		t.gpu = 0.3 * t.step
+	if least := costs.Value("least_gpu_part") * t.step; t.gpu < least && !t.gaps {
+		t.gpu = least
 		t.perToken = (t.step - t.host - t.gpu) / t.batch
 	}
 	t.interrupts = max(0, (t.alone[profile.MetricTPOTP50]-t.step)*t.steps/t.prefill)

@@ -59,8 +59,9 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 	guessed := float64(p.scheduler().Slices(batching.Millis(t.gpu)))
 	gpu := min(max(t.gpu, (n-1)*q/(1-stepJitter)), n*q/(1+stepJitter))
 	if math.Abs(gpu/t.gpu-1) > mostMoved {
-		t.note(0.1, "the %.1f turns that were counted beside a spinning neighbour do not fit a step of %.2f ms; they "+
-			"were not used", counted, t.step)
+		t.note(costs.Value("wider_turns"),
+			"the %.1f turns that were counted beside a spinning neighbour do not fit a step of %.2f ms; they "+
+				"were not used", counted, t.step)
 		return
 	}
 	t.turns = n

@@ -23,7 +23,7 @@ func (t *tenantModel) splitSMs(p *Predictor, base *profile.SoloProfile, s *profi
 	u, ok := base.SMFraction.Get()
 	if !ok {
 		t.decodeSM, t.prefillSM = usualDecodeSM, maxSMShare
-		t.note(0.15, "no SM utilisation in the profile")
+		t.note(costs.Value("wider_no_sm"), "no SM utilisation in the profile")
 		return
 	}
 	alone, err := p.alone(base)
@@ -77,7 +77,7 @@ func (t *tenantModel) takeTurns(p *Predictor, b *profile.SoloProfile, share floa
 	u, ok := bandwidthOf(b)
 	if !ok {
 		u = t.decodeSM // about as much, on the rows of H100s and H200s
-		t.note(0.1, "no memory bandwidth in the profile")
+		t.note(costs.Value("wider_no_bandwidth"), "no memory bandwidth in the profile")
 	}
 	u *= (t.step - t.added) / t.step // where MPS or a cap stretches a step, it reads more slowly
 	reads := min(u/q.KernelBandwidth.Value, mostReading)

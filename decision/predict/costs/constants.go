@@ -40,14 +40,15 @@ var Constants = sync.OnceValue(func() (rows []Constant) {
 })
 
 // Named returns the constant of a name, the zero Constant where there is none.
-func Named(name string) Constant {
+func Named(name string) Constant { return byName()[name] }
+
+var byName = sync.OnceValue(func() map[string]Constant {
+	rows := map[string]Constant{}
 	for _, c := range Constants() {
-		if c.Name == name {
-			return c
-		}
+		rows[c.Name] = c
 	}
-	return Constant{}
-}
+	return rows
+})
 
 // Value returns the value of the constant of a name.
 func Value(name string) float64 { return Named(name).Value }

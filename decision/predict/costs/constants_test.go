@@ -15,7 +15,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// TestTable: every row of the table has a name, unit, basis and source and is used, and every name that is used is in it.
+// TestTable: every row of the table has a name, unit, basis and source and is used, and every name that is used is in
+// it.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
@@ -71,7 +72,8 @@ func TestTable(t *testing.T) {
 // layersOf are those of the testbed's models, whose names in the rows may begin with "rand-".
 var layersOf = map[string]float64{"160m": 12, "1b": 16, "3b": 28, "8b": 32}
 
-// TestDerivedAgain: constants that come from rows in the tree are what their queries give, within a quarter of the value.
+// TestDerivedAgain: constants that come from rows in the tree are what their queries give, within a quarter of the
+// value.
 func TestDerivedAgain(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../../examples/predict/testdata/*.json")

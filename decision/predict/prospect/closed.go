@@ -16,6 +16,9 @@ var (
 // usualSequences is the most sequences in a batch of a server that does not say.
 const usualSequences = 64.0
 
+// z99 is the number of standard deviations above the mean below which 99% of a normal distribution lie.
+const z99 = 2.33
+
 // mostSettling is the number of rounds in which the tenants' activities settle.
 const mostSettling = 8
 
@@ -170,7 +173,7 @@ func (e *evaluation) read(i int, st []state, s *costs.Setting, alone bool) fores
 			}
 			variance += o.weight * o.weight * o.active * (1 - o.active) * part
 		}
-		worst = 1 + min(all, mean+2.33*math.Sqrt(variance))
+		worst = 1 + min(all, mean+z99*math.Sqrt(variance))
 		if e.share.Mechanism == sharing.MechanismTimeSlicing {
 			worst *= 1 + s[costs.TurnsOverhead]
 		}
@@ -212,9 +215,11 @@ func (e *evaluation) read(i int, st []state, s *costs.Setting, alone bool) fores
 	return f
 }
 
-// tailOf is the P99 of a single server's latency over its mean service time.
+// tailOf is the P99 of a single server's latency over its mean service time: the service's own tail, and an exponential
+// wait whose mean is Kingman's formula (J. F. C. Kingman, The single server queue in heavy traffic, Mathematical
+// Proceedings of the Cambridge Philosophical Society 57(4), 1961).
 func tailOf(busy, cv2 float64) float64 {
-	own := math.Exp(2.33*serviceSigma - serviceSigma*serviceSigma/2)
+	own := math.Exp(z99*serviceSigma - serviceSigma*serviceSigma/2)
 	if busy <= 0.01 {
 		return own
 	}
@@ -235,7 +240,7 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *forese
 	preWorst := t.preHost + t.preGPU*worst
 	// Time to first token: other prefills first, then its own, which may be long.
 	busy := t.load * pre
-	long := math.Exp(2.33*lengthSigma - lengthSigma*lengthSigma/2)
+	long := math.Exp(z99*lengthSigma - lengthSigma*lengthSigma/2)
 	ownLong := max(preWorst, t.preGPU*worst*e.lengthens(v, t, long))
 	wait := 0.0
 	if busy > 0.01 {
@@ -252,7 +257,7 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *forese
 	token := (t.stepHost + t.stepGPU*t.crowd + t.kvGPU*t.crowd*batch) / (1 - busy)
 	mean := pre + v.Output*token
 	longest := v.Output * long * max(token, 0.5*(token+step))
-	prefills := 2.33 * preWorst * math.Sqrt(1.4*cv2*t.load*(v.Output*t.token+pre))
+	prefills := z99 * preWorst * math.Sqrt(1.4*cv2*t.load*(v.Output*t.token+pre))
 	f.p99[costs.LatencyE2E] = mean + math.Hypot(math.Hypot(longest-v.Output*token, f.p99[costs.LatencyTTFT]-pre), prefills)
 	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.crowd, t.batch/max(1, cmp.Or(v.Sequences, usualSequences)))
 }
@@ -262,7 +267,7 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *forese
 // after it.
 func (e *evaluation) interrupted(v *Serving, t *state, pre, cv2 float64) float64 {
 	added := 0.0
-	for _, c := range [...]struct{ length, tail float64 }{{0, 2.33}, {1, 1.55}, {1.6, 0.9}} {
+	for _, c := range [...]struct{ length, tail float64 }{{0, z99}, {1, 1.55}, {1.6, 0.9}} {
 		out := max(2, v.Output*math.Exp(-lengthSigma*lengthSigma/2-c.length*lengthSigma))
 		met := t.load * (out*t.token + pre)
 		added = max(added, (met+c.tail*math.Sqrt(met*cv2))*pre/(out-1))

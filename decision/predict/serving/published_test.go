@@ -183,16 +183,14 @@ func prefixRepetition(n, prefixes, prefix, suffix, output int) iter.Seq[serving.
 	}
 }
 
-// dynamoSharing is Qwen3-4B on A100-SXM4-40GB, 2048 tokens in and 256 out, in closed
-// loops: one model a GPU, and two under time-slicing (HAMi) and under MPS with half of
-// the SMs each. As its guides say (github.com/ai-dynamo/dynamo, deploy-baseline.md at
-// dba9b4c0, deploy-kai-hami.md at 70c2226f and deploy-kai-gpu-fractions.md at af6089db in
-// docs/fern/pages/use-cases/many-model-serving), a server takes 0.85 of 39.5 GiB, 0.85 of 20,070 MiB, or 0.40 of 39.5 GiB, and up to 32
-// sequences, and the sweep goes on against the same servers from 1 to 32 requests at a
-// time: max(40, 10 c) of them after min(16, 2 c) to warm up, all drawn from one seed.
-// So each point is taken to begin with the prompts of the point before, and a server that
-// has room for them finds them in its cache: the published TTFT of 104 ms at one request
-// and 49 ms at two agrees with that.
+// dynamoSharing is Qwen3-4B on A100-SXM4-40GB, 2048 tokens in and 256 out, in closed loops: one model a GPU, and two
+// under time-slicing (HAMi) and under MPS with half of the SMs each. As its guides say (github.com/ai-dynamo/dynamo,
+// deploy-baseline.md at dba9b4c0, deploy-kai-hami.md at 70c2226f and deploy-kai-gpu-fractions.md at af6089db in
+// docs/fern/pages/use-cases/many-model-serving), a server takes 0.85 of 39.5 GiB, 0.85 of 20,070 MiB, or 0.40 of 39.5
+// GiB, and up to 32 sequences, and the sweep goes on against the same servers from 1 to 32 requests at a time: max(40,
+// 10 c) of them after min(16, 2 c) to warm up, all drawn from one seed. So each point is taken to begin with the
+// prompts of the point before, and a server that has room for them finds them in its cache: the published TTFT of 104
+// ms at one request and 49 ms at two agrees with that.
 func dynamoSharing(t *testing.T) []predicted {
 	gpu, err := sharing.LookupGPU("A100-SXM4-40GB")
 	if err != nil {

@@ -40,7 +40,8 @@ const (
 	RoutePolicyRandom
 	// RoutePolicyLeastRequests takes the one with the fewest requests, waiting and running.
 	RoutePolicyLeastRequests
-	// RoutePolicyPowerOfTwo draws two and takes the one with fewer requests.
+	// RoutePolicyPowerOfTwo draws two and takes the one with fewer requests (M. Mitzenmacher, The power of two choices in
+	// randomized load balancing, 2001).
 	RoutePolicyPowerOfTwo
 	// RoutePolicySession sends a session always to the same replica, by rendezvous
 	// hashing, and requests without one to the one with the fewest requests.
