@@ -186,13 +186,14 @@ func (p *Predictor) calibrateMPS(e *costs.Engine, s profile.Solo, set func(c *co
 	}
 	set(&e.DecodeSM, t.decodeSM, costs.Value("decode_sm_error"))
 	set(&e.PrefillSM, t.prefillSM, costs.Value("prefill_sm_error"))
-	if added, ok := p.addedByMPS(e, s.Siblings); ok {
-		if own, measured := p.addedByMPS(e, []*profile.SoloProfile{s.MPS}); measured {
-			added = (added + own) / 2 // the own load counts as much as all others
-		}
+	added, ok := p.addedByMPS(e, s.Siblings)
+	if own, measured := p.addedByMPS(e, []*profile.SoloProfile{s.MPS}); ok && measured {
+		added = (added + own) / 2 // the own load counts as much as all others
+	} else if measured {
+		added, ok = own, true
+	}
+	if ok {
 		set(&e.MPSStep, added, costs.Value("mps_step_error"))
-	} else if own, measured := p.addedByMPS(e, []*profile.SoloProfile{s.MPS}); measured {
-		set(&e.MPSStep, own, costs.Value("mps_step_error"))
 	}
 	return nil
 }

@@ -10,26 +10,11 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// betweenSeries is by how much a half-width grows from cases left out of one series to series left out of several: 1.2
-// to 1.3 for TPOT and E2E P50 under both mechanisms, on the four larger H200 files of examples/predict/testdata. Fewer
-// than fewSeries are never taken to show that series differ less than those did: the intervals of four series of H100s
-// held 45% of a fifth, h100-colocation, whose turns were not counted, and those of six 72% of the throughputs of a
-// seventh.
-const (
-	betweenSeries = 1.3
-	fewSeries     = 7
+var (
+	betweenSeries, fewSeries = costs.Value("between_series"), int(costs.Value("few_series"))
+	seriesShare, fewest      = costs.Value("series_share"), int(costs.Value("fewest"))
+	priorWeight              = costs.Value("prior_weight")
 )
-
-// seriesShare is the share of each series' measurements that an interval must hold: the half-width that holds 90%
-// of all would otherwise hold much less of the series that differs most. fewest is the size of a series from which
-// on it counts as one in this; smaller ones count among all.
-const (
-	seriesShare = 0.85
-	fewest      = 12
-)
-
-// priorWeight is the number of measurements that a prior half-width counts for.
-const priorWeight = 8
 
 // learn sets the residuals of a mechanism from the errors of each series in a subset by predictors calibrated on
 // its other series; of one series alone, from those of each case by the others.

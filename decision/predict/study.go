@@ -14,9 +14,8 @@ import (
 )
 
 // fitted is the one parameter that is fitted for a mechanism, what resuming a slice costs for time-slicing and the
-// queue share for MPS, and the values that are tried of it. SMBlocking is not fitted: the data cannot tell the two
-// apart. The grid is coarse: the models are physical, and constants fitted more finely do worse on what they have
-// not seen.
+// queue share for MPS, and the values that are tried of it. The grid is coarse: the models are physical, and constants
+// fitted more finely do worse on what they have not seen.
 func fitted(p *costs.Parameters, m sharing.Mechanism) (q *costs.Parameter, trials []float64) {
 	if m == sharing.MechanismMPS {
 		return &p.QueueShare, []float64{0.06, 0.09, 0.12, 0.15, 0.18}
@@ -24,15 +23,12 @@ func fitted(p *costs.Parameters, m sharing.Mechanism) (q *costs.Parameter, trial
 	return &p.SliceLoss, []float64{0, 0.015, 0.03, 0.045, 0.06}
 }
 
-// pull is the mean error that a step of the grid away from the starting point must save of so many figures. Under
-// time-slicing a few rows say little of what resuming costs: fitted with 0.001 for any number of figures to every other
-// case of one series, seven of nine series missed their remaining cases by more than with nothing fitted, by 3.7%
-// instead of 3.5 on average, and with this by 3.5.
+// pull is the mean error that a step of the grid away from the starting point must save of so many figures.
 func pull(m sharing.Mechanism, figures int) float64 {
 	if m == sharing.MechanismMPS {
-		return 0.001
+		return costs.Value("pull")
 	}
-	return max(0.001, 0.15/float64(max(figures, 1)))
+	return max(costs.Value("pull"), costs.Value("pull_turns")/float64(max(figures, 1)))
 }
 
 // study is a set of cases with what each trial predicts for them.

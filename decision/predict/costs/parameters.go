@@ -257,13 +257,9 @@ func MeanTurns(quanta, tolerance float64) float64 {
 // of a step, and so the GPU's, to about as much.
 var CountedTolerance = Value("counted_tolerance")
 
-// Transferred is by how much wider intervals are, on the scale of logarithms, for a GPU that the predictor was not
-// calibrated on: for one of the same architecture, and for another.
-//
-// Between an H200 and an H100 it was measured (the series of H100s in examples/predict/testdata): with what H200s
-// were calibrated on, the H100's TPOT is missed by 3.0% under MPS, where the H200's is by 2.8, and by 3.1% under
-// time-slicing, where the H200's is by 3.2. For other architectures nothing was: a prior.
+// Transferred holds the half-widths that a GPU adds which the predictor was not calibrated on: one of the same
+// architecture, and one of another.
 var Transferred = map[sharing.Mechanism][2]float64{
-	sharing.MechanismTimeSlicing: {0.1, 0.25},
-	sharing.MechanismMPS:         {0.05, 0.2},
+	sharing.MechanismTimeSlicing: {Value("transferred_turns"), Value("transferred_turns_far")},
+	sharing.MechanismMPS:         {Value("transferred_mps"), Value("transferred_mps_far")},
 }
