@@ -55,7 +55,8 @@ func Plan(nodes []*v1.Node, pods []*v1.Pod, scorer *placement.Scorer, opt Option
 	w := &writer{out: &Output{Refused: map[string]string{}}, opt: opt, classes: map[string]*resourcev1.DeviceClass{},
 		shared: map[string]*sharedClaim{}}
 	cluster := kubegpu.NewCluster(nodes, nil)
-	cluster.Exact = true
+	// Who shares a claim shares its GPUs; a consumable share is of whichever GPU has the memory.
+	cluster.Exact = !opt.ConsumableMemory
 	for i, p := range pods {
 		if asked[i] == nil {
 			w.out.Pods = append(w.out.Pods, p.DeepCopy())

@@ -338,3 +338,22 @@ func ExamplePlan_refused() {
 	// Output:
 	// 1 replicas (a: asks for 2 replicas of GPUs shared by mps: the device plugin gives a pod one)
 }
+
+// TestConsumablePicksAnother holds that a share by memory, which the driver takes
+// of any GPU, is judged beside the worst neighbours of a node, and one by claim
+// beside those who have the claim.
+func TestConsumablePicksAnother(t *testing.T) {
+	pods := func() []*v1.Pod {
+		return []*v1.Pod{podOf("search", "x", "1", nil), podOf("ads", "y", "1", nil)}
+	}
+	for _, consumable := range []bool{false, true} {
+		out, err := dra.Plan([]*v1.Node{sharedNode("a", "time-slicing", "8")}, pods(), bestFit, dra.Options{ConsumableMemory: consumable})
+		if err != nil {
+			t.Fatal(err)
+		}
+		why := out.Refused["ads/y"]
+		if refused := strings.Contains(why, "on the worst of 2 GPUs that the kubelet picks from"); refused != consumable || len(out.Refused) > 1 {
+			t.Errorf("consumable %v: %q", consumable, out.Refused)
+		}
+	}
+}
