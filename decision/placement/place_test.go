@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -369,4 +370,45 @@ func BenchmarkPlaceBatch(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestVanishedNodes reserves on a snapshot that has fewer nodes than the one an
+// offer is of, and on one that is older.
+func TestVanishedNodes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	s := busy(t, rng, 300)
+	fewer := Join(s.With(0, s)) // a copy
+	fewer.len, fewer.chunks = 40, fewer.chunks[:2]
+	for _, policy := range policies(t) {
+		p := NewPlacer(policy, nil)
+		for range 20 {
+			r := newShape(rng)
+			c, ok := p.Best(s, r)
+			if !ok {
+				continue
+			}
+			if _, _, err := fewer.Reserve(r, c); c.Node >= 40 && !errors.Is(err, ErrInvalid) {
+				t.Errorf("%s: node %d of 40: %v", policy.Name(), c.Node, err)
+			}
+			next, _, err := s.Reserve(r, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			full := next
+			for err == nil {
+				if next, _, err = full.Reserve(r, c); err == nil {
+					full = next
+				}
+			}
+			if r.GPUs > 0 && !errors.Is(err, ErrConflict) {
+				t.Errorf("%s: an offer of an older snapshot: %v", policy.Name(), err)
+			}
+			if few, ok := p.Best(fewer, r); ok && few.Node >= 40 {
+				t.Errorf("%s: node %d is gone", policy.Name(), few.Node)
+			}
+			if again, _ := p.Best(s, r); again != c {
+				t.Errorf("%s: %+v, and before it saw other nodes %+v", policy.Name(), again, c)
+			}
+		}
+	}
 }

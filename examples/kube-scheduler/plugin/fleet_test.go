@@ -171,3 +171,31 @@ func BenchmarkCycle(b *testing.B) {
 		})
 	}
 }
+
+// TestVanishesAndForged reserves on a node that is gone since PreFilter, and has a
+// node among many forge its labels: neither is placed on, and the scheduler goes on.
+func TestVanishesAndForged(t *testing.T) {
+	f := usedFixture(t, 100)
+	pod := makePod("p", "nvidia.com/gpu=1 cpu=1", "")
+	state := framework.NewCycleState()
+	res, _ := f.PreFilter(t.Context(), state, pod, f.infos)
+	if res == nil {
+		t.Fatal("no node is handed over")
+	}
+	for _, name := range res.NodeNames.UnsortedList() { // the fixture's snapshot has no node
+		if s := f.Reserve(t.Context(), state, pod, name); s.IsSuccess() || f.reservation(pod) != nil {
+			t.Errorf("%s is gone: %v", name, s)
+		}
+	}
+	for _, info := range f.infos {
+		if n := info.Node(); res.NodeNames.Has(n.Name) {
+			forged := n.DeepCopy()
+			forged.Labels["nvidia.com/gpu.count"], forged.Labels["nvidia.com/gpu.replicas"] = "9999", "many"
+			info.(*framework.NodeInfo).SetNode(forged)
+		}
+	}
+	again, _ := f.PreFilter(t.Context(), framework.NewCycleState(), pod, f.infos)
+	if again == nil || again.NodeNames.Intersection(res.NodeNames).Len() > 0 {
+		t.Errorf("%v are handed over after %v forged their labels", again, res)
+	}
+}
