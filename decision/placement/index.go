@@ -174,14 +174,14 @@ func (x *index) scores(o outlook) []float32 {
 	return scores
 }
 
-// foreseen is the order in which a policy with foresight looks at nodes for a request: by the scores for the next
-// fewer and more half cores, in proportion.
+// foreseen is the order in which a policy with foresight looks at nodes for a request: by the score for the next
+// fewer or more steps of CPU, whichever leaves a node with as many.
 type foreseen struct {
 	policy      foresight
 	s           *Snapshot
 	low, high   outlook
 	lows, highs []float32
-	part        float32 // of high
+	over        int64 // CPU that is asked for over low
 }
 
 // foresee returns nil for policies and requests without foresight.
@@ -194,9 +194,9 @@ func (p *Placer) foresee(s *Snapshot, w *want) *foreseen {
 	if at := slices.IndexFunc(levels[:], func(l int) bool { return l <= w.Milli }); at >= 0 {
 		low.milli = int32(levels[at])
 	}
-	o := &foreseen{policy: f, s: s, low: low, high: low, part: float32(w.CPUMilli-low.cpu) / cpuStep}
+	o := &foreseen{policy: f, s: s, low: low, high: low, over: w.CPUMilli - low.cpu}
 	o.high.cpu += cpuStep
-	if o.lows = p.index.scores(low); o.part > 0 {
+	if o.lows = p.index.scores(low); o.over > 0 {
 		o.highs = p.index.scores(o.high)
 	}
 	return o
@@ -204,11 +204,10 @@ func (p *Placer) foresee(s *Snapshot, w *want) *foreseen {
 
 // score is that of node i, which has so much CPU.
 func (o *foreseen) score(i int, cpu int64) float32 {
-	low := o.at(o.lows, i, &o.low)
-	if o.part == 0 || cpu < o.high.cpu || math.IsInf(float64(low), -1) {
-		return low
+	if (cpu-o.low.cpu)%cpuStep < o.over && cpu >= o.high.cpu {
+		return o.at(o.highs, i, &o.high)
 	}
-	return low + o.part*(o.at(o.highs, i, &o.high)-low)
+	return o.at(o.lows, i, &o.low)
 }
 
 func (o *foreseen) at(scores []float32, i int, of *outlook) float32 {
@@ -221,7 +220,7 @@ func (o *foreseen) at(scores []float32, i int, of *outlook) float32 {
 const (
 	// stage counts the nodes that are scored of all.
 	stage = 64
-	// wide and narrow count those that a Placer scores where the policy has foresight, and for each request of a batch.
+	// wide counts them for a request by itself under a policy with foresight, narrow for each request of a batch.
 	wide, narrow = 96, 32
 )
 

@@ -7,12 +7,12 @@ import (
 )
 
 // Placer places requests one after another, in two stages: an index over what is left of the nodes picks some, and
-// the policy scores these. Under most policies they are 64, half of them by best fit and half spread over the others.
-// Under Cotenant they are the 96 that it scores best for a request much like this one, of a round share and of half
-// cores; the first such request costs a score of every node. Where none of them takes the request, all others are
-// searched, so a request is refused only when no node takes it. Scores are kept by what enters them: the node's state
-// and what of the request counts there. For 10,000 nodes a Placer needs at most 25 MB. It is not safe for concurrent
-// use; it gives the same offers whatever it saw before.
+// the policy scores these. Under Cotenant they are the 96 that it scores best for a request much like this one, of as
+// much CPU and a round share; the first such request costs a score of every node that may take it. Under other
+// policies they are 64, half of them picked by best fit and half spread over the others. Where none of them takes the
+// request, all others are searched, so a request is refused only when no node takes it. Scores are kept by what enters
+// them: the node's state and what of the request counts there. For 10,000 nodes a Placer needs at most 25 MB. It is
+// not safe for concurrent use; it gives the same offers whatever it saw before.
 type Placer struct {
 	// Exact has every node scored that may take a request: the best offer there
 	// is, in time that grows with the nodes.

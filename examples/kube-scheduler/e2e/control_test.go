@@ -48,8 +48,9 @@ type control struct {
 	root      *testing.T // of all parts
 	dir       string
 	admin     *kubernetes.Clientset
-	config    string // the scheduler's configuration file
-	kube      string // its kubeconfig
+	access    *rest.Config // admin's
+	config    string       // the scheduler's configuration file
+	kube      string       // its kubeconfig
 	scheduler *process
 }
 
@@ -179,7 +180,7 @@ func newControl(t *testing.T) *control {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.admin = admin
+		c.admin, c.access = admin, config
 		_, err = admin.RESTClient().Get().AbsPath("/readyz").DoRaw(t.Context())
 		return err == nil
 	})

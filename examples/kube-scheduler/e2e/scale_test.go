@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/yaml"
 )
@@ -30,6 +32,8 @@ const (
 	// leaseSeconds and renewEvery are the kubelet's defaults.
 	leaseSeconds = 40
 	renewEvery   = 10 * time.Second
+	// statusEvery is how many leases a kubelet renews for one status: every five minutes.
+	statusEvery = 30
 )
 
 // simulatedNode is one of four kinds of node.
@@ -54,8 +58,7 @@ func scalePod(i int) *v1.Pod {
 }
 
 // each calls do for 0 to n-1, sixteen at a time.
-func each(t *testing.T, n int, do func(i int) error) {
-	t.Helper()
+func each(n int, do func(i int) error) error {
 	var wg sync.WaitGroup
 	next, errs := make(chan int), make(chan error, n)
 	for range 16 {
@@ -73,59 +76,62 @@ func each(t *testing.T, n int, do func(i int) error) {
 	close(next)
 	wg.Wait()
 	close(errs)
-	for err := range errs {
-		t.Fatal(err)
-	}
+	return <-errs // nil where there is none
 }
 
 // keepAlive is what the kubelets of simulated nodes do: it renews their leases, each
 // every ten seconds, and says in their status that they are ready. It returns how
 // many renewals there were.
-func (c *control) keepAlive(ctx context.Context, t *testing.T) (renewed func() int) {
+func (c *control) keepAlive(ctx context.Context, t *testing.T) (renewed func() int64) {
 	seconds := int32(leaseSeconds)
 	leases := c.admin.CoordinationV1().Leases("kube-node-lease")
-	each(t, simulatedNodes, func(i int) error {
+	err := each(simulatedNodes, func(i int) error {
 		name, now := simulatedNode(i).Name, metav1.NowMicro()
 		_, err := leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: coordinationv1.LeaseSpec{HolderIdentity: &name, LeaseDurationSeconds: &seconds, RenewTime: &now}}, metav1.CreateOptions{})
 		return err
 	})
-	var mu sync.Mutex
-	n := 0
-	tick := time.NewTicker(renewEvery / simulatedNodes * 10)
-	go func() {
-		defer tick.Stop()
-		for i := 0; ; i = (i + 10) % simulatedNodes {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			for k := i; k < i+10; k++ {
-				name, now := fmt.Sprintf("sim-%04d", k), time.Now().UTC()
-				patch := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, now.Format("2006-01-02T15:04:05.000000Z"))
-				_, err := leases.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-				if k%100 == 0 { // the kubelet's status is rarer than its lease
-					beat := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"MadeUp","lastHeartbeatTime":%q}]}}`, now.Format(time.RFC3339))
-					if err == nil {
-						_, err = c.admin.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, []byte(beat), metav1.PatchOptions{}, "status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n atomic.Int64
+	own, err := kubernetes.NewForConfig(c.access) // with a limit of its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	renew := func(k int) error {
+		name, now := fmt.Sprintf("sim-%04d", k), time.Now().UTC()
+		patch := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, now.Format("2006-01-02T15:04:05.000000Z"))
+		_, err := own.CoordinationV1().Leases("kube-node-lease").Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		if err == nil && n.Add(1)%statusEvery == 0 {
+			beat := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"MadeUp","lastHeartbeatTime":%q}]}}`, now.Format(time.RFC3339))
+			_, err = own.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, []byte(beat), metav1.PatchOptions{}, "status")
+		}
+		return err
+	}
+	const keepers = 8
+	for k := range keepers {
+		go func() {
+			for last := time.Now(); ; {
+				for i := k; i < simulatedNodes; i += keepers {
+					if err := renew(i); err != nil && ctx.Err() == nil {
+						t.Errorf("keeping node %d alive: %v", i, err)
 					}
 				}
-				if err == nil {
-					mu.Lock()
-					n++
-					mu.Unlock()
-				} else if ctx.Err() == nil {
-					t.Errorf("keeping %s alive: %v", name, err)
+				took := time.Since(last)
+				if took > leaseSeconds*time.Second {
+					t.Errorf("nodes were not kept alive for %v", took)
 				}
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(renewEvery - took):
+				}
+				last = time.Now()
 			}
-		}
-	}()
-	return func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		return n
+		}()
 	}
+	return n.Load
 }
 
 var peak = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
@@ -178,10 +184,13 @@ func TestThousandNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.config = c.write("scheduler-config.yaml", string(data))
-	each(t, simulatedNodes, func(i int) error {
+	err = each(simulatedNodes, func(i int) error {
 		_, err := c.admin.CoreV1().Nodes().Create(t.Context(), simulatedNode(i), metav1.CreateOptions{})
 		return err
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	renewed := c.keepAlive(t.Context(), t)
 	c.schedule()
 
@@ -209,8 +218,8 @@ func TestThousandNodes(t *testing.T) {
 		return len(bound)
 	}
 	start := time.Now()
-	create := func(from, to int) {
-		each(t, to-from, func(i int) error {
+	create := func(from, to int) error {
+		return each(to-from, func(i int) error {
 			p := scalePod(from + i)
 			mu.Lock()
 			created[p.Name] = time.Now()
@@ -219,8 +228,8 @@ func TestThousandNodes(t *testing.T) {
 			return err
 		})
 	}
-	create(0, scalePods)
-	t.Logf("%d pods created in %v", scalePods, time.Since(start).Round(time.Second))
+	all := make(chan error, 1)
+	go func() { all <- create(0, scalePods) }()
 	r.wait(c.scheduler, "half of the pods", 15*time.Minute, func() bool { return count() >= scalePods/2 })
 	killedAt, before := time.Since(start), count()
 	mib, cpu := c.scheduler.used(t)
@@ -231,6 +240,10 @@ func TestThousandNodes(t *testing.T) {
 	again := time.Now()
 	t.Logf("another one had the lease after %v", (time.Since(start) - killedAt).Round(time.Second))
 	from := count()
+	if err := <-all; err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("all pods were there after %v", time.Since(start).Round(time.Second))
 	r.wait(c.scheduler, "all pods", 15*time.Minute, func() bool { return count() == scalePods })
 	took := time.Since(again)
 	mib, cpu = c.scheduler.used(t)
@@ -244,7 +257,9 @@ func TestThousandNodes(t *testing.T) {
 	// One after another on the full cluster, latency is the scheduler's and not the queue's.
 	var latencies []time.Duration
 	for i := range 200 {
-		create(scalePods+i, scalePods+i+1)
+		if err := create(scalePods+i, scalePods+i+1); err != nil {
+			t.Fatal(err)
+		}
 		name := scalePod(scalePods + i).Name
 		r.wait(c.scheduler, name, time.Minute, func() bool { mu.Lock(); defer mu.Unlock(); return !bound[name].IsZero() })
 		latencies = append(latencies, bound[name].Sub(created[name]))
