@@ -148,7 +148,7 @@ type outlook struct {
 }
 
 // levels are the shares, in thousandths of a GPU, that outlooks are of.
-var levels = [...]int{1000, 650, 300, 100, 1}
+var levels = [...]int{1000, 800, 650, 300, 100, 1}
 
 // maxOutlooks bounds what an index keeps; beyond it, it starts afresh.
 const maxOutlooks = 128
