@@ -80,8 +80,10 @@ const (
 	usualChunk     = 2048
 )
 
+// Block returns the tokens of a block of the KV cache.
 func (e *Engine) Block() int { return cmp.Or(e.BlockTokens, UsualBlock) }
 
+// MostSequences returns the most sequences in a batch.
 func (e *Engine) MostSequences() int { return cmp.Or(e.Sequences, usualSequences) }
 
 // NewEngine is an engine of which nothing was measured: its costs are priors for the model's shape
@@ -193,6 +195,7 @@ func (e *Engine) Costs() iter.Seq2[string, *Cost] {
 	}
 }
 
+// Check adds everything that is wrong with e to list, with its path.
 func (e *Engine) Check(list *problem.List, path string) {
 	e.Model.check(list, problem.Join(path, "model"))
 	for name, c := range e.Costs() {

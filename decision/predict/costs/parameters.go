@@ -208,6 +208,7 @@ func (p *Calibration) Validate() error {
 	return list.Err()
 }
 
+// Residuals returns the errors to expect under a mechanism.
 func (p *Calibration) Residuals(m sharing.Mechanism) Residuals {
 	if m == sharing.MechanismMPS {
 		return p.MPS

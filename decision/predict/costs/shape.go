@@ -66,9 +66,10 @@ func (m Model) activations() int { return 4*m.Intermediate + 12*m.Hidden }
 
 func orBits(v int) int { return cmp.Or(v, 16) }
 
+// ActiveParameters returns the number of parameters that one token uses.
 func (m Model) ActiveParameters() float64 { return cmp.Or(m.Active, m.Parameters) }
 
-// unused is the share of the routed experts that a token leaves out; 0 without experts.
+// UnusedExperts is the share of the routed experts that a token leaves out; 0 without experts.
 func (m Model) UnusedExperts() float64 {
 	if m.Experts < 1 {
 		return 0

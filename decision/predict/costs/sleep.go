@@ -58,6 +58,7 @@ func (s *Sleep) Wake(m Model) float64 {
 
 func inGiB(b sharing.Bytes) float64 { return float64(b) / float64(sharing.GiB) }
 
+// LongestTurn returns how long a server may keep others waiting.
 func (s *Sleep) LongestTurn() time.Duration { return cmp.Or(s.Turn, usualTurn) }
 
 func (s *Sleep) check(list *problem.List, path string) {

@@ -40,6 +40,7 @@ func LoadRows(path string) (Rows, error) {
 	return rows, err
 }
 
+// ReadFile reads and parses a file; the error of parse names it.
 func ReadFile[T any](path string, parse func([]byte) (T, error)) (T, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -78,5 +78,5 @@ func (i Interval) Below(limit float64) sharing.Answer {
 	return sharing.AnswerUnknown
 }
 
-// ninety is the number of standard deviations about the mean between which a normal distribution has 90%.
+// Z90 is the number of standard deviations about the mean between which a normal distribution has 90%.
 const Z90 = 1.6449

@@ -29,6 +29,7 @@ type LatencyMS struct {
 // Figures are values of the metrics, 0 where there is none.
 type Figures [MetricCount]float64
 
+// Figures returns the measured metrics, 0 where there is none.
 func (o *Outcome) Figures() (f Figures) {
 	for m, v := range [MetricCount]Optional[float64]{o.TPOT.P50, o.TPOT.P99, o.TTFT.P50, o.TTFT.P99,
 		o.E2E.P50, o.E2E.P90, o.E2E.P99, o.TokensPerS,
@@ -69,7 +70,7 @@ func Positive(v Optional[float64]) (float64, bool) {
 	return 0, false
 }
 
-// mean is the mean, or the median where only that is known.
+// Average returns the mean, or the median where only that is known.
 func (l *LatencyMS) Average() float64 {
 	v, ok := Positive(l.Mean)
 	if !ok {

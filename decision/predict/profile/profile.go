@@ -279,6 +279,7 @@ func (ps *Profiles) All() iter.Seq[*SoloProfile] { return slices.Values(ps.order
 // Len is the number of profiles.
 func (ps *Profiles) Len() int { return len(ps.order) }
 
+// Find returns the profile of a workload under a mechanism, nil where there is none or ps is nil.
 func (ps *Profiles) Find(m sharing.Mechanism, s Server, l Load) *SoloProfile {
 	if ps == nil {
 		return nil
@@ -286,6 +287,7 @@ func (ps *Profiles) Find(m sharing.Mechanism, s Server, l Load) *SoloProfile {
 	return ps.byKey[profileKey{m, s, l.Same()}]
 }
 
+// Elsewhere returns a profile of the workload in which GPM told the share of the SMs, nil where there is none.
 func (ps *Profiles) Elsewhere(s Server, l Load) *SoloProfile {
 	for _, m := range Mechanisms {
 		if ps != nil && ps.sms[profileKey{m, s, l.Same()}] != nil {

@@ -170,13 +170,14 @@ func (rows Rows) Profiles() []SoloProfile {
 	return out
 }
 
-// rowCase is a group of tenants that were measured together: rows that follow one another with the same series,
+// Case is a group of tenants that were measured together: rows that follow one another with the same series,
 // mechanism, name and number of tenants, until there are as many.
 type Case struct {
 	At   int // index of the first row
 	Rows Rows
 }
 
+// Cases parts the rows into those that were measured together, in their order.
 func (rows Rows) Cases() []Case {
 	var out []Case
 	for i, r := range rows {

@@ -3,6 +3,7 @@ package prospect
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/sharing"
@@ -25,11 +26,9 @@ const mostSettling = 8
 // at computes every tenant's foreseen in a setting, those of one workload in another.
 func (e *evaluation) at(s, own costs.Setting, workload int) []foreseen {
 	n := len(e.tenants)
-	st := e.more
-	if n <= len(e.states[0]) {
-		st = e.states[0][:n]
-	} else if len(st) < n {
-		e.more = make([]state, n)
+	st := e.states[:min(n, len(e.states))]
+	if n > len(st) {
+		e.more = slices.Grow(e.more[:0], n)[:n]
 		st = e.more
 	}
 	alone := e.share.Mechanism != sharing.MechanismMPS && e.share.Mechanism != sharing.MechanismTimeSlicing || n == 1

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
@@ -62,6 +63,7 @@ func Simulate(m costs.Machine, share costs.Share, tenants []Tenant, confidence f
 	}
 }
 
+// Scale multiplies the figure and its bounds.
 func (b *Bounds) Scale(f float64) { b.Value, b.Low, b.High = f*b.Value, f*b.Low, f*b.High }
 
 // instead takes one part out of the bounds' logarithms and puts another in.
@@ -378,22 +380,15 @@ func (e *evaluation) key() string {
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
 		}
 	}
-	flag := func(set bool) {
-		if set {
-			b = append(b, 1)
-		} else {
-			b = append(b, 0)
-		}
-	}
 	add(float64(e.share.Mechanism), e.share.SMs, e.share.Bandwidth, e.machine.Bandwidth, e.machine.FLOPs)
 	for i := range e.tenants {
 		d := &e.tenants[i]
 		add(d.Busy)
 		add(d.Alone[:]...)
 		add(d.Limits[:]...)
-		flag(d.Decodes)
-		flag(d.Online)
-		flag(d.Serving != nil)
+		b = strconv.AppendBool(b, d.Decodes)
+		b = strconv.AppendBool(b, d.Online)
+		b = strconv.AppendBool(b, d.Serving != nil)
 		if v := d.Serving; v != nil {
 			add(v.PerS, v.Input, v.Output, v.Weights, v.Parameters, v.KVPerToken, v.Layers, v.Sequences)
 		}

@@ -268,7 +268,7 @@ type evaluation struct {
 	machine costs.Machine
 	share   costs.Share
 	tenants []Tenant
-	states  [2][16]state
+	states  [16]state
 	more    []state
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// gpuState is a GPU with the replicas on it. Times are in ms.
+// GPU is a GPU with the replicas on it. Times are in ms.
 type GPU struct {
 	Constants *costs.Parameters
 	Mechanism sharing.Mechanism
