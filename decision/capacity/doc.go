@@ -17,7 +17,7 @@
 //	fmt.Println(result.Chosen.GPUs, result.Chosen.GPU, result.Chosen.CostPerHour)
 //
 // Every candidate is played, request by request, in the serving-engine simulator of package predict
-// ([predict.Cluster]); nothing is decided by rules of thumb. For each kind the search looks for the fewest GPUs,
+// ([serving.Cluster]); nothing is decided by rules of thumb. For each kind the search looks for the fewest GPUs,
 // over the GPUs that may be bought, the divisions of a GPU, the copies on it and the router's policy, and foresees
 // what uncertain costs leave open of the cheapest: a verdict whose interval holds the objective is unknown and
 // comes with the run that would settle it.

@@ -17,7 +17,7 @@ var ErrNothingToFit = errors.New("predict: no measured co-located row to calibra
 // What was measured in one go on one machine is a series (Row.Series; a file whose rows do not say is one): two of
 // them differ by more than two runs in one do. So the errors are those of each series by a predictor calibrated on
 // the others. Of one series alone they are those of each case by the other cases, wider by what series were seen to
-// differ ([Residual]). Only rows of p's GPU count, see [Predictor.On]; rows that name none are taken for such.
+// differ ([costs.Residual]). Only rows of p's GPU count, see [Predictor.On]; rows that name none are taken for such.
 func (p Predictor) Fit(method Method, files ...profile.Rows) (*Predictor, error) {
 	s, err := newStudy(p, method, files)
 	if err != nil {

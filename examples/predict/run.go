@@ -337,7 +337,7 @@ func (o *options) nameSeries() error {
 	return nil
 }
 
-// baseName returns the name that predict.LoadRows gives a file's series.
+// baseName returns the name that profile.LoadRows gives a file's series.
 func baseName(file string) string {
 	name, _, _ := strings.Cut(filepath.Base(file), ".")
 	return name

@@ -26,7 +26,8 @@ type Cost struct {
 }
 
 // Engine describes one replica of a model server: the shape of its model, the costs of its work and its scheduling.
-// Times are in milliseconds. [NewEngine] fills the costs with priors, [Predictor.Engine] takes what a profile says.
+// Times are in milliseconds. [NewEngine] fills the costs with priors, [predict.Predictor.Engine] takes what a profile
+// says.
 //
 // A decode step of n sequences with c tokens of context in all takes Step + n*StepSequence + c/1000*StepContext, and
 // StepMatrix where n is more than one, of which HostFraction*Step and up to 0.012 ms for each sequence keep no GPU
@@ -68,8 +69,9 @@ type Engine struct {
 }
 
 // CountedTurns is the number of time slices that a decode step of a batch was counted to take beside a neighbour that
-// always spins. Between two counts a step takes no fewer than the one and no more than the other. [Predictor.Engine]
-// reads them from profiles; who builds an Engine by hand gives those that [Predictor.TurnsBesideSpinner] counted.
+// always spins. Between two counts a step takes no fewer than the one and no more than the other.
+// [predict.Predictor.Engine] reads them from profiles; who builds an Engine by hand gives those that
+// [predict.Predictor.TurnsBesideSpinner] counted.
 type CountedTurns struct {
 	Batch, Turns float64
 }

@@ -48,7 +48,8 @@ type SoloProfile struct {
 	EngineFraction  Optional[float64] `yaml:"engine_fraction" json:"engine_fraction,omitzero"`
 
 	// Turns is the mean number of time slices that a decode step was seen to take beside a neighbour that always spins
-	// ([TurnsBesideSpinner]). A latency alone cannot tell it where the step is about as long as a whole number of slices.
+	// ([predict.Predictor.TurnsBesideSpinner]). A latency alone cannot tell it where the step is about as long as a whole
+	// number of slices.
 	Turns Optional[float64] `yaml:"turns" json:"turns,omitzero"`
 
 	// Pressure was measured beside package probe's reporter and press; nil where it was not.

@@ -37,7 +37,7 @@ type Row struct {
 	// the MIG profile that the case ran on; "" is a whole GPU
 	Slice string `yaml:"slice" json:"slice,omitempty"`
 	// Predicted is what was said of the row before it was measured, with Class, as a canary writes it
-	// ([Prediction.Ended]): what [Learn] learns from.
+	// ([predict.Prediction.Ended]): what [predict.Learn] learns from.
 	Predicted map[Metric]Interval `yaml:"predicted" json:"predicted,omitempty"`
 	Class     Class               `yaml:"class" json:"class,omitzero"`
 }

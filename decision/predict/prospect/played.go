@@ -26,10 +26,11 @@ const (
 	leastSpread       = 0.05    // of the logarithm of a P99: that of 2,000 requests varies by as much
 )
 
-// Simulate takes the place of the closed forms' medians: it plays the tenants request by request on a [Cluster]'s
-// replicas, every quantity at its median, and moves the bounds that [Prospects] found along. What uncertain quantities
-// do is left as it is, the error of the closed forms goes. It takes milliseconds; the same input gives the same output.
-// Latencies without a limit are left as they are. The prospects must be those of the same arguments.
+// Simulate takes the place of the closed forms' medians: it plays the tenants request by request on a
+// [serving.Cluster]'s replicas, every quantity at its median, and moves the bounds that [Prospects] found along. What
+// uncertain quantities do is left as it is, the error of the closed forms goes. It takes milliseconds; the same input
+// gives the same output. Latencies without a limit are left as they are. The prospects must be those of the same
+// arguments.
 func Simulate(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64, out []Prospect) {
 	z := distuv.UnitNormal.Quantile(confidence)
 	e := evaluation{machine: m, share: share, tenants: tenants}
@@ -75,12 +76,12 @@ func (b *Bounds) instead(out, in float64) {
 	b.Low, b.High = b.Value*math.Exp(-side(b.Low)), b.Value*math.Exp(side(b.High))
 }
 
-// player is a tenant while it is played: a replica without limits of memory on the
-// GPU that all share, and its clients. A request to what is no model server is a
-// prefill of one token. Times are in ms where the replica has them, else in seconds.
+// player is a tenant while it is played: a replica without limits of memory on the GPU that all share, and its clients.
+// A request to what is no model server is a prefill of one token. Times are in ms where the replica has them, else in
+// seconds.
 //
-// Two things are not as in a [Cluster]. Prefills that wait run one after another, before anybody decodes again, and
-// tenants slow each other down by the prior's crowd, as the closed forms have it: turns and SMs need profiles.
+// Two things are not as in a [serving.Cluster]. Prefills that wait run one after another, before anybody decodes again,
+// and tenants slow each other down by the prior's crowd, as the closed forms have it: turns and SMs need profiles.
 type player struct {
 	batching.Replica
 	state

@@ -60,7 +60,7 @@ type Prospect struct {
 	Rate  Bounds                     // part of its rate alone, work without latency objectives
 	Busy  Bounds                     // utilization of its part of the GPU; 1 or more: it cannot keep up
 	Known [costs.LatencyCount]bool
-	Floor [costs.LatencyCount]float64 // least seconds of each latency there, see [Machine.Floor]
+	Floor [costs.LatencyCount]float64 // least seconds of each latency there, see [costs.Machine.Floor]
 	// Simulated says that the tenants were played request by request.
 	Simulated bool
 }

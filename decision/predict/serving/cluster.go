@@ -21,7 +21,7 @@ import (
 // Cluster is GPUs, the services whose replicas stand on them, and the routers in
 // front: what a trace of requests is played against.
 //
-// Replicas on one GPU slow each other down as [Predictor.Predict] says of tenants: turns under time-slicing,
+// Replicas on one GPU slow each other down as [predict.Predictor.Predict] says of tenants: turns under time-slicing,
 // waiting for SMs under MPS. Each has a KV cache of its own, in what its memory leaves.
 type Cluster struct {
 	GPUs     []SharedGPU
