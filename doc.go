@@ -16,7 +16,6 @@
 //   - mig: profiles, placements and layouts of MIG
 //   - mps, timeslice: driving, configuring and modelling the other mechanisms
 //   - loadgen, telemetry: measuring what sharing does
-//   - webpage: the pages of it all
 //
 // Everything but the NVML leaves (mig/mignvml, telemetry/telemetrynvml) and
 // decision/probe/cudaprobe builds without cgo on Linux, macOS and Windows.

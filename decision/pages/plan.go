@@ -11,7 +11,7 @@ import (
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/webpage"
+	"github.com/cotenant/cotenant/internal/webpage"
 )
 
 // Plan returns the page of a change of what runs: money today and after, what changes, the GPUs of each node before and

@@ -20,7 +20,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/webpage"
+	"github.com/cotenant/cotenant/internal/webpage"
 )
 
 // maxInput bounds what is read of one input, in bytes.

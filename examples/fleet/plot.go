@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/cotenant/cotenant/decision/placement/replay"
-	"github.com/cotenant/cotenant/webpage"
+	"github.com/cotenant/cotenant/internal/webpage"
 )
 
 // lowestShown is where both axes begin: policies differ in the upper part.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/loadgen"
-	"github.com/cotenant/cotenant/webpage"
+	"github.com/cotenant/cotenant/internal/webpage"
 )
 
 // bounds are the latencies that an SLO may bound, the gaps between chunks apart.

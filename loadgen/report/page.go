@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/loadgen"
-	"github.com/cotenant/cotenant/webpage"
+	"github.com/cotenant/cotenant/internal/webpage"
 )
 
 // WriteHTML writes a page that needs no other file: up to which load each scenario keeps the objectives or still gains

@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/report"
-	"github.com/cotenant/cotenant/webpage"
+	"github.com/cotenant/cotenant/internal/webpage"
 )
 
 func exampleRuns(t testing.TB) []*loadgen.Result {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Replaces uPlot by the version of it that is named here: go generate ./webpage
+# Replaces uPlot by the version of it that is named here: go generate ./internal/webpage
 set -eu
 cd "$(dirname "$0")"
 npm pack --silent uplot@1.6.32 >/dev/null

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cotenant/cotenant/webpage"
+	"github.com/cotenant/cotenant/internal/webpage"
 )
 
 func ExamplePage_Write() {
