@@ -20,6 +20,7 @@ type Result struct {
 	// whose cheapest is unknown has the cheapest that is known to be kept beside it.
 	Arrangements []Arrangement `json:"arrangements"`
 	Crossovers   []Crossover   `json:"crossovers"`
+	Kept         []CheapestAt  `json:"kept"` // the cheapest of each kind that keeps the objectives at each load
 	// Chosen is a copy of the cheapest arrangement that keeps the objectives, nil when none is known to.
 	Chosen *Arrangement `json:"chosen"`
 	// Why says in words what speaks for the chosen one against each other kind, and for its router.

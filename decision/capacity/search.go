@@ -100,7 +100,16 @@ func (s *search) run(ctx context.Context) (*Result, error) {
 			s.close(r)
 			return r, err
 		}
-		now := s.cheapest(found, load)
+		var now *CheapestAt
+		for i := range found {
+			if found[i].kept {
+				p := s.standing(&found[i], load)
+				r.Kept = append(r.Kept, p)
+				if now == nil || p.CostPerHour.Micros() < now.CostPerHour.Micros() {
+					now = &p
+				}
+			}
+		}
 		if before != nil && now != nil && (before.Kind != now.Kind || before.GPU != now.GPU) {
 			r.Crossovers = append(r.Crossovers, Crossover{Above: before.Load, UpTo: now.Load, From: *before, To: *now})
 		}
@@ -152,21 +161,6 @@ func (s *search) playWhole(ctx context.Context, r *Result) error {
 		r.Whole.Tenants = append(r.Whole.Tenants, TenantFigures{s.plan.Tenants[t].Name, f.rounded()})
 	}
 	return nil
-}
-
-// cheapest is the cheapest of the candidates that keep the objectives as far as their values go.
-func (s *search) cheapest(found []candidate, load float64) *CheapestAt {
-	var best *CheapestAt
-	for i := range found {
-		if !found[i].kept {
-			continue
-		}
-		p := s.standing(&found[i], load)
-		if best == nil || p.CostPerHour.Micros() < best.CostPerHour.Micros() {
-			best = &p
-		}
-	}
-	return best
 }
 
 // kindsAt finds the cheapest candidate of each kind at a load.

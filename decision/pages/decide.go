@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/internal/webpage"
 )
 
 // manyWorkloads is from where on workloads are grouped by equal answers, and pools folded.

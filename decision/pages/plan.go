@@ -9,9 +9,9 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/migrate"
+	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/internal/webpage"
 )
 
 // Plan returns the page of a change of what runs: money today and after, what changes, the GPUs of each node before and

@@ -35,7 +35,7 @@ func runCapacity(ctx context.Context, args []string, std stdio) error {
 	fl.Func("load", "`multiples` of the trace's rate; the largest decides (default 1)", opts.SetLoads)
 	fl.Uint64Var(&opts.Seed, "seed", 1, "of every draw")
 	asJSON := fl.Bool("json", false, "print JSON")
-	html := fl.String("report", "", "write a page with curves to `FILE.html`")
+	html := fl.String("report", "", "write a page with money and objectives against load to `FILE.html`")
 	out := fl.String("out", "", "write the chosen arrangement's routers (inference extension, llm-d) to a new `DIR`")
 	run := fl.Bool("verify", false, "run the three best as load and print predicted beside measured")
 	fl.DurationVar(&verify.For, "verify-for", 20*time.Second, "how much of the trace each run of -verify replays")
@@ -83,15 +83,13 @@ func runCapacity(ctx context.Context, args []string, std stdio) error {
 	if *out != "" {
 		err = report.WriteRouters(*out)
 	}
-	var text, curves bytes.Buffer
+	var text bytes.Buffer
 	if *asJSON {
 		err = errors.Join(err, report.WriteJSON(std.out))
 	} else {
 		err = errors.Join(err, report.WriteText(&text), printText(std.out, page.Fold(text.String())))
 	}
-	if *html != "" {
-		err = errors.Join(err, report.WriteHTML(&curves), page.WriteFile(*html, curves.Bytes()))
-	}
+	err = errors.Join(err, writePage(*html, report.Page()))
 	switch {
 	case err != nil:
 		return errors.Join(err, searchErr)

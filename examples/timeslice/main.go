@@ -17,9 +17,9 @@ import (
 
 	"github.com/cotenant/cotenant/examples/internal/chart"
 	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
-	"github.com/cotenant/cotenant/internal/webpage"
 )
 
 const usage = `timeslice simulates tenants that share a GPU by time-slicing.

@@ -41,7 +41,7 @@
     c.Series.forEach((s, i) => {
       const colour = () => css("c" + s.Colour), hidden = { points: { show: false }, paths: () => null };
       series.push({
-        label: s.Name, stroke: colour, width: 2, points: { show: s.Dots || c.Kind == 1, size: 7, fill: colour },
+        label: s.Name, stroke: colour, width: 2, dash: [[], [9, 4], [3, 3], [9, 3, 3, 3]][c.Dashes[i] % 4], points: { show: s.Dots || c.Kind == 1, size: 7, fill: colour },
         ...(c.Kind == 1 ? { paths: () => null } : c.Kind == 2 ? { paths: uPlot.paths.bars({ size: [1], align: 1 }), fill: colour } : {}),
       }, { ...hidden }, { ...hidden });
       if (c.Kind == 0) {

@@ -158,6 +158,7 @@ func Number(v float64) string {
 type panel struct {
 	ID int
 	Chart
+	Dashes []int // of each series: how many before it have its colour
 }
 
 // MarshalJSON writes X, Y and the interval's ends where there are any; no Y interrupts a line.
@@ -191,13 +192,19 @@ func (l *layout) panels(c *Chart) []panel {
 		})
 		if at < 0 {
 			at = len(parts)
-			p := panel{len(l.Charts) + at, *c}
+			p := panel{ID: len(l.Charts) + at, Chart: *c}
 			p.Title, p.Series = title, nil
 			p.X.Min, p.X.Max, p.X.Ticks = x.Min, x.Max, x.Ticks
 			p.Y.Min, p.Y.Max, p.Y.Ticks = y.Min, y.Max, y.Ticks
 			parts = append(parts, p)
 		}
-		parts[at].Series = append(parts[at].Series, s)
+		same := 0
+		for _, other := range parts[at].Series {
+			if other.Colour == s.Colour {
+				same++
+			}
+		}
+		parts[at].Series, parts[at].Dashes = append(parts[at].Series, s), append(parts[at].Dashes, same)
 	}
 	return parts
 }

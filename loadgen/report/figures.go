@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/internal/webpage"
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 // bounds are the latencies that an SLO may bound, the gaps between chunks apart.

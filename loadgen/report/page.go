@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/internal/webpage"
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 // WriteHTML writes a page that needs no other file: up to which load each scenario keeps the objectives or still gains

@@ -43,6 +43,8 @@ var pages = []struct{ name, command, file string }{ // file is the page below {}
 	{"800 workloads", "cotenant decide -report {} {fleet}", ""},
 	{"built-in cluster", "cotenant decide -report {} {cluster}", ""},
 	{"a change of what runs", "cotenant decide -report {} decision/migrate/testdata/known.yaml", ""},
+	{"capacity of the built-in trace", "cotenant capacity -report {}", ""},
+	{"capacity at three loads", "cotenant capacity -trace rate=6,in=400,out=120,n=600 -model chat=params:7e9,fp8 -gpu L40S=0.9 -gpu H100-SXM5-80GB=2.9 -load 0.5,2,6 -report {}", ""},
 }
 
 // largeFleet has 800 workloads of four kinds in four pools.
@@ -81,7 +83,8 @@ func TestPages(t *testing.T) {
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	build := exec.Command("go", "build", "-o", filepath.Join(t.TempDir(), "bin")+"/", "./examples/cotenant")
+	build := exec.Command("go", "build", "-o", filepath.Join(t.TempDir(), "bin")+"/", "./examples/cotenant", "./examples/predict",
+		"./examples/judge", "./examples/fleet")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -1,92 +1,129 @@
 package study
 
 import (
-	_ "embed"
 	"fmt"
-	"html/template"
-	"io"
+	"maps"
 	"math"
+	"slices"
 	"strings"
+
+	"github.com/cotenant/cotenant/decision/capacity"
+	"github.com/cotenant/cotenant/internal/webpage"
 )
 
-//go:embed page.html.tmpl
-var pageTemplate string
+// highestOver is where the chart of growing load ends, as a multiple of the limit: what lies above is lost as surely.
+const highestOver = 4
 
-// curve is an arrangement's line in the drawing: the worst figure over its limit as load grows.
-type curve struct {
-	Name, Colour, Points string
-	Width                int
-	Dots                 []dot
-}
-
-type dot struct {
-	X, Y float64
-	Text string
-}
-
-type page struct {
-	*Report
-	Curves []curve
-	Ticks  []dot   // of the load axis
-	Levels []dot   // of the other axis
-	Limit  float64 // y of the objectives' limit
-}
-
-// The drawing, in SVG units.
-const (
-	plotWidth, plotHeight, plotLeft, plotTop = 760.0, 360.0, 60.0, 16.0
-	plotHighest                              = 4.0 // times the limit: higher values are drawn there
-)
-
-var colours = []string{
-	"#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#b8860b", "#16a085", "#7f8c8d", "#d35400", "#2c3e50", "#e84393",
-}
-
-// WriteHTML writes a page with the report's tables and curves that needs no other file.
-func (r *Report) WriteHTML(w io.Writer) error {
-	p := page{Report: r}
-	least, most := math.Inf(1), 0.0
-	for i := range r.Arrangements {
-		for _, c := range r.Arrangements[i].Curve {
-			least, most = min(least, c.Load), max(most, c.Load)
-		}
+// Page returns the report as a page: what to take and its price, the cheapest of each kind, money and objectives against
+// load, and why.
+func (r *Report) Page() *webpage.Page {
+	p := &webpage.Page{Title: "GPUs for a trace", Basis: "All figures are simulated: no GPU was used."}
+	at := fmt.Sprintf("%s at load %g%s", r.SLO, r.load, r.perS(r.load, " (%s requests a second)"))
+	p.Answer = "Nothing is known to keep " + at + "."
+	if c := r.Chosen; c != nil {
+		p.Answer = fmt.Sprintf("%s, for %s %s an hour, is the cheapest that is known to keep %s.\nIt breaks first: %s.", label(c),
+			amount(c.CostPerHour), r.Currency, at, c.FirstLimit)
 	}
-	round := func(v float64) float64 { return math.Round(v*10) / 10 }
-	x := func(load float64) float64 {
-		if most <= least {
-			return plotLeft
+	t := webpage.Table{Head: []string{"kind", "GPUs", "router", "verdict", r.Currency + " an hour", "per million good tokens",
+		"TTFT P99 (ms)", "TPOT P99 (ms)", "breaks first"}}
+	grows := webpage.Chart{Title: "Objectives as load grows", X: webpage.Axis{Label: "load (multiples of the trace)", Log: true},
+		Y:       webpage.Axis{Label: "worst figure over its limit", Max: highestOver},
+		Limits:  []webpage.Limit{{Name: "the limit", At: 1}},
+		Caption: fmt.Sprintf("Above the dashed line the objectives are missed. What lies above %d is not drawn.", highestOver)}
+	var lost []string // that miss even the least load
+	for _, a := range r.ByVerdict() {
+		name, gpus := a.Kind.String(), fmt.Sprintf("%d %s", a.GPUs, a.GPU)
+		if a.Division != "" {
+			name += " (" + a.Division + ")"
 		}
-		return round(plotLeft + plotWidth*math.Log(load/least)/math.Log(most/least))
-	}
-	y := func(over float64) float64 { return round(plotTop + plotHeight*(1-min(over, plotHighest)/plotHighest)) }
-	loads := map[float64]bool{}
-	for i := range r.Arrangements {
-		a := &r.Arrangements[i]
-		c := curve{Name: label(a), Colour: colours[i%len(colours)], Width: 2}
-		if r.isChosen(a) {
-			c.Name, c.Width = c.Name+": chosen", 4
+		if notBy(a) {
+			gpus = fmt.Sprintf("not by %d %s; figures of %s", a.Tried, a.GPU, gpus)
 		}
-		var points []string
+		t.Rows = append(t.Rows, webpage.Row{Colour: a.Kind.String(), Chosen: r.isChosen(a), Cells: []string{name, gpus, a.Router,
+			a.Verdict.String(), amount(a.CostPerHour), perMillion(a), interval(a, "ttft_p99"), interval(a, "tpot_p99"), a.FirstLimit}})
+		s := webpage.Series{Name: label(a), Colour: a.Kind.String(), Dots: true}
 		for _, q := range a.Curve {
-			points = append(points, fmt.Sprintf("%g,%g", x(q.Load), y(q.Over)))
-			c.Dots = append(c.Dots, dot{x(q.Load), y(q.Over), fmt.Sprintf("load %g: %.2f of its limit", q.Load, q.Over)})
-			if !loads[q.Load] {
-				loads[q.Load] = true
-				p.Ticks = append(p.Ticks, dot{x(q.Load), plotTop + plotHeight + 18, fmt.Sprintf("%g", q.Load)})
+			s.Points = append(s.Points, webpage.Point{X: q.Load, Y: q.Over})
+		}
+		if r.isChosen(a) {
+			s.Name += ": chosen"
+		}
+		if !slices.ContainsFunc(a.Curve, func(q capacity.CurvePoint) bool { return q.Over <= highestOver }) {
+			lost = append(lost, label(a))
+			continue
+		}
+		grows.Series = append(grows.Series, s)
+	}
+	if len(lost) > 0 {
+		grows.Caption += " So do all figures of " + strings.Join(lost, "; ") + "."
+	}
+	first := webpage.Section{Tables: []webpage.Table{t}, Notes: r.Notes, Charts: []webpage.Chart{r.costs()}}
+	why := webpage.Section{Title: "Why", Text: slices.Clone(r.Why)}
+	if r.Chosen != nil {
+		why.Text = append([]string{"Chosen: " + label(r.Chosen) + ", because " + r.Chosen.Reason + "."}, why.Text...)
+	}
+	for _, c := range r.Crossovers {
+		why.Text = append(why.Text, fmt.Sprintf("Between load %g and %g the cheapest changes from %s (%d %s) to %s (%d %s).", c.Above,
+			c.UpTo, c.From.Kind, c.From.GPUs, c.From.GPU, c.To.Kind, c.To.GPUs, c.To.GPU))
+	}
+	p.Sections = []webpage.Section{first, {Title: "As load grows", Charts: []webpage.Chart{grows}}, why}
+	for i := range r.Verified {
+		p.Sections = append(p.Sections, webpage.Section{Title: "Predicted and measured", Tables: []webpage.Table{verified(&r.Verified[i])}})
+	}
+	return p
+}
+
+// costs draws what the cheapest of each kind that keeps the objectives costs, at each load.
+func (r *Report) costs() webpage.Chart {
+	cheapest := map[capacity.Kind]map[float64]float64{}
+	keeps := func(k capacity.Kind, load float64, m capacity.Money) {
+		if cheapest[k] == nil {
+			cheapest[k] = map[float64]float64{}
+		}
+		price := float64(m.Micros()) / 1e6
+		if c, ok := cheapest[k][load]; !ok || price < c {
+			cheapest[k][load] = price
+		}
+	}
+	for i := range r.Arrangements {
+		for _, q := range r.Arrangements[i].Curve {
+			if q.Over <= 1 {
+				keeps(r.Arrangements[i].Kind, q.Load, r.Arrangements[i].CostPerHour)
 			}
 		}
-		c.Points = strings.Join(points, " ")
-		p.Curves = append(p.Curves, c)
 	}
-	for v := 0.0; v <= plotHighest; v++ {
-		p.Levels = append(p.Levels, dot{plotLeft, y(v), fmt.Sprintf("%gx", v)})
+	for _, k := range r.Kept {
+		keeps(k.Kind, k.Load, k.CostPerHour)
 	}
-	p.Limit = y(1)
-	t, err := template.New("page").Funcs(template.FuncMap{
-		"amount": amount, "chosen": r.isChosen, "notBy": notBy, "interval": interval, "million": perMillion,
-	}).Parse(pageTemplate)
-	if err != nil {
-		return err
+	c := webpage.Chart{Title: "Money against load", X: webpage.Axis{Label: "load (multiples of the trace)", Log: true},
+		Y: webpage.Axis{Label: r.Currency + " an hour"}, Caption: "The cheapest of each kind, of those found at the loads " +
+			"searched, whose foreseen figures keep the objectives. A line ends where none of them does."}
+	for _, k := range slices.Sorted(maps.Keys(cheapest)) {
+		s := webpage.Series{Name: k.String(), Dots: true}
+		price := math.Inf(1)
+		for _, load := range slices.Backward(slices.Sorted(maps.Keys(cheapest[k]))) { // what keeps a load keeps a lower one
+			price = min(price, cheapest[k][load])
+			s.Points = append(s.Points, webpage.Point{X: load, Y: price})
+		}
+		slices.Reverse(s.Points)
+		if r.Chosen != nil && r.Chosen.Kind == k {
+			s.Name, s.Colour = s.Name+": chosen", s.Name
+		}
+		c.Series = append(c.Series, s)
 	}
-	return t.Execute(w, &p)
+	return c
+}
+
+// verified is an arrangement's prediction beside its measurement.
+func verified(v *Verified) webpage.Table {
+	t := webpage.Table{Head: []string{"tenant", "requests", "figure", "predicted", "measured"},
+		Caption: strings.Join(append([]string{fmt.Sprintf("%s on %d %s, %.0f s on %d %s servers; latencies in ms", v.Kind, v.GPUs, v.GPU,
+			v.Seconds, v.Endpoints, v.Basis)}, v.Notes...), "; ")}
+	for _, tn := range v.Tenants {
+		for _, m := range []string{"ttft_p50", "ttft_p99", "tpot_p50", "tpot_p99", "share"} {
+			t.Rows = append(t.Rows, webpage.Row{Cells: []string{tn.Name, fmt.Sprint(tn.Requests), m, webpage.Number(tn.Predicted[m]),
+				webpage.Number(tn.Measured[m])}})
+		}
+	}
+	return t
 }

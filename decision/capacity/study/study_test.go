@@ -147,7 +147,7 @@ func TestNoNumber(t *testing.T) {
 	r := &Report{SLO: "ttft_p99=1s", load: 2, Result: &capacity.Result{Currency: "USD", Trace: capacity.TraceSummary{Requests: 10, PerS: 4},
 		Arrangements: []capacity.Arrangement{{Kind: capacity.KindSleep, GPU: "A100-SXM4-80GB", GPUs: 8, Tried: 64, Verdict: capacity.VerdictMissed}}}}
 	var text, html strings.Builder
-	if err := errors.Join(r.WriteText(&text), r.WriteHTML(&html)); err != nil {
+	if err := errors.Join(r.WriteText(&text), r.Page().Write(&html)); err != nil {
 		t.Fatal(err)
 	}
 	if !regexp.MustCompile(`(?m)^ sleep +>64x A100 +\w* +missed +- +- `).MatchString(text.String()) || !strings.Contains(text.String(), "at load 2, 8 requests a second") {

@@ -19,9 +19,9 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/report"
-	"github.com/cotenant/cotenant/internal/webpage"
 )
 
 const (

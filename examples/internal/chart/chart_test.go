@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/report"
-	"github.com/cotenant/cotenant/internal/webpage"
 )
 
 func exampleRuns(t testing.TB) []*loadgen.Result {
