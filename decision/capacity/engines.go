@@ -134,7 +134,7 @@ const (
 // as the priors of the two GPUs say.
 func transfer(measured, priorThere, priorHere costs.Engine, same bool) costs.Engine {
 	out := priorHere
-	out.Sequences = measured.Sequences
+	out.Sequences, out.Captured, out.Adds = measured.Sequences, measured.Captured, measured.Adds
 	sigma := transferSigma
 	if !same {
 		sigma = transferSigmaOther

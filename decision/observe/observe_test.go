@@ -129,7 +129,8 @@ func TestPredictionsFromProfiles(t *testing.T) {
 			phases = append(phases, phase{600, s.rate(busy, prompt, 120), prompt, 120})
 		}
 		p := observed(t, s, phases...)[0]
-		asked := phase{900, s.rate(0.4, 600, 80), 600, 80}
+		prompt := []float64{600, 150, 1200}[i%3] // also beyond the windows'
+		asked := phase{900, s.rate(0.4, prompt, 80), prompt, 80}
 		fresh := newServer(s.truth, uint64(1000+i))
 		fresh.run(asked, 60, func() {})
 		tpot, ttft := 1e3*median(fresh.tpots), 1e3*median(fresh.ttfts)

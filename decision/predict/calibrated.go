@@ -217,28 +217,30 @@ func (p *Predictor) addedByMPS(e *costs.Engine, profiles []*profile.SoloProfile)
 	return sum / max(n, 1), n > 0
 }
 
-// applyFit takes what was fitted over into an engine: a prefill by the token, as it was at the mean prompt, since an
-// engine takes the longer of the launches' and the tokens' time where the fit adds them.
+// applyFit takes what was fitted over into an engine. Where a prefill's fixed part was not told from that of its tokens,
+// half of what one takes at the mean prompt is either's.
 func applyFit(f *profile.ServingFit, e *costs.Engine) {
-	set := func(c *costs.Cost, i profile.Interval) {
+	set := func(c *costs.Cost, i profile.Interval, part float64) {
 		if i.Value > 0 {
-			*c = costs.Cost{Value: i.Value, Sigma: math.Log(max(i.High, i.Value)/max(i.Low, i.Value/10)) / (2 * profile.Z90),
-				Basis: sharing.BasisFitted}
+			*c = costs.Cost{Value: part * i.Value, Basis: sharing.BasisFitted,
+				Sigma: math.Log(max(i.High, i.Value)/max(i.Low, i.Value/10)) / (2 * profile.Z90)}
 		}
 	}
-	if f.Step.Value > 0 {
-		e.StepMatrix, e.StepContext, e.Captured = costs.Cost{}, costs.Cost{}, nil // in what was fitted
+	if f.Step.Value > 0 { // in what was fitted
+		e.StepMatrix, e.StepContext, e.StepExperts, e.Captured = costs.Cost{}, costs.Cost{}, costs.Cost{}, nil
 	}
-	set(&e.Step, f.Step)
-	set(&e.StepSequence, f.StepSequence)
-	if at := f.PrefillAt; at.Value > 0 {
-		set(&e.Prefill, f.Prefill)
-		k := 1e3 / max(f.Prompt, 1)
-		if e.ChunkTokens > 0 { // the step that computes it reads the weights too
-			at = profile.Interval{Value: at.Value + f.Step.Value, Low: at.Low + f.Step.Value, High: at.High + f.Step.Value}
+	set(&e.Step, f.Step, 1)
+	set(&e.StepSequence, f.StepSequence, 1)
+	if f.PrefillAt.Value > 0 {
+		e.Adds, e.Prefill, e.PrefillToken, e.PrefillContext = true, costs.Cost{}, costs.Cost{}, costs.Cost{}
+		e.PrefillBusy.Value = 1
+		if f.PrefillToken.Value > 0 {
+			set(&e.Prefill, f.Prefill, 1)
+			set(&e.PrefillToken, f.PrefillToken, 1)
+		} else {
+			set(&e.Prefill, f.PrefillAt, 0.5)
+			set(&e.PrefillToken, f.PrefillAt, 0.5e3/max(f.Prompt, 1))
 		}
-		set(&e.PrefillToken, profile.Interval{Value: k * at.Value, Low: k * at.Low, High: k * at.High})
-		e.PrefillContext = costs.Cost{}
 	}
 	if v, ok := f.Slots.Get(); ok {
 		e.Sequences = v

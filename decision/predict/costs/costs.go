@@ -59,7 +59,10 @@ type Engine struct {
 	Sequences int // in a batch at once; 0 = 256
 	// tokens that a step computes at most, prompts in chunks; 0 = a prefill runs alone, one between two steps
 	ChunkTokens   int
-	PrefillsFirst bool          // nobody decodes while prompts wait to be computed, as in SGLang
+	PrefillsFirst bool // nobody decodes while prompts wait to be computed, as in SGLang
+	// Prefill, the prompts' tokens and the step that others decode in add up, as a fit to a server's metrics has them;
+	// else they overlap, and the longest counts
+	Adds          bool
 	BlockTokens   int           // in a block of the KV cache; 0 = 16
 	NoPrefixCache bool          // nothing of a prompt is kept for others
 	Overhead      sharing.Bytes // memory besides weights, adapters and KV cache: context, graphs, activations

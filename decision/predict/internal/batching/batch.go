@@ -82,7 +82,7 @@ func (r *Replica) PrefillNext(now float64) {
 	a := Activity{Kind: Prefilling, units: 1, Share: r.Rates.PrefillSM}
 	if r.Rates.chunk == 0 {
 		f := r.Entered[0]
-		a.GPU = max(r.compute(f, f.Left), r.Rates.Busy*r.Rates.Prefill)
+		a.GPU = r.Rates.beside(r.compute(f, f.Left), r.Rates.Busy*r.Rates.Prefill)
 		a.Host = max(0, r.Rates.Prefill-a.GPU) + r.Rates.HostToken*float64(f.Left) + r.Rates.request
 		a.GPU *= r.Rates.SlowPrefill
 		if f.Adapter > 0 {
@@ -100,7 +100,10 @@ func (r *Replica) PrefillNext(now float64) {
 		n = 0
 	}
 	budget, adapted := r.Rates.chunk-n, 0.0
-	compute, fresh := r.Rates.Token*float64(n), 0.0
+	compute, fresh := 0.0, 0.0
+	if !r.Rates.adds {
+		compute = r.Rates.Token * float64(n)
+	}
 	for _, f := range r.Entered {
 		part := min(f.Left, budget)
 		if part <= 0 {
@@ -116,9 +119,15 @@ func (r *Replica) PrefillNext(now float64) {
 		}
 	}
 	// The weights are read once for the prompts' tokens and the others' alike.
-	a.GPU = max(r.Rates.Step-r.Rates.Host+r.Rates.matrix+r.Rates.moreExperts(r.Rates.chunk-budget), compute,
-		r.Rates.Busy*r.Rates.Prefill) +
-		r.Rates.Sequence*float64(n)
+	read := r.Rates.Step - r.Rates.Host + r.Rates.matrix + r.Rates.moreExperts(r.Rates.chunk-budget)
+	launches := r.Rates.Busy * r.Rates.Prefill
+	if r.Rates.adds {
+		launches *= fresh
+		if r.Rates.PrefillsFirst {
+			read = 0
+		}
+	}
+	a.GPU = r.Rates.beside(r.Rates.beside(read, compute), launches) + r.Rates.Sequence*float64(n)
 	if n > 0 {
 		a.GPU += r.Context * r.Rates.context
 	}
@@ -126,6 +135,14 @@ func (r *Replica) PrefillNext(now float64) {
 		r.Rates.request*fresh
 	a.decodes = n
 	r.begin(now, a)
+}
+
+// beside is the GPU's time for two parts of a step.
+func (r *Rates) beside(a, b float64) float64 {
+	if r.adds {
+		return a + b
+	}
+	return max(a, b)
 }
 
 // compute is the GPU's time for the next tokens of a prompt: for each by itself, and

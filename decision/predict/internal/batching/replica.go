@@ -64,6 +64,7 @@ type Rates struct {
 	HostToken                       float64 // ms of the host for a token of a prompt
 	DecodeSM, PrefillSM             float64
 	PrefillsFirst                   bool // waiting prefills run before anybody decodes; else one between two steps
+	adds                            bool // see costs.Engine
 	Sequences, chunk                int
 	turns                           []costs.CountedTurns
 	attention                       float64 // ms for a token and a token of its context
@@ -83,6 +84,7 @@ func RatesOf(e *costs.Engine, mps bool) Rates {
 	}
 	r.matrix, r.captured = e.StepMatrix.Value, e.Captured
 	r.experts, r.unused, r.PrefillsFirst = e.StepExperts.Value, e.Model.UnusedExperts(), e.PrefillsFirst
+	r.adds = e.Adds
 	r.hostSequence = min(e.StepSequence.Value, costs.HostPerSequence)
 	r.Sequence = e.StepSequence.Value - r.hostSequence
 	if mps {
