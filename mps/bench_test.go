@@ -13,16 +13,15 @@ func (r recorder) Run(_ context.Context, in Invocation) (Output, error) {
 }
 
 func BenchmarkSMs(b *testing.B) {
-	r := SMRule{Total: 132}
 	for b.Loop() {
-		if _, err := r.SMs(33.3334); err != nil {
+		if _, err := SMs(132, 33.3334); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func BenchmarkPlanShares(b *testing.B) {
-	req := ShareRequest{Rule: SMRule{Total: 132}, Clients: []Sharer{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "d"}}}
+	req := ShareRequest{SMs: 132, Clients: []string{"a", "b", "c", "d"}}
 	for b.Loop() {
 		if _, err := PlanShares(req); err != nil {
 			b.Fatal(err)

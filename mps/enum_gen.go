@@ -31,8 +31,3 @@ func (s *ServerState) UnmarshalText(text []byte) error { return stateNames.Parse
 func (s ServingFramework) String() string                   { return servingNames.String(s) }
 func (s ServingFramework) MarshalText() ([]byte, error)     { return servingNames.Text(s) }
 func (s *ServingFramework) UnmarshalText(text []byte) error { return servingNames.Parse(s, text) }
-
-// String returns "equal", "overlap", "weighted" or "exact".
-func (s Strategy) String() string                   { return strategyNames.String(s) }
-func (s Strategy) MarshalText() ([]byte, error)     { return strategyNames.Text(s) }
-func (s *Strategy) UnmarshalText(text []byte) error { return strategyNames.Parse(s, text) }

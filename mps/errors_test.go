@@ -81,7 +81,6 @@ func TestEnums(t *testing.T) {
 	checkEnum(t, ProtocolV3)
 	checkEnum(t, StateFault)
 	checkEnum(t, PriorityBelowNormal)
-	checkEnum(t, StrategyExact)
 	checkEnum(t, EnforcerCgroup)
 	checkEnum(t, ServingSGLang)
 	checkEnum(t, DamageDaemon)

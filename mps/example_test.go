@@ -39,8 +39,8 @@ func ExamplePlanShares() {
 	}
 	limit, _ := sharing.MPSClientLimit(gpu, sharing.Driver{Major: 580, Minor: 159})
 	plan, err := mps.PlanShares(mps.ShareRequest{
-		Rule:       mps.SMRule{Total: 132},
-		Clients:    []mps.Sharer{{Name: "chat"}, {Name: "embed"}, {Name: "rerank"}},
+		SMs:        132,
+		Clients:    []string{"chat", "embed", "rerank"},
 		MaxClients: limit,
 		Memory:     120 * sharing.GiB,
 	})

@@ -55,17 +55,9 @@ func TestGPUPercentageToSMs(t *testing.T) {
 	})
 	total := seenSMs(t, d, 0)
 	t.Logf("the GPU has %d SMs", total)
-	rule := mps.SMRule{Total: total}
 	points := []float64{1, 5, 10, 12.5, 14.2857, 20, 25, 33, 33.3334, 40, 50, 60, 66.6667, 75, 80, 90, 99, 100}
-	for _, sms := range []int{10, 22, 46, 70} {
-		pct, _, err := rule.Percentage(sms)
-		if err != nil {
-			t.Fatal(err)
-		}
-		points = append(points, pct)
-	}
 	for _, pct := range points {
-		want, err := rule.SMs(pct)
+		want, err := mps.SMs(total, pct)
 		if err != nil {
 			t.Fatal(err)
 		}

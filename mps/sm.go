@@ -1,25 +1,11 @@
 package mps
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// SMRule turns active thread percentages into streaming multiprocessors. The
-// rule is floor(percentage x Total / 100), rounded down to whole Steps, and at
-// least Floor; 100% is every SM. It is fitted to 30 points measured on an H200
-// of 132 SMs (testdata/h200-v2-transcript.txt) and agrees with three that NVIDIA
-// measured on a GPU of 188 SMs (dynamo-mps-limits). On other GPUs it is
-// inferred: read the device attribute MultiprocessorCount back in the client,
-// which reflects the limit.
-type SMRule struct {
-	Total int // SMs of the GPU or MIG instance
-	Step  int // SMs that come together; 0 = 2, one TPC
-	Floor int // the least a client gets; 0 = 8, seen on the H200
-}
 
 // SMEstimate is a number of SMs and how well it is known.
 type SMEstimate struct {
@@ -39,70 +25,39 @@ var smPoints = map[int]struct {
 	188: {"dynamo-mps-limits", map[float64]int{25: 46, 50: 94, 75: 140}},
 }
 
-func (r SMRule) check() (SMRule, error) {
-	if r.Step == 0 {
-		r.Step = 2
-	}
-	if r.Floor == 0 {
-		r.Floor = 8
-	}
-	var l problem.List
-	if r.Total <= 0 || r.Total > 1<<16 {
-		l.Addf("Total", "give the SMs of the GPU", "%d is no number of SMs", r.Total)
-	}
-	if r.Step < 1 || r.Floor < 1 {
-		l.Addf("Step", "leave Step and Floor 0 for the defaults", "step %d and floor %d must be positive", r.Step, r.Floor)
-	}
-	r.Floor = min(r.Floor, r.Total)
-	return r, invalid(&l)
-}
+// SMs come in steps of one TPC, and every client gets a least number, as seen on the H200.
+const (
+	stepSMs  = 2
+	leastSMs = 8
+)
 
-// SMs returns what a client gets at an active thread percentage in (0, 100].
-func (r SMRule) SMs(percentage float64) (SMEstimate, error) {
-	r, err := r.check()
-	if err != nil {
-		return SMEstimate{}, err
-	}
+// SMs returns the streaming multiprocessors that a client gets at an active thread percentage in (0, 100] on a GPU or
+// MIG instance of total SMs: floor(percentage x total / 100), rounded down to whole steps of two, and at least eight;
+// 100% is every SM. The rule is fitted to 30 points measured on an H200 of 132 SMs
+// (testdata/h200-v2-transcript.txt) and agrees with three that NVIDIA measured on a GPU of 188 SMs
+// (dynamo-mps-limits). On other GPUs it is inferred: read the device attribute MultiprocessorCount back in the client,
+// which reflects the limit.
+func SMs(total int, percentage float64) (SMEstimate, error) {
 	var l problem.List
+	if total <= 0 || total > 1<<16 {
+		l.Addf("total", "give the SMs of the GPU", "%d is no number of SMs", total)
+	}
 	if checkPercentage(&l, "percentage", percentage); l.Len() > 0 {
 		return SMEstimate{}, invalid(&l)
 	}
-	e := SMEstimate{SMs: r.at(percentage), Basis: sharing.BasisInferred}
-	if p, ok := smPoints[r.Total]; ok && r.Step == 2 && r.Floor == 8 {
+	e := SMEstimate{SMs: total, Basis: sharing.BasisInferred}
+	if percentage != 100 {
+		// The small term keeps a product like 43.999999999 of 100*44/132 at 44.
+		n := int(math.Floor(percentage*float64(total)/100 + 1e-9))
+		e.SMs = max(n-n%stepSMs, min(leastSMs, total))
+	}
+	if p, ok := smPoints[total]; ok {
 		e.Source, e.Basis = p.source, sharing.BasisDerived
 		if _, measured := p.sms[percentage]; measured {
 			e.Basis = sharing.BasisMeasured
 		}
 	}
 	return e, nil
-}
-
-func (r SMRule) at(percentage float64) int {
-	if percentage == 100 {
-		return r.Total
-	}
-	// The small term keeps a product like 43.999999999 of 100*44/132 at 44.
-	n := int(math.Floor(percentage*float64(r.Total)/100 + 1e-9))
-	return max(n-n%r.Step, r.Floor)
-}
-
-// Percentage returns the smallest percentage, to four decimals, at which a client gets at least sms SMs, and how
-// many that is: the next whole Step, or the Floor. More SMs than Total are an error.
-func (r SMRule) Percentage(sms int) (float64, SMEstimate, error) {
-	r, err := r.check()
-	if err != nil {
-		return 0, SMEstimate{}, err
-	}
-	if sms <= 0 || sms > r.Total {
-		return 0, SMEstimate{}, fmt.Errorf("%w: sms: %d is not between 1 and the GPU's %d", ErrInvalid, sms, r.Total)
-	}
-	whole := (sms + r.Step - 1) / r.Step * r.Step
-	pct := 100.0
-	if whole < r.Total {
-		pct = ceilPercent(100 * float64(whole) / float64(r.Total))
-	}
-	e, err := r.SMs(pct)
-	return pct, e, err
 }
 
 // ceilPercent rounds up to the last decimal that is sent, but not past 100.

@@ -166,7 +166,7 @@ func TestSMPointsOfTranscript(t *testing.T) {
 			p, s, _ := strings.Cut(f, ":")
 			pct, _ := strconv.ParseFloat(p, 64)
 			sms, _ := strconv.Atoi(s)
-			got, err := SMRule{Total: 132}.SMs(pct)
+			got, err := SMs(132, pct)
 			if err != nil || got.SMs != sms || got.Basis != sharing.BasisMeasured || got.Source != "cotenant-h200-mps" {
 				t.Errorf("%s%%: %+v, %v; measured %d", p, got, err, sms)
 			}

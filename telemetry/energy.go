@@ -71,13 +71,8 @@ type Energy struct {
 // MeasureEnergy measures the energy of one device over a series.
 func MeasureEnergy(s *Series, device int, opts EnergyOptions) (Energy, error) {
 	m := NewEnergyMeter(opts)
-	if err := m.Begin(s.Header); err != nil {
+	if err := s.Replay(m); err != nil {
 		return Energy{}, err
-	}
-	for x := range s.of(device) {
-		if err := m.Sample(x); err != nil {
-			return Energy{}, err
-		}
 	}
 	return m.Energy(device)
 }

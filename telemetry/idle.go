@@ -161,30 +161,15 @@ func (r *IdleReport) Observed() time.Duration {
 // DetectIdle says what a device did over a series. Where opts gives no power of
 // deep idle, the lowest of the whole series is used.
 func DetectIdle(s *Series, device int, opts IdleOptions) (IdleReport, error) {
-	if err := s.check(device); err != nil {
-		return IdleReport{}, err
-	}
-	detect := func(opts IdleOptions) (*IdleDetector, error) {
+	for {
 		d := NewIdleDetector(opts)
-		if err := d.Begin(s.Header); err != nil {
-			return nil, err
-		}
-		for x := range s.of(device) {
-			if err := d.Sample(x); err != nil {
-				return nil, err
-			}
-		}
-		return d, nil
-	}
-	d, err := detect(opts)
-	if err != nil {
-		return IdleReport{}, err
-	}
-	if w, ok := d.devs[device].deepIdle.Get(); ok && opts.DeepIdleWatts == 0 {
-		opts.DeepIdleWatts = w
-		if d, err = detect(opts); err != nil {
+		if err := s.Replay(d); err != nil {
 			return IdleReport{}, err
 		}
+		r, err := d.Report(device)
+		if err != nil || opts.DeepIdleWatts != 0 || d.devs[device].deepIdle.Or(0) == 0 {
+			return r, err
+		}
+		opts.DeepIdleWatts = d.devs[device].deepIdle.Or(0)
 	}
-	return d.Report(device)
 }

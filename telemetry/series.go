@@ -38,48 +38,17 @@ type Sink interface {
 	Event(Event) error
 }
 
-// Series holds samples in order of time. It stores only the figures that are there, about 12 bytes a figure. It is
-// a Sink. A Series is not safe for concurrent use while it is added to.
+// Series holds samples in order of time. It is a Sink. A Series is not safe for concurrent use while it is added to.
 type Series struct {
 	Header
-	Events []Event
-
-	chunks []*chunk
-	n      int
-	last   []lastLists
-	unsp   []uint64
-	has    []uint64
+	Events  []Event
+	samples []Sample
 }
-
-type chunk struct {
-	rows []row
-	vals []float64
-}
-
-type row struct {
-	at, tick  int64
-	has       uint64
-	throttle  Optional[Throttle]
-	off       int32
-	device    int32
-	dropped   int32
-	groups    Groups
-	processes []Process
-	instances []Instance
-}
-
-type lastLists struct {
-	processes []Process
-	instances []Instance
-}
-
-const chunkRows = 512
 
 // Begin empties the series and gives it a header.
 func (s *Series) Begin(h Header) error {
 	h.Devices = slices.Clone(h.Devices)
-	*s = Series{Header: h, last: make([]lastLists, len(h.Devices)), unsp: make([]uint64, len(h.Devices)),
-		has: make([]uint64, len(h.Devices))}
+	*s = Series{Header: h}
 	return nil
 }
 
@@ -88,34 +57,7 @@ func (s *Series) Sample(x *Sample) error {
 	if err := s.check(x.Device); err != nil {
 		return err
 	}
-	if len(s.chunks) == 0 || len(s.chunks[len(s.chunks)-1].rows) == chunkRows {
-		s.chunks = append(s.chunks, &chunk{rows: make([]row, 0, chunkRows), vals: make([]float64, 0, 8*chunkRows)})
-	}
-	c := s.chunks[len(s.chunks)-1]
-	r := row{at: int64(x.At), tick: x.Tick, has: x.has, throttle: x.Throttle, off: int32(len(c.vals)),
-		device: int32(x.Device), dropped: int32(min(x.Dropped, 1<<31-1)), groups: x.Groups}
-	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
-		if x.has&(1<<m) != 0 {
-			c.vals = append(c.vals, x.v[m])
-		}
-	}
-	last := &s.last[x.Device]
-	if len(x.Processes) > 0 {
-		if !slices.Equal(x.Processes, last.processes) {
-			last.processes = slices.Clone(x.Processes)
-		}
-		r.processes = last.processes
-	}
-	if len(x.Instances) > 0 {
-		if !slices.Equal(x.Instances, last.instances) {
-			last.instances = slices.Clone(x.Instances)
-		}
-		r.instances = last.instances
-	}
-	s.unsp[x.Device] |= x.unsp
-	s.has[x.Device] |= x.has
-	c.rows = append(c.rows, r)
-	s.n++
+	s.samples = append(s.samples, *x)
 	return nil
 }
 
@@ -126,55 +68,25 @@ func (s *Series) Event(e Event) error {
 }
 
 // Len is the number of samples.
-func (s *Series) Len() int { return s.n }
+func (s *Series) Len() int { return len(s.samples) }
 
-// All yields the samples in order. The pointer is valid until the next step;
-// the lists in a sample are the series' own and must not be changed.
+// All yields the samples in order. The lists in a sample must not be changed.
 func (s *Series) All() iter.Seq[*Sample] {
 	return func(yield func(*Sample) bool) {
-		var x Sample
-		for _, c := range s.chunks {
-			for i := range c.rows {
-				c.load(&c.rows[i], &x)
-				if !yield(&x) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// of yields the samples of one device as All does.
-func (s *Series) of(device int) iter.Seq[*Sample] {
-	return func(yield func(*Sample) bool) {
-		for x := range s.All() {
-			if x.Device == device && !yield(x) {
+		for i := range s.samples {
+			if !yield(&s.samples[i]) {
 				return
 			}
 		}
 	}
 }
 
-func (c *chunk) load(r *row, x *Sample) {
-	*x = Sample{Device: int(r.device), At: time.Duration(r.at), Tick: r.tick, Groups: r.groups,
-		Reading: Reading{Throttle: r.throttle, Processes: r.processes, Instances: r.instances, Dropped: int(r.dropped)}}
-	x.has = r.has
-	at := r.off
-	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
-		if r.has&(1<<m) != 0 {
-			x.v[m] = c.vals[at]
-			at++
-		}
-	}
-}
-
 // Duration is the time from the series' start to its last sample.
 func (s *Series) Duration() time.Duration {
-	if len(s.chunks) == 0 {
+	if len(s.samples) == 0 {
 		return 0
 	}
-	c := s.chunks[len(s.chunks)-1]
-	return time.Duration(c.rows[len(c.rows)-1].at)
+	return s.samples[len(s.samples)-1].At
 }
 
 // Point is a figure at a time.
@@ -187,8 +99,8 @@ type Point struct {
 // Where the metric is missing there is no point.
 func (s *Series) Points(device int, m Metric) []Point {
 	var ps []Point
-	for x := range s.of(device) {
-		if v, ok := x.Get(m); ok {
+	for x := range s.All() {
+		if v, ok := x.Get(m); ok && x.Device == device {
 			ps = append(ps, Point{x.At, v})
 		}
 	}
@@ -212,9 +124,11 @@ func (s *Series) Mean(device int, m Metric) (Optional[float64], int) {
 // Supported answers whether a device can give a metric: yes when it did, no when the reader said that it cannot,
 // unknown when nobody asked or every reading failed. A series read from CSV knows only yes and unknown.
 func (s *Series) Supported(device int, m Metric) sharing.Answer {
-	if s.check(device) != nil {
-		return sharing.AnswerUnknown
+	var f figures
+	for x := range s.All() {
+		if x.Device == device {
+			f.has, f.unsp = f.has|x.has, f.unsp|x.unsp
+		}
 	}
-	f := figures{has: s.has[device], unsp: s.unsp[device]}
 	return f.Supported(m)
 }

@@ -351,9 +351,9 @@ func (c *config) plan() error {
 		return fmt.Errorf("%w: -gpu: %w", errUsage, err)
 	}
 	limit, _ := sharing.MPSClientLimit(gpu, sharing.Driver{})
-	req := mps.ShareRequest{Rule: mps.SMRule{Total: gpu.SMs.Value}, Memory: c.memory, MaxClients: limit}
+	req := mps.ShareRequest{SMs: gpu.SMs.Value, Memory: c.memory, MaxClients: limit}
 	for i := range min(c.clients, maxClients) {
-		req.Clients = append(req.Clients, mps.Sharer{Name: fmt.Sprintf("client%d", i+1)})
+		req.Clients = append(req.Clients, fmt.Sprintf("client%d", i+1))
 	}
 	p, err := mps.PlanShares(req)
 	if err != nil {

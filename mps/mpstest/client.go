@@ -93,7 +93,7 @@ func (d *Daemon) limit(v *View, s *server, env []string) {
 	if own, err := strconv.ParseFloat(command.Lookup(env, mps.EnvThreads), 64); err == nil && own > 0 {
 		pct = min(pct, own)
 	}
-	if e, err := (mps.SMRule{Total: g.SMs}).SMs(pct); err == nil {
+	if e, err := mps.SMs(g.SMs, pct); err == nil {
 		v.SMs = e.SMs
 	}
 	limit := sharing.Bytes(0)
