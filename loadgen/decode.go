@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -41,21 +42,6 @@ func (d *delta) visible() bool { return d.text != "" || d.tool || d.audio }
 // decodeDelta reads an event's data, or the body of an answer in one piece. Text and
 // reasoning of several choices are joined.
 func decodeDelta(data []byte) (delta, error) {
-	d, _, err := decodeAt(data)
-	return d, err
-}
-
-// decodeAt is decodeDelta, with the place of the texts where that is known.
-func decodeAt(data []byte) (delta, textPlace, error) {
-	if d, at, ok := scanDelta(data); ok {
-		return d, at, nil
-	}
-	d, err := decodeJSON(data)
-	return d, textPlace{}, err
-}
-
-// decodeJSON is decodeDelta by encoding/json.
-func decodeJSON(data []byte) (delta, error) {
 	var w wireChunk
 	if err := json.Unmarshal(data, &w); err != nil {
 		return delta{}, fmt.Errorf("%w: %w", errMalformed, err)
@@ -171,19 +157,45 @@ func (t *template) match(data []byte) (raw []byte, ok bool) {
 	return raw, true
 }
 
-// learn makes a template of an event, its decoded form and the place of its texts, if
-// the event carries one text and nothing else.
-func (t *template) learn(data []byte, d *delta, at textPlace) {
+// learn makes a template of an event and its decoded form, if the event carries one text and nothing else: of the
+// string that changes the text, and nothing else, when something is added to it.
+func (t *template) learn(data []byte, d *delta) {
 	if t.misses++; t.misses > maxTemplateMisses {
 		t.ready = false
 		return
 	}
-	if (d.text == "") == (d.reasoning == "") || d.tool || d.audio || d.finish != "" || d.hasUsage || at.count != 1 {
+	text := d.text + d.reasoning
+	if (d.text == "") == (d.reasoning == "") || d.tool || d.audio || d.finish != "" || d.hasUsage {
 		return
 	}
-	t.prefix = append(t.prefix[:0], data[:at.start]...)
-	t.suffix = append(t.suffix[:0], data[at.end:]...)
-	t.reasoning, t.ready = d.reasoning != "", true
+	want := *d
+	if d.text != "" {
+		want.text += "."
+	} else {
+		want.reasoning += "."
+	}
+	for start := 0; ; {
+		quote := bytes.IndexByte(data[start:], '"')
+		if quote < 0 {
+			return
+		}
+		start += quote + 1
+		end := start
+		for data[end] != '"' { // the event has been decoded, so every string ends
+			if data[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		if unescape(data[start:end]) == text {
+			if got, err := decodeDelta(slices.Concat(data[:end], []byte{'.'}, data[end:])); err == nil && got == want {
+				t.prefix, t.suffix = append(t.prefix[:0], data[:start]...), append(t.suffix[:0], data[end:]...)
+				t.reasoning, t.ready = d.reasoning != "", true
+				return
+			}
+		}
+		start = end + 1
+	}
 }
 
 // unescape turns the raw text of a match into the text. The match has shown it to be valid.

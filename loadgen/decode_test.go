@@ -63,31 +63,16 @@ func TestDecodeDelta(t *testing.T) {
 
 const chatChunk = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%},"logprobs":null,"finish_reason":null}]}`
 
-// TestScan: the usual events are scanned, and not left to encoding/json.
-func TestScan(t *testing.T) {
-	for _, in := range []string{
-		chunkWith(`"a\n"`), chunkWith(`null`),
-		`{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":9,"total_tokens":16,"completion_tokens":7}}`,
-		`{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"","reasoning_content":null},"logprobs":null,"finish_reason":"length","stop_reason":null}]}`,
-		`{"id":"c","choices":[{"index":0,"text":" é","logprobs":{"token_logprobs":[-0.25]},"finish_reason":null}],"usage":null}`,
-	} {
-		d, _, ok := scanDelta([]byte(in))
-		if want, err := decodeJSON([]byte(in)); !ok || err != nil || d != want {
-			t.Errorf("%s: %+v, %v, want %+v, %v", in, d, ok, want, err)
-		}
-	}
-}
-
 func chunkWith(text string) string { return strings.Replace(chatChunk, "%", text, 1) }
 
 func TestTemplate(t *testing.T) {
 	var tm template
 	first := []byte(chunkWith(`" hello"`))
-	d, place, err := decodeAt(first)
+	d, err := decodeDelta(first)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tm.learn(first, &d, place)
+	tm.learn(first, &d)
 	if !tm.ready {
 		t.Fatal("not learned")
 	}
@@ -135,14 +120,15 @@ func FuzzTemplate(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"text":"a"}]}`), []byte(`{"choices":[{"text":"b\n"}]}`))
 	f.Add([]byte(`{"content":"a","choices":[{"delta":{"content":"a"}}]}`), []byte(`{"content":"b","choices":[{"delta":{"content":"a"}}]}`))
 	f.Add([]byte(`{"choices":[{"delta":{"content":"a","content":"b"}}]}`), []byte(`{"choices":[{"delta":{"content":"c","content":"b"}}]}`))
+	f.Add([]byte(`{"x":"ab","choices":[{"text":"a"},{"text":"b"}]}`), []byte(`{"x":"c","choices":[{"text":"a"},{"text":"b"}]}`))
 	f.Add([]byte(`{"choices":[{"delta":{"reasoning":"a"}}]}`), []byte(`{"choices":[{"delta":{"reasoning":"\\"}}]}`))
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		d, place, err := decodeAt(first)
+		d, err := decodeDelta(first)
 		if err != nil {
 			return
 		}
 		var tm template
-		tm.learn(first, &d, place)
+		tm.learn(first, &d)
 		raw, ok := tm.match(second)
 		if !ok {
 			return
@@ -174,23 +160,18 @@ func FuzzDecodeDelta(f *testing.F) {
 		if err == nil && !json.Valid(data) {
 			t.Error("accepted what is not JSON")
 		}
-		if d, _, ok := scanDelta(data); ok {
-			if want, err := decodeJSON(data); err != nil || d != want {
-				t.Errorf("scanned %+v, encoding/json says %+v, %v", d, want, err)
-			}
-		}
 	})
 }
 
 func BenchmarkTemplate(b *testing.B) {
 	data := []byte(chunkWith(`" hello"`))
-	d, place, err := decodeAt(data)
+	d, err := decodeDelta(data)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Run("template", func(b *testing.B) {
 		var tm template
-		tm.learn(data, &d, place)
+		tm.learn(data, &d)
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, ok := tm.match(data); !ok {

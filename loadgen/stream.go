@@ -126,7 +126,7 @@ func (s *stream) event(name, data []byte, at int64) error {
 	if len(data) == 0 {
 		return nil // some servers keep the connection alive with empty events
 	}
-	d, place, err := decodeAt(data)
+	d, err := decodeDelta(data)
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, serverText(data))
 	}
@@ -146,7 +146,7 @@ func (s *stream) event(name, data []byte, at int64) error {
 		s.content(at, running, d.visible())
 		s.kind(&d)
 		s.bytes += len(data)
-		s.template.learn(data, &d, place)
+		s.template.learn(data, &d)
 	}
 	s.seen |= d.seen
 	s.finished |= d.finished
