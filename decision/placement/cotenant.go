@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"math"
 	"math/rand/v2"
 	"sync/atomic"
 
@@ -96,26 +95,6 @@ func (p *Cotenant) ByShape() bool { return true }
 // is positive where a request fills what would have been lost.
 func (p *Cotenant) Score(o *Option) float64 {
 	return p.Stranded(o.Before) - p.Stranded(o.After) - packing(o)
-}
-
-// foresee is the score of a request for GPUs that are shared in thousandths, on the fullest of them; without MIG.
-func (p *Cotenant) foresee(v *View, o *outlook) float32 {
-	after := *v
-	after.CPUMilli -= o.cpu
-	for range o.gpus {
-		var fullest *GPUView
-		for i := range after.GPUs[:after.Len] {
-			if g := &after.GPUs[i]; g.MIG == nil && g.Milli >= o.milli && o.mechanisms>>v.GPUs[i].Mechanism&1 != 0 &&
-				v.GPUs[i].Milli == g.Milli && (fullest == nil || g.Milli < fullest.Milli) {
-				fullest = g
-			}
-		}
-		if fullest == nil {
-			return float32(math.Inf(-1))
-		}
-		fullest.Milli -= o.milli
-	}
-	return float32(p.Stranded(v) - p.Stranded(&after))
 }
 
 // Stranded is the free part of a node's GPUs that is expected to stay free.

@@ -18,7 +18,7 @@ type index struct {
 	rows   []row
 	// packed has any of each row.
 	packed   []uint64
-	outlooks map[outlook][]float32
+	outlooks map[shape][]float32
 	version  int // of the rows
 }
 
@@ -41,7 +41,7 @@ type row struct {
 func (x *index) follow(s *Snapshot) {
 	if len(x.rows) != s.len {
 		x.chunks, x.rows, x.packed = make([]*[chunkSize]*node, len(s.chunks)), make([]row, s.len), make([]uint64, s.len)
-		x.outlooks = map[outlook][]float32{}
+		x.outlooks = map[shape][]float32{}
 		x.version++
 	}
 	for c, next := range s.chunks {
@@ -128,91 +128,87 @@ func (w *want) met(r *row) bool {
 // ranker is a policy that says by a row how early a node is looked at: the lowest rank first.
 type ranker interface{ rank(r *row) float32 }
 
-// rankerOf is the order in which a policy looks at nodes: best fit, unless it has its own.
+// rankerOf is the order in which a policy looks at nodes where nothing is foreseen: best fit, unless it has its own.
 func rankerOf(p Policy) ranker {
-	switch p := p.(type) {
-	case Interference:
-		return rankerOf(p.base())
-	case ranker:
-		return p
+	if r, ok := p.(ranker); ok {
+		return r
 	}
 	return BestFit{}
 }
 
-// outlook stands for requests that a policy scores much alike: those of the same CPU in steps of cpuStep, and of
-// shares from one of levels to the next.
-type outlook struct {
-	gpus, milli int32
-	cpu         int64
-	mechanisms  uint32
-}
-
-// levels are the shares, in thousandths of a GPU, that outlooks are of.
-var levels = [...]int{1000, 800, 650, 300, 100, 1}
-
-// maxOutlooks bounds what an index keeps; beyond it, it starts afresh.
-const maxOutlooks = 128
+const (
+	// cpuSteps and milliSteps are the steps of CPU and of shares of a GPU, in thousandths, that outlooks are of.
+	cpuSteps, milliSteps = 1000, 50
+	// maxOutlooks bounds what an index keeps; beyond it, it drops one.
+	maxOutlooks = 256
+)
 
 // unknown marks a score that is yet to be worked out.
 var unknown = float32(math.NaN())
 
-// foresight is a policy that says by a node's view alone what it will make of requests.
-type foresight interface {
-	foresee(v *View, o *outlook) float32
-}
-
-// scores returns the policy's scores for an outlook by node.
-func (x *index) scores(o outlook) []float32 {
-	scores := x.outlooks[o]
+// scores returns the policy's scores for a request by node.
+func (x *index) scores(r *Request) []float32 {
+	of := r.shape()
+	scores := x.outlooks[of]
 	if scores == nil {
 		if len(x.outlooks) >= maxOutlooks {
-			clear(x.outlooks)
+			for any := range x.outlooks {
+				delete(x.outlooks, any)
+				break
+			}
 		}
 		scores = slices.Repeat([]float32{unknown}, len(x.rows))
-		x.outlooks[o] = scores
+		x.outlooks[of] = scores
 	}
 	return scores
 }
 
-// foreseen is the order in which a policy with foresight looks at nodes for a request: by the score for the next
-// fewer or more steps of CPU, whichever leaves a node with as many.
+// foreseen is the order in which nodes are looked at for a request: by what the policy makes of one much like it,
+// an outlook, of a round share and the next fewer or more steps of CPU, whichever leaves a node with as many.
 type foreseen struct {
-	policy      foresight
+	scorer      *Scorer
 	s           *Snapshot
-	low, high   outlook
+	low, high   Request
 	lows, highs []float32
 	over        int64 // CPU that is asked for over low
+	open        node  // the node that is scored, as if all on it trusted everybody
 }
 
-// foresee returns nil for policies and requests without foresight.
-func (p *Placer) foresee(s *Snapshot, w *want) *foreseen {
-	f, ok := p.scorer.policy.(foresight)
-	if !ok || w.Profile != "" || w.GPUs > 0 && w.Milli == 0 {
+// foresee returns nil under policies that look at nodes by rank or by chance.
+func (p *Placer) foresee(s *Snapshot, r *Request) *foreseen {
+	if _, ranks := p.scorer.policy.(ranker); ranks || !p.scorer.policy.ByShape() {
 		return nil
 	}
-	low := outlook{gpus: int32(w.GPUs), cpu: w.CPUMilli / cpuStep * cpuStep, mechanisms: w.mechanisms}
-	if at := slices.IndexFunc(levels[:], func(l int) bool { return l <= w.Milli }); at >= 0 {
-		low.milli = int32(levels[at])
+	digits := max(0, bits.Len64(uint64(r.GPUMemory))-3) // memory is rounded to three binary ones
+	low := Request{CPUMilli: r.CPUMilli / cpuSteps * cpuSteps, GPUs: r.GPUs, Profile: r.Profile, Mechanisms: r.Mechanisms,
+		Milli: max(min(1, r.Milli), r.Milli/milliSteps*milliSteps), GPUMemory: r.GPUMemory >> digits << digits}
+	if p.scorer.predictor != nil {
+		low.Workload = r.Workload
 	}
-	o := &foreseen{policy: f, s: s, low: low, high: low, over: w.CPUMilli - low.cpu}
-	o.high.cpu += cpuStep
-	if o.lows = p.index.scores(low); o.over > 0 {
-		o.highs = p.index.scores(o.high)
+	o := &foreseen{scorer: p.scorer, s: s, low: low, high: low, over: r.CPUMilli - low.CPUMilli}
+	o.high.CPUMilli += cpuSteps
+	if o.lows = p.index.scores(&o.low); o.over > 0 {
+		o.highs = p.index.scores(&o.high)
 	}
 	return o
 }
 
 // score is that of node i, which has so much CPU.
 func (o *foreseen) score(i int, cpu int64) float32 {
-	if (cpu-o.low.cpu)%cpuStep < o.over && cpu >= o.high.cpu {
+	if (cpu-o.low.CPUMilli)%cpuSteps < o.over && cpu >= o.high.CPUMilli {
 		return o.at(o.highs, i, &o.high)
 	}
 	return o.at(o.lows, i, &o.low)
 }
 
-func (o *foreseen) at(scores []float32, i int, of *outlook) float32 {
+func (o *foreseen) at(scores []float32, i int, r *Request) float32 {
 	if scores[i] != scores[i] {
-		scores[i] = o.policy.foresee(o.s.View(i), of)
+		o.open = *o.s.node(i)
+		o.open.tenant, o.open.mixed = "", false
+		scores[i] = float32(math.Inf(-1))
+		if offer, ok := o.scorer.score(&o.open, i, r); ok {
+			scores[i] = float32(offer.Score)
+		}
 	}
 	return scores[i]
 }
@@ -220,8 +216,8 @@ func (o *foreseen) at(scores []float32, i int, of *outlook) float32 {
 const (
 	// stage counts the nodes that are scored of all.
 	stage = 64
-	// wide counts them for a request by itself under a policy with foresight, narrow for each request of a batch.
-	wide, narrow = 96, 32
+	// narrow counts them for each request of a batch.
+	narrow = 32
 )
 
 // Candidates returns the nodes to score for a request, at most 64, and all nodes that may take it: a node outside
@@ -231,7 +227,7 @@ const (
 func (p *Placer) Candidates(s *Snapshot, r *Request, allow func(node int) bool) (first, all []int32) {
 	p.index.follow(s)
 	w := wantOf(r)
-	return p.candidates(&w, allow, p.foresee(s, &w), stage)
+	return p.candidates(&w, allow, p.foresee(s, r), stage)
 }
 
 // candidates are at most n; o has what the policy foresees, if anything.
@@ -242,7 +238,7 @@ func (p *Placer) candidates(w *want, allow func(node int) bool, o *foreseen, n i
 	if o == nil {
 		best = n / 2
 	}
-	var ranks [wide + 1]float32
+	var ranks [stage + 1]float32
 	for i, any := range p.index.packed {
 		if (any-w.need)&guards != guards || !w.met(&p.index.rows[i]) {
 			continue

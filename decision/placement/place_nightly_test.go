@@ -6,6 +6,8 @@ import "testing"
 
 // TestStagesAtScale compares two stages with an exact search at the sizes of busy clusters.
 func TestStagesAtScale(t *testing.T) {
-	compareStages(t, 1000, 10_000, NewCotenant(busyMix(t)), 0.99, 0.01)
-	compareStages(t, 10_000, 500, NewCotenant(busyMix(t)), 0.99, 0.01)
+	for _, policy := range busyPolicies(t) {
+		compareStages(t, 1000, 10_000, policy, 0.99, 0.01)
+		compareStages(t, 10_000, 500, policy, 0.99, 0.01)
+	}
 }

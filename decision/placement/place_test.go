@@ -244,8 +244,15 @@ func TestAllow(t *testing.T) {
 // best score to the median.
 func TestStages(t *testing.T) {
 	race.Long(t)
-	compareStages(t, 300, 300, BestFit{}, 0.99, 0.01)
-	compareStages(t, 1000, 60, NewCotenant(busyMix(t)), 0.98, 0.01)
+	for _, policy := range busyPolicies(t) {
+		compareStages(t, 300, 100, policy, 0.99, 0.01)
+	}
+}
+
+// busyPolicies are all policies, those with a mix by that of busy clusters.
+func busyPolicies(t *testing.T) []Policy {
+	m := busyMix(t)
+	return []Policy{NewCotenant(m), Interference{Base: NewCotenant(m)}, NewFragmentation(m), Interference{}, BestFit{}, Spread{}, Random{Seed: 3}}
 }
 
 // TestPlacerMemory fills all that a Placer of 10,000 nodes keeps.
@@ -261,7 +268,7 @@ func TestPlacerMemory(t *testing.T) {
 	before := heap()
 	p.Best(s, &Request{CPUMilli: 96_000})
 	for i := int64(1); len(p.index.outlooks) < maxOutlooks; i++ {
-		p.index.scores(outlook{cpu: i})
+		p.index.scores(&Request{CPUMilli: i})
 	}
 	for i := range uint64(maxKept) {
 		p.kept[i] = kept{}

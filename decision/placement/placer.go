@@ -6,13 +6,13 @@ import (
 	"github.com/cotenant/cotenant/decision/gate"
 )
 
-// Placer places requests one after another, in two stages: an index over what is left of the nodes picks some, and
-// the policy scores these. Under Cotenant they are the 96 that it scores best for a request much like this one, of as
-// much CPU and a round share; the first such request costs a score of every node that may take it. Under other
-// policies they are 64, half of them picked by best fit and half spread over the others. Where none of them takes the
-// request, all others are searched, so a request is refused only when no node takes it. Scores are kept by what enters
-// them: the node's state and what of the request counts there. For 10,000 nodes a Placer needs at most 25 MB. It is
-// not safe for concurrent use; it gives the same offers whatever it saw before.
+// Placer places requests one after another, in two stages: an index over what is left of the nodes picks 64, and the
+// policy scores these. They are those that it scores best for a request much like this one, of a round share and
+// round CPU; the first such request costs a score of every node that may take it. Under BestFit, Spread and Random,
+// which rank nodes by what is left or by chance, half of them are the first by rank and half spread over the others.
+// Where none of them takes the request, all others are searched, so a request is refused only when no node takes it.
+// Scores are kept by what enters them: the node's state and what of the request counts there. For 10,000 nodes a
+// Placer needs at most 25 MB. It is not safe for concurrent use; it gives the same offers whatever it saw before.
 type Placer struct {
 	// Exact has every node scored that may take a request: the best offer there
 	// is, in time that grows with the nodes.
@@ -59,11 +59,7 @@ func (p *Placer) Best(s *Snapshot, r *Request) (best Offer, ok bool) {
 	if last, known := p.answers[k.beside]; known && last.version == p.index.version {
 		return last.c, last.fits
 	}
-	o, n := p.foresee(s, &w), stage
-	if o != nil {
-		n = wide
-	}
-	best, ok = p.best(s, &w, &k, o, n)
+	best, ok = p.best(s, &w, &k, p.foresee(s, r), stage)
 	if p.scorer.policy.ByShape() && !p.Exact {
 		if len(p.answers) >= maxAnswers {
 			clear(p.answers)

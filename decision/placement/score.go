@@ -15,7 +15,8 @@ type Policy interface {
 	// Name is short and stable: "best-fit".
 	Name() string
 	// Score scores an option; higher is better. Scores are compared between
-	// options for one request only. The option must not be kept or changed.
+	// options for one request only, or for one that stands for those much like it. The option must not be kept or
+	// changed.
 	Score(o *Option) float64
 	// ByShape reports whether requests that differ in nothing but their name
 	// always score alike, so that a Placer may keep scores.
@@ -99,10 +100,16 @@ func (s *Scorer) Policy() Policy { return s.policy }
 // Score filters node i and, where it passes, returns its best way to take the
 // request. Equal scores go to the fullest GPU, then the lowest index and start.
 func (s *Scorer) Score(snap *Snapshot, i int, r *Request) (Offer, gate.Reason) {
-	n := snap.node(i)
-	var why gate.Reason
-	if !n.fits(r, &why) {
-		return Offer{}, why
+	if best, ok := s.score(snap.node(i), i, r); ok {
+		return best, gate.Pass()
+	}
+	return Offer{}, snap.Fit(i, r, s.predictor)
+}
+
+// score is of n, which is node i; ok is false where it does not pass.
+func (s *Scorer) score(n *node, i int, r *Request) (best Offer, ok bool) {
+	if !n.fits(r, &gate.Reason{}) {
+		return best, false
 	}
 	w := s.scratch.Get().(*work)
 	defer s.scratch.Put(w)
@@ -119,19 +126,16 @@ func (s *Scorer) Score(snap *Snapshot, i int, r *Request) (Offer, gate.Reason) {
 	default:
 		s.several(n, w)
 	}
-	if w.best.n < 0 {
-		return Offer{}, snap.Fit(i, r, s.predictor)
-	}
-	return w.best, gate.Pass()
+	return w.best, w.best.n >= 0
 }
 
 // one tries every GPU for a request that needs one of them. GPUs in the same
-// state are tried once, unless neighbours or chance tell them apart; a policy
-// with foresight is asked for the fullest of those that differ in this only.
+// state are tried once, unless neighbours or chance tell them apart; Cotenant is
+// asked for the fullest of those that differ in this only.
 func (s *Scorer) one(n *node, w *work) {
 	v := &n.view
 	once := s.predictor == nil && !n.mixed && s.policy.ByShape()
-	_, fullest := s.policy.(foresight)
+	_, fullest := s.policy.(*Cotenant)
 	m := 0
 	for g := range v.GPUs[:v.Len] {
 		w.takes[m] = take{}
