@@ -2,7 +2,7 @@ package decision
 
 import "github.com/cotenant/cotenant/sharing"
 
-// Archetype is what the engine takes from a workload's kind: archetypes, use
+// Archetype holds what the engine takes from a workload's kind: archetypes, use
 // cases and risk classes of widely read articles as data.
 type Archetype struct {
 	Kind  Kind

@@ -117,8 +117,8 @@ func (pl *planner) order() []int {
 // where a GPU of their own costs the same.
 const lonelyCosts = 1e6
 
-// lonelyWorth is what it counts for that a workload meets nobody yet where GPUs
-// are shared: against it, unless workloads that come later may join it.
+// lonelyWorth weighs that a workload meets nobody yet where GPUs are shared: against it, unless workloads that come
+// later may join it.
 func (pl *planner) lonelyWorth(w int, key groupKey) float64 {
 	for _, other := range pl.coming {
 		c := pl.choice(other, key)

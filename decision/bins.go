@@ -36,7 +36,7 @@ type sliced struct {
 	members []member // in the order of the layout's instances where replicas are 1
 }
 
-// gpus is how many GPUs the group has; of nil none.
+// gpus counts the group's GPUs; of nil none.
 func (g *group) gpus() int {
 	if g == nil {
 		return 0

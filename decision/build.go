@@ -287,7 +287,7 @@ func (pl *planner) layouts(g *group) []LayoutResult {
 	return out
 }
 
-// lowerBound is what no packing of the group's members can go below.
+// lowerBound returns the number of GPUs that no packing of the group's members can go below.
 func (pl *planner) lowerBound(g *group) int {
 	if g.mechanism == sharing.MechanismExclusive {
 		return g.whole
@@ -305,7 +305,7 @@ func (pl *planner) lowerBound(g *group) int {
 	return max(1, int(math.Ceil(memory-1e-9)))
 }
 
-// memoryText is what a replica needs on each GPU, as outputs say it.
+// memoryText words what a replica needs on each GPU, as outputs say it.
 func memoryText(n *gate.MemoryNeed) string {
 	if n.Unknown {
 		return n.String()

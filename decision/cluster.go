@@ -48,7 +48,7 @@ type Budget struct {
 	Allowed  int    `yaml:"allowed,required"` // replicas that may be missing at once
 }
 
-// Quota is what a namespace may still ask for of a resource.
+// Quota limits what a namespace may still ask for of a resource.
 type Quota struct {
 	Namespace string `yaml:"namespace,required"`
 	Resource  string `yaml:"resource,required"` // nvidia.com/gpu

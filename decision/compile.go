@@ -59,7 +59,7 @@ func levelValue(l sharing.Level) float64 {
 	return float64(l-sharing.LevelNone) / float64(sharing.LevelHardware-sharing.LevelNone)
 }
 
-// gpuPrice is what one GPU costs for an hour, if the pool says.
+// gpuPrice returns the price of one GPU for an hour, if the pool says.
 func (p *Pool) gpuPrice() (cost.Money, bool, error) {
 	if price, stated := p.PricePerGPUHour.Get(); stated {
 		return price, true, nil

@@ -30,10 +30,10 @@ type Headroom struct {
 	Fragmentation float64
 }
 
-// DefaultHeadroom is what Decide leaves free unless Options say otherwise.
+// DefaultHeadroom stays free unless Options say otherwise.
 var DefaultHeadroom = Headroom{Driver: 0.025, Fragmentation: 0.08}
 
-// outlook is what is known of a workload on a pool's GPU before neighbours come.
+// outlook holds what is known of a workload on a pool's GPU before neighbours come.
 type outlook struct {
 	demand  prospect.Tenant
 	tokens  prospect.Bounds // of the TPOT P99 alone, where only the size tells it
@@ -45,7 +45,7 @@ type outlook struct {
 type Assumption struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
-	// Basis is what it was computed from, where it was.
+	// Basis tells what it was computed from, where it was.
 	Basis sharing.Basis `json:"basis,omitzero"`
 }
 
@@ -60,7 +60,7 @@ type outlookKey struct {
 	measured       bool
 }
 
-// outlookOf is what workload w asks of a GPU of pool p under a mechanism.
+// outlookOf returns what workload w asks of a GPU of pool p under a mechanism.
 func (pl *planner) outlookOf(w, p int, m sharing.Mechanism) *outlook {
 	key := outlookKey{w, pl.alike[p], pl.measured(w, p, m)}
 	if o := pl.outlooks[key]; o != nil {
@@ -344,7 +344,7 @@ func (pl *planner) answerOf(members []member, tenants []prospect.Tenant, first [
 	return r
 }
 
-// memoryOf is what a replica takes of a GPU or slice, context and all.
+// memoryOf returns what a replica takes of a GPU or slice, context and all.
 func (pl *planner) memoryOf(w int, m sharing.Mechanism) sharing.Bytes {
 	cw := pl.workloads[w]
 	need := cw.demand.Memory.Under(m)

@@ -8,7 +8,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/costs"
 )
 
-// workloadShare is what a workload takes of its pool's GPUs.
+// workloadShare holds what a workload takes of its pool's GPUs.
 type workloadShare struct {
 	micros  int64 // of its GPUs' price for an hour
 	fullest int   // tenants on the fullest of its GPUs

@@ -35,7 +35,7 @@ func newGrid(ws []int, counts [][]int) *grid {
 	return g
 }
 
-// at is how many replicas of the grid's workload i a point has.
+// at counts a point's replicas of the grid's workload i.
 func (g *grid) at(point, i int) int { return g.counts[i][g.digit(point, i)] }
 
 func (g *grid) digit(point, i int) int { return point / g.stride[i] % len(g.counts[i]) }
@@ -72,7 +72,7 @@ func (g *grid) members(point int) []member {
 	return out
 }
 
-// packing is what a point's replicas add to a pool under one mechanism.
+// packing holds what a point's replicas add to a pool under one mechanism.
 type packing struct {
 	group      *group
 	gpus, spot int

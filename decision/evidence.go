@@ -13,8 +13,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Predicted is what one replica of a workload is expected to see beside the
-// neighbours it was given, by a Predictor, with bounds at the confidence asked for.
+// Predicted holds the outcome that a Predictor expects for one replica of a workload beside the neighbours it was
+// given, with bounds at the confidence asked for.
 type Predicted struct {
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Tenants   int               `json:"tenants"` // on the GPU it was predicted for, its slowest
@@ -254,7 +254,7 @@ func (pl *planner) floor(w, p int) [costs.LatencyCount]float64 {
 	return costs.MachineOf(pl.pools[p].ground.GPU()).Floor(costs.Share{SMs: 1, Bandwidth: 1}, pl.leastOf(w))
 }
 
-// breakEvenLimit is how many copies of a workload break-even looks at.
+// breakEvenLimit bounds the copies of a workload that break-even looks at.
 const breakEvenLimit = 6
 
 func (e *evidence) breakEven(w int) []predict.BreakEvenStep {

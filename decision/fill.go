@@ -197,7 +197,7 @@ func (s *search) fillingsOf(h *shared, g *group) (out []*filling) {
 	return out
 }
 
-// tenants is how many a filling has: replicas, or instances.
+// tenants counts those of a filling: replicas, or instances.
 func (f *filling) tenants() (n int) {
 	for _, m := range f.members {
 		n += m.replicas

@@ -90,7 +90,7 @@ type CPUNodes struct {
 	PricePerHour cost.Money `yaml:"price_per_hour,required"`
 }
 
-// Workload is what runs: a number of equal replicas.
+// Workload states a number of equal replicas and what they need.
 type Workload struct {
 	Name     string   `yaml:"name,required"` // or namespace/name
 	Kind     Kind     `yaml:"kind,required"`
@@ -132,7 +132,7 @@ type Workload struct {
 type LanguageModel struct {
 	Parameters int64     `yaml:"parameters,required"` // 8e9
 	Weights    Precision `yaml:"weights,required"`
-	// Active is how many parameters one token uses, of a mixture of experts; 0 = all.
+	// Active counts the parameters that one token uses, of a mixture of experts; 0 = all.
 	Active  int64                   `yaml:"active_parameters,nonzero"`
 	KVCache Optional[sharing.Bytes] `yaml:"kv_cache"` // per GPU; absent = from load and shape, or a prior, said so
 	// Layers, KVHeads and HeadDim are the shape of the attention.
@@ -153,7 +153,7 @@ type Framework struct {
 	MaxPrefill     int               `yaml:"max_batch_prefill_tokens"` // of TGI
 }
 
-// Isolation is what a workload must have from its neighbours, by axis.
+// Isolation holds the levels that a workload must have from its neighbours, by axis.
 // LevelUnknown, the zero value, demands nothing.
 type Isolation struct {
 	Memory  sharing.Level `yaml:"memory"`
@@ -199,7 +199,7 @@ type Asked struct {
 	Cores        int               `yaml:"cores_percent"`            // HAMi gpucores
 }
 
-// Revenue is what latency is worth.
+// Revenue says what latency is worth.
 type Revenue struct {
 	Monthly            cost.Money `yaml:"monthly,required"`
 	LossPercentPer100m float64    `yaml:"loss_percent_per_100ms,required"` // 1 means 1 percent

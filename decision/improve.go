@@ -53,7 +53,7 @@ type wayIn struct {
 	site *shared // nil for GPUs of its own
 }
 
-// arranged is where all workloads are, and what that is worth.
+// arranged holds the places of all workloads, and what they are worth.
 type arranged struct {
 	way    []int // by workload: into its ways, -1 = nowhere
 	placed []int // by workload: replicas
@@ -178,7 +178,7 @@ func (pl *planner) newSearch() *search {
 	return s
 }
 
-// present is what stands.
+// present returns the arrangement that stands.
 func (s *search) present() *arranged {
 	pl := s.pl
 	a := &arranged{placed: slices.Clone(pl.placed), used: make([]int, len(pl.pools)), spots: make([]int, len(pl.pools))}

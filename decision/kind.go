@@ -39,7 +39,7 @@ const (
 
 var kindNames = enum.Of[Kind](ErrUnknownName, "kind", "", "distributed-training", "training", "online-inference", "offline-inference", "batch", "notebook", "ci", "hpc")
 
-// Evidence is what a workload's figures rest on.
+// Evidence names what a workload's figures rest on.
 type Evidence uint8
 
 // The kinds of evidence for a workload's figures.

@@ -70,7 +70,7 @@ type Video struct {
 	NVENCBusy Optional[float64] `yaml:"nvenc_busy"`
 }
 
-// Tariff is what some of a pool's GPUs cost when they are not bought on demand.
+// Tariff prices those of a pool's GPUs that are not bought on demand.
 type Tariff struct {
 	Count           int        `yaml:"count,nonzero"` // 0 = any number
 	PricePerGPUHour cost.Money `yaml:"price_per_gpu_hour,required"`

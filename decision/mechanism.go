@@ -12,7 +12,7 @@ type trait struct {
 	// complexity is operational: 0 nothing to run, 1 low, 2 medium, 3 high, 4
 	// very high (cotenant-reading: what has to be run and watched).
 	complexity float64
-	// tradeOff is what choosing it accepts.
+	// tradeOff names what choosing it accepts.
 	tradeOff       string
 	tradeOffSource sharing.SourceID
 	// risk is the worst of that in a few words; none of a whole GPU.

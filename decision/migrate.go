@@ -10,7 +10,7 @@ import (
 
 func parseLayout(m *mig.Model, text string) (mig.Layout, error) { return m.ParseLayout(text) }
 
-// Migration is how a pool gets from the layouts that are there to the plan,
+// Migration leads a pool from the layouts that are there to the plan,
 // GPU by GPU, with as few instances destroyed as mig.Diff finds possible.
 type Migration struct {
 	Keep    int      `json:"keep"`

@@ -49,7 +49,7 @@ func (s *search) leave(a *arranged) []int {
 	return ws
 }
 
-// size is what all replicas of a workload take at the least, in money.
+// size bounds what all replicas of a workload take from below, in money.
 func (s *search) size(w int) float64 {
 	if len(s.ways[w]) == 0 {
 		return 0
@@ -130,8 +130,8 @@ func (s *search) enter(a *arranged, ws []int) error {
 	return nil
 }
 
-// fit is how many replicas of w, of those wanted, find room by one of its ways, and what that adds
-// to the cost; with commit set they take their places.
+// fit counts the replicas of w, of those wanted, that find room by one of its ways, and what that adds to the cost;
+// with commit set they take their places.
 func (s *search) fit(a *arranged, w, k, want int, salt uint64, commit bool) (placed int, cost float64, err error) {
 	v := s.ways[w][k]
 	p := v.c.pool

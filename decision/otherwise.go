@@ -14,7 +14,7 @@ import (
 
 // Alternative is another place for the replicas of a workload.
 type Alternative struct {
-	// If is what would have to turn out for it to be chosen.
+	// If says what would have to turn out for it to be chosen.
 	If        string            `json:"if,omitempty"`
 	Pool      string            `json:"pool,omitempty"` // absent with mechanism none
 	Mechanism sharing.Mechanism `json:"mechanism"`

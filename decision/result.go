@@ -13,7 +13,7 @@ import (
 // Result is the answer for a fleet. Its JSON form is stable: version "v1".
 type Result struct {
 	Version string `json:"version"`
-	// Confidence is how sure decided answers are.
+	// Confidence is the probability with which decided answers hold.
 	Confidence float64      `json:"confidence"`
 	Decisions  []Decision   `json:"decisions"` // by workload name
 	Pools      []PoolResult `json:"pools"`     // by pool name
@@ -25,7 +25,7 @@ type Result struct {
 	// Relaxed stands where less confidence would place more, or the same for a fifth less;
 	// of fleets of few workloads.
 	Relaxed *Relaxed `json:"at_less_confidence,omitempty"`
-	// Assumes are what the answers for the fleet take for granted together.
+	// Assumes lists what the answers for the fleet take for granted together.
 	Assumes []Assumption `json:"assumes,omitempty"`
 	// Remarks name what is asked for and cannot be, and what is odd about the
 	// input's prices, which are taken as stated.
@@ -35,11 +35,11 @@ type Result struct {
 	From       Origins     `json:"consequences_from"`
 	// Search says how the arrangement was found.
 	Search Search `json:"search"`
-	// Sources are what the reasons, the isolation and the traps rest on.
+	// Sources lists what the reasons, the isolation and the traps rest on.
 	Sources sharing.Citations `json:"sources,omitzero"`
 }
 
-// Search is how an arrangement was found. The zero value is SearchBestFound.
+// Search tells how an arrangement was found. The zero value is SearchBestFound.
 type Search uint8
 
 // The searches.
@@ -90,7 +90,7 @@ type Decision struct {
 	Replicas int          `json:"replicas"`
 	GPUs     int          `json:"gpus"` // per replica
 	Memory   string       `json:"memory"`
-	// TradeOff is what the choice accepts.
+	// TradeOff names what the choice accepts.
 	TradeOff *gate.ReasonText `json:"trade_off,omitempty"`
 	// Risk is the row of the risk matrix that kind and mechanism fall in.
 	Risk *Risk `json:"risk,omitempty"`
@@ -136,7 +136,7 @@ type Candidate struct {
 	Profile   string            `json:"profile,omitempty"`
 	Verdict   gate.Verdict      `json:"verdict"`
 	Chosen    bool              `json:"chosen,omitempty"`
-	// Tenants is how many replicas of the workload a GPU takes that way.
+	// Tenants counts the replicas of the workload that a GPU takes that way.
 	Tenants int     `json:"tenants_per_gpu"`
 	Score   float64 `json:"score"`
 	// Preference orders candidates of different pools: the score with what the pool's price adds, of 100 like it.
@@ -154,7 +154,7 @@ type ScorePart struct {
 	Weighted   float64   `json:"weighted"`
 }
 
-// CostResult is what a workload costs by the hour, all replicas together,
+// CostResult holds what a workload costs by the hour, all replicas together,
 // against whole GPUs of its own on the same pool. Amounts are exact decimals.
 type CostResult struct {
 	PerWorkloadHour string `json:"per_workload_hour"`
@@ -163,7 +163,7 @@ type CostResult struct {
 	Currency        string `json:"currency"`
 }
 
-// Impact is what the latency that neighbours add may cost, by the workload's
+// Impact estimates what the latency that neighbours add may cost, by the workload's
 // own figures: expected added latency times loss per 100 ms (prior).
 type Impact struct {
 	AddedLatencyMS float64 `json:"added_latency_ms"`
@@ -176,7 +176,7 @@ type Impact struct {
 	Basis               string `json:"basis"`
 }
 
-// PoolResult is what a pool runs.
+// PoolResult holds what a pool runs.
 type PoolResult struct {
 	Pool       string `json:"pool"`
 	GPU        string `json:"gpu"`
@@ -215,7 +215,7 @@ type InstanceResult struct {
 	Replicas int    `json:"replicas"`
 }
 
-// TenantResult is how many replicas of a workload a GPU carries.
+// TenantResult counts the replicas of a workload that a GPU carries.
 type TenantResult struct {
 	Workload string `json:"workload"`
 	Replicas int    `json:"replicas"`

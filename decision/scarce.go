@@ -189,7 +189,7 @@ func (pl *planner) inPart(w int) error {
 	return nil
 }
 
-// added is what it costs to put a group in the place of another of its pool.
+// added returns the cost of putting a group in the place of another of its pool.
 func (pl *planner) added(c *choice, before, after *group) float64 {
 	used, spot := pl.used(c.pool)
 	now, spotNow := used+after.gpus()-before.gpus(), spot+pl.spotGPUs(after)-pl.spotGPUs(before)

@@ -368,7 +368,7 @@ func (pl *planner) worst(w int, c *choice) prospects {
 	return worst
 }
 
-// strain is how close an outcome comes to a demand's limits: 1 = at one.
+// strain relates an outcome to a demand's limits: 1 = at one.
 func strain(d *prospect.Tenant, o *prospect.Prospect) float64 {
 	s := o.Busy.High
 	if !d.Online && d.Serving == nil && d.Limits == [costs.LatencyCount]float64{} {

@@ -56,12 +56,12 @@ func (w *Workload) reads() (least, most, layers float64) {
 	return w.Model.weightBytes(w.Model.active()), w.Model.weightBytes(w.Model.Parameters) + cache, w.Model.depth()
 }
 
-// weightBytes are what so many of a model's parameters take.
+// weightBytes returns the memory of so many of a model's parameters.
 func (m *LanguageModel) weightBytes(parameters int64) float64 {
 	return float64(parameters) * float64(halfBytes[m.Weights]) / 2
 }
 
-// active is how many parameters one token uses.
+// active counts the parameters that one token uses.
 func (m *LanguageModel) active() int64 { return cmp.Or(m.Active, m.Parameters) }
 
 // depth is the model's layers, stated or a prior.

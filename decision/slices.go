@@ -84,7 +84,7 @@ func (s *sliced) add(m *mig.Model, p *mig.Profile, who member) (bool, error) {
 	return true, nil
 }
 
-// leastSliced is how many GPUs the group's instances take at the least.
+// leastSliced bounds the GPUs that the group's instances take from below.
 func (g *group) leastSliced() int {
 	units := 0
 	for i := range g.sliced {

@@ -8,8 +8,8 @@ import (
 	"github.com/cotenant/cotenant/cost"
 )
 
-// reservedWeight is what a reserved GPU counts of its price: it is paid for in
-// any case, and left free it may serve others.
+// reservedWeight is the part of its price that a reserved GPU counts: it is paid for in any case, and left free it
+// may serve others.
 const reservedWeight = 1e-3
 
 // spotOf returns the number of a pool's GPUs that may be spot, and their price; 0 where spot is not cheaper.
@@ -24,7 +24,7 @@ func (p *CompiledPool) spotOf() (int, cost.Money) {
 	return p.pool.Count, s.PricePerGPUHour
 }
 
-// reservedOf is how many GPUs of a pool are reserved, and at what price.
+// reservedOf returns the number of a pool's reserved GPUs and their price.
 func (p *CompiledPool) reservedOf() (int, cost.Money) {
 	r := p.pool.Reserved
 	if r == nil || !p.priced {
@@ -71,7 +71,7 @@ func (pl *planner) eachGPU(g *group, visit func(members []member, units []int, g
 	}
 }
 
-// spotGPUs is how many of a group's GPUs may be spot; 0 of none.
+// spotGPUs counts those of a group's GPUs that may be spot; 0 of none.
 func (pl *planner) spotGPUs(g *group) int {
 	n := 0
 	if g == nil || g.pool.pool.Spot == nil {
@@ -85,7 +85,7 @@ func (pl *planner) spotGPUs(g *group) int {
 	return n
 }
 
-// used is how many of a pool's GPUs are in use, and how many of them may be spot.
+// used counts a pool's GPUs in use, and those of them that may be spot.
 func (pl *planner) used(p int) (gpus, spot int) {
 	for key, g := range pl.groups {
 		if key.pool == p {
@@ -96,7 +96,7 @@ func (pl *planner) used(p int) (gpus, spot int) {
 	return gpus, spot
 }
 
-// tariff is what the GPUs of a pool count for an hour.
+// tariff holds the prices of a pool's GPUs for an hour, as the search counts them.
 type tariff struct {
 	count, spot, reserved int
 	price, cheap          float64
@@ -120,7 +120,7 @@ func (t *tariff) of(n, spot int) float64 {
 	return t.cheap*float64(spot) + t.price*(float64(n-reserved)+reservedWeight*float64(reserved))
 }
 
-// costOfGPUs is what n GPUs of a pool count, spot of which everybody may lose.
+// costOfGPUs returns the count of n GPUs of a pool, spot of which everybody may lose.
 func (pl *planner) costOfGPUs(p, n, spot int) float64 {
 	t := pl.tariff(p)
 	return t.of(n, spot)

@@ -94,7 +94,7 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// money is what the plan costs, and how far its answers can be relied on.
+// money says what the plan costs, and how far its answers can be relied on.
 func (t *text) money() {
 	s := &t.r.Totals
 	t.bill(s)
@@ -185,14 +185,14 @@ func (t *text) bill(s *Totals) {
 	t.put(0, 0, "", line)
 }
 
-// mostRemarks is how many remarks the text shows; the rest are counted.
+// mostRemarks bounds the remarks that the text shows; the rest are counted.
 const mostRemarks = 4
 
 func (t *text) status(s Status) string {
 	return t.paint([...]string{StatusNone: red, StatusProvisional: yellow, StatusDecided: green}[s], s.String())
 }
 
-// column is where text begins beside heads of these names.
+// column returns the column at which text begins beside heads of these names.
 func column(names []string) int {
 	at := 0
 	for _, n := range names {
@@ -335,7 +335,7 @@ func (d *Decision) choice() string {
 	return strings.TrimSuffix(d.Mechanism.String()+" "+d.Profile, " ")
 }
 
-// mostTrapLines is how many traps the text shows; the rest are counted.
+// mostTrapLines bounds the traps that the text shows; the rest are counted.
 const mostTrapLines = 6
 
 // traps are those that the input walks into, each with the workload that shows it best.

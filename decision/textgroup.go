@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// mostGroups is how many lines stand for a fleet of many workloads.
+// mostGroups bounds the lines that stand for a fleet of many workloads.
 const mostGroups = 16
 
 // alike is workloads that have the same answer.
@@ -106,7 +106,7 @@ func namesOf(list []*Decision) []string {
 	return out
 }
 
-// tightness is how near a decision's consequences come to a limit: 1 = at one.
+// tightness relates a decision's consequences to their limits: 1 = at one.
 func tightness(d *Decision) float64 {
 	t := 0.0
 	for _, c := range d.Consequences {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultWidth is how many columns text has unless TextOptions say otherwise.
+// DefaultWidth counts the columns of text unless TextOptions say otherwise.
 const DefaultWidth = 100
 
 // narrowest is the width below which text is not wrapped further.
@@ -74,7 +74,7 @@ func (p *page) put(indent, at int, head, text string) {
 
 func (p *page) end(line string) { fmt.Fprintln(p.w, strings.TrimRight(line, " ")) }
 
-// columns is how wide a text is without its colours.
+// columns counts those of a text without its colours.
 func columns(s string) int {
 	n := 0
 	for {

@@ -25,8 +25,8 @@ type TrapHit struct {
 	Sources []sharing.SourceID `json:"sources,omitempty"`
 }
 
-// trapScene is what a detector sees: one workload, what it asked for, what was
-// decided, and the pool that either is about.
+// trapScene holds what a detector sees: one workload, what it asked for, what was decided, and the pool that either
+// is about.
 type trapScene struct {
 	w         *Workload
 	f         Framework // the workload's, zero without

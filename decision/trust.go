@@ -101,8 +101,8 @@ func (pl *planner) oneUser(a, b int) bool {
 	return x.IsZero() || y.IsZero() || x == y
 }
 
-// strangers is what is assumed of workloads that name no tenant, where there are
-// several and the fleet does not say.
+// strangers states the assumption about workloads that name no tenant, where there are several and the fleet does
+// not say.
 func (pl *planner) strangers() []Assumption {
 	var names []string
 	for _, cw := range pl.workloads {

@@ -109,8 +109,8 @@ func (pl *planner) consider(w int, c *choice) bool {
 	return true
 }
 
-// seats is how many tenants like w a GPU takes whatever they do: what the
-// mechanism offers, and the limit of MPS clients.
+// seats counts the tenants like w that a GPU takes whatever they do: those that the mechanism offers, within the
+// limit of MPS clients.
 func (pl *planner) seats(w int, c *choice) int {
 	n := pl.pools[c.pool].ground.Seats(c.mechanism, 0)
 	if gate.TraitsOf(c.mechanism).Clients {
@@ -133,7 +133,7 @@ func (pl *planner) missed(w int, c *choice, p prospects) {
 // dares says whether a daring planner takes what has these prospects.
 func (pl *planner) dares(p prospects) bool { return pl.daring && p.answer == sharing.AnswerUnknown }
 
-// counts is what a GPU of the price counts: 1 where any pool has no price.
+// counts returns the weight of a GPU of the price: 1 where any pool has no price.
 func (pl *planner) counts(price cost.Money) float64 {
 	if slices.ContainsFunc(pl.pools, func(p *CompiledPool) bool { return !p.priced }) {
 		return 1
@@ -141,8 +141,8 @@ func (pl *planner) counts(price cost.Money) float64 {
 	return float64(price.Micros()) / 1e6
 }
 
-// room is how many replicas of w, at most limit, can stand beside the members
-// of b: by memory with headroom, trust, and everybody's objectives.
+// room counts the replicas of w, at most limit, that can stand beside the members of b: by memory with headroom,
+// trust, and everybody's objectives.
 func (pl *planner) room(g *group, p int, b *bin, w int, c *choice, limit int) int {
 	n := min(limit, min(c.tenants, b.limit)-b.n, mostTogether-b.n)
 	if need := pl.memoryOf(w, g.mechanism); need > 0 && g.pool.memory > 0 {

@@ -70,7 +70,7 @@ type Counter struct {
 	Name string `yaml:"name,required"`
 }
 
-// An Objective is what a tenant was promised of one metric: that a share Quantile of the observations keeps a limit.
+// An Objective holds what a tenant was promised of one metric: that a share Quantile of the observations keeps a limit.
 // The limit is stated, or 1.3 times what is predicted for the load, or for a neighbour that has neither 1.3 times its
 // own quantile before the newcomer came.
 type Objective struct {

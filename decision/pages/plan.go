@@ -108,10 +108,10 @@ func change(p *migrate.Plan, workload string, stays map[string]string) webpage.D
 	return out
 }
 
-// device is what a replica holds on a node: a GPU, a turn on one, or an instance.
+// device names what a replica holds on a node: a GPU, a turn on one, or an instance.
 type device struct{ workload, seat string }
 
-// state is what runs on each node while the steps of a plan are taken.
+// state holds what runs on each node while the steps of a plan are taken.
 type state struct {
 	fleet  *decision.Fleet
 	shapes map[string]migrate.Shape

@@ -52,7 +52,7 @@ type tenantModel struct {
 	decodeWaits, prefillWaits, decodeHolds, prefillHolds float64
 
 	alone profile.Figures // of the workload alone under the mechanism
-	// reference is what a slowdown is relative to.
+	// reference is the value that a slowdown is relative to.
 	reference float64
 	// offered is the half-width of an open loop's offered load: chance gives another seed another number of requests.
 	offered float64

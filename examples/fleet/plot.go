@@ -7,7 +7,7 @@ import (
 	"github.com/cotenant/cotenant/internal/webpage"
 )
 
-// lowestShown is where both axes begin: policies differ in the upper part.
+// Both axes begin at lowestShown: policies differ in the upper part.
 const lowestShown = 60
 
 // plot draws allocation against arrivals, both in percent of the cluster's GPUs, of the first seed.

@@ -8,7 +8,7 @@ type Range struct {
 	Ticks    []float64
 }
 
-// margin is what an axis has beyond its data, as a factor.
+// margin is the length of an axis relative to its data.
 const margin = 1.05
 
 // Ranges returns the ranges of a chart's axes.

@@ -224,7 +224,7 @@ func numeric(t Table, column int) bool {
 	return found
 }
 
-// free is what a GPU's parts leave of it.
+// free returns the share of a GPU that its parts leave.
 func free(g GPU) float64 {
 	left := 1.0
 	for _, p := range g.Parts {

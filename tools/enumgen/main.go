@@ -25,7 +25,7 @@ import (
 // output is the name of the generated files.
 const output = "enum_gen.go"
 
-// maxColumns is where a comment that lists the texts ends.
+// maxColumns is the last column of a comment that lists the texts.
 const maxColumns = 120
 
 func main() {

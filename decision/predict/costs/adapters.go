@@ -39,8 +39,8 @@ type Adapters struct {
 	HostSlots int          // in the host's memory; 0 = all that there are
 	Rank      int          // of the slots; 0 = 16
 	Targets   []Projection // nil = the four of the attention
-	// Step is what a server that has adapters at all adds to a step, in ms,
-	// and Each what each distinct adapter in the batch adds beyond the first.
+	// Step lengthens each step of a server that has adapters at all, in ms,
+	// and Each lengthens it for each distinct adapter in the batch beyond the first.
 	Step, Each Cost
 	Prefill    Cost // ms that a prefill with an adapter takes longer
 	Load       Cost // ms to bring one from the host to the GPU

@@ -15,7 +15,7 @@ type Pressure struct {
 	Presses []Press `yaml:"presses" json:"presses,omitempty"`
 	// StepMS is the median of the tenant's step without them, in milliseconds.
 	StepMS float64 `yaml:"step_ms" json:"step_ms,omitempty"`
-	// Seconds is how long the tenant was measured so.
+	// Seconds counts those for which the tenant was measured so.
 	Seconds float64 `yaml:"seconds" json:"seconds,omitempty"`
 }
 

@@ -36,7 +36,7 @@ type Row struct {
 	Pressure   *Pressure         `yaml:"pressure" json:"pressure,omitempty"`
 	// the MIG profile that the case ran on; "" is a whole GPU
 	Slice string `yaml:"slice" json:"slice,omitempty"`
-	// Predicted is what was said of the row before it was measured, with Class, as a canary writes it
+	// Predicted holds what was said of the row before it was measured, with Class, as a canary writes it
 	// ([predict.Prediction.Ended]): what [predict.Learn] learns from.
 	Predicted map[Metric]Interval `yaml:"predicted" json:"predicted,omitempty"`
 	Class     Class               `yaml:"class" json:"class,omitzero"`

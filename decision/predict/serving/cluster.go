@@ -26,7 +26,7 @@ import (
 type Cluster struct {
 	GPUs     []SharedGPU
 	Services []Service
-	// PrefixTokens is how many tokens each hash of Request.Prefix stands for, a
+	// PrefixTokens counts the tokens that each hash of Request.Prefix stands for, a
 	// multiple of the engines' blocks; 0 = 16. Mooncake's traces have 512.
 	PrefixTokens int
 	Warmup       time.Duration // what comes earlier is not counted

@@ -68,7 +68,7 @@ func RoutePolicies() []RoutePolicy { return routePolicies.Values() }
 type Routing struct {
 	Policy RoutePolicy
 	Seed   uint64 // of the policies that draw
-	// PrefixBlocks is how many blocks an approximate router remembers for each
+	// PrefixBlocks counts the blocks that an approximate router remembers for each
 	// replica; 0 = 31250, as the inference extension does.
 	PrefixBlocks int
 	// Weights of the prefix policies' scores; all zero = 3, 2 and 2.
