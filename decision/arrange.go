@@ -142,7 +142,8 @@ func (pl *planner) waits(w int) bool {
 // lonely says whether a workload shares none of the group's GPUs.
 func (g *group) lonely(w int) bool {
 	for i := range g.sliced {
-		if s := &g.sliced[i]; len(s.members) > 1 && slices.ContainsFunc(s.members, func(m member) bool { return m.workload == w }) {
+		if s := &g.sliced[i]; len(s.members) > 1 && slices.ContainsFunc(s.members,
+			func(m member) bool { return m.workload == w }) {
 			return false
 		}
 	}

@@ -13,7 +13,8 @@ import (
 
 // result puts what was planned into words and figures.
 func (pl *planner) result() (*Result, error) {
-	r := &Result{Version: "v1", Confidence: pl.opt.Confidence, Search: pl.search, Decisions: []Decision{}, Pools: []PoolResult{}, Traps: []TrapHit{}}
+	r := &Result{Version: "v1", Confidence: pl.opt.Confidence, Search: pl.search, Decisions: []Decision{},
+		Pools: []PoolResult{}, Traps: []TrapHit{}}
 	pl.mixGroups()
 	shares, err := pl.shares()
 	if err != nil {
@@ -97,7 +98,8 @@ func fleetTraps(ds []Decision) []TrapHit {
 		if len(names) > 1 {
 			list = fmt.Sprintf("%s and %d more", names[0], len(names)-1)
 		}
-		hits = append(hits, TrapHit{ID: t.ID, Severity: t.Severity, Message: fmt.Sprintf("%s: “%s” In truth: %s", list, t.Statement, t.Truth), Sources: t.Sources})
+		hits = append(hits, TrapHit{ID: t.ID, Severity: t.Severity,
+			Message: fmt.Sprintf("%s: “%s” In truth: %s", list, t.Statement, t.Truth), Sources: t.Sources})
 	}
 	sortHits(hits)
 	return hits
@@ -105,7 +107,8 @@ func fleetTraps(ds []Decision) []TrapHit {
 
 func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 	cw := pl.workloads[w]
-	d := Decision{Workload: cw.workload.Name, Mechanism: sharing.MechanismNone, Replicas: cw.workload.replicas(), GPUs: cw.workload.gpus(),
+	d := Decision{Workload: cw.workload.Name, Mechanism: sharing.MechanismNone, Replicas: cw.workload.replicas(),
+		GPUs:   cw.workload.gpus(),
 		Memory: memoryText(&cw.demand.Memory), Candidates: pl.candidates(w)}
 	c := pl.chosen[w]
 	pl.answer(w, &d, share)
@@ -116,7 +119,8 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 			d.Profile = c.slice.Profile.Name
 		}
 		t := &traits[c.mechanism]
-		d.TradeOff = &gate.ReasonText{Code: gate.CodeTradeOff, Message: t.tradeOff, Source: t.tradeOffSource, Verdict: gate.VerdictPass}
+		d.TradeOff = &gate.ReasonText{Code: gate.CodeTradeOff, Message: t.tradeOff, Source: t.tradeOffSource,
+			Verdict: gate.VerdictPass}
 		d.Risk = riskOf(cw.arch.Class, c.mechanism)
 		for a := range sharing.AxisCount {
 			p := cp.ground.Isolation(c.mechanism, sharing.Axis(a))
@@ -242,7 +246,8 @@ func (pl *planner) poolResult(p int) PoolResult {
 		g := pl.groups[key]
 		gr := GroupResult{Mechanism: g.mechanism, GPUs: g.gpus(), LowerBound: pl.lowerBound(g), Layouts: pl.layouts(g)}
 		if n := cp.pool.GPUsPerNode.Or(1); gr.GPUs%n != 0 && g.mechanism != sharing.MechanismExclusive {
-			gr.Notes = append(gr.Notes, fmt.Sprintf("%s: no whole number of nodes of %d. The device plugin has one sharing configuration a node, so give this group nodes of its own, or deliver by DRA", counted(gr.GPUs, "GPU"), n))
+			gr.Notes = append(gr.Notes, fmt.Sprintf("%s: no whole number of nodes of %d. The device plugin has one sharing "+
+				"configuration a node, so give this group nodes of its own, or deliver by DRA", counted(gr.GPUs, "GPU"), n))
 		}
 		r.GPUsNeeded += gr.GPUs
 		r.SpotGPUs += pl.spotGPUs(g)
@@ -257,7 +262,8 @@ func (pl *planner) poolResult(p int) PoolResult {
 func (pl *planner) layouts(g *group) []LayoutResult {
 	out := []LayoutResult{}
 	add := func(l LayoutResult) {
-		if n := len(out); n > 0 && slices.Equal(out[n-1].Instances, l.Instances) && slices.Equal(out[n-1].Tenants, l.Tenants) {
+		if n := len(out); n > 0 && slices.Equal(out[n-1].Instances, l.Instances) &&
+			slices.Equal(out[n-1].Tenants, l.Tenants) {
 			out[n-1].GPUs += l.GPUs
 			return
 		}
@@ -280,7 +286,8 @@ func (pl *planner) layouts(g *group) []LayoutResult {
 		l := LayoutResult{GPUs: 1}
 		for k, m := range s.members {
 			in := s.layout.Instances[k]
-			l.Instances = append(l.Instances, InstanceResult{in.Profile.Name, in.Start, in.Size, pl.workloads[m.workload].workload.Name, m.replicas})
+			l.Instances = append(l.Instances, InstanceResult{in.Profile.Name, in.Start, in.Size,
+				pl.workloads[m.workload].workload.Name, m.replicas})
 		}
 		add(l)
 	}

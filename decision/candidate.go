@@ -35,7 +35,8 @@ func (pl *planner) notChosen(w int, cs []Candidate) []string {
 		default:
 			text += fmt.Sprintf(", and must keep %.0f%%", 100*prospect.KeepsRate)
 		}
-		out = append(out, fmt.Sprintf("%s %s on %s %s", taken.mechanism, s.Profile.Name, pl.pools[taken.pool].pool.Name, text))
+		out = append(out, fmt.Sprintf("%s %s on %s %s", taken.mechanism, s.Profile.Name, pl.pools[taken.pool].pool.Name,
+			text))
 	}
 	for i := range cs {
 		c := &cs[i]
@@ -101,7 +102,8 @@ func (pl *planner) list(w, p int, ev *Evaluation) {
 			continue
 		}
 		for _, r := range s.Denser() {
-			pl.listed[w] = append(pl.listed[w], listing{Candidate{Pool: pl.pools[p].pool.Name, Mechanism: s.Mechanism, Profile: r.Profile.Name,
+			pl.listed[w] = append(pl.listed[w], listing{Candidate{Pool: pl.pools[p].pool.Name, Mechanism: s.Mechanism,
+				Profile: r.Profile.Name,
 				Verdict: r.Verdict, Tenants: 1, Reasons: []gate.ReasonText{r.Text()}}, -1, 0})
 		}
 	}
@@ -190,7 +192,8 @@ func (pl *planner) bestPool(w int, m sharing.Mechanism) int {
 func sortCandidates(out []Candidate) []Candidate {
 	slices.SortStableFunc(out, func(a, b Candidate) int {
 		return cmp.Or(-cmpBool(a.Chosen, b.Chosen), cmp.Compare(a.Verdict.Severity(), b.Verdict.Severity()),
-			cmp.Compare(b.Preference, a.Preference), cmpBool(a.pinned(), b.pinned()), cmp.Compare(a.Mechanism, b.Mechanism), cmp.Compare(a.Pool, b.Pool))
+			cmp.Compare(b.Preference, a.Preference), cmpBool(a.pinned(), b.pinned()), cmp.Compare(a.Mechanism, b.Mechanism),
+			cmp.Compare(a.Pool, b.Pool))
 	})
 	return out
 }
@@ -238,7 +241,8 @@ func (pl *planner) annotate(w int, l *listing) {
 		if chosen {
 			verdict = gate.VerdictPass // for those that were placed
 		}
-		add(gate.Reason{Verdict: verdict, Code: gate.CodePoolFull, Mechanism: l.Mechanism, Need: int64(need), Have: int64(cp.pool.Count)})
+		add(gate.Reason{Verdict: verdict, Code: gate.CodePoolFull, Mechanism: l.Mechanism, Need: int64(need),
+			Have: int64(cp.pool.Count)})
 	}
 	if why, banned := pl.banned[key]; banned {
 		why.Mechanism = l.Mechanism
@@ -249,7 +253,8 @@ func (pl *planner) annotate(w int, l *listing) {
 		if c.slice != nil {
 			l.chose(c.slice)
 			need := pl.memoryOf(w, c.mechanism)
-			add(gate.Reason{Verdict: gate.VerdictPass, Code: gate.CodeSliceFits, Mechanism: l.Mechanism, Need: int64(need), Profile: c.slice.Profile})
+			add(gate.Reason{Verdict: gate.VerdictPass, Code: gate.CodeSliceFits, Mechanism: l.Mechanism, Need: int64(need),
+				Profile: c.slice.Profile})
 		}
 	}
 	l.Chosen = chosen
@@ -275,13 +280,15 @@ func (l *listing) chose(s *gate.MIGSlice) {
 // words puts an evaluated candidate into words.
 func (pl *planner) words(w, p int, s *Scored) Candidate {
 	cw := pl.workloads[w]
-	c := Candidate{Pool: pl.pools[p].pool.Name, Mechanism: s.Mechanism, Profile: s.Profile(), Verdict: s.Verdict, Tenants: s.Tenants,
+	c := Candidate{Pool: pl.pools[p].pool.Name, Mechanism: s.Mechanism, Profile: s.Profile(), Verdict: s.Verdict,
+		Tenants: s.Tenants,
 		Reasons: make([]gate.ReasonText, 0, max(1, s.Len()))}
 	if s.Verdict != gate.VerdictReject {
 		c.Score = round(s.Score, 2)
 		c.Parts = make([]ScorePart, 0, CriterionCount)
 		for i := range CriterionCount {
-			c.Parts = append(c.Parts, ScorePart{Criterion(i), round(s.Raw[i], 4), round(s.Normalised[i], 4), round(cw.weights[i], 4), round(s.Weighted[i], 4)})
+			c.Parts = append(c.Parts, ScorePart{Criterion(i), round(s.Raw[i], 4), round(s.Normalised[i], 4),
+				round(cw.weights[i], 4), round(s.Weighted[i], 4)})
 		}
 	}
 	for i := range s.Len() {

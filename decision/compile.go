@@ -28,7 +28,8 @@ func CompilePool(pool *Pool) (*CompiledPool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decision: pool %q: %w", pool.Name, err)
 	}
-	kind := gate.GPUKind{Name: pool.Name, GPU: gpu, Driver: pool.Driver, Mechanisms: pool.Mechanisms, Delivery: pool.Delivery, VGPU: pool.VGPU}
+	kind := gate.GPUKind{Name: pool.Name, GPU: gpu, Driver: pool.Driver, Mechanisms: pool.Mechanisms,
+		Delivery: pool.Delivery, VGPU: pool.VGPU}
 	kind.Together = min(pool.Count, pool.GPUsPerNode.Or(pool.Count))
 	if on, stated := pool.StaticPartitions.Get(); stated {
 		kind.StaticPartitions = sharing.AnswerOf(on)
@@ -102,10 +103,12 @@ func CompileWorkload(w *Workload) *CompiledWorkload {
 	}
 	c.weights = weights.normalised()
 	d := &c.demand
-	*d = gate.Demand{Pool: w.Pool, Kind: w.Kind.String(), Replicas: w.replicas(), GPUs: w.gpus(), Processes: w.processes(), Memory: w.MemoryNeed(),
+	*d = gate.Demand{Pool: w.Pool, Kind: w.Kind.String(), Replicas: w.replicas(), GPUs: w.gpus(),
+		Processes: w.processes(), Memory: w.MemoryNeed(),
 		Decodes:     w.decodes(),
 		Serves:      w.Kind == KindOnlineInference || w.Kind == KindOfflineInference,
-		NeverShares: c.arch.NeverShares, LatencyBound: c.arch.LatencyBound, SaturatedFrom: c.arch.SaturatedFrom, SLO: w.SLO, Solo: w.Solo}
+		NeverShares: c.arch.NeverShares, LatencyBound: c.arch.LatencyBound, SaturatedFrom: c.arch.SaturatedFrom, SLO: w.SLO,
+		Solo: w.Solo}
 	for a := range d.Isolation {
 		d.Isolation[a] = w.Isolation.level(sharing.Axis(a))
 	}

@@ -122,7 +122,8 @@ func (pl *planner) makeOutlook(w, p int, measured bool) *outlook {
 			continue
 		}
 		d.Alone[k] = assumedAlone * limit
-		o.assume(fmt.Sprintf("%s P99 of %s alone is half of its limit", costs.LatencyName(k), wl.Name), "solo is not stated, and the load does not tell")
+		o.assume(fmt.Sprintf("%s P99 of %s alone is half of its limit", costs.LatencyName(k), wl.Name),
+			"solo is not stated, and the load does not tell")
 	}
 	return o
 }
@@ -161,7 +162,8 @@ func servingOf(w *Workload) *prospect.Serving {
 	if !known {
 		kv = priorKVPerToken(m.Parameters)
 	}
-	return &prospect.Serving{PerS: l.PeakPerS() / float64(w.replicas()), Input: float64(l.InputTokens.Or(0)), Output: float64(l.OutputTokens.Or(0)),
+	return &prospect.Serving{PerS: l.PeakPerS() / float64(w.replicas()), Input: float64(l.InputTokens.Or(0)),
+		Output:  float64(l.OutputTokens.Or(0)),
 		Weights: m.weightBytes(m.active()), Parameters: float64(m.active()), KVPerToken: float64(kv), Layers: m.depth()}
 }
 
@@ -323,7 +325,8 @@ func keptAt(latency, delay float64, tenants []prospect.Tenant, all []prospect.Pr
 }
 
 // answerOf sums up what members see, the first tenant of each at first.
-func (pl *planner) answerOf(members []member, tenants []prospect.Tenant, first []int, all []prospect.Prospect) prospects {
+func (pl *planner) answerOf(members []member, tenants []prospect.Tenant, first []int,
+	all []prospect.Prospect) prospects {
 	r := prospects{answer: sharing.AnswerYes, likely: true, tenants: len(tenants)}
 	for k, m := range members {
 		o := all[first[k]]

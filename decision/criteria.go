@@ -21,7 +21,8 @@ const (
 // CriterionCount is the number of criteria.
 const CriterionCount = 6
 
-var criterionNames = enum.Of[Criterion](ErrUnknownName, "criterion", "isolation", "latency", "throughput", "cost", "complexity", "density")
+var criterionNames = enum.Of[Criterion](ErrUnknownName, "criterion", "isolation", "latency", "throughput", "cost",
+	"complexity", "density")
 
 // anchors are the raw values that count 0 and 1. They are fixed, so that a
 // score means the same whatever the other candidates are.

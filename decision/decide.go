@@ -265,7 +265,8 @@ func (pl *planner) evaluate() {
 				c := &ev.Candidates[i]
 				seen[p][c.Mechanism] = standingOf(p, c)
 				if c.Verdict == gate.VerdictPass {
-					pl.choices[w] = append(pl.choices[w], choice{pool: p, mechanism: c.Mechanism, slice: c.Slice(), tenants: c.Tenants, score: c.Score})
+					pl.choices[w] = append(pl.choices[w], choice{pool: p, mechanism: c.Mechanism, slice: c.Slice(),
+						tenants: c.Tenants, score: c.Score})
 					seen[p][c.Mechanism].severity = unranked
 				}
 			}
@@ -308,7 +309,8 @@ func (pl *planner) preferenceOf(w, pool int, score float64) float64 {
 }
 
 func compareChoices(a, b choice) int {
-	return cmp.Or(cmp.Compare(b.preference, a.preference), cmp.Compare(a.mechanism, b.mechanism), cmp.Compare(a.pool, b.pool))
+	return cmp.Or(cmp.Compare(b.preference, a.preference), cmp.Compare(a.mechanism, b.mechanism),
+		cmp.Compare(a.pool, b.pool))
 }
 
 // banLonely bans the choices of groups in which every GPU has one tenant, and

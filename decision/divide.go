@@ -152,7 +152,8 @@ func (pl *planner) divide(g *grid) ([]*spread, error) {
 					continue
 				}
 				v := &spread{cost: rest.cost + in.cost, score: rest.score + in.score, in: in, before: rest}
-				if old := all[point]; old == nil || cheaper(v.cost, old.cost) || !cheaper(old.cost, v.cost) && v.score > old.score+1e-9 {
+				if old := all[point]; old == nil || cheaper(v.cost, old.cost) || !cheaper(old.cost, v.cost) &&
+					v.score > old.score+1e-9 {
 					all[point] = v
 				}
 			}
@@ -204,7 +205,8 @@ func (pl *planner) within(g *grid, p int, keys []groupKey) ([][]*way, error) {
 					continue
 				}
 				for _, before := range ways[point-here] {
-					v := way{gpus: before.gpus + pk.gpus, spot: before.spot + pk.spot, score: before.score + pk.score, key: key, point: here, packing: pk, before: before}
+					v := way{gpus: before.gpus + pk.gpus, spot: before.spot + pk.spot, score: before.score + pk.score, key: key,
+						point: here, packing: pk, before: before}
 					if used+v.gpus > pl.pools[p].pool.Count {
 						continue
 					}
@@ -228,7 +230,8 @@ func (pl *planner) packings(g *grid, key groupKey) ([]*packing, error) {
 	}
 	base := pl.groups[key]
 	var exact *binned
-	if t := gate.TraitsOf(key.mechanism); g.exact && key.mechanism != sharing.MechanismExclusive && !t.Sliced && (base == nil || len(base.bins) == 0) {
+	if t := gate.TraitsOf(key.mechanism); g.exact && key.mechanism != sharing.MechanismExclusive && !t.Sliced &&
+		(base == nil || len(base.bins) == 0) {
 		exact = pl.binned(g, key, can)
 	}
 	before := 0
@@ -274,7 +277,8 @@ func (pl *planner) take(g *grid, s *spread) {
 			who := g.members(v.point)
 			taken := v.packing.group
 			// The GPUs are as few; this spreads them more evenly.
-			if pk := pl.pack(v.key, pl.groups[v.key], who); g.exact && pk.err == nil && pk.gpus <= taken.gpus() && pl.spotGPUs(pk.group) >= pl.spotGPUs(taken) {
+			if pk := pl.pack(v.key, pl.groups[v.key], who); g.exact && pk.err == nil && pk.gpus <= taken.gpus() &&
+				pl.spotGPUs(pk.group) >= pl.spotGPUs(taken) {
 				taken = pk.group
 			}
 			pl.groups[v.key] = taken

@@ -269,7 +269,8 @@ func (e *evidence) breakEven(w int) []predict.BreakEvenStep {
 }
 
 func newPredicted(p *predict.Prediction, tenants int) *Predicted {
-	out := &Predicted{Mechanism: p.Mechanism, Tenants: tenants, Basis: p.Basis, Slowdown: rounded(p.Slowdown), Figures: map[string]profile.Interval{}, Notes: p.Notes}
+	out := &Predicted{Mechanism: p.Mechanism, Tenants: tenants, Basis: p.Basis, Slowdown: rounded(p.Slowdown),
+		Figures: map[string]profile.Interval{}, Notes: p.Notes}
 	for m, i := range p.All() {
 		out.Figures[m.String()] = rounded(i)
 	}
@@ -287,7 +288,8 @@ func (e *evidence) pretended() []Assumption {
 	}
 	for _, q := range e.predictor.Parameters.List() {
 		if q.Basis == sharing.BasisSimulated {
-			return []Assumption{{What: fmt.Sprintf("real GPUs are like the %s that the predictor was calibrated on", e.predictor.GPU), Why: "calibrate it on a real one (cotenant measure -real)"}}
+			return []Assumption{{What: fmt.Sprintf("real GPUs are like the %s that the predictor was calibrated on",
+				e.predictor.GPU), Why: "calibrate it on a real one (cotenant measure -real)"}}
 		}
 	}
 	return nil

@@ -36,8 +36,9 @@ type shared struct {
 }
 
 func (s *search) newShared(key groupKey) *shared {
-	h := &shared{key: key, group: &group{pool: s.pl.pools[key.pool], mechanism: key.mechanism}, sliced: gate.TraitsOf(key.mechanism).Sliced,
-		each: gate.PerInstance(key.mechanism), fillings: map[string]*filling{}, layouts: map[string]bool{}}
+	h := &shared{key: key, group: &group{pool: s.pl.pools[key.pool], mechanism: key.mechanism},
+		sliced: gate.TraitsOf(key.mechanism).Sliced,
+		each:   gate.PerInstance(key.mechanism), fillings: map[string]*filling{}, layouts: map[string]bool{}}
 	h.empty = s.filling(h, nil)
 	return h
 }
@@ -51,7 +52,8 @@ func (s *search) filling(h *shared, members []member) *filling {
 	if f := h.fillings[string(name)]; f != nil {
 		return f
 	}
-	f := &filling{site: h, members: members, room: slices.Repeat([]int16{-1}, len(s.pl.workloads)), more: map[uint64]*filling{}, less: make([]*filling, len(members))}
+	f := &filling{site: h, members: members, room: slices.Repeat([]int16{-1}, len(s.pl.workloads)),
+		more: map[uint64]*filling{}, less: make([]*filling, len(members))}
 	f.bin.limit = math.MaxInt
 	f.spot = h.group.pool.pool.Spot != nil && s.pl.interruptible(members)
 	if !h.sliced {
@@ -129,7 +131,10 @@ func (s *search) roomIn(f *filling, w int) (int, error) {
 func (s *search) counts(h *shared, members []member) (out []mig.Count) {
 	for _, m := range members {
 		name := s.pl.choice(m.workload, h.key).slice.Profile.Name
-		at, found := slices.BinarySearchFunc(out, name, func(c mig.Count, name string) int { return strings.Compare(c.Profile, name) })
+		at, found := slices.BinarySearchFunc(out, name, func(c mig.Count,
+			name string) int {
+			return strings.Compare(c.Profile, name)
+		})
 		if !found {
 			out = slices.Insert(out, at, mig.Count{Profile: name})
 		}

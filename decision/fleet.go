@@ -35,7 +35,7 @@ type Pool struct {
 	GPUsPerNode      Optional[int]        `yaml:"gpus_per_node"` // not known: a replica's GPUs may be anywhere in the pool
 	Owned            Optional[bool]       `yaml:"owned"`         // false = could be bought and is not; default true
 	Reserved         *Tariff              `yaml:"reserved"`      // GPUs that are paid for whether they are used or not
-	Spot             *Tariff              `yaml:"spot"`          // GPUs that may be taken away; for workloads with spot: true
+	Spot             *Tariff              `yaml:"spot"`          // may be taken away; for workloads with spot: true
 
 	Driver sharing.Driver `yaml:"driver"` // zero = not known
 	// Layouts are the MIG layouts that are there now, one text a GPU
@@ -51,7 +51,7 @@ type Pool struct {
 	InstanceType     string              `yaml:"instance_type"`     // e.g. g6e.2xlarge
 	StaticPartitions Optional[bool]      `yaml:"static_partitions"` // MPS static SM partitions are on
 	MPSProtocol      mps.Protocol        `yaml:"mps_protocol"`      // in a file 2 or 3
-	Timeslice        timeslice.Level     `yaml:"timeslice"`         // the compute policy wanted; in a file default, short, medium or long
+	Timeslice        timeslice.Level     `yaml:"timeslice"`         // compute policy: default, short, medium or long
 	CPUNodes         *CPUNodes           `yaml:"cpu_nodes"`         // CPU nodes beside the GPU nodes
 }
 

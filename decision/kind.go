@@ -37,7 +37,8 @@ const (
 	kindCount
 )
 
-var kindNames = enum.Of[Kind](ErrUnknownName, "kind", "", "distributed-training", "training", "online-inference", "offline-inference", "batch", "notebook", "ci", "hpc")
+var kindNames = enum.Of[Kind](ErrUnknownName, "kind", "", "distributed-training", "training", "online-inference",
+	"offline-inference", "batch", "notebook", "ci", "hpc")
 
 // Evidence names what a workload's figures rest on.
 type Evidence uint8
@@ -53,7 +54,8 @@ const (
 	EvidenceEqualConcurrency          // a comparison at equal load per model, not per GPU
 )
 
-var evidenceNames = enum.Of[Evidence](ErrUnknownName, "evidence", "", "measured", "estimated", "vendor", "synthetic", "nvml-utilization", "equal-concurrency")
+var evidenceNames = enum.Of[Evidence](ErrUnknownName, "evidence", "", "measured", "estimated", "vendor", "synthetic",
+	"nvml-utilization", "equal-concurrency")
 
 // Precision is the number format of a model's weights.
 type Precision uint8
@@ -71,6 +73,7 @@ const (
 )
 
 var (
-	precisionNames = enum.Of[Precision](ErrUnknownName, "precision", "", "fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4")
-	halfBytes      = [...]int64{0, 8, 4, 4, 2, 2, 1, 1}
+	precisionNames = enum.Of[Precision](ErrUnknownName, "precision", "", "fp32", "fp16", "bf16", "fp8", "int8", "fp4",
+		"int4")
+	halfBytes = [...]int64{0, 8, 4, 4, 2, 2, 1, 1}
 )

@@ -18,7 +18,7 @@ type Traffic struct {
 	RequestsPerS  float64       `yaml:"requests_per_s,required"`
 	InputTokens   Optional[int] `yaml:"input_tokens"`
 	OutputTokens  Optional[int] `yaml:"output_tokens"`
-	ContextTokens int           `yaml:"context_tokens,nonzero"` // longest context of a request; 0 = input and output together
+	ContextTokens int           `yaml:"context_tokens,nonzero"` // longest of a request; 0 = input and output together
 	// ByHour are 24 multiples of RequestsPerS, from midnight; none = even.
 	// The busiest hour decides about latency and memory.
 	ByHour []float64 `yaml:"by_hour"`
@@ -175,20 +175,23 @@ func (c *checker) load(path string, w *Workload) {
 	if l := w.Load; l != nil {
 		at := path + ".load"
 		if !(l.RequestsPerS >= 0 && l.RequestsPerS <= 1e6) {
-			c.Addf(at+".requests_per_s", "write the requests of all replicas together, for example 4.5", "%v is out of range", l.RequestsPerS)
+			c.Addf(at+".requests_per_s", "write the requests of all replicas together, for example 4.5", "%v is out of range",
+				l.RequestsPerS)
 		}
 		c.optional(at+".input_tokens", l.InputTokens, 10_000_000)
 		c.optional(at+".output_tokens", l.OutputTokens, 10_000_000)
 		c.within(at+".context_tokens", l.ContextTokens, 0, 10_000_000)
 		if l.ContextTokens > 0 && l.ContextTokens < l.InputTokens.Or(0)+l.OutputTokens.Or(0) {
-			c.Addf(at+".context_tokens", "it is the longest context of a request: input and output together", "%d is below input_tokens + output_tokens", l.ContextTokens)
+			c.Addf(at+".context_tokens", "it is the longest context of a request: input and output together",
+				"%d is below input_tokens + output_tokens", l.ContextTokens)
 		}
 		if n := len(l.ByHour); n != 0 && n != 24 {
 			c.Addf(at+".by_hour", "write 24 multiples of requests_per_s, from midnight", "has %d values", n)
 		}
 		for i, f := range l.ByHour {
 			if !(f >= 0 && f <= 1000) {
-				c.Addf(fmt.Sprintf("%s.by_hour[%d]", at, i), "write a multiple of requests_per_s, for example 1.5", "%v is out of range", f)
+				c.Addf(fmt.Sprintf("%s.by_hour[%d]", at, i), "write a multiple of requests_per_s, for example 1.5",
+					"%v is out of range", f)
 			}
 		}
 	}
@@ -215,7 +218,8 @@ func (c *checker) load(path string, w *Workload) {
 			}
 		}
 		if stated == 1 || stated == 2 {
-			c.Addf(at, "state layers, kv_heads and head_dim together: they give the KV cache of a token", "its shape is stated in part")
+			c.Addf(at, "state layers, kv_heads and head_dim together: they give the KV cache of a token",
+				"its shape is stated in part")
 		}
 		if m.Active < 0 || m.Active > m.Parameters {
 			c.Addf(at+".active_parameters", "write how many of the parameters one token uses", "%d is out of range", m.Active)
@@ -238,7 +242,8 @@ func (c *checker) capacity(path string, p *Pool, currency *string) {
 		c.price(path+"."+v.key+".price_per_gpu_hour", v.c.PricePerGPUHour, currency)
 		c.within(path+"."+v.key+".count", v.c.Count, 0, maxGPUs)
 		if v.c.Count > p.Count && p.Count > 0 {
-			c.Addf(path+"."+v.key+".count", "it is a part of the pool's GPUs", "%d is more than the pool's %d", v.c.Count, p.Count)
+			c.Addf(path+"."+v.key+".count", "it is a part of the pool's GPUs", "%d is more than the pool's %d", v.c.Count,
+				p.Count)
 		}
 	}
 }

@@ -79,7 +79,8 @@ func (pl *planner) migrate() error {
 		slices.SortStableFunc(idle, func(a, b int) int { return cmp.Compare(busyIn(haves[a]), busyIn(haves[b])) })
 		for k, i := range idle {
 			if k < short {
-				if err := m.onto(fmt.Sprintf("GPU %d", i), haves[i], &sliced{layout: mig.Layout{Model: cp.ground.Model()}}); err != nil {
+				if err := m.onto(fmt.Sprintf("GPU %d", i), haves[i],
+					&sliced{layout: mig.Layout{Model: cp.ground.Model()}}); err != nil {
 					return err
 				}
 			}

@@ -352,6 +352,7 @@ func (pl *planner) measurement(w int, d *Decision) *Settle {
 	}
 	s := settling(wl, what)
 	s.Measurement = fmt.Sprintf("%s of a replica of %s alone on %s at its load; state it in %s as its %s",
-		strings.Join(what, ", "), d.Workload, problem.A(pl.pools[c.pool].ground.GPU().Name), file, strings.Join(keys, " and "))
+		strings.Join(what, ", "), d.Workload, problem.A(pl.pools[c.pool].ground.GPU().Name), file,
+		strings.Join(keys, " and "))
 	return &s
 }

@@ -140,7 +140,8 @@ func (pl *planner) even(g *group, key groupKey, who []member, n int) []bin {
 	}
 	order := slices.Clone(who)
 	slices.SortStableFunc(order, func(a, b member) int {
-		return cmp.Or(cmp.Compare(pl.choice(b.workload, key).unit, pl.choice(a.workload, key).unit), cmp.Compare(a.workload, b.workload))
+		return cmp.Or(cmp.Compare(pl.choice(b.workload, key).unit, pl.choice(a.workload, key).unit),
+			cmp.Compare(a.workload, b.workload))
 	})
 	load := make([]float64, n)
 	for _, m := range order {

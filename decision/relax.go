@@ -58,7 +58,8 @@ func (r *Result) relax(f *Fleet, opt Options) error {
 	if best == nil {
 		return nil
 	}
-	x := &Relaxed{Confidence: best.Confidence, Placed: most, GPUs: best.Totals.GPUsAfter, Monthly: best.Totals.MonthlyAfter, Currency: best.Totals.Currency}
+	x := &Relaxed{Confidence: best.Confidence, Placed: most, GPUs: best.Totals.GPUsAfter,
+		Monthly: best.Totals.MonthlyAfter, Currency: best.Totals.Currency}
 	r.Relaxed = x
 	for i := range r.Decisions {
 		d, o := &r.Decisions[i], &best.Decisions[i]
@@ -171,6 +172,7 @@ func (r *Result) trial(f *Fleet, d *Decision) Settle {
 		what = append(what, m.String())
 	}
 	s := settling(wl, what)
-	s.Measurement = fmt.Sprintf("run a replica of %s %s at its load; if it keeps up there, decide with %.4g%% confidence", d.Workload, where, 100*r.Confidence)
+	s.Measurement = fmt.Sprintf("run a replica of %s %s at its load; if it keeps up there, decide with %.4g%% confidence",
+		d.Workload, where, 100*r.Confidence)
 	return s
 }

@@ -22,7 +22,8 @@ func (pl *planner) remarks() (out []string) {
 		odd := func(what string, price cost.Money) {
 			switch c := price.Currency(); {
 			case price.Sign() == 0 && what == "":
-				say("its GPUs cost nothing, so using fewer of them saves nothing: state what they cost you, or leave all prices out to use the fewest GPUs")
+				say("its GPUs cost nothing, so using fewer of them saves nothing: state what they cost you, or leave all prices " +
+					"out to use the fewest GPUs")
 			case price.Sign() == 0:
 				say("its %sGPUs cost nothing, so using fewer of them saves nothing", what)
 			case price.Micros() > dearestHour && slices.Contains([]string{"USD", "EUR", "GBP"}, c):
@@ -48,7 +49,8 @@ func (pl *planner) remarks() (out []string) {
 			case t.name == "spot":
 				say("spot costs %s, on demand %s: nothing is bought as spot", short(price), short(cp.price))
 			case price.Micros() > cp.price.Micros():
-				say("reserved GPUs cost %s, on demand %s: they are used first, because they are paid for in any case", short(price), short(cp.price))
+				say("reserved GPUs cost %s, on demand %s: they are used first, because they are paid for in any case",
+					short(price), short(cp.price))
 			}
 		}
 	}

@@ -114,7 +114,8 @@ func (g *grid) most(all []*spread) *spread {
 		} else if best != nil && cheaper(best.cost, s.cost) {
 			byCost = -1
 		}
-		if best == nil || cmp.Or(cmp.Compare(n, placed), byCost, cmp.Compare(entire, whole), cmp.Compare(s.score, best.score)) > 0 {
+		if best == nil || cmp.Or(cmp.Compare(n, placed), byCost, cmp.Compare(entire, whole),
+			cmp.Compare(s.score, best.score)) > 0 {
 			best, placed, whole = s, n, entire
 		}
 	}

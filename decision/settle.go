@@ -39,7 +39,8 @@ const (
 	FromProfiles        // from measurements of the workload alone; see Options.Profiles
 )
 
-var fromNames = enum.Of[From](ErrUnknownName, "origin of consequences", "gates", "closed-form", "simulation", "measured-profiles")
+var fromNames = enum.Of[From](ErrUnknownName, "origin of consequences", "gates", "closed-form", "simulation",
+	"measured-profiles")
 
 // Consequence is the expected figure of a workload's objective where it was placed, on the GPU where it is worst.
 type Consequence struct {
@@ -97,7 +98,8 @@ func settling(w *Workload, what []string) Settle {
 // String says in words what is sent or watched, and for how long.
 func (s *Settle) String() string {
 	if !s.Endpoint {
-		return fmt.Sprintf("watch the GPU of a replica of %s for %.3g minutes", s.Workload, time.Duration(s.Duration).Minutes())
+		return fmt.Sprintf("watch the GPU of a replica of %s for %.3g minutes", s.Workload,
+			time.Duration(s.Duration).Minutes())
 	}
 	load := "its peak rate"
 	if s.Rate > 0 {
@@ -191,7 +193,8 @@ func tightest(list []Consequence) string {
 	if c.Low == c.High {
 		between = ", measured alone,"
 	}
-	return fmt.Sprintf("%s %s %s ms%s of %s", verb, strings.TrimSuffix(c.Metric, " ms"), digits(c.Value), between, digits(c.Limit))
+	return fmt.Sprintf("%s %s %s ms%s of %s", verb, strings.TrimSuffix(c.Metric, " ms"), digits(c.Value), between,
+		digits(c.Limit))
 }
 
 // MoreGPUs is the number of GPUs of a pool that would have to be added for the unplaced replicas, with everything
@@ -210,7 +213,8 @@ func (pl *planner) moreGPUs(w int) *MoreGPUs {
 		cp := pl.pools[key.pool]
 		m := MoreGPUs{cp.pool.Name, want - cp.pool.Count}
 		total := float64(m.GPUs) * pl.counts(pl.rate(w, cp))
-		if best == nil || total < price || total == price && (m.GPUs < best.GPUs || m.GPUs == best.GPUs && m.Pool < best.Pool) {
+		if best == nil || total < price || total == price &&
+			(m.GPUs < best.GPUs || m.GPUs == best.GPUs && m.Pool < best.Pool) {
 			best, price = &m, total
 		}
 	}
@@ -227,12 +231,15 @@ func (pl *planner) bound(w int, d *Decision) string {
 	var found *gate.Reason
 	pool := 0
 	for p := range pl.pools {
-		if why, ok := pl.banned[banKey{w, p, sharing.MechanismExclusive}]; ok && (found == nil || why.Code != gate.CodeGPUMemory && found.Code == gate.CodeGPUMemory || why.Code == found.Code && why.Have > found.Have) {
+		if why, ok := pl.banned[banKey{w, p, sharing.MechanismExclusive}]; ok &&
+			(found == nil || why.Code != gate.CodeGPUMemory && found.Code == gate.CodeGPUMemory || why.Code == found.Code &&
+				why.Have > found.Have) {
 			found, pool = &why, p
 		}
 	}
 	if found != nil {
-		text := fmt.Sprintf("exclusive on %s: %s", pl.pools[pool].pool.Name, found.About(&pl.workloads[w].demand, pl.pools[pool].ground).Text().Message)
+		text := fmt.Sprintf("exclusive on %s: %s", pl.pools[pool].pool.Name,
+			found.About(&pl.workloads[w].demand, pl.pools[pool].ground).Text().Message)
 		if o := pl.outlookOf(w, pool, sharing.MechanismExclusive); o.tokens.Value > 0 && found.Code != gate.CodeGPUMemory {
 			text += "; TPOT alone " + o.size
 		}
@@ -281,7 +288,8 @@ func (pl *planner) why(w int, c *choice, p prospects) string {
 			if b.High > d.Limits[tight] {
 				verb = "may miss"
 			}
-			text = fmt.Sprintf("%s %s P99 %s ms (%s to %s) of %s", verb, costs.LatencyName(tight), digits(1e3*b.Value), digits(1e3*b.Low), digits(1e3*b.High), digits(1e3*d.Limits[tight]))
+			text = fmt.Sprintf("%s %s P99 %s ms (%s to %s) of %s", verb, costs.LatencyName(tight), digits(1e3*b.Value),
+				digits(1e3*b.Low), digits(1e3*b.High), digits(1e3*d.Limits[tight]))
 			if slices.ContainsFunc(pl.guessesAlone(w, c), func(m profile.Metric) bool { return latencyOf(m) == tight }) {
 				text += fmt.Sprintf(", assumed to be %s alone", digits(1e3*d.Alone[tight]))
 				if t := pl.outlookOf(w, c.pool, c.mechanism).tokens; tight == costs.LatencyTPOT && t.Value > 0 {
@@ -294,10 +302,12 @@ func (pl *planner) why(w int, c *choice, p prospects) string {
 				verb = "may not keep up:"
 			}
 			if text = verb + " under 1% busy"; o.Busy.High >= 0.01 {
-				text = fmt.Sprintf("%s %.0f%% busy (%.0f to %.0f)", verb, 100*o.Busy.Value, 100*o.Busy.Low, 100*min(9.99, o.Busy.High))
+				text = fmt.Sprintf("%s %.0f%% busy (%.0f to %.0f)", verb, 100*o.Busy.Value, 100*o.Busy.Low,
+					100*min(9.99, o.Busy.High))
 			}
 		case c.mechanism != sharing.MechanismExclusive:
-			text = fmt.Sprintf("keeps %.0f%% of its rate alone (%.0f to %.0f)", 100*o.Rate.Value, 100*o.Rate.Low, 100*min(1, o.Rate.High))
+			text = fmt.Sprintf("keeps %.0f%% of its rate alone (%.0f to %.0f)", 100*o.Rate.Value, 100*o.Rate.Low,
+				100*min(1, o.Rate.High))
 		}
 	}
 	return text
@@ -396,7 +406,8 @@ func consequencesOf(d *prospect.Tenant, o *prospect.Prospect) []Consequence {
 		case p.Low > limit:
 			kept = sharing.AnswerNo
 		}
-		out = append(out, Consequence{costs.LatencyName(k) + " P99 ms", round(1e3*p.Value, 2), round(1e3*p.Low, 2), round(1e3*p.High, 2), round(1e3*limit, 2), kept})
+		out = append(out, Consequence{costs.LatencyName(k) + " P99 ms", round(1e3*p.Value, 2), round(1e3*p.Low, 2),
+			round(1e3*p.High, 2), round(1e3*limit, 2), kept})
 	}
 	return out
 }

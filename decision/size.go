@@ -25,7 +25,8 @@ func (o *outlook) bySize(w *Workload, m costs.Machine) bool {
 	if w.Model == nil {
 		of = fmt.Sprintf("up to %.3g GB to read", most/1e9)
 	}
-	o.size = fmt.Sprintf("%s to %s ms, from %s and %.3g TB/s", about(1e3*b.Low), about(1e3*b.High), of, float64(w.gpus())*m.Bandwidth/1e12)
+	o.size = fmt.Sprintf("%s to %s ms, from %s and %.3g TB/s", about(1e3*b.Low), about(1e3*b.High), of,
+		float64(w.gpus())*m.Bandwidth/1e12)
 	o.assumes = append(o.assumes, Assumption{What: fmt.Sprintf("TPOT P99 of %s alone is %s", w.Name, o.size),
 		Why: "solo is not stated, and the load does not tell", Basis: sharing.BasisPrior})
 	return true

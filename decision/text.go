@@ -35,7 +35,8 @@ type TextOptions struct {
 // that. Fleets of many workloads are grouped by equal answers. A workload to explain or an id that there is not is
 // an error.
 func (r *Result) WriteText(w io.Writer, opts TextOptions) error {
-	t := text{page{bufio.NewWriter(w), cmp.Or(opts.Width, DefaultWidth), opts.Color}, opts, r, &sharing.Citations{Rest: opts.More}}
+	t := text{page{bufio.NewWriter(w), cmp.Or(opts.Width, DefaultWidth), opts.Color}, opts, r,
+		&sharing.Citations{Rest: opts.More}}
 	switch {
 	case opts.Why != "":
 		if err := t.why(opts.Why); err != nil {
@@ -118,7 +119,8 @@ func (t *text) money() {
 	for _, o := range []struct {
 		name string
 		n    int
-	}{{"measured profiles", t.r.From.Profiles}, {"simulation", t.r.From.Simulations}, {"closed forms", t.r.From.ClosedForms}} {
+	}{{"measured profiles", t.r.From.Profiles}, {"simulation", t.r.From.Simulations},
+		{"closed forms", t.r.From.ClosedForms}} {
 		if o.n > 0 {
 			from = append(from, fmt.Sprintf("%d by %s", o.n, o.name))
 		}
@@ -135,8 +137,10 @@ func (t *text) money() {
 		if x.Monthly != "" {
 			money = fmt.Sprintf(" for %s %s a month", cents(x.Monthly), x.Currency)
 		}
-		t.put(0, 0, "", "or "+t.paint(yellow, "provisional")+fmt.Sprintf(": at %.4g%% confidence %d of %s find room, on %s%s. To settle it, %s. Run: %s",
-			100*x.Confidence, x.Placed, counted(replicas, "replica"), counted(x.GPUs, "GPU"), money, x.Settle.Measurement, t.command(&x.Settle)))
+		t.put(0, 0, "", "or "+t.paint(yellow, "provisional")+fmt.Sprintf(": at %.4g%% confidence %d of %s find room, on "+
+			"%s%s. To settle it, %s. Run: %s",
+			100*x.Confidence, x.Placed, counted(replicas, "replica"), counted(x.GPUs, "GPU"), money, x.Settle.Measurement,
+			t.command(&x.Settle)))
 	}
 	if t.r.Search != SearchAll {
 		t.put(0, 0, "", "the arrangement is the best of many tried; a fleet of this size has too many to compare all")
@@ -225,7 +229,8 @@ func (t *text) workloads() {
 func (t *text) answer(d *Decision) string {
 	relaxed := ""
 	if d.Relaxed != nil && d.Unplaced > 0 {
-		relaxed = fmt.Sprintf("; at %.4g%% confidence %s on %s", 100*t.r.Relaxed.Confidence, d.Relaxed.choice(), d.Relaxed.Pool)
+		relaxed = fmt.Sprintf("; at %.4g%% confidence %s on %s", 100*t.r.Relaxed.Confidence, d.Relaxed.choice(),
+			d.Relaxed.Pool)
 	}
 	if d.Status == StatusNone {
 		return t.status(d.Status) + ": " + d.Why + relaxed
@@ -363,6 +368,7 @@ func (t *text) traps() {
 		if hit.Severity >= sharing.SeverityHigh {
 			color = red
 		}
-		t.put(2, 12, t.paint(color, severity), fmt.Sprintf("%s, %s: %s%s", hit.ID, someOf(names, 1), message, t.cites.Ref(hit.Sources[0])))
+		t.put(2, 12, t.paint(color, severity), fmt.Sprintf("%s, %s: %s%s", hit.ID, someOf(names, 1), message,
+			t.cites.Ref(hit.Sources[0])))
 	}
 }

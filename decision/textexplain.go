@@ -23,7 +23,8 @@ func (t *text) explain(d *Decision) {
 	}
 	say("needs", "%s%s, %s", d.Memory, each, counted(d.Replicas, "replica"))
 	for _, c := range d.Consequences {
-		say("expects", "%s %s (%s to %s) of %s: kept %s", c.Metric, digits(c.Value), digits(c.Low), digits(c.High), digits(c.Limit), c.Verdict)
+		say("expects", "%s %s (%s to %s) of %s: kept %s", c.Metric, digits(c.Value), digits(c.Low), digits(c.High),
+			digits(c.Limit), c.Verdict)
 	}
 	for _, a := range d.Assumes {
 		say("assumes", "%s: %s", a.What, a.Why)
@@ -48,7 +49,8 @@ func (t *text) explain(d *Decision) {
 		say("run", "%s", t.command(s))
 	}
 	if c := d.Cost; c != nil {
-		say("costs", "%s %s an hour, a replica %s; on GPUs of their own %s", c.PerWorkloadHour, c.Currency, c.PerReplicaHour, c.ExclusiveHour)
+		say("costs", "%s %s an hour, a replica %s; on GPUs of their own %s", c.PerWorkloadHour, c.Currency, c.PerReplicaHour,
+			c.ExclusiveHour)
 	}
 	if a := d.TradeOff; a != nil {
 		say("accepts", "%s%s", a.Message, t.cites.Ref(a.Source))
@@ -64,7 +66,8 @@ func (t *text) explain(d *Decision) {
 		say("risk", "%s: %s risk, %s%s", k.Class, k.Level, k.Recommendation, t.cites.Ref(k.Source))
 	}
 	if i := d.Impact; i != nil {
-		say("impact", "+%.4g ms may lose %.3g%%: %s a month, where GPUs of its own would cost %s %s more (%s)", i.AddedLatencyMS, i.LossPercent, i.MonthlyLoss, i.MonthlyBelowOwnGPUs, i.Currency, i.Basis)
+		say("impact", "+%.4g ms may lose %.3g%%: %s a month, where GPUs of its own would cost %s %s more (%s)",
+			i.AddedLatencyMS, i.LossPercent, i.MonthlyLoss, i.MonthlyBelowOwnGPUs, i.Currency, i.Basis)
 	}
 	t.predicted(d)
 	for _, hit := range d.Traps {
@@ -103,7 +106,8 @@ func (t *text) predicted(d *Decision) {
 		if !s.Sure {
 			sure = ", intervals overlap"
 		}
-		t.put(2, explained, "pays", fmt.Sprintf("from %d on a GPU %s: %.3g ms a token time-sliced, %.3g ms under MPS%s", s.Tenants, s.Better, s.TimeSlicing.Value, s.MPS.Value, sure))
+		t.put(2, explained, "pays", fmt.Sprintf("from %d on a GPU %s: %.3g ms a token time-sliced, %.3g ms under MPS%s",
+			s.Tenants, s.Better, s.TimeSlicing.Value, s.MPS.Value, sure))
 	}
 }
 
@@ -118,10 +122,12 @@ func (t *text) places(d *Decision, p *PoolResult) {
 			var parts []string
 			there := false
 			for _, in := range l.Instances {
-				parts, there = append(parts, fmt.Sprintf("%s@%d %s", in.Profile, in.Start, in.Workload)), there || in.Workload == d.Workload
+				parts, there = append(parts, fmt.Sprintf("%s@%d %s", in.Profile, in.Start, in.Workload)),
+					there || in.Workload == d.Workload
 			}
 			for _, tenant := range l.Tenants {
-				parts, there = append(parts, fmt.Sprintf("%d x %s", tenant.Replicas, tenant.Workload)), there || tenant.Workload == d.Workload
+				parts, there = append(parts, fmt.Sprintf("%d x %s", tenant.Replicas, tenant.Workload)),
+					there || tenant.Workload == d.Workload
 			}
 			if there {
 				t.put(2, explained, "on", fmt.Sprintf("%s of %s: %s", counted(l.GPUs, "GPU"), p.Pool, strings.Join(parts, " | ")))
@@ -229,7 +235,8 @@ func (t *text) why(id string) error {
 	}
 	source, ok := sharing.SourceByID(sharing.SourceID(id))
 	if !ok {
-		return fmt.Errorf("decision: %q is no trap and no source; traps stand under TRAPS and sources in brackets, for example %s", id, sharing.Traps()[0].ID)
+		return fmt.Errorf("decision: %q is no trap and no source; traps stand under TRAPS and sources in brackets, for "+
+			"example %s", id, sharing.Traps()[0].ID)
 	}
 	t.put(0, 0, t.paint(bold, id), fmt.Sprintf("source, %s", source.Basis))
 	say("title", source.Title)

@@ -58,7 +58,8 @@ func (t *text) grouped(by func(*Decision) string) []alike {
 		out[k].replicas += d.Placed
 	}
 	slices.SortStableFunc(out, func(a, b alike) int {
-		return cmp.Or(cmp.Compare(a.status, b.status), -cmp.Compare(len(a.list), len(b.list)), strings.Compare(a.what, b.what))
+		return cmp.Or(cmp.Compare(a.status, b.status), -cmp.Compare(len(a.list), len(b.list)),
+			strings.Compare(a.what, b.what))
 	})
 	return out
 }

@@ -45,13 +45,15 @@ func (t *text) layout() {
 			t.put(2, at, "", fmt.Sprintf("and %d more pools with %d GPUs in use", len(used)-i, n))
 			break
 		}
-		t.put(2, at, p.Pool, fmt.Sprintf("%d of %d %s%s%s: %s", p.GPUsNeeded, p.GPUs, p.GPU, p.spot(), p.Bill.brief(), p.brief(brief)))
+		t.put(2, at, p.Pool, fmt.Sprintf("%d of %d %s%s%s: %s", p.GPUsNeeded, p.GPUs, p.GPU, p.spot(), p.Bill.brief(),
+			p.brief(brief)))
 	}
 	if len(unused) > 0 {
 		t.put(2, at, "", "unused: "+someOf(unused, mostTenants))
 	}
 	if names := t.r.running(sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS); len(names) > 0 {
-		t.put(2, at, "", fmt.Sprintf("HAMi must run on %s; where it can't, list what can as the pool's mechanisms", someOf(names, mostTenants)))
+		t.put(2, at, "", fmt.Sprintf("HAMi must run on %s; where it can't, list what can as the pool's mechanisms",
+			someOf(names, mostTenants)))
 	}
 }
 
@@ -89,7 +91,8 @@ func (p *PoolResult) brief(onlyCounts bool) string {
 	}
 	out := strings.Join(groups, "; ")
 	if m := p.Migration; m != nil {
-		out += fmt.Sprintf("; from what is there: keep %d, destroy %d (%d busy), create %d", m.Keep, m.Destroy, m.Busy, m.Create)
+		out += fmt.Sprintf("; from what is there: keep %d, destroy %d (%d busy), create %d", m.Keep, m.Destroy, m.Busy,
+			m.Create)
 	}
 	return out
 }

@@ -56,7 +56,8 @@ func (s *trapScene) framework(names ...string) bool {
 	return slices.Contains(names, s.f.Name)
 }
 
-var mpsFamily = []sharing.Mechanism{sharing.MechanismMPS, sharing.MechanismHAMiWithMPS, sharing.MechanismMIGWithMPS, sharing.MechanismMIGLikeEmulation}
+var mpsFamily = []sharing.Mechanism{sharing.MechanismMPS, sharing.MechanismHAMiWithMPS, sharing.MechanismMIGWithMPS,
+	sharing.MechanismMIGLikeEmulation}
 
 func (s *trapScene) mps() bool { return s.in(mpsFamily...) }
 
@@ -75,11 +76,13 @@ const doubleMemoryCI = 7
 // detectors has one function a trap; it returns what it found, or "".
 var detectors = map[string]func(*trapScene) string{
 	"time-slicing-takes-turns": func(s *trapScene) string {
-		return say(s.in(sharing.MechanismTimeSlicing) && (s.cw.demand.SLO != (profile.SLO{}) || s.w.Kind == KindOnlineInference),
+		return say(s.in(sharing.MechanismTimeSlicing) &&
+			(s.cw.demand.SLO != (profile.SLO{}) || s.w.Kind == KindOnlineInference),
 			"%s takes turns: with %d busy tenants each waits for the others", sharing.MechanismTimeSlicing, max(2, s.perGPU()))
 	},
 	"mps-is-not-isolation": func(s *trapScene) string {
-		return say(s.mps() && (s.w.Isolation.Fault > sharing.LevelNone || s.w.Isolation.Memory > sharing.LevelDriver || s.untrusted && slices.Contains(mpsFamily, s.r.Mechanism)),
+		return say(s.mps() && (s.w.Isolation.Fault > sharing.LevelNone || s.w.Isolation.Memory > sharing.LevelDriver ||
+			s.untrusted && slices.Contains(mpsFamily, s.r.Mechanism)),
 			"MPS clients share the GPU's fault domain; only address spaces are a client's own")
 	},
 	"mig-needs-idle-instances": func(s *trapScene) string {
@@ -87,26 +90,32 @@ var detectors = map[string]func(*trapScene) string{
 			"instances must be empty before they are destroyed: the migration needs the pods on them drained")
 	},
 	"hami-can-be-bypassed": func(s *trapScene) string {
-		return say(s.in(sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS) && (s.w.Isolation != (Isolation{}) || s.bypasses()),
-			"HAMi's limits live in the process; %s", pick(s.bypasses(), "this workload's settings get round them", "it is no hardware isolation"))
+		return say(s.in(sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS) &&
+			(s.w.Isolation != (Isolation{}) || s.bypasses()),
+			"HAMi's limits live in the process; %s", pick(s.bypasses(), "this workload's settings get round them",
+				"it is no hardware isolation"))
 	},
 	"emulation-is-not-mig": func(s *trapScene) string {
-		return say(s.in(sharing.MechanismMIGLikeEmulation), "an MPS percentage and a memory fraction imitate MIG's sizes, not its isolation")
+		return say(s.in(sharing.MechanismMIGLikeEmulation),
+			"an MPS percentage and a memory fraction imitate MIG's sizes, not its isolation")
 	},
 	"figures-of-others": func(s *trapScene) string {
 		return say(s.w.Evidence == EvidenceVendor, "gpu_busy comes from a vendor's or paper's figure; measure it on this GPU")
 	},
 	"memory-fractions-add-up": func(s *trapScene) string {
 		f, n := s.f.MemoryFraction.Or(0), s.perGPU()
-		return say(n > 1 && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation) && f*float64(n) > 1,
-			"memory fraction %.2f times %d on one GPU is more than the GPU; the written configuration sets a fraction that fits", f, n)
+		return say(n > 1 && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation) &&
+			f*float64(n) > 1,
+			"memory fraction %.2f times %d on one GPU is more than the GPU; the written configuration sets a fraction that "+
+				"fits", f, n)
 	},
 	"prefill-memory": func(s *trapScene) string {
 		return say(s.framework("tgi") && s.shares() && s.f.MaxPrefill > 4096,
 			"max_batch_prefill_tokens %d ran out of memory in warm-up on a shared GPU where 4096 works", s.f.MaxPrefill)
 	},
 	"node-group-without-driver": func(s *trapScene) string {
-		return say(s.p != nil && strings.HasPrefix(s.p.pool.Platform, "eks") && strings.HasPrefix(s.p.pool.InstanceType, "g6e"),
+		return say(s.p != nil && strings.HasPrefix(s.p.pool.Platform, "eks") &&
+			strings.HasPrefix(s.p.pool.InstanceType, "g6e"),
 			"EKS managed node groups came up without the GPU driver on g6e; install it before the device plugin")
 	},
 	"turns-against-p99": func(s *trapScene) string {
@@ -114,7 +123,8 @@ var detectors = map[string]func(*trapScene) string{
 			"turns last milliseconds (2.09 ms and a switch of 0.153 ms on an H200), against a P99 limit in the tens")
 	},
 	"mps-needs-idle-sms": func(s *trapScene) string {
-		return say(s.mps() && s.cw.demand.BusyBasis == gate.BusyStated && s.cw.demand.Busy >= 0.8, "the job keeps %.0f%% of the GPU busy; MPS gains only where SMs idle", s.cw.demand.Busy*100)
+		return say(s.mps() && s.cw.demand.BusyBasis == gate.BusyStated && s.cw.demand.Busy >= 0.8,
+			"the job keeps %.0f%% of the GPU busy; MPS gains only where SMs idle", s.cw.demand.Busy*100)
 	},
 	"mps-chains-starve": func(s *trapScene) string {
 		return say((s.mps() || s.chosen != sharing.MechanismNone) && s.filler != "" && s.w.Kind == KindOnlineInference,
@@ -122,7 +132,8 @@ var detectors = map[string]func(*trapScene) string{
 				"and an 8B server took 6 times as long beside an FFT", s.filler)
 	},
 	"training-fills-the-gpu": func(s *trapScene) string {
-		return say(s.shares() && (s.w.Kind == KindTraining || s.w.Kind == KindDistributedTraining) && s.cw.demand.BusyBasis == gate.BusyStated && s.cw.demand.Busy >= 0.7,
+		return say(s.shares() && (s.w.Kind == KindTraining || s.w.Kind == KindDistributedTraining) &&
+			s.cw.demand.BusyBasis == gate.BusyStated && s.cw.demand.Busy >= 0.7,
 			"a training job at %.0f%% slows down by what its neighbours take", s.cw.demand.Busy*100)
 	},
 	"replicas-share-memory": func(s *trapScene) string {
@@ -131,10 +142,12 @@ var detectors = map[string]func(*trapScene) string{
 		}
 		n := max(2, s.perGPU())
 		if s.cw.demand.Memory.Unknown {
-			return say(true, "nothing divides the %s of one %s among its %d shares, and how much each takes is not known", s.p.memory, s.p.ground.GPU().Name, n)
+			return say(true, "nothing divides the %s of one %s among its %d shares, and how much each takes is not known",
+				s.p.memory, s.p.ground.GPU().Name, n)
 		}
 		total := s.cw.demand.Memory.Total * sharing.Bytes(n)
-		return say(true, "%d shares of one %s hold %s together, and nothing divides its %s", n, s.p.ground.GPU().Name, total, s.p.memory)
+		return say(true, "%d shares of one %s hold %s together, and nothing divides its %s", n, s.p.ground.GPU().Name, total,
+			s.p.memory)
 	},
 	"mps-fault-spreads": func(s *trapScene) string {
 		return say(s.mps() && s.perGPU() > 1, "a fatal GPU fault of one MPS client ends all %d on its GPU", s.perGPU())
@@ -155,30 +168,38 @@ var detectors = map[string]func(*trapScene) string{
 	},
 	"loss-per-100-ms": func(s *trapScene) string {
 		r := s.w.Revenue
-		return say(r != nil && r.LossUnit == "per-ms", "the loss is a rate per 100 ms; taken per millisecond it is a hundred times too high")
+		return say(r != nil && r.LossUnit == "per-ms", "the loss is a rate per 100 ms; taken per millisecond it is a "+
+			"hundred times too high")
 	},
 	"unequal-slowdowns": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismTimeSlicing) && s.unequal,
-			"unlike tenants slow by unlike factors under fair turns: the shorter to twice its time, the longer to the sum; it is predictable")
+			"unlike tenants slow by unlike factors under fair turns: the shorter to twice its time, the longer to the sum; "+
+				"it is predictable")
 	},
 	"unlike-cost-sides": func(s *trapScene) string {
 		if s.p == nil || s.p.pool.CPUNodes == nil {
 			return ""
 		}
 		n := s.p.pool.CPUNodes
-		return say(n.Shared != n.Dedicated, "%d CPU nodes stand on the shared side and %d on the dedicated one; compare like with like", n.Shared, n.Dedicated)
+		return say(n.Shared != n.Dedicated, "%d CPU nodes stand on the shared side and %d on the dedicated one; compare "+
+			"like with like", n.Shared, n.Dedicated)
 	},
 	"utilisation-is-not-load": func(s *trapScene) string {
-		return say(s.w.Evidence == EvidenceNVML, "gpu_busy is NVML utilisation: one thread block reads 100%%, so it says nothing of the room that is left")
+		return say(s.w.Evidence == EvidenceNVML, "gpu_busy is NVML utilisation: one thread block reads 100%%, so it says "+
+			"nothing of the room that is left")
 	},
 	"shared-gpu-metrics": func(s *trapScene) string {
-		return say(s.w.Evidence == EvidenceNVML && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS) && s.r.Mechanism != sharing.MechanismNone,
-			"gpu_busy may be everybody's: before 4.5.3-4.8.2, and without hostPID, dcgm-exporter shows the utilisation of a shared "+
+		return say(s.w.Evidence == EvidenceNVML && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS,
+			sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS) && s.r.Mechanism != sharing.MechanismNone,
+			"gpu_busy may be everybody's: before 4.5.3-4.8.2, and without hostPID, dcgm-exporter shows the utilisation of a "+
+				"shared "+
 				"GPU at each of its pods")
 	},
 	"mig-gone-after-reboot": func(s *trapScene) string {
-		return say(s.in(sharing.MechanismMIG, sharing.MechanismMIGWithMPS) && s.p != nil && s.p.pool.Delivery == sharing.DeliveryDevicePlugin &&
-			!strings.HasPrefix(s.p.pool.Platform, "gke") && !strings.HasPrefix(s.p.pool.Platform, "aks"), // they partition a node when it starts
+		return say(s.in(sharing.MechanismMIG, sharing.MechanismMIGWithMPS) && s.p != nil &&
+			s.p.pool.Delivery == sharing.DeliveryDevicePlugin &&
+			!strings.HasPrefix(s.p.pool.Platform, "gke") && !strings.HasPrefix(s.p.pool.Platform, "aks"),
+			// they partition a node when it starts
 			"instances do not survive a reboot, and the device plugin does not make them again")
 	},
 	"double-memory-slice": func(s *trapScene) string {
@@ -192,7 +213,8 @@ var detectors = map[string]func(*trapScene) string{
 		}
 		ci, known := prof.DefaultCI.Get()
 		sms, listed := prof.SMs.Get()
-		return say(known && ci == doubleMemoryCI, "%s%s may come with the SMs of a plain 1g: the DRA driver took the smaller of its two compute instances", prof.Name, pick(listed, fmt.Sprintf(", listed with %d SMs,", sms), ""))
+		return say(known && ci == doubleMemoryCI, "%s%s may come with the SMs of a plain 1g: the DRA driver took the "+
+			"smaller of its two compute instances", prof.Name, pick(listed, fmt.Sprintf(", listed with %d SMs,", sms), ""))
 	},
 	"first-fit-blocks-4g": func(s *trapScene) string {
 		if s.p == nil || s.p.ground.Model() == nil {
@@ -202,15 +224,18 @@ var detectors = map[string]func(*trapScene) string{
 	},
 	"replicas-are-not-capacity": func(s *trapScene) string {
 		n := s.perGPU()
-		return say(s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismHAMi) && n > 1 && s.cw.demand.BusyBasis == gate.BusyStated && float64(n)*s.cw.demand.Busy > 1,
-			"%d shares that each keep %.0f%% busy want %.1f GPUs: replicas are not capacity", n, s.cw.demand.Busy*100, float64(n)*s.cw.demand.Busy)
+		return say(s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismHAMi) && n > 1 &&
+			s.cw.demand.BusyBasis == gate.BusyStated && float64(n)*s.cw.demand.Busy > 1,
+			"%d shares that each keep %.0f%% busy want %.1f GPUs: replicas are not capacity", n, s.cw.demand.Busy*100,
+			float64(n)*s.cw.demand.Busy)
 	},
 	"two-shares-one-gpu": func(s *trapScene) string {
 		return say(s.r.SharedGPUs > 1 && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS),
 			"%d shares of a GPU give no more compute than one", s.r.SharedGPUs)
 	},
 	"mps-limit-per-process": func(s *trapScene) string {
-		return say(s.mps() && s.w.processes() > 1, "an MPS memory limit holds for each of the %d processes, not for the container", s.w.processes())
+		return say(s.mps() && s.w.processes() > 1, "an MPS memory limit holds for each of the %d processes, not for the "+
+			"container", s.w.processes())
 	},
 	"mps-pipe-directory": func(s *trapScene) string {
 		dir, set := s.w.Env["CUDA_MPS_PIPE_DIRECTORY"]
@@ -219,33 +244,41 @@ var detectors = map[string]func(*trapScene) string{
 	},
 	"mps-memory-fraction": func(s *trapScene) string {
 		f := s.f.MemoryFraction.Or(0)
-		return say(s.in(sharing.MechanismMPS, sharing.MechanismHAMiWithMPS) && s.framework("vllm", "sglang", "tgi") && s.perGPU() > 1 && f > 1/float64(s.perGPU()),
-			"under an MPS limit the framework sees the whole GPU's memory, so its fraction must be limit over total, not %.2f", f)
+		return say(s.in(sharing.MechanismMPS, sharing.MechanismHAMiWithMPS) && s.framework("vllm", "sglang", "tgi") &&
+			s.perGPU() > 1 && f > 1/float64(s.perGPU()),
+			"under an MPS limit the framework sees the whole GPU's memory, so its fraction must be limit over total, not %.2f",
+			f)
 	},
 	"mps-device-ordinals": func(s *trapScene) string {
 		v, set := s.w.Env["CUDA_VISIBLE_DEVICES"]
-		return say(s.mps() && set && hasOrdinal(v), "CUDA_VISIBLE_DEVICES=%q names ordinals, which the MPS server has renumbered; use UUIDs", problem.Clip(v))
+		return say(s.mps() && set && hasOrdinal(v), "CUDA_VISIBLE_DEVICES=%q names ordinals, which the MPS server has "+
+			"renumbered; use UUIDs", problem.Clip(v))
 	},
 	"mps-limit-dropped": func(s *trapScene) string {
 		v, set := s.w.Env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"]
-		return say(s.mps() && set && pinnedBeyond(v, s.w.gpus()), "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%q has an entry for a GPU that the process cannot see, which drops every limit", problem.Clip(v))
+		return say(s.mps() && set && pinnedBeyond(v, s.w.gpus()),
+			"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%q has an entry for a GPU that the process cannot see, which drops every limit",
+			problem.Clip(v))
 	},
 	"mps-one-user-per-server": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismMPS) && s.uids && (s.p == nil || s.p.pool.MPSProtocol != mps.ProtocolV3),
 			"an MPS server runs for one user: clients of another user id wait until all of the first have gone")
 	},
 	"mps-client-killed": func(s *trapScene) string {
-		return say(s.mps() && s.perGPU() > 1, "a client that is killed without terminate_client first may take the server and its neighbours along; pod deletion ends in SIGKILL")
+		return say(s.mps() && s.perGPU() > 1, "a client that is killed without terminate_client first may take the server "+
+			"and its neighbours along; pod deletion ends in SIGKILL")
 	},
 	"mps-fault-state-lasts": func(s *trapScene) string {
-		return say(s.mps() && s.perGPU() > 1, "after a fault the server takes no client until every affected one has exited: one that lingers blocks all")
+		return say(s.mps() && s.perGPU() > 1, "after a fault the server takes no client until every affected one has "+
+			"exited: one that lingers blocks all")
 	},
 	"hami-graphs-unlimited": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismHAMi) && (s.f.CUDAGraphs.Or(false) || s.r.Cores > 0 && s.framework("vllm")),
 			"HAMi's gpucores does not hold CUDA graphs back, which the framework launches by default")
 	},
 	"parallelism-across-slices": func(s *trapScene) string {
-		return say(s.w.gpus() > 1 && s.r.Mechanism > sharing.MechanismExclusive, "a replica over %d GPUs cannot run on shares or slices", s.w.gpus())
+		return say(s.w.gpus() > 1 && s.r.Mechanism > sharing.MechanismExclusive,
+			"a replica over %d GPUs cannot run on shares or slices", s.w.gpus())
 	},
 	"mps-on-mig-delivery": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismMIGWithMPS) && (s.p == nil || s.p.pool.Delivery <= sharing.DeliveryGPUOperator),
@@ -264,10 +297,12 @@ var detectors = map[string]func(*trapScene) string{
 			return ""
 		}
 		set, known := s.p.ground.GPU().TimesliceSetting.Get()
-		return say(!known || set != sharing.AnswerYes, "no source confirms that %s lets its time slice be set; probe before relying on %q", problem.A(s.p.ground.GPU().Name), levelNames.String(s.p.pool.Timeslice))
+		return say(!known || set != sharing.AnswerYes, "no source confirms that %s lets its time slice be set; probe "+
+			"before relying on %q", problem.A(s.p.ground.GPU().Name), levelNames.String(s.p.pool.Timeslice))
 	},
 	"equal-load-per-model": func(s *trapScene) string {
-		return say(s.w.Evidence == EvidenceEqualConcurrency, "figures at equal load per model flatter sharing; compare at equal load per GPU")
+		return say(s.w.Evidence == EvidenceEqualConcurrency,
+			"figures at equal load per model flatter sharing; compare at equal load per GPU")
 	},
 }
 
@@ -332,7 +367,8 @@ func blockedLarge(p *CompiledPool) string {
 			high = high || in.Start >= 4
 		}
 		if low && !high {
-			return fmt.Sprintf("layouts[%d] has a 3g at start 0, so no 4g can be placed although half of the GPU is free; a 3g belongs at start 4", i)
+			return fmt.Sprintf("layouts[%d] has a 3g at start 0, so no 4g can be placed although half of the GPU is free; a "+
+				"3g belongs at start 4", i)
 		}
 	}
 	return ""

@@ -18,12 +18,14 @@ type answered struct {
 // anything that a workload or pool states: the gates and the consequences that a
 // choice has passed deal with them, or a tenant accepts them with the mechanism.
 var answeredTraps = map[string]answered{
-	"time-slicing-takes-turns":  {false, "the turns of all tenants are counted in what each will see"},
-	"turns-against-p99":         {false, "the P99 is computed with the turns of all tenants"},
-	"mps-is-not-isolation":      {false, "what it isolates was held against what is demanded"},
-	"hami-can-be-bypassed":      {false, "nothing stated gets round its limits, and no more than they give is demanded"},
-	"memory-fractions-add-up":   {false, "the written configuration sets a fraction that fits; leave the default and the second server fails"},
-	"mps-memory-fraction":       {false, "the written configuration sets the limit over the total; leave the default and the server runs out of memory"},
+	"time-slicing-takes-turns": {false, "the turns of all tenants are counted in what each will see"},
+	"turns-against-p99":        {false, "the P99 is computed with the turns of all tenants"},
+	"mps-is-not-isolation":     {false, "what it isolates was held against what is demanded"},
+	"hami-can-be-bypassed":     {false, "nothing stated gets round its limits, and no more than they give is demanded"},
+	"memory-fractions-add-up": {false, "the written configuration sets a fraction that fits; leave the default and " +
+		"the second server fails"},
+	"mps-memory-fraction": {false, "the written configuration sets the limit over the total; leave the default " +
+		"and the server runs out of memory"},
 	"mps-limit-per-process":     {false, "the written limit is divided among the processes"},
 	"mps-chains-starve":         {false, ""},
 	"mps-needs-idle-sms":        {false, "what all tenants ask of the GPU together is counted"},

@@ -114,5 +114,6 @@ func (pl *planner) strangers() []Assumption {
 		return nil
 	}
 	slices.Sort(names)
-	return []Assumption{{What: fmt.Sprintf("%s are strangers to one another", someOf(names, 4)), Why: "state tenant, or trust: all"}}
+	return []Assumption{{What: fmt.Sprintf("%s are strangers to one another", someOf(names, 4)),
+		Why: "state tenant, or trust: all"}}
 }

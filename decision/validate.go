@@ -27,7 +27,8 @@ const (
 // its name, which may then be as long as Kubernetes allows.
 var (
 	namePattern   = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
-	spacedPattern = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?/[A-Za-z0-9]([-_.A-Za-z0-9]{0,251}[A-Za-z0-9])?$`)
+	spacedPattern = regexp.MustCompile(strings.TrimSuffix(namePattern.String(), "$") +
+		`/[A-Za-z0-9]([-_.A-Za-z0-9]{0,251}[A-Za-z0-9])?$`)
 )
 
 // Validate checks a fleet that was built in Go, as ParseFleet checks a file.
@@ -68,10 +69,12 @@ func (f *Fleet) validate(partial bool) error {
 			c.Addf(path+".pool", c.didYouMean(w.Pool, f.Pools), "there is no pool %q", problem.Clip(w.Pool))
 		}
 		if p := pools[w.Pool]; p != nil && p.Count > 0 && w.GPUs > p.Count {
-			c.Addf(path+".gpus", "pin another pool or use fewer GPUs", "a replica needs %d GPUs and pool %q has %d", w.GPUs, p.Name, p.Count)
+			c.Addf(path+".gpus", "pin another pool or use fewer GPUs", "a replica needs %d GPUs and pool %q has %d", w.GPUs,
+				p.Name, p.Count)
 		}
 		if r := w.Revenue; r != nil && currency != "" && r.Monthly.Currency() != currency {
-			c.Addf(path+".revenue.monthly", "use one currency", "is in %s and the prices are in %s", r.Monthly.Currency(), currency)
+			c.Addf(path+".revenue.monthly", "use one currency", "is in %s and the prices are in %s", r.Monthly.Currency(),
+				currency)
 		}
 	}
 	if f.Today != nil && !partial {
@@ -159,7 +162,8 @@ func (c *checker) pool(path string, p *Pool, currency *string) {
 		c.Addf(path+".node_price_per_hour", "keep one of the two", "contradicts price_per_gpu_hour")
 	}
 	if !p.NodePricePerHour.IsZero() && p.GPUsPerNode.IsZero() {
-		c.Addf(path+".gpus_per_node", "add gpus_per_node, so that the node's price can be divided", "is missing beside node_price_per_hour")
+		c.Addf(path+".gpus_per_node", "add gpus_per_node, so that the node's price can be divided",
+			"is missing beside node_price_per_hour")
 	}
 	if n := p.CPUNodes; n != nil {
 		c.within(path+".cpu_nodes.dedicated", n.Dedicated, 0, maxGPUs)
@@ -234,7 +238,8 @@ func (c *checker) workload(path string, w *Workload) {
 	c.bytes(path+".memory", w.Memory)
 	if m := w.Model; m != nil {
 		if m.Parameters < 1 || m.Parameters > 1e14 {
-			c.Addf(path+".model.parameters", "write the number of parameters, for example 8e9", "%d is out of range", m.Parameters)
+			c.Addf(path+".model.parameters", "write the number of parameters, for example 8e9", "%d is out of range",
+				m.Parameters)
 		}
 		if m.Weights == PrecisionUnknown && !c.partial {
 			c.Addf(path+".model.weights", known(precisionNames.Values()), "is missing")
@@ -286,7 +291,8 @@ func (c *checker) workload(path string, w *Workload) {
 			c.Addf(path+".revenue.monthly", "use a positive amount", "%s is out of range", r.Monthly)
 		}
 		if r.LossPercentPer100m < 0 || r.LossPercentPer100m > 100 {
-			c.Addf(path+".revenue.loss_percent_per_100ms", "1 means 1 percent for each 100 ms", "%v is out of range", r.LossPercentPer100m)
+			c.Addf(path+".revenue.loss_percent_per_100ms", "1 means 1 percent for each 100 ms", "%v is out of range",
+				r.LossPercentPer100m)
 		}
 		c.oneOf(path+".revenue.unit", r.LossUnit, []string{"per-100ms", "per-ms"})
 	}

@@ -82,7 +82,8 @@ func (pl *planner) consider(w int, c *choice) bool {
 		usable = sharing.Bytes(float64(cp.memory) * (1 - pl.opt.Headroom.Driver))
 	}
 	if cp.memory > 0 && need > usable {
-		pl.banned[banKey{w, c.pool, c.mechanism}] = gate.Reason{Code: gate.CodeGPUMemory, Verdict: gate.VerdictReject, Need: int64(need), Have: int64(usable)}
+		pl.banned[banKey{w, c.pool, c.mechanism}] = gate.Reason{Code: gate.CodeGPUMemory, Verdict: gate.VerdictReject,
+			Need: int64(need), Have: int64(usable)}
 		return false
 	}
 	p := pl.prospectsOf(site{pool: c.pool, mechanism: c.mechanism}, one)
