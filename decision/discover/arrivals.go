@@ -6,16 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
 )
 
-// Arrivals reads objects that are not in the cluster yet, such as the Deployment of a pull request, as YAML or JSON:
-// the workloads that they make, without a today. What their annotations and opts do not say is not known. name stands for
-// the file in errors, which match ErrInvalid.
-func Arrivals(name string, data []byte, opts Options) ([]decision.Workload, error) {
+// LoadArrivals reads a file of objects that are not in the cluster yet, such as the Deployment of a pull request, as
+// YAML or JSON: the workloads that they make, without a today. What their annotations and another file of hints, which
+// may be "", do not say is not known. Errors of their content match ErrInvalid.
+func LoadArrivals(name, hints string) ([]decision.Workload, error) {
+	opts, err := LoadOptions("", hints)
+	if err != nil {
+		return nil, fmt.Errorf("hints: %w", err)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
 	c := New(opts)
 	for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
 		var doc map[string]any

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -378,7 +379,7 @@ func (b *build) makePool(p *pool) decision.Pool {
 		}
 		out.Layouts = append(out.Layouts, m.layouts...)
 	}
-	b.note(at+".count", Provenance{from.Basis, fmt.Sprintf("%s, %s", from.Source, plural(len(p.nodes), "node"))})
+	b.note(at+".count", Provenance{from.Basis, fmt.Sprintf("%s, %s", from.Source, plaintext.Count(len(p.nodes), "node"))})
 	b.note(at+".gpus_per_node", from)
 	if n.delivery != sharing.DeliveryBare {
 		b.note(at+".delivery", n.deliveryFrom)
@@ -396,11 +397,4 @@ func (b *build) makePool(p *pool) decision.Pool {
 	b.price(at, &out)
 	b.hintPool(at, &out)
 	return out
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return fmt.Sprintf("%d %s", n, noun)
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -107,7 +108,7 @@ func (b *build) checkLayout(n *node) {
 	if len(of) == 0 {
 		b.find("config-missing", sharing.SeverityMedium, object, label,
 			"%s asks for %.60q, which none of the mig-parted configurations that were read has (they have %s)",
-			label, key, someOf(slices.Sorted(maps.Keys(names))))
+			label, key, plaintext.Some(slices.Sorted(maps.Keys(names)), mostNames, len(names)))
 		return
 	}
 	model := n.model()
@@ -120,7 +121,7 @@ func (b *build) checkLayout(n *node) {
 		layouts, err := wanted(each.PartedConfig, key, model, n.gpus)
 		if err != nil && n.gpusFrom.Basis == BasisDeclared {
 			b.find("mig-config-impossible", sharing.SeverityHigh, object, each.source,
-				"%s asks for %.60q of %s, which its %s cannot have: %s", label, key, each.object, plural(n.gpus, "GPU"),
+				"%s asks for %.60q of %s, which its %s cannot have: %s", label, key, each.object, plaintext.Count(n.gpus, "GPU"),
 				firstLine(err.Error()))
 		}
 		if slices.ContainsFunc(layouts, func(m map[string]int) bool { return layoutText(m) == has }) {
@@ -155,13 +156,6 @@ func (b *build) checkLayout(n *node) {
 }
 
 const mostNames = 8 // bound of the names of a list that is written out
-
-func someOf(names []string) string {
-	if len(names) > mostNames {
-		return strings.Join(names[:mostNames], ", ") + fmt.Sprintf(" and %d more", len(names)-mostNames)
-	}
-	return strings.Join(names, ", ")
-}
 
 // wanted are the instances that a label of mig-parted makes of a node's GPUs, one answer for each PCI identity that
 // the model may have and an entry selects. The error is about GPUs that the node does not have.

@@ -123,8 +123,8 @@ func (c *Collector) takeSlice(file string, o *sliceObject) {
 		c.devices[name][d.Name] = &device{name: d.Name, kind: body.get("type"), uuid: body.get("uuid"),
 			parent: body.get("parentUUID"), product: body.get("productName"), profile: body.get("profile"),
 			driver: body.get("driverVersion"), architecture: body.get("architecture"),
-			capability: strings.TrimSuffix(body.get("cudaComputeCapability"), ".0"), memory: sharing.Bytes(body.amount("memory")),
-			several: body.Several, shares: int(min(body.amount("shares"), mostReplicas))}
+			capability: strings.TrimSuffix(body.get("cudaComputeCapability"), ".0"), several: body.Several,
+			memory: sharing.Bytes(body.amount("memory")), shares: int(min(body.amount("shares"), mostReplicas))}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"io"
 	"slices"
 	"strings"
@@ -27,9 +28,10 @@ func (c *Collector) readKube(name string, r io.Reader) error {
 		case err != nil:
 			if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 				return fmt.Errorf("%s: the JSON is cut off after %s (%d bytes): write the file again; what came before is used",
-					name, plural(c.objects-before, "object"), dec.InputOffset())
+					name, plaintext.Count(c.objects-before, "object"), dec.InputOffset())
 			}
-			return fmt.Errorf("%s: after %s (%d bytes): %w", name, plural(c.objects-before, "object"), dec.InputOffset(), err)
+			return fmt.Errorf("%s: after %s (%d bytes): %w", name, plaintext.Count(c.objects-before, "object"),
+				dec.InputOffset(), err)
 		}
 	}
 }

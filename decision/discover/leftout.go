@@ -9,6 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -16,8 +17,8 @@ import (
 func (b *build) leftOut() {
 	for _, vendor := range slices.Sorted(maps.Keys(b.vendors)) {
 		b.find("other-vendor", sharing.SeverityInfo, "cluster", "node resources and ResourceSlices",
-			"%s with GPUs of %s, which are named and left: %s", plural(len(b.vendors[vendor]), "node"), vendor,
-			fewNames(b.vendors[vendor]))
+			"%s with GPUs of %s, which are named and left: %s", plaintext.Count(len(b.vendors[vendor]), "node"), vendor,
+			plaintext.Some(b.vendors[vendor], mostNames, len(b.vendors[vendor])))
 	}
 	apart := map[string][]*node{}
 	for _, n := range b.nodes {
@@ -41,8 +42,8 @@ func (b *build) leftOut() {
 		delete(b.Provenance, ".node_price_per_hour")
 		delete(b.Provenance, ".price_per_gpu_hour")
 		b.find("nodes-"+strings.ReplaceAll(n.apart, " ", "-"), sharing.SeverityMedium, "node "+names[0], "node status",
-			"%s of %s on nodes that are %s (%s) are counted apart: they are in %s%s", plural(gpus, "GPU"), n.gpu.Name,
-			n.apart, fewNames(names), key[strings.LastIndexByte(key, 0)+1:], monthly(&pool, gpus))
+			"%s of %s on nodes that are %s (%s) are counted apart: they are in %s%s", plaintext.Count(gpus, "GPU"), n.gpu.Name,
+			n.apart, plaintext.Some(names, mostNames, len(names)), key[strings.LastIndexByte(key, 0)+1:], monthly(&pool, gpus))
 	}
 	b.unheld()
 }
@@ -84,8 +85,8 @@ func (b *build) unheld() {
 		}
 		if free > 0 {
 			b.find("gpus-not-held", sharing.SeverityMedium, "pool "+p.name, "pods and nodes",
-				"at least %d of %s are held by no pod: %s%s", free, plural(all, "GPU"), fewNames(names),
-				monthly(&b.Fleet.Pools[p.index], free))
+				"at least %d of %s are held by no pod: %s%s", free, plaintext.Count(all, "GPU"),
+				plaintext.Some(names, mostNames, len(names)), monthly(&b.Fleet.Pools[p.index], free))
 		}
 	}
 }
@@ -109,13 +110,4 @@ func monthly(p *decision.Pool, gpus int) string {
 		return ""
 	}
 	return fmt.Sprintf(": %s a month", m.Round(2))
-}
-
-// fewNames lists the first names and counts the rest.
-func fewNames(names []string) string {
-	const most = 5
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }

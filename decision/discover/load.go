@@ -1,11 +1,8 @@
 package discover
 
 import (
-	"fmt"
 	"io"
 	"os"
-
-	"github.com/cotenant/cotenant/decision"
 )
 
 // LoadOptions reads prices and hints from files; an empty name stands for none. Errors are those of [ParsePrices],
@@ -36,17 +33,4 @@ func (c *Collector) ReadFile(file string, stdin io.Reader) error {
 	}
 	defer f.Close()
 	return c.Read(file, f)
-}
-
-// LoadArrivals is [Arrivals] of a file, with hints from another, which may be empty.
-func LoadArrivals(file, hints string) ([]decision.Workload, error) {
-	opts, err := LoadOptions("", hints)
-	if err != nil {
-		return nil, fmt.Errorf("hints: %w", err)
-	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	return Arrivals(file, data, opts)
 }

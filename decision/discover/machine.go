@@ -11,6 +11,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover/internal/nvsmi"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -86,7 +87,7 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 	}
 	if n.meta != nil && n.gpus > 0 && n.gpus != len(inv.GPUs) {
 		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "nvidia-smi",
-			"its labels and resources say %s, and the driver has %d", plural(n.gpus, "GPU"), len(inv.GPUs))
+			"its labels and resources say %s, and the driver has %d", plaintext.Count(n.gpus, "GPU"), len(inv.GPUs))
 	}
 	n.gpus, n.gpusFrom, n.layouts = len(inv.GPUs), from, nil
 	if d, err := sharing.ParseDriver(inv.Driver); err == nil {

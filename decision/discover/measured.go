@@ -10,6 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover/internal/usage"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -88,7 +89,7 @@ func (b *build) takeUsage() {
 		names := slices.Sorted(maps.Keys(gone))
 		b.find("pods-gone", sharing.SeverityLow, "pod "+names[0], kind,
 			"samples of %s that the objects no longer have, and of no workload that they have; they are left out",
-			plural(len(names), "pod"))
+			plaintext.Count(len(names), "pod"))
 	}
 	for _, w := range b.workloads {
 		if g := of[w]; g != nil {

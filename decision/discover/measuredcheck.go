@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/discover/internal/usage"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -40,8 +41,8 @@ func (b *build) idleGPUs(u *usage.Usage, kind string) {
 			money = monthly(&b.Fleet.Pools[p.index], by[n].n)
 		}
 		b.find("idle-gpus", sharing.SeverityMedium, "node "+n.name, kind,
-			"%s of %d: nothing ran and nothing was held in %s%s", plural(by[n].n, "idle GPU"), n.gpus, span(by[n].longest),
-			money)
+			"%s of %d: nothing ran and nothing was held in %s%s", plaintext.Count(by[n].n, "idle GPU"), n.gpus,
+			span(by[n].longest), money)
 	}
 }
 
@@ -68,7 +69,7 @@ func (b *build) strayDevices(u *usage.Usage, kind string) {
 	case matched == 0:
 		b.find("gpu-in-no-node", sharing.SeverityMedium, names[0], kind,
 			"none of the samples is of a node among the objects (%s in all): another cluster's, or the exporter names itself "+
-				"and not its node", plural(len(names), "name"))
+				"and not its node", plaintext.Count(len(names), "name"))
 	default:
 		for _, name := range names[:min(len(names), maxTold)] {
 			b.find("gpu-in-no-node", sharing.SeverityMedium, name, kind,

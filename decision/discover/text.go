@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -29,7 +30,7 @@ func (d *Discovery) WriteText(w io.Writer, opts TextOptions) error {
 	p.findings(d.Findings)
 	p.list("SMALLER MIG PROFILES that would do", len(d.Rightsize), "the JSON has all", func(i int) string {
 		r := &d.Rightsize[i]
-		return fmt.Sprintf("%s  %s instead of %s frees %s", r.Workload, r.To, r.From, plural(r.Frees, "GPU"))
+		return fmt.Sprintf("%s  %s instead of %s frees %s", r.Workload, r.To, r.From, plaintext.Count(r.Frees, "GPU"))
 	})
 	p.unknown(d)
 	_, err := p.out.WriteTo(w)
@@ -92,14 +93,15 @@ func (p *page) today(d *Discovery) {
 	for i := range d.Fleet.Pools {
 		gpus += d.Fleet.Pools[i].Count
 	}
-	fmt.Fprintf(&p.out, "%s in %s, %s\n", plural(gpus, "GPU"), plural(len(d.Fleet.Pools), "pool"),
-		plural(len(d.Fleet.Workloads), "workload"))
+	fmt.Fprintf(&p.out, "%s in %s, %s\n", plaintext.Count(gpus, "GPU"), plaintext.Count(len(d.Fleet.Pools), "pool"),
+		plaintext.Count(len(d.Fleet.Workloads), "workload"))
 	if len(d.Today) > 0 {
 		p.head("TODAY")
 	}
 	for i := range d.Today {
 		s := &d.Today[i]
-		text := fmt.Sprintf("%s  %v: %s, %s", s.Pool, s.Mechanism, plural(s.GPUs, "GPU"), plural(s.Tenants, "tenant"))
+		text := fmt.Sprintf("%s  %v: %s, %s", s.Pool, s.Mechanism, plaintext.Count(s.GPUs, "GPU"),
+			plaintext.Count(s.Tenants, "tenant"))
 		for k := range d.Fleet.Pools {
 			if v := &d.Fleet.Pools[k]; v.Name == s.Pool && s.Mechanism != sharing.MechanismExclusive {
 				text += "; isolation: " + isolation(v, s.Mechanism)
@@ -130,7 +132,7 @@ func (p *page) workloads(d *Discovery) {
 	p.list("WORKLOADS", len(d.Fleet.Workloads), "the fleet file has all", func(i int) string {
 		v := &d.Fleet.Workloads[i]
 		at := fmt.Sprintf("workloads[%d]", i)
-		replicas := plural(max(1, v.Replicas.Max), "replica")
+		replicas := plaintext.Count(max(1, v.Replicas.Max), "replica")
 		for _, a := range d.Fleet.Today.Autoscalers {
 			if a.Workload == v.Name {
 				replicas += fmt.Sprintf(" (autoscaled, %d to %d)", a.Min, a.Max)

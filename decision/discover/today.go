@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -47,10 +48,7 @@ func (b *build) traps() {
 		}
 	}
 	for _, h := range hits {
-		names := h.names[0]
-		if n := len(h.names); n > 1 {
-			names = fmt.Sprintf("%s and %d more", names, n-1)
-		}
+		names := plaintext.Some(h.names, 1, len(h.names))
 		source := ""
 		if len(h.trap.Sources) > 0 {
 			source = string(h.trap.Sources[0])

@@ -9,6 +9,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -44,7 +45,7 @@ func (b *build) check() {
 				if f*float64(n.replicas) > 1 && w.all > 1 {
 					b.find("memory-oversubscribed", sharing.SeverityHigh, "workload "+w.name, "memory fraction flag",
 						"each pod takes %.0f%% of a GPU's memory where %d may share one: %s fit, and the next fails to start", 100*f,
-						n.replicas, plural(int(1/f), "pod"))
+						n.replicas, plaintext.Count(int(1/f), "pod"))
 				}
 			}
 		}
@@ -56,7 +57,7 @@ func (b *build) check() {
 		}
 		if total, ok := n.gpu.Memory.Get(); ok && l.memory > int64(total)*int64(n.gpus) {
 			b.find("memory-oversubscribed", sharing.SeverityHigh, "node "+n.name, "nvidia.com/gpumem",
-				"pods are given %v of GPU memory, and its %s have %v", sharing.Bytes(l.memory), plural(n.gpus, "GPU"),
+				"pods are given %v of GPU memory, and its %s have %v", sharing.Bytes(l.memory), plaintext.Count(n.gpus, "GPU"),
 				total*sharing.Bytes(n.gpus))
 		}
 		if n.offered > 0 && l.asked > int64(n.offered) {
@@ -125,7 +126,7 @@ func (b *build) unknowns() {
 		if n.gpu != nil {
 			continue
 		}
-		why := fmt.Sprintf("no label says which GPU its %s are", plural(n.gpus, "GPU"))
+		why := fmt.Sprintf("no label says which GPU its %s are", plaintext.Count(n.gpus, "GPU"))
 		if n.product != "" {
 			why = fmt.Sprintf("%.60q is not in the GPU table", n.product)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -41,7 +42,7 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 	}
 	annotated(p, &out.SLO, func(key string) { b.note(at+".slo", declared("annotations %s", key)) })
 	out.Replicas = decision.Replicas{Max: min(w.all, mostPods)}
-	b.note(at+".replicas", declared("%s of %s", plural(w.all, "pod"), o.kind))
+	b.note(at+".replicas", declared("%s of %s", plaintext.Count(w.all, "pod"), o.kind))
 	if len(w.pods) == 0 {
 		b.note(at+".replicas", declared("spec.replicas of %s", o.kind))
 	}
@@ -52,7 +53,7 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 	if m, ok := w.held.Get(); ok {
 		out.Memory = w.held
 		b.note(at+".memory", Provenance{BasisMeasured, fmt.Sprintf("nvidia-smi, one moment, the most of %s: %v",
-			plural(w.all, "process"), m)})
+			plaintext.Count(w.all, "process"), m)})
 	}
 	b.frameworkOf(p, at, &out)
 	if u, ok := p.uid.Get(); ok {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
@@ -179,6 +180,12 @@ func BenchmarkBuild(b *testing.B) {
 }
 
 func TestPrivileges(t *testing.T) {
+	all := rolloutTable()
+	dec := yaml.NewDecoder(bytes.NewReader(rolloutYAML))
+	dec.KnownFields(true)
+	if err := dec.Decode(&all); err != nil || len(all.Phases) != 5 || len(all.Privileges) != 11 {
+		t.Error(err, len(all.Phases), len(all.Privileges))
+	}
 	for _, m := range sharing.Mechanisms() {
 		for _, p := range Privileges(m) {
 			if _, ok := sharing.SourceByID(p.Source); !ok {

@@ -44,12 +44,7 @@ func (b *builder) rollout() []byte {
 			}
 		}
 	}
-	if checks := b.checks(); len(checks) > 0 {
-		out.WriteString("\n## Check for these\n\n| severity | trap | what is true |\n|---|---|---|\n")
-		for _, t := range checks {
-			fmt.Fprintf(&out, "| %v | %s | %s |\n", t.Severity, cell(t.ID), cell(t.Message))
-		}
-	}
+	b.writeChecks(&out)
 	out.WriteString("\n## Sources\n\n")
 	for _, id := range cites.IDs {
 		source, _ := sharing.SourceByID(id)
@@ -71,6 +66,15 @@ func (b *builder) checks() []decision.TrapHit {
 		}
 	}
 	return checks
+}
+
+func (b *builder) writeChecks(out *bytes.Buffer) {
+	for i, t := range b.checks() {
+		if i == 0 {
+			out.WriteString("\n## Check for these\n\n| severity | trap | what is true |\n|---|---|---|\n")
+		}
+		fmt.Fprintf(out, "| %v | %s | %s |\n", t.Severity, cell(t.ID), cell(t.Message))
+	}
 }
 
 func inline(s string) string { return strings.Join(strings.Fields(s), " ") }
@@ -100,35 +104,11 @@ func (b *builder) planNotes(cites *sharing.Citations) []string {
 				p.Pool, m.Keep, m.Destroy, m.Busy, m.Create, strings.Join(m.Steps, "; ")))
 		}
 	}
-	for _, p := range phases {
-		notes = append(notes, fmt.Sprintf("%s, %s: %s. Check: %s.%s", p.when, p.focus, strings.Join(p.do, "; "),
-			strings.Join(p.check, "; "), cites.Ref(p.source)))
+	for _, p := range rolloutTable().Phases {
+		notes = append(notes, fmt.Sprintf("%s, %s: %s. Check: %s.%s", p.When, p.Focus, strings.Join(p.Do, "; "),
+			strings.Join(p.Check, "; "), cites.Ref(p.Source)))
 	}
 	return notes
-}
-
-// phase is a step of a roll-out: pack the node, choose the mode, then route.
-type phase struct {
-	when, focus string
-	do, check   []string
-	source      sharing.SourceID
-}
-
-// phases are those of a roll-out.
-var phases = []phase{
-	{"week 1", "assess", []string{"measure SM activity and memory of each workload alone, at its real load",
-		"classify workloads and tenants"}, []string{"every workload has a measured gpu_busy"}, "myitbasics-eks-sharing"},
-	{"week 2", "pack the node", []string{"fill one node before opening the next",
-		"apply the configuration to one node group"}, []string{"the plan's GPUs are in use, the rest are free"},
-		"cotenant-reading"},
-	{"week 3", "choose the mode", []string{"move the least critical group first",
-		"run the load test beside real neighbours"}, []string{"P95 and P99 stay within the objectives"},
-		"myitbasics-eks-sharing"},
-	{"week 4", "route", []string{"send requests by cache and load once the packing holds", "roll the next group out"},
-		[]string{"utilisation towards 70 to 80 percent with P95 within objectives"}, "cotenant-reading"},
-	{"30, 90 and 365 days", "review", []string{"compare cost and latency with the plan",
-		"reap what has gone idle before buying"}, []string{"saving against plan", "SLO attainment"},
-		"myitbasics-eks-sharing"},
 }
 
 func (b *builder) steps() []step {

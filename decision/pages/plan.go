@@ -9,6 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/migrate"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -60,10 +61,7 @@ func Plan(p *migrate.Plan) *webpage.Page {
 	stays := map[string]string{}
 	table := webpage.Table{Head: []string{"workloads", "why"}}
 	for _, s := range p.Stays {
-		names := strings.Join(s.Workloads, ", ")
-		if more := s.Count - len(s.Workloads); more > 0 {
-			names += fmt.Sprintf(" and %d more", more)
-		}
+		names := plaintext.Some(s.Workloads, len(s.Workloads), s.Count)
 		for _, w := range s.Workloads {
 			stays[w] = s.Why
 		}

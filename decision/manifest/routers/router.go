@@ -81,8 +81,8 @@ const (
 )
 
 // Build writes the router's side of an arrangement in memory: for each pool the Gateway API inference extension's
-// InferencePool with llm-d's InferenceObjectives and endpoint picker configuration, values of llm-d's router chart, and values
-// of vLLM's production stack. A router that lacks a pool's policy gets the nearest one and a warning. The error
+// InferencePool with llm-d's InferenceObjectives and endpoint picker configuration, values of llm-d's router chart, and
+// values of vLLM's production stack. A router that lacks a pool's policy gets the nearest one and a warning. The error
 // matches manifest.ErrInvalid, names every problem, and comes without a folder.
 //
 // Forms: inference.networking.k8s.io/v1 of the extension's v1.6.0, llm-d.ai/v1alpha2 (objectives) and llm-d.ai/v1alpha1

@@ -1,0 +1,34 @@
+package discover
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// TestNames: the built-in file has nothing that is not read, and a machine's type begins with one prefix only.
+func TestNames(t *testing.T) {
+	all := names()
+	dec := yaml.NewDecoder(bytes.NewReader(namesYAML))
+	dec.KnownFields(true)
+	if err := dec.Decode(&all); err != nil {
+		t.Error(err)
+	}
+	for _, r := range all.Rules {
+		if r.Name == "" || r.Kind == 0 || r.What == "" {
+			t.Errorf("%+v", r)
+		}
+	}
+	for x := range all.Machines {
+		for y := range all.Machines {
+			if x != y && strings.HasPrefix(x, y) {
+				t.Errorf("%s begins with %s", x, y)
+			}
+		}
+	}
+	if len(all.Rules) < 15 || len(all.Servers) < 6 || len(all.Machines) < 40 {
+		t.Errorf("%d rules, %d servers, %d machines", len(all.Rules), len(all.Servers), len(all.Machines))
+	}
+}
