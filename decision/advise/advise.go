@@ -1,6 +1,7 @@
 package advise
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,11 +29,12 @@ type Options struct {
 
 // Advice holds what one look found. It is the content of its file.
 type Advice struct {
-	At       time.Time     `json:"at"`
-	Plan     *migrate.Plan `json:"plan"`
-	Proposal string        `json:"proposal,omitempty"` // the change in one text, equal where the change is; empty without
-	Since    *time.Time    `json:"since,omitempty"`    // the look from which on the proposal has been the best
-	Stands   bool          `json:"stands"`             // for as long as the patience
+	At   time.Time     `json:"at"`
+	Plan *migrate.Plan `json:"plan"`
+	// Now gives replicas that wait devices that stand free. It moves nobody, and stands without patience.
+	Now    *migrate.Plan `json:"now,omitempty"`
+	Since  *time.Time    `json:"since,omitempty"` // the look from which on the plan's change has been the best
+	Stands bool          `json:"stands"`          // for as long as the patience, and nothing is to be done before it
 	// Changed tells what differs from the last look, Drifted what a plan that stood then has not become, and Settled
 	// what is known by now and was not.
 	Changed []string                  `json:"changed"`
@@ -58,7 +60,11 @@ func Look(ctx context.Context, dir string, at time.Time, f *decision.Fleet, opts
 		return nil, fmt.Errorf("advise: %s has a look of %s already, and this one is of %s", dir,
 			last.At.Format(time.RFC3339), at.Format(time.RFC3339))
 	}
-	plan, err := migrate.Make(ctx, f, opts.Decision)
+	var steps []migrate.Step
+	if last != nil {
+		steps = last.Plan.Steps
+	}
+	plan, err := migrate.Keep(ctx, f, steps, opts.Decision)
 	if err != nil {
 		return nil, err
 	}
@@ -68,25 +74,34 @@ func Look(ctx context.Context, dir string, at time.Time, f *decision.Fleet, opts
 		n := &f.Today.Nodes[i]
 		a.Nodes[n.Name] = strings.TrimSpace(migrate.ShapeOf(n).String() + " " + n.Closed)
 	}
+	waits := false
 	for _, w := range f.Workloads {
 		a.Places[w.Name] = map[string]int{}
+		lacks := max(1, cmp.Or(w.Replicas.Min, w.Replicas.Max))
 		if w.Today != nil {
 			for _, on := range w.Today.On {
 				a.Places[w.Name][on.Node] += on.Replicas
+				lacks -= on.Replicas
 			}
 		}
+		waits = waits || lacks > 0
 	}
-	var rows []string
-	for _, r := range plan.Rows {
-		rows = append(rows, fmt.Sprintf("%s %s: %q to %q", r.Node, r.Workload, r.Today, r.After))
+	if waits {
+		now, err := migrate.Admit(ctx, f, opts.Decision)
+		if err != nil {
+			return nil, err
+		}
+		if now.Changes() && !now.Disturbs() {
+			a.Now = now
+		}
 	}
-	if a.Proposal = strings.Join(rows, "; "); a.Proposal != "" {
+	if plan.Changes() {
 		a.Since = &a.At
 	}
 	if last != nil {
 		a.compare(last)
 	}
-	a.Stands = a.Since != nil && a.At.Sub(*a.Since) >= opts.Patience
+	a.Stands = a.Since != nil && a.Now == nil && a.At.Sub(*a.Since) >= opts.Patience
 	data, err := json.MarshalIndent(a, "", "  ")
 	if err == nil {
 		err = os.MkdirAll(dir, 0o755)
@@ -147,7 +162,7 @@ func (a *Advice) compare(last *Advice) {
 	}
 	differs("node", last.Nodes, a.Nodes)
 	differs("workload", texts(last.Places), texts(a.Places))
-	if a.Proposal != "" && a.Proposal == last.Proposal {
+	if a.Plan.Kept {
 		a.Since = last.Since
 	}
 	for _, u := range last.Unknown {
@@ -155,7 +170,7 @@ func (a *Advice) compare(last *Advice) {
 			a.Settled = append(a.Settled, u)
 		}
 	}
-	if !last.Stands || a.Proposal == last.Proposal {
+	if !last.Stands || a.Plan.Kept {
 		return
 	}
 	for _, r := range last.Plan.Rows {
@@ -190,7 +205,9 @@ func (a *Advice) WriteText(w io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s: ", a.At.Format(time.RFC3339))
 	switch {
-	case a.Proposal == "":
+	case a.Now != nil:
+		fmt.Fprintf(&text, "do this now, as replicas wait for it: %s\n", a.Now.Why)
+	case !a.Plan.Changes():
 		fmt.Fprintf(&text, "nothing to do: %s\n", a.Plan.Why)
 	case a.Stands:
 		fmt.Fprintf(&text, "do this: %s; the best since %s\n", a.Plan.Why, a.Since.Format(time.RFC3339))

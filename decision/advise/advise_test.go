@@ -35,14 +35,14 @@ func TestLook(t *testing.T) {
 		}
 		return a
 	}
-	if a := look(0, load(t, "nothing"), "chat's memory", "mid's load"); a.Proposal != "" || a.Stands || len(a.Changed) > 0 {
+	if a := look(0, load(t, "nothing"), "chat's memory", "mid's load"); a.Plan.Changes() || a.Stands || len(a.Changed) > 0 {
 		t.Errorf("nothing is known: %+v", a)
 	}
 	a := look(1, load(t, "known"), "mid's load")
-	if a.Proposal == "" || a.Stands || len(a.Settled) != 1 || a.Settled[0] != "chat's memory" {
-		t.Errorf("a new proposal: %q, stands %t, settled %v", a.Proposal, a.Stands, a.Settled)
+	if !a.Plan.Changes() || a.Stands || len(a.Settled) != 1 || a.Settled[0] != "chat's memory" {
+		t.Errorf("a new proposal: %q, stands %t, settled %v", a.Plan.Why, a.Stands, a.Settled)
 	}
-	if a := look(2, load(t, "nothing")); a.Proposal != "" {
+	if a := look(2, load(t, "nothing")); a.Plan.Changes() {
 		t.Error("it is gone")
 	}
 	look(3, load(t, "known"))

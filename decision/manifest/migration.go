@@ -136,15 +136,45 @@ func (b *builder) patch(s *migrate.Step) error {
 		containers = yamlnode.List(yamlnode.Map("name", container, "env", p.env,
 			"resources", yamlnode.Map("limits", amounts, "requests", amounts)))
 	}
-	terms := yamlnode.List(yamlnode.Map("matchExpressions", yamlnode.List(yamlnode.Map("key", "kubernetes.io/hostname",
-		"operator", "In", "values", b.nodesAfter(w, s)))))
-	var update any
-	spec := []any{"affinity", yamlnode.Map("nodeAffinity",
-		yamlnode.Map("requiredDuringSchedulingIgnoredDuringExecution", yamlnode.Map("nodeSelectorTerms", terms))),
-		"containers", containers}
-	update = yamlnode.Map("spec", yamlnode.Map(spec...))
+	update := yamlnode.Map("spec", yamlnode.Map("affinity", b.affinity(w, s), "containers", containers))
 	return b.encode(patchFile(w.Name), w.Name, header, yamlnode.Map("apiVersion", "apps/v1", "kind", kindOf(s),
 		"metadata", labelled(name, namespace, nil), "spec", yamlnode.Map("strategy", strategy, "template", update)))
+}
+
+// affinity lets pods onto the nodes that the plan has for them and, should those be lost, onto whole GPUs of as much
+// memory, or wherever there is such a MIG instance: nothing waits for a node that is gone, and nothing is shared with
+// others than planned. Nodes that the plan empties are left out.
+func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
+	const hostname = "kubernetes.io/hostname"
+	is := func(key, operator string, values ...string) *yaml.Node {
+		return yamlnode.Map("key", key, "operator", operator, "values", values)
+	}
+	nodes := b.nodesAfter(w, s)
+	var other []*yaml.Node
+	if !strings.HasPrefix(s.Seat, sharing.MechanismMIG.String()) {
+		other = append(other, is("nvidia.com/gpu.sharing-strategy", "In", "none"))
+	}
+	for _, p := range b.plan.Fleet.Pools {
+		if gpu, err := sharing.LookupGPU(p.GPU); err == nil && p.Name == s.Pool {
+			memory, _ := gpu.Memory.Get() // the label has what the driver reports, which is up to a twentieth less
+			other = append(other, is("nvidia.com/gpu.memory", "Gt", fmt.Sprint(int64(memory)*19/20>>20)))
+		}
+	}
+	var emptied []string
+	for i := range b.plan.Steps {
+		if n := b.plan.Steps[i].Node; n != "" && !slices.Contains(nodes, n) {
+			emptied = append(emptied, n)
+		}
+	}
+	if len(emptied) > 0 {
+		other = append(other, is(hostname, "NotIn", emptied...))
+	}
+	planned := yamlnode.Map("matchExpressions", yamlnode.List(is(hostname, "In", nodes...)))
+	return yamlnode.Map("nodeAffinity", yamlnode.Map(
+		"requiredDuringSchedulingIgnoredDuringExecution", yamlnode.Map("nodeSelectorTerms",
+			yamlnode.List(planned, yamlnode.Map("matchExpressions", yamlnode.List(other...)))),
+		"preferredDuringSchedulingIgnoredDuringExecution",
+		yamlnode.List(yamlnode.Map("weight", 100, "preference", planned))))
 }
 
 func kindOf(s *migrate.Step) string {
@@ -213,12 +243,7 @@ func (b *builder) planPage() []byte {
 		list("Check:", check...)
 		list("Way back:", back...)
 	}
-	if checks := b.checks(); len(checks) > 0 {
-		out.WriteString("\n## Check for these\n\n| severity | trap | what is true |\n|---|---|---|\n")
-		for _, t := range checks {
-			fmt.Fprintf(&out, "| %v | %s | %s |\n", t.Severity, cell(t.ID), cell(t.Message))
-		}
-	}
+	b.writeChecks(&out)
 	return out.Bytes()
 }
 
@@ -294,9 +319,30 @@ func (b *builder) commands(s *migrate.Step) (do, check, back []string) {
 				a.Min, a.Max))
 		}
 	}
+	var to, new []string
+	for _, p := range s.To {
+		to = append(to, p.Node)
+		if !b.held(s.Workload, p.Node) {
+			new = append(new, p.Node)
+		}
+	}
 	check = []string{"`kubectl rollout status " + object + " --timeout=30m`",
+		"`kubectl get pods -n " + namespace + " -o wide`: its new pods are on " + strings.Join(to, " ") + ", as they prefer.",
 		"It answers within its objectives, under load and with its neighbours busy."}
-	return do, check, []string{"`kubectl rollout undo " + object + "`, and its rollout status again"}
+	back = []string{"`kubectl rollout undo " + object + "`, and its rollout status again"}
+	if nodes := strings.Join(new, " "); nodes != "" { // the old pods may ask for the same resource
+		back = []string{"`kubectl cordon " + nodes + "`, which keeps the old pods off", back[0],
+			"`kubectl uncordon " + nodes + "`"}
+	}
+	return do, check, back
+}
+
+// held reports whether a workload has replicas on a node today.
+func (b *builder) held(workload, node string) bool {
+	return slices.ContainsFunc(b.plan.Fleet.Workloads, func(w decision.Workload) bool {
+		return w.Name == workload && w.Today != nil &&
+			slices.ContainsFunc(w.Today.On, func(p decision.Place) bool { return p.Node == node })
+	})
 }
 
 // groupOf is the group of a node that is configured, and its kind of nodes.

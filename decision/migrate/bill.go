@@ -9,6 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -111,12 +112,15 @@ func (c *cluster) weigh(o *order, loads []*load, seats map[string]seat, after ma
 	p := &Plan{Steps: o.steps, Rows: []Row{}, Fleet: c.fleet}
 	var come []string
 	for _, w := range slices.Sorted(maps.Keys(after)) {
-		_, runs := c.before[w]
 		p.Answers = append(p.Answers, Answer{w, c.before[w], after[w]})
-		if runs && c.before[w] == sharing.AnswerNo && after[w] != sharing.AnswerNo {
-			p.Mends = append(p.Mends, w)
-		} else if !runs {
+		n := 0
+		for _, l := range loads {
+			n += l.run[w]
+		}
+		if n > c.running[w] {
 			come = append(come, w)
+		} else if c.before[w] == sharing.AnswerNo && after[w] != sharing.AnswerNo {
+			p.Mends = append(p.Mends, w)
 		}
 	}
 	c.settle(p, loads, seats, o.moved)
@@ -128,7 +132,7 @@ func (c *cluster) weigh(o *order, loads []*load, seats map[string]seat, after ma
 	}
 	var why []string
 	if p.Bill.GPUsFreed > 0 {
-		freed := plural(p.Bill.NodesToday-p.Bill.NodesAfter, "node")
+		freed := plaintext.Count(p.Bill.NodesToday-p.Bill.NodesAfter, "node")
 		why = append(why, fmt.Sprintf("it empties %s of %d", freed, len(c.nodes)))
 	}
 	if len(p.Mends) > 0 {
@@ -171,11 +175,4 @@ func (c *cluster) rows(p *Plan, loads []*load, seats map[string]seat, after map[
 			p.Rows = append(p.Rows, row)
 		}
 	}
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

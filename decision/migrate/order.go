@@ -15,9 +15,9 @@ import (
 // those before it in reverse order.
 type Step struct {
 	Action Action `json:"action"`
-	// Of a step on a node: the node, its pool, and how it hands out its GPUs before and after.
+	Pool   string `json:"pool,omitempty"` // in which its devices are
+	// Of a step on a node: the node, and how it hands out its GPUs before and after.
 	Node string `json:"node,omitempty"`
-	Pool string `json:"pool,omitempty"`
 	Was  string `json:"was,omitempty"`
 	Gets *Shape `json:"gets,omitempty"`
 	// Of a step on a workload: the kind of object that is patched, its replicas, the nodes that they leave and those
@@ -160,14 +160,23 @@ func compareBool(x, y bool) int {
 // free reports whether every device that a move needs is there and nobody's.
 func (o *order) free(m move) bool {
 	k := o.c.want(m.workload, o.seats[m.workload])
-	for _, to := range m.to {
-		l := o.at[to.Node]
-		if l.shape.String() != o.to[to.Node].shape.String() ||
-			l.shape.seats(k.seat)-l.used[k.seat] < to.Replicas*k.each {
-			return false
+	spare, surges := 0, false // a new template replaces the replicas that stay as well
+	t := o.c.of[m.workload].Today
+	for _, l := range o.at {
+		if to := o.to[l.node.Name]; to != nil && to.run[m.workload] > 0 && l.shape.String() == to.shape.String() {
+			spare += l.free(k)
+			surges = surges || !m.request && l.run[m.workload] > 0 && t.Object != "StatefulSet"
 		}
 	}
-	return o.allowed(m)
+	for _, to := range m.to {
+		l := o.at[to.Node]
+		if l.shape.String() != o.to[to.Node].shape.String() || l.free(k) < to.Replicas {
+			return false
+		}
+		spare -= to.Replicas
+	}
+	// Those that leave may be the first to stop: then the next one starts before one that stays.
+	return (!surges || spare > 0) && o.allowed(m)
 }
 
 // allowed reports whether the namespace's quota leaves room for a replica more while the workload moves.
@@ -195,19 +204,9 @@ func (s seat) resource() string {
 
 func (o *order) take(m *move) {
 	was, is := o.c.want(m.workload, o.c.today[m.workload]), o.c.want(m.workload, o.seats[m.workload])
-	for _, on := range m.to {
-		l := o.at[on.Node]
-		l.run[m.workload] += on.Replicas
-		l.used[is.seat] += on.Replicas * is.each
-	}
-	for _, on := range m.from {
-		l := o.at[on.Node]
-		if l.run[m.workload] -= on.Replicas; l.run[m.workload] == 0 {
-			delete(l.run, m.workload)
-		}
-		l.used[was.seat] -= on.Replicas * was.each
-	}
-	s := Step{Workload: m.workload, Replicas: m.n, From: m.from, To: m.to, Seat: is.seat.String(), Request: m.request}
+	shift(o.at, was, m.from, is, m.to)
+	s := Step{Pool: o.c.byName[m.to[0].Node].Pool, Workload: m.workload, Replicas: m.n, From: m.from, To: m.to,
+		Seat: is.seat.String(), Request: m.request}
 	if t := o.c.of[m.workload].Today; t != nil {
 		if s.Object = t.Object; t.Object == "StatefulSet" {
 			s.Budget = o.c.budgets[m.workload].Name
@@ -215,4 +214,20 @@ func (o *order) take(m *move) {
 	}
 	o.moved[m.workload] = true
 	o.steps = append(o.steps, s)
+}
+
+// shift moves replicas between nodes.
+func shift(at map[string]*load, was *want, from []decision.Place, is *want, to []decision.Place) {
+	for _, on := range to {
+		l := at[on.Node]
+		l.run[is.workload] += on.Replicas
+		l.used[is.seat] += on.Replicas * is.each
+	}
+	for _, on := range from {
+		l := at[on.Node]
+		if l.run[was.workload] -= on.Replicas; l.run[was.workload] == 0 {
+			delete(l.run, was.workload)
+		}
+		l.used[was.seat] -= on.Replicas * was.each
+	}
 }

@@ -51,7 +51,7 @@ func (c *cluster) residual(pinned map[string]bool) *decision.Fleet {
 			continue
 		}
 		if w.Today != nil {
-			w.Replicas = decision.Replicas{Max: c.running[w.Name]}
+			w.Replicas = decision.Replicas{Max: c.wants[w.Name]}
 		}
 		f.Workloads = append(f.Workloads, w)
 	}
@@ -115,7 +115,7 @@ func (c *cluster) place(r *decision.Result, pinned map[string]bool) (
 		return all, used, ""
 	}
 	for i := range r.Decisions {
-		if d := &r.Decisions[i]; c.of[d.Workload].Today == nil {
+		if d := &r.Decisions[i]; c.running[d.Workload] == 0 {
 			seats[d.Workload] = c.seatFor(d, func(s seat) bool {
 				seats[d.Workload] = s
 				_, _, lacking := lay(seats)
@@ -260,10 +260,7 @@ func (c *cluster) layPool(pool *decision.Pool, seats map[string]seat, pools map[
 	left := map[string]int{}
 	for w, p := range pools {
 		if p == pool.Name {
-			left[w] = c.running[w]
-			if c.of[w].Today == nil {
-				left[w] = max(1, c.of[w].Replicas.Max)
-			}
+			left[w] = c.wants[w]
 		}
 	}
 	for _, n := range c.nodes {

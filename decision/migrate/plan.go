@@ -21,6 +21,7 @@ type Plan struct {
 	Answers []Answer `json:"answers"`
 	Stays   []Stay   `json:"stays,omitempty"` // by reason
 	Why     string   `json:"why"`
+	Kept    bool     `json:"kept,omitempty"` // it is what is left of an earlier plan; see Keep
 
 	Fleet  *decision.Fleet  `json:"-"` // the fleet with its state
 	Result *decision.Result `json:"-"` // the decision for what moves to new nodes or gets another request; nil without
@@ -89,6 +90,7 @@ type cluster struct {
 	of      map[string]*decision.Workload
 	today   map[string]seat
 	running map[string]int
+	wants   map[string]int // replicas, with those that wait for a device
 	budgets map[string]decision.Budget
 	priced  bool
 	micros  map[string]int64 // a GPU's price an hour by pool
@@ -102,13 +104,13 @@ func Make(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan,
 	return plan(ctx, f, opts, nil)
 }
 
-// Admit gives the workloads without today a place beside what runs, and changes that only where there is no other
-// ([Plan.Disturbs]). Options and error are those of Make.
+// Admit gives the workloads without today, and replicas that wait, a place beside what runs, and changes that only
+// where there is no other ([Plan.Disturbs]). Options and error are those of Make.
 func Admit(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan, error) {
 	p, err := plan(ctx, f, opts, func(c *cluster) {
-		for name, w := range c.of {
-			if w.Today != nil && c.stays[name] == "" {
-				c.stays[name] = "it runs, and the question is what comes"
+		for w, n := range c.running {
+			if n == c.wants[w] && c.stays[w] == "" {
+				c.stays[w] = "it runs, and the question is what comes"
 			}
 		}
 	})
@@ -118,6 +120,28 @@ func Admit(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan
 	return Make(ctx, f, opts)
 }
 
+// Keep plans as Make does, and stays with the part of an earlier plan's steps that can still be taken unless the new
+// plan mends more, or saves more by what is uncertain about it. So one of two plans that are as good is not given up
+// for the other, and what is worth taking can be told from what comes and goes.
+func Keep(ctx context.Context, f *decision.Fleet, steps []Step, opts decision.Options) (*Plan, error) {
+	p, err := Make(ctx, f, opts)
+	if err != nil || len(steps) == 0 || !p.Changes() {
+		return p, err
+	}
+	c, err := read(ctx, f, opts)
+	if err != nil {
+		return nil, err
+	}
+	loads, seats := c.retake(steps)
+	old, again, err := c.propose(ctx, loads, seats, p.Result)
+	if err != nil || len(again) > 0 || !old.Changes() || len(p.Mends) > len(old.Mends) ||
+		p.Bill.saved-old.Bill.saved > p.Bill.uncertain {
+		return p, err
+	}
+	old.Kept = true
+	return old, nil
+}
+
 // Disturbs reports whether a step changes what runs, beside starting what comes.
 func (p *Plan) Disturbs() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Action != ActionMove || len(s.From) > 0 })
@@ -125,6 +149,37 @@ func (p *Plan) Disturbs() bool {
 
 // plan makes a plan around what stays, of which hold may name more.
 func plan(ctx context.Context, f *decision.Fleet, opts decision.Options, hold func(*cluster)) (*Plan, error) {
+	c, err := read(ctx, f, opts)
+	if err != nil {
+		return nil, err
+	}
+	if hold != nil {
+		hold(c)
+	}
+	for range attempts {
+		p, again, err := c.attempt(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if len(again) == 0 {
+			return p, nil
+		}
+		for _, w := range slices.Sorted(maps.Keys(again)) {
+			switch {
+			case c.of[w].Today == nil:
+				return c.leave(fmt.Sprintf("%s has no place: %s", w, again[w])), nil
+			case c.running[w] > 0 && c.wants[w] > c.running[w]:
+				c.wants[w] = c.running[w] // those that wait go on waiting
+			default:
+				c.stays[w] = again[w]
+			}
+		}
+	}
+	return c.leave("no order of steps was found in which every replica keeps a device"), nil
+}
+
+// read takes a fleet's state in, what can't be moved, and who keeps which objectives.
+func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*cluster, error) {
 	if f.Today == nil {
 		return nil, fmt.Errorf("migrate: the fleet has no today: cotenant discover -out writes it")
 	}
@@ -137,24 +192,9 @@ func plan(ctx context.Context, f *decision.Fleet, opts decision.Options, hold fu
 	opts.Brief = true
 	c := newCluster(f, opts)
 	c.hold()
-	if hold != nil {
-		hold(c)
-	}
 	var err error
-	if c.before, err = decision.Judge(ctx, f, seatings(c.present(), c.today), opts); err != nil {
-		return nil, err
-	}
-	for range attempts {
-		p, again, err := c.attempt(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if len(again) == 0 {
-			return p, nil
-		}
-		maps.Copy(c.stays, again)
-	}
-	return c.leave("no order of steps was found in which every replica keeps a device"), nil
+	c.before, err = decision.Judge(ctx, f, seatings(c.present(), c.today), opts)
+	return c, err
 }
 
 // attempt plans around what stays. again names workloads that have to stay as well, for another attempt.
@@ -174,10 +214,10 @@ func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string
 	again = map[string]string{}
 	for i := range r.Decisions {
 		switch d := &r.Decisions[i]; {
-		case d.Unplaced > 0 && c.of[d.Workload].Today != nil:
-			again[d.Workload] = "nothing better has room for all of its replicas: " + d.Why
+		case d.Unplaced > 0 && c.of[d.Workload].Today == nil:
+			again[d.Workload] = d.Why
 		case d.Unplaced > 0:
-			return c.leave(fmt.Sprintf("%s has no place: %s", d.Workload, d.Why)), nil, nil
+			again[d.Workload] = "nothing better has room for all of its replicas: " + d.Why
 		case d.Status == decision.StatusProvisional && c.of[d.Workload].Today != nil:
 			again[d.Workload] = "it is not known enough of: " + reason(d)
 		}
@@ -187,23 +227,25 @@ func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string
 	}
 	loads, seats, full := c.place(r, pinned)
 	if full != "" {
-		if c.of[full].Today == nil {
-			return c.leave(full + " has no place: too few nodes are free to hand out GPUs as it needs them"), nil, nil
-		}
-		return nil, map[string]string{full: "too few nodes are free to hand out GPUs as it would need them"}, nil
+		return nil, map[string]string{full: "too few nodes are free to hand out GPUs as it needs them"}, nil
 	}
+	return c.propose(ctx, loads, seats, r)
+}
+
+// propose plans the way to a target. again names workloads for which it is none.
+func (c *cluster) propose(ctx context.Context, loads []*load, seats map[string]seat, r *decision.Result) (p *Plan,
+	again map[string]string, err error) {
 	after, err := decision.Judge(ctx, c.fleet, seatings(loads, seats), c.opts)
 	if err != nil {
 		return nil, nil, err
 	}
-	for w := range c.before {
-		if after[w] != c.before[w] && (after[w] == sharing.AnswerNo || c.before[w] == sharing.AnswerYes) {
+	again = map[string]string{}
+	for w, answer := range after {
+		switch _, runs := c.before[w]; {
+		case runs && answer != c.before[w] && (answer == sharing.AnswerNo || c.before[w] == sharing.AnswerYes):
 			again[w] = "beside its new neighbours it would not keep its objectives surely"
-		}
-	}
-	for i := range r.Decisions {
-		if w := r.Decisions[i].Workload; c.of[w].Today == nil && after[w] == sharing.AnswerNo {
-			return c.leave(w + " would miss its objectives on the devices that are free"), nil, nil
+		case !runs && answer == sharing.AnswerNo:
+			again[w] = "it would miss its objectives on the devices that are free"
 		}
 	}
 	if len(again) > 0 {

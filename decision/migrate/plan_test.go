@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -156,6 +157,7 @@ func (w *world) take(s *Step) {
 		}) {
 			w.t.Errorf("%s is interrupted without a budget", s.Workload)
 		}
+		w.rollOut(s)
 		for _, to := range s.To {
 			w.start(s, to, s.Seat)
 		}
@@ -184,6 +186,30 @@ func (w *world) take(s *Step) {
 		if len(w.run[s.Node]) > 0 {
 			w.t.Errorf("%s is freed, and %v run there", s.Node, w.run[s.Node])
 		}
+	}
+}
+
+// rollOut checks that a Deployment's controller finds its way, which replaces the replicas that stay too, each after
+// another has started, and may stop those that leave first.
+func (w *world) rollOut(s *Step) {
+	nodes, stay, leave := map[string]bool{}, 0, map[string]int{}
+	for _, from := range s.From {
+		leave[from.Node] += from.Replicas
+	}
+	for node, run := range w.run {
+		if n := run[s.Workload] - leave[node]; n > 0 {
+			nodes[node], stay = true, stay+n
+		}
+	}
+	free, each := 0, max(1, w.workload(s.Workload).GPUs)
+	for _, to := range s.To {
+		nodes[to.Node] = true
+	}
+	for node := range nodes {
+		free += (w.seats[node][s.Seat] - w.used(node, s.Seat)) / each
+	}
+	if s.Object != "StatefulSet" && !s.Request && stay > 0 && free <= s.Replicas {
+		w.t.Errorf("%s: %d replicas move and %d stay on %v, where %d devices are free", s.Workload, s.Replicas, stay, nodes, free)
 	}
 }
 
@@ -270,6 +296,7 @@ func fleetOf(t *testing.T, text string) *decision.Fleet {
 func TestRandomClusters(t *testing.T) {
 	race.Long(t)
 	changed, freed, configured, moved := 0, 0, 0, 0
+	randomClusters := nightly.Cases(10, 50)
 	for seed := range uint64(randomClusters) {
 		rng := rand.New(rand.NewPCG(seed, 32))
 		known := seed%10 != 9

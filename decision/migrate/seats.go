@@ -90,9 +90,12 @@ type load struct {
 	fresh bool           // it is to get its shape
 }
 
+// free is the number of replicas for which devices are free.
+func (l *load) free(w *want) int { return (l.shape.seats(w.seat) - l.used[w.seat]) / w.each }
+
 // put gives as many of n replicas devices as are free, and returns their number.
 func (l *load) put(w *want, n int) int {
-	n = min(n, (l.shape.seats(w.seat)-l.used[w.seat])/w.each)
+	n = min(n, l.free(w))
 	if n <= 0 {
 		return 0
 	}
@@ -110,14 +113,23 @@ type yard struct {
 	trusts  func(a, b string) bool    // whether two workloads may share a GPU without hardware between them
 }
 
-// join puts replicas beside others that trust them, who may meet them on any GPU of the node.
-func (y *yard) join(l *load, w *want) int {
-	if w.seat.mechanism != sharing.MechanismExclusive && w.seat.mechanism != sharing.MechanismMIG {
-		for other := range l.run {
-			if !y.trusts(w.workload, other) {
-				return 0
-			}
+// welcome reports whether those on a node trust a workload, who may meet it on any GPU that is shared.
+func (y *yard) welcome(l *load, w *want) bool {
+	if w.seat.mechanism == sharing.MechanismExclusive || w.seat.mechanism == sharing.MechanismMIG {
+		return true
+	}
+	for other := range l.run {
+		if !y.trusts(w.workload, other) {
+			return false
 		}
+	}
+	return true
+}
+
+// join puts replicas beside others that trust them.
+func (y *yard) join(l *load, w *want) int {
+	if !y.welcome(l, w) {
+		return 0
 	}
 	return l.put(w, w.n)
 }

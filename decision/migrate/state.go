@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +13,7 @@ import (
 
 func newCluster(f *decision.Fleet, opts decision.Options) *cluster {
 	c := &cluster{fleet: f, opts: opts, byName: map[string]*node{}, of: map[string]*decision.Workload{},
-		today: map[string]seat{}, running: map[string]int{}, budgets: map[string]decision.Budget{},
+		today: map[string]seat{}, running: map[string]int{}, wants: map[string]int{}, budgets: map[string]decision.Budget{},
 		priced: true, micros: map[string]int64{}, stays: map[string]string{}}
 	for i := range f.Today.Nodes {
 		n := &node{&f.Today.Nodes[i], map[string]int{}}
@@ -23,6 +24,7 @@ func newCluster(f *decision.Fleet, opts decision.Options) *cluster {
 		w := &f.Workloads[i]
 		c.of[w.Name] = w
 		if w.Today == nil {
+			c.wants[w.Name] = max(1, w.Replicas.Max)
 			continue
 		}
 		c.today[w.Name] = seat{w.Today.Mechanism, w.Today.Profile}
@@ -30,6 +32,7 @@ func newCluster(f *decision.Fleet, opts decision.Options) *cluster {
 			c.byName[on.Node].run[w.Name] += on.Replicas
 			c.running[w.Name] += on.Replicas
 		}
+		c.wants[w.Name] = max(1, c.running[w.Name], cmp.Or(w.Replicas.Min, w.Replicas.Max))
 	}
 	for _, b := range f.Today.Budgets {
 		if had, ok := c.budgets[b.Workload]; !ok || b.Allowed < had.Allowed {
@@ -89,8 +92,6 @@ func (c *cluster) hold() {
 func (c *cluster) fixed(w *decision.Workload) string {
 	t := w.Today
 	switch {
-	case len(t.On) == 0:
-		return "no replica of it runs"
 	case !moves(t.Mechanism):
 		return fmt.Sprintf("it shares by %v, which is not planned from here", t.Mechanism)
 	case t.Object == "Job" || t.Object == "CronJob":

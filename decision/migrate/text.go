@@ -6,10 +6,12 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
 // Title is the step in a sentence, the same wherever the step is shown.
 func (s *Step) Title() string {
+	n := plaintext.Count(s.Replicas, "replica")
 	switch s.Action {
 	case ActionConfigure:
 		return fmt.Sprintf("Drain %s, on which no GPU is in use, and let it hand out %v (today %s)", s.Node, s.Gets, s.Was)
@@ -17,15 +19,14 @@ func (s *Step) Title() string {
 		return fmt.Sprintf("Give %s back: nothing runs on it any more", s.Node)
 	}
 	if len(s.From) == 0 {
-		return fmt.Sprintf("Start %s of %s on %s, each on %s", plural(s.Replicas, "replica"), s.Workload, places(s.To),
-			s.Seat)
+		return fmt.Sprintf("Start %s of %s on %s, each on %s", n, s.Workload, places(s.To), s.Seat)
 	}
 	how := "each new replica is ready before an old one stops"
 	if s.Budget != "" {
 		how = fmt.Sprintf("one after another, each stopped before the next starts, as PodDisruptionBudget %s allows",
 			s.Budget)
 	}
-	return fmt.Sprintf("Move %s of %s from %s to %s, each to %s: %s", plural(s.Replicas, "replica"), s.Workload,
+	return fmt.Sprintf("Move %s of %s from %s to %s, each to %s: %s", n, s.Workload,
 		places(s.From), places(s.To), s.Seat, how)
 }
 
@@ -48,7 +49,7 @@ func (p *Plan) Lines() []string {
 		head = "PLAN: " + p.Why
 	}
 	b := &p.Bill
-	money := fmt.Sprintf(" %s with GPUs today, %d after", plural(b.NodesToday, "node"), b.NodesAfter)
+	money := fmt.Sprintf(" %s with GPUs today, %d after", plaintext.Count(b.NodesToday, "node"), b.NodesAfter)
 	if b.Currency != "" {
 		money += fmt.Sprintf("; %s %s a month today, %s after", b.MonthlyToday, b.Currency, b.MonthlyAfter)
 		if p.Changes() {
@@ -61,14 +62,7 @@ func (p *Plan) Lines() []string {
 		money += "; without a price of every pool nothing is said of money"
 	}
 	out := []string{head, money}
-	if len(p.Rows) > 0 {
-		out = append(out, "CHANGES by node and workload")
-	}
-	for i, r := range p.Rows {
-		if i == mostRows {
-			out = append(out, fmt.Sprintf(" and %d more rows: the JSON has all", len(p.Rows)-i))
-			break
-		}
+	out = append(out, list("CHANGES by node and workload", "rows: the JSON has all", p.Rows, func(r *Row) string {
 		text := fmt.Sprintf("%s -> %s", r.Today, r.After)
 		switch {
 		case r.Today == "":
@@ -76,31 +70,28 @@ func (p *Plan) Lines() []string {
 		case r.After == "":
 			text = "leaves: " + r.Today
 		}
-		out = append(out, fmt.Sprintf(" %s  %s: %s; %s", r.Node, r.Workload, text, r.Risk))
-	}
-	if p.Changes() {
-		out = append(out, "STEPS, one after another")
-	}
-	for i := range p.Steps {
-		if i == mostRows {
-			out = append(out, fmt.Sprintf(" and %d more steps: plan.md has all", len(p.Steps)-i))
-			break
+		return fmt.Sprintf("%s  %s: %s; %s", r.Node, r.Workload, text, r.Risk)
+	})...)
+	n := 0
+	out = append(out, list("STEPS, one after another", "steps: plan.md has all", p.Steps, func(s *Step) string {
+		n++
+		return fmt.Sprintf("%d. %s", n, s.Title())
+	})...)
+	return append(out, list("STAYS AS IT IS, by reason", "reasons: the JSON has all", p.Stays, func(s *Stay) string {
+		return plaintext.Some(s.Workloads, len(s.Workloads), s.Count) + ": " + s.Why
+	})...)
+}
+
+// list writes the first mostRows of items under a heading, and more of how many are left out.
+func list[T any](heading, more string, items []T, text func(*T) string) (out []string) {
+	for i := range items {
+		switch {
+		case i == 0:
+			out = []string{heading}
+		case i == mostRows:
+			return append(out, fmt.Sprintf(" and %d more %s", len(items)-i, more))
 		}
-		out = append(out, fmt.Sprintf(" %d. %s", i+1, p.Steps[i].Title()))
-	}
-	if len(p.Stays) > 0 {
-		out = append(out, "STAYS AS IT IS, by reason")
-	}
-	for i, s := range p.Stays {
-		if i == mostRows {
-			out = append(out, fmt.Sprintf(" and %d more reasons: the JSON has all", len(p.Stays)-i))
-			break
-		}
-		names := strings.Join(s.Workloads, ", ")
-		if s.Count > len(s.Workloads) {
-			names += fmt.Sprintf(" and %d more", s.Count-len(s.Workloads))
-		}
-		out = append(out, fmt.Sprintf(" %s: %s", names, s.Why))
+		out = append(out, " "+text(&items[i]))
 	}
 	return out
 }

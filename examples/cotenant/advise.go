@@ -46,7 +46,7 @@ func runAdvise(ctx context.Context, args []string, std stdio) error {
 			return err
 		}
 		switch {
-		case *every == 0 && a.Stands:
+		case *every == 0 && (a.Stands || a.Now != nil):
 			return &exitError{code: exitNo}
 		case *every == 0:
 			return nil

@@ -1,5 +1,0 @@
-//go:build nightly
-
-package migrate
-
-const randomClusters = 50
