@@ -188,34 +188,39 @@ func (s *search) strictest(tenants []int) serving.Objective {
 // fewest is the number of GPUs below which a part's work does not fit the window at
 // all: every prompt computed without anything beside it, every token in a full batch.
 func (s *search) fewest(l *layout, load float64) int {
-	work := make([]float64, len(l.servers)) // ms of one replica
+	most, sum, host := 0.0, 0.0, 0.0
 	for i := range l.servers {
-		e := &l.servers[i].engine
-		sequences := float64(cmp.Or(e.Sequences, 256))
-		for _, t := range l.servers[i].tenants {
-			of := &s.traffic.tenants[t]
-			prompts := of.input
-			if s.traffic.prefixes && !e.NoPrefixCache {
-				prompts = 0 // all of it may be in the cache
-			}
-			work[i] += prompts/1e3*e.PrefillToken.Value + of.output*(e.StepSequence.Value+e.Step.Value/sequences) +
-				of.squareOfResident/1e3*e.StepContext.Value
+		work := s.work(&l.servers[i])
+		most, sum = max(most, work/float64(l.copies(i))), sum+work
+		host += work * l.servers[i].engine.HostFraction.Value
+	}
+	switch l.kind { // one at a time, with the host's part hidden at best
+	case KindTimeSlicing:
+		most = max(most, sum) - host
+	case KindSleep:
+		most = max(most, sum)
+	}
+	return s.gpusFor(l, most, load)
+}
+
+// work is the least time that the tenants of a server take on one replica, in ms.
+func (s *search) work(sv *server) (ms float64) {
+	e := &sv.engine
+	for _, t := range sv.tenants {
+		of := &s.traffic.tenants[t]
+		prompts := of.input
+		if s.traffic.prefixes && !e.NoPrefixCache {
+			prompts = 0 // all of it may be in the cache
 		}
+		ms += prompts/1e3*e.PrefillToken.Value + of.output*(e.StepSequence.Value+e.Step.Value/float64(e.MostSequences())) +
+			of.squareOfResident/1e3*e.StepContext.Value
 	}
-	most, sum := 0.0, 0.0
-	for i := range work {
-		most = max(most, work[i]/float64(l.copies(i)))
-		sum += work[i]
-	}
-	if l.kind == KindTimeSlicing || l.kind == KindSleep {
-		most = max(most, sum) // one at a time, with the host's part hidden at best
-		for i := range l.servers {
-			if l.kind == KindTimeSlicing {
-				most -= work[i] * l.servers[i].engine.HostFraction.Value
-			}
-		}
-	}
-	return max(int(most/1e3/(s.traffic.seconds(load)+s.patience(l))), 1)
+	return ms
+}
+
+// gpusFor is the number of GPUs that do so much work in the time of the window and of the patience after it.
+func (s *search) gpusFor(l *layout, ms, load float64) int {
+	return max(int(ms/1e3/(s.traffic.seconds(load)+s.patience(l))), 1)
 }
 
 // patience is for how many seconds after the window a part's requests may go on within

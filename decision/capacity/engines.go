@@ -154,7 +154,8 @@ func transfer(measured, priorThere, priorHere costs.Engine, same bool) costs.Eng
 
 func costsOf(e *costs.Engine) []*costs.Cost {
 	return []*costs.Cost{&e.Step, &e.StepMatrix, &e.StepSequence, &e.StepContext, &e.StepExperts,
-		&e.HostFraction, &e.Prefill, &e.PrefillToken, &e.PrefillContext, &e.PrefillBusy, &e.DecodeSM, &e.PrefillSM, &e.MPSStep}
+		&e.HostFraction, &e.Prefill, &e.PrefillToken, &e.PrefillContext, &e.PrefillBusy, &e.DecodeSM, &e.PrefillSM,
+		&e.MPSStep}
 }
 
 // capped is the engine under an active thread percentage of MPS: prefills have that

@@ -156,7 +156,9 @@ func (s *search) part(ctx context.Context, layouts []layout, routers []serving.R
 	for i := range layouts {
 		l := &layouts[i]
 		fewest := s.fewest(l, s.load)
-		least = min(least, fewest)
+		if least = min(least, fewest); l.mixed > 0 { // a server may also be on slices of two sizes, which is not searched
+			least = min(least, s.gpusFor(l, l.mixed, s.load))
+		}
 		limit := most
 		if best.kept {
 			limit = best.n // with as many it may keep them better

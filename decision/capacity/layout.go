@@ -3,6 +3,7 @@ package capacity
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
@@ -26,6 +27,7 @@ type layout struct {
 	slots    []slot
 	percents []float64 // of the servers, under MPS; nil = not capped
 	profiles []string  // of the servers, under MIG
+	mixed    float64   // ms of the GPU that the work takes under MIG, however it is divided
 }
 
 // slot is a GPU as the simulator has it: the whole one, or a MIG slice.
@@ -294,18 +296,26 @@ func (s *search) sliced(of part, g *gpu) ([]layout, error) {
 	if len(of.tenants) > 4 {
 		return nil, fmt.Errorf("divisions of %s for %d tenants are not searched", g.Name, len(of.tenants))
 	}
-	// A server on each profile; nil where it does not fit.
+	// A server on each profile; nil where it does not fit. Work on a slice takes its parts of the GPU's compute and memory.
 	servers := make([][]*server, len(of.tenants))
 	var why error
+	compute, units, mostCompute, mostUnits := 0.0, 0.0, 1, 1
 	for i := range of.tenants {
+		leastCompute, leastUnits := math.Inf(1), math.Inf(1)
 		for _, p := range profiles {
+			mostCompute, mostUnits = max(mostCompute, p.ComputeSlices), max(mostUnits, p.PlacementUnits)
 			sv, err := s.onSlice(part{of.tenants[i : i+1]}, g, p, smsAll)
 			if err != nil {
 				why = err
+			} else {
+				leastCompute = min(leastCompute, s.work(sv)*float64(p.ComputeSlices))
+				leastUnits = min(leastUnits, s.work(sv)*float64(p.PlacementUnits))
 			}
 			servers[i] = append(servers[i], sv)
 		}
+		compute, units = compute+leastCompute, units+leastUnits
 	}
+	mixed := max(compute/float64(mostCompute), units/float64(mostUnits))
 	var out []layout
 	chosen := make([]int, len(of.tenants)) // profiles
 	counts := make([]int, len(of.tenants))
@@ -332,6 +342,7 @@ func (s *search) sliced(of part, g *gpu) ([]layout, error) {
 			}
 			if counts[i] > 0 {
 				out = append(out, s.divided(g, profiles, servers, chosen, counts))
+				out[len(out)-1].mixed = mixed
 			}
 		}
 		counts[i] = 0

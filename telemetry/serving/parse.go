@@ -74,8 +74,8 @@ var names = map[string]func(*Reading, *value){
 }
 
 // Parse reads a metrics page of vLLM, SGLang or llama.cpp, or several one after another, as of the pods of a
-// deployment. There is one reading for each model and replica of each page, in the order of pages, models and replicas. Of SGLang's
-// tensor- and pipeline-parallel ranks, which say the same, the lowest is read.
+// deployment. There is one reading for each model and replica of each page, in the order of pages, models and
+// replicas. Of SGLang's tensor- and pipeline-parallel ranks, which say the same, the lowest is read.
 //
 // Lines that cannot be read, and values that cannot be, are named in the error and left out; the readings of the
 // rest are returned beside it. ErrNone says that nothing was found.

@@ -25,7 +25,8 @@ type model struct {
 	loads []profile.Load
 }
 
-// readModels reads what is described and what was measured, sorted by name. The built-in scenario has models of its own.
+// readModels reads what is described and what was measured, sorted by name. The built-in scenario has models of its
+// own.
 func (s *Study) readModels(opts Options) ([]model, error) {
 	var errs []error
 	byName := map[string]*model{} // in lower case

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,7 +46,7 @@ func (r *Report) WriteText(out io.Writer) error {
 	if t.PerS > 0 {
 		line("%d requests in %s, %.3g a second in the stretch that is searched", t.Requests, seconds(t.DurationS), t.PerS)
 	} else {
-		line("requests: %d, all at one time", t.Requests)
+		line("requests: %d, all at one time: a multiple of the load changes nothing", t.Requests)
 	}
 	line("objectives: %s", r.SLO)
 	for _, n := range r.Notes {
@@ -244,12 +245,14 @@ func interval(a *capacity.Arrangement, metric string) string {
 	return fmt.Sprintf("%s (%s-%s)", unit(i.Value), unit(i.Low), unit(i.High))
 }
 
+// formFactor begins where a GPU's name goes on with its memory or board.
+var formFactor = regexp.MustCompile(`-.*| \d+GB.*`)
+
 // shortGPU returns a GPU's name without its form factor.
 func shortGPU(name string) string {
 	var short []string
 	for one := range strings.SplitSeq(name, " + ") {
-		first, _, _ := strings.Cut(strings.TrimPrefix(one, "NVIDIA "), "-")
-		short = append(short, first)
+		short = append(short, formFactor.ReplaceAllString(strings.TrimPrefix(one, "NVIDIA "), ""))
 	}
 	return strings.Join(short, "+")
 }

@@ -2,5 +2,5 @@
 
 package study
 
-// recordedSeries is how many series TestRecordedServers predicts: all.
+// recordedSeries is the number of series that TestRecordedServers predicts: all.
 const recordedSeries = 8

@@ -2,6 +2,6 @@
 
 package study
 
-// recordedSeries is how many series TestRecordedServers predicts: the plain run takes
+// recordedSeries is the number of series that TestRecordedServers predicts: the plain run takes
 // the shortest one alone.
 const recordedSeries = 1

@@ -32,10 +32,10 @@ type onServers struct {
 	Verdict, Was          string
 	Near                  bool // a measured figure is within 15% of its limit
 	GoodPerS, WasGoodPerS float64
-	// AgainGoodPerS is what another H100 did with the same requests, held against the
+	// AgainGoodPerS is the goodput of another H100 with the same requests, held against the
 	// same limits: those of the first 9 s of the second series.
 	AgainGoodPerS float64 `json:",omitempty"`
-	// RepeatGoodPerS is what the same servers did with the same requests once more.
+	// RepeatGoodPerS is the goodput of the same servers with the same requests once more.
 	RepeatGoodPerS float64 `json:",omitempty"`
 	// StrictGoodPerS is goodput of the same run by the objectives of limitsOf.
 	StrictGoodPerS float64 `json:",omitempty"`
@@ -149,7 +149,7 @@ func (c *onServers) compare(predicted map[string]profile.Interval, limits []capa
 	c.GoodPerS = c.Predicted["share"].Value * float64(c.Requests) / during.Seconds()
 }
 
-// score is how near predictions came to what was measured, in cases of a tenant.
+// score counts how near predictions came to measurements, in cases of a tenant.
 type score struct {
 	cases, clear int // those not near a limit
 	// Of the clear ones: verdicts that were given, and right; by values without their

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -81,7 +82,10 @@ func ParseModelConfig(data []byte) (Model, error) {
 		return Model{}, fmt.Errorf("is a page in HTML, as a login gives, and no config.json: download it with a token")
 	}
 	var c modelConfig
-	if err := json.Unmarshal(data, &c); err != nil {
+	var odd *json.UnmarshalTypeError
+	if err := json.Unmarshal(data, &c); errors.As(err, &odd) && odd.Field != "" {
+		return Model{}, fmt.Errorf("%s: is a %s and must be of type %v", odd.Field, odd.Value, odd.Type.Kind())
+	} else if err != nil {
 		return Model{}, fmt.Errorf("is no config.json: %w", err)
 	}
 	if c.Text != nil {

@@ -77,7 +77,7 @@ func TestParseModelConfigBad(t *testing.T) {
 		`{"model_type":"llama","hidden_size":0}`:                    "num_hidden_layers: is 0 or missing",
 		`{"model_type":"qwen3","layer_types":["linear_attention"]}`: `layer_types[0]: "linear_attention"`,
 		`[1]`: "is no config.json",
-		`{"model_type":"llama","num_hidden_layers":"many"}`:           "num_hidden_layers",
+		`{"model_type":"llama","num_hidden_layers":"many"}`:           "num_hidden_layers: is a string and must be of type int",
 		strings.Replace(configs[3].config, `"fp8"`, `"squeeze"`, 1):   `quant_method: "squeeze"`,
 		strings.Replace(configs[4].config, `"bits":4`, `"bits":3`, 1): "weights of 3 bits",
 	} {

@@ -282,7 +282,7 @@ func sweep(clients int) (before, point []serving.Request) {
 // throughput, for a model and a GPU that the predictor was not calibrated on.
 const sharingError = 0.15
 
-// vllmSleep is how long vLLM 0.11 takes to wake a model that sleeps.
+// vllmSleep is the time that vLLM 0.11 takes to wake a model that sleeps.
 func vllmSleep() []predicted {
 	var out []predicted
 	for _, c := range []struct {
