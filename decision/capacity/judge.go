@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -130,12 +131,13 @@ func (s *search) words(j judgement, seen []figures) string {
 		return fmt.Sprintf("%.1f%% of %s's requests keep their limits, %.1f%% must", 100*i.Value, name,
 			100*s.plan.Tenants[j.tenant].Objectives.Share)
 	}
-	for _, l := range s.plan.Tenants[j.tenant].Objectives.Limits {
-		if l.metric() == j.metric {
-			return fmt.Sprintf("%s's %s is %s, at most %s", name, j.metric, milliseconds(i.Value), brief(l.Most))
-		}
-	}
-	return j.metric
+	return fmt.Sprintf("%s's %s is %s, at most %s", name, j.metric, milliseconds(i.Value), s.limit(j))
+}
+
+// limit says the limit of the latency that a judgement is about.
+func (s *search) limit(j judgement) string {
+	limits := s.plan.Tenants[j.tenant].Objectives.Limits
+	return brief(limits[slices.IndexFunc(limits, func(l Limit) bool { return l.metric() == j.metric })].Most)
 }
 
 // brief is a duration without its zeros.

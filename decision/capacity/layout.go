@@ -299,23 +299,25 @@ func (s *search) sliced(of part, g *gpu) ([]layout, error) {
 	// A server on each profile; nil where it does not fit. Work on a slice takes its parts of the GPU's compute and memory.
 	servers := make([][]*server, len(of.tenants))
 	var why error
-	compute, units, mostCompute, mostUnits := 0.0, 0.0, 1, 1
+	compute, units := 1, 1
+	for _, p := range m.Profiles {
+		compute, units = max(compute, p.ComputeSlices), max(units, p.PlacementUnits)
+	}
+	ofCompute, ofMemory := 0.0, 0.0
 	for i := range of.tenants {
-		leastCompute, leastUnits := math.Inf(1), math.Inf(1)
+		leastCompute, leastMemory := math.Inf(1), math.Inf(1)
 		for _, p := range profiles {
-			mostCompute, mostUnits = max(mostCompute, p.ComputeSlices), max(mostUnits, p.PlacementUnits)
-			sv, err := s.onSlice(part{of.tenants[i : i+1]}, g, p, smsAll)
+			sv, err := s.onSlice(part{of.tenants[i : i+1]}, g, p, smsAll, units)
 			if err != nil {
 				why = err
 			} else {
-				leastCompute = min(leastCompute, s.work(sv)*float64(p.ComputeSlices))
-				leastUnits = min(leastUnits, s.work(sv)*float64(p.PlacementUnits))
+				leastCompute = min(leastCompute, s.work(sv)*float64(p.ComputeSlices)/float64(compute))
+				leastMemory = min(leastMemory, s.work(sv)*float64(p.PlacementUnits)/float64(units))
 			}
 			servers[i] = append(servers[i], sv)
 		}
-		compute, units = compute+leastCompute, units+leastUnits
+		ofCompute, ofMemory = ofCompute+leastCompute, ofMemory+leastMemory
 	}
-	mixed := max(compute/float64(mostCompute), units/float64(mostUnits))
 	var out []layout
 	chosen := make([]int, len(of.tenants)) // profiles
 	counts := make([]int, len(of.tenants))
@@ -342,7 +344,7 @@ func (s *search) sliced(of part, g *gpu) ([]layout, error) {
 			}
 			if counts[i] > 0 {
 				out = append(out, s.divided(g, profiles, servers, chosen, counts))
-				out[len(out)-1].mixed = mixed
+				out[len(out)-1].mixed = max(ofCompute, ofMemory)
 			}
 		}
 		counts[i] = 0
@@ -371,13 +373,9 @@ func (s *search) sliced(of part, g *gpu) ([]layout, error) {
 }
 
 // onSlice is the server of a part's tenants on a slice; the error says why it does not fit.
-func (s *search) onSlice(of part, g *gpu, p *mig.Profile, smsAll int) (*server, error) {
+func (s *search) onSlice(of part, g *gpu, p *mig.Profile, smsAll, units int) (*server, error) {
 	memory, _ := p.Memory.Get()
 	sms, _ := p.SMs.Get()
-	units := 0
-	for _, o := range g.mig.Profiles {
-		units = max(units, o.PlacementUnits)
-	}
 	servers, err := s.serversOf(KindMIG, of, g, memory)
 	if err != nil {
 		return nil, err
@@ -385,7 +383,7 @@ func (s *search) onSlice(of part, g *gpu, p *mig.Profile, smsAll int) (*server, 
 	sv := &servers[0]
 	sv.engine = sv.engine.On(costs.Share{
 		Mechanism: sharing.MechanismMIG, SMs: min(1, float64(sms)/float64(smsAll)),
-		Bandwidth: min(1, float64(p.PlacementUnits)/float64(max(units, 1))),
+		Bandwidth: min(1, float64(p.PlacementUnits)/float64(units)),
 	})
 	if err := s.holds(servers, []seat{{0, usable(memory)}}); err != nil {
 		return nil, err

@@ -107,13 +107,8 @@ func (s *search) unsure(a, beside *Arrangement) string {
 		return fmt.Sprintf("%s, between %.1f%% and %.1f%% of %s's requests keep their limits, %.1f%% must", on, 100*i.Low,
 			100*i.High, t.Name, 100*t.Objectives.Share)
 	}
-	for _, l := range t.Objectives.Limits {
-		if l.metric() == j.metric {
-			return fmt.Sprintf("%s, %s's %s lies between %s and %s, at most %s", on, t.Name, j.metric, milliseconds(i.Low),
-				milliseconds(i.High), brief(l.Most))
-		}
-	}
-	return fmt.Sprintf("%d may do", a.GPUs)
+	return fmt.Sprintf("%s, %s's %s lies between %s and %s, at most %s", on, t.Name, j.metric, milliseconds(i.Low),
+		milliseconds(i.High), s.limit(j))
 }
 
 // against compares the chosen arrangement with another in words; c is not needed where that

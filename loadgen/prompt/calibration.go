@@ -42,12 +42,9 @@ func (c WordCalibration) words(tokens int, share float64) int {
 
 func (c WordCalibration) check() error {
 	var l problem.List
-	if !(c.TokensPerWord >= 0) || c.TokensPerWord > 100 || c.TokensPerWord != 0 && c.TokensPerWord < 0.01 {
-		l.Addf("tokens_per_word", "use 0.01 to 100, or 0 for 1", "is %v", c.TokensPerWord)
-	}
-	if !(c.Overhead >= 0) || c.Overhead > maxTraceTokens {
-		l.Addf("overhead", "use 0 or more", "is %v", c.Overhead)
-	}
+	l.If(!(c.TokensPerWord >= 0) || c.TokensPerWord > 100 || c.TokensPerWord != 0 && c.TokensPerWord < 0.01,
+		"tokens_per_word", "use 0.01 to 100, or 0 for 1", "is %v", c.TokensPerWord)
+	l.If(!(c.Overhead >= 0) || c.Overhead > maxTraceTokens, "overhead", "use 0 or more", "is %v", c.Overhead)
 	return l.Err()
 }
 

@@ -82,9 +82,7 @@ func (e Empirical) String() string { return fmt.Sprintf("empirical, %d lengths",
 
 func (e Empirical) check() error {
 	var l problem.List
-	if len(e) == 0 {
-		l.Addf("", "give the observed lengths", "no lengths")
-	}
+	l.If(len(e) == 0, "", "give the observed lengths", "no lengths")
 	for i, v := range e {
 		if err := checkLength(fmt.Sprintf("[%d]", i), float64(v)); err != nil && l.Len() < problem.Enough {
 			l.AddErr("", err)
@@ -131,11 +129,7 @@ func checkLength(path string, v float64) error {
 func checkSpread(centre float64, centreName string, spread float64, spreadName string, lo, hi int) error {
 	var l problem.List
 	l.AddErr("", checkLength(centreName, centre))
-	if !(spread >= 0) || math.IsInf(spread, 0) {
-		l.Addf(spreadName, "use a finite value of 0 or more", "is %v", spread)
-	}
-	if lo < 0 || hi < 0 || hi != 0 && hi < max(lo, 1) {
-		l.Addf("max", "use 0 <= min <= max", "bounds %d to %d", lo, hi)
-	}
+	l.If(!(spread >= 0) || math.IsInf(spread, 0), spreadName, "use a finite value of 0 or more", "is %v", spread)
+	l.If(lo < 0 || hi < 0 || hi != 0 && hi < max(lo, 1), "max", "use 0 <= min <= max", "bounds %d to %d", lo, hi)
 	return l.Err()
 }

@@ -94,22 +94,13 @@ func NewSynthetic(opts SyntheticOptions) (*Synthetic, error) {
 		}
 	}
 	p := &opts.Prefix
-	if p.Groups < 0 || p.Tokens < 0 || p.Groups > maxTraceTokens || p.Tokens > maxTraceTokens {
-		l.Addf("prefix", fmt.Sprintf("use 0 to %d", maxTraceTokens), "%d groups of %d tokens", p.Groups, p.Tokens)
-	}
-	if p.Groups > 0 && p.Tokens == 0 || p.Zipf != 0 && p.Groups < 2 {
-		l.Addf("prefix", "set tokens above 0, and groups above 1 for zipf", "%d groups of %d tokens with zipf %v", p.Groups,
-			p.Tokens, p.Zipf)
-	}
-	if !(p.Zipf >= 0) || math.IsInf(p.Zipf, 0) {
-		l.Addf("prefix.zipf", "use a finite value of 0 or more", "%v", p.Zipf)
-	}
-	if opts.Think < 0 {
-		l.Addf("think", "use 0 or more", "%v is negative", opts.Think)
-	}
-	if opts.Count < 0 {
-		l.Addf("count", "use 0 or more", "%d is negative", opts.Count)
-	}
+	l.If(p.Groups < 0 || p.Tokens < 0 || p.Groups > maxTraceTokens || p.Tokens > maxTraceTokens, "prefix",
+		fmt.Sprintf("use 0 to %d", maxTraceTokens), "%d groups of %d tokens", p.Groups, p.Tokens)
+	l.If(p.Groups > 0 && p.Tokens == 0 || p.Zipf != 0 && p.Groups < 2, "prefix",
+		"set tokens above 0, and groups above 1 for zipf", "%d groups of %d tokens with zipf %v", p.Groups, p.Tokens, p.Zipf)
+	l.If(!(p.Zipf >= 0) || math.IsInf(p.Zipf, 0), "prefix.zipf", "use a finite value of 0 or more", "%v", p.Zipf)
+	l.If(opts.Think < 0, "think", "use 0 or more", "%v is negative", opts.Think)
+	l.If(opts.Count < 0, "count", "use 0 or more", "%d is negative", opts.Count)
 	l.AddErr("calibration", opts.Calibration.check())
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("loadgen: invalid synthetic prompts: %w", err)
