@@ -103,7 +103,9 @@ func (s Scheduling) Schedule(e *Engine, gpu *sharing.GPU, memory sharing.Bytes) 
 			continue
 		}
 		e.ChunkTokens, e.Sequences = cmp.Or(s.ChunkTokens, d.chunk), cmp.Or(s.Sequences, d.sequences)
-		e.Captured, e.PrefillsFirst = captured(min(d.captured, 2*e.Sequences)), engine == "sglang" || version < 8
+		if e.PrefillsFirst = engine == "sglang" || version < 8; !e.Adds { // padded batches are in what was fitted
+			e.Captured = captured(min(d.captured, 2*e.Sequences))
+		}
 		e.scheduled(engine, version)
 		e.Overhead += sharing.Bytes(max(0, e.ChunkTokens-usualChunk) * e.Model.activations())
 		words = fmt.Sprintf("%s: %d tokens a step, %d sequences", cmp.Or(s.Engine, engine), e.ChunkTokens, e.Sequences)
