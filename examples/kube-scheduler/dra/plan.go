@@ -18,6 +18,9 @@ type Options struct {
 	// ConsumableMemory shares GPUs by consumable capacity instead of by claim: each pod's claim takes its part of a
 	// GPU's memory. It needs the driver's consumable shares by memory, which exclude MPS: pods time-slice.
 	ConsumableMemory bool
+	// Slices are the driver's ResourceSlices of the nodes. With them each claim names its GPUs by UUID, so that what was
+	// decided is what is allocated, node included; without, it takes any GPU of its model.
+	Slices []*resourcev1.ResourceSlice
 }
 
 // Output holds the objects of a plan, each list in the order of names.
@@ -33,7 +36,8 @@ type Output struct {
 }
 
 // Plan places pods on nodes, one after another, and writes the claims. Pods that ask for no GPU are passed on as
-// they are. The error names every pod that asks for GPUs in a way that is not valid.
+// they are. The error names every pod that asks for GPUs in a way that is not valid, and every node of whose GPUs the
+// slices lack some.
 func Plan(nodes []*v1.Node, pods []*v1.Pod, scorer *placement.Scorer, opt Options) (*Output, error) {
 	var errs []error
 	asked := make([]*kubegpu.Pod, len(pods))
@@ -54,9 +58,15 @@ func Plan(nodes []*v1.Node, pods []*v1.Pod, scorer *placement.Scorer, opt Option
 	}
 	w := &writer{out: &Output{Refused: map[string]string{}}, opt: opt, classes: map[string]*resourcev1.DeviceClass{},
 		shared: map[string]*sharedClaim{}}
+	if opt.Slices != nil {
+		var err error
+		if w.pins, err = pinsOf(nodes, opt.Slices); err != nil {
+			return nil, fmt.Errorf("%w:\n%w", ErrInvalid, err)
+		}
+	}
 	cluster := kubegpu.NewCluster(nodes, nil)
-	// Who shares a claim shares its GPUs; a consumable share is of whichever GPU has the memory.
-	cluster.Exact = !opt.ConsumableMemory
+	// Who shares a claim shares its GPUs; a consumable share that names no GPU is of whichever has the memory.
+	cluster.Exact = !opt.ConsumableMemory || opt.Slices != nil
 	for i, p := range pods {
 		if asked[i] == nil {
 			w.out.Pods = append(w.out.Pods, p.DeepCopy())
@@ -82,7 +92,8 @@ type writer struct {
 	opt     Options
 	classes map[string]*resourcev1.DeviceClass
 	shared  map[string]*sharedClaim
-	order   []string // of shared
+	order   []string            // of shared
+	pins    map[string][]string // UUIDs of each node's GPUs; nil where none are known
 }
 
 // sharedClaim is the pods of a namespace on the same GPUs.
@@ -90,6 +101,7 @@ type sharedClaim struct {
 	name, namespace, node string
 	device                *kubegpu.Device
 	members               []member
+	stray                 bool // its GPUs are another claim's, so it takes any
 }
 
 type member struct {
@@ -110,9 +122,9 @@ func (w *writer) add(p *v1.Pod, asked *kubegpu.Pod, a *kubegpu.Allocation) {
 			w.warn("%s: DRA does not deliver %v: nothing limits it on %s", asked.Name, d.Mechanism, a.Node)
 			fallthrough
 		case !exclusive(d) && !w.opt.ConsumableMemory:
-			w.share(pod, asked, a.Node, d, d.Container)
+			w.share(pod, asked, a.Node, d)
 		default:
-			w.template(pod, asked, d, i, d.Container)
+			w.template(pod, asked, a.Node, d, i)
 		}
 	}
 }
@@ -122,9 +134,10 @@ func (w *writer) warn(format string, args ...any) {
 }
 
 // template gives a pod a claim of its own.
-func (w *writer) template(pod *v1.Pod, asked *kubegpu.Pod, d *kubegpu.Device, i int, container string) {
+func (w *writer) template(pod *v1.Pod, asked *kubegpu.Pod, node string, d *kubegpu.Device, i int) {
 	name := limited(fmt.Sprintf("%s-gpu-%d", pod.Name, i))
 	request := resourcev1.DeviceRequest{Name: "gpu", Exactly: w.exactly(asked, d)}
+	w.pin(request.Exactly, node, d)
 	if !exclusive(d) {
 		memory := d.Memory
 		if memory == 0 {
@@ -141,12 +154,13 @@ func (w *writer) template(pod *v1.Pod, asked *kubegpu.Pod, d *kubegpu.Device, i 
 	}
 	w.out.Templates = append(w.out.Templates,
 		&resourcev1.ResourceClaimTemplate{TypeMeta: typeOf("ResourceClaimTemplate"), ObjectMeta: metaOf(pod.Namespace, name),
-			Spec: resourcev1.ResourceClaimTemplateSpec{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{request}}}}})
-	use(pod, fmt.Sprintf("gpu-%d", i), container, v1.PodResourceClaim{ResourceClaimTemplateName: &name})
+			Spec: resourcev1.ResourceClaimTemplateSpec{Spec: resourcev1.ResourceClaimSpec{
+				Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{request}}}}})
+	use(pod, fmt.Sprintf("gpu-%d", i), d.Container, v1.PodResourceClaim{ResourceClaimTemplateName: &name})
 }
 
 // share adds a pod to the claim of the GPUs that it was put on.
-func (w *writer) share(pod *v1.Pod, asked *kubegpu.Pod, node string, d *kubegpu.Device, container string) {
+func (w *writer) share(pod *v1.Pod, asked *kubegpu.Pod, node string, d *kubegpu.Device) {
 	where := fmt.Sprintf("%s-gpu", node)
 	for _, g := range d.GPUs {
 		where += fmt.Sprintf("-%d", g)
@@ -154,6 +168,7 @@ func (w *writer) share(pod *v1.Pod, asked *kubegpu.Pod, node string, d *kubegpu.
 	key := pod.Namespace + "/" + where
 	c := w.shared[key]
 	if c == nil {
+		c = &sharedClaim{name: limited(where), namespace: pod.Namespace, node: node, device: d}
 		for _, other := range w.order {
 			o := w.shared[other]
 			if o.node != node || !slices.ContainsFunc(d.GPUs, func(g int) bool { return slices.Contains(o.device.GPUs, g) }) {
@@ -164,12 +179,12 @@ func (w *writer) share(pod *v1.Pod, asked *kubegpu.Pod, node string, d *kubegpu.
 				reason = "are in two namespaces: a claim does not reach across, so each namespace takes a GPU"
 			}
 			w.warn("%s and %s share a GPU of %s and %s", asked.Name, o.members[0].asked.Name, node, reason)
+			c.stray = true
 			break
 		}
-		c = &sharedClaim{name: limited(where), namespace: pod.Namespace, node: node, device: d}
 		w.shared[key], w.order = c, append(w.order, key)
 	}
 	c.members = append(c.members, member{pod: pod, asked: asked, device: d})
-	use(pod, "shared-"+fmt.Sprint(len(pod.Spec.ResourceClaims)), container,
+	use(pod, "shared-"+fmt.Sprint(len(pod.Spec.ResourceClaims)), d.Container,
 		v1.PodResourceClaim{ResourceClaimName: &c.name})
 }

@@ -221,6 +221,87 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
+// slicesOf are what the driver publishes of the sample's nodes: whole GPUs, and of a
+// GPU in MIG mode its instances. Some are of an older generation or of other drivers.
+func slicesOf(t *testing.T, gpus map[string]int) []*resourcev1.ResourceSlice {
+	t.Helper()
+	text := "kind: List\nitems:\n"
+	for node, n := range gpus {
+		for generation := range 2 {
+			for minor := n - 1; minor >= 0; minor-- {
+				text += fmt.Sprintf("- kind: ResourceSlice\n  spec: {driver: gpu.nvidia.com, nodeName: %s, pool: {name: %s, generation: %d, resourceSliceCount: %d}, devices: [{name: gpu-%d, attributes: {type: {string: gpu}, uuid: {string: GPU-%s-%d-%d}}}, {name: gpu-9-mig-1, attributes: {type: {string: mig}, uuid: {string: MIG-1}}}]}\n",
+					node, node, generation, n, minor, node, minor, generation)
+			}
+		}
+		text += fmt.Sprintf("- kind: ResourceSlice\n  spec: {driver: other, nodeName: %s, pool: {name: x, generation: 9, resourceSliceCount: 1}, devices: [{name: gpu-0}]}\n", node)
+	}
+	out, err := dra.DecodeSlices([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestPins holds that claims take the very GPUs that were decided: a selector by UUID
+// on every claim but those of MIG, which the scheduler's compiler finds true of these
+// GPUs and of no others, and no GPU in two claims.
+func TestPins(t *testing.T) {
+	nodes, pods := sample(t)
+	all := map[string]int{"mps-0": 2, "whole-0": 4, "slices-0": 1}
+	out, err := dra.Plan(nodes, pods, bestFit, dra.Options{Slices: slicesOf(t, all)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := map[string]string{}
+	see := func(name string, r *resourcev1.ExactDeviceRequest) {
+		n := int64(0)
+		for node, gpus := range all {
+			for minor := range gpus {
+				for generation := range 2 {
+					uuid := fmt.Sprintf("GPU-%s-%d-%d", node, minor, generation)
+					d := dracel.Device{Driver: "gpu.nvidia.com", Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"uuid": {StringValue: &uuid}}}
+					c := dracel.GetCompiler(dracel.Features{}).CompileCELExpression(r.Selectors[len(r.Selectors)-1].CEL.Expression, dracel.Options{})
+					ok, _, err := c.DeviceMatches(t.Context(), d)
+					if c.Error != nil || err != nil {
+						t.Fatal(c.Error, err)
+					}
+					if !ok {
+						continue
+					}
+					if n++; generation == 0 || taken[uuid] != "" {
+						t.Errorf("%s takes %s, which is %q's", name, uuid, taken[uuid])
+					}
+					taken[uuid] = name
+				}
+			}
+		}
+		if n != r.Count {
+			t.Errorf("%s takes one of %d for %d", name, n, r.Count)
+		}
+	}
+	for _, c := range out.Claims {
+		see(c.Name, c.Spec.Devices.Requests[0].Exactly)
+	}
+	for _, c := range out.Templates {
+		if r := c.Spec.Spec.Devices.Requests[0].Exactly; !strings.Contains(r.DeviceClassName, "mig") {
+			see(c.Name, r)
+		} else if len(r.Selectors) > 0 {
+			t.Errorf("%s: %v", c.Name, r.Selectors)
+		}
+	}
+	if len(taken) < 3 {
+		t.Errorf("%v", taken)
+	}
+	delete(all, "slices-0")
+	all["mps-0"] = 1
+	_, err = dra.Plan(nodes, pods, bestFit, dra.Options{Slices: slicesOf(t, all)})
+	for _, want := range []string{"node mps-0: it has more whole GPUs than the 1", "node slices-0: it has more whole GPUs than the 0"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, not %q", err, want)
+		}
+	}
+}
+
 func TestDecodeErrors(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"", "there is no Pod"},
@@ -345,6 +426,11 @@ func ExamplePlan_refused() {
 func TestConsumablePicksAnother(t *testing.T) {
 	pods := func() []*v1.Pod {
 		return []*v1.Pod{podOf("search", "x", "1", nil), podOf("ads", "y", "1", nil)}
+	}
+	pinned, err := dra.Plan([]*v1.Node{sharedNode("a", "time-slicing", "8")}, pods(), bestFit,
+		dra.Options{ConsumableMemory: true, Slices: slicesOf(t, map[string]int{"a": 2})})
+	if err != nil || len(pinned.Refused) > 0 {
+		t.Errorf("with GPUs by UUID: %v, %v", pinned, err)
 	}
 	for _, consumable := range []bool{false, true} {
 		out, err := dra.Plan([]*v1.Node{sharedNode("a", "time-slicing", "8")}, pods(), bestFit, dra.Options{ConsumableMemory: consumable})

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
 	strict "sigs.k8s.io/yaml"
@@ -26,6 +27,11 @@ func DecodeNodes(data []byte) ([]*v1.Node, error) {
 // DecodePods reads Pods likewise.
 func DecodePods(data []byte) ([]*v1.Pod, error) {
 	return decode[v1.Pod](data, "Pod")
+}
+
+// DecodeSlices reads ResourceSlices likewise.
+func DecodeSlices(data []byte) ([]*resourcev1.ResourceSlice, error) {
+	return decode[resourcev1.ResourceSlice](data, "ResourceSlice")
 }
 
 func decode[T any](data []byte, kind string) ([]*T, error) {

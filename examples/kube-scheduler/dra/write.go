@@ -42,8 +42,8 @@ func (w *writer) class(d *kubegpu.Device) string {
 		driver)
 	if d.Profile != "" {
 		name = "mig-" + d.Profile
-		expression = fmt.Sprintf("device.driver == '%s' && device.attributes['%s'].type == 'mig' && device.attributes['%s'].profile == %s",
-			driver, driver, driver, celString(d.Profile))
+		expression = fmt.Sprintf("device.driver == '%s' && device.attributes['%s'].type == 'mig' && "+
+			"device.attributes['%s'].profile == %s", driver, driver, driver, celString(d.Profile))
 	}
 	if d.Model != "" {
 		name += "-" + d.Model
@@ -83,6 +83,9 @@ func (w *writer) finish() (*Output, error) {
 			return nil, fmt.Errorf("claim %s: %w", key, err)
 		}
 		request := resourcev1.DeviceRequest{Name: "gpu", Exactly: w.exactly(&kubegpu.Pod{}, c.device)}
+		if !c.stray {
+			w.pin(request.Exactly, c.node, c.device)
+		}
 		w.out.Claims = append(w.out.Claims, &resourcev1.ResourceClaim{TypeMeta: typeOf("ResourceClaim"),
 			ObjectMeta: metaOf(c.namespace, c.name),
 			Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{request},

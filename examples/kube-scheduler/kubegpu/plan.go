@@ -79,8 +79,8 @@ func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ru
 		if err != nil {
 			return nil, 0, refuse(CodeInvalid, "%v", err)
 		}
-		d.GPUs, d.Mechanism, d.Milli, d.Memory, d.Slowdown = placed.GPUs, placed.Mechanism, placed.Milli, placed.GPUMemory, c.Slowdown
-		d.Unpredicted = c.Unpredicted
+		d.GPUs, d.Mechanism, d.Milli, d.Memory = placed.GPUs, placed.Mechanism, placed.Milli, placed.GPUMemory
+		d.Slowdown, d.Unpredicted = c.Slowdown, c.Unpredicted
 		d.Model, d.Total, d.Part, d.Whole = s.Node.Model, s.Node.GPUMemory.Or(0), int64(placed.Milli), 1000
 		if r.Profile != "" {
 			// Which instance of the GPU is the device plugin's, not the policy's.

@@ -54,6 +54,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	nodesFile := fs.String("nodes", "",
 		"`file` of nodes, as kubectl get nodes -o yaml or -o json prints them; - is standard input")
 	podsFile := fs.String("pods", "", "`file` of pods, likewise, in the order in which they are placed")
+	slicesFile := fs.String("slices", "",
+		"`file` of the driver's ResourceSlices, as kubectl get resourceslices -o yaml prints them: claims name GPUs by UUID")
 	argsFile := fs.String("args", "",
 		"`file` with the plugin's arguments (policy, mix, ...), as in the scheduler's configuration; default: best-fit")
 	memory := fs.Bool("consumable-memory", false, "share by consumable memory in place of shared claims")
@@ -94,6 +96,17 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			return fail(err)
 		}
 	}
+	opt := dra.Options{ConsumableMemory: *memory}
+	if *slicesFile != "" {
+		data, err := os.ReadFile(*slicesFile)
+		if err == nil {
+			opt.Slices, err = dra.DecodeSlices(data)
+			err = named(*slicesFile, err)
+		}
+		if err != nil {
+			return fail(err)
+		}
+	}
 	scorer, err := pluginArgs.Scorer()
 	if err != nil {
 		return fail(err)
@@ -101,7 +114,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if ctx.Err() != nil {
 		return 130
 	}
-	out, err := dra.Plan(nodes, pods, scorer, dra.Options{ConsumableMemory: *memory})
+	out, err := dra.Plan(nodes, pods, scorer, opt)
 	if err != nil {
 		return fail(err)
 	}

@@ -40,6 +40,7 @@ func TestRun(t *testing.T) {
 		{"", []string{"-nodes", pods, "-pods", nodes}, "", 2, "dra: " + pods + ": Nodes, document 0: it is a Pod, not a Node"},
 		{"", []string{"-nodes", nodes, "-pods", "-"}, "[]\n---\nmetadata: {}\n", 2, "dra: -: Pods, document 1: it has no kind"},
 		{"", []string{"-args", nodes}, "", 2, "unknown field"},
+		{"", []string{"-slices", nodes}, "", 2, "it is a Node, not a ResourceSlice"},
 		{"", []string{"-nodes", nodes, "-pods", "-"},
 			"kind: Pod\nmetadata: {name: x, annotations: {cotenant.dev/kind: mining}}\nspec: {containers: [{name: c, resources: {requests: {nvidia.com/gpu: 1}}}]}\n",
 			2, "metadata.annotations[cotenant.dev/kind]"},
