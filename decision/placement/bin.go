@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"math"
 	"slices"
 
 	"github.com/cotenant/cotenant/sharing"
@@ -66,9 +65,6 @@ func (b *bin) key() uint64 {
 	}
 	return h | 1 // 0 would be found in an empty entry
 }
-
-func toBits(f float64) uint64   { return math.Float64bits(f) }
-func fromBits(u uint64) float64 { return math.Float64frombits(u) }
 
 // afterRuns is the mean of what is left free by the runs, at each horizon.
 func (p *Cotenant) afterRuns(b *bin) float64 {

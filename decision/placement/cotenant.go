@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
 
@@ -47,7 +48,7 @@ const (
 // horizons are the numbers of requests after which a run is looked at; the last is its end.
 var horizons = [...]int{16, 64, 256, runLength}
 
-// NewCotenant returns the policy for a mix. It draws the runs and sets 6 MiB aside for estimates.
+// NewCotenant returns the policy for a mix. It draws the runs and sets 4 MiB aside for estimates.
 func NewCotenant(m *Mix) *Cotenant {
 	m.prepared.Do(m.prepare)
 	p := &Cotenant{mix: m, memo: make([]memoEntry, memoSize)}
@@ -99,47 +100,28 @@ func (p *Cotenant) Score(o *Option) float64 {
 
 // Stranded is the free part of a node's GPUs that is expected to stay free.
 func (p *Cotenant) Stranded(v *View) float64 {
-	e := p.Estimate(v)
-	return e.Slices + e.AfterRuns + float64(aloneWeight*e.Alone)
-}
-
-// Estimate returns the capacity that Cotenant expects to stay free on a node, in thousandths of a
-// GPU: its value in parts, to explain it by.
-type Estimate struct {
-	Free      float64 `json:"free_milli"`
-	AfterRuns float64 `json:"stranded_after_runs_milli"` // of GPUs shared in thousandths
-	Alone     float64 `json:"stranded_alone_milli"`      // likewise, by kinds that come alone
-	Slices    float64 `json:"stranded_slices_milli"`     // of MIG GPUs
-}
-
-// Estimate returns what is expected to stay free on a node. Simulated: nothing of it was measured on the cluster.
-func (p *Cotenant) Estimate(v *View) Estimate {
-	e := Estimate{Free: v.FreeMilli(), Slices: p.mix.strandedSlices(v)}
+	slices := p.mix.strandedSlices(v)
 	if !p.mix.shares {
-		return e
+		return slices
 	}
 	var b bin
-	b.from(v, p.mix.model(v))
-	if b.free == 0 {
-		return e
+	if b.from(v, p.mix.model(v)); b.free == 0 {
+		return slices
 	}
 	key := b.key()
 	entry := &p.memo[key%memoSize]
-	// Two words that must belong together: the first is the key xored with both
-	// values, so that a torn pair is not taken for an answer.
-	sum, runs, alone := entry.key.Load(), entry.runs.Load(), entry.alone.Load()
-	if sum^runs^alone == key {
-		e.AfterRuns, e.Alone = fromBits(runs), fromBits(alone)
-		return e
+	// Two words that must belong together: the first is the key xored with the
+	// value, so that a torn pair is not taken for an answer.
+	if bits := entry.stranded.Load(); entry.key.Load()^bits == key {
+		return slices + math.Float64frombits(bits)
 	}
-	e.AfterRuns, e.Alone = p.afterRuns(&b), p.alone(&b)
-	runs, alone = toBits(e.AfterRuns), toBits(e.Alone)
-	entry.key.Store(key ^ runs ^ alone)
-	entry.runs.Store(runs)
-	entry.alone.Store(alone)
-	return e
+	stranded := p.afterRuns(&b) + float64(aloneWeight*p.alone(&b))
+	bits := math.Float64bits(stranded)
+	entry.key.Store(key ^ bits)
+	entry.stranded.Store(bits)
+	return slices + stranded
 }
 
 // memoEntry is an estimate by the hash of what it is of. Two nodes with the same
 // 64-bit hash would be taken for one, which we accept.
-type memoEntry struct{ key, runs, alone atomic.Uint64 }
+type memoEntry struct{ key, stranded atomic.Uint64 }

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -72,10 +73,7 @@ func (s *Snapshot) Unplaced(r *Request, p Forecaster) *UnplacedError {
 		e.Reasons[at].Nodes++
 	}
 	slices.SortStableFunc(e.Reasons, func(a, b ReasonCount) int {
-		if a.Nodes != b.Nodes {
-			return b.Nodes - a.Nodes
-		}
-		return int(a.Code) - int(b.Code)
+		return cmp.Or(b.Nodes-a.Nodes, cmp.Compare(a.Code, b.Code))
 	})
 	return e
 }

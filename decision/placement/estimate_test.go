@@ -80,26 +80,27 @@ func TestEstimate(t *testing.T) {
 		for i := range p.runs {
 			want += plainRun(m, v, &p.runs[i], m.model(&v))
 		}
-		got := p.Estimate(&v)
 		if b.free > 0 {
-			if w := float64(want) / (runCount * float64(len(horizons))); math.Abs(got.AfterRuns-w) > 1e-9 {
-				t.Fatalf("%+v: %v after runs, by the definition %v", v, got.AfterRuns, w)
+			runs, alone := p.afterRuns(&b), p.alone(&b)
+			if w := float64(want) / (runCount * float64(len(horizons))); math.Abs(runs-w) > 1e-9 {
+				t.Fatalf("%+v: %v after runs, by the definition %v", v, runs, w)
+			}
+			if free := v.FreeMilli(); runs < 0 || alone < 0 || runs > free || alone > free+1e-9 {
+				t.Fatalf("out of bounds: %v, %v", runs, alone)
 			}
 		}
-		if again := p.Estimate(&v); again != got {
+		got := p.Stranded(&v)
+		if again := p.Stranded(&v); again != got {
 			t.Fatalf("again: %+v, %+v", again, got)
 		}
 		if rng.IntN(50) == 0 {
-			if fresh := NewCotenant(m).Estimate(&v); fresh != got {
+			if fresh := NewCotenant(m).Stranded(&v); fresh != got {
 				t.Fatalf("by a new policy: %+v, %+v", fresh, got)
 			}
 		}
 		slices.Reverse(v.GPUs[:v.Len])
-		if turned := p.Estimate(&v); turned != got {
+		if turned := p.Stranded(&v); turned != got {
 			t.Fatalf("GPUs in another order: %+v, %+v", turned, got)
-		}
-		if got.AfterRuns < 0 || got.Alone < 0 || got.AfterRuns > got.Free || got.Alone > got.Free+1e-9 {
-			t.Fatalf("out of bounds: %+v", got)
 		}
 	}
 }
@@ -279,6 +280,6 @@ func BenchmarkEstimate(b *testing.B) {
 		if v.GPUs[0].Milli = (v.GPUs[0].Milli + 1) % 1001; v.GPUs[0].Milli == 0 {
 			v.GPUs[1].Milli = (v.GPUs[1].Milli + 1) % 1001
 		}
-		p.Estimate(&v)
+		p.Stranded(&v)
 	}
 }

@@ -100,6 +100,9 @@ func (w *writer) finish() (*Output, error) {
 	slices.SortFunc(w.out.Claims, func(a, b *resourcev1.ResourceClaim) int { return byName(a, b) })
 	slices.SortFunc(w.out.Templates, func(a, b *resourcev1.ResourceClaimTemplate) int { return byName(a, b) })
 	slices.SortFunc(w.out.Pods, func(a, b *v1.Pod) int { return byName(a, b) })
+	for _, p := range w.out.Pods {
+		p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	}
 	return w.out, nil
 }
 
@@ -208,12 +211,12 @@ func limited(name string) string {
 // YAML writes everything as one stream of documents: classes, claims, templates,
 // pods. The same plan gives the same bytes.
 func (o *Output) YAML() ([]byte, error) {
+	docs, err := o.documents()
+	if err != nil {
+		return nil, err
+	}
 	var b bytes.Buffer
-	for _, obj := range o.objects() {
-		doc, err := document(obj)
-		if err != nil {
-			return nil, err
-		}
+	for _, doc := range docs {
 		text, err := yaml.Marshal(doc)
 		if err != nil {
 			return nil, err
@@ -226,50 +229,34 @@ func (o *Output) YAML() ([]byte, error) {
 
 // List returns everything as one List, for JSON.
 func (o *Output) List() (map[string]any, error) {
-	items := []any{}
-	for _, obj := range o.objects() {
-		doc, err := document(obj)
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, doc)
-	}
-	return map[string]any{"apiVersion": "v1", "kind": "List", "items": items}, nil
+	docs, err := o.documents()
+	return map[string]any{"apiVersion": "v1", "kind": "List", "items": docs}, err
 }
 
-func (o *Output) objects() []any {
-	var out []any
-	for _, c := range o.Classes {
-		out = append(out, c)
-	}
-	for _, c := range o.Claims {
-		out = append(out, c)
-	}
-	for _, c := range o.Templates {
-		out = append(out, c)
-	}
-	for _, p := range o.Pods {
-		p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-		out = append(out, p)
-	}
-	return out
-}
-
-// document is an object without what is the server's to write.
-func document(obj any) (map[string]any, error) {
-	raw, err := json.Marshal(obj)
+// documents are the objects without what is the server's to write.
+func (o *Output) documents() ([]map[string]any, error) {
+	raw, err := json.Marshal(slices.Concat(boxed(o.Classes), boxed(o.Claims), boxed(o.Templates), boxed(o.Pods)))
 	if err != nil {
 		return nil, err
 	}
-	var doc map[string]any
-	if err := json.Unmarshal(raw, &doc); err != nil {
+	var docs []map[string]any
+	if err := json.Unmarshal(raw, &docs); err != nil {
 		return nil, err
 	}
-	delete(doc, "status")
-	if meta, ok := doc["metadata"].(map[string]any); ok {
-		for _, field := range []string{"creationTimestamp", "uid", "resourceVersion", "managedFields", "generation"} {
-			delete(meta, field)
+	for _, doc := range docs {
+		delete(doc, "status")
+		if meta, ok := doc["metadata"].(map[string]any); ok {
+			for _, field := range []string{"creationTimestamp", "uid", "resourceVersion", "managedFields", "generation"} {
+				delete(meta, field)
+			}
 		}
 	}
-	return doc, nil
+	return docs, nil
+}
+
+func boxed[T any](objects []*T) (out []any) {
+	for _, o := range objects {
+		out = append(out, o)
+	}
+	return out
 }

@@ -19,8 +19,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/dra"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/plugin"
@@ -81,31 +79,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if *asJSON && *table {
 		return fail(errors.New("give -json or -table, not both"))
 	}
-	nodes, pods, err := read(*nodesFile, *podsFile, stdin)
-	if err != nil {
-		return fail(err)
+	if *nodesFile == "-" && *podsFile == "-" {
+		return fail(errors.New("standard input is either the nodes or the pods"))
 	}
-	var pluginArgs plugin.Args
-	if *argsFile != "" {
-		data, err := os.ReadFile(*argsFile)
-		if err == nil {
-			pluginArgs, err = plugin.ParseArgs(data)
-			err = named(*argsFile, err)
-		}
-		if err != nil {
-			return fail(err)
-		}
-	}
+	nodes, err1 := load(*nodesFile, sampleNodes, stdin, dra.DecodeNodes)
+	pods, err2 := load(*podsFile, samplePods, stdin, dra.DecodePods)
 	opt := dra.Options{ConsumableMemory: *memory}
+	var pluginArgs plugin.Args
+	var err3, err4 error
 	if *slicesFile != "" {
-		data, err := os.ReadFile(*slicesFile)
-		if err == nil {
-			opt.Slices, err = dra.DecodeSlices(data)
-			err = named(*slicesFile, err)
-		}
-		if err != nil {
-			return fail(err)
-		}
+		opt.Slices, err3 = load(*slicesFile, nil, stdin, dra.DecodeSlices)
+	}
+	if *argsFile != "" {
+		pluginArgs, err4 = load(*argsFile, nil, stdin, plugin.ParseArgs)
+	}
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return fail(err)
 	}
 	scorer, err := pluginArgs.Scorer()
 	if err != nil {
@@ -134,45 +123,28 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return 0
 }
 
-// named puts the file before each problem of an error.
-func named(file string, err error) error {
+// load decodes a file, standard input, or without a name what is built in, and puts the name before each problem.
+func load[T any](name string, builtIn []byte, stdin io.Reader, decode func([]byte) (T, error)) (out T, err error) {
+	data := builtIn
+	switch name {
+	case "":
+	case "-":
+		data, err = io.ReadAll(io.LimitReader(stdin, maxInput))
+	default:
+		data, err = os.ReadFile(name)
+	}
 	if err == nil {
-		return nil
+		out, err = decode(data)
+	}
+	if err == nil {
+		return out, nil
 	}
 	var errs []error
 	text := strings.TrimPrefix(err.Error(), dra.ErrInvalid.Error()+":")
 	for problem := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
-		errs = append(errs, fmt.Errorf("%s: %s", file, problem))
+		errs = append(errs, fmt.Errorf("%s: %s", name, problem))
 	}
-	return errors.Join(errs...)
-}
-
-func read(nodesFile, podsFile string, stdin io.Reader) ([]*v1.Node, []*v1.Pod, error) {
-	if nodesFile == "" {
-		nodes, err := dra.DecodeNodes(sampleNodes)
-		if err != nil {
-			return nil, nil, err
-		}
-		pods, err := dra.DecodePods(samplePods)
-		return nodes, pods, err
-	}
-	if nodesFile == "-" && podsFile == "-" {
-		return nil, nil, errors.New("standard input is either the nodes or the pods")
-	}
-	get := func(name string) ([]byte, error) {
-		if name == "-" {
-			return io.ReadAll(io.LimitReader(stdin, maxInput))
-		}
-		return os.ReadFile(name)
-	}
-	nodeData, err1 := get(nodesFile)
-	podData, err2 := get(podsFile)
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, nil, err
-	}
-	nodes, err1 := dra.DecodeNodes(nodeData)
-	pods, err2 := dra.DecodePods(podData)
-	return nodes, pods, errors.Join(named(nodesFile, err1), named(podsFile, err2))
+	return out, errors.Join(errs...)
 }
 
 const maxInput = 256 << 20
