@@ -169,7 +169,7 @@ func writeTable(w io.Writer, c *replay.Comparison) {
 		row("seconds", "%.2f", func(p *replay.PolicyResult) any { return p.Seconds })
 	}
 	if c.Bound > 0 {
-		fmt.Fprintf(tw, "bound\t%.2f\twith tasks moved freely\n", c.Bound)
+		fmt.Fprintf(tw, "bound\t%.2f\t  with tasks moved freely\n", c.Bound)
 	}
 	_ = tw.Flush() // page.Check tells what cannot be written
 	fmt.Fprintln(w, "\nMore tasks placed are not more GPUs used: a policy that leaves pieces of many GPUs\n"+
