@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // trustClasses groups workloads whose trust is the same, so that who may stand
@@ -23,6 +24,7 @@ type trustClass struct {
 	pin        string
 	// shareable counts the replicas that could stand beside another.
 	shareable int
+	least     sharing.Bytes // memory of the smallest of them, 0 where none states it
 }
 
 func classify(workloads []*CompiledWorkload, among Trust) *trustClasses {
@@ -49,6 +51,7 @@ func classify(workloads []*CompiledWorkload, among Trust) *trustClasses {
 		}
 		n := w.workload.replicas()
 		t.classes[c].shareable += n
+		t.classes[c].least = smaller(t.classes[c].least, w.demand.Memory.Total)
 		if pin == "" {
 			t.anywhere += n
 		} else {
@@ -71,27 +74,35 @@ func (w *CompiledWorkload) shareable() bool {
 // neighbours counts who could stand beside workload w in a pool.
 func (t *trustClasses) neighbours(w int, self *CompiledWorkload, pool string) gate.Neighbours {
 	own := &t.classes[t.of[w]]
-	trusted := t.trustedOf(own, own.Tenant, pool)
+	nb := gate.Neighbours{}
+	t.addTrusted(&nb, own, own.Tenant, pool)
 	for _, tenant := range own.Trusts {
-		trusted += t.trustedOf(own, tenant, pool)
+		t.addTrusted(&nb, own, tenant, pool)
 	}
-	nb := gate.Neighbours{Trusted: trusted, Untrusted: t.anywhere + t.pinned[pool] - trusted}
+	nb.Untrusted = t.anywhere + t.pinned[pool] - nb.Trusted
 	if self.shareable() && (own.pin == "" || own.pin == pool) {
 		nb.Trusted--
 	}
 	return nb
 }
 
-// trustedOf counts a tenant's replicas that trust own and may run in the pool.
-func (t *trustClasses) trustedOf(own *trustClass, tenant, pool string) int {
-	n := 0
+// addTrusted adds a tenant's replicas that trust own and may run in the pool.
+func (t *trustClasses) addTrusted(nb *gate.Neighbours, own *trustClass, tenant, pool string) {
 	for _, i := range t.byTenant[tenant] {
 		c := &t.classes[i]
 		if (c.pin == "" || c.pin == pool) && (tenant == own.Tenant || c.Names(own.Tenant)) {
-			n += c.shareable
+			nb.Trusted += c.shareable
+			nb.Least = smaller(nb.Least, c.least)
 		}
 	}
-	return n
+}
+
+// smaller returns the smaller of two amounts, where 0 is not known.
+func smaller(a, b sharing.Bytes) sharing.Bytes {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // oneUser says whether two workloads may be clients of one MPS server, which runs

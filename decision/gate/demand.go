@@ -77,10 +77,10 @@ type MemoryNeed struct {
 	Unknown bool // nobody knows; the rest means nothing then
 }
 
-// Under returns the memory that a replica takes of a GPU under a mechanism: a limit that cannot
-// be allocated to the last byte is set higher.
+// Under returns the memory that a replica takes of a GPU under a mechanism: a limit that cannot be allocated to the
+// last byte is set higher by the context, which is what takes the rest, where the need does not hold it.
 func (n *MemoryNeed) Under(m sharing.Mechanism) sharing.Bytes {
-	if TraitsOf(m).Limited {
+	if TraitsOf(m).Limited && n.Context == 0 {
 		return n.Total + ContextMemory
 	}
 	return n.Total
@@ -105,6 +105,7 @@ func (p *Party) Names(tenant string) bool { return slices.Contains(p.Trusts, ten
 type Neighbours struct {
 	Trusted   int
 	Untrusted int
+	Least     sharing.Bytes // memory of the smallest trusted one; 0 = as much as the workload's own
 }
 
 // about is the demand that r is about, never nil.

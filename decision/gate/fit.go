@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"cmp"
+
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -40,12 +42,12 @@ func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Repo
 		noteFraction(d, need, total, r)
 		return
 	}
-	if left.Memory -= need; !left.Suffices(need, 0, &why) {
+	if left.Memory -= need; !left.Suffices(min(need, cmp.Or(nb.Least, need)), 0, &why) {
 		r.compare(VerdictReject, CodeMemoryForTwo, int64(need), int64(total))
 		return
 	}
 	n := room(need, total, d.Busy, t.Capacity)
-	if n < 2 && d.BusyBasis == BusyStated && !d.Predicted {
+	if n < 2 && need <= left.Memory && d.BusyBasis == BusyStated && !d.Predicted {
 		r.compare(VerdictReject, CodeBusyForTwo, permille(t.Capacity), permille(d.Busy))
 	}
 	n = min(n, g.Seats(r.Mechanism, 0))

@@ -44,6 +44,41 @@ func TestTexts(t *testing.T) {
 	}
 }
 
+// TestBesideASmallerOne holds that what takes more than half of a GPU may share it with a neighbour that is small
+// enough, and that two of it may not.
+func TestBesideASmallerOne(t *testing.T) {
+	gpu, err := sharing.LookupGPU("L4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := NewGround(GPUKind{Name: "l4", GPU: gpu, Together: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Demand{Kind: "training", Replicas: 1, GPUs: 1, Processes: 1, Memory: MemoryNeed{Total: 14 * sharing.GiB},
+		Busy: 0.3, BusyBasis: BusyStated, SaturatedFrom: 0.8}
+	for least, want := range map[sharing.Bytes]Verdict{4 * sharing.GiB: VerdictPass, 10 * sharing.GiB: VerdictReject,
+		0: VerdictReject} {
+		var r Report
+		g.Check(d, sharing.MechanismTimeSlicing, Neighbours{Trusted: 2, Least: least}, &r)
+		if r.Verdict != want || r.Tenants > 1 {
+			t.Errorf("beside %v: %v for %d tenants", least, r.Verdict, r.Tenants)
+		}
+	}
+}
+
+// TestContextOnce holds that a limit of memory has room for one context, whether the need states it or not.
+func TestContextOnce(t *testing.T) {
+	for _, n := range []MemoryNeed{
+		{Total: 8 * sharing.GiB},
+		{Weights: 7 * sharing.GiB, KVCache: sharing.GiB, Context: ContextMemory, Total: 8*sharing.GiB + ContextMemory},
+	} {
+		if got := n.Under(sharing.MechanismMPS); got != 8*sharing.GiB+ContextMemory {
+			t.Errorf("%+v takes %v", n, got)
+		}
+	}
+}
+
 // TestTraits holds that every mechanism has its row.
 func TestTraits(t *testing.T) {
 	for _, m := range sharing.Mechanisms() {

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -146,11 +145,8 @@ func newMember(d *decision.Decision, w *decision.Workload, g *group, name string
 		m.pod.Namespace, _ = spaced(d.Workload)
 	}
 	if d.Mechanism != sharing.MechanismExclusive {
-		m.memory = (w.MemoryNeed().Total + sharing.MiB - 1) / sharing.MiB * sharing.MiB
-	}
-	if usesMPS(d.Mechanism) || d.Mechanism == sharing.MechanismHAMiWithMPS {
-		// Allocation stops that much below an MPS limit.
-		m.memory += gate.ContextMemory
+		need := w.MemoryNeed()
+		m.memory = (need.Under(d.Mechanism) + sharing.MiB - 1) / sharing.MiB * sharing.MiB
 	}
 	if m.percent == 0 {
 		tenants := 1
