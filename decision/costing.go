@@ -63,7 +63,7 @@ func divide(out []workloadShare, price int64, members []member, units []int) {
 	for k, m := range members {
 		part := int64(0)
 		if weight > 0 {
-			part = mulDiv(price, int64(at(k)), int64(weight))
+			part = price * int64(at(k)) / int64(weight) // at most 1e12 micro-units times 1e5: the product fits
 		}
 		out[m.workload].micros += part
 		left -= part
@@ -73,9 +73,6 @@ func divide(out []workloadShare, price int64, members []member, units []int) {
 		out[members[k].workload].micros++
 	}
 }
-
-// mulDiv is a*b/c rounded down; prices are at most 1e12 micro-units and weights at most 1e5, so the product fits.
-func mulDiv(a, b, c int64) int64 { return a * b / c }
 
 func (pl *planner) costOf(w int, p *CompiledPool, share workloadShare) (*CostResult, error) {
 	replicas, gpus := int64(pl.placed[w]), int64(pl.workloads[w].workload.gpus())

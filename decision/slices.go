@@ -7,14 +7,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/mig"
-	"github.com/cotenant/cotenant/sharing"
 )
-
-// instancesOf counts the instances that a choice needs for its replicas, and the replicas that each holds.
-func instancesOf(m sharing.Mechanism, replicas int) (instances, each int) {
-	each = gate.PerInstance(m)
-	return (replicas + each - 1) / each, each
-}
 
 func (g *group) model() *mig.Model { return g.pool.ground.Model() }
 
@@ -22,7 +15,8 @@ func (g *group) model() *mig.Model { return g.pool.ground.Model() }
 // ones, and returns how many it opened. With commit unset nothing changes.
 func (g *group) cut(w int, c *choice, replicas int, commit bool) (int, error) {
 	prof := c.slice.Profile
-	instances, each := instancesOf(c.mechanism, replicas)
+	each := gate.PerInstance(c.mechanism)
+	instances := (replicas + each - 1) / each
 	gpus := g.sliced
 	if !commit {
 		gpus = slices.Clone(g.sliced)

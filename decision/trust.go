@@ -17,6 +17,7 @@ type trustClasses struct {
 	byTenant map[string][]int // tenant -> its classes
 	anywhere int              // shareable replicas that are not pinned
 	pinned   map[string]int   // pool -> shareable replicas pinned to it
+	least    sharing.Bytes    // memory of the smallest shareable replica that states it
 }
 
 type trustClass struct {
@@ -24,7 +25,6 @@ type trustClass struct {
 	pin        string
 	// shareable counts the replicas that could stand beside another.
 	shareable int
-	least     sharing.Bytes // memory of the smallest of them, 0 where none states it
 }
 
 func classify(workloads []*CompiledWorkload, among Trust) *trustClasses {
@@ -51,7 +51,9 @@ func classify(workloads []*CompiledWorkload, among Trust) *trustClasses {
 		}
 		n := w.workload.replicas()
 		t.classes[c].shareable += n
-		t.classes[c].least = smaller(t.classes[c].least, w.demand.Memory.Total)
+		if need := w.demand.Memory.Total; need > 0 && (t.least == 0 || need < t.least) {
+			t.least = need
+		}
 		if pin == "" {
 			t.anywhere += n
 		} else {
@@ -74,35 +76,27 @@ func (w *CompiledWorkload) shareable() bool {
 // neighbours counts who could stand beside workload w in a pool.
 func (t *trustClasses) neighbours(w int, self *CompiledWorkload, pool string) gate.Neighbours {
 	own := &t.classes[t.of[w]]
-	nb := gate.Neighbours{}
-	t.addTrusted(&nb, own, own.Tenant, pool)
+	trusted := t.trustedOf(own, own.Tenant, pool)
 	for _, tenant := range own.Trusts {
-		t.addTrusted(&nb, own, tenant, pool)
+		trusted += t.trustedOf(own, tenant, pool)
 	}
-	nb.Untrusted = t.anywhere + t.pinned[pool] - nb.Trusted
+	nb := gate.Neighbours{Trusted: trusted, Untrusted: t.anywhere + t.pinned[pool] - trusted, Least: t.least}
 	if self.shareable() && (own.pin == "" || own.pin == pool) {
 		nb.Trusted--
 	}
 	return nb
 }
 
-// addTrusted adds a tenant's replicas that trust own and may run in the pool.
-func (t *trustClasses) addTrusted(nb *gate.Neighbours, own *trustClass, tenant, pool string) {
+// trustedOf counts a tenant's replicas that trust own and may run in the pool.
+func (t *trustClasses) trustedOf(own *trustClass, tenant, pool string) int {
+	n := 0
 	for _, i := range t.byTenant[tenant] {
 		c := &t.classes[i]
 		if (c.pin == "" || c.pin == pool) && (tenant == own.Tenant || c.Names(own.Tenant)) {
-			nb.Trusted += c.shareable
-			nb.Least = smaller(nb.Least, c.least)
+			n += c.shareable
 		}
 	}
-}
-
-// smaller returns the smaller of two amounts, where 0 is not known.
-func smaller(a, b sharing.Bytes) sharing.Bytes {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
+	return n
 }
 
 // oneUser says whether two workloads may be clients of one MPS server, which runs

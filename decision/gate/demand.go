@@ -105,7 +105,7 @@ func (p *Party) Names(tenant string) bool { return slices.Contains(p.Trusts, ten
 type Neighbours struct {
 	Trusted   int
 	Untrusted int
-	Least     sharing.Bytes // memory of the smallest trusted one; 0 = as much as the workload's own
+	Least     sharing.Bytes // memory of the smallest of them; 0 = as much as the workload's own
 }
 
 // about is the demand that r is about, never nil.

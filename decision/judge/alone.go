@@ -47,6 +47,3 @@ var unitP99 = func() func(busy, cv float64) float64 {
 		return at(c)*(1-fc) + at(c+1)*fc
 	}
 }()
-
-// serviceOf returns the mean service time of a server whose P99 alone is known.
-func serviceOf(p99, busy, cv float64) float64 { return p99 / unitP99(busy, cv) }

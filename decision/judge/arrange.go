@@ -23,13 +23,7 @@ func (p *plan) key() string {
 	return fmt.Sprint(p.pool, p.mechanism, p.counts, strings.Join(p.profiles, ","))
 }
 
-func (p *plan) replicas() int {
-	n := 0
-	for _, c := range p.counts {
-		n += c
-	}
-	return n
-}
+func (p *plan) replicas() int { return sum(p.counts) }
 
 // arrangement is a plan for every GPU that is used.
 type arrangement []plan

@@ -43,10 +43,6 @@ type Score struct {
 // wrongCosts is taken from the points for a yes that is wrong: as much as so many that are right give.
 const wrongCosts = 5
 
-func (s *Score) close(questions int) {
-	s.Points = 100 * float64(s.KeptTrue-wrongCosts*s.KeptFalse) / float64(max(1, questions))
-}
-
 // Benchmark is the open benchmark of GPU co-location: questions about measured mixes, without the answers, and the
 // scores of those who answered them. See its rules in examples/predict/BENCHMARK.md.
 type Benchmark struct {
@@ -127,7 +123,7 @@ func NewBenchmark(ctx context.Context, mixes []predict.Mix) (*Benchmark, error) 
 }
 
 func (b *Benchmark) take(s Score) {
-	s.close(len(b.Questions))
+	s.Points = 100 * float64(s.KeptTrue-wrongCosts*s.KeptFalse) / float64(max(1, len(b.Questions)))
 	b.Scores = append(b.Scores, s)
 	slices.SortStableFunc(b.Scores, func(x, y Score) int { return cmp.Compare(y.Points, x.Points) })
 }

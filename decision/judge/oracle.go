@@ -133,12 +133,10 @@ type candidate struct {
 
 // ways orders the mechanisms as they are tried.
 var ways = []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismMIG, sharing.MechanismMPS,
-
 	sharing.MechanismTimeSlicing}
 
 // quickly orders the same mechanisms by the time of checking them.
 var quickly = []sharing.Mechanism{sharing.MechanismMPS, sharing.MechanismTimeSlicing, sharing.MechanismExclusive,
-
 	sharing.MechanismMIG}
 
 // plan returns the candidate under one mechanism, and false where that is impossible.

@@ -130,12 +130,7 @@ func (c *crowd) change(rs []runner, now float64) {
 
 // allStuck reports whether every tenant with requests is saturated, and one is.
 func allStuck(rs []runner) bool {
-	for i := range rs {
-		if r := &rs[i]; r.rate > 0 && !r.stuck {
-			return false
-		}
-	}
-	return oneStuck(rs)
+	return !slices.ContainsFunc(rs, func(r runner) bool { return r.rate > 0 && !r.stuck }) && oneStuck(rs)
 }
 
 // oneStuck reports whether a tenant is saturated.

@@ -49,11 +49,6 @@ func (t Tally) FoundFraction() float64 {
 	return float64(t.KeptTrue) / float64(max(1, t.KeptTrue+t.Lost+t.Unknown))
 }
 
-// MissedFraction is the part of what was said to be kept that is not.
-func (t Tally) MissedFraction() float64 {
-	return float64(t.KeptFalse) / float64(max(1, t.KeptTrue+t.KeptFalse))
-}
-
 // Doors are the answers of decision.Decide and of predict.Predictor.Predict to the same questions.
 type Doors struct {
 	Questions int   `json:"questions"`

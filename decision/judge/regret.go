@@ -98,12 +98,6 @@ func Regret(ctx context.Context, mixes []predict.Mix) (*Regrets, error) {
 				return kept, ok
 			}
 			together := func(m sharing.Mechanism) []shared { return []shared{{m, all}} }
-			best := len(all)
-			for _, mechanism := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-				if k, ok := kept(mechanism, all); ok && !slices.Contains(k, false) {
-					best = 1
-				}
-			}
 			gpus, err := a.arrange(ctx, profiles)
 			if err != nil {
 				return nil, err
@@ -112,14 +106,13 @@ func Regret(ctx context.Context, mixes []predict.Mix) (*Regrets, error) {
 			for i := range own {
 				own[i] = shared{sharing.MechanismExclusive, all[i : i+1]}
 			}
-			bestGPUs := own
-			if best == 1 {
-				bestGPUs = together(sharing.MechanismMPS)
-				if k, _ := kept(sharing.MechanismMPS, all); slices.Contains(k, false) {
-					bestGPUs = together(sharing.MechanismTimeSlicing)
+			best := own
+			for _, mechanism := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
+				if k, ok := kept(mechanism, all); ok && !slices.Contains(k, false) {
+					best = together(mechanism)
 				}
 			}
-			for c, way := range [][]shared{bestGPUs, gpus, together(sharing.MechanismMPS),
+			for c, way := range [][]shared{best, gpus, together(sharing.MechanismMPS),
 				together(sharing.MechanismTimeSlicing), own} {
 				to := &out.Choices[c]
 				to.GPUs += len(way)
@@ -139,7 +132,7 @@ func Regret(ctx context.Context, mixes []predict.Mix) (*Regrets, error) {
 					}
 				}
 				if !lost {
-					to.ExtraGPUs += len(way) - best
+					to.ExtraGPUs += len(way) - len(best)
 				}
 			}
 		}

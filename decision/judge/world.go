@@ -237,7 +237,7 @@ func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
 	busy := min(0.98, wl.PeakBusy.Or(wl.GPUBusy.Or(0))*own["busy_error"])
 	if alone, ok := wl.Solo.E2EP99.Get(); ok { // a server whose P99 alone is stated: its service follows
 		t.soloE2E = float64(alone) / 1e9 * own["latency_error"]
-		t.service = serviceOf(t.soloE2E, busy, t.cv)
+		t.service = t.soloE2E / unitP99(busy, t.cv)
 		t.rate = busy / t.service
 		t.host = 0.15 * t.service
 		t.service -= t.host
