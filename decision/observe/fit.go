@@ -1,10 +1,10 @@
 package observe
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -134,8 +134,7 @@ func dispersion(windows []window) float64 {
 type line struct {
 	xs, ys, ws       []float64
 	n                int
-	x, y             float64 // weighted means
-	sxx, w           float64
+	x, y, variance   float64 // weighted; of x
 	fixed, slope, sd float64 // sd: of a point of mean weight
 	told             bool    // the slope
 }
@@ -152,22 +151,17 @@ func (l *line) solve() {
 	if l.n == 0 {
 		return
 	}
-	for i, w := range l.ws {
-		l.w, l.x, l.y = l.w+w, l.x+w*l.xs[i], l.y+w*l.ys[i]
-	}
-	l.x, l.y = l.x/l.w, l.y/l.w
-	sxy := 0.0
-	for i, w := range l.ws {
-		l.sxx, sxy = l.sxx+w*math.Pow(l.xs[i]-l.x, 2), sxy+w*(l.xs[i]-l.x)*(l.ys[i]-l.y)
-	}
+	l.x, l.y = stat.Mean(l.xs, l.ws), stat.Mean(l.ys, l.ws)
+	l.variance = stat.MomentAbout(2, l.xs, l.x, l.ws)
 	sorted := slices.Sorted(slices.Values(l.xs))
 	low, high := sorted[int(ofRange*float64(l.n-1))], sorted[int(math.Ceil((1-ofRange)*float64(l.n-1)))]
-	l.told = l.n >= 3 && l.sxx > 0 && high >= leastSpread*low
+	l.told = l.n >= 3 && l.variance > 0 && high >= leastSpread*low
 	l.fixed = l.y
 	if l.told {
-		l.slope = max(0, sxy/l.sxx)
-		l.fixed = l.y - l.slope*l.x
-		if l.fixed < 0 {
+		switch l.fixed, l.slope = stat.LinearRegression(l.xs, l.ys, l.ws, false); {
+		case l.slope < 0:
+			l.fixed, l.slope = l.y, 0
+		case l.fixed < 0:
 			l.fixed, l.slope = 0, l.y/l.x
 		}
 	}
@@ -175,8 +169,7 @@ func (l *line) solve() {
 	for i, w := range l.ws {
 		rss += w * math.Pow(l.ys[i]-l.at(l.xs[i]), 2)
 	}
-	mean := l.w / float64(l.n)
-	l.sd = math.Sqrt(rss / mean / math.Max(1, float64(l.n-2)))
+	l.sd = math.Sqrt(rss / stat.Mean(l.ws, nil) / math.Max(1, float64(l.n-2)))
 }
 
 // student is the 95% quantile of Student's t with the regression's degrees of freedom.
@@ -189,7 +182,7 @@ func (l *line) meanError() float64 {
 }
 
 func (l *line) slopeError() float64 {
-	return math.Hypot(l.sd/math.Sqrt(l.sxx/l.w*float64(l.n)), modelError*l.slope)
+	return math.Hypot(l.sd/math.Sqrt(l.variance*float64(l.n)), modelError*l.slope)
 }
 
 func (l *line) fixedError() float64 {
@@ -222,12 +215,10 @@ func (f *fitting) caches(pages []serving.Reading, all *serving.Reading) {
 	if all.Drafted.Or(0) > 0 {
 		f.Unknown = append(f.Unknown, "what a step takes: with speculation the times are for each token given")
 	}
-	for _, u := range []struct {
-		missing bool
-		what    string
-	}{{f.KVUse.IsZero(), "KV cache"}, {f.Hits.IsZero(), "prefix cache"}} {
-		if u.missing {
-			f.Unknown = append(f.Unknown, fmt.Sprintf("the %s: not on the pages", u.what))
-		}
+	if f.KVUse.IsZero() {
+		f.Unknown = append(f.Unknown, "the KV cache: not on the pages")
+	}
+	if f.Hits.IsZero() {
+		f.Unknown = append(f.Unknown, "the prefix cache: not on the pages")
 	}
 }
