@@ -8,6 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -143,6 +144,6 @@ func (b *builder) partedFiles() error {
 	if b.plan != nil {
 		return nil // its entries join those that are there
 	}
-	return b.configMap("mig-parted/configmap.yaml", "the same, for the GPU Operator's MIG manager", migConfigMap,
-		map[string]string{"config.yaml": string(data)})
+	return b.encode("mig-parted/configmap.yaml", "the same, for the GPU Operator's MIG manager", nil,
+		yamlnode.ConfigMap(migConfigMap, b.opts.OperatorNamespace, map[string]string{"config.yaml": string(data)}))
 }

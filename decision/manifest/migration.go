@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -55,7 +56,7 @@ func (b *builder) runPlan() error {
 			return err
 		}
 	}
-	if b.byPlugin() && b.plan.Fleet.Today.PluginConfigs == "" {
+	if _, _, there := b.pluginConfigs(); b.byPlugin() && !there {
 		if err := b.planValues(); err != nil {
 			return err
 		}
@@ -177,12 +178,7 @@ func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
 		yamlnode.List(yamlnode.Map("weight", 100, "preference", planned))))
 }
 
-func kindOf(s *migrate.Step) string {
-	if s.Object == "" {
-		return "Deployment"
-	}
-	return s.Object
-}
+func kindOf(s *migrate.Step) string { return cmp.Or(s.Object, "Deployment") }
 
 // nodesAfter are the nodes that a workload is on once its step is taken.
 func (b *builder) nodesAfter(w *decision.Workload, s *migrate.Step) []string {
@@ -259,14 +255,16 @@ func (b *builder) before(list func(string, ...string)) {
 	if len(nodes) > 0 {
 		do = append(do, "`kubectl get nodes "+strings.Join(nodes, " ")+" -o yaml > before-nodes.yaml`")
 	}
-	ns, config := b.opts.OperatorNamespace, pluginConfigMap
-	if known := b.plan.Fleet.Today.PluginConfigs; known != "" {
-		ns, config = spaced(known)
-	}
+	ns, config, there := b.pluginConfigs()
 	var check, back []string
 	if len(b.groups) > 0 {
 		do = append(do, fmt.Sprintf("`kubectl get configmaps -n %s -o yaml > before-configmaps.yaml`", ns))
-		if b.plan.Fleet.Today.PluginConfigs != "" {
+		if config == "NAME" {
+			do = append(do, "Nodes choose from a ConfigMap that was not read: write the name that `kubectl get "+
+				"clusterpolicies.nvidia.com -o jsonpath='{.items[*].spec.devicePlugin.config.name}'` says for NAME, here and in "+
+				"device-plugin/configmap.yaml.")
+		}
+		if there {
 			do = append(do, fmt.Sprintf("`kubectl patch configmap %s -n %s --type merge --patch-file "+
 				"device-plugin/configmap.yaml`: it adds keys and changes none", config, ns))
 		} else {
@@ -319,30 +317,29 @@ func (b *builder) commands(s *migrate.Step) (do, check, back []string) {
 				a.Min, a.Max))
 		}
 	}
-	var to, new []string
+	var to, others []string
 	for _, p := range s.To {
 		to = append(to, p.Node)
-		if !b.held(s.Workload, p.Node) {
-			new = append(new, p.Node)
+	}
+	i := slices.IndexFunc(b.plan.Fleet.Workloads, func(w decision.Workload) bool { return w.Name == s.Workload })
+	if t := b.plan.Fleet.Workloads[i].Today; t != nil {
+		for _, n := range b.plan.Fleet.Today.Nodes {
+			shares := n.Mechanism == sharing.MechanismTimeSlicing || n.Mechanism == sharing.MechanismMPS
+			if n.Closed == "" && (slices.Contains(to, n.Name) || shares && t.Mechanism == sharing.MechanismExclusive) &&
+				!slices.ContainsFunc(t.On, func(p decision.Place) bool { return p.Node == n.Name }) {
+				others = append(others, n.Name)
+			}
 		}
 	}
 	check = []string{"`kubectl rollout status " + object + " --timeout=30m`",
 		"`kubectl get pods -n " + namespace + " -o wide`: its new pods are on " + strings.Join(to, " ") + ", as they prefer.",
 		"It answers within its objectives, under load and with its neighbours busy."}
 	back = []string{"`kubectl rollout undo " + object + "`, and its rollout status again"}
-	if nodes := strings.Join(new, " "); nodes != "" { // the old pods may ask for the same resource
+	if nodes := strings.Join(others, " "); nodes != "" { // they may hand out what the old pods ask for, shared
 		back = []string{"`kubectl cordon " + nodes + "`, which keeps the old pods off", back[0],
 			"`kubectl uncordon " + nodes + "`"}
 	}
 	return do, check, back
-}
-
-// held reports whether a workload has replicas on a node today.
-func (b *builder) held(workload, node string) bool {
-	return slices.ContainsFunc(b.plan.Fleet.Workloads, func(w decision.Workload) bool {
-		return w.Name == workload && w.Today != nil &&
-			slices.ContainsFunc(w.Today.On, func(p decision.Place) bool { return p.Node == node })
-	})
 }
 
 // groupOf is the group of a node that is configured, and its kind of nodes.
@@ -372,7 +369,8 @@ func (b *builder) labelsBefore(s *migrate.Step, g *group, k nodeKind) string {
 	had := map[string]string{}
 	for _, n := range b.plan.Fleet.Today.Nodes {
 		if n.Name == s.Node {
-			had["nvidia.com/device-plugin.config"], had["nvidia.com/mig.config"] = n.Config, n.MIGConfig
+			had["nvidia.com/device-plugin.config"] = n.Config
+			had["nvidia.com/mig.config"] = cmp.Or(n.MIGConfig, allDisabled) // the MIG manager heeds no label that goes
 		}
 	}
 	var out []string

@@ -1,6 +1,9 @@
 package manifest
 
 import (
+	"slices"
+
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/sharing/driverconf"
@@ -42,12 +45,23 @@ func (b *builder) pluginFiles() error {
 		docs[key] = string(doc)
 		b.add("device-plugin/"+key+".yaml", "device-plugin configuration, version v1", doc)
 	}
-	return b.configMap("device-plugin/configmap.yaml",
-		"the same configurations, for the GPU Operator or the plugin's chart", pluginConfigMap, docs)
+	namespace, name, _ := b.pluginConfigs()
+	return b.encode("device-plugin/configmap.yaml",
+		"the same configurations, for the GPU Operator or the plugin's chart", nil, yamlnode.ConfigMap(name, namespace, docs))
 }
 
-func (b *builder) configMap(path, note, name string, data map[string]string) error {
-	return b.encode(path, note, nil, yamlnode.ConfigMap(name, b.opts.OperatorNamespace, data))
+// pluginConfigs names the ConfigMap of the device plugin's configurations, that of the cluster where it is there: nodes
+// whose labels choose from it would have none in another. One that was not read is called NAME.
+func (b *builder) pluginConfigs() (namespace, name string, there bool) {
+	if b.plan != nil && b.plan.Fleet.Today.PluginConfigs != "" {
+		namespace, name = spaced(b.plan.Fleet.Today.PluginConfigs)
+		return namespace, name, true
+	}
+	chooses := func(n decision.Node) bool { return n.Config != "" }
+	if b.plan != nil && slices.ContainsFunc(b.plan.Fleet.Today.Nodes, chooses) {
+		return b.opts.OperatorNamespace, "NAME", true
+	}
+	return b.opts.OperatorNamespace, pluginConfigMap, false
 }
 
 // operatorValues writes the GPU Operator's settings: only those that the groups depend on.

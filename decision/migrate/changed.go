@@ -13,13 +13,7 @@ import (
 var errUnknown = errors.New("migrate: unknown name")
 
 // namespace is that of a workload's name, empty without one.
-func namespace(workload string) string {
-	space, _, found := strings.Cut(workload, "/")
-	if !found {
-		return ""
-	}
-	return space
-}
+func namespace(workload string) string { return workload[:max(0, strings.IndexByte(workload, '/'))] }
 
 // changed is the part of a decision that needs documents: the nodes that get another shape, whole, and the workloads
 // whose pods go to them or ask for another device.

@@ -63,7 +63,7 @@ type move struct {
 	from, to []decision.Place
 	n        int
 	request  bool
-	guarded  bool // has objectives
+	guarded  int // 1 = has objectives
 }
 
 // order finds the steps to the target: a workload moves when all its new devices are free, a node is configured when
@@ -116,8 +116,10 @@ func (c *cluster) order(loads []*load, seats map[string]seat) *order {
 func (o *order) moves() []move {
 	var out []move
 	for _, w := range slices.Sorted(maps.Keys(o.seats)) {
-		m := move{workload: w, request: o.seats[w] != o.c.today[w],
-			guarded: o.c.of[w].SLO != (profile.SLO{}) || o.c.of[w].Kind == decision.KindOnlineInference}
+		m := move{workload: w, request: o.seats[w] != o.c.today[w]}
+		if o.c.of[w].SLO != (profile.SLO{}) || o.c.of[w].Kind == decision.KindOnlineInference {
+			m.guarded = 1
+		}
 		for _, n := range o.c.nodes {
 			now, then := n.run[w], 0
 			if l := o.to[n.Name]; l != nil {
@@ -142,19 +144,9 @@ func (o *order) moves() []move {
 		}
 	}
 	slices.SortStableFunc(out, func(x, y move) int {
-		return cmp.Or(compareBool(x.guarded, y.guarded), cmp.Compare(x.n, y.n))
+		return cmp.Or(cmp.Compare(x.guarded, y.guarded), cmp.Compare(x.n, y.n))
 	})
 	return out
-}
-
-func compareBool(x, y bool) int {
-	switch {
-	case x == y:
-		return 0
-	case x:
-		return 1
-	}
-	return -1
 }
 
 // free reports whether every device that a move needs is there and nobody's.

@@ -297,7 +297,11 @@ func TestRandomClusters(t *testing.T) {
 	race.Long(t)
 	changed, freed, configured, moved := 0, 0, 0, 0
 	randomClusters := nightly.Cases(10, 50)
+	seeds := []uint64{39} // one of the nightly run
 	for seed := range uint64(randomClusters) {
+		seeds = append(seeds, seed)
+	}
+	for _, seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 32))
 		known := seed%10 != 9
 		f := fleetOf(t, randomCluster(rng, 4+int(seed)%5*9, known))

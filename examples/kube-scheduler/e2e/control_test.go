@@ -150,7 +150,7 @@ func version(t *testing.T, path string) string {
 func newControl(t *testing.T) *control {
 	t.Helper()
 	c := &control{t: t, root: t, dir: t.TempDir()}
-	t.Logf("%s; %s; scheduler %s", version(t, *etcdPath), version(t, *apiserverPath), version(t, *schedulerPath))
+	t.Logf("%s; %s", version(t, *etcdPath), version(t, *apiserverPath))
 	port := ports(t, 4)
 	client := fmt.Sprintf("http://127.0.0.1:%d", port[0])
 	peer := fmt.Sprintf("http://127.0.0.1:%d", port[1])
@@ -339,6 +339,7 @@ func pluginArgs(t *testing.T) plugin.Args {
 func (c *control) schedule() {
 	c.t.Helper()
 	port := ports(c.t, 1)[0]
+	c.t.Logf("scheduler %s", version(c.t, *schedulerPath))
 	// From -v=3 on it says which pod it takes up when.
 	c.scheduler = c.start("kube-scheduler", *schedulerPath, "-v=3", "--config="+c.config, "--authentication-kubeconfig="+c.kube,
 		"--authorization-kubeconfig="+c.kube, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--cert-dir="+filepath.Join(c.dir, "scheduler-certs"))

@@ -1,0 +1,76 @@
+package manifest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/decision/migrate"
+)
+
+// migration is the folder of a plan from whole GPUs to shared ones, or to MIG instances where isolation asks for them.
+func migration(t *testing.T, isolation, today string) map[string]string {
+	t.Helper()
+	var workloads strings.Builder
+	for i, node := range []string{"g1", "g1", "g2", "g2", "g3"} {
+		object := "Deployment"
+		if i == 4 {
+			object = "StatefulSet"
+		}
+		fmt.Fprintf(&workloads, "  - {name: team/w%d, kind: batch, tenant: team, memory: 8GiB, gpu_busy: 0.06, %stoday: {mechanism: exclusive, may_weaken: true, object: %s, container: main, places: [{node: %s, replicas: 1}]}}\n", i, isolation, object, node)
+	}
+	f, err := decision.ParseFleet([]byte("version: v1\npools:\n  - {name: a, gpu: A100-SXM4-80GB, count: 20, gpus_per_node: 4, price_per_gpu_hour: 3 USD, delivery: gpu-operator}\nworkloads:\n" +
+		workloads.String() + "today:\n" + today + "  budgets:\n    - {name: b, workload: team/w4, allowed: 1}\n  nodes:\n" +
+		"    - {name: t1, pool: a, gpus: 4, mechanism: time-slicing, replicas_per_gpu: 4, config: ts4}\n" +
+		"    - {name: g1, pool: a, gpus: 4}\n    - {name: g2, pool: a, gpus: 4}\n    - {name: g3, pool: a, gpus: 4}\n    - {name: g4, pool: a, gpus: 4}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := migrate.Make(t.Context(), f, decision.Options{})
+	if err != nil || !p.Changes() {
+		t.Fatal(err, p.Why, p.Stays)
+	}
+	folder, err := manifest.Migration(p, manifest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, file := range folder.Files {
+		files[file.Path] = string(file.Data)
+	}
+	return files
+}
+
+// TestMigrationConfigMap: nodes that choose from a ConfigMap keep it, whether it was read or not.
+func TestMigrationConfigMap(t *testing.T) {
+	for _, c := range []struct{ today, file, page string }{
+		{"  plugin_configs: ops/mine\n", "name: mine\n  namespace: ops\n", "`kubectl patch configmap mine -n ops "},
+		{"", "name: NAME\n  namespace: gpu-operator\n", "write the name that `kubectl get clusterpolicies.nvidia.com"},
+	} {
+		files := migration(t, "", c.today)
+		if got := files["device-plugin/configmap.yaml"]; !strings.Contains(got, c.file) {
+			t.Errorf("%q is missing in\n%s", c.file, got)
+		}
+		if page := files["plan.md"]; !strings.Contains(page, c.page) || strings.Contains(page, "helm upgrade") {
+			t.Errorf("%q is missing, or helm is asked, in\n%s", c.page, page)
+		}
+	}
+}
+
+// TestMigrationToMIG: a patch takes the request for whole GPUs away, the way back gives the MIG manager a configuration,
+// and old pods come back to no node that shares its GPUs.
+func TestMigrationToMIG(t *testing.T) {
+	files := migration(t, "isolation: {memory: hardware}, ", "")
+	for path, wants := range map[string][]string{
+		"pods/team.w0.yaml": {"nvidia.com/gpu: null", "nvidia.com/mig-2g.20gb: \"1\""},
+		"plan.md":           {"nvidia.com/mig.config=all-disabled", "`kubectl cordon t1 "},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(files[path], want) {
+				t.Errorf("%s lacks %q:\n%s", path, want, files[path])
+			}
+		}
+	}
+}
