@@ -30,7 +30,7 @@ type digestDevice struct {
 
 // NewDigest returns a Digest that detects idleness by opts.
 func NewDigest(opts IdleOptions) *Digest {
-	return &Digest{Latest: new(Latest), idle: NewIdleDetector(opts), energy: NewEnergyMeter(EnergyOptions{})}
+	return &Digest{Latest: new(Latest), idle: NewIdleDetector(opts), energy: NewEnergyMeter()}
 }
 
 // Begin starts the digest anew. The error names options of NewDigest that cannot be.

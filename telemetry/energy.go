@@ -1,17 +1,15 @@
 package telemetry
 
 import (
-	"cmp"
-	"fmt"
 	"math"
 	"time"
 
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// defaultTolerancePercent is the allowed difference of the integrated power from the energy counter. nvml.h gives
+// tolerancePercent is the allowed difference of the integrated power from the energy counter. nvml.h gives
 // an accuracy of 5% for the power reading of the boards that it gives one for.
-const defaultTolerancePercent = 5
+const tolerancePercent = 5
 
 // CounterWrapJoules is the value at which an energy counter of 32 bits of millijoules starts again.
 const CounterWrapJoules = (1 << 32) / 1e3
@@ -24,21 +22,8 @@ const powerLag = time.Second
 // is taken to have wrapped rather than restarted.
 const wrapWatts = 2000
 
-// EnergyOptions say how energy is measured. The zero value is the defaults.
-type EnergyOptions struct {
-	// MaxGap is the longest time between two power readings that is bridged.
-	// 0 is three periods of the series, and at least a second.
-	MaxGap time.Duration
-	// TolerancePercent is the largest difference at which the two figures agree. 0 is 5.
-	TolerancePercent float64
-}
-
-func maxGap(given, period time.Duration) time.Duration {
-	if given > 0 {
-		return given
-	}
-	return max(3*period, time.Second)
-}
+// bridged is the longest time between two readings of a device that is not a gap.
+func bridged(period time.Duration) time.Duration { return max(3*period, time.Second) }
 
 // Energy is a device's energy, by two ways of measuring.
 type Energy struct {
@@ -69,8 +54,8 @@ type Energy struct {
 }
 
 // MeasureEnergy measures the energy of one device over a series.
-func MeasureEnergy(s *Series, device int, opts EnergyOptions) (Energy, error) {
-	m := NewEnergyMeter(opts)
+func MeasureEnergy(s *Series, device int) (Energy, error) {
+	m := NewEnergyMeter()
 	if err := s.Replay(m); err != nil {
 		return Energy{}, err
 	}
@@ -79,7 +64,6 @@ func MeasureEnergy(s *Series, device int, opts EnergyOptions) (Energy, error) {
 
 // EnergyMeter measures energy as samples come, in constant memory. It is a Sink. It is not safe for concurrent use.
 type EnergyMeter struct {
-	opts EnergyOptions
 	h    Header
 	devs []meter
 }
@@ -111,14 +95,10 @@ type mark struct {
 }
 
 // NewEnergyMeter returns a meter.
-func NewEnergyMeter(opts EnergyOptions) *EnergyMeter { return &EnergyMeter{opts: opts} }
+func NewEnergyMeter() *EnergyMeter { return new(EnergyMeter) }
 
-// Begin starts the meter anew, and says what is wrong with its options.
+// Begin starts the meter anew.
 func (m *EnergyMeter) Begin(h Header) error {
-	if m.opts.MaxGap < 0 || !(m.opts.TolerancePercent >= 0) {
-		return fmt.Errorf("telemetry: a gap of %v and a tolerance of %v%%; leave them 0 for the defaults", m.opts.MaxGap,
-			m.opts.TolerancePercent)
-	}
 	m.h, m.devs = h, make([]meter, len(h.Devices))
 	return nil
 }
@@ -136,7 +116,7 @@ func (m *EnergyMeter) Sample(x *Sample) error {
 		d.count(Point{x.At, v})
 	}
 	if v, ok := x.Get(MetricPowerWatts); ok {
-		d.integrate(Point{x.At, v}, maxGap(m.opts.MaxGap, m.h.Period))
+		d.integrate(Point{x.At, v}, bridged(m.h.Period))
 	}
 	return nil
 }
@@ -253,8 +233,7 @@ func (m *EnergyMeter) Energy(device int) (Energy, error) {
 	}
 	diff := d.cmpPower - d.cmpCount
 	e.DifferencePercent = Some(100 * diff / d.cmpCount)
-	tolerance := cmp.Or(m.opts.TolerancePercent, defaultTolerancePercent)
 	slack := math.Abs(d.cmpLast-d.cmpFirst) * powerLag.Seconds()
-	e.Agree = sharing.AnswerOf(math.Abs(diff) <= tolerance/100*d.cmpCount+slack)
+	e.Agree = sharing.AnswerOf(math.Abs(diff) <= tolerancePercent/100.*d.cmpCount+slack)
 	return e, nil
 }

@@ -120,7 +120,7 @@ func ExampleMeasureEnergy() {
 		fmt.Println(err)
 		return
 	}
-	e, err := telemetry.MeasureEnergy(series, 0, telemetry.EnergyOptions{})
+	e, err := telemetry.MeasureEnergy(series, 0)
 	if err != nil {
 		fmt.Println(err)
 		return

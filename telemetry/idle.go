@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/enum"
@@ -38,63 +37,37 @@ func States() []State { return stateNames.Values() }
 // Idle says whether nothing useful is done in the state.
 func (s State) Idle() bool { return s >= StateStalled }
 
-// Defaults of IdleOptions. None is published for execution-idle (arXiv
-// 2604.04745 gives no thresholds); these are ours, except as noted.
+// The thresholds of idle detection. None is published for execution-idle (arXiv
+// 2604.04745 gives none); these are ours, except as noted.
 const (
-	defaultActivePercent   = 5.0
-	defaultWorkingPercent  = 2.0 // a kernel of one thread reads 0.76% SM utilization on an H200
-	defaultActiveBytesPerS = 10e6
-	defaultResident        = sharing.GiB // as the Alibaba GenAI trace was read
-	defaultPoweredWatts    = 10.0        // a context alone costs 26 to 50 W on boards with HBM (arXiv 2605.23918)
-	DefaultSustain         = 10 * time.Second
+	activePercent   = 5.0  // NVML's utilization, or GPM's of graphics, from which a device counts as busy
+	workingPercent  = 2.0  // GPM's SM or memory bandwidth utilization; a kernel of one thread reads 0.76% on an H200
+	activeBytesPerS = 10e6 // PCIe or NVLink traffic from which a device counts as working
+	// residentMemory in use counts as a resident program although no process is
+	// listed, as happens inside containers; as the Alibaba GenAI trace was read.
+	residentMemory = sharing.GiB
+	// poweredWatts is by how much power must exceed deep idle to count. A context
+	// alone costs 26 to 50 W on boards with HBM (arXiv 2605.23918).
+	poweredWatts   = 10.0
+	DefaultSustain = 10 * time.Second
 )
 
-// IdleOptions are the thresholds of idle detection. Every zero is its default.
+// IdleOptions tune idle detection.
 type IdleOptions struct {
-	ActivePercent float64 // the utilization (NVML's or GPM graphics) from which a device counts as busy
-	// WorkingPercent is the GPM SM or memory bandwidth utilization from which a device counts as working.
-	WorkingPercent  float64
-	ActiveBytesPerS float64 // the PCIe or NVLink traffic from which a device counts as working
-	// Resident is the memory in use from which a program counts as resident
-	// although no process is listed, as happens inside containers.
-	Resident sharing.Bytes
 	// DeepIdleWatts is the device's power with nothing resident. 0 takes the lowest power seen in deep idle;
 	// without that it is not known, and a resident, inactive program counts as powered.
 	DeepIdleWatts float64
-	PoweredWatts  float64       // by how much power must exceed deep idle to count
-	Sustain       time.Duration // the length from which idleness counts
-	// MaxGap is the longest time between two samples of a device; a longer one
-	// is StateUnknown. 0 is three periods of the series, at least a second.
-	MaxGap time.Duration
-	// MaxAge is the time for which a figure holds. 0 is three slow periods.
-	MaxAge time.Duration
+	Sustain       time.Duration // the length from which idleness counts; 0 means DefaultSustain
 }
 
 // check names every option that cannot be.
 func (o IdleOptions) check() error {
 	var probs problem.List
-	for _, f := range []struct {
-		name string
-		v    float64
-	}{{"active_percent", o.ActivePercent}, {"working_percent", o.WorkingPercent},
-		{"active_bytes_per_s", o.ActiveBytesPerS},
-		{"resident", float64(o.Resident)}, {"deep_idle_watts", o.DeepIdleWatts}, {"powered_watts", o.PoweredWatts},
-		{"sustain", o.Sustain.Seconds()}, {"max_gap", o.MaxGap.Seconds()}, {"max_age", o.MaxAge.Seconds()}} {
-		probs.If(!(f.v >= 0), f.name, "leave it 0 for the default", "telemetry: an idle threshold of %v", f.v)
-	}
+	probs.If(!(o.DeepIdleWatts >= 0), "deep_idle_watts", "leave it 0 for the default",
+		"telemetry: an idle threshold of %v", o.DeepIdleWatts)
+	probs.If(o.Sustain < 0, "sustain", "leave it 0 for the default", "telemetry: an idle threshold of %v",
+		o.Sustain.Seconds())
 	return probs.Err()
-}
-
-func (o IdleOptions) withDefaults(h Header) IdleOptions {
-	o.ActivePercent = cmp.Or(o.ActivePercent, defaultActivePercent)
-	o.WorkingPercent = cmp.Or(o.WorkingPercent, defaultWorkingPercent)
-	o.ActiveBytesPerS = cmp.Or(o.ActiveBytesPerS, defaultActiveBytesPerS)
-	o.PoweredWatts = cmp.Or(o.PoweredWatts, defaultPoweredWatts)
-	o.Resident = cmp.Or(o.Resident, defaultResident)
-	o.Sustain = cmp.Or(o.Sustain, DefaultSustain)
-	o.MaxGap = maxGap(o.MaxGap, h.Period)
-	o.MaxAge = cmp.Or(o.MaxAge, max(3*h.SlowPeriod, o.MaxGap))
-	return o
 }
 
 // StateInterval is a time in one state.

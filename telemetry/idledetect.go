@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/cotenant/cotenant/sharing"
@@ -9,10 +10,10 @@ import (
 // IdleDetector finds idle time as samples come. It is a Sink. It keeps one
 // interval for each change of state. It is not safe for concurrent use.
 type IdleDetector struct {
-	given IdleOptions
-	opts  IdleOptions
-	h     Header
-	devs  []idleState
+	opts   IdleOptions
+	maxAge time.Duration // for which a figure holds
+	h      Header
+	devs   []idleState
 }
 
 // idleState is the detector's knowledge of one device.
@@ -29,18 +30,18 @@ type idleState struct {
 }
 
 // NewIdleDetector returns a detector.
-func NewIdleDetector(opts IdleOptions) *IdleDetector { return &IdleDetector{given: opts} }
+func NewIdleDetector(opts IdleOptions) *IdleDetector { return &IdleDetector{opts: opts} }
 
 // Begin starts the detector anew, and says what is wrong with its options.
 func (d *IdleDetector) Begin(h Header) error {
-	if err := d.given.check(); err != nil {
+	if err := d.opts.check(); err != nil {
 		return err
 	}
-	d.h, d.opts = h, d.given.withDefaults(h)
+	d.h, d.maxAge = h, max(3*h.SlowPeriod, bridged(h.Period))
 	d.devs = make([]idleState, len(h.Devices))
 	for i := range d.devs {
-		if d.given.DeepIdleWatts > 0 {
-			d.devs[i].deepIdle = Some(d.given.DeepIdleWatts)
+		if d.opts.DeepIdleWatts > 0 {
+			d.devs[i].deepIdle = Some(d.opts.DeepIdleWatts)
 		}
 	}
 	return nil
@@ -61,7 +62,7 @@ func (d *IdleDetector) Sample(x *Sample) error {
 		return err
 	}
 	s := &d.devs[x.Device]
-	before, hadPower := s.fresh(MetricPowerWatts, x.At, d.opts.MaxAge)
+	before, hadPower := s.fresh(MetricPowerWatts, x.At, d.maxAge)
 	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
 		if v, ok := x.Get(m); ok {
 			s.values.Set(m, v)
@@ -92,9 +93,9 @@ func (d *IdleDetector) Sample(x *Sample) error {
 		return nil
 	}
 	next := StateInterval{From: last, To: x.At}
-	if x.At-last <= d.opts.MaxGap {
+	if x.At-last <= bridged(d.h.Period) {
 		next.State, next.Powered = d.classify(s, x.At)
-		if now, ok := s.fresh(MetricPowerWatts, x.At, d.opts.MaxAge); ok && hadPower {
+		if now, ok := s.fresh(MetricPowerWatts, x.At, d.maxAge); ok && hadPower {
 			next.Joules = Some((before + now) / 2 * (x.At - last).Seconds())
 		}
 	}
@@ -129,11 +130,10 @@ func (s *idleState) fresh(m Metric, now, maxAge time.Duration) (float64, bool) {
 
 // classify says what the device does by what is known at now.
 func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing.Answer) {
-	o := &d.opts
 	atLeast := func(threshold float64, ms ...Metric) sharing.Answer {
 		answer := sharing.AnswerUnknown
 		for _, m := range ms {
-			if v, ok := s.fresh(m, now, o.MaxAge); ok {
+			if v, ok := s.fresh(m, now, d.maxAge); ok {
 				if v >= threshold {
 					return sharing.AnswerYes
 				}
@@ -142,9 +142,9 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing
 		}
 		return answer
 	}
-	busy := atLeast(o.ActivePercent, MetricGPUUtilPercent, MetricGraphicsUtilPercent)
-	working := atLeast(o.WorkingPercent, MetricSMUtilPercent, MetricDRAMUtilPercent, MetricTensorUtilPercent)
-	traffic := atLeast(o.ActiveBytesPerS, MetricPCIeTxBytesPerS, MetricPCIeRxBytesPerS, MetricNVLinkTxBytesPerS,
+	busy := atLeast(activePercent, MetricGPUUtilPercent, MetricGraphicsUtilPercent)
+	working := atLeast(workingPercent, MetricSMUtilPercent, MetricDRAMUtilPercent, MetricTensorUtilPercent)
+	traffic := atLeast(activeBytesPerS, MetricPCIeTxBytesPerS, MetricPCIeRxBytesPerS, MetricNVLinkTxBytesPerS,
 		MetricNVLinkRxBytesPerS)
 	if busy != sharing.AnswerYes {
 		s.busySince = Optional[time.Duration]{}
@@ -165,12 +165,12 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing
 	case busy == sharing.AnswerUnknown && working == sharing.AnswerUnknown:
 		return StateUnknown, sharing.AnswerUnknown
 	}
-	watts, powerKnown := s.fresh(MetricPowerWatts, now, o.MaxAge)
-	switch s.resident(now, o) {
+	watts, powerKnown := s.fresh(MetricPowerWatts, now, d.maxAge)
+	switch d.resident(s, now) {
 	case sharing.AnswerUnknown:
 		return StateUnknown, sharing.AnswerUnknown
 	case sharing.AnswerNo:
-		if powerKnown && d.given.DeepIdleWatts == 0 && watts < s.deepIdle.Or(watts+1) {
+		if powerKnown && d.opts.DeepIdleWatts == 0 && watts < s.deepIdle.Or(watts+1) {
 			s.deepIdle = Some(watts)
 		}
 		return StateDeepIdle, sharing.AnswerUnknown
@@ -179,19 +179,19 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing
 	if !powerKnown || !baseKnown {
 		return StateExecutionIdle, sharing.AnswerUnknown
 	}
-	if watts < base+o.PoweredWatts {
+	if watts < base+poweredWatts {
 		return StateResidentIdle, sharing.AnswerNo
 	}
 	return StateExecutionIdle, sharing.AnswerYes
 }
 
 // resident answers whether a program holds the device.
-func (s *idleState) resident(now time.Duration, o *IdleOptions) sharing.Answer {
+func (d *IdleDetector) resident(s *idleState, now time.Duration) sharing.Answer {
 	n, listed := s.processes.Get()
-	listed = listed && now-s.procAt <= o.MaxAge
-	used, known := s.fresh(MetricMemUsedBytes, now, o.MaxAge)
+	listed = listed && now-s.procAt <= d.maxAge
+	used, known := s.fresh(MetricMemUsedBytes, now, d.maxAge)
 	switch {
-	case listed && n > 0, known && used >= float64(o.Resident):
+	case listed && n > 0, known && used >= float64(residentMemory):
 		return sharing.AnswerYes
 	case listed:
 		return sharing.AnswerNo
@@ -216,7 +216,7 @@ func (d *IdleDetector) Report(device int) (IdleReport, error) {
 			i++
 			continue
 		}
-		short := s.intervals[j-1].To-s.intervals[i].From < d.opts.Sustain
+		short := s.intervals[j-1].To-s.intervals[i].From < cmp.Or(d.opts.Sustain, DefaultSustain)
 		for _, in := range s.intervals[i:j] {
 			if short {
 				r.Pauses += in.Length()

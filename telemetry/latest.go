@@ -102,7 +102,7 @@ func (l *Latest) Event(e Event) error {
 }
 
 // maxAge returns the time for which a figure holds.
-func (l *Latest) maxAge() time.Duration { return max(3*l.h.SlowPeriod, maxGap(0, l.h.Period)) }
+func (l *Latest) maxAge() time.Duration { return max(3*l.h.SlowPeriod, bridged(l.h.Period)) }
 
 func (l *Latest) fresh(at time.Duration) bool {
 	return l.newest-at <= l.maxAge() && time.Since(l.received) <= l.maxAge()

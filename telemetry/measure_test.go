@@ -14,9 +14,9 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
-func energy(t *testing.T, s *telemetry.Series, opts telemetry.EnergyOptions) telemetry.Energy {
+func energy(t *testing.T, s *telemetry.Series) telemetry.Energy {
 	t.Helper()
-	e, err := telemetry.MeasureEnergy(s, 0, opts)
+	e, err := telemetry.MeasureEnergy(s, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestEnergy(t *testing.T) {
 	}
 	steps := []telemetrytest.Phase{at(20*time.Second, 100), at(20*time.Second, 700), at(0, 300)}
 	t.Run("steps", func(t *testing.T) {
-		e := energy(t, simulated(t, oneGPU(steps...), telemetry.SamplerOptions{}, time.Minute), telemetry.EnergyOptions{})
+		e := energy(t, simulated(t, oneGPU(steps...), telemetry.SamplerOptions{}, time.Minute))
 		// The trapezoid over the 100 ms before each step adds half the step:
 		// 30 J up and 20 J down. The last second's counter reading has no power
 		// reading after it and is not compared.
@@ -50,7 +50,7 @@ func TestEnergy(t *testing.T) {
 	t.Run("wrap", func(t *testing.T) {
 		script := oneGPU(steps...)
 		script.GPUs[0].EnergyStartJoules, script.GPUs[0].EnergyWrapJoules = telemetry.CounterWrapJoules-5000, telemetry.CounterWrapJoules
-		e := energy(t, simulated(t, script, telemetry.SamplerOptions{}, time.Minute), telemetry.EnergyOptions{})
+		e := energy(t, simulated(t, script, telemetry.SamplerOptions{}, time.Minute))
 		near(t, "counter", e.CounterJoules, 22000, 1e-5)
 		if e.Wraps != 1 || e.Restarts != 0 || e.Agree != sharing.AnswerYes {
 			t.Errorf("%+v", e)
@@ -61,7 +61,7 @@ func TestEnergy(t *testing.T) {
 		phases[1].RestartEnergy = true
 		script := oneGPU(phases...)
 		script.GPUs[0].EnergyStartJoules = 1e6
-		e := energy(t, simulated(t, script, telemetry.SamplerOptions{}, time.Minute), telemetry.EnergyOptions{})
+		e := energy(t, simulated(t, script, telemetry.SamplerOptions{}, time.Minute))
 		// The second before the restart is lost to the counter.
 		near(t, "counter", e.CounterJoules, 22000-100, 1e-6)
 		if e.Restarts != 1 || e.Agree != sharing.AnswerYes {
@@ -72,20 +72,20 @@ func TestEnergy(t *testing.T) {
 	t.Run("no counter", func(t *testing.T) {
 		script := oneGPU(steps...)
 		script.GPUs[0].NoEnergy = true
-		e := energy(t, simulated(t, script, telemetry.SamplerOptions{}, time.Minute), telemetry.EnergyOptions{})
+		e := energy(t, simulated(t, script, telemetry.SamplerOptions{}, time.Minute))
 		if !e.CounterJoules.IsZero() || !e.DifferencePercent.IsZero() || e.Agree != sharing.AnswerUnknown || e.IntegratedJoules.IsZero() {
 			t.Errorf("%+v", e)
 		}
 	})
 	t.Run("no power", func(t *testing.T) {
 		s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricGPUUtilPercent: 1}}), telemetry.SamplerOptions{}, time.Minute)
-		if e := energy(t, s, telemetry.EnergyOptions{}); !e.IntegratedJoules.IsZero() || e.Covered != 0 || e.Agree != sharing.AnswerUnknown {
+		if e := energy(t, s); !e.IntegratedJoules.IsZero() || e.Covered != 0 || e.Agree != sharing.AnswerUnknown {
 			t.Errorf("%+v", e)
 		}
 	})
 	t.Run("gap", func(t *testing.T) {
 		lost := []telemetrytest.Phase{at(20*time.Second, 100), {For: 10 * time.Second, Lost: true}, at(0, 300)}
-		e := energy(t, simulated(t, oneGPU(lost...), telemetry.SamplerOptions{}, time.Minute), telemetry.EnergyOptions{})
+		e := energy(t, simulated(t, oneGPU(lost...), telemetry.SamplerOptions{}, time.Minute))
 		near(t, "integral", e.IntegratedJoules, 100*19.9+300*29.9, 1e-6)
 		if e.Uncovered != 10*time.Second+200*time.Millisecond {
 			t.Errorf("%+v", e)
@@ -105,15 +105,12 @@ func TestEnergy(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if e := energy(t, s, telemetry.EnergyOptions{}); e.Agree != sharing.AnswerNo {
-			t.Errorf("%+v", e)
-		}
-		if e := energy(t, s, telemetry.EnergyOptions{TolerancePercent: 10}); e.Agree != sharing.AnswerYes {
+		if e := energy(t, s); e.Agree != sharing.AnswerNo {
 			t.Errorf("%+v", e)
 		}
 	})
 	var de *telemetry.DeviceError
-	if _, err := telemetry.MeasureEnergy(new(telemetry.Series), 0, telemetry.EnergyOptions{}); !errors.As(err, &de) {
+	if _, err := telemetry.MeasureEnergy(new(telemetry.Series), 0); !errors.As(err, &de) {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -231,17 +228,14 @@ func TestIdleOnMIG(t *testing.T) {
 
 func TestMeasureOptionsAreChecked(t *testing.T) {
 	s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricPowerWatts: 1}}), telemetry.SamplerOptions{}, time.Second)
-	_, err := telemetry.DetectIdle(s, 0, telemetry.IdleOptions{ActivePercent: -1, Sustain: -1, PoweredWatts: math.NaN()})
-	for _, want := range []string{"active_percent", "sustain", "powered_watts"} {
+	_, err := telemetry.DetectIdle(s, 0, telemetry.IdleOptions{Sustain: -1, DeepIdleWatts: math.NaN()})
+	for _, want := range []string{"sustain", "deep_idle_watts"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}
 	}
-	if _, err := telemetry.MeasureEnergy(s, 0, telemetry.EnergyOptions{TolerancePercent: -1}); err == nil {
-		t.Error("a negative tolerance")
-	}
 	x := new(telemetry.Sample)
-	for _, sink := range []telemetry.Sink{new(telemetry.Series), new(telemetry.Latest), telemetry.NewCSVWriter(nil), telemetry.NewEnergyMeter(telemetry.EnergyOptions{}), telemetry.NewIdleDetector(telemetry.IdleOptions{})} {
+	for _, sink := range []telemetry.Sink{new(telemetry.Series), new(telemetry.Latest), telemetry.NewCSVWriter(nil), telemetry.NewEnergyMeter(), telemetry.NewIdleDetector(telemetry.IdleOptions{})} {
 		if err := sink.Sample(x); err == nil {
 			t.Errorf("%T takes a sample without a header", sink)
 		}

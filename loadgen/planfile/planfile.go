@@ -275,7 +275,7 @@ func (t *Tenant) source(seed uint64) (loadgen.PromptSource, error) {
 	case t.trace != nil:
 		return t.trace.Prompts(prompt.TraceOptions{Seed: seed})
 	case t.dialogues != nil:
-		return prompt.NewConversations(t.dialogues, prompt.ConversationOptions{}), nil
+		return prompt.NewConversations(t.dialogues), nil
 	case t.synthetic != nil:
 		return prompt.NewSynthetic(*t.synthetic)
 	}

@@ -13,8 +13,7 @@
 //	}
 //	tenant.Prompts, tenant.Load.Schedule = texts, part.Schedule(1)
 //
-// No tokenizer is needed: [Calibrate] fits the words of made-up prompts to the token counts of the server. Readers
-// are strict: an error wraps loadgen.ErrInput and names each bad line, and nothing is returned with it.
+// No tokenizer is needed: a word of a made-up prompt is about a token. Readers are strict: an error wraps loadgen.ErrInput and names each bad line, and nothing is returned with it.
 //
 // Stable.
 package prompt

@@ -92,29 +92,6 @@ func readPrompt(l *problem.List, n int, line []byte) (p loadgen.Prompt, ok bool)
 	return p, l.Len() == before
 }
 
-// Write writes the prompts as Read reads them. A Prompt's Next is not written.
-func Write(w io.Writer, prompts []loadgen.Prompt) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	for i := range prompts {
-		p := &prompts[i]
-		err := enc.Encode(struct {
-			Prompt       string            `json:"prompt,omitempty"`
-			Messages     []loadgen.Message `json:"messages,omitempty"`
-			MaxTokens    int               `json:"max_tokens,omitempty"`
-			PromptTokens int               `json:"prompt_tokens,omitempty"`
-			Session      string            `json:"session,omitempty"`
-			Prefix       string            `json:"prefix,omitempty"`
-			Model        string            `json:"model,omitempty"`
-			Body         map[string]any    `json:"body,omitempty"`
-		}{p.Text, p.Messages, p.MaxTokens, p.PromptTokens, p.Session, p.Prefix, p.Model, p.Body})
-		if err != nil {
-			return fmt.Errorf("loadgen: write prompt %d: %w", i, err)
-		}
-	}
-	return nil
-}
-
 // object is a JSON object on a line of an input, its fields not decoded yet.
 type object struct {
 	l      *problem.List

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
-	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/loadgen"
@@ -124,44 +124,18 @@ func (s *shareGPT) conversation(l *problem.List, path string) (c Conversation, o
 // an estimate, off by a factor of two for code and for languages other than English.
 func estimateTokens(text string) int { return (len(text) + 3) / 4 }
 
-// ConversationOptions tune NewConversations. The zero value is the documented default.
-type ConversationOptions struct {
-	// MaxTurns bounds the questions taken from each conversation; 0 means 1, as the
-	// common tools do; a negative value means all.
-	MaxTurns int
-	// Tokens counts the tokens of a recorded answer, which bounds the answer asked for; nil means estimateTokens.
-	Tokens func(text string) int
-	// Think is the pause between an answer and the next question.
-	Think time.Duration
-	// Recorded makes the history hold the recorded answers instead of those that the server gave.
-	Recorded bool
-}
-
-// Conversations is a PromptSource over recorded conversations, in order, over and over. Each is a session: its next
-// question is asked when the one before was answered. It is safe for concurrent use.
+// Conversations is a PromptSource over the first questions of recorded conversations, in order, over and over, with
+// answers as long as the recorded ones. Each is a session. It is safe for concurrent use.
 type Conversations struct {
-	opts ConversationOptions
-
 	mu   sync.Mutex
 	all  []Conversation
 	next int
 }
 
 // NewConversations returns a source over conversations, which it keeps. One without turns is left out.
-func NewConversations(conversations []Conversation, opts ConversationOptions) *Conversations {
-	if opts.MaxTurns == 0 {
-		opts.MaxTurns = 1
-	}
-	if opts.Tokens == nil {
-		opts.Tokens = estimateTokens
-	}
-	s := &Conversations{opts: opts}
-	for _, c := range conversations {
-		if len(c.Turns) > 0 {
-			s.all = append(s.all, c)
-		}
-	}
-	return s
+func NewConversations(conversations []Conversation) *Conversations {
+	return &Conversations{all: slices.DeleteFunc(slices.Clone(conversations),
+		func(c Conversation) bool { return len(c.Turns) == 0 })}
 }
 
 // Next returns the first question of the next conversation.
@@ -173,33 +147,16 @@ func (s *Conversations) Next() (loadgen.Prompt, error) {
 	}
 	c, round := &s.all[s.next%len(s.all)], s.next/len(s.all)
 	s.next++
-	var history []loadgen.Message
-	if c.System != "" {
-		history = append(history, message("system", c.System))
-	}
 	session := c.ID
 	if round > 0 {
 		session = fmt.Sprintf("%s#%d", c.ID, round)
 	}
-	return s.ask(c, session, history, 0), nil
-}
-
-func (s *Conversations) ask(c *Conversation, session string, history []loadgen.Message, turn int) loadgen.Prompt {
-	t := c.Turns[turn]
-	messages := append(history[:len(history):len(history)], message("user", t.User))
-	p := loadgen.Prompt{Messages: messages, MaxTokens: max(s.opts.Tokens(t.Reply), 1), Session: session}
-	if turn+1 == len(c.Turns) || s.opts.MaxTurns > 0 && turn+1 >= s.opts.MaxTurns {
-		return p
+	p := loadgen.Prompt{MaxTokens: max(estimateTokens(c.Turns[0].Reply), 1), Session: session}
+	if c.System != "" {
+		p.Messages = append(p.Messages, message("system", c.System))
 	}
-	p.Next = func(reply loadgen.Reply) (loadgen.Prompt, time.Duration, bool) {
-		answer := reply.Text
-		if s.opts.Recorded {
-			answer = t.Reply
-		}
-		return s.ask(c, session, append(messages[:len(messages):len(messages)], message("assistant", answer)), turn+1),
-			s.opts.Think, true
-	}
-	return p
+	p.Messages = append(p.Messages, message("user", c.Turns[0].User))
+	return p, nil
 }
 
 func message(role, content string) loadgen.Message {

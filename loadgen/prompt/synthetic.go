@@ -2,7 +2,6 @@ package prompt
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -44,7 +43,7 @@ type SharedPrefix struct {
 	Zipf float64 `yaml:"zipf"`
 }
 
-// SyntheticOptions describe prompts made of random words. Input and Output are
+// SyntheticOptions describe prompts made of random words, each taken for a token. Input and Output are
 // required; everything else has a default.
 type SyntheticOptions struct {
 	Input  Lengths // tokens of a question
@@ -56,11 +55,7 @@ type SyntheticOptions struct {
 	Turns Lengths
 	// Think is the pause between an answer and the next question.
 	Think time.Duration
-	// Count ends the source after this many sessions; 0 means never.
-	Count int
 	Seed  uint64
-	// Calibration turns tokens into words; the zero value means one token a word.
-	Calibration WordCalibration
 	// IgnoreEOS adds "ignore_eos": true to each request, which vLLM and SGLang
 	// understand, so that answers have the length asked for.
 	IgnoreEOS bool
@@ -100,8 +95,6 @@ func NewSynthetic(opts SyntheticOptions) (*Synthetic, error) {
 		"set tokens above 0, and groups above 1 for zipf", "%d groups of %d tokens with zipf %v", p.Groups, p.Tokens, p.Zipf)
 	l.If(!(p.Zipf >= 0) || math.IsInf(p.Zipf, 0), "prefix.zipf", "use a finite value of 0 or more", "%v", p.Zipf)
 	l.If(opts.Think < 0, "think", "use 0 or more", "%v is negative", opts.Think)
-	l.If(opts.Count < 0, "count", "use 0 or more", "%d is negative", opts.Count)
-	l.AddErr("calibration", opts.Calibration.check())
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("loadgen: invalid synthetic prompts: %w", err)
 	}
@@ -110,7 +103,7 @@ func NewSynthetic(opts SyntheticOptions) (*Synthetic, error) {
 		total := 0.0
 		for g := range max(p.Groups, 1) {
 			var b strings.Builder
-			appendWords(&b, rand.New(rand.NewPCG(opts.Seed, ^uint64(g))), opts.Calibration.words(p.Tokens, 0))
+			appendWords(&b, rand.New(rand.NewPCG(opts.Seed, ^uint64(g))), p.Tokens)
 			s.prefixes = append(s.prefixes, b.String())
 			total += math.Pow(float64(g+1), -p.Zipf)
 			s.weights = append(s.weights, total)
@@ -125,9 +118,6 @@ func (s *Synthetic) Next() (loadgen.Prompt, error) {
 	n := s.next
 	s.next++
 	s.mu.Unlock()
-	if s.opts.Count > 0 && n >= s.opts.Count {
-		return loadgen.Prompt{}, io.EOF
-	}
 	rng := rand.New(rand.NewPCG(s.opts.Seed, uint64(n)))
 	first := loadgen.Prompt{Session: fmt.Sprintf("s%d", n)}
 	prefix := ""
@@ -161,7 +151,7 @@ func (s *Synthetic) question(rng *rand.Rand, p loadgen.Prompt, before string) lo
 	}
 	var b strings.Builder
 	b.WriteString(before)
-	appendWords(&b, rng, s.opts.Calibration.words(tokens, 1))
+	appendWords(&b, rng, tokens)
 	p.Text = b.String()
 	return p
 }

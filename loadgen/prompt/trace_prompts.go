@@ -16,8 +16,6 @@ type TraceOptions struct {
 	// model's context; 0 means no bound.
 	MaxInput, MaxOutput int
 	Seed                uint64
-	// Calibration turns tokens into words; the zero value means one token a word.
-	Calibration WordCalibration
 	// IgnoreEOS is as in SyntheticOptions.
 	IgnoreEOS bool
 }
@@ -35,9 +33,6 @@ type TraceSource struct {
 
 // Prompts returns the trace's prompts, in its order.
 func (t *Trace) Prompts(opts TraceOptions) (*TraceSource, error) {
-	if err := opts.Calibration.check(); err != nil {
-		return nil, fmt.Errorf("loadgen: invalid calibration: %w", err)
-	}
 	if opts.MaxInput < 0 || opts.MaxOutput < 0 {
 		return nil, fmt.Errorf("loadgen: bounds of %d prompt and %d output tokens (use 0 or more)", opts.MaxInput,
 			opts.MaxOutput)
@@ -75,11 +70,10 @@ func (p *TraceSource) Next() (loadgen.Prompt, error) {
 	return out, nil
 }
 
-func (p *TraceSource) text(n int, blocks []int64, tokens int) string {
+func (p *TraceSource) text(n int, blocks []int64, left int) string {
 	var b strings.Builder
-	left := p.opts.Calibration.words(tokens, 1)
 	for _, block := range blocks {
-		k := min(p.opts.Calibration.words(p.trace.BlockTokens, 0), left)
+		k := min(p.trace.BlockTokens, left)
 		appendWords(&b, rand.New(rand.NewPCG(p.opts.Seed, uint64(block))), k)
 		if left -= k; left == 0 {
 			return b.String()

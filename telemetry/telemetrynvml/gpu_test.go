@@ -122,7 +122,7 @@ func TestGPUSanity(t *testing.T) {
 			}
 		}
 	}
-	e, err := telemetry.MeasureEnergy(s, 0, telemetry.EnergyOptions{})
+	e, err := telemetry.MeasureEnergy(s, 0)
 	t.Logf("energy %+v, %v", e, err)
 	if err != nil || e.Agree == sharing.AnswerNo {
 		t.Errorf("power integrates to %v J, the counter says %v J", e.ComparedJoules, e.ComparedCounterJoules)
