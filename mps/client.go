@@ -76,7 +76,7 @@ func NewClient(opts Options) (*Client, error) {
 // PipeDirectory returns the daemon's pipe directory; clients of the daemon must have it in CUDA_MPS_PIPE_DIRECTORY.
 func (c *Client) PipeDirectory() string { return c.pipe }
 
-// Command runs the control program once for this daemon and returns what it printed. A refusal is a *RejectedError.
+// Command runs the control program once for this daemon and returns what it printed. A refusal is ErrRejected.
 // It is for what Client has no method for, such as static SM partitions and the commands of protocol v3. What was
 // printed may hold anything where tenants choose words, as in names of programs.
 func (c *Client) Command(ctx context.Context, in Invocation) (string, error) {

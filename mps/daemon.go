@@ -89,8 +89,8 @@ func Start(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	if errors.Is(err, errExited) {
 		said := strings.TrimSpace(d.output.String())
 		why := ErrCrashed
-		if r := rejection(said); r != nil && r.Reason != nil { // another daemon was faster
-			why = r.Reason
+		if r := (*failure)(nil); errors.As(rejection(said), &r) && len(r.is) > 1 { // another daemon was faster
+			why = r.is[1]
 		}
 		err = fmt.Errorf("%w: the daemon ended at once (%v): %s", why, d.err, problem.Clip(said))
 	}

@@ -26,9 +26,9 @@ var (
 	ErrTimeout = errors.New("mps: the control daemon did not answer in time")
 	// non-zero exit for another reason
 	ErrCrashed        = errors.New("mps: the control program failed")
-	ErrGarbled        = errors.New("mps: the answer cannot be understood")            // see ParseError
+	ErrGarbled        = errors.New("mps: the answer cannot be understood")
 	ErrOutputTooLarge = errors.New("mps: the answer is larger than the allowed size") // see Program.MaxOutput
-	ErrRejected       = errors.New("mps: the control daemon refused")                 // see RejectedError
+	ErrRejected       = errors.New("mps: the control daemon refused")
 	// older driver, or the other protocol
 	ErrUnknownCommand = errors.New("mps: the daemon does not know the command")
 	// no server has the process ID or name
@@ -41,7 +41,7 @@ var (
 	// ShutdownServer without force
 	ErrServerBusy           = errors.New("mps: the server has clients")
 	ErrPartitioningDisabled = errors.New("mps: the daemon was started without partitioning") // start it with -S
-	ErrMismatch             = errors.New("mps: another value is in force than was set")      // see MismatchError
+	ErrMismatch             = errors.New("mps: another value is in force than was set")
 	// Membership.Require, StopClient
 	ErrNotClient = errors.New("mps: the process is not an MPS client")
 )
@@ -65,61 +65,33 @@ func (e *OpError) Error() string {
 // Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// RejectedError is a refusal by the control daemon. The daemon's program exits
-// 0 all the same. errors.Is finds ErrRejected and, if known, Reason.
-type RejectedError struct {
-	Text   string // what the daemon said, shortened
-	Reason error  // ErrServerNotFound, ErrPermission, ...; nil when not recognised
+// failure is an error of its own words that is what errors.Is finds in it.
+type failure struct {
+	text string
+	is   []error
 }
 
-// Error quotes the daemon.
-func (e *RejectedError) Error() string { return fmt.Sprintf("mps: the daemon refused: %q", e.Text) }
+func (e *failure) Error() string   { return "mps: " + e.text }
+func (e *failure) Unwrap() []error { return e.is }
 
-// Unwrap returns ErrRejected and the reason.
-func (e *RejectedError) Unwrap() []error {
-	if e.Reason == nil {
-		return []error{ErrRejected}
+// garbled is an answer that is not of the expected form; line 0 concerns the whole answer.
+func garbled(what string, line int, text string) error {
+	at := ""
+	if line > 0 {
+		at = fmt.Sprintf("line %d: ", line)
 	}
-	return []error{ErrRejected, e.Reason}
+	return &failure{fmt.Sprintf("not a %s: %s%q", what, at, problem.Clip(text)), []error{ErrGarbled}}
 }
 
-// ParseError is an answer that is not of the expected form. It wraps ErrGarbled.
-type ParseError struct {
-	What string // what was being read, e.g. "list of process IDs"
-	Line int    // 1-based line of the answer, 0 if it concerns the whole
-	Text string // the offending text, shortened
-}
-
-// Error names the kind of answer, its line, and quotes the offending text.
-func (e *ParseError) Error() string {
-	if e.Line > 0 {
-		return fmt.Sprintf("mps: not a %s: line %d: %q", e.What, e.Line, e.Text)
+// refused is a refusal by the control daemon, whose program exits 0 all the same; reason is nil where it is not
+// recognised.
+func refused(text string, reason error) error {
+	e := &failure{fmt.Sprintf("the daemon refused: %q", text), []error{ErrRejected}}
+	if reason != nil {
+		e.is = append(e.is, reason)
 	}
-	return fmt.Sprintf("mps: not a %s: %q", e.What, e.Text)
+	return e
 }
-
-// Unwrap returns ErrGarbled.
-func (e *ParseError) Unwrap() error { return ErrGarbled }
-
-// MismatchError says that a setting read back differs from what was set: the daemon refused it without saying so,
-// or another user of the daemon changed it in between. It wraps ErrMismatch.
-type MismatchError struct {
-	Setting string // e.g. "default active thread percentage"
-	Want    string // what was set
-	Got     string // what is in force; "" when nothing is
-}
-
-// Error names the setting and both values.
-func (e *MismatchError) Error() string {
-	got := e.Got
-	if got == "" {
-		got = "nothing"
-	}
-	return fmt.Sprintf("mps: %s: set %s, but %s is in force", e.Setting, e.Want, got)
-}
-
-// Unwrap returns ErrMismatch.
-func (e *MismatchError) Unwrap() error { return ErrMismatch }
 
 // invalid turns collected problems into one error that wraps ErrInvalid, or nil.
 func invalid(l *problem.List) error {
@@ -164,21 +136,21 @@ var rejections = []struct {
 
 // rejection recognises a refusal in an answer. A refusal is the answer's first
 // line: further down, tenants choose words, such as the names of their programs.
-func rejection(text string) *RejectedError {
+func rejection(text string) error {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	line = strings.TrimSpace(line)
 	isRow := line == "" || !unicode.IsLetter(rune(line[0]))
 	for _, r := range rejections {
 		part, anywhere := strings.CutPrefix(r.text, "*")
 		if anywhere && !isRow && strings.Contains(line, part) || !anywhere && strings.HasPrefix(line, part) {
-			return &RejectedError{Text: problem.Clip(line), Reason: r.reason}
+			return refused(problem.Clip(line), r.reason)
 		}
 	}
 	if rest, ok := strings.CutPrefix(line, "Server "); ok && strings.HasSuffix(strings.TrimSuffix(rest, "!"),
 		" not found") {
 		id, _, _ := strings.Cut(rest, " ")
 		if _, err := strconv.ParseUint(id, 10, 64); err == nil {
-			return &RejectedError{Text: problem.Clip(line), Reason: ErrServerNotFound}
+			return refused(problem.Clip(line), ErrServerNotFound)
 		}
 	}
 	return nil

@@ -12,11 +12,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// garbled is a ParseError; line 0 concerns the whole answer.
-func garbled(what string, line int, text string) *ParseError {
-	return &ParseError{What: what, Line: line, Text: problem.Clip(text)}
-}
-
 // checkText refuses answers that are no text.
 func checkText(text string) error {
 	if !utf8.ValidString(text) || strings.ContainsFunc(text,

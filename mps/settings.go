@@ -1,6 +1,7 @@
 package mps
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -41,7 +42,8 @@ func confirm[T any](ctx context.Context, c *Client, setting, want string, get fu
 	if err != nil || same {
 		return err
 	}
-	return c.opError(strings.Join(words, " "), &MismatchError{Setting: setting, Want: want, Got: fmt.Sprint(got)})
+	return c.opError(strings.Join(words, " "), &failure{fmt.Sprintf("%s: set %s, but %s is in force", setting, want,
+		cmp.Or(fmt.Sprint(got), "nothing")), []error{ErrMismatch}})
 }
 
 // DefaultActiveThreadPercentage returns the percentage that the next server
@@ -51,7 +53,7 @@ func (c *Client) DefaultActiveThreadPercentage(ctx context.Context) (float64, er
 }
 
 // SetDefaultActiveThreadPercentage sets the percentage of the next server; servers that run keep theirs, and it is
-// lost when the daemon ends. The value is read back: *MismatchError if another one is in force.
+// lost when the daemon ends. The value is read back: ErrMismatch if another one is in force.
 func (c *Client) SetDefaultActiveThreadPercentage(ctx context.Context, pct float64) error {
 	return c.setPercentage(ctx, pct, "default active thread percentage", c.DefaultActiveThreadPercentage,
 		"set_default_active_thread_percentage")

@@ -30,7 +30,7 @@ func (c *Client) TerminateClient(ctx context.Context, server, client int) error 
 	}
 	status, err := read(ctx, c, parseCUDAStatus, "terminate_client", s, p)
 	if err == nil && status != 0 {
-		err = c.opError("terminate_client "+s+" "+p, &RejectedError{Text: fmt.Sprintf("CUDA status %d", status)})
+		err = c.opError("terminate_client "+s+" "+p, refused(fmt.Sprintf("CUDA status %d", status), nil))
 	}
 	return err
 }
