@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,40 @@ func Map(kv ...any) *yaml.Node {
 		}
 	}
 	return n
+}
+
+// Struct builds a mapping of the fields of v, a struct or a pointer to one, that have a yaml tag. What is zero is left
+// out; a nil pointer gives nil.
+func Struct(v any) *yaml.Node {
+	of := reflect.Indirect(reflect.ValueOf(v))
+	if !of.IsValid() {
+		return nil
+	}
+	n := Map()
+	for _, f := range reflect.VisibleFields(of.Type()) {
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if field := of.FieldByIndex(f.Index); name != "" && !field.IsZero() {
+			n.Content = append(n.Content, Text(name), reflected(field))
+		}
+	}
+	return n
+}
+
+func reflected(v reflect.Value) *yaml.Node {
+	if _, ok := v.Interface().(interface{ Any() any }); ok {
+		return Value(v.Interface())
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		return Struct(v.Interface())
+	case reflect.Slice:
+		n := List()
+		for i := range v.Len() {
+			n.Content = append(n.Content, reflected(v.Index(i)))
+		}
+		return n
+	}
+	return Value(v.Interface())
 }
 
 // Text builds a string node, quoted where a reader of YAML 1.1 or 1.2 would

@@ -31,19 +31,10 @@ func (q *quantity) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) 
 	*q = quantity(v)
 }
 
-var quantityForm = regexp.MustCompile(`^([0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})(?:([KMGTPE]i|[mkMGTPE])|[eE]([+-]?[0-9]{1,2}))?$`)
+var quantityForm = regexp.MustCompile(`^([0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})(?:([KMGTPE])i|([mkMGTPE])|([eE][+-]?[0-9]{1,2}))?$`)
 
-var suffixes = map[string]*big.Rat{
-	"": ratio(1, 1), "m": ratio(1, 1000), "k": pow(10, 3), "M": pow(10, 6), "G": pow(10, 9), "T": pow(10, 12),
-	"P": pow(10, 15), "E": pow(10, 18),
-	"Ki": pow(2, 10), "Mi": pow(2, 20), "Gi": pow(2, 30), "Ti": pow(2, 40), "Pi": pow(2, 50), "Ei": pow(2, 60),
-}
-
-func ratio(a, b int64) *big.Rat { return big.NewRat(a, b) }
-
-func pow(base, exp int64) *big.Rat {
-	return new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(base), big.NewInt(exp), nil))
-}
+// exponents are the decimal suffixes.
+var exponents = map[string]string{"m": "e-3", "k": "e3", "M": "e6", "G": "e9", "T": "e12", "P": "e15", "E": "e18"}
 
 // parseQuantity reads a Kubernetes quantity as bytes, rounded up to a whole
 // byte as Kubernetes does. Negative quantities are refused.
@@ -52,22 +43,13 @@ func parseQuantity(s string) (sharing.Bytes, error) {
 	if m == nil {
 		return 0, fmt.Errorf("%q is not a quantity", problem.Clip(s))
 	}
-	r, ok := new(big.Rat).SetString(strings.TrimSuffix(m[1], "."))
+	r, ok := new(big.Rat).SetString(strings.TrimSuffix(m[1], ".") + exponents[m[3]] + m[4])
 	if !ok {
 		return 0, fmt.Errorf("%q is not a quantity", s)
 	}
-	if m[3] != "" {
-		e, err := strconv.ParseInt(m[3], 10, 8)
-		if err != nil {
-			return 0, err
-		}
-		if e < 0 {
-			r.Quo(r, pow(10, -e))
-		} else {
-			r.Mul(r, pow(10, e))
-		}
-	} else {
-		r.Mul(r, suffixes[m[2]])
+	if m[2] != "" {
+		binary := new(big.Int).Lsh(big.NewInt(1), uint(10*(1+strings.Index("KMGTPE", m[2]))))
+		r.Mul(r, new(big.Rat).SetInt(binary))
 	}
 	q, rest := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
 	if rest.Sign() > 0 {
