@@ -66,7 +66,6 @@ func ParsePrice(s string) (Money, error) {
 	return m, err
 }
 
-// MarshalText writes what String returns.
 func (m Money) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 // UnmarshalText reads what ParseMoney reads.

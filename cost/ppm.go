@@ -110,7 +110,6 @@ func ParsePPM(s string) (PPM, error) {
 	return PPM(v), nil
 }
 
-// MarshalText writes what String returns.
 func (p PPM) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // UnmarshalText reads what ParsePPM reads.

@@ -27,10 +27,8 @@ type OpError struct {
 	Err  error
 }
 
-// Error names the operation and the path.
 func (e *OpError) Error() string { return fmt.Sprintf("loadgen: %s %s: %v", e.Op, e.Path, e.Err) }
 
-// Unwrap returns the operation's error.
 func (e *OpError) Unwrap() error { return e.Err }
 
 // opError wraps err, without repeating the path that an os error carries.

@@ -85,7 +85,6 @@ type ApplyError struct {
 	others bool // somebody else changed the device, so that Left differs from what was there
 }
 
-// Error says what failed and what is left.
 func (e *ApplyError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "mig: %s failed on %s: %v", e.Failed, e.Device, e.Err)
@@ -103,7 +102,6 @@ func (e *ApplyError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the causes.
 func (e *ApplyError) Unwrap() []error {
 	if e.RollbackErr == nil {
 		return []error{e.Err}
@@ -121,14 +119,12 @@ type PendingError struct {
 	why    string
 }
 
-// Error says what to do.
 func (e *PendingError) Error() string {
 	return fmt.Sprintf("%v: MIG will be %s after a reset of %s (%s); stop its clients, reset it, for example with "+
 		"nvidia-smi --gpu-reset -i %s, and make the same call again",
 		ErrPendingReset, e.Mode, e.Device, e.why, e.Device)
 }
 
-// Is reports whether target is ErrPendingReset.
 func (e *PendingError) Is(target error) bool { return target == ErrPendingReset }
 
 // newPending explains a mode that did not take effect.

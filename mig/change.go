@@ -83,11 +83,9 @@ type BusyError struct {
 	Plan ChangePlan // the change that destroys them, which AllowBusy would give
 }
 
-// Error names the instances.
 func (e *BusyError) Error() string {
 	return fmt.Sprintf("mig: in use: the change can't be made on %s without destroying %s; wait until it is idle, or "+
 		"allow it", e.Plan.Model, Layout{Instances: e.Busy})
 }
 
-// Is reports whether target is ErrBusy.
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }

@@ -35,10 +35,8 @@ type OpError struct {
 	Err    error
 }
 
-// Error names the operation, the device and the cause.
 func (e *OpError) Error() string { return fmt.Sprintf("mig: %s on %s: %v", e.Op, e.Device, e.Err) }
 
-// Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
 // Device is one GPU that Apply changes. Package mig/mignvml has a real one and mig/migtest a simulated one. Its

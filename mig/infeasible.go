@@ -35,7 +35,6 @@ type InfeasibleError struct {
 	Detail   string // why, in words
 }
 
-// Error says what can't be placed, where, and why.
 func (e *InfeasibleError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "mig: %s can't be placed on %s", countsText(e.Want), e.GPU)
@@ -45,7 +44,6 @@ func (e *InfeasibleError) Error() string {
 	return b.String() + ": " + e.Detail
 }
 
-// Is reports whether target is ErrInfeasible.
 func (e *InfeasibleError) Is(target error) bool { return target == ErrInfeasible }
 
 func countsText(counts []Count) string {

@@ -37,7 +37,6 @@ func keys() string {
 	return strings.Join(out, ", ")
 }
 
-// Error names the matches, or the nearest name, or says what is known of a GPU whose profiles are not.
 func (e *LookupError) Error() string {
 	if len(e.Matches) > 0 {
 		return fmt.Sprintf("mig: ambiguous GPU %q: it may be %s; use one of these, or a PCI id with its subsystem",
@@ -47,7 +46,6 @@ func (e *LookupError) Error() string {
 		cmp.Or(e.hint, "it is not among those with MIG: "+keys()))
 }
 
-// Is reports whether target is the sentinel of this error.
 func (e *LookupError) Is(target error) bool {
 	if len(e.Matches) > 0 {
 		return target == ErrAmbiguousGPU

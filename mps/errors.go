@@ -53,7 +53,6 @@ type OpError struct {
 	Err    error  // what went wrong
 }
 
-// Error names the operation, the daemon and the cause.
 func (e *OpError) Error() string {
 	at := ""
 	if e.Device != "" {
@@ -62,7 +61,6 @@ func (e *OpError) Error() string {
 	return "mps: " + e.Op + at + ": " + strings.TrimPrefix(e.Err.Error(), "mps: ")
 }
 
-// Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
 // failure is an error of its own words that is what errors.Is finds in it.

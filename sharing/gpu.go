@@ -36,7 +36,6 @@ type ComputeCapability struct{ Major, Minor int }
 // String formats it as CUDA does: "9.0".
 func (c ComputeCapability) String() string { return fmt.Sprintf("%d.%d", c.Major, c.Minor) }
 
-// MarshalText writes what String returns.
 func (c ComputeCapability) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // UnmarshalText reads "9.0".
@@ -124,7 +123,6 @@ type AmbiguousGPUError struct {
 	Matches []string // the product names it fits, sorted
 }
 
-// Error lists the matches.
 func (e *AmbiguousGPUError) Error() string {
 	return fmt.Sprintf("sharing: GPU %q is ambiguous: it can be %s", problem.Clip(e.Name), orList(e.Matches))
 }

@@ -85,7 +85,6 @@ func (c Cell[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(cellJSON[T]{c.Value, c.Source})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
 func (c *Cell[T]) UnmarshalJSON(b []byte) error {
 	var v *cellJSON[T]
 	if err := json.Unmarshal(b, &v); err != nil {

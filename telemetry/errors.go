@@ -24,7 +24,6 @@ type DeviceError struct {
 	Devices int // how many devices there are
 }
 
-// Error says which index was given and which there are.
 func (e *DeviceError) Error() string {
 	return fmt.Sprintf("telemetry: no device %d; the series has %d, counted from 0", e.Device, e.Devices)
 }
@@ -36,7 +35,6 @@ type OpError struct {
 	Err    error
 }
 
-// Error names the operation, the device and the cause.
 func (e *OpError) Error() string {
 	if e.Device == "" {
 		return fmt.Sprintf("telemetry: %s: %v", e.Op, e.Err)
@@ -44,5 +42,4 @@ func (e *OpError) Error() string {
 	return fmt.Sprintf("telemetry: %s of GPU %s: %v", e.Op, e.Device, e.Err)
 }
 
-// Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }

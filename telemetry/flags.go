@@ -48,7 +48,6 @@ func (g Groups) MarshalText() ([]byte, error) {
 	return []byte(g.String()), nil
 }
 
-// UnmarshalText reads what MarshalText writes.
 func (g *Groups) UnmarshalText(b []byte) error {
 	return parseFlags(g, string(b), groupNames, "group")
 }
@@ -88,7 +87,6 @@ func (t Throttle) MarshalText() ([]byte, error) {
 	return []byte(t.String()), nil
 }
 
-// UnmarshalText reads what MarshalText writes.
 func (t *Throttle) UnmarshalText(b []byte) error {
 	return parseFlags(t, string(b), throttleNames, "throttle reason")
 }
