@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 
@@ -61,15 +62,7 @@ func (m Money) Currency() string {
 }
 
 // Sign returns -1, 0 or 1.
-func (m Money) Sign() int {
-	switch {
-	case m.micros < 0:
-		return -1
-	case m.micros > 0:
-		return 1
-	}
-	return 0
-}
+func (m Money) Sign() int { return cmp.Compare(m.micros, 0) }
 
 // match returns the currency of the sum of m and o.
 func (m Money) match(o Money) ([3]byte, error) {
@@ -102,20 +95,6 @@ func (m Money) Add(o Money) (Money, error) {
 func (m Money) Sub(o Money) (Money, error) {
 	o.micros = -o.micros
 	return m.Add(o)
-}
-
-// Cmp returns -1, 0 or 1 as m is less than, equal to or greater than o, which must be of one currency.
-func (m Money) Cmp(o Money) (int, error) {
-	if _, err := m.match(o); err != nil {
-		return 0, err
-	}
-	switch {
-	case m.micros < o.micros:
-		return -1, nil
-	case m.micros > o.micros:
-		return 1, nil
-	}
-	return 0, nil
 }
 
 // Mul returns m * n.

@@ -3,6 +3,7 @@ package cost
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -112,14 +113,9 @@ func parseFixed(s string, decimals int, limit int64) (int64, string) {
 	case len(frac) > decimals:
 		return 0, fmt.Sprintf("it has more than %d decimals", decimals)
 	}
-	frac += strings.Repeat("0", decimals-len(frac))
-	var n int64
-	for _, c := range []byte(whole + frac) {
-		d := int64(c - '0')
-		if n > (limit-d)/10 {
-			return 0, "it is too large"
-		}
-		n = n*10 + d
+	n, err := strconv.ParseInt(whole+frac+strings.Repeat("0", decimals-len(frac)), 10, 64)
+	if err != nil || n > limit {
+		return 0, "it is too large"
 	}
 	if len(digits) < len(s) {
 		n = -n

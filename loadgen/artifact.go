@@ -1,10 +1,11 @@
 package loadgen
 
 import (
-	"encoding/hex"
+	"cmp"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
-	"strings"
+	"regexp"
 	"time"
 )
 
@@ -23,21 +24,11 @@ const (
 // newRunID returns an id such as "20260102T150405Z-mps-50-0a1b2c": the time in UTC, the scenario with everything
 // but letters, digits, dots and dashes turned into dashes, and six random hex digits.
 func newRunID(now time.Time, scenario string, rng *rand.Rand) string {
-	clean := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '-':
-			return r
-		}
-		return '-'
-	}, scenario)
-	if clean == "" {
-		clean = "run"
-	}
-	var b [3]byte
-	v := rng.Uint32()
-	b[0], b[1], b[2] = byte(v), byte(v>>8), byte(v>>16)
-	return fmt.Sprintf("%s-%s-%s", now.UTC().Format("20060102T150405Z"), clean, hex.EncodeToString(b[:]))
+	clean := cmp.Or(notInRunID.ReplaceAllString(scenario, "-"), "run")
+	return fmt.Sprintf("%s-%s-%06x", now.UTC().Format("20060102T150405Z"), clean, bits.ReverseBytes32(rng.Uint32())>>8)
 }
+
+var notInRunID = regexp.MustCompile(`[^a-zA-Z0-9.-]`)
 
 // TenantHistograms are one tenant's distributions.
 type TenantHistograms struct {

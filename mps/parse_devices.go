@@ -1,7 +1,6 @@
 package mps
 
 import (
-	"encoding/csv"
 	"regexp"
 	"strconv"
 	"strings"
@@ -24,7 +23,7 @@ type DeviceInfo struct {
 	Attributes string // "" where the daemon prints "N/A"
 }
 
-// parseDeviceQuery reads the answer of device_query, as a table or as CSV (--csv): sections "Default" and "Server
+// parseDeviceQuery reads the answer of device_query, sections "Default" and "Server
 // 673", each a heading and its devices.
 func parseDeviceQuery(text string) ([]ServerDevices, error) {
 	var out []ServerDevices
@@ -62,33 +61,21 @@ func parseDeviceQuery(text string) ([]ServerDevices, error) {
 var wideGap = regexp.MustCompile(`\s{2,}`)
 
 func parseDevice(line string) (DeviceInfo, bool) {
-	var f []string
-	if strings.Count(line, ",") >= 4 {
-		rec, err := csv.NewReader(strings.NewReader(line)).Read()
-		if err != nil || len(rec) != 5 {
-			return DeviceInfo{}, false
-		}
-		f = rec
-		for i := range f {
-			f[i] = strings.TrimSpace(f[i])
-		}
-	} else {
-		// A name holds single spaces, and a long one may leave only one before the attributes.
-		words := strings.Fields(line)
-		if len(words) < 5 {
-			return DeviceInfo{}, false
-		}
-		rest := line
-		for _, w := range words[:3] {
-			rest = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(rest), w))
-		}
-		parts := wideGap.Split(rest, 2)
-		if len(parts) < 2 {
-			last := len(words) - 1
-			parts = []string{strings.Join(words[3:last], " "), words[last]}
-		}
-		f = append(words[:3:3], parts...)
+	// A name holds single spaces, and a long one may leave only one before the attributes.
+	words := strings.Fields(line)
+	if len(words) < 5 {
+		return DeviceInfo{}, false
 	}
+	rest := line
+	for _, w := range words[:3] {
+		rest = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(rest), w))
+	}
+	parts := wideGap.Split(rest, 2)
+	if len(parts) < 2 {
+		last := len(words) - 1
+		parts = []string{strings.Join(words[3:last], " "), words[last]}
+	}
+	f := append(words[:3:3], parts...)
 	n, err := strconv.ParseUint(f[0], 10, 16)
 	d := DeviceInfo{Ordinal: int(n), PCI: f[1], UUID: f[2], Name: f[3], Attributes: f[4]}
 	if d.Attributes == "N/A" {

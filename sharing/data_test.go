@@ -77,8 +77,8 @@ func TestSourcesResolve(t *testing.T) {
 			checkSource(t, "trap "+tr.ID, id)
 		}
 	}
-	for _, b := range cudaBranches {
-		checkSource(t, b.cuda.String(), b.source)
+	for _, b := range cudaBranches() {
+		checkSource(t, b.CUDA.String(), b.Source)
 	}
 }
 

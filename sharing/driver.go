@@ -132,25 +132,12 @@ func (v *CUDAVersion) UnmarshalText(b []byte) error {
 // supports without a compatibility package. The rows come from the table of toolkit driver versions in the CUDA
 // release notes, from 595 on from the names of the toolkit installers, which carry the driver they ship; 615 is
 // that of the MPS documentation.
-var cudaBranches = []struct {
-	branch int // the driver's major version
-	cuda   CUDAVersion
-	source SourceID
-}{
-	{525, CUDAVersion{12, 0}, "nvidia-cuda-release-notes"},
-	{530, CUDAVersion{12, 1}, "nvidia-cuda-release-notes"},
-	{535, CUDAVersion{12, 2}, "nvidia-cuda-release-notes"},
-	{545, CUDAVersion{12, 3}, "nvidia-cuda-release-notes"},
-	{550, CUDAVersion{12, 4}, "nvidia-cuda-release-notes"},
-	{555, CUDAVersion{12, 5}, "nvidia-cuda-release-notes"},
-	{560, CUDAVersion{12, 6}, "nvidia-cuda-release-notes"},
-	{570, CUDAVersion{12, 8}, "nvidia-cuda-release-notes"},
-	{575, CUDAVersion{12, 9}, "nvidia-cuda-release-notes"},
-	{580, CUDAVersion{13, 0}, "nvidia-cuda-release-notes"},
-	{590, CUDAVersion{13, 1}, "nvidia-cuda-release-notes"},
-	{595, CUDAVersion{13, 2}, "nvidia-cuda-installers"},
-	{610, CUDAVersion{13, 3}, "nvidia-cuda-installers"},
-	{615, CUDAVersion{13, 4}, "nvidia-mps-guide-v3"},
+var cudaBranches = table[cudaBranch]("cuda.json")
+
+type cudaBranch struct {
+	Branch int // the driver's major version
+	CUDA   CUDAVersion
+	Source SourceID
 }
 
 // SupportsCUDA answers whether the driver supports CUDA version v. Branches without a row of their own are bounded
@@ -160,11 +147,11 @@ func (d Driver) SupportsCUDA(v CUDAVersion) Answer {
 		return AnswerUnknown
 	}
 	answer := AnswerUnknown
-	for _, b := range cudaBranches {
-		if b.branch <= d.Major && b.cuda.atLeast(v) {
+	for _, b := range cudaBranches() {
+		if b.Branch <= d.Major && b.CUDA.atLeast(v) {
 			return AnswerYes
 		}
-		if b.branch >= d.Major && !b.cuda.atLeast(v) {
+		if b.Branch >= d.Major && !b.CUDA.atLeast(v) {
 			answer = AnswerNo
 		}
 	}

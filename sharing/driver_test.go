@@ -55,8 +55,8 @@ func TestBranches(t *testing.T) {
 	want := []string{"525 12.0 " + notes, "530 12.1 " + notes, "535 12.2 " + notes, "545 12.3 " + notes, "550 12.4 " + notes, "555 12.5 " + notes, "560 12.6 " + notes, "570 12.8 " + notes,
 		"575 12.9 " + notes, "580 13.0 " + notes, "590 13.1 " + notes, "595 13.2 " + installers, "610 13.3 " + installers, "615 13.4 nvidia-mps-guide-v3"}
 	var got []string
-	for _, b := range cudaBranches {
-		got = append(got, fmt.Sprintf("%d %v %s", b.branch, b.cuda, b.source))
+	for _, b := range cudaBranches() {
+		got = append(got, fmt.Sprintf("%d %v %s", b.Branch, b.CUDA, b.Source))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -247,27 +247,19 @@ func (d *Daemon) deviceQuery(args []string) string {
 	var b strings.Builder
 	section := func(title string) {
 		fmt.Fprintln(&b, title)
-		if slices.Contains(args, "--csv") {
-			b.WriteString("Device Ordinal,PCI IDs,UUID,Name,Attributes\n")
-		} else {
-			b.WriteString("Device Ordinal  PCI IDs        UUID                                      Name                     " +
-				"         Attributes\n")
-		}
+		b.WriteString("Device Ordinal  PCI IDs        UUID                                      Name                     " +
+			"         Attributes\n")
 		for _, g := range d.opt.GPUs {
-			if slices.Contains(args, "--csv") {
-				fmt.Fprintf(&b, "%d,%s,%s,%s,N/A\n", g.Ordinal, g.PCI, g.UUID, g.Name)
-			} else {
-				fmt.Fprintf(&b, "%-15d %-14s %-41s %-33s N/A\n", g.Ordinal, g.PCI, g.UUID, g.Name)
-			}
+			fmt.Fprintf(&b, "%-15d %-14s %-41s %-33s N/A\n", g.Ordinal, g.PCI, g.UUID, g.Name)
 		}
 	}
-	if len(args) == 0 || args[0] == "--csv" {
+	if len(args) == 0 {
 		section("Default")
 	} else if d.server(args[0]) == nil {
 		return fmt.Sprintf("Server %s not found", args[0])
 	}
 	for _, s := range d.servers {
-		if len(args) == 0 || args[0] == "--csv" || args[0] == fmt.Sprint(s.pid) {
+		if len(args) == 0 || args[0] == fmt.Sprint(s.pid) {
 			section(fmt.Sprintf("\nServer %d", s.pid))
 		}
 	}
