@@ -47,9 +47,7 @@ func (c Composition) validate() error {
 			l.Addf(at+".name", "put all nodes of a kind into one group", "%q is there twice", problem.Clip(g.Name))
 		}
 		seen[g.Name] = true
-		if g.Count < 0 {
-			l.Addf(at+".count", "give 0 or more", "%d is below zero", g.Count)
-		}
+		l.If(g.Count < 0, at+".count", "give 0 or more", "%d is below zero", g.Count)
 		notNegative(&l, at+".price_per_hour", g.PricePerHour)
 	}
 	return inputErr(&l)

@@ -32,12 +32,8 @@ func (c Contention) ThroughputImpact() (PPM, error) {
 
 func (c Contention) validate() error {
 	var l problem.List
-	if c.Alone <= 0 {
-		l.Addf("alone", "give a time above 0", "%v is no latency", c.Alone)
-	}
-	if c.Shared <= 0 {
-		l.Addf("shared", "give a time above 0", "%v is no latency", c.Shared)
-	}
+	l.If(c.Alone <= 0, "alone", "give a time above 0", "%v is no latency", c.Alone)
+	l.If(c.Shared <= 0, "shared", "give a time above 0", "%v is no latency", c.Shared)
 	return inputErr(&l)
 }
 
@@ -48,9 +44,7 @@ func (c Contention) validate() error {
 // Below zero, sharing filled gaps that a lone job leaves.
 func SystemLoss(work []time.Duration, makespan time.Duration) (PPM, error) {
 	var l problem.List
-	if makespan <= 0 {
-		l.Addf("makespan", "give a time above 0", "%v is no time", makespan)
-	}
+	l.If(makespan <= 0, "makespan", "give a time above 0", "%v is no time", makespan)
 	var sum time.Duration
 	for i, w := range work {
 		if w < 0 {

@@ -37,14 +37,10 @@ func (inputError) Is(target error) bool { return target == ErrInput }
 
 // notNegative notes an amount below zero.
 func notNegative(l *problem.List, path string, m Money) {
-	if m.micros < 0 {
-		l.Addf(path, "give 0 or more", "%s is below zero", m)
-	}
+	l.If(m.micros < 0, path, "give 0 or more", "%s is below zero", m)
 }
 
 // inRange notes a fraction that is not from 0 to most.
 func inRange(l *problem.List, path string, p, most PPM) {
-	if p < 0 || p > most {
-		l.Addf(path, fmt.Sprintf("give 0%% to %s", most), "%s is out of range", p)
-	}
+	l.If(p < 0 || p > most, path, fmt.Sprintf("give 0%% to %s", most), "%s is out of range", p)
 }

@@ -32,15 +32,9 @@ func UtilisationHours(gpus, tenants int, u float64) (float64, error) {
 
 func fleetErr(gpus, tenants int, u float64) error {
 	var l problem.List
-	if gpus < 0 || gpus > 1_000_000_000 {
-		l.Addf("gpus", "give 0 to 1000000000", "%d is no number of GPUs", gpus)
-	}
-	if tenants < 1 {
-		l.Addf("tenants", "give 1 or more", "a GPU is not shared by %d", tenants)
-	}
-	if !(u >= 0 && u <= 1) {
-		l.Addf("utilisation", "give a fraction from 0 to 1", "%v is out of range", u)
-	}
+	l.If(gpus < 0 || gpus > 1_000_000_000, "gpus", "give 0 to 1000000000", "%d is no number of GPUs", gpus)
+	l.If(tenants < 1, "tenants", "give 1 or more", "a GPU is not shared by %d", tenants)
+	l.If(!(u >= 0 && u <= 1), "utilisation", "give a fraction from 0 to 1", "%v is out of range", u)
 	return inputErr(&l)
 }
 
@@ -67,9 +61,7 @@ type FleetFigures struct {
 // Figures computes the figures. Its error names everything wrong with f.
 func (f SharedFleet) Figures() (FleetFigures, error) {
 	var l problem.List
-	if f.PricePerGPUHour.micros == 0 {
-		l.Addf("price", "give what a GPU costs", "0 leaves nothing to save")
-	}
+	l.If(f.PricePerGPUHour.micros == 0, "price", "give what a GPU costs", "0 leaves nothing to save")
 	each, err := PerWorkloadHour(f.PricePerGPUHour, f.Tenants, f.Overhead)
 	addInput(&l, "", err)
 	addInput(&l, "", fleetErr(f.GPUs, f.Tenants, f.Utilisation))

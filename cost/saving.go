@@ -26,9 +26,7 @@ type Saving struct {
 // currency. Before must be above zero, since no part of nothing can be saved.
 func NewSaving(beforePerHour, afterPerHour Money) (Saving, error) {
 	var l problem.List
-	if beforePerHour.Sign() <= 0 {
-		l.Addf("before", "give what is paid now", "%s leaves nothing to save", beforePerHour)
-	}
+	l.If(beforePerHour.Sign() <= 0, "before", "give what is paid now", "%s leaves nothing to save", beforePerHour)
 	notNegative(&l, "after", afterPerHour)
 	if err := inputErr(&l); err != nil {
 		return Saving{}, err

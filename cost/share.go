@@ -76,12 +76,9 @@ func OverheadRange(o sharing.Overhead) (low, high PPM, ok bool) {
 // number it is and the result is rounded once.
 func PerUnits(hourly Money, units int64, ratePerSecond float64) (Money, error) {
 	var l problem.List
-	if units < 0 {
-		l.Addf("units", "give 0 or more", "%d is below zero", units)
-	}
-	if !(ratePerSecond > 0) || math.IsInf(ratePerSecond, 0) {
-		l.Addf("ratePerSecond", "give a finite rate above 0", "%v is no rate", ratePerSecond)
-	}
+	l.If(units < 0, "units", "give 0 or more", "%d is below zero", units)
+	l.If(!(ratePerSecond > 0) || math.IsInf(ratePerSecond, 0), "ratePerSecond", "give a finite rate above 0",
+		"%v is no rate", ratePerSecond)
 	if err := inputErr(&l); err != nil {
 		return Money{}, err
 	}

@@ -149,20 +149,16 @@ func (g SharedGPU) Split(opts SplitOptions) (Split, error) {
 func (g SharedGPU) check(opts SplitOptions) error {
 	var l problem.List
 	notNegative(&l, "price", g.Price)
-	if !splitByNames.Has(opts.By) {
-		l.Addf("basis", "use allocation, use or blend", "%v", opts.By)
-	}
+	l.If(!splitByNames.Has(opts.By), "basis", "use allocation, use or blend", "%v", opts.By)
 	inRange(&l, "use_weight", opts.UseWeight, Whole)
-	if opts.UseWeight != 0 && opts.By != SplitByBlend {
-		l.Addf("use_weight", "leave it out or use the basis blend", "the basis %s has no weight", opts.By)
-	}
+	l.If(opts.UseWeight != 0 && opts.By != SplitByBlend, "use_weight", "leave it out or use the basis blend",
+		"the basis %s has no weight", opts.By)
 	for _, c := range []struct {
 		path string
 		v    float64
 	}{{"capacity", g.Capacity}, {"use_capacity", g.UseCapacity}} {
-		if !isWeight(c.v) {
-			l.Addf(c.path, "give a finite number above 0, or 0 for fractions of the GPU", "%v is no capacity", c.v)
-		}
+		l.If(!isWeight(c.v), c.path, "give a finite number above 0, or 0 for fractions of the GPU", "%v is no capacity",
+			c.v)
 	}
 	seen := make(map[string]bool, len(g.Tenants))
 	for i, t := range g.Tenants {
@@ -176,9 +172,7 @@ func (g SharedGPU) check(opts SplitOptions) error {
 			l.Addf(at+".tenant", "use letters, digits and signs", "%q holds control characters", problem.Clip(t.Tenant))
 		}
 		seen[t.Tenant] = true
-		if !isWeight(t.Allocated) {
-			l.Addf(at+".allocated", "give a finite number, 0 or more", "%v is no amount", t.Allocated)
-		}
+		l.If(!isWeight(t.Allocated), at+".allocated", "give a finite number, 0 or more", "%v is no amount", t.Allocated)
 		switch used, measured := t.Used.Get(); {
 		case measured && !isWeight(used):
 			l.Addf(at+".used", "give a finite number, 0 or more", "%v is no amount", used)

@@ -125,12 +125,9 @@ func (t Timestamps) String() string {
 
 func (t Timestamps) check() error {
 	var l problem.List
-	if t.Speed < 0 || math.IsNaN(t.Speed) || math.IsInf(t.Speed, 0) {
-		l.Addf("speed", "use a finite factor above 0, or 0 for 1", "%v", t.Speed)
-	}
-	if t.From < 0 || t.To != 0 && t.To <= t.From {
-		l.Addf("from", "use 0 <= from < to", "slice from %v to %v", t.From, t.To)
-	}
+	l.If(t.Speed < 0 || math.IsNaN(t.Speed) || math.IsInf(t.Speed, 0), "speed",
+		"use a finite factor above 0, or 0 for 1", "%v", t.Speed)
+	l.If(t.From < 0 || t.To != 0 && t.To <= t.From, "from", "use 0 <= from < to", "slice from %v to %v", t.From, t.To)
 	for i := 1; i < len(t.Offsets); i++ {
 		if t.Offsets[i] < t.Offsets[i-1] {
 			l.Addf(fmt.Sprintf("offsets[%d]", i), "sort the trace by time", "%v is before its predecessor's %v", t.Offsets[i],

@@ -75,13 +75,9 @@ type (
 func (j Job) WriteYAML(w io.Writer) error {
 	var l problem.List
 	for _, f := range []struct{ name, value string }{{"name", j.Name}, {"image", j.Image}} {
-		if f.value == "" {
-			l.Addf(f.name, "set it", "empty")
-		}
+		l.If(f.value == "", f.name, "set it", "empty")
 	}
-	if j.Workers < 1 {
-		l.Addf("workers", "use 1 or more", "%d", j.Workers)
-	}
+	l.If(j.Workers < 1, "workers", "use 1 or more", "%d", j.Workers)
 	if _, err := time.Parse(time.RFC3339, j.StartAt); j.StartAt != "" && err != nil {
 		l.Addf("start_at", "write e.g. 2026-01-02T15:04:05Z", "%q is not a time", j.StartAt)
 	}

@@ -103,22 +103,18 @@ func mergeable(results []*Result) error {
 	sources := map[string]TokenSource{}
 	for i, r := range results {
 		s, at := &r.Summary, fmt.Sprintf("results[%d]", i)
-		if s.Scenario != first.Scenario {
-			l.Addf(at+".scenario", "merge the workers of one plan", "%q, the first has %q", s.Scenario, first.Scenario)
-		}
-		if s.Basis != first.Basis {
-			l.Addf(at+".basis", "never mix simulated with measured", "%q, the first is %q", s.Basis, first.Basis)
-		}
+		l.If(s.Scenario != first.Scenario, at+".scenario", "merge the workers of one plan", "%q, the first has %q",
+			s.Scenario, first.Scenario)
+		l.If(s.Basis != first.Basis, at+".basis", "never mix simulated with measured", "%q, the first is %q", s.Basis,
+			first.Basis)
 		for j := range s.Tenants {
 			t := &s.Tenants[j]
 			if t.Counts.OK == 0 {
 				continue
 			}
 			have, ok := sources[t.Name]
-			if ok && have != t.TokenSource {
-				l.Addf(fmt.Sprintf("%s.tenants[%d].token_source", at, j), "make every server report usage, or none",
-					"%v, another worker has %v", t.TokenSource, have)
-			}
+			l.If(ok && have != t.TokenSource, fmt.Sprintf("%s.tenants[%d].token_source", at, j),
+				"make every server report usage, or none", "%v, another worker has %v", t.TokenSource, have)
 			sources[t.Name] = t.TokenSource
 		}
 	}

@@ -64,15 +64,10 @@ func (w Worker) share(n int) int {
 
 func (o *Options) check() error {
 	var l problem.List
-	if o.Worker.Count < 0 || o.Worker.Index < 0 || o.Worker.Index >= o.Worker.count() {
-		l.Addf("worker", "use 0 <= index < count", "index %d of %d", o.Worker.Index, o.Worker.Count)
-	}
-	if !receiveNames.Has(o.Receive) {
-		l.Addf("receive", "use one of the package's constants", "%d is not a value", o.Receive)
-	}
-	if !pacingNames.Has(o.Pacing) {
-		l.Addf("pacing", "use PacingPrecise or PacingTimer", "%d is not a value", o.Pacing)
-	}
+	l.If(o.Worker.Count < 0 || o.Worker.Index < 0 || o.Worker.Index >= o.Worker.count(), "worker",
+		"use 0 <= index < count", "index %d of %d", o.Worker.Index, o.Worker.Count)
+	l.If(!receiveNames.Has(o.Receive), "receive", "use one of the package's constants", "%d is not a value", o.Receive)
+	l.If(!pacingNames.Has(o.Pacing), "pacing", "use PacingPrecise or PacingTimer", "%d is not a value", o.Pacing)
 	notNegative(&l, "progress_every", o.ProgressEvery)
 	if o.Saturation != nil {
 		l.AddErr("saturation", o.Saturation.check())

@@ -68,9 +68,7 @@ func (p *LoadPlan) tenantRand(name string) *rand.Rand {
 // Validate checks the plan and returns one error that names every problem with its path.
 func (p *LoadPlan) Validate() error {
 	var l problem.List
-	if len(p.Tenants) == 0 {
-		l.Addf("tenants", "add at least one", "no tenant")
-	}
+	l.If(len(p.Tenants) == 0, "tenants", "add at least one", "no tenant")
 	notNegative(&l, "duration", p.Duration)
 	notNegative(&l, "drain", p.Drain)
 	notNegative(&l, "window.from", p.Window.From)
@@ -78,9 +76,8 @@ func (p *LoadPlan) Validate() error {
 	if w := p.window(); w.To != 0 && w.To <= w.From {
 		l.Addf("window", "raise to, or lower from or the ramp", "ends at %v, not after its start at %v", w.To, w.From)
 	}
-	if p.StallFactor != 0 && !(p.StallFactor > 1) {
-		l.Addf("stall_factor", "use a factor above 1, or 0 for the default", "%v is not above 1", p.StallFactor)
-	}
+	l.If(p.StallFactor != 0 && !(p.StallFactor > 1), "stall_factor", "use a factor above 1, or 0 for the default",
+		"%v is not above 1", p.StallFactor)
 	seen := map[string]int{}
 	for i := range p.Tenants {
 		t, path := &p.Tenants[i], fmt.Sprintf("tenants[%d]", i)
@@ -95,12 +92,8 @@ func (p *LoadPlan) Validate() error {
 }
 
 func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration) {
-	if t.Name == "" {
-		l.Addf(path+".name", "name it", "empty")
-	}
-	if t.Prompts == nil {
-		l.Addf(path+".prompts", "set a PromptSource, e.g. loadgen.Texts(\"hello\")", "missing")
-	}
+	l.If(t.Name == "", path+".name", "name it", "empty")
+	l.If(t.Prompts == nil, path+".prompts", "set a PromptSource, e.g. loadgen.Texts(\"hello\")", "missing")
 	for _, e := range []struct {
 		name  string
 		value uint8
@@ -109,9 +102,7 @@ func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration)
 		{"api", uint8(t.API), apiNames.Has(t.API)}, {"routing", uint8(t.Routing), routingNames.Has(t.Routing)},
 		{"usage", uint8(t.Usage), usageNames.Has(t.Usage)},
 	} {
-		if !e.known {
-			l.Addf(path+"."+e.name, "use one of the package's constants", "%d is not a value", e.value)
-		}
+		l.If(!e.known, path+"."+e.name, "use one of the package's constants", "%d is not a value", e.value)
 	}
 	for _, n := range []struct {
 		name  string
@@ -120,9 +111,7 @@ func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration)
 		{"max_tokens", t.MaxTokens}, {"requests", t.Requests}, {"warmup", t.Warmup}, {"retry.max", t.Retry.Max},
 		{"load.max_in_flight", t.Load.MaxInFlight}, {"load.concurrency", t.Load.Concurrency},
 	} {
-		if n.value < 0 {
-			l.Addf(path+"."+n.name, "use 0 or more", "%d is negative", n.value)
-		}
+		l.If(n.value < 0, path+"."+n.name, "use 0 or more", "%d is negative", n.value)
 	}
 	for _, d := range []struct {
 		name  string
@@ -137,9 +126,7 @@ func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration)
 	l.If(t.Router != nil && t.Routing != RoutingRoundRobin, path+".routing", "keep one of the two",
 		"has no effect beside a router")
 	t.checkLoad(l, path+".load", planDuration)
-	if len(t.Endpoints) == 0 {
-		l.Addf(path+".endpoints", "add at least one", "no endpoint")
-	}
+	l.If(len(t.Endpoints) == 0, path+".endpoints", "add at least one", "no endpoint")
 	for i := range t.Endpoints {
 		t.Endpoints[i].check(l, fmt.Sprintf("%s.endpoints[%d]", path, i))
 	}
@@ -202,13 +189,9 @@ func (e *Endpoint) check(l *problem.List, path string) {
 			"use letters, digits and dashes", "is no name of a header")
 		l.If(strings.ContainsFunc(strings.Join(e.Header[name], ""), control), at, remedy, "holds control characters")
 	}
-	if e.Weight < 0 {
-		l.Addf(path+".weight", "use 0 or more", "%d is negative", e.Weight)
-	}
+	l.If(e.Weight < 0, path+".weight", "use 0 or more", "%d is negative", e.Weight)
 }
 
 func notNegative(l *problem.List, path string, d time.Duration) {
-	if d < 0 {
-		l.Addf(path, "use 0 or more", "%v is negative", d)
-	}
+	l.If(d < 0, path, "use 0 or more", "%v is negative", d)
 }

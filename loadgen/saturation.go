@@ -42,12 +42,9 @@ func (s Saturation) check() error {
 	var l problem.List
 	notNegative(&l, "every", s.Every)
 	notNegative(&l, "after", s.After)
-	if s.Confidence != 0 && !(s.Confidence >= 0.5 && s.Confidence < 1) {
-		l.Addf("confidence", "use a value from 0.5 to below 1", "%v", s.Confidence)
-	}
-	if s.MinGrowth < 0 || math.IsNaN(s.MinGrowth) {
-		l.Addf("min_growth", "use 0 or more", "%v", s.MinGrowth)
-	}
+	l.If(s.Confidence != 0 && !(s.Confidence >= 0.5 && s.Confidence < 1), "confidence",
+		"use a value from 0.5 to below 1", "%v", s.Confidence)
+	l.If(s.MinGrowth < 0 || math.IsNaN(s.MinGrowth), "min_growth", "use 0 or more", "%v", s.MinGrowth)
 	return l.Err()
 }
 

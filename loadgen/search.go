@@ -132,21 +132,14 @@ func (s Search) TrialRequests() int {
 
 func (s Search) check() error {
 	var l problem.List
-	if !(s.Low > 0) || !(s.High >= s.Low) || math.IsInf(s.High, 0) {
-		l.Addf("low", "use 0 < low <= high", "rates from %v to %v", s.Low, s.High)
-	}
-	if !(s.Attainment > 0 && s.Attainment < 1) {
-		l.Addf("attainment", "use a share between 0 and 1", "%v", s.Attainment)
-	}
-	if !(s.Confidence >= 0.5 && s.Confidence < 1) {
-		l.Addf("confidence", "use a value from 0.5 to below 1", "%v", s.Confidence)
-	}
-	if !(s.Resolution > 0 && s.Resolution < 1) {
-		l.Addf("resolution", "use a fraction between 0 and 1", "%v", s.Resolution)
-	}
-	if s.Repeats < 1 || s.MaxRepeats < s.Repeats {
-		l.Addf("repeats", "use 1 <= repeats <= max_repeats", "%d of at most %d", s.Repeats, s.MaxRepeats)
-	}
+	l.If(!(s.Low > 0) || !(s.High >= s.Low) || math.IsInf(s.High, 0), "low", "use 0 < low <= high",
+		"rates from %v to %v", s.Low, s.High)
+	l.If(!(s.Attainment > 0 && s.Attainment < 1), "attainment", "use a share between 0 and 1", "%v", s.Attainment)
+	l.If(!(s.Confidence >= 0.5 && s.Confidence < 1), "confidence", "use a value from 0.5 to below 1", "%v",
+		s.Confidence)
+	l.If(!(s.Resolution > 0 && s.Resolution < 1), "resolution", "use a fraction between 0 and 1", "%v", s.Resolution)
+	l.If(s.Repeats < 1 || s.MaxRepeats < s.Repeats, "repeats", "use 1 <= repeats <= max_repeats", "%d of at most %d",
+		s.Repeats, s.MaxRepeats)
 	return l.Under(errors.New("loadgen: invalid search"))
 }
 

@@ -258,15 +258,13 @@ func (l Layout) problems() error {
 				in.Placement)
 		}
 		all[in.Profile.index]++
-		if in.Compute != nil && !fitsCompute(m.CIRule, in) {
-			list.Addf(path, fmt.Sprintf("it has %d compute slices", in.Profile.ComputeSlices),
-				"compute instances of %v slices don't fit %s", in.Compute, in.Profile.Name)
-		}
+		list.If(in.Compute != nil && !fitsCompute(m.CIRule, in), path,
+			fmt.Sprintf("it has %d compute slices", in.Profile.ComputeSlices),
+			"compute instances of %v slices don't fit %s", in.Compute, in.Profile.Name)
 		for j := range i {
 			o := &l.Instances[j]
-			if o.Profile != nil && in.Start < o.End() && o.Start < in.End() {
-				list.Addf(path, "give it another start", "%s overlaps %s", in, o)
-			}
+			list.If(o.Profile != nil && in.Start < o.End() && o.Start < in.End(), path, "give it another start",
+				"%s overlaps %s", in, o)
 		}
 	}
 	if list.Len() == 0 {

@@ -269,10 +269,9 @@ func (c *PartedConfig) Resolve(label string, gpus []NodeGPU) ([]PartedAssignment
 	var list problem.List
 	for i, e := range entries {
 		for _, index := range e.Devices.Indices {
-			if !slices.ContainsFunc(gpus, func(g NodeGPU) bool { return g.Index == index }) {
-				list.Addf(fmt.Sprintf("mig-configs.%s[%d].devices", label, i), "use the index of a GPU of the node",
-					"there is no GPU %d", index)
-			}
+			list.If(!slices.ContainsFunc(gpus, func(g NodeGPU) bool { return g.Index == index }),
+				fmt.Sprintf("mig-configs.%s[%d].devices", label, i), "use the index of a GPU of the node",
+				"there is no GPU %d", index)
 		}
 	}
 	out := make([]PartedAssignment, len(gpus))

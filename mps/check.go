@@ -45,15 +45,11 @@ func checkGPUs(l *problem.List, path string, gpus []GPU) {
 	ordinals, uuids := map[int]bool{}, map[string]bool{}
 	for i, g := range gpus {
 		at := fmt.Sprintf("%s[%d]", path, i)
-		if g.Ordinal < 0 || ordinals[g.Ordinal] {
-			l.Addf(at+".Ordinal", "number the GPUs from 0", "%d is negative or given twice", g.Ordinal)
-		}
-		if g.UUID != "" && (!form.IsUUID(g.UUID) || uuids[g.UUID]) {
-			l.Addf(at+".UUID", `give each GPU's own UUID, "GPU-..."`, "%q is no UUID or given twice", problem.Clip(g.UUID))
-		}
-		if g.Memory < 0 || g.SMs < 0 {
-			l.Addf(at, "leave them 0 if not known", "negative memory or SMs")
-		}
+		l.If(g.Ordinal < 0 || ordinals[g.Ordinal], at+".Ordinal", "number the GPUs from 0",
+			"%d is negative or given twice", g.Ordinal)
+		l.If(g.UUID != "" && (!form.IsUUID(g.UUID) || uuids[g.UUID]), at+".UUID", `give each GPU's own UUID, "GPU-..."`,
+			"%q is no UUID or given twice", problem.Clip(g.UUID))
+		l.If(g.Memory < 0 || g.SMs < 0, at, "leave them 0 if not known", "negative memory or SMs")
 		ordinals[g.Ordinal], uuids[g.UUID] = true, g.UUID != ""
 	}
 }
@@ -61,9 +57,7 @@ func checkGPUs(l *problem.List, path string, gpus []GPU) {
 // checkDevice accepts a device named by ordinal ("0") or UUID ("GPU-...").
 func checkDevice(l *problem.List, path, device string) bool {
 	ok := form.IsOrdinal(device) || form.IsUUID(device)
-	if !ok {
-		l.Addf(path, `name it by ordinal, "0", or by UUID, "GPU-..."`, "%q is no device", problem.Clip(device))
-	}
+	l.If(!ok, path, `name it by ordinal, "0", or by UUID, "GPU-..."`, "%q is no device", problem.Clip(device))
 	return ok
 }
 
@@ -99,9 +93,7 @@ func gpuNames(gpus []GPU) string {
 }
 
 func checkPID(l *problem.List, path string, pid int) {
-	if pid <= 0 || pid > 1<<31-1 {
-		l.Addf(path, "process IDs are positive", "%d is no process ID", pid)
-	}
+	l.If(pid <= 0 || pid > 1<<31-1, path, "process IDs are positive", "%d is no process ID", pid)
 }
 
 func pidWord(path string, pid int) (string, error) {

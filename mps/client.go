@@ -54,9 +54,7 @@ func NewClient(opts Options) (*Client, error) {
 		c.pipe = DefaultPipe
 	}
 	checkPipeDirectory(&l, "PipeDirectory", c.pipe)
-	if c.timeout < 0 {
-		l.Addf("Timeout", "use 0 for the default of 10 s", "%v is negative", c.timeout)
-	}
+	l.If(c.timeout < 0, "Timeout", "use 0 for the default of 10 s", "%v is negative", c.timeout)
 	checkGPUs(&l, "GPUs", c.gpus)
 	if err := invalid(&l); err != nil {
 		return nil, err

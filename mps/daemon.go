@@ -195,13 +195,10 @@ func (o *DaemonOptions) check() error {
 		l.Addf("LogDirectory", "use an absolute path", "%q is no absolute path", problem.Clip(o.LogDirectory))
 	}
 	for i, d := range o.VisibleDevices {
-		if !form.IsUUID(d) {
-			l.Addf(fmt.Sprintf("VisibleDevices[%d]", i), "use the GPU's UUID", "%q is no UUID", problem.Clip(d))
-		}
+		l.If(!form.IsUUID(d), fmt.Sprintf("VisibleDevices[%d]", i), "use the GPU's UUID", "%q is no UUID",
+			problem.Clip(d))
 	}
-	if o.StartTimeout < 0 {
-		l.Addf("StartTimeout", "use 0 for the default of 10 s", "%v is negative", o.StartTimeout)
-	}
+	l.If(o.StartTimeout < 0, "StartTimeout", "use 0 for the default of 10 s", "%v is negative", o.StartTimeout)
 	return invalid(&l)
 }
 

@@ -136,25 +136,19 @@ func (e *ClientEnvironment) checkDevices(l *problem.List) {
 		}
 		seen[d] = true
 	}
-	if e.Partition != "" && !e.Partition.Valid() {
-		l.Addf("Partition", `use the ID that sm_partition add printed, "GPU-<uuid>/<id>"`, "%q is no partition",
-			problem.Clip(string(e.Partition)))
-	}
+	l.If(e.Partition != "" && !e.Partition.Valid(), "Partition",
+		`use the ID that sm_partition add printed, "GPU-<uuid>/<id>"`, "%q is no partition",
+		problem.Clip(string(e.Partition)))
 }
 
 func (e *ClientEnvironment) checkShares(l *problem.List) {
 	if e.ActiveThreadPercentage != 0 {
 		checkPercentage(l, "ActiveThreadPercentage", e.ActiveThreadPercentage)
-		if e.Partition != "" {
-			l.Addf("ActiveThreadPercentage", "leave it out", "it is ignored with a static SM partition")
-		}
+		l.If(e.Partition != "", "ActiveThreadPercentage", "leave it out", "it is ignored with a static SM partition")
 	}
-	if !priorityNames.Has(e.Priority) {
-		l.Addf("Priority", "use PriorityNormal or PriorityBelowNormal", "%v", e.Priority)
-	}
-	if e.MaxConnections < 0 || e.MaxConnections > 32 {
-		l.Addf("MaxConnections", "use 1 to 32, or 0 to leave it out", "%d is out of range", e.MaxConnections)
-	}
+	l.If(!priorityNames.Has(e.Priority), "Priority", "use PriorityNormal or PriorityBelowNormal", "%v", e.Priority)
+	l.If(e.MaxConnections < 0 || e.MaxConnections > 32, "MaxConnections", "use 1 to 32, or 0 to leave it out",
+		"%d is out of range", e.MaxConnections)
 }
 
 // visible returns the GPUs that the client sees, renumbered if VisibleDevices chooses among them.
@@ -181,10 +175,8 @@ func (e *ClientEnvironment) checkLimits(l *problem.List) string {
 		if !checkDevice(l, at+".Device", d.Device) {
 			continue
 		}
-		if len(e.GPUs) == 0 {
-			l.Addf("GPUs", "list the GPUs that the client sees",
-				"memory limits cannot be checked without them, and one entry for an invisible GPU drops every limit")
-		}
+		l.If(len(e.GPUs) == 0, "GPUs", "list the GPUs that the client sees",
+			"memory limits cannot be checked without them, and one entry for an invisible GPU drops every limit")
 		g, ok := findGPU(gpus, d.Device)
 		if len(e.GPUs) > 0 && !ok {
 			l.Addf(at+".Device", "limit only what it sees: "+gpuNames(gpus),

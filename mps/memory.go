@@ -91,16 +91,10 @@ type FractionAdvice struct {
 // to 0.9 is right (dynamo-mps-limits).
 func MemoryFraction(f ServingFramework, e Enforcer, limit, total sharing.Bytes) (FractionAdvice, error) {
 	var l problem.List
-	if !servingNames.Has(f) {
-		l.Addf("framework", "use ServingVLLM, ServingTGI or ServingSGLang", "%v is not known", f)
-	}
-	if !enforcerNames.Has(e) {
-		l.Addf("enforcer", "use EnforcerMPS, EnforcerHAMi or EnforcerCgroup", "%v is not known", e)
-	}
+	l.If(!servingNames.Has(f), "framework", "use ServingVLLM, ServingTGI or ServingSGLang", "%v is not known", f)
+	l.If(!enforcerNames.Has(e), "enforcer", "use EnforcerMPS, EnforcerHAMi or EnforcerCgroup", "%v is not known", e)
 	checkMemLimit(&l, "limit", limit, total)
-	if total <= 0 {
-		l.Addf("total", "give the GPU's memory", "%d bytes is no memory", int64(total))
-	}
+	l.If(total <= 0, "total", "give the GPU's memory", "%d bytes is no memory", int64(total))
 	if err := invalid(&l); err != nil {
 		return FractionAdvice{}, err
 	}

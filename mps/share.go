@@ -80,22 +80,16 @@ func PlanShares(req ShareRequest) (SharePlan, error) {
 
 func (req ShareRequest) check() error {
 	var l problem.List
-	if len(req.Clients) == 0 {
-		l.Addf("Clients", "name at least one client", "nobody shares")
-	}
+	l.If(len(req.Clients) == 0, "Clients", "name at least one client", "nobody shares")
 	if limit, ok := req.MaxClients.Get(); ok && len(req.Clients) > limit {
 		l.Addf("Clients", "use fewer clients; each context counts", "%d clients are over the device's limit of %d (%s)",
 			len(req.Clients), limit, req.MaxClients.Source)
 	}
-	if req.Memory < 0 {
-		l.Addf("Memory", "leave it 0 for no limits", "%d bytes is no memory", int64(req.Memory))
-	}
+	l.If(req.Memory < 0, "Memory", "leave it 0 for no limits", "%d bytes is no memory", int64(req.Memory))
 	names := map[string]bool{}
 	for i, name := range req.Clients {
-		if name == "" || names[name] {
-			l.Addf(fmt.Sprintf("Clients[%d]", i), "give each client its own name", "%q is empty or used twice",
-				problem.Clip(name))
-		}
+		l.If(name == "" || names[name], fmt.Sprintf("Clients[%d]", i), "give each client its own name",
+			"%q is empty or used twice", problem.Clip(name))
 		names[name] = true
 	}
 	return invalid(&l)

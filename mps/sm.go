@@ -39,9 +39,7 @@ const (
 // which reflects the limit.
 func SMs(total int, percentage float64) (SMEstimate, error) {
 	var l problem.List
-	if total <= 0 || total > 1<<16 {
-		l.Addf("total", "give the SMs of the GPU", "%d is no number of SMs", total)
-	}
+	l.If(total <= 0 || total > 1<<16, "total", "give the SMs of the GPU", "%d is no number of SMs", total)
 	if checkPercentage(&l, "percentage", percentage); l.Len() > 0 {
 		return SMEstimate{}, invalid(&l)
 	}

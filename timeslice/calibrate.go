@@ -34,9 +34,8 @@ func CalibrateProbe(runs ...ProbeRun) (Calibration, error) {
 	var points []point
 	for i, r := range runs {
 		path := fmt.Sprintf("runs[%d]", i)
-		if r.Tenants < 2 || r.Tenants > 1024 {
-			l.Addf(path+".tenants", "a lone process is never off the GPU", "must lie between 2 and 1024, is %d", r.Tenants)
-		}
+		l.If(r.Tenants < 2 || r.Tenants > 1024, path+".tenants", "a lone process is never off the GPU",
+			"must lie between 2 and 1024, is %d", r.Tenants)
 		for j, p := range r.Readings {
 			path := fmt.Sprintf("%s.readings[%d]", path, j)
 			switch {
@@ -50,9 +49,7 @@ func CalibrateProbe(runs ...ProbeRun) (Calibration, error) {
 			}
 		}
 	}
-	if len(points) == 0 {
-		l.Addf("", "give what at least one run of two probes printed", "there is no reading")
-	}
+	l.If(len(points) == 0, "", "give what at least one run of two probes printed", "there is no reading")
 	if err := l.Err(); err != nil {
 		return Calibration{}, err
 	}

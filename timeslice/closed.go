@@ -60,10 +60,8 @@ func (s Scheduler) RoundRobin(steps []time.Duration) ([]StepTime, error) {
 	var l problem.List
 	s.check(&l, "scheduler")
 	for i, g := range steps {
-		if g <= 0 || g > longest {
-			l.Addf(fmt.Sprintf("steps[%d]", i), "give the GPU time of one step", "must be positive and at most %v, is %v",
-				longest, g)
-		}
+		l.If(g <= 0 || g > longest, fmt.Sprintf("steps[%d]", i), "give the GPU time of one step",
+			"must be positive and at most %v, is %v", longest, g)
 	}
 	if err := l.Err(); err != nil {
 		return nil, err
@@ -102,18 +100,14 @@ const maxClosedLoop = 16
 // fraction, as switching does while others wait. Up to 16 tenants.
 func ClosedLoop(tenants []Cycle, overheadFraction float64) ([]time.Duration, error) {
 	var l problem.List
-	if len(tenants) > maxClosedLoop {
-		l.Addf("tenants", "simulate them", "%d are too many for the exact form, at most %d", len(tenants), maxClosedLoop)
-	}
+	l.If(len(tenants) > maxClosedLoop, "tenants", "simulate them", "%d are too many for the exact form, at most %d",
+		len(tenants), maxClosedLoop)
 	checkOverhead(&l, overheadFraction)
 	for i, t := range tenants {
 		path := fmt.Sprintf("tenants[%d]", i)
-		if t.Step <= 0 || t.Step > longest {
-			l.Addf(path+".step", "", "must be positive and at most %v, is %v", longest, t.Step)
-		}
-		if t.Think < 0 || t.Think > longest {
-			l.Addf(path+".think", "use 0 for a tenant that is always busy", "must lie between 0 and %v, is %v", longest, t.Think)
-		}
+		l.If(t.Step <= 0 || t.Step > longest, path+".step", "", "must be positive and at most %v, is %v", longest, t.Step)
+		l.If(t.Think < 0 || t.Think > longest, path+".think", "use 0 for a tenant that is always busy",
+			"must lie between 0 and %v, is %v", longest, t.Think)
 	}
 	if err := l.Err(); err != nil {
 		return nil, err
@@ -148,7 +142,5 @@ func ClosedLoop(tenants []Cycle, overheadFraction float64) ([]time.Duration, err
 }
 
 func checkOverhead(l *problem.List, f float64) {
-	if !(f >= 0 && f <= 10) {
-		l.Addf("overhead", "use a fraction such as 0.07", "must lie between 0 and 10, is %v", f)
-	}
+	l.If(!(f >= 0 && f <= 10), "overhead", "use a fraction such as 0.07", "must lie between 0 and 10, is %v", f)
 }

@@ -45,15 +45,12 @@ func ParseTenants(data []byte) ([]Tenant, error) {
 	out := make([]Tenant, len(doc.Tenants))
 	for i, t := range doc.Tenants {
 		at := fmt.Sprintf("tenants[%d].name", i)
-		if seen[t.Name] {
-			l.Addf(at, "give each tenant a name of its own", "%q is there twice", problem.Clip(t.Name))
-		}
+		l.If(seen[t.Name], at, "give each tenant a name of its own", "%q is there twice", problem.Clip(t.Name))
 		if n := len([]rune(t.Name)); n == 0 || n > 40 {
 			l.Addf(at, "", "must have 1 to 40 characters, has %d", n)
 		}
-		if strings.ContainsFunc(t.Name, unicode.IsControl) {
-			l.Addf(at, "use letters, digits and signs", "%q holds control characters", problem.Clip(t.Name))
-		}
+		l.If(strings.ContainsFunc(t.Name, unicode.IsControl), at, "use letters, digits and signs",
+			"%q holds control characters", problem.Clip(t.Name))
 		seen[t.Name] = true
 		out[i] = Tenant{Name: t.Name, Steps: t.Steps, RatePerSecond: t.RatePerSecond,
 			Step:  Dist{Mean: t.Step, CV: t.StepCV},

@@ -69,13 +69,9 @@ type tenantState struct {
 func (e Engine) Run(ctx context.Context) ([]Usage, Totals, error) {
 	var l problem.List
 	e.Scheduler.check(&l, "scheduler")
-	if e.Until <= 0 || e.Until > longest {
-		l.Addf("until", "", "must be positive and at most %v, is %v", longest, e.Until)
-	}
+	l.If(e.Until <= 0 || e.Until > longest, "until", "", "must be positive and at most %v, is %v", longest, e.Until)
 	for i, p := range e.Tenants {
-		if p == nil {
-			l.Addf(fmt.Sprintf("tenants[%d]", i), "", "is nil")
-		}
+		l.If(p == nil, fmt.Sprintf("tenants[%d]", i), "", "is nil")
 	}
 	if err := l.Err(); err != nil {
 		return nil, Totals{}, err

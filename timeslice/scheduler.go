@@ -45,12 +45,10 @@ func (s Scheduler) Validate() error {
 const longest = 30 * 24 * time.Hour
 
 func (s Scheduler) check(l *problem.List, path string) {
-	if s.Quantum <= 0 || s.Quantum > time.Hour {
-		l.Addf(path+".quantum", "measure it, or start from 2ms", "must be positive and at most 1h, is %v", s.Quantum)
-	}
-	if s.Switch < 0 || s.Switch > time.Hour {
-		l.Addf(path+".switch", "use 0 for the limit of processor sharing", "must lie between 0 and 1h, is %v", s.Switch)
-	}
+	l.If(s.Quantum <= 0 || s.Quantum > time.Hour, path+".quantum", "measure it, or start from 2ms",
+		"must be positive and at most 1h, is %v", s.Quantum)
+	l.If(s.Switch < 0 || s.Switch > time.Hour, path+".switch", "use 0 for the limit of processor sharing",
+		"must lie between 0 and 1h, is %v", s.Switch)
 }
 
 // Overhead is the share of work that switching adds when every tenant uses its

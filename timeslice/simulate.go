@@ -74,12 +74,9 @@ const maxTenants = 256
 func (sim Simulation) validate() error {
 	var l problem.List
 	sim.Scheduler.check(&l, "scheduler")
-	if sim.For < 0 || sim.For > longest {
-		l.Addf("for", "", "must be positive and at most %v, is %v", longest, sim.For)
-	}
-	if sim.Warmup < 0 || sim.Warmup > sim.For {
-		l.Addf("warmup", "", "must lie between 0 and the simulated time %v, is %v", sim.For, sim.Warmup)
-	}
+	l.If(sim.For < 0 || sim.For > longest, "for", "", "must be positive and at most %v, is %v", longest, sim.For)
+	l.If(sim.Warmup < 0 || sim.Warmup > sim.For, "warmup", "", "must lie between 0 and the simulated time %v, is %v",
+		sim.For, sim.Warmup)
 	if n := len(sim.Tenants); n == 0 || n > maxTenants {
 		l.Addf("tenants", "give 1 to 256", "are %d", n)
 	}

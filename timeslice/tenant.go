@@ -35,9 +35,8 @@ func (d Dist) check(l *problem.List, path string, positive bool) {
 		l.Addf(path+".mean", "", "must be %s and at most %v, is %v", map[bool]string{true: "positive",
 			false: "at least 0"}[positive], longest, d.Mean)
 	}
-	if !(d.CV >= 0 && d.CV <= 10) {
-		l.Addf(path+".cv", "0 is constant, 1 is exponential", "must lie between 0 and 10, is %v", d.CV)
-	}
+	l.If(!(d.CV >= 0 && d.CV <= 10), path+".cv", "0 is constant, 1 is exponential", "must lie between 0 and 10, is %v",
+		d.CV)
 }
 
 // Tenant is a workload that shares a GPU: it serves requests, each of some
@@ -62,9 +61,8 @@ func (t Tenant) check(l *problem.List, path string) {
 	t.Step.check(l, path+".step", true)
 	t.Think.check(l, path+".think", false)
 	t.Pause.check(l, path+".pause", false)
-	if t.Steps < 0 || t.Steps > 1<<20 {
-		l.Addf(path+".steps", "leave it out for 1", "must lie between 0 and %d, is %d", 1<<20, t.Steps)
-	}
+	l.If(t.Steps < 0 || t.Steps > 1<<20, path+".steps", "leave it out for 1", "must lie between 0 and %d, is %d", 1<<20,
+		t.Steps)
 	switch r := t.RatePerSecond; {
 	case !(r >= 0 && r <= 1e9):
 		l.Addf(path+".rate_per_second", "leave it out for a closed loop",

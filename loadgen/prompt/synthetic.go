@@ -81,9 +81,7 @@ func NewSynthetic(opts SyntheticOptions) (*Synthetic, error) {
 		required bool
 	}{{"input", opts.Input, true}, {"output", opts.Output, true}, {"turns", opts.Turns, false}} {
 		if d.lengths == nil {
-			if d.required {
-				l.Addf(d.path, "set it, e.g. to prompt.Fixed(128)", "missing")
-			}
+			l.If(d.required, d.path, "set it, e.g. to prompt.Fixed(128)", "missing")
 		} else if c, ok := d.lengths.(interface{ check() error }); ok {
 			l.AddErr(d.path, c.check())
 		}

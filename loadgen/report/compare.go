@@ -111,9 +111,8 @@ func Compare(figure string, base, other []float64, opts CompareOptions) (FigureC
 		values []float64
 	}{{"base", base}, {"other", other}} {
 		for i, v := range side.values {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				l.Addf(fmt.Sprintf("%s[%d]", side.name, i), "leave missing values out", "%v is not a finite number", v)
-			}
+			l.If(math.IsNaN(v) || math.IsInf(v, 0), fmt.Sprintf("%s[%d]", side.name, i), "leave missing values out",
+				"%v is not a finite number", v)
 		}
 	}
 	if err := l.Err(); err != nil {

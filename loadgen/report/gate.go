@@ -118,9 +118,7 @@ func Gate(s *loadgen.Summary, failIf ...Condition) error {
 					parts = append(parts, part{problem.Join(s.RunID, s.Tenants[i].Name), &s.Tenants[i].Measures})
 				}
 			}
-			if len(parts) == 0 {
-				l.Addf(s.RunID, "give a tenant an SLO", "%s: no tenant has objectives", c)
-			}
+			l.If(len(parts) == 0, s.RunID, "give a tenant an SLO", "%s: no tenant has objectives", c)
 		}
 		for _, p := range parts {
 			v, doubt, ok := figureOf(p.m, c.figure)

@@ -114,9 +114,7 @@ func ReadResults(name string, r io.Reader) (ToolResults, error) {
 	default:
 		results = readDocuments(name, fromPython(data), &l)
 	}
-	if len(results) == 0 && l.Len() == 0 {
-		l.Addf(name, "give the tool's own JSON file", "holds no result")
-	}
+	l.If(len(results) == 0 && l.Len() == 0, name, "give the tool's own JSON file", "holds no result")
 	if err := l.Under(loadgen.ErrInput); err != nil {
 		return nil, err
 	}

@@ -206,9 +206,7 @@ type side struct {
 func newSide(name string, runs []loadgen.Summary) *side { return &side{name: name, runs: runs} }
 
 func (s *side) check(l *problem.List, rc *RunComparison, opts CompareOptions, seen map[string]string) {
-	if len(s.runs) == 0 {
-		l.Addf(s.name, "give at least one run", "no runs")
-	}
+	l.If(len(s.runs) == 0, s.name, "give at least one run", "no runs")
 	for i := range s.runs {
 		run, path := &s.runs[i], fmt.Sprintf("%s[%d]", s.name, i)
 		if first, twice := seen[run.RunID]; twice && run.RunID != "" {

@@ -81,26 +81,18 @@ func parseDRA(data []byte) (*DRA, []sharing.Warning, error) {
 		return nil, nil, err
 	}
 	var l problem.List
-	if w.APIVersion != apiVersion {
-		l.Addf("apiVersion", "write "+apiVersion, "%q is not read by the DRA driver", w.APIVersion)
-	}
-	if w.Kind != gpuKind && w.Kind != migKind {
-		l.Addf("kind", "write "+gpuKind+" or "+migKind, "%q does not configure sharing", w.Kind)
-	}
+	l.If(w.APIVersion != apiVersion, "apiVersion", "write "+apiVersion, "%q is not read by the DRA driver",
+		w.APIVersion)
+	l.If(w.Kind != gpuKind && w.Kind != migKind, "kind", "write "+gpuKind+" or "+migKind,
+		"%q does not configure sharing", w.Kind)
 	d := &DRA{MIGDevice: w.Kind == migKind}
 	if s := w.Sharing; s != nil {
 		d.Strategy = s.Strategy
-		if s.Strategy == "" {
-			l.Addf("sharing.strategy", "write TimeSlicing or MPS", "is empty")
-		}
+		l.If(s.Strategy == "", "sharing.strategy", "write TimeSlicing or MPS", "is empty")
 		if s.TimeSlicingConfig != nil {
-			if d.MIGDevice {
-				l.Addf("sharing.timeSlicingConfig", "remove it", "a MigDeviceConfig has no time-slice settings")
-			}
+			l.If(d.MIGDevice, "sharing.timeSlicingConfig", "remove it", "a MigDeviceConfig has no time-slice settings")
 			d.Interval = s.TimeSlicingConfig.Interval
-			if s.Strategy == MPS {
-				l.Addf("sharing.timeSlicingConfig", "remove it", "does not go with the MPS strategy")
-			}
+			l.If(s.Strategy == MPS, "sharing.timeSlicingConfig", "remove it", "does not go with the MPS strategy")
 		}
 		if s.MPSConfig != nil {
 			d.MPS = s.MPSConfig.limits(&l)
@@ -117,9 +109,8 @@ func (w *wireMPS) limits(l *problem.List) *Limits {
 	out := &Limits{ActiveThreadPercentage: w.Percentage, MultiUser: w.MultiUser}
 	if v, ok := w.PinnedMemory.Get(); ok {
 		out.PinnedMemory = sharing.Bytes(v)
-		if v == 0 {
-			l.Addf("sharing.mpsConfig.defaultPinnedDeviceMemoryLimit", tooSmallRemedy, "the driver refuses a limit below 1Mi")
-		}
+		l.If(v == 0, "sharing.mpsConfig.defaultPinnedDeviceMemoryLimit", tooSmallRemedy,
+			"the driver refuses a limit below 1Mi")
 	}
 	if len(w.PerDevice) > 0 {
 		out.PerDevicePinnedMemory = make(map[string]sharing.Bytes, len(w.PerDevice))
@@ -138,13 +129,9 @@ func (d *DRA) Validate() error { return validate(d.check) }
 func (d *DRA) check(l *problem.List) {
 	switch d.Strategy {
 	case TimeSlicing:
-		if d.MPS != nil {
-			l.Addf("sharing.mpsConfig", "remove it", "does not go with the TimeSlicing strategy")
-		}
+		l.If(d.MPS != nil, "sharing.mpsConfig", "remove it", "does not go with the TimeSlicing strategy")
 	case MPS:
-		if d.Interval != "" {
-			l.Addf("sharing.timeSlicingConfig", "remove it", "does not go with the MPS strategy")
-		}
+		l.If(d.Interval != "", "sharing.timeSlicingConfig", "remove it", "does not go with the MPS strategy")
 	case "":
 	default:
 		l.Addf("sharing.strategy", "write TimeSlicing or MPS", "%q is not a strategy of the DRA driver", d.Strategy)
@@ -156,9 +143,8 @@ func (d *DRA) check(l *problem.List) {
 		}
 		l.Addf("sharing.timeSlicingConfig.interval", remedy, "%q is not an interval", d.Interval)
 	}
-	if d.MIGDevice && d.Interval != "" {
-		l.Addf("sharing.timeSlicingConfig", "remove it", "a MigDeviceConfig has no time-slice settings")
-	}
+	l.If(d.MIGDevice && d.Interval != "", "sharing.timeSlicingConfig", "remove it",
+		"a MigDeviceConfig has no time-slice settings")
 	if d.MPS != nil {
 		d.MPS.check(l, "sharing.mpsConfig")
 	}
@@ -171,17 +157,12 @@ func (m *Limits) check(l *problem.List, path string) {
 		l.Addf(path+".defaultActiveThreadPercentage", "give a whole number from 1 to 100",
 			"must lie between 0 and 100, not %d", p)
 	}
-	if m.PinnedMemory != 0 && m.PinnedMemory < sharing.MiB {
-		l.Addf(path+".defaultPinnedDeviceMemoryLimit", tooSmallRemedy, "the driver refuses a limit below 1Mi")
-	}
+	l.If(m.PinnedMemory != 0 && m.PinnedMemory < sharing.MiB, path+".defaultPinnedDeviceMemoryLimit", tooSmallRemedy,
+		"the driver refuses a limit below 1Mi")
 	for _, k := range slices.Sorted(maps.Keys(m.PerDevicePinnedMemory)) {
 		at := path + ".defaultPerDevicePinnedMemoryLimit." + k
-		if !deviceKey.MatchString(k) {
-			l.Addf(at, `write the index in the claim ("0") or a UUID`, "%q names no device", k)
-		}
-		if m.PerDevicePinnedMemory[k] < sharing.MiB {
-			l.Addf(at, tooSmallRemedy, "the driver refuses a limit below 1Mi")
-		}
+		l.If(!deviceKey.MatchString(k), at, `write the index in the claim ("0") or a UUID`, "%q names no device", k)
+		l.If(m.PerDevicePinnedMemory[k] < sharing.MiB, at, tooSmallRemedy, "the driver refuses a limit below 1Mi")
 	}
 }
 

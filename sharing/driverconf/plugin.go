@@ -132,9 +132,7 @@ func parsePlugin(data []byte) (*Plugin, []sharing.Warning, error) {
 	}
 	d := &Plugin{Flags: w.Flags.Flags, TimeSlicing: w.Sharing.TimeSlicing.block(), MPS: w.Sharing.MPS.block()}
 	var l problem.List
-	if w.Version != "v1" {
-		l.Addf("version", `write "v1"`, "%q is not a version that the plugin reads", w.Version)
-	}
+	l.If(w.Version != "v1", "version", `write "v1"`, "%q is not a version that the plugin reads", w.Version)
 	d.check(&l)
 	if err := l.Err(); err != nil {
 		return nil, nil, err

@@ -24,10 +24,9 @@ func (d *Plugin) check(l *problem.List) {
 	}
 	if d.MPS != nil {
 		checkMPS(l, "sharing.mps", d.MPS)
-		if d.Flags.MIGStrategy == "mixed" {
-			l.Addf("flags.migStrategy", `set it to "none"; share MIG devices by MPS through the DRA driver`,
-				"the plugin refuses MPS together with the mixed MIG strategy")
-		}
+		l.If(d.Flags.MIGStrategy == "mixed", "flags.migStrategy",
+			`set it to "none"; share MIG devices by MPS through the DRA driver`,
+			"the plugin refuses MPS together with the mixed MIG strategy")
 	}
 	if d.TimeSlicing != nil {
 		checkTimeSlicing(l, "sharing.timeSlicing", d.TimeSlicing)
@@ -61,17 +60,13 @@ var migResource = regexp.MustCompile(`^nvidia\.com/mig-[0-9]+(c\.[0-9]+)?g\.[0-9
 
 func checkTimeSlicing(l *problem.List, path string, b *Block) {
 	checkBlock(l, path, b, func(at string, name string) {
-		if name != GPU && !migResource.MatchString(name) {
-			l.Addf(at, "write "+GPU+" or a MIG resource such as "+migPrefix+"1g.10gb",
-				"the plugin offers no resource %q", name)
-		}
+		l.If(name != GPU && !migResource.MatchString(name), at,
+			"write "+GPU+" or a MIG resource such as "+migPrefix+"1g.10gb", "the plugin offers no resource %q", name)
 	})
 }
 
 func checkBlock(l *problem.List, path string, b *Block, checkName func(at, name string)) {
-	if len(b.Resources) == 0 {
-		l.Addf(path+".resources", "name the resource to replicate, for example "+GPU, "has no entry")
-	}
+	l.If(len(b.Resources) == 0, path+".resources", "name the resource to replicate, for example "+GPU, "has no entry")
 	first := map[string]int{}
 	for i, r := range b.Resources {
 		at := fmt.Sprintf("%s.resources[%d]", path, i)
@@ -81,9 +76,8 @@ func checkBlock(l *problem.List, path string, b *Block, checkName func(at, name 
 		} else {
 			first[r.Name] = i
 		}
-		if r.Replicas < 2 {
-			l.Addf(at+".replicas", "leave the block out to share nothing", "must be 2 or more, not %d", r.Replicas)
-		}
+		l.If(r.Replicas < 2, at+".replicas", "leave the block out to share nothing", "must be 2 or more, not %d",
+			r.Replicas)
 	}
 }
 
