@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -209,9 +210,7 @@ func (g SharedGPU) parts(opts SplitOptions) ([]*big.Rat, bool) {
 
 // toParts divides the weights by the capacity or, if that is less, by their sum, and reports the latter.
 func toParts(weights []*big.Rat, capacity float64) bool {
-	if capacity == 0 {
-		capacity = 1
-	}
+	capacity = cmp.Or(capacity, 1)
 	whole, sum := new(big.Rat).SetFloat64(capacity), new(big.Rat)
 	for _, w := range weights {
 		sum.Add(sum, w)

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -114,9 +115,7 @@ func (t Timestamps) Arrivals(*rand.Rand) iter.Seq[time.Duration] {
 // String returns e.g. "trace of 12031 arrivals at speed 1, from 0s to its end".
 func (t Timestamps) String() string {
 	speed, end := t.Speed, "its end"
-	if speed == 0 {
-		speed = 1
-	}
+	speed = cmp.Or(speed, 1)
 	if t.To != 0 {
 		end = t.To.String()
 	}

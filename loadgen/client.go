@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,10 +57,7 @@ func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s 
 	rec.PromptTokens = p.PromptTokens
 	s.asked = choicesAsked(p.Body, c.tenant.Body)
 	rec.AskedTokens, rec.IgnoreEOS = p.tokensAsked(c.tenant, s.asked), p.ignoresEOS(c.tenant)
-	backoff := c.tenant.Retry.Backoff
-	if backoff == 0 {
-		backoff = 100 * time.Millisecond
-	}
+	backoff := cmp.Or(c.tenant.Retry.Backoff, 100*time.Millisecond)
 	for fresh := false; ; {
 		endpoint, release, err := c.router.take(c.tenant, p)
 		if err != nil {
@@ -116,9 +114,7 @@ func (e *endpoint) staleIdle() time.Duration {
 func (a *attempt) run(parent context.Context, body []byte) {
 	c, rec := a.client, a.rec
 	start := c.clock.Now()
-	if rec.SentNS == 0 {
-		rec.SentNS = start
-	}
+	rec.SentNS = cmp.Or(rec.SentNS, start)
 	if rec.IntendedNS == 0 { // a closed loop intends what it does
 		rec.IntendedNS = rec.SentNS
 	}

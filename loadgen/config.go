@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -97,9 +98,7 @@ func newConfig(p *LoadPlan, o *Options, clk *wire.Clock, scrub *scrubber) *Confi
 	if p.Simulated {
 		c.Basis = "simulated"
 	}
-	if c.StallFactor == 0 {
-		c.StallFactor = defaultStallFactor
-	}
+	c.StallFactor = cmp.Or(c.StallFactor, defaultStallFactor)
 	if o.Worker.Count > 0 {
 		c.Worker = &o.Worker
 	}

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -44,9 +45,7 @@ func (c *collector) interval() (from, to int64) {
 
 // measures computes the figures; slo is nil where no goodput is wanted.
 func (c *collector) measures(stallFactor float64, slo *RequestSLO) Measures {
-	if stallFactor == 0 {
-		stallFactor = defaultStallFactor
-	}
+	stallFactor = cmp.Or(stallFactor, defaultStallFactor)
 	m := Measures{Counts: Counts{ByClass: map[Class]int64{}}, AnswerSums: c.sums, OutputTokensFailed: c.tokensFailed}
 	m.Counts.add(&c.counts)
 	if c.cache.Requests > 0 {

@@ -205,10 +205,7 @@ func (r *runner) snapshot() Progress {
 }
 
 func (r *runner) progress(ctx context.Context) {
-	every := r.opts.ProgressEvery
-	if every == 0 {
-		every = time.Second
-	}
+	every := cmp.Or(r.opts.ProgressEvery, time.Second)
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {

@@ -329,10 +329,7 @@ func (r *tenantRun) warm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	users := r.tenant.Load.Concurrency
-	if users == 0 {
-		users = 8
-	}
+	users := cmp.Or(r.tenant.Load.Concurrency, 8)
 	var left atomic.Int64
 	left.Store(int64(n))
 	var wg sync.WaitGroup

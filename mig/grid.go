@@ -53,10 +53,7 @@ func newGrid(m *Model) *grid {
 		slices.SortFunc(of, func(a, b int) int { return cmp.Compare(g.slots[a].Start, g.slots[b].Start) })
 		g.of = append(g.of, of)
 		g.engines = append(g.engines, packEngines(p.Engines, 0))
-		limit := p.MaxInstances
-		if limit == 0 {
-			limit = m.Units
-		}
+		limit := cmp.Or(p.MaxInstances, m.Units)
 		g.maximum = append(g.maximum, limit)
 	}
 	g.flexibility = sync.OnceValue(g.countFree)

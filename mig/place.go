@@ -45,10 +45,7 @@ func (m *Model) PlacementsKnown() bool { return m.grid != nil }
 
 // Fits returns how many more instances of p the layout has room for, by itself.
 func (l Layout) Fits(p *Profile) (int, error) {
-	m := l.Model
-	if m == nil {
-		m = p.model
-	}
+	m := cmp.Or(l.Model, p.model)
 	st, err := m.stateOf(l)
 	if err != nil || p.model != m {
 		return 0, err

@@ -1,6 +1,7 @@
 package mps
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,9 +51,7 @@ func NewClient(opts Options) (*Client, error) {
 	var l problem.List
 	c := &Client{runner: opts.Runner, pipe: opts.PipeDirectory, timeout: opts.Timeout, gpus: slices.Clone(opts.GPUs),
 		log: opts.Logger}
-	if c.pipe == "" {
-		c.pipe = DefaultPipe
-	}
+	c.pipe = cmp.Or(c.pipe, DefaultPipe)
 	checkPipeDirectory(&l, "PipeDirectory", c.pipe)
 	l.If(c.timeout < 0, "Timeout", "use 0 for the default of 10 s", "%v is negative", c.timeout)
 	checkGPUs(&l, "GPUs", c.gpus)
@@ -62,9 +61,7 @@ func NewClient(opts Options) (*Client, error) {
 	if c.runner == nil {
 		c.runner = &Program{}
 	}
-	if c.timeout == 0 {
-		c.timeout = defaultTimeout
-	}
+	c.timeout = cmp.Or(c.timeout, defaultTimeout)
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}

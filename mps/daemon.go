@@ -1,6 +1,7 @@
 package mps
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -168,15 +169,9 @@ func (o *DaemonOptions) newClient() (*Client, error) {
 	if o.Program == nil {
 		o.Program = &Program{}
 	}
-	if o.PipeDirectory == "" {
-		o.PipeDirectory = DefaultPipe
-	}
-	if o.LogDirectory == "" {
-		o.LogDirectory = DefaultLog
-	}
-	if o.StartTimeout == 0 {
-		o.StartTimeout = defaultTimeout
-	}
+	o.PipeDirectory = cmp.Or(o.PipeDirectory, DefaultPipe)
+	o.LogDirectory = cmp.Or(o.LogDirectory, DefaultLog)
+	o.StartTimeout = cmp.Or(o.StartTimeout, defaultTimeout)
 	if err := o.check(); err != nil {
 		return nil, err
 	}

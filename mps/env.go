@@ -1,6 +1,7 @@
 package mps
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -58,9 +59,7 @@ type ClientEnvironment struct {
 // trap in one error that names each problem. Nothing is changed on the system; the pipe directory's file system is
 // looked at where the platform tells.
 func (e ClientEnvironment) Build() ([]string, error) {
-	if e.PipeDirectory == "" {
-		e.PipeDirectory = DefaultPipe
-	}
+	e.PipeDirectory = cmp.Or(e.PipeDirectory, DefaultPipe)
 	var l problem.List
 	checkLocalDirectory(&l, "PipeDirectory", e.PipeDirectory)
 	if d := e.DaemonPipeDirectory; d != "" && d != e.PipeDirectory {

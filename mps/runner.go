@@ -1,6 +1,7 @@
 package mps
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,10 +88,7 @@ func (p *Program) lookup() (string, error) {
 	if runtime.GOOS != "linux" {
 		return "", fmt.Errorf("%w, not on %s", ErrPlatform, runtime.GOOS)
 	}
-	name := p.Path
-	if name == "" {
-		name = controlProgram
-	}
+	name := cmp.Or(p.Path, controlProgram)
 	path, err := exec.LookPath(name)
 	switch {
 	case errors.Is(err, fs.ErrPermission):

@@ -1,6 +1,7 @@
 package mps
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -185,10 +186,7 @@ func (m *Membership) readEnvironment(opts VerifyOptions, pipe string) {
 	set := env.PipeDirectory != "" || env.ActiveThreadPercentage != 0 || len(env.PinnedMemLimits) > 0 ||
 		env.Partition != "" || env.Priority != PriorityUnset
 	m.EnvironmentKnown = sharing.AnswerOf(set)
-	own := env.PipeDirectory
-	if own == "" {
-		own = DefaultPipe
-	}
+	own := cmp.Or(env.PipeDirectory, DefaultPipe)
 	if m.Client == sharing.AnswerNo && own != pipe {
 		m.Reason = fmt.Sprintf("its pipe directory is %s and the daemon's is %s: it runs without MPS and without limits "+
 			"(restart it with %s=%s)",

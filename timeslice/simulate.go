@@ -1,6 +1,7 @@
 package timeslice
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -43,9 +44,7 @@ type TenantResult struct {
 // Simulate runs tenants on a time-sliced GPU. Each tenant draws from a source of its own, so that another tenant's
 // presence changes none of its draws. The error names everything that is wrong with the input.
 func Simulate(ctx context.Context, sim Simulation) (*Result, error) {
-	if sim.For == 0 {
-		sim.For = time.Minute
-	}
+	sim.For = cmp.Or(sim.For, time.Minute)
 	if err := sim.validate(); err != nil {
 		return nil, err
 	}

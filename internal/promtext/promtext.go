@@ -109,9 +109,7 @@ func (s *splitter) flush() {
 				Remedy: "write the page as the exporter gave it"})
 			continue
 		}
-		if err != nil {
-			s.probs.AddErr(fmt.Sprintf("line %d", s.first+1), err)
-		}
+		s.probs.AddErr(fmt.Sprintf("line %d", s.first+1), err)
 		if len(families) > 0 {
 			pg := Page{Number: s.pages}
 			for _, name := range slices.Sorted(maps.Keys(families)) {

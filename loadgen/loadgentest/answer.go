@@ -2,6 +2,7 @@ package loadgentest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -27,16 +28,10 @@ type answer struct {
 
 func (a *answer) serve() {
 	rep := &a.reply
-	if rep.Tokens == 0 {
-		rep.Tokens = max(a.req.MaxTokens, 1)
-	}
+	rep.Tokens = cmp.Or(rep.Tokens, max(a.req.MaxTokens, 1))
 	rep.PerEvent = max(rep.PerEvent, 1)
-	if rep.Word == "" {
-		rep.Word = "tok "
-	}
-	if rep.LineEnd == "" {
-		rep.LineEnd = "\n"
-	}
+	rep.Word = cmp.Or(rep.Word, "tok ")
+	rep.LineEnd = cmp.Or(rep.LineEnd, "\n")
 	switch {
 	case rep.Fault == FaultNoAnswer:
 		a.until(time.Time{})

@@ -1,6 +1,7 @@
 package loadgentest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,23 +71,15 @@ type Model struct {
 }
 
 func (m Model) withDefaults() Model {
-	if m.StepKernels == 0 {
-		m.StepKernels = 16
-	}
-	if m.KernelMean == 0 {
-		m.KernelMean = 500 * time.Microsecond
-	}
-	if m.PrefillPerToken == 0 {
-		m.PrefillPerToken = 20 * time.Microsecond
-	}
+	m.StepKernels = cmp.Or(m.StepKernels, 16)
+	m.KernelMean = cmp.Or(m.KernelMean, 500*time.Microsecond)
+	m.PrefillPerToken = cmp.Or(m.PrefillPerToken, 20*time.Microsecond)
 	for _, f := range []struct {
 		v   *float64
 		def float64
 	}{{&m.KernelCV, 0.3}, {&m.BatchCost, 0.01}, {&m.SMDemand, 0.4}, {&m.BandwidthDemand, 0.6}, {&m.SMShare, 1},
 		{&m.BandwidthShare, 1}} {
-		if *f.v == 0 {
-			*f.v = f.def
-		}
+		*f.v = cmp.Or(*f.v, f.def)
 	}
 	m.KernelCV = max(m.KernelCV, 0)
 	return m
@@ -134,9 +127,7 @@ func NewGPU(opts GPUOptions) *GPU {
 	if opts.Quantum <= 0 {
 		opts.Quantum = DefaultQuantum
 	}
-	if opts.Switch == 0 {
-		opts.Switch = DefaultSwitch
-	}
+	opts.Switch = cmp.Or(opts.Switch, DefaultSwitch)
 	ctx, stop := context.WithCancel(context.Background())
 	g := &GPU{
 		core: newCore(opts.Sharing, opts.Quantum, max(opts.Switch, 0)), rng: rand.New(rand.NewPCG(opts.Seed, 1)),

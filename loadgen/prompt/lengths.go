@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -96,9 +97,7 @@ const redraws = 64
 
 func within(lo, hi int, draw func() float64) int {
 	lo = max(lo, 1)
-	if hi == 0 {
-		hi = maxTraceTokens
-	}
+	hi = cmp.Or(hi, maxTraceTokens)
 	v := 0.0
 	for range redraws {
 		if v = math.Round(draw()); v >= float64(lo) && v <= float64(hi) {

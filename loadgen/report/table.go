@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -47,10 +48,7 @@ func (results ToolResults) WriteText(w io.Writer) error {
 		if basis == "simulated" {
 			basis = "SYNTHETIC"
 		}
-		load := r.Load
-		if load == "" {
-			load = "-"
-		}
+		load := cmp.Or(r.Load, "-")
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s", r.Tool, r.Run, basis, load)
 		for _, c := range resultColumns {
 			cell := "-"

@@ -1,6 +1,7 @@
 package mpstest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -50,9 +51,7 @@ func (d *Daemon) Connect(p Process) (View, error) {
 		p.PID = d.nextPID
 		d.nextPID++
 	}
-	if p.Command == "" {
-		p.Command = "./app"
-	}
+	p.Command = cmp.Or(p.Command, "./app")
 	g := d.opt.GPUs[0]
 	v := View{PID: p.PID, SMs: g.SMs, Total: g.Memory, Allocatable: g.Memory - 563*sharing.MiB}
 	if d.gone || pipeOf(p.Env) != d.opt.PipeDirectory {

@@ -1,6 +1,7 @@
 package mpstest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -100,15 +101,11 @@ type client struct {
 
 // New returns a running fake.
 func New(opts Options) *Daemon {
-	if opts.PipeDirectory == "" {
-		opts.PipeDirectory = mps.DefaultPipe
-	}
+	opts.PipeDirectory = cmp.Or(opts.PipeDirectory, mps.DefaultPipe)
 	if opts.GPUs == nil {
 		opts.GPUs = []GPU{H200(0)}
 	}
-	if opts.MaxContexts == 0 {
-		opts.MaxContexts = 48
-	}
+	opts.MaxContexts = cmp.Or(opts.MaxContexts, 48)
 	d := &Daemon{opt: opts, nextPID: FirstPID, priority: "0", settings: settings{100, map[string]string{}}}
 	return d
 }

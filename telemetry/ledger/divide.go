@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -107,9 +108,7 @@ func Divide(w Window) ([]Part, error) {
 	if err := w.check(); err != nil {
 		return nil, err
 	}
-	if w.Spread == 0 {
-		w.Spread = DefaultSpread
-	}
+	w.Spread = cmp.Or(w.Spread, DefaultSpread)
 	d := &division{w: &w}
 	switch w.Mechanism {
 	case sharing.MechanismMIG, sharing.MechanismMIGWithMPS:

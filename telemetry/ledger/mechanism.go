@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -225,10 +226,7 @@ func (d *division) fit(busy float64, n int) {
 // being one claim each with a part of its slices. What no instance has is idle.
 func (d *division) byInstance() {
 	w := d.w
-	all := w.ComputeSlices
-	if all == 0 {
-		all = 7
-	}
+	all := cmp.Or(w.ComputeSlices, 7)
 	given := 0
 	for i := range w.Claims {
 		c := &w.Claims[i]

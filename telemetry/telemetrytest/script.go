@@ -1,6 +1,7 @@
 package telemetrytest
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -130,9 +131,7 @@ func describe(g GPU, i int) telemetry.Device {
 	if d.UUID == "" {
 		d.UUID = fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", i)
 	}
-	if d.Name == "" {
-		d.Name = "simulated GPU"
-	}
+	d.Name = cmp.Or(d.Name, "simulated GPU")
 	for _, p := range g.Phases {
 		gpm := len(p.Instances) > 0
 		for m := range p.Figures {

@@ -15,6 +15,7 @@
 package study
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,10 +158,7 @@ type target struct {
 // targets opens each of the scenarios in turn for do.
 func (t *test) targets(do func(target) error) error {
 	if len(t.Scenarios) == 0 {
-		name := t.File.Scenario
-		if name == "" {
-			name = "endpoint"
-		}
+		name := cmp.Or(t.File.Scenario, "endpoint")
 		return do(target{scenario: name})
 	}
 	for _, name := range t.Scenarios {
@@ -249,9 +247,7 @@ func (t *test) plan(ctx context.Context) (err error) {
 			}
 			c := fresh[i]
 			c.Plan.Seed += uint64(repeat)
-			if c.Name == "" {
-				c.Name = "plan"
-			}
+			c.Name = cmp.Or(c.Name, "plan")
 			res, err := t.run(ctx, t.repeated(c.Name, repeat), c.Plan, nil)
 			if err != nil {
 				return err
