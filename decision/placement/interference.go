@@ -120,16 +120,22 @@ func (n *node) predict(gpu int, r *Request, t *take, j *judge, why *gate.Reason)
 // Worst judges a request where it may come to stand on one GPU of a model beside any of others, up to so many
 // seats: whoever hands out GPUs that run m picks one, whatever was decided. All must trust each other, and each
 // objective is held against the neighbours that, one by one, harm it most. A mechanism that isolates passes.
-func (s *Scorer) Worst(model string, m sharing.Mechanism, seats int, r *Request, others []*Request) gate.Reason {
+func (s *Scorer) Worst(model string, m sharing.Mechanism, seats int, r *Request, others []Running) gate.Reason {
 	why := gate.Pass()
 	if !gate.TraitsOf(m).Trusting || seats < 2 || len(others) == 0 {
 		return why
 	}
-	if slices.ContainsFunc(others, func(q *Request) bool { return !trusts(q, r) }) {
+	if slices.ContainsFunc(others, func(q Running) bool { return !trusts(q.Request, r) }) {
 		refuse(&why, gate.CodeTrust)
 		return why
 	}
-	all := append([]*Request{r}, others...)
+	if !r.objective() && !slices.ContainsFunc(others, func(q Running) bool { return q.Request.objective() }) {
+		return why
+	}
+	all := []*Request{r}
+	for i := range others {
+		all = append(all, others[i].Request)
+	}
 	for i, v := range all {
 		if !v.objective() {
 			continue

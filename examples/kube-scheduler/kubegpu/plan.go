@@ -31,16 +31,12 @@ func (s *State) anyGPU(requests []*placement.Request, scorer *placement.Scorer) 
 	if n < 2 {
 		return pass()
 	}
-	var others []*placement.Request
-	for i := range s.runs {
-		others = append(others, s.runs[i].Request)
-	}
 	seats := s.Node.Replicas
 	if seats < 2 { // thousandths
-		seats = len(others) + len(requests)
+		seats = len(s.runs) + len(requests)
 	}
 	for _, r := range requests {
-		if f := scorer.Worst(s.Node.Model, s.Node.Mechanism, seats, r, others); f.Verdict != gate.VerdictPass {
+		if f := scorer.Worst(s.Node.Model, s.Node.Mechanism, seats, r, s.runs); f.Verdict != gate.VerdictPass {
 			v := verdictOf(f)
 			v.Text = fmt.Sprintf("on the worst of %d GPUs that the kubelet picks from: %s", n, v.Text)
 			return v

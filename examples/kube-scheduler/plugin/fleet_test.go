@@ -12,14 +12,15 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/cotenant/cotenant/examples/kube-scheduler/internal/problems"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
 // usedFixture is a plugin before nodes of eight shared GPUs, on which pods run that
 // an earlier scheduler placed.
-func usedFixture(t testing.TB, nodes int) *fixture {
+func usedFixture(t testing.TB, nodes int, args Args) *fixture {
 	rng := rand.New(rand.NewPCG(1, 2))
-	f := newFixture(t, Args{}, nil)
+	f := newFixture(t, args, nil)
 	for i := range nodes {
 		name := fmt.Sprintf("n%05d", i)
 		node := makeNode(name, "nvidia.com/gpu=32", "gpu.product=NVIDIA-A100-SXM4-80GB-SHARED gpu.count=8 gpu.replicas=4 gpu.sharing-strategy=mps")
@@ -77,7 +78,7 @@ func (f *fixture) cycleOnce(t testing.TB, pod *v1.Pod) (fwk.CycleState, fwk.Node
 // them the best by a look at each; that nodes which the pod may not go to are none
 // of them; and that all are tried where other plugins refused those.
 func TestHandedOver(t *testing.T) {
-	f := usedFixture(t, 150)
+	f := usedFixture(t, 150, Args{})
 	for i, info := range f.infos {
 		n := info.Node()
 		n.Spec.Unschedulable = i%10 == 0
@@ -147,9 +148,15 @@ func TestHandedOver(t *testing.T) {
 
 // BenchmarkCycle finds a node for a pod among used ones, of which one changed.
 func BenchmarkCycle(b *testing.B) {
-	for _, nodes := range []int{1000, 10_000} {
-		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
-			f := usedFixture(b, nodes)
+	mix := []MixEntry{{CPUMilli: 500, GPUMilli: 250}, {CPUMilli: 2500, GPUMilli: 250}, {CPUMilli: 6000, GPUMilli: 500}, {CPUMilli: 8000}}
+	for _, c := range []struct {
+		args  Args
+		nodes int
+	}{{Args{}, 1000}, {Args{}, 10_000}, {Args{Mix: mix}, 1000}, {Args{Mix: mix}, 10_000}} {
+		policy := c.args.policy(&problems.List{}).Name()
+		b.Run(fmt.Sprint(policy, "/", c.nodes), func(b *testing.B) {
+			nodes := c.nodes
+			f := usedFixture(b, nodes, c.args)
 			rng := rand.New(rand.NewPCG(3, 4))
 			f.cycleOnce(b, makePod("first", "nvidia.com/gpu=1 cpu=1", ""))
 			for b.Loop() {
@@ -175,7 +182,7 @@ func BenchmarkCycle(b *testing.B) {
 // TestVanishesAndForged reserves on a node that is gone since PreFilter, and has a
 // node among many forge its labels: neither is placed on, and the scheduler goes on.
 func TestVanishesAndForged(t *testing.T) {
-	f := usedFixture(t, 100)
+	f := usedFixture(t, 100, Args{})
 	pod := makePod("p", "nvidia.com/gpu=1 cpu=1", "")
 	state := framework.NewCycleState()
 	res, _ := f.PreFilter(t.Context(), state, pod, f.infos)
