@@ -12,54 +12,6 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// Verdict says what a canary has come to.
-type Verdict string
-
-// The verdicts.
-const (
-	KeepLooking Verdict = "keep looking"
-	Promote     Verdict = "promote"
-	TakeBack    Verdict = "take back"
-	CannotTell  Verdict = "cannot tell" // by the deadline: the newcomer goes back, nothing is said against it
-)
-
-// Result is a verdict with its evidence and its bounds.
-type Result struct {
-	Verdict Verdict       `json:"verdict"`
-	At      time.Duration `json:"at_ns"` // since the newcomer came
-	// Done says that nothing is left to look for: the verdict is not promote, or it was watched on after it.
-	Done   bool   `json:"done"`
-	Reason string `json:"reason"`
-	// Needs says of each objective that is not decided what would tell.
-	Needs []string      `json:"needs,omitempty"`
-	Block time.Duration `json:"block_ns"` // the present length of the blocks of the test
-	// WrongPromotion bounds the probability that this canary is promoted wrongly, WrongTakeBack that it is taken back
-	// wrongly; PerDay such canaries have WrongTakeBackDay.
-	WrongPromotion   float64 `json:"wrong_promotion"`
-	WrongTakeBack    float64 `json:"wrong_take_back"`
-	WrongTakeBackDay float64 `json:"wrong_take_back_a_day"`
-	PerDay           int     `json:"canaries_per_day"`
-
-	Objectives []Evidence `json:"objectives"`
-}
-
-// Evidence says where one objective stands.
-type Evidence struct {
-	Tenant   string  `json:"tenant"`
-	Metric   string  `json:"metric"`
-	Quantile float64 `json:"quantile"`
-	Limit    float64 `json:"limit,omitempty"` // the last one; 0 = none is known yet
-	// OverLeast and OverMost bound the share of the observations beyond the limit.
-	OverLeast float64 `json:"over_least"`
-	OverMost  float64 `json:"over_most"`
-	N         int     `json:"observations"`
-	// Kept and Broken are the parts of the evidence that a verdict takes, 1 = all.
-	Kept   float64 `json:"kept"`
-	Broken float64 `json:"broken"`
-	// Settled gives the time at which there was enough evidence that it is kept; 0 = not yet.
-	Settled time.Duration `json:"settled_ns,omitempty"`
-}
-
 // ErrDeadline says that no test could come to a verdict within the plan's deadline.
 var ErrDeadline = errors.New("canary: the deadline is shorter than any test can take")
 
@@ -85,6 +37,7 @@ type tenantState struct {
 	unseen  int      // bins
 	away    string   // the last reason for that
 	before  []Sample // of each objective
+	after   []Sample // since the newcomer came, until the verdict
 	loads   []float64
 	limits  []float64 // the last ones
 }
@@ -99,6 +52,7 @@ func New(p Plan) (*Canary, error) {
 	for _, t := range p.Tenants {
 		s := tenantState{
 			open: make([]bin, len(t.Objectives)), before: make([]Sample, len(t.Objectives)),
+			after:  make([]Sample, len(t.Objectives)),
 			limits: make([]float64, len(t.Objectives)),
 		}
 		for _, o := range t.Objectives {
@@ -115,9 +69,6 @@ func New(p Plan) (*Canary, error) {
 	}
 	return c, nil
 }
-
-// Done reports that nothing is left to look for: the verdict is not to promote, or was watched on after it.
-func (c *Canary) Done() bool { return c.done }
 
 // Withdraw takes the newcomer back because somebody whose consent it needs has withdrawn it.
 func (c *Canary) Withdraw(reason string) { c.end(TakeBack, reason) }
@@ -136,7 +87,7 @@ func (c *Canary) Look(l Look) Verdict {
 	}
 	c.close(int(l.At / binLength))
 	for i := range c.tenants {
-		c.tenants[i].take(&c.plan.Tenants[i], &l.Tenants[i])
+		c.tenants[i].take(&c.plan.Tenants[i], &l.Tenants[i], c.verdict == KeepLooking)
 	}
 	return c.verdict
 }
@@ -157,54 +108,8 @@ func (c *Canary) before(l *Look) {
 	}
 }
 
-// merge adds observations.
-func (s *Sample) merge(o *Sample) {
-	s.Values = append(s.Values, o.Values...)
-	switch a, b := s.Histogram, o.Histogram; {
-	case b == nil:
-	case a == nil:
-		s.Histogram = &serving.Histogram{Buckets: slices.Clone(b.Buckets), Count: b.Count, Sum: b.Sum}
-	case len(a.Buckets) == len(b.Buckets):
-		a.Count, a.Sum = a.Count+b.Count, a.Sum+b.Sum
-		for i := range b.Buckets {
-			a.Buckets[i].Count += b.Buckets[i].Count
-		}
-	}
-}
-
-// idle is the share of a device's time below which it ran nothing: the driver's resolution is a percent.
-const idle = 0.01
-
-// wrong returns the reason not to believe what was seen; "" = none.
-func (s *Seen) wrong(t *Tenant) string {
-	if s.Missing != "" {
-		return s.Missing
-	}
-	if len(s.Metrics) != len(t.Objectives) {
-		return fmt.Sprintf("%d metrics for %d objectives", len(s.Metrics), len(t.Objectives))
-	}
-	served := false
-	for k := range s.Metrics {
-		m := &s.Metrics[k]
-		served = served || m.size() > 0
-		if m.Histogram != nil && t.Objectives[k].AtLeast {
-			return "a histogram of what should be at least something"
-		}
-		if slices.ContainsFunc(m.Values, func(v float64) bool { return math.IsNaN(v) || v < 0 }) {
-			return t.Objectives[k].Metric + " is negative or no number"
-		}
-	}
-	if busy, ok := s.Busy.Get(); ok && (math.IsNaN(busy) || served && busy < idle) {
-		return "it says that it served, and the device ran nothing"
-	}
-	if load, ok := s.Load.Get(); ok && (!(load >= t.MinLoad) || t.MaxLoad > 0 && load > t.MaxLoad) {
-		return fmt.Sprintf("a load of %.3g lies outside of the plan's", load)
-	}
-	return ""
-}
-
-// take adds a look to the open bin.
-func (t *tenantState) take(p *Tenant, s *Seen) {
+// take adds a look to the open bin, and until the verdict to what is learnt from.
+func (t *tenantState) take(p *Tenant, s *Seen, learn bool) {
 	if why := s.wrong(p); why != "" {
 		t.away = why
 		return
@@ -222,6 +127,11 @@ func (t *tenantState) take(p *Tenant, s *Seen) {
 		o.N, o.Least, o.Most, o.Slow = o.N+b.N, o.Least+b.Least, o.Most+b.Most, o.Slow+b.Slow
 	}
 	t.open, t.seen = bins, true
+	for k := range t.after {
+		if learn {
+			t.after[k].merge(&s.Metrics[k])
+		}
+	}
 }
 
 // limit returns the limit of an objective: the end that promotion needs, and the one that taking back needs.
@@ -360,76 +270,6 @@ func (c *Canary) judge() {
 }
 
 func (c *Canary) end(v Verdict, reason string) { c.verdict, c.reason, c.done = v, reason, true }
-
-// Result returns the verdict with the evidence for it.
-func (c *Canary) Result() Result {
-	length := c.blockBins()
-	r := Result{
-		Verdict: c.verdict, Reason: c.reason, Done: c.done,
-		At: time.Duration(c.bins) * binLength, Block: time.Duration(length) * binLength,
-		WrongPromotion: c.plan.WrongPromotion, WrongTakeBack: c.plan.WrongTakeBack / float64(c.plan.PerDay),
-		WrongTakeBackDay: c.plan.WrongTakeBack, PerDay: c.plan.PerDay,
-	}
-	needKept, needBroken, needSlow := c.bars()
-	for i := range c.tenants {
-		t := &c.tenants[i]
-		for k := range t.streams {
-			s, o := &t.streams[k], &c.plan.Tenants[i].Objectives[k]
-			b, all := s.in(length), s.sum(0)
-			e := Evidence{
-				Tenant: c.plan.Tenants[i].Name, Metric: o.Metric, Quantile: o.Quantile, Limit: t.limits[k],
-				N: int(all.N), Kept: max(0, b.kept/needKept), Settled: s.settled,
-				Broken: max(0, b.broken/needBroken, s.verySlow()/needSlow),
-			}
-			e.OverLeast, e.OverMost = all.beyond()
-			if why := c.blind(t, s, length); why != "" || e.Kept < 1 {
-				r.Needs = append(r.Needs, c.need(&e, s, &b, why))
-			}
-			r.Objectives = append(r.Objectives, e)
-		}
-	}
-	if c.verdict == KeepLooking {
-		r.Reason = fmt.Sprintf("%d of %d objectives are not decided", len(r.Needs), len(r.Objectives))
-	}
-	if c.gone {
-		r.Reason += "; the clock of the looks stands or goes back"
-	}
-	return r
-}
-
-// coverage is the least part of the time in which a tenant must have been seen, for it to be promoted beside.
-const coverage = 0.9
-
-// blind returns the reason for which a stream's evidence does not count for promotion; "" = none.
-func (c *Canary) blind(t *tenantState, s *stream, length int) string {
-	if part := float64(t.unseen) / float64(max(1, len(s.Bins))); part > 1-coverage {
-		return fmt.Sprintf("it could not be judged %.0f%% of the time (%s)", 100*part, t.away)
-	}
-	if lately := s.sum(len(s.Bins) - 2*length); lately.N == 0 {
-		return "nothing was observed lately"
-	}
-	return ""
-}
-
-// need says what would decide an objective.
-func (c *Canary) need(e *Evidence, s *stream, b *blocks, why string) string {
-	text := fmt.Sprintf("%s %s: ", e.Tenant, e.Metric)
-	length := time.Duration(b.length) * binLength
-	switch over := s.share * (1 - dependence); {
-	case why != "":
-		return text + why
-	case e.OverLeast <= over && e.OverMost > over:
-		return text + fmt.Sprintf("a bucket of its page around its limit of %.4g holds %.0f%% of the observations: "+
-			"add an edge at the limit", e.Limit, 100*(e.OverMost-e.OverLeast))
-	case e.OverLeast > over:
-		return text + fmt.Sprintf("%.3g%% lie beyond %.4g, where %.3g%% may: it stands too near its limit", 100*e.OverLeast,
-			e.Limit, 100*s.share)
-	case b.n == 0 || e.Kept == 0:
-		return text + fmt.Sprintf("it takes blocks of %v with %d observations, of which there are %d", length,
-			minRequests, b.n)
-	}
-	return text + fmt.Sprintf("about %v more at this rate", time.Duration(math.Ceil(float64(b.n)*(1/e.Kept-1)))*length)
-}
 
 // snapshot holds the part of a canary that outlives a program.
 type snapshot struct {

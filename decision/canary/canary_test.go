@@ -60,8 +60,8 @@ func TestNothingBadPromotes(t *testing.T) {
 				l.Tenants[1].Metrics = make([]canary.Sample, 1)
 			}
 		}, "chat ttft: nothing was observed lately"},
-		"the load vanishes": {func(s int, l *canary.Look) { l.Tenants[1].Load = some(0.1) }, "a load of 0.1 lies outside"},
-		"the load triples":  {func(s int, l *canary.Look) { l.Tenants[1].Load = some(6) }, "a load of 6 lies outside"},
+		"the load vanishes": {func(s int, l *canary.Look) { l.Tenants[1].Load = some([]float64{2, 0.1}[min(s/60, 1)]) }, "a load of 0.1 lies outside"},
+		"the load triples":  {func(s int, l *canary.Look) { l.Tenants[1].Load = some([]float64{2, 6}[min(s/60, 1)]) }, "a load of 6 lies outside"},
 		"no numbers":        {func(_ int, l *canary.Look) { l.Tenants[0].Metrics[0].Values[0] = math.NaN() }, "ttft is negative or no number"},
 		"a metric too few":  {func(_ int, l *canary.Look) { l.Tenants[0].Metrics = nil }, "0 metrics for 1 objectives"},
 		"too near the limit": {func(s int, l *canary.Look) { l.Tenants[1].Metrics[0].Values = []float64{0.2, 0.2, 0.31, 0.31, 0.2} },

@@ -143,17 +143,3 @@ func (rep *DayReport) String() string {
 	}
 	return b.String()
 }
-
-// String describes the result in a paragraph.
-func (r Result) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%v  %s: %s\n", r.At, r.Verdict, r.Reason)
-	for _, e := range r.Objectives {
-		fmt.Fprintf(&b, "  %s %s P%.4g: limit %.4g, %.1f%% of %d beyond; %.0f%% of what promotion takes\n", e.Tenant,
-			e.Metric, 100*e.Quantile, e.Limit, 100*e.OverMost, e.N, 100*min(1, e.Kept))
-	}
-	for _, n := range r.Needs {
-		b.WriteString("  needs  " + n + "\n")
-	}
-	return b.String()
-}

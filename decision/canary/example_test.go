@@ -70,7 +70,7 @@ func ExampleCanary_Result() {
 		return
 	}
 	page := serving.Histogram{Count: 10, Buckets: []serving.Bucket{{Upper: 0.25, Count: 2}, {Upper: 0.5, Count: 10}}}
-	for second := 0; !c.Done(); second++ {
+	for second := 0; !c.Result().Done; second++ {
 		c.Look(canary.Look{At: time.Duration(second) * time.Second,
 			Tenants: []canary.Seen{{Metrics: []canary.Sample{{Histogram: &page}}}}})
 	}

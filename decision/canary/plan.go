@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/guard"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
-	"github.com/cotenant/cotenant/telemetry/serving"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // Plan says who is put beside whom, what each of them was promised, and how sure a verdict must be. Its tenants and
@@ -42,6 +43,16 @@ type Plan struct {
 	// Manifest is a file of Kubernetes objects, such as cotenant decide -out writes: without hooks, kubectl applies
 	// it and deletes it again.
 	Manifest string `yaml:"manifest"`
+
+	// Learned is a file of rows. The canary adds one for each tenant when it comes to a verdict, what was predicted and
+	// what was seen, which [predict.Learn] learns from. Two programs must not add to it at once. Predicted is from
+	// Profiles, a file of rows or profiles of the tenants alone, under Mechanism by Predictor, "" is that of an H200,
+	// and by the rows so far. Slice is the MIG profile that the tenants are on; "" is a whole GPU.
+	Learned   string            `yaml:"learned"`
+	Profiles  string            `yaml:"profiles"`
+	Predictor string            `yaml:"predictor"`
+	Mechanism sharing.Mechanism `yaml:"mechanism"`
+	Slice     string            `yaml:"slice"`
 }
 
 // A Tenant is the newcomer or a neighbour.
@@ -62,6 +73,8 @@ type Tenant struct {
 	Page    string   `yaml:"page"`
 	Counter *Counter `yaml:"counter"`
 	Lines   string   `yaml:"lines"`
+	// Profile names the tenant among the plan's profiles, as a fleet file does.
+	Profile *profile.ProfileRef `yaml:"profile"`
 }
 
 // Counter names a counter of a Prometheus page.
@@ -114,6 +127,7 @@ func LoadPlan(path string) (Plan, error) {
 		l.AddErr("", err)
 	}
 	p.checkRun(&l)
+	p.foresee(&l)
 	if err := l.Err(); err != nil {
 		return p, fmt.Errorf("canary: %s:\n%w", path, err)
 	}
@@ -243,63 +257,4 @@ func (o *Objective) at(load float64) (float64, bool) {
 	}
 	part := (load - p[i-1].Load) / (p[i].Load - p[i-1].Load)
 	return p[i-1].Value + part*(p[i].Value-p[i-1].Value), true
-}
-
-// A Look holds what was seen since the look before.
-type Look struct {
-	// At is the time since the newcomer was put there, by a clock that does not jump. Before that it is negative:
-	// such looks show what the neighbours are used to.
-	At      time.Duration
-	Tenants []Seen // in the order of the plan
-}
-
-// Seen holds what was seen of one tenant.
-type Seen struct {
-	// Missing is the reason for which nothing can be said of this look: it is counted neither for nor against.
-	Missing string
-	// Load was asked of the tenant, such as requests a second; missing where it is not known.
-	Load serving.Optional[float64]
-	// Busy is the share of the device's time that ran the tenant's kernels, 0 to 1, or of the whole device, by the
-	// driver; missing where it cannot be told. A tenant that says it served beside a device that ran nothing is not
-	// believed.
-	Busy    serving.Optional[float64]
-	Metrics []Sample // in the order of Tenant.Objectives
-}
-
-// A Sample holds what was observed of a metric: single values, or a histogram of the time since the look before.
-type Sample struct {
-	Values    []float64
-	Histogram *serving.Histogram
-}
-
-// size returns the number of observations.
-func (s *Sample) size() int {
-	if s.Histogram != nil {
-		return int(s.Histogram.Count)
-	}
-	return len(s.Values)
-}
-
-// count counts observations beyond a limit that is not known exactly: Most is of those beyond the strict end of it,
-// Least of those beyond the lax one. A bucket of a histogram that the limit parts is in Most and not in Least.
-func (o *Objective) count(s *Sample, strict, lax float64) bin {
-	slow := o.scale(lax, slowFactor)
-	if h := s.Histogram; h != nil {
-		within, _ := h.AtMost(strict)
-		_, perhaps := h.AtMost(lax)
-		_, notSlow := h.AtMost(slow)
-		n := int32(h.Count)
-		return bin{N: n, Most: n - int32(within), Least: n - int32(perhaps), Slow: n - int32(notSlow)}
-	}
-	b := bin{N: int32(len(s.Values))}
-	for _, v := range s.Values {
-		beyond := func(limit float64) int32 {
-			if v > limit && !o.AtLeast || v < limit && o.AtLeast {
-				return 1
-			}
-			return 0
-		}
-		b.Most, b.Least, b.Slow = b.Most+beyond(strict), b.Least+beyond(lax), b.Slow+beyond(slow)
-	}
-	return b
 }

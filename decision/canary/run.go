@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/guard"
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // Why nothing is done: all are ErrWithheld, which is also a dry run, a kill switch or a log that disagrees with its
@@ -51,11 +52,13 @@ const keepEvery = 10 * time.Second
 // runner carries one canary out.
 type runner struct {
 	*Canary
+	foreseen
 	actor guard.Actor
 	src   Source
 	opts  RunOptions
 	zero  time.Duration // At of the source's look when the newcomer was placed
 	kept  time.Duration
+	lost  error // why no row could be written
 }
 
 // Run carries a plan out: it looks at the neighbours, has the newcomer placed, looks on, has it promoted or taken
@@ -73,7 +76,11 @@ func Run(ctx context.Context, p Plan, a *guard.Actor, src Source, opts RunOption
 	if a.Log == nil {
 		return c.Result(), fmt.Errorf("%w: no audit log", ErrWithheld)
 	}
-	r := &runner{Canary: c, actor: *a, src: src, opts: opts}
+	var l problem.List
+	r := &runner{Canary: c, foreseen: p.foresee(&l), actor: *a, src: src, opts: opts}
+	if err := l.Err(); err != nil {
+		return c.Result(), fmt.Errorf("canary: plan:\n%w", err)
+	}
 	r.actor.Hooks = p.hooks()
 	r.opts.Retry, r.opts.Settle = cmp.Or(opts.Retry, 30*time.Second), cmp.Or(opts.Settle, 10*time.Second)
 	known, placed := a.Log.Canaries()
@@ -187,15 +194,17 @@ func (r *runner) look(ctx context.Context) (Result, error) {
 		}
 		before := r.verdict
 		l.At -= r.zero
-		r.Look(l)
+		ended := r.Look(l) != KeepLooking && before == KeepLooking
 		if r.opts.Reload != nil {
 			if p, err := r.opts.Reload(); err == nil && p.withdrawn() != "" && !r.done {
 				r.Withdraw("consent was withdrawn: " + p.withdrawn())
 			}
 		}
-		if r.verdict == Promote && before == KeepLooking {
-			err = r.keep()
-			if err == nil {
+		if ended {
+			if err = r.keep(); err == nil {
+				r.lost = r.learn()
+			}
+			if err == nil && r.verdict == Promote {
 				err = r.carryOut(ctx, guard.ActionPromote)
 			}
 		} else if r.at-r.kept >= keepEvery && !r.done {
@@ -209,9 +218,9 @@ func (r *runner) look(ctx context.Context) (Result, error) {
 		}
 	}
 	if r.verdict == Promote {
-		return r.Result(), nil
+		return r.Result(), r.lost
 	}
-	return r.Result(), r.carryOut(ctx, guard.ActionTakeBack)
+	return r.Result(), errors.Join(r.carryOut(ctx, guard.ActionTakeBack), r.lost)
 }
 
 // keep saves what was counted.
@@ -243,17 +252,6 @@ func wait(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
-}
-
-// Answer returns pass, fail or wait, which rollout tools understand.
-func (r *Result) Answer() string {
-	switch r.Verdict {
-	case Promote:
-		return "pass"
-	case TakeBack, CannotTell:
-		return "fail"
-	}
-	return "wait"
 }
 
 // Listen serves Handler at a TCP address until stop is called.

@@ -26,7 +26,7 @@ func play(t testing.TB, w world, seed uint64, done bool) (canary.Result, world) 
 		t.Fatal(err)
 	}
 	g := w.start(rand.New(rand.NewPCG(seed, 31)))
-	for c.Look(g.look()) == canary.KeepLooking || done && !c.Done() {
+	for c.Look(g.look()) == canary.KeepLooking || done && !c.Result().Done {
 	}
 	return c.Result(), w
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -19,11 +18,11 @@ import (
 
 // Learned holds what ended canaries, rows with what was predicted and what was seen, say of a predictor's errors. By
 // mechanism, class and metric, the logarithm of seen over predicted is the sum of effects of the class, the tenant's
-// engine, its server and each neighbour, all shrunk to none as in ridge regression, with Huber's weights (Annals of
-// Mathematical Statistics 35(1), 1964), so that a few rows that are wrong move it little. An interval is as wide as
-// what was seen of mixes left out demands: conformal prediction, with its level adapted online (Gibbs and Candes,
-// Adaptive conformal inference under distribution shift, NeurIPS 2021). The same mix seen again counts once, by the
-// median of what was seen. The same rows in the same order give the same. It may be read concurrently.
+// engine, its server, each neighbour and the very mix, all shrunk to none as in ridge regression, with Huber's weights
+// (Annals of Mathematical Statistics 35(1), 1964), so that a few rows that are wrong move it little. An interval is as
+// wide as the errors demand that each mix has by what the others say: conformal prediction, as of the jackknife+
+// (Barber and others, Annals of Statistics 49(1), 2021). The same rows in the same order give the same. It may be read
+// concurrently.
 type Learned struct {
 	rows   int
 	groups map[learnedKey]*learnedGroup
@@ -36,13 +35,11 @@ type learnedKey struct {
 	metric    profile.Metric
 }
 
-// learnedGroup holds the rows of a key, one for each tenant of each mix, with the effects that were fitted to them.
+// learnedGroup holds the rows of a key, with the effects that were fitted to them.
 type learnedGroup struct {
 	items   []learnedItem
 	effects map[string]float64
-	before  []float64 // scores of each mix when it came, ascending
-	scores  []float64 // of each mix by the others, ascending
-	miss    float64   // the share that the interval is to miss
+	scores  []float64 // of each row by the other mixes, ascending
 }
 
 // learnedItem is a tenant in a mix: which effects it has, its error and the half-width that was predicted.
@@ -51,22 +48,20 @@ type learnedItem struct {
 	effects []string
 	error   float64
 	half    float64
-	seen    []float64 // its error each time, ascending
 }
 
 const (
-	shrink    = 3.0  // rows that say none of an effect
-	pseudo    = 4    // rows that the half-width that was predicted counts as many as
-	hubers    = 1.5  // standard deviations from which on a row counts less
-	leastSD   = 0.04 // of the logarithm: what a repeated measurement differs by
-	missed    = 0.1  // of a 90% interval
-	adaptRate = 0.01 // Gibbs and Candes' step size
-	// Bounds of the level that adapts.
-	leastMiss, mostMiss = 0.06, 0.15
-	narrowest           = 0.1 // of the half-width that was predicted
+	shrink      = 3.0    // rows that say none of an effect
+	pseudo      = 4      // rows that the half-width that was predicted counts as many as
+	hubers      = 1.5    // standard deviations from which on a row counts less
+	leastSD     = 0.04   // of the logarithm: what a repeated measurement differs by
+	missed      = 0.1    // of a 90% interval
+	narrowest   = 0.1    // of the half-width that was predicted
+	madOfNormal = 0.6745 // the median absolute deviation of a normal distribution, in standard deviations
 	// Scores of more than wrongScore times the median, some three standard deviations of a normal distribution, are taken
-	// for rows that are wrong, unless more than wrongShare of all are such.
-	wrongScore, wrongShare = 5, 0.1
+	// for rows that are wrong, unless more than wrongShare of all are such: of 20 rows of which one in 20 is wrong, 4 or
+	// fewer are in 997 of 1,000 cases.
+	wrongScore, wrongShare = 5, 0.2
 )
 
 // Learn returns what the rows with predictions say, in their order. ErrNothingToFit says that there is none.
@@ -148,21 +143,23 @@ func (l *Learned) Version() int { return l.rows }
 func (l *Learned) String() string { return fmt.Sprintf("learned from %d rows, %p", l.rows, l.groups) }
 
 // effectsOf names the effects of a tenant beside others.
-func effectsOf(engine string, s profile.Server, neighbours []profile.Server) []string {
-	out := []string{"", "engine " + engine + " " + s.Variant, "server " + s.Model}
+func effectsOf(engine string, own profile.ProfileRef, neighbours []profile.ProfileRef) []string {
+	out := []string{"", "engine " + engine + " " + own.Server.Variant, "server " + own.Server.Model}
+	var mix []string
 	for _, n := range neighbours {
-		out = append(out, "beside "+n.Model)
+		out, mix = append(out, "beside "+n.Server.Model), append(mix, fmt.Sprint(n))
 	}
-	return out
+	slices.Sort(mix)
+	return append(out, fmt.Sprint("mix ", own, mix))
 }
 
 // add takes a case over: rows without predictions teach nothing.
 func (l *Learned) add(rows profile.Rows) {
-	var servers []profile.Server
+	var all []profile.ProfileRef
 	var names []string
 	for i := range rows {
-		servers = append(servers, rows[i].Server)
-		names = append(names, fmt.Sprint(rows[i].Server, rows[i].Load.Same(), rows[i].GPUName, rows[i].Slice))
+		all = append(all, profile.ProfileRef{Server: rows[i].Server, Load: rows[i].Load.Same()})
+		names = append(names, fmt.Sprint(all[i], rows[i].GPUName, rows[i].Slice))
 	}
 	slices.Sort(names)
 	for i := range rows {
@@ -175,41 +172,14 @@ func (l *Learned) add(rows profile.Rows) {
 			key := learnedKey{r.Mechanism, r.Class, metric}
 			g := l.groups[key]
 			if g == nil {
-				g = &learnedGroup{effects: map[string]float64{}, before: priorScores(), miss: missed}
+				g = &learnedGroup{}
 				l.groups[key] = g
 			}
-			beside := slices.Delete(slices.Clone(servers), i, i+1)
-			g.add(learnedItem{fmt.Sprint(names), effectsOf(r.Engine, r.Server, beside), math.Log(got / said.Value),
-				math.Log(said.High/said.Low) / 2, nil})
+			beside := slices.Delete(slices.Clone(all), i, i+1)
+			g.items = append(g.items, learnedItem{fmt.Sprint(names), effectsOf(r.Engine, all[i], beside),
+				math.Log(got / said.Value), math.Log(said.High/said.Low) / 2})
 		}
 	}
-}
-
-func (g *learnedGroup) add(it learnedItem) {
-	off := math.Abs(it.error-sumOf(g.effects, it.effects)) / it.half
-	wrong := 0.0
-	if off > width(g.before, g.miss) {
-		wrong = 1
-	}
-	g.miss = min(max(g.miss+adaptRate*(missed-wrong), leastMiss), mostMiss)
-	same := func(o learnedItem) bool { return o.mix == it.mix && slices.Equal(o.effects, it.effects) }
-	if k := slices.IndexFunc(g.items, same); k >= 0 {
-		o := &g.items[k]
-		at, _ := slices.BinarySearch(o.seen, it.error)
-		o.seen = slices.Insert(o.seen, at, it.error)
-		n := len(o.seen)
-		if o.error = o.seen[n/2]; n%2 == 0 { // of the two in the middle the one that others make more likely
-			if low := o.seen[n/2-1]; math.Abs(low-sumOf(g.effects, o.effects)) < math.Abs(o.error-sumOf(g.effects, o.effects)) {
-				o.error = low
-			}
-		}
-	} else {
-		it.seen = []float64{it.error}
-		g.items = append(g.items, it)
-		at, _ := slices.BinarySearch(g.before, off)
-		g.before = slices.Insert(g.before, at, off)
-	}
-	fitEffects(g.effects, g.items, "")
 }
 
 // priorScores are those of a few rows, spread as a normal distribution is of which 90% lie
@@ -221,15 +191,13 @@ func priorScores() (out []float64) {
 	return out
 }
 
-// settle scores each mix by effects fitted to the others.
+// settle fits the effects, and scores each row by those fitted to the other mixes.
 func (g *learnedGroup) settle() {
-	g.scores = priorScores()
+	g.effects, g.scores = fitEffects(g.items, ""), priorScores()
 	others := map[string]map[string]float64{}
-	for i := range g.items {
-		it := &g.items[i]
+	for _, it := range g.items {
 		if others[it.mix] == nil {
-			others[it.mix] = maps.Clone(g.effects)
-			fitEffects(others[it.mix], g.items, it.mix)
+			others[it.mix] = fitEffects(g.items, it.mix)
 		}
 		g.scores = append(g.scores, math.Abs(it.error-sumOf(others[it.mix], it.effects))/it.half)
 	}
@@ -237,13 +205,13 @@ func (g *learnedGroup) settle() {
 }
 
 // width is the conformal quantile of ascending scores, without those that are taken for wrong.
-func width(scores []float64, miss float64) float64 {
+func width(scores []float64) float64 {
 	limit := wrongScore * scores[len(scores)/2]
 	if k, _ := slices.BinarySearch(scores, limit); float64(len(scores)-k) <= wrongShare*float64(len(scores)) {
 		scores = scores[:k]
 	}
 	n := len(scores)
-	return max(narrowest, scores[min(n, int(math.Ceil((1-miss)*float64(n+1))))-1])
+	return max(narrowest, scores[min(n, int(math.Ceil((1-missed)*float64(n+1))))-1])
 }
 
 func sumOf(effects map[string]float64, names []string) (sum float64) {
@@ -253,46 +221,33 @@ func sumOf(effects map[string]float64, names []string) (sum float64) {
 	return sum
 }
 
-// fitEffects moves effects to those of the items without one mix, by coordinate descent.
-func fitEffects(effects map[string]float64, items []learnedItem, without string) {
+// fitEffects fits effects to the items without one mix, by coordinate descent.
+func fitEffects(items []learnedItem, without string) map[string]float64 {
+	effects := map[string]float64{}
 	var rest []float64
-	var used []*learnedItem
 	by := map[string][]int{}
 	var order []string
-	for i := range items {
-		if it := &items[i]; it.mix != without {
-			for _, name := range it.effects {
-				if by[name] == nil {
-					order = append(order, name)
-				}
-				by[name] = append(by[name], len(used))
+	for _, it := range items {
+		if it.mix == without {
+			continue
+		}
+		for _, name := range it.effects {
+			if by[name] == nil {
+				order = append(order, name)
 			}
-			used, rest = append(used, it), append(rest, it.error-sumOf(effects, it.effects))
+			by[name] = append(by[name], len(rest))
 		}
+		rest = append(rest, it.error)
 	}
-	for name := range effects {
-		if by[name] == nil {
-			delete(effects, name)
-		}
-	}
-	for i, it := range used {
-		rest[i] = it.error - sumOf(effects, it.effects)
-	}
-	off := make([]float64, len(rest))
-	const rounds, sweeps = 4, 5
+	off, weight := make([]float64, len(rest)), make([]float64, len(rest))
+	const rounds, sweeps = 6, 10
 	for range rounds {
 		for i, r := range rest {
 			off[i] = math.Abs(r)
 		}
 		slices.Sort(off)
-		sd := leastSD
-		if len(off) > 0 {
-			const ofSD = 0.6745 // the median absolute deviation of a normal distribution, in standard deviations
-			sd = max(sd, off[len(off)/2]/ofSD)
-		}
-		weight := make([]float64, len(rest))
 		for i, r := range rest {
-			weight[i] = min(1, hubers*sd/max(math.Abs(r), 1e-9))
+			weight[i] = min(1, hubers*max(leastSD, off[len(off)/2]/madOfNormal)/max(math.Abs(r), 1e-9))
 		}
 		for range sweeps {
 			for _, name := range order {
@@ -308,10 +263,11 @@ func fitEffects(effects map[string]float64, items []learnedItem, without string)
 			}
 		}
 	}
+	return effects
 }
 
 // apply moves the prediction of a tenant beside neighbours by what was learned.
-func (l *Learned) apply(mechanism sharing.Mechanism, b *profile.SoloProfile, neighbours []profile.Server,
+func (l *Learned) apply(mechanism sharing.Mechanism, b *profile.SoloProfile, neighbours []profile.ProfileRef,
 	out *Prediction) {
 	for m, v := range out.All() {
 		g := l.groups[learnedKey{mechanism, out.Class, m}]
@@ -323,8 +279,9 @@ func (l *Learned) apply(mechanism sharing.Mechanism, b *profile.SoloProfile, nei
 			out.Notes = append(slices.Clip(out.Notes), fmt.Sprintf("corrected by what %d rows of canaries showed", l.rows))
 		}
 		out.unlearned[m] = v
-		mid := v.Value * math.Exp(sumOf(g.effects, effectsOf(b.Engine, b.Server, neighbours)))
-		half := width(g.scores, g.miss) * math.Log(v.High/v.Low) / 2
+		mid := v.Value * math.Exp(sumOf(g.effects, effectsOf(b.Engine,
+			profile.ProfileRef{Server: b.Server, Load: b.Load.Same()}, neighbours)))
+		half := width(g.scores) * math.Log(v.High/v.Low) / 2
 		out.value[m] = profile.Interval{Value: mid, Low: mid * math.Exp(-half), High: mid * math.Exp(half)}
 		if m == profile.MetricTPOTP50 || m == profile.MetricStepP50 {
 			k := out.Slowdown.Value / v.Value

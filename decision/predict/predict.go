@@ -125,12 +125,12 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 		return nil, err
 	}
 	if p.Learned != nil {
-		servers := make([]profile.Server, len(models))
+		all := make([]profile.ProfileRef, len(models))
 		for i := range models {
-			servers[i] = models[i].base.Server
+			all[i] = profile.ProfileRef{Server: models[i].base.Server, Load: models[i].base.Load.Same()}
 		}
 		for i := range out {
-			p.Learned.apply(mechanism, models[i].base, slices.Delete(slices.Clone(servers), i, i+1), &out[i])
+			p.Learned.apply(mechanism, models[i].base, slices.Delete(slices.Clone(all), i, i+1), &out[i])
 		}
 	}
 	return out, nil

@@ -86,22 +86,3 @@ func TestPressureThatCannotBeMeasured(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// The picture has both sides with their axes' names, and room for its legend.
-func TestPressureSVG(t *testing.T) {
-	t.Parallel()
-	p, err := probe.MeasurePressure(t.Context(), &probe.SimulatedTenant{Kernels: 100, Kernel: 20 * time.Microsecond, SMs: 0.6}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	svg := probe.PressureSVG([]string{"a <b>"}, []*profile.Pressure{p}, true)
-	for _, want := range []string{"Launches beside a &lt;b&gt; (SIMULATED)", "length of the kernel launched (us)", "mean time to its end (us)",
-		"median step (ms)", "each of a chain, wide", "reading memory", `width="1120"`} {
-		if !strings.Contains(svg, want) {
-			t.Errorf("no %q", want)
-		}
-	}
-	if probe.PressureSVG(nil, nil, false) != "" || !strings.Contains(probe.PressureSVG([]string{"x"}, []*profile.Pressure{{}}, false), "not measured") {
-		t.Error("what was not measured is drawn")
-	}
-}

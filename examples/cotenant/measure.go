@@ -15,7 +15,6 @@ import (
 	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
-	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -25,8 +24,8 @@ var measureUsage string
 
 type measureConfig struct {
 	machine
-	real, json, printPlan, noTelemetry              bool
-	fleet, profiles, plan, dir, predictorFile, plot string
+	real, json, printPlan, noTelemetry                bool
+	fleet, profiles, plan, dir, predictorFile, report string
 
 	opts    colocation.Options
 	seconds float64
@@ -96,7 +95,7 @@ func parseMeasure(args []string, std stdio) (*measureConfig, error) {
 		"with -real: give a server up that answers nothing for so long, not even a request for one token")
 	fl.DurationVar(&c.opts.Spinner, "spinner", 4*time.Second, "with -real: run each load so long beside a spinning "+
 		"neighbour, to count the time slices of its step,\nand under MPS beside probes, which slow it; 0 = do not")
-	fl.StringVar(&c.plot, "plot", "", "write a picture of the loads' pressure and sensitivity under MPS to `FILE.svg`")
+	fl.StringVar(&c.report, "report", "", "write a page of the loads' pressure and sensitivity under MPS to `FILE.html`")
 	c.flags(fl)
 	if err := parse(fl, args, measureUsage, 0, std); err != nil {
 		return nil, err
@@ -120,7 +119,7 @@ func (c *measureConfig) check(fl *flag.FlagSet) error {
 	others, why := []string{"profiles", "mechanisms", "seed"}, "is for -fleet only (add -fleet)"
 	if c.fleet != "" {
 		others = []string{"price", "real", "plan", "print-plan", "dir", "no-telemetry", "nvml", "control", "silent",
-			"spinner", "plot"}
+			"spinner", "report"}
 		why = "does not go with -fleet, which is simulated (leave one of them out)"
 		if c.seconds == 0 {
 			c.seconds = colocation.DefaultFleetSeconds
@@ -163,8 +162,8 @@ func (c *measureConfig) measurePlan(ctx context.Context, std stdio) (*colocation
 	}
 	rep, err := colocation.Measure(ctx, plan, site, c.opts)
 	err = errors.Join(err, closeSite())
-	if rep != nil && c.plot != "" {
-		err = errors.Join(err, page.WriteFile(c.plot, []byte(rep.PressureSVG())))
+	if rep != nil {
+		err = errors.Join(err, writePage(c.report, rep.Page()))
 	}
 	switch {
 	case rep == nil:

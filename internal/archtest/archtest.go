@@ -81,7 +81,7 @@ var allowed = map[string][]string{
 		"cost", "decision", "decision/gate", "decision/predict/...", "decision/probe", "loadgen", "loadgen/loadgentest",
 		"loadgen/prompt", "mig", "mps", "sharing", "telemetry", "telemetry/serving",
 	},
-	"decision/canary": {"decision/guard", "telemetry", "telemetry/serving"},
+	"decision/canary": {"decision/guard", "decision/predict/...", "sharing", "telemetry", "telemetry/serving"},
 	"decision/guard": {
 		"decision", "decision/predict/...", "loadgen", "sharing", "telemetry", "telemetry/container", "telemetry/serving",
 	},

@@ -44,6 +44,7 @@ var pages = []struct{ name, command, file string }{ // file is the page below {}
 	{"built-in cluster", "cotenant decide -report {} {cluster}", ""},
 	{"a change of what runs", "cotenant decide -report {} decision/migrate/testdata/known.yaml", ""},
 	{"capacity of the built-in trace", "cotenant capacity -report {}", ""},
+	{"pressure of three loads", "cotenant measure -plan mixed -seconds 2 -out {}-runs -report {}", ""},
 	{"capacity at three loads", "cotenant capacity -trace rate=6,in=400,out=120,n=600 -model chat=params:7e9,fp8 -gpu L40S=0.9 -gpu H100-SXM5-80GB=2.9 -load 0.5,2,6 -report {}", ""},
 }
 

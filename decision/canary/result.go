@@ -1,0 +1,151 @@
+package canary
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// Verdict says what a canary has come to.
+type Verdict string
+
+// The verdicts.
+const (
+	KeepLooking Verdict = "keep looking"
+	Promote     Verdict = "promote"
+	TakeBack    Verdict = "take back"
+	CannotTell  Verdict = "cannot tell" // by the deadline: the newcomer goes back, nothing is said against it
+)
+
+// Result is a verdict with its evidence and its bounds.
+type Result struct {
+	Verdict Verdict       `json:"verdict"`
+	At      time.Duration `json:"at_ns"` // since the newcomer came
+	// Done says that nothing is left to look for: the verdict is not promote, or it was watched on after it.
+	Done   bool   `json:"done"`
+	Reason string `json:"reason"`
+	// Needs says of each objective that is not decided what would tell.
+	Needs []string      `json:"needs,omitempty"`
+	Block time.Duration `json:"block_ns"` // the present length of the blocks of the test
+	// WrongPromotion bounds the probability that this canary is promoted wrongly, WrongTakeBack that it is taken back
+	// wrongly; PerDay such canaries have WrongTakeBackDay.
+	WrongPromotion   float64 `json:"wrong_promotion"`
+	WrongTakeBack    float64 `json:"wrong_take_back"`
+	WrongTakeBackDay float64 `json:"wrong_take_back_a_day"`
+	PerDay           int     `json:"canaries_per_day"`
+
+	Objectives []Evidence `json:"objectives"`
+}
+
+// Evidence says where one objective stands.
+type Evidence struct {
+	Tenant   string  `json:"tenant"`
+	Metric   string  `json:"metric"`
+	Quantile float64 `json:"quantile"`
+	Limit    float64 `json:"limit,omitempty"` // the last one; 0 = none is known yet
+	// OverLeast and OverMost bound the share of the observations beyond the limit.
+	OverLeast float64 `json:"over_least"`
+	OverMost  float64 `json:"over_most"`
+	N         int     `json:"observations"`
+	// Kept and Broken are the parts of the evidence that a verdict takes, 1 = all.
+	Kept   float64 `json:"kept"`
+	Broken float64 `json:"broken"`
+	// Settled gives the time at which there was enough evidence that it is kept; 0 = not yet.
+	Settled time.Duration `json:"settled_ns,omitempty"`
+}
+
+// Result returns the verdict with the evidence for it.
+func (c *Canary) Result() Result {
+	length := c.blockBins()
+	r := Result{
+		Verdict: c.verdict, Reason: c.reason, Done: c.done,
+		At: time.Duration(c.bins) * binLength, Block: time.Duration(length) * binLength,
+		WrongPromotion: c.plan.WrongPromotion, WrongTakeBack: c.plan.WrongTakeBack / float64(c.plan.PerDay),
+		WrongTakeBackDay: c.plan.WrongTakeBack, PerDay: c.plan.PerDay,
+	}
+	needKept, needBroken, needSlow := c.bars()
+	for i := range c.tenants {
+		t := &c.tenants[i]
+		for k := range t.streams {
+			s, o := &t.streams[k], &c.plan.Tenants[i].Objectives[k]
+			b, all := s.in(length), s.sum(0)
+			e := Evidence{
+				Tenant: c.plan.Tenants[i].Name, Metric: o.Metric, Quantile: o.Quantile, Limit: t.limits[k],
+				N: int(all.N), Kept: max(0, b.kept/needKept), Settled: s.settled,
+				Broken: max(0, b.broken/needBroken, s.verySlow()/needSlow),
+			}
+			e.OverLeast, e.OverMost = all.beyond()
+			if why := c.blind(t, s, length); why != "" || e.Kept < 1 {
+				r.Needs = append(r.Needs, c.need(&e, s, &b, why))
+			}
+			r.Objectives = append(r.Objectives, e)
+		}
+	}
+	if c.verdict == KeepLooking {
+		r.Reason = fmt.Sprintf("%d of %d objectives are not decided", len(r.Needs), len(r.Objectives))
+	}
+	if c.gone {
+		r.Reason += "; the clock of the looks stands or goes back"
+	}
+	return r
+}
+
+// coverage is the least part of the time in which a tenant must have been seen, for it to be promoted beside.
+const coverage = 0.9
+
+// blind returns the reason for which a stream's evidence does not count for promotion; "" = none.
+func (c *Canary) blind(t *tenantState, s *stream, length int) string {
+	if part := float64(t.unseen) / float64(max(1, len(s.Bins))); part > 1-coverage {
+		return fmt.Sprintf("it could not be judged %.0f%% of the time (%s)", 100*part, t.away)
+	}
+	if lately := s.sum(len(s.Bins) - 2*length); lately.N == 0 {
+		return "nothing was observed lately"
+	}
+	return ""
+}
+
+// need says what would decide an objective.
+func (c *Canary) need(e *Evidence, s *stream, b *blocks, why string) string {
+	text := fmt.Sprintf("%s %s: ", e.Tenant, e.Metric)
+	length := time.Duration(b.length) * binLength
+	switch over := s.share * (1 - dependence); {
+	case why != "":
+		return text + why
+	case e.OverLeast <= over && e.OverMost > over:
+		return text + fmt.Sprintf("a bucket of its page around its limit of %.4g holds %.0f%% of the observations: "+
+			"add an edge at the limit", e.Limit, 100*(e.OverMost-e.OverLeast))
+	case e.OverLeast > over:
+		return text + fmt.Sprintf("%.3g%% lie beyond %.4g, where %.3g%% may: it stands too near its limit", 100*e.OverLeast,
+			e.Limit, 100*s.share)
+	case b.n == 0 || e.Kept == 0:
+		return text + fmt.Sprintf("it takes blocks of %v with %d observations, of which there are %d", length,
+			minRequests, b.n)
+	}
+	return text + fmt.Sprintf("about %v more at this rate", time.Duration(math.Ceil(float64(b.n)*(1/e.Kept-1)))*length)
+}
+
+// String describes the result in a paragraph.
+func (r Result) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v  %s: %s\n", r.At, r.Verdict, r.Reason)
+	for _, e := range r.Objectives {
+		fmt.Fprintf(&b, "  %s %s P%.4g: limit %.4g, %.1f%% of %d beyond; %.0f%% of what promotion takes\n", e.Tenant,
+			e.Metric, 100*e.Quantile, e.Limit, 100*e.OverMost, e.N, 100*min(1, e.Kept))
+	}
+	for _, n := range r.Needs {
+		b.WriteString("  needs  " + n + "\n")
+	}
+	return b.String()
+}
+
+// Answer returns pass, fail or wait, which rollout tools understand.
+func (r *Result) Answer() string {
+	switch r.Verdict {
+	case Promote:
+		return "pass"
+	case TakeBack, CannotTell:
+		return "fail"
+	}
+	return "wait"
+}

@@ -1,0 +1,115 @@
+package canary
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/cotenant/cotenant/telemetry/serving"
+)
+
+// A Look holds what was seen since the look before.
+type Look struct {
+	// At is the time since the newcomer was put there, by a clock that does not jump. Before that it is negative:
+	// such looks show what the neighbours are used to.
+	At      time.Duration
+	Tenants []Seen // in the order of the plan
+}
+
+// Seen holds what was seen of one tenant.
+type Seen struct {
+	// Missing is the reason for which nothing can be said of this look: it is counted neither for nor against.
+	Missing string
+	// Load was asked of the tenant, such as requests a second; missing where it is not known.
+	Load serving.Optional[float64]
+	// Busy is the share of the device's time that ran the tenant's kernels, 0 to 1, or of the whole device, by the
+	// driver; missing where it cannot be told. A tenant that says it served beside a device that ran nothing is not
+	// believed.
+	Busy    serving.Optional[float64]
+	Metrics []Sample // in the order of Tenant.Objectives
+}
+
+// A Sample holds what was observed of a metric: single values, or a histogram of the time since the look before.
+type Sample struct {
+	Values    []float64
+	Histogram *serving.Histogram
+}
+
+// size returns the number of observations.
+func (s *Sample) size() int {
+	if s.Histogram != nil {
+		return int(s.Histogram.Count)
+	}
+	return len(s.Values)
+}
+
+// count counts observations beyond a limit that is not known exactly: Most is of those beyond the strict end of it,
+// Least of those beyond the lax one. A bucket of a histogram that the limit parts is in Most and not in Least.
+func (o *Objective) count(s *Sample, strict, lax float64) bin {
+	slow := o.scale(lax, slowFactor)
+	if h := s.Histogram; h != nil {
+		within, _ := h.AtMost(strict)
+		_, perhaps := h.AtMost(lax)
+		_, notSlow := h.AtMost(slow)
+		n := int32(h.Count)
+		return bin{N: n, Most: n - int32(within), Least: n - int32(perhaps), Slow: n - int32(notSlow)}
+	}
+	b := bin{N: int32(len(s.Values))}
+	for _, v := range s.Values {
+		beyond := func(limit float64) int32 {
+			if v > limit && !o.AtLeast || v < limit && o.AtLeast {
+				return 1
+			}
+			return 0
+		}
+		b.Most, b.Least, b.Slow = b.Most+beyond(strict), b.Least+beyond(lax), b.Slow+beyond(slow)
+	}
+	return b
+}
+
+// merge adds observations.
+func (s *Sample) merge(o *Sample) {
+	s.Values = append(s.Values, o.Values...)
+	switch a, b := s.Histogram, o.Histogram; {
+	case b == nil:
+	case a == nil:
+		s.Histogram = &serving.Histogram{Buckets: slices.Clone(b.Buckets), Count: b.Count, Sum: b.Sum}
+	case len(a.Buckets) == len(b.Buckets):
+		a.Count, a.Sum = a.Count+b.Count, a.Sum+b.Sum
+		for i := range b.Buckets {
+			a.Buckets[i].Count += b.Buckets[i].Count
+		}
+	}
+}
+
+// idle is the share of a device's time below which it ran nothing: the driver's resolution is a percent.
+const idle = 0.01
+
+// wrong returns the reason not to believe what was seen; "" = none.
+func (s *Seen) wrong(t *Tenant) string {
+	if s.Missing != "" {
+		return s.Missing
+	}
+	if len(s.Metrics) != len(t.Objectives) {
+		return fmt.Sprintf("%d metrics for %d objectives", len(s.Metrics), len(t.Objectives))
+	}
+	served := false
+	for k := range s.Metrics {
+		m := &s.Metrics[k]
+		served = served || m.size() > 0
+		if m.Histogram != nil && t.Objectives[k].AtLeast {
+			return "a histogram of what should be at least something"
+		}
+		if slices.ContainsFunc(m.Values, func(v float64) bool { return math.IsNaN(v) || v < 0 }) {
+			return t.Objectives[k].Metric + " is negative or no number"
+		}
+	}
+	if busy, ok := s.Busy.Get(); ok && (math.IsNaN(busy) || served && busy < idle) {
+		return "it says that it served, and the device ran nothing"
+	}
+	if load, ok := s.Load.Get(); ok && (!(load >= t.MinLoad) || t.MaxLoad > 0 && load > t.MaxLoad) {
+		return fmt.Sprintf("a load of %.3g lies outside of the plan's", load)
+	}
+	return ""
+}
