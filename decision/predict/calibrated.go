@@ -234,7 +234,7 @@ func applyFit(f *profile.ServingFit, e *costs.Engine) {
 	if f.PrefillAt.Value > 0 {
 		e.Adds, e.Prefill, e.PrefillToken, e.PrefillContext = true, costs.Cost{}, costs.Cost{}, costs.Cost{}
 		e.PrefillBusy.Value = 1
-		if f.PrefillToken.Value > 0 {
+		if f.PrefillToken.Value > 0 || f.Prefill.Low > 0 {
 			set(&e.Prefill, f.Prefill, 1)
 			set(&e.PrefillToken, f.PrefillToken, 1)
 		} else {
