@@ -1,7 +1,6 @@
 package advise
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,19 +73,15 @@ func Look(ctx context.Context, dir string, at time.Time, f *decision.Fleet, opts
 		n := &f.Today.Nodes[i]
 		a.Nodes[n.Name] = strings.TrimSpace(migrate.ShapeOf(n).String() + " " + n.Closed)
 	}
-	waits := false
 	for _, w := range f.Workloads {
 		a.Places[w.Name] = map[string]int{}
-		lacks := max(1, cmp.Or(w.Replicas.Min, w.Replicas.Max))
 		if w.Today != nil {
 			for _, on := range w.Today.On {
 				a.Places[w.Name][on.Node] += on.Replicas
-				lacks -= on.Replicas
 			}
 		}
-		waits = waits || lacks > 0
 	}
-	if waits {
+	if today := (&migrate.Plan{Fleet: f}); len(today.Waits()) > 0 {
 		now, err := migrate.Admit(ctx, f, opts.Decision)
 		if err != nil {
 			return nil, err

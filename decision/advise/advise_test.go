@@ -3,6 +3,7 @@ package advise_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/advise"
+	"github.com/cotenant/cotenant/decision/discover/kube"
 )
 
 func load(t *testing.T, name string) *decision.Fleet {
@@ -92,11 +94,12 @@ func TestCronJob(t *testing.T) {
 		if want == "" {
 			continue
 		}
+		mayRead := []string{}
 		kinds, dec := []string{}, yaml.NewDecoder(strings.NewReader(string(data)))
 		for {
 			var o struct {
 				Kind  string
-				Rules []struct{ Verbs []string }
+				Rules []struct{ Verbs, Resources []string }
 			}
 			if dec.Decode(&o) != nil {
 				break
@@ -106,10 +109,17 @@ func TestCronJob(t *testing.T) {
 				if strings.Join(r.Verbs, " ") != "get list" {
 					t.Errorf("it may %v", r.Verbs)
 				}
+				mayRead = append(mayRead, r.Resources...)
 			}
 		}
 		if got := strings.Join(kinds, " "); got != "ServiceAccount ClusterRole ClusterRoleBinding PersistentVolumeClaim CronJob" {
 			t.Error(got)
+		}
+		// A look at a part of a cluster is refused: it has to read all that there may be.
+		for _, name := range append(strings.Split(kube.Resources(), ","), "leaderworkersets", "resourceslices", "resourceclaims", "resourceclaimtemplates", "deviceclasses", "gpuclusters") {
+			if !slices.Contains(mayRead, name) {
+				t.Errorf("it may not read %s", name)
+			}
 		}
 	}
 }

@@ -157,7 +157,7 @@ func (o *order) free(m move) bool {
 	for _, l := range o.at {
 		if to := o.to[l.node.Name]; to != nil && to.run[m.workload] > 0 && l.shape.String() == to.shape.String() {
 			spare += l.free(k)
-			surges = surges || !m.request && l.run[m.workload] > 0 && t.Object != "StatefulSet"
+			surges = surges || !m.request && len(m.from) > 0 && l.run[m.workload] > 0 && t.Object != "StatefulSet"
 		}
 	}
 	for _, to := range m.to {

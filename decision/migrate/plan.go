@@ -142,6 +142,26 @@ func Keep(ctx context.Context, f *decision.Fleet, steps []Step, opts decision.Op
 	return old, nil
 }
 
+// Waits names the workloads of which replicas have no device once the steps are taken.
+func (p *Plan) Waits() (names []string) {
+	for i := range p.Fleet.Workloads {
+		w := &p.Fleet.Workloads[i]
+		lacks := replicasOf(w)
+		if w.Today != nil {
+			lacks -= count(w.Today.On)
+		}
+		for _, s := range p.Steps {
+			if s.Workload == w.Name {
+				lacks += count(s.From) - count(s.To)
+			}
+		}
+		if lacks > 0 {
+			names = append(names, w.Name)
+		}
+	}
+	return names
+}
+
 // Disturbs reports whether a step changes what runs, beside starting what comes.
 func (p *Plan) Disturbs() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Action != ActionMove || len(s.From) > 0 })

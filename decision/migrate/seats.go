@@ -221,9 +221,12 @@ func replicas(run map[string]int) (n int) {
 	return n
 }
 
-// fresh seats what is left on nodes that get another shape, each of one mechanism, and says whether they were enough.
+// fresh seats what is left on nodes that get another shape, each of one mechanism, in their order and the largest
+// replicas first, and says whether they were enough.
 func (y *yard) fresh(loads *[]*load, left []want, rest []*node) bool {
-	for m, of := range byMechanism(left) {
+	for _, m := range sharing.Mechanisms() {
+		of := slices.DeleteFunc(slices.Clone(left), func(w want) bool { return w.n == 0 || w.seat.mechanism != m })
+		slices.SortStableFunc(of, func(x, y want) int { return cmp.Compare(y.each, x.each) })
 		shapes := func(n *node) (Shape, bool) {
 			return Shape{Mechanism: m, Replicas: max(2, y.density[m]), whole: n.GPUs}, true
 		}
@@ -251,19 +254,6 @@ func (y *yard) fresh(loads *[]*load, left []want, rest []*node) bool {
 		}
 	}
 	return true
-}
-
-// byMechanism yields what is wanted mechanism by mechanism, in their order, the largest replicas first.
-func byMechanism(all []want) func(yield func(sharing.Mechanism, []want) bool) {
-	return func(yield func(sharing.Mechanism, []want) bool) {
-		for _, m := range sharing.Mechanisms() {
-			of := slices.DeleteFunc(slices.Clone(all), func(w want) bool { return w.n == 0 || w.seat.mechanism != m })
-			slices.SortStableFunc(of, func(x, y want) int { return cmp.Compare(y.each, x.each) })
-			if len(of) > 0 && !yield(m, of) {
-				return
-			}
-		}
-	}
 }
 
 // layouts gives nodes the MIG instances that are wanted, packed onto the fewest GPUs.

@@ -24,7 +24,7 @@ func newCluster(f *decision.Fleet, opts decision.Options) *cluster {
 		w := &f.Workloads[i]
 		c.of[w.Name] = w
 		if w.Today == nil {
-			c.wants[w.Name] = max(1, w.Replicas.Max)
+			c.wants[w.Name] = replicasOf(w)
 			continue
 		}
 		c.today[w.Name] = seat{w.Today.Mechanism, w.Today.Profile}
@@ -32,7 +32,7 @@ func newCluster(f *decision.Fleet, opts decision.Options) *cluster {
 			c.byName[on.Node].run[w.Name] += on.Replicas
 			c.running[w.Name] += on.Replicas
 		}
-		c.wants[w.Name] = max(1, c.running[w.Name], cmp.Or(w.Replicas.Min, w.Replicas.Max))
+		c.wants[w.Name] = max(c.running[w.Name], replicasOf(w))
 	}
 	for _, b := range f.Today.Budgets {
 		if had, ok := c.budgets[b.Workload]; !ok || b.Allowed < had.Allowed {
@@ -50,6 +50,22 @@ func newCluster(f *decision.Fleet, opts decision.Options) *cluster {
 		}
 	}
 	return c
+}
+
+// replicasOf is the number of replicas that a workload is to have at the least; of one that comes, all that it may have.
+func replicasOf(w *decision.Workload) int {
+	if w.Today == nil {
+		return max(1, w.Replicas.Max)
+	}
+	return max(1, cmp.Or(w.Replicas.Min, w.Replicas.Max))
+}
+
+// count sums up replicas.
+func count(all []decision.Place) (n int) {
+	for _, p := range all {
+		n += p.Replicas
+	}
+	return n
 }
 
 // hold notes the workloads that stay whatever may be found.

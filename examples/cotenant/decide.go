@@ -43,7 +43,7 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 		"FILE@N takes the first N")
 	fl.Float64Var(&c.confidence, "confidence", decision.DefaultConfidence,
 		"how sure decisions must be that objectives are kept, 0.5 to 0.999")
-	fl.BoolVar(&c.strict, "strict", false, "exit 1 when a workload is placed in part or not at all")
+	fl.BoolVar(&c.strict, "strict", false, "exit 1 when a workload is placed in part or not at all, or goes on waiting")
 	fl.StringVar(&c.explain, "explain", "", "show everything about one `WORKLOAD`, every candidate and its reasons")
 	fl.StringVar(&c.why, "why", "", "show the trap or the source of this `ID` in full")
 	fl.BoolVar(&c.schema, "schema", false, "print the JSON Schema of a fleet file and exit")

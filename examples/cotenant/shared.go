@@ -111,7 +111,11 @@ func (c *decideConfig) planFleet(ctx context.Context, fleet *decision.Fleet, opt
 	if err := writePage(c.report, pages.Plan(plan)); err != nil {
 		return err
 	}
-	return showPlan(plan, c.json, std)
+	err = showPlan(plan, c.json, std)
+	if err == nil && c.strict && len(plan.Waits()) > 0 {
+		return &exitError{code: exitNo}
+	}
+	return err
 }
 
 // writePage writes a page to the file of -report, where one is named.

@@ -1,0 +1,112 @@
+package migrate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/decision"
+)
+
+// small is a cluster of whole GPUs, four to a node: workloads as "name object replicas node=n,node=n", a budget behind
+// it where "budget=n" stands.
+func small(t *testing.T, nodes int, workloads ...string) *decision.Fleet {
+	t.Helper()
+	var text, all strings.Builder
+	var budgets []string
+	for _, line := range workloads {
+		f := strings.Fields(line)
+		var places []string
+		for _, on := range strings.Split(f[3], ",") {
+			if node, n, ok := strings.Cut(on, "="); ok {
+				places = append(places, fmt.Sprintf("{node: %s, replicas: %s}", node, n))
+			}
+		}
+		fmt.Fprintf(&text, "  - {name: t/%s, kind: batch, tenant: t, replicas: %s, memory: 60GiB, gpu_busy: 0.7, today: {mechanism: exclusive, object: %s, places: [%s]}}\n", f[0], f[2], f[1], strings.Join(places, ", "))
+		if len(f) > 4 {
+			budgets = append(budgets, fmt.Sprintf("    - {name: b-%s, workload: t/%s, allowed: %s}\n", f[0], f[0], strings.TrimPrefix(f[4], "budget=")))
+		}
+	}
+	for i := range nodes {
+		fmt.Fprintf(&all, "    - {name: n%d, pool: a, gpus: 4}\n", i)
+	}
+	return fleetOf(t, fmt.Sprintf("version: v1\npools:\n  - {name: a, gpu: A100-SXM4-80GB, count: %d, gpus_per_node: 4, price_per_gpu_hour: 3 USD, delivery: gpu-operator}\nworkloads:\n%stoday:\n%s  nodes:\n%s",
+		4*nodes, text.String(), section("budgets", budgets), all.String()))
+}
+
+func titles(p *Plan) string {
+	var out []string
+	for i := range p.Steps {
+		out = append(out, p.Steps[i].Title())
+	}
+	return strings.Join(out, "; ")
+}
+
+// TestBudget: a StatefulSet moves only where a PodDisruptionBudget lets a replica be missing; a Deployment needs none, as
+// each of its replicas starts before another stops.
+func TestBudget(t *testing.T) {
+	for object, moves := range map[string]bool{"StatefulSet 1 n1=1 budget=0": false, "StatefulSet 1 n1=1": false, "StatefulSet 1 n1=1 budget=1": true, "Deployment 1 n1=1 budget=0": true} {
+		f := small(t, 2, "stay Deployment 1 n0=1", "go "+object)
+		f.Workloads[0].Today.Object = "Job"
+		p, err := Make(t.Context(), f, decision.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, f, p)
+		told := slices.ContainsFunc(p.Stays, func(s Stay) bool { return strings.Contains(s.Why, "no PodDisruptionBudget lets one be missing") })
+		if p.Changes() != moves || told == moves {
+			t.Errorf("%s: %s, %v", object, titles(p), p.Stays)
+		}
+	}
+}
+
+// TestWaits: replicas that wait get what stands free, beside those that run and stay; where there is too little those
+// that run stay where they are, and who waits is named.
+func TestWaits(t *testing.T) {
+	for _, c := range []struct {
+		name, waits, steps string
+		workloads          []string
+	}{
+		{"all of them wait", "", "Start 2 replicas of t/w on n0 (2), each on exclusive", []string{"stay Deployment 2 n0=2", "w Deployment 2 -"}},
+		{"one of three waits", "", "Start 1 replica of t/w on n0 (1), each on exclusive", []string{"w Deployment 3 n0=2"}},
+		{"no device is free", "[t/w]", "", []string{"stay Deployment 4 n0=4", "w Deployment 1 -"}},
+		{"one of three has no device", "[t/w]", "", []string{"stay Deployment 2 n0=2", "w Deployment 3 n0=2"}},
+	} {
+		f := small(t, 1, c.workloads...)
+		for _, make := range []string{"Make", "Admit"} {
+			p, err := Make(t.Context(), f, decision.Options{})
+			if make == "Admit" {
+				p, err = Admit(t.Context(), f, decision.Options{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if waits := strings.Replace(fmt.Sprint(p.Waits()), "[]", "", 1); waits != c.waits || titles(p) != c.steps || p.Disturbs() {
+				t.Errorf("%s, %s: %s waits; %s; %v", c.name, make, waits, titles(p), p.Stays)
+			}
+		}
+	}
+}
+
+// TestKeep: of an earlier plan what can still be taken is kept where a new one is no better, though it is another.
+func TestKeep(t *testing.T) {
+	now := small(t, 3, "a Deployment 1 n0=1", "b Deployment 2 n1=2", "c Deployment 2 n2=2")
+	// By hand: c leaves n2 for n1, where Make would move a, which is less.
+	steps := []Step{{Workload: "t/c", Replicas: 2, From: []decision.Place{{Node: "n2", Replicas: 2}}, To: []decision.Place{{Node: "n1", Replicas: 2}}, Seat: "exclusive"},
+		{Workload: "t/gone", Replicas: 1, From: []decision.Place{{Node: "n2", Replicas: 1}}, To: []decision.Place{{Node: "n0", Replicas: 1}}, Seat: "exclusive"},
+		{Action: ActionFree, Node: "n2"}}
+	p, err := Keep(t.Context(), now, steps, decision.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, now, p)
+	if !p.Kept || titles(p) != "Move 2 replicas of t/c from n2 (2) to n1 (2), each to exclusive: each new replica is ready before an old one stops; Give n2 back: nothing runs on it any more" {
+		t.Errorf("kept %t: %s", p.Kept, titles(p))
+	}
+	// A device that it needs is held by now.
+	later := small(t, 3, "a Deployment 1 n0=1", "b Deployment 3 n1=3", "c Deployment 2 n2=2")
+	if p, err = Keep(t.Context(), later, steps, decision.Options{}); err != nil || p.Kept || !p.Changes() {
+		t.Errorf("kept %t: %s, %v", p.Kept, titles(p), err)
+	}
+}
