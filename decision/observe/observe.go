@@ -53,8 +53,8 @@ type window struct {
 
 // Profiles makes a profile of each server whose readings are given, in order of time: at least two with [Reading.At]
 // of each. Replicas are told apart; where one replica's pages are of two engines or two models the error is
-// [ErrMixed], since a step then serves both. Pairs of pages between which a server restarted, a counter went back or
-// no time passed are left out and named. The error names every server of which there is too little.
+// [ErrMixed], since a step then serves both. Pairs of pages between which a server restarted or no time passed, and
+// pages whose counters are less than before and after them, are left out and named. The error names every server of which there is too little.
 //
 // [Reading.At]: https://pkg.go.dev/github.com/cotenant/cotenant/telemetry/serving#Reading
 func Profiles(readings []serving.Reading) ([]Profile, error) {
@@ -93,14 +93,22 @@ func profileOf(pages []serving.Reading) (*Profile, error) {
 	var all serving.Reading // sums over the windows
 	var windows []window
 	seconds := 0.0
+	last := 0
 	for i := 1; i < len(pages); i++ {
-		w := window{seconds: pages[i].At.Sub(pages[i-1].At).Seconds()}
+		before := &pages[last]
+		w := window{seconds: pages[i].At.Sub(before.At).Seconds()}
 		var err error
 		if w.seconds <= 0 {
 			err = errors.New("no time passed, or the pages do not say when they are of")
-		} else if w.Reading, err = pages[i].Since(pages[i-1]); err == nil {
-			err = w.read(pages[i-1].Running.Or(0))
+		} else if w.Reading, err = pages[i].Since(*before); err == nil {
+			err = w.read(before.Running.Or(0))
+		} else if i+1 < len(pages) {
+			if _, odd := pages[i+1].Since(*before); odd == nil {
+				p.Left = append(p.Left, fmt.Sprintf("page %d: a counter is less than before and after it: another server's", i+1))
+				continue
+			}
 		}
+		last = i
 		if err != nil {
 			p.Left = append(p.Left, fmt.Sprintf("pages %d and %d: %v", i, i+1, err))
 			continue

@@ -301,6 +301,22 @@ func TestBadPages(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// A page of another server of the model after each of the first's, as where one address stands for two.
+	twin := newServer(truths(0), 8)
+	twin.now = s.now - 300 + 22
+	turns, n := []string{pages[0]}, 0
+	twin.run(phase{300, 1, 200, 60}, 15, func() {
+		if n++; n < len(pages) {
+			turns = append(turns, twin.page(), pages[n])
+		}
+	})
+	alone, err := read(pages...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if both, err := read(turns...); err != nil || both[0].Fit.StepAt != alone[0].Fit.StepAt || !strings.Contains(strings.Join(both[0].Left, "; "), "another server's") {
+		t.Errorf("two servers behind one address: %+v of %q, alone %+v, %v", both[0].Fit.StepAt, both[0].Left, alone[0].Fit.StepAt, err)
+	}
 	whole, err := read(again...)
 	if err != nil || len(whole) != 1 || len(whole[0].Left) != 1 || !strings.Contains(whole[0].Left[0], "restarted") {
 		t.Errorf("a restart in between: %v, %v", whole, err)
