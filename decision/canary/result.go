@@ -1,6 +1,7 @@
 package canary
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -71,7 +72,7 @@ func (c *Canary) Result() Result {
 			s, o := &t.streams[k], &c.plan.Tenants[i].Objectives[k]
 			b, all := s.in(length), s.sum(0)
 			e := Evidence{
-				Tenant: c.plan.Tenants[i].Name, Metric: o.Metric, Quantile: o.Quantile, Limit: t.limits[k],
+				Tenant: c.plan.Tenants[i].Name, Metric: o.Metric, Quantile: o.Quantile, Limit: cmp.Or(t.limits[k], o.Limit),
 				N: int(all.N), Kept: max(0, b.kept/needKept), Settled: s.settled,
 				Broken: max(0, b.broken/needBroken, s.verySlow()/needSlow),
 			}
@@ -97,7 +98,7 @@ const coverage = 0.9
 // blind returns the reason for which a stream's evidence does not count for promotion; "" = none.
 func (c *Canary) blind(t *tenantState, s *stream, length int) string {
 	if part := float64(t.unseen) / float64(max(1, len(s.Bins))); part > 1-coverage {
-		return fmt.Sprintf("it could not be judged %.0f%% of the time (%s)", 100*part, t.away)
+		return fmt.Sprintf("it could not be judged %.0f%% of the time (%s)", 100*part, cmp.Or(t.away, "no look fell there"))
 	}
 	if lately := s.sum(len(s.Bins) - 2*length); lately.N == 0 {
 		return "nothing was observed lately"

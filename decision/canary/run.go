@@ -179,8 +179,8 @@ func (r *runner) resume(ctx context.Context, state *guard.Canary) error {
 	}
 	l, err := r.src.Next(ctx)
 	r.zero = l.At - max(0, r.at)
-	if err == nil && state.Action == guard.ActionPromote && !state.Done {
-		err = r.carryOut(ctx, guard.ActionPromote)
+	if err == nil && r.verdict == Promote && (state.Action != guard.ActionPromote || !state.Done) {
+		err = r.carryOut(ctx, guard.ActionPromote) // the program may have ended between the verdict and its step
 	}
 	return err
 }
