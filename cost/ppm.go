@@ -61,7 +61,10 @@ func (p PPM) Float() float64 { return float64(p) / float64(Whole) }
 // RoundPercent returns p rounded half away from zero to the given number of decimals of a percent, for display.
 // Decimals above 4 leave p as it is; below 0 count as 0.
 func (p PPM) RoundPercent(decimals int) PPM {
-	step := percentStep(decimals)
+	step := Percent
+	for range min(max(decimals, 0), 4) {
+		step /= 10
+	}
 	rest := p % step
 	switch t := p - rest; {
 	case rest >= step-rest && t <= math.MaxInt64-step:
@@ -71,14 +74,6 @@ func (p PPM) RoundPercent(decimals int) PPM {
 	default:
 		return t
 	}
-}
-
-func percentStep(decimals int) PPM {
-	step := Percent
-	for range min(max(decimals, 0), 4) {
-		step /= 10
-	}
-	return step
 }
 
 // String returns the fraction in percent, exactly: "8%", "46.4286%", "-0.5%".

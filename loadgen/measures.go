@@ -118,7 +118,7 @@ func (m *Measures) fill(h map[LatencyMetric]*Histogram, stallFactor float64) {
 	}
 	gaps := h[MetricChunkGap]
 	if median, ok := gaps.medianAboveZero(); ok {
-		limit := durationTimes(median, stallFactor)
+		limit := time.Duration(float64(median) * stallFactor)
 		p999, _ := gaps.Quantile(0.999)
 		n := gaps.above(limit)
 		m.Stall = &Stall{
@@ -127,5 +127,3 @@ func (m *Measures) fill(h map[LatencyMetric]*Histogram, stallFactor float64) {
 		}
 	}
 }
-
-func durationTimes(d time.Duration, f float64) time.Duration { return time.Duration(float64(d) * f) }

@@ -88,7 +88,7 @@ func (r *runner) prepare(runCtx context.Context) error {
 		r.tenants = append(r.tenants, tr)
 	}
 	if r.dir != nil {
-		return r.dir.writeConfig(newConfig(r.plan, r.opts, r.clock, r.scrub))
+		return r.dir.writeJSON(ArtifactConfig, newConfig(r.plan, r.opts, r.clock, r.scrub))
 	}
 	return nil
 }
@@ -282,8 +282,7 @@ func (r *runner) result(complete bool) (*Result, error) {
 	problems := r.dir.writeData(res)
 	sum.ClientHealth.ArtifactProblems = len(problems)
 	sum.ClientHealth.judge(r.opts.Health, &sum.Measures, r.endedWall)
-	problems = append(problems, r.dir.writeSummary(sum)...)
-	return res, errors.Join(problems...)
+	return res, errors.Join(append(problems, r.dir.writeJSON(ArtifactSummary, sum))...)
 }
 
 // health collects what is known of the client. Probes count here: they run in the same process.

@@ -132,8 +132,6 @@ func (d *runDir) write(name string, data []byte) error {
 	return opError("write", path, atomicfile.Write(path, data, 0o644))
 }
 
-func (d *runDir) writeConfig(c *Config) error { return d.writeJSON(ArtifactConfig, c) }
-
 // writeData writes everything but the summary, as much as can be written.
 func (d *runDir) writeData(res *Result) []error {
 	var problems []error
@@ -151,13 +149,6 @@ func (d *runDir) writeData(res *Result) []error {
 	}
 	note(d.write(ArtifactTimeline, timelineCSV(res.Timeline)))
 	return problems
-}
-
-func (d *runDir) writeSummary(s *Summary) []error {
-	if err := d.writeJSON(ArtifactSummary, s); err != nil {
-		return []error{err}
-	}
-	return nil
 }
 
 // histogramLine is a line of hist.jsonl.

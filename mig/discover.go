@@ -68,7 +68,8 @@ func Discover(id DeviceIdentity, profiles []DeviceProfile) (*Model, error) {
 var discovered sync.Map
 
 func newDiscovered(id DeviceIdentity, candidates []*Model, profiles []DeviceProfile) (*Model, error) {
-	m := &Model{Key: deviceKey(id.Name), Products: []string{id.Name}, byName: map[string]*Profile{},
+	m := &Model{Key: strings.Join(gpuWords(id.Name), "-") + "@device", Products: []string{id.Name},
+		byName: map[string]*Profile{},
 		Memory: sharing.KnownCell(id.Memory, deviceSource), Resetless: id.Resetless == sharing.AnswerYes,
 		Verification: "answered by the device"}
 	if len(candidates) == 1 {
@@ -99,8 +100,6 @@ func newDiscovered(id DeviceIdentity, candidates []*Model, profiles []DeviceProf
 	}
 	return m, nil
 }
-
-func deviceKey(name string) string { return strings.Join(gpuWords(name), "-") + "@device" }
 
 // agrees reports whether a device's answers are the catalogue's in everything that planning rests on.
 func (m *Model) agrees(profiles []DeviceProfile) bool {

@@ -254,7 +254,7 @@ func (l Layout) problems() error {
 				in.Profile.model.Key, m.Key)
 			continue
 		case m.grid.slotOf(in.Profile.index, in.Placement) < 0:
-			list.Addf(path, "its placements are "+placementsText(in.Profile), "%s can't stand at %s", in.Profile.Name,
+			list.Addf(path, "its placements are "+strings.Trim(fmt.Sprint(in.Profile.Placements), "[]"), "%s can't stand at %s", in.Profile.Name,
 				in.Placement)
 		}
 		all[in.Profile.index]++
@@ -272,12 +272,4 @@ func (l Layout) problems() error {
 		list.Addf("instances", "leave some out", "%s (rule: %s)", why, rule)
 	}
 	return invalid(list.Err())
-}
-
-func placementsText(p *Profile) string {
-	parts := make([]string, len(p.Placements))
-	for i, pl := range p.Placements {
-		parts[i] = pl.String()
-	}
-	return strings.Join(parts, " ")
 }

@@ -92,7 +92,7 @@ func (a *applier) changes(now DeviceState) []string {
 		switch {
 		case j < 0:
 			out = append(out, d.instance().String()+" was created")
-		case sameComputeIDs(a.stands[j].Compute, d.Compute):
+		case len(a.stands[j].Compute) == len(d.Compute) && len(without(a.stands[j].Compute, d.Compute)) == 0:
 		case len(a.stands[j].Compute) == len(d.Compute):
 			out = append(out, d.instance().String()+" was made again")
 		default:
@@ -116,10 +116,6 @@ func (d *DeviceInstance) isSame(o DeviceInstance) bool {
 // driver names MIG devices, one made again has another name.
 func (c DeviceCompute) isSame(o DeviceCompute) bool {
 	return c.ID == o.ID && (c.UUID == o.UUID || c.UUID == "" || o.UUID == "")
-}
-
-func sameComputeIDs(a, b []DeviceCompute) bool {
-	return len(a) == len(b) && len(without(a, b)) == 0
 }
 
 // without returns those of a that are not in b.

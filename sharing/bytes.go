@@ -37,13 +37,12 @@ func (b Bytes) String() string {
 	}
 	for _, unit := range byteUnits[:4] {
 		if size := uint64(unit.size); u >= size {
-			return neg + trimDecimal(fmt.Sprintf("%.2f", float64(u)/float64(size))) + unit.name
+			decimal := strings.TrimRight(fmt.Sprintf("%.2f", float64(u)/float64(size)), "0")
+			return neg + strings.TrimRight(decimal, ".") + unit.name
 		}
 	}
 	return fmt.Sprintf("%s%dB", neg, u)
 }
-
-func trimDecimal(s string) string { return strings.TrimRight(strings.TrimRight(s, "0"), ".") }
 
 // GiB returns b in gibibytes.
 func (b Bytes) GiB() float64 { return float64(b) / float64(GiB) }

@@ -102,7 +102,8 @@ func ClosedLoop(tenants []Cycle, overheadFraction float64) ([]time.Duration, err
 	var l problem.List
 	l.If(len(tenants) > maxClosedLoop, "tenants", "simulate them", "%d are too many for the exact form, at most %d",
 		len(tenants), maxClosedLoop)
-	checkOverhead(&l, overheadFraction)
+	l.If(!(overheadFraction >= 0 && overheadFraction <= 10), "overhead", "use a fraction such as 0.07",
+		"must lie between 0 and 10, is %v", overheadFraction)
 	for i, t := range tenants {
 		path := fmt.Sprintf("tenants[%d]", i)
 		l.If(t.Step <= 0 || t.Step > longest, path+".step", "", "must be positive and at most %v, is %v", longest, t.Step)
@@ -139,8 +140,4 @@ func ClosedLoop(tenants []Cycle, overheadFraction float64) ([]time.Duration, err
 		out[i] = time.Duration(latency[i])
 	}
 	return out, nil
-}
-
-func checkOverhead(l *problem.List, f float64) {
-	l.If(!(f >= 0 && f <= 10), "overhead", "use a fraction such as 0.07", "must lie between 0 and 10, is %v", f)
 }

@@ -162,7 +162,7 @@ func Nearest(word string, candidates []string) string {
 
 // distance is the Levenshtein distance of a and b, cut off above limit.
 func distance(a, b string, limit int) int {
-	if len(a) > 64 || len(b) > 64 || abs(len(a)-len(b)) > limit {
+	if len(a) > 64 || len(b) > 64 || max(len(a), len(b))-min(len(a), len(b)) > limit {
 		return limit + 1
 	}
 	prev := make([]int, len(b)+1)
@@ -182,13 +182,6 @@ func distance(a, b string, limit int) int {
 		prev, cur = cur, prev
 	}
 	return prev[len(b)]
-}
-
-func abs(x int) int {
-	if x < 0 {
-		return -x
-	}
-	return x
 }
 
 // clipAt bounds the runes of a text from outside that an error message repeats.

@@ -13,10 +13,6 @@ type pipeListener struct {
 	once  sync.Once
 }
 
-func newPipeListener() *pipeListener {
-	return &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
-}
-
 func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
 	client, server := net.Pipe()
 	select {

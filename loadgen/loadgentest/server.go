@@ -97,7 +97,7 @@ func NewServer(opts Options) (*Server, error) {
 	}
 	scheme := "http"
 	if opts.Pipe {
-		s.listener = newPipeListener()
+		s.listener = &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
 	} else {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

@@ -95,7 +95,7 @@ func ReadTrace(format TraceFormat, r io.Reader) (*Trace, error) {
 	case TraceMooncake:
 		t.BlockTokens, row = 512, t.mooncake
 	case TraceBailian:
-		t.BlockTokens, row = 16, newBailian(t).row
+		t.BlockTokens, row = 16, (&bailian{t, map[int64]int64{}}).row
 	case TraceAzure:
 		row = newTable(t, azureColumns, azureRow).row
 	case TraceBurstGPT:

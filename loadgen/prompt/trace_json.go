@@ -77,8 +77,6 @@ type bailian struct {
 	root  map[int64]int64
 }
 
-func newBailian(t *Trace) *bailian { return &bailian{t, map[int64]int64{}} }
-
 func (b *bailian) row(l *problem.List, n int, line []byte) (TraceRequest, bool) {
 	o, ok := parseObject(l, n, line)
 	if !ok {

@@ -172,7 +172,7 @@ func (g *GPU) Use(start int) (release func(), err error) {
 func (g *GPU) Reset() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.held || g.anyBusy() {
+	if g.held || slices.ContainsFunc(g.instances, func(d *instance) bool { return d.Busy }) {
 		return fmt.Errorf("migtest: reset: %w", mig.ErrInUse)
 	}
 	g.mode, g.instances = g.pending, nil
@@ -211,10 +211,6 @@ func (g *GPU) Leaks(want mig.Layout) []string {
 		}
 	}
 	return out
-}
-
-func (g *GPU) anyBusy() bool {
-	return slices.ContainsFunc(g.instances, func(d *instance) bool { return d.Busy })
 }
 
 func (g *GPU) state() mig.DeviceState {
