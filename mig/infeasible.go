@@ -254,8 +254,8 @@ func (l Layout) problems() error {
 				in.Profile.model.Key, m.Key)
 			continue
 		case m.grid.slotOf(in.Profile.index, in.Placement) < 0:
-			list.Addf(path, "its placements are "+strings.Trim(fmt.Sprint(in.Profile.Placements), "[]"), "%s can't stand at %s", in.Profile.Name,
-				in.Placement)
+			list.Addf(path, "its placements are "+strings.Trim(fmt.Sprint(in.Profile.Placements), "[]"),
+				"%s can't stand at %s", in.Profile.Name, in.Placement)
 		}
 		all[in.Profile.index]++
 		list.If(in.Compute != nil && !fitsCompute(m.CIRule, in), path,
