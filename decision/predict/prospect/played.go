@@ -311,20 +311,29 @@ func (p *player) Reject(*batching.Flight, float64)  {}
 
 func (p *player) sample(k int, ms float64) { p.samples[k] = append(p.samples[k], ms/1e3) }
 
-// p99 holds the latencies of its clients, in seconds: infinite where it can't keep up, 0 where too few requests
-// were played to say. spread is how much the P99s of as many requests as it will be judged by differ.
-func (p *player) p99(k int) (v, spread float64) {
-	if p.stuck {
+// p99 holds the latencies of clients, in seconds: infinite where they can't be kept up with, 0 where too few requests
+// were played to say. spread is how much the P99s of as many requests as it will be judged by differ. Tenants that do
+// the same are asked together: only chance sets them apart, and the worst of them would be the unluckiest.
+func p99(same []*player, k int) (v, spread float64) {
+	if slices.ContainsFunc(same, func(p *player) bool { return p.stuck }) {
 		return math.Inf(1), leastSpread
 	}
-	if k == costs.LatencyTPOT {
-		return tail(p.samples[k], windowRequests) // none where it is no model server
+	if k == costs.LatencyTPOT { // none where it is no model server
+		return tail(pooled(same, func(p *player) []float64 { return p.samples[k] }), windowRequests)
 	}
-	s := p.samples[k]
-	if p.d.Serving == nil {
-		s = p.samples[costs.LatencyE2E] // one answer, at the end
+	if same[0].d.Serving == nil {
+		k = costs.LatencyE2E // one answer, at the end
 	}
-	return tail(s, windowRequests/waitTogether)
+	return tail(pooled(same, func(p *player) []float64 { return p.samples[k] }), windowRequests/waitTogether)
+}
+
+// pooled joins the players' latencies, but those of the start.
+func pooled(same []*player, of func(*player) []float64) (all []float64) {
+	for _, p := range same {
+		v := of(p)
+		all = append(all, v[len(v)/warmUp:]...)
+	}
+	return all
 }
 
 // tail is the P99 of latencies, and the standard deviation of its logarithm over windows of n of them: where the
@@ -333,7 +342,6 @@ func tail(v []float64, n float64) (p99, spread float64) {
 	if len(v) < fewestSimulated {
 		return 0, 0
 	}
-	v = v[len(v)/warmUp:]
 	rank := func(q float64) int { return int(stats.Rank(q, int64(len(v)))) }
 	off := math.Sqrt(0.99 * 0.01 / n)
 	first := rank(0.99 - off)
@@ -375,26 +383,33 @@ const mostSights = 2048
 
 // key tells evaluations apart whose tenants see different things when they are played.
 func (e *evaluation) key() string {
-	b := make([]byte, 0, 64+128*len(e.tenants))
-	add := func(v ...float64) {
-		for _, x := range v {
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
-		}
-	}
-	add(float64(e.share.Mechanism), e.share.SMs, e.share.Bandwidth, e.machine.Bandwidth, e.machine.FLOPs)
+	b := floats(make([]byte, 0, 64+128*len(e.tenants)), float64(e.share.Mechanism), e.share.SMs, e.share.Bandwidth,
+		e.machine.Bandwidth, e.machine.FLOPs)
 	for i := range e.tenants {
-		d := &e.tenants[i]
-		add(d.Busy)
-		add(d.Alone[:]...)
-		add(d.Limits[:]...)
-		b = strconv.AppendBool(b, d.Decodes)
-		b = strconv.AppendBool(b, d.Online)
-		b = strconv.AppendBool(b, d.Serving != nil)
-		if v := d.Serving; v != nil {
-			add(v.PerS, v.Input, v.Output, v.Weights, v.Parameters, v.KVPerToken, v.Layers, v.Sequences)
-		}
+		b = e.tenants[i].key(b)
 	}
 	return string(b)
+}
+
+// key appends what tells tenants apart when they are played.
+func (d *Tenant) key(b []byte) []byte {
+	b = floats(b, d.Busy)
+	b = floats(b, d.Alone[:]...)
+	b = floats(b, d.Limits[:]...)
+	b = strconv.AppendBool(b, d.Decodes)
+	b = strconv.AppendBool(b, d.Online)
+	b = strconv.AppendBool(b, d.Serving != nil)
+	if v := d.Serving; v != nil {
+		b = floats(b, v.PerS, v.Input, v.Output, v.Weights, v.Parameters, v.KVPerToken, v.Layers, v.Sequences)
+	}
+	return b
+}
+
+func floats(b []byte, v ...float64) []byte {
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+	}
+	return b
 }
 
 // sights plays the tenants, unless the same were played before.
@@ -406,19 +421,26 @@ func (e *evaluation) sights() []sight {
 	on := stages.Get().(*stage)
 	defer stages.Put(on)
 	out := make([]sight, len(e.tenants))
-	for i, p := range e.play(on) {
-		s := &out[i]
+	players := e.play(on)
+	alike := map[string][]*player{}
+	for i := range players {
+		name := string(players[i].d.key(nil))
+		alike[name] = append(alike[name], &players[i])
+	}
+	for i := range players {
+		p, s := &players[i], &out[i]
 		if !p.d.online() {
 			s.rate = p.rate()
 			continue
 		}
+		same := alike[string(p.d.key(nil))]
 		for k, limit := range p.d.Limits {
 			if limit > 0 {
-				s.p99[k], s.spread[k] = p.p99(k)
+				s.p99[k], s.spread[k] = p99(same, k)
 			}
 		}
 		if p.d.Serving == nil {
-			s.alone, _ = tail(p.lone, windowRequests)
+			s.alone, _ = tail(pooled(same, func(p *player) []float64 { return p.lone }), windowRequests)
 		}
 	}
 	simulated.Put(key, out, mostSights)

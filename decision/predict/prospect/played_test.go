@@ -92,6 +92,28 @@ func TestSimulationKnowsTheEnds(t *testing.T) {
 	}
 }
 
+// TestAlikeSeeTheSame holds that chance sets no replica apart from those that do the same: the worst of many, by which a
+// workload is judged, is not worse for their number.
+func TestAlikeSeeTheSame(t *testing.T) {
+	g, err := sharing.LookupGPU("A100-SXM4-80GB")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := costs.MachineOf(g)
+	share := costs.Share{Mechanism: sharing.MechanismExclusive, SMs: 1, Bandwidth: 1} // none disturbs another
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 10 {
+		tenants := servers(rng, m, 6)
+		out := prospect.Prospects(m, share, tenants, 0.97, nil)
+		prospect.Simulate(m, share, tenants, 0.97, out)
+		for i := range out {
+			if out[i].P99 != out[0].P99 {
+				t.Errorf("replica %d sees %v, the first %v", i, out[i].P99, out[0].P99)
+			}
+		}
+	}
+}
+
 func BenchmarkSimulate(b *testing.B) {
 	g, err := sharing.LookupGPU("A100-SXM4-80GB")
 	if err != nil {

@@ -6,6 +6,7 @@ package prospect
 
 import (
 	"math"
+	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/sharing"
@@ -197,7 +198,7 @@ func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence 
 				continue
 			}
 			for i := range tenants {
-				if i == 0 || !e.before(i) {
+				if i == slices.IndexFunc(tenants, func(d Tenant) bool { return d.Workload == tenants[i].Workload }) {
 					e.widen(base, e.at(costs.Medians, s, tenants[i].Workload), out)
 				}
 			}
@@ -213,15 +214,6 @@ func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence 
 		o.raise(&tenants[i], m.Floor(share, tenants[i].Least))
 	}
 	return out
-}
-
-func (e *evaluation) before(i int) bool {
-	for k := range i {
-		if e.tenants[k].Workload == e.tenants[i].Workload {
-			return true
-		}
-	}
-	return false
 }
 
 func (e *evaluation) widen(base, moved []foreseen, out []Prospect) {
