@@ -1,0 +1,74 @@
+package judge
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/stats"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// TestWorldsAreMeasured holds what the spreads of worlds say of model servers to the rows of the tree: the GPU's idle
+// part of a lone client's steps, and the time that MPS adds to a step for each layer.
+func TestWorldsAreMeasured(t *testing.T) {
+	files, err := filepath.Glob("../../examples/predict/testdata/*.json")
+	if err != nil || len(files) < 30 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	layers := map[string]float64{"160m": 12, "1b": 16, "3b": 28, "8b": 32}
+	var idle, added []float64
+	for _, f := range files {
+		rows, err := profile.LoadRows(f)
+		if err != nil {
+			continue // of another format
+		}
+		alone := map[string][]profile.SoloProfile{} // by series
+		for i := range rows {
+			r := &rows[i]
+			if r.Tenants == 1 && r.Kind == profile.KindServer && r.Load.Closed() && r.Server.SMPercent.IsZero() {
+				alone[r.Series] = append(alone[r.Series], r.Profile())
+			}
+		}
+		for _, series := range alone {
+			for _, p := range series {
+				step, n := p.ITL.P50.Or(0), layers[strings.TrimPrefix(p.Server.Model, "rand-")]
+				if p.Mechanism != sharing.MechanismTimeSlicing || step == 0 || n == 0 {
+					continue
+				}
+				if busy := p.GPUBusyFraction.Or(0); busy > 0 && p.Load.Concurrency == 1 {
+					idle = append(idle, 1-busy)
+				}
+				for _, q := range series {
+					if with := q.ITL.P50.Or(0); with > 0 && q.Mechanism == sharing.MechanismMPS && q.Server == p.Server &&
+						q.Load.Same() == p.Load.Same() {
+						added = append(added, (with-step)/n)
+					}
+				}
+			}
+		}
+	}
+	sp, err := readSpreads("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, mps := sp.Quantities["host_fraction"], sp.Quantities["mps_step_per_layer"]
+	inside := 0
+	for _, v := range idle {
+		if v >= host.Low && v <= host.High {
+			inside++
+		}
+	}
+	if len(idle) < 15 || inside < len(idle)*9/10 {
+		t.Errorf("of %d lone clients %d have a GPU as idle as worlds do, between %v and %v: %.3v", len(idle), inside, host.Low,
+			host.High, idle)
+	}
+	slices.Sort(added)
+	for q, want := range map[float64]float64{0.5: mps.Median, 0.16: mps.Median * (1 - mps.Sigma), 0.84: mps.Median * (1 + mps.Sigma)} {
+		if v := stats.NearestRank(added, q); len(added) < 50 || v < 0.93*want || v > 1.07*want {
+			t.Errorf("MPS adds %.4f ms a layer at the quantile %v of %d rows, %.4f in worlds", v, q, len(added), want)
+		}
+	}
+}
