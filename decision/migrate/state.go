@@ -15,8 +15,18 @@ func newCluster(f *decision.Fleet, opts decision.Options) *cluster {
 	c := &cluster{fleet: f, opts: opts, byName: map[string]*node{}, of: map[string]*decision.Workload{},
 		today: map[string]seat{}, running: map[string]int{}, wants: map[string]int{}, budgets: map[string]decision.Budget{},
 		priced: true, micros: map[string]int64{}, stays: map[string]string{}}
-	for i := range f.Today.Nodes {
-		n := &node{&f.Today.Nodes[i], map[string]int{}}
+	delivery := map[string]sharing.Delivery{}
+	for i := range f.Pools {
+		delivery[f.Pools[i].Name] = f.Pools[i].Delivery
+	}
+	for _, of := range f.Today.Nodes {
+		switch d := delivery[of.Pool]; d {
+		case sharing.DeliveryBare, sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin:
+		default:
+			of.Closed = cmp.Or(of.Closed, fmt.Sprintf("one whose GPUs %v hands out, which is not planned from here: a decision "+
+				"for the fleet without its today writes pods for it", d))
+		}
+		n := &node{&of, map[string]int{}}
 		c.nodes = append(c.nodes, n)
 		c.byName[n.Name] = n
 	}
@@ -70,10 +80,6 @@ func count(all []decision.Place) (n int) {
 
 // hold notes the workloads that stay whatever may be found.
 func (c *cluster) hold() {
-	pools := map[string]*decision.Pool{}
-	for i := range c.fleet.Pools {
-		pools[c.fleet.Pools[i].Name] = &c.fleet.Pools[i]
-	}
 	for name, w := range c.of {
 		if w.Today == nil {
 			continue
@@ -90,10 +96,7 @@ func (c *cluster) hold() {
 					"moments", n.Name, l.shape)
 			}
 		}
-		if d := pools[n.Pool].Delivery; d != sharing.DeliveryBare && d != sharing.DeliveryGPUOperator &&
-			d != sharing.DeliveryDevicePlugin {
-			s = fmt.Sprintf("the GPUs of %s are handed out by %v, whose nodes are not changed from here", n.Name, d)
-		} else if n.Closed != "" {
+		if n.Closed != "" {
 			s = n.Name + " is " + n.Closed
 		}
 		for w := range n.run {

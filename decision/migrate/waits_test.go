@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // small is a cluster of whole GPUs, four to a node: workloads as "name object replicas node=n,node=n", a budget behind
@@ -108,5 +110,66 @@ func TestKeep(t *testing.T) {
 	later := small(t, 3, "a Deployment 1 n0=1", "b Deployment 3 n1=3", "c Deployment 2 n2=2")
 	if p, err = Keep(t.Context(), later, steps, decision.Options{}); err != nil || p.Kept || !p.Changes() {
 		t.Errorf("kept %t: %s, %v", p.Kept, titles(p), err)
+	}
+}
+
+// TestOtherDeliveries: nodes whose GPUs HAMi, Volcano, KAI or the DRA driver hands out are left as they are, empty ones too,
+// and nothing moves onto them.
+func TestOtherDeliveries(t *testing.T) {
+	for _, d := range []sharing.Delivery{sharing.DeliveryHAMi, sharing.DeliveryVolcano, sharing.DeliveryKAI, sharing.DeliveryDRA} {
+		f := small(t, 3, "a Deployment 1 n0=1", "b Deployment 1 n1=1")
+		f.Pools[0].Delivery = d
+		p, err := Make(t.Context(), f, decision.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		why := fmt.Sprintf("n0 is one whose GPUs %v hands out, which is not planned from here", d)
+		if p.Changes() || !slices.ContainsFunc(p.Stays, func(s Stay) bool { return strings.HasPrefix(s.Why, why) && slices.Contains(s.Workloads, "t/a") }) {
+			t.Errorf("%v: %s; %v", d, titles(p), p.Stays)
+		}
+		// Beside a pool of the device plugin's whose workload fits nowhere else.
+		other := f.Pools[0]
+		more, err := cost.FromMicros(4e6, "USD") // theirs would be cheaper
+		if err != nil {
+			t.Fatal(err)
+		}
+		other.PricePerGPUHour = decision.Some(more)
+		other.Name, other.Delivery, other.Count = "b", sharing.DeliveryDevicePlugin, 8
+		f.Pools = append(f.Pools, other)
+		f.Today.Nodes = append(f.Today.Nodes, decision.Node{Name: "m0", Pool: "b", GPUs: 4}, decision.Node{Name: "m1", Pool: "b", GPUs: 4})
+		for i, node := range []string{"m0", "m1"} {
+			w := f.Workloads[0]
+			w.Name, w.Today = fmt.Sprintf("t/c%d", i), &decision.Today{Mechanism: sharing.MechanismExclusive, Object: "Deployment", On: []decision.Place{{Node: node, Replicas: 1}}}
+			f.Workloads = append(f.Workloads, w)
+		}
+		p, err = Make(t.Context(), f, decision.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, f, p)
+		theirs := func(on decision.Place) bool { return on.Node[0] == 'n' }
+		for _, step := range p.Steps {
+			if strings.HasPrefix(step.Node, "n") || slices.ContainsFunc(step.From, theirs) || slices.ContainsFunc(step.To, theirs) {
+				t.Errorf("%v: %s", d, step.Title())
+			}
+		}
+		if !p.Changes() {
+			t.Errorf("%v: %s, %v", d, p.Why, p.Stays)
+		}
+	}
+}
+
+// TestNoPrices: without prices GPUs are counted, and nothing is said of money.
+func TestNoPrices(t *testing.T) {
+	f := small(t, 2, "a Deployment 1 n0=1", "b Deployment 1 n1=1")
+	f.Pools[0].PricePerGPUHour = decision.Optional[cost.Money]{}
+	p, err := Make(t.Context(), f, decision.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, f, p)
+	text := strings.Join(p.Lines(), "\n")
+	if !p.Changes() || p.Bill.GPUsFreed != 4 || p.Bill.Currency != "" || p.Bill.MonthlySaved != "" || !strings.Contains(text, "without a price of every pool nothing is said of money") {
+		t.Errorf("%+v\n%s", p.Bill, text)
 	}
 }
