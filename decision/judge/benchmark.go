@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -44,7 +45,7 @@ type Score struct {
 const wrongCosts = 5
 
 // Benchmark is the open benchmark of GPU co-location: questions about measured mixes, without the answers, and the
-// scores of those who answered them. See its rules in examples/predict/BENCHMARK.md.
+// scores of those who answered them. See its rules in examples/predict/benchmark.
 type Benchmark struct {
 	Questions []Question `json:"questions"`
 	Kept      int        `json:"kept"`   // of them, in truth
@@ -138,7 +139,9 @@ type Submission struct {
 // Submit scores a submission, which is JSON, and puts it among the others. The error names unknown questions.
 func (b *Benchmark) Submit(data []byte) error {
 	var s Submission
-	if err := json.Unmarshal(data, &s); err != nil {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
 		return fmt.Errorf("judge: a submission: %w", err)
 	}
 	var list problem.List

@@ -34,7 +34,7 @@ const usage = `predict predicts co-location from what workloads do alone.
   predict -profiles a.json -profiles b.json       predict each series by the others as well
   predict -from-metrics pages.txt -out p.json     profiles from servers' own metrics pages
   predict -questions -data a.json b.json          is each limit kept? By the others, and by decide
-  predict -benchmark -data a.json b.json          the open benchmark: questions and leaderboard
+  predict -benchmark examples/predict/benchmark   the open benchmark: questions and leaderboard
   predict -regret -data a.json b.json             what deciding the mixes comes to, by measurement
 
 exit: 0 done, 2 bad input, 5 could not be written
@@ -55,13 +55,24 @@ type options struct {
 	splits      bool
 	questions   bool
 	regret      bool
-	benchmark   bool
+	benchmark   string
 	submission  []string
 	method      predict.Method
 
 	fitted  []profile.Rows // of -fit
 	assumed []string
 	named   map[string]string // by path, the series of its rows where the file's name would not tell
+}
+
+// openBenchmark adds the files of rows that a benchmark's folder names in rows.txt, and its submissions.
+func (o *options) openBenchmark() error {
+	list, err := os.ReadFile(filepath.Join(o.benchmark, "rows.txt"))
+	for name := range strings.FieldsSeq(string(list)) {
+		o.data = append(o.data, filepath.Join(o.benchmark, name))
+	}
+	submissions, globErr := filepath.Glob(filepath.Join(o.benchmark, "submissions", "*.json"))
+	o.submission = append(submissions, o.submission...)
+	return errors.Join(err, globErr)
 }
 
 // run is the command: 0 is success, 2 bad input, 5 a failure.
@@ -82,9 +93,9 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 		"ask of every measured mix whether it keeps limits of 1.1 to 4 times alone")
 	fs.BoolVar(&o.regret, "regret", false,
 		"decide the mixes measured under both mechanisms, and count by measurement what comes of it")
-	fs.BoolVar(&o.benchmark, "benchmark", false,
-		"the open benchmark of co-location: its questions (-json) and its leaderboard")
-	list("submission", "answers to the benchmark's questions in `FILE`", &o.submission)
+	fs.StringVar(&o.benchmark, "benchmark", "",
+		"the open benchmark of co-location in `FOLDER`: its questions (-json) and its leaderboard")
+	list("submission", "further answers to the benchmark's questions in `FILE`", &o.submission)
 	fs.StringVar(&o.gpu, "gpu", "",
 		"`NAME` of the GPU of rows of -profiles that name none (default: that of the calibration)")
 	fs.StringVar(&o.fitGPU, "fit-gpu", "",
@@ -102,9 +113,12 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 		return code
 	}
 	err := fs.Parse(args)
-	asks := o.questions || o.regret || o.benchmark
+	asks := o.questions || o.regret || o.benchmark != ""
 	if asks {
 		o.data = append(o.data, fs.Args()...)
+	}
+	if err == nil && o.benchmark != "" {
+		err = o.openBenchmark()
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -188,7 +202,7 @@ func (o *options) ask(p *predict.Predictor, others *profile.Profiles, stdout io.
 	switch {
 	case o.regret:
 		answers, err = judge.Regret(context.Background(), mixes)
-	case o.benchmark:
+	case o.benchmark != "":
 		b, err := judge.NewBenchmark(context.Background(), mixes)
 		for _, name := range o.submission {
 			data, readErr := os.ReadFile(name)

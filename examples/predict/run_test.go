@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,8 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/judge"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 const (
@@ -373,5 +376,46 @@ func TestSeriesOfOneName(t *testing.T) {
 	slices.Sort(want)
 	if !slices.Equal(series, want) || !slices.Contains(want, got.Rows[0].Series) {
 		t.Errorf("series %q, want %q; the first row is of %q", series, want, got.Rows[0].Series)
+	}
+}
+
+// TestSubmissions: a submission in a benchmark's folder is on the leaderboard, and what is wrong with one is said.
+func TestSubmissions(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := os.ReadFile("testdata/h200-mixes-3.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("here.json", string(rows))
+	write("rows.txt", "here.json\n")
+	code, out, errs := call(t, "-benchmark", dir, "-method", "closed-form", "-json")
+	var b judge.Benchmark
+	if err := json.Unmarshal([]byte(out), &b); err != nil || code != 0 || len(b.Questions) == 0 || len(b.Scores) != 5 {
+		t.Fatal(code, errs, err)
+	}
+	mine, err := json.Marshal(judge.Submission{Name: "me", Source: "one answer", Answers: map[string]sharing.Answer{b.Questions[0].ID: sharing.AnswerYes}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("submissions/me.json", string(mine))
+	if code, out, errs := call(t, "-benchmark", dir, "-method", "closed-form"); code != 0 || !strings.Contains(out, "one answer") {
+		t.Errorf("exit %d: %s%s", code, errs, out)
+	}
+	write("submissions/bad.json", `{"name": "", "source": "x", "answers": {"none": "no"}, "score": 100}`)
+	if code, _, errs := call(t, "-benchmark", dir, "-method", "closed-form"); code != 2 || !strings.Contains(errs, "bad.json") || !strings.Contains(errs, "score") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if code, _, errs := call(t, "-benchmark", filepath.Join(dir, "none")); code != 2 || !strings.Contains(errs, "rows.txt") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	schema, err := os.ReadFile("benchmark/submission.schema.json")
+	if err != nil || !json.Valid(schema) {
+		t.Errorf("the schema is no JSON: %v", err)
 	}
 }
