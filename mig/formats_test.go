@@ -191,7 +191,6 @@ func TestDraw(t *testing.T) {
 		b.WriteString(l.Bar() + "\n")
 	}
 	golden.Check(t, "testdata/bars.txt", []byte(b.String()))
-	golden.Check(t, "testdata/layouts.svg", []byte(mig.SVG(layouts, []string{"A100 <80GB>", "RTX PRO 6000"})))
 }
 
 // TestEnums: every text round-trips, other texts and values are errors.

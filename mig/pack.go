@@ -48,16 +48,6 @@ func (p Packing) WriteText(w io.Writer) error {
 	return err
 }
 
-// SVG draws each distinct layout once.
-func (p Packing) SVG() string {
-	var layouts []Layout
-	var labels []string
-	for _, g := range p.Groups {
-		layouts, labels = append(layouts, g.Layout), append(labels, fmt.Sprintf("%d x %s", g.GPUs, g.Layout.Model))
-	}
-	return SVG(layouts, labels)
-}
-
 // Parted returns a mig-parted configuration with the labels layout-1, layout-2
 // and so on, one for each group. Comments tell how many GPUs get each.
 func (p Packing) Parted() ([]byte, error) {

@@ -195,20 +195,23 @@ func texts(places map[string]map[string]int) map[string]string {
 // mostLines bounds each list of a text.
 const mostLines = 20
 
+// Headline says whether to act, on what, and since when that is best.
+func (a *Advice) Headline() string {
+	switch {
+	case a.Now != nil:
+		return "do this now, as replicas wait for it: " + a.Now.Why
+	case !a.Plan.Changes():
+		return "nothing to do: " + a.Plan.Why
+	case a.Stands:
+		return fmt.Sprintf("do this: %s; the best since %s", a.Plan.Why, a.Since.Format(time.RFC3339))
+	}
+	return fmt.Sprintf("wait: %s, but only since %s", a.Plan.Why, a.Since.Format(time.RFC3339))
+}
+
 // WriteText writes the advice for people; the plan itself is left to the caller.
 func (a *Advice) WriteText(w io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s: ", a.At.Format(time.RFC3339))
-	switch {
-	case a.Now != nil:
-		fmt.Fprintf(&text, "do this now, as replicas wait for it: %s\n", a.Now.Why)
-	case !a.Plan.Changes():
-		fmt.Fprintf(&text, "nothing to do: %s\n", a.Plan.Why)
-	case a.Stands:
-		fmt.Fprintf(&text, "do this: %s; the best since %s\n", a.Plan.Why, a.Since.Format(time.RFC3339))
-	default:
-		fmt.Fprintf(&text, "wait: %s, but only since %s\n", a.Plan.Why, a.Since.Format(time.RFC3339))
-	}
+	fmt.Fprintf(&text, "%s: %s\n", a.At.Format(time.RFC3339), a.Headline())
 	for _, list := range []struct {
 		name  string
 		items []string

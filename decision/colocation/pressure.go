@@ -4,14 +4,11 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/probe"
-	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/loadgen"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // loadPressure is the pressure of a load, alone on the GPU but for reporter and press.
@@ -119,62 +116,6 @@ func (p *pressing) Run(ctx context.Context, t probe.Task, beside bool) (r probe.
 		err = failed
 	}
 	return r, step, err
-}
-
-// Page shows what each load does to kernels beside it, and they to it: how long launches of the reporter wait, by their
-// kernels' length, and the load's step by the length of the press's. It is for Write alone.
-func (rep *Report) Page() *webpage.Page {
-	page := &webpage.Page{Title: "Pressure under MPS", Answer: fmt.Sprintf("The pressure of %d loads was measured.",
-		len(rep.Pressures))}
-	if rep.Basis == sharing.BasisSimulated {
-		page.Basis = "Simulated: no GPU was used."
-	}
-	for _, l := range rep.Pressures {
-		series := func(names ...string) (out []webpage.Series) {
-			for _, name := range names {
-				out = append(out, webpage.Series{Name: name, Dots: true})
-			}
-			return out
-		}
-		waits := series("nobody beside", "one block", "a block on each SM", "each of a chain, wide")
-		steps := series("nothing beside", "calculating, all SMs", "reading memory")
-		put := func(s *webpage.Series, us, v float64) {
-			s.Points = append(s.Points, webpage.Point{X: max(us, 1), Y: v, Low: v, High: v})
-		}
-		for _, w := range l.Waits {
-			k := 1
-			switch {
-			case w.Kernels > 1:
-				k = 3
-			case w.Wide:
-				k = 2
-				put(&waits[0], w.KernelUS, w.AloneMeanUS)
-			}
-			put(&waits[k], w.KernelUS, w.BesideMeanUS/float64(w.Kernels))
-		}
-		for _, q := range l.Presses {
-			k := 1
-			if q.Reads {
-				k = 2
-			}
-			put(&steps[k], q.KernelUS, q.StepMS)
-			put(&steps[0], q.KernelUS, l.StepMS)
-		}
-		section := webpage.Section{Title: l.Load}
-		for _, c := range []webpage.Chart{
-			{Title: "Launches beside " + l.Load, X: webpage.Axis{Label: "length of the kernel launched (us)", Log: true},
-				Y: webpage.Axis{Label: "mean time to its end (us)", Log: true}, Series: waits},
-			{Title: "Step of " + l.Load + " beside kernels", X: webpage.Axis{Label: "length of the kernels back to back (us)",
-				Log: true}, Y: webpage.Axis{Label: "median step (ms)", Log: true}, Series: steps},
-		} {
-			c.Series = slices.DeleteFunc(c.Series, func(s webpage.Series) bool { return len(s.Points) == 0 })
-			if len(c.Series) > 0 {
-				section.Charts = append(section.Charts, c)
-			}
-		}
-		page.Sections = append(page.Sections, section)
-	}
-	return page
 }
 
 // pressures shows what the loads do to one another's kernels.

@@ -19,6 +19,22 @@ type Measured struct {
 	Err        error       // why not
 }
 
+// ClassName names the engine or kind of a tenant, and beside what it was where that says more. Only rows of servers
+// that launch steps as a whole calibrate, so that all other engines and kinds are predicted as if they were left out.
+func (m *Measured) ClassName() string {
+	switch {
+	case m.Row.Kind != profile.KindServer:
+		return m.Row.Kind.String()
+	case m.Prediction != nil && m.Prediction.Class >= profile.ClassMixed:
+		return "server, " + m.Prediction.Class.String()
+	case m.Row.Server.Variant != "":
+		return m.Row.Server.Variant
+	case m.Prediction != nil && m.Prediction.Class == profile.ClassLaunched:
+		return "server, launched"
+	}
+	return "calibrated on"
+}
+
 // ErrorSummary holds the distance of a metric's predictions from measurements, as
 // absolute relative errors; quantiles by nearest rank.
 type ErrorSummary struct {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/advise"
+	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
 
@@ -20,6 +21,7 @@ func runAdvise(ctx context.Context, args []string, std stdio) error {
 	fl.BoolVar(&o.kube, "kube", false, "read the live cluster, as discover -kube does")
 	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices, as discover reads it")
 	fl.StringVar(&o.hints, "hints", "", "`FILE` of what you know better, as discover reads it")
+	fl.StringVar(&o.report, "report", "", "write a page with the advice, and what changed since, to `FILE.html`")
 	dir := fl.String("out", "", "`DIR` of the dated files")
 	every := fl.Duration("every", 0, "look again after this time, until interrupted; 0 = once")
 	patience := fl.Duration("patience", 24*time.Hour, "for how long a proposal must have been the best")
@@ -78,5 +80,5 @@ func (o *discoverOptions) look(ctx context.Context, dir string, patience time.Du
 	if err != nil {
 		return nil, err
 	}
-	return a, a.WriteText(std.out)
+	return a, errors.Join(page.WriteHTML(o.report, pages.Advised(d, a)), a.WriteText(std.out))
 }

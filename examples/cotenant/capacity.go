@@ -89,7 +89,7 @@ func runCapacity(ctx context.Context, args []string, std stdio) error {
 	} else {
 		err = errors.Join(err, report.WriteText(&text), printText(std.out, page.Fold(text.String())))
 	}
-	err = errors.Join(err, writePage(*html, report.Page()))
+	err = errors.Join(err, page.WriteHTML(*html, report.Page()))
 	switch {
 	case err != nil:
 		return errors.Join(err, searchErr)

@@ -16,6 +16,7 @@ import (
 	"github.com/cotenant/cotenant/decision/manifest/addons"
 	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/examples/internal/page"
 )
 
 //go:embed usage/decide.txt
@@ -88,7 +89,7 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 			return badInput(err)
 		}
 	}
-	if err := writePage(c.report, pages.Decide(fleet, result)); err != nil {
+	if err := page.WriteHTML(c.report, pages.Decide(fleet, result)); err != nil {
 		return err
 	}
 	if c.json {

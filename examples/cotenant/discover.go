@@ -14,6 +14,8 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/discover/kube"
+	"github.com/cotenant/cotenant/decision/migrate"
+	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/examples/internal/gpu"
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
@@ -32,7 +34,7 @@ var discoverUsage string
 // discoverOptions holds the flags of discover.
 type discoverOptions struct {
 	json, decide, real, kube, all, settle bool
-	out, prices, hints                    string
+	out, prices, hints, report            string
 	files                                 []string
 }
 
@@ -47,6 +49,8 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 		"says, on the node where most money hangs on it")
 	fl.BoolVar(&o.all, "all", false, "text: list everything, however long")
 	fl.StringVar(&o.out, "out", "", "`FILE` to write the fleet to, with where each field comes from")
+	fl.StringVar(&o.report, "report", "", "write a page with what runs, findings and unknowns to `FILE.html`; "+
+		"with -decide also the plan")
 	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices an hour: \"A100-SXM4-80GB: 3.25 USD\", "+
 		"\"p4d.24xlarge: 32.77 USD\"")
 	fl.StringVar(&o.hints, "hints", "", "`FILE` of what you know better: {workloads: {team/chat: {kind: "+
@@ -148,6 +152,7 @@ func (o *discoverOptions) write(ctx context.Context, d *discover.Discovery, std 
 		WriteJSON(io.Writer) error
 		WriteText(io.Writer, discover.TextOptions) error
 	} = d
+	var plan *migrate.Plan
 	if o.decide {
 		all, err := d.Decide(ctx, decision.Options{Input: o.out})
 		if err == nil && o.out != "" {
@@ -157,7 +162,10 @@ func (o *discoverOptions) write(ctx context.Context, d *discover.Discovery, std 
 		if err != nil {
 			return badInput(err)
 		}
-		out = all
+		out, plan = all, all.Plan
+	}
+	if err := page.WriteHTML(o.report, pages.Discovered(d, plan)); err != nil {
+		return err
 	}
 	if o.json {
 		return out.WriteJSON(std.out)

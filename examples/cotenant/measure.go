@@ -15,6 +15,7 @@ import (
 	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -24,8 +25,8 @@ var measureUsage string
 
 type measureConfig struct {
 	machine
-	real, json, printPlan, noTelemetry                bool
-	fleet, profiles, plan, dir, predictorFile, report string
+	real, json, printPlan, noTelemetry              bool
+	fleet, profiles, plan, dir, predictorFile, page string
 
 	opts    colocation.Options
 	seconds float64
@@ -95,7 +96,7 @@ func parseMeasure(args []string, std stdio) (*measureConfig, error) {
 		"with -real: give a server up that answers nothing for so long, not even a request for one token")
 	fl.DurationVar(&c.opts.Spinner, "spinner", 4*time.Second, "with -real: run each load so long beside a spinning "+
 		"neighbour, to count the time slices of its step,\nand under MPS beside probes, which slow it; 0 = do not")
-	fl.StringVar(&c.report, "report", "", "write a page of the loads' pressure and sensitivity under MPS to `FILE.html`")
+	fl.StringVar(&c.page, "report", "", "write a page with the outcome, predicted against measured, to `FILE.html`")
 	c.flags(fl)
 	if err := parse(fl, args, measureUsage, 0, std); err != nil {
 		return nil, err
@@ -119,7 +120,7 @@ func (c *measureConfig) check(fl *flag.FlagSet) error {
 	others, why := []string{"profiles", "mechanisms", "seed"}, "is for -fleet only (add -fleet)"
 	if c.fleet != "" {
 		others = []string{"price", "real", "plan", "print-plan", "dir", "no-telemetry", "nvml", "control", "silent",
-			"spinner", "report"}
+			"spinner"}
 		why = "does not go with -fleet, which is simulated (leave one of them out)"
 		if c.seconds == 0 {
 			c.seconds = colocation.DefaultFleetSeconds
@@ -163,7 +164,7 @@ func (c *measureConfig) measurePlan(ctx context.Context, std stdio) (*colocation
 	rep, err := colocation.Measure(ctx, plan, site, c.opts)
 	err = errors.Join(err, closeSite())
 	if rep != nil {
-		err = errors.Join(err, writePage(c.report, rep.Page()))
+		err = errors.Join(err, page.WriteHTML(c.page, rep.Page()))
 	}
 	switch {
 	case rep == nil:
@@ -215,6 +216,9 @@ func (c *measureConfig) measureFleet(ctx context.Context, std stdio) (*colocatio
 	}
 	rep, err := colocation.SimulateFleet(ctx, fleet, result, colocation.FleetOptions{
 		Options: c.opts, Profiles: opts.Profiles, Seed: c.seed, Seconds: c.seconds, Mechanisms: c.mechanisms})
+	if rep != nil {
+		err = errors.Join(err, page.WriteHTML(c.page, rep.Page()))
+	}
 	switch {
 	case rep == nil:
 		return nil, err

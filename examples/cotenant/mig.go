@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/mignvml"
@@ -122,7 +123,7 @@ func migCheck(c *migCall) func(context.Context) error {
 
 func migPack(c *migCall) func(context.Context) error {
 	text := c.String("demand", "", "`COUNTS` such as 1g.10gb=40,3g.40gb=12")
-	plot := c.String("plot", "", "write a drawing of the distinct layouts to this `FILE.svg`")
+	html := c.String("report", "", "write a page of the distinct layouts to this `FILE.html`")
 	parted := c.Bool("parted", false, "print a mig-parted configuration, a label for each distinct layout")
 	return func(context.Context) error {
 		m, err := c.model()
@@ -137,8 +138,8 @@ func migPack(c *migCall) func(context.Context) error {
 			return badInput(errors.New("say what is wanted, for example -demand 1g.10gb=40,3g.40gb=12"))
 		}
 		p, err := m.Pack(demand)
-		if err == nil && *plot != "" {
-			err = page.WriteFile(*plot, []byte(p.SVG()))
+		if err == nil {
+			err = page.WriteHTML(*html, pages.Packed(&p))
 		}
 		switch {
 		case err != nil:
@@ -225,11 +226,11 @@ func migChange(apply bool) func(*migCall) func(context.Context) error {
 		var opts mig.DiffOptions
 		c.BoolVar(&opts.AllowBusy, "allow-busy", false,
 			"destroy instances in use, as few as possible; a driver still refuses while clients run")
-		plot, dryRun := new(string), new(bool)
+		html, dryRun := new(string), new(bool)
 		if apply {
 			dryRun = c.Bool("dry-run", false, "change nothing")
 		} else {
-			plot = c.String("plot", "", "write a drawing of before and after to this `FILE.svg`")
+			html = c.String("report", "", "write a page of before and after to this `FILE.html`")
 		}
 		return func(ctx context.Context) (err error) {
 			want, err := mig.ParseCounts(strings.TrimPrefix(*text, "none"))
@@ -250,8 +251,8 @@ func migChange(apply bool) func(*migCall) func(context.Context) error {
 			switch {
 			case err == nil && apply:
 				return c.apply(ctx, gpu, p, *dryRun)
-			case err == nil && *plot != "":
-				err = page.WriteFile(*plot, []byte(mig.SVG([]mig.Layout{p.Have, p.Want}, []string{"before", "after"})))
+			case err == nil:
+				err = page.WriteHTML(*html, pages.Changed(&p))
 			}
 			switch {
 			case err != nil:

@@ -116,14 +116,14 @@ func TestMIGBadInput(t *testing.T) {
 	}
 }
 
-func TestMIGPlot(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "x.svg")
-	for _, args := range []string{"pack -gpu A30 -demand 1g.6gb=5 -plot ", "plan -gpu A30 -want 1g.6gb -plot "} {
+func TestMIGPage(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x.html")
+	for _, args := range []string{"pack -gpu A30 -demand 1g.6gb=5 -report ", "plan -gpu A30 -want 1g.6gb -report "} {
 		if code, _, errs := program(t, "", strings.Fields("mig "+args+name)...); code != 0 {
 			t.Fatal(errs)
 		}
 		data, err := os.ReadFile(name)
-		if err != nil || !bytes.HasPrefix(data, []byte("<svg")) || !bytes.Contains(data, []byte("1g.6gb")) {
+		if err != nil || !bytes.Contains(data, []byte(`class="part c0"`)) || !bytes.Contains(data, []byte("1g.6gb")) {
 			t.Errorf("%s: %.60s, %v", args, data, err)
 		}
 	}

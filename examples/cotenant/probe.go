@@ -25,7 +25,7 @@ var probeOpen = gpu.OpenProbe
 type probeConfig struct {
 	machine
 	real, json bool
-	out, plot  string
+	out, page  string
 	base       predict.Predictor
 }
 
@@ -64,7 +64,7 @@ func parseProbe(args []string, std stdio) (*probeConfig, error) {
 	fl.BoolVar(&c.real, "real", false, "probe this machine's GPU, a simulated one otherwise")
 	fl.BoolVar(&c.json, "json", false, "print the result as JSON")
 	fl.StringVar(&c.out, "out", "", "write the predictor to `FILE`")
-	fl.StringVar(&c.plot, "plot", "", "draw when processes were on the GPU, to the SVG `FILE`")
+	fl.StringVar(&c.page, "report", "", "write a page with the figures and who was on the GPU when to `FILE.html`")
 	fl.StringVar(&predictor, "predictor", "", "predictor `FILE` to take the other parameters from (default: an H200's)")
 	fl.IntVar(&c.device, "device", 0, "with -real: the GPU's `INDEX`, as NVML counts")
 	c.flags(fl)
@@ -72,15 +72,15 @@ func parseProbe(args []string, std stdio) (*probeConfig, error) {
 		return nil, err
 	}
 	errs := c.check(fl, c.real, "device")
-	for name, path := range map[string]string{"-out": c.out, "-plot": c.plot} {
+	for name, path := range map[string]string{"-out": c.out, "-report": c.page} {
 		if path != "" {
 			if err := page.CanWrite(path); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			}
 		}
 	}
-	if c.out != "" && filepath.Clean(c.out) == filepath.Clean(c.plot) {
-		errs = append(errs, errors.New("-out and -plot name the same file (name two)"))
+	if c.out != "" && filepath.Clean(c.out) == filepath.Clean(c.page) {
+		errs = append(errs, errors.New("-out and -report name the same file (name two)"))
 	}
 	if predictor != "" {
 		p, err := predict.LoadPredictor(predictor)
@@ -108,15 +108,10 @@ func (c *probeConfig) report(r *probe.Result, notes []string, w io.Writer) error
 			written = fmt.Sprintf("\nWritten to %s: cotenant measure -predictor %s\n", c.out, c.out)
 		}
 	}
-	if c.plot != "" && len(r.Measured) > 0 {
-		svg := r.SVG()
-		if svg == "" {
-			errs = append(errs, errors.New("-plot: no turns were measured, so there is nothing to draw"))
-		} else {
-			errs = append(errs, page.WriteFile(c.plot, []byte(svg)))
-		}
-	}
 	out := r.Report(&p, notes...)
+	if len(r.Measured) > 0 {
+		errs = append(errs, page.WriteHTML(c.page, r.Page(out)))
+	}
 	if c.json {
 		return errors.Join(append(errs, printJSON(w, out))...)
 	}

@@ -34,8 +34,8 @@ func probeRun(ctx context.Context, site probe.Site, args ...string) (code int, s
 
 func TestProbeSimulated(t *testing.T) {
 	dir := t.TempDir()
-	file, plot := filepath.Join(dir, "predictor.json"), filepath.Join(dir, "turns.svg")
-	code, out, errs := probeRun(t.Context(), nil, "-out", file, "-plot", plot)
+	file, html := filepath.Join(dir, "predictor.json"), filepath.Join(dir, "turns.html")
+	code, out, errs := probeRun(t.Context(), nil, "-out", file, "-report", html)
 	if code != exitDone || !strings.Contains(errs, "turns of 2 and 4 processes") {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
@@ -59,9 +59,10 @@ func TestProbeSimulated(t *testing.T) {
 	if err != nil || p.Parameters.Quantum.Basis != sharing.BasisSimulated || p.GPU != probe.SimulatedGPU {
 		t.Errorf("%+v, %v", p, err)
 	}
-	svg, err := os.ReadFile(plot)
-	if err != nil || !bytes.Contains(svg, []byte("</svg>")) || !bytes.Contains(svg, []byte("(simulated GPU, simulated)")) || !bytes.Contains(svg, []byte("4 of 4")) {
-		t.Errorf("%d bytes of plot, %v", len(svg), err)
+	written, err := os.ReadFile(html)
+	if err != nil || !bytes.Contains(written, []byte("Simulated: nothing was measured")) || !bytes.Contains(written, []byte("4 processes in turns")) ||
+		!bytes.Contains(written, []byte("A turn takes 2.09 ms and a switch 0.153 ms")) {
+		t.Errorf("%d bytes of page, %v", len(written), err)
 	}
 }
 
@@ -183,8 +184,8 @@ func TestProbeBadInput(t *testing.T) {
 	}{
 		{[]string{"-device", "1", "-nvml", "x"}, []string{"-device", "-nvml", "add -real"}},
 		{[]string{"-real", "-device", "-1"}, []string{"must be an index"}},
-		{[]string{"-out", dir, "-plot", filepath.Join(dir, "no", "x.svg")}, []string{"is a folder", "there is no folder"}},
-		{[]string{"-out", filepath.Join(dir, "x"), "-plot", dir + "/./x"}, []string{"the same file"}},
+		{[]string{"-out", dir, "-report", filepath.Join(dir, "no", "x.html")}, []string{"is a folder", "there is no folder"}},
+		{[]string{"-out", filepath.Join(dir, "x"), "-report", dir + "/./x"}, []string{"the same file"}},
 		{[]string{"-out", "/proc/p.json"}, []string{"-out: nothing can be written to /proc"}},
 		{[]string{"-predictor", bad}, []string{"bad.json", "gpu_name"}},
 		{[]string{"-predictor", filepath.Join(dir, "none.json")}, []string{"none.json"}},

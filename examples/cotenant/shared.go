@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,7 +19,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/internal/webpage"
 )
 
 // maxInput bounds what is read of one input, in bytes.
@@ -108,7 +106,7 @@ func (c *decideConfig) planFleet(ctx context.Context, fleet *decision.Fleet, opt
 			return badInput(err)
 		}
 	}
-	if err := writePage(c.report, pages.Plan(plan)); err != nil {
+	if err := page.WriteHTML(c.report, pages.Plan(plan)); err != nil {
 		return err
 	}
 	err = showPlan(plan, c.json, std)
@@ -116,18 +114,6 @@ func (c *decideConfig) planFleet(ctx context.Context, fleet *decision.Fleet, opt
 		return &exitError{code: exitNo}
 	}
 	return err
-}
-
-// writePage writes a page to the file of -report, where one is named.
-func writePage(file string, p *webpage.Page) error {
-	if file == "" {
-		return nil
-	}
-	var b bytes.Buffer
-	if err := p.Write(&b); err != nil {
-		return err
-	}
-	return page.WriteFile(file, b.Bytes())
 }
 
 func showPlan(plan *migrate.Plan, asJSON bool, std stdio) error {

@@ -38,10 +38,10 @@ func main() {
 }
 
 type options struct {
-	nodes, tasks, policy, plot string
-	seed                       int64
-	ratio                      float64
-	json, bound                bool
+	nodes, tasks, policy, plot, report string
+	seed                               int64
+	ratio                              float64
+	json, bound                        bool
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
@@ -61,6 +61,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	policies := strings.Join(replay.Policies(), ", ")
 	fs.StringVar(&o.policy, "policy", "", policies+"; without it all are compared over ten seeds")
 	fs.StringVar(&o.plot, "plot", "", "with no -policy: draw allocation against arrivals into `FILE.svg`, or FILE.png")
+	fs.StringVar(&o.report, "report", "", "with no -policy: write a page of the comparison to `FILE.html`")
 	fs.BoolVar(&o.bound, "bound", false,
 		"with no -policy: solve for what moving tasks freely would allocate; takes minutes")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
@@ -106,8 +107,8 @@ func (o *options) check(rest []string) error {
 	if all := replay.Policies(); o.policy != "" && !slices.Contains(all, o.policy) {
 		errs = append(errs, fmt.Errorf("-policy: there is no policy %q: use %s", o.policy, strings.Join(all, ", ")))
 	}
-	if o.policy != "" && o.plot != "" {
-		errs = append(errs, errors.New("-plot: the drawing compares all policies: leave -policy out"))
+	if o.policy != "" && o.plot+o.report != "" {
+		errs = append(errs, errors.New("-plot and -report compare all policies: leave -policy out"))
 	}
 	return errors.Join(errs...)
 }
@@ -140,9 +141,10 @@ func (o *options) compare(ctx context.Context, c *replay.Cluster, w io.Writer) e
 		writeTable(w, all)
 	}
 	if o.plot != "" {
-		err = errors.Join(chart.WriteFile(o.plot, plot(all)), err)
+		drawn := all.Chart()
+		err = errors.Join(chart.WriteFile(o.plot, &drawn), err)
 	}
-	return err
+	return errors.Join(page.WriteHTML(o.report, all.Page()), err)
 }
 
 func writeTable(w io.Writer, c *replay.Comparison) {

@@ -49,6 +49,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		"how sure a decision must be that objectives are kept, 0.5 to 0.999")
 	fs.StringVar(&o.Distort, "distort", "", "worlds that are not as published: "+strings.Join(judge.Distortions(), ", "))
 	asJSON := fs.Bool("json", false, "print JSON")
+	html := fs.String("report", "", "write a page of what is missed against money to `FILE.html`")
 	verbose := fs.Bool("v", false, "name each workload that missed, and each fleet that cost more than it had to")
 	err := fs.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -94,6 +95,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		err = enc.Encode(rep)
 	default:
 		err = rep.WriteText(stdout)
+	}
+	if err == nil {
+		err = page.WriteHTML(*html, rep.Page())
 	}
 	if err != nil {
 		page.Fail("judge", stderr, err)

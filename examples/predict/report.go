@@ -28,6 +28,9 @@ type report struct {
 	Classes    []series                     `json:"classes,omitempty"` // likewise, by engine and kind of tenant
 	Parameters []costs.NamedParameter       `json:"parameters"`
 	Sources    sharing.Citations            `json:"sources,omitzero"`
+
+	shown []predict.Measured // on a page
+	how   string             // they were predicted
 }
 
 type summary struct {
@@ -110,6 +113,7 @@ func (o *options) report(p *predict.Predictor, others *profile.Profiles) (*repor
 		rep.Rows = append(rep.Rows, r)
 	}
 	rep.Errors = tableOf(measured)
+	rep.shown, rep.how = measured, fmt.Sprintf("Predicted by the constants of %s (%s).", p.GPU, o.method)
 	if err := rep.Errors.addBaselines(files); err != nil {
 		return nil, err
 	}
@@ -119,7 +123,8 @@ func (o *options) report(p *predict.Predictor, others *profile.Profiles) (*repor
 	rep.Splits = map[predict.Split]errorTable{}
 	if len(files) > 1 {
 		var err error
-		rep.Series, rep.Classes, rep.Splits[predict.SplitLeaveOneSeriesOut], err = o.seriesOut(files)
+		rep.how = fmt.Sprintf("Each series predicted by the others of its GPU (%s).", o.method)
+		rep.Series, rep.Classes, rep.Splits[predict.SplitLeaveOneSeriesOut], rep.shown, err = o.seriesOut(files)
 		return rep, err
 	}
 	for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
@@ -128,20 +133,24 @@ func (o *options) report(p *predict.Predictor, others *profile.Profiles) (*repor
 			return nil, fmt.Errorf("%s: %w", o.data[0], err)
 		}
 		rep.Splits[split] = tableOf(held)
+		if split == predict.SplitLeaveOneCaseOut {
+			rep.shown, rep.how = held, fmt.Sprintf("Each case predicted by the other cases (%s).", o.method)
+		}
 	}
 	return rep, nil
 }
 
 // seriesOut predicts each series by the others, and returns the errors by series, by engine
 // and kind of tenant, and of all.
-func (o *options) seriesOut(files []profile.Rows) (of, classes []series, all errorTable, err error) {
-	held, err := predict.NewPredictor().CrossValidate(o.method, predict.SplitLeaveOneSeriesOut, files...)
+func (o *options) seriesOut(files []profile.Rows) (of, classes []series, all errorTable, held []predict.Measured,
+	err error) {
+	held, err = predict.NewPredictor().CrossValidate(o.method, predict.SplitLeaveOneSeriesOut, files...)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, nil, err
 	}
 	of = grouped(held, func(m predict.Measured) (string, string) { return m.Series, m.Row.GPUName })
-	classes = grouped(held, func(m predict.Measured) (string, string) { return className(m), "" })
-	return of, classes, tableOf(held), nil
+	classes = grouped(held, func(m predict.Measured) (string, string) { return m.ClassName(), "" })
+	return of, classes, tableOf(held), held, nil
 }
 
 // grouped returns the errors of rows by the name and GPU that a function gives each.
@@ -158,23 +167,6 @@ func grouped(held []predict.Measured, name func(predict.Measured) (name, gpu str
 		out[i].Errors = tableOf(of[out[i].Series])
 	}
 	return out
-}
-
-// className names the engine or kind of a tenant, and beside what it was where that says
-// more. Only rows of servers that launch steps as a whole calibrate, so that all other
-// engines and kinds are predicted as if they were left out.
-func className(m predict.Measured) string {
-	switch {
-	case m.Row.Kind != profile.KindServer:
-		return m.Row.Kind.String()
-	case m.Prediction != nil && m.Prediction.Class >= profile.ClassMixed:
-		return "server, " + m.Prediction.Class.String()
-	case m.Row.Server.Variant != "":
-		return m.Row.Server.Variant
-	case m.Prediction != nil && m.Prediction.Class == profile.ClassLaunched:
-		return "server, launched"
-	}
-	return "calibrated on"
 }
 
 func rowOf(m predict.Measured) row {
@@ -266,7 +258,7 @@ func (o *options) writeParameters(out io.Writer, p *predict.Predictor) error {
 	w.WriteByte('\n')
 	writeAssumed(w, o.assumed)
 	if len(o.fitted) > 1 && o.splits {
-		of, classes, all, err := o.seriesOut(o.fitted)
+		of, classes, all, _, err := o.seriesOut(o.fitted)
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/judge"
+	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/internal/page"
@@ -50,6 +51,7 @@ type options struct {
 	data, fit   []string
 	metrics     []string
 	use, save   string
+	page        string
 	gpu, fitGPU string
 	json, rows  bool
 	splits      bool
@@ -103,6 +105,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	list("fit", "calibrate on the measured rows of `FILE`", &o.fit)
 	fs.StringVar(&o.use, "predictor", "", "start from the predictor in `FILE`")
 	fs.StringVar(&o.save, "out", "", "write the predictor to `FILE`")
+	fs.StringVar(&o.page, "report", "", "with -profiles: write a page of predicted against measured to `FILE.html`")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.BoolVar(&o.rows, "rows", false, "print every row, and not only those that are missed most")
 	fs.BoolVar(&o.splits, "splits", true, "also predict the measured rows of -profiles by its other cases, its other "+
@@ -167,6 +170,11 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 			err = page.WriteFile(o.save, append(data, '\n'))
 		}
 		if err != nil {
+			return fail(5, err)
+		}
+	}
+	if rep != nil && o.page != "" {
+		if err := page.WriteHTML(o.page, pages.Predicted(rep.shown, rep.how)); err != nil {
 			return fail(5, err)
 		}
 	}

@@ -32,7 +32,8 @@
       [p[1], p[2] ?? p[1], p[3] ?? p[1]].forEach((v, k) => add(row, 1 + 3 * i + k, v));
     }
     for (let k = 0; k <= 3 * c.Series.length; k++) (columns[k] ||= []).length = row + 1;
-    return columns.map(column => Array.from(column));
+    // What interrupts a curve holds until its next point, over the rows of others.
+    return columns.map(column => { let v; return Array.from(column, now => v = now === undefined && v !== null ? now : now ?? null); });
   };
 
   const draw = (c, el) => {

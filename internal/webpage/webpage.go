@@ -19,7 +19,7 @@
 //
 // Answer and the table of the first section are what a reader sees first: put the numbers there. What is called by
 // one Colour has one colour throughout the page. A chart of more than four series becomes one chart for each Colour,
-// with the same axes; one whose series have one point each becomes a table. Texts may come from anybody: all are
+// with the same axes; one whose lines have one point each becomes a table. Texts may come from anybody: all are
 // escaped. The same page gives the same bytes.
 //
 // Experimental: its API may change.

@@ -177,13 +177,14 @@ func (p Point) MarshalJSON() ([]byte, error) {
 func (l *layout) panels(c *Chart) []panel {
 	var parts []panel
 	x, y := c.Ranges()
+	lone := c.Kind == Scatter && !slices.ContainsFunc(c.Series, func(s Series) bool { return len(s.Points) > 1 })
 	for _, s := range c.Series {
 		name := cmp.Or(s.Colour, s.Name)
 		s.Colour = strconv.Itoa(l.colourOf(name))
 		s.Points = slices.DeleteFunc(slices.Clone(s.Points), func(p Point) bool {
 			return !c.X.shows(p.X) || !c.Y.shows(p.Y) && !math.IsNaN(p.Y)
 		})
-		title, many := c.Title, len(c.Series) > mostSeries
+		title, many := c.Title, len(c.Series) > mostSeries && !lone
 		if many {
 			title += ": " + name
 		}

@@ -67,10 +67,12 @@ func verdicts(results []*loadgen.Result, rows Scenarios) ([]webpage.Table, strin
 	t := webpage.Table{Head: []string{"scenario", "saturates at", "output (tokens/s)", "end-to-end P99 (s)"}}
 	slo := slices.ContainsFunc(results, func(r *loadgen.Result) bool { return r.Summary.Goodput != nil })
 	if slo {
-		t.Head = []string{"scenario", "keeps the objectives to", "good requests/s", "output (tokens/s)", "end-to-end P99 (s)",
+		t.Head = []string{"scenario", "keeps the objectives to", "good requests/s", "output (tokens/s)",
+			"end-to-end P99 (s)",
 			"beyond"}
 	}
-	var said, grows []string
+	var said, grows, order []string
+	names := map[string]string{} // of scenarios of which the same is said
 	for len(rows) > 0 {
 		n := 1
 		for n < len(rows) && rows[n].Scenario == rows[0].Scenario {
@@ -79,7 +81,10 @@ func verdicts(results []*loadgen.Result, rows Scenarios) ([]webpage.Table, strin
 		levels, name := rows[:n], rows[0].Scenario
 		rows = rows[n:]
 		if !slo {
-			peak := slices.MaxFunc(levels, func(a, b Scenario) int { return cmp.Compare(a.TokensPerS, b.TokensPerS) }).TokensPerS
+			peak := slices.MaxFunc(levels, func(a, b Scenario) int {
+				return cmp.Compare(a.TokensPerS,
+					b.TokensPerS)
+			}).TokensPerS
 			r := levels[slices.IndexFunc(levels, func(r Scenario) bool { return r.TokensPerS >= nearPeak*peak })]
 			at, figure := r.Load, fmt.Sprintf("%s at %s (%s tokens/s)", name, r.Load, webpage.Number(r.TokensPerS))
 			if r.Load == levels[n-1].Load {
@@ -87,29 +92,48 @@ func verdicts(results []*loadgen.Result, rows Scenarios) ([]webpage.Table, strin
 			} else {
 				said = append(said, figure)
 			}
-			t.Rows = append(t.Rows, webpage.Row{Cells: []string{name, at, webpage.Number(r.TokensPerS), r.p99()}, Colour: name})
+			t.Rows = append(t.Rows, webpage.Row{Cells: []string{name, at, webpage.Number(r.TokensPerS), r.p99()},
+				Colour: name})
 			continue
 		}
-		kept, good, beyond := -1, 0.0, "nothing higher was tried"
+		kept, good, beyond, aims := -1, 0.0, "nothing higher was tried", false
 		for i, r := range levels {
 			share, perS, spoiler := keeps(results, r)
+			if math.IsNaN(share) {
+				continue
+			}
+			aims = true
 			if share < attainment {
 				beyond = fmt.Sprintf("%s goes first (%s%% kept at %s)", spoiler, webpage.Number(100*share), r.Load)
 				break
 			}
 			kept, good = i, perS
 		}
-		to, row := "at no load tried", webpage.Row{Colour: name, Cells: []string{name, "no load tried", "-", "-", "-", beyond}}
+		if !aims {
+			t.Rows = append(t.Rows, webpage.Row{Cells: []string{name, "no objectives", "-", "-", "-", "-"}, Colour: name})
+			continue
+		}
+		to, row := "at no load tried", webpage.Row{Colour: name, Cells: []string{name, "no load tried", "-", "-", "-",
+			beyond}}
 		if kept >= 0 {
 			r := &levels[kept]
 			to = "to " + r.Load
 			row.Cells = []string{name, r.Load, webpage.Number(good), webpage.Number(r.TokensPerS), r.p99(), beyond}
 		}
 		t.Rows = append(t.Rows, row)
-		said = append(said, fmt.Sprintf("%s %s; %s", name, to, beyond))
+		key := to + "; " + beyond
+		if names[key] == "" {
+			order = append(order, key)
+			names[key] = name
+		} else {
+			names[key] += ", " + name
+		}
+	}
+	for _, key := range order {
+		said = append(said, names[key]+" "+key)
 	}
 	var answer []string
-	if slo {
+	if slo && len(said) > 0 {
 		answer = append(answer, "99% of requests keep the objectives with "+strings.Join(said, "; with ")+".")
 	} else if len(said) > 0 {
 		answer = append(answer, "Throughput saturates with "+strings.Join(said, ", ")+".")
@@ -121,7 +145,7 @@ func verdicts(results []*loadgen.Result, rows Scenarios) ([]webpage.Table, strin
 }
 
 // keeps returns the share of requests that kept their objectives in the runs of a row, how many did a second, and the
-// latency that exceeds its bound most.
+// latency that exceeds its bound most. The share is NaN where no request has objectives.
 func keeps(results []*loadgen.Result, row Scenario) (share, perS float64, spoiler string) {
 	met, of, runs, worst := 0.0, 0.0, 0.0, 0.0
 	for _, r := range results {
@@ -144,7 +168,7 @@ func keeps(results []*loadgen.Result, row Scenario) (share, perS float64, spoile
 		}
 	}
 	if of == 0 {
-		return 0, 0, "no request that could show it"
+		return math.NaN(), 0, ""
 	}
 	return met / of, perS / runs, cmp.Or(spoiler, "failures")
 }
@@ -219,7 +243,8 @@ func factorText(f *FigureComparison) string {
 func runTables(s *loadgen.Summary) (tables []webpage.Table) {
 	for i := range s.Tenants {
 		m := &s.Tenants[i].Measures
-		caption := fmt.Sprintf("%s, %s, %s: %d requests, %d ok, %d failed", s.Scenario, s.Tenants[i].Name, s.Tenants[i].Load,
+		caption := fmt.Sprintf("%s, %s, %s: %d requests, %d ok, %d failed", s.Scenario, s.Tenants[i].Name,
+			s.Tenants[i].Load,
 			m.Counts.Total, m.Counts.OK, m.Counts.Failed)
 		if classes := FailedByClass(&m.Counts); classes != "" {
 			caption += " (" + classes + ")"

@@ -34,8 +34,8 @@ var (
 	look string
 )
 
-// pages are the commands that make each page: {} is the file to write, {fleet} a fleet of 800 workloads and {cluster}
-// the fleet of the built-in cluster. A command runs in the repository's root.
+// pages are the commands that make each page: {} is the file to write, {fleet} a fleet of 800 workloads, {cluster} the
+// fleet of the built-in cluster and {recorded} the series that predict's report names. A command runs in the repository's root.
 var pages = []struct{ name, command, file string }{ // file is the page below {} where that is a folder
 	{"bench of three scenarios", "cotenant bench report -out {} loadgen/report/testdata/runs/example", "report.html"},
 	{"built-in fleet", "cotenant decide -report {} examples/quickstart/fleet.yaml", ""},
@@ -46,6 +46,19 @@ var pages = []struct{ name, command, file string }{ // file is the page below {}
 	{"capacity of the built-in trace", "cotenant capacity -report {}", ""},
 	{"pressure of three loads", "cotenant measure -plan mixed -seconds 2 -out {}-runs -report {}", ""},
 	{"capacity at three loads", "cotenant capacity -trace rate=6,in=400,out=120,n=600 -model chat=params:7e9,fp8 -gpu L40S=0.9 -gpu H100-SXM5-80GB=2.9 -load 0.5,2,6 -report {}", ""},
+	{"two tenants", "cotenant bench -plan loadgen/planfile/testdata/plan.yaml -study -report -progress=false -out {}", "report.html"},
+	{"five scenarios", "cotenant bench -simulate baseline,mig,mig-emulation,mps,time-slicing -concurrency 2,8,24 -requests 60 -random-input-len 128 -random-output-len 32 -slo-ttft 300ms -progress=false -report -out {}", "report.html"},
+	{"what runs", "cotenant discover -report {}", ""},
+	{"what runs and what should change", "cotenant discover -decide -report {}", ""},
+	{"a look at a cluster", "cotenant advise -out {}.looks -report {}", ""},
+	{"MIG layouts", "cotenant mig pack -gpu A30 -demand 1g.6gb=5,2g.12gb=1 -report {}", ""},
+	{"a change of MIG instances", "cotenant mig plan -gpu a100-80gb -have 2g.20gb@0,3g.40gb@4!busy -want 1g.10gb=3,3g.40gb=1 -report {}", ""},
+	{"side by side", "cotenant measure -seconds 2 -out {}.runs -report {}", ""},
+	{"a GPU probed", "cotenant probe -report {}", ""},
+	{"decisions judged", "judge -fleets 20 -report {}", ""},
+	{"a trace replayed", "fleet -bound -report {}", ""},
+	{"one series predicted", "predict -profiles examples/predict/testdata/h100-two-models.json -report {}", ""},
+	{"recorded series", "predict -method closed-form {recorded} -report {}", ""},
 }
 
 // largeFleet has 800 workloads of four kinds in four pools.
@@ -99,12 +112,18 @@ func TestPages(t *testing.T) {
 	if err := chromedp.Run(browser); err != nil {
 		t.Fatalf("no browser: %v (install chromium)", err)
 	}
+	written, err := os.ReadFile(filepath.Join(root, "decision/predict/REPORT-2026-11.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, recorded, _ := strings.Cut(string(written), "\ngo run ./examples/predict ")
+	recorded, _, _ = strings.Cut(recorded, "\n")
 	fleet, cluster := filepath.Join(dir, "fleet.yaml"), filepath.Join(dir, "cluster.yaml")
 	if err := os.WriteFile(fleet, []byte(largeFleet()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	do := func(command, file string) ([]byte, error) {
-		args := strings.Fields(strings.NewReplacer("{}", file, "{fleet}", fleet, "{cluster}", cluster).Replace(command))
+		args := strings.Fields(strings.NewReplacer("{recorded}", recorded, "{}", file, "{fleet}", fleet, "{cluster}", cluster).Replace(command))
 		cmd := exec.Command(filepath.Join(bin, args[0]), args[1:]...)
 		cmd.Dir = root
 		return cmd.CombinedOutput()

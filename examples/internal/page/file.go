@@ -1,10 +1,13 @@
 package page
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/cotenant/cotenant/internal/webpage"
 )
 
 // WriteFile writes a file whole or not at all. What stands at path and is no
@@ -25,6 +28,18 @@ func WriteFile(path string, data []byte) error {
 		_ = os.Remove(f.Name())
 	}
 	return err
+}
+
+// WriteHTML writes a page to the file of -report, where one is named.
+func WriteHTML(path string, p *webpage.Page) error {
+	if path == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		return err
+	}
+	return WriteFile(path, b.Bytes())
 }
 
 // CanWrite returns why WriteFile would fail at path, as far as can be told before:
