@@ -15,9 +15,8 @@ import (
 // Page returns the report as a page: who suffers beside others and which mechanism is best, each tenant predicted and
 // measured, and what tenants do to one another's kernels.
 func (rep *Report) Page() *webpage.Page {
-	p := &webpage.Page{Title: "Workloads side by side", Basis: fmt.Sprintf("Measured on %s, driver %s.", cmp.Or(rep.GPU,
-		"an unknown GPU"),
-		cmp.Or(rep.Driver, "unknown"))}
+	p := &webpage.Page{Title: "Workloads side by side", Basis: fmt.Sprintf("Measured on %s, driver %s.",
+		cmp.Or(rep.GPU, "an unknown GPU"), cmp.Or(rep.Driver, "unknown"))}
 	if rep.Basis == sharing.BasisSimulated {
 		p.Basis = "Simulated: embedded servers on a simulated GPU, and no real one."
 	}
@@ -25,14 +24,15 @@ func (rep *Report) Page() *webpage.Page {
 		p.Invalid = append(p.Invalid, "Not complete: "+rep.Problem)
 	}
 	for _, run := range rep.Invalid {
-		p.Invalid = append(p.Invalid,
-			"INVALID: the load client shaped the figures of "+run+" too; measure again when this machine does "+
-				"nothing else.")
+		p.Invalid = append(p.Invalid, "INVALID: the load client shaped the figures of "+run+
+			" too; measure again when this machine does nothing else.")
 	}
 	t := webpage.Table{Head: []string{"load", "case", "mechanism", "slower", "predicted", "P50 of a token or step (ms)",
-		"predicted (ms)",
-		"objectives"}}
-	charts := make([]webpage.Chart, len(pageMetrics))
+		"predicted (ms)", "objectives"}}
+	var charts []webpage.Chart
+	for _, m := range pageMetrics {
+		charts = append(charts, webpage.Against(m.Title()))
+	}
 	var worst *ReportRow
 	for i := range rep.Rows {
 		r := &rep.Rows[i]
@@ -46,75 +46,44 @@ func (rep *Report) Page() *webpage.Page {
 		for k, m := range pageMetrics {
 			v, ok := r.Predicted[m]
 			if got := r.Actual[m]; ok && got > 0 {
-				point(&charts[k], r.Mode.String(), webpage.Point{X: got, Y: v.Value, Low: v.Low, High: v.High})
+				charts[k].Add(r.Mode.String(), webpage.Point{X: got, Y: v.Value, Low: v.Low, High: v.High})
 			}
 		}
 	}
 	var said []string
 	if worst != nil {
-		said = append(said, fmt.Sprintf("Together, %s suffers most: its median token or step takes %s times what it takes alone (%s, %s).", worst.Load,
-			webpage.Number(*worst.Slowdown), worst.Case, worst.Mode))
+		said = append(said, fmt.Sprintf("Together, %s suffers most: its median token or step takes %s times what it takes "+
+			"alone (%s, %s).", worst.Load, webpage.Number(*worst.Slowdown), worst.Case, worst.Mode))
 	}
 	for _, a := range rep.Agreement {
 		if a.Mode == nil && (a.Metric == profile.MetricTPOTP50 || a.Metric == profile.MetricStepP50) {
 			said = append(said, fmt.Sprintf("%s was foreseen to %s%% on average, and %d of %d outcomes lie in their 90%% intervals.",
-				titleOf(a.Metric), webpage.Number(100*a.MeanErrorFraction), a.Inside, a.Points))
+				a.Metric.Title(), webpage.Number(100*a.MeanErrorFraction), a.Inside, a.Points))
 		}
 	}
 	p.Answer = cmp.Or(strings.Join(said, " "), "Nothing ran side by side to its end.")
 	for _, v := range rep.Verdicts {
 		if v.Best {
 			p.Answer += fmt.Sprintf("\n%s: best under %s, which keeps every objective and delivers %s tokens/s.", v.Case,
-				v.Mode,
-				webpage.Number(v.TokensPerS))
+				v.Mode, webpage.Number(v.TokensPerS))
 		}
 	}
 	first := webpage.Section{Tables: []webpage.Table{t}, Notes: rep.Notes}
 	for _, m := range rep.Missing {
 		first.Notes = append(first.Notes, fmt.Sprintf("Not run: %s by %s: %s", m.Case, m.Mode, m.Reason))
 	}
-	p.Sections = []webpage.Section{first}
-	against := webpage.Section{Title: "Predicted and measured", Text: []string{
-		"The predictions were written before the runs. On the dashed line both are equal."}}
-	for k, c := range charts {
-		c.Title, c.Kind, c.Diagonal = titleOf(pageMetrics[k]), webpage.Scatter, true
-		c.X, c.Y = webpage.Axis{Label: "measured (ms)", Log: true}, webpage.Axis{Label: "predicted (ms)", Log: true}
-		if len(c.Series) > 0 {
-			against.Charts = append(against.Charts, c)
-		}
-	}
-	pressed := webpage.Section{Title: "Pressure under MPS", Text: []string{
-		"How long kernels wait beside a load, and how its step grows beside kernels, by their length."}}
+	pressed := webpage.Section{Title: "Pressure under MPS: waits of kernels, and steps, by the length of kernels"}
 	for _, l := range rep.Pressures {
 		pressed.Charts = append(pressed.Charts, pressureCharts(l.Load, l.Pressure)...)
 	}
-	for _, s := range []webpage.Section{against, pressed} {
-		if len(s.Charts) > 0 {
-			p.Sections = append(p.Sections, s)
-		}
-	}
+	p.Sections = []webpage.Section{first, {Title: "Predicted before the runs, and measured; equal on the dashed line",
+		Charts: charts}, pressed}
 	return p
 }
 
 // pageMetrics have a chart of predicted against measured.
 var pageMetrics = []profile.Metric{profile.MetricTPOTP50, profile.MetricTTFTP50, profile.MetricTPOTP99,
-	profile.MetricTTFTP99,
-	profile.MetricStepP50}
-
-// titleOf writes a metric for a title: "TPOT P50".
-func titleOf(m profile.Metric) string {
-	return strings.ToUpper(strings.NewReplacer("_ms", "", "_", " ").Replace(m.String()))
-}
-
-// point adds a point to the named series of a chart.
-func point(c *webpage.Chart, name string, p webpage.Point) {
-	k := slices.IndexFunc(c.Series, func(s webpage.Series) bool { return s.Name == name })
-	if k < 0 {
-		k = len(c.Series)
-		c.Series = append(c.Series, webpage.Series{Name: name, Dots: true})
-	}
-	c.Series[k].Points = append(c.Series[k].Points, p)
-}
+	profile.MetricTTFTP99, profile.MetricStepP50}
 
 // row is that of a tenant beside others; the best mechanism of its case stands out.
 func (rep *Report) row(r *ReportRow) webpage.Row {
@@ -122,21 +91,20 @@ func (rep *Report) row(r *ReportRow) webpage.Row {
 	if r.Kind != profile.KindServer {
 		of = profile.MetricStepP50
 	}
-	factor := func(v float64) string { return webpage.Number(v) + "×" }
 	cells := []string{r.Load, r.Case, r.Mode.String(), "-", "-", "-", "-", "-"}
 	if r.Slowdown != nil {
-		cells[3] = factor(*r.Slowdown)
+		cells[3] = webpage.Number(*r.Slowdown) + "×"
 	}
 	if s := r.PredictedSlowdown; s != nil {
-		cells[4] = fmt.Sprintf("%s (%s to %s)", factor(s.Value), webpage.Number(s.Low), webpage.Number(s.High))
+		cells[4] = webpage.Interval(s.Value, s.Low, s.High)
 	} else if r.PriorSlowdown != nil {
-		cells[4] = factor(*r.PriorSlowdown)
+		cells[4] = webpage.Number(*r.PriorSlowdown)
 	}
 	if v := r.Actual[of]; v > 0 {
 		cells[5] = webpage.Number(v)
 	}
 	if v, ok := r.Predicted[of]; ok {
-		cells[6] = fmt.Sprintf("%s (%s to %s)", webpage.Number(v.Value), webpage.Number(v.Low), webpage.Number(v.High))
+		cells[6] = webpage.Interval(v.Value, v.Low, v.High)
 	}
 	if len(r.Objectives) > 0 {
 		cells[7] = cmp.Or(r.missed(), "kept")
@@ -159,20 +127,19 @@ func pressureCharts(name string, p *profile.Pressure) []webpage.Chart {
 			what = "each of a chain, wide"
 		case w.Wide:
 			what = "a block on each SM"
-			point(&waits, "nobody beside", webpage.Point{X: length(w.KernelUS), Y: w.AloneMeanUS})
+			waits.Add("nobody beside", webpage.Point{X: length(w.KernelUS), Y: w.AloneMeanUS})
 		}
-		point(&waits, what, webpage.Point{X: length(w.KernelUS), Y: w.BesideMeanUS / float64(w.Kernels)})
+		waits.Add(what, webpage.Point{X: length(w.KernelUS), Y: w.BesideMeanUS / float64(w.Kernels)})
 	}
 	steps := webpage.Chart{Title: "Step of " + name + " beside kernels",
-		X: webpage.Axis{Label: "length of the kernels back to back (us)",
-			Log: true}, Y: webpage.Axis{Label: "median step (ms)", Log: true}, Limits: []webpage.Limit{{Name: "nothing beside",
-			At: p.StepMS}}}
+		X: webpage.Axis{Label: "length of the kernels back to back (us)", Log: true},
+		Y: webpage.Axis{Label: "median step (ms)", Log: true}, Limits: []webpage.Limit{{Name: "nothing beside", At: p.StepMS}}}
 	for _, q := range p.Presses {
 		what := "calculating, all SMs"
 		if q.Reads {
 			what = "reading memory"
 		}
-		point(&steps, what, webpage.Point{X: length(q.KernelUS), Y: q.StepMS})
+		steps.Add(what, webpage.Point{X: length(q.KernelUS), Y: q.StepMS})
 	}
-	return slices.DeleteFunc([]webpage.Chart{waits, steps}, func(c webpage.Chart) bool { return len(c.Series) == 0 })
+	return []webpage.Chart{waits, steps}
 }

@@ -57,10 +57,8 @@ func Decide(f *decision.Fleet, r *decision.Result) *webpage.Page {
 	for i := range r.Decisions {
 		p.Details = append(p.Details, detail(r, &r.Decisions[i]))
 	}
-	if traps := trapsOf(r); len(traps.Rows) > 0 {
-		p.Sections = append(p.Sections, webpage.Section{Title: "Traps that the input walks into",
-			Tables: []webpage.Table{traps}})
-	}
+	p.Sections = append(p.Sections, webpage.Section{Title: "Traps that the input walks into",
+		Tables: []webpage.Table{trapsOf(r)}})
 	return p
 }
 

@@ -48,16 +48,10 @@ func Discovered(d *discover.Discovery, plan *migrate.Plan) *webpage.Page {
 	for _, u := range d.Unknown[:min(mostUnknown, len(d.Unknown))] {
 		unknown.Rows = append(unknown.Rows, webpage.Row{Cells: []string{amount(u.MonthlyAtStake), u.Why, u.SettleBy}})
 	}
-	var more []webpage.Section
-	if len(found.Rows) > 0 {
-		more = append(more, webpage.Section{Title: "Findings", Tables: []webpage.Table{found}})
-	}
-	if len(unknown.Rows) > 0 {
-		more = append(more, webpage.Section{Title: "Unknown, by the money that hangs on it",
-			Tables: []webpage.Table{unknown}})
-	}
+	more := []webpage.Section{{Title: "Findings", Tables: []webpage.Table{found}},
+		{Title: "Unknown, by the money that hangs on it", Tables: []webpage.Table{unknown}}}
 	if rest := len(d.Unknown) - mostUnknown; rest > 0 {
-		more[len(more)-1].Notes = []string{fmt.Sprintf("%d more: -json has all.", rest)}
+		more[1].Notes = []string{fmt.Sprintf("%d more: -json has all.", rest)}
 	}
 	p.Sections = slices.Insert(p.Sections, min(2, len(p.Sections)), more...)
 	return p
@@ -84,9 +78,8 @@ func Advised(d *discover.Discovery, a *advise.Advice) *webpage.Page {
 			since.Rows = append(since.Rows, webpage.Row{Cells: []string{list.name, item}})
 		}
 	}
-	if len(since.Rows) > 0 {
-		p.Sections[0].Tables = append(p.Sections[0].Tables, since)
-	} else {
+	p.Sections[0].Tables = append(p.Sections[0].Tables, since)
+	if len(since.Rows) == 0 {
 		p.Sections[0].Notes = append(p.Sections[0].Notes, "Nothing changed since the last look, or this is the first.")
 	}
 	return p

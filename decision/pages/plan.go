@@ -39,9 +39,7 @@ func Plan(p *migrate.Plan) *webpage.Page {
 		changes.Rows = append(changes.Rows, webpage.Row{Colour: r.Workload, Cells: []string{r.Node, r.Workload,
 			cmp.Or(r.Today, "-"), cmp.Or(r.After, "leaves"), r.Risk}})
 	}
-	if len(changes.Rows) > 0 {
-		first.Tables = append(first.Tables, changes)
-	}
+	first.Tables = append(first.Tables, changes)
 	before, after := newState(p.Fleet), newState(p.Fleet)
 	steps := webpage.Section{Title: "Steps, one after another"}
 	for i := range p.Steps {
@@ -55,9 +53,7 @@ func Plan(p *migrate.Plan) *webpage.Page {
 	page.Sections = []webpage.Section{first, {Title: "GPUs", Maps: maps, Text: []string{
 		"The width of a tenant is its part of a GPU: its slices, or its turn among those that share. " +
 			"Who shares a node stands in the cluster; on which of its GPUs, where several do, does not."}}}
-	if p.Changes() {
-		page.Sections = append(page.Sections, steps)
-	}
+	page.Sections = append(page.Sections, steps)
 	stays := map[string]string{}
 	table := webpage.Table{Head: []string{"workloads", "why"}}
 	for _, s := range p.Stays {
@@ -67,9 +63,7 @@ func Plan(p *migrate.Plan) *webpage.Page {
 		}
 		table.Rows = append(table.Rows, webpage.Row{Cells: []string{names, s.Why}})
 	}
-	if len(table.Rows) > 0 {
-		page.Sections = append(page.Sections, webpage.Section{Title: "Stays as it is", Tables: []webpage.Table{table}})
-	}
+	page.Sections = append(page.Sections, webpage.Section{Title: "Stays as it is", Tables: []webpage.Table{table}})
 	for i := range p.Fleet.Workloads {
 		page.Details = append(page.Details, change(p, p.Fleet.Workloads[i].Name, stays))
 	}

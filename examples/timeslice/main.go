@@ -249,14 +249,10 @@ func writeSVG(path string, s *study) error {
 		X: webpage.Axis{Label: "tenants"}, Y: webpage.Axis{Label: "latency (ms)", Log: true}}
 	for i := range s.Together {
 		for _, q := range []float64{0.50, 0.99} {
-			l := webpage.Series{Name: fmt.Sprintf("%s P%g", s.Together[i].Tenants[i].Name, 100*q), Dots: true}
 			for n, res := range s.Together[i:] {
 				if d, ok := res.Tenants[i].Request.Quantile(q); ok && d > 0 {
-					l.Points = append(l.Points, webpage.Point{X: float64(i + n + 1), Y: ms(d)})
+					f.Add(fmt.Sprintf("%s P%g", res.Tenants[i].Name, 100*q), webpage.Point{X: float64(i + n + 1), Y: ms(d)})
 				}
-			}
-			if len(l.Points) > 0 {
-				f.Series = append(f.Series, l)
 			}
 		}
 	}

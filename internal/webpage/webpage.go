@@ -25,6 +25,8 @@
 // Experimental: its API may change.
 package webpage
 
+import "slices"
+
 //go:generate sh uplot/update.sh
 
 // Page holds the content of a file.
@@ -37,7 +39,8 @@ type Page struct {
 	Details  []Detail // of parts of GPUs
 }
 
-// Section is a part of a page: its texts, tables, GPUs, charts and notes, in this order.
+// Section is a part of a page: its texts, tables, GPUs, charts and notes, in this order. Where there are none, and where
+// a table has no rows or a chart no series, they are left out.
 type Section struct {
 	Title  string // none on the first
 	Text   []string
@@ -137,6 +140,22 @@ type Series struct {
 
 // Point is a value with its interval; there is none where Low and High are equal. A Y that is NaN interrupts a line.
 type Point struct{ X, Y, Low, High float64 }
+
+// Add adds a point to the named series, which it makes where there is none.
+func (c *Chart) Add(series string, p Point) {
+	k := slices.IndexFunc(c.Series, func(s Series) bool { return s.Name == series })
+	if k < 0 {
+		k = len(c.Series)
+		c.Series = append(c.Series, Series{Name: series, Dots: true})
+	}
+	c.Series[k].Points = append(c.Series[k].Points, p)
+}
+
+// Against returns an empty chart of what was predicted, in milliseconds, against what was measured.
+func Against(title string) Chart {
+	return Chart{Title: title, Kind: Scatter, Diagonal: true, X: Axis{Label: "measured (ms)", Log: true},
+		Y: Axis{Label: "predicted (ms)", Log: true}}
+}
 
 // Limit is a line across a chart, e.g. an objective.
 type Limit struct {

@@ -137,7 +137,7 @@ func TestOnePoint(t *testing.T) {
 func TestWriteRefuses(t *testing.T) {
 	for name, p := range map[string]*webpage.Page{
 		"no answer": {Title: "t"},
-		"no label":  {Title: "t", Answer: "a", Sections: []webpage.Section{{Charts: []webpage.Chart{{Title: "c"}}}}},
+		"no label":  {Title: "t", Answer: "a", Sections: []webpage.Section{{Charts: []webpage.Chart{{Title: "c", Series: make([]webpage.Series, 1)}}}}},
 		"cells": {Title: "t", Answer: "a", Sections: []webpage.Section{{Tables: []webpage.Table{{Head: []string{"a", "b"},
 			Rows: []webpage.Row{{Cells: []string{"1"}}}}}}}},
 	} {

@@ -89,9 +89,13 @@ func (*layout) Style() template.CSS { return uplotStyle + pageStyle }
 func (*layout) Script() template.JS { return uplotScript + pageScript }
 func (*layout) Licence() string     { return uplotLicence }
 func (l *layout) section(s *Section) {
-	out := laid{Section: s, Tables: slices.Clone(s.Tables)}
+	out := laid{Section: s}
+	out.Tables = slices.DeleteFunc(slices.Clone(s.Tables), func(t Table) bool { return len(t.Rows) == 0 })
 	for i := range s.Charts {
 		c := &s.Charts[i]
+		if len(c.Series) == 0 {
+			continue
+		}
 		if c.X.Label == "" || c.Y.Label == "" || c.Title == "" {
 			l.errs = append(l.errs, fmt.Errorf("webpage: chart %q: needs a title and labels of both axes", c.Title))
 		}
@@ -110,7 +114,9 @@ func (l *layout) section(s *Section) {
 			}
 		}
 	}
-	l.Laid = append(l.Laid, out)
+	if len(out.Tables)+len(s.Maps)+len(out.Panels)+len(s.Text)+len(s.Notes) > 0 {
+		l.Laid = append(l.Laid, out)
+	}
 }
 
 // colourOf returns the number of the colour of a name, in the order in which names come.
@@ -131,11 +137,7 @@ func (c *Chart) single() (Table, bool) {
 			return Table{}, false
 		}
 		for _, p := range s.Points {
-			y := Number(p.Y)
-			if p.High > p.Low {
-				y += " (" + Number(p.Low) + " to " + Number(p.High) + ")"
-			}
-			t.Rows = append(t.Rows, Row{Cells: []string{s.Name, Number(p.X), y}, Colour: cmp.Or(s.Colour, s.Name)})
+			t.Rows = append(t.Rows, Row{Cells: []string{s.Name, Number(p.X), Interval(p.Y, p.Low, p.High)}, Colour: cmp.Or(s.Colour, s.Name)})
 		}
 	}
 	return t, true
@@ -152,6 +154,14 @@ func Number(v float64) string {
 		return strconv.FormatFloat(v, 'f', 2-int(math.Floor(math.Log10(a))), 64)
 	}
 	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// Interval writes a figure with its bounds, where there are any.
+func Interval(v, low, high float64) string {
+	if high <= low {
+		return Number(v)
+	}
+	return fmt.Sprintf("%s (%s to %s)", Number(v), Number(low), Number(high))
 }
 
 // panel is a chart as the script takes it: its axes have ranges, and its colours are numbers.

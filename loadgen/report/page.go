@@ -67,8 +67,7 @@ func verdicts(results []*loadgen.Result, rows Scenarios) ([]webpage.Table, strin
 	t := webpage.Table{Head: []string{"scenario", "saturates at", "output (tokens/s)", "end-to-end P99 (s)"}}
 	slo := slices.ContainsFunc(results, func(r *loadgen.Result) bool { return r.Summary.Goodput != nil })
 	if slo {
-		t.Head = []string{"scenario", "keeps the objectives to", "good requests/s", "output (tokens/s)",
-			"end-to-end P99 (s)",
+		t.Head = []string{"scenario", "keeps the objectives to", "good requests/s", "output (tokens/s)", "end-to-end P99 (s)",
 			"beyond"}
 	}
 	var said, grows, order []string
@@ -81,10 +80,7 @@ func verdicts(results []*loadgen.Result, rows Scenarios) ([]webpage.Table, strin
 		levels, name := rows[:n], rows[0].Scenario
 		rows = rows[n:]
 		if !slo {
-			peak := slices.MaxFunc(levels, func(a, b Scenario) int {
-				return cmp.Compare(a.TokensPerS,
-					b.TokensPerS)
-			}).TokensPerS
+			peak := slices.MaxFunc(levels, func(a, b Scenario) int { return cmp.Compare(a.TokensPerS, b.TokensPerS) }).TokensPerS
 			r := levels[slices.IndexFunc(levels, func(r Scenario) bool { return r.TokensPerS >= nearPeak*peak })]
 			at, figure := r.Load, fmt.Sprintf("%s at %s (%s tokens/s)", name, r.Load, webpage.Number(r.TokensPerS))
 			if r.Load == levels[n-1].Load {
@@ -92,8 +88,7 @@ func verdicts(results []*loadgen.Result, rows Scenarios) ([]webpage.Table, strin
 			} else {
 				said = append(said, figure)
 			}
-			t.Rows = append(t.Rows, webpage.Row{Cells: []string{name, at, webpage.Number(r.TokensPerS), r.p99()},
-				Colour: name})
+			t.Rows = append(t.Rows, webpage.Row{Cells: []string{name, at, webpage.Number(r.TokensPerS), r.p99()}, Colour: name})
 			continue
 		}
 		kept, good, beyond, aims := -1, 0.0, "nothing higher was tried", false
@@ -113,8 +108,7 @@ func verdicts(results []*loadgen.Result, rows Scenarios) ([]webpage.Table, strin
 			t.Rows = append(t.Rows, webpage.Row{Cells: []string{name, "no objectives", "-", "-", "-", "-"}, Colour: name})
 			continue
 		}
-		to, row := "at no load tried", webpage.Row{Colour: name, Cells: []string{name, "no load tried", "-", "-", "-",
-			beyond}}
+		to, row := "at no load tried", webpage.Row{Colour: name, Cells: []string{name, "no load tried", "-", "-", "-", beyond}}
 		if kept >= 0 {
 			r := &levels[kept]
 			to = "to " + r.Load
@@ -243,8 +237,7 @@ func factorText(f *FigureComparison) string {
 func runTables(s *loadgen.Summary) (tables []webpage.Table) {
 	for i := range s.Tenants {
 		m := &s.Tenants[i].Measures
-		caption := fmt.Sprintf("%s, %s, %s: %d requests, %d ok, %d failed", s.Scenario, s.Tenants[i].Name,
-			s.Tenants[i].Load,
+		caption := fmt.Sprintf("%s, %s, %s: %d requests, %d ok, %d failed", s.Scenario, s.Tenants[i].Name, s.Tenants[i].Load,
 			m.Counts.Total, m.Counts.OK, m.Counts.Failed)
 		if classes := FailedByClass(&m.Counts); classes != "" {
 			caption += " (" + classes + ")"

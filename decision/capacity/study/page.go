@@ -1,9 +1,8 @@
 package study
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -75,41 +74,33 @@ func (r *Report) Page() *webpage.Page {
 
 // costs draws what the cheapest of each kind that keeps the objectives costs, at each load.
 func (r *Report) costs() webpage.Chart {
-	cheapest := map[capacity.Kind]map[float64]float64{}
-	keeps := func(k capacity.Kind, load float64, m capacity.Money) {
-		if cheapest[k] == nil {
-			cheapest[k] = map[float64]float64{}
-		}
-		price := float64(m.Micros()) / 1e6
-		if c, ok := cheapest[k][load]; !ok || price < c {
-			cheapest[k][load] = price
-		}
-	}
-	for i := range r.Arrangements {
-		for _, q := range r.Arrangements[i].Curve {
-			if q.Over <= 1 {
-				keeps(r.Arrangements[i].Kind, q.Load, r.Arrangements[i].CostPerHour)
-			}
-		}
-	}
-	for _, k := range r.Kept {
-		keeps(k.Kind, k.Load, k.CostPerHour)
-	}
 	c := webpage.Chart{Title: "Money against load", X: webpage.Axis{Label: "load (multiples of the trace)", Log: true},
 		Y: webpage.Axis{Label: r.Currency + " an hour"}, Caption: "The cheapest of each kind, of those found at the loads " +
 			"searched, whose foreseen figures keep the objectives. A line ends where none of them does."}
-	for _, k := range slices.Sorted(maps.Keys(cheapest)) {
-		s := webpage.Series{Name: k.String(), Dots: true}
-		price := math.Inf(1)
-		for _, load := range slices.Backward(slices.Sorted(maps.Keys(cheapest[k]))) { // what keeps a load keeps a lower one
-			price = min(price, cheapest[k][load])
-			s.Points = append(s.Points, webpage.Point{X: load, Y: price})
+	keep := slices.Clone(r.Kept)
+	for i := range r.Arrangements {
+		for _, q := range r.Arrangements[i].Curve {
+			if q.Over <= 1 {
+				keep = append(keep, capacity.CheapestAt{Load: q.Load, Kind: r.Arrangements[i].Kind,
+					CostPerHour: r.Arrangements[i].CostPerHour})
+			}
 		}
-		slices.Reverse(s.Points)
-		if r.Chosen != nil && r.Chosen.Kind == k {
-			s.Name, s.Colour = s.Name+": chosen", s.Name
+	}
+	slices.SortStableFunc(keep, func(a, b capacity.CheapestAt) int { return cmp.Compare(a.Load, b.Load) })
+	for i := range keep {
+		price, name := keep[i].CostPerHour.Micros(), keep[i].Kind.String()
+		for k := range keep {
+			if keep[k].Kind == keep[i].Kind && keep[k].Load >= keep[i].Load { // what keeps a load keeps a lower one
+				price = min(price, keep[k].CostPerHour.Micros())
+			}
 		}
-		c.Series = append(c.Series, s)
+		if r.Chosen != nil && r.Chosen.Kind == keep[i].Kind {
+			name += ": chosen"
+		}
+		c.Add(name, webpage.Point{X: keep[i].Load, Y: float64(price) / 1e6})
+	}
+	for i := range c.Series {
+		c.Series[i].Colour = strings.TrimSuffix(c.Series[i].Name, ": chosen")
 	}
 	return c
 }

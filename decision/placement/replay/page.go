@@ -7,7 +7,7 @@ import (
 	"github.com/cotenant/cotenant/internal/webpage"
 )
 
-// lowestShown is where both axes of the chart begin: policies differ in the upper part.
+// Both axes of the chart begin at lowestShown: policies differ in the upper part.
 const lowestShown = 60
 
 // Chart draws allocation against arrivals, both in percent of the cluster's GPUs, of the first seed, and the bound.
@@ -34,36 +34,28 @@ func (c *Comparison) Chart() webpage.Chart {
 func (c *Comparison) Page() *webpage.Page {
 	p := &webpage.Page{Title: "A trace replayed", Basis: "Simulated. Trace: " + c.Trace}
 	t := webpage.Table{Head: []string{"policy", "allocated (%), mean", "least", "most", "tasks placed", "GPUs of one",
-		"refused",
-		"GPUs of one", "seconds"}}
-	best := 0
+		"refused", "GPUs of one", "seconds"}}
+	best := &c.Policies[0]
 	for i := range c.Policies {
 		q := &c.Policies[i]
-		if q.Mean > c.Policies[best].Mean {
-			best = i
+		if q.Mean > best.Mean {
+			best = q
 		}
-		row := webpage.Row{Colour: q.Name, Cells: []string{q.Name, fmt.Sprintf("%.2f", q.Mean)}}
-		if len(q.Allocated) > 0 {
-			row.Cells = append(row.Cells, fmt.Sprintf("%.2f", slices.Min(q.Allocated)), fmt.Sprintf("%.2f",
-				slices.Max(q.Allocated)))
-		} else {
-			row.Cells = append(row.Cells, "-", "-")
-		}
-		for _, v := range []float64{q.Placed, q.PlacedGPUs, q.Failed, q.FailedGPUs, q.Seconds} {
-			row.Cells = append(row.Cells, webpage.Number(v))
+		each := append(slices.Clone(q.Allocated), 0)[:max(1, len(q.Allocated))] // none where it was interrupted
+		row := webpage.Row{Colour: q.Name, Cells: []string{q.Name}}
+		for _, v := range []float64{q.Mean, slices.Min(each), slices.Max(each), q.Placed, q.PlacedGPUs, q.Failed, q.FailedGPUs,
+			q.Seconds} {
+			row.Cells = append(row.Cells, fmt.Sprintf("%.2f", v))
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	t.Rows[best].Chosen = true
-	p.Answer = fmt.Sprintf("When %g times the cluster's GPUs have been asked for, %s has allocated %.2f%% of them, the most of %d "+
-		"policies (mean of %d orders of arrival).", c.Ratio, c.Policies[best].Name, c.Policies[best].Mean, len(c.Policies),
-		len(c.Seeds))
+	p.Answer = fmt.Sprintf("When %g times the cluster's GPUs have been asked for, %s has allocated %.2f%% of them, the most "+
+		"of %d policies (mean of %d orders of arrival).", c.Ratio, best.Name, best.Mean, len(c.Policies), len(c.Seeds))
 	if c.Bound > 0 {
 		p.Answer += fmt.Sprintf("\nMoving tasks freely would allocate %.2f%% at most.", c.Bound)
 	}
-	p.Sections = []webpage.Section{{Tables: []webpage.Table{t},
-		Notes: []string{"More tasks placed are not more GPUs used: a policy " +
-			"that leaves pieces of many GPUs refuses the large tasks, and has room for more of the small ones."}},
+	p.Sections = []webpage.Section{{Tables: []webpage.Table{t}, Notes: []string{"More tasks placed are not more GPUs used: " +
+		"a policy that leaves pieces of many GPUs refuses the large tasks, and has room for more of the small ones."}},
 		{Title: "Over arrivals", Charts: []webpage.Chart{c.Chart()}}}
 	return p
 }

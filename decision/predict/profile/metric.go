@@ -2,6 +2,7 @@ package profile
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/optional"
@@ -51,6 +52,11 @@ var metrics = enum.Of[Metric](ErrUnknownName, "metric",
 
 // Metrics lists the metrics in order.
 func Metrics() []Metric { return metrics.Values() }
+
+// Title writes a metric for readers: "TPOT P50".
+func (m Metric) Title() string {
+	return strings.ToUpper(strings.NewReplacer("_ms", "", "_", " ").Replace(m.String()))
+}
 
 // Interval is a predicted value with the bounds within which the measured one
 // is expected to lie with a probability of 90%.
