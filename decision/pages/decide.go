@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -26,9 +27,9 @@ func Decide(f *decision.Fleet, r *decision.Result) *webpage.Page {
 	}
 	p := &webpage.Page{Title: "What shares which GPU", Answer: freed(t.MonthlyFreed, t.Currency) + fmt.Sprintf(
 		"%d of %s have a place, at %.4g%% confidence, on %s; %d are there today.", placed,
-		plural(len(r.Decisions), "workload"), 100*r.Confidence, plural(t.GPUsAfter, "GPU"), t.GPUsToday)}
+		plaintext.Count(len(r.Decisions), "workload"), 100*r.Confidence, plaintext.Count(t.GPUsAfter, "GPU"), t.GPUsToday)}
 	if m := r.MoreGPUs; m != nil {
-		p.Answer += fmt.Sprintf("\n%s more in %s would hold all that lack room.", plural(m.GPUs, "GPU"), m.Pool)
+		p.Answer += fmt.Sprintf("\n%s more in %s would hold all that lack room.", plaintext.Count(m.GPUs, "GPU"), m.Pool)
 	}
 	first := webpage.Section{Tables: []webpage.Table{money(t.Currency, webpage.Row{Cells: []string{"today",
 		fmt.Sprint(t.GPUsToday), amount(t.MonthlyToday)}}, webpage.Row{Cells: []string{"plan", fmt.Sprint(t.GPUsAfter),
@@ -72,13 +73,6 @@ func freed(amountFreed, currency string) string {
 		return fmt.Sprintf("The plan needs %s %s a month more. ", amount(more), currency)
 	}
 	return fmt.Sprintf("The plan frees %s %s a month. ", amount(amountFreed), currency)
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // amount writes an exact decimal for the eye: cents, and commas between thousands.
@@ -159,7 +153,7 @@ func alike(n int, name string, parts []webpage.Part) []webpage.GPU {
 
 // poolOf draws the GPUs of a pool, with those that the plan leaves free.
 func poolOf(f *decision.Fleet, p *decision.PoolResult) webpage.Node {
-	n := webpage.Node{Name: fmt.Sprintf("%s: %d of %s in use", p.Pool, p.GPUsNeeded, plural(p.GPUs, "GPU"))}
+	n := webpage.Node{Name: fmt.Sprintf("%s: %d of %s in use", p.Pool, p.GPUsNeeded, plaintext.Count(p.GPUs, "GPU"))}
 	for _, g := range p.Groups {
 		for i := range g.Layouts {
 			l := &g.Layouts[i]
@@ -186,11 +180,11 @@ func partsOf(f *decision.Fleet, gpu string, l *decision.LayoutResult) (parts []w
 	total, sum, replicas := known.Memory.Value, sharing.Bytes(0), 0
 	for _, t := range l.Tenants {
 		replicas += t.Replicas
-		sum += memoryOf(f, t.Workload) * sharing.Bytes(t.Replicas)
+		sum += workloadOf(f, t.Workload).MemoryNeed().Total * sharing.Bytes(t.Replicas)
 	}
 	for _, t := range l.Tenants {
 		p := webpage.Part{Name: t.Workload, Share: float64(t.Replicas) / float64(replicas), Detail: t.Workload}
-		if need := memoryOf(f, t.Workload); need > 0 {
+		if need := workloadOf(f, t.Workload).MemoryNeed().Total; need > 0 {
 			p.Text = need.String()
 			if total > 0 && sum <= total {
 				p.Share = float64(need) * float64(t.Replicas) / float64(total)
@@ -204,13 +198,8 @@ func partsOf(f *decision.Fleet, gpu string, l *decision.LayoutResult) (parts []w
 	return parts
 }
 
-func memoryOf(f *decision.Fleet, workload string) sharing.Bytes {
-	for i := range f.Workloads {
-		if w := &f.Workloads[i]; w.Name == workload {
-			return w.MemoryNeed().Total
-		}
-	}
-	return 0
+func workloadOf(f *decision.Fleet, name string) *decision.Workload {
+	return &f.Workloads[slices.IndexFunc(f.Workloads, func(w decision.Workload) bool { return w.Name == name })]
 }
 
 // detail says of a workload why it gets its place, at what odds, what else it could get, and its traps.

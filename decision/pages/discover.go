@@ -8,6 +8,7 @@ import (
 	"github.com/cotenant/cotenant/decision/advise"
 	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/migrate"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/webpage"
 )
 
@@ -24,9 +25,9 @@ func Discovered(d *discover.Discovery, plan *migrate.Plan) *webpage.Page {
 		uses.Rows = append(uses.Rows, webpage.Row{Cells: []string{s.Pool, s.Mechanism.String(), fmt.Sprint(s.GPUs),
 			fmt.Sprint(s.Tenants)}})
 	}
-	runs := fmt.Sprintf("%s of %s on %s; %s, and %s that no input says.", plural(tenants, "pod"),
-		plural(len(d.Fleet.Workloads), "workload"), plural(gpus, "GPU"), plural(len(d.Findings), "finding"),
-		plural(len(d.Unknown), "figure"))
+	runs := fmt.Sprintf("%s of %s on %s; %s, and %s that no input says.", plaintext.Count(tenants, "pod"),
+		plaintext.Count(len(d.Fleet.Workloads), "workload"), plaintext.Count(gpus, "GPU"), plaintext.Count(len(d.Findings), "finding"),
+		plaintext.Count(len(d.Unknown), "figure"))
 	p := &webpage.Page{Title: "What runs", Answer: runs, Sections: []webpage.Section{{Tables: []webpage.Table{uses}}}}
 	switch {
 	case plan != nil:
@@ -42,7 +43,7 @@ func Discovered(d *discover.Discovery, plan *migrate.Plan) *webpage.Page {
 	}
 	for _, r := range d.Rightsize {
 		found.Rows = append(found.Rows, webpage.Row{Cells: []string{"advice", "workload " + r.Workload, fmt.Sprintf(
-			"%s does where it has %s; %s fewer", r.To, r.From, plural(r.Frees, "GPU")), "measured memory"}})
+			"%s does where it has %s; %s fewer", r.To, r.From, plaintext.Count(r.Frees, "GPU")), "measured memory"}})
 	}
 	unknown := webpage.Table{Head: []string{"a month at stake", "unknown", "settle it by"}}
 	for _, u := range d.Unknown[:min(mostUnknown, len(d.Unknown))] {

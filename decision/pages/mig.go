@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/mig"
 )
@@ -14,7 +15,7 @@ func Packed(p *mig.Packing) *webpage.Page {
 	if !p.Optimal {
 		proof = fmt.Sprintf("%d at least are needed", p.LowerBound)
 	}
-	page := &webpage.Page{Title: "MIG layouts", Answer: fmt.Sprintf("%s hold what is asked for; %s.", plural(p.GPUs,
+	page := &webpage.Page{Title: "MIG layouts", Answer: fmt.Sprintf("%s hold what is asked for; %s.", plaintext.Count(p.GPUs,
 		"GPU"), proof)}
 	t, n := webpage.Table{Head: []string{"GPUs", "layout"}}, webpage.Node{}
 	for _, g := range p.Groups {
@@ -29,7 +30,7 @@ func Packed(p *mig.Packing) *webpage.Page {
 // Changed returns the page of a change of a GPU's MIG layout: its steps, and the slices before and after.
 func Changed(p *mig.ChangePlan) *webpage.Page {
 	page := &webpage.Page{Title: "A change of MIG instances", Answer: fmt.Sprintf("%s destroyed, %d created, %d kept.",
-		plural(len(p.Destroy), "instance"), len(p.Create), len(p.Keep))}
+		plaintext.Count(len(p.Destroy), "instance"), len(p.Create), len(p.Keep))}
 	t := webpage.Table{Head: []string{"step", "what", "instance"}}
 	for i, s := range p.Steps {
 		t.Rows = append(t.Rows, webpage.Row{Cells: []string{fmt.Sprint(i + 1), s.Op.String(), s.Instance.String()}})

@@ -24,7 +24,7 @@ func Plan(p *migrate.Plan) *webpage.Page {
 		head = freed(b.MonthlySaved, b.Currency) + upper(p.Why)
 	}
 	page := &webpage.Page{Title: "What runs, and what should change", Answer: fmt.Sprintf(
-		"%s.\n%s with GPUs today, %d after.", strings.TrimSuffix(head, "."), plural(b.NodesToday, "node"), b.NodesAfter)}
+		"%s.\n%s with GPUs today, %d after.", strings.TrimSuffix(head, "."), plaintext.Count(b.NodesToday, "node"), b.NodesAfter)}
 	first := webpage.Section{Tables: []webpage.Table{{
 		Head: []string{"", "nodes with GPUs", strings.TrimSpace(b.Currency + " a month")},
 		Rows: []webpage.Row{{Cells: []string{"today", fmt.Sprint(b.NodesToday), amount(b.MonthlyToday)}},
@@ -180,13 +180,7 @@ func (s *state) draw() (nodes []webpage.Node) {
 				cmp.Compare(a.seat, b.seat), cmp.Compare(a.workload, b.workload))
 		}) {
 			mechanism, profile, _ := strings.Cut(d.seat, " ")
-			each := 1
-			for k := range s.fleet.Workloads {
-				if w := &s.fleet.Workloads[k]; w.Name == d.workload {
-					each = max(1, w.GPUs)
-				}
-			}
-			for range held[d] * each {
+			for range held[d] * max(1, workloadOf(s.fleet, d.workload).GPUs) {
 				put(mechanism, webpage.Part{Name: d.workload, Text: profile, Detail: d.workload,
 					Share: s.share(pool.GPU, n.Name, d.seat)})
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/webpage"
 )
 
@@ -46,10 +47,10 @@ func Predicted(ms []predict.Measured, how string) *webpage.Page {
 	}
 	p.Answer = "TPOT P50 is missed " + strings.Join(said, ", and ") + "."
 	if len(said) == 0 {
-		p.Answer = plural(len(known), "tenant") + " predicted; no TPOT was measured."
+		p.Answer = plaintext.Count(len(known), "tenant") + " predicted; no TPOT was measured."
 	}
 	if unknown := len(ms) - len(known); unknown > 0 {
-		p.Answer += fmt.Sprintf("\n%s cannot be predicted.", plural(unknown, "tenant"))
+		p.Answer += fmt.Sprintf("\n%s cannot be predicted.", plaintext.Count(unknown, "tenant"))
 	}
 	against := webpage.Section{Title: "Each tenant with its 90% interval; equal on the dashed line"}
 	for _, mechanism := range profile.Mechanisms {

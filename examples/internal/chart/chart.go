@@ -3,11 +3,13 @@ package chart
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -44,13 +46,9 @@ func WriteReport(dir string, results []*loadgen.Result) (string, error) {
 		page.WriteFile(at, html.Bytes()))
 }
 
-// WriteFile draws a chart into a file, as PNG where its name says so and otherwise as SVG.
+// WriteFile draws a chart into a file, as its name says (.svg, .png, .pdf), and as SVG where it does not.
 func WriteFile(path string, c *webpage.Chart) error {
-	format := "svg"
-	if filepath.Ext(path) == ".png" {
-		format = "png"
-	}
-	data, err := Draw(c, format)
+	data, err := Draw(c, cmp.Or(strings.TrimPrefix(filepath.Ext(path), "."), "svg"))
 	if err != nil {
 		return err
 	}
