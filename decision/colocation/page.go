@@ -87,10 +87,7 @@ var pageMetrics = []profile.Metric{profile.MetricTPOTP50, profile.MetricTTFTP50,
 
 // row is that of a tenant beside others; the best mechanism of its case stands out.
 func (rep *Report) row(r *ReportRow) webpage.Row {
-	of := profile.MetricTPOTP50
-	if r.Kind != profile.KindServer {
-		of = profile.MetricStepP50
-	}
+	of := r.Kind.MainMetric()
 	cells := []string{r.Load, r.Case, r.Mode.String(), "-", "-", "-", "-", "-"}
 	if r.Slowdown != nil {
 		cells[3] = webpage.Number(*r.Slowdown) + "×"

@@ -25,7 +25,7 @@ func TestPressurePage(t *testing.T) {
 		return b.String()
 	}
 	html := write(&Report{Basis: sharing.BasisSimulated, Pressures: []loadPressure{{"a <b>", p}, {"none", &profile.Pressure{}}}})
-	for _, want := range []string{"Simulated: no GPU was used", "Launches beside a &lt;b&gt;", "length of the kernel launched (us)", "mean time to its end (us)",
+	for _, want := range []string{"Simulated: embedded servers", "Launches beside a &lt;b&gt;", "length of the kernel launched (us)", "mean time to its end (us)",
 		"median step (ms)", "each of a chain, wide", "reading memory"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("no %q", want)

@@ -92,10 +92,7 @@ func (r *ReportRow) fill(row, alone *profile.Row, p *tenantPrediction, written t
 	r.Requests, r.Failed, r.Actual = row.Requests.Or(0), row.Errors.Or(0), maps.Collect(row.All())
 	r.Kind, r.Steps = row.Kind, row.Steps.Or(0)
 	if alone != nil {
-		of := profile.MetricTPOTP50
-		if r.Kind != profile.KindServer {
-			of = profile.MetricStepP50
-		}
+		of := r.Kind.MainMetric()
 		a, ok := alone.Metric(of)
 		if b, ok2 := row.Metric(of); ok && ok2 {
 			s := b / a

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -116,20 +117,14 @@ func answers(r *decision.Result) webpage.Table {
 		return t
 	}
 	t := webpage.Table{Head: []string{"workloads", "get", "answer", "replicas", "for example"}}
-	var groups [][]*decision.Decision
+	groups := map[string][]*decision.Decision{}
 	for i := range r.Decisions {
 		d := &r.Decisions[i]
-		k := slices.IndexFunc(groups, func(g []*decision.Decision) bool {
-			return gets(g[0]) == gets(d) && g[0].Status == d.Status
-		})
-		if k < 0 {
-			k = len(groups)
-			groups = append(groups, nil)
-		}
-		groups[k] = append(groups[k], d)
+		groups[gets(d)+d.Status.String()] = append(groups[gets(d)+d.Status.String()], d)
 	}
-	slices.SortStableFunc(groups, func(a, b []*decision.Decision) int { return cmp.Compare(len(b), len(a)) })
-	for _, g := range groups {
+	for _, g := range slices.SortedFunc(maps.Values(groups), func(a, b []*decision.Decision) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a[0].Workload, b[0].Workload))
+	}) {
 		replicas := 0
 		for _, d := range g {
 			replicas += d.Placed

@@ -78,20 +78,12 @@ func Predicted(ms []predict.Measured, how string) *webpage.Page {
 
 // missed is how far a prediction of the main metric is off, -1 where that was not measured.
 func missed(m *predict.Measured) float64 {
-	got, ok := m.Row.Compared(mainMetric(m.Row))
+	got, ok := m.Row.Compared(m.Row.Kind.MainMetric())
 	if !ok {
 		return -1
 	}
-	v, _ := m.Prediction.Get(mainMetric(m.Row))
+	v, _ := m.Prediction.Get(m.Row.Kind.MainMetric())
 	return math.Abs(v.Value/got - 1)
-}
-
-// mainMetric is the one that a tenant is judged by first.
-func mainMetric(r *profile.Row) profile.Metric {
-	if r.Kind != profile.KindServer {
-		return profile.MetricStepP50
-	}
-	return profile.MetricTPOTP50
 }
 
 func errorRow(name string, e *predict.ErrorSummary) webpage.Row {
@@ -103,7 +95,7 @@ func errorRow(name string, e *predict.ErrorSummary) webpage.Row {
 }
 
 func measuredRow(m *predict.Measured) webpage.Row {
-	of := mainMetric(m.Row)
+	of := m.Row.Kind.MainMetric()
 	v, _ := m.Prediction.Get(of)
 	measured, miss := "-", "-"
 	if got, ok := m.Row.Compared(of); ok {

@@ -50,6 +50,9 @@ func runMeasure(ctx context.Context, args []string, std stdio) error {
 		measure = c.measureFleet
 	}
 	rep, err := measure(ctx, std)
+	if rep != nil {
+		err = errors.Join(err, page.WriteHTML(c.page, rep.Page()))
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return exitWith(exitInterrupted, err)
@@ -163,9 +166,6 @@ func (c *measureConfig) measurePlan(ctx context.Context, std stdio) (*colocation
 	}
 	rep, err := colocation.Measure(ctx, plan, site, c.opts)
 	err = errors.Join(err, closeSite())
-	if rep != nil {
-		err = errors.Join(err, page.WriteHTML(c.page, rep.Page()))
-	}
 	switch {
 	case rep == nil:
 		return nil, err
@@ -216,9 +216,6 @@ func (c *measureConfig) measureFleet(ctx context.Context, std stdio) (*colocatio
 	}
 	rep, err := colocation.SimulateFleet(ctx, fleet, result, colocation.FleetOptions{
 		Options: c.opts, Profiles: opts.Profiles, Seed: c.seed, Seconds: c.seconds, Mechanisms: c.mechanisms})
-	if rep != nil {
-		err = errors.Join(err, page.WriteHTML(c.page, rep.Page()))
-	}
 	switch {
 	case rep == nil:
 		return nil, err

@@ -65,21 +65,13 @@ func (rep *report) worst() []row {
 	return missed
 }
 
-// metric returns the metric that a row is shown by.
-func (r *row) metric() profile.Metric {
-	if r.Kind != profile.KindServer {
-		return profile.MetricStepP50
-	}
-	return profile.MetricTPOTP50
-}
-
 // missed returns the error of TPOT or step P50 as a fraction, NaN where there is none.
 func (r *row) missed() float64 {
-	a, ok := r.Actual[r.metric()]
+	a, ok := r.Actual[r.Kind.MainMetric()]
 	if !ok || r.Unknown != "" {
 		return math.NaN()
 	}
-	return r.Predicted[r.metric()].Value/a - 1
+	return r.Predicted[r.Kind.MainMetric()].Value/a - 1
 }
 
 func writeRows(w io.Writer, m sharing.Mechanism, rows []row) {
@@ -89,13 +81,13 @@ func writeRows(w io.Writer, m sharing.Mechanism, rows []row) {
 	table := []string{strings.ToUpper(m.String()) + "\tTENANT, IN/OUT\tTPOT P50\t90%\tMEASURED\tERROR\tSLOWDOWN"}
 	for _, r := range rows {
 		line, measured, miss := fmt.Sprintf("%s\t%s", short(r.Case, 24), short(r.tenant(), 24)), "-", "-"
-		if v, ok := r.Actual[r.metric()]; ok {
+		if v, ok := r.Actual[r.Kind.MainMetric()]; ok {
 			measured = fmt.Sprintf("%.2fms", v)
 		}
 		if v := r.missed(); !math.IsNaN(v) {
 			miss = fmt.Sprintf("%+.1f%%", 100*v)
 		}
-		if tpot := r.Predicted[r.metric()]; r.Unknown == "" {
+		if tpot := r.Predicted[r.Kind.MainMetric()]; r.Unknown == "" {
 			line += fmt.Sprintf("\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.2fx", tpot.Value, tpot.Low, tpot.High, measured, miss,
 				r.Slowdown.Value)
 		} else {

@@ -3,9 +3,12 @@
 package browser
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
+	"flag"
 	"fmt"
+	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,6 +63,12 @@ var pages = []struct{ name, command, file string }{ // file is the page below {}
 	{"one series predicted", "predict -profiles examples/predict/testdata/h100-two-models.json -report {}", ""},
 	{"recorded series", "predict -method closed-form {recorded} -report {}", ""},
 }
+
+// pictures are those of the README, by the names of their pages.
+var pictures = map[string]string{"a change of what runs": "plan.png", "bench of three scenarios": "load.png"}
+
+// updatePictures asks for new ones: they are made in every run, and left in the tree in this one alone.
+var updatePictures = flag.Bool("update", false, "write the README's pictures")
 
 // largeFleet has 800 workloads of four kinds in four pools.
 func largeFleet() string {
@@ -147,6 +156,9 @@ func TestPages(t *testing.T) {
 				t.Errorf("%d bytes", info.Size())
 			}
 			view(t, browser, file)
+			if name, ok := pictures[p.name]; ok {
+				shoot(t, browser, file, filepath.Join(root, "examples/cotenant/pictures", name))
+			}
 		})
 	}
 }
@@ -156,7 +168,7 @@ func view(t *testing.T, browser context.Context, file string) {
 	t.Helper()
 	tab, done := chromedp.NewContext(browser)
 	defer done()
-	tab, stop := context.WithTimeout(tab, time.Minute)
+	tab, stop := context.WithTimeout(tab, 3*time.Minute)
 	defer stop()
 	own := "file://" + filepath.ToSlash(file)
 	var mu sync.Mutex
@@ -209,6 +221,32 @@ func view(t *testing.T, browser context.Context, file string) {
 			for _, what := range slices.Concat(closed.Broken, open.Broken, shown.Broken, violations, unfolded) {
 				hear("%d px, %s: %s", width, scheme, what)
 			}
+		}
+	}
+}
+
+// shoot takes the picture of a page's first screen for the README, and holds the one that stands there to its size.
+func shoot(t *testing.T, browser context.Context, file, to string) {
+	t.Helper()
+	tab, done := chromedp.NewContext(browser)
+	defer done()
+	var picture []byte
+	if err := chromedp.Run(tab, chromedp.EmulateViewport(1000, 760), chromedp.Navigate("file://"+filepath.ToSlash(file)),
+		chromedp.CaptureScreenshot(&picture)); err != nil {
+		t.Fatal(err)
+	}
+	if *updatePictures {
+		if err := os.WriteFile(to, picture, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stands, err := os.ReadFile(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, data := range [][]byte{picture, stands} {
+		if size, err := png.DecodeConfig(bytes.NewReader(data)); err != nil || size.Width != 1000 || len(data) > 200_000 {
+			t.Errorf("%s: %d pixels wide, %d bytes, %v", to, size.Width, len(data), err)
 		}
 	}
 }

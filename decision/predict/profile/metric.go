@@ -53,6 +53,14 @@ var metrics = enum.Of[Metric](ErrUnknownName, "metric",
 // Metrics lists the metrics in order.
 func Metrics() []Metric { return metrics.Values() }
 
+// MainMetric is what a tenant of the kind is judged by first: the median of a token, or of a step where it serves none.
+func (k Kind) MainMetric() Metric {
+	if k != KindServer {
+		return MetricStepP50
+	}
+	return MetricTPOTP50
+}
+
 // Title writes a metric for readers: "TPOT P50".
 func (m Metric) Title() string {
 	return strings.ToUpper(strings.NewReplacer("_ms", "", "_", " ").Replace(m.String()))
