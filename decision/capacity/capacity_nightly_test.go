@@ -36,7 +36,7 @@ func TestMergedServerWins(t *testing.T) {
 	o := limits(2000*ms, 60*ms)
 	r := found(t, capacity.Plan{
 		Tenants:  []capacity.Tenant{{Name: "search", Model: "8b", Shape: llama8B, Objectives: o}, {Name: "support", Model: "8b", Shape: llama8B, Objectives: o}},
-		Requests: slices.Values(stream(1500, 12, 1, func(rng *rand.Rand, r *capacity.Request) { r.Tenant = rng.IntN(2) })),
+		Requests: slices.Values(stream(1500, 16, 1, func(rng *rand.Rand, r *capacity.Request) { r.Tenant = rng.IntN(2) })),
 		GPUs:     []capacity.GPU{{Name: "A100-SXM4-80GB", PricePerHour: usd(t, 1_800_000)}},
 	})
 	kinds := map[capacity.Kind]bool{}
