@@ -130,6 +130,9 @@ func variant(rng *rand.Rand, r Request) *Request {
 	if r.GPUs > 1 {
 		r.GPUs = 2 + rng.IntN(4)
 	}
+	if rng.IntN(8) == 0 {
+		r.MaxSlowdown = 1.5
+	}
 	if rng.IntN(4) == 0 && r.GPUs > 0 && r.Profile == "" {
 		r.GPUMemory = sharing.Bytes(rng.IntN(90)) * sharing.GiB
 	}
@@ -217,6 +220,20 @@ func TestBeyondCandidates(t *testing.T) {
 		c, ok := NewPlacer(BestFit{}, nil).Best(snapshot(t, nodes...), r)
 		if !ok || c.Node != at {
 			t.Errorf("node %d takes it: %+v, %v", at, c, ok)
+		}
+	}
+}
+
+// TestAlikeButForNeighbours holds that of GPUs with as much left the one is found
+// whose neighbours have no objective.
+func TestAlikeButForNeighbours(t *testing.T) {
+	node := Node{Name: "n", GPUs: []GPU{{Mechanism: sharing.MechanismMPS}, {Mechanism: sharing.MechanismMPS}, {Mechanism: sharing.MechanismMPS}}}
+	for g, slowdown := range []float64{1.2, 2, 0} {
+		node.Running = append(node.Running, Running{Request: &Request{GPUs: 1, Milli: 500, MaxSlowdown: slowdown}, GPUs: []int{g}})
+	}
+	for _, policy := range policies(t) {
+		if c, ok := NewPlacer(policy, nil).Best(snapshot(t, node), &Request{GPUs: 1, Milli: 300}); !ok || c.gpus[0] != 2 {
+			t.Errorf("%s: %+v, %v", policy.Name(), c, ok)
 		}
 	}
 }

@@ -139,7 +139,8 @@ func (s *Scorer) one(n *node, w *work) {
 	m := 0
 	for g := range v.GPUs[:v.Len] {
 		w.takes[m] = take{}
-		if n.fit(g, w.option.Request, &w.judge, &w.takes[m], &w.why) && !(once && slices.Contains(v.GPUs[:g], v.GPUs[g])) {
+		if n.fit(g, w.option.Request, &w.judge, &w.takes[m], &w.why) &&
+			!(once && slices.ContainsFunc(w.order[:m], func(i uint8) bool { return v.GPUs[i] == v.GPUs[g] })) {
 			w.order[m] = uint8(g)
 			m++
 		}

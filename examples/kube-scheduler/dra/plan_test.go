@@ -438,7 +438,7 @@ func TestConsumablePicksAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 		why := out.Refused["ads/y"]
-		if refused := strings.Contains(why, "on the worst of 2 GPUs that the kubelet picks from"); refused != consumable || len(out.Refused) > 1 {
+		if refused := strings.Contains(why, "on the worst of 2 GPUs that it may get"); refused != consumable || len(out.Refused) > 1 {
 			t.Errorf("consumable %v: %q", consumable, out.Refused)
 		}
 	}

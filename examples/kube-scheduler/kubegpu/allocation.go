@@ -16,7 +16,7 @@ import (
 type Allocation struct {
 	Node    string
 	Devices []Device // one for each request of the pod, see Pod.Requests
-	// Choice is Node.Choice: among how many GPUs the kubelet picks. Annotations do not have it.
+	// Choice is Node.Choice: of how many GPUs it may get any. Annotations do not have it.
 	Choice int
 }
 

@@ -40,10 +40,10 @@ type Node struct {
 	slots    [][]slot // the MIG instances of each GPU; empty for GPUs without
 }
 
-// Choice returns among how many GPUs the kubelet picks for a pod, whichever was
-// decided; 1 where the pod gets that one: the only one, or HAMi's.
+// Choice returns among how many GPUs the kubelet picks for a pod, or HAMi's own scheduler extender, whichever was
+// decided; 1 where the pod gets that one.
 func (n *Node) Choice() int {
-	if n.Exact || len(n.UUIDs) > 0 || n.Mechanism == sharing.MechanismExclusive || len(n.slots) > 0 {
+	if n.Exact || n.Mechanism == sharing.MechanismExclusive || len(n.slots) > 0 {
 		return 1
 	}
 	return len(n.GPUs)

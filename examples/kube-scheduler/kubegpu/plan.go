@@ -38,7 +38,7 @@ func (s *State) anyGPU(requests []*placement.Request, scorer *placement.Scorer) 
 	for _, r := range requests {
 		if f := scorer.Worst(s.Node.Model, s.Node.Mechanism, seats, r, s.runs); f.Verdict != gate.VerdictPass {
 			v := verdictOf(f)
-			v.Text = fmt.Sprintf("on the worst of %d GPUs that the kubelet picks from: %s", n, v.Text)
+			v.Text = fmt.Sprintf("on the worst of %d GPUs that it may get: %s", n, v.Text)
 			return v
 		}
 	}

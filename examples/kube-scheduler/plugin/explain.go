@@ -125,7 +125,7 @@ func (p *Plugin) verdictText(c *cycle, a *kubegpu.Allocation) string {
 		}
 	}
 	if a.Choice > 1 {
-		text += fmt.Sprintf(", good for whichever of %d GPUs the kubelet picks", a.Choice)
+		text += fmt.Sprintf(", good for whichever of %d GPUs it gets", a.Choice)
 	}
 	for _, d := range a.Devices {
 		if x, predicted := d.Slowdown.Get(); predicted {
