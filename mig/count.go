@@ -156,29 +156,15 @@ func packCompute(rule CIRule, g int, sizes map[int]int) []cutDemand {
 	}
 	p.columns = cutColumns(rule, g, of)
 	sol, _ := p.solve()
-	rest := p.demand
 	var cuts []cutDemand
-	for c, times := range sol.times {
-		for times > 0 {
-			cut, most := cutDemand{}, times
-			for i, size := range of {
-				k := min(p.columns[c].take[i], rest[i])
-				if k > 0 {
-					cut.compute = append(cut.compute, slices.Repeat([]int{size}, int(k))...)
-					most = min(most, int64(rest[i]/k))
-				}
-			}
-			if cut.compute == nil {
-				break
-			}
-			for _, size := range cut.compute {
-				rest[slices.Index(of, size)] -= int32(most)
-			}
-			cut.times = int(most)
-			cuts = append(cuts, cut)
-			times -= most
+	_ = p.uses(sol, func(_ *column, take itemCounts, times int64) error {
+		cut := cutDemand{times: int(times)}
+		for i, size := range of {
+			cut.compute = append(cut.compute, slices.Repeat([]int{size}, int(take[i]))...)
 		}
-	}
+		cuts = append(cuts, cut)
+		return nil
+	})
 	return cuts
 }
 

@@ -100,6 +100,33 @@ func (p *coverProblem) solve() (sol coverSolution, ok bool) {
 	return sol, sol.times != nil
 }
 
+// uses calls do with each column of a solution, with what it takes and how often in a row. Columns may take more than
+// is asked for; the last uses of one take what is left.
+func (p *coverProblem) uses(sol coverSolution, do func(c *column, take itemCounts, times int64) error) error {
+	rest := p.demand
+	for c, left := range sol.times {
+		for left > 0 {
+			take, most := p.columns[c].take, left
+			for i := range p.items {
+				if take[i] = min(take[i], rest[i]); take[i] > 0 {
+					most = min(most, int64(rest[i]/take[i]))
+				}
+			}
+			if take == (itemCounts{}) {
+				break
+			}
+			for i := range p.items {
+				rest[i] -= take[i] * int32(most)
+			}
+			if err := do(&p.columns[c], take, most); err != nil {
+				return err
+			}
+			left -= most
+		}
+	}
+	return nil
+}
+
 // roundDown rounds uses of columns down, less back each, and returns what is
 // left of the demand and the limits, the cost, and the uses.
 func (p *coverProblem) roundDown(x []float64, back int64) (rest itemCounts, limits []int64, cost int64, times []int64) {

@@ -277,33 +277,14 @@ func (pk *packer) addColumns(class int) {
 	}
 }
 
-// packing turns a solution into layouts. Columns may take more than is asked
-// for; the last GPUs of a column get what is left.
+// packing turns a solution into layouts.
 func (pk *packer) packing(sol coverSolution) (Packing, error) {
-	a := assembler{pk: pk, rest: pk.problem.demand, used: make([]int, len(pk.bins)), groups: map[string]int{}}
+	a := assembler{pk: pk, used: make([]int, len(pk.bins)), groups: map[string]int{}}
 	for i := range pk.cuts {
 		a.cuts = append(a.cuts, pk.cuts[i].times)
 	}
-	for c, times := range sol.times {
-		col := &pk.problem.columns[c]
-		for times > 0 {
-			take, most := col.take, times
-			some := false
-			for i := range pk.problem.items {
-				take[i] = min(take[i], a.rest[i])
-				if take[i] > 0 {
-					some = true
-					most = min(most, int64(a.rest[i]/take[i]))
-				}
-			}
-			if !some {
-				break
-			}
-			if err := a.emit(col, take, most); err != nil {
-				return Packing{}, err
-			}
-			times -= most
-		}
+	if err := pk.problem.uses(sol, a.emit); err != nil {
+		return Packing{}, err
 	}
 	a.out.LowerBound, a.out.Optimal = sol.bound, sol.optimal || a.out.Cost == sol.bound
 	return a.out, nil
@@ -311,7 +292,6 @@ func (pk *packer) packing(sol coverSolution) (Packing, error) {
 
 type assembler struct {
 	pk     *packer
-	rest   itemCounts
 	used   []int // GPUs of each bin
 	cuts   []int // how often each cut is still to be made
 	groups map[string]int
@@ -321,9 +301,6 @@ type assembler struct {
 // emit gives take to so many GPUs of the column's class.
 func (a *assembler) emit(col *column, take itemCounts, times int64) error {
 	class := &a.pk.classes[col.bin]
-	for i := range a.pk.problem.items {
-		a.rest[i] -= take[i] * int32(times)
-	}
 	a.out.Cost += col.cost * times
 	a.out.GPUs += int(times)
 	for _, b := range class.bins {
