@@ -14,15 +14,15 @@ func (s *State) Score(p *Pod, scorer *placement.Scorer) (float64, Ruling) {
 	if v.Ruling != gate.VerdictPass {
 		return 0, v
 	}
-	if v = s.anyGPU(requests, scorer); v.Ruling != gate.VerdictPass {
-		return 0, v
-	}
 	if len(requests) > 1 || requests[0].Profile != "" || s.base == nil {
 		_, score, v := s.Plan(p, scorer)
 		return score, v
 	}
 	c, f := scorer.Score(s.base, 0, requests[0])
-	return c.Score, verdictOf(f)
+	if f.Verdict != gate.VerdictPass {
+		return 0, verdictOf(f)
+	}
+	return c.Score, s.anyGPU(requests, scorer)
 }
 
 // anyGPU judges requests beside the worst neighbours that the kubelet may give them.
@@ -49,9 +49,6 @@ func (s *State) anyGPU(requests []*placement.Request, scorer *placement.Scorer) 
 func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ruling) {
 	requests, containers, v := p.requests(s.Node)
 	if v.Ruling != gate.VerdictPass {
-		return nil, 0, v
-	}
-	if v = s.anyGPU(requests, scorer); v.Ruling != gate.VerdictPass {
 		return nil, 0, v
 	}
 	a := &Allocation{Node: s.name, Choice: s.Node.Choice()}
@@ -87,7 +84,10 @@ func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ru
 		a.Devices = append(a.Devices, d)
 		score += c.Score
 	}
-	return a, score, pass()
+	if v = s.anyGPU(requests, scorer); v.Ruling != gate.VerdictPass {
+		return nil, 0, v
+	}
+	return a, score, v
 }
 
 // slotVerdict checks that an instance of the profile exists and is free.
