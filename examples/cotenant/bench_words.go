@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/examples/internal/chart"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/report"
 )
@@ -50,7 +51,7 @@ func benchPrint(w io.Writer, asJSON bool, table interface{ WriteText(io.Writer) 
 	if !asJSON {
 		return table.WriteText(w)
 	}
-	return printJSON(w, table)
+	return page.JSON(w, table)
 }
 
 func benchReport(fl *flag.FlagSet, args []string, std stdio) error {

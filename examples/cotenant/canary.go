@@ -52,7 +52,7 @@ func runCanary(ctx context.Context, args []string, std stdio) error {
 	}
 	show := func(v fmt.Stringer, err error) error {
 		if *asJSON {
-			return errors.Join(err, printJSON(std.out, v))
+			return errors.Join(err, page.JSON(std.out, v))
 		}
 		return errors.Join(err, printText(std.out, page.Fold(v.String())))
 	}

@@ -143,7 +143,7 @@ func (c *guardConfig) simulate(ctx context.Context, std stdio) error {
 		return err
 	}
 	if c.json {
-		err = printJSON(std.out, rep)
+		err = page.JSON(std.out, rep)
 	} else {
 		err = printText(std.out, page.Fold(rep.String()))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
+	"github.com/cotenant/cotenant/examples/internal/chart"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
@@ -25,8 +26,8 @@ var measureUsage string
 
 type measureConfig struct {
 	machine
-	real, json, printPlan, noTelemetry              bool
-	fleet, profiles, plan, dir, predictorFile, page string
+	real, json, printPlan, noTelemetry                    bool
+	fleet, profiles, plan, dir, predictorFile, html, plot string
 
 	opts    colocation.Options
 	seconds float64
@@ -51,7 +52,7 @@ func runMeasure(ctx context.Context, args []string, std stdio) error {
 	}
 	rep, err := measure(ctx, std)
 	if rep != nil {
-		err = errors.Join(err, page.WriteHTML(c.page, rep.Page()))
+		err = errors.Join(err, page.WriteHTML(c.html, rep.Page()), chart.WriteAll(c.plot, rep.Page()))
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -99,7 +100,9 @@ func parseMeasure(args []string, std stdio) (*measureConfig, error) {
 		"with -real: give a server up that answers nothing for so long, not even a request for one token")
 	fl.DurationVar(&c.opts.Spinner, "spinner", 4*time.Second, "with -real: run each load so long beside a spinning "+
 		"neighbour, to count the time slices of its step,\nand under MPS beside probes, which slow it; 0 = do not")
-	fl.StringVar(&c.page, "report", "", "write a page with the outcome, predicted against measured, to `FILE.html`")
+	fl.StringVar(&c.plot, "plot", "", "draw the report's charts into `FILE`-CHART.svg, or .png, as FILE ends: "+
+		"predicted against measured,\nand what each tenant does to kernels and they to it")
+	fl.StringVar(&c.html, "report", "", "write a page with the outcome, predicted against measured, to `FILE.html`")
 	c.flags(fl)
 	if err := parse(fl, args, measureUsage, 0, std); err != nil {
 		return nil, err
@@ -141,7 +144,7 @@ func (c *measureConfig) measurePlan(ctx context.Context, std stdio) (*colocation
 	text, builtin := colocation.BuiltinPlan(c.plan)
 	if !builtin {
 		var err error
-		if text, err = readInput(c.plan, std.in); err != nil {
+		if text, err = page.Read(c.plan, std.in); err != nil {
 			return nil, badInput(fmt.Errorf("-plan: %w", err))
 		}
 	}
@@ -170,7 +173,7 @@ func (c *measureConfig) measurePlan(ctx context.Context, std stdio) (*colocation
 	case rep == nil:
 		return nil, err
 	case c.json:
-		return rep, errors.Join(err, printJSON(std.out, rep))
+		return rep, errors.Join(err, page.JSON(std.out, rep))
 	}
 	err = errors.Join(err, rep.WriteText(std.out))
 	if rep.Calibrated != "" {
@@ -222,7 +225,7 @@ func (c *measureConfig) measureFleet(ctx context.Context, std stdio) (*colocatio
 	case !c.json:
 		return rep, errors.Join(err, rep.WriteText(std.out))
 	}
-	return rep, errors.Join(err, printJSON(std.out, struct {
+	return rep, errors.Join(err, page.JSON(std.out, struct {
 		*decision.Result
 		Simulated *colocation.Report `json:"simulated"`
 	}{result, rep}))

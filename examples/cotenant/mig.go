@@ -58,7 +58,7 @@ func runMig(ctx context.Context, args []string, std stdio) error {
 		switch {
 		case is(mig.ErrInfeasible), is(mig.ErrBusy):
 			if *c.json {
-				_ = printJSON(std.out, map[string]string{"reason": err.Error()})
+				_ = page.JSON(std.out, map[string]string{"reason": err.Error()})
 			}
 			return exitWith(exitNo, err)
 		case is(mig.ErrInvalid), is(mig.ErrUnknownGPU), is(mig.ErrAmbiguousGPU), is(mig.ErrPlacementsUnknown):
@@ -99,7 +99,7 @@ func (c *migCall) model() (*mig.Model, error) {
 
 func migCheck(c *migCall) func(context.Context) error {
 	return func(context.Context) error {
-		data, err := readInput(c.Arg(0), c.std.in)
+		data, err := page.Read(c.Arg(0), c.std.in)
 		if err != nil {
 			return badInput(err)
 		}
@@ -115,7 +115,7 @@ func migCheck(c *migCall) func(context.Context) error {
 			}
 		}
 		if *c.json {
-			return errors.Join(printJSON(c.std.out, findings), err)
+			return errors.Join(page.JSON(c.std.out, findings), err)
 		}
 		return errors.Join(printText(c.std.out, page.Fold(text)), err)
 	}
@@ -145,7 +145,7 @@ func migPack(c *migCall) func(context.Context) error {
 		case err != nil:
 			return err
 		case *c.json:
-			return printJSON(c.std.out, p)
+			return page.JSON(c.std.out, p)
 		case *parted:
 			text, err := p.Parted()
 			return errors.Join(err, printText(c.std.out, string(text)))
@@ -182,7 +182,7 @@ func migEnumerate(c *migCall) func(context.Context) error {
 		case err != nil:
 			return err
 		case *c.json:
-			return printJSON(c.std.out, e)
+			return page.JSON(c.std.out, e)
 		}
 		return printText(c.std.out, e.String())
 	}
@@ -258,7 +258,7 @@ func migChange(apply bool) func(*migCall) func(context.Context) error {
 			case err != nil:
 				return err
 			case *c.json:
-				return printJSON(c.std.out, p)
+				return page.JSON(c.std.out, p)
 			}
 			return p.WriteText(c.std.out)
 		}

@@ -163,7 +163,7 @@ func (c *monitorConfig) print(rep *telemetry.Report, std stdio) error {
 		text.WriteString("\nAll figures are simulated. With -real this machine's GPUs are read.\n")
 	}
 	if c.json {
-		return printJSON(std.out, struct {
+		return page.JSON(std.out, struct {
 			*telemetry.Report
 			Worth map[string]cost.Money `json:"worth,omitempty"`
 		}{rep, worth})

@@ -113,7 +113,7 @@ func (c *probeConfig) report(r *probe.Result, notes []string, w io.Writer) error
 		errs = append(errs, page.WriteHTML(c.page, r.Page(out)))
 	}
 	if c.json {
-		return errors.Join(append(errs, printJSON(w, out))...)
+		return errors.Join(append(errs, page.JSON(w, out))...)
 	}
 	_, err := io.WriteString(w, page.Fold(out.String())+written)
 	return errors.Join(append(errs, err)...)

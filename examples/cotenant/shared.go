@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
@@ -21,35 +19,9 @@ import (
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
 
-// maxInput bounds what is read of one input, in bytes.
-const maxInput = 64 << 20
-
-// readInput reads a file, or standard input for "-".
-func readInput(name string, stdin io.Reader) ([]byte, error) {
-	switch name {
-	case "":
-		return nil, errors.New("name a file, or - for standard input")
-	case "-":
-	default:
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		stdin = f
-	}
-	return io.ReadAll(io.LimitReader(stdin, maxInput))
-}
-
 func printText(w io.Writer, text string) error {
 	_, err := io.WriteString(w, text)
 	return err
-}
-
-func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }
 
 // refuse names the given flags that were set although they do not go with others.
@@ -118,7 +90,7 @@ func (c *decideConfig) planFleet(ctx context.Context, fleet *decision.Fleet, opt
 
 func showPlan(plan *migrate.Plan, asJSON bool, std stdio) error {
 	if asJSON {
-		return printJSON(std.out, plan)
+		return page.JSON(std.out, plan)
 	}
 	_, width := terminal(std.out)
 	return discover.WritePlan(std.out, plan, discover.TextOptions{Width: width})

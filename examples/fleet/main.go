@@ -134,9 +134,7 @@ func (o *options) compare(ctx context.Context, c *replay.Cluster, w io.Writer) e
 		all.Bound, err = c.Bound(ctx, o.ratio)
 	}
 	if o.json {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		err = errors.Join(enc.Encode(all), err)
+		err = errors.Join(page.JSON(w, all), err)
 	} else {
 		writeTable(w, all)
 	}

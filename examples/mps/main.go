@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -219,7 +218,5 @@ func (c *config) print(v any, table func(io.Writer)) error {
 		table(c.stdout)
 		return nil
 	}
-	enc := json.NewEncoder(c.stdout)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	return page.JSON(c.stdout, v)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -240,12 +239,6 @@ func cellOf(e predict.ErrorSummary) errorCell {
 		c.Coverage, c.Width = &coverage, &width
 	}
 	return c
-}
-
-func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }
 
 func (o *options) writeParameters(out io.Writer, p *predict.Predictor) error {

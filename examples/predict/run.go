@@ -182,7 +182,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	case rep == nil:
 		err = o.writeParameters(stdout, predictor)
 	case o.json:
-		err = writeJSON(stdout, rep)
+		err = page.JSON(stdout, rep)
 	default:
 		err = rep.write(stdout, o.rows)
 	}
@@ -232,7 +232,7 @@ func (o *options) ask(p *predict.Predictor, others *profile.Profiles, stdout io.
 		return fail(5, err)
 	}
 	if o.json {
-		err = writeJSON(stdout, answers)
+		err = page.JSON(stdout, answers)
 	} else {
 		err = answers.WriteText(stdout)
 	}

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -48,8 +47,7 @@ const builtIn = `tenants:
 `
 
 const (
-	maxTenants = 16      // for the closed loop's exact form and the table
-	maxInput   = 2 << 20 // bytes of standard input, more than ParseTenants takes
+	maxTenants = 16 // for the closed loop's exact form and the table
 )
 
 func main() {
@@ -121,9 +119,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return fail(2, err)
 	}
 	if *asJSON {
-		enc := json.NewEncoder(stdout)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(s)
+		err = page.JSON(stdout, s)
 	} else {
 		err = writeTable(stdout, sim, s)
 	}
@@ -143,11 +139,11 @@ func readTenants(path string, stdin io.Reader) (tenants []timeslice.Tenant, err 
 	name, data := path, []byte(builtIn)
 	switch path {
 	case "":
-	case "-":
-		name = "standard input"
-		data, err = io.ReadAll(io.LimitReader(stdin, maxInput))
 	default:
-		data, err = os.ReadFile(path)
+		if path == "-" {
+			name = "standard input"
+		}
+		data, err = page.Read(path, stdin)
 	}
 	if err == nil {
 		tenants, err = timeslice.ParseTenants(data)

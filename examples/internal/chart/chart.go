@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -55,6 +56,24 @@ func WriteFile(path string, c *webpage.Chart) error {
 	return page.WriteFile(path, data)
 }
 
+// WriteAll draws the charts of a page, each into a file with its title before the ending; nothing for no path.
+func WriteAll(path string, p *webpage.Page) error {
+	if path == "" {
+		return nil
+	}
+	var err error
+	end := filepath.Ext(path)
+	for _, s := range p.Sections {
+		for i := range s.Charts {
+			title := strings.Join(strings.FieldsFunc(strings.ToLower(s.Charts[i].Title), func(r rune) bool {
+				return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+			}), "-")
+			err = errors.Join(err, WriteFile(strings.TrimSuffix(path, end)+"-"+title+end, &s.Charts[i]))
+		}
+	}
+	return err
+}
+
 // Draw draws a chart as "svg" or "png". The same chart gives the same bytes.
 func Draw(c *webpage.Chart, format string) ([]byte, error) {
 	p := plot.New()
@@ -90,9 +109,9 @@ func Draw(c *webpage.Chart, format string) ([]byte, error) {
 	if err = errors.Join(err, formatErr); err != nil {
 		return nil, fmt.Errorf("figure %s: %w", c.Name, err)
 	}
-	// The legend stands beside the plot, where it hides no curve.
+	// The legend stands beside the plot, where it hides no curve, with room for a viewer's wider font.
 	to := draw.New(canvas)
-	width := legend.Rectangle(to).Size().X + vg.Points(12)
+	width := legend.Rectangle(to).Size().X*6/5 + vg.Points(12)
 	p.Draw(draw.Crop(to, 0, -width, 0, 0))
 	legend.Draw(draw.Crop(to, to.Rectangle.Size().X-width+vg.Points(8), 0, 0, -vg.Points(46)))
 	var b bytes.Buffer

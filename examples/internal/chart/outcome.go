@@ -2,11 +2,11 @@ package chart
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/loadgen/report/study"
 )
 
@@ -32,9 +32,7 @@ func (o Outcome) Write(w io.Writer, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(runs)
+		return page.JSON(w, runs)
 	}
 	var b bytes.Buffer
 	if err := o.WriteText(&b); err != nil {

@@ -2,8 +2,10 @@ package page
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -61,4 +63,31 @@ func CanWrite(path string) error {
 		return fmt.Errorf("nothing can be written to %s: %w", folder, err)
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// maxInput bounds what is read of one input, in bytes.
+const maxInput = 64 << 20
+
+// Read reads a file, or standard input for "-".
+func Read(name string, stdin io.Reader) ([]byte, error) {
+	switch name {
+	case "":
+		return nil, errors.New("name a file, or - for standard input")
+	case "-":
+	default:
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		stdin = f
+	}
+	return io.ReadAll(io.LimitReader(stdin, maxInput))
+}
+
+// JSON prints a value as indented JSON.
+func JSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
 }
