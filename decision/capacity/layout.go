@@ -296,7 +296,7 @@ func (s *search) sliced(of part, g *gpu) ([]layout, error) {
 	if len(of.tenants) > 4 {
 		return nil, fmt.Errorf("divisions of %s for %d tenants are not searched", g.Name, len(of.tenants))
 	}
-	// A server on each profile; nil where it does not fit. Work on a slice takes its parts of the GPU's compute and memory.
+	// A server on each profile; nil where it does not fit. Work on a slice takes its parts of compute and memory.
 	servers := make([][]*server, len(of.tenants))
 	var why error
 	compute, units := 1, 1

@@ -330,8 +330,8 @@ func (f *planFlow) offer(st *stand, r *run, window loadgen.Window) (plan loadgen
 	return plan, nil
 }
 
-// stepsAtOnce counts the tokens that the client of a simulated tenant asks for: each is a step of a stepper, all of them
-// together one of a burster.
+// stepsAtOnce counts the tokens that the client of a simulated tenant asks for: each is a step of a stepper, all of
+// them together one of a burster.
 var stepsAtOnce = map[profile.Kind]int{profile.KindStepper: 16, profile.KindBurster: 5}
 
 // writeRows replaces the rows' file with all rows so far.

@@ -57,7 +57,8 @@ func (rep *Report) Page() *webpage.Page {
 	}
 	for _, a := range rep.Agreement {
 		if a.Mode == nil && (a.Metric == profile.MetricTPOTP50 || a.Metric == profile.MetricStepP50) {
-			said = append(said, fmt.Sprintf("%s was foreseen to %s%% on average, and %d of %d outcomes lie in their 90%% intervals.",
+			said = append(said, fmt.Sprintf("%s was foreseen to %s%% on average, and %d of %d outcomes lie in their 90%% "+
+				"intervals.",
 				a.Metric.Title(), webpage.Number(100*a.MeanErrorFraction), a.Inside, a.Points))
 		}
 	}
@@ -129,8 +130,9 @@ func pressureCharts(name string, p *profile.Pressure) []webpage.Chart {
 		waits.Add(what, webpage.Point{X: length(w.KernelUS), Y: w.BesideMeanUS / float64(w.Kernels)})
 	}
 	steps := webpage.Chart{Title: "Step of " + name + " beside kernels",
-		X: webpage.Axis{Label: "length of the kernels back to back (us)", Log: true},
-		Y: webpage.Axis{Label: "median step (ms)", Log: true}, Limits: []webpage.Limit{{Name: "nothing beside", At: p.StepMS}}}
+		X:      webpage.Axis{Label: "length of the kernels back to back (us)", Log: true},
+		Y:      webpage.Axis{Label: "median step (ms)", Log: true},
+		Limits: []webpage.Limit{{Name: "nothing beside", At: p.StepMS}}}
 	for _, q := range p.Presses {
 		what := "calculating, all SMs"
 		if q.Reads {

@@ -62,7 +62,7 @@ func newCluster(f *decision.Fleet, opts decision.Options) *cluster {
 	return c
 }
 
-// replicasOf is the number of replicas that a workload is to have at the least; of one that comes, all that it may have.
+// replicasOf returns the least number of replicas that a workload is to have; of one that comes, the most.
 func replicasOf(w *decision.Workload) int {
 	if w.Today == nil {
 		return max(1, w.Replicas.Max)

@@ -54,7 +54,8 @@ type window struct {
 // Profiles makes a profile of each server whose readings are given, in order of time: at least two with [Reading.At]
 // of each. Replicas are told apart; where one replica's pages are of two engines or two models the error is
 // [ErrMixed], since a step then serves both. Pairs of pages between which a server restarted or no time passed, and
-// pages whose counters are less than before and after them, are left out and named. The error names every server of which there is too little.
+// pages whose counters are less than before and after them, are left out and named. The error names every server of
+// which there is too little.
 //
 // [Reading.At]: https://pkg.go.dev/github.com/cotenant/cotenant/telemetry/serving#Reading
 func Profiles(readings []serving.Reading) ([]Profile, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/internal/webpage"
 )
 
-// mostUnknown is how many unknowns a page lists; the fleet's file and the JSON have all.
+// mostUnknown bounds the unknowns that a page lists; the fleet's file and the JSON have all.
 const mostUnknown = 40
 
 // Discovered returns the page of a cluster: what runs on which GPUs, what is found there and what no input says; with a
@@ -26,7 +26,8 @@ func Discovered(d *discover.Discovery, plan *migrate.Plan) *webpage.Page {
 			fmt.Sprint(s.Tenants)}})
 	}
 	runs := fmt.Sprintf("%s of %s on %s; %s, and %s that no input says.", plaintext.Count(tenants, "pod"),
-		plaintext.Count(len(d.Fleet.Workloads), "workload"), plaintext.Count(gpus, "GPU"), plaintext.Count(len(d.Findings), "finding"),
+		plaintext.Count(len(d.Fleet.Workloads), "workload"), plaintext.Count(gpus, "GPU"),
+		plaintext.Count(len(d.Findings), "finding"),
 		plaintext.Count(len(d.Unknown), "figure"))
 	p := &webpage.Page{Title: "What runs", Answer: runs, Sections: []webpage.Section{{Tables: []webpage.Table{uses}}}}
 	switch {

@@ -15,8 +15,9 @@ func Packed(p *mig.Packing) *webpage.Page {
 	if !p.Optimal {
 		proof = fmt.Sprintf("%d at least are needed", p.LowerBound)
 	}
-	page := &webpage.Page{Title: "MIG layouts", Answer: fmt.Sprintf("%s hold what is asked for; %s.", plaintext.Count(p.GPUs,
-		"GPU"), proof)}
+	page := &webpage.Page{Title: "MIG layouts", Answer: fmt.Sprintf("%s hold what is asked for; %s.",
+		plaintext.Count(p.GPUs,
+			"GPU"), proof)}
 	t, n := webpage.Table{Head: []string{"GPUs", "layout"}}, webpage.Node{}
 	for _, g := range p.Groups {
 		t.Rows = append(t.Rows, webpage.Row{Cells: []string{fmt.Sprint(g.GPUs), strings.Trim(g.Layout.Bar(), "|")}})

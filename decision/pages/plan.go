@@ -24,7 +24,8 @@ func Plan(p *migrate.Plan) *webpage.Page {
 		head = freed(b.MonthlySaved, b.Currency) + upper(p.Why)
 	}
 	page := &webpage.Page{Title: "What runs, and what should change", Answer: fmt.Sprintf(
-		"%s.\n%s with GPUs today, %d after.", strings.TrimSuffix(head, "."), plaintext.Count(b.NodesToday, "node"), b.NodesAfter)}
+		"%s.\n%s with GPUs today, %d after.", strings.TrimSuffix(head, "."), plaintext.Count(b.NodesToday, "node"),
+		b.NodesAfter)}
 	first := webpage.Section{Tables: []webpage.Table{{
 		Head: []string{"", "nodes with GPUs", strings.TrimSpace(b.Currency + " a month")},
 		Rows: []webpage.Row{{Cells: []string{"today", fmt.Sprint(b.NodesToday), amount(b.MonthlyToday)}},

@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/internal/webpage"
 )
 
-// mostMissed is how many rows a page lists, of those missed most; the charts show all.
+// mostMissed bounds the rows that a page lists, of those missed most; the charts show all.
 const mostMissed = 25
 
 // Predicted returns the page of predictions: how far they are from what was measured, by mechanism and engine, each
@@ -76,7 +76,7 @@ func Predicted(ms []predict.Measured, how string) *webpage.Page {
 	return p
 }
 
-// missed is how far a prediction of the main metric is off, -1 where that was not measured.
+// missed returns the relative error of a prediction of the main metric, -1 where that was not measured.
 func missed(m *predict.Measured) float64 {
 	got, ok := m.Row.Compared(m.Row.Kind.MainMetric())
 	if !ok {

@@ -217,8 +217,8 @@ func (p *Predictor) addedByMPS(e *costs.Engine, profiles []*profile.SoloProfile)
 	return sum / max(n, 1), n > 0
 }
 
-// applyFit takes what was fitted over into an engine. Where a prefill's fixed part was not told from that of its tokens,
-// half of what one takes at the mean prompt is either's.
+// applyFit takes what was fitted over into an engine. Where a prefill's fixed part was not told from that of its
+// tokens, half of what one takes at the mean prompt is either's.
 func applyFit(f *profile.ServingFit, e *costs.Engine) {
 	set := func(c *costs.Cost, i profile.Interval, part float64) {
 		if i.Value > 0 {

@@ -89,7 +89,8 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	}
 	list("profiles", "`FILE` of rows to predict", &o.data)
 	list("data", "the same as -profiles; of -questions, which take further files as arguments, and -regret", &o.data)
-	list("from-metrics", "`FILE` of a server's metrics pages, two or more, one file or several, or Prometheus' answer to\n"+
+	list("from-metrics", "`FILE` of a server's metrics pages, two or more, one file or several, or Prometheus' answer "+
+		"to\n"+
 		"a range query; pages without times are of their file's time; -gpu names the GPU", &o.metrics)
 	fs.BoolVar(&o.questions, "questions", false,
 		"ask of every measured mix whether it keeps limits of 1.1 to 4 times alone")

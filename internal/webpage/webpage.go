@@ -39,8 +39,8 @@ type Page struct {
 	Details  []Detail // of parts of GPUs
 }
 
-// Section is a part of a page: its texts, tables, GPUs, charts and notes, in this order. Where there are none, and where
-// a table has no rows or a chart no series, they are left out.
+// Section is a part of a page: its texts, tables, GPUs, charts and notes, in this order. Where there are none, and
+// where a table has no rows or a chart no series, they are left out.
 type Section struct {
 	Title  string // none on the first
 	Text   []string

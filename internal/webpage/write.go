@@ -137,7 +137,8 @@ func (c *Chart) single() (Table, bool) {
 			return Table{}, false
 		}
 		for _, p := range s.Points {
-			t.Rows = append(t.Rows, Row{Cells: []string{s.Name, Number(p.X), Interval(p.Y, p.Low, p.High)}, Colour: cmp.Or(s.Colour, s.Name)})
+			t.Rows = append(t.Rows, Row{Cells: []string{s.Name, Number(p.X), Interval(p.Y, p.Low, p.High)},
+				Colour: cmp.Or(s.Colour, s.Name)})
 		}
 	}
 	return t, true

@@ -13,7 +13,8 @@
 //	}
 //	tenant.Prompts, tenant.Load.Schedule = texts, part.Schedule(1)
 //
-// No tokenizer is needed: a word of a made-up prompt is about a token. Readers are strict: an error wraps loadgen.ErrInput and names each bad line, and nothing is returned with it.
+// No tokenizer is needed: a word of a made-up prompt is about a token. Readers are strict: an error
+// wraps loadgen.ErrInput and names each bad line, and nothing is returned with it.
 //
 // Stable.
 package prompt

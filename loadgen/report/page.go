@@ -108,7 +108,8 @@ func verdicts(results []*loadgen.Result, rows Scenarios) ([]webpage.Table, strin
 			t.Rows = append(t.Rows, webpage.Row{Cells: []string{name, "no objectives", "-", "-", "-", "-"}, Colour: name})
 			continue
 		}
-		to, row := "at no load tried", webpage.Row{Colour: name, Cells: []string{name, "no load tried", "-", "-", "-", beyond}}
+		to, row := "at no load tried", webpage.Row{Colour: name,
+			Cells: []string{name, "no load tried", "-", "-", "-", beyond}}
 		if kept >= 0 {
 			r := &levels[kept]
 			to = "to " + r.Load

@@ -150,7 +150,7 @@ func (d *DRA) check(l *problem.List) {
 	}
 }
 
-var deviceKey = regexp.MustCompile(`^([0-9]{1,4}|(GPU|MIG)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$`)
+var deviceKey = regexp.MustCompile(`^([0-9]{1,4}|(GPU|MIG)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
 
 func (m *Limits) check(l *problem.List, path string) {
 	if p := m.ActiveThreadPercentage.Or(1); p < 0 || p > 100 {

@@ -40,7 +40,7 @@ type Block struct {
 type Flags struct {
 	MIGStrategy             string         `yaml:"migStrategy"` // none, single or mixed
 	FailOnInitError         Optional[bool] `yaml:"failOnInitError"`
-	MPSRoot                 string         `yaml:"mpsRoot"` // where the MPS daemon's folders are, by default /run/nvidia/mps
+	MPSRoot                 string         `yaml:"mpsRoot"` // of the MPS daemon, by default /run/nvidia/mps
 	NvidiaDriverRoot        string         `yaml:"nvidiaDriverRoot"`
 	NvidiaDevRoot           string         `yaml:"nvidiaDevRoot"`
 	GDSEnabled              Optional[bool] `yaml:"gdsEnabled"`
@@ -54,7 +54,7 @@ type Flags struct {
 // PluginFlags stand under flags.plugin.
 type PluginFlags struct {
 	PassDeviceSpecs               Optional[bool] `yaml:"passDeviceSpecs"`
-	DeviceListStrategy            stringOrList   `yaml:"deviceListStrategy"` // envvar, volume-mounts, cdi-annotations, cdi-cri
+	DeviceListStrategy            stringOrList   `yaml:"deviceListStrategy"` // envvar, volume-mounts, cdi-...
 	DeviceIDStrategy              string         `yaml:"deviceIDStrategy"`   // uuid or index
 	CDIAnnotationPrefix           string         `yaml:"cdiAnnotationPrefix"`
 	NvidiaCTKPath                 string         `yaml:"nvidiaCTKPath"`

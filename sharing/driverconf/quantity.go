@@ -31,7 +31,8 @@ func (q *quantity) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) 
 	*q = quantity(v)
 }
 
-var quantityForm = regexp.MustCompile(`^([0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})(?:([KMGTPE])i|([mkMGTPE])|([eE][+-]?[0-9]{1,2}))?$`)
+var quantityForm = regexp.MustCompile(`^([0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})` +
+	`(?:([KMGTPE])i|([mkMGTPE])|([eE][+-]?[0-9]{1,2}))?$`)
 
 // exponents are the decimal suffixes.
 var exponents = map[string]string{"m": "e-3", "k": "e3", "M": "e6", "G": "e9", "T": "e12", "P": "e15", "E": "e18"}

@@ -55,7 +55,8 @@ func main() {
 	}
 	fmt.Print(t)
 	if n := t.library.lines + t.examples.lines; n > ratchet {
-		fmt.Fprintf(os.Stderr, "figures: %d lines of library and examples, %d more than the ratchet's %d\n", n, n-ratchet, ratchet)
+		fmt.Fprintf(os.Stderr, "figures: %d lines of library and examples, %d more than the ratchet's %d\n", n, n-ratchet,
+			ratchet)
 		os.Exit(1)
 	}
 }

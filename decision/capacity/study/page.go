@@ -10,25 +10,29 @@ import (
 	"github.com/cotenant/cotenant/internal/webpage"
 )
 
-// highestOver is where the chart of growing load ends, as a multiple of the limit: what lies above is lost as surely.
+// The chart of growing load ends at highestOver, a multiple of the limit: what lies above is lost as surely.
 const highestOver = 4
 
-// Page returns the report as a page: what to take and its price, the cheapest of each kind, money and objectives against
-// load, and why.
+// Page returns the report as a page: what to take and its price, the cheapest of each kind, money and objectives
+// against load, and why.
 func (r *Report) Page() *webpage.Page {
 	p := &webpage.Page{Title: "GPUs for a trace", Basis: "All figures are simulated: no GPU was used."}
 	at := fmt.Sprintf("%s at load %g%s", r.SLO, r.load, r.perS(r.load, " (%s requests a second)"))
 	p.Answer = "Nothing is known to keep " + at + "."
 	if c := r.Chosen; c != nil {
-		p.Answer = fmt.Sprintf("%s, for %s %s an hour, is the cheapest that is known to keep %s.\nIt breaks first: %s.", label(c),
+		p.Answer = fmt.Sprintf("%s, for %s %s an hour, is the cheapest that is known to keep %s.\nIt breaks first: %s.",
+			label(c),
 			amount(c.CostPerHour), r.Currency, at, c.FirstLimit)
 	}
-	t := webpage.Table{Head: []string{"kind", "GPUs", "router", "verdict", r.Currency + " an hour", "per million good tokens",
+	t := webpage.Table{Head: []string{"kind", "GPUs", "router", "verdict", r.Currency + " an hour",
+		"per million good tokens",
 		"TTFT P99 (ms)", "TPOT P99 (ms)", "breaks first"}}
-	grows := webpage.Chart{Title: "Objectives as load grows", X: webpage.Axis{Label: "load (multiples of the trace)", Log: true},
-		Y:       webpage.Axis{Label: "worst figure over its limit", Max: highestOver},
-		Limits:  []webpage.Limit{{Name: "the limit", At: 1}},
-		Caption: fmt.Sprintf("Above the dashed line the objectives are missed. What lies above %d is not drawn.", highestOver)}
+	grows := webpage.Chart{Title: "Objectives as load grows",
+		X:      webpage.Axis{Label: "load (multiples of the trace)", Log: true},
+		Y:      webpage.Axis{Label: "worst figure over its limit", Max: highestOver},
+		Limits: []webpage.Limit{{Name: "the limit", At: 1}},
+		Caption: fmt.Sprintf("Above the dashed line the objectives are missed. What lies above %d is not drawn.",
+			highestOver)}
 	var lost []string // that miss even the least load
 	for _, a := range r.ByVerdict() {
 		name, gpus := a.Kind.String(), fmt.Sprintf("%d %s", a.GPUs, a.GPU)
@@ -38,8 +42,10 @@ func (r *Report) Page() *webpage.Page {
 		if notBy(a) {
 			gpus = fmt.Sprintf("not by %d %s; figures of %s", a.Tried, a.GPU, gpus)
 		}
-		t.Rows = append(t.Rows, webpage.Row{Colour: a.Kind.String(), Chosen: r.isChosen(a), Cells: []string{name, gpus, a.Router,
-			a.Verdict.String(), amount(a.CostPerHour), perMillion(a), interval(a, "ttft_p99"), interval(a, "tpot_p99"), a.FirstLimit}})
+		t.Rows = append(t.Rows, webpage.Row{Colour: a.Kind.String(), Chosen: r.isChosen(a),
+			Cells: []string{name, gpus, a.Router,
+				a.Verdict.String(), amount(a.CostPerHour), perMillion(a), interval(a, "ttft_p99"), interval(a, "tpot_p99"),
+				a.FirstLimit}})
 		s := webpage.Series{Name: label(a), Colour: a.Kind.String(), Dots: true}
 		for _, q := range a.Curve {
 			s.Points = append(s.Points, webpage.Point{X: q.Load, Y: q.Over})
@@ -62,12 +68,14 @@ func (r *Report) Page() *webpage.Page {
 		why.Text = append([]string{"Chosen: " + label(r.Chosen) + ", because " + r.Chosen.Reason + "."}, why.Text...)
 	}
 	for _, c := range r.Crossovers {
-		why.Text = append(why.Text, fmt.Sprintf("Between load %g and %g the cheapest changes from %s (%d %s) to %s (%d %s).", c.Above,
+		why.Text = append(why.Text, fmt.Sprintf("Between load %g and %g the cheapest changes from %s (%d %s) to %s (%d %s).",
+			c.Above,
 			c.UpTo, c.From.Kind, c.From.GPUs, c.From.GPU, c.To.Kind, c.To.GPUs, c.To.GPU))
 	}
 	p.Sections = []webpage.Section{first, {Title: "As load grows", Charts: []webpage.Chart{grows}}, why}
 	for i := range r.Verified {
-		p.Sections = append(p.Sections, webpage.Section{Title: "Predicted and measured", Tables: []webpage.Table{verified(&r.Verified[i])}})
+		p.Sections = append(p.Sections, webpage.Section{Title: "Predicted and measured",
+			Tables: []webpage.Table{verified(&r.Verified[i])}})
 	}
 	return p
 }
@@ -108,11 +116,13 @@ func (r *Report) costs() webpage.Chart {
 // verified is an arrangement's prediction beside its measurement.
 func verified(v *Verified) webpage.Table {
 	t := webpage.Table{Head: []string{"tenant", "requests", "figure", "predicted", "measured"},
-		Caption: strings.Join(append([]string{fmt.Sprintf("%s on %d %s, %.0f s on %d %s servers; latencies in ms", v.Kind, v.GPUs, v.GPU,
+		Caption: strings.Join(append([]string{fmt.Sprintf("%s on %d %s, %.0f s on %d %s servers; latencies in ms", v.Kind,
+			v.GPUs, v.GPU,
 			v.Seconds, v.Endpoints, v.Basis)}, v.Notes...), "; ")}
 	for _, tn := range v.Tenants {
 		for _, m := range []string{"ttft_p50", "ttft_p99", "tpot_p50", "tpot_p99", "share"} {
-			t.Rows = append(t.Rows, webpage.Row{Cells: []string{tn.Name, fmt.Sprint(tn.Requests), m, webpage.Number(tn.Predicted[m]),
+			t.Rows = append(t.Rows, webpage.Row{Cells: []string{tn.Name, fmt.Sprint(tn.Requests), m,
+				webpage.Number(tn.Predicted[m]),
 				webpage.Number(tn.Measured[m])}})
 		}
 	}

@@ -43,19 +43,22 @@ func (c *Comparison) Page() *webpage.Page {
 		}
 		each := append(slices.Clone(q.Allocated), 0)[:max(1, len(q.Allocated))] // none where it was interrupted
 		row := webpage.Row{Colour: q.Name, Cells: []string{q.Name}}
-		for _, v := range []float64{q.Mean, slices.Min(each), slices.Max(each), q.Placed, q.PlacedGPUs, q.Failed, q.FailedGPUs,
+		for _, v := range []float64{q.Mean, slices.Min(each), slices.Max(each), q.Placed, q.PlacedGPUs, q.Failed,
+			q.FailedGPUs,
 			q.Seconds} {
 			row.Cells = append(row.Cells, fmt.Sprintf("%.2f", v))
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	p.Answer = fmt.Sprintf("When %g times the cluster's GPUs have been asked for, %s has allocated %.2f%% of them, the most "+
+	p.Answer = fmt.Sprintf("When %g times the cluster's GPUs have been asked for, %s has allocated %.2f%% of them, the "+
+		"most "+
 		"of %d policies (mean of %d orders of arrival).", c.Ratio, best.Name, best.Mean, len(c.Policies), len(c.Seeds))
 	if c.Bound > 0 {
 		p.Answer += fmt.Sprintf("\nMoving tasks freely would allocate %.2f%% at most.", c.Bound)
 	}
-	p.Sections = []webpage.Section{{Tables: []webpage.Table{t}, Notes: []string{"More tasks placed are not more GPUs used: " +
-		"a policy that leaves pieces of many GPUs refuses the large tasks, and has room for more of the small ones."}},
+	p.Sections = []webpage.Section{{Tables: []webpage.Table{t},
+		Notes: []string{"More tasks placed are not more GPUs used: " +
+			"a policy that leaves pieces of many GPUs refuses the large tasks, and has room for more of the small ones."}},
 		{Title: "Over arrivals", Charts: []webpage.Chart{c.Chart()}}}
 	return p
 }

@@ -53,7 +53,8 @@ var metrics = enum.Of[Metric](ErrUnknownName, "metric",
 // Metrics lists the metrics in order.
 func Metrics() []Metric { return metrics.Values() }
 
-// MainMetric is what a tenant of the kind is judged by first: the median of a token, or of a step where it serves none.
+// MainMetric returns the metric that judges a tenant of the kind first: the median of a token, or of a step where it
+// serves none.
 func (k Kind) MainMetric() Metric {
 	if k != KindServer {
 		return MetricStepP50

@@ -27,7 +27,8 @@ func Inventory(ctx context.Context) (host string, inv telemetry.Inventory, err e
 }
 
 // OpenProbe opens this machine's GPU after a look at it through NVML, which may be missing: that is a note.
-func OpenProbe(ctx context.Context, device int, nvmlPath, control string) (probe.Site, func() ([]string, error), []string,
+func OpenProbe(ctx context.Context, device int, nvmlPath, control string) (probe.Site, func() ([]string, error),
+	[]string,
 	error) {
 	opts := cudaprobe.Options{Device: device}
 	if control != "" {

@@ -19,7 +19,7 @@ type Options struct {
 	// GPU's memory. It needs the driver's consumable shares by memory, which exclude MPS: pods time-slice.
 	ConsumableMemory bool
 	// Slices are the driver's ResourceSlices of the nodes. With them each claim names its GPUs by UUID, so that what was
-	// decided is what is allocated, node included; without, it takes any GPU of its model.
+	// decided names what is allocated, node included; without, it takes any GPU of its model.
 	Slices []*resourcev1.ResourceSlice
 }
 

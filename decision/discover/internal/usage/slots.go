@@ -12,8 +12,8 @@ const (
 	slotGPUBusy             // of that, something ran
 )
 
-// The thresholds are those of telemetry's idle detection: a device is busy from 5 percent of utilization or 2 percent of
-// SMs or memory bandwidth, and a program is resident from 1 GiB.
+// The thresholds are those of telemetry's idle detection: a device is busy from 5 percent of utilization or 2 percent
+// of SMs or memory bandwidth, and a program is resident from 1 GiB.
 const (
 	busyPercent = 5
 	workPercent = 2
