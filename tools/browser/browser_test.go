@@ -115,9 +115,9 @@ func TestPages(t *testing.T) {
 	bin := filepath.Dir(build.Args[3])
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU)
 	all, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	defer stop()
+	t.Cleanup(stop)
 	browser, stopBrowser := chromedp.NewContext(all, chromedp.WithErrorf(func(string, ...any) {}))
-	defer stopBrowser()
+	t.Cleanup(stopBrowser)
 	if err := chromedp.Run(browser); err != nil {
 		t.Fatalf("no browser: %v (install chromium)", err)
 	}
@@ -142,6 +142,7 @@ func TestPages(t *testing.T) {
 	}
 	for i, p := range pages {
 		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
 			file := filepath.Join(dir, fmt.Sprintf("page%d", i))
 			if p.file == "" {
 				file += ".html"
