@@ -63,7 +63,7 @@ func (e *OpError) Error() string {
 
 func (e *OpError) Unwrap() error { return e.Err }
 
-// failure is an error of its own words that is what errors.Is finds in it.
+// failure is an error with its own words, in which errors.Is finds another.
 type failure struct {
 	text string
 	is   []error

@@ -48,7 +48,7 @@ const (
 	memoryGiB  = 80
 )
 
-// device is what a service's pods ask for: how the GPU is shared, and the nodes that a plan pinned them to.
+// device names what a service's pods ask for: how the GPU is shared, and the nodes that a plan pinned them to.
 type device struct {
 	kind   string // "exclusive", "time-slicing", "mps" or "mig PROFILE"
 	pinned []string

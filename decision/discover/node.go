@@ -2,7 +2,6 @@ package discover
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -270,134 +269,6 @@ func (n *node) readManagers(b *build) {
 	}
 }
 
-// readProduct finds the GPU's model.
-func (n *node) readProduct(b *build) {
-	l := n.meta.Metadata.Labels
-	text, from := l["nvidia.com/gpu.product"], "label nvidia.com/gpu.product"
-	basis := BasisDeclared
-	switch {
-	case text != "":
-	case l["cloud.google.com/gke-accelerator"] != "":
-		text, from = gkeModels[l["cloud.google.com/gke-accelerator"]], "label cloud.google.com/gke-accelerator"
-		if text == "" {
-			text = l["cloud.google.com/gke-accelerator"]
-		}
-	case cmp.Or(l["karpenter.k8s.aws/instance-gpu-name"], l["eks.amazonaws.com/instance-gpu-name"],
-		l["karpenter.azure.com/sku-gpu-name"]) != "":
-		for _, key := range []string{"karpenter.azure.com/sku-gpu-name", "eks.amazonaws.com/instance-gpu-name",
-			"karpenter.k8s.aws/instance-gpu-name"} {
-			if l[key] != "" {
-				text, from = l[key], "label "+key
-			}
-		}
-		// A bare "a100" is several boards; the machine has one of them.
-		if model, ok := instanceModel(n.instanceType); ok {
-			text, from, basis = model, fmt.Sprintf("label %s=%s is a machine with that GPU", n.typeFrom, n.instanceType),
-				BasisDerived
-		}
-	default:
-		for _, d := range b.devices[n.name] {
-			if d.product != "" {
-				text, from = d.product, "ResourceSlice attribute productName"
-				break
-			}
-		}
-		for _, r := range n.registered {
-			if text == "" && r.Type != "" {
-				text, from = strings.TrimPrefix(r.Type, "NVIDIA-"),
-					"annotation "+cmp.Or(map[bool]string{true: registerVolcano}[n.delivery == sharing.DeliveryVolcano], registerHAMi)
-			}
-		}
-	}
-	if text == "" { // of the MIG strategy "mixed": nvidia.com/mig-1g.10gb.product
-		for _, key := range slices.Sorted(maps.Keys(l)) {
-			if strings.HasPrefix(key, migPrefix) && strings.HasSuffix(key, ".product") && text == "" {
-				text, _, _ = strings.Cut(l[key], "-MIG-")
-				from = "label " + key
-			}
-		}
-	}
-	if text == "" {
-		if model, ok := instanceModel(n.instanceType); ok {
-			text, from, basis = model, fmt.Sprintf("label %s=%s is a machine with that GPU", n.typeFrom, n.instanceType),
-				BasisDerived
-		}
-	}
-	text = strings.TrimSuffix(text, "-SHARED")
-	board, profile, single := strings.Cut(text, "-MIG-")
-	if single {
-		n.single = profile
-	}
-	n.product, n.productFrom = board, fact{basis, from}
-	mib := cmp.Or(l["nvidia.com/gpu.memory"], l["karpenter.k8s.aws/instance-gpu-memory"],
-		l["eks.amazonaws.com/instance-gpu-memory"])
-	if n.gpu = lookupGPU(board, mib, single); n.gpu == nil && !single {
-		n.describe(b, mib)
-	}
-}
-
-// describe makes a GPU of what labels or the DRA driver's attributes say of one that the table does not have.
-func (n *node) describe(b *build, mib string) {
-	var unknown *sharing.UnknownGPUError
-	if _, err := sharing.LookupGPU(n.product); !errors.As(err, &unknown) {
-		return
-	}
-	l := n.meta.Metadata.Labels
-	memory, capability := sharing.Bytes(count(mib))*sharing.MiB, l["nvidia.com/gpu.compute.major"]+"."+
-		l["nvidia.com/gpu.compute.minor"]
-	family := l["nvidia.com/gpu.family"]
-	for _, d := range b.devices[n.name] {
-		if d.kind == "gpu" {
-			memory, capability, family = max(memory, d.memory), d.capability, strings.ToLower(d.architecture)
-		}
-	}
-	var cc sharing.ComputeCapability
-	var a sharing.Architecture
-	_ = cc.UnmarshalText([]byte(capability)) // what is no capability describes nothing
-	_ = a.UnmarshalText([]byte(strings.TrimSuffix(family, " lovelace")))
-	if text := sharing.DescribeGPU(strings.ReplaceAll(strings.TrimPrefix(n.product, "NVIDIA-"), "-", " "), memory, cc,
-		a); text != "" {
-		n.gpu, _ = sharing.LookupGPU(text)
-	}
-}
-
-// lookupGPU finds a GPU by the text of a label; nil where it is not known.
-// Ambiguous names are settled by the memory that is labelled beside them.
-func lookupGPU(name, mib string, single bool) *sharing.GPU {
-	if name == "" {
-		return nil
-	}
-	for _, text := range []string{name, strings.TrimPrefix(name, "NVIDIA-"), strings.ReplaceAll(name, "-", " ")} {
-		if gpu, err := sharing.LookupGPU(text); err == nil {
-			return gpu
-		}
-	}
-	v, err := strconv.Atoi(mib)
-	if err != nil || single {
-		return nil
-	}
-	found := slices.DeleteFunc(candidates(name), func(gpu *sharing.GPU) bool {
-		known, ok := gpu.Memory.Get()
-		return !ok || !near(sharing.Bytes(v)*sharing.MiB, known)
-	})
-	if len(found) != 1 {
-		return nil
-	}
-	return found[0]
-}
-
-// candidates are the boards that an ambiguous name may mean.
-func candidates(name string) []*sharing.GPU {
-	var out []*sharing.GPU
-	_, err := sharing.LookupGPU(name)
-	for _, match := range ambiguous(err) {
-		if gpu, err := sharing.LookupGPU(match); err == nil {
-			out = append(out, gpu)
-		}
-	}
-	return out
-}
-
 func (n *node) readDriver() {
 	l := n.meta.Metadata.Labels
 	text, from := l["nvidia.com/cuda.driver-version.full"], "label nvidia.com/cuda.driver-version.full"
@@ -413,27 +284,6 @@ func (n *node) readDriver() {
 
 // resourceMilli is thousandths of a GPU, as this repository's scheduler hands them out.
 const resourceMilli = "cotenant.dev/gpu-milli"
-
-func (n *node) readMilli(b *build) {
-	n.gpus = n.capacity(resourceMilli) / 1000
-	n.whole, n.gpusFrom = n.gpus, derived("resource %s", resourceMilli)
-	n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing,
-		derived("resource %s, and no label cotenant.dev/mechanism", resourceMilli)
-	if text := n.label("cotenant.dev/mechanism"); text != "" {
-		m, err := sharing.ParseMechanism(text)
-		if err != nil || m == sharing.MechanismNone {
-			b.find("label-unreadable", sharing.SeverityMedium, "node "+n.name, "label cotenant.dev/mechanism",
-				"there is no mechanism %.40q", text)
-			return
-		}
-		n.mechanism, n.mechanismFrom = m, declared("label cotenant.dev/mechanism")
-	}
-}
-
-// ECC takes up to 7% of a board's memory, and the GPU table has some boards with it and some without.
-func near(got, known sharing.Bytes) bool {
-	return float64(got) >= 0.9*float64(known) && float64(got) <= 1.08*float64(known)
-}
 
 // checkNode looks for what a node's labels say wrongly.
 func (b *build) checkNode(n *node) {

@@ -78,7 +78,7 @@ type MemoryNeed struct {
 }
 
 // Under returns the memory that a replica takes of a GPU under a mechanism: a limit that cannot be allocated to the
-// last byte is set higher by the context, which is what takes the rest, where the need does not hold it.
+// last byte is set higher by the context, which takes the rest, where the need does not hold it.
 func (n *MemoryNeed) Under(m sharing.Mechanism) sharing.Bytes {
 	if TraitsOf(m).Limited && n.Context == 0 {
 		return n.Total + ContextMemory

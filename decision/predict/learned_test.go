@@ -43,7 +43,7 @@ func middle(m *predict.Measured) (profile.Metric, float64) {
 	return metric, v
 }
 
-// judged is what decisions by predictions come to on mixes: the regret, in GPUs: sharing that breaks a limit costs as
+// judged scores decisions by predictions on mixes: the regret, in GPUs: sharing that breaks a limit costs as
 // much as three GPUs, a mix that could have shared and does not one; and how many of the intervals held, and how wide
 // they were.
 type judged struct{ regret, inside, asked, width float64 }

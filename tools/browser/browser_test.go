@@ -88,7 +88,7 @@ func largeFleet() string {
 	return b.String()
 }
 
-// looked is what look.js finds in a page.
+// looked holds what look.js finds in a page.
 type looked struct {
 	Broken []string // texts that overlap or are cut, and elements wider than the window
 	Answer float64  // the lowest pixel of the answer
@@ -252,7 +252,7 @@ func shoot(t *testing.T, browser context.Context, file, to string) {
 	}
 }
 
-// judged is what axe-core objects to. unfold opens what is folded, click shows the details of a tenant, and fold closes
+// judged returns what axe-core objects to. unfold opens what is folded, click shows the details of a tenant, and fold closes
 // all of it.
 const (
 	judged = `axe.run({resultTypes: ["violations"]}).then(r => r.violations.map(v => v.id + ": " +

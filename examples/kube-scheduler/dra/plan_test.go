@@ -221,7 +221,7 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// slicesOf are what the driver publishes of the sample's nodes: whole GPUs, and of a
+// slicesOf returns the slices that the driver publishes of the sample's nodes: whole GPUs, and of a
 // GPU in MIG mode its instances. Some are of an older generation or of other drivers.
 func slicesOf(t *testing.T, gpus map[string]int) []*resourcev1.ResourceSlice {
 	t.Helper()

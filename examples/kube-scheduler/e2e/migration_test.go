@@ -479,7 +479,7 @@ func (w *world) undo(command, kind, name string) {
 	})
 }
 
-// rolledOut is what rollout status waits for, and that the pods are where they prefer to be.
+// rolledOut waits as rollout status does, and until the pods are where they prefer to be.
 func (w *world) rolledOut(name string) {
 	w.t.Helper()
 	for _, s := range w.sets() {

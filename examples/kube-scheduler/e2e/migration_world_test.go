@@ -212,7 +212,7 @@ func (w *world) schedule() bool {
 	return false
 }
 
-// asked is what a pod asks for of the device plugin.
+// asked returns what a pod asks the device plugin for.
 func asked(s *v1.PodSpec) map[v1.ResourceName]int64 {
 	out := map[v1.ResourceName]int64{}
 	for _, c := range s.Containers {
@@ -307,7 +307,7 @@ func (w *world) hold() {
 	}
 }
 
-// state is what a way back must restore: what nodes hand out and whether they take pods, templates, and on which kind
+// state describes what a way back must restore: what nodes hand out and whether they take pods, templates, and on which kind
 // of device pods are.
 func (w *world) state() string {
 	var out []string

@@ -32,7 +32,7 @@ const (
 	// leaseSeconds and renewEvery are the kubelet's defaults.
 	leaseSeconds = 40
 	renewEvery   = 10 * time.Second
-	// statusEvery is how many leases a kubelet renews for one status: every five minutes.
+	// A kubelet renews statusEvery leases for one status: every five minutes.
 	statusEvery = 30
 )
 
@@ -79,7 +79,7 @@ func each(n int, do func(i int) error) error {
 	return <-errs // nil where there is none
 }
 
-// keepAlive is what the kubelets of simulated nodes do: it renews their leases, each
+// keepAlive does the work of simulated nodes' kubelets: it renews their leases, each
 // every ten seconds, and says in their status that they are ready. It returns how
 // many renewals there were.
 func (c *control) keepAlive(ctx context.Context, t *testing.T) (renewed func() int64) {
