@@ -117,6 +117,9 @@ func (c *measureConfig) check(fl *flag.FlagSet) error {
 	if c.real && c.plan == "simulated" && !c.printPlan && c.fleet == "" {
 		bad("-plan: -real needs a plan of the servers to measure (-print-plan prints one to start from)")
 	}
+	if end := filepath.Ext(c.plot); c.plot != "" && end != ".svg" && end != ".png" {
+		bad("-plot: %s: name a file that ends in .svg or .png", c.plot)
+	}
 	if c.opts.Silent < time.Second {
 		bad("-silent: must be 1s or more, is %v", c.opts.Silent)
 	}
