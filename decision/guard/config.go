@@ -8,12 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
-	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
@@ -45,11 +43,7 @@ type Probe struct {
 const minProbe = 100 * time.Millisecond
 
 type configFile struct {
-	GPUs []struct {
-		Index     int               `yaml:"index,required"`
-		Mechanism sharing.Mechanism `yaml:"mechanism,required"`
-		MIG       bool              `yaml:"mig"`
-	} `yaml:"gpus,required"`
+	GPUs     []GPU               `yaml:"gpus,required"`
 	Tenants  []configTenant      `yaml:"tenants,required"`
 	Profiles string              `yaml:"profiles"`
 	Predict  string              `yaml:"predictor"`
@@ -60,20 +54,12 @@ type configFile struct {
 }
 
 type configTenant struct {
-	Name    string         `yaml:"name,required"`
-	Kind    decision.Kind  `yaml:"kind,required"`
-	GPU     int            `yaml:"gpu,required"`
+	Tenant
 	Holds   *float64       `yaml:"holds"`
-	PIDs    []uint32       `yaml:"pids"`
 	Command string         `yaml:"command"`
 	Pod     string         `yaml:"pod"` // NAMESPACE/POD/CONTAINER
-	Probe   *Probe         `yaml:"probe"`
-	Metrics string         `yaml:"metrics"`
 	Profile *configProfile `yaml:"profile"`
 	Expect  []float64      `yaml:"expect_tpot_ms"` // low, high
-	LimitMS float64        `yaml:"tpot_ms"`
-	MayReap bool           `yaml:"may_be_reaped"`
-	Owner   string         `yaml:"owner"`
 }
 
 // configProfile names one of the profiles as a tenant's.
@@ -113,7 +99,7 @@ func parseConfig(data []byte) (*Config, error) {
 		return nil, err
 	}
 	r := reading{
-		c:  &Config{Hooks: map[Action][]string{}, Reap: f.Reap},
+		c:  &Config{GPUs: f.GPUs, Hooks: map[Action][]string{}, Reap: f.Reap},
 		at: map[int]int{}, names: map[string]bool{}, whose: map[string]int{},
 	}
 	r.hooks(&f)
@@ -122,7 +108,6 @@ func parseConfig(data []byte) (*Config, error) {
 		_, twice := r.at[g.Index]
 		r.If(twice || g.Index < 0, fmt.Sprintf("gpus[%d].index", i), "", "%d is negative or there twice", g.Index)
 		r.at[g.Index] = i
-		r.c.GPUs = append(r.c.GPUs, GPU{Index: g.Index, Mechanism: g.Mechanism, MIG: g.MIG})
 	}
 	r.If(len(f.Tenants) == 0, "tenants", "name each tenant: name, kind, gpu, and metrics or probe if it serves", "none")
 	for i := range f.Tenants {
@@ -162,10 +147,8 @@ func (r *reading) tenant(i int, t *configTenant) {
 	r.names[t.Name] = true
 	gpu, ok := r.at[t.GPU]
 	r.If(!ok, where+".gpu", "", "%d is not among gpus", t.GPU)
-	out := Tenant{
-		Name: t.Name, Kind: t.Kind, GPU: gpu, Holds: 1, LimitMS: t.LimitMS, MayReap: t.MayReap, Owner: t.Owner,
-		PIDs: t.PIDs, Command: strings.Fields(t.Command), Metrics: t.Metrics, Probe: t.Probe,
-	}
+	out := t.Tenant
+	out.GPU, out.Holds, out.Command = gpu, 1, strings.Fields(t.Command)
 	if t.Holds != nil {
 		out.Holds = *t.Holds
 		r.If(!(out.Holds > 0 && out.Holds <= 1), where+".holds",

@@ -12,9 +12,9 @@ import (
 
 // A Tenant is one workload's replica on one GPU, as its owner declares it.
 type Tenant struct {
-	Name string // namespace/pod where it is a pod
-	Kind decision.Kind
-	GPU  int // position among the GPUs
+	Name string        `yaml:"name,required"` // namespace/pod where it is a pod
+	Kind decision.Kind `yaml:"kind,required"`
+	GPU  int           `yaml:"gpu,required"` // position among the GPUs; in a file the index
 	// Holds is the part of the GPU that is reserved for it, above 0 and up to 1.
 	Holds float64
 	// Server and Load name its profile; without one its usual latency is learnt.
@@ -24,19 +24,19 @@ type Tenant struct {
 	// a prediction of the owner's own; missing where the profiles must tell.
 	Expect telemetry.Optional[profile.Interval]
 	// LimitMS is its objective for TPOT in milliseconds, 0 = none.
-	LimitMS float64
+	LimitMS float64 `yaml:"tpot_ms"`
 	// MayReap is the owner's written consent to lose the tenant's state.
-	MayReap bool
-	Owner   string
+	MayReap bool   `yaml:"may_be_reaped"`
+	Owner   string `yaml:"owner"`
 
 	// PIDs, Pod and Command tell its processes: their ids, the container that they run in, or whole successive
 	// arguments of their command lines, the first of which may leave out the folder of a path.
-	PIDs    []uint32
+	PIDs    []uint32 `yaml:"pids"`
 	Pod     container.Pod
 	Command []string
 	// Metrics is the address of the metrics page of its vLLM or SGLang server, Probe measures other servers.
-	Metrics string
-	Probe   *Probe
+	Metrics string `yaml:"metrics"`
+	Probe   *Probe `yaml:"probe"`
 }
 
 // Online reports that the tenant has a latency to be judged by.
@@ -44,10 +44,10 @@ func (t *Tenant) Online() bool { return t.Kind == decision.KindOnlineInference }
 
 // A GPU is one device and how it is shared.
 type GPU struct {
-	Index     int    // by which people know it
-	Name      string // of its model: tenants move between GPUs of one
-	Mechanism sharing.Mechanism
-	MIG       bool // could be split
+	Index     int               `yaml:"index,required"` // by which people know it
+	Name      string            // of its model: tenants move between GPUs of one
+	Mechanism sharing.Mechanism `yaml:"mechanism,required"`
+	MIG       bool              `yaml:"mig"` // could be split
 }
 
 // An Observation holds everything that was seen in one window. GPUs and Tenants lie in the order of Config.

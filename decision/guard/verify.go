@@ -53,12 +53,8 @@ type verifier struct {
 	notices map[string]time.Time // that were carried out, by tenant
 }
 
-func (v *verifier) entry(e *AuditEntry) (problems []string) {
-	bad := func(wrong bool, format string, args ...any) {
-		if wrong {
-			problems = append(problems, fmt.Sprintf(format, args...))
-		}
-	}
+func (v *verifier) entry(e *AuditEntry) (problems findings) {
+	bad := problems.add
 	bad(e.Seq <= v.seq || e.Seq != v.seq+1 && e.Event != EventAcknowledged, "entry %d follows entry %d", e.Seq, v.seq)
 	v.seq = e.Seq
 	switch e.Event {
@@ -84,13 +80,17 @@ func (v *verifier) entry(e *AuditEntry) (problems []string) {
 	return problems
 }
 
-// act checks the conditions of an action that is about to be tried.
-func (v *verifier) act(e *AuditEntry) (problems []string) {
-	bad := func(wrong bool, format string, args ...any) {
-		if wrong {
-			problems = append(problems, fmt.Sprintf(format, args...))
-		}
+type findings []string
+
+func (f *findings) add(wrong bool, format string, args ...any) {
+	if wrong {
+		*f = append(*f, fmt.Sprintf(format, args...))
 	}
+}
+
+// act checks the conditions of an action that is about to be tried.
+func (v *verifier) act(e *AuditEntry) (problems findings) {
+	bad := problems.add
 	r, c := v.rules, e.Checks
 	if r == nil || c == nil {
 		return []string{"no rules, or no checks, are recorded before it"}
