@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -223,4 +225,104 @@ func layoutText(instances map[string]int) string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// pluginConfig is a configuration of the device plugin, as a ConfigMap has it.
+type pluginConfig struct {
+	object, source string
+	Version        string `yaml:"version"`
+	Flags          struct {
+		MIGStrategy string `yaml:"migStrategy"`
+	} `yaml:"flags"`
+	Sharing struct {
+		TimeSlicing *sharingBlock `yaml:"timeSlicing"`
+		MPS         *sharingBlock `yaml:"mps"`
+	} `yaml:"sharing"`
+}
+
+// partedConfig is a configuration of mig-parted, as a ConfigMap has it.
+type partedConfig struct {
+	object, source string
+	*mig.PartedConfig
+}
+
+// takeConfigMap looks for configurations of the device plugin and of mig-parted:
+// what they say of a node is compared with what it has, see [build.checkSharing].
+func (c *Collector) takeConfigMap(file string, o *configMapObject) {
+	for _, key := range slices.Sorted(maps.Keys(o.Data)) {
+		text := o.Data[key]
+		object, source := "ConfigMap "+o.Metadata.Namespace+"/"+o.Metadata.Name, file+": data."+key
+		switch {
+		case len(text) > 1<<20:
+		case strings.Contains(text, "mig-configs"):
+			parted, err := mig.ParsePartedConfig([]byte(text))
+			if err != nil {
+				c.find("config-unreadable", sharing.SeverityMedium, object, source,
+					"it is no configuration that mig-parted reads: %s", strings.TrimPrefix(firstLine(err.Error()), "mig: "))
+				continue
+			}
+			c.parted = append(c.parted, &partedConfig{object, source, parted})
+		case strings.Contains(text, "version:") || strings.Contains(text, `"version"`):
+			p := &pluginConfig{object: object, source: source}
+			if yaml.Unmarshal([]byte(text), p) != nil || p.Version != "v1" || !strings.Contains(text, "sharing") &&
+				!strings.Contains(text, "flags") {
+				continue
+			}
+			c.checkPlugin(p)
+			c.plugins[key] = append(c.plugins[key], p)
+		}
+	}
+}
+
+// checkPlugin looks for what a configuration says against itself.
+func (c *Collector) checkPlugin(p *pluginConfig) {
+	s := p.Sharing
+	if s.TimeSlicing != nil && s.MPS != nil {
+		c.find("time-slicing-and-mps", sharing.SeverityHigh, p.object, p.source,
+			"sharing has timeSlicing and mps: the device plugin takes mps alone")
+	}
+	if s.MPS != nil && (p.Flags.MIGStrategy == "mixed" || s.MPS.has(migPrefix)) {
+		c.find("mps-and-mig", sharing.SeverityHigh, p.object, p.source,
+			"MPS and MIG together: the device plugin refuses MPS on MIG devices")
+	}
+	for _, block := range []*sharingBlock{s.TimeSlicing, s.MPS} {
+		if block == nil {
+			continue
+		}
+		for _, r := range block.Resources {
+			if r.Replicas < 2 {
+				c.find("replicas-without-sharing", sharing.SeverityMedium, p.object, p.source,
+					"%s has %d replica(s): nothing is shared", r.Name, r.Replicas)
+			}
+		}
+	}
+}
+
+// shares returns a configuration's mechanism for whole GPUs and their replicas.
+func (p *pluginConfig) shares() (sharing.Mechanism, int) {
+	mechanism, block := sharing.MechanismTimeSlicing, p.Sharing.TimeSlicing
+	if p.Sharing.MPS != nil {
+		mechanism, block = sharing.MechanismMPS, p.Sharing.MPS
+	}
+	if block != nil {
+		for _, r := range block.Resources {
+			if r.Name == resourceGPU && r.Replicas > 1 {
+				return mechanism, r.Replicas
+			}
+		}
+	}
+	return sharing.MechanismExclusive, 1
+}
+
+type sharingBlock struct {
+	Resources []sharedResource `yaml:"resources"`
+}
+
+type sharedResource struct {
+	Name     string `yaml:"name"`
+	Replicas int    `yaml:"replicas"`
+}
+
+func (b *sharingBlock) has(prefix string) bool {
+	return slices.ContainsFunc(b.Resources, func(r sharedResource) bool { return strings.HasPrefix(r.Name, prefix) })
 }

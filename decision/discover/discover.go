@@ -63,8 +63,7 @@ type Unknown struct {
 	Path     string `json:"path"` // in the fleet: "workloads[3].memory"
 	Why      string `json:"why"`
 	SettleBy string `json:"settle_by"` // the cheapest way to know
-	// MonthlyAtStake is the cost of the GPUs concerned in a month of 730
-	// hours, an exact decimal; empty without prices.
+	// MonthlyAtStake is the cost of the GPUs concerned in a month of 730 hours, an exact decimal; empty without prices.
 	MonthlyAtStake string `json:"monthly_at_stake,omitempty"`
 
 	stake int64 // micro-units

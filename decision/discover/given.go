@@ -1,12 +1,19 @@
 package discover
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"path"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
@@ -251,4 +258,77 @@ func (b *build) hintWorkload(at string, out *decision.Workload) {
 		}
 	}
 	out.Kind = cmp.Or(out.Kind, decision.KindBatch)
+}
+
+// LoadOptions reads prices and hints from files; an empty name stands for none. Errors are those of [ParsePrices],
+// [ParseHints] and of opening the files.
+func LoadOptions(prices, hints string) (o Options, err error) {
+	var data []byte
+	if prices != "" {
+		if data, err = os.ReadFile(prices); err == nil {
+			o.Prices, err = ParsePrices(data)
+		}
+	}
+	if err == nil && hints != "" {
+		if data, err = os.ReadFile(hints); err == nil {
+			o.Hints, err = ParseHints(data)
+		}
+	}
+	return o, err
+}
+
+// ReadFile is [Collector.Read] of a file, or of stdin where it is named "-".
+func (c *Collector) ReadFile(file string, stdin io.Reader) error {
+	if file == "-" {
+		return c.Read("standard input", stdin)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return c.Read(file, f)
+}
+
+// LoadArrivals reads a file of objects that are not in the cluster yet, such as the Deployment of a pull request, as
+// YAML or JSON: the workloads that they make, without a today. What their annotations and another file of hints, which
+// may be "", do not say is not known. Errors of their content match ErrInvalid.
+func LoadArrivals(name, hints string) ([]decision.Workload, error) {
+	opts, err := LoadOptions("", hints)
+	if err != nil {
+		return nil, fmt.Errorf("hints: %w", err)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	c := New(opts)
+	for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		var doc map[string]any
+		err := dec.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		var text []byte
+		if err == nil {
+			text, err = json.Marshal(doc)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
+		}
+		if len(doc) == 0 {
+			continue
+		}
+		if err := c.Read(name, bytes.NewReader(text)); err != nil {
+			return nil, err
+		}
+	}
+	d := c.Discover()
+	for i := range d.Fleet.Workloads {
+		d.Fleet.Workloads[i].Today, d.Fleet.Workloads[i].Request = nil, nil
+	}
+	if len(d.Fleet.Workloads) == 0 {
+		return nil, fmt.Errorf("%w: %s: nothing in it asks for a GPU", ErrInvalid, name)
+	}
+	return d.Fleet.Workloads, nil
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Used holds a workload's measured use of its GPUs over time, per replica and GPU. What
-// was not measured is missing.
+// Used holds a workload's measured use of its GPUs over time, per replica and GPU. What was not measured is missing.
 type Used struct {
 	Workload string
 	// Memory in bytes, Busy as shares of a whole GPU: half of the time at most P50, 19 of 20 times at most P95.

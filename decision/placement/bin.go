@@ -81,9 +81,8 @@ type run struct {
 	kinds [runLength]int32
 }
 
-// A word of needs, or of what is free: thousandths of the GPU that has most (11
-// bits), CPU in thousandths and memory in MiB (25 bits each), with a guard bit
-// above each. free-need keeps all guards exactly when everything suffices.
+// A word of needs, or of what is free: thousandths of the GPU that has most (11 bits), CPU in thousandths and memory
+// in MiB (25 bits each), with a guard bit above each. free-need keeps all guards exactly when everything suffices.
 const (
 	milliMask   = 1<<11 - 1
 	cpuShift    = 12

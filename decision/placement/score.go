@@ -14,9 +14,8 @@ import (
 type Policy interface {
 	// Name is short and stable: "best-fit".
 	Name() string
-	// Score scores an option; higher is better. Scores are compared between
-	// options for one request only, or for one that stands for those much like it. The option must not be kept or
-	// changed.
+	// Score scores an option; higher is better. Scores are compared between options for one request only, or for one
+	// that stands for those much like it. The option must not be kept or changed.
 	Score(o *Option) float64
 	// ByShape reports whether requests that differ in nothing but their name
 	// always score alike, so that a Placer may keep scores.
@@ -129,9 +128,8 @@ func (s *Scorer) score(n *node, i int, r *Request) (best Offer, ok bool) {
 	return w.best, w.best.n >= 0
 }
 
-// one tries every GPU for a request that needs one of them. GPUs in the same
-// state are tried once, unless neighbours or chance tell them apart; Cotenant is
-// asked for the fullest of those that differ in this only.
+// one tries every GPU for a request that needs one of them. GPUs in the same state are tried once, unless neighbours
+// or chance tell them apart; Cotenant is asked for the fullest of those that differ in this only.
 func (s *Scorer) one(n *node, w *work) {
 	v := &n.view
 	once := s.predictor == nil && !n.mixed && s.policy.ByShape()

@@ -32,8 +32,7 @@ const (
 
 var vgpuPolicies = enum.Of[VGPUPolicy](manifest.ErrInvalid, "vGPU policy", "best-effort", "equal-share", "fixed-share")
 
-// VGPUScheduler is the scheduling of a time-sliced vGPU group. The zero value
-// is the manager's default: best effort.
+// VGPUScheduler is the scheduling of a time-sliced vGPU group. The zero value is the manager's default: best effort.
 type VGPUScheduler struct {
 	Policy VGPUPolicy
 	// TimeSlice, 1 to 30 ms in whole milliseconds, turns strict round robin

@@ -159,8 +159,7 @@ func (f *fluid) solve(ctx context.Context, limit float64) (times float64, prices
 	return 0, nil, ctx.Err()
 }
 
-// cut adds the way to cut a GPU whose shares are worth most, if that is more than
-// the GPU costs: a knapsack problem.
+// cut adds the way to cut a GPU whose shares are worth most, if that is more than the GPU costs: a knapsack problem.
 func (f *fluid) cut(worth []float64, cost float64) {
 	var best [1001]float64
 	var last [1001]int

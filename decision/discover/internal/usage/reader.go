@@ -1,14 +1,22 @@
 package usage
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/promtext"
+	"github.com/cotenant/cotenant/telemetry"
 )
 
 var errUnknown = errors.New("usage: unknown name")
@@ -162,3 +170,145 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 		at.flags[i] |= flagsOf(f, v)
 	}
 }
+
+// Kind is which source a text is. The zero Kind is KindNone.
+type Kind uint8
+
+// The kinds.
+const (
+	KindNone      Kind = iota
+	KindText           // Prometheus text with GPU metrics
+	KindJSON           // an answer of Prometheus' HTTP interface
+	KindTelemetry      // our telemetry CSV
+)
+
+var (
+	textHead  = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(DCGM_FI_|dcgm_|cotenant_gpu_)[A-Za-z_]+[ {]`)
+	errorHead = regexp.MustCompile(`^\s*\{\s*"status"\s*:\s*"error"\s*,\s*"errorType"\s*:`)
+	jsonHead  = regexp.MustCompile(`^\s*\{\s*"(status|resultType|data)"\s*:|^\s*\[\s*\{\s*"(metric|values?)"\s*:`)
+)
+
+// Sniff says which source begins with head; a few KiB are enough.
+func Sniff(head []byte) Kind {
+	head = bytes.TrimPrefix(head, []byte("\ufeff"))
+	switch {
+	case bytes.HasPrefix(head, []byte("kind,at_s,time,basis,")):
+		return KindTelemetry
+	case errorHead.Match(head), jsonHead.Match(head) && bytes.Contains(head, []byte(`"result`)), jsonHead.Match(head) &&
+		head[bytes.IndexAny(head, "[{")] == '[':
+		return KindJSON
+	case textHead.Match(head):
+		return KindText
+	}
+	return KindNone
+}
+
+// Text reads pages in Prometheus' text format, as dcgm-exporter serves them;
+// several pages may follow one another. Samples without a time stamp count
+// without one. The error names the problems of this source; what could be read counts.
+func (r *Reader) Text(name string, in io.Reader) error {
+	src, before := r.begin(name, "prometheus text"), r.probs.Len()
+	err := promtext.Read(in, func(p promtext.Page) {
+		r.page++
+		for _, f := range p.Families {
+			if _, ok := metrics[f.GetName()]; ok {
+				r.family(src, f)
+			}
+		}
+	})
+	r.problems(src, err)
+	return r.end(src, before)
+}
+
+func (r *Reader) family(src *Source, f *dto.MetricFamily) {
+	for i, m := range f.Metric {
+		l := labels{metric: f.GetName()}
+		for _, p := range m.Label {
+			if field := l.field(p.GetName()); field != nil {
+				*field = p.GetValue()
+			}
+		}
+		v, ok := promtext.Value(m)
+		if !ok {
+			r.problem(src, fmt.Sprintf("%s[%d]", f.GetName(), i), "", "a histogram or summary, where a figure is expected")
+			continue
+		}
+		t, to := r.series(src, &l)
+		if t == nil {
+			continue
+		}
+		when := int64(noTime)
+		if m.TimestampMs != nil {
+			when = m.GetTimestampMs()
+		}
+		r.sample(src, t, to.figure, when, v*to.scale)
+	}
+}
+
+// Telemetry reads the CSV that package telemetry writes on a node; node is the
+// node's name, empty where it is not known. MIG instances have keys of their
+// own. The error names the problems of this source; what could be read counts.
+func (r *Reader) Telemetry(name string, in io.Reader, node string) error {
+	src, before := r.begin(name, "telemetry csv"), r.probs.Len()
+	err := telemetry.CopyCSV(&csvSink{r: r, src: src, node: node}, in)
+	r.problems(src, err)
+	return r.end(src, before)
+}
+
+type csvSink struct {
+	r         *Reader
+	src       *Source
+	node      string
+	start     time.Time
+	devices   []*tenant
+	instances map[[2]int]*tenant
+	uuids     []string
+}
+
+// Begin takes the header: the devices.
+func (c *csvSink) Begin(h telemetry.Header) error {
+	c.start, c.instances = h.Start, map[[2]int]*tenant{}
+	for i, d := range h.Devices {
+		c.uuids = append(c.uuids, d.UUID)
+		c.devices = append(c.devices, c.r.tenant(c.src, rawKey{Key: Key{Node: c.node, GPU: d.UUID, Index: optional.Of(i)}}))
+		c.src.Series++
+	}
+	if h.Info.Basis.String() == "simulated" {
+		c.r.problem(c.src, "", "measure, or keep it apart", "its figures are simulated")
+	}
+	return nil
+}
+
+// Sample takes the figures of a device and its instances.
+func (c *csvSink) Sample(x *telemetry.Sample) error {
+	ms := c.start.Add(x.At).UnixMilli()
+	if t := c.devices[x.Device]; t != nil {
+		c.figures(t, ms, x.Get)
+	}
+	for i := range x.Instances {
+		in := &x.Instances[i]
+		at := [2]int{x.Device, in.ID}
+		t := c.instances[at]
+		if t == nil {
+			t = c.r.tenant(c.src, rawKey{Key: Key{Node: c.node, GPU: c.uuids[x.Device], Index: optional.Of(x.Device),
+				Instance: optional.Of(in.ID)}})
+			if t == nil {
+				continue
+			}
+			c.instances[at] = t
+		}
+		c.figures(t, ms, in.Get)
+	}
+	return nil
+}
+
+func (c *csvSink) figures(t *tenant, ms int64, get func(telemetry.Metric) (float64, bool)) {
+	for m, f := range telemetryFigures {
+		if v, ok := get(m); ok {
+			c.r.sample(c.src, t, f, ms, v)
+		}
+	}
+}
+
+// Event takes nothing: losses show as gaps.
+func (c *csvSink) Event(telemetry.Event) error { return nil }

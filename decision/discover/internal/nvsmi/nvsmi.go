@@ -1,8 +1,21 @@
+// Package nvsmi reads what nvidia-smi printed on a node: the XML of -q -x, the
+// CSV of --query-gpu and --query-compute-apps, the matrix of topo -m, and the
+// lists of mig -lgi and -L.
+//
+// What nvidia-smi prints as N/A or Not Supported is missing, never zero. Processes that only draw are left out. A field
+// that cannot be read is a problem with its path, and the rest is still returned: every function returns what it could
+// read together with an error that names all problems. A text of another kind is an error alone.
+//
+// The forms are those of the drivers from 450 to 580; the XML, CSV and text of an H100 and an H200 with driver
+// 580.159.04 stand in testdata; a test with the tag gpu holds them against NVML on the machine that it runs on.
+// Serial numbers and command lines are never kept.
 package nvsmi
 
 import (
+	"bytes"
 	"errors"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -10,6 +23,46 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
+
+// Kind is which of nvidia-smi's outputs a text is. The zero Kind is KindNone.
+type Kind uint8
+
+// The kinds.
+const (
+	KindNone      Kind = iota
+	KindXML            // nvidia-smi -q -x
+	KindQuery          // --query-gpu or --query-compute-apps with --format=csv
+	KindTopology       // topo -m
+	KindInstances      // mig -lgi
+	KindList           // -L
+)
+
+var (
+	queryHead = regexp.MustCompile(`^\s*(index|uuid|gpu_uuid|name|gpu_name|timestamp|pid|count|driver_version` +
+		`|pci\.[a-z_.]+|memory\.[a-z]+|utilization\.[a-z]+|mig\.mode\.[a-z]+|power\.[a-z.]+|compute_mode` +
+		`|temperature\.[a-z.]+)( \[[A-Za-z%]+\])?\s*(,|\r?\n|$)`)
+	topoHead = regexp.MustCompile(`(?m)^(\x1b\[[0-9;]*m)?\s+(\x1b\[[0-9;]*m)?GPU0\b`)
+	listHead = regexp.MustCompile(`(?m)^GPU \d+: .*\(UUID: `)
+	lgiHead  = regexp.MustCompile(`(?m)^\|\s*GPU instances:|^No GPU instances found|^No MIG-enabled devices found`)
+)
+
+// Sniff says which output begins with head; a few KiB are enough.
+func Sniff(head []byte) Kind {
+	head = bytes.TrimPrefix(head, []byte("\ufeff"))
+	switch {
+	case bytes.Contains(head, []byte("<nvidia_smi_log")):
+		return KindXML
+	case topoHead.Match(head):
+		return KindTopology
+	case lgiHead.Match(head):
+		return KindInstances
+	case listHead.Match(head):
+		return KindList
+	case queryHead.Match(bytes.TrimLeft(head, "\r\n")):
+		return KindQuery
+	}
+	return KindNone
+}
 
 // ErrKind says that a text is not what was expected of it.
 var ErrKind = errors.New("nvsmi: not this output of nvidia-smi")
