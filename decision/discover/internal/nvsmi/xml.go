@@ -2,7 +2,6 @@ package nvsmi
 
 import (
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -38,60 +37,24 @@ type xmlGPU struct {
 	} `xml:"processes"`
 }
 
-// XML reads the output of nvidia-smi -q -x. GPUs are numbered in the order in
-// which they stand there, as nvidia-smi numbers them.
-func XML(in io.Reader) (telemetry.Inventory, error) {
-	var (
-		inv  telemetry.Inventory
-		r    reader
-		root bool
-	)
-	dec := xml.NewDecoder(io.LimitReader(in, maxText))
-	for {
-		tok, err := dec.Token()
-		if errors.Is(err, io.EOF) && root {
-			r.probs.Addf("nvidia_smi_log", "print it again", "the text ends early")
-			break
-		}
-		if err != nil {
-			if !root {
-				return inv, fmt.Errorf("%w: -q -x: %w", ErrKind, err)
-			}
-			r.probs.Addf(fmt.Sprintf("gpu[%d]", len(inv.GPUs)), "print it again", "%v", err)
-			break
-		}
-		if end, ok := tok.(xml.EndElement); ok && end.Name.Local == "nvidia_smi_log" {
-			break
-		}
-		el, ok := tok.(xml.StartElement)
-		if !ok {
-			continue
-		}
-		switch {
-		case !root && el.Name.Local != "nvidia_smi_log":
-			return inv, fmt.Errorf("%w: -q -x: the root is <%s>", ErrKind, problem.Clip(el.Name.Local))
-		case !root:
-			root = true
-			continue
-		}
-		if el.Name.Local == "gpu" {
-			var g xmlGPU
-			if err = dec.DecodeElement(&g, &el); err == nil {
-				r.gpu(&inv, &g)
-				continue
-			}
-		} else {
-			var text string
-			if err = dec.DecodeElement(&text, &el); err == nil {
-				if el.Name.Local == "driver_version" {
-					inv.Driver = r.text(el.Name.Local, text)
-				}
-				continue
-			}
-		}
-		r.probs.Addf(fmt.Sprintf("gpu[%d]", len(inv.GPUs)), "print it again", "%v", err)
-		break
+// XML reads the output of nvidia-smi -q -x. GPUs are numbered in the order in which they stand there, as nvidia-smi
+// numbers them. Of a text that ends early the GPUs before its end are read.
+func XML(in io.Reader) (inv telemetry.Inventory, err error) {
+	var r reader
+	var log struct {
+		XMLName xml.Name `xml:"nvidia_smi_log"`
+		Driver  string   `xml:"driver_version"`
+		GPUs    []xmlGPU `xml:"gpu"`
 	}
+	err = xml.NewDecoder(io.LimitReader(in, maxText)).Decode(&log)
+	if err != nil && log.XMLName.Local == "" {
+		return inv, fmt.Errorf("%w: -q -x: %s", ErrKind, problem.Clip(err.Error()))
+	}
+	inv.Driver = r.text("driver_version", log.Driver)
+	for i := range log.GPUs {
+		r.gpu(&inv, &log.GPUs[i])
+	}
+	r.probs.If(err != nil, fmt.Sprintf("gpu[%d]", len(inv.GPUs)), "print it again", "%v", err)
 	return inv, r.probs.Err()
 }
 
