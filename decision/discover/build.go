@@ -3,6 +3,7 @@ package discover
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -28,7 +29,6 @@ type build struct {
 	poolOf      map[*node]*pool
 	workloads   []*workload
 
-	tenants      map[*node][]*workload
 	byDevice     map[string]*workload // by the UUID of a GPU or MIG device that a claim gave
 	sharedSeries map[*workload]bool   // measured only together with others on its device
 	priced       map[string]bool      // GPUs and instance types that a price was looked up for
@@ -67,7 +67,7 @@ func (c *Collector) Discover() *Discovery {
 		sharedSeries: map[*workload]bool{}, priced: map[string]bool{}, vendors: map[string][]string{},
 		Discovery: &Discovery{kai: map[string]string{}, Provenance: map[string]Provenance{}, usedBy: map[string]string{},
 			settle: map[string]*settling{}},
-		findings: findings{slices.Clone(c.findings.list), map[Finding]bool{}}}
+		findings: slices.Clone(c.findings)}
 	b.Fleet.Version = "v1"
 	b.claims()
 	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
@@ -91,29 +91,40 @@ func (c *Collector) Discover() *Discovery {
 	b.traps()
 	b.rightsize()
 	b.unknowns()
-	slices.SortStableFunc(b.list, func(x, y Finding) int {
+	slices.SortFunc(b.findings, func(x, y Finding) int {
 		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(x.Code, y.Code), cmp.Compare(x.Object, y.Object),
-			cmp.Compare(x.Message, y.Message))
+			cmp.Compare(x.Message, y.Message), cmp.Compare(x.Source, y.Source))
 	})
-	b.Findings = b.list
+	b.Findings = slices.Compact(b.findings)
 	return b.Discovery
 }
 
 // claims puts what pods hold by ResourceClaims into what they ask for.
 func (b *build) claims() {
 	for _, p := range b.c.users {
-		for _, key := range p.claims {
-			if k := b.c.claims[key]; k != nil {
-				for _, a := range k.allocated {
-					b.held[a]++
-				}
-			}
+		for a := range b.allocations(p) {
+			b.held[a]++
 		}
 	}
 	for _, k := range b.c.claims {
 		for _, a := range k.allocated {
 			if d := b.device(a); d != nil {
 				b.heldDevices[d] = true
+			}
+		}
+	}
+}
+
+// allocations are the devices that a pod's claims were given, each with its claim.
+func (b *build) allocations(p *pod) iter.Seq2[allocation, *claim] {
+	return func(yield func(allocation, *claim) bool) {
+		for _, key := range p.claims {
+			if k := b.c.claims[key]; k != nil {
+				for _, a := range k.allocated {
+					if !yield(a, k) {
+						return
+					}
+				}
 			}
 		}
 	}
@@ -230,14 +241,14 @@ func (b *build) group() {
 		taken[w.name] = true
 		for _, p := range w.pods {
 			b.usedBy[p.namespace+"/"+p.name] = w.name
-			for _, key := range p.claims {
-				if k := b.c.claims[key]; k != nil && k.pods <= 1 {
-					for _, a := range k.allocated {
-						if d := b.device(a); d != nil && d.uuid != "" {
-							b.byDevice[d.uuid] = w
-						}
-					}
+			for a, k := range b.allocations(p) {
+				if d := b.device(a); d != nil && d.uuid != "" && k.pods <= 1 {
+					b.byDevice[d.uuid] = w
 				}
+			}
+			p.of, p.at = w, b.byName[p.node]
+			if p.at != nil && p.running {
+				p.at.pods = append(p.at.pods, p)
 			}
 		}
 	}
@@ -292,7 +303,7 @@ func (b *build) makePools() {
 		if n.gpu == nil {
 			continue
 		}
-		if n.apart == "not ready" || n.apart != "" && len(b.whoOn(n)) == 0 {
+		if n.apart == "not ready" || n.apart != "" && len(n.pods) == 0 {
 			continue
 		}
 		k := key{n.group, n.gpu.Name, n.instanceType, n.apart, n.gpus}

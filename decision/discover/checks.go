@@ -60,24 +60,16 @@ func (b *build) unheld() {
 		free, all := 0, 0
 		for _, n := range p.nodes {
 			held, alone := map[string]bool{}, 0
-			for _, w := range b.whoOn(n) {
-				for _, k := range w.pods {
-					switch at := k.ask; {
-					case k.node != n.name || !k.running:
-					case at.resource == "ResourceClaim":
-						for _, key := range k.claims {
-							if c := b.c.claims[key]; c != nil {
-								for _, a := range c.allocated {
-									d := b.device(a)
-									held[cmp.Or(parentOf(d), a.device)] = true
-								}
-							}
-						}
-					case at.group != "":
-						held[at.group] = true
-					default:
-						alone += at.gpus
+			for _, p := range n.pods {
+				switch {
+				case p.ask.resource == "ResourceClaim":
+					for a := range b.allocations(p) {
+						held[cmp.Or(parentOf(b.device(a)), a.device)] = true
 					}
+				case p.ask.group != "":
+					held[p.ask.group] = true
+				default:
+					alone += p.ask.gpus
 				}
 			}
 			all += n.gpus

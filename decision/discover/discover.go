@@ -133,8 +133,8 @@ type Collector struct {
 	usage             *usage.Reader              // nil = no samples
 	plugins           map[string][]*pluginConfig // by the key in a ConfigMap
 	parted            []*partedConfig
-	kai               kaiVersion // of the scheduler itself
-	exporter          exporterVersion
+	kai               version // of the scheduler itself
+	exporter          version
 	gates             map[string]bool           // of the DRA driver, as the GPU Operator's GPUCluster sets them
 	foreign           map[string]map[string]int // devices of other DRA drivers, by driver and node
 	at                time.Time                 // the latest time that an object tells
@@ -146,16 +146,16 @@ type Collector struct {
 	findings
 }
 
-// findings lists each finding once.
-type findings struct {
-	list  []Finding
-	found map[Finding]bool
-}
+// findings are what was found, in any order and perhaps twice.
+type findings []Finding
 
 // New returns a Collector without inputs.
 func New(opts Options) *Collector {
 	if opts.Prices == nil {
 		opts.Prices = &Prices{}
+	}
+	if opts.Hints == nil {
+		opts.Hints = &Hints{}
 	}
 	return &Collector{opts: opts, nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{},
 		generation: map[string]int64{},
@@ -163,8 +163,8 @@ func New(opts Options) *Collector {
 		poolNode: map[string]string{}, foreign: map[string]map[string]int{}, controllers: map[string]*controller{},
 		autoscalers: map[string]autoscaler{},
 		podUIDs:     map[string]string{}, plugins: map[string][]*pluginConfig{}, clusters: map[string][]string{},
-		told: map[string]int{}, instances: map[string]map[int][]telemetry.MIGInstance{},
-		findings: findings{found: map[Finding]bool{}}}
+		told:      map[string]int{},
+		instances: map[string]map[int][]telemetry.MIGInstance{}}
 }
 
 const sniffed = 32 << 10 // the number of bytes of a file that tell its kind
@@ -309,11 +309,7 @@ func (c *Collector) takeNamespace(file string, o *namespaceObject) {
 }
 
 func (l *findings) find(code string, severity sharing.Severity, object, source, format string, args ...any) {
-	f := Finding{Code: code, Severity: severity, Object: object, Message: fmt.Sprintf(format, args...), Source: source}
-	if f.Message != "" && !l.found[f] {
-		l.found[f] = true
-		l.list = append(l.list, f)
-	}
+	*l = append(*l, Finding{code, severity, object, fmt.Sprintf(format, args...), source})
 }
 
 // Workload names the workload that a pod ("namespace/name") belongs to, "" where

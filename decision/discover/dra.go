@@ -275,7 +275,7 @@ func (c *Collector) takeGPUCluster(file string, o *gpuClusterObject) {
 	if c.gates = o.Spec.Driver.Gates; c.gates == nil {
 		c.gates = map[string]bool{}
 	}
-	c.seeExporter([]container{{Image: "/dcgm-exporter:" + o.Spec.Exporter.Version}})
+	c.exporter.see(exporterImage, "/dcgm-exporter:"+o.Spec.Exporter.Version, file+": GPUCluster")
 }
 
 // checkGates finds claims whose parameters the DRA driver refuses, as its gates are.

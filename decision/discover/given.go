@@ -187,9 +187,6 @@ func matching[T any](hints map[string]T, name string) (keys []string) {
 
 func (b *build) hintNode(n *node) {
 	h := b.c.opts.Hints
-	if h == nil {
-		return
-	}
 	for _, k := range matching(h.Nodes, n.name) {
 		gpu, err := sharing.LookupGPU(h.Nodes[k].GPU)
 		if err == nil && (n.gpu == nil || n.gpu != gpu) {
@@ -200,9 +197,6 @@ func (b *build) hintNode(n *node) {
 
 func (b *build) hintPool(at string, out *decision.Pool) {
 	h := b.c.opts.Hints
-	if h == nil {
-		return
-	}
 	for _, k := range matching(h.Pools, out.Name) {
 		v, from := h.Pools[k], Provenance{BasisGiven, "hints, pools." + k}
 		if !v.Driver.IsZero() {
@@ -219,9 +213,6 @@ func (b *build) hintPool(at string, out *decision.Pool) {
 // hintWorkload lets the user's hints override what was found.
 func (b *build) hintWorkload(at string, out *decision.Workload) {
 	h := b.c.opts.Hints
-	if h == nil {
-		return
-	}
 	b.Fleet.Trust = h.Trust
 	if h.Trust != decision.TrustUnstated {
 		b.note("trust", Provenance{BasisGiven, "hints"})

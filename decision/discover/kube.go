@@ -46,55 +46,51 @@ func (c *Collector) document(name string, dec *json.Decoder) error {
 		return fmt.Errorf("it is no Kubernetes object but %.30q: give what `kubectl get ... -o json` writes",
 			fmt.Sprint(t))
 	}
-	// A single object is put together from its fields; a List's items are read
-	// one by one. kubectl writes items before kind.
-	fields := map[string]json.RawMessage{}
-	kind, items := "", false
-	for dec.More() {
-		t, err := dec.Token()
-		if err != nil {
-			return eof(err)
+	token := func() (t json.Token) {
+		if err == nil {
+			t, err = dec.Token()
 		}
-		key, _ := t.(string)
+		return t
+	}
+	value := func() (raw json.RawMessage) {
+		if err == nil {
+			err = dec.Decode(&raw)
+		}
+		return raw
+	}
+	// A single object is put together from its fields; a List's items are read one by one. kubectl writes items before
+	// kind.
+	fields, kind, items := map[string]json.RawMessage{}, "", false
+	for err == nil && dec.More() {
+		key, _ := token().(string)
 		if key != "items" {
-			var raw json.RawMessage
-			if err := dec.Decode(&raw); err != nil {
-				return eof(err)
+			if fields[key] = value(); key == "kind" {
+				_ = json.Unmarshal(fields[key], &kind)
 			}
-			if key == "kind" {
-				_ = json.Unmarshal(raw, &kind)
-			}
-			fields[key] = raw
 			continue
 		}
 		items = true
-		t, err = dec.Token()
-		switch {
-		case err != nil:
-			return eof(err)
-		case t == nil:
+		list := token()
+		if list == nil {
 			continue
-		case t != json.Delim('['):
+		}
+		if list != json.Delim('[') {
 			return errors.New("items: is no list")
 		}
-		for dec.More() {
-			var raw json.RawMessage
-			if err := dec.Decode(&raw); err != nil {
-				return eof(err)
+		for err == nil && dec.More() {
+			if raw := value(); err == nil {
+				c.object(name, strings.TrimSuffix(kind, "List"), raw)
 			}
-			c.object(name, strings.TrimSuffix(kind, "List"), raw)
 		}
-		if _, err := dec.Token(); err != nil {
-			return eof(err)
-		}
+		token()
 	}
-	if _, err := dec.Token(); err != nil {
-		return eof(err)
-	}
-	if items {
-		return nil
-	}
-	if kind == "" {
+	token()
+	switch {
+	case err == io.EOF:
+		return io.ErrUnexpectedEOF // within a value
+	case err != nil || items:
+		return err
+	case kind == "":
 		return errors.New("an object without kind: give what `kubectl get ... -o json` writes")
 	}
 	raw, err := json.Marshal(fields)
@@ -103,14 +99,6 @@ func (c *Collector) document(name string, dec *json.Decoder) error {
 	}
 	c.object(name, kind, raw)
 	return nil
-}
-
-// eof makes the end of input inside a value what it is.
-func eof(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }
 
 // takeStatus notes an error that the API server answered instead of objects.

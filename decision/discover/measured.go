@@ -55,12 +55,12 @@ func (b *build) takeUsage() {
 	if b.c.usage == nil {
 		return
 	}
-	b.c.usage.Repeats = !b.c.exporter.IsZero() && b.c.exporter.Compare(attributing) < 0
+	b.c.usage.Repeats = b.c.exporter.before(attributing...)
 	u := b.c.usage.Usage()
 	b.checkSources(u)
 	kind := sourceKind(u)
-	if kind == "dcgm-exporter" && !b.c.exporter.IsZero() {
-		kind += " " + b.c.exporter.String()
+	if kind == "dcgm-exporter" && b.c.exporter.text != "" {
+		kind += " " + b.c.exporter.text
 	}
 	of := map[*workload]*gathering{}
 	owners, uids := b.podOwners()
@@ -158,33 +158,19 @@ func (b *build) tenantOf(s *usage.Stats, owners map[string]*workload, uids map[s
 	if n == nil {
 		return nil, nil
 	}
-	if here := b.whoOn(n); len(here) == 1 && n.inMIG == 0 && n.mechanism == sharing.MechanismExclusive {
-		asked := 0
-		for _, p := range here[0].pods {
-			if p.node == n.name && p.running {
-				asked += p.ask.gpus
-			}
-		}
-		if asked == n.gpus {
-			return here[0], n
+	if len(n.pods) == 0 || n.inMIG > 0 || n.mechanism != sharing.MechanismExclusive {
+		return nil, nil
+	}
+	w, asked := n.pods[0].of, 0
+	for _, p := range n.pods {
+		if asked += p.ask.gpus; p.of != w {
+			return nil, nil
 		}
 	}
-	return nil, nil
-}
-
-// whoOn are the workloads with running pods on a node.
-func (b *build) whoOn(n *node) []*workload {
-	if b.tenants == nil {
-		b.tenants = map[*node][]*workload{}
-		for _, w := range b.workloads {
-			for _, p := range w.pods {
-				if at := b.byName[p.node]; at != nil && p.running && !slices.Contains(b.tenants[at], w) {
-					b.tenants[at] = append(b.tenants[at], w)
-				}
-			}
-		}
+	if asked != n.gpus {
+		return nil, nil
 	}
-	return b.tenants[n]
+	return w, n
 }
 
 // busyFigures lists the figures of a GPU's busy time, best first.

@@ -57,6 +57,7 @@ type node struct {
 	managers               []string           // who hands out its GPUs
 	offered                int                // of nvidia.com/gpu or gpu.shared
 	registered             []manifest.HAMiGPU
+	pods                   []*pod // that run there
 }
 
 // takeNode keeps a node that may have GPUs.

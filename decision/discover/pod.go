@@ -27,6 +27,9 @@ type pod struct {
 	claims                []string // ResourceClaims, namespace/name
 	labels                stringMap
 	container             string // the first that asks for GPUs
+
+	of *workload // in the discovery that is made
+	at *node     // likewise, nil for a node that is not known
 }
 
 // owner identifies the object that made a pod, as far as it is known.
@@ -68,9 +71,11 @@ func (c *Collector) takePod(file string, o *podObject) {
 		c.trouble(file, "Pod", "it has no name")
 		return
 	}
-	c.takeKAI(file, o)
-	c.seeExporter(o.Spec.Containers)
 	key := o.Metadata.Namespace + "/" + o.Metadata.Name
+	for i := range o.Spec.Containers {
+		c.kai.see(kaiImage, o.Spec.Containers[i].Image, file+": image of pod "+key)
+		c.exporter.see(exporterImage, o.Spec.Containers[i].Image, file)
+	}
 	p := newPod(&o.Metadata, &o.Spec)
 	for _, s := range o.Status.Claims {
 		if s.Claim != "" {
@@ -304,7 +309,9 @@ func (c *Collector) takeController(file, kind string, o *controllerObject) {
 		c.trouble(file, kind+" "+k.namespace+"/"+k.name, fmt.Sprintf("spec.replicas: %d is out of range", k.replicas))
 		return
 	}
-	c.seeExporter(o.Spec.Template.Spec.Containers)
+	for i := range o.Spec.Template.Spec.Containers {
+		c.exporter.see(exporterImage, o.Spec.Template.Spec.Containers[i].Image, file)
+	}
 	template := o.Spec.Template.Metadata
 	template.Namespace, template.Name = k.namespace, k.name
 	template.Owners = []ownerRef{{Kind: kind, Name: k.name, Controller: true}}

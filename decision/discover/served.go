@@ -183,22 +183,13 @@ func (b *build) serverOf(file string, rs []serving.Reading) (*workload, *pod) {
 // alone reports whether a workload's pods, or the one that is meant, have GPUs or instances of their own.
 func (b *build) alone(w *workload, only *pod) bool {
 	for _, p := range w.pods {
-		n := b.byName[p.node]
-		if n == nil || only != nil && p != only {
+		if p.at == nil || only != nil && p != only {
 			continue
 		}
-		switch m := b.sharedBy(p, n); m {
-		case sharing.MechanismExclusive:
-		case sharing.MechanismMIG:
-			return false // alone, and not on a whole GPU
-		default:
-			others := 0
-			for _, o := range b.whoOn(n) {
-				others += len(o.pods)
-			}
-			if others > 1 {
-				return false
-			}
+		m := b.sharedBy(p, p.at)
+		// On a MIG instance it may be alone, and not on a whole GPU.
+		if m == sharing.MechanismMIG || m != sharing.MechanismExclusive && len(p.at.pods) > 1 {
+			return false
 		}
 	}
 	return true

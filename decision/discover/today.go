@@ -112,9 +112,9 @@ func (b *build) tenantOn(w *workload, p *pool) *onMIG {
 	}
 	t := &onMIG{w: w}
 	for _, k := range w.pods {
-		if n := b.byName[k.node]; n != nil && k.running && b.poolOf[n] == p {
+		if k.running && b.poolOf[k.at] == p {
 			t.instances += k.ask.gpus
-			t.model = n.model()
+			t.model = k.at.model()
 		}
 	}
 	if t.model == nil || t.instances == 0 {
@@ -276,8 +276,8 @@ func (b *build) workloadToday(w *workload) {
 	at := fmt.Sprintf("workloads[%d].today", w.index)
 	on := map[string]int{}
 	for _, p := range w.pods {
-		if n := b.byName[p.node]; n != nil && p.running && b.poolOf[n] != nil {
-			on[n.name]++
+		if p.running && b.poolOf[p.at] != nil {
+			on[p.node]++
 		}
 	}
 	if v.Today == nil {

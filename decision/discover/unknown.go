@@ -30,47 +30,34 @@ func (b *build) check() {
 		b.find("two-clusters", sharing.SeverityHigh, "cluster", "labels of nodes",
 			"nodes name %d clusters: %v: give each cluster's files alone", len(names), names)
 	}
-	type load struct{ asked, memory int64 }
-	loads := map[*node]*load{}
-	for _, w := range b.workloads {
-		for _, p := range w.pods {
-			n := b.byName[p.node]
-			if n == nil || !p.running {
-				continue
-			}
-			if loads[n] == nil {
-				loads[n] = &load{}
-			}
-			l := loads[n]
+	for _, n := range b.nodes {
+		asked, given := 0, sharing.Bytes(0)
+		for _, p := range n.pods {
 			switch {
 			case n.mechanism == sharing.MechanismHAMi && p.ask.memory > 0:
-				l.memory += int64(p.ask.memory) * int64(p.ask.gpus)
-			case p.ask.resource == "nvidia.com/gpu" || p.ask.resource == resourceShared:
-				l.asked += int64(p.ask.gpus)
+				given += p.ask.memory * sharing.Bytes(p.ask.gpus)
+			case p.ask.resource == resourceGPU || p.ask.resource == resourceShared:
+				asked += p.ask.gpus
 			}
-			if f, ok := p.framework.memoryFraction.Get(); ok && n.mechanism == sharing.MechanismTimeSlicing {
-				if f*float64(n.replicas) > 1 && w.all > 1 {
-					b.find("memory-oversubscribed", sharing.SeverityHigh, "workload "+w.name, "memory fraction flag",
-						"each pod takes %.0f%% of a GPU's memory where %d may share one: %s fit, and the next fails to start", 100*f,
-						n.replicas, plaintext.Count(int(1/f), "pod"))
-				}
+			f := p.framework.memoryFraction.Or(0)
+			if n.mechanism == sharing.MechanismTimeSlicing && f*float64(n.replicas) > 1 && p.of.all > 1 {
+				b.find("memory-oversubscribed", sharing.SeverityHigh, "workload "+p.of.name, "memory fraction flag",
+					"each pod takes %.0f%% of a GPU's memory where %d may share one: %s fit, and the next fails to start", 100*f,
+					n.replicas, plaintext.Count(int(1/f), "pod"))
 			}
 		}
-	}
-	for _, n := range b.nodes {
-		l := loads[n]
-		if l == nil || n.gpu == nil {
+		if n.gpu == nil {
 			continue
 		}
-		if total, ok := n.gpu.Memory.Get(); ok && l.memory > int64(total)*int64(n.gpus) {
+		if total, ok := n.gpu.Memory.Get(); ok && given > total*sharing.Bytes(n.gpus) {
 			b.find("memory-oversubscribed", sharing.SeverityHigh, "node "+n.name, "nvidia.com/gpumem",
-				"pods are given %v of GPU memory, and its %s have %v", sharing.Bytes(l.memory), plaintext.Count(n.gpus, "GPU"),
+				"pods are given %v of GPU memory, and its %s have %v", given, plaintext.Count(n.gpus, "GPU"),
 				total*sharing.Bytes(n.gpus))
 		}
-		if n.offered > 0 && l.asked > int64(n.offered) {
+		if n.offered > 0 && asked > n.offered {
 			b.find("overcommitted", sharing.SeverityHigh, "node "+n.name, "nvidia.com/gpu",
 				"pods hold %d of nvidia.com/gpu and it offers %d: the files are of two moments, or a second scheduler places",
-				l.asked, n.offered)
+				asked, n.offered)
 		}
 	}
 }
@@ -80,8 +67,8 @@ func (b *build) atStake(w *workload) (cost.Money, bool) {
 	var total cost.Money
 	known := false
 	for _, p := range w.pods {
-		n := b.byName[p.node]
-		if n == nil || !p.running || b.poolOf[n] == nil {
+		n := p.at
+		if !p.running || b.poolOf[n] == nil {
 			continue
 		}
 		parts := n.replicas
@@ -246,8 +233,8 @@ func (b *build) settling(w *workload, path string, stake int64) {
 	on := map[*node]int{}
 	running := 0
 	for _, p := range w.pods {
-		if n := b.byName[p.node]; n != nil && n.meta != nil && p.running && plainName.MatchString(n.name) {
-			on[n]++
+		if p.at != nil && p.at.meta != nil && p.running && plainName.MatchString(p.node) {
+			on[p.at]++
 			running++
 		}
 	}
@@ -256,12 +243,10 @@ func (b *build) settling(w *workload, path string, stake int64) {
 		if s == nil {
 			s = &settling{Node: n.name}
 			b.settle[n.name] = s
-			for _, v := range b.whoOn(n) {
-				for _, p := range v.pods {
-					uid := b.c.podUIDs[p.namespace+"/"+p.name]
-					if p.node == n.name && plainName.MatchString(uid+"/"+p.namespace+"/"+p.name) {
-						s.Pods = append(s.Pods, settledPod{uid, p.namespace, p.name})
-					}
+			for _, p := range n.pods {
+				uid := b.c.podUIDs[p.namespace+"/"+p.name]
+				if plainName.MatchString(uid + "/" + p.namespace + "/" + p.name) {
+					s.Pods = append(s.Pods, settledPod{uid, p.namespace, p.name})
 				}
 			}
 			slices.SortFunc(s.Pods, func(x, y settledPod) int { return strings.Compare(x.UID, y.UID) })

@@ -1,7 +1,6 @@
 package discover
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -10,39 +9,46 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// kaiVersion is the version of the KAI scheduler that an image names.
-type kaiVersion struct {
-	text         string
-	major, minor int
-	source       string
+// version is a program's version, as the tag of its image has it. The zero value is unknown.
+type version struct {
+	text, source string
+	numbers      []int // those that tell what it does
 }
 
 var kaiImage = regexp.MustCompile(`/kai-scheduler/(?:scheduler|binder|admission|operator)` +
 	`:v?((\d{1,4})\.(\d{1,4})\.[0-9A-Za-z.-]{1,40})$`)
 
-// takeKAI reads KAI's version from the images of its own pods.
-func (c *Collector) takeKAI(file string, o *podObject) {
-	for i := range o.Spec.Containers {
-		m := kaiImage.FindStringSubmatch(o.Spec.Containers[i].Image)
-		if m == nil {
-			continue
-		}
-		v := kaiVersion{text: m[1], source: fmt.Sprintf("%s: image of pod %s/%s", file, o.Metadata.Namespace,
-			o.Metadata.Name)}
-		v.major, _ = strconv.Atoi(m[2]) // digits
-		v.minor, _ = strconv.Atoi(m[3])
-		if v.major+v.minor > 0 && (c.kai.text == "" || v.before(c.kai.major, c.kai.minor)) { // 0.0.0-COMMIT says nothing
-			c.kai = v
-		}
+// exporterImage has DCGM's version first: 4.5.3-4.8.2.
+var exporterImage = regexp.MustCompile(`/dcgm-exporter:((\d+)\.(\d+)\.(\d+)-(\d+)\.(\d+)\.(\d+))`)
+
+// attributing is the first dcgm-exporter that gives DCGM_FI_DEV_GPU_UTIL and DCGM_FI_DEV_FB_USED of each pod's own
+// processes, after the device's, where pods share a GPU: https://github.com/NVIDIA/dcgm-exporter/pull/594. Other
+// fields stay the device's, repeated for each pod.
+var attributing = []int{4, 5, 3, 4, 8, 2}
+
+// before reports whether a version is known and came before that of the numbers.
+func (v *version) before(numbers ...int) bool {
+	return v.text != "" && slices.Compare(v.numbers, numbers) < 0
+}
+
+// see notes the version of an image of the program: the oldest, where there are several. One of zeros says nothing.
+func (v *version) see(program *regexp.Regexp, image, source string) {
+	m := program.FindStringSubmatch(image)
+	if m == nil {
+		return
+	}
+	got := version{text: m[1], source: source}
+	for _, text := range m[2:] {
+		n, _ := strconv.Atoi(text) // digits
+		got.numbers = append(got.numbers, n)
+	}
+	if slices.Max(got.numbers) > 0 && (v.text == "" || got.before(v.numbers...)) {
+		*v = got
 	}
 }
 
-func (v kaiVersion) before(major, minor int) bool {
-	return v.major < major || v.major == major && v.minor < minor
-}
-
-// held names the limits that KAI holds of the shares that it gives, in a word and in a sentence, and who says so.
-func (v kaiVersion) held() (short, long string, source sharing.SourceID) {
+// heldByKAI names the limits that KAI holds of the shares that it gives, in a word and in a sentence, and who says so.
+func (v *version) heldByKAI() (short, long string, source sharing.SourceID) {
 	switch {
 	case v.text == "":
 		return "its memory is held only in some modes of KAI from 0.17 (version not known)",
@@ -73,10 +79,10 @@ func (b *build) checkKAI() {
 		}
 		// The driver's limits are asked for by annotations that only one mode reads.
 		if strings.HasPrefix(w.first.ask.resource, "annotation "+kaiContainer) &&
-			(b.c.kai.text == "" || !b.c.kai.before(0, 18)) {
+			!b.c.kai.before(0, 18) {
 			continue
 		}
-		short, long, source := b.c.kai.held()
+		short, long, source := b.c.kai.heldByKAI()
 		b.kai[p.name] = short
 		if b.c.kai.source != "" {
 			long += " (" + b.c.kai.source + ")"
@@ -106,40 +112,4 @@ func mebibytes(text string) sharing.Bytes {
 		return 0
 	}
 	return sharing.Bytes(n) * unit
-}
-
-// exporterVersion is dcgm-exporter's version, DCGM's first: 4.5.3-4.8.2. The zero value is unknown.
-type exporterVersion [6]int
-
-// attributing is the first dcgm-exporter that gives DCGM_FI_DEV_GPU_UTIL and DCGM_FI_DEV_FB_USED of each pod's own
-// processes, after the device's, where pods share a GPU: https://github.com/NVIDIA/dcgm-exporter/pull/594. Other
-// fields stay the device's, repeated for each pod.
-var attributing = exporterVersion{4, 5, 3, 4, 8, 2}
-
-func (v exporterVersion) IsZero() bool { return v == exporterVersion{} }
-
-// Compare is negative where v came before o.
-func (v exporterVersion) Compare(o exporterVersion) int { return slices.Compare(v[:], o[:]) }
-
-func (v exporterVersion) String() string {
-	return fmt.Sprintf("%d.%d.%d-%d.%d.%d", v[0], v[1], v[2], v[3], v[4], v[5])
-}
-
-var exporterImage = regexp.MustCompile(`/dcgm-exporter:(\d+)\.(\d+)\.(\d+)-(\d+)\.(\d+)\.(\d+)`)
-
-// seeExporter notes the version of dcgm-exporter from its image: the oldest, where nodes have several.
-func (c *Collector) seeExporter(containers []container) {
-	for i := range containers {
-		m := exporterImage.FindStringSubmatch(containers[i].Image)
-		if m == nil {
-			continue
-		}
-		var v exporterVersion
-		for k := range v {
-			v[k], _ = strconv.Atoi(m[k+1])
-		}
-		if c.exporter.IsZero() || v.Compare(c.exporter) < 0 {
-			c.exporter = v
-		}
-	}
 }

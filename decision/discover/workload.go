@@ -93,19 +93,15 @@ func annotated(p *pod, slo *profile.SLO, note func(key string)) {
 // home is a node that the workload runs on, and whether it is in several pools.
 func (b *build) home(w *workload) (at *node, several bool) {
 	for _, p := range w.pods {
-		n := b.byName[p.node]
-		if n == nil {
+		if p.at == nil {
 			if p.node != "" && len(b.c.nodes) > 0 && b.c.nodes[p.node] == nil {
 				b.find("node-missing", sharing.SeverityMedium, "pod "+p.namespace+"/"+p.name, "spec.nodeName",
 					"runs on node %s, which is not among the input: another cluster's, or a node that is gone", p.node)
 			}
 			continue
 		}
-		if at == nil {
-			at = n
-		} else if b.poolOf[at] != b.poolOf[n] {
-			several = true
-		}
+		at = cmp.Or(at, p.at)
+		several = several || b.poolOf[at] != b.poolOf[p.at]
 	}
 	return at, several
 }
@@ -243,18 +239,10 @@ func (b *build) today() {
 		rows[k].GPUs += gpus
 		rows[k].Tenants += tenants
 	}
-	pods := map[*node][]*pod{}
-	for _, w := range b.workloads {
-		for _, p := range w.pods {
-			if n := b.byName[p.node]; n != nil && p.running {
-				pods[n] = append(pods[n], p)
-			}
-		}
-	}
 	for _, n := range b.nodes {
 		tenants := map[sharing.Mechanism]int{}
 		groups, held := map[string]bool{}, map[sharing.Mechanism]map[string]bool{}
-		for _, p := range pods[n] {
+		for _, p := range n.pods {
 			m := b.sharedBy(p, n)
 			tenants[m]++
 			if p.ask.delivery == sharing.DeliveryKAI {
@@ -263,16 +251,12 @@ func (b *build) today() {
 			if p.ask.resource != "ResourceClaim" {
 				continue
 			}
-			for _, key := range p.claims {
-				if k := b.c.claims[key]; k != nil {
-					for _, a := range k.allocated {
-						if d := b.device(a); d != nil && d.kind != "mig" {
-							if held[m] == nil {
-								held[m] = map[string]bool{}
-							}
-							held[m][a.device] = true
-						}
+			for a := range b.allocations(p) {
+				if d := b.device(a); d != nil && d.kind != "mig" {
+					if held[m] == nil {
+						held[m] = map[string]bool{}
 					}
+					held[m][a.device] = true
 				}
 			}
 		}
