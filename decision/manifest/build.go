@@ -153,7 +153,11 @@ func (b *builder) encode(path, note string, header []string, docs ...*yaml.Node)
 	return err
 }
 
-func (b *builder) warn(w sharing.Warning) { b.Warnings = append(b.Warnings, w) }
+func (b *builder) warn(code sharing.WarningCode, path string, source sharing.SourceID, remedy, format string,
+	args ...any) {
+	b.Warnings = append(b.Warnings, sharing.Warning{Code: code, Path: path, Source: source, Remedy: remedy,
+		Message: fmt.Sprintf(format, args...)})
+}
 
 func (b *builder) uses(ds ...sharing.Delivery) bool {
 	return slices.ContainsFunc(ds, func(d sharing.Delivery) bool { return slices.Contains(b.deliveries, d) })
@@ -215,11 +219,8 @@ func (b *builder) group(g *group) error {
 		b.undelivered(g)
 	}
 	if n := g.pool.GPUsPerNode.Or(1); g.GPUs%n != 0 {
-		b.warn(sharing.Warning{Code: WarnPartialNode, Path: g.key, Source: "k8s-device-plugin",
-			Message: fmt.Sprintf("%d GPUs are %d whole nodes of %d and a part; a node shares by one mechanism, so the other "+
-				"GPUs of that node serve it too or idle",
-				g.GPUs, g.GPUs/n, n),
-			Remedy: "count whole nodes"})
+		b.warn(WarnPartialNode, g.key, "k8s-device-plugin", "count whole nodes", "%d GPUs are %d whole nodes of %d and a "+
+			"part; a node shares by one mechanism, so the other GPUs of that node serve it too or idle", g.GPUs, g.GPUs/n, n)
 	}
 	if err := b.nodeFiles(g); err != nil {
 		return err
@@ -257,8 +258,8 @@ func (b *builder) undelivered(g *group) {
 		slices.Sort(can)
 		remedy = "ask for one of " + strings.Join(can, ", ")
 	}
-	b.warn(sharing.Warning{Code: WarnNotDelivered, Path: g.key, Message: reason, Remedy: remedy,
-		Source: sharing.Delivers(sharing.DeliveryGPUOperator, g.Mechanism).Source})
+	source := sharing.Delivers(sharing.DeliveryGPUOperator, g.Mechanism).Source
+	b.warn(WarnNotDelivered, g.key, source, remedy, "%s", reason)
 }
 
 // byPlugin reports whether the device plugin delivers a group.

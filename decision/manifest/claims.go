@@ -98,9 +98,8 @@ const maxClaims = 1000
 // pods all name. A claim belongs to one namespace.
 func (b *builder) sharedClaims(g *group) error {
 	if g.GPUs > maxClaims {
-		b.warn(sharing.Warning{Code: WarnClaimsLeftOut, Path: g.key, Source: "nvidia-dra-driver",
-			Message: fmt.Sprintf("no claims are written: sharing %d GPUs by DRA takes a named claim for each", g.GPUs),
-			Remedy:  "deliver by the device plugin, or divide the pool"})
+		b.warn(WarnClaimsLeftOut, g.key, "nvidia-dra-driver", "deliver by the device plugin, or divide the pool",
+			"no claims are written: sharing %d GPUs by DRA takes a named claim for each", g.GPUs)
 		return nil
 	}
 	devices := g.devices()
@@ -146,10 +145,9 @@ func (b *builder) sharedClaims(g *group) error {
 		}
 	}
 	if split > 0 {
-		b.warn(sharing.Warning{Code: WarnClaimNamespaces, Path: g.key, Source: "nvidia-dra-driver",
-			Message: fmt.Sprintf("a claim belongs to one namespace: tenants of several namespaces on one device take %d more "+
-				"device(s)", split),
-			Remedy: "put tenants that share a device into one namespace, or deliver by the device plugin"})
+		b.warn(WarnClaimNamespaces, g.key, "nvidia-dra-driver",
+			"put tenants that share a device into one namespace, or deliver by the device plugin",
+			"a claim belongs to one namespace: tenants of several namespaces on one device take %d more device(s)", split)
 	}
 	if len(claims) > 0 {
 		if err := b.encode("dra/claims/"+g.key+".yaml", fmt.Sprintf("%d claim(s), one for each shared device", len(claims)),
@@ -159,9 +157,8 @@ func (b *builder) sharedClaims(g *group) error {
 	}
 	for _, m := range g.members {
 		if n := m.Replicas - seated[m]; n > 0 {
-			b.warn(sharing.Warning{Code: WarnUnplacedTenants, Path: m.name, Source: "nvidia-dra-driver",
-				Message: fmt.Sprintf("the devices of %s have no room for %d of its %d pods", g.key, n, m.Replicas),
-				Remedy:  "add GPUs to the group, or let more clients share each"})
+			b.warn(WarnUnplacedTenants, m.name, "nvidia-dra-driver", "add GPUs to the group, or let more clients share each",
+				"the devices of %s have no room for %d of its %d pods", g.key, n, m.Replicas)
 		}
 		if len(pods[m]) == 0 {
 			continue
@@ -274,21 +271,20 @@ func (c Claim) node() (*yaml.Node, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	name, class := "gpu", "gpu.nvidia.com"
+	name := c.request()
 	var selectors []*yaml.Node
 	cel := func(expr string) {
 		selectors = append(selectors, yamlnode.Map("cel", yamlnode.Map("expression", expr)))
 	}
 	if c.Profile != "" {
-		name, class = "mig", "mig.nvidia.com"
 		cel(fmt.Sprintf("device.attributes['gpu.nvidia.com'].profile == '%s'", c.Profile))
 	}
 	if c.GPU != "" {
 		cel(fmt.Sprintf("device.attributes['gpu.nvidia.com'].productName.endsWith('%s')", c.GPU))
 	}
-	var capacity any
+	memory := ""
 	if c.Memory > 0 {
-		capacity = yamlnode.Map("requests", yamlnode.Map("memory", fmt.Sprintf("%dMi", (c.Memory+sharing.MiB-1)/sharing.MiB)))
+		memory = mebibytes(c.Memory)
 	}
 	var config []*yaml.Node
 	if c.Config != nil {
@@ -305,28 +301,22 @@ func (c Claim) node() (*yaml.Node, error) {
 	}
 	spec := yamlnode.Map("devices", yamlnode.Map(
 		"requests", yamlnode.List(yamlnode.Map("name", name, "exactly", yamlnode.Map(
-			"deviceClassName", class, "selectors", selectors, "allocationMode", "ExactCount", "count", max(c.Count, 1),
-			"capacity", capacity))),
+			"deviceClassName", name+".nvidia.com", "selectors", selectors, "allocationMode", "ExactCount",
+			"count", max(c.Count, 1), "capacity", yamlnode.Map("requests", yamlnode.Map("memory", yamlnode.Some(memory)))))),
 		"config", config))
 	kind := "ResourceClaim"
 	if c.Template {
 		kind, spec = "ResourceClaimTemplate", yamlnode.Map("spec", spec)
 	}
 	return yamlnode.Map("apiVersion", "resource.k8s.io/v1", "kind", kind,
-		"metadata", metadata(c.Name, c.Namespace), "spec", spec), nil
+		"metadata", labelled(c.Name, c.Namespace, nil), "spec", spec), nil
 }
-
-func metadata(name, namespace string) *yaml.Node { return labelled(name, namespace, nil) }
 
 func labelled(name, namespace string, labels map[string]string) *yaml.Node {
-	var ns any
-	if namespace != "" {
-		ns = namespace
-	}
-	return yamlnode.Map("name", name, "namespace", ns, "labels", labels)
+	return yamlnode.Map("name", name, "namespace", yamlnode.Some(namespace), "labels", labels)
 }
 
-// request is the name of the claim's request.
+// request is the name of the claim's request, and of the class of its device under nvidia.com.
 func (c Claim) request() string {
 	if c.Profile != "" {
 		return "mig"

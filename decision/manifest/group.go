@@ -296,10 +296,8 @@ func (b *builder) partedFiles() error {
 			c.Configs[k.name] = k.entries
 		}
 		if g.pool.GPUsPerNode.IsZero() && len(kinds) > 1 {
-			b.warn(sharing.Warning{Code: WarnNodeSizeUnknown, Path: g.key, Source: "nvidia-gpu-operator",
-				Message: "GPUs are laid out differently and it is not known how many a node has; each label here is for nodes " +
-					"whose GPUs are all alike",
-				Remedy: "say how many GPUs a node has"})
+			b.warn(WarnNodeSizeUnknown, g.key, "nvidia-gpu-operator", "say how many GPUs a node has", "GPUs are laid out "+
+				"differently and it is not known how many a node has; each label here is for nodes whose GPUs are all alike")
 		}
 	}
 	data, err := c.Marshal()

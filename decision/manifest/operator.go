@@ -33,7 +33,7 @@ func (b *builder) pluginFiles() error {
 		}
 		for _, w := range found {
 			w.Path = g.key + ": " + w.Path
-			b.warn(w)
+			b.Warnings = append(b.Warnings, w)
 		}
 	}
 	docs := map[string]string{}
@@ -71,29 +71,32 @@ func (b *builder) operatorValues() error {
 		return m == sharing.MechanismMPS || m == sharing.MechanismMIGLikeEmulation
 	})
 	mixed := byPlugin && b.any(func(m sharing.Mechanism) bool { return m == sharing.MechanismMIG })
-	var strategy, migManager, plugin, mpsValues any
+	var migManager, plugin any
+	strategy, root := "", ""
 	switch {
 	case mixed && hasMPS:
-		b.warn(sharing.Warning{Code: WarnMIGStrategyEnv, Path: "mig.strategy", Source: "nvidia-gpu-operator",
-			Message: "the Operator hands mig.strategy to every node's plugin, where it overrides the node's own " +
-				"configuration, and the plugin refuses MPS under mixed; the values leave it out",
-			Remedy: "leave mig.strategy unset, and check in the plugin's log on an MPS node that the strategy is none"})
+		b.warn(WarnMIGStrategyEnv, "mig.strategy", "nvidia-gpu-operator",
+			"leave mig.strategy unset, and check in the plugin's log on an MPS node that the strategy is none",
+			"the Operator hands mig.strategy to every node's plugin, where it overrides the node's own configuration, and the "+
+				"plugin refuses MPS under mixed; the values leave it out")
 	case mixed:
-		strategy = yamlnode.Map("strategy", "mixed")
+		strategy = "mixed"
 	case hasMPS:
-		strategy = yamlnode.Map("strategy", "none")
+		strategy = "none"
 	}
 	if hasMIG {
 		migManager = yamlnode.Map("enabled", true, "config", yamlnode.Map("name", migConfigMap, "default", allDisabled))
 	}
 	if hasMPS {
-		mpsValues = yamlnode.Map("root", mpsRoot)
+		root = mpsRoot
 	}
 	if byPlugin {
-		plugin = yamlnode.Map("config", yamlnode.Map("name", pluginConfigMap, "default", exclusiveKey), "mps", mpsValues)
+		plugin = yamlnode.Map("config", yamlnode.Map("name", pluginConfigMap, "default", exclusiveKey),
+			"mps", yamlnode.Map("root", yamlnode.Some(root)))
 	}
 	return b.encode("gpu-operator/values.yaml", "Helm values", []string{"Values for the GPU Operator's Helm chart."},
-		yamlnode.Map("mig", strategy, "migManager", migManager, "devicePlugin", plugin))
+		yamlnode.Map("mig", yamlnode.Map("strategy", yamlnode.Some(strategy)), "migManager", migManager,
+			"devicePlugin", plugin))
 }
 
 // hamiSplit counts the pods that HAMi lets onto one card: its default of 10, or as many as the groups need.

@@ -36,17 +36,7 @@ type pod struct {
 }
 
 func (p *pod) node(m *member) *yaml.Node {
-	var image, scheduler, claims, podClaims any
-	if m.pod.Image != "" {
-		image = m.pod.Image
-	}
-	if p.scheduler != "" {
-		scheduler = p.scheduler
-	}
-	var args []string
-	if len(m.pod.Args)+len(p.args) > 0 {
-		args = slices.Concat(m.pod.Args, p.args)
-	}
+	var claims, podClaims any
 	if c := p.claim; c != nil {
 		source := "resourceClaimName"
 		if c.Template {
@@ -71,12 +61,12 @@ func (p *pod) node(m *member) *yaml.Node {
 			"template", yamlnode.Map(
 				"metadata", yamlnode.Map("labels", labels, "annotations", p.annotations),
 				"spec", yamlnode.Map(
-					"schedulerName", scheduler,
+					"schedulerName", yamlnode.Some(p.scheduler),
 					"nodeSelector", map[string]string{GroupLabel: m.group.key},
 					"resourceClaims", podClaims,
 					"containers", yamlnode.List(yamlnode.Map(
-						"name", m.container(), "image", image, "args", args, "env", p.env,
-						"resources", yamlnode.Map("limits", p.limits, "claims", claims)))))))
+						"name", m.container(), "image", yamlnode.Some(m.pod.Image), "args", slices.Concat(m.pod.Args, p.args),
+						"env", p.env, "resources", yamlnode.Map("limits", p.limits, "claims", claims)))))))
 }
 
 // newPod returns the part that every delivery has in common.
@@ -110,20 +100,18 @@ func (m *member) mpsEnv() []*yaml.Node {
 
 // limitWarnings warns of limits that the mechanism does not hold, whatever delivers it.
 func (b *builder) limitWarnings(m *member) {
-	warn := func(code sharing.WarningCode, remedy, format string, args ...any) {
-		b.warn(sharing.Warning{Code: code, Path: m.name, Source: "k8s-device-plugin", Remedy: remedy,
-			Message: fmt.Sprintf(format, args...)})
-	}
+	const source = "k8s-device-plugin"
 	if n := m.processes(); n > 1 && usesMPS(m.Mechanism) {
-		warn(WarnPerProcess, "", "MPS limits each process, not the container: each of the %d processes gets %v", n,
-			m.processLimit())
+		b.warn(WarnPerProcess, m.name, source, "",
+			"MPS limits each process, not the container: each of the %d processes gets %v", n, m.processLimit())
 	}
 	if m.Mechanism == sharing.MechanismTimeSlicing {
-		warn(WarnNoMemoryLimit, "keep the framework's memory fraction below its share",
+		b.warn(WarnNoMemoryLimit, m.name, source, "keep the framework's memory fraction below its share",
 			"time-slicing limits no memory: any tenant can take all of the GPU's")
 	}
 	if m.percent > 0 && !usesMPS(m.Mechanism) && !usesHAMi(m.Mechanism) {
-		warn(WarnComputeNotLimited, "leave it out", "%v takes no compute limit of %v%%", m.Mechanism, m.percent)
+		b.warn(WarnComputeNotLimited, m.name, source, "leave it out", "%v takes no compute limit of %v%%", m.Mechanism,
+			m.percent)
 	}
 }
 
@@ -180,17 +168,14 @@ func (b *builder) pluginPod(p *pod, m *member) error {
 	}
 	share := driverconf.Share{Replicas: m.group.clients(), Total: m.group.memory()}
 	limit, percent := share.PinnedMemoryLimit(), float64(share.ActiveThreadPercentage())
-	tooMuch := func(format string, args ...any) {
-		b.warn(sharing.Warning{Code: WarnEqualShares, Path: m.name, Source: "k8s-device-plugin", Message: fmt.Sprintf(format,
-			args...), Remedy: "use fewer replicas, or deliver by DRA"})
-	}
+	const source, remedy = "k8s-device-plugin", "use fewer replicas, or deliver by DRA"
 	if per := m.processLimit(); limit > 0 && per > limit {
-		tooMuch("the plugin limits each process to %v, an equal share; the environment can tighten that and not widen it "+
-			"to %v", limit, per)
+		b.warn(WarnEqualShares, m.name, source, remedy, "the plugin limits each process to %v, an equal share; the "+
+			"environment can tighten that and not widen it to %v", limit, per)
 	}
 	if m.percent > percent {
-		tooMuch("the plugin gives each process %v%% of the threads; the environment cannot widen that to %v%%", percent,
-			m.percent)
+		b.warn(WarnEqualShares, m.name, source, remedy,
+			"the plugin gives each process %v%% of the threads; the environment cannot widen that to %v%%", percent, m.percent)
 	}
 	return nil
 }
@@ -293,10 +278,9 @@ func (b *builder) fractionArgs(m *member) []string {
 		return []string{f.Flag(), formatFloat(fraction)}
 	}
 	if shared(m.Mechanism) || m.Mechanism == sharing.MechanismVGPU {
-		b.warn(sharing.Warning{Code: WarnFractionUnknown, Path: m.name, Source: "dynamo-mps-limits",
-			Message: fmt.Sprintf("no %s is written, for the memory that it is a fraction of, or the workload's share of it, "+
-				"is not known or leaves nothing; the framework would take most of the GPU", f.Flag()),
-			Remedy: "give the workload's memory and the GPU's"})
+		b.warn(WarnFractionUnknown, m.name, "dynamo-mps-limits", "give the workload's memory and the GPU's",
+			"no %s is written, for the memory that it is a fraction of, or the workload's share of it, is not known or leaves "+
+				"nothing; the framework would take most of the GPU", f.Flag())
 	}
 	return nil
 }

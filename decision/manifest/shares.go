@@ -112,8 +112,7 @@ func (b *builder) graphsWarning(m *member) {
 	if known {
 		msg = "gpucores does not limit CUDA graphs, and this workload launches them"
 	}
-	b.warn(sharing.Warning{Code: WarnCUDAGraphs, Path: m.name, Source: "hami-core-graphs", Message: msg,
-		Remedy: "do not count on the compute limit, or turn graphs off"})
+	b.warn(WarnCUDAGraphs, m.name, "hami-core-graphs", "do not count on the compute limit, or turn graphs off", "%s", msg)
 }
 
 // HAMiGPU is a GPU as the device plugins of HAMi and Volcano register it in an annotation of its node.
@@ -293,11 +292,10 @@ func (b *builder) kaiPod(p *pod, m *member) error {
 			"The driver ends a container that takes more than its limit.")
 		p.env = nil // the mode sets the clients' limits itself
 	default:
-		b.warn(sharing.Warning{Code: WarnNotEnforced, Path: m.name, Source: "kai-gpu-sharing",
-			Message: "KAI places the pod by this share and enforces none of it, as all versions before 0.17 and later ones " +
-				"in mode NonMemoryEnforced, their default",
-			Remedy: "trust the tenants, or install KAI 0.18 in mode NvFractions or HamiCore [kai-gpu-sharing-modes] and say " +
-				"so"})
+		b.warn(WarnNotEnforced, m.name, "kai-gpu-sharing",
+			"trust the tenants, or install KAI 0.18 in mode NvFractions or HamiCore [kai-gpu-sharing-modes] and say so",
+			"KAI places the pod by this share and enforces none of it, as all versions before 0.17 and later ones in mode "+
+				"NonMemoryEnforced, their default")
 	}
 	if err := s.Validate(); err != nil {
 		return err

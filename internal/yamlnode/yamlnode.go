@@ -91,6 +91,14 @@ func oldBool(s string) bool {
 	return false
 }
 
+// Some is a value of Map that leaves an empty text out.
+func Some(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
 // List builds a sequence of nodes.
 func List(items ...*yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: items}

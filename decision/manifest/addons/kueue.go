@@ -96,10 +96,6 @@ func (k Kueue) Documents(_ *decision.Fleet, groups []manifest.Group) ([]manifest
 }
 
 func object(kind, name, namespace string, spec *yaml.Node) *yaml.Node {
-	var ns any
-	if namespace != "" {
-		ns = namespace
-	}
-	return yamlnode.Map("apiVersion", kueueVersion, "kind", kind, "metadata", yamlnode.Map("name", name, "namespace", ns),
-		"spec", spec)
+	return yamlnode.Map("apiVersion", kueueVersion, "kind", kind, "metadata", yamlnode.Map("name", name,
+		"namespace", yamlnode.Some(namespace)), "spec", spec)
 }

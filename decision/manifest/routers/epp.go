@@ -135,19 +135,15 @@ func (c picker) document() *yaml.Node {
 		plugins = append(plugins, yamlnode.Map("type", s.kind, "parameters", s.params))
 	}
 	for _, s := range c.profile {
-		kv := []any{"pluginRef", s.kind}
+		var weight any
 		if s.weight > 0 {
-			kv = append(kv, "weight", s.weight)
+			weight = s.weight
 		}
-		refs = append(refs, yamlnode.Map(kv...))
+		refs = append(refs, yamlnode.Map("pluginRef", s.kind, "weight", weight))
 	}
-	kv := []any{"apiVersion", configAPI, "kind", "EndpointPickerConfig", "plugins", yamlnode.List(plugins...)}
-	if c.sources != nil {
-		kv = append(kv, "dataLayer", yamlnode.Map("sources", c.sources))
-	}
-	kv = append(kv, "schedulingProfiles", yamlnode.List(yamlnode.Map("name", "default", "plugins",
-		yamlnode.List(refs...))))
-	return yamlnode.Map(kv...)
+	return yamlnode.Map("apiVersion", configAPI, "kind", "EndpointPickerConfig", "plugins", plugins,
+		"dataLayer", yamlnode.Map("sources", c.sources),
+		"schedulingProfiles", yamlnode.List(yamlnode.Map("name", "default", "plugins", refs)))
 }
 
 func (c picker) text() (string, error) {
@@ -164,7 +160,7 @@ func (b *builder) inferenceExtension(p *Pool, config string) error {
 				"selector", yamlnode.Map("matchLabels", p.Labels), "targetPorts", portList(p.ports()),
 				"endpointPickerRef", yamlnode.Map("kind", "Service", "name", p.Name+"-epp", "port", yamlnode.Map("number", eppPort),
 					"failureMode", "FailOpen"))),
-		yamlnode.ConfigMap(p.Name+"-epp", optionalText(p.Namespace), map[string]string{eppConfigFile: config}),
+		yamlnode.ConfigMap(p.Name+"-epp", yamlnode.Some(p.Namespace), map[string]string{eppConfigFile: config}),
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Priorities)) {
 		docs = append(docs, yamlnode.Map("apiVersion", objectiveAPI, "kind", "InferenceObjective",
@@ -186,18 +182,15 @@ func (b *builder) llmdValues(p *Pool, config string) error {
 	for _, name := range slices.Sorted(maps.Keys(p.Priorities)) {
 		objectives = append(objectives, yamlnode.Map("name", name, "priority", p.Priorities[name]))
 	}
-	kv := []any{
+	values := yamlnode.Map(
 		"modelServers", yamlnode.Map("type", "vllm", "protocol", "http", "targetPorts", portList(p.ports()), "matchLabels",
 			p.Labels),
 		"inferencePool", yamlnode.Map("create", true, "failureMode", "FailOpen"),
 		"epp", yamlnode.Map("pluginsConfigFile", eppConfigFile, "pluginsCustomConfig", yamlnode.Map(eppConfigFile,
 			&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: config, Style: yaml.LiteralStyle})),
-	}
-	if len(objectives) > 0 {
-		kv = append(kv, "inferenceObjectives", yamlnode.List(objectives...))
-	}
+		"inferenceObjectives", objectives)
 	return b.encode("llm-d/"+p.Name+".values.yaml", "values of llm-d's router", []string{
 		"helm install " + p.Name + " of the chart llm-d-router-gateway " + routerVersion +
 			": github.com/llm-d/llm-d-router, config/charts.",
-	}, yamlnode.Map("router", yamlnode.Map(kv...)))
+	}, yamlnode.Map("router", values))
 }

@@ -190,14 +190,7 @@ func (p *Pool) ports() []int {
 
 // metadata is that of an object of the pool.
 func (p *Pool) metadata(name string) *yaml.Node {
-	return yamlnode.Map("name", name, "namespace", optionalText(p.Namespace))
-}
-
-func optionalText(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
+	return yamlnode.Map("name", name, "namespace", yamlnode.Some(p.Namespace))
 }
 
 func portList(ports []int) *yaml.Node {
@@ -242,41 +235,31 @@ func (b *builder) stackValues(p *Pool) error {
 			p.Policy, routing.instead),
 			"use llm-d's values, or plan with a policy that it has")
 	}
-	router := []any{"enableRouter", true, "replicaCount", 1, "serviceDiscovery", "k8s", "routingLogic", routing.logic}
+	sessionKey := ""
+	var lmcachePort, loras, enableLoRA any
 	switch routing.logic {
 	case "session":
-		router = append(router, "sessionKey", sessionHeader)
+		sessionKey = sessionHeader
 		b.unlike(WarnNeeds, p, "the production stack's session routing goes by the header "+sessionHeader,
 			"let the clients send it")
 	case "kvaware":
-		router = append(router, "lmcacheControllerPort", 9000)
+		lmcachePort = 9000
 		b.unlike(WarnNeeds, p,
 			"the production stack's kvaware routing asks LMCache's controller which server holds a prefix",
 			"start the servers with LMCache and its controller")
 	}
-	args := s.Args
-	vllm := []any{"enablePrefixCaching", true}
 	if len(p.Adapters) > 0 {
-		vllm = append(vllm, "maxLoras", len(p.Adapters))
+		loras, enableLoRA = len(p.Adapters), true
 	}
-	if len(args) > 0 {
-		vllm = append(vllm, "extraArgs", args)
-	}
-	spec := []any{
-		"name", p.Name, "repository", s.Repository, "tag", s.Tag, "modelURL", s.ModelURL, "replicaCount", s.Replicas,
-		"requestCPU", s.CPUs, "requestMemory", s.Memory, "requestGPU", 1,
-	}
-	if s.GPUResource != "" {
-		spec = append(spec, "requestGPUType", s.GPUResource)
-	}
-	spec = append(spec, "pvcStorage", s.Storage)
-	if len(p.Adapters) > 0 {
-		spec = append(spec, "enableLoRA", true)
-	}
-	spec = append(spec, "vllmConfig", yamlnode.Map(vllm...))
+	router := yamlnode.Map("enableRouter", true, "replicaCount", 1, "serviceDiscovery", "k8s",
+		"routingLogic", routing.logic, "sessionKey", yamlnode.Some(sessionKey), "lmcacheControllerPort", lmcachePort)
+	vllm := yamlnode.Map("enablePrefixCaching", true, "maxLoras", loras, "extraArgs", slices.Concat(s.Args))
+	spec := yamlnode.Map("name", p.Name, "repository", s.Repository, "tag", s.Tag, "modelURL", s.ModelURL,
+		"replicaCount", s.Replicas, "requestCPU", s.CPUs, "requestMemory", s.Memory, "requestGPU", 1,
+		"requestGPUType", yamlnode.Some(s.GPUResource), "pvcStorage", s.Storage, "enableLoRA", enableLoRA,
+		"vllmConfig", vllm)
 	return b.encode("production-stack/"+p.Name+".values.yaml", "values of vLLM's production stack", []string{
 		"helm install " + p.Name + " vllm/vllm-stack: github.com/vllm-project/production-stack, helm/values.schema.json.",
-	}, yamlnode.Map("servingEngineSpec", yamlnode.Map("labels", p.Labels, "containerPort", p.ports()[0], "modelSpec",
-		yamlnode.List(yamlnode.Map(spec...))),
-		"routerSpec", yamlnode.Map(router...)))
+	}, yamlnode.Map("servingEngineSpec", yamlnode.Map("labels", p.Labels, "containerPort", p.ports()[0],
+		"modelSpec", yamlnode.List(spec)), "routerSpec", router))
 }
