@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // KindRule is a rule by which a workload's kind is guessed.
@@ -123,4 +125,109 @@ func serverOf(image string, words []string) string {
 		}
 	}
 	return ""
+}
+
+// version is a program's version, as the tag of its image has it. The zero value is unknown.
+type version struct {
+	text, source string
+	numbers      []int // those that tell what it does
+}
+
+var kaiImage = regexp.MustCompile(`/kai-scheduler/(?:scheduler|binder|admission|operator)` +
+	`:v?((\d{1,4})\.(\d{1,4})\.[0-9A-Za-z.-]{1,40})$`)
+
+// exporterImage has DCGM's version first: 4.5.3-4.8.2.
+var exporterImage = regexp.MustCompile(`/dcgm-exporter:((\d+)\.(\d+)\.(\d+)-(\d+)\.(\d+)\.(\d+))`)
+
+// attributing is the first dcgm-exporter that gives DCGM_FI_DEV_GPU_UTIL and DCGM_FI_DEV_FB_USED of each pod's own
+// processes, after the device's, where pods share a GPU: https://github.com/NVIDIA/dcgm-exporter/pull/594. Other
+// fields stay the device's, repeated for each pod.
+var attributing = []int{4, 5, 3, 4, 8, 2}
+
+// before reports whether a version is known and came before that of the numbers.
+func (v *version) before(numbers ...int) bool {
+	return v.text != "" && slices.Compare(v.numbers, numbers) < 0
+}
+
+// see notes the version of an image of the program: the oldest, where there are several. One of zeros says nothing.
+func (v *version) see(program *regexp.Regexp, image, source string) {
+	m := program.FindStringSubmatch(image)
+	if m == nil {
+		return
+	}
+	got := version{text: m[1], source: source}
+	for _, text := range m[2:] {
+		n, _ := strconv.Atoi(text) // digits
+		got.numbers = append(got.numbers, n)
+	}
+	if slices.Max(got.numbers) > 0 && (v.text == "" || got.before(v.numbers...)) {
+		*v = got
+	}
+}
+
+// heldByKAI names the limits that KAI holds of the shares that it gives, in a word and in a sentence, and who says so.
+func (v *version) heldByKAI() (short, long string, source sharing.SourceID) {
+	switch {
+	case v.text == "":
+		return "its memory is held only in some modes of KAI from 0.17 (version not known)",
+			"before 0.17, and later by default, KAI holds nothing of the shares that it gives; from 0.17 HAMi-core may hold " +
+				"the memory, from 0.18 the driver too (global.gpuSharingMode). Which version runs is not among the objects: add " +
+				"the pods of KAI's own namespace", "kai-gpu-sharing-modes"
+	case v.before(0, 17):
+		return "KAI " + v.text + " holds no memory",
+			"KAI " + v.text + " places pods by their share and holds none of it: each can take all of the GPU's memory",
+			"kai-gpu-sharing"
+	case v.before(0, 18):
+		return "KAI " + v.text + " holds memory only with its binder's plugin hamicore",
+			"KAI " + v.text + " holds the memory of shares only with its binder's plugin hamicore, and by default nothing; " +
+				"which it is, the objects do not say", "kai-hami-isolation"
+	}
+	return "KAI " + v.text + " holds memory only in mode HamiCore or NvFractions",
+		"KAI " + v.text + " holds the memory of shares only in mode HamiCore or NvFractions (global.gpuSharingMode), and " +
+			"by default nothing; which it is, the objects do not say", "kai-gpu-sharing-modes"
+}
+
+// checkKAI says of the pools with shares of KAI's what holds them.
+func (b *build) checkKAI() {
+	for _, w := range b.workloads {
+		n, _ := b.home(w)
+		p := b.poolOf[n]
+		if p == nil || w.first.ask.delivery != sharing.DeliveryKAI || b.kai[p.name] != "" {
+			continue
+		}
+		// The driver's limits are asked for by annotations that only one mode reads.
+		if strings.HasPrefix(w.first.ask.resource, "annotation "+kaiContainer) &&
+			!b.c.kai.before(0, 18) {
+			continue
+		}
+		short, long, source := b.c.kai.heldByKAI()
+		b.kai[p.name] = short
+		if b.c.kai.source != "" {
+			long += " (" + b.c.kai.source + ")"
+		}
+		b.find("kai-memory", sharing.SeverityMedium, "pool "+p.name, string(source), "%s", long)
+	}
+}
+
+// kaiContainer begins the annotations by container of KAI's mode NvFractions:
+// nvidia.com/container.NAME.gpu-memory.limit, from 0.18.
+const kaiContainer = "nvidia.com/container."
+
+var kaiMemory = regexp.MustCompile(`^nvidia\.com/container\.(.+)\.gpu-memory\.(limit|request)$`)
+
+// mebibytes reads "2000Mi" or "2Gi", 0 where it is neither.
+func mebibytes(text string) sharing.Bytes {
+	unit := sharing.MiB
+	number, ok := strings.CutSuffix(text, "Mi")
+	if !ok {
+		if number, ok = strings.CutSuffix(text, "Gi"); !ok {
+			return 0
+		}
+		unit = sharing.GiB
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n <= 0 || n > int64(mostMemory/unit) {
+		return 0
+	}
+	return sharing.Bytes(n) * unit
 }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -174,7 +173,10 @@ const (
 	figureEnd
 )
 
-var figureNames = enum.Of[Figure](errUnknown, "figure", "", "gpu-util", "graphics", "sm", "dram", "mem-used")
+// String names the figure.
+func (f Figure) String() string {
+	return [...]string{"", "gpu-util", "graphics", "sm", "dram", "mem-used"}[f]
+}
 
 const (
 	mib      = float64(sharing.MiB)
@@ -255,4 +257,7 @@ const (
 	refusalEnd
 )
 
-var refusalNames = enum.Of[Refusal](errUnknown, "refusal", "", "negative", "over", "not-a-number", "clock", "order")
+// String names the refusal.
+func (r Refusal) String() string {
+	return [...]string{"", "negative", "over", "not-a-number", "clock", "order"}[r]
+}

@@ -19,8 +19,6 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-var errUnknown = errors.New("usage: unknown name")
-
 // ErrKind says that a text is not what was expected of it.
 var ErrKind = errors.New("usage: not this kind of text")
 
