@@ -197,8 +197,7 @@ func (b *builder) run() error {
 		return b.runPlan()
 	}
 	if len(b.groups) == 0 {
-		b.add("plan.md", "why there is nothing to apply", b.rollout())
-		return nil
+		return b.page("rollout", "why there is nothing to apply", b.rollout())
 	}
 	for _, g := range b.groups {
 		if err := b.group(g); err != nil {
@@ -211,8 +210,7 @@ func (b *builder) run() error {
 	if err := b.cluster(); err != nil {
 		return err
 	}
-	b.add("plan.md", "the rollout, step by step: read it first", b.rollout())
-	return nil
+	return b.page("rollout", "the rollout, step by step: read it first", b.rollout())
 }
 
 // group writes the labels of a group's nodes and the workloads that run there.

@@ -217,8 +217,8 @@ func (g *group) checkMIG(l *problem.List) {
 
 // nodeKind is nodes of a group that are configured alike.
 type nodeKind struct {
-	name    string // of the label's file, and the label of mig-parted
-	nodes   int    // 0 where unknown
+	Name    string // of the label's file, and the label of mig-parted
+	Nodes   int    // 0 where unknown
 	entries []mig.PartedEntry
 }
 
@@ -226,7 +226,7 @@ type nodeKind struct {
 // under one mig-parted label. The nodes of another group are all alike.
 func (g *group) nodeKinds() []nodeKind {
 	if !usesMIG(g.Mechanism) {
-		return []nodeKind{{name: g.key, nodes: g.nodes()}}
+		return []nodeKind{{Name: g.key, Nodes: g.nodes()}}
 	}
 	var perGPU []map[string]int
 	for _, l := range g.Layouts {
@@ -241,16 +241,16 @@ func (g *group) nodeKinds() []nodeKind {
 		entries := nodeEntries(perGPU[start:min(start+perNode, len(perGPU))], perNode)
 		i := slices.IndexFunc(kinds, func(k nodeKind) bool { return reflect.DeepEqual(k.entries, entries) })
 		if i < 0 {
-			kinds = append(kinds, nodeKind{name: g.key, entries: entries})
+			kinds = append(kinds, nodeKind{Name: g.key, entries: entries})
 			i = len(kinds) - 1
 		}
 		if !g.pool.GPUsPerNode.IsZero() {
-			kinds[i].nodes++
+			kinds[i].Nodes++
 		}
 	}
 	for i := range kinds {
 		if len(kinds) > 1 {
-			kinds[i].name = fmt.Sprintf("%s-%d", g.key, i+1)
+			kinds[i].Name = fmt.Sprintf("%s-%d", g.key, i+1)
 		}
 	}
 	return kinds
@@ -293,7 +293,7 @@ func (b *builder) partedFiles() error {
 		}
 		kinds := g.nodeKinds()
 		for _, k := range kinds {
-			c.Configs[k.name] = k.entries
+			c.Configs[k.Name] = k.entries
 		}
 		if g.pool.GPUsPerNode.IsZero() && len(kinds) > 1 {
 			b.warn(WarnNodeSizeUnknown, g.key, "nvidia-gpu-operator", "say how many GPUs a node has", "GPUs are laid out "+

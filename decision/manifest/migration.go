@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"reflect"
@@ -68,8 +67,7 @@ func (b *builder) runPlan() error {
 			}
 		}
 	}
-	b.add("plan.md", "the steps: read it first", b.planPage())
-	return nil
+	return b.page("plan", "the steps: read it first", b.planPage())
 }
 
 // planValues points the Operator to the new configurations. It sets no default: a node without a label keeps what it
@@ -91,8 +89,7 @@ func patchFile(workload string) string {
 // patch writes the patch of a workload's object: the nodes that its pods may be on, and where it changes the device
 // that they ask for. A Deployment starts each pod before it stops another.
 func (b *builder) patch(s *migrate.Step) error {
-	i := slices.IndexFunc(b.plan.Fleet.Workloads, func(w decision.Workload) bool { return w.Name == s.Workload })
-	w := &b.plan.Fleet.Workloads[i]
+	w := b.workload(s)
 	namespace, name := spaced(w.Name)
 	header := []string{s.Title() + ".", fmt.Sprintf("kubectl patch %s %s -n %s --patch-file %s",
 		strings.ToLower(kindOf(s)), name, namespace, patchFile(w.Name))}
@@ -197,149 +194,97 @@ func (b *builder) nodesAfter(w *decision.Workload, s *migrate.Step) []string {
 	return slices.DeleteFunc(sortedKeys(on), func(n string) bool { return on[n] == 0 })
 }
 
-// planPage writes plan.md.
-func (b *builder) planPage() []byte {
-	var out bytes.Buffer
-	out.WriteString("# From today to the plan\n")
-	list := func(title string, items ...string) {
-		if len(items) == 0 {
-			return
-		}
-		fmt.Fprintf(&out, "\n%s\n\n", title)
-		for _, s := range items {
-			fmt.Fprintf(&out, "- %s\n", inline(s))
-		}
-	}
-	title := ""
-	var items []string
+// planPage is the page of a plan.
+type planPage struct {
+	Parts             []planPart // of the plan's lines
+	Notes             []string
+	Steps             []planStep
+	Nodes             []string // of the steps
+	Groups, MIG       bool     // there are configurations, of MIG among them
+	Namespace, Config string   // of the ConfigMap of the device plugin's
+	There             bool     // it is in the cluster
+	Checks            []decision.TrapHit
+}
+
+type planPart struct {
+	Title string
+	Items []string
+}
+
+// planStep is a step with its commands' operands.
+type planStep struct {
+	*migrate.Step
+	Kind, Labels string    // of a node that is configured: its file, and its labels before
+	Group        groupPage // likewise
+	// Of a workload: its object as kubectl takes it, the patch, and the nodes that keep off its pods on the way back.
+	Of, Namespace, File string
+	Autoscalers         []decision.Autoscaler
+	Others              []string
+}
+
+func (b *builder) planPage() *planPage {
+	p := &planPage{Notes: slices.Concat(b.opts.Notes, b.notes), Groups: len(b.groups) > 0, MIG: b.any(usesMIG),
+		Checks: b.checks()}
+	p.Namespace, p.Config, p.There = b.pluginConfigs()
 	for _, line := range b.plan.Lines() {
 		if strings.HasPrefix(line, "STEPS") {
 			break // each has a section of its own
 		}
 		if !strings.HasPrefix(line, " ") {
-			list(title, items...)
-			title, items = line, nil
+			p.Parts = append(p.Parts, planPart{Title: line})
 			continue
 		}
-		items = append(items, cell(line))
+		part := &p.Parts[len(p.Parts)-1]
+		part.Items = append(part.Items, cell(line))
 	}
-	list(title, items...)
-	list("Notes", slices.Concat(b.opts.Notes, b.notes)...)
-	if len(b.plan.Steps) > 0 {
-		out.WriteString("\nTake the steps in this order, and stop at the first check that fails. The way back from any " +
-			"step is " +
-			"its own and then those before it, the last first.\n")
-		b.before(list)
-	}
+	p.Parts = slices.DeleteFunc(p.Parts, func(part planPart) bool { return len(part.Items) == 0 })
 	for i := range b.plan.Steps {
 		s := &b.plan.Steps[i]
-		fmt.Fprintf(&out, "\n## %d. %s\n", i+1, inline(s.Title()))
-		do, check, back := b.commands(s)
-		list("Do:", do...)
-		list("Check:", check...)
-		list("Way back:", back...)
-	}
-	b.writeChecks(&out)
-	return out.Bytes()
-}
-
-// before writes what comes before the first step: keeping what is there, and the configurations.
-func (b *builder) before(list func(string, ...string)) {
-	var nodes []string
-	for _, s := range b.plan.Steps {
 		if s.Node != "" {
-			nodes = append(nodes, s.Node)
+			p.Nodes = append(p.Nodes, s.Node)
 		}
+		p.Steps = append(p.Steps, b.planStep(s))
 	}
-	var do []string
-	if len(nodes) > 0 {
-		do = append(do, "`kubectl get nodes "+strings.Join(nodes, " ")+" -o yaml > before-nodes.yaml`")
-	}
-	ns, config, there := b.pluginConfigs()
-	var check, back []string
-	if len(b.groups) > 0 {
-		do = append(do, fmt.Sprintf("`kubectl get configmaps -n %s -o yaml > before-configmaps.yaml`", ns))
-		if config == "NAME" {
-			do = append(do, "Nodes choose from a ConfigMap that was not read: write the name that `kubectl get "+
-				"clusterpolicies.nvidia.com -o jsonpath='{.items[*].spec.devicePlugin.config.name}'` says for NAME, here and in "+
-				"device-plugin/configmap.yaml.")
-		}
-		if there {
-			do = append(do, fmt.Sprintf("`kubectl patch configmap %s -n %s --type merge --patch-file "+
-				"device-plugin/configmap.yaml`: it adds keys and changes none", config, ns))
-		} else {
-			do = append(do, fmt.Sprintf("`helm get values -n %s gpu-operator > before-values.yaml`", ns),
-				"`kubectl apply -f device-plugin/configmap.yaml`",
-				fmt.Sprintf("`helm upgrade -n %s gpu-operator nvidia/gpu-operator --reuse-values -f gpu-operator/values.yaml`", ns))
-			back = append(back, fmt.Sprintf("`helm rollback -n %s gpu-operator`", ns))
-		}
-		if b.any(usesMIG) {
-			do = append(do, "Add the entries of mig-parted/config.yaml under mig-configs in the MIG manager's ConfigMap "+
-				"(`kubectl edit configmap -n "+ns+"`, the one that migManager.config.name says): those that are there stay.")
-		}
-		check = append(check, fmt.Sprintf("`kubectl get pods -n %s`: all running. No node changes by this: none has the new "+
-			"labels yet.", ns))
-		back = append(back, "`kubectl apply -f before-configmaps.yaml`")
-	}
-	list("Before the first step:", do...)
-	list("Check:", check...)
-	list("Way back:", back...)
+	return p
 }
 
-// commands are a step's commands, how to check it, and its way back.
-func (b *builder) commands(s *migrate.Step) (do, check, back []string) {
-	switch s.Action {
-	case migrate.ActionConfigure:
+func (b *builder) planStep(s *migrate.Step) planStep {
+	out := planStep{Step: s}
+	if s.Action == migrate.ActionConfigure {
 		g, kind := b.groupOf(s)
-		do = []string{
-			fmt.Sprintf("`kubectl cordon %s && kubectl drain %s --ignore-daemonsets --delete-emptydir-data`", s.Node, s.Node),
-			fmt.Sprintf("`kubectl patch node %s --patch-file nodes/%s.yaml`", s.Node, kind.name),
-		}
-		for _, c := range b.groupChecks(g) {
-			check = append(check, strings.ReplaceAll(c, "NODE", s.Node))
-		}
-		check = append(check, fmt.Sprintf("When all of it holds: `kubectl uncordon %s`", s.Node))
-		back = []string{fmt.Sprintf("`kubectl cordon %s && kubectl drain %s --ignore-daemonsets --delete-emptydir-data`",
-			s.Node, s.Node), "`kubectl label node " + s.Node + " --overwrite " + b.labelsBefore(s, g, kind) + "`",
-			fmt.Sprintf("When it hands out %s again: `kubectl uncordon %s`", s.Was, s.Node)}
-		return do, check, back
-	case migrate.ActionFree:
-		return []string{"`kubectl cordon " + s.Node + "`, and give it back where it was rented"},
-			[]string{"`kubectl get pods -A --field-selector spec.nodeName=" + s.Node + "` lists no pod that asks for a GPU."},
-			[]string{"`kubectl uncordon " + s.Node + "`, as long as it is there"}
+		out.Kind, out.Labels, out.Group = kind.Name, b.labelsBefore(s, g, kind), b.groupPage(g, s.Node)
+	}
+	if s.Action != migrate.ActionMove {
+		return out
 	}
 	namespace, name := spaced(s.Workload)
-	object := strings.ToLower(kindOf(s)) + "/" + name + " -n " + namespace
-	do = []string{fmt.Sprintf("`kubectl patch %s --patch-file %s`", object, patchFile(s.Workload))}
+	out.Of, out.Namespace, out.File = strings.ToLower(kindOf(s))+"/"+name+" -n "+namespace, namespace, patchFile(s.Workload)
 	for _, a := range b.plan.Fleet.Today.Autoscalers {
 		if a.Workload == s.Workload {
-			do = append(do, fmt.Sprintf("Its HorizontalPodAutoscaler (%d to %d) stays in charge of the number of replicas.",
-				a.Min, a.Max))
+			out.Autoscalers = append(out.Autoscalers, a)
 		}
 	}
-	var to, others []string
-	for _, p := range s.To {
-		to = append(to, p.Node)
+	t := b.workload(s).Today
+	if t == nil {
+		return out
 	}
+	// They may hand out what the old pods ask for, shared.
+	on := func(places []decision.Place, node string) bool {
+		return slices.ContainsFunc(places, func(p decision.Place) bool { return p.Node == node })
+	}
+	for _, n := range b.plan.Fleet.Today.Nodes {
+		shares := n.Mechanism == sharing.MechanismTimeSlicing || n.Mechanism == sharing.MechanismMPS
+		if n.Closed == "" && !on(t.On, n.Name) && (on(s.To, n.Name) || shares && t.Mechanism == sharing.MechanismExclusive) {
+			out.Others = append(out.Others, n.Name)
+		}
+	}
+	return out
+}
+
+// workload is the one that a step moves.
+func (b *builder) workload(s *migrate.Step) *decision.Workload {
 	i := slices.IndexFunc(b.plan.Fleet.Workloads, func(w decision.Workload) bool { return w.Name == s.Workload })
-	if t := b.plan.Fleet.Workloads[i].Today; t != nil {
-		for _, n := range b.plan.Fleet.Today.Nodes {
-			shares := n.Mechanism == sharing.MechanismTimeSlicing || n.Mechanism == sharing.MechanismMPS
-			if n.Closed == "" && (slices.Contains(to, n.Name) || shares && t.Mechanism == sharing.MechanismExclusive) &&
-				!slices.ContainsFunc(t.On, func(p decision.Place) bool { return p.Node == n.Name }) {
-				others = append(others, n.Name)
-			}
-		}
-	}
-	check = []string{"`kubectl rollout status " + object + " --timeout=30m`",
-		"`kubectl get pods -n " + namespace + " -o wide`: its new pods are on " + strings.Join(to, " ") + ", as they prefer.",
-		"It answers within its objectives, under load and with its neighbours busy."}
-	back = []string{"`kubectl rollout undo " + object + "`, and its rollout status again"}
-	if nodes := strings.Join(others, " "); nodes != "" { // they may hand out what the old pods ask for, shared
-		back = []string{"`kubectl cordon " + nodes + "`, which keeps the old pods off", back[0],
-			"`kubectl uncordon " + nodes + "`"}
-	}
-	return do, check, back
+	return &b.plan.Fleet.Workloads[i]
 }
 
 // groupOf is the group of a node that is configured, and its kind of nodes.

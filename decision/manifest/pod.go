@@ -193,7 +193,7 @@ func (b *builder) nodeLabels(g *group, k nodeKind) map[string]string {
 		out[noPlugin] = "false"
 	}
 	if usesMIG(g.Mechanism) {
-		out["nvidia.com/mig.config"] = k.name
+		out["nvidia.com/mig.config"] = k.Name
 	} else if b.leavesMIG(g) {
 		out["nvidia.com/mig.config"] = allDisabled
 	}
@@ -218,13 +218,13 @@ const noPlugin = "nvidia.com/gpu.deploy.device-plugin"
 func (b *builder) nodeFiles(g *group) error {
 	for _, k := range g.nodeKinds() {
 		count := "the nodes"
-		if k.nodes > 0 {
-			count = fmt.Sprintf("%d node(s)", k.nodes)
+		if k.Nodes > 0 {
+			count = fmt.Sprintf("%d node(s)", k.Nodes)
 		}
-		header := []string{fmt.Sprintf("kubectl patch node NODE --patch-file nodes/%s.yaml, for %s of %s.", k.name, count,
+		header := []string{fmt.Sprintf("kubectl patch node NODE --patch-file nodes/%s.yaml, for %s of %s.", k.Name, count,
 			g.key)}
 		labels := yamlnode.Map("metadata", yamlnode.Map("labels", b.nodeLabels(g, k)))
-		if err := b.encode("nodes/"+k.name+".yaml", "labels for "+count+" of "+g.key, header, labels); err != nil {
+		if err := b.encode("nodes/"+k.Name+".yaml", "labels for "+count+" of "+g.key, header, labels); err != nil {
 			return err
 		}
 	}
