@@ -30,9 +30,17 @@ func (pl *planner) choice(w int, key groupKey) *choice {
 	return nil
 }
 
+// ban rules a choice out.
+func (pl *planner) ban(w int, c *choice, why gate.Reason) {
+	if pl.banned[w] == nil {
+		pl.banned[w] = map[groupKey]gate.Reason{}
+	}
+	pl.banned[w][c.groupKey] = why
+}
+
 // open says whether a choice may still be taken.
 func (pl *planner) open(w int, c *choice) bool {
-	_, banned := pl.banned[banKey{w, c.pool, c.mechanism}]
+	_, banned := pl.banned[w][c.groupKey]
 	return !banned
 }
 
@@ -85,7 +93,7 @@ func (pl *planner) arrange() error {
 func (pl *planner) clear() {
 	pl.chosen = make([]*choice, len(pl.workloads))
 	pl.placed = make([]int, len(pl.workloads))
-	pl.full = make([]map[banKey]int, len(pl.workloads))
+	pl.full = make([]map[groupKey]int, len(pl.workloads))
 	pl.groups = map[groupKey]*group{}
 }
 
@@ -141,16 +149,6 @@ func (pl *planner) waits(w int) bool {
 
 // lonely says whether a workload shares none of the group's GPUs.
 func (g *group) lonely(w int) bool {
-	for i := range g.sliced {
-		if s := &g.sliced[i]; len(s.members) > 1 && slices.ContainsFunc(s.members,
-			func(m member) bool { return m.workload == w }) {
-			return false
-		}
-	}
-	for i := range g.bins {
-		if b := &g.bins[i]; b.n > 1 && slices.ContainsFunc(b.members, func(m member) bool { return m.workload == w }) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(g.sliced, func(s sliced) bool { return len(s.members) > 1 && has(s.members, w) }) &&
+		!slices.ContainsFunc(g.bins, func(b bin) bool { return b.n > 1 && has(b.members, w) })
 }

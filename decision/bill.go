@@ -28,7 +28,7 @@ type hourly struct {
 }
 
 // pay prices n GPUs in whole nodes, spot of which are bought as spot.
-func (p *CompiledPool) pay(n, spot int) (h hourly, err error) {
+func pay(p *CompiledPool, n, spot int) (h hourly, err error) {
 	perNode, known := p.pool.GPUsPerNode.Get()
 	if known {
 		h.nodes = (n + perNode - 1) / perNode
@@ -55,9 +55,9 @@ func (p *CompiledPool) pay(n, spot int) (h hourly, err error) {
 	return h, errors.Join(err, err1, err2)
 }
 
-// today prices a pool as it is: nothing where it is not owned, and as spot what
+// paidToday prices a pool as it is: nothing where it is not owned, and as spot what
 // is stated to be. Of a pool that says only what spot would cost all is on demand.
-func (p *CompiledPool) today() (hourly, error) {
+func paidToday(p *CompiledPool) (hourly, error) {
 	if !p.pool.Owned.Or(true) {
 		return hourly{}, nil
 	}
@@ -66,7 +66,7 @@ func (p *CompiledPool) today() (hourly, error) {
 		n, _ := p.spotOf()
 		spot = min(n, s.Count, p.pool.Count)
 	}
-	return p.pay(p.pool.Count, spot)
+	return pay(p, p.pool.Count, spot)
 }
 
 // billed fills in a bill from what is paid by the hour.
@@ -75,24 +75,15 @@ func billed(today, after hourly, currency string) (Bill, error) {
 	if currency == "" {
 		return b, nil
 	}
-	var errs []error
-	monthly := func(micros int64) cost.Money {
-		hour, err := cost.FromMicros(micros, currency)
-		month, err1 := cost.Monthly(hour)
-		errs = append(errs, err, err1)
-		return month
-	}
-	before, then := monthly(today.micros), monthly(after.micros)
-	freed, err := before.Sub(then)
-	if err = errors.Join(append(errs, err)...); err != nil {
-		return b, fmt.Errorf("decision: %w", err)
-	}
+	var s sums
+	before, then := s.monthly(today.micros, currency), s.monthly(after.micros, currency)
+	freed := s.of(before.Sub(then))
 	b.MonthlyToday, b.MonthlyAfter, b.MonthlyFreed = before.Decimal(), then.Decimal(), freed.Decimal()
-	return b, nil
+	return b, s.err
 }
 
 // bill prices the pools and sums them up.
-func (pl *planner) bill(r *Result) error {
+func (pl *answers) bill(r *Result) error {
 	t := &r.Totals
 	t.HoursPerMonth, t.WorkloadsTotal = cost.HoursPerMonth, len(pl.workloads)
 	alone := make([]int, len(pl.pools)) // GPUs, were each replica on GPUs of its own
@@ -106,13 +97,13 @@ func (pl *planner) bill(r *Result) error {
 	var today, after hourly
 	for p, cp := range pl.pools {
 		pool := &r.Pools[p]
-		now, err := cp.today()
+		now, err := paidToday(cp)
 		if err != nil {
 			return fmt.Errorf("decision: pool %q: %w", cp.pool.Name, err)
 		}
 		var then hourly
 		if cp.pool.Owned.Or(true) || pool.GPUsNeeded > 0 {
-			if then, err = cp.pay(pool.GPUsNeeded, pool.SpotGPUs); err != nil {
+			if then, err = pay(cp, pool.GPUsNeeded, pool.SpotGPUs); err != nil {
 				return fmt.Errorf("decision: pool %q: %w", cp.pool.Name, err)
 			}
 		}

@@ -11,8 +11,15 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// result puts what was planned into words and figures.
-func (pl *planner) result() (*Result, error) {
+// answers puts what was planned into words and figures.
+type answers struct {
+	*planner
+	imaginary bool // nobody reads them but for place and price: they have no candidates and no alternatives
+	mixes     map[groupKey]*mix
+	asked     int // workloads, over how many replicas their load would do
+}
+
+func (pl *answers) result() (*Result, error) {
 	r := &Result{Version: "v1", Confidence: pl.opt.Confidence, Search: pl.search, Decisions: []Decision{},
 		Pools: []PoolResult{}, Traps: []TrapHit{}}
 	pl.mixGroups()
@@ -36,7 +43,7 @@ func (pl *planner) result() (*Result, error) {
 		}
 	}
 	slices.SortFunc(r.Decisions, func(a, b Decision) int { return cmp.Compare(a.Workload, b.Workload) })
-	r.Assumes = append(pl.strangers(), pl.evidence.pretended()...)
+	r.Assumes = append(pl.strangers(), pl.pretended()...)
 	r.Remarks = append(pl.impossible(), pl.remarks()...)
 	for p := range pl.pools {
 		r.Pools = append(r.Pools, pl.poolResult(p))
@@ -105,11 +112,14 @@ func fleetTraps(ds []Decision) []TrapHit {
 	return hits
 }
 
-func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
+func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 	cw := pl.workloads[w]
 	d := Decision{Workload: cw.workload.Name, Mechanism: sharing.MechanismNone, Replicas: cw.workload.replicas(),
 		GPUs:   cw.workload.gpus(),
-		Memory: memoryText(&cw.demand.Memory), Candidates: pl.candidates(w)}
+		Memory: memoryText(&cw.demand.Memory)}
+	if !pl.imaginary {
+		d.Candidates = pl.candidates(w)
+	}
 	c := pl.chosen[w]
 	pl.answer(w, &d, share)
 	if c != nil {
@@ -118,7 +128,7 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 		if c.slice != nil {
 			d.Profile = c.slice.Profile.Name
 		}
-		t := &traits[c.mechanism]
+		t := traitOf(c.mechanism)
 		d.TradeOff = &gate.ReasonText{Code: gate.CodeTradeOff, Message: t.tradeOff, Source: t.tradeOffSource,
 			Verdict: gate.VerdictPass}
 		d.Risk = riskOf(cw.arch.Class, c.mechanism)
@@ -130,7 +140,7 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 	}
 	if e := pl.evidence; e != nil && e.solos[w] != nil {
 		if c == nil || e.gpus[w] == nil || e.gpus[w] == pl.pools[c.pool].ground.GPU() {
-			d.BreakEven = e.breakEven(w)
+			d.BreakEven = pl.breakEven(w)
 		}
 	}
 	pl.scene(w, share.fullest).findTraps(&d)
@@ -148,7 +158,7 @@ func (pl *planner) decision(w int, share workloadShare) (Decision, error) {
 }
 
 // scene gathers what the trap detectors look at.
-func (pl *planner) scene(w, fullest int) *trapScene {
+func (pl *answers) scene(w, fullest int) *trapScene {
 	cw := pl.workloads[w]
 	s := &trapScene{w: cw.workload, cw: cw, tenants: fullest}
 	if f := cw.workload.Framework; f != nil {
@@ -179,7 +189,7 @@ func (pl *planner) scene(w, fullest int) *trapScene {
 	s.filler = pl.filler(w, s.p)
 	s.untrusted = pl.trust.neighbours(w, cw, s.p.pool.Name).Untrusted > 0
 	if c != nil {
-		mix := pl.mixes[groupKey{c.pool, c.mechanism}]
+		mix := pl.mixes[c.groupKey]
 		s.unequal = mix.unequal
 		s.uids = mix.uids && !cw.workload.UID.IsZero()
 	}
@@ -191,7 +201,7 @@ const fillingBusy = 0.9
 
 // filler says which other workload that may run on a pool fills the GPU while its kernels run: by its profile, or
 // where there is none by the busy share that is stated of a computation. "" is none.
-func (pl *planner) filler(w int, p *CompiledPool) string {
+func (pl *answers) filler(w int, p *CompiledPool) string {
 	for j, cw := range pl.workloads {
 		o := cw.workload
 		if j == w || o.Pool != "" && o.Pool != p.pool.Name {
@@ -216,13 +226,13 @@ type mix struct {
 	uids    bool // several user ids
 }
 
-func (pl *planner) mixGroups() {
+func (pl *answers) mixGroups() {
 	pl.mixes = map[groupKey]*mix{}
 	for w, c := range pl.chosen {
 		if c == nil {
 			continue
 		}
-		cw, key := pl.workloads[w], groupKey{c.pool, c.mechanism}
+		cw, key := pl.workloads[w], c.groupKey
 		m := pl.mixes[key]
 		if m == nil {
 			m = &mix{first: cw}
@@ -236,7 +246,7 @@ func (pl *planner) mixGroups() {
 	}
 }
 
-func (pl *planner) poolResult(p int) PoolResult {
+func (pl *answers) poolResult(p int) PoolResult {
 	cp := pl.pools[p]
 	r := PoolResult{Pool: cp.pool.Name, GPU: cp.ground.GPU().Name, GPUs: cp.pool.Count, Groups: []GroupResult{}}
 	for _, key := range pl.groupKeys() {
@@ -259,7 +269,7 @@ func (pl *planner) poolResult(p int) PoolResult {
 	return r
 }
 
-func (pl *planner) layouts(g *group) []LayoutResult {
+func (pl *answers) layouts(g *group) []LayoutResult {
 	out := []LayoutResult{}
 	add := func(l LayoutResult) {
 		if n := len(out); n > 0 && slices.Equal(out[n-1].Instances, l.Instances) &&
@@ -295,7 +305,7 @@ func (pl *planner) layouts(g *group) []LayoutResult {
 }
 
 // lowerBound returns the number of GPUs that no packing of the group's members can go below.
-func (pl *planner) lowerBound(g *group) int {
+func (pl *answers) lowerBound(g *group) int {
 	if g.mechanism == sharing.MechanismExclusive {
 		return g.whole
 	}

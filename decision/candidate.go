@@ -14,7 +14,7 @@ import (
 
 // notChosen compares the choice with the next ones: what a replica costs on a
 // full GPU, and where that is the same what each does better and worse.
-func (pl *planner) notChosen(w int, cs []Candidate) []string {
+func (pl *answers) notChosen(w int, cs []Candidate) []string {
 	taken := pl.chosen[w]
 	var chosen *Candidate
 	for i := range cs {
@@ -26,7 +26,7 @@ func (pl *planner) notChosen(w int, cs []Candidate) []string {
 	most := 2
 	if s := taken.smaller; s != nil {
 		most++
-		p := pl.prospectsOf(site{taken.pool, taken.mechanism, s}, []member{{w, gate.PerInstance(taken.mechanism)}})
+		p := pl.prospectsOf(site{taken.groupKey, s}, []member{{w, gate.PerInstance(taken.mechanism)}})
 		text := pl.why(w, taken, p)
 		switch d := &pl.outlookOf(w, taken.pool, taken.mechanism).demand; {
 		case d.Limits != [costs.LatencyCount]float64{}:
@@ -93,66 +93,35 @@ type listing struct {
 	score float64
 }
 
-// list puts an evaluation of workload w on pool p into words.
-func (pl *planner) list(w, p int, ev *Evaluation) {
-	for i := range ev.Candidates {
-		s := &ev.Candidates[i]
-		pl.listed[w] = append(pl.listed[w], listing{pl.words(w, p, s), p, s.Score})
-		if s.Mechanism != sharing.MechanismMIG {
-			continue
-		}
-		for _, r := range s.Denser() {
-			pl.listed[w] = append(pl.listed[w], listing{Candidate{Pool: pl.pools[p].pool.Name, Mechanism: s.Mechanism,
-				Profile: r.Profile.Name,
-				Verdict: r.Verdict, Tenants: 1, Reasons: []gate.ReasonText{r.Text()}}, -1, 0})
-		}
-	}
-}
-
-// standing orders the candidates of a mechanism on different pools.
-type standing struct {
-	pool     int
-	severity int
-	pinned   bool
-	score    float64
-}
-
-func standingOf(p int, s *Scored) standing {
-	return standing{p, s.Verdict.Severity(), s.Len() > 0 && s.Reason(0).Code == gate.CodePinnedElsewhere, s.Score}
-}
-
-func (a standing) before(b standing, bonus []float64) bool {
-	return cmp.Or(cmp.Compare(a.severity, b.severity), cmpBool(a.pinned, b.pinned),
-		cmp.Compare(b.score+bonus[b.pool], a.score+bonus[a.pool]), cmp.Compare(a.pool, b.pool)) < 0
-}
-
-// unranked is the severity of a candidate that passes, which is ranked among the choices instead.
-const unranked = 100
-
-// bestOf is the best of each mechanism among pools.
-func bestOf(seen [][sharing.MechanismCount]standing, bonus []float64) *[sharing.MechanismCount]standing {
-	best := seen[0]
-	for p := range seen[1:] {
-		for m, s := range seen[p+1] {
-			if s.before(best[m], bonus) {
-				best[m] = s
-			}
-		}
-	}
-	return &best
-}
-
 // candidates returns the candidates of workload w in words, the chosen one
 // first: those of all pools, or with many pools the best of each mechanism.
-func (pl *planner) candidates(w int) []Candidate {
-	list := pl.listed[w]
-	if pl.fallback[w] != nil {
-		list = make([]listing, 0, sharing.MechanismCount-1)
-		var s Scored
+func (pl *answers) candidates(w int) []Candidate {
+	cw := pl.workloads[w]
+	beside := make([]gate.Neighbours, len(pl.pools))
+	for p := range pl.pools {
+		beside[p] = pl.neighbours(w, p)
+	}
+	var list []listing
+	var s Scored
+	if len(pl.pools) > pl.opt.MaxPoolsListed {
 		for _, m := range sharing.Mechanisms() {
-			p := pl.bestPool(w, m)
-			evaluate(pl.workloads[w], pl.pools[p], pl.neighbours(w, p), m, &s)
+			p := pl.bestPool(w, m, beside)
+			evaluate(cw, pl.pools[p], beside[p], m, &s)
 			list = append(list, listing{pl.words(w, p, &s), p, s.Score})
+		}
+	} else {
+		for p, cp := range pl.pools {
+			for _, m := range sharing.Mechanisms() {
+				evaluate(cw, cp, beside[p], m, &s)
+				list = append(list, listing{pl.words(w, p, &s), p, s.Score})
+				if m != sharing.MechanismMIG {
+					continue
+				}
+				for _, r := range s.Denser() {
+					list = append(list, listing{Candidate{Pool: cp.pool.Name, Mechanism: m, Profile: r.Profile.Name,
+						Verdict: r.Verdict, Tenants: 1, Reasons: []gate.ReasonText{r.Text()}}, -1, 0})
+				}
+			}
 		}
 	}
 	out := make([]Candidate, len(list))
@@ -163,27 +132,47 @@ func (pl *planner) candidates(w int) []Candidate {
 	return sortCandidates(out)
 }
 
+// standing orders the candidates of a mechanism on different pools.
+type standing struct {
+	pool     int
+	severity int
+	pinned   bool
+	score    float64
+}
+
+func (a standing) before(b standing, bonus []float64) bool {
+	return cmp.Or(cmp.Compare(a.severity, b.severity), cmpBool(a.pinned, b.pinned),
+		cmp.Compare(b.score+bonus[b.pool], a.score+bonus[a.pool]), cmp.Compare(a.pool, b.pool)) < 0
+}
+
+// dropped is the severity of a candidate that passes the gates and whose consequences rule it out.
+const dropped = 100
+
 // bestPool is the pool on which mechanism m was chosen for workload w, or does
 // best, now that full pools and bans are known.
-func (pl *planner) bestPool(w int, m sharing.Mechanism) int {
+func (pl *answers) bestPool(w int, m sharing.Mechanism, beside []gate.Neighbours) int {
 	if c := pl.chosen[w]; c != nil && c.mechanism == m {
 		return c.pool
 	}
-	best := pl.fallback[w][m]
-	for i := range pl.choices[w] {
-		c := &pl.choices[w][i]
-		if c.mechanism != m {
-			continue
+	var best standing
+	var s Scored
+	for p, cp := range pl.pools {
+		evaluate(pl.workloads[w], cp, beside[p], m, &s)
+		at := standing{p, s.Verdict.Severity(), s.Len() > 0 && s.Reason(0).Code == gate.CodePinnedElsewhere, s.Score}
+		if s.Verdict == gate.VerdictPass {
+			at.severity = dropped
 		}
-		s := standing{pool: c.pool, score: c.score}
-		key := banKey{w, c.pool, m}
-		if pl.full[w][key] > 0 {
-			s.severity = gate.VerdictReject.Severity()
-		} else if why, banned := pl.banned[key]; banned {
-			s.severity = why.Verdict.Severity()
+		key := groupKey{p, m}
+		if c := pl.choice(w, key); c != nil {
+			at = standing{pool: p, score: c.score}
+			if pl.full[w][key] > 0 {
+				at.severity = gate.VerdictReject.Severity()
+			} else if why, banned := pl.banned[w][key]; banned {
+				at.severity = why.Verdict.Severity()
+			}
 		}
-		if s.before(best, pl.bonus[w]) {
-			best = s
+		if p == 0 || at.before(best, pl.bonus[w]) {
+			best = at
 		}
 	}
 	return best.pool
@@ -214,12 +203,12 @@ func cmpBool(a, b bool) int {
 }
 
 // annotate adds what only the fleet as a whole shows: the choice, a pool that was full, neighbours that never came.
-func (pl *planner) annotate(w int, l *listing) {
+func (pl *answers) annotate(w int, l *listing) {
 	if l.pool < 0 {
 		return
 	}
 	cw, cp := pl.workloads[w], pl.pools[l.pool]
-	key := banKey{w, l.pool, l.Mechanism}
+	key := groupKey{l.pool, l.Mechanism}
 	if l.Verdict != gate.VerdictReject {
 		l.Preference = round(pl.preferenceOf(w, l.pool, l.score), 2)
 	}
@@ -244,11 +233,11 @@ func (pl *planner) annotate(w int, l *listing) {
 		add(gate.Reason{Verdict: verdict, Code: gate.CodePoolFull, Mechanism: l.Mechanism, Need: int64(need),
 			Have: int64(cp.pool.Count)})
 	}
-	if why, banned := pl.banned[key]; banned {
+	if why, banned := pl.banned[w][key]; banned {
 		why.Mechanism = l.Mechanism
 		add(why)
 	}
-	if c := pl.choice(w, groupKey{l.pool, l.Mechanism}); c != nil && l.Verdict == gate.VerdictPass {
+	if c := pl.choice(w, key); c != nil && l.Verdict == gate.VerdictPass {
 		l.Tenants = min(c.fits, c.tenants) // a prediction may have allowed fewer
 		if c.slice != nil {
 			l.chose(c.slice)
@@ -278,7 +267,7 @@ func (l *listing) chose(s *gate.MIGSlice) {
 }
 
 // words puts an evaluated candidate into words.
-func (pl *planner) words(w, p int, s *Scored) Candidate {
+func (pl *answers) words(w, p int, s *Scored) Candidate {
 	cw := pl.workloads[w]
 	c := Candidate{Pool: pl.pools[p].pool.Name, Mechanism: s.Mechanism, Profile: s.Profile(), Verdict: s.Verdict,
 		Tenants: s.Tenants,

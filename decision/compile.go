@@ -60,20 +60,6 @@ func levelValue(l sharing.Level) float64 {
 	return float64(l-sharing.LevelNone) / float64(sharing.LevelHardware-sharing.LevelNone)
 }
 
-// gpuPrice returns the price of one GPU for an hour, if the pool says.
-func (p *Pool) gpuPrice() (cost.Money, bool, error) {
-	if price, stated := p.PricePerGPUHour.Get(); stated {
-		return price, true, nil
-	}
-	node, stated := p.NodePricePerHour.Get()
-	gpus, known := p.GPUsPerNode.Get()
-	if !stated || !known {
-		return cost.Money{}, false, nil
-	}
-	m, err := node.MulFrac(1, int64(gpus))
-	return m, err == nil, err
-}
-
 // CompiledWorkload is a workload prepared for [Evaluate]. It is read-only once made and safe for concurrent use.
 type CompiledWorkload struct {
 	workload *Workload
@@ -128,4 +114,33 @@ func CompileWorkload(w *Workload) *CompiledWorkload {
 		d.Busy, d.BusyBasis = prior, gate.BusyPrior
 	}
 	return c
+}
+
+// spotOf returns the number of a pool's GPUs that may be spot, and their price; 0 where spot is not cheaper.
+func (p *CompiledPool) spotOf() (int, cost.Money) {
+	s := p.pool.Spot
+	if s == nil || !p.priced || s.PricePerGPUHour.Micros() >= p.price.Micros() {
+		return 0, p.price
+	}
+	if s.Count > 0 {
+		return s.Count, s.PricePerGPUHour
+	}
+	return p.pool.Count, s.PricePerGPUHour
+}
+
+// reservedOf returns the number of a pool's reserved GPUs and their price.
+func (p *CompiledPool) reservedOf() (int, cost.Money) {
+	r := p.pool.Reserved
+	if r == nil || !p.priced {
+		return 0, p.price
+	}
+	if r.Count > 0 {
+		return r.Count, r.PricePerGPUHour
+	}
+	return p.pool.Count, r.PricePerGPUHour
+}
+
+// shareable: a replica that may have neighbours at all.
+func (w *CompiledWorkload) shareable() bool {
+	return !w.arch.NeverShares && w.workload.gpus() == 1
 }

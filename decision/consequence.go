@@ -128,11 +128,6 @@ func (pl *planner) makeOutlook(w, p int, measured bool) *outlook {
 	return o
 }
 
-// decodes says whether a workload serves a language model.
-func (w *Workload) decodes() bool {
-	return w.Model != nil && (w.Kind == KindOnlineInference || w.Kind == KindOfflineInference)
-}
-
 // seconds are the latencies of an SLO in the order of an outcome; 0 = none. A P99 that
 // keeps the limit of a median is enough for the median.
 func seconds(s profile.SLO) (out [costs.LatencyCount]float64) {
@@ -191,9 +186,8 @@ func physics(m sharing.Mechanism) sharing.Mechanism {
 
 // site is a place where tenants meet: a GPU of a pool, or a slice of one.
 type site struct {
-	pool      int
-	mechanism sharing.Mechanism
-	slice     *gate.MIGSlice
+	groupKey
+	slice *gate.MIGSlice
 }
 
 // prospects holds the figures that members see together at a site, and whether all keep their objectives.
@@ -392,6 +386,84 @@ func (pl *planner) reasonOf(w int, c *choice, p prospects) gate.Reason {
 	return why
 }
 
-func sortMembers(ms []member) {
-	slices.SortFunc(ms, func(a, b member) int { return a.workload - b.workload })
+// worst returns the prospects of workload w on the GPU where they are worst, alone in its outcomes.
+func (pl *planner) worst(w int, c *choice) prospects {
+	g := pl.groups[c.groupKey]
+	worst := prospects{answer: sharing.AnswerYes}
+	take := func(p prospects, at int) {
+		if len(p.outcomes) == 0 {
+			return
+		}
+		d := &pl.outlookOf(w, c.pool, c.mechanism).demand
+		o := p.outcomes[at]
+		answer := o.Kept(d)
+		if len(worst.outcomes) == 0 || strain(d, &o) > strain(d, &worst.outcomes[0]) {
+			worst = prospects{answer: answer, outcomes: []prospect.Prospect{o}, simulated: p.simulated, tenants: p.tenants}
+			if p.predicted != nil {
+				worst.predicted = p.predicted[at : at+1]
+			}
+		}
+	}
+	switch {
+	case c.mechanism == sharing.MechanismExclusive:
+		take(pl.prospectsOf(site{groupKey: c.groupKey}, []member{{w, 1}}), 0)
+	case gate.TraitsOf(c.mechanism).Sliced:
+		take(pl.prospectsOf(site{c.groupKey, c.slice}, []member{{w, gate.PerInstance(c.mechanism)}}), 0)
+	default:
+		for i := range g.bins {
+			at := -1
+			var members []member
+			members = append(members, g.bins[i].members...)
+			sortMembers(members)
+			for k, m := range members {
+				if m.workload == w {
+					at = k
+				}
+			}
+			if at >= 0 {
+				take(pl.prospectsOf(site{groupKey: c.groupKey}, members), at)
+			}
+		}
+	}
+	return worst
+}
+
+// strain relates an outcome to a demand's limits: 1 = at one.
+func strain(d *prospect.Tenant, o *prospect.Prospect) float64 {
+	s := o.Busy.High
+	if !d.Online && d.Serving == nil && d.Limits == [costs.LatencyCount]float64{} {
+		s = prospect.KeepsRate / max(1e-9, o.Rate.Low)
+	}
+	for k, limit := range d.Limits {
+		if limit > 0 {
+			s = max(s, o.P99[k].High/limit)
+		}
+	}
+	return s
+}
+
+// standings are the answers of a site's members; unknown says that nothing is known of the site.
+func (pl *planner) standings(at site, members []member, unknown bool) []sharing.Answer {
+	out := slices.Repeat([]sharing.Answer{sharing.AnswerUnknown}, len(members))
+	var memory sharing.Bytes
+	for _, m := range members {
+		d := &pl.workloads[m.workload].demand
+		memory += d.Memory.Total * sharing.Bytes(m.replicas)
+		unknown = unknown || d.Memory.Unknown || !pl.complete(m.workload, at.pool, at.mechanism)
+	}
+	total := pl.pools[at.pool].memory
+	if at.slice != nil {
+		total, _ = at.slice.Memory()
+	}
+	if total > 0 && memory > total {
+		return slices.Repeat([]sharing.Answer{sharing.AnswerNo}, len(members))
+	}
+	if unknown {
+		return out
+	}
+	p := pl.prospectsOf(at, members)
+	for k := range p.outcomes {
+		out[k] = p.outcomes[k].Kept(&pl.outlookOf(members[k].workload, at.pool, at.mechanism).demand)
+	}
+	return out
 }

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -16,7 +17,7 @@ type workloadShare struct {
 
 // shares divides each GPU's price among those on it, to the last micro-unit:
 // by tenants where they share without slices, by placement units under MIG.
-func (pl *planner) shares() ([]workloadShare, error) {
+func (pl *answers) shares() ([]workloadShare, error) {
 	out := make([]workloadShare, len(pl.workloads))
 	meters := map[*CompiledPool]*meter{}
 	for _, key := range pl.groupKeys() {
@@ -74,26 +75,33 @@ func divide(out []workloadShare, price int64, members []member, units []int) {
 	}
 }
 
-func (pl *planner) costOf(w int, p *CompiledPool, share workloadShare) (*CostResult, error) {
+// sums computes with money and keeps the first error.
+type sums struct{ err error }
+
+func (s *sums) of(m cost.Money, err error) cost.Money {
+	if s.err == nil && err != nil {
+		s.err = fmt.Errorf("decision: %w", err)
+	}
+	return m
+}
+
+// monthly is the price of a month of what costs so many micro-units an hour.
+func (s *sums) monthly(micros int64, currency string) cost.Money {
+	return s.of(cost.Monthly(s.of(cost.FromMicros(micros, currency))))
+}
+
+func (pl *answers) costOf(w int, p *CompiledPool, share workloadShare) (*CostResult, error) {
+	var s sums
 	replicas, gpus := int64(pl.placed[w]), int64(pl.workloads[w].workload.gpus())
-	alone, err := pl.rate(w, p).Mul(replicas * gpus)
-	if err != nil {
-		return nil, fmt.Errorf("decision: %w", err)
-	}
-	hour, err := cost.FromMicros(share.micros, p.price.Currency())
-	if err != nil {
-		return nil, fmt.Errorf("decision: %w", err)
-	}
-	each, err := hour.MulFrac(1, replicas)
-	if err != nil {
-		return nil, fmt.Errorf("decision: %w", err)
-	}
+	alone := s.of(pl.rate(w, p).Mul(replicas * gpus))
+	hour := s.of(cost.FromMicros(share.micros, p.price.Currency()))
+	each := s.of(hour.MulFrac(1, replicas))
 	return &CostResult{PerWorkloadHour: hour.Decimal(), PerReplicaHour: each.Decimal(), ExclusiveHour: alone.Decimal(),
-		Currency: p.price.Currency()}, nil
+		Currency: p.price.Currency()}, s.err
 }
 
 // impact compares what neighbours' latency may lose with what sharing saves.
-func (pl *planner) impact(w int, c *choice, share workloadShare, p *CompiledPool) (*Impact, error) {
+func (pl *answers) impact(w int, c *choice, share workloadShare, p *CompiledPool) (*Impact, error) {
 	solo, measured := pl.workloads[w].workload.Solo.E2EP99.Get()
 	seen := pl.worst(w, c).outcomes
 	if !measured || len(seen) == 0 || math.IsInf(seen[0].P99[costs.LatencyE2E].Value, 1) {
@@ -106,24 +114,47 @@ func (pl *planner) impact(w int, c *choice, share workloadShare, p *CompiledPool
 	if err != nil {
 		return nil, fmt.Errorf("decision: %w", err)
 	}
-	loss, err := rev.Monthly.Times(fraction)
-	if err != nil {
-		return nil, fmt.Errorf("decision: %w", err)
-	}
+	var s sums
+	loss := s.of(rev.Monthly.Times(fraction))
 	alone := pl.rate(w, p).Micros() * int64(pl.placed[w]) * int64(pl.workloads[w].workload.gpus())
-	hourly, err := cost.FromMicros(alone-share.micros, p.price.Currency())
-	if err != nil {
-		return nil, fmt.Errorf("decision: %w", err)
-	}
-	saving, err := cost.Monthly(hourly)
-	if err != nil {
-		return nil, fmt.Errorf("decision: %w", err)
-	}
-	net, err := saving.Sub(loss)
-	if err != nil {
-		return nil, fmt.Errorf("decision: %w", err)
-	}
+	saving := s.monthly(alone-share.micros, p.price.Currency())
+	net := s.of(saving.Sub(loss))
 	return &Impact{AddedLatencyMS: round(added*1000, 3), LossPercent: round(percent, 3), MonthlyLoss: loss.Decimal(),
 		MonthlyBelowOwnGPUs: saving.Decimal(), Net: net.Decimal(), Currency: loss.Currency(),
-		Basis: "computed: the end-to-end P99 beside the neighbours, less the one measured alone; measure it beside them"}, nil
+		Basis: "computed: the end-to-end P99 beside the neighbours, less the one measured alone; measure it beside them"}, s.err
+}
+
+// meter hands out the prices of a pool's GPUs.
+type meter struct {
+	pool           *CompiledPool
+	spot, reserved int // that are left
+}
+
+func newMeter(p *CompiledPool) *meter {
+	m := &meter{pool: p}
+	m.spot, _ = p.spotOf()
+	m.reserved, _ = p.reservedOf()
+	return m
+}
+
+// take prices n GPUs, which may be spot or not, in micro-units.
+func (m *meter) take(n int, spot bool) (int64, error) {
+	total := int64(0)
+	pay := func(n int, price cost.Money) error {
+		part, err := price.Mul(int64(n))
+		total += part.Micros()
+		return err
+	}
+	_, cheap := m.pool.spotOf()
+	_, reserved := m.pool.reservedOf()
+	k := 0
+	if spot {
+		k = min(n, m.spot)
+	}
+	r := min(n-k, m.reserved)
+	m.spot, m.reserved = m.spot-k, m.reserved-r
+	if err := errors.Join(pay(k, cheap), pay(r, reserved), pay(n-k-r, m.pool.price)); err != nil {
+		return 0, fmt.Errorf("decision: %w", err)
+	}
+	return total, nil
 }

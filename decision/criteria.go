@@ -24,24 +24,6 @@ const CriterionCount = 6
 var criterionNames = enum.Of[Criterion](ErrUnknownName, "criterion", "isolation", "latency", "throughput", "cost",
 	"complexity", "density")
 
-// anchors are the raw values that count 0 and 1. They are fixed, so that a
-// score means the same whatever the other candidates are.
-var anchors = [CriterionCount]struct{ zero, one float64 }{
-	CriterionIsolation:  {0, 1},
-	CriterionLatency:    {4, 1},
-	CriterionThroughput: {0.5, 2},
-	CriterionCost:       {1, 1.0 / 7},
-	CriterionComplexity: {4, 0},
-	CriterionDensity:    {1, 7},
-}
-
-// normalise places a raw value between the criterion's anchors; values beyond them are cut off.
-func normalise(c Criterion, raw float64) float64 {
-	a := anchors[c]
-	n := (raw - a.zero) / (a.one - a.zero)
-	return min(1, max(0, n))
-}
-
 // Weights say how much each criterion counts, from 0 to 100; only their proportions matter.
 type Weights struct {
 	Isolation  float64 `yaml:"isolation"`

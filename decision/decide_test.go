@@ -89,7 +89,7 @@ func TestMemoryNeed(t *testing.T) {
 	}{
 		{Workload{Memory: Some(18 * sharing.GiB)}, 18 * sharing.GiB},
 		{Workload{Model: &LanguageModel{Parameters: 8e9, Weights: PrecisionFP16, KVCache: Some(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
-		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: PrecisionFP16}}, 14e9 + priorKVTokens*priorKVPerToken(7e9) + 512*sharing.MiB},
+		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: PrecisionFP16}}, 14e9 + 16384*priorKVPerToken(7e9) + 512*sharing.MiB},
 		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: PrecisionINT4, KVCache: Some(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
 		{Workload{GPUs: 4, Model: &LanguageModel{Parameters: 70e9, Weights: PrecisionFP16, KVCache: Some(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
 		{Workload{Framework: &Framework{Name: "pytorch", Processes: 3}, Model: &LanguageModel{Parameters: 1e9, Weights: PrecisionFP32, KVCache: Some(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
@@ -400,13 +400,13 @@ func TestSourcesResolve(t *testing.T) {
 		}
 	}
 	for _, m := range sharing.Mechanisms() {
-		check(m.String()+" trade-off", traits[m].tradeOffSource)
-		if traits[m].tradeOff == "" {
+		check(m.String()+" trade-off", traitOf(m).tradeOffSource)
+		if traitOf(m).tradeOff == "" {
 			t.Errorf("%s accepts no trade-off", m)
 		}
 	}
 	for k := KindDistributedTraining; k < kindCount; k++ {
-		check(k.String(), archetypes[k].Source)
+		check(k.String(), ArchetypeOf(k).Source)
 	}
 	for _, r := range slaRisks {
 		check(r.Class, r.Source)

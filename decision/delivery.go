@@ -43,7 +43,7 @@ var installable = []struct {
 
 // installing fills in what the best of the installable deliveries would save. A
 // pool whose mechanisms are listed stays as it is.
-func (pl *planner) installing(f *Fleet, r *Result) error {
+func (pl *answers) installing(f *Fleet, r *Result) error {
 	for _, in := range installable {
 		larger, names := *f, []string(nil)
 		larger.Pools = slices.Clone(f.Pools)
@@ -80,7 +80,7 @@ func (pl *planner) installing(f *Fleet, r *Result) error {
 		if err := other.plan(f.Trust); err != nil {
 			return err
 		}
-		then, err := other.result()
+		then, err := (&answers{planner: other}).result()
 		if err != nil {
 			return err
 		}
@@ -115,27 +115,18 @@ func (r *Result) freedBy(then *Result) (*Installing, error) {
 		}
 		return in, nil
 	}
-	a, err := cost.ParseMoney(now.MonthlyAfter + " " + now.Currency)
-	if err != nil {
-		return nil, fmt.Errorf("decision: %w", err)
-	}
-	b, err := cost.ParseMoney(after.MonthlyAfter + " " + after.Currency)
-	if err != nil {
-		return nil, fmt.Errorf("decision: %w", err)
-	}
-	freed, err := a.Sub(b)
-	if err != nil {
-		return nil, fmt.Errorf("decision: %w", err)
-	}
-	if freed.Sign() <= 0 {
-		return nil, nil
+	var s sums
+	before := s.of(cost.ParseMoney(now.MonthlyAfter + " " + now.Currency))
+	freed := s.of(before.Sub(s.of(cost.ParseMoney(after.MonthlyAfter + " " + after.Currency))))
+	if s.err != nil || freed.Sign() <= 0 {
+		return nil, s.err
 	}
 	in.MonthlyFreed, in.Currency = freed.Decimal(), freed.Currency()
 	return in, nil
 }
 
 // impossible names the mechanisms that pools and workloads ask for and that hardware or delivery cannot give them.
-func (pl *planner) impossible() (out []string) {
+func (pl *answers) impossible() (out []string) {
 	for _, cp := range pl.pools {
 		for _, m := range cp.pool.Mechanisms {
 			if why := cp.ground.Denial(m); why.Verdict != gate.VerdictPass {

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -81,9 +82,8 @@ type packing struct {
 
 // way is a way to place a point's replicas in a pool.
 type way struct {
-	cost       float64
+	worth
 	gpus, spot int
-	score      float64
 	key        groupKey
 	point      int // what is packed under the key
 	packing    *packing
@@ -92,23 +92,32 @@ type way struct {
 
 func cheaper(cost, than float64) bool { return cost < than-1e-9*max(1, math.Abs(than)) }
 
-func (a *way) better(b *way) bool {
-	if cheaper(a.cost, b.cost) || cheaper(b.cost, a.cost) {
-		return a.cost < b.cost
+// compareCosts is negative where a is cheaper than b, and 0 where they differ by rounding at most.
+func compareCosts(a, b float64) int {
+	if cheaper(a, b) || cheaper(b, a) {
+		return cmp.Compare(a, b)
 	}
-	return a.score > b.score+1e-9
+	return 0
+}
+
+// worth orders divisions: the cheaper one, then the one that scores better.
+type worth struct{ cost, score float64 }
+
+func (a worth) better(b worth) bool {
+	c := compareCosts(a.cost, b.cost)
+	return c < 0 || c == 0 && a.score > b.score+1e-9
 }
 
 // keep adds a way to those that are worth keeping: none that needs no more GPUs is as good.
 func keep(front []*way, v way) []*way {
 	for _, old := range front {
-		if old.gpus <= v.gpus && !v.better(old) {
+		if old.gpus <= v.gpus && !v.better(old.worth) {
 			return front
 		}
 	}
 	out := make([]*way, 0, len(front)+1)
 	for _, old := range front {
-		if old.gpus < v.gpus || old.better(&v) {
+		if old.gpus < v.gpus || old.better(v.worth) {
 			out = append(out, old)
 		}
 	}
@@ -117,9 +126,9 @@ func keep(front []*way, v way) []*way {
 
 // spread is a way to place a point's replicas in some pools.
 type spread struct {
-	cost, score float64
-	in          *way
-	before      *spread
+	worth
+	in     *way
+	before *spread
 }
 
 // divide finds for each point of a grid the cheapest way to divide its replicas among pools and mechanisms, the
@@ -138,7 +147,7 @@ func (pl *planner) divide(g *grid) ([]*spread, error) {
 		best := make([]*way, g.size)
 		for point, front := range ways {
 			for _, v := range front {
-				if best[point] == nil || v.better(best[point]) {
+				if best[point] == nil || v.better(best[point].worth) {
 					best[point] = v
 				}
 			}
@@ -151,10 +160,9 @@ func (pl *planner) divide(g *grid) ([]*spread, error) {
 				if in == nil || rest == nil {
 					continue
 				}
-				v := &spread{cost: rest.cost + in.cost, score: rest.score + in.score, in: in, before: rest}
-				if old := all[point]; old == nil || cheaper(v.cost, old.cost) || !cheaper(old.cost, v.cost) &&
-					v.score > old.score+1e-9 {
-					all[point] = v
+				v := worth{rest.cost + in.cost, rest.score + in.score}
+				if old := all[point]; old == nil || v.better(old.worth) {
+					all[point] = &spread{v, in, rest}
 				}
 			}
 		}
@@ -173,7 +181,7 @@ func (pl *planner) offers(g *grid) [][]groupKey {
 				continue
 			}
 			n++
-			if key := (groupKey{c.pool, c.mechanism}); !slices.Contains(out[c.pool], key) {
+			if key := c.groupKey; !slices.Contains(out[c.pool], key) {
 				out[c.pool] = append(out[c.pool], key)
 			}
 		}
@@ -205,13 +213,12 @@ func (pl *planner) within(g *grid, p int, keys []groupKey) ([][]*way, error) {
 					continue
 				}
 				for _, before := range ways[point-here] {
-					v := way{gpus: before.gpus + pk.gpus, spot: before.spot + pk.spot, score: before.score + pk.score, key: key,
-						point: here, packing: pk, before: before}
-					if used+v.gpus > pl.pools[p].pool.Count {
+					gpus, spot := before.gpus+pk.gpus, before.spot+pk.spot
+					if used+gpus > pl.pools[p].pool.Count {
 						continue
 					}
-					v.cost = pl.costOfGPUs(p, used+v.gpus, usedSpot+v.spot) - already
-					ways[point] = keep(ways[point], v)
+					cost := pl.costOfGPUs(p, used+gpus, usedSpot+spot) - already
+					ways[point] = keep(ways[point], way{worth{cost, before.score + pk.score}, gpus, spot, key, here, pk, before})
 				}
 			}
 		}
@@ -234,10 +241,7 @@ func (pl *planner) packings(g *grid, key groupKey) ([]*packing, error) {
 		(base == nil || len(base.bins) == 0) {
 		exact = pl.binned(g, key, can)
 	}
-	before := 0
-	if base != nil {
-		before = base.gpus()
-	}
+	before := base.gpus()
 	for point := 1; point < g.size; point++ {
 		set := g.support(point)
 		if set&^can != 0 {

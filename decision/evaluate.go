@@ -81,7 +81,7 @@ func evaluate(w *CompiledWorkload, p *CompiledPool, nb gate.Neighbours, m sharin
 
 // score fills the parts of the score; see anchors.
 func score(w *CompiledWorkload, p *CompiledPool, c *Scored) {
-	t := &traits[c.Mechanism]
+	t := traitOf(c.Mechanism)
 	c.Raw[CriterionIsolation] = p.isolationMu[c.Mechanism]
 	c.Raw[CriterionLatency] = c.Slowdown.Value
 	if s := c.Slice(); s != nil {
@@ -98,4 +98,22 @@ func score(w *CompiledWorkload, p *CompiledPool, c *Scored) {
 		total += c.Weighted[i]
 	}
 	c.Score = 100 * total
+}
+
+// anchors are the raw values that count 0 and 1. They are fixed, so that a
+// score means the same whatever the other candidates are.
+var anchors = [CriterionCount]struct{ zero, one float64 }{
+	CriterionIsolation:  {0, 1},
+	CriterionLatency:    {4, 1},
+	CriterionThroughput: {0.5, 2},
+	CriterionCost:       {1, 1.0 / 7},
+	CriterionComplexity: {4, 0},
+	CriterionDensity:    {1, 7},
+}
+
+// normalise places a raw value between the criterion's anchors; values beyond them are cut off.
+func normalise(c Criterion, raw float64) float64 {
+	a := anchors[c]
+	n := (raw - a.zero) / (a.one - a.zero)
+	return min(1, max(0, n))
 }

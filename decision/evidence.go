@@ -13,18 +13,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Predicted holds the outcome that a Predictor expects for one replica of a workload beside the neighbours it was
-// given, with bounds at the confidence asked for.
-type Predicted struct {
-	Mechanism sharing.Mechanism `json:"mechanism"`
-	Tenants   int               `json:"tenants"` // on the GPU it was predicted for, its slowest
-	Basis     sharing.Basis     `json:"basis"`
-	// Slowdown is against the workload alone on a whole GPU.
-	Slowdown profile.Interval            `json:"slowdown"`
-	Figures  map[string]profile.Interval `json:"figures"` // by metric
-	Notes    []string                    `json:"notes,omitempty"`
-}
-
 // evidence holds the profiles of a fleet's workloads.
 type evidence struct {
 	predictor *predict.Predictor
@@ -252,45 +240,4 @@ func (pl *planner) foresee(s site, members []member, tenants []prospect.Tenant) 
 // floor is the least that each latency of workload w can be on a GPU of pool p, in seconds.
 func (pl *planner) floor(w, p int) [costs.LatencyCount]float64 {
 	return costs.MachineOf(pl.pools[p].ground.GPU()).Floor(costs.Share{SMs: 1, Bandwidth: 1}, pl.leastOf(w))
-}
-
-// breakEvenLimit bounds the copies of a workload that break-even looks at.
-const breakEvenLimit = 6
-
-func (e *evidence) breakEven(w int) []predict.BreakEvenStep {
-	steps, err := e.predictor.BreakEven(*e.solos[w], breakEvenLimit)
-	if err != nil {
-		return nil // what cannot be predicted is not said
-	}
-	for i := range steps {
-		steps[i].TimeSlicing, steps[i].MPS = rounded(steps[i].TimeSlicing), rounded(steps[i].MPS)
-	}
-	return steps
-}
-
-func newPredicted(p *predict.Prediction, tenants int) *Predicted {
-	out := &Predicted{Mechanism: p.Mechanism, Tenants: tenants, Basis: p.Basis, Slowdown: rounded(p.Slowdown),
-		Figures: map[string]profile.Interval{}, Notes: p.Notes}
-	for m, i := range p.All() {
-		out.Figures[m.String()] = rounded(i)
-	}
-	return out
-}
-
-func rounded(i profile.Interval) profile.Interval {
-	return profile.Interval{Value: round(i.Value, 3), Low: round(i.Low, 3), High: round(i.High, 3)}
-}
-
-// pretended says so where predictions rest on a simulation: they are no evidence about real GPUs.
-func (e *evidence) pretended() []Assumption {
-	if e == nil || !slices.ContainsFunc(e.solos, func(s *profile.Solo) bool { return s != nil }) {
-		return nil
-	}
-	for _, q := range e.predictor.Parameters.List() {
-		if q.Basis == sharing.BasisSimulated {
-			return []Assumption{{What: fmt.Sprintf("real GPUs are like the %s that the predictor was calibrated on",
-				e.predictor.GPU), Why: "calibrate it on a real one (cotenant measure -real)"}}
-		}
-	}
-	return nil
 }

@@ -83,6 +83,9 @@ func (p *Pool) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 
 var levelNames = enum.Of[timeslice.Level](ErrUnknownName, "time slice", "default", "short", "medium", "long")
 
+// timesliceName is the pool's time slice as its file writes it.
+func (p *Pool) timesliceName() string { return levelNames.String(p.Timeslice) }
+
 // CPUNodes are CPU nodes that an accounting puts beside the GPU nodes.
 type CPUNodes struct {
 	Dedicated    int        `yaml:"dedicated"` // counted on the dedicated side
@@ -204,4 +207,24 @@ type Revenue struct {
 	Monthly            cost.Money `yaml:"monthly,required"`
 	LossPercentPer100m float64    `yaml:"loss_percent_per_100ms,required"` // 1 means 1 percent
 	LossUnit           string     `yaml:"unit"`                            // per-100ms (default) or per-ms
+}
+
+// GPUPrice returns what a GPU of a pool costs an hour, on demand, and whether the pool says.
+func GPUPrice(p *Pool) (cost.Money, bool) {
+	m, stated, err := p.gpuPrice()
+	return m, stated && err == nil
+}
+
+// gpuPrice returns the price of one GPU for an hour, if the pool says.
+func (p *Pool) gpuPrice() (cost.Money, bool, error) {
+	if price, stated := p.PricePerGPUHour.Get(); stated {
+		return price, true, nil
+	}
+	node, stated := p.NodePricePerHour.Get()
+	gpus, known := p.GPUsPerNode.Get()
+	if !stated || !known {
+		return cost.Money{}, false, nil
+	}
+	m, err := node.MulFrac(1, int64(gpus))
+	return m, err == nil, err
 }

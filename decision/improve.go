@@ -77,13 +77,7 @@ func (a *arranged) copyFrom(b *arranged) {
 
 // compare is positive where a is to be preferred: more replicas, then less money.
 func (a *arranged) compare(b *arranged) int {
-	byCost := 0
-	if cheaper(a.cost, b.cost) {
-		byCost = 1
-	} else if cheaper(b.cost, a.cost) {
-		byCost = -1
-	}
-	return cmp.Or(cmp.Compare(a.replicas, b.replicas), byCost)
+	return cmp.Or(cmp.Compare(a.replicas, b.replicas), compareCosts(b.cost, a.cost))
 }
 
 // improve looks for a better arrangement than the present one, and takes it.
@@ -123,7 +117,7 @@ func (pl *planner) improve() error {
 	if err := s.take(best); err != nil {
 		return err
 	}
-	pl.full = make([]map[banKey]int, len(pl.workloads)) // as it was on the way
+	pl.full = make([]map[groupKey]int, len(pl.workloads)) // as it was on the way
 	pl.coming = nil
 	for _, w := range pl.lacking() {
 		if err := pl.inPart(w); err != nil {
@@ -162,7 +156,7 @@ func (pl *planner) newSearch() *search {
 			}
 			way := wayIn{c: c}
 			if c.mechanism != sharing.MechanismExclusive {
-				key := groupKey{c.pool, c.mechanism}
+				key := c.groupKey
 				if s.sites[key] == nil {
 					s.sites[key] = s.newShared(key)
 				}
@@ -233,7 +227,7 @@ func (s *search) second(a *arranged) {
 // alone says whether a workload shares none of its GPUs.
 func (s *search) alone(a *arranged, w int) bool {
 	return !slices.ContainsFunc(a.gpus, func(f *filling) bool {
-		return f.tenants() > 1 && slices.ContainsFunc(f.members, func(m member) bool { return m.workload == w })
+		return f.tenants() > 1 && has(f.members, w)
 	})
 }
 
@@ -272,14 +266,11 @@ func (s *search) round(at, best *arranged) error {
 
 // seconds is positive where a is to be preferred to what is as good otherwise.
 func (a *arranged) seconds(b *arranged) int {
-	return cmp.Or(cmp.Compare(a.whole, b.whole), compareScores(a.score, b.score))
-}
-
-func compareScores(a, b float64) int {
-	if math.Abs(a-b) < 1e-6 {
-		return 0
+	byScore := 0
+	if math.Abs(a.score-b.score) >= 1e-6 {
+		byScore = cmp.Compare(a.score, b.score)
 	}
-	return cmp.Compare(a, b)
+	return cmp.Or(cmp.Compare(a.whole, b.whole), byScore)
 }
 
 // own gives workloads that share none of their GPUs those GPUs, where they could have had them.
@@ -308,7 +299,7 @@ func (s *search) take(a *arranged) error {
 	pl := s.pl
 	pl.clear()
 	group := func(c *choice) *group {
-		key := groupKey{c.pool, c.mechanism}
+		key := c.groupKey
 		if pl.groups[key] == nil {
 			pl.groups[key] = &group{pool: pl.pools[c.pool], mechanism: c.mechanism}
 		}

@@ -3,14 +3,12 @@ package decision
 import (
 	"cmp"
 	"fmt"
-	"math"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/strictyaml"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // Traffic is the load of a whole workload, all replicas together, with the mean lengths of a request.
@@ -86,84 +84,6 @@ const (
 )
 
 var trustNames = enum.Of[Trust](ErrUnknownName, "trust", "", "all")
-
-// KVPerToken is the KV cache that one token of context takes, exactly, and whether the model's shape is stated: two
-// vectors (key and value) of KVHeads x HeadDim elements in each layer.
-func (m *LanguageModel) KVPerToken() (sharing.Bytes, bool) {
-	layers, a := m.Layers.Get()
-	heads, b := m.KVHeads.Get()
-	dim, c := m.HeadDim.Get()
-	if !a || !b || !c {
-		return 0, false
-	}
-	half := halfBytes[PrecisionFP16]
-	if m.KVDtype != PrecisionUnknown && int(m.KVDtype) < len(halfBytes) {
-		half = halfBytes[m.KVDtype]
-	}
-	return sharing.Bytes(2 * int64(layers) * int64(heads) * int64(dim) * half / 2), true
-}
-
-// PriorKVPerToken stands for the KV cache per token of a model whose shape is not stated: 128 KiB for 8B and 320
-// KiB for 70B, as Llama 3's configurations give them in FP16, and between and beyond them on the line through both
-// on logarithmic scales. Models without grouped queries need several times as much.
-func priorKVPerToken(parameters int64) sharing.Bytes {
-	const b8, b70 = 131072.0, 327680.0
-	slope := math.Log(b70/b8) / math.Log(70.6/8.03)
-	return sharing.Bytes(math.Round(b8 * math.Pow(float64(parameters)/8.03e9, slope)))
-}
-
-// priorKVTokens is the context, all sequences together, that a server is
-// assumed to hold where neither its KV cache nor its load is stated.
-const priorKVTokens = 16384
-
-// sequences is the number of requests that a replica holds at once in the busiest hour, by Little's law with three
-// standard deviations of a Poisson number on top. Where no objective bounds TPOT, 50 ms is assumed.
-func (w *Workload) sequences(output int) int {
-	tpot, ttft := 0.050, 1.0
-	if limit, ok := w.SLO.TPOTP99.Get(); ok {
-		tpot = limit.Seconds()
-	}
-	if limit, ok := w.SLO.TTFTP99.Get(); ok {
-		ttft = limit.Seconds()
-	}
-	each := w.Load.PeakPerS() / float64(w.replicas()) * (ttft + tpot*float64(output))
-	return max(1, int(math.Ceil(each+3*math.Sqrt(each))))
-}
-
-// kvNeed is the KV cache of one replica, all its GPUs together, and whether any part of it is a prior.
-func (w *Workload) kvNeed() (need sharing.Bytes, prior bool) {
-	perToken, known := w.Model.KVPerToken()
-	if !known {
-		perToken = priorKVPerToken(w.Model.Parameters)
-	}
-	l := w.Load
-	if l == nil {
-		return perToken * priorKVTokens, true
-	}
-	input, a := l.InputTokens.Get()
-	output, b := l.OutputTokens.Get()
-	if !a || !b {
-		return perToken * sharing.Bytes(max(priorKVTokens, l.ContextTokens)), true
-	}
-	tokens := max(w.sequences(output)*(input+output), l.ContextTokens)
-	return perToken * sharing.Bytes(tokens), !known
-}
-
-// adapterMemory is the memory of a server's adapters: on every layer, for each of the four attention projections, two
-// matrices of rank x width in 16 bits. The width follows from the parameters where the shape is not stated (a
-// decoder has about 12 x layers x width^2 of them, and width is about 128 x layers).
-func (w *Workload) adapterMemory() sharing.Bytes {
-	if w.Adapters == nil || w.Model == nil {
-		return 0
-	}
-	width := math.Cbrt(float64(w.Model.Parameters) * 128 / 12)
-	layers := width / 128
-	if n, stated := w.Model.Layers.Get(); stated {
-		layers = float64(n)
-		width = math.Sqrt(float64(w.Model.Parameters) / (12 * layers))
-	}
-	return sharing.Bytes(float64(w.Adapters.Count) * layers * 4 * 2 * float64(w.Adapters.Rank) * width * 2)
-}
 
 func (c *checker) load(path string, w *Workload) {
 	r := w.Replicas
@@ -246,11 +166,4 @@ func (c *checker) capacity(path string, p *Pool, currency *string) {
 				p.Count)
 		}
 	}
-}
-
-// priorLayers stands for a number of layers that is not stated: 32 for 8B, 80
-// for 70B, and between and beyond on the line through both on logarithmic scales.
-func priorLayers(parameters int64) float64 {
-	slope := math.Log(80.0/32) / math.Log(70.6/8.03)
-	return 32 * math.Pow(float64(parameters)/8.03e9, slope)
 }

@@ -20,9 +20,8 @@ type trait struct {
 }
 
 const (
-	// mpsAggregate lies between 0.88 of dedicated GPUs for LLM servers at high
-	// equal load (dynamo-gpu-sharing) and 1.93 for small vision models
-	// (nos-gpu-sharing): their geometric mean.
+	// mpsAggregate lies between 0.88 of dedicated GPUs for LLM servers at high equal load (dynamo-gpu-sharing) and
+	// 1.93 for small vision models (nos-gpu-sharing): their geometric mean.
 	mpsAggregate = 1.30
 	// migAggregate lies between 98 of an A100's 108 SMs and 1.79 (nos-gpu-sharing).
 	migAggregate = 1.28
@@ -68,3 +67,6 @@ var traits = [sharing.MechanismCount]trait{
 		tradeOff: "research code for one framework or GPU generation", tradeOffSource: "cotenant-reading",
 		risk: "research code that nobody supports"},
 }
+
+// traitOf returns a mechanism's trait, which must not be modified.
+func traitOf(m sharing.Mechanism) *trait { return &traits[m] }

@@ -8,8 +8,6 @@ import (
 	"github.com/cotenant/cotenant/mig"
 )
 
-func parseLayout(m *mig.Model, text string) (mig.Layout, error) { return m.ParseLayout(text) }
-
 // Migration leads a pool from the layouts that are there to the plan,
 // GPU by GPU, with as few instances destroyed as mig.Diff finds possible.
 type Migration struct {
@@ -44,7 +42,7 @@ func (pl *planner) migrate() error {
 		}
 		haves := make([]mig.Layout, len(cp.pool.Layouts))
 		for i, text := range cp.pool.Layouts {
-			have, err := parseLayout(cp.ground.Model(), text)
+			have, err := cp.ground.Model().ParseLayout(text)
 			if err != nil {
 				return fmt.Errorf("decision: pool %q: layouts[%d]: %w", cp.pool.Name, i, err)
 			}

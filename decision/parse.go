@@ -1,6 +1,8 @@
 package decision
 
 import (
+	"bytes"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -50,3 +52,9 @@ func ParseFleet(data []byte) (*Fleet, error) {
 	}
 	return &f, nil
 }
+
+//go:embed schema.json
+var schemaJSON []byte
+
+// Schema returns the JSON Schema (2020-12) of a fleet file.
+func Schema() []byte { return bytes.Clone(schemaJSON) }

@@ -26,7 +26,7 @@ func TestEveryMechanismIsWhole(t *testing.T) {
 		if gate.TraitsOf(m).Capacity == 0 {
 			t.Errorf("%s: give it traits in decision/gate/traits.go", m)
 		}
-		if traits[m].tradeOff == "" || traits[m].aggregate == 0 {
+		if traitOf(m).tradeOff == "" || traitOf(m).aggregate == 0 {
 			t.Errorf("%s: say in decision/mechanism.go what choosing it accepts", m)
 		}
 	}

@@ -113,7 +113,7 @@ func decideAt(f *Fleet, opt Options, confidence float64) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pl.result()
+	return (&answers{planner: pl}).result()
 }
 
 // placed counts replicas.
@@ -149,11 +149,11 @@ func (r *Result) place(d *Decision) (*Alternative, error) {
 	if d.Cost == nil {
 		return a, nil
 	}
-	hour, err := cost.ParseMoney(d.Cost.PerWorkloadHour + " " + d.Cost.Currency)
-	if err != nil {
-		return nil, fmt.Errorf("decision: %w", err)
-	}
-	return a.priced(hour)
+	var s sums
+	hour := s.of(cost.ParseMoney(d.Cost.PerWorkloadHour + " " + d.Cost.Currency))
+	month := s.of(cost.Monthly(hour))
+	a.Monthly, a.Currency = month.Decimal(), month.Currency()
+	return a, s.err
 }
 
 // trial is the measurement that shows whether a workload keeps its objectives where less confidence would put it.

@@ -13,7 +13,7 @@ const dearestHour = 100_000_000
 
 // remarks say what is odd about the prices of the pools, and what follows from it:
 // they are taken as they are stated.
-func (pl *planner) remarks() (out []string) {
+func (pl *answers) remarks() (out []string) {
 	for _, cp := range pl.pools {
 		p := cp.pool
 		say := func(format string, args ...any) {
@@ -59,3 +59,20 @@ func (pl *planner) remarks() (out []string) {
 
 // short is an amount rounded for the eye.
 func short(m cost.Money) string { return cents(m.Decimal()) + " " + m.Currency() }
+
+// strangers states the assumption about workloads that name no tenant, where there are several and the fleet does
+// not say.
+func (pl *answers) strangers() []Assumption {
+	var names []string
+	for _, cw := range pl.workloads {
+		if cw.workload.Tenant == "" {
+			names = append(names, cw.workload.Name)
+		}
+	}
+	if pl.among == TrustAll || len(names) < 2 {
+		return nil
+	}
+	slices.Sort(names)
+	return []Assumption{{What: fmt.Sprintf("%s are strangers to one another", someOf(names, 4)),
+		Why: "state tenant, or trust: all"}}
+}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -19,8 +18,7 @@ type Result struct {
 	Pools      []PoolResult `json:"pools"`     // by pool name
 	Traps      []TrapHit    `json:"traps"`     // of the fleet as a whole, worst first
 	Totals     Totals       `json:"totals"`
-	// MoreGPUs would do for all that lack them together, where several do; each
-	// decision has what it lacks by itself.
+	// MoreGPUs would do for all that lack them together, where several do; each decision has what it lacks by itself.
 	MoreGPUs *MoreGPUs `json:"more_gpus,omitempty"`
 	// Relaxed stands where less confidence would place more, or the same for a fifth less;
 	// of fleets of few workloads.
@@ -38,20 +36,6 @@ type Result struct {
 	// Sources lists what the reasons, the isolation and the traps rest on.
 	Sources sharing.Citations `json:"sources,omitzero"`
 }
-
-// Search tells how an arrangement was found. The zero value is SearchBestFound.
-type Search uint8
-
-// The searches.
-const (
-	// SearchBestFound compares many arrangements; there may be a better one, and a
-	// fleet that asks for more may, seldom, be answered better.
-	SearchBestFound Search = iota
-	// SearchAll compares every way to divide the workloads among pools and mechanisms, in small fleets.
-	SearchAll
-)
-
-var searchNames = enum.Of[Search](ErrUnknownName, "search", "best-found", "all")
 
 // Origins counts the workloads that have a place by what their consequences were computed by.
 type Origins struct {
@@ -248,6 +232,38 @@ func (r *Result) Decision(workload string) *Decision {
 	for i := range r.Decisions {
 		if r.Decisions[i].Workload == workload {
 			return &r.Decisions[i]
+		}
+	}
+	return nil
+}
+
+// Risk is a row of a risk matrix: what a class of workloads risks under a mechanism.
+type Risk struct {
+	Class          string           `json:"class"`
+	Level          string           `json:"level"` // low, medium, high
+	SLATolerance   string           `json:"sla_tolerance"`
+	CostPriority   string           `json:"cost_priority"`
+	Recommendation string           `json:"recommendation"`
+	Source         sharing.SourceID `json:"source"`
+}
+
+// slaRisks is the article's matrix, whose subject is time-slicing.
+var slaRisks = []Risk{
+	{"Dev/Test", "low", "high", "high", "time-slicing suits it", "myitbasics-eks-sharing"},
+	{"Batch", "medium", "medium", "high", "acceptable with monitoring", "myitbasics-eks-sharing"},
+	{"Internal apps", "medium", "medium", "medium", "run a pilot first", "myitbasics-eks-sharing"},
+	{"Customer-facing APIs", "high", "low", "low", "avoid time-slicing", "myitbasics-eks-sharing"},
+}
+
+// riskOf returns the class's row where tenants take turns; elsewhere there is none.
+func riskOf(class string, m sharing.Mechanism) *Risk {
+	if !gate.TraitsOf(m).Turns {
+		return nil
+	}
+	for i := range slaRisks {
+		if slaRisks[i].Class == class {
+			r := slaRisks[i]
+			return &r
 		}
 	}
 	return nil

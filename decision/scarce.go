@@ -3,6 +3,7 @@ package decision
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -108,13 +109,7 @@ func (g *grid) most(all []*spread) *spread {
 				entire++
 			}
 		}
-		byCost := 0
-		if best != nil && cheaper(s.cost, best.cost) {
-			byCost = 1
-		} else if best != nil && cheaper(best.cost, s.cost) {
-			byCost = -1
-		}
-		if best == nil || cmp.Or(cmp.Compare(n, placed), byCost, cmp.Compare(entire, whole),
+		if best == nil || cmp.Or(cmp.Compare(n, placed), compareCosts(best.cost, s.cost), cmp.Compare(entire, whole),
 			cmp.Compare(s.score, best.score)) > 0 {
 			best, placed, whole = s, n, entire
 		}
@@ -138,7 +133,7 @@ func (pl *planner) inPart(w int) error {
 		if !pl.open(w, c) {
 			continue
 		}
-		key := groupKey{c.pool, c.mechanism}
+		key := c.groupKey
 		base := pl.groups[key]
 		others := -base.gpus()
 		for k, g := range pl.groups {
@@ -158,20 +153,17 @@ func (pl *planner) inPart(w int) error {
 		pk, n := full, replicas
 		if !fits {
 			if pl.full[w] == nil {
-				pl.full[w] = map[banKey]int{}
+				pl.full[w] = map[groupKey]int{}
 			}
-			pl.full[w][banKey{w, c.pool, c.mechanism}] = others + full.gpus
-			for low, high := max(most, 1)-1, replicas-1; ; {
-				if n = high; low >= high {
-					break
+			pl.full[w][c.groupKey] = others + full.gpus
+			low := max(most, 1) - 1
+			n = replicas - 1 - sort.Search(replicas-1-low, func(fewer int) bool {
+				tried, ok := fit(replicas - 1 - fewer)
+				if ok {
+					pk = tried
 				}
-				mid := (low + high + 1) / 2
-				if tried, ok := fit(mid); ok {
-					low, pk = mid, tried
-				} else {
-					high = mid - 1
-				}
-			}
+				return ok
+			})
 			if n == 0 || n < most || pk.gpus > room {
 				continue
 			}
@@ -186,7 +178,7 @@ func (pl *planner) inPart(w int) error {
 		return nil
 	}
 	pl.chosen[w], pl.placed[w] = best, most
-	pl.groups[groupKey{best.pool, best.mechanism}] = bestPack.group
+	pl.groups[best.groupKey] = bestPack.group
 	return nil
 }
 
@@ -203,7 +195,7 @@ func (pl *planner) lift(w int) (restore func()) {
 	if c == nil {
 		return func() {}
 	}
-	key := groupKey{c.pool, c.mechanism}
+	key := c.groupKey
 	g := pl.groups[key]
 	if less := pl.without(g, w); less.gpus() > 0 {
 		pl.groups[key] = less

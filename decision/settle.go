@@ -60,8 +60,7 @@ type Settle struct {
 	Workload    string `json:"workload"`
 	// What lists the figures to measure: metrics, "SM activity", "peak memory".
 	What []string `json:"what"`
-	// Endpoint says that the replica serves requests and that load is to be sent
-	// to it; otherwise its GPU is watched.
+	// Endpoint says that the replica serves requests and that load is to be sent to it; otherwise its GPU is watched.
 	Endpoint bool `json:"endpoint"`
 	// Rate holds the requests a second of one replica at the peak, and the others
 	// the tokens of a request; 0 where the workload does not state them.
@@ -112,7 +111,7 @@ func (s *Settle) String() string {
 }
 
 // answer fills in status, placement and consequences.
-func (pl *planner) answer(w int, d *Decision, share workloadShare) {
+func (pl *answers) answer(w int, d *Decision, share workloadShare) {
 	c := pl.chosen[w]
 	replicas := pl.workloads[w].workload.replicas()
 	d.Placed, d.Unplaced = pl.placed[w], replicas-pl.placed[w]
@@ -152,7 +151,7 @@ func (pl *planner) answer(w int, d *Decision, share workloadShare) {
 }
 
 // profiled are the consequences for a workload with a measured profile.
-func (pl *planner) profiled(w int, p *predict.Prediction) (out []Consequence) {
+func (pl *answers) profiled(w int, p *predict.Prediction) (out []Consequence) {
 	for m, limit := range pl.workloads[w].workload.SLO.Limits() {
 		if i, ok := p.Get(m); ok {
 			ms := 1e3 * limit.Seconds()
@@ -197,33 +196,12 @@ func tightest(list []Consequence) string {
 		digits(c.Limit))
 }
 
-// MoreGPUs is the number of GPUs of a pool that would have to be added for the unplaced replicas, with everything
-// else as it stands.
-type MoreGPUs struct {
-	Pool string `json:"pool"`
-	GPUs int    `json:"gpus"`
-}
-
-// moreGPUs is the cheapest addition to one pool that places all replicas of w,
-// nil where none are missing or more GPUs would not help.
-func (pl *planner) moreGPUs(w int) *MoreGPUs {
-	var best *MoreGPUs
-	price := 0.0
-	for key, want := range pl.full[w] {
-		cp := pl.pools[key.pool]
-		m := MoreGPUs{cp.pool.Name, want - cp.pool.Count}
-		total := float64(m.GPUs) * pl.counts(pl.rate(w, cp))
-		if best == nil || total < price || total == price &&
-			(m.GPUs < best.GPUs || m.GPUs == best.GPUs && m.Pool < best.Pool) {
-			best, price = &m, total
-		}
-	}
-	return best
-}
-
 // bound says what stands in the way of a workload that has no place: the GPUs that are missing, or what a whole GPU
 // of its own fails by, which asks least of a pool.
-func (pl *planner) bound(w int, d *Decision) string {
+func (pl *answers) bound(w int, d *Decision) string {
+	if pl.imaginary {
+		return ""
+	}
 	if m := d.MoreGPUs; m != nil {
 		return fmt.Sprintf("no room: %s more in pool %s would do", counted(m.GPUs, "GPU"), m.Pool)
 	}
@@ -231,7 +209,7 @@ func (pl *planner) bound(w int, d *Decision) string {
 	var found *gate.Reason
 	pool := 0
 	for p := range pl.pools {
-		if why, ok := pl.banned[banKey{w, p, sharing.MechanismExclusive}]; ok &&
+		if why, ok := pl.banned[w][groupKey{p, sharing.MechanismExclusive}]; ok &&
 			(found == nil || why.Code != gate.CodeGPUMemory && found.Code == gate.CodeGPUMemory || why.Code == found.Code &&
 				why.Have > found.Have) {
 			found, pool = &why, p
@@ -272,7 +250,7 @@ func (pl *planner) bound(w int, d *Decision) string {
 
 // why puts the reason for a choice into numbers: the objective that it comes
 // closest to, or how busy it is, and what a GPU of its own would cost.
-func (pl *planner) why(w int, c *choice, p prospects) string {
+func (pl *answers) why(w int, c *choice, p prospects) string {
 	text := "runs alone"
 	if len(p.outcomes) > 0 {
 		d, o := &pl.outlookOf(w, c.pool, c.mechanism).demand, &p.outcomes[0]
@@ -314,7 +292,7 @@ func (pl *planner) why(w int, c *choice, p prospects) string {
 }
 
 // kept says what is missing for a workload to have neighbours, where that is all that stands in the way.
-func (pl *planner) kept(w int, c *choice) string {
+func (pl *answers) kept(w int, c *choice) string {
 	cw := pl.workloads[w]
 	if c.mechanism != sharing.MechanismExclusive || !cw.demand.Memory.KVPrior || !cw.shareable() ||
 		pl.measured(w, c.pool, c.mechanism) {
@@ -328,68 +306,12 @@ func (pl *planner) kept(w int, c *choice) string {
 }
 
 // dearer says how much more its GPUs alone would cost a workload, if that is more by a twentieth.
-func (pl *planner) dearer(w int, share workloadShare) string {
+func (pl *answers) dearer(w int, share workloadShare) string {
 	own := pl.rate(w, pl.pools[pl.chosen[w].pool]).Micros() * int64(pl.placed[w]*pl.workloads[w].workload.gpus())
 	if share.micros <= 0 || float64(own) < 1.05*float64(share.micros) {
 		return ""
 	}
 	return fmt.Sprintf("; exclusive costs %.1f times as much", float64(own)/float64(share.micros))
-}
-
-// worst returns the prospects of workload w on the GPU where they are worst, alone in its outcomes.
-func (pl *planner) worst(w int, c *choice) prospects {
-	g := pl.groups[groupKey{c.pool, c.mechanism}]
-	worst := prospects{answer: sharing.AnswerYes}
-	take := func(p prospects, at int) {
-		if len(p.outcomes) == 0 {
-			return
-		}
-		d := &pl.outlookOf(w, c.pool, c.mechanism).demand
-		o := p.outcomes[at]
-		answer := o.Kept(d)
-		if len(worst.outcomes) == 0 || strain(d, &o) > strain(d, &worst.outcomes[0]) {
-			worst = prospects{answer: answer, outcomes: []prospect.Prospect{o}, simulated: p.simulated, tenants: p.tenants}
-			if p.predicted != nil {
-				worst.predicted = p.predicted[at : at+1]
-			}
-		}
-	}
-	switch {
-	case c.mechanism == sharing.MechanismExclusive:
-		take(pl.prospectsOf(site{pool: c.pool, mechanism: c.mechanism}, []member{{w, 1}}), 0)
-	case gate.TraitsOf(c.mechanism).Sliced:
-		take(pl.prospectsOf(site{c.pool, c.mechanism, c.slice}, []member{{w, gate.PerInstance(c.mechanism)}}), 0)
-	default:
-		for i := range g.bins {
-			at := -1
-			var members []member
-			members = append(members, g.bins[i].members...)
-			sortMembers(members)
-			for k, m := range members {
-				if m.workload == w {
-					at = k
-				}
-			}
-			if at >= 0 {
-				take(pl.prospectsOf(site{pool: c.pool, mechanism: c.mechanism}, members), at)
-			}
-		}
-	}
-	return worst
-}
-
-// strain relates an outcome to a demand's limits: 1 = at one.
-func strain(d *prospect.Tenant, o *prospect.Prospect) float64 {
-	s := o.Busy.High
-	if !d.Online && d.Serving == nil && d.Limits == [costs.LatencyCount]float64{} {
-		s = prospect.KeepsRate / max(1e-9, o.Rate.Low)
-	}
-	for k, limit := range d.Limits {
-		if limit > 0 {
-			s = max(s, o.P99[k].High/limit)
-		}
-	}
-	return s
 }
 
 func consequencesOf(d *prospect.Tenant, o *prospect.Prospect) []Consequence {

@@ -1,8 +1,6 @@
 package decision
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/cotenant/cotenant/cost"
@@ -11,30 +9,6 @@ import (
 // reservedWeight is the part of its price that a reserved GPU counts: it is paid for in any case, and left free it
 // may serve others.
 const reservedWeight = 1e-3
-
-// spotOf returns the number of a pool's GPUs that may be spot, and their price; 0 where spot is not cheaper.
-func (p *CompiledPool) spotOf() (int, cost.Money) {
-	s := p.pool.Spot
-	if s == nil || !p.priced || s.PricePerGPUHour.Micros() >= p.price.Micros() {
-		return 0, p.price
-	}
-	if s.Count > 0 {
-		return s.Count, s.PricePerGPUHour
-	}
-	return p.pool.Count, s.PricePerGPUHour
-}
-
-// reservedOf returns the number of a pool's reserved GPUs and their price.
-func (p *CompiledPool) reservedOf() (int, cost.Money) {
-	r := p.pool.Reserved
-	if r == nil || !p.priced {
-		return 0, p.price
-	}
-	if r.Count > 0 {
-		return r.Count, r.PricePerGPUHour
-	}
-	return p.pool.Count, r.PricePerGPUHour
-}
 
 // rate is the price of a GPU where workload w has GPUs of its own.
 func (pl *planner) rate(w int, p *CompiledPool) cost.Money {
@@ -124,39 +98,4 @@ func (t *tariff) of(n, spot int) float64 {
 func (pl *planner) costOfGPUs(p, n, spot int) float64 {
 	t := pl.tariff(p)
 	return t.of(n, spot)
-}
-
-// meter hands out the prices of a pool's GPUs.
-type meter struct {
-	pool           *CompiledPool
-	spot, reserved int // that are left
-}
-
-func newMeter(p *CompiledPool) *meter {
-	m := &meter{pool: p}
-	m.spot, _ = p.spotOf()
-	m.reserved, _ = p.reservedOf()
-	return m
-}
-
-// take prices n GPUs, which may be spot or not, in micro-units.
-func (m *meter) take(n int, spot bool) (int64, error) {
-	total := int64(0)
-	pay := func(n int, price cost.Money) error {
-		part, err := price.Mul(int64(n))
-		total += part.Micros()
-		return err
-	}
-	_, cheap := m.pool.spotOf()
-	_, reserved := m.pool.reservedOf()
-	k := 0
-	if spot {
-		k = min(n, m.spot)
-	}
-	r := min(n-k, m.reserved)
-	m.spot, m.reserved = m.spot-k, m.reserved-r
-	if err := errors.Join(pay(k, cheap), pay(r, reserved), pay(n-k-r, m.pool.price)); err != nil {
-		return 0, fmt.Errorf("decision: %w", err)
-	}
-	return total, nil
 }

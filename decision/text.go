@@ -261,14 +261,6 @@ func (t *text) answer(d *Decision) string {
 	return line
 }
 
-// digits is a figure of four digits, or a whole number.
-func digits(v float64) string {
-	if v >= 1000 {
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	}
-	return strconv.FormatFloat(v, 'g', 4, 64)
-}
-
 // cents rounds an exact decimal for the eye.
 func cents(decimal string) string {
 	f, err := strconv.ParseFloat(decimal, 64)
@@ -283,7 +275,7 @@ func (t *text) worst(d *Decision) string {
 	if len(d.Traps) > 0 && d.Traps[0].Severity >= sharing.SeverityHigh {
 		return fmt.Sprintf("%s (%s)", d.Traps[0].ID, d.Traps[0].Severity)
 	}
-	risk := traits[d.Mechanism].risk
+	risk := traitOf(d.Mechanism).risk
 	if risk != "" && d.TradeOff != nil && !slices.Contains(t.cites.IDs, d.TradeOff.Source) {
 		risk += t.cites.Ref(d.TradeOff.Source)
 	}

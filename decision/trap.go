@@ -298,7 +298,7 @@ var detectors = map[string]func(*trapScene) string{
 		}
 		set, known := s.p.ground.GPU().TimesliceSetting.Get()
 		return say(!known || set != sharing.AnswerYes, "no source confirms that %s lets its time slice be set; probe "+
-			"before relying on %q", problem.A(s.p.ground.GPU().Name), levelNames.String(s.p.pool.Timeslice))
+			"before relying on %q", problem.A(s.p.ground.GPU().Name), s.p.pool.timesliceName())
 	},
 	"equal-load-per-model": func(s *trapScene) string {
 		return say(s.w.Evidence == EvidenceEqualConcurrency,
@@ -357,7 +357,7 @@ func pinnedBeyond(v string, visible int) bool {
 // holding the 4g that only starts there.
 func blockedLarge(p *CompiledPool) string {
 	for i, text := range p.pool.Layouts {
-		layout, err := parseLayout(p.ground.Model(), text)
+		layout, err := p.ground.Model().ParseLayout(text)
 		if err != nil {
 			continue
 		}

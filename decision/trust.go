@@ -1,7 +1,6 @@
 package decision
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -68,11 +67,6 @@ func (t *trustClasses) trusts(a, b int) bool {
 	return t.classes[t.of[a]].MayShare(&t.classes[t.of[b]].Party)
 }
 
-// shareable: a replica that may have neighbours at all.
-func (w *CompiledWorkload) shareable() bool {
-	return !w.arch.NeverShares && w.workload.gpus() == 1
-}
-
 // neighbours counts who could stand beside workload w in a pool.
 func (t *trustClasses) neighbours(w int, self *CompiledWorkload, pool string) gate.Neighbours {
 	own := &t.classes[t.of[w]]
@@ -104,21 +98,4 @@ func (t *trustClasses) trustedOf(own *trustClass, tenant, pool string) int {
 func (pl *planner) oneUser(a, b int) bool {
 	x, y := pl.workloads[a].workload.UID, pl.workloads[b].workload.UID
 	return x.IsZero() || y.IsZero() || x == y
-}
-
-// strangers states the assumption about workloads that name no tenant, where there are several and the fleet does
-// not say.
-func (pl *planner) strangers() []Assumption {
-	var names []string
-	for _, cw := range pl.workloads {
-		if cw.workload.Tenant == "" {
-			names = append(names, cw.workload.Name)
-		}
-	}
-	if pl.among == TrustAll || len(names) < 2 {
-		return nil
-	}
-	slices.Sort(names)
-	return []Assumption{{What: fmt.Sprintf("%s are strangers to one another", someOf(names, 4)),
-		Why: "state tenant, or trust: all"}}
 }

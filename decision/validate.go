@@ -185,7 +185,7 @@ func (c *checker) pool(path string, p *Pool, currency *string) {
 		return
 	}
 	for i, s := range p.Layouts {
-		if _, err := parseLayout(model, s); err != nil {
+		if _, err := model.ParseLayout(s); err != nil {
 			c.AddErr(fmt.Sprintf("%s.layouts[%d]", path, i), err)
 		}
 	}

@@ -27,7 +27,7 @@ func (pl *planner) weigh() {
 			kept = slices.DeleteFunc(kept, func(c choice) bool {
 				unsure := c.answer != sharing.AnswerYes && pl.complete(w, c.pool, c.mechanism)
 				if unsure {
-					pl.missed(w, &c, pl.prospectsOf(site{pool: c.pool, mechanism: c.mechanism}, []member{{w, 1}}))
+					pl.missed(w, &c, pl.prospectsOf(site{groupKey: c.groupKey}, []member{{w, 1}}))
 				}
 				return unsure
 			})
@@ -60,7 +60,7 @@ func (pl *planner) consider(w int, c *choice) bool {
 			if m, ok := s.Memory(); !ok || m < need || s.PerGPU == 0 {
 				continue
 			}
-			last = pl.prospectsOf(site{c.pool, c.mechanism, s}, []member{{w, inside}})
+			last = pl.prospectsOf(site{c.groupKey, s}, []member{{w, inside}})
 			if accept(last) {
 				c.slice, c.tenants = s, s.PerGPU*inside
 				c.fits = c.tenants
@@ -82,11 +82,11 @@ func (pl *planner) consider(w int, c *choice) bool {
 		usable = sharing.Bytes(float64(cp.memory) * (1 - pl.opt.Headroom.Driver))
 	}
 	if cp.memory > 0 && need > usable {
-		pl.banned[banKey{w, c.pool, c.mechanism}] = gate.Reason{Code: gate.CodeGPUMemory, Verdict: gate.VerdictReject,
-			Need: int64(need), Have: int64(usable)}
+		pl.ban(w, c, gate.Reason{Code: gate.CodeGPUMemory, Verdict: gate.VerdictReject,
+			Need: int64(need), Have: int64(usable)})
 		return false
 	}
-	p := pl.prospectsOf(site{pool: c.pool, mechanism: c.mechanism}, one)
+	p := pl.prospectsOf(site{groupKey: c.groupKey}, one)
 	if c.mechanism == sharing.MechanismExclusive {
 		c.unit, c.answer, c.fits = price*float64(cw.workload.gpus()), p.answer, 1
 		ok := p.answer == sharing.AnswerYes || p.answer == sharing.AnswerUnknown && p.likely || pl.dares(p)
@@ -125,7 +125,7 @@ func (pl *planner) missed(w int, c *choice, p prospects) {
 	if len(p.outcomes) == 0 {
 		return
 	}
-	pl.banned[banKey{w, c.pool, c.mechanism}] = pl.reasonOf(w, c, p)
+	pl.ban(w, c, pl.reasonOf(w, c, p))
 	if p.answer == sharing.AnswerUnknown && c.slice == nil {
 		pl.gambles[w] = append(pl.gambles[w], *c)
 	}
@@ -186,7 +186,7 @@ func (pl *planner) room(g *group, p int, b *bin, w int, c *choice, limit int) in
 		if !found {
 			members = append(members, member{w, k})
 		}
-		r := pl.prospectsOf(site{pool: p, mechanism: g.mechanism}, members)
+		r := pl.prospectsOf(site{groupKey: groupKey{p, g.mechanism}}, members)
 		return r.answer == sharing.AnswerYes ||
 			r.answer == sharing.AnswerUnknown && r.likely && !pl.complete(w, p, g.mechanism) || pl.dares(r)
 	}

@@ -42,8 +42,7 @@ type Tenant struct {
 	// AdapterRank says that the tenant's model is a LoRA adapter of Model with this
 	// rank: alone it is served with its weights merged in. 0 = it is the base model.
 	AdapterRank int
-	// Adapters is the way a server of the tenant serves the adapters that its requests
-	// name; the zero value has none.
+	// Adapters is the way a server of the tenant serves the adapters that its requests name; the zero value has none.
 	Adapters costs.Adapters
 	// Profiles are measurements of a server of the tenant alone, on any GPU; without any its costs are priors.
 	Profiles []profile.Solo

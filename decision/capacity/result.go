@@ -26,8 +26,7 @@ type Result struct {
 	// Why says in words what speaks for the chosen one against each other kind, and for its router.
 	Why      []string    `json:"why"`
 	Excluded []Exclusion `json:"excluded,omitempty"`
-	// Whole is the chosen arrangement under the whole trace, where that is longer than
-	// the stretch that was searched.
+	// Whole is the chosen arrangement under the whole trace, where that is longer than the stretch that was searched.
 	Whole *Whole `json:"whole,omitempty"`
 	Plays int    `json:"plays"` // simulations that the search took
 }

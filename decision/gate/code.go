@@ -105,8 +105,7 @@ type Scope uint8
 
 // The scopes.
 const (
-	// ScopeKind is asked at both doors with the same answer: of the workload and
-	// the kind of GPU, whoever runs there.
+	// ScopeKind is asked at both doors with the same answer: of the workload and the kind of GPU, whoever runs there.
 	ScopeKind Scope = iota
 	// ScopeChoice is asked where the mechanism is still to be chosen: of a pool,
 	// and of a GPU that runs none. A GPU that runs one has answered.

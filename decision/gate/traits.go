@@ -17,8 +17,7 @@ type Traits struct {
 	Sliced bool
 	// Limited: a memory limit whose headroom cannot be allocated.
 	Limited bool
-	// Holds: a limit that is enforced holds a tenant's memory, so that what
-	// allocators lose is the tenant's own loss.
+	// Holds: a limit that is enforced holds a tenant's memory, so that what allocators lose is the tenant's own loss.
 	Holds bool
 	// Clients: the MPS client limit holds.
 	Clients  bool
@@ -76,7 +75,6 @@ func slowdownBy(m sharing.Mechanism, n int, b float64) profile.Interval {
 		// Processor sharing: each busy neighbour takes a turn.
 		return profile.Interval{Value: (1 + others*b) / t.Capacity, Low: 1, High: float64(n) / t.Capacity}
 	}
-	// H200, MPS: 1.2 to 2.1 for two tenants, 2.0 to 2.4 for four, and 1.04 to
-	// 1.40 for a tenant alone.
+	// H200, MPS: 1.2 to 2.1 for two tenants, 2.0 to 2.4 for four, and 1.04 to 1.40 for a tenant alone.
 	return profile.Interval{Value: 1.1 + 0.6*others*b, Low: 1.04, High: max(2.1, 1.2+0.6*others)}
 }

@@ -3,7 +3,6 @@ package decision
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/sharing"
@@ -21,15 +20,8 @@ type Seating struct {
 // evaluation that Decide uses: the worst of its seats counts. The answer is unknown where something would have to be
 // assumed of it or of a neighbour, and no where the stated memory of all exceeds the GPU's.
 func Judge(ctx context.Context, f *Fleet, seats []Seating, opt Options) (map[string]sharing.Answer, error) {
-	opt.ctx = ctx
-	if err := f.Validate(); err != nil {
+	if err := opt.prepare(ctx, f); err != nil {
 		return nil, err
-	}
-	if opt.Confidence == 0 {
-		opt.Confidence = DefaultConfidence
-	}
-	if opt.Headroom == nil {
-		opt.Headroom = &DefaultHeadroom
 	}
 	pl, err := newPlan(f, opt, 0)
 	if err != nil {
@@ -46,7 +38,7 @@ func Judge(ctx context.Context, f *Fleet, seats []Seating, opt Options) (map[str
 	out := map[string]sharing.Answer{}
 	for i := range seats {
 		s := &seats[i]
-		at := site{pool: pools[s.Pool], mechanism: s.Mechanism}
+		at := site{groupKey: groupKey{pools[s.Pool], s.Mechanism}}
 		ground := pl.pools[at.pool].ground
 		sliced := gate.TraitsOf(s.Mechanism).Sliced
 		for k := range ground.Slices() {
@@ -71,30 +63,4 @@ func Judge(ctx context.Context, f *Fleet, seats []Seating, opt Options) (map[str
 		}
 	}
 	return out, opt.err()
-}
-
-// standings are the answers of a site's members; unknown says that nothing is known of the site.
-func (pl *planner) standings(at site, members []member, unknown bool) []sharing.Answer {
-	out := slices.Repeat([]sharing.Answer{sharing.AnswerUnknown}, len(members))
-	var memory sharing.Bytes
-	for _, m := range members {
-		d := &pl.workloads[m.workload].demand
-		memory += d.Memory.Total * sharing.Bytes(m.replicas)
-		unknown = unknown || d.Memory.Unknown || !pl.complete(m.workload, at.pool, at.mechanism)
-	}
-	total := pl.pools[at.pool].memory
-	if at.slice != nil {
-		total, _ = at.slice.Memory()
-	}
-	if total > 0 && memory > total {
-		return slices.Repeat([]sharing.Answer{sharing.AnswerNo}, len(members))
-	}
-	if unknown {
-		return out
-	}
-	p := pl.prospectsOf(at, members)
-	for k := range p.outcomes {
-		out[k] = p.outcomes[k].Kept(&pl.outlookOf(members[k].workload, at.pool, at.mechanism).demand)
-	}
-	return out
 }

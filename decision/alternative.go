@@ -53,7 +53,7 @@ func (a *Alternative) choice() string {
 
 // provisional fills in what belongs to a provisional answer: the safe alternative, what would be chosen otherwise,
 // and the measurement that settles it.
-func (pl *planner) provisional(w int, d *Decision, share workloadShare) error {
+func (pl *answers) provisional(w int, d *Decision, share workloadShare) error {
 	c := pl.chosen[w]
 	var err error
 	if d.Status != StatusProvisional {
@@ -81,32 +81,19 @@ func (pl *planner) provisional(w int, d *Decision, share workloadShare) error {
 	if !cp.priced || against == nil || against.Monthly == "" || against.Unplaced > 0 {
 		return nil
 	}
-	hour, err := cost.FromMicros(share.micros, cp.price.Currency())
-	if err != nil {
-		return fmt.Errorf("decision: %w", err)
-	}
-	month, err := cost.Monthly(hour)
-	if err != nil {
-		return fmt.Errorf("decision: %w", err)
-	}
-	other, err := cost.ParseMoney(against.Monthly + " " + against.Currency)
-	if err != nil {
-		return fmt.Errorf("decision: %w", err)
-	}
-	stake, err := other.Sub(month)
-	if err == nil && stake.Sign() < 0 {
-		stake, err = month.Sub(other)
-	}
-	if err != nil {
-		return fmt.Errorf("decision: %w", err)
+	var s sums
+	month := s.monthly(share.micros, cp.price.Currency())
+	stake := s.of(s.of(cost.ParseMoney(against.Monthly + " " + against.Currency)).Sub(month))
+	if stake.Sign() < 0 {
+		stake = s.of(cost.Money{}.Sub(stake))
 	}
 	d.Settle.MonthlyAtStake = stake.Decimal()
-	return nil
+	return s.err
 }
 
 // safe is the alternative without assumptions about neighbours: whole GPUs of its own, the cheapest that keep its
 // objectives surely, or else any; nil for a workload that has them.
-func (pl *planner) safe(w int) (*Alternative, error) {
+func (pl *answers) safe(w int) (*Alternative, error) {
 	if pl.chosen[w].mechanism == sharing.MechanismExclusive {
 		return nil, nil
 	}
@@ -131,7 +118,7 @@ func (pl *planner) safe(w int) (*Alternative, error) {
 
 // restricted decides for a workload by itself where only one pool and mechanism are left to it, of so many
 // replicas: GPUs and money are those of deciding that fleet. A daring one takes whatever may keep its objectives.
-func (pl *planner) restricted(wl Workload, replicas int, c *choice, daring bool) (*Alternative, *planner, error) {
+func (pl *answers) restricted(wl Workload, replicas int, c *choice, daring bool) (*Alternative, *planner, error) {
 	pool := *pl.pools[c.pool].pool
 	pool.Mechanisms = []sharing.Mechanism{c.mechanism}
 	cp, err := CompilePool(&pool)
@@ -139,12 +126,12 @@ func (pl *planner) restricted(wl Workload, replicas int, c *choice, daring bool)
 		return nil, nil, err
 	}
 	wl.Replicas = Replicas{Max: max(replicas, 1)}
-	mini := pl.imagined(&wl, cp)
+	mini := pl.imagined(&wl, mostSimulated, cp) // closed forms do, for what is only imagined
 	mini.daring = daring
 	if err := mini.plan(TrustUnstated); err != nil {
 		return nil, nil, err
 	}
-	r, err := mini.result()
+	r, err := (&answers{planner: mini, imaginary: true}).result()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -156,23 +143,12 @@ func (pl *planner) restricted(wl Workload, replicas int, c *choice, daring bool)
 	return a, mini, nil
 }
 
-// imagined plans a workload alone in some pools, by closed forms and without what only its reader needs.
-func (pl *planner) imagined(wl *Workload, pools ...*CompiledPool) *planner {
-	mini := newPlanner(pl.opt)
-	mini.opt.MaxPoolsListed = -1 // nobody reads its candidates
-	mini.opt.Profiles = nil
-	mini.simulated = mostSimulated // closed forms do, for what is only imagined
-	mini.imaginary = true
-	mini.pools, mini.workloads = pools, []*CompiledWorkload{CompileWorkload(wl)}
-	return mini
-}
-
 // gambleWorth is the part of an answer's cost below which a gamble is shown.
 const gambleWorth = 0.8
 
 // gamble is the cheapest place that costs a fifth less than the answer and where the objectives of workload w may
 // be missed, with the odds that they are kept; nil where there is none.
-func (pl *planner) gamble(w int) (*Alternative, error) {
+func (pl *answers) gamble(w int) (*Alternative, error) {
 	if pl.imaginary || pl.named(w) || len(pl.workloads) > relaxedUpTo {
 		return nil, nil
 	}
@@ -195,7 +171,7 @@ func (pl *planner) gamble(w int) (*Alternative, error) {
 	var best *Alternative
 	seen := map[groupKey]bool{}
 	for i := range tried {
-		key := groupKey{tried[i].pool, tried[i].mechanism}
+		key := tried[i].groupKey
 		if seen[key] {
 			continue
 		}
@@ -225,16 +201,6 @@ func (a *Alternative) each(replicas int) float64 {
 	return total / float64(max(1, replicas-a.Unplaced))
 }
 
-// priced returns an alternative with what it costs a month.
-func (a *Alternative) priced(hour cost.Money) (*Alternative, error) {
-	month, err := cost.Monthly(hour)
-	if err != nil {
-		return nil, fmt.Errorf("decision: %w", err)
-	}
-	a.Monthly, a.Currency = month.Decimal(), month.Currency()
-	return a, nil
-}
-
 // What is tried in the place of an assumption: a busy share and latencies alone that are worse than assumed, for a
 // workload that shares, or better, for one that has GPUs of its own. Where its size tells the time per token, one
 // of its bounds is tried.
@@ -245,7 +211,7 @@ const (
 
 // otherwise is the answer for the workload alone in these pools if an assumption turned out worse, or better where
 // it has GPUs of its own; nil where that changes nothing.
-func (pl *planner) otherwise(w int) (*Alternative, error) {
+func (pl *answers) otherwise(w int) (*Alternative, error) {
 	c, wl := pl.chosen[w], *pl.workloads[w].workload
 	busy, alone, tokens := worseBusy, worseAlone, pl.outlookOf(w, c.pool, c.mechanism).tokens.High
 	if c.mechanism == sharing.MechanismExclusive {
@@ -283,7 +249,7 @@ func (pl *planner) otherwise(w int) (*Alternative, error) {
 		return a, err
 	}
 	condition := strings.Join(conditions, " and ")
-	mini := pl.imagined(&wl, pl.pools...)
+	mini := pl.imagined(&wl, mostSimulated, pl.pools...)
 	if err := mini.plan(TrustUnstated); err != nil {
 		return nil, err
 	}
@@ -302,14 +268,14 @@ func (pl *planner) otherwise(w int) (*Alternative, error) {
 }
 
 // guessesBusy says whether how busy workload w keeps a GPU of its choice is assumed.
-func (pl *planner) guessesBusy(w int, c *choice) bool {
+func (pl *answers) guessesBusy(w int, c *choice) bool {
 	cw := pl.workloads[w]
 	return cw.workload.GPUBusy.IsZero() && cw.arch.BusyPrior.IsZero() && !pl.measured(w, c.pool, c.mechanism) &&
 		pl.outlookOf(w, c.pool, c.mechanism).demand.Serving == nil
 }
 
 // guessesAlone lists the metrics with a limit whose value alone is assumed.
-func (pl *planner) guessesAlone(w int, c *choice) []profile.Metric {
+func (pl *answers) guessesAlone(w int, c *choice) []profile.Metric {
 	var out []profile.Metric
 	wl := pl.workloads[w].workload
 	if pl.outlookOf(w, c.pool, c.mechanism).demand.Serving != nil || pl.measured(w, c.pool, c.mechanism) {
@@ -324,7 +290,7 @@ func (pl *planner) guessesAlone(w int, c *choice) []profile.Metric {
 }
 
 // measurement names the figures of one replica alone that settle a provisional answer, and where to state them.
-func (pl *planner) measurement(w int, d *Decision) *Settle {
+func (pl *answers) measurement(w int, d *Decision) *Settle {
 	cw, c := pl.workloads[w], pl.chosen[w]
 	wl := cw.workload
 	var what, keys []string

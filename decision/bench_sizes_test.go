@@ -1,0 +1,23 @@
+package decision
+
+import (
+	"fmt"
+	"testing"
+)
+
+// BenchmarkDecide decides fleets of several sizes, the experts' workloads over and over, each free to go to any pool.
+func BenchmarkDecide(b *testing.B) {
+	for _, size := range []struct{ pools, workloads int }{
+		{1, 5}, {3, 20}, {5, 50}, {5, 60}, {5, 100}, {10, 200}, {20, 1000}, {20, 2000},
+	} {
+		b.Run(fmt.Sprintf("%d-on-%d", size.workloads, size.pools), func(b *testing.B) {
+			f := corpusFleet(b, size.pools, size.workloads)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Decide(b.Context(), f, Options{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
