@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
@@ -54,7 +55,7 @@ func (a *Alternative) choice() string {
 // provisional fills in what belongs to a provisional answer: the safe alternative, what would be chosen otherwise,
 // and the measurement that settles it.
 func (pl *answers) provisional(w int, d *Decision, share workloadShare) error {
-	c := pl.chosen[w]
+	c := pl.Chosen[w]
 	var err error
 	if d.Status != StatusProvisional {
 		d.Gamble, err = pl.gamble(w)
@@ -67,7 +68,7 @@ func (pl *answers) provisional(w int, d *Decision, share workloadShare) error {
 		return err
 	}
 	// Of what nobody knows the memory, nothing can be said of other places.
-	if !pl.workloads[w].demand.Memory.Unknown {
+	if !pl.Workloads[w].Demand().Memory.Unknown {
 		if d.Otherwise, err = pl.otherwise(w); err != nil {
 			return err
 		}
@@ -77,12 +78,12 @@ func (pl *answers) provisional(w int, d *Decision, share workloadShare) error {
 	if against == nil {
 		against = d.Otherwise
 	}
-	cp := pl.pools[c.pool]
-	if !cp.priced || against == nil || against.Monthly == "" || against.Unplaced > 0 {
+	cp := pl.Pools[c.Pool]
+	if !cp.Priced || against == nil || against.Monthly == "" || against.Unplaced > 0 {
 		return nil
 	}
 	var s sums
-	month := s.monthly(share.micros, cp.price.Currency())
+	month := s.monthly(share.micros, cp.Price.Currency())
 	stake := s.of(s.of(cost.ParseMoney(against.Monthly + " " + against.Currency)).Sub(month))
 	if stake.Sign() < 0 {
 		stake = s.of(cost.Money{}.Sub(stake))
@@ -94,44 +95,45 @@ func (pl *answers) provisional(w int, d *Decision, share workloadShare) error {
 // safe is the alternative without assumptions about neighbours: whole GPUs of its own, the cheapest that keep its
 // objectives surely, or else any; nil for a workload that has them.
 func (pl *answers) safe(w int) (*Alternative, error) {
-	if pl.chosen[w].mechanism == sharing.MechanismExclusive {
+	if pl.Chosen[w].Mechanism == sharing.MechanismExclusive {
 		return nil, nil
 	}
-	var best *choice
-	for i := range pl.choices[w] {
-		c := &pl.choices[w][i]
-		gpus := pl.placed[w] * pl.workloads[w].workload.gpus()
-		if c.mechanism != sharing.MechanismExclusive || gpus > pl.pools[c.pool].pool.Count {
+	var best *plan.Choice
+	for i := range pl.Choices[w] {
+		c := &pl.Choices[w][i]
+		gpus := pl.Placed[w] * pl.Workloads[w].Workload().GPUCount()
+		if c.Mechanism != sharing.MechanismExclusive || gpus > pl.Pools[c.Pool].Pool.Count {
 			continue
 		}
 		// They are in the order of their price.
-		if best == nil || c.answer == sharing.AnswerYes && best.answer != sharing.AnswerYes {
+		if best == nil || c.Answer == sharing.AnswerYes && best.Answer != sharing.AnswerYes {
 			best = c
 		}
 	}
 	if best == nil {
 		return nil, nil
 	}
-	a, _, err := pl.restricted(*pl.workloads[w].workload, pl.placed[w], best, false)
+	a, _, err := pl.restricted(*pl.Workloads[w].Workload(), pl.Placed[w], best, false)
 	return a, err
 }
 
 // restricted decides for a workload by itself where only one pool and mechanism are left to it, of so many
 // replicas: GPUs and money are those of deciding that fleet. A daring one takes whatever may keep its objectives.
-func (pl *answers) restricted(wl Workload, replicas int, c *choice, daring bool) (*Alternative, *planner, error) {
-	pool := *pl.pools[c.pool].pool
-	pool.Mechanisms = []sharing.Mechanism{c.mechanism}
+func (pl *answers) restricted(wl Workload, replicas int, c *plan.Choice, daring bool) (*Alternative, *plan.Planner,
+	error) {
+	pool := *pl.Pools[c.Pool].Pool
+	pool.Mechanisms = []sharing.Mechanism{c.Mechanism}
 	cp, err := CompilePool(&pool)
 	if err != nil {
 		return nil, nil, err
 	}
 	wl.Replicas = Replicas{Max: max(replicas, 1)}
-	mini := pl.imagined(&wl, mostSimulated, cp) // closed forms do, for what is only imagined
-	mini.daring = daring
-	if err := mini.plan(TrustUnstated); err != nil {
+	mini := pl.Imagined(&wl, plan.MostSimulated, cp) // closed forms do, for what is only imagined
+	mini.Daring = daring
+	if err := mini.Plan(TrustUnstated); err != nil {
 		return nil, nil, err
 	}
-	r, err := (&answers{planner: mini, imaginary: true}).result()
+	r, err := (&answers{Planner: mini, imaginary: true}).result()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -149,12 +151,12 @@ const gambleWorth = 0.8
 // gamble is the cheapest place that costs a fifth less than the answer and where the objectives of workload w may
 // be missed, with the odds that they are kept; nil where there is none.
 func (pl *answers) gamble(w int) (*Alternative, error) {
-	if pl.imaginary || pl.named(w) || len(pl.workloads) > relaxedUpTo {
+	if pl.imaginary || pl.Named(w) || len(pl.Workloads) > relaxedUpTo {
 		return nil, nil
 	}
-	c, wl := pl.chosen[w], *pl.workloads[w].workload
-	tried := pl.gambles[w]
-	if c != nil && c.mechanism != sharing.MechanismExclusive {
+	c, wl := pl.Chosen[w], *pl.Workloads[w].Workload()
+	tried := pl.Gambles[w]
+	if c != nil && c.Mechanism != sharing.MechanismExclusive {
 		tried = append(slices.Clone(tried), *c) // more replicas on a GPU
 	}
 	if len(tried) == 0 {
@@ -162,31 +164,31 @@ func (pl *answers) gamble(w int) (*Alternative, error) {
 	}
 	least := math.Inf(1)
 	if c != nil {
-		sure, _, err := pl.restricted(wl, wl.replicas(), c, false)
+		sure, _, err := pl.restricted(wl, wl.ReplicaCount(), c, false)
 		if err != nil {
 			return nil, err
 		}
-		least = gambleWorth * sure.each(wl.replicas())
+		least = gambleWorth * sure.each(wl.ReplicaCount())
 	}
 	var best *Alternative
-	seen := map[groupKey]bool{}
+	seen := map[plan.GroupKey]bool{}
 	for i := range tried {
-		key := tried[i].groupKey
+		key := tried[i].GroupKey
 		if seen[key] {
 			continue
 		}
 		seen[key] = true
-		a, mini, err := pl.restricted(wl, wl.replicas(), &tried[i], true)
+		a, mini, err := pl.restricted(wl, wl.ReplicaCount(), &tried[i], true)
 		if err != nil {
 			return nil, err
 		}
-		o := mini.chosen[0]
-		if o == nil || a.each(wl.replicas()) > least {
+		o := mini.Chosen[0]
+		if o == nil || a.each(wl.ReplicaCount()) > least {
 			continue
 		}
-		if p := mini.worst(0, o); len(p.outcomes) > 0 && p.answer != sharing.AnswerYes {
-			a.Odds = round(p.outcomes[0].Odds(&mini.outlookOf(0, 0, o.mechanism).demand, pl.opt.Confidence), 2)
-			best, least = a, a.each(wl.replicas())
+		if p := mini.Worst(0, o); len(p.Outcomes) > 0 && p.Answer != sharing.AnswerYes {
+			a.Odds = round(p.Outcomes[0].Odds(&mini.OutlookOf(0, 0, o.Mechanism).Demand, pl.Opt.Confidence), 2)
+			best, least = a, a.each(wl.ReplicaCount())
 		}
 	}
 	return best, nil
@@ -212,10 +214,10 @@ const (
 // otherwise is the answer for the workload alone in these pools if an assumption turned out worse, or better where
 // it has GPUs of its own; nil where that changes nothing.
 func (pl *answers) otherwise(w int) (*Alternative, error) {
-	c, wl := pl.chosen[w], *pl.workloads[w].workload
-	busy, alone, tokens := worseBusy, worseAlone, pl.outlookOf(w, c.pool, c.mechanism).tokens.High
-	if c.mechanism == sharing.MechanismExclusive {
-		busy, alone, tokens = betterBusy, betterAlone, pl.outlookOf(w, c.pool, c.mechanism).tokens.Low
+	c, wl := pl.Chosen[w], *pl.Workloads[w].Workload()
+	busy, alone, tokens := worseBusy, worseAlone, pl.OutlookOf(w, c.Pool, c.Mechanism).Tokens.High
+	if c.Mechanism == sharing.MechanismExclusive {
+		busy, alone, tokens = betterBusy, betterAlone, pl.OutlookOf(w, c.Pool, c.Mechanism).Tokens.Low
 	}
 	var conditions []string
 	if pl.guessesBusy(w, c) {
@@ -227,7 +229,7 @@ func (pl *answers) otherwise(w int) (*Alternative, error) {
 		limit, _ := wl.SLO.At(m).Get()
 		if m == profile.MetricTPOTP99 && tokens > 0 {
 			*wl.Solo.At(m) = profile.Some(profile.Duration(1e9 * tokens))
-			conditions = append(conditions, fmt.Sprintf("its TPOT P99 alone is %s ms", about(1e3*tokens)))
+			conditions = append(conditions, fmt.Sprintf("its TPOT P99 alone is %s ms", plan.About(1e3*tokens)))
 			continue
 		}
 		*wl.Solo.At(m) = profile.Some(profile.Duration(alone * float64(limit)))
@@ -238,47 +240,47 @@ func (pl *answers) otherwise(w int) (*Alternative, error) {
 	}
 	if len(conditions) == 0 {
 		// Only what keeps the objectives for sure is left.
-		at := slices.IndexFunc(pl.choices[w], func(o choice) bool { return o.answer == sharing.AnswerYes })
+		at := slices.IndexFunc(pl.Choices[w], func(o plan.Choice) bool { return o.Answer == sharing.AnswerYes })
 		if at < 0 {
 			return &Alternative{If: "it misses an objective"}, nil
 		}
-		a, _, err := pl.restricted(wl, pl.placed[w], &pl.choices[w][at], false)
+		a, _, err := pl.restricted(wl, pl.Placed[w], &pl.Choices[w][at], false)
 		if a != nil {
 			a.If = "it misses an objective here"
 		}
 		return a, err
 	}
 	condition := strings.Join(conditions, " and ")
-	mini := pl.imagined(&wl, mostSimulated, pl.pools...)
-	if err := mini.plan(TrustUnstated); err != nil {
+	mini := pl.Imagined(&wl, plan.MostSimulated, pl.Pools...)
+	if err := mini.Plan(TrustUnstated); err != nil {
 		return nil, err
 	}
-	o := mini.chosen[0]
+	o := mini.Chosen[0]
 	if o == nil {
 		return &Alternative{If: condition}, nil
 	}
-	if o.pool == c.pool && o.mechanism == c.mechanism && o.slice == c.slice && mini.placed[0] == pl.placed[w] {
+	if o.Pool == c.Pool && o.Mechanism == c.Mechanism && o.Slice == c.Slice && mini.Placed[0] == pl.Placed[w] {
 		return nil, nil
 	}
-	found, _, err := pl.restricted(wl, mini.placed[0], o, false)
+	found, _, err := pl.restricted(wl, mini.Placed[0], o, false)
 	if found != nil {
-		found.If, found.Unplaced = condition, max(0, pl.placed[w]-mini.placed[0])
+		found.If, found.Unplaced = condition, max(0, pl.Placed[w]-mini.Placed[0])
 	}
 	return found, err
 }
 
 // guessesBusy says whether how busy workload w keeps a GPU of its choice is assumed.
-func (pl *answers) guessesBusy(w int, c *choice) bool {
-	cw := pl.workloads[w]
-	return cw.workload.GPUBusy.IsZero() && cw.arch.BusyPrior.IsZero() && !pl.measured(w, c.pool, c.mechanism) &&
-		pl.outlookOf(w, c.pool, c.mechanism).demand.Serving == nil
+func (pl *answers) guessesBusy(w int, c *plan.Choice) bool {
+	cw := pl.Workloads[w]
+	return cw.Workload().GPUBusy.IsZero() && cw.Archetype.BusyPrior.IsZero() && !pl.Measured(w, c.Pool, c.Mechanism) &&
+		pl.OutlookOf(w, c.Pool, c.Mechanism).Demand.Serving == nil
 }
 
 // guessesAlone lists the metrics with a limit whose value alone is assumed.
-func (pl *answers) guessesAlone(w int, c *choice) []profile.Metric {
+func (pl *answers) guessesAlone(w int, c *plan.Choice) []profile.Metric {
 	var out []profile.Metric
-	wl := pl.workloads[w].workload
-	if pl.outlookOf(w, c.pool, c.mechanism).demand.Serving != nil || pl.measured(w, c.pool, c.mechanism) {
+	wl := pl.Workloads[w].Workload()
+	if pl.OutlookOf(w, c.Pool, c.Mechanism).Demand.Serving != nil || pl.Measured(w, c.Pool, c.Mechanism) {
 		return nil
 	}
 	for m := range wl.SLO.Limits() {
@@ -291,8 +293,8 @@ func (pl *answers) guessesAlone(w int, c *choice) []profile.Metric {
 
 // measurement names the figures of one replica alone that settle a provisional answer, and where to state them.
 func (pl *answers) measurement(w int, d *Decision) *Settle {
-	cw, c := pl.workloads[w], pl.chosen[w]
-	wl := cw.workload
+	cw, c := pl.Workloads[w], pl.Chosen[w]
+	wl := cw.Workload()
 	var what, keys []string
 	for _, m := range pl.guessesAlone(w, c) {
 		what = append(what, m.String())
@@ -303,7 +305,7 @@ func (pl *answers) measurement(w int, d *Decision) *Settle {
 	if pl.guessesBusy(w, c) {
 		what, keys = append(what, "SM activity"), append(keys, "gpu_busy")
 	}
-	if cw.demand.Memory.Unknown {
+	if cw.Demand().Memory.Unknown {
 		what, keys = append(what, "peak memory"), append(keys, "memory")
 	}
 	if len(what) == 0 { // computed, and too near to a limit to tell
@@ -312,13 +314,13 @@ func (pl *answers) measurement(w int, d *Decision) *Settle {
 		}
 		keys = []string{"solo, and gpu_busy in the place of load"}
 	}
-	file := pl.opt.Input
+	file := pl.Opt.Input
 	if file == "" {
 		file = "the fleet file"
 	}
 	s := settling(wl, what)
 	s.Measurement = fmt.Sprintf("%s of a replica of %s alone on %s at its load; state it in %s as its %s",
-		strings.Join(what, ", "), d.Workload, problem.A(pl.pools[c.pool].ground.GPU().Name), file,
+		strings.Join(what, ", "), d.Workload, problem.A(pl.Pools[c.Pool].Ground().GPU().Name), file,
 		strings.Join(keys, " and "))
 	return &s
 }

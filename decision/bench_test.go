@@ -23,7 +23,7 @@ func BenchmarkEvaluate(b *testing.B) {
 	for b.Loop() {
 		Evaluate(w, p, gate.Neighbours{Trusted: 3, Untrusted: 5}, &ev)
 	}
-	if ev.foremost() == nil {
+	if ev.Foremost() == nil {
 		b.Fatal("nothing passes")
 	}
 }

@@ -29,24 +29,24 @@ type hourly struct {
 
 // pay prices n GPUs in whole nodes, spot of which are bought as spot.
 func pay(p *CompiledPool, n, spot int) (h hourly, err error) {
-	perNode, known := p.pool.GPUsPerNode.Get()
+	perNode, known := p.Pool.GPUsPerNode.Get()
 	if known {
 		h.nodes = (n + perNode - 1) / perNode
 		n = h.nodes * perNode
 	}
-	reserved, reservedPrice := p.reservedOf()
-	_, spotPrice := p.spotOf()
+	reserved, reservedPrice := p.ReservedOf()
+	_, spotPrice := p.SpotOf()
 	spot = min(spot, max(0, n-reserved))
 	rest := max(0, n-spot-reserved)
 	h.gpus = spot + reserved + rest
 	if known {
 		h.nodes = (h.gpus + perNode - 1) / perNode
 	}
-	if !p.priced {
+	if !p.Priced {
 		return h, nil
 	}
-	full, err := p.price.Mul(int64(rest))
-	if node, stated := p.pool.NodePricePerHour.Get(); stated && rest%perNode == 0 {
+	full, err := p.Price.Mul(int64(rest))
+	if node, stated := p.Pool.NodePricePerHour.Get(); stated && rest%perNode == 0 {
 		full, err = node.Mul(int64(rest / perNode)) // exact, where a GPU's part is rounded
 	}
 	cheap, err1 := spotPrice.Mul(int64(spot))
@@ -58,15 +58,15 @@ func pay(p *CompiledPool, n, spot int) (h hourly, err error) {
 // paidToday prices a pool as it is: nothing where it is not owned, and as spot what
 // is stated to be. Of a pool that says only what spot would cost all is on demand.
 func paidToday(p *CompiledPool) (hourly, error) {
-	if !p.pool.Owned.Or(true) {
+	if !p.Pool.Owned.Or(true) {
 		return hourly{}, nil
 	}
 	spot := 0
-	if s := p.pool.Spot; s != nil {
-		n, _ := p.spotOf()
-		spot = min(n, s.Count, p.pool.Count)
+	if s := p.Pool.Spot; s != nil {
+		n, _ := p.SpotOf()
+		spot = min(n, s.Count, p.Pool.Count)
 	}
-	return pay(p, p.pool.Count, spot)
+	return pay(p, p.Pool.Count, spot)
 }
 
 // billed fills in a bill from what is paid by the hour.
@@ -85,34 +85,34 @@ func billed(today, after hourly, currency string) (Bill, error) {
 // bill prices the pools and sums them up.
 func (pl *answers) bill(r *Result) error {
 	t := &r.Totals
-	t.HoursPerMonth, t.WorkloadsTotal = cost.HoursPerMonth, len(pl.workloads)
-	alone := make([]int, len(pl.pools)) // GPUs, were each replica on GPUs of its own
-	for w, c := range pl.chosen {
+	t.HoursPerMonth, t.WorkloadsTotal = cost.HoursPerMonth, len(pl.Workloads)
+	alone := make([]int, len(pl.Pools)) // GPUs, were each replica on GPUs of its own
+	for w, c := range pl.Chosen {
 		if c == nil {
 			t.Unplaced++
 			continue
 		}
-		alone[c.pool] += pl.placed[w] * pl.workloads[w].workload.gpus()
+		alone[c.Pool] += pl.Placed[w] * pl.Workloads[w].Workload().GPUCount()
 	}
 	var today, after hourly
-	for p, cp := range pl.pools {
+	for p, cp := range pl.Pools {
 		pool := &r.Pools[p]
 		now, err := paidToday(cp)
 		if err != nil {
-			return fmt.Errorf("decision: pool %q: %w", cp.pool.Name, err)
+			return fmt.Errorf("decision: pool %q: %w", cp.Pool.Name, err)
 		}
 		var then hourly
-		if cp.pool.Owned.Or(true) || pool.GPUsNeeded > 0 {
+		if cp.Pool.Owned.Or(true) || pool.GPUsNeeded > 0 {
 			if then, err = pay(cp, pool.GPUsNeeded, pool.SpotGPUs); err != nil {
-				return fmt.Errorf("decision: pool %q: %w", cp.pool.Name, err)
+				return fmt.Errorf("decision: pool %q: %w", cp.Pool.Name, err)
 			}
 		}
 		currency := ""
-		if cp.priced {
-			currency = cp.price.Currency()
+		if cp.Priced {
+			currency = cp.Price.Currency()
 			t.Currency = currency
 		} else if now.gpus+then.gpus > 0 {
-			t.UnpricedPools = append(t.UnpricedPools, cp.pool.Name)
+			t.UnpricedPools = append(t.UnpricedPools, cp.Pool.Name)
 		}
 		if pool.Bill, err = billed(now, then, currency); err != nil {
 			return err

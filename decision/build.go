@@ -7,27 +7,29 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // answers puts what was planned into words and figures.
 type answers struct {
-	*planner
+	*plan.Planner
 	imaginary bool // nobody reads them but for place and price: they have no candidates and no alternatives
-	mixes     map[groupKey]*mix
+	mixes     map[plan.GroupKey]*mix
 	asked     int // workloads, over how many replicas their load would do
 }
 
 func (pl *answers) result() (*Result, error) {
-	r := &Result{Version: "v1", Confidence: pl.opt.Confidence, Search: pl.search, Decisions: []Decision{},
+	r := &Result{Version: "v1", Confidence: pl.Opt.Confidence, Search: pl.Search, Decisions: []Decision{},
 		Pools: []PoolResult{}, Traps: []TrapHit{}}
 	pl.mixGroups()
 	shares, err := pl.shares()
 	if err != nil {
 		return nil, err
 	}
-	for w := range pl.workloads {
+	for w := range pl.Workloads {
 		d, err := pl.decision(w, shares[w])
 		if err != nil {
 			return nil, err
@@ -45,7 +47,7 @@ func (pl *answers) result() (*Result, error) {
 	slices.SortFunc(r.Decisions, func(a, b Decision) int { return cmp.Compare(a.Workload, b.Workload) })
 	r.Assumes = append(pl.strangers(), pl.pretended()...)
 	r.Remarks = append(pl.impossible(), pl.remarks()...)
-	for p := range pl.pools {
+	for p := range pl.Pools {
 		r.Pools = append(r.Pools, pl.poolResult(p))
 	}
 	r.Traps = fleetTraps(r.Decisions)
@@ -113,33 +115,33 @@ func fleetTraps(ds []Decision) []TrapHit {
 }
 
 func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
-	cw := pl.workloads[w]
-	d := Decision{Workload: cw.workload.Name, Mechanism: sharing.MechanismNone, Replicas: cw.workload.replicas(),
-		GPUs:   cw.workload.gpus(),
-		Memory: memoryText(&cw.demand.Memory)}
+	cw := pl.Workloads[w]
+	d := Decision{Workload: cw.Workload().Name, Mechanism: sharing.MechanismNone, Replicas: cw.Workload().ReplicaCount(),
+		GPUs:   cw.Workload().GPUCount(),
+		Memory: memoryText(&cw.Demand().Memory)}
 	if !pl.imaginary {
 		d.Candidates = pl.candidates(w)
 	}
-	c := pl.chosen[w]
+	c := pl.Chosen[w]
 	pl.answer(w, &d, share)
 	if c != nil {
-		cp := pl.pools[c.pool]
-		d.Pool, d.Mechanism = cp.pool.Name, c.mechanism
-		if c.slice != nil {
-			d.Profile = c.slice.Profile.Name
+		cp := pl.Pools[c.Pool]
+		d.Pool, d.Mechanism = cp.Pool.Name, c.Mechanism
+		if c.Slice != nil {
+			d.Profile = c.Slice.Profile.Name
 		}
-		t := traitOf(c.mechanism)
-		d.TradeOff = &gate.ReasonText{Code: gate.CodeTradeOff, Message: t.tradeOff, Source: t.tradeOffSource,
+		t := score.TraitOf(c.Mechanism)
+		d.TradeOff = &gate.ReasonText{Code: gate.CodeTradeOff, Message: t.TradeOff, Source: t.TradeOffSource,
 			Verdict: gate.VerdictPass}
-		d.Risk = riskOf(cw.arch.Class, c.mechanism)
+		d.Risk = riskOf(cw.Archetype.Class, c.Mechanism)
 		for a := range sharing.AxisCount {
-			p := cp.ground.Isolation(c.mechanism, sharing.Axis(a))
+			p := cp.Ground().Isolation(c.Mechanism, sharing.Axis(a))
 			d.Isolation = append(d.Isolation, AxisLevel{p.Axis, p.Level, p.Text, p.Source})
 		}
 		d.NotChosen = pl.notChosen(w, d.Candidates)
 	}
-	if e := pl.evidence; e != nil && e.solos[w] != nil {
-		if c == nil || e.gpus[w] == nil || e.gpus[w] == pl.pools[c.pool].ground.GPU() {
+	if e := pl.Evidence; e != nil && e.Solos[w] != nil {
+		if c == nil || e.GPUs[w] == nil || e.GPUs[w] == pl.Pools[c.Pool].Ground().GPU() {
 			d.BreakEven = pl.breakEven(w)
 		}
 	}
@@ -147,51 +149,51 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 	if err := pl.provisional(w, &d, share); err != nil {
 		return d, err
 	}
-	if c == nil || !pl.pools[c.pool].priced {
+	if c == nil || !pl.Pools[c.Pool].Priced {
 		return d, nil
 	}
 	var err error
-	if d.Cost, err = pl.costOf(w, pl.pools[c.pool], share); err == nil && cw.workload.Revenue != nil {
-		d.Impact, err = pl.impact(w, c, share, pl.pools[c.pool])
+	if d.Cost, err = pl.costOf(w, pl.Pools[c.Pool], share); err == nil && cw.Workload().Revenue != nil {
+		d.Impact, err = pl.impact(w, c, share, pl.Pools[c.Pool])
 	}
 	return d, err
 }
 
 // scene gathers what the trap detectors look at.
 func (pl *answers) scene(w, fullest int) *trapScene {
-	cw := pl.workloads[w]
-	s := &trapScene{w: cw.workload, cw: cw, tenants: fullest}
-	if f := cw.workload.Framework; f != nil {
+	cw := pl.Workloads[w]
+	s := &trapScene{w: cw.Workload(), cw: cw, tenants: fullest}
+	if f := cw.Workload().Framework; f != nil {
 		s.f = *f
 	}
-	if r := cw.workload.Request; r != nil {
+	if r := cw.Workload().Request; r != nil {
 		s.r = *r
 	}
-	c := pl.chosen[w]
+	c := pl.Chosen[w]
 	switch {
 	case c != nil:
-		s.p, s.chosen = pl.pools[c.pool], c.mechanism
-		if c.slice != nil {
-			s.profile = c.slice.Profile.Name
+		s.p, s.chosen = pl.Pools[c.Pool], c.Mechanism
+		if c.Slice != nil {
+			s.profile = c.Slice.Profile.Name
 		}
-	case cw.workload.Pool != "":
-		for _, p := range pl.pools {
-			if p.pool.Name == cw.workload.Pool {
+	case cw.Workload().Pool != "":
+		for _, p := range pl.Pools {
+			if p.Pool.Name == cw.Workload().Pool {
 				s.p = p
 			}
 		}
-	case len(pl.pools) == 1:
-		s.p = pl.pools[0]
+	case len(pl.Pools) == 1:
+		s.p = pl.Pools[0]
 	}
 	if s.p == nil {
 		return s
 	}
 	s.filler = pl.filler(w, s.p)
-	s.untrusted = pl.trust.neighbours(w, cw, s.p.pool.Name).Untrusted > 0
+	s.untrusted = pl.Trust.Neighbours(w, cw, s.p.Pool.Name).Untrusted > 0
 	if c != nil {
-		mix := pl.mixes[c.groupKey]
+		mix := pl.mixes[c.GroupKey]
 		s.unequal = mix.unequal
-		s.uids = mix.uids && !cw.workload.UID.IsZero()
+		s.uids = mix.uids && !cw.Workload().UID.IsZero()
 	}
 	return s
 }
@@ -202,17 +204,17 @@ const fillingBusy = 0.9
 // filler says which other workload that may run on a pool fills the GPU while its kernels run: by its profile, or
 // where there is none by the busy share that is stated of a computation. "" is none.
 func (pl *answers) filler(w int, p *CompiledPool) string {
-	for j, cw := range pl.workloads {
-		o := cw.workload
-		if j == w || o.Pool != "" && o.Pool != p.pool.Name {
+	for j, cw := range pl.Workloads {
+		o := cw.Workload()
+		if j == w || o.Pool != "" && o.Pool != p.Pool.Name {
 			continue
 		}
-		if pl.named(j) {
-			if share, fills := predict.FillsGPU(pl.evidence.solos[j]); fills {
+		if pl.Named(j) {
+			if share, fills := predict.FillsGPU(pl.Evidence.Solos[j]); fills {
 				return fmt.Sprintf("%s holds %.0f%% of the SMs while its kernels run", o.Name, 100*share)
 			}
-		} else if o.Kind == KindHPC && cw.demand.BusyBasis == gate.BusyStated && cw.demand.Busy >= fillingBusy {
-			return fmt.Sprintf("%s computes %.0f%% of the time", o.Name, 100*cw.demand.Busy)
+		} else if o.Kind == KindHPC && cw.Demand().BusyBasis == gate.BusyStated && cw.Demand().Busy >= fillingBusy {
+			return fmt.Sprintf("%s computes %.0f%% of the time", o.Name, 100*cw.Demand().Busy)
 		}
 	}
 	return ""
@@ -227,19 +229,19 @@ type mix struct {
 }
 
 func (pl *answers) mixGroups() {
-	pl.mixes = map[groupKey]*mix{}
-	for w, c := range pl.chosen {
+	pl.mixes = map[plan.GroupKey]*mix{}
+	for w, c := range pl.Chosen {
 		if c == nil {
 			continue
 		}
-		cw, key := pl.workloads[w], c.groupKey
+		cw, key := pl.Workloads[w], c.GroupKey
 		m := pl.mixes[key]
 		if m == nil {
 			m = &mix{first: cw}
 			pl.mixes[key] = m
 		}
-		m.unequal = m.unequal || cw.workload.Kind != m.first.workload.Kind || cw.demand.Busy != m.first.demand.Busy
-		if uid := cw.workload.UID; !uid.IsZero() {
+		m.unequal = m.unequal || cw.Workload().Kind != m.first.Workload().Kind || cw.Demand().Busy != m.first.Demand().Busy
+		if uid := cw.Workload().UID; !uid.IsZero() {
 			m.uids = m.uids || !m.uid.IsZero() && m.uid != uid
 			m.uid = uid
 		}
@@ -247,29 +249,29 @@ func (pl *answers) mixGroups() {
 }
 
 func (pl *answers) poolResult(p int) PoolResult {
-	cp := pl.pools[p]
-	r := PoolResult{Pool: cp.pool.Name, GPU: cp.ground.GPU().Name, GPUs: cp.pool.Count, Groups: []GroupResult{}}
-	for _, key := range pl.groupKeys() {
-		if key.pool != p {
+	cp := pl.Pools[p]
+	r := PoolResult{Pool: cp.Pool.Name, GPU: cp.Ground().GPU().Name, GPUs: cp.Pool.Count, Groups: []GroupResult{}}
+	for _, key := range pl.GroupKeys() {
+		if key.Pool != p {
 			continue
 		}
-		g := pl.groups[key]
-		gr := GroupResult{Mechanism: g.mechanism, GPUs: g.gpus(), LowerBound: pl.lowerBound(g), Layouts: pl.layouts(g)}
-		if n := cp.pool.GPUsPerNode.Or(1); gr.GPUs%n != 0 && g.mechanism != sharing.MechanismExclusive {
+		g := pl.Groups[key]
+		gr := GroupResult{Mechanism: g.Mechanism, GPUs: g.GPUs(), LowerBound: pl.lowerBound(g), Layouts: pl.layouts(g)}
+		if n := cp.Pool.GPUsPerNode.Or(1); gr.GPUs%n != 0 && g.Mechanism != sharing.MechanismExclusive {
 			gr.Notes = append(gr.Notes, fmt.Sprintf("%s: no whole number of nodes of %d. The device plugin has one sharing "+
 				"configuration a node, so give this group nodes of its own, or deliver by DRA", counted(gr.GPUs, "GPU"), n))
 		}
 		r.GPUsNeeded += gr.GPUs
-		r.SpotGPUs += pl.spotGPUs(g)
+		r.SpotGPUs += pl.SpotGPUs(g)
 		r.Groups = append(r.Groups, gr)
 	}
-	limit, _ := cp.spotOf()
+	limit, _ := cp.SpotOf()
 	r.SpotGPUs = min(r.SpotGPUs, limit)
-	r.Migration = pl.migrations[p]
+	r.Migration = pl.Migrations[p]
 	return r
 }
 
-func (pl *answers) layouts(g *group) []LayoutResult {
+func (pl *answers) layouts(g *plan.Group) []LayoutResult {
 	out := []LayoutResult{}
 	add := func(l LayoutResult) {
 		if n := len(out); n > 0 && slices.Equal(out[n-1].Instances, l.Instances) &&
@@ -279,25 +281,25 @@ func (pl *answers) layouts(g *group) []LayoutResult {
 		}
 		out = append(out, l)
 	}
-	for _, m := range g.wholes {
-		w := pl.workloads[m.workload].workload
-		add(LayoutResult{GPUs: m.replicas * w.gpus(), Tenants: []TenantResult{{w.Name, 1}}})
+	for _, m := range g.Wholes {
+		w := pl.Workloads[m.Workload].Workload()
+		add(LayoutResult{GPUs: m.Replicas * w.GPUCount(), Tenants: []TenantResult{{w.Name, 1}}})
 	}
-	for i := range g.bins {
+	for i := range g.Bins {
 		l := LayoutResult{GPUs: 1}
-		for _, m := range g.bins[i].members {
-			l.Tenants = append(l.Tenants, TenantResult{pl.workloads[m.workload].workload.Name, m.replicas})
+		for _, m := range g.Bins[i].Members {
+			l.Tenants = append(l.Tenants, TenantResult{pl.Workloads[m.Workload].Workload().Name, m.Replicas})
 		}
 		slices.SortFunc(l.Tenants, func(a, b TenantResult) int { return cmp.Compare(a.Workload, b.Workload) })
 		add(l)
 	}
-	for i := range g.sliced {
-		s := &g.sliced[i]
+	for i := range g.Sliced {
+		s := &g.Sliced[i]
 		l := LayoutResult{GPUs: 1}
-		for k, m := range s.members {
-			in := s.layout.Instances[k]
+		for k, m := range s.Members {
+			in := s.Layout.Instances[k]
 			l.Instances = append(l.Instances, InstanceResult{in.Profile.Name, in.Start, in.Size,
-				pl.workloads[m.workload].workload.Name, m.replicas})
+				pl.Workloads[m.Workload].Workload().Name, m.Replicas})
 		}
 		add(l)
 	}
@@ -305,18 +307,18 @@ func (pl *answers) layouts(g *group) []LayoutResult {
 }
 
 // lowerBound returns the number of GPUs that no packing of the group's members can go below.
-func (pl *answers) lowerBound(g *group) int {
-	if g.mechanism == sharing.MechanismExclusive {
-		return g.whole
+func (pl *answers) lowerBound(g *plan.Group) int {
+	if g.Mechanism == sharing.MechanismExclusive {
+		return g.Whole
 	}
-	if gate.TraitsOf(g.mechanism).Sliced {
-		return g.bound
+	if gate.TraitsOf(g.Mechanism).Sliced {
+		return g.Bound
 	}
-	memory, p := 0.0, slices.Index(pl.pools, g.pool)
-	usable := float64(pl.usable(p, g.mechanism))
-	for w, c := range pl.chosen {
-		if c != nil && c.pool == p && c.mechanism == g.mechanism && usable > 0 {
-			memory += float64(pl.placed[w]) * float64(pl.memoryOf(w, g.mechanism)) / usable
+	memory, p := 0.0, slices.Index(pl.Pools, g.Pool)
+	usable := float64(pl.Usable(p, g.Mechanism))
+	for w, c := range pl.Chosen {
+		if c != nil && c.Pool == p && c.Mechanism == g.Mechanism && usable > 0 {
+			memory += float64(pl.Placed[w]) * float64(pl.MemoryOf(w, g.Mechanism)) / usable
 		}
 	}
 	return max(1, int(math.Ceil(memory-1e-9)))

@@ -7,15 +7,17 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/prospect"
+	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // notChosen compares the choice with the next ones: what a replica costs on a
 // full GPU, and where that is the same what each does better and worse.
 func (pl *answers) notChosen(w int, cs []Candidate) []string {
-	taken := pl.chosen[w]
+	taken := pl.Chosen[w]
 	var chosen *Candidate
 	for i := range cs {
 		if cs[i].Chosen {
@@ -24,18 +26,19 @@ func (pl *answers) notChosen(w int, cs []Candidate) []string {
 	}
 	var out []string
 	most := 2
-	if s := taken.smaller; s != nil {
+	if s := taken.Smaller; s != nil {
 		most++
-		p := pl.prospectsOf(site{taken.groupKey, s}, []member{{w, gate.PerInstance(taken.mechanism)}})
+		inside := []plan.Member{{Workload: w, Replicas: gate.PerInstance(taken.Mechanism)}}
+		p := pl.ProspectsOf(plan.Site{GroupKey: taken.GroupKey, Slice: s}, inside)
 		text := pl.why(w, taken, p)
-		switch d := &pl.outlookOf(w, taken.pool, taken.mechanism).demand; {
+		switch d := &pl.OutlookOf(w, taken.Pool, taken.Mechanism).Demand; {
 		case d.Limits != [costs.LatencyCount]float64{}:
 		case d.Online || d.Serving != nil:
 			text += fmt.Sprintf(", and must stay below %.0f%%", 100*prospect.BusiestUnbounded)
 		default:
 			text += fmt.Sprintf(", and must keep %.0f%%", 100*prospect.KeepsRate)
 		}
-		out = append(out, fmt.Sprintf("%s %s on %s %s", taken.mechanism, s.Profile.Name, pl.pools[taken.pool].pool.Name,
+		out = append(out, fmt.Sprintf("%s %s on %s %s", taken.Mechanism, s.Profile.Name, pl.Pools[taken.Pool].Pool.Name,
 			text))
 	}
 	for i := range cs {
@@ -43,17 +46,17 @@ func (pl *answers) notChosen(w int, cs []Candidate) []string {
 		if chosen == nil || c.Verdict != gate.VerdictPass || c.Chosen || len(out) == most {
 			continue
 		}
-		at := slices.IndexFunc(pl.choices[w], func(o choice) bool {
-			return o.mechanism == c.Mechanism && pl.pools[o.pool].pool.Name == c.Pool
+		at := slices.IndexFunc(pl.Choices[w], func(o plan.Choice) bool {
+			return o.Mechanism == c.Mechanism && pl.Pools[o.Pool].Pool.Name == c.Pool
 		})
 		if at < 0 {
 			continue
 		}
 		text := fmt.Sprintf("%s on %s ", c.Mechanism, c.Pool)
-		switch o := &pl.choices[w][at]; {
-		case o.unit >= 1.005*taken.unit && taken.unit > 0:
-			text += fmt.Sprintf("costs %.2f times as much for a replica", o.unit/taken.unit)
-		case o.unit <= 0.995*taken.unit:
+		switch o := &pl.Choices[w][at]; {
+		case o.Unit >= 1.005*taken.Unit && taken.Unit > 0:
+			text += fmt.Sprintf("costs %.2f times as much for a replica", o.Unit/taken.Unit)
+		case o.Unit <= 0.995*taken.Unit:
 			text += "costs less on a full GPU, but not beside the others of this fleet"
 		default:
 			text += fmt.Sprintf("costs the same and scores %.1f against %.1f%s", c.Score, chosen.Score, compared(c, chosen))
@@ -96,29 +99,29 @@ type listing struct {
 // candidates returns the candidates of workload w in words, the chosen one
 // first: those of all pools, or with many pools the best of each mechanism.
 func (pl *answers) candidates(w int) []Candidate {
-	cw := pl.workloads[w]
-	beside := make([]gate.Neighbours, len(pl.pools))
-	for p := range pl.pools {
-		beside[p] = pl.neighbours(w, p)
+	cw := pl.Workloads[w]
+	beside := make([]gate.Neighbours, len(pl.Pools))
+	for p := range pl.Pools {
+		beside[p] = pl.Neighbours(w, p)
 	}
 	var list []listing
 	var s Scored
-	if len(pl.pools) > pl.opt.MaxPoolsListed {
+	if len(pl.Pools) > pl.Opt.MaxPoolsListed {
 		for _, m := range sharing.Mechanisms() {
 			p := pl.bestPool(w, m, beside)
-			evaluate(cw, pl.pools[p], beside[p], m, &s)
+			score.EvaluateMechanism(cw, pl.Pools[p], beside[p], m, &s)
 			list = append(list, listing{pl.words(w, p, &s), p, s.Score})
 		}
 	} else {
-		for p, cp := range pl.pools {
+		for p, cp := range pl.Pools {
 			for _, m := range sharing.Mechanisms() {
-				evaluate(cw, cp, beside[p], m, &s)
+				score.EvaluateMechanism(cw, cp, beside[p], m, &s)
 				list = append(list, listing{pl.words(w, p, &s), p, s.Score})
 				if m != sharing.MechanismMIG {
 					continue
 				}
 				for _, r := range s.Denser() {
-					list = append(list, listing{Candidate{Pool: cp.pool.Name, Mechanism: m, Profile: r.Profile.Name,
+					list = append(list, listing{Candidate{Pool: cp.Pool.Name, Mechanism: m, Profile: r.Profile.Name,
 						Verdict: r.Verdict, Tenants: 1, Reasons: []gate.ReasonText{r.Text()}}, -1, 0})
 				}
 			}
@@ -151,27 +154,27 @@ const dropped = 100
 // bestPool is the pool on which mechanism m was chosen for workload w, or does
 // best, now that full pools and bans are known.
 func (pl *answers) bestPool(w int, m sharing.Mechanism, beside []gate.Neighbours) int {
-	if c := pl.chosen[w]; c != nil && c.mechanism == m {
-		return c.pool
+	if c := pl.Chosen[w]; c != nil && c.Mechanism == m {
+		return c.Pool
 	}
 	var best standing
 	var s Scored
-	for p, cp := range pl.pools {
-		evaluate(pl.workloads[w], cp, beside[p], m, &s)
+	for p, cp := range pl.Pools {
+		score.EvaluateMechanism(pl.Workloads[w], cp, beside[p], m, &s)
 		at := standing{p, s.Verdict.Severity(), s.Len() > 0 && s.Reason(0).Code == gate.CodePinnedElsewhere, s.Score}
 		if s.Verdict == gate.VerdictPass {
 			at.severity = dropped
 		}
-		key := groupKey{p, m}
-		if c := pl.choice(w, key); c != nil {
-			at = standing{pool: p, score: c.score}
-			if pl.full[w][key] > 0 {
+		key := plan.GroupKey{Pool: p, Mechanism: m}
+		if c := pl.Choice(w, key); c != nil {
+			at = standing{pool: p, score: c.Score}
+			if pl.Full[w][key] > 0 {
 				at.severity = gate.VerdictReject.Severity()
-			} else if why, banned := pl.banned[w][key]; banned {
+			} else if why, banned := pl.Banned[w][key]; banned {
 				at.severity = why.Verdict.Severity()
 			}
 		}
-		if p == 0 || at.before(best, pl.bonus[w]) {
+		if p == 0 || at.before(best, pl.Bonus[w]) {
 			best = at
 		}
 	}
@@ -207,16 +210,16 @@ func (pl *answers) annotate(w int, l *listing) {
 	if l.pool < 0 {
 		return
 	}
-	cw, cp := pl.workloads[w], pl.pools[l.pool]
-	key := groupKey{l.pool, l.Mechanism}
+	cw, cp := pl.Workloads[w], pl.Pools[l.pool]
+	key := plan.GroupKey{Pool: l.pool, Mechanism: l.Mechanism}
 	if l.Verdict != gate.VerdictReject {
-		l.Preference = round(pl.preferenceOf(w, l.pool, l.score), 2)
+		l.Preference = round(pl.PreferenceOf(w, l.pool, l.score), 2)
 	}
 	add := func(why gate.Reason) {
 		if l.Reasons[0].Code == gate.CodeFits {
 			l.Reasons = l.Reasons[:0]
 		}
-		l.Reasons = append(l.Reasons, why.About(&cw.demand, cp.ground).Text())
+		l.Reasons = append(l.Reasons, why.About(cw.Demand(), cp.Ground()).Text())
 		if why.Verdict.Severity() > l.Verdict.Severity() {
 			l.Verdict = why.Verdict
 		}
@@ -224,26 +227,26 @@ func (pl *answers) annotate(w int, l *listing) {
 			l.Score, l.Preference, l.Parts = 0, 0, nil
 		}
 	}
-	chosen := pl.chosen[w] != nil && pl.chosen[w].pool == l.pool && pl.chosen[w].mechanism == l.Mechanism
-	if need := pl.full[w][key]; need > 0 && l.Verdict == gate.VerdictPass {
+	chosen := pl.Chosen[w] != nil && pl.Chosen[w].Pool == l.pool && pl.Chosen[w].Mechanism == l.Mechanism
+	if need := pl.Full[w][key]; need > 0 && l.Verdict == gate.VerdictPass {
 		verdict := gate.VerdictReject
 		if chosen {
 			verdict = gate.VerdictPass // for those that were placed
 		}
 		add(gate.Reason{Verdict: verdict, Code: gate.CodePoolFull, Mechanism: l.Mechanism, Need: int64(need),
-			Have: int64(cp.pool.Count)})
+			Have: int64(cp.Pool.Count)})
 	}
-	if why, banned := pl.banned[w][key]; banned {
+	if why, banned := pl.Banned[w][key]; banned {
 		why.Mechanism = l.Mechanism
 		add(why)
 	}
-	if c := pl.choice(w, key); c != nil && l.Verdict == gate.VerdictPass {
-		l.Tenants = min(c.fits, c.tenants) // a prediction may have allowed fewer
-		if c.slice != nil {
-			l.chose(c.slice)
-			need := pl.memoryOf(w, c.mechanism)
+	if c := pl.Choice(w, key); c != nil && l.Verdict == gate.VerdictPass {
+		l.Tenants = min(c.Fits, c.Tenants) // a prediction may have allowed fewer
+		if c.Slice != nil {
+			l.chose(c.Slice)
+			need := pl.MemoryOf(w, c.Mechanism)
 			add(gate.Reason{Verdict: gate.VerdictPass, Code: gate.CodeSliceFits, Mechanism: l.Mechanism, Need: int64(need),
-				Profile: c.slice.Profile})
+				Profile: c.Slice.Profile})
 		}
 	}
 	l.Chosen = chosen
@@ -268,8 +271,8 @@ func (l *listing) chose(s *gate.MIGSlice) {
 
 // words puts an evaluated candidate into words.
 func (pl *answers) words(w, p int, s *Scored) Candidate {
-	cw := pl.workloads[w]
-	c := Candidate{Pool: pl.pools[p].pool.Name, Mechanism: s.Mechanism, Profile: s.Profile(), Verdict: s.Verdict,
+	cw := pl.Workloads[w]
+	c := Candidate{Pool: pl.Pools[p].Pool.Name, Mechanism: s.Mechanism, Profile: s.Profile(), Verdict: s.Verdict,
 		Tenants: s.Tenants,
 		Reasons: make([]gate.ReasonText, 0, max(1, s.Len()))}
 	if s.Verdict != gate.VerdictReject {
@@ -277,14 +280,14 @@ func (pl *answers) words(w, p int, s *Scored) Candidate {
 		c.Parts = make([]ScorePart, 0, CriterionCount)
 		for i := range CriterionCount {
 			c.Parts = append(c.Parts, ScorePart{Criterion(i), round(s.Raw[i], 4), round(s.Normalised[i], 4),
-				round(cw.weights[i], 4), round(s.Weighted[i], 4)})
+				round(cw.Weights[i], 4), round(s.Weighted[i], 4)})
 		}
 	}
 	for i := range s.Len() {
 		c.Reasons = append(c.Reasons, s.Reason(i).Text())
 	}
 	if s.Len() == 0 {
-		c.Reasons = append(c.Reasons, gate.Pass().About(&cw.demand, pl.pools[p].ground).Text())
+		c.Reasons = append(c.Reasons, gate.Pass().About(cw.Demand(), pl.Pools[p].Ground()).Text())
 	}
 	return c
 }

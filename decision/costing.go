@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 )
 
@@ -18,18 +19,18 @@ type workloadShare struct {
 // shares divides each GPU's price among those on it, to the last micro-unit:
 // by tenants where they share without slices, by placement units under MIG.
 func (pl *answers) shares() ([]workloadShare, error) {
-	out := make([]workloadShare, len(pl.workloads))
+	out := make([]workloadShare, len(pl.Workloads))
 	meters := map[*CompiledPool]*meter{}
-	for _, key := range pl.groupKeys() {
-		g := pl.groups[key]
-		m := meters[g.pool]
+	for _, key := range pl.GroupKeys() {
+		g := pl.Groups[key]
+		m := meters[g.Pool]
 		if m == nil {
-			m = newMeter(g.pool)
-			meters[g.pool] = m
+			m = newMeter(g.Pool)
+			meters[g.Pool] = m
 		}
 		var failed error
-		pl.eachGPU(g, func(members []member, units []int, gpus int) {
-			price, err := m.take(gpus, pl.interruptible(members))
+		pl.EachGPU(g, func(members []plan.Member, units []int, gpus int) {
+			price, err := m.take(gpus, pl.Interruptible(members))
 			if err != nil {
 				failed = err
 				return
@@ -39,8 +40,8 @@ func (pl *answers) shares() ([]workloadShare, error) {
 		if failed != nil {
 			return nil, failed
 		}
-		for _, m := range g.wholes {
-			out[m.workload].fullest = 1
+		for _, m := range g.Wholes {
+			out[m.Workload].fullest = 1
 		}
 	}
 	return out, nil
@@ -48,17 +49,17 @@ func (pl *answers) shares() ([]workloadShare, error) {
 
 // divide gives each member its share of a price, in micro-units, by weight (replicas
 // where there are no units); what rounding leaves goes to the first members.
-func divide(out []workloadShare, price int64, members []member, units []int) {
+func divide(out []workloadShare, price int64, members []plan.Member, units []int) {
 	weight, tenants := 0, 0
 	at := func(k int) int {
 		if units != nil {
 			return units[k]
 		}
-		return members[k].replicas
+		return members[k].Replicas
 	}
 	for k := range members {
 		weight += at(k)
-		tenants += members[k].replicas
+		tenants += members[k].Replicas
 	}
 	left := price
 	for k, m := range members {
@@ -66,12 +67,12 @@ func divide(out []workloadShare, price int64, members []member, units []int) {
 		if weight > 0 {
 			part = price * int64(at(k)) / int64(weight) // at most 1e12 micro-units times 1e5: the product fits
 		}
-		out[m.workload].micros += part
+		out[m.Workload].micros += part
 		left -= part
-		out[m.workload].fullest = max(out[m.workload].fullest, tenants)
+		out[m.Workload].fullest = max(out[m.Workload].fullest, tenants)
 	}
 	for k := 0; left > 0 && len(members) > 0; k, left = (k+1)%len(members), left-1 {
-		out[members[k].workload].micros++
+		out[members[k].Workload].micros++
 	}
 }
 
@@ -92,23 +93,23 @@ func (s *sums) monthly(micros int64, currency string) cost.Money {
 
 func (pl *answers) costOf(w int, p *CompiledPool, share workloadShare) (*CostResult, error) {
 	var s sums
-	replicas, gpus := int64(pl.placed[w]), int64(pl.workloads[w].workload.gpus())
-	alone := s.of(pl.rate(w, p).Mul(replicas * gpus))
-	hour := s.of(cost.FromMicros(share.micros, p.price.Currency()))
+	replicas, gpus := int64(pl.Placed[w]), int64(pl.Workloads[w].Workload().GPUCount())
+	alone := s.of(pl.Rate(w, p).Mul(replicas * gpus))
+	hour := s.of(cost.FromMicros(share.micros, p.Price.Currency()))
 	each := s.of(hour.MulFrac(1, replicas))
 	return &CostResult{PerWorkloadHour: hour.Decimal(), PerReplicaHour: each.Decimal(), ExclusiveHour: alone.Decimal(),
-		Currency: p.price.Currency()}, s.err
+		Currency: p.Price.Currency()}, s.err
 }
 
 // impact compares what neighbours' latency may lose with what sharing saves.
-func (pl *answers) impact(w int, c *choice, share workloadShare, p *CompiledPool) (*Impact, error) {
-	solo, measured := pl.workloads[w].workload.Solo.E2EP99.Get()
-	seen := pl.worst(w, c).outcomes
+func (pl *answers) impact(w int, c *plan.Choice, share workloadShare, p *CompiledPool) (*Impact, error) {
+	solo, measured := pl.Workloads[w].Workload().Solo.E2EP99.Get()
+	seen := pl.Worst(w, c).Outcomes
 	if !measured || len(seen) == 0 || math.IsInf(seen[0].P99[costs.LatencyE2E].Value, 1) {
 		return nil, nil
 	}
 	added := max(0, seen[0].P99[costs.LatencyE2E].Value-solo.Seconds())
-	rev := pl.workloads[w].workload.Revenue
+	rev := pl.Workloads[w].Workload().Revenue
 	percent := min(100, added/0.1*rev.LossPercentPer100m)
 	fraction, err := cost.PPMFromFloat(percent / 100)
 	if err != nil {
@@ -116,12 +117,13 @@ func (pl *answers) impact(w int, c *choice, share workloadShare, p *CompiledPool
 	}
 	var s sums
 	loss := s.of(rev.Monthly.Times(fraction))
-	alone := pl.rate(w, p).Micros() * int64(pl.placed[w]) * int64(pl.workloads[w].workload.gpus())
-	saving := s.monthly(alone-share.micros, p.price.Currency())
+	alone := pl.Rate(w, p).Micros() * int64(pl.Placed[w]) * int64(pl.Workloads[w].Workload().GPUCount())
+	saving := s.monthly(alone-share.micros, p.Price.Currency())
 	net := s.of(saving.Sub(loss))
 	return &Impact{AddedLatencyMS: round(added*1000, 3), LossPercent: round(percent, 3), MonthlyLoss: loss.Decimal(),
 		MonthlyBelowOwnGPUs: saving.Decimal(), Net: net.Decimal(), Currency: loss.Currency(),
-		Basis: "computed: the end-to-end P99 beside the neighbours, less the one measured alone; measure it beside them"}, s.err
+		Basis: "computed: the end-to-end P99 beside the neighbours, less the one measured alone; measure it beside them",
+	}, s.err
 }
 
 // meter hands out the prices of a pool's GPUs.
@@ -132,8 +134,8 @@ type meter struct {
 
 func newMeter(p *CompiledPool) *meter {
 	m := &meter{pool: p}
-	m.spot, _ = p.spotOf()
-	m.reserved, _ = p.reservedOf()
+	m.spot, _ = p.SpotOf()
+	m.reserved, _ = p.ReservedOf()
 	return m
 }
 
@@ -145,15 +147,15 @@ func (m *meter) take(n int, spot bool) (int64, error) {
 		total += part.Micros()
 		return err
 	}
-	_, cheap := m.pool.spotOf()
-	_, reserved := m.pool.reservedOf()
+	_, cheap := m.pool.SpotOf()
+	_, reserved := m.pool.ReservedOf()
 	k := 0
 	if spot {
 		k = min(n, m.spot)
 	}
 	r := min(n-k, m.reserved)
 	m.spot, m.reserved = m.spot-k, m.reserved-r
-	if err := errors.Join(pay(k, cheap), pay(r, reserved), pay(n-k-r, m.pool.price)); err != nil {
+	if err := errors.Join(pay(k, cheap), pay(r, reserved), pay(n-k-r, m.pool.Price)); err != nil {
 		return 0, fmt.Errorf("decision: %w", err)
 	}
 	return total, nil

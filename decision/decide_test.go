@@ -13,14 +13,15 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/google/go-cmp/cmp"
 )
 
 func price(t testing.TB, s string) cost.Money {
@@ -89,7 +90,7 @@ func TestMemoryNeed(t *testing.T) {
 	}{
 		{Workload{Memory: Some(18 * sharing.GiB)}, 18 * sharing.GiB},
 		{Workload{Model: &LanguageModel{Parameters: 8e9, Weights: PrecisionFP16, KVCache: Some(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
-		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: PrecisionFP16}}, 14e9 + 16384*priorKVPerToken(7e9) + 512*sharing.MiB},
+		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: PrecisionFP16}}, 14e9 + 16384*fleet.PriorKVPerToken(7e9) + 512*sharing.MiB},
 		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: PrecisionINT4, KVCache: Some(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
 		{Workload{GPUs: 4, Model: &LanguageModel{Parameters: 70e9, Weights: PrecisionFP16, KVCache: Some(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
 		{Workload{Framework: &Framework{Name: "pytorch", Processes: 3}, Model: &LanguageModel{Parameters: 1e9, Weights: PrecisionFP32, KVCache: Some(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
@@ -130,7 +131,7 @@ func randomFleet(rng *rand.Rand, pools, workloads int) *Fleet {
 		f.Pools = append(f.Pools, Pool{Name: fmt.Sprintf("p%d", i), GPU: gpus[rng.IntN(len(gpus))], Count: 1 + rng.IntN(20), PricePerGPUHour: Some(m)})
 	}
 	for i := range workloads {
-		w := Workload{Name: fmt.Sprintf("w%d", i), Kind: Kind(1 + rng.IntN(int(kindCount)-1)), Replicas: Replicas{Max: 1 + rng.IntN(4)},
+		w := Workload{Name: fmt.Sprintf("w%d", i), Kind: Kind(1 + rng.IntN(int(fleet.KindCount)-1)), Replicas: Replicas{Max: 1 + rng.IntN(4)},
 			Memory: Some(sharing.Bytes(1+rng.IntN(30)) * sharing.GiB), Tenant: fmt.Sprintf("t%d", rng.IntN(3))}
 		if rng.IntN(5) > 0 {
 			w.GPUBusy = Some(float64(rng.IntN(100)) / 100)
@@ -400,12 +401,12 @@ func TestSourcesResolve(t *testing.T) {
 		}
 	}
 	for _, m := range sharing.Mechanisms() {
-		check(m.String()+" trade-off", traitOf(m).tradeOffSource)
-		if traitOf(m).tradeOff == "" {
+		check(m.String()+" trade-off", score.TraitOf(m).TradeOffSource)
+		if score.TraitOf(m).TradeOff == "" {
 			t.Errorf("%s accepts no trade-off", m)
 		}
 	}
-	for k := KindDistributedTraining; k < kindCount; k++ {
+	for k := KindDistributedTraining; k < fleet.KindCount; k++ {
 		check(k.String(), ArchetypeOf(k).Source)
 	}
 	for _, r := range slaRisks {

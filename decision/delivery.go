@@ -7,6 +7,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -49,8 +50,8 @@ func (pl *answers) installing(f *Fleet, r *Result) error {
 		larger.Pools = slices.Clone(f.Pools)
 		for i := range larger.Pools {
 			p := &larger.Pools[i]
-			at := slices.IndexFunc(pl.pools, func(cp *CompiledPool) bool { return cp.pool.Name == p.Name })
-			ground := pl.pools[at].ground
+			at := slices.IndexFunc(pl.Pools, func(cp *CompiledPool) bool { return cp.Pool.Name == p.Name })
+			ground := pl.Pools[at].Ground()
 			var brought []sharing.Mechanism
 			for _, m := range in.mechanisms {
 				if ground.Denial(m).Code == gate.CodeNotDelivered {
@@ -71,16 +72,16 @@ func (pl *answers) installing(f *Fleet, r *Result) error {
 		if len(names) == 0 {
 			continue
 		}
-		other, err := newPlan(&larger, pl.opt, 1)
+		other, err := plan.NewPlan(&larger, pl.Opt, 1)
 		if err != nil {
 			return err
 		}
 		// The same workloads meet on the same GPUs.
-		other.seen, other.outlooks, other.simulated = pl.seen, pl.outlooks, pl.simulated
-		if err := other.plan(f.Trust); err != nil {
+		other.Seen, other.Outlooks, other.Simulated = pl.Seen, pl.Outlooks, pl.Simulated
+		if err := other.Plan(f.Trust); err != nil {
 			return err
 		}
-		then, err := (&answers{planner: other}).result()
+		then, err := (&answers{Planner: other}).result()
 		if err != nil {
 			return err
 		}
@@ -127,31 +128,31 @@ func (r *Result) freedBy(then *Result) (*Installing, error) {
 
 // impossible names the mechanisms that pools and workloads ask for and that hardware or delivery cannot give them.
 func (pl *answers) impossible() (out []string) {
-	for _, cp := range pl.pools {
-		for _, m := range cp.pool.Mechanisms {
-			if why := cp.ground.Denial(m); why.Verdict != gate.VerdictPass {
-				out = append(out, fmt.Sprintf("pool %s asks for %s, which cannot be: %s", cp.pool.Name, m, why))
+	for _, cp := range pl.Pools {
+		for _, m := range cp.Pool.Mechanisms {
+			if why := cp.Ground().Denial(m); why.Verdict != gate.VerdictPass {
+				out = append(out, fmt.Sprintf("pool %s asks for %s, which cannot be: %s", cp.Pool.Name, m, why))
 			}
 		}
 	}
-	for _, cw := range pl.workloads {
-		asked := cw.workload.Request
+	for _, cw := range pl.Workloads {
+		asked := cw.Workload().Request
 		if asked == nil {
 			continue
 		}
 		var whys []string
 		possible := false
-		for _, cp := range pl.pools {
-			if cw.workload.Pool != "" && cw.workload.Pool != cp.pool.Name {
+		for _, cp := range pl.Pools {
+			if cw.Workload().Pool != "" && cw.Workload().Pool != cp.Pool.Name {
 				continue
 			}
-			why := cp.ground.Denial(asked.Mechanism)
+			why := cp.Ground().Denial(asked.Mechanism)
 			possible = possible || why.Verdict == gate.VerdictPass
 			whys = append(whys, why.String())
 		}
 		if !possible && len(whys) > 0 {
 			slices.Sort(whys)
-			out = append(out, fmt.Sprintf("%s asks for %s, which no pool has: %s", cw.workload.Name, asked.Mechanism,
+			out = append(out, fmt.Sprintf("%s asks for %s, which no pool has: %s", cw.Workload().Name, asked.Mechanism,
 				strings.Join(slices.Compact(whys), "; ")))
 		}
 	}

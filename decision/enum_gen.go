@@ -2,40 +2,12 @@
 
 package decision
 
-// String returns "isolation", "latency", "throughput", "cost", "complexity" or "density".
-func (c Criterion) String() string                   { return criterionNames.String(c) }
-func (c Criterion) MarshalText() ([]byte, error)     { return criterionNames.Text(c) }
-func (c *Criterion) UnmarshalText(text []byte) error { return criterionNames.Parse(c, text) }
-
-// String returns "measured", "estimated", "vendor", "synthetic", "nvml-utilization" or "equal-concurrency".
-func (e Evidence) String() string                   { return evidenceNames.String(e) }
-func (e Evidence) MarshalText() ([]byte, error)     { return evidenceNames.Text(e) }
-func (e *Evidence) UnmarshalText(text []byte) error { return evidenceNames.Parse(e, text) }
-
 // String returns "gates", "closed-form", "simulation" or "measured-profiles".
 func (f From) String() string                   { return fromNames.String(f) }
 func (f From) MarshalText() ([]byte, error)     { return fromNames.Text(f) }
 func (f *From) UnmarshalText(text []byte) error { return fromNames.Parse(f, text) }
-func (k Kind) String() string                   { return kindNames.String(k) }
-func (k Kind) MarshalText() ([]byte, error)     { return kindNames.Text(k) }
-func (k *Kind) UnmarshalText(text []byte) error { return kindNames.Parse(k, text) }
-
-// String returns "fp32", "fp16", "bf16", "fp8", "int8", "fp4" or "int4".
-func (p Precision) String() string                   { return precisionNames.String(p) }
-func (p Precision) MarshalText() ([]byte, error)     { return precisionNames.Text(p) }
-func (p *Precision) UnmarshalText(text []byte) error { return precisionNames.Parse(p, text) }
-
-// String returns "best-found" or "all".
-func (s Search) String() string                   { return searchNames.String(s) }
-func (s Search) MarshalText() ([]byte, error)     { return searchNames.Text(s) }
-func (s *Search) UnmarshalText(text []byte) error { return searchNames.Parse(s, text) }
 
 // String returns "none", "provisional" or "decided".
 func (s Status) String() string                   { return statusNames.String(s) }
 func (s Status) MarshalText() ([]byte, error)     { return statusNames.Text(s) }
 func (s *Status) UnmarshalText(text []byte) error { return statusNames.Parse(s, text) }
-
-// String returns "all".
-func (t Trust) String() string                   { return trustNames.String(t) }
-func (t Trust) MarshalText() ([]byte, error)     { return trustNames.Text(t) }
-func (t *Trust) UnmarshalText(text []byte) error { return trustNames.Parse(t, text) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -20,47 +21,47 @@ type Seating struct {
 // evaluation that Decide uses: the worst of its seats counts. The answer is unknown where something would have to be
 // assumed of it or of a neighbour, and no where the stated memory of all exceeds the GPU's.
 func Judge(ctx context.Context, f *Fleet, seats []Seating, opt Options) (map[string]sharing.Answer, error) {
-	if err := opt.prepare(ctx, f); err != nil {
+	if err := opt.Prepare(ctx, f); err != nil {
 		return nil, err
 	}
-	pl, err := newPlan(f, opt, 0)
+	pl, err := plan.NewPlan(f, opt, 0)
 	if err != nil {
 		return nil, err
 	}
-	pl.prepare()
+	pl.Prepare()
 	workloads, pools := map[string]int{}, map[string]int{}
-	for w, cw := range pl.workloads {
-		workloads[cw.workload.Name] = w
+	for w, cw := range pl.Workloads {
+		workloads[cw.Workload().Name] = w
 	}
-	for p, cp := range pl.pools {
-		pools[cp.pool.Name] = p
+	for p, cp := range pl.Pools {
+		pools[cp.Pool.Name] = p
 	}
 	out := map[string]sharing.Answer{}
 	for i := range seats {
 		s := &seats[i]
-		at := site{groupKey: groupKey{pools[s.Pool], s.Mechanism}}
-		ground := pl.pools[at.pool].ground
+		at := plan.Site{GroupKey: plan.GroupKey{Pool: pools[s.Pool], Mechanism: s.Mechanism}}
+		ground := pl.Pools[at.Pool].Ground()
 		sliced := gate.TraitsOf(s.Mechanism).Sliced
 		for k := range ground.Slices() {
 			if v := &ground.Slices()[k]; sliced && v.Profile.Name == s.Profile {
-				at.slice = v
+				at.Slice = v
 			}
 		}
-		var members []member
+		var members []plan.Member
 		for _, t := range s.Tenants {
 			w, ok := workloads[t.Workload]
 			if !ok {
 				return nil, fmt.Errorf("decision: there is no workload %q to judge", t.Workload)
 			}
-			members = append(members, member{w, t.Replicas})
+			members = append(members, plan.Member{Workload: w, Replicas: t.Replicas})
 		}
-		sortMembers(members)
-		for k, answer := range pl.standings(at, members, sliced && at.slice == nil) {
-			name := pl.workloads[members[k].workload].workload.Name
+		plan.SortMembers(members)
+		for k, answer := range pl.Standings(at, members, sliced && at.Slice == nil) {
+			name := pl.Workloads[members[k].Workload].Workload().Name
 			if had, seen := out[name]; !seen || had == sharing.AnswerYes || answer == sharing.AnswerNo {
 				out[name] = answer
 			}
 		}
 	}
-	return out, opt.err()
+	return out, opt.Err()
 }

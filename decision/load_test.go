@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -31,7 +32,7 @@ func TestLoadOfAWorkload(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &f.Workloads[0]
-	if w.Replicas != (Replicas{2, 4}) || f.Trust != TrustAll || f.Pools[0].Reserved.Count != 2 {
+	if w.Replicas != (Replicas{Min: 2, Max: 4}) || f.Trust != TrustAll || f.Pools[0].Reserved.Count != 2 {
 		t.Errorf("got replicas %v, trust %v, reserved %v", w.Replicas, f.Trust, f.Pools[0].Reserved)
 	}
 	if got := w.Load.PeakPerS(); got != 16 {
@@ -55,7 +56,7 @@ func TestLoadOfAWorkload(t *testing.T) {
 
 func TestKVPriors(t *testing.T) {
 	for p, want := range map[int64]sharing.Bytes{8_030_000_000: 131072, 70_600_000_000: 327680} {
-		if got := priorKVPerToken(p); got != want {
+		if got := fleet.PriorKVPerToken(p); got != want {
 			t.Errorf("%d parameters: %d bytes a token, want %d", p, got, want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -21,10 +22,10 @@ type MoreGPUs struct {
 func (pl *answers) moreGPUs(w int) *MoreGPUs {
 	var best *MoreGPUs
 	price := 0.0
-	for key, want := range pl.full[w] {
-		cp := pl.pools[key.pool]
-		m := MoreGPUs{cp.pool.Name, want - cp.pool.Count}
-		total := float64(m.GPUs) * pl.counts(pl.rate(w, cp))
+	for key, want := range pl.Full[w] {
+		cp := pl.Pools[key.Pool]
+		m := MoreGPUs{cp.Pool.Name, want - cp.Pool.Count}
+		total := float64(m.GPUs) * pl.Counts(pl.Rate(w, cp))
 		if best == nil || total < price || total == price &&
 			(m.GPUs < best.GPUs || m.GPUs == best.GPUs && m.Pool < best.Pool) {
 			best, price = &m, total
@@ -57,16 +58,16 @@ func (r *Result) together(f *Fleet, opt Options) (*MoreGPUs, error) {
 	at := slices.IndexFunc(larger.Pools, func(p Pool) bool { return p.Name == pool })
 	enough := func(more int) (bool, error) {
 		larger.Pools[at].Count = f.Pools[at].Count + more
-		pl, err := newPlan(&larger, opt, 1)
+		pl, err := plan.NewPlan(&larger, opt, 1)
 		if err != nil {
 			return false, err
 		}
-		pl.roomDoes = true
-		if err := pl.plan(larger.Trust); err != nil {
+		pl.RoomDoes = true
+		if err := pl.Plan(larger.Trust); err != nil {
 			return false, err
 		}
-		for w, cw := range pl.workloads {
-			if pl.placed[w] < cw.workload.replicas() && slices.Contains(who, cw.workload.Name) {
+		for w, cw := range pl.Workloads {
+			if pl.Placed[w] < cw.Workload().ReplicaCount() && slices.Contains(who, cw.Workload().Name) {
 				return false, nil
 			}
 		}
@@ -92,30 +93,30 @@ const (
 // divided says over how many replicas a workload's load would have to be divided for GPUs to carry it, and how many
 // more of those that takes; empty where that is not the way out.
 func (pl *answers) divided(w int) string {
-	wl := *pl.workloads[w].workload
-	if !pl.serves(&wl) || wl.Load.RequestsPerS == 0 || pl.asked == mostAsked {
+	wl := *pl.Workloads[w].Workload()
+	if !pl.Serves(&wl) || wl.Load.RequestsPerS == 0 || pl.asked == mostAsked {
 		return ""
 	}
 	pl.asked++
 	// As many GPUs as it takes: how many there are is said beside.
 	var pools []*CompiledPool
-	for _, cp := range pl.pools {
-		roomy, pool := *cp, *cp.pool
+	for _, cp := range pl.Pools {
+		roomy, pool := *cp, *cp.Pool
 		pool.Count = max(pool.Count, mostDivided)
-		roomy.pool = &pool
+		roomy.Pool = &pool
 		pools = append(pools, &roomy)
 	}
-	try := func(n int) *planner {
+	try := func(n int) *plan.Planner {
 		wl.Replicas = Replicas{Max: n}
-		mini := pl.imagined(&wl, pl.simulated, pools...)
-		err := mini.plan(TrustUnstated)
-		pl.simulated = mini.simulated
-		if err != nil || mini.placed[0] < n || mini.chosen[0].answer != sharing.AnswerYes {
+		mini := pl.Imagined(&wl, pl.Simulated, pools...)
+		err := mini.Plan(TrustUnstated)
+		pl.Simulated = mini.Simulated
+		if err != nil || mini.Placed[0] < n || mini.Chosen[0].Answer != sharing.AnswerYes {
 			return nil
 		}
 		return mini
 	}
-	low, high := wl.replicas(), 2*wl.replicas() // low are too few
+	low, high := wl.ReplicaCount(), 2*wl.ReplicaCount() // low are too few
 	found := try(high)
 	for ; found == nil; found = try(high) {
 		if low, high = high, 2*high; high > mostDivided {
@@ -130,10 +131,10 @@ func (pl *answers) divided(w int) string {
 			low = mid
 		}
 	}
-	p := found.chosen[0].pool
-	text := fmt.Sprintf("; over %d replicas the load would do, on %s", high, pl.pools[p].pool.Name)
-	if gpus, _ := found.used(p); gpus > pl.pools[p].pool.Count {
-		text += fmt.Sprintf(" with %s more", counted(gpus-pl.pools[p].pool.Count, "GPU"))
+	p := found.Chosen[0].Pool
+	text := fmt.Sprintf("; over %d replicas the load would do, on %s", high, pl.Pools[p].Pool.Name)
+	if gpus, _ := found.Used(p); gpus > pl.Pools[p].Pool.Count {
+		text += fmt.Sprintf(" with %s more", counted(gpus-pl.Pools[p].Pool.Count, "GPU"))
 	}
 	return text
 }

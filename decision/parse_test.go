@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/google/go-cmp/cmp"
 )
 
 const sample = `
@@ -121,7 +121,7 @@ func TestBadInput(t *testing.T) {
 }
 
 func TestEnumTexts(t *testing.T) {
-	for k := KindDistributedTraining; k < kindCount; k++ {
+	for k := KindDistributedTraining; k < fleet.KindCount; k++ {
 		var got Kind
 		b, err := k.MarshalText()
 		if err != nil || got.UnmarshalText(b) != nil || got != k {
@@ -147,7 +147,7 @@ func FuzzParseFleet(f *testing.F) {
 		}
 		replicas := 0
 		for _, w := range fleet.Workloads {
-			replicas += w.replicas() * w.gpus()
+			replicas += w.ReplicaCount() * w.GPUCount()
 		}
 		if replicas > 10_000 {
 			return

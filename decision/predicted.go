@@ -25,8 +25,8 @@ type Predicted struct {
 const breakEvenLimit = 6
 
 func (pl *answers) breakEven(w int) []predict.BreakEvenStep {
-	e := pl.evidence
-	steps, err := e.predictor.BreakEven(*e.solos[w], breakEvenLimit)
+	e := pl.Evidence
+	steps, err := e.Predictor.BreakEven(*e.Solos[w], breakEvenLimit)
 	if err != nil {
 		return nil // what cannot be predicted is not said
 	}
@@ -51,14 +51,14 @@ func rounded(i profile.Interval) profile.Interval {
 
 // pretended says so where predictions rest on a simulation: they are no evidence about real GPUs.
 func (pl *answers) pretended() []Assumption {
-	e := pl.evidence
-	if e == nil || !slices.ContainsFunc(e.solos, func(s *profile.Solo) bool { return s != nil }) {
+	e := pl.Evidence
+	if e == nil || !slices.ContainsFunc(e.Solos, func(s *profile.Solo) bool { return s != nil }) {
 		return nil
 	}
-	for _, q := range e.predictor.Parameters.List() {
+	for _, q := range e.Predictor.Parameters.List() {
 		if q.Basis == sharing.BasisSimulated {
 			return []Assumption{{What: fmt.Sprintf("real GPUs are like the %s that the predictor was calibrated on",
-				e.predictor.GPU), Why: "calibrate it on a real one (cotenant measure -real)"}}
+				e.Predictor.GPU), Why: "calibrate it on a real one (cotenant measure -real)"}}
 		}
 	}
 	return nil

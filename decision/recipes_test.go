@@ -7,6 +7,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -26,7 +27,7 @@ func TestEveryMechanismIsWhole(t *testing.T) {
 		if gate.TraitsOf(m).Capacity == 0 {
 			t.Errorf("%s: give it traits in decision/gate/traits.go", m)
 		}
-		if traitOf(m).tradeOff == "" || traitOf(m).aggregate == 0 {
+		if score.TraitOf(m).TradeOff == "" || score.TraitOf(m).Aggregate == 0 {
 			t.Errorf("%s: say in decision/mechanism.go what choosing it accepts", m)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -109,11 +110,11 @@ func (r *Result) assure(f *Fleet, opt Options) (*Result, error) {
 // decideAt decides a fleet at another confidence, with nothing beside the answers.
 func decideAt(f *Fleet, opt Options, confidence float64) (*Result, error) {
 	opt.Confidence = confidence
-	pl, err := planFleet(f, opt, 1)
+	pl, err := plan.PlanFleet(f, opt, 1)
 	if err != nil {
 		return nil, err
 	}
-	return (&answers{planner: pl}).result()
+	return (&answers{Planner: pl}).result()
 }
 
 // placed counts replicas.

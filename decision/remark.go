@@ -14,8 +14,8 @@ const dearestHour = 100_000_000
 // remarks say what is odd about the prices of the pools, and what follows from it:
 // they are taken as they are stated.
 func (pl *answers) remarks() (out []string) {
-	for _, cp := range pl.pools {
-		p := cp.pool
+	for _, cp := range pl.Pools {
+		p := cp.Pool
 		say := func(format string, args ...any) {
 			out = append(out, "pool "+p.Name+": "+fmt.Sprintf(format, args...))
 		}
@@ -30,8 +30,8 @@ func (pl *answers) remarks() (out []string) {
 				say("%s for an hour of a %sGPU: is it the price of a node, or of a month?", short(price), what)
 			}
 		}
-		if cp.priced {
-			odd("", cp.price)
+		if cp.Priced {
+			odd("", cp.Price)
 		}
 		for _, t := range []struct {
 			name   string
@@ -43,14 +43,14 @@ func (pl *answers) remarks() (out []string) {
 			price := t.tariff.PricePerGPUHour
 			odd(t.name+" ", price)
 			switch {
-			case !cp.priced:
+			case !cp.Priced:
 				say("has a %s price and none on demand (price_per_gpu_hour): it is not used", t.name)
-			case price.Micros() < cp.price.Micros():
+			case price.Micros() < cp.Price.Micros():
 			case t.name == "spot":
-				say("spot costs %s, on demand %s: nothing is bought as spot", short(price), short(cp.price))
-			case price.Micros() > cp.price.Micros():
+				say("spot costs %s, on demand %s: nothing is bought as spot", short(price), short(cp.Price))
+			case price.Micros() > cp.Price.Micros():
 				say("reserved GPUs cost %s, on demand %s: they are used first, because they are paid for in any case",
-					short(price), short(cp.price))
+					short(price), short(cp.Price))
 			}
 		}
 	}
@@ -64,12 +64,12 @@ func short(m cost.Money) string { return cents(m.Decimal()) + " " + m.Currency()
 // not say.
 func (pl *answers) strangers() []Assumption {
 	var names []string
-	for _, cw := range pl.workloads {
-		if cw.workload.Tenant == "" {
-			names = append(names, cw.workload.Name)
+	for _, cw := range pl.Workloads {
+		if cw.Workload().Tenant == "" {
+			names = append(names, cw.Workload().Name)
 		}
 	}
-	if pl.among == TrustAll || len(names) < 2 {
+	if pl.Among == TrustAll || len(names) < 2 {
 		return nil
 	}
 	slices.Sort(names)

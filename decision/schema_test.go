@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -75,7 +76,7 @@ func TestSchemaMatchesTypes(t *testing.T) {
 	}
 	walk("fleet", root, reflect.TypeFor[Fleet]())
 	kinds := root.Defs["workload"].Properties["kind"].Enum
-	if len(kinds) != int(kindCount)-1 {
-		t.Errorf("schema has %d kinds, the code %d", len(kinds), int(kindCount)-1)
+	if len(kinds) != int(fleet.KindCount)-1 {
+		t.Errorf("schema has %d kinds, the code %d", len(kinds), int(fleet.KindCount)-1)
 	}
 }

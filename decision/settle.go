@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -81,13 +82,13 @@ const (
 
 // settling returns the measurement of a replica of w for the figures in what.
 func settling(w *Workload, what []string) Settle {
-	s := Settle{Workload: w.Name, What: what, Endpoint: CompileWorkload(w).demand.Serves, Duration: watchFor}
+	s := Settle{Workload: w.Name, What: what, Endpoint: CompileWorkload(w).Demand().Serves, Duration: watchFor}
 	if !s.Endpoint {
 		return s
 	}
 	s.Duration = loadFor
 	if w.Load != nil {
-		s.Rate = w.Load.PeakPerS() / float64(w.replicas())
+		s.Rate = w.Load.PeakPerS() / float64(w.ReplicaCount())
 		s.InputTokens, _ = w.Load.InputTokens.Get()
 		s.OutputTokens, _ = w.Load.OutputTokens.Get()
 	}
@@ -112,47 +113,47 @@ func (s *Settle) String() string {
 
 // answer fills in status, placement and consequences.
 func (pl *answers) answer(w int, d *Decision, share workloadShare) {
-	c := pl.chosen[w]
-	replicas := pl.workloads[w].workload.replicas()
-	d.Placed, d.Unplaced = pl.placed[w], replicas-pl.placed[w]
+	c := pl.Chosen[w]
+	replicas := pl.Workloads[w].Workload().ReplicaCount()
+	d.Placed, d.Unplaced = pl.Placed[w], replicas-pl.Placed[w]
 	d.MoreGPUs = pl.moreGPUs(w)
 	if c == nil {
 		d.Unplaced = replicas
 		d.Why = pl.bound(w, d)
 		return
 	}
-	p := pl.worst(w, c)
+	p := pl.Worst(w, c)
 	d.From = FromClosedForm
-	if p.simulated {
+	if p.Simulated {
 		d.From = FromSimulation
 	}
 	d.Status = StatusDecided
-	d.Assumes = pl.outlookOf(w, c.pool, c.mechanism).assumes
-	if cw := pl.workloads[w]; cw.arch.NeverShares && cw.workload.SLO == (profile.SLO{}) && !cw.demand.Memory.Unknown {
+	d.Assumes = pl.OutlookOf(w, c.Pool, c.Mechanism).Assumes
+	if need := pl.Workloads[w].Demand(); need.NeverShares && need.SLO == (profile.SLO{}) && !need.Memory.Unknown {
 		d.Assumes = nil // how busy it is changes nothing
 	}
 	d.Why = pl.why(w, c, p) + pl.kept(w, c) + pl.dearer(w, share)
-	if len(p.outcomes) > 0 {
-		d.Consequences = consequencesOf(&pl.outlookOf(w, c.pool, c.mechanism).demand, &p.outcomes[0])
+	if len(p.Outcomes) > 0 {
+		d.Consequences = consequencesOf(&pl.OutlookOf(w, c.Pool, c.Mechanism).Demand, &p.Outcomes[0])
 	}
-	if p.predicted != nil {
+	if p.Predicted != nil {
 		d.From = FromProfiles
-		if c.mechanism != sharing.MechanismExclusive {
-			d.Predicted = newPredicted(&p.predicted[0], p.tenants)
+		if c.Mechanism != sharing.MechanismExclusive {
+			d.Predicted = newPredicted(&p.Predicted[0], p.Tenants)
 		}
-		d.Consequences = pl.profiled(w, &p.predicted[0])
+		d.Consequences = pl.profiled(w, &p.Predicted[0])
 		if text := tightest(d.Consequences); text != "" {
 			d.Why = text + pl.dearer(w, share)
 		}
 	}
-	if len(d.Assumes) > 0 || p.answer != sharing.AnswerYes {
+	if len(d.Assumes) > 0 || p.Answer != sharing.AnswerYes {
 		d.Status = StatusProvisional
 	}
 }
 
 // profiled are the consequences for a workload with a measured profile.
 func (pl *answers) profiled(w int, p *predict.Prediction) (out []Consequence) {
-	for m, limit := range pl.workloads[w].workload.SLO.Limits() {
+	for m, limit := range pl.Workloads[w].Workload().SLO.Limits() {
 		if i, ok := p.Get(m); ok {
 			ms := 1e3 * limit.Seconds()
 			out = append(out, Consequence{gate.ObjectiveName(m) + " ms",
@@ -188,12 +189,12 @@ func tightest(list []Consequence) string {
 	if c.High > c.Limit {
 		verb = "may miss"
 	}
-	between := fmt.Sprintf(" (%s to %s)", digits(c.Low), digits(c.High))
+	between := fmt.Sprintf(" (%s to %s)", plan.Digits(c.Low), plan.Digits(c.High))
 	if c.Low == c.High {
 		between = ", measured alone,"
 	}
-	return fmt.Sprintf("%s %s %s ms%s of %s", verb, strings.TrimSuffix(c.Metric, " ms"), digits(c.Value), between,
-		digits(c.Limit))
+	return fmt.Sprintf("%s %s %s ms%s of %s", verb, strings.TrimSuffix(c.Metric, " ms"), plan.Digits(c.Value), between,
+		plan.Digits(c.Limit))
 }
 
 // bound says what stands in the way of a workload that has no place: the GPUs that are missing, or what a whole GPU
@@ -208,18 +209,18 @@ func (pl *answers) bound(w int, d *Decision) string {
 	// The roomiest pool whose gates it passes, and whose headroom or whose speed is not enough.
 	var found *gate.Reason
 	pool := 0
-	for p := range pl.pools {
-		if why, ok := pl.banned[w][groupKey{p, sharing.MechanismExclusive}]; ok &&
+	for p := range pl.Pools {
+		if why, ok := pl.Banned[w][plan.GroupKey{Pool: p, Mechanism: sharing.MechanismExclusive}]; ok &&
 			(found == nil || why.Code != gate.CodeGPUMemory && found.Code == gate.CodeGPUMemory || why.Code == found.Code &&
 				why.Have > found.Have) {
 			found, pool = &why, p
 		}
 	}
 	if found != nil {
-		text := fmt.Sprintf("exclusive on %s: %s", pl.pools[pool].pool.Name,
-			found.About(&pl.workloads[w].demand, pl.pools[pool].ground).Text().Message)
-		if o := pl.outlookOf(w, pool, sharing.MechanismExclusive); o.tokens.Value > 0 && found.Code != gate.CodeGPUMemory {
-			text += "; TPOT alone " + o.size
+		text := fmt.Sprintf("exclusive on %s: %s", pl.Pools[pool].Pool.Name,
+			found.About(pl.Workloads[w].Demand(), pl.Pools[pool].Ground()).Text().Message)
+		if o := pl.OutlookOf(w, pool, sharing.MechanismExclusive); o.Tokens.Value > 0 && found.Code != gate.CodeGPUMemory {
+			text += "; TPOT alone " + o.Size
 		}
 		return text + pl.divided(w)
 	}
@@ -250,10 +251,10 @@ func (pl *answers) bound(w int, d *Decision) string {
 
 // why puts the reason for a choice into numbers: the objective that it comes
 // closest to, or how busy it is, and what a GPU of its own would cost.
-func (pl *answers) why(w int, c *choice, p prospects) string {
+func (pl *answers) why(w int, c *plan.Choice, p plan.Prospects) string {
 	text := "runs alone"
-	if len(p.outcomes) > 0 {
-		d, o := &pl.outlookOf(w, c.pool, c.mechanism).demand, &p.outcomes[0]
+	if len(p.Outcomes) > 0 {
+		d, o := &pl.OutlookOf(w, c.Pool, c.Mechanism).Demand, &p.Outcomes[0]
 		tight, ratio := -1, 0.0
 		for k, limit := range d.Limits {
 			if limit > 0 && o.Known[k] && !math.IsInf(o.P99[k].High, 1) && o.P99[k].High/limit > ratio {
@@ -266,12 +267,12 @@ func (pl *answers) why(w int, c *choice, p prospects) string {
 			if b.High > d.Limits[tight] {
 				verb = "may miss"
 			}
-			text = fmt.Sprintf("%s %s P99 %s ms (%s to %s) of %s", verb, costs.LatencyName(tight), digits(1e3*b.Value),
-				digits(1e3*b.Low), digits(1e3*b.High), digits(1e3*d.Limits[tight]))
+			text = fmt.Sprintf("%s %s P99 %s ms (%s to %s) of %s", verb, costs.LatencyName(tight), plan.Digits(1e3*b.Value),
+				plan.Digits(1e3*b.Low), plan.Digits(1e3*b.High), plan.Digits(1e3*d.Limits[tight]))
 			if slices.ContainsFunc(pl.guessesAlone(w, c), func(m profile.Metric) bool { return latencyOf(m) == tight }) {
-				text += fmt.Sprintf(", assumed to be %s alone", digits(1e3*d.Alone[tight]))
-				if t := pl.outlookOf(w, c.pool, c.mechanism).tokens; tight == costs.LatencyTPOT && t.Value > 0 {
-					text += fmt.Sprintf(" (%s to %s by its size)", about(1e3*t.Low), about(1e3*t.High))
+				text += fmt.Sprintf(", assumed to be %s alone", plan.Digits(1e3*d.Alone[tight]))
+				if t := pl.OutlookOf(w, c.Pool, c.Mechanism).Tokens; tight == costs.LatencyTPOT && t.Value > 0 {
+					text += fmt.Sprintf(" (%s to %s by its size)", plan.About(1e3*t.Low), plan.About(1e3*t.High))
 				}
 			}
 		case d.Online || d.Serving != nil:
@@ -283,7 +284,7 @@ func (pl *answers) why(w int, c *choice, p prospects) string {
 				text = fmt.Sprintf("%s %.0f%% busy (%.0f to %.0f)", verb, 100*o.Busy.Value, 100*o.Busy.Low,
 					100*min(9.99, o.Busy.High))
 			}
-		case c.mechanism != sharing.MechanismExclusive:
+		case c.Mechanism != sharing.MechanismExclusive:
 			text = fmt.Sprintf("keeps %.0f%% of its rate alone (%.0f to %.0f)", 100*o.Rate.Value, 100*o.Rate.Low,
 				100*min(1, o.Rate.High))
 		}
@@ -292,14 +293,14 @@ func (pl *answers) why(w int, c *choice, p prospects) string {
 }
 
 // kept says what is missing for a workload to have neighbours, where that is all that stands in the way.
-func (pl *answers) kept(w int, c *choice) string {
-	cw := pl.workloads[w]
-	if c.mechanism != sharing.MechanismExclusive || !cw.demand.Memory.KVPrior || !cw.shareable() ||
-		pl.measured(w, c.pool, c.mechanism) {
+func (pl *answers) kept(w int, c *plan.Choice) string {
+	cw := pl.Workloads[w]
+	if c.Mechanism != sharing.MechanismExclusive || !cw.Demand().Memory.KVPrior || !cw.Shareable() ||
+		pl.Measured(w, c.Pool, c.Mechanism) {
 		return ""
 	}
 	missing := "kv_cache, or layers, kv_heads and head_dim"
-	if !pl.serves(cw.workload) {
+	if !pl.Serves(cw.Workload()) {
 		missing = "kv_cache"
 	}
 	return "; it may have neighbours once its model states " + missing
@@ -307,7 +308,7 @@ func (pl *answers) kept(w int, c *choice) string {
 
 // dearer says how much more its GPUs alone would cost a workload, if that is more by a twentieth.
 func (pl *answers) dearer(w int, share workloadShare) string {
-	own := pl.rate(w, pl.pools[pl.chosen[w].pool]).Micros() * int64(pl.placed[w]*pl.workloads[w].workload.gpus())
+	own := pl.Rate(w, pl.Pools[pl.Chosen[w].Pool]).Micros() * int64(pl.Placed[w]*pl.Workloads[w].Workload().GPUCount())
 	if share.micros <= 0 || float64(own) < 1.05*float64(share.micros) {
 		return ""
 	}

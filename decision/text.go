@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -275,7 +276,7 @@ func (t *text) worst(d *Decision) string {
 	if len(d.Traps) > 0 && d.Traps[0].Severity >= sharing.SeverityHigh {
 		return fmt.Sprintf("%s (%s)", d.Traps[0].ID, d.Traps[0].Severity)
 	}
-	risk := traitOf(d.Mechanism).risk
+	risk := score.TraitOf(d.Mechanism).Risk
 	if risk != "" && d.TradeOff != nil && !slices.Contains(t.cites.IDs, d.TradeOff.Source) {
 		risk += t.cites.Ref(d.TradeOff.Source)
 	}

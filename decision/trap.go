@@ -77,7 +77,7 @@ const doubleMemoryCI = 7
 var detectors = map[string]func(*trapScene) string{
 	"time-slicing-takes-turns": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismTimeSlicing) &&
-			(s.cw.demand.SLO != (profile.SLO{}) || s.w.Kind == KindOnlineInference),
+			(s.cw.Demand().SLO != (profile.SLO{}) || s.w.Kind == KindOnlineInference),
 			"%s takes turns: with %d busy tenants each waits for the others", sharing.MechanismTimeSlicing, max(2, s.perGPU()))
 	},
 	"mps-is-not-isolation": func(s *trapScene) string {
@@ -86,7 +86,7 @@ var detectors = map[string]func(*trapScene) string{
 			"MPS clients share the GPU's fault domain; only address spaces are a client's own")
 	},
 	"mig-needs-idle-instances": func(s *trapScene) string {
-		return say(s.in(sharing.MechanismMIG, sharing.MechanismMIGWithMPS) && s.p != nil && len(s.p.pool.Layouts) > 0,
+		return say(s.in(sharing.MechanismMIG, sharing.MechanismMIGWithMPS) && s.p != nil && len(s.p.Pool.Layouts) > 0,
 			"instances must be empty before they are destroyed: the migration needs the pods on them drained")
 	},
 	"hami-can-be-bypassed": func(s *trapScene) string {
@@ -114,8 +114,8 @@ var detectors = map[string]func(*trapScene) string{
 			"max_batch_prefill_tokens %d ran out of memory in warm-up on a shared GPU where 4096 works", s.f.MaxPrefill)
 	},
 	"node-group-without-driver": func(s *trapScene) string {
-		return say(s.p != nil && strings.HasPrefix(s.p.pool.Platform, "eks") &&
-			strings.HasPrefix(s.p.pool.InstanceType, "g6e"),
+		return say(s.p != nil && strings.HasPrefix(s.p.Pool.Platform, "eks") &&
+			strings.HasPrefix(s.p.Pool.InstanceType, "g6e"),
 			"EKS managed node groups came up without the GPU driver on g6e; install it before the device plugin")
 	},
 	"turns-against-p99": func(s *trapScene) string {
@@ -123,8 +123,8 @@ var detectors = map[string]func(*trapScene) string{
 			"turns last milliseconds (2.09 ms and a switch of 0.153 ms on an H200), against a P99 limit in the tens")
 	},
 	"mps-needs-idle-sms": func(s *trapScene) string {
-		return say(s.mps() && s.cw.demand.BusyBasis == gate.BusyStated && s.cw.demand.Busy >= 0.8,
-			"the job keeps %.0f%% of the GPU busy; MPS gains only where SMs idle", s.cw.demand.Busy*100)
+		return say(s.mps() && s.cw.Demand().BusyBasis == gate.BusyStated && s.cw.Demand().Busy >= 0.8,
+			"the job keeps %.0f%% of the GPU busy; MPS gains only where SMs idle", s.cw.Demand().Busy*100)
 	},
 	"mps-chains-starve": func(s *trapScene) string {
 		return say((s.mps() || s.chosen != sharing.MechanismNone) && s.filler != "" && s.w.Kind == KindOnlineInference,
@@ -133,21 +133,21 @@ var detectors = map[string]func(*trapScene) string{
 	},
 	"training-fills-the-gpu": func(s *trapScene) string {
 		return say(s.shares() && (s.w.Kind == KindTraining || s.w.Kind == KindDistributedTraining) &&
-			s.cw.demand.BusyBasis == gate.BusyStated && s.cw.demand.Busy >= 0.7,
-			"a training job at %.0f%% slows down by what its neighbours take", s.cw.demand.Busy*100)
+			s.cw.Demand().BusyBasis == gate.BusyStated && s.cw.Demand().Busy >= 0.7,
+			"a training job at %.0f%% slows down by what its neighbours take", s.cw.Demand().Busy*100)
 	},
 	"replicas-share-memory": func(s *trapScene) string {
-		if s.p == nil || !s.in(sharing.MechanismTimeSlicing) || s.p.memory == 0 {
+		if s.p == nil || !s.in(sharing.MechanismTimeSlicing) || s.p.Memory == 0 {
 			return ""
 		}
 		n := max(2, s.perGPU())
-		if s.cw.demand.Memory.Unknown {
+		if s.cw.Demand().Memory.Unknown {
 			return say(true, "nothing divides the %s of one %s among its %d shares, and how much each takes is not known",
-				s.p.memory, s.p.ground.GPU().Name, n)
+				s.p.Memory, s.p.Ground().GPU().Name, n)
 		}
-		total := s.cw.demand.Memory.Total * sharing.Bytes(n)
-		return say(true, "%d shares of one %s hold %s together, and nothing divides its %s", n, s.p.ground.GPU().Name, total,
-			s.p.memory)
+		total := s.cw.Demand().Memory.Total * sharing.Bytes(n)
+		return say(true, "%d shares of one %s hold %s together, and nothing divides its %s", n, s.p.Ground().GPU().Name,
+			total, s.p.Memory)
 	},
 	"mps-fault-spreads": func(s *trapScene) string {
 		return say(s.mps() && s.perGPU() > 1, "a fatal GPU fault of one MPS client ends all %d on its GPU", s.perGPU())
@@ -156,15 +156,16 @@ var detectors = map[string]func(*trapScene) string{
 		return say(s.w.Evidence == EvidenceSynthetic, "gpu_busy comes from generated example data, not from a measurement")
 	},
 	"model-exceeds-slice": func(s *trapScene) string {
-		if s.r.Profile == "" || s.p == nil || s.p.ground.Model() == nil {
+		if s.r.Profile == "" || s.p == nil || s.p.Ground().Model() == nil {
 			return ""
 		}
-		prof, err := s.p.ground.Model().Profile(s.r.Profile)
+		prof, err := s.p.Ground().Model().Profile(s.r.Profile)
 		if err != nil {
 			return ""
 		}
 		have, known := prof.Memory.Get()
-		return say(known && s.cw.demand.Memory.Total > have, "needs %s and %s has %s", s.cw.demand.Memory, prof.Name, have)
+		need := s.cw.Demand().Memory
+		return say(known && need.Total > have, "needs %s and %s has %s", need, prof.Name, have)
 	},
 	"loss-per-100-ms": func(s *trapScene) string {
 		r := s.w.Revenue
@@ -177,10 +178,10 @@ var detectors = map[string]func(*trapScene) string{
 				"it is predictable")
 	},
 	"unlike-cost-sides": func(s *trapScene) string {
-		if s.p == nil || s.p.pool.CPUNodes == nil {
+		if s.p == nil || s.p.Pool.CPUNodes == nil {
 			return ""
 		}
-		n := s.p.pool.CPUNodes
+		n := s.p.Pool.CPUNodes
 		return say(n.Shared != n.Dedicated, "%d CPU nodes stand on the shared side and %d on the dedicated one; compare "+
 			"like with like", n.Shared, n.Dedicated)
 	},
@@ -197,17 +198,17 @@ var detectors = map[string]func(*trapScene) string{
 	},
 	"mig-gone-after-reboot": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismMIG, sharing.MechanismMIGWithMPS) && s.p != nil &&
-			s.p.pool.Delivery == sharing.DeliveryDevicePlugin &&
-			!strings.HasPrefix(s.p.pool.Platform, "gke") && !strings.HasPrefix(s.p.pool.Platform, "aks"),
+			s.p.Pool.Delivery == sharing.DeliveryDevicePlugin &&
+			!strings.HasPrefix(s.p.Pool.Platform, "gke") && !strings.HasPrefix(s.p.Pool.Platform, "aks"),
 			// they partition a node when it starts
 			"instances do not survive a reboot, and the device plugin does not make them again")
 	},
 	"double-memory-slice": func(s *trapScene) string {
 		name := cmp.Or(s.r.Profile, s.profile)
-		if name == "" || s.p == nil || s.p.pool.Delivery != sharing.DeliveryDRA || s.p.ground.Model() == nil {
+		if name == "" || s.p == nil || s.p.Pool.Delivery != sharing.DeliveryDRA || s.p.Ground().Model() == nil {
 			return ""
 		}
-		prof, err := s.p.ground.Model().Profile(name)
+		prof, err := s.p.Ground().Model().Profile(name)
 		if err != nil {
 			return ""
 		}
@@ -217,7 +218,7 @@ var detectors = map[string]func(*trapScene) string{
 			"smaller of its two compute instances", prof.Name, pick(listed, fmt.Sprintf(", listed with %d SMs,", sms), ""))
 	},
 	"first-fit-blocks-4g": func(s *trapScene) string {
-		if s.p == nil || s.p.ground.Model() == nil {
+		if s.p == nil || s.p.Ground().Model() == nil {
 			return ""
 		}
 		return blockedLarge(s.p)
@@ -225,17 +226,17 @@ var detectors = map[string]func(*trapScene) string{
 	"replicas-are-not-capacity": func(s *trapScene) string {
 		n := s.perGPU()
 		return say(s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismHAMi) && n > 1 &&
-			s.cw.demand.BusyBasis == gate.BusyStated && float64(n)*s.cw.demand.Busy > 1,
-			"%d shares that each keep %.0f%% busy want %.1f GPUs: replicas are not capacity", n, s.cw.demand.Busy*100,
-			float64(n)*s.cw.demand.Busy)
+			s.cw.Demand().BusyBasis == gate.BusyStated && float64(n)*s.cw.Demand().Busy > 1,
+			"%d shares that each keep %.0f%% busy want %.1f GPUs: replicas are not capacity", n, s.cw.Demand().Busy*100,
+			float64(n)*s.cw.Demand().Busy)
 	},
 	"two-shares-one-gpu": func(s *trapScene) string {
 		return say(s.r.SharedGPUs > 1 && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS),
 			"%d shares of a GPU give no more compute than one", s.r.SharedGPUs)
 	},
 	"mps-limit-per-process": func(s *trapScene) string {
-		return say(s.mps() && s.w.processes() > 1, "an MPS memory limit holds for each of the %d processes, not for the "+
-			"container", s.w.processes())
+		return say(s.mps() && s.w.ProcessCount() > 1, "an MPS memory limit holds for each of the %d processes, not for the "+
+			"container", s.w.ProcessCount())
 	},
 	"mps-pipe-directory": func(s *trapScene) string {
 		dir, set := s.w.Env["CUDA_MPS_PIPE_DIRECTORY"]
@@ -256,12 +257,12 @@ var detectors = map[string]func(*trapScene) string{
 	},
 	"mps-limit-dropped": func(s *trapScene) string {
 		v, set := s.w.Env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"]
-		return say(s.mps() && set && pinnedBeyond(v, s.w.gpus()),
+		return say(s.mps() && set && pinnedBeyond(v, s.w.GPUCount()),
 			"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%q has an entry for a GPU that the process cannot see, which drops every limit",
 			problem.Clip(v))
 	},
 	"mps-one-user-per-server": func(s *trapScene) string {
-		return say(s.in(sharing.MechanismMPS) && s.uids && (s.p == nil || s.p.pool.MPSProtocol != mps.ProtocolV3),
+		return say(s.in(sharing.MechanismMPS) && s.uids && (s.p == nil || s.p.Pool.MPSProtocol != mps.ProtocolV3),
 			"an MPS server runs for one user: clients of another user id wait until all of the first have gone")
 	},
 	"mps-client-killed": func(s *trapScene) string {
@@ -277,11 +278,11 @@ var detectors = map[string]func(*trapScene) string{
 			"HAMi's gpucores does not hold CUDA graphs back, which the framework launches by default")
 	},
 	"parallelism-across-slices": func(s *trapScene) string {
-		return say(s.w.gpus() > 1 && s.r.Mechanism > sharing.MechanismExclusive,
-			"a replica over %d GPUs cannot run on shares or slices", s.w.gpus())
+		return say(s.w.GPUCount() > 1 && s.r.Mechanism > sharing.MechanismExclusive,
+			"a replica over %d GPUs cannot run on shares or slices", s.w.GPUCount())
 	},
 	"mps-on-mig-delivery": func(s *trapScene) string {
-		return say(s.in(sharing.MechanismMIGWithMPS) && (s.p == nil || s.p.pool.Delivery <= sharing.DeliveryGPUOperator),
+		return say(s.in(sharing.MechanismMIGWithMPS) && (s.p == nil || s.p.Pool.Delivery <= sharing.DeliveryGPUOperator),
 			"the device plugin refuses MPS on MIG devices")
 	},
 	"mps-namespace-limits": func(s *trapScene) string {
@@ -289,16 +290,16 @@ var detectors = map[string]func(*trapScene) string{
 			"namespace %q inherits none of its server's limits; set them on the namespace", problem.Clip(s.r.MPSNamespace))
 	},
 	"mps-q-flag": func(s *trapScene) string {
-		return say(s.mps() && s.p != nil && (s.p.pool.MPSProtocol == mps.ProtocolV3 || s.p.pool.Driver.Major >= 615),
+		return say(s.mps() && s.p != nil && (s.p.Pool.MPSProtocol == mps.ProtocolV3 || s.p.Pool.Driver.Major >= 615),
 			"-q asks a protocol-2 daemon to query devices and a protocol-3 one to quit")
 	},
 	"timeslice-setting": func(s *trapScene) string {
-		if s.p == nil || !s.in(sharing.MechanismTimeSlicing) || s.p.pool.Timeslice == timeslice.LevelDefault {
+		if s.p == nil || !s.in(sharing.MechanismTimeSlicing) || s.p.Pool.Timeslice == timeslice.LevelDefault {
 			return ""
 		}
-		set, known := s.p.ground.GPU().TimesliceSetting.Get()
+		set, known := s.p.Ground().GPU().TimesliceSetting.Get()
 		return say(!known || set != sharing.AnswerYes, "no source confirms that %s lets its time slice be set; probe "+
-			"before relying on %q", problem.A(s.p.ground.GPU().Name), s.p.pool.timesliceName())
+			"before relying on %q", problem.A(s.p.Ground().GPU().Name), s.p.Pool.TimesliceName())
 	},
 	"equal-load-per-model": func(s *trapScene) string {
 		return say(s.w.Evidence == EvidenceEqualConcurrency,
@@ -356,8 +357,8 @@ func pinnedBeyond(v string, visible int) bool {
 // blockedLarge finds a layout in which a 3g at start 0 keeps a free half from
 // holding the 4g that only starts there.
 func blockedLarge(p *CompiledPool) string {
-	for i, text := range p.pool.Layouts {
-		layout, err := p.ground.Model().ParseLayout(text)
+	for i, text := range p.Pool.Layouts {
+		layout, err := p.Ground().Model().ParseLayout(text)
 		if err != nil {
 			continue
 		}

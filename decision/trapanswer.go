@@ -82,11 +82,11 @@ func (s *trapScene) findTraps(d *Decision) {
 // TrapsToday are the traps that a workload walks into by itself and by what it states that it has now (request), on
 // a pool, which may be nil. The worst stand first.
 func TrapsToday(w *CompiledWorkload, p *CompiledPool) []TrapHit {
-	s := trapScene{w: w.workload, cw: w, p: p}
-	if f := w.workload.Framework; f != nil {
+	s := trapScene{w: w.Workload(), cw: w, p: p}
+	if f := w.Workload().Framework; f != nil {
 		s.f = *f
 	}
-	if r := w.workload.Request; r != nil {
+	if r := w.Workload().Request; r != nil {
 		s.r = *r
 	}
 	var hits []TrapHit

@@ -1,4 +1,4 @@
-package decision
+package plan
 
 import (
 	"cmp"
@@ -22,10 +22,10 @@ const (
 // In a fleet of few workloads and replicas (mostPoints) every division is compared: what asks for more, or offers
 // less, never finds more room. Beyond that numbers of replicas are compared in steps, and workloads a few at a
 // time, which promises nothing; improve makes the best of it.
-func (pl *planner) settle(ws []int) error {
+func (pl *Planner) settle(ws []int) error {
 	counts := make([][]int, len(ws))
 	for i, w := range ws {
-		counts[i] = []int{0, pl.workloads[w].workload.replicas()}
+		counts[i] = []int{0, pl.Workloads[w].Workload().ReplicaCount()}
 	}
 	g := newGrid(ws, counts)
 	all, err := pl.divide(g)
@@ -54,15 +54,15 @@ func (pl *planner) settle(ws []int) error {
 
 // steps are the numbers of replicas of workloads that are compared: all of them
 // where they are few, else every second, fourth and so on.
-func (pl *planner) steps(ws []int) [][]int {
+func (pl *Planner) steps(ws []int) [][]int {
 	limit := mostPointsLater
-	if len(ws) == len(pl.workloads) {
+	if len(ws) == len(pl.Workloads) {
 		limit = mostPoints
 	}
 	counts := make([][]int, len(ws))
 	points := 1
 	for i, w := range ws {
-		for n := range pl.workloads[w].workload.replicas() + 1 {
+		for n := range pl.Workloads[w].Workload().ReplicaCount() + 1 {
 			counts[i] = append(counts[i], n)
 		}
 		points *= len(counts[i])
@@ -119,31 +119,31 @@ func (g *grid) most(all []*spread) *spread {
 
 // inPart places more replicas of a workload than have their place, on the choice that takes most of them, at the
 // least cost among equals; and keeps how many GPUs all would take.
-func (pl *planner) inPart(w int) error {
-	replicas := pl.workloads[w].workload.replicas()
-	if pl.placed[w] == replicas {
+func (pl *Planner) inPart(w int) error {
+	replicas := pl.Workloads[w].Workload().ReplicaCount()
+	if pl.Placed[w] == replicas {
 		return nil
 	}
 	restore := pl.lift(w)
-	var best *choice
+	var best *Choice
 	var bestPack packed
-	most, least := pl.placed[w], 0.0
-	for i := range pl.choices[w] {
-		c := &pl.choices[w][i]
+	most, least := pl.Placed[w], 0.0
+	for i := range pl.Choices[w] {
+		c := &pl.Choices[w][i]
 		if !pl.open(w, c) {
 			continue
 		}
-		key := c.groupKey
-		base := pl.groups[key]
-		others := -base.gpus()
-		for k, g := range pl.groups {
-			if k.pool == c.pool {
-				others += g.gpus()
+		key := c.GroupKey
+		base := pl.Groups[key]
+		others := -base.GPUs()
+		for k, g := range pl.Groups {
+			if k.Pool == c.Pool {
+				others += g.GPUs()
 			}
 		}
-		room := pl.pools[c.pool].pool.Count - others
+		room := pl.Pools[c.Pool].Pool.Count - others
 		fit := func(n int) (packed, bool) {
-			pk := pl.pack(key, base, []member{{w, n}})
+			pk := pl.pack(key, base, []Member{{w, n}})
 			return pk, pk.err == nil && pk.gpus <= room
 		}
 		full, fits := fit(replicas)
@@ -152,10 +152,10 @@ func (pl *planner) inPart(w int) error {
 		}
 		pk, n := full, replicas
 		if !fits {
-			if pl.full[w] == nil {
-				pl.full[w] = map[groupKey]int{}
+			if pl.Full[w] == nil {
+				pl.Full[w] = map[GroupKey]int{}
 			}
-			pl.full[w][c.groupKey] = others + full.gpus
+			pl.Full[w][c.GroupKey] = others + full.gpus
 			low := max(most, 1) - 1
 			n = replicas - 1 - sort.Search(replicas-1-low, func(fewer int) bool {
 				tried, ok := fit(replicas - 1 - fewer)
@@ -177,66 +177,66 @@ func (pl *planner) inPart(w int) error {
 		restore()
 		return nil
 	}
-	pl.chosen[w], pl.placed[w] = best, most
-	pl.groups[best.groupKey] = bestPack.group
+	pl.Chosen[w], pl.Placed[w] = best, most
+	pl.Groups[best.GroupKey] = bestPack.group
 	return nil
 }
 
 // added returns the cost of putting a group in the place of another of its pool.
-func (pl *planner) added(c *choice, before, after *group) float64 {
-	used, spot := pl.used(c.pool)
-	now, spotNow := used+after.gpus()-before.gpus(), spot+pl.spotGPUs(after)-pl.spotGPUs(before)
-	return pl.costOfGPUs(c.pool, now, spotNow) - pl.costOfGPUs(c.pool, used, spot)
+func (pl *Planner) added(c *Choice, before, after *Group) float64 {
+	used, spot := pl.Used(c.Pool)
+	now, spotNow := used+after.GPUs()-before.GPUs(), spot+pl.SpotGPUs(after)-pl.SpotGPUs(before)
+	return pl.costOfGPUs(c.Pool, now, spotNow) - pl.costOfGPUs(c.Pool, used, spot)
 }
 
 // lift takes a workload from the GPUs where it stands, until it is put back.
-func (pl *planner) lift(w int) (restore func()) {
-	c := pl.chosen[w]
+func (pl *Planner) lift(w int) (restore func()) {
+	c := pl.Chosen[w]
 	if c == nil {
 		return func() {}
 	}
-	key := c.groupKey
-	g := pl.groups[key]
-	if less := pl.without(g, w); less.gpus() > 0 {
-		pl.groups[key] = less
+	key := c.GroupKey
+	g := pl.Groups[key]
+	if less := pl.without(g, w); less.GPUs() > 0 {
+		pl.Groups[key] = less
 	} else {
-		delete(pl.groups, key)
+		delete(pl.Groups, key)
 	}
-	return func() { pl.groups[key] = g }
+	return func() { pl.Groups[key] = g }
 }
 
 // without is a group without a workload.
-func (pl *planner) without(g *group, w int) *group {
-	less := &group{pool: g.pool, mechanism: g.mechanism}
-	is := func(m member) bool { return m.workload == w }
-	for _, m := range g.wholes {
+func (pl *Planner) without(g *Group, w int) *Group {
+	less := &Group{Pool: g.Pool, Mechanism: g.Mechanism}
+	is := func(m Member) bool { return m.Workload == w }
+	for _, m := range g.Wholes {
 		if !is(m) {
-			less.wholes = append(less.wholes, m)
-			less.whole += m.replicas * pl.workloads[m.workload].workload.gpus()
+			less.Wholes = append(less.Wholes, m)
+			less.Whole += m.Replicas * pl.Workloads[m.Workload].Workload().GPUCount()
 		}
 	}
-	for _, b := range cloneBins(g.bins) {
-		for _, m := range b.members {
+	for _, b := range cloneBins(g.Bins) {
+		for _, m := range b.Members {
 			if is(m) {
-				b.n -= m.replicas
-				b.memory -= pl.memoryOf(w, g.mechanism) * sharing.Bytes(m.replicas)
+				b.n -= m.Replicas
+				b.memory -= pl.MemoryOf(w, g.Mechanism) * sharing.Bytes(m.Replicas)
 			}
 		}
-		if b.members = slices.DeleteFunc(b.members, is); b.n > 0 {
-			less.bins = append(less.bins, b)
+		if b.Members = slices.DeleteFunc(b.Members, is); b.n > 0 {
+			less.Bins = append(less.Bins, b)
 		}
 	}
-	for _, s := range g.sliced {
-		left := sliced{layout: s.layout}
-		left.layout.Instances = nil
-		for k, in := range s.layout.Instances {
-			if !is(s.members[k]) {
-				left.layout.Instances = append(left.layout.Instances, in)
-				left.members = append(left.members, s.members[k])
+	for _, s := range g.Sliced {
+		left := sliced{Layout: s.Layout}
+		left.Layout.Instances = nil
+		for k, in := range s.Layout.Instances {
+			if !is(s.Members[k]) {
+				left.Layout.Instances = append(left.Layout.Instances, in)
+				left.Members = append(left.Members, s.Members[k])
 			}
 		}
-		if len(left.members) > 0 {
-			less.sliced = append(less.sliced, left)
+		if len(left.Members) > 0 {
+			less.Sliced = append(less.Sliced, left)
 		}
 	}
 	return less

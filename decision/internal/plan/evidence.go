@@ -1,4 +1,4 @@
-package decision
+package plan
 
 import (
 	"cmp"
@@ -6,60 +6,62 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/predict/prospect"
+	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // evidence holds the profiles of a fleet's workloads.
 type evidence struct {
-	predictor *predict.Predictor
-	solos     []*profile.Solo // by workload, nil where there is none
-	gpus      []*sharing.GPU  // by workload: that its profile was taken on, nil for a simulated one
+	Predictor *predict.Predictor
+	Solos     []*profile.Solo // by workload, nil where there is none
+	GPUs      []*sharing.GPU  // by workload: that its profile was taken on, nil for a simulated one
 	ranks     []int           // by workload: equal where profiles are
 	forecasts *predict.Forecasts
 }
 
-func newEvidence(f *Fleet, workloads []*CompiledWorkload, opt Options) (*evidence, error) {
+func newEvidence(f *fleet.Fleet, workloads []*score.CompiledWorkload, opt Options) (*evidence, error) {
 	n := len(workloads)
 	e := &evidence{
-		predictor: opt.Predictor,
-		solos:     make([]*profile.Solo, n),
-		gpus:      make([]*sharing.GPU, n),
+		Predictor: opt.Predictor,
+		Solos:     make([]*profile.Solo, n),
+		GPUs:      make([]*sharing.GPU, n),
 		ranks:     make([]int, n),
 	}
-	if e.predictor == nil {
+	if e.Predictor == nil {
 		p := predict.NewPredictor()
-		e.predictor = &p
+		e.Predictor = &p
 	}
-	if err := e.predictor.Validate(); err != nil {
+	if err := e.Predictor.Validate(); err != nil {
 		return nil, err
 	}
 	var errs []error
 	for i, w := range workloads {
-		ref := w.workload.Profile
+		ref := w.Workload().Profile
 		if ref == nil {
 			continue
 		}
 		solo, err := opt.Profiles.Solo(ref.Server, ref.Load)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("decision: workload %q: %w", w.workload.Name, err))
+			errs = append(errs, fmt.Errorf("decision: workload %q: %w", w.Workload().Name, err))
 			continue
 		}
-		e.solos[i] = &solo
-		if err := e.place(i, w.workload); err != nil {
-			at := slices.IndexFunc(f.Workloads, func(o Workload) bool { return o.Name == w.workload.Name })
-			errs = append(errs, fmt.Errorf("decision: workloads[%d] (%q): %w", at, w.workload.Name, err))
+		e.Solos[i] = &solo
+		if err := e.place(i, w.Workload()); err != nil {
+			at := slices.IndexFunc(f.Workloads, func(o fleet.Workload) bool { return o.Name == w.Workload().Name })
+			errs = append(errs, fmt.Errorf("decision: workloads[%d] (%q): %w", at, w.Workload().Name, err))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	e.forecasts = predict.ForecastsOf(opt.Profiles, e.predictor)
+	e.forecasts = predict.ForecastsOf(opt.Profiles, e.Predictor)
 	names := make([]string, n)
-	for i, solo := range e.solos {
+	for i, solo := range e.Solos {
 		if solo != nil {
 			names[i] = fmt.Sprint(solo.Server, solo.Load)
 		}
@@ -73,12 +75,12 @@ func newEvidence(f *Fleet, workloads []*CompiledWorkload, opt Options) (*evidenc
 
 // place finds the GPU that the profile of workload i was taken on, and refuses a
 // profile whose server the workload's memory cannot hold.
-func (e *evidence) place(i int, w *Workload) error {
-	solo := e.solos[i]
+func (e *evidence) place(i int, w *fleet.Workload) error {
+	solo := e.Solos[i]
 	var names []string
 	for _, p := range []*profile.SoloProfile{solo.TimeSlicing, solo.MPS} {
 		if p != nil {
-			names = append(names, cmp.Or(p.GPU, e.predictor.GPU))
+			names = append(names, cmp.Or(p.GPU, e.Predictor.GPU))
 		}
 	}
 	if predict.SimulatedGPU(names[0]) {
@@ -89,29 +91,29 @@ func (e *evidence) place(i int, w *Workload) error {
 		if err != nil {
 			return fmt.Errorf("profile: its gpu_name: %w; or leave profile out", err)
 		}
-		if e.gpus[i] != nil && e.gpus[i] != g {
+		if e.GPUs[i] != nil && e.GPUs[i] != g {
 			return fmt.Errorf("profile: was taken on %s under time-slicing and on %s under MPS; give profiles of one of them",
-				e.gpus[i].Name, g.Name)
+				e.GPUs[i].Name, g.Name)
 		}
-		e.gpus[i] = g
+		e.GPUs[i] = g
 	}
 	memory, stated := w.Memory.Get()
-	need := solo.WeightsRead(costs.MachineOf(e.gpus[i]).Bandwidth)
-	if all := sharing.Bytes(w.gpus()) * memory; stated && float64(all) < need {
+	need := solo.WeightsRead(costs.MachineOf(e.GPUs[i]).Bandwidth)
+	if all := sharing.Bytes(w.GPUCount()) * memory; stated && float64(all) < need {
 		return fmt.Errorf("memory: %s cannot hold the weights of its profile's server, which reads %.1fGiB for every token; "+
 			"state what the server takes, or name the profile of a smaller one", all, sharing.Bytes(need).GiB())
 	}
 	return nil
 }
 
-// measured says whether the profile of workload w holds under a mechanism on pool p: it was taken on that GPU, all
+// Measured says whether the profile of workload w holds under a mechanism on pool p: it was taken on that GPU, all
 // of which the workload gets, alone or beside others as the predictor knows it.
-func (pl *planner) measured(w, p int, m sharing.Mechanism) bool {
-	if !pl.named(w) {
+func (pl *Planner) Measured(w, p int, m sharing.Mechanism) bool {
+	if !pl.Named(w) {
 		return false
 	}
-	solo, gpu := pl.evidence.solos[w], pl.evidence.gpus[w]
-	if gpu != nil && gpu != pl.pools[p].ground.GPU() {
+	solo, gpu := pl.Evidence.Solos[w], pl.Evidence.GPUs[w]
+	if gpu != nil && gpu != pl.Pools[p].Ground().GPU() {
 		return false
 	}
 	switch m {
@@ -123,63 +125,63 @@ func (pl *planner) measured(w, p int, m sharing.Mechanism) bool {
 	return false
 }
 
-// named says whether a workload has a profile.
-func (pl *planner) named(w int) bool { return pl.evidence != nil && pl.evidence.solos[w] != nil }
+// Named says whether a workload has a profile.
+func (pl *Planner) Named(w int) bool { return pl.Evidence != nil && pl.Evidence.Solos[w] != nil }
 
 // busyMeasured is the gpu_busy of workload w by its profile: it counts where that was
 // taken, and elsewhere if none is stated.
-func (pl *planner) busyMeasured(w int) (busy float64, ok bool) {
-	if pl.named(w) {
-		busy, ok = pl.evidence.solos[w].Uncontended().GPUBusyFraction.Get()
+func (pl *Planner) busyMeasured(w int) (busy float64, ok bool) {
+	if pl.Named(w) {
+		busy, ok = pl.Evidence.Solos[w].Uncontended().GPUBusyFraction.Get()
 	}
 	return busy, ok
 }
 
 // carryOver fills in a latency of workload w alone by its profile, which was taken on another GPU than that of pool
 // p or is to hold on a part of it, and says whether the profile has it.
-func (pl *planner) carryOver(o *outlook, w, p, k int) bool {
-	if !pl.named(w) || pl.evidence.gpus[w] == nil {
+func (pl *Planner) carryOver(o *outlook, w, p, k int) bool {
+	if !pl.Named(w) || pl.Evidence.GPUs[w] == nil {
 		return false
 	}
-	profile := pl.evidence.solos[w].Uncontended()
-	from, to := pl.evidence.gpus[w], pl.pools[p].ground.GPU()
-	alone, sigma, ok := prospect.CarryOver(profile, from, to, o.demand.Least.Width)
+	profile := pl.Evidence.Solos[w].Uncontended()
+	from, to := pl.Evidence.GPUs[w], pl.Pools[p].Ground().GPU()
+	alone, sigma, ok := prospect.CarryOver(profile, from, to, o.Demand.Least.Width)
 	if !ok || alone[k] == 0 {
 		return false
 	}
-	o.demand.Alone[k], o.demand.AloneSigma[k] = alone[k], sigma[k]
+	o.Demand.Alone[k], o.Demand.AloneSigma[k] = alone[k], sigma[k]
 	a := Assumption{
 		What: fmt.Sprintf("%s P99 of %s alone is %s ms on a whole %s", costs.LatencyName(k),
-			pl.workloads[w].workload.Name, digits(1e3*alone[k]), to.Name),
+			pl.Workloads[w].Workload().Name, Digits(1e3*alone[k]), to.Name),
 		Why:   fmt.Sprintf("carried over from its profile on a whole %s; it was not measured here", from.Name),
 		Basis: sharing.BasisTransferred,
 	}
 	if from == to {
 		a.What += ", and this mechanism does to it what is usual"
 	}
-	o.assumes = append(o.assumes, a)
+	o.Assumes = append(o.Assumes, a)
 	return true
 }
 
 // leastOf is the least work of a workload's requests, by its model or, where none
 // is stated, by what its profile's server was seen to read.
-func (pl *planner) leastOf(w int) (l costs.Least) {
-	wl, gpus := pl.workloads[w].workload, float64(pl.workloads[w].workload.gpus())
+func (pl *Planner) leastOf(w int) (l costs.Least) {
+	wl, gpus := pl.Workloads[w].Workload(), float64(pl.Workloads[w].Workload().GPUCount())
 	input, output := 0.0, 0.0
 	if load := wl.Load; load != nil {
 		input, output = float64(load.InputTokens.Or(0)), float64(load.OutputTokens.Or(0))
-	} else if pl.named(w) {
+	} else if pl.Named(w) {
 		input, output = float64(wl.Profile.Load.Prompt), float64(wl.Profile.Load.Output)
 	}
 	l.Output = output
 	if m := wl.Model; m != nil {
-		l.Weights, l.Width = m.weightBytes(m.active())/gpus, m.weightBytes(1)
-		l.Prompt = 2 * float64(m.active()) * input / gpus
+		l.Weights, l.Width = m.WeightBytes(m.ActiveParameters())/gpus, m.WeightBytes(1)
+		l.Prompt = 2 * float64(m.ActiveParameters()) * input / gpus
 		if kv, known := m.KVPerToken(); known {
 			l.KV = float64(kv) * (input + output/2) / gpus
 		}
-	} else if pl.named(w) && pl.evidence.gpus[w] != nil {
-		l.Weights = pl.evidence.solos[w].WeightsRead(costs.MachineOf(pl.evidence.gpus[w]).Bandwidth) / gpus
+	} else if pl.Named(w) && pl.Evidence.GPUs[w] != nil {
+		l.Weights = pl.Evidence.Solos[w].WeightsRead(costs.MachineOf(pl.Evidence.GPUs[w]).Bandwidth) / gpus
 	}
 	return l
 }
@@ -187,12 +189,12 @@ func (pl *planner) leastOf(w int) (l costs.Least) {
 // foresee returns what members that all have profiles see together, by measurement
 // where they are alone and else by the predictor: by its closed form where that leaves
 // no objective open, and by simulation where it does. Not ok where it cannot tell.
-func (pl *planner) foresee(s site, members []member, tenants []prospect.Tenant) (
+func (pl *Planner) foresee(s Site, members []Member, tenants []prospect.Tenant) (
 	out []prospect.Prospect, preds []predict.Prediction, ok bool) {
-	e := pl.evidence
+	e := pl.Evidence
 	var order []int // of the group's tenants: by what they are, so that who is asked first changes nothing
 	for _, m := range members {
-		order = append(order, slices.Repeat([]int{m.workload}, m.replicas)...)
+		order = append(order, slices.Repeat([]int{m.Workload}, m.Replicas)...)
 	}
 	at := make([]int, len(order))
 	for i := range at {
@@ -201,36 +203,36 @@ func (pl *planner) foresee(s site, members []member, tenants []prospect.Tenant) 
 	slices.SortStableFunc(at, func(a, b int) int { return cmp.Compare(e.ranks[order[a]], e.ranks[order[b]]) })
 	group := make([]profile.Solo, len(at))
 	for i, k := range at {
-		group[i] = *e.solos[order[k]]
+		group[i] = *e.Solos[order[k]]
 	}
 	see := func(found []predict.Prediction, simulated bool) (open bool) {
 		preds, out = make([]predict.Prediction, len(at)), make([]prospect.Prospect, len(at))
 		for i, k := range at {
 			w, p := order[k], found[i]
-			p.Raise(pl.floor(w, s.pool))
-			preds[k], out[k] = p, p.Prospect(&pl.workloads[w].workload.SLO, &tenants[k], simulated)
+			p.Raise(pl.floor(w, s.Pool))
+			preds[k], out[k] = p, p.Prospect(&pl.Workloads[w].Workload().SLO, &tenants[k], simulated)
 			open = open || out[k].Kept(&tenants[k]) == sharing.AnswerUnknown
 		}
 		return open
 	}
-	if s.mechanism == sharing.MechanismExclusive {
+	if s.Mechanism == sharing.MechanismExclusive {
 		see([]predict.Prediction{predict.Alone(group[0].TimeSlicing)}, false)
 		return out, preds, true
 	}
 	if len(group) > predict.MaxGroup {
 		return nil, nil, false
 	}
-	found, err := e.forecasts.Screen(s.mechanism, group, pl.opt.Confidence)
+	found, err := e.forecasts.Screen(s.Mechanism, group, pl.Opt.Confidence)
 	if err != nil {
 		return nil, nil, false
 	}
 	if see(found, false) {
-		if found, err = e.forecasts.Predict(s.mechanism, group); err != nil {
+		if found, err = e.forecasts.Predict(s.Mechanism, group); err != nil {
 			return nil, nil, false
 		}
 		found = slices.Clone(found)
 		for i := range found {
-			found[i] = found[i].At(pl.opt.Confidence)
+			found[i] = found[i].At(pl.Opt.Confidence)
 		}
 		see(found, true)
 	}
@@ -238,6 +240,6 @@ func (pl *planner) foresee(s site, members []member, tenants []prospect.Tenant) 
 }
 
 // floor is the least that each latency of workload w can be on a GPU of pool p, in seconds.
-func (pl *planner) floor(w, p int) [costs.LatencyCount]float64 {
-	return costs.MachineOf(pl.pools[p].ground.GPU()).Floor(costs.Share{SMs: 1, Bandwidth: 1}, pl.leastOf(w))
+func (pl *Planner) floor(w, p int) [costs.LatencyCount]float64 {
+	return costs.MachineOf(pl.Pools[p].Ground().GPU()).Floor(costs.Share{SMs: 1, Bandwidth: 1}, pl.leastOf(w))
 }

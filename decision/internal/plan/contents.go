@@ -1,4 +1,4 @@
-package decision
+package plan
 
 import (
 	"encoding/binary"
@@ -16,7 +16,7 @@ import (
 // sliced. Each content is there once, and knows what can still come.
 type filling struct {
 	site    *shared
-	members []member            // by workload; replicas, or instances
+	members []Member            // by workload; replicas, or instances
 	bin     bin                 // of GPUs without slices
 	spot    bool                // everybody may lose it
 	room    []int16             // by workload: how many more, -1 = not worked out
@@ -26,8 +26,8 @@ type filling struct {
 
 // shared are GPUs of one pool that a mechanism shares.
 type shared struct {
-	key      groupKey
-	group    *group
+	key      GroupKey
+	group    *Group
 	sliced   bool
 	each     int // replicas of a workload that an instance holds
 	empty    *filling
@@ -35,30 +35,30 @@ type shared struct {
 	layouts  map[string]bool // whether instances of these profiles fit together
 }
 
-func (s *search) newShared(key groupKey) *shared {
-	h := &shared{key: key, group: &group{pool: s.pl.pools[key.pool], mechanism: key.mechanism},
-		sliced: gate.TraitsOf(key.mechanism).Sliced,
-		each:   gate.PerInstance(key.mechanism), fillings: map[string]*filling{}, layouts: map[string]bool{}}
+func (s *search) newShared(key GroupKey) *shared {
+	h := &shared{key: key, group: &Group{Pool: s.pl.Pools[key.Pool], Mechanism: key.Mechanism},
+		sliced: gate.TraitsOf(key.Mechanism).Sliced,
+		each:   gate.PerInstance(key.Mechanism), fillings: map[string]*filling{}, layouts: map[string]bool{}}
 	h.empty = s.filling(h, nil)
 	return h
 }
 
 // filling is the one with these members, who are in order.
-func (s *search) filling(h *shared, members []member) *filling {
+func (s *search) filling(h *shared, members []Member) *filling {
 	name := make([]byte, 0, 4*len(members))
 	for _, m := range members {
-		name = binary.AppendUvarint(binary.AppendUvarint(name, uint64(m.workload)), uint64(m.replicas))
+		name = binary.AppendUvarint(binary.AppendUvarint(name, uint64(m.Workload)), uint64(m.Replicas))
 	}
 	if f := h.fillings[string(name)]; f != nil {
 		return f
 	}
-	f := &filling{site: h, members: members, room: slices.Repeat([]int16{-1}, len(s.pl.workloads)),
+	f := &filling{site: h, members: members, room: slices.Repeat([]int16{-1}, len(s.pl.Workloads)),
 		more: map[uint64]*filling{}, less: make([]*filling, len(members))}
 	f.bin.limit = math.MaxInt
-	f.spot = h.group.pool.pool.Spot != nil && s.pl.interruptible(members)
+	f.spot = h.group.Pool.Pool.Spot != nil && s.pl.Interruptible(members)
 	if !h.sliced {
 		for _, m := range members {
-			s.pl.put(h.group, &f.bin, m.workload, s.pl.choice(m.workload, h.key), m.replicas)
+			s.pl.put(h.group, &f.bin, m.Workload, s.pl.Choice(m.Workload, h.key), m.Replicas)
 		}
 	}
 	h.fillings[string(name)] = f
@@ -72,11 +72,11 @@ func (s *search) with(f *filling, w, n int) *filling {
 		return next
 	}
 	members := slices.Clone(f.members)
-	at, found := slices.BinarySearchFunc(members, w, func(m member, w int) int { return m.workload - w })
+	at, found := slices.BinarySearchFunc(members, w, func(m Member, w int) int { return m.Workload - w })
 	if found {
-		members[at].replicas += n
+		members[at].Replicas += n
 	} else {
-		members = slices.Insert(members, at, member{w, n})
+		members = slices.Insert(members, at, Member{w, n})
 	}
 	next := s.filling(f.site, members)
 	f.more[key] = next
@@ -86,7 +86,7 @@ func (s *search) with(f *filling, w, n int) *filling {
 // without is f without any of w.
 func (s *search) without(f *filling, w int) *filling {
 	for at := range f.members {
-		if f.members[at].workload != w {
+		if f.members[at].Workload != w {
 			continue
 		}
 		if f.less[at] == nil {
@@ -102,18 +102,18 @@ func (s *search) roomIn(f *filling, w int) (int, error) {
 	if n := f.room[w]; n >= 0 {
 		return int(n), nil
 	}
-	h, c := f.site, s.pl.choice(w, f.site.key)
-	most := (s.pl.workloads[w].workload.replicas() + h.each - 1) / h.each
+	h, c := f.site, s.pl.Choice(w, f.site.key)
+	most := (s.pl.Workloads[w].Workload().ReplicaCount() + h.each - 1) / h.each
 	n := 0
 	if !h.sliced {
-		n = s.pl.room(h.group, h.key.pool, &f.bin, w, c, most)
+		n = s.pl.room(h.group, h.key.Pool, &f.bin, w, c, most)
 		if len(f.members) == 0 {
 			n = max(n, 1)
 		}
 		s.judged++
 	} else {
 		for n < most {
-			ok, err := s.layable(h, append(slices.Clone(f.members), member{w, n + 1}))
+			ok, err := s.layable(h, append(slices.Clone(f.members), Member{w, n + 1}))
 			if err != nil {
 				return 0, err
 			}
@@ -128,9 +128,9 @@ func (s *search) roomIn(f *filling, w int) (int, error) {
 }
 
 // counts are the instances of members by profile, in the order of the profiles.
-func (s *search) counts(h *shared, members []member) (out []mig.Count) {
+func (s *search) counts(h *shared, members []Member) (out []mig.Count) {
 	for _, m := range members {
-		name := s.pl.choice(m.workload, h.key).slice.Profile.Name
+		name := s.pl.Choice(m.Workload, h.key).Slice.Profile.Name
 		at, found := slices.BinarySearchFunc(out, name, func(c mig.Count,
 			name string) int {
 			return strings.Compare(c.Profile, name)
@@ -138,13 +138,13 @@ func (s *search) counts(h *shared, members []member) (out []mig.Count) {
 		if !found {
 			out = slices.Insert(out, at, mig.Count{Profile: name})
 		}
-		out[at].N += m.replicas
+		out[at].N += m.Replicas
 	}
 	return out
 }
 
 // layable says whether instances of members fit on one GPU.
-func (s *search) layable(h *shared, members []member) (bool, error) {
+func (s *search) layable(h *shared, members []Member) (bool, error) {
 	counts := s.counts(h, members)
 	var name []byte
 	for _, c := range counts {
@@ -167,18 +167,18 @@ func (s *search) laid(f *filling, left []int) (sliced, error) {
 	if err != nil {
 		return sliced{}, fmt.Errorf("decision: %w", err)
 	}
-	out := sliced{layout: layout}
+	out := sliced{Layout: layout}
 	waiting := slices.Clone(f.members)
 	for _, in := range layout.Instances {
 		for k := range waiting {
 			m := &waiting[k]
-			if m.replicas == 0 || s.pl.choice(m.workload, f.site.key).slice.Profile.Name != in.Profile.Name {
+			if m.Replicas == 0 || s.pl.Choice(m.Workload, f.site.key).Slice.Profile.Name != in.Profile.Name {
 				continue
 			}
-			n := min(f.site.each, left[m.workload])
-			m.replicas--
-			left[m.workload] -= n
-			out.members = append(out.members, member{m.workload, n})
+			n := min(f.site.each, left[m.Workload])
+			m.Replicas--
+			left[m.Workload] -= n
+			out.Members = append(out.Members, Member{m.Workload, n})
 			break
 		}
 	}
@@ -186,16 +186,16 @@ func (s *search) laid(f *filling, left []int) (sliced, error) {
 }
 
 // fillingsOf are the GPUs of a group that stands.
-func (s *search) fillingsOf(h *shared, g *group) (out []*filling) {
-	for i := range g.bins {
-		members := slices.Clone(g.bins[i].members)
-		sortMembers(members)
+func (s *search) fillingsOf(h *shared, g *Group) (out []*filling) {
+	for i := range g.Bins {
+		members := slices.Clone(g.Bins[i].Members)
+		SortMembers(members)
 		out = append(out, s.filling(h, members))
 	}
-	for i := range g.sliced {
+	for i := range g.Sliced {
 		f := h.empty
-		for _, m := range g.sliced[i].members {
-			f = s.with(f, m.workload, 1)
+		for _, m := range g.Sliced[i].Members {
+			f = s.with(f, m.Workload, 1)
 		}
 		out = append(out, f)
 	}
@@ -205,7 +205,7 @@ func (s *search) fillingsOf(h *shared, g *group) (out []*filling) {
 // tenants counts those of a filling: replicas, or instances.
 func (f *filling) tenants() (n int) {
 	for _, m := range f.members {
-		n += m.replicas
+		n += m.Replicas
 	}
 	return n
 }

@@ -1,4 +1,9 @@
-package decision
+// Package fleet is what a user states: pools of GPUs, the workloads that want them, the cluster as it runs today, and
+// the arithmetic that follows from a statement alone, such as the memory of a model. [ParseFleet] reads it from strict
+// YAML; package decision decides it.
+//
+// Experimental: its API may change.
+package fleet
 
 import (
 	"go.yaml.in/yaml/v3"
@@ -83,8 +88,8 @@ func (p *Pool) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 
 var levelNames = enum.Of[timeslice.Level](ErrUnknownName, "time slice", "default", "short", "medium", "long")
 
-// timesliceName is the pool's time slice as its file writes it.
-func (p *Pool) timesliceName() string { return levelNames.String(p.Timeslice) }
+// TimesliceName is the pool's time slice as its file writes it.
+func (p *Pool) TimesliceName() string { return levelNames.String(p.Timeslice) }
 
 // CPUNodes are CPU nodes that an accounting puts beside the GPU nodes.
 type CPUNodes struct {
@@ -166,7 +171,7 @@ type Isolation struct {
 }
 
 // Level is the demand on one axis.
-func (i Isolation) level(a sharing.Axis) sharing.Level {
+func (i Isolation) Level(a sharing.Axis) sharing.Level {
 	switch a {
 	case sharing.AxisMemory:
 		return i.Memory
@@ -211,12 +216,12 @@ type Revenue struct {
 
 // GPUPrice returns what a GPU of a pool costs an hour, on demand, and whether the pool says.
 func GPUPrice(p *Pool) (cost.Money, bool) {
-	m, stated, err := p.gpuPrice()
+	m, stated, err := p.Price()
 	return m, stated && err == nil
 }
 
-// gpuPrice returns the price of one GPU for an hour, if the pool says.
-func (p *Pool) gpuPrice() (cost.Money, bool, error) {
+// Price returns the price of one GPU for an hour, if the pool says.
+func (p *Pool) Price() (cost.Money, bool, error) {
 	if price, stated := p.PricePerGPUHour.Get(); stated {
 		return price, true, nil
 	}

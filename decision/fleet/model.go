@@ -1,4 +1,4 @@
-package decision
+package fleet
 
 import (
 	"cmp"
@@ -31,24 +31,24 @@ func (w *Workload) MemoryNeed() gate.MemoryNeed {
 		kv, prior := w.kvNeed()
 		n.KVCache, n.KVPrior = (kv+sharing.Bytes(gpus)-1)/sharing.Bytes(gpus), prior
 	}
-	n.Context = gate.ContextMemory * sharing.Bytes(w.processes())
+	n.Context = gate.ContextMemory * sharing.Bytes(w.ProcessCount())
 	n.Total = n.Weights + n.KVCache + n.Context
 	return n
 }
 
-func (w *Workload) processes() int {
+func (w *Workload) ProcessCount() int {
 	if w.Framework != nil && w.Framework.Processes > 1 {
 		return w.Framework.Processes
 	}
 	return 1
 }
 
-func (w *Workload) replicas() int { return max(1, w.Replicas.Max) }
+func (w *Workload) ReplicaCount() int { return max(1, w.Replicas.Max) }
 
-func (w *Workload) gpus() int { return max(1, w.GPUs) }
+func (w *Workload) GPUCount() int { return max(1, w.GPUs) }
 
-// decodes says whether a workload serves a language model.
-func (w *Workload) decodes() bool {
+// Decodes says whether a workload serves a language model.
+func (w *Workload) Decodes() bool {
 	return w.Model != nil && (w.Kind == KindOnlineInference || w.Kind == KindOfflineInference)
 }
 
@@ -71,7 +71,7 @@ func (m *LanguageModel) KVPerToken() (sharing.Bytes, bool) {
 // PriorKVPerToken stands for the KV cache per token of a model whose shape is not stated: 128 KiB for 8B and 320
 // KiB for 70B, as Llama 3's configurations give them in FP16, and between and beyond them on the line through both
 // on logarithmic scales. Models without grouped queries need several times as much.
-func priorKVPerToken(parameters int64) sharing.Bytes {
+func PriorKVPerToken(parameters int64) sharing.Bytes {
 	const b8, b70 = 131072.0, 327680.0
 	slope := math.Log(b70/b8) / math.Log(70.6/8.03)
 	return sharing.Bytes(math.Round(b8 * math.Pow(float64(parameters)/8.03e9, slope)))
@@ -91,7 +91,7 @@ func (w *Workload) sequences(output int) int {
 	if limit, ok := w.SLO.TTFTP99.Get(); ok {
 		ttft = limit.Seconds()
 	}
-	each := w.Load.PeakPerS() / float64(w.replicas()) * (ttft + tpot*float64(output))
+	each := w.Load.PeakPerS() / float64(w.ReplicaCount()) * (ttft + tpot*float64(output))
 	return max(1, int(math.Ceil(each+3*math.Sqrt(each))))
 }
 
@@ -99,7 +99,7 @@ func (w *Workload) sequences(output int) int {
 func (w *Workload) kvNeed() (need sharing.Bytes, prior bool) {
 	perToken, known := w.Model.KVPerToken()
 	if !known {
-		perToken = priorKVPerToken(w.Model.Parameters)
+		perToken = PriorKVPerToken(w.Model.Parameters)
 	}
 	l := w.Load
 	if l == nil {
@@ -134,10 +134,10 @@ func (w *Workload) adapterMemory() sharing.Bytes {
 // of the 1B of examples/predict/testdata are 13% of what its server took.
 const leastOfMemory = 0.1
 
-// reads are the bytes that a token reads at least, on all GPUs together, and with every sequence and the whole KV
+// Reads are the bytes that a token reads at least, on all GPUs together, and with every sequence and the whole KV
 // cache at most, and the layers; 0 where neither model nor memory is stated.
-func (w *Workload) reads() (least, most, layers float64) {
-	n := float64(w.gpus())
+func (w *Workload) Reads() (least, most, layers float64) {
+	n := float64(w.GPUCount())
 	if w.Model == nil {
 		all, stated := w.Memory.Get()
 		if !stated {
@@ -152,19 +152,20 @@ func (w *Workload) reads() (least, most, layers float64) {
 		prior, _ := w.kvNeed()
 		cache = float64(prior)
 	}
-	return w.Model.weightBytes(w.Model.active()), w.Model.weightBytes(w.Model.Parameters) + cache, w.Model.depth()
+	m := w.Model
+	return m.WeightBytes(m.ActiveParameters()), m.WeightBytes(m.Parameters) + cache, m.Depth()
 }
 
-// weightBytes returns the memory of so many of a model's parameters.
-func (m *LanguageModel) weightBytes(parameters int64) float64 {
+// WeightBytes returns the memory of so many of a model's parameters.
+func (m *LanguageModel) WeightBytes(parameters int64) float64 {
 	return float64(parameters) * float64(halfBytes[m.Weights]) / 2
 }
 
-// active counts the parameters that one token uses.
-func (m *LanguageModel) active() int64 { return cmp.Or(m.Active, m.Parameters) }
+// ActiveParameters counts the parameters that one token uses.
+func (m *LanguageModel) ActiveParameters() int64 { return cmp.Or(m.Active, m.Parameters) }
 
-// depth is the model's layers, stated or a prior.
-func (m *LanguageModel) depth() float64 {
+// Depth is the model's layers, stated or a prior.
+func (m *LanguageModel) Depth() float64 {
 	if n, stated := m.Layers.Get(); stated {
 		return float64(n)
 	}

@@ -1,6 +1,12 @@
-package decision
+// Package score filters and scores one workload against one pool: every mechanism passes the gates of decision/gate
+// and is weighed on criteria whose raw, normalised and weighted parts stay beside the score. Nothing allocates, for
+// schedulers.
+//
+// Experimental: its API may change.
+package score
 
 import (
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
@@ -12,7 +18,7 @@ type Scored struct {
 	// Score is 0 to 100 and stands for every candidate that is not rejected.
 	Score float64
 	// Raw, Normalised and Weighted are the parts of the score by Criterion; Weighted sums to Score/100.
-	Raw, Normalised, Weighted [CriterionCount]float64
+	Raw, Normalised, Weighted [fleet.CriterionCount]float64
 }
 
 // Profile returns the name of the candidate's MIG profile, or "".
@@ -47,9 +53,9 @@ func (e *Evaluation) Best() *Scored {
 	return only
 }
 
-// foremost returns the passing candidate with the highest score, or nil. Equal scores
+// Foremost returns the passing candidate with the highest score, or nil. Equal scores
 // go to the mechanism that stands first.
-func (e *Evaluation) foremost() *Scored {
+func (e *Evaluation) Foremost() *Scored {
 	var best *Scored
 	for i := range e.Candidates {
 		c := &e.Candidates[i]
@@ -65,15 +71,17 @@ func (e *Evaluation) foremost() *Scored {
 func Evaluate(w *CompiledWorkload, p *CompiledPool, nb gate.Neighbours, ev *Evaluation) {
 	ev.computed = w.workload.SLO != (profile.SLO{})
 	for i := range ev.Candidates {
-		evaluate(w, p, nb, sharing.Mechanism(i+1), &ev.Candidates[i])
+		EvaluateMechanism(w, p, nb, sharing.Mechanism(i+1), &ev.Candidates[i])
 	}
 }
 
-func evaluate(w *CompiledWorkload, p *CompiledPool, nb gate.Neighbours, m sharing.Mechanism, c *Scored) {
+func EvaluateMechanism(w *CompiledWorkload, p *CompiledPool, nb gate.Neighbours, m sharing.Mechanism, c *Scored) {
 	p.ground.Check(&w.demand, m, nb, &c.Report)
 	c.Score = 0
 	if c.Verdict == gate.VerdictReject {
-		c.Raw, c.Normalised, c.Weighted = [CriterionCount]float64{}, [CriterionCount]float64{}, [CriterionCount]float64{}
+		clear(c.Raw[:])
+		clear(c.Normalised[:])
+		clear(c.Weighted[:])
 		return
 	}
 	score(w, p, c)
@@ -81,20 +89,20 @@ func evaluate(w *CompiledWorkload, p *CompiledPool, nb gate.Neighbours, m sharin
 
 // score fills the parts of the score; see anchors.
 func score(w *CompiledWorkload, p *CompiledPool, c *Scored) {
-	t := traitOf(c.Mechanism)
-	c.Raw[CriterionIsolation] = p.isolationMu[c.Mechanism]
-	c.Raw[CriterionLatency] = c.Slowdown.Value
+	t := TraitOf(c.Mechanism)
+	c.Raw[fleet.CriterionIsolation] = p.isolationMu[c.Mechanism]
+	c.Raw[fleet.CriterionLatency] = c.Slowdown.Value
 	if s := c.Slice(); s != nil {
-		c.Raw[CriterionLatency] *= s.Slowdown(&w.demand)
+		c.Raw[fleet.CriterionLatency] *= s.Slowdown(&w.demand)
 	}
-	c.Raw[CriterionThroughput] = t.aggregate
-	c.Raw[CriterionCost] = 1 / float64(c.Tenants)
-	c.Raw[CriterionComplexity] = t.complexity
-	c.Raw[CriterionDensity] = float64(c.Tenants)
+	c.Raw[fleet.CriterionThroughput] = t.Aggregate
+	c.Raw[fleet.CriterionCost] = 1 / float64(c.Tenants)
+	c.Raw[fleet.CriterionComplexity] = t.complexity
+	c.Raw[fleet.CriterionDensity] = float64(c.Tenants)
 	total := 0.0
-	for i := range CriterionCount {
-		c.Normalised[i] = normalise(Criterion(i), c.Raw[i])
-		c.Weighted[i] = c.Normalised[i] * w.weights[i]
+	for i := range fleet.CriterionCount {
+		c.Normalised[i] = normalise(fleet.Criterion(i), c.Raw[i])
+		c.Weighted[i] = c.Normalised[i] * w.Weights[i]
 		total += c.Weighted[i]
 	}
 	c.Score = 100 * total
@@ -102,17 +110,17 @@ func score(w *CompiledWorkload, p *CompiledPool, c *Scored) {
 
 // anchors are the raw values that count 0 and 1. They are fixed, so that a
 // score means the same whatever the other candidates are.
-var anchors = [CriterionCount]struct{ zero, one float64 }{
-	CriterionIsolation:  {0, 1},
-	CriterionLatency:    {4, 1},
-	CriterionThroughput: {0.5, 2},
-	CriterionCost:       {1, 1.0 / 7},
-	CriterionComplexity: {4, 0},
-	CriterionDensity:    {1, 7},
+var anchors = [fleet.CriterionCount]struct{ zero, one float64 }{
+	fleet.CriterionIsolation:  {0, 1},
+	fleet.CriterionLatency:    {4, 1},
+	fleet.CriterionThroughput: {0.5, 2},
+	fleet.CriterionCost:       {1, 1.0 / 7},
+	fleet.CriterionComplexity: {4, 0},
+	fleet.CriterionDensity:    {1, 7},
 }
 
 // normalise places a raw value between the criterion's anchors; values beyond them are cut off.
-func normalise(c Criterion, raw float64) float64 {
+func normalise(c fleet.Criterion, raw float64) float64 {
 	a := anchors[c]
 	n := (raw - a.zero) / (a.one - a.zero)
 	return min(1, max(0, n))

@@ -1,4 +1,4 @@
-package decision
+package plan
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 // more seldom. What asks for more hardly ever finds a better place by that, but nothing proves it.
 const (
 	improvedUpTo = 2000 // workloads
-	rounds       = 6
+	Rounds       = 6
 	enough       = 2      // rounds from nothing that found nothing better
 	triesEach    = 20_000 // of a round
 	triesAside   = 8_000  // of a search of one round: what stands beside an answer
@@ -30,9 +30,9 @@ const (
 
 // search looks for a better arrangement than the one that stands.
 type search struct {
-	pl     *planner
+	pl     *Planner
 	rng    *rand.Rand
-	sites  map[groupKey]*shared
+	sites  map[GroupKey]*shared
 	ways   [][]wayIn // by workload: where it could go
 	prices []tariff  // by pool
 	judged int
@@ -49,7 +49,7 @@ type search struct {
 
 // wayIn is a place that a workload could take.
 type wayIn struct {
-	c    *choice
+	c    *Choice
 	site *shared // nil for GPUs of its own
 }
 
@@ -81,7 +81,7 @@ func (a *arranged) compare(b *arranged) int {
 }
 
 // improve looks for a better arrangement than the present one, and takes it.
-func (pl *planner) improve() error {
+func (pl *Planner) improve() error {
 	s := pl.newSearch()
 	at := s.present()
 	best, other, agreed := &arranged{}, &arranged{}, 0
@@ -117,7 +117,7 @@ func (pl *planner) improve() error {
 	if err := s.take(best); err != nil {
 		return err
 	}
-	pl.full = make([]map[groupKey]int, len(pl.workloads)) // as it was on the way
+	pl.Full = make([]map[GroupKey]int, len(pl.Workloads)) // as it was on the way
 	pl.coming = nil
 	for _, w := range pl.lacking() {
 		if err := pl.inPart(w); err != nil {
@@ -128,35 +128,35 @@ func (pl *planner) improve() error {
 }
 
 // lacking are the workloads that have not all their replicas placed.
-func (pl *planner) lacking() (ws []int) {
-	for w := range pl.workloads {
-		if pl.placed[w] < pl.workloads[w].workload.replicas() && len(pl.choices[w]) > 0 {
+func (pl *Planner) lacking() (ws []int) {
+	for w := range pl.Workloads {
+		if pl.Placed[w] < pl.Workloads[w].Workload().ReplicaCount() && len(pl.Choices[w]) > 0 {
 			ws = append(ws, w)
 		}
 	}
 	return ws
 }
 
-func (pl *planner) newSearch() *search {
-	s := &search{pl: pl, rng: rand.New(rand.NewPCG(1, 2)), sites: map[groupKey]*shared{}} // same input, same answer
-	for p, cp := range pl.pools {
+func (pl *Planner) newSearch() *search {
+	s := &search{pl: pl, rng: rand.New(rand.NewPCG(1, 2)), sites: map[GroupKey]*shared{}} // same input, same answer
+	for p, cp := range pl.Pools {
 		s.prices = append(s.prices, pl.tariff(p))
-		s.scale = max(s.scale, pl.counts(cp.price))
+		s.scale = max(s.scale, pl.Counts(cp.Price))
 	}
 	if s.scale == 0 {
 		s.scale = 1
 	}
-	for w := range pl.workloads {
-		s.total += pl.workloads[w].workload.replicas()
+	for w := range pl.Workloads {
+		s.total += pl.Workloads[w].Workload().ReplicaCount()
 		var ways []wayIn
-		for k := range pl.choices[w] {
-			c := &pl.choices[w][k]
+		for k := range pl.Choices[w] {
+			c := &pl.Choices[w][k]
 			if !pl.open(w, c) {
 				continue
 			}
 			way := wayIn{c: c}
-			if c.mechanism != sharing.MechanismExclusive {
-				key := c.groupKey
+			if c.Mechanism != sharing.MechanismExclusive {
+				key := c.GroupKey
 				if s.sites[key] == nil {
 					s.sites[key] = s.newShared(key)
 				}
@@ -166,7 +166,7 @@ func (pl *planner) newSearch() *search {
 		}
 		s.ways = append(s.ways, ways)
 		if len(ways) > 0 {
-			s.most += pl.workloads[w].workload.replicas()
+			s.most += pl.Workloads[w].Workload().ReplicaCount()
 		}
 	}
 	return s
@@ -175,17 +175,17 @@ func (pl *planner) newSearch() *search {
 // present returns the arrangement that stands.
 func (s *search) present() *arranged {
 	pl := s.pl
-	a := &arranged{placed: slices.Clone(pl.placed), used: make([]int, len(pl.pools)), spots: make([]int, len(pl.pools))}
-	for w, c := range pl.chosen {
+	a := &arranged{placed: slices.Clone(pl.Placed), used: make([]int, len(pl.Pools)), spots: make([]int, len(pl.Pools))}
+	for w, c := range pl.Chosen {
 		a.way = append(a.way, slices.IndexFunc(s.ways[w], func(v wayIn) bool { return v.c == c }))
 	}
-	for _, key := range pl.groupKeys() {
+	for _, key := range pl.GroupKeys() {
 		if h := s.sites[key]; h != nil {
-			a.gpus = append(a.gpus, s.fillingsOf(h, pl.groups[key])...)
+			a.gpus = append(a.gpus, s.fillingsOf(h, pl.Groups[key])...)
 		}
 	}
-	for p := range pl.pools {
-		a.used[p], a.spots[p] = pl.used(p)
+	for p := range pl.Pools {
+		a.used[p], a.spots[p] = pl.Used(p)
 	}
 	s.weigh(a)
 	s.second(a)
@@ -207,18 +207,18 @@ func (s *search) weigh(a *arranged) {
 func (s *search) second(a *arranged) {
 	a.whole, a.score = 0, 0
 	for w, n := range a.placed {
-		if n == s.pl.workloads[w].workload.replicas() {
+		if n == s.pl.Workloads[w].Workload().ReplicaCount() {
 			a.whole++
 		}
 		if a.way[w] < 0 {
 			continue
 		}
 		v := s.ways[w][a.way[w]]
-		a.score += v.c.score * float64(n)
+		a.score += v.c.Score * float64(n)
 		if v.site != nil && s.alone(a, w) {
 			a.score -= lonelyCosts
 		}
-		if gate.TraitsOf(v.c.mechanism).Turns && s.pl.waits(w) {
+		if gate.TraitsOf(v.c.Mechanism).Turns && s.pl.waits(w) {
 			a.score -= turnsCost
 		}
 	}
@@ -240,7 +240,7 @@ func (s *search) round(at, best *arranged) error {
 		tries = triesAside
 	}
 	for try := range tries {
-		if s.judged > mostJudged || s.looked > mostLooked || s.pl.roomDoes && best.replicas == s.most {
+		if s.judged > mostJudged || s.looked > mostLooked || s.pl.RoomDoes && best.replicas == s.most {
 			return nil
 		}
 		s.short = best.replicas < s.total
@@ -279,8 +279,8 @@ func (s *search) own(a *arranged) {
 		if k < 0 || s.ways[w][k].site == nil || s.ways[w][k].site.each > 1 || !s.alone(a, w) {
 			continue
 		}
-		pool := s.ways[w][k].c.pool
-		own := slices.IndexFunc(s.ways[w], func(v wayIn) bool { return v.site == nil && v.c.pool == pool })
+		pool := s.ways[w][k].c.Pool
+		own := slices.IndexFunc(s.ways[w], func(v wayIn) bool { return v.site == nil && v.c.Pool == pool })
 		if own < 0 {
 			continue
 		}
@@ -298,37 +298,37 @@ func (s *search) own(a *arranged) {
 func (s *search) take(a *arranged) error {
 	pl := s.pl
 	pl.clear()
-	group := func(c *choice) *group {
-		key := c.groupKey
-		if pl.groups[key] == nil {
-			pl.groups[key] = &group{pool: pl.pools[c.pool], mechanism: c.mechanism}
+	group := func(c *Choice) *Group {
+		key := c.GroupKey
+		if pl.Groups[key] == nil {
+			pl.Groups[key] = &Group{Pool: pl.Pools[c.Pool], Mechanism: c.Mechanism}
 		}
-		return pl.groups[key]
+		return pl.Groups[key]
 	}
 	for w, k := range a.way {
 		if k < 0 {
 			continue
 		}
 		v := s.ways[w][k]
-		pl.chosen[w], pl.placed[w] = v.c, a.placed[w]
+		pl.Chosen[w], pl.Placed[w] = v.c, a.placed[w]
 		if v.site == nil {
 			g := group(v.c)
-			g.whole += a.placed[w] * pl.workloads[w].workload.gpus()
-			g.wholes = append(g.wholes, member{w, a.placed[w]})
+			g.Whole += a.placed[w] * pl.Workloads[w].Workload().GPUCount()
+			g.Wholes = append(g.Wholes, Member{w, a.placed[w]})
 		}
 	}
 	left := slices.Clone(a.placed)
 	for _, f := range a.gpus {
-		g := group(pl.choice(f.members[0].workload, f.site.key))
+		g := group(pl.Choice(f.members[0].Workload, f.site.key))
 		if !f.site.sliced {
-			g.bins = append(g.bins, cloneBins([]bin{f.bin})...)
+			g.Bins = append(g.Bins, cloneBins([]bin{f.bin})...)
 			continue
 		}
 		one, err := s.laid(f, left)
 		if err != nil {
 			return err
 		}
-		g.sliced = append(g.sliced, one)
+		g.Sliced = append(g.Sliced, one)
 	}
 	return nil
 }

@@ -1,10 +1,12 @@
-package decision
+package plan
 
 import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -26,15 +28,15 @@ type trustClass struct {
 	shareable int
 }
 
-func classify(workloads []*CompiledWorkload, among Trust) *trustClasses {
+func classify(workloads []*score.CompiledWorkload, among fleet.Trust) *trustClasses {
 	t := &trustClasses{of: make([]int, len(workloads)), byTenant: map[string][]int{}, pinned: map[string]int{}}
 	index := map[string]int{}
 	for i, w := range workloads {
-		trust := slices.Clone(w.workload.Trust)
+		trust := slices.Clone(w.Workload().Trust)
 		slices.Sort(trust)
-		tenant, pin := w.workload.Tenant, w.workload.Pool
-		if tenant == "" && among != TrustAll {
-			tenant = "\x00" + w.workload.Name // a stranger to all others
+		tenant, pin := w.Workload().Tenant, w.Workload().Pool
+		if tenant == "" && among != fleet.TrustAll {
+			tenant = "\x00" + w.Workload().Name // a stranger to all others
 		}
 		key := tenant + "\x00" + pin + "\x00" + strings.Join(trust, "\x00")
 		c, ok := index[key]
@@ -45,12 +47,12 @@ func classify(workloads []*CompiledWorkload, among Trust) *trustClasses {
 			t.byTenant[tenant] = append(t.byTenant[tenant], c)
 		}
 		t.of[i] = c
-		if !w.shareable() {
+		if !w.Shareable() {
 			continue
 		}
-		n := w.workload.replicas()
+		n := w.Workload().ReplicaCount()
 		t.classes[c].shareable += n
-		if need := w.demand.Memory.Total; need > 0 && (t.least == 0 || need < t.least) {
+		if need := w.Demand().Memory.Total; need > 0 && (t.least == 0 || need < t.least) {
 			t.least = need
 		}
 		if pin == "" {
@@ -67,15 +69,15 @@ func (t *trustClasses) trusts(a, b int) bool {
 	return t.classes[t.of[a]].MayShare(&t.classes[t.of[b]].Party)
 }
 
-// neighbours counts who could stand beside workload w in a pool.
-func (t *trustClasses) neighbours(w int, self *CompiledWorkload, pool string) gate.Neighbours {
+// Neighbours counts who could stand beside workload w in a pool.
+func (t *trustClasses) Neighbours(w int, self *score.CompiledWorkload, pool string) gate.Neighbours {
 	own := &t.classes[t.of[w]]
 	trusted := t.trustedOf(own, own.Tenant, pool)
 	for _, tenant := range own.Trusts {
 		trusted += t.trustedOf(own, tenant, pool)
 	}
 	nb := gate.Neighbours{Trusted: trusted, Untrusted: t.anywhere + t.pinned[pool] - trusted, Least: t.least}
-	if self.shareable() && (own.pin == "" || own.pin == pool) {
+	if self.Shareable() && (own.pin == "" || own.pin == pool) {
 		nb.Trusted--
 	}
 	return nb
@@ -95,7 +97,7 @@ func (t *trustClasses) trustedOf(own *trustClass, tenant, pool string) int {
 
 // oneUser says whether two workloads may be clients of one MPS server, which runs
 // for one user: unless both state other user ids.
-func (pl *planner) oneUser(a, b int) bool {
-	x, y := pl.workloads[a].workload.UID, pl.workloads[b].workload.UID
+func (pl *Planner) oneUser(a, b int) bool {
+	x, y := pl.Workloads[a].Workload().UID, pl.Workloads[b].Workload().UID
 	return x.IsZero() || y.IsZero() || x == y
 }

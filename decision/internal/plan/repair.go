@@ -1,4 +1,4 @@
-package decision
+package plan
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ func (s *search) leave(a *arranged) []int {
 	if len(a.gpus) > 0 && s.rng.IntN(2) == 0 {
 		for k := 0; len(ws) < n && k < 3; k++ {
 			for _, m := range a.gpus[s.rng.IntN(len(a.gpus))].members {
-				drop(m.workload)
+				drop(m.Workload)
 			}
 		}
 	} else {
@@ -33,7 +33,7 @@ func (s *search) leave(a *arranged) []int {
 		s.remove(a, w)
 	}
 	for w, n := range a.placed {
-		if n < s.pl.workloads[w].workload.replicas() {
+		if n < s.pl.Workloads[w].Workload().ReplicaCount() {
 			if !gone[w] && s.rng.IntN(2) == 0 {
 				s.remove(a, w)
 			}
@@ -54,7 +54,7 @@ func (s *search) size(w int) float64 {
 	if len(s.ways[w]) == 0 {
 		return 0
 	}
-	return s.ways[w][0].c.unit * float64(s.pl.workloads[w].workload.replicas())
+	return s.ways[w][0].c.Unit * float64(s.pl.Workloads[w].Workload().ReplicaCount())
 }
 
 func (s *search) remove(a *arranged, w int) {
@@ -63,24 +63,24 @@ func (s *search) remove(a *arranged, w int) {
 	}
 	v := s.ways[w][a.way[w]]
 	if v.site == nil {
-		n := a.placed[w] * s.pl.workloads[w].workload.gpus()
-		a.used[v.c.pool] -= n
-		if s.owns(w, v.c.pool) {
-			a.spots[v.c.pool] -= n
+		n := a.placed[w] * s.pl.Workloads[w].Workload().GPUCount()
+		a.used[v.c.Pool] -= n
+		if s.owns(w, v.c.Pool) {
+			a.spots[v.c.Pool] -= n
 		}
 	} else {
 		kept := a.gpus[:0]
 		for _, f := range a.gpus {
 			if f.site == v.site {
 				if f.spot {
-					a.spots[v.c.pool]--
+					a.spots[v.c.Pool]--
 				}
 				if f = s.without(f, w); len(f.members) == 0 {
-					a.used[v.c.pool]--
+					a.used[v.c.Pool]--
 					continue
 				}
 				if f.spot {
-					a.spots[v.c.pool]++
+					a.spots[v.c.Pool]++
 				}
 			}
 			kept = append(kept, f)
@@ -92,7 +92,7 @@ func (s *search) remove(a *arranged, w int) {
 
 // owns says whether GPUs of w's own in a pool may be spot.
 func (s *search) owns(w, pool int) bool {
-	return s.pl.pools[pool].pool.Spot != nil && s.pl.workloads[w].workload.Spot
+	return s.pl.Pools[pool].Pool.Spot != nil && s.pl.Workloads[w].Workload().Spot
 }
 
 // enter places workloads one after another, each where most of its replicas find
@@ -100,7 +100,7 @@ func (s *search) owns(w, pool int) bool {
 func (s *search) enter(a *arranged, ws []int) error {
 	for _, w := range ws {
 		salt, first := s.rng.Uint64(), -1
-		want := s.pl.workloads[w].workload.replicas()
+		want := s.pl.Workloads[w].Workload().ReplicaCount()
 		if s.short && want > 1 && s.rng.IntN(4) == 0 {
 			want = 1 + s.rng.IntN(want) // the others may make more of the room
 		}
@@ -134,12 +134,12 @@ func (s *search) enter(a *arranged, ws []int) error {
 // with commit set they take their places.
 func (s *search) fit(a *arranged, w, k, want int, salt uint64, commit bool) (placed int, cost float64, err error) {
 	v := s.ways[w][k]
-	p := v.c.pool
+	p := v.c.Pool
 	t := &s.prices[p]
 	each := 1
 	used, spots := a.used[p], a.spots[p]
 	if v.site == nil {
-		gpus := s.pl.workloads[w].workload.gpus()
+		gpus := s.pl.Workloads[w].Workload().GPUCount()
 		placed = min(want, (t.count-used)/gpus)
 		used += placed * gpus
 		if s.owns(w, p) {

@@ -1,4 +1,4 @@
-package decision
+package plan
 
 import (
 	"cmp"
@@ -20,10 +20,10 @@ const (
 	mostTogether = 64 // tenants of a GPU without slices
 )
 
-// choice is workload w's choice of a group, or nil.
-func (pl *planner) choice(w int, key groupKey) *choice {
-	for i := range pl.choices[w] {
-		if c := &pl.choices[w][i]; c.pool == key.pool && c.mechanism == key.mechanism {
+// Choice is workload w's choice of a group, or nil.
+func (pl *Planner) Choice(w int, key GroupKey) *Choice {
+	for i := range pl.Choices[w] {
+		if c := &pl.Choices[w][i]; c.Pool == key.Pool && c.Mechanism == key.Mechanism {
 			return c
 		}
 	}
@@ -31,22 +31,22 @@ func (pl *planner) choice(w int, key groupKey) *choice {
 }
 
 // ban rules a choice out.
-func (pl *planner) ban(w int, c *choice, why gate.Reason) {
-	if pl.banned[w] == nil {
-		pl.banned[w] = map[groupKey]gate.Reason{}
+func (pl *Planner) ban(w int, c *Choice, why gate.Reason) {
+	if pl.Banned[w] == nil {
+		pl.Banned[w] = map[GroupKey]gate.Reason{}
 	}
-	pl.banned[w][c.groupKey] = why
+	pl.Banned[w][c.GroupKey] = why
 }
 
 // open says whether a choice may still be taken.
-func (pl *planner) open(w int, c *choice) bool {
-	_, banned := pl.banned[w][c.groupKey]
+func (pl *Planner) open(w int, c *Choice) bool {
+	_, banned := pl.Banned[w][c.GroupKey]
 	return !banned
 }
 
 // arrange gives each workload the pool and mechanism with which the fleet costs
 // least, a few workloads at a time, those with the fewest ways out first.
-func (pl *planner) arrange() error {
+func (pl *Planner) arrange() error {
 	order := pl.order()
 	few := 1
 	switch n := len(order); {
@@ -67,9 +67,9 @@ func (pl *planner) arrange() error {
 			}
 		}
 		if pl.exact() || len(order) == 1 || len(order) <= scarceTogether && len(pl.lacking()) == 0 {
-			pl.search = SearchAll
+			pl.Search = SearchAll
 		} else if len(order) <= improvedUpTo {
-			pl.search = SearchBestFound
+			pl.Search = SearchBestFound
 			if err := pl.improve(); err != nil {
 				return err
 			}
@@ -78,11 +78,11 @@ func (pl *planner) arrange() error {
 			break
 		}
 	}
-	for _, key := range pl.groupKeys() {
+	for _, key := range pl.GroupKeys() {
 		pl.level(key)
-		if g := pl.groups[key]; gate.TraitsOf(g.mechanism).Sliced {
+		if g := pl.Groups[key]; gate.TraitsOf(g.Mechanism).Sliced {
 			if err := g.repackSlices(); err != nil {
-				return fmt.Errorf("decision: pool %q: %w", g.pool.pool.Name, err)
+				return fmt.Errorf("decision: pool %q: %w", g.Pool.Pool.Name, err)
 			}
 		}
 	}
@@ -90,33 +90,33 @@ func (pl *planner) arrange() error {
 }
 
 // clear forgets where workloads stand.
-func (pl *planner) clear() {
-	pl.chosen = make([]*choice, len(pl.workloads))
-	pl.placed = make([]int, len(pl.workloads))
-	pl.full = make([]map[groupKey]int, len(pl.workloads))
-	pl.groups = map[groupKey]*group{}
+func (pl *Planner) clear() {
+	pl.Chosen = make([]*Choice, len(pl.Workloads))
+	pl.Placed = make([]int, len(pl.Workloads))
+	pl.Full = make([]map[GroupKey]int, len(pl.Workloads))
+	pl.Groups = map[GroupKey]*Group{}
 }
 
 // exact says whether settle compares every way to place all workloads.
-func (pl *planner) exact() bool {
+func (pl *Planner) exact() bool {
 	points := 1
-	for _, cw := range pl.workloads {
-		if points *= cw.workload.replicas() + 1; points > mostPoints {
+	for _, cw := range pl.Workloads {
+		if points *= cw.Workload().ReplicaCount() + 1; points > mostPoints {
 			return false
 		}
 	}
 	return true
 }
 
-func (pl *planner) order() []int {
-	order := make([]int, len(pl.workloads))
+func (pl *Planner) order() []int {
+	order := make([]int, len(pl.Workloads))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(len(pl.choices[a]), len(pl.choices[b])),
-			cmp.Compare(pl.workloads[b].workload.gpus(), pl.workloads[a].workload.gpus()),
-			cmp.Compare(pl.workloads[b].demand.Memory.Total, pl.workloads[a].demand.Memory.Total), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(len(pl.Choices[a]), len(pl.Choices[b])),
+			cmp.Compare(pl.Workloads[b].Workload().GPUCount(), pl.Workloads[a].Workload().GPUCount()),
+			cmp.Compare(pl.Workloads[b].Demand().Memory.Total, pl.Workloads[a].Demand().Memory.Total), cmp.Compare(a, b))
 	})
 	return order
 }
@@ -127,10 +127,10 @@ const lonelyCosts = 1e6
 
 // lonelyWorth weighs that a workload meets nobody yet where GPUs are shared: against it, unless workloads that come
 // later may join it.
-func (pl *planner) lonelyWorth(w int, key groupKey) float64 {
+func (pl *Planner) lonelyWorth(w int, key GroupKey) float64 {
 	for _, other := range pl.coming {
-		c := pl.choice(other, key)
-		if c != nil && pl.open(other, c) && (gate.TraitsOf(key.mechanism).Sliced || pl.trust.trusts(w, other)) {
+		c := pl.Choice(other, key)
+		if c != nil && pl.open(other, c) && (gate.TraitsOf(key.Mechanism).Sliced || pl.Trust.trusts(w, other)) {
 			return lonelyCosts
 		}
 	}
@@ -142,13 +142,13 @@ func (pl *planner) lonelyWorth(w int, key groupKey) float64 {
 const turnsCost = 1e4
 
 // waits says whether somebody waits for a workload's answers.
-func (pl *planner) waits(w int) bool {
-	cw := pl.workloads[w]
-	return cw.arch.LatencyBound && cw.workload.SLO != (profile.SLO{})
+func (pl *Planner) waits(w int) bool {
+	cw := pl.Workloads[w]
+	return cw.Archetype.LatencyBound && cw.Workload().SLO != (profile.SLO{})
 }
 
 // lonely says whether a workload shares none of the group's GPUs.
-func (g *group) lonely(w int) bool {
-	return !slices.ContainsFunc(g.sliced, func(s sliced) bool { return len(s.members) > 1 && has(s.members, w) }) &&
-		!slices.ContainsFunc(g.bins, func(b bin) bool { return b.n > 1 && has(b.members, w) })
+func (g *Group) lonely(w int) bool {
+	return !slices.ContainsFunc(g.Sliced, func(s sliced) bool { return len(s.Members) > 1 && has(s.Members, w) }) &&
+		!slices.ContainsFunc(g.Bins, func(b bin) bool { return b.n > 1 && has(b.Members, w) })
 }

@@ -1,4 +1,4 @@
-package decision
+package plan
 
 import (
 	"cmp"
@@ -63,11 +63,11 @@ func (g *grid) part(point, set int) int {
 }
 
 // members are a point's workloads with their replicas.
-func (g *grid) members(point int) []member {
-	out := make([]member, 0, len(g.ws))
+func (g *grid) members(point int) []Member {
+	out := make([]Member, 0, len(g.ws))
 	for i, w := range g.ws {
 		if n := g.at(point, i); n > 0 {
-			out = append(out, member{w, n})
+			out = append(out, Member{w, n})
 		}
 	}
 	return out
@@ -75,7 +75,7 @@ func (g *grid) members(point int) []member {
 
 // packing holds what a point's replicas add to a pool under one mechanism.
 type packing struct {
-	group      *group
+	group      *Group
 	gpus, spot int
 	score      float64
 }
@@ -84,7 +84,7 @@ type packing struct {
 type way struct {
 	worth
 	gpus, spot int
-	key        groupKey
+	key        GroupKey
 	point      int // what is packed under the key
 	packing    *packing
 	before     *way // where the others are
@@ -133,7 +133,7 @@ type spread struct {
 
 // divide finds for each point of a grid the cheapest way to divide its replicas among pools and mechanisms, the
 // replicas of a workload together, beside what stands already; nil where there is no room.
-func (pl *planner) divide(g *grid) ([]*spread, error) {
+func (pl *Planner) divide(g *grid) ([]*spread, error) {
 	all := make([]*spread, g.size)
 	all[0] = &spread{}
 	for p, keys := range pl.offers(g) {
@@ -171,30 +171,30 @@ func (pl *planner) divide(g *grid) ([]*spread, error) {
 }
 
 // offers are by pool the mechanisms that any workload of a grid could take.
-func (pl *planner) offers(g *grid) [][]groupKey {
-	out := make([][]groupKey, len(pl.pools))
+func (pl *Planner) offers(g *grid) [][]GroupKey {
+	out := make([][]GroupKey, len(pl.Pools))
 	for _, w := range g.ws {
 		n := 0
-		for k := range pl.choices[w] {
-			c := &pl.choices[w][k]
-			if !pl.open(w, c) || !g.exact && n >= mostCompared && c.mechanism != sharing.MechanismExclusive {
+		for k := range pl.Choices[w] {
+			c := &pl.Choices[w][k]
+			if !pl.open(w, c) || !g.exact && n >= mostCompared && c.Mechanism != sharing.MechanismExclusive {
 				continue
 			}
 			n++
-			if key := c.groupKey; !slices.Contains(out[c.pool], key) {
-				out[c.pool] = append(out[c.pool], key)
+			if key := c.GroupKey; !slices.Contains(out[c.Pool], key) {
+				out[c.Pool] = append(out[c.Pool], key)
 			}
 		}
 	}
 	for _, keys := range out {
-		slices.SortFunc(keys, func(a, b groupKey) int { return int(a.mechanism) - int(b.mechanism) })
+		slices.SortFunc(keys, func(a, b GroupKey) int { return int(a.Mechanism) - int(b.Mechanism) })
 	}
 	return out
 }
 
 // within finds the ways to place each point in one pool, one mechanism after another.
-func (pl *planner) within(g *grid, p int, keys []groupKey) ([][]*way, error) {
-	used, usedSpot := pl.used(p)
+func (pl *Planner) within(g *grid, p int, keys []GroupKey) ([][]*way, error) {
+	used, usedSpot := pl.Used(p)
 	already := pl.costOfGPUs(p, used, usedSpot)
 	ways := make([][]*way, g.size)
 	ways[0] = []*way{{}}
@@ -214,7 +214,7 @@ func (pl *planner) within(g *grid, p int, keys []groupKey) ([][]*way, error) {
 				}
 				for _, before := range ways[point-here] {
 					gpus, spot := before.gpus+pk.gpus, before.spot+pk.spot
-					if used+gpus > pl.pools[p].pool.Count {
+					if used+gpus > pl.Pools[p].Pool.Count {
 						continue
 					}
 					cost := pl.costOfGPUs(p, used+gpus, usedSpot+spot) - already
@@ -227,21 +227,21 @@ func (pl *planner) within(g *grid, p int, keys []groupKey) ([][]*way, error) {
 }
 
 // packings packs every point of a grid under one mechanism, nil where a workload can't take it.
-func (pl *planner) packings(g *grid, key groupKey) ([]*packing, error) {
+func (pl *Planner) packings(g *grid, key GroupKey) ([]*packing, error) {
 	out := make([]*packing, g.size)
 	can := 0
 	for i, w := range g.ws {
-		if c := pl.choice(w, key); c != nil && pl.open(w, c) {
+		if c := pl.Choice(w, key); c != nil && pl.open(w, c) {
 			can |= 1 << i
 		}
 	}
-	base := pl.groups[key]
+	base := pl.Groups[key]
 	var exact *binned
-	if t := gate.TraitsOf(key.mechanism); g.exact && key.mechanism != sharing.MechanismExclusive && !t.Sliced &&
-		(base == nil || len(base.bins) == 0) {
+	if t := gate.TraitsOf(key.Mechanism); g.exact && key.Mechanism != sharing.MechanismExclusive && !t.Sliced &&
+		(base == nil || len(base.Bins) == 0) {
 		exact = pl.binned(g, key, can)
 	}
-	before := base.gpus()
+	before := base.GPUs()
 	for point := 1; point < g.size; point++ {
 		set := g.support(point)
 		if set&^can != 0 {
@@ -256,16 +256,16 @@ func (pl *planner) packings(g *grid, key groupKey) ([]*packing, error) {
 		if pk.err != nil {
 			return nil, pk.err
 		}
-		one := &packing{group: pk.group, gpus: pk.gpus - before, spot: pl.spotGPUs(pk.group) - pl.spotGPUs(base)}
+		one := &packing{group: pk.group, gpus: pk.gpus - before, spot: pl.SpotGPUs(pk.group) - pl.SpotGPUs(base)}
 		for i, w := range g.ws {
 			if set>>i&1 == 0 {
 				continue
 			}
-			one.score += pl.choice(w, key).score * float64(g.at(point, i))
-			if key.mechanism != sharing.MechanismExclusive && pk.group.lonely(w) {
+			one.score += pl.Choice(w, key).Score * float64(g.at(point, i))
+			if key.Mechanism != sharing.MechanismExclusive && pk.group.lonely(w) {
 				one.score += pl.lonelyWorth(w, key)
 			}
-			if gate.TraitsOf(key.mechanism).Turns && pl.waits(w) {
+			if gate.TraitsOf(key.Mechanism).Turns && pl.waits(w) {
 				one.score -= turnsCost
 			}
 		}
@@ -275,20 +275,20 @@ func (pl *planner) packings(g *grid, key groupKey) ([]*packing, error) {
 }
 
 // take places what a spread says.
-func (pl *planner) take(g *grid, s *spread) {
+func (pl *Planner) take(g *grid, s *spread) {
 	for ; s.in != nil; s = s.before {
 		for v := s.in; v.packing != nil; v = v.before {
 			who := g.members(v.point)
 			taken := v.packing.group
 			// The GPUs are as few; this spreads them more evenly.
-			if pk := pl.pack(v.key, pl.groups[v.key], who); g.exact && pk.err == nil && pk.gpus <= taken.gpus() &&
-				pl.spotGPUs(pk.group) >= pl.spotGPUs(taken) {
+			if pk := pl.pack(v.key, pl.Groups[v.key], who); g.exact && pk.err == nil && pk.gpus <= taken.GPUs() &&
+				pl.SpotGPUs(pk.group) >= pl.SpotGPUs(taken) {
 				taken = pk.group
 			}
-			pl.groups[v.key] = taken
+			pl.Groups[v.key] = taken
 			for _, m := range who {
-				pl.chosen[m.workload] = pl.choice(m.workload, v.key)
-				pl.placed[m.workload] = m.replicas
+				pl.Chosen[m.Workload] = pl.Choice(m.Workload, v.key)
+				pl.Placed[m.Workload] = m.Replicas
 			}
 		}
 	}
@@ -297,17 +297,17 @@ func (pl *planner) take(g *grid, s *spread) {
 // binned are the GPUs of one mechanism without slices that each point of a grid
 // needs, exactly: from all sets of replicas that may meet on a GPU.
 type binned struct {
-	pl     *planner
+	pl     *Planner
 	g      *grid
-	key    groupKey
+	key    GroupKey
 	fewest []int // by point
 	last   []int // by point: the replicas on the GPU that was added
 }
 
 // binned finds them for the workloads that can take the mechanism.
-func (pl *planner) binned(g *grid, key groupKey, can int) *binned {
+func (pl *Planner) binned(g *grid, key GroupKey, can int) *binned {
 	b := &binned{pl: pl, g: g, key: key, fewest: make([]int, g.size), last: make([]int, g.size)}
-	own := &group{pool: pl.pools[key.pool], mechanism: key.mechanism}
+	own := &Group{Pool: pl.Pools[key.Pool], Mechanism: key.Mechanism}
 	fits := make([]bool, g.size)
 	var together []int // points that fit
 	lanes := make([]uint64, g.size)
@@ -321,7 +321,7 @@ func (pl *planner) binned(g *grid, key groupKey, can int) *binned {
 			if less := point - g.stride[i]; set>>i&1 == 1 && !fits[point] {
 				if less > 0 && fits[less] {
 					one := b.bin(less)
-					fits[point] = pl.room(own, key.pool, &one, w, pl.choice(w, key), 1) > 0
+					fits[point] = pl.room(own, key.Pool, &one, w, pl.Choice(w, key), 1) > 0
 				}
 				fits[point] = fits[point] || less == 0
 			}
@@ -355,18 +355,18 @@ func (g *grid) lanes(point int) (word uint64) {
 // bin is a GPU with a point's replicas.
 func (b *binned) bin(point int) bin {
 	one := bin{limit: math.MaxInt}
-	shared := &group{pool: b.pl.pools[b.key.pool], mechanism: b.key.mechanism}
+	shared := &Group{Pool: b.pl.Pools[b.key.Pool], Mechanism: b.key.Mechanism}
 	for _, m := range b.g.members(point) {
-		b.pl.put(shared, &one, m.workload, b.pl.choice(m.workload, b.key), m.replicas)
+		b.pl.put(shared, &one, m.Workload, b.pl.Choice(m.Workload, b.key), m.Replicas)
 	}
 	return one
 }
 
 // pack is a point on the fewest GPUs.
 func (b *binned) pack(point int) packed {
-	out := &group{pool: b.pl.pools[b.key.pool], mechanism: b.key.mechanism}
+	out := &Group{Pool: b.pl.Pools[b.key.Pool], Mechanism: b.key.Mechanism}
 	for left := point; left > 0; left -= b.last[left] {
-		out.bins = append(out.bins, b.bin(b.last[left]))
+		out.Bins = append(out.Bins, b.bin(b.last[left]))
 	}
-	return packed{group: out, gpus: len(out.bins)}
+	return packed{group: out, gpus: len(out.Bins)}
 }

@@ -1,4 +1,4 @@
-package decision
+package fleet
 
 import (
 	"cmp"
@@ -326,7 +326,7 @@ func (c *checker) tenants(path string, w *Workload) {
 		seen[t] = true
 	}
 	for a := sharing.Axis(0); int(a) < sharing.AxisCount; a++ {
-		if l := w.Isolation.level(a); int(l) > int(sharing.LevelHardware) {
+		if l := w.Isolation.Level(a); int(l) > int(sharing.LevelHardware) {
 			c.Addf(path+".isolation."+a.String(), "", "is no level")
 		}
 	}

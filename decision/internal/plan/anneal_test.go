@@ -1,0 +1,104 @@
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/nightly"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// smallFleet is a random fleet of a few pools and workloads.
+func smallFleet(rng *rand.Rand) *fleet.Fleet {
+	gpus := []string{"A100-SXM4-80GB", "T4", "L4", "H100 80GB HBM3", "A30", "L40S"}
+	f := &fleet.Fleet{Version: "v1"}
+	for i := range 1 + rng.IntN(3) {
+		m, _ := cost.FromMicros(int64(500_000+250_000*rng.IntN(20)), "USD")
+		f.Pools = append(f.Pools, fleet.Pool{Name: fmt.Sprintf("p%d", i), GPU: gpus[rng.IntN(len(gpus))], Count: 1 + rng.IntN(16), PricePerGPUHour: fleet.Some(m)})
+	}
+	for i := range 1 + rng.IntN(4) {
+		w := fleet.Workload{Name: fmt.Sprintf("w%d", i), Kind: [...]fleet.Kind{fleet.KindTraining, fleet.KindOnlineInference, fleet.KindOnlineInference, fleet.KindOnlineInference, fleet.KindOfflineInference, fleet.KindBatch, fleet.KindNotebook, fleet.KindCI, fleet.KindHPC}[rng.IntN(9)], Replicas: fleet.Replicas{Max: 1 + rng.IntN(3)},
+			Memory: fleet.Some(sharing.Bytes(1+rng.IntN(14)) * sharing.GiB), Tenant: fmt.Sprintf("t%d", rng.IntN(2))}
+		if rng.IntN(6) > 0 {
+			w.GPUBusy = fleet.Some(float64(1+rng.IntN(16)) / 20)
+		}
+		switch rng.IntN(4) {
+		case 0:
+			w.Isolation = fleet.Isolation{Memory: sharing.LevelHardware, Fault: sharing.LevelHardware}
+		case 1:
+			w.Isolation.Fault = sharing.LevelDriver
+		}
+		if w.Kind == fleet.KindOnlineInference && rng.IntN(3) > 0 {
+			w.SLO.E2EP99 = fleet.Some(profile.Duration(1e9))
+			if rng.IntN(3) > 0 {
+				w.Solo.E2EP99 = fleet.Some(profile.Duration(float64(1+rng.IntN(8)) * 1e8))
+			}
+		}
+		if w.Kind == fleet.KindOnlineInference && rng.IntN(3) == 0 {
+			w.Memory, w.GPUBusy = fleet.Optional[sharing.Bytes]{}, fleet.Optional[float64]{}
+			w.Model = &fleet.LanguageModel{Parameters: int64(1+rng.IntN(8)) * 1e9, Weights: fleet.PrecisionFP16}
+			w.Load = &fleet.Traffic{RequestsPerS: 0.25 * float64(1+rng.IntN(8)), InputTokens: fleet.Some(256), OutputTokens: fleet.Some(64)}
+			w.SLO, w.Solo = profile.SLO{TPOTP99: fleet.Some(profile.Duration(60e6)), TTFTP99: fleet.Some(profile.Duration(1e9))}, profile.SLO{}
+		}
+		f.Workloads = append(f.Workloads, w)
+	}
+	return f
+}
+
+func runShort(rng *rand.Rand, f *fleet.Fleet) {
+	for i := range f.Pools {
+		f.Pools[i].Count = 1 + rng.IntN(3)
+	}
+}
+
+// planned is a fleet's planner with everything arranged.
+func planned(t *testing.T, f *fleet.Fleet) *Planner {
+	t.Helper()
+	pl, err := PlanFleet(f, Options{Confidence: DefaultConfidence, Headroom: &DefaultHeadroom, MaxPoolsListed: 16}, Rounds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pl
+}
+
+// TestSearchFindsWhatIsBest: from nothing, the search places as many replicas for
+// as little as comparing all arrangements does, and never more.
+func TestSearchFindsWhatIsBest(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(41, 42))
+	short := 0
+	for i := range nightly.Cases(10, 40) {
+		f := smallFleet(rng)
+		if i%2 == 1 {
+			runShort(rng, f)
+		}
+		pl := planned(t, f)
+		if pl.Search != SearchAll {
+			continue
+		}
+		exact := pl.newSearch().present()
+		if len(pl.lacking()) > 0 {
+			short++
+		}
+		pl.clear()
+		if err := pl.improve(); err != nil {
+			t.Fatal(err)
+		}
+		found := pl.newSearch().present()
+		if found.compare(exact) != 0 {
+			t.Errorf("%d replicas for %.3f, found %d for %.3f", exact.replicas, exact.cost, found.replicas, found.cost)
+		}
+		for p := range pl.Pools {
+			if used, _ := pl.Used(p); used > pl.Pools[p].Pool.Count {
+				t.Errorf("%d GPUs of %d in use", used, pl.Pools[p].Pool.Count)
+			}
+		}
+	}
+	if short < nightly.Cases(2, 8) {
+		t.Errorf("GPUs ran short in %d fleets", short)
+	}
+}

@@ -1,0 +1,191 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/predict/prospect"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// outlook holds what is known of a workload on a pool's GPU before neighbours come.
+type outlook struct {
+	Demand  prospect.Tenant
+	Tokens  prospect.Bounds // of the TPOT P99 alone, where only the size tells it
+	Size    string          // the same in words
+	Assumes []Assumption
+}
+
+// Assumption is something that an answer takes for granted because the input does not say.
+type Assumption struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+	// Basis tells what it was computed from, where it was.
+	Basis sharing.Basis `json:"basis,omitzero"`
+}
+
+// priorBusy stands for a busy share that neither the workload nor its kind states.
+const priorBusy = 0.4
+
+// assumedAlone is the part of an objective that a latency is assumed to take alone where nobody measured it.
+const assumedAlone = 0.5
+
+type outlookKey struct {
+	workload, pool int
+	measured       bool
+}
+
+// OutlookOf returns what workload w asks of a GPU of pool p under a mechanism.
+func (pl *Planner) OutlookOf(w, p int, m sharing.Mechanism) *outlook {
+	key := outlookKey{w, pl.alike[p], pl.Measured(w, p, m)}
+	if o := pl.Outlooks[key]; o != nil {
+		return o
+	}
+	o := pl.makeOutlook(w, p, key.measured)
+	pl.Outlooks[key] = o
+	return o
+}
+
+func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
+	cw := pl.Workloads[w]
+	wl := cw.Workload()
+	o := &outlook{}
+	if cw.Demand().Memory.Unknown {
+		o.assume(wl.Name+" fits the memory of a whole GPU", "neither memory nor model is stated")
+	}
+	d := &o.Demand
+	d.Limits, d.Alone = seconds(wl.SLO), seconds(wl.Solo)
+	d.Online = wl.Kind == fleet.KindOnlineInference
+	d.Decodes = wl.Decodes() || pl.Named(w)
+	d.Least = pl.leastOf(w)
+	if measured && pl.Evidence.GPUs[w] == nil {
+		on := problem.A(pl.Pools[p].Ground().GPU().Name)
+		o.Assumes = append(o.Assumes, Assumption{Basis: sharing.BasisSimulated, Why: "measure it on a real one",
+			What: fmt.Sprintf("%s runs on %s as on the simulated GPU of its profile", wl.Name, on)})
+	}
+	m := costs.MachineOf(pl.Pools[p].Ground().GPU())
+	if pl.Serves(wl) && m.Bandwidth > 0 && m.FLOPs > 0 {
+		d.Serving = servingOf(wl)
+		return o
+	}
+	if wl.Load != nil && wl.GPUBusy.IsZero() && !measured {
+		why := "the load is stated without a model and lengths, or the GPU's bandwidth is not known; state gpu_busy"
+		if wl.GPUCount() > 1 {
+			why = "servers on several GPUs are not computed; state gpu_busy"
+		}
+		o.assume(wl.Name+": how busy its load keeps a GPU", why)
+	}
+	d.Busy = wl.PeakBusy.Or(cw.Demand().Busy)
+	if busy, ok := pl.busyMeasured(w); ok && (measured || wl.GPUBusy.IsZero()) {
+		d.Busy = busy
+	} else if wl.GPUBusy.IsZero() && cw.Archetype.BusyPrior.IsZero() && wl.Load == nil && !measured {
+		o.assume(fmt.Sprintf("%s keeps a GPU %.0f%% busy", wl.Name, 100*d.Busy),
+			"neither gpu_busy nor a load with a model is stated")
+	}
+	for k, limit := range d.Limits {
+		if limit == 0 || d.Alone[k] > 0 {
+			continue
+		}
+		if measured {
+			d.Alone[k] = prospect.P99s(pl.Evidence.Solos[w].Uncontended())[k]
+			continue
+		}
+		if pl.carryOver(o, w, p, k) {
+			continue
+		}
+		if k == costs.LatencyTPOT && o.bySize(wl, m) {
+			continue
+		}
+		d.Alone[k] = assumedAlone * limit
+		o.assume(fmt.Sprintf("%s P99 of %s alone is half of its limit", costs.LatencyName(k), wl.Name),
+			"solo is not stated, and the load does not tell")
+	}
+	return o
+}
+
+// seconds are the latencies of an SLO in the order of an outcome; 0 = none. A P99 that
+// keeps the limit of a median is enough for the median.
+func seconds(s profile.SLO) (out [costs.LatencyCount]float64) {
+	for k, m := range [...]profile.Metric{profile.MetricTTFTP99, profile.MetricTPOTP99, profile.MetricE2EP99} {
+		if limit, ok := s.At(m).Get(); ok {
+			out[k] = time.Duration(limit).Seconds()
+		}
+	}
+	if limit, ok := s.TPOTP50.Get(); ok && (out[costs.LatencyTPOT] == 0 || limit.Seconds() < out[costs.LatencyTPOT]) {
+		out[costs.LatencyTPOT] = limit.Seconds()
+	}
+	return out
+}
+
+func (o *outlook) assume(what, why string) {
+	o.Assumes = append(o.Assumes, Assumption{What: what, Why: why})
+}
+
+// Serves says whether a workload is a model server whose load and model give its latencies.
+func (pl *Planner) Serves(w *fleet.Workload) bool {
+	return w.Model != nil && w.Load != nil && !w.Load.InputTokens.IsZero() && !w.Load.OutputTokens.IsZero() && w.GPUs <= 1
+}
+
+func servingOf(w *fleet.Workload) *prospect.Serving {
+	m, l := w.Model, w.Load
+	kv, known := m.KVPerToken()
+	if !known {
+		kv = fleet.PriorKVPerToken(m.Parameters)
+	}
+	return &prospect.Serving{PerS: l.PeakPerS() / float64(w.ReplicaCount()), Input: float64(l.InputTokens.Or(0)),
+		Output:  float64(l.OutputTokens.Or(0)),
+		Weights: m.WeightBytes(m.ActiveParameters()), Parameters: float64(m.ActiveParameters()),
+		KVPerToken: float64(kv), Layers: m.Depth()}
+}
+
+// complete says whether nothing had to be assumed of a workload on a pool. A
+// simulated GPU is taken for the real one, for every neighbour alike.
+func (pl *Planner) complete(w, p int, m sharing.Mechanism) bool {
+	return !slices.ContainsFunc(pl.OutlookOf(w, p, m).Assumes, func(a Assumption) bool {
+		return a.Basis != sharing.BasisSimulated
+	})
+}
+
+// bySize fills in the TPOT P99 alone by what the workload's model reads for a token, and says whether that is
+// known. Of what memory alone is stated, that may be little of it: then it tells only where even all of it is read
+// in less than what would be assumed otherwise.
+func (o *outlook) bySize(w *fleet.Workload, m costs.Machine) bool {
+	least, most, layers := w.Reads()
+	b := prospect.TokenAlone(m, least, most, layers, w.GPUCount())
+	if b.Value == 0 || w.Model == nil && b.High > assumedAlone*o.Demand.Limits[costs.LatencyTPOT] {
+		return false
+	}
+	o.Tokens = b
+	o.Demand.Alone[costs.LatencyTPOT], o.Demand.AloneSigma[costs.LatencyTPOT] = b.Value, b.Sigma()
+	of := fmt.Sprintf("%.3g GB of weights", least/1e9)
+	if w.Model == nil {
+		of = fmt.Sprintf("up to %.3g GB to read", most/1e9)
+	}
+	o.Size = fmt.Sprintf("%s to %s ms, from %s and %.3g TB/s", About(1e3*b.Low), About(1e3*b.High), of,
+		float64(w.GPUCount())*m.Bandwidth/1e12)
+	o.Assumes = append(o.Assumes, Assumption{What: fmt.Sprintf("TPOT P99 of %s alone is %s", w.Name, o.Size),
+		Why: "solo is not stated, and the load does not tell", Basis: sharing.BasisPrior})
+	return true
+}
+
+// About is a figure of two digits, or a whole number.
+func About(v float64) string {
+	if v >= 100 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 2, 64)
+}
+
+// Digits is a figure of four digits, or a whole number.
+func Digits(v float64) string {
+	if v >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}

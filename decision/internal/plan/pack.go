@@ -1,0 +1,295 @@
+package plan
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Member is a number of replicas of one workload on one GPU.
+type Member struct {
+	Workload int // index into the sorted workloads
+	Replicas int
+}
+
+// has says whether a workload is among members.
+func has(members []Member, w int) bool {
+	return slices.ContainsFunc(members, func(m Member) bool { return m.Workload == w })
+}
+
+func SortMembers(ms []Member) {
+	slices.SortFunc(ms, func(a, b Member) int { return a.Workload - b.Workload })
+}
+
+// bin is one GPU that several replicas share without slices.
+type bin struct {
+	Members []Member
+	n       int
+	memory  sharing.Bytes
+	limit   int // the fewest tenants that any member was judged with
+}
+
+// Group is the GPUs of one pool that run one mechanism.
+type Group struct {
+	Pool      *score.CompiledPool
+	Mechanism sharing.Mechanism
+	Whole     int      // exclusive: GPUs
+	Wholes    []Member // exclusive: who has them
+	Bins      []bin    // sharing without slices
+	Sliced    []sliced // MIG: one a GPU
+	Bound     int      // MIG: proven lower bound of GPUs
+}
+
+// sliced is one GPU cut into MIG instances.
+type sliced struct {
+	Layout  mig.Layout
+	Members []Member // in the order of the layout's instances where replicas are 1
+}
+
+// GPUs counts the group's GPUs; of nil none.
+func (g *Group) GPUs() int {
+	if g == nil {
+		return 0
+	}
+	return g.Whole + len(g.Bins) + len(g.Sliced)
+}
+
+// packed is a group with some workloads more.
+type packed struct {
+	group *Group
+	gpus  int // all told
+	err   error
+}
+
+// pack puts workloads, each with its number of replicas, into a group beside what it holds, without changing it.
+func (pl *Planner) pack(key GroupKey, base *Group, who []Member) packed {
+	g := &Group{Pool: pl.Pools[key.Pool], Mechanism: key.Mechanism}
+	if base != nil {
+		*g = *base
+		g.Wholes, g.Sliced = slices.Clone(base.Wholes), slices.Clone(base.Sliced)
+	}
+	switch t := gate.TraitsOf(key.Mechanism); {
+	case key.Mechanism == sharing.MechanismExclusive:
+		for _, m := range who {
+			g.Whole += m.Replicas * pl.Workloads[m.Workload].Workload().GPUCount()
+			g.Wholes = append(g.Wholes, m)
+		}
+	case t.Sliced:
+		for _, m := range who {
+			if _, err := g.cut(m.Workload, pl.Choice(m.Workload, key), m.Replicas, true); err != nil {
+				return packed{err: err}
+			}
+		}
+		if len(g.Sliced) <= 64 && len(g.Sliced) > g.leastSliced() {
+			if gpus, _, err := g.exact(g.pieces()); err != nil {
+				return packed{err: err}
+			} else if len(gpus) < len(g.Sliced) {
+				g.Sliced = gpus
+			}
+		}
+	default:
+		if base != nil {
+			g.Bins = cloneBins(base.Bins)
+		}
+		for _, part := range pl.friends(who) {
+			before := g.Bins
+			var best []bin
+			for _, order := range pl.orders(key, part) {
+				g.Bins = cloneBins(before)
+				for _, m := range order {
+					pl.fill(g, key, m.Workload, m.Replicas)
+				}
+				if best == nil || len(g.Bins) < len(best) {
+					best = g.Bins
+				}
+			}
+			for n := len(best) - len(before) - 1; n > 0 && len(part) > 1; n-- {
+				even := pl.even(g, key, part, n)
+				if even == nil {
+					break
+				}
+				best = append(cloneBins(before), even...)
+			}
+			g.Bins = best
+		}
+	}
+	return packed{group: g, gpus: g.GPUs()}
+}
+
+// friends divides workloads into sets that may meet.
+func (pl *Planner) friends(who []Member) [][]Member {
+	var out [][]Member
+	seen := make([]bool, len(who))
+	for i := range who {
+		if seen[i] {
+			continue
+		}
+		seen[i] = true
+		set := []Member{who[i]}
+		for k := 0; k < len(set); k++ {
+			for j := range who {
+				if !seen[j] && pl.Trust.trusts(set[k].Workload, who[j].Workload) {
+					seen[j] = true
+					set = append(set, who[j])
+				}
+			}
+		}
+		out = append(out, set)
+	}
+	return out
+}
+
+// level spreads the tenants of a group without slices over as many GPUs more
+// evenly, where all keep their objectives so and no more GPUs must be bought.
+func (pl *Planner) level(key GroupKey) {
+	g := pl.Groups[key]
+	if len(g.Bins) < 2 {
+		return
+	}
+	var who []Member
+	for i := range g.Bins {
+		for _, m := range g.Bins[i].Members {
+			if at := slices.IndexFunc(who, func(o Member) bool { return o.Workload == m.Workload }); at >= 0 {
+				who[at].Replicas += m.Replicas
+			} else {
+				who = append(who, m)
+			}
+		}
+	}
+	SortMembers(who)
+	even := &Group{Pool: g.Pool, Mechanism: g.Mechanism}
+	for _, part := range pl.friends(who) {
+		n := 0
+		for i := range g.Bins {
+			if slices.ContainsFunc(part, func(m Member) bool { return m.Workload == g.Bins[i].Members[0].Workload }) {
+				n++
+			}
+		}
+		bins := pl.even(g, key, part, n)
+		if bins == nil {
+			return
+		}
+		even.Bins = append(even.Bins, bins...)
+	}
+	if even.busiest() < g.busiest() && even.busiest() > 1 && pl.SpotGPUs(even) >= pl.SpotGPUs(g) {
+		pl.Groups[key] = even
+	}
+}
+
+// even spreads workloads over n bins as evenly as it goes, those with most
+// replicas first, or returns nil where that misses an objective.
+func (pl *Planner) even(g *Group, key GroupKey, who []Member, n int) []bin {
+	bins := make([]bin, n)
+	for i := range bins {
+		bins[i].limit = math.MaxInt
+	}
+	order := slices.Clone(who)
+	slices.SortStableFunc(order, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(pl.Choice(b.Workload, key).Unit, pl.Choice(a.Workload, key).Unit),
+			cmp.Compare(a.Workload, b.Workload))
+	})
+	load := make([]float64, n)
+	for _, m := range order {
+		c := pl.Choice(m.Workload, key)
+		for range m.Replicas {
+			at := -1
+			for i := range bins {
+				if at < 0 || load[i] < load[at]-1e-12 {
+					at = i
+				}
+			}
+			if pl.room(g, key.Pool, &bins[at], m.Workload, c, 1) < 1 {
+				at = slices.IndexFunc(bins, func(b bin) bool { return pl.room(g, key.Pool, &b, m.Workload, c, 1) > 0 })
+				if at < 0 {
+					return nil
+				}
+			}
+			pl.put(g, &bins[at], m.Workload, c, 1)
+			load[at] += c.Unit
+		}
+	}
+	return bins
+}
+
+// orders are the orders in which workloads are put into bins: largest first, smallest first, and by turns.
+func (pl *Planner) orders(key GroupKey, who []Member) [][]Member {
+	size := func(m Member) float64 { return pl.Choice(m.Workload, key).Unit }
+	down := slices.Clone(who)
+	slices.SortStableFunc(down, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(size(b), size(a)), cmp.Compare(a.Workload, b.Workload))
+	})
+	if len(who) < 2 {
+		return [][]Member{down}
+	}
+	up := slices.Clone(down)
+	slices.Reverse(up)
+	var turns []Member
+	left := slices.Clone(down)
+	for again := true; again && len(turns) < 256; {
+		again = false
+		for i := range left {
+			if left[i].Replicas > 0 {
+				left[i].Replicas--
+				turns = append(turns, Member{left[i].Workload, 1})
+				again = true
+			}
+		}
+	}
+	for _, m := range left {
+		if m.Replicas > 0 {
+			turns = append(turns, m)
+		}
+	}
+	return [][]Member{down, up, turns}
+}
+
+func cloneBins(bins []bin) []bin {
+	out := slices.Clone(bins)
+	for i := range out {
+		out[i].Members = slices.Clone(out[i].Members)
+	}
+	return out
+}
+
+// fill puts replicas into the group's bins in order, then into new ones.
+func (pl *Planner) fill(g *Group, key GroupKey, w, replicas int) {
+	c := pl.Choice(w, key)
+	for i := range g.Bins {
+		if replicas == 0 {
+			return
+		}
+		if n := pl.room(g, key.Pool, &g.Bins[i], w, c, replicas); n > 0 {
+			pl.put(g, &g.Bins[i], w, c, n)
+			replicas -= n
+		}
+	}
+	each := 0
+	for replicas > 0 {
+		b := bin{limit: c.Tenants}
+		if each == 0 {
+			each = max(1, pl.room(g, key.Pool, &b, w, c, replicas))
+		}
+		n := min(each, replicas)
+		pl.put(g, &b, w, c, n)
+		g.Bins = append(g.Bins, b)
+		replicas -= n
+	}
+}
+
+func (pl *Planner) put(g *Group, b *bin, w int, c *Choice, n int) {
+	b.limit = min(b.limit, c.Tenants)
+	b.n += n
+	b.memory += pl.MemoryOf(w, g.Mechanism) * sharing.Bytes(n)
+	for i := range b.Members {
+		if b.Members[i].Workload == w {
+			b.Members[i].Replicas += n
+			return
+		}
+	}
+	b.Members = append(b.Members, Member{w, n})
+}

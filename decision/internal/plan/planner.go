@@ -1,0 +1,380 @@
+// Package plan arranges a fleet on its pools. It enumerates what each workload could take (filter and score), drops
+// what misses an objective by its prospects, and looks for the cheapest arrangement of all together: a dynamic program
+// over the ways to divide a few workloads among pools and mechanisms, exact packing of MIG instances, and for larger
+// fleets simulated annealing over destroy-and-repair (Shaw 1998; Ropke and Pisinger 2006). It puts nothing into words
+// for users: package decision does.
+package plan
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Options tune Decide. The zero value is the documented default.
+type Options struct {
+	// MaxPoolsListed is the number of pools up to which every mechanism on every pool stands among the candidates;
+	// with more pools each mechanism is listed once, on the pool that was chosen or suits best. 0 means 16.
+	MaxPoolsListed int
+	// Profiles are measurements of workloads alone. Workloads that name one (profile) are predicted beside their
+	// neighbours, and their objectives judged by that. nil = no evidence.
+	Profiles *profile.Profiles
+	// Predictor predicts from Profiles; nil means NewPredictor's.
+	Predictor *predict.Predictor
+	// Confidence is the least probability with which a decision keeps objectives, 0.5 to
+	// 0.999; 0 means DefaultConfidence.
+	Confidence float64
+	// Input is the fleet's file, as commands and advice in the answers name it; empty: they say "the fleet file".
+	Input string
+	// Headroom is the memory that layouts leave free; nil means DefaultHeadroom.
+	Headroom *Headroom
+	// Brief leaves out of the answer what would be the case otherwise (with more GPUs, less confidence, another
+	// delivery), and searches less for the best arrangement.
+	Brief bool
+
+	ctx context.Context // of Decide
+}
+
+// Prepare checks options and the fleet that they are for, and fills in the defaults.
+func (o *Options) Prepare(ctx context.Context, f *fleet.Fleet) error {
+	o.ctx = ctx
+	if f == nil {
+		return errors.New("decision: the fleet is nil")
+	}
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	o.Confidence = cmp.Or(o.Confidence, DefaultConfidence)
+	if !(o.Confidence >= 0.5 && o.Confidence <= 0.999) {
+		return fmt.Errorf("decision: confidence %v is out of range; use 0.5 to 0.999", o.Confidence)
+	}
+	o.Headroom = cmp.Or(o.Headroom, &DefaultHeadroom)
+	if o.MaxPoolsListed <= 0 {
+		o.MaxPoolsListed = 16
+	}
+	return nil
+}
+
+// Err says why deciding is to end.
+func (o *Options) Err() error {
+	if o.ctx == nil {
+		return nil
+	}
+	return o.ctx.Err()
+}
+
+// Choice is a candidate that could be taken.
+type Choice struct {
+	GroupKey
+	Slice   *gate.MIGSlice // of MIG
+	Tenants int            // that the mechanism offers
+	Fits    int            // that are like it and keep their objectives together
+	Score   float64
+	// preference is the score with what its pool's price adds, of 100; it orders candidates of different pools.
+	preference float64
+	Unit       float64        // what a replica costs where its GPU is full
+	Answer     sharing.Answer // whether it keeps its objectives there
+	Smaller    *gate.MIGSlice // of MIG: the largest that holds it and misses something
+}
+
+// Planner holds a fleet while it is being decided.
+type Planner struct {
+	Opt       Options
+	Pools     []*score.CompiledPool
+	Workloads []*score.CompiledWorkload
+	Trust     *trustClasses
+	Among     fleet.Trust                // of workloads without a tenant
+	Choices   [][]Choice                 // by workload, best first
+	Bonus     [][]float64                // by workload and pool, see poolBonus
+	Banned    []map[GroupKey]gate.Reason // by workload: why a choice can't be taken
+	Evidence  *evidence                  // nil without profiles
+	Chosen    []*Choice
+	coming    []int              // workloads that are still to be arranged
+	Full      []map[GroupKey]int // by workload: pools that were full, with the GPUs wanted
+	Groups    map[GroupKey]*Group
+	// migrations are by pool, nil where no layouts are given.
+	Migrations []*Migration
+	Placed     []int // by workload: replicas
+	alike      []int // by pool: the first pool with the same GPU
+	Outlooks   map[outlookKey]*outlook
+	Seen       map[string]Prospects
+	Simulated  int // arrangements of a GPU
+	Search     Search
+	rounds     int        // of a search
+	RoomDoes   bool       // a search ends when all have room, whatever it costs
+	Daring     bool       // takes whatever may keep its objectives; see gamble
+	Gambles    [][]Choice // by workload: choices that keep its objectives in part of what may be the case
+}
+
+type GroupKey struct {
+	Pool      int
+	Mechanism sharing.Mechanism
+}
+
+// PlanFleet arranges a fleet that is valid, with so many rounds of a search where there is one.
+func PlanFleet(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
+	pl, err := NewPlan(f, opt, rounds)
+	if err != nil {
+		return nil, err
+	}
+	err = pl.Plan(f.Trust)
+	return pl, errors.Join(opt.Err(), err)
+}
+
+// NewPlan is a fleet before it is arranged.
+func NewPlan(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
+	pl := newPlanner(opt)
+	pl.rounds = rounds
+	for i := range f.Pools {
+		p, err := score.CompilePool(&f.Pools[i])
+		if err != nil {
+			return nil, err
+		}
+		pl.Pools = append(pl.Pools, p)
+	}
+	pl.Workloads = compiled(f.Workloads)
+	slices.SortFunc(pl.Pools, func(a, b *score.CompiledPool) int { return cmp.Compare(a.Pool.Name, b.Pool.Name) })
+	if opt.Profiles != nil {
+		var err error
+		if pl.Evidence, err = newEvidence(f, pl.Workloads, opt); err != nil {
+			return nil, err
+		}
+	}
+	return pl, nil
+}
+
+// compiled are workloads in an order that depends on what they ask for, and on names only between those that ask
+// for the same: ties between arrangements are broken by it, and a name must not decide about one.
+func compiled(workloads []fleet.Workload) []*score.CompiledWorkload {
+	type keyed struct {
+		key string
+		cw  *score.CompiledWorkload
+	}
+	all := make([]keyed, len(workloads))
+	for i := range workloads {
+		nameless := workloads[i]
+		nameless.Name = ""
+		var key strings.Builder
+		writeContent(&key, reflect.ValueOf(nameless))
+		all[i] = keyed{key.String(), score.CompileWorkload(&workloads[i])}
+	}
+	slices.SortFunc(all, func(a, b keyed) int {
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.cw.Workload().Name, b.cw.Workload().Name))
+	})
+	out := make([]*score.CompiledWorkload, len(all))
+	for i := range all {
+		out[i] = all[i].cw
+	}
+	return out
+}
+
+// writeContent writes what a value holds, and what it points to.
+func writeContent(b *strings.Builder, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			writeContent(b, v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			writeContent(b, v.Field(i))
+			b.WriteByte('|')
+		}
+	default:
+		fmt.Fprint(b, v) // maps in the order of their keys
+	}
+}
+
+// Imagined is a workload alone in some pools, to be planned without its profile. Of its arrangements some count as
+// simulated already: where all do, closed forms must.
+func (pl *Planner) Imagined(wl *fleet.Workload, simulated int, pools ...*score.CompiledPool) *Planner {
+	mini := newPlanner(pl.Opt)
+	mini.Opt.Profiles = nil
+	mini.Simulated = simulated
+	mini.Pools, mini.Workloads = pools, []*score.CompiledWorkload{score.CompileWorkload(wl)}
+	return mini
+}
+
+func newPlanner(opt Options) *Planner {
+	return &Planner{Opt: opt,
+		Outlooks: map[outlookKey]*outlook{}, Seen: map[string]Prospects{}, rounds: Rounds}
+}
+
+// Plan finds what each workload could take and arranges the fleet.
+func (pl *Planner) Plan(trust fleet.Trust) error {
+	pl.Prepare()
+	pl.Among, pl.Trust = trust, classify(pl.Workloads, trust)
+	pl.evaluate()
+	pl.weigh()
+	return pl.arrange()
+}
+
+func (pl *Planner) Neighbours(w, p int) gate.Neighbours {
+	return pl.Trust.Neighbours(w, pl.Workloads[w], pl.Pools[p].Pool.Name)
+}
+
+// evaluate collects what each workload could take, best first.
+func (pl *Planner) evaluate() {
+	n := len(pl.Workloads)
+	pl.Choices, pl.Bonus = make([][]Choice, n), make([][]float64, n)
+	pl.Banned = make([]map[GroupKey]gate.Reason, n)
+	var ev score.Evaluation
+	for w, cw := range pl.Workloads {
+		each := make([]float64, len(pl.Pools)) // price of a replica under the pool's best candidate, 0 = none
+		for p, cp := range pl.Pools {
+			score.Evaluate(cw, cp, pl.Neighbours(w, p), &ev)
+			for i := range ev.Candidates {
+				c := &ev.Candidates[i]
+				if c.Verdict == gate.VerdictPass {
+					pl.Choices[w] = append(pl.Choices[w], Choice{GroupKey: GroupKey{p, c.Mechanism}, Slice: c.Slice(),
+						Tenants: c.Tenants, Score: c.Score})
+				}
+			}
+			if best := ev.Foremost(); best != nil && cp.Priced {
+				each[p] = float64(pl.Rate(w, cp).Micros()) / float64(best.Tenants)
+			}
+		}
+		pl.Bonus[w] = poolBonus(each, cw.Weights[fleet.CriterionCost])
+		for i := range pl.Choices[w] {
+			c := &pl.Choices[w][i]
+			c.preference = pl.PreferenceOf(w, c.Pool, c.Score)
+		}
+		slices.SortFunc(pl.Choices[w], compareChoices)
+	}
+}
+
+// poolBonus is the part that a pool's price adds to the scores of its candidates, the same for all of them, so that
+// prices decide between pools and not between the mechanisms of one: 0 for the pool where a replica is dearest, up
+// to the whole weight of the cost criterion.
+func poolBonus(each []float64, weight float64) []float64 {
+	bonus := make([]float64, len(each))
+	dearest := slices.Max(each)
+	for p, e := range each {
+		if e > 0 && dearest > 0 {
+			bonus[p] = 100 * weight * (1 - e/dearest)
+		}
+	}
+	return bonus
+}
+
+// PreferenceOf is a score on a pool and its price's bonus, brought back to a scale of 100.
+func (pl *Planner) PreferenceOf(w, pool int, score float64) float64 {
+	return (score + pl.Bonus[w][pool]) / (1 + slices.Max(pl.Bonus[w])/100)
+}
+
+func compareChoices(a, b Choice) int {
+	return cmp.Or(cmp.Compare(b.preference, a.preference), cmp.Compare(a.Mechanism, b.Mechanism),
+		cmp.Compare(a.Pool, b.Pool))
+}
+
+// banLonely bans the choices of groups in which every GPU has one tenant, and
+// says whether there were any that have another way.
+func (pl *Planner) banLonely() bool {
+	found := false
+	for _, key := range pl.GroupKeys() {
+		g := pl.Groups[key]
+		if key.Mechanism == sharing.MechanismExclusive || g.busiest() > 1 {
+			continue
+		}
+		for w, c := range pl.Chosen {
+			if c == nil || c.Pool != key.Pool || c.Mechanism != key.Mechanism || !pl.hasOther(w, c) {
+				continue
+			}
+			pl.ban(w, c, gate.Reason{Code: gate.CodeAlone, Verdict: gate.VerdictReject})
+			found = true
+		}
+	}
+	return found
+}
+
+func (pl *Planner) hasOther(w int, not *Choice) bool {
+	for i := range pl.Choices[w] {
+		c := &pl.Choices[w][i]
+		key := c.GroupKey
+		_, banned := pl.Banned[w][key]
+		if c != not && !banned && pl.Full[w][key] == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// busiest is the largest number of tenants on one of the group's GPUs.
+func (g *Group) busiest() int {
+	n := 0
+	for i := range g.Bins {
+		n = max(n, g.Bins[i].n)
+	}
+	for i := range g.Sliced {
+		n = max(n, len(g.Sliced[i].Members))
+	}
+	return n
+}
+
+func (pl *Planner) GroupKeys() []GroupKey {
+	keys := make([]GroupKey, 0, len(pl.Groups))
+	for k := range pl.Groups {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b GroupKey) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Mechanism, b.Mechanism))
+	})
+	return keys
+}
+
+// Prepare lets consequences decide where the gates would guess: what is not stated is assumed, and said so.
+func (pl *Planner) Prepare() {
+	for p, cp := range pl.Pools {
+		first := p
+		for q := range p {
+			if pl.Pools[q].Ground().GPU() == cp.Ground().GPU() {
+				first = q
+				break
+			}
+		}
+		pl.alike = append(pl.alike, first)
+	}
+	for w, cw := range pl.Workloads {
+		d := cw.Demand()
+		// Without its latency alone an objective can't be computed, and what the gates know of the kind decides.
+		d.Predicted = true
+		for k, limit := range seconds(cw.Workload().SLO) {
+			d.Predicted = d.Predicted && (limit == 0 || seconds(cw.Workload().Solo)[k] > 0 || pl.Serves(cw.Workload()))
+		}
+		d.Predicted = d.Predicted || pl.Named(w)
+		if busy, ok := pl.busyMeasured(w); ok && cw.Workload().GPUBusy.IsZero() {
+			d.Busy, d.BusyBasis = busy, gate.BusyFromLoad
+		} else if d.BusyBasis == gate.BusyUnknown {
+			d.Busy, d.BusyBasis = priorBusy, gate.BusyPrior
+		}
+		if d.BusyBasis == gate.BusyPrior && pl.Serves(cw.Workload()) {
+			d.BusyBasis = gate.BusyFromLoad
+		}
+	}
+}
+
+// Search tells how an arrangement was found. The zero value is SearchBestFound.
+type Search uint8
+
+// The searches.
+const (
+	// SearchBestFound compares many arrangements; there may be a better one, and a
+	// fleet that asks for more may, seldom, be answered better.
+	SearchBestFound Search = iota
+	// SearchAll compares every way to divide the workloads among pools and mechanisms, in small fleets.
+	SearchAll
+)
+
+var searchNames = enum.Of[Search](fleet.ErrUnknownName, "search", "best-found", "all")

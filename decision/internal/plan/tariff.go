@@ -1,0 +1,102 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/score"
+)
+
+// reservedWeight is the part of its price that a reserved GPU counts: it is paid for in any case, and left free it
+// may serve others.
+const reservedWeight = 1e-3
+
+// Rate is the price of a GPU where workload w has GPUs of its own.
+func (pl *Planner) Rate(w int, p *score.CompiledPool) cost.Money {
+	wl := pl.Workloads[w].Workload()
+	if n, price := p.SpotOf(); n > 0 && wl.Spot {
+		return price
+	}
+	if n, price := p.ReservedOf(); n >= wl.ReplicaCount()*wl.GPUCount() {
+		return price
+	}
+	return p.Price
+}
+
+// Interruptible says whether everybody on a GPU may lose it.
+func (pl *Planner) Interruptible(members []Member) bool {
+	return !slices.ContainsFunc(members, func(m Member) bool { return !pl.Workloads[m.Workload].Workload().Spot })
+}
+
+// EachGPU visits a group's GPUs in order, several at once where they are one workload's alone.
+func (pl *Planner) EachGPU(g *Group, visit func(members []Member, units []int, gpus int)) {
+	for _, m := range g.Wholes {
+		visit([]Member{m}, nil, m.Replicas*pl.Workloads[m.Workload].Workload().GPUCount())
+	}
+	for i := range g.Bins {
+		visit(g.Bins[i].Members, nil, 1)
+	}
+	for i := range g.Sliced {
+		s := &g.Sliced[i]
+		units := make([]int, len(s.Members))
+		for k := range s.Members {
+			units[k] = s.Layout.Instances[k].Size
+		}
+		visit(s.Members, units, 1)
+	}
+}
+
+// SpotGPUs counts those of a group's GPUs that may be spot; 0 of none.
+func (pl *Planner) SpotGPUs(g *Group) int {
+	n := 0
+	if g == nil || g.Pool.Pool.Spot == nil {
+		return 0
+	}
+	pl.EachGPU(g, func(members []Member, _ []int, gpus int) {
+		if pl.Interruptible(members) {
+			n += gpus
+		}
+	})
+	return n
+}
+
+// Used counts a pool's GPUs in use, and those of them that may be spot.
+func (pl *Planner) Used(p int) (gpus, spot int) {
+	for key, g := range pl.Groups {
+		if key.Pool == p {
+			gpus += g.GPUs()
+			spot += pl.SpotGPUs(g)
+		}
+	}
+	return gpus, spot
+}
+
+// tariff holds the prices of a pool's GPUs for an hour, as the search counts them.
+type tariff struct {
+	count, spot, reserved int
+	price, cheap          float64
+}
+
+func (pl *Planner) tariff(p int) tariff {
+	cp := pl.Pools[p]
+	spot, cheap := cp.SpotOf()
+	reserved, _ := cp.ReservedOf()
+	return tariff{cp.Pool.Count, spot, reserved, pl.Counts(cp.Price), pl.Counts(cheap)}
+}
+
+// of returns the weight of n GPUs, spot of which everybody may lose: spot GPUs, reserved ones and then others.
+func (t *tariff) of(n, spot int) float64 {
+	if t.spot == 0 && t.reserved == 0 {
+		return t.price * float64(n)
+	}
+	spot = min(spot, t.spot)
+	n -= spot
+	reserved := min(n, t.reserved)
+	return t.cheap*float64(spot) + t.price*(float64(n-reserved)+reservedWeight*float64(reserved))
+}
+
+// costOfGPUs returns the count of n GPUs of a pool, spot of which everybody may lose.
+func (pl *Planner) costOfGPUs(p, n, spot int) float64 {
+	t := pl.tariff(p)
+	return t.of(n, spot)
+}

@@ -1,0 +1,223 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// weigh computes what each choice leads to, drops those that miss an objective
+// or do not fit with headroom, and orders the rest by what a replica costs.
+func (pl *Planner) weigh() {
+	pl.Gambles = make([][]Choice, len(pl.Workloads))
+	for w := range pl.Choices {
+		kept := pl.Choices[w][:0]
+		sure := false
+		for _, c := range pl.Choices[w] {
+			if pl.consider(w, &c) {
+				kept = append(kept, c)
+				sure = sure || c.Answer == sharing.AnswerYes
+			}
+		}
+		if sure && !pl.Daring {
+			kept = slices.DeleteFunc(kept, func(c Choice) bool {
+				unsure := c.Answer != sharing.AnswerYes && pl.complete(w, c.Pool, c.Mechanism)
+				if unsure {
+					pl.missed(w, &c, pl.ProspectsOf(Site{GroupKey: c.GroupKey}, []Member{{w, 1}}))
+				}
+				return unsure
+			})
+		}
+		pl.Choices[w] = kept
+		slices.SortFunc(kept, func(a, b Choice) int {
+			return cmp.Or(cmp.Compare(a.Unit, b.Unit), compareChoices(a, b))
+		})
+	}
+}
+
+// consider fills in what a choice leads to, and says whether it can be taken.
+func (pl *Planner) consider(w int, c *Choice) bool {
+	cw, cp := pl.Workloads[w], pl.Pools[c.Pool]
+	price := pl.Counts(pl.Rate(w, cp))
+	t := gate.TraitsOf(c.Mechanism)
+	one := []Member{{w, 1}}
+	known := pl.complete(w, c.Pool, c.Mechanism)
+	accept := func(p Prospects) bool {
+		return p.Answer == sharing.AnswerYes || !known && p.Answer == sharing.AnswerUnknown && p.likely || pl.dares(p)
+	}
+	if t.Sliced {
+		inside := gate.PerInstance(c.Mechanism)
+		need := pl.MemoryOf(w, c.Mechanism) * sharing.Bytes(inside)
+		var last Prospects
+		var smaller *gate.MIGSlice
+		all := cp.Ground().Slices()
+		for i := range all {
+			s := &all[i]
+			if m, ok := s.Memory(); !ok || m < need || s.PerGPU == 0 {
+				continue
+			}
+			last = pl.ProspectsOf(Site{c.GroupKey, s}, []Member{{w, inside}})
+			if accept(last) {
+				c.Slice, c.Tenants = s, s.PerGPU*inside
+				c.Fits = c.Tenants
+				c.Unit = price / float64(s.PerGPU*inside)
+				c.Answer, c.Smaller = last.Answer, smaller
+				return true
+			}
+			if last.Answer == sharing.AnswerUnknown {
+				pl.Gambles[w] = append(pl.Gambles[w], *c)
+			}
+			smaller = s
+		}
+		c.Smaller = smaller
+		pl.missed(w, c, last)
+		return false
+	}
+	need, usable := pl.MemoryOf(w, c.Mechanism), pl.Usable(c.Pool, c.Mechanism)
+	if c.Mechanism == sharing.MechanismExclusive {
+		usable = sharing.Bytes(float64(cp.Memory) * (1 - pl.Opt.Headroom.Driver))
+	}
+	if cp.Memory > 0 && need > usable {
+		pl.ban(w, c, gate.Reason{Code: gate.CodeGPUMemory, Verdict: gate.VerdictReject,
+			Need: int64(need), Have: int64(usable)})
+		return false
+	}
+	p := pl.ProspectsOf(Site{GroupKey: c.GroupKey}, one)
+	if c.Mechanism == sharing.MechanismExclusive {
+		c.Unit, c.Answer, c.Fits = price*float64(cw.Workload().GPUCount()), p.Answer, 1
+		ok := p.Answer == sharing.AnswerYes || p.Answer == sharing.AnswerUnknown && p.likely || pl.dares(p)
+		if !ok {
+			pl.missed(w, c, p)
+		}
+		return ok
+	}
+	if !accept(p) {
+		pl.missed(w, c, p)
+		return false
+	}
+	c.Answer = p.Answer
+	c.Tenants = pl.seats(w, c)
+	alone := &bin{limit: c.Tenants}
+	g := &Group{Pool: cp, Mechanism: c.Mechanism}
+	most := pl.room(g, c.Pool, alone, w, c, min(c.Tenants, mostAlike))
+	// Where replicas are fewer than would fit, others may fill the GPU.
+	c.Fits = max(1, most)
+	c.Unit = price / float64(c.Fits)
+	return true
+}
+
+// seats counts the tenants like w that a GPU takes whatever they do: those that the mechanism offers, within the
+// limit of MPS clients.
+func (pl *Planner) seats(w int, c *Choice) int {
+	n := pl.Pools[c.Pool].Ground().Seats(c.Mechanism, 0)
+	if gate.TraitsOf(c.Mechanism).Clients {
+		n = max(1, n/max(1, pl.Workloads[w].Demand().Processes))
+	}
+	return min(n, mostTogether)
+}
+
+// missed keeps why a choice was dropped: the objective that is missed by most.
+func (pl *Planner) missed(w int, c *Choice, p Prospects) {
+	if len(p.Outcomes) == 0 {
+		return
+	}
+	pl.ban(w, c, pl.reasonOf(w, c, p))
+	if p.Answer == sharing.AnswerUnknown && c.Slice == nil {
+		pl.Gambles[w] = append(pl.Gambles[w], *c)
+	}
+}
+
+// dares says whether a daring planner takes what has these prospects.
+func (pl *Planner) dares(p Prospects) bool { return pl.Daring && p.Answer == sharing.AnswerUnknown }
+
+// Counts returns the weight of a GPU of the price: 1 where any pool has no price.
+func (pl *Planner) Counts(price cost.Money) float64 {
+	if slices.ContainsFunc(pl.Pools, func(p *score.CompiledPool) bool { return !p.Priced }) {
+		return 1
+	}
+	return float64(price.Micros()) / 1e6
+}
+
+// room counts the replicas of w, at most limit, that can stand beside the members of b: by memory with headroom,
+// trust, and everybody's objectives.
+func (pl *Planner) room(g *Group, p int, b *bin, w int, c *Choice, limit int) int {
+	n := min(limit, min(c.Tenants, b.limit)-b.n, mostTogether-b.n)
+	if need := pl.MemoryOf(w, g.Mechanism); need > 0 && g.Pool.Memory > 0 {
+		n = min(n, int((pl.Usable(p, g.Mechanism)-b.memory)/need))
+	}
+	// A KV cache of which nothing is known may take what a neighbour needs.
+	if pl.Workloads[w].Demand().Memory.KVPrior && !pl.Measured(w, p, g.Mechanism) {
+		n = min(n, 1-b.n)
+	}
+	if n <= 0 {
+		return 0
+	}
+	for _, m := range b.Members {
+		if m.Workload == w {
+			continue
+		}
+		if gate.TraitsOf(g.Mechanism).Trusting && !pl.Trust.trusts(m.Workload, w) {
+			return 0
+		}
+		if gate.TraitsOf(g.Mechanism).Clients && g.Pool.Pool.MPSProtocol != mps.ProtocolV3 && !pl.oneUser(m.Workload, w) {
+			return 0
+		}
+		// What was assumed of one workload must not decide about another.
+		if !pl.complete(w, p, g.Mechanism) || !pl.complete(m.Workload, p, g.Mechanism) {
+			return 0
+		}
+	}
+	for n > 0 && !pl.videoFits(b, w, n) {
+		n--
+	}
+	fits := func(k int) bool {
+		members := slices.Clone(b.Members)
+		found := false
+		for i := range members {
+			if members[i].Workload == w {
+				members[i].Replicas += k
+				found = true
+			}
+		}
+		if !found {
+			members = append(members, Member{w, k})
+		}
+		r := pl.ProspectsOf(Site{GroupKey: GroupKey{p, g.Mechanism}}, members)
+		return r.Answer == sharing.AnswerYes ||
+			r.Answer == sharing.AnswerUnknown && r.likely && !pl.complete(w, p, g.Mechanism) || pl.dares(r)
+	}
+	low, high := 0, n // fits(low) holds, what lies above high does not
+	for step := 1; low < high; {
+		k := min(low+step, high)
+		if fits(k) {
+			low = k
+			step *= 2
+			continue
+		}
+		high = k - 1
+		step = max(1, (high-low+1)/2)
+	}
+	return low
+}
+
+// videoFits says whether n more replicas of w leave the GPU's video engines
+// enough: what all use together stays under nine tenths.
+func (pl *Planner) videoFits(b *bin, w, n int) bool {
+	dec, enc := 0.0, 0.0
+	add := func(w, n int) {
+		if v := pl.Workloads[w].Workload().Video; v != nil {
+			dec += v.NVDECBusy.Or(0) * float64(n)
+			enc += v.NVENCBusy.Or(0) * float64(n)
+		}
+	}
+	for _, m := range b.Members {
+		add(m.Workload, m.Replicas)
+	}
+	add(w, n)
+	return max(dec, enc) <= 0.9 || len(b.Members) == 0 && n == 1
+}

@@ -1,0 +1,207 @@
+package score
+
+import (
+	"fmt"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// CompiledPool is a pool prepared for [Evaluate]. It is read-only once made and safe for concurrent use.
+type CompiledPool struct {
+	Pool        *fleet.Pool
+	ground      *gate.Ground
+	Memory      sharing.Bytes // of one GPU; 0 = not known
+	Price       cost.Money
+	Priced      bool
+	isolationMu [sharing.MechanismCount]float64 // mean level, 0 to 1
+}
+
+// Ground returns what the gates know of the pool's GPUs.
+func (p *CompiledPool) Ground() *gate.Ground { return p.ground }
+
+// CompilePool prepares a pool. It fails for a GPU that is not known.
+func CompilePool(pool *fleet.Pool) (*CompiledPool, error) {
+	gpu, err := sharing.LookupGPU(pool.GPU)
+	if err != nil {
+		return nil, fmt.Errorf("decision: pool %q: %w", pool.Name, err)
+	}
+	kind := gate.GPUKind{Name: pool.Name, GPU: gpu, Driver: pool.Driver, Mechanisms: pool.Mechanisms,
+		Delivery: pool.Delivery, VGPU: pool.VGPU}
+	kind.Together = min(pool.Count, pool.GPUsPerNode.Or(pool.Count))
+	if on, stated := pool.StaticPartitions.Get(); stated {
+		kind.StaticPartitions = sharing.AnswerOf(on)
+	}
+	p := &CompiledPool{Pool: pool}
+	if p.ground, err = gate.NewGround(kind); err != nil {
+		return nil, fmt.Errorf("decision: %w", err)
+	}
+	p.Memory, _ = gpu.Memory.Get()
+	if p.Price, p.Priced, err = pool.Price(); err != nil {
+		return nil, fmt.Errorf("decision: pool %q: %w", pool.Name, err)
+	}
+	for m := range p.isolationMu {
+		sum := 0.0
+		for a := range sharing.AxisCount {
+			sum += levelValue(p.ground.Isolation(sharing.Mechanism(m), sharing.Axis(a)).Level)
+		}
+		p.isolationMu[m] = sum / float64(sharing.AxisCount)
+	}
+	return p, nil
+}
+
+// levelValue places a level between 0 (none, or not known) and 1 (hardware).
+func levelValue(l sharing.Level) float64 {
+	if l <= sharing.LevelNone {
+		return 0
+	}
+	return float64(l-sharing.LevelNone) / float64(sharing.LevelHardware-sharing.LevelNone)
+}
+
+// CompiledWorkload is a workload prepared for [Evaluate]. It is read-only once made and safe for concurrent use.
+type CompiledWorkload struct {
+	workload  *fleet.Workload
+	demand    gate.Demand
+	Archetype *Archetype
+	Weights   [fleet.CriterionCount]float64
+}
+
+// Workload returns the workload as it was given.
+func (w *CompiledWorkload) Workload() *fleet.Workload { return w.workload }
+
+// Demand returns what one replica asks of a GPU. It must not be modified.
+func (w *CompiledWorkload) Demand() *gate.Demand { return &w.demand }
+
+// CompileWorkload prepares a workload.
+func CompileWorkload(w *fleet.Workload) *CompiledWorkload {
+	c := &CompiledWorkload{workload: w, Archetype: &archetypes[0]}
+	if w.Kind < fleet.KindCount {
+		c.Archetype = &archetypes[w.Kind]
+	}
+	weights := c.Archetype.Weights
+	if w.Isolation == (fleet.Isolation{}) {
+		weights.Isolation = min(weights.Isolation, 1)
+	}
+	if w.Weights != nil {
+		weights = *w.Weights
+	}
+	c.Weights = weights.Normalised()
+	d := &c.demand
+	*d = gate.Demand{Pool: w.Pool, Kind: w.Kind.String(), Replicas: w.ReplicaCount(), GPUs: w.GPUCount(),
+		Processes: w.ProcessCount(), Memory: w.MemoryNeed(),
+		Decodes:     w.Decodes(),
+		Serves:      w.Kind == fleet.KindOnlineInference || w.Kind == fleet.KindOfflineInference,
+		NeverShares: c.Archetype.NeverShares, LatencyBound: c.Archetype.LatencyBound,
+		SaturatedFrom: c.Archetype.SaturatedFrom, SLO: w.SLO, Solo: w.Solo}
+	for a := range d.Isolation {
+		d.Isolation[a] = w.Isolation.Level(sharing.Axis(a))
+	}
+	if t := w.Today; t != nil && !t.MayWeaken {
+		d.Today = t.Mechanism
+	}
+	d.Encodes = w.Video != nil && w.Video.NVENCBusy.Or(0) > 0
+	if f := w.Framework; f != nil {
+		d.Framework, d.MemoryFraction, d.Bypasses = f.Name, f.MemoryFraction, f.Privileged || f.StaticCUDA
+	}
+	if busy, stated := w.GPUBusy.Get(); stated {
+		d.Busy, d.BusyBasis = busy, gate.BusyStated
+		if d.SLO != (profile.SLO{}) {
+			d.Busy = w.PeakBusy.Or(busy)
+		}
+	} else if prior, known := c.Archetype.BusyPrior.Get(); known {
+		d.Busy, d.BusyBasis = prior, gate.BusyPrior
+	}
+	return c
+}
+
+// SpotOf returns the number of a pool's GPUs that may be spot, and their price; 0 where spot is not cheaper.
+func (p *CompiledPool) SpotOf() (int, cost.Money) {
+	s := p.Pool.Spot
+	if s == nil || !p.Priced || s.PricePerGPUHour.Micros() >= p.Price.Micros() {
+		return 0, p.Price
+	}
+	if s.Count > 0 {
+		return s.Count, s.PricePerGPUHour
+	}
+	return p.Pool.Count, s.PricePerGPUHour
+}
+
+// ReservedOf returns the number of a pool's reserved GPUs and their price.
+func (p *CompiledPool) ReservedOf() (int, cost.Money) {
+	r := p.Pool.Reserved
+	if r == nil || !p.Priced {
+		return 0, p.Price
+	}
+	if r.Count > 0 {
+		return r.Count, r.PricePerGPUHour
+	}
+	return p.Pool.Count, r.PricePerGPUHour
+}
+
+// shareable: a replica that may have neighbours at all.
+func (w *CompiledWorkload) Shareable() bool {
+	return !w.Archetype.NeverShares && w.workload.GPUCount() == 1
+}
+
+// Archetype holds what the engine takes from a workload's kind: archetypes, use
+// cases and risk classes of widely read articles as data.
+type Archetype struct {
+	Kind  fleet.Kind
+	Class string // the risk class that the kind falls in
+	// Weights are the default weights of the criteria. Isolation counts at most 1 where the workload demands none.
+	Weights fleet.Weights
+	// NeverShares: the kind runs on whole GPUs.
+	NeverShares bool
+	// LatencyBound: time-slicing is out when it has latency objectives.
+	LatencyBound bool
+	// BusyPrior stands for a gpu_busy that is not stated.
+	BusyPrior fleet.Optional[float64]
+	// SaturatedFrom is the gpu_busy from which sharing gains nothing.
+	SaturatedFrom float64
+	Source        sharing.SourceID
+}
+
+// notebookBusy is the mean GPU duty of a real serving cluster with long idle
+// stretches, 7.0 percent (alibaba-genai-trace).
+const notebookBusy = 0.07
+
+var archetypes = [fleet.KindCount]Archetype{
+	fleet.KindDistributedTraining: {Kind: fleet.KindDistributedTraining, Class: "Batch", NeverShares: true,
+		Weights: fleet.Weights{Isolation: 1, Latency: 1, Throughput: 6, Cost: 1, Complexity: 1},
+		Source:  "asleekgeek-sharing"},
+	fleet.KindTraining: {Kind: fleet.KindTraining, Class: "Batch", SaturatedFrom: 0.7,
+		Weights: fleet.Weights{Isolation: 1, Latency: 1, Throughput: 4, Cost: 2, Complexity: 2, Density: 1},
+		Source:  "asleekgeek-sharing"},
+	fleet.KindOnlineInference: {Kind: fleet.KindOnlineInference, Class: "Customer-facing APIs", LatencyBound: true,
+		SaturatedFrom: 0.8,
+		Weights:       fleet.Weights{Isolation: 3, Latency: 3, Throughput: 1, Cost: 3, Complexity: 1, Density: 1},
+		Source:        "asleekgeek-sharing"},
+	fleet.KindOfflineInference: {Kind: fleet.KindOfflineInference, Class: "Batch", SaturatedFrom: 0.8,
+		Weights: fleet.Weights{Isolation: 1, Latency: 1, Throughput: 3, Cost: 3, Complexity: 1, Density: 1},
+		Source:  "myitbasics-eks-sharing"},
+	fleet.KindBatch: {Kind: fleet.KindBatch, Class: "Batch", SaturatedFrom: 0.8,
+		Weights: fleet.Weights{Isolation: 1, Latency: 0.5, Throughput: 3, Cost: 3, Complexity: 1, Density: 1},
+		Source:  "myitbasics-eks-sharing"},
+	fleet.KindNotebook: {Kind: fleet.KindNotebook, Class: "Dev/Test", BusyPrior: fleet.Some(notebookBusy),
+		SaturatedFrom: 0.8,
+		Weights:       fleet.Weights{Isolation: 0.5, Latency: 0.5, Throughput: 0.5, Cost: 2, Complexity: 4, Density: 1},
+		Source:        "asleekgeek-sharing"},
+	fleet.KindCI: {Kind: fleet.KindCI, Class: "Dev/Test", BusyPrior: fleet.Some(notebookBusy),
+		SaturatedFrom: 0.8,
+		Weights:       fleet.Weights{Isolation: 0.5, Latency: 0.5, Throughput: 0.5, Cost: 2, Complexity: 4, Density: 1},
+		Source:        "myitbasics-eks-sharing"},
+	fleet.KindHPC: {Kind: fleet.KindHPC, Class: "Batch", SaturatedFrom: 0.8,
+		Weights: fleet.Weights{Isolation: 1, Latency: 1, Throughput: 4, Cost: 3, Complexity: 1, Density: 1},
+		Source:  "myitbasics-eks-sharing"},
+}
+
+// ArchetypeOf returns what the engine takes from a kind; the zero Archetype for KindUnknown.
+func ArchetypeOf(k fleet.Kind) Archetype {
+	if k >= fleet.KindCount {
+		return Archetype{}
+	}
+	return archetypes[k]
+}

@@ -1,0 +1,158 @@
+package decision
+
+import (
+	"io"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/internal/plan"
+	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/internal/optional"
+)
+
+// What a user states; package fleet has each with its fields.
+type (
+	Fleet         = fleet.Fleet
+	Pool          = fleet.Pool
+	CPUNodes      = fleet.CPUNodes
+	Tariff        = fleet.Tariff
+	Workload      = fleet.Workload
+	Kind          = fleet.Kind
+	Replicas      = fleet.Replicas
+	LanguageModel = fleet.LanguageModel
+	Precision     = fleet.Precision
+	Traffic       = fleet.Traffic
+	Adapters      = fleet.Adapters
+	Video         = fleet.Video
+	Evidence      = fleet.Evidence
+	Framework     = fleet.Framework
+	Isolation     = fleet.Isolation
+	Trust         = fleet.Trust
+	Today         = fleet.Today
+	Asked         = fleet.Asked
+	Revenue       = fleet.Revenue
+	Weights       = fleet.Weights
+	Criterion     = fleet.Criterion
+	Cluster       = fleet.Cluster
+	Node          = fleet.Node
+	Autoscaler    = fleet.Autoscaler
+	Budget        = fleet.Budget
+	Quota         = fleet.Quota
+	Place         = fleet.Place
+)
+
+// Optional holds a value that may be missing; the zero Optional is missing. Get returns the value and whether it is
+// there, Or the value or a fallback, IsZero whether it is missing; Equal compares two, String writes "-" for a
+// missing one, and JSON null, or nothing with omitzero:
+//
+//	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
+type Optional[T any] = optional.Value[T]
+
+// Some returns an Optional that holds v.
+func Some[T any](v T) Optional[T] { return optional.Of(v) }
+
+// ErrUnknownName is wrapped by the errors about texts that name no value of an enumeration.
+var ErrUnknownName = fleet.ErrUnknownName
+
+// The values of enumerations, as package fleet explains them.
+const (
+	KindUnknown             = fleet.KindUnknown
+	KindDistributedTraining = fleet.KindDistributedTraining
+	KindTraining            = fleet.KindTraining
+	KindOnlineInference     = fleet.KindOnlineInference
+	KindOfflineInference    = fleet.KindOfflineInference
+	KindBatch               = fleet.KindBatch
+	KindNotebook            = fleet.KindNotebook
+	KindCI                  = fleet.KindCI
+	KindHPC                 = fleet.KindHPC
+
+	EvidenceUnstated         = fleet.EvidenceUnstated
+	EvidenceMeasured         = fleet.EvidenceMeasured
+	EvidenceEstimated        = fleet.EvidenceEstimated
+	EvidenceVendor           = fleet.EvidenceVendor
+	EvidenceSynthetic        = fleet.EvidenceSynthetic
+	EvidenceNVML             = fleet.EvidenceNVML
+	EvidenceEqualConcurrency = fleet.EvidenceEqualConcurrency
+
+	PrecisionUnknown = fleet.PrecisionUnknown
+	PrecisionFP32    = fleet.PrecisionFP32
+	PrecisionFP16    = fleet.PrecisionFP16
+	PrecisionBF16    = fleet.PrecisionBF16
+	PrecisionFP8     = fleet.PrecisionFP8
+	PrecisionINT8    = fleet.PrecisionINT8
+	PrecisionFP4     = fleet.PrecisionFP4
+	PrecisionINT4    = fleet.PrecisionINT4
+
+	TrustUnstated = fleet.TrustUnstated
+	TrustAll      = fleet.TrustAll
+
+	CriterionIsolation  = fleet.CriterionIsolation
+	CriterionLatency    = fleet.CriterionLatency
+	CriterionThroughput = fleet.CriterionThroughput
+	CriterionCost       = fleet.CriterionCost
+	CriterionComplexity = fleet.CriterionComplexity
+	CriterionDensity    = fleet.CriterionDensity
+	CriterionCount      = fleet.CriterionCount
+)
+
+// LoadFleet reads a fleet from a file; see [ParseFleet]. The error names the file.
+func LoadFleet(path string) (*Fleet, error) { return fleet.LoadFleet(path) }
+
+// ReadFleet reads a fleet from r; see [ParseFleet].
+func ReadFleet(r io.Reader) (*Fleet, error) { return fleet.ReadFleet(r) }
+
+// ParseFleet reads a fleet from YAML or JSON. The error names every problem with its path and, where there is one,
+// a remedy: unknown keys, duplicate keys and names, numbers out of range, unknown GPUs, contradictions.
+func ParseFleet(data []byte) (*Fleet, error) { return fleet.ParseFleet(data) }
+
+// Schema returns the JSON Schema (2020-12) of a fleet file.
+func Schema() []byte { return fleet.Schema() }
+
+// GPUPrice returns what a GPU of a pool costs an hour, on demand, and whether the pool says.
+func GPUPrice(p *Pool) (cost.Money, bool) { return fleet.GPUPrice(p) }
+
+// The filter and score of one workload on one pool; package score has each with its fields.
+type (
+	CompiledPool     = score.CompiledPool
+	CompiledWorkload = score.CompiledWorkload
+	Archetype        = score.Archetype
+	Scored           = score.Scored
+	Evaluation       = score.Evaluation
+)
+
+// CompilePool prepares a pool for [Evaluate]. It fails for a GPU that is not known.
+func CompilePool(pool *Pool) (*CompiledPool, error) { return score.CompilePool(pool) }
+
+// CompileWorkload prepares a workload for [Evaluate].
+func CompileWorkload(w *Workload) *CompiledWorkload { return score.CompileWorkload(w) }
+
+// ArchetypeOf returns what the engine takes from a kind; the zero Archetype for KindUnknown.
+func ArchetypeOf(k Kind) Archetype { return score.ArchetypeOf(k) }
+
+// Evaluate filters and scores one workload against one pool into ev, which it overwrites. It does not allocate and
+// is safe for concurrent use with different evs.
+func Evaluate(w *CompiledWorkload, p *CompiledPool, nb gate.Neighbours, ev *Evaluation) {
+	score.Evaluate(w, p, nb, ev)
+}
+
+// Options and results of the planner.
+type (
+	Options    = plan.Options
+	Headroom   = plan.Headroom
+	Assumption = plan.Assumption
+	Search     = plan.Search
+	Migration  = plan.Migration
+)
+
+// The searches.
+const (
+	SearchBestFound = plan.SearchBestFound
+	SearchAll       = plan.SearchAll
+)
+
+// DefaultConfidence is the probability with which a decision keeps objectives, unless Options say otherwise.
+const DefaultConfidence = plan.DefaultConfidence
+
+// DefaultHeadroom stays free unless Options say otherwise.
+var DefaultHeadroom = plan.DefaultHeadroom
