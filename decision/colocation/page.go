@@ -3,7 +3,6 @@ package colocation
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -27,27 +26,41 @@ func (rep *Report) Page() *webpage.Page {
 		p.Invalid = append(p.Invalid, "INVALID: the load client shaped the figures of "+run+
 			" too; measure again when this machine does nothing else.")
 	}
-	t := webpage.Table{Head: []string{"load", "case", "mechanism", "slower", "predicted", "P50 of a token or step (ms)",
-		"predicted (ms)", "objectives"}}
-	var charts []webpage.Chart
-	for _, m := range pageMetrics {
-		charts = append(charts, webpage.Against(m.Title()))
+	t := webpage.Table{Head: []string{"load", "case", "mechanism", "slower (times)", "predicted",
+		"P50 of a token or step (ms)", "predicted (ms)", "objectives"}}
+	against := webpage.Section{Title: "Predicted before the runs, and measured; equal on the dashed line"}
+	for _, m := range []profile.Metric{profile.MetricTPOTP50, profile.MetricTTFTP50, profile.MetricTPOTP99,
+		profile.MetricTTFTP99, profile.MetricStepP50} {
+		c := webpage.Against(m.Title())
+		for i := range rep.Rows {
+			r := &rep.Rows[i]
+			if v, ok := r.Predicted[m]; ok && rep.beside(r) && r.Actual[m] > 0 {
+				c.Add(r.Mode.String(), webpage.Point{X: r.Actual[m], Y: v.Value, Low: v.Low, High: v.High})
+			}
+		}
+		against.Charts = append(against.Charts, c)
 	}
 	var worst *ReportRow
 	for i := range rep.Rows {
 		r := &rep.Rows[i]
-		if r.Tenants < 2 && len(rep.Scenes) == 0 || r.Cut {
+		if !rep.beside(r) {
 			continue
 		}
 		if r.Slowdown != nil && (worst == nil || *r.Slowdown > *worst.Slowdown) {
 			worst = r
 		}
-		t.Rows = append(t.Rows, rep.row(r))
-		for k, m := range pageMetrics {
-			v, ok := r.Predicted[m]
-			if got := r.Actual[m]; ok && got > 0 {
-				charts[k].Add(r.Mode.String(), webpage.Point{X: got, Y: v.Value, Low: v.Low, High: v.High})
-			}
+		predicted, kept, of := any(r.PriorSlowdown), "-", r.Kind.MainMetric()
+		if s := r.PredictedSlowdown; s != nil {
+			predicted = webpage.Interval(s.Value, s.Low, s.High)
+		}
+		if len(r.Objectives) > 0 {
+			kept = cmp.Or(r.missed(), "kept")
+		}
+		took := r.Predicted[of]
+		t.Add(r.Load, r.Case, r.Mode, r.Slowdown, predicted, r.Actual[of],
+			webpage.Interval(took.Value, took.Low, took.High), kept)
+		if slices.ContainsFunc(rep.Verdicts, func(v verdict) bool { return v.Best && v.Case == r.Case && v.Mode == r.Mode }) {
+			t.Choose()
 		}
 	}
 	var said []string
@@ -58,8 +71,7 @@ func (rep *Report) Page() *webpage.Page {
 	for _, a := range rep.Agreement {
 		if a.Mode == nil && (a.Metric == profile.MetricTPOTP50 || a.Metric == profile.MetricStepP50) {
 			said = append(said, fmt.Sprintf("%s was foreseen to %s%% on average, and %d of %d outcomes lie in their 90%% "+
-				"intervals.",
-				a.Metric.Title(), webpage.Number(100*a.MeanErrorFraction), a.Inside, a.Points))
+				"intervals.", a.Metric.Title(), webpage.Number(100*a.MeanErrorFraction), a.Inside, a.Points))
 		}
 	}
 	p.Answer = cmp.Or(strings.Join(said, " "), "Nothing ran side by side to its end.")
@@ -69,52 +81,24 @@ func (rep *Report) Page() *webpage.Page {
 				v.Mode, webpage.Number(v.TokensPerS))
 		}
 	}
-	first := webpage.Section{Tables: []webpage.Table{t}, Notes: rep.Notes}
+	notes := slices.Clone(rep.Notes)
 	for _, m := range rep.Missing {
-		first.Notes = append(first.Notes, fmt.Sprintf("Not run: %s by %s: %s", m.Case, m.Mode, m.Reason))
+		notes = append(notes, fmt.Sprintf("Not run: %s by %s: %s", m.Case, m.Mode, m.Reason))
 	}
 	pressed := webpage.Section{Title: "Pressure under MPS: waits of kernels, and steps, by the length of kernels"}
 	for _, l := range rep.Pressures {
 		pressed.Charts = append(pressed.Charts, pressureCharts(l.Load, l.Pressure)...)
 	}
-	p.Sections = []webpage.Section{first, {Title: "Predicted before the runs, and measured; equal on the dashed line",
-		Charts: charts}, pressed}
+	p.Sections = []webpage.Section{{Tables: []webpage.Table{t}, Notes: notes}, against, pressed}
 	return p
 }
 
-// pageMetrics have a chart of predicted against measured.
-var pageMetrics = []profile.Metric{profile.MetricTPOTP50, profile.MetricTTFTP50, profile.MetricTPOTP99,
-	profile.MetricTTFTP99, profile.MetricStepP50}
-
-// row is that of a tenant beside others; the best mechanism of its case stands out.
-func (rep *Report) row(r *ReportRow) webpage.Row {
-	of := r.Kind.MainMetric()
-	cells := []string{r.Load, r.Case, r.Mode.String(), "-", "-", "-", "-", "-"}
-	if r.Slowdown != nil {
-		cells[3] = webpage.Number(*r.Slowdown) + "×"
-	}
-	if s := r.PredictedSlowdown; s != nil {
-		cells[4] = webpage.Interval(s.Value, s.Low, s.High)
-	} else if r.PriorSlowdown != nil {
-		cells[4] = webpage.Number(*r.PriorSlowdown)
-	}
-	if v := r.Actual[of]; v > 0 {
-		cells[5] = webpage.Number(v)
-	}
-	if v, ok := r.Predicted[of]; ok {
-		cells[6] = webpage.Interval(v.Value, v.Low, v.High)
-	}
-	if len(r.Objectives) > 0 {
-		cells[7] = cmp.Or(r.missed(), "kept")
-	}
-	best := slices.ContainsFunc(rep.Verdicts,
-		func(v verdict) bool { return v.Best && v.Case == r.Case && v.Mode == r.Mode })
-	return webpage.Row{Cells: cells, Colour: r.Mode.String(), Chosen: best}
-}
+// beside says whether the page shows a row: one of a run to its end that is not of a load alone.
+func (rep *Report) beside(r *ReportRow) bool { return !r.Cut && (r.Tenants > 1 || len(rep.Scenes) > 0) }
 
 // pressureCharts draw what a tenant does to kernels beside it, and these to the tenant, by the length of the kernels.
 func pressureCharts(name string, p *profile.Pressure) []webpage.Chart {
-	length := func(us float64) float64 { return math.Max(us, 1) } // a logarithmic axis has no place for none
+	length := func(us float64) float64 { return max(us, 1) } // a logarithmic axis has no place for none
 	waits := webpage.Chart{Title: "Launches beside " + name,
 		X: webpage.Axis{Label: "length of the kernel launched (us)", Log: true},
 		Y: webpage.Axis{Label: "mean time to its end (us)", Log: true}}

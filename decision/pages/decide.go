@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -21,46 +20,64 @@ const manyWorkloads = 21
 // Decide returns the page of a fleet's decision: money today, planned and freed, what each workload gets and why, the
 // GPUs, and the traps.
 func Decide(f *decision.Fleet, r *decision.Result) *webpage.Page {
-	t := &r.Totals
-	placed := 0
+	t, many := &r.Totals, len(r.Decisions) >= manyWorkloads
+	gets := webpage.Table{Head: []string{"workload", "gets", "answer", "replicas", "each an hour", "why"}}
+	p := &webpage.Page{Title: "What shares which GPU", Details: map[string][]string{}}
+	placed, groups, alike := 0, []string{}, map[string][]*decision.Decision{}
 	for i := range r.Decisions {
-		placed += min(r.Decisions[i].Placed, 1)
+		d := &r.Decisions[i]
+		placed += min(d.Placed, 1)
+		p.Details[d.Workload] = detail(r, d)
+		key := d.Workload
+		if many {
+			key = fmt.Sprint(d.Mechanism, d.Profile, d.Pool, d.Status)
+		}
+		if alike[key] == nil {
+			groups = append(groups, key)
+		}
+		alike[key] = append(alike[key], d)
 	}
-	p := &webpage.Page{Title: "What shares which GPU", Answer: freed(t.MonthlyFreed, t.Currency) + fmt.Sprintf(
+	slices.SortStableFunc(groups, func(a, b string) int { return cmp.Compare(len(alike[b]), len(alike[a])) })
+	for _, key := range groups {
+		d, names, on, wanted := alike[key][0], []string{}, 0, 0
+		for _, one := range alike[key] {
+			names, on, wanted = append(names, one.Workload), on+one.Placed, wanted+one.Replicas
+		}
+		what, cost := "no place", "-"
+		if d.Status != decision.StatusNone {
+			what = strings.TrimSpace(d.Mechanism.String()+" "+d.Profile) + " on " + d.Pool
+		}
+		if d.Cost != nil {
+			cost = amount(d.Cost.PerWorkloadHour) + " " + d.Cost.Currency
+		}
+		gets.Add(plaintext.Some(names, 1, len(names)), what, d.Status, fmt.Sprintf("%d of %d", on, wanted), cost, d.Why)
+	}
+	p.Answer = freed(t.MonthlyFreed, t.Currency) + fmt.Sprintf(
 		"%d of %s have a place, at %.4g%% confidence, on %s; %d are there today.", placed,
-		plaintext.Count(len(r.Decisions), "workload"), 100*r.Confidence, plaintext.Count(t.GPUsAfter, "GPU"), t.GPUsToday)}
+		plaintext.Count(len(r.Decisions), "workload"), 100*r.Confidence, plaintext.Count(t.GPUsAfter, "GPU"), t.GPUsToday)
 	if m := r.MoreGPUs; m != nil {
 		p.Answer += fmt.Sprintf("\n%s more in %s would hold all that lack room.", plaintext.Count(m.GPUs, "GPU"), m.Pool)
 	}
-	first := webpage.Section{Tables: []webpage.Table{money(t.Currency, webpage.Row{Cells: []string{"today",
-		fmt.Sprint(t.GPUsToday), amount(t.MonthlyToday)}}, webpage.Row{Cells: []string{"plan", fmt.Sprint(t.GPUsAfter),
-		amount(t.MonthlyAfter)}, Chosen: true}, webpage.Row{Cells: []string{"freed", fmt.Sprint(t.GPUsToday - t.GPUsAfter),
-		amount(t.MonthlyFreed)}}), answers(r)}, Notes: slices.Clone(r.Remarks)}
+	notes := slices.Clone(r.Remarks)
 	for _, a := range r.Assumes {
-		first.Notes = append(first.Notes, "Assumes "+a.What+": "+a.Why)
+		notes = append(notes, "Assumes "+a.What+": "+a.Why)
 	}
 	if r.Installing != nil {
-		first.Notes = append(first.Notes, r.Installing.String())
+		notes = append(notes, r.Installing.String())
 	}
-	plan := webpage.Map{}
+	p.Sections = []webpage.Section{{Notes: notes, Tables: []webpage.Table{money("GPUs", t.Currency, t.GPUsToday,
+		t.GPUsAfter, t.MonthlyToday, t.MonthlyAfter, t.MonthlyFreed), gets}}, {Title: "GPUs as planned", Text: []string{
+		"The width of a tenant is its part of the GPU's memory, that of a MIG instance its slices. Click a name for the " +
+			"reasons."}}}
 	for i := range r.Pools {
-		plan.Nodes = append(plan.Nodes, poolOf(f, &r.Pools[i]))
+		p.Sections = append(p.Sections, webpage.Section{Title: r.Pools[i].Pool, Folded: many,
+			Maps: []webpage.Map{{Nodes: []webpage.Node{poolOf(f, &r.Pools[i])}}}})
 	}
-	p.Sections = []webpage.Section{first, {Title: "GPUs as planned", Maps: []webpage.Map{plan}, Text: []string{
-		"The width of a tenant is its part of the GPU's memory, that of a MIG instance its slices. " +
-			"Click a name for the reasons."}}}
-	if len(r.Decisions) >= manyWorkloads {
-		p.Sections[1].Maps = nil
-		for _, n := range plan.Nodes {
-			p.Sections = append(p.Sections, webpage.Section{Title: n.Name, Folded: true,
-				Maps: []webpage.Map{{Nodes: []webpage.Node{n}}}})
-		}
+	traps := webpage.Table{Head: []string{"severity", "trap", "what"}}
+	for _, hit := range r.Traps {
+		traps.Add(hit.Severity, hit.ID, hit.Message)
 	}
-	for i := range r.Decisions {
-		p.Details = append(p.Details, detail(r, &r.Decisions[i]))
-	}
-	p.Sections = append(p.Sections, webpage.Section{Title: "Traps that the input walks into",
-		Tables: []webpage.Table{trapsOf(r)}})
+	p.Sections = append(p.Sections, webpage.Section{Title: "Traps that the input walks into", Tables: []webpage.Table{traps}})
 	return p
 }
 
@@ -91,106 +108,73 @@ func amount(decimal string) string {
 	return whole
 }
 
-func money(currency string, rows ...webpage.Row) webpage.Table {
-	return webpage.Table{Head: []string{"", "GPUs", strings.TrimSpace(currency + " a month")}, Rows: rows}
-}
-
-// answers lists what workloads get; of many, how many get the same.
-func answers(r *decision.Result) webpage.Table {
-	gets := func(d *decision.Decision) string {
-		if d.Status == decision.StatusNone {
-			return "no place"
-		}
-		return strings.TrimSpace(d.Mechanism.String()+" "+d.Profile) + " on " + d.Pool
-	}
-	if len(r.Decisions) < manyWorkloads {
-		t := webpage.Table{Head: []string{"workload", "gets", "answer", "replicas", "an hour", "why"}}
-		for i := range r.Decisions {
-			d := &r.Decisions[i]
-			cost := "-"
-			if d.Cost != nil {
-				cost = amount(d.Cost.PerWorkloadHour) + " " + d.Cost.Currency
-			}
-			t.Rows = append(t.Rows, webpage.Row{Colour: d.Workload, Cells: []string{d.Workload, gets(d), d.Status.String(),
-				fmt.Sprintf("%d of %d", d.Placed, d.Replicas), cost, d.Why}})
-		}
-		return t
-	}
-	t := webpage.Table{Head: []string{"workloads", "get", "answer", "replicas", "for example"}}
-	groups := map[string][]*decision.Decision{}
-	for i := range r.Decisions {
-		d := &r.Decisions[i]
-		groups[gets(d)+d.Status.String()] = append(groups[gets(d)+d.Status.String()], d)
-	}
-	for _, g := range slices.SortedFunc(maps.Values(groups), func(a, b []*decision.Decision) int {
-		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a[0].Workload, b[0].Workload))
-	}) {
-		replicas := 0
-		for _, d := range g {
-			replicas += d.Placed
-		}
-		t.Rows = append(t.Rows, webpage.Row{Cells: []string{fmt.Sprint(len(g)), gets(g[0]), g[0].Status.String(),
-			fmt.Sprint(replicas), g[0].Workload + ": " + g[0].Why}})
-	}
+// money is the table of how much is there, of GPUs or nodes, and its price.
+func money(of, currency string, today, after int, pricedToday, pricedAfter, saved string) webpage.Table {
+	t := webpage.Table{Head: []string{"", of, strings.TrimSpace(currency + " a month")}}
+	t.Add("today", today, amount(pricedToday))
+	t.Add("plan", after, amount(pricedAfter))
+	t.Choose()
+	t.Add("freed", today-after, amount(saved))
 	return t
-}
-
-// alike returns n GPUs that carry the same as one box, none where there are none.
-func alike(n int, name string, parts []webpage.Part) []webpage.GPU {
-	switch n {
-	case 0:
-		return nil
-	case 1:
-		return []webpage.GPU{{Name: name, Parts: parts}}
-	}
-	return []webpage.GPU{{Name: fmt.Sprintf("%d alike: %s", n, name), Parts: parts}}
 }
 
 // poolOf draws the GPUs of a pool, with those that the plan leaves free.
 func poolOf(f *decision.Fleet, p *decision.PoolResult) webpage.Node {
-	n := webpage.Node{Name: fmt.Sprintf("%s: %d of %s in use", p.Pool, p.GPUsNeeded, plaintext.Count(p.GPUs, "GPU"))}
+	n := webpage.Node{Name: fmt.Sprintf("%d of %s in use", p.GPUsNeeded, plaintext.Count(p.GPUs, "GPU"))}
 	for _, g := range p.Groups {
 		for i := range g.Layouts {
-			l := &g.Layouts[i]
-			n.GPUs = append(n.GPUs, alike(l.GPUs, p.GPU+", "+g.Mechanism.String(), partsOf(f, p.GPU, l))...)
+			for range g.Layouts[i].GPUs {
+				n.GPUs = append(n.GPUs, webpage.GPU{Name: p.GPU + ", " + g.Mechanism.String(),
+					Parts: partsOf(f, p.GPU, &g.Layouts[i])})
+			}
 		}
 	}
-	n.GPUs = append(n.GPUs, alike(p.GPUs-p.GPUsNeeded, p.GPU+", not in use", nil)...)
+	for range p.GPUs - p.GPUsNeeded {
+		n.GPUs = append(n.GPUs, webpage.GPU{Name: p.GPU + ", not in use"})
+	}
 	return n
 }
 
 // partsOf draws a GPU's instances by their slices, and other tenants by their memory, where all of it is known.
 func partsOf(f *decision.Fleet, gpu string, l *decision.LayoutResult) (parts []webpage.Part) {
-	known, err := sharing.LookupGPU(gpu)
-	if err != nil {
-		known = &sharing.GPU{}
-	}
 	for _, in := range l.Instances {
-		share := 1 / float64(len(l.Instances))
-		if model, err := mig.Lookup(known.Name); err == nil {
-			share = float64(in.Size) / float64(model.Units)
-		}
-		parts = append(parts, webpage.Part{Name: in.Workload, Text: in.Profile, Share: share, Detail: in.Workload})
+		parts = append(parts, webpage.Part{Name: in.Workload, Text: in.Profile,
+			Share: cmp.Or(slice(gpu, in.Profile), 1/float64(len(l.Instances)))})
 	}
-	total, sum, replicas := known.Memory.Value, sharing.Bytes(0), 0
+	known, sum, replicas := true, sharing.Bytes(0), 0
 	for _, t := range l.Tenants {
-		replicas += t.Replicas
-		sum += workloadOf(f, t.Workload).MemoryNeed().Total * sharing.Bytes(t.Replicas)
+		need := workloadOf(f, t.Workload).MemoryNeed().Total
+		known, sum, replicas = known && need > 0, sum+need*sharing.Bytes(t.Replicas), replicas+t.Replicas
 	}
+	model, err := sharing.LookupGPU(gpu)
 	for _, t := range l.Tenants {
-		p := webpage.Part{Name: t.Workload, Share: float64(t.Replicas) / float64(replicas), Detail: t.Workload}
+		part := webpage.Part{Name: t.Workload, Share: 1 / float64(replicas)}
 		if need := workloadOf(f, t.Workload).MemoryNeed().Total; need > 0 {
-			p.Text = need.String()
-			if total > 0 && sum <= total {
-				p.Share = float64(need) * float64(t.Replicas) / float64(total)
+			part.Text = need.String()
+			if err == nil && known && sum <= model.Memory.Value {
+				part.Share = float64(need) / float64(model.Memory.Value)
 			}
 		}
-		if t.Replicas > 1 {
-			p.Text = fmt.Sprintf("%d x %s", t.Replicas, p.Text)
-		}
-		parts = append(parts, p)
+		parts = append(parts, slices.Repeat([]webpage.Part{part}, t.Replicas)...)
 	}
 	return parts
+}
+
+// slice returns the part of a GPU's slices that a profile has, 0 where it has none.
+func slice(gpu, profile string) float64 {
+	known, err := sharing.LookupGPU(gpu)
+	if err != nil {
+		return 0
+	}
+	model, err := mig.Lookup(known.Name)
+	if err != nil {
+		return 0
+	}
+	p, err := model.Profile(profile)
+	if err != nil {
+		return 0
+	}
+	return float64(p.PlacementUnits) / float64(model.Units)
 }
 
 func workloadOf(f *decision.Fleet, name string) *decision.Workload {
@@ -198,53 +182,25 @@ func workloadOf(f *decision.Fleet, name string) *decision.Workload {
 }
 
 // detail says of a workload why it gets its place, at what odds, what else it could get, and its traps.
-func detail(r *decision.Result, d *decision.Decision) webpage.Detail {
-	out := webpage.Detail{Name: d.Workload}
+func detail(r *decision.Result, d *decision.Decision) (lines []string) {
 	if len(r.Decisions) < manyWorkloads {
 		var b bytes.Buffer
 		if err := r.WriteText(&b, decision.TextOptions{Explain: d.Workload, Width: 1000}); err == nil {
-			out.Text = strings.Split(strings.TrimSpace(b.String()), "\n")
-			return out
+			return strings.Split(strings.TrimSpace(b.String()), "\n")
 		}
 	}
-	say := func(format string, args ...any) { out.Text = append(out.Text, fmt.Sprintf(format, args...)) }
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	say("%s: %s", d.Status, d.Why)
 	for _, c := range d.Consequences {
 		say("%s %.4g (%.4g to %.4g) of %.4g: kept %s", c.Metric, c.Value, c.Low, c.High, c.Limit, c.Verdict)
 	}
-	for _, a := range []struct {
-		name string
-		*decision.Alternative
-	}{{"Safe", d.Safe}, {"Otherwise", d.Otherwise}, {"A gamble", d.Gamble}} {
-		if a.Alternative != nil {
-			say("%s: %s", a.name, a.Alternative)
+	for i, a := range []*decision.Alternative{d.Safe, d.Otherwise, d.Gamble} {
+		if a != nil {
+			say("%s: %s", []string{"Safe", "Otherwise", "A gamble"}[i], a)
 		}
 	}
 	for _, hit := range d.Traps {
 		say("Trap %s (%s): %s", hit.ID, hit.Severity, hit.Message)
 	}
-	return out
-}
-
-// trapsOf lists the traps of a fleet, each with the first workload that walks into it.
-func trapsOf(r *decision.Result) webpage.Table {
-	t := webpage.Table{Head: []string{"severity", "trap", "workloads", "what"}}
-	for _, hit := range r.Traps {
-		names, message := 0, hit.Message
-		first := ""
-		for i := range r.Decisions {
-			for _, h := range r.Decisions[i].Traps {
-				if h.ID == hit.ID {
-					if names++; names == 1 {
-						first, message = r.Decisions[i].Workload, h.Message
-					}
-				}
-			}
-		}
-		if names > 1 {
-			first += fmt.Sprintf(" and %d more", names-1)
-		}
-		t.Rows = append(t.Rows, webpage.Row{Cells: []string{hit.Severity.String(), hit.ID, first, message}})
-	}
-	return t
+	return lines
 }

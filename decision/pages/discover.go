@@ -22,33 +22,31 @@ func Discovered(d *discover.Discovery, plan *migrate.Plan) *webpage.Page {
 	uses := webpage.Table{Caption: "Today", Head: []string{"pool", "GPUs handed out by", "GPUs", "pods on them"}}
 	for _, s := range d.Today {
 		gpus, tenants = gpus+s.GPUs, tenants+s.Tenants
-		uses.Rows = append(uses.Rows, webpage.Row{Cells: []string{s.Pool, s.Mechanism.String(), fmt.Sprint(s.GPUs),
-			fmt.Sprint(s.Tenants)}})
+		uses.Add(s.Pool, s.Mechanism, s.GPUs, s.Tenants)
 	}
-	runs := fmt.Sprintf("%s of %s on %s; %s, and %s that no input says.", plaintext.Count(tenants, "pod"),
-		plaintext.Count(len(d.Fleet.Workloads), "workload"), plaintext.Count(gpus, "GPU"),
-		plaintext.Count(len(d.Findings), "finding"),
-		plaintext.Count(len(d.Unknown), "figure"))
+	count := plaintext.Count
+	runs := fmt.Sprintf("%s of %s on %s; %s, and %s that no input says.", count(tenants, "pod"),
+		count(len(d.Fleet.Workloads), "workload"), count(gpus, "GPU"), count(len(d.Findings), "finding"),
+		count(len(d.Unknown), "figure"))
 	p := &webpage.Page{Title: "What runs", Answer: runs, Sections: []webpage.Section{{Tables: []webpage.Table{uses}}}}
 	switch {
 	case plan != nil:
 		p = Plan(plan)
 		p.Answer += "\n" + runs
 	case d.Fleet.Today != nil:
-		p.Sections = append(p.Sections, webpage.Section{Title: "GPUs",
-			Maps: []webpage.Map{{Nodes: newState(&d.Fleet).draw()}}})
+		p.Sections = append(p.Sections, webpage.Section{Title: "GPUs", Maps: []webpage.Map{{Nodes: nodesOf(&d.Fleet, nil)}}})
 	}
 	found := webpage.Table{Head: []string{"severity", "where", "what", "said by"}}
 	for _, f := range d.Findings {
-		found.Rows = append(found.Rows, webpage.Row{Cells: []string{f.Severity.String(), f.Object, f.Message, f.Source}})
+		found.Add(f.Severity, f.Object, f.Message, f.Source)
 	}
 	for _, r := range d.Rightsize {
-		found.Rows = append(found.Rows, webpage.Row{Cells: []string{"advice", "workload " + r.Workload, fmt.Sprintf(
-			"%s does where it has %s; %s fewer", r.To, r.From, plaintext.Count(r.Frees, "GPU")), "measured memory"}})
+		found.Add("advice", "workload "+r.Workload, fmt.Sprintf("%s does where it has %s; %s fewer", r.To, r.From,
+			count(r.Frees, "GPU")), "measured memory")
 	}
 	unknown := webpage.Table{Head: []string{"a month at stake", "unknown", "settle it by"}}
 	for _, u := range d.Unknown[:min(mostUnknown, len(d.Unknown))] {
-		unknown.Rows = append(unknown.Rows, webpage.Row{Cells: []string{amount(u.MonthlyAtStake), u.Why, u.SettleBy}})
+		unknown.Add(amount(u.MonthlyAtStake), u.Why, u.SettleBy)
 	}
 	more := []webpage.Section{{Title: "Findings", Tables: []webpage.Table{found}},
 		{Title: "Unknown, by the money that hangs on it", Tables: []webpage.Table{unknown}}}
@@ -72,12 +70,9 @@ func Advised(d *discover.Discovery, a *advise.Advice) *webpage.Page {
 	}
 	p.Title, p.Answer = "Advice of "+a.At.Format("2006-01-02 15:04 MST"), sentence(a.Headline())+"\n"+p.Answer
 	since := webpage.Table{Caption: "Since the last look", Head: []string{"", "what"}}
-	for _, list := range []struct {
-		name  string
-		items []string
-	}{{"changed", a.Changed}, {"drifted from the plan", a.Drifted}, {"settled", a.Settled}} {
-		for _, item := range list.items {
-			since.Rows = append(since.Rows, webpage.Row{Cells: []string{list.name, item}})
+	for i, list := range [][]string{a.Changed, a.Drifted, a.Settled} {
+		for _, item := range list {
+			since.Add([]string{"changed", "drifted from the plan", "settled"}[i], item)
 		}
 	}
 	p.Sections[0].Tables = append(p.Sections[0].Tables, since)
@@ -86,5 +81,3 @@ func Advised(d *discover.Discovery, a *advise.Advice) *webpage.Page {
 	}
 	return p
 }
-
-func sentence(s string) string { return strings.TrimSuffix(upper(s), ".") + "." }

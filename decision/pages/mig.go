@@ -15,40 +15,37 @@ func Packed(p *mig.Packing) *webpage.Page {
 	if !p.Optimal {
 		proof = fmt.Sprintf("%d at least are needed", p.LowerBound)
 	}
-	page := &webpage.Page{Title: "MIG layouts", Answer: fmt.Sprintf("%s hold what is asked for; %s.",
-		plaintext.Count(p.GPUs,
-			"GPU"), proof)}
 	t, n := webpage.Table{Head: []string{"GPUs", "layout"}}, webpage.Node{}
 	for _, g := range p.Groups {
-		t.Rows = append(t.Rows, webpage.Row{Cells: []string{fmt.Sprint(g.GPUs), strings.Trim(g.Layout.Bar(), "|")}})
-		n.GPUs = append(n.GPUs, alike(g.GPUs, g.Layout.Model.String(), unitsOf(&g.Layout))...)
+		t.Add(g.GPUs, strings.Trim(g.Layout.Bar(), "|"))
+		for range g.GPUs {
+			n.GPUs = append(n.GPUs, slicesOf(&g.Layout))
+		}
 	}
-	page.Sections = []webpage.Section{{Tables: []webpage.Table{t}},
-		{Title: "Slices", Maps: []webpage.Map{{Nodes: []webpage.Node{n}}}}}
-	return page
+	return &webpage.Page{Title: "MIG layouts", Answer: fmt.Sprintf("%s hold what is asked for; %s.",
+		plaintext.Count(p.GPUs, "GPU"), proof), Sections: []webpage.Section{{Tables: []webpage.Table{t}},
+		{Title: "Slices", Maps: []webpage.Map{{Nodes: []webpage.Node{n}}}}}}
 }
 
 // Changed returns the page of a change of a GPU's MIG layout: its steps, and the slices before and after.
 func Changed(p *mig.ChangePlan) *webpage.Page {
-	page := &webpage.Page{Title: "A change of MIG instances", Answer: fmt.Sprintf("%s destroyed, %d created, %d kept.",
-		plaintext.Count(len(p.Destroy), "instance"), len(p.Create), len(p.Keep))}
 	t := webpage.Table{Head: []string{"step", "what", "instance"}}
 	for i, s := range p.Steps {
-		t.Rows = append(t.Rows, webpage.Row{Cells: []string{fmt.Sprint(i + 1), s.Op.String(), s.Instance.String()}})
+		t.Add(i+1, s.Op, s.Instance)
 	}
 	gpu := func(title string, l *mig.Layout) webpage.Map {
-		return webpage.Map{Title: title, Nodes: []webpage.Node{{GPUs: alike(1, l.Model.String(), unitsOf(l))}}}
+		return webpage.Map{Title: title, Nodes: []webpage.Node{{GPUs: []webpage.GPU{slicesOf(l)}}}}
 	}
-	page.Sections = []webpage.Section{{Tables: []webpage.Table{t}},
-		{Title: "The GPU's slices", Maps: []webpage.Map{gpu("Before", &p.Have), gpu("After", &p.Want)}}}
-	return page
+	return &webpage.Page{Title: "A change of MIG instances", Answer: fmt.Sprintf("%s destroyed, %d created, %d kept.",
+		plaintext.Count(len(p.Destroy), "instance"), len(p.Create), len(p.Keep)), Sections: []webpage.Section{
+		{Tables: []webpage.Table{t}, Maps: []webpage.Map{gpu("Before", &p.Have), gpu("After", &p.Want)}}}}
 }
 
-// unitsOf draws a GPU's units in their order.
-func unitsOf(l *mig.Layout) (parts []webpage.Part) {
-	unit := 1 / float64(l.Model.Units)
+// slicesOf draws a GPU's units in their order.
+func slicesOf(l *mig.Layout) webpage.GPU {
+	gpu, unit := webpage.GPU{Name: l.Model.String()}, 1/float64(l.Model.Units)
 	for u := 0; u < l.Model.Units; {
-		p, size := webpage.Part{Name: "free", Share: unit}, 1
+		p, size := webpage.Part{Name: "free"}, 1
 		for _, in := range l.Instances {
 			if in.Start == u {
 				p.Name, size = in.Profile.Name, in.Size
@@ -58,7 +55,7 @@ func unitsOf(l *mig.Layout) (parts []webpage.Part) {
 			}
 		}
 		p.Share, u = unit*float64(size), u+size
-		parts = append(parts, p)
+		gpu.Parts = append(gpu.Parts, p)
 	}
-	return parts
+	return gpu
 }

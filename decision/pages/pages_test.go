@@ -18,8 +18,8 @@ func ExampleDecide() {
 	result, _ := decision.Decide(context.Background(), fleet, decision.Options{})
 	page := pages.Decide(fleet, result)
 	fmt.Println(page.Answer)
-	for _, node := range page.Sections[1].Maps[0].Nodes {
-		fmt.Println(node.Name)
+	for _, section := range page.Sections[2:5] {
+		fmt.Println(section.Title+":", section.Maps[0].Nodes[0].Name)
 	}
 	// Output:
 	// The plan frees 12,439.20 USD a month. 5 of 5 workloads have a place, at 97% confidence, on 14 GPUs; 22 are there today.
@@ -43,10 +43,9 @@ func replicas(t *testing.T, m webpage.Map) map[string]int {
 	out := map[string]int{}
 	for _, n := range m.Nodes {
 		for _, g := range n.GPUs {
-			times, sum := 1, 0.0
-			_, _ = fmt.Sscanf(g.Name, "%d alike", &times)
+			sum := 0.0
 			for _, p := range g.Parts {
-				out[p.Name] += times
+				out[p.Name]++
 				sum += p.Share
 			}
 			if sum > 1+1e-6 {

@@ -1,33 +1,35 @@
 // Package webpage writes pages: each is one HTML file of sentences, tables, charts and GPUs drawn as boxes, which
-// opens without a network, in light and dark, on paper and on a telephone. uPlot draws the charts; its licence stands
-// in uplot/LICENSE and in every page, and go generate fetches the version that uplot/update.sh names.
+// opens without a network, in light and dark, on paper and on a telephone. Observable Plot draws the charts; licences
+// stand in plot/LICENSE and in every page, and go generate fetches the versions that plot/update.sh names.
 //
 // A page is a value, and Write writes it:
 //
-//	page := webpage.Page{
-//		Title:  "Load test",
-//		Answer: "MPS keeps the objective to 14 requests/s, time-slicing to 9.",
-//		Sections: []webpage.Section{{
-//			Tables: []webpage.Table{{Head: []string{"scenario", "kept to (requests/s)"},
-//				Rows: []webpage.Row{{Cells: []string{"mps", "14"}, Colour: "mps"}}}},
-//			Charts: []webpage.Chart{{Title: "Latency", X: webpage.Axis{Label: "load (requests/s)"},
-//				Y:      webpage.Axis{Label: "TTFT P99 (ms)"},
-//				Series: []webpage.Series{{Name: "mps", Points: []webpage.Point{{X: 9, Y: 210}, {X: 14, Y: 480}}}}}},
-//		}},
-//	}
+//	kept := webpage.Table{Head: []string{"scenario", "kept to (requests/s)"}}
+//	kept.Add("mps", 14.0)
+//	latency := webpage.Chart{Title: "Latency", X: webpage.Axis{Label: "load (requests/s)"},
+//		Y: webpage.Axis{Label: "TTFT P99 (ms)"}}
+//	latency.Add("mps", webpage.Point{X: 9, Y: 210})
+//	latency.Add("mps", webpage.Point{X: 14, Y: 480})
+//	page := webpage.Page{Title: "Load test", Answer: "MPS keeps the objective to 14 requests/s, time-slicing to 9.",
+//		Sections: []webpage.Section{{Tables: []webpage.Table{kept}, Charts: []webpage.Chart{latency}}}}
 //	err := page.Write(w)
 //
-// Answer and the table of the first section are what a reader sees first: put the numbers there. What is called by
-// one Colour has one colour throughout the page. A chart of more than four series becomes one chart for each Colour,
-// with the same axes; one whose lines have one point each becomes a table. Texts may come from anybody: all are
-// escaped. The same page gives the same bytes.
+// Answer and the table of the first section are what a reader sees first: put the numbers there. A name has one colour
+// throughout the page, which marks it in tables. A chart of more than four series becomes small ones, one for each
+// colour, with the same axes; one whose lines have one point each becomes a table. Texts may come from anybody: all
+// are escaped. The same page gives the same bytes.
 //
 // Experimental: its API may change.
 package webpage
 
-import "slices"
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+)
 
-//go:generate sh uplot/update.sh
+//go:generate sh plot/update.sh
 
 // Page holds the content of a file.
 type Page struct {
@@ -36,7 +38,7 @@ type Page struct {
 	Answer   string   // sentences with numbers, a paragraph a line
 	Invalid  []string // why figures must not be used; shown in red, which nothing else is
 	Sections []Section
-	Details  []Detail // of parts of GPUs
+	Details  map[string][]string // what a click on a part of a GPU shows, by its name
 }
 
 // Section is a part of a page: its texts, tables, GPUs, charts and notes, in this order. Where there are none, and
@@ -51,19 +53,53 @@ type Section struct {
 	Folded bool     // closed until a reader opens it
 }
 
-// Table holds texts. Columns of numbers are aligned to the right.
+// Table holds texts, in each row as many as in the head. Columns of numbers are aligned to the right.
 type Table struct {
 	Caption string
 	Head    []string
-	Rows    []Row
+	Rows    [][]string
+	Chosen  []int // rows that stand out
 }
 
-// Row is a line of a table, with as many cells as the table's head.
-type Row struct {
-	Cells   []string
-	Colour  string // of a mark before the first cell; "" is none
-	Chosen  bool   // stands out
-	Invalid bool   // red
+// Add adds a row: figures as Number writes them, a pointer to none as "-", and anything else as fmt does.
+func (t *Table) Add(cells ...any) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		if v, ok := c.(*float64); ok && v != nil {
+			c = *v
+		} else if ok {
+			c = "-"
+		}
+		if v, ok := c.(float64); ok {
+			c = Number(v)
+		}
+		row[i] = fmt.Sprint(c)
+	}
+	t.Rows = append(t.Rows, row)
+}
+
+// Choose makes the last row stand out.
+func (t *Table) Choose() { t.Chosen = append(t.Chosen, len(t.Rows)-1) }
+
+// Number writes a figure for a table: three significant digits, all of those before the point.
+func Number(v float64) string {
+	switch a := math.Abs(v); {
+	case math.IsInf(v, 1):
+		return "∞"
+	case a >= 100 || v == 0:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 0.001:
+		return strconv.FormatFloat(v, 'f', 2-int(math.Floor(math.Log10(a))), 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// Interval writes a figure with its bounds, where there are any.
+func Interval(v, low, high float64) string {
+	if high <= low {
+		return Number(v)
+	}
+	return fmt.Sprintf("%s (%s to %s)", Number(v), Number(low), Number(high))
 }
 
 // Map shows GPUs as boxes, by node.
@@ -72,7 +108,7 @@ type Map struct {
 	Nodes []Node
 }
 
-// Node is a machine.
+// Node is a machine. Those of its GPUs that are equal are drawn as one box, with their number.
 type Node struct {
 	Name string
 	GPUs []GPU
@@ -80,7 +116,7 @@ type Node struct {
 
 // GPU is a box of parts. What the shares of its parts leave of 1 is drawn as free.
 type GPU struct {
-	Name  string // e.g. "H100 80GB, MPS" or "4 alike: H100 80GB"
+	Name  string // e.g. "H100 80GB, MPS"
 	Parts []Part
 }
 
@@ -88,78 +124,75 @@ type GPU struct {
 type Part struct {
 	Name, Text string  // Text follows the name, e.g. "40 GiB"
 	Share      float64 // of the GPU's width
-	Colour     string  // "" is the name
-	Detail     string  // name of the Detail that a click shows; "" is none
 }
 
-// Detail holds what a click on a part shows.
-type Detail struct {
-	Name string
-	Text []string
+// Free returns the share of a GPU that its parts leave.
+func (g GPU) Free() float64 {
+	left := 1.0
+	for _, p := range g.Parts {
+		left -= p.Share
+	}
+	if left < 1e-6 {
+		return 0
+	}
+	return left
 }
-
-// Kind says how a chart draws its series.
-type Kind uint8
-
-// The kinds of charts.
-const (
-	Lines   Kind = iota // points joined; intervals as a band
-	Scatter             // points alone; intervals as lines through them
-	Bars                // a bar from each X to the next, e.g. of a histogram
-)
 
 // Chart draws series of points on two axes.
 type Chart struct {
 	Name           string // of its file where it is drawn into one
 	Title, Caption string
-	Kind           Kind
 	X, Y           Axis
 	Series         []Series
 	Limits         []Limit
+	Scatter        bool // points alone, not joined
 	Diagonal       bool // a line where X equals Y
 	Simulated      bool // say so where the chart stands alone
 }
 
 // Axis is one of a chart's axes.
 type Axis struct {
-	Label string    // with its unit in parentheses
-	Log   bool      // logarithmic; values of 0 and less are left out
-	Min   float64   // 0: 0, or by the data where that or Log says so
-	Max   float64   // 0: by the data
-	Ticks []float64 // the only steps to name, e.g. the levels of load; nil: by the range
-	Names []string  // names of Ticks; nil: the numbers
+	Label    string    // with its unit in parentheses
+	Log      bool      // logarithmic; values of 0 and less are left out
+	Min, Max float64   // 0: by the data, and from 0 where the axis is not logarithmic
+	Ticks    []float64 // the only steps to name; nil: by the range
 }
 
-// Series is a line of a chart, or a set of points or bars.
+// Series is a line of a chart, or a set of points.
 type Series struct {
 	Name   string
-	Colour string // "" is the name
+	Colour string // the name whose colour it has; "" is Name
 	Points []Point
-	Dots   bool // mark each point of a line
 }
 
 // Point is a value with its interval; there is none where Low and High are equal. A Y that is NaN interrupts a line.
 type Point struct{ X, Y, Low, High float64 }
-
-// Add adds a point to the named series, which it makes where there is none.
-func (c *Chart) Add(series string, p Point) {
-	k := slices.IndexFunc(c.Series, func(s Series) bool { return s.Name == series })
-	if k < 0 {
-		k = len(c.Series)
-		c.Series = append(c.Series, Series{Name: series, Dots: true})
-	}
-	c.Series[k].Points = append(c.Series[k].Points, p)
-}
-
-// Against returns an empty chart of what was predicted, in milliseconds, against what was measured.
-func Against(title string) Chart {
-	return Chart{Title: title, Kind: Scatter, Diagonal: true, X: Axis{Label: "measured (ms)", Log: true},
-		Y: Axis{Label: "predicted (ms)", Log: true}}
-}
 
 // Limit is a line across a chart, e.g. an objective.
 type Limit struct {
 	Name     string
 	At       float64
 	Vertical bool // at an X
+}
+
+// Line returns the series of a name, which it adds where there is none.
+func (c *Chart) Line(name string) *Series {
+	k := slices.IndexFunc(c.Series, func(s Series) bool { return s.Name == name })
+	if k < 0 {
+		k = len(c.Series)
+		c.Series = append(c.Series, Series{Name: name})
+	}
+	return &c.Series[k]
+}
+
+// Add adds a point to the named series.
+func (c *Chart) Add(series string, p Point) {
+	s := c.Line(series)
+	s.Points = append(s.Points, p)
+}
+
+// Against returns an empty chart of what was predicted, in milliseconds, against what was measured.
+func Against(title string) Chart {
+	return Chart{Title: title, Scatter: true, Diagonal: true, X: Axis{Label: "measured (ms)", Log: true},
+		Y: Axis{Label: "predicted (ms)", Log: true}}
 }

@@ -2,7 +2,6 @@ package webpage_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -23,15 +22,15 @@ func ExamplePage_Write() {
 		}},
 	}
 	var b bytes.Buffer
-	fmt.Println(page.Write(&b), strings.Contains(b.String(), page.Answer), strings.Contains(b.String(), "src="))
+	fmt.Println(page.Write(&b), strings.Contains(b.String(), page.Answer), strings.Contains(b.String(), "<script src"))
 	// Output: <nil> true false
 }
 
-func ExampleChart_Ranges() {
-	c := webpage.Chart{X: webpage.Axis{Label: "kernel (us)", Log: true}, Series: []webpage.Series{{Points: []webpage.Point{{X: 3, Y: 1}, {X: 800, Y: 4}}}}}
-	x, y := c.Ranges()
-	fmt.Printf("%.4g to %.4g by %v, %.3g to %.3g\n", x.Min, x.Max, x.Ticks, y.Min, y.Max)
-	// Output: 2.857 to 840 by [5 10 20 50 100 200 500], 0 to 4.2
+func ExampleTable_Add() {
+	t := webpage.Table{Head: []string{"kind", "GPUs", "an hour"}}
+	t.Add("mps", 2, 12.345)
+	fmt.Println(t.Rows)
+	// Output: [[mps 2 12.3]]
 }
 
 func ExampleNumber() {
@@ -45,11 +44,11 @@ const hostile = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(
 func hostilePage() *webpage.Page {
 	line := webpage.Series{Name: hostile, Points: []webpage.Point{{X: 1, Y: 2, Low: 1, High: 3}, {X: 2, Y: math.NaN()}, {X: 3, Y: 1}}}
 	return &webpage.Page{Title: hostile, Basis: hostile, Answer: hostile, Invalid: []string{hostile},
-		Details: []webpage.Detail{{Name: hostile, Text: []string{hostile}}},
+		Details: map[string][]string{hostile: {hostile}},
 		Sections: []webpage.Section{{Title: hostile, Text: []string{hostile}, Notes: []string{hostile},
-			Tables: []webpage.Table{{Caption: hostile, Head: []string{hostile}, Rows: []webpage.Row{{Cells: []string{hostile}, Colour: hostile}}}},
+			Tables: []webpage.Table{{Caption: hostile, Head: []string{hostile}, Rows: [][]string{{hostile}}}},
 			Maps: []webpage.Map{{Title: hostile, Nodes: []webpage.Node{{Name: hostile, GPUs: []webpage.GPU{{Name: hostile,
-				Parts: []webpage.Part{{Name: hostile, Text: hostile, Share: 0.5, Colour: hostile, Detail: hostile}}}}}}}},
+				Parts: []webpage.Part{{Name: hostile, Text: hostile, Share: 0.5}}}}}}}},
 			Charts: []webpage.Chart{{Title: hostile, Caption: hostile, X: webpage.Axis{Label: hostile}, Y: webpage.Axis{Label: hostile},
 				Series: []webpage.Series{line}, Limits: []webpage.Limit{{Name: hostile, At: 2}}}}}}}
 }
@@ -74,27 +73,9 @@ func TestTextIsEscaped(t *testing.T) {
 	if text != write(t, hostilePage()) {
 		t.Error("written again the page differs")
 	}
-	if n := strings.Count(text, "<script"); n != 2 {
+	if n := strings.Count(text, "<script>"); n != 1 {
 		t.Errorf("%d scripts", n)
 	}
-}
-
-// panels reads the charts that a page's script gets.
-func panels(t *testing.T, p *webpage.Page) (charts []struct {
-	Title  string
-	X      struct{ Min, Max float64 }
-	Series []struct {
-		Name, Colour string
-		Points       [][]*float64
-	}
-}) {
-	t.Helper()
-	_, text, _ := strings.Cut(write(t, p), `id="charts">`)
-	text, _, _ = strings.Cut(text, "</script>")
-	if err := json.Unmarshal([]byte(text), &charts); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	return charts
 }
 
 func chartOf(series ...webpage.Series) *webpage.Page {
@@ -102,27 +83,39 @@ func chartOf(series ...webpage.Series) *webpage.Page {
 		X: webpage.Axis{Label: "x"}, Y: webpage.Axis{Label: "y", Log: true}, Series: series}}}}}
 }
 
-// TestManyLines: more than four lines become small multiples by colour with the same axes, and a name has one colour.
-func TestManyLines(t *testing.T) {
-	var series []webpage.Series
-	for i := range 6 {
-		series = append(series, webpage.Series{Name: fmt.Sprint("s", i), Colour: fmt.Sprint("c", i%3),
-			Points: []webpage.Point{{X: 1, Y: float64(i)}, {X: float64(i + 2), Y: 2}}})
-	}
-	got := panels(t, chartOf(series...))
-	if len(got) != 3 || got[1].Title != "C: c1" || len(got[1].Series) != 2 || got[0].X != got[2].X {
-		t.Fatalf("%+v", got)
-	}
-	for i, p := range got {
-		if p.Series[0].Colour != fmt.Sprint(i) || p.Series[1].Colour != fmt.Sprint(i) {
-			t.Errorf("panel %d: colours %v", i, p.Series)
+// TestColours: a name has one colour in charts, legends and tables, and lines of one Colour have the same.
+func TestColours(t *testing.T) {
+	line := []webpage.Point{{X: 1, Y: 2}, {X: 2, Y: 3}}
+	p := chartOf(webpage.Series{Name: "a", Points: line}, webpage.Series{Name: "b, late", Colour: "b", Points: line},
+		webpage.Series{Name: "b, early", Colour: "b", Points: line})
+	p.Sections[0].Tables = []webpage.Table{{Head: []string{"name"}, Rows: [][]string{{"b"}, {"other"}}}}
+	text := write(t, p)
+	for want, n := range map[string]int{`<td data-head="name"><i class="c1"></i>b</td>`: 1, `<td data-head="name">other</td>`: 1,
+		`<li><i class="c0"></i>a</li>`: 1, `<li><i class="c1"></i>b, `: 2} {
+		if strings.Count(text, want) != n {
+			t.Errorf("not %d times: %s", n, want)
 		}
 	}
-	if n := len(got[0].Series[0].Points); n != 1 {
-		t.Errorf("a logarithmic axis shows %d points, one of them 0", n)
+}
+
+// TestPoints: what is no number interrupts a line, and bounds come only where there are any.
+func TestPoints(t *testing.T) {
+	text := write(t, chartOf(webpage.Series{Name: "a", Points: []webpage.Point{{X: 1, Y: 2, Low: 1, High: 3}, {X: 2, Y: math.NaN()},
+		{X: 3, Y: math.Inf(1)}, {X: 4, Y: 5}}}))
+	if want := `"Points":[[1,2,1,3],[2,null],[3,null],[4,5]]`; !strings.Contains(text, want) {
+		t.Error("no", want)
 	}
-	if n := len(panels(t, chartOf(series[:4]...))); n != 1 {
-		t.Errorf("four lines in %d charts", n)
+}
+
+// TestAlike: equal GPUs of a node, and equal parts of a GPU, are drawn once, with their number.
+func TestAlike(t *testing.T) {
+	gpu := webpage.GPU{Name: "H100", Parts: []webpage.Part{{Name: "chat", Share: 0.25}, {Name: "chat", Share: 0.25}}}
+	text := write(t, &webpage.Page{Title: "t", Answer: "a", Details: map[string][]string{"chat": {"why"}},
+		Sections: []webpage.Section{{Maps: []webpage.Map{{Nodes: []webpage.Node{{GPUs: []webpage.GPU{gpu, {Name: "L4"}, gpu}}}}}}}})
+	for _, want := range []string{"<p>2 alike: H100</p>", "<p>L4</p>", ">chat</button> 2 × ", `flex-grow: 0.5"`} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("not once: %s", want)
+		}
 	}
 }
 
@@ -139,7 +132,7 @@ func TestWriteRefuses(t *testing.T) {
 		"no answer": {Title: "t"},
 		"no label":  {Title: "t", Answer: "a", Sections: []webpage.Section{{Charts: []webpage.Chart{{Title: "c", Series: make([]webpage.Series, 1)}}}}},
 		"cells": {Title: "t", Answer: "a", Sections: []webpage.Section{{Tables: []webpage.Table{{Head: []string{"a", "b"},
-			Rows: []webpage.Row{{Cells: []string{"1"}}}}}}}},
+			Rows: [][]string{{"1"}}}}}}},
 	} {
 		if err := p.Write(io.Discard); err == nil {
 			t.Errorf("%s: no error", name)

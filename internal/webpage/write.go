@@ -9,8 +9,8 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/plaintext"
@@ -23,45 +23,41 @@ var (
 	pageStyle template.CSS
 	//go:embed page.js
 	pageScript template.JS
-	//go:embed uplot/uplot.min.css
-	uplotStyle template.CSS
-	//go:embed uplot/uplot.min.js
-	uplotScript template.JS
-	//go:embed uplot/LICENSE
-	uplotLicence string
+	//go:embed plot/d3.min.js
+	d3Script template.JS
+	//go:embed plot/plot.umd.min.js
+	plotScript template.JS
+	//go:embed plot/LICENSE
+	licences string
 )
 
-const (
-	colours    = 8 // of the style sheet
-	mostSeries = 4 // of a chart that is not split
-)
+const colours = 8 // of the style sheet
 
 // Write writes the page. It refuses one without an answer, charts whose axes have no label, and rows that do not fit
 // their table.
 func (p *Page) Write(w io.Writer) error {
-	l := layout{Page: p, colour: map[string]int{}, detail: map[string]int{}}
-	for i := range p.Details {
-		l.detail[p.Details[i].Name] = i
-	}
+	l := layout{Page: *p, names: map[string]int{}}
 	if p.Title == "" || p.Answer == "" {
 		l.errs = append(l.errs, errors.New("webpage: a page needs a title and an answer"))
 	}
-	for i := range p.Sections {
-		l.section(&p.Sections[i])
+	l.Sections = nil
+	for _, s := range p.Sections {
+		if l.lay(&s); len(s.Tables)+len(s.Maps)+len(s.Charts)+len(s.Text)+len(s.Notes) > 0 {
+			l.Sections = append(l.Sections, s)
+		}
 	}
 	if err := errors.Join(l.errs...); err != nil {
 		return err
 	}
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"colour": l.colourOf, "lines": func(s string) []string { return strings.Split(s, "\n") }, "free": free,
-		"detail": func(name string) int {
-			if i, ok := l.detail[name]; ok && name != "" {
-				return i
+		"alike": alike[Part], "boxes": alike[GPU], "chosen": slices.Contains[[]int], "numeric": numeric,
+		"lines": func(s string) []string { return strings.Split(s, "\n") },
+		"colour": func(name string) (class string) {
+			if i, ok := l.names[name]; ok {
+				class = fmt.Sprint("c", i%colours)
 			}
-			return -1
+			return class
 		},
-		"alike": alike, "wide": func(t Table) bool { return len(t.Head) > 3 },
-		"numeric": numeric, "grow": func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) },
 	}).Parse(pageTemplate)
 	if err != nil {
 		return err
@@ -71,111 +67,76 @@ func (p *Page) Write(w io.Writer) error {
 
 // layout is a page as the template takes it.
 type layout struct {
-	*Page
-	Laid   []laid
-	Charts []panel // of all sections
-	colour map[string]int
-	detail map[string]int
+	Page
+	Charts bool           // some section has any
+	names  map[string]int // of parts and lines, in their order
 	errs   []error
 }
 
-type laid struct {
-	*Section
-	Tables []Table
-	Panels []panel
-}
+func (*layout) Style() template.CSS { return pageStyle }
+func (*layout) Script() template.JS { return d3Script + ";" + plotScript + ";" + pageScript }
+func (*layout) Licence() string     { return licences }
 
-func (*layout) Style() template.CSS { return uplotStyle + pageStyle }
-func (*layout) Script() template.JS { return uplotScript + pageScript }
-func (*layout) Licence() string     { return uplotLicence }
-func (l *layout) section(s *Section) {
-	out := laid{Section: s}
-	out.Tables = slices.DeleteFunc(slices.Clone(s.Tables), func(t Table) bool { return len(t.Rows) == 0 })
-	for i := range s.Charts {
-		c := &s.Charts[i]
-		if len(c.Series) == 0 {
-			continue
+// lay takes what has no content from a section, makes tables of charts of single points, and numbers names.
+func (l *layout) lay(s *Section) {
+	name := func(s string) {
+		if _, ok := l.names[s]; !ok {
+			l.names[s] = len(l.names)
 		}
-		if c.X.Label == "" || c.Y.Label == "" || c.Title == "" {
+	}
+	for _, m := range s.Maps {
+		for _, n := range m.Nodes {
+			for _, g := range n.GPUs {
+				for _, p := range g.Parts {
+					name(p.Name)
+				}
+			}
+		}
+	}
+	charts := s.Charts
+	s.Charts, s.Tables = nil, slices.Clone(s.Tables)
+	for _, c := range charts {
+		if len(c.Series) > 0 && (c.X.Label == "" || c.Y.Label == "" || c.Title == "") {
 			l.errs = append(l.errs, fmt.Errorf("webpage: chart %q: needs a title and labels of both axes", c.Title))
 		}
 		if t, ok := c.single(); ok {
-			out.Tables = append(out.Tables, t)
+			s.Tables = append(s.Tables, t)
 			continue
 		}
-		panels := l.panels(c)
-		out.Panels, l.Charts = append(out.Panels, panels...), append(l.Charts, panels...)
+		for _, line := range c.Series {
+			name(cmp.Or(line.Colour, line.Name))
+		}
+		s.Charts, l.Charts = append(s.Charts, c), true
 	}
+	s.Tables = slices.DeleteFunc(s.Tables, func(t Table) bool { return len(t.Rows) == 0 })
 	for _, t := range s.Tables {
-		for _, r := range t.Rows {
-			if len(r.Cells) != len(t.Head) {
-				l.errs = append(l.errs, fmt.Errorf("webpage: table %q: %d cells under %d columns", t.Caption, len(r.Cells),
+		for _, row := range t.Rows {
+			if len(row) != len(t.Head) {
+				l.errs = append(l.errs, fmt.Errorf("webpage: table %q: %d cells under %d columns", t.Caption, len(row),
 					len(t.Head)))
 			}
 		}
 	}
-	if len(out.Tables)+len(s.Maps)+len(out.Panels)+len(s.Text)+len(s.Notes) > 0 {
-		l.Laid = append(l.Laid, out)
-	}
 }
 
-// colourOf returns the number of the colour of a name, in the order in which names come.
-func (l *layout) colourOf(name string) int {
-	i, ok := l.colour[name]
-	if !ok {
-		i = len(l.colour)
-		l.colour[name] = i
-	}
-	return i % colours
-}
-
-// single returns the table of a chart whose series have at most a point each, or points at one X.
-func (c *Chart) single() (Table, bool) {
-	t := Table{Caption: c.Title, Head: []string{"", c.X.Label, c.Y.Label}}
+// single returns the table of a chart whose series have at most a point each.
+func (c *Chart) single() (t Table, ok bool) {
+	t = Table{Caption: c.Title, Head: []string{"", c.X.Label, c.Y.Label}}
 	for _, s := range c.Series {
-		if c.Kind != Lines || len(s.Points) > 1 {
-			return Table{}, false
+		if c.Scatter || len(s.Points) > 1 {
+			return t, false
 		}
 		for _, p := range s.Points {
-			t.Rows = append(t.Rows, Row{Cells: []string{s.Name, Number(p.X), Interval(p.Y, p.Low, p.High)},
-				Colour: cmp.Or(s.Colour, s.Name)})
+			t.Add(s.Name, p.X, Interval(p.Y, p.Low, p.High))
 		}
 	}
 	return t, true
 }
 
-// Number writes a figure for a table: three significant digits, all of those before the point.
-func Number(v float64) string {
-	switch a := math.Abs(v); {
-	case math.IsInf(v, 1):
-		return "∞"
-	case a >= 100 || v == 0:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case a >= 0.001:
-		return strconv.FormatFloat(v, 'f', 2-int(math.Floor(math.Log10(a))), 64)
-	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
-}
-
-// Interval writes a figure with its bounds, where there are any.
-func Interval(v, low, high float64) string {
-	if high <= low {
-		return Number(v)
-	}
-	return fmt.Sprintf("%s (%s to %s)", Number(v), Number(low), Number(high))
-}
-
-// panel is a chart as the script takes it: its axes have ranges, and its colours are numbers.
-type panel struct {
-	ID int
-	Chart
-	Dashes []int // of each series: how many before it have its colour
-}
-
 // MarshalJSON writes X, Y and the interval's ends where there are any; no Y interrupts a line.
 func (p Point) MarshalJSON() ([]byte, error) {
 	v := []any{p.X, p.Y}
-	if math.IsNaN(p.Y) {
+	if math.IsNaN(p.Y) || math.IsInf(p.Y, 0) {
 		v[1] = nil
 	}
 	if p.High > p.Low {
@@ -184,48 +145,11 @@ func (p Point) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// panels lays a chart out, one of many series as several: by colour, and by series where that is not enough.
-func (l *layout) panels(c *Chart) []panel {
-	var parts []panel
-	x, y := c.Ranges()
-	lone := c.Kind == Scatter && !slices.ContainsFunc(c.Series, func(s Series) bool { return len(s.Points) > 1 })
-	for _, s := range c.Series {
-		name := cmp.Or(s.Colour, s.Name)
-		s.Colour = strconv.Itoa(l.colourOf(name))
-		s.Points = slices.DeleteFunc(slices.Clone(s.Points), func(p Point) bool {
-			return !c.X.shows(p.X) || !c.Y.shows(p.Y) && !math.IsNaN(p.Y)
-		})
-		title, many := c.Title, len(c.Series) > mostSeries && !lone
-		if many {
-			title += ": " + name
-		}
-		at := slices.IndexFunc(parts, func(p panel) bool {
-			return !many || len(p.Series) < mostSeries && p.Title == title
-		})
-		if at < 0 {
-			at = len(parts)
-			p := panel{ID: len(l.Charts) + at, Chart: *c}
-			p.Title, p.Series = title, nil
-			p.X.Min, p.X.Max, p.X.Ticks = x.Min, x.Max, x.Ticks
-			p.Y.Min, p.Y.Max, p.Y.Ticks = y.Min, y.Max, y.Ticks
-			parts = append(parts, p)
-		}
-		same := 0
-		for _, other := range parts[at].Series {
-			if other.Colour == s.Colour {
-				same++
-			}
-		}
-		parts[at].Series, parts[at].Dashes = append(parts[at].Series, s), append(parts[at].Dashes, same)
-	}
-	return parts
-}
-
 // numeric says whether a column holds numbers and dashes.
 func numeric(t Table, column int) bool {
 	found := false
 	for _, r := range t.Rows {
-		switch c := strings.TrimLeft(r.Cells[column], "-+~<>≤≥ "); {
+		switch c := strings.TrimLeft(r[column], "-+~<>≤≥ "); {
 		case c == "":
 		case c[0] >= '0' && c[0] <= '9' || strings.HasPrefix(c, "∞"):
 			found = true
@@ -236,32 +160,21 @@ func numeric(t Table, column int) bool {
 	return found
 }
 
-// free returns the share of a GPU that its parts leave.
-func free(g GPU) float64 {
-	left := 1.0
-	for _, p := range g.Parts {
-		left -= p.Share
-	}
-	if left < 1e-6 {
-		return 0
-	}
-	return left
+// group counts equal values.
+type group[T any] struct {
+	Of T
+	N  int
 }
 
-// alike lists parts, equal neighbours once with their number.
-func alike(parts []Part) (out []struct {
-	Part
-	N int
-}) {
-	for _, p := range parts {
-		if k := len(out) - 1; k >= 0 && out[k].Part == p {
-			out[k].N = max(out[k].N, 1) + 1
-			continue
+// alike lists values, equal ones once.
+func alike[T any](all []T) (out []group[T]) {
+	for _, v := range all {
+		k := slices.IndexFunc(out, func(g group[T]) bool { return reflect.DeepEqual(g.Of, v) })
+		if k < 0 {
+			k = len(out)
+			out = append(out, group[T]{Of: v})
 		}
-		out = append(out, struct {
-			Part
-			N int
-		}{Part: p})
+		out[k].N++
 	}
 	return out
 }

@@ -11,22 +11,31 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// bounds are the latencies that an SLO may bound, the gaps between chunks apart.
-var bounds = []struct {
+// bound is a latency that an SLO may bound.
+type bound struct {
 	metric loadgen.LatencyMetric
 	name   string
-	of     func(loadgen.SLOFigures) loadgen.Millis
-}{
-	{loadgen.MetricTTFT, "TTFT", func(s loadgen.SLOFigures) loadgen.Millis { return s.TTFT }},
-	{loadgen.MetricTPOT, "TPOT", func(s loadgen.SLOFigures) loadgen.Millis { return s.TPOT }},
-	{loadgen.MetricChunkGap, "gap between chunks", func(s loadgen.SLOFigures) loadgen.Millis { return s.Stall }},
-	{loadgen.MetricE2E, "end-to-end latency", func(s loadgen.SLOFigures) loadgen.Millis { return s.E2E }},
+	of     func(*loadgen.SLOFigures) loadgen.Millis
 }
 
-// figuresOf returns a distribution's figures.
-func figuresOf(m *loadgen.Measures, metric loadgen.LatencyMetric) loadgen.Figures {
+var bounds = []bound{
+	{loadgen.MetricTTFT, "TTFT", func(s *loadgen.SLOFigures) loadgen.Millis { return s.TTFT }},
+	{loadgen.MetricTPOT, "TPOT", func(s *loadgen.SLOFigures) loadgen.Millis { return s.TPOT }},
+	{loadgen.MetricChunkGap, "gap between chunks", func(s *loadgen.SLOFigures) loadgen.Millis { return s.Stall }},
+	{loadgen.MetricE2E, "end-to-end latency", func(s *loadgen.SLOFigures) loadgen.Millis { return s.E2E }},
+}
+
+// limit returns the objective, 0 where there is none.
+func (b *bound) limit(m *loadgen.Measures) loadgen.Millis {
+	if m.Goodput == nil {
+		return 0
+	}
+	return b.of(&m.Goodput.SLO)
+}
+
+func (b *bound) figures(m *loadgen.Measures) loadgen.Figures {
 	for _, d := range m.Distributions() {
-		if d.Metric == metric {
+		if d.Metric == b.metric {
 			return *d.Figures
 		}
 	}
@@ -37,16 +46,23 @@ func figuresOf(m *loadgen.Measures, metric loadgen.LatencyMetric) loadgen.Figure
 // come first; and distributions and courses of the highest load of each scenario. Intervals span repeated runs.
 func Figures(results []*loadgen.Result) []webpage.Chart {
 	d := drawer{several: slices.ContainsFunc(results, func(r *loadgen.Result) bool { return len(r.Summary.Tenants) > 1 })}
+	var highest []*loadgen.Result // the last run of each scenario's highest load: a curve for each run would show nothing
 	for _, r := range results {
 		d.byLoad(&r.Summary)
+		i := slices.IndexFunc(highest, func(h *loadgen.Result) bool { return h.Summary.Scenario == r.Summary.Scenario })
+		switch {
+		case i < 0:
+			highest = append(highest, r)
+		case LevelOf(&r.Summary).Value >= LevelOf(&highest[i].Summary).Value:
+			highest[i] = r
+		}
 	}
 	for i := range d.charts {
 		for k := range d.charts[i].Series {
-			l := &d.charts[i].Series[k]
-			l.Dots, l.Points = true, repeated(l.Points)
+			d.charts[i].Series[k].Points = repeated(d.charts[i].Series[k].Points)
 		}
 	}
-	for _, r := range highestLoads(results) {
+	for _, r := range highest {
 		d.distributions(r)
 		d.course(r)
 	}
@@ -64,8 +80,9 @@ type drawer struct {
 	several bool // tenants
 }
 
-// line returns a run's line of a chart, which like describes; a chart has its Name for itself.
-func (d *drawer) line(s *loadgen.Summary, name string, like webpage.Chart) (*webpage.Chart, *webpage.Series) {
+// add adds points of a run to a line of a chart, which like describes; a chart has its Name for itself. limit is an
+// objective to mark, 0 is none; in a distribution, whose X is logarithmic, it stands upright.
+func (d *drawer) add(s *loadgen.Summary, like webpage.Chart, line string, limit loadgen.Millis, points ...webpage.Point) {
 	i := slices.IndexFunc(d.charts, func(c webpage.Chart) bool { return c.Name == like.Name })
 	if i < 0 {
 		i = len(d.charts)
@@ -73,12 +90,12 @@ func (d *drawer) line(s *loadgen.Summary, name string, like webpage.Chart) (*web
 	}
 	c := &d.charts[i]
 	c.Simulated = c.Simulated || synthetic(s)
-	k := slices.IndexFunc(c.Series, func(l webpage.Series) bool { return l.Name == name })
-	if k < 0 {
-		k = len(c.Series)
-		c.Series = append(c.Series, webpage.Series{Name: name, Colour: s.Scenario})
+	l := c.Line(line)
+	l.Colour, l.Points = s.Scenario, append(l.Points, points...)
+	mark := webpage.Limit{Name: fmt.Sprintf("objective: %v ms", float64(limit)), At: float64(limit), Vertical: c.X.Log}
+	if limit > 0 && !slices.Contains(c.Limits, mark) {
+		c.Limits = append(c.Limits, mark)
 	}
-	return c, &c.Series[k]
 }
 
 // ofTenant names a tenant's chart and its file.
@@ -95,22 +112,6 @@ func (d *drawer) ofTenant(tenant, name, title string) webpage.Chart {
 	return webpage.Chart{Name: name, Title: title}
 }
 
-// objective returns a tenant's bound on a latency, 0 where there is none.
-func objective(m *loadgen.Measures, of func(loadgen.SLOFigures) loadgen.Millis) loadgen.Millis {
-	if m.Goodput == nil {
-		return 0
-	}
-	return of(m.Goodput.SLO)
-}
-
-// mark draws an objective into a chart, once.
-func mark(c *webpage.Chart, bound loadgen.Millis, vertical bool) {
-	l := webpage.Limit{Name: fmt.Sprintf("objective: %v ms", float64(bound)), At: float64(bound), Vertical: vertical}
-	if bound > 0 && !slices.Contains(c.Limits, l) {
-		c.Limits = append(c.Limits, l)
-	}
-}
-
 // byLoad adds a run's throughput, and each tenant's latencies that have an objective, or end to end.
 func (d *drawer) byLoad(s *loadgen.Summary) {
 	level := LevelOf(s)
@@ -121,24 +122,17 @@ func (d *drawer) byLoad(s *loadgen.Summary) {
 	if level.Unit == UnitRate {
 		x, suffix = "offered load (requests/s)", "rate"
 	}
-	add := func(like webpage.Chart, y string, v float64) *webpage.Chart {
-		like.X.Label, like.Y.Label = x, y
-		c, l := d.line(s, s.Scenario, like)
-		l.Points = append(l.Points, webpage.Point{X: level.Value, Y: v})
-		if !slices.Contains(c.X.Ticks, level.Value) {
-			c.X.Ticks = append(c.X.Ticks, level.Value)
-		}
-		return c
-	}
-	add(webpage.Chart{Name: "throughput-" + suffix, Title: "Throughput by load",
-		Caption: "Output tokens per second of successful requests."}, "output (tokens/s)", s.OutputTokensPerS)
+	d.add(s, webpage.Chart{Name: "throughput-" + suffix, Title: "Throughput by load", X: webpage.Axis{Label: x},
+		Caption: "Output tokens per second of successful requests.", Y: webpage.Axis{Label: "output (tokens/s)"}},
+		s.Scenario, 0, webpage.Point{X: level.Value, Y: s.OutputTokensPerS})
 	for i := range s.Tenants {
 		t := &s.Tenants[i]
 		for _, b := range bounds {
-			f, bound := figuresOf(&t.Measures, b.metric), objective(&t.Measures, b.of)
-			if f.Count > 0 && (bound > 0 || b.metric == loadgen.MetricE2E) {
+			f, limit := b.figures(&t.Measures), b.limit(&t.Measures)
+			if f.Count > 0 && (limit > 0 || b.metric == loadgen.MetricE2E) {
 				like := d.ofTenant(t.Name, "p99-"+b.metric.String()+"-"+suffix, b.name+" by load")
-				mark(add(like, b.name+" P99 (ms)", float64(f.P99)), bound, false)
+				like.X.Label, like.Y.Label = x, b.name+" P99 (ms)"
+				d.add(s, like, s.Scenario, limit, webpage.Point{X: level.Value, Y: float64(f.P99)})
 			}
 		}
 	}
@@ -150,33 +144,16 @@ func repeated(points []webpage.Point) (out []webpage.Point) {
 		return cmp.Or(cmp.Compare(a.X, b.X), cmp.Compare(a.Y, b.Y))
 	})
 	for len(points) > 0 {
-		n := 1
-		for n < len(points) && points[n].X == points[0].X {
-			n++
-		}
 		var ys []float64
-		for _, p := range points[:n] {
-			ys = append(ys, p.Y)
+		for _, p := range points {
+			if p.X == points[0].X {
+				ys = append(ys, p.Y)
+			}
 		}
-		out = append(out, webpage.Point{X: points[0].X, Y: medianOf(ys), Low: ys[0], High: ys[n-1]})
-		points = points[n:]
+		out = append(out, webpage.Point{X: points[0].X, Y: medianOf(ys), Low: ys[0], High: ys[len(ys)-1]})
+		points = points[len(ys):]
 	}
 	return out
-}
-
-// highestLoads takes the last run of each scenario's highest load: a curve for each run would show nothing.
-func highestLoads(results []*loadgen.Result) []*loadgen.Result {
-	var chosen []*loadgen.Result
-	for _, r := range results {
-		i := slices.IndexFunc(chosen, func(c *loadgen.Result) bool { return c.Summary.Scenario == r.Summary.Scenario })
-		switch {
-		case i < 0:
-			chosen = append(chosen, r)
-		case LevelOf(&r.Summary).Value >= LevelOf(&chosen[i].Summary).Value:
-			chosen[i] = r
-		}
-	}
-	return chosen
 }
 
 // distributions adds those of the latencies that have an objective, or of the usual ones, for each tenant of a run.
@@ -187,37 +164,30 @@ func (d *drawer) distributions(r *loadgen.Result) {
 			continue
 		}
 		for _, b := range bounds {
-			bound := objective(&t.Measures, b.of)
+			limit := b.limit(&t.Measures)
 			usual := t.Goodput == nil && b.metric != loadgen.MetricTPOT
-			if h := th.ByMetric[b.metric]; h != nil && h.Count() > 0 && (bound > 0 || usual) {
+			if h := th.ByMetric[b.metric]; h != nil && h.Count() > 0 && (limit > 0 || usual) {
 				like := d.ofTenant(th.Tenant, "cdf-"+strings.ReplaceAll(b.metric.String(), "_", "-"), b.name+", distribution")
 				like.X = webpage.Axis{Label: b.name + " (ms)", Log: true}
 				like.Y = webpage.Axis{Label: "requests at or below (share)", Max: 1}
-				c, l := d.line(&r.Summary, r.Summary.Scenario+", "+LevelOf(&r.Summary).Text, like)
-				l.Points = cdf(h)
-				mark(c, bound, true)
+				d.add(&r.Summary, like, r.Summary.Scenario+", "+LevelOf(&r.Summary).Text, limit, cdf(h)...)
 			}
 		}
 	}
 }
 
 // cdf reads a distribution off at steps that are finer towards its tail.
-func cdf(h *loadgen.Histogram) []webpage.Point {
-	var xy []webpage.Point
-	add := func(q float64) {
-		if v, ok := h.Quantile(q); ok {
+func cdf(h *loadgen.Histogram) (points []webpage.Point) {
+	for q, step := 0.005, 0.005; q < 1+step/2; q += step {
+		if q > 0.99-step/2 {
+			step = 0.0005
+		}
+		if v, ok := h.Quantile(min(q, 1)); ok {
 			// A logarithmic axis has no place for 0; nothing is measured below 1 µs.
-			xy = append(xy, webpage.Point{X: max(float64(v)/1e6, 0.001), Y: q})
+			points = append(points, webpage.Point{X: max(float64(v)/1e6, 0.001), Y: min(q, 1)})
 		}
 	}
-	for q := 0.005; q < 0.99; q += 0.005 {
-		add(q)
-	}
-	for q := 0.99; q < 1; q += 0.0005 {
-		add(q)
-	}
-	add(1)
-	return xy
+	return points
 }
 
 // leastSeconds is the length of the shortest run whose course is drawn.
@@ -230,17 +200,15 @@ func (d *drawer) course(r *loadgen.Result) {
 		start = min(start, row.UnixNS)
 	}
 	for _, row := range r.Timeline {
-		at := float64(row.UnixNS-start) / 1e9
-		add := func(name, title, y string, x, v float64) {
-			run := r.Summary.Scenario + ", " + LevelOf(&r.Summary).Text
-			if d.several {
-				run = r.Summary.Scenario + ": " + row.Tenant
-			}
-			_, l := d.line(&r.Summary, run, webpage.Chart{Name: "timeline-" + name, Title: title,
-				X: webpage.Axis{Label: "time since the run's start (s)"}, Y: webpage.Axis{Label: y}})
-			l.Points = append(l.Points, webpage.Point{X: x, Y: v})
+		run := r.Summary.Scenario + ", " + LevelOf(&r.Summary).Text
+		if d.several {
+			run = r.Summary.Scenario + ": " + row.Tenant
 		}
-		length := 1.0
+		add := func(name, title, y string, x, v float64) {
+			d.add(&r.Summary, webpage.Chart{Name: "timeline-" + name, Title: title, Y: webpage.Axis{Label: y},
+				X: webpage.Axis{Label: "time since the run's start (s)"}}, run, 0, webpage.Point{X: x, Y: v})
+		}
+		at, length := float64(row.UnixNS-start)/1e9, 1.0
 		if rest := float64(r.Summary.Window.ToNS-row.UnixNS) / 1e9; rest < 1 && !r.Summary.Window.Cut {
 			length = rest // the last second of a run is shorter
 		}

@@ -21,19 +21,18 @@ func WriteHTML(w io.Writer, results []*loadgen.Result) error {
 	if rows.synthetic() {
 		p.Basis = SyntheticNote
 	}
-	first, all := webpage.Section{}, webpage.Section{Title: "Every run", Folded: true}
-	first.Tables, p.Answer = verdicts(results, rows)
-	if t, said := interference(results); said != "" {
-		first.Tables, p.Answer = append([]webpage.Table{t}, first.Tables...), said+"\n"+p.Answer
-	}
+	together, said := interference(results)
+	kept, answer := verdicts(results, rows)
+	p.Answer = said + answer
+	first, all := webpage.Section{Tables: []webpage.Table{together, kept}}, webpage.Section{Title: "Every run", Folded: true}
 	few := 0
 	for _, r := range results {
-		s := &r.Summary
+		s, name := &r.Summary, r.Summary.Scenario+", "+LevelOf(&r.Summary).Text
 		for _, reason := range append(slices.Clone(s.ClientHealth.Reasons), s.Implausible()...) {
-			p.Invalid = append(p.Invalid, fmt.Sprintf("INVALID: %s, %s: %s", s.Scenario, LevelOf(s).Text, reason))
+			p.Invalid = append(p.Invalid, "INVALID: "+name+": "+reason)
 		}
 		if s.Stopped != "" {
-			first.Notes = append(first.Notes, fmt.Sprintf("%s, %s: stopped: %s", s.Scenario, LevelOf(s).Text, s.Stopped))
+			first.Notes = append(first.Notes, name+": stopped: "+s.Stopped)
 		}
 		if s.E2E.Count < 100 {
 			few++
@@ -44,14 +43,12 @@ func WriteHTML(w io.Writer, results []*loadgen.Result) error {
 		first.Notes = append(first.Notes, fmt.Sprintf("In %d of %d runs fewer than 100 requests succeeded, so that P99 is "+
 			"their maximum: make more requests, or longer runs.", few, len(results)))
 	}
-	meaning := webpage.Section{Title: "What the figures mean", Folded: true}
-	definitions := loadgen.Definitions()
-	t := webpage.Table{Head: []string{"figure", "meaning"}}
+	meaning, definitions := webpage.Table{Head: []string{"figure", "meaning"}}, loadgen.Definitions()
 	for _, name := range slices.Sorted(maps.Keys(definitions)) {
-		t.Rows = append(t.Rows, webpage.Row{Cells: []string{name, definitions[name]}})
+		meaning.Add(name, definitions[name])
 	}
-	meaning.Tables = append(meaning.Tables, t)
-	p.Sections = []webpage.Section{first, {Title: "Charts", Charts: Figures(results)}, all, meaning}
+	p.Sections = []webpage.Section{first, {Title: "Charts", Charts: Figures(results)}, all,
+		{Title: "What the figures mean", Folded: true, Tables: []webpage.Table{meaning}}}
 	return p.Write(w)
 }
 
@@ -63,85 +60,67 @@ const nearPeak = 0.95
 
 // verdicts says up to which load each scenario keeps the objectives and what goes first beyond; without objectives, at
 // which load its throughput stops growing.
-func verdicts(results []*loadgen.Result, rows Scenarios) ([]webpage.Table, string) {
-	t := webpage.Table{Head: []string{"scenario", "saturates at", "output (tokens/s)", "end-to-end P99 (s)"}}
+func verdicts(results []*loadgen.Result, rows Scenarios) (t webpage.Table, answer string) {
 	slo := slices.ContainsFunc(results, func(r *loadgen.Result) bool { return r.Summary.Goodput != nil })
-	if slo {
-		t.Head = []string{"scenario", "keeps the objectives to", "good requests/s", "output (tokens/s)", "end-to-end P99 (s)",
-			"beyond"}
+	t.Head = []string{"scenario", "keeps the objectives to", "good requests/s", "output (tokens/s)", "end-to-end P99 (s)",
+		"beyond"}
+	if !slo {
+		t.Head = []string{"scenario", "saturates at", "output (tokens/s)", "end-to-end P99 (s)"}
 	}
-	var said, grows, order []string
-	names := map[string]string{} // of scenarios of which the same is said
+	var said, grows []string
 	for len(rows) > 0 {
-		n := 1
-		for n < len(rows) && rows[n].Scenario == rows[0].Scenario {
-			n++
+		n, name := len(rows), rows[0].Scenario
+		if i := slices.IndexFunc(rows, func(r Scenario) bool { return r.Scenario != name }); i > 0 {
+			n = i
 		}
-		levels, name := rows[:n], rows[0].Scenario
+		levels := rows[:n]
 		rows = rows[n:]
 		if !slo {
 			peak := slices.MaxFunc(levels, func(a, b Scenario) int { return cmp.Compare(a.TokensPerS, b.TokensPerS) }).TokensPerS
 			r := levels[slices.IndexFunc(levels, func(r Scenario) bool { return r.TokensPerS >= nearPeak*peak })]
-			at, figure := r.Load, fmt.Sprintf("%s at %s (%s tokens/s)", name, r.Load, webpage.Number(r.TokensPerS))
+			at, into := r.Load, &said
 			if r.Load == levels[n-1].Load {
-				at, grows = "not by "+at, append(grows, figure)
-			} else {
-				said = append(said, figure)
+				at, into = "not by "+at, &grows
 			}
-			t.Rows = append(t.Rows, webpage.Row{Cells: []string{name, at, webpage.Number(r.TokensPerS), r.p99()}, Colour: name})
+			*into = append(*into, fmt.Sprintf("%s at %s (%s tokens/s)", name, r.Load, webpage.Number(r.TokensPerS)))
+			t.Add(name, at, r.TokensPerS, r.p99())
 			continue
 		}
-		kept, good, beyond, aims := -1, 0.0, "nothing higher was tried", false
-		for i, r := range levels {
-			share, perS, spoiler := keeps(results, r)
+		to, beyond, cells := "at no load tried", "", []any{name, "no objectives", "-", "-", "-"}
+		for i := range levels {
+			r := &levels[i]
+			share, good, spoiler := keeps(results, r)
 			if math.IsNaN(share) {
 				continue
 			}
-			aims = true
-			if share < attainment {
+			if beyond = "nothing higher was tried"; share < attainment {
 				beyond = fmt.Sprintf("%s goes first (%s%% kept at %s)", spoiler, webpage.Number(100*share), r.Load)
 				break
 			}
-			kept, good = i, perS
+			to, cells = "to "+r.Load, []any{name, r.Load, good, r.TokensPerS, r.p99()}
 		}
-		if !aims {
-			t.Rows = append(t.Rows, webpage.Row{Cells: []string{name, "no objectives", "-", "-", "-", "-"}, Colour: name})
-			continue
-		}
-		to, row := "at no load tried", webpage.Row{Colour: name,
-			Cells: []string{name, "no load tried", "-", "-", "-", beyond}}
-		if kept >= 0 {
-			r := &levels[kept]
-			to = "to " + r.Load
-			row.Cells = []string{name, r.Load, webpage.Number(good), webpage.Number(r.TokensPerS), r.p99(), beyond}
-		}
-		t.Rows = append(t.Rows, row)
-		key := to + "; " + beyond
-		if names[key] == "" {
-			order = append(order, key)
-			names[key] = name
+		if beyond == "" {
+			beyond = "-"
 		} else {
-			names[key] += ", " + name
+			said = append(said, name+" "+to+" ("+beyond+")")
 		}
+		t.Add(append(cells, beyond)...)
 	}
-	for _, key := range order {
-		said = append(said, names[key]+" "+key)
-	}
-	var answer []string
 	if slo && len(said) > 0 {
-		answer = append(answer, "99% of requests keep the objectives with "+strings.Join(said, "; with ")+".")
-	} else if len(said) > 0 {
-		answer = append(answer, "Throughput saturates with "+strings.Join(said, ", ")+".")
+		return t, "99% of requests keep the objectives with " + strings.Join(said, "; with ") + "."
+	}
+	if len(said) > 0 {
+		answer = "Throughput saturates with " + strings.Join(said, ", ") + ". "
 	}
 	if len(grows) > 0 {
-		answer = append(answer, "Throughput is highest at the highest load tried with "+strings.Join(grows, ", ")+".")
+		answer += "Throughput is highest at the highest load tried with " + strings.Join(grows, ", ") + "."
 	}
-	return []webpage.Table{t}, strings.Join(answer, " ")
+	return t, answer
 }
 
 // keeps returns the share of requests that kept their objectives in the runs of a row, how many did a second, and the
 // latency that exceeds its bound most. The share is NaN where no request has objectives.
-func keeps(results []*loadgen.Result, row Scenario) (share, perS float64, spoiler string) {
+func keeps(results []*loadgen.Result, row *Scenario) (share, perS float64, spoiler string) {
 	met, of, runs, worst := 0.0, 0.0, 0.0, 0.0
 	for _, r := range results {
 		s := &r.Summary
@@ -152,9 +131,8 @@ func keeps(results []*loadgen.Result, row Scenario) (share, perS float64, spoile
 		for i := range s.Tenants {
 			t := &s.Tenants[i]
 			for _, b := range bounds {
-				bound := objective(&t.Measures, b.of)
-				over := float64(figuresOf(&t.Measures, b.metric).P99 / bound)
-				if bound > 0 && over > worst {
+				limit := b.limit(&t.Measures)
+				if over := float64(b.figures(&t.Measures).P99 / limit); limit > 0 && over > worst {
 					if worst, spoiler = over, b.name; len(s.Tenants) > 1 {
 						spoiler = t.Name + "'s " + b.name
 					}
@@ -173,20 +151,19 @@ const exclusive = "exclusive"
 
 // interference compares each tenant together with others to itself alone: in a run of its own, or with a GPU of its
 // own under the same load.
-func interference(results []*loadgen.Result) (webpage.Table, string) {
-	t := webpage.Table{Caption: "Together against alone (median factor, interval over repeated runs at 95%)",
-		Head: []string{"tenant", "scenario", "end-to-end P50", "end-to-end P99", "TTFT P99", "output"}}
-	worst, said := 0.0, ""
-	var done []string
+func interference(results []*loadgen.Result) (t webpage.Table, said string) {
+	t.Caption = "Together against alone (median factor, interval over repeated runs at 95%)"
+	t.Head = []string{"tenant", "scenario", "load", "end-to-end P50", "end-to-end P99", "TTFT P99", "output"}
+	worst, done := 0.0, map[[3]string]bool{}
 	for _, r := range results {
 		s := &r.Summary
 		for i := range s.Tenants {
 			name, load := s.Tenants[i].Name, s.Tenants[i].Load
-			key := strings.Join([]string{s.Scenario, name, load}, "\x00")
-			if len(s.Tenants) < 2 || s.Scenario == exclusive || slices.Contains(done, key) {
+			key := [3]string{s.Scenario, name, load}
+			if len(s.Tenants) < 2 || s.Scenario == exclusive || done[key] {
 				continue
 			}
-			done = append(done, key)
+			done[key] = true
 			var with, alone []loadgen.Summary
 			for _, o := range results {
 				other, ok := o.Summary.Tenant(name)
@@ -198,20 +175,20 @@ func interference(results []*loadgen.Result) (webpage.Table, string) {
 					alone = append(alone, o.Summary)
 				}
 			}
-			figures := []string{"e2e_ms.p50", "e2e_ms.p99", "ttft_ms.p99", "output_tokens_per_s"}
-			c, err := CompareRuns(alone, with, CompareOptions{Tenant: name, AllowInvalid: true, Figures: figures})
+			c, err := CompareRuns(alone, with, CompareOptions{Tenant: name, AllowInvalid: true,
+				Figures: []string{"e2e_ms.p50", "e2e_ms.p99", "ttft_ms.p99", "output_tokens_per_s"}})
 			if err != nil || len(alone) == 0 {
 				continue
 			}
-			row := webpage.Row{Cells: []string{name, s.Scenario + ", " + LevelOf(s).Text}, Colour: s.Scenario}
-			for _, f := range c.Figures {
-				row.Cells = append(row.Cells, factorText(&f))
+			cells := []any{name, s.Scenario, LevelOf(s).Text}
+			for k := range c.Figures {
+				cells = append(cells, factorText(&c.Figures[k]))
 			}
-			t.Rows = append(t.Rows, row)
+			t.Add(cells...)
 			if v := c.Figures[0].Other.Median / c.Figures[0].Base.Median; v > worst && !math.IsInf(v, 1) {
 				worst = v
-				said = fmt.Sprintf("Together, %s suffers most: its median request takes %s of what it takes alone (%s).", name,
-					row.Cells[2], row.Cells[1])
+				said = fmt.Sprintf("Together, %s suffers most: its median request takes %s of what it takes alone (%s, %s).\n",
+					name, cells[3], s.Scenario, cells[2])
 			}
 		}
 	}
@@ -238,27 +215,20 @@ func factorText(f *FigureComparison) string {
 func runTables(s *loadgen.Summary) (tables []webpage.Table) {
 	for i := range s.Tenants {
 		m := &s.Tenants[i].Measures
-		caption := fmt.Sprintf("%s, %s, %s: %d requests, %d ok, %d failed", s.Scenario, s.Tenants[i].Name, s.Tenants[i].Load,
-			m.Counts.Total, m.Counts.OK, m.Counts.Failed)
-		if classes := FailedByClass(&m.Counts); classes != "" {
-			caption += " (" + classes + ")"
-		}
-		caption += fmt.Sprintf("; %.1f requests/s; %.1f tokens/s (%s); %s", m.CompletedPerS, m.OutputTokensPerS, tokens(m),
-			s.RunID)
-		if s.ClientHealth.Stamps != "" {
-			caption += "; receive times: " + s.ClientHealth.Stamps
-		}
-		caption += fmt.Sprintf("; steady state: %s (%s)", s.SteadyState.Verdict, s.SteadyState.Reason)
-		for _, remark := range remarks(m) {
-			caption += "; " + remark
-		}
-		t := webpage.Table{Caption: caption, Head: []string{"ms", "count", "mean", "p50", "p90", "p95", "p99", "max"}}
+		caption := []string{fmt.Sprintf("%s, %s, %s: %d requests, %d ok, %d failed", s.Scenario, s.Tenants[i].Name,
+			s.Tenants[i].Load, m.Counts.Total, m.Counts.OK, m.Counts.Failed), FailedByClass(&m.Counts),
+			fmt.Sprintf("%.1f requests/s", m.CompletedPerS), fmt.Sprintf("%.1f tokens/s (%s)", m.OutputTokensPerS, tokens(m)),
+			s.RunID, strings.TrimSuffix("receive times: "+s.ClientHealth.Stamps, "receive times: "),
+			fmt.Sprintf("steady state: %s (%s)", s.SteadyState.Verdict, s.SteadyState.Reason)}
+		caption = slices.DeleteFunc(append(caption, remarks(m)...), func(text string) bool { return text == "" })
+		t := webpage.Table{Caption: strings.Join(caption, "; "),
+			Head: []string{"ms", "count", "mean", "p50", "p90", "p95", "p99", "max"}}
 		for _, r := range shown(m) {
-			row := webpage.Row{Cells: []string{r.Metric.String(), fmt.Sprint(r.Count)}}
+			cells := []any{r.Metric, r.Count}
 			for _, v := range []loadgen.Millis{r.Mean, r.P50, r.P90, r.P95, r.P99, r.Max} {
-				row.Cells = append(row.Cells, strings.Replace(fmt.Sprintf("%.2f", float64(v)), "+Inf", "∞", 1))
+				cells = append(cells, float64(v))
 			}
-			t.Rows = append(t.Rows, row)
+			t.Add(cells...)
 		}
 		tables = append(tables, t)
 	}

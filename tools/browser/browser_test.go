@@ -29,13 +29,10 @@ import (
 //go:embed testdata/axe.min.js
 var axe string
 
-// listen notes where texts are painted, and look finds those that overlap or are cut.
-var (
-	//go:embed testdata/listen.js
-	listen string
-	//go:embed testdata/look.js
-	look string
-)
+// look finds texts that overlap or are cut.
+//
+//go:embed testdata/look.js
+var look string
 
 // pages are the commands that make each page: {} is the file to write, {fleet} a fleet of 800 workloads, {cluster} the
 // fleet of the built-in cluster and {recorded} the series that predict's report names. A command runs in the repository's root.
@@ -192,11 +189,7 @@ func view(t *testing.T, browser context.Context, file string) {
 			}
 		}
 	})
-	before := chromedp.ActionFunc(func(ctx context.Context) error {
-		_, err := page.AddScriptToEvaluateOnNewDocument(listen).Do(ctx)
-		return err
-	})
-	if err := chromedp.Run(tab, before, network.Enable(), log.Enable(), chromedp.Navigate(own), chromedp.Evaluate(axe+";0", nil)); err != nil {
+	if err := chromedp.Run(tab, network.Enable(), log.Enable(), chromedp.Navigate(own), chromedp.Evaluate(axe+";0", nil)); err != nil {
 		t.Fatal(err)
 	}
 	for _, width := range []int64{390, 1280} {

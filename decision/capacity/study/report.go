@@ -69,11 +69,6 @@ func (r *Report) WriteText(out io.Writer) error {
 		line("nothing can be arranged")
 	}
 	r.writeWhy(line)
-	for _, c := range r.Crossovers {
-		line("crossover: between load %g%s and %g%s the cheapest changes from %s (%d %s) to %s (%d %s)",
-			c.Above, r.perS(c.Above, " (%s/s)"), c.UpTo, r.perS(c.UpTo, " (%s/s)"), c.From.Kind, c.From.GPUs,
-			c.From.GPU, c.To.Kind, c.To.GPUs, c.To.GPU)
-	}
 	if v := r.Whole; v != nil {
 		for _, tn := range v.Tenants {
 			line("whole trace, %s: TTFT P99 %.0f ms, TPOT P99 %.1f ms", tn.Name,
@@ -176,6 +171,7 @@ func (r *Report) ByVerdict() []*capacity.Arrangement {
 	return append(out, missed...)
 }
 
+// writeWhy writes what was chosen, why, and what was not searched.
 func (r *Report) writeWhy(line func(format string, args ...any)) {
 	line("")
 	if c := r.Chosen; c != nil {
@@ -202,6 +198,11 @@ func (r *Report) writeWhy(line func(format string, args ...any)) {
 			line("not searched: %s", text)
 		}
 		seen[text] = true
+	}
+	for _, c := range r.Crossovers {
+		line("crossover: between load %g%s and %g%s the cheapest changes from %s (%d %s) to %s (%d %s)",
+			c.Above, r.perS(c.Above, " (%s/s)"), c.UpTo, r.perS(c.UpTo, " (%s/s)"), c.From.Kind, c.From.GPUs,
+			c.From.GPU, c.To.Kind, c.To.GPUs, c.To.GPU)
 	}
 }
 

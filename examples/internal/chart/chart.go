@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -65,6 +66,9 @@ func WriteAll(path string, p *webpage.Page) error {
 	end := filepath.Ext(path)
 	for _, s := range p.Sections {
 		for i := range s.Charts {
+			if len(s.Charts[i].Series) == 0 {
+				continue
+			}
 			title := strings.Join(strings.FieldsFunc(strings.ToLower(s.Charts[i].Title), func(r rune) bool {
 				return !unicode.IsLetter(r) && !unicode.IsDigit(r)
 			}), "-")
@@ -91,20 +95,29 @@ func Draw(c *webpage.Chart, format string) ([]byte, error) {
 		}
 		err = errors.Join(err, add(p, &legend, c, i, &s))
 	}
-	x, y := c.Ranges()
 	for _, l := range c.Limits {
-		ends := plotter.XYs{{X: x.Min, Y: l.At}, {X: x.Max, Y: l.At}}
+		axis := &p.Y
 		if l.Vertical {
-			ends = plotter.XYs{{X: l.At, Y: y.Min}, {X: l.At, Y: y.Max}}
+			axis = &p.X
+		}
+		axis.Min, axis.Max = min(axis.Min, l.At), max(axis.Max, l.At)
+	}
+	if c.Diagonal {
+		p.X.Min, p.X.Max = min(p.X.Min, p.Y.Min), max(p.X.Max, p.Y.Max)
+		p.Y.Min, p.Y.Max = p.X.Min, p.X.Max
+	}
+	scale(&p.X, &c.X)
+	scale(&p.Y, &c.Y)
+	for _, l := range c.Limits {
+		ends := plotter.XYs{{X: p.X.Min, Y: l.At}, {X: p.X.Max, Y: l.At}}
+		if l.Vertical {
+			ends = plotter.XYs{{X: l.At, Y: p.Y.Min}, {X: l.At, Y: p.Y.Max}}
 		}
 		err = errors.Join(err, across(p, &legend, l.Name, ends))
 	}
 	if c.Diagonal {
-		low, high := max(x.Min, y.Min), min(x.Max, y.Max)
-		err = errors.Join(err, across(p, &legend, "equal", plotter.XYs{{X: low, Y: low}, {X: high, Y: high}}))
+		err = errors.Join(err, across(p, &legend, "equal", plotter.XYs{{X: p.X.Min, Y: p.Y.Min}, {X: p.X.Max, Y: p.Y.Max}}))
 	}
-	scale(&p.X, &c.X, x)
-	scale(&p.Y, &c.Y, y)
 	canvas, formatErr := draw.NewFormattedCanvas(figureWidth, figureHeight, format)
 	if err = errors.Join(err, formatErr); err != nil {
 		return nil, fmt.Errorf("figure %s: %w", c.Name, err)
@@ -128,22 +141,19 @@ func init() { plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "San
 // add draws a series, a line for each of its unbroken parts, narrower than those beneath and with gaps of its own, so
 // that lines that coincide all show.
 func add(p *plot.Plot, legend *plot.Legend, c *webpage.Chart, i int, s *webpage.Series) error {
-	for k, part := range unbroken(s.Points) {
+	for k, part := range unbroken(c, s.Points) {
 		curve, dots, err := plotter.NewLinePoints(part)
 		if err != nil {
 			return err
 		}
 		curve.Color, curve.Dashes, curve.Width = plotutil.Color(i), plotutil.Dashes(i), lineWidth(i, len(c.Series))
-		if c.Kind == webpage.Bars {
-			curve.StepStyle = plotter.PostStep
-		}
 		dots.Color, dots.Shape = curve.Color, plotutil.Shape(i)
 		var shown []plot.Thumbnailer
-		if c.Kind != webpage.Scatter {
+		if !c.Scatter {
 			p.Add(curve)
 			shown = append(shown, curve)
 		}
-		if s.Dots || c.Kind == webpage.Scatter {
+		if c.Scatter || len(s.Points) < mostDots {
 			p.Add(dots)
 			shown = append(shown, dots)
 		}
@@ -154,15 +164,20 @@ func add(p *plot.Plot, legend *plot.Legend, c *webpage.Chart, i int, s *webpage.
 	return nil
 }
 
+// mostDots is from how many points on a line has no dots.
+const mostDots = 20
+
 func lineWidth(i, of int) vg.Length { return vg.Points(1.4 + 0.9*float64(min(of-1-i, 4))) }
 
-// unbroken parts points where there is no Y.
-func unbroken(points []webpage.Point) (parts []plotter.XYs) {
+// unbroken parts points where there is no Y, and leaves out what a logarithmic axis has no place for.
+func unbroken(c *webpage.Chart, points []webpage.Point) (parts []plotter.XYs) {
 	open := false
 	for _, q := range points {
 		switch {
 		case math.IsNaN(q.Y):
 			open = false
+			continue
+		case c.X.Log && q.X <= 0 || c.Y.Log && q.Y <= 0:
 			continue
 		case !open:
 			parts, open = append(parts, nil), true
@@ -184,20 +199,28 @@ func across(p *plot.Plot, legend *plot.Legend, name string, ends plotter.XYs) er
 	return nil
 }
 
-func scale(to *plot.Axis, of *webpage.Axis, r webpage.Range) {
-	to.Label.Text, to.Min, to.Max = of.Label, r.Min, r.Max
-	if of.Log {
-		to.Scale = plot.LogScale{}
-	}
-	if r.Ticks == nil {
+// margin is the length of an axis relative to its data.
+const margin = 1.05
+
+// scale gives an axis its range, and a logarithmic one its steps.
+func scale(to *plot.Axis, of *webpage.Axis) {
+	to.Label.Text, to.Max = of.Label, cmp.Or(of.Max, to.Max*margin)
+	if !of.Log || math.IsInf(to.Min, 0) { // nothing is shown
+		to.Min = cmp.Or(of.Min, min(to.Min*margin, 0))
 		return
 	}
-	ticks := make(plot.ConstantTicks, len(r.Ticks))
-	for i, v := range r.Ticks {
-		ticks[i] = plot.Tick{Value: v, Label: fmt.Sprintf("%.6g", v)}
-		if i < len(of.Names) {
-			ticks[i].Label = of.Names[i]
+	to.Min, to.Scale = cmp.Or(of.Min, to.Min/margin), plot.LogScale{}
+	to.Tick.Marker = plot.TickerFunc(func(low, high float64) (ticks []plot.Tick) {
+		for e := math.Floor(math.Log10(low)); e <= math.Log10(high); e++ {
+			for _, m := range []float64{1, 2, 5} {
+				v := m * math.Pow(10, e)
+				ticks = append(ticks, plot.Tick{Value: v, Label: fmt.Sprintf("%.6g", v)})
+			}
 		}
-	}
-	to.Tick.Marker = ticks
+		ticks = slices.DeleteFunc(ticks, func(t plot.Tick) bool { return t.Value < low || t.Value > high })
+		if len(ticks) < 3 {
+			return plot.DefaultTicks{}.Ticks(low, high)
+		}
+		return ticks
+	})
 }

@@ -29,18 +29,13 @@
       if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3)
         broken.push("overlap: " + boxes[i].name + " | " + boxes[k].name);
     }
-  // Texts of charts are painted; listen.js has noted them.
-  for (const chart of document.querySelectorAll(".uplot")) {
-    if (chart.getBoundingClientRect().right > view + 1) broken.push("a chart is cut");
-    const texts = chart.querySelector("canvas").texts || [];
-    if (texts.length < 4) broken.push("a chart has " + texts.length + " texts");
-    for (let i = 0; i < texts.length; i++) {
-      const a = texts[i];
-      if (a.left < -1 || a.right > chart.clientWidth + 1 || a.top < -1 || a.bottom > chart.clientHeight + 1) broken.push("cut in a chart: " + a.text);
-      for (const b of texts.slice(i + 1))
-        if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1)
-          broken.push("overlap in a chart: " + a.text + " | " + b.text);
-    }
+  for (const figure of document.querySelectorAll("figure")) {
+    const chart = figure.querySelector("svg[role=img]");
+    if (!figure.checkVisibility()) continue;
+    if (!chart || chart.querySelectorAll("text").length < 4) broken.push("a chart has no names: " + figure.innerText.slice(0, 60));
+    else if (chart.getBoundingClientRect().right > view + 1) broken.push("a chart is cut");
+    const crowded = figure.querySelectorAll("path[stroke-width='2']").length;
+    if (crowded > 4 && !figure.classList.contains("split")) broken.push(crowded + " lines over one another");
   }
   const answer = document.getElementById("answer");
   return { Broken: [...new Set(broken)].slice(0, 20), Answer: answer ? answer.getBoundingClientRect().bottom : 0 };
