@@ -68,6 +68,7 @@ func verdicts(results []*loadgen.Result, rows Scenarios) (t webpage.Table, answe
 		t.Head = []string{"scenario", "saturates at", "output (tokens/s)", "end-to-end P99 (s)"}
 	}
 	var said, grows []string
+	alike := map[string]string{} // names of scenarios of which the same is said
 	for len(rows) > 0 {
 		n, name := len(rows), rows[0].Scenario
 		if i := slices.IndexFunc(rows, func(r Scenario) bool { return r.Scenario != name }); i > 0 {
@@ -99,14 +100,17 @@ func verdicts(results []*loadgen.Result, rows Scenarios) (t webpage.Table, answe
 			}
 			to, cells = "to "+r.Load, []any{name, r.Load, good, r.TokensPerS, r.p99()}
 		}
-		if beyond == "" {
-			beyond = "-"
-		} else {
-			said = append(said, name+" "+to+" ("+beyond+")")
+		t.Add(append(cells, cmp.Or(beyond, "-"))...)
+		if what := to + " (" + beyond + ")"; beyond != "" && alike[what] == "" {
+			said, alike[what] = append(said, what), name
+		} else if beyond != "" {
+			alike[what] += ", " + name
 		}
-		t.Add(append(cells, beyond)...)
 	}
 	if slo && len(said) > 0 {
+		for i, what := range said {
+			said[i] = alike[what] + " " + what
+		}
 		return t, "99% of requests keep the objectives with " + strings.Join(said, "; with ") + "."
 	}
 	if len(said) > 0 {
