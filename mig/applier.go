@@ -46,29 +46,6 @@ type effect struct {
 	lost bool
 }
 
-func (a *applier) dryRun(state DeviceState, plan ChangePlan) (Report, error) {
-	var entries []JournalEntry
-	for _, s := range plan.Steps {
-		entries = append(entries, JournalEntry{Action: s.Op.String(), Instance: s.Instance.String()})
-	}
-	if mode := plan.mode(state.Mode); mode != state.Mode {
-		entry := JournalEntry{Action: "set-mode", Mode: optional.Of(mode)}
-		if mode == ModeEnabled {
-			entries = slices.Insert(entries, 0, entry)
-		} else {
-			entries = append(entries, entry)
-		}
-	}
-	for _, e := range entries {
-		e.Status = "planned"
-		if err := a.journal(e); err != nil {
-			return a.report, err
-		}
-	}
-	a.report.After = plan.Want
-	return a.report, nil
-}
-
 func (a *applier) journal(e JournalEntry) error {
 	e.Seq, e.Device = len(a.report.Journal)+1, a.report.Device
 	a.report.Journal = append(a.report.Journal, e)
@@ -80,8 +57,12 @@ func (a *applier) journal(e JournalEntry) error {
 	return a.opts.Journal(e)
 }
 
-// step journals an action around do, which gets the device's state.
+// step journals an action around do, which gets the device's state. In a dry run it is journalled as planned only.
 func (a *applier) step(ctx context.Context, e JournalEntry, do func(DeviceState) (Optional[int], error)) error {
+	if a.opts.DryRun {
+		e.Status = "planned"
+		return a.journal(e)
+	}
 	a.failed = strings.TrimSpace(e.Action + " " + e.Instance)
 	if err := ctx.Err(); err != nil {
 		return err
@@ -117,8 +98,7 @@ func (a *applier) run(ctx context.Context, plan ChangePlan) error {
 		}
 	}
 	for _, s := range plan.Steps {
-		e := JournalEntry{Action: s.Op.String(), Instance: s.Instance.String()}
-		err := a.step(ctx, e, func(now DeviceState) (Optional[int], error) {
+		err := a.step(ctx, s.entry(), func(now DeviceState) (Optional[int], error) {
 			if s.Op == OpCreate {
 				return a.create(ctx, s.Instance)
 			}

@@ -177,11 +177,15 @@ func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) 
 	if done || err != nil {
 		return a.report, err
 	}
-	if opts.DryRun {
-		return a.dryRun(state, plan)
-	}
 	a.before, a.mode, a.stands = state, state.Mode, slices.Clone(state.Instances)
-	if err := a.run(ctx, plan); err != nil {
+	err = a.run(ctx, plan)
+	switch {
+	case opts.DryRun && err == nil:
+		a.report.Done, a.report.After = nil, plan.Want
+		return a.report, nil
+	case opts.DryRun:
+		return a.report, err
+	case err != nil:
 		var pending *PendingError
 		if errors.As(err, &pending) {
 			pending.Done = a.report.Done

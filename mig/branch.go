@@ -2,7 +2,6 @@ package mig
 
 import (
 	"cmp"
-	"container/heap"
 	"math"
 	"slices"
 )
@@ -20,32 +19,24 @@ func (n *boundNode) child(bound int64, seq int) *boundNode {
 	return &boundNode{bound, seq, slices.Clone(n.low), slices.Clone(n.high), slices.Clone(n.least), slices.Clone(n.most)}
 }
 
-type boundHeap []*boundNode
-
-func (h boundHeap) Len() int { return len(h) }
-func (h boundHeap) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(h[i].bound, h[j].bound), cmp.Compare(h[j].seq, h[i].seq)) < 0
-}
-func (h boundHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *boundHeap) Push(x any)   { *h = append(*h, x.(*boundNode)) }
-func (h *boundHeap) Pop() any {
-	old := *h
-	n := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return n
+// after orders nodes: the one to take next, that of the lowest bound and then the youngest, comes last.
+func (n *boundNode) after(m *boundNode) int {
+	return cmp.Or(cmp.Compare(m.bound, n.bound), cmp.Compare(n.seq, m.seq))
 }
 
 // branchAndBound improves sol until it is proven optimal or so many relaxations are solved. Parts of the solutions
 // are taken in the order of their bounds, so that the lowest bound that is left is a bound of them all.
 func (p *coverProblem) branchAndBound(sol *coverSolution, relaxations int) {
-	open := &boundHeap{{bound: sol.bound, low: make([]int32, len(p.columns)),
+	open := []*boundNode{{bound: sol.bound, low: make([]int32, len(p.columns)),
 		high:  slices.Repeat([]int32{-1}, len(p.columns)),
 		least: make([]int64, len(p.limits)), most: slices.Clone(p.limits)}}
-	for seq := 1; open.Len() > 0; {
-		if sol.bound = min((*open)[0].bound, sol.cost); sol.bound == sol.cost || relaxations <= 0 {
+	for seq := 1; len(open) > 0; {
+		last := len(open) - 1
+		n := open[last]
+		if sol.bound = min(n.bound, sol.cost); sol.bound == sol.cost || relaxations <= 0 {
 			break
 		}
-		n := heap.Pop(open).(*boundNode)
+		open = open[:last]
 		relaxations--
 		x, ok := p.relaxNode(n, sol)
 		if !ok || n.bound >= sol.cost {
@@ -69,10 +60,12 @@ func (p *coverProblem) branchAndBound(sol *coverSolution, relaxations int) {
 			below.high[c] = n.low[c] + int32(math.Floor(x[c]))
 			above.low[c] = below.high[c] + 1
 		}
-		heap.Push(open, below)
-		heap.Push(open, above)
+		for _, child := range []*boundNode{below, above} {
+			at, _ := slices.BinarySearchFunc(open, child, (*boundNode).after)
+			open = slices.Insert(open, at, child)
+		}
 	}
-	if open.Len() == 0 {
+	if len(open) == 0 {
 		sol.bound = sol.cost
 	}
 	sol.optimal = sol.bound == sol.cost

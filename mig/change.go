@@ -34,6 +34,11 @@ type Step struct {
 // String writes the step: "create 3g.40gb@4".
 func (s Step) String() string { return s.Op.String() + " " + s.Instance.String() }
 
+// entry begins the journal's line of the step.
+func (s Step) entry() JournalEntry {
+	return JournalEntry{Action: s.Op.String(), Instance: s.Instance.String()}
+}
+
 // ChangePlan leads from one layout of a GPU to another. It is data: making one touches no device.
 type ChangePlan struct {
 	Model   *Model     `json:"-"`

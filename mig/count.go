@@ -84,43 +84,49 @@ type cutInstance struct {
 func (m *Model) resolve(counts []Count) (demand, error) {
 	var d demand
 	var list problems
-	devices := map[int]map[int]int{} // profile to slices to devices
-	for i, c := range counts {
-		if c.N < 0 || c.N > MaxCount {
-			list.Addf(fmt.Sprintf("want[%d]", i), fmt.Sprintf("use 0 to %d", MaxCount), "%s: %d is not a count",
-				problem.Clip(c.Profile), c.N)
-			continue
-		}
-		p, slices, err := m.device(c.Profile)
-		if err != nil {
-			list.add(fmt.Sprintf("want[%d]", i), err)
-			continue
-		}
-		if slices == 0 {
-			d.n[p.index] = min(d.n[p.index]+c.N, MaxCount)
-			continue
-		}
-		if devices[p.index] == nil {
-			devices[p.index] = map[int]int{}
-		}
-		// More devices than a GPU has slices can't be placed; a few too many say so as well as a million.
-		devices[p.index][slices] += min(c.N, maxUnits*maxUnits)
-	}
+	whole, cut := tally(&list, "want", counts, m.device)
 	if err := list.err(); err != nil {
 		return demand{}, err
 	}
-	for i := range m.Profiles {
-		if devices[i] == nil {
-			continue
+	for i, p := range m.Profiles {
+		d.n[i] = min(whole[p], MaxCount)
+		for size, n := range cut[p] {
+			// More devices than a GPU has slices can't be placed; a few too many say so as well as a million.
+			cut[p][size] = min(n, maxUnits*maxUnits)
 		}
-		for _, cut := range packCompute(m.CIRule, m.Profiles[i].ComputeSlices, devices[i]) {
-			for range cut.times {
-				d.cut = append(d.cut, cutInstance{i, cut.compute})
+		for _, c := range packCompute(m.CIRule, p.ComputeSlices, cut[p]) {
+			for range c.times {
+				d.cut = append(d.cut, cutInstance{i, c.compute})
 			}
-			d.cutted[i] += cut.times
+			d.cutted[i] += c.times
 		}
 	}
 	return d, nil
+}
+
+// tally adds counts up by profile: GPU instances, and compute instances of less than one by their slices.
+func tally[P comparable](list *problems, path string, counts []Count, device func(name string) (P, int, error)) (
+	whole map[P]int, cut map[P]map[int]int) {
+	whole, cut = map[P]int{}, map[P]map[int]int{}
+	for i, c := range counts {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if c.N < 0 || c.N > MaxCount {
+			list.Addf(at, fmt.Sprintf("use 0 to %d", MaxCount), "%s: %d is not a count", problem.Clip(c.Profile), c.N)
+			continue
+		}
+		p, slices, err := device(c.Profile)
+		switch {
+		case err != nil:
+			list.add(at, err)
+		case slices == 0:
+			whole[p] += c.N
+		case cut[p] == nil:
+			cut[p] = map[int]int{slices: c.N}
+		default:
+			cut[p][slices] += c.N
+		}
+	}
+	return whole, cut
 }
 
 // device returns the profile of a device's name, and the slices of its compute

@@ -74,16 +74,13 @@ func sameInstance(a, b Instance) bool {
 
 // sameCompute compares compute instances; nil is one that spans the instance.
 func sameCompute(in Instance, compute []int) bool {
-	a, b := slices.Clone(in.Compute), slices.Clone(compute)
-	if a == nil {
-		a = []int{in.Profile.ComputeSlices}
+	sorted := func(compute []int) []int {
+		if compute == nil {
+			return []int{in.Profile.ComputeSlices}
+		}
+		return slices.Sorted(slices.Values(compute))
 	}
-	if b == nil {
-		b = []int{in.Profile.ComputeSlices}
-	}
-	slices.Sort(a)
-	slices.Sort(b)
-	return slices.Equal(a, b)
+	return slices.Equal(sorted(in.Compute), sorted(compute))
 }
 
 // bare reports whether a GPU instance has no compute instance.

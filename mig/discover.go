@@ -92,9 +92,7 @@ func newDiscovered(id DeviceIdentity, candidates []*Model, profiles []DeviceProf
 	m.ComputeSlices = whole.Slices
 	m.SMs = sharing.KnownCell(whole.SMs, deviceSource)
 	m.Engines = deviceEngines(whole)
-	m.grid = newGrid(m)
-	m.sizeOrder = sizeOrder(m.Profiles)
-	if m.grid == nil {
+	if m.prepare(); m.grid == nil {
 		return nil, fmt.Errorf("%w: %s reports %d units and %d profiles", ErrPlacementsUnknown, id.Name, m.Units,
 			len(m.Profiles))
 	}
@@ -152,9 +150,7 @@ func (d DeviceProfile) maxInstances() int {
 }
 
 func deviceEngines(d DeviceProfile) Engines {
-	known := func(n int) sharing.Cell[int] { return sharing.KnownCell(n, deviceSource) }
-	return Engines{Copy: known(d.Copy), NVDEC: known(d.NVDEC), NVENC: known(d.NVENC), JPEG: known(d.JPEG),
-		OFA: known(d.OFA)}
+	return engines([]*int{&d.Copy, &d.NVDEC, &d.NVENC, &d.JPEG, &d.OFA}, deviceSource)
 }
 
 // nominalGB returns the figure that drivers put into the name of a profile with mem of a GPU's total memory: its

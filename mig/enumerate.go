@@ -3,6 +3,7 @@ package mig
 import (
 	"fmt"
 	"iter"
+	"slices"
 )
 
 // Enumeration counts the ways to partition an otherwise empty GPU with some
@@ -74,14 +75,11 @@ func (m *Model) Layouts(profiles ...string) (iter.Seq[Layout], error) {
 
 // layoutOf returns the layout of some slots.
 func (m *Model) layoutOf(slots []int) Layout {
-	l := Layout{Model: m, Instances: make([]Instance, 0, len(slots))}
-	for _, s := range slots {
-		sl := &m.grid.slots[s]
-		l.Instances = append(l.Instances, Instance{Profile: m.Profiles[sl.profile], Placement: sl.Placement})
-	}
-	l.sort()
-	return l
+	return NewLayout(m, m.cutInstances(slots, nil)...)
 }
+
+// everyProfile is the set of all profiles.
+var everyProfile = [maxProfiles]bool(slices.Repeat([]bool{true}, maxProfiles))
 
 // only returns which profiles are named, as a set of indexes.
 func (m *Model) only(profiles []string) ([maxProfiles]bool, error) {
@@ -92,14 +90,13 @@ func (m *Model) only(profiles []string) ([maxProfiles]bool, error) {
 	var list problems
 	for _, name := range profiles {
 		p, err := m.Profile(name)
-		if err != nil {
-			list.add("", err)
-			continue
+		list.add("", err)
+		if err == nil {
+			allowed[p.index] = true
 		}
-		allowed[p.index] = true
 	}
-	for i := range m.Profiles {
-		allowed[i] = allowed[i] || len(profiles) == 0
+	if len(profiles) == 0 {
+		allowed = everyProfile
 	}
 	return allowed, list.err()
 }
@@ -108,18 +105,17 @@ func (m *Model) only(profiles []string) ([maxProfiles]bool, error) {
 // be added. visit returns false to stop.
 func (m *Model) walk(st *state, at int, allowed [maxProfiles]bool, placed []int,
 	visit func(st *state, placed []int, maximal bool) bool) bool {
-	maximal := true
+	var free []int
 	for s := range m.grid.slots {
 		if allowed[m.grid.slots[s].profile] && m.grid.fits(st, s) {
-			maximal = false
-			break
+			free = append(free, s)
 		}
 	}
-	if !visit(st, placed, maximal) {
+	if !visit(st, placed, len(free) == 0) {
 		return false
 	}
-	for s := at; s < len(m.grid.slots); s++ {
-		if !allowed[m.grid.slots[s].profile] || !m.grid.fits(st, s) {
+	for _, s := range free {
+		if s < at {
 			continue
 		}
 		m.grid.add(st, s)

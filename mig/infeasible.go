@@ -47,12 +47,9 @@ func (e *InfeasibleError) Error() string {
 func (e *InfeasibleError) Is(target error) bool { return target == ErrInfeasible }
 
 func countsText(counts []Count) string {
-	parts := make([]string, len(counts))
-	for i, c := range counts {
-		parts[i] = c.Profile
-		if c.N != 1 {
-			parts[i] = fmt.Sprintf("%d x %s", c.N, c.Profile)
-		}
+	var parts []string
+	for _, c := range counts {
+		parts = append(parts, strings.TrimPrefix(fmt.Sprintf("%d x %s", c.N, c.Profile), "1 x "))
 	}
 	return strings.Join(parts, " + ")
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -32,14 +31,7 @@ func (in Instance) String() string {
 	}
 	fmt.Fprintf(&b, "%s@%d", name, in.Start)
 	if in.Compute != nil {
-		b.WriteByte('[')
-		for i, c := range in.Compute {
-			if i > 0 {
-				b.WriteByte('+')
-			}
-			b.WriteString(strconv.Itoa(c))
-		}
-		b.WriteByte(']')
+		b.WriteString(strings.ReplaceAll(fmt.Sprint(in.Compute), " ", "+"))
 	}
 	if in.Busy {
 		b.WriteString("!busy")
@@ -74,25 +66,50 @@ func (l Layout) String() string {
 	return strings.Join(parts, ",")
 }
 
+const cellWidth = 9 // the width of one placement unit of a bar, in characters
+
+// Bar draws the layout as one line of placement units: names of instances, a
+// star on busy ones, dots where nothing stands.
+//
+//	|2g.20gb          |1g.10gb* |.........|3g.40gb                            |
+func (l Layout) Bar() string {
+	if l.Model == nil || l.Model.Units == 0 {
+		return "|?|"
+	}
+	var b strings.Builder
+	b.WriteByte('|')
+	for u := 0; u < l.Model.Units; {
+		i := slices.IndexFunc(l.Instances, func(in Instance) bool { return in.Start == u })
+		if i < 0 {
+			b.WriteString(strings.Repeat(".", cellWidth) + "|")
+			u++
+			continue
+		}
+		in := l.Instances[i]
+		name := in.Profile.Name
+		if in.Busy {
+			name += "*"
+		}
+		width := in.Size*(cellWidth+1) - 1
+		fmt.Fprintf(&b, "%-*.*s|", width, width, name)
+		u += in.Size
+	}
+	return b.String()
+}
+
 // Counts returns how often each profile stands in the layout, in the
 // catalogue's order. Compute instances do not count.
 func (l Layout) Counts() []Count {
-	var counts []Count
 	if l.Model == nil {
 		return nil
 	}
-	for _, p := range l.Model.Profiles {
-		n := 0
-		for _, in := range l.Instances {
-			if in.Profile == p {
-				n++
-			}
-		}
-		if n > 0 {
-			counts = append(counts, Count{Profile: p.Name, N: n})
+	var n [maxProfiles]int
+	for _, in := range l.Instances {
+		if in.Profile != nil && in.Profile.model == l.Model {
+			n[in.Profile.index]++
 		}
 	}
-	return counts
+	return l.Model.counts(n)
 }
 
 // ParseLayout reads a layout: "3g.40gb@0,1g.10gb@4!busy,1g.10gb@5". An instance may list its compute instances:
@@ -104,12 +121,8 @@ func (m *Model) ParseLayout(s string) (Layout, error) {
 	}
 	var list problems
 	for i, item := range strings.Split(s, ",") {
-		path := fmt.Sprintf("[%d]", i)
 		in, err := m.parseInstance(strings.TrimSpace(item))
-		if err != nil {
-			list.add(path, err)
-			continue
-		}
+		list.add(fmt.Sprintf("[%d]", i), err)
 		l.Instances = append(l.Instances, in)
 	}
 	if err := list.err(); err != nil {
@@ -147,40 +160,40 @@ func (m *Model) parseInstance(s string) (Instance, error) {
 	return in, nil
 }
 
+// instanceJSON and layoutJSON are the forms of an Instance and a Layout in JSON.
+type instanceJSON struct {
+	Profile string `json:"profile"`
+	Placement
+	Busy    bool  `json:"busy,omitempty"`
+	Compute []int `json:"compute,omitzero"`
+}
+
+type layoutJSON struct {
+	GPU       string         `json:"gpu"`
+	Instances []instanceJSON `json:"instances"`
+}
+
 // MarshalJSON writes {"profile", "start", "size"}, with "busy" and "compute" where they say something.
 func (in Instance) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Profile string `json:"profile"`
-		Placement
-		Busy    bool  `json:"busy,omitempty"`
-		Compute []int `json:"compute,omitzero"`
-	}{in.Profile.Name, in.Placement, in.Busy, in.Compute})
+	return json.Marshal(instanceJSON{in.Profile.Name, in.Placement, in.Busy, in.Compute})
 }
 
 // MarshalJSON writes {"gpu": key, "instances": [...]}, which UnmarshalJSON reads.
 func (l Layout) MarshalJSON() ([]byte, error) {
-	key := ""
+	raw := layoutJSON{Instances: []instanceJSON{}}
 	if l.Model != nil {
-		key = l.Model.Key
+		raw.GPU = l.Model.Key
 	}
-	return json.Marshal(struct {
-		GPU       string     `json:"gpu"`
-		Instances []Instance `json:"instances"`
-	}{key, append([]Instance{}, l.Instances...)})
+	for _, in := range l.Instances {
+		raw.Instances = append(raw.Instances, instanceJSON{in.Profile.Name, in.Placement, in.Busy, in.Compute})
+	}
+	return json.Marshal(raw)
 }
 
 // UnmarshalJSON reads what MarshalJSON writes. It looks the GPU up in the
 // catalogue and checks the layout with Validate; the error names every bad place.
 func (l *Layout) UnmarshalJSON(data []byte) error {
-	var raw struct {
-		GPU       string `json:"gpu"`
-		Instances []struct {
-			Profile string `json:"profile"`
-			Placement
-			Busy    bool  `json:"busy"`
-			Compute []int `json:"compute"`
-		} `json:"instances"`
-	}
+	var raw layoutJSON
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return invalid(err)
 	}
@@ -204,9 +217,7 @@ func (l *Layout) UnmarshalJSON(data []byte) error {
 			list.add(at+".profile", err)
 			continue
 		}
-		read.Instances = append(read.Instances, Instance{
-			Profile: p, Placement: in.Placement, Busy: in.Busy, Compute: in.Compute,
-		})
+		read.Instances = append(read.Instances, Instance{p, in.Placement, in.Busy, in.Compute})
 	}
 	if err := list.err(); err != nil {
 		return err

@@ -43,13 +43,13 @@ type rawGPU struct {
 
 type rawProfile struct {
 	*Profile
-	ID        *int   `json:"id"`
-	MemoryMiB *int64 `json:"memory_mib"`
-	SMs       *int   `json:"sms"`
-	Engines   []*int `json:"engines"`
-	Starts    []int  `json:"starts"`
-	DefaultCI *int   `json:"default_ci"`
-	Verified  string `json:"verified"`
+	ID        *int         `json:"id"`
+	MemoryMiB *int64       `json:"memory_mib"`
+	SMs       *int         `json:"sms"`
+	Engines   []*int       `json:"engines"`
+	Starts    []int        `json:"starts"`
+	DefaultCI *int         `json:"default_ci"`
+	Verified  verification `json:"verified"`
 }
 
 type catalogue struct {
@@ -103,8 +103,7 @@ func (r *rawGPU) model() (*Model, error) {
 			}
 		}
 	}
-	m.grid = newGrid(m)
-	m.sizeOrder = sizeOrder(m.Profiles)
+	m.prepare()
 	return m, nil
 }
 
@@ -114,9 +113,7 @@ func (r *rawProfile) profile(m *Model, index int) (*Profile, error) {
 	if p.parsed, err = ParseName(p.Name); err != nil {
 		return nil, err
 	}
-	if p.Verified, err = parseVerified(r.Verified); err != nil {
-		return nil, err
-	}
+	p.Verified = Verified(r.Verified)
 	src := r.source()
 	p.ID, p.Memory, p.SMs, p.Engines, p.DefaultCI = cell(r.ID, src), mebibytes(r.MemoryMiB, src), cell(r.SMs, src),
 		engines(r.Engines, src), cell(r.DefaultCI, src)
@@ -132,20 +129,19 @@ func (r *rawProfile) source() sharing.SourceID {
 	return append(r.Sources, "")[0]
 }
 
-func parseVerified(s string) (Verified, error) {
-	var v Verified
+// verification is a Verified as the catalogue writes it.
+type verification Verified
+
+func (v *verification) UnmarshalText(text []byte) error {
 	to := []*Verification{&v.Name, &v.ID, &v.Memory, &v.SMs, &v.Engines, &v.MaxInstances, &v.Placements}
-	if len(s) != len(to) {
-		return v, fmt.Errorf("%q has not %d letters", s, len(to))
-	}
 	for i := range to {
-		level := strings.IndexByte("-IFDCM", s[i])
-		if level < 0 {
-			return v, fmt.Errorf("%q is no verification letter", s[i])
+		level := strings.IndexByte("-IFDCM", append(text, ' ')[min(i, len(text))])
+		if level < 0 || len(text) != len(to) {
+			return fmt.Errorf("%q has not %d letters of verification", text, len(to))
 		}
 		*to[i] = Verification(level)
 	}
-	return v, nil
+	return nil
 }
 
 func cell(v *int, src sharing.SourceID) sharing.Cell[int] {
@@ -162,10 +158,9 @@ func mebibytes(v *int64, src sharing.SourceID) sharing.Cell[sharing.Bytes] {
 	return sharing.KnownCell(sharing.Bytes(*v)*sharing.MiB, src)
 }
 
-func engines(v []*int, src sharing.SourceID) Engines {
-	if len(v) != 5 {
-		return Engines{}
+func engines(v []*int, src sharing.SourceID) (e Engines) {
+	if len(v) == 5 {
+		e = Engines{cell(v[0], src), cell(v[1], src), cell(v[2], src), cell(v[3], src), cell(v[4], src)}
 	}
-	return Engines{Copy: cell(v[0], src), NVDEC: cell(v[1], src), NVENC: cell(v[2], src), JPEG: cell(v[3], src),
-		OFA: cell(v[4], src)}
+	return e
 }

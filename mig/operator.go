@@ -63,10 +63,7 @@ func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 	if err != nil {
 		return nil, invalid(err)
 	}
-	manifests := slices.ContainsFunc(docs, func(n *yaml.Node) bool {
-		return scalar(n, "kind") != "" && scalar(n, "apiVersion") != ""
-	})
-	if !manifests {
+	if !slices.ContainsFunc(docs, func(n *yaml.Node) bool { return read(n).Kind != "" && read(n).APIVersion != "" }) {
 		c, err := ParsePartedConfig(data)
 		if err != nil {
 			return nil, err
@@ -76,20 +73,18 @@ func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 	var out []NamedConfig
 	var list problems
 	for len(docs) > 0 {
-		n := docs[0]
+		m := read(docs[0])
 		docs = docs[1:]
-		if items := child(n, "items"); items != nil && items.Kind == yaml.SequenceNode &&
-			strings.HasSuffix(scalar(n, "kind"), "List") {
-			docs = append(slices.Clone(items.Content), docs...)
+		if strings.HasSuffix(m.Kind, "List") {
+			docs = append(slices.Clone(m.Items.Content), docs...)
 			continue
 		}
-		text := child(child(n, "data"), configMapKey)
-		if scalar(n, "kind") != "ConfigMap" || text == nil {
+		text, ok := m.Data[configMapKey]
+		if m.Kind != "ConfigMap" || !ok {
 			continue
 		}
-		meta := child(n, "metadata")
-		source := scalar(meta, "name")
-		if ns := scalar(meta, "namespace"); ns != "" {
+		source := m.Metadata.Name
+		if ns := m.Metadata.Namespace; ns != "" {
 			source = ns + "/" + source
 		}
 		c, err := ParsePartedConfig([]byte(text.Value))
@@ -108,22 +103,17 @@ func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 	return out, nil
 }
 
-// child returns the value of a key of a mapping, or nil.
-func child(n *yaml.Node, key string) *yaml.Node {
-	if n == nil || n.Kind != yaml.MappingNode {
-		return nil
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
-		}
-	}
-	return nil
+// manifest is what ParsePartedFile looks at of a Kubernetes object.
+type manifest struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string
+	Metadata   struct{ Name, Namespace string }
+	Data       map[string]yaml.Node
+	Items      yaml.Node
 }
 
-func scalar(n *yaml.Node, key string) string {
-	if c := child(n, key); c != nil && c.Kind == yaml.ScalarNode {
-		return c.Value
-	}
-	return ""
+// read reads a manifest as far as it is one: what has another form than a Kubernetes object has it is left out.
+func read(n *yaml.Node) (m manifest) {
+	_ = n.Decode(&m)
+	return m
 }

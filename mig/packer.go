@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // packer turns a demand on bins into a covering problem and its solution back into layouts.
@@ -73,27 +71,7 @@ func newPacker(demand []Count, bins []Bin) (*packer, error) {
 
 // readDemand makes the items: one for each profile that is asked for.
 func (pk *packer) readDemand(demand []Count, list *problems) {
-	total := map[string]int{}
-	devices := map[string]map[int]int{} // profile to slices to devices
-	for i, c := range demand {
-		at := fmt.Sprintf("demand[%d]", i)
-		if c.N < 0 || c.N > MaxCount {
-			list.Addf(at, fmt.Sprintf("use 0 to %d", MaxCount), "%s: %d is not a count", problem.Clip(c.Profile), c.N)
-			continue
-		}
-		name, width, err := pk.canonical(c.Profile)
-		switch {
-		case err != nil:
-			list.add(at, err)
-		case width == 0:
-			total[name] += c.N
-		default:
-			if devices[name] == nil {
-				devices[name] = map[int]int{}
-			}
-			devices[name][width] += c.N
-		}
-	}
+	total, devices := tally(list, "demand", demand, pk.canonical)
 	for _, name := range slices.Sorted(maps.Keys(devices)) {
 		p := pk.anyProfile(name)
 		for _, cut := range packCompute(pk.strictest(), p.ComputeSlices, devices[name]) {
@@ -102,12 +80,8 @@ func (pk *packer) readDemand(demand []Count, list *problems) {
 			total[name] += cut.times
 		}
 	}
-	for name, n := range total {
-		if n > 0 {
-			pk.items = append(pk.items, name)
-		}
-	}
-	slices.SortFunc(pk.items, func(a, b string) int {
+	maps.DeleteFunc(total, func(_ string, n int) bool { return n == 0 })
+	pk.items = slices.SortedFunc(maps.Keys(total), func(a, b string) int {
 		p, q := pk.anyProfile(a), pk.anyProfile(b)
 		return cmp.Or(cmp.Compare(q.PlacementUnits, p.PlacementUnits), cmp.Compare(q.ComputeSlices, p.ComputeSlices),
 			cmp.Compare(a, b))
@@ -138,10 +112,10 @@ func (pk *packer) canonical(name string) (found string, width int, err error) {
 			found = n.gpuInstance().String()
 		}
 	}
-	if found == "" {
-		return "", 0, err
+	if found != "" {
+		err = nil
 	}
-	return found, width, nil
+	return found, width, err
 }
 
 // anyProfile returns the profile of a name on the first bin that has it.
@@ -219,12 +193,8 @@ type multiset = [maxProfiles]uint8
 func (m *Model) multisetsFrom(st state) []multiset {
 	seen := map[multiset]bool{}
 	var out []multiset
-	var all [maxProfiles]bool
-	for i := range m.Profiles {
-		all[i] = true
-	}
 	base := st.count
-	m.walk(&st, 0, all, nil, func(s *state, placed []int, _ bool) bool {
+	m.walk(&st, 0, everyProfile, nil, func(s *state, placed []int, _ bool) bool {
 		n := s.count
 		for i := range n {
 			n[i] -= base[i]
@@ -279,10 +249,7 @@ func (pk *packer) addColumns(class int) {
 
 // packing turns a solution into layouts.
 func (pk *packer) packing(sol coverSolution) (Packing, error) {
-	a := assembler{pk: pk, used: make([]int, len(pk.bins)), groups: map[string]int{}}
-	for i := range pk.cuts {
-		a.cuts = append(a.cuts, pk.cuts[i].times)
-	}
+	a := assembler{packer: pk, used: make([]int, len(pk.bins)), groups: map[string]int{}}
 	if err := pk.problem.uses(sol, a.emit); err != nil {
 		return Packing{}, err
 	}
@@ -290,22 +257,22 @@ func (pk *packer) packing(sol coverSolution) (Packing, error) {
 	return a.out, nil
 }
 
+// assembler builds a packing. It uses the packer's cuts up.
 type assembler struct {
-	pk     *packer
+	*packer
 	used   []int // GPUs of each bin
-	cuts   []int // how often each cut is still to be made
 	groups map[string]int
 	out    Packing
 }
 
 // emit gives take to so many GPUs of the column's class.
 func (a *assembler) emit(col *column, take itemCounts, times int64) error {
-	class := &a.pk.classes[col.bin]
+	class := &a.classes[col.bin]
 	a.out.Cost += col.cost * times
 	a.out.GPUs += int(times)
 	for _, b := range class.bins {
 		room := int(times)
-		if limit := a.pk.bins[b].Limit; limit > 0 {
+		if limit := a.bins[b].Limit; limit > 0 {
 			room = min(room, limit-a.used[b])
 		}
 		a.used[b] += room
@@ -315,50 +282,42 @@ func (a *assembler) emit(col *column, take itemCounts, times int64) error {
 			if err != nil {
 				return err
 			}
-			a.group(b, layout, same)
+			key := fmt.Sprint(b, ":", layout)
+			g, ok := a.groups[key]
+			if !ok {
+				g = len(a.out.Groups)
+				a.groups[key], a.out.Groups = g, append(a.out.Groups, PackedGroup{Bin: b, Layout: layout})
+			}
+			a.out.Groups[g].GPUs += same
 			room -= same
 		}
 	}
 	return nil
 }
 
-func (a *assembler) group(b int, layout Layout, gpus int) {
-	key := fmt.Sprint(b, ":", layout)
-	if g, ok := a.groups[key]; ok {
-		a.out.Groups[g].GPUs += gpus
-		return
-	}
-	a.groups[key] = len(a.out.Groups)
-	a.out.Groups = append(a.out.Groups, PackedGroup{Bin: b, Layout: layout, GPUs: gpus})
-}
-
 // layout places take on a GPU of bin b and says how many of the next GPUs get
 // the very same: one while instances are still to be cut, else all.
 func (a *assembler) layout(b int, take itemCounts, gpus int) (Layout, int, error) {
-	m := a.pk.bins[b].Model
+	m := a.bins[b].Model
 	var n [maxProfiles]int
-	for i, p := range a.pk.profile[b] {
+	for i, p := range a.profile[b] {
 		if p >= 0 {
 			n[p] = int(take[i])
 		}
 	}
-	slots, ok := m.search(a.pk.states[b], n)
+	slots, ok := m.search(a.states[b], n)
 	if !ok {
-		return Layout{}, 0, m.explain(n, a.pk.bins[b].Have)
+		return Layout{}, 0, m.explain(n, a.bins[b].Have)
 	}
 	l := m.layoutOf(slots)
 	for i := range l.Instances {
-		name := a.pk.items[slices.Index(a.pk.profile[b], l.Instances[i].Profile.index)]
-		for c := range a.pk.cuts {
-			if a.cuts[c] > 0 && a.pk.cuts[c].name == name {
-				a.cuts[c]--
-				l.Instances[i].Compute = a.pk.cuts[c].compute
-				gpus = 1
-				break
-			}
+		name := a.items[slices.Index(a.profile[b], l.Instances[i].Profile.index)]
+		cut := slices.IndexFunc(a.cuts, func(c cutDemand) bool { return c.times > 0 && c.name == name })
+		if cut >= 0 {
+			a.cuts[cut].times--
+			l.Instances[i].Compute = a.cuts[cut].compute
+			gpus = 1
 		}
 	}
-	l.Instances = append(l.Instances, a.pk.bins[b].Have.Instances...)
-	l.sort()
-	return l, gpus, nil
+	return NewLayout(m, append(l.Instances, a.bins[b].Have.Instances...)...), gpus, nil
 }

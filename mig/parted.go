@@ -93,13 +93,8 @@ type partedFilter []DeviceFilter
 
 // DecodeNode reads a filter or a list of filters.
 func (f *partedFilter) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
-	var texts []string
-	if n.Kind == yaml.ScalarNode {
-		texts = make([]string, 1)
-		d.Value(path, n, &texts[0])
-	} else {
-		d.Value(path, n, &texts)
-	}
+	var texts strictyaml.Strings
+	d.Value(path, n, &texts)
 	for _, s := range texts {
 		one, err := ParseDeviceFilter(s)
 		if err != nil {
@@ -205,14 +200,12 @@ func ParsePartedConfig(data []byte) (*PartedConfig, error) {
 // Marshal writes the configuration as mig-parted reads it: labels in order, device lists in flow style, names
 // quoted, filters in upper case. It fails when the configuration is not valid.
 func (c PartedConfig) Marshal() ([]byte, error) {
-	configs := yamlnode.Empty()
+	configs := yamlnode.Map()
 	for _, label := range c.Labels() {
-		entries := flow[PartedEntry](nil, nil)
+		entries := yamlnode.List()
 		for _, e := range c.Configs[label] {
-			entries.Style = 0
 			entries.Content = append(entries.Content, e.node())
 		}
-		configs.Style = 0
 		configs.Content = append(configs.Content, yamlnode.Text(label), entries)
 	}
 	text, err := yamlnode.Encode(nil, yamlnode.Map("version", "v1", "mig-configs", configs))

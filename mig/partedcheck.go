@@ -1,6 +1,7 @@
 package mig
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -78,16 +79,11 @@ func CheckPartedFile(data []byte, models ...*Model) ([]PartedFinding, error) {
 	return out, nil
 }
 
-// selects reports whether the entry's filter lets the model through. Where the
-// model has several PCI identities, one is enough.
-func (e PartedEntry) selects(m *Model) bool {
-	return len(e.Filter) == 0 || slices.ContainsFunc(e.Filter,
-		func(f DeviceFilter) bool { return slices.Contains(f.Models(), m) })
-}
-
 func (e PartedEntry) check(m *Model) []PartedFinding {
+	// Where the model has several PCI identities, one is enough for a filter to let it through.
+	selects := func(f DeviceFilter) bool { return slices.Contains(f.Models(), m) }
 	switch {
-	case m != nil && !e.selects(m):
+	case m != nil && len(e.Filter) > 0 && !slices.ContainsFunc(e.Filter, selects):
 		return nil
 	case m != nil:
 		return []PartedFinding{e.checkOn(m)}
@@ -98,9 +94,11 @@ func (e PartedEntry) check(m *Model) []PartedFinding {
 	var seen []*Model
 	for _, f := range e.Filter {
 		models := f.Models()
-		if len(models) == 0 && e.MIGEnabled {
+		switch {
+		case len(models) > 0:
+		case e.MIGEnabled:
 			out = append(out, PartedFinding{GPU: f.String(), Reason: "the catalogue has no GPU with this device filter"})
-		} else if len(models) == 0 {
+		default:
 			out = append(out, PartedFinding{GPU: f.String(), Feasible: sharing.AnswerYes})
 		}
 		for _, m := range models {
@@ -146,43 +144,28 @@ func (e PartedEntry) checkAny() PartedFinding {
 	if !e.MIGEnabled || len(e.MIGDevices) == 0 {
 		return PartedFinding{GPU: "any", Feasible: sharing.AnswerYes}
 	}
-	var unknown, refused *PartedFinding
+	first := map[sharing.Answer]*PartedFinding{}
 	for _, m := range Models() {
-		if m.anyUnknownName(e) {
-			continue
-		}
-		f := e.checkOn(m)
-		switch {
-		case f.Feasible == sharing.AnswerYes:
-			return f
-		case f.Feasible == sharing.AnswerUnknown && unknown == nil:
-			unknown = &f
-		case f.Feasible == sharing.AnswerNo && refused == nil:
-			refused = &f
+		if !m.anyUnknownName(e) {
+			f := e.checkOn(m)
+			first[f.Feasible] = cmp.Or(first[f.Feasible], &f)
 		}
 	}
-	switch {
-	case unknown != nil:
-		return *unknown
-	case refused != nil:
-		return *refused
-	}
-	return PartedFinding{GPU: "any", Feasible: sharing.AnswerNo, Reason: e.noGPU()}
+	none := &PartedFinding{GPU: "any", Feasible: sharing.AnswerNo, Reason: e.noGPU()}
+	return *cmp.Or(first[sharing.AnswerYes], first[sharing.AnswerUnknown], first[sharing.AnswerNo], none)
 }
 
 func (e PartedEntry) noGPU() string {
 	var all, missing []string
 	for _, m := range Models() {
-		for _, n := range m.ProfileNames() {
-			if !slices.Contains(all, n) {
-				all = append(all, n)
-			}
-		}
+		all = append(all, m.ProfileNames()...)
 	}
 	for _, c := range e.Counts() {
-		n, err := ParseName(c.Profile)
-		if err == nil && !slices.ContainsFunc(Models(),
-			func(m *Model) bool { _, err := m.Profile(c.Profile); return err == nil }) {
+		has := func(m *Model) bool {
+			_, err := m.Profile(c.Profile)
+			return err == nil
+		}
+		if n, err := ParseName(c.Profile); err == nil && !slices.ContainsFunc(Models(), has) {
 			text := c.Profile
 			if near := problem.Nearest(n.gpuInstance().String(), all); near != "" {
 				text += fmt.Sprintf(" (did you mean %s?)", near)
@@ -190,10 +173,7 @@ func (e PartedEntry) noGPU() string {
 			missing = append(missing, text)
 		}
 	}
-	if len(missing) > 0 {
-		return "no GPU of the catalogue has " + strings.Join(missing, ", ")
-	}
-	return "no GPU of the catalogue has all of these profiles"
+	return "no GPU of the catalogue has " + cmp.Or(strings.Join(missing, ", "), "all of these profiles")
 }
 
 // overriddenBy returns the later entries that may select a GPU that entry i selects.
@@ -208,28 +188,17 @@ func overriddenBy(entries []PartedEntry, i int) []int {
 }
 
 func selectorsMeet(a, b DeviceSelector) bool {
-	switch {
-	case a.All:
-		return b.All || len(b.Indices) > 0
-	case b.All:
-		return len(a.Indices) > 0
-	}
-	return slices.ContainsFunc(a.Indices, b.includes)
+	return a.All && b.All || a.All && len(b.Indices) > 0 || slices.ContainsFunc(a.Indices, b.includes)
 }
 
 func filtersMeet(a, b []DeviceFilter) bool {
-	if len(a) == 0 || len(b) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(a, func(f DeviceFilter) bool { return slices.ContainsFunc(b, f.meets) })
+	return len(a) == 0 || len(b) == 0 ||
+		slices.ContainsFunc(a, func(f DeviceFilter) bool { return slices.ContainsFunc(b, f.meets) })
 }
 
 // meets reports whether one device can pass both filters.
 func (f DeviceFilter) meets(g DeviceFilter) bool {
-	if f.Device != g.Device || f.Vendor != g.Vendor {
-		return false
-	}
-	return !f.HasSubsystem || !g.HasSubsystem || f == g
+	return f.Device == g.Device && f.Vendor == g.Vendor && (!f.HasSubsystem || !g.HasSubsystem || f == g)
 }
 
 // Matches reports whether a device with the identity d passes the filter.

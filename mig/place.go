@@ -32,11 +32,7 @@ func (m *Model) Place(want []Count, have Layout) (Layout, error) {
 	if !ok {
 		return Layout{}, m.explain(n, have)
 	}
-	out := Layout{Model: m, Instances: make([]Instance, 0, len(have.Instances)+len(placed))}
-	out.Instances = append(out.Instances, have.Instances...)
-	out.Instances = append(out.Instances, m.cutInstances(placed, d.cut)...)
-	out.sort()
-	return out, nil
+	return NewLayout(m, slices.Concat(have.Instances, m.cutInstances(placed, d.cut))...), nil
 }
 
 // PlacementsKnown reports whether the catalogue knows where the model's
@@ -152,17 +148,17 @@ func (s *searcher) place(st *state, at int, barred uint32) bool {
 	return false
 }
 
-// sizeOrder returns the indexes of the profiles, those with most units first,
-// then those with most compute slices, then fewest starts, then as they are.
-func sizeOrder(profiles []*Profile) []int {
-	order := make([]int, len(profiles))
-	for i := range order {
-		order[i] = i
+// prepare makes what placing needs. sizeOrder has the profiles with most units first, then those with most compute
+// slices, then fewest starts, then as they are.
+func (m *Model) prepare() {
+	m.grid = newGrid(m)
+	m.sizeOrder = make([]int, len(m.Profiles))
+	for i := range m.sizeOrder {
+		m.sizeOrder[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		p, q := profiles[a], profiles[b]
+	slices.SortStableFunc(m.sizeOrder, func(a, b int) int {
+		p, q := m.Profiles[a], m.Profiles[b]
 		return cmp.Or(cmp.Compare(q.PlacementUnits, p.PlacementUnits), cmp.Compare(q.ComputeSlices, p.ComputeSlices),
 			cmp.Compare(len(p.Placements), len(q.Placements)))
 	})
-	return order
 }

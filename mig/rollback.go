@@ -114,15 +114,14 @@ func (a *applier) undoEffect(ctx context.Context, now DeviceState, eff *effect) 
 		return fmt.Errorf("mig: %s holds compute instances that the driver did not return to this change; it was left alone",
 			stands.instance())
 	}
-	e, step := JournalEntry{Action: OpDestroy.String()}, Step{OpDestroy, stands.instance()}
+	step := Step{OpDestroy, stands.instance()}
 	if eff.op == OpComplete {
 		if len(stands.Compute) == 0 {
 			return nil
 		}
 		step.Op = OpEmpty
 	}
-	e.Action, e.Instance, e.ID = step.Op.String(), step.Instance.String(), optional.Of(stands.ID)
-	return a.undoStep(&e, &step, func() error {
+	return a.undoStep(step, optional.Of(stands.ID), func(*JournalEntry) error {
 		gone := &effect{at: *stands}
 		if err := a.destroyCompute(ctx, gone, stands.Compute); err != nil || step.Op == OpEmpty {
 			return err
@@ -137,9 +136,7 @@ func (a *applier) refill(ctx context.Context, eff *effect, lost []DeviceCompute)
 	if len(lost) == 0 {
 		return nil
 	}
-	step := Step{OpComplete, eff.at.instance()}
-	e := JournalEntry{Action: step.Op.String(), Instance: step.Instance.String(), ID: optional.Of(eff.at.ID)}
-	return a.undoStep(&e, &step, func() error {
+	return a.undoStep(Step{OpComplete, eff.at.instance()}, optional.Of(eff.at.ID), func(*JournalEntry) error {
 		return a.addAll(ctx, &effect{at: eff.at}, lost)
 	})
 }
@@ -173,15 +170,14 @@ func (a *applier) recreate(ctx context.Context, now DeviceState, eff *effect) er
 			others = others || !a.mayHaveMade(d)
 		}
 	}
-	if len(taken) > 0 && !others {
-		return fmt.Errorf("mig: %s can't come back, [%s] stands in its place", in, strings.Join(taken, ","))
+	why := fmt.Sprintf("%s can't come back, [%s] stands in its place", in, strings.Join(taken, ","))
+	switch {
+	case others:
+		return fmt.Errorf("%w: %s", ErrConflict, why)
+	case len(taken) > 0:
+		return errors.New("mig: " + why)
 	}
-	if len(taken) > 0 {
-		return fmt.Errorf("%w: %s can't come back, [%s] stands in its place", ErrConflict, in, strings.Join(taken, ","))
-	}
-	step := Step{OpCreate, in}
-	e := JournalEntry{Action: step.Op.String(), Instance: in.String()}
-	return a.undoStep(&e, &step, func() error {
+	return a.undoStep(Step{OpCreate, in}, Optional[int]{}, func(e *JournalEntry) error {
 		d, err := a.dev.CreateGPUInstance(ctx, in.Profile, in.Placement)
 		if err != nil {
 			return a.fail(explain(err, inUseGPU), "create GPU instance %s", in)
@@ -202,22 +198,29 @@ func (a *applier) undoMode(ctx context.Context, now DeviceState) error {
 	case len(now.Instances) > 0 && a.before.Mode == ModeDisabled:
 		return fmt.Errorf("mig: MIG stays enabled: [%s] stands", now.Layout())
 	}
-	e := JournalEntry{Action: "set-mode", Mode: optional.Of(a.before.Mode)}
-	return a.undoStep(&e, nil, func() error {
-		return a.fail(a.dev.SetMode(ctx, a.before.Mode), "restore MIG mode")
-	})
+	return a.journalUndo(JournalEntry{Action: "set-mode", Mode: optional.Of(a.before.Mode)},
+		func(*JournalEntry) error { return a.fail(a.dev.SetMode(ctx, a.before.Mode), "restore MIG mode") })
 }
 
-// undoStep does and journals one step of undoing. What is undone is undone even where the journal can't be written.
-func (a *applier) undoStep(e *JournalEntry, step *Step, do func() error) error {
+// undoStep does and journals one step of undoing, of the GPU instance with the id where it has one.
+func (a *applier) undoStep(step Step, id Optional[int], do func(*JournalEntry) error) error {
+	e := step.entry()
+	e.ID = id
+	err := a.journalUndo(e, do)
+	if err == nil {
+		a.undone = append(a.undone, step)
+	}
+	return err
+}
+
+// journalUndo journals what do undoes. It is undone even where the journal can't be written.
+func (a *applier) journalUndo(e JournalEntry, do func(*JournalEntry) error) error {
 	e.Undo, e.Status = true, "done"
-	err := do()
+	err := do(&e)
 	if err != nil {
 		e.Status, e.Error = "failed", err.Error()
-	} else if step != nil {
-		a.undone = append(a.undone, *step)
 	}
-	if jerr := a.journal(*e); jerr != nil && err == nil {
+	if jerr := a.journal(e); jerr != nil && err == nil {
 		a.log.Error("mig undo: journal", "error", jerr)
 	}
 	return err

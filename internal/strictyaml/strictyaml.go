@@ -33,6 +33,19 @@ type NodeDecoder interface {
 	DecodeNode(d *Decoder, path string, n *yaml.Node)
 }
 
+// Strings is a list of strings, of which one alone may be written as a string.
+type Strings []string
+
+// DecodeNode reads a string as a list of one.
+func (s *Strings) DecodeNode(d *Decoder, path string, n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode {
+		*s = make(Strings, 1)
+		d.Value(path, n, &(*s)[0])
+		return
+	}
+	d.Value(path, n, (*[]string)(s))
+}
+
 // Read reads at most the allowed number of bytes from r, for Decode.
 func Read(r io.Reader, opts Options) ([]byte, error) {
 	limit := opts.maxBytes()

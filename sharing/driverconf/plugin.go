@@ -53,13 +53,13 @@ type Flags struct {
 
 // PluginFlags stand under flags.plugin.
 type PluginFlags struct {
-	PassDeviceSpecs               Optional[bool] `yaml:"passDeviceSpecs"`
-	DeviceListStrategy            stringOrList   `yaml:"deviceListStrategy"` // envvar, volume-mounts, cdi-...
-	DeviceIDStrategy              string         `yaml:"deviceIDStrategy"`   // uuid or index
-	CDIAnnotationPrefix           string         `yaml:"cdiAnnotationPrefix"`
-	NvidiaCTKPath                 string         `yaml:"nvidiaCTKPath"`
-	ContainerDriverRoot           string         `yaml:"containerDriverRoot"`
-	SharedDevicesAllocationPolicy string         `yaml:"sharedDevicesAllocationPolicy"` // distributed or packed
+	PassDeviceSpecs               Optional[bool]     `yaml:"passDeviceSpecs"`
+	DeviceListStrategy            strictyaml.Strings `yaml:"deviceListStrategy"` // envvar, volume-mounts, cdi-...
+	DeviceIDStrategy              string             `yaml:"deviceIDStrategy"`   // uuid or index
+	CDIAnnotationPrefix           string             `yaml:"cdiAnnotationPrefix"`
+	NvidiaCTKPath                 string             `yaml:"nvidiaCTKPath"`
+	ContainerDriverRoot           string             `yaml:"containerDriverRoot"`
+	SharedDevicesAllocationPolicy string             `yaml:"sharedDevicesAllocationPolicy"` // distributed or packed
 }
 
 // GFDFlags stand under flags.gfd.
@@ -110,20 +110,6 @@ type ignoredValue struct{ present bool }
 
 // DecodeNode takes any value.
 func (v *ignoredValue) DecodeNode(*strictyaml.Decoder, string, *yaml.Node) { v.present = true }
-
-// stringOrList is one string or a list of them.
-type stringOrList []string
-
-// DecodeNode reads a string as a list of one.
-func (s *stringOrList) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
-	if n.Kind == yaml.ScalarNode {
-		var one string
-		d.Value(path, n, &one)
-		*s = []string{one}
-		return
-	}
-	d.Value(path, n, (*[]string)(s))
-}
 
 func parsePlugin(data []byte) (*Plugin, []sharing.Warning, error) {
 	var w wirePlugin
