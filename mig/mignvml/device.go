@@ -16,29 +16,19 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Device is a GPU. It implements mig.Device. Methods may be called from one goroutine at a time.
-type Device struct {
+// device is a GPU behind NVML.
+type device struct {
 	lib       nvml.Interface
 	handle    nvml.Device
 	uuid      string
-	name      string
 	model     *mig.Model
 	resetless sharing.Answer
 }
 
-var (
-	_ mig.Device = (*Device)(nil)
-	_ mig.Locker = (*Device)(nil)
-)
-
-// UUID returns the GPU's UUID.
-func (d *Device) UUID() string { return d.uuid }
-
-// Name returns the product name that the driver reports.
-func (d *Device) Name() string { return d.name }
-
-// Model returns the GPU's model: the catalogue's, or one made of the device's answers (see mig.Discover).
-func (d *Device) Model() *mig.Model { return d.model }
+// err is opError about the device.
+func (d *device) err(r nvml.Return, format string, args ...any) error {
+	return opError(fmt.Sprintf(format, args...), d.uuid, r)
+}
 
 // profileConsts is the number of GPU-instance profile constants; NVML has one
 // more than the header that go-nvml was generated from.
@@ -50,33 +40,29 @@ const profileConsts = nvml.GPU_INSTANCE_PROFILE_COUNT + 1
 const listRoom = 64
 
 func newDevice(lib nvml.Interface, h nvml.Device) (*Device, error) {
-	d := &Device{lib: lib, handle: h}
-	var r nvml.Return
-	if d.uuid, r = h.GetUUID(); r != nvml.SUCCESS {
+	uuid, r := h.GetUUID()
+	if r != nvml.SUCCESS {
 		return nil, opError("GetUUID", "", r)
 	}
-	if d.name, r = h.GetName(); r != nvml.SUCCESS {
-		return nil, opError("GetName", d.uuid, r)
-	}
+	d := &device{lib: lib, handle: h, uuid: uuid, resetless: resetless(h)}
+	name, r := h.GetName()
+	err := d.err(r, "GetName")
 	pci, r := h.GetPciInfo()
-	if r != nvml.SUCCESS {
-		return nil, opError("GetPciInfo", d.uuid, r)
-	}
+	err = cmp.Or(err, d.err(r, "GetPciInfo"))
 	mem, r := h.GetMemoryInfo()
-	if r != nvml.SUCCESS {
-		return nil, opError("GetMemoryInfo", d.uuid, r)
+	if err = cmp.Or(err, d.err(r, "GetMemoryInfo")); err != nil {
+		return nil, err
 	}
-	d.resetless = resetless(h)
 	profiles, err := d.profiles()
 	if err != nil {
 		return nil, err
 	}
-	d.model, err = mig.Discover(mig.DeviceIdentity{Name: d.name, Memory: sharing.Bytes(mem.Total), Resetless: d.resetless,
+	d.model, err = mig.Discover(mig.DeviceIdentity{Name: name, Memory: sharing.Bytes(mem.Total), Resetless: d.resetless,
 		PCI: identity(pci)}, profiles)
 	if err != nil {
-		return nil, &mig.OpError{Op: "read profiles", Device: d.uuid, Err: err}
+		return nil, &mig.OpError{Op: "read profiles", Device: uuid, Err: err}
 	}
-	return d, nil
+	return &Device{lockedDevice: d, uuid: uuid, name: name, model: d.model}, nil
 }
 
 // identity takes NVML's words apart: device or subsystem above, vendor below.
@@ -96,7 +82,7 @@ func resetless(h nvml.Device) sharing.Answer {
 }
 
 // profiles reads every GPU-instance profile that the GPU has. NVML answers with MIG mode off too.
-func (d *Device) profiles() ([]mig.DeviceProfile, error) {
+func (d *device) profiles() ([]mig.DeviceProfile, error) {
 	var out []mig.DeviceProfile
 	for c := range profileConsts {
 		info, r := d.handle.GetGpuInstanceProfileInfo(c)
@@ -104,11 +90,11 @@ func (d *Device) profiles() ([]mig.DeviceProfile, error) {
 			continue
 		}
 		if r != nvml.SUCCESS {
-			return nil, opError(fmt.Sprintf("GetGpuInstanceProfileInfo(%d)", c), d.uuid, r)
+			return nil, d.err(r, "GetGpuInstanceProfileInfo(%d)", c)
 		}
 		placements, r := d.handle.GetGpuInstancePossiblePlacements(&info)
 		if r != nvml.SUCCESS {
-			return nil, opError(fmt.Sprintf("GetGpuInstancePossiblePlacements(%d)", c), d.uuid, r)
+			return nil, d.err(r, "GetGpuInstancePossiblePlacements(%d)", c)
 		}
 		if len(placements) == 0 {
 			continue // nothing of it can be made
@@ -127,34 +113,34 @@ func (d *Device) profiles() ([]mig.DeviceProfile, error) {
 	return out, nil
 }
 
-// State implements mig.Device. An instance whose processes can't be listed counts as busy.
-func (d *Device) State(ctx context.Context) (mig.DeviceState, error) {
-	s := mig.DeviceState{UUID: d.uuid, Model: d.model, Resetless: d.resetless}
+func (d *device) State(ctx context.Context) (mig.DeviceState, error) {
+	none := mig.DeviceState{UUID: d.uuid}
 	current, pending, r := d.handle.GetMigMode()
 	if r != nvml.SUCCESS {
-		return mig.DeviceState{UUID: d.uuid}, opError("GetMigMode", d.uuid, r)
+		return none, d.err(r, "GetMigMode")
 	}
-	s.Mode, s.Pending = mig.Mode(current == nvml.DEVICE_MIG_ENABLE), mig.Mode(pending == nvml.DEVICE_MIG_ENABLE)
+	s := mig.DeviceState{UUID: d.uuid, Model: d.model, Resetless: d.resetless,
+		Mode: current == nvml.DEVICE_MIG_ENABLE, Pending: pending == nvml.DEVICE_MIG_ENABLE}
 	if s.Mode == mig.ModeDisabled {
 		return s, nil
 	}
 	for _, p := range d.model.Profiles {
 		if err := ctx.Err(); err != nil {
-			return mig.DeviceState{UUID: d.uuid}, err
+			return none, err
 		}
 		info, r := d.handle.GetGpuInstanceProfileInfo(p.Const)
 		if r != nvml.SUCCESS {
-			return mig.DeviceState{UUID: d.uuid}, opError("GetGpuInstanceProfileInfo "+p.Name, d.uuid, r)
+			return none, d.err(r, "GetGpuInstanceProfileInfo %s", p)
 		}
 		info.InstanceCount = listRoom
 		list, r := d.handle.GetGpuInstances(&info)
 		if r != nvml.SUCCESS {
-			return mig.DeviceState{UUID: d.uuid}, opError("GetGpuInstances "+p.Name, d.uuid, r)
+			return none, d.err(r, "GetGpuInstances %s", p)
 		}
 		for _, gi := range list {
 			in, err := d.instance(gi, p)
 			if err != nil {
-				return mig.DeviceState{UUID: d.uuid}, err
+				return none, err
 			}
 			s.Instances = append(s.Instances, in)
 		}
@@ -162,10 +148,10 @@ func (d *Device) State(ctx context.Context) (mig.DeviceState, error) {
 	return s, nil
 }
 
-func (d *Device) instance(gi nvml.GpuInstance, p *mig.Profile) (mig.DeviceInstance, error) {
+func (d *device) instance(gi nvml.GpuInstance, p *mig.Profile) (mig.DeviceInstance, error) {
 	info, r := gi.GetInfo()
 	if r != nvml.SUCCESS {
-		return mig.DeviceInstance{}, opError("GpuInstance.GetInfo", d.uuid, r)
+		return mig.DeviceInstance{}, d.err(r, "GpuInstance.GetInfo")
 	}
 	in := mig.DeviceInstance{ID: int(info.Id), Profile: p,
 		Placement: mig.Placement{Start: int(info.Placement.Start), Size: int(info.Placement.Size)}}
@@ -173,7 +159,7 @@ func (d *Device) instance(gi nvml.GpuInstance, p *mig.Profile) (mig.DeviceInstan
 		profile.InstanceCount = listRoom
 		list, r := gi.GetComputeInstances(&profile)
 		if r != nvml.SUCCESS {
-			return opError("GetComputeInstances", d.uuid, r)
+			return d.err(r, "GetComputeInstances")
 		}
 		for _, ci := range list {
 			dc, device, err := d.compute(ci, c, int(profile.SliceCount))
@@ -189,13 +175,13 @@ func (d *Device) instance(gi nvml.GpuInstance, p *mig.Profile) (mig.DeviceInstan
 }
 
 // computeProfiles calls do for each compute-instance profile that the GPU instance has, by NVML constant.
-func (d *Device) computeProfiles(gi nvml.GpuInstance, do func(int, nvml.ComputeInstanceProfileInfo) error) error {
+func (d *device) computeProfiles(gi nvml.GpuInstance, do func(int, nvml.ComputeInstanceProfileInfo) error) error {
 	for c := range nvml.COMPUTE_INSTANCE_PROFILE_COUNT {
 		info, r := gi.GetComputeInstanceProfileInfo(c, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
 		if r == nvml.ERROR_NOT_SUPPORTED || r == nvml.ERROR_INVALID_ARGUMENT {
 			continue
 		}
-		err := opError(fmt.Sprintf("GetComputeInstanceProfileInfo(%d)", c), d.uuid, r)
+		err := d.err(r, "GetComputeInstanceProfileInfo(%d)", c)
 		if err == nil {
 			err = do(c, info)
 		}
@@ -207,17 +193,17 @@ func (d *Device) computeProfiles(gi nvml.GpuInstance, do func(int, nvml.ComputeI
 }
 
 // compute returns the report of a compute instance and its MIG device, which is nil where the driver names none.
-func (d *Device) compute(ci nvml.ComputeInstance, profile, width int) (mig.DeviceCompute, nvml.Device, error) {
+func (d *device) compute(ci nvml.ComputeInstance, profile, width int) (mig.DeviceCompute, nvml.Device, error) {
 	info, r := ci.GetInfo()
 	if r != nvml.SUCCESS {
-		return mig.DeviceCompute{}, nil, opError("ComputeInstance.GetInfo", d.uuid, r)
+		return mig.DeviceCompute{}, nil, d.err(r, "ComputeInstance.GetInfo")
 	}
 	c := mig.DeviceCompute{ID: int(info.Id), Profile: profile, Slices: width}
 	if info.Device == nil {
 		return c, nil, nil
 	}
 	c.UUID, r = info.Device.GetUUID()
-	return c, info.Device, opError("GetUUID of a MIG device", d.uuid, r)
+	return c, info.Device, d.err(r, "GetUUID of a MIG device")
 }
 
 // busy reports whether a MIG device of a profile has processes, or can't say. Graphics processes are on another
@@ -239,8 +225,7 @@ func busy(device nvml.Device, p *mig.Profile) bool {
 var gfxConsts = []int{nvml.GPU_INSTANCE_PROFILE_1_SLICE_GFX, nvml.GPU_INSTANCE_PROFILE_2_SLICE_GFX,
 	nvml.GPU_INSTANCE_PROFILE_4_SLICE_GFX, 17}
 
-// SetMode implements mig.Device. The driver may detach the GPU on the way, so its handle is looked up again.
-func (d *Device) SetMode(ctx context.Context, mode mig.Mode) error {
+func (d *device) SetMode(ctx context.Context, mode mig.Mode) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -250,62 +235,59 @@ func (d *Device) SetMode(ctx context.Context, mode mig.Mode) error {
 	}
 	activation, r := d.handle.SetMigMode(word)
 	if r != nvml.SUCCESS {
-		return opError("SetMigMode", d.uuid, r)
+		return d.err(r, "SetMigMode")
 	}
 	h, r := d.lib.DeviceGetHandleByUUID(d.uuid)
 	if r != nvml.SUCCESS {
-		return opError("DeviceGetHandleByUUID after SetMigMode", d.uuid, r)
+		return d.err(r, "DeviceGetHandleByUUID after SetMigMode")
 	}
 	d.handle = h
-	err := opError("SetMigMode, activation", d.uuid, activation)
+	err := d.err(activation, "SetMigMode, activation")
 	if errors.Is(err, mig.ErrPendingReset) {
 		return nil // State reports it
 	}
 	return err
 }
 
-// CreateGPUInstance implements mig.Device. An instance that was made and can't be read back is destroyed again.
-func (d *Device) CreateGPUInstance(ctx context.Context, p *mig.Profile, at mig.Placement) (mig.DeviceInstance, error) {
+func (d *device) CreateGPUInstance(ctx context.Context, p *mig.Profile, at mig.Placement) (mig.DeviceInstance, error) {
 	if err := ctx.Err(); err != nil {
 		return mig.DeviceInstance{}, err
 	}
 	info, r := d.handle.GetGpuInstanceProfileInfo(p.Const)
 	if r != nvml.SUCCESS {
-		return mig.DeviceInstance{}, opError("GetGpuInstanceProfileInfo "+p.Name, d.uuid, r)
+		return mig.DeviceInstance{}, d.err(r, "GetGpuInstanceProfileInfo %s", p)
 	}
 	gi, r := d.handle.CreateGpuInstanceWithPlacement(&info,
 		&nvml.GpuInstancePlacement{Start: uint32(at.Start), Size: uint32(at.Size)})
 	if r != nvml.SUCCESS {
-		return mig.DeviceInstance{}, opError(fmt.Sprintf("CreateGpuInstanceWithPlacement %s@%d", p.Name, at.Start), d.uuid, r)
+		return mig.DeviceInstance{}, d.err(r, "CreateGpuInstanceWithPlacement %s@%d", p.Name, at.Start)
 	}
 	got, r := gi.GetInfo()
 	if r != nvml.SUCCESS { // the handle is that of the new instance
-		return mig.DeviceInstance{}, errors.Join(opError("GpuInstance.GetInfo", d.uuid, r),
-			opError("GpuInstance.Destroy", d.uuid, gi.Destroy()))
+		return mig.DeviceInstance{}, errors.Join(d.err(r, "GpuInstance.GetInfo"),
+			d.err(gi.Destroy(), "GpuInstance.Destroy"))
 	}
 	return mig.DeviceInstance{ID: int(got.Id), Profile: p,
 		Placement: mig.Placement{Start: int(got.Placement.Start), Size: int(got.Placement.Size)}}, nil
 }
 
-func (d *Device) gpuInstance(ctx context.Context, id int) (nvml.GpuInstance, error) {
+func (d *device) gpuInstance(ctx context.Context, id int) (nvml.GpuInstance, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	gi, r := d.handle.GetGpuInstanceById(id)
-	return gi, opError(fmt.Sprintf("GetGpuInstanceById(%d)", id), d.uuid, r)
+	return gi, d.err(r, "GetGpuInstanceById(%d)", id)
 }
 
-// DestroyGPUInstance implements mig.Device.
-func (d *Device) DestroyGPUInstance(ctx context.Context, id int) error {
+func (d *device) DestroyGPUInstance(ctx context.Context, id int) error {
 	gi, err := d.gpuInstance(ctx, id)
 	if err != nil {
 		return err
 	}
-	return opError(fmt.Sprintf("GpuInstance.Destroy %d", id), d.uuid, gi.Destroy())
+	return d.err(gi.Destroy(), "GpuInstance.Destroy %d", id)
 }
 
-// ComputeProfiles implements mig.Device.
-func (d *Device) ComputeProfiles(ctx context.Context, gpuInstance int) ([]mig.ComputeProfile, error) {
+func (d *device) ComputeProfiles(ctx context.Context, gpuInstance int) ([]mig.ComputeProfile, error) {
 	gi, err := d.gpuInstance(ctx, gpuInstance)
 	if err != nil {
 		return nil, err
@@ -318,37 +300,34 @@ func (d *Device) ComputeProfiles(ctx context.Context, gpuInstance int) ([]mig.Co
 	return out, err
 }
 
-// CreateComputeInstance implements mig.Device. An instance that was made and can't be read back is destroyed again.
-func (d *Device) CreateComputeInstance(ctx context.Context, gpuInstance, profile int) (mig.DeviceCompute, error) {
+func (d *device) CreateComputeInstance(ctx context.Context, gpuInstance, profile int) (mig.DeviceCompute, error) {
 	gi, err := d.gpuInstance(ctx, gpuInstance)
 	if err != nil {
 		return mig.DeviceCompute{}, err
 	}
 	info, r := gi.GetComputeInstanceProfileInfo(profile, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
 	if r != nvml.SUCCESS {
-		return mig.DeviceCompute{}, opError(fmt.Sprintf("GetComputeInstanceProfileInfo(%d)", profile), d.uuid, r)
+		return mig.DeviceCompute{}, d.err(r, "GetComputeInstanceProfileInfo(%d)", profile)
 	}
 	ci, r := gi.CreateComputeInstance(&info)
 	if r != nvml.SUCCESS {
-		return mig.DeviceCompute{}, opError(fmt.Sprintf("CreateComputeInstance(%d) in GPU instance %d", profile, gpuInstance),
-			d.uuid, r)
+		return mig.DeviceCompute{}, d.err(r, "CreateComputeInstance(%d) in GPU instance %d", profile, gpuInstance)
 	}
 	c, _, err := d.compute(ci, profile, int(info.SliceCount))
 	if err != nil {
-		return mig.DeviceCompute{}, errors.Join(err, opError("ComputeInstance.Destroy", d.uuid, ci.Destroy()))
+		return mig.DeviceCompute{}, errors.Join(err, d.err(ci.Destroy(), "ComputeInstance.Destroy"))
 	}
 	return c, nil
 }
 
-// DestroyComputeInstance implements mig.Device.
-func (d *Device) DestroyComputeInstance(ctx context.Context, gpuInstance, id int) error {
+func (d *device) DestroyComputeInstance(ctx context.Context, gpuInstance, id int) error {
 	gi, err := d.gpuInstance(ctx, gpuInstance)
 	if err != nil {
 		return err
 	}
 	ci, r := gi.GetComputeInstanceById(id)
 	if r != nvml.SUCCESS {
-		return opError(fmt.Sprintf("GetComputeInstanceById(%d) of GPU instance %d", id, gpuInstance), d.uuid, r)
+		return d.err(r, "GetComputeInstanceById(%d) of GPU instance %d", id, gpuInstance)
 	}
-	return opError(fmt.Sprintf("ComputeInstance.Destroy %d of GPU instance %d", id, gpuInstance), d.uuid, ci.Destroy())
+	return d.err(ci.Destroy(), "ComputeInstance.Destroy %d of GPU instance %d", id, gpuInstance)
 }

@@ -30,7 +30,7 @@ func TestCatalogueAgainstGPU(t *testing.T) {
 		t.Fatal("no GPU here can do MIG")
 	}
 	for _, g := range gpus {
-		pci, r := g.handle.GetPciInfo()
+		pci, r := g.lockedDevice.(*device).handle.GetPciInfo()
 		if err := opError("GetPciInfo", g.uuid, r); err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestCatalogueAgainstGPU(t *testing.T) {
 		if g.Model() != models[0] {
 			t.Errorf("%s: the device's placements or ids differ from the catalogue's %s", g.Name(), models[0])
 		}
-		profiles, err := g.profiles()
+		profiles, err := g.lockedDevice.(*device).profiles()
 		if err != nil {
 			t.Fatal(err)
 		}

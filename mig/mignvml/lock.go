@@ -17,10 +17,7 @@ import (
 // lockDir is the folder of the lock files. Only root can make it, so that nobody else can hold a GPU up.
 const lockDir = "/run/cotenant"
 
-// Lock implements mig.Locker with a lock on the file mig-UUID.lock in /run/cotenant, which the processes that share
-// that directory see: those of a host do, and those of a container when it is mounted there. A user other than root
-// who may change MIG needs that directory made and writable.
-func (d *Device) Lock(ctx context.Context) (unlock func(), err error) {
+func (d *device) Lock(ctx context.Context) (unlock func(), err error) {
 	return lockFile(ctx, filepath.Join(lockDir, "mig-"+d.uuid+".lock"))
 }
 

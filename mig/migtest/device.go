@@ -3,9 +3,11 @@ package migtest
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // State implements mig.Device.
@@ -15,20 +17,19 @@ func (g *GPU) State(ctx context.Context) (mig.DeviceState, error) {
 
 // SetMode implements mig.Device. On a GPU that needs a reset the change stays pending until Reset.
 func (g *GPU) SetMode(ctx context.Context, mode mig.Mode) error {
-	_, err := call(ctx, g, fmt.Sprintf("set mode %v", mode), func() (struct{}, error) {
+	return do(ctx, g, fmt.Sprintf("set mode %v", mode), func() error {
 		if mode == g.pending {
-			return struct{}{}, nil
+			return nil
 		}
 		if mode == mig.ModeDisabled && len(g.instances) > 0 || g.held && g.model.Resetless {
-			return struct{}{}, mig.ErrInUse
+			return mig.ErrInUse
 		}
 		g.pending = mode
 		if g.model.Resetless {
 			g.mode = mode
 		}
-		return struct{}{}, nil
+		return nil
 	})
-	return err
 }
 
 // CreateGPUInstance implements mig.Device.
@@ -56,8 +57,7 @@ func (g *GPU) create(p *mig.Profile, at mig.Placement) (*instance, error) {
 	if !slices.Contains(p.Placements, at) {
 		return nil, fmt.Errorf("%w: %s can't stand at %s", mig.ErrInsufficient, p, at)
 	}
-	same := 1
-	used := engineCounts(p.Engines)
+	same, used := 1, engines(p.Engines)
 	for _, d := range g.instances {
 		if at.Start < d.End() && d.Start < at.End() {
 			return nil, fmt.Errorf("%w: %s at %s is taken", mig.ErrInsufficient, p, at)
@@ -65,20 +65,15 @@ func (g *GPU) create(p *mig.Profile, at mig.Placement) (*instance, error) {
 		if d.Profile == p {
 			same++
 		}
-		for e, n := range engineCounts(d.Profile.Engines) {
-			used[e] += n
+		for e, n := range engines(d.Profile.Engines) {
+			used[e].Value += n.Value
 		}
 	}
 	if same > p.MaxInstances {
 		return nil, fmt.Errorf("%w: at most %d of %s", mig.ErrInsufficient, p.MaxInstances, p)
 	}
-	e := g.model.Engines
-	for i, total := range []struct {
-		n  int
-		ok bool
-	}{{e.Copy.Value, e.Copy.Known}, {e.NVDEC.Value, e.NVDEC.Known}, {e.NVENC.Value, e.NVENC.Known},
-		{e.JPEG.Value, e.JPEG.Known}, {e.OFA.Value, e.OFA.Known}} {
-		if total.ok && used[i] > total.n {
+	for e, total := range engines(g.model.Engines) {
+		if total.Known && used[e].Value > total.Value {
 			return nil, fmt.Errorf("%w: engines", mig.ErrInsufficient)
 		}
 	}
@@ -87,8 +82,8 @@ func (g *GPU) create(p *mig.Profile, at mig.Placement) (*instance, error) {
 	return d, nil
 }
 
-func engineCounts(e mig.Engines) [5]int {
-	return [5]int{e.Copy.Value, e.NVDEC.Value, e.NVENC.Value, e.JPEG.Value, e.OFA.Value}
+func engines(e mig.Engines) []sharing.Cell[int] {
+	return []sharing.Cell[int]{e.Copy, e.NVDEC, e.NVENC, e.JPEG, e.OFA}
 }
 
 // idOf numbers spans as the driver does: a class of ids for each size (whole 0, halves 1 and 2, quarters 3 to 6,
@@ -112,18 +107,17 @@ func (g *GPU) find(id int) (*instance, error) {
 
 // DestroyGPUInstance implements mig.Device.
 func (g *GPU) DestroyGPUInstance(ctx context.Context, id int) error {
-	_, err := call(ctx, g, fmt.Sprintf("destroy gi %d", id), func() (struct{}, error) {
+	return do(ctx, g, fmt.Sprintf("destroy gi %d", id), func() error {
 		d, err := g.find(id)
 		switch {
 		case err != nil:
-			return struct{}{}, err
+			return err
 		case d.Busy || len(d.Compute) > 0 || g.held && len(g.instances) == 1:
-			return struct{}{}, mig.ErrInUse
+			return mig.ErrInUse
 		}
 		g.instances = slices.DeleteFunc(g.instances, func(o *instance) bool { return o == d })
-		return struct{}{}, nil
+		return nil
 	})
-	return err
 }
 
 // computeIDs are the NVML constants of compute-instance profiles by slices.
@@ -202,32 +196,24 @@ func (g *GPU) createCompute(d *instance, profile int) (mig.DeviceCompute, error)
 	return c, nil
 }
 
-// slotsOf is the span of an aligned compute instance.
-func slotsOf(slices int) int {
-	for _, s := range []int{1, 2, 4} {
-		if slices <= s {
-			return s
-		}
-	}
-	return 8
-}
+// slotsOf is the span of an aligned compute instance: the next power of two.
+func slotsOf(slices int) int { return 1 << bits.Len(uint(slices-1)) }
 
 // DestroyComputeInstance implements mig.Device.
 func (g *GPU) DestroyComputeInstance(ctx context.Context, gpuInstance, id int) error {
-	_, err := call(ctx, g, fmt.Sprintf("destroy ci %d of gi %d", id, gpuInstance), func() (struct{}, error) {
+	return do(ctx, g, fmt.Sprintf("destroy ci %d of gi %d", id, gpuInstance), func() error {
 		d, err := g.find(gpuInstance)
 		if err != nil {
-			return struct{}{}, err
-		}
-		if d.Busy {
-			return struct{}{}, mig.ErrInUse
+			return err
 		}
 		i := slices.IndexFunc(d.Compute, func(c mig.DeviceCompute) bool { return c.ID == id })
-		if i < 0 {
-			return struct{}{}, fmt.Errorf("%w: compute instance %d of GPU instance %d", mig.ErrNotFound, id, gpuInstance)
+		switch {
+		case d.Busy:
+			return mig.ErrInUse
+		case i < 0:
+			return fmt.Errorf("%w: compute instance %d of GPU instance %d", mig.ErrNotFound, id, gpuInstance)
 		}
 		d.Compute = slices.Delete(d.Compute, i, i+1)
-		return struct{}{}, nil
+		return nil
 	})
-	return err
 }

@@ -191,23 +191,21 @@ func (g *GPU) Layout() mig.Layout {
 func (g *GPU) Leaks(want mig.Layout) []string {
 	now := g.Layout()
 	var out []string
-	for _, in := range now.Instances {
-		if in.Compute != nil && len(in.Compute) == 0 {
-			out = append(out, in.String()+" has no compute instance")
+	in := func(l mig.Layout, x mig.Instance) bool {
+		return slices.ContainsFunc(l.Instances,
+			func(y mig.Instance) bool { return x.Profile == y.Profile && x.Placement == y.Placement })
+	}
+	for _, x := range now.Instances {
+		if x.Compute != nil && len(x.Compute) == 0 {
+			out = append(out, x.String()+" has no compute instance")
 		}
-		if !slices.ContainsFunc(want.Instances, func(w mig.Instance) bool {
-			return w.Profile == in.Profile &&
-				w.Placement == in.Placement
-		}) {
-			out = append(out, in.String()+" is left")
+		if !in(want, x) {
+			out = append(out, x.String()+" is left")
 		}
 	}
-	for _, w := range want.Instances {
-		if !slices.ContainsFunc(now.Instances, func(in mig.Instance) bool {
-			return w.Profile == in.Profile &&
-				w.Placement == in.Placement
-		}) {
-			out = append(out, w.String()+" is missing")
+	for _, x := range want.Instances {
+		if !in(now, x) {
+			out = append(out, x.String()+" is missing")
 		}
 	}
 	return out
@@ -226,34 +224,41 @@ func (g *GPU) state() mig.DeviceState {
 	return s
 }
 
-// call runs one call of the interface under the lock, with faults.
-func call[T any](ctx context.Context, g *GPU, name string, do func() (T, error)) (T, error) {
+// call runs one call of the interface that returns something.
+func call[T any](ctx context.Context, g *GPU, name string, get func() (T, error)) (v T, err error) {
+	err = do(ctx, g, name, func() error {
+		v, err = get()
+		return err
+	})
+	if err != nil {
+		var zero T
+		v = zero
+	}
+	return v, err
+}
+
+// do runs one call of the interface under the lock, with faults.
+func do(ctx context.Context, g *GPU, name string, effect func() error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var zero T
 	if err := ctx.Err(); err != nil {
-		return zero, err
+		return err
 	}
 	g.log = append(g.log, name)
 	var fault *Fault
-	var left []Fault
-	for _, f := range g.faults {
-		if f.Call--; f.Call <= 0 && fault == nil {
-			fault = &f
-			continue
-		}
-		left = append(left, f)
+	for i := range g.faults {
+		g.faults[i].Call--
 	}
-	g.faults = left
+	if i := slices.IndexFunc(g.faults, func(f Fault) bool { return f.Call <= 0 }); i >= 0 {
+		f := g.faults[i]
+		fault, g.faults = &f, slices.Delete(g.faults, i, i+1)
+	}
 	if fault != nil && !fault.After {
-		return zero, cmp.Or(fault.Err, ErrInjected)
+		return cmp.Or(fault.Err, ErrInjected)
 	}
-	v, err := do()
+	err := effect()
 	if fault != nil && err == nil {
-		return zero, cmp.Or(fault.Err, ErrInjected)
+		return cmp.Or(fault.Err, ErrInjected)
 	}
-	if err != nil {
-		return zero, err
-	}
-	return v, nil
+	return err
 }
