@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // Adopt takes over the control daemon that answers in the pipe directory, for example after the program that
@@ -60,51 +58,34 @@ func (c *Client) Limits(ctx context.Context) (Limits, error) {
 	if err != nil {
 		return l, err
 	}
-	if l.Percentage, err = c.DefaultActiveThreadPercentage(ctx); err != nil {
-		return l, err
-	}
 	if l.Priority, err = c.DefaultClientPriority(ctx); err != nil {
-		return l, err
-	}
-	if l.Memory, err = memoryLimits(devices, func(device string) (sharing.Cell[sharing.Bytes],
-		error) {
-		return c.DefaultPinnedMemLimit(ctx, device)
-	}); err != nil {
 		return l, err
 	}
 	servers, err := c.Servers(ctx)
 	if err != nil {
 		return l, err
 	}
-	for _, server := range servers {
+	for _, server := range append([]int{0}, servers...) {
 		s := ServerLimits{Server: server}
-		if s.Percentage, err = c.ActiveThreadPercentage(ctx, server); err == nil {
-			s.Memory, err = memoryLimits(devices, func(device string) (sharing.Cell[sharing.Bytes],
-				error) {
-				return c.PinnedMemLimit(ctx, server, device)
-			})
-		}
-		if err != nil {
+		if s.Percentage, err = c.ActiveThreadPercentage(ctx, server); err != nil {
 			return l, err
 		}
-		l.Servers = append(l.Servers, s)
+		for _, device := range devices {
+			cell, err := c.PinnedMemLimit(ctx, server, device)
+			if err != nil {
+				return l, err
+			}
+			if v, ok := cell.Get(); ok {
+				s.Memory = append(s.Memory, DeviceLimit{Device: device, Limit: v})
+			}
+		}
+		if server == 0 {
+			l.Percentage, l.Memory = s.Percentage, s.Memory
+		} else {
+			l.Servers = append(l.Servers, s)
+		}
 	}
 	return l, nil
-}
-
-func memoryLimits(devices []string, get func(device string) (sharing.Cell[sharing.Bytes], error)) ([]DeviceLimit,
-	error) {
-	var out []DeviceLimit
-	for _, device := range devices {
-		cell, err := get(device)
-		if err != nil {
-			return nil, err
-		}
-		if v, ok := cell.Get(); ok {
-			out = append(out, DeviceLimit{Device: device, Limit: v})
-		}
-	}
-	return out, nil
 }
 
 // deviceNames are the names that limits can have been set by.

@@ -103,13 +103,19 @@ func (c *Client) doWithin(ctx context.Context, timeout time.Duration, words ...s
 
 // read sends a command and parses its answer.
 func read[T any](ctx context.Context, c *Client, parse func(string) (T, error), words ...string) (T, error) {
-	var zero T
 	text, err := c.do(ctx, words...)
 	if err != nil {
+		var zero T
 		return zero, err
 	}
+	return parsed(c, parse, text, words...)
+}
+
+// parsed is what parse makes of the answer to a command.
+func parsed[T any](c *Client, parse func(string) (T, error), text string, words ...string) (T, error) {
 	v, err := parse(text)
 	if err != nil {
+		var zero T
 		return zero, c.opError(strings.Join(words, " "), err)
 	}
 	return v, nil

@@ -43,9 +43,9 @@ func TestSettersReadBack(t *testing.T) {
 	c := newClient(t, d)
 	v := connect(t, d)
 	set := map[string]func() error{
-		"default percentage": func() error { return c.SetDefaultActiveThreadPercentage(ctx, 33.3334) },
+		"default percentage": func() error { return c.SetActiveThreadPercentage(ctx, 0, 33.3334) },
 		"percentage":         func() error { return c.SetActiveThreadPercentage(ctx, v.Server, 12.5) },
-		"default limit":      func() error { return c.SetDefaultPinnedMemLimit(ctx, "0", 8*gib) },
+		"default limit":      func() error { return c.SetPinnedMemLimit(ctx, 0, "0", 8*gib) },
 		"limit":              func() error { return c.SetPinnedMemLimit(ctx, v.Server, "0", 1536*sharing.MiB) },
 		"priority":           func() error { return c.SetDefaultClientPriority(ctx, mps.PriorityBelowNormal) },
 	}
@@ -61,7 +61,7 @@ func TestSettersReadBack(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if p, err := c.DefaultActiveThreadPercentage(ctx); p != 33.3 || err != nil {
+	if p, err := c.ActiveThreadPercentage(ctx, 0); p != 33.3 || err != nil {
 		t.Errorf("default percentage %v, %v", p, err)
 	}
 	if l, err := c.PinnedMemLimit(ctx, v.Server, "0"); l.Value != 1536*sharing.MiB || !l.Known || err != nil {
@@ -87,19 +87,19 @@ func TestBadInputIsNotSent(t *testing.T) {
 	d := mpstest.New(mpstest.Options{})
 	c := newClient(t, d)
 	for name, err := range map[string]error{
-		"0%":          c.SetDefaultActiveThreadPercentage(ctx, 0),
-		"100.1%":      c.SetDefaultActiveThreadPercentage(ctx, 100.1),
+		"0%":          c.SetActiveThreadPercentage(ctx, 0, 0),
+		"100.1%":      c.SetActiveThreadPercentage(ctx, 0, 100.1),
 		"NaN%":        c.SetActiveThreadPercentage(ctx, 1, math.NaN()),
 		"tiny%":       c.SetActiveThreadPercentage(ctx, 1, 1e-7),
 		"PID":         c.SetActiveThreadPercentage(ctx, -1, 50),
-		"limit 0":     c.SetDefaultPinnedMemLimit(ctx, "0", 0),
-		"limit -1":    c.SetDefaultPinnedMemLimit(ctx, "0", -1),
-		"limit odd":   c.SetDefaultPinnedMemLimit(ctx, "0", gib+1),
-		"limit large": c.SetDefaultPinnedMemLimit(ctx, "0", 1024*gib),
-		"device 7":    c.SetDefaultPinnedMemLimit(ctx, "7", gib),
+		"limit 0":     c.SetPinnedMemLimit(ctx, 0, "0", 0),
+		"limit -1":    c.SetPinnedMemLimit(ctx, 0, "0", -1),
+		"limit odd":   c.SetPinnedMemLimit(ctx, 0, "0", gib+1),
+		"limit large": c.SetPinnedMemLimit(ctx, 0, "0", 1024*gib),
+		"device 7":    c.SetPinnedMemLimit(ctx, 0, "7", gib),
 		"device text": c.SetPinnedMemLimit(ctx, 1, "0 8G\nquit", gib),
 		"priority":    c.SetDefaultClientPriority(ctx, mps.PriorityUnset),
-		"server":      c.ForceShutdownServer(ctx, 0),
+		"server":      c.ShutdownServer(ctx, 0, true),
 		"terminate":   c.TerminateClient(ctx, 0, -3),
 		"uid":         func() error { _, err := c.StartServer(ctx, mps.ServerOptions{UID: -1}); return err }(),
 		"grace":       func() error { _, err := c.Quit(ctx, -time.Second); return err }(),
@@ -144,7 +144,7 @@ func TestServers(t *testing.T) {
 	if _, err := d.Connect(mpstest.Process{UID: 1001}); !errors.Is(err, mpstest.ErrWaiting) {
 		t.Errorf("another user: %v", err)
 	}
-	if err := c.ShutdownServer(ctx, s); !errors.Is(err, mps.ErrServerBusy) {
+	if err := c.ShutdownServer(ctx, s, false); !errors.Is(err, mps.ErrServerBusy) {
 		t.Errorf("shutdown with clients: %v", err)
 	}
 	if err := c.TerminateClient(ctx, s, v.PID+1); !errors.Is(err, mps.ErrClientNotFound) {
@@ -157,7 +157,7 @@ func TestServers(t *testing.T) {
 	if err != nil || len(devs) != 2 || devs[1].Server != s || devs[0].Devices[0].Name != "NVIDIA H200" {
 		t.Errorf("devices %+v, %v", devs, err)
 	}
-	if err := c.ForceShutdownServer(ctx, s); err != nil {
+	if err := c.ShutdownServer(ctx, s, true); err != nil {
 		t.Error(err)
 	}
 	if list, err := c.Servers(ctx); len(list) != 0 || err != nil {
@@ -277,10 +277,10 @@ func TestVerify(t *testing.T) {
 	if m, err := c.Verify(ctx, 77, opt); err != nil || m.Client != sharing.AnswerNo || m.Reason != "there is no such process" {
 		t.Errorf("%+v, %v", m, err)
 	}
-	if err := c.SetDefaultPinnedMemLimit(ctx, "1", 8*gib); err != nil {
+	if err := c.SetPinnedMemLimit(ctx, 0, "1", 8*gib); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.SetDefaultActiveThreadPercentage(ctx, 50); err != nil {
+	if err := c.SetActiveThreadPercentage(ctx, 0, 50); err != nil {
 		t.Fatal(err)
 	}
 	v := connect(t, d)

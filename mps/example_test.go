@@ -20,7 +20,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(c.SetDefaultActiveThreadPercentage(ctx, 50), c.SetDefaultPinnedMemLimit(ctx, "0", 8*sharing.GiB))
+	fmt.Println(c.SetActiveThreadPercentage(ctx, 0, 50), c.SetPinnedMemLimit(ctx, 0, "0", 8*sharing.GiB))
 	app, _ := fake.Connect(mpstest.Process{}) // a CUDA process makes its first call
 	m, err := c.Verify(ctx, app.PID, mps.VerifyOptions{})
 	fmt.Println(m.Client, m.ServerPercentage.Value, m.ServerLimits, err)

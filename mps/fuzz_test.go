@@ -103,7 +103,7 @@ func FuzzCommand(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.DefaultPinnedMemLimit(t.Context(), device); err != nil && !errors.Is(err, ErrInvalid) {
+		if _, err := c.PinnedMemLimit(t.Context(), 0, device); err != nil && !errors.Is(err, ErrInvalid) {
 			t.Fatal(err)
 		}
 		for _, s := range sent {

@@ -133,7 +133,7 @@ func TestGPUAdoptAndStop(t *testing.T) {
 	if _, err := mps.Start(t.Context(), opt); !errors.Is(err, mps.ErrDaemonRunning) {
 		t.Errorf("a second daemon: %v", err)
 	}
-	if err := c.SetDefaultActiveThreadPercentage(t.Context(), 40); err != nil {
+	if err := c.SetActiveThreadPercentage(t.Context(), 0, 40); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "python3", "-c", attribute)

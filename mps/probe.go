@@ -113,7 +113,7 @@ func (c *Client) probeProgram(ctx context.Context, s *Support) error {
 
 // probeDaemon asks the running daemon; its answers outrank the help's.
 func (c *Client) probeDaemon(ctx context.Context, s *Support) error {
-	_, err := c.DefaultActiveThreadPercentage(ctx)
+	_, err := c.ActiveThreadPercentage(ctx, 0)
 	switch {
 	case err == nil:
 		s.Protocol, s.Running = ProtocolV2, sharing.AnswerYes

@@ -133,17 +133,17 @@ func TestProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := byProgram.DefaultActiveThreadPercentage(ctx); got != 100 || err != nil {
+	if got, err := byProgram.ActiveThreadPercentage(ctx, 0); got != 100 || err != nil {
 		t.Errorf("%v, %v", got, err)
 	}
 	c := d.Client()
 	if _, err := mps.Start(ctx, opt); !errors.Is(err, mps.ErrDaemonRunning) {
 		t.Errorf("second daemon: %v", err)
 	}
-	if err := c.SetDefaultActiveThreadPercentage(ctx, 50); err != nil {
+	if err := c.SetActiveThreadPercentage(ctx, 0, 50); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.SetDefaultPinnedMemLimit(ctx, "0", 8*gib); err != nil {
+	if err := c.SetPinnedMemLimit(ctx, 0, "0", 8*gib); err != nil {
 		t.Fatal(err)
 	}
 	pipe := mps.EnvPipeDirectory + "=" + opt.PipeDirectory

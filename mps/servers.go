@@ -25,14 +25,13 @@ const (
 var stateNames = enum.Of[ServerState](ErrInvalid, "server state", "UNKNOWN", "INITIALIZING", "ACTIVE", "FAULT")
 
 // ask sends a command about a server, whose process ID follows its name.
-func ask[T any](ctx context.Context, c *Client, parse func(string) (T, error), command string, server int,
-	words ...string) (T, error) {
+func ask[T any](ctx context.Context, c *Client, parse func(string) (T, error), command string, server int) (T, error) {
 	w, err := pidWord("server", server)
 	if err != nil {
 		var zero T
 		return zero, err
 	}
-	return read(ctx, c, parse, append([]string{command, w}, words...)...)
+	return read(ctx, c, parse, command, w)
 }
 
 // Servers lists the process IDs of the daemon's servers, possibly none.
@@ -76,11 +75,7 @@ func (c *Client) Processes(ctx context.Context) ([]Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	ps, err := parseProcesses(text)
-	if err != nil {
-		return nil, c.opError("ps", err)
-	}
-	return ps, nil
+	return parsed(c, parseProcesses, text, "ps")
 }
 
 // ServerOptions are options of StartServer.
@@ -123,22 +118,18 @@ func (c *Client) StartServer(ctx context.Context, opts ServerOptions) (int, erro
 	return server, err
 }
 
-// ShutdownServer stops a server and waits until the daemon lists it no more. One with clients is ErrServerBusy.
-func (c *Client) ShutdownServer(ctx context.Context, server int) error {
-	return c.shutdown(ctx, server)
-}
-
-// ForceShutdownServer stops a server even if it has clients, which lose their work.
-func (c *Client) ForceShutdownServer(ctx context.Context, server int) error {
-	return c.shutdown(ctx, server, "-f")
-}
-
-func (c *Client) shutdown(ctx context.Context, server int, flags ...string) error {
+// ShutdownServer stops a server and waits until the daemon lists it no more. One with clients is ErrServerBusy, or
+// with force stopped all the same: they lose their work.
+func (c *Client) ShutdownServer(ctx context.Context, server int, force bool) error {
 	w, err := pidWord("server", server)
 	if err != nil {
 		return err
 	}
-	if _, err := c.do(ctx, append([]string{"shutdown_server", w}, flags...)...); err != nil {
+	words := []string{"shutdown_server", w}
+	if force {
+		words = append(words, "-f")
+	}
+	if _, err := c.do(ctx, words...); err != nil {
 		return err
 	}
 	return c.poll(ctx, "shutdown_server "+w, func(ctx context.Context) (bool, error) {

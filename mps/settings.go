@@ -46,109 +46,87 @@ func confirm[T any](ctx context.Context, c *Client, setting, want string, get fu
 		cmp.Or(fmt.Sprint(got), "nothing")), []error{ErrMismatch}})
 }
 
-// DefaultActiveThreadPercentage returns the percentage that the next server
-// starts with, to one decimal, as the daemon prints it.
-func (c *Client) DefaultActiveThreadPercentage(ctx context.Context) (float64, error) {
-	return read(ctx, c, parsePercentage, "get_default_active_thread_percentage")
-}
+// The settings of a server and of servers to come, as commands name them and as people do.
+var (
+	threads   = setting{"active_thread_percentage", "active thread percentage"}
+	pinnedMem = setting{"device_pinned_mem_limit", "pinned memory limit"}
+)
 
-// SetDefaultActiveThreadPercentage sets the percentage of the next server; servers that run keep theirs, and it is
-// lost when the daemon ends. The value is read back: ErrMismatch if another one is in force.
-func (c *Client) SetDefaultActiveThreadPercentage(ctx context.Context, pct float64) error {
-	return c.setPercentage(ctx, pct, "default active thread percentage", c.DefaultActiveThreadPercentage,
-		"set_default_active_thread_percentage")
-}
+type setting struct{ name, text string }
 
-// ActiveThreadPercentage returns the percentage of a server's clients to come, to one decimal.
-func (c *Client) ActiveThreadPercentage(ctx context.Context, server int) (float64, error) {
-	return ask(ctx, c, parsePercentage, "get_active_thread_percentage", server)
-}
-
-// SetActiveThreadPercentage sets the percentage of a server's new clients;
-// those connected keep theirs. It reads the value back.
-func (c *Client) SetActiveThreadPercentage(ctx context.Context, server int, pct float64) error {
-	s, err := pidWord("server", server)
-	if err != nil {
-		return err
+// of begins the command that gets or sets the setting of a server or, for server 0, of servers to come, and names it
+// in words.
+func (s setting) of(server int, verb string) (command []string, text string, err error) {
+	if server == 0 {
+		return []string{verb + "_default_" + s.name}, "default " + s.text, nil
 	}
-	get := func(ctx context.Context) (float64, error) { return c.ActiveThreadPercentage(ctx, server) }
-	return c.setPercentage(ctx, pct, "active thread percentage of server "+s, get, "set_active_thread_percentage", s)
+	pid, err := pidWord("server", server)
+	return []string{verb + "_" + s.name, pid}, s.text + " of server " + pid, err
 }
 
-func (c *Client) setPercentage(ctx context.Context, pct float64, setting string, get func(context.Context) (float64,
-	error), words ...string) error {
+// ActiveThreadPercentage returns the percentage of a server's clients to come or, for server 0, that the next server
+// starts with, to one decimal, as the daemon prints it.
+func (c *Client) ActiveThreadPercentage(ctx context.Context, server int) (float64, error) {
+	command, _, err := threads.of(server, "get")
+	if err != nil {
+		return 0, err
+	}
+	return read(ctx, c, parsePercentage, command...)
+}
+
+// SetActiveThreadPercentage sets the percentage of a server's new clients or, for server 0, of the next server, until
+// the daemon ends; clients and servers that are there keep theirs. The value is read back: ErrMismatch if another one
+// is in force.
+func (c *Client) SetActiveThreadPercentage(ctx context.Context, server int, pct float64) error {
 	var l problem.List
-	if checkPercentage(&l, "percentage", pct); l.Len() > 0 {
-		return invalid(&l)
+	command, setting, err := threads.of(server, "set")
+	checkPercentage(&l, "percentage", pct)
+	if err = cmp.Or(err, invalid(&l)); err != nil {
+		return err
 	}
 	want := formatPercentage(pct)
 	return confirm(ctx, c, setting, want+"%", func() (string, bool, error) {
-		got, err := get(ctx)
+		got, err := c.ActiveThreadPercentage(ctx, server)
 		return formatPercentage(got) + "%", math.Abs(got-pct) <= 0.05+percentUnit, err // the daemon prints one decimal
-	}, append(words, want)...)
+	}, append(command, want)...)
 }
 
-// DefaultPinnedMemLimit returns the limit on device memory that clients of the next server get on a device, named
-// by ordinal or UUID exactly as it was set: the daemon does not translate. The cell is unknown if there is none.
-func (c *Client) DefaultPinnedMemLimit(ctx context.Context, device string) (sharing.Cell[sharing.Bytes], error) {
-	var l problem.List
-	c.deviceMemory(&l, device)
-	if err := invalid(&l); err != nil {
-		return sharing.Cell[sharing.Bytes]{}, err
-	}
-	return read(ctx, c, parseOptionalLimit, "get_default_device_pinned_mem_limit", device)
-}
-
-// SetDefaultPinnedMemLimit limits the device memory of each client process of the next server; servers that run
-// keep theirs. The limit is per process, not per container. It must be whole in MiB. It is read back. The daemon
-// takes limits for devices that do not exist: give Options.GPUs to have them refused.
-func (c *Client) SetDefaultPinnedMemLimit(ctx context.Context, device string, limit sharing.Bytes) error {
-	get := func() (sharing.Cell[sharing.Bytes], error) { return c.DefaultPinnedMemLimit(ctx, device) }
-	return c.setLimit(ctx, device, limit, "default pinned memory limit of device "+problem.Clip(device), get,
-		"set_default_device_pinned_mem_limit")
-}
-
-// PinnedMemLimit returns the limit for new clients of a server on a device.
+// PinnedMemLimit returns the limit on device memory of a server's new clients or, for server 0, of clients of the next
+// server, on a device that is named by ordinal or UUID exactly as it was set: the daemon does not translate. The cell
+// is unknown if there is none.
 func (c *Client) PinnedMemLimit(ctx context.Context, server int, device string) (sharing.Cell[sharing.Bytes], error) {
 	var l problem.List
-	checkPID(&l, "server", server)
 	c.deviceMemory(&l, device)
-	if err := invalid(&l); err != nil {
+	command, _, err := pinnedMem.of(server, "get")
+	if err = cmp.Or(err, invalid(&l)); err != nil {
 		return sharing.Cell[sharing.Bytes]{}, err
 	}
-	return ask(ctx, c, parseOptionalLimit, "get_device_pinned_mem_limit", server, device)
+	return read(ctx, c, parseOptionalLimit, append(command, device)...)
 }
 
-// SetPinnedMemLimit limits new clients of a server on a device; those connected keep theirs, and the limit may
-// exceed the default. It reads the value back.
+// SetPinnedMemLimit limits the device memory of each new client process of a server or, for server 0, of the next
+// server; clients and servers that are there keep theirs. The limit is per process, not per container, it must be
+// whole in MiB, and a server's may exceed the default. It is read back. The daemon takes limits for devices that do
+// not exist: give Options.GPUs to have them refused.
 func (c *Client) SetPinnedMemLimit(ctx context.Context, server int, device string, limit sharing.Bytes) error {
-	s, err := pidWord("server", server)
-	if err != nil {
-		return err
-	}
-	get := func() (sharing.Cell[sharing.Bytes], error) { return c.PinnedMemLimit(ctx, server, device) }
-	return c.setLimit(ctx, device, limit, fmt.Sprintf("pinned memory limit of server %s, device %s", s,
-		problem.Clip(device)), get, "set_device_pinned_mem_limit", s)
-}
-
-func (c *Client) setLimit(ctx context.Context, device string, limit sharing.Bytes, setting string,
-	get func() (sharing.Cell[sharing.Bytes], error), words ...string) error {
 	var l problem.List
 	checkMemLimit(&l, "limit", limit, c.deviceMemory(&l, device))
-	if err := invalid(&l); err != nil {
+	command, setting, err := pinnedMem.of(server, "set")
+	if err = cmp.Or(err, invalid(&l)); err != nil {
 		return err
 	}
 	value, err := FormatMemLimit(limit)
 	if err != nil {
 		return err
 	}
+	setting += ", device " + problem.Clip(device)
 	return confirm(ctx, c, setting, limit.String(), func() (string, bool, error) {
-		got, err := get()
+		got, err := c.PinnedMemLimit(ctx, server, device)
 		if v, ok := got.Get(); ok {
 			return v.String(), v == limit, err
 		}
 		return "", false, err
-	}, append(words, device, value)...)
+	}, append(command, device, value)...)
 }
 
 // deviceMemory checks a device's name and returns its memory, 0 if that is not known.

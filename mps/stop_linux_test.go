@@ -211,7 +211,7 @@ func TestAdopt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{first.SetDefaultActiveThreadPercentage(ctx, 40), first.SetDefaultPinnedMemLimit(ctx, "0", 8*gib),
+	for _, err := range []error{first.SetActiveThreadPercentage(ctx, 0, 40), first.SetPinnedMemLimit(ctx, 0, "0", 8*gib),
 		first.SetDefaultClientPriority(ctx, mps.PriorityBelowNormal)} {
 		if err != nil {
 			t.Fatal(err)

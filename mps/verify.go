@@ -141,7 +141,7 @@ func (c *Client) readLimits(ctx context.Context, m *Membership) error {
 		}
 		m.Devices = append(m.Devices, d.Ordinal)
 		name := fmt.Sprint(d.Ordinal)
-		limit, err := ask(ctx, c, parseOptionalLimit, "get_device_pinned_mem_limit", m.Server, name)
+		limit, err := read(ctx, c, parseOptionalLimit, "get_device_pinned_mem_limit", fmt.Sprint(m.Server), name)
 		if err != nil {
 			return err
 		}

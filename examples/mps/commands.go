@@ -141,23 +141,13 @@ func (c *config) limit() error {
 		return err
 	}
 	if c.percent != 0 {
-		if c.server != 0 {
-			err = cl.SetActiveThreadPercentage(c.ctx, c.server, c.percent)
-		} else {
-			err = cl.SetDefaultActiveThreadPercentage(c.ctx, c.percent)
-		}
-		if err != nil {
+		if err := cl.SetActiveThreadPercentage(c.ctx, c.server, c.percent); err != nil {
 			return err
 		}
 		fmt.Fprintf(c.stdout, "in force: %g%% of the threads\n", c.percent)
 	}
 	if c.memory != 0 {
-		if c.server != 0 {
-			err = cl.SetPinnedMemLimit(c.ctx, c.server, c.device, c.memory)
-		} else {
-			err = cl.SetDefaultPinnedMemLimit(c.ctx, c.device, c.memory)
-		}
-		if err != nil {
+		if err := cl.SetPinnedMemLimit(c.ctx, c.server, c.device, c.memory); err != nil {
 			return err
 		}
 		fmt.Fprintf(c.stdout, "in force: %v for each process on device %s\n", c.memory, c.device)

@@ -126,10 +126,10 @@ func (p *player) play() {
 }
 
 func (p *player) limit() (string, error) {
-	if err := p.client.SetDefaultActiveThreadPercentage(p.c.ctx, p.c.percent); err != nil {
+	if err := p.client.SetActiveThreadPercentage(p.c.ctx, 0, p.c.percent); err != nil {
 		return "", err
 	}
-	if err := p.client.SetDefaultPinnedMemLimit(p.c.ctx, p.c.device, p.c.memory); err != nil {
+	if err := p.client.SetPinnedMemLimit(p.c.ctx, 0, p.c.device, p.c.memory); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%g%% of the threads and %v, read back", p.c.percent, p.c.memory), nil
