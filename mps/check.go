@@ -1,14 +1,17 @@
 package mps
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/mps/internal/form"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -47,7 +50,7 @@ func checkGPUs(l *problem.List, path string, gpus []GPU) {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		l.If(g.Ordinal < 0 || ordinals[g.Ordinal], at+".Ordinal", "number the GPUs from 0",
 			"%d is negative or given twice", g.Ordinal)
-		l.If(g.UUID != "" && (!form.IsUUID(g.UUID) || uuids[g.UUID]), at+".UUID", `give each GPU's own UUID, "GPU-..."`,
+		l.If(g.UUID != "" && (!isUUID(g.UUID) || uuids[g.UUID]), at+".UUID", `give each GPU's own UUID, "GPU-..."`,
 			"%q is no UUID or given twice", problem.Clip(g.UUID))
 		l.If(g.Memory < 0 || g.SMs < 0, at, "leave them 0 if not known", "negative memory or SMs")
 		ordinals[g.Ordinal], uuids[g.UUID] = true, g.UUID != ""
@@ -56,7 +59,7 @@ func checkGPUs(l *problem.List, path string, gpus []GPU) {
 
 // checkDevice accepts a device named by ordinal ("0") or UUID ("GPU-...").
 func checkDevice(l *problem.List, path, device string) bool {
-	ok := form.IsOrdinal(device) || form.IsUUID(device)
+	ok := isOrdinal(device) || isUUID(device)
 	l.If(!ok, path, `name it by ordinal, "0", or by UUID, "GPU-..."`, "%q is no device", problem.Clip(device))
 	return ok
 }
@@ -69,7 +72,7 @@ func findGPU(gpus []GPU, device string) (GPU, bool) {
 		if strconv.Itoa(g.Ordinal) == device || g.UUID == device {
 			return g, true
 		}
-		if form.IsUUID(device) && strings.HasPrefix(g.UUID, device) {
+		if isUUID(device) && strings.HasPrefix(g.UUID, device) {
 			found = g
 			n++
 		}
@@ -80,16 +83,9 @@ func findGPU(gpus []GPU, device string) (GPU, bool) {
 func gpuNames(gpus []GPU) string {
 	var names []string
 	for _, g := range gpus {
-		n := strconv.Itoa(g.Ordinal)
-		if g.UUID != "" {
-			n += " (" + g.UUID + ")"
-		}
-		names = append(names, n)
+		names = append(names, strings.TrimSuffix(fmt.Sprintf("%d (%s)", g.Ordinal, g.UUID), " ()"))
 	}
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
+	return cmp.Or(strings.Join(names, ", "), "none")
 }
 
 func checkPID(l *problem.List, path string, pid int) {
@@ -131,4 +127,37 @@ func checkMemLimit(l *problem.List, path string, limit, total sharing.Bytes) {
 	case total > 0 && limit > total:
 		l.Addf(path, "use at most the GPU's memory", "%v is larger than the GPU's %v", limit, total)
 	}
+}
+
+// makeDirectory makes a directory that clients of other users reach, whatever the umask, and refuses one that is
+// there if another user could have put it there or can put things into it.
+func makeDirectory(dir string) error {
+	parent := filepath.Dir(dir)
+	if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) && parent != dir {
+		if err := makeDirectory(parent); err != nil {
+			return err
+		}
+	}
+	switch err := os.Mkdir(dir, 0o755); {
+	case err == nil:
+		return os.Chmod(dir, 0o755)
+	case !errors.Is(err, fs.ErrExist):
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	unsafe := func(what, remedy string) error { return fmt.Errorf("%w: %s %s (%s)", ErrUnsafe, dir, what, remedy) }
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		return unsafe("is a symbolic link", "name the directory itself")
+	case !info.IsDir():
+		return unsafe("is no directory", "remove it")
+	case !ownedByUs(info):
+		return unsafe("belongs to another user", "use a directory of your own or of root's")
+	case info.Mode()&0o002 != 0:
+		return unsafe("can be written by everybody", "chmod o-w "+dir)
+	}
+	return nil
 }

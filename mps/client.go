@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/mps/internal/form"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -92,7 +92,7 @@ func (c *Client) do(ctx context.Context, words ...string) (string, error) {
 
 func (c *Client) doWithin(ctx context.Context, timeout time.Duration, words ...string) (string, error) {
 	for _, w := range words {
-		if !form.IsWord(w) {
+		if !isWord(w) {
 			return "", c.opError(words[0], fmt.Errorf("%w: %q would not reach the daemon as one word", ErrInvalid,
 				problem.Clip(w)))
 		}
@@ -202,3 +202,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return context.Cause(ctx)
 	}
 }
+
+// Optional holds a value that may be missing; the zero Optional is missing. Get returns the value and whether it is
+// there, Or the value or a fallback, IsZero whether it is missing; Equal compares two, String writes "-" for a
+// missing one, and JSON null, or nothing with omitzero:
+//
+//	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
+type Optional[T any] = optional.Value[T]
+
+// Some returns an Optional that holds v.
+func Some[T any](v T) Optional[T] { return optional.Of(v) }

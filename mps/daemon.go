@@ -16,7 +16,6 @@ import (
 
 	"github.com/cotenant/cotenant/internal/command"
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/mps/internal/form"
 )
 
 // DaemonOptions say how to start a control daemon. Starting one changes
@@ -190,7 +189,7 @@ func (o *DaemonOptions) check() error {
 		l.Addf("LogDirectory", "use an absolute path", "%q is no absolute path", problem.Clip(o.LogDirectory))
 	}
 	for i, d := range o.VisibleDevices {
-		l.If(!form.IsUUID(d), fmt.Sprintf("VisibleDevices[%d]", i), "use the GPU's UUID", "%q is no UUID",
+		l.If(!isUUID(d), fmt.Sprintf("VisibleDevices[%d]", i), "use the GPU's UUID", "%q is no UUID",
 			problem.Clip(d))
 	}
 	l.If(o.StartTimeout < 0, "StartTimeout", "use 0 for the default of 10 s", "%v is negative", o.StartTimeout)

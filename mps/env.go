@@ -9,7 +9,6 @@ import (
 
 	"github.com/cotenant/cotenant/internal/command"
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/mps/internal/form"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -74,26 +73,22 @@ func (e ClientEnvironment) Build() ([]string, error) {
 		return nil, err
 	}
 	var out []string
-	add := func(key, value string) {
-		if value != "" {
-			out = append(out, key+"="+value)
+	for _, set := range []struct {
+		key, value string
+		given      bool
+	}{
+		{EnvPipeDirectory, e.PipeDirectory, true},
+		{EnvVisibleDevices, strings.Join(e.VisibleDevices, ","), len(e.VisibleDevices) > 0},
+		{EnvThreads, formatPercentage(e.ActiveThreadPercentage), e.ActiveThreadPercentage != 0},
+		{EnvPinnedMemLimit, limits, limits != ""},
+		{EnvPriority, e.Priority.wire(), e.Priority != PriorityUnset},
+		{EnvPartition, string(e.Partition), e.Partition != ""},
+		{EnvPerContext, "1", e.PerContextPartitioning},
+		{EnvMaxConnections, strconv.Itoa(e.MaxConnections), e.MaxConnections != 0},
+	} {
+		if set.given {
+			out = append(out, set.key+"="+set.value)
 		}
-	}
-	add(EnvPipeDirectory, e.PipeDirectory)
-	add(EnvVisibleDevices, strings.Join(e.VisibleDevices, ","))
-	if e.ActiveThreadPercentage != 0 {
-		add(EnvThreads, formatPercentage(e.ActiveThreadPercentage))
-	}
-	add(EnvPinnedMemLimit, limits)
-	if e.Priority != PriorityUnset {
-		add(EnvPriority, e.Priority.wire())
-	}
-	add(EnvPartition, string(e.Partition))
-	if e.PerContextPartitioning {
-		add(EnvPerContext, "1")
-	}
-	if e.MaxConnections != 0 {
-		add(EnvMaxConnections, strconv.Itoa(e.MaxConnections))
 	}
 	return out, nil
 }
@@ -127,7 +122,7 @@ func (e *ClientEnvironment) checkDevices(l *problem.List) {
 	for i, d := range e.VisibleDevices {
 		at := fmt.Sprintf("VisibleDevices[%d]", i)
 		switch {
-		case !form.IsUUID(d):
+		case !isUUID(d):
 			l.Addf(at, "use the GPU's UUID",
 				"%q is no UUID; an ordinal would be applied to devices that the server has renumbered", problem.Clip(d))
 		case seen[d]:
@@ -205,7 +200,7 @@ func ParsePinnedMemLimits(value string) ([]DeviceLimit, error) {
 		at := fmt.Sprintf("[%d]", i)
 		dev, text, ok := strings.Cut(entry, "=")
 		dev = strings.TrimSpace(dev)
-		if !ok || !form.IsOrdinal(dev) && !form.IsUUID(dev) {
+		if !ok || !isOrdinal(dev) && !isUUID(dev) {
 			l.Addf(at, "write device=limit, for example 0=2G", "%q is no limit of a device", problem.Clip(entry))
 			continue
 		}
@@ -230,7 +225,8 @@ func ParseClientEnvironment(environ []string) (ClientEnvironment, error) {
 	var l problem.List
 	for _, kv := range environ {
 		key, value, _ := strings.Cut(kv, "=")
-		bad := func(remedy string) { l.Addf(key, remedy, "%q cannot be read", problem.Clip(value)) }
+		ok, remedy := true, ""
+		var err error
 		switch key {
 		case EnvPipeDirectory:
 			e.PipeDirectory = value
@@ -240,40 +236,27 @@ func ParseClientEnvironment(environ []string) (ClientEnvironment, error) {
 				e.VisibleDevices = strings.Split(value, ",")
 			}
 		case EnvThreads:
-			v, err := parsePercentage(value)
-			if e.ActiveThreadPercentage = v; err != nil || v < percentUnit {
-				bad("use a number over 0 and up to 100")
-			}
+			e.ActiveThreadPercentage, err = parsePercentage(value)
+			ok, remedy = e.ActiveThreadPercentage >= percentUnit, "use a number over 0 and up to 100"
 		case EnvPinnedMemLimit:
-			limits, err := ParsePinnedMemLimits(value)
-			e.PinnedMemLimits = limits
-			if err != nil {
-				bad("write device=limit, for example 0=2G")
-			}
+			e.PinnedMemLimits, err = ParsePinnedMemLimits(value)
+			remedy = "write device=limit, for example 0=2G"
 		case EnvPriority:
-			p, err := parsePriority(value)
-			if e.Priority = p; err != nil {
-				bad("use 0 or 1")
-			}
+			e.Priority, err = parsePriority(value)
+			remedy = "use 0 or 1"
 		case EnvPartition:
-			if e.Partition = PartitionID(value); !e.Partition.Valid() {
-				bad(`use "GPU-<uuid>/<id>"`)
-			}
+			e.Partition = PartitionID(value)
+			ok, remedy = e.Partition.Valid(), `use "GPU-<uuid>/<id>"`
 		case EnvPerContext:
 			e.PerContextPartitioning = value == "1"
-			if value != "0" && value != "1" {
-				bad("use 0 or 1")
-			}
+			ok, remedy = value == "0" || value == "1", "use 0 or 1"
 		case EnvMaxConnections:
-			n, err := strconv.Atoi(value)
-			if e.MaxConnections = n; err != nil || n < 1 || n > 32 {
-				bad("use 1 to 32")
-			}
+			e.MaxConnections, err = strconv.Atoi(value)
+			ok, remedy = e.MaxConnections >= 1 && e.MaxConnections <= 32, "use 1 to 32"
 		case EnvProtocol:
-			if value != "2" && value != "3" {
-				bad("use 2 or 3")
-			}
+			ok, remedy = value == "2" || value == "3", "use 2 or 3"
 		}
+		l.If(!ok || err != nil, key, remedy, "%q cannot be read", problem.Clip(value))
 	}
 	if err := invalid(&l); err != nil {
 		return ClientEnvironment{}, err

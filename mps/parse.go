@@ -2,13 +2,13 @@ package mps
 
 import (
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/mps/internal/form"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -24,8 +24,8 @@ func checkText(text string) error {
 // parsePIDs reads the answer of get_server_list and get_client_list: one process ID a line, possibly none.
 func parsePIDs(text string) ([]int, error) {
 	var pids []int
-	for i, line := range form.Lines(text) {
-		pid, ok := form.PID(strings.TrimSpace(line))
+	for i, line := range lines(text) {
+		pid, ok := readPID(strings.TrimSpace(line))
 		if !ok {
 			return nil, garbled("list of process IDs", i+1, line)
 		}
@@ -44,7 +44,7 @@ func parseState(text string) (s ServerState, err error) {
 
 func parsePercentage(text string) (float64, error) {
 	word := strings.TrimSpace(text)
-	v, ok := form.Percentage(word)
+	v, ok := readPercentage(word)
 	if !ok {
 		return 0, garbled("percentage", 0, word)
 	}
@@ -109,4 +109,60 @@ func FormatMemLimit(limit sharing.Bytes) (string, error) {
 		return strconv.FormatInt(int64(limit/sharing.GiB), 10) + "G", nil
 	}
 	return strconv.FormatInt(limit.MiB(), 10) + "M", nil
+}
+
+// lines splits an answer into its lines, without the empty ones at its end.
+func lines(text string) []string {
+	text = strings.TrimRight(text, " \t\r\n")
+	if text == "" {
+		return nil
+	}
+	ls := strings.Split(text, "\n")
+	for i := range ls {
+		ls[i] = strings.TrimRight(ls[i], " \t\r")
+	}
+	return ls
+}
+
+// readPID reads a process ID: 1 to the largest int32.
+func readPID(s string) (int, bool) {
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || n <= 0 || s[0] == '+' {
+		return 0, false
+	}
+	return int(n), true
+}
+
+// readPercentage reads a percentage, 0 to 100.
+func readPercentage(s string) (float64, bool) {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(v) || v < 0 || v > 100 || strings.Trim(s, "0123456789.") != "" {
+		return 0, false
+	}
+	return v, true
+}
+
+var (
+	ordinalForm = regexp.MustCompile(`^(0|[1-9]\d{0,3})$`)
+	uuidForm    = regexp.MustCompile(`^(GPU|MIG)-[0-9a-zA-Z][0-9a-zA-Z/-]*$`)
+	wordForm    = regexp.MustCompile(`^[0-9A-Za-z_./+=:,-]{1,256}$`)
+)
+
+// isOrdinal reports whether s is a device's ordinal.
+func isOrdinal(s string) bool { return ordinalForm.MatchString(s) }
+
+// isUUID answers whether s is a GPU's or MIG device's UUID, or the beginning of one, which MPS takes too.
+func isUUID(s string) bool { return len(s) <= 96 && uuidForm.MatchString(s) }
+
+// isWord answers whether s reaches the daemon as one word: it holds nothing that ends a word or a line.
+func isWord(s string) bool { return wordForm.MatchString(s) }
+
+// printable makes what a tenant chose fit for a person's eyes: quoted as in Go, and
+// cut, where it holds more than printable text.
+func printable(s string) string {
+	s = strings.TrimRight(s, " \t\r\n")
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return problem.Clip(strconv.Quote(s))
+	}
+	return s
 }

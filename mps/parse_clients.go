@@ -1,11 +1,10 @@
 package mps
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/cotenant/cotenant/mps/internal/form"
 )
 
 // DeviceClients is one device with the clients that enumerate it.
@@ -27,45 +26,35 @@ type ClientContext struct {
 // driver 595 has it.
 func parseDeviceClients(text string) ([]DeviceClients, error) {
 	var devices []DeviceClients
-	for i, line := range form.Lines(text) {
-		bad := garbled("list of devices and their clients", i+1, line)
-		if strings.TrimSpace(line) == "" {
-			continue
-		}
-		if !strings.HasPrefix(line, "[") {
-			c, ok := parseContexts(line)
-			if !ok || len(devices) == 0 {
-				return nil, bad
+	for i, line := range lines(text) {
+		m := deviceHeading.FindStringSubmatch(line)
+		contexts, ok := parseContexts(line)
+		switch {
+		case strings.TrimSpace(line) == "":
+		case m != nil:
+			n, _ := strconv.Atoi(m[1]) // of at most four digits
+			d := DeviceClients{Ordinal: n, PCI: m[2]}
+			if d.Clients, ok = parseContexts(m[3]); !ok {
+				d.Name = m[3]
 			}
+			devices = append(devices, d)
+		case ok && len(devices) > 0:
 			d := &devices[len(devices)-1]
-			d.Clients = append(d.Clients, c...)
-			continue
+			d.Clients = append(d.Clients, contexts...)
+		default:
+			return nil, garbled("list of devices and their clients", i+1, line)
 		}
-		ord, rest, ok := strings.Cut(line[1:], "]")
-		n, err := strconv.ParseUint(ord, 10, 16)
-		if !ok || err != nil {
-			return nil, bad
-		}
-		pci, tail, _ := strings.Cut(strings.TrimSpace(rest), ",")
-		d := DeviceClients{Ordinal: int(n), PCI: strings.TrimSpace(pci)}
-		if d.PCI == "" || strings.Trim(d.PCI, "0123456789abcdefABCDEF:.") != "" {
-			return nil, bad
-		}
-		if tail = strings.TrimSpace(tail); tail != "" {
-			if d.Clients, ok = parseContexts(tail); !ok {
-				d.Name = tail
-			}
-		}
-		devices = append(devices, d)
 	}
 	return devices, nil
 }
+
+var deviceHeading = regexp.MustCompile(`^\[(\d{1,4})\]\s*([0-9a-fA-F:.]+)\s*(?:,\s*(.*?)\s*)?$`)
 
 func parseContexts(s string) ([]ClientContext, bool) {
 	var out []ClientContext
 	for _, f := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }) {
 		pidText, ctxText, dotted := strings.Cut(f, ".")
-		pid, ok := form.PID(pidText)
+		pid, ok := readPID(pidText)
 		c := ClientContext{PID: pid}
 		if dotted && ok {
 			n, err := strconv.ParseUint(ctxText, 10, 31)
@@ -95,7 +84,7 @@ type Process struct {
 // program before it, since only names can hold a newline.
 func parseProcesses(text string) ([]Process, error) {
 	const what = "table of client processes"
-	ls := form.Lines(text)
+	ls := lines(text)
 	if len(ls) == 0 {
 		return nil, nil
 	}
@@ -116,7 +105,7 @@ func parseProcesses(text string) ([]Process, error) {
 		}
 	}
 	for i := range out {
-		out[i].Command = form.Name(out[i].Command)
+		out[i].Command = printable(out[i].Command)
 	}
 	return out, nil
 }
@@ -160,34 +149,98 @@ func parseProcess(head, fields []string) (p Process, ok bool) {
 	if extra < 0 {
 		return p, false
 	}
-	var pidOK, idOK, serverOK bool
+	var id string
+	ok = true
 	for _, h := range head {
 		take := 1
 		if h == "COMMAND" {
-			take += extra
-			extra = 0
+			take, extra = take+extra, 0
 		}
 		v := strings.Join(fields[:take], " ")
 		fields = fields[take:]
-		switch h {
-		case "PID":
-			p.PID, pidOK = form.PID(v)
-		case "ID":
-			n, err := strconv.ParseUint(v, 10, 31)
-			p.ID, idOK = int(n), err == nil
-		case "SERVER":
-			p.Server, serverOK = form.PID(v)
-		case "DEVICE":
-			p.Device = v
-		case "NAMESPACE":
-			p.Namespace = v
-		case "ATTRIBUTES":
-			p.Attributes = v
-		case "COMMAND":
-			p.Command = v
+		text := map[string]*string{"ID": &id, "DEVICE": &p.Device, "NAMESPACE": &p.Namespace, "ATTRIBUTES": &p.Attributes,
+			"COMMAND": &p.Command}[h]
+		known := true
+		switch {
+		case h == "PID":
+			p.PID, known = readPID(v)
+		case h == "SERVER":
+			p.Server, known = readPID(v)
+		case text != nil:
+			*text = v
 		default:
-			return p, false
+			known = false
 		}
+		ok = ok && known
 	}
-	return p, len(fields) == 0 && pidOK && idOK && serverOK && p.Device != ""
+	n, err := strconv.ParseUint(id, 10, 31)
+	p.ID = int(n)
+	return p, ok && len(fields) == 0 && err == nil && p.PID > 0 && p.Server > 0 && p.Device != ""
+}
+
+// ServerDevices is the device enumeration of one server, or the default one.
+type ServerDevices struct {
+	Server  int // process ID; 0 for the default enumeration of servers to come
+	Devices []DeviceInfo
+}
+
+// DeviceInfo is one device as device_query prints it.
+type DeviceInfo struct {
+	Ordinal    int
+	PCI        string
+	UUID       string
+	Name       string
+	Attributes string // "" where the daemon prints "N/A"
+}
+
+// parseDeviceQuery reads the answer of device_query, sections "Default" and "Server
+// 673", each a heading and its devices.
+func parseDeviceQuery(text string) ([]ServerDevices, error) {
+	var out []ServerDevices
+	for i, line := range lines(text) {
+		bad := garbled("device enumeration", i+1, line)
+		trimmed := strings.TrimSpace(line)
+		rest, isServer := strings.CutPrefix(trimmed, "Server ")
+		switch {
+		case trimmed == "" || strings.HasPrefix(trimmed, "Device Ordinal"):
+			continue
+		case trimmed == "Default":
+			out = append(out, ServerDevices{})
+			continue
+		case isServer:
+			pid, ok := readPID(strings.TrimSuffix(rest, ":"))
+			if !ok {
+				return nil, bad
+			}
+			out = append(out, ServerDevices{Server: pid})
+			continue
+		}
+		d, ok := parseDevice(trimmed)
+		if !ok {
+			return nil, bad
+		}
+		if len(out) == 0 {
+			out = append(out, ServerDevices{})
+		}
+		s := &out[len(out)-1]
+		s.Devices = append(s.Devices, d)
+	}
+	return out, nil
+}
+
+// deviceLine is a row of the enumeration. A name holds single spaces, and a long one may leave only one before the
+// attributes.
+var deviceLine = regexp.MustCompile(`^(\d{1,5})\s+(\S+)\s+(\S+)\s+(?:(\S.*?)\s{2,}(\S.*)|(\S.*)\s(\S+))$`)
+
+func parseDevice(line string) (DeviceInfo, bool) {
+	m := deviceLine.FindStringSubmatch(line)
+	if m == nil {
+		return DeviceInfo{}, false
+	}
+	n, err := strconv.ParseUint(m[1], 10, 16)
+	d := DeviceInfo{Ordinal: int(n), PCI: m[2], UUID: m[3], Name: m[4] + m[6], Attributes: m[5] + m[7]}
+	if d.Attributes == "N/A" {
+		d.Attributes = ""
+	}
+	return d, err == nil && isUUID(d.UUID)
 }

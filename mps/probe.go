@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/enum"
-	"github.com/cotenant/cotenant/mps/internal/form"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -92,20 +91,13 @@ func (c *Client) probeProgram(ctx context.Context, s *Support) error {
 	if len(s.Commands) == 0 {
 		return nil
 	}
-	for _, q := range []struct {
-		f         *Feature
-		name, has string
-	}{
-		{&s.ProtocolV3, "--protocol", "--protocol"}, {&s.ClientPriority, "set_default_client_priority",
-			"\n  set_default_client_priority"},
-		{&s.Processes, "ps", "\n  ps"}, {&s.DeviceQuery, "device_query", "\n  device_query"},
-		{&s.TerminateClient, "terminate_client", "\n  terminate_client"}, {&s.StaticPartitions, "sm_partition",
-			"\n  sm_partition"},
-	} {
+	for name, f := range map[string]*Feature{"--protocol": &s.ProtocolV3, "\n  set_default_client_priority": &s.ClientPriority,
+		"\n  ps": &s.Processes, "\n  device_query": &s.DeviceQuery, "\n  terminate_client": &s.TerminateClient,
+		"\n  sm_partition": &s.StaticPartitions} {
 		// A help may leave commands out, so absence is no proof.
-		*q.f = Feature{sharing.AnswerUnknown, "the program's help does not list " + q.name}
-		if strings.Contains(help, q.has) {
-			*q.f = Feature{sharing.AnswerYes, "the program's help lists " + q.name}
+		*f = Feature{sharing.AnswerUnknown, "the program's help does not list " + strings.TrimSpace(name)}
+		if strings.Contains(help, name) {
+			*f = Feature{sharing.AnswerYes, "the program's help lists " + strings.TrimSpace(name)}
 		}
 	}
 	return nil
@@ -161,7 +153,7 @@ func (c *Client) probeDaemon(ctx context.Context, s *Support) error {
 func (c *Client) probeV3(ctx context.Context, s *Support) error {
 	text, err := c.Command(ctx, Invocation{Args: []string{"server", "list", "--format=csv,noheader"},
 		Env: []string{EnvProtocol + "=3"}})
-	for i, line := range form.Lines(text) { // a server is a row of seven fields
+	for i, line := range lines(text) { // a server is a row of seven fields
 		if strings.Count(line, ",") < 6 {
 			err = garbled("list of v3 servers", i+1, line)
 		}

@@ -4,8 +4,11 @@ package mps
 
 import (
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"runtime"
+
+	"github.com/cotenant/cotenant/sharing"
 )
 
 func procEnviron(int) ([]string, error) {
@@ -23,3 +26,7 @@ func (process) descendants() []process { return nil }
 func (*Daemon) leftBehind() []process { return nil }
 
 func pipeOfProcess(int) string { return "" }
+
+func networkFileSystem(string) sharing.Answer { return sharing.AnswerUnknown }
+
+func ownedByUs(fs.FileInfo) bool { return true }

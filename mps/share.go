@@ -2,7 +2,9 @@ package mps
 
 import (
 	"fmt"
+	"math"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -93,4 +95,194 @@ func (req ShareRequest) check() error {
 		names[name] = true
 	}
 	return invalid(&l)
+}
+
+// SMEstimate is a number of SMs and how well it is known.
+type SMEstimate struct {
+	SMs    int
+	Basis  sharing.Basis // measured at this percentage, derived on a GPU that was measured, otherwise inferred
+	Source sharing.SourceID
+}
+
+// smPoints are the measured points, SMs by percentage, of GPUs by their SMs.
+var smPoints = map[int]struct {
+	source sharing.SourceID
+	sms    map[float64]int
+}{
+	132: {"cotenant-h200-mps", map[float64]int{1: 8, 2: 8, 3: 8, 4: 8, 5: 8, 7: 8, 10: 12, 12.5: 16, 14.2857: 18, 15: 18,
+		20: 26, 25: 32, 30: 38, 33: 42, 33.3334: 44, 40: 52, 45: 58, 50: 66, 55: 72, 60: 78,
+		66: 86, 66.6667: 88, 70: 92, 75: 98, 80: 104, 85: 112, 90: 118, 95: 124, 99: 130, 100: 132}},
+	188: {"dynamo-mps-limits", map[float64]int{25: 46, 50: 94, 75: 140}},
+}
+
+// SMs come in steps of one TPC, and every client gets a least number, as seen on the H200.
+const (
+	stepSMs  = 2
+	leastSMs = 8
+)
+
+// SMs returns the streaming multiprocessors that a client gets at an active thread percentage in (0, 100] on a GPU or
+// MIG instance of total SMs: floor(percentage x total / 100), rounded down to whole steps of two, and at least eight;
+// 100% is every SM. The rule is fitted to 30 points measured on an H200 of 132 SMs
+// (testdata/h200-v2-transcript.txt) and agrees with three that NVIDIA measured on a GPU of 188 SMs
+// (dynamo-mps-limits). On other GPUs it is inferred: read the device attribute MultiprocessorCount back in the client,
+// which reflects the limit.
+func SMs(total int, percentage float64) (SMEstimate, error) {
+	var l problem.List
+	l.If(total <= 0 || total > 1<<16, "total", "give the SMs of the GPU", "%d is no number of SMs", total)
+	if checkPercentage(&l, "percentage", percentage); l.Len() > 0 {
+		return SMEstimate{}, invalid(&l)
+	}
+	e := SMEstimate{SMs: total, Basis: sharing.BasisInferred}
+	if percentage != 100 {
+		// The small term keeps a product like 43.999999999 of 100*44/132 at 44.
+		n := int(math.Floor(percentage*float64(total)/100 + 1e-9))
+		e.SMs = max(n-n%stepSMs, min(leastSMs, total))
+	}
+	if p, ok := smPoints[total]; ok {
+		e.Source, e.Basis = p.source, sharing.BasisDerived
+		if _, measured := p.sms[percentage]; measured {
+			e.Basis = sharing.BasisMeasured
+		}
+	}
+	return e, nil
+}
+
+// ceilPercent rounds up to the last decimal that is sent, but not past 100.
+func ceilPercent(pct float64) float64 {
+	return min(100, math.Ceil(pct*1e4-1e-6)/1e4) // divided, so that it equals the literal
+}
+
+// Allocatable is the memory that a client can allocate under a limit.
+type Allocatable struct {
+	Low, High sharing.Bytes // limit less the largest and the smallest overhead measured
+	Basis     sharing.Basis
+	Sources   []sharing.SourceID
+}
+
+// allocated are measurements of what CUDA's own allocations take of a limit: two on an H200 with driver 580, three
+// by NVIDIA on an RTX PRO 6000 Blackwell with driver 615.
+var allocated = []struct{ limit, overhead sharing.Bytes }{
+	{8 * sharing.GiB, 768 * sharing.MiB}, {2 * sharing.GiB, 768 * sharing.MiB},
+	{10 * sharing.GiB, 512 * sharing.MiB}, {5 * sharing.GiB, 256 * sharing.MiB}, {2 * sharing.GiB, 512 * sharing.MiB},
+}
+
+// AllocatableUnder returns the range that one client process can allocate under a pinned memory limit: CUDA's own
+// allocations count against it, so the measured points stop 256 to 768 MiB short, 768 on the H200. Low is 0 when
+// the limit may leave nothing.
+func AllocatableUnder(limit sharing.Bytes) (Allocatable, error) {
+	var l problem.List
+	if checkMemLimit(&l, "limit", limit, 0); l.Len() > 0 {
+		return Allocatable{}, invalid(&l)
+	}
+	a := Allocatable{Low: limit, Basis: sharing.BasisDerived, Sources: []sharing.SourceID{"cotenant-h200-mps",
+		"dynamo-mps-limits"}}
+	for _, p := range allocated {
+		a.Low, a.High = min(a.Low, limit-p.overhead), max(a.High, limit-p.overhead)
+		if p.limit == limit {
+			a.Basis = sharing.BasisMeasured
+		}
+	}
+	a.Low, a.High = max(a.Low, 0), max(a.High, 0)
+	return a, nil
+}
+
+// Enforcer names the mechanism that enforces a tenant's memory limit. The zero value is EnforcerMPS.
+type Enforcer uint8
+
+// The enforcers.
+const (
+	EnforcerMPS    Enforcer = iota // pinned memory limit: the client still sees the whole GPU as total
+	EnforcerHAMi                   // HAMi-core: the client sees the limit as total
+	EnforcerCgroup                 // cgroup dmem limit of CUDA 13.4: the client sees the limit as total
+)
+
+var enforcerNames = enum.Of[Enforcer](ErrInvalid, "enforcer", "mps", "hami", "cgroup")
+
+// ServingFramework is a serving framework with a memory fraction of its own. The zero value is ServingVLLM.
+type ServingFramework uint8
+
+// The frameworks.
+const (
+	ServingVLLM ServingFramework = iota
+	ServingTGI
+	ServingSGLang
+)
+
+var servingNames = enum.Of[ServingFramework](ErrInvalid, "framework", "vllm", "tgi", "sglang")
+
+// Flag returns the framework's option.
+func (f ServingFramework) Flag() string {
+	return [...]string{"--gpu-memory-utilization", "--cuda-memory-fraction", "--mem-fraction-static"}[min(int(f), 2)]
+}
+
+// FractionAdvice is a memory fraction for a framework.
+type FractionAdvice struct {
+	Flag string
+	// Recommended is the fraction to start with, rounded down to two decimals; Max is the one never to exceed.
+	Recommended, Max float64
+	Why              string
+	Basis            sharing.Basis
+	Source           sharing.SourceID
+}
+
+// MemoryFraction advises which memory fraction to give a framework that runs
+// as one process under limit on a GPU of total memory.
+//
+// Under MPS vLLM and TGI measure against the whole GPU, so the fraction is
+// limit/total; SGLang measures against what is free when it starts, which is
+// the limit. Under HAMi or a cgroup the total is the limit, and the usual 0.85
+// to 0.9 is right (dynamo-mps-limits).
+func MemoryFraction(f ServingFramework, e Enforcer, limit, total sharing.Bytes) (FractionAdvice, error) {
+	var l problem.List
+	l.If(!servingNames.Has(f), "framework", "use ServingVLLM, ServingTGI or ServingSGLang", "%v is not known", f)
+	l.If(!enforcerNames.Has(e), "enforcer", "use EnforcerMPS, EnforcerHAMi or EnforcerCgroup", "%v is not known", e)
+	checkMemLimit(&l, "limit", limit, total)
+	l.If(total <= 0, "total", "give the GPU's memory", "%d bytes is no memory", int64(total))
+	if err := invalid(&l); err != nil {
+		return FractionAdvice{}, err
+	}
+	a := FractionAdvice{Flag: f.Flag(), Recommended: 0.85, Max: 0.9, Basis: sharing.BasisDocumented,
+		Source: "dynamo-mps-limits",
+		Why:    fmt.Sprintf("under %v the total that %v sees is the limit", e, f)}
+	if e != EnforcerMPS {
+		return a, nil
+	}
+	if f == ServingSGLang {
+		a.Why = "SGLang measures against what is free when it starts; under MPS that is the limit, though the total is " +
+			"the whole GPU"
+		a.Basis = sharing.BasisInferred
+		return a, nil
+	}
+	alloc, err := AllocatableUnder(limit)
+	if err != nil {
+		return FractionAdvice{}, err
+	}
+	// 0.93 is NVIDIA Dynamo's margin: 56 of 80 GiB is 0.70, of which it gives 0.65.
+	const margin = 0.93
+	a.Max = floor2(float64(limit) / float64(total))
+	a.Recommended = floor2(min(margin*float64(limit), float64(alloc.Low)) / float64(total))
+	a.Basis = sharing.BasisDerived
+	a.Why = fmt.Sprintf("under MPS %v still sees %v as total, so the fraction is of the whole GPU, not of the limit", f,
+		total)
+	if a.Recommended == 0 {
+		return FractionAdvice{}, fmt.Errorf("%w: limit: %v of %v leaves %v no memory after what CUDA itself takes (up to "+
+			"%v); use a larger limit",
+			ErrInvalid, limit, total, f, limit-alloc.Low)
+	}
+	return a, nil
+}
+
+func floor2(x float64) float64 { return math.Floor(x*100+1e-9) / 100 }
+
+// LimitPerProcess returns the limit to set so that a container of several
+// client processes stays within its budget: MPS limits each process, so n
+// processes under one limit may take n times as much
+// (k8s-device-plugin-issue-720). It is rounded
+// down to MiB.
+func LimitPerProcess(budget sharing.Bytes, processes int) (sharing.Bytes, error) {
+	if processes <= 0 || budget/sharing.Bytes(max(processes, 1)) < sharing.MiB {
+		return 0, fmt.Errorf("%w: %v for %d processes is less than 1MiB each", ErrInvalid, budget, processes)
+	}
+	return budget / sharing.Bytes(processes) / sharing.MiB * sharing.MiB, nil
 }

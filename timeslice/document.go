@@ -53,9 +53,7 @@ func ParseTenants(data []byte) ([]Tenant, error) {
 			"%q holds control characters", problem.Clip(t.Name))
 		seen[t.Name] = true
 		out[i] = Tenant{Name: t.Name, Steps: t.Steps, RatePerSecond: t.RatePerSecond,
-			Step:  Dist{Mean: t.Step, CV: t.StepCV},
-			Think: Dist{Mean: t.Think, CV: t.ThinkCV},
-			Pause: Dist{Mean: t.Pause, CV: t.PauseCV}}
+			Step: Dist{t.Step, t.StepCV}, Think: Dist{t.Think, t.ThinkCV}, Pause: Dist{t.Pause, t.PauseCV}}
 	}
 	if err := l.Err(); err != nil {
 		return nil, err

@@ -135,13 +135,8 @@ func (e *engineRun) ready(i int) bool { return !e.tenants[i].done && e.tenants[i
 
 // next returns the first tenant after the last one, itself last, that has work; -1 when none has.
 func (e *engineRun) next() int {
-	n := len(e.tenants)
-	i := e.last
-	for range n {
-		if i++; i >= n {
-			i = 0
-		}
-		if e.ready(i) {
+	for k := 1; k <= len(e.tenants); k++ {
+		if i := (e.last + k) % len(e.tenants); e.ready(i) {
 			return i
 		}
 	}
@@ -155,8 +150,7 @@ func (e *engineRun) turn() (bool, error) {
 	}
 	i := e.next()
 	if i < 0 {
-		at := e.Until
-		pending := false
+		at, pending := e.Until, false
 		for j := range e.tenants {
 			if t := &e.tenants[j]; !t.done {
 				at, pending = min(at, t.at), true

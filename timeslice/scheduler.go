@@ -1,8 +1,10 @@
 package timeslice
 
 import (
+	"errors"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -78,3 +80,23 @@ func (s Scheduler) NearBoundary(step time.Duration, toleranceFraction float64) (
 	}
 	return n, false
 }
+
+// Level is a time-slice level of the driver's compute policy. The zero value is LevelDefault, what the driver
+// starts with. NVIDIA publishes no durations for the levels.
+type Level uint8
+
+// The levels, with the numbers that nvidia-smi gives them.
+const (
+	LevelDefault Level = iota
+	LevelShort
+	LevelMedium
+	LevelLong
+)
+
+var levelNames = enum.Of[Level](ErrUnknownName, "time-slice level", "Default", "Short", "Medium", "Long")
+
+// Errors that callers may test for with errors.Is.
+var (
+	// ErrUnknownName marks a text that names no value of an enumeration.
+	ErrUnknownName = errors.New("timeslice: unknown name")
+)
