@@ -1,6 +1,20 @@
 package loadgen
 
-import "github.com/cotenant/cotenant/internal/enum"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/loadgen/internal/wire"
+)
 
 // Class is the outcome of a request. The zero value, ClassUnfinished, is never written to an artifact.
 type Class uint8
@@ -41,4 +55,209 @@ func (c Class) retriable() bool {
 	default:
 		return false
 	}
+}
+
+// explained adds what ails a request in the clear to a server that speaks TLS.
+func (a *attempt) explained(err error) error {
+	switch {
+	case a.endpoint.url.Scheme != "http" || a.rec.Reused:
+	case strings.Contains(err.Error(), `\x15\x03`): // a TLS alert
+		return fmt.Errorf("%w (the server speaks TLS: use https)", err)
+	case !a.stream.in.Begun() && connectionEnded(err):
+		return fmt.Errorf("%w before any answer on a new connection (if the server speaks TLS, use https)", err)
+	}
+	return err
+}
+
+// connectionEnded returns true for errors of a connection that the other side ended.
+func connectionEnded(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		strings.Contains(err.Error(), "server closed idle connection")
+}
+
+// refused classifies an answer whose status is not 200.
+func (a *attempt) refused(resp *http.Response) {
+	text := a.peek(resp.Body)
+	class := ClassMalformed
+	switch code := resp.StatusCode; {
+	case code == http.StatusTooManyRequests:
+		class = ClassHTTP429
+	case code >= 400 && code < 500:
+		class = ClassHTTP4xx
+	case code >= 500:
+		class = ClassHTTP5xx
+	case code >= 300 && code < 400:
+		text = "redirects are not followed; use the final URL: " + safeURL(resp.Header.Get("Location"))
+	}
+	if ra := resp.Header.Get("Retry-After"); ra != "" {
+		a.retryAfter = retryAfter(ra, time.Now())
+		text = "Retry-After " + serverText([]byte(ra)) + "; " + text
+	}
+	a.end(class, fmt.Errorf("HTTP %d: %s", resp.StatusCode, text))
+}
+
+// retryAfter reads the header's seconds or date; at most a minute.
+func retryAfter(header string, now time.Time) time.Duration {
+	var d time.Duration
+	if s, err := strconv.Atoi(strings.TrimSpace(header)); err == nil {
+		d = time.Duration(min(s, 60)) * time.Second
+	} else if t, err := http.ParseTime(header); err == nil {
+		d = t.Sub(now)
+	}
+	return min(max(d, 0), time.Minute)
+}
+
+// peek reads the beginning of an answer for an error message. Its class is known, and
+// a body that stalls is not waited for.
+func (a *attempt) peek(r io.Reader) string {
+	a.watch.terminate(a.client.clock.Now())
+	b, err := io.ReadAll(io.LimitReader(r, maxServerText))
+	if err != nil && len(b) == 0 {
+		return "no body"
+	}
+	return serverText(b)
+}
+
+// fail ends the request. A watchdog's or the caller's cancellation explains an
+// error better than its consequence does.
+func (a *attempt) fail(ctx context.Context, class Class, err error) {
+	var timeout *timeoutError
+	if cause := context.Cause(ctx); errors.As(cause, &timeout) {
+		class, err = timeout.class, timeout
+	} else if cause != nil && cause != errDrained { // which ended what came after the answer
+		class, err = ClassCancelled, cause
+	}
+	a.end(class, err)
+}
+
+// end ends the request with a failure.
+func (a *attempt) end(class Class, err error) {
+	a.rec.Class, a.rec.Error = class, clip(a.client.scrub.clean(err.Error()))
+	a.rec.EndNS = a.client.clock.Now()
+}
+
+// transportClass classifies an error before the answer's headers.
+func (a *attempt) transportClass(err error) Class {
+	switch {
+	case a.rec.ConnectedNS != 0:
+		return readClass(err)
+	case isClientLimit(err):
+		return ClassClientLimit
+	}
+	return ClassConnect
+}
+
+// readClass classifies an error of an answer's bytes: what breaks HTTP's own
+// syntax is malformed, everything else is a cut.
+func readClass(err error) Class {
+	if errors.Is(err, wire.ErrChunked) {
+		return ClassMalformed
+	}
+	// net/http has no exported errors for these.
+	for _, text := range []string{
+		"malformed", "invalid byte in chunk", "chunk length", "chunked", "response headers exceeded", "too many 1xx",
+		"Content-Length", "transfer encoding",
+		"Transfer-Encoding", "invalid header",
+	} {
+		if strings.Contains(err.Error(), text) {
+			return ClassMalformed
+		}
+	}
+	return ClassTruncated
+}
+
+// ErrUnknownName says that a text names no value of an enumeration.
+var ErrUnknownName = errors.New("loadgen: unknown name")
+
+// ErrInput says that a file of prompts, a trace, a timeline or another tool's
+// result cannot be used. It joins one problem for each thing wrong.
+var ErrInput = errors.New("loadgen: unusable input")
+
+// timeoutError is the cause with which a watchdog cancels an attempt.
+type timeoutError struct {
+	class Class
+	limit time.Duration
+}
+
+func (e *timeoutError) Error() string { return fmt.Sprintf("%v: over %v", e.class, e.limit) }
+
+// errDrained cancels the reading of what follows a stream's terminator.
+var errDrained = errors.New("loadgen: nothing more is read after the terminator")
+
+// drainTime bounds the wait for the end of an answer whose terminator was seen:
+// only a fully read answer leaves its connection usable.
+const drainTime = time.Second
+
+// watchdog cancels an attempt whose current phase lasts too long. One timer serves all phases: when it fires it
+// looks at what has happened meanwhile, so that an event costs an atomic store and not a timer.
+type watchdog struct {
+	clock    *wire.Clock
+	limits   Timeouts // resolved; 0 means none
+	start    int64
+	streamed bool
+	cancel   context.CancelCauseFunc
+	timer    *time.Timer
+
+	connected, firstToken, lastEvent, terminated atomic.Int64
+}
+
+// begin starts the watch; stop ends it.
+func (w *watchdog) begin() {
+	// The timer is set in two steps so that fire finds it in the field.
+	w.timer = time.AfterFunc(time.Hour, w.fire)
+	w.arm(w.start)
+}
+
+func (w *watchdog) stop() { w.timer.Stop() }
+
+// terminate says that only the end of the answer is waited for.
+func (w *watchdog) terminate(now int64) {
+	w.terminated.Store(now)
+	w.timer.Reset(drainTime)
+}
+
+// arm sets the timer to the earliest deadline there is or may come to be: an idle
+// phase that has not begun yet cannot end before a whole idle limit from now.
+func (w *watchdog) arm(now int64) {
+	next, _ := w.deadline()
+	if idle := w.limits.Idle; w.streamed && idle > 0 && (next == 0 || now+int64(idle) < next) {
+		next = now + int64(idle)
+	}
+	if next > 0 {
+		w.timer.Reset(time.Duration(next - now))
+	} else {
+		w.timer.Stop()
+	}
+}
+
+func (w *watchdog) fire() {
+	now := w.clock.Now()
+	deadline, cause := w.deadline()
+	if deadline > 0 && deadline <= now {
+		w.cancel(cause)
+		return
+	}
+	w.arm(now)
+}
+
+// deadline is the earliest end of a phase, 0 if none ends.
+func (w *watchdog) deadline() (at int64, cause error) {
+	if t := w.terminated.Load(); t != 0 {
+		return t + int64(drainTime), errDrained
+	}
+	bound := func(from int64, limit time.Duration, class Class) {
+		if limit > 0 && (at == 0 || from+int64(limit) < at) {
+			at, cause = from+int64(limit), &timeoutError{class, limit}
+		}
+	}
+	if w.connected.Load() == 0 {
+		bound(w.start, w.limits.Connect, ClassTimeoutConnect)
+	}
+	if w.firstToken.Load() == 0 {
+		bound(w.start, w.limits.FirstToken, ClassTimeoutTTFT)
+	} else if w.streamed {
+		bound(w.lastEvent.Load(), w.limits.Idle, ClassTimeoutIdle)
+	}
+	bound(w.start, w.limits.Total, ClassTimeoutTotal)
+	return at, cause
 }

@@ -2,9 +2,14 @@ package loadgen
 
 import (
 	"cmp"
+	_ "embed" // the definitions
+	"encoding/json"
+	"maps"
 	"math"
+	"sync"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
@@ -125,5 +130,82 @@ func (m *Measures) fill(h map[LatencyMetric]*Histogram, stallFactor float64) {
 			Factor: stallFactor, Gaps: gaps.Count(), LimitMS: millis(limit), Count: n,
 			Share: float64(n) / float64(gaps.Count()), GapP999MS: millis(p999), GapMaxMS: m.ChunkGap.Max,
 		}
+	}
+}
+
+// LatencyMetric names a distribution of a tenant.
+type LatencyMetric uint8
+
+// The metrics; see Definitions.
+const (
+	MetricTTFT LatencyMetric = iota
+	MetricTTFTService
+	MetricTTFV
+	MetricTPOT
+	MetricITL
+	MetricChunkGap
+	MetricE2E
+	MetricE2EService
+	MetricE2EClose
+	MetricScheduleDelay
+	MetricConnected // connection ready, from the actual start
+	MetricWritten   // request written, from the actual start
+	MetricFirstByte // answer's headers, from the actual start
+	MetricPacingLag // pacer's wake-up after the intended start
+	MetricSendLag   // actual start after the request could have started
+	MetricReadLag   // read by the client after the kernel had received it
+	metricCount     = int(MetricReadLag) + 1
+)
+
+var metricNames = enum.Of[LatencyMetric](ErrUnknownName, "metric", "ttft", "ttft_service", "ttfv", "tpot", "itl",
+	"chunk_gap", "e2e", "e2e_service",
+	"e2e_close", "schedule_delay", "connected", "written", "first_byte", "pacing_lag", "send_lag", "read_lag")
+
+//go:embed definitions.json
+var definitionsJSON []byte
+
+// definitions are read once; a test holds that there is one for each metric.
+var definitions = sync.OnceValue(func() (all map[string]string) {
+	_ = json.Unmarshal(definitionsJSON, &all)
+	return all
+})
+
+// Definitions returns what each figure of a summary means, by its name. It is written into every summary.
+func Definitions() map[string]string { return maps.Clone(definitions()) }
+
+// PromptCache measures the servers' prefix caches by the ok requests whose answers report cached tokens.
+type PromptCache struct {
+	Requests     int64 `json:"requests"` // that say so
+	Hits         int64 `json:"hits"`     // of these, with any cached token
+	PromptTokens int64 `json:"prompt_tokens"`
+	CachedTokens int64 `json:"cached_tokens"`
+	// HitRate is cached tokens over prompt tokens.
+	HitRate Optional[float64] `json:"hit_rate,omitzero"`
+}
+
+func (c *PromptCache) took(r *Record) {
+	cached, ok := r.CachedTokens.Get()
+	if !ok {
+		return
+	}
+	c.Requests++
+	if cached > 0 {
+		c.Hits++
+	}
+	c.PromptTokens += int64(r.PromptTokens)
+	c.CachedTokens += int64(cached)
+}
+
+func (c *PromptCache) add(o *PromptCache) {
+	c.Requests += o.Requests
+	c.Hits += o.Hits
+	c.PromptTokens += o.PromptTokens
+	c.CachedTokens += o.CachedTokens
+}
+
+// rate computes the hit rate from the counts. c may be nil.
+func (c *PromptCache) rate() {
+	if c != nil && c.PromptTokens > 0 {
+		c.HitRate = optional.Of(float64(c.CachedTokens) / float64(c.PromptTokens))
 	}
 }

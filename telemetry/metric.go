@@ -1,6 +1,11 @@
 package telemetry
 
-import "github.com/cotenant/cotenant/internal/enum"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/enum"
+)
 
 // Metric names a figure of a device or of a MIG instance. The zero Metric names none. Its text carries the unit,
 // e.g. "power_watts", and is the CSV column; Prometheus names have base units (WritePrometheus).
@@ -90,4 +95,127 @@ func (m Metric) Help() string {
 		return ""
 	}
 	return metricTable[m].help
+}
+
+// Groups is a set of groups of readings that are taken together because they
+// cost about the same. The zero Groups is none.
+type Groups uint8
+
+// The groups, with what one reading cost on an H200 with driver 580.
+const (
+	// GroupBasic is utilization, memory, power, clocks, temperature and throttle reasons: microseconds.
+	GroupBasic     Groups = 1 << iota
+	GroupProcesses        // the list of processes and their memory: 8.5 us
+	// GroupGPM is the activity counters of Hopper and later, of the device and of each MIG instance. One figure
+	// needs two readings at least 100 ms apart (nvml.h).
+	GroupGPM
+	GroupProcessUtil // the utilization of each process: 2.6 ms
+	GroupEnergy      // the energy counter: 4.1 ms
+	GroupPCIe        // the PCIe throughput, which the driver counts for 20 ms in each direction (nvml.h)
+	groupEnd
+	groupCount = 6
+)
+
+// GroupsFast are the groups that a Sampler reads on its fast tick.
+const GroupsFast = GroupBasic | GroupProcesses
+
+// GroupsSlow are the groups that a Sampler reads on its slow tick.
+const GroupsSlow = GroupGPM | GroupProcessUtil | GroupEnergy | GroupPCIe
+
+var groupNames = []string{"basic", "processes", "gpm", "process-util", "energy", "pcie"}
+
+// Has says whether all of want are in g.
+func (g Groups) Has(want Groups) bool { return g&want == want }
+
+// String joins the names of the groups with "+": "basic+processes", or "none".
+func (g Groups) String() string { return joinFlags(uint64(g), groupNames) }
+
+// MarshalText returns what String returns; bits that are no group are an error.
+func (g Groups) MarshalText() ([]byte, error) {
+	if g >= groupEnd {
+		return nil, fmt.Errorf("telemetry: %d holds bits that are no group", uint8(g))
+	}
+	return []byte(g.String()), nil
+}
+
+func (g *Groups) UnmarshalText(b []byte) error {
+	return parseFlags(g, string(b), groupNames, "group")
+}
+
+// Throttle is the set of reasons for which a device's clocks are below their
+// highest, as NVML's clocks event reasons give them. The zero Throttle is none.
+type Throttle uint64
+
+// The reasons, with NVML's values.
+const (
+	ThrottleIdle       Throttle = 1 << iota // nothing runs
+	ThrottleAppClocks                       // the application clocks setting
+	ThrottlePowerCap                        // the software power cap
+	ThrottleHWSlowdown                      // hardware slowdown: heat, power brake or a fast power trigger
+	ThrottleSyncBoost                       // another GPU of the sync boost group
+	ThrottleSWThermal                       // software thermal slowdown
+	ThrottleHWThermal                       // hardware thermal slowdown
+	ThrottlePowerBrake                      // external power brake
+	ThrottleDisplay                         // display clock setting
+	throttleEnd
+)
+
+var throttleNames = []string{"idle", "app-clocks", "power-cap", "hw-slowdown", "sync-boost", "sw-thermal", "hw-thermal",
+	"power-brake", "display"}
+
+// KnownThrottle drops the bits that this package has no name for.
+func KnownThrottle(bits uint64) Throttle { return Throttle(bits) & (throttleEnd - 1) }
+
+// String joins the reasons with "+": "power-cap+hw-thermal", or "none".
+func (t Throttle) String() string { return joinFlags(uint64(t), throttleNames) }
+
+// MarshalText returns what String returns; unknown bits are an error.
+func (t Throttle) MarshalText() ([]byte, error) {
+	if t >= throttleEnd {
+		return nil, fmt.Errorf("telemetry: %#x holds bits that are no throttle reason", uint64(t))
+	}
+	return []byte(t.String()), nil
+}
+
+func (t *Throttle) UnmarshalText(b []byte) error {
+	return parseFlags(t, string(b), throttleNames, "throttle reason")
+}
+
+func joinFlags(v uint64, names []string) string {
+	if v == 0 {
+		return noFlags
+	}
+	var parts []string
+	for i, n := range names {
+		if v&(1<<i) != 0 {
+			parts = append(parts, n)
+		}
+	}
+	if rest := v >> len(names) << len(names); rest != 0 {
+		parts = append(parts, fmt.Sprintf("%#x", rest))
+	}
+	return strings.Join(parts, "+")
+}
+
+const noFlags = "none" // the text of an empty set
+
+// parseFlags reads what joinFlags writes of known flags into a set.
+func parseFlags[T Groups | Throttle](into *T, s string, names []string, kind string) error {
+	var v T
+	last := -1
+	for part := range strings.SplitSeq(s, "+") {
+		if s == noFlags {
+			break
+		}
+		i, err := enum.Parse(errUnknown, kind, names, []byte(part))
+		if err != nil {
+			return err
+		}
+		if i <= last {
+			return fmt.Errorf("telemetry: %q names a %s twice or out of order", s, kind)
+		}
+		v, last = v|1<<i, i
+	}
+	*into = v
+	return nil
 }

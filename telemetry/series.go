@@ -1,10 +1,13 @@
 package telemetry
 
 import (
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -132,3 +135,72 @@ func (s *Series) Supported(device int, m Metric) sharing.Answer {
 	}
 	return f.Supported(m)
 }
+
+// EventKind says what happened to the sampling. The zero EventKind is EventUnknown.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	EventUnknown   EventKind = iota
+	EventGap                 // ticks of a device were missed; Length is from the last tick to the next
+	EventClockJump           // the wall clock moved against the monotonic clock by Length
+	EventLost                // a device was lost
+	EventBack                // a device that was down (lost, hung or failing) answers again
+	EventReadError           // a reading failed; repeats are reported at 10, 100, ... times
+	EventDropped             // impossible values were dropped; repeats as for EventReadError
+	EventHung                // a reading of a device has not returned for Length
+	EventFailing             // every reading of a device fails
+)
+
+var eventNames = enum.Of[EventKind](errUnknown, "event kind", "unknown", "gap", "clock-jump", "lost", "back",
+	"read-error", "dropped", "hung", "failing")
+
+// Event is something that happened to the sampling and that a reader of the figures must know.
+type Event struct {
+	Kind EventKind     `json:"kind"`
+	At   time.Duration `json:"at_ns"` // the time since the series' start
+	// Device is the device's index; it is missing when the event concerns all.
+	Device Optional[int] `json:"device,omitzero"`
+	Length time.Duration `json:"length_ns,omitempty"` // the length of a gap or the size of a clock jump
+	Count  int           `json:"count,omitempty"`     // the number of ticks missed, of values dropped, or of errors so far
+	Detail string        `json:"detail,omitempty"`    // for people
+}
+
+// errUnknown says that a text or value names nothing.
+var errUnknown = errors.New("telemetry: unknown name")
+
+// ErrNoDevices says that a reader lists no devices.
+var ErrNoDevices = errors.New("telemetry: the reader has no GPUs")
+
+// ErrNotBegun says that a sink was given samples before a header.
+var ErrNotBegun = errors.New("telemetry: the sink has no header yet; call Begin first")
+
+// ErrUnsupported says that a device has no figures of a group. A Reader wraps it in the error of Read where marking
+// metrics does not say it: an empty list of processes would mean that none is there. A Sampler passes over it.
+var ErrUnsupported = errors.New("telemetry: the GPU does not support it")
+
+// DeviceError says that an index names none of a series' devices.
+type DeviceError struct {
+	Device  int // the index that was given
+	Devices int // how many devices there are
+}
+
+func (e *DeviceError) Error() string {
+	return fmt.Sprintf("telemetry: no device %d; the series has %d, counted from 0", e.Device, e.Devices)
+}
+
+// OpError is an operation on a device that failed.
+type OpError struct {
+	Op     string // what was done, e.g. "read energy"
+	Device string // which device: its index or UUID; may be empty
+	Err    error
+}
+
+func (e *OpError) Error() string {
+	if e.Device == "" {
+		return fmt.Sprintf("telemetry: %s: %v", e.Op, e.Err)
+	}
+	return fmt.Sprintf("telemetry: %s of GPU %s: %v", e.Op, e.Device, e.Err)
+}
+
+func (e *OpError) Unwrap() error { return e.Err }

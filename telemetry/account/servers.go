@@ -2,8 +2,12 @@ package account
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -182,4 +186,165 @@ func (s *Servers) tokens(gpu string, claims map[claimKey]*ledger.Claim, stale ti
 			c.Tokens = ledger.Some(d.counted.Generated.Or(0) - before)
 		}
 	}
+}
+
+// Tokens counts what a server took in and gave, and how much of that was good under its objective, at least and at
+// most, or is not judged yet; missing where it does not say, or has no objective.
+type Tokens struct {
+	Prompt, Generated, GoodLow, GoodHigh, Pending telemetry.Optional[float64]
+}
+
+func (t *Tokens) fields() []*telemetry.Optional[float64] {
+	return []*telemetry.Optional[float64]{&t.Prompt, &t.Generated, &t.GoodLow, &t.GoodHigh, &t.Pending}
+}
+
+// metaTokens begins the name of the record of a server's tokens; the pod follows. Its value has the fields of
+// Tokens, with - for what is missing; records without the last three are read too.
+const metaTokens = "tokens "
+
+func tokensName(p container.Pod) string {
+	return metaTokens + name(p)
+}
+
+// restore takes up the tokens that another run stored, of the servers whose pages are read.
+func (s *Servers) restore(stored map[string]Tokens) {
+	for pod, d := range s.state {
+		d.stored = stored[tokensName(pod)]
+		d.counted = d.stored.resume()
+	}
+}
+
+// changes returns the records that have changed since the last call.
+func (s *Servers) changes() []ledger.Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var records []ledger.Record
+	for pod, d := range s.state {
+		if d.counted != d.stored {
+			records = append(records, ledger.Record{Name: tokensName(pod), Value: d.counted.record()})
+			d.stored = d.counted
+		}
+	}
+	return records
+}
+
+// totals returns the tokens of every server, as changes gave them out last.
+func (s *Servers) totals() map[container.Pod]Tokens {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[container.Pod]Tokens{}
+	for pod, d := range s.state {
+		out[pod] = d.stored
+	}
+	return out
+}
+
+func (t Tokens) record() []byte {
+	var out []string
+	for _, f := range t.fields() {
+		if v, ok := f.Get(); ok {
+			out = append(out, strconv.FormatFloat(v, 'g', -1, 64))
+		} else {
+			out = append(out, "-")
+		}
+	}
+	return []byte(strings.Join(out, " "))
+}
+
+// parseAmount reads a finite number that is not negative.
+func parseAmount(s string) (float64, error) {
+	v, err := strconv.ParseFloat(s, 64)
+	if err == nil && (!(v >= 0) || math.IsInf(v, 0)) {
+		err = fmt.Errorf("%q is no amount", s)
+	}
+	return v, err
+}
+
+func parseTokens(r ledger.Record) (t Tokens, err error) {
+	fields, to := strings.Fields(string(r.Value)), t.fields()
+	if len(fields) != 2 && len(fields) != len(to) {
+		return t, fmt.Errorf("%s: %q are not numbers of tokens", r.Name, r.Value)
+	}
+	for i, field := range fields {
+		if field == "-" {
+			continue
+		}
+		v, err := parseAmount(field)
+		if err != nil {
+			return t, fmt.Errorf("%s: %q is no number of tokens", r.Name, field)
+		}
+		*to[i] = telemetry.Some(v)
+	}
+	return t, nil
+}
+
+// Objective bounds the latencies of good requests in seconds; what is missing is not asked of them.
+type Objective struct{ TTFT, TPOT, E2E telemetry.Optional[float64] }
+
+// good returns the part of the requests between two pages that kept the objective, 0 to 1. A page has a histogram
+// of each latency, so that the part is known to a bucket, and where several latencies count, to how far they may
+// overlap. It answers false where a latency that counts was not observed.
+func (o Objective) good(d *serving.Reading) (low, high float64, ok bool) {
+	low, high = 1, 1
+	for _, c := range []struct {
+		limit telemetry.Optional[float64]
+		of    *serving.Histogram
+	}{{o.TTFT, d.TTFT}, {o.TPOT, d.TPOT}, {o.E2E, d.E2E}} {
+		limit, counts := c.limit.Get()
+		if !counts {
+			continue
+		}
+		if c.of == nil || c.of.Count == 0 {
+			return 0, 0, false
+		}
+		few, many := c.of.AtMost(limit)
+		low += float64(few)/float64(c.of.Count) - 1
+		high = min(high, float64(many)/float64(c.of.Count))
+	}
+	return min(max(low, 0), high), high, true
+}
+
+// unjudged holds the tokens of a replica since its requests were judged last.
+type unjudged struct {
+	since  serving.Reading
+	tokens float64
+}
+
+// judge counts the tokens of good requests, taking these to be as long as the others. Tokens of which it cannot be
+// told any more whether they were good, since their server was restarted, count as what there is at most.
+func (d *served) judge(o Objective, now *serving.Reading, generated float64) {
+	i := slices.IndexFunc(d.open, func(u unjudged) bool { return u.since.Same(now) })
+	if i < 0 {
+		d.open = append(d.open, unjudged{})
+		i = len(d.open) - 1
+		if generated == 0 { // the first page
+			d.open[i].since = *now
+			return
+		}
+	}
+	u := &d.open[i]
+	u.tokens += generated
+	low, high, ok := 0.0, 1.0, true
+	if between, err := now.Since(u.since); err == nil {
+		low, high, ok = o.good(&between)
+	}
+	if ok {
+		d.counted.GoodLow = telemetry.Some(d.counted.GoodLow.Or(0) + low*u.tokens)
+		d.counted.GoodHigh = telemetry.Some(d.counted.GoodHigh.Or(0) + high*u.tokens)
+		*u = unjudged{since: *now}
+	}
+	pending := 0.0
+	for _, u := range d.open {
+		pending += u.tokens
+	}
+	d.counted.Pending = telemetry.Some(pending)
+}
+
+// resume takes up the tokens of another run. What was not judged then never will be.
+func (t Tokens) resume() Tokens {
+	if n, ok := t.Pending.Get(); ok && n > 0 {
+		t.GoodHigh = add(t.GoodHigh, t.Pending)
+	}
+	t.Pending = telemetry.Optional[float64]{}
+	return t
 }

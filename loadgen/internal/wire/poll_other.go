@@ -25,3 +25,6 @@ func (cs *Conns) Host(*http.Request, func(context.Context) (net.Conn, error), *K
 func (h *Host) Exchange(context.Context, *Reader, []byte, Call) (*http.Response, error) {
 	return nil, ErrNotPolled
 }
+
+// withStamps returns c: receive times are read on Linux only.
+func withStamps(c net.Conn) net.Conn { return c }

@@ -2,16 +2,23 @@ package study
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"slices"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/loadgen/planfile"
 	"github.com/cotenant/cotenant/loadgen/prompt"
+	"github.com/cotenant/cotenant/loadgen/report"
 )
 
 //go:embed prompts.jsonl
@@ -80,4 +87,152 @@ func embedTenants(p *planfile.File) (*loadgentest.Simulation, error) {
 		seats = append(seats, seat(t.SMShare, t.BandwidthShare))
 	}
 	return loadgentest.NewSimulation([]loadgentest.GPUOptions{o}, seats...)
+}
+
+// demoTenants are the demonstration's two tenants, each with the users of the load.
+var demoTenants = []struct {
+	name   string
+	tokens int           // of an answer
+	e2e    time.Duration // the SLO
+}{{"chat", 16, 400 * time.Millisecond}, {"digest", 32, 800 * time.Millisecond}}
+
+// demoSlots is the number of answers of one tenant that are under way at once.
+const demoSlots = 16
+
+// demoPart is one way for the tenants to have GPUs.
+type demoPart struct {
+	name, about string
+	hosting
+}
+
+var demoParts = []demoPart{
+	{"exclusive", "two GPUs, one for each tenant",
+		hosting{loadgentest.SharingConcurrent, 2, 2, 1, 1, demoSlots}},
+	{"time-slicing", "one GPU, the tenants' servers take turns of 2.09 ms",
+		hosting{loadgentest.SharingTimeSliced, 1, 2, 1, 1, demoSlots}},
+	{"mps", "one GPU, the servers' kernels run side by side and contend",
+		hosting{loadgentest.SharingConcurrent, 1, 2, 1, 1, demoSlots}},
+	{"mig", "one GPU cut in two: 3 of 7 SM slices and half of the bandwidth for each server",
+		hosting{loadgentest.SharingPartitioned, 1, 2, 3. / 7, 0.5, demoSlots}},
+	{"merged", "one GPU, one server: both tenants' answers share its batches",
+		hosting{loadgentest.SharingConcurrent, 1, 1, 1, 1, 2 * demoSlots}},
+}
+
+func partOf(scenario string) *demoPart {
+	return &demoParts[slices.IndexFunc(demoParts, func(p demoPart) bool { return p.name == scenario })]
+}
+
+// DemoGPUs returns the number of GPUs behind a scenario of a demonstration's results.
+func DemoGPUs(scenario string) int { return partOf(scenario).gpus }
+
+// runDemo measures every part at every load.
+func (t *test) runDemo(ctx context.Context) error {
+	t.several = true
+	for i := range demoParts {
+		p := &demoParts[i]
+		sim, err := p.open(t.File.Seed, t.inMemory)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(t.runPart(ctx, p, sim), sim.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *test) runPart(ctx context.Context, p *demoPart, sim *loadgentest.Simulation) error {
+	for _, l := range t.levels() {
+		f := t.File
+		f.Scenario, f.Tenants = p.name, nil
+		var servers []loadgen.Endpoint
+		for i, d := range demoTenants {
+			tenant := t.File.Tenants[0]
+			tenant.Name, tenant.MaxTokens, tenant.SLO.E2E = d.name, d.tokens, d.e2e
+			l.apply(&tenant)
+			f.Tenants = append(f.Tenants, tenant)
+			servers = append(servers, sim.Endpoints()[i%p.servers])
+		}
+		fresh := func() (loadgen.LoadPlan, error) { return f.Plan(servers) }
+		if err := t.undisturbed(ctx, p.name+"-"+l.name, fresh); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxAgain bounds the repetitions of a disturbed run of the demonstration.
+const maxAgain = 2
+
+// undisturbed makes a run again that the machine disturbed: the GPUs are simulated,
+// and the machine that they happen to run on is no part of them.
+func (t *test) undisturbed(ctx context.Context, name string, fresh func() (loadgen.LoadPlan, error)) error {
+	for again := 0; ; again++ {
+		plan, err := fresh()
+		if err != nil {
+			return err
+		}
+		res, err := t.run(ctx, name, plan, nil)
+		if err != nil || res.Summary.ClientHealth.Valid || again == maxAgain {
+			return err
+		}
+		t.Note(name + ": disturbed, made again (" + strings.Join(res.Summary.ClientHealth.Reasons, "; ") + ")")
+		t.Results = t.Results[:len(t.Results)-1]
+		if err := os.RemoveAll(res.Dir); err != nil {
+			return err
+		}
+	}
+}
+
+// writeDemo describes the parts and tabulates their results.
+func writeDemo(w io.Writer, results []*loadgen.Result) error {
+	chat, digest := demoTenants[0], demoTenants[1]
+	fmt.Fprintf(w, "%s\n\nTwo tenants with servers of one model: chat answers in %d tokens, digest in %d, %d answers at\n"+
+		"once each; further ones wait. They are good within %v and %v.\n\n",
+		report.SyntheticNote, chat.tokens, digest.tokens, demoSlots, chat.e2e, digest.e2e)
+	for _, p := range demoParts {
+		fmt.Fprintf(w, "  %-13s %s\n", p.name, p.about)
+	}
+	fmt.Fprintln(w)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(tw, "\tusers\ttokens/s\tP99 chat\tP99 digest\tslower\tslower\t")
+	fmt.Fprintln(tw, "scenario\teach\t\t(s)\t(s)\tchat\tdigest\t")
+	alone := map[float64]*loadgen.Summary{} // by load
+	for _, r := range results {
+		s := &r.Summary
+		level := report.LevelOf(s).Value
+		if s.Scenario == demoParts[0].name {
+			alone[level] = s
+		}
+		fmt.Fprintf(tw, "%s\t%v\t%.0f", s.Scenario, level/float64(len(demoTenants)), s.OutputTokensPerS)
+		for _, d := range demoTenants {
+			fmt.Fprint(tw, "\t", tenantFigure(s, d.name, func(m *loadgen.Measures) string {
+				return fmt.Sprintf("%.2f", float64(m.E2E.P99)/1e3)
+			}))
+		}
+		for _, d := range demoTenants {
+			fmt.Fprint(tw, "\t", tenantFigure(s, d.name, func(m *loadgen.Measures) string {
+				return tenantFigure(alone[level], d.name, func(base *loadgen.Measures) string {
+					return fmt.Sprintf("%.1fx", float64(m.E2E.P50)/float64(base.E2E.P50))
+				})
+			}))
+		}
+		fmt.Fprintln(tw, "\t")
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "\nslower: median latency against that on a GPU of its own under the same load.")
+	return err
+}
+
+// tenantFigure returns a figure of a run's tenant, "-" where it has no answer.
+func tenantFigure(s *loadgen.Summary, name string, figure func(*loadgen.Measures) string) string {
+	if s == nil {
+		return "-"
+	}
+	if t, ok := s.Tenant(name); ok && t.E2E.Count > 0 {
+		return figure(&t.Measures)
+	}
+	return "-"
 }
