@@ -54,7 +54,6 @@ func (m *AdapterMix) check(l *problem.List, path string) {
 	}
 }
 
-// adapterPicker draws from an AdapterMix.
 type adapterPicker struct {
 	names   []string
 	weights []float64 // cumulative
@@ -117,7 +116,6 @@ type AdapterSummary struct {
 // adapterMetrics are those of which a distribution is kept for each adapter.
 var adapterMetrics = [...]LatencyMetric{MetricTTFT, MetricTPOT, MetricE2E}
 
-// adapterFigures gathers an AdapterSummary.
 type adapterFigures struct {
 	sum     AdapterSummary
 	cache   PromptCache
@@ -159,17 +157,11 @@ func (c *collector) ofAdapter(r *Record) {
 	if kept, known := r.Meets(c.slo).Get(); known && kept && f.sum.Met != nil {
 		*f.sum.Met++
 	}
-	record := func(m LatencyMetric, d time.Duration, ok bool) {
-		if ok {
-			f.metrics[m].Record(d)
+	for i, of := range [...]func() (time.Duration, bool){r.TTFT, r.TPOT, r.E2E} {
+		if d, ok := of(); ok {
+			f.metrics[adapterMetrics[i]].Record(d)
 		}
 	}
-	ttft, hasTTFT := r.TTFT()
-	record(MetricTTFT, ttft, hasTTFT)
-	tpot, hasTPOT := r.TPOT()
-	record(MetricTPOT, tpot, hasTPOT)
-	e2e, hasE2E := r.E2E()
-	record(MetricE2E, e2e, hasE2E)
 }
 
 // adapterSummaries are in the order of their names.
@@ -218,12 +210,7 @@ func (t *TenantSummary) addAdapters(more []AdapterSummary) {
 		s.Failed += o.Failed
 		s.PromptTokens += o.PromptTokens
 		s.OutputTokens += o.OutputTokens
-		if o.PromptCache != nil {
-			if s.PromptCache == nil {
-				s.PromptCache = &PromptCache{}
-			}
-			s.PromptCache.add(o.PromptCache)
-		}
+		addCache(&s.PromptCache, o.PromptCache)
 		if o.Met != nil {
 			if s.Met == nil {
 				s.Met = new(int64)
@@ -233,25 +220,10 @@ func (t *TenantSummary) addAdapters(more []AdapterSummary) {
 	}
 }
 
-// fillAdapters computes the merged adapters' distributions.
 func (t *TenantSummary) fillAdapters(h map[string]map[LatencyMetric]*Histogram) {
 	for i := range t.Adapters {
 		s := &t.Adapters[i]
 		s.PromptCache.rate()
 		s.fill(h[s.Name])
-	}
-}
-
-func mergeAdapters(into map[string]map[string]map[LatencyMetric]*Histogram, th *TenantHistograms) {
-	for adapter, by := range th.ByAdapter {
-		if into[th.Tenant] == nil {
-			into[th.Tenant] = map[string]map[LatencyMetric]*Histogram{}
-		}
-		if into[th.Tenant][adapter] == nil {
-			into[th.Tenant][adapter] = map[LatencyMetric]*Histogram{}
-		}
-		for m, h := range by {
-			mergeInto(into[th.Tenant][adapter], m, h)
-		}
 	}
 }

@@ -176,14 +176,12 @@ func bodyCount(name string, fields ...map[string]any) (n int) {
 // choicesAsked is the number of choices that a request's fields ask for.
 func choicesAsked(fields ...map[string]any) int { return min(max(bodyCount("n", fields...), 1), 64) }
 
-// wireEvent is an event of the Responses API's stream.
 type wireEvent struct {
 	Type     string       `json:"type"`
 	Delta    wireText     `json:"delta"`
 	Response wireResponse `json:"response"` // of the first events and the last
 }
 
-// wireResponse is an answer of the Responses API.
 type wireResponse struct {
 	Status string `json:"status"`
 	Output []struct {

@@ -37,8 +37,6 @@ func (c Constant) Arrivals(*rand.Rand) iter.Seq[time.Duration] {
 // String returns e.g. "constant 15/s".
 func (c Constant) String() string { return fmt.Sprintf("constant %v/s", c.PerS) }
 
-func (Constant) endless() bool { return true }
-
 func (c Constant) check() error { return checkRate("per_s", c.PerS) }
 
 // Poisson is a schedule with exponential gaps.
@@ -53,8 +51,6 @@ func (p Poisson) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
 
 // String returns e.g. "poisson 15/s".
 func (p Poisson) String() string { return fmt.Sprintf("poisson %v/s", p.PerS) }
-
-func (Poisson) endless() bool { return true }
 
 func (p Poisson) check() error { return checkRate("per_s", p.PerS) }
 
@@ -74,8 +70,6 @@ func (g Gamma) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
 
 // String returns e.g. "gamma 15/s burstiness 0.5".
 func (g Gamma) String() string { return fmt.Sprintf("gamma %v/s burstiness %v", g.PerS, g.Burstiness) }
-
-func (Gamma) endless() bool { return true }
 
 func (g Gamma) check() error {
 	return errors.Join(checkRate("per_s", g.PerS), checkRate("burstiness", g.Burstiness))

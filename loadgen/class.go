@@ -130,7 +130,6 @@ func (a *attempt) fail(ctx context.Context, class Class, err error) {
 	a.end(class, err)
 }
 
-// end ends the request with a failure.
 func (a *attempt) end(class Class, err error) {
 	a.rec.Class, a.rec.Error = class, clip(a.client.scrub.clean(err.Error()))
 	a.rec.EndNS = a.client.clock.Now()

@@ -194,7 +194,6 @@ func (a *attempt) Take(b []byte, at, lag int64) (int, bool, error) { return a.st
 // End takes the end of an answer that had no terminator.
 func (a *attempt) End(at int64) { a.stream.End(at) }
 
-// transport makes the request over net/http.
 func (a *attempt) transport(ctx context.Context, body []byte) (*http.Response, error) {
 	c := a.client
 	// The transport's goroutines report, one of them maybe when the attempt is over.
@@ -233,7 +232,6 @@ func (a *attempt) transport(ctx context.Context, body []byte) (*http.Response, e
 	return resp, err
 }
 
-// media is the type of an answer's body.
 func media(resp *http.Response) string {
 	text, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
 	return strings.ToLower(strings.TrimSpace(text))

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// collector gathers a tenant's figures. Its methods are not safe for concurrent use; lockedCollector is.
+// collector gathers a tenant's figures. Only ended is safe for concurrent use.
 type collector struct {
+	mu       sync.Mutex
 	from, to int64 // the window in Unix ns; to is MaxInt64 for the end of the run
 	slo      RequestSLO
 
@@ -66,6 +67,8 @@ type lags struct{ pacing, send time.Duration }
 
 // ended takes a request that is over. s may be nil when there was no exchange.
 func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.onTimeline(r, s)
 	var events []event
 	if s != nil {
@@ -320,10 +323,4 @@ func (c *collector) source() (TokenSource, *sourceFigures) {
 		}
 	}
 	return TokensUnknown, nil
-}
-
-// lockedCollector is a collector for concurrent use.
-type lockedCollector struct {
-	mu sync.Mutex
-	*collector
 }

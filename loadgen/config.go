@@ -108,7 +108,7 @@ func newConfig(p *LoadPlan, o *Options, clk *wire.Clock, scrub *scrubber) *Confi
 		tc := TenantConfig{
 			Name: t.Name, Model: t.Model, API: t.API, Streaming: !t.NonStreaming, Usage: t.Usage, Routing: t.Routing,
 			Load: t.Load.describe(), Requests: t.Requests, Warmup: t.Warmup, MaxTokens: t.MaxTokens,
-			SLO:       SLOFigures{millis(t.SLO.TTFT), millis(t.SLO.TPOT), millis(t.SLO.E2E), millis(t.SLO.Stall)},
+			SLO:       t.SLO.figures(),
 			TimeoutsS: TimeoutsConfig{to.Connect.Seconds(), to.FirstToken.Seconds(), to.Idle.Seconds(), to.Total.Seconds()},
 			RetryMax:  t.Retry.Max, Body: scrub.cleanMap(t.Body), HasTokenizer: t.Tokenizer != nil, Probe: t.Probe,
 		}

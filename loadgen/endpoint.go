@@ -122,7 +122,6 @@ func ascii(host string) bool {
 // hostPort returns the address that a URL of plain HTTP is served at.
 func hostPort(u *url.URL) string { return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")) }
 
-// apiPath completes the path of an endpoint's URL.
 func apiPath(path string, api API) string {
 	suffix := map[API]string{APIChat: "/chat/completions", APICompletions: "/completions", APIResponses: "/responses"}[api]
 	path = strings.TrimRight(path, "/")

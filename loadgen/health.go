@@ -115,7 +115,6 @@ func (c *ReadCounts) stamps() string {
 	return ""
 }
 
-// judge fills in Valid and Reasons.
 func (h *ClientHealth) judge(limits HealthLimits, m *Measures, wall time.Duration) {
 	limits = limits.withDefaults()
 	h.Reasons = []string{}
@@ -177,7 +176,7 @@ const (
 func readProcessStats() processStats {
 	samples := []metrics.Sample{{Name: gcPausesMetric}, {Name: schedMetric}, {Name: gcCyclesMetric}}
 	metrics.Read(samples)
-	p := processStats{cpu: -1}
+	p := processStats{cpu: processCPU()}
 	if samples[0].Value.Kind() == metrics.KindFloat64Histogram {
 		p.gcPauses = samples[0].Value.Float64Histogram()
 	}
@@ -186,9 +185,6 @@ func readProcessStats() processStats {
 	}
 	if samples[2].Value.Kind() == metrics.KindUint64 {
 		p.gcs = int64(samples[2].Value.Uint64())
-	}
-	if cpu, ok := processCPU(); ok {
-		p.cpu = cpu
 	}
 	return p
 }

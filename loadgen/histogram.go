@@ -115,7 +115,6 @@ func (h *Histogram) medianAboveZero() (time.Duration, bool) {
 	return h.Quantile(float64(rank) / float64(n))
 }
 
-// above counts the samples longer than limit.
 func (h *Histogram) above(limit time.Duration) int64 {
 	if h.Count() == 0 {
 		return 0

@@ -83,13 +83,7 @@ func readHistograms(r io.Reader) ([]TenantHistograms, error) {
 		}
 		by := out[i].ByMetric
 		if line.Adapter != "" {
-			if out[i].ByAdapter[line.Adapter] == nil {
-				if out[i].ByAdapter == nil {
-					out[i].ByAdapter = map[string]map[LatencyMetric]*Histogram{}
-				}
-				out[i].ByAdapter[line.Adapter] = map[LatencyMetric]*Histogram{}
-			}
-			by = out[i].ByAdapter[line.Adapter]
+			by = out[i].adapter(line.Adapter)
 		}
 		if by[line.Metric] != nil {
 			l.Addf(at, "", "second histogram of %v of tenant %q", line.Metric, line.Tenant)
@@ -177,8 +171,7 @@ func LoadResults(dirs ...string) ([]*Result, error) {
 			}
 			here = append(here, res)
 		}
-		slices.SortStableFunc(here, func(a,
-			b *Result) int {
+		slices.SortStableFunc(here, func(a, b *Result) int {
 			return cmp.Compare(a.Summary.Window.FromNS, b.Summary.Window.FromNS)
 		})
 		all = append(all, here...)

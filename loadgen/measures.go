@@ -66,8 +66,7 @@ func (c *collector) measures(stallFactor float64, slo *RequestSLO) Measures {
 	m.fill(c.histograms(), stallFactor)
 	if slo != nil && !slo.IsZero() && m.Counts.Total > 0 {
 		m.Goodput = &Goodput{
-			SLO: SLOFigures{TTFT: millis(slo.TTFT), TPOT: millis(slo.TPOT), E2E: millis(slo.E2E), Stall: millis(slo.Stall)},
-			Of:  m.Counts.Total, Met: c.met, Unknown: c.metUnknown,
+			SLO: slo.figures(), Of: m.Counts.Total, Met: c.met, Unknown: c.metUnknown,
 		}
 		switch {
 		case c.metUnknown > 0:
@@ -194,6 +193,16 @@ func (c *PromptCache) took(r *Record) {
 	}
 	c.PromptTokens += int64(r.PromptTokens)
 	c.CachedTokens += int64(cached)
+}
+
+// addCache adds a cache's counts to those of another; either may be nil.
+func addCache(into **PromptCache, o *PromptCache) {
+	if o != nil {
+		if *into == nil {
+			*into = &PromptCache{}
+		}
+		(*into).add(o)
+	}
 }
 
 func (c *PromptCache) add(o *PromptCache) {

@@ -34,8 +34,7 @@ func Merge(results ...*Result) (*Result, error) {
 	sum := &out.Summary
 	health := &sum.ClientHealth
 	health.Valid, health.Reasons = true, []string{}
-	merged := map[string]map[LatencyMetric]*Histogram{}
-	ofAdapters := map[string]map[string]map[LatencyMetric]*Histogram{}
+	merged := map[string]*TenantHistograms{}
 	totals := map[LatencyMetric]*Histogram{}
 	for _, r := range results {
 		s := &r.Summary
@@ -52,20 +51,22 @@ func Merge(results ...*Result) (*Result, error) {
 				at = len(sum.Tenants)
 				sum.Tenants = append(sum.Tenants,
 					TenantSummary{Name: t.Name, Model: t.Model, API: t.API, Load: t.Load, Probe: t.Probe})
+				merged[t.Name] = &TenantHistograms{Tenant: t.Name, Probe: t.Probe, ByMetric: map[LatencyMetric]*Histogram{}}
 			}
 			sum.Tenants[at].add(&t.Measures)
 			sum.Tenants[at].addAdapters(t.Adapters)
 		}
 		for _, th := range r.Histograms {
-			if merged[th.Tenant] == nil {
-				merged[th.Tenant] = map[LatencyMetric]*Histogram{}
+			if !th.Probe {
+				mergeInto(totals, th.ByMetric)
 			}
-			mergeAdapters(ofAdapters, &th)
-			for m, h := range th.ByMetric {
-				mergeInto(merged[th.Tenant], m, h)
-				if !th.Probe {
-					mergeInto(totals, m, h)
-				}
+			into := merged[th.Tenant]
+			if into == nil {
+				continue
+			}
+			mergeInto(into.ByMetric, th.ByMetric)
+			for adapter, by := range th.ByAdapter {
+				mergeInto(into.adapter(adapter), by)
 			}
 		}
 	}
@@ -79,21 +80,22 @@ func Merge(results ...*Result) (*Result, error) {
 	for i := range sum.Tenants {
 		t := &sum.Tenants[i]
 		t.rates()
-		t.fill(merged[t.Name], stall)
-		t.fillAdapters(ofAdapters[t.Name])
-		out.Histograms = append(out.Histograms,
-			TenantHistograms{Tenant: t.Name, Probe: t.Probe, ByMetric: merged[t.Name], ByAdapter: ofAdapters[t.Name]})
+		t.fill(merged[t.Name].ByMetric, stall)
+		t.fillAdapters(merged[t.Name].ByAdapter)
+		out.Histograms = append(out.Histograms, *merged[t.Name])
 	}
 	health.SendLag, health.PacingLag, health.ReadLag = totals[MetricSendLag].Figures(), totals[MetricPacingLag].Figures(),
 		totals[MetricReadLag].Figures()
 	return out, nil
 }
 
-func mergeInto(into map[LatencyMetric]*Histogram, m LatencyMetric, h *Histogram) {
-	if into[m] == nil {
-		into[m] = NewHistogram()
+func mergeInto(into, more map[LatencyMetric]*Histogram) {
+	for m, h := range more {
+		if into[m] == nil {
+			into[m] = NewHistogram()
+		}
+		into[m].Merge(h)
 	}
-	into[m].Merge(h)
 }
 
 // mergeable names everything that keeps results from belonging together.
@@ -129,19 +131,12 @@ func (m *Measures) add(o *Measures) {
 	m.Counts.add(&o.Counts)
 	m.DurationS = max(m.DurationS, o.DurationS)
 	m.AnswerSums.add(o.AnswerSums)
-	if o.PromptCache != nil {
-		if m.PromptCache == nil {
-			m.PromptCache = &PromptCache{}
-		}
-		m.PromptCache.add(o.PromptCache)
-	}
+	addCache(&m.PromptCache, o.PromptCache)
 	m.OutputTokens += o.OutputTokens
 	m.OutputTokensFailed += o.OutputTokensFailed
 	if o.Counts.OK > 0 {
 		m.TokenSource = o.TokenSource
-		if m.ITLBasis == "" {
-			m.ITLBasis = o.ITLBasis
-		} else if m.ITLBasis != o.ITLBasis {
+		if m.ITLBasis = cmp.Or(m.ITLBasis, o.ITLBasis); m.ITLBasis != o.ITLBasis {
 			m.ITLBasis = "mixed"
 		}
 	}
@@ -199,9 +194,7 @@ func (h *ClientHealth) merge(o *ClientHealth) {
 		}
 	}
 	join := func(have *string, more string) {
-		if *have == "" {
-			*have = more
-		} else if more != "" && *have != more {
+		if *have = cmp.Or(*have, more); more != "" && *have != more {
 			*have = "mixed"
 		}
 	}
@@ -232,6 +225,6 @@ func SaveResult(dir string, res *Result) error {
 	if err != nil {
 		return errors.Join(err, d.abandon())
 	}
-	return errors.Join(d.requests.discard(), d.release(), d.write(ArtifactHistograms, lines),
+	return errors.Join(d.requests.discard(), d.remove(reserveFile), d.write(ArtifactHistograms, lines),
 		d.writeJSON(ArtifactSummary, &res.Summary))
 }

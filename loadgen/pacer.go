@@ -71,7 +71,6 @@ func (p *timerPacer) close() error {
 	return nil
 }
 
-// sleep waits for d or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	p := timerPacer{}
 	return p.wait(ctx, time.Now().Add(d))
@@ -149,7 +148,6 @@ func (r *tenantRun) fill(ctx context.Context) {
 
 func (s *stock) size(j *job) int64 { return min(int64(len(j.body)+len(j.prompt.Text)), stockBytes) }
 
-// take returns the next request.
 func (s *stock) take(ctx context.Context) (job, error) {
 	select {
 	case next := <-s.ready:
@@ -160,7 +158,6 @@ func (s *stock) take(ctx context.Context) (job, error) {
 	}
 }
 
-// close ends the keeping of the stock.
 func (s *stock) close() {
 	s.stop()
 	<-s.done

@@ -48,7 +48,7 @@ type perfReport struct {
 
 func (r *perfReport) finish(start time.Time) error {
 	r.WallS = time.Since(start).Seconds()
-	if cpu, ok := processCPU(); ok {
+	if cpu := processCPU(); cpu >= 0 {
 		r.CPUS = cpu.Seconds()
 	}
 	var u unix.Rusage

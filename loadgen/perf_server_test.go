@@ -177,7 +177,7 @@ func (s *perfServer) report() error {
 	t := perfTruth{Streams: int64(len(s.ttft)), Events: int64(len(s.ttft) + len(s.gaps))}
 	t.TTFTP50, t.TTFTP99, _ = perfPercentiles(s.ttft)
 	t.GapP50, t.GapP99, t.GapMax = perfPercentiles(s.gaps)
-	if cpu, ok := processCPU(); ok {
+	if cpu := processCPU(); cpu >= 0 {
 		t.CPUSeconds = cpu.Seconds()
 	}
 	return json.NewEncoder(os.Stdout).Encode(t)

@@ -58,7 +58,6 @@ func (p *LoadPlan) window() Window {
 	return w
 }
 
-// tenantRand returns the tenant's own random stream.
 func (p *LoadPlan) tenantRand(name string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(name))
@@ -161,11 +160,11 @@ func (t *Tenant) endless() bool {
 	if _, cycle := t.Prompts.(*PromptCycle); !cycle {
 		return false
 	}
-	if t.Load.Schedule == nil {
+	switch t.Load.Schedule.(type) {
+	case nil, Constant, Poisson, Gamma:
 		return true
 	}
-	s, ok := t.Load.Schedule.(interface{ endless() bool })
-	return ok && s.endless()
+	return false
 }
 
 func (e *Endpoint) check(l *problem.List, path string) {

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processCPU is the CPU time, user and system, that the process has used.
-func processCPU() (time.Duration, bool) {
+// processCPU is the CPU time, user and system, that the process has used, negative where that is not known.
+func processCPU() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return 0, false
+		return -1
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), true
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 var clientLimitErrors = []error{unix.EMFILE, unix.ENFILE, unix.EADDRNOTAVAIL, unix.ENOBUFS, unix.ENOMEM}

@@ -86,7 +86,6 @@ func (c *PromptCycle) Next() (Prompt, error) {
 // ErrPrompt says that a prompt cannot be sent as it is.
 var ErrPrompt = errors.New("loadgen: unusable prompt")
 
-// requestBody is the JSON object that asks for p.
 func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 	if (p.Text == "") == (len(p.Messages) == 0) {
 		return nil, fmt.Errorf("%w: exactly one of text and messages must be set", ErrPrompt)

@@ -52,7 +52,6 @@ func Run(ctx context.Context, plan LoadPlan, opts Options) (*Result, error) {
 	return res, errors.Join(err, artifactErr)
 }
 
-// runner holds a run together.
 type runner struct {
 	plan      *LoadPlan
 	opts      *Options
@@ -177,7 +176,7 @@ func (r *runner) beginAt(t time.Time) {
 	}
 	for _, tr := range r.tenants {
 		tr.start = t
-		tr.collector.collector = newCollector(from, to, startNS, tr.tenant.SLO)
+		tr.collector = newCollector(from, to, startNS, tr.tenant.SLO)
 	}
 	r.process = readProcessStats()
 }
@@ -190,7 +189,6 @@ func (r *runner) each(do func(*tenantRun) error) error {
 	return g.Wait()
 }
 
-// snapshot counts what has happened so far.
 func (r *runner) snapshot() Progress {
 	p := Progress{Elapsed: time.Since(r.start)}
 	for _, t := range r.tenants {
@@ -231,7 +229,7 @@ func (r *runner) finish() {
 func (r *runner) result(complete bool) (*Result, error) {
 	total := newCollector(0, 0, 0, RequestSLO{})
 	if len(r.tenants) > 0 {
-		first := r.tenants[0].collector.collector
+		first := r.tenants[0].collector
 		total = newCollector(first.from, first.to, first.timeline.start, RequestSLO{})
 	}
 	res := &Result{Dir: r.opts.Dir}
@@ -260,7 +258,7 @@ func (r *runner) result(complete bool) (*Result, error) {
 			pacer = t.pacerName
 		}
 		if !t.tenant.Probe {
-			total.merge(t.collector.collector)
+			total.merge(t.collector)
 		}
 	}
 	sum.Measures = total.measures(r.plan.StallFactor, nil)
@@ -290,7 +288,7 @@ func (r *runner) health(pacer string) ClientHealth {
 	h := ClientHealth{Pacer: pacer}
 	send, pacing, read := NewHistogram(), NewHistogram(), NewHistogram()
 	for _, t := range r.tenants {
-		c := t.collector.collector
+		c := t.collector
 		send.Merge(c.metrics[MetricSendLag])
 		pacing.Merge(c.metrics[MetricPacingLag])
 		read.Merge(c.metrics[MetricReadLag])

@@ -47,7 +47,6 @@ func opError(op, path string, err error) error {
 	return &OpError{Op: op, Path: path, Err: err}
 }
 
-// runDir writes a run's artifacts.
 type runDir struct {
 	path     string
 	created  bool
@@ -95,8 +94,9 @@ func (d *runDir) reserve() error {
 	return opError("write", path, os.WriteFile(path, data, 0o644))
 }
 
-func (d *runDir) release() error {
-	path := filepath.Join(d.path, reserveFile)
+// remove removes a file that may be there.
+func (d *runDir) remove(name string) error {
+	path := filepath.Join(d.path, name)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return opError("remove", path, err)
 	}
@@ -108,13 +108,9 @@ func (d *runDir) abandon() error {
 	if d == nil {
 		return nil
 	}
-	errs := []error{d.release()}
+	errs := []error{d.remove(reserveFile), d.remove(ArtifactConfig)}
 	if d.requests != nil {
 		errs = append(errs, d.requests.discard())
-	}
-	config := filepath.Join(d.path, ArtifactConfig)
-	if err := os.Remove(config); err != nil && !errors.Is(err, os.ErrNotExist) {
-		errs = append(errs, opError("remove", config, err))
 	}
 	if d.created {
 		errs = append(errs, opError("remove", d.path, os.Remove(d.path)))
@@ -145,7 +141,7 @@ func (d *runDir) writeData(res *Result) []error {
 		}
 	}
 	note(d.requests.close())
-	note(d.release())
+	note(d.remove(reserveFile))
 	lines, err := histogramLines(res.Histograms)
 	note(err)
 	if err == nil {
@@ -155,7 +151,6 @@ func (d *runDir) writeData(res *Result) []error {
 	return problems
 }
 
-// histogramLine is a line of hist.jsonl.
 type histogramLine struct {
 	Tenant  string        `json:"tenant"`
 	Adapter string        `json:"adapter,omitempty"`
@@ -268,7 +263,6 @@ func (l *requestLog) cutLine() error {
 	return opError("truncate", l.path, l.file.Truncate(whole))
 }
 
-// discard removes the file.
 func (l *requestLog) discard() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -304,4 +298,15 @@ type TenantHistograms struct {
 	ByMetric map[LatencyMetric]*Histogram
 	// ByAdapter holds those of [AdapterSummary], by the adapter's name.
 	ByAdapter map[string]map[LatencyMetric]*Histogram
+}
+
+// adapter returns the distributions of an adapter, to be added to.
+func (t *TenantHistograms) adapter(name string) map[LatencyMetric]*Histogram {
+	if t.ByAdapter == nil {
+		t.ByAdapter = map[string]map[LatencyMetric]*Histogram{}
+	}
+	if t.ByAdapter[name] == nil {
+		t.ByAdapter[name] = map[LatencyMetric]*Histogram{}
+	}
+	return t.ByAdapter[name]
 }

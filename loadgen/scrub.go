@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf16"
 )
 
 // scrubber removes a plan's credentials from text, in whatever encoding they come
@@ -98,31 +100,24 @@ func newScrubber(tenants []Tenant) *scrubber {
 	return s
 }
 
-// formsOf are the ways in which a credential may be written.
+var percentCode = regexp.MustCompile(`%[0-9A-F]{2}`)
+
 func formsOf(secret string) []string {
-	var percent, lower, all, ascii strings.Builder
-	for i := range len(secret) {
-		c := secret[i]
-		fmt.Fprintf(&all, "%%%02X", c)
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-_.~", c) >= 0 {
-			percent.WriteByte(c)
-			lower.WriteByte(c)
+	percent := strings.ReplaceAll(url.QueryEscape(secret), "+", "%20")
+	lower := percentCode.ReplaceAllStringFunc(percent, strings.ToLower)
+	all := "%" + strings.ReplaceAll(fmt.Sprintf("% X", secret), " ", "%")
+	ascii := ""
+	for _, unit := range utf16.Encode([]rune(secret)) {
+		if unit < 0x80 {
+			ascii += string(rune(unit))
 		} else {
-			fmt.Fprintf(&percent, "%%%02X", c)
-			fmt.Fprintf(&lower, "%%%02x", c)
-		}
-	}
-	for _, r := range secret {
-		if r < 0x80 {
-			ascii.WriteRune(r)
-		} else {
-			fmt.Fprintf(&ascii, "\\u%04x", r)
+			ascii += fmt.Sprintf("\\u%04x", unit)
 		}
 	}
 	quoted := fmt.Sprintf("%q", secret)
 	forms := []string{
-		secret, percent.String(), lower.String(), all.String(), url.QueryEscape(secret), url.PathEscape(secret),
-		jsonText(secret), strings.ReplaceAll(jsonText(secret), "/", `\/`), ascii.String(), quoted[1 : len(quoted)-1],
+		secret, percent, lower, all, url.QueryEscape(secret), url.PathEscape(secret),
+		jsonText(secret), strings.ReplaceAll(jsonText(secret), "/", `\/`), ascii, quoted[1 : len(quoted)-1],
 		html.EscapeString(secret),
 		hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),
 	}

@@ -14,7 +14,6 @@ import (
 // errServer wraps an error that the server reported inside its answer.
 var errServer = errors.New("the server reported")
 
-// event is a content event.
 type event struct {
 	at     int64
 	tokens int32 // the server's running count, 0 unknown
@@ -103,7 +102,6 @@ func (s *stream) Take(b []byte, at, lag int64) (events int, done bool, err error
 // End takes the end of an answer that had no terminator.
 func (s *stream) End(at int64) { s.rec.EndNS = at }
 
-// event takes one event of the stream.
 func (s *stream) event(name, data []byte, at int64) error {
 	if len(name) == 0 {
 		if raw, ok := s.template.match(data); ok {
@@ -319,7 +317,6 @@ func (s *stream) implausible(rec *Record) bool {
 	return 10*(n+slack) < 9*rec.Events || 10*(n-slack) > 11*s.bytes
 }
 
-// readCounts returns those of the answer.
 func (s *stream) readCounts() ReadCounts {
 	n := s.in.Counts()
 	return ReadCounts{KernelReads: int64(n.Kernel), UserReads: int64(n.User), Reads: int64(s.reads),

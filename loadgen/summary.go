@@ -99,7 +99,6 @@ type Counts struct {
 	Stale int64 `json:"stale_connections,omitempty"`
 }
 
-// add adds another's counts.
 func (c *Counts) add(o *Counts) {
 	for class, n := range o.ByClass {
 		c.ByClass[class] += n
@@ -114,7 +113,6 @@ func (c *Counts) add(o *Counts) {
 	c.Stale += o.Stale
 }
 
-// took counts a request.
 func (c *Counts) took(r *Record) {
 	c.ByClass[r.Class]++
 	c.Total++

@@ -84,7 +84,6 @@ type OfferedLoad struct {
 	Ramp time.Duration
 }
 
-// Open says whether the load is an open loop.
 func (l OfferedLoad) open() bool { return l.Schedule != nil }
 
 // RequestSLO holds upper bounds of a request; 0 means none.
@@ -97,6 +96,10 @@ type RequestSLO struct {
 
 // IsZero says that no bound is set.
 func (s RequestSLO) IsZero() bool { return s == RequestSLO{} }
+
+func (s RequestSLO) figures() SLOFigures {
+	return SLOFigures{millis(s.TTFT), millis(s.TPOT), millis(s.E2E), millis(s.Stall)}
+}
 
 // maxConcurrency bounds the users of one tenant in one process: beyond it the
 // client's memory and ports, not the server, are measured. Workers share more.

@@ -17,14 +17,13 @@ import (
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
-// tenantRun drives one tenant.
 type tenantRun struct {
 	plan      *LoadPlan
 	tenant    *Tenant
 	opts      *Options
 	client    *client
 	clock     *wire.Clock
-	collector lockedCollector
+	collector *collector
 	log       *requestLog // nil without a directory
 	start     time.Time
 	pacerName string
@@ -185,9 +184,7 @@ func (r *tenantRun) record(rec *Record, s *stream, l lags) {
 		r.live.failed.Add(1)
 	}
 	r.live.tokens.Add(int64(rec.OutputTokens))
-	r.collector.mu.Lock()
 	r.collector.ended(rec, s, l, r.tenant)
-	r.collector.mu.Unlock()
 	if r.log != nil {
 		r.log.add(rec)
 	}
@@ -198,7 +195,6 @@ func (r *tenantRun) record(rec *Record, s *stream, l lags) {
 	}
 }
 
-// open offers an open loop.
 func (r *tenantRun) open(offer, run context.Context, offered func()) (err error) {
 	p := newPacer(r.opts.Pacing)
 	r.pacerName = p.name()
@@ -267,7 +263,6 @@ func (r *tenantRun) drop(j *job) {
 	r.record(&rec, nil, lags{pacing: j.pacing, send: -1})
 }
 
-// closed offers a closed loop.
 func (r *tenantRun) closed(offer, run context.Context, offered func()) error {
 	users := r.tenant.Load.Concurrency
 	var group errgroup.Group
@@ -296,7 +291,6 @@ func (r *tenantRun) closed(offer, run context.Context, offered func()) error {
 	return group.Wait()
 }
 
-// user is one user of a closed loop.
 func (r *tenantRun) user(offer, run context.Context, first time.Time) error {
 	wait := time.Until(first)
 	for {
@@ -314,7 +308,6 @@ func (r *tenantRun) user(offer, run context.Context, first time.Time) error {
 	}
 }
 
-// warm sends the warm-up requests.
 func (r *tenantRun) warm(ctx context.Context) error {
 	n := r.opts.Worker.share(r.tenant.Warmup)
 	if n == 0 {

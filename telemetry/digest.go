@@ -49,11 +49,9 @@ func (d *Digest) Sample(x *Sample) error {
 		return err
 	}
 	dev := &d.devs[x.Device]
-	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
-		if v, ok := x.Get(m); ok {
-			dev.sum[m] += v
-			dev.n[m]++
-		}
+	for m, v := range x.all() {
+		dev.sum[m] += v
+		dev.n[m]++
 	}
 	if t, ok := x.Throttle.Get(); ok {
 		dev.throttle = x.Throttle

@@ -68,7 +68,6 @@ type EnergyMeter struct {
 	devs []meter
 }
 
-// meter is one device's state.
 type meter struct {
 	power    Optional[Point] // the last power reading
 	joules   float64
@@ -121,17 +120,16 @@ func (m *EnergyMeter) Sample(x *Sample) error {
 	return nil
 }
 
-// count takes a reading of the counter.
 func (d *meter) count(p Point) {
 	if last, ok := d.counter.Get(); !ok {
 		d.begin = p.At
 	} else {
-		delta, how := counterDelta(last.Value, p.Value, p.At-last.At)
+		delta, wrapped, restarted := counterDelta(last.Value, p.Value, p.At-last.At)
 		d.counted += delta
-		switch how {
-		case wrapped:
+		if wrapped {
 			d.wraps++
-		case restarted:
+		}
+		if restarted {
 			d.restarts++
 		}
 	}
@@ -141,23 +139,15 @@ func (d *meter) count(p Point) {
 	}
 }
 
-type counterStep uint8
-
-const (
-	counted counterStep = iota
-	wrapped
-	restarted
-)
-
-// counterDelta returns the joules that a counter counted between two readings.
-func counterDelta(prev, cur float64, dt time.Duration) (float64, counterStep) {
+// counterDelta returns the joules that a counter counted between two readings, and why it went backwards if it did.
+func counterDelta(prev, cur float64, dt time.Duration) (joules float64, wrapped, restarted bool) {
 	if cur >= prev {
-		return cur - prev, counted
+		return cur - prev, false, false
 	}
 	if w := cur + CounterWrapJoules - prev; prev <= CounterWrapJoules && w <= wrapWatts*dt.Seconds() {
-		return w, wrapped
+		return w, true, false
 	}
-	return cur, restarted
+	return cur, false, true
 }
 
 // integrate takes a reading of power. The conversions keep the compiler from
@@ -198,8 +188,8 @@ func (d *meter) compare(now mark) {
 	if !ok {
 		return
 	}
-	delta, how := counterDelta(last.counter, now.counter, now.at-last.at)
-	if how == restarted {
+	delta, _, restarted := counterDelta(last.counter, now.counter, now.at-last.at)
+	if restarted {
 		return
 	}
 	if !d.compared {

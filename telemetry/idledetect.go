@@ -12,18 +12,15 @@ import (
 // IdleDetector finds idle time as samples come. It is a Sink. It keeps one
 // interval for each change of state. It is not safe for concurrent use.
 type IdleDetector struct {
-	opts   IdleOptions
-	maxAge time.Duration // for which a figure holds
-	h      Header
-	devs   []idleState
+	opts IdleOptions
+	h    Header
+	devs []idleState
 }
 
 // idleState is the detector's knowledge of one device.
 type idleState struct {
-	seen      bool
-	at        time.Duration // of the last sample
-	values    figures
-	valueAt   [metricEnd]time.Duration
+	aged
+	last      Optional[time.Duration] // of the samples
 	processes Optional[int]
 	procAt    time.Duration
 	busySince Optional[time.Duration]
@@ -39,8 +36,7 @@ func (d *IdleDetector) Begin(h Header) error {
 	if err := d.opts.check(); err != nil {
 		return err
 	}
-	d.h, d.maxAge = h, max(3*h.SlowPeriod, bridged(h.Period))
-	d.devs = make([]idleState, len(h.Devices))
+	d.h, d.devs = h, make([]idleState, len(h.Devices))
 	for i := range d.devs {
 		if d.opts.DeepIdleWatts > 0 {
 			d.devs[i].deepIdle = Some(d.opts.DeepIdleWatts)
@@ -64,40 +60,33 @@ func (d *IdleDetector) Sample(x *Sample) error {
 		return err
 	}
 	s := &d.devs[x.Device]
-	before, hadPower := s.fresh(MetricPowerWatts, x.At, d.maxAge)
-	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
-		if v, ok := x.Get(m); ok {
-			s.values.Set(m, v)
-			s.valueAt[m] = x.At
-		}
-	}
+	before, hadPower := s.fresh(MetricPowerWatts, x.At, d.h.maxAge())
+	s.take(x.At, &x.figures)
+	var busiest figures
 	for _, m := range instanceMetrics {
 		if _, ok := x.Get(m); ok {
 			continue
 		}
-		var best Optional[float64]
 		for i := range x.Instances {
-			if v, ok := x.Instances[i].Get(m); ok {
-				best = Some(max(v, best.Or(v)))
+			v, ok := x.Instances[i].Get(m)
+			if best, had := busiest.Get(m); ok && (!had || v > best) {
+				busiest.Set(m, v)
 			}
 		}
-		if v, ok := best.Get(); ok {
-			s.values.Set(m, v)
-			s.valueAt[m] = x.At
-		}
 	}
+	s.take(x.At, &busiest)
 	if x.Groups.Has(GroupProcesses) {
 		s.processes, s.procAt = Some(len(x.Processes)), x.At
 	}
-	last, seen := s.at, s.seen
-	s.at, s.seen = x.At, true
+	last, seen := s.last.Get()
+	s.last = Some(x.At)
 	if !seen || x.At <= last {
 		return nil
 	}
 	next := StateInterval{From: last, To: x.At}
 	if x.At-last <= bridged(d.h.Period) {
 		next.State, next.Powered = d.classify(s, x.At)
-		if now, ok := s.fresh(MetricPowerWatts, x.At, d.maxAge); ok && hadPower {
+		if now, ok := s.fresh(MetricPowerWatts, x.At, d.h.maxAge()); ok && hadPower {
 			next.Joules = Some((before + now) / 2 * (x.At - last).Seconds())
 		}
 	}
@@ -122,20 +111,12 @@ func appendInterval(list []StateInterval, next StateInterval) []StateInterval {
 	return append(list, next)
 }
 
-func (s *idleState) fresh(m Metric, now, maxAge time.Duration) (float64, bool) {
-	v, ok := s.values.Get(m)
-	if !ok || now-s.valueAt[m] > maxAge {
-		return 0, false
-	}
-	return v, true
-}
-
 // classify says what the device does by what is known at now.
 func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing.Answer) {
 	atLeast := func(threshold float64, ms ...Metric) sharing.Answer {
 		answer := sharing.AnswerUnknown
 		for _, m := range ms {
-			if v, ok := s.fresh(m, now, d.maxAge); ok {
+			if v, ok := s.fresh(m, now, d.h.maxAge()); ok {
 				if v >= threshold {
 					return sharing.AnswerYes
 				}
@@ -155,7 +136,7 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing
 	}
 	// A GPM figure describes the slow period before it: one that began before
 	// the device was busy says nothing about what it is busy with.
-	gpm := max(s.valueAt[MetricSMUtilPercent], s.valueAt[MetricDRAMUtilPercent], s.valueAt[MetricTensorUtilPercent])
+	gpm := max(s.at[MetricSMUtilPercent], s.at[MetricDRAMUtilPercent], s.at[MetricTensorUtilPercent])
 	covers := gpm-d.h.SlowPeriod >= s.busySince.Or(now)
 	switch {
 	case working == sharing.AnswerYes || traffic == sharing.AnswerYes:
@@ -167,7 +148,7 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing
 	case busy == sharing.AnswerUnknown && working == sharing.AnswerUnknown:
 		return StateUnknown, sharing.AnswerUnknown
 	}
-	watts, powerKnown := s.fresh(MetricPowerWatts, now, d.maxAge)
+	watts, powerKnown := s.fresh(MetricPowerWatts, now, d.h.maxAge())
 	switch d.resident(s, now) {
 	case sharing.AnswerUnknown:
 		return StateUnknown, sharing.AnswerUnknown
@@ -190,8 +171,8 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing
 // resident answers whether a program holds the device.
 func (d *IdleDetector) resident(s *idleState, now time.Duration) sharing.Answer {
 	n, listed := s.processes.Get()
-	listed = listed && now-s.procAt <= d.maxAge
-	used, known := s.fresh(MetricMemUsedBytes, now, d.maxAge)
+	listed = listed && now-s.procAt <= d.h.maxAge()
+	used, known := s.fresh(MetricMemUsedBytes, now, d.h.maxAge())
 	switch {
 	case listed && n > 0, known && used >= float64(residentMemory):
 		return sharing.AnswerYes
@@ -283,7 +264,6 @@ type IdleOptions struct {
 	Sustain       time.Duration // the length from which idleness counts; 0 means DefaultSustain
 }
 
-// check names every option that cannot be.
 func (o IdleOptions) check() error {
 	var probs problem.List
 	probs.If(!(o.DeepIdleWatts >= 0), "deep_idle_watts", "leave it 0 for the default",

@@ -28,21 +28,21 @@ func TestDrift(t *testing.T) {
 
 func TestCounterDelta(t *testing.T) {
 	for _, c := range []struct {
-		prev, cur float64
-		dt        time.Duration
-		want      float64
-		how       counterStep
+		prev, cur          float64
+		dt                 time.Duration
+		want               float64
+		wrapped, restarted bool
 	}{
-		{100, 350, time.Second, 250, counted},
-		{100, 100, time.Second, 0, counted},
-		{CounterWrapJoules - 100, 200, time.Second, 300, wrapped},
-		{CounterWrapJoules - 100, 200, time.Millisecond, 200, restarted}, // 300 kW: no
-		{1e6, 50, time.Second, 50, restarted},
-		{CounterWrapJoules + 1e6, 50, time.Hour, 50, restarted}, // wider than 32 bits
+		{100, 350, time.Second, 250, false, false},
+		{100, 100, time.Second, 0, false, false},
+		{CounterWrapJoules - 100, 200, time.Second, 300, true, false},
+		{CounterWrapJoules - 100, 200, time.Millisecond, 200, false, true}, // 300 kW: no
+		{1e6, 50, time.Second, 50, false, true},
+		{CounterWrapJoules + 1e6, 50, time.Hour, 50, false, true}, // wider than 32 bits
 	} {
-		got, how := counterDelta(c.prev, c.cur, c.dt)
-		if math.Abs(got-c.want) > 1e-6 || how != c.how {
-			t.Errorf("%v to %v in %v: %v (%d), want %v (%d)", c.prev, c.cur, c.dt, got, how, c.want, c.how)
+		got, wrapped, restarted := counterDelta(c.prev, c.cur, c.dt)
+		if math.Abs(got-c.want) > 1e-6 || wrapped != c.wrapped || restarted != c.restarted {
+			t.Errorf("%v to %v in %v: %v, %v, %v, want %+v", c.prev, c.cur, c.dt, got, wrapped, restarted, c)
 		}
 	}
 }

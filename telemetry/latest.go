@@ -24,8 +24,7 @@ type eventKey struct {
 }
 
 type latestDevice struct {
-	f         figures
-	at        [metricEnd]time.Duration
+	aged
 	throttle  Optional[Throttle]
 	throtAt   time.Duration
 	processes []Process
@@ -57,12 +56,7 @@ func (l *Latest) Sample(x *Sample) error {
 	l.newest, l.received = max(l.newest, x.At), time.Now()
 	d := &l.devs[x.Device]
 	d.seen = true
-	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
-		if v, ok := x.Get(m); ok {
-			d.f.Set(m, v)
-			d.at[m] = x.At
-		}
-	}
+	d.take(x.At, &x.figures)
 	if !x.Throttle.IsZero() {
 		d.throttle, d.throtAt = x.Throttle, x.At
 	}
@@ -101,11 +95,8 @@ func (l *Latest) Event(e Event) error {
 	return nil
 }
 
-// maxAge returns the time for which a figure holds.
-func (l *Latest) maxAge() time.Duration { return max(3*l.h.SlowPeriod, bridged(l.h.Period)) }
-
 func (l *Latest) fresh(at time.Duration) bool {
-	return l.newest-at <= l.maxAge() && time.Since(l.received) <= l.maxAge()
+	return l.newest-at <= l.h.maxAge() && time.Since(l.received) <= l.h.maxAge()
 }
 
 // recent says whether there was such a reading, and it still holds.
@@ -130,7 +121,7 @@ func (l *Latest) Get(device int, m Metric) (v float64, ok bool) {
 }
 
 func (l *Latest) figure(d *latestDevice, m Metric) (float64, bool) {
-	v, ok := d.f.Get(m)
+	v, ok := d.Get(m)
 	if !ok || !l.fresh(d.at[m]) {
 		return 0, false
 	}

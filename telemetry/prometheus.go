@@ -172,7 +172,6 @@ func (p *promWriter) line(device int, labels string, v float64) {
 
 var promEscape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
-// promLabel quotes a label's value.
 func promLabel(s string) string {
 	return `"` + promEscape.Replace(strings.ToValidUTF8(s, "\uFFFD")) + `"`
 }

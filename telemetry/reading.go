@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -92,6 +93,39 @@ func (f *figures) Supported(m Metric) sharing.Answer {
 		return sharing.AnswerNo
 	}
 	return sharing.AnswerUnknown
+}
+
+// all yields the figures that are there, in the order of the metrics.
+func (f *figures) all() iter.Seq2[Metric, float64] {
+	return func(yield func(Metric, float64) bool) {
+		for m := MetricGPUUtilPercent; m < metricEnd; m++ {
+			if f.has&(1<<m) != 0 && !yield(m, f.v[m]) {
+				return
+			}
+		}
+	}
+}
+
+// aged holds the newest figures and when they came.
+type aged struct {
+	figures
+	at [metricEnd]time.Duration
+}
+
+func (a *aged) take(at time.Duration, f *figures) {
+	for m, v := range f.all() {
+		a.Set(m, v)
+		a.at[m] = at
+	}
+}
+
+// fresh returns a figure that is no older than maxAge.
+func (a *aged) fresh(m Metric, now, maxAge time.Duration) (float64, bool) {
+	v, ok := a.Get(m)
+	if !ok || now-a.at[m] > maxAge {
+		return 0, false
+	}
+	return v, true
 }
 
 // Reading holds the figures of one look at a device. The zero Reading is empty.

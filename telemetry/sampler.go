@@ -43,7 +43,6 @@ type SamplerOptions struct {
 type Sampler struct {
 	src  Reader
 	opts SamplerOptions
-	log  *slog.Logger
 }
 
 // NewSampler checks the options, naming everything that is wrong with them.
@@ -68,11 +67,10 @@ func NewSampler(src Reader, opts SamplerOptions) (*Sampler, error) {
 	if err := probs.Err(); err != nil {
 		return nil, err
 	}
-	log := opts.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Sampler{src: src, opts: opts, log: log}, nil
+	return &Sampler{src: src, opts: opts}, nil
 }
 
 // Run samples until ctx ends and returns the series. The end of ctx is no
@@ -188,7 +186,6 @@ func (s *Sampler) begin(start time.Time, devices []Device, sinks []Sink) (*run, 
 	return r, nil
 }
 
-// run is one sampling.
 type run struct {
 	s       *Sampler
 	start   time.Time
@@ -299,7 +296,7 @@ func (r *run) emit(e Event) {
 		return
 	}
 	e.At = r.elapsed()
-	r.s.log.Info("telemetry event", "kind", e.Kind.String(), "device", e.Device.String(), "length", e.Length, "count",
+	r.s.opts.Logger.Info("telemetry event", "kind", e.Kind.String(), "device", e.Device.String(), "length", e.Length, "count",
 		e.Count, "detail", e.Detail)
 	for _, sink := range r.sinks {
 		if r.err != nil {

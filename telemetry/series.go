@@ -21,6 +21,9 @@ type Header struct {
 	Period, SlowPeriod time.Duration
 }
 
+// maxAge is the time for which a figure holds.
+func (h *Header) maxAge() time.Duration { return max(3*h.SlowPeriod, bridged(h.Period)) }
+
 // check returns an error for an index that names no device.
 func (h *Header) check(device int) error {
 	if device < 0 || device >= len(h.Devices) {

@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// answer writes one answer.
 type answer struct {
 	server *Server
 	w      http.ResponseWriter
@@ -222,7 +221,6 @@ func (a *answer) fault() bool {
 	return true
 }
 
-// cut closes the connection.
 func (a *answer) cut() {
 	conn, _, err := http.NewResponseController(a.w).Hijack()
 	if err == nil {

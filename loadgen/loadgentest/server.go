@@ -283,7 +283,6 @@ func readRequest(r *http.Request) (Request, error) {
 	return req, nil
 }
 
-// pipeListener accepts in-memory connections.
 type pipeListener struct {
 	conns chan net.Conn
 	done  chan struct{}

@@ -150,10 +150,8 @@ func Load(path string, opts Options) (*File, error) {
 // with it. It must come before [File.Plan] where the plan was not read by [Load].
 func (f *File) Resolve(opts Options) error {
 	var l problem.List
-	if known := fmt.Sprintf("use one of %v", sharings); f.Embedded != "" && f.Embedded != sharings[0] &&
-		f.Embedded != sharings[1] && f.Embedded != sharings[2] {
-		l.Addf("embedded", known, "unknown sharing %q", f.Embedded)
-	}
+	l.If(f.Embedded != "" && !slices.Contains(sharings, f.Embedded), "embedded", fmt.Sprintf("use one of %v", sharings),
+		"unknown sharing %q", f.Embedded)
 	for i := range f.Tenants {
 		at := fmt.Sprintf("tenants[%d]", i)
 		f.Tenants[i].checkEndpoints(&l, at, f.Embedded != "")

@@ -41,7 +41,6 @@ func (e *Endpoint) readTLS(l *problem.List, path, dir string) {
 	}
 }
 
-// read reads the tenant's files.
 func (t *Tenant) read(l *problem.List, path string, opts Options, seed uint64) {
 	var err error
 	switch {

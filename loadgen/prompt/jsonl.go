@@ -32,11 +32,8 @@ var promptFields = []string{"prompt", "messages", "max_tokens", "output_tokens",
 // are no prompts.
 func Read(r io.Reader) ([]loadgen.Prompt, error) {
 	var prompts []loadgen.Prompt
-	err := readLines(r, func(l *problem.List, n int, line []byte) {
-		if len(bytes.TrimSpace(line)) == 0 {
-			return
-		}
-		if p, ok := readPrompt(l, n, line); ok {
+	err := readLines(r, func(l line) {
+		if p := readPrompt(l); l.good() {
 			prompts = append(prompts, p)
 		}
 	})
@@ -50,12 +47,11 @@ func Read(r io.Reader) ([]loadgen.Prompt, error) {
 	return prompts, nil
 }
 
-func readPrompt(l *problem.List, n int, line []byte) (p loadgen.Prompt, ok bool) {
-	f, ok := parseObject(l, n, line)
+func readPrompt(l line) (p loadgen.Prompt) {
+	f, ok := parseObject(l)
 	if !ok {
-		return p, false
+		return p
 	}
-	before := l.Len()
 	f.refuseUnknown(promptFields)
 	_, hasText := f.values["prompt"]
 	_, hasMessages := f.values["messages"]
@@ -89,23 +85,37 @@ func readPrompt(l *problem.List, n int, line []byte) (p loadgen.Prompt, ok bool)
 		}
 		p.Body["tools"] = tools
 	}
-	return p, l.Len() == before
+	return p
 }
+
+type line struct {
+	text   []byte
+	n      int // from 1
+	list   *problem.List
+	before int // problems
+}
+
+// bad notes what is wrong with the line, or with a field of it.
+func (l *line) bad(field, remedy, format string, args ...any) {
+	l.list.Add(&problem.Problem{Path: problem.Join(fmt.Sprintf("line %d", l.n), field), Line: l.n,
+		Message: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+func (l *line) good() bool { return l.list.Len() == l.before }
 
 // object is a JSON object on a line of an input, its fields not decoded yet.
 type object struct {
-	l      *problem.List
-	line   int
+	line
 	values map[string]json.RawMessage
 }
 
-func parseObject(l *problem.List, n int, line []byte) (*object, bool) {
-	o := &object{l: l, line: n}
-	if !utf8.Valid(line) {
+func parseObject(l line) (*object, bool) {
+	o := &object{line: l}
+	if !utf8.Valid(l.text) {
 		o.bad("", "save the file as UTF-8", "invalid UTF-8")
 		return o, false
 	}
-	if err := json.Unmarshal(line, &o.values); err != nil || o.values == nil {
+	if err := json.Unmarshal(l.text, &o.values); err != nil || o.values == nil {
 		msg := "not an object"
 		if err != nil {
 			msg = strings.TrimPrefix(err.Error(), "json: ")
@@ -114,11 +124,6 @@ func parseObject(l *problem.List, n int, line []byte) (*object, bool) {
 		return o, false
 	}
 	return o, true
-}
-
-func (o *object) bad(field, remedy, format string, args ...any) {
-	o.l.Add(&problem.Problem{Path: problem.Join(fmt.Sprintf("line %d", o.line), field), Line: o.line,
-		Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
 func (o *object) unknown(known []string) []string {
@@ -142,7 +147,6 @@ func (o *object) refuseUnknown(known []string) {
 	}
 }
 
-// decode reads a field if it is there.
 func (o *object) decode(name string, into any, what string) bool {
 	raw, has := o.values[name]
 	if !has {
@@ -155,14 +159,17 @@ func (o *object) decode(name string, into any, what string) bool {
 	return true
 }
 
-// number reads a required finite number of 0 or more.
-func (o *object) number(name string) (float64, bool) {
+func (o *object) require(name string, into any, what string) bool {
 	if _, has := o.values[name]; !has {
 		o.bad(name, "add it", "missing")
-		return 0, false
 	}
+	return o.decode(name, into, what)
+}
+
+// number reads a required finite number of 0 or more.
+func (o *object) number(name string) (float64, bool) {
 	v := math.NaN()
-	if !o.decode(name, &v, "a number") {
+	if !o.require(name, &v, "a number") {
 		return 0, false
 	}
 	if !(v >= 0) || math.IsInf(v, 0) {
@@ -217,24 +224,25 @@ func (o *object) messages() []loadgen.Message {
 	return messages
 }
 
-// readLines calls each with every line, numbered from 1, without its end. It
+// readLines calls each with every line that is not blank, without its end. It
 // stops when too much is wrong, and returns everything that is.
-func readLines(r io.Reader, each func(l *problem.List, n int, line []byte)) error {
+func readLines(r io.Reader, each func(line)) error {
 	var l problem.List
 	br := bufio.NewReaderSize(r, 64<<10)
 	for n := 1; ; n++ {
-		line, err := readLine(br)
-		if len(line) > 0 {
-			if n == 1 {
-				line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
-			}
-			each(&l, n, bytes.TrimRight(line, "\r\n"))
+		text, err := readLine(br)
+		if n == 1 {
+			text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+		}
+		at := line{bytes.TrimRight(text, "\r\n"), n, &l, l.Len()}
+		if len(bytes.TrimSpace(text)) > 0 {
+			each(at)
 		}
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			l.Add(&problem.Problem{Path: fmt.Sprintf("line %d", n), Line: n, Message: err.Error()})
+			at.bad("", "", "%v", err)
 			break
 		}
 		if l.Len() > problem.Enough {

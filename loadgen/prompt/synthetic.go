@@ -23,7 +23,6 @@ var words = strings.Fields(`the of and to in is that for it as was with be by on
 	being under never day same another know while last might us great old year off come since against go
 	came right used take three`)
 
-// appendWords appends n words drawn from rng.
 func appendWords(b *strings.Builder, rng *rand.Rand, n int) {
 	b.Grow(n * 5)
 	for range n {

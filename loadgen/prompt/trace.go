@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -77,12 +78,14 @@ func DetectTrace(head []byte) (TraceFormat, error) {
 		}
 		return TraceMooncake, nil
 	}
-	header := fieldSet(string(line))
-	switch {
-	case header["ContextTokens"]:
-		return TraceAzure, nil
-	case header["Request tokens"]:
-		return TraceBurstGPT, nil
+	names, _ := splitCSV(string(line))
+	for _, name := range names {
+		switch strings.TrimSpace(name) {
+		case "ContextTokens":
+			return TraceAzure, nil
+		case "Request tokens":
+			return TraceBurstGPT, nil
+		}
 	}
 	return TraceUnknown, fmt.Errorf("%w: cannot tell the trace's format from its first line %q (known: mooncake, "+
 		"bailian, azure, burstgpt)", loadgen.ErrInput, problem.Clip(string(line)))
@@ -93,24 +96,21 @@ func DetectTrace(head []byte) (TraceFormat, error) {
 // first 20) in one error that wraps ErrInput, and then there is no trace.
 func ReadTrace(format TraceFormat, r io.Reader) (*Trace, error) {
 	t := &Trace{Format: format}
-	var row func(l *problem.List, n int, line []byte) (TraceRequest, bool)
+	var row func(line) (r TraceRequest, keep bool)
 	switch format {
 	case TraceMooncake:
 		t.BlockTokens, row = 512, t.mooncake
 	case TraceBailian:
 		t.BlockTokens, row = 16, (&bailian{t, map[int64]int64{}}).row
 	case TraceAzure:
-		row = newTable(t, azureColumns, azureRow).row
+		row = (&table{trace: t, required: azureColumns, read: azureRow}).row
 	case TraceBurstGPT:
-		row = newTable(t, burstGPTColumns, burstGPTRow).row
+		row = (&table{trace: t, required: burstGPTColumns, read: burstGPTRow}).row
 	default:
 		return nil, fmt.Errorf("%w: trace format %v (use mooncake, bailian, azure or burstgpt)", loadgen.ErrInput, format)
 	}
-	err := readLines(r, func(l *problem.List, n int, line []byte) {
-		if len(bytes.TrimSpace(line)) == 0 {
-			return
-		}
-		if req, ok := row(l, n, line); ok {
+	err := readLines(r, func(l line) {
+		if req, keep := row(l); keep && l.good() {
 			t.Requests = append(t.Requests, req)
 		}
 	})
@@ -132,15 +132,7 @@ func (t *Trace) rebase() {
 			t.Reordered++
 		}
 	}
-	slices.SortStableFunc(t.Requests, func(a, b TraceRequest) int {
-		switch {
-		case a.At < b.At:
-			return -1
-		case a.At > b.At:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(t.Requests, func(a, b TraceRequest) int { return cmp.Compare(a.At, b.At) })
 	first := t.Requests[0].At
 	for i := range t.Requests {
 		t.Requests[i].At -= first

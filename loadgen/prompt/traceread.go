@@ -20,17 +20,11 @@ var (
 	burstGPTExtra   = []string{"Model", "Session ID"}
 )
 
-// cells reads one row's cells by column and records what is wrong with them.
+// cells reads one row's cells by column.
 type cells struct {
-	l      *problem.List
-	line   int
+	line
 	column map[string]int
 	values []string
-}
-
-func (c *cells) bad(column, remedy, format string, args ...any) {
-	c.l.Add(&problem.Problem{Path: fmt.Sprintf("line %d.%s", c.line, column), Line: c.line,
-		Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
 func (c *cells) get(column string) string {
@@ -61,41 +55,34 @@ type table struct {
 	broken   bool // the header is unusable: its rows would only repeat that
 }
 
-func newTable(t *Trace, required []string, read func(*Trace, *cells) (TraceRequest, bool)) *table {
-	return &table{trace: t, required: required, read: read}
-}
-
-func (t *table) row(l *problem.List, n int, line []byte) (TraceRequest, bool) {
+func (t *table) row(l line) (r TraceRequest, keep bool) {
 	if t.broken {
-		return TraceRequest{}, false
+		return r, false
 	}
-	values, err := splitCSV(string(line))
-	if err != nil {
-		l.Add(&problem.Problem{Path: fmt.Sprintf("line %d", n), Line: n, Message: "not a CSV row: " + err.Error()})
-		return TraceRequest{}, false
+	values, err := splitCSV(string(l.text))
+	switch {
+	case err != nil:
+		l.bad("", "", "not a CSV row: %v", err)
+	case t.column == nil:
+		t.header(l, values)
+	case len(values) != t.width:
+		l.bad("", "complete or remove the row", "%d columns, the header has %d", len(values), t.width)
+	default:
+		return t.read(t.trace, &cells{l, t.column, values})
 	}
-	if t.column == nil {
-		t.header(l, n, values)
-		return TraceRequest{}, false
-	}
-	c := &cells{l: l, line: n, column: t.column, values: values}
-	if len(values) != t.width {
-		l.Add(&problem.Problem{Path: fmt.Sprintf("line %d", n), Line: n,
-			Message: fmt.Sprintf("%d columns, the header has %d", len(values), t.width), Remedy: "complete or remove the row"})
-		return TraceRequest{}, false
-	}
-	before := l.Len()
-	r, keep := t.read(t.trace, c)
-	return r, keep && l.Len() == before
+	return r, false
 }
 
-func (t *table) header(l *problem.List, n int, names []string) {
+func (t *table) header(l line, names []string) {
+	bad := func(remedy, format, name string) {
+		l.list.Add(&problem.Problem{Line: l.n, Path: "header", Message: fmt.Sprintf(format, name), Remedy: remedy})
+		t.broken = true
+	}
 	t.column, t.width = map[string]int{}, len(names)
 	for i, name := range names {
 		name = strings.TrimSpace(name)
 		if _, twice := t.column[name]; twice && slices.Contains(t.required, name) {
-			l.Add(&problem.Problem{Line: n, Path: "header", Message: fmt.Sprintf("column %q twice", name), Remedy: "keep one"})
-			t.broken = true
+			bad("keep one", "column %q twice", name)
 		}
 		t.column[name] = i
 		if !slices.Contains(t.required, name) && !slices.Contains(burstGPTExtra, name) {
@@ -110,8 +97,7 @@ func (t *table) header(l *problem.List, n int, names []string) {
 		if near := problem.Nearest(name, names); near != "" {
 			remedy = fmt.Sprintf("rename %q", near)
 		}
-		l.Add(&problem.Problem{Line: n, Path: "header", Message: fmt.Sprintf("no column %q", name), Remedy: remedy})
-		t.broken = true
+		bad(remedy, "no column %q", name)
 	}
 }
 
@@ -119,17 +105,6 @@ func splitCSV(line string) ([]string, error) {
 	r := csv.NewReader(strings.NewReader(line))
 	r.FieldsPerRecord = -1
 	return r.Read()
-}
-
-func fieldSet(header string) map[string]bool {
-	names, err := splitCSV(header)
-	set := map[string]bool{}
-	if err == nil {
-		for _, n := range names {
-			set[strings.TrimSpace(n)] = true
-		}
-	}
-	return set
 }
 
 // azureLayouts are the time stamps of 2023 (no zone) and of 2024. Go reads a
@@ -181,18 +156,17 @@ var (
 )
 
 // mooncake reads a line; the number of blocks must be that of the input's length.
-func (t *Trace) mooncake(l *problem.List, n int, line []byte) (TraceRequest, bool) {
-	o, ok := parseObject(l, n, line)
+func (t *Trace) mooncake(l line) (r TraceRequest, keep bool) {
+	o, ok := parseObject(l)
 	if !ok {
-		return TraceRequest{}, false
+		return r, false
 	}
-	before := l.Len()
-	r := t.request(o, mooncakeFields, time.Millisecond)
-	if want := (r.InputTokens + t.BlockTokens - 1) / t.BlockTokens; l.Len() == before && len(r.Blocks) != want {
+	r = t.request(o, mooncakeFields, time.Millisecond)
+	if want := (r.InputTokens + t.BlockTokens - 1) / t.BlockTokens; o.good() && len(r.Blocks) != want {
 		o.bad("hash_ids", fmt.Sprintf("give one id for each %d tokens", t.BlockTokens),
 			"%d ids for %d tokens, which are %d blocks", len(r.Blocks), r.InputTokens, want)
 	}
-	return r, l.Len() == before
+	return r, true
 }
 
 // request reads what both JSON formats have.
@@ -209,11 +183,7 @@ func (t *Trace) request(o *object, known []string, unit time.Duration) (r TraceR
 	}
 	r.InputTokens = o.tokens("input_length")
 	r.OutputTokens = o.tokens("output_length")
-	if _, has := o.values["hash_ids"]; !has {
-		o.bad("hash_ids", "add it", "missing")
-	} else {
-		o.decode("hash_ids", &r.Blocks, "a list of whole numbers")
-	}
+	o.require("hash_ids", &r.Blocks, "a list of whole numbers")
 	return r
 }
 
@@ -242,26 +212,21 @@ type bailian struct {
 	root  map[int64]int64
 }
 
-func (b *bailian) row(l *problem.List, n int, line []byte) (TraceRequest, bool) {
-	o, ok := parseObject(l, n, line)
+func (b *bailian) row(l line) (r TraceRequest, keep bool) {
+	o, ok := parseObject(l)
 	if !ok {
-		return TraceRequest{}, false
+		return r, false
 	}
-	before := l.Len()
-	r := b.trace.request(o, bailianFields, time.Second)
+	r = b.trace.request(o, bailianFields, time.Second)
 	var chat, parent int64
 	for _, f := range []struct {
 		name string
 		into *int64
 	}{{"chat_id", &chat}, {"parent_chat_id", &parent}} {
-		if _, has := o.values[f.name]; !has {
-			o.bad(f.name, "add it", "missing")
-		} else {
-			o.decode(f.name, f.into, "a whole number")
-		}
+		o.require(f.name, f.into, "a whole number")
 	}
-	if l.Len() != before {
-		return TraceRequest{}, false
+	if !o.good() {
+		return r, false
 	}
 	root := chat
 	if parent >= 0 {

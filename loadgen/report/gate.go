@@ -83,7 +83,6 @@ func ParseCondition(text string) (Condition, error) {
 	return c, nil
 }
 
-// holds says whether the figure is beyond the bound.
 func (c Condition) holds(v float64) bool {
 	switch c.op {
 	case ">":

@@ -230,7 +230,6 @@ func relabel(base, other [][]float64, p []float64, order []int) (as []int, all i
 	return as, all
 }
 
-// arrangements is the number of ways to choose n of n+m.
 func arrangements(n, m int) float64 { return combin.GeneralizedBinomial(float64(n+m), float64(n)) }
 
 // fisher is the two-sided p-value of Fisher's exact test that k of n and j of m are of one share: the probability

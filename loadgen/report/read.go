@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,7 +125,6 @@ func ReadResults(name string, r io.Reader) (ToolResults, error) {
 // yamlReport matches the beginning of guidellm's report in YAML.
 var yamlReport = regexp.MustCompile(`(?m)^(benchmarks|metadata|args|type_):`)
 
-// fromYAML turns YAML into JSON.
 func fromYAML(data []byte) ([]byte, error) {
 	var v any
 	if err := yaml.Unmarshal(data, &v); err != nil {
@@ -202,39 +202,19 @@ func ReadFiles(paths ...string) (all ToolResults, err error) {
 	return all, err
 }
 
+// pythonNumber matches what Python writes for numbers that JSON cannot hold, and texts.
+var pythonNumber = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"|-?Infinity|NaN`)
+
 // fromPython turns what Python writes for numbers that JSON cannot hold into
 // JSON: Infinity into "inf", NaN into null. Texts are left alone.
 func fromPython(data []byte) []byte {
 	if !bytes.Contains(data, []byte("NaN")) && !bytes.Contains(data, []byte("Infinity")) {
 		return data
 	}
-	var out []byte
-	inText := false
-	for i := 0; i < len(data); {
-		rest := data[i:]
-		switch {
-		case inText && data[i] == '\\' && len(rest) > 1:
-			out = append(out, rest[:2]...)
-			i += 2
-		case data[i] == '"':
-			inText = !inText
-			out = append(out, '"')
-			i++
-		case !inText && bytes.HasPrefix(rest, []byte("NaN")):
-			out = append(out, "null"...)
-			i += len("NaN")
-		case !inText && bytes.HasPrefix(rest, []byte("-Infinity")):
-			out = append(out, `"-inf"`...)
-			i += len("-Infinity")
-		case !inText && bytes.HasPrefix(rest, []byte("Infinity")):
-			out = append(out, `"inf"`...)
-			i += len("Infinity")
-		default:
-			out = append(out, data[i])
-			i++
-		}
-	}
-	return out
+	into := map[string]string{"NaN": "null", "Infinity": `"inf"`, "-Infinity": `"-inf"`}
+	return pythonNumber.ReplaceAllFunc(data, func(b []byte) []byte {
+		return []byte(cmp.Or(into[string(b)], string(b)))
+	})
 }
 
 // document is one JSON object of a result file.

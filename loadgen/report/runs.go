@@ -3,6 +3,7 @@ package report
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -25,8 +26,7 @@ func DefaultFigures() []string {
 
 // FigureNames lists every figure of a summary that can be compared.
 func FigureNames() []string {
-	names := []string{"completed_per_s", failedShare, "goodput.fraction", "output_tokens_per_s", "short.share",
-		"stall.share"}
+	names := slices.Collect(maps.Keys(plainFigures))
 	for _, d := range distributions(&loadgen.Measures{}) {
 		for _, s := range statistics {
 			names = append(names, figureName(d.Metric)+"."+s.name)
@@ -58,35 +58,35 @@ func distributions(m *loadgen.Measures) []loadgen.MetricFigures {
 
 func figureName(m loadgen.LatencyMetric) string { return m.String() + "_ms" }
 
+// plainFigures are those that are of no distribution, with whether a run has them.
+var plainFigures = map[string]func(*loadgen.Measures) (float64, bool){
+	"completed_per_s":     func(m *loadgen.Measures) (float64, bool) { return m.CompletedPerS, true },
+	"output_tokens_per_s": func(m *loadgen.Measures) (float64, bool) { return m.OutputTokensPerS, true },
+	failedShare:           func(m *loadgen.Measures) (float64, bool) { return share(m.Counts.Failed, m.Counts.Total) },
+	"short.share":         func(m *loadgen.Measures) (float64, bool) { return share(m.ShortAnswers, m.Counts.OK) },
+	"goodput.fraction": func(m *loadgen.Measures) (float64, bool) {
+		if m.Goodput == nil {
+			return 0, false
+		}
+		return m.Goodput.Fraction.Get()
+	},
+	"stall.share": func(m *loadgen.Measures) (float64, bool) {
+		if m.Stall == nil {
+			return 0, false
+		}
+		return m.Stall.Share, true
+	},
+}
+
+// share is a part of some, and whether there are any.
+func share(n, of int64) (float64, bool) { return float64(n) / float64(max(of, 1)), of > 0 }
+
 // figureOf returns the named figure; ok is false when the run doesn't have it, and
 // doubt says why its value supports no claim, "" if it does.
 func figureOf(m *loadgen.Measures, name string) (value float64, doubt string, ok bool) {
-	switch name {
-	case failedShare:
-		if m.Counts.Total == 0 {
-			return 0, "", false
-		}
-		return float64(m.Counts.Failed) / float64(m.Counts.Total), "", true
-	case "completed_per_s":
-		return m.CompletedPerS, "", true
-	case "output_tokens_per_s":
-		return m.OutputTokensPerS, "", true
-	case "goodput.fraction":
-		if m.Goodput == nil {
-			return 0, "", false
-		}
-		share, known := m.Goodput.Fraction.Get()
-		return share, "", known
-	case "short.share":
-		if m.Counts.OK == 0 {
-			return 0, "", false
-		}
-		return float64(m.ShortAnswers) / float64(m.Counts.OK), "", true
-	case "stall.share":
-		if m.Stall == nil {
-			return 0, "", false
-		}
-		return m.Stall.Share, "", true
+	if of := plainFigures[name]; of != nil {
+		value, ok = of(m)
+		return value, "", ok
 	}
 	dist, stat, _ := strings.Cut(name, ".")
 	for _, d := range distributions(m) {
@@ -149,7 +149,7 @@ func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunCompar
 		}
 	}
 	rc := &RunComparison{}
-	sides := []*side{newSide("base", base), newSide("other", other)}
+	sides := []*side{{name: "base", runs: base}, {name: "other", runs: other}}
 	seen := map[string]string{}
 	for _, s := range sides {
 		s.check(&l, rc, opts, seen)
@@ -196,14 +196,11 @@ func countsTokens(figure string) bool {
 		strings.HasPrefix(figure, "itl")
 }
 
-// side is one group of runs.
 type side struct {
 	name string
 	runs []loadgen.Summary
 	of   []*loadgen.Measures
 }
-
-func newSide(name string, runs []loadgen.Summary) *side { return &side{name: name, runs: runs} }
 
 func (s *side) check(l *problem.List, rc *RunComparison, opts CompareOptions, seen map[string]string) {
 	l.If(len(s.runs) == 0, s.name, "give at least one run", "no runs")

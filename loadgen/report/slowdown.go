@@ -50,21 +50,19 @@ func Slowdowns(colocated *loadgen.Summary, alone []*loadgen.Summary) SlowdownTab
 			a := &s.Tenants[0].Measures
 			d := Slowdown{
 				Tenant: with.Name, With: colocated.RunID, Alone: s.RunID, Basis: "measured",
-				TTFTP50: factor(with.TTFT.P50, a.TTFT.P50), TTFTP99: factor(with.TTFT.P99, a.TTFT.P99),
-				TPOTP50: factor(with.TPOT.P50, a.TPOT.P50), TPOTP99: factor(with.TPOT.P99, a.TPOT.P99),
-				ChunkGapP99: factor(with.ChunkGap.P99, a.ChunkGap.P99),
-				E2EP50:      factor(with.E2E.P50, a.E2E.P50), E2EP99: factor(with.E2E.P99, a.E2E.P99),
-				TokenRate:   factor(loadgen.Millis(with.OutputTokensPerS), loadgen.Millis(a.OutputTokensPerS)),
 				FailedAlone: a.Counts.Failed, FailedBeside: with.Counts.Failed,
 				Valid: colocated.ClientHealth.Valid && s.ClientHealth.Valid,
 			}
 			if w, c := with.Counts, a.Counts; w.Total > 0 && c.Total > 0 &&
 				fisher(c.Failed, c.Total, w.Failed, w.Total) <= slowdownLevel {
-				none := Optional[float64]{}
-				d.TTFTP50, d.TTFTP99, d.TPOTP50, d.TPOTP99, d.ChunkGapP99, d.E2EP50, d.E2EP99, d.TokenRate = none, none, none, none,
-					none, none, none, none
 				d.Withheld = fmt.Sprintf("%d of %d requests failed together, %d of %d alone: the factors would be of the others",
 					w.Failed, w.Total, c.Failed, c.Total)
+			} else {
+				d.TTFTP50, d.TTFTP99 = factor(with.TTFT.P50, a.TTFT.P50), factor(with.TTFT.P99, a.TTFT.P99)
+				d.TPOTP50, d.TPOTP99 = factor(with.TPOT.P50, a.TPOT.P50), factor(with.TPOT.P99, a.TPOT.P99)
+				d.E2EP50, d.E2EP99 = factor(with.E2E.P50, a.E2E.P50), factor(with.E2E.P99, a.E2E.P99)
+				d.ChunkGapP99 = factor(with.ChunkGap.P99, a.ChunkGap.P99)
+				d.TokenRate = factor(loadgen.Millis(with.OutputTokensPerS), loadgen.Millis(a.OutputTokensPerS))
 			}
 			if colocated.Basis == "simulated" || s.Basis == "simulated" {
 				d.Basis = "simulated"

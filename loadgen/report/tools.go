@@ -1,9 +1,11 @@
 package report
 
 import (
+	"cmp"
 	_ "embed" // the definitions
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -19,10 +21,6 @@ type toolMetric struct {
 // latency reports whether the figure is a distribution of times.
 func (m *toolMetric) latency() bool { return m.Quantity >= QuantityFirstToken }
 
-func (m *toolMetric) rate() bool {
-	return m.Quantity == QuantityRequestRate || m.Quantity == QuantityOutputRate
-}
-
 // What the definitions say was read in each tool's source, or measured against a server that records its own truth.
 //
 //go:embed tools.json
@@ -34,45 +32,77 @@ var toolMetrics = sync.OnceValue(func() (all map[Tool][]toolMetric) {
 	return all
 })
 
-// statisticPrefixes are the statistics of the flat files, by their prefix.
-var statisticPrefixes = []struct{ prefix, statistic string }{
-	{"mean", "mean"}, {"median", "p50"}, {"p50", "p50"}, {"p90", "p90"}, {"p95", "p95"}, {"p99", "p99"}, {"max", "max"},
+// statisticOf is the statistic of each name that tools have for one, and statisticNames is their order.
+var (
+	statisticOf = map[string]string{"mean": "mean", "avg": "mean", "Value": "mean", "median": "p50", "p50": "p50",
+		"p90": "p90", "p95": "p95", "p99": "p99", "max": "max"}
+	statisticNames = []string{"mean", "avg", "median", "p50", "p90", "p95", "p99", "max"}
+)
+
+func reported(tool Tool, run string) ToolResult {
+	return ToolResult{Tool: tool, Run: run, Basis: "reported"}
+}
+
+// add adds a statistic of a metric under the tool's own name for it.
+func (r *ToolResult) add(m toolMetric, name, statistic string, v float64) {
+	r.Figures = append(r.Figures, ToolFigure{Name: name, Metric: m.Key, Statistic: statistic, Quantity: m.Quantity,
+		Value: v, Unit: m.Unit, Definition: m.Definition})
+}
+
+// statistics adds those of a distribution that r does not have yet, and of a plain figure the mean alone. get finds
+// one by the tool's name for it, with the figure's own name.
+func (r *ToolResult) statistics(m toolMetric, names []string, get func(name string) (figure string, v float64, ok bool)) {
+	for _, name := range names {
+		statistic := statisticOf[name]
+		if statistic == "" || !m.latency() && statistic != "mean" {
+			continue
+		}
+		if !m.latency() {
+			statistic = ""
+		}
+		if slices.ContainsFunc(r.Figures, func(f ToolFigure) bool { return f.Metric == m.Key && f.Statistic == statistic }) {
+			continue
+		}
+		if figure, v, ok := get(name); ok {
+			r.add(m, figure, statistic, v)
+		}
+	}
+}
+
+// distribution adds the statistics that an object holds, whose names are prefix and the tool's own.
+func (r *ToolResult) distribution(m toolMetric, d *document, prefix string) {
+	r.statistics(m, statisticNames, func(name string) (string, float64, bool) {
+		v, ok := d.number(name)
+		return prefix + name, v, ok
+	})
 }
 
 // flat reads one flat object of vLLM's kind.
 func (d *document) flat(name string, tool Tool) []ToolResult {
-	r := ToolResult{Tool: tool, Run: name, Basis: "reported", Model: d.text("model_id")}
-	if label := d.text("label"); label != "" {
-		r.Run = label
-	}
+	r := reported(tool, cmp.Or(d.text("label"), name))
+	r.Model = d.text("model_id")
 	if run := d.text("run_number"); run != "" { // of a sweep
 		r.Run += ", run " + run
 	}
-	r.Load = d.settings("max_concurrency", "request_rate", "burstiness")
-	for _, m := range toolMetrics()[tool] {
-		if v, ok := d.number(m.Key); ok && !m.latency() {
-			r.add(m, m.Key, "", v)
-		}
-	}
+	r.Load = d.firstSettings([]string{""}, "max_concurrency", "request_rate", "burstiness")
 	if d.has("request_goodput:") && tool == ToolVLLM {
 		r.Notes = append(r.Notes, "written by vLLM's benchmark_serving before the middle of 2025, or by a copy of it: "+
 			"there tpot may be 0 where the server reports no usage")
 	}
-	if v, ok := d.number("completed"); ok && v == 0 {
+	completed, known := d.number("completed")
+	if known && completed == 0 {
 		r.nothingCompleted()
-		return []ToolResult{r}
 	}
 	for _, m := range toolMetrics()[tool] {
 		if !m.latency() {
-			continue
-		}
-		got := map[string]bool{}
-		for _, s := range statisticPrefixes {
-			key := s.prefix + "_" + m.Key
-			if v, ok := d.number(key); ok && !got[s.statistic] {
-				got[s.statistic] = true
-				r.add(m, key, s.statistic, v)
+			if v, ok := d.number(m.Key); ok {
+				r.add(m, m.Key, "", v)
 			}
+		} else if !known || completed != 0 {
+			r.statistics(m, statisticNames, func(name string) (string, float64, bool) {
+				v, ok := d.number(name + "_" + m.Key)
+				return name + "_" + m.Key, v, ok
+			})
 		}
 	}
 	return []ToolResult{r}
@@ -95,14 +125,12 @@ func (d *document) guideLLM(name string) []ToolResult {
 			bench.bad("", "give guidellm's own JSON report", "is not an object")
 			continue
 		}
-		r := ToolResult{Tool: ToolGuideLLM, Run: name, Basis: "reported"}
+		r := reported(ToolGuideLLM, name)
 		if len(raw) > 1 {
 			r.Run = fmt.Sprintf("%s[%d]", name, i)
 		}
 		r.Load = bench.guideLLMLoad()
-		if r.Model = bench.firstText("config.backend.model"); r.Model == "" {
-			r.Model = d.firstText("args.model", "args.backend_kwargs.model")
-		}
+		r.Model = cmp.Or(bench.firstText("config.backend.model"), d.firstText("args.model", "args.backend_kwargs.model"))
 		made := bench.child("scheduler_metrics").child("requests_made")
 		if made.fields == nil {
 			made = bench.child("metrics").child("request_totals")
@@ -121,50 +149,17 @@ func (d *document) guideLLM(name string) []ToolResult {
 			if count, ok := dist.number("count"); ok && count == 0 {
 				continue // guidellm writes zeros for what it has not seen
 			}
-			r.statistics(dist, m, m.Key+".successful.", "mean", map[string]string{"median": "p50", "max": "max"}, m.rate())
-			if !m.rate() {
-				r.statistics(dist.child("percentiles"), m, m.Key+".successful.percentiles.", "",
-					map[string]string{"p90": "p90", "p95": "p95", "p99": "p99"}, false)
-			}
+			r.distribution(m, dist, m.Key+".successful.")
+			r.distribution(m, dist.child("percentiles"), m.Key+".successful.percentiles.")
 		}
 		results = append(results, r)
 	}
 	return results
 }
 
-// add adds a statistic of a metric under the tool's own name for it.
-func (r *ToolResult) add(m toolMetric, name, statistic string, v float64) {
-	r.Figures = append(r.Figures, ToolFigure{Name: name, Metric: m.Key, Statistic: statistic, Quantity: m.Quantity,
-		Value: v, Unit: m.Unit, Definition: m.Definition})
-}
-
-// statistics adds a distribution's mean and, unless only the mean makes sense,
-// the other statistics, by the tool's names for them.
-func (r *ToolResult) statistics(d *document, m toolMetric, prefix, mean string, names map[string]string,
-	meanOnly bool) {
-	add := func(key, statistic string) {
-		if v, ok := d.number(key); ok {
-			r.add(m, prefix+key, statistic, v)
-		}
-	}
-	if meanOnly {
-		add(mean, "")
-		return
-	}
-	if mean != "" {
-		add(mean, "mean")
-	}
-	for _, key := range []string{"median", "p50", "p90", "p95", "p99", "max"} {
-		if s, ok := names[key]; ok {
-			add(key, s)
-		}
-	}
-}
-
 func (d *document) aiPerf(name string) []ToolResult {
-	r := ToolResult{Tool: ToolAIPerf, Run: name, Basis: "reported"}
-	config := d.child("input_config")
-	r.Model = config.firstText("endpoint.model_names", "models.items", "model_names", "models")
+	r := reported(ToolAIPerf, name)
+	r.Model = d.child("input_config").firstText("endpoint.model_names", "models.items", "model_names", "models")
 	r.Load = d.firstSettings([]string{"input_config.loadgen", "input_config.load", "input_config"}, "concurrency",
 		"request_rate", "request_count")
 	completed, known := d.child("request_count").number("avg")
@@ -173,16 +168,11 @@ func (d *document) aiPerf(name string) []ToolResult {
 	}
 	for _, m := range toolMetrics()[ToolAIPerf] {
 		dist := d.child(m.Key)
-		if dist.fields == nil {
-			continue
-		}
-		plain := !m.latency()
 		// The file carries its own units; a time in seconds is shown as such.
-		if unit := dist.text("unit"); !plain && unit != "" {
-			m.Unit = unit
+		if m.latency() {
+			m.Unit = cmp.Or(dist.text("unit"), m.Unit)
 		}
-		r.statistics(dist, m, m.Key+".", "avg",
-			map[string]string{"p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "max": "max"}, plain)
+		r.distribution(m, dist, m.Key+".")
 	}
 	var cancelled bool
 	if json.Unmarshal(d.fields["was_cancelled"], &cancelled) == nil && cancelled {
@@ -193,17 +183,16 @@ func (d *document) aiPerf(name string) []ToolResult {
 
 // inferencePerf reads a lifecycle report of kubernetes-sigs/inference-perf, of a stage or of the whole run.
 func (d *document) inferencePerf(name string) []ToolResult {
-	load := d.child("load_summary")
-	r := ToolResult{Tool: ToolInferencePerf, Run: name, Basis: "reported",
-		Load: load.settings("concurrency", "requested_rate", "achieved_rate", "send_duration")}
+	r := reported(ToolInferencePerf, name)
+	r.Load = d.child("load_summary").firstSettings([]string{""}, "concurrency", "requested_rate", "achieved_rate",
+		"send_duration")
 	successes := d.child("successes")
 	latency := successes.child("latency")
 	completed, counted := successes.number("count")
 	for _, m := range toolMetrics()[ToolInferencePerf] {
 		if m.latency() {
 			if !counted || completed != 0 {
-				r.statistics(latency.child(m.Key), m, "successes.latency."+m.Key+".", "mean", map[string]string{"median": "p50",
-					"p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "max": "max"}, false)
+				r.distribution(m, latency.child(m.Key), "successes.latency."+m.Key+".")
 			}
 			continue
 		}
@@ -221,18 +210,6 @@ func (d *document) inferencePerf(name string) []ToolResult {
 	return []ToolResult{r}
 }
 
-// settings are the named fields that are there, e.g. "max_concurrency 8, rate inf".
-func (d *document) settings(keys ...string) string {
-	var parts []string
-	for _, key := range keys {
-		if v := d.text(key); v != "" {
-			parts = append(parts, key+" "+v)
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// nothingCompleted says why a result has no latencies.
 func (r *ToolResult) nothingCompleted() {
 	r.Notes = append(r.Notes, "no request completed: the file's zeros for latencies are no measurements and are left out")
 }
@@ -273,7 +250,7 @@ func (d *document) firstSettings(objects []string, keys ...string) string {
 	for _, object := range objects {
 		var parts []string
 		for _, key := range keys {
-			if text := d.firstText(object + "." + key); text != "" {
+			if text := d.firstText(strings.TrimPrefix(object+"."+key, ".")); text != "" {
 				parts = append(parts, key+" "+text)
 			}
 		}
@@ -284,7 +261,6 @@ func (d *document) firstSettings(objects []string, keys ...string) string {
 	return ""
 }
 
-// guideLLMLoad describes how guidellm loaded the server.
 func (d *document) guideLLMLoad() string {
 	for _, at := range []string{"config.strategy", "scheduler.strategy"} {
 		kind := d.firstText(at + ".type_")

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -60,7 +61,7 @@ var tableMetric = map[string]string{
 
 // metricTable reads rows of metrics: statistics first, then plain values.
 func metricTable(name string, rows [][]string) ToolResult {
-	r := ToolResult{Tool: ToolAIPerf, Run: name, Basis: "reported"}
+	r := reported(ToolAIPerf, name)
 	var header []string
 	for _, row := range rows {
 		switch {
@@ -80,22 +81,17 @@ func metricTable(name string, rows [][]string) ToolResult {
 			continue
 		}
 		m := metrics[i]
-		plain := !m.latency()
-		if !plain && unit != "" {
-			m.Unit = unit
+		if m.latency() {
+			m.Unit = cmp.Or(unit, m.Unit)
 		}
-		for col := 1; col < min(len(row), len(header)); col++ {
-			statistic := map[string]string{"avg": "mean", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99",
-				"max": "max"}[header[col]]
-			if plain {
-				statistic = ""
+		r.statistics(m, header[1:], func(name string) (string, float64, bool) {
+			col := slices.Index(header, name)
+			if col >= len(row) || m.latency() && name == "Value" {
+				return "", 0, false
 			}
 			v, err := strconv.ParseFloat(strings.ReplaceAll(row[col], ",", ""), 64)
-			if err != nil || statistic == "" && (!plain || header[col] != "avg" && header[col] != "Value") {
-				continue
-			}
-			r.add(m, row[0]+" "+header[col], statistic, v)
-		}
+			return row[0] + " " + name, v, err == nil
+		})
 	}
 	return r
 }
@@ -121,7 +117,7 @@ func guideLLMRows(name string, header []string, rows [][]string) ToolResults {
 			}
 			return ""
 		}
-		r := ToolResult{Tool: ToolGuideLLM, Run: name, Basis: "reported"}
+		r := reported(ToolGuideLLM, name)
 		if len(rows) > 1 {
 			r.Run = fmt.Sprintf("%s[%d]", name, k)
 		}
@@ -135,29 +131,25 @@ func guideLLMRows(name string, header []string, rows [][]string) ToolResults {
 			r.nothingCompleted()
 		}
 		for _, m := range toolMetrics()[ToolGuideLLM] {
-			add := func(text, column, statistic string) {
-				if v, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && v == v {
-					r.add(m, strings.Trim(column, "|"), statistic, v)
-				}
-			}
 			at := guideLLMColumns[m.Key]
-			switch {
-			case !m.latency() && !m.rate():
+			columns := map[string]string{"mean": at + "|Mean", "median": at + "|Median"}
+			values := map[string]string{"mean": cell(columns["mean"]), "median": cell(columns["median"])}
+			if strings.HasPrefix(at, "|Request Counts|") {
 				m.Key = "requests." + m.Key
-				add(cell(at), at, "")
-			case none:
-			case m.rate():
-				add(cell(at+"|Mean"), at+"|Mean", "")
-			default:
-				add(cell(at+"|Mean"), at+"|Mean", "mean")
-				add(cell(at+"|Median"), at+"|Median", "p50")
-				list := at + "|Percentiles"
-				if values := strings.Split(strings.Trim(cell(list), "[] "), ","); len(values) == 11 {
-					for i, statistic := range map[int]string{7: "p90", 8: "p95", 9: "p99", 10: "max"} {
-						add(values[i], list, statistic)
-					}
+				columns["mean"], values["mean"] = at, cell(at)
+			} else if none {
+				continue
+			}
+			list := strings.Split(strings.Trim(cell(at+"|Percentiles"), "[] "), ",")
+			for i, statistic := range map[int]string{7: "p90", 8: "p95", 9: "p99", 10: "max"} {
+				if len(list) == 11 {
+					columns[statistic], values[statistic] = at+"|Percentiles", list[i]
 				}
 			}
+			r.statistics(m, statisticNames, func(name string) (string, float64, bool) {
+				v, err := strconv.ParseFloat(strings.TrimSpace(values[name]), 64)
+				return strings.Trim(columns[name], "|"), v, err == nil && v == v
+			})
 		}
 		slices.SortStableFunc(r.Figures,
 			func(a, b ToolFigure) int { return strings.Compare(a.Metric+a.Statistic, b.Metric+b.Statistic) })

@@ -44,15 +44,7 @@ type Options struct {
 // Accountant turns samples into postings. It is a telemetry.Sink: a window of a GPU's time ends with its costly
 // readings, and when they don't come, by Tick. It is safe for concurrent use.
 type Accountant struct {
-	clock    Clock
-	resolver *container.Resolver
-	holders  *Holders
-	servers  *Servers
-	price    func(uuid, name string) cost.Money
-	basis    sharing.Basis
-	log      *slog.Logger
-	// fast and slow are the periods on the ledger's clock.
-	fast, slow time.Duration
+	o Options
 
 	mu   sync.Mutex
 	book *ledger.Ledger
@@ -73,22 +65,19 @@ const metaAside = "aside "
 
 // New returns an accountant that goes on with the accounts of o.Records.
 func New(o Options) (*Accountant, error) {
-	a := &Accountant{
-		clock: o.Clock, resolver: o.Resolver, holders: o.Holders, servers: o.Servers, price: o.Price, basis: o.Basis,
-		log: o.Logger, fast: o.Fast, slow: o.Slow, counters: map[string]float64{}, changed: map[string]float64{},
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if a.log == nil {
-		a.log = slog.New(slog.DiscardHandler)
+	if o.Holders == nil {
+		o.Holders = NewHolders(nil, nil, o.Logger)
 	}
-	if a.holders == nil {
-		a.holders = NewHolders(nil, nil, a.log)
+	if o.Servers == nil {
+		o.Servers = NewServers(nil, o.Logger)
 	}
-	if a.servers == nil {
-		a.servers = NewServers(nil, a.log)
+	if o.Price == nil {
+		o.Price = func(string, string) cost.Money { return cost.Money{} }
 	}
-	if a.price == nil {
-		a.price = func(string, string) cost.Money { return cost.Money{} }
-	}
+	a := &Accountant{o: o, counters: map[string]float64{}, changed: map[string]float64{}}
 	var kept []ledger.Record
 	tokens, unread := map[string]Tokens{}, map[string]error{}
 	for _, r := range o.Records {
@@ -108,8 +97,9 @@ func New(o Options) (*Accountant, error) {
 			kept = append(kept, r)
 		}
 	}
-	a.servers.restore(tokens)
-	book, more, err := ledger.Restore(ledger.Options{Clock: a.clock.Name}, slices.Values(kept))
+	a.o.Records = nil
+	a.o.Servers.restore(tokens)
+	book, more, err := ledger.Restore(ledger.Options{Clock: a.o.Clock.Name}, slices.Values(kept))
 	if err != nil {
 		return nil, fmt.Errorf("account: %w", err)
 	}
@@ -117,7 +107,7 @@ func New(o Options) (*Accountant, error) {
 	maps.Copy(unread, more)
 	for _, r := range o.Records {
 		if err := unread[r.Name]; err != nil {
-			a.log.Error("a record cannot be read; it is set aside, and counts from zero",
+			a.o.Logger.Error("a record cannot be read; it is set aside, and counts from zero",
 				"record", r.Name, "as", metaAside+r.Name, "err", err)
 			a.aside = append(a.aside, ledger.Record{Name: metaAside + r.Name, Value: r.Value}, ledger.Record{Name: r.Name})
 		}
@@ -141,7 +131,7 @@ func (a *Accountant) View() View {
 }
 
 func (a *Accountant) view() View {
-	return View{Rows: a.book.Rows(), Totals: a.book.Totals(), Observed: a.book.GPUs(), Tokens: a.servers.totals()}
+	return View{Rows: a.book.Rows(), Totals: a.book.Totals(), Observed: a.book.GPUs(), Tokens: a.o.Servers.totals()}
 }
 
 // Changes ends the rows of pods that are long gone, and returns their number, the records to be stored, and the
@@ -160,7 +150,7 @@ func (a *Accountant) Changes() (expired int, records []ledger.Record, v View, er
 	}
 	clear(a.changed)
 	records, a.aside = append(records, a.aside...), nil
-	if records = append(records, a.servers.changes()...); len(records) > 0 {
+	if records = append(records, a.o.Servers.changes()...); len(records) > 0 {
 		v = a.view()
 	}
 	return expired, records, v, err
@@ -178,14 +168,14 @@ func (a *Accountant) Finish() {
 // Watch asks the holders every period and reads the servers' pages twice as often, until ctx ends.
 func (a *Accountant) Watch(ctx context.Context, period time.Duration) {
 	var wg sync.WaitGroup
-	wg.Go(func() { every(ctx, period, func() { a.holders.ask(ctx, period) }) })
-	wg.Go(func() { a.servers.watch(ctx, period/2) })
+	wg.Go(func() { every(ctx, period, func() { a.o.Holders.ask(ctx, period) }) })
+	wg.Go(func() { a.o.Servers.watch(ctx, period/2) })
 	wg.Wait()
 }
 
 // Sources returns what is known of the kubelet and of the MPS daemon, and the number of its servers and clients.
 func (a *Accountant) Sources() (kubelet, daemon Answer, servers, clients int) {
-	return a.holders.state()
+	return a.o.Holders.state()
 }
 
 // Refused returns the number of postings that the ledger refused: a defect.
@@ -218,12 +208,10 @@ func (a *Accountant) Devices() []Device {
 	defer a.mu.Unlock()
 	out := make([]Device, len(a.devs))
 	for i, d := range a.devs {
+		out[i] = d.Device
 		g := &out[i]
-		*g = Device{
-			UUID: d.uuid, Name: d.name, Down: d.down, Mechanism: d.mechanism, Price: d.price, Watts: d.watts,
-			MemUsed: d.memUsed, MemTotal: d.memTotal, Memory: map[container.Pod]float64{}, Unknown: map[container.Reason]int{},
-		}
-		held, slots, known := a.holders.of(func(dev container.Device) bool { return a.fits(d, dev) })
+		g.Memory, g.Unknown = map[container.Pod]float64{}, map[container.Reason]int{}
+		held, slots, known := a.o.Holders.of(func(dev container.Device) bool { return a.fits(d, dev) })
 		if known {
 			n := 0
 			for _, devices := range held {
@@ -251,11 +239,9 @@ func (a *Accountant) Devices() []Device {
 
 // device holds what was seen of a GPU in its present window.
 type device struct {
-	uuid, name string
-	mig        sharing.Answer
-	down       string // the reason, "" while it is up
-	gap        bool   // nobody has looked since another run
-	price      cost.Money
+	Device // without what Devices finds out
+	mig    sharing.Answer
+	gap    bool // nobody has looked since another run
 
 	begun     time.Duration // of the window
 	last      time.Duration // of the last cheap reading
@@ -271,17 +257,12 @@ type device struct {
 	energyAt  time.Duration
 	ahead     float64 // joules that were posted by power since the counter was read
 
-	deepIdle  telemetry.Optional[float64] // lowest power with nothing resident
-	mechanism sharing.Mechanism
-	memUsed   telemetry.Optional[float64]
-	memTotal  telemetry.Optional[float64]
-	watts     telemetry.Optional[float64]
+	deepIdle telemetry.Optional[float64] // lowest power with nothing resident
 	// listed are the processes of the last list, which outlast the window.
 	listed []*process
 	list   []telemetry.Process // of which they are
 }
 
-// process is a process in a window.
 type process struct {
 	who      container.Identity
 	memory   telemetry.Optional[sharing.Bytes]

@@ -80,7 +80,7 @@ func (b *bench) process(pid uint32, start int, pod container.Pod, n int) {
 // seconds reads every second, and the costly figures at the end.
 func (b *bench) seconds(n int) {
 	b.t.Helper()
-	b.holders.ask(b.t.Context(), time.Second)
+	b.o.Holders.ask(b.t.Context(), time.Second)
 	for range n {
 		b.at += time.Second
 		x := telemetry.Sample{Groups: telemetry.GroupsFast}
@@ -189,7 +189,7 @@ func TestAProcessThatVanishesKeepsItsTime(t *testing.T) {
 	b.process(10, 1, shop, 1)
 	b.uses(10, 40)
 	b.busy = 40
-	b.holders.ask(t.Context(), time.Second)
+	b.o.Holders.ask(t.Context(), time.Second)
 	b.seconds(0)
 	x := telemetry.Sample{Groups: telemetry.GroupsFast}
 	x.Set(telemetry.MetricGPUUtilPercent, 40)
@@ -323,10 +323,10 @@ func TestHeldAndUnused(t *testing.T) {
 	b.seconds(10)
 	b.want("held-idle/web/c 2.5", "idle/ 7.5")
 	b.err = errors.New("the kubelet is gone")
-	b.holders.givenAt = time.Now().Add(-time.Hour)
+	b.o.Holders.givenAt = time.Now().Add(-time.Hour)
 	b.seconds(10) // what is not known is not held
 	b.want("held-idle/web/c 2.5", "idle/ 17.5")
-	if k, _, _, _ := b.holders.state(); k != Failed {
+	if k, _, _, _ := b.o.Holders.state(); k != Failed {
 		t.Errorf("the kubelet counts as %v", k)
 	}
 }
@@ -340,8 +340,8 @@ func TestDownAndBack(t *testing.T) {
 		}
 		b.at += time.Minute
 		b.Tick()
-		if b.devs[0].down != kind.String() || b.Devices()[0].Down == "" {
-			t.Errorf("%v: down %q", kind, b.devs[0].down)
+		if b.devs[0].Down != kind.String() || b.Devices()[0].Down == "" {
+			t.Errorf("%v: down %q", kind, b.devs[0].Down)
 		}
 		b.want("idle/ 10.0", "unattributed/ 60.0")
 		b.at += time.Minute
@@ -395,7 +395,7 @@ func TestTheDriverIsLoadedAnew(t *testing.T) {
 func TestAThousandProcesses(t *testing.T) {
 	b := newBench(t)
 	opened := &opens{FS: b.files}
-	b.resolver = container.NewResolver(opened)
+	b.o.Resolver = container.NewResolver(opened)
 	for i := range 1000 {
 		b.process(uint32(1000+i), i+1, container.Pod{Namespace: "ns", Name: fmt.Sprint("p", i), Container: "c"}, i)
 		b.uses(uint32(1000+i), 0)
@@ -447,7 +447,7 @@ func TestMPSClientsByTheDaemon(t *testing.T) {
 	b.process(10, 1, shop, 1)
 	b.process(11, 2, train, 2)
 	b.procs = []telemetry.Process{{PID: 5, Name: "x"}}
-	b.holders.clients = map[int][]int{5: {10, 11}}
+	b.o.Holders.clients = map[int][]int{5: {10, 11}}
 	b.busy = 80
 	b.seconds(10)
 	b.want("tenant/web/c 4.0", "tenant/train/c 4.0", "execution-idle/web/c 1.0", "execution-idle/train/c 1.0")
@@ -458,7 +458,7 @@ func TestInstances(t *testing.T) {
 	b.devs[0].mig = sharing.AnswerYes
 	b.process(10, 1, shop, 1)
 	b.given = []container.Allocation{{Pod: train, Devices: []container.Device{{UUID: "MIG-b"}}}}
-	b.holders.ask(t.Context(), time.Second)
+	b.o.Holders.ask(t.Context(), time.Second)
 	for range 10 {
 		b.at += time.Second
 		x := telemetry.Sample{Groups: telemetry.GroupsFast}
@@ -598,7 +598,7 @@ func TestMorePodsThanAccounts(t *testing.T) {
 	}
 	again := newBench(t)
 	a, err := New(Options{
-		Clock: Clock{"test", func() time.Duration { return b.at }}, Resolver: b.resolver, Holders: b.holders,
+		Clock: Clock{"test", func() time.Duration { return b.at }}, Resolver: b.o.Resolver, Holders: b.o.Holders,
 		Fast: time.Second, Slow: 10 * time.Second, Records: records,
 	})
 	if err != nil {

@@ -52,7 +52,7 @@ func FuzzPageStoreRestart(f *testing.F) {
 			if len(readings) > 0 {
 				err = nil
 			}
-			a.servers.note(server, readings, err)
+			a.o.Servers.note(server, readings, err)
 			pod := container.Pod{Namespace: text[:min(len(text), 9)], Name: "p", Container: garbage}.Clean()
 			part := ledger.Part{Account: ledger.AccountTenant, Pod: pod, Time: 1, High: 2}
 			in := ledger.Interval{GPU: "g", To: time.Duration(2 * i), Parts: []ledger.Part{part}}
@@ -84,7 +84,7 @@ func FuzzPageStoreRestart(f *testing.F) {
 				if len(a.aside) != 0 || !slices.Equal(a.View().Rows, rows) {
 					t.Fatalf("after a restart: %v, %v; %q aside", a.View().Rows, rows, a.aside)
 				}
-				again := a.servers.state[server].counted
+				again := a.o.Servers.state[server].counted
 				if again.Prompt != now.Prompt || again.Generated != now.Generated || again.GoodLow != now.GoodLow {
 					t.Fatalf("after a restart: %v of %v", again, now)
 				}

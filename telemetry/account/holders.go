@@ -141,7 +141,6 @@ func (h *Holders) of(
 	return held, slots, true
 }
 
-// isServer reports that a process is an MPS server.
 func (h *Holders) isServer(pid uint32, name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -156,7 +155,6 @@ func (h *Holders) clientsOf(server uint32) []int {
 	return h.clients[int(server)]
 }
 
-// state returns what is known of the kubelet and the MPS daemon.
 func (h *Holders) state() (kubelet, daemon Answer, servers, clients int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,11 +15,11 @@ import (
 func (a *Accountant) Begin(h telemetry.Header) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.clock.Now()
+	now := a.o.Clock.Now()
 	a.devs = nil
 	for _, d := range h.Devices {
-		price := a.price(d.UUID, d.Name)
-		dev := &device{uuid: d.UUID, name: d.Name, mig: d.MIG, price: price, begun: now, last: now}
+		dev := &device{Device: Device{UUID: d.UUID, Name: d.Name, Price: a.o.Price(d.UUID, d.Name)}, mig: d.MIG,
+			begun: now, last: now}
 		dev.reset(now)
 		a.devs = append(a.devs, dev)
 		if _, dev.gap = a.book.Through(d.UUID); !dev.gap {
@@ -40,9 +40,9 @@ func (a *Accountant) Sample(x *telemetry.Sample) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	d := a.devs[x.Device]
-	now := a.clock.Now()
+	now := a.o.Clock.Now()
 	if x.Groups&telemetry.GroupsFast != 0 {
-		if now-d.last > max(3*a.fast, a.slow/2) {
+		if now-d.last > max(3*a.o.Fast, a.o.Slow/2) {
 			a.close(d, d.last) // what was seen until then
 			a.close(d, now)    // and what nobody saw
 		}
@@ -67,8 +67,8 @@ func (a *Accountant) Sample(x *telemetry.Sample) error {
 	}
 	if v, ok := x.Get(telemetry.MetricEnergyJoules); ok {
 		d.energy, d.energyAt = telemetry.Some(v), now
-		if _, known := a.counters[d.uuid]; !known {
-			a.counters[d.uuid], a.changed[d.uuid] = v, v
+		if _, known := a.counters[d.UUID]; !known {
+			a.counters[d.UUID], a.changed[d.UUID] = v, v
 		}
 	} else if d.energyAt > 0 && x.Groups.Has(telemetry.GroupEnergy) { // the counter holds
 		d.energyAt = now
@@ -83,11 +83,11 @@ func (a *Accountant) Sample(x *telemetry.Sample) error {
 // complete reports that a costly reading ends the window: the last one that the
 // device gives, which is the energy counter, or what its mechanism needs.
 func (a *Accountant) complete(d *device, x *telemetry.Sample, now time.Duration) bool {
-	_, counted := a.counters[d.uuid]
+	_, counted := a.counters[d.UUID]
 	switch {
 	case d.gap && counted: // its energy is the gap's
 		return x.Groups.Has(telemetry.GroupEnergy)
-	case d.energyAt > 0 && now-d.energyAt < 3*a.slow:
+	case d.energyAt > 0 && now-d.energyAt < 3*a.o.Slow:
 		return x.Groups.Has(telemetry.GroupEnergy)
 	case d.mig == sharing.AnswerYes:
 		return x.Groups.Has(telemetry.GroupGPM)
@@ -106,9 +106,9 @@ func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 		}
 		return telemetry.Optional[float64]{}
 	}
-	d.watts = get(telemetry.MetricPowerWatts)
-	d.memUsed, d.memTotal = get(telemetry.MetricMemUsedBytes), get(telemetry.MetricMemTotalBytes)
-	if v, ok := d.watts.Get(); ok {
+	d.Watts = get(telemetry.MetricPowerWatts)
+	d.MemUsed, d.MemTotal = get(telemetry.MetricMemUsedBytes), get(telemetry.MetricMemTotalBytes)
+	if v, ok := d.Watts.Get(); ok {
 		d.power.add(v)
 	}
 	if !x.Groups.Has(telemetry.GroupProcesses) {
@@ -125,7 +125,7 @@ func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 		}
 	}
 	if u, ok := x.Get(telemetry.MetricGPUUtilPercent); ok && u == 0 && len(processes) == 0 {
-		if v, ok := d.watts.Get(); ok {
+		if v, ok := d.Watts.Get(); ok {
 			d.deepIdle = telemetry.Some(min(v, d.deepIdle.Or(v)))
 		}
 	}
@@ -140,7 +140,7 @@ func (a *Accountant) identify(d *device) {
 		pids[i] = d.list[i].PID
 	}
 	d.listed = nil
-	for i, id := range a.resolver.Resolve(pids...) {
+	for i, id := range a.o.Resolver.Resolve(pids...) {
 		p := &d.list[i]
 		q := d.procs[id.PID]
 		switch {
@@ -153,7 +153,7 @@ func (a *Accountant) identify(d *device) {
 			q.who = id
 		}
 		q.memory, q.instance, q.fromDaemon = p.Memory, p.GPUInstance, p.Name == mpsClient
-		q.overhead = a.holders.isServer(p.PID, p.Name)
+		q.overhead = a.o.Holders.isServer(p.PID, p.Name)
 		d.listed = append(d.listed, q)
 	}
 }
@@ -176,7 +176,7 @@ func (a *Accountant) withClients(list []telemetry.Process) []telemetry.Process {
 	}
 	out := slices.Clone(list)
 	for _, p := range list {
-		for _, client := range a.holders.clientsOf(p.PID) {
+		for _, client := range a.o.Holders.clientsOf(p.PID) {
 			if pid := uint32(client); !there[pid] {
 				there[pid] = true
 				out = append(out, telemetry.Process{PID: pid, Name: mpsClient})
@@ -200,7 +200,7 @@ func (a *Accountant) forget() {
 			pids = append(pids, pid)
 		}
 	}
-	a.resolver.Keep(pids...)
+	a.o.Resolver.Keep(pids...)
 }
 
 // Event notes which devices are down.
@@ -215,13 +215,13 @@ func (a *Accountant) Event(e telemetry.Event) error {
 	switch e.Kind {
 	case telemetry.EventLost, telemetry.EventHung, telemetry.EventFailing:
 		a.close(d, d.last)
-		d.down = e.Kind.String()
+		d.Down = e.Kind.String()
 		d.list, d.listed = nil, nil
-		d.memUsed, d.watts = telemetry.Optional[float64]{}, telemetry.Optional[float64]{}
+		d.MemUsed, d.Watts = telemetry.Optional[float64]{}, telemetry.Optional[float64]{}
 	case telemetry.EventBack:
-		d.last = a.clock.Now()
+		d.last = a.o.Clock.Now()
 		a.close(d, d.last)
-		d.down = ""
+		d.Down = ""
 	}
 	return nil
 }
@@ -231,14 +231,14 @@ func (a *Accountant) Event(e telemetry.Event) error {
 func (a *Accountant) Tick() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.clock.Now()
+	now := a.o.Clock.Now()
 	for _, d := range a.devs {
 		switch {
-		case d.down != "":
+		case d.Down != "":
 			a.close(d, now)
-		case now-d.begun > 2*a.slow:
+		case now-d.begun > 2*a.o.Slow:
 			a.close(d, min(now, max(d.last, d.begun)))
-			if now-d.last > max(3*a.fast, a.slow/2) {
+			if now-d.last > max(3*a.o.Fast, a.o.Slow/2) {
 				a.close(d, now)
 			}
 		}
@@ -247,7 +247,7 @@ func (a *Accountant) Tick() {
 
 // close posts a device's time up to now; a.mu is held.
 func (a *Accountant) close(d *device, now time.Duration) {
-	through, _ := a.book.Through(d.uuid)
+	through, _ := a.book.Through(d.UUID)
 	length := now - through
 	if length <= 0 {
 		return
@@ -260,17 +260,17 @@ func (a *Accountant) close(d *device, now time.Duration) {
 		parts = nil
 	}
 	for i := range parts {
-		if a.basis == sharing.BasisSimulated {
-			parts[i].Basis = a.basis
+		if a.o.Basis == sharing.BasisSimulated {
+			parts[i].Basis = a.o.Basis
 		}
 	}
 	parts = slices.DeleteFunc(parts, func(p ledger.Part) bool { return p.High == 0 })
-	in := ledger.Interval{GPU: d.uuid, To: now, Mechanism: w.Mechanism, Parts: parts, Price: d.price}
+	in := ledger.Interval{GPU: d.UUID, To: now, Mechanism: w.Mechanism, Parts: parts, Price: d.Price}
 	in.Microjoules = a.spent(d, length)
 	if v, ok := d.deepIdle.Get(); ok {
 		in.IdleMicrojoules = int64(v * length.Seconds() * 1e6)
 	}
-	d.mechanism, d.gap = w.Mechanism, false
+	d.Mechanism, d.gap = w.Mechanism, false
 	a.post(d, in)
 	d.reset(now)
 	if slices.ContainsFunc(d.listed, func(p *process) bool { return p.who.Reason == container.ReasonReused }) {
@@ -286,7 +286,7 @@ func (a *Accountant) post(d *device, in ledger.Interval) {
 
 func (a *Accountant) refuse(d *device, err error) {
 	a.refused++
-	a.log.Error("a posting was refused", "gpu", d.uuid, "err", err)
+	a.o.Logger.Error("a posting was refused", "gpu", d.UUID, "err", err)
 }
 
 // maxWatts is more than any board draws: a counter that rose faster lies.
@@ -300,14 +300,14 @@ func (a *Accountant) spent(d *device, length time.Duration) ledger.Optional[int6
 		byPower = ledger.Some(int64(v * length.Seconds() * 1e6))
 	}
 	now, ok := d.energy.Get()
-	before, counted := a.counters[d.uuid]
+	before, counted := a.counters[d.UUID]
 	if !ok && counted && d.gap { // the next reading has it
 		return ledger.Optional[int64]{}
 	}
 	if !ok {
 		if v, ok := byPower.Get(); ok && counted {
 			d.ahead += float64(v) / 1e6
-			a.counters[d.uuid], a.changed[d.uuid] = before+float64(v)/1e6, before+float64(v)/1e6
+			a.counters[d.UUID], a.changed[d.UUID] = before+float64(v)/1e6, before+float64(v)/1e6
 		}
 		return byPower
 	}
@@ -316,7 +316,7 @@ func (a *Accountant) spent(d *device, length time.Duration) ledger.Optional[int6
 		return ledger.Some(int64(0))
 	}
 	d.ahead = 0
-	a.counters[d.uuid], a.changed[d.uuid] = now, now
+	a.counters[d.UUID], a.changed[d.UUID] = now, now
 	if now < before { // the driver was loaded anew
 		before = 0
 	}

@@ -69,7 +69,6 @@ func NewServers(pages map[container.Pod]Page, log *slog.Logger) *Servers {
 	return s
 }
 
-// watch reads the pages every period until ctx ends.
 func (s *Servers) watch(ctx context.Context, period time.Duration) {
 	if len(s.pages) == 0 {
 		return

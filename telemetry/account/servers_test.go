@@ -36,7 +36,7 @@ func TestTokensNarrowMPS(t *testing.T) {
 	defer two.Close()
 	b := newBench(t)
 	s := NewServers(map[container.Pod]Page{shop: {URL: one.URL + "/metrics"}, train: {URL: two.URL + "/metrics"}}, slog.New(slog.DiscardHandler))
-	b.servers = s
+	b.o.Servers = s
 	b.process(10, 1, shop, 1)
 	b.process(11, 2, train, 2)
 	b.uses(10, 0)

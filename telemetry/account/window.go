@@ -38,7 +38,6 @@ func (a *Accountant) WantsGPM(device int) bool {
 // a context alone costs 26 W and more.
 const contextWatts = 10
 
-// window returns a device's window for the ledger to divide.
 func (a *Accountant) window(d *device, length time.Duration) ledger.Window {
 	w := ledger.Window{
 		Length: length, Mechanism: sharing.MechanismNone, SwitchShare: switchShare, Busy: d.util.get(),
@@ -47,8 +46,8 @@ func (a *Accountant) window(d *device, length time.Duration) ledger.Window {
 	if !d.whole.IsZero() {
 		w.Busy = d.whole
 	}
-	held, slots, _ := a.holders.of(func(dev container.Device) bool { return a.fits(d, dev) })
-	if d.gap || d.down != "" || d.util.n == 0 && len(d.instances) == 0 {
+	held, slots, _ := a.o.Holders.of(func(dev container.Device) bool { return a.fits(d, dev) })
+	if d.gap || d.Down != "" || d.util.n == 0 && len(d.instances) == 0 {
 		return w // nobody looked
 	}
 	w.Mechanism = a.mechanismOf(d, held)
@@ -83,7 +82,7 @@ func (a *Accountant) window(d *device, length time.Duration) ledger.Window {
 	}
 	for pid := range d.util1 {
 		if d.procs[pid] == nil { // it came and went between two lists
-			id := a.resolver.Resolve(pid)[0]
+			id := a.o.Resolver.Resolve(pid)[0]
 			p := process{who: id}
 			busy(claim(p.pod(), false), pid)
 		}
@@ -91,7 +90,7 @@ func (a *Accountant) window(d *device, length time.Duration) ledger.Window {
 	for pod, devices := range held {
 		claim(pod.Clean(), false).Held = len(devices)
 	}
-	a.servers.tokens(d.uuid, claims, time.Minute)
+	a.o.Servers.tokens(d.UUID, claims, time.Minute)
 	w.Claims = sorted(claims)
 	return w
 }
@@ -116,7 +115,7 @@ func (a *Accountant) fits(d *device, dev container.Device) bool {
 		}
 		return false
 	}
-	return dev.UUID == d.uuid
+	return dev.UUID == d.UUID
 }
 
 // mechanismOf infers a GPU's mechanism from its processes and holders.
@@ -151,7 +150,6 @@ type claimKey struct {
 	overhead bool
 }
 
-// sorted returns the claims in the order of their pods.
 func sorted(claims map[claimKey]*ledger.Claim) []ledger.Claim {
 	keys := slices.SortedFunc(maps.Keys(claims), func(a, b claimKey) int {
 		if a.overhead != b.overhead {

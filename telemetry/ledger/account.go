@@ -82,6 +82,13 @@ func (a *Amount) add(b Amount) {
 	a.Microjoules, a.Micros = a.Microjoules+b.Microjoules, a.Micros+b.Micros
 }
 
+// sum adds an amount to that of a key.
+func sum[K comparable](sums map[K]Amount, k K, a Amount) {
+	have := sums[k]
+	have.add(a)
+	sums[k] = have
+}
+
 // maxAmount is more than an account comes to, and leaves room for sums: in ns, 36 years.
 const maxAmount = 1 << 60
 
@@ -119,7 +126,7 @@ func (l *Ledger) Rows() []Row {
 func (l *Ledger) Totals() []Total {
 	out := make([]Total, 0, len(l.totals))
 	for k, t := range l.totals {
-		out = append(out, Total{k, t.Amount})
+		out = append(out, Total{k, *t})
 	}
 	slices.SortFunc(out, func(a, b Total) int { return a.TotalKey.Compare(b.TotalKey) })
 	return out
@@ -151,12 +158,12 @@ func (l *Ledger) Expire() []Key {
 	slices.SortFunc(out, compareKeys)
 	for _, k := range out {
 		// The fraction of a millionth that the row was owed stays the GPU's.
-		l.gpus[k.GPU].dirty = true
+		l.changed[k.GPU] = l.gpus[k.GPU]
+		l.changed[k] = nil
 		delete(l.rows, k)
 		if l.pods[k.Pod]--; l.pods[k.Pod] == 0 {
 			delete(l.pods, k.Pod)
 		}
-		l.gone = append(l.gone, rowName(k))
 	}
 	return out
 }
@@ -165,10 +172,7 @@ func (l *Ledger) Expire() []Key {
 func (l *Ledger) perTotal() map[TotalKey]Amount {
 	sums := map[TotalKey]Amount{}
 	for k, r := range l.rows {
-		t := TotalKey{k.GPU, k.Account, k.Namespace}
-		a := sums[t]
-		a.add(r.Amount)
-		sums[t] = a
+		sum(sums, TotalKey{k.GPU, k.Account, k.Namespace}, r.Amount)
 	}
 	return sums
 }
@@ -178,9 +182,7 @@ func (l *Ledger) audit() error {
 	var probs problem.List
 	sums := map[string]Amount{}
 	for k, t := range l.totals {
-		a := sums[k.GPU]
-		a.add(t.Amount)
-		sums[k.GPU] = a
+		sum(sums, k.GPU, *t)
 		probs.If(l.gpus[k.GPU] == nil, k.GPU, "", "totals of a GPU that has no record")
 	}
 	for name, g := range l.gpus {

@@ -73,10 +73,11 @@ type Interval struct {
 type Ledger struct {
 	opts   Options
 	rows   map[Key]*row
-	totals map[TotalKey]*total
+	totals map[TotalKey]*Amount
 	gpus   map[string]*gpu
 	pods   map[container.Pod]int // rows
-	gone   []string
+	// changed holds, since Stored, the rows, totals and GPUs that changed, by their keys; nil for one that went.
+	changed map[any]any
 }
 
 type row struct {
@@ -85,13 +86,7 @@ type row struct {
 	// It is below zero for a row that was given a millionth early.
 	Owed int64 `json:"owed"`
 	// Last is the GPU's observed time at the last posting.
-	Last  time.Duration `json:"last_ns"`
-	dirty bool
-}
-
-type total struct {
-	Amount
-	dirty bool
+	Last time.Duration `json:"last_ns"`
 }
 
 type gpu struct {
@@ -102,16 +97,15 @@ type gpu struct {
 	// Owed is the sum of what all rows are owed, from 0 to below an hour.
 	Owed int64 `json:"owed"`
 	// Anew says that nobody knows up to when it was posted.
-	Anew  bool `json:"anew,omitempty"`
-	dirty bool
+	Anew bool `json:"anew,omitempty"`
 }
 
 // New returns an empty ledger.
 func New(opts Options) *Ledger {
 	opts.Retain = cmp.Or(opts.Retain, DefaultRetain)
 	opts.MaxPods = cmp.Or(opts.MaxPods, DefaultMaxPods)
-	return &Ledger{opts: opts, rows: map[Key]*row{}, totals: map[TotalKey]*total{}, gpus: map[string]*gpu{},
-		pods: map[container.Pod]int{}}
+	return &Ledger{opts: opts, rows: map[Key]*row{}, totals: map[TotalKey]*Amount{}, gpus: map[string]*gpu{},
+		pods: map[container.Pod]int{}, changed: map[any]any{}}
 }
 
 // Through returns where a GPU's last posting ended, and whether it had one.
@@ -135,7 +129,8 @@ func (l *Ledger) Post(in Interval) error {
 			g = &gpu{}
 			l.gpus[in.GPU] = g
 		}
-		g.Through, g.Clock, g.Anew, g.dirty = in.To, l.opts.Clock, false, true
+		g.Through, g.Clock, g.Anew = in.To, l.opts.Clock, false
+		l.changed[in.GPU] = g
 		return nil
 	}
 	length := in.To - through
@@ -143,20 +138,26 @@ func (l *Ledger) Post(in Interval) error {
 		return nil
 	}
 	lines := l.lines(&in, length)
-	g.Through, g.Observed, g.dirty = in.To, g.Observed+length, true
+	g.Through, g.Observed = in.To, g.Observed+length
+	l.changed[in.GPU] = g
 	l.spend(g, &in, lines)
 	for _, x := range lines {
 		x.row.Amount.add(x.amount)
-		x.row.Last, x.row.dirty = g.Observed, true
-		t := l.totals[x.total]
-		if t == nil {
-			t = &total{}
-			l.totals[x.total] = t
-		}
-		t.Amount.add(x.amount)
-		t.dirty = true
+		x.row.Last = g.Observed
+		l.changed[x.key] = x.row
+		l.addTotal(TotalKey{x.key.GPU, x.key.Account, x.key.Namespace}, x.amount)
 	}
 	return nil
+}
+
+func (l *Ledger) addTotal(k TotalKey, a Amount) {
+	t := l.totals[k]
+	if t == nil {
+		t = &Amount{}
+		l.totals[k] = t
+	}
+	t.add(a)
+	l.changed[k] = t
 }
 
 func (l *Ledger) check(in *Interval) error {
@@ -197,7 +198,6 @@ const maxPrice = 1e12
 // line is one row's part of a posting.
 type line struct {
 	key    Key
-	total  TotalKey
 	row    *row
 	amount Amount
 }
@@ -209,16 +209,12 @@ func (l *Ledger) lines(in *Interval, length time.Duration) []line {
 	for _, p := range in.Parts {
 		k := Key{in.GPU, p.Account, l.Under(p.Pod.Clean()), in.Mechanism, p.Basis}
 		l.pods[k.Pod] += 0 // it has a place from now on
-		a := byKey[k]
-		a.add(Amount{Time: p.Time, Low: p.Low, High: p.High})
-		byKey[k] = a
+		sum(byKey, k, Amount{Time: p.Time, Low: p.Low, High: p.High})
 		left -= p.Time
 	}
 	if left > 0 {
 		k := Key{GPU: in.GPU, Account: AccountUnattributed, Mechanism: in.Mechanism}
-		a := byKey[k]
-		a.add(Amount{Time: left, Low: left, High: left})
-		byKey[k] = a
+		sum(byKey, k, Amount{Time: left, Low: left, High: left})
 	}
 	out := make([]line, 0, len(byKey))
 	for _, k := range slices.SortedFunc(maps.Keys(byKey), compareKeys) {
@@ -228,7 +224,7 @@ func (l *Ledger) lines(in *Interval, length time.Duration) []line {
 			l.rows[k] = r
 			l.pods[k.Pod]++
 		}
-		out = append(out, line{k, TotalKey{k.GPU, k.Account, k.Namespace}, r, byKey[k]})
+		out = append(out, line{k, r, byKey[k]})
 	}
 	return out
 }

@@ -22,57 +22,38 @@ const (
 	gpuPrefix   = "gpu "
 )
 
-func name(prefix string, key any) string {
+// recordName names the record of a row, of a total or of a GPU by its key.
+func recordName(key any) string {
+	prefix := gpuPrefix
+	switch key.(type) {
+	case Key:
+		prefix = rowPrefix
+	case TotalKey:
+		prefix = totalPrefix
+	}
 	b, _ := json.Marshal(key) // structs of strings and enumerations that have texts
 	return prefix + string(b)
 }
-
-func rowName(k Key) string { return name(rowPrefix, k) }
 
 // Changed returns the records that changed since Stored was last called. Store
 // them together, all or none; then call Stored.
 func (l *Ledger) Changed() ([]Record, error) {
 	var out []Record
 	var errs []error
-	add := func(name string, v any) {
-		b, err := json.Marshal(v)
-		errs = append(errs, err)
-		out = append(out, Record{name, b})
-	}
-	for _, n := range l.gone {
-		out = append(out, Record{Name: n})
-	}
-	for k, r := range l.rows {
-		if r.dirty {
-			add(rowName(k), r)
+	for key, v := range l.changed {
+		r := Record{Name: recordName(key)}
+		if v != nil {
+			var err error
+			r.Value, err = json.Marshal(v)
+			errs = append(errs, err)
 		}
-	}
-	for k, t := range l.totals {
-		if t.dirty {
-			add(name(totalPrefix, k), t.Amount)
-		}
-	}
-	for k, g := range l.gpus {
-		if g.dirty {
-			add(name(gpuPrefix, k), g)
-		}
+		out = append(out, r)
 	}
 	return out, errors.Join(errs...)
 }
 
 // Stored says that what Changed returned last is stored. Nothing may be posted in between.
-func (l *Ledger) Stored() {
-	l.gone = nil
-	for _, r := range l.rows {
-		r.dirty = false
-	}
-	for _, t := range l.totals {
-		t.dirty = false
-	}
-	for _, g := range l.gpus {
-		g.dirty = false
-	}
-}
+func (l *Ledger) Stored() { clear(l.changed) }
 
 // Restore reads a ledger back from its records, in any order. A record that cannot be read is left aside, and
 // unread says why by its name: set it aside where you keep them. What a total had beyond its rows is then
@@ -91,9 +72,10 @@ func Restore(opts Options, records iter.Seq[Record]) (l *Ledger, unread map[stri
 	if err := l.audit(); err != nil {
 		return nil, nil, err
 	}
-	for _, g := range l.gpus {
+	for name, g := range l.gpus {
 		if g.Clock != opts.Clock {
-			g.Clock, g.Through, g.dirty = opts.Clock, 0, true
+			g.Clock, g.Through = opts.Clock, 0
+			l.changed[name] = g
 		}
 	}
 	return l, unread, nil
@@ -103,16 +85,14 @@ func Restore(opts Options, records iter.Seq[Record]) (l *Ledger, unread map[stri
 func (l *Ledger) mend() {
 	know := func(name string) {
 		if l.gpus[name] == nil {
-			l.gpus[name] = &gpu{Anew: true, dirty: true}
+			l.gpus[name] = &gpu{Anew: true}
+			l.changed[name] = l.gpus[name]
 		}
 	}
 	for k, a := range l.perTotal() {
 		know(k.GPU)
-		t := l.totals[k]
-		if t == nil {
-			t = &total{}
-			l.totals[k] = t
-			t.Amount, t.dirty = a, true
+		if l.totals[k] == nil {
+			l.addTotal(k, a)
 		}
 	}
 	times := map[string]time.Duration{}
@@ -124,50 +104,48 @@ func (l *Ledger) mend() {
 		if missing := g.Observed - times[name]; g.Anew {
 			g.Observed = times[name]
 		} else if missing > 0 {
-			k := TotalKey{GPU: name}
-			if l.totals[k] == nil {
-				l.totals[k] = &total{}
-			}
-			l.totals[k].add(Amount{Time: missing, Low: missing, High: missing})
-			l.totals[k].dirty = true
+			l.addTotal(TotalKey{GPU: name}, Amount{Time: missing, Low: missing, High: missing})
 		}
 	}
 }
 
 func (l *Ledger) read(r Record) error {
 	prefix, key, _ := bytes.Cut([]byte(r.Name), []byte(" "))
-	decode := func(data []byte, v any) error {
-		d := json.NewDecoder(bytes.NewReader(data))
-		d.DisallowUnknownFields()
-		return d.Decode(v)
-	}
+	var err error
 	switch string(prefix) + " " {
 	case rowPrefix:
 		var k Key
 		v := &row{}
-		if err := errors.Join(decode(key, &k), decode(r.Value, v), v.check()); err != nil {
-			return err
+		if err = decode(key, &k, r.Value, v); err == nil {
+			l.rows[k] = v
+			l.pods[k.Pod]++
 		}
-		l.rows[k] = v
-		l.pods[k.Pod]++
 	case totalPrefix:
 		var k TotalKey
-		v := &total{}
-		if err := errors.Join(decode(key, &k), decode(r.Value, &v.Amount), v.check()); err != nil {
-			return err
+		v := &Amount{}
+		if err = decode(key, &k, r.Value, v); err == nil {
+			l.totals[k] = v
 		}
-		l.totals[k] = v
 	case gpuPrefix:
 		var k string
 		v := &gpu{}
-		err := errors.Join(decode(key, &k), decode(r.Value, v),
-			Amount{Time: v.Through, High: v.Observed, Micros: v.Owed}.check())
-		if err != nil {
-			return err
+		if err = decode(key, &k, r.Value, v); err == nil {
+			l.gpus[k] = v
 		}
-		l.gpus[k] = v
 	default:
-		return errors.New("is no record of a ledger")
+		err = errors.New("is no record of a ledger")
 	}
-	return nil
+	return err
 }
+
+// decode reads a record's key and value, and checks this.
+func decode(key []byte, intoKey any, value []byte, into interface{ check() error }) error {
+	strict := func(data []byte, v any) error {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.DisallowUnknownFields()
+		return d.Decode(v)
+	}
+	return errors.Join(strict(key, intoKey), strict(value, into), into.check())
+}
+
+func (g *gpu) check() error { return Amount{Time: g.Through, High: g.Observed, Micros: g.Owed}.check() }

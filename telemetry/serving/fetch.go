@@ -71,7 +71,6 @@ func Fetch(ctx context.Context, url string) ([]Reading, error) {
 	return c.Fetch(ctx, url)
 }
 
-// page reads a whole page.
 func (c *Client) page(ctx context.Context, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -143,22 +143,31 @@ func (x *look) figures(g *gpmState, set func(telemetry.Metric, float64), mark *t
 	}
 }
 
+// migDevices returns the MIG devices, one for each compute instance, and whether the driver lists them.
+func (x *look) migDevices() (all []nvml.Device, ok bool) {
+	n, ret := x.d.h.GetMaxMigDeviceCount()
+	if !x.ok("GetMaxMigDeviceCount", ret) {
+		return nil, false
+	}
+	for i := range n {
+		h, ret := x.d.h.GetMigDeviceHandleByIndex(i)
+		none := ret == nvml.ERROR_NOT_FOUND || ret == nvml.ERROR_INVALID_ARGUMENT // at this index
+		if !none && x.ok("GetMigDeviceHandleByIndex", ret) {
+			all = append(all, h)
+		}
+	}
+	return all, true
+}
+
 // instances reads the GPU instances' counters and memory. The layout may have changed since the last reading; an
 // instance whose MIG device is another than before starts anew.
 func (x *look) instances() {
-	n, ret := x.d.h.GetMaxMigDeviceCount()
-	if !x.ok("GetMaxMigDeviceCount", ret) {
+	devices, ok := x.migDevices()
+	if !ok {
 		return
 	}
 	seen := map[int]bool{}
-	for i := range n {
-		h, ret := x.d.h.GetMigDeviceHandleByIndex(i)
-		if ret == nvml.ERROR_NOT_FOUND || ret == nvml.ERROR_INVALID_ARGUMENT {
-			continue // no MIG device at this index
-		}
-		if !x.ok("GetMigDeviceHandleByIndex", ret) {
-			continue
-		}
+	for _, h := range devices {
 		id, ret := h.GetGpuInstanceId()
 		if !x.ok("GetGpuInstanceId", ret) || seen[id] { // compute instances share a GPU instance
 			continue

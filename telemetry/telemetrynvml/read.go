@@ -7,9 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"path"
 	"slices"
-	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -46,9 +44,16 @@ func (x *look) ok(call string, ret nvml.Return, ms ...telemetry.Metric) bool {
 	return false
 }
 
-// percent sets a utilization, or drops one that cannot be.
-func (x *look) percent(m telemetry.Metric, v float64) { x.bounded(m, v, 100) }
+// figure returns a function that sets what a call gave, in units of which per make one of the metric's.
+func figure[T uint32 | uint64](x *look, call string, m telemetry.Metric, per, limit float64) func(T, nvml.Return) {
+	return func(v T, ret nvml.Return) {
+		if x.ok(call, ret, m) {
+			x.bounded(m, float64(v)/per, limit)
+		}
+	}
+}
 
+// bounded sets a figure, or drops one that cannot be.
 func (x *look) bounded(m telemetry.Metric, v, limit float64) {
 	if !(v >= 0 && v <= limit) {
 		x.r.Dropped++
@@ -68,21 +73,19 @@ func (x *look) basic() {
 	h := x.d.h
 	if u, ret := h.GetUtilizationRates(); x.ok("GetUtilizationRates", ret, telemetry.MetricGPUUtilPercent,
 		telemetry.MetricMemUtilPercent) {
-		x.percent(telemetry.MetricGPUUtilPercent, float64(u.Gpu))
+		x.bounded(telemetry.MetricGPUUtilPercent, float64(u.Gpu), 100)
 		if x.d.allSamples {
 			x.d.mu.Lock()
 			x.d.rates.add(float64(u.Gpu))
 			x.d.mu.Unlock()
 		}
-		x.percent(telemetry.MetricMemUtilPercent, float64(u.Memory))
+		x.bounded(telemetry.MetricMemUtilPercent, float64(u.Memory), 100)
 	}
 	if x.lost {
 		return
 	}
 	x.memory()
-	if mw, ret := h.GetPowerUsage(); x.ok("GetPowerUsage", ret, telemetry.MetricPowerWatts) {
-		x.bounded(telemetry.MetricPowerWatts, float64(mw)/1e3, maxWatts)
-	}
+	figure[uint32](x, "GetPowerUsage", telemetry.MetricPowerWatts, 1e3, maxWatts)(h.GetPowerUsage())
 	if !x.d.loadOnly {
 		x.condition()
 	}
@@ -91,18 +94,11 @@ func (x *look) basic() {
 // condition reads the rest of the basic group: limit, clocks, temperature.
 func (x *look) condition() {
 	h := x.d.h
-	if mw, ret := h.GetEnforcedPowerLimit(); x.ok("GetEnforcedPowerLimit", ret, telemetry.MetricPowerLimitWatts) {
-		x.bounded(telemetry.MetricPowerLimitWatts, float64(mw)/1e3, maxWatts)
-	}
-	if mhz, ret := h.GetClockInfo(nvml.CLOCK_SM); x.ok("GetClockInfo", ret, telemetry.MetricSMClockMHz) {
-		x.bounded(telemetry.MetricSMClockMHz, float64(mhz), maxMHz)
-	}
-	if mhz, ret := h.GetClockInfo(nvml.CLOCK_MEM); x.ok("GetClockInfo", ret, telemetry.MetricMemClockMHz) {
-		x.bounded(telemetry.MetricMemClockMHz, float64(mhz), maxMHz)
-	}
-	if c, ret := h.GetTemperature(nvml.TEMPERATURE_GPU); x.ok("GetTemperature", ret, telemetry.MetricTemperatureCelsius) {
-		x.bounded(telemetry.MetricTemperatureCelsius, float64(c), maxCelsius)
-	}
+	figure[uint32](x, "GetEnforcedPowerLimit", telemetry.MetricPowerLimitWatts, 1e3, maxWatts)(h.GetEnforcedPowerLimit())
+	figure[uint32](x, "GetClockInfo", telemetry.MetricSMClockMHz, 1, maxMHz)(h.GetClockInfo(nvml.CLOCK_SM))
+	figure[uint32](x, "GetClockInfo", telemetry.MetricMemClockMHz, 1, maxMHz)(h.GetClockInfo(nvml.CLOCK_MEM))
+	figure[uint32](x, "GetTemperature", telemetry.MetricTemperatureCelsius, 1,
+		maxCelsius)(h.GetTemperature(nvml.TEMPERATURE_GPU))
 	// The call by its old name: every driver has it.
 	if bits, ret := h.GetCurrentClocksThrottleReasons(); x.ok("GetCurrentClocksThrottleReasons", ret) {
 		x.r.Throttle = telemetry.Some(telemetry.KnownThrottle(bits))
@@ -112,21 +108,19 @@ func (x *look) condition() {
 // memory reads memory by the second version of the call where the driver has
 // it: the first counts what the driver reserves as used.
 func (x *look) memory() {
-	h := x.d.h
+	var used, total uint64
+	read := false
 	if x.d.mem2 {
-		m, ret := h.GetMemoryInfo_v2()
-		if ret == nvml.SUCCESS {
-			x.setMemory(m.Used, m.Total)
+		m, ret := x.d.h.GetMemoryInfo_v2()
+		used, total, read = m.Used, m.Total, ret == nvml.SUCCESS
+	}
+	if !read {
+		m, ret := x.d.h.GetMemoryInfo()
+		if !x.ok("GetMemoryInfo", ret, telemetry.MetricMemUsedBytes, telemetry.MetricMemTotalBytes) {
 			return
 		}
+		used, total = m.Used, m.Total
 	}
-	if m, ret := h.GetMemoryInfo(); x.ok("GetMemoryInfo", ret, telemetry.MetricMemUsedBytes,
-		telemetry.MetricMemTotalBytes) {
-		x.setMemory(m.Used, m.Total)
-	}
-}
-
-func (x *look) setMemory(used, total uint64) {
 	if used > total {
 		x.r.Dropped++
 		return
@@ -136,9 +130,8 @@ func (x *look) setMemory(used, total uint64) {
 }
 
 func (x *look) energy() {
-	if mj, ret := x.d.h.GetTotalEnergyConsumption(); x.ok("GetTotalEnergyConsumption", ret, telemetry.MetricEnergyJoules) {
-		x.r.Set(telemetry.MetricEnergyJoules, float64(mj)/1e3)
-	}
+	figure[uint64](x, "GetTotalEnergyConsumption", telemetry.MetricEnergyJoules, 1e3,
+		math.Inf(1))(x.d.h.GetTotalEnergyConsumption())
 }
 
 // pcie reads the throughput where GPM does not give it: the call takes 20 ms in
@@ -148,14 +141,13 @@ func (x *look) pcie() {
 		x.errs = append(x.errs, telemetry.ErrUnsupported)
 		return
 	}
-	if kb, ret := x.d.h.GetPcieThroughput(nvml.PCIE_UTIL_TX_BYTES); x.ok("GetPcieThroughput", ret,
-		telemetry.MetricPCIeTxBytesPerS) {
-		x.r.Set(telemetry.MetricPCIeTxBytesPerS, float64(kb)*1e3)
+	read := func(m telemetry.Metric, counter nvml.PcieUtilCounter) {
+		if kb, ret := x.d.h.GetPcieThroughput(counter); x.ok("GetPcieThroughput", ret, m) {
+			x.r.Set(m, float64(kb)*1e3)
+		}
 	}
-	if kb, ret := x.d.h.GetPcieThroughput(nvml.PCIE_UTIL_RX_BYTES); x.ok("GetPcieThroughput", ret,
-		telemetry.MetricPCIeRxBytesPerS) {
-		x.r.Set(telemetry.MetricPCIeRxBytesPerS, float64(kb)*1e3)
-	}
+	read(telemetry.MetricPCIeTxBytesPerS, nvml.PCIE_UTIL_TX_BYTES)
+	read(telemetry.MetricPCIeRxBytesPerS, nvml.PCIE_UTIL_RX_BYTES)
 }
 
 // processes lists the processes with a compute, MPS or graphics context, each once, in the order of their ids.
@@ -174,13 +166,11 @@ func (x *look) processes() {
 	if graphics, ret := x.d.h.GetGraphicsRunningProcesses(); x.ok("GetGraphicsRunningProcesses", ret) {
 		all = append(all, graphics...)
 	}
-	slices.SortStableFunc(all, func(a, b nvml.ProcessInfo) int {
+	compare := func(a, b nvml.ProcessInfo) int {
 		return cmp.Or(cmp.Compare(a.Pid, b.Pid), cmp.Compare(a.GpuInstanceId, b.GpuInstanceId))
-	})
-	all = slices.CompactFunc(all, func(a, b nvml.ProcessInfo) bool {
-		return a.Pid == b.Pid &&
-			a.GpuInstanceId == b.GpuInstanceId
-	})
+	}
+	slices.SortStableFunc(all, compare)
+	all = slices.CompactFunc(all, func(a, b nvml.ProcessInfo) bool { return compare(a, b) == 0 })
 	x.d.mu.Lock()
 	defer x.d.mu.Unlock()
 	names := make(map[uint32]string, len(all))
@@ -212,8 +202,7 @@ func (d *device) processName(pid uint32) string {
 	if ret != nvml.SUCCESS {
 		return ""
 	}
-	program, _, _ := strings.Cut(full, " ")
-	return path.Base(program)
+	return telemetry.ProgramName(full)
 }
 
 // clockSlack is the furthest that a sample may lie in the future, and that the

@@ -317,17 +317,9 @@ func (d *device) inventory(index int) (telemetry.GPU, error) {
 	return g, errors.Join(x.errs...)
 }
 
-// inventoryInstances lists the MIG devices, one for each compute instance.
 func (x *look) inventoryInstances(g *telemetry.GPU) {
-	n, ret := x.d.h.GetMaxMigDeviceCount()
-	if !x.ok("GetMaxMigDeviceCount", ret) {
-		return
-	}
-	for i := range n {
-		h, ret := x.d.h.GetMigDeviceHandleByIndex(i)
-		if ret == nvml.ERROR_NOT_FOUND || ret == nvml.ERROR_INVALID_ARGUMENT || !x.ok("GetMigDeviceHandleByIndex", ret) {
-			continue
-		}
+	devices, _ := x.migDevices()
+	for _, h := range devices {
 		var in telemetry.MIGInstance
 		if id, ret := h.GetGpuInstanceId(); ret == nvml.SUCCESS {
 			in.ID = telemetry.Some(id)

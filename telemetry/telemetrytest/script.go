@@ -63,7 +63,6 @@ type Instance struct {
 	Figures       map[telemetry.Metric]float64
 }
 
-// groupOf says with which group a metric is read.
 func groupOf(m telemetry.Metric) telemetry.Groups {
 	switch m {
 	case telemetry.MetricEnergyJoules:
@@ -77,7 +76,6 @@ func groupOf(m telemetry.Metric) telemetry.Groups {
 	return telemetry.GroupBasic
 }
 
-// check returns every problem of the script.
 func (s *Script) check() error {
 	var probs problem.List
 	probs.If(len(s.GPUs) == 0, "gpus", "script at least one", "telemetrytest: the script has no GPUs")

@@ -40,18 +40,16 @@ const maxHead = 1 << 20
 // takeHead takes a piece of an answer's head, and returns what follows it.
 func (t *tap) takeHead(b []byte, stamp int64) (rest []byte, err error) {
 	for {
-		n := t.scan.scan(b)
-		t.head = append(t.head, b[:n]...)
-		b = b[n:]
-		if err := t.firstLine(); err != nil {
-			return nil, err
-		}
-		if !t.scan.found {
+		before := len(t.head)
+		t.head = append(t.head, b...)
+		end := headEnd(t.head, max(before-2, 0))
+		if end < 0 {
 			if t.early+len(t.head) > maxHead {
 				return nil, fmt.Errorf("net/http: server response headers exceeded %d bytes; aborted", maxHead)
 			}
-			return nil, nil
+			return nil, t.firstLine()
 		}
+		t.head, b = t.head[:end], b[end-before:]
 		resp := t.memo.of(t.head)
 		if resp == nil {
 			if resp, err = t.response(t.head); err != nil {
@@ -61,7 +59,7 @@ func (t *tap) takeHead(b []byte, stamp int64) (rest []byte, err error) {
 		}
 		if resp.StatusCode/100 == 1 && resp.StatusCode != http.StatusSwitchingProtocols {
 			t.early += len(t.head)
-			t.head, t.scan, t.begun = t.head[:0], headEnd{}, false
+			t.head, t.begun = t.head[:0], false
 			continue
 		}
 		at, _ := t.stamps.of(stamp)
@@ -97,7 +95,6 @@ func (m *headMemo) keep(head []byte, resp *http.Response) {
 	}
 }
 
-// response reads a head.
 func (t *tap) response(head []byte) (*http.Response, error) {
 	t.text.Reset(head)
 	if t.lines == nil {
@@ -109,7 +106,7 @@ func (t *tap) response(head []byte) (*http.Response, error) {
 
 // firstLine looks at the first line as soon as it is there: what is not HTTP may never come to the end of a head.
 func (t *tap) firstLine() error {
-	if t.begun || t.scan.found {
+	if t.begun {
 		return nil
 	}
 	end := bytes.IndexByte(t.head, '\n')
@@ -131,36 +128,17 @@ var tlsAlert = []byte{21, 3}
 
 var postRequest = &http.Request{Method: http.MethodPost}
 
-// headEnd finds the end of an answer's head: the first empty line.
-type headEnd struct {
-	found bool
-	state int // of the bytes before: 1 after LF, 2 after LF CR
-}
-
-// scan returns how many bytes of b belong to the head.
-func (h *headEnd) scan(b []byte) int {
-	at := 0
-	for at < len(b) {
-		c := b[at]
-		if h.state == 0 {
-			n := bytes.IndexByte(b[at:], '\n')
-			if n < 0 {
-				return len(b)
-			}
-			at += n + 1
-			h.state = 1
-			continue
+// headEnd returns where an answer's head ends, with its first empty line, whose line before ends after from; -1 where
+// that has not come yet.
+func headEnd(text []byte, from int) int {
+	for {
+		n := bytes.IndexByte(text[from:], '\n')
+		if n < 0 {
+			return -1
 		}
-		at++
-		switch {
-		case c == '\n':
-			h.found = true
-			return at
-		case c == '\r' && h.state == 1:
-			h.state = 2
-		default:
-			h.state = 0
+		from += n + 1
+		if rest := bytes.TrimPrefix(text[from:], []byte("\r")); len(rest) > 0 && rest[0] == '\n' {
+			return len(text) - len(rest) + 1
 		}
 	}
-	return len(b)
 }

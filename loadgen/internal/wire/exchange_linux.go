@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -133,13 +134,12 @@ func (h *Host) take(ctx context.Context, fresh bool) (c *pollConn, idle time.Dur
 func (h *Host) pop() *pollConn {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := len(h.idle)
-	if n == 0 {
+	last := len(h.idle) - 1
+	if last < 0 {
 		return nil
 	}
-	c := h.idle[n-1]
-	h.idle[n-1] = nil
-	h.idle = h.idle[:n-1]
+	c := h.idle[last]
+	h.idle = slices.Delete(h.idle, last, last+1)
 	return c
 }
 

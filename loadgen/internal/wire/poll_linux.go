@@ -286,7 +286,7 @@ func (p *poller) read(c *pollConn, t *tap, all bool) {
 	// The others' turn; the change of the interest makes a new edge.
 	ev := pollInterest(c.fd)
 	if err := unix.EpollCtl(p.sockets, unix.EPOLL_CTL_MOD, c.fd, &ev); err != nil {
-		c.untap(c.opError("read", "epoll_ctl", err.(syscall.Errno)))
+		c.untap(c.opError("read", "epoll_ctl", err))
 	}
 }
 

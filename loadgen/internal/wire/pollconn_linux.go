@@ -92,12 +92,12 @@ func (p *poller) add(c *pollConn) error {
 
 func (c *pollConn) lastStamp() int64 { return c.last.Load() }
 
-func (c *pollConn) opError(op, call string, errno syscall.Errno) error {
-	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.remote, Err: os.NewSyscallError(call, errno)}
-}
-
-func (c *pollConn) closedError(op string) error {
-	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.remote, Err: net.ErrClosed}
+// opError names the system call that failed; EBADF stands for a closed connection.
+func (c *pollConn) opError(op, call string, err error) error {
+	if err = os.NewSyscallError(call, err); errors.Is(err, syscall.EBADF) {
+		err = net.ErrClosed
+	}
+	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.remote, Err: err}
 }
 
 // Close ends reads, writes and a tap. Only the first call does something.
@@ -106,10 +106,10 @@ func (c *pollConn) Close() error {
 	p.mu.Lock()
 	if c.fd < 0 {
 		p.mu.Unlock()
-		return c.closedError("close")
+		return c.opError("close", "close", syscall.EBADF)
 	}
 	delete(p.conns, int32(c.fd))
-	c.untap(c.closedError("read"))
+	c.untap(c.opError("read", "recvmsg", syscall.EBADF))
 	c.life.Lock()
 	fd := c.fd
 	c.fd = -1
@@ -117,7 +117,7 @@ func (c *pollConn) Close() error {
 	close(c.closed)
 	p.mu.Unlock()
 	if err := unix.Close(fd); err != nil {
-		return c.opError("close", "close", err.(syscall.Errno))
+		return c.opError("close", "close", err)
 	}
 	return nil
 }
@@ -146,8 +146,6 @@ func (c *pollConn) send(ctx context.Context, b []byte) error {
 				c.ended <- err // for await
 				return errAnswered
 			}
-		case syscall.EBADF:
-			return c.closedError("write")
 		default:
 			return c.opError("write", "write", errno)
 		}
@@ -180,8 +178,8 @@ func (c *pollConn) usable() bool {
 	default:
 	}
 	var b [1]byte
-	_, _, errno, open := c.readSome(b[:])
-	return open && errno == syscall.EAGAIN
+	_, _, errno := c.readSome(b[:])
+	return errno == syscall.EAGAIN
 }
 
 // unseen says that the other side, which has ended the connection, never took what was
@@ -206,7 +204,6 @@ func (c *pollConn) listen(t *tap) {
 	}
 }
 
-// await waits for the end of a tap.
 func (c *pollConn) await(ctx context.Context) error {
 	select {
 	case err := <-c.ended:
@@ -228,35 +225,39 @@ func (c *pollConn) Read(b []byte) (int, error) {
 		c.held = c.held[n:]
 		return n, nil
 	}
+	n, _, err := c.receive(b)
+	return n, err
+}
+
+// receive waits for what the socket brings next, and reads it.
+func (c *pollConn) receive(b []byte) (n int, stamp int64, err error) {
 	for {
-		n, stamp, errno, open := c.readSome(b)
+		n, stamp, errno := c.readSome(b)
 		switch {
-		case !open:
-			return 0, c.closedError("read")
 		case errno == syscall.EAGAIN:
 			select {
 			case <-c.readable:
 			case <-c.closed:
 			}
 		case errno != 0:
-			return 0, c.opError("read", "recvmsg", errno)
+			return 0, 0, c.opError("read", "recvmsg", errno)
 		case n == 0:
-			return 0, io.EOF
+			return 0, 0, io.EOF
 		default:
 			c.last.Store(stamp)
-			return n, nil
+			return n, stamp, nil
 		}
 	}
 }
 
-func (c *pollConn) readSome(b []byte) (n int, stamp int64, errno syscall.Errno, open bool) {
+// readSome reads what there is; EBADF stands for a closed connection.
+func (c *pollConn) readSome(b []byte) (n int, stamp int64, errno syscall.Errno) {
 	c.life.RLock()
 	defer c.life.RUnlock()
 	if c.fd < 0 {
-		return 0, 0, 0, false
+		return 0, 0, syscall.EBADF
 	}
-	n, stamp, errno = c.recv.read(uintptr(c.fd), b)
-	return n, stamp, errno, true
+	return c.recv.read(uintptr(c.fd), b)
 }
 
 // errHandOver ends a tap on the poller so that the request's own goroutine goes on.
@@ -266,29 +267,19 @@ var errHandOver = errors.New("loadgen: handed over")
 func (c *pollConn) feed(t *tap) error {
 	buf := make([]byte, pollBuffer)
 	for {
-		n, stamp, errno, open := c.readSome(buf)
+		n, stamp, err := c.receive(buf)
 		switch {
-		case !open:
-			return c.closedError("read")
-		case errno == syscall.EAGAIN:
-			select {
-			case <-c.readable:
-			case <-c.closed:
-			}
-		case errno != 0:
-			return c.opError("read", "recvmsg", errno)
-		case n == 0:
+		case err == io.EOF:
 			return t.cut()
-		default:
-			c.last.Store(stamp)
-			if _, ended, err := t.take(buf[:n], stamp); ended {
-				return err
-			}
+		case err != nil:
+			return err
+		}
+		if _, ended, err := t.take(buf[:n], stamp); ended {
+			return err
 		}
 	}
 }
 
-// untap ends the tap if there is one.
 func (c *pollConn) untap(err error) {
 	if c.tapped.Swap(nil) != nil {
 		c.ended <- err

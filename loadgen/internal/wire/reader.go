@@ -104,8 +104,7 @@ type tap struct {
 	memo    *headMemo
 	inHead  bool
 	head    []byte // and, of an answer that is not tapped, what followed
-	scan    headEnd
-	begun   bool // the first line is dealt with
+	begun   bool   // the first line is dealt with
 	text    bytes.Reader
 	lines   *bufio.Reader
 	early   int  // bytes of informational responses

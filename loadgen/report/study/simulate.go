@@ -55,7 +55,6 @@ var simulatedModel = loadgentest.Model{
 	SMDemand: 0.7, BandwidthDemand: 0.6,
 }
 
-// open starts the servers.
 func (h hosting) open(seed uint64, inMemory bool) (*loadgentest.Simulation, error) {
 	var seats []loadgentest.Seat
 	for i := range h.servers {

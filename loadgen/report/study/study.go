@@ -117,7 +117,6 @@ func (t *test) run(
 	return res, err
 }
 
-// repeated names a repeat.
 func (t *test) repeated(name string, repeat int) string {
 	if t.Repeats > 1 {
 		return fmt.Sprintf("%s-%d", name, repeat+1)
@@ -135,7 +134,6 @@ func fileName(name string) string {
 	}, name)
 }
 
-// level is a load of a sweep and its short name.
 type level struct {
 	name        string
 	concurrency int
