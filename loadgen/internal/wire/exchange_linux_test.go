@@ -143,7 +143,11 @@ func TestExchangeCancelled(t *testing.T) {
 		h, _ := newHost(t, ln.Addr().String(), "/")
 		body, cause := strings.Repeat("x", size), errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(200*time.Millisecond, func() { cancel(cause) })
+		dial := h.dial
+		h.dial = func(ctx context.Context) (net.Conn, error) { // a busy machine takes its time until then
+			defer time.AfterFunc(200*time.Millisecond, func() { cancel(cause) })
+			return dial(ctx)
+		}
 		if _, _, err := exchange(ctx, h, body); !errors.Is(err, cause) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
