@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -14,7 +15,7 @@ import (
 const (
 	// modelError is the part by which the means of a window miss what the law of steps says of them even without
 	// chance, as the standard deviation of their logarithm.
-	modelError = 0.015
+	modelError = 0.0125
 	// leastSpread is the ratio of the largest to the smallest mean batch, or prompt, of the windows from which on
 	// they tell a slope.
 	leastSpread = 1.5
@@ -35,35 +36,13 @@ func fitOf(windows []window) *fitting {
 	f := &fitting{}
 	f.Windows = len(windows)
 	d := dispersion(windows)
-	var batch, prompt line
-	for range settles {
-		step, prefill := batch, prompt
-		batch, prompt = line{}, line{}
-		for i := range windows {
-			w := &windows[i]
-			seen := max(1, w.batch+d)
-			own := 0.0 // of the step in which a prompt is computed
-			if w.stepped {
-				own = step.at(max(1, w.batch))
-			}
-			extra := (1e3*w.first - own) / (1 + w.together(step.at(seen), own, prefill.at(w.prompt/1e3)))
-			if w.first > 0 && w.requests > 0 && w.prompt >= 1 {
-				prompt.add(w.prompt/1e3, max(extra, 0), w.requests)
-			}
-			if prefill.n > 0 {
-				extra = prefill.at(w.prompt / 1e3)
-			}
-			share := min(0.9, w.requests*max(extra, 0)/1e3/w.seconds)
-			batch.add(seen, 1e3*w.gap*(1-share), w.seconds*w.batch)
-		}
-		batch.solve()
-		prompt.solve()
-	}
+	batch, prompt := settle(windows, d)
 	f.take(&batch, &f.Step, &f.StepSequence, &f.StepAt, &f.Batch, "the windows' batches are too alike to tell how a "+
 		"decode step grows with the batch: one load only")
 	f.take(&prompt, &f.Prefill, &f.PrefillToken, &f.PrefillAt, &f.Prompt, "the windows' prompts are too alike to tell "+
 		"a prefill's fixed part from that of each token")
 	f.Prompt *= 1e3
+	f.leaveOut(windows, d)
 	if prompt.n == 0 {
 		f.Unknown = append(f.Unknown, "prefills: the pages do not say when requests began and got their first token")
 	} else if windows[0].Queue == nil && windows[0].PromptSeconds.IsZero() {
@@ -82,6 +61,81 @@ func fitOf(windows []window) *fitting {
 		f.Unknown = append(f.Unknown, "the server's slots and what saturates it: nothing waited on any page")
 	}
 	return f
+}
+
+// settle fits steps against batches and prefills against prompts (in thousands of tokens) until they agree.
+func settle(windows []window, d float64) (batch, prompt line) {
+	for range settles {
+		step, prefill := batch, prompt
+		batch, prompt = line{}, line{}
+		for i := range windows {
+			w := &windows[i]
+			seen, own, together := w.beside(&step, &prefill, d)
+			extra := max((1e3*w.first-own)/(1+together), 0)
+			if w.first > 0 && w.requests > 0 && w.prompt >= 1 {
+				prompt.add(w.prompt/1e3, extra, w.requests)
+			}
+			if prefill.n > 0 {
+				extra = max(prefill.at(w.prompt/1e3), 0)
+			}
+			batch.add(seen, 1e3*w.gap*(1-w.share(extra)), w.seconds*w.batch)
+		}
+		batch.solve()
+		prompt.solve()
+	}
+	return batch, prompt
+}
+
+// beside returns the mean batch that a window's tokens see, the step in which a prompt is computed, 0 where that is
+// none, in ms, and how many other requests begin in it.
+func (w *window) beside(step, prefill *line, d float64) (seen, own, together float64) {
+	seen = max(1, w.batch+d)
+	if w.stepped {
+		own = step.at(max(1, w.batch))
+	}
+	return seen, own, w.together(step.at(seen), own, prefill.at(w.prompt/1e3))
+}
+
+// share is the part of a window's time that goes to prefills of so many ms.
+func (w *window) share(prefill float64) float64 { return min(0.9, w.requests*prefill/1e3/w.seconds) }
+
+// folds are the most parts that windows are left out in.
+const folds = 8
+
+// leaveOut finds how far the means of windows lie from what a fit to the others says of them: windows of like batches
+// together, as in CV+ (Barber and others, Predictive inference with the jackknife+, Annals of Statistics 49(1), 2021),
+// each alone where they are few, and Student's t for the quantile that so few errors do not have.
+func (f *fitting) leaveOut(windows []window, d float64) {
+	n := min(folds, len(windows))
+	if n < 3 {
+		return
+	}
+	sorted := slices.SortedStableFunc(slices.Values(windows), func(a, b window) int {
+		return cmp.Compare(a.batch, b.batch)
+	})
+	gap, first := 0.0, 0.0
+	for k := range n {
+		from, to := k*len(sorted)/n, (k+1)*len(sorted)/n
+		step, prefill := settle(slices.Concat(sorted[:from], sorted[to:]), d)
+		var got, said [2]float64 // sums of gaps and of times to the first token
+		for i := range sorted[from:to] {
+			w := &sorted[from+i]
+			seen, own, together := w.beside(&step, &prefill, d)
+			extra := max(prefill.at(w.prompt/1e3), 0)
+			tokens := w.seconds * w.batch / w.gap
+			got[0], said[0] = got[0]+tokens*1e3*w.gap, said[0]+tokens*step.at(seen)/(1-w.share(extra))
+			got[1], said[1] = got[1]+w.requests*1e3*w.first, said[1]+w.requests*(own+extra*(1+together))
+		}
+		gap += math.Pow(math.Log(got[0]/said[0]), 2) / float64(n)
+		if got[1] > 0 && said[1] > 0 {
+			first += math.Pow(math.Log(got[1]/said[1]), 2) / float64(n)
+		}
+	}
+	t := distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(0.95)
+	f.StepLeftOut = profile.Some(min(3, t*math.Sqrt(gap)))
+	if first > 0 {
+		f.PrefillLeftOut = profile.Some(min(3, t*math.Sqrt(first)))
+	}
 }
 
 // together is the number of other requests that begin in the same step as one: those that come while the GPU is at

@@ -23,6 +23,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	simulated "github.com/cotenant/cotenant/decision/predict/serving"
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/serving"
@@ -117,21 +118,27 @@ func TestOneLoadOnly(t *testing.T) {
 	}
 }
 
-// What engines made of the profiles say of a load that was not seen is held against the server itself.
+// What engines made of the profiles say of a load that was not seen is held against the server itself. modelError and
+// how windows are left out were chosen on the servers 500 to 547.
 func TestPredictionsFromProfiles(t *testing.T) {
 	t.Parallel()
 	race.Long(t)
-	n := 0
-	var miss [2]float64
+	n, most := 0, 1.0 // of so few as the plain run has all may hold
+	var miss, width [2]float64
 	inside := 0
-	for i := range 12 {
-		s := newServer(truths(300+i), uint64(i))
+	from, servers := 300, 12
+	if nightly.Enabled {
+		from, servers, most = 700, 64, 0.97
+	}
+	for i := range servers {
+		s := newServer(truths(from+i), uint64(i))
 		var phases []phase
 		for k, busy := range []float64{0.1, 0.3, 0.5} {
 			prompt := []float64{300, 900, 500}[(k+i)%3]
 			phases = append(phases, phase{600, s.rate(busy, prompt, 120), prompt, 120})
 		}
 		p := observed(t, s, phases...)[0]
+		p.GPU = "simulated GPU"
 		prompt := []float64{600, 150, 1200}[i%3] // also beyond the windows'
 		asked := phase{900, s.rate(0.4, prompt, 80), prompt, 80}
 		fresh := newServer(s.truth, uint64(1000+i))
@@ -144,15 +151,16 @@ func TestPredictionsFromProfiles(t *testing.T) {
 		}{{profile.MetricTPOTP50, tpot}, {profile.MetricTTFTP50, ttft}} {
 			n++
 			off := math.Abs(got[v.m].Value/v.want - 1)
-			miss[k] += off / 12
+			miss[k] += off / float64(servers)
+			width[k] += got[v.m].WidthFraction() / float64(servers)
 			if got[v.m].Contains(v.want) {
 				inside++
 			}
 			t.Logf("%d stepped %v %v: %v, in truth %.2f", i, s.stepped, v.m, got[v.m], v.want)
 		}
 	}
-	t.Logf("mean errors %.3f, inside %d of %d", miss, inside, n)
-	if miss[0] > 0.08 || miss[1] > 0.15 || inside < n*85/100 {
+	t.Logf("mean errors %.3f, widths %.3f, inside %d of %d", miss, width, inside, n)
+	if miss[0] > 0.08 || miss[1] > 0.15 || inside < n*85/100 || float64(inside) > most*float64(n) {
 		t.Errorf("TPOT and TTFT are missed by %.3f on average; the intervals hold %d of %d", miss, inside, n)
 	}
 }
@@ -248,6 +256,9 @@ func foreseen(t *testing.T, p *observe.Profile, requests []simulated.Request) ma
 		prior.ChunkTokens = 8192
 	}
 	predictor := predict.NewPredictor()
+	if predict.SimulatedGPU(p.GPU) {
+		predictor.GPU = p.GPU
+	}
 	engine, err := predictor.Engine(prior, solo)
 	if err != nil {
 		t.Fatal(err)

@@ -102,7 +102,7 @@ func (p *Predictor) Engine(prior costs.Engine, s profile.Solo) (costs.Engine, er
 		e.Sequences = v
 	}
 	if base.Fit != nil {
-		applyFit(base.Fit, &e)
+		applyFit(base.Fit, &e, SimulatedGPU(base.GPU))
 	}
 	return e, nil
 }
@@ -218,30 +218,53 @@ func (p *Predictor) addedByMPS(e *costs.Engine, profiles []*profile.SoloProfile)
 }
 
 // applyFit takes what was fitted over into an engine. Where a prefill's fixed part was not told from that of its
-// tokens, half of what one takes at the mean prompt is either's.
-func applyFit(f *profile.ServingFit, e *costs.Engine) {
+// tokens, half of what one takes at the mean prompt is either's. The errors to expect are those of the windows that
+// were left out, and of a real engine what its steps and prefills differ by from one run to the next.
+func applyFit(f *profile.ServingFit, e *costs.Engine, simulated bool) {
 	set := func(c *costs.Cost, i profile.Interval, part float64) {
 		if i.Value > 0 {
 			*c = costs.Cost{Value: part * i.Value, Basis: sharing.BasisFitted,
 				Sigma: math.Log(max(i.High, i.Value)/max(i.Low, i.Value/10)) / (2 * profile.Z90)}
 		}
 	}
+	// about takes a line over whose value at the mean moves by itself, and its slope about that.
+	about := func(fixed, slope *costs.Cost, f, s, at profile.Interval) bool {
+		set(fixed, f, 1)
+		set(slope, s, 1)
+		if f.Value > 0 && s.Value > 0 {
+			fixed.Sigma = math.Log1p((at.High-at.Value)/f.Value) / profile.Z90
+		}
+		return f.Value > 0 && s.Value > 0
+	}
 	if f.Step.Value > 0 { // in what was fitted
 		e.StepMatrix, e.StepContext, e.StepExperts, e.Captured = costs.Cost{}, costs.Cost{}, costs.Cost{}, nil
 	}
-	set(&e.Step, f.Step, 1)
-	set(&e.StepSequence, f.StepSequence, 1)
+	if about(&e.Step, &e.StepSequence, f.Step, f.StepSequence, f.StepAt) {
+		e.Batch = f.Batch
+	}
 	if f.PrefillAt.Value > 0 {
 		e.Adds, e.Prefill, e.PrefillToken, e.PrefillContext = true, costs.Cost{}, costs.Cost{}, costs.Cost{}
 		e.PrefillBusy.Value = 1
 		if f.PrefillToken.Value > 0 || f.Prefill.Low > 0 {
-			set(&e.Prefill, f.Prefill, 1)
-			set(&e.PrefillToken, f.PrefillToken, 1)
+			if about(&e.Prefill, &e.PrefillToken, f.Prefill, f.PrefillToken, f.PrefillAt) {
+				e.Prompt = f.Prompt
+			}
 		} else {
 			set(&e.Prefill, f.PrefillAt, 0.5)
 			set(&e.PrefillToken, f.PrefillAt, 0.5e3/max(f.Prompt, 1))
 		}
 	}
+	left := func(m profile.Metric, of profile.Optional[float64], between float64) {
+		if v, ok := of.Get(); ok {
+			if simulated {
+				between = 0
+			}
+			e.Errors[m] = costs.Residual{HalfWidth: math.Hypot(v, profile.Z90*between)}
+		}
+	}
+	e.Errors = costs.Residuals{}
+	left(profile.MetricTPOTP50, f.StepLeftOut, stepSigma)
+	left(profile.MetricTTFTP50, f.PrefillLeftOut, prefillSigma)
 	if v, ok := f.Slots.Get(); ok {
 		e.Sequences = v
 	}

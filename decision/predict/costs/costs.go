@@ -69,6 +69,10 @@ type Engine struct {
 	OverheadSigma float64       // standard deviation of its logarithm; 0 = it is known
 	Adapters      Adapters
 	Sleep         Sleep
+	// Of costs that were fitted to a server's metrics: the mean batch and prompt, about which a step and a prefill turn
+	// when what they grow by is moved, and the errors to expect of the server alone besides its costs'.
+	Batch, Prompt float64
+	Errors        Residuals
 }
 
 // CountedTurns is the number of time slices that a decode step of a batch was counted to take beside a neighbour that

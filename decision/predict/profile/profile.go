@@ -72,13 +72,17 @@ type ServingFit struct {
 	Prefill      Interval `yaml:"prefill_ms" json:"prefill_ms,omitzero"`
 	PrefillToken Interval `yaml:"prefill_ms_per_1k" json:"prefill_ms_per_1k,omitzero"`
 	// StepAt and PrefillAt are both at Batch sequences and Prompt tokens, the means that were seen.
-	StepAt    Interval          `yaml:"step_at_mean_ms" json:"step_at_mean_ms,omitzero"`
-	PrefillAt Interval          `yaml:"prefill_at_mean_ms" json:"prefill_at_mean_ms,omitzero"`
-	Batch     float64           `yaml:"batch" json:"batch"`
-	Prompt    float64           `yaml:"prompt" json:"prompt"`
-	Chunk     Optional[int]     `yaml:"chunk" json:"chunk,omitzero"`   // most tokens that a step computed
-	Slots     Optional[int]     `yaml:"slots" json:"slots,omitzero"`   // sequences at which it made others wait
-	KVUse     Optional[float64] `yaml:"kv_use" json:"kv_use,omitzero"` // largest share of the KV cache in use
+	StepAt    Interval `yaml:"step_at_mean_ms" json:"step_at_mean_ms,omitzero"`
+	PrefillAt Interval `yaml:"prefill_at_mean_ms" json:"prefill_at_mean_ms,omitzero"`
+	// StepLeftOut and PrefillLeftOut are half-widths of 90% intervals on the scale of logarithms: how far the mean times
+	// between tokens, and to the first, of windows lie from what a fit to the other windows says of them.
+	StepLeftOut    Optional[float64] `yaml:"step_left_out" json:"step_left_out,omitzero"`
+	PrefillLeftOut Optional[float64] `yaml:"prefill_left_out" json:"prefill_left_out,omitzero"`
+	Batch          float64           `yaml:"batch" json:"batch"`
+	Prompt         float64           `yaml:"prompt" json:"prompt"`
+	Chunk          Optional[int]     `yaml:"chunk" json:"chunk,omitzero"`   // most tokens that a step computed
+	Slots          Optional[int]     `yaml:"slots" json:"slots,omitzero"`   // sequences at which it made others wait
+	KVUse          Optional[float64] `yaml:"kv_use" json:"kv_use,omitzero"` // largest share of the KV cache in use
 	// share of the prompts' tokens that was cached
 	Hits Optional[float64] `yaml:"prefix_hits" json:"prefix_hits,omitzero"`
 	// share of the proposed tokens that was kept
@@ -99,6 +103,8 @@ func (f *ServingFit) check(list *problem.List, path string) {
 	}
 	list.If(!(f.Batch >= 0 && f.Batch <= 1<<20 && f.Prompt >= 0 && f.Prompt <= 1<<24), path, "",
 		"has a mean batch of %v and prompts of %v tokens", f.Batch, f.Prompt)
+	checkFraction(list, problem.Join(path, "step_left_out"), f.StepLeftOut, 3)
+	checkFraction(list, problem.Join(path, "prefill_left_out"), f.PrefillLeftOut, 3)
 	checkFraction(list, problem.Join(path, "kv_use"), f.KVUse, 1)
 	checkFraction(list, problem.Join(path, "prefix_hits"), f.Hits, 1)
 	checkFraction(list, problem.Join(path, "accepted"), f.Accepted, 1)

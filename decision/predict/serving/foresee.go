@@ -88,7 +88,10 @@ func (p *play) residuals(service int) costs.Residuals {
 	out := costs.Residuals{}
 	for _, r := range p.services[service].replicas {
 		for m := range profile.Metric(profile.MetricCount) {
-			e := costs.Residual{HalfWidth: aloneHalfWidths[m]}
+			e, own := p.services[service].s.Engine.Errors[m]
+			if !own {
+				e.HalfWidth = aloneHalfWidths[m]
+			}
 			if len(r.GPU.Replicas) > 1 || r.GPU.Mechanism == sharing.MechanismMPS {
 				e = p.calibration.Residuals(r.GPU.Mechanism)[m]
 				e.HalfWidth = max(e.HalfWidth, leastHalfWidths[r.GPU.Mechanism][m])
@@ -117,9 +120,13 @@ func (c *Cluster) uncertain() []string {
 	return names
 }
 
-// profiled says whether a cost was read from profiles in all services.
+// profiled says whether a cost was read from profiles in all services: what it leaves open is part of the errors that
+// are expected of servers in general, and not of those of the windows that a server's own fit left out.
 func (c *Cluster) profiled(name string) bool {
 	for i := range c.Services {
+		if len(c.Services[i].Engine.Errors) > 0 {
+			return false
+		}
 		for n, cost := range c.Services[i].Engine.Costs() {
 			if n == name && cost.Sigma > 0 && cost.Basis != sharing.BasisFitted && cost.Basis != sharing.BasisMeasured {
 				return false
@@ -168,8 +175,14 @@ func (c Cluster) shifted(name string, z float64) Cluster {
 		}
 		for n, cost := range c.Services[i].Engine.Costs() {
 			if n == name {
+				was := cost.Value
 				cost.Value *= math.Exp(z * cost.Sigma)
+				e := &c.Services[i].Engine
 				switch name {
+				case "step_sequence":
+					e.Step.Value = max(0, e.Step.Value-(cost.Value-was)*e.Batch)
+				case "prefill_token":
+					e.Prefill.Value = max(0, e.Prefill.Value-(cost.Value-was)*e.Prompt/1e3)
 				case "host_fraction", "prefill_busy", "decode_sm", "prefill_sm":
 					cost.Value = min(cost.Value, 1)
 				}
