@@ -34,11 +34,7 @@ func (d *Decoder) Addf(path string, n *yaml.Node, remedy, format string, args ..
 	d.list.Add(&problem.Problem{Path: path, Line: line, Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
-var (
-	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
-	nodeDecoder     = reflect.TypeFor[NodeDecoder]()
-	duration        = reflect.TypeFor[time.Duration]()
-)
+var duration = reflect.TypeFor[time.Duration]()
 
 // Value decodes n into v, a non-nil pointer.
 func (d *Decoder) Value(path string, n *yaml.Node, v any) {
@@ -46,38 +42,37 @@ func (d *Decoder) Value(path string, n *yaml.Node, v any) {
 }
 
 func (d *Decoder) value(path string, n *yaml.Node, v reflect.Value) {
-	if v.CanAddr() && v.Addr().Type().Implements(nodeDecoder) {
-		v.Addr().Interface().(NodeDecoder).DecodeNode(d, path, n)
+	var to any
+	if v.CanAddr() {
+		to = v.Addr().Interface()
+	}
+	if own, ok := to.(NodeDecoder); ok {
+		own.DecodeNode(d, path, n)
 		return
 	}
-	if v.CanAddr() {
-		if at, ok := optional.Fill(v.Addr().Interface()); ok {
-			if isNull(n) {
-				v.SetZero()
-				return
-			}
+	if at, ok := optional.Fill(to); ok {
+		if isNull(n) {
+			v.SetZero()
+		} else {
 			d.value(path, n, reflect.ValueOf(at).Elem())
-			return
 		}
+		return
 	}
 	if v.Kind() == reflect.Pointer {
-		if isNull(n) {
-			return
+		if !isNull(n) {
+			v.Set(reflect.New(v.Type().Elem()))
+			d.value(path, n, v.Elem())
 		}
-		v.Set(reflect.New(v.Type().Elem()))
-		d.value(path, n, v.Elem())
 		return
 	}
 	if isNull(n) {
 		d.Addf(path, n, "give a value or leave the key out", "has no value")
 		return
 	}
-	if v.CanAddr() && v.Addr().Type().Implements(textUnmarshaler) {
+	if text, ok := to.(encoding.TextUnmarshaler); ok {
 		if n.Kind != yaml.ScalarNode {
 			d.Addf(path, n, "", "must be a single value, not %s", kindName(n))
-			return
-		}
-		if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(n.Value)); err != nil {
+		} else if err := text.UnmarshalText([]byte(n.Value)); err != nil {
 			d.Addf(path, n, "", "%v", err)
 		}
 		return
@@ -189,7 +184,7 @@ func (d *Decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		at := problem.Join(path, n.Content[i].Value)
 		key := reflect.New(v.Type().Key()).Elem()
-		if key.Kind() == reflect.String && !key.Addr().Type().Implements(textUnmarshaler) {
+		if _, text := key.Addr().Interface().(encoding.TextUnmarshaler); key.Kind() == reflect.String && !text {
 			key.SetString(n.Content[i].Value)
 		} else {
 			d.value(at, n.Content[i], key)

@@ -88,10 +88,11 @@ func Parse(data []byte, opts Options) ([]*yaml.Node, error) {
 		return nil, tooLarge(opts.maxBytes())
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	if i := invalidUTF8(data); i >= 0 {
-		return nil, &problem.Problem{Line: 1 + bytes.Count(data[:i], []byte("\n")),
-			Message: fmt.Sprintf("invalid UTF-8 on line %d", 1+bytes.Count(data[:i], []byte("\n"))),
-			Remedy:  "save the file as UTF-8"}
+	for i, line := range bytes.Split(data, []byte("\n")) {
+		if !utf8.Valid(line) {
+			return nil, &problem.Problem{Line: i + 1, Message: fmt.Sprintf("invalid UTF-8 on line %d", i+1),
+				Remedy: "save the file as UTF-8"}
+		}
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var docs []*yaml.Node
@@ -110,16 +111,16 @@ func Parse(data []byte, opts Options) ([]*yaml.Node, error) {
 		}
 		docs = append(docs, doc.Content[0])
 	}
-	var l problem.List
+	var d Decoder
 	count := 0
 	for i, n := range docs {
 		path := ""
 		if len(docs) > 1 {
 			path = fmt.Sprintf("document[%d]", i)
 		}
-		check(&l, path, n, 0, &count)
+		d.check(path, n, 0, &count)
 	}
-	return docs, l.Err()
+	return docs, d.Err()
 }
 
 // decodeDocument turns a panic of the parser on hostile input into an error.
@@ -132,42 +133,40 @@ func decodeDocument(dec *yaml.Decoder, doc *yaml.Node) (err error) {
 	return dec.Decode(doc)
 }
 
-func check(l *problem.List, path string, n *yaml.Node, depth int, count *int) {
+func (d *Decoder) check(path string, n *yaml.Node, depth int, count *int) {
 	if *count++; *count > maxNodes || depth > maxDepth {
-		l.Addf("", "", "the document is nested deeper than %d levels or has more than %d values", maxDepth, maxNodes)
+		d.Addf("", nil, "", "the document is nested deeper than %d levels or has more than %d values", maxDepth, maxNodes)
 		return
 	}
 	if n.Anchor != "" {
-		l.Add(&problem.Problem{Path: path, Line: n.Line, Message: "anchors are not allowed", Remedy: "write the value out"})
+		d.Addf(path, n, "write the value out", "anchors are not allowed")
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
-		l.Add(&problem.Problem{Path: path, Line: n.Line, Message: "aliases are not allowed", Remedy: "write the value out"})
+		d.Addf(path, n, "write the value out", "aliases are not allowed")
 		return
 	case yaml.ScalarNode:
 		if n.Style&yaml.TaggedStyle != 0 {
-			l.Add(&problem.Problem{Path: path, Line: n.Line, Message: "tags are not allowed", Remedy: "remove " + n.Tag})
+			d.Addf(path, n, "remove "+n.Tag, "tags are not allowed")
 		}
 	case yaml.MappingNode:
 		seen := map[string]int{}
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k, v := n.Content[i], n.Content[i+1]
 			if k.Kind != yaml.ScalarNode || k.Tag == "!!merge" {
-				l.Add(&problem.Problem{Path: path, Line: k.Line, Message: "a key must be a plain string",
-					Remedy: "write the keys out"})
+				d.Addf(path, k, "write the keys out", "a key must be a plain string")
 				continue
 			}
 			if first, dup := seen[k.Value]; dup {
-				l.Add(&problem.Problem{Path: problem.Join(path, k.Value), Line: k.Line,
-					Message: fmt.Sprintf("duplicate key (first on line %d)", first), Remedy: "keep one of them"})
+				d.Addf(problem.Join(path, k.Value), k, "keep one of them", "duplicate key (first on line %d)", first)
 			} else {
 				seen[k.Value] = k.Line
 			}
-			check(l, problem.Join(path, k.Value), v, depth+1, count)
+			d.check(problem.Join(path, k.Value), v, depth+1, count)
 		}
 	case yaml.SequenceNode:
 		for i, c := range n.Content {
-			check(l, fmt.Sprintf("%s[%d]", path, i), c, depth+1, count)
+			d.check(fmt.Sprintf("%s[%d]", path, i), c, depth+1, count)
 		}
 	}
 }
@@ -182,17 +181,6 @@ func (o Options) maxBytes() int {
 func tooLarge(limit int) error {
 	return &problem.Problem{Message: fmt.Sprintf("the input is larger than %d MiB", limit>>20),
 		Remedy: "split it, or check that this is the right file"}
-}
-
-func invalidUTF8(data []byte) int {
-	for i := 0; i < len(data); {
-		r, size := utf8.DecodeRune(data[i:])
-		if r == utf8.RuneError && size == 1 {
-			return i
-		}
-		i += size
-	}
-	return -1
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }

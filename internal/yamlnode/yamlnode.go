@@ -8,17 +8,15 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// Map builds a mapping from keys and values in turn. A value may be a
-// *yaml.Node, string, bool, int, []string, map[string]string, a list of nodes,
-// a pointer to a bool, int or string, or an optional.Value; a nil pointer, nil
-// node, nil list or missing value leaves its key out. Another type, or a key that is no string, is a mistake
-// of the program and gives a node that Encode refuses.
+// Map builds a mapping from keys and values in turn. A value may be a *yaml.Node, string, bool, int, map of these, a
+// struct as Struct takes it, a list of any, a pointer to one, or an optional.Value; a nil pointer, nil node, nil list,
+// empty map or missing value leaves its key out. Another type, or a key that is no string, is a mistake of the program
+// and gives a node that Encode refuses.
 func Map(kv ...any) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	for i := 0; i+1 < len(kv); i += 2 {
@@ -44,27 +42,10 @@ func Struct(v any) *yaml.Node {
 	for _, f := range reflect.VisibleFields(of.Type()) {
 		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		if field := of.FieldByIndex(f.Index); name != "" && !field.IsZero() {
-			n.Content = append(n.Content, Text(name), reflected(field))
+			n.Content = append(n.Content, Text(name), Value(field.Interface()))
 		}
 	}
 	return n
-}
-
-func reflected(v reflect.Value) *yaml.Node {
-	if _, ok := v.Interface().(interface{ Any() any }); ok {
-		return Value(v.Interface())
-	}
-	switch v.Kind() {
-	case reflect.Struct:
-		return Struct(v.Interface())
-	case reflect.Slice:
-		n := List()
-		for i := range v.Len() {
-			n.Content = append(n.Content, reflected(v.Index(i)))
-		}
-		return n
-	}
-	return Value(v.Interface())
 }
 
 // Text builds a string node, quoted where a reader of YAML 1.1 or 1.2 would
@@ -72,7 +53,8 @@ func reflected(v reflect.Value) *yaml.Node {
 func Text(s string) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(s)
-	if oldBool(s) || s != "" && strings.Trim(s, "0123456789:.+-_") == "" {
+	oldBool := slices.Contains([]string{"y", "n", "yes", "no", "on", "off"}, strings.ToLower(s))
+	if oldBool || s != "" && strings.Trim(s, "0123456789:.+-_") == "" {
 		n.Style = yaml.DoubleQuotedStyle
 	}
 	return n
@@ -81,14 +63,6 @@ func Text(s string) *yaml.Node {
 // Quoted builds a string node in double quotes.
 func Quoted(s string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s, Style: yaml.DoubleQuotedStyle}
-}
-
-func oldBool(s string) bool {
-	switch strings.ToLower(s) {
-	case "y", "n", "yes", "no", "on", "off":
-		return true
-	}
-	return false
 }
 
 // Some is a value of Map that leaves an empty text out.
@@ -107,55 +81,40 @@ func List(items ...*yaml.Node) *yaml.Node {
 // Value builds the node of v as Map describes, or nil to leave it out.
 func Value(v any) *yaml.Node {
 	switch v := v.(type) {
-	case nil:
-		return nil
 	case *yaml.Node:
 		if v == nil || v.Kind == yaml.MappingNode && len(v.Content) == 0 && v.Style&yaml.FlowStyle == 0 {
 			return nil
 		}
 		return v
-	case []*yaml.Node:
-		if len(v) == 0 {
-			return nil
-		}
-		return List(v...)
 	case string:
 		return Text(v)
-	case *string:
-		if v == nil {
-			return nil
-		}
-		return Text(*v)
-	case bool:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(v)}
-	case *bool:
-		if v == nil {
-			return nil
-		}
-		return Value(*v)
-	case int:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: strconv.Itoa(v)}
-	case *int:
-		if v == nil {
-			return nil
-		}
-		return Value(*v)
 	case interface{ Any() any }:
 		return Value(v.Any())
-	case []string:
-		if v == nil {
+	}
+	switch of := reflect.ValueOf(v); of.Kind() {
+	case reflect.Invalid:
+		return nil
+	case reflect.Struct:
+		return Struct(v)
+	case reflect.Pointer:
+		if of.IsNil() {
 			return nil
 		}
+		return Value(of.Elem().Interface())
+	case reflect.Slice:
 		n := List()
-		for _, s := range v {
-			n.Content = append(n.Content, Text(s))
+		for i := range of.Len() {
+			n.Content = append(n.Content, Value(of.Index(i).Interface()))
+		}
+		if _, nodes := v.([]*yaml.Node); of.IsNil() || nodes && of.Len() == 0 {
+			return nil
 		}
 		return n
-	case map[string]string:
-		if len(v) == 0 {
+	case reflect.Map, reflect.Bool, reflect.Int:
+		n := &yaml.Node{}
+		if of.Kind() == reflect.Map && of.Len() == 0 {
 			return nil
 		}
-		n := &yaml.Node{}
 		if err := n.Encode(v); err != nil {
 			return bad("%v", err)
 		}
@@ -176,11 +135,7 @@ const badKind yaml.Kind = 1 << 30
 func Encode(header []string, docs ...*yaml.Node) ([]byte, error) {
 	var b bytes.Buffer
 	for _, line := range header {
-		if line == "" {
-			b.WriteString("#\n")
-			continue
-		}
-		b.WriteString("# " + line + "\n")
+		b.WriteString(strings.TrimRight("# "+line, " ") + "\n")
 	}
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
