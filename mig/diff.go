@@ -3,7 +3,13 @@ package mig
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/enum"
 )
 
 // DiffOptions tune Diff. The zero value is the documented default.
@@ -309,3 +315,89 @@ func (m *Model) bridgeOf(destroy, create []Instance) (last, first int) {
 	}
 	return -1, -1
 }
+
+// ErrBusy says that a change would have to destroy instances that are in use. The error is a *BusyError.
+var ErrBusy = errors.New("mig: in use")
+
+// Op is the operation of a step on an instance. The zero value is OpCreate.
+type Op uint8
+
+// The operations.
+const (
+	OpCreate   Op = iota // create a GPU instance and its compute instances
+	OpDestroy            // destroy the compute instances and the GPU instance
+	OpComplete           // create the compute instances of a GPU instance that has none
+	OpEmpty              // destroy the compute instances only: how OpComplete is undone
+)
+
+var opNames = enum.Of[Op](ErrInvalid, "operation", "create", "destroy", "complete", "empty")
+
+// Step is one change of a plan.
+type Step struct {
+	Op       Op       `json:"op"`
+	Instance Instance `json:"instance"`
+}
+
+// String writes the step: "create 3g.40gb@4".
+func (s Step) String() string { return s.Op.String() + " " + s.Instance.String() }
+
+// entry begins the journal's line of the step.
+func (s Step) entry() JournalEntry {
+	return JournalEntry{Action: s.Op.String(), Instance: s.Instance.String()}
+}
+
+// ChangePlan leads from one layout of a GPU to another. It is data: making one touches no device.
+type ChangePlan struct {
+	Model   *Model     `json:"-"`
+	Have    Layout     `json:"have"` // before
+	Want    Layout     `json:"want"` // after
+	Keep    []Instance `json:"keep,omitempty"`
+	Destroy []Instance `json:"destroy,omitempty"`
+	Create  []Instance `json:"create,omitempty"`
+	// Complete are GPU instances that stand without compute instances, as they
+	// are to be: they get them and are not made anew.
+	Complete []Instance `json:"complete,omitempty"`
+	// Steps are the changes in the order in which they are possible: every layout between two steps is valid.
+	Steps []Step `json:"steps,omitempty"`
+	// Mode is the MIG mode to leave the GPU in. Where it is missing, MIG is
+	// switched on if instances are created, and otherwise stays as it is.
+	Mode Optional[Mode] `json:"mig_enabled,omitzero"`
+	// BusyDestroyed counts the instances in use that the plan destroys.
+	BusyDestroyed int `json:"busy_destroyed"`
+	// Empties says that the GPU holds no instance at some point between two steps, which makes the driver leave and
+	// enter partitioning: that fails while any client has the GPU open. A plan avoids it where it can.
+	Empties bool `json:"empties"`
+}
+
+// WriteText prints the layouts before and after as bars, and the steps.
+func (p ChangePlan) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "before %s\nafter  %s\n", p.Have.Bar(), p.Want.Bar())
+	if len(p.Steps) == 0 {
+		b.WriteString("nothing to do\n")
+	}
+	for i, s := range p.Steps {
+		fmt.Fprintf(&b, "%3d. %s\n", i+1, s)
+	}
+	if mode, ok := p.Mode.Get(); ok {
+		fmt.Fprintf(&b, "MIG mode is to be %s: no client may hold the GPU while it changes.\n", mode)
+	}
+	if p.Empties {
+		b.WriteString("The GPU is empty on the way: no client may hold it then.\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// BusyError says which instances in use are in the way of a change. It is an ErrBusy.
+type BusyError struct {
+	Busy []Instance // the fewest that would have to go
+	Plan ChangePlan // the change that destroys them, which AllowBusy would give
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("mig: in use: the change can't be made on %s without destroying %s; wait until it is idle, or "+
+		"allow it", e.Plan.Model, Layout{Instances: e.Busy})
+}
+
+func (e *BusyError) Is(target error) bool { return target == ErrBusy }

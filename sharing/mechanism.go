@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/cotenant/cotenant/internal/enum"
 )
@@ -114,3 +115,96 @@ func (l Level) AtLeast(want Level) Answer {
 	}
 	return AnswerOf(l >= want)
 }
+
+// Answer is a three-valued answer. The zero value is Unknown.
+type Answer uint8
+
+// The answers.
+const (
+	AnswerUnknown Answer = iota
+	AnswerNo
+	AnswerYes
+)
+
+var answerNames = enum.Of[Answer](ErrUnknownName, "answer", "unknown", "no", "yes")
+
+// AnswerOf turns a known boolean into an Answer.
+func AnswerOf(b bool) Answer {
+	if b {
+		return AnswerYes
+	}
+	return AnswerNo
+}
+
+// Basis says what kind of evidence a figure or statement rests on. The zero value is BasisUnknown.
+type Basis uint8
+
+// The kinds of evidence, weakest claims last.
+const (
+	BasisUnknown     Basis = iota // no source
+	BasisMeasured                 // measured; the source names the run
+	BasisDocumented               // the vendor's or project's own documentation, source code or binary
+	BasisDerived                  // arithmetic on sourced figures
+	BasisFitted                   // a parameter fitted to data; the source names the data
+	BasisPopular                  // a widely read article, not a primary source
+	BasisSecondHand               // quoted by a third party
+	BasisInferred                 // our reading; no source says it in so many words
+	BasisPrior                    // an assumption to start from, to be replaced by a measurement
+	BasisSimulated                // the output of a simulation
+	BasisTransferred              // found on another GPU and carried over
+)
+
+var basisNames = enum.Of[Basis](ErrUnknownName, "basis", "unknown", "measured", "documented", "derived", "fitted",
+	"popular", "second-hand", "inferred", "prior", "simulated", "transferred")
+
+// Statement is a sentence with its source.
+type Statement struct {
+	Text   string
+	Basis  Basis
+	Source SourceID
+}
+
+// Overhead brackets what a mechanism itself costs: the extra time for a unit of work, as a fraction of the time it
+// takes alone on the whole GPU without the mechanism. It does not hold the slow-down by neighbours. 0.08 is 8%.
+type Overhead struct {
+	Low, High float64 // fractions; mean something only if Known
+	Known     bool
+	Text      string // of what, under which load
+	Basis     Basis
+	Source    SourceID
+}
+
+// Info describes a mechanism as a whole.
+type Info struct {
+	Mechanism Mechanism
+	Title     string
+	Summary   string
+	// Overhead is the bracket to plan with, Overheads are the positions of the sources, which disagree.
+	Overhead  Overhead
+	Overheads []Overhead
+	// MaxTenants is the most tenants that any GPU takes under the mechanism;
+	// unknown where no number bounds it. MPSClientLimit knows the limit of a GPU.
+	MaxTenants Cell[int]
+	BestFor    []Statement
+	AvoidWhen  []Statement
+	Hardware   []Statement
+}
+
+// InfoFor returns what there is to say of m; of a value that is no mechanism,
+// nothing but the value itself. The slices are shared and must not be modified.
+func InfoFor(m Mechanism) Info {
+	if int(m) >= MechanismCount {
+		return Info{Mechanism: m}
+	}
+	return infoTable()[m]
+}
+
+var infoTable = sync.OnceValue(func() *[MechanismCount]Info {
+	t := new([MechanismCount]Info)
+	for _, row := range infos() {
+		t[row.Mechanism] = row
+	}
+	return t
+})
+
+var infos = table[Info]("mechanisms.json")

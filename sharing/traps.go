@@ -49,3 +49,56 @@ func TrapByID(id string) (Trap, bool) {
 	}
 	return Trap{}, false
 }
+
+// WarningCode names a kind of Warning for machines, for example "rename-ignored". The codes about the configuration
+// of the Kubernetes device plugin and DRA driver stand here, since several packages raise them; a package that
+// raises others lists them.
+type WarningCode string
+
+// Codes of warnings about the configuration of the device plugin.
+const (
+	WarnRenameIgnored        WarningCode = "rename-ignored"         // the plugin ignores a resource's rename
+	WarnDevicesIgnored       WarningCode = "devices-ignored"        // the plugin ignores a resource's devices
+	WarnFlagIgnored          WarningCode = "flag-ignored"           // a sharing key stands under flags
+	WarnResourcesIgnored     WarningCode = "resources-ignored"      // the plugin ignores custom resources
+	WarnTimeSlicingIgnored   WarningCode = "time-slicing-ignored"   // both blocks are present and MPS wins
+	WarnMIGStrategyConflict  WarningCode = "mig-strategy-conflict"  // the block does not go with the MIG strategy
+	WarnReplicasNotCapacity  WarningCode = "replicas-not-capacity"  // replicas have no memory or compute of their own
+	WarnLargeRequestsAllowed WarningCode = "large-requests-allowed" // several replicas give no larger share
+	WarnReplicaCap           WarningCode = "replica-cap"            // more MPS replicas than the plugin allows on this GPU
+	WarnUnevenPercentage     WarningCode = "uneven-percentage"      // whole percentages leave SMs unused
+)
+
+// Codes of warnings about the parameters of the DRA driver.
+const (
+	WarnFeatureGate      WarningCode = "feature-gate-alpha" // an alpha feature gate must be on
+	WarnLimitRoundedDown WarningCode = "limit-rounded-down" // the driver floors the limit to mebibytes
+	WarnZeroPercentage   WarningCode = "zero-percentage"    // accepted by the driver, refused by the daemon
+	WarnClaimScope       WarningCode = "claim-scope"        // one MPS daemon for each claim
+	WarnMIGMemoryLimit   WarningCode = "mig-memory-limit"   // clients that miss the daemon are not stopped on MIG devices
+)
+
+// Warning says that something in a configuration is legal but does not do what it looks like: a field that the
+// reader of the configuration ignores, a limit that cannot take effect, a document that lacks a feature gate.
+type Warning struct {
+	Code    WarningCode `json:"code"`
+	Path    string      `json:"path,omitempty"` // where in the document, e.g. "sharing.mps.resources[0].rename"
+	Message string      `json:"message"`
+	Remedy  string      `json:"remedy,omitempty"`
+	Source  SourceID    `json:"source,omitempty"`
+}
+
+// String formats the warning on one line.
+func (w Warning) String() string {
+	s := w.Message
+	if w.Path != "" {
+		s = w.Path + ": " + s
+	}
+	if w.Remedy != "" {
+		s += " (" + w.Remedy + ")"
+	}
+	if w.Source != "" {
+		s += " [" + string(w.Source) + "]"
+	}
+	return s
+}
