@@ -58,7 +58,7 @@ var amountOf = map[string]func(ledger.Amount) float64{
 type out map[string][]*dto.Metric
 
 func (o out) send(name string, v float64, labels ...string) {
-	m := &metrics[slices.IndexFunc(metrics, func(m metric) bool { return m.name == name })]
+	m := metricOf(name)
 	o[name] = append(o[name], m.value(v, m.pairs(labels...)))
 }
 

@@ -4,6 +4,7 @@ import (
 	_ "embed" // what goes with the metrics
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
@@ -23,6 +24,11 @@ type metric struct {
 	name, help string
 	kind       dto.MetricType
 	labels     []string
+}
+
+// metricOf returns the metric of a name.
+func metricOf(name string) *metric {
+	return &metrics[slices.IndexFunc(metrics, func(m metric) bool { return m.name == name })]
 }
 
 // pairs returns the metric's labels with their values, as text that can be shown.

@@ -344,8 +344,8 @@ func (e *exporter) render(w io.Writer, format expfmt.Format) error {
 func (e *exporter) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", limited(maxInFlight, newShared(e.render, e.committed.Load)))
-	mux.HandleFunc("GET /healthz", e.healthz)
-	mux.HandleFunc("GET /livez", e.livez)
+	mux.HandleFunc("GET /healthz", e.health(true))
+	mux.HandleFunc("GET /livez", e.health(false))
 	mux.Handle("GET /opencost", limited(maxCosts, http.HandlerFunc(e.opencost)))
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name: "Cotenant exporter", Description: "Who used the GPUs of " + e.c.node, Profiling: "false",
@@ -362,30 +362,22 @@ func (e *exporter) handler() http.Handler {
 	return mux
 }
 
-// healthz fails where the accounts could not be stored, or no GPU answers.
-func (e *exporter) healthz(w http.ResponseWriter, _ *http.Request) {
-	e.mu.Lock()
-	failed := e.failed
-	e.mu.Unlock()
-	up := e.answering()
-	switch {
-	case failed != "":
-		http.Error(w, "the accounts cannot be stored: "+failed, http.StatusServiceUnavailable)
-	case !up:
-		http.Error(w, "no GPU answers", http.StatusServiceUnavailable)
-	default:
-		fmt.Fprintln(w, "ok")
+// health fails where no GPU answers: after the driver was loaded anew only a new start helps. With stored it fails
+// where the accounts could not be stored, too, which a new start would lose.
+func (e *exporter) health(stored bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		e.mu.Lock()
+		failed := e.failed
+		e.mu.Unlock()
+		switch {
+		case stored && failed != "":
+			http.Error(w, "the accounts cannot be stored: "+failed, http.StatusServiceUnavailable)
+		case !e.answering():
+			http.Error(w, "no GPU answers", http.StatusServiceUnavailable)
+		default:
+			fmt.Fprintln(w, "ok")
+		}
 	}
-}
-
-// livez fails where no GPU answers: after the driver was loaded anew only a new
-// start helps. What cannot be stored would be lost by one.
-func (e *exporter) livez(w http.ResponseWriter, _ *http.Request) {
-	if !e.answering() {
-		http.Error(w, "no GPU answers", http.StatusServiceUnavailable)
-		return
-	}
-	fmt.Fprintln(w, "ok")
 }
 
 func (e *exporter) answering() bool {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"strconv"
 	"strings"
 	"sync"
 	"testing/fstest"
@@ -196,46 +195,23 @@ func (n *simNode) everyone() []simPod {
 	return out
 }
 
-// Open is of an fs.FS; the two methods below are what is used.
+// Open opens a file of a process, or the folder of the containers' logs.
 func (n *simNode) Open(name string) (fs.File, error) {
-	data, err := n.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	return fstest.MapFS{name: {Data: data}}.Open(name)
-}
-
-// ReadFile reads a process's files.
-func (n *simNode) ReadFile(name string) ([]byte, error) {
-	parts := strings.Split(name, "/")
-	if len(parts) == 3 && parts[0] == "proc" {
-		pid, err := strconv.ParseUint(parts[1], 10, 32)
-		for _, p := range n.everyone() {
-			if err != nil || p.pid != uint32(pid) || !p.running {
-				continue
-			}
-			switch parts[2] {
-			case "stat":
-				return fmt.Appendf(nil, "%d (%s) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0", pid, p.slot.app,
-					1+p.begun/(10*time.Millisecond)), nil
-			case "cgroup":
-				return fmt.Appendf(nil,
-					"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod%s.slice/cri-containerd-%s.scope\n",
-					strings.ReplaceAll(simUUID("GPU", int(pid))[4:], "-", "_"), p.containerID()), nil
-			}
-		}
-	}
-	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-}
-
-// ReadDir lists the containers' logs.
-func (n *simNode) ReadDir(name string) ([]fs.DirEntry, error) {
 	files := fstest.MapFS{}
-	for _, p := range n.everyone() {
-		name := fmt.Sprintf("%s_%s_%s-%s.log", p.pod.Name, p.pod.Namespace, p.pod.Container, p.containerID())
-		files["var/log/containers/"+name] = &fstest.MapFile{}
+	add := func(data, format string, args ...any) {
+		files[fmt.Sprintf(format, args...)] = &fstest.MapFile{Data: []byte(data)}
 	}
-	return files.ReadDir(name)
+	for _, p := range n.everyone() {
+		add("", "var/log/containers/%s_%s_%s-%s.log", p.pod.Name, p.pod.Namespace, p.pod.Container, p.containerID())
+		if !p.running {
+			continue
+		}
+		add(fmt.Sprintf("%d (%s) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0", p.pid, p.slot.app,
+			1+p.begun/(10*time.Millisecond)), "proc/%d/stat", p.pid)
+		add(fmt.Sprintf("0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod%s.slice/cri-containerd-%s.scope\n",
+			strings.ReplaceAll(simUUID("GPU", int(p.pid))[4:], "-", "_"), p.containerID()), "proc/%d/cgroup", p.pid)
+	}
+	return files.Open(name)
 }
 
 func (n *simNode) Allocations(context.Context) ([]container.Allocation, error) {
