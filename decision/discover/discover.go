@@ -141,7 +141,7 @@ type Collector struct {
 	machines          []*machine
 	pages             []metricsPage
 	instances         map[string]map[int][]telemetry.MIGInstance // by file name and GPU
-	troubles          problem.List
+	troubles          problem.List                               // of the file that is read
 	told              map[string]int
 	findings
 }
@@ -177,18 +177,11 @@ func (c *Collector) Read(name string, r io.Reader) error {
 	if err != nil && err != io.EOF && err != bufio.ErrBufferFull {
 		return fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
 	}
-	before := len(c.troubles.Problems())
+	c.troubles = problem.List{}
 	if err := c.read(name, head, in); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	var l problem.List
-	for _, p := range c.troubles.Problems()[before:] {
-		l.Add(p)
-	}
-	if err := l.Err(); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return nil
+	return c.troubles.Under(ErrInvalid)
 }
 
 // read hands a file to the reader of its kind.
@@ -207,7 +200,7 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 		return c.readUsage(name, kind, in)
 	}
 	if servingHead.Match(head) {
-		return c.readServing(name, in)
+		return c.keepServing(name, in, serving.Parse)
 	}
 	switch {
 	case text[0] == '{':

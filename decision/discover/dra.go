@@ -26,24 +26,12 @@ type device struct {
 	shares  int
 }
 
-type attribute struct {
-	String  *string `json:"string"`
-	Version *string `json:"version"`
-}
-
-func (a attribute) text() string {
-	switch {
-	case a.String != nil:
-		return *a.String
-	case a.Version != nil:
-		return *a.Version
-	}
-	return ""
-}
-
 type deviceBody struct {
-	Attributes map[string]attribute `json:"attributes"`
-	Capacity   map[string]struct {
+	Attributes map[string]struct {
+		String  string `json:"string"`
+		Version string `json:"version"`
+	} `json:"attributes"`
+	Capacity map[string]struct {
 		Value string `json:"value"`
 	} `json:"capacity"`
 	Several bool `json:"allowMultipleAllocations"`
@@ -56,23 +44,17 @@ type sliceDevice struct {
 }
 
 func (d *deviceBody) get(key string) string {
-	if a, ok := d.Attributes[key]; ok {
-		return a.text()
-	}
-	return d.Attributes[draDriver+"/"+key].text()
+	short, long := d.Attributes[key], d.Attributes[draDriver+"/"+key]
+	return cmp.Or(short.String, short.Version, long.String, long.Version)
 }
 
 func (d *deviceBody) amount(key string) int64 {
-	c, ok := d.Capacity[key]
-	if !ok {
-		c = d.Capacity[draDriver+"/"+key]
-	}
-	return quantity(c.Value)
+	return quantity(cmp.Or(d.Capacity[key].Value, d.Capacity[draDriver+"/"+key].Value))
 }
 
 var quantityText = regexp.MustCompile(`^(\d{1,18}(?:\.\d{1,9})?)(|k|M|G|T|Ki|Mi|Gi|Ti)$`)
 
-// quantity reads an amount as Kubernetes writes it, 20Gi or 21474836480; 0 where it is none.
+// quantity reads an amount as Kubernetes writes it, 20Gi or 21474836480; 0 where it is none, or more than there can be.
 func quantity(text string) int64 {
 	m := quantityText.FindStringSubmatch(text)
 	if m == nil {
@@ -81,7 +63,10 @@ func quantity(text string) int64 {
 	scale := map[string]float64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20,
 		"Gi": 1 << 30, "Ti": 1 << 40}
 	v, _ := strconv.ParseFloat(m[1], 64) // digits
-	return int64(min(v*scale[m[2]], float64(mostMemory)))
+	if v *= scale[m[2]]; v > float64(mostMemory) {
+		return 0
+	}
+	return int64(v)
 }
 
 type sliceObject struct {

@@ -37,7 +37,7 @@ var namesYAML []byte
 // names says what the names of images, commands, owners and machines tell.
 var names = sync.OnceValue(func() (all struct {
 	Rules, Servers []nameRule
-	Machines       map[string]string
+	Machines, GKE  map[string]string
 }) {
 	_ = yaml.Unmarshal(namesYAML, &all) // a test reads the file that is built in
 	return all
@@ -214,20 +214,3 @@ func (b *build) checkKAI() {
 const kaiContainer = "nvidia.com/container."
 
 var kaiMemory = regexp.MustCompile(`^nvidia\.com/container\.(.+)\.gpu-memory\.(limit|request)$`)
-
-// mebibytes reads "2000Mi" or "2Gi", 0 where it is neither.
-func mebibytes(text string) sharing.Bytes {
-	unit := sharing.MiB
-	number, ok := strings.CutSuffix(text, "Mi")
-	if !ok {
-		if number, ok = strings.CutSuffix(text, "Gi"); !ok {
-			return 0
-		}
-		unit = sharing.GiB
-	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n <= 0 || n > int64(mostMemory/unit) {
-		return 0
-	}
-	return sharing.Bytes(n) * unit
-}

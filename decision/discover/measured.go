@@ -290,15 +290,15 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 		g.BusyMean, g.BusyP50, g.BusyP95 = decision.Some(mean), decision.Some(min(1, g.p50)), decision.Some(min(1, g.p95))
 		if !given("gpu_busy") {
 			v.GPUBusy = decision.Some(round3(mean))
-			b.note(at+".gpu_busy", says(g.busyN, figureText(g.figure)+", mean"))
+			b.note(at+".gpu_busy", says(g.busyN, figureTexts[g.figure]+", mean"))
 			v.Evidence = decision.EvidenceMeasured
 			if g.figure == usage.FigureGPUUtil {
 				v.Evidence = decision.EvidenceNVML
 			}
-			b.note(at+".evidence", Provenance{BasisMeasured, figureText(g.figure)})
+			b.note(at+".evidence", Provenance{BasisMeasured, figureTexts[g.figure]})
 			if !given("peak_busy") {
 				v.PeakBusy = decision.Some(max(v.GPUBusy.Or(0), round3(min(1, g.p95))))
-				b.note(at+".peak_busy", says(g.busyN, figureText(g.figure)+", P95"))
+				b.note(at+".peak_busy", says(g.busyN, figureTexts[g.figure]+", P95"))
 			}
 		}
 	}
@@ -324,15 +324,8 @@ func bytesOf(f float64) decision.Optional[sharing.Bytes] {
 
 func round3(f float64) float64 { return float64(int(f*1000+0.5)) / 1000 }
 
-func figureText(f usage.Figure) string {
-	switch f {
-	case usage.FigureSM:
-		return "SM activity"
-	case usage.FigureGraphics:
-		return "time with work (graphics engine)"
-	}
-	return "NVML utilization"
-}
+var figureTexts = map[usage.Figure]string{usage.FigureSM: "SM activity",
+	usage.FigureGraphics: "time with work (graphics engine)", usage.FigureGPUUtil: "NVML utilization"}
 
 // span writes a time as hours or minutes.
 func span(d time.Duration) string {

@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/sharing"
 )
 
-// TestNames: the built-in file has nothing that is not read, and a machine's type begins with one prefix only.
+// TestNames: the built-in file has nothing that is not read and no GPU that is not known, and a machine's type begins with one prefix only.
 func TestNames(t *testing.T) {
 	all := names()
 	dec := yaml.NewDecoder(bytes.NewReader(namesYAML))
@@ -25,6 +27,16 @@ func TestNames(t *testing.T) {
 		for y := range all.Machines {
 			if x != y && strings.HasPrefix(x, y) {
 				t.Errorf("%s begins with %s", x, y)
+			}
+		}
+	}
+	if len(all.GKE) < 13 {
+		t.Errorf("%d names of GKE", len(all.GKE))
+	}
+	for _, gpus := range []map[string]string{all.Machines, all.GKE} {
+		for name, gpu := range gpus {
+			if _, err := sharing.LookupGPU(gpu); err != nil {
+				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}

@@ -20,10 +20,8 @@ func (n *node) readProduct(b *build) {
 	switch {
 	case text != "":
 	case l["cloud.google.com/gke-accelerator"] != "":
-		text, from = gkeModels[l["cloud.google.com/gke-accelerator"]], "label cloud.google.com/gke-accelerator"
-		if text == "" {
-			text = l["cloud.google.com/gke-accelerator"]
-		}
+		accelerator := l["cloud.google.com/gke-accelerator"]
+		text, from = cmp.Or(names().GKE[accelerator], accelerator), "label cloud.google.com/gke-accelerator"
 	case cmp.Or(l["karpenter.k8s.aws/instance-gpu-name"], l["eks.amazonaws.com/instance-gpu-name"],
 		l["karpenter.azure.com/sku-gpu-name"]) != "":
 		for _, key := range []string{"karpenter.azure.com/sku-gpu-name", "eks.amazonaws.com/instance-gpu-name",

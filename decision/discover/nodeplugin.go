@@ -218,16 +218,6 @@ func (n *node) model() *mig.Model {
 	return m
 }
 
-// gkeModels are the names that GKE's label gives GPUs.
-var gkeModels = map[string]string{
-	"nvidia-tesla-t4": "Tesla T4", "nvidia-tesla-v100": "Tesla V100-SXM2-16GB",
-	"nvidia-tesla-p100": "Tesla P100-PCIE-16GB", "nvidia-l4": "L4",
-	"nvidia-tesla-a100": "A100-SXM4-40GB", "nvidia-a100-80gb": "A100-SXM4-80GB", "nvidia-h100-80gb": "H100 80GB HBM3",
-	"nvidia-h100-mega-80gb": "H100 80GB HBM3",
-	"nvidia-h200-141gb":     "H200", "nvidia-b200": "B200", "nvidia-gb200": "GB200",
-	"nvidia-tesla-p4": "Tesla P4 (7680MiB, 6.1)", "nvidia-rtx-pro-6000": "RTX PRO 6000 Blackwell Server Edition",
-}
-
 // readGKE reads a node of GKE, which labels sharing and partitions itself.
 func (n *node) readGKE(b *build) {
 	n.readPlugin(b)

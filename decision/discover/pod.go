@@ -198,7 +198,7 @@ func (p *pod) kai(m *metadata) {
 	from := ""
 	for _, key := range slices.Sorted(maps.Keys(m.Annotations)) { // a limit comes before its request
 		if kaiMemory.MatchString(key) && held == 0 {
-			held, from = mebibytes(m.Annotations[key]), key
+			held, from = sharing.Bytes(quantity(m.Annotations[key])), key
 		}
 	}
 	if fraction == "" && memory == "" && held == 0 {

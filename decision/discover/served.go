@@ -29,11 +29,7 @@ var rangeHead = regexp.MustCompile(`"resultType":\s*"matrix"[\s\S]*"__name__":\s
 
 var servingHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(vllm|sglang|llamacpp)[:_]`)
 
-// readServing keeps what a model server's page says.
-func (c *Collector) readServing(name string, in io.Reader) error {
-	return c.keepServing(name, in, serving.Parse)
-}
-
+// keepServing keeps what a model server says of itself.
 func (c *Collector) keepServing(name string, in io.Reader, parse func(io.Reader) ([]serving.Reading, error)) error {
 	rs, err := parse(in)
 	if len(rs) > 0 {

@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -177,8 +176,6 @@ func (c *cluster) rows(p *Plan, loads []*load, seats map[string]seat, after map[
 		}
 	}
 }
-
-var errUnknown = errors.New("migrate: unknown name")
 
 // namespace is that of a workload's name, empty without one.
 func namespace(workload string) string { return workload[:max(0, strings.IndexByte(workload, '/'))] }

@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 
@@ -43,7 +44,7 @@ const (
 	ActionFree                    // an empty node can be given back
 )
 
-var actionNames = enum.Of[Action](errUnknown, "action", "move", "configure", "free")
+var actionNames = enum.Of[Action](errors.New("migrate: unknown name"), "action", "move", "configure", "free")
 
 // order is the way to a target.
 type order struct {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -191,7 +190,7 @@ func (c *cluster) instance(w, pool string) (profile string) {
 	}
 	var least sharing.Bytes
 	for _, n := range c.nodes {
-		model := c.model(n.Pool)
+		model := c.models[n.Pool]
 		if n.Pool != pool || n.Closed != "" || model == nil {
 			continue
 		}
@@ -204,19 +203,6 @@ func (c *cluster) instance(w, pool string) (profile string) {
 		}
 	}
 	return profile
-}
-
-// model is the MIG model of a pool's GPUs, nil without one.
-func (c *cluster) model(pool string) *mig.Model {
-	for i := range c.fleet.Pools {
-		if p := &c.fleet.Pools[i]; p.Name == pool {
-			if gpu, err := sharing.LookupGPU(p.GPU); err == nil {
-				model, _ := mig.Lookup(gpu.Name)
-				return model
-			}
-		}
-	}
-	return nil
 }
 
 // home is the pool that a workload runs in, and whether that is one.
@@ -303,7 +289,7 @@ func (c *cluster) layPool(pool *decision.Pool, seats map[string]seat, pools map[
 	if len(wants) == 0 {
 		return append(stay, emptied(nil, nodes)...), ""
 	}
-	y := yard{density: density, model: c.model(pool.Name), trusts: c.trusts}
+	y := yard{density: density, model: c.models[pool.Name], trusts: c.trusts}
 	got := y.assign(wants, nodes)
 	if got == nil {
 		last := wants[len(wants)-1]

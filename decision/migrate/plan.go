@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -93,7 +94,8 @@ type cluster struct {
 	wants   map[string]int // replicas, with those that wait for a device
 	budgets map[string]decision.Budget
 	priced  bool
-	micros  map[string]int64 // a GPU's price an hour by pool
+	micros  map[string]int64      // a GPU's price an hour by pool
+	models  map[string]*mig.Model // by pool; nil without MIG
 	stays   map[string]string
 	before  map[string]sharing.Answer
 }
@@ -213,7 +215,7 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 	c := newCluster(f, opts)
 	c.hold()
 	var err error
-	c.before, err = decision.Judge(ctx, f, seatings(c.present(), c.today), opts)
+	c.before, err = decision.Judge(ctx, f, seatings(c.seated(), c.today), opts)
 	return c, err
 }
 
@@ -308,11 +310,14 @@ func (c *cluster) cramped(loads []*load, seats map[string]seat) (workload, why s
 
 // seated are the nodes as they are, with the devices that are held.
 func (c *cluster) seated() []*load {
-	all := c.present()
-	for _, l := range all {
-		for w, n := range l.run {
-			l.used[c.today[w]] += n * c.want(w, c.today[w]).each
+	var all []*load
+	for _, n := range c.nodes {
+		l := newLoad(n, ShapeOf(n.Node))
+		l.run = maps.Clone(n.run)
+		for w, k := range n.run {
+			l.used[c.today[w]] += k * c.want(w, c.today[w]).each
 		}
+		all = append(all, l)
 	}
 	return all
 }

@@ -8,16 +8,23 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 func newCluster(f *decision.Fleet, opts decision.Options) *cluster {
 	c := &cluster{fleet: f, opts: opts, byName: map[string]*node{}, of: map[string]*decision.Workload{},
 		today: map[string]seat{}, running: map[string]int{}, wants: map[string]int{}, budgets: map[string]decision.Budget{},
-		priced: true, micros: map[string]int64{}, stays: map[string]string{}}
+		priced: true, micros: map[string]int64{}, models: map[string]*mig.Model{}, stays: map[string]string{}}
 	delivery := map[string]sharing.Delivery{}
 	for i := range f.Pools {
-		delivery[f.Pools[i].Name] = f.Pools[i].Delivery
+		p := &f.Pools[i]
+		delivery[p.Name] = p.Delivery
+		price, ok := decision.GPUPrice(p)
+		c.priced, c.micros[p.Name] = c.priced && ok, price.Micros()
+		if gpu, err := sharing.LookupGPU(p.GPU); err == nil {
+			c.models[p.Name], _ = mig.Lookup(gpu.Name)
+		}
 	}
 	for _, of := range f.Today.Nodes {
 		switch d := delivery[of.Pool]; d {
@@ -48,11 +55,6 @@ func newCluster(f *decision.Fleet, opts decision.Options) *cluster {
 		if had, ok := c.budgets[b.Workload]; !ok || b.Allowed < had.Allowed {
 			c.budgets[b.Workload] = b
 		}
-	}
-	for i := range f.Pools {
-		price, ok := decision.GPUPrice(&f.Pools[i])
-		c.priced = c.priced && ok
-		c.micros[f.Pools[i].Name] = price.Micros()
 	}
 	if !c.priced {
 		for p := range c.micros {
@@ -111,7 +113,7 @@ func (c *cluster) hold() {
 func (c *cluster) fixed(w *decision.Workload) string {
 	t := w.Today
 	switch {
-	case !moves(t.Mechanism):
+	case !slices.Contains(planned, t.Mechanism):
 		return fmt.Sprintf("it shares by %v, which is not planned from here", t.Mechanism)
 	case t.Object == "Job" || t.Object == "CronJob":
 		return fmt.Sprintf("a %s's pods run to their end where they are", t.Object)
@@ -131,9 +133,7 @@ func (c *cluster) fixed(w *decision.Workload) string {
 	return ""
 }
 
-// moves lists the mechanisms that the device plugin hands out by a node's configuration.
-func moves(m sharing.Mechanism) bool { return slices.Contains(planned, m) }
-
+// planned are the mechanisms that the device plugin hands out by a node's configuration.
 var planned = []sharing.Mechanism{
 	sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG,
 }
@@ -149,17 +149,6 @@ func (c *cluster) trusts(a, b string) bool {
 		return a == b || c.fleet.Trust == decision.TrustAll
 	}
 	return x.Tenant == y.Tenant || slices.Contains(x.Trust, y.Tenant) && slices.Contains(y.Trust, x.Tenant)
-}
-
-// present are the nodes as they are.
-func (c *cluster) present() []*load {
-	var out []*load
-	for _, n := range c.nodes {
-		l := newLoad(n, ShapeOf(n.Node))
-		l.run = maps.Clone(n.run)
-		out = append(out, l)
-	}
-	return out
 }
 
 // pinned are the nodes that stay as they are: those of workloads that stay, and closed ones.

@@ -17,7 +17,7 @@ import (
 // Series without a name are those of the metric in the file's name ("DCGM_FI_DEV_FB_USED.json"), if there is one.
 // The error names the problems of this source; what could be read counts.
 func (r *Reader) JSON(name string, in io.Reader) error {
-	src, before := r.begin(name, "prometheus json"), r.probs.Len()
+	src := r.begin(name, "prometheus json")
 	j := &jsonReader{r: r, src: src, d: jx.Decode(&notEmpty{in: in}, 64<<10)}
 	j.fallback, _ = inName(name)
 	for first := true; ; first = false {
@@ -29,11 +29,11 @@ func (r *Reader) JSON(name string, in io.Reader) error {
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
-			r.problem(src, j.path(), "query again", "%s", problem.Clip(err.Error()))
+			src.problem(j.path(), "query again", "%s", problem.Clip(err.Error()))
 			break
 		}
 	}
-	return r.end(src, before)
+	return r.end(src)
 }
 
 // notEmpty keeps a reader from returning no bytes and no error, which the decoder takes for an error of its own.
@@ -97,7 +97,7 @@ func (j *jsonReader) object() error {
 		case string(key) == "error" && d.Next() == jx.String:
 			text, err := d.Str()
 			if err == nil {
-				j.r.problem(j.src, "error", "query again", "Prometheus answers %s", problem.Clip(strconv.Quote(text)))
+				j.src.problem("error", "query again", "Prometheus answers %s", problem.Clip(strconv.Quote(text)))
 			}
 			return err
 		case string(key) == "warnings" && d.Next() == jx.Array:
@@ -107,7 +107,7 @@ func (j *jsonReader) object() error {
 				}
 				text, err := d.Str()
 				if err == nil {
-					j.r.problem(j.src, "warnings", "", "Prometheus warns %s", problem.Clip(strconv.Quote(text)))
+					j.src.problem("warnings", "", "Prometheus warns %s", problem.Clip(strconv.Quote(text)))
 				}
 				return err
 			})
@@ -121,7 +121,7 @@ func (j *jsonReader) result() error {
 		j.series++
 		if d.Next() != jx.Object {
 			if j.series <= 2 { // a scalar: [time, "value"]
-				j.r.problem(j.src, j.path(), "query a metric, not a number", "no series")
+				j.src.problem(j.path(), "query a metric, not a number", "no series")
 			}
 			return d.Skip()
 		}
@@ -161,14 +161,14 @@ func (j *jsonReader) one() error {
 		return err
 	}
 	if !ready && len(j.held) > 0 {
-		j.r.problem(j.src, j.path(), "query again", "a series without labels")
+		j.src.problem(j.path(), "query again", "a series without labels")
 	}
 	if t != nil {
 		for _, h := range j.held {
 			j.r.sample(j.src, t, to.figure, h.ms, h.v*to.scale)
 		}
 		if native {
-			j.r.problem(j.src, j.path(), "", "a native histogram, where a figure is expected")
+			j.src.problem(j.path(), "", "a native histogram, where a figure is expected")
 		}
 	}
 	return nil
@@ -191,7 +191,7 @@ func (j *jsonReader) labels() (*tenant, source, error) {
 	}
 	if l.metric == "" {
 		if l.metric = j.fallback; l.metric == "" {
-			j.r.problem(j.src, j.path(), "query the metric itself, or name the file after it: DCGM_FI_DEV_GPU_UTIL.json",
+			j.src.problem(j.path(), "query the metric itself, or name the file after it: DCGM_FI_DEV_GPU_UTIL.json",
 				"a series without a name")
 			return nil, source{}, nil
 		}
@@ -236,7 +236,7 @@ func (j *jsonReader) pair(t *tenant, to source) error {
 	case err != nil:
 		return err
 	case !ok || i != 2:
-		j.r.problem(j.src, j.path(), "query again", `a sample that is not [time, "value"]`)
+		j.src.problem(j.path(), "query again", `a sample that is not [time, "value"]`)
 	case t != nil:
 		j.r.sample(j.src, t, to.figure, h.ms, h.v*to.scale)
 	case len(j.held) < maxHeld:

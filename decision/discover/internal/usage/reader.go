@@ -30,7 +30,6 @@ type Reader struct {
 	Repeats bool
 
 	most     int // tenants
-	probs    problem.List
 	sources  []Source
 	tenants  map[rawKey]*tenant
 	order    []*tenant
@@ -57,35 +56,28 @@ func (r *Reader) begin(name, kind string) *Source {
 	return &r.sources[len(r.sources)-1]
 }
 
-// end closes a source: one without any figure is a problem. It returns the problems found since before.
-func (r *Reader) end(src *Source, before int) error {
-	if src.Series == 0 && r.probs.Len() == before {
-		r.problem(src, "", fmt.Sprintf("query one of %s", strings.Join(slices.Sorted(maps.Keys(metrics))[:4], ", ")),
+// end closes a source: one without any figure is a problem. It returns the source's problems.
+func (r *Reader) end(src *Source) error {
+	if src.Series == 0 && src.probs.Len() == 0 {
+		src.problem("", fmt.Sprintf("query one of %s", strings.Join(slices.Sorted(maps.Keys(metrics))[:4], ", ")),
 			"it has no series, or none of a metric of a GPU that is read")
 	}
-	var l problem.List
-	for _, p := range r.probs.Problems()[before:] {
-		l.Add(p)
-	}
-	return l.Err()
+	return src.probs.Err()
 }
 
-func (r *Reader) problem(src *Source, path, remedy, format string, args ...any) {
-	if r.probs.Len() >= problem.Enough*max(1, len(r.sources)) {
-		return
-	}
+func (s *Source) problem(path, remedy, format string, args ...any) {
 	if path != "" {
 		path = ": " + path
 	}
-	r.probs.Addf(src.Name+path, remedy, format, args...)
+	s.probs.If(s.probs.Len() < problem.Enough, s.Name+path, remedy, format, args...)
 }
 
 // problems takes the problems of an error.
-func (r *Reader) problems(src *Source, err error) {
+func (s *Source) problems(err error) {
 	var l problem.List
 	l.AddErr("", err)
 	for _, p := range l.Problems() {
-		r.problem(src, p.Path, p.Remedy, "%s", p.Message)
+		s.problem(p.Path, p.Remedy, "%s", p.Message)
 	}
 }
 
@@ -98,7 +90,7 @@ func (r *Reader) series(src *Source, l *labels) (*tenant, source) {
 	}
 	raw, ok := l.key()
 	if !ok {
-		r.problem(src, l.metric, "query without an aggregation that drops the labels gpu, UUID and pod",
+		src.problem(l.metric, "query without an aggregation that drops the labels gpu, UUID and pod",
 			"a series names neither a GPU nor a pod")
 		return nil, m
 	}
@@ -119,7 +111,7 @@ func (r *Reader) tenant(src *Source, raw rawKey) *tenant {
 	t := r.tenants[raw]
 	if t == nil {
 		if len(r.order) >= r.most {
-			r.problem(src, "", "read fewer files, or a shorter window", "more than %d tenants", r.most)
+			src.problem("", "read fewer files, or a shorter window", "more than %d tenants", r.most)
 			return nil
 		}
 		t = &tenant{raw: raw}
@@ -205,7 +197,7 @@ func Sniff(head []byte) Kind {
 // several pages may follow one another. Samples without a time stamp count
 // without one. The error names the problems of this source; what could be read counts.
 func (r *Reader) Text(name string, in io.Reader) error {
-	src, before := r.begin(name, "prometheus text"), r.probs.Len()
+	src := r.begin(name, "prometheus text")
 	err := promtext.Read(in, func(p promtext.Page) {
 		r.page++
 		for _, f := range p.Families {
@@ -214,8 +206,8 @@ func (r *Reader) Text(name string, in io.Reader) error {
 			}
 		}
 	})
-	r.problems(src, err)
-	return r.end(src, before)
+	src.problems(err)
+	return r.end(src)
 }
 
 func (r *Reader) family(src *Source, f *dto.MetricFamily) {
@@ -228,7 +220,7 @@ func (r *Reader) family(src *Source, f *dto.MetricFamily) {
 		}
 		v, ok := promtext.Value(m)
 		if !ok {
-			r.problem(src, fmt.Sprintf("%s[%d]", f.GetName(), i), "", "a histogram or summary, where a figure is expected")
+			src.problem(fmt.Sprintf("%s[%d]", f.GetName(), i), "", "a histogram or summary, where a figure is expected")
 			continue
 		}
 		t, to := r.series(src, &l)
@@ -247,10 +239,10 @@ func (r *Reader) family(src *Source, f *dto.MetricFamily) {
 // node's name, empty where it is not known. MIG instances have keys of their
 // own. The error names the problems of this source; what could be read counts.
 func (r *Reader) Telemetry(name string, in io.Reader, node string) error {
-	src, before := r.begin(name, "telemetry csv"), r.probs.Len()
+	src := r.begin(name, "telemetry csv")
 	err := telemetry.CopyCSV(&csvSink{r: r, src: src, node: node}, in)
-	r.problems(src, err)
-	return r.end(src, before)
+	src.problems(err)
+	return r.end(src)
 }
 
 type csvSink struct {
@@ -272,7 +264,7 @@ func (c *csvSink) Begin(h telemetry.Header) error {
 		c.src.Series++
 	}
 	if h.Info.Basis.String() == "simulated" {
-		c.r.problem(c.src, "", "measure, or keep it apart", "its figures are simulated")
+		c.src.problem("", "measure, or keep it apart", "its figures are simulated")
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // Usage holds the sources' summary.
@@ -35,6 +37,7 @@ type Source struct {
 	Refused  int64
 
 	from, to int64
+	probs    problem.List
 }
 
 // Stats are the statistics of one key.
