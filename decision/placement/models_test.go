@@ -223,6 +223,58 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 	}
 }
 
+// TestModelsSettle: where the closed form's interval holds a limit and the simulation's does not, the simulation decides,
+// and asking again does not allocate.
+func TestModelsSettle(t *testing.T) {
+	m, predictor := models(t), predict.NewPredictor()
+	ps, err := measured()
+	if err != nil {
+		t.Fatal(err)
+	}
+	settled := map[gate.Verdict]int{}
+	for _, mech := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
+		for _, group := range [][]string{{"chat", "tags"}, {"tags", "chat"}, {"rank", "tags"}, {"tags", "rank"}} {
+			var solos []profile.Solo
+			for _, name := range group {
+				solo, err := ps.Solo(workloads()[name].Server, workloads()[name].Load)
+				if err != nil {
+					t.Fatal(err)
+				}
+				solos = append(solos, solo)
+			}
+			simulated, err := predictor.Predict(mech, solos, predict.MethodSimulated)
+			if err != nil {
+				t.Fatal(err)
+			}
+			closed, _ := m.Predict(nil, "H200", mech, group)[1].Get(profile.MetricTPOTP99)
+			played, _ := simulated[1].Get(profile.MetricTPOTP99)
+			s, err := placement.NewSnapshot([]placement.Node{{Name: "n", Model: "H200", GPUs: []placement.GPU{{Mechanism: mech}},
+				Running: []placement.Running{{Request: &placement.Request{Name: "a", GPUs: 1, Milli: 300, Workload: group[0]}, GPUs: []int{0}}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for ms, want := range map[float64]gate.Verdict{played.Low * 0.999: gate.VerdictReject, played.High * 1.001: gate.VerdictPass} {
+				if ms <= closed.Low || ms >= closed.High {
+					continue
+				}
+				limit := profile.Some(profile.Duration(ms * float64(time.Millisecond)))
+				r := &placement.Request{Name: "b", GPUs: 1, Milli: 300, Workload: group[1], SLO: profile.SLO{TPOTP99: limit}}
+				if f := s.Fit(0, r, m); f.Verdict != want {
+					t.Errorf("%v %v, limit %.3f of %.3f to %.3f: %v %v", mech, group, ms, played.Low, played.High, f.Verdict, f)
+				}
+				settled[want]++
+				scorer := placement.NewScorer(placement.Interference{}, m)
+				if n := testing.AllocsPerRun(20, func() { scorer.Score(s, 0, r) }); want == gate.VerdictPass && n > 0 {
+					t.Errorf("%v allocations a score", n)
+				}
+			}
+		}
+	}
+	if settled[gate.VerdictPass] == 0 || settled[gate.VerdictReject] == 0 {
+		t.Errorf("settled: %v", settled)
+	}
+}
+
 func TestModelsConcurrently(t *testing.T) {
 	m := models(t)
 	names := []string{"chat", "tags", "rank"}
