@@ -49,7 +49,7 @@ func runAdvise(ctx context.Context, args []string, std stdio) error {
 		}
 		switch {
 		case *every == 0 && (a.Stands || a.Now != nil):
-			return &exitError{code: exitNo}
+			return &exitError{Code: exitNo}
 		case *every == 0:
 			return nil
 		}

@@ -101,5 +101,5 @@ func runCanary(ctx context.Context, args []string, std stdio) error {
 	if err := show(result, nil); err != nil || code == exitDone {
 		return err
 	}
-	return &exitError{code: code}
+	return &exitError{Code: code}
 }

@@ -96,7 +96,7 @@ func runCapacity(ctx context.Context, args []string, std stdio) error {
 	case searchErr != nil:
 		return fmt.Errorf("%w; what was found is printed", searchErr)
 	case report.Chosen == nil:
-		return &exitError{code: exitNo}
+		return &exitError{Code: exitNo}
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 	}
 	unplaced := func(d decision.Decision) bool { return d.Unplaced > 0 }
 	if err == nil && c.strict && slices.ContainsFunc(result.Decisions, unplaced) {
-		return &exitError{code: exitNo}
+		return &exitError{Code: exitNo}
 	}
 	return err
 }

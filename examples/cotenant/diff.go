@@ -47,7 +47,7 @@ func runDiff(ctx context.Context, args []string, std stdio) error {
 		return err
 	}
 	if plan.Disturbs() || *with != "" && !plan.Changes() {
-		return &exitError{code: exitNo}
+		return &exitError{Code: exitNo}
 	}
 	return nil
 }

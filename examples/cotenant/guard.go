@@ -110,7 +110,7 @@ func guardVerify(args []string, std stdio) error {
 	case err != nil:
 		return err
 	case len(problems) > 0:
-		return &exitError{code: exitNo}
+		return &exitError{Code: exitNo}
 	}
 	fmt.Fprintln(std.out, "every action had what it needs")
 	return nil

@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -27,13 +26,17 @@ import (
 
 // The exit codes of every command.
 const (
-	exitDone        = 0
-	exitNo          = 1 // the answer is no
-	exitBadInput    = 2
-	exitInvalid     = 3 // measured, but not valid
-	exitCannot      = 5 // disk, driver or network failed
-	exitInterrupted = 130
+	exitDone        = page.ExitDone
+	exitNo          = page.ExitNo
+	exitBadInput    = page.ExitBadInput
+	exitInvalid     = page.ExitInvalid
+	exitCannot      = page.ExitCannot
+	exitInterrupted = page.ExitInterrupted
 )
+
+type exitError = page.ExitError
+
+var badInput, exitWith, flagSet = page.BadInput, page.ExitWith, page.FlagSet
 
 // stdio holds the standard streams of a command.
 type stdio struct {
@@ -69,27 +72,6 @@ func commands() []command {
 	}
 }
 
-// exitError is an error with the exit code that it causes; without err the command has said why.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string { return fmt.Sprint(e.err) }
-
-func (e *exitError) Unwrap() error { return e.err }
-
-// badInput marks an error as the caller's: exit code 2.
-func badInput(err error) error { return exitWith(exitBadInput, err) }
-
-// exitWith gives an error its exit code, unless it has one or is nil.
-func exitWith(code int, err error) error {
-	if err == nil || errors.As(err, new(*exitError)) {
-		return err
-	}
-	return &exitError{code, err}
-}
-
 func main() {
 	if code, is := cudaprobe.Child(); is {
 		os.Exit(code)
@@ -102,7 +84,7 @@ func main() {
 }
 
 // run dispatches to the command that args names and returns its exit code.
-func run(ctx context.Context, args []string, std stdio) (code int) {
+func run(ctx context.Context, args []string, std stdio) int {
 	first := append(args, "help")[0]
 	if first == "help" && len(args) > 1 {
 		first, args = args[1], []string{args[1], "-h"}
@@ -118,25 +100,9 @@ func run(ctx context.Context, args []string, std stdio) (code int) {
 			name, do, args = "cotenant "+first, c.run, args[1:]
 		}
 	}
-	var done func(*int)
-	std.out, done = page.Check(name, std.out, std.err)
-	defer done(&code)
-	err := do(ctx, args, std)
-	var coded *exitError
-	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-		return exitDone
-	case errors.As(err, &coded):
-		code = coded.code
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		code = exitInterrupted
-	default:
-		code = exitCannot
-	}
-	if coded == nil || coded.err != nil {
-		page.Fail(name, std.err, err)
-	}
-	return code
+	return page.Run(ctx, name, std.out, std.err, func(out io.Writer) error {
+		return do(ctx, args, stdio{std.in, out, std.err})
+	})
 }
 
 func help() string {
@@ -153,29 +119,9 @@ not be done (disk, driver, network); 130 interrupted
 `
 }
 
-// flagSet returns the empty flags of a command; parse reads them.
-func flagSet(name string) *flag.FlagSet {
-	fl := flag.NewFlagSet(name, flag.ContinueOnError)
-	fl.SetOutput(io.Discard) // exit reports the error, once
-	return fl
-}
-
-// parse reads the flags of a command, at most maxArgs arguments after them. Asked for help it prints usage and the
-// flags to standard output and returns flag.ErrHelp.
+// parse reads the flags of a command, at most maxArgs arguments after them.
 func parse(fl *flag.FlagSet, args []string, usage string, maxArgs int, std stdio) error {
-	err := fl.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(std.out, usage, "\nflags:\n", page.Flags(fl))
-		return err
-	case err != nil:
-		return badInput(fmt.Errorf("%w (see -h)", err))
-	case maxArgs > 0 && len(fl.Arg(maxArgs)) > 1 && strings.HasPrefix(fl.Arg(maxArgs), "-"):
-		return badInput(fmt.Errorf("flag %s stands after %s; flags come first", fl.Arg(maxArgs), fl.Arg(maxArgs-1)))
-	case fl.NArg() > maxArgs:
-		return badInput(fmt.Errorf("unexpected argument %q (see -h)", fl.Arg(maxArgs)))
-	}
-	return nil
+	return page.Parse(fl, args, usage+"\nflags:\n", maxArgs, std.out)
 }
 
 // isPlugin reports whether kubectl started the program as its plugin: under the name kubectl-cotenant.

@@ -111,7 +111,7 @@ func migCheck(c *migCall) func(context.Context) error {
 		for _, f := range findings {
 			text += f.String() + "\n"
 			if f.Feasible == sharing.AnswerNo {
-				err = &exitError{code: exitNo}
+				err = &exitError{Code: exitNo}
 			}
 		}
 		if *c.json {

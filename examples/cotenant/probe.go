@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -100,10 +99,7 @@ func (c *probeConfig) report(r *probe.Result, notes []string, w io.Writer) error
 	var errs []error
 	written := ""
 	if c.out != "" && len(r.Measured) > 0 {
-		data, err := json.MarshalIndent(p, "", "  ")
-		if err == nil {
-			err = page.WriteFile(c.out, append(data, '\n'))
-		}
+		err := page.WriteJSON(c.out, p)
 		if errs = append(errs, err); err == nil {
 			written = fmt.Sprintf("\nWritten to %s: cotenant measure -predictor %s\n", c.out, c.out)
 		}

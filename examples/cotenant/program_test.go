@@ -76,7 +76,7 @@ func TestMeasureNotValid(t *testing.T) {
 	}
 	var coded *exitError
 	err := notValid(&colocation.Report{Invalid: []string{"mps/pair"}})
-	if !errors.As(err, &coded) || coded.code != exitInvalid || !strings.Contains(err.Error(), "mps/pair") {
+	if !errors.As(err, &coded) || coded.Code != exitInvalid || !strings.Contains(err.Error(), "mps/pair") {
 		t.Errorf("%v", err)
 	}
 }

@@ -83,7 +83,7 @@ func (c *decideConfig) planFleet(ctx context.Context, fleet *decision.Fleet, opt
 	}
 	err = showPlan(plan, c.json, std)
 	if err == nil && c.strict && len(plan.Waits()) > 0 {
-		return &exitError{code: exitNo}
+		return &exitError{Code: exitNo}
 	}
 	return err
 }

@@ -7,9 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"slices"
@@ -44,16 +44,13 @@ type options struct {
 	json, bound                        bool
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
-	stdout, done := page.Check("fleet", stdout, stderr)
-	defer done(&code)
-	fail := func(code int, err error) int {
-		page.Fail("fleet", stderr, err)
-		return code
-	}
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return page.Run(ctx, "fleet", stdout, stderr, func(stdout io.Writer) error { return replayTrace(ctx, args, stdout) })
+}
+
+func replayTrace(ctx context.Context, args []string, stdout io.Writer) error {
 	var o options
-	fs := flag.NewFlagSet("fleet", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
+	fs := page.FlagSet("fleet")
 	fs.StringVar(&o.nodes, "nodes", "", "CSV `file` of nodes: sn, cpu_milli, memory_mib, gpu, model")
 	fs.StringVar(&o.tasks, "tasks", "", "CSV `file` of tasks: name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec")
 	fs.Int64Var(&o.seed, "seed", 42, "draws the arrival order; with no -policy the first of ten")
@@ -65,32 +62,25 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	fs.BoolVar(&o.bound, "bound", false,
 		"with no -policy: solve for what moving tasks freely would allocate; takes minutes")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
-	switch err := fs.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, usage, page.Flags(fs))
-		return 0
-	case err != nil:
-		return fail(2, fmt.Errorf("%w (-h shows the flags)", err))
+	if err := page.Parse(fs, args, usage, math.MaxInt, stdout); err != nil {
+		return err
 	}
 	if err := o.check(fs.Args()); err != nil {
-		return fail(2, err)
+		return page.BadInput(err)
 	}
 	c, err := replay.Load(o.nodes, o.tasks)
 	if err != nil {
-		return fail(2, err)
+		return page.BadInput(err)
 	}
 	if o.policy != "" {
 		err = o.one(ctx, c, stdout)
 	} else {
 		err = o.compare(ctx, c, stdout)
 	}
-	switch {
-	case errors.Is(err, context.Canceled):
-		return fail(130, errors.New("interrupted; the figures are of what was finished"))
-	case err != nil:
-		return fail(5, err)
+	if errors.Is(err, context.Canceled) {
+		return page.ExitWith(page.ExitInterrupted, errors.New("interrupted; the figures are of what was finished"))
 	}
-	return 0
+	return err
 }
 
 func (o *options) check(rest []string) error {

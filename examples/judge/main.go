@@ -5,9 +5,9 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -36,12 +36,13 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
-	stdout, done := page.Check("judge", stdout, stderr)
-	defer done(&code)
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return page.Run(ctx, "judge", stdout, stderr, func(stdout io.Writer) error { return play(ctx, args, stdout, stderr) })
+}
+
+func play(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var o judge.Options
-	fs := flag.NewFlagSet("judge", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // errors are reported below
+	fs := page.FlagSet("judge")
 	fs.IntVar(&o.Fleets, "fleets", 50, "how many random fleets to decide and play")
 	fs.Uint64Var(&o.Seed, "seed", 1, "seed of fleets and worlds; the same seed gives the same output")
 	fs.Float64Var(&o.Confidence, "confidence", decision.DefaultConfidence,
@@ -50,13 +51,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	asJSON := fs.Bool("json", false, "print JSON")
 	html := fs.String("report", "", "write a page of what is missed against money to `FILE.html`")
 	verbose := fs.Bool("v", false, "name each workload that missed, and each fleet that cost more than it had to")
-	err := fs.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, usage, page.Flags(fs))
-		return 0
-	}
+	err := page.Parse(fs, args, usage, math.MaxInt, stdout)
 	if err != nil {
-		err = fmt.Errorf("%w (see -h)", err)
+		return err
 	}
 	if o.Fleets < 1 || o.Fleets > 1_000_000 {
 		err = errors.Join(err, fmt.Errorf("-fleets: %d is out of range; use 1 to 1000000", o.Fleets))
@@ -72,8 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		err = errors.Join(err, fmt.Errorf("unexpected argument %q; judge takes flags only", fs.Arg(0)))
 	}
 	if err != nil {
-		page.Fail("judge", stderr, err)
-		return 2
+		return page.BadInput(err)
 	}
 	if *verbose {
 		o.Log = stderr
@@ -96,13 +92,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	if err == nil {
 		err = page.WriteHTML(*html, rep.Page())
 	}
-	if err != nil {
-		page.Fail("judge", stderr, err)
-		return 5
+	if err == nil && rep.Fleets < o.Fleets {
+		err = page.ExitWith(page.ExitInterrupted, fmt.Errorf("interrupted after %d of %d fleets; what was played is printed",
+			rep.Fleets, o.Fleets))
 	}
-	if rep.Fleets < o.Fleets {
-		fmt.Fprintf(stderr, "interrupted after %d of %d fleets; what was played is printed\n", rep.Fleets, o.Fleets)
-		return 130
-	}
-	return 0
+	return err
 }

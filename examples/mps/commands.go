@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -211,7 +210,7 @@ func (c *config) runClient() error {
 	if cmd.Env, err = env.Environ(os.Environ()); err != nil {
 		return err
 	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, cmp.Or(c.child, c.stdout), c.stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.child, c.stderr
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
@@ -239,7 +238,7 @@ func (c *config) runClient() error {
 	<-verified
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Exited() {
-		return exitError(exit.ExitCode())
+		return &page.ExitError{Code: exit.ExitCode()}
 	}
 	return err
 }

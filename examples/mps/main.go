@@ -5,13 +5,12 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -71,14 +70,12 @@ type config struct {
 	ctx            context.Context
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	child          io.Writer  // of a command that runs; nil = stdout
+	child          io.Writer  // of a command that runs
 	runner         mps.Runner // talks to a real daemon; nil = its program
 }
 
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
-	checked, done := page.Check("mps", stdout, stderr)
-	defer done(&code)
-	c := &config{ctx: ctx, stdin: stdin, stdout: checked, child: stdout, stderr: stderr}
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	c := &config{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
 	return c.run(args)
 }
 
@@ -87,39 +84,27 @@ func (c *config) run(args []string) int {
 	if _, ok := c.stderr.(*os.File); !ok {
 		c.stderr, _ = page.Check("mps", c.stderr, io.Discard)
 	}
-	command, err := c.parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		return 0
-	}
-	if err == nil {
-		err = c.dispatch(command)
-	}
-	var exit exitError
-	if err == nil {
-		return 0
-	} else if errors.As(err, &exit) {
-		return int(exit)
-	}
-	fmt.Fprintf(c.stderr, "mps: %s\n", strings.TrimPrefix(err.Error(), "mps: "))
-	switch {
-	case errors.Is(err, errUsage), errors.Is(err, mps.ErrInvalid):
-		return 2
-	case errors.Is(err, mps.ErrNotClient):
-		return 1
-	case c.ctx.Err() != nil:
-		return 130
-	}
-	return 5
+	c.child = c.stdout
+	return page.Run(c.ctx, "mps", c.stdout, c.stderr, func(stdout io.Writer) error {
+		c.stdout = stdout
+		command, err := c.parse(args)
+		if err == nil {
+			err = c.dispatch(command)
+		}
+		switch {
+		case errors.Is(err, errUsage), errors.Is(err, mps.ErrInvalid):
+			return page.BadInput(err)
+		case errors.Is(err, mps.ErrNotClient):
+			return page.ExitWith(page.ExitNo, err)
+		case err != nil && c.ctx.Err() != nil:
+			return page.ExitWith(page.ExitInterrupted, err)
+		}
+		return err
+	})
 }
 
-// exitError carries the exit status of the command that run ran.
-type exitError int
-
-func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
-
 func (c *config) parse(args []string) (command string, err error) {
-	fs := flag.NewFlagSet("mps", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
+	fs := page.FlagSet("mps")
 	fs.BoolVar(&c.real, "real", false, "use this machine's nvidia-cuda-mps-control instead of the fake")
 	fs.BoolVar(&c.json, "json", false, "print JSON")
 	fs.StringVar(&c.pipe, "pipe", "", "pipe directory (default "+mps.DefaultPipe+")")
@@ -135,18 +120,7 @@ func (c *config) parse(args []string) (command string, err error) {
 	fs.StringVar(&c.limits, "limits", "", "run: the client's own memory limits, for example 0=2G")
 	fs.StringVar(&c.gpu, "gpu", "H200", "plan: name of the GPU")
 	fs.IntVar(&c.clients, "clients", 2, "plan: number of clients")
-	parse := func(args []string) error {
-		switch err := fs.Parse(args); {
-		case errors.Is(err, flag.ErrHelp):
-			fmt.Fprint(c.stdout, usage)
-			fmt.Fprint(c.stdout, page.Flags(fs))
-			return err
-		case err != nil:
-			return fmt.Errorf("%w: %w (see -h)", errUsage, err)
-		}
-		return nil
-	}
-	if err := parse(args); err != nil {
+	if err := page.Parse(fs, args, usage, math.MaxInt, c.stdout); err != nil {
 		return "", err
 	}
 	// Flags may also follow the command.
@@ -155,7 +129,7 @@ func (c *config) parse(args []string) (command string, err error) {
 		rest = []string{"demo"}
 	}
 	command = rest[0]
-	if err := parse(rest[1:]); err != nil {
+	if err := page.Parse(fs, rest[1:], usage, math.MaxInt, c.stdout); err != nil {
 		return "", err
 	}
 	c.args = fs.Args()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,12 +15,12 @@ import (
 )
 
 // observe makes profiles of servers from their metrics.
-func (o *options) observe(stdout, stderr io.Writer, fail func(int, error) int) int {
+func (o *options) observe(stdout, stderr io.Writer) error {
 	var readings []serving.Reading
 	for _, name := range o.metrics {
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return fail(2, err)
+			return page.BadInput(err)
 		}
 		parse := serving.Parse
 		if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
@@ -29,11 +28,11 @@ func (o *options) observe(stdout, stderr io.Writer, fail func(int, error) int) i
 		}
 		read, err := parse(bytes.NewReader(data))
 		if err != nil {
-			return fail(2, fmt.Errorf("%s: %w", name, err))
+			return page.BadInput(fmt.Errorf("%s: %w", name, err))
 		}
 		info, err := os.Stat(name)
 		if err != nil {
-			return fail(2, err)
+			return page.BadInput(err)
 		}
 		for i := range read {
 			if read[i].At.IsZero() {
@@ -44,7 +43,7 @@ func (o *options) observe(stdout, stderr io.Writer, fail func(int, error) int) i
 	}
 	found, err := observe.Profiles(readings)
 	if len(found) == 0 {
-		return fail(2, err)
+		return page.BadInput(err)
 	}
 	var profiles []profile.SoloProfile
 	for i := range found {
@@ -57,14 +56,8 @@ func (o *options) observe(stdout, stderr io.Writer, fail func(int, error) int) i
 	if err != nil {
 		fmt.Fprintf(stderr, "predict: left out: %v\n", err)
 	}
-	out, err := json.MarshalIndent(profiles, "", "  ")
-	if err == nil && o.save != "" {
-		err = errors.Join(page.CanWrite(o.save), page.WriteFile(o.save, append(out, '\n')))
-	} else if err == nil {
-		_, err = stdout.Write(append(out, '\n'))
+	if o.save != "" {
+		return errors.Join(page.CanWrite(o.save), page.WriteJSON(o.save, profiles))
 	}
-	if err != nil {
-		return fail(5, err)
-	}
-	return 0
+	return page.JSON(stdout, profiles)
 }

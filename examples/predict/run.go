@@ -5,12 +5,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,11 +77,14 @@ func (o *options) openBenchmark() error {
 }
 
 // run is the command: 0 is success, 2 bad input, 5 a failure.
-func run(args []string, stdout, stderr io.Writer) (code int) {
-	stdout, done := page.Check("predict", stdout, stderr)
-	defer done(&code)
-	fs := flag.NewFlagSet("predict", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // errors are reported below
+func run(args []string, stdout, stderr io.Writer) int {
+	return page.Run(context.Background(), "predict", stdout, stderr, func(stdout io.Writer) error {
+		return answer(args, stdout, stderr)
+	})
+}
+
+func answer(args []string, stdout, stderr io.Writer) error {
+	fs := page.FlagSet("predict")
 	var o options
 	list := func(name, usage string, to *[]string) {
 		fs.Func(name, usage+"; may be repeated", func(s string) error { *to = append(*to, s); return nil })
@@ -112,100 +114,86 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	fs.BoolVar(&o.splits, "splits", true, "also predict the measured rows of -profiles by its other cases, its other "+
 		"models,\nor of several files its other series")
 	fs.TextVar(&o.method, "method", predict.MethodSimulated, "simulated or closed-form")
-	fail := func(code int, err error) int {
-		fmt.Fprintf(stderr, "predict: %v\n", err)
-		return code
+	if err := page.Parse(fs, args, usage, math.MaxInt, stdout); err != nil {
+		return err
 	}
-	err := fs.Parse(args)
 	asks := o.questions || o.regret || o.benchmark != ""
 	if asks {
 		o.data = append(o.data, fs.Args()...)
 	}
-	if err == nil && o.benchmark != "" {
-		err = o.openBenchmark()
+	if o.benchmark != "" {
+		if err := o.openBenchmark(); err != nil {
+			return page.BadInput(err)
+		}
 	}
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, usage)
-		fmt.Fprint(stdout, page.Flags(fs))
-		return 0
-	case err != nil:
-		return fail(2, err)
 	case fs.NArg() > 0 && !asks:
-		return fail(2, fmt.Errorf("unknown argument %q; a file of rows is given with -profiles", fs.Arg(0)))
+		return page.BadInput(fmt.Errorf("unknown argument %q; a file of rows is given with -profiles", fs.Arg(0)))
 	case len(o.metrics) > 0 && len(o.data)+len(o.fit) > 0:
-		return fail(2, errors.New("-from-metrics makes profiles; give them to -profiles in another run"))
+		return page.BadInput(errors.New("-from-metrics makes profiles; give them to -profiles in another run"))
 	case len(o.metrics) > 0:
-		return o.observe(stdout, stderr, fail)
+		return o.observe(stdout, stderr)
 	case len(o.data) == 0 && (o.save == "" || len(o.fit) == 0):
-		return fail(2, errors.New("nothing to do: give -profiles, or -fit and -out"))
+		return page.BadInput(errors.New("nothing to do: give -profiles, or -fit and -out"))
 	case o.gpu != "" && len(o.data) == 0:
-		return fail(2, errors.New("-gpu is the GPU of rows of -profiles, and there are none; -fit-gpu is that of rows "+
+		return page.BadInput(errors.New("-gpu is the GPU of rows of -profiles, and there are none; -fit-gpu is that of rows " +
 			"of -fit"))
 	case o.fitGPU != "" && len(o.fit) == 0:
-		return fail(2, errors.New("-fit-gpu is the GPU of rows of -fit, and there are none; -gpu is that of rows of "+
+		return page.BadInput(errors.New("-fit-gpu is the GPU of rows of -fit, and there are none; -gpu is that of rows of " +
 			"-profiles"))
 	}
+	err := o.nameSeries()
 	if o.save != "" {
-		err = page.CanWrite(o.save)
+		err = errors.Join(page.CanWrite(o.save), err)
 	}
-	if err := errors.Join(err, o.nameSeries()); err != nil {
-		return fail(2, err)
+	if err != nil {
+		return page.BadInput(err)
 	}
 	predictor, others, err := o.predictor()
 	if err != nil {
-		return fail(2, err)
+		return page.BadInput(err)
 	}
 	if asks {
-		return o.ask(predictor, others, stdout, fail)
+		return o.ask(predictor, others, stdout)
 	}
 	var rep *report
 	if len(o.data) > 0 {
 		if rep, err = o.report(predictor, others); err != nil {
-			return fail(2, err)
+			return page.BadInput(err)
 		}
 	}
 	if o.save != "" {
-		data, err := json.MarshalIndent(predictor, "", "  ")
-		if err == nil {
-			err = page.WriteFile(o.save, append(data, '\n'))
-		}
-		if err != nil {
-			return fail(5, err)
+		if err := page.WriteJSON(o.save, predictor); err != nil {
+			return err
 		}
 	}
 	if rep != nil && o.page != "" {
 		if err := page.WriteHTML(o.page, pages.Predicted(rep.shown, rep.how)); err != nil {
-			return fail(5, err)
+			return err
 		}
 	}
 	switch {
 	case rep == nil:
-		err = o.writeParameters(stdout, predictor)
+		return o.writeParameters(stdout, predictor)
 	case o.json:
-		err = page.JSON(stdout, rep)
-	default:
-		err = rep.write(stdout, o.rows)
+		return page.JSON(stdout, rep)
 	}
-	if err != nil {
-		return fail(5, err)
-	}
-	return 0
+	return rep.write(stdout, o.rows)
 }
 
 // ask answers yes-or-no questions about the measured mixes of -data, or decides them.
-func (o *options) ask(p *predict.Predictor, others *profile.Profiles, stdout io.Writer, fail func(int, error) int) int {
+func (o *options) ask(p *predict.Predictor, others *profile.Profiles, stdout io.Writer) error {
 	files := slices.Clone(o.fitted)
 	for _, name := range o.data {
 		rows, err := o.readRows(name, o.gpu, others)
 		if err != nil {
-			return fail(2, err)
+			return page.BadInput(err)
 		}
 		files = append(files, rows)
 	}
 	mixes, err := p.Mixes(o.method, files...)
 	if err != nil {
-		return fail(2, err)
+		return page.BadInput(err)
 	}
 	var answers interface{ WriteText(io.Writer) error }
 	switch {
@@ -219,28 +207,23 @@ func (o *options) ask(p *predict.Predictor, others *profile.Profiles, stdout io.
 				err = b.Submit(data)
 			}
 			if err != nil {
-				return fail(2, fmt.Errorf("%s: %w", name, err))
+				return page.BadInput(fmt.Errorf("%s: %w", name, err))
 			}
 		}
 		if err != nil {
-			return fail(5, err)
+			return err
 		}
 		answers = b
 	default:
 		answers, err = judge.Ask(context.Background(), mixes)
 	}
 	if err != nil {
-		return fail(5, err)
+		return err
 	}
 	if o.json {
-		err = page.JSON(stdout, answers)
-	} else {
-		err = answers.WriteText(stdout)
+		return page.JSON(stdout, answers)
 	}
-	if err != nil {
-		return fail(5, err)
-	}
-	return 0
+	return answers.WriteText(stdout)
 }
 
 // predictor returns the predictor to use, and the profiles in the files that it was calibrated on.

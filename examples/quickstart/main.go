@@ -8,8 +8,6 @@ package main
 import (
 	"context"
 	_ "embed"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -24,29 +22,20 @@ var embedded []byte
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run returns the exit code: 0 answered, 2 bad input, 5 the answer could not be written.
-func run(args []string, stdout, stderr io.Writer) (code int) {
-	stdout, done := page.Check("quickstart", stdout, stderr)
-	defer done(&code)
-	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // the error is reported below
-	file := flags.String("fleet", "", "fleet `FILE` (YAML or JSON); without it an example fleet")
-	asJSON := flags.Bool("json", false, "print JSON")
-	err := flags.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, "Decides how workloads share GPUs. cotenant decide has more to ask.\n\n", page.Flags(flags))
-		return 0
-	}
-	if err == nil && flags.NArg() > 0 {
-		err = fmt.Errorf("unexpected argument %q; name the file with -fleet", flags.Arg(0))
-	}
-	if err == nil {
-		err = decide(*file, *asJSON, stdout)
-	}
-	if err != nil {
-		page.Fail("quickstart", stderr, err)
-		return 2
-	}
-	return 0
+func run(args []string, stdout, stderr io.Writer) int {
+	return page.Run(context.Background(), "quickstart", stdout, stderr, func(stdout io.Writer) error {
+		flags := page.FlagSet("quickstart")
+		file := flags.String("fleet", "", "fleet `FILE` (YAML or JSON); without it an example fleet")
+		asJSON := flags.Bool("json", false, "print JSON")
+		const usage = "Decides how workloads share GPUs. cotenant decide has more to ask.\n\n"
+		if err := page.Parse(flags, args, usage, 1, stdout); err != nil {
+			return err
+		}
+		if flags.NArg() > 0 {
+			return page.BadInput(fmt.Errorf("unexpected argument %q; name the file with -fleet", flags.Arg(0)))
+		}
+		return page.BadInput(decide(*file, *asJSON, stdout))
+	})
 }
 
 func decide(file string, asJSON bool, stdout io.Writer) error {

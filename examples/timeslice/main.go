@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"text/tabwriter"
@@ -58,11 +59,12 @@ func main() {
 }
 
 // run returns 0 when done, 2 for bad input, 5 for what could not be written, 130 when interrupted.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
-	stdout, done := page.Check("timeslice", stdout, stderr)
-	defer done(&code)
-	fs := flag.NewFlagSet("timeslice", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // errors are reported below
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return page.Run(ctx, "timeslice", stdout, stderr, func(stdout io.Writer) error { return simulate(ctx, args, stdin, stdout) })
+}
+
+func simulate(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
+	fs := page.FlagSet("timeslice")
 	file := fs.String("f", "", "`file` of tenants; - is standard input")
 	asJSON := fs.Bool("json", false, "print JSON, times in nanoseconds unless their names say otherwise")
 	plot := fs.String("plot", "", "write a chart of latency against tenants to `file`.svg")
@@ -73,33 +75,27 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	change := fs.Duration("switch", measured.Switch, "`duration` lost to a switch")
 	probe := fs.String("probe", "", "calibrate from the `file` that quantum probes printed, all run at once")
 	beside := fs.Int("tenants", 0, "number of probes that ran at once (default: lines in the file)")
-	fail := func(code int, err error) int {
-		fmt.Fprintf(stderr, "timeslice: %v\n", err)
-		return code
+	if err := page.Parse(fs, args, usage, math.MaxInt, stdout); err != nil {
+		return err
 	}
-	switch err := fs.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, usage, page.Flags(fs))
-		return 0
-	case err != nil:
-		return fail(2, fmt.Errorf("%w (see -h)", err))
+	switch {
 	case fs.NArg() > 0:
-		return fail(2, fmt.Errorf("unknown argument %.60q; a file of tenants is given with -f", fs.Arg(0)))
+		return page.BadInput(fmt.Errorf("unknown argument %.60q; a file of tenants is given with -f", fs.Arg(0)))
 	case *length <= 0:
-		return fail(2, fmt.Errorf("-for: must be over 0, is %v", *length))
+		return page.BadInput(fmt.Errorf("-for: must be over 0, is %v", *length))
 	case *beside < 0:
-		return fail(2, fmt.Errorf("-tenants: must be over 0, is %d", *beside))
+		return page.BadInput(fmt.Errorf("-tenants: must be over 0, is %d", *beside))
 	case *beside > 0 && *probe == "":
-		return fail(2, errors.New("-tenants says how many probes ran at once: it needs -probe"))
+		return page.BadInput(errors.New("-tenants says how many probes ran at once: it needs -probe"))
 	}
 	tenants, err := readTenants(*file, stdin)
 	if err != nil {
-		return fail(2, err)
+		return page.BadInput(err)
 	}
 	sched := measured
 	if *probe != "" {
 		if sched, err = calibrate(*probe, *beside); err != nil {
-			return fail(2, fmt.Errorf("%s: %w", *probe, err))
+			return page.BadInput(fmt.Errorf("%s: %w", *probe, err))
 		}
 	}
 	fs.Visit(func(f *flag.Flag) {
@@ -116,7 +112,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	sim := timeslice.Simulation{Scheduler: sched, Tenants: tenants, For: *length, Warmup: *length / 20, Seed: *seed}
 	s, err := explore(ctx, sim)
 	if s == nil {
-		return fail(2, err)
+		return page.BadInput(err)
 	}
 	if *asJSON {
 		err = page.JSON(stdout, s)
@@ -126,13 +122,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil && *plot != "" {
 		err = writeSVG(*plot, s)
 	}
-	switch {
-	case err != nil:
-		return fail(5, err)
-	case s.Interrupted:
-		return fail(130, errors.New("interrupted; what was done is above"))
+	if err == nil && s.Interrupted {
+		err = page.ExitWith(page.ExitInterrupted, errors.New("interrupted; what was done is above"))
 	}
-	return 0
+	return err
 }
 
 func readTenants(path string, stdin io.Reader) (tenants []timeslice.Tenant, err error) {

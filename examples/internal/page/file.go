@@ -44,6 +44,15 @@ func WriteHTML(path string, p *webpage.Page) error {
 	return WriteFile(path, b.Bytes())
 }
 
+// WriteJSON writes a value as indented JSON to a file.
+func WriteJSON(path string, v any) error {
+	var b bytes.Buffer
+	if err := JSON(&b, v); err != nil {
+		return err
+	}
+	return WriteFile(path, b.Bytes())
+}
+
 // CanWrite returns why WriteFile would fail at path, as far as can be told before:
 // what takes long to find out should not be lost for the name of a file.
 func CanWrite(path string) error {
