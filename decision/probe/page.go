@@ -18,8 +18,9 @@ func (r *Result) Page(rep *Report) *webpage.Page {
 	}
 	if q, ok := r.Get(Quantum); ok {
 		s, _ := r.Get(Switch)
-		p.Answer = fmt.Sprintf("A turn takes %.4g %s and a switch %.4g %s, so that %.3g%% of a shared GPU's time goes to "+
-			"switching. ", q.Value, q.Unit, s.Value, s.Unit, 100*s.Value/(q.Value+s.Value)) + p.Answer
+		p.Answer = fmt.Sprintf("A turn takes %s %s and a switch %s %s, so that %s%% of a shared GPU's time goes to "+
+			"switching. ", webpage.Number(q.Value), q.Unit, webpage.Number(s.Value), s.Unit,
+			webpage.Number(100*s.Value/(q.Value+s.Value))) + p.Answer
 	}
 	t := webpage.Table{Head: []string{"figure", "value", "unit", "80% lie within", "what"}}
 	for _, m := range r.Measured {

@@ -43,7 +43,7 @@ func capacityPage(t *testing.T, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<figure>", `class="chosen"`, ": chosen <b>", "Money against load", "own-gpu", "All figures are simulated", "breaks first"} {
+	for _, want := range []string{"<figure>", `class="chosen"`, ": chosen</li>", "Money against load", "own-gpu", "All figures are simulated", "breaks first"} {
 		if !strings.Contains(string(written), want) {
 			t.Errorf("the page has no %q", want)
 		}

@@ -43,6 +43,7 @@ for (const figure of document.querySelectorAll("figure")) {
       width, height: 60 + Math.ceil(parts / columns) * (split ? 180 : Math.min(260, Math.max(190, width * .5))), marks: marks.filter(Boolean),
       x: { ...x, labelOffset: 36 }, y: { ...y, labelOffset: 62 }, fx: { axis: null }, fy: { axis: null }, marginTop: 12, marginLeft: 66, marginBottom: 44,
     });
+    svg.querySelectorAll("g[aria-label]").forEach(g => g.removeAttribute("aria-label")); // names of parts of an image
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", c.Title + ": " + c.Y.Label + " against " + c.X.Label);
     el.replaceChildren(svg);
