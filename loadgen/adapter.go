@@ -23,8 +23,7 @@ type AdapterMix struct {
 	Names []string `yaml:"names" json:"names"`
 	// Shares weight the names: each is asked for in proportion to its share. nil means by Zipf.
 	Shares []float64 `yaml:"shares" json:"shares,omitempty"`
-	// Zipf is the exponent of popularity: the k-th name is asked for in proportion to
-	// 1/k^Zipf. 0 means equally often.
+	// Zipf is the exponent of popularity: the k-th name is asked for in proportion to 1/k^Zipf. 0 means equally often.
 	Zipf float64 `yaml:"zipf" json:"zipf,omitempty"`
 }
 

@@ -17,8 +17,7 @@ import (
 // Schedule is an open loop's arrival process: a pure function of the random
 // source, so that the same seed gives the same schedule whatever the server does.
 type Schedule interface {
-	// Arrivals yields the intended starts as offsets from the run's start, in
-	// non-decreasing order. It may be endless.
+	// Arrivals yields the intended starts as offsets from the run's start, in non-decreasing order. It may be endless.
 	Arrivals(rng *rand.Rand) iter.Seq[time.Duration]
 	// String describes the schedule for the run's configuration.
 	String() string

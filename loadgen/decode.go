@@ -28,8 +28,7 @@ type delta struct {
 	hasUsage  bool
 	usage     usage
 	failure   string // the server's error message
-	// seen and finished are sets of choices, by their index: those that the event
-	// speaks of, and those that it ends.
+	// seen and finished are sets of choices, by their index: those that the event speaks of, and those that it ends.
 	seen, finished choiceSet
 }
 

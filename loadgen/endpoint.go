@@ -92,8 +92,7 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, m
 			},
 			TLSClientConfig:     tlsConfig,
 			TLSHandshakeTimeout: connect,
-			// A compressed stream's events cannot be told apart on arrival, and a
-			// non-nil empty map keeps to HTTP/1.1.
+			// A compressed stream's events cannot be told apart on arrival, and a non-nil empty map keeps to HTTP/1.1.
 			DisableCompression:  true,
 			TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
 			MaxIdleConnsPerHost: 1 << 20,

@@ -118,9 +118,10 @@ func (c *ReadCounts) stamps() string {
 func (h *ClientHealth) judge(limits HealthLimits, m *Measures, wall time.Duration) {
 	limits = limits.withDefaults()
 	h.Reasons = []string{}
+	bad := func(format string, args ...any) { h.Reasons = append(h.Reasons, fmt.Sprintf(format, args...)) }
 	over := func(what string, v Millis, limit time.Duration) {
 		if limit >= 0 && v > millis(limit) {
-			h.Reasons = append(h.Reasons, fmt.Sprintf("%s is %.3f ms, above %.3f ms", what, float64(v), float64(millis(limit))))
+			bad("%s is %.3f ms, above %.3f ms", what, float64(v), float64(millis(limit)))
 		}
 	}
 	over("send lag p99", h.SendLag.P99, limits.SendLagP99)
@@ -136,24 +137,21 @@ func (h *ClientHealth) judge(limits HealthLimits, m *Measures, wall time.Duratio
 			bear, what = max(m.E2E.P50/4, 10), "a quarter of the median e2e, or 10 ms"
 		}
 		if h.ReadLag.P99 > bear {
-			h.Reasons = append(h.Reasons, fmt.Sprintf("read lag p99 of %.3f ms exceeds %s, %.3f ms, and %.1f%% of the reads "+
-				"were merged",
-				float64(h.ReadLag.P99), what, float64(bear), 100*float64(h.MergedReads)/float64(h.Reads)))
+			bad("read lag p99 of %.3f ms exceeds %s, %.3f ms, and %.1f%% of the reads were merged",
+				float64(h.ReadLag.P99), what, float64(bear), 100*float64(h.MergedReads)/float64(h.Reads))
 		} else {
 			h.MergedBy = "server"
 		}
 	}
 	if used := h.CPUFraction.Or(0); limits.CPUFraction > 0 && wall >= time.Second && used > limits.CPUFraction {
-		h.Reasons = append(h.Reasons, fmt.Sprintf("CPU use is %.2f of what GOMAXPROCS %d allows, above %.2f", used,
-			h.GOMAXPROCS, limits.CPUFraction))
+		bad("CPU use is %.2f of what GOMAXPROCS %d allows, above %.2f", used, h.GOMAXPROCS, limits.CPUFraction)
 	}
 	if h.ClientLimits > 0 {
-		h.Reasons = append(h.Reasons, fmt.Sprintf("%d requests failed for want of the client's own resources, not the "+
-			"server's (raise the limit on open files with ulimit -n, or on ports, or use more workers): %s", h.ClientLimits,
-			h.clientLimit))
+		bad("%d requests failed for want of the client's own resources, not the server's (raise the limit on open files "+
+			"with ulimit -n, or on ports, or use more workers): %s", h.ClientLimits, h.clientLimit)
 	}
 	if h.ArtifactProblems > 0 {
-		h.Reasons = append(h.Reasons, fmt.Sprintf("%d writes to the run's directory failed", h.ArtifactProblems))
+		bad("%d writes to the run's directory failed", h.ArtifactProblems)
 	}
 	h.Valid = len(h.Reasons) == 0
 }

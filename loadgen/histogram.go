@@ -45,7 +45,7 @@ func newExactHistogram() *Histogram { return &Histogram{keep: true} }
 // Record adds a duration; a negative one counts as 0.
 func (h *Histogram) Record(d time.Duration) { h.recordN(d, 1) }
 
-// RecordN adds a duration n times; n of 0 or less adds nothing.
+// recordN adds a duration n times; n of 0 or less adds nothing.
 func (h *Histogram) recordN(d time.Duration, n int64) {
 	if n <= 0 {
 		return

@@ -27,8 +27,7 @@ type LoadPlan struct {
 	Drain time.Duration
 	// Window is the part of the run that counts; the zero value is all of it.
 	Window Window
-	// Seed is the seed of all randomness. Each tenant has its own stream, derived
-	// from it and from the tenant's name.
+	// Seed is the seed of all randomness. Each tenant has its own stream, derived from it and from the tenant's name.
 	Seed uint64
 	// StallFactor is the k of the stall figures; 0 means 5.
 	StallFactor float64
@@ -177,7 +176,7 @@ func (e *Endpoint) check(l *problem.List, path string) {
 	case u.Host == "":
 		l.Addf(path+".url", "use a URL such as http://host:8000", "no host")
 	case u.User != nil:
-		l.Addf(path+".url", "put the credentials into APIKey or Header", "credentials in the URL")
+		l.Addf(path+".url", "give an API key or a header in their place", "credentials in the URL")
 	}
 	control := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 	const remedy = "remove them, e.g. the line break at its end"

@@ -56,8 +56,7 @@ type Record struct {
 	// of them were not sent and are not among OutputTokens.
 	ReasoningTokens int `json:"reasoning_tokens,omitempty"`
 	HiddenTokens    int `json:"hidden_tokens,omitempty"`
-	// AudioTokens of the answer are speech, by the server's usage; AudioEvents of Events
-	// carried it or its transcript.
+	// AudioTokens of the answer are speech, by the server's usage; AudioEvents of Events carried it or its transcript.
 	AudioTokens int  `json:"audio_tokens,omitempty"`
 	AudioEvents int  `json:"audio_events,omitempty"`
 	Refused     bool `json:"refused,omitempty"` // the model declined to answer

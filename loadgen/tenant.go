@@ -54,8 +54,7 @@ type Endpoint struct {
 	URL string
 	// APIKey is sent as a bearer token. It is never written to an artifact.
 	APIKey Secret
-	// Header is added to every request. Values of headers that look like
-	// credentials are never written to an artifact.
+	// Header is added to every request. Values of headers that look like credentials are never written to an artifact.
 	Header http.Header
 	// Weight is the endpoint's share of turns under RoutingRoundRobin; 0 means 1.
 	Weight int

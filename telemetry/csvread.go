@@ -145,6 +145,14 @@ func (p *csvParser) integer(col string, limit int64) (int64, bool) {
 	return v, true
 }
 
+// count reads a cell that may be empty.
+func (p *csvParser) count(col string) Optional[int] {
+	if v, ok := p.integer(col, math.MaxInt32); ok {
+		return Some(int(v))
+	}
+	return Optional[int]{}
+}
+
 func (p *csvParser) detail(into any) bool {
 	dec := json.NewDecoder(strings.NewReader(p.get(colDetail)))
 	dec.DisallowUnknownFields()
@@ -289,8 +297,7 @@ func (p *csvParser) sampleRow(at time.Duration) {
 		}
 		x.Throttle = Some(t)
 	}
-	n, _ := p.integer(colDropped, math.MaxInt32)
-	x.Dropped = int(n)
+	x.Dropped = p.count(colDropped).Or(0)
 	p.sample = Some(x)
 }
 
@@ -308,13 +315,9 @@ func (p *csvParser) partRow(kind string, at time.Duration) {
 	var f figures
 	p.figures(&f)
 	if kind == rowInstance {
-		in := Instance{ID: int(id), figures: f}
-		if g, ok := p.integer(colSlices, math.MaxInt32); ok {
-			in.ComputeSlices = Some(int(g))
-		}
-		x.Instances = append(x.Instances, in)
+		x.Instances = append(x.Instances, Instance{ID: int(id), figures: f, ComputeSlices: p.count(colSlices)})
 	} else {
-		proc := Process{PID: uint32(id), Name: p.get(colDetail)}
+		proc := Process{PID: uint32(id), Name: p.get(colDetail), GPUInstance: p.count(colInstance)}
 		if v, ok := f.Get(MetricMemUsedBytes); ok {
 			if v < 0 || v >= 1<<63 {
 				p.problem(MetricMemUsedBytes.String(), "write bytes", "telemetry: %v", v)
@@ -324,9 +327,6 @@ func (p *csvParser) partRow(kind string, at time.Duration) {
 		}
 		if v, ok := p.number(colProcSM); ok {
 			proc.SMUtilPercent = Some(v)
-		}
-		if g, ok := p.integer(colInstance, math.MaxInt32); ok {
-			proc.GPUInstance = Some(int(g))
 		}
 		x.Processes = append(x.Processes, proc)
 	}

@@ -1,16 +1,13 @@
 // Package telemetry samples what GPUs do while workloads share them, and says what the samples can support: energy
 // and idle time. Package ledger divides a shared GPU among its tenants.
 //
-// A [Sampler] reads a [Reader] (telemetrynvml for a real driver, telemetrytest
-// for a scripted one) on two clocks: a fast one for what costs microseconds
-// and a slow one for what costs milliseconds. Each device has its own readers
-// and a watchdog: one that hangs or fails is down ([Latest.Down]) and holds
-// nobody up. What it reads becomes a
-// [Series], which is written as CSV and read back without loss, or, one sample
-// at a time, a [Latest] for Prometheus. [MeasureEnergy] integrates power and
-// checks it against the energy counter, [DetectIdle] finds deep idle,
-// execution-idle and stalled time, and [ReapPolicy.Recoverable] computes what reaping
-// would give back. A [Digest] does all of it as samples come, in little memory.
+// A [Sampler] reads a [Reader] (telemetrynvml for a real driver, telemetrytest for a scripted one) on two clocks: a
+// fast one for what costs microseconds and a slow one for what costs milliseconds. Each device has its own readers
+// and a watchdog: one that hangs or fails is down ([Latest.Down]) and holds nobody up. What it reads becomes a
+// [Series], which is written as CSV and read back without loss, or, one sample at a time, a [Latest] for
+// Prometheus. [MeasureEnergy] integrates power and checks it against the energy counter, [DetectIdle] finds deep
+// idle, execution-idle and stalled time, and [ReapPolicy.Recoverable] computes what reaping would give back. A
+// [Digest] does all of it as samples come, in little memory.
 //
 // # Missing is not zero
 //

@@ -171,8 +171,7 @@ type Instance struct {
 type Sample struct {
 	Device int           // the index of the device
 	At     time.Duration // the time since the series' start by the monotonic clock
-	// Tick is the number of the tick, of the fast or the slow clock by Groups.
-	// Numbers that are left out were missed.
+	// Tick is the number of the tick, of the fast or the slow clock by Groups. Numbers that are left out were missed.
 	Tick int64
 	// Groups says what was read. A group whose reading failed is not in it.
 	Groups Groups

@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// Sharing says how the models on a simulated GPU share it. The zero value is TimeSliced.
+// Sharing says how the models on a simulated GPU share it. The zero value is SharingTimeSliced.
 type Sharing uint8
 
 // The ways to share.
@@ -57,16 +57,16 @@ type Model struct {
 	// PrefillPerToken is the prefill's length per prompt token that is not in a prefix
 	// cache; 0 means 20 µs. PrefillLeast is how long it takes at least; 0 means no bound.
 	PrefillPerToken, PrefillLeast time.Duration
-	// SMDemand and BandwidthDemand are the fractions of the GPU that a decode
-	// kernel uses when it runs alone; 0 means 0.4 and 0.6. A prefill kernel uses
-	// 0.9 and 0.3.
+	// SMDemand and BandwidthDemand are the fractions of the GPU that a decode kernel uses when it runs alone; 0 means
+	// 0.4 and 0.6. A prefill kernel uses 0.9 and 0.3.
 	SMDemand, BandwidthDemand float64
 	// SMHold is the fraction of the time in which kernels of others wait for SMs that the model's running kernels
 	// hold, under SharingConcurrent: MPS takes no SM back from a kernel, so that short kernels wait for long ones,
 	// and not the other way round. 0 means that kernels contend for what they demand, and no more.
 	SMHold float64
 	// SMShare and BandwidthShare are the fractions that the model may use: an MPS active thread percentage, a MIG
-	// slice; 0 means all. Bandwidth can be limited under Partitioned only.
+	// slice; 0 means all. Bandwidth can be limited under
+	// SharingPartitioned only.
 	SMShare, BandwidthShare float64
 }
 

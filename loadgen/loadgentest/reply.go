@@ -12,7 +12,7 @@ import (
 // ErrUnknownName says that a text names no value of an enumeration.
 var ErrUnknownName = errors.New("loadgentest: unknown name")
 
-// Fault is something that goes wrong with an answer. The zero value is NoFault.
+// Fault is something that goes wrong with an answer. The zero value is FaultNone.
 type Fault uint8
 
 // The faults. Those inside a stream happen after Reply.FaultAfter events.
@@ -50,8 +50,7 @@ var usageNames = enum.Of[Usage](ErrUnknownName, "usage", "asked", "never", "fina
 
 // Reply scripts one answer. The zero value is an immediate answer of one token.
 type Reply struct {
-	// TTFT is the time from the complete request to the first content event, and
-	// Interval that between content events.
+	// TTFT is the time from the complete request to the first content event, and Interval that between content events.
 	TTFT, Interval time.Duration
 	// Tokens of the answer; 0 means the request's max_tokens, or 1.
 	Tokens int
@@ -87,7 +86,7 @@ type Reply struct {
 	RetryAfter string
 	Fault      Fault
 	FaultAfter int // events before the fault
-	// Slot says whether the answer occupies one of Options.Slots; NoSlot answers do not wait.
+	// NoSlot gives the answer without one of Options.Slots: it does not wait for one.
 	NoSlot bool
 	// Word is the text of a token; "" means "tok ".
 	Word string

@@ -172,8 +172,7 @@ func (t *Trace) Schedule(speed float64) loadgen.Timestamps {
 
 // TraceOptions tune Trace.Prompts. The zero value is the documented default.
 type TraceOptions struct {
-	// MaxInput and MaxOutput cut longer prompts and answers, so that a trace fits a
-	// model's context; 0 means no bound.
+	// MaxInput and MaxOutput cut longer prompts and answers, so that a trace fits a model's context; 0 means no bound.
 	MaxInput, MaxOutput int
 	Seed                uint64
 	// IgnoreEOS is as in SyntheticOptions.

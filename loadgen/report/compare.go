@@ -40,8 +40,7 @@ var claimNames = enum.Of[Claim](loadgen.ErrUnknownName, "claim", "unsupported", 
 type ConfidenceInterval struct {
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
-	// Confidence is the exact probability with which the procedure covers the true
-	// value: at least the one asked for.
+	// Confidence is the exact probability with which the procedure covers the true value: at least the one asked for.
 	Confidence float64 `json:"confidence"`
 }
 
@@ -78,8 +77,7 @@ type FigureComparison struct {
 
 // CompareOptions tune Compare and CompareRuns. The zero value is the documented default.
 type CompareOptions struct {
-	// Confidence of the intervals and, as 1 minus it, the level of the test; 0 means
-	// 0.95.
+	// Confidence of the intervals and, as 1 minus it, the level of the test; 0 means 0.95.
 	Confidence float64
 	// Figures are those that CompareRuns compares, by the names of FigureNames or
 	// their short forms, as ParseCondition takes them; nil means DefaultFigures.

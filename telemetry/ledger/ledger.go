@@ -295,10 +295,8 @@ func (l *Ledger) spend(g *gpu, in *Interval, lines []line) {
 	}
 }
 
-// apportion divides total by weights, whole units each, adding up to total, by
-// Hamilton's method: each is rounded down and the rest goes to the largest remainders,
-// the first of
-// equals. Without any weight nothing is divided.
+// apportion divides total by weights, whole units each, adding up to total, by Hamilton's method: each is rounded
+// down and the rest goes to the largest remainders, the first of equals. Without any weight nothing is divided.
 func apportion(total int64, weights []int64) []int64 {
 	out := make([]int64, len(weights))
 	var sum uint64

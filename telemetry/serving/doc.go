@@ -7,9 +7,8 @@
 // pages; that is what a profile or an alarm should use. A histogram knows its percentiles only to the bucket:
 // [Histogram.Quantile] answers with an [Interval].
 //
-// What a server does not export is missing: SGLang exports nothing without
-// --enable-metrics, and a figure's name depends on the version (Parse lists
-// them). Prompts and other contents never stand on these pages.
+// What a server does not export is missing: SGLang exports nothing without --enable-metrics, and a figure's name
+// depends on the version (Parse lists them). Prompts and other contents never stand on these pages.
 //
 // It is experimental: its API may change between minor versions.
 package serving

@@ -29,15 +29,13 @@ type key struct {
 // maxReadings bounds the memory: a page has a handful.
 const maxReadings = 100_000
 
-// names maps a metric's name to the field of its figure, without the engine's
-// prefix. Sources: vLLM's vllm/engine/metrics.py (before 0.8, "V0") and
-// vllm/v1/metrics/loggers.py; SGLang's python/sglang/srt/metrics/collector.py;
-// llama.cpp's tools/server/server.cpp (its pages name no model).
+// names maps a metric's name to the field of its figure, without the engine's prefix. Sources: vLLM's
+// vllm/engine/metrics.py (before 0.8, "V0") and vllm/v1/metrics/loggers.py; SGLang's
+// python/sglang/srt/metrics/collector.py; llama.cpp's tools/server/server.cpp (its pages name no model).
 //
-// vLLM called the KV cache's gauge gpu_cache_usage_perc until 0.10, and until
-// 0.11 called the time between tokens time_per_output_token_seconds, as SGLang
-// did until 0.4.5: both observe every token, so that the figure is ITL. The
-// time per token of a request is request_time_per_output_token_seconds.
+// vLLM called the KV cache's gauge gpu_cache_usage_perc until 0.10, and until 0.11 called the time between tokens
+// time_per_output_token_seconds, as SGLang did until 0.4.5: both observe every token, so that the figure is ITL.
+// The time per token of a request is request_time_per_output_token_seconds.
 var names = map[string]func(*Reading, *value){
 	"num_requests_running":                  func(r *Reading, v *value) { v.sum(&r.Running) },
 	"requests_processing":                   func(r *Reading, v *value) { v.sum(&r.Running) },

@@ -44,8 +44,7 @@ type Config struct {
 	// Dir receives the artifacts: those of one run, or a folder for each of several.
 	// It must not exist or must be empty; "" keeps nothing.
 	Dir string
-	// ServerLog is a file to which the server appends; what it appends during a run
-	// is copied into the run's folder.
+	// ServerLog is a file to which the server appends; what it appends during a run is copied into the run's folder.
 	ServerLog string
 	// Sample, when not nil, writes telemetry as CSV beside each run until its context
 	// ends; the CSV is put into the run's folder.

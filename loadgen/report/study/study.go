@@ -291,11 +291,10 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	return report.ScenariosOf(o.Results).WriteText(w)
 }
 
-// Verdict returns nil when requests succeeded, the client spoiled no run, the servers'
-// token counts are plausible and none of
-// the conditions of Config.FailIf holds. Otherwise the error wraps ErrNothingSucceeded, ErrInvalid or
-// report.ErrGate, the first that applies. A search makes spoiled trials again: they
-// do not make it invalid while one of its trials is valid.
+// Verdict returns nil when requests succeeded, the client spoiled no run, the servers' token counts are plausible
+// and none of the conditions of Config.FailIf holds. Otherwise the error wraps ErrNothingSucceeded, ErrInvalid or
+// report.ErrGate, the first that applies. A search makes spoiled trials again: they do not make it invalid while
+// one of its trials is valid.
 func (o *Outcome) Verdict() error {
 	all := loadgen.Counts{ByClass: map[loadgen.Class]int64{}, Examples: map[loadgen.Class]string{}}
 	var spoiled, implausible []string
