@@ -212,44 +212,32 @@ func (d *DRA) Warnings() []sharing.Warning {
 	return out
 }
 
-func (d *DRA) node() *yaml.Node {
-	kind := gpuKind
-	if d.MIGDevice {
-		kind = migKind
-	}
-	var sharing any
-	if d.Strategy != "" {
-		var interval, limits any
-		if d.Interval != "" {
-			interval = yamlnode.Map("interval", d.Interval)
-		}
-		if d.MPS != nil {
-			limits = d.MPS.node()
-		}
-		sharing = yamlnode.Map("strategy", d.Strategy, "timeSlicingConfig", interval, "mpsConfig", limits)
-	}
-	return yamlnode.Map("apiVersion", apiVersion, "kind", kind, "sharing", sharing)
-}
-
-func (m *Limits) node() *yaml.Node {
-	var pinned any
-	if m.PinnedMemory != 0 {
-		pinned = formatQuantity(m.PinnedMemory)
-	}
-	perDevice := make(map[string]string, len(m.PerDevicePinnedMemory))
-	for k, v := range m.PerDevicePinnedMemory {
-		perDevice[k] = formatQuantity(v)
-	}
-	return yamlnode.Map("defaultActiveThreadPercentage", m.ActiveThreadPercentage,
-		"defaultPinnedDeviceMemoryLimit", pinned, "defaultPerDevicePinnedMemoryLimit", perDevice, "multiUser", m.MultiUser)
-}
-
 // Marshal validates the document and writes it. Errors match ErrInvalid.
 func (d *DRA) Marshal() ([]byte, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
 	}
-	return yamlnode.Encode(nil, d.node())
+	kind, sharing, limits := gpuKind, yamlnode.Map(), yamlnode.Map()
+	if d.MIGDevice {
+		kind = migKind
+	}
+	if m := d.MPS; m != nil {
+		pinned, perDevice := "", map[string]string{}
+		if m.PinnedMemory != 0 {
+			pinned = formatQuantity(m.PinnedMemory)
+		}
+		for k, v := range m.PerDevicePinnedMemory {
+			perDevice[k] = formatQuantity(v)
+		}
+		limits = yamlnode.Map("defaultActiveThreadPercentage", m.ActiveThreadPercentage,
+			"defaultPinnedDeviceMemoryLimit", yamlnode.Some(pinned), "defaultPerDevicePinnedMemoryLimit", perDevice,
+			"multiUser", m.MultiUser)
+	}
+	if d.Strategy != "" {
+		sharing = yamlnode.Map("strategy", d.Strategy, "timeSlicingConfig",
+			yamlnode.Map("interval", yamlnode.Some(d.Interval)), "mpsConfig", limits)
+	}
+	return yamlnode.Encode(nil, yamlnode.Map("apiVersion", apiVersion, "kind", kind, "sharing", sharing))
 }
 
 // quantity is a Kubernetes quantity in bytes. What cannot be read is reported where it stands.

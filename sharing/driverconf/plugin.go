@@ -1,6 +1,11 @@
 package driverconf
 
 import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -144,4 +149,206 @@ func (d *Plugin) Marshal() ([]byte, error) {
 	}
 	return yamlnode.Encode(nil, yamlnode.Map("version", "v1", "flags", yamlnode.Struct(d.Flags), "sharing",
 		yamlnode.Map("timeSlicing", yamlnode.Struct(d.TimeSlicing), "mps", yamlnode.Struct(d.MPS))))
+}
+
+// Validate returns every reason for which the plugin would refuse the document.
+func (d *Plugin) Validate() error { return validate(d.check) }
+
+func (d *Plugin) check(l *problem.List) {
+	oneOf(l, "flags.migStrategy", d.Flags.MIGStrategy, "none", "single", "mixed")
+	oneOf(l, "flags.plugin.deviceIDStrategy", d.Flags.Plugin.DeviceIDStrategy, "uuid", "index")
+	oneOf(l, "flags.plugin.sharedDevicesAllocationPolicy", d.Flags.Plugin.SharedDevicesAllocationPolicy, "distributed",
+		"packed")
+	for i, s := range d.Flags.Plugin.DeviceListStrategy {
+		oneOf(l, fmt.Sprintf("flags.plugin.deviceListStrategy[%d]", i), s, "envvar", "volume-mounts", "cdi-annotations",
+			"cdi-cri")
+	}
+	if d.MPS != nil {
+		checkMPS(l, "sharing.mps", d.MPS)
+		l.If(d.Flags.MIGStrategy == "mixed", "flags.migStrategy",
+			`set it to "none"; share MIG devices by MPS through the DRA driver`,
+			"the plugin refuses MPS together with the mixed MIG strategy")
+	}
+	if d.TimeSlicing != nil {
+		checkTimeSlicing(l, "sharing.timeSlicing", d.TimeSlicing)
+	}
+}
+
+func oneOf(l *problem.List, path, value string, allowed ...string) {
+	if value == "" || slices.Contains(allowed, value) {
+		return
+	}
+	remedy := "one of " + strings.Join(allowed, ", ")
+	if near := problem.Nearest(value, allowed); near != "" {
+		remedy = fmt.Sprintf("did you mean %q?", near)
+	}
+	l.Addf(path, remedy, "%q is not known to the plugin", value)
+}
+
+func checkMPS(l *problem.List, path string, b *Block) {
+	checkBlock(l, path, b, func(at string, name string) {
+		switch {
+		case name == GPU:
+		case strings.HasPrefix(name, migPrefix):
+			l.Addf(at, "share MIG devices by MPS through the DRA driver", "the plugin does not share MIG devices by MPS")
+		default:
+			l.Addf(at, "write "+GPU, "the plugin shares only %s by MPS, not %q", GPU, name)
+		}
+	})
+}
+
+var migResource = regexp.MustCompile(`^nvidia\.com/mig-[0-9]+(c\.[0-9]+)?g\.[0-9]+gb([.-][a-z0-9.]*[a-z0-9])?$`)
+
+func checkTimeSlicing(l *problem.List, path string, b *Block) {
+	checkBlock(l, path, b, func(at string, name string) {
+		l.If(name != GPU && !migResource.MatchString(name), at,
+			"write "+GPU+" or a MIG resource such as "+migPrefix+"1g.10gb", "the plugin offers no resource %q", name)
+	})
+}
+
+func checkBlock(l *problem.List, path string, b *Block, checkName func(at, name string)) {
+	l.If(len(b.Resources) == 0, path+".resources", "name the resource to replicate, for example "+GPU, "has no entry")
+	first := map[string]int{}
+	for i, r := range b.Resources {
+		at := fmt.Sprintf("%s.resources[%d]", path, i)
+		checkName(at+".name", r.Name)
+		if j, dup := first[r.Name]; dup {
+			l.Addf(at+".name", "keep one of them", "%s stands in resources[%d] already", r.Name, j)
+		} else {
+			first[r.Name] = i
+		}
+		l.If(r.Replicas < 2, at+".replicas", "leave the block out to share nothing", "must be 2 or more, not %d",
+			r.Replicas)
+	}
+}
+
+func (w *wirePlugin) warnings(d *Plugin) []sharing.Warning {
+	var out []sharing.Warning
+	add := func(code sharing.WarningCode, path, message, remedy string) {
+		out = append(out, sharing.Warning{Code: code, Path: path, Message: message, Remedy: remedy,
+			Source: "k8s-device-plugin-config"})
+	}
+	if w.Resources.present {
+		add(sharing.WarnResourcesIgnored, "resources", "the plugin ignores custom resources", "remove it")
+	}
+	if w.Flags.RenameByDefault.present {
+		add(sharing.WarnFlagIgnored, "flags.renameByDefault", "ignored without a word when it stands under flags",
+			"move it into the sharing block")
+	}
+	if w.Flags.FailRequests.present {
+		add(sharing.WarnFlagIgnored, "flags.failRequestsGreaterThanOne", "ignored without a word when it stands under flags",
+			"move it into the sharing block")
+	}
+	for _, b := range []struct {
+		path  string
+		block *wireBlock
+	}{{"sharing.mps", w.Sharing.MPS}, {"sharing.timeSlicing", w.Sharing.TimeSlicing}} {
+		if b.block == nil {
+			continue
+		}
+		for i, r := range b.block.Resources {
+			at := fmt.Sprintf("%s.resources[%d]", b.path, i)
+			if r.Rename.present {
+				add(sharing.WarnRenameIgnored, at+".rename", "the plugin ignores it", "use renameByDefault")
+			}
+			if r.Devices.present {
+				add(sharing.WarnDevicesIgnored, at+".devices", "the plugin ignores it and replicates every device of this name",
+					"give GPUs that are to be shared differently a node pool of their own")
+			}
+		}
+	}
+	return append(out, d.Warnings()...)
+}
+
+// Warnings lists what the plugin accepts in the document and does otherwise than it looks.
+func (d *Plugin) Warnings() []sharing.Warning {
+	var out []sharing.Warning
+	add := func(code sharing.WarningCode, path, message, remedy string) {
+		out = append(out, sharing.Warning{Code: code, Path: path, Message: message, Remedy: remedy,
+			Source: "k8s-device-plugin"})
+	}
+	if d.MPS != nil && d.TimeSlicing != nil {
+		add(sharing.WarnTimeSlicingIgnored, "sharing.timeSlicing",
+			"MPS wins when both blocks are present; this one has no effect",
+			"keep one of them: a node shares by one mechanism")
+	}
+	if d.MPS != nil && d.Flags.MIGStrategy == "single" {
+		add(sharing.WarnMIGStrategyConflict, "flags.migStrategy",
+			"the plugin refuses MPS on the MIG devices of a node with this strategy",
+			`set it to "none", or share MIG devices by MPS through the DRA driver`)
+	}
+	if b := d.TimeSlicing; b != nil && d.MPS == nil {
+		if !b.FailRequestsGreaterThanOne.Or(false) {
+			add(sharing.WarnLargeRequestsAllowed, "sharing.timeSlicing.failRequestsGreaterThanOne",
+				"a pod that asks for several replicas gets no larger share of compute for them", "set it to true")
+		}
+		for i, r := range b.Resources {
+			if strings.HasPrefix(r.Name, migPrefix) && d.Flags.MIGStrategy != "" && d.Flags.MIGStrategy != "mixed" {
+				add(sharing.WarnMIGStrategyConflict, fmt.Sprintf("sharing.timeSlicing.resources[%d].name", i),
+					fmt.Sprintf("the resource %s exists only under the mixed strategy", r.Name), "set flags.migStrategy to mixed")
+			}
+		}
+		add(sharing.WarnReplicasNotCapacity, "sharing.timeSlicing.resources",
+			"replicas are turns on the same GPU, not capacity: no replica has memory or compute of its own", "")
+	}
+	if d.MPS == nil {
+		return out
+	}
+	for i, r := range d.MPS.Resources {
+		if r.Replicas < 2 || 100%r.Replicas == 0 {
+			continue
+		}
+		percent := Share{Replicas: r.Replicas}.ActiveThreadPercentage()
+		out = append(out, sharing.Warning{
+			Code: sharing.WarnUnevenPercentage, Path: mpsReplicas(i), Source: "k8s-device-plugin-mps",
+			Message: fmt.Sprintf("the plugin gives each of %d replicas %d%% of the threads and leaves %d%% to nobody",
+				r.Replicas, percent, 100-r.Replicas*percent),
+			Remedy: "the daemon itself takes fractions: set the percentage with a client of your own",
+		})
+	}
+	return out
+}
+
+func mpsReplicas(i int) string { return fmt.Sprintf("sharing.mps.resources[%d].replicas", i) }
+
+// WarningsFor lists what the plugin does with the document's MPS block on a GPU of the given compute capability. It
+// allows 48 replicas from capability 7.5 on and 16 below, also on a V100 (7.0), whose hardware takes 48 clients.
+func (d *Plugin) WarningsFor(major, minor int) []sharing.Warning {
+	limit := 16
+	if major > 7 || major == 7 && minor >= 5 {
+		limit = 48
+	}
+	if d.MPS == nil {
+		return nil
+	}
+	var out []sharing.Warning
+	for i, r := range d.MPS.Resources {
+		if r.Replicas > limit {
+			out = append(out, sharing.Warning{
+				Code: sharing.WarnReplicaCap, Path: mpsReplicas(i), Source: "k8s-device-plugin-mps",
+				Message: fmt.Sprintf("the plugin allows %d replicas on a GPU of compute capability %d.%d, not %d",
+					limit, major, minor, r.Replicas),
+				Remedy: fmt.Sprintf("ask for %d or fewer", limit),
+			})
+		}
+	}
+	return out
+}
+
+// Share is the limits that the plugin sets for each MPS client of a GPU.
+type Share struct {
+	Replicas int           // 2 or more
+	Total    sharing.Bytes // memory of the GPU
+}
+
+// ActiveThreadPercentage returns 100/Replicas, rounded down to a whole number.
+func (s Share) ActiveThreadPercentage() int { return 100 / max(s.Replicas, 1) }
+
+// PinnedMemoryLimit returns Total/Replicas, the limit of each client process (not
+// of each container), rounded down to whole mebibytes.
+func (s Share) PinnedMemoryLimit() sharing.Bytes {
+	if s.Replicas < 1 {
+		return s.Total
+	}
+	return s.Total / sharing.Bytes(s.Replicas) / sharing.MiB * sharing.MiB
 }
