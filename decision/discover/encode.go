@@ -44,7 +44,7 @@ func (d *Discovery) Valid() error { return d.Fleet.Validate() }
 // fleetNode is the fleet as YAML.
 func (d *Discovery) fleetNode() (*yaml.Node, error) {
 	e := encoder{of: d.Provenance}
-	root := e.value("", reflect.ValueOf(d.Fleet))
+	root := e.value("", reflect.ValueOf(d.Fleet), true)
 	if e.err != nil {
 		return nil, fmt.Errorf("discover: %w", e.err)
 	}
@@ -93,48 +93,54 @@ type encoder struct {
 	err error
 }
 
-// value is the node of v, nil where v is its type's zero value.
-func (e *encoder) value(path string, v reflect.Value) *yaml.Node {
-	if v.IsZero() {
+// value is the node of v, nil where v is its type's zero value and need not stand there.
+func (e *encoder) value(path string, v reflect.Value, must bool) *yaml.Node {
+	if !must && v.IsZero() {
 		return nil
 	}
+	n := &yaml.Node{}
+	var err error
 	switch t := v.Interface().(type) {
 	case interface{ Any() any }:
-		return e.scalar(path, reflect.ValueOf(t.Any()))
+		return e.value(path, reflect.ValueOf(t.Any()), true)
 	case decision.Replicas:
 		if t.Min == 0 {
 			return yamlnode.Value(t.Max)
 		}
-		n := yamlnode.Map("min", t.Min, "max", t.Max)
+		n = yamlnode.Map("min", t.Min, "max", t.Max)
 		n.Style = yaml.FlowStyle
 		return n
 	case encoding.TextMarshaler:
-		return e.scalar(path, v)
-	}
-	switch v.Kind() {
-	case reflect.Pointer:
-		return e.value(path, v.Elem())
-	case reflect.Slice:
-		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-		for i := range v.Len() {
-			item := e.value(fmt.Sprintf("%s[%d]", path, i), v.Index(i))
-			if item == nil {
-				item = e.scalar(path, v.Index(i))
+		var text []byte
+		text, err = t.MarshalText()
+		n = yamlnode.Text(string(text))
+	default:
+		switch v.Kind() {
+		case reflect.Pointer:
+			return e.value(path, v.Elem(), true)
+		case reflect.Slice:
+			n = yamlnode.List()
+			for i := range v.Len() {
+				item := e.value(fmt.Sprintf("%s[%d]", path, i), v.Index(i), true)
+				if item.Kind == yaml.ScalarNode {
+					n.Style = yaml.FlowStyle
+				}
+				n.Content = append(n.Content, item)
 			}
-			if item.Kind == yaml.ScalarNode {
-				n.Style = yaml.FlowStyle
-			}
-			n.Content = append(n.Content, item)
+			return n
+		case reflect.Struct:
+			return e.mapping(path, v)
 		}
-		return n
-	case reflect.Struct:
-		return e.mapping(path, v)
+		err = n.Encode(v.Interface())
 	}
-	return e.scalar(path, v)
+	if err != nil && e.err == nil {
+		e.err = fmt.Errorf("%s: %w", path, err)
+	}
+	return n
 }
 
 func (e *encoder) mapping(path string, v reflect.Value) *yaml.Node {
-	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	n := yamlnode.Map()
 	if strings.Contains(path, ".") {
 		n.Style = yaml.FlowStyle
 	}
@@ -144,10 +150,8 @@ func (e *encoder) mapping(path string, v reflect.Value) *yaml.Node {
 			continue
 		}
 		below := strings.TrimPrefix(path+"."+key, ".")
-		field := e.value(below, v.Field(i))
-		if field == nil && strings.Contains(options, "required") && v.Field(i).Kind() != reflect.Slice {
-			field = e.scalar(below, v.Field(i))
-		}
+		must := strings.Contains(options, "required") && v.Field(i).Kind() != reflect.Slice
+		field := e.value(below, v.Field(i), must)
 		if field == nil {
 			continue
 		}
@@ -160,22 +164,6 @@ func (e *encoder) mapping(path string, v reflect.Value) *yaml.Node {
 			}
 		}
 		n.Content = append(n.Content, yamlnode.Text(key), field)
-	}
-	return n
-}
-
-// scalar is the node of a value without parts.
-func (e *encoder) scalar(path string, v reflect.Value) *yaml.Node {
-	if t, ok := v.Interface().(encoding.TextMarshaler); ok {
-		text, err := t.MarshalText()
-		if err != nil && e.err == nil {
-			e.err = fmt.Errorf("%s: %w", path, err)
-		}
-		return yamlnode.Text(string(text))
-	}
-	n := &yaml.Node{}
-	if err := n.Encode(v.Interface()); err != nil && e.err == nil {
-		e.err = fmt.Errorf("%s: %w", path, err)
 	}
 	return n
 }
