@@ -57,33 +57,18 @@ type Benchmark struct {
 // returns its error.
 func NewBenchmark(ctx context.Context, mixes []predict.Mix) (*Benchmark, error) {
 	b := &Benchmark{}
-	truths := map[string]map[bool]bool{}
-	var all []Question
-	for i := range mixes {
-		m := &mixes[i]
-		for _, metric := range []profile.Metric{profile.MetricTPOTP50, profile.MetricTPOTP99, profile.MetricTTFTP99} {
-			for _, times := range questionLimits {
-				a, ok := question(m, metric, times)
-				if !ok {
-					continue
-				}
-				for k, id := range a.id {
-					if truths[id] == nil {
-						truths[id] = map[bool]bool{}
-					}
-					truths[id][a.kept[k]] = true
-					all = append(all, Question{id, m.Series, m.Rows[0].Case, m.Rows[0].Mechanism, k, metric,
-						a.limits[k].Seconds() * 1e3, a.kept[k], times, len(m.Rows), m})
-				}
-			}
-		}
-	}
+	asks, disputed := questions(mixes)
 	seen := map[string]bool{}
-	for _, q := range all {
-		if len(truths[q.ID]) == 1 && !seen[q.ID] {
-			seen[q.ID] = true
-			b.Questions = append(b.Questions, q)
-			if q.kept {
+	for i := range asks {
+		a := &asks[i]
+		for k, id := range a.id {
+			if disputed[id] || seen[id] {
+				continue
+			}
+			seen[id] = true
+			b.Questions = append(b.Questions, Question{id, a.mix.Series, a.mix.Rows[0].Case, a.mix.Rows[0].Mechanism, k,
+				a.metric, a.limits[k].Seconds() * 1e3, a.kept[k], a.times, len(a.kept), a.mix})
+			if a.kept[k] {
 				b.Kept++
 			}
 		}

@@ -91,25 +91,7 @@ func Ask(ctx context.Context, mixes []predict.Mix) (*Answers, error) {
 	for _, times := range questionLimits {
 		out.ByLimit = append(out.ByLimit, LimitAnswers{Limit: times})
 	}
-	var asks []ask
-	truths := map[string]map[bool]bool{}
-	for i := range mixes {
-		for _, m := range []profile.Metric{profile.MetricTPOTP50, profile.MetricTPOTP99, profile.MetricTTFTP99} {
-			for _, times := range questionLimits {
-				a, ok := question(&mixes[i], m, times)
-				if !ok {
-					continue
-				}
-				asks = append(asks, a)
-				for k, id := range a.id {
-					if truths[id] == nil {
-						truths[id] = map[bool]bool{}
-					}
-					truths[id][a.kept[k]] = true
-				}
-			}
-		}
-	}
+	asks, disputed := questions(mixes)
 	profiles := map[*predict.Mix]*profile.Profiles{}
 	for i := range asks {
 		if err := ctx.Err(); err != nil {
@@ -122,11 +104,35 @@ func Ask(ctx context.Context, mixes []predict.Mix) (*Answers, error) {
 				return nil, err
 			}
 		}
-		if err := a.answer(ctx, profiles[a.mix], truths, out); err != nil {
+		if err := a.answer(ctx, profiles[a.mix], disputed, out); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// questions makes every question that mixes answer, and names those on which repeated runs disagree.
+func questions(mixes []predict.Mix) (asks []ask, disputed map[string]bool) {
+	truths := map[string]bool{}
+	disputed = map[string]bool{}
+	for i := range mixes {
+		for _, m := range []profile.Metric{profile.MetricTPOTP50, profile.MetricTPOTP99, profile.MetricTTFTP99} {
+			for _, times := range questionLimits {
+				a, ok := question(&mixes[i], m, times)
+				if !ok {
+					continue
+				}
+				asks = append(asks, a)
+				for k, id := range a.id {
+					if before, again := truths[id]; again && before != a.kept[k] {
+						disputed[id] = true
+					}
+					truths[id] = a.kept[k]
+				}
+			}
+		}
+	}
+	return asks, disputed
 }
 
 // question makes the question about a mix, one metric and one limit; not ok where its rows do not tell.
@@ -160,8 +166,7 @@ func question(m *predict.Mix, metric profile.Metric, times float64) (ask, bool) 
 }
 
 // answer asks both doors, about each tenant and about all together.
-func (a *ask) answer(ctx context.Context, profiles *profile.Profiles, truths map[string]map[bool]bool,
-	out *Answers) error {
+func (a *ask) answer(ctx context.Context, profiles *profile.Profiles, disputed map[string]bool, out *Answers) error {
 	mechanism := a.mix.Rows[0].Mechanism
 	preds, _ := predict.ForecastsOf(profiles, a.mix.Predictor).Predict(mechanism, a.mix.Group) // none: it is open
 	at := slices.Index(questionLimits, a.times)
@@ -182,7 +187,7 @@ func (a *ask) answer(ctx context.Context, profiles *profile.Profiles, truths map
 			all = said
 		}
 		kept = kept && a.kept[i]
-		if len(truths[a.id[i]]) > 1 {
+		if disputed[a.id[i]] {
 			agreed = false
 			out.Disagreeing++
 			continue

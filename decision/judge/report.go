@@ -6,6 +6,9 @@ import (
 	"math"
 	"slices"
 	"text/tabwriter"
+
+	"github.com/cotenant/cotenant/internal/stats"
+	"gonum.org/v1/gonum/stat"
 )
 
 // Figure holds a mean and a 95th percentile, in percent.
@@ -95,9 +98,7 @@ func figureOf(v []float64) Figure {
 		return Figure{}
 	}
 	slices.Sort(v)
-	mean, _ := moments(v)
-	return Figure{math.Round(1e4*mean) / 100, math.Round(1e4*v[min(len(v)-1,
-		int(math.Ceil(0.95*float64(len(v))))-1)]) / 100}
+	return Figure{math.Round(1e4*stat.Mean(v, nil)) / 100, math.Round(1e4*stats.NearestRank(v, 0.95)) / 100}
 }
 
 // WriteText writes the report as a table for people.

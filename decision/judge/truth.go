@@ -3,6 +3,8 @@ package judge
 import (
 	"math"
 	"math/rand/v2"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // truth checks plans in one world: memory, and one long simulation.
@@ -66,7 +68,7 @@ func shown(s *scene, sp *spreads, seed uint64, z float64) func(*plan) bool {
 			n := k + 1
 			if n == 3 {
 				for _, l := range logs {
-					if mean, _ := moments(l); mean > 0 {
+					if stat.Mean(l, nil) > 0 {
 						return false // no use to look further
 					}
 				}
@@ -74,7 +76,7 @@ func shown(s *scene, sp *spreads, seed uint64, z float64) func(*plan) bool {
 			if n >= worldsFew {
 				worst, doubt := math.Inf(-1), 0.0
 				for _, l := range logs {
-					mean, sd := moments(l)
+					mean, sd := stat.MeanStdDev(l, nil)
 					if at := mean + z*sd; at > worst {
 						worst, doubt = at, 2.5*sd*math.Sqrt((1+z*z/2)/float64(n)) // standard errors
 					}
@@ -86,15 +88,4 @@ func shown(s *scene, sp *spreads, seed uint64, z float64) func(*plan) bool {
 		}
 		return false
 	}
-}
-
-func moments(v []float64) (mean, sd float64) {
-	for _, x := range v {
-		mean += x
-	}
-	mean /= float64(len(v))
-	for _, x := range v {
-		sd += (x - mean) * (x - mean)
-	}
-	return mean, math.Sqrt(sd / float64(max(1, len(v)-1)))
 }
