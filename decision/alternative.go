@@ -35,7 +35,7 @@ func (a *Alternative) String() string {
 	if a.Mechanism == sharing.MechanismNone {
 		return "nothing in these pools does"
 	}
-	text := fmt.Sprintf("%s on %s, %s", a.choice(), a.Pool, counted(a.GPUs, "GPU"))
+	text := fmt.Sprintf("%s on %s, %s", choice(a.Mechanism, a.Profile), a.Pool, counted(a.GPUs, "GPU"))
 	if a.Monthly != "" {
 		text += fmt.Sprintf(", %s %s a month", cents(a.Monthly), a.Currency)
 	}
@@ -46,10 +46,6 @@ func (a *Alternative) String() string {
 		text += fmt.Sprintf(", with %s unplaced", counted(a.Unplaced, "replica"))
 	}
 	return text
-}
-
-func (a *Alternative) choice() string {
-	return strings.TrimSuffix(a.Mechanism.String()+" "+a.Profile, " ")
 }
 
 // provisional fills in what belongs to a provisional answer: the safe alternative, what would be chosen otherwise,

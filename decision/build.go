@@ -162,13 +162,8 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 // scene gathers what the trap detectors look at.
 func (pl *answers) scene(w, fullest int) *trapScene {
 	cw := pl.Workloads[w]
-	s := &trapScene{w: cw.Workload(), cw: cw, tenants: fullest}
-	if f := cw.Workload().Framework; f != nil {
-		s.f = *f
-	}
-	if r := cw.Workload().Request; r != nil {
-		s.r = *r
-	}
+	s := newScene(cw, nil)
+	s.tenants = fullest
 	c := pl.Chosen[w]
 	switch {
 	case c != nil:

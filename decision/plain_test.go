@@ -24,7 +24,7 @@ func TestTheChosenPasses(t *testing.T) {
 				t.Errorf("%s: %s, and a choice among its candidates: %v", d.Workload, d.Mechanism, ok)
 			}
 			if ok && (c.Verdict != gate.VerdictPass || c.Profile != d.Profile || c.Pool != d.Pool || c.Mechanism != d.Mechanism) {
-				t.Errorf("%s by %s on %s: its candidate %s %s on %s: %s, %+v", d.Workload, d.choice(), d.Pool, c.Mechanism, c.Profile, c.Pool, c.Verdict, c.Reasons)
+				t.Errorf("%s by %s on %s: its candidate %s %s on %s: %s, %+v", d.Workload, choice(d.Mechanism, d.Profile), d.Pool, c.Mechanism, c.Profile, c.Pool, c.Verdict, c.Reasons)
 			}
 			if ok && d.Unplaced > 0 {
 				partly++

@@ -155,12 +155,15 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) {
 func (pl *answers) profiled(w int, p *predict.Prediction) (out []Consequence) {
 	for m, limit := range pl.Workloads[w].Workload().SLO.Limits() {
 		if i, ok := p.Get(m); ok {
-			ms := 1e3 * limit.Seconds()
-			out = append(out, Consequence{gate.ObjectiveName(m) + " ms",
-				round(i.Value, 2), round(i.Low, 2), round(i.High, 2), round(ms, 2), i.Below(ms)})
+			out = append(out, consequence(gate.ObjectiveName(m), i, 1e3*limit.Seconds()))
 		}
 	}
 	return out
+}
+
+// consequence holds a latency against its limit, in ms.
+func consequence(metric string, i profile.Interval, limit float64) Consequence {
+	return Consequence{metric + " ms", round(i.Value, 2), round(i.Low, 2), round(i.High, 2), round(limit, 2), i.Below(limit)}
 }
 
 // latencyOf is the place of a P99 in an outcome.
@@ -322,15 +325,8 @@ func consequencesOf(d *prospect.Tenant, o *prospect.Prospect) []Consequence {
 			continue
 		}
 		p := o.P99[k]
-		kept := sharing.AnswerUnknown
-		switch {
-		case p.High <= limit:
-			kept = sharing.AnswerYes
-		case p.Low > limit:
-			kept = sharing.AnswerNo
-		}
-		out = append(out, Consequence{costs.LatencyName(k) + " P99 ms", round(1e3*p.Value, 2), round(1e3*p.Low, 2),
-			round(1e3*p.High, 2), round(1e3*limit, 2), kept})
+		ms := profile.Interval{Value: 1e3 * p.Value, Low: 1e3 * p.Low, High: 1e3 * p.High}
+		out = append(out, consequence(costs.LatencyName(k)+" P99", ms, 1e3*limit))
 	}
 	return out
 }

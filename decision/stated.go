@@ -47,7 +47,7 @@ type (
 // missing one, and JSON null, or nothing with omitzero:
 //
 //	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
-type Optional[T any] = optional.Value[T]
+type Optional[T any] = fleet.Optional[T]
 
 // Some returns an Optional that holds v.
 func Some[T any](v T) Optional[T] { return optional.Of(v) }

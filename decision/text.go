@@ -197,6 +197,11 @@ func (t *text) status(s Status) string {
 	return t.paint([...]string{StatusNone: red, StatusProvisional: yellow, StatusDecided: green}[s], s.String())
 }
 
+// choice is a mechanism, and the slice's profile where there is one.
+func choice(m sharing.Mechanism, profile string) string {
+	return strings.TrimSuffix(m.String()+" "+profile, " ")
+}
+
 // column returns the column at which text begins beside heads of these names.
 func column(names []string) int {
 	at := 0
@@ -230,13 +235,13 @@ func (t *text) workloads() {
 func (t *text) answer(d *Decision) string {
 	relaxed := ""
 	if d.Relaxed != nil && d.Unplaced > 0 {
-		relaxed = fmt.Sprintf("; at %.4g%% confidence %s on %s", 100*t.r.Relaxed.Confidence, d.Relaxed.choice(),
+		relaxed = fmt.Sprintf("; at %.4g%% confidence %s on %s", 100*t.r.Relaxed.Confidence, choice(d.Relaxed.Mechanism, d.Relaxed.Profile),
 			d.Relaxed.Pool)
 	}
 	if d.Status == StatusNone {
 		return t.status(d.Status) + ": " + d.Why + relaxed
 	}
-	line := d.choice() + " on " + d.Pool
+	line := choice(d.Mechanism, d.Profile) + " on " + d.Pool
 	if d.GPUs > 1 {
 		line = fmt.Sprintf("%d GPUs each, %s", d.GPUs, line)
 	}
@@ -326,11 +331,6 @@ func (t *text) command(s *Settle) string {
 		return s.String()
 	}
 	return t.opts.Command(s)
-}
-
-// choice is the mechanism, and the slice's profile where there is one.
-func (d *Decision) choice() string {
-	return strings.TrimSuffix(d.Mechanism.String()+" "+d.Profile, " ")
 }
 
 // mostTrapLines bounds the traps that the text shows; the rest are counted.

@@ -170,7 +170,7 @@ func (t *text) candidate(cs []Candidate, k int) {
 	same := func(o Candidate) bool {
 		return o.Verdict == c.Verdict && o.Pool == c.Pool && len(o.Parts) == 0 && slices.Equal(o.deciding(), reasons)
 	}
-	names := []string{c.choice()}
+	names := []string{choice(c.Mechanism, c.Profile)}
 	if len(c.Parts) == 0 {
 		if slices.IndexFunc(cs, same) < k {
 			return
@@ -178,7 +178,7 @@ func (t *text) candidate(cs []Candidate, k int) {
 		names = nil
 		for _, o := range cs[k:] {
 			if same(o) {
-				names = append(names, o.choice())
+				names = append(names, choice(o.Mechanism, o.Profile))
 			}
 		}
 	}
@@ -198,10 +198,6 @@ func (t *text) candidate(cs []Candidate, k int) {
 	for _, reason := range reasons {
 		t.put(2, 14, "", reason.Message+t.cites.Ref(reason.Source))
 	}
-}
-
-func (c *Candidate) choice() string {
-	return strings.TrimSuffix(c.Mechanism.String()+" "+c.Profile, " ")
 }
 
 // why writes a trap or a source in full.

@@ -42,6 +42,12 @@ type trapScene struct {
 	filler    string // in words, who of its pool fills the GPU while its kernels run; "" = nobody that is known
 }
 
+// newScene is a workload with what it asked for, on a pool that may be nil.
+func newScene(cw *CompiledWorkload, p *CompiledPool) *trapScene {
+	w := cw.Workload()
+	return &trapScene{w: w, cw: cw, p: p, f: *cmp.Or(w.Framework, &Framework{}), r: *cmp.Or(w.Request, &Asked{})}
+}
+
 // in says whether the mechanism chosen or asked for is one of ms.
 func (s *trapScene) in(ms ...sharing.Mechanism) bool {
 	return slices.Contains(ms, s.chosen) || slices.Contains(ms, s.r.Mechanism)

@@ -82,16 +82,10 @@ func (s *trapScene) findTraps(d *Decision) {
 // TrapsToday are the traps that a workload walks into by itself and by what it states that it has now (request), on
 // a pool, which may be nil. The worst stand first.
 func TrapsToday(w *CompiledWorkload, p *CompiledPool) []TrapHit {
-	s := trapScene{w: w.Workload(), cw: w, p: p}
-	if f := w.Workload().Framework; f != nil {
-		s.f = *f
-	}
-	if r := w.Workload().Request; r != nil {
-		s.r = *r
-	}
+	s := newScene(w, p)
 	var hits []TrapHit
 	for _, t := range sharing.Traps() {
-		if message := detectors[t.ID](&s); message != "" {
+		if message := detectors[t.ID](s); message != "" {
 			hits = append(hits, TrapHit{ID: t.ID, Severity: t.Severity, Message: message, Sources: t.Sources})
 		}
 	}

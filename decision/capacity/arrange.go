@@ -139,7 +139,7 @@ func (s *search) secure(ctx context.Context, of *candidate, below *Arrangement) 
 	c := *of
 	c.parts = slices.Clone(c.parts)
 	more, missed := -1, 0 // the part that was given more GPUs, and with how many it is not known to be kept
-	var known *foreseen
+	var known *played
 	for range 12 {
 		price, err := c.perHour()
 		if err != nil || more >= 0 && c.parts[more].n > c.parts[more].layout.gpu.Most || c.gpus() > 4*of.gpus() ||
@@ -207,33 +207,22 @@ func (s *search) partOf(c *candidate, tenant int) int {
 	return max(i, 0)
 }
 
-// foreseen holds the prediction for a candidate.
-type foreseen struct {
-	judgement
-	report *serving.Report
-	routes map[int]route
-	seen   []figures
-}
-
-func (s *search) foresee(ctx context.Context, c *candidate) (*foreseen, error) {
+// foresee plays a candidate at the searched load with what is uncertain of its costs.
+func (s *search) foresee(ctx context.Context, c *candidate) (*played, error) {
 	s.count(c, s.load)
-	cluster, routes := s.cluster(c)
-	report, err := cluster.Foresee(ctx, s.traffic.requests(routes, s.load))
-	if err != nil {
-		return nil, err
-	}
-	seen := s.seen(report, routes)
-	return &foreseen{s.judge(seen), report, routes, seen}, nil
+	return s.play(c, func(cluster serving.Cluster, routes map[int]route) (*serving.Report, error) {
+		return cluster.Foresee(ctx, s.traffic.requests(routes, s.load))
+	})
 }
 
-func (s *search) described(ctx context.Context, c *candidate, f *foreseen) (Arrangement, error) {
-	j, report, seen := f.judgement, f.report, f.seen
+func (s *search) described(ctx context.Context, c *candidate, f *played) (Arrangement, error) {
+	report, seen := f.report, f.seen
 	l := &c.parts[0].layout
 	a := Arrangement{
 		Kind: c.kind, Mechanism: c.kind.Mechanism(), GPU: c.gpuName(), GPUs: c.gpus(), CopiesPerGPU: l.copies(0),
 		Router: c.router.String(), Division: c.division(),
-		Tried: c.tried(), Verdict: j.verdict, Predicted: map[string]profile.Interval{}, Basis: basisOf(c.servers()),
-		found: *c, report: report, routes: f.routes, search: s,
+		Tried: c.tried(), Verdict: f.verdict, Predicted: map[string]profile.Interval{}, Basis: basisOf(c.servers()),
+		found: *c, played: f, search: s,
 	}
 	if c.replicas() < 2 {
 		a.Router = "none"
@@ -282,9 +271,9 @@ func (s *search) described(ctx context.Context, c *candidate, f *foreseen) (Arra
 		a.PerMillion = optional.Of(Money{million})
 	}
 	a.Gap = s.gap(c)
-	a.Reason = s.reason(c, j, seen, report)
-	if j.verdict == VerdictUnknown {
-		a.Settle = s.settle(c, j)
+	a.Reason = s.reason(c, f)
+	if f.verdict == VerdictUnknown {
+		a.Settle = s.settle(c, f.judgement)
 	}
 	for r, n := range c.byRouter {
 		if a.ByRouter == nil {
@@ -292,7 +281,7 @@ func (s *search) described(ctx context.Context, c *candidate, f *foreseen) (Arra
 		}
 		a.ByRouter[r] = RouterNeed{GPUs: max(n, -n), More: n < 0}
 	}
-	return a, s.grow(ctx, &a, c, j, seen)
+	return a, s.grow(ctx, &a, c, f)
 }
 
 // bounded says that some tenant has limits: without any every token is good.
@@ -324,10 +313,11 @@ func (s *search) settle(c *candidate, j judgement) string {
 }
 
 // reason explains the arrangement's number of GPUs.
-func (s *search) reason(c *candidate, j judgement, seen []figures, r *serving.Report) string {
+func (s *search) reason(c *candidate, f *played) string {
 	var parts []string
-	if j.tenant >= 0 {
-		parts = append(parts, s.words(j, seen))
+	r := f.report
+	if f.tenant >= 0 {
+		parts = append(parts, s.words(f))
 	}
 	parts = append(parts, fmt.Sprintf("the GPUs are busy %.0f%% of the time", 100*mean(r.GPUs)))
 	if hit, ok := hits(r); ok {

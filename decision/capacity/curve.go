@@ -12,10 +12,10 @@ import (
 var curveLoads = []float64{0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4, 6, 8}
 
 // grow plays an arrangement as load grows: its curve, how much it has in hand, and what breaks first.
-func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at judgement, seen []figures) error {
+func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at *played) error {
 	a.FirstLimit = fmt.Sprintf("nothing up to %g times the load", curveLoads[len(curveLoads)-1])
 	if at.verdict == VerdictMissed {
-		a.FirstLimit = s.words(at, seen)
+		a.FirstLimit = s.words(at)
 		if why := s.alone(c); why != "" {
 			a.FirstLimit = fmt.Sprintf("no number of GPUs helps: even of requests that come one by one, %s", why)
 		} else if why := c.triedWords(); why != "" {
@@ -27,25 +27,25 @@ func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at judg
 		if broken && x > 2 {
 			break // what follows is only more of it
 		}
-		figures, j, report, err := s.playAt(ctx, c, s.load*x)
+		f, err := s.playAt(ctx, c, s.load*x)
 		if err != nil {
 			return err
 		}
-		p := CurvePoint{Load: s.load * x, Over: figures4(j.over), Seen: map[string]float64{}}
-		if j.tenant >= 0 {
-			p.Seen = figures[j.tenant].values()
+		p := CurvePoint{Load: s.load * x, Over: figures4(f.over), Seen: map[string]float64{}}
+		if f.tenant >= 0 {
+			p.Seen = f.seen[f.tenant].values()
 		}
 		a.Curve = append(a.Curve, p)
 		switch {
-		case j.verdict == VerdictKept && !broken:
+		case f.verdict == VerdictKept && !broken:
 			kept = x
-		case j.verdict != VerdictKept && !broken:
+		case f.verdict != VerdictKept && !broken:
 			broken = true
 			if at.verdict != VerdictMissed {
-				a.FirstLimit = fmt.Sprintf("at %gx: %s", x, s.words(j, figures))
-				if why := cause(c, report); why != "" {
+				a.FirstLimit = fmt.Sprintf("at %gx: %s", x, s.words(f))
+				if why := cause(c, f.report); why != "" {
 					a.FirstLimit += "; " + why
-				} else if busy := mean(report.GPUs); busy > 0.6 {
+				} else if busy := mean(f.report.GPUs); busy > 0.6 {
 					a.FirstLimit += fmt.Sprintf("; the GPUs are busy %.0f%% of the time", 100*busy)
 				}
 			}
@@ -94,18 +94,31 @@ func (s *search) count(c *candidate, load float64) {
 	}
 }
 
-// playAt plays a candidate at a load, and judges what the tenants see.
-func (s *search) playAt(ctx context.Context, c *candidate, load float64) ([]figures, judgement, *serving.Report,
-	error) {
-	if err := ctx.Err(); err != nil {
-		return nil, judgement{}, nil, err
-	}
-	s.count(c, load)
+// played is a candidate with what is seen of it, and whether that keeps the objectives.
+type played struct {
+	judgement
+	report *serving.Report
+	seen   []figures
+}
+
+// play runs a candidate under requests in the simulator, and judges what the tenants see.
+func (s *search) play(c *candidate, run func(serving.Cluster, map[int]route) (*serving.Report, error)) (*played, error) {
 	cluster, routes := s.cluster(c)
-	report, err := cluster.Play(ctx, s.traffic.requests(routes, load))
+	report, err := run(cluster, routes)
 	if err != nil {
-		return nil, judgement{}, nil, err
+		return nil, err
 	}
 	seen := s.seen(report, routes)
-	return seen, s.judge(seen), report, nil
+	return &played{s.judge(seen), report, seen}, nil
+}
+
+// playAt plays a candidate at a load.
+func (s *search) playAt(ctx context.Context, c *candidate, load float64) (*played, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.count(c, load)
+	return s.play(c, func(cluster serving.Cluster, routes map[int]route) (*serving.Report, error) {
+		return cluster.Play(ctx, s.traffic.requests(routes, load))
+	})
 }

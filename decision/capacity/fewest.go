@@ -192,18 +192,18 @@ func (s *search) least(ctx context.Context, l *layout, router serving.RoutePolic
 	var all []fitted // that were missed
 	try := func(n int) error {
 		c := &candidate{kind: l.kind, parts: []placed{{layout: *l, n: n}}, router: router}
-		seen, j, _, err := s.playAt(ctx, c, s.load)
+		p, err := s.playAt(ctx, c, s.load)
 		if err != nil {
 			return err
 		}
-		if j.verdict == VerdictKept {
-			kept, out.n, out.over, out.kept = n, n, j.over, true
+		if p.verdict == VerdictKept {
+			kept, out.n, out.over, out.kept = n, n, p.over, true
 			return nil
 		}
 		missed = max(missed, n)
-		out.short = fmt.Sprintf("with %s of %s: %s", count(n), l.gpu.Name, s.words(j, seen))
+		out.short = fmt.Sprintf("with %s of %s: %s", count(n), l.gpu.Name, s.words(p))
 		if !out.kept {
-			out.n, out.over = n, j.over
+			out.n, out.over = n, p.over
 			all = append(all, out)
 		}
 		return nil
@@ -263,17 +263,16 @@ func (s *search) floor(ctx context.Context, l *layout, router serving.RoutePolic
 		return known
 	}
 	c := &candidate{kind: l.kind, parts: []placed{{layout: *l, n: 1}}, router: router}
-	cluster, routes := s.cluster(c)
 	s.plays++
-	report, err := cluster.Play(ctx, s.traffic.apart(routes))
+	alone, err := s.play(c, func(cluster serving.Cluster, routes map[int]route) (*serving.Report, error) {
+		return cluster.Play(ctx, s.traffic.apart(routes))
+	})
 	if err != nil {
 		return ""
 	}
-	seen := s.seen(report, routes)
-	alone := s.judge(seen)
 	s.floors[key] = ""
 	if alone.verdict != VerdictKept {
-		s.floors[key] = s.words(alone, seen)
+		s.floors[key] = s.words(alone)
 	}
 	return s.floors[key]
 }

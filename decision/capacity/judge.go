@@ -121,12 +121,13 @@ func (s *search) judge(seen []figures) judgement {
 	return out
 }
 
-// words says a judgement's figure.
-func (s *search) words(j judgement, seen []figures) string {
+// words says the figure that a judgement is about.
+func (s *search) words(p *played) string {
+	j := p.judgement
 	if j.tenant < 0 {
 		return "there are no objectives"
 	}
-	name, i := s.plan.Tenants[j.tenant].Name, seen[j.tenant][j.metric]
+	name, i := s.plan.Tenants[j.tenant].Name, p.seen[j.tenant][j.metric]
 	if j.metric == shareMetric {
 		return fmt.Sprintf("%.1f%% of %s's requests keep their limits, %.1f%% must", 100*i.Value, name,
 			100*s.plan.Tenants[j.tenant].Objectives.Share)

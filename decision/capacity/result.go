@@ -83,8 +83,7 @@ type Arrangement struct {
 	ByRouter map[serving.RoutePolicy]RouterNeed `json:"by_router,omitempty"`
 
 	found  candidate
-	report *serving.Report
-	routes map[int]route
+	played *played
 	search *search
 }
 

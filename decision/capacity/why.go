@@ -97,7 +97,7 @@ func (s *search) unsure(a, beside *Arrangement) string {
 	if a.GPU != beside.GPU {
 		on = fmt.Sprintf("on %s %s", count(a.GPUs), a.GPU)
 	}
-	seen := s.seen(a.report, a.routes)
+	seen := a.played.seen
 	j := s.judge(highest(seen))
 	if j.tenant < 0 {
 		return fmt.Sprintf("%d may do", a.GPUs)
@@ -169,12 +169,9 @@ func (s *search) gpuNamed(name string) *gpu {
 
 // cacheTokens is the KV cache of a GPU of an arrangement.
 func cacheTokens(a *Arrangement) int {
-	if a.report == nil {
-		return 0
-	}
 	all := 0
-	for i := range a.report.Services {
-		for _, r := range a.report.Services[i].Replicas {
+	for i := range a.played.report.Services {
+		for _, r := range a.played.report.Services[i].Replicas {
 			all += r.KVCapacity
 		}
 	}
@@ -184,7 +181,7 @@ func cacheTokens(a *Arrangement) int {
 // whyRouter plays the chosen GPUs with each policy that needs more of them.
 func (s *search) whyRouter(ctx context.Context, r *Result) error {
 	c := r.Chosen
-	own, _ := hits(c.report)
+	own, _ := hits(c.played.report)
 	for _, policy := range serving.RoutePolicies() {
 		need, ok := c.ByRouter[policy]
 		if !ok || need.GPUs <= c.GPUs && !need.More {
@@ -192,7 +189,7 @@ func (s *search) whyRouter(ctx context.Context, r *Result) error {
 		}
 		with := c.found
 		with.router = policy
-		seen, j, report, err := s.playAt(ctx, &with, s.load)
+		p, err := s.playAt(ctx, &with, s.load)
 		if err != nil {
 			return err
 		}
@@ -201,12 +198,12 @@ func (s *search) whyRouter(ctx context.Context, r *Result) error {
 			more = "more than "
 		}
 		text := fmt.Sprintf("router: with %s it takes %s%d GPUs in place of %d", policy, more, need.GPUs, c.GPUs)
-		if hit, any := hits(report); any || own > 0 {
+		if hit, any := hits(p.report); any || own > 0 {
 			text += fmt.Sprintf(": %.0f%% of the prompts' tokens are then in the caches that they are sent to, with %s %.0f%%",
 				100*hit, c.Router, 100*own)
 		}
-		if j.verdict != VerdictKept {
-			text += fmt.Sprintf("; on %d GPUs %s", c.GPUs, s.words(j, seen))
+		if p.verdict != VerdictKept {
+			text += fmt.Sprintf("; on %d GPUs %s", c.GPUs, s.words(p))
 		}
 		r.Why = append(r.Why, text)
 	}

@@ -175,16 +175,6 @@ func (g *Ground) Isolation(m sharing.Mechanism, a sharing.Axis) *sharing.Propert
 // Slices returns the MIG profiles of a part of the GPU, most per GPU first. The result is read-only.
 func (g *Ground) Slices() []MIGSlice { return g.slices }
 
-// sliceOf is the slice of a profile; nil where there is none.
-func (g *Ground) sliceOf(p *mig.Profile) *MIGSlice {
-	for i := range g.slices {
-		if g.slices[i].Profile == p {
-			return &g.slices[i]
-		}
-	}
-	return nil
-}
-
 // Slowdown is the factor by which the workload is slower on the slice than on the whole
 // GPU: a prior. Decoding is bound by memory bandwidth, other work by SMs.
 func (s *MIGSlice) Slowdown(d *Demand) float64 {
@@ -195,10 +185,11 @@ func (s *MIGSlice) Slowdown(d *Demand) float64 {
 }
 
 func (g *Ground) slowdown(p *mig.Profile, d *Demand) float64 {
-	if s := g.sliceOf(p); s != nil && d != nil {
-		return s.Slowdown(d)
+	at := slices.IndexFunc(g.slices, func(s MIGSlice) bool { return s.Profile == p })
+	if at < 0 || d == nil {
+		return 1
 	}
-	return 1
+	return g.slices[at].Slowdown(d)
 }
 
 func (g *Ground) gpuName() string {

@@ -74,20 +74,16 @@ func (r Reason) About(d *Demand, g *Ground) Reason {
 // Pass is the reason where nothing speaks against a candidate.
 func Pass() Reason { return Reason{Verdict: VerdictPass} }
 
-// closer reports whether r came nearer to a fit than other.
-func (r *Reason) closer(other *Reason) bool {
-	switch {
-	case r.Code != other.Code:
-		return r.Code > other.Code
-	case r.Verdict != other.Verdict:
-		return r.Verdict == VerdictUnknown
-	}
-	return r.Have > other.Have
-}
-
 // Closer makes r the reason that came nearer to a fit.
 func (r *Reason) Closer(other Reason) {
-	if other.closer(r) {
+	nearer := other.Have > r.Have
+	switch {
+	case other.Code != r.Code:
+		nearer = other.Code > r.Code
+	case other.Verdict != r.Verdict:
+		nearer = other.Verdict == VerdictUnknown
+	}
+	if nearer {
 		*r = other
 	}
 }

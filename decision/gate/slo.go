@@ -141,13 +141,8 @@ func predicted(r *Reason) string {
 // E2E as 0, 1, 2), or may. Figures are in seconds.
 func Missed(latency int, value, low, high, limit float64) Reason {
 	l := limits[latency]
-	return predictedReason(l.code, 1e6*limit, profile.Interval{Value: 1e3 * value, Low: 1e3 * low, High: 1e3 * high},
-		true).about99(l.metric)
-}
-
-func (r Reason) about99(m profile.Metric) Reason {
-	r.Metric = m
-	if r.Verdict == VerdictPass {
+	r := predictedReason(l.code, 1e6*limit, profile.Interval{Value: 1e3 * value, Low: 1e3 * low, High: 1e3 * high}, true)
+	if r.Metric = l.metric; r.Verdict == VerdictPass {
 		r.Verdict = VerdictUnknown
 	}
 	return r

@@ -241,28 +241,25 @@ func (pl *Planner) packings(g *grid, key GroupKey) ([]*packing, error) {
 		(base == nil || len(base.Bins) == 0) {
 		exact = pl.binned(g, key, can)
 	}
-	before := base.GPUs()
+	var err error
 	for point := 1; point < g.size; point++ {
 		set := g.support(point)
 		if set&^can != 0 {
 			continue
 		}
-		var pk packed
-		if exact == nil {
-			pk = pl.pack(key, base, g.members(point))
-		} else {
-			pk = exact.pack(point)
+		var group *Group
+		if exact != nil {
+			group = exact.pack(point)
+		} else if group, err = pl.pack(key, base, g.members(point)); err != nil {
+			return nil, err
 		}
-		if pk.err != nil {
-			return nil, pk.err
-		}
-		one := &packing{group: pk.group, gpus: pk.gpus - before, spot: pl.SpotGPUs(pk.group) - pl.SpotGPUs(base)}
+		one := &packing{group: group, gpus: group.GPUs() - base.GPUs(), spot: pl.SpotGPUs(group) - pl.SpotGPUs(base)}
 		for i, w := range g.ws {
 			if set>>i&1 == 0 {
 				continue
 			}
 			one.score += pl.Choice(w, key).Score * float64(g.at(point, i))
-			if key.Mechanism != sharing.MechanismExclusive && pk.group.lonely(w) {
+			if key.Mechanism != sharing.MechanismExclusive && group.lonely(w) {
 				one.score += pl.lonelyWorth(w, key)
 			}
 			if gate.TraitsOf(key.Mechanism).Turns && pl.waits(w) {
@@ -281,9 +278,9 @@ func (pl *Planner) take(g *grid, s *spread) {
 			who := g.members(v.point)
 			taken := v.packing.group
 			// The GPUs are as few; this spreads them more evenly.
-			if pk := pl.pack(v.key, pl.Groups[v.key], who); g.exact && pk.err == nil && pk.gpus <= taken.GPUs() &&
-				pl.SpotGPUs(pk.group) >= pl.SpotGPUs(taken) {
-				taken = pk.group
+			if even, err := pl.pack(v.key, pl.Groups[v.key], who); g.exact && err == nil && even.GPUs() <= taken.GPUs() &&
+				pl.SpotGPUs(even) >= pl.SpotGPUs(taken) {
+				taken = even
 			}
 			pl.Groups[v.key] = taken
 			for _, m := range who {
@@ -363,10 +360,10 @@ func (b *binned) bin(point int) bin {
 }
 
 // pack is a point on the fewest GPUs.
-func (b *binned) pack(point int) packed {
+func (b *binned) pack(point int) *Group {
 	out := &Group{Pool: b.pl.Pools[b.key.Pool], Mechanism: b.key.Mechanism}
 	for left := point; left > 0; left -= b.last[left] {
 		out.Bins = append(out.Bins, b.bin(b.last[left]))
 	}
-	return packed{group: out, gpus: len(out.Bins)}
+	return out
 }

@@ -11,41 +11,27 @@ import (
 
 func (g *Group) model() *mig.Model { return g.Pool.Ground().Model() }
 
-// cut puts a workload's instances on the group's GPUs in order, then on new
-// ones, and returns how many it opened. With commit unset nothing changes.
-func (g *Group) cut(w int, c *Choice, replicas int, commit bool) (int, error) {
-	prof := c.Slice.Profile
+// cut puts a workload's instances on the group's GPUs in order, then on new ones.
+func (g *Group) cut(w int, c *Choice, replicas int) error {
 	each := gate.PerInstance(c.Mechanism)
-	instances := (replicas + each - 1) / each
-	gpus := g.Sliced
-	if !commit {
-		gpus = slices.Clone(g.Sliced)
-	}
-	opened := 0
-	open := 0
-	for instances > 0 {
-		if open == len(gpus) {
-			gpus = append(gpus, sliced{Layout: mig.Layout{Model: g.model()}})
-			opened++
+	for open := 0; replicas > 0; {
+		if open == len(g.Sliced) {
+			g.Sliced = append(g.Sliced, sliced{Layout: mig.Layout{Model: g.model()}})
 		}
-		ok, err := gpus[open].add(g.model(), prof, Member{w, min(each, replicas)})
-		if err != nil {
-			return 0, err
-		}
-		if !ok {
+		at := &g.Sliced[open]
+		ok, err := at.add(g.model(), c.Slice.Profile, Member{w, min(each, replicas)})
+		switch {
+		case err != nil:
+			return err
+		case ok:
+			replicas -= min(each, replicas)
+		case len(at.Members) == 0:
+			return fmt.Errorf("decision: %s does not fit an empty %s", c.Slice.Profile.Name, g.Pool.Ground().GPU().Name)
+		default:
 			open++
-			if opened > 0 && len(gpus[len(gpus)-1].Members) == 0 {
-				return 0, fmt.Errorf("decision: %s does not fit an empty %s", prof.Name, g.Pool.Ground().GPU().Name)
-			}
-			continue
 		}
-		instances--
-		replicas -= min(each, replicas)
 	}
-	if commit {
-		g.Sliced = gpus
-	}
-	return opened, nil
+	return nil
 }
 
 // add places one more instance on the GPU, if there is room for it.
@@ -91,7 +77,7 @@ func (g *Group) leastSliced() int {
 
 // repackSlices packs the instances exactly, now that all are known, and keeps the proven lower bound.
 func (g *Group) repackSlices() error {
-	packed, bound, err := g.exact(g.pieces())
+	packed, bound, err := g.exact()
 	if err != nil {
 		return err
 	}
@@ -102,25 +88,19 @@ func (g *Group) repackSlices() error {
 	return nil
 }
 
-// piece is an instance and who has it.
-type piece struct {
-	profile *mig.Profile
-	member  Member
-}
-
-func (g *Group) pieces() []piece {
-	var out []piece
+// exact packs the group's instances on as few GPUs as possible: by mig.Pack, with the instances of each profile
+// handed out in the order of their workloads.
+func (g *Group) exact() (gpus []sliced, bound int, err error) {
+	type piece struct {
+		profile *mig.Profile
+		member  Member
+	}
+	var pieces []piece
 	for i := range g.Sliced {
 		for k, in := range g.Sliced[i].Layout.Instances {
-			out = append(out, piece{in.Profile, g.Sliced[i].Members[k]})
+			pieces = append(pieces, piece{in.Profile, g.Sliced[i].Members[k]})
 		}
 	}
-	return out
-}
-
-// exact packs pieces on as few GPUs as possible: by mig.Pack, with the pieces
-// of each profile handed out in the order of their workloads.
-func (g *Group) exact(pieces []piece) (gpus []sliced, bound int, err error) {
 	if len(pieces) == 0 {
 		return nil, 0, nil
 	}
@@ -128,17 +108,13 @@ func (g *Group) exact(pieces []piece) (gpus []sliced, bound int, err error) {
 	waiting := map[*mig.Profile][]Member{}
 	var demand []mig.Count
 	for _, p := range pieces {
-		if waiting[p.profile] == nil {
+		at := slices.IndexFunc(demand, func(c mig.Count) bool { return c.Profile == p.profile.Name })
+		if at < 0 {
+			at = len(demand)
 			demand = append(demand, mig.Count{Profile: p.profile.Name})
 		}
+		demand[at].N++
 		waiting[p.profile] = append(waiting[p.profile], p.member)
-	}
-	for i := range demand {
-		prof, err := g.model().Profile(demand[i].Profile)
-		if err != nil {
-			return nil, 0, fmt.Errorf("decision: %w", err)
-		}
-		demand[i].N = len(waiting[prof])
 	}
 	packing, err := g.model().Pack(demand)
 	if err != nil {

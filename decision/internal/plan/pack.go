@@ -59,15 +59,8 @@ func (g *Group) GPUs() int {
 	return g.Whole + len(g.Bins) + len(g.Sliced)
 }
 
-// packed is a group with some workloads more.
-type packed struct {
-	group *Group
-	gpus  int // all told
-	err   error
-}
-
 // pack puts workloads, each with its number of replicas, into a group beside what it holds, without changing it.
-func (pl *Planner) pack(key GroupKey, base *Group, who []Member) packed {
+func (pl *Planner) pack(key GroupKey, base *Group, who []Member) (*Group, error) {
 	g := &Group{Pool: pl.Pools[key.Pool], Mechanism: key.Mechanism}
 	if base != nil {
 		*g = *base
@@ -81,13 +74,13 @@ func (pl *Planner) pack(key GroupKey, base *Group, who []Member) packed {
 		}
 	case t.Sliced:
 		for _, m := range who {
-			if _, err := g.cut(m.Workload, pl.Choice(m.Workload, key), m.Replicas, true); err != nil {
-				return packed{err: err}
+			if err := g.cut(m.Workload, pl.Choice(m.Workload, key), m.Replicas); err != nil {
+				return nil, err
 			}
 		}
 		if len(g.Sliced) <= 64 && len(g.Sliced) > g.leastSliced() {
-			if gpus, _, err := g.exact(g.pieces()); err != nil {
-				return packed{err: err}
+			if gpus, _, err := g.exact(); err != nil {
+				return nil, err
 			} else if len(gpus) < len(g.Sliced) {
 				g.Sliced = gpus
 			}
@@ -118,7 +111,7 @@ func (pl *Planner) pack(key GroupKey, base *Group, who []Member) packed {
 			g.Bins = best
 		}
 	}
-	return packed{group: g, gpus: g.GPUs()}
+	return g, nil
 }
 
 // friends divides workloads into sets that may meet.

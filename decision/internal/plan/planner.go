@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -301,10 +302,7 @@ func (pl *Planner) banLonely() bool {
 
 func (pl *Planner) hasOther(w int, not *Choice) bool {
 	for i := range pl.Choices[w] {
-		c := &pl.Choices[w][i]
-		key := c.GroupKey
-		_, banned := pl.Banned[w][key]
-		if c != not && !banned && pl.Full[w][key] == 0 {
+		if c := &pl.Choices[w][i]; c != not && pl.open(w, c) && pl.Full[w][c.GroupKey] == 0 {
 			return true
 		}
 	}
@@ -324,27 +322,16 @@ func (g *Group) busiest() int {
 }
 
 func (pl *Planner) GroupKeys() []GroupKey {
-	keys := make([]GroupKey, 0, len(pl.Groups))
-	for k := range pl.Groups {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b GroupKey) int {
+	return slices.SortedFunc(maps.Keys(pl.Groups), func(a, b GroupKey) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Mechanism, b.Mechanism))
 	})
-	return keys
 }
 
 // Prepare lets consequences decide where the gates would guess: what is not stated is assumed, and said so.
 func (pl *Planner) Prepare() {
-	for p, cp := range pl.Pools {
-		first := p
-		for q := range p {
-			if pl.Pools[q].Ground().GPU() == cp.Ground().GPU() {
-				first = q
-				break
-			}
-		}
-		pl.alike = append(pl.alike, first)
+	for _, cp := range pl.Pools {
+		same := func(o *score.CompiledPool) bool { return o.Ground().GPU() == cp.Ground().GPU() }
+		pl.alike = append(pl.alike, slices.IndexFunc(pl.Pools, same))
 	}
 	for w, cw := range pl.Workloads {
 		d := cw.Demand()

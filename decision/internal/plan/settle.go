@@ -126,7 +126,7 @@ func (pl *Planner) inPart(w int) error {
 	}
 	restore := pl.lift(w)
 	var best *Choice
-	var bestPack packed
+	var bestPack *Group
 	most, least := pl.Placed[w], 0.0
 	for i := range pl.Choices[w] {
 		c := &pl.Choices[w][i]
@@ -142,33 +142,30 @@ func (pl *Planner) inPart(w int) error {
 			}
 		}
 		room := pl.Pools[c.Pool].Pool.Count - others
-		fit := func(n int) (packed, bool) {
-			pk := pl.pack(key, base, []Member{{w, n}})
-			return pk, pk.err == nil && pk.gpus <= room
-		}
-		full, fits := fit(replicas)
-		if full.err != nil {
-			return full.err
+		full, err := pl.pack(key, base, []Member{{w, replicas}})
+		if err != nil {
+			return err
 		}
 		pk, n := full, replicas
-		if !fits {
+		if full.GPUs() > room {
 			if pl.Full[w] == nil {
 				pl.Full[w] = map[GroupKey]int{}
 			}
-			pl.Full[w][c.GroupKey] = others + full.gpus
+			pl.Full[w][c.GroupKey] = others + full.GPUs()
 			low := max(most, 1) - 1
 			n = replicas - 1 - sort.Search(replicas-1-low, func(fewer int) bool {
-				tried, ok := fit(replicas - 1 - fewer)
-				if ok {
+				tried, err := pl.pack(key, base, []Member{{w, replicas - 1 - fewer}})
+				fits := err == nil && tried.GPUs() <= room
+				if fits {
 					pk = tried
 				}
-				return ok
+				return fits
 			})
-			if n == 0 || n < most || pk.gpus > room {
+			if n == 0 || n < most || pk.GPUs() > room {
 				continue
 			}
 		}
-		added := pl.added(c, base, pk.group)
+		added := pl.added(c, base, pk)
 		if best == nil && n > most || best != nil && (n > most || n == most && cheaper(added, least)) {
 			best, bestPack, most, least = c, pk, n, added
 		}
@@ -178,7 +175,7 @@ func (pl *Planner) inPart(w int) error {
 		return nil
 	}
 	pl.Chosen[w], pl.Placed[w] = best, most
-	pl.Groups[best.GroupKey] = bestPack.group
+	pl.Groups[best.GroupKey] = bestPack
 	return nil
 }
 
