@@ -35,6 +35,95 @@ func (m *Measured) ClassName() string {
 	return "calibrated on"
 }
 
+// LeaveClassesOut returns predictions in which no class has intervals that its own rows chose: of each engine and kind
+// of tenant that calibrates nothing ([Measured.ClassName]), those of a metric are as many times as wide as the ones of
+// all others must be to hold 90% of what was measured of them (split conformal prediction).
+func LeaveClassesOut(ms []Measured) []Measured {
+	type key struct {
+		mechanism sharing.Mechanism
+		metric    profile.Metric
+	}
+	needed := map[key]map[string][]float64{} // by class, of an interval's half-width
+	out := slices.Clone(ms)
+	for i := range out {
+		p := out[i].Prediction
+		if p == nil || p.Class == profile.ClassGraphs {
+			continue
+		}
+		copied := *p
+		out[i].Prediction = &copied
+		for m, v := range p.All() {
+			if got, ok := out[i].Row.Compared(m); ok {
+				half := math.Log(v.High / v.Value)
+				if got < v.Value {
+					half = math.Log(v.Value / v.Low)
+				}
+				k := key{p.Mechanism, m}
+				if needed[k] == nil {
+					needed[k] = map[string][]float64{}
+				}
+				needed[k][out[i].ClassName()] = append(needed[k][out[i].ClassName()], math.Abs(math.Log(got/v.Value))/half)
+			}
+		}
+	}
+	for i := range out {
+		p := out[i].Prediction
+		if p == nil || p.Class == profile.ClassGraphs {
+			continue
+		}
+		for m := range p.value {
+			var others []float64
+			for class, n := range needed[key{p.Mechanism, profile.Metric(m)}] {
+				if class != out[i].ClassName() {
+					others = append(others, n...)
+				}
+			}
+			if len(others) > 0 {
+				stretch(&p.value[m], conformal(others, 0.9))
+			}
+		}
+	}
+	return out
+}
+
+// Asked counts what predictions answer when asked whether the median of a token, or of a step, stays below a limit.
+type Asked struct {
+	Yes     int `json:"yes"`
+	No      int `json:"no"`
+	Unknown int `json:"unknown"`
+	Wrong   int `json:"wrong"` // of the yeses
+}
+
+// AskedOf asks of each row whether it stays below so many times its figure alone without MPS.
+func AskedOf(ms []Measured, times ...float64) map[sharing.Mechanism]Asked {
+	out := map[sharing.Mechanism]Asked{}
+	for i := range ms {
+		p, metric := ms[i].Prediction, ms[i].Row.Kind.MainMetric()
+		got, ok := ms[i].Row.Metric(metric)
+		if p == nil || !ok {
+			continue
+		}
+		said, _ := p.Get(metric)
+		a := out[p.Mechanism]
+		for _, n := range times {
+			limit := n * said.Value / p.Slowdown.Value
+			switch said.Below(limit) {
+			case sharing.AnswerYes:
+				a.Yes++
+				if got > limit {
+					a.Wrong++
+				}
+			case sharing.AnswerNo:
+				a.No++
+			default:
+				a.Unknown++
+			}
+		}
+		out[p.Mechanism] = a
+	}
+	return out
+}
+
 // ErrorSummary holds the distance of a metric's predictions from measurements, as
 // absolute relative errors; quantiles by nearest rank.
 type ErrorSummary struct {

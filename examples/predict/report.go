@@ -44,6 +44,8 @@ type series struct {
 	Series string     `json:"series"`
 	GPU    string     `json:"gpu,omitempty"` // "" where its rows do not say
 	Errors errorTable `json:"errors"`
+	// Asked counts the answers whether a median stays below 1.3, 1.6 and 2 times that alone, of classes.
+	Asked map[sharing.Mechanism]predict.Asked `json:"asked,omitempty"`
 }
 
 type row struct {
@@ -148,7 +150,14 @@ func (o *options) seriesOut(files []profile.Rows) (of, classes []series, all err
 		return nil, nil, nil, nil, err
 	}
 	of = grouped(held, func(m predict.Measured) (string, string) { return m.Series, m.Row.GPUName })
-	classes = grouped(held, func(m predict.Measured) (string, string) { return m.ClassName(), "" })
+	left := predict.LeaveClassesOut(held)
+	classes = grouped(left, func(m predict.Measured) (string, string) { return m.ClassName(), "" })
+	for i := range classes {
+		class := slices.DeleteFunc(slices.Clone(left), func(m predict.Measured) bool {
+			return m.ClassName() != classes[i].Series
+		})
+		classes[i].Asked = predict.AskedOf(class, 1.3, 1.6, 2)
+	}
 	return of, classes, tableOf(held), held, nil
 }
 

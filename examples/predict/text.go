@@ -193,8 +193,19 @@ func writeSeries(w io.Writer, list, classes []series, all errorTable) {
 	writeGroups(w, seriesMetrics, append(slices.Clone(list), series{Series: "all", Errors: all}))
 	if len(classes) > 1 {
 		wrapped(w, "\nEach engine and kind of tenant likewise. Only servers that launch their steps as a whole "+
-			"calibrate: all others are left out whole")
+			"calibrate: all others are left out whole, their intervals' widths too")
 		writeGroups(w, classMetrics, classes)
+		wrapped(w, "\nAsked whether the median of a token or a step stays below 1.3, 1.6 and 2 times that alone: yes, of "+
+			"those wrong, no, unknown")
+		for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
+			lines := []string{strings.ToUpper(m.String()) + "\tYES\tWRONG\tNO\tUNKNOWN"}
+			for _, c := range classes {
+				if a, ok := c.Asked[m]; ok {
+					lines = append(lines, fmt.Sprintf("%s\t%d\t%d\t%d\t%d", c.Series, a.Yes, a.Wrong, a.No, a.Unknown))
+				}
+			}
+			_, _ = w.Write(tabulate(2, lines)) // into a buffer
+		}
 	}
 }
 
