@@ -137,6 +137,8 @@ func TestContract(t *testing.T) {
 
 func TestExitCodes(t *testing.T) {
 	url := benchServe(t, loadgentest.Always(benchFast))
+	// Gaps that a busy machine's late reads do not come near, so that the client stays valid.
+	slow := benchServe(t, loadgentest.Always(loadgentest.Reply{Interval: 100 * time.Millisecond, Tokens: 4}))
 	refuses := benchServe(t, loadgentest.Always(loadgentest.Reply{Status: 503}))
 	full := t.TempDir()
 	t.Setenv("COTENANT_TEST_BAD_KEY", "key\n")
@@ -166,7 +168,7 @@ func TestExitCodes(t *testing.T) {
 		{"telemetry without a place", []string{"-telemetry"}, exitBadInput, "add -out"},
 		{"telemetry without a GPU", []string{"-telemetry", "-out", filepath.Join(full, "new")}, exitBadInput, "has no GPU"},
 		{"search without an SLO", []string{"-search", "1,5"}, exitBadInput, "-slo-ttft"},
-		{"no rate keeps the SLO", append([]string{"-endpoint", url, "-search", "100,200", "-slo-e2e", "1us"}, "-requests", "4", "-progress=false"), exitNo, "no rate of the search keeps the SLOs"},
+		{"no rate keeps the SLO", append([]string{"-endpoint", slow, "-search", "100,200", "-slo-e2e", "1us"}, "-requests", "4", "-progress=false"), exitNo, "no rate of the search keeps the SLOs"},
 		{"directory in use", append([]string{"-endpoint", url, "-out", full}, small...), exitBadInput, "exists and is not empty"},
 		{"bad prompts", append([]string{"-endpoint", url, "-prompts", badPrompts}, small...), exitBadInput, "line 2.prompt: is 3"},
 		{"no prompts file", append([]string{"-endpoint", url, "-prompts", "nowhere.jsonl"}, small...), exitBadInput, "nowhere.jsonl"},
