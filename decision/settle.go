@@ -163,7 +163,8 @@ func (pl *answers) profiled(w int, p *predict.Prediction) (out []Consequence) {
 
 // consequence holds a latency against its limit, in ms.
 func consequence(metric string, i profile.Interval, limit float64) Consequence {
-	return Consequence{metric + " ms", round(i.Value, 2), round(i.Low, 2), round(i.High, 2), round(limit, 2), i.Below(limit)}
+	return Consequence{metric + " ms", round(i.Value, 2), round(i.Low, 2), round(i.High, 2), round(limit, 2),
+		i.Below(limit)}
 }
 
 // latencyOf is the place of a P99 in an outcome.

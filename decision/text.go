@@ -235,7 +235,8 @@ func (t *text) workloads() {
 func (t *text) answer(d *Decision) string {
 	relaxed := ""
 	if d.Relaxed != nil && d.Unplaced > 0 {
-		relaxed = fmt.Sprintf("; at %.4g%% confidence %s on %s", 100*t.r.Relaxed.Confidence, choice(d.Relaxed.Mechanism, d.Relaxed.Profile),
+		relaxed = fmt.Sprintf("; at %.4g%% confidence %s on %s", 100*t.r.Relaxed.Confidence,
+			choice(d.Relaxed.Mechanism, d.Relaxed.Profile),
 			d.Relaxed.Pool)
 	}
 	if d.Status == StatusNone {

@@ -103,7 +103,7 @@ func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 	return out, nil
 }
 
-// manifest is what ParsePartedFile looks at of a Kubernetes object.
+// manifest has those fields of a Kubernetes object that ParsePartedFile reads.
 type manifest struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string

@@ -116,7 +116,7 @@ func read[T any](ctx context.Context, c *Client, parse func(string) (T, error), 
 	return parsed(c, parse, text, words...)
 }
 
-// parsed is what parse makes of the answer to a command.
+// parsed returns what parse reads from the answer to a command, or an error that names the command.
 func parsed[T any](c *Client, parse func(string) (T, error), text string, words ...string) (T, error) {
 	v, err := parse(text)
 	if err != nil {

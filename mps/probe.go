@@ -91,8 +91,8 @@ func (c *Client) probeProgram(ctx context.Context, s *Support) error {
 	if len(s.Commands) == 0 {
 		return nil
 	}
-	for name, f := range map[string]*Feature{"--protocol": &s.ProtocolV3, "\n  set_default_client_priority": &s.ClientPriority,
-		"\n  ps": &s.Processes, "\n  device_query": &s.DeviceQuery, "\n  terminate_client": &s.TerminateClient,
+	for name, f := range map[string]*Feature{"--protocol": &s.ProtocolV3,
+		"\n  set_default_client_priority": &s.ClientPriority, "\n  ps": &s.Processes, "\n  device_query": &s.DeviceQuery, "\n  terminate_client": &s.TerminateClient,
 		"\n  sm_partition": &s.StaticPartitions} {
 		// A help may leave commands out, so absence is no proof.
 		*f = Feature{sharing.AnswerUnknown, "the program's help does not list " + strings.TrimSpace(name)}

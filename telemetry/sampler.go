@@ -296,8 +296,8 @@ func (r *run) emit(e Event) {
 		return
 	}
 	e.At = r.elapsed()
-	r.s.opts.Logger.Info("telemetry event", "kind", e.Kind.String(), "device", e.Device.String(), "length", e.Length, "count",
-		e.Count, "detail", e.Detail)
+	r.s.opts.Logger.Info("telemetry event", "kind", e.Kind.String(), "device", e.Device.String(), "length", e.Length,
+		"count", e.Count, "detail", e.Detail)
 	for _, sink := range r.sinks {
 		if r.err != nil {
 			return

@@ -102,7 +102,8 @@ type played struct {
 }
 
 // play runs a candidate under requests in the simulator, and judges what the tenants see.
-func (s *search) play(c *candidate, run func(serving.Cluster, map[int]route) (*serving.Report, error)) (*played, error) {
+func (s *search) play(c *candidate,
+	run func(serving.Cluster, map[int]route) (*serving.Report, error)) (*played, error) {
 	cluster, routes := s.cluster(c)
 	report, err := run(cluster, routes)
 	if err != nil {

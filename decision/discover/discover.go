@@ -146,7 +146,7 @@ type Collector struct {
 	findings
 }
 
-// findings are what was found, in any order and perhaps twice.
+// findings holds the findings in any order, perhaps twice.
 type findings []Finding
 
 // New returns a Collector without inputs.

@@ -258,7 +258,8 @@ func (b *builder) planStep(s *migrate.Step) planStep {
 		return out
 	}
 	namespace, name := spaced(s.Workload)
-	out.Of, out.Namespace, out.File = strings.ToLower(kindOf(s))+"/"+name+" -n "+namespace, namespace, patchFile(s.Workload)
+	out.Of = strings.ToLower(kindOf(s)) + "/" + name + " -n " + namespace
+	out.Namespace, out.File = namespace, patchFile(s.Workload)
 	for _, a := range b.plan.Fleet.Today.Autoscalers {
 		if a.Workload == s.Workload {
 			out.Autoscalers = append(out.Autoscalers, a)

@@ -81,7 +81,7 @@ type groupPage struct {
 	Rights         []Privilege
 }
 
-// workloadPage is how a workload's documents are applied; without a file there are none.
+// workloadPage says how to apply a workload's documents; without a file there are none.
 type workloadPage struct {
 	Name, File, Claims string
 	Patch              bool

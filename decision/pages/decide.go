@@ -77,7 +77,8 @@ func Decide(f *decision.Fleet, r *decision.Result) *webpage.Page {
 	for _, hit := range r.Traps {
 		traps.Add(hit.Severity, hit.ID, hit.Message)
 	}
-	p.Sections = append(p.Sections, webpage.Section{Title: "Traps that the input walks into", Tables: []webpage.Table{traps}})
+	p.Sections = append(p.Sections,
+		webpage.Section{Title: "Traps that the input walks into", Tables: []webpage.Table{traps}})
 	return p
 }
 

@@ -79,8 +79,8 @@ type device struct {
 	seat, workload string
 }
 
-// nodesOf draws every node of a fleet as it runs, or with a plan as it is to run: the tenants of a mechanism in the order
-// of their size, each on the first GPU with room.
+// nodesOf draws every node of a fleet as it runs, or with a plan as it is to run: the tenants of a mechanism in the
+// order of their size, each on the first GPU with room.
 func nodesOf(f *decision.Fleet, plan *migrate.Plan) (nodes []webpage.Node) {
 	held := map[string]map[string]string{} // "2 x exclusive" by node and workload
 	hold := func(node, workload, what string) {

@@ -222,9 +222,9 @@ type Calibrated struct {
 
 // Models predicts what tenants of one GPU see beside each other, with decision's closed forms, for time-slicing and
 // MPS; where these leave an objective open, the simulation decides, as in decision: 4 to 45 ms for a group that was not
-// asked for before. Everything else is not known: other mechanisms, GPU models that were not calibrated, groups with a workload
-// that was not measured alone. Answers are kept (about 300 bytes a tenant of a group, at most 8,192 groups), so
-// that asking again does not allocate. It is safe for concurrent use.
+// asked for before. Everything else is not known: other mechanisms, GPU models that were not calibrated, groups with a
+// workload that was not measured alone. Answers are kept (about 300 bytes a tenant of a group, at most 8,192 groups),
+// so that asking again does not allocate. It is safe for concurrent use.
 type Models struct {
 	workloads map[string]uint16 // its number
 	names     []string

@@ -210,7 +210,8 @@ func (n *simNode) Open(name string) (fs.File, error) {
 		}
 		add(fmt.Sprintf("%d (%s) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0", p.pid, p.slot.app,
 			1+p.begun/(10*time.Millisecond)), "proc/%d/stat", p.pid)
-		add(fmt.Sprintf("0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod%s.slice/cri-containerd-%s.scope\n",
+		add(fmt.Sprintf("0::/kubepods.slice/kubepods-burstable.slice/"+
+			"kubepods-burstable-pod%s.slice/cri-containerd-%s.scope\n",
 			strings.ReplaceAll(simUUID("GPU", int(p.pid))[4:], "-", "_"), p.containerID()), "proc/%d/cgroup", p.pid)
 	}
 	return files.Open(name)

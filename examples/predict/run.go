@@ -136,8 +136,8 @@ func answer(args []string, stdout, stderr io.Writer) error {
 	case len(o.data) == 0 && (o.save == "" || len(o.fit) == 0):
 		return page.BadInput(errors.New("nothing to do: give -profiles, or -fit and -out"))
 	case o.gpu != "" && len(o.data) == 0:
-		return page.BadInput(errors.New("-gpu is the GPU of rows of -profiles, and there are none; -fit-gpu is that of rows " +
-			"of -fit"))
+		return page.BadInput(errors.New("-gpu is the GPU of rows of -profiles, and there are none; -fit-gpu is that " +
+			"of rows of -fit"))
 	case o.fitGPU != "" && len(o.fit) == 0:
 		return page.BadInput(errors.New("-fit-gpu is the GPU of rows of -fit, and there are none; -gpu is that of rows of " +
 			"-profiles"))

@@ -60,7 +60,9 @@ func main() {
 
 // run returns 0 when done, 2 for bad input, 5 for what could not be written, 130 when interrupted.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return page.Run(ctx, "timeslice", stdout, stderr, func(stdout io.Writer) error { return simulate(ctx, args, stdin, stdout) })
+	return page.Run(ctx, "timeslice", stdout, stderr, func(stdout io.Writer) error {
+		return simulate(ctx, args, stdin, stdout)
+	})
 }
 
 func simulate(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {

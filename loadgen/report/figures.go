@@ -82,7 +82,8 @@ type drawer struct {
 
 // add adds points of a run to a line of a chart, which like describes; a chart has its Name for itself. limit is an
 // objective to mark, 0 is none; in a distribution, whose X is logarithmic, it stands upright.
-func (d *drawer) add(s *loadgen.Summary, like webpage.Chart, line string, limit loadgen.Millis, points ...webpage.Point) {
+func (d *drawer) add(s *loadgen.Summary, like webpage.Chart, line string, limit loadgen.Millis,
+	points ...webpage.Point) {
 	i := slices.IndexFunc(d.charts, func(c webpage.Chart) bool { return c.Name == like.Name })
 	if i < 0 {
 		i = len(d.charts)

@@ -24,7 +24,8 @@ func WriteHTML(w io.Writer, results []*loadgen.Result) error {
 	together, said := interference(results)
 	kept, answer := verdicts(results, rows)
 	p.Answer = said + answer
-	first, all := webpage.Section{Tables: []webpage.Table{together, kept}}, webpage.Section{Title: "Every run", Folded: true}
+	first := webpage.Section{Tables: []webpage.Table{together, kept}}
+	all := webpage.Section{Title: "Every run", Folded: true}
 	few := 0
 	for _, r := range results {
 		s, name := &r.Summary, r.Summary.Scenario+", "+LevelOf(&r.Summary).Text

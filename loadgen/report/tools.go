@@ -51,7 +51,8 @@ func (r *ToolResult) add(m toolMetric, name, statistic string, v float64) {
 
 // statistics adds those of a distribution that r does not have yet, and of a plain figure the mean alone. get finds
 // one by the tool's name for it, with the figure's own name.
-func (r *ToolResult) statistics(m toolMetric, names []string, get func(name string) (figure string, v float64, ok bool)) {
+func (r *ToolResult) statistics(m toolMetric, names []string,
+	get func(name string) (figure string, v float64, ok bool)) {
 	for _, name := range names {
 		statistic := statisticOf[name]
 		if statistic == "" || !m.latency() && statistic != "mean" {
