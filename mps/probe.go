@@ -92,7 +92,8 @@ func (c *Client) probeProgram(ctx context.Context, s *Support) error {
 		return nil
 	}
 	for name, f := range map[string]*Feature{"--protocol": &s.ProtocolV3,
-		"\n  set_default_client_priority": &s.ClientPriority, "\n  ps": &s.Processes, "\n  device_query": &s.DeviceQuery, "\n  terminate_client": &s.TerminateClient,
+		"\n  set_default_client_priority": &s.ClientPriority, "\n  ps": &s.Processes,
+		"\n  device_query": &s.DeviceQuery, "\n  terminate_client": &s.TerminateClient,
 		"\n  sm_partition": &s.StaticPartitions} {
 		// A help may leave commands out, so absence is no proof.
 		*f = Feature{sharing.AnswerUnknown, "the program's help does not list " + strings.TrimSpace(name)}

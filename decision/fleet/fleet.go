@@ -1,6 +1,6 @@
-// Package fleet holds what a user states: pools of GPUs, the workloads that want them, the cluster as it runs today, and
-// the arithmetic that follows from a statement alone, such as the memory of a model. [ParseFleet] reads it from strict
-// YAML; package decision decides it.
+// Package fleet holds what a user states: pools of GPUs, the workloads that want them, the cluster as it runs today,
+// and the arithmetic that follows from a statement alone, such as the memory of a model. [ParseFleet] reads it from
+// strict YAML; package decision decides it.
 //
 // Experimental: its API may change.
 package fleet
