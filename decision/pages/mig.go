@@ -38,7 +38,8 @@ func Changed(p *mig.ChangePlan) *webpage.Page {
 	}
 	return &webpage.Page{Title: "A change of MIG instances", Answer: fmt.Sprintf("%s destroyed, %d created, %d kept.",
 		plaintext.Count(len(p.Destroy), "instance"), len(p.Create), len(p.Keep)), Sections: []webpage.Section{
-		{Tables: []webpage.Table{t}, Maps: []webpage.Map{gpu("Before", &p.Have), gpu("After", &p.Want)}}}}
+		{Tables: []webpage.Table{t}},
+		{Title: "Slices", Maps: []webpage.Map{gpu("Before", &p.Have), gpu("After", &p.Want)}}}}
 }
 
 // slicesOf draws a GPU's units in their order.
