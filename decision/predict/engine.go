@@ -30,7 +30,6 @@ type engine struct {
 	began    time.Duration
 	took     []float64 // steps of a tenant that serves no tokens, ms
 	jitter   float64   // of its step
-	slowed   float64   // launches beside others', a factor on their pace
 
 	ttft, tpot, e2e []float64
 	given           int // tokens
@@ -42,7 +41,7 @@ type engine struct {
 const prefillPieces = 20
 
 func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
-	e := &engine{t: t, slowed: 1, rng: rand.New(rand.NewPCG(batching.SimulationSeed, uint64(index))), from: from,
+	e := &engine{t: t, rng: rand.New(rand.NewPCG(batching.SimulationSeed, uint64(index))), from: from,
 		until: until}
 	e.Replica = batching.Replica{To: e, Rates: batching.Rates{Sequences: t.slots, SlowPrefill: 1},
 		KV: batching.NewKVCache(math.MaxInt32, 1), Size: costs.UsualBlock, Phases: make([]int, costs.UsualBlock), Steps: true}
@@ -129,7 +128,7 @@ func (e *engine) work(now time.Duration) timeslice.Work {
 // or not the GPU gets to run them.
 func (e *engine) nextLaunch(now time.Duration) timeslice.Work {
 	// The last piece ends where the step does alone.
-	pace := e.slowed * (e.t.step - e.t.gpu/stepPieces) / (stepPieces - 1)
+	pace := (e.t.step - e.t.gpu/stepPieces) / (stepPieces - 1)
 	if e.t.kind == profile.KindServer && (e.launched == 1 || e.launched == stepPieces-1) {
 		// The host waits for its inputs' copy, and copies the outputs when all is done.
 		e.began = max(e.began, now-batching.Millis(e.jitter*pace*float64(e.launched-1)))
@@ -199,11 +198,23 @@ func (e *engine) arrive(now time.Duration) {
 	}
 }
 
+// middle is the mean of the values from the 40th to the 60th percentile: where half of the steps wait for a turn and half
+// do not, chance decides on which side of the gap the median lies.
+func middle(sorted []float64) float64 {
+	n := float64(len(sorted))
+	part := sorted[int(0.4*n):int(math.Ceil(0.6*n))]
+	sum := 0.0
+	for _, v := range part {
+		sum += v
+	}
+	return sum / float64(len(part))
+}
+
 func (e *engine) outcome() (o profile.Figures, requests int) {
 	if n := len(e.took); e.t.kind != profile.KindServer {
 		if n > 0 {
 			slices.Sort(e.took)
-			o[profile.MetricStepP50], o[profile.MetricStepP99] = stats.NearestRank(e.took, .5), stats.NearestRank(e.took, .99)
+			o[profile.MetricStepP50], o[profile.MetricStepP99] = middle(e.took), stats.NearestRank(e.took, .99)
 			o[profile.MetricStepsPerSecond] = float64(n) / (e.until - e.from).Seconds()
 		}
 		return o, n

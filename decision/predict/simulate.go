@@ -30,6 +30,7 @@ type aloneKey struct {
 type aloneFound struct {
 	figures             profile.Figures
 	prefill, prefillGPU float64
+	step, gpu           float64
 }
 
 func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, out []Prediction,
@@ -37,11 +38,11 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 	alone := make([]profile.Figures, len(models))
 	for i := range models {
 		if j := slices.IndexFunc(models[:i], func(o tenantModel) bool {
-			return o.base == models[i].base &&
-				o.step == models[i].step
+			return o.base == models[i].base && o.added == models[i].added
 		}); j >= 0 {
 			alone[i] = alone[j] // the same workload again
-			models[i].prefill, models[i].prefillGPU = models[j].prefill, models[j].prefillGPU
+			found := aloneFound{alone[j], models[j].prefill, models[j].prefillGPU, models[j].step, models[j].gpu}
+			found.to(&models[i])
 			continue
 		}
 		t := &models[i]
@@ -52,10 +53,11 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 			if found.figures, err = p.settle(mechanism, t); err != nil {
 				return err
 			}
-			found.prefill, found.prefillGPU = t.prefill, t.prefillGPU
+			found.prefill, found.prefillGPU, found.step, found.gpu = t.prefill, t.prefillGPU, t.step, t.gpu
 			known.Put(key, found, mostForecasts)
 		}
-		alone[i], t.prefill, t.prefillGPU = found.figures, found.prefill, found.prefillGPU
+		alone[i] = found.figures
+		found.to(t)
 	}
 	together, short, err := p.runEngines(mechanism, models)
 	if err != nil {
@@ -106,6 +108,10 @@ func combined(t *tenantModel, alone, together *profile.Figures) (out profile.Fig
 	return out
 }
 
+// A first token that comes alone so many times as late as the simulation says, or as early, waits for something that
+// the simulation lacks, such as the prompts of others in one batch: that takes longer beside others as all else does.
+const otherFirst, mostFirst = 1.5, 8
+
 // combine corrects a simulated metric for what the simulation gets wrong of the workload alone: by half for
 // middles, since a lone measurement errs as well (3 to 5%), by a little more for the first token's, and wholly for
 // tails, which the simulation underrates.
@@ -119,12 +125,20 @@ func combine(m profile.Metric, measured, aloneSim, togetherSim float64) float64 
 	case profile.MetricTPOTP50, profile.MetricE2EP50:
 		return togetherSim + (measured-aloneSim)/2
 	case profile.MetricTTFTP50:
+		if r := measured / aloneSim; r > otherFirst || r < 1/otherFirst {
+			return togetherSim * min(r, mostFirst)
+		}
 		return togetherSim + (measured-aloneSim)*5/8
 	}
 	return max(togetherSim+measured-aloneSim, togetherSim/2)
 }
 
-// settle adjusts the length of a prefill until the engine alone has the measured throughput, or in an open loop,
+// to gives a tenant the parts with which its engine alone was settled.
+func (f *aloneFound) to(t *tenantModel) {
+	t.prefill, t.prefillGPU, t.step, t.gpu = f.prefill, f.prefillGPU, f.step, f.gpu
+}
+
+// settle adjusts the pace at which a step's kernels are launched one by one, and the length of a prefill, until the engine alone has the measured throughput, or in an open loop,
 // whose throughput says nothing, until its clients see about the measured TPOT and TTFT, and returns what they see.
 func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (profile.Figures, error) {
 	const rounds = 5
@@ -145,8 +159,13 @@ func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (profile
 		if i == rounds-1 || o[profile.MetricTokensPerSecond] <= 0 {
 			break
 		}
-		change := t.prefillError(&o)
-		if math.Abs(change) < 0.005*t.prefill {
+		change, pace := t.prefillError(&o), 1.0
+		if found := o[profile.MetricTPOTP50]; t.gaps && found > 0 {
+			pace = min(max(t.alone[profile.MetricTPOTP50]/found, 0.8), 1.25)
+			t.step *= pace
+			t.gpu = min(t.gpu, t.step)
+		}
+		if math.Abs(change) < 0.005*t.prefill && math.Abs(pace-1) < 0.005 {
 			break
 		}
 		grown := min(max(t.prefill+change, 0.1*t.prefill), 2*t.prefill)
@@ -170,9 +189,6 @@ func (t *tenantModel) prefillError(found *profile.Figures) float64 {
 	return ofTPOT*between + ofTTFT*(t.alone[profile.MetricTTFTP50]-found[profile.MetricTTFTP50])
 }
 
-// launchesBeside is the factor on a client's launches under MPS as soon as another client launches too.
-var launchesBeside = costs.Value("launches_beside")
-
 // runEngines simulates engines together. short says of each that hardly any of its requests ended.
 func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel) (out []profile.Figures,
 	short []bool, err error) {
@@ -180,9 +196,6 @@ func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel
 	engines := make([]*engine, len(models))
 	for i := range models {
 		engines[i] = newEngine(&models[i], i, from, until)
-		if mechanism == sharing.MechanismMPS && len(models) > 1 {
-			engines[i].slowed = launchesBeside
-		}
 	}
 	if mechanism == sharing.MechanismMPS {
 		p.runConcurrently(engines, until)
@@ -283,12 +296,16 @@ var unseenModel = costs.Value("unseen_model")
 func (p *Predictor) fill(mechanism sharing.Mechanism, class profile.Class, t *tenantModel, out *Prediction,
 	value func(profile.Metric) float64) {
 	*out = Prediction{Mechanism: mechanism, Class: class, Basis: sharing.BasisPrior, Notes: t.notes}
-	stretch := 1.0
+	of := t.kind.MainMetric()
+	stretch, unsure := 1.0, t.unsure(value(of)/t.reference)
 	if class == profile.ClassGraphs && len(p.Models) > 0 && !slices.Contains(p.Models, t.base.Server.Model) {
 		stretch = unseenModel
 	}
 	for m := range profile.Metric(profile.MetricCount) {
-		r := p.residual(class, mechanism, m)
+		r := p.Residuals(mechanism)[m]
+		if class != profile.ClassGraphs {
+			r = costs.Residual{HalfWidth: unsure * halfWidthLeftOut(mechanism, m)}
+		}
 		if r.Points > 0 {
 			out.Basis = sharing.BasisFitted
 		}
@@ -311,10 +328,6 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, class profile.Class, t *te
 		out.set(m, v, width)
 	}
 	out.rateAlone = t.alone[profile.MetricStepsPerSecond]
-	of := profile.MetricTPOTP50
-	if t.kind != profile.KindServer {
-		of = profile.MetricStepP50
-	}
 	if v, ok := out.Get(of); ok {
 		out.Slowdown = profile.Interval{Value: v.Value / t.reference, Low: v.Low / t.reference, High: v.High / t.reference}
 	}
@@ -338,7 +351,7 @@ func (p *Predictor) runConcurrently(engines []*engine, until time.Duration) {
 		active                        bool
 	}
 	mixed := slices.ContainsFunc(engines, func(e *engine) bool { return e.t.kind != profile.KindServer })
-	sms, speeds := make([]float64, len(engines)), make([]float64, len(engines))
+	works := make([]onGPU, 0, len(engines))
 	jobs := make([]job, len(engines))
 	end := batching.InMillis(until)
 	now := 0.0
@@ -369,26 +382,19 @@ func (p *Predictor) runConcurrently(engines []*engine, until time.Duration) {
 			extra = p.Parameters.Arbitration.Value
 		}
 		if mixed {
-			running, first := 0, -1
+			first := -1
 			for i := range jobs {
-				if j := &jobs[i]; j.active {
-					sms[running] = engines[i].t.sms
-					running++
-					if sms[running-1] >= fillsGPU && (first < 0 || j.at < jobs[first].at) {
-						first = i // of those that fill the GPU, the one launched first runs
-					}
+				if j := &jobs[i]; j.active && engines[i].t.sms >= fillsGPU && (first < 0 || j.at < jobs[first].at) {
+					first = i // of those that fill the GPU, the one launched first runs
 				}
 			}
-			running = 0
+			works = works[:0]
 			for i := range jobs {
-				if jobs[i].active {
-					if sms[running] >= fillsGPU && i != first {
-						sms[running] = waits
-					}
-					running++
+				if t := engines[i].t; jobs[i].active {
+					works = append(works, onGPU{sms: t.sms, filled: t.filled, waits: t.sms >= fillsGPU && i != first})
 				}
 			}
-			shareSMs(sms[:running], speeds[:running])
+			shareSMs(works)
 		}
 		event, done, k := end, -1, 0
 		for i := range jobs {
@@ -401,7 +407,9 @@ func (p *Predictor) runConcurrently(engines []*engine, until time.Duration) {
 			}
 			j.speed = 1 / (1 + j.waits*(held-j.holds) + extra)
 			if mixed {
-				j.speed = speeds[k] / (1 + extra)
+				if j.speed = works[k].speed; works[k].sms < fillsGPU {
+					j.speed /= 1 + extra
+				}
 				k++
 			}
 			if t := now + j.left/j.speed; t < event {

@@ -55,7 +55,7 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 	if t.gpu < gapless*t.step {
 		t.pieces = stepPieces
 	}
-	if mechanism == sharing.MechanismMPS && base == s.TimeSlicing {
+	if mechanism == sharing.MechanismMPS && s.MPS == nil {
 		t.note(costs.Value("wider_no_mps"), "no profile under MPS")
 	}
 	t.readSMs(base, s.Elsewhere)
@@ -87,6 +87,7 @@ func (t *tenantModel) readSMs(b, elsewhere *profile.SoloProfile) {
 	case b.Pressure != nil && b.Pressure.Chain() != nil:
 		held := b.Pressure.Chain().LinkUS() / busy // beside its kernels, not its gaps
 		t.sms = held / (held + linkHalf)
+		t.filled = t.sms
 		t.note(costs.Value("wider_links"),
 			"no SM utilisation in the profile: the links of a chain waited %.3g us beside it", held)
 		return
@@ -94,8 +95,8 @@ func (t *tenantModel) readSMs(b, elsewhere *profile.SoloProfile) {
 		t.sms, t.unknownSMs = usualSMs, true
 		t.note(0, "no SM utilisation in the profile: its kernels are taken for such as nearly fill the GPU")
 	}
-	if t.kind != profile.KindServer {
-		t.sms = math.Pow(t.sms, smFilling)
+	if t.filled = math.Pow(t.sms, smFilling); t.kind != profile.KindServer {
+		t.sms = t.filled
 	}
 }
 
@@ -117,32 +118,41 @@ func (e *engine) nextPiece(now time.Duration) timeslice.Work {
 	return timeslice.Work{At: max(now, e.began+batching.Millis(t.host)), GPU: batching.Millis(e.jitter * t.gpu)}
 }
 
+// onGPU is work whose kernels are on the GPU now.
+type onGPU struct {
+	sms, filled float64 // as in tenantModel
+	waits       bool    // for the kernels of another that fill the GPU
+	speed       float64
+}
+
 // shareSMs sets the speeds of works whose kernels are on the GPU at the same time: each goes on while the others' leave
 // room, a_j of the time that they run. So the speeds are the fixed point of s_i = 1 - sum of a_j s_j. Blocks of a
 // kernel that was launched earlier are placed first, and those of others wait for them (Gilman and Walls, Demystifying
-// the Placement Policies of the NVIDIA GPU Thread Block Scheduler for Concurrent Kernels, 2021).
-func shareSMs(sms, speeds []float64) {
-	for i := range speeds {
-		speeds[i] = 1
+// the Placement Policies of the NVIDIA GPU Thread Block Scheduler for Concurrent Kernels, 2021). So a kernel that fills
+// the GPU, whose blocks are always there to take what another's leave, waits only while others fill it too.
+func shareSMs(works []onGPU) {
+	for i := range works {
+		works[i].speed = 1
 	}
 	for range 24 {
-		for i := range speeds {
-			held := 0.0
-			for j, s := range speeds {
-				if j != i && sms[j] > 0 {
-					held += sms[j] * s
+		for i := range works {
+			w, held := &works[i], 0.0
+			for j := range works {
+				switch o := &works[j]; {
+				case j == i || o.waits:
+				case w.sms >= fillsGPU:
+					held += o.filled * o.speed
+				default:
+					held += o.sms * o.speed
 				}
 			}
-			if sms[i] < 0 {
+			if w.waits {
 				held = 1
 			}
-			speeds[i] += (max(1-held, slowestSpeed) - speeds[i]) / 2
+			w.speed += (max(1-held, slowestSpeed) - w.speed) / 2
 		}
 	}
 }
-
-// waits, in place of a share, marks work whose kernels wait for those of another that fill the GPU.
-const waits = -1
 
 // slowestSpeed is that of work whose neighbours fill the GPU all the time.
 var slowestSpeed = costs.Value("slowest_speed")

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -21,8 +22,9 @@ type tenantModel struct {
 	think      float64 // between two steps of a burster
 	pieces     int     // in which a step reaches the GPU, where kind is no server
 	unknownSMs bool    // sms is assumed
-	sms        float64 // the share of the time on the GPU in which its kernels leave others' no room
-	closed     bool
+	// The share of the time on the GPU in which its kernels leave others' no room, and those that fill the GPU.
+	sms, filled float64
+	closed      bool
 	// transferred says that the parameters are of another GPU.
 	transferred bool
 	otherWay    int8 // turns more than counted that a step may take as well: 1, -1, or 0 = sure
@@ -79,6 +81,12 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	if base == nil {
 		return fmt.Errorf("%w under %s: %s with %s", profile.ErrNoProfile, mechanism, s.Server, s.Load)
 	}
+	if t.readGaps(base, s.Siblings); t.gaps || base.Kind != profile.KindServer {
+		if slower := slowerAlone(s); slower != base && slower.Server == base.Server {
+			*t, base = tenantModel{}, slower
+			t.readGaps(base, s.Siblings)
+		}
+	}
 	if err := p.transfer(mechanism, base.GPU, t); err != nil {
 		return err
 	}
@@ -92,7 +100,6 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 		return err
 	}
 	t.seen = p.seen(base)
-	t.readGaps(base, s.Siblings)
 	if !t.seen {
 		t.notes = append(t.notes, "no row of its engine was calibrated on: the interval is that of engines left out")
 	}
@@ -102,7 +109,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 		t.checkStep(base, s.Siblings)
 		t.checkLone(p, base, s.Siblings)
 	}
-	if mechanism == sharing.MechanismMPS && base == s.TimeSlicing {
+	if mechanism == sharing.MechanismMPS && s.MPS == nil {
 		t.addMPSCost(p)
 	}
 	if percent, capped := s.CapPercent.Get(); capped && mechanism == sharing.MechanismMPS {
@@ -133,6 +140,22 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	return nil
 }
 
+// slowerAlone is the profile of the longer steps of a workload's two. Where the host launches kernel by kernel, its pace
+// varies by a third from one run to the next, and beside others it is rather that of the slower run, under either
+// mechanism: other processes want the processor too.
+func slowerAlone(s *profile.Solo) *profile.SoloProfile {
+	if s.MPS == nil || s.TimeSlicing == nil {
+		return cmp.Or(s.MPS, s.TimeSlicing)
+	}
+	m := s.MPS.Kind.MainMetric()
+	under, _ := s.MPS.Metric(m)
+	without, _ := s.TimeSlicing.Metric(m)
+	if under > without {
+		return s.MPS
+	}
+	return s.TimeSlicing
+}
+
 func sameName(a, b string) bool {
 	trim := func(s string) string { return strings.TrimPrefix(strings.ToLower(strings.TrimSpace(s)), "nvidia ") }
 	return trim(a) == trim(b)
@@ -144,7 +167,7 @@ func driverBranch(s string) string {
 }
 
 func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile) error {
-	t.perToken, t.doubling = p.Parameters.HostPerToken.Value, p.Parameters.BatchDoubling.Value
+	t.perToken, t.doubling = p.Parameters.HostPerToken.Value, max(t.doubling, p.Parameters.BatchDoubling.Value)
 	t.closed, t.clients, t.rate = b.Load.Closed(), b.Load.Concurrency, b.Load.Rate/1e3
 	t.base, t.output, t.steps = b, b.Load.Output, float64(b.Load.Output-1)
 	if !t.closed {
