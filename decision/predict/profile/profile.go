@@ -248,7 +248,7 @@ func (ps *Profiles) Add(profiles ...SoloProfile) error {
 	}
 	for _, p := range profiles {
 		key := profileKey{p.Mechanism, p.Server, p.Load.Same()}
-		if !p.SMFraction.IsZero() && !p.GPUBusyFraction.IsZero() {
+		if !p.SMFraction.IsZero() && !p.GPUBusyFraction.IsZero() && ps.sms[key] == nil {
 			found := p
 			ps.sms[key] = &found
 		}
