@@ -117,6 +117,16 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 	}
 	if mechanism == sharing.MechanismTimeSlicing {
 		p.besideLarger(models)
+	} else {
+		for i := range models {
+			worst := 0.0
+			for j := range models {
+				if j != i {
+					worst = max(worst, models[j].smsError)
+				}
+			}
+			models[i].widen = math.Hypot(models[i].widen, worst)
+		}
 	}
 	out := make([]Prediction, len(group))
 	if method == MethodClosedForm {

@@ -87,12 +87,12 @@ func (t *tenantModel) readSMs(b, elsewhere *profile.SoloProfile) {
 	case b.Pressure != nil && b.Pressure.Chain() != nil:
 		held := b.Pressure.Chain().LinkUS() / busy // beside its kernels, not its gaps
 		t.sms = held / (held + linkHalf)
-		t.filled = t.sms
+		t.filled, t.smsError = t.sms, costs.Value("links_beside")
 		t.note(costs.Value("wider_links"),
 			"no SM utilisation in the profile: the links of a chain waited %.3g us beside it", held)
 		return
 	default:
-		t.sms, t.unknownSMs = usualSMs, true
+		t.sms, t.unknownSMs, t.smsError = usualSMs, true, costs.Value("unknown_beside")
 		t.note(0, "no SM utilisation in the profile: its kernels are taken for such as nearly fill the GPU")
 	}
 	if t.filled = math.Pow(t.sms, smFilling); t.kind != profile.KindServer {

@@ -22,6 +22,8 @@ type tenantModel struct {
 	think      float64 // between two steps of a burster
 	pieces     int     // in which a step reaches the GPU, where kind is no server
 	unknownSMs bool    // sms is assumed
+	// smsError is the half-width that not knowing sms well adds to the intervals of those beside it under MPS.
+	smsError float64
 	// The share of the time on the GPU in which its kernels leave others' no room, and those that fill the GPU.
 	sms, filled float64
 	closed      bool
