@@ -109,9 +109,8 @@ func combined(t *tenantModel, alone, together *profile.Figures) (out profile.Fig
 }
 
 // A first token that comes alone so many times as late as the simulation says, or as early, waits for something that
-// the simulation lacks, such as the prompts of others in one batch: what is beyond takes longer beside others as all
-// else does.
-const otherFirst, mostFirst = 1.5, 8
+// the simulation lacks, such as the prompts of others in one batch: that takes longer beside others as all else does.
+const otherFirst, mostFirst = 2, 8
 
 // combine corrects a simulated metric for what the simulation gets wrong of the workload alone: by half for
 // middles, since a lone measurement errs as well (3 to 5%), by a little more for the first token's, and wholly for
@@ -126,9 +125,9 @@ func combine(m profile.Metric, measured, aloneSim, togetherSim float64) float64 
 	case profile.MetricTPOTP50, profile.MetricE2EP50:
 		return togetherSim + (measured-aloneSim)/2
 	case profile.MetricTTFTP50:
-		r := measured / aloneSim
-		usual := min(max(r, 1/otherFirst), otherFirst)
-		return max(togetherSim+(usual-1)*aloneSim*5/8, togetherSim/otherFirst) * min(r/usual, mostFirst)
+		r := min(measured/aloneSim, mostFirst)
+		grows := min(math.Pow(math.Log(r)/math.Log(otherFirst), 2), 1)
+		return grows*togetherSim*r + (1-grows)*max(togetherSim+(measured-aloneSim)*5/8, togetherSim/2)
 	}
 	return max(togetherSim+measured-aloneSim, togetherSim/2)
 }

@@ -83,7 +83,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	if base == nil {
 		return fmt.Errorf("%w under %s: %s with %s", profile.ErrNoProfile, mechanism, s.Server, s.Load)
 	}
-	if t.readGaps(base, s.Siblings); t.gaps || base.Kind == profile.KindStepper {
+	if t.readGaps(base, s.Siblings); t.gaps && mechanism == sharing.MechanismMPS || base.Kind == profile.KindStepper {
 		if slower := slowerAlone(s); slower != base && slower.Server == base.Server {
 			*t, base = tenantModel{}, slower
 			t.readGaps(base, s.Siblings)
