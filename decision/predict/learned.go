@@ -42,16 +42,18 @@ type learnedGroup struct {
 	scores  []float64 // of each row by the other mixes, ascending
 }
 
-// learnedItem is a tenant in a mix: which effects it has, its error and the half-width that was predicted.
+// learnedItem is a tenant in a mix, however often it was seen: which effects it has, the last of them the mix's own,
+// the median of its errors, and the half-width that was predicted.
 type learnedItem struct {
 	mix     string
 	effects []string
+	errors  []float64
 	error   float64
 	half    float64
 }
 
 const (
-	shrink      = 3.0    // rows that say none of an effect
+	shrink      = 5.0    // mixes that say none of an effect
 	pseudo      = 4      // rows that the half-width that was predicted counts as many as
 	hubers      = 1.5    // standard deviations from which on a row counts less
 	leastSD     = 0.04   // of the logarithm: what a repeated measurement differs by
@@ -176,10 +178,25 @@ func (l *Learned) add(rows profile.Rows) {
 				l.groups[key] = g
 			}
 			beside := slices.Delete(slices.Clone(all), i, i+1)
-			g.items = append(g.items, learnedItem{fmt.Sprint(names), effectsOf(r.Engine, all[i], beside),
-				math.Log(got / said.Value), math.Log(said.High/said.Low) / 2})
+			g.saw(learnedItem{mix: fmt.Sprint(names), effects: effectsOf(r.Engine, all[i], beside),
+				half: math.Log(said.High/said.Low) / 2}, math.Log(got/said.Value))
 		}
 	}
+}
+
+// saw adds an error of a tenant in a mix: what is seen again says more of that mix, and no more of others.
+func (g *learnedGroup) saw(it learnedItem, e float64) {
+	at := slices.IndexFunc(g.items, func(o learnedItem) bool {
+		return o.mix == it.mix && slices.Equal(o.effects, it.effects)
+	})
+	if at < 0 {
+		at, g.items = len(g.items), append(g.items, it)
+	}
+	seen := &g.items[at]
+	i, _ := slices.BinarySearch(seen.errors, e)
+	seen.errors = slices.Insert(seen.errors, i, e)
+	n := len(seen.errors)
+	seen.error = (seen.errors[(n-1)/2] + seen.errors[n/2]) / 2
 }
 
 // priorScores are those of a few rows, spread as a normal distribution is of which 90% lie
@@ -199,7 +216,10 @@ func (g *learnedGroup) settle() {
 		if others[it.mix] == nil {
 			others[it.mix] = fitEffects(g.items, it.mix)
 		}
-		g.scores = append(g.scores, math.Abs(it.error-sumOf(others[it.mix], it.effects))/it.half)
+		foretold := sumOf(others[it.mix], it.effects)
+		for _, e := range it.errors {
+			g.scores = append(g.scores, math.Abs(e-foretold)/it.half)
+		}
 	}
 	slices.Sort(g.scores)
 }
@@ -225,13 +245,16 @@ func sumOf(effects map[string]float64, names []string) (sum float64) {
 func fitEffects(items []learnedItem, without string) map[string]float64 {
 	effects := map[string]float64{}
 	var rest []float64
-	by := map[string][]int{}
+	by, penalty := map[string][]int{}, map[string]float64{}
 	var order []string
 	for _, it := range items {
 		if it.mix == without {
 			continue
 		}
-		for _, name := range it.effects {
+		for i, name := range it.effects {
+			if penalty[name] = shrink; i == len(it.effects)-1 {
+				penalty[name] /= float64(len(it.errors))
+			}
 			if by[name] == nil {
 				order = append(order, name)
 			}
@@ -251,7 +274,7 @@ func fitEffects(items []learnedItem, without string) map[string]float64 {
 		}
 		for range sweeps {
 			for _, name := range order {
-				sum, n := 0.0, shrink
+				sum, n := 0.0, penalty[name]
 				for _, i := range by[name] {
 					sum, n = sum+weight[i]*(rest[i]+effects[name]), n+weight[i]
 				}

@@ -103,19 +103,20 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 
 func combined(t *tenantModel, alone, together *profile.Figures) (out profile.Figures) {
 	for m := range out {
-		out[m] = combine(profile.Metric(m), t.alone[m], alone[m], together[m])
+		out[m] = combine(profile.Metric(m), t.gaps, t.alone[m], alone[m], together[m])
 	}
 	return out
 }
 
-// A first token that comes alone so many times as late as the simulation says, or as early, waits for something that
-// the simulation lacks, such as the prompts of others in one batch: that takes longer beside others as all else does.
+// The first token of an engine that launches kernel by kernel, where it comes alone so many times as late as the
+// simulation says, or as early, waits for something that the simulation lacks, such as the prompts of others in one
+// batch: that takes longer beside others as all else does.
 const otherFirst, mostFirst = 2, 8
 
 // combine corrects a simulated metric for what the simulation gets wrong of the workload alone: by half for
 // middles, since a lone measurement errs as well (3 to 5%), by a little more for the first token's, and wholly for
 // tails, which the simulation underrates.
-func combine(m profile.Metric, measured, aloneSim, togetherSim float64) float64 {
+func combine(m profile.Metric, gaps bool, measured, aloneSim, togetherSim float64) float64 {
 	if measured <= 0 || aloneSim <= 0 || togetherSim <= 0 {
 		return togetherSim
 	}
@@ -125,6 +126,9 @@ func combine(m profile.Metric, measured, aloneSim, togetherSim float64) float64 
 	case profile.MetricTPOTP50, profile.MetricE2EP50:
 		return togetherSim + (measured-aloneSim)/2
 	case profile.MetricTTFTP50:
+		if !gaps {
+			return togetherSim + (measured-aloneSim)*5/8
+		}
 		r := min(measured/aloneSim, mostFirst)
 		grows := min(math.Pow(math.Log(r)/math.Log(otherFirst), 2), 1)
 		return grows*togetherSim*r + (1-grows)*max(togetherSim+(measured-aloneSim)*5/8, togetherSim/2)
@@ -137,8 +141,9 @@ func (f *aloneFound) to(t *tenantModel) {
 	t.prefill, t.prefillGPU, t.step, t.gpu = f.prefill, f.prefillGPU, f.step, f.gpu
 }
 
-// settle adjusts the pace at which a step's kernels are launched one by one, and the length of a prefill, until the engine alone has the measured throughput, or in an open loop,
-// whose throughput says nothing, until its clients see about the measured TPOT and TTFT, and returns what they see.
+// settle adjusts the pace at which a step's kernels are launched one by one, and the length of a prefill, until the
+// engine alone has the measured throughput, or in an open loop, whose throughput says nothing, until its clients see
+// about the measured TPOT and TTFT, and returns what they see.
 func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (profile.Figures, error) {
 	const rounds = 5
 	var o profile.Figures
