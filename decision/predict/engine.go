@@ -198,8 +198,8 @@ func (e *engine) arrive(now time.Duration) {
 	}
 }
 
-// middle is the mean of the values from the 40th to the 60th percentile: where half of the steps wait for a turn and half
-// do not, chance decides on which side of the gap the median lies.
+// middle is the mean of the values from the 40th to the 60th percentile: where half of the steps wait for a turn and
+// half do not, chance decides on which side of the gap the median lies.
 func middle(sorted []float64) float64 {
 	n := float64(len(sorted))
 	part := sorted[int(0.4*n):int(math.Ceil(0.6*n))]

@@ -142,9 +142,9 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	return nil
 }
 
-// slowerAlone is the profile of the longer steps of a workload's two. Where the host launches kernel by kernel, its pace
-// varies by a third from one run to the next, and beside others it is rather that of the slower run, under either
-// mechanism: other processes want the processor too.
+// slowerAlone returns the profile with the longer steps of a workload's two. Where the host launches kernel by kernel,
+// its pace varies by a third from one run to the next, and beside others it is rather that of the slower run, under
+// either mechanism: other processes want the processor too.
 func slowerAlone(s *profile.Solo) *profile.SoloProfile {
 	if s.MPS == nil || s.TimeSlicing == nil {
 		return cmp.Or(s.MPS, s.TimeSlicing)
