@@ -223,3 +223,11 @@ func TestRedact(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestRedactSurrogates: an answer may escape a credential's characters beyond U+FFFF as JSON does, by two units.
+func TestRedactSurrogates(t *testing.T) {
+	plan := loadgen.LoadPlan{Tenants: []loadgen.Tenant{{Endpoints: []loadgen.Endpoint{{URL: "http://h", APIKey: "sk-\U0001F600-0123"}}}}}
+	if got := plan.Redact(`bad key sk-\ud83d\ude00-0123`); got != "bad key [redacted]" {
+		t.Errorf("%q", got)
+	}
+}
