@@ -264,7 +264,8 @@ func TestModelsSettle(t *testing.T) {
 				}
 				settled[want]++
 				scorer := placement.NewScorer(placement.Interference{}, m)
-				if n := testing.AllocsPerRun(20, func() { scorer.Score(s, 0, r) }); want == gate.VerdictPass && n > 0 {
+				if n := testing.AllocsPerRun(20, func() { scorer.Score(s, 0, r) }); !race.Enabled && // which empties pools
+					want == gate.VerdictPass && n > 0 {
 					t.Errorf("%v allocations a score", n)
 				}
 			}
