@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-
-	"github.com/cotenant/cotenant/internal/webpage"
 )
 
 // WriteFile writes a file whole or not at all. What stands at path and is no
@@ -33,7 +31,7 @@ func WriteFile(path string, data []byte) error {
 }
 
 // WriteHTML writes a page to the file of -report, where one is named.
-func WriteHTML(path string, p *webpage.Page) error {
+func WriteHTML(path string, p interface{ Write(w io.Writer) error }) error {
 	if path == "" {
 		return nil
 	}
