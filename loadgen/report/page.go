@@ -88,7 +88,7 @@ func verdicts(results []*loadgen.Result, rows Scenarios) (t webpage.Table, answe
 			t.Add(name, at, r.TokensPerS, r.p99())
 			continue
 		}
-		to, beyond, cells := "at no load tried", "", []any{name, "no objectives", "-", "-", "-"}
+		to, beyond, cells := "at no load tried", "", []any{name, "no load tried", "-", "-", "-"}
 		for i := range levels {
 			r := &levels[i]
 			share, good, spoiler := keeps(results, r)
@@ -101,10 +101,14 @@ func verdicts(results []*loadgen.Result, rows Scenarios) (t webpage.Table, answe
 			}
 			to, cells = "to "+r.Load, []any{name, r.Load, good, r.TokensPerS, r.p99()}
 		}
-		t.Add(append(cells, cmp.Or(beyond, "-"))...)
-		if what := to + " (" + beyond + ")"; beyond != "" && alike[what] == "" {
+		if beyond == "" {
+			t.Add(name, "no objectives", "-", "-", "-", "-")
+			continue
+		}
+		t.Add(append(cells, beyond)...)
+		if what := to + " (" + beyond + ")"; alike[what] == "" {
 			said, alike[what] = append(said, what), name
-		} else if beyond != "" {
+		} else {
 			alike[what] += ", " + name
 		}
 	}

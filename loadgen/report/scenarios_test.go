@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -51,5 +52,31 @@ func TestShortRunsHaveNoCourse(t *testing.T) {
 		if got := len(Figures([]*loadgen.Result{r})) > 0; got != (s+1 >= leastSeconds) {
 			t.Errorf("%d seconds: drawn %v", s+1, got)
 		}
+	}
+}
+
+// TestVerdicts: objectives that no load keeps are not none.
+func TestVerdicts(t *testing.T) {
+	of := func(scenario string, users int, met int64) *loadgen.Result {
+		r := &loadgen.Result{Summary: loadgen.Summary{Scenario: scenario}}
+		m := loadgen.Measures{}
+		if met >= 0 {
+			slo := loadgen.SLOFigures{E2E: 10}
+			m.E2E = loadgen.Figures{Count: 100, P99: 20}
+			m.Goodput = &loadgen.Goodput{SLO: slo, Of: 100, Met: met}
+		}
+		tenant := loadgen.TenantSummary{Name: "t", Load: fmt.Sprintf("closed loop, concurrency %d", users), Measures: m}
+		r.Summary.Measures, r.Summary.Tenants = m, []loadgen.TenantSummary{tenant}
+		return r
+	}
+	results := []*loadgen.Result{of("keeps", 1, 100), of("keeps", 2, 50), of("misses", 1, 50), of("without", 1, -1)}
+	table, answer := verdicts(results, ScenariosOf(results))
+	for i, want := range []string{"1 users", "no load tried", "no objectives"} {
+		if got := table.Rows[i][1]; got != want {
+			t.Errorf("%s: %q, want %q", table.Rows[i][0], got, want)
+		}
+	}
+	if !strings.Contains(answer, "misses at no load tried (end-to-end latency goes first (50.0% kept at 1 users))") {
+		t.Error(answer)
 	}
 }
