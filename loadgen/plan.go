@@ -160,7 +160,7 @@ func (t *Tenant) endless() bool {
 		return false
 	}
 	switch t.Load.Schedule.(type) {
-	case nil, Constant, Poisson, Gamma:
+	case nil, Constant, *Constant, Poisson, *Poisson, Gamma, *Gamma:
 		return true
 	}
 	return false
