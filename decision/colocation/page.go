@@ -49,16 +49,21 @@ func (rep *Report) Page() *webpage.Page {
 		if r.Slowdown != nil && (worst == nil || *r.Slowdown > *worst.Slowdown) {
 			worst = r
 		}
-		predicted, kept, of := any(r.PriorSlowdown), "-", r.Kind.MainMetric()
+		predicted, of := any(r.PriorSlowdown), r.Kind.MainMetric()
+		took, foreseen, kept := "-", "-", "-"
 		if s := r.PredictedSlowdown; s != nil {
 			predicted = webpage.Interval(s.Value, s.Low, s.High)
 		}
 		if len(r.Objectives) > 0 {
 			kept = cmp.Or(r.missed(), "kept")
 		}
-		took := r.Predicted[of]
-		t.Add(r.Load, r.Case, r.Mode, r.Slowdown, predicted, r.Actual[of],
-			webpage.Interval(took.Value, took.Low, took.High), kept)
+		if v := r.Actual[of]; v > 0 {
+			took = webpage.Number(v)
+		}
+		if v, ok := r.Predicted[of]; ok {
+			foreseen = webpage.Interval(v.Value, v.Low, v.High)
+		}
+		t.Add(r.Load, r.Case, r.Mode, r.Slowdown, predicted, took, foreseen, kept)
 		if slices.ContainsFunc(rep.Verdicts, func(v verdict) bool { return v.Best && v.Case == r.Case && v.Mode == r.Mode }) {
 			t.Choose()
 		}

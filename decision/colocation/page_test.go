@@ -1,0 +1,27 @@
+package colocation
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// What was neither measured nor predicted has no figure on the page.
+func TestPageOfMissingFigures(t *testing.T) {
+	t.Parallel()
+	rep := &Report{Rows: []ReportRow{
+		{Load: "silent", Case: "c", Mode: sharing.MechanismMPS, Tenants: 2},
+		{Load: "heard", Case: "c", Mode: sharing.MechanismMPS, Tenants: 2,
+			Actual:    map[profile.Metric]float64{profile.MetricTPOTP50: 20},
+			Predicted: map[profile.Metric]profile.Interval{profile.MetricTPOTP50: {Value: 10, Low: 5, High: 15}}},
+	}}
+	rows := rep.Page().Sections[0].Tables[0].Rows
+	for i, want := range [][]string{{"silent", "c", "mps", "-", "-", "-", "-", "-"},
+		{"heard", "c", "mps", "-", "-", "20.0", "10.0 (5.00 to 15.0)", "-"}} {
+		if !slices.Equal(rows[i], want) {
+			t.Errorf("%q, want %q", rows[i], want)
+		}
+	}
+}
