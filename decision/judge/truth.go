@@ -76,7 +76,7 @@ func shown(s *scene, sp *spreads, seed uint64, z float64) func(*plan) bool {
 			if n >= worldsFew {
 				worst, doubt := math.Inf(-1), 0.0
 				for _, l := range logs {
-					mean, sd := stat.MeanStdDev(l, nil)
+					mean, sd := moments(l)
 					if at := mean + z*sd; at > worst {
 						worst, doubt = at, 2.5*sd*math.Sqrt((1+z*z/2)/float64(n)) // standard errors
 					}
@@ -88,4 +88,13 @@ func shown(s *scene, sp *spreads, seed uint64, z float64) func(*plan) bool {
 		}
 		return false
 	}
+}
+
+// moments are the mean of one or more values and the standard deviation that they are a sample of: of one value none,
+// as it says nothing of a spread.
+func moments(v []float64) (mean, sd float64) {
+	if len(v) == 1 {
+		return v[0], 0
+	}
+	return stat.MeanStdDev(v, nil)
 }
