@@ -29,6 +29,9 @@ func (r *Result) Page(rep *Report) *webpage.Page {
 			within = webpage.Number(m.Low) + " to " + webpage.Number(m.High)
 		}
 		t.Add(m.Name, m.Value, m.Unit, within, m.What)
+		if m.Name == Quantum {
+			t.Choose()
+		}
 	}
 	first := webpage.Section{Tables: []webpage.Table{t}, Notes: rep.Warnings}
 	for _, n := range r.NotMeasured {
