@@ -34,6 +34,8 @@ func TestKAI(t *testing.T) {
 		{"0.18", fraction, kai + "admission:v0.18.0", "global.gpuSharingMode", "kai-gpu-sharing-modes", "HamiCore or NvFractions", half},
 		{"a build", fraction, kai + "scheduler:0.0.0-4c29820", "Which version runs", "kai-gpu-sharing-modes", "version not known", half},
 		{"the driver's", container, kai + "binder:v0.18.0", "", "", "", 2000 * sharing.MiB},
+		{"the driver's, in parts of a unit", strings.Replace(container, "2000Mi", "1.5Gi", 1), kai + "binder:v0.18.0", "", "", "", 1536 * sharing.MiB},
+		{"the driver's, more than there can be", strings.Replace(container, "2000Mi", "17Ti", 1), kai + "binder:v0.18.0", "", "", "", 1000 * sharing.MiB},
 		{"the driver's, under a version that has none", container, kai + "binder:v0.14.1", "holds none of it", "kai-gpu-sharing", "holds no memory", 2000 * sharing.MiB},
 	} {
 		pod := `,{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"t","annotations":{` + c.annotation + `}},"spec":{"nodeName":"n","containers":[{"image":"i"}]},"status":{"phase":"Running"}}`

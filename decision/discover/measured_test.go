@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -431,6 +432,46 @@ func TestSameNameElsewhere(t *testing.T) {
 	for _, w := range c.Discover().Fleet.Workloads {
 		if !w.Memory.IsZero() {
 			t.Errorf("%s: %v", w.Name, w.Memory)
+		}
+	}
+}
+
+// TestServingAlone: a server on a GPU that may be shared is alone where nobody else runs on its node. Its replicas on
+// other nodes are no neighbours.
+func TestServingAlone(t *testing.T) {
+	const page = `# TYPE vllm:time_to_first_token_seconds histogram
+vllm:time_to_first_token_seconds_bucket{model_name="m",le="0.25"} 100
+vllm:time_to_first_token_seconds_bucket{model_name="m",le="+Inf"} 100
+vllm:time_to_first_token_seconds_sum{model_name="m"} 9
+vllm:time_to_first_token_seconds_count{model_name="m"} 100
+`
+	replica := func(name, node string) string {
+		return `,{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name + `","namespace":"t","uid":"uid-` + name + `","ownerReferences":[{"kind":"StatefulSet","name":"chat","controller":true}]},"spec":{"nodeName":"` + node + `","containers":[{"image":"vllm/vllm-openai","resources":{"limits":{"nvidia.com/gpu":"1"}}}]},"status":{"phase":"Running"}}`
+	}
+	const turns = l4 + "nvidia.com/gpu.count=1 nvidia.com/gpu.replicas=4 nvidia.com/gpu.sharing-strategy=time-slicing"
+	replicas := aNode("n", turns, "", "nvidia.com/gpu=4") + "," + aNode("m", turns, "", "nvidia.com/gpu=4") +
+		replica("chat-0", "n") + replica("chat-1", "m")
+	for _, c := range []struct {
+		more, file string
+		alone      bool
+	}{
+		{"", "chat-0.txt", true},
+		{"", "t.chat.txt", true},
+		{"," + aPod("other", "m", "nvidia.com/gpu=1"), "chat-0.txt", true},
+		{"," + aPod("other", "m", "nvidia.com/gpu=1"), "chat-1.txt", false},
+		{"," + aPod("other", "m", "nvidia.com/gpu=1"), "t.chat.txt", false},
+		{replica("chat-2", "n"), "chat-0.txt", false},
+	} {
+		col := discover.New(discover.Options{})
+		for name, text := range map[string]string{"o.json": `{"kind":"List","items":[` + replicas + c.more + `]}`, c.file: page} {
+			if err := col.Read(name, strings.NewReader(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := col.Discover()
+		w := d.Fleet.Workloads[slices.IndexFunc(d.Fleet.Workloads, func(w decision.Workload) bool { return w.Name == "t/chat" })]
+		if w.Solo.TTFTP99.IsZero() == c.alone || (found(d, "latencies-beside-others") == nil) != c.alone {
+			t.Errorf("%s %s: %v %+v", c.more, c.file, w.Solo, d.Findings)
 		}
 	}
 }
