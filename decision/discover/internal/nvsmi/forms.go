@@ -45,21 +45,34 @@ type xmlGPU struct {
 // numbers them. Of a text that ends early the GPUs before its end are read.
 func XML(in io.Reader) (inv telemetry.Inventory, err error) {
 	var r reader
-	var log struct {
+	log := struct {
 		XMLName xml.Name `xml:"nvidia_smi_log"`
 		Driver  string   `xml:"driver_version"`
-		GPUs    []xmlGPU `xml:"gpu"`
-	}
+		GPUs    xmlGPUs  `xml:"gpu"`
+	}{GPUs: xmlGPUs{&r, &inv}}
 	err = xml.NewDecoder(io.LimitReader(in, maxText)).Decode(&log)
 	if err != nil && log.XMLName.Local == "" {
 		return inv, fmt.Errorf("%w: -q -x: %s", ErrKind, problem.Clip(err.Error()))
 	}
 	inv.Driver = r.text("driver_version", log.Driver)
-	for i := range log.GPUs {
-		r.gpu(&inv, &log.GPUs[i])
-	}
 	r.probs.If(err != nil, fmt.Sprintf("gpu[%d]", len(inv.GPUs)), "print it again", "%v", err)
 	return inv, r.probs.Err()
+}
+
+// xmlGPUs takes gpu elements over one by one, so that a file of nothing but these costs no memory.
+type xmlGPUs struct {
+	r   *reader
+	inv *telemetry.Inventory
+}
+
+// UnmarshalXML reads one element.
+func (g *xmlGPUs) UnmarshalXML(dec *xml.Decoder, start xml.StartElement) error {
+	var x xmlGPU
+	err := dec.DecodeElement(&x, &start)
+	if err == nil {
+		g.r.gpu(g.inv, &x)
+	}
+	return err
 }
 
 func (r *reader) gpu(inv *telemetry.Inventory, x *xmlGPU) {

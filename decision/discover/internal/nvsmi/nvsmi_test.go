@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -336,5 +337,17 @@ func TestMPSOfARealGPU(t *testing.T) {
 	}
 	if diff := cmp.Diff([]telemetry.Process{processes["server"], processes["client"]}, apps.GPUs[0].Processes); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A text of nothing but GPUs that say nothing is refused within the memory that its problems take.
+func TestXMLBoundsMemory(t *testing.T) {
+	text := "<nvidia_smi_log>" + strings.Repeat("<gpu/>", 300_000) + "</nvidia_smi_log>"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := XML(strings.NewReader(text))
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapSys-before.HeapSys) >> 20; err == nil || grown > 64 {
+		t.Errorf("%v with %d MiB", err != nil, grown)
 	}
 }
