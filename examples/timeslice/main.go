@@ -15,9 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/cotenant/cotenant/examples/internal/chart"
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
@@ -122,7 +120,7 @@ func simulate(ctx context.Context, args []string, stdin io.Reader, stdout io.Wri
 		err = writeTable(stdout, sim, s)
 	}
 	if err == nil && *plot != "" {
-		err = writeSVG(*plot, s)
+		err = writeChart(*plot, s)
 	}
 	if err == nil && s.Interrupted {
 		err = page.ExitWith(page.ExitInterrupted, errors.New("interrupted; what was done is above"))
@@ -232,23 +230,4 @@ func writeTable(out io.Writer, sim timeslice.Simulation, s *study) error {
 	}
 	_, err := w.WriteTo(out)
 	return err
-}
-
-// writeSVG draws P50 and P99 of each tenant's requests against the number of tenants.
-func writeSVG(path string, s *study) error {
-	f := &webpage.Chart{Name: "latency", Title: "Request latency by tenants on the GPU", Simulated: true,
-		X: webpage.Axis{Label: "tenants"}, Y: webpage.Axis{Label: "latency (ms)", Log: true}}
-	for i := range s.Together {
-		for _, q := range []float64{0.50, 0.99} {
-			for n, res := range s.Together[i:] {
-				if d, ok := res.Tenants[i].Request.Quantile(q); ok && d > 0 {
-					f.Add(fmt.Sprintf("%s P%g", res.Tenants[i].Name, 100*q), webpage.Point{X: float64(i + n + 1), Y: ms(d)})
-				}
-			}
-		}
-	}
-	if len(f.Series) == 0 {
-		return errors.New("no request ended in the simulated time, so there is nothing to draw")
-	}
-	return chart.WriteFile(path, f)
 }
