@@ -154,6 +154,8 @@ func TestCheckFindsForbiddenImports(t *testing.T) {
 		{"decision", m + "decision/colocation", true},
 		{"cost", "gonum.org/v1/plot", true},
 		{"examples/internal/chart", "gonum.org/v1/plot/vg", false},
+		{"examples/internal/chart", m + "internal/webpage", false},
+		{"examples/timeslice", m + "internal/webpage", true},
 		{"decision/probe", "C", true},
 		{"telemetry/telemetrynvml", "C", true},
 		{"decision/probe/cudaprobe", "C", false},
