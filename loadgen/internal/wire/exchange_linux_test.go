@@ -47,12 +47,20 @@ func serveOnce(t *testing.T, answer func(c *net.TCPConn, req *http.Request, n in
 
 const okAnswer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n.\r\n0\r\n\r\n"
 
+// takeAll is a call that takes every event.
+var takeAll = funcCall(func(b []byte) (int, bool) { return len(b), false })
+
 func exchange(ctx context.Context, h *Host, body string) (*Reader, *http.Response, error) {
 	var r Reader
 	r.Begin(NewClock(), nil, 0)
-	resp, err := h.Exchange(ctx, &r, []byte(body), funcCall(func(b []byte) (int, bool) { return len(b), false }))
+	resp, err := h.Exchange(ctx, &r, []byte(body), takeAll)
 	return &r, resp, err
 }
+
+// lateCall is connected long before it goes on.
+type lateCall struct{ Call }
+
+func (lateCall) Connected(time.Duration) { time.Sleep(20 * time.Millisecond) }
 
 // TestUnseen: a request that met the end of its connection was not seen; one that the
 // server took, and left without an answer, was.
@@ -129,6 +137,11 @@ func TestAnsweredEarly(t *testing.T) {
 	}
 	if len(h.idle) != 0 {
 		t.Error("the connection is kept, with half of a request in it")
+	}
+	var r Reader // the answer is there before anything is sent, and before anybody listens
+	r.Begin(NewClock(), nil, 0)
+	if _, err := h.Exchange(t.Context(), &r, []byte(strings.Repeat("x", 32<<20)), lateCall{takeAll}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -228,10 +228,13 @@ func (p *poller) serve(ready []unix.EpollEvent) {
 		if hangup {
 			c.hangup.CompareAndSwap(0, int64(time.Since(connEpoch)))
 		}
-		if t := c.tapped.Load(); t != nil {
-			p.read(c, t, hangup)
-		} else {
+		t := c.tapped.Load()
+		if t == nil {
 			notify(c.readable)
+			t = c.tapped.Load() // a tap since then may not have seen the token
+		}
+		if t != nil {
+			p.read(c, t, hangup)
 		}
 		if (ev.Events&unix.EPOLLOUT != 0 || hangup) && c.writing.Load() {
 			notify(c.writable)
@@ -283,9 +286,16 @@ func (p *poller) read(c *pollConn, t *tap, all bool) {
 			return
 		}
 	}
-	// The others' turn; the change of the interest makes a new edge.
+	p.again(c) // after the others
+}
+
+// again has the poller look at a socket that it has looked at: a change of the interest makes a new edge.
+func (p *poller) again(c *pollConn) {
+	c.life.RLock()
 	ev := pollInterest(c.fd)
-	if err := unix.EpollCtl(p.sockets, unix.EPOLL_CTL_MOD, c.fd, &ev); err != nil {
+	err := unix.EpollCtl(p.sockets, unix.EPOLL_CTL_MOD, c.fd, &ev)
+	c.life.RUnlock()
+	if err != nil {
 		c.untap(c.opError("read", "epoll_ctl", err))
 	}
 }

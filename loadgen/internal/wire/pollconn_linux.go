@@ -196,11 +196,17 @@ func (c *pollConn) unseen(first uint64) bool {
 	return err == nil && info.Bytes_acked >= first && info.Bytes_acked <= first+1
 }
 
-// listen has t take what comes from now on.
+// listen has t take what the socket has and what comes from now on.
 func (c *pollConn) listen(t *tap) {
 	c.tapped.Store(t)
-	if c.hangup.Load() != 0 { // the poller had been told before, and may not have read it
-		c.untap(io.EOF)
+	told := c.hangup.Load() != 0 // before, when nobody listened
+	select {
+	case <-c.readable:
+		told = true
+	default:
+	}
+	if told {
+		c.poller.again(c)
 	}
 }
 
