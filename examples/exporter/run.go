@@ -363,14 +363,18 @@ func (e *exporter) handler() http.Handler {
 }
 
 // health fails where no GPU answers: after the driver was loaded anew only a new start helps. With stored it fails
-// where the accounts could not be stored, too, which a new start would lose.
+// where the accounts could not be stored, too, which a new start would lose, as it would those that are being stored:
+// without it does not wait for a slow disk.
 func (e *exporter) health(stored bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		e.mu.Lock()
-		failed := e.failed
-		e.mu.Unlock()
+		failed := ""
+		if stored { // which waits for a commit
+			e.mu.Lock()
+			failed = e.failed
+			e.mu.Unlock()
+		}
 		switch {
-		case stored && failed != "":
+		case failed != "":
 			http.Error(w, "the accounts cannot be stored: "+failed, http.StatusServiceUnavailable)
 		case !e.answering():
 			http.Error(w, "no GPU answers", http.StatusServiceUnavailable)

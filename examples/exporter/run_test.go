@@ -274,8 +274,12 @@ func TestAFullDisk(t *testing.T) {
 	if r, err := http.Get(url + "/livez"); err != nil || r.StatusCode != http.StatusOK {
 		t.Errorf("/livez: %v, %v", r, err)
 	}
-	e.mu.Lock()
+	e.mu.Lock() // as a commit does while it stores
 	e.store.update = works
+	impatient := http.Client{Timeout: 10 * time.Second}
+	if r, err := impatient.Get(url + "/livez"); err != nil || r.StatusCode != http.StatusOK {
+		t.Errorf("/livez while the accounts are being stored: %v, %v", r, err)
+	}
 	e.mu.Unlock()
 	eventually(t, "it goes on", func() error {
 		p, err := scrape(url)
