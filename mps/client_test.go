@@ -109,6 +109,12 @@ func TestBadInputIsNotSent(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	_, err := c.PinnedMemLimit(ctx, -1, "x")
+	for _, err := range []error{err, c.SetPinnedMemLimit(ctx, -1, "x", gib), c.SetActiveThreadPercentage(ctx, -1, 0)} {
+		if err == nil || strings.Count(err.Error(), "\n") != 1 {
+			t.Errorf("not both problems are named: %v", err)
+		}
+	}
 	if cmds := d.Commands(); len(cmds) != 0 || !d.Running() {
 		t.Errorf("the daemon received %q", cmds)
 	}

@@ -150,6 +150,8 @@ func parseProcess(head, fields []string) (p Process, ok bool) {
 		return p, false
 	}
 	var id string
+	texts := map[string]*string{"ID": &id, "DEVICE": &p.Device, "NAMESPACE": &p.Namespace, "ATTRIBUTES": &p.Attributes,
+		"COMMAND": &p.Command}
 	ok = true
 	for _, h := range head {
 		take := 1
@@ -158,16 +160,14 @@ func parseProcess(head, fields []string) (p Process, ok bool) {
 		}
 		v := strings.Join(fields[:take], " ")
 		fields = fields[take:]
-		text := map[string]*string{"ID": &id, "DEVICE": &p.Device, "NAMESPACE": &p.Namespace, "ATTRIBUTES": &p.Attributes,
-			"COMMAND": &p.Command}[h]
 		known := true
 		switch {
 		case h == "PID":
 			p.PID, known = readPID(v)
 		case h == "SERVER":
 			p.Server, known = readPID(v)
-		case text != nil:
-			*text = v
+		case texts[h] != nil:
+			*texts[h] = v
 		default:
 			known = false
 		}

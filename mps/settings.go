@@ -56,19 +56,21 @@ type setting struct{ name, text string }
 
 // of begins the command that gets or sets the setting of a server or, for server 0, of servers to come, and names it
 // in words.
-func (s setting) of(server int, verb string) (command []string, text string, err error) {
+func (s setting) of(l *problem.List, server int, verb string) (command []string, text string) {
 	if server == 0 {
-		return []string{verb + "_default_" + s.name}, "default " + s.text, nil
+		return []string{verb + "_default_" + s.name}, "default " + s.text
 	}
-	pid, err := pidWord("server", server)
-	return []string{verb + "_" + s.name, pid}, s.text + " of server " + pid, err
+	checkPID(l, "server", server)
+	pid := strconv.Itoa(server)
+	return []string{verb + "_" + s.name, pid}, s.text + " of server " + pid
 }
 
 // ActiveThreadPercentage returns the percentage of a server's clients to come or, for server 0, that the next server
 // starts with, to one decimal, as the daemon prints it.
 func (c *Client) ActiveThreadPercentage(ctx context.Context, server int) (float64, error) {
-	command, _, err := threads.of(server, "get")
-	if err != nil {
+	var l problem.List
+	command, _ := threads.of(&l, server, "get")
+	if err := invalid(&l); err != nil {
 		return 0, err
 	}
 	return read(ctx, c, parsePercentage, command...)
@@ -79,9 +81,9 @@ func (c *Client) ActiveThreadPercentage(ctx context.Context, server int) (float6
 // is in force.
 func (c *Client) SetActiveThreadPercentage(ctx context.Context, server int, pct float64) error {
 	var l problem.List
-	command, setting, err := threads.of(server, "set")
+	command, setting := threads.of(&l, server, "set")
 	checkPercentage(&l, "percentage", pct)
-	if err = cmp.Or(err, invalid(&l)); err != nil {
+	if err := invalid(&l); err != nil {
 		return err
 	}
 	want := formatPercentage(pct)
@@ -96,9 +98,9 @@ func (c *Client) SetActiveThreadPercentage(ctx context.Context, server int, pct 
 // is unknown if there is none.
 func (c *Client) PinnedMemLimit(ctx context.Context, server int, device string) (sharing.Cell[sharing.Bytes], error) {
 	var l problem.List
+	command, _ := pinnedMem.of(&l, server, "get")
 	c.deviceMemory(&l, device)
-	command, _, err := pinnedMem.of(server, "get")
-	if err = cmp.Or(err, invalid(&l)); err != nil {
+	if err := invalid(&l); err != nil {
 		return sharing.Cell[sharing.Bytes]{}, err
 	}
 	return read(ctx, c, parseOptionalLimit, append(command, device)...)
@@ -110,9 +112,9 @@ func (c *Client) PinnedMemLimit(ctx context.Context, server int, device string) 
 // not exist: give Options.GPUs to have them refused.
 func (c *Client) SetPinnedMemLimit(ctx context.Context, server int, device string, limit sharing.Bytes) error {
 	var l problem.List
+	command, setting := pinnedMem.of(&l, server, "set")
 	checkMemLimit(&l, "limit", limit, c.deviceMemory(&l, device))
-	command, setting, err := pinnedMem.of(server, "set")
-	if err = cmp.Or(err, invalid(&l)); err != nil {
+	if err := invalid(&l); err != nil {
 		return err
 	}
 	value, err := FormatMemLimit(limit)
