@@ -88,9 +88,10 @@ func Parse(data []byte, opts Options) ([]*yaml.Node, error) {
 		return nil, tooLarge(opts.maxBytes())
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	for i, line := range bytes.Split(data, []byte("\n")) {
-		if !utf8.Valid(line) {
-			return nil, &problem.Problem{Line: i + 1, Message: fmt.Sprintf("invalid UTF-8 on line %d", i+1),
+	n := 0
+	for line := range bytes.Lines(data) {
+		if n++; !utf8.Valid(line) {
+			return nil, &problem.Problem{Line: n, Message: fmt.Sprintf("invalid UTF-8 on line %d", n),
 				Remedy: "save the file as UTF-8"}
 		}
 	}

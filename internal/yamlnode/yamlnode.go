@@ -4,6 +4,7 @@ package yamlnode
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -41,8 +42,12 @@ func Struct(v any) *yaml.Node {
 	n := Map()
 	for _, f := range reflect.VisibleFields(of.Type()) {
 		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		if field := of.FieldByIndex(f.Index); name != "" && !field.IsZero() {
-			n.Content = append(n.Content, Text(name), Value(field.Interface()))
+		field := of.FieldByIndex(f.Index)
+		if name == "" || field.IsZero() {
+			continue
+		}
+		if value := Value(field.Interface()); value != nil {
+			n.Content = append(n.Content, Text(name), value)
 		}
 	}
 	return n
@@ -86,6 +91,11 @@ func Value(v any) *yaml.Node {
 			return nil
 		}
 		return v
+	case []*yaml.Node:
+		if len(v) == 0 {
+			return nil
+		}
+		return List(v...)
 	case string:
 		return Text(v)
 	case interface{ Any() any }:
@@ -102,12 +112,12 @@ func Value(v any) *yaml.Node {
 		}
 		return Value(of.Elem().Interface())
 	case reflect.Slice:
+		if of.IsNil() {
+			return nil
+		}
 		n := List()
 		for i := range of.Len() {
-			n.Content = append(n.Content, Value(of.Index(i).Interface()))
-		}
-		if _, nodes := v.([]*yaml.Node); of.IsNil() || nodes && of.Len() == 0 {
-			return nil
+			n.Content = append(n.Content, cmp.Or(Value(of.Index(i).Interface()), bad("nothing in a list")))
 		}
 		return n
 	case reflect.Map, reflect.Bool, reflect.Int:

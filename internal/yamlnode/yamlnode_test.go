@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 )
 
 func TestEncode(t *testing.T) {
@@ -11,7 +12,11 @@ func TestEncode(t *testing.T) {
 	var noBool *bool
 	got, err := Encode([]string{"head", "", "tail"},
 		Map("b", "1", "a", 2, "c", &yes, "d", &n, "e", &s, "f", noBool, "g", nil, "h", []string{"true", "y", "12:30", "Off"},
-			"i", map[string]string{"z": "1", "a": "2"}, "j", Map(), "k", Empty(), "l", []string(nil), "m", []string{}),
+			"i", map[string]string{"z": "1", "a": "2"}, "j", Map(), "k", Empty(), "l", []string(nil), "m", []string{},
+			"p", []*yaml.Node{Map()}, "q", struct {
+				P map[string]string `yaml:"p"`
+				Q []int             `yaml:"q"`
+			}{map[string]string{}, []int{1}}),
 		Map("second", List(Map("x", false), Text("0x1"))))
 	if err != nil {
 		t.Fatal(err)
@@ -34,6 +39,11 @@ i:
   z: "1"
 k: {}
 m: []
+p:
+  - {}
+q:
+  q:
+    - 1
 ---
 second:
   - x: false
@@ -48,7 +58,7 @@ func TestEncodeRefuses(t *testing.T) {
 	for _, n := range []struct {
 		name string
 		kv   []any
-	}{{"type", []any{"a", 1.5}}, {"key", []any{1, "a"}}} {
+	}{{"type", []any{"a", 1.5}}, {"key", []any{1, "a"}}, {"nothing", []any{"a", []*int{nil}}}} {
 		if out, err := Encode(nil, Map(n.kv...)); err == nil {
 			t.Errorf("%s: got %q", n.name, out)
 		}
