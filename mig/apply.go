@@ -180,10 +180,10 @@ func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) 
 	a.before, a.mode, a.stands = state, state.Mode, slices.Clone(state.Instances)
 	err = a.run(ctx, plan)
 	switch {
-	case opts.DryRun && err == nil:
-		a.report.Done, a.report.After = nil, plan.Want
-		return a.report, nil
 	case opts.DryRun:
+		if a.report.Done = nil; err == nil {
+			a.report.After = plan.Want
+		}
 		return a.report, err
 	case err != nil:
 		var pending *PendingError

@@ -319,6 +319,16 @@ func TestApplyConditions(t *testing.T) {
 		if err != nil || len(report.Journal) != 2 || report.After.String() != "3g.40gb@4" || len(g.Calls()) != 1 {
 			t.Errorf("%+v, %v, %v", report, err, g.Calls())
 		}
+		boom := errors.New("disk full")
+		report, err = mig.Apply(ctx, g, plan, mig.ApplyOptions{DryRun: true, Journal: func(e mig.JournalEntry) error {
+			if e.Seq == 2 {
+				return boom
+			}
+			return nil
+		}})
+		if !errors.Is(err, boom) || len(report.Done) > 0 || report.After.String() != "" {
+			t.Errorf("without a journal: %+v, %v", report, err)
+		}
 	})
 	t.Run("most SMs", func(t *testing.T) {
 		h200 := lookup(t, "H200")

@@ -176,13 +176,13 @@ type rawGPU struct {
 
 type rawProfile struct {
 	*Profile
-	ID        *int         `json:"id"`
-	MemoryMiB *int64       `json:"memory_mib"`
-	SMs       *int         `json:"sms"`
-	Engines   []*int       `json:"engines"`
-	Starts    []int        `json:"starts"`
-	DefaultCI *int         `json:"default_ci"`
-	Verified  verification `json:"verified"`
+	ID        *int   `json:"id"`
+	MemoryMiB *int64 `json:"memory_mib"`
+	SMs       *int   `json:"sms"`
+	Engines   []*int `json:"engines"`
+	Starts    []int  `json:"starts"`
+	DefaultCI *int   `json:"default_ci"`
+	Verified  string `json:"verified"`
 }
 
 type catalogue struct {
@@ -246,7 +246,9 @@ func (r *rawProfile) profile(m *Model, index int) (*Profile, error) {
 	if p.parsed, err = ParseName(p.Name); err != nil {
 		return nil, err
 	}
-	p.Verified = Verified(r.Verified)
+	if p.Verified, err = parseVerified(r.Verified); err != nil {
+		return nil, err
+	}
 	src := r.source()
 	p.ID, p.Memory, p.SMs, p.Engines, p.DefaultCI = cell(r.ID, src), mebibytes(r.MemoryMiB, src), cell(r.SMs, src),
 		engines(r.Engines, src), cell(r.DefaultCI, src)
@@ -262,19 +264,20 @@ func (r *rawProfile) source() sharing.SourceID {
 	return append(r.Sources, "")[0]
 }
 
-// verification is a Verified as the catalogue writes it.
-type verification Verified
-
-func (v *verification) UnmarshalText(text []byte) error {
+func parseVerified(s string) (Verified, error) {
+	var v Verified
 	to := []*Verification{&v.Name, &v.ID, &v.Memory, &v.SMs, &v.Engines, &v.MaxInstances, &v.Placements}
+	if len(s) != len(to) {
+		return v, fmt.Errorf("%q has not %d letters", s, len(to))
+	}
 	for i := range to {
-		level := strings.IndexByte("-IFDCM", append(text, ' ')[min(i, len(text))])
-		if level < 0 || len(text) != len(to) {
-			return fmt.Errorf("%q has not %d letters of verification", text, len(to))
+		level := strings.IndexByte("-IFDCM", s[i])
+		if level < 0 {
+			return v, fmt.Errorf("%q is no verification letter", s[i])
 		}
 		*to[i] = Verification(level)
 	}
-	return nil
+	return v, nil
 }
 
 func cell(v *int, src sharing.SourceID) sharing.Cell[int] {

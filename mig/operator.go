@@ -63,7 +63,10 @@ func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 	if err != nil {
 		return nil, invalid(err)
 	}
-	if !slices.ContainsFunc(docs, func(n *yaml.Node) bool { return read(n).Kind != "" && read(n).APIVersion != "" }) {
+	if !slices.ContainsFunc(docs, func(n *yaml.Node) bool {
+		m := fields(*n)
+		return m["kind"].Value != "" && m["apiVersion"].Value != ""
+	}) {
 		c, err := ParsePartedConfig(data)
 		if err != nil {
 			return nil, err
@@ -73,18 +76,19 @@ func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 	var out []NamedConfig
 	var list problems
 	for len(docs) > 0 {
-		m := read(docs[0])
+		m := fields(*docs[0])
 		docs = docs[1:]
-		if strings.HasSuffix(m.Kind, "List") {
-			docs = append(slices.Clone(m.Items.Content), docs...)
+		if items := m["items"]; items.Kind == yaml.SequenceNode && strings.HasSuffix(m["kind"].Value, "List") {
+			docs = append(slices.Clone(items.Content), docs...)
 			continue
 		}
-		text, ok := m.Data[configMapKey]
-		if m.Kind != "ConfigMap" || !ok {
+		text, ok := fields(m["data"])[configMapKey]
+		if m["kind"].Value != "ConfigMap" || !ok {
 			continue
 		}
-		source := m.Metadata.Name
-		if ns := m.Metadata.Namespace; ns != "" {
+		meta := fields(m["metadata"])
+		source := meta["name"].Value
+		if ns := meta["namespace"].Value; ns != "" {
 			source = ns + "/" + source
 		}
 		c, err := ParsePartedConfig([]byte(text.Value))
@@ -103,19 +107,14 @@ func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 	return out, nil
 }
 
-// manifest has those fields of a Kubernetes object that ParsePartedFile reads.
-type manifest struct {
-	APIVersion string `yaml:"apiVersion"`
-	Kind       string
-	Metadata   struct{ Name, Namespace string }
-	Data       map[string]yaml.Node
-	Items      yaml.Node
-}
-
-// read reads a manifest as far as it is one: what has another form than a Kubernetes object has it is left out.
-func read(n *yaml.Node) (m manifest) {
-	_ = n.Decode(&m)
-	return m
+// fields returns the values of a mapping by their keys; it has none of anything else. The library's decoder would
+// compare all keys with one another.
+func fields(n yaml.Node) map[string]yaml.Node {
+	out := map[string]yaml.Node{}
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		out[n.Content[i].Value] = *n.Content[i+1]
+	}
+	return out
 }
 
 // Balanced returns the mix that mig-parted calls all-balanced: two 1g, one 2g and, on seven-slice GPUs, one 3g,

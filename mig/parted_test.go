@@ -1,10 +1,12 @@
 package mig
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -179,5 +181,19 @@ mig-configs:
 	}
 	if _, err := c.Resolve("y", gpus); !errors.Is(err, ErrInvalid) {
 		t.Errorf("err = %v", err)
+	}
+}
+
+// TestPartedFileOfManyKeys holds that the time to read a file grows with its length: half a second for these keys,
+// and a minute and a half where each is compared with all others.
+func TestPartedFileOfManyKeys(t *testing.T) {
+	var text bytes.Buffer
+	text.WriteString("kind: ConfigMap\napiVersion: v1\n")
+	for i := range 50_000 {
+		fmt.Fprintf(&text, "a%d: 1\n", i)
+	}
+	began := time.Now()
+	if _, err := ParsePartedFile(text.Bytes()); err == nil || time.Since(began) > 30*time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
 	}
 }

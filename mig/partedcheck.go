@@ -148,11 +148,16 @@ func (e PartedEntry) checkAny() PartedFinding {
 	for _, m := range Models() {
 		if !m.anyUnknownName(e) {
 			f := e.checkOn(m)
+			if f.Feasible == sharing.AnswerYes {
+				return f
+			}
 			first[f.Feasible] = cmp.Or(first[f.Feasible], &f)
 		}
 	}
-	none := &PartedFinding{GPU: "any", Feasible: sharing.AnswerNo, Reason: e.noGPU()}
-	return *cmp.Or(first[sharing.AnswerYes], first[sharing.AnswerUnknown], first[sharing.AnswerNo], none)
+	if f := cmp.Or(first[sharing.AnswerUnknown], first[sharing.AnswerNo]); f != nil {
+		return *f
+	}
+	return PartedFinding{GPU: "any", Feasible: sharing.AnswerNo, Reason: e.noGPU()}
 }
 
 func (e PartedEntry) noGPU() string {
