@@ -1,6 +1,7 @@
 "use strict";
 for (const figure of document.querySelectorAll("figure")) {
   const c = JSON.parse(figure.querySelector("script").textContent), el = figure.querySelector("div");
+  for (const s of c.Series) s.Points ??= [];
   // Lines of one colour differ by their dashes. Where there are too many lines, each colour has a part of the chart.
   const keys = [...figure.querySelectorAll(".legend i")], colours = [...new Set(c.Series.map((s, i) => keys[i].className))];
   const split = c.Series.length > 4 && c.Series.some(s => s.Points.length > 1), parts = split ? colours.length : 1;
@@ -17,7 +18,7 @@ for (const figure of document.querySelectorAll("figure")) {
     return {
       label: a.Label, labelAnchor: "center", labelArrow: "none", grid: true, type: a.Log ? "log" : "linear",
       ticks: a.Ticks ?? undefined, tickFormat: a.Ticks ? String : a.Log ? ",~r" : undefined,
-      domain: [a.Min || (a.Log ? min / 1.05 : Math.min(0, min * 1.05)), a.Max || max * 1.05],
+      domain: [a.Min || (a.Log ? min / 1.05 || 1 : Math.min(0, min * 1.05) || 0), a.Max || max * 1.05 || (a.Log ? 10 : 1)],
     };
   };
   const points = c.Series.flatMap(s => s.Points), at = vertical => (c.Limits ?? []).filter(l => l.Vertical == vertical).map(l => l.At);

@@ -101,8 +101,8 @@ func TestColours(t *testing.T) {
 // TestPoints: what is no number interrupts a line, and bounds come only where there are any.
 func TestPoints(t *testing.T) {
 	text := write(t, chartOf(webpage.Series{Name: "a", Points: []webpage.Point{{X: 1, Y: 2, Low: 1, High: 3}, {X: 2, Y: math.NaN()},
-		{X: 3, Y: math.Inf(1)}, {X: 4, Y: 5}}}))
-	if want := `"Points":[[1,2,1,3],[2,null],[3,null],[4,5]]`; !strings.Contains(text, want) {
+		{X: 3, Y: math.Inf(1)}, {X: 4, Y: 5}, {X: 5, Y: 5, Low: 4, High: math.Inf(1)}, {X: math.Inf(1), Y: 6}}}))
+	if want := `"Points":[[1,2,1,3],[2,null],[3,null],[4,5],[5,5,4,null],[null,6]]`; !strings.Contains(text, want) {
 		t.Error("no", want)
 	}
 }

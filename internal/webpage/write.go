@@ -133,14 +133,16 @@ func (c *Chart) single() (t Table, ok bool) {
 	return t, true
 }
 
-// MarshalJSON writes X, Y and the interval's ends where there are any; no Y interrupts a line.
+// MarshalJSON writes X, Y and the interval's ends where there are any, and null for what is no number.
 func (p Point) MarshalJSON() ([]byte, error) {
 	v := []any{p.X, p.Y}
-	if math.IsNaN(p.Y) || math.IsInf(p.Y, 0) {
-		v[1] = nil
-	}
 	if p.High > p.Low {
 		v = append(v, p.Low, p.High)
+	}
+	for i, x := range v {
+		if x := x.(float64); math.IsNaN(x) || math.IsInf(x, 0) {
+			v[i] = nil
+		}
 	}
 	return json.Marshal(v)
 }
