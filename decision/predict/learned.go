@@ -184,10 +184,13 @@ func (l *Learned) add(rows profile.Rows) {
 	}
 }
 
-// saw adds an error of a tenant in a mix: what is seen again says more of that mix, and no more of others.
+// saw adds an error of a tenant in a mix, in whatever order its neighbours come: what is seen again says more of that
+// mix, and no more of others.
 func (g *learnedGroup) saw(it learnedItem, e float64) {
+	last := len(it.effects) - 1
 	at := slices.IndexFunc(g.items, func(o learnedItem) bool {
-		return o.mix == it.mix && slices.Equal(o.effects, it.effects)
+		return o.mix == it.mix && len(o.effects) == last+1 && o.effects[last] == it.effects[last] &&
+			o.effects[1] == it.effects[1] // its engine
 	})
 	if at < 0 {
 		at, g.items = len(g.items), append(g.items, it)

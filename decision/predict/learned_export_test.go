@@ -16,3 +16,13 @@ func SoloOf(m *Measured) *profile.Solo {
 	r := m.Row
 	return &profile.Solo{Server: r.Server, Load: r.Load, TimeSlicing: &profile.SoloProfile{Kind: r.Kind, Engine: r.Engine, Server: r.Server, Load: r.Load}}
 }
+
+// Mixes is the number of tenants in mixes that a metric's errors are of.
+func (l *Learned) Mixes(m profile.Metric) (n int) {
+	for key, g := range l.groups {
+		if key.metric == m {
+			n += len(g.items)
+		}
+	}
+	return n
+}

@@ -302,3 +302,39 @@ func TestLearnedFile(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestLearnedOnce counts a tenant in a mix once, in whatever order the tenants come.
+func TestLearnedOnce(t *testing.T) {
+	t.Parallel()
+	measured, err := foreign()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mix := range mixesOf(measured, func(*predict.Measured) bool { return true }) {
+		if len(mix) < 3 {
+			continue
+		}
+		var rows, again profile.Rows
+		for i := range mix {
+			r := mix[i].Prediction.Ended("once", predict.SoloOf(&mix[i]), len(mix), mix[i].Row.Outcome)
+			rows = append(rows, r)
+			r.Case = "again"
+			again = append(again, r)
+		}
+		slices.Reverse(again)
+		once, err := predict.Learn(rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		twice, err := predict.Learn(append(rows, again...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := mix[0].Row.Kind.MainMetric()
+		if a, b := once.Mixes(m), twice.Mixes(m); a == 0 || a != b {
+			t.Errorf("%d tenants in mixes, seen again in another order %d", a, b)
+		}
+		return
+	}
+	t.Fatal("no mix of three")
+}
