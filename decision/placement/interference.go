@@ -71,7 +71,9 @@ func (j *judge) settle(q *Request, p *predict.Prediction, gpu string, m sharing.
 	why := q.judge(p)
 	if s, ok := j.p.(simulator); ok && why.Verdict == gate.VerdictUnknown && known(p) {
 		j.simulated = s.simulate(j.simulated[:0], gpu, m, group)
-		why = q.judge(j.simulated[i])
+		if p = j.simulated[i]; known(p) {
+			why = q.judge(p)
+		}
 	}
 	return why
 }
@@ -114,9 +116,9 @@ func (n *node) predict(gpu int, r *Request, t *take, j *judge, why *gate.Reason)
 	j.ask(n, gpu, r, t.mechanism)
 	worst := gate.Pass()
 	for i, p := range j.after {
-		q, milli := r, int(t.milli)
+		q, milli := j.request(i, r), int(t.milli)
 		if i < len(j.on) {
-			q, milli = j.on[i].Request, j.on[i].Milli
+			milli = j.on[i].Milli
 		}
 		x, before := evenly(tenants), 1.0
 		if known(p) {
@@ -131,15 +133,31 @@ func (n *node) predict(gpu int, r *Request, t *take, j *judge, why *gate.Reason)
 			}
 		}
 		t.lost += lost(milli, x) - lost(milli, before)
-		f := j.settle(q, p, n.view.Model, t.mechanism, j.names, i)
-		if f.Verdict.Severity() > worst.Verdict.Severity() {
+		if f := q.judge(p); f.Verdict.Severity() > worst.Verdict.Severity() {
 			if worst = f; f.Verdict == gate.VerdictReject {
 				break
 			}
 		}
 	}
+	if worst.Verdict == gate.VerdictUnknown { // only now: a simulation is dear, and one reject is enough
+		worst = gate.Pass()
+		for i, p := range j.after {
+			f := j.settle(j.request(i, r), p, n.view.Model, t.mechanism, j.names, i)
+			if f.Verdict.Severity() > worst.Verdict.Severity() {
+				worst = f
+			}
+		}
+	}
 	*why = worst
 	return worst.Verdict == gate.VerdictPass
+}
+
+// request is that of the i-th who was asked for, the last of whom is r's.
+func (j *judge) request(i int, r *Request) *Request {
+	if i < len(j.on) {
+		return j.on[i].Request
+	}
+	return r
 }
 
 // Worst judges a request where it may come to stand on one GPU of a model beside any of others, up to so many
@@ -221,10 +239,17 @@ type Calibrated struct {
 }
 
 // Models predicts what tenants of one GPU see beside each other, with decision's closed forms, for time-slicing and
-// MPS; where these leave an objective open, the simulation decides, as in decision: 4 to 45 ms for a group that was not
-// asked for before. Everything else is not known: other mechanisms, GPU models that were not calibrated, groups with a
-// workload that was not measured alone. Answers are kept (about 300 bytes a tenant of a group, at most 8,192 groups),
-// so that asking again does not allocate. It is safe for concurrent use.
+// MPS; where these leave an objective open and refuse none, Fit, Score and Placer ask the simulation, as decision does.
+// Everything else is not known: other mechanisms, GPU models that were not calibrated, groups with a workload that was
+// not measured alone.
+//
+// A simulation takes 4 to 45 ms and is run once for a group, which may be once for each GPU that a node shares: nothing
+// bounds the time of a first call but the number of different groups (the same workloads on another node of the same
+// model are the same group). A scheduler with a deadline wraps a Models in a [Forecaster] of its own, which has Predict
+// only: objectives that closed forms leave open are then unknown.
+//
+// Answers are kept (about 300 bytes a tenant of a group, at most 8,192 groups, closed forms and simulations counted
+// each; beyond that all are forgotten), so that asking again does not allocate. It is safe for concurrent use.
 type Models struct {
 	workloads map[string]uint16 // its number
 	names     []string
