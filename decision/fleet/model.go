@@ -36,6 +36,7 @@ func (w *Workload) MemoryNeed() gate.MemoryNeed {
 	return n
 }
 
+// ProcessCount is the number of processes of one replica on each of its GPUs, at least 1.
 func (w *Workload) ProcessCount() int {
 	if w.Framework != nil && w.Framework.Processes > 1 {
 		return w.Framework.Processes
@@ -43,8 +44,10 @@ func (w *Workload) ProcessCount() int {
 	return 1
 }
 
+// ReplicaCount is the number of replicas that are to have room: the most, at least 1.
 func (w *Workload) ReplicaCount() int { return max(1, w.Replicas.Max) }
 
+// GPUCount is the number of GPUs of one replica, at least 1.
 func (w *Workload) GPUCount() int { return max(1, w.GPUs) }
 
 // Decodes says whether a workload serves a language model.

@@ -141,7 +141,7 @@ func (p *CompiledPool) ReservedOf() (int, cost.Money) {
 	return p.Pool.Count, r.PricePerGPUHour
 }
 
-// shareable: a replica that may have neighbours at all.
+// Shareable says whether a replica may have neighbours at all.
 func (w *CompiledWorkload) Shareable() bool {
 	return !w.Archetype.NeverShares && w.workload.GPUCount() == 1
 }

@@ -5,17 +5,17 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// trait holds the figures by which a mechanism is scored; those of the gates stand in [gate.Traits].
-type trait struct {
-	// aggregate is the part of one GPU's work that saturated tenants deliver together, a prior.
+// Trait holds the figures by which a mechanism is scored; those of the gates stand in [gate.Traits].
+type Trait struct {
+	// Aggregate is the part of one GPU's work that saturated tenants deliver together, a prior.
 	Aggregate float64
 	// complexity is operational: 0 nothing to run, 1 low, 2 medium, 3 high, 4
 	// very high (cotenant-reading: what has to be run and watched).
 	complexity float64
-	// tradeOff names what choosing it accepts.
+	// TradeOff names what choosing it accepts.
 	TradeOff       string
 	TradeOffSource sharing.SourceID
-	// risk is the worst of that in a few words; none of a whole GPU.
+	// Risk is the worst of that in a few words; none of a whole GPU.
 	Risk string
 }
 
@@ -29,7 +29,7 @@ const (
 	hamiAggregate = 0.57
 )
 
-var traits = [sharing.MechanismCount]trait{
+var traits = [sharing.MechanismCount]Trait{
 	sharing.MechanismNone: {},
 	sharing.MechanismExclusive: {Aggregate: 1,
 		TradeOff: "whatever the replica leaves idle on its GPU stays idle", TradeOffSource: "cotenant-reading"},
@@ -69,4 +69,4 @@ var traits = [sharing.MechanismCount]trait{
 }
 
 // TraitOf returns a mechanism's trait, which must not be modified.
-func TraitOf(m sharing.Mechanism) *trait { return &traits[m] }
+func TraitOf(m sharing.Mechanism) *Trait { return &traits[m] }

@@ -75,6 +75,7 @@ func Evaluate(w *CompiledWorkload, p *CompiledPool, nb gate.Neighbours, ev *Eval
 	}
 }
 
+// EvaluateMechanism is Evaluate of one mechanism, into c, which it overwrites.
 func EvaluateMechanism(w *CompiledWorkload, p *CompiledPool, nb gate.Neighbours, m sharing.Mechanism, c *Scored) {
 	p.ground.Check(&w.demand, m, nb, &c.Report)
 	c.Score = 0
