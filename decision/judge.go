@@ -39,7 +39,11 @@ func Judge(ctx context.Context, f *Fleet, seats []Seating, opt Options) (map[str
 	out := map[string]sharing.Answer{}
 	for i := range seats {
 		s := &seats[i]
-		at := plan.Site{GroupKey: plan.GroupKey{Pool: pools[s.Pool], Mechanism: s.Mechanism}}
+		pool, ok := pools[s.Pool]
+		if !ok {
+			return nil, fmt.Errorf("decision: there is no pool %q to judge", s.Pool)
+		}
+		at := plan.Site{GroupKey: plan.GroupKey{Pool: pool, Mechanism: s.Mechanism}}
 		ground := pl.Pools[at.Pool].Ground()
 		sliced := gate.TraitsOf(s.Mechanism).Sliced
 		for k := range ground.Slices() {
