@@ -241,3 +241,11 @@ func TestSimulatedPredictor(t *testing.T) {
 		t.Errorf("a predictor that is not used is mentioned: %v", err)
 	}
 }
+
+// TestJudgeUnknownPool: a seat in a pool that the fleet does not have is refused by its name.
+func TestJudgeUnknownPool(t *testing.T) {
+	_, err := Judge(t.Context(), unknownLoad(t), []Seating{{Pool: "nowhere", Mechanism: sharing.MechanismExclusive}}, Options{})
+	if err == nil || !strings.Contains(err.Error(), `"nowhere"`) {
+		t.Error(err)
+	}
+}
