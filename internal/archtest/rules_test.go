@@ -1,4 +1,3 @@
-// Package archtest holds the import rules of the module (see CONTRIBUTING.md) as data, and the check of them.
 package archtest
 
 import (

@@ -1,0 +1,2 @@
+// Package archtest holds the module to its import rules (see CONTRIBUTING.md), which its tests have as data.
+package archtest
