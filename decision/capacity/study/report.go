@@ -110,7 +110,7 @@ func tabular(padding int, align uint, rows func(row func(cells ...any))) string 
 // table lists the arrangements, its columns so far apart.
 func (r *Report) table(padding int) string {
 	return tabular(padding, 0, func(row func(...any)) {
-		row("KIND", "GPUS", "ROUTE", "VERDICT", r.Currency+"/H", "/M TOK", "TTFT P99 MS", "TPOT P99 MS", "BUSY", "GOOD/S",
+		row("KIND", "GPUS", "ROUTE", "VERDICT", r.Currency+"/H", "/MTOK", "TTFT P99 MS", "TPOT P99 MS", "BUSY", "GOOD/S",
 			"UP TO")
 		for _, a := range r.ByVerdict() {
 			mark := " "
