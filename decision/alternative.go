@@ -9,6 +9,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -35,7 +36,7 @@ func (a *Alternative) String() string {
 	if a.Mechanism == sharing.MechanismNone {
 		return "nothing in these pools does"
 	}
-	text := fmt.Sprintf("%s on %s, %s", choice(a.Mechanism, a.Profile), a.Pool, counted(a.GPUs, "GPU"))
+	text := fmt.Sprintf("%s on %s, %s", choice(a.Mechanism, a.Profile), a.Pool, plaintext.Count(a.GPUs, "GPU"))
 	if a.Monthly != "" {
 		text += fmt.Sprintf(", %s %s a month", cents(a.Monthly), a.Currency)
 	}
@@ -43,7 +44,7 @@ func (a *Alternative) String() string {
 		text += fmt.Sprintf(", which keeps its objectives at odds of %.0f%%", 100*a.Odds)
 	}
 	if a.Unplaced > 0 {
-		text += fmt.Sprintf(", with %s unplaced", counted(a.Unplaced, "replica"))
+		text += fmt.Sprintf(", with %s unplaced", plaintext.Count(a.Unplaced, "replica"))
 	}
 	return text
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -254,7 +255,8 @@ func (pl *answers) poolResult(p int) PoolResult {
 		gr := GroupResult{Mechanism: g.Mechanism, GPUs: g.GPUs(), LowerBound: pl.lowerBound(g), Layouts: pl.layouts(g)}
 		if n := cp.Pool.GPUsPerNode.Or(1); gr.GPUs%n != 0 && g.Mechanism != sharing.MechanismExclusive {
 			gr.Notes = append(gr.Notes, fmt.Sprintf("%s: no whole number of nodes of %d. The device plugin has one sharing "+
-				"configuration a node, so give this group nodes of its own, or deliver by DRA", counted(gr.GPUs, "GPU"), n))
+				"configuration a node, so give this group nodes of its own, or deliver by DRA",
+				plaintext.Count(gr.GPUs, "GPU"), n))
 		}
 		r.GPUsNeeded += gr.GPUs
 		r.SpotGPUs += pl.SpotGPUs(g)

@@ -8,6 +8,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/internal/plan"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -26,11 +27,12 @@ type Installing struct {
 
 // String is the saving in a line.
 func (in *Installing) String() string {
-	freed := counted(in.GPUsFreed, "GPU") + " more"
+	freed := plaintext.Count(in.GPUsFreed, "GPU") + " more"
 	if in.MonthlyFreed != "" {
 		freed = fmt.Sprintf("%s %s a month and %s", cents(in.MonthlyFreed), in.Currency, freed)
 	}
-	return fmt.Sprintf("installing %s on %s would free %s", in.Delivery, someOf(in.Pools, mostTenants), freed)
+	return fmt.Sprintf("installing %s on %s would free %s", in.Delivery,
+		plaintext.Some(in.Pools, mostTenants, len(in.Pools)), freed)
 }
 
 // installable are deliveries with the mechanisms that the driver alone has not.

@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/cotenant/cotenant/decision/internal/plan"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -134,7 +135,7 @@ func (pl *answers) divided(w int) string {
 	p := found.Chosen[0].Pool
 	text := fmt.Sprintf("; over %d replicas the load would do, on %s", high, pl.Pools[p].Pool.Name)
 	if gpus, _ := found.Used(p); gpus > pl.Pools[p].Pool.Count {
-		text += fmt.Sprintf(" with %s more", counted(gpus-pl.Pools[p].Pool.Count, "GPU"))
+		text += fmt.Sprintf(" with %s more", plaintext.Count(gpus-pl.Pools[p].Pool.Count, "GPU"))
 	}
 	return text
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
 // dearestHour is the price of a GPU-hour in dollars, euros and pounds from where on
@@ -73,6 +74,6 @@ func (pl *answers) strangers() []Assumption {
 		return nil
 	}
 	slices.Sort(names)
-	return []Assumption{{What: fmt.Sprintf("%s are strangers to one another", someOf(names, 4)),
+	return []Assumption{{What: fmt.Sprintf("%s are strangers to one another", plaintext.Some(names, 4, len(names))),
 		Why: "state tenant, or trust: all"}}
 }

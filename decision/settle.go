@@ -14,6 +14,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/predict/prospect"
 	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -208,7 +209,7 @@ func (pl *answers) bound(w int, d *Decision) string {
 		return ""
 	}
 	if m := d.MoreGPUs; m != nil {
-		return fmt.Sprintf("no room: %s more in pool %s would do", counted(m.GPUs, "GPU"), m.Pool)
+		return fmt.Sprintf("no room: %s more in pool %s would do", plaintext.Count(m.GPUs, "GPU"), m.Pool)
 	}
 	// The roomiest pool whose gates it passes, and whose headroom or whose speed is not enough.
 	var found *gate.Reason

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -47,7 +48,8 @@ func (r *Result) WriteText(w io.Writer, opts TextOptions) error {
 	case opts.Explain != "":
 		d := r.Decision(opts.Explain)
 		if d == nil {
-			return fmt.Errorf("decision: no workload %q; the fleet has %s", opts.Explain, someOf(r.names(), 12))
+			return fmt.Errorf("decision: no workload %q; the fleet has %s", opts.Explain,
+				plaintext.Some(r.names(), 12, len(r.Decisions)))
 		}
 		t.explain(d)
 	default:
@@ -80,22 +82,6 @@ func (r *Result) names() []string {
 	return out
 }
 
-// someOf lists the first names, at most limit, and counts the rest.
-func someOf(names []string, limit int) string {
-	if len(names) <= limit {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
-}
-
-// counted is a number with its noun, in the plural where it wants it.
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // money says what the plan costs, and how far its answers can be relied on.
 func (t *text) money() {
 	s := &t.r.Totals
@@ -107,14 +93,14 @@ func (t *text) money() {
 		count[d.Status]++
 		replicas, placed = replicas+d.Replicas, placed+d.Placed
 	}
-	line := counted(s.WorkloadsTotal, "workload") + ":"
+	line := plaintext.Count(s.WorkloadsTotal, "workload") + ":"
 	for _, st := range []Status{StatusDecided, StatusProvisional, StatusNone} {
 		if n := count[st]; n > 0 {
 			line += fmt.Sprintf(" %d %s,", n, t.status(st))
 		}
 	}
 	if placed < replicas {
-		line += fmt.Sprintf(" %d of %s placed,", placed, counted(replicas, "replica"))
+		line += fmt.Sprintf(" %d of %s placed,", placed, plaintext.Count(replicas, "replica"))
 	}
 	var from []string
 	for _, o := range []struct {
@@ -131,7 +117,7 @@ func (t *text) money() {
 	}
 	t.put(0, 0, "", line+fmt.Sprintf(" at %.4g%% confidence: %s", 100*t.r.Confidence, strings.Join(from, ", ")))
 	if m := t.r.MoreGPUs; m != nil {
-		t.put(0, 0, "", fmt.Sprintf("%s more in %s would hold all that lack room", counted(m.GPUs, "GPU"), m.Pool))
+		t.put(0, 0, "", fmt.Sprintf("%s more in %s would hold all that lack room", plaintext.Count(m.GPUs, "GPU"), m.Pool))
 	}
 	if x := t.r.Relaxed; x != nil {
 		money := ""
@@ -140,8 +126,8 @@ func (t *text) money() {
 		}
 		t.put(0, 0, "", "or "+t.paint(yellow, "provisional")+fmt.Sprintf(": at %.4g%% confidence %d of %s find room, on "+
 			"%s%s. To settle it, %s. Run: %s",
-			100*x.Confidence, x.Placed, counted(replicas, "replica"), counted(x.GPUs, "GPU"), money, x.Settle.Measurement,
-			t.command(&x.Settle)))
+			100*x.Confidence, x.Placed, plaintext.Count(replicas, "replica"), plaintext.Count(x.GPUs, "GPU"), money,
+			x.Settle.Measurement, t.command(&x.Settle)))
 	}
 	if t.r.Search != SearchAll {
 		t.put(0, 0, "", "the arrangement is the best of many tried; a fleet of this size has too many to compare all")
@@ -163,7 +149,7 @@ func (t *text) money() {
 
 // bill writes the cost of the pools today and once the answer is applied.
 func (t *text) bill(s *Totals) {
-	gpus := fmt.Sprintf("%s today, %d after", counted(s.GPUsToday, "GPU"), s.GPUsAfter)
+	gpus := fmt.Sprintf("%s today, %d after", plaintext.Count(s.GPUsToday, "GPU"), s.GPUsAfter)
 	if s.GPUsNotBought > 0 {
 		gpus += fmt.Sprintf(", %d not bought", s.GPUsNotBought)
 	}
@@ -185,7 +171,7 @@ func (t *text) bill(s *Totals) {
 		line = t.paint(bold, cents(freed)+" "+s.Currency+" a month "+word) +
 			fmt.Sprintf(": %s today, %s after; %s", cents(s.MonthlyToday), cents(s.MonthlyAfter), gpus)
 	case len(s.UnpricedPools) > 0:
-		line += "; no money: no price is stated for " + someOf(s.UnpricedPools, 6)
+		line += "; no money: no price is stated for " + plaintext.Some(s.UnpricedPools, 6, len(s.UnpricedPools))
 	}
 	t.put(0, 0, "", line)
 }
@@ -255,7 +241,7 @@ func (t *text) answer(d *Decision) string {
 	if d.Unplaced > 0 {
 		line += ", " + t.paint(yellow, fmt.Sprintf("%d unplaced", d.Unplaced))
 		if m := d.MoreGPUs; m != nil {
-			line += fmt.Sprintf(" (%s more in %s would do%s)", counted(m.GPUs, "GPU"), m.Pool, relaxed)
+			line += fmt.Sprintf(" (%s more in %s would do%s)", plaintext.Count(m.GPUs, "GPU"), m.Pool, relaxed)
 		}
 	}
 	if c := d.Cost; c != nil {
@@ -346,7 +332,7 @@ func (t *text) traps() {
 	t.title("TRAPS that the input walks into")
 	for k, hit := range t.r.Traps {
 		if k == mostTrapLines && len(t.r.Traps) > mostTrapLines {
-			t.put(2, 2, "", fmt.Sprintf("and %s more", counted(len(t.r.Traps)-k, "trap")))
+			t.put(2, 2, "", fmt.Sprintf("and %s more", plaintext.Count(len(t.r.Traps)-k, "trap")))
 			break
 		}
 		var names []string
@@ -362,7 +348,7 @@ func (t *text) traps() {
 		if hit.Severity >= sharing.SeverityHigh {
 			color = red
 		}
-		t.put(2, 12, t.paint(color, severity), fmt.Sprintf("%s, %s: %s%s", hit.ID, someOf(names, 1), message,
-			t.cites.Ref(hit.Sources[0])))
+		t.put(2, 12, t.paint(color, severity), fmt.Sprintf("%s, %s: %s%s", hit.ID, plaintext.Some(names, 1, len(names)),
+			message, t.cites.Ref(hit.Sources[0])))
 	}
 }

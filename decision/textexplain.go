@@ -8,6 +8,7 @@ import (
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -22,7 +23,7 @@ func (t *text) explain(d *Decision) {
 	if d.GPUs > 1 {
 		each = fmt.Sprintf(" on each of %d GPUs", d.GPUs)
 	}
-	say("needs", "%s%s, %s", d.Memory, each, counted(d.Replicas, "replica"))
+	say("needs", "%s%s, %s", d.Memory, each, plaintext.Count(d.Replicas, "replica"))
 	for _, c := range d.Consequences {
 		say("expects", "%s %s (%s to %s) of %s: kept %s", c.Metric, plan.Digits(c.Value), plan.Digits(c.Low),
 			plan.Digits(c.High), plan.Digits(c.Limit), c.Verdict)
@@ -131,7 +132,8 @@ func (t *text) places(d *Decision, p *PoolResult) {
 					there || tenant.Workload == d.Workload
 			}
 			if there {
-				t.put(2, explained, "on", fmt.Sprintf("%s of %s: %s", counted(l.GPUs, "GPU"), p.Pool, strings.Join(parts, " | ")))
+				t.put(2, explained, "on", fmt.Sprintf("%s of %s: %s", plaintext.Count(l.GPUs, "GPU"), p.Pool,
+					strings.Join(parts, " | ")))
 			}
 		}
 		for _, note := range g.Notes {

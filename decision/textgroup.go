@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
 // mostGroups bounds the lines that stand for a fleet of many workloads.
@@ -31,7 +33,7 @@ func (t *text) groups() {
 			for _, a := range list[k:] {
 				n += len(a.list)
 			}
-			t.put(2, 2, "", "and "+counted(n, "workload")+" more with other answers")
+			t.put(2, 2, "", "and "+plaintext.Count(n, "workload")+" more with other answers")
 			return
 		}
 		t.group(&list[k])
@@ -79,7 +81,7 @@ func (t *text) group(a *alike) {
 		line = t.status(a.status) + ": " + line
 	}
 	if a.replicas > 0 {
-		line += ", " + counted(a.replicas, "replica")
+		line += ", " + plaintext.Count(a.replicas, "replica")
 	}
 	if unplaced > 0 && a.status != StatusNone {
 		line += ", " + t.paint(yellow, fmt.Sprintf("%d unplaced", unplaced))
@@ -91,7 +93,8 @@ func (t *text) group(a *alike) {
 		if tightness(worst) == 0 {
 			which = "for example"
 		}
-		line += fmt.Sprintf(": %s; %s %s: %s", someOf(namesOf(a.list), 2), which, worst.Workload, worst.Why)
+		line += fmt.Sprintf(": %s; %s %s: %s", plaintext.Some(namesOf(a.list), 2, len(a.list)), which, worst.Workload,
+			worst.Why)
 	}
 	if risk := t.worst(worst); risk != "" && a.status != StatusNone {
 		line += "; risk: " + risk

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -49,11 +50,11 @@ func (t *text) layout() {
 			p.brief(brief)))
 	}
 	if len(unused) > 0 {
-		t.put(2, at, "", "unused: "+someOf(unused, mostTenants))
+		t.put(2, at, "", "unused: "+plaintext.Some(unused, mostTenants, len(unused)))
 	}
 	if names := t.r.running(sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS); len(names) > 0 {
 		t.put(2, at, "", fmt.Sprintf("HAMi must run on %s; where it can't, list what can as the pool's mechanisms",
-			someOf(names, mostTenants)))
+			plaintext.Some(names, mostTenants, len(names))))
 	}
 }
 
@@ -141,7 +142,7 @@ func (p *PoolResult) spot() string {
 func (b *Bill) brief() string {
 	text := ""
 	if b.NodesToday+b.NodesAfter > 0 {
-		text = fmt.Sprintf(", %s paid for of %d", counted(b.NodesAfter, "node"), b.NodesToday)
+		text = fmt.Sprintf(", %s paid for of %d", plaintext.Count(b.NodesAfter, "node"), b.NodesToday)
 	}
 	if b.MonthlyToday != "" && b.GPUsToday+b.GPUsAfter > 0 {
 		text += fmt.Sprintf(", %s of %s a month", cents(b.MonthlyAfter), cents(b.MonthlyToday))
