@@ -17,9 +17,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// maxClients bounds -clients; no GPU takes so many.
-const maxClients = 1000
-
 // statusReport is the JSON of status.
 type statusReport struct {
 	Simulated     bool          `json:"simulated,omitempty"`
@@ -331,30 +328,4 @@ func (c *config) terminate() error {
 			r.Others)
 	}
 	return nil
-}
-
-// plan divides a GPU's SMs, and memory where it is given, in equal parts.
-func (c *config) plan() error {
-	gpu, err := sharing.LookupGPU(c.gpu)
-	if err != nil {
-		return fmt.Errorf("%w: -gpu: %w", errUsage, err)
-	}
-	limit, _ := sharing.MPSClientLimit(gpu, sharing.Driver{})
-	req := mps.ShareRequest{SMs: gpu.SMs.Value, Memory: c.memory, MaxClients: limit}
-	for i := range min(c.clients, maxClients) {
-		req.Clients = append(req.Clients, fmt.Sprintf("client%d", i+1))
-	}
-	p, err := mps.PlanShares(req)
-	if err != nil {
-		return err
-	}
-	return c.print(p, func(w io.Writer) {
-		for _, s := range p.Shares {
-			fmt.Fprintf(w, "%s: %g%% -> %d SMs (%v), memory %v\n", s.Name, s.Percentage, s.SMs.SMs, s.SMs.Basis, s.Memory)
-		}
-		fmt.Fprintf(w, "%d of %d SMs shared, %d idle\n", p.SharedSMs, p.TotalSMs, p.IdleSMs)
-		for _, n := range p.Notes {
-			fmt.Fprintln(w, "note:", n)
-		}
-	})
 }

@@ -30,8 +30,7 @@ func main() {
 
 const usage = `usage: mps [flags] [command]
 
-commands (demo if none is given):
-  demo      start, limit, verify, terminate, kill -9, recover and stop on a fake daemon
+commands (status if none is given):
   status    daemon, servers, clients and limits
   start     start a control daemon in the background
   limit     set and read back limits: -percent, -memory, -device, -server
@@ -39,7 +38,6 @@ commands (demo if none is given):
   verify [PID ...] prove membership; without PIDs of every client
   terminate PID ...  end clients' work, so that killing them harms nobody
   stop      end the daemon; clients have -grace to leave
-  plan      divide the SMs of a -gpu, and -memory, among -clients
 
 It never changes compute mode, clocks, persistence, MIG or compute policy.
 
@@ -64,8 +62,6 @@ type config struct {
 	device         string
 	server         int
 	limits         string
-	gpu            string
-	clients        int
 	args           []string
 	ctx            context.Context
 	stdin          io.Reader
@@ -111,22 +107,20 @@ func (c *config) parse(args []string) (command string, err error) {
 	fs.StringVar(&c.log, "log", "", "log directory (default "+mps.DefaultLog+")")
 	fs.StringVar(&c.control, "control", "", "path of the control program (default: on PATH)")
 	fs.DurationVar(&c.timeout, "timeout", 10*time.Second, "for each command to the daemon")
-	fs.DurationVar(&c.grace, "grace", 5*time.Second, "stop, demo: time for clients to leave")
+	fs.DurationVar(&c.grace, "grace", 5*time.Second, "stop: time for clients to leave")
 	fs.DurationVar(&c.wait, "wait", 3*time.Minute, "run: time for a command to become a client")
 	fs.Float64Var(&c.percent, "percent", 0, "active thread percentage")
 	fs.TextVar(&c.memory, "memory", sharing.Bytes(0), "pinned memory limit of each client, for example 8GiB")
 	fs.StringVar(&c.device, "device", "0", "device of -memory: ordinal or UUID")
 	fs.IntVar(&c.server, "server", 0, "limit: process ID of a server (default: servers to come)")
 	fs.StringVar(&c.limits, "limits", "", "run: the client's own memory limits, for example 0=2G")
-	fs.StringVar(&c.gpu, "gpu", "H200", "plan: name of the GPU")
-	fs.IntVar(&c.clients, "clients", 2, "plan: number of clients")
 	if err := page.Parse(fs, args, usage, math.MaxInt, c.stdout); err != nil {
 		return "", err
 	}
 	// Flags may also follow the command.
 	rest := fs.Args()
 	if len(rest) == 0 {
-		rest = []string{"demo"}
+		rest = []string{"status"}
 	}
 	command = rest[0]
 	if err := page.Parse(fs, rest[1:], usage, math.MaxInt, c.stdout); err != nil {
@@ -144,17 +138,14 @@ func (c *config) parse(args []string) (command string, err error) {
 
 func (c *config) dispatch(command string) error {
 	commands := map[string]func() error{
-		"demo": c.demo, "status": c.status, "start": c.start, "limit": c.limit, "run": c.runClient,
-		"verify": c.verify, "terminate": c.terminate, "stop": c.stop, "plan": c.plan,
+		"status": c.status, "start": c.start, "limit": c.limit, "run": c.runClient,
+		"verify": c.verify, "terminate": c.terminate, "stop": c.stop,
 	}
 	f, ok := commands[command]
 	if !ok {
 		return fmt.Errorf("%w: unknown command %q (see -h)", errUsage, command)
 	}
-	if command == "demo" && c.real {
-		return fmt.Errorf("%w: demo is never real", errUsage)
-	}
-	if !c.real && !c.json && command != "plan" {
+	if !c.real && !c.json {
 		fmt.Fprintln(c.stdout, "simulated: a fake daemon, no GPU; -real uses this machine's")
 	}
 	return f()

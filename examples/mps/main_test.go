@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -33,9 +31,9 @@ func runTest(t *testing.T, args ...string) (code int, stdout, stderr string) {
 
 func TestGolden(t *testing.T) {
 	for name, args := range map[string][]string{
-		"demo": nil, "demo-json": {"-json"}, "status": {"status"}, "status-json": {"-json", "status"}, "verify": {"verify"}, "verify-json": {"verify", "-json"},
+		"status": nil, "status-json": {"-json", "status"}, "verify": {"verify"}, "verify-json": {"verify", "-json"},
 		"limit": {"limit", "-percent", "25", "-memory", "8GiB"}, "run": {"run", "-percent", "33.3334", "-limits", "0=2G", "--", "serve", "-x"},
-		"start": {"start"}, "stop": {"stop"}, "plan": {"plan", "-clients", "3", "-memory", "120GiB"}, "terminate": {"terminate", "5000000"}, "help": {"-h"},
+		"start": {"start"}, "stop": {"stop"}, "terminate": {"terminate", "5000000"}, "help": {"-h"},
 	} {
 		code, out, errs := runTest(t, args...)
 		if code != 0 || errs != "" {
@@ -68,11 +66,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"status", "now"}, "takes no argument", 2},
 		{[]string{"terminate"}, "needs process IDs", 2},
 		{[]string{"terminate", "4999999"}, "not an MPS client", 1},
-		{[]string{"plan", "-gpu", "H201"}, `"H20" or "H200"`, 2},
-		{[]string{"plan", "-clients", "0"}, "nobody shares", 2},
-		{[]string{"plan", "-clients", "99"}, "over the device's limit of 48", 2},
 		{[]string{"-pipe", "relative", "status"}, "relative", 2},
-		{[]string{"-real", "demo"}, "never real", 2},
 		{[]string{"-real", "-control", "/no/such/program", "stop"}, "not found", 5},
 	} {
 		code, _, errs := runTest(t, c.args...)
@@ -111,26 +105,6 @@ func realConfig(t *testing.T) (c *config, args []string, stdout, stderr *bytes.B
 	args = []string{"-real", "-control", p.Path, "-pipe", filepath.Join(dir, "p"), "-log", filepath.Join(dir, "l"), "-timeout", "1m"}
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
 	return &config{ctx: t.Context(), stdin: strings.NewReader(""), stdout: stdout, stderr: stderr, runner: mpstest.Socket{}}, args, stdout, stderr
-}
-
-func TestDemoInterrupted(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	var stdout, stderr bytes.Buffer
-	code := run(ctx, nil, strings.NewReader(""), io.MultiWriter(&stdout, writerFunc(func(p []byte) {
-		if bytes.Contains(p, []byte("start client a")) {
-			cancel(errors.New("interrupt"))
-		}
-	})), &stderr)
-	if code != 130 || !strings.Contains(stderr.String(), "interrupted after") || !strings.Contains(stdout.String(), "ok   stop") {
-		t.Errorf("exit %d: %s%s", code, stdout.String(), stderr.String())
-	}
-}
-
-type writerFunc func([]byte)
-
-func (f writerFunc) Write(p []byte) (int, error) {
-	f(p)
-	return len(p), nil
 }
 
 func TestRealCommands(t *testing.T) {
