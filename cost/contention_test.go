@@ -3,7 +3,6 @@ package cost
 import (
 	"errors"
 	"math"
-	"strings"
 	"testing"
 	"time"
 )
@@ -41,21 +40,6 @@ func TestContention(t *testing.T) {
 		}
 	}
 	if _, err := (Contention{1, math.MaxInt64}).LatencyImpact(); !errors.Is(err, ErrOverflow) {
-		t.Errorf("%v", err)
-	}
-}
-
-// The latency article's pair of models, whose requests ended after 1.227 s and
-// 1.778 s.
-func TestSystemLoss(t *testing.T) {
-	loss, err := SystemLoss([]time.Duration{1135 * time.Millisecond, 609 * time.Millisecond}, 1778*time.Millisecond)
-	if err != nil || loss.RoundPercent(1).String() != "1.9%" {
-		t.Errorf("system loss %v, %v; want 1.9%%", loss, err)
-	}
-	if _, err := SystemLoss([]time.Duration{math.MaxInt64, 1}, 1); !errors.Is(err, ErrOverflow) {
-		t.Errorf("%v", err)
-	}
-	if _, err := SystemLoss([]time.Duration{-1}, 0); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "makespan: ") || !strings.Contains(err.Error(), "work[0]: ") {
 		t.Errorf("%v", err)
 	}
 }

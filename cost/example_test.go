@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
-	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
@@ -38,18 +37,10 @@ func ExamplePerWorkloadHour() {
 
 // HAMi pods of 25% each; the fourth slot is empty.
 func ExampleSharedGPU_Split() {
-	gpu, err := cost.ReadSharedGPU(strings.NewReader(`
-price: 3.25 USD
-capacity: 100
-tenants:
-- {tenant: search, allocated: 25}
-- {tenant: ads, allocated: 25}
-- {tenant: lab, allocated: 25}
-`))
-	if err != nil {
-		log.Fatal(err)
-	}
-	s, err := gpu.Split(cost.SplitOptions{})
+	price, _ := cost.ParsePrice("3.25 USD")
+	s, err := cost.SharedGPU{Price: price, Capacity: 100, Tenants: []cost.TenantUse{
+		{Tenant: "search", Allocated: 25}, {Tenant: "ads", Allocated: 25}, {Tenant: "lab", Allocated: 25},
+	}}.Split(cost.SplitOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package cost
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"math/big"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/internal/strictyaml"
 )
 
 // SplitBy says by what a shared GPU's price is divided. The zero value is
@@ -41,40 +39,25 @@ func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
 // SharedGPU is a GPU over the time that is charged: its price and what each tenant had of it.
 type SharedGPU struct {
-	Price Money `yaml:"price,required"`
+	Price Money
 	// Capacity is the whole GPU in the units of TenantUse.Allocated: 4 replicas,
 	// 7 slices, 100%. 0 stands for 1, allocations being fractions.
-	Capacity float64 `yaml:"capacity"`
+	Capacity float64
 	// UseCapacity is the whole GPU in the units of TenantUse.Used: 3600 s for an hour. 0 stands for 1.
-	UseCapacity float64     `yaml:"use_capacity"`
-	Tenants     []TenantUse `yaml:"tenants,required"`
+	UseCapacity float64
+	Tenants     []TenantUse
 }
 
 // TenantUse is one tenant's part of a shared GPU.
 type TenantUse struct {
-	Tenant string `yaml:"tenant,required"` // unique, without control characters
+	Tenant string // unique, without control characters
 	// Allocated is the part set aside for the tenant: replicas of a time-sliced GPU, active thread percentage under
 	// MPS, MIG slices (memory slices where memory is what runs out first: four 1g.20gb fill an A100-80GB by 2 of 8
 	// each, though 3 of its 7 compute slices are left), HAMi cores in percent.
-	Allocated float64 `yaml:"allocated,required"`
+	Allocated float64
 	// Used is the tenant's measured use: busy GPU-seconds, SM-seconds.
 	// Missing is not measured, which is not 0: a split that needs it refuses.
-	Used Optional[float64] `yaml:"used"`
-}
-
-// ReadSharedGPU reads a YAML or JSON document with the keys price ("3.25 USD"), capacity, use_capacity and tenants
-// (tenant, allocated, used). It is strict: what is unknown, missing or of the wrong type is an ErrInput that names
-// every problem. The figures themselves are checked by Split.
-func ReadSharedGPU(r io.Reader) (SharedGPU, error) {
-	data, err := strictyaml.Read(r, strictyaml.Options{})
-	if err != nil {
-		return SharedGPU{}, fmt.Errorf("cost: %w", err)
-	}
-	var g SharedGPU
-	if err := strictyaml.Decode(data, &g, strictyaml.Options{}); err != nil {
-		return SharedGPU{}, fmt.Errorf("%w: %w", ErrInput, err)
-	}
-	return g, nil
+	Used Optional[float64]
 }
 
 // SplitOptions say how a price is divided. The zero value divides by

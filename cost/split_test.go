@@ -186,23 +186,6 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-func TestReadSharedGPU(t *testing.T) {
-	got, err := ReadSharedGPU(strings.NewReader(`{"price": "1 USD", "capacity": 4, "tenants": [{"tenant": "b", "allocated": 1, "used": 0}, {"tenant": "a", "allocated": 2}]}`))
-	want := SharedGPU{Price: money(t, "1 USD"), Capacity: 4, Tenants: []TenantUse{{"b", 1, Some(0.0)}, {Tenant: "a", Allocated: 2}}}
-	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b Money) bool { return a == b })); err != nil || diff != "" {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-	_, err = ReadSharedGPU(strings.NewReader("price: 3\ntenants: [{tenant: a, allocated: many}, {allocated: 1}]\nextra: 1"))
-	for _, path := range []string{"price: ", "tenants[0].allocated: ", "tenants[1].tenant: ", "extra: "} {
-		if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), path) {
-			t.Errorf("%v does not name %q", err, path)
-		}
-	}
-	if _, err := ReadSharedGPU(strings.NewReader("")); !errors.Is(err, ErrInput) {
-		t.Errorf("an empty document: %v", err)
-	}
-}
-
 func BenchmarkSplit(b *testing.B) {
 	tenants := make([]TenantUse, 7)
 	for i := range tenants {

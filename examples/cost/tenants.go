@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/cotenant/cotenant/cost"
@@ -12,10 +11,7 @@ import (
 )
 
 // span is a range of figures; Low and High may be equal.
-type span[T comparable] struct {
-	Low  T `json:"low"`
-	High T `json:"high"`
-}
+type span[T comparable] struct{ Low, High T }
 
 func (s span[T]) String() string {
 	if s.Low == s.High {
@@ -67,7 +63,7 @@ func priorsOf(m sharing.Mechanism) []sharing.Overhead {
 	return priors
 }
 
-func tenants(fs *flag.FlagSet) func(*answer, io.Reader) error {
+func tenants(fs *flag.FlagSet) func(*answer) error {
 	gpus := fs.Int("gpus", 10, "`number` of GPUs")
 	price := moneyFlag(fs, "price", "3.50 USD", "`price` of a GPU for an hour")
 	tenants := fs.Int("tenants", 4, "workloads that share each GPU; the article does not print its `number`, 4 is the "+
@@ -76,7 +72,7 @@ func tenants(fs *flag.FlagSet) func(*answer, io.Reader) error {
 	mechanism := sharing.MechanismTimeSlicing
 	fs.TextVar(&mechanism, "mechanism", mechanism, "`mechanism` whose published overheads to use")
 	overhead := ppmFlag(fs, "overhead", 0, "your own figure in `percent`, in place of the published ones")
-	return func(a *answer, _ io.Reader) error {
+	return func(a *answer) error {
 		if err := checkMechanism(mechanism, *tenants); err != nil {
 			return err
 		}
@@ -91,44 +87,33 @@ func tenants(fs *flag.FlagSet) func(*answer, io.Reader) error {
 			priors = []sharing.Overhead{{Known: true, Low: overhead.Float(), High: overhead.Float(),
 				Text: "given with -overhead"}}
 		}
-		rows, list := [][]string{{"overhead", "cost of a workload-hour", "saving", "printed", "overhead from"}}, []object{}
+		rows := [][]string{{"overhead", "cost of a workload-hour", "saving", "overhead from"}}
 		for _, o := range priors {
 			c, err := costsOf(fleet, o)
 			if err != nil {
 				return err
 			}
-			row := object{"overhead": c.overhead, "cost_per_workload_hour": c.hour, "saving": c.saving,
-				"overhead_basis": "given", "overhead_note": o.Text}
-			printed, from := "-", o.Text
+			from := o.Text
 			if o.Source != "" {
 				from = fmt.Sprintf("%s, %s: %s", o.Source, o.Basis, o.Text)
-				row["overhead_source"], row["overhead_basis"] = o.Source, o.Basis
-			}
-			if !given(fs) && o.Source == asleekgeekArticle {
-				printed = string(asleekgeekArticle) + ": $0.95, -73%"
-				row["published"] = printed
 			}
 			a.sources.Add(o.Source)
-			rows = append(rows, []string{c.overhead.String(), c.hour.String(), c.saving.String(), printed, from})
-			list = append(list, row)
+			rows = append(rows, []string{c.overhead.String(), c.hour.String(), c.saving.String(), from})
 		}
-		a.json = object{"gpus": *gpus, "price_per_gpu_hour": price, "tenants": *tenants, "utilisation": use,
-			"mechanism": mechanism, "capacity_gpu_hours_per_day": f.CapacityHours,
-			"utilisation_gpu_hours_per_day": f.UtilisationHours, "by_overhead": list}
 		a.printf("TENANTS: %d GPUs at %s an hour, %d workloads on each, each busy %s of the time, %s\n\n", *gpus, price,
 			*tenants, use, mechanism)
 		if len(priors) > 0 {
-			a.table("  ", rows)
+			a.table(rows)
 			a.printf("\n")
 		}
 		a.printf("  capacity-hours, need not be bought:  %v GPU-hours a day\n", f.CapacityHours)
 		a.printf("  utilisation-hours, more work done:   %v GPU-hours a day\n", f.UtilisationHours)
 		switch {
 		case len(priors) == 0:
-			a.note(fmt.Sprintf("No source gives an overhead for %s; measure it and give -overhead.", mechanism))
+			a.printf("  No source gives an overhead for %s; measure it and give -overhead.\n", mechanism)
 		case !given(fs):
-			a.note(string(asleekgeekArticle) + " printed 180 recovered hours and not which kind; with its inputs both kinds " +
-				"come to 180.")
+			a.printf("  %s printed $0.95, -73%% and 180 recovered hours, not which kind; with its inputs both kinds "+
+				"come to 180.\n", asleekgeekArticle)
 		}
 		return nil
 	}

@@ -175,7 +175,7 @@ func forMachines(args []string) bool {
 // nested are the commands below a program's commands, or below a program that is
 // no dispatcher by itself.
 var nested = map[string][]string{
-	"cost":           {"tenants", "nodes", "sla", "compare", "attribute"},
+	"cost":           {"tenants", "nodes", "sla", "compare"},
 	"cotenant bench": {"report", "table", "compare", "job", "merge", "import"},
 	"cotenant mig":   {"check", "pack", "plan", "apply", "generate", "enumerate"},
 	"mps":            {"run"},
