@@ -55,21 +55,7 @@ type Options struct {
 	KAIMode           KAIMode // the cluster's own
 	// Extensions add documents of other programs; those of package addons.
 	Extensions []Extension
-	// Pods says, by workload, what a fleet does not say of its pods.
-	Pods  map[string]PodOptions
-	Notes []string // put into plan.md
-}
-
-// PodOptions describes a workload's pods beyond what a fleet holds.
-type PodOptions struct {
-	Namespace string   // "" leaves it out
-	Container string   // name of the container; "" is the workload's name
-	Image     string   // "" leaves it out: the document is then a patch
-	Args      []string // arguments to keep before those that are added
-	// ComputePercent is the share of a GPU's compute that a pod may use, above 0 and at most 100: the active thread
-	// percentage under MPS, gpucores under HAMi. 0 takes an equal share where HAMi or the MIG-like emulation
-	// divides compute, and sets no limit elsewhere.
-	ComputePercent float64
+	Notes      []string // put into plan.md
 }
 
 // order is that of the deliveries: the first that delivers a workload writes
@@ -294,12 +280,11 @@ const (
 	// no delivery that was asked for can deliver the mechanism
 	WarnNotDelivered sharing.WarningCode = "not-delivered"
 	// the plugin's equal share is less than the workload's
-	WarnEqualShares       sharing.WarningCode = "equal-shares"
-	WarnPerProcess        sharing.WarningCode = "limit-per-process"   // MPS limits processes, not containers
-	WarnFractionUnknown   sharing.WarningCode = "fraction-unknown"    // the memory fraction cannot be computed
-	WarnNoMemoryLimit     sharing.WarningCode = "no-memory-limit"     // one tenant can take all memory
-	WarnCUDAGraphs        sharing.WarningCode = "cuda-graphs"         // HAMi's compute limit does not see graphs
-	WarnComputeNotLimited sharing.WarningCode = "compute-not-limited" // the mechanism has no compute limit
+	WarnEqualShares     sharing.WarningCode = "equal-shares"
+	WarnPerProcess      sharing.WarningCode = "limit-per-process" // MPS limits processes, not containers
+	WarnFractionUnknown sharing.WarningCode = "fraction-unknown"  // the memory fraction cannot be computed
+	WarnNoMemoryLimit   sharing.WarningCode = "no-memory-limit"   // one tenant can take all memory
+	WarnCUDAGraphs      sharing.WarningCode = "cuda-graphs"       // HAMi's compute limit does not see graphs
 	// a node's remaining GPUs can serve no other mechanism
 	WarnPartialNode     sharing.WarningCode = "partial-node"
 	WarnNodeSizeUnknown sharing.WarningCode = "node-size-unknown" // layouts cannot be divided into nodes

@@ -95,8 +95,7 @@ func TestBuildWarnings(t *testing.T) {
 		{"MIG and MPS in one Operator", nil, "mig.strategy", WarnMIGStrategyEnv},
 		{"two namespaces on one claim", nil, "serve-mps", WarnClaimNamespaces},
 		{"two processes", nil, "rerank", WarnPerProcess},
-		{"more memory than an equal share", func(s *scene) { s.workload("embed").Memory = decision.Some(40 * sharing.GiB) }, "embed", WarnEqualShares},
-		{"more compute than an equal share", func(s *scene) { s.pod("embed", func(p *PodOptions) { p.ComputePercent = 60 }) }, "embed", WarnEqualShares},
+		{"more memory than an equal share", func(s *scene) { s.workload("ml/embed").Memory = decision.Some(40 * sharing.GiB) }, "embed", WarnEqualShares},
 		{"graphs", nil, "on", WarnCUDAGraphs},
 		{"graphs perhaps", func(s *scene) { s.workload("on").Framework = nil }, "on", WarnCUDAGraphs},
 		{"time-slicing has no limit", nil, "notebook", WarnNoMemoryLimit},
@@ -104,7 +103,6 @@ func TestBuildWarnings(t *testing.T) {
 		{"part of a node", func(s *scene) { s.group("serve", sharing.MechanismMPS).GPUs = 3 }, "serve-mps", WarnPartialNode},
 		{"node size", func(s *scene) { s.fleet.Pools[0].GPUsPerNode = decision.Optional[int]{} }, "prod-mig", WarnNodeSizeUnknown},
 		{"no room", func(s *scene) { s.result.Decisions[4].Replicas = 9 }, "rerank", WarnUnplacedTenants},
-		{"compute", func(s *scene) { s.opts.Pods["notebook"] = PodOptions{ComputePercent: 20} }, "notebook", WarnComputeNotLimited},
 		{"KAI enforces nothing", func(s *scene) { s.opts.Deliveries = everyDelivery }, "notebook", WarnNotEnforced},
 		{"too many claims", func(s *scene) { s.group("serve", sharing.MechanismMPS).GPUs = 1_000_000 }, "serve-mps", WarnClaimsLeftOut},
 		{"V100 cap", func(s *scene) {
@@ -162,7 +160,7 @@ func TestFractions(t *testing.T) {
 			need -= gate.ContextMemory
 		}
 		g := &group{GroupResult: decision.GroupResult{Mechanism: c.m}, gpu: gpu}
-		m := newMember(&decision.Decision{Mechanism: c.m}, &decision.Workload{Memory: decision.Some(need), Framework: &c.fw}, g, "w", PodOptions{})
+		m := newMember(&decision.Decision{Mechanism: c.m}, &decision.Workload{Memory: decision.Some(need), Framework: &c.fw}, g, "w")
 		if diff := cmp.Diff(c.want, new(builder).fractionArgs(m)); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
@@ -201,7 +199,7 @@ func TestPrivileges(t *testing.T) {
 // Every path is written once, whatever the names.
 func TestPathsAreUnique(t *testing.T) {
 	s := mixed(t)
-	for from, to := range map[int]string{6: "scheduler", 7: "values", 2: "configmap", 3: "claims"} {
+	for from, to := range map[int]string{6: "scheduler", 7: "values", 2: "configmap", 3: "serve-mps/claims"} {
 		s.fleet.Workloads[from].Name, s.result.Decisions[from].Workload = to, to
 		for i := range s.result.Pools {
 			for j := range s.result.Pools[i].Groups {
@@ -215,7 +213,6 @@ func TestPathsAreUnique(t *testing.T) {
 			}
 		}
 	}
-	s.opts.Pods = map[string]PodOptions{"claims": {Namespace: "serve-mps"}}
 	s.opts.Deliveries = everyDelivery
 	folder, err := s.build()
 	if err != nil {

@@ -3,15 +3,12 @@ package manifest
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/yamlnode"
-	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/sharing/driverconf"
 )
@@ -24,11 +21,10 @@ func (b *builder) draFiles(g *group) error {
 		return b.sharedClaims(g)
 	}
 	for _, m := range g.members {
-		c := Claim{Name: m.name, Namespace: m.pod.Namespace, Template: true, GPU: g.gpu.Name, Profile: m.Profile,
-			Count: m.gpus()}
+		c := claim{name: m.name, namespace: m.space, template: true, gpu: g.gpu.Name, profile: m.Profile, count: m.gpus()}
 		p, note := b.newPod(m), "a claim of its own for each pod"
 		if consumes {
-			c.Memory, note = m.memory, "a claim for its part of a GPU's memory for each pod"
+			c.memory, note = m.memory, "a claim for its part of a GPU's memory for each pod"
 			p.header = append(p.header, consumableGates...)
 		}
 		doc, err := c.node()
@@ -116,7 +112,7 @@ func (b *builder) sharedClaims(g *group) error {
 		byNamespace := map[string][]seat{}
 		var namespaces []string
 		for _, s := range d.seats {
-			ns := s.pod.Namespace
+			ns := s.space
 			if byNamespace[ns] == nil {
 				namespaces = append(namespaces, ns)
 			}
@@ -124,10 +120,10 @@ func (b *builder) sharedClaims(g *group) error {
 		}
 		split += max(len(namespaces)-1, 0)
 		for n, ns := range namespaces {
-			c := Claim{Name: fmt.Sprintf("%s-%d", g.key, i), Namespace: ns, GPU: g.gpu.Name, Profile: d.profile,
-				Config: g.draConfig(byNamespace[ns])}
+			c := claim{name: fmt.Sprintf("%s-%d", g.key, i), namespace: ns, gpu: g.gpu.Name, profile: d.profile, count: 1,
+				config: g.draConfig(byNamespace[ns])}
 			if n > 0 {
-				c.Name += fmt.Sprintf("-%d", n)
+				c.name += fmt.Sprintf("-%d", n)
 			}
 			doc, err := c.node()
 			if err != nil {
@@ -213,82 +209,41 @@ func (g *group) draGate() []string {
 	return lines
 }
 
-// Claim is a ResourceClaim or ResourceClaimTemplate (resource.k8s.io/v1) for the NVIDIA DRA driver, with one
+// claim is a ResourceClaim or ResourceClaimTemplate (resource.k8s.io/v1) for the NVIDIA DRA driver, with one
 // request. Pods that name the same ResourceClaim share its device; a template makes a claim of its own for each
 // pod, so what it hands out is shared by the containers of one pod only.
-type Claim struct {
-	Name      string // up to 253 lower-case letters, digits and dashes
-	Namespace string // "" leaves it out
-	Template  bool
-	Profile   string // a MIG device of this profile; "" is a whole GPU
-	GPU       string // product name that the device's must end with; "" takes any
-	Count     int    // devices; 0 stands for 1
-	// Memory is consumed of each device, which other claims may then share: see the driver's feature gate
+type claim struct {
+	name      string
+	namespace string // "" leaves it out
+	template  bool
+	profile   string // a MIG device of this profile; "" is a whole GPU
+	gpu       string // product name that the device's must end with
+	count     int    // devices
+	// memory is consumed of each device, which other claims may then share: see the driver's feature gate
 	// ConsumableShares. 0 leaves it out.
-	Memory sharing.Bytes
-	Config *driverconf.DRA // the driver's opaque parameters; nil leaves them out
+	memory sharing.Bytes
+	config *driverconf.DRA // the driver's opaque parameters; nil leaves them out
 }
 
-var claimName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
-
-// Validate returns nil, or an error that matches ErrInvalid.
-func (c Claim) Validate() error {
-	var l problem.List
-	l.If(len(c.Name) > 253 || !claimName.MatchString(c.Name), "name",
-		"use up to 253 lower-case letters, digits and dashes, with a letter or digit at both ends",
-		"%q is not a Kubernetes name", c.Name)
-	if c.Namespace != "" {
-		checkName(&l, "namespace", c.Namespace)
-	}
-	if c.Profile != "" {
-		_, err := mig.ParseName(c.Profile)
-		l.AddErr("profile", err)
-	}
-	l.If(strings.ContainsAny(c.GPU, "'\\\n"), "gpu", "write the product name as NVML prints it",
-		"%q is not a product name", c.GPU)
-	l.If(c.Count < 0, "count", "", "must be 1 or more, not %d", c.Count)
-	l.If(c.Memory < 0, "memory", "", "must be 0 or more, not %d", c.Memory)
-	if c.Config != nil {
-		l.If(c.Config.MIGDevice != (c.Profile != ""), "config",
-			"use a MigDeviceConfig for MIG devices and a GpuConfig for whole GPUs",
-			"the driver ignores parameters of the other kind without a word")
-		_, err := c.Config.Marshal()
-		l.AddErr("config", err)
-	}
-	return invalid(l.Err())
-}
-
-// Marshal validates c and writes the document.
-func (c Claim) Marshal() ([]byte, error) {
-	n, err := c.node()
-	if err != nil {
-		return nil, err
-	}
-	return yamlnode.Encode(nil, n)
-}
-
-func (c Claim) node() (*yaml.Node, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
+func (c *claim) node() (*yaml.Node, error) {
 	name := c.request()
 	var selectors []*yaml.Node
 	cel := func(expr string) {
 		selectors = append(selectors, yamlnode.Map("cel", yamlnode.Map("expression", expr)))
 	}
-	if c.Profile != "" {
-		cel(fmt.Sprintf("device.attributes['gpu.nvidia.com'].profile == '%s'", c.Profile))
+	if c.profile != "" {
+		cel(fmt.Sprintf("device.attributes['gpu.nvidia.com'].profile == '%s'", c.profile))
 	}
-	if c.GPU != "" {
-		cel(fmt.Sprintf("device.attributes['gpu.nvidia.com'].productName.endsWith('%s')", c.GPU))
-	}
+	product, _, _ := strings.Cut(c.gpu, " (") // what is stated of a GPU outside the table stands behind it
+	cel(fmt.Sprintf("device.attributes['gpu.nvidia.com'].productName.endsWith('%s')",
+		strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(product)))
 	memory := ""
-	if c.Memory > 0 {
-		memory = mebibytes(c.Memory)
+	if c.memory > 0 {
+		memory = mebibytes(c.memory)
 	}
 	var config []*yaml.Node
-	if c.Config != nil {
-		b, err := c.Config.Marshal()
+	if c.config != nil {
+		b, err := c.config.Marshal()
 		if err != nil {
 			return nil, invalid(err)
 		}
@@ -302,14 +257,14 @@ func (c Claim) node() (*yaml.Node, error) {
 	spec := yamlnode.Map("devices", yamlnode.Map(
 		"requests", yamlnode.List(yamlnode.Map("name", name, "exactly", yamlnode.Map(
 			"deviceClassName", name+".nvidia.com", "selectors", selectors, "allocationMode", "ExactCount",
-			"count", max(c.Count, 1), "capacity", yamlnode.Map("requests", yamlnode.Map("memory", yamlnode.Some(memory)))))),
+			"count", c.count, "capacity", yamlnode.Map("requests", yamlnode.Map("memory", yamlnode.Some(memory)))))),
 		"config", config))
 	kind := "ResourceClaim"
-	if c.Template {
+	if c.template {
 		kind, spec = "ResourceClaimTemplate", yamlnode.Map("spec", spec)
 	}
 	return yamlnode.Map("apiVersion", "resource.k8s.io/v1", "kind", kind,
-		"metadata", labelled(c.Name, c.Namespace, nil), "spec", spec), nil
+		"metadata", labelled(c.name, c.namespace, nil), "spec", spec), nil
 }
 
 func labelled(name, namespace string, labels map[string]string) *yaml.Node {
@@ -317,8 +272,8 @@ func labelled(name, namespace string, labels map[string]string) *yaml.Node {
 }
 
 // request is the name of the claim's request, and of the class of its device under nvidia.com.
-func (c Claim) request() string {
-	if c.Profile != "" {
+func (c *claim) request() string {
+	if c.profile != "" {
 		return "mig"
 	}
 	return "gpu"

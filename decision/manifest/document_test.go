@@ -2,42 +2,38 @@ package manifest
 
 import (
 	"bytes"
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 func TestClaim(t *testing.T) {
-	c := Claim{Name: "half", Namespace: "ml", Profile: "3g.40gb", Count: 1, Config: &driverconf.DRA{MIGDevice: true, Strategy: driverconf.MPS, MPS: &driverconf.Limits{ActiveThreadPercentage: driverconf.Some(50)}}}
-	got, err := c.Marshal()
+	c := &claim{name: "half", namespace: "ml", gpu: "A100-SXM4-80GB", profile: "3g.40gb", count: 1,
+		config: &driverconf.DRA{MIGDevice: true, Strategy: driverconf.MPS, MPS: &driverconf.Limits{ActiveThreadPercentage: driverconf.Some(50)}}}
+	for file, template := range map[string]bool{"testdata/claim.yaml": false, "testdata/claim-template.yaml": true} {
+		c.template = template
+		doc, err := c.node()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := yamlnode.Encode(nil, doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, file, got)
+	}
+	c.gpu, c.config = "x') || true (24GiB)", nil
+	doc, err := c.node()
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "testdata/claim.yaml", got)
-	c.Template = true
-	if got, err = c.Marshal(); err != nil {
-		t.Fatal(err)
-	}
-	golden.Check(t, "testdata/claim-template.yaml", got)
-	for name, x := range map[string]struct {
-		claim Claim
-		want  string
-	}{
-		"parameters of the other kind": {Claim{Name: "a", Profile: "1g.10gb", Config: &driverconf.DRA{Strategy: driverconf.MPS}}, "config: the driver ignores parameters of the other kind"},
-		"injection":                    {Claim{Name: "a", GPU: "x') || true || ('"}, `gpu: "x') || true || ('" is not a product name`},
-		"profile":                      {Claim{Name: "a", Profile: "1g.10gb' || 'x"}, "profile"},
-		"name":                         {Claim{Name: "A b"}, `name: "A b"`},
-		"count":                        {Claim{Name: "a", Count: -1}, "count: must be 1 or more"},
-		"config":                       {Claim{Name: "a", Config: &driverconf.DRA{Strategy: driverconf.MPS, MPS: &driverconf.Limits{PinnedMemory: 5}}}, "below 1Mi"},
-	} {
-		if b, err := x.claim.Marshal(); b != nil || !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), x.want) {
-			t.Errorf("%s: %q, %v", name, b, err)
-		}
+	if got, err := yamlnode.Encode(nil, doc); err != nil || !strings.Contains(string(got), `endsWith('x\') || true')`) {
+		t.Errorf("%s, %v", got, err)
 	}
 }
 
@@ -62,7 +58,7 @@ func TestDRASeats(t *testing.T) {
 `, sharing.MechanismMPS,
 		decision.LayoutResult{GPUs: 1, Tenants: []decision.TenantResult{{Workload: "a", Replicas: 2}, {Workload: "b", Replicas: 1}}},
 		decision.LayoutResult{GPUs: 1, Tenants: []decision.TenantResult{{Workload: "b", Replicas: 2}}})
-	s.opts = Options{Deliveries: []sharing.Delivery{sharing.DeliveryDRA}, Pods: map[string]PodOptions{"a": {ComputePercent: 33.3}, "b": {ComputePercent: 20}}}
+	s.opts = Options{Deliveries: []sharing.Delivery{sharing.DeliveryDRA}}
 	folder, err := s.build()
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +66,7 @@ func TestDRASeats(t *testing.T) {
 	golden.Check(t, "testdata/dra-seats.txt", dump(&Folder{Files: folder.Files}))
 	claims := find(t, folder, "dra/claims/p-mps.yaml")
 	// The daemon's defaults are the most that any tenant of the device may have.
-	for _, want := range []string{"defaultActiveThreadPercentage: 34", "defaultActiveThreadPercentage: 20", "defaultPinnedDeviceMemoryLimit: 12Gi"} {
+	for _, want := range []string{"name: p-mps-0", "name: p-mps-1", "defaultPinnedDeviceMemoryLimit: 12Gi"} {
 		if !strings.Contains(claims, want) {
 			t.Errorf("claims lack %q:\n%s", want, claims)
 		}

@@ -72,43 +72,6 @@ workloads:
 	// pods/embed.yaml
 }
 
-// A claim template for one MIG device for each pod.
-func ExampleClaim_Marshal() {
-	doc, err := manifest.Claim{Name: "small", Template: true, Profile: "1g.20gb"}.Marshal()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Print(string(doc))
-	// Output:
-	// apiVersion: resource.k8s.io/v1
-	// kind: ResourceClaimTemplate
-	// metadata:
-	//   name: small
-	// spec:
-	//   spec:
-	//     devices:
-	//       requests:
-	//         - name: mig
-	//           exactly:
-	//             deviceClassName: mig.nvidia.com
-	//             selectors:
-	//               - cel:
-	//                   expression: device.attributes['gpu.nvidia.com'].profile == '1g.20gb'
-	//             allocationMode: ExactCount
-	//             count: 1
-}
-
-// A pod's request to HAMi: 8 GiB and 30 % of one card.
-func ExampleHAMiShare_HAMiResources() {
-	s := manifest.HAMiShare{Memory: 8 * sharing.GiB, Cores: 30}
-	fmt.Println(s.HAMiResources(), s.HAMiAnnotations())
-	fmt.Println(s.VolcanoResources())
-	// Output:
-	// map[nvidia.com/gpu:1 nvidia.com/gpucores:30 nvidia.com/gpumem:8192] map[nvidia.com/vgpu-mode:hami-core]
-	// map[volcano.sh/vgpu-cores:30 volcano.sh/vgpu-memory:8192 volcano.sh/vgpu-number:1]
-}
-
 // What MPS needs besides the right to create pods.
 func ExamplePrivileges() {
 	for _, p := range manifest.Privileges(sharing.MechanismMPS) {

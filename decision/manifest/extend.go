@@ -21,7 +21,7 @@ type Group struct {
 }
 
 // Extension adds another program's documents to those of Build. Package addons
-// has Kueue's queues and the settings of NVIDIA's vGPU manager.
+// has Kueue's queues.
 type Extension interface {
 	// Documents returns files and warnings about a decision's groups. Its error
 	// should name every problem; it ends Build and matches ErrInvalid.
@@ -44,7 +44,7 @@ func (b *builder) extend(f *decision.Fleet) error {
 		g.view = &Group{GroupResult: g.GroupResult, Pool: g.pool, Key: g.key, Path: g.at,
 			Delivery: b.primary(g), Offers: offers}
 		for _, m := range g.members {
-			g.view.Namespaces = append(g.view.Namespaces, m.pod.Namespace)
+			g.view.Namespaces = append(g.view.Namespaces, m.space)
 		}
 		slices.Sort(g.view.Namespaces)
 		g.view.Namespaces = slices.Compact(g.view.Namespaces)

@@ -33,9 +33,9 @@ type member struct {
 	*decision.Decision
 	workload *decision.Workload
 	group    *group
-	name     string // the workload's, folded
-	at       string // where it stands in the result
-	pod      PodOptions
+	name     string        // the workload's, folded
+	at       string        // where it stands in the result
+	space    string        // namespace; "" leaves it out
 	memory   sharing.Bytes // the part of each GPU that a pod may use, in whole mebibytes; 0 sets no limit
 	percent  float64       // of a GPU's compute that a pod may use; 0 sets no limit
 	fraction float64       // the share of the GPU's memory that the framework was given and keeps; 0 computes one
@@ -43,17 +43,10 @@ type member struct {
 
 // file is the name under which the workload's documents are written.
 func (m *member) file() string {
-	if m.pod.Namespace == "" {
+	if m.space == "" {
 		return m.name
 	}
-	return m.pod.Namespace + "." + m.name
-}
-
-func (m *member) container() string {
-	if m.pod.Container != "" {
-		return m.pod.Container
-	}
-	return m.name
+	return m.space + "." + m.name
 }
 
 func (m *member) framework() decision.Framework {
@@ -145,28 +138,24 @@ func isVGPU(m sharing.Mechanism) bool {
 }
 
 // newMember ties a decision to its group and says what limits it implies.
-func newMember(d *decision.Decision, w *decision.Workload, g *group, name string, pod PodOptions) *member {
-	m := &member{Decision: d, workload: w, group: g, name: name, pod: pod, percent: pod.ComputePercent}
-	if m.pod.Namespace == "" {
-		m.pod.Namespace, _ = spaced(d.Workload)
-	}
+func newMember(d *decision.Decision, w *decision.Workload, g *group, name string) *member {
+	m := &member{Decision: d, workload: w, group: g, name: name}
+	m.space, _ = spaced(d.Workload)
 	if d.Mechanism != sharing.MechanismExclusive {
 		need := w.MemoryNeed()
 		m.memory = (need.Under(d.Mechanism) + sharing.MiB - 1) / sharing.MiB * sharing.MiB
 	}
-	if m.percent == 0 {
-		tenants := 1
-		for _, c := range d.Candidates {
-			if c.Chosen {
-				tenants = max(1, c.Tenants)
-			}
+	tenants := 1
+	for _, c := range d.Candidates {
+		if c.Chosen {
+			tenants = max(1, c.Tenants)
 		}
-		switch d.Mechanism {
-		case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
-			m.percent = float64(100 / tenants)
-		case sharing.MechanismMIGLikeEmulation:
-			m.percent = 100 / float64(tenants)
-		}
+	}
+	switch d.Mechanism {
+	case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
+		m.percent = float64(100 / tenants)
+	case sharing.MechanismMIGLikeEmulation:
+		m.percent = 100 / float64(tenants)
 	}
 	// Only on a GPU or slice of its own does the fraction stand; a share needs another.
 	if f, stated := m.framework().MemoryFraction.Get(); stated && (d.Mechanism == sharing.MechanismExclusive ||

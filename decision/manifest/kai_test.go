@@ -1,76 +1,47 @@
 package manifest
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-func ExampleKAIShare() {
-	s := KAIShare{Mode: KAIModeNvFractions, Memory: 20 * sharing.GiB, SMSharing: true, Container: "server"}
-	if err := s.Validate(); err != nil {
-		fmt.Println(err)
-		return
-	}
-	a := s.Annotations()
-	for _, k := range sortedKeys(a) {
-		fmt.Println(k+":", a[k])
-	}
-	// Output:
-	// nvidia.com/container.server.gpu-compute.mode: sm-sharing
-	// nvidia.com/container.server.gpu-memory.limit: 20480Mi
-	// nvidia.com/container.server.gpu-memory.request: 20480Mi
-}
-
+// What is written of a workload that shares a GPU is let in by KAI's admission, or refused with a reason.
 func TestKAIShare(t *testing.T) {
 	long := strings.Repeat("c", 35)
 	for _, c := range []struct {
-		name  string
-		share KAIShare
-		want  map[string]string // nil: refused
-		path  string
+		name   string
+		mode   KAIMode
+		m      sharing.Mechanism
+		memory sharing.Bytes
+		want   map[string]string // nil: refused
 	}{
-		{"fraction", KAIShare{Fraction: 0.5}, map[string]string{"gpu-fraction": "0.5"}, ""},
-		{"memory of a container", KAIShare{Memory: 2000 * sharing.MiB, Container: "side"}, map[string]string{"gpu-memory": "2000", "gpu-fraction-container-name": "side"}, ""},
-		{"rounded up, on two GPUs", KAIShare{Mode: KAIModeHAMiCore, Memory: sharing.MiB + 1, GPUs: 2}, map[string]string{"gpu-memory": "2", "gpu-fraction-num-devices": "2"}, ""},
-		{"may grow", KAIShare{Mode: KAIModeNvFractions, Memory: 4 * sharing.GiB, Limit: 8 * sharing.GiB, Container: "a"},
-			map[string]string{"nvidia.com/container.a.gpu-memory.request": "4096Mi", "nvidia.com/container.a.gpu-memory.limit": "8192Mi"}, ""},
-		{"fraction with a compute mode", KAIShare{Mode: KAIModeNvFractions, Fraction: 0.25, SMSharing: true, Container: "a"},
-			map[string]string{"gpu-fraction": "0.25", "gpu-fraction-container-name": "a", "nvidia.com/container.a.gpu-compute.mode": "sm-sharing"}, ""},
-		{"the longest name", KAIShare{Mode: KAIModeNvFractions, Memory: sharing.MiB, Container: long[1:]},
-			map[string]string{"nvidia.com/container." + long[1:] + ".gpu-memory.request": "1Mi", "nvidia.com/container." + long[1:] + ".gpu-memory.limit": "1Mi"}, ""},
-
-		{"nothing", KAIShare{}, nil, "fraction"},
-		{"a whole GPU", KAIShare{Fraction: 1}, nil, "fraction"},
-		{"a negative part", KAIShare{Fraction: -0.5}, nil, "fraction"},
-		{"both", KAIShare{Memory: sharing.GiB, Fraction: 0.5}, nil, "fraction"},
-		{"negative memory", KAIShare{Memory: -1}, nil, "memory"},
-		{"a limit before 0.18", KAIShare{Memory: 1, Limit: 2}, nil, "limit"},
-		{"a limit below", KAIShare{Mode: KAIModeNvFractions, Memory: 2, Limit: 1, Container: "a"}, nil, "limit"},
-		{"a compute mode before 0.18", KAIShare{Mode: KAIModeHAMiCore, Memory: 1, SMSharing: true}, nil, "sm_sharing"},
-		{"no container", KAIShare{Mode: KAIModeNvFractions, Memory: 1}, nil, "container"},
-		{"a long container", KAIShare{Mode: KAIModeNvFractions, Memory: 1, Container: long}, nil, "container"},
-		{"a mode of no version", KAIShare{Mode: 9, Memory: 1}, nil, "mode"},
+		{"side", KAIModeNotEnforced, sharing.MechanismTimeSlicing, 2000 * sharing.MiB, map[string]string{"gpu-memory": "2000", "gpu-fraction-container-name": "side"}},
+		{"a", KAIModeNvFractions, sharing.MechanismMPS, 4 * sharing.GiB, map[string]string{"nvidia.com/container.a.gpu-memory.request": "4096Mi",
+			"nvidia.com/container.a.gpu-memory.limit": "4096Mi", "nvidia.com/container.a.gpu-compute.mode": "sm-sharing"}},
+		{long[1:], KAIModeNvFractions, sharing.MechanismTimeSlicing, sharing.MiB, map[string]string{"nvidia.com/container." + long[1:] + ".gpu-memory.request": "1Mi",
+			"nvidia.com/container." + long[1:] + ".gpu-memory.limit": "1Mi"}},
+		{long, KAIModeNvFractions, sharing.MechanismTimeSlicing, sharing.MiB, nil},
+		{"unknown", KAIModeHAMiCore, sharing.MechanismTimeSlicing, 0, nil},
 	} {
-		err := c.share.Validate()
+		var p pod
+		m := member{Decision: &decision.Decision{Mechanism: c.m}, name: c.name, memory: c.memory, at: "result.decisions[0]"}
+		err := (&builder{opts: Options{KAIMode: c.mode}}).kaiPod(&p, &m)
 		if c.want == nil {
-			if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.path+": ") {
-				t.Errorf("%s: %v, want a problem at %s", c.name, err, c.path)
+			if err == nil || !strings.Contains(err.Error(), "result.decisions[0]") {
+				t.Errorf("%s: %v", c.name, err)
 			}
 			continue
 		}
-		got := c.share.Annotations()
-		if diff := gocmp.Diff(c.want, got); err != nil || diff != "" {
+		if diff := cmp.Diff(c.want, p.annotations); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", c.name, err, diff)
 		}
-		if why := kaiRefuses(got, []string{cmp.Or(c.share.Container, "first")}, nil); why != "" {
+		if why := kaiRefuses(p.annotations, []string{c.name}, p.limits); why != "" {
 			t.Errorf("%s: KAI's admission refuses it: %s", c.name, why)
 		}
 	}
@@ -201,12 +172,5 @@ func TestKAIModes(t *testing.T) {
 		if warned != want.warned || sm != want.mps || !header {
 			t.Errorf("%v: warned %v, sm-sharing %v, header %v", mode, warned, sm, header)
 		}
-	}
-	var m KAIMode
-	if err := m.UnmarshalText([]byte("NvFractions")); err != nil || m != KAIModeNvFractions || m.String() != "NvFractions" {
-		t.Errorf("%v, %v", m, err)
-	}
-	if b, err := KAIMode(9).MarshalText(); err == nil {
-		t.Errorf("%s", b)
 	}
 }

@@ -31,7 +31,7 @@ type pod struct {
 	env         []*yaml.Node
 	args        []string
 	limits      map[string]string
-	claim       *Claim
+	claim       *claim
 	header      []string
 }
 
@@ -39,25 +39,20 @@ func (p *pod) node(m *member) *yaml.Node {
 	var claims, podClaims any
 	if c := p.claim; c != nil {
 		source := "resourceClaimName"
-		if c.Template {
+		if c.template {
 			source = "resourceClaimTemplateName"
 		}
 		claims = yamlnode.List(yamlnode.Map("name", c.request()))
-		podClaims = yamlnode.List(yamlnode.Map("name", c.request(), source, c.Name))
+		podClaims = yamlnode.List(yamlnode.Map("name", c.request(), source, c.name))
 	}
-	// A patch must not touch the selector, which cannot be changed.
-	selector, labels := map[string]string{}, map[string]string{}
-	if m.pod.Image != "" {
-		selector["app"], labels["app"] = p.name, p.name
-	}
+	labels := map[string]string{}
 	if p.queue != "" {
 		labels["kai.scheduler/queue"] = p.queue
 	}
 	return yamlnode.Map("apiVersion", "apps/v1", "kind", "Deployment",
-		"metadata", labelled(p.name, m.pod.Namespace, p.labels),
+		"metadata", labelled(p.name, m.space, p.labels),
 		"spec", yamlnode.Map(
 			"replicas", p.replicas,
-			"selector", yamlnode.Map("matchLabels", selector),
 			"template", yamlnode.Map(
 				"metadata", yamlnode.Map("labels", labels, "annotations", p.annotations),
 				"spec", yamlnode.Map(
@@ -65,17 +60,14 @@ func (p *pod) node(m *member) *yaml.Node {
 					"nodeSelector", map[string]string{GroupLabel: m.group.key},
 					"resourceClaims", podClaims,
 					"containers", yamlnode.List(yamlnode.Map(
-						"name", m.container(), "image", yamlnode.Some(m.pod.Image), "args", slices.Concat(m.pod.Args, p.args),
-						"env", p.env, "resources", yamlnode.Map("limits", p.limits, "claims", claims)))))))
+						"name", m.name, "args", p.args, "env", p.env, "resources", yamlnode.Map("limits", p.limits, "claims", claims)))))))
 }
 
 // newPod returns the part that every delivery has in common.
 func (b *builder) newPod(m *member) *pod {
 	p := &pod{name: m.name, replicas: m.Replicas, args: b.fractionArgs(m)}
-	p.header = []string{fmt.Sprintf("%s: %v on the nodes of %s.", m.name, m.Mechanism, m.group.key)}
-	if m.pod.Image == "" {
-		p.header = append(p.header, "A patch: add the image, or apply it to the Deployment that has one.")
-	}
+	p.header = []string{fmt.Sprintf("%s: %v on the nodes of %s.", m.name, m.Mechanism, m.group.key),
+		"A patch: add the image, or apply it to the Deployment that has one."}
 	if len(p.args) > 0 {
 		p.header = append(p.header, "The list of arguments replaces the container's own: keep yours in it.")
 	}
@@ -109,10 +101,6 @@ func (b *builder) limitWarnings(m *member) {
 		b.warn(WarnNoMemoryLimit, m.name, source, "keep the framework's memory fraction below its share",
 			"time-slicing limits no memory: any tenant can take all of the GPU's")
 	}
-	if m.percent > 0 && !usesMPS(m.Mechanism) && !usesHAMi(m.Mechanism) {
-		b.warn(WarnComputeNotLimited, m.name, source, "leave it out", "%v takes no compute limit of %v%%", m.Mechanism,
-			m.percent)
-	}
 }
 
 // pods writes the workloads of a group for one delivery.
@@ -122,14 +110,8 @@ func (b *builder) pods(g *group, d sharing.Delivery, first bool) error {
 		p.labels = b.extraLabels(g, d)
 		var err error
 		switch d {
-		case sharing.DeliveryHAMi:
-			s := m.share()
-			p.limits, p.annotations, err = s.HAMiResources(), s.HAMiAnnotations(), s.Validate()
-			b.graphsWarning(m)
-		case sharing.DeliveryVolcano:
-			s := m.share()
-			p.scheduler = "volcano"
-			p.limits, p.annotations, err = s.VolcanoResources(), s.VolcanoAnnotations(), s.Validate()
+		case sharing.DeliveryHAMi, sharing.DeliveryVolcano:
+			m.share(p, d)
 			b.graphsWarning(m)
 		case sharing.DeliveryKAI:
 			err = b.kaiPod(p, m)

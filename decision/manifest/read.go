@@ -83,24 +83,14 @@ func (b *builder) read(f *decision.Fleet, l *problem.List) {
 			gpu, _ := sharing.LookupGPU(fleetPools[d.Pool].GPU)
 			g = &group{GroupResult: decision.GroupResult{Mechanism: d.Mechanism}, pool: fleetPools[d.Pool], gpu: gpu}
 			g.model, _ = mig.Lookup(gpu.Name)
-			b.members = append(b.members, newMember(d, w, g, names[d.Workload], PodOptions{}))
+			b.members = append(b.members, newMember(d, w, g, names[d.Workload]))
 		case g == nil:
 			l.Addf(fmt.Sprintf("result.decisions[%d].pool", i), "", "no group of pool %q shares by %v", d.Pool, d.Mechanism)
 		case slices.Contains(b.groups, g):
-			m := newMember(d, w, g, names[d.Workload], b.opts.Pods[d.Workload])
+			m := newMember(d, w, g, names[d.Workload])
 			m.at = fmt.Sprintf("result.decisions[%d]", i)
 			g.members, b.members = append(g.members, m), append(b.members, m)
 		}
-	}
-	for _, name := range sortedKeys(b.opts.Pods) {
-		if fleetWorkloads[name] != nil {
-			continue
-		}
-		remedy := "name one of the fleet"
-		if near := problem.Nearest(name, sortedKeys(fleetWorkloads)); near != "" {
-			remedy = fmt.Sprintf("did you mean %q?", near)
-		}
-		l.Addf("options.pods."+name, remedy, "the fleet has no such workload")
 	}
 }
 
@@ -165,15 +155,9 @@ func (m *member) check(l *problem.List) {
 	l.If(len(m.name) > 63 || len(m.name) > 56 && shared(m.Mechanism), m.at+".workload",
 		"shorten the workload's name to 56 characters",
 		"%q, with the number of a shared device, makes a label of more than 63", m.Workload)
-	at := "options.pods." + m.Workload
-	if m.pod.Namespace != "" {
-		checkName(l, at+".namespace", m.pod.Namespace)
+	if m.space != "" {
+		checkName(l, m.at+".workload", m.space)
 	}
-	if m.pod.Container != "" {
-		checkName(l, at+".container", m.pod.Container)
-	}
-	p := m.pod.ComputePercent
-	l.If(!(p >= 0 && p <= 100), at+".compute_percent", "", "must be above 0 and at most 100, not %v", p)
 	l.If(shared(m.Mechanism) && m.gpus() > 1, m.at+".gpus", "give the workload whole GPUs",
 		"%d shared GPUs are no more than one: replicas may land on the same GPU", m.gpus())
 	if m.group.key != "" && usesMIG(m.Mechanism) && !slices.ContainsFunc(m.group.Layouts,

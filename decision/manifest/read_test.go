@@ -38,12 +38,6 @@ func (s *scene) group(pool string, m sharing.Mechanism) *decision.GroupResult {
 	return nil
 }
 
-func (s *scene) pod(name string, change func(*PodOptions)) {
-	p := s.opts.Pods[name]
-	change(&p)
-	s.opts.Pods[name] = p
-}
-
 const mixedFleet = `
 version: v1
 pools:
@@ -58,11 +52,11 @@ pools:
   - {name: lab, gpu: L40S, count: 1}
   - {name: hub, gpu: L40S, count: 1, gpus_per_node: 1}
 workloads:
-  - {name: chat, kind: online-inference, memory: 18GiB, framework: {name: vllm}}
-  - {name: search, kind: online-inference, memory: 30GiB, framework: {name: tgi, memory_fraction: 0.9}}
+  - {name: ml/chat, kind: online-inference, memory: 18GiB, framework: {name: vllm}}
+  - {name: ml/search, kind: online-inference, memory: 30GiB, framework: {name: tgi, memory_fraction: 0.9}}
   - {name: train, kind: training, memory: 70GiB}
-  - {name: embed, kind: online-inference, memory: 19968MiB, framework: {name: vllm}}
-  - {name: rerank, kind: online-inference, memory: 9728MiB, framework: {name: sglang, processes: 2}}
+  - {name: ml/embed, kind: online-inference, memory: 19968MiB, framework: {name: vllm}}
+  - {name: search/rerank, kind: online-inference, memory: 9728MiB, framework: {name: sglang, processes: 2}}
   - {name: nest, kind: online-inference, memory: 14848MiB, framework: {name: vllm}}
   - {name: notebook, kind: notebook, memory: 3GiB, framework: {name: vllm}}
   - {name: on, kind: online-inference, memory: 8GiB, framework: {name: vllm, cuda_graphs: true}}
@@ -81,26 +75,17 @@ func mixed(t testing.TB) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scene{fleet: f, result: &decision.Result{}, opts: Options{
-		Pods: map[string]PodOptions{
-			"chat":   {Namespace: "ml", Image: "vllm/vllm-openai:v0.11.0", Args: []string{"--model", "m"}},
-			"search": {Namespace: "ml"},
-			"embed":  {Namespace: "ml", ComputePercent: 30},
-			"rerank": {Namespace: "search"},
-			"nest":   {ComputePercent: 50},
-			"on":     {ComputePercent: 30},
-		},
-	}}
+	s := &scene{fleet: f, result: &decision.Result{}}
 	runs := func(pool, workload string, m sharing.Mechanism, replicas int, profile string) {
 		s.result.Decisions = append(s.result.Decisions, decision.Decision{Workload: workload, Pool: pool, Mechanism: m, Replicas: replicas, GPUs: 1, Profile: profile,
 			Candidates: []decision.Candidate{{Chosen: true, Tenants: 2}}})
 	}
-	runs("prod", "chat", sharing.MechanismMIG, 13, "1g.20gb")
-	runs("prod", "search", sharing.MechanismMIG, 1, "3g.40gb")
+	runs("prod", "ml/chat", sharing.MechanismMIG, 13, "1g.20gb")
+	runs("prod", "ml/search", sharing.MechanismMIG, 1, "3g.40gb")
 	runs("prod", "train", sharing.MechanismExclusive, 1, "")
 	s.result.Decisions[2].GPUs = 2
-	runs("serve", "embed", sharing.MechanismMPS, 4, "")
-	runs("serve", "rerank", sharing.MechanismMPS, 2, "")
+	runs("serve", "ml/embed", sharing.MechanismMPS, 4, "")
+	runs("serve", "search/rerank", sharing.MechanismMPS, 2, "")
 	runs("nested", "nest", sharing.MechanismMIGWithMPS, 4, "3g.40gb")
 	runs("dev", "notebook", sharing.MechanismTimeSlicing, 16, "")
 	runs("edge", "on", sharing.MechanismHAMi, 4, "")
@@ -120,14 +105,14 @@ func mixed(t testing.TB) *scene {
 	instance := func(profile, workload string, replicas int) decision.InstanceResult {
 		return decision.InstanceResult{Profile: profile, Workload: workload, Replicas: replicas}
 	}
-	chat := instance("1g.20gb", "chat", 1)
+	chat := instance("1g.20gb", "ml/chat", 1)
 	nest := instance("3g.40gb", "nest", 2)
 	pool("prod",
 		decision.GroupResult{Mechanism: sharing.MechanismMIG, GPUs: 4, Layouts: []decision.LayoutResult{
 			{GPUs: 3, Instances: []decision.InstanceResult{chat, chat, chat, chat}},
-			{GPUs: 1, Instances: []decision.InstanceResult{instance("3g.40gb", "search", 1), chat}}}},
+			{GPUs: 1, Instances: []decision.InstanceResult{instance("3g.40gb", "ml/search", 1), chat}}}},
 		tenants(sharing.MechanismExclusive, 2, decision.TenantResult{Workload: "train", Replicas: 1}))
-	pool("serve", tenants(sharing.MechanismMPS, 2, decision.TenantResult{Workload: "embed", Replicas: 2}, decision.TenantResult{Workload: "rerank", Replicas: 1}))
+	pool("serve", tenants(sharing.MechanismMPS, 2, decision.TenantResult{Workload: "ml/embed", Replicas: 2}, decision.TenantResult{Workload: "search/rerank", Replicas: 1}))
 	pool("nested", decision.GroupResult{Mechanism: sharing.MechanismMIGWithMPS, GPUs: 1, Layouts: []decision.LayoutResult{{GPUs: 1, Instances: []decision.InstanceResult{nest, nest}}}})
 	pool("dev", tenants(sharing.MechanismTimeSlicing, 4, decision.TenantResult{Workload: "notebook", Replicas: 4}))
 	pool("edge", tenants(sharing.MechanismHAMi, 8, decision.TenantResult{Workload: "on", Replicas: 1}),
@@ -150,14 +135,9 @@ func TestBuildRefuses(t *testing.T) {
 	}{
 		"fleet": {func(s *scene) { s.fleet.Pools[0].Count = 0 }, []string{"pools[0].count"}},
 		"another fleet": {func(s *scene) { s.fleet.Pools[1].Name, s.fleet.Workloads[0].Name = "x", "y" },
-			[]string{`result.pools[1].pool: the fleet has no pool "serve"`, `result.decisions[0].workload: the fleet has no workload "chat"`}},
-		"names": {func(s *scene) {
-			s.pod("chat", func(p *PodOptions) { p.Namespace = "../x" })
-			s.pod("embed", func(p *PodOptions) { p.Container = "a/b\nc" })
-		}, []string{`options.pods.chat.namespace: "../x"`, `options.pods.embed.container: "a/b\nc"`}},
-		"nobody": {func(s *scene) {
-			s.opts.Pods["chut"] = PodOptions{}
-		}, []string{`options.pods.chut: the fleet has no such workload (did you mean "chat"?)`}},
+			[]string{`result.pools[1].pool: the fleet has no pool "serve"`, `result.decisions[0].workload: the fleet has no workload "ml/chat"`}},
+		"namespace": {func(s *scene) { s.fleet.Workloads[0].Name, s.result.Decisions[0].Workload = "Ml/chat", "Ml/chat" },
+			[]string{`result.decisions[0].workload: "Ml" is not a Kubernetes name`}},
 		"long workload": {func(s *scene) {
 			long := strings.Repeat("a", 60)
 			s.workload("notebook").Name, s.result.Decisions[6].Workload = long, long
@@ -174,7 +154,6 @@ func TestBuildRefuses(t *testing.T) {
 		"not MIG":     {func(s *scene) { s.fleet.Pools[0].GPU = "L40S" }, []string{"result.pools[0].groups[0]: "}},
 		"profile":     {func(s *scene) { s.result.Decisions[0].Profile = "1g.10gb" }, []string{`result.decisions[0].profile: no GPU of prod-mig has an instance "1g.10gb"`}},
 		"two shared":  {func(s *scene) { s.result.Decisions[6].GPUs = 2 }, []string{"result.decisions[6].gpus: 2 shared GPUs are no more than one"}},
-		"percent":     {func(s *scene) { s.pod("embed", func(p *PodOptions) { p.ComputePercent = 101 }) }, []string{"options.pods.embed.compute_percent"}},
 		"options": {func(s *scene) {
 			s.opts.OperatorNamespace, s.opts.Deliveries = "Nope", []sharing.Delivery{sharing.DeliveryBare, 99}
 		}, []string{`operator_namespace: "Nope"`, "deliveries[0]: bare has no documents", "deliveries[1]"}},

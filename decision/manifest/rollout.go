@@ -75,7 +75,7 @@ type groupPage struct {
 	GPUs, Nodes    int
 	Kinds          []nodeKind
 	Labels         []string
-	VGPU, Conf     string // the type of a virtual GPU, and the file for the host
+	VGPU           string // the type of a virtual GPU
 	Offers         string // of nvidia.com/gpu by a node
 	Split          int    // of a GPU under HAMi
 	Rights         []Privilege
@@ -84,7 +84,6 @@ type groupPage struct {
 // workloadPage says how to apply a workload's documents; without a file there are none.
 type workloadPage struct {
 	Name, File, Claims string
-	Patch              bool
 	Mechanism          sharing.Mechanism
 }
 
@@ -98,7 +97,7 @@ func (b *builder) rollout() *rolloutPage {
 		p.Groups = append(p.Groups, b.groupPage(g, "NODE"))
 	}
 	for _, m := range b.members {
-		w := workloadPage{Name: m.name, File: "pods/" + m.file() + ".yaml", Patch: m.pod.Image == "", Mechanism: m.Mechanism}
+		w := workloadPage{Name: m.name, File: "pods/" + m.file() + ".yaml", Mechanism: m.Mechanism}
 		switch b.primary(m.group) {
 		case sharing.DeliveryBare:
 			w.File = ""
@@ -118,9 +117,6 @@ func (b *builder) groupPage(g *group, node string) groupPage {
 	p.Labels = sortedKeys(b.nodeLabels(g, p.Kinds[0]))
 	if isVGPU(g.Mechanism) {
 		p.VGPU = g.pool.VGPUType
-		if conf := "vgpu/" + g.key + ".conf"; slices.ContainsFunc(b.Files, func(f File) bool { return f.Path == conf }) {
-			p.Conf = conf
-		}
 	}
 	times := 1
 	if shared(g.Mechanism) {
