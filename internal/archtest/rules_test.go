@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"timeslice":          {"sharing"},
 	"telemetry":          {"sharing"},
 	"telemetry/account": {
-		"cost", "mps", "sharing", "telemetry", "telemetry/container", "telemetry/ledger", "telemetry/serving",
+		"cost", "mig", "mps", "sharing", "telemetry", "telemetry/container", "telemetry/ledger", "telemetry/serving",
 	},
 	"telemetry/container":     {},
 	"telemetry/ledger":        {"cost", "sharing", "telemetry/container"},

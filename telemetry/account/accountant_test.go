@@ -476,6 +476,26 @@ func TestInstances(t *testing.T) {
 	b.want("tenant/web/c 3.0", "execution-idle/web/c 1.3", "held-idle/train/c 2.9", "idle/ 2.9")
 }
 
+// TestInstancesOfAnA30: it has four compute slices and not seven, and no counters.
+func TestInstancesOfAnA30(t *testing.T) {
+	b := newBench(t)
+	b.devs[0].mig, b.devs[0].Name = sharing.AnswerYes, "NVIDIA A30"
+	b.given = []container.Allocation{{Pod: train, Devices: []container.Device{{UUID: "MIG-a"}}}}
+	b.o.Holders.ask(t.Context(), time.Second)
+	for range 10 {
+		b.at += time.Second
+		x := telemetry.Sample{Groups: telemetry.GroupsFast}
+		x.Set(telemetry.MetricPowerWatts, 200)
+		b.sample(&x)
+	}
+	x := telemetry.Sample{Groups: telemetry.GroupGPM}
+	for i, uuid := range []string{"MIG-a", "MIG-b"} {
+		x.Instances = append(x.Instances, telemetry.Instance{ID: i + 1, UUID: uuid, ComputeSlices: telemetry.Some(2)})
+	}
+	b.sample(&x)
+	b.want("tenant/train/c 5.0", "unattributed/ 5.0")
+}
+
 // TestAnotherRun: time between two runs and its energy are nobody's.
 func TestAnotherRun(t *testing.T) {
 	b := newBench(t)

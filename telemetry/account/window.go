@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
@@ -170,6 +171,9 @@ func sorted(claims map[claimKey]*ledger.Claim) []ledger.Claim {
 // instancesOf makes the claims of a GPU in MIG mode: one for each instance, or
 // several where pods share it, with a part of its slices.
 func (a *Accountant) instancesOf(d *device, held map[container.Pod][]container.Device, w *ledger.Window) {
+	if model, err := mig.Lookup(d.Name); err == nil {
+		w.ComputeSlices = model.ComputeSlices
+	}
 	for i := range d.instances {
 		in := &d.instances[i]
 		c := ledger.Claim{Slices: in.ComputeSlices.Or(0)}
