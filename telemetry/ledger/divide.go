@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -11,9 +10,9 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// DefaultSpread is the default of Window.Spread. The GPU time of a token in one
-// batch differs about eight times between models of 1 and 8 billion parameters.
-const DefaultSpread = 8
+// spread bounds how many times as much GPU time a token of one client takes as another's under MPS: the GPU time of a
+// token in one batch differs about eight times between models of 1 and 8 billion parameters.
+const spread = 8
 
 // Window holds the observations of a GPU over a stretch of time.
 type Window struct {
@@ -36,11 +35,6 @@ type Window struct {
 	// The driver charges each sample to the one process that ran at its instant, so that the figures of several
 	// processes have the error of a draw: twice its standard deviation widens the bounds.
 	Samples float64
-	// SMBusy is the share of SMs that were busy, from 0 to 1, which bounds clients of MPS by their limits.
-	SMBusy Optional[float64]
-	// Spread bounds, under MPS, how many times as much GPU time a token of one
-	// client takes as another's. 0 is DefaultSpread.
-	Spread float64
 	// ComputeSlices is the GPU's number of them under MIG. 0 is 7; an A30 has 4.
 	ComputeSlices int
 	// Claims are those who used the GPU or were given it.
@@ -60,8 +54,6 @@ type Claim struct {
 	Busy Optional[float64]
 	// Tokens counts those that it served in that time, for MPS.
 	Tokens Optional[float64]
-	// Limit is its active thread limit under MPS, from 0 to 1; 0 for none.
-	Limit float64
 	// Slices is the number of compute slices of its instance under MIG.
 	Slices int
 	// Overhead says that it is no tenant but the mechanism's own process.
@@ -77,15 +69,12 @@ func (w *Window) check() error {
 	}
 	probs.If(w.Length < 0, "length", "use 0 or more", "%v", w.Length)
 	fraction("busy", w.Busy.Or(0))
-	fraction("sm_busy", w.SMBusy.Or(0))
 	fraction("switch_share", w.SwitchShare)
 	probs.If(!(w.Samples >= 0) || math.IsInf(w.Samples, 0), "samples", "use 0 or more", "%v samples", w.Samples)
 	probs.If(w.Slots < 0 || w.ComputeSlices < 0, "slots", "use 0 or more", "a count below zero")
-	probs.If(w.Spread != 0 && !(w.Spread >= 1 && !math.IsInf(w.Spread, 0)), "spread", "use 1 or more", "%v", w.Spread)
 	for i, c := range w.Claims {
 		at := fmt.Sprintf("claims[%d]", i)
 		fraction(at+".busy", c.Busy.Or(0))
-		fraction(at+".limit", c.Limit)
 		t := c.Tokens.Or(0)
 		probs.If(!(t >= 0) || math.IsInf(t, 0), at+".tokens", "use 0 or more", "%v tokens", t)
 		probs.If(c.Held < 0 || c.Slices < 0, at, "use 0 or more", "a count below zero")
@@ -108,7 +97,6 @@ func Divide(w Window) ([]Part, error) {
 	if err := w.check(); err != nil {
 		return nil, err
 	}
-	w.Spread = cmp.Or(w.Spread, DefaultSpread)
 	d := &division{w: &w}
 	switch w.Mechanism {
 	case sharing.MechanismMIG, sharing.MechanismMIGWithMPS:

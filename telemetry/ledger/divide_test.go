@@ -69,12 +69,10 @@ func TestDivide(t *testing.T) {
 			[]string{"execution-idle/a 10.00 derived", "execution-idle/b 10.00 derived", "tenant/a 40.00 [0.00 80.00] prior", "tenant/b 40.00 [0.00 80.00] prior"}},
 		"together, one alone": {Window{Mechanism: mps, Busy: Some(0.8), Claims: []Claim{{Pod: a, Resident: true}, {Resident: true, Overhead: true}}},
 			[]string{"execution-idle/a 20.00 measured", "tenant/a 80.00 measured"}},
-		"together, tokens": {Window{Mechanism: mps, Busy: Some(1.0), Spread: 2, Claims: []Claim{{Pod: a, Resident: true, Tokens: Some(300.0)}, {Pod: b, Resident: true, Tokens: Some(100.0)}}},
-			[]string{"tenant/a 75.00 [60.00 85.71] derived", "tenant/b 25.00 [14.29 40.00] derived"}},
+		"together, tokens": {Window{Mechanism: mps, Busy: Some(1.0), Claims: []Claim{{Pod: a, Resident: true, Tokens: Some(300.0)}, {Pod: b, Resident: true, Tokens: Some(100.0)}}},
+			[]string{"tenant/a 75.00 [27.27 96.00] derived", "tenant/b 25.00 [4.00 72.73] derived"}},
 		"together, tokens of one are not known": {Window{Mechanism: mps, Busy: Some(1.0), Claims: []Claim{{Pod: a, Resident: true, Tokens: Some(300.0)}, {Pod: b, Resident: true}}},
 			[]string{"tenant/a 50.00 [0.00 100.00] prior", "tenant/b 50.00 [0.00 100.00] prior"}},
-		"together, limits": {Window{Mechanism: mps, Busy: Some(1.0), SMBusy: Some(0.8), Claims: []Claim{{Pod: a, Resident: true, Limit: 0.2}, {Pod: b, Resident: true, Limit: 0.7}}},
-			[]string{"tenant/a 25.00 [12.50 25.00] prior", "tenant/b 75.00 [75.00 87.50] prior"}},
 		"instances": {Window{Mechanism: mig, Claims: []Claim{{Pod: a, Resident: true, Held: 1, Slices: 3, Busy: Some(0.5)}, {Pod: b, Held: 1, Slices: 2, Busy: Some(0.0)}, {Slices: 1, Busy: Some(0.0)}}},
 			[]string{"execution-idle/a 21.43 measured", "held-idle/b 28.57 measured", "idle/ 14.29 measured", "idle/ 14.29 measured", "tenant/a 21.43 measured", "tenant/b 0.00 measured"}},
 		"instances without counters": {Window{Mechanism: mig, ComputeSlices: 4, Claims: []Claim{{Pod: a, Held: 1, Slices: 2}, {Slices: 1}}},
@@ -95,11 +93,11 @@ func TestDivide(t *testing.T) {
 func TestBadWindows(t *testing.T) {
 	nan := 0.0
 	nan /= nan
-	_, err := Divide(Window{Length: -1, Busy: Some(1.2), SwitchShare: nan, Spread: 0.5, Claims: []Claim{{Busy: Some(-0.1), Tokens: Some(-1.0), Limit: 50, Held: -1}}})
+	_, err := Divide(Window{Length: -1, Busy: Some(1.2), SwitchShare: nan, Claims: []Claim{{Busy: Some(-0.1), Tokens: Some(-1.0), Held: -1}}})
 	if !errors.Is(err, ErrInput) {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"length", "busy: 1.2", "switch_share", "spread", "claims[0].busy", "claims[0].tokens", "claims[0].limit"} {
+	for _, want := range []string{"length", "busy: 1.2", "switch_share", "claims[0].busy", "claims[0].tokens"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
@@ -113,10 +111,10 @@ func FuzzDivide(f *testing.F) {
 	f.Fuzz(func(t *testing.T, length int64, mechanism uint8, busy, u, v float64, n uint8) {
 		w := Window{Length: time.Duration(length), Mechanism: sharing.Mechanism(mechanism % 13), SwitchShare: 0.07}
 		if busy == busy {
-			w.Busy, w.SMBusy = Some(busy), Some(v)
+			w.Busy = Some(busy)
 		}
 		for i := range n % 9 {
-			c := Claim{Pod: container.Pod{Name: fmt.Sprint(i % 4)}, Resident: i%3 > 0, Held: int(i % 2), Slices: int(i), Limit: v, Tokens: Some(u * 100)}
+			c := Claim{Pod: container.Pod{Name: fmt.Sprint(i % 4)}, Resident: i%3 > 0, Held: int(i % 2), Slices: int(i), Tokens: Some(v * 100)}
 			if i%5 > 0 {
 				c.Busy = Some(u)
 			}

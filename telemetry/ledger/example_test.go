@@ -47,7 +47,7 @@ func Example() {
 func ExampleDivide() {
 	a, b := container.Pod{Name: "a"}, container.Pod{Name: "b"}
 	parts, _ := ledger.Divide(ledger.Window{
-		Length: time.Minute, Mechanism: sharing.MechanismMPS, Busy: ledger.Some(1.0), Spread: 2,
+		Length: time.Minute, Mechanism: sharing.MechanismMPS, Busy: ledger.Some(1.0),
 		Claims: []ledger.Claim{
 			{Pod: a, Resident: true, Tokens: ledger.Some(9000.0)},
 			{Pod: b, Resident: true, Tokens: ledger.Some(3000.0)},
@@ -57,8 +57,8 @@ func ExampleDivide() {
 		fmt.Println(p.Pod.Name, p.Time, "between", p.Low.Round(time.Second), "and", p.High.Round(time.Second), p.Basis)
 	}
 	// Output:
-	// a 45s between 36s and 51s derived
-	// b 15s between 9s and 24s derived
+	// a 45s between 16s and 58s derived
+	// b 15s between 2s and 44s derived
 }
 
 // A ledger that was killed after half a minute goes on two minutes later: what

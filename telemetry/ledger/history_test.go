@@ -117,10 +117,9 @@ func (w *world) divide(m sharing.Mechanism, length time.Duration) []Part {
 	win := Window{Length: length, Mechanism: m, Slots: w.rng.IntN(5), SwitchShare: 0.07, Powered: sharing.Answer(w.rng.IntN(3))}
 	if w.rng.IntN(4) > 0 {
 		win.Busy = Some(w.rng.Float64())
-		win.SMBusy = Some(w.rng.Float64())
 	}
 	for range w.rng.IntN(5) {
-		c := Claim{Resident: w.rng.IntN(2) == 0, Held: w.rng.IntN(2), Slices: 1 + w.rng.IntN(3), Limit: float64(w.rng.IntN(3)) / 2, Overhead: w.rng.IntN(9) == 0}
+		c := Claim{Resident: w.rng.IntN(2) == 0, Held: w.rng.IntN(2), Slices: 1 + w.rng.IntN(3), Overhead: w.rng.IntN(9) == 0}
 		if w.rng.IntN(6) > 0 {
 			n := w.rng.IntN(40)
 			c.Pod = container.Pod{Namespace: fmt.Sprint("ns", n%3), Name: fmt.Sprint("pod", n), Container: fmt.Sprint("c", w.rng.IntN(2))}

@@ -148,77 +148,13 @@ func (d *division) together() {
 		c := &w.Claims[i]
 		part, low, high := 1/float64(len(clients)), 0.0, 1.0
 		if tokens {
-			// Its tokens took a Spread-th to Spread times as much as the others'.
+			// Its tokens took an eighth of the others' time to eight times as much.
 			t := c.Tokens.Or(0)
 			part = t / total
-			low = t / (t + w.Spread*(total-t))
-			high = w.Spread * t / (w.Spread*t + total - t)
+			low = t / (t + spread*(total-t))
+			high = spread * t / (spread*t + total - t)
 		}
-		low, high = d.limited(i, clients, low, high)
-		part = min(max(part, low), high)
 		d.between(tenantOf(c), c.Pod, basis, [3]float64{busy * low, busy * part, busy * high})
-	}
-	d.fit(busy, len(clients))
-}
-
-// limited narrows a client's bounds by what the active thread limits leave it:
-// no more than its own, no less than what the others' leave over.
-func (d *division) limited(i int, clients []int, low, high float64) (float64, float64) {
-	sm, ok := d.w.SMBusy.Get()
-	if !ok || sm <= 0 {
-		return low, high
-	}
-	others := 0.0
-	for _, j := range clients {
-		if j != i {
-			others += limitOf(&d.w.Claims[j])
-		}
-	}
-	mostly := min(1, limitOf(&d.w.Claims[i])/sm)
-	least := max(0, 1-others/sm)
-	if least > mostly { // the limits don't hold: they say nothing
-		return low, high
-	}
-	narrowLow, narrowHigh := max(low, least), min(high, mostly)
-	if narrowLow > narrowHigh { // tokens and limits disagree: limits are enforced
-		return least, mostly
-	}
-	return narrowLow, narrowHigh
-}
-
-func limitOf(c *Claim) float64 {
-	if c.Limit == 0 {
-		return 1
-	}
-	return c.Limit
-}
-
-// fit moves the last n shares, within their bounds, until they add up to busy.
-func (d *division) fit(busy float64, n int) {
-	last := d.shares[len(d.shares)-n:]
-	sum := 0.0
-	for _, s := range last {
-		sum += s.value
-	}
-	room := func(s *share) float64 {
-		if sum < busy {
-			return s.high - s.value
-		}
-		return s.value - s.low
-	}
-	total := 0.0
-	for i := range last {
-		total += room(&last[i])
-	}
-	if total <= 0 {
-		return // what is missing is unattributed
-	}
-	move := (busy - sum) / max(total, math.Abs(busy-sum))
-	for i := range last {
-		s := &last[i]
-		by := move * room(s)
-		s.value += by
-		d.given += by
 	}
 }
 
