@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"errors"
+	"math"
 
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/optional"
@@ -76,7 +77,7 @@ const (
 var (
 	precisionNames = enum.Of[Precision](ErrUnknownName, "precision", "", "fp32", "fp16", "bf16", "fp8", "int8", "fp4",
 		"int4")
-	halfBytes = [...]int64{0, 8, 4, 4, 2, 2, 1, 1}
+	halfBytes = [math.MaxUint8 + 1]int64{0, 8, 4, 4, 2, 2, 1, 1} // 0 = not known
 )
 
 // Criterion is one respect in which candidates are scored.

@@ -19,12 +19,8 @@ func (w *Workload) MemoryNeed() gate.MemoryNeed {
 	}
 	var n gate.MemoryNeed
 	gpus := int64(max(1, w.GPUs))
-	half := int64(0)
-	if int(w.Model.Weights) < len(halfBytes) {
-		half = halfBytes[w.Model.Weights]
-	}
 	// Parameters are at most 1e14, so the product stays far below 2^63.
-	n.Weights = sharing.Bytes((w.Model.Parameters*half/2+gpus-1)/gpus) + w.adapterMemory()/sharing.Bytes(gpus)
+	n.Weights = sharing.Bytes((w.Model.Parameters*halfBytes[w.Model.Weights]/2+gpus-1)/gpus) + w.adapterMemory()/sharing.Bytes(gpus)
 	if kv, stated := w.Model.KVCache.Get(); stated {
 		n.KVCache = kv
 	} else {
@@ -64,10 +60,7 @@ func (m *LanguageModel) KVPerToken() (sharing.Bytes, bool) {
 	if !a || !b || !c {
 		return 0, false
 	}
-	half := halfBytes[PrecisionFP16]
-	if m.KVDtype != PrecisionUnknown && int(m.KVDtype) < len(halfBytes) {
-		half = halfBytes[m.KVDtype]
-	}
+	half := halfBytes[cmp.Or(m.KVDtype, PrecisionFP16)]
 	return sharing.Bytes(2 * int64(layers) * int64(heads) * int64(dim) * half / 2), true
 }
 
@@ -159,7 +152,7 @@ func (w *Workload) Reads() (least, most, layers float64) {
 	return m.WeightBytes(m.ActiveParameters()), m.WeightBytes(m.Parameters) + cache, m.Depth()
 }
 
-// WeightBytes returns the memory of so many of a model's parameters.
+// WeightBytes returns the bytes that so many of a model's parameters take; 0 where their precision is not known.
 func (m *LanguageModel) WeightBytes(parameters int64) float64 {
 	return float64(parameters) * float64(halfBytes[m.Weights]) / 2
 }

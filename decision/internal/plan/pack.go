@@ -22,6 +22,7 @@ func has(members []Member, w int) bool {
 	return slices.ContainsFunc(members, func(m Member) bool { return m.Workload == w })
 }
 
+// SortMembers puts members in the order of their workloads, in place.
 func SortMembers(ms []Member) {
 	slices.SortFunc(ms, func(a, b Member) int { return a.Workload - b.Workload })
 }

@@ -119,6 +119,7 @@ type Planner struct {
 	Gambles    [][]Choice // by workload: choices that keep its objectives in part of what may be the case
 }
 
+// GroupKey names a group: the index of a pool and the mechanism that some of its GPUs run.
 type GroupKey struct {
 	Pool      int
 	Mechanism sharing.Mechanism
@@ -222,6 +223,7 @@ func (pl *Planner) Plan(trust fleet.Trust) error {
 	return pl.arrange()
 }
 
+// Neighbours counts the replicas that could stand beside one of workload w's on a GPU of pool p, both by index.
 func (pl *Planner) Neighbours(w, p int) gate.Neighbours {
 	return pl.Trust.Neighbours(w, pl.Workloads[w], pl.Pools[p].Pool.Name)
 }
@@ -321,6 +323,7 @@ func (g *Group) busiest() int {
 	return n
 }
 
+// GroupKeys returns the keys of the groups there are, by pool and then by mechanism.
 func (pl *Planner) GroupKeys() []GroupKey {
 	return slices.SortedFunc(maps.Keys(pl.Groups), func(a, b GroupKey) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Mechanism, b.Mechanism))

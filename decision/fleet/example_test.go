@@ -1,0 +1,69 @@
+package fleet_test
+
+import (
+	"fmt"
+
+	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// One error names everything that is wrong with a file, where it stands and what to write instead.
+func ExampleParseFleet() {
+	_, err := fleet.ParseFleet([]byte(`
+version: v1
+pools:
+  - {name: prod, gpu: A100-80GB-SXM9, count: 4}
+workloads:
+  - {name: chat, kind: online-inference, replicas: {min: 4, max: 2}, gpu_busy: 20, memory: 20GiB}
+`))
+	fmt.Println(err)
+	// Output:
+	// pools[0].gpu: sharing: unknown GPU "A100-80GB-SXM9"; did you mean "A100 80GB PCIe", "A100-SXM4-80GB" or "H100 80GB HBM3"?
+	// workloads[0].replicas: min 4 is above max 2 (min is at most max)
+	// workloads[0].gpu_busy: 20 is out of range (use a share between 0 and 1, for example 0.25)
+}
+
+// What does a 70B model take of each of the two GPUs that it is spread over? Half of its weights, half of the KV cache
+// of the requests that it holds at once, and a CUDA context.
+func ExampleWorkload_MemoryNeed() {
+	w := fleet.Workload{Kind: fleet.KindOnlineInference, GPUs: 2, Model: &fleet.LanguageModel{
+		Parameters: 70.6e9, Weights: fleet.PrecisionFP8,
+		Layers: fleet.Some(80), KVHeads: fleet.Some(8), HeadDim: fleet.Some(128),
+	}, Load: &fleet.Traffic{RequestsPerS: 2, InputTokens: fleet.Some(1500), OutputTokens: fleet.Some(200)}}
+	need := w.MemoryNeed()
+	fmt.Println("fp8 weights:", need.Weights, "+", need.KVCache, "+", need.Context, "=", need.Total)
+	w.Model.Weights = fleet.PrecisionBF16
+	need = w.MemoryNeed()
+	fmt.Println("bf16 weights:", need.Weights, "+", need.KVCache, "+", need.Context, "=", need.Total)
+	// Output:
+	// fp8 weights: 32.88GiB + 9.6GiB + 512MiB = 42.97GiB
+	// bf16 weights: 65.75GiB + 9.6GiB + 512MiB = 75.85GiB
+}
+
+// The stated shape gives the KV cache exactly: how many tokens of an 8B model with grouped queries fit 16 GiB?
+func ExampleLanguageModel_KVPerToken() {
+	m := fleet.LanguageModel{Parameters: 8.03e9, Weights: fleet.PrecisionBF16,
+		Layers: fleet.Some(32), KVHeads: fleet.Some(8), HeadDim: fleet.Some(128)}
+	for _, m.KVDtype = range []fleet.Precision{fleet.PrecisionFP16, fleet.PrecisionFP8} {
+		if each, stated := m.KVPerToken(); stated {
+			fmt.Println(m.KVDtype, each, "a token:", int64(16*sharing.GiB/each), "tokens")
+		}
+	}
+	// Output:
+	// fp16 128KiB a token: 131072 tokens
+	// fp8 64KiB a token: 262144 tokens
+}
+
+// A fleet that a program makes is checked as a file is.
+func ExampleFleet_Validate() {
+	f := fleet.Fleet{Version: "v1",
+		Pools:     []fleet.Pool{{Name: "lab", GPU: "L40S", Count: 2}},
+		Workloads: []fleet.Workload{{Name: "notebooks", Kind: fleet.KindNotebook, Pool: "labs"}},
+	}
+	fmt.Println(f.Validate())
+	f.Workloads[0].Pool = "lab"
+	fmt.Println(f.Validate())
+	// Output:
+	// workloads[0].pool: there is no pool "labs" (did you mean "lab"?)
+	// <nil>
+}
