@@ -55,23 +55,11 @@ type configFile struct {
 
 type configTenant struct {
 	Tenant
-	Holds   *float64       `yaml:"holds"`
-	Command string         `yaml:"command"`
-	Pod     string         `yaml:"pod"` // NAMESPACE/POD/CONTAINER
-	Profile *configProfile `yaml:"profile"`
-	Expect  []float64      `yaml:"expect_tpot_ms"` // low, high
-}
-
-// configProfile names one of the profiles as a tenant's.
-type configProfile struct {
-	Model       string  `yaml:"model,required"`
-	Slots       int     `yaml:"slots"`
-	SMPercent   float64 `yaml:"sm_percent"`
-	Variant     string  `yaml:"variant"`
-	Concurrency int     `yaml:"concurrency"`
-	Rate        float64 `yaml:"rate"`
-	Prompt      int     `yaml:"prompt"`
-	Output      int     `yaml:"output"`
+	Holds   *float64            `yaml:"holds"`
+	Command string              `yaml:"command"`
+	Pod     string              `yaml:"pod"`            // NAMESPACE/POD/CONTAINER
+	Profile *profile.ProfileRef `yaml:"profile"`        // as a fleet file names it
+	Expect  []float64           `yaml:"expect_tpot_ms"` // low, high
 }
 
 // tenantName keeps log lines, environments and the paths of the Kubernetes API whole.
@@ -228,22 +216,11 @@ func (r *reading) predictions(f *configFile) {
 		if t.Profile == nil {
 			continue
 		}
-		server, load := t.Profile.key()
+		server, load := t.Profile.Server, t.Profile.Load
 		r.c.Tenants[i].Server, r.c.Tenants[i].Load = server, load
 		if _, err := r.c.Profiles.Solo(server, load); err != nil {
 			r.Addf(fmt.Sprintf("tenants[%d].profile", i),
 				"measure it alone, or leave profile out: its usual latency is then learnt", "%v", err)
 		}
 	}
-}
-
-func (p *configProfile) key() (profile.Server, profile.Load) {
-	server := profile.Server{Model: p.Model, Variant: p.Variant}
-	if p.Slots > 0 {
-		server.Slots = profile.Some(p.Slots)
-	}
-	if p.SMPercent > 0 {
-		server.SMPercent = profile.Some(p.SMPercent)
-	}
-	return server, profile.Load{Concurrency: p.Concurrency, Rate: p.Rate, Prompt: p.Prompt, Output: p.Output}
 }

@@ -9,7 +9,7 @@ import (
 // A configuration or an error comes of any text.
 func FuzzConfig(f *testing.F) {
 	for _, s := range []string{"", "gpus: [{index: 0, mechanism: mps}]\ntenants: [{name: a, kind: batch, gpu: 0, command: x}]", "gpus: null", "tenants: [{holds: .nan, tpot_ms: .inf, expect_tpot_ms: [.nan, 1]}]",
-		"hooks: {reap: [\"\"], x: null}", "gpus: [{index: -1}, {index: 99999999999}]", "a: &a [*a]", "\x00", "tenants: [{profile: {model: m, slots: -1, rate: .inf}}]"} {
+		"hooks: {reap: [\"\"], x: null}", "gpus: [{index: -1}, {index: 99999999999}]", "a: &a [*a]", "\x00", "tenants: [{profile: {server: {model: m, slots: -1}, load: {rate: .inf}}}]"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -43,7 +43,7 @@ hooks: {keep: [x], reap: []}
 tenants:
 - {name: "a b", kind: batch, gpu: 7, holds: 2, tpot_ms: -1, expect_tpot_ms: [3], probe: {url: x}}
 - {name: s, kind: online-inference, gpu: 0}
-- {name: s, kind: online-inference, gpu: 0, probe: {url: "http://x"}, profile: {model: m, rate: 1, prompt: 2, output: 3}}
+- {name: s, kind: online-inference, gpu: 0, probe: {url: "http://x"}, profile: {server: {model: m}, load: {rate: 1, prompt: 2, output: 3}}}
 `, []string{"gpus[1].index", "policy", "hooks.keep", "hooks.reap", "tenants[0].name",
 			"tenants[0].gpu", "tenants[0].holds", "tenants[0].tpot_ms", "tenants[0].expect_tpot_ms", "tenants[0].probe.url",
 			"tenants[1]: nothing tells its latency", "tenants[0]: nothing tells which processes", "tenants[2].name", "tenants[2].profile"}},

@@ -166,8 +166,7 @@ func newState() state {
 // OpenLog opens or makes the audit log at path and its state in path.state. What was being tried when the program
 // ended is recorded as unfinished. Where the state is missing beside a log, cannot be read, or is older than the
 // log or newer by more than an entry, Stopped says so and an Actor does nothing; acknowledge, which is for a person
-// who has looked, makes the state anew from the log. What a stopped log was to record waits in path.withheld and is
-// recorded then, with its times.
+// who has looked, makes the state anew from the log. A stopped log records nothing.
 func OpenLog(path string, acknowledge bool) (*Log, error) {
 	l := &Log{path: path, now: time.Now}
 	entries, tail, err := readLog(path)
@@ -206,29 +205,10 @@ func OpenLog(path string, acknowledge bool) (*Log, error) {
 			Error: "the program ended while this was tried: it may have done all, a part or nothing of it",
 		})
 	}
-	if err == nil {
-		err = l.takeUp()
-	}
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
-}
-
-// takeUp records what waited while the log was stopped.
-func (l *Log) takeUp() error {
-	entries, _, err := readLog(l.path + ".withheld")
-	for i := range entries {
-		if err == nil && entries[i].Event != "" {
-			err = l.write(entries[i])
-		}
-	}
-	if err == nil {
-		if err = os.Remove(l.path + ".withheld"); errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-	}
-	return err
 }
 
 // load reads the state and holds it against the log. It returns what is wrong.
@@ -317,25 +297,19 @@ func (l *Log) begin(r Rules, c *Config) error {
 	return l.write(AuditEntry{Event: EventBegin, Rules: rules})
 }
 
-// write records an entry: in the state, which is replaced whole, and then in the log; while the log is stopped, in
-// a file beside it. An entry without a time is of now.
+// write records an entry of now: in the state, which is replaced whole, and then in the log; nowhere while that is
+// stopped.
 func (l *Log) write(e AuditEntry) error {
+	if l.stopped != "" {
+		return nil
+	}
 	if e.Seq = 1; l.state.Entry != nil {
 		e.Seq = l.state.Entry.Seq + 1
 	}
-	if e.Time.IsZero() {
-		e.Time = l.now().UTC()
-	}
+	e.Time = l.now().UTC()
 	line, err := json.Marshal(&e)
 	if err != nil {
 		return fmt.Errorf("guard: audit log: %w", err)
-	}
-	if l.stopped != "" {
-		waiting, err := os.OpenFile(l.path+".withheld", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
-		if err != nil {
-			return fmt.Errorf("guard: %w", err)
-		}
-		return errors.Join(appendLine(waiting, line), waiting.Close())
 	}
 	l.state.apply(&e)
 	if err := l.save(); err != nil {

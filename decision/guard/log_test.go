@@ -157,7 +157,7 @@ func lives(t *testing.T, windows int, seed uint64) (log string, acts int) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	begin := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	var s *scene
-	at, waiting := time.Duration(0), 0 // proposals while the log was stopped
+	at := time.Duration(0)
 	config := &Config{Reap: true, Tenants: []Tenant{{Name: "c/book", MayReap: true}}}
 	a := &Actor{Apply: true, Kill: filepath.Join(t.TempDir(), "stop")}
 	a.try = func(_ context.Context, p *Proposal) error {
@@ -176,15 +176,7 @@ func lives(t *testing.T, windows int, seed uint64) (log string, acts int) {
 		if a.Log != nil {
 			a.Log.Close()
 		}
-		waited, _, err := readLog(path + ".withheld")
-		if err != nil {
-			t.Fatal(err)
-		}
 		a.Log = open(t, path, acknowledge)
-		if a.Log.Stopped() == "" {
-			waits(t, path, waited, waiting)
-			waiting = 0
-		}
 		born := begin.Add(at)
 		s = newScene(t, nil)
 		s.untold, s.rules.Budget = true, 2
@@ -261,9 +253,6 @@ func lives(t *testing.T, windows int, seed uint64) (log string, acts int) {
 			heard = append(heard, p)
 		}
 		why, before := a.Log.Stopped(), acts
-		if why != "" {
-			waiting += len(heard)
-		}
 		if err := carryOut(heard); err != nil {
 			t.Fatal(err)
 		}
@@ -277,31 +266,7 @@ func lives(t *testing.T, windows int, seed uint64) (log string, acts int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(path + ".withheld"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("seed %d: what waited is not recorded: %v", seed, err)
-	}
 	return string(data), acts
-}
-
-// waits checks that a number of proposals waited, and that all that did is in the
-// log now.
-func waits(t *testing.T, path string, waited []AuditEntry, proposals int) {
-	t.Helper()
-	entries, _, err := readLog(path)
-	if err != nil || len(entries) < len(waited) {
-		t.Fatal(len(entries), len(waited), err)
-	}
-	for i, e := range entries[len(entries)-len(waited):] {
-		if w := waited[i]; e.Event != w.Event || !e.Time.Equal(w.Time) || e.Target != w.Target || e.Withheld != w.Withheld {
-			t.Errorf("%+v waited, and %+v is in the log", w, e)
-		}
-		if e.Event != EventBegin {
-			proposals--
-		}
-	}
-	if proposals != 0 {
-		t.Errorf("%d proposals withheld while the log was stopped did not wait", proposals)
-	}
 }
 
 func checkHistories(t *testing.T, windows, each int) {

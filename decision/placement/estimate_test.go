@@ -123,8 +123,8 @@ func TestMixOrderDoesNotMatter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ma.Kinds() != mb.Kinds() || ma.Kinds() > len(requests) {
-		t.Fatalf("%d and %d kinds", ma.Kinds(), mb.Kinds())
+	if len(ma.kinds) != len(mb.kinds) || len(ma.kinds) > len(requests) {
+		t.Fatalf("%d and %d kinds", len(ma.kinds), len(mb.kinds))
 	}
 	pa, pb := NewCotenant(ma), NewCotenant(mb)
 	for i := range pa.runs {

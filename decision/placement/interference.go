@@ -2,7 +2,6 @@ package placement
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -256,14 +255,14 @@ type Models struct {
 	gpus      map[string]*calibrated
 
 	mu   sync.RWMutex
-	kept map[groupKey]groupAnswer
+	kept map[groupKey][]predict.Prediction // by the order of the key; nil where there is none
 }
 
 type calibrated struct {
 	number    uint8
 	predictor predict.Predictor
 	solos     []profile.Solo // by workload number
-	why       []error        // instead of a solo
+	measured  []bool         // likewise: there is a solo
 }
 
 const (
@@ -279,18 +278,12 @@ type groupKey struct {
 	tenants   [maxTenantsPredicted]uint16
 }
 
-// groupAnswer is by the order of the key; why says that there is none.
-type groupAnswer struct {
-	predictions []predict.Prediction
-	why         error
-}
-
 // NewModels returns the predictions for workloads by the names that requests use. A workload without a profile on a
-// GPU model is no error: it is unknown there, and Why says so. The error is an ErrInvalid that names every problem.
+// GPU model is no error: it is unknown there. The error is an ErrInvalid that names every problem.
 func NewModels(workloads map[string]profile.ProfileRef, gpus ...Calibrated) (*Models, error) {
 	var l problem.List
 	m := &Models{workloads: map[string]uint16{}, names: slices.Sorted(maps.Keys(workloads)),
-		gpus: map[string]*calibrated{}, kept: map[groupKey]groupAnswer{}}
+		gpus: map[string]*calibrated{}, kept: map[groupKey][]predict.Prediction{}}
 	if len(workloads) > 1<<16-2 {
 		l.Addf("workloads", "", "%d are over the limit of %d", len(workloads), 1<<16-2)
 	}
@@ -313,11 +306,10 @@ func NewModels(workloads map[string]profile.ProfileRef, gpus ...Calibrated) (*Mo
 			l.Addf(path+".Profiles", "measure the workloads alone", "there are none")
 		default:
 			c := &calibrated{number: uint8(i), predictor: g.Predictor, solos: make([]profile.Solo, len(m.names)),
-				why: make([]error, len(m.names))}
+				measured: make([]bool, len(m.names))}
 			for k, name := range m.names {
-				if c.solos[k], c.why[k] = g.Profiles.Solo(workloads[name].Server, workloads[name].Load); c.why[k] != nil {
-					c.why[k] = fmt.Errorf("%s: %w", name, c.why[k])
-				}
+				solo, err := g.Profiles.Solo(workloads[name].Server, workloads[name].Load)
+				c.solos[k], c.measured[k] = solo, err == nil
 			}
 			m.gpus[g.Model] = c
 		}
@@ -343,45 +335,19 @@ func (m *Models) predict(out []*predict.Prediction, gpu string, mechanism sharin
 	method predict.Method) []*predict.Prediction {
 	key, ok := m.key(gpu, mechanism, group)
 	key.method = method
-	var a groupAnswer
+	var a []predict.Prediction
 	if ok {
 		a = m.answer(gpu, mechanism, &key, len(group))
 	}
 	for _, name := range group {
-		if a.predictions == nil {
+		if a == nil {
 			out = append(out, nil)
 			continue
 		}
 		at, _ := slices.BinarySearch(key.tenants[:len(group)], m.workloads[name])
-		out = append(out, &a.predictions[at])
+		out = append(out, &a[at])
 	}
 	return out
-}
-
-// Why returns the reason why nothing is predicted for a group; nil where something is. The error names every tenant
-// without a profile; predict.ErrNoProfile, ErrOtherGPU and ErrUnpredictable are in its tree.
-func (m *Models) Why(gpu string, mechanism sharing.Mechanism, group []string) error {
-	c := m.gpus[gpu]
-	if c == nil {
-		return fmt.Errorf("placement: nothing was measured on a GPU of model %q", gpu)
-	}
-	var errs []error
-	for _, name := range group {
-		if k, ok := m.workloads[name]; !ok {
-			errs = append(errs, fmt.Errorf("placement: %w: %q is no workload that was named", profile.ErrNoProfile, name))
-		} else if c.why[k-1] != nil {
-			errs = append(errs, fmt.Errorf("placement: %w", c.why[k-1]))
-		}
-	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
-	}
-	key, ok := m.key(gpu, mechanism, group)
-	key.method = predict.MethodClosedForm
-	if !ok {
-		return fmt.Errorf("placement: groups of 1 to %d tenants are predicted, not of %d", maxTenantsPredicted, len(group))
-	}
-	return m.answer(gpu, mechanism, &key, len(group)).why
 }
 
 // key sorts a group; false when one of it can't be predicted.
@@ -393,7 +359,7 @@ func (m *Models) key(gpu string, mechanism sharing.Mechanism, group []string) (g
 	key := groupKey{gpu: c.number, mechanism: uint8(mechanism)}
 	for i, name := range group {
 		k, ok := m.workloads[name]
-		if !ok || c.why[k-1] != nil {
+		if !ok || !c.measured[k-1] {
 			return groupKey{}, false
 		}
 		at := i
@@ -405,8 +371,8 @@ func (m *Models) key(gpu string, mechanism sharing.Mechanism, group []string) (g
 	return key, true
 }
 
-// answer predicts for a group, or remembers.
-func (m *Models) answer(gpu string, mechanism sharing.Mechanism, key *groupKey, n int) groupAnswer {
+// answer predicts for a group, or remembers; nil where it cannot.
+func (m *Models) answer(gpu string, mechanism sharing.Mechanism, key *groupKey, n int) []predict.Prediction {
 	m.mu.RLock()
 	a, ok := m.kept[*key]
 	m.mu.RUnlock()
@@ -418,8 +384,9 @@ func (m *Models) answer(gpu string, mechanism sharing.Mechanism, key *groupKey, 
 	for i, k := range key.tenants[:n] {
 		solos[i] = c.solos[k-1]
 	}
-	if a.predictions, a.why = c.predictor.Predict(mechanism, solos, key.method); a.why != nil {
-		a.predictions = nil
+	a, err := c.predictor.Predict(mechanism, solos, key.method)
+	if err != nil {
+		a = nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -112,9 +112,6 @@ func (m *Mix) kind(r *Request) kind {
 	return k
 }
 
-// Kinds returns how many different kinds of request the mix has.
-func (m *Mix) Kinds() int { return len(m.kinds) }
-
 // model returns the bit of a node's GPU model.
 func (m *Mix) model(v *View) uint64 {
 	if len(m.models) == 0 {

@@ -130,12 +130,6 @@ func (s *Snapshot) Len() int { return s.len }
 // Name returns the name of node i.
 func (s *Snapshot) Name(i int) string { return s.node(i).name }
 
-// Node returns the index of the node of a name.
-func (s *Snapshot) Node(name string) (int, bool) {
-	i, ok := s.index[name]
-	return i, ok
-}
-
 // View returns what is free on node i. It is read-only.
 func (s *Snapshot) View(i int) *View { return &s.node(i).view }
 

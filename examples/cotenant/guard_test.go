@@ -107,7 +107,7 @@ func TestGuardExample(t *testing.T) {
 		t.Fatal(code, errs)
 	}
 	dir := t.TempDir()
-	for _, file := range []string{"profiles: rows.json", "predictor: predictor.json", "profile: {model: 3b"} {
+	for _, file := range []string{"profiles: rows.json", "predictor: predictor.json", "profile: {server: {model: 3b"} {
 		if !strings.Contains(out, file) {
 			t.Errorf("no %q", file)
 		}

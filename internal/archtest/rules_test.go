@@ -80,7 +80,7 @@ var allowed = map[string][]string{
 		"decision", "decision/gate", "decision/migrate", "mig", "mps", "sharing", "sharing/driverconf",
 	},
 	"decision/manifest/addons":         {"decision", "decision/manifest", "sharing"},
-	"decision/manifest/routers":        {"decision/manifest", "sharing"},
+	"decision/manifest/routers":        {"decision/manifest", "decision/predict/serving", "sharing"},
 	"decision/discover/kube":           {},
 	"decision/discover/internal/nvsmi": {"sharing", "telemetry"},
 	"decision/discover/internal/usage": {"sharing", "telemetry"},

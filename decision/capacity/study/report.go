@@ -14,6 +14,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/capacity"
 	"github.com/cotenant/cotenant/decision/manifest/routers"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 )
 
 // Report is a search's result with the question it answers.
@@ -294,7 +295,7 @@ func (r *Report) WriteRouters(dir string) error {
 	if r.Chosen == nil {
 		return nil
 	}
-	var policy routers.Policy // of one replica each, any does
+	var policy serving.RoutePolicy // of one replica each, any does
 	if r.Chosen.Router != "none" {
 		if err := policy.UnmarshalText([]byte(r.Chosen.Router)); err != nil {
 			return err

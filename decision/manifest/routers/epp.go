@@ -1,13 +1,13 @@
 package routers
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 )
 
@@ -30,7 +30,6 @@ const (
 	pluginQueue    = "queue-scorer"
 	pluginKV       = "kv-cache-utilization-scorer"
 	pluginPrefix   = "prefix-cache-scorer"
-	pluginLoRA     = "lora-affinity-scorer"
 	pluginActive   = "active-request-scorer"
 	pluginSession  = "session-affinity-scorer"
 	pluginMax      = "max-score-picker"
@@ -42,6 +41,7 @@ const (
 	pluginMetrics  = "metrics-data-source"
 	pluginExtract  = "core-metrics-extractor"
 	eppPort        = 9002
+	blockTokens    = 16 // of the servers' prefix cache, vLLM's default
 	eppConfigFile  = "router-plugins.yaml"
 	configAPI      = "llm-d.ai/v1alpha1"           // of EndpointPickerConfig
 	objectiveAPI   = "llm-d.ai/v1alpha2"           // of InferenceObjective
@@ -51,66 +51,56 @@ const (
 	gatewayVersion = "v1.6.0"  // of the Gateway API inference extension, whose pool is written
 )
 
-// adapters adds the scorer that keeps an adapter where it is loaded.
-func (p *Pool) adapters(s []scorer) []scorer {
-	if len(p.Adapters) > 0 {
-		s = append(s, scorer{kind: pluginLoRA, weight: 1})
-	}
-	return s
+// choices are llm-d's scorers of a policy, the policy that stands for one that it lacks, and what one needs beside the
+// documents. A policy without scorers draws a server.
+var choices = map[serving.RoutePolicy]struct {
+	scorers []scorer
+	instead serving.RoutePolicy // the zero policy, which llm-d lacks, where it is the same
+	needs   string
+	remedy  string
+}{
+	serving.RoutePolicyRoundRobin:    {instead: serving.RoutePolicyRandom},
+	serving.RoutePolicyLeastRequests: {scorers: []scorer{{kind: pluginActive, weight: 1}}},
+	serving.RoutePolicyPowerOfTwo: {scorers: []scorer{{kind: pluginActive, weight: 1}},
+		instead: serving.RoutePolicyLeastRequests},
+	serving.RoutePolicySession: {scorers: []scorer{{kind: pluginSession, weight: 3}, {kind: pluginActive, weight: 1}},
+		needs:  "llm-d's session affinity goes by the header x-session-token, which the router sets in its answer",
+		remedy: "let the clients send it back with the next turn"},
+	serving.RoutePolicyPrefixApproximate: {scorers: []scorer{{kind: pluginPrefix, weight: 3},
+		{kind: pluginActive, weight: 1}}},
+	serving.RoutePolicyPrefixExact: {scorers: []scorer{precise, {kind: pluginQueue, weight: 1}}, needs: kvEvents,
+		remedy: kvRemedy},
+	serving.RoutePolicyKVAware: {scorers: []scorer{precise, {kind: pluginKV, weight: 2}, {kind: pluginQueue, weight: 1}},
+		needs: kvEvents, remedy: kvRemedy},
 }
 
-// simple gives a picker the profile of a policy that looks at no request's text, and
-// answers false for the others; least are the scorers of the least busy server.
-func (c *picker) simple(p *Pool, least []scorer, nearest func(taken string)) bool {
-	last := scorer{kind: pluginMax}
-	switch p.Policy {
-	case PolicyRandom, PolicyRoundRobin:
-		least, last.kind = nil, pluginRandom
-	case PolicyLeastRequests, PolicyPowerOfTwo:
-	default:
-		return false
-	}
-	switch p.Policy {
-	case PolicyRoundRobin:
-		nearest("random")
-	case PolicyPowerOfTwo:
-		nearest("least-requests")
-	}
-	c.profile = append(p.adapters(least), last)
-	return true
-}
+// precise scores by the exact prefix index.
+var precise = scorer{pluginPrefix, 3, yamlnode.Map("prefixMatchInfoProducerName", pluginPrecise)}
+
+const (
+	kvEvents = "the exact prefix index is fed by the servers' KV cache events, and tokenises prompts by asking a server " +
+		"of the model at localhost:8000"
+	kvRemedy = "start the servers with KV cache events, and the router's tokenizer sidecar"
+)
 
 // llmdPicker is the configuration of llm-d's endpoint picker.
 func (b *builder) llmdPicker(p *Pool) picker {
-	c := picker{before: []scorer{{kind: pluginSingle}}}
-	nearest := func(taken string) {
-		b.unlike(WarnPolicy, p, fmt.Sprintf("llm-d's router has no %v policy; its configuration takes %s", p.Policy,
-			taken), "plan with a policy that it has")
+	c, choice := picker{before: []scorer{{kind: pluginSingle}}}, choices[p.Policy]
+	if choice.instead != serving.RoutePolicyRoundRobin {
+		b.unlike(WarnPolicy, p, fmt.Sprintf("llm-d's router has no %v policy; its configuration takes %v", p.Policy,
+			choice.instead), "plan with a policy that it has")
 	}
-	if c.simple(p, []scorer{{kind: pluginActive, weight: 1}}, nearest) {
-		return c
+	if choice.needs != "" {
+		b.unlike(WarnNeeds, p, choice.needs, choice.remedy)
 	}
-	switch p.Policy {
-	case PolicySessionAffinity:
-		b.unlike(WarnNeeds, p,
-			"llm-d's session affinity goes by the header x-session-token, which the router sets in its answer",
-			"let the clients send it back with the next turn")
-		c.profile = p.adapters([]scorer{{kind: pluginSession, weight: 3}, {kind: pluginActive, weight: 1}})
-	case PolicyPrefixApproximate:
-		c.profile = p.adapters([]scorer{{kind: pluginPrefix, weight: 3}, {kind: pluginActive, weight: 1}})
-	case PolicyPrefixExact, PolicyKVAware:
+	if choice.needs == kvEvents {
 		c.precise(p)
-		b.unlike(WarnNeeds, p,
-			"the exact prefix index is fed by the servers' KV cache events, and tokenises prompts by asking a server of the "+
-				"model at localhost:8000",
-			"start the servers with KV cache events, and the router's tokenizer sidecar")
-		c.profile = []scorer{{pluginPrefix, 3, yamlnode.Map("prefixMatchInfoProducerName", pluginPrecise)}}
-		if p.Policy == PolicyKVAware {
-			c.profile = append(c.profile, scorer{kind: pluginKV, weight: 2})
-		}
-		c.profile = p.adapters(append(c.profile, scorer{kind: pluginQueue, weight: 1}))
 	}
-	c.profile = append(c.profile, scorer{kind: pluginMax})
+	last := scorer{kind: pluginMax}
+	if len(choice.scorers) == 0 {
+		last.kind = pluginRandom
+	}
+	c.profile = append(slices.Clone(choice.scorers), last)
 	return c
 }
 
@@ -121,7 +111,7 @@ func (c *picker) precise(p *Pool) {
 			yamlnode.Map("url", "http://localhost:8000"))},
 		scorer{kind: pluginNotify}, scorer{kind: pluginMetrics}, scorer{kind: pluginExtract},
 		scorer{kind: pluginPrecise, params: yamlnode.Map("tokenProcessorConfig", yamlnode.Map("blockSize",
-			cmp.Or(p.BlockTokens, 16)))})
+			blockTokens))})
 	source := func(of, extractor string) *yaml.Node {
 		return yamlnode.Map("pluginRef", of, "extractors", yamlnode.List(yamlnode.Map("pluginRef", extractor)))
 	}
@@ -155,16 +145,16 @@ func (c picker) text() (string, error) {
 // configuration in llm-d's, which has them since the extension's v1.6.
 func (b *builder) inferenceExtension(p *Pool, config string) error {
 	docs := []*yaml.Node{
-		yamlnode.Map("apiVersion", poolAPI, "kind", "InferencePool", "metadata", p.metadata(p.Name),
+		yamlnode.Map("apiVersion", poolAPI, "kind", "InferencePool", "metadata", yamlnode.Map("name", p.Name),
 			"spec", yamlnode.Map(
-				"selector", yamlnode.Map("matchLabels", p.Labels), "targetPorts", portList(p.ports()),
+				"selector", yamlnode.Map("matchLabels", p.Labels), "targetPorts", ports(),
 				"endpointPickerRef", yamlnode.Map("kind", "Service", "name", p.Name+"-epp", "port", yamlnode.Map("number", eppPort),
 					"failureMode", "FailOpen"))),
-		yamlnode.ConfigMap(p.Name+"-epp", yamlnode.Some(p.Namespace), map[string]string{eppConfigFile: config}),
+		yamlnode.ConfigMap(p.Name+"-epp", yamlnode.Some(""), map[string]string{eppConfigFile: config}),
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Priorities)) {
 		docs = append(docs, yamlnode.Map("apiVersion", objectiveAPI, "kind", "InferenceObjective",
-			"metadata", p.metadata(name), "spec",
+			"metadata", yamlnode.Map("name", name), "spec",
 			yamlnode.Map("poolRef", yamlnode.Map("group", poolGroup, "kind", "InferencePool", "name",
 				p.Name), "priority", p.Priorities[name])))
 	}
@@ -183,7 +173,7 @@ func (b *builder) llmdValues(p *Pool, config string) error {
 		objectives = append(objectives, yamlnode.Map("name", name, "priority", p.Priorities[name]))
 	}
 	values := yamlnode.Map(
-		"modelServers", yamlnode.Map("type", "vllm", "protocol", "http", "targetPorts", portList(p.ports()), "matchLabels",
+		"modelServers", yamlnode.Map("type", "vllm", "protocol", "http", "targetPorts", ports(), "matchLabels",
 			p.Labels),
 		"inferencePool", yamlnode.Map("create", true, "failureMode", "FailOpen"),
 		"epp", yamlnode.Map("pluginsConfigFile", eppConfigFile, "pluginsCustomConfig", yamlnode.Map(eppConfigFile,

@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"github.com/cotenant/cotenant/decision/manifest/routers"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 )
 
 // The router's side of an arrangement, and what a router lacks.
 func ExampleBuild() {
 	folder, err := routers.Build([]routers.Pool{{
-		Name: "chat", Model: "llama-8b", Labels: map[string]string{"app": "chat"}, Policy: routers.PolicyRoundRobin,
+		Name: "chat", Model: "llama-8b", Labels: map[string]string{"app": "chat"}, Policy: serving.RoutePolicyRoundRobin,
 		Priorities: map[string]int{"interactive": 10},
 	}})
 	if err != nil {

@@ -14,46 +14,22 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision/manifest"
-	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Policy names the way in which a router chooses among a model's replicas. The zero value is
-// PolicyRoundRobin. The texts are those of package predict's policies.
-type Policy uint8
-
-// The policies.
-const (
-	PolicyRoundRobin Policy = iota
-	PolicyRandom
-	PolicyLeastRequests
-	PolicyPowerOfTwo
-	PolicySessionAffinity
-	PolicyPrefixApproximate // by what the router itself sent where
-	PolicyPrefixExact       // by what the servers say they hold
-	PolicyKVAware           // by what the servers hold, and how full they are
-)
-
-var policies = enum.Of[Policy](manifest.ErrInvalid, "router policy", "round-robin", "random", "least-requests",
-	"power-of-two",
-	"session", "prefix-approximate", "prefix-exact", "kv-aware")
-
 // Pool is one model's replicas and the router in front of them.
 type Pool struct {
-	Name      string // a DNS label: the pool's, and that of its releases
-	Namespace string // "" leaves it out
-	Model     string // the name that the servers know the model by
-	// Labels select the servers' pods.
-	Labels   map[string]string
-	Ports    []int // those on which the servers of a pod listen, at most 8; nil means 8000
-	Policy   Policy
-	Adapters []string // the names of the LoRA adapters that the servers offer
+	Name  string // a DNS label: the pool's, and that of its releases
+	Model string // the name that the servers know the model by
+	// Labels select the servers' pods, which listen on port 8000.
+	Labels map[string]string
+	Policy serving.RoutePolicy
 	// Priorities are the classes of requests that the router tells apart, by the
 	// names of their objectives: a higher one is served first when the pool is full.
-	Priorities  map[string]int
-	BlockTokens int // the size of a block of the servers' prefix cache; 0 means 16, vLLM's
+	Priorities map[string]int
 	// Servers describes the servers that the production stack starts; nil leaves its values out, since
 	// its chart starts servers and router together.
 	Servers *StackServers
@@ -136,8 +112,6 @@ var (
 func (p *Pool) check(l *problem.List, at string) {
 	l.If(!releaseName.MatchString(p.Name), at+".name", "use at most 53 lower-case letters, digits and dashes", "is %q",
 		problem.Clip(p.Name))
-	l.If(p.Namespace != "" && !releaseName.MatchString(p.Namespace), at+".namespace",
-		"use lower-case letters, digits and dashes", "is %q", problem.Clip(p.Namespace))
 	l.If(p.Model == "", at+".model", "write the name that the servers know it by", "missing")
 	l.If(len(p.Labels) == 0, at+".labels", "write the labels of the servers' pods", "missing")
 	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
@@ -146,18 +120,8 @@ func (p *Pool) check(l *problem.List, at string) {
 		l.If(bad, fmt.Sprintf("%s.labels[%s]", at, problem.Clip(key)), "use a Kubernetes label and value", "%q is refused",
 			problem.Clip(value))
 	}
-	l.If(len(p.Ports) > 8, at+".ports", "give at most 8", "%d", len(p.Ports))
-	for i, port := range p.Ports {
-		path := fmt.Sprintf("%s.ports[%d]", at, i)
-		l.If(port < 1 || port > 65535, path, "use 1 to 65535", "is %d", port)
-		l.If(slices.Contains(p.Ports[:i], port), path, "name each once", "%d twice", port)
-	}
-	l.If(!policies.Has(p.Policy), at+".policy", "use one of the package's constants", "%d is not a value", p.Policy)
-	l.If(p.BlockTokens < 0, at+".block_tokens", "use 0 or more", "is %d", p.BlockTokens)
-	for i, name := range p.Adapters {
-		l.If(name == "" || name == p.Model || slices.Contains(p.Adapters[:i], name), fmt.Sprintf("%s.adapters[%d]", at, i),
-			"give each a name of its own", "is %q", problem.Clip(name))
-	}
+	l.If(!slices.Contains(serving.RoutePolicies(), p.Policy), at+".policy", "use one of package serving's constants",
+		"%d is not a value", p.Policy)
 	for _, name := range slices.Sorted(maps.Keys(p.Priorities)) {
 		l.If(!releaseName.MatchString(name), fmt.Sprintf("%s.priorities[%s]", at, problem.Clip(name)),
 			"use lower-case letters, digits and dashes", "is refused as a name")
@@ -181,44 +145,21 @@ func (s *StackServers) check(l *problem.List, at string) {
 		"write it as nodes show it, for example nvidia.com/gpu", "is %q", problem.Clip(s.GPUResource))
 }
 
-func (p *Pool) ports() []int {
-	if len(p.Ports) == 0 {
-		return []int{8000}
-	}
-	return p.Ports
-}
+// port is where servers listen, vLLM's default.
+const port = 8000
 
-// metadata is that of an object of the pool.
-func (p *Pool) metadata(name string) *yaml.Node {
-	return yamlnode.Map("name", name, "namespace", yamlnode.Some(p.Namespace))
-}
-
-func portList(ports []int) *yaml.Node {
-	var items []*yaml.Node
-	for _, port := range ports {
-		items = append(items, yamlnode.Map("number", port))
-	}
-	return yamlnode.List(items...)
-}
+func ports() *yaml.Node { return yamlnode.List(yamlnode.Map("number", port)) }
 
 // unlike warns that a router takes another policy than the pool's, or needs something for it.
 func (b *builder) unlike(code sharing.WarningCode, p *Pool, message, remedy string) {
 	b.Warnings = append(b.Warnings, sharing.Warning{Code: code, Path: p.Name, Message: message, Remedy: remedy})
 }
 
-// stackRouting is the production stack's name for a policy, and what it takes instead where it has none.
-var stackRouting = map[Policy]struct {
-	logic   string
-	instead Policy
-}{
-	PolicyRoundRobin:        {"roundrobin", PolicyRoundRobin},
-	PolicyRandom:            {"roundrobin", PolicyRoundRobin},
-	PolicyLeastRequests:     {"roundrobin", PolicyRoundRobin},
-	PolicyPowerOfTwo:        {"roundrobin", PolicyRoundRobin},
-	PolicySessionAffinity:   {"session", PolicySessionAffinity},
-	PolicyPrefixApproximate: {"prefixaware", PolicyPrefixApproximate},
-	PolicyPrefixExact:       {"kvaware", PolicyPrefixExact},
-	PolicyKVAware:           {"kvaware", PolicyKVAware},
+// stackRouting is the production stack's name for a policy; it takes round robin where it has none.
+var stackRouting = map[serving.RoutePolicy]string{
+	serving.RoutePolicyRoundRobin: "roundrobin", serving.RoutePolicySession: "session",
+	serving.RoutePolicyPrefixApproximate: "prefixaware", serving.RoutePolicyPrefixExact: "kvaware",
+	serving.RoutePolicyKVAware: "kvaware",
 }
 
 const sessionHeader = "x-session-id" // names a client's session to the production stack's router
@@ -229,15 +170,15 @@ func (b *builder) stackValues(p *Pool) error {
 	if s == nil {
 		return nil
 	}
-	routing := stackRouting[p.Policy]
-	if routing.instead != p.Policy {
+	logic, has := stackRouting[p.Policy]
+	if !has {
+		logic = stackRouting[serving.RoutePolicyRoundRobin]
 		b.unlike(WarnPolicy, p, fmt.Sprintf("the production stack's router has no %v policy; its values take %v",
-			p.Policy, routing.instead),
-			"use llm-d's values, or plan with a policy that it has")
+			p.Policy, serving.RoutePolicyRoundRobin), "use llm-d's values, or plan with a policy that it has")
 	}
 	sessionKey := ""
-	var lmcachePort, loras, enableLoRA any
-	switch routing.logic {
+	var lmcachePort any
+	switch logic {
 	case "session":
 		sessionKey = sessionHeader
 		b.unlike(WarnNeeds, p, "the production stack's session routing goes by the header "+sessionHeader,
@@ -248,18 +189,14 @@ func (b *builder) stackValues(p *Pool) error {
 			"the production stack's kvaware routing asks LMCache's controller which server holds a prefix",
 			"start the servers with LMCache and its controller")
 	}
-	if len(p.Adapters) > 0 {
-		loras, enableLoRA = len(p.Adapters), true
-	}
 	router := yamlnode.Map("enableRouter", true, "replicaCount", 1, "serviceDiscovery", "k8s",
-		"routingLogic", routing.logic, "sessionKey", yamlnode.Some(sessionKey), "lmcacheControllerPort", lmcachePort)
-	vllm := yamlnode.Map("enablePrefixCaching", true, "maxLoras", loras, "extraArgs", slices.Concat(s.Args))
+		"routingLogic", logic, "sessionKey", yamlnode.Some(sessionKey), "lmcacheControllerPort", lmcachePort)
+	vllm := yamlnode.Map("enablePrefixCaching", true, "extraArgs", s.Args)
 	spec := yamlnode.Map("name", p.Name, "repository", s.Repository, "tag", s.Tag, "modelURL", s.ModelURL,
 		"replicaCount", s.Replicas, "requestCPU", s.CPUs, "requestMemory", s.Memory, "requestGPU", 1,
-		"requestGPUType", yamlnode.Some(s.GPUResource), "pvcStorage", s.Storage, "enableLoRA", enableLoRA,
-		"vllmConfig", vllm)
+		"requestGPUType", yamlnode.Some(s.GPUResource), "pvcStorage", s.Storage, "vllmConfig", vllm)
 	return b.encode("production-stack/"+p.Name+".values.yaml", "values of vLLM's production stack", []string{
 		"helm install " + p.Name + " vllm/vllm-stack: github.com/vllm-project/production-stack, helm/values.schema.json.",
-	}, yamlnode.Map("servingEngineSpec", yamlnode.Map("labels", p.Labels, "containerPort", p.ports()[0],
+	}, yamlnode.Map("servingEngineSpec", yamlnode.Map("labels", p.Labels, "containerPort", port,
 		"modelSpec", yamlnode.List(spec)), "routerSpec", router))
 }

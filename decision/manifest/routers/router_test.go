@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 )
@@ -157,10 +158,10 @@ func checkRouterFile(t *testing.T, f manifest.File) {
 	}
 }
 
-func routerPool(p Policy) Pool {
+func routerPool(p serving.RoutePolicy) Pool {
 	return Pool{
-		Name: "chat-8b", Namespace: "serving", Model: "llama-8b", Labels: map[string]string{"app": "chat-8b", "cotenant.dev/group": "h100-mps"}, Ports: []int{8000, 8001}, Policy: p,
-		Adapters: []string{"sql", "law"}, Priorities: map[string]int{"chat": 10, "batch": -1},
+		Name: "chat-8b", Model: "llama-8b", Labels: map[string]string{"app": "chat-8b", "cotenant.dev/group": "h100-mps"}, Policy: p,
+		Priorities: map[string]int{"chat": 10, "batch": -1},
 		Servers: &StackServers{Replicas: 3, Repository: "vllm/vllm-openai", Tag: "v0.9.2", ModelURL: "meta-llama/Llama-3.1-8B-Instruct", CPUs: 6, Memory: "16Gi", Storage: "50Gi",
 			GPUResource: "nvidia.com/mig-3g.40gb", Args: []string{"--gpu-memory-utilization", "0.45"}},
 	}
@@ -169,36 +170,30 @@ func routerPool(p Policy) Pool {
 // TestRouterDocuments holds the documents of each policy against the tables of
 // their readers.
 func TestRouterDocuments(t *testing.T) {
-	for _, p := range policies.Values() {
-		for _, adapters := range [][]string{nil, {"sql", "law"}} {
-			pool := routerPool(p)
-			pool.Adapters = adapters
-			f, err := Build([]Pool{pool})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(f.Files) != 3 {
-				t.Errorf("%v: %d files", p, len(f.Files))
-			}
-			for _, file := range f.Files {
-				checkRouterFile(t, file)
-				if lora := bytes.Contains(file.Data, []byte("lora-affinity-scorer")) || bytes.Contains(file.Data, []byte("enableLoRA")); lora != (adapters != nil) {
-					t.Errorf("%v, adapters %v: %s", p, adapters, file.Path)
-				}
-			}
+	for _, p := range serving.RoutePolicies() {
+		f, err := Build([]Pool{routerPool(p)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(f.Files) != 3 {
+			t.Errorf("%v: %d files", p, len(f.Files))
+		}
+		for _, file := range f.Files {
+			checkRouterFile(t, file)
 		}
 	}
 }
 
 // TestRouterWarnings: a router without a policy says which it takes.
 func TestRouterWarnings(t *testing.T) {
-	for p, want := range map[Policy][]string{
-		PolicyLeastRequests:     {"production stack's router has no least-requests policy; its values take round-robin"},
-		PolicyPowerOfTwo:        {"llm-d's router has no power-of-two policy; its configuration takes least-requests"},
-		PolicyRoundRobin:        {"llm-d's router has no round-robin policy; its configuration takes random"},
-		PolicySessionAffinity:   {"x-session-token", "x-session-id"},
-		PolicyPrefixApproximate: nil,
-		PolicyPrefixExact:       {"KV cache events", "LMCache"},
+	for p, want := range map[serving.RoutePolicy][]string{
+		serving.RoutePolicyLeastRequests:     {"production stack's router has no least-requests policy; its values take round-robin"},
+		serving.RoutePolicyPowerOfTwo:        {"llm-d's router has no power-of-two policy; its configuration takes least-requests"},
+		serving.RoutePolicyRoundRobin:        {"llm-d's router has no round-robin policy; its configuration takes random"},
+		serving.RoutePolicyRandom:            {"production stack's router has no random policy"},
+		serving.RoutePolicySession:           {"x-session-token", "x-session-id"},
+		serving.RoutePolicyPrefixApproximate: nil,
+		serving.RoutePolicyPrefixExact:       {"KV cache events", "LMCache"},
 	} {
 		f, err := Build([]Pool{routerPool(p)})
 		if err != nil {
@@ -213,14 +208,14 @@ func TestRouterWarnings(t *testing.T) {
 				t.Errorf("%v: no %q in %q", p, w, all)
 			}
 		}
-		if want == nil && len(all) > 0 {
+		if want == nil && len(all) > 0 || p == serving.RoutePolicyRandom && len(all) > 1 {
 			t.Errorf("%v: %q", p, all)
 		}
 	}
 }
 
 func TestRouterGolden(t *testing.T) {
-	pools := []Pool{routerPool(PolicyPrefixExact), {Name: "code-1b", Model: "llama-1b", Labels: map[string]string{"app": "code-1b"}, Policy: PolicyLeastRequests}}
+	pools := []Pool{routerPool(serving.RoutePolicyPrefixExact), {Name: "code-1b", Model: "llama-1b", Labels: map[string]string{"app": "code-1b"}, Policy: serving.RoutePolicyLeastRequests}}
 	f, err := Build(pools)
 	if err != nil {
 		t.Fatal(err)
@@ -237,16 +232,14 @@ func TestRouterGolden(t *testing.T) {
 // TestRouterRefuses names every problem.
 func TestRouterRefuses(t *testing.T) {
 	_, err := Build([]Pool{
-		{Name: "Chat", Namespace: "-", Labels: map[string]string{"a b": "x", "ok": "-"}, Ports: []int{0, 70000, 80, 80}, Policy: 99, Adapters: []string{"", "a", "a"}, Priorities: map[string]int{"Big": 1},
-			BlockTokens: -1, Servers: &StackServers{Memory: "lots", GPUResource: "a b"}},
+		{Name: "Chat", Labels: map[string]string{"a b": "x", "ok": "-"}, Policy: 99, Priorities: map[string]int{"Big": 1}, Servers: &StackServers{Memory: "lots", GPUResource: "a b"}},
 		{Name: "Chat", Model: "m", Labels: map[string]string{"a": "b"}},
 	})
 	if !errors.Is(err, manifest.ErrInvalid) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`pools[0].name: is "Chat"`, "pools[0].namespace", "pools[0].model: missing", "pools[0].labels[a b]", "pools[0].labels[ok]", "pools[0].ports[0]: is 0", "pools[0].ports[1]: is 70000",
-		"pools[0].ports[3]: 80 twice", "pools[0].policy: 99", "pools[0].adapters[0]", "pools[0].adapters[2]", "pools[0].priorities[Big]", "pools[0].block_tokens: is -1",
+		`pools[0].name: is "Chat"`, "pools[0].model: missing", "pools[0].labels[a b]", "pools[0].labels[ok]", "pools[0].policy: 99", "pools[0].priorities[Big]",
 		"pools[0].servers.repository: missing", "pools[0].servers.tag", "pools[0].servers.model_url", `pools[0].servers.memory: is "lots"`, "pools[0].servers.storage", "pools[0].servers.replicas: is 0",
 		"pools[0].servers.cpus", "pools[0].servers.gpu_resource", `pools[1].name: "Chat" twice`,
 	} {
