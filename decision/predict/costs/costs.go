@@ -85,7 +85,7 @@ type CountedTurns struct {
 
 const (
 	usualSequences = 256
-	UsualBlock     = 16
+	UsualBlock     = 16 // tokens of a block of vLLM's KV cache
 	usualChunk     = 2048
 )
 

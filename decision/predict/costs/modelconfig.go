@@ -220,7 +220,7 @@ func (c *modelConfig) quantize(m *Model) error {
 	return nil
 }
 
-// Runs says why servers cannot run the model's weights on a GPU, "" where they can or nothing is known: vLLM has
+// Runs says why servers cannot run the model's weights on a GPU, nil where they can or nothing is known: vLLM has
 // kernels for 8-bit and 4-bit floating point from compute capability 8.0 on, where the weights alone are that
 // narrow, and for 4-bit integers from 7.5 on (docs.vllm.ai, features/quantization: supported hardware).
 func (m Model) Runs(gpu *sharing.GPU) error {
@@ -239,7 +239,7 @@ func (m Model) Runs(gpu *sharing.GPU) error {
 }
 
 // GPUsFor is the least number of GPUs with so much usable memory each that hold the weights and the KV cache of a
-// context, with the engine's overhead on each.
+// context of so many tokens, with the engine's overhead on each; 0 where that overhead leaves nothing.
 func (e *Engine) GPUsFor(memory sharing.Bytes, context int) int {
 	free := float64(memory - e.Overhead)
 	if free <= 0 {

@@ -42,8 +42,8 @@ const (
 )
 
 const (
-	MetricCount    = 11
-	ServingMetrics = int(MetricStepP50) // those of servers come first
+	MetricCount    = 11                 // of all
+	ServingMetrics = int(MetricStepP50) // of those of servers, which come first
 )
 
 var metrics = enum.Of[Metric](ErrUnknownName, "metric",
