@@ -78,23 +78,14 @@ func (g Gamma) check() error {
 type Timestamps struct {
 	// Offsets are the arrivals, in non-decreasing order, on the trace's own clock.
 	Offsets []time.Duration
-	// From and To cut out the slice [From, To), which starts at offset 0; To 0 means the trace's end.
-	From, To time.Duration
 	// Speed divides the times: 2 replays twice as fast; 0 means 1.
 	Speed float64
 }
 
-// Arrivals yields the slice's times. rng is not used.
+// Arrivals yields the times. rng is not used.
 func (t Timestamps) Arrivals(*rand.Rand) iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
 		for _, at := range t.Offsets {
-			if at < t.From {
-				continue
-			}
-			if t.To != 0 && at >= t.To {
-				return
-			}
-			at -= t.From
 			if t.Speed != 0 {
 				at = time.Duration(float64(at) / t.Speed)
 			}
@@ -105,21 +96,15 @@ func (t Timestamps) Arrivals(*rand.Rand) iter.Seq[time.Duration] {
 	}
 }
 
-// String returns e.g. "trace of 12031 arrivals at speed 1, from 0s to its end".
+// String returns e.g. "trace of 12031 arrivals at speed 1".
 func (t Timestamps) String() string {
-	speed, end := t.Speed, "its end"
-	speed = cmp.Or(speed, 1)
-	if t.To != 0 {
-		end = t.To.String()
-	}
-	return fmt.Sprintf("trace of %d arrivals at speed %v, from %v to %s", len(t.Offsets), speed, t.From, end)
+	return fmt.Sprintf("trace of %d arrivals at speed %v", len(t.Offsets), cmp.Or(t.Speed, 1))
 }
 
 func (t Timestamps) check() error {
 	var l problem.List
 	l.If(t.Speed < 0 || math.IsNaN(t.Speed) || math.IsInf(t.Speed, 0), "speed",
 		"use a finite factor above 0, or 0 for 1", "%v", t.Speed)
-	l.If(t.From < 0 || t.To != 0 && t.To <= t.From, "from", "use 0 <= from < to", "slice from %v to %v", t.From, t.To)
 	for i := 1; i < len(t.Offsets); i++ {
 		if t.Offsets[i] < t.Offsets[i-1] {
 			l.Addf(fmt.Sprintf("offsets[%d]", i), "sort the trace by time", "%v is before its predecessor's %v", t.Offsets[i],
@@ -127,11 +112,7 @@ func (t Timestamps) check() error {
 			break
 		}
 	}
-	if n := len(t.Offsets); n == 0 {
-		l.Addf("offsets", "give at least one arrival", "none")
-	} else if t.Offsets[n-1] < t.From {
-		l.Addf("from", "start the slice before the last arrival", "the trace ends at %v", t.Offsets[n-1])
-	}
+	l.If(len(t.Offsets) == 0, "offsets", "give at least one arrival", "none")
 	return l.Err()
 }
 

@@ -32,7 +32,7 @@ func TestArrivalsExactly(t *testing.T) {
 		{Constant{PerS: 4}, []time.Duration{0, sec / 4, sec / 2, 3 * sec / 4, sec}},
 		{Constant{PerS: 3}, []time.Duration{0, 333333333, 666666667, sec, 1333333333}},
 		{Timestamps{Offsets: []time.Duration{0, sec, sec, 3 * sec, 9 * sec}}, []time.Duration{0, sec, sec, 3 * sec, 9 * sec}},
-		{Timestamps{Offsets: []time.Duration{0, sec, sec, 3 * sec, 9 * sec}, From: sec, To: 9 * sec, Speed: 2}, []time.Duration{0, 0, sec}},
+		{Timestamps{Offsets: []time.Duration{0, sec, sec, 3 * sec, 9 * sec}, Speed: 2}, []time.Duration{0, sec / 2, sec / 2, 3 * sec / 2, 9 * sec / 2}},
 	} {
 		if diff := cmp.Diff(tc.want, take(tc.s, 5, 1)); diff != "" {
 			t.Errorf("%v: -want +got:\n%s", tc.s, diff)
@@ -100,14 +100,13 @@ func TestBadPlans(t *testing.T) {
 	p.Tenants = append(p.Tenants, Tenant{Name: "c", Prompts: Texts("x"), Load: OfferedLoad{Concurrency: 3}, Endpoints: []Endpoint{{URL: "https://h"}}})
 	p.Tenants = append(p.Tenants, Tenant{Name: "d", Prompts: Texts("x"), Load: OfferedLoad{Schedule: &Poisson{PerS: 1}}})
 	p.Window = Window{From: 2, To: 1}
-	p.StallFactor = 0.5
 	p.Duration = -1
 	err := p.Validate()
 	if err == nil {
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{
-		"duration: -1ns is negative", "window: ends at 1ns", "stall_factor", "tenants[1].name: \"a\" is tenants[0]'s name too", "tenants[1].prompts: missing",
+		"duration: -1ns is negative", "window: ends at 1ns", "tenants[1].name: \"a\" is tenants[0]'s name too", "tenants[1].prompts: missing",
 		"tenants[1].api: 9", "tenants[1].max_tokens: -1", "tenants[1].slo.ttft", "tenants[1].load: a schedule", "tenants[1].endpoints[0].url",
 		"tenants[1].endpoints[1].url: credentials", "tenants[1].endpoints[2].url: no host", "tenants[2].load: would never end",
 		"tenants[3].load: would never end",
@@ -121,7 +120,7 @@ func TestBadPlans(t *testing.T) {
 	}
 	for _, s := range []Schedule{
 		Constant{}, Poisson{PerS: math.NaN()}, Gamma{PerS: 1},
-		Timestamps{}, Timestamps{Offsets: []time.Duration{2, 1}}, Timestamps{Offsets: []time.Duration{1}, From: 5}, Timestamps{Offsets: []time.Duration{1}, Speed: -1},
+		Timestamps{}, Timestamps{Offsets: []time.Duration{2, 1}}, Timestamps{Offsets: []time.Duration{1}, Speed: -1},
 	} {
 		p := ok()
 		p.Tenants[0].Load = OfferedLoad{Schedule: s}

@@ -35,13 +35,12 @@ const (
 	ClassErrorEvent           // the server reported an error inside the stream
 	ClassMalformed            // the answer is not what the API specifies
 	ClassCancelled            // the caller or the end of the run cut the request off
-	ClassDropped              // the client did not send it: OfferedLoad.MaxInFlight was reached
 	ClassClientLimit          // the client's machine had no descriptor, port or buffer for it
 )
 
 var classNames = enum.Of[Class](ErrUnknownName, "class", "unfinished", "ok", "http_4xx", "http_429", "http_5xx",
 	"connect", "timeout_connect",
-	"timeout_ttft", "timeout_idle", "timeout_total", "truncated", "error_event", "malformed", "cancelled", "dropped",
+	"timeout_ttft", "timeout_idle", "timeout_total", "truncated", "error_event", "malformed", "cancelled",
 	"client_limit")
 
 // Classes lists every class but ClassUnfinished, in the order of their values.

@@ -57,7 +57,7 @@ func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s 
 	rec.PromptTokens = p.PromptTokens
 	s.asked = choicesAsked(p.Body, c.tenant.Body)
 	rec.AskedTokens, rec.IgnoreEOS = p.tokensAsked(c.tenant, s.asked), p.ignoresEOS(c.tenant)
-	backoff := cmp.Or(c.tenant.Retry.Backoff, 100*time.Millisecond)
+	backoff := 100 * time.Millisecond
 	for fresh := false; ; {
 		endpoint, release, err := c.router.take(c.tenant, p)
 		if err != nil {

@@ -1,7 +1,6 @@
 package loadgen
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -91,14 +90,13 @@ func newConfig(p *LoadPlan, o *Options, clk *wire.Clock, scrub *scrubber) *Confi
 	c := &Config{
 		SchemaVersion: SchemaVersion, RunID: o.RunID, Scenario: p.Scenario, Basis: "measured", Seed: p.Seed,
 		DurationS: p.Duration.Seconds(), DrainS: p.Drain.Seconds(), WindowFromS: w.From.Seconds(), WindowToS: w.To.Seconds(),
-		StallFactor: p.StallFactor, Meta: scrub.cleanMap(o.Meta),
+		StallFactor: stallFactor, Meta: scrub.cleanMap(o.Meta),
 		Clock: ClockConfig{clk.Base(), "times are this plus the monotonic time since; a step of the wall clock moves none"},
 		Host:  host(),
 	}
 	if p.Simulated {
 		c.Basis = "simulated"
 	}
-	c.StallFactor = cmp.Or(c.StallFactor, defaultStallFactor)
 	if o.Worker.Count > 0 {
 		c.Worker = &o.Worker
 	}

@@ -68,7 +68,6 @@ type ClientHealth struct {
 	// MergedBy is "server" where more than 1% of the reads were merged and the kernel's
 	// times show that the client was not late for them.
 	MergedBy string `json:"merged_by,omitempty"`
-	Dropped  int64  `json:"dropped"` // requests not sent by OfferedLoad.DropExcess
 	// ClientLimits counts the requests that failed for want of the client's own descriptors, ports or buffers.
 	ClientLimits int64  `json:"client_limits,omitempty"`
 	clientLimit  string // the error of one of them
@@ -271,7 +270,7 @@ func checkFiles(p *LoadPlan, w Worker, limit, open uint64) error {
 		if slices.ContainsFunc(t.Endpoints, func(e Endpoint) bool { return e.Dial != nil }) {
 			continue // its connections need not be files
 		}
-		n := max(t.Load.Concurrency, t.Load.MaxInFlight)
+		n := t.Load.Concurrency
 		if t.Requests > 0 {
 			n = min(n, t.Requests)
 		}

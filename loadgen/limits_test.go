@@ -50,13 +50,12 @@ func TestCheckFiles(t *testing.T) {
 		limit  uint64
 		fits   bool
 	}{
-		"too many users":    {func(*Tenant) {}, Worker{}, 64, false},
-		"enough":            {func(*Tenant) {}, Worker{}, 256, true},
-		"a worker's share":  {func(*Tenant) {}, Worker{Count: 8}, 64, true},
-		"few requests":      {func(t *Tenant) { t.Requests = 10 }, Worker{}, 64, true},
-		"bounded open loop": {func(t *Tenant) { t.Load = OfferedLoad{Schedule: Constant{PerS: 1}, MaxInFlight: 100} }, Worker{}, 64, false},
-		"unbounded":         {func(t *Tenant) { t.Load = OfferedLoad{Schedule: Constant{PerS: 1}} }, Worker{}, 8, true},
-		"own connections":   {func(t *Tenant) { t.Endpoints[0].Dial = (&net.Dialer{}).DialContext }, Worker{}, 64, true},
+		"too many users":   {func(*Tenant) {}, Worker{}, 64, false},
+		"enough":           {func(*Tenant) {}, Worker{}, 256, true},
+		"a worker's share": {func(*Tenant) {}, Worker{Count: 8}, 64, true},
+		"few requests":     {func(t *Tenant) { t.Requests = 10 }, Worker{}, 64, true},
+		"unbounded":        {func(t *Tenant) { t.Load = OfferedLoad{Schedule: Constant{PerS: 1}} }, Worker{}, 8, true},
+		"own connections":  {func(t *Tenant) { t.Endpoints[0].Dial = (&net.Dialer{}).DialContext }, Worker{}, 64, true},
 	} {
 		err := checkFiles(plan(tc.change), tc.worker, tc.limit, 10)
 		if (err == nil) != tc.fits {

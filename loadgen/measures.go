@@ -1,13 +1,11 @@
 package loadgen
 
 import (
-	"cmp"
 	_ "embed" // the definitions
 	"encoding/json"
 	"maps"
 	"math"
 	"sync"
-	"time"
 
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/optional"
@@ -49,8 +47,7 @@ func (c *collector) interval() (from, to int64) {
 }
 
 // measures computes the figures; slo is nil where no goodput is wanted.
-func (c *collector) measures(stallFactor float64, slo *RequestSLO) Measures {
-	stallFactor = cmp.Or(stallFactor, defaultStallFactor)
+func (c *collector) measures(slo *RequestSLO) Measures {
 	m := Measures{Counts: Counts{ByClass: map[Class]int64{}}, AnswerSums: c.sums, OutputTokensFailed: c.tokensFailed}
 	m.Counts.add(&c.counts)
 	if c.cache.Requests > 0 {
@@ -63,7 +60,7 @@ func (c *collector) measures(stallFactor float64, slo *RequestSLO) Measures {
 	if f != nil {
 		m.OutputTokens, m.ITLBasis = int64(math.Round(f.tokens)), f.basis()
 	}
-	m.fill(c.histograms(), stallFactor)
+	m.fill(c.histograms())
 	if slo != nil && !slo.IsZero() && m.Counts.Total > 0 {
 		m.Goodput = &Goodput{
 			SLO: slo.figures(), Of: m.Counts.Total, Met: c.met, Unknown: c.metUnknown,
@@ -98,7 +95,7 @@ func (m *Measures) Distributions() []MetricFigures {
 }
 
 // fill computes the distributions' figures. Counts must be there already.
-func (m *Measures) fill(h map[LatencyMetric]*Histogram, stallFactor float64) {
+func (m *Measures) fill(h map[LatencyMetric]*Histogram) {
 	for _, d := range m.Distributions() {
 		*d.Figures = h[d.Metric].Figures()
 	}
@@ -122,7 +119,7 @@ func (m *Measures) fill(h map[LatencyMetric]*Histogram, stallFactor float64) {
 	}
 	gaps := h[MetricChunkGap]
 	if median, ok := gaps.medianAboveZero(); ok {
-		limit := time.Duration(float64(median) * stallFactor)
+		limit := median * stallFactor
 		p999, _ := gaps.Quantile(0.999)
 		n := gaps.above(limit)
 		m.Stall = &Stall{

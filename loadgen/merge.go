@@ -71,16 +71,12 @@ func Merge(results ...*Result) (*Result, error) {
 		}
 	}
 	sum.Stopped = strings.Trim(sum.Stopped, "; ")
-	stall := float64(defaultStallFactor)
-	if first.Stall != nil {
-		stall = first.Stall.Factor
-	}
 	sum.rates()
-	sum.fill(totals, stall)
+	sum.fill(totals)
 	for i := range sum.Tenants {
 		t := &sum.Tenants[i]
 		t.rates()
-		t.fill(merged[t.Name].ByMetric, stall)
+		t.fill(merged[t.Name].ByMetric)
 		t.fillAdapters(merged[t.Name].ByAdapter)
 		out.Histograms = append(out.Histograms, *merged[t.Name])
 	}
@@ -202,7 +198,6 @@ func (h *ClientHealth) merge(o *ClientHealth) {
 	join(&h.MergedBy, o.MergedBy)
 	h.ReadCounts.add(o.ReadCounts)
 	h.Stamps = h.stamps()
-	h.Dropped += o.Dropped
 	h.ClientLimits += o.ClientLimits
 	h.GCPauses += o.GCPauses
 	h.GCPauseMaxMS = max(h.GCPauseMaxMS, o.GCPauseMaxMS)

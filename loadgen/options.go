@@ -24,10 +24,9 @@ type Options struct {
 	RunID string
 	// Logger receives what is not worth an error; nil discards.
 	Logger *slog.Logger
-	// Progress, when not nil, is called every ProgressEvery (0: 1 s), from one
+	// Progress, when not nil, is called every second, from one
 	// goroutine, and once after the last request.
-	Progress      func(Progress)
-	ProgressEvery time.Duration
+	Progress func(Progress)
 	// KeepRecords keeps every Record in Result.Records.
 	KeepRecords bool
 	// Health are the bounds of the client-health verdict.
@@ -75,7 +74,6 @@ func (o *Options) check() error {
 		"use 0 <= index < count", "index %d of %d", o.Worker.Index, o.Worker.Count)
 	l.If(!receiveNames.Has(o.Receive), "receive", "use one of the package's constants", "%d is not a value", o.Receive)
 	l.If(!pacingNames.Has(o.Pacing), "pacing", "use PacingPrecise or PacingTimer", "%d is not a value", o.Pacing)
-	notNegative(&l, "progress_every", o.ProgressEvery)
 	if o.Saturation != nil {
 		l.AddErr("saturation", o.Saturation.check())
 	}
@@ -143,12 +141,11 @@ var receiveNames = enum.Of[Receive](ErrUnknownName, "way to receive", "polled", 
 
 // Job describes a Kubernetes Job that runs one plan's workers on several machines. Each pod runs the caller's own
 // program, which takes its part from WorkerIndexEnv and WorkerCountEnv into Options.Worker and leaves its artifacts
-// under OutputDir/<index>; the caller gathers and merges them.
+// under /runs/<index>; the caller gathers and merges them.
 type Job struct {
 	Name      string
 	Namespace string // "" leaves it to kubectl
 	Image     string
-	Command   []string
 	Args      []string
 	Workers   int
 	// StartAt, RFC 3339, is handed to the workers in StartAtEnv when not empty.
@@ -156,9 +153,8 @@ type Job struct {
 	// SecretName is a Secret whose key "api-key" the workers get in APIKeyEnv. The
 	// key itself never stands in the manifest.
 	SecretName string
-	// ClaimName is a PersistentVolumeClaim mounted at OutputDir; "" uses an emptyDir, which is lost with the pod.
+	// ClaimName is a PersistentVolumeClaim mounted at /runs; "" uses an emptyDir, which is lost with the pod.
 	ClaimName string
-	OutputDir string // "" means /runs
 	// CPU and Memory are each worker's request and limit, e.g. "4" and "1Gi"; ""
 	// means "2" and "512Mi". Whole CPUs let the kubelet pin them.
 	CPU, Memory string
@@ -213,7 +209,7 @@ func (j Job) WriteYAML(w io.Writer) error {
 	if err := l.Err(); err != nil {
 		return fmt.Errorf("loadgen: invalid job: %w", err)
 	}
-	dir := cmp.Or(j.OutputDir, "/runs")
+	const dir = "/runs"
 	env := arr{obj{"name": WorkerCountEnv, "value": strconv.Itoa(j.Workers)}}
 	if j.StartAt != "" {
 		env = append(env, obj{"name": StartAtEnv, "value": j.StartAt})
@@ -227,9 +223,6 @@ func (j Job) WriteYAML(w io.Writer) error {
 		"name": "loadgen", "image": j.Image, "env": env,
 		"resources":    obj{"requests": resources, "limits": resources},
 		"volumeMounts": arr{obj{"name": "runs", "mountPath": dir}},
-	}
-	if len(j.Command) > 0 {
-		container["command"] = j.Command
 	}
 	if len(j.Args) > 0 {
 		container["args"] = j.Args

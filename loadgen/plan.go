@@ -29,14 +29,12 @@ type LoadPlan struct {
 	Window Window
 	// Seed is the seed of all randomness. Each tenant has its own stream, derived from it and from the tenant's name.
 	Seed uint64
-	// StallFactor is the k of the stall figures; 0 means 5.
-	StallFactor float64
 	// Simulated marks the run's artifacts as not being a measurement of a real GPU.
 	Simulated bool
 }
 
-// defaultStallFactor is LoadPlan.StallFactor when it is 0.
-const defaultStallFactor = 5
+// stallFactor is the k of the stall figures.
+const stallFactor = 5
 
 // Window is a part of the run, as offsets from its start. A request belongs to
 // it by its intended start, a token by the time of its event.
@@ -74,8 +72,6 @@ func (p *LoadPlan) Validate() error {
 	if w := p.window(); w.To != 0 && w.To <= w.From {
 		l.Addf("window", "raise to, or lower from or the ramp", "ends at %v, not after its start at %v", w.To, w.From)
 	}
-	l.If(p.StallFactor != 0 && !(p.StallFactor > 1), "stall_factor", "use a factor above 1, or 0 for the default",
-		"%v is not above 1", p.StallFactor)
 	seen := map[string]int{}
 	for i := range p.Tenants {
 		t, path := &p.Tenants[i], fmt.Sprintf("tenants[%d]", i)
@@ -107,7 +103,7 @@ func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration)
 		value int
 	}{
 		{"max_tokens", t.MaxTokens}, {"requests", t.Requests}, {"warmup", t.Warmup}, {"retry.max", t.Retry.Max},
-		{"load.max_in_flight", t.Load.MaxInFlight}, {"load.concurrency", t.Load.Concurrency},
+		{"load.concurrency", t.Load.Concurrency},
 	} {
 		l.If(n.value < 0, path+"."+n.name, "use 0 or more", "%d is negative", n.value)
 	}
@@ -115,7 +111,7 @@ func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration)
 		name  string
 		value time.Duration
 	}{
-		{"load.think_time", t.Load.ThinkTime}, {"load.ramp", t.Load.Ramp}, {"retry.backoff", t.Retry.Backoff},
+		{"load.think_time", t.Load.ThinkTime}, {"load.ramp", t.Load.Ramp},
 		{"slo.ttft", t.SLO.TTFT}, {"slo.tpot", t.SLO.TPOT}, {"slo.e2e", t.SLO.E2E}, {"slo.stall", t.SLO.Stall},
 	} {
 		notNegative(l, path+"."+d.name, d.value)
@@ -141,15 +137,11 @@ func (t *Tenant) checkLoad(l *problem.List, path string, planDuration time.Durat
 		l.Addf(path, "set a schedule (open loop) or a concurrency (closed loop)", "neither a schedule nor a concurrency")
 	case ld.Schedule != nil && (ld.Concurrency != 0 || ld.ThinkTime != 0 || ld.Ramp != 0):
 		l.Addf(path, "keep one of the two", "a schedule (open loop) together with settings of a closed loop")
-	case ld.Schedule == nil && (ld.MaxInFlight != 0 || ld.DropExcess):
-		l.Addf(path, "drop max_in_flight and drop_excess", "bounds of an open loop on a closed loop")
 	case planDuration <= 0 && t.Requests == 0 && t.endless():
 		l.Addf(path, "set requests or the plan's duration", "would never end")
 	case ld.Concurrency > maxConcurrency:
 		l.Addf(path+".concurrency", "share the users between workers on several machines", "%d is above %d", ld.Concurrency,
 			maxConcurrency)
-	case ld.DropExcess && ld.MaxInFlight == 0:
-		l.Addf(path+".drop_excess", "set max_in_flight too", "nothing is in excess without max_in_flight")
 	}
 }
 

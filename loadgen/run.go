@@ -203,7 +203,7 @@ func (r *runner) snapshot() Progress {
 }
 
 func (r *runner) progress(ctx context.Context) {
-	every := cmp.Or(r.opts.ProgressEvery, time.Second)
+	every := time.Second
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -246,7 +246,7 @@ func (r *runner) result(complete bool) (*Result, error) {
 		slo := t.tenant.SLO
 		sum.Tenants = append(sum.Tenants, TenantSummary{
 			Name: t.tenant.Name, Model: t.tenant.Model, API: t.tenant.API, Load: t.tenant.Load.describe(), Probe: t.tenant.Probe,
-			Measures: t.collector.measures(r.plan.StallFactor, &slo), Adapters: t.collector.adapterSummaries(),
+			Measures: t.collector.measures(&slo), Adapters: t.collector.adapterSummaries(),
 		})
 		res.Histograms = append(res.Histograms, TenantHistograms{
 			Tenant: t.tenant.Name, Probe: t.tenant.Probe, ByMetric: t.collector.histograms(),
@@ -261,7 +261,7 @@ func (r *runner) result(complete bool) (*Result, error) {
 			total.merge(t.collector)
 		}
 	}
-	sum.Measures = total.measures(r.plan.StallFactor, nil)
+	sum.Measures = total.measures(nil)
 	for i := range sum.Tenants {
 		if t := &sum.Tenants[i]; !t.Probe {
 			sum.addGoodput(&t.Measures)
@@ -293,7 +293,6 @@ func (r *runner) health(pacer string) ClientHealth {
 		pacing.Merge(c.metrics[MetricPacingLag])
 		read.Merge(c.metrics[MetricReadLag])
 		h.ReadCounts.add(c.reads)
-		h.Dropped += c.counts.ByClass[ClassDropped]
 		h.ClientLimits += c.counts.ByClass[ClassClientLimit]
 		h.clientLimit = cmp.Or(h.clientLimit, c.counts.Examples[ClassClientLimit])
 	}

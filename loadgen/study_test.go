@@ -188,7 +188,7 @@ func TestMergeWorkers(t *testing.T) {
 func TestJob(t *testing.T) {
 	var b bytes.Buffer
 	j := loadgen.Job{
-		Name: "bench", Namespace: "perf", Image: "registry.example/bench:1", Command: []string{"/bench"}, Args: []string{"-rate", "100", "-note", "a: b # c"},
+		Name: "bench", Namespace: "perf", Image: "registry.example/bench:1", Args: []string{"-rate", "100", "-note", "a: b # c"},
 		Workers: 4, StartAt: "2026-01-02T15:04:05Z", SecretName: "llm-key", ClaimName: "runs",
 	}
 	if err := j.WriteYAML(&b); err != nil {

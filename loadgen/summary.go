@@ -89,7 +89,7 @@ func (f WithFailures) MarshalJSON() ([]byte, error) {
 type Counts struct {
 	Total   int64           `json:"total"`
 	OK      int64           `json:"ok"`
-	Failed  int64           `json:"failed"` // all that are not ok, cancelled and dropped ones included
+	Failed  int64           `json:"failed"` // all that are not ok, cancelled ones included
 	ByClass map[Class]int64 `json:"by_class"`
 	// Examples are the error of one request of each class that failed, credentials removed.
 	Examples map[Class]string `json:"error_examples,omitempty"`
@@ -340,14 +340,7 @@ type Result struct {
 
 func (l OfferedLoad) describe() string {
 	if l.open() {
-		s := "open loop, " + l.Schedule.String()
-		if l.MaxInFlight > 0 {
-			s += fmt.Sprintf(", at most %d in flight", l.MaxInFlight)
-			if l.DropExcess {
-				s += ", excess dropped"
-			}
-		}
-		return s
+		return "open loop, " + l.Schedule.String()
 	}
 	s := fmt.Sprintf("closed loop, concurrency %d", l.Concurrency)
 	if l.ThinkTime > 0 {

@@ -70,11 +70,6 @@ type Endpoint struct {
 // Concurrency users, each waiting for its answer before it asks again (closed loop). Exactly one of the two is set.
 type OfferedLoad struct {
 	Schedule Schedule
-	// MaxInFlight bounds an open loop's requests in flight; 0 means no bound.
-	// What arrives above it waits, still timed from its scheduled start.
-	MaxInFlight int
-	// DropExcess makes what arrives above MaxInFlight count as ClassDropped instead.
-	DropExcess bool
 
 	Concurrency int // at most 100,000
 	// ThinkTime is a closed-loop user's pause between answer and next request.
@@ -130,11 +125,9 @@ func (t Timeouts) withDefaults() Timeouts {
 // one: the server had not acknowledged any of it, or the connection had been idle for 100 ms, or for half of the
 // time after which the server was seen to end another (Record.Stale).
 type Retry struct {
-	// Max is the number of further attempts; 0 means none.
+	// Max is the number of further attempts; 0 means none. The pause before the first is 100 ms, doubled for each
+	// further one. A Retry-After header that asks for longer wins, up to 1 min.
 	Max int
-	// Backoff is the pause before the first retry, doubled for each further one; 0
-	// means 100 ms. A Retry-After header that asks for longer wins, up to 1 min.
-	Backoff time.Duration
 }
 
 // Tenant is one source of load with a report of its own. Its keys in a file are those that package planfile reads.

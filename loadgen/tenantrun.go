@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
@@ -203,11 +201,6 @@ func (r *tenantRun) open(offer, run context.Context, offered func()) (err error)
 		offered()
 		err = errors.Join(err, requests.Wait(), p.close())
 	}()
-	slots := semaphore.NewWeighted(math.MaxInt64)
-	if n := r.tenant.Load.MaxInFlight; n > 0 {
-		slots = semaphore.NewWeighted(int64(max(r.opts.Worker.share(n), 1)))
-	}
-	unblocked := int64(0) // when the loop last got a place that it had waited for
 	arrival := int64(-1)
 	for at := range r.tenant.Load.Schedule.Arrivals(r.plan.tenantRand(r.tenant.Name)) {
 		if r.plan.Duration > 0 && at >= r.plan.Duration {
@@ -234,33 +227,10 @@ func (r *tenantRun) open(offer, run context.Context, offered func()) (err error)
 			j.pacing = time.Since(due)
 		}
 		j.intended = r.clock.At(due)
-		if !slots.TryAcquire(1) {
-			if r.tenant.Load.DropExcess {
-				r.drop(&j)
-				continue
-			}
-			if slots.Acquire(offer, 1) != nil {
-				return nil
-			}
-			unblocked = r.clock.Now()
-		}
-		j.eligible = max(j.intended, unblocked)
-		requests.Go(func() error {
-			defer slots.Release(1)
-			return r.run(offer, run, j)
-		})
+		j.eligible = j.intended
+		requests.Go(func() error { return r.run(offer, run, j) })
 	}
 	return nil
-}
-
-// drop records a request that the client did not send.
-func (r *tenantRun) drop(j *job) {
-	rec := Record{
-		Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, Adapter: j.prompt.adapter(r.tenant),
-		IntendedNS: j.intended, EndNS: r.clock.Now(), Class: ClassDropped,
-		PromptTokens: j.prompt.PromptTokens, Error: fmt.Sprintf("%d requests in flight", r.tenant.Load.MaxInFlight),
-	}
-	r.record(&rec, nil, lags{pacing: j.pacing, send: -1})
 }
 
 func (r *tenantRun) closed(offer, run context.Context, offered func()) error {

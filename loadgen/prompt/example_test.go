@@ -31,7 +31,7 @@ func ExampleReadTrace() {
 		fmt.Println(at, p.PromptTokens, p.MaxTokens, err)
 	}
 	// Output:
-	// trace of 3 arrivals at speed 2, from 0s to its end
+	// trace of 3 arrivals at speed 2
 	// 0s 300 44 <nil>
 	// 2.1572895s 300 109 <nil>
 	// 2.2709385s 300 55 <nil>

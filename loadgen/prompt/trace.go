@@ -172,9 +172,9 @@ func (t *Trace) Schedule(speed float64) loadgen.Timestamps {
 
 // TraceOptions tune Trace.Prompts. The zero value is the documented default.
 type TraceOptions struct {
-	// MaxInput and MaxOutput cut longer prompts and answers, so that a trace fits a model's context; 0 means no bound.
-	MaxInput, MaxOutput int
-	Seed                uint64
+	// MaxInput cuts longer prompts, so that a trace fits a model's context; 0 means no bound.
+	MaxInput int
+	Seed     uint64
 	// IgnoreEOS is as in SyntheticOptions.
 	IgnoreEOS bool
 }
@@ -192,9 +192,8 @@ type TraceSource struct {
 
 // Prompts returns the trace's prompts, in its order.
 func (t *Trace) Prompts(opts TraceOptions) (*TraceSource, error) {
-	if opts.MaxInput < 0 || opts.MaxOutput < 0 {
-		return nil, fmt.Errorf("loadgen: bounds of %d prompt and %d output tokens (use 0 or more)", opts.MaxInput,
-			opts.MaxOutput)
+	if opts.MaxInput < 0 {
+		return nil, fmt.Errorf("loadgen: a bound of %d prompt tokens (use 0 or more)", opts.MaxInput)
 	}
 	return &TraceSource{trace: t, opts: opts}, nil
 }
@@ -209,14 +208,10 @@ func (p *TraceSource) Next() (loadgen.Prompt, error) {
 		return loadgen.Prompt{}, io.EOF
 	}
 	r := &p.trace.Requests[n]
-	bound := func(v, limit int) int {
-		if v = max(v, 1); limit > 0 {
-			return min(v, limit)
-		}
-		return v
+	out := loadgen.Prompt{MaxTokens: max(r.OutputTokens, 1), PromptTokens: max(r.InputTokens, 1), Session: r.Session}
+	if limit := p.opts.MaxInput; limit > 0 {
+		out.PromptTokens = min(out.PromptTokens, limit)
 	}
-	out := loadgen.Prompt{MaxTokens: bound(r.OutputTokens, p.opts.MaxOutput),
-		PromptTokens: bound(r.InputTokens, p.opts.MaxInput), Session: r.Session}
 	if len(r.Blocks) > 0 {
 		// Of a prompt that was cut, what is left of the blocks.
 		whole := (out.PromptTokens + p.trace.BlockTokens - 1) / p.trace.BlockTokens

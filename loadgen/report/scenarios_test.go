@@ -28,12 +28,12 @@ func TestNamesAreEscaped(t *testing.T) {
 
 func TestLevelOf(t *testing.T) {
 	for load, want := range map[string]string{
-		"closed loop, concurrency 8":                                    "8 users",
-		"closed loop, concurrency 24, think time 1s, ramp 2s":           "24 users",
-		"open loop, constant 15/s":                                      "15 requests/s",
-		"open loop, poisson 0.5/s, at most 4 in flight":                 "0.5 requests/s",
-		"open loop, gamma 7/s burstiness 0.5":                           "7 requests/s",
-		"open loop, trace of 3 arrivals at speed 1, from 0s to its end": "3.33 requests/s",
+		"closed loop, concurrency 8":                          "8 users",
+		"closed loop, concurrency 24, think time 1s, ramp 2s": "24 users",
+		"open loop, constant 15/s":                            "15 requests/s",
+		"open loop, poisson 0.5/s, at most 4 in flight":       "0.5 requests/s",
+		"open loop, gamma 7/s burstiness 0.5":                 "7 requests/s",
+		"open loop, trace of 3 arrivals at speed 1":           "3.33 requests/s",
 	} {
 		s := &loadgen.Summary{Tenants: []loadgen.TenantSummary{{Load: load}, {Load: "open loop, constant 1/s", Probe: true}}}
 		s.Tenants[0].OfferedPerS = 3.3333
