@@ -80,7 +80,7 @@ func TestEnums(t *testing.T) {
 	checkEnum(t, ProtocolV3)
 	checkEnum(t, StateFault)
 	checkEnum(t, PriorityBelowNormal)
-	checkEnum(t, EnforcerCgroup)
+	checkEnum(t, EnforcerHAMi)
 	checkEnum(t, ServingSGLang)
 	checkEnum(t, DamageDaemon)
 }

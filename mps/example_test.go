@@ -119,7 +119,7 @@ func ExampleClient_StopClient() {
 func ExampleMemoryFraction() {
 	for _, e := range []mps.Enforcer{mps.EnforcerMPS, mps.EnforcerHAMi} {
 		a, err := mps.MemoryFraction(mps.ServingVLLM, e, 56*sharing.GiB, 80*sharing.GiB)
-		fmt.Println(e, a.Flag, a.Recommended, err)
+		fmt.Println(e, mps.ServingVLLM.Flag(), a, err)
 	}
 	// Output:
 	// mps --gpu-memory-utilization 0.65 <nil>

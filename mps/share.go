@@ -192,12 +192,11 @@ type Enforcer uint8
 
 // The enforcers.
 const (
-	EnforcerMPS    Enforcer = iota // pinned memory limit: the client still sees the whole GPU as total
-	EnforcerHAMi                   // HAMi-core: the client sees the limit as total
-	EnforcerCgroup                 // cgroup dmem limit of CUDA 13.4: the client sees the limit as total
+	EnforcerMPS  Enforcer = iota // pinned memory limit: the client still sees the whole GPU as total
+	EnforcerHAMi                 // HAMi-core: the client sees the limit as total
 )
 
-var enforcerNames = enum.Of[Enforcer](ErrInvalid, "enforcer", "mps", "hami", "cgroup")
+var enforcerNames = enum.Of[Enforcer](ErrInvalid, "enforcer", "mps", "hami")
 
 // ServingFramework is a serving framework with a memory fraction of its own. The zero value is ServingVLLM.
 type ServingFramework uint8
@@ -216,64 +215,39 @@ func (f ServingFramework) Flag() string {
 	return [...]string{"--gpu-memory-utilization", "--cuda-memory-fraction", "--mem-fraction-static"}[min(int(f), 2)]
 }
 
-// FractionAdvice is a memory fraction for a framework.
-type FractionAdvice struct {
-	Flag string
-	// Recommended is the fraction to start with, rounded down to two decimals; Max is the one never to exceed.
-	Recommended, Max float64
-	Why              string
-	Basis            sharing.Basis
-	Source           sharing.SourceID
-}
-
-// MemoryFraction advises which memory fraction to give a framework that runs
-// as one process under limit on a GPU of total memory.
+// MemoryFraction returns the memory fraction to give a framework that runs
+// as one process under limit on a GPU of total memory, rounded down to two decimals.
 //
 // Under MPS vLLM and TGI measure against the whole GPU, so the fraction is
 // limit/total; SGLang measures against what is free when it starts, which is
-// the limit. Under HAMi or a cgroup the total is the limit, and the usual 0.85
-// to 0.9 is right (dynamo-mps-limits).
-func MemoryFraction(f ServingFramework, e Enforcer, limit, total sharing.Bytes) (FractionAdvice, error) {
+// the limit (inferred). Under HAMi the total is the limit, and the usual 0.85
+// is right (dynamo-mps-limits).
+func MemoryFraction(f ServingFramework, e Enforcer, limit, total sharing.Bytes) (float64, error) {
 	var l problem.List
 	l.If(!servingNames.Has(f), "framework", "use ServingVLLM, ServingTGI or ServingSGLang", "%v is not known", f)
-	l.If(!enforcerNames.Has(e), "enforcer", "use EnforcerMPS, EnforcerHAMi or EnforcerCgroup", "%v is not known", e)
+	l.If(!enforcerNames.Has(e), "enforcer", "use EnforcerMPS or EnforcerHAMi", "%v is not known", e)
 	checkMemLimit(&l, "limit", limit, total)
 	l.If(total <= 0, "total", "give the GPU's memory", "%d bytes is no memory", int64(total))
 	if err := invalid(&l); err != nil {
-		return FractionAdvice{}, err
+		return 0, err
 	}
-	a := FractionAdvice{Flag: f.Flag(), Recommended: 0.85, Max: 0.9, Basis: sharing.BasisDocumented,
-		Source: "dynamo-mps-limits",
-		Why:    fmt.Sprintf("under %v the total that %v sees is the limit", e, f)}
-	if e != EnforcerMPS {
-		return a, nil
-	}
-	if f == ServingSGLang {
-		a.Why = "SGLang measures against what is free when it starts; under MPS that is the limit, though the total is " +
-			"the whole GPU"
-		a.Basis = sharing.BasisInferred
-		return a, nil
+	if e != EnforcerMPS || f == ServingSGLang {
+		return 0.85, nil
 	}
 	alloc, err := AllocatableUnder(limit)
 	if err != nil {
-		return FractionAdvice{}, err
+		return 0, err
 	}
 	// 0.93 is NVIDIA Dynamo's margin: 56 of 80 GiB is 0.70, of which it gives 0.65.
 	const margin = 0.93
-	a.Max = floor2(float64(limit) / float64(total))
-	a.Recommended = floor2(min(margin*float64(limit), float64(alloc.Low)) / float64(total))
-	a.Basis = sharing.BasisDerived
-	a.Why = fmt.Sprintf("under MPS %v still sees %v as total, so the fraction is of the whole GPU, not of the limit", f,
-		total)
-	if a.Recommended == 0 {
-		return FractionAdvice{}, fmt.Errorf("%w: limit: %v of %v leaves %v no memory after what CUDA itself takes (up to "+
-			"%v); use a larger limit",
-			ErrInvalid, limit, total, f, limit-alloc.Low)
+	fraction := min(margin*float64(limit), float64(alloc.Low)) / float64(total)
+	fraction = math.Floor(fraction*100+1e-9) / 100
+	if fraction == 0 {
+		return 0, fmt.Errorf("%w: limit: %v of %v leaves %v no memory after what CUDA itself takes (up to %v); use a "+
+			"larger limit", ErrInvalid, limit, total, f, limit-alloc.Low)
 	}
-	return a, nil
+	return fraction, nil
 }
-
-func floor2(x float64) float64 { return math.Floor(x*100+1e-9) / 100 }
 
 // LimitPerProcess returns the limit to set so that a container of several
 // client processes stays within its budget: MPS limits each process, so n

@@ -239,11 +239,11 @@ func (m *member) advice(f mps.ServingFramework) float64 {
 	default:
 		return 0
 	}
-	a, err := mps.MemoryFraction(f, enforcer, limit, total)
+	fraction, err := mps.MemoryFraction(f, enforcer, limit, total)
 	if err != nil {
 		return 0
 	}
-	return a.Recommended
+	return fraction
 }
 
 // fractionArgs returns the memory-fraction option of the workload's framework, or nil.
