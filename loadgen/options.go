@@ -39,8 +39,8 @@ type Options struct {
 	Worker Worker
 	// StartAt, when not zero, is when the run starts, so that workers start together.
 	StartAt time.Time
-	// Saturation, when not nil, stops the run once the server is found to fall behind.
-	Saturation *Saturation
+	// StopSaturated stops the run once the server is found to fall behind.
+	StopSaturated bool
 	// Meta is written into config.json as it stands: arguments, GPU inventory,
 	// sharing mode. The plan's credentials are removed from it.
 	Meta map[string]any
@@ -74,9 +74,6 @@ func (o *Options) check() error {
 		"use 0 <= index < count", "index %d of %d", o.Worker.Index, o.Worker.Count)
 	l.If(!receiveNames.Has(o.Receive), "receive", "use one of the package's constants", "%d is not a value", o.Receive)
 	l.If(!pacingNames.Has(o.Pacing), "pacing", "use PacingPrecise or PacingTimer", "%d is not a value", o.Pacing)
-	if o.Saturation != nil {
-		l.AddErr("saturation", o.Saturation.check())
-	}
 	return l.Under(errors.New("loadgen: invalid options"))
 }
 

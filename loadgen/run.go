@@ -128,7 +128,7 @@ func (r *runner) execute(ctx, runCtx context.Context, cancel context.CancelCause
 	if r.opts.Progress != nil {
 		watchers.Go(func() { r.progress(watch) })
 	}
-	if r.opts.Saturation != nil {
+	if r.opts.StopSaturated {
 		watchers.Go(func() { r.watchSaturation(watch, stopOffer, cancel) })
 	}
 	var offering sync.WaitGroup

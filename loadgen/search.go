@@ -146,7 +146,7 @@ func (s Search) check() error {
 }
 
 // Run searches. run makes one trial at a rate, typically with Run and TrialOf, a plan whose tenants have SLOs and
-// which sends TrialRequests, and Options.Saturation set. A trial that the client spoiled is made again, up to
+// which sends TrialRequests, and Options.StopSaturated set. A trial that the client spoiled is made again, up to
 // MaxRepeats times a rate. When run fails or ctx ends, the result holds the trials so far. ErrNoRate comes with the
 // result too.
 func (s Search) Run(ctx context.Context,
@@ -274,36 +274,15 @@ func wilson(k, n int64, confidence float64) (lower, upper float64) {
 // errSaturated cancels what is in flight when a run is stopped for over-saturation.
 var errSaturated = errors.New("stopped: the server is over-saturated")
 
-// Saturation detects a server that falls behind: the number of requests in flight and the mean TTFT both rise with
-// time, each with a slope that is positive beyond chance (one-sided t-test of the regression). A closed loop cannot
-// be over-saturated. The zero value is the documented default.
-type Saturation struct {
-	// Every is the sampling interval; 0 means 500 ms.
-	Every time.Duration
-	// After is the time before the first verdict; 0 means 10 s.
-	After time.Duration
-	// Confidence is that of the t-tests; 0 means 0.99.
-	Confidence float64
-	// MinGrowth is the least growth of the requests in flight over the observed
-	// time, as a factor of their mean, that counts; 0 means 0.5.
-	MinGrowth float64
-}
-
-func (s Saturation) withDefaults() Saturation {
-	s.Every, s.After = cmp.Or(s.Every, 500*time.Millisecond), cmp.Or(s.After, 10*time.Second)
-	s.Confidence, s.MinGrowth = cmp.Or(s.Confidence, 0.99), cmp.Or(s.MinGrowth, 0.5)
-	return s
-}
-
-func (s Saturation) check() error {
-	var l problem.List
-	notNegative(&l, "every", s.Every)
-	notNegative(&l, "after", s.After)
-	l.If(s.Confidence != 0 && !(s.Confidence >= 0.5 && s.Confidence < 1), "confidence",
-		"use a value from 0.5 to below 1", "%v", s.Confidence)
-	l.If(s.MinGrowth < 0 || math.IsNaN(s.MinGrowth), "min_growth", "use 0 or more", "%v", s.MinGrowth)
-	return l.Err()
-}
+// A run stops for over-saturation (Options.StopSaturated) where it finds a server that falls behind: the number of
+// requests in flight and the mean TTFT both rise with time, each with a slope that is positive beyond chance (one-sided
+// t-test of the regression). A closed loop cannot be over-saturated.
+const (
+	saturationEvery  = 500 * time.Millisecond // between samples
+	saturationAfter  = 10 * time.Second       // before the first verdict
+	saturationChance = 0.01                   // of each t-test
+	saturationGrowth = 0.5                    // the least growth in flight, as a factor of the mean, that counts
+)
 
 // slopeTest fits y = a + b·x and returns the slope and the one-sided p-value of
 // its being no more than 0. p is 1 with fewer than 3 points.
@@ -327,9 +306,9 @@ func slopeTest(x, y []float64) (slope, p float64) {
 
 // saturated judges samples of one tenant: times in seconds, requests in flight,
 // mean TTFT in seconds of the requests that ended in each interval (NaN without).
-func (s Saturation) saturated(at, inFlight, ttft []float64) (why string, yes bool) {
+func saturated(at, inFlight, ttft []float64) (why string, yes bool) {
 	n := len(at)
-	if n < 3 || at[n-1] < s.After.Seconds() {
+	if n < 3 || at[n-1] < saturationAfter.Seconds() {
 		return "", false
 	}
 	mean := 0.0
@@ -338,7 +317,7 @@ func (s Saturation) saturated(at, inFlight, ttft []float64) (why string, yes boo
 	}
 	slope, p := slopeTest(at, inFlight)
 	growth := slope * (at[n-1] - at[0])
-	if p > 1-s.Confidence || growth < s.MinGrowth*mean || growth < 2 {
+	if p > saturationChance || growth < saturationGrowth*mean || growth < 2 {
 		return "", false
 	}
 	var tx, ty []float64
@@ -349,7 +328,7 @@ func (s Saturation) saturated(at, inFlight, ttft []float64) (why string, yes boo
 	}
 	// A server so far behind that too few requests end has no TTFT to show a rise: the backlog alone speaks then.
 	if len(tx) >= 3 {
-		if tslope, tp := slopeTest(tx, ty); tp > 1-s.Confidence || tslope <= 0 {
+		if tslope, tp := slopeTest(tx, ty); tp > saturationChance || tslope <= 0 {
 			return "", false
 		}
 	}
@@ -359,8 +338,7 @@ func (s Saturation) saturated(at, inFlight, ttft []float64) (why string, yes boo
 
 // watchSaturation stops the run when an open-loop tenant is found over-saturated.
 func (r *runner) watchSaturation(ctx context.Context, stopOffer func(), cancel context.CancelCauseFunc) {
-	s := r.opts.Saturation.withDefaults()
-	ticker := time.NewTicker(s.Every)
+	ticker := time.NewTicker(saturationEvery)
 	defer ticker.Stop()
 	type series struct{ at, inFlight, ttft []float64 }
 	all := make([]series, len(r.tenants))
@@ -385,7 +363,7 @@ func (r *runner) watchSaturation(ctx context.Context, stopOffer func(), cancel c
 				ttft = (v.TTFTSum - before.TTFTSum).Seconds() / float64(n)
 			}
 			a.ttft = append(a.ttft, ttft)
-			if why, yes := s.saturated(a.at, a.inFlight, a.ttft); yes {
+			if why, yes := saturated(a.at, a.inFlight, a.ttft); yes {
 				r.stopped = fmt.Sprintf("tenant %q is %s", t.tenant.Name, why)
 				stopOffer()
 				cancel(errSaturated)

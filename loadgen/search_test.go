@@ -158,7 +158,6 @@ func TestSlopeTest(t *testing.T) {
 }
 
 func TestSaturated(t *testing.T) {
-	s := Saturation{}.withDefaults()
 	rng := rand.New(rand.NewPCG(5, 6))
 	series := func(n int, flight, ttft func(float64) float64) (at, f, l []float64) {
 		for i := range n {
@@ -189,7 +188,7 @@ func TestSaturated(t *testing.T) {
 		{"grows by a sliver", 60, rising(0.05), rising(0.5), false},
 	} {
 		at, f, l := series(tc.n, tc.flight, tc.ttft)
-		if why, got := s.saturated(at, f, l); got != tc.want {
+		if why, got := saturated(at, f, l); got != tc.want {
 			t.Errorf("%s: %v %s", tc.name, got, why)
 		}
 	}
@@ -197,7 +196,7 @@ func TestSaturated(t *testing.T) {
 	accused := 0
 	for range 500 {
 		at, f, l := series(60, steady(20, 5), steady(0.05, 0.02))
-		if _, yes := s.saturated(at, f, l); yes {
+		if _, yes := saturated(at, f, l); yes {
 			accused++
 		}
 	}

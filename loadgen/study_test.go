@@ -230,7 +230,7 @@ func TestSaturationStop(t *testing.T) {
 		so.Slots = 1
 		p.Tenants[0].Requests = 10000
 		p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 20}}
-		o.Saturation = &loadgen.Saturation{}
+		o.StopSaturated = true
 	})
 	s := res.Summary
 	if !strings.Contains(s.Stopped, "over-saturated") || s.Complete || s.DurationS > 15 || s.Counts.ByClass[loadgen.ClassCancelled] == 0 {

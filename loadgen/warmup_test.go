@@ -74,7 +74,6 @@ func TestBadOptions(t *testing.T) {
 	plan := planFor(loadgen.Endpoint{URL: "http://127.0.0.1:1"}, 1)
 	for _, o := range []loadgen.Options{
 		{Worker: loadgen.Worker{Index: 3, Count: 3}}, {Worker: loadgen.Worker{Index: -1}}, {Pacing: 7},
-		{Saturation: &loadgen.Saturation{Confidence: 2}},
 	} {
 		if res, err := loadgen.Run(t.Context(), plan, o); err == nil || res != nil || errors.Is(err, loadgen.ErrRunExists) {
 			t.Errorf("%+v: %v, %v", o, res, err)

@@ -48,23 +48,6 @@ func (p Packing) WriteText(w io.Writer) error {
 	return err
 }
 
-// Parted returns a mig-parted configuration with the labels layout-1, layout-2
-// and so on, one for each group. Comments tell how many GPUs get each.
-func (p Packing) Parted() ([]byte, error) {
-	c := PartedConfig{Configs: map[string][]PartedEntry{}}
-	var text []byte
-	for i, g := range p.Groups {
-		label := fmt.Sprintf("layout-%d", i+1)
-		c.Configs[label] = []PartedEntry{g.Layout.PartedEntry()}
-		text = fmt.Appendf(text, "# %d x %s: %s\n", g.GPUs, label, g.Layout)
-	}
-	config, err := c.Marshal()
-	if err != nil {
-		return nil, err
-	}
-	return append(text, config...), nil
-}
-
 // Layouts returns the layout of every GPU that gets instances, group by group.
 // Layouts of one group share their instances.
 func (p Packing) Layouts() []Layout {

@@ -263,12 +263,11 @@ type Runner = command.Runner
 // Of this process's environment the program gets all but what MPS reads: CUDA_VISIBLE_DEVICES and CUDA_MPS_*. A
 // daemon would hand such limits on to everybody. What it is to have of them stands in Env.
 type Program struct {
-	Path      string   // "" = nvidia-cuda-mps-control on PATH
-	Env       []string // added to the environment, "KEY=VALUE"
-	MaxOutput int      // most bytes taken from each of stdout and stderr; 0 = 1 MiB
+	Path string   // "" = nvidia-cuda-mps-control on PATH
+	Env  []string // added to the environment, "KEY=VALUE"
 }
 
-// Run runs the program once and waits for it. Output over MaxOutput ends the program and is ErrOutputTooLarge; a
+// Run runs the program once and waits for it. More than 1 MiB of output ends the program and is ErrOutputTooLarge; a
 // missing program is ErrNotInstalled; ErrPlatform where there is no MPS.
 func (p *Program) Run(ctx context.Context, in Invocation) (Output, error) {
 	path, err := p.lookup()
@@ -276,7 +275,7 @@ func (p *Program) Run(ctx context.Context, in Invocation) (Output, error) {
 		return Output{}, err
 	}
 	in.Env = slices.Concat(p.Env, in.Env)
-	out, err := command.Program{Path: path, MaxOutput: p.MaxOutput, Environ: withoutMPS(os.Environ())}.Run(ctx, in)
+	out, err := command.Program{Path: path, Environ: withoutMPS(os.Environ())}.Run(ctx, in)
 	switch exit := (*exec.ExitError)(nil); {
 	case errors.Is(err, command.ErrOutputTooLarge):
 		err = fmt.Errorf("%w: %w", ErrOutputTooLarge, err)

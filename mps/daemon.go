@@ -29,8 +29,6 @@ type DaemonOptions struct {
 	LogDirectory  string   // "" = DefaultLog; made if it is not there
 	// VisibleDevices are UUIDs of the GPUs to serve; nil = all. Clients count them from 0 in this order.
 	VisibleDevices []string
-	MultiUser      bool  // clients of all users share a server; root only
-	GPUs           []GPU // as in Options
 	// StartTimeout bounds the wait for the daemon's first answer; 0 = 10 s.
 	StartTimeout time.Duration
 	Timeout      time.Duration // for each command; as in Options
@@ -71,7 +69,7 @@ func Start(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	}
 	d := newDaemon(l.client, path)
 	d.output = &command.Buffer{Limit: 64 << 10}
-	d.child = exec.Command(path, append([]string{"-f"}, l.args...)...)
+	d.child = exec.Command(path, "-f")
 	d.child.Env = command.Environ(withoutMPS(os.Environ()), slices.Concat(opts.Program.Env, l.environ))
 	d.child.Stdout, d.child.Stderr = d.output, d.output
 	d.child.WaitDelay = command.OutputPeriod
@@ -117,7 +115,7 @@ func StartDetached(ctx context.Context, opts DaemonOptions) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := opts.Program.Run(ctx, Invocation{Args: append([]string{"-d"}, l.args...), Env: l.environ})
+	out, err := opts.Program.Run(ctx, Invocation{Args: []string{"-d"}, Env: l.environ})
 	if err == nil {
 		err = outcome(out)
 	}
@@ -146,9 +144,6 @@ func (o *DaemonOptions) prepare(ctx context.Context) (*launch, error) {
 		o.LogDirectory, EnvProtocol + "=2"}}
 	if len(o.VisibleDevices) > 0 {
 		l.environ = append(l.environ, EnvVisibleDevices+"="+strings.Join(o.VisibleDevices, ","))
-	}
-	if o.MultiUser {
-		l.args = append(l.args, "-M")
 	}
 	for _, dir := range []string{o.PipeDirectory, o.LogDirectory} {
 		if err := makeDirectory(dir); err != nil {
@@ -179,8 +174,7 @@ func (o *DaemonOptions) newClient() (*Client, error) {
 	if o.Runner == nil {
 		o.Runner = o.Program
 	}
-	return NewClient(Options{Runner: o.Runner, PipeDirectory: o.PipeDirectory, Timeout: o.Timeout, GPUs: o.GPUs,
-		Logger: o.Logger})
+	return NewClient(Options{Runner: o.Runner, PipeDirectory: o.PipeDirectory, Timeout: o.Timeout, Logger: o.Logger})
 }
 
 func (o *DaemonOptions) check() error {

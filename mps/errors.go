@@ -27,7 +27,7 @@ var (
 	// non-zero exit for another reason
 	ErrCrashed        = errors.New("mps: the control program failed")
 	ErrGarbled        = errors.New("mps: the answer cannot be understood")
-	ErrOutputTooLarge = errors.New("mps: the answer is larger than the allowed size") // see Program.MaxOutput
+	ErrOutputTooLarge = errors.New("mps: the answer is larger than the allowed size") // of 1 MiB
 	ErrRejected       = errors.New("mps: the control daemon refused")
 	// older driver, or the other protocol
 	ErrUnknownCommand = errors.New("mps: the daemon does not know the command")
@@ -37,9 +37,7 @@ var (
 	// another user owns the daemon
 	ErrPermission = errors.New("mps: not permitted")
 	// of that user (v2) or name (v3)
-	ErrServerExists = errors.New("mps: the server exists already")
-	// ShutdownServer without force
-	ErrServerBusy           = errors.New("mps: the server has clients")
+	ErrServerExists         = errors.New("mps: the server exists already")
 	ErrPartitioningDisabled = errors.New("mps: the daemon was started without partitioning") // start it with -S
 	ErrMismatch             = errors.New("mps: another value is in force than was set")
 	// Membership.Require, StopClient
@@ -127,7 +125,7 @@ var rejections = []struct {
 	{"Failed to create the requested SM partition", nil},
 	{"Failed to query devices", nil},
 	{"*already exists", ErrServerExists},
-	{"*active worker threads. Server will not shutdown", ErrServerBusy},
+	{"*active worker threads. Server will not shutdown", nil},
 	{"*in use. Terminate all clients before removing", nil},
 	{"Server not found", ErrServerNotFound},
 }

@@ -25,7 +25,7 @@ func TestRejections(t *testing.T) {
 		"Server with UID 1000 already exists":                               ErrServerExists,
 		"Invalid device identifier format: x":                               ErrRejected,
 		"Invalid percentage, expected between (0.0, 100.0]":                 ErrRejected,
-		"Server 673 has 2 active worker threads. Server will not shutdown.": ErrServerBusy,
+		"Server 673 has 2 active worker threads. Server will not shutdown.": ErrRejected,
 		"Partition GPU-1/a in use. Terminate all clients before removing.":  ErrRejected,
 		"Static partitioning mode is not enabled":                           ErrPartitioningDisabled,
 		"Failed to create the requested SM partition of 9 chunks, error 1":  ErrRejected,

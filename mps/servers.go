@@ -81,8 +81,6 @@ func (c *Client) Processes(ctx context.Context) ([]Process, error) {
 // ServerOptions are options of StartServer.
 type ServerOptions struct {
 	UID int // the user whose clients it serves; 0 is root
-	// LocalityDomains splits GPUs of compute capability 10 along their dies (-mlopart, driver 595 and later).
-	LocalityDomains bool
 }
 
 // StartServer asks for a server and waits until the daemon lists it; servers also start by themselves with the
@@ -96,11 +94,7 @@ func (c *Client) StartServer(ctx context.Context, opts ServerOptions) (int, erro
 	if err != nil {
 		return 0, err
 	}
-	words := []string{"start_server", "-uid", strconv.Itoa(opts.UID)}
-	if opts.LocalityDomains {
-		words = append(words, "-mlopart")
-	}
-	if _, err := c.do(ctx, words...); err != nil {
+	if _, err := c.do(ctx, "start_server", "-uid", strconv.Itoa(opts.UID)); err != nil {
 		return 0, err
 	}
 	var server int
@@ -116,26 +110,6 @@ func (c *Client) StartServer(ctx context.Context, opts ServerOptions) (int, erro
 		return false, err
 	})
 	return server, err
-}
-
-// ShutdownServer stops a server and waits until the daemon lists it no more. One with clients is ErrServerBusy, or
-// with force stopped all the same: they lose their work.
-func (c *Client) ShutdownServer(ctx context.Context, server int, force bool) error {
-	w, err := pidWord("server", server)
-	if err != nil {
-		return err
-	}
-	words := []string{"shutdown_server", w}
-	if force {
-		words = append(words, "-f")
-	}
-	if _, err := c.do(ctx, words...); err != nil {
-		return err
-	}
-	return c.poll(ctx, "shutdown_server "+w, func(ctx context.Context) (bool, error) {
-		now, err := c.Servers(ctx)
-		return err == nil && !slices.Contains(now, server), err
-	})
 }
 
 // Quit asks the daemon to end with its servers. Clients still connected after grace lose their work; grace 0 waits

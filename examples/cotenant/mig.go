@@ -124,7 +124,6 @@ func migCheck(c *migCall) func(context.Context) error {
 func migPack(c *migCall) func(context.Context) error {
 	text := c.String("demand", "", "`COUNTS` such as 1g.10gb=40,3g.40gb=12")
 	html := c.String("report", "", "write a page of the distinct layouts to this `FILE.html`")
-	parted := c.Bool("parted", false, "print a mig-parted configuration, a label for each distinct layout")
 	return func(context.Context) error {
 		m, err := c.model()
 		if err != nil {
@@ -146,9 +145,6 @@ func migPack(c *migCall) func(context.Context) error {
 			return err
 		case *c.json:
 			return page.JSON(c.std.out, p)
-		case *parted:
-			text, err := p.Parted()
-			return errors.Join(err, printText(c.std.out, string(text)))
 		}
 		return p.WriteText(c.std.out)
 	}

@@ -40,7 +40,6 @@ func TestMIG(t *testing.T) {
 		{"check -", migConfig, exitNo},
 		{"check -gpu A100-SXM4-80GB -", migConfig, exitNo},
 		{"pack -gpu A100-SXM4-80GB -demand 1g.10gb=40,3g.40gb=12", "", 0},
-		{"pack -gpu A100-SXM4-80GB -demand 1g.10gb=40,3g.40gb=12 -parted", "", 0},
 		{"plan -gpu A100-SXM4-80GB -have 3g.40gb@4!busy,1g.10gb@0 -want 2g.20gb=2,3g.40gb", "", 0},
 		{"plan -gpu A100-SXM4-80GB -have 3g.40gb@0,1g.10gb@4!busy -want 2g.20gb=2,3g.40gb", "", exitNo},
 		{"plan -gpu A100-SXM4-80GB -have 3g.40gb@0,1g.10gb@4!busy -want 2g.20gb=2,3g.40gb -allow-busy", "", 0},

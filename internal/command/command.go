@@ -36,26 +36,22 @@ type Runner interface {
 // ErrOutputTooLarge says that a program printed more than it may.
 var ErrOutputTooLarge = errors.New("the output is larger than the allowed size")
 
-const defaultMaxOutput = 1 << 20
+// maxOutput bounds what is taken from each of stdout and stderr, in bytes.
+const maxOutput = 1 << 20
 
 // OutputPeriod bounds the wait for output after a program has ended: a child of its own may hold the pipes open.
 const OutputPeriod = 2 * time.Second
 
 // Program is a program at Path.
 type Program struct {
-	Path string
-	// MaxOutput bounds what is taken from each of stdout and stderr, in bytes; 0 means 1 MiB.
-	MaxOutput int
-	Environ   []string // what an invocation's Env is added to; nil is this process's
+	Path    string
+	Environ []string // what an invocation's Env is added to; nil is this process's
 }
 
-// Run runs the program once. More output than MaxOutput ends the program and is
+// Run runs the program once. More than 1 MiB of output ends the program and is
 // ErrOutputTooLarge. A program that a signal ends is an error, too.
 func (p Program) Run(ctx context.Context, in Invocation) (Output, error) {
-	maxOutput, base := p.MaxOutput, p.Environ
-	if maxOutput <= 0 {
-		maxOutput = defaultMaxOutput
-	}
+	base := p.Environ
 	if base == nil {
 		base = os.Environ()
 	}

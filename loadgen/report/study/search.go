@@ -31,7 +31,7 @@ func (t *test) search(ctx context.Context) error {
 				t.Note(fmt.Sprintf("search: trials at %.4g/s %s", rate, note))
 			}
 			name := fmt.Sprintf("%s-%s-%d", to.scenario, l.name, repeat+1)
-			res, err := t.run(ctx, name, plan, &loadgen.Saturation{})
+			res, err := t.run(ctx, name, plan, true)
 			if err != nil {
 				return loadgen.Trial{}, err
 			}

@@ -93,9 +93,9 @@ type test struct {
 
 // run makes one run and keeps its result, also when it was cut off.
 func (t *test) run(
-	ctx context.Context, name string, plan loadgen.LoadPlan, saturation *loadgen.Saturation,
+	ctx context.Context, name string, plan loadgen.LoadPlan, stopSaturated bool,
 ) (res *loadgen.Result, err error) {
-	opts := loadgen.Options{Health: t.Health, Meta: t.Meta, Saturation: saturation, Worker: t.Worker, StartAt: t.StartAt}
+	opts := loadgen.Options{Health: t.Health, Meta: t.Meta, StopSaturated: stopSaturated, Worker: t.Worker, StartAt: t.StartAt}
 	if t.Dir != "" {
 		opts.Dir = t.Dir
 		if t.several {
@@ -209,7 +209,7 @@ func (t *test) sweep(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				if _, err := t.run(ctx, t.repeated(name, repeat), plan, nil); err != nil {
+				if _, err := t.run(ctx, t.repeated(name, repeat), plan, false); err != nil {
 					return err
 				}
 			}
@@ -247,7 +247,7 @@ func (t *test) plan(ctx context.Context) (err error) {
 			c := fresh[i]
 			c.Plan.Seed += uint64(repeat)
 			c.Name = cmp.Or(c.Name, "plan")
-			res, err := t.run(ctx, t.repeated(c.Name, repeat), c.Plan, nil)
+			res, err := t.run(ctx, t.repeated(c.Name, repeat), c.Plan, false)
 			if err != nil {
 				return err
 			}
