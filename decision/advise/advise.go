@@ -74,7 +74,7 @@ func Look(ctx context.Context, dir string, at time.Time, f *decision.Fleet, opts
 		Drifted: []string{}, Settled: []string{}, Nodes: map[string]string{}, Places: map[string]map[string]int{}}
 	for i := range f.Today.Nodes {
 		n := &f.Today.Nodes[i]
-		a.Nodes[n.Name] = strings.TrimSpace(migrate.ShapeOf(n).String() + " " + n.Closed)
+		a.Nodes[n.Name] = strings.TrimSuffix(migrate.ShapeOf(n).String()+", "+n.Closed, ", ")
 	}
 	for _, w := range f.Workloads {
 		a.Places[w.Name] = map[string]int{}

@@ -65,7 +65,7 @@ func TestLook(t *testing.T) {
 	}
 	f.Today.Nodes[3].Closed = "not ready"
 	a = look(7, f)
-	for _, want := range []string{"node t4-2: time-slicing, 4 pods to a GPU not ready", "workload llm/chat: 2 on a100-2, before 3 on a100-2"} {
+	for _, want := range []string{"node t4-2: time-slicing, 4 pods to a GPU, not ready", "workload llm/chat: 2 on a100-2, before 3 on a100-2"} {
 		if !strings.Contains(strings.Join(a.Changed, "\n"), want) {
 			t.Errorf("%q is missing in %q", want, a.Changed)
 		}
