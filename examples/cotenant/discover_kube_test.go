@@ -100,7 +100,7 @@ func TestKubeRefused(t *testing.T) {
 		name, user, want string
 		code             int
 	}{
-		{"forbidden in part", "{token: t0ken}", "horizontalpodautoscalers?limit=500&continue=: not allowed (403)", exitCannot},
+		{"forbidden in part", "{token: t0ken}", "horizontalpodautoscalers: not allowed (403)", exitCannot},
 		{"wrong token", "{token: s3cret}", "does not take the credentials (401)\ncotenant discover: or use: kubectl get nodes,pods", exitCannot},
 		{"exec plugin", "{exec: {apiVersion: client.authentication.k8s.io/v1, command: aws-iam-authenticator}}", "logs in through \"aws-iam-authenticator\", which kubectl runs", exitBadInput},
 		{"provider", "{auth-provider: {name: gcp}}", "logs in through \"gcp\"", exitBadInput},

@@ -171,7 +171,7 @@ func (c *client) get(ctx context.Context, path string) ([]byte, error) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxPage+1))
 	if resp.StatusCode != http.StatusOK {
-		return nil, &statusError{path, resp.StatusCode}
+		return nil, &statusError{strings.Split(path, "?")[0], resp.StatusCode}
 	}
 	if err == nil && len(body) > maxPage {
 		err = fmt.Errorf("kube: %s: a page of %d objects is larger than %d MiB", path, pageSize, maxPage>>20)

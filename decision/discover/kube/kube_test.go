@@ -17,13 +17,6 @@ import (
 	"github.com/cotenant/cotenant/decision/discover/kube"
 )
 
-// Objects of a cluster that cannot be reached directly come through kubectl.
-func ExampleResources() {
-	fmt.Println("kubectl get " + kube.Resources() + " -A -o json")
-	// Output:
-	// kubectl get nodes,pods,deployments,statefulsets,replicasets,daemonsets,poddisruptionbudgets,resourcequotas,jobs,horizontalpodautoscalers -A -o json
-}
-
 // TestUnusableConfig: every kubeconfig that cannot be used is ErrConfig, named by its
 // file and what to change, without its credentials.
 func TestUnusableConfig(t *testing.T) {
