@@ -1,8 +1,11 @@
 package routers_test
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/manifest/routers"
 	"github.com/cotenant/cotenant/decision/predict/serving"
 )
@@ -25,4 +28,84 @@ func ExampleBuild() {
 	// inference-extension/chat.yaml
 	// llm-d/chat.values.yaml
 	// llm-d's router has no round-robin policy; its configuration takes random
+}
+
+// vLLM's production stack starts the servers too, here each on a slice of a GPU.
+func ExampleStackServers() {
+	folder, err := routers.Build([]routers.Pool{{
+		Name: "chat", Model: "llama-8b", Labels: map[string]string{"app": "chat"}, Policy: serving.RoutePolicyPrefixApproximate,
+		Servers: &routers.StackServers{Replicas: 4, Repository: "vllm/vllm-openai", Tag: "v0.11.0", ModelURL: "meta-llama/Llama-3.1-8B-Instruct",
+			CPUs: 4, Memory: "16Gi", Storage: "50Gi", GPUResource: "nvidia.com/mig-3g.40gb"},
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, f := range folder.Files {
+		if strings.HasPrefix(f.Path, "production-stack/") {
+			_, values, _ := strings.Cut(string(f.Data), "\nservingEngineSpec:")
+			fmt.Println(f.Path + ":\nservingEngineSpec:" + values)
+		}
+	}
+	// Output:
+	// production-stack/chat.values.yaml:
+	// servingEngineSpec:
+	//   labels:
+	//     app: chat
+	//   containerPort: 8000
+	//   modelSpec:
+	//     - name: chat
+	//       repository: vllm/vllm-openai
+	//       tag: v0.11.0
+	//       modelURL: meta-llama/Llama-3.1-8B-Instruct
+	//       replicaCount: 4
+	//       requestCPU: 4
+	//       requestMemory: 16Gi
+	//       requestGPU: 1
+	//       requestGPUType: nvidia.com/mig-3g.40gb
+	//       pvcStorage: 50Gi
+	//       vllmConfig:
+	//         enablePrefixCaching: true
+	// routerSpec:
+	//   enableRouter: true
+	//   replicaCount: 1
+	//   serviceDiscovery: k8s
+	//   routingLogic: prefixaware
+}
+
+// Policies want different things beside the documents.
+func ExampleBuild_warnings() {
+	for _, p := range []serving.RoutePolicy{serving.RoutePolicyLeastRequests, serving.RoutePolicySession, serving.RoutePolicyPrefixExact} {
+		folder, err := routers.Build([]routers.Pool{{Name: "chat", Model: "llama-8b", Labels: map[string]string{"app": "chat"}, Policy: p}})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(p)
+		for _, w := range folder.Warnings {
+			fmt.Println(" ", w.Message)
+		}
+	}
+	// Output:
+	// least-requests
+	// session
+	//   llm-d's session affinity goes by the header x-session-token, which the router sets in its answer
+	// prefix-exact
+	//   the exact prefix index is fed by the servers' KV cache events, and tokenises prompts by asking a server of the model at localhost:8000
+}
+
+// One error names everything that Kubernetes, a chart or a router would refuse.
+func ExampleBuild_invalid() {
+	_, err := routers.Build([]routers.Pool{
+		{Name: "Chat", Model: "llama-8b", Labels: map[string]string{"app": "my chat"}},
+		{Name: "embed", Labels: map[string]string{"app": "embed"}, Priorities: map[string]int{"Interactive": 10}},
+	})
+	fmt.Println(errors.Is(err, manifest.ErrInvalid))
+	fmt.Println(err)
+	// Output:
+	// true
+	// manifest: invalid: pools[0].name: is "Chat" (use at most 53 lower-case letters, digits and dashes)
+	// pools[0].labels[app]: "my chat" is refused (use a Kubernetes label and value)
+	// pools[1].model: missing (write the name that the servers know it by)
+	// pools[1].priorities[Interactive]: is refused as a name (use lower-case letters, digits and dashes)
 }
