@@ -115,17 +115,6 @@ func ExampleUtilisationHours() {
 	// Output: 180 GPU-hours a day need not be bought, 144 do more work
 }
 
-// A 3g.40gb instance has 3 of an A100's 7 compute slices.
-func ExamplePerShareHour() {
-	a100, _ := cost.ParsePrice("3.25 USD")
-	hour, err := cost.PerShareHour(a100, 3, 7, 0)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(hour)
-	// Output: 1.392857 USD
-}
-
 func ExampleOverheadRange() {
 	low, high, ok := cost.OverheadRange(sharing.InfoFor(sharing.MechanismTimeSlicing).Overhead)
 	fmt.Println(low, high, ok)

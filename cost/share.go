@@ -14,47 +14,21 @@ import (
 // with 8% is 0.945, printed as 0.95. The overhead makes a tenant's figure comparable with an exclusive GPU's: it
 // counts the capacity that sharing itself uses up. It does not allocate, so that schedulers can call it.
 func PerWorkloadHour(price Money, tenants int, overhead PPM) (Money, error) {
-	return perShare(price, share{1, int64(tenants), "tenants"}, overhead)
-}
-
-// PerShareHour returns the price of part out of whole equal shares of a GPU for an hour, with overhead: price *
-// part / whole * (1 + overhead), exact inside and rounded once. It prices a MIG instance by its slices: a 3g.40gb
-// has 3 of 7.
-func PerShareHour(price Money, part, whole int64, overhead PPM) (Money, error) {
-	return perShare(price, share{part, whole, "whole"}, overhead)
+	if price.micros < 0 || tenants < 1 || tenants > maxTenants || overhead < 0 || overhead > maxOverhead {
+		var l problem.List
+		notNegative(&l, "price", price)
+		l.If(tenants < 1 || tenants > maxTenants, "tenants", fmt.Sprintf("give 1 to %d", maxTenants),
+			"a GPU is not shared by %d", tenants)
+		inRange(&l, "overhead", overhead, maxOverhead)
+		return Money{}, inputErr(&l)
+	}
+	return price.MulFrac(int64(Whole+overhead), int64(tenants)*int64(Whole))
 }
 
 const (
-	maxShares   = 1_000_000_000 // with maxOverhead, keeps the products within 64 bits
+	maxTenants  = 1_000_000_000 // with maxOverhead, keeps the products within 64 bits
 	maxOverhead = 1000 * Whole
 )
-
-// share is a part of a whole, with the name that the whole has in errors.
-type share struct {
-	part, whole int64
-	name        string
-}
-
-func perShare(price Money, s share, overhead PPM) (Money, error) {
-	if price.micros < 0 || s.part < 1 || s.whole < s.part || s.whole > maxShares || overhead < 0 ||
-		overhead > maxOverhead {
-		return Money{}, s.err(price, overhead)
-	}
-	return price.MulFrac(s.part*int64(Whole+overhead), s.whole*int64(Whole))
-}
-
-func (s share) err(price Money, overhead PPM) error {
-	var l problem.List
-	notNegative(&l, "price", price)
-	switch {
-	case s.whole < 1 || s.whole > maxShares:
-		l.Addf(s.name, fmt.Sprintf("give 1 to %d", maxShares), "a GPU is not shared by %d", s.whole)
-	case s.part < 1 || s.part > s.whole:
-		l.Addf("part", fmt.Sprintf("give 1 to %d", s.whole), "%d is no part of %d shares", s.part, s.whole)
-	}
-	inRange(&l, "overhead", overhead, maxOverhead)
-	return inputErr(&l)
-}
 
 // OverheadRange returns a sharing.Overhead's bracket for use with money, its ends rounded to parts per million, and
 // false where it is not known: that no source gives a figure does not mean that there is no overhead.

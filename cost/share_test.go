@@ -25,22 +25,21 @@ func TestFourTeams(t *testing.T) {
 	}
 }
 
-func TestPerShareHour(t *testing.T) {
+func TestPerWorkloadHour(t *testing.T) {
 	for _, c := range []struct {
-		price       string
-		part, whole int64
-		overhead    PPM
-		want        string
+		price    string
+		tenants  int
+		overhead PPM
+		want     string
 	}{
-		{"7 USD", 3, 7, 0, "3.00"}, {"3.25 USD", 2, 8, 0, "0.8125"}, {"1 USD", 1, 3, 0, "0.333333"}, {"2 USD", 1, 3, 0, "0.666667"},
-		{"0 USD", 1, 1, 0, "0.00"}, {"3.50 USD", 1, 4, 1, "0.875001"},
+		{"3.25 USD", 4, 0, "0.8125"}, {"1 USD", 3, 0, "0.333333"}, {"2 USD", 3, 0, "0.666667"}, {"0 USD", 1, 0, "0.00"}, {"3.50 USD", 4, 1, "0.875001"},
 	} {
-		if m, err := PerShareHour(money(t, c.price), c.part, c.whole, c.overhead); err != nil || m.Decimal() != c.want {
-			t.Errorf("%s * %d / %d + %s = %v, %v; want %s", c.price, c.part, c.whole, c.overhead, m, err, c.want)
+		if m, err := PerWorkloadHour(money(t, c.price), c.tenants, c.overhead); err != nil || m.Decimal() != c.want {
+			t.Errorf("%s among %d + %s = %v, %v; want %s", c.price, c.tenants, c.overhead, m, err, c.want)
 		}
 	}
-	_, err := PerShareHour(money(t, "-1 USD"), 3, 2, -1)
-	for _, path := range []string{"price: ", "part: ", "overhead: "} {
+	_, err := PerWorkloadHour(money(t, "-1 USD"), 0, -1)
+	for _, path := range []string{"price: ", "tenants: ", "overhead: "} {
 		if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%v does not name %q", err, path)
 		}

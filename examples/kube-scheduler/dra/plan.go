@@ -17,9 +17,6 @@ import (
 
 // Options tune Plan. The zero value is the documented default.
 type Options struct {
-	// ConsumableMemory shares GPUs by consumable capacity instead of by claim: each pod's claim takes its part of a
-	// GPU's memory. It needs the driver's consumable shares by memory, which exclude MPS: pods time-slice.
-	ConsumableMemory bool
 	// Slices are the driver's ResourceSlices of the nodes. With them each claim names its GPUs by UUID, so that what was
 	// decided names what is allocated, node included; without, it takes any GPU of its model.
 	Slices []*resourcev1.ResourceSlice
@@ -58,7 +55,7 @@ func Plan(nodes []*v1.Node, pods []*v1.Pod, scorer *placement.Scorer, opt Option
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	w := &writer{out: &Output{Refused: map[string]string{}}, opt: opt, classes: map[string]*resourcev1.DeviceClass{},
+	w := &writer{out: &Output{Refused: map[string]string{}}, classes: map[string]*resourcev1.DeviceClass{},
 		shared: map[string]*sharedClaim{}}
 	if opt.Slices != nil {
 		var err error
@@ -67,8 +64,7 @@ func Plan(nodes []*v1.Node, pods []*v1.Pod, scorer *placement.Scorer, opt Option
 		}
 	}
 	cluster := kubegpu.NewCluster(nodes, nil)
-	// Who shares a claim shares its GPUs; a consumable share that names no GPU is of whichever has the memory.
-	cluster.Exact = !opt.ConsumableMemory || opt.Slices != nil
+	cluster.Exact = true // who shares a claim shares its GPUs
 	for i, p := range pods {
 		if asked[i] == nil {
 			w.out.Pods = append(w.out.Pods, p.DeepCopy())
@@ -91,7 +87,6 @@ func exclusive(d *kubegpu.Device) bool {
 
 type writer struct {
 	out     *Output
-	opt     Options
 	classes map[string]*resourcev1.DeviceClass
 	shared  map[string]*sharedClaim
 	order   []string            // of shared
@@ -123,7 +118,7 @@ func (w *writer) add(p *v1.Pod, asked *kubegpu.Pod, a *kubegpu.Allocation) {
 		case d.Mechanism == sharing.MechanismHAMi || d.Mechanism == sharing.MechanismHAMiWithMPS:
 			w.warn("%s: DRA does not deliver %v: nothing limits it on %s", asked.Name, d.Mechanism, a.Node)
 			fallthrough
-		case !exclusive(d) && !w.opt.ConsumableMemory:
+		case !exclusive(d):
 			w.share(pod, asked, a.Node, d)
 		default:
 			w.template(pod, asked, a.Node, d, i)
@@ -140,20 +135,6 @@ func (w *writer) template(pod *v1.Pod, asked *kubegpu.Pod, node string, d *kubeg
 	name := limited(fmt.Sprintf("%s-gpu-%d", pod.Name, i))
 	request := resourcev1.DeviceRequest{Name: "gpu", Exactly: w.exactly(asked, d)}
 	w.pin(request.Exactly, node, d)
-	if !exclusive(d) {
-		memory := d.Memory
-		if memory == 0 {
-			memory = d.Total / 1000 * sharing.Bytes(d.Milli)
-		}
-		if memory == 0 {
-			w.warn("%s: how much memory its share of a GPU is is not known: its claim takes all", asked.Name)
-		} else {
-			request.Exactly.Capacity = &resourcev1.CapacityRequirements{Requests: quantities("memory", memory)}
-		}
-		if d.Mechanism != sharing.MechanismTimeSlicing {
-			w.warn("%s: consumable shares exclude %v: it is time-sliced", asked.Name, d.Mechanism)
-		}
-	}
 	w.out.Templates = append(w.out.Templates,
 		&resourcev1.ResourceClaimTemplate{TypeMeta: typeOf("ResourceClaimTemplate"), ObjectMeta: metaOf(pod.Namespace, name),
 			Spec: resourcev1.ResourceClaimTemplateSpec{Spec: resourcev1.ResourceClaimSpec{

@@ -50,110 +50,108 @@ func TestOutput(t *testing.T) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	nodes, pods := sample(t)
-	for _, opt := range []dra.Options{{}, {ConsumableMemory: true}} {
-		out, err := dra.Plan(nodes, pods, bestFit, opt)
-		if err != nil {
+	out, err := dra.Plan(nodes, pods, bestFit, dra.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := out.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	classes, claims := map[string]bool{}, map[string]bool{}
+	var decoded []*v1.Pod
+	for _, doc := range strings.Split(string(text), "---\n")[1:] {
+		var head struct{ Kind string }
+		if err := yaml.Unmarshal([]byte(doc), &head); err != nil {
 			t.Fatal(err)
 		}
-		text, err := out.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
-		classes, claims := map[string]bool{}, map[string]bool{}
-		var decoded []*v1.Pod
-		for _, doc := range strings.Split(string(text), "---\n")[1:] {
-			var head struct{ Kind string }
-			if err := yaml.Unmarshal([]byte(doc), &head); err != nil {
-				t.Fatal(err)
-			}
-			strict := func(into any) {
-				t.Helper()
-				if err := yaml.UnmarshalStrict([]byte(doc), into); err != nil {
-					t.Errorf("%s: %v", doc, err)
-				}
-			}
-			requests := func(rs []resourcev1.DeviceRequest) {
-				for _, r := range rs {
-					if !classes[r.Exactly.DeviceClassName] {
-						t.Errorf("class %s is not there", r.Exactly.DeviceClassName)
-					}
-					if r.Exactly.AdminAccess != nil {
-						t.Error("admin access")
-					}
-				}
-			}
-			switch head.Kind {
-			case "DeviceClass":
-				var o resourcev1.DeviceClass
-				strict(&o)
-				classes[o.Name] = true
-				var internal resourceapi.DeviceClass
-				convert(t, scheme, &o, &internal)
-				if errs := validation.ValidateDeviceClass(&internal); len(errs) > 0 {
-					t.Error(errs)
-				}
-			case "ResourceClaim":
-				var o resourcev1.ResourceClaim
-				strict(&o)
-				claims[o.Namespace+"/"+o.Name] = true
-				requests(o.Spec.Devices.Requests)
-				for _, c := range o.Spec.Devices.Config {
-					if _, _, err := driverconf.Parse(c.Opaque.Parameters.Raw); err != nil {
-						t.Errorf("%s: the driver would refuse its parameters: %v", o.Name, err)
-					}
-				}
-				var internal resourceapi.ResourceClaim
-				convert(t, scheme, &o, &internal)
-				if errs := validation.ValidateResourceClaim(&internal); len(errs) > 0 {
-					t.Error(errs)
-				}
-			case "ResourceClaimTemplate":
-				var o resourcev1.ResourceClaimTemplate
-				strict(&o)
-				claims[o.Namespace+"/"+o.Name] = true
-				requests(o.Spec.Spec.Devices.Requests)
-				var internal resourceapi.ResourceClaimTemplate
-				convert(t, scheme, &o, &internal)
-				if errs := validation.ValidateResourceClaimTemplate(&internal); len(errs) > 0 {
-					t.Error(errs)
-				}
-			case "Pod":
-				var o v1.Pod
-				strict(&o)
-				decoded = append(decoded, &o)
-			default:
-				t.Errorf("a %s", head.Kind)
+		strict := func(into any) {
+			t.Helper()
+			if err := yaml.UnmarshalStrict([]byte(doc), into); err != nil {
+				t.Errorf("%s: %v", doc, err)
 			}
 		}
-		if len(decoded) != len(pods)-len(out.Refused) || len(out.Refused) != 1 {
-			t.Errorf("%d pods and %v", len(decoded), out.Refused)
+		requests := func(rs []resourcev1.DeviceRequest) {
+			for _, r := range rs {
+				if !classes[r.Exactly.DeviceClassName] {
+					t.Errorf("class %s is not there", r.Exactly.DeviceClassName)
+				}
+				if r.Exactly.AdminAccess != nil {
+					t.Error("admin access")
+				}
+			}
 		}
-		for _, p := range decoded {
-			if len(p.Spec.ResourceClaims) == 0 {
-				t.Errorf("%s has no claim", p.Name)
+		switch head.Kind {
+		case "DeviceClass":
+			var o resourcev1.DeviceClass
+			strict(&o)
+			classes[o.Name] = true
+			var internal resourceapi.DeviceClass
+			convert(t, scheme, &o, &internal)
+			if errs := validation.ValidateDeviceClass(&internal); len(errs) > 0 {
+				t.Error(errs)
 			}
-			used := map[string]int{}
-			for _, c := range p.Spec.Containers {
-				for name := range c.Resources.Requests {
-					if strings.HasPrefix(string(name), "nvidia.com/") {
-						t.Errorf("%s still asks for %s", p.Name, name)
-					}
-				}
-				for _, r := range c.Resources.Claims {
-					used[r.Name]++
+		case "ResourceClaim":
+			var o resourcev1.ResourceClaim
+			strict(&o)
+			claims[o.Namespace+"/"+o.Name] = true
+			requests(o.Spec.Devices.Requests)
+			for _, c := range o.Spec.Devices.Config {
+				if _, _, err := driverconf.Parse(c.Opaque.Parameters.Raw); err != nil {
+					t.Errorf("%s: the driver would refuse its parameters: %v", o.Name, err)
 				}
 			}
-			for _, c := range p.Spec.ResourceClaims {
-				name := c.ResourceClaimName
-				if name == nil {
-					name = c.ResourceClaimTemplateName
+			var internal resourceapi.ResourceClaim
+			convert(t, scheme, &o, &internal)
+			if errs := validation.ValidateResourceClaim(&internal); len(errs) > 0 {
+				t.Error(errs)
+			}
+		case "ResourceClaimTemplate":
+			var o resourcev1.ResourceClaimTemplate
+			strict(&o)
+			claims[o.Namespace+"/"+o.Name] = true
+			requests(o.Spec.Spec.Devices.Requests)
+			var internal resourceapi.ResourceClaimTemplate
+			convert(t, scheme, &o, &internal)
+			if errs := validation.ValidateResourceClaimTemplate(&internal); len(errs) > 0 {
+				t.Error(errs)
+			}
+		case "Pod":
+			var o v1.Pod
+			strict(&o)
+			decoded = append(decoded, &o)
+		default:
+			t.Errorf("a %s", head.Kind)
+		}
+	}
+	if len(decoded) != len(pods)-len(out.Refused) || len(out.Refused) != 1 {
+		t.Errorf("%d pods and %v", len(decoded), out.Refused)
+	}
+	for _, p := range decoded {
+		if len(p.Spec.ResourceClaims) == 0 {
+			t.Errorf("%s has no claim", p.Name)
+		}
+		used := map[string]int{}
+		for _, c := range p.Spec.Containers {
+			for name := range c.Resources.Requests {
+				if strings.HasPrefix(string(name), "nvidia.com/") {
+					t.Errorf("%s still asks for %s", p.Name, name)
 				}
-				if !claims[p.Namespace+"/"+*name] {
-					t.Errorf("%s uses %s, which is not there", p.Name, *name)
-				}
-				if used[c.Name] != 1 {
-					t.Errorf("%s: %d containers use %s", p.Name, used[c.Name], c.Name)
-				}
+			}
+			for _, r := range c.Resources.Claims {
+				used[r.Name]++
+			}
+		}
+		for _, c := range p.Spec.ResourceClaims {
+			name := c.ResourceClaimName
+			if name == nil {
+				name = c.ResourceClaimTemplateName
+			}
+			if !claims[p.Namespace+"/"+*name] {
+				t.Errorf("%s uses %s, which is not there", p.Name, *name)
+			}
+			if used[c.Name] != 1 {
+				t.Errorf("%s: %d containers use %s", p.Name, used[c.Name], c.Name)
 			}
 		}
 	}
@@ -418,28 +416,4 @@ func ExamplePlan_refused() {
 	fmt.Println(out.Refused["search/x"])
 	// Output:
 	// 1 replicas (a: asks for 2 replicas of GPUs shared by mps: the device plugin gives a pod one)
-}
-
-// TestConsumablePicksAnother holds that a share by memory, which the driver takes
-// of any GPU, is judged beside the worst neighbours of a node, and one by claim
-// beside those who have the claim.
-func TestConsumablePicksAnother(t *testing.T) {
-	pods := func() []*v1.Pod {
-		return []*v1.Pod{podOf("search", "x", "1", nil), podOf("ads", "y", "1", nil)}
-	}
-	pinned, err := dra.Plan([]*v1.Node{sharedNode("a", "time-slicing", "8")}, pods(), bestFit,
-		dra.Options{ConsumableMemory: true, Slices: slicesOf(t, map[string]int{"a": 2})})
-	if err != nil || len(pinned.Refused) > 0 {
-		t.Errorf("with GPUs by UUID: %v, %v", pinned, err)
-	}
-	for _, consumable := range []bool{false, true} {
-		out, err := dra.Plan([]*v1.Node{sharedNode("a", "time-slicing", "8")}, pods(), bestFit, dra.Options{ConsumableMemory: consumable})
-		if err != nil {
-			t.Fatal(err)
-		}
-		why := out.Refused["ads/y"]
-		if refused := strings.Contains(why, "on the worst of 2 GPUs that it may get"); refused != consumable || len(out.Refused) > 1 {
-			t.Errorf("consumable %v: %q", consumable, out.Refused)
-		}
-	}
 }

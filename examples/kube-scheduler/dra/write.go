@@ -70,10 +70,6 @@ func quantity(b sharing.Bytes) string {
 	return resource.NewQuantity(int64(b), resource.BinarySI).String()
 }
 
-func quantities(name resourcev1.QualifiedName, b sharing.Bytes) map[resourcev1.QualifiedName]resource.Quantity {
-	return map[resourcev1.QualifiedName]resource.Quantity{name: *resource.NewQuantity(int64(b), resource.BinarySI)}
-}
-
 // finish writes the shared claims and orders everything.
 func (w *writer) finish() (*Output, error) {
 	for _, key := range w.order {
@@ -225,12 +221,6 @@ func (o *Output) YAML() ([]byte, error) {
 		b.Write(text)
 	}
 	return b.Bytes(), nil
-}
-
-// List returns everything as one List, for JSON.
-func (o *Output) List() (map[string]any, error) {
-	docs, err := o.documents()
-	return map[string]any{"apiVersion": "v1", "kind": "List", "items": docs}, err
 }
 
 // documents are the objects without what is the server's to write.

@@ -33,12 +33,9 @@ type Device struct {
 	// Unpredicted counts those for which nothing is predicted.
 	Slowdown    placement.Optional[float64]
 	Unpredicted int
-	// Container is the one that claims it. Model and Total memory are the GPUs'; Part of Whole is what a GPU's
-	// price is charged for: thousandths, or the slices of a MIG instance. Annotations have none of these.
-	Container   string
-	Model       string
-	Total       sharing.Bytes
-	Part, Whole int64
+	// Container is the one that claims it, Model the GPUs'. Annotations have neither.
+	Container string
+	Model     string
 
 	request *placement.Request
 }

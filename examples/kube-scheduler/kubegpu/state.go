@@ -323,12 +323,11 @@ func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ru
 		}
 		d.GPUs, d.Mechanism, d.Milli, d.Memory = placed.GPUs, placed.Mechanism, placed.Milli, placed.GPUMemory
 		d.Slowdown, d.Unpredicted = c.Slowdown, c.Unpredicted
-		d.Model, d.Total, d.Part, d.Whole = s.Node.Model, s.Node.GPUMemory.Or(0), int64(placed.Milli), 1000
+		d.Model = s.Node.Model
 		if r.Profile != "" {
 			// Which instance of the GPU is the device plugin's, not the policy's.
 			g := d.GPUs[0]
 			d.Start = s.Node.slots[g][s.freeSlotOn(g, r.Profile, a.Devices)].start
-			d.Part, d.Whole = int64(placed.Profile.ComputeSlices), int64(placed.Profile.Model().ComputeSlices)
 		}
 		a.Devices = append(a.Devices, d)
 		score += c.Score

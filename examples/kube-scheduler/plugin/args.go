@@ -12,7 +12,6 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
-	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -33,8 +32,6 @@ type Args struct {
 	Seed   uint64 `json:"seed"` // of random
 	// Mix is the requests of a typical day, which cotenant and fgd look ahead by.
 	Mix []MixEntry `json:"mix"`
-	// Prices of a GPU's hour by model ("2.49 USD"), for verdicts.
-	Prices map[string]string `json:"prices"`
 
 	// Measured and Workloads are what predictions rest on: what was measured of GPU models, and which of it the
 	// workloads are that pods name by annotation. With them the policy weighs what neighbours lose, and pods may
@@ -118,7 +115,6 @@ func ParseArgs(data []byte) (Args, error) {
 type built struct {
 	policy    placement.Policy
 	predictor placement.Forecaster // nil: none
-	prices    map[string]cost.Money
 }
 
 func (b *built) scorer() *placement.Scorer { return placement.NewScorer(b.policy, b.predictor) }
@@ -135,17 +131,7 @@ func (a *Args) Scorer() (*placement.Scorer, error) {
 
 func (a *Args) build() (*built, error) {
 	var l problems.List
-	b := &built{policy: a.policy(&l), prices: map[string]cost.Money{}}
-	for _, model := range slices.Sorted(maps.Keys(a.Prices)) {
-		price, err := cost.ParsePrice(a.Prices[model])
-		if err != nil {
-			l.AddErr("prices."+model, err)
-			continue
-		}
-		for _, m := range kubegpu.ModelNames(model) {
-			b.prices[m] = price
-		}
-	}
+	b := &built{policy: a.policy(&l)}
 	if models := a.models(&l); models != nil {
 		b.predictor = models
 		b.policy = placement.Interference{Base: b.policy}

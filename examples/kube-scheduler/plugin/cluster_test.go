@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
-const mixArgs = `{"policy":"cotenant","prices":{"L4":"0.80 USD"},"mix":[{"weight":3,"gpuMilli":250,"cpuMilli":2000},{"gpus":2,"cpuMilli":4000},{"profile":"1g.10gb"}]}`
+const mixArgs = `{"policy":"cotenant","mix":[{"weight":3,"gpuMilli":250,"cpuMilli":2000},{"gpus":2,"cpuMilli":4000},{"profile":"1g.10gb"}]}`
 
 func someNodes() []*v1.Node {
 	hami := makeNode("hami", "nvidia.com/gpu=20", "")
@@ -109,7 +109,7 @@ const (
 	quotedFailed   = "0/2 nodes are available: 1 gpu gpu-share: too little of a GPU is free, 1 gpu labels: labels contradict the capacity."
 	quotedUnplaced = "1 gpu-share (a: needs 1000 thousandths of a GPU, the most free is 0); 1 labels (liar: what the node says of its GPUs cannot be: " +
 		"offers 3 of nvidia.com/gpu, which is no multiple of the 2 replicas of label nvidia.com/gpu.replicas)"
-	quotedPlaced = "GPU 0 as 1000m of exclusive on a by policy best-fit (score 75.00, 1 node(s) would do), 0.80 USD an hour"
+	quotedPlaced = "GPU 0 as 1000m of exclusive on a by policy best-fit (score 75.00, 1 node(s) would do)"
 )
 
 // TestReference holds that REFERENCE.md quotes what the tests see, and names every

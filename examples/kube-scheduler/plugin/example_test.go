@@ -55,10 +55,11 @@ func ExampleParseArgs() {
 
 // The same check for what stands in a scheduler's configuration.
 func ExampleCheckArgs() {
-	err := plugin.CheckArgs(&runtime.Unknown{Raw: []byte(`{"policy":"fgd","prices":{"L4":"eighty cents"}}`)})
+	err := plugin.CheckArgs(&runtime.Unknown{Raw: []byte(`{"policy":"fgd","measured":[{"model":"A100"}]}`)})
 	fmt.Println(err)
 	// Output:
 	// cotenant: invalid arguments:
 	// mix: policy fgd looks ahead by a mix, and there is none (give the requests of a typical day)
-	// prices.L4: cost: "eighty cents" is not an amount of money: write a plain decimal number
+	// measured[0].model: A100 stands for A100 80GB PCIe, A100-PCIE-40GB, A100-SXM4-40GB, A100-SXM4-80GB (name one of them)
+	// measured[0].profilesFile: is missing (name the file)
 }

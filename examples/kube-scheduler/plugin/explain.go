@@ -11,7 +11,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
@@ -135,32 +134,7 @@ func (p *Plugin) verdictText(c *cycle, a *kubegpu.Allocation) string {
 			text += fmt.Sprintf(", for %d of the neighbours nothing is predicted", d.Unpredicted)
 		}
 	}
-	if price, ok := p.price(a); ok {
-		text += fmt.Sprintf(", %v an hour", price)
-	}
 	return text
-}
-
-// price returns the price of an hour of the allocation; false where it is not known.
-func (p *Plugin) price(a *kubegpu.Allocation) (cost.Money, bool) {
-	var sum cost.Money
-	if len(p.prices) == 0 {
-		return sum, false
-	}
-	for _, d := range a.Devices {
-		price, ok := p.prices[d.Model]
-		if !ok {
-			return sum, false
-		}
-		share, err := cost.PerShareHour(price, d.Part*int64(len(d.GPUs)), d.Whole, 0)
-		if err == nil {
-			sum, err = sum.Add(share)
-		}
-		if err != nil {
-			return sum, false
-		}
-	}
-	return sum, true
 }
 
 // event writes an event of an object, cut to what the API server takes.

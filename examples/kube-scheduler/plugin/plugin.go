@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
@@ -23,7 +22,6 @@ const Name = "Cotenant"
 type Plugin struct {
 	handle fwk.Handle
 	scorer *placement.Scorer
-	prices map[string]cost.Money // of an hour of a GPU, by model
 	// predicts says that the scorer predicts anything at all.
 	predicts bool
 
@@ -69,7 +67,7 @@ func NewPlugin(a Args, h fwk.Handle) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plugin{handle: h, scorer: b.scorer(), prices: b.prices, predicts: b.predictor != nil,
+	p := &Plugin{handle: h, scorer: b.scorer(), predicts: b.predictor != nil,
 		reserved: map[types.UID]*kubegpu.Allocation{}, told: map[string]bool{}, lacksOther: map[types.UID]bool{},
 		refused: map[types.UID]bool{}}
 	// A deleted pod needs no reservation; until then it bridges the time until

@@ -209,7 +209,7 @@ func TestRecovery(t *testing.T) {
 func TestPreBind(t *testing.T) {
 	pod := makePod("p", "nvidia.com/gpu=1", "tenant=x")
 	node := makeNode("a", "nvidia.com/gpu=1", "gpu.product=NVIDIA-L4 gpu.count=1")
-	f := newFixture(t, Args{Prices: map[string]string{"L4": "0.80 USD"}}, []*v1.Node{node}, pod)
+	f := newFixture(t, Args{}, []*v1.Node{node}, pod)
 	ctx := t.Context()
 	conflicts := 3
 	f.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -550,11 +550,11 @@ func TestArgs(t *testing.T) {
 	for _, tc := range []struct{ args, want string }{
 		{``, ""},
 		{`{}`, ""},
-		{`{"policy":"spread","prices":{"A100":"3.25 USD","Z900":"1 EUR"}}`, ""},
+		{`{"policy":"spread"}`, ""},
 		{mixArgs, ""},
 		{`{"measured":[{"model":"H200","profilesFile":"` + profiles + `"}],"workloads":{"chat":{"server":{"model":"8b"},"load":{"concurrency":4,"prompt":128,"output":64}}}}`, ""},
 		{`{"policy":"cotenat"}`, `policy: there is no policy "cotenat" (use cotenant, fgd, best-fit, spread or random)`},
-		{`{"policy":"fgd","prices":{"L4":"cheap"}}`, "mix: policy fgd looks ahead by a mix, and there is none (give the requests of a typical day)\nprices.L4:"},
+		{`{"policy":"fgd","workloads":{"chat":{}}}`, "mix: policy fgd looks ahead by a mix, and there is none (give the requests of a typical day)\nmeasured:"},
 		{`{"polcy":"fgd","mix":[{"wait":1}]}`, `unknown field "mix[0].wait"` + "\n" + `unknown field "polcy"`},
 		{`{"mix":[{"weight":"much"}]}`, "cannot unmarshal string into Go struct field MixEntry.mix.weight of type float64"},
 		{"policy: spread\npolicy: fgd", `key "policy" already set`},

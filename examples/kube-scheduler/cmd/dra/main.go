@@ -7,9 +7,7 @@ package main
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -44,11 +42,14 @@ exit: 0 every pod has a place; 1 some are refused; 2 bad input; 5 it could not b
 
 `
 
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
-	stdout, done := page.Check("dra", stdout, stderr)
-	defer done(&code)
-	fs := flag.NewFlagSet("dra", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // errors are reported below
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return page.Run(ctx, "dra", stdout, stderr, func(stdout io.Writer) error {
+		return plan(ctx, args, stdin, stdout, stderr)
+	})
+}
+
+func plan(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	fs := page.FlagSet("dra")
 	nodesFile := fs.String("nodes", "",
 		"`file` of nodes, as kubectl get nodes -o yaml or -o json prints them; - is standard input")
 	podsFile := fs.String("pods", "", "`file` of pods, likewise, in the order in which they are placed")
@@ -56,35 +57,19 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		"`file` of the driver's ResourceSlices, as kubectl get resourceslices -o yaml prints them: claims name GPUs by UUID")
 	argsFile := fs.String("args", "",
 		"`file` with the plugin's arguments (policy, mix, ...), as in the scheduler's configuration; default: best-fit")
-	memory := fs.Bool("consumable-memory", false, "share by consumable memory in place of shared claims")
-	asJSON := fs.Bool("json", false, "write one JSON List in place of YAML documents")
 	table := fs.Bool("table", false, "write a table of who shares what in place of documents")
-	fail := func(err error) int {
-		page.Fail("dra", stderr, err)
-		return 2
-	}
-	switch err := fs.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, usage, page.Flags(fs))
-		return 0
-	case err != nil:
-		return fail(fmt.Errorf("%w (see -h)", err))
-	}
-	if fs.NArg() > 0 {
-		return fail(fmt.Errorf("%q is no flag", fs.Arg(0)))
+	if err := page.Parse(fs, args, usage, 0, stdout); err != nil {
+		return err
 	}
 	if (*nodesFile == "") != (*podsFile == "") {
-		return fail(errors.New("give both -nodes and -pods, or neither"))
-	}
-	if *asJSON && *table {
-		return fail(errors.New("give -json or -table, not both"))
+		return page.BadInput(errors.New("give both -nodes and -pods, or neither"))
 	}
 	if *nodesFile == "-" && *podsFile == "-" {
-		return fail(errors.New("standard input is either the nodes or the pods"))
+		return page.BadInput(errors.New("standard input is either the nodes or the pods"))
 	}
 	nodes, err1 := load(*nodesFile, sampleNodes, stdin, dra.DecodeNodes)
 	pods, err2 := load(*podsFile, samplePods, stdin, dra.DecodePods)
-	opt := dra.Options{ConsumableMemory: *memory}
+	var opt dra.Options
 	var pluginArgs plugin.Args
 	var err3, err4 error
 	if *slicesFile != "" {
@@ -94,18 +79,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		pluginArgs, err4 = load(*argsFile, nil, stdin, plugin.ParseArgs)
 	}
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return fail(err)
+		return page.BadInput(err)
 	}
 	scorer, err := pluginArgs.Scorer()
 	if err != nil {
-		return fail(err)
+		return page.BadInput(err)
 	}
 	if ctx.Err() != nil {
-		return 130
+		return ctx.Err()
 	}
 	out, err := dra.Plan(nodes, pods, scorer, opt)
 	if err != nil {
-		return fail(err)
+		return page.BadInput(err)
 	}
 	for _, w := range out.Warnings {
 		fmt.Fprintf(stderr, "warning: %s\n", w)
@@ -113,14 +98,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	for _, name := range slices.Sorted(maps.Keys(out.Refused)) {
 		fmt.Fprintf(stderr, "no node takes %s: %s\n", name, out.Refused[name])
 	}
-	if err := write(stdout, out, *asJSON, *table); err != nil {
-		fail(err)
-		return 1
+	if *table {
+		err = writeTable(stdout, out)
+	} else {
+		var documents []byte
+		if documents, err = out.YAML(); err == nil {
+			_, err = stdout.Write(documents)
+		}
 	}
-	if len(out.Refused) > 0 {
-		return 1
+	if err == nil && len(out.Refused) > 0 {
+		err = &page.ExitError{Code: page.ExitNo} // which pods stands above
 	}
-	return 0
+	return err
 }
 
 // load decodes a file, standard input, or without a name what is built in, and puts the name before each problem.
@@ -149,43 +138,26 @@ func load[T any](name string, builtIn []byte, stdin io.Reader, decode func([]byt
 
 const maxInput = 256 << 20
 
-func write(w io.Writer, out *dra.Output, asJSON, table bool) error {
-	switch {
-	case table:
-		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(tw, "POD\tCLAIM\tSHARED BY")
-		sharers := map[string]int{}
-		for _, p := range out.Pods {
-			for _, c := range p.Spec.ResourceClaims {
-				if c.ResourceClaimName != nil {
-					sharers[p.Namespace+"/"+*c.ResourceClaimName]++
-				}
+// writeTable writes which pods have which claims.
+func writeTable(w io.Writer, out *dra.Output) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "POD\tCLAIM\tSHARED BY")
+	sharers := map[string]int{}
+	for _, p := range out.Pods {
+		for _, c := range p.Spec.ResourceClaims {
+			if c.ResourceClaimName != nil {
+				sharers[p.Namespace+"/"+*c.ResourceClaimName]++
 			}
 		}
-		for _, p := range out.Pods {
-			for _, c := range p.Spec.ResourceClaims {
-				if c.ResourceClaimName != nil {
-					fmt.Fprintf(tw, "%s/%s\t%s\t%d\n", p.Namespace, p.Name, *c.ResourceClaimName,
-						sharers[p.Namespace+"/"+*c.ResourceClaimName])
-				} else {
-					fmt.Fprintf(tw, "%s/%s\t%s\tits own\n", p.Namespace, p.Name, *c.ResourceClaimTemplateName)
-				}
+	}
+	for _, p := range out.Pods {
+		for _, c := range p.Spec.ResourceClaims {
+			name, by := c.ResourceClaimTemplateName, "its own"
+			if c.ResourceClaimName != nil {
+				name, by = c.ResourceClaimName, fmt.Sprint(sharers[p.Namespace+"/"+*c.ResourceClaimName])
 			}
+			fmt.Fprintf(tw, "%s/%s\t%s\t%s\n", p.Namespace, p.Name, *name, by)
 		}
-		return tw.Flush()
-	case asJSON:
-		list, err := out.List()
-		if err != nil {
-			return err
-		}
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(list)
 	}
-	b, err := out.YAML()
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(b)
-	return err
+	return tw.Flush()
 }

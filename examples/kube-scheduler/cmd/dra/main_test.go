@@ -25,16 +25,13 @@ func TestRun(t *testing.T) {
 		want  string // of standard error
 	}{
 		{"sample", nil, "", 1, "no node takes research/too-big"},
-		{"sample-json", []string{"-json"}, "", 1, ""},
 		{"sample-table", []string{"-table"}, "", 1, ""},
-		{"sample-consumable", []string{"-consumable-memory"}, "", 1, "consumable shares exclude mps"},
 		{"", []string{"-nodes", nodes, "-pods", pods, "-args", args, "-table"}, "", 1, ""},
 		{"", []string{"-nodes", nodes, "-pods", "-", "-table"}, "kind: Pod\nmetadata: {name: x}\n", 0, ""},
 		{"", []string{"-nonsense"}, "", 2, "not defined: -nonsense"},
 		{"", []string{"-nodes", nodes}, "", 2, "give both -nodes and -pods"},
 		{"", []string{"-nodes", "-", "-pods", "-"}, "", 2, "standard input is either"},
-		{"", []string{"-json", "-table"}, "", 2, "not both"},
-		{"", []string{"extra"}, "", 2, `"extra" is no flag`},
+		{"", []string{"extra"}, "", 2, `unexpected argument "extra"`},
 		{"", []string{"-nodes", "gone", "-pods", "gone too"}, "", 2, "gone too"},
 		{"", []string{"-nodes", pods, "-pods", nodes}, "", 2, "it is a Node, not a Pod"},
 		{"", []string{"-nodes", pods, "-pods", nodes}, "", 2, "dra: " + pods + ": Nodes, document 0: it is a Pod, not a Node"},
