@@ -2,14 +2,12 @@ package loadgen_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"math"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,69 +16,7 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
-	"github.com/cotenant/cotenant/loadgen/report"
 )
-
-// TestStudy: two models on one simulated GPU, each alone and both together.
-func TestStudy(t *testing.T) {
-	for _, mode := range []loadgentest.Sharing{loadgentest.SharingTimeSliced, loadgentest.SharingConcurrent, loadgentest.SharingPartitioned} {
-		t.Run(mode.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				gpu := loadgentest.NewGPU(loadgentest.GPUOptions{Sharing: mode})
-				plan := loadgen.LoadPlan{Scenario: mode.String(), Simulated: true}
-				var servers []*loadgentest.Server
-				for _, name := range []string{"a", "b"} {
-					m := loadgentest.Model{SMDemand: 0.7, BandwidthDemand: 0.7}
-					if mode == loadgentest.SharingPartitioned {
-						m.SMShare, m.BandwidthShare = 0.5, 0.5
-					}
-					srv, err := loadgentest.NewServer(loadgentest.Options{Pipe: true, GPU: gpu, Model: m})
-					if err != nil {
-						t.Fatal(err)
-					}
-					servers = append(servers, srv)
-					plan.Tenants = append(plan.Tenants, loadgen.Tenant{
-						Name: name, Endpoints: []loadgen.Endpoint{{URL: srv.URL, Dial: srv.Dial}}, Prompts: loadgen.Texts("hello there, GPU"),
-						MaxTokens: 50, Requests: 20, Load: loadgen.OfferedLoad{Concurrency: 4}, SLO: loadgen.RequestSLO{TPOT: time.Second},
-					})
-				}
-				var results []*loadgen.Result
-				for _, c := range loadgen.Study(plan) {
-					res, err := loadgen.Run(context.Background(), c.Plan, loadgen.Options{Pacing: loadgen.PacingTimer})
-					if err != nil {
-						t.Fatal(c.Name, err)
-					}
-					results = append(results, res)
-				}
-				slow := report.Slowdowns(&results[2].Summary, []*loadgen.Summary{&results[0].Summary, &results[1].Summary})
-				if len(slow) != 2 || slow[0].Basis != "simulated" || results[2].Summary.Basis != "simulated" {
-					t.Fatalf("%+v", slow)
-				}
-				for _, s := range slow {
-					lo, hi := 0.98, 1.02 // partitions do not disturb one another
-					switch mode {
-					case loadgentest.SharingTimeSliced:
-						lo, hi = 1.7, 2.4 // half the time, and the switches
-					case loadgentest.SharingConcurrent:
-						lo, hi = 1.3, 1.5 // 1.4 of the SMs are wanted
-					case loadgentest.SharingPartitioned:
-					}
-					if got := s.TPOTP50.Or(0); got < lo || got > hi {
-						t.Errorf("tenant %s: TPOT slows by %v, want %v to %v", s.Tenant, s.TPOTP50, lo, hi)
-					}
-				}
-				for _, srv := range servers {
-					if err := srv.Close(); err != nil {
-						t.Error(err)
-					}
-				}
-				if err := gpu.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-		})
-	}
-}
 
 func TestStudyCases(t *testing.T) {
 	plan := loadgen.LoadPlan{Scenario: "mps", Tenants: []loadgen.Tenant{{Name: "a"}, {Name: "b"}, {Name: "p", Probe: true}}}

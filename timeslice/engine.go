@@ -63,13 +63,6 @@ type Engine struct {
 	Observe func(Slice)
 }
 
-type tenantState struct {
-	Submitter
-	at        time.Duration // when the current work was or will be submitted
-	remaining time.Duration
-	done      bool // no more work
-}
-
 // Run simulates until the clock reaches Until or nobody has work left. The result, one usage for each tenant,
 // depends on the fields only. Run returns ctx's error when ctx ends first.
 func (e Engine) Run(ctx context.Context) ([]Usage, Totals, error) {
@@ -82,43 +75,106 @@ func (e Engine) Run(ctx context.Context) ([]Usage, Totals, error) {
 	if err := l.Err(); err != nil {
 		return nil, Totals{}, err
 	}
-	r := &engineRun{Engine: e, tenants: make([]tenantState, len(e.Tenants)), usage: make([]Usage, len(e.Tenants)),
-		last: -1}
-	for i, p := range e.Tenants {
-		r.tenants[i].Submitter = p
-		r.usage[i].WaitedOn = make([]time.Duration, len(e.Tenants))
-		if err := r.fetch(i); err != nil {
-			return nil, Totals{}, err
-		}
+	g := NewGPU(e.Scheduler)
+	g.observe = e.Observe
+	for _, p := range e.Tenants {
+		g.Attach(p)
 	}
-	for n, more := 0, true; more; n++ {
-		if n&4095 == 0 && ctx.Err() != nil {
-			return nil, Totals{}, ctx.Err()
-		}
-		var err error
-		if more, err = r.turn(); err != nil {
-			return nil, Totals{}, err
-		}
+	g.ask()
+	if err := g.run(ctx, e.Until); err != nil {
+		return nil, Totals{}, err
 	}
-	r.totals.Simulated = r.now
-	r.totals.Idle = r.now - r.totals.Busy - r.totals.Switching
-	return r.usage, r.totals, nil
+	g.totals.Simulated = g.now
+	g.totals.Idle = g.now - g.totals.Busy - g.totals.Switching
+	return g.usage, g.totals, nil
 }
 
-type engineRun struct {
-	Engine
-	now     time.Duration
-	last    int // whose context is loaded; -1 at the start
-	stuck   int // pieces of work without length in a row
-	tenants []tenantState
-	usage   []Usage
-	totals  Totals
+// GPU is the time-sliced GPU that an Engine simulates at once, taken from event to event by [GPU.Advance], with tenants
+// that come and go. It is for one goroutine.
+type GPU struct {
+	scheduler Scheduler
+	observe   func(Slice)
+	now       time.Duration
+	last      int           // whose context is loaded; -1 at the start
+	switching time.Duration // left of the switch to it
+	sliceEnd  time.Duration
+	stuck     int // pieces of work without length in a row
+	tenants   []tenantState
+	usage     []Usage
+	totals    Totals
+	err       error
+}
+
+type tenantState struct {
+	Submitter
+	at        time.Duration // when the current work was or will be submitted
+	remaining time.Duration
+	done      bool // no more work
+}
+
+// NewGPU returns a GPU without tenants.
+func NewGPU(s Scheduler) *GPU { return &GPU{scheduler: s, last: -1} }
+
+// Attach adds a tenant, which is asked for its first work at the next Advance. The function returned takes it off.
+func (g *GPU) Attach(s Submitter) (detach func()) {
+	i := len(g.tenants)
+	g.tenants = append(g.tenants, tenantState{Submitter: s, done: true})
+	g.usage = append(g.usage, Usage{})
+	for j := range g.usage {
+		g.usage[j].WaitedOn = append(g.usage[j].WaitedOn, make([]time.Duration, i+1-len(g.usage[j].WaitedOn))...)
+	}
+	return func() { g.tenants[i] = tenantState{done: true} }
+}
+
+// Advance lets the clock run up to a time since the start, asks tenants that had no work once more, and returns the
+// time of the next event; false when there will be none, also after work that is out of range.
+func (g *GPU) Advance(to time.Duration) (next time.Duration, ok bool) {
+	if g.err == nil {
+		g.err = g.run(context.Background(), to)
+	}
+	g.now = max(g.now, to)
+	g.ask()
+	if g.err != nil {
+		return 0, false
+	}
+	next, ok = g.soonest()
+	if i := g.last; i >= 0 && g.ready(i) && g.now < g.sliceEnd {
+		if next = g.now + g.switching; g.switching == 0 {
+			next = min(g.now+g.tenants[i].remaining, g.sliceEnd)
+		}
+	}
+	return max(next, g.now+1), ok // what is due now is done as soon as the clock runs
+}
+
+// Busy is the time so far in which any tenant's work ran.
+func (g *GPU) Busy() time.Duration { return g.totals.Busy }
+
+// ask asks tenants without work for it.
+func (g *GPU) ask() {
+	for i := range g.tenants {
+		if t := &g.tenants[i]; t.done && t.Submitter != nil && g.err == nil {
+			t.done = false
+			g.err = g.fetch(i)
+		}
+	}
+}
+
+// run takes the GPU up to a time, or until nobody has work left.
+func (g *GPU) run(ctx context.Context, until time.Duration) error {
+	more, err := true, g.err
+	for n := 0; more && err == nil; n++ {
+		if n&4095 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		more, err = g.turn(until)
+	}
+	return err
 }
 
 // fetch asks tenant i for its next work.
-func (e *engineRun) fetch(i int) error {
-	t := &e.tenants[i]
-	w, ok := t.Next(e.now)
+func (g *GPU) fetch(i int) error {
+	t := &g.tenants[i]
+	w, ok := t.Next(g.now)
 	if !ok {
 		t.done = true
 		return nil
@@ -126,95 +182,111 @@ func (e *engineRun) fetch(i int) error {
 	if w.GPU < 0 || w.GPU > longest || w.At > 4*longest {
 		return fmt.Errorf("timeslice: tenant %d submitted work of %v at %v, which is out of range", i, w.GPU, w.At)
 	}
-	if w.GPU == 0 && w.At <= e.now {
-		if e.stuck++; e.stuck > 1<<20 {
+	if w.GPU == 0 && w.At <= g.now {
+		if g.stuck++; g.stuck > 1<<20 {
 			return fmt.Errorf("timeslice: tenant %d submits work without length for ever", i)
 		}
 	} else {
-		e.stuck = 0
+		g.stuck = 0
 	}
-	t.at, t.remaining = max(w.At, e.now), w.GPU
+	t.at, t.remaining = max(w.At, g.now), w.GPU
 	return nil
 }
 
-func (e *engineRun) ready(i int) bool { return !e.tenants[i].done && e.tenants[i].at <= e.now }
+func (g *GPU) ready(i int) bool { return !g.tenants[i].done && g.tenants[i].at <= g.now }
 
 // next returns the first tenant after the last one, itself last, that has work; -1 when none has.
-func (e *engineRun) next() int {
-	for k := 1; k <= len(e.tenants); k++ {
-		if i := (e.last + k) % len(e.tenants); e.ready(i) {
+func (g *GPU) next() int {
+	for k := 1; k <= len(g.tenants); k++ {
+		if i := (g.last + k) % len(g.tenants); g.ready(i) {
 			return i
 		}
 	}
 	return -1
 }
 
-// turn gives one tenant a slice, or lets the clock run to the next submission. It returns false at the end.
-func (e *engineRun) turn() (bool, error) {
-	if e.now >= e.Until {
+// soonest is when the first work is, or was, submitted that is not done; false when there is none.
+func (g *GPU) soonest() (at time.Duration, ok bool) {
+	for j := range g.tenants {
+		if t := &g.tenants[j]; !t.done && (!ok || t.at < at) {
+			at, ok = t.at, true
+		}
+	}
+	return at, ok
+}
+
+// turn gives one tenant a slice, or what is left of it, or lets the clock run to the next submission. It returns false
+// at the end.
+func (g *GPU) turn(until time.Duration) (bool, error) {
+	if g.now >= until {
 		return false, nil
 	}
-	i := e.next()
-	if i < 0 {
-		at, pending := e.Until, false
-		for j := range e.tenants {
-			if t := &e.tenants[j]; !t.done {
-				at, pending = min(at, t.at), true
+	if g.last < 0 || g.now >= g.sliceEnd {
+		i := g.next()
+		if i < 0 {
+			at, ok := g.soonest()
+			if ok {
+				g.now = min(at, until)
 			}
+			return ok, nil
 		}
-		if !pending {
+		if g.switching = 0; i != g.last && g.last >= 0 {
+			g.switching = g.scheduler.Switch
+		}
+		g.last, g.sliceEnd = i, g.now+g.switching+g.scheduler.Quantum
+		g.usage[i].Slices++
+	}
+	if g.switching > 0 {
+		d := min(g.switching, until-g.now)
+		g.pass(-1, d)
+		if g.switching -= d; g.switching > 0 {
 			return false, nil
 		}
-		e.now = at
-		return true, nil
 	}
-	if i != e.last {
-		if e.last >= 0 {
-			e.pass(-1, min(e.Scheduler.Switch, e.Until-e.now))
-		}
-		e.last = i
-	}
-	e.usage[i].Slices++
-	end := min(e.now+e.Scheduler.Quantum, e.Until)
-	t := &e.tenants[i]
-	for e.now < end && e.ready(i) {
-		run := min(t.remaining, end-e.now)
-		e.pass(i, run)
+	i := g.last
+	end := min(g.sliceEnd, until)
+	t := &g.tenants[i]
+	for g.now < end && g.ready(i) {
+		run := min(t.remaining, end-g.now)
+		g.pass(i, run)
 		if t.remaining -= run; t.remaining > 0 {
 			break
 		}
-		if err := e.fetch(i); err != nil {
+		if err := g.fetch(i); err != nil {
 			return false, err
 		}
+	}
+	if !g.ready(i) {
+		g.sliceEnd = g.now // it gives the rest back
 	}
 	return true, nil
 }
 
 // pass lets d go by with tenant i on the GPU, or with a switch for i = -1, and
 // books the wait of everybody else who has work in that time.
-func (e *engineRun) pass(i int, d time.Duration) {
-	from := e.now
-	e.now += d
-	for j := range e.tenants {
-		t := &e.tenants[j]
-		if j == i || t.done || t.at >= e.now {
+func (g *GPU) pass(i int, d time.Duration) {
+	from := g.now
+	g.now += d
+	for j := range g.tenants {
+		t := &g.tenants[j]
+		if j == i || t.done || t.at >= g.now {
 			continue
 		}
-		waited := e.now - max(from, t.at)
+		waited := g.now - max(from, t.at)
 		if i < 0 {
-			e.usage[j].Switching += waited
+			g.usage[j].Switching += waited
 		} else {
-			e.usage[j].WaitedOn[i] += waited
+			g.usage[j].WaitedOn[i] += waited
 		}
 	}
 	if i < 0 {
-		e.totals.Switching += d
+		g.totals.Switching += d
 		return
 	}
-	e.totals.Busy += d
-	e.usage[i].GPU += d
-	if e.Observe != nil && d > 0 {
-		e.Observe(Slice{i, from, e.now})
+	g.totals.Busy += d
+	g.usage[i].GPU += d
+	if g.observe != nil && d > 0 {
+		g.observe(Slice{i, from, g.now})
 	}
 }
 

@@ -3,7 +3,6 @@ package timeslice_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/timeslice"
@@ -57,16 +56,9 @@ func ExampleFinishTimes() {
 	// Output: [1.218s 1.744s]
 }
 
-// The quantum probe, run in two processes at once, prints what a scheduler is
-// calibrated from.
+// Two processes that spun at once were on and off the GPU for so long, in the median.
 func ExampleCalibrateProbe() {
-	readings, err := timeslice.ParseProbe(strings.NewReader(
-		"a sms=132 err=no error gaps=891 off_total_ms=2135.1 off_us p10=2395.1 p50=2396.3 p90=2397.9 max=2500.0 on_us p10=2090.0 p50=2090.7 p90=2091.2 max=2095.0\n"))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	c, err := timeslice.CalibrateProbe(timeslice.ProbeRun{Tenants: 2, Readings: readings})
+	c, err := timeslice.CalibrateProbe(timeslice.ProbeRun{On: []time.Duration{2090700, 2090700}, Off: []time.Duration{2396300, 2396300}})
 	fmt.Println(c.Scheduler.Quantum, c.Scheduler.Switch, c.Scheduler.Basis, err)
 	// Output: 2.0907ms 152.8µs fitted <nil>
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
@@ -307,6 +309,55 @@ func TestEngineRefuses(t *testing.T) {
 	} {
 		if usage, _, err := e.Run(t.Context()); err == nil || usage != nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, %v, want %q", usage, err, want)
+		}
+	}
+}
+
+// fewSteps submits n steps of 3 ms, each a moment after the one before, and notes when they end.
+type fewSteps struct {
+	n    int
+	runs bool
+	ends []time.Duration
+}
+
+func (f *fewSteps) Next(now time.Duration) (timeslice.Work, bool) {
+	if f.runs {
+		f.ends = append(f.ends, now)
+	}
+	f.runs = f.n > 0
+	f.n--
+	return timeslice.Work{At: now + 1, GPU: 3 * ms}, f.runs
+}
+
+// A GPU that is looked at now and then simulates what an Engine does at once, and asks tenants that had nothing to do
+// again; one that is taken off waits for nobody.
+func TestGPUIsTheEngine(t *testing.T) {
+	s := timeslice.Scheduler{Quantum: 2 * ms, Switch: 100 * us}
+	a, b := &fewSteps{n: 3}, &fewSteps{n: 5}
+	if _, _, err := (timeslice.Engine{Scheduler: s, Tenants: []timeslice.Submitter{a, b}, Until: time.Second}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, look := range []time.Duration{50 * us, 700 * us, 100 * ms} {
+		gpu, c, d := timeslice.NewGPU(s), &fewSteps{n: 3}, &fewSteps{n: 5}
+		gpu.Attach(c)
+		off := gpu.Attach(d)
+		for at := time.Duration(0); at <= 100*ms; at += look {
+			if next, ok := gpu.Advance(at); ok && next < at {
+				t.Errorf("next at %v, after %v", next, at)
+			}
+		}
+		if diff := cmp.Diff([][]time.Duration{a.ends, b.ends}, [][]time.Duration{c.ends, d.ends}); diff != "" || gpu.Busy() != 24*ms {
+			t.Errorf("looked at every %v, busy for %v: %s", look, gpu.Busy(), diff)
+		}
+		if next, ok := gpu.Advance(100 * ms); ok {
+			t.Errorf("next at %v", next)
+		}
+		c.n, d.n = 1, 1
+		gpu.Advance(200 * ms)
+		off()
+		gpu.Advance(300 * ms)
+		if end := c.ends[len(c.ends)-1]; end != 203*ms+s.Switch+1 || len(d.ends) != 5 {
+			t.Errorf("ends at %v, the other at %v", end, d.ends)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/simgpu"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
@@ -170,7 +171,7 @@ func (f *fleetFlow) measureAlone(ctx context.Context) error {
 				n = fewestAlone
 			}
 			for range n {
-				l.add(s, t, l.gpu(loadgentest.GPUOptions{Quantum: f.quantum}), 0, 0)
+				l.add(s, t, l.gpu(nil), 0, 0)
 			}
 		}
 	}
@@ -225,10 +226,11 @@ func (f *fleetFlow) measureBeside(ctx context.Context, how sharing.Mechanism, li
 	for _, s := range list {
 		events += s.eventsPerS()
 	}
+	physics := simulatedPredictor(SimulatedGPU{Quantum: profile.Duration(f.quantum)})
 	var l layout
 	for _, s := range list {
 		for range min(max(int(usualEvents/events), 1), mostCopies) {
-			l.place(how, s, f.result, loadgentest.GPUOptions{Quantum: f.quantum})
+			l.place(how, s, f.result, simgpu.New(how, &physics.Parameters))
 		}
 	}
 	began := f.time()
@@ -270,8 +272,8 @@ type client struct {
 	sim   *replica
 }
 
-func (l *layout) gpu(o loadgentest.GPUOptions) int {
-	l.gpus = append(l.gpus, o)
+func (l *layout) gpu(d loadgentest.Device) int {
+	l.gpus = append(l.gpus, loadgentest.GPUOptions{Device: d})
 	return len(l.gpus) - 1
 }
 
@@ -285,25 +287,19 @@ func (l *layout) add(s *scene, t tenant, gpu int, smShare, bandwidthShare float6
 }
 
 // place puts a scene's tenants on GPUs under a mechanism that it is runnable by.
-func (l *layout) place(how sharing.Mechanism, s *scene, result *decision.Result, o loadgentest.GPUOptions) {
+func (l *layout) place(how sharing.Mechanism, s *scene, result *decision.Result, d loadgentest.Device) {
 	if how == sharing.MechanismExclusive {
 		for j, t := range s.Tenants {
 			// Closed loops have requests enough with one.
 			if again := slices.ContainsFunc(s.Tenants[:j], func(o tenant) bool { return o.sim == t.sim }); !again ||
 				!t.sim.load.Closed() {
-				l.add(s, t, l.gpu(o), 0, 0)
+				l.add(s, t, l.gpu(nil), 0, 0)
 			}
 		}
 		return
 	}
 	profiles, _ := s.slices(result)
-	switch how {
-	case sharing.MechanismMIG:
-		o.Sharing = loadgentest.SharingPartitioned
-	case sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation:
-		o.Sharing = loadgentest.SharingConcurrent
-	}
-	gpu := l.gpu(o)
+	gpu := l.gpu(d)
 	for i, t := range s.Tenants {
 		sm, bandwidth := 0.0, 0.0
 		switch how {

@@ -11,6 +11,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/probe"
+	"github.com/cotenant/cotenant/decision/simgpu"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -76,10 +77,9 @@ func (s *gpuReader) Read(_ context.Context, device int, group telemetry.Groups, 
 	return nil
 }
 
-// simulatedPredictor returns the predictor for simulated GPUs: the H200's models with the simulation's own
-// constants, its defaults for zero ones. Its engines have no work on the host but for a moment, its prefills keep
-// the GPU busy throughout, its MPS costs a lone client nothing, and two decodes that ask for 130% of the bandwidth
-// slow each other down by as much.
+// simulatedPredictor returns the predictor for simulated GPUs, which share an H200's way (package simgpu) but for the
+// turns that are stated. Its engines have no work on the host but for a moment, its prefills keep the GPU busy
+// throughout, and its MPS costs a lone client nothing.
 func simulatedPredictor(gpu SimulatedGPU) *predict.Predictor {
 	p := predict.NewPredictor()
 	p.GPU, p.Driver = simulatedName, ""
@@ -87,25 +87,19 @@ func simulatedPredictor(gpu SimulatedGPU) *predict.Predictor {
 		*q = costs.Parameter{Value: v, Unit: q.Unit, Low: 0, High: max(q.High, v), Basis: sharing.BasisSimulated,
 			Source: "the simulation's own constants"}
 	}
-	ms := func(d profile.Duration, otherwise time.Duration) float64 {
-		if d <= 0 {
-			d = profile.Duration(otherwise)
-		}
-		return inMS(time.Duration(d))
-	}
 	q := &p.Parameters
-	set(&q.Quantum, ms(gpu.Quantum, loadgentest.DefaultQuantum))
-	set(&q.Switch, ms(gpu.Switch, loadgentest.DefaultSwitch))
+	for c, d := range map[*costs.Parameter]profile.Duration{&q.Quantum: gpu.Quantum, &q.Switch: gpu.Switch} {
+		if d > 0 {
+			set(c, inMS(time.Duration(d)))
+		}
+	}
 	set(&q.HostPerToken, 0.01)
 	set(&q.BatchDoubling, 0.015)
 	set(&q.PrefillSteps, 1e3)
-	set(&q.KernelBandwidth, 2)
-	set(&q.MemoryBlocking, 0.92)
-	for _, none := range []*costs.Parameter{&q.HostFraction, &q.SliceLoss, &q.QueueShare, &q.BatchWaits,
-		&q.Arbitration, &q.LoneStepCost} {
+	for _, none := range []*costs.Parameter{&q.HostFraction, &q.SliceLoss, &q.BatchWaits, &q.LoneStepCost} {
 		set(none, 0)
 	}
-	for _, whole := range []*costs.Parameter{&q.PrefillBusy, &q.PrefillCatchUp, &q.PrefillBlocking, &q.PrefillWaits} {
+	for _, whole := range []*costs.Parameter{&q.PrefillBusy, &q.PrefillCatchUp} {
 		set(whole, 1)
 	}
 	return &p
@@ -131,13 +125,7 @@ func (s *Simulation) predictor() *predict.Predictor {
 func (s *Simulation) gpu() (string, string) { return simulatedName, "" }
 
 func (s *Simulation) start(_ context.Context, m sharing.Mechanism, _ string, _ func(string, ...any)) (*stand, error) {
-	opts := loadgentest.GPUOptions{Seed: uint64(s.plan.Seed), Sharing: loadgentest.SharingTimeSliced}
-	if m != sharing.MechanismTimeSlicing {
-		opts.Sharing = loadgentest.SharingConcurrent
-	}
-	if g := s.plan.SimGPU; g != nil {
-		opts.Quantum, opts.Switch = time.Duration(g.Quantum), time.Duration(g.Switch)
-	}
+	opts := loadgentest.GPUOptions{Seed: uint64(s.plan.Seed), Device: simgpu.New(m, &s.predictor().Parameters)}
 	var seats []loadgentest.Seat
 	for i := range s.plan.Servers {
 		p := &s.plan.Servers[i]

@@ -131,7 +131,7 @@ func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int,
 				held += u.sms * (st.decode*u.gpu/st.step + st.prefills*u.prefillGPU/st.prefill)
 			}
 		}
-		slow := 1 / max(1-held, slowestSpeed)
+		slow := 1 / max(1-held, p.Parameters.Law().SlowestSpeed)
 		stepOn, prefillOn = t.gpu*slow, t.prefillGPU*slow
 		step = t.step - t.gpu + stepOn
 		if t.pieces > 1 {

@@ -10,6 +10,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/stats"
+	"github.com/cotenant/cotenant/mps/contention"
 	"github.com/cotenant/cotenant/timeslice"
 )
 
@@ -96,6 +97,16 @@ func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
 		return e.launch(), true
 	}
 	return e.work(now), true
+}
+
+// Demand implements contention.Client.
+func (e *engine) Demand() contention.Demand {
+	t := e.t
+	d := contention.Demand{Holds: t.decodeHolds, Waits: t.decodeWaits, SMs: t.sms, Filled: t.filled}
+	if e.Act.Kind == batching.Prefilling {
+		d.Holds, d.Waits = t.prefillHolds, t.prefillWaits
+	}
+	return d
 }
 
 func (e *engine) launch() timeslice.Work {

@@ -11,6 +11,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/memo"
+	"github.com/cotenant/cotenant/mps/contention"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
@@ -202,11 +203,18 @@ func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel
 		engines[i] = newEngine(&models[i], i, from, until)
 	}
 	if mechanism == sharing.MechanismMPS {
-		p.runConcurrently(engines, until)
+		gpu := contention.GPU{Law: p.Parameters.Law(), BySMs: slices.ContainsFunc(engines, func(e *engine) bool {
+			return e.t.kind != profile.KindServer
+		})}
+		for _, e := range engines {
+			gpu.Attach(e)
+		}
+		gpu.Advance(0)
+		gpu.Advance(until)
 	} else {
-		sim := timeslice.Engine{Scheduler: p.scheduler(), Tenants: make([]timeslice.Submitter, len(engines)), Until: until}
-		for i, e := range engines {
-			sim.Tenants[i] = e
+		sim := timeslice.Engine{Scheduler: p.Parameters.Scheduler(), Until: until}
+		for _, e := range engines {
+			sim.Tenants = append(sim.Tenants, e)
 		}
 		if _, _, err := sim.Run(context.Background()); err != nil {
 			return nil, nil, fmt.Errorf("predict: simulating the group: %w", err)
@@ -289,11 +297,6 @@ func (p *Predictor) withStep(models []tenantModel, alone []profile.Figures, i in
 	return out, err
 }
 
-func (p *Predictor) scheduler() timeslice.Scheduler {
-	return timeslice.Scheduler{Quantum: batching.Millis(p.Parameters.Slice()),
-		Switch: batching.Millis(p.Parameters.Change())}
-}
-
 // unseenModel is the factor by which an interval widens for a model that the predictor was not calibrated on.
 var unseenModel = costs.Value("unseen_model")
 
@@ -340,94 +343,6 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, class profile.Class, t *te
 		out.Turns = profile.Some(turns)
 		if other > 0 {
 			out.OtherTurns = profile.Some(other)
-		}
-	}
-}
-
-// runConcurrently simulates engines under discriminatory processor sharing (L. Kleinrock, Time-shared systems, Journal
-// of the ACM 14(2), 1967), each slowed by what the others do: engines whose kernels run at the same time, as under MPS,
-// and take turns where they meet: with h_j by how much tenant j's work holds up others and w_i how much that slows
-// tenant i's, all that have work now run at speeds of 1/(1 + w_i x the sum of the others' h_j), and everybody's work
-// takes a little longer as soon as there is anybody else.
-func (p *Predictor) runConcurrently(engines []*engine, until time.Duration) {
-	type job struct {
-		at, left, waits, holds, speed float64 // ms; left is GPU time at full speed
-		active                        bool
-	}
-	mixed := slices.ContainsFunc(engines, func(e *engine) bool { return e.t.kind != profile.KindServer })
-	works := make([]onGPU, 0, len(engines))
-	jobs := make([]job, len(engines))
-	end := batching.InMillis(until)
-	now := 0.0
-	fetch := func(i int) {
-		w, _ := engines[i].Next(batching.Millis(now)) // an engine always has more to do
-		t := engines[i].t
-		j := job{at: max(now, batching.InMillis(w.At)), left: batching.InMillis(w.GPU), waits: t.decodeWaits,
-			holds: t.decodeHolds}
-		if engines[i].Act.Kind == batching.Prefilling {
-			j.waits, j.holds = t.prefillWaits, t.prefillHolds
-		}
-		jobs[i] = j
-	}
-	for i := range jobs {
-		fetch(i)
-	}
-	for now < end {
-		held, active := 0.0, 0
-		for i := range jobs {
-			if j := &jobs[i]; j.at <= now+1e-9 {
-				j.active = true
-				held += j.holds
-				active++
-			}
-		}
-		extra := 0.0
-		if active > 1 {
-			extra = p.Parameters.Arbitration.Value
-		}
-		if mixed {
-			first := -1
-			for i := range jobs {
-				if j := &jobs[i]; j.active && engines[i].t.sms >= fillsGPU && (first < 0 || j.at < jobs[first].at) {
-					first = i // of those that fill the GPU, the one launched first runs
-				}
-			}
-			works = works[:0]
-			for i := range jobs {
-				if t := engines[i].t; jobs[i].active {
-					works = append(works, onGPU{sms: t.sms, filled: t.filled, waits: t.sms >= fillsGPU && i != first})
-				}
-			}
-			shareSMs(works)
-		}
-		event, done, k := end, -1, 0
-		for i := range jobs {
-			j := &jobs[i]
-			if !j.active {
-				if j.at < event {
-					event, done = j.at, -1
-				}
-				continue
-			}
-			j.speed = 1 / (1 + j.waits*(held-j.holds) + extra)
-			if mixed {
-				if j.speed = works[k].speed; works[k].sms < fillsGPU {
-					j.speed /= 1 + extra
-				}
-				k++
-			}
-			if t := now + j.left/j.speed; t < event {
-				event, done = t, i
-			}
-		}
-		for i := range jobs {
-			if j := &jobs[i]; j.active {
-				j.left -= (event - now) * j.speed
-			}
-		}
-		now = event
-		if done >= 0 {
-			fetch(done)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 		return
 	}
 	n, q := max(1, math.Round(counted)), p.Parameters.Slice()
-	guessed := float64(p.scheduler().Slices(batching.Millis(t.gpu)))
+	guessed := float64(p.Parameters.Scheduler().Slices(batching.Millis(t.gpu)))
 	gpu := min(max(t.gpu, (n-1)*q/(1-stepJitter)), n*q/(1+stepJitter))
 	if math.Abs(gpu/t.gpu-1) > mostMoved {
 		t.note(costs.Value("wider_turns"),
@@ -146,7 +146,7 @@ func (p *Predictor) turnsOf(t *tenantModel) (turns, other int, share float64) {
 		}
 		return int(t.turns), other, math.Abs(t.otherShare)
 	}
-	s := p.scheduler()
+	s := p.Parameters.Scheduler()
 	turns = s.Slices(batching.Millis(t.gpu))
 	other, near := s.NearBoundary(batching.Millis(t.gpu), timeslice.BoundaryTolerance)
 	if !near {

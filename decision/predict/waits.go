@@ -63,15 +63,8 @@ func (t *tenantModel) splitSMs(p *Predictor, base *profile.SoloProfile, s *profi
 
 // takeTurns finds how long a step's kernels wait for those of others under MPS, and others for them.
 //
-// A kernel of a decode step reads what it needs at KernelBandwidth, and takes a fixed time in which it does not. So
-// a step that takes the share u of the bandwidth while it runs reads for u/KernelBandwidth of its time; the rest
-// counts its kernels, in fixed times. Kernels of clients take turns: each waits for a part of a neighbour's. So two
-// servers hold one another up by what one's step has of kernels and the other's kernel of reading, and several
-// neighbours one after another: 74 steps of 1B, 3B and 8B servers beside up to three others on an H100 and an H200
-// are missed by 3% on average (examples/predict/testdata/mps-steps.csv).
-//
-// A tenant with an active thread percentage has part of the SMs to itself: its kernels
-// wait less for others', and others less for its the fewer it has.
+// The law is that of [contention.Law.Demand]: 74 steps of 1B, 3B and 8B servers beside up to three others on an H100 and
+// an H200 are missed by 3% on average (examples/predict/testdata/mps-steps.csv).
 func (t *tenantModel) takeTurns(p *Predictor, b *profile.SoloProfile, share float64) {
 	q := &p.Parameters
 	u, ok := bandwidthOf(b)
@@ -80,23 +73,14 @@ func (t *tenantModel) takeTurns(p *Predictor, b *profile.SoloProfile, share floa
 		t.note(costs.Value("wider_no_bandwidth"), "no memory bandwidth in the profile")
 	}
 	u *= (t.step - t.added) / t.step // where MPS or a cap stretches a step, it reads more slowly
-	reads := min(u/q.KernelBandwidth.Value, mostReading)
-	blocking := q.MemoryBlocking.Value
-	t.decodeWaits = 1 - reads
-	if share < 1 {
-		blocking *= cappedBlocking * (cappedAlone + (1-cappedAlone)*share)
-		t.decodeWaits = 1 - cappedReading*reads
-	}
-	t.decodeHolds = q.QueueShare.Value + blocking*reads/(1-reads)
+	law := q.Law()
+	d := law.Demand(u, share)
+	t.decodeHolds, t.decodeWaits = d.Holds, d.Waits
 	t.decodeWaits *= max(0, 1+q.BatchWaits.Value*(math.Log2(max(t.batch, 1))-usualDoublings))
 	t.prefillHolds, t.prefillWaits = q.PrefillBlocking.Value*t.decodeHolds, q.PrefillWaits.Value*t.decodeWaits
 }
 
-var (
-	mostReading, usualDoublings = costs.Value("most_reading"), costs.Value("usual_doublings")
-	cappedBlocking, cappedAlone = costs.Value("capped_blocking"), costs.Value("capped_alone")
-	cappedReading               = costs.Value("capped_reading")
-)
+var usualDoublings = costs.Value("usual_doublings")
 
 // bandwidthOf is the share of the memory bandwidth that the workload takes while it runs, where it is known.
 func bandwidthOf(p *profile.SoloProfile) (float64, bool) {

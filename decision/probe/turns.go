@@ -24,7 +24,7 @@ var errNoTurns = errors.New("the processes did not take turns: they ran one afte
 // turnsOf cuts spinning processes' gaps into turns on and off the GPU, from when
 // the last began to when the first ended.
 func turnsOf(readings []Reading) (*turns, error) {
-	t := &turns{tenants: len(readings), probe: timeslice.ProbeRun{Tenants: len(readings)}}
+	t := &turns{tenants: len(readings)}
 	from, to := readings[0].Span.From, readings[0].Span.To
 	for _, r := range readings {
 		from, to = max(from, r.Span.From), min(to, r.Span.To)
@@ -47,18 +47,15 @@ func turnsOf(readings []Reading) (*turns, error) {
 				len(off), to-from)
 		}
 		t.on, t.off, t.lanes = append(t.on, on...), append(t.off, off...), append(t.lanes, lane)
-		t.probe.Readings = append(t.probe.Readings, timeslice.ProbeReading{Tag: fmt.Sprint(i + 1), Status: "no error",
-			Gaps: len(off), Timed: true, On: times(on), Off: times(off)})
+		t.probe.On, t.probe.Off = append(t.probe.On, median(on)), append(t.probe.Off, median(off))
 	}
 	slices.Sort(t.on)
 	slices.Sort(t.off)
 	return t, nil
 }
 
-func times(d []time.Duration) timeslice.ProbeTimes {
-	s := slices.Sorted(slices.Values(d))
-	return timeslice.ProbeTimes{P10: stats.NearestRank(s, .1), P50: stats.NearestRank(s, .5),
-		P90: stats.NearestRank(s, .9), Max: s[len(s)-1]}
+func median(d []time.Duration) time.Duration {
+	return stats.NearestRank(slices.Sorted(slices.Values(d)), .5)
 }
 
 // switches returns the cost of a context switch by each gap, which holds one slice

@@ -13,11 +13,15 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/simgpu"
 	"github.com/cotenant/cotenant/examples/internal/chart"
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/loadgen/planfile"
 	"github.com/cotenant/cotenant/loadgen/report"
 	"github.com/cotenant/cotenant/loadgen/report/study"
+	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
@@ -88,6 +92,13 @@ func runBench(ctx context.Context, args []string, std stdio) (err error) {
 	}
 	if c.sampled && len(c.Scenarios) > 0 {
 		return badInput(errors.New("-telemetry: a simulated server has no GPU (add -endpoint or -plan)"))
+	}
+	constants := costs.H200().Parameters
+	c.Device = func(how string) loadgentest.Device {
+		if how == planfile.TimeSliced {
+			return simgpu.New(sharing.MechanismTimeSlicing, &constants)
+		}
+		return simgpu.New(sharing.MechanismMPS, &constants)
 	}
 	c.Health, c.Meta = benchHealth, map[string]any{"arguments": study.SafeArguments(args)}
 	c.Note = func(text string) { fmt.Fprintln(std.err, text) }

@@ -24,7 +24,7 @@ const usage = `timeslice simulates tenants that share a GPU by time-slicing.
 
   timeslice                                    four built-in tenants
   timeslice -f tenants.yaml -plot latency.svg   your own, with a chart
-  timeslice -probe probe.txt -tenants 2        with a scheduler calibrated from the quantum probe
+  timeslice -quantum 2.1ms -switch 150us       with what cotenant probe measured
 
 A file of tenants, YAML or JSON, lists them in the order in which they join. The built-in one:
 
@@ -73,8 +73,6 @@ func simulate(ctx context.Context, args []string, stdin io.Reader, stdout io.Wri
 	measured := timeslice.H200()
 	quantum := fs.Duration("quantum", measured.Quantum, "`duration` of a turn")
 	change := fs.Duration("switch", measured.Switch, "`duration` lost to a switch")
-	probe := fs.String("probe", "", "calibrate from the `file` that quantum probes printed, all run at once")
-	beside := fs.Int("tenants", 0, "number of probes that ran at once (default: lines in the file)")
 	if err := page.Parse(fs, args, usage, math.MaxInt, stdout); err != nil {
 		return err
 	}
@@ -83,21 +81,12 @@ func simulate(ctx context.Context, args []string, stdin io.Reader, stdout io.Wri
 		return page.BadInput(fmt.Errorf("unknown argument %.60q; a file of tenants is given with -f", fs.Arg(0)))
 	case *length <= 0:
 		return page.BadInput(fmt.Errorf("-for: must be over 0, is %v", *length))
-	case *beside < 0:
-		return page.BadInput(fmt.Errorf("-tenants: must be over 0, is %d", *beside))
-	case *beside > 0 && *probe == "":
-		return page.BadInput(errors.New("-tenants says how many probes ran at once: it needs -probe"))
 	}
 	tenants, err := readTenants(*file, stdin)
 	if err != nil {
 		return page.BadInput(err)
 	}
 	sched := measured
-	if *probe != "" {
-		if sched, err = calibrate(*probe, *beside); err != nil {
-			return page.BadInput(fmt.Errorf("%s: %w", *probe, err))
-		}
-	}
 	fs.Visit(func(f *flag.Flag) {
 		switch f.Name {
 		case "quantum":
@@ -148,22 +137,6 @@ func readTenants(path string, stdin io.Reader) (tenants []timeslice.Tenant, err 
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return tenants, nil
-}
-
-func calibrate(path string, beside int) (timeslice.Scheduler, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return timeslice.Scheduler{}, err
-	}
-	readings, err := timeslice.ParseProbe(bytes.NewReader(data))
-	if err != nil {
-		return timeslice.Scheduler{}, err
-	}
-	if beside == 0 {
-		beside = len(readings)
-	}
-	c, err := timeslice.CalibrateProbe(timeslice.ProbeRun{Tenants: beside, Readings: readings})
-	return c.Scheduler, err
 }
 
 func ms(d time.Duration) float64 { return float64(d.Round(time.Microsecond)) / 1e6 }

@@ -25,10 +25,9 @@ const pair = `tenants:
 
 func TestGolden(t *testing.T) {
 	for name, args := range map[string][]string{
-		"builtin.txt":    {"-for", "20s"},
-		"pair.txt":       {"-for", "10s", "-f", "-"},
-		"pair.json":      {"-for", "10s", "-f", "-", "-json"},
-		"calibrated.txt": {"-for", "10s", "-f", "-", "-probe", "testdata/probe.txt"},
+		"builtin.txt": {"-for", "20s"},
+		"pair.txt":    {"-for", "10s", "-f", "-"},
+		"pair.json":   {"-for", "10s", "-f", "-", "-json"},
 	} {
 		code, out, errs := call(t, context.Background(), pair, args...)
 		if code != 0 || errs != "" {
@@ -71,12 +70,8 @@ func TestBadInput(t *testing.T) {
 		{"quantum", "", []string{"-quantum", "-1ms"}, []string{"scheduler.quantum"}},
 		{"no quantum", "", []string{"-quantum", "0"}, []string{"scheduler.quantum"}},
 		{"switch", "", []string{"-switch", "-5ms"}, []string{"scheduler.switch"}},
-		{"tenants alone", "", []string{"-tenants", "2"}, []string{"-tenants", "it needs -probe"}},
-		{"negative tenants", "", []string{"-probe", "testdata/probe.txt", "-tenants", "-2"}, []string{"-tenants: must be over 0, is -2"}},
 		{"time", "", []string{"-for", "-1s"}, []string{"-for: must be over 0, is -1s"}},
 		{"no time", "", []string{"-for", "0"}, []string{"-for: must be over 0, is 0s"}},
-		{"probe of one", "", []string{"-probe", "testdata/probe.txt", "-tenants", "1"}, []string{"runs[0].tenants"}},
-		{"no probe", "", []string{"-probe", "main.go"}, []string{"main.go: line 1", "no line of the quantum probe"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, out, errs := call(t, context.Background(), c.stdin, c.args...)

@@ -6,11 +6,6 @@ func (f Fault) String() string                   { return faultNames.String(f) }
 func (f Fault) MarshalText() ([]byte, error)     { return faultNames.Text(f) }
 func (f *Fault) UnmarshalText(text []byte) error { return faultNames.Parse(f, text) }
 
-// String returns "time-sliced", "concurrent" or "partitioned".
-func (s Sharing) String() string                   { return sharingNames.String(s) }
-func (s Sharing) MarshalText() ([]byte, error)     { return sharingNames.Text(s) }
-func (s *Sharing) UnmarshalText(text []byte) error { return sharingNames.Parse(s, text) }
-
 // String returns "asked", "never", "final" or "continuous".
 func (u Usage) String() string                   { return usageNames.String(u) }
 func (u Usage) MarshalText() ([]byte, error)     { return usageNames.Text(u) }

@@ -62,7 +62,7 @@ func ExampleServer_Served() {
 }
 
 func ExampleNewGPU() {
-	gpu := loadgentest.NewGPU(loadgentest.GPUOptions{Sharing: loadgentest.SharingConcurrent, Seed: 1})
+	gpu := loadgentest.NewGPU(loadgentest.GPUOptions{Seed: 1})
 	defer gpu.Close()
 	srv, err := loadgentest.NewServer(loadgentest.Options{GPU: gpu, Model: loadgentest.Model{KernelMean: 10 * time.Microsecond, SMShare: 0.5}})
 	if err != nil {

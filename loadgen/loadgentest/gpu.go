@@ -10,35 +10,34 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// Sharing says how the models on a simulated GPU share it. The zero value is SharingTimeSliced.
-type Sharing uint8
+// Kernel is a piece of GPU work of a model.
+type Kernel struct {
+	// Gap is the host's time between the end of the kernel before and this one's launch.
+	Gap, Length time.Duration // Length is its own when it runs alone
+	// SMs and Bandwidth are the fractions of the GPU that it uses meanwhile; Hold and SMShare are those of the Model.
+	SMs, Bandwidth, Hold, SMShare float64
+	Prefill                       bool // it is a prompt's
+}
 
-// The ways to share.
-const (
-	SharingTimeSliced  Sharing = iota // the whole GPU in turn, for a quantum each
-	SharingConcurrent                 // at the same time, as under MPS: SMs and bandwidth are contended for
-	SharingPartitioned                // at the same time, each on its own share, as under MIG
-)
-
-var sharingNames = enum.Of[Sharing](ErrUnknownName, "sharing", "time-sliced", "concurrent", "partitioned")
-
-// The defaults of GPUOptions: the quantum and the cost of a switch between
-// contexts that were measured on an H200 with the default time-slice.
-const (
-	DefaultQuantum = 2090 * time.Microsecond
-	DefaultSwitch  = 153 * time.Microsecond
-)
+// Device is a GPU as a discrete-event simulation without a clock of its own. Times are those since its start. It is
+// called from one goroutine at a time.
+type Device interface {
+	// Attach adds a context, which is asked for its kernels one after another: next returns false where there is none
+	// for now. The function returned takes it off.
+	Attach(next func() (Kernel, bool)) (detach func())
+	// Advance lets time go by up to to, asks contexts without a kernel once more, and says when to be called again, if
+	// nobody else comes before that.
+	Advance(to time.Duration) (next time.Duration, ok bool)
+	// Busy is the time so far in which any kernel ran.
+	Busy() time.Duration
+}
 
 // GPUOptions tune a GPU. The zero value is the documented default.
 type GPUOptions struct {
-	Sharing Sharing
-	Quantum time.Duration // 0 means DefaultQuantum
-	// Switch is the cost of giving the GPU to another context; 0 means DefaultSwitch, a negative value none.
-	Switch time.Duration
+	// Device says how contexts share the GPU; nil has each on a GPU, or a part of one, of its own.
+	Device Device
 	Seed   uint64 // of the kernels' lengths
 }
 
@@ -58,15 +57,14 @@ type Model struct {
 	// cache; 0 means 20 µs. PrefillLeast is how long it takes at least; 0 means no bound.
 	PrefillPerToken, PrefillLeast time.Duration
 	// SMDemand and BandwidthDemand are the fractions of the GPU that a decode kernel uses when it runs alone; 0 means
-	// 0.4 and 0.6. A prefill kernel uses 0.9 and 0.3.
+	// 0.4 and 0.6. A prefill kernel uses 0.9 of the SMs.
 	SMDemand, BandwidthDemand float64
 	// SMHold is the fraction of the time in which kernels of others wait for SMs that the model's running kernels
-	// hold, under SharingConcurrent: MPS takes no SM back from a kernel, so that short kernels wait for long ones,
-	// and not the other way round. 0 means that kernels contend for what they demand, and no more.
+	// hold, where some models on the Device are no servers: MPS takes no SM back from a kernel. 0 leaves it to the
+	// demands.
 	SMHold float64
 	// SMShare and BandwidthShare are the fractions that the model may use: an MPS active thread percentage, a MIG
-	// slice; 0 means all. Bandwidth can be limited under
-	// SharingPartitioned only.
+	// slice; 0 means all.
 	SMShare, BandwidthShare float64
 }
 
@@ -109,29 +107,27 @@ func (m Model) check() error {
 	return errors.Join(errs...)
 }
 
-// GPU is a simulated GPU that several servers' models share. It is simulated
-// event by event: kernels of random length, quanta, switches, contention. Its
+// GPU is a simulated GPU that several servers' models share: a Device and the clock. Kernels have random lengths. Its
 // figures are those of a simulation and of no real GPU. Safe for concurrent use.
 type GPU struct {
-	mu    sync.Mutex
-	core  *core
-	rng   *rand.Rand
-	start time.Time
-	wake  chan struct{}
-	stop  context.CancelFunc
-	done  chan struct{}
+	mu     sync.Mutex
+	device Device
+	rng    *rand.Rand
+	start  time.Time
+	wake   chan struct{}
+	stop   context.CancelFunc
+	done   chan struct{}
+
+	smUse, bandwidthUse float64 // seconds
 }
 
 // NewGPU starts a simulated GPU. Close the servers on it first, then it.
 func NewGPU(opts GPUOptions) *GPU {
-	if opts.Quantum <= 0 {
-		opts.Quantum = DefaultQuantum
-	}
-	opts.Switch = cmp.Or(opts.Switch, DefaultSwitch)
 	ctx, stop := context.WithCancel(context.Background())
-	g := &GPU{
-		core: newCore(opts.Sharing, opts.Quantum, max(opts.Switch, 0)), rng: rand.New(rand.NewPCG(opts.Seed, 1)),
-		start: time.Now(), wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
+	g := &GPU{device: opts.Device, rng: rand.New(rand.NewPCG(opts.Seed, 1)), start: time.Now(),
+		wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
+	if g.device == nil {
+		g.device = &apart{}
 	}
 	go g.loop(ctx)
 	return g
@@ -144,21 +140,19 @@ func (g *GPU) Close() error {
 	return nil
 }
 
-// loop takes the core from event to event as time passes.
+// loop takes the device from event to event as time passes.
 func (g *GPU) loop(ctx context.Context) {
 	defer close(g.done)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		g.mu.Lock()
-		g.core.advance(time.Since(g.start).Seconds())
-		next := g.core.next()
+		next, ok := g.device.Advance(time.Since(g.start))
 		g.mu.Unlock()
-		if math.IsInf(next, 1) {
+		if !ok {
 			timer.Stop()
 		} else {
-			// Rounded up and one more, or the wake-up could come before the event.
-			timer.Reset(time.Until(g.start.Add(time.Duration(math.Ceil(next*1e9)) + 1)))
+			timer.Reset(time.Until(g.start.Add(next)))
 		}
 		select {
 		case <-ctx.Done():
@@ -169,68 +163,47 @@ func (g *GPU) loop(ctx context.Context) {
 	}
 }
 
-// submit gives the client's context the kernels of steps until one has none.
-// Each step is drawn as the one before it ends, with g.mu held.
-func (g *GPU) submit(c *coreClient, first, then func() []kernel) <-chan struct{} {
-	t := &task{then: then, done: make(chan struct{})}
+// Activity counts the use of a simulated GPU since its start. SMUse and BandwidthUse are the time in use weighted
+// by the fraction in use, so that SMUse over Elapsed is the mean utilisation of the SMs.
+type Activity struct {
+	Elapsed             time.Duration // since NewGPU
+	Busy                time.Duration // in which a kernel ran
+	SMUse, BandwidthUse time.Duration // of kernels that have ended
+}
+
+// Activity returns the GPU's activity up to now. Differences of two are the activity between them.
+func (g *GPU) Activity() Activity {
 	g.mu.Lock()
-	g.core.advance(time.Since(g.start).Seconds())
-	t.kernels = first()
-	if len(t.kernels) == 0 {
-		g.mu.Unlock()
-		return nil
-	}
-	c.tasks = append(c.tasks, t)
-	g.mu.Unlock()
-	select {
-	case g.wake <- struct{}{}:
-	default:
-	}
-	return t.done
+	defer g.mu.Unlock()
+	now := time.Since(g.start)
+	g.device.Advance(now)
+	d := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	return Activity{Elapsed: now, Busy: g.device.Busy(), SMUse: d(g.smUse), BandwidthUse: d(g.bandwidthUse)}
 }
 
-// kernels draws n kernels of the mean length. g.mu is held.
-func (g *GPU) kernels(n int, mean, cv, sm, bw float64) []kernel {
-	sigma := math.Sqrt(math.Log1p(cv * cv))
-	out := make([]kernel, n)
-	for i := range out {
-		out[i] = kernel{work: mean * math.Exp(sigma*g.rng.NormFloat64()-sigma*sigma/2), sm: sm, bw: bw}
-	}
-	return out
-}
-
-// attach adds a model's context and starts its engine.
+// attach adds a model's context.
 func (g *GPU) attach(m Model) (*gpuClient, error) {
 	m = m.withDefaults()
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	c := &gpuClient{gpu: g, model: m, core: &coreClient{sm: m.SMShare, bw: 1, hold: m.SMHold},
-		work: make(chan struct{}, 1), done: make(chan struct{})}
+	c := &gpuClient{gpu: g, model: m, done: make(chan struct{})}
 	g.mu.Lock()
-	if g.core.mode == SharingPartitioned {
-		c.core.bw = m.BandwidthShare
-	}
-	g.core.advance(time.Since(g.start).Seconds())
-	g.core.clients = append(g.core.clients, c.core)
-	g.mu.Unlock()
-	var ctx context.Context
-	ctx, c.stop = context.WithCancel(context.Background())
-	go c.engine(ctx)
+	defer g.mu.Unlock()
+	g.device.Advance(time.Since(g.start))
+	c.off = g.device.Attach(c.next)
 	return c, nil
 }
 
 // gpuClient is an inference engine with continuous batching: a step of the whole
-// batch gives every sequence in it one token.
+// batch gives every sequence in it one token. gpu.mu guards all of it.
 type gpuClient struct {
 	gpu   *GPU
 	model Model
-	core  *coreClient
-	stop  context.CancelFunc
+	off   func()
 	done  chan struct{}
-	work  chan struct{}
 
-	mu      sync.Mutex
+	kernels []Kernel // of the step; the first one runs
 	waiting []*sequence
 	running []*sequence
 }
@@ -242,17 +215,19 @@ type sequence struct {
 	held   int // tokens of context
 	left   int
 	tokens chan struct{} // one element a token; never full
-	ended  bool          // guarded by client.mu
+	ended  bool
 }
 
 func (c *gpuClient) begin(r Request, tokens int) *sequence {
 	s := &sequence{client: c, prompt: max(1, r.PromptTokens-r.CachedTokens.Or(0)), held: r.PromptTokens, left: tokens,
 		tokens: make(chan struct{}, tokens)}
-	c.mu.Lock()
+	g := c.gpu
+	g.mu.Lock()
 	c.waiting = append(c.waiting, s)
-	c.mu.Unlock()
+	g.device.Advance(time.Since(g.start))
+	g.mu.Unlock()
 	select {
-	case c.work <- struct{}{}:
+	case g.wake <- struct{}{}:
 	default:
 	}
 	return s
@@ -271,94 +246,87 @@ func (s *sequence) next(ctx context.Context) bool {
 
 // end takes the sequence out of the batch.
 func (s *sequence) end() {
-	s.client.mu.Lock()
-	defer s.client.mu.Unlock()
+	s.client.gpu.mu.Lock()
+	defer s.client.gpu.mu.Unlock()
 	s.ended = true
 }
 
-// detach stops the engine and takes its context off the GPU.
+// detach takes the model's context off the GPU.
 func (c *gpuClient) detach() {
-	c.stop()
-	<-c.done
-	g := c.gpu
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	i := slices.Index(g.core.clients, c.core)
-	if i < 0 {
-		return
-	}
-	g.core.clients = slices.Delete(g.core.clients, i, i+1)
-	if g.core.active >= i {
-		g.core.active-- // the one before it in turn; its slice ends with it
-		g.core.sliceEnd = g.core.now
+	c.gpu.mu.Lock()
+	defer c.gpu.mu.Unlock()
+	if c.off != nil {
+		c.off()
+		close(c.done)
+		c.off = nil
 	}
 }
 
-// engine runs steps whenever there is a sequence.
-func (c *gpuClient) engine(ctx context.Context) {
-	defer close(c.done)
-	for {
-		busy := c.gpu.submit(c.core, c.step, func() []kernel {
-			c.tokens()
-			return c.step()
-		})
-		if busy == nil {
-			select {
-			case <-ctx.Done():
-				return
-			case <-c.work:
-				continue
-			}
-		}
-		select {
-		case <-busy:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// The fractions of the GPU that a prefill kernel uses alone: it is bound by compute.
+// What a prefill kernel uses of the SMs alone, and the kernels of a prefill.
 const (
-	prefillSM, prefillBandwidth = 0.9, 0.3
-	prefillKernels              = 8
+	prefillSM      = 0.9
+	prefillKernels = 8
 )
 
-// step draws the kernels of the next step: the prefill of what is new, and one
-// token for every sequence. The GPU's mu is held.
-func (c *gpuClient) step() []kernel {
-	c.mu.Lock()
-	fresh, prefill := 0, time.Duration(0)
+// stepGap is the host's time between two steps. It is short, and the GPU goes to whoever has work meanwhile.
+const stepGap = time.Nanosecond
+
+// next accounts for the kernel that has ended, if one has, and returns the next: of the step, or of the one after.
+func (c *gpuClient) next() (Kernel, bool) {
+	if len(c.kernels) > 0 {
+		k := c.kernels[0]
+		c.gpu.smUse += k.Length.Seconds() * k.SMs
+		c.gpu.bandwidthUse += k.Length.Seconds() * k.Bandwidth
+		if c.kernels = c.kernels[1:]; len(c.kernels) > 0 {
+			return c.kernels[0], true
+		}
+		c.tokens()
+	}
+	if c.step(); len(c.kernels) == 0 {
+		return Kernel{}, false
+	}
+	c.kernels[0].Gap = stepGap
+	return c.kernels[0], true
+}
+
+// step draws the kernels of the next step: the prefill of what is new, and one token for every sequence.
+func (c *gpuClient) step() {
+	fresh, prefill, context := 0, time.Duration(0), 0
+	m := &c.model
 	for _, s := range c.waiting {
 		fresh += s.prompt
-		prefill += max(c.model.PrefillPerToken*time.Duration(s.prompt), c.model.PrefillLeast)
+		prefill += max(m.PrefillPerToken*time.Duration(s.prompt), m.PrefillLeast)
 	}
-	c.running = append(c.running, c.waiting...)
+	c.running = slices.DeleteFunc(append(c.running, c.waiting...), func(s *sequence) bool { return s.ended || s.left == 0 })
 	c.waiting = nil
-	c.running = slices.DeleteFunc(c.running, func(s *sequence) bool { return s.ended || s.left == 0 })
-	n, context := len(c.running), 0
 	for _, s := range c.running {
 		context += s.held
 	}
-	c.mu.Unlock()
-	if n == 0 {
-		return nil
+	if len(c.running) == 0 {
+		return
 	}
-	m := c.model
-	var ks []kernel
 	if fresh > 0 {
-		mean := prefill.Seconds() / prefillKernels
-		ks = c.gpu.kernels(prefillKernels, mean, m.KernelCV, prefillSM, prefillBandwidth)
+		c.draw(prefillKernels, prefill.Seconds()/prefillKernels, Kernel{SMs: prefillSM, Prefill: true})
 	}
-	mean := m.KernelMean.Seconds()*(1+m.BatchCost*float64(n-1)) +
+	mean := m.KernelMean.Seconds()*(1+m.BatchCost*float64(len(c.running)-1)) +
 		m.ContextCost.Seconds()*float64(context)/1e3/float64(m.StepKernels)
-	return append(ks, c.gpu.kernels(m.StepKernels, mean, m.KernelCV, m.SMDemand, m.BandwidthDemand)...)
+	c.draw(m.StepKernels, mean, Kernel{SMs: m.SMDemand})
+}
+
+// draw adds n kernels of a mean length in seconds to the step, as long as the model's shares make them.
+func (c *gpuClient) draw(n int, mean float64, k Kernel) {
+	m := &c.model
+	speed := min(1, m.SMShare/k.SMs, m.BandwidthShare/m.BandwidthDemand)
+	k.SMs, k.Bandwidth, k.Hold, k.SMShare = k.SMs*speed, m.BandwidthDemand*speed, m.SMHold, m.SMShare
+	sigma := math.Sqrt(math.Log1p(m.KernelCV * m.KernelCV))
+	for range n {
+		k.Length = time.Duration(1e9 * mean / speed * math.Exp(sigma*c.gpu.rng.NormFloat64()-sigma*sigma/2))
+		c.kernels = append(c.kernels, k)
+	}
 }
 
 // tokens gives every running sequence its token.
 func (c *gpuClient) tokens() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, s := range c.running {
 		if s.left > 0 {
 			s.left--

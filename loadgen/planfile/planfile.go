@@ -40,7 +40,7 @@ type File struct {
 	Window   loadgen.Window `yaml:"window"`
 	Seed     uint64         `yaml:"seed"`
 	// Embedded, when not empty, says that the caller starts a server for each tenant, all on one simulated GPU
-	// shared in this way: time-sliced, concurrent or partitioned.
+	// shared in this way: TimeSliced, Concurrent or Partitioned.
 	Embedded string   `yaml:"embedded"`
 	Tenants  []Tenant `yaml:"tenants,required"`
 }
@@ -123,8 +123,14 @@ type Options struct {
 	Prompts []loadgen.Prompt
 }
 
-// sharings are the ways to share the embedded GPU.
-var sharings = []string{"time-sliced", "concurrent", "partitioned"}
+// The ways to share the embedded GPU.
+const (
+	TimeSliced  = "time-sliced" // the whole GPU in turn
+	Concurrent  = "concurrent"  // at the same time, as under MPS
+	Partitioned = "partitioned" // each on its own share, as under MIG
+)
+
+var sharings = []string{TimeSliced, Concurrent, Partitioned}
 
 // Load reads a plan strictly, and every file that it names. The error names everything that is wrong with them.
 func Load(path string, opts Options) (*File, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/cotenant/cotenant/decision/capacity"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/serving"
+	"github.com/cotenant/cotenant/decision/simgpu"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/loadgen/prompt"
@@ -255,16 +256,10 @@ func (r *router) Pick(p *loadgen.Prompt, at []loadgen.EndpointState) int {
 
 // simulate starts a server for each replica, on simulated GPUs shared as the cluster's.
 func simulate(c *serving.Cluster) (*loadgentest.Simulation, [][]loadgen.Endpoint, error) {
+	constants := costs.H200().Parameters
 	var gpus []loadgentest.GPUOptions
 	for i := range c.GPUs {
-		how := loadgentest.SharingPartitioned
-		switch c.GPUs[i].Mechanism {
-		case sharing.MechanismTimeSlicing:
-			how = loadgentest.SharingTimeSliced
-		case sharing.MechanismMPS:
-			how = loadgentest.SharingConcurrent
-		}
-		gpus = append(gpus, loadgentest.GPUOptions{Sharing: how, Seed: uint64(i)})
+		gpus = append(gpus, loadgentest.GPUOptions{Seed: uint64(i), Device: simgpu.New(c.GPUs[i].Mechanism, &constants)})
 	}
 	var seats []loadgentest.Seat
 	for i := range c.Services {
@@ -311,7 +306,6 @@ func serverOf(e *costs.Engine, kvTokens int) loadgentest.Options {
 			StepKernels: stepKernels, KernelMean: ms(step / stepKernels), BatchCost: e.StepSequence.Value / step,
 			ContextCost: ms(e.StepContext.Value), PrefillPerToken: ms(e.PrefillToken.Value / 1e3),
 			PrefillLeast: ms(e.Prefill.Value), SMDemand: demand, BandwidthDemand: demand,
-			SMHold: min(1, max(e.DecodeSM.Value, 0)),
 		},
 	}
 	if !e.NoPrefixCache {

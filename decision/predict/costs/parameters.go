@@ -10,6 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/mps/contention"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
@@ -234,6 +235,26 @@ func (p *Parameters) Slice() float64 {
 // Change returns the time that a turn costs beyond the work that it does, in ms.
 func (p *Parameters) Change() float64 {
 	return p.Switch.Value + p.SliceLoss.Value
+}
+
+// Scheduler returns the time-slicing of the parameters, with what each turn loses taken from the slice.
+func (p *Parameters) Scheduler() timeslice.Scheduler {
+	ms := func(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
+	return timeslice.Scheduler{Quantum: ms(p.Slice()), Switch: ms(p.Change())}
+}
+
+var (
+	mostReading, cappedReading  = Value("most_reading"), Value("capped_reading")
+	cappedBlocking, cappedAlone = Value("capped_blocking"), Value("capped_alone")
+	fillsGPU, slowestSpeed      = Value("fills_gpu"), Value("slowest_speed")
+)
+
+// Law returns the contention of clients of MPS.
+func (p *Parameters) Law() contention.Law {
+	return contention.Law{KernelBandwidth: p.KernelBandwidth.Value, MostReading: mostReading,
+		MemoryBlocking: p.MemoryBlocking.Value, QueueShare: p.QueueShare.Value, Arbitration: p.Arbitration.Value,
+		CappedBlocking: cappedBlocking, CappedAlone: cappedAlone, CappedReading: cappedReading,
+		FillsGPU: fillsGPU, SlowestSpeed: slowestSpeed}
 }
 
 // TurnsFor is the mean number of turns that work on the GPU takes beside others. What is

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/loadgen/planfile"
 	"github.com/cotenant/cotenant/loadgen/report"
 )
@@ -36,6 +37,9 @@ type Config struct {
 	Interference bool
 	// Demo runs two tenants under five ways of sharing simulated GPUs, each at the loads of Concurrency.
 	Demo bool
+	// Device makes the simulated GPU that servers share in a way (planfile.TimeSliced or planfile.Concurrent), such as
+	// that of package simgpu; Scenarios, Demo and a File that embeds servers need it.
+	Device func(sharing string) loadgentest.Device
 	// FailIf holds conditions under which Outcome.Verdict fails.
 	FailIf []report.Condition
 	// Repeats is the number of runs of each point, with different seeds; 0 means 1.

@@ -21,7 +21,7 @@ func TestDemo(t *testing.T) {
 	var out bytes.Buffer
 	sums := map[string]*loadgen.Summary{}
 	synctest.Test(t, func(t *testing.T) {
-		c := Config{Demo: true, Concurrency: []int{4, 16, 48}, Dir: dir, Health: noLimits, inMemory: true}
+		c := Config{Demo: true, Device: onGPU, Concurrency: []int{4, 16, 48}, Dir: dir, Health: noLimits, inMemory: true}
 		c.File = planfile.File{Duration: time.Second, Seed: 1, Tenants: []planfile.Tenant{{Tenant: loadgen.Tenant{Name: "x", Warmup: 4}}}}
 		if err := c.Resolve(planfile.Options{}); err != nil {
 			t.Fatal(err)
@@ -60,7 +60,7 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	slower := func(part string) float64 { return float64(at(part, "16").E2E.P50 / at("exclusive", "16").E2E.P50) }
-	if ts, mps, mig, one := slower("time-slicing"), slower("mps"), slower("mig"), slower("merged"); !(ts > mig && mig > mps && mps > one && one > 1) {
+	if ts, mps, mig, one := slower("time-slicing"), slower("mps"), slower("mig"), slower("merged"); !(ts > max(mps, mig) && min(mps, mig) > one && one > 1) {
 		t.Errorf("slow-downs: time-slicing %.2f, MIG %.2f, MPS %.2f, merged %.2f", ts, mig, mps, one)
 	}
 	for line := range strings.Lines(out.String()) {

@@ -29,20 +29,20 @@ func Prompts() ([]loadgen.Prompt, error) { return prompt.Read(bytes.NewReader(bu
 
 // hosting describes equal servers on simulated GPUs.
 type hosting struct {
-	sharing       loadgentest.Sharing
+	sharing       string // see planfile.File.Embedded
 	gpus, servers int
 	sm, bandwidth float64 // the share of its GPU that each server may use
 	slots         int     // answers under way at once in a server; 0 means loadgentest's default
 }
 
 // scenarios puts model replicas on one simulated GPU.
-var scenarios = map[string]hosting{
-	"baseline":     {loadgentest.SharingConcurrent, 1, 1, 1, 1, 0},
-	"time-slicing": {loadgentest.SharingTimeSliced, 1, 2, 1, 1, 0},
-	"mps":          {loadgentest.SharingConcurrent, 1, 2, 1, 1, 0},
+var scenarios = map[string]*hosting{
+	"baseline":     {planfile.Partitioned, 1, 1, 1, 1, 0},
+	"time-slicing": {planfile.TimeSliced, 1, 2, 1, 1, 0},
+	"mps":          {planfile.Concurrent, 1, 2, 1, 1, 0},
 	// MPS with an active thread percentage each: the SMs are parted, the memory is not.
-	"mig-emulation": {loadgentest.SharingConcurrent, 1, 2, 0.5, 1, 0},
-	"mig":           {loadgentest.SharingPartitioned, 1, 2, 0.5, 0.5, 0},
+	"mig-emulation": {planfile.Concurrent, 1, 2, 0.5, 1, 0},
+	"mig":           {planfile.Partitioned, 1, 2, 0.5, 0.5, 0},
 }
 
 // ScenarioNames returns the names that Config.Scenarios knows, sorted.
@@ -55,15 +55,26 @@ var simulatedModel = loadgentest.Model{
 	SMDemand: 0.7, BandwidthDemand: 0.6,
 }
 
-func (h hosting) open(seed uint64, inMemory bool) (*loadgentest.Simulation, error) {
+func (t *test) open(h *hosting) (*loadgentest.Simulation, error) {
 	var seats []loadgentest.Seat
 	for i := range h.servers {
 		s := seat(h.sm, h.bandwidth)
-		s.Index, s.Slots, s.Pipe = i%h.gpus, h.slots, inMemory
+		s.Index, s.Slots, s.Pipe = i%h.gpus, h.slots, t.inMemory
 		seats = append(seats, s)
 	}
-	gpus := slices.Repeat([]loadgentest.GPUOptions{{Sharing: h.sharing, Seed: seed}}, h.gpus)
+	var gpus []loadgentest.GPUOptions
+	for range h.gpus {
+		gpus = append(gpus, loadgentest.GPUOptions{Device: t.device(h.sharing), Seed: t.File.Seed})
+	}
 	return loadgentest.NewSimulation(gpus, seats...)
+}
+
+// device is the GPU that servers share, nil where each has one, or a part, to itself.
+func (c *Config) device(sharing string) loadgentest.Device {
+	if sharing == planfile.Partitioned {
+		return nil
+	}
+	return c.Device(sharing)
 }
 
 func seat(sm, bandwidth float64) loadgentest.Seat {
@@ -73,19 +84,16 @@ func seat(sm, bandwidth float64) loadgentest.Seat {
 }
 
 // embedTenants starts a server for each of the plan's tenants, nil where they name endpoints.
-func embedTenants(p *planfile.File) (*loadgentest.Simulation, error) {
+func (c *Config) embedTenants() (*loadgentest.Simulation, error) {
+	p := &c.File
 	if p.Embedded == "" {
 		return nil, nil
-	}
-	o := loadgentest.GPUOptions{Seed: p.Seed}
-	if err := o.Sharing.UnmarshalText([]byte(p.Embedded)); err != nil {
-		return nil, fmt.Errorf("study: embedded: %w", err)
 	}
 	var seats []loadgentest.Seat
 	for _, t := range p.Tenants {
 		seats = append(seats, seat(t.SMShare, t.BandwidthShare))
 	}
-	return loadgentest.NewSimulation([]loadgentest.GPUOptions{o}, seats...)
+	return loadgentest.NewSimulation([]loadgentest.GPUOptions{{Device: c.device(p.Embedded), Seed: p.Seed}}, seats...)
 }
 
 // demoTenants are the demonstration's two tenants, each with the users of the load.
@@ -106,15 +114,15 @@ type demoPart struct {
 
 var demoParts = []demoPart{
 	{"exclusive", "two GPUs, one for each tenant",
-		hosting{loadgentest.SharingConcurrent, 2, 2, 1, 1, demoSlots}},
+		hosting{planfile.Partitioned, 2, 2, 1, 1, demoSlots}},
 	{"time-slicing", "one GPU, the tenants' servers take turns of 2.09 ms",
-		hosting{loadgentest.SharingTimeSliced, 1, 2, 1, 1, demoSlots}},
+		hosting{planfile.TimeSliced, 1, 2, 1, 1, demoSlots}},
 	{"mps", "one GPU, the servers' kernels run side by side and contend",
-		hosting{loadgentest.SharingConcurrent, 1, 2, 1, 1, demoSlots}},
+		hosting{planfile.Concurrent, 1, 2, 1, 1, demoSlots}},
 	{"mig", "one GPU cut in two: 3 of 7 SM slices and half of the bandwidth for each server",
-		hosting{loadgentest.SharingPartitioned, 1, 2, 3. / 7, 0.5, demoSlots}},
+		hosting{planfile.Partitioned, 1, 2, 3. / 7, 0.5, demoSlots}},
 	{"merged", "one GPU, one server: both tenants' answers share its batches",
-		hosting{loadgentest.SharingConcurrent, 1, 1, 1, 1, 2 * demoSlots}},
+		hosting{planfile.Partitioned, 1, 1, 1, 1, 2 * demoSlots}},
 }
 
 func partOf(scenario string) *demoPart {
@@ -129,7 +137,7 @@ func (t *test) runDemo(ctx context.Context) error {
 	t.several = true
 	for i := range demoParts {
 		p := &demoParts[i]
-		sim, err := p.open(t.File.Seed, t.inMemory)
+		sim, err := t.open(&p.hosting)
 		if err != nil {
 			return err
 		}

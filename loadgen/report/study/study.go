@@ -62,6 +62,9 @@ func Run(ctx context.Context, c Config) (*Outcome, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
+	if c.Device == nil && (len(c.Scenarios) > 0 || c.Demo || c.File.Embedded != "") {
+		return nil, errors.New("study: Config.Device is missing for simulated servers: take one of package simgpu")
+	}
 	if c.Note == nil {
 		c.Note = func(string) {}
 	}
@@ -161,7 +164,7 @@ func (t *test) targets(do func(target) error) error {
 		return do(target{scenario: name})
 	}
 	for _, name := range t.Scenarios {
-		sim, err := scenarios[name].open(t.File.Seed, t.inMemory)
+		sim, err := t.open(scenarios[name])
 		if err != nil {
 			return err
 		}
@@ -220,7 +223,7 @@ func (t *test) sweep(ctx context.Context) error {
 
 // plan runs the tenants together once for each repeat, or their interference study.
 func (t *test) plan(ctx context.Context) (err error) {
-	sim, err := embedTenants(&t.File)
+	sim, err := t.embedTenants()
 	if err != nil {
 		return err
 	}

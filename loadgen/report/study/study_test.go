@@ -13,9 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/simgpu"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/loadgen/planfile"
+	mechanism "github.com/cotenant/cotenant/sharing"
 )
 
 // noLimits keeps the client's health out of the way: the machine that tests run on
@@ -34,6 +37,15 @@ func serve(t *testing.T, script loadgentest.Script) string {
 		}
 	})
 	return srv.URL
+}
+
+// onGPU is the simulated GPU that programs give a load test.
+func onGPU(sharing string) loadgentest.Device {
+	p := costs.H200().Parameters
+	if sharing == planfile.TimeSliced {
+		return simgpu.New(mechanism.MechanismTimeSlicing, &p)
+	}
+	return simgpu.New(mechanism.MechanismMPS, &p)
 }
 
 // configured reads flags as a program does.
@@ -118,7 +130,7 @@ func TestPlanOfTestdata(t *testing.T) {
 			t.Fatalf("%+v, %v", p, err)
 		}
 		p.Embedded = sharing
-		sim, err := embedTenants(p)
+		sim, err := (&Config{File: *p, Device: onGPU}).embedTenants()
 		if err := errors.Join(err, sim.Close()); err != nil {
 			t.Error(err)
 		}

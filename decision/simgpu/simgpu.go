@@ -1,0 +1,67 @@
+// Package simgpu supplies the simulated servers of package loadgentest with a GPU that they share as package predict
+// simulates it: in turn by package timeslice, or at the same time by package contention. Its figures are simulated.
+//
+// Experimental.
+package simgpu
+
+import (
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
+	"github.com/cotenant/cotenant/mps/contention"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+// New returns a device whose contexts share it by a mechanism; nil, a GPU or a part of one for each, where they share
+// neither time nor SMs.
+func New(m sharing.Mechanism, p *costs.Parameters) loadgentest.Device {
+	switch m {
+	case sharing.MechanismTimeSlicing:
+		return turns{timeslice.NewGPU(p.Scheduler())}
+	case sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation:
+		return &crowd{contention.GPU{Law: p.Law()}, p}
+	}
+	return nil
+}
+
+type turns struct{ *timeslice.GPU }
+
+func (t turns) Attach(next func() (loadgentest.Kernel, bool)) (detach func()) {
+	return t.GPU.Attach(&kernels{next: next})
+}
+
+type crowd struct {
+	contention.GPU
+	p *costs.Parameters
+}
+
+func (c *crowd) Attach(next func() (loadgentest.Kernel, bool)) (detach func()) {
+	return c.GPU.Attach(&kernels{next: next, on: c})
+}
+
+// kernels are those of a context.
+type kernels struct {
+	next func() (loadgentest.Kernel, bool)
+	last loadgentest.Kernel
+	on   *crowd
+}
+
+func (k *kernels) Next(now time.Duration) (w timeslice.Work, ok bool) {
+	k.last, ok = k.next()
+	if k.on != nil && k.last.Hold > 0 {
+		k.on.BySMs = true // some say how long their kernels hold SMs
+	}
+	return timeslice.Work{At: now + k.last.Gap, GPU: k.last.Length}, ok
+}
+
+func (k *kernels) Demand() contention.Demand {
+	p := k.on.p
+	d := k.on.Law.Demand(k.last.Bandwidth, k.last.SMShare)
+	if k.last.Prefill {
+		d.Holds, d.Waits = p.PrefillBlocking.Value*d.Holds, p.PrefillWaits.Value*d.Waits
+	}
+	d.SMs, d.Filled = k.last.Hold, k.last.Hold
+	return d
+}

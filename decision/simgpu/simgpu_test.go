@@ -1,0 +1,94 @@
+package simgpu_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/simgpu"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
+	"github.com/cotenant/cotenant/loadgen/report"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Two models on one simulated GPU, each alone and both together, slow one another as the mechanism's law says.
+func TestStudy(t *testing.T) {
+	p := costs.H200().Parameters
+	model := loadgentest.Model{SMDemand: 0.7, BandwidthDemand: 0.6}
+	d := func() float64 { law := p.Law(); d := law.Demand(0.6, 1); return 1 + d.Holds*d.Waits + law.Arbitration }()
+	for _, c := range []struct {
+		mechanism   sharing.Mechanism
+		model       loadgentest.Model
+		least, most float64
+	}{
+		{sharing.MechanismTimeSlicing, model, 1.9, 2.4}, // half of the time, and the switches
+		{sharing.MechanismMPS, model, 0.97 * d, 1.01 * d},
+		{sharing.MechanismMIG, loadgentest.Model{SMShare: 0.5, BandwidthShare: 0.5}, 0.98, 1.02},
+	} {
+		t.Run(c.mechanism.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { study(t, c.mechanism, &p, c.model, c.least, c.most) })
+		})
+	}
+}
+
+func study(t *testing.T, m sharing.Mechanism, p *costs.Parameters, model loadgentest.Model, least, most float64) {
+	seat := loadgentest.Seat{Options: loadgentest.Options{Pipe: true, Model: model}}
+	sim, err := loadgentest.NewSimulation([]loadgentest.GPUOptions{{Device: simgpu.New(m, p)}}, seat, seat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := loadgen.LoadPlan{Scenario: m.String(), Simulated: true}
+	for i, at := range sim.Endpoints() {
+		plan.Tenants = append(plan.Tenants, loadgen.Tenant{Name: string(rune('a' + i)), Endpoints: []loadgen.Endpoint{at},
+			Prompts: loadgen.Texts("hello there, GPU"), MaxTokens: 50, Requests: 20, Load: loadgen.OfferedLoad{Concurrency: 4}})
+	}
+	var alone []*loadgen.Summary
+	var slow []report.Slowdown
+	for _, c := range loadgen.Study(plan) {
+		res, err := loadgen.Run(t.Context(), c.Plan, loadgen.Options{Pacing: loadgen.PacingTimer})
+		if err != nil {
+			t.Fatal(c.Name, err)
+		}
+		if alone = append(alone, &res.Summary); len(alone) == 3 {
+			slow = report.Slowdowns(alone[2], alone[:2])
+		}
+	}
+	if len(slow) != 2 || slow[0].Basis != "simulated" {
+		t.Fatalf("%+v", slow)
+	}
+	for _, s := range slow {
+		if got := s.TPOTP50.Or(0); got < least || got > most {
+			t.Errorf("tenant %s: TPOT slows by %v, want %.2f to %.2f", s.Tenant, s.TPOTP50, least, most)
+		}
+	}
+	if err := sim.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Where models say how long their kernels hold SMs, they wait for those, and for no bandwidth.
+func TestHold(t *testing.T) {
+	p := costs.H200().Parameters
+	p.Arbitration.Value = 0
+	d := simgpu.New(sharing.MechanismMPS, &p)
+	ends := 0
+	kernel := loadgentest.Kernel{Length: time.Millisecond, Bandwidth: 0.9, SMShare: 1, Hold: 0.5}
+	for range 2 {
+		d.Attach(func() (loadgentest.Kernel, bool) { ends++; return kernel, true })
+	}
+	d.Advance(0)
+	d.Advance(30100 * time.Microsecond)
+	if ends != 2+2*20 { // s = 1 - 0.5s
+		t.Errorf("%d kernels ended", ends-2)
+	}
+}
+
+func ExampleNew() {
+	p := costs.H200().Parameters
+	gpu := loadgentest.NewGPU(loadgentest.GPUOptions{Device: simgpu.New(sharing.MechanismMPS, &p)})
+	fmt.Println(gpu.Close())
+	// Output: <nil>
+}

@@ -1,0 +1,60 @@
+package loadgentest
+
+import (
+	"slices"
+	"time"
+)
+
+// apart is a Device whose contexts know nothing of one another: each has a GPU, or a part of one, to itself.
+type apart struct {
+	contexts  []*lane
+	now, busy time.Duration
+}
+
+// lane is a context on the GPU with a kernel that ends at a time, if it runs one.
+type lane struct {
+	next func() (Kernel, bool)
+	ends time.Duration
+	runs bool
+}
+
+func (d *apart) Attach(next func() (Kernel, bool)) (detach func()) {
+	c := &lane{next: next}
+	d.contexts = append(d.contexts, c)
+	return func() { d.contexts = slices.DeleteFunc(d.contexts, func(o *lane) bool { return o == c }) }
+}
+
+func (d *apart) Advance(to time.Duration) (next time.Duration, ok bool) {
+	for to = max(to, d.now); ; {
+		next, ok = 0, false
+		for _, c := range d.contexts {
+			if c.runs && (!ok || c.ends < next) {
+				next, ok = c.ends, true
+			}
+		}
+		at := to
+		if ok {
+			at = max(d.now, min(next, to))
+			d.busy += at - d.now
+		}
+		if d.now = at; d.now == to && (!ok || next > to) && !d.ask(true) {
+			return next, ok
+		}
+		d.ask(false)
+	}
+}
+
+// ask asks those whose kernels have ended for another, or those that run none, and says whether any has one.
+func (d *apart) ask(idle bool) (more bool) {
+	for _, c := range d.contexts {
+		if c.runs == idle || c.runs && c.ends > d.now {
+			continue
+		}
+		k, ok := c.next()
+		c.runs, c.ends = ok, d.now+k.Gap+k.Length
+		more = more || ok
+	}
+	return more
+}
+
+func (d *apart) Busy() time.Duration { return d.busy }

@@ -1,0 +1,221 @@
+// Package contention models clients of MPS, whose kernels run at the same time and wait for one another.
+//
+// A [Law] holds the constants, [Law.Demand] says what kernels do to those of others, and [GPU] simulates clients event
+// by event, as a timeslice.GPU does those that take turns. What it returns is simulated.
+//
+// Experimental.
+package contention
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+// Law holds the constants of contention.
+type Law struct {
+	// KernelBandwidth is the share of the memory bandwidth at which a kernel reads, once it does, and MostReading the
+	// largest share of the time in which kernels read.
+	KernelBandwidth, MostReading float64
+	// MemoryBlocking is the share of the time in which a neighbour's kernel reads for which one's own waits, and
+	// QueueShare that of the time in which it does not read.
+	MemoryBlocking, QueueShare float64
+	// Of a client with an active thread percentage: CappedBlocking is the factor on the waits for a neighbour's reading,
+	// CappedAlone the part of them that is left as its share of the SMs goes to nothing, and CappedReading the part of
+	// the reading that spares it waits there.
+	CappedBlocking, CappedAlone, CappedReading float64
+	// Arbitration is the growth of all work as soon as anybody else is active.
+	Arbitration float64
+	// FillsGPU is the share of the SMs from which on kernels fill the GPU, and SlowestSpeed the least speed of work
+	// beside kernels that do.
+	FillsGPU, SlowestSpeed float64
+}
+
+// Demand says how work gets on beside that of other clients.
+type Demand struct {
+	// Holds says by how much it holds up others, and Waits by how much it takes longer for a neighbour that holds up
+	// others by 1.
+	Holds, Waits float64
+	// SMs is the share of the time in which its kernels leave others' no room, and Filled that in which they leave none
+	// to kernels that fill the GPU; see [GPU.BySMs].
+	SMs, Filled float64
+}
+
+// Demand returns the demand of kernels that take a share of the memory bandwidth while they run. A kernel reads what it
+// needs at KernelBandwidth, and takes a fixed time in which it does not. So kernels that take the share u of the
+// bandwidth read for u/KernelBandwidth of their time. Kernels of clients take turns: each waits for a part of a
+// neighbour's. So two clients hold one another up by what the one has of kernels and the other's kernel of reading, and
+// several neighbours one after another.
+//
+// A client with an active thread percentage, a share of the SMs below 1, has part of the SMs to itself: its kernels wait
+// less for others', and others less for its the fewer it has.
+func (l *Law) Demand(bandwidthFraction, smShare float64) Demand {
+	reads, blocking := min(bandwidthFraction/l.KernelBandwidth, l.MostReading), l.MemoryBlocking
+	d := Demand{Waits: 1 - reads}
+	if smShare < 1 {
+		blocking *= l.CappedBlocking * (l.CappedAlone + (1-l.CappedAlone)*smShare)
+		d.Waits = 1 - l.CappedReading*reads
+	}
+	d.Holds = l.QueueShare + blocking*reads/(1-reads)
+	return d
+}
+
+// Client supplies the work of one client of MPS. Demand is that of the work that Next returned last.
+type Client interface {
+	timeslice.Submitter
+	Demand() Demand
+}
+
+// GPU simulates clients under discriminatory processor sharing (L. Kleinrock, Time-shared systems, Journal of the ACM
+// 14(2), 1967): with h_j by how much client j's work holds up others and w_i how much that slows client i's, all that
+// have work now run at speeds of 1/(1 + w_i x the sum of the others' h_j), and everybody's work takes a little longer
+// as soon as there is anybody else. The zero value with its law is a GPU without clients. It is for one goroutine.
+type GPU struct {
+	Law
+	// BySMs takes speeds from the SMs that kernels hold in place of what they hold up: where some clients are no model
+	// servers.
+	BySMs bool
+
+	jobs      []*job
+	now, busy float64 // ms
+}
+
+// job is a client's work. Times are in ms.
+type job struct {
+	client Client
+	Demand
+	at, left, speed float64 // left is GPU time at full speed
+	active, idle    bool
+	waits           bool // for the kernels of another that fill the GPU
+}
+
+// Attach adds a client, which is asked for its first work at the next Advance. The function returned takes it off.
+func (g *GPU) Attach(c Client) (detach func()) {
+	j := &job{client: c, idle: true}
+	g.jobs = append(g.jobs, j)
+	return func() { g.jobs = slices.DeleteFunc(g.jobs, func(o *job) bool { return o == j }) }
+}
+
+// Advance lets the clock run up to a time since the start, asks clients that had no work once more, and returns the
+// time of the next event; false when there will be none.
+func (g *GPU) Advance(to time.Duration) (next time.Duration, ok bool) {
+	for end := inMillis(to); g.now < end; {
+		event, done := g.next(end)
+		for _, j := range g.jobs {
+			if j.active {
+				j.left -= (event - g.now) * j.speed
+			}
+		}
+		if slices.ContainsFunc(g.jobs, func(j *job) bool { return j.active }) {
+			g.busy += event - g.now
+		}
+		if g.now = event; done != nil {
+			g.fetch(done)
+		}
+	}
+	for _, j := range g.jobs {
+		if j.idle {
+			g.fetch(j)
+		}
+	}
+	event, _ := g.next(math.Inf(1))
+	if math.IsInf(event, 1) {
+		return 0, false
+	}
+	return max(time.Duration(math.Ceil(event*float64(time.Millisecond))), to+1), true
+}
+
+// Busy is the time so far in which any client's work ran.
+func (g *GPU) Busy() time.Duration { return millis(g.busy) }
+
+func (g *GPU) fetch(j *job) {
+	w, ok := j.client.Next(millis(g.now))
+	j.active, j.idle = false, !ok
+	if ok {
+		j.Demand, j.at, j.left = j.client.Demand(), max(g.now, inMillis(w.At)), inMillis(w.GPU)
+	}
+}
+
+// next sets the speeds of all work and returns the next event, at end at the latest, with the job that is done then.
+func (g *GPU) next(end float64) (event float64, done *job) {
+	held, active := 0.0, 0
+	for _, j := range g.jobs {
+		if !j.idle && j.at <= g.now+1e-9 {
+			j.active = true
+			held += j.Holds
+			active++
+		}
+	}
+	extra := 0.0
+	if active > 1 {
+		extra = g.Arbitration
+	}
+	if g.BySMs {
+		g.shareSMs(extra)
+	}
+	event = end
+	for _, j := range g.jobs {
+		switch {
+		case j.active:
+			if !g.BySMs {
+				j.speed = 1 / (1 + j.Waits*(held-j.Holds) + extra)
+			}
+			if t := g.now + j.left/j.speed; t < event {
+				event, done = t, j
+			}
+		case !j.idle && j.at < event:
+			event, done = j.at, nil
+		}
+	}
+	return event, done
+}
+
+// shareSMs sets the speeds of works whose kernels are on the GPU at the same time: each goes on while the others' leave
+// room, a_j of the time that they run. So the speeds are the fixed point of s_i = 1 - sum of a_j s_j. Blocks of a
+// kernel that was launched earlier are placed first, and those of others wait for them (Gilman and Walls, Demystifying
+// the Placement Policies of the NVIDIA GPU Thread Block Scheduler for Concurrent Kernels, 2021). So a kernel that fills
+// the GPU, whose blocks are always there to take what another's leave, waits only while others fill it too.
+func (g *GPU) shareSMs(extra float64) {
+	var first *job // of those that fill the GPU, the one launched first runs
+	for _, j := range g.jobs {
+		j.speed = 1
+		if j.active && j.SMs >= g.FillsGPU && (first == nil || j.at < first.at) {
+			first = j
+		}
+	}
+	for _, j := range g.jobs {
+		j.waits = j.SMs >= g.FillsGPU && j != first
+	}
+	for range 24 {
+		for _, j := range g.jobs {
+			if !j.active {
+				continue
+			}
+			held := 0.0
+			for _, o := range g.jobs {
+				switch {
+				case o == j || o.waits || !o.active:
+				case j.SMs >= g.FillsGPU:
+					held += o.Filled * o.speed
+				default:
+					held += o.SMs * o.speed
+				}
+			}
+			if j.waits {
+				held = 1
+			}
+			j.speed += (max(1-held, g.SlowestSpeed) - j.speed) / 2
+		}
+	}
+	for _, j := range g.jobs {
+		if j.SMs < g.FillsGPU {
+			j.speed /= 1 + extra
+		}
+	}
+}
+
+func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
