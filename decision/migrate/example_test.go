@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"strings"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/migrate"
@@ -47,4 +48,80 @@ func Example() {
 	// 1. Move 2 replicas of lab/embed from n1 (2) to n2 (2), each to exclusive: each new replica is ready before an old one stops
 	// 2. Give n1 back: nothing runs on it any more
 	// [lab/fit]: a Job's pods run to their end where they are
+}
+
+// A workload that comes gets a place beside what runs, where there is one without moving anybody.
+func ExampleAdmit() {
+	fleet, err := decision.ParseFleet([]byte(strings.Replace(today, "\ntoday:", `
+  - {name: lab/new, kind: batch, replicas: 2, memory: 20GiB, gpu_busy: 0.3, tenant: lab}
+today:`, 1)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	plan, err := migrate.Admit(context.Background(), fleet, decision.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i := range plan.Steps {
+		fmt.Println(plan.Steps[i].Title())
+	}
+	fmt.Println("disturbs what runs:", plan.Disturbs())
+	fmt.Println(plan.Bill.Comes, plan.Bill.Currency, "a month of devices")
+	// Output:
+	// Start 2 replicas of lab/new on n1 (2), each on exclusive
+	// disturbs what runs: false
+	// 4380.00 USD a month of devices
+}
+
+// What does the change save, of which not all may come?
+func ExampleBill() {
+	fleet, err := decision.ParseFleet([]byte(today))
+	if err != nil {
+		log.Fatal(err)
+	}
+	plan, err := migrate.Make(context.Background(), fleet, decision.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	b := plan.Bill
+	fmt.Printf("%d nodes for %s, then %d for %s %s a month\n", b.NodesToday, b.MonthlyToday, b.NodesAfter, b.MonthlyAfter, b.Currency)
+	fmt.Printf("%s saved, %s of it uncertain\n", b.MonthlySaved, b.Uncertain)
+	// Output:
+	// 3 nodes for 26280.00, then 2 for 17520.00 USD a month
+	// 8760.00 saved, 137.40 of it uncertain
+}
+
+// A plan that was begun goes on: what is left of it stays the plan, and is not given up for one that is as good.
+func ExampleKeep() {
+	ctx := context.Background()
+	fleet, err := decision.ParseFleet([]byte(strings.Replace(today, "\ntoday:", `
+  - {name: lab/rank, kind: batch, memory: 20GiB, gpu_busy: 0.3, tenant: lab,
+     today: {mechanism: exclusive, object: Deployment, places: [{node: n1, replicas: 1}]}}
+today:`, 1)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	first, err := migrate.Make(ctx, fleet, decision.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i := range first.Steps {
+		fmt.Println(first.Steps[i].Title())
+	}
+	fleet.Workloads[3].Today.On = first.Steps[0].To // lab/rank has moved
+	rest, err := migrate.Keep(ctx, fleet, first.Steps, decision.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("what is left of it:", rest.Kept)
+	for i := range rest.Steps {
+		fmt.Println(rest.Steps[i].Title())
+	}
+	// Output:
+	// Move 1 replica of lab/rank from n1 (1) to n3 (1), each to exclusive: each new replica is ready before an old one stops
+	// Move 2 replicas of lab/embed from n1 (2) to n2 (2), each to exclusive: each new replica is ready before an old one stops
+	// Give n1 back: nothing runs on it any more
+	// what is left of it: true
+	// Move 2 replicas of lab/embed from n1 (2) to n2 (2), each to exclusive: each new replica is ready before an old one stops
+	// Give n1 back: nothing runs on it any more
 }

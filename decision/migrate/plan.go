@@ -51,7 +51,7 @@ type Answer struct {
 type Stay struct {
 	Why       string   `json:"why"`
 	Count     int      `json:"count"`
-	Workloads []string `json:"workloads"` // the first of them, at most mostNamed
+	Workloads []string `json:"workloads"` // the first of them, at most 20
 }
 
 // mostNamed bounds the workloads that are named of one reason.
@@ -100,8 +100,9 @@ type cluster struct {
 	before  map[string]sharing.Answer
 }
 
-// Make plans the fleet's change, or says why all stays as it is. Workloads without today come new: they get a place
-// where there is one. opts are those of [decision.Decide]; the error is its, or says that the fleet has no state.
+// Make plans the fleet's change, or says why all stays as it is. Workloads without today come new: they get places, or
+// nothing changes where one has none. opts are those of [decision.Decide]; the error is its, or that of a fleet without
+// state.
 func Make(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan, error) {
 	return plan(ctx, f, opts, nil)
 }
