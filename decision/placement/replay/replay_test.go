@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,23 +15,6 @@ import (
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-func ExampleCluster_Replay() {
-	c, err := Load("", "")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, policy := range Policies() {
-		r, err := c.Replay(context.Background(), policy, 42, 1.3)
-		fmt.Printf("%s: %d placed, %d refused, %v\n", policy, r.Placed, r.Failed, err)
-	}
-	// Output:
-	// random: 201 placed, 19 refused, <nil>
-	// best-fit: 167 placed, 53 refused, <nil>
-	// fgd: 175 placed, 45 refused, <nil>
-	// cotenant: 180 placed, 40 refused, <nil>
-}
 
 // TestModelThatNobodyHas: such a task fails, which is no mistake of the trace.
 func TestModelThatNobodyHas(t *testing.T) {
