@@ -17,16 +17,17 @@ import (
 
 // report is the output of -json.
 type report struct {
-	Method     predict.Method               `json:"method"`
-	Predictor  summary                      `json:"predictor"`
-	Assumed    []string                     `json:"assumed,omitempty"` // where the files do not say
-	Rows       []row                        `json:"rows"`
-	Errors     errorTable                   `json:"errors"`
-	Splits     map[predict.Split]errorTable `json:"splits,omitempty"`
-	Series     []series                     `json:"series,omitempty"`  // each predicted by the others
-	Classes    []series                     `json:"classes,omitempty"` // likewise, by engine and kind of tenant
-	Parameters []costs.NamedParameter       `json:"parameters"`
-	Sources    sharing.Citations            `json:"sources,omitzero"`
+	Method     predict.Method                  `json:"method"`
+	Predictor  summary                         `json:"predictor"`
+	Assumed    []string                        `json:"assumed,omitempty"` // where the files do not say
+	Rows       []row                           `json:"rows"`
+	Errors     errorTable                      `json:"errors"`
+	Splits     map[predict.Split]errorTable    `json:"splits,omitempty"`
+	Baselines  map[predict.Baseline]errorTable `json:"baselines"`         // of simpler rules
+	Series     []series                        `json:"series,omitempty"`  // each predicted by the others
+	Classes    []series                        `json:"classes,omitempty"` // likewise, by engine and kind of tenant
+	Parameters []costs.NamedParameter          `json:"parameters"`
+	Sources    sharing.Citations               `json:"sources,omitzero"`
 
 	shown []predict.Measured // on a page
 	how   string             // they were predicted
@@ -71,13 +72,12 @@ type errorTable map[sharing.Mechanism]map[profile.Metric]errorCell
 
 // errorCell holds absolute errors in percent.
 type errorCell struct {
-	Rows      int                            `json:"rows"`
-	Mean      float64                        `json:"mean"`
-	P50       float64                        `json:"p50"`
-	P95       float64                        `json:"p95"`
-	Coverage  *float64                       `json:"coverage,omitempty"` // of the 90% intervals, in percent
-	Width     *float64                       `json:"width,omitempty"`    // their mean width, in percent of the value
-	Baselines map[predict.Baseline]errorCell `json:"baselines,omitempty"`
+	Rows     int      `json:"rows"`
+	Mean     float64  `json:"mean"`
+	P50      float64  `json:"p50"`
+	P95      float64  `json:"p95"`
+	Coverage *float64 `json:"coverage,omitempty"` // of the 90% intervals, in percent
+	Width    *float64 `json:"width,omitempty"`    // their mean width, in percent of the value
 }
 
 func (o *options) report(p *predict.Predictor, others *profile.Profiles) (*report, error) {
@@ -113,11 +113,15 @@ func (o *options) report(p *predict.Predictor, others *profile.Profiles) (*repor
 		compared = compared || len(r.Actual) > 0
 		rep.Rows = append(rep.Rows, r)
 	}
-	rep.Errors = tableOf(measured)
-	rep.shown, rep.how = measured, fmt.Sprintf("Predicted by the constants of %s (%s).", p.GPU, o.method)
-	if err := rep.Errors.addBaselines(files); err != nil {
-		return nil, err
+	rep.Errors, rep.Baselines = tableOf(predict.ErrorsOf(measured)), map[predict.Baseline]errorTable{}
+	for _, b := range predict.Baselines() {
+		errs, err := predict.BaselineErrors(b, files...)
+		if err != nil {
+			return nil, err
+		}
+		rep.Baselines[b] = tableOf(errs)
 	}
+	rep.shown, rep.how = measured, fmt.Sprintf("Predicted by the constants of %s (%s).", p.GPU, o.method)
 	if !o.splits || !compared {
 		return rep, nil
 	}
@@ -133,7 +137,7 @@ func (o *options) report(p *predict.Predictor, others *profile.Profiles) (*repor
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.data[0], err)
 		}
-		rep.Splits[split] = tableOf(held)
+		rep.Splits[split] = tableOf(predict.ErrorsOf(held))
 		if split == predict.SplitLeaveOneCaseOut {
 			rep.shown, rep.how = held, fmt.Sprintf("Each case predicted by the other cases (%s).", o.method)
 		}
@@ -158,7 +162,7 @@ func (o *options) seriesOut(files []profile.Rows) (of, classes []series, all err
 		})
 		classes[i].Asked = predict.AskedOf(class, 1.3, 1.6, 2)
 	}
-	return of, classes, tableOf(held), held, nil
+	return of, classes, tableOf(predict.ErrorsOf(held)), held, nil
 }
 
 // grouped returns the errors of rows by the name and GPU that a function gives each.
@@ -172,7 +176,7 @@ func grouped(held []predict.Measured, name func(predict.Measured) (name, gpu str
 		of[n] = append(of[n], m)
 	}
 	for i := range out {
-		out[i].Errors = tableOf(of[out[i].Series])
+		out[i].Errors = tableOf(predict.ErrorsOf(of[out[i].Series]))
 	}
 	return out
 }
@@ -208,46 +212,22 @@ func figures(v float64) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// tableOf puts the errors of predictions into a table.
-func tableOf(ms []predict.Measured) errorTable {
+// tableOf puts errors into a table, in percent.
+func tableOf(errs []predict.ErrorSummary) errorTable {
+	percent := func(f float64) float64 { return math.Round(f*1e4) / 100 }
 	t := errorTable{}
-	for _, e := range predict.ErrorsOf(ms) {
+	for _, e := range errs {
+		c := errorCell{Rows: e.Rows, Mean: percent(e.MeanFraction), P50: percent(e.P50Fraction), P95: percent(e.P95Fraction)}
+		if v, ok := e.CoverageFraction.Get(); ok {
+			coverage, width := percent(v), percent(e.WidthFraction.Or(0))
+			c.Coverage, c.Width = &coverage, &width
+		}
 		if t[e.Mechanism] == nil {
 			t[e.Mechanism] = map[profile.Metric]errorCell{}
 		}
-		t[e.Mechanism][e.Metric] = cellOf(e)
+		t[e.Mechanism][e.Metric] = c
 	}
 	return t
-}
-
-// addBaselines puts the errors of simpler rules beside those of the predictions.
-func (t errorTable) addBaselines(files []profile.Rows) error {
-	for _, b := range predict.Baselines() {
-		es, err := predict.BaselineErrors(b, files...)
-		if err != nil {
-			return err
-		}
-		for _, e := range es {
-			if c, ok := t[e.Mechanism][e.Metric]; ok {
-				if c.Baselines == nil {
-					c.Baselines = map[predict.Baseline]errorCell{}
-				}
-				c.Baselines[b] = cellOf(e)
-				t[e.Mechanism][e.Metric] = c
-			}
-		}
-	}
-	return nil
-}
-
-func cellOf(e predict.ErrorSummary) errorCell {
-	percent := func(f float64) float64 { return math.Round(f*1e4) / 100 }
-	c := errorCell{Rows: e.Rows, Mean: percent(e.MeanFraction), P50: percent(e.P50Fraction), P95: percent(e.P95Fraction)}
-	if v, ok := e.CoverageFraction.Get(); ok {
-		coverage, width := percent(v), percent(e.WidthFraction.Or(0))
-		c.Coverage, c.Width = &coverage, &width
-	}
-	return c
 }
 
 func (o *options) writeParameters(out io.Writer, p *predict.Predictor) error {

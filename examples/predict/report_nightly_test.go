@@ -27,23 +27,18 @@ func TestReportInAHurry(t *testing.T) {
 		}
 	}
 	code, out, errs := call(t, append(args, "-json")...)
-	type cell struct {
-		Mean, P95 float64
-		Baselines map[string]struct{ Mean, P95 float64 }
-	}
+	type cell struct{ Mean, P95 float64 }
 	var got struct {
-		Errors map[string]map[string]cell
-		Splits map[string]map[string]map[string]cell
+		Baselines, Splits map[string]map[string]map[string]cell
 	}
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
 		t.Fatal(err, errs)
 	}
-	turns, mps := got.Errors["time-slicing"]["tpot_ms_p50"], got.Errors["mps"]["tpot_ms_p50"]
 	held := got.Splits["leave-one-series-out"]
 	want := []string{fmt.Sprintf("come to %.1f / %.1f percent (TPOT P50) under time-slicing and %.1f / %.1f under MPS",
 		held["time-slicing"]["tpot_ms_p50"].Mean, held["time-slicing"]["tpot_ms_p50"].P95, held["mps"]["tpot_ms_p50"].Mean, held["mps"]["tpot_ms_p50"].P95)}
 	for name, title := range map[string]string{"n-times-slower": "N tenants, N times slower", "flat-1.75": "flat 1.75 times", "processor-sharing-graphics-util": "sharing by GPU busy (graphics_util)"} {
-		a, b := turns.Baselines[name], mps.Baselines[name]
+		a, b := got.Baselines[name]["time-slicing"]["tpot_ms_p50"], got.Baselines[name]["mps"]["tpot_ms_p50"]
 		want = append(want, fmt.Sprintf("| %s | %.1f / %.1f | %.1f / %.1f |", title, a.Mean, a.P95, b.Mean, b.P95))
 	}
 	for _, text := range want {

@@ -110,7 +110,7 @@ func answer(args []string, stdout, stderr io.Writer) error {
 	fs.StringVar(&o.save, "out", "", "write the predictor to `FILE`")
 	fs.StringVar(&o.page, "report", "", "with -profiles: write a page of predicted against measured to `FILE.html`")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
-	fs.BoolVar(&o.rows, "rows", false, "print every row, and not only those that are missed most")
+	fs.BoolVar(&o.rows, "rows", false, "print every row beside the errors")
 	fs.BoolVar(&o.splits, "splits", true, "also predict the measured rows of -profiles by its other cases, its other "+
 		"models,\nor of several files its other series")
 	fs.TextVar(&o.method, "method", predict.MethodSimulated, "simulated or closed-form")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -18,37 +16,33 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// worstRows are shown of more than twice as many, those that were missed most; the JSON has everything.
-const worstRows = 10
-
-// write writes the report for people, with all rows or those missed most.
+// write writes the report for people, with the rows where they are asked for, or nothing was measured.
 func (rep *report) write(out io.Writer, rows bool) error {
 	w := &bytes.Buffer{}
-	shown := rep.Rows
-	if worst := rep.worst(); !rows && len(rep.Rows) > 2*worstRows && len(worst) > 0 {
-		shown = worst
-		fmt.Fprintf(w, "The %d of %d rows whose TPOT is missed most (-rows shows all, -json all figures)\n\n", len(shown),
-			len(rep.Rows))
-	}
-	notes := notes{who: map[string][]string{}}
 	for _, m := range sharing.Mechanisms() {
-		of := slices.DeleteFunc(slices.Clone(shown), func(r row) bool { return r.Mechanism != m })
-		writeRows(w, m, of)
-	}
-	for _, r := range rep.Rows {
-		for why := range strings.Lines(r.Unknown) { // one of each tenant's
-			notes.add(tenantInError.ReplaceAllString(strings.TrimSpace(why), ""), r.Case)
-		}
-		for _, n := range r.Notes {
-			notes.add(n, r.Case+" "+nameOf(r.Server))
+		if rows || len(rep.Errors) == 0 {
+			writeRows(w, m, slices.DeleteFunc(slices.Clone(rep.Rows), func(r row) bool { return r.Mechanism != m }))
 		}
 	}
 	if len(rep.Rows) == 0 {
 		fmt.Fprintln(w, "Nothing to predict: every row has one tenant, and rows with one tenant are profiles.")
 	}
-	notes.write(w)
+	rep.writeNotes(w)
 	writeAssumed(w, rep.Assumed)
-	rep.writeErrors(w)
+	if len(rep.Errors) > 0 {
+		list := []series{{Series: "predicted", Errors: rep.Errors}}
+		for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
+			list = append(list, series{Series: strings.TrimPrefix(split.String(), "leave-"), Errors: rep.Splits[split]})
+		}
+		for _, b := range predict.Baselines() {
+			list = append(list, series{Series: baselineNames[b], Errors: rep.Baselines[b]})
+		}
+		wrapped(w, "Mean / P95 of the absolute error, the share of the outcomes in the 90% intervals, and their mean width, "+
+			"in percent; below, of simpler rules")
+		writeGroups(w, seriesMetrics, list)
+		writeGroups(w, []profile.Metric{profile.MetricStepP50, profile.MetricStepsPerSecond}, list)
+		fmt.Fprintln(w)
+	}
 	if len(rep.Series) > 0 {
 		writeSeries(w, rep.Series, rep.Classes, rep.Splits[predict.SplitLeaveOneSeriesOut])
 	}
@@ -56,14 +50,10 @@ func (rep *report) write(out io.Writer, rows bool) error {
 	return err
 }
 
-// worst returns the rows with the largest errors, in their order; none where nothing was measured.
-func (rep *report) worst() []row {
-	missed := slices.DeleteFunc(slices.Clone(rep.Rows), func(r row) bool { return math.IsNaN(r.missed()) })
-	slices.SortStableFunc(missed, func(a, b row) int { return cmp.Compare(math.Abs(b.missed()), math.Abs(a.missed())) })
-	missed = missed[:min(worstRows, len(missed))]
-	slices.SortFunc(missed, func(a, b row) int { return a.Index - b.Index })
-	return missed
-}
+// baselineNames name the simpler rules: N tenants make it N times slower, everything is 1.75 times slower, and shares
+// of what keeps the GPU, or its engines, busy.
+var baselineNames = [...]string{predict.BaselineNTimesSlower: "N times slower", predict.BaselineFlat: "1.75 times",
+	predict.BaselineGPUBusy: "GPU busy", predict.BaselineEngineBusy: "engine busy"}
 
 // missed returns the error of TPOT or step P50 as a fraction, NaN where there is none.
 func (r *row) missed() float64 {
@@ -80,7 +70,7 @@ func writeRows(w io.Writer, m sharing.Mechanism, rows []row) {
 	}
 	table := []string{strings.ToUpper(m.String()) + "\tTENANT, IN/OUT\tTPOT P50\t90%\tMEASURED\tERROR\tSLOWDOWN"}
 	for _, r := range rows {
-		line, measured, miss := fmt.Sprintf("%s\t%s", short(r.Case, 24), short(r.tenant(), 24)), "-", "-"
+		line, measured, miss := fmt.Sprintf("%s\t%s", ends(r.Case, 24), ends(r.tenant(), 24)), "-", "-"
 		if v, ok := r.Actual[r.Kind.MainMetric()]; ok {
 			measured = fmt.Sprintf("%.2fms", v)
 		}
@@ -119,13 +109,6 @@ func (r *row) tenant() string {
 	return fmt.Sprintf("%s %s %d/%d", nameOf(r.Server), load, r.Load.Prompt, r.Load.Output)
 }
 
-func short(s string, most int) string {
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return s
-}
-
 // ends keeps the beginning and more of the end, where names of runs differ.
 func ends(s string, most int) string {
 	if r := []rune(s); len(r) > most {
@@ -137,32 +120,28 @@ func ends(s string, most int) string {
 // tenantInError matches the tenant's place in an error, which others may share.
 var tenantInError = regexp.MustCompile(`^(tenants)?\[\d+\]: (predict: )?`)
 
-// notes collects remarks, each with the tenants that it concerns.
-type notes struct {
-	texts []string
-	who   map[string][]string // by text
-}
-
-func (ns *notes) add(text, who string) {
-	if ns.who[text] == nil {
-		ns.texts = append(ns.texts, text)
-	}
-	if !slices.Contains(ns.who[text], who) {
-		ns.who[text] = append(ns.who[text], who)
-	}
-}
-
-// write prints each note once, with the first of its tenants.
-func (ns *notes) write(w io.Writer) {
-	const named = 3
-	for _, text := range ns.texts {
-		who := ns.who[text]
-		if more := len(who) - named; more > 1 {
-			who = append(who[:named:named], fmt.Sprintf("%d more", more))
+// writeNotes writes each remark once, with the first row that it concerns and how many others.
+func (rep *report) writeNotes(w io.Writer) {
+	var texts []string
+	first, rows := map[string]string{}, map[string]int{}
+	for _, r := range rep.Rows {
+		for _, text := range append(strings.Split(r.Unknown, "\n"), r.Notes...) { // a line for each tenant
+			if text = tenantInError.ReplaceAllString(strings.TrimSpace(text), ""); text == "" {
+				continue
+			}
+			if rows[text]++; rows[text] == 1 {
+				texts, first[text] = append(texts, text), r.Case
+			}
 		}
-		wrapped(w, "note: "+strings.Join(who, ", ")+": "+text)
 	}
-	if len(ns.texts) > 0 {
+	for _, text := range texts {
+		who := first[text]
+		if more := rows[text] - 1; more > 0 {
+			who += fmt.Sprintf(", %d more", more)
+		}
+		wrapped(w, "note: "+who+": "+text)
+	}
+	if len(texts) > 0 {
 		fmt.Fprintln(w)
 	}
 }
@@ -211,21 +190,20 @@ func writeSeries(w io.Writer, list, classes []series, all errorTable) {
 
 func writeGroups(w io.Writer, metrics []profile.Metric, list []series) {
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-		if !slices.ContainsFunc(list, func(s series) bool { return len(s.Errors[m]) > 0 }) {
-			continue
+		has := func(metric profile.Metric) bool {
+			return slices.ContainsFunc(list, func(s series) bool { return s.Errors[m][metric].Rows > 0 })
 		}
-		for room := 15; ; room-- { // for the series' names, as far as the figures leave it
-			table := groupTable(m, metrics, list, room)
-			if room == 6 || widest(table) <= page.Width {
-				_, _ = w.Write(table) // into a buffer
-				break
-			}
+		if slices.ContainsFunc(metrics, has) {
+			_, _ = w.Write(groupTable(m, metrics, list)) // into a buffer
 		}
 	}
 }
 
-// groupTable formats the errors of series under a mechanism, with room columns for their names.
-func groupTable(m sharing.Mechanism, metrics []profile.Metric, list []series, room int) []byte {
+// nameColumns is the room for the name of a series: what four metrics leave of a page.
+const nameColumns = 14
+
+// groupTable formats the errors of series under a mechanism.
+func groupTable(m sharing.Mechanism, metrics []profile.Metric, list []series) []byte {
 	head := fmt.Sprintf("\n%s\tROWS", strings.ToUpper(m.String()))
 	for _, metric := range metrics {
 		head += fmt.Sprintf("\t%s\tIN, W", metric)
@@ -236,26 +214,25 @@ func groupTable(m sharing.Mechanism, metrics []profile.Metric, list []series, ro
 		if len(cells) == 0 {
 			continue
 		}
-		line := fmt.Sprintf("%s\t%d", ends(s.Series, room), max(cells[profile.MetricTPOTP50].Rows,
-			cells[profile.MetricStepP50].Rows))
+		rows := 0
 		for _, metric := range metrics {
-			if c, ok := cells[metric]; ok {
-				line += fmt.Sprintf("\t%.1f/%.1f\t%.0f, %.0f", c.Mean, c.P95, *c.Coverage, *c.Width)
-			} else {
+			rows = max(rows, cells[metric].Rows)
+		}
+		line := fmt.Sprintf("%s\t%d", ends(s.Series, nameColumns), rows)
+		for _, metric := range metrics {
+			c, ok := cells[metric]
+			switch {
+			case !ok:
 				line += "\t-\t"
+			case c.Coverage == nil:
+				line += fmt.Sprintf("\t%.1f/%.1f\t", c.Mean, c.P95)
+			default:
+				line += fmt.Sprintf("\t%.1f/%.1f\t%.0f, %.0f", c.Mean, c.P95, *c.Coverage, *c.Width)
 			}
 		}
 		lines = append(lines, line)
 	}
 	return tabulate(1, lines)
-}
-
-// widest returns the length of a text's longest line.
-func widest(text []byte) (columns int) {
-	for line := range bytes.Lines(text) {
-		columns = max(columns, utf8.RuneCount(bytes.TrimRight(line, " \n")))
-	}
-	return columns
 }
 
 // wrapped prints a line, folded.
@@ -270,72 +247,4 @@ func nameOf(s profile.Server) string {
 		name += fmt.Sprintf("@%g%%", p)
 	}
 	return name
-}
-
-// writeErrors prints the errors of the predictions, of those of held-out rows, and of simpler rules.
-func (rep *report) writeErrors(w io.Writer) {
-	if len(rep.Errors) == 0 {
-		return
-	}
-	tables := []errorTable{rep.Errors}
-	names := []string{"PREDICTED"}
-	for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
-		if t, ok := rep.Splits[split]; ok {
-			tables, names = append(tables, t), append(names, strings.ToUpper(strings.TrimPrefix(split.String(), "leave-")))
-		}
-	}
-	wrapped(w, "Errors of the predictions, absolute, in percent: mean / P95; how many percent of the outcomes lie in "+
-		"the 90% intervals, and their width in percent of the value")
-	byMechanism(w, "ROWS\t"+strings.Join(names, "\tIN, WIDTH\t")+"\tIN, WIDTH", rep.Errors,
-		func(m sharing.Mechanism, metric profile.Metric) string {
-			line := fmt.Sprint(rep.Errors[m][metric].Rows)
-			for _, t := range tables {
-				if c, ok := t[m][metric]; ok {
-					line += fmt.Sprintf("\t%.1f / %.1f\t%.0f, %.0f", c.Mean, c.P95, *c.Coverage, *c.Width)
-				} else {
-					line += "\t-\t-"
-				}
-			}
-			return line
-		})
-	baselines := false
-	for _, cells := range rep.Errors {
-		for _, c := range cells {
-			baselines = baselines || c.Baselines != nil
-		}
-	}
-	if !baselines {
-		return
-	}
-	wrapped(w, "Errors of simpler rules: N tenants make it N times slower; always 1.75 times; shares of what keeps "+
-		"the GPU busy; shares of what keeps its engines busy")
-	byMechanism(w, "N TIMES\tFLAT 1.75\tGPU BUSY\tENGINE BUSY", rep.Errors,
-		func(m sharing.Mechanism, metric profile.Metric) string {
-			var cells []string
-			for _, b := range predict.Baselines() {
-				cell := "-"
-				if v, ok := rep.Errors[m][metric].Baselines[b]; ok {
-					cell = fmt.Sprintf("%.1f / %.1f", v.Mean, v.P95)
-				}
-				cells = append(cells, cell)
-			}
-			return strings.Join(cells, "\t")
-		})
-}
-
-// byMechanism prints a table for each mechanism, with a line for each metric.
-func byMechanism(w io.Writer, head string, t errorTable, line func(sharing.Mechanism, profile.Metric) string) {
-	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-		if len(t[m]) == 0 {
-			continue
-		}
-		lines := []string{"\n" + strings.ToUpper(m.String()) + "\t" + head}
-		for _, metric := range profile.Metrics() {
-			if _, ok := t[m][metric]; ok {
-				lines = append(lines, fmt.Sprintf("%s\t%s", metric, line(m, metric)))
-			}
-		}
-		_, _ = w.Write(tabulate(2, lines))
-	}
-	fmt.Fprintln(w)
 }
