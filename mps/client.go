@@ -169,14 +169,6 @@ func withTimeout(ctx context.Context, d time.Duration) (context.Context, context
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%w (%v): %w", ErrTimeout, d, context.DeadlineExceeded))
 }
 
-// poll asks until done, or it is an error that the client's time-out has passed.
-func (c *Client) poll(ctx context.Context, op string, done func(context.Context) (bool, error)) error {
-	ctx, cancel := withTimeout(ctx, c.timeout)
-	defer cancel()
-	_, err := c.until(ctx, op, 2*c.timeout, 50*time.Millisecond, done)
-	return err
-}
-
 // until asks at least once, then at most every so often until done or within
 // has passed. ok is false when time is up.
 func (c *Client) until(ctx context.Context, op string, within, every time.Duration, done func(context.Context) (bool,
@@ -226,11 +218,8 @@ const (
 	EnvThreads        = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 	EnvPinnedMemLimit = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
 	EnvPriority       = "CUDA_MPS_CLIENT_PRIORITY"
-	EnvPartition      = "CUDA_MPS_SM_PARTITION"
-	EnvPerContext     = "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING"
 	EnvProtocol       = "CUDA_MPS_PROTOCOL_VERSION"
 	EnvVisibleDevices = "CUDA_VISIBLE_DEVICES"
-	EnvMaxConnections = "CUDA_DEVICE_MAX_CONNECTIONS"
 )
 
 // Directories that are used when none is set.

@@ -3,6 +3,7 @@ package mps_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -100,7 +101,6 @@ func TestBadInputIsNotSent(t *testing.T) {
 		"device text": c.SetPinnedMemLimit(ctx, 1, "0 8G\nquit", gib),
 		"priority":    c.SetDefaultClientPriority(ctx, mps.PriorityUnset),
 		"terminate":   c.TerminateClient(ctx, 0, -3),
-		"uid":         func() error { _, err := c.StartServer(ctx, mps.ServerOptions{UID: -1}); return err }(),
 		"grace":       func() error { _, err := c.Quit(ctx, -time.Second); return err }(),
 		"verify":      func() error { _, err := c.Verify(ctx, 0, mps.VerifyOptions{}); return err }(),
 	} {
@@ -131,15 +131,25 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
+// startServer asks the daemon for a user's server, which else starts with the first client.
+func startServer(t *testing.T, c *mps.Client, uid int) int {
+	t.Helper()
+	if _, err := c.Command(t.Context(), mps.Invocation{Stdin: fmt.Sprintf("start_server -uid %d\n", uid)}); err != nil {
+		t.Fatal(err)
+	}
+	servers, err := c.Servers(t.Context())
+	if err != nil || len(servers) == 0 {
+		t.Fatalf("servers %v, %v", servers, err)
+	}
+	return servers[len(servers)-1]
+}
+
 func TestServers(t *testing.T) {
 	ctx := t.Context()
 	d := mpstest.New(mpstest.Options{})
 	c := newClient(t, d)
-	s, err := c.StartServer(ctx, mps.ServerOptions{UID: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.StartServer(ctx, mps.ServerOptions{UID: 1000}); !errors.Is(err, mps.ErrServerExists) {
+	s := startServer(t, c, 1000)
+	if _, err := c.Command(ctx, mps.Invocation{Stdin: "start_server -uid 1000\n"}); !errors.Is(err, mps.ErrRejected) {
 		t.Errorf("second server: %v", err)
 	}
 	v, err := d.Connect(mpstest.Process{UID: 1000})

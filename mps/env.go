@@ -3,28 +3,12 @@ package mps
 import (
 	"cmp"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/command"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// PartitionID names a static SM partition, as CUDA_MPS_SM_PARTITION takes it:
-// "GPU-<uuid>/<id>". IDs of protocols v2 and v3 are not interchangeable.
-type PartitionID string
-
-var partitionForm = regexp.MustCompile(`^(GPU|MIG)-[0-9a-zA-Z-]+/[0-9a-zA-Z+=_-]+$`)
-
-// maxPartitionID bounds a PartitionID, in bytes; real ones have about 80.
-const maxPartitionID = 200
-
-// Valid reports whether the ID is of the form "GPU-<uuid>/<id>".
-func (p PartitionID) Valid() bool {
-	return len(p) <= maxPartitionID && partitionForm.MatchString(string(p))
-}
 
 // DeviceLimit limits a client's device memory on one GPU.
 type DeviceLimit struct {
@@ -49,9 +33,6 @@ type ClientEnvironment struct {
 	ActiveThreadPercentage float64 // (0, 100]; 0 = not set
 	PinnedMemLimits        []DeviceLimit
 	Priority               Priority
-	Partition              PartitionID // static SM partition; "" = none
-	PerContextPartitioning bool        // allow each context a percentage of its own
-	MaxConnections         int         // 1 to 32; 0 = not set (2 under MPS)
 }
 
 // Build checks the environment and returns it as "KEY=VALUE", sorted as the fields above. It refuses every known
@@ -82,9 +63,6 @@ func (e ClientEnvironment) Build() ([]string, error) {
 		{EnvThreads, formatPercentage(e.ActiveThreadPercentage), e.ActiveThreadPercentage != 0},
 		{EnvPinnedMemLimit, limits, limits != ""},
 		{EnvPriority, e.Priority.wire(), e.Priority != PriorityUnset},
-		{EnvPartition, string(e.Partition), e.Partition != ""},
-		{EnvPerContext, "1", e.PerContextPartitioning},
-		{EnvMaxConnections, strconv.Itoa(e.MaxConnections), e.MaxConnections != 0},
 	} {
 		if set.given {
 			out = append(out, set.key+"="+set.value)
@@ -130,19 +108,13 @@ func (e *ClientEnvironment) checkDevices(l *problem.List) {
 		}
 		seen[d] = true
 	}
-	l.If(e.Partition != "" && !e.Partition.Valid(), "Partition",
-		`use the ID that sm_partition add printed, "GPU-<uuid>/<id>"`, "%q is no partition",
-		problem.Clip(string(e.Partition)))
 }
 
 func (e *ClientEnvironment) checkShares(l *problem.List) {
 	if e.ActiveThreadPercentage != 0 {
 		checkPercentage(l, "ActiveThreadPercentage", e.ActiveThreadPercentage)
-		l.If(e.Partition != "", "ActiveThreadPercentage", "leave it out", "it is ignored with a static SM partition")
 	}
 	l.If(!priorityNames.Has(e.Priority), "Priority", "use PriorityNormal or PriorityBelowNormal", "%v", e.Priority)
-	l.If(e.MaxConnections < 0 || e.MaxConnections > 32, "MaxConnections", "use 1 to 32, or 0 to leave it out",
-		"%d is out of range", e.MaxConnections)
 }
 
 // visible returns the GPUs that the client sees, renumbered if VisibleDevices chooses among them.
@@ -244,17 +216,6 @@ func ParseClientEnvironment(environ []string) (ClientEnvironment, error) {
 		case EnvPriority:
 			e.Priority, err = parsePriority(value)
 			remedy = "use 0 or 1"
-		case EnvPartition:
-			e.Partition = PartitionID(value)
-			ok, remedy = e.Partition.Valid(), `use "GPU-<uuid>/<id>"`
-		case EnvPerContext:
-			e.PerContextPartitioning = value == "1"
-			ok, remedy = value == "0" || value == "1", "use 0 or 1"
-		case EnvMaxConnections:
-			e.MaxConnections, err = strconv.Atoi(value)
-			ok, remedy = e.MaxConnections >= 1 && e.MaxConnections <= 32, "use 1 to 32"
-		case EnvProtocol:
-			ok, remedy = value == "2" || value == "3", "use 2 or 3"
 		}
 		l.If(!ok || err != nil, key, remedy, "%q cannot be read", problem.Clip(value))
 	}

@@ -17,11 +17,11 @@ func TestClientEnvironment(t *testing.T) {
 	env := mps.ClientEnvironment{
 		PipeDirectory: "/tmp/nvidia-mps", DaemonPipeDirectory: "/tmp/nvidia-mps", GPUs: gpus, VisibleDevices: []string{gpus[0].UUID},
 		ActiveThreadPercentage: 33.3334, PinnedMemLimits: []mps.DeviceLimit{{Device: "0", Limit: 1536 * sharing.MiB}},
-		Priority: mps.PriorityBelowNormal, MaxConnections: 4, PerContextPartitioning: true,
+		Priority: mps.PriorityBelowNormal,
 	}
-	got, err := env.Environ([]string{"HOME=/home/u", mps.EnvThreads + "=100", mps.EnvPartition + "=GPU-1/x", mps.EnvVisibleDevices + "=1,2"})
+	got, err := env.Environ([]string{"HOME=/home/u", mps.EnvThreads + "=100", "CUDA_MPS_SM_PARTITION=GPU-1/x", mps.EnvVisibleDevices + "=1,2"})
 	want := []string{"HOME=/home/u", "CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps", "CUDA_VISIBLE_DEVICES=" + gpus[0].UUID, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=33.3334",
-		"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1536M", "CUDA_MPS_CLIENT_PRIORITY=1", "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING=1", "CUDA_DEVICE_MAX_CONNECTIONS=4"}
+		"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1536M", "CUDA_MPS_CLIENT_PRIORITY=1"}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Fatalf("%v (-want +got):\n%s", err, diff)
 	}
@@ -42,20 +42,18 @@ func TestClientEnvironmentTraps(t *testing.T) {
 		env  mps.ClientEnvironment
 		want string
 	}{
-		"invisible GPU":   {mps.ClientEnvironment{GPUs: one, PinnedMemLimits: trap}, "PinnedMemLimits[1].Device: the client does not see device \"1\""},
-		"GPUs not known":  {mps.ClientEnvironment{PinnedMemLimits: trap[:1]}, "GPUs: memory limits cannot be checked"},
-		"chosen away":     {mps.ClientEnvironment{GPUs: []mps.GPU{one[0], mpstest.H200(1).GPU}, VisibleDevices: []string{one[0].UUID}, PinnedMemLimits: trap}, "PinnedMemLimits[1].Device"},
-		"twice":           {mps.ClientEnvironment{GPUs: one, PinnedMemLimits: []mps.DeviceLimit{{Device: "0", Limit: gib}, {Device: one[0].UUID, Limit: gib}}}, "last entry would win"},
-		"above the GPU":   {mps.ClientEnvironment{GPUs: one, PinnedMemLimits: []mps.DeviceLimit{{Device: "0", Limit: 999 * gib}}}, "larger than the GPU"},
-		"another daemon":  {mps.ClientEnvironment{DaemonPipeDirectory: "/run/mps"}, "would run without MPS"},
-		"ordinals":        {mps.ClientEnvironment{VisibleDevices: []string{"0"}}, "renumbered"},
-		"static":          {mps.ClientEnvironment{Partition: "GPU-1/x", ActiveThreadPercentage: 50}, "ignored with a static SM partition"},
-		"relative":        {mps.ClientEnvironment{PipeDirectory: "mps"}, "relative"},
-		"newline":         {mps.ClientEnvironment{PipeDirectory: "/tmp/a\nLD_PRELOAD=x"}, "control characters"},
-		"long":            {mps.ClientEnvironment{PipeDirectory: "/" + strings.Repeat("x", 100)}, "too long for a socket"},
-		"percentage":      {mps.ClientEnvironment{ActiveThreadPercentage: 100.1}, "out of range"},
-		"limit":           {mps.ClientEnvironment{GPUs: one, PinnedMemLimits: []mps.DeviceLimit{{Device: "0", Limit: -1}}}, "is no limit"},
-		"max connections": {mps.ClientEnvironment{MaxConnections: 33}, "out of range"},
+		"invisible GPU":  {mps.ClientEnvironment{GPUs: one, PinnedMemLimits: trap}, "PinnedMemLimits[1].Device: the client does not see device \"1\""},
+		"GPUs not known": {mps.ClientEnvironment{PinnedMemLimits: trap[:1]}, "GPUs: memory limits cannot be checked"},
+		"chosen away":    {mps.ClientEnvironment{GPUs: []mps.GPU{one[0], mpstest.H200(1).GPU}, VisibleDevices: []string{one[0].UUID}, PinnedMemLimits: trap}, "PinnedMemLimits[1].Device"},
+		"twice":          {mps.ClientEnvironment{GPUs: one, PinnedMemLimits: []mps.DeviceLimit{{Device: "0", Limit: gib}, {Device: one[0].UUID, Limit: gib}}}, "last entry would win"},
+		"above the GPU":  {mps.ClientEnvironment{GPUs: one, PinnedMemLimits: []mps.DeviceLimit{{Device: "0", Limit: 999 * gib}}}, "larger than the GPU"},
+		"another daemon": {mps.ClientEnvironment{DaemonPipeDirectory: "/run/mps"}, "would run without MPS"},
+		"ordinals":       {mps.ClientEnvironment{VisibleDevices: []string{"0"}}, "renumbered"},
+		"relative":       {mps.ClientEnvironment{PipeDirectory: "mps"}, "relative"},
+		"newline":        {mps.ClientEnvironment{PipeDirectory: "/tmp/a\nLD_PRELOAD=x"}, "control characters"},
+		"long":           {mps.ClientEnvironment{PipeDirectory: "/" + strings.Repeat("x", 100)}, "too long for a socket"},
+		"percentage":     {mps.ClientEnvironment{ActiveThreadPercentage: 100.1}, "out of range"},
+		"limit":          {mps.ClientEnvironment{GPUs: one, PinnedMemLimits: []mps.DeviceLimit{{Device: "0", Limit: -1}}}, "is no limit"},
 	} {
 		env, err := c.env.Build()
 		if !errors.Is(err, mps.ErrInvalid) || !strings.Contains(err.Error(), c.want) || env != nil {
@@ -67,7 +65,7 @@ func TestClientEnvironmentTraps(t *testing.T) {
 			t.Errorf("%q: %v, %v", bad, l, err)
 		}
 	}
-	bad := []string{mps.EnvThreads + "=0", mps.EnvPinnedMemLimit + "=0=x", mps.EnvPriority + "=2", mps.EnvPartition + "=x", mps.EnvPerContext + "=yes", mps.EnvMaxConnections + "=99", mps.EnvProtocol + "=4"}
+	bad := []string{mps.EnvThreads + "=0", mps.EnvPinnedMemLimit + "=0=x", mps.EnvPriority + "=2"}
 	_, err = mps.ParseClientEnvironment(bad)
 	for _, kv := range bad {
 		if key, _, _ := strings.Cut(kv, "="); err == nil || !strings.Contains(err.Error(), key) {

@@ -37,7 +37,6 @@ var (
 	// another user owns the daemon
 	ErrPermission = errors.New("mps: not permitted")
 	// of that user (v2) or name (v3)
-	ErrServerExists         = errors.New("mps: the server exists already")
 	ErrPartitioningDisabled = errors.New("mps: the daemon was started without partitioning") // start it with -S
 	ErrMismatch             = errors.New("mps: another value is in force than was set")
 	// Membership.Require, StopClient
@@ -124,7 +123,7 @@ var rejections = []struct {
 	{"Static partitioning mode is not enabled", ErrPartitioningDisabled},
 	{"Failed to create the requested SM partition", nil},
 	{"Failed to query devices", nil},
-	{"*already exists", ErrServerExists},
+	{"*already exists", nil},
 	{"*active worker threads. Server will not shutdown", nil},
 	{"*in use. Terminate all clients before removing", nil},
 	{"Server not found", ErrServerNotFound},

@@ -22,7 +22,7 @@ func TestRejections(t *testing.T) {
 		"Invalid UID":                                                     ErrRejected,
 		"Invalid start_server cmd. Expected cmd: start_server -uid <user id> [-mlopart]": ErrRejected,
 		"UID out of range":                                                  ErrRejected,
-		"Server with UID 1000 already exists":                               ErrServerExists,
+		"Server with UID 1000 already exists":                               ErrRejected,
 		"Invalid device identifier format: x":                               ErrRejected,
 		"Invalid percentage, expected between (0.0, 100.0]":                 ErrRejected,
 		"Server 673 has 2 active worker threads. Server will not shutdown.": ErrRejected,

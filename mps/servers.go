@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -76,40 +75,6 @@ func (c *Client) Processes(ctx context.Context) ([]Process, error) {
 		return nil, err
 	}
 	return parsed(c, parseProcesses, text, "ps")
-}
-
-// ServerOptions are options of StartServer.
-type ServerOptions struct {
-	UID int // the user whose clients it serves; 0 is root
-}
-
-// StartServer asks for a server and waits until the daemon lists it; servers also start by themselves with the
-// first client. It returns the server's process ID. A second server of a user is ErrServerExists; one that does not
-// appear within the time-out is ErrTimeout and perhaps waits for the clients of another user's server to leave.
-func (c *Client) StartServer(ctx context.Context, opts ServerOptions) (int, error) {
-	if opts.UID < 0 || uint64(opts.UID) > 1<<32-2 {
-		return 0, fmt.Errorf("%w: UID: %d is no user ID", ErrInvalid, opts.UID)
-	}
-	before, err := c.Servers(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := c.do(ctx, "start_server", "-uid", strconv.Itoa(opts.UID)); err != nil {
-		return 0, err
-	}
-	var server int
-	err = c.poll(ctx, "start_server", func(ctx context.Context) (bool, error) {
-		now, err := c.Servers(ctx)
-		for _, pid := range now {
-			if !slices.Contains(before, pid) {
-				server = pid
-				state, err := c.ServerStatus(ctx, pid)
-				return state == StateActive, err
-			}
-		}
-		return false, err
-	})
-	return server, err
 }
 
 // Quit asks the daemon to end with its servers. Clients still connected after grace lose their work; grace 0 waits

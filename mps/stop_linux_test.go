@@ -87,7 +87,8 @@ func killAtRandom(t testing.TB, prog *mps.Program, rng *rand.Rand) error {
 	servers := rng.IntN(4)
 	work.Go(func() {
 		for uid := range servers {
-			_, _ = d.Client().StartServer(t.Context(), mps.ServerOptions{UID: uid}) // the daemon may be dead by now
+			in := mps.Invocation{Stdin: fmt.Sprintf("start_server -uid %d\n", uid)}
+			_, _ = d.Client().Command(t.Context(), in) // the daemon may be dead by now
 		}
 	})
 	if rng.IntN(2) == 0 {
@@ -117,10 +118,7 @@ func killAtRandom(t testing.TB, prog *mps.Program, rng *rand.Rand) error {
 func TestStopOfTheDead(t *testing.T) {
 	t.Parallel()
 	d, opt := startDaemon(t, mpstest.Options{ServerProcesses: true})
-	server, err := d.Client().StartServer(t.Context(), mps.ServerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := startServer(t, d.Client(), 0)
 	if err := syscall.Kill(d.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -141,9 +139,7 @@ func TestStopOfTheDead(t *testing.T) {
 func TestStopOfTheHung(t *testing.T) {
 	t.Parallel()
 	d, opt := startDaemon(t, mpstest.Options{ServerProcesses: true})
-	if _, err := d.Client().StartServer(t.Context(), mps.ServerOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	startServer(t, d.Client(), 0)
 	if err := syscall.Kill(d.PID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -368,10 +364,7 @@ func TestStopSparesTheSuccessor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := next.Client().StartServer(t.Context(), mps.ServerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := startServer(t, next.Client(), 0)
 	if r, err := d.Stop(t.Context(), 0); err != nil || len(r.Servers) > 0 {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -184,7 +184,7 @@ func (m *Membership) readEnvironment(opts VerifyOptions, pipe string) {
 	}
 	m.Environment = env
 	set := env.PipeDirectory != "" || env.ActiveThreadPercentage != 0 || len(env.PinnedMemLimits) > 0 ||
-		env.Partition != "" || env.Priority != PriorityUnset
+		env.Priority != PriorityUnset
 	m.EnvironmentKnown = sharing.AnswerOf(set)
 	own := cmp.Or(env.PipeDirectory, DefaultPipe)
 	if m.Client == sharing.AnswerNo && own != pipe {
