@@ -12,8 +12,7 @@
 // # Missing is not zero
 //
 // A figure that the driver does not give is absent: in [Reading.Get], in JSON, in CSV (an empty cell) and in the
-// Prometheus text (no line). It is never zero and never a sentinel. [Series.Supported] tells "the device cannot"
-// from "nobody asked".
+// Prometheus text (no line). It is never zero and never a sentinel.
 //
 // # What a figure is worth
 //

@@ -24,8 +24,8 @@ type Reader interface {
 	Info() ReaderInfo
 	// Devices lists the devices. Their order is their index everywhere.
 	Devices(ctx context.Context) ([]Device, error)
-	// Read reads one group of one device into r. Figures that the device cannot give are marked with r.Unsupported
-	// and are no error. On an error the figures that r holds still count, its processes and instances do not; an
+	// Read reads one group of one device into r. Figures that the device cannot give are left out, which is
+	// no error. On an error the figures that r holds still count, its processes and instances do not; an
 	// error that wraps ErrLost says that the device is gone, one that wraps ErrUnsupported that it does not have
 	// the group. What r refers to must not be changed after Read returns.
 	Read(ctx context.Context, device int, group Groups, r *Reading) error
@@ -52,9 +52,8 @@ type Device struct {
 
 // figures is a set of metrics with their values.
 type figures struct {
-	v    [metricEnd]float64
-	has  uint64
-	unsp uint64
+	v   [metricEnd]float64
+	has uint64
 }
 
 // Set records a figure. NaN, infinities and metrics that do not exist are not recorded.
@@ -71,28 +70,6 @@ func (f *figures) Get(m Metric) (float64, bool) {
 		return 0, false
 	}
 	return f.v[m], true
-}
-
-// Unsupported records that the device cannot give these metrics.
-func (f *figures) Unsupported(ms ...Metric) {
-	for _, m := range ms {
-		if m.valid() {
-			f.unsp |= 1 << m
-		}
-	}
-}
-
-// Supported answers whether the device can give a metric, as far as is known here.
-func (f *figures) Supported(m Metric) sharing.Answer {
-	switch {
-	case !m.valid():
-		return sharing.AnswerUnknown
-	case f.has&(1<<m) != 0:
-		return sharing.AnswerYes
-	case f.unsp&(1<<m) != 0:
-		return sharing.AnswerNo
-	}
-	return sharing.AnswerUnknown
 }
 
 // all yields the figures that are there, in the order of the metrics.

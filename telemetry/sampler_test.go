@@ -232,14 +232,8 @@ func (measured) Info() telemetry.ReaderInfo {
 	return telemetry.ReaderInfo{Name: "real", Basis: sharing.BasisMeasured}
 }
 
-func TestSupported(t *testing.T) {
-	s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricPowerWatts: 1}}), telemetry.SamplerOptions{Skip: telemetry.GroupPCIe}, time.Second)
-	for m, want := range map[telemetry.Metric]sharing.Answer{telemetry.MetricPowerWatts: sharing.AnswerYes, telemetry.MetricEnergyJoules: sharing.AnswerYes,
-		telemetry.MetricSMUtilPercent: sharing.AnswerNo, telemetry.MetricPCIeRxBytesPerS: sharing.AnswerUnknown, telemetry.Metric(0): sharing.AnswerUnknown} {
-		if got := s.Supported(0, m); got != want {
-			t.Errorf("%v: %v, want %v", m, got, want)
-		}
-	}
+func TestMeanOfNothing(t *testing.T) {
+	s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricPowerWatts: 1}}), telemetry.SamplerOptions{}, time.Second)
 	if v, n := s.Mean(0, telemetry.MetricSMUtilPercent); n != 0 || !v.IsZero() {
 		t.Errorf("the mean of nothing is %v of %d", v, n)
 	}

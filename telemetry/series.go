@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/enum"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // Header describes a series: where it comes from, when it began, and what it covers.
@@ -125,18 +124,6 @@ func (s *Series) Mean(device int, m Metric) (Optional[float64], int) {
 		return Optional[float64]{}, 0
 	}
 	return Some(sum / float64(len(ps))), len(ps)
-}
-
-// Supported answers whether a device can give a metric: yes when it did, no when the reader said that it cannot,
-// unknown when nobody asked or every reading failed. A series read from CSV knows only yes and unknown.
-func (s *Series) Supported(device int, m Metric) sharing.Answer {
-	var f figures
-	for x := range s.All() {
-		if x.Device == device {
-			f.has, f.unsp = f.has|x.has, f.unsp|x.unsp
-		}
-	}
-	return f.Supported(m)
 }
 
 // EventKind says what happened to the sampling. The zero EventKind is EventUnknown.

@@ -78,8 +78,6 @@ func (n *simNode) Read(ctx context.Context, gpu int, group telemetry.Groups, r *
 		}
 		if gpu != 6 {
 			r.Set(telemetry.MetricGPUUtilPercent, math.Round(100*sum))
-		} else {
-			r.Unsupported(telemetry.MetricGPUUtilPercent)
 		}
 		r.Set(telemetry.MetricPowerWatts, simWatts(gpu, t))
 		r.Set(telemetry.MetricMemUsedBytes, used)

@@ -86,13 +86,6 @@ func (g *gpmState) free() {
 
 func (x *look) gpm() {
 	if x.d.desc.GPM != sharing.AnswerYes {
-		if x.d.desc.GPM == sharing.AnswerNo {
-			for _, m := range gpmMetrics {
-				if m.scale == 0 || m.metric >= telemetry.MetricNVLinkTxBytesPerS { // PCIe comes another way
-					x.r.Unsupported(m.metric)
-				}
-			}
-		}
 		return
 	}
 	x.d.mu.Lock()
@@ -103,20 +96,15 @@ func (x *look) gpm() {
 	if x.lost {
 		return
 	}
-	all := make([]telemetry.Metric, len(gpmMetrics))
-	for i, m := range gpmMetrics {
-		all[i] = m.metric
-	}
 	g := &x.d.gpm
 	ready, ret := g.step(x.d.lib, x.d.now(), x.d.h.GpmSampleGet)
-	if x.ok("GpmSampleGet", ret, all...) && ready {
-		x.figures(g, x.r.Set, x.r)
+	if x.ok("GpmSampleGet", ret) && ready {
+		x.figures(g, x.r.Set)
 	}
 }
 
 // figures computes the metrics between a state's two samples and sets them.
-// Metrics that the device lacks are marked in mark, unless it is nil.
-func (x *look) figures(g *gpmState, set func(telemetry.Metric, float64), mark *telemetry.Reading) {
+func (x *look) figures(g *gpmState, set func(telemetry.Metric, float64)) {
 	defer g.done()
 	req := &nvml.GpmMetricsGetType{NumMetrics: uint32(len(gpmMetrics)), Sample1: g.prev, Sample2: g.cur}
 	for i, m := range gpmMetrics {
@@ -128,11 +116,7 @@ func (x *look) figures(g *gpmState, set func(telemetry.Metric, float64), mark *t
 	for i, m := range gpmMetrics {
 		got := req.Metrics[i]
 		switch ret := nvml.Return(got.NvmlReturn); {
-		case ret == nvml.ERROR_NOT_SUPPORTED:
-			if mark != nil {
-				mark.Unsupported(m.metric)
-			}
-		case ret != nvml.SUCCESS: // no value this time
+		case ret != nvml.SUCCESS: // no value, or not this time
 		case m.scale > 0 && got.Value >= 0:
 			set(m.metric, got.Value*m.scale)
 		case m.scale == 0 && got.Value >= 0 && got.Value < 101:
@@ -194,7 +178,7 @@ func (x *look) instances() {
 		get := func(s nvml.GpmSample) nvml.Return { return x.d.h.GpmMigSampleGet(id, s) }
 		ready, ret := g.step(x.d.lib, x.d.now(), get)
 		if x.ok("GpmMigSampleGet", ret) && ready {
-			x.figures(g, in.Set, nil)
+			x.figures(g, in.Set)
 		}
 		x.r.Instances = append(x.r.Instances, in)
 	}

@@ -81,7 +81,7 @@ func TestAgainstNvidiaSMI(t *testing.T) {
 	t.Logf("events %+v", s.Events)
 	for _, m := range telemetry.Metrics() {
 		v, n := s.Mean(0, m)
-		t.Logf("%-24v %12v (%d readings, supported: %v)", m, v, n, s.Supported(0, m))
+		t.Logf("%-24v %12v (%d readings)", m, v, n)
 	}
 	for i, c := range []struct {
 		m                   telemetry.Metric
@@ -117,8 +117,8 @@ func TestGPUSanity(t *testing.T) {
 	}
 	if s.Devices[0].GPM == sharing.AnswerYes && s.Devices[0].MIG == sharing.AnswerNo {
 		for _, m := range []telemetry.Metric{telemetry.MetricGraphicsUtilPercent, telemetry.MetricSMUtilPercent, telemetry.MetricDRAMUtilPercent, telemetry.MetricPCIeTxBytesPerS} {
-			if s.Supported(0, m) != sharing.AnswerYes {
-				t.Errorf("%v: %v", m, s.Supported(0, m))
+			if _, n := s.Mean(0, m); n == 0 {
+				t.Errorf("%v was not read", m)
 			}
 		}
 	}

@@ -24,15 +24,13 @@ type look struct {
 	lost bool
 }
 
-// ok says whether a call gave a value. What the device cannot give marks the
-// metrics; what it has no value for just now is missing; the rest is an error.
-func (x *look) ok(call string, ret nvml.Return, ms ...telemetry.Metric) bool {
+// ok says whether a call gave a value. What the device cannot give, or has no value for just now, is missing; the
+// rest is an error.
+func (x *look) ok(call string, ret nvml.Return) bool {
 	switch ret {
 	case nvml.SUCCESS:
 		return true
-	case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_FUNCTION_NOT_FOUND:
-		x.r.Unsupported(ms...)
-	case nvml.ERROR_NO_DATA:
+	case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_FUNCTION_NOT_FOUND, nvml.ERROR_NO_DATA:
 	case nvml.ERROR_GPU_IS_LOST:
 		if !x.lost {
 			x.lost = true
@@ -47,7 +45,7 @@ func (x *look) ok(call string, ret nvml.Return, ms ...telemetry.Metric) bool {
 // figure returns a function that sets what a call gave, in units of which per make one of the metric's.
 func figure[T uint32 | uint64](x *look, call string, m telemetry.Metric, per, limit float64) func(T, nvml.Return) {
 	return func(v T, ret nvml.Return) {
-		if x.ok(call, ret, m) {
+		if x.ok(call, ret) {
 			x.bounded(m, float64(v)/per, limit)
 		}
 	}
@@ -71,8 +69,7 @@ const (
 
 func (x *look) basic() {
 	h := x.d.h
-	if u, ret := h.GetUtilizationRates(); x.ok("GetUtilizationRates", ret, telemetry.MetricGPUUtilPercent,
-		telemetry.MetricMemUtilPercent) {
+	if u, ret := h.GetUtilizationRates(); x.ok("GetUtilizationRates", ret) {
 		x.bounded(telemetry.MetricGPUUtilPercent, float64(u.Gpu), 100)
 		if x.d.allSamples {
 			x.d.mu.Lock()
@@ -116,7 +113,7 @@ func (x *look) memory() {
 	}
 	if !read {
 		m, ret := x.d.h.GetMemoryInfo()
-		if !x.ok("GetMemoryInfo", ret, telemetry.MetricMemUsedBytes, telemetry.MetricMemTotalBytes) {
+		if !x.ok("GetMemoryInfo", ret) {
 			return
 		}
 		used, total = m.Used, m.Total
@@ -142,7 +139,7 @@ func (x *look) pcie() {
 		return
 	}
 	read := func(m telemetry.Metric, counter nvml.PcieUtilCounter) {
-		if kb, ret := x.d.h.GetPcieThroughput(counter); x.ok("GetPcieThroughput", ret, m) {
+		if kb, ret := x.d.h.GetPcieThroughput(counter); x.ok("GetPcieThroughput", ret) {
 			x.r.Set(m, float64(kb)*1e3)
 		}
 	}

@@ -196,7 +196,7 @@ func TestLoadOnly(t *testing.T) {
 	if d := cmp.Diff(want, figures(r.Get)); d != "" {
 		t.Error(d)
 	}
-	if n := len(f.dev.GetClockInfoCalls()) + len(f.dev.GetTemperatureCalls()); n > 0 || r.Supported(telemetry.MetricSMClockMHz) != sharing.AnswerUnknown {
+	if n := len(f.dev.GetClockInfoCalls()) + len(f.dev.GetTemperatureCalls()); n > 0 {
 		t.Errorf("%d calls for what nobody wants", n)
 	}
 }
@@ -210,10 +210,10 @@ func TestMissingIsMissing(t *testing.T) {
 	f.dev.GetTotalEnergyConsumptionFunc = func() (uint64, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
 	s := f.open(t)
 	r := read(t, s, telemetry.GroupBasic)
-	for m, want := range map[telemetry.Metric]sharing.Answer{telemetry.MetricGPUUtilPercent: sharing.AnswerNo, telemetry.MetricPowerWatts: sharing.AnswerUnknown,
-		telemetry.MetricTemperatureCelsius: sharing.AnswerUnknown, telemetry.MetricMemUsedBytes: sharing.AnswerYes} {
-		if got := r.Supported(m); got != want {
-			t.Errorf("%v supported: %v, want %v", m, got, want)
+	for m, want := range map[telemetry.Metric]bool{telemetry.MetricGPUUtilPercent: false, telemetry.MetricPowerWatts: false,
+		telemetry.MetricTemperatureCelsius: false, telemetry.MetricMemUsedBytes: true} {
+		if _, got := r.Get(m); got != want {
+			t.Errorf("%v is there: %v, want %v", m, got, want)
 		}
 	}
 	if r.Dropped != 1 {
@@ -223,11 +223,11 @@ func TestMissingIsMissing(t *testing.T) {
 		t.Errorf("the older call gives %v bytes", v)
 	}
 	e := read(t, s, telemetry.GroupEnergy)
-	if e.Supported(telemetry.MetricEnergyJoules) != sharing.AnswerNo {
-		t.Error("energy is not marked as unsupported")
+	if _, ok := e.Get(telemetry.MetricEnergyJoules); ok {
+		t.Error("energy that the device does not count")
 	}
 	g := read(t, s, telemetry.GroupGPM)
-	if g.Supported(telemetry.MetricSMUtilPercent) != sharing.AnswerNo || g.Supported(telemetry.MetricPCIeTxBytesPerS) != sharing.AnswerUnknown {
+	if g.Has() {
 		t.Error("GPM of an old driver")
 	}
 	p := read(t, s, telemetry.GroupPCIe)
@@ -485,9 +485,6 @@ func TestGPM(t *testing.T) {
 	want := map[telemetry.Metric]float64{telemetry.MetricSMUtilPercent: 23.04, telemetry.MetricDRAMUtilPercent: 100, telemetry.MetricPCIeTxBytesPerS: 2 << 20}
 	if d := cmp.Diff(want, figures(r.Get)); d != "" || r.Dropped != 1 {
 		t.Error(d, r.Dropped)
-	}
-	if r.Supported(telemetry.MetricNVLinkRxBytesPerS) != sharing.AnswerNo {
-		t.Error("a metric that the device lacks is not marked")
 	}
 	first, second := f.dev.GpmSampleGetCalls()[0].GpmSample, f.dev.GpmSampleGetCalls()[1].GpmSample
 	req := f.lib.GpmMetricsGetCalls()[0].GpmMetricsGetType

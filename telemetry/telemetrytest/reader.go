@@ -158,11 +158,9 @@ func (s *Reader) read(device int, group telemetry.Groups, t time.Duration, r *te
 		r.Dropped += p.Dropped
 		return nil
 	case telemetry.GroupEnergy:
-		if _, ok := p.Figures[telemetry.MetricPowerWatts]; !ok || g.NoEnergy {
-			r.Unsupported(telemetry.MetricEnergyJoules)
-			return nil
+		if _, ok := p.Figures[telemetry.MetricPowerWatts]; ok && !g.NoEnergy {
+			r.Set(telemetry.MetricEnergyJoules, s.energy(device, n, rounds, into))
 		}
-		r.Set(telemetry.MetricEnergyJoules, s.energy(device, n, rounds, into))
 		return nil
 	case telemetry.GroupBasic:
 		r.Throttle = telemetry.Some(p.Throttle)
@@ -175,8 +173,6 @@ func (s *Reader) read(device int, group telemetry.Groups, t time.Duration, r *te
 		}
 		if v, ok := p.Figures[m]; ok {
 			r.Set(m, s.noisy(device, m, t, v))
-		} else {
-			r.Unsupported(m)
 		}
 	}
 	return nil

@@ -39,8 +39,7 @@ type GPU struct {
 type Phase struct {
 	// For is the phase's length. Only the last phase of a script that does not loop may leave it 0.
 	For time.Duration
-	// Figures are the device's metrics. The energy counter is not among them: it follows from the power. Metrics of
-	// a phase that are missing are unsupported.
+	// Figures are the device's metrics. The energy counter is not among them: it follows from the power.
 	Figures  map[telemetry.Metric]float64
 	Throttle telemetry.Throttle // the throttle reasons
 	// Processes are the processes, with their memory and utilization. One without utilization is idle.
