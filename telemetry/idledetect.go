@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/enum"
@@ -9,8 +10,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// IdleDetector finds idle time as samples come. It is a Sink. It keeps one
-// interval for each change of state. It is not safe for concurrent use.
+// IdleDetector finds idle time as samples come. It is a Sink. It keeps an interval for each change of state, of
+// idleness only once that is long enough to count. It is not safe for concurrent use.
 type IdleDetector struct {
 	opts IdleOptions
 	h    Header
@@ -25,7 +26,9 @@ type idleState struct {
 	procAt    time.Duration
 	busySince Optional[time.Duration]
 	deepIdle  Optional[float64]
-	intervals []StateInterval
+	intervals []StateInterval // up to the present idleness
+	pauses    time.Duration   // in them
+	idle      []StateInterval // the present idleness
 }
 
 // NewIdleDetector returns a detector.
@@ -90,8 +93,29 @@ func (d *IdleDetector) Sample(x *Sample) error {
 			next.Joules = Some((before + now) / 2 * (x.At - last).Seconds())
 		}
 	}
+	if next.State.Idle() {
+		s.idle = appendInterval(s.idle, next)
+		return nil
+	}
+	s.intervals, s.pauses = d.settle(s, s.intervals)
+	s.idle = s.idle[:0]
 	s.intervals = appendInterval(s.intervals, next)
 	return nil
+}
+
+// settle adds a device's present idleness to a list of its intervals, as active where it is too short to count, and
+// returns all pauses.
+func (d *IdleDetector) settle(s *idleState, list []StateInterval) ([]StateInterval, time.Duration) {
+	pauses, n := s.pauses, len(s.idle)
+	short := n > 0 && s.idle[n-1].To-s.idle[0].From < cmp.Or(d.opts.Sustain, DefaultSustain)
+	for _, in := range s.idle {
+		if short {
+			pauses += in.Length()
+			in.State, in.Powered = StateActive, sharing.AnswerUnknown
+		}
+		list = appendInterval(list, in)
+	}
+	return list, pauses
 }
 
 // appendInterval joins next to the last interval when they tell the same.
@@ -189,26 +213,7 @@ func (d *IdleDetector) Report(device int) (IdleReport, error) {
 	}
 	s := &d.devs[device]
 	r := IdleReport{Device: device, Basis: d.h.Info.Basis, DeepIdleWatts: s.deepIdle}
-	for i := 0; i < len(s.intervals); {
-		j := i
-		for j < len(s.intervals) && s.intervals[j].State.Idle() {
-			j++
-		}
-		if j == i {
-			r.Intervals = appendInterval(r.Intervals, s.intervals[i])
-			i++
-			continue
-		}
-		short := s.intervals[j-1].To-s.intervals[i].From < cmp.Or(d.opts.Sustain, DefaultSustain)
-		for _, in := range s.intervals[i:j] {
-			if short {
-				r.Pauses += in.Length()
-				in.State, in.Powered = StateActive, sharing.AnswerUnknown
-			}
-			r.Intervals = appendInterval(r.Intervals, in)
-		}
-		i = j
-	}
+	r.Intervals, r.Pauses = d.settle(s, slices.Clone(s.intervals))
 	return r, nil
 }
 

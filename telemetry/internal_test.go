@@ -6,6 +6,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/cotenant/cotenant/sharing"
 )
 
 func TestDrift(t *testing.T) {
@@ -129,5 +131,41 @@ func TestReadingRefusesWhatIsNoFigure(t *testing.T) {
 	r.Set(MetricPowerWatts, 0)
 	if v, ok := r.Get(MetricPowerWatts); !ok || v != 0 {
 		t.Error("zero is a figure")
+	}
+}
+
+// TestManyProcesses joins the figures of processes that are listed twice, in time that grows with the list.
+func TestManyProcesses(t *testing.T) {
+	const many = 200_000
+	list := make([]Process, 0, 2*many)
+	for i := range 2 * many {
+		list = append(list, Process{PID: uint32(i % many), Memory: Some(sharing.Bytes(i))})
+	}
+	got := eachOnce(list)
+	if len(got) != many || got[7].PID != 7 || got[7].Memory != Some(sharing.Bytes(many+7)) {
+		t.Errorf("%d processes, the eighth %+v", len(got), got[7])
+	}
+}
+
+// TestPausesTakeNoMemory: a GPU that is busy every other sample keeps one interval, however long it does so.
+func TestPausesTakeNoMemory(t *testing.T) {
+	d := NewIdleDetector(IdleOptions{})
+	if err := d.Begin(Header{Devices: make([]Device, 1), Period: 100 * time.Millisecond, SlowPeriod: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	const samples = 10_000
+	for i := range samples + 1 {
+		x := Sample{At: time.Duration(i) * 100 * time.Millisecond, Groups: GroupProcesses}
+		x.Set(MetricGPUUtilPercent, float64(i%2)*90)
+		if err := d.Sample(&x); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(d.devs[0].intervals) + len(d.devs[0].idle); n > 2 {
+			t.Fatalf("%d intervals after %v", n, x.At)
+		}
+	}
+	r, err := d.Report(0)
+	if err != nil || len(r.Intervals) != 1 || r.Total(StateActive) != samples*100*time.Millisecond || r.Pauses != samples/2*100*time.Millisecond {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"iter"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/optional"
@@ -158,8 +157,11 @@ type Sample struct {
 // eachOnce returns a list with each process of a GPU instance once. Of one that is listed several times, say as a
 // compute and as a graphics client, the largest figures count: each is of the whole process.
 func eachOnce(list []Process) []Process {
-	same := func(a, b *Process) bool { return a.PID == b.PID && a.GPUInstance == b.GPUInstance }
-	return once(list, same, func(into, more *Process) {
+	type key struct {
+		pid      uint32
+		instance Optional[int]
+	}
+	return once(list, func(p *Process) key { return key{p.PID, p.GPUInstance} }, func(into, more *Process) {
 		into.Name = cmp.Or(into.Name, more.Name)
 		into.Memory = larger(into.Memory, more.Memory)
 		into.SMUtilPercent = larger(into.SMUtilPercent, more.SMUtilPercent)
@@ -168,17 +170,19 @@ func eachOnce(list []Process) []Process {
 
 // eachInstanceOnce returns a list with each MIG instance once, the first of several.
 func eachInstanceOnce(list []Instance) []Instance {
-	return once(list, func(a, b *Instance) bool { return a.ID == b.ID }, func(_, _ *Instance) {})
+	return once(list, func(in *Instance) int { return in.ID }, func(_, _ *Instance) {})
 }
 
-func once[T any](list []T, same func(a, b *T) bool, merge func(into, more *T)) (out []T) {
+func once[T any, K comparable](list []T, key func(*T) K, merge func(into, more *T)) (out []T) {
+	at := make(map[K]int, len(list))
 	for i := range list {
-		at := slices.IndexFunc(out, func(x T) bool { return same(&x, &list[i]) })
-		if at < 0 {
-			out = append(out, list[i])
-		} else {
-			merge(&out[at], &list[i])
+		k := key(&list[i])
+		if j, there := at[k]; there {
+			merge(&out[j], &list[i])
+			continue
 		}
+		at[k] = len(out)
+		out = append(out, list[i])
 	}
 	return out
 }
