@@ -179,9 +179,9 @@ func TestServers(t *testing.T) {
 
 func TestProbe(t *testing.T) {
 	ctx := t.Context()
-	answers := func(s mps.Support) [8]sharing.Answer {
+	answers := func(s mps.Support) [6]sharing.Answer {
 		return [...]sharing.Answer{s.Installed, s.Running, s.ProtocolV3.Answer, s.ClientPriority.Answer, s.Processes.Answer,
-			s.TerminateClient.Answer, s.StaticPartitions.Answer, s.PartitioningOn.Answer}
+			s.TerminateClient.Answer}
 	}
 	const y, n, u = sharing.AnswerYes, sharing.AnswerNo, sharing.AnswerUnknown
 	for _, c := range []struct {
@@ -189,12 +189,10 @@ func TestProbe(t *testing.T) {
 		opt   mpstest.Options
 		fault mpstest.Fault
 		proto mps.Protocol
-		want  [8]sharing.Answer
+		want  [6]sharing.Answer
 	}{
-		{"driver 580", mpstest.Options{}, mpstest.Fault{}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, n, n}},
-		{"driver 595", mpstest.Options{Partitions: true}, mpstest.Fault{}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, y, n}},
-		{"driver 595 -S", mpstest.Options{Partitions: true, PartitioningOn: true}, mpstest.Fault{}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, y, y}},
-		{"garbled lspart", mpstest.Options{}, mpstest.Fault{Kind: mpstest.FaultGarbage, Command: "lspart"}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u, u, u}},
+		{"driver 580", mpstest.Options{}, mpstest.Fault{}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u}},
+		{"garbled ps", mpstest.Options{}, mpstest.Fault{Kind: mpstest.FaultGarbage, Command: "ps"}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, u, u}},
 	} {
 		d := mpstest.New(c.opt)
 		if c.fault.Kind != mpstest.FaultNone {

@@ -37,8 +37,7 @@ var (
 	// another user owns the daemon
 	ErrPermission = errors.New("mps: not permitted")
 	// of that user (v2) or name (v3)
-	ErrPartitioningDisabled = errors.New("mps: the daemon was started without partitioning") // start it with -S
-	ErrMismatch             = errors.New("mps: another value is in force than was set")
+	ErrMismatch = errors.New("mps: another value is in force than was set")
 	// Membership.Require, StopClient
 	ErrNotClient = errors.New("mps: the process is not an MPS client")
 )
@@ -120,7 +119,7 @@ var rejections = []struct {
 	{"Invalid device identifier format", nil},
 	{"Invalid priority value", nil},
 	{"Invalid number of chunks", nil},
-	{"Static partitioning mode is not enabled", ErrPartitioningDisabled},
+	{"Static partitioning mode is not enabled", nil},
 	{"Failed to create the requested SM partition", nil},
 	{"Failed to query devices", nil},
 	{"*already exists", nil},

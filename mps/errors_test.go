@@ -27,7 +27,7 @@ func TestRejections(t *testing.T) {
 		"Invalid percentage, expected between (0.0, 100.0]":                 ErrRejected,
 		"Server 673 has 2 active worker threads. Server will not shutdown.": ErrRejected,
 		"Partition GPU-1/a in use. Terminate all clients before removing.":  ErrRejected,
-		"Static partitioning mode is not enabled":                           ErrPartitioningDisabled,
+		"Static partitioning mode is not enabled":                           ErrRejected,
 		"Failed to create the requested SM partition of 9 chunks, error 1":  ErrRejected,
 		"Failed to query devices":                                           ErrRejected,
 		"Invalid priority value - must be 0 or 1!":                          ErrRejected,

@@ -37,15 +37,11 @@ type Support struct {
 	// Commands are those that the program's help lists; nil if it could not be read.
 	Commands []string
 
-	ProtocolV3       Feature // the program can speak v3
-	ClientPriority   Feature
-	Processes        Feature // ps
-	DeviceQuery      Feature
-	TerminateClient  Feature
-	StaticPartitions Feature // sm_partition and lspart
-	// PartitioningOn answers whether the running daemon was started with static partitioning; its clients then need
-	// a partition, and percentages are ignored.
-	PartitioningOn Feature
+	ProtocolV3      Feature // the program can speak v3
+	ClientPriority  Feature
+	Processes       Feature // ps
+	DeviceQuery     Feature
+	TerminateClient Feature
 }
 
 // Probe asks the program and the daemon what they support, with questions that change nothing. A missing program or
@@ -93,8 +89,7 @@ func (c *Client) probeProgram(ctx context.Context, s *Support) error {
 	}
 	for name, f := range map[string]*Feature{"--protocol": &s.ProtocolV3,
 		"\n  set_default_client_priority": &s.ClientPriority, "\n  ps": &s.Processes,
-		"\n  device_query": &s.DeviceQuery, "\n  terminate_client": &s.TerminateClient,
-		"\n  sm_partition": &s.StaticPartitions} {
+		"\n  device_query": &s.DeviceQuery, "\n  terminate_client": &s.TerminateClient} {
 		// A help may leave commands out, so absence is no proof.
 		*f = Feature{sharing.AnswerUnknown, "the program's help does not list " + strings.TrimSpace(name)}
 		if strings.Contains(help, name) {
@@ -123,8 +118,7 @@ func (c *Client) probeDaemon(ctx context.Context, s *Support) error {
 	for _, q := range []struct {
 		f       *Feature
 		command string
-	}{{&s.ClientPriority, "get_default_client_priority"}, {&s.Processes, "ps"}, {&s.DeviceQuery, "device_query"},
-		{&s.StaticPartitions, "lspart"}} {
+	}{{&s.ClientPriority, "get_default_client_priority"}, {&s.Processes, "ps"}, {&s.DeviceQuery, "device_query"}} {
 		_, err := c.do(ctx, q.command)
 		switch {
 		case err == nil:
@@ -137,14 +131,6 @@ func (c *Client) probeDaemon(ctx context.Context, s *Support) error {
 			*q.f = Feature{sharing.AnswerUnknown, err.Error()}
 		default:
 			return err
-		}
-		if q.f == &s.StaticPartitions {
-			s.PartitioningOn = s.StaticPartitions
-			if errors.Is(err, ErrPartitioningDisabled) {
-				s.PartitioningOn = Feature{sharing.AnswerNo, "the daemon was started without it"}
-			} else if errors.Is(err, ErrRejected) && q.f.Answer == sharing.AnswerYes {
-				s.PartitioningOn = Feature{sharing.AnswerUnknown, err.Error()}
-			}
 		}
 	}
 	return nil

@@ -69,8 +69,8 @@ func (c *config) status() error {
 		r.Snapshot = &snap
 	}
 	return c.print(r, func(w io.Writer) {
-		fmt.Fprintf(w, "daemon at %s: installed %v, running %v, protocol %v, static partitions %v\n",
-			r.PipeDirectory, s.Installed, s.Running, s.Protocol, s.StaticPartitions.Answer)
+		fmt.Fprintf(w, "daemon at %s: installed %v, running %v, protocol %v\n",
+			r.PipeDirectory, s.Installed, s.Running, s.Protocol)
 		if r.Limits != nil {
 			fmt.Fprintf(w, "next server: %g%% of the threads, memory [%s]\n", r.Limits.Percentage, memory(r.Limits.Memory))
 		}

@@ -70,12 +70,6 @@ func (d *Daemon) answer(name string, args []string) (string, bool) {
 		}
 		d.priority = args[0]
 		return "", true
-	case "lspart":
-		if d.opt.PartitioningOn {
-			return "GPU           Partition     free    used    free    used    clients\n" +
-				"                            chunk   chunk   SM      SM\n", true
-		}
-		return "Static partitioning mode is not enabled", d.opt.Partitions
 	case "quit":
 		for _, s := range slices.Clone(d.servers) {
 			d.removeServer(s)
@@ -272,9 +266,6 @@ func (d *Daemon) help() string {
 		"get_client_list <PID>",
 		"get_device_client_list [<PID>]", "ps [-p PID]", "set_default_active_thread_percentage <percentage>",
 		"get_default_active_thread_percentage"}
-	if d.opt.Partitions {
-		commands = append(commands, "lspart")
-	}
 	var b strings.Builder
 	b.WriteString("OPTIONS:\n  -h,--help                help\n")
 	b.WriteString("\nCOMMAND:\n")

@@ -20,14 +20,10 @@ const FirstPID = 5_000_000
 
 // Options describe the fake. The zero value is driver 580 on one H200.
 type Options struct {
-	PipeDirectory string // "" = mps.DefaultPipe
-	GPUs          []GPU  // nil = one H200
-	// Partitions makes the fake know lspart, as driver 595 does; PartitioningOn
-	// answers it as a daemon started with -S that has no GPU.
-	Partitions, PartitioningOn bool
-
-	MaxContexts int        // on one device; 0 = 48, as driver 580
-	KillEffect  KillEffect // what an unannounced death of a client does
+	PipeDirectory string     // "" = mps.DefaultPipe
+	GPUs          []GPU      // nil = one H200
+	MaxContexts   int        // on one device; 0 = 48, as driver 580
+	KillEffect    KillEffect // what an unannounced death of a client does
 	// ServerProcesses makes the servers of a daemon that Program starts processes
 	// of their own, its children. They outlive a daemon that is not told to quit.
 	ServerProcesses bool
