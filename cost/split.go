@@ -60,16 +60,12 @@ type TenantUse struct {
 	Used Optional[float64]
 }
 
-// SplitOptions say how a price is divided. The zero value divides by
-// allocation and leaves idle capacity in its own row.
+// SplitOptions say how a price is divided. The zero value divides by allocation.
 type SplitOptions struct {
 	By SplitBy
 	// UseWeight is the weight of use with SplitByBlend, from 0 to Whole;
 	// allocation counts for the rest. It must be 0 for the other ways.
 	UseWeight PPM
-	// SpreadIdle charges idle capacity to the tenants in proportion to their
-	// parts. With no part to go by it stays in the idle row.
-	SpreadIdle bool
 }
 
 // Charge is the amount that one tenant pays.
@@ -107,12 +103,6 @@ func (g SharedGPU) Split(opts SplitOptions) (Split, error) {
 	sum := new(big.Rat)
 	for _, w := range weights {
 		sum.Add(sum, w)
-	}
-	if opts.SpreadIdle && sum.Sign() > 0 {
-		for _, w := range weights {
-			w.Quo(w, sum)
-		}
-		sum.SetInt64(1)
 	}
 	idle := new(big.Rat).Sub(big.NewRat(1, 1), sum)
 	n, currency := len(g.Tenants), g.Price.currency

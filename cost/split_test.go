@@ -81,9 +81,6 @@ func TestSplit(t *testing.T) {
 			map[string]string{"zz": "0.000001", "(idle)": "0.00"}, false},
 		{"MPS: kernels at once come to more than the GPU", "3 USD", four(0, 1, 1, 1, 0), 0, 0, SplitOptions{By: SplitByUse},
 			map[string]string{"a": "1.00", "b": "1.00", "c": "1.00", "d": "0.00", "(idle)": "0.00"}, true},
-		{"idle spread by what each had", "1 USD", []TenantUse{{Tenant: "a", Allocated: 0.1}, {Tenant: "b", Allocated: 0.3}}, 0, 0, SplitOptions{SpreadIdle: true},
-			map[string]string{"a": "0.25", "b": "0.75", "(idle)": "0.00"}, false},
-		{"idle spread over nobody", "1 USD", []TenantUse{{Tenant: "a"}}, 0, 0, SplitOptions{SpreadIdle: true}, map[string]string{"a": "0.00", "(idle)": "1.00"}, false},
 		{"no tenants", "1 USD", nil, 0, 0, SplitOptions{By: SplitByUse}, map[string]string{"(idle)": "1.00"}, false},
 		{"a free GPU", "0 USD", four(1), 4, 0, SplitOptions{}, map[string]string{"a": "0.00", "b": "0.00", "c": "0.00", "d": "0.00", "(idle)": "0.00"}, false},
 		{"huge and tiny", "1 USD", []TenantUse{{Tenant: "a", Allocated: math.MaxFloat64}, {Tenant: "b", Allocated: math.MaxFloat64}, {Tenant: "c", Allocated: math.SmallestNonzeroFloat64}}, 0, 0, SplitOptions{},
@@ -147,7 +144,7 @@ func TestSplitReconciles(t *testing.T) {
 			tenants[i] = TenantUse{Tenant: fmt.Sprint("t", i), Allocated: weird(rng), Used: Some(weird(rng))}
 		}
 		gpu := SharedGPU{price, weird(rng), weird(rng), tenants}
-		opts := SplitOptions{By: SplitBy(rng.IntN(3)), SpreadIdle: rng.IntN(2) == 0}
+		opts := SplitOptions{By: SplitBy(rng.IntN(3))}
 		if opts.By == SplitByBlend {
 			opts.UseWeight = PPM(rng.Int64N(int64(Whole) + 1))
 		}

@@ -2,11 +2,9 @@ package telemetry
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/enum"
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -69,11 +67,9 @@ type Recovery struct {
 	Observed time.Duration `json:"observed_ns"`
 	Unknown  time.Duration `json:"unknown_ns"`
 	Idle     time.Duration `json:"idle_ns"` // the GPU time in the states that count
-	// Episodes are the unbroken idle times; Warned and Reaped are those that lasted long enough. Warned is missing
-	// where the policy's times are not published.
-	Episodes int           `json:"episodes"`
-	Warned   Optional[int] `json:"warned,omitzero"`
-	Reaped   int           `json:"reaped"`
+	// Episodes are the unbroken idle times, Reaped those that lasted long enough.
+	Episodes int `json:"episodes"`
+	Reaped   int `json:"reaped"`
 	// Recoverable is the idle GPU time after the reaping. An episode that the
 	// series cuts off counts as far as it was seen.
 	Recoverable time.Duration `json:"recoverable_ns"`
@@ -81,33 +77,20 @@ type Recovery struct {
 	HoursPerDay Optional[float64] `json:"hours_per_gpu_day,omitzero"`
 }
 
-// Recoverable says what the policy would give back on the devices of the reports. states are those in which a GPU
-// is taken back; none stands for StateExecutionIdle and StateResidentIdle. StateDeepIdle belongs among them where
-// the GPU stays reserved with nothing resident, as a notebook's does.
-func (p ReapPolicy) Recoverable(reports []IdleReport, states ...State) (Recovery, error) {
-	var probs problem.List
-	probs.If(p.ReapAfter <= 0, "policy.reap_after", "use a positive duration or one of ReapPolicies",
-		"telemetry: the policy %q reaps after %v", p.Name, p.ReapAfter)
-	if len(states) == 0 {
-		states = []State{StateExecutionIdle, StateResidentIdle}
-	}
-	for _, s := range states {
-		probs.If(!s.Idle(), "states", "use the idle states", "telemetry: the state %v is not idle", s)
-	}
-	if err := probs.Err(); err != nil {
-		return Recovery{}, err
+// Recoverable says what the policy would give back on the devices of the reports, which it takes back in
+// StateExecutionIdle and StateResidentIdle.
+func (p ReapPolicy) Recoverable(reports []IdleReport) (Recovery, error) {
+	if p.ReapAfter <= 0 {
+		return Recovery{}, fmt.Errorf("telemetry: the policy %q reaps after %v (use a positive duration or one of "+
+			"ReapPolicies)", p.Name, p.ReapAfter)
 	}
 	r := Recovery{Policy: p}
-	warned := 0
 	end := func(episode time.Duration) {
 		if episode == 0 {
 			return
 		}
 		r.Episodes++
 		r.Idle += episode
-		if len(p.WarnAfter) > 0 && episode >= p.WarnAfter[0] {
-			warned++
-		}
 		if episode >= p.ReapAfter {
 			r.Reaped++
 			r.Recoverable += episode - p.ReapAfter
@@ -124,7 +107,7 @@ func (p ReapPolicy) Recoverable(reports []IdleReport, states ...State) (Recovery
 		r.Unknown += rep.Total(StateUnknown)
 		var episode time.Duration
 		for _, in := range rep.Intervals {
-			if slices.Contains(states, in.State) {
+			if in.State == StateExecutionIdle || in.State == StateResidentIdle {
 				episode += in.Length()
 				continue
 			}
@@ -132,9 +115,6 @@ func (p ReapPolicy) Recoverable(reports []IdleReport, states ...State) (Recovery
 			episode = 0
 		}
 		end(episode)
-	}
-	if len(p.WarnAfter) > 0 {
-		r.Warned = Some(warned)
 	}
 	if r.Observed > 0 {
 		r.HoursPerDay = Some(24 * r.Recoverable.Hours() / r.Observed.Hours())

@@ -347,18 +347,6 @@ func (e *exporter) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", e.health(true))
 	mux.HandleFunc("GET /livez", e.health(false))
 	mux.Handle("GET /opencost", limited(maxCosts, http.HandlerFunc(e.opencost)))
-	landing, err := web.NewLandingPage(web.LandingConfig{
-		Name: "Cotenant exporter", Description: "Who used the GPUs of " + e.c.node, Profiling: "false",
-		Links: []web.LandingLinks{
-			{Address: "/metrics", Text: "Metrics"},
-			{Address: "/healthz", Text: "Health", Description: "are the accounts stored, does any GPU answer?"},
-			{Address: "/livez", Text: "Liveness", Description: "does any GPU answer?"},
-			{Address: "/opencost", Text: "OpenCost", Description: "costs of a window, as custom costs"},
-		},
-	})
-	if err == nil { // a constant page
-		mux.Handle("GET /{$}", landing)
-	}
 	return mux
 }
 
