@@ -16,6 +16,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // The built-in scenario: the arrivals and lengths of the first 200 requests of Azure's public trace of
@@ -130,17 +131,14 @@ func parseGPUs(texts []string) (out []capacity.GPU, err error) {
 	var errs []error
 	for _, text := range texts {
 		name, price, ok := strings.Cut(text, "=")
-		if !ok {
-			errs = append(errs, fmt.Errorf("gpu: %q: write the name and its price an hour, like L40S=0.90", text))
-			continue
-		}
 		if !strings.Contains(price, " ") {
 			price += " USD"
 		}
 		m, err := cost.ParsePrice(price)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("gpu: %s: %w", name, err))
-			continue
+		if _, unknown := sharing.LookupGPU(name); !ok {
+			errs = append(errs, fmt.Errorf("gpu: %q: write the name and its price an hour, like L40S=0.90", text))
+		} else if err != nil || unknown != nil {
+			errs = append(errs, fmt.Errorf("gpu: %s: %w", name, errors.Join(err, unknown)))
 		}
 		out = append(out, capacity.GPU{Name: name, PricePerHour: m})
 	}
