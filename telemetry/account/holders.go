@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -40,9 +41,9 @@ type Holders struct {
 	clients map[int][]int // of each MPS server, by process id
 }
 
-// NewHolders returns holders that ask the kubelet and the MPS daemon; nil is not asked.
+// NewHolders returns holders that ask the kubelet and the MPS daemon; nil is not asked, and a nil log discards.
 func NewHolders(kubelet Allocator, daemon MPSDaemon, log *slog.Logger) *Holders {
-	return &Holders{alloc: kubelet, mps: daemon, log: log}
+	return &Holders{alloc: kubelet, mps: daemon, log: cmp.Or(log, slog.New(slog.DiscardHandler))}
 }
 
 // Answer is the outcome of the last question to a source.

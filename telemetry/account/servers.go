@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -59,10 +60,11 @@ const maxRate = 1e7
 // maxReplicas bounds the replicas and models of a server over its pages.
 const maxReplicas = 1000
 
-// NewServers returns readers of the pages of containers by their addresses. A
-// container with an objective has its good tokens counted too.
+// NewServers returns readers of the pages of containers by their addresses. A container with an objective has its
+// good tokens counted too. A nil log discards.
 func NewServers(pages map[container.Pod]Page, log *slog.Logger) *Servers {
-	s := &Servers{pages: pages, client: serving.NewClient(), log: log, state: map[container.Pod]*served{}}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
+	s := &Servers{log: log, pages: pages, client: serving.NewClient(), state: map[container.Pod]*served{}}
 	for pod := range pages {
 		s.state[pod] = &served{marks: map[string]float64{}}
 	}

@@ -41,15 +41,15 @@ const contextWatts = 10
 
 func (a *Accountant) window(d *device, length time.Duration) ledger.Window {
 	w := ledger.Window{
-		Length: length, Mechanism: sharing.MechanismNone, SwitchShare: switchShare, Busy: d.util.get(),
+		Length: length, Mechanism: sharing.MechanismNone, SwitchShare: switchShare,
 		Samples: min(samplesPerSecond*length.Seconds(), samplesKept),
-	}
-	if !d.whole.IsZero() {
-		w.Busy = d.whole
 	}
 	held, slots, _ := a.o.Holders.of(func(dev container.Device) bool { return a.fits(d, dev) })
 	if d.gap || d.Down != "" || d.util.n == 0 && len(d.instances) == 0 {
-		return w // nobody looked
+		return w // nobody looked, or not at all of it
+	}
+	if w.Busy = d.whole; w.Busy.IsZero() {
+		w.Busy = d.util.get()
 	}
 	w.Mechanism = a.mechanismOf(d, held)
 	if w.Mechanism == sharing.MechanismMIG {
