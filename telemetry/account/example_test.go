@@ -1,48 +1,145 @@
 package account_test
 
 import (
+	"context"
 	"fmt"
+	"log"
 	"testing/fstest"
 	"time"
 
+	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/account"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// Ten seconds of a GPU on which one container's process runs. A telemetry.Sampler
-// gives the samples of a real one.
-func Example() {
+// web is a container of which process 10 is one.
+var web = container.Pod{Namespace: "shop", Name: "web", Container: "c"}
+
+// host holds the files of /proc and /var that tell so.
+func host() fstest.MapFS {
 	id := "3f2a9c0d1e4b5a69788796a5b4c3d2e1f00112233445566778899aabbccddeef"
-	host := fstest.MapFS{
+	return fstest.MapFS{
 		"proc/10/stat":   {Data: []byte("10 (serve) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0")},
 		"proc/10/cgroup": {Data: []byte("0::/kubepods/podfecd2321-17b5-49b9-9f75-8c5be777fbfb/" + id)},
 		"var/log/containers/web_shop_c-" + id + ".log": {},
 	}
+}
+
+// tenSeconds gives an accountant what a telemetry.Sampler reads of a GPU in ten seconds: these processes are on it, and
+// it is busy for 60% of the time if there are any.
+func tenSeconds(a *account.Accountant, now *time.Duration, processes ...telemetry.Process) {
+	for range 10 {
+		*now += time.Second
+		x := telemetry.Sample{Groups: telemetry.GroupsFast, Reading: telemetry.Reading{Processes: processes}}
+		x.Set(telemetry.MetricGPUUtilPercent, float64(60*min(1, len(processes))))
+		_ = a.Sample(&x)
+	}
+	_ = a.Sample(&telemetry.Sample{Groups: telemetry.GroupProcessUtil, Reading: telemetry.Reading{Processes: processes}})
+}
+
+var (
+	serve = telemetry.Process{PID: 10, SMUtilPercent: telemetry.Some(60.0)}
+	gpu   = telemetry.Header{Devices: []telemetry.Device{{UUID: "GPU-1", Name: "H100", MIG: sharing.AnswerNo}}}
+)
+
+// Ten seconds of a GPU on which one container's process runs.
+func Example() {
 	now := time.Duration(0)
 	a, err := account.New(account.Options{
 		Clock:    account.Clock{Name: "boot", Now: func() time.Duration { return now }},
-		Resolver: container.NewResolver(host), Basis: sharing.BasisMeasured, Fast: time.Second, Slow: 10 * time.Second,
+		Resolver: container.NewResolver(host()), Basis: sharing.BasisMeasured, Fast: time.Second, Slow: 10 * time.Second,
 	})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
-	_ = a.Begin(telemetry.Header{Devices: []telemetry.Device{{UUID: "GPU-1", Name: "H100", MIG: sharing.AnswerNo}}})
-	for range 10 {
-		now += time.Second
-		x := telemetry.Sample{Groups: telemetry.GroupsFast, Reading: telemetry.Reading{Processes: []telemetry.Process{{PID: 10}}}}
-		x.Set(telemetry.MetricGPUUtilPercent, 60)
-		_ = a.Sample(&x)
+	if err := a.Begin(gpu); err != nil {
+		log.Fatal(err)
 	}
-	_ = a.Sample(&telemetry.Sample{Groups: telemetry.GroupProcessUtil, Reading: telemetry.Reading{
-		Processes: []telemetry.Process{{PID: 10, SMUtilPercent: telemetry.Some(60.0)}},
-	}})
+	tenSeconds(a, &now, serve)
 	for _, r := range a.View().Rows {
 		fmt.Println(r.Account, r.Namespace, r.Name, r.Time)
 	}
 	// Output:
 	// tenant shop web 6s
 	// execution-idle shop web 4s
+}
+
+// The accounts go on where another run of the program left them: what Changes returned, and was stored, is given to New.
+// The minute between the two is nobody's, and so is what follows until the first costly reading.
+func ExampleAccountant_Changes() {
+	now := time.Duration(0)
+	options := account.Options{
+		Clock:    account.Clock{Name: "boot", Now: func() time.Duration { return now }},
+		Resolver: container.NewResolver(host()), Basis: sharing.BasisMeasured, Fast: time.Second, Slow: 10 * time.Second,
+	}
+	for range 2 {
+		a, err := account.New(options)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := a.Begin(gpu); err != nil {
+			log.Fatal(err)
+		}
+		tenSeconds(a, &now, serve)
+		tenSeconds(a, &now, serve)
+		a.Finish()
+		_, records, view, err := a.Changes()
+		if err != nil {
+			log.Fatal(err)
+		}
+		options.Records = append(options.Records, records...)
+		for _, r := range view.Rows {
+			fmt.Println(now, r.Account, r.Name, r.Time)
+		}
+		now += time.Minute
+	}
+	// Output:
+	// 20s tenant web 12s
+	// 20s execution-idle web 8s
+	// 1m40s unattributed  1m10s
+	// 1m40s tenant web 18s
+	// 1m40s execution-idle web 12s
+}
+
+// kubelet says that a container was given the GPU.
+type kubelet struct{ asked func() }
+
+func (k kubelet) Allocations(context.Context) ([]container.Allocation, error) {
+	return []container.Allocation{{Pod: web, Devices: []container.Device{{UUID: "GPU-1"}}}}, nil
+}
+
+func (k kubelet) Slots(context.Context) (map[container.Device]int, error) {
+	k.asked()
+	return map[container.Device]int{{UUID: "GPU-1"}: 1}, nil
+}
+
+// Who was given a GPU and does not use it pays for it too.
+func ExampleNewHolders() {
+	price, err := cost.ParsePrice("3.60 USD")
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	now := time.Duration(0)
+	a, err := account.New(account.Options{
+		Clock:    account.Clock{Name: "boot", Now: func() time.Duration { return now }},
+		Resolver: container.NewResolver(host()), Holders: account.NewHolders(kubelet{cancel}, nil, nil),
+		Price: func(uuid, name string) cost.Money { return price },
+		Basis: sharing.BasisMeasured, Fast: time.Second, Slow: 10 * time.Second,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := a.Begin(gpu); err != nil {
+		log.Fatal(err)
+	}
+	a.Watch(ctx, time.Minute) // a program lets it run beside the sampler
+	tenSeconds(a, &now)
+	for _, r := range a.View().Rows {
+		fmt.Printf("%v %s %v: %.4f USD\n", r.Account, r.Name, r.Time, float64(r.Micros)/1e6)
+	}
+	// Output:
+	// held-idle web 10s: 0.0100 USD
 }
