@@ -2,6 +2,7 @@ package cudaprobe_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -65,4 +66,45 @@ func ExampleSite_BesideSpinner() {
 	predictor := predict.NewPredictor()
 	turns, err := predictor.TurnsBesideSpinner(alone, beside)
 	fmt.Println(turns, err) // keep it as SoloProfile.Turns
+}
+
+// A program that was not started as a process of the probe goes on with its own main.
+func ExampleChild() {
+	if code, is := cudaprobe.Child(); is {
+		os.Exit(code)
+	}
+	fmt.Println("this is main")
+	// Output: this is main
+}
+
+// nobodys is the UUID of no GPU.
+const nobodys = "GPU-00000000-0000-0000-0000-000000000000"
+
+// What stands in the way of a probe is told apart: no driver or no such GPU, a driver to be replaced, MIG mode.
+func ExampleOpen() {
+	site, err := cudaprobe.Open(context.Background(), cudaprobe.Options{UUID: nobodys})
+	switch {
+	case err == nil:
+		fmt.Println(site.Close())
+	case errors.Is(err, cudaprobe.ErrUnavailable):
+		fmt.Println("there is no such GPU here: take a simulated one")
+	case errors.Is(err, cudaprobe.ErrOldDriver):
+		fmt.Println("update the driver")
+	case errors.Is(err, probe.ErrMIG):
+		fmt.Println("probe a GPU that is not in MIG mode")
+	default:
+		log.Fatal(err)
+	}
+	// Output: there is no such GPU here: take a simulated one
+}
+
+// A measurement of one's own is made beside a spinning neighbour, or not at all.
+func ExampleBesideSpinner() {
+	measured := false
+	err := cudaprobe.BesideSpinner(context.Background(), 0, nobodys, func(context.Context) error {
+		measured = true
+		return nil
+	})
+	fmt.Println(measured, errors.Is(err, cudaprobe.ErrUnavailable))
+	// Output: false true
 }
