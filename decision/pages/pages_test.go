@@ -2,7 +2,6 @@ package pages_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,30 +11,6 @@ import (
 	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/internal/webpage"
 )
-
-func ExampleDecide() {
-	fleet, _ := decision.LoadFleet("../../examples/quickstart/fleet.yaml")
-	result, _ := decision.Decide(context.Background(), fleet, decision.Options{})
-	page := pages.Decide(fleet, result)
-	fmt.Println(page.Answer)
-	for _, section := range page.Sections[2:5] {
-		fmt.Println(section.Title+":", section.Maps[0].Nodes[0].Name)
-	}
-	// Output:
-	// The plan frees 12,439.20 USD a month. 5 of 5 workloads have a place, at 97% confidence, on 14 GPUs; 22 are there today.
-	// dev: 2 of 6 GPUs in use
-	// prod: 4 of 8 GPUs in use
-	// train: 8 of 8 GPUs in use
-}
-
-func ExamplePlan() {
-	fleet, _ := decision.LoadFleet("../migrate/testdata/known.yaml")
-	plan, _ := migrate.Make(context.Background(), fleet, decision.Options{})
-	fmt.Println(pages.Plan(plan).Answer)
-	// Output:
-	// The plan frees 18,980.00 USD a month. It empties 1 node of 4.
-	// 4 nodes with GPUs today, 3 after.
-}
 
 // replicas counts what a map draws, by workload, and checks that no GPU holds more than itself.
 func replicas(t *testing.T, m webpage.Map) map[string]int {
