@@ -36,7 +36,6 @@ func (s *search) fit(ctx context.Context, k Kind, parts []part, at []*gpu, beat 
 	}
 	router := s.routers()[0]
 	c := &candidate{kind: k, router: router, kept: true}
-	hopeless := false // some part is, with any number
 	for i, of := range parts {
 		g := at[i]
 		if i > 0 {
@@ -63,83 +62,11 @@ func (s *search) fit(ctx context.Context, k Kind, parts []part, at []*gpu, beat 
 		c.parts = append(c.parts, p.placed)
 		c.kept = c.kept && p.kept
 		c.over = max(c.over, p.over)
-		hopeless = hopeless || !p.kept && p.tried == 0
 		if !c.kept && beat != nil {
 			return nil, nil
 		}
 	}
-	if !c.kept && !hopeless && len(parts) > 1 && !c.mixed() {
-		return c, s.divide(ctx, c, at[0].Most)
-	}
 	return c, nil
-}
-
-// divide divides GPUs that are too few among a candidate's parts, so that the worst of them is as near to its
-// limits as it can be: they were fitted one after another, so that the first took what the last needed.
-func (s *search) divide(ctx context.Context, c *candidate, gpus int) error {
-	work := 0
-	for i := range c.parts {
-		work += c.parts[i].fewest
-	}
-	if gpus < len(c.parts) {
-		return nil
-	}
-	known := map[[2]int]fitted{}
-	with := func(i, n int) (fitted, error) {
-		if f, ok := known[[2]int{i, n}]; ok {
-			return f, nil
-		}
-		f, err := s.least(ctx, &c.parts[i].layout, c.router, n, n, false)
-		f.fewest = c.parts[i].fewest
-		known[[2]int{i, n}] = f
-		return f, err
-	}
-	// As the work is at first, and then from the best off to the worst off.
-	n, left := make([]int, len(c.parts)), gpus
-	for i := range n {
-		n[i] = 1 + (gpus-len(n))*c.parts[i].fewest/work
-		left -= n[i]
-	}
-	n[0] += left
-	now := make([]fitted, len(n))
-	for step := max(gpus/8, 1); step > 0; {
-		best, worst := -1, 0
-		for i := range n {
-			var err error
-			if now[i], err = with(i, n[i]); err != nil {
-				return err
-			}
-			if now[i].over > now[worst].over {
-				worst = i
-			}
-		}
-		for i := range n {
-			if i != worst && n[i] > step && (best < 0 || now[i].over < now[best].over) {
-				best = i
-			}
-		}
-		if best >= 0 {
-			less, err := with(best, n[best]-step)
-			if err != nil {
-				return err
-			}
-			more, err := with(worst, n[worst]+step)
-			if err != nil {
-				return err
-			}
-			if max(less.over, more.over) < now[worst].over {
-				n[best], n[worst] = n[best]-step, n[worst]+step
-				continue
-			}
-		}
-		step /= 2
-	}
-	c.kept, c.over = true, 0
-	for i := range now {
-		c.parts[i] = now[i].placed
-		c.kept, c.over = c.kept && now[i].kept, max(c.over, now[i].over)
-	}
-	return nil
 }
 
 // fitted is a part with as many GPUs as it needs.

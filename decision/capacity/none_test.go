@@ -1,7 +1,6 @@
 package capacity_test
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -64,46 +63,5 @@ func TestNothingKeepsIt(t *testing.T) {
 		if a.Verdict != capacity.VerdictMissed || !strings.Contains(a.FirstLimit, "no number of GPUs helps") || a.GPUs > 4 {
 			t.Errorf("%v: %v on %d GPUs, %s", a.Kind, a.Verdict, a.GPUs, a.FirstLimit)
 		}
-	}
-}
-
-// TestTooFewAreDivided: GPUs that are too few are divided so that the worst off is as near
-// to its limits as under any other division.
-func TestTooFewAreDivided(t *testing.T) {
-	const gpus = 6
-	over := func(tenants []int, most int) float64 {
-		r := found(t, small(t, 300, func(p *capacity.Plan) {
-			var own []capacity.Request
-			for q := range p.Requests {
-				if i := slices.Index(tenants, q.Tenant); i >= 0 {
-					q.Tenant = i
-					own = append(own, q)
-				}
-			}
-			all := p.Tenants
-			p.Tenants, p.Requests = nil, slices.Values(own)
-			for _, i := range tenants {
-				p.Tenants = append(p.Tenants, all[i])
-			}
-			p.Kinds, p.GPUs = []capacity.Kind{capacity.KindOwnGPU}, []capacity.GPU{{Name: "L40S", Most: most, PricePerHour: usd(t, 900_000)}}
-		}))
-		for _, p := range r.Arrangements[0].Curve {
-			if p.Load == 1 {
-				return p.Over
-			}
-		}
-		t.Fatal(page(r))
-		return 0
-	}
-	best := math.Inf(1)
-	for n := 1; n < gpus; n++ {
-		worst := max(over([]int{0}, n), over([]int{1}, gpus-n))
-		t.Logf("%d and %d: over by %.2f", n, gpus-n, worst)
-		best = min(best, worst)
-	}
-	if got := over([]int{1, 0}, gpus); got > best+1e-9 {
-		t.Errorf("over by %.2f, and by %.2f with the best division", got, best)
-	} else {
-		t.Logf("over by %.2f", got)
 	}
 }

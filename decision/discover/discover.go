@@ -222,8 +222,6 @@ func (c *Collector) readMachine(name string, kind nvsmi.Kind, in io.Reader) erro
 		inv, err = nvsmi.XML(in)
 	case nvsmi.KindQuery:
 		inv, err = nvsmi.Query(in)
-	case nvsmi.KindList:
-		inv, err = nvsmi.List(in)
 	case nvsmi.KindInstances:
 		by, err := nvsmi.Instances(in)
 		c.instances[stem(name)] = by

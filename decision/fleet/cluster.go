@@ -68,7 +68,9 @@ func (c *checker) today(f *Fleet, pools map[string]*Pool) {
 		n, path := &f.Today.Nodes[i], fmt.Sprintf("today.nodes[%d]", i)
 		c.If(nodes[n.Name] || n.Name == "", path+".name", "name each node once", "%q is empty or stands twice",
 			problem.Clip(n.Name))
-		c.If(pools[n.Pool] == nil, path+".pool", c.didYouMean(n.Pool, f.Pools), "there is no pool %q", problem.Clip(n.Pool))
+		if pools[n.Pool] == nil {
+			c.noPool(path+".pool", n.Pool, f.Pools)
+		}
 		c.within(path+".gpus", n.GPUs, 1, 1024)
 		c.within(path+".gpus_in_mig", n.InMIG, 0, max(n.GPUs, 0))
 		c.within(path+".replicas_per_gpu", n.Replicas, 0, 10_000)

@@ -117,14 +117,10 @@ func (w Weights) validate() error {
 	var l problem.List
 	sum := 0.0
 	for c, v := range w.array() {
-		if !(v >= 0 && v <= 100) {
-			l.Addf(Criterion(c).String(), "use 0 to 100", "%v is out of range", v)
-		}
+		l.If(!(v >= 0 && v <= 100), Criterion(c).String(), "use 0 to 100", "%v is out of range", v)
 		sum += v
 	}
-	if l.Len() == 0 && sum == 0 {
-		l.Addf("", "weigh at least one criterion", "are all 0")
-	}
+	l.If(l.Len() == 0 && sum == 0, "", "weigh at least one criterion", "are all 0")
 	return l.Err()
 }
 

@@ -94,33 +94,27 @@ func (c *checker) load(path string, w *Workload) {
 	}
 	if l := w.Load; l != nil {
 		at := path + ".load"
-		if !(l.RequestsPerS >= 0 && l.RequestsPerS <= 1e6) {
-			c.Addf(at+".requests_per_s", "write the requests of all replicas together, for example 4.5", "%v is out of range",
-				l.RequestsPerS)
-		}
+		c.If(!(l.RequestsPerS >= 0 && l.RequestsPerS <= 1e6), at+".requests_per_s",
+			"write the requests of all replicas together, for example 4.5", "%v is out of range", l.RequestsPerS)
 		c.optional(at+".input_tokens", l.InputTokens, 10_000_000)
 		c.optional(at+".output_tokens", l.OutputTokens, 10_000_000)
 		c.within(at+".context_tokens", l.ContextTokens, 0, 10_000_000)
-		if l.ContextTokens > 0 && l.ContextTokens < l.InputTokens.Or(0)+l.OutputTokens.Or(0) {
-			c.Addf(at+".context_tokens", "it is the longest context of a request: input and output together",
-				"%d is below input_tokens + output_tokens", l.ContextTokens)
-		}
+		c.If(l.ContextTokens > 0 && l.ContextTokens < l.InputTokens.Or(0)+l.OutputTokens.Or(0), at+".context_tokens",
+			"it is the longest context of a request: input and output together", "%d is below input_tokens + output_tokens",
+			l.ContextTokens)
 		if n := len(l.ByHour); n != 0 && n != 24 {
 			c.Addf(at+".by_hour", "write 24 multiples of requests_per_s, from midnight", "has %d values", n)
 		}
 		for i, f := range l.ByHour {
-			if !(f >= 0 && f <= 1000) {
-				c.Addf(fmt.Sprintf("%s.by_hour[%d]", at, i), "write a multiple of requests_per_s, for example 1.5",
-					"%v is out of range", f)
-			}
+			c.If(!(f >= 0 && f <= 1000), fmt.Sprintf("%s.by_hour[%d]", at, i),
+				"write a multiple of requests_per_s, for example 1.5", "%v is out of range", f)
 		}
 	}
 	if a := w.Adapters; a != nil {
 		c.within(path+".adapters.count", a.Count, 1, 100_000)
 		c.within(path+".adapters.rank", a.Rank, 1, 4096)
-		if w.Model == nil && !c.partial {
-			c.Addf(path+".adapters", "state model, which the adapters belong to", "stand beside no model")
-		}
+		c.If(w.Model == nil && !c.partial, path+".adapters", "state model, which the adapters belong to",
+			"stand beside no model")
 	}
 	if v := w.Video; v != nil {
 		c.share(path+".video.nvdec_busy", v.NVDECBusy)
@@ -137,21 +131,17 @@ func (c *checker) load(path string, w *Workload) {
 				stated++
 			}
 		}
-		if stated == 1 || stated == 2 {
-			c.Addf(at, "state layers, kv_heads and head_dim together: they give the KV cache of a token",
-				"its shape is stated in part")
-		}
-		if m.Active < 0 || m.Active > m.Parameters {
-			c.Addf(at+".active_parameters", "write how many of the parameters one token uses", "%d is out of range", m.Active)
-		}
+		c.If(stated == 1 || stated == 2, at,
+			"state layers, kv_heads and head_dim together: they give the KV cache of a token", "its shape is stated in part")
+		c.If(m.Active < 0 || m.Active > m.Parameters, at+".active_parameters",
+			"write how many of the parameters one token uses", "%d is out of range", m.Active)
 	}
 }
 
 // capacity checks what a pool's reserved or spot GPUs cost.
 func (c *checker) capacity(path string, p *Pool, currency *string) {
-	if p.Reserved != nil && !p.Owned.Or(true) {
-		c.Addf(path+".reserved", "remove it, or owned: false", "reserved GPUs are paid for, and owned is false")
-	}
+	c.If(p.Reserved != nil && !p.Owned.Or(true), path+".reserved", "remove it, or owned: false",
+		"reserved GPUs are paid for, and owned is false")
 	for _, v := range []struct {
 		key string
 		c   *Tariff
@@ -161,9 +151,7 @@ func (c *checker) capacity(path string, p *Pool, currency *string) {
 		}
 		c.price(path+"."+v.key+".price_per_gpu_hour", v.c.PricePerGPUHour, currency)
 		c.within(path+"."+v.key+".count", v.c.Count, 0, maxGPUs)
-		if v.c.Count > p.Count && p.Count > 0 {
-			c.Addf(path+"."+v.key+".count", "it is a part of the pool's GPUs", "%d is more than the pool's %d", v.c.Count,
-				p.Count)
-		}
+		c.If(v.c.Count > p.Count && p.Count > 0, path+"."+v.key+".count", "it is a part of the pool's GPUs",
+			"%d is more than the pool's %d", v.c.Count, p.Count)
 	}
 }

@@ -1,8 +1,6 @@
 package fleet
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -37,9 +35,8 @@ func (f *Fleet) Validate() error { return f.validate(false) }
 // validate with partial set leaves out what is missing or zero, for fleets that were only partly decoded.
 func (f *Fleet) validate(partial bool) error {
 	c := &checker{partial: partial}
-	if f.Version != "v1" && !(partial && f.Version == "") {
-		c.Addf("version", `write version: v1`, "must be v1, not %q", problem.Clip(f.Version))
-	}
+	c.If(f.Version != "v1" && !(partial && f.Version == ""), "version", `write version: v1`, "must be v1, not %q",
+		problem.Clip(f.Version))
 	if !partial {
 		c.count("pools", len(f.Pools), maxPools)
 		c.count("workloads", len(f.Workloads), maxWorkloads)
@@ -60,13 +57,12 @@ func (f *Fleet) validate(partial bool) error {
 		if !spacedPattern.MatchString(w.Name) {
 			c.name(path+".name", w.Name)
 		}
-		if seen[w.Name] && w.Name != "" {
-			c.Addf(path+".name", "give each workload a name of its own", "duplicate workload name %q", problem.Clip(w.Name))
-		}
+		c.If(seen[w.Name] && w.Name != "", path+".name", "give each workload a name of its own", "duplicate workload name %q",
+			problem.Clip(w.Name))
 		seen[w.Name] = true
 		c.workload(path, w)
 		if w.Pool != "" && pools[w.Pool] == nil {
-			c.Addf(path+".pool", c.didYouMean(w.Pool, f.Pools), "there is no pool %q", problem.Clip(w.Pool))
+			c.noPool(path+".pool", w.Pool, f.Pools)
 		}
 		if p := pools[w.Pool]; p != nil && p.Count > 0 && w.GPUs > p.Count {
 			c.Addf(path+".gpus", "pin another pool or use fewer GPUs", "a replica needs %d GPUs and pool %q has %d", w.GPUs,
@@ -110,21 +106,21 @@ func (c *checker) name(path, s string) {
 	if s == "" && c.partial {
 		return
 	}
-	if !namePattern.MatchString(s) {
-		c.Addf(path, "use letters, digits, '-', '_' and '.', at most 63, beginning and ending with a letter or digit",
-			"%q is not a name", problem.Clip(s))
-	}
+	c.If(!namePattern.MatchString(s), path,
+		"use letters, digits, '-', '_' and '.', at most 63, beginning and ending with a letter or digit", "%q is not a name",
+		problem.Clip(s))
 }
 
-func (c *checker) didYouMean(name string, pools []Pool) string {
+func (c *checker) noPool(path, name string, pools []Pool) {
 	var names []string
 	for _, p := range pools {
 		names = append(names, p.Name)
 	}
+	remedy := "add the pool or remove the pin"
 	if near := problem.Nearest(name, names); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
+		remedy = fmt.Sprintf("did you mean %q?", near)
 	}
-	return "add the pool or remove the pin"
+	c.Addf(path, remedy, "there is no pool %q", problem.Clip(name))
 }
 
 func (c *checker) within(path string, v, low, high int) {
@@ -158,24 +154,19 @@ func (c *checker) pool(path string, p *Pool, currency *string) {
 	c.optionalPrice(path+".price_per_gpu_hour", p.PricePerGPUHour, currency)
 	c.optionalPrice(path+".node_price_per_hour", p.NodePricePerHour, currency)
 	c.capacity(path, p, currency)
-	if !p.PricePerGPUHour.IsZero() && !p.NodePricePerHour.IsZero() {
-		c.Addf(path+".node_price_per_hour", "keep one of the two", "contradicts price_per_gpu_hour")
-	}
-	if !p.NodePricePerHour.IsZero() && p.GPUsPerNode.IsZero() {
-		c.Addf(path+".gpus_per_node", "add gpus_per_node, so that the node's price can be divided",
-			"is missing beside node_price_per_hour")
-	}
+	c.If(!p.PricePerGPUHour.IsZero() && !p.NodePricePerHour.IsZero(), path+".node_price_per_hour", "keep one of the two",
+		"contradicts price_per_gpu_hour")
+	c.If(!p.NodePricePerHour.IsZero() && p.GPUsPerNode.IsZero(), path+".gpus_per_node",
+		"add gpus_per_node, so that the node's price can be divided", "is missing beside node_price_per_hour")
 	if n := p.CPUNodes; n != nil {
 		c.within(path+".cpu_nodes.dedicated", n.Dedicated, 0, maxGPUs)
 		c.within(path+".cpu_nodes.shared", n.Shared, 0, maxGPUs)
 		c.price(path+".cpu_nodes.price_per_hour", n.PricePerHour, currency)
 	}
-	if p.Delivery == sharing.DeliveryVGPUManager {
-		c.Addf(path+".delivery", "set vgpu: true", "vGPU types are handed out by the hypervisor")
-	}
-	if len(p.Layouts) > p.Count && p.Count > 0 {
-		c.Addf(path+".layouts", "list one layout for each GPU at most", "%d layouts for %d GPUs", len(p.Layouts), p.Count)
-	}
+	c.If(p.Delivery == sharing.DeliveryVGPUManager, path+".delivery", "set vgpu: true",
+		"vGPU types are handed out by the hypervisor")
+	c.If(len(p.Layouts) > p.Count && p.Count > 0, path+".layouts", "list one layout for each GPU at most",
+		"%d layouts for %d GPUs", len(p.Layouts), p.Count)
 	if gpu == nil || len(p.Layouts) == 0 {
 		return
 	}
@@ -191,17 +182,6 @@ func (c *checker) pool(path string, p *Pool, currency *string) {
 	}
 }
 
-func (c *checker) oneOf(path, v string, known []string) {
-	if v == "" || slices.Contains(known, v) {
-		return
-	}
-	remedy := "known: " + strings.Join(known, ", ")
-	if near := problem.Nearest(v, known); near != "" {
-		remedy = fmt.Sprintf("did you mean %q?", near)
-	}
-	c.Addf(path, remedy, "unknown value %q", problem.Clip(v))
-}
-
 func (c *checker) optionalPrice(path string, m Optional[cost.Money], currency *string) {
 	if price, stated := m.Get(); stated {
 		c.price(path, price, currency)
@@ -212,9 +192,8 @@ func (c *checker) price(path string, m cost.Money, currency *string) {
 	if c.partial && m.Currency() == "" {
 		return
 	}
-	if m.Micros() < 0 || m.Micros() > 1_000_000*1_000_000 {
-		c.Addf(path, "use a price per hour between 0 and 1,000,000", "%s is out of range", m)
-	}
+	c.If(m.Micros() < 0 || m.Micros() > 1_000_000*1_000_000, path, "use a price per hour between 0 and 1,000,000",
+		"%s is out of range", m)
 	switch {
 	case *currency == "":
 		*currency = m.Currency()
@@ -232,15 +211,11 @@ func (c *checker) workload(path string, w *Workload) {
 	}
 	c.load(path, w)
 	c.within(path+".gpus", w.GPUs, 0, 1024)
-	if !w.Memory.IsZero() && w.Model != nil {
-		c.Addf(path+".model", "keep memory or model", "contradicts memory")
-	}
+	c.If(!w.Memory.IsZero() && w.Model != nil, path+".model", "keep memory or model", "contradicts memory")
 	c.bytes(path+".memory", w.Memory)
 	if m := w.Model; m != nil {
-		if m.Parameters < 1 || m.Parameters > 1e14 {
-			c.Addf(path+".model.parameters", "write the number of parameters, for example 8e9", "%d is out of range",
-				m.Parameters)
-		}
+		c.If(m.Parameters < 1 || m.Parameters > 1e14, path+".model.parameters",
+			"write the number of parameters, for example 8e9", "%d is out of range", m.Parameters)
 		if m.Weights == PrecisionUnknown && !c.partial {
 			c.Addf(path+".model.weights", known(precisionNames.Values()), "is missing")
 		}
@@ -253,23 +228,19 @@ func (c *checker) workload(path string, w *Workload) {
 	}
 	if f := w.Framework; f != nil {
 		c.share(path+".framework.memory_fraction", f.MemoryFraction)
-		if f.MemoryFraction.Or(1) == 0 {
-			c.Addf(path+".framework.memory_fraction", "use a share between 0 and 1, for example 0.9", "0 is out of range")
-		}
+		c.If(f.MemoryFraction.Or(1) == 0, path+".framework.memory_fraction", "use a share between 0 and 1, for example 0.9",
+			"0 is out of range")
 		c.within(path+".framework.processes", f.Processes, 0, 4096)
 		c.within(path+".framework.max_batch_prefill_tokens", f.MaxPrefill, 0, 1<<30)
-		if f.Name == "" && !c.partial {
-			c.Addf(path+".framework.name", "for example vllm, tgi, sglang or pytorch", "is empty")
-		}
+		c.If(f.Name == "" && !c.partial, path+".framework.name", "for example vllm, tgi, sglang or pytorch", "is empty")
 	}
 	c.AddErr(path+".slo", w.SLO.Validate())
 	c.AddErr(path+".solo", w.Solo.Validate())
 	c.tenants(path, w)
 	c.request(path, w)
 	if t := w.Today; t != nil && !c.partial {
-		if t.Mechanism == sharing.MechanismNone {
-			c.Addf(path+".today.mechanism", "leave today out, or name what it runs under", "none is not a way to run")
-		}
+		c.If(t.Mechanism == sharing.MechanismNone, path+".today.mechanism", "leave today out, or name what it runs under",
+			"none is not a way to run")
 		c.profileOf(path+".today", t.Mechanism, t.Profile)
 		for i, on := range t.On {
 			c.within(fmt.Sprintf("%s.today.places[%d].replicas", path, i), on.Replicas, 1, maxReplicas)
@@ -279,27 +250,21 @@ func (c *checker) workload(path string, w *Workload) {
 		if r.Load != (profile.Load{}) { // else it names one that serves no tokens
 			c.AddErr(path+".profile.load", r.Load.Validate())
 		}
-		if r.Server == (profile.Server{}) {
-			c.Addf(path+".profile.server", "write the server as the profiles have it, for example {model: 8b}", "is empty")
-		}
+		c.If(r.Server == (profile.Server{}), path+".profile.server",
+			"write the server as the profiles have it, for example {model: 8b}", "is empty")
 	}
 	if u := w.UID.Or(0); u < 0 || u > 1<<31-2 {
 		c.Addf(path+".uid", "use a user id from 0", "%d is out of range", u)
 	}
 	if r := w.Revenue; r != nil {
-		if r.Monthly.Micros() < 0 {
-			c.Addf(path+".revenue.monthly", "use a positive amount", "%s is out of range", r.Monthly)
-		}
-		if r.LossPercentPer100m < 0 || r.LossPercentPer100m > 100 {
-			c.Addf(path+".revenue.loss_percent_per_100ms", "1 means 1 percent for each 100 ms", "%v is out of range",
-				r.LossPercentPer100m)
-		}
-		c.oneOf(path+".revenue.unit", r.LossUnit, []string{"per-100ms", "per-ms"})
+		c.If(r.Monthly.Micros() < 0, path+".revenue.monthly", "use a positive amount", "%s is out of range", r.Monthly)
+		c.If(r.LossPercentPer100m < 0 || r.LossPercentPer100m > 100, path+".revenue.loss_percent_per_100ms",
+			"1 means 1 percent for each 100 ms", "%v is out of range", r.LossPercentPer100m)
+		c.If(!slices.Contains([]string{"", "per-100ms", "per-ms"}, r.LossUnit), path+".revenue.unit",
+			"known: per-100ms, per-ms", "unknown value %q", problem.Clip(r.LossUnit))
 	}
 	if w.Weights != nil {
-		if err := w.Weights.validate(); err != nil {
-			c.AddErr(path+".weights", err)
-		}
+		c.AddErr(path+".weights", w.Weights.validate())
 	}
 }
 
@@ -317,12 +282,8 @@ func (c *checker) tenants(path string, w *Workload) {
 	for i, t := range w.Trust {
 		at := fmt.Sprintf("%s.trust[%d]", path, i)
 		c.name(at, t)
-		if t != "" && t == w.Tenant {
-			c.Addf(at, "a tenant trusts itself already", "names the workload's own tenant")
-		}
-		if seen[t] {
-			c.Addf(at, "keep one", "duplicate tenant %q", problem.Clip(t))
-		}
+		c.If(t != "" && t == w.Tenant, at, "a tenant trusts itself already", "names the workload's own tenant")
+		c.If(seen[t], at, "keep one", "duplicate tenant %q", problem.Clip(t))
 		seen[t] = true
 	}
 	for a := sharing.Axis(0); int(a) < sharing.AxisCount; a++ {
@@ -341,71 +302,33 @@ func (c *checker) request(path string, w *Workload) {
 	c.within(path+".request.shared_gpus", r.SharedGPUs, 0, 1024)
 	c.within(path+".request.cores_percent", r.Cores, 0, 100)
 	c.profileOf(path+".request", r.Mechanism, r.Profile)
-	if r.MPSNamespace != "" && r.Mechanism != sharing.MechanismMPS {
-		c.Addf(path+".request.mps_namespace", "leave it out, or request mps", "contradicts mechanism %s", r.Mechanism)
-	}
-	if w.GPUs > 1 && r.SharedGPUs > 1 {
-		c.Addf(path+".request.shared_gpus", "state the replica's GPUs in gpus", "contradicts gpus")
-	}
+	c.If(r.MPSNamespace != "" && r.Mechanism != sharing.MechanismMPS, path+".request.mps_namespace",
+		"leave it out, or request mps", "contradicts mechanism %s", r.Mechanism)
+	c.If(w.GPUs > 1 && r.SharedGPUs > 1, path+".request.shared_gpus", "state the replica's GPUs in gpus",
+		"contradicts gpus")
 }
 
 // profileOf checks that only mechanisms with MIG instances have a profile.
 func (c *checker) profileOf(path string, m sharing.Mechanism, profile string) {
 	instances := []sharing.Mechanism{sharing.MechanismMIG, sharing.MechanismMIGWithMPS, sharing.MechanismMIGBackedVGPU}
-	if profile != "" && !slices.Contains(instances, m) {
-		c.Addf(path+".profile", "leave it out, or name mig", "contradicts mechanism %s", m)
-	}
+	c.If(profile != "" && !slices.Contains(instances, m), path+".profile", "leave it out, or name mig",
+		"contradicts mechanism %s", m)
 }
 
 // joinProblems puts the problems of two stages into one error, without
 // repeating a path that the first has reported.
 func joinProblems(first, second error) error {
-	if second == nil {
-		return first
-	}
-	var l problem.List
-	l.AddErr("", first)
+	var all, later problem.List
+	all.AddErr("", first)
+	later.AddErr("", second)
 	taken := map[string]bool{}
-	for _, p := range l.Problems() {
+	for _, p := range all.Problems() {
 		taken[p.Path] = true
 	}
-	for _, e := range flatten(second) {
-		var p *problem.Problem
-		if errors.As(e, &p) && !taken[p.Path] {
-			l.Add(p)
+	for _, p := range later.Problems() {
+		if !taken[p.Path] {
+			all.Add(p)
 		}
 	}
-	ps := l.Problems()
-	slices.SortStableFunc(ps, func(a, b *problem.Problem) int { return comparePlaces(a.Path, b.Path) })
-	errs := make([]error, len(ps))
-	for i, p := range ps {
-		errs[i] = p
-	}
-	return errors.Join(errs...)
-}
-
-// comparePlaces orders paths by the list entry they are about: what is about
-// the whole file, then pools, then workloads.
-func comparePlaces(a, b string) int {
-	place := func(path string) (string, int) {
-		var list string
-		var i int
-		head, _, _ := strings.Cut(path, "]")
-		if list, rest, ok := strings.Cut(head, "["); ok {
-			if _, err := fmt.Sscan(rest, &i); err == nil {
-				return list, i
-			}
-		}
-		return list, -1
-	}
-	la, ia := place(a)
-	lb, ib := place(b)
-	return cmp.Or(cmp.Compare(la, lb), cmp.Compare(ia, ib))
-}
-
-func flatten(err error) []error {
-	if j, ok := err.(interface{ Unwrap() []error }); ok {
-		return j.Unwrap()
-	}
-	return []error{err}
+	return all.Err()
 }

@@ -48,8 +48,6 @@ type user struct {
 	KeyData   string `yaml:"client-key-data"`
 	Token     string
 	TokenFile string `yaml:"tokenFile"`
-	Username  string
-	Password  string
 	Exec      *struct{ Command string }
 	Provider  *struct{ Name string } `yaml:"auth-provider"`
 }
@@ -179,8 +177,7 @@ func (c *client) authenticate(u *user, settings *tls.Config, dir string) error {
 		}
 		settings.Certificates = []tls.Certificate{pair}
 	}
-	c.token, c.user, c.pass = u.Token, u.Username, u.Password
-	if u.TokenFile != "" && c.token == "" {
+	if c.token = u.Token; u.TokenFile != "" && c.token == "" {
 		text, err := content(dir, "", u.TokenFile)
 		c.token = strings.TrimSpace(string(text))
 		return err

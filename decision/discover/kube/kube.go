@@ -100,8 +100,6 @@ const (
 type client struct {
 	server string // https://host:port
 	token  string
-	user   string
-	pass   string
 	http   *http.Client
 }
 
@@ -158,11 +156,8 @@ func (c *client) get(ctx context.Context, path string) ([]byte, error) {
 		return nil, errors.New("kube: the address of the API server is no URL")
 	}
 	req.Header.Set("Accept", "application/json")
-	switch {
-	case c.token != "":
+	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
-	case c.user != "":
-		req.SetBasicAuth(c.user, c.pass)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

@@ -205,35 +205,6 @@ func Join(inv *telemetry.Inventory, by map[int][]telemetry.MIGInstance) {
 	}
 }
 
-var (
-	listGPU = regexp.MustCompile(`^GPU (\d+): (.*) \(UUID: (GPU-[^)\s]+)\)`)
-	listMIG = regexp.MustCompile(`^\s+MIG (\S+)\s+Device\s+(\d+): \(UUID: (MIG-[^)]+)\)`)
-)
-
-// List reads the output of nvidia-smi -L: GPUs and MIG devices with their UUIDs.
-func List(in io.Reader) (telemetry.Inventory, error) {
-	var (
-		inv telemetry.Inventory
-		r   reader
-	)
-	err := lines(in, func(n int, line string) bool {
-		at := fmt.Sprintf("line %d", n)
-		if m := listGPU.FindStringSubmatch(line); m != nil {
-			inv.GPUs = append(inv.GPUs, telemetry.GPU{Index: r.integer(at, m[1]), Name: r.text(at, m[2]), UUID: m[3]})
-		} else if m := listMIG.FindStringSubmatch(line); m != nil && len(inv.GPUs) > 0 {
-			g := &inv.GPUs[len(inv.GPUs)-1]
-			g.MIG = sharing.AnswerYes
-			g.Instances = append(g.Instances, telemetry.MIGInstance{Profile: m[1], UUID: m[3]})
-		}
-		return !r.full()
-	})
-	r.probs.AddErr("", err)
-	if len(inv.GPUs) == 0 {
-		return inv, fmt.Errorf("%w: -L names no GPU", ErrKind)
-	}
-	return inv, r.probs.Err()
-}
-
 // columns are the names under which --help-query-gpu lists the fields that are read. Others are left alone.
 var columns = map[string]func(r *reader, g *telemetry.GPU, at, s string){
 	"index":         func(r *reader, g *telemetry.GPU, at, s string) { g.Index = r.integer(at, s) },

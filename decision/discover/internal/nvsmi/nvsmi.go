@@ -1,6 +1,6 @@
 // Package nvsmi reads what nvidia-smi printed on a node: the XML of -q -x, the
 // CSV of --query-gpu and --query-compute-apps, the matrix of topo -m, and the
-// lists of mig -lgi and -L.
+// list of mig -lgi.
 //
 // What nvidia-smi prints as N/A or Not Supported is missing, never zero. Processes that only draw are left out. A field
 // that cannot be read is a problem with its path, and the rest is still returned: every function returns what it could
@@ -34,7 +34,6 @@ const (
 	KindQuery          // --query-gpu or --query-compute-apps with --format=csv
 	KindTopology       // topo -m
 	KindInstances      // mig -lgi
-	KindList           // -L
 )
 
 var (
@@ -42,7 +41,6 @@ var (
 		`|pci\.[a-z_.]+|memory\.[a-z]+|utilization\.[a-z]+|mig\.mode\.[a-z]+|power\.[a-z.]+|compute_mode` +
 		`|temperature\.[a-z.]+)( \[[A-Za-z%]+\])?\s*(,|\r?\n|$)`)
 	topoHead = regexp.MustCompile(`(?m)^(\x1b\[[0-9;]*m)?\s+(\x1b\[[0-9;]*m)?GPU0\b`)
-	listHead = regexp.MustCompile(`(?m)^GPU \d+: .*\(UUID: `)
 	lgiHead  = regexp.MustCompile(`(?m)^\|\s*GPU instances:|^No GPU instances found|^No MIG-enabled devices found`)
 )
 
@@ -56,8 +54,6 @@ func Sniff(head []byte) Kind {
 		return KindTopology
 	case lgiHead.Match(head):
 		return KindInstances
-	case listHead.Match(head):
-		return KindList
 	case queryHead.Match(bytes.TrimLeft(head, "\r\n")):
 		return KindQuery
 	}
