@@ -132,7 +132,7 @@ func (c Code) Scope() Scope {
 var codeNames = func() *enum.Names[Code] {
 	names := make([]string, codeCount)
 	for c := range words {
-		names[c] = words[c].name
+		names[c] = words[c].Code
 	}
 	return enum.Of[Code](ErrUnknownName, "code", names...)
 }()
@@ -145,5 +145,5 @@ func (c Code) Source() sharing.SourceID {
 	if c >= codeCount {
 		return ""
 	}
-	return words[c].source
+	return words[c].Source
 }

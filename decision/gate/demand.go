@@ -116,17 +116,6 @@ func (r *Reason) about() *Demand {
 	return r.demand
 }
 
-// overNodes is the text of a gang over several nodes.
-func (r *Reason) overNodes() string {
-	if r.about().NeverShares && r.Mechanism == sharing.MechanismExclusive {
-		return "; write a gang over several nodes as replicas, one a node"
-	}
-	return ""
-}
-
-// need writes the memory that is needed.
-func (r *Reason) need() string { return r.about().Memory.text(sharing.Bytes(r.Need)) }
-
 // String writes the need, in parts where they are known.
 func (n MemoryNeed) String() string { return n.text(n.Total) }
 

@@ -1,10 +1,14 @@
 package gate
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -84,6 +88,40 @@ func TestTraits(t *testing.T) {
 	for _, m := range sharing.Mechanisms() {
 		if TraitsOf(m).Capacity == 0 {
 			t.Errorf("%v has no traits", m)
+		}
+	}
+}
+
+// Every code has its sentence, at its place, and every figure that a sentence names is one that is written.
+func TestWords(t *testing.T) {
+	var all []word
+	dec := json.NewDecoder(bytes.NewReader(wordsJSON))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&all); err != nil || len(all) != int(codeCount) {
+		t.Fatal(len(all), err)
+	}
+	for code, name := range map[Code]string{CodeFits: "fits", CodeMIGMode: "mig-mode", CodeIsolation: "isolation", CodeSliceFits: "slice-fits", CodeFloor: "floor", CodeTradeOff: "trade-off"} {
+		if code.String() != name {
+			t.Errorf("%v, want %s", code, name)
+		}
+	}
+	for i, w := range all {
+		if _, ok := sharing.SourceByID(w.Source); !ok && w.Source != "" {
+			t.Errorf("%s: source %q does not resolve", w.Code, w.Source)
+		}
+		if (Code(i).Scope() == ScopeKind) != (w.Scope == "kind") {
+			t.Errorf("%s: scope %q", w.Code, w.Scope)
+		}
+		r := Reason{Code: Code(i), Profile: mig.Models()[0].Profiles[0], Mechanism: sharing.MechanismExclusive}
+		r = r.About(&Demand{Pool: "a", Kind: "b", Framework: "c", NeverShares: true, Today: sharing.MechanismMIG}, &Ground{name: "pool"})
+		for _, text := range []string{w.Text, w.Alone} {
+			os.Expand(text, func(name string) string {
+				figure := r.figure(name)
+				if figure == "" && name != "available" && name != "isolation" {
+					t.Errorf("%s: nothing is written for ${%s}", w.Code, name)
+				}
+				return figure
+			})
 		}
 	}
 }

@@ -207,22 +207,6 @@ func (r *Reason) on() *Ground {
 	return r.ground
 }
 
-// slice names the profile that r is about.
-func (r *Reason) slice() string {
-	if r.Profile == nil {
-		return "a slice"
-	}
-	return r.Profile.Name
-}
-
-func (r *Reason) sliceMemory() sharing.Bytes {
-	if r.Profile == nil {
-		return 0
-	}
-	b, _ := r.Profile.Memory.Get()
-	return b
-}
-
 // Shares are the parts of the whole GPU's SMs and memory bandwidth that an instance of the profile has.
 func (s *MIGSlice) Shares() (sms, bandwidth float64) {
 	m := s.Profile.Model()

@@ -35,14 +35,6 @@ type ReasonText struct {
 	Verdict Verdict          `json:"verdict"`          // the candidate's verdict by this reason alone
 }
 
-// String puts the reason into words.
-func (r Reason) String() string {
-	if r.Code >= codeCount {
-		return r.Code.String()
-	}
-	return words[r.Code].text(&r)
-}
-
 // Text puts the reason into words, with its source.
 func (r Reason) Text() ReasonText {
 	return ReasonText{Code: r.Code, Message: r.String(), Source: r.source(), Verdict: r.Verdict}
