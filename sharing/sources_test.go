@@ -45,7 +45,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// walkCode visits the module's Go files that are no tests, mig's catalogue, the constants of predictions, the table of rollouts, the sentences of gates and this
+// walkCode visits the module's Go files that are no tests, mig's catalogue, the constants of predictions, the table of rollouts, the sentences of gates, the tables of scores and this
 // package's tables.
 func walkCode(visit func(path string, code []byte)) error {
 	return filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -54,7 +54,7 @@ func walkCode(visit func(path string, code []byte)) error {
 			return err
 		case d.IsDir() && (name == "testdata" || name != ".." && name[0] == '.'):
 			return filepath.SkipDir
-		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"), name == "catalogue.json", name == "constants.json", name == "rollout.yaml", name == "words.json",
+		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"), name == "catalogue.json", name == "constants.json", name == "rollout.yaml", name == "words.json", name == "tables.json",
 			filepath.Dir(path) == filepath.Join("..", "sharing", "data"):
 			code, err := os.ReadFile(path)
 			visit(path, code)

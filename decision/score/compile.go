@@ -157,45 +157,12 @@ type Archetype struct {
 	NeverShares bool
 	// LatencyBound: time-slicing is out when it has latency objectives.
 	LatencyBound bool
-	// BusyPrior stands for a gpu_busy that is not stated.
+	// BusyPrior stands for a gpu_busy that is not stated: of notebooks and CI the mean GPU duty of a real serving
+	// cluster with long idle stretches, 7.0 percent (alibaba-genai-trace).
 	BusyPrior fleet.Optional[float64]
 	// SaturatedFrom is the gpu_busy from which sharing gains nothing.
 	SaturatedFrom float64
 	Source        sharing.SourceID
-}
-
-// notebookBusy is the mean GPU duty of a real serving cluster with long idle
-// stretches, 7.0 percent (alibaba-genai-trace).
-const notebookBusy = 0.07
-
-var archetypes = [fleet.KindCount]Archetype{
-	fleet.KindDistributedTraining: {Kind: fleet.KindDistributedTraining, Class: "Batch", NeverShares: true,
-		Weights: fleet.Weights{Isolation: 1, Latency: 1, Throughput: 6, Cost: 1, Complexity: 1},
-		Source:  "asleekgeek-sharing"},
-	fleet.KindTraining: {Kind: fleet.KindTraining, Class: "Batch", SaturatedFrom: 0.7,
-		Weights: fleet.Weights{Isolation: 1, Latency: 1, Throughput: 4, Cost: 2, Complexity: 2, Density: 1},
-		Source:  "asleekgeek-sharing"},
-	fleet.KindOnlineInference: {Kind: fleet.KindOnlineInference, Class: "Customer-facing APIs", LatencyBound: true,
-		SaturatedFrom: 0.8,
-		Weights:       fleet.Weights{Isolation: 3, Latency: 3, Throughput: 1, Cost: 3, Complexity: 1, Density: 1},
-		Source:        "asleekgeek-sharing"},
-	fleet.KindOfflineInference: {Kind: fleet.KindOfflineInference, Class: "Batch", SaturatedFrom: 0.8,
-		Weights: fleet.Weights{Isolation: 1, Latency: 1, Throughput: 3, Cost: 3, Complexity: 1, Density: 1},
-		Source:  "myitbasics-eks-sharing"},
-	fleet.KindBatch: {Kind: fleet.KindBatch, Class: "Batch", SaturatedFrom: 0.8,
-		Weights: fleet.Weights{Isolation: 1, Latency: 0.5, Throughput: 3, Cost: 3, Complexity: 1, Density: 1},
-		Source:  "myitbasics-eks-sharing"},
-	fleet.KindNotebook: {Kind: fleet.KindNotebook, Class: "Dev/Test", BusyPrior: fleet.Some(notebookBusy),
-		SaturatedFrom: 0.8,
-		Weights:       fleet.Weights{Isolation: 0.5, Latency: 0.5, Throughput: 0.5, Cost: 2, Complexity: 4, Density: 1},
-		Source:        "asleekgeek-sharing"},
-	fleet.KindCI: {Kind: fleet.KindCI, Class: "Dev/Test", BusyPrior: fleet.Some(notebookBusy),
-		SaturatedFrom: 0.8,
-		Weights:       fleet.Weights{Isolation: 0.5, Latency: 0.5, Throughput: 0.5, Cost: 2, Complexity: 4, Density: 1},
-		Source:        "myitbasics-eks-sharing"},
-	fleet.KindHPC: {Kind: fleet.KindHPC, Class: "Batch", SaturatedFrom: 0.8,
-		Weights: fleet.Weights{Isolation: 1, Latency: 1, Throughput: 4, Cost: 3, Complexity: 1, Density: 1},
-		Source:  "myitbasics-eks-sharing"},
 }
 
 // ArchetypeOf returns what the engine takes from a kind; the zero Archetype for KindUnknown.

@@ -98,7 +98,7 @@ func score(w *CompiledWorkload, p *CompiledPool, c *Scored) {
 	}
 	c.Raw[fleet.CriterionThroughput] = t.Aggregate
 	c.Raw[fleet.CriterionCost] = 1 / float64(c.Tenants)
-	c.Raw[fleet.CriterionComplexity] = t.complexity
+	c.Raw[fleet.CriterionComplexity] = t.Complexity
 	c.Raw[fleet.CriterionDensity] = float64(c.Tenants)
 	total := 0.0
 	for i := range fleet.CriterionCount {

@@ -1,0 +1,35 @@
+package score
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Every mechanism and kind has its row, of fields that are read, with sources that resolve.
+func TestTables(t *testing.T) {
+	dec := json.NewDecoder(bytes.NewReader(tablesJSON))
+	dec.DisallowUnknownFields()
+	var file struct {
+		Kinds      []Archetype
+		Mechanisms []Trait
+	}
+	if err := dec.Decode(&file); err != nil || len(file.Kinds) != int(fleet.KindCount)-1 || len(file.Mechanisms) != len(sharing.Mechanisms()) {
+		t.Fatal(len(file.Kinds), len(file.Mechanisms), err)
+	}
+	for _, m := range sharing.Mechanisms() {
+		x := TraitOf(m)
+		if _, ok := sharing.SourceByID(x.TradeOffSource); !ok || x.Mechanism != m || x.Aggregate <= 0 || x.TradeOff == "" || (x.Risk == "") != (m == sharing.MechanismExclusive) {
+			t.Errorf("%v: %+v", m, x)
+		}
+	}
+	for k := fleet.Kind(1); k < fleet.KindCount; k++ {
+		a := ArchetypeOf(k)
+		if _, ok := sharing.SourceByID(a.Source); !ok || a.Kind != k || a.Class == "" || a.Weights == (fleet.Weights{}) {
+			t.Errorf("%v: %+v", k, a)
+		}
+	}
+}
