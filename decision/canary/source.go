@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -106,6 +108,8 @@ type tenantSource struct {
 	at     time.Time // of before
 	load   float64   // requests a second, averaged
 
+	size    int64   // of the file of lines, as far as they were counted
+	lines   float64 // in it
 	steps   float64 // counted; at is when they were
 	stepsAt time.Time
 	counted bool
@@ -193,9 +197,7 @@ func (t *tenantSource) page(ctx context.Context, p *Tenant, s *Seen) error {
 func (t *tenantSource) stepRates(ctx context.Context, p *Tenant) (rates []float64, err error) {
 	var n float64
 	if p.Lines != "" {
-		var data []byte
-		data, err = os.ReadFile(p.Lines)
-		n = float64(bytes.Count(data, []byte("\n")))
+		n, err = t.countLines(p.Lines)
 	} else {
 		n, err = t.client.Counter(ctx, p.Counter.URL, p.Counter.Name)
 	}
@@ -221,4 +223,28 @@ func (t *tenantSource) stepRates(ctx context.Context, p *Tenant) (rates []float6
 		rates = append(rates, (n-was)/took)
 	}
 	return rates, nil
+}
+
+// countLines counts the lines of a file, of which what was counted before is not read again. One that is shorter than
+// before is counted anew.
+func (t *tenantSource) countLines(path string) (float64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.Size() < t.size {
+		t.size, t.lines = 0, 0
+	}
+	in := io.NewSectionReader(f, t.size, math.MaxInt64-t.size)
+	for buffer := make([]byte, 32<<10); ; {
+		n, err := in.Read(buffer)
+		t.size, t.lines = t.size+int64(n), t.lines+float64(bytes.Count(buffer[:n], []byte("\n")))
+		if errors.Is(err, io.EOF) {
+			return t.lines, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
 }

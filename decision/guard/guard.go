@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/telemetry"
@@ -181,7 +183,7 @@ func (h *history) around(k int) (before, recent float64) {
 			past = append(past, v)
 		}
 	}
-	return median(past), mean(now)
+	return median(past), stat.Mean(now, nil)
 }
 
 // New returns a guard that has seen nothing yet. It keeps a copy of the tenants.
@@ -398,21 +400,11 @@ func orNaN(v telemetry.Optional[float64]) float64 {
 	return math.NaN()
 }
 
-func mean(list []float64) float64 {
-	sum := 0.0
-	for _, v := range list {
-		sum += v
-	}
-	return sum / float64(len(list))
-}
-
 func median(list []float64) float64 {
 	if len(list) == 0 {
 		return math.NaN()
 	}
-	list = slices.Clone(list)
-	slices.Sort(list)
-	return list[len(list)/2]
+	return slices.Sorted(slices.Values(list))[len(list)/2]
 }
 
 func ms(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) + " ms" }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -301,11 +302,8 @@ var ErrExists = errors.New("manifest: the folder is not empty")
 
 // Write puts the files into dir, all or none: they are written and synced beside it and put in place by one rename.
 // dir must not exist or be an empty folder; else the error matches ErrExists and nothing is touched. Its parents
-// are made. A path that is absolute, leaves dir or stands twice is an error that matches ErrInvalid.
+// are made. A path that is absolute, leaves dir or stands twice is an error.
 func (f *Folder) Write(dir string) error {
-	if err := f.checkPaths(); err != nil {
-		return err
-	}
 	dir, err := resolve(dir)
 	if err == nil {
 		err = f.swap(dir)
@@ -329,11 +327,8 @@ func (f *Folder) swap(dir string) error {
 	if err != nil {
 		return err
 	}
-	err = os.Chmod(stage, 0o755)
-	for _, file := range f.Files {
-		if err == nil {
-			err = writeFile(filepath.Join(stage, filepath.FromSlash(file.Path)), file.Data)
-		}
+	if err = os.Chmod(stage, 0o755); err == nil {
+		err = f.fill(stage)
 	}
 	if err == nil {
 		if err = os.Remove(dir); errors.Is(err, fs.ErrNotExist) {
@@ -361,29 +356,27 @@ func resolve(dir string) (string, error) {
 	return dir, os.MkdirAll(filepath.Dir(dir), 0o755)
 }
 
-func (f *Folder) checkPaths() error {
-	var l problem.List
-	seen := map[string]bool{}
-	for i, f := range f.Files {
-		at := fmt.Sprintf("files[%d].path", i)
-		l.If(!filepath.IsLocal(filepath.FromSlash(f.Path)) || strings.Contains(f.Path, "\\") || f.Path == ".", at,
-			"use a relative path inside the folder", "%q leaves the folder", f.Path)
-		l.If(seen[f.Path], at, "", "%q stands twice", f.Path)
-		seen[f.Path] = true
-	}
-	return invalid(l.Err())
-}
-
-func writeFile(path string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+// fill writes the files into a folder.
+func (f *Folder) fill(dir string) error {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
-	if _, err = f.Write(data); err == nil {
-		err = f.Sync()
+	defer root.Close()
+	for _, file := range f.Files {
+		if err := root.MkdirAll(path.Dir(file.Path), 0o755); err != nil {
+			return err
+		}
+		out, err := root.OpenFile(file.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err != nil {
+			return err
+		}
+		if _, err = out.Write(file.Data); err == nil {
+			err = out.Sync()
+		}
+		if err = errors.Join(err, out.Close()); err != nil {
+			return err
+		}
 	}
-	return errors.Join(err, f.Close())
+	return nil
 }

@@ -61,9 +61,8 @@ func (b *builder) read(f *decision.Fleet, l *problem.List) {
 				g.key = fmt.Sprintf("%s-%d", key, i)
 			}
 			g.model, _ = mig.Lookup(gpu.Name)
-			if groups[where{p.Pool, r.Mechanism}] != nil {
-				l.Addf(g.at, "put all GPUs of one pool and mechanism into one group", "repeats an earlier group")
-			}
+			l.If(groups[where{p.Pool, r.Mechanism}] != nil, g.at, "put all GPUs of one pool and mechanism into one group",
+				"repeats an earlier group")
 			groups[where{p.Pool, r.Mechanism}] = g
 			if isVGPU(r.Mechanism) && pool.VGPUType == "" {
 				b.notes = append(b.notes, fmt.Sprintf("Pool %s shares by %s, and its vgpu_type is not given: its documents are "+

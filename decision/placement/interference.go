@@ -284,14 +284,10 @@ func NewModels(workloads map[string]profile.ProfileRef, gpus ...Calibrated) (*Mo
 	var l problem.List
 	m := &Models{workloads: map[string]uint16{}, names: slices.Sorted(maps.Keys(workloads)),
 		gpus: map[string]*calibrated{}, kept: map[groupKey][]predict.Prediction{}}
-	if len(workloads) > 1<<16-2 {
-		l.Addf("workloads", "", "%d are over the limit of %d", len(workloads), 1<<16-2)
-	}
+	l.If(len(workloads) > 1<<16-2, "workloads", "", "%d are over the limit of %d", len(workloads), 1<<16-2)
 	for i, name := range m.names {
 		m.workloads[name] = uint16(i + 1)
-		if name == "" {
-			l.Addf("workloads", "requests without a workload are never predicted", "a workload has no name")
-		}
+		l.If(name == "", "workloads", "requests without a workload are never predicted", "a workload has no name")
 	}
 	for i, g := range gpus {
 		path := fmt.Sprintf("gpus[%d]", i)

@@ -56,9 +56,8 @@ func NewMix(typical []Typical) (*Mix, error) {
 		t := &typical[i]
 		path := fmt.Sprintf("Typical[%d]", i)
 		t.Request.check(problem.Join(path, "Request"), &l)
-		if !(t.Weight > 0) || math.IsInf(t.Weight, 0) {
-			l.Addf(problem.Join(path, "Weight"), "leave it out or use a positive number", "%v is no weight", t.Weight)
-		}
+		l.If(!(t.Weight > 0) || math.IsInf(t.Weight, 0), problem.Join(path, "Weight"),
+			"leave it out or use a positive number", "%v is no weight", t.Weight)
 		total += t.Weight
 		for _, name := range t.Request.Models {
 			if _, ok := m.models[name]; !ok && len(m.models) < 64 {
@@ -68,9 +67,7 @@ func NewMix(typical []Typical) (*Mix, error) {
 			}
 		}
 	}
-	if len(typical) == 0 {
-		l.Addf("Typical", "give the requests of a typical day", "the mix is empty")
-	}
+	l.If(len(typical) == 0, "Typical", "give the requests of a typical day", "the mix is empty")
 	if err := l.Err(); err != nil {
 		return nil, invalid(err)
 	}

@@ -81,12 +81,7 @@ func (r *Request) check(path string, l *problem.List) {
 	add := func(field, remedy, format string, args ...any) {
 		l.Addf(problem.Join(path, field), remedy, format, args...)
 	}
-	if r.CPUMilli < 0 || r.CPUMilli > MaxCPUMilli {
-		add("CPUMilli", "thousandths of a core", "%d is out of range", r.CPUMilli)
-	}
-	if r.Memory < 0 || r.Memory > MaxMemory {
-		add("Memory", "", "%d bytes are out of range", int64(r.Memory))
-	}
+	checkHost(path, r.CPUMilli, r.Memory, l)
 	if r.GPUMemory < 0 || r.GPUMemory > MaxMemory {
 		add("GPUMemory", "", "%d bytes are out of range", int64(r.GPUMemory))
 	}
@@ -119,6 +114,13 @@ func (r *Request) check(path string, l *problem.List) {
 		add("MaxSlowdown", "1 is as fast as alone; 0 sets no objective", "%v is no slowdown", r.MaxSlowdown)
 	}
 	l.AddErr(problem.Join(path, "SLO"), r.SLO.Validate())
+}
+
+// checkHost checks what a request asks of a node's host, or what there is.
+func checkHost(path string, cpuMilli int64, memory sharing.Bytes, l *problem.List) {
+	l.If(cpuMilli < 0 || cpuMilli > MaxCPUMilli, problem.Join(path, "CPUMilli"), "thousandths of a core",
+		"%d is out of range", cpuMilli)
+	l.If(memory < 0 || memory > MaxMemory, problem.Join(path, "Memory"), "", "%d bytes are out of range", int64(memory))
 }
 
 // whole reports whether the request wants its GPUs for itself.
@@ -278,12 +280,7 @@ func (n *Node) check(path string, l *problem.List) {
 	if n.Name == "" {
 		add("Name", "", "a node has no name")
 	}
-	if n.CPUMilli < 0 || n.CPUMilli > MaxCPUMilli {
-		add("CPUMilli", "thousandths of a core", "%d is out of range", n.CPUMilli)
-	}
-	if n.Memory < 0 || n.Memory > MaxMemory {
-		add("Memory", "", "%d bytes are out of range", int64(n.Memory))
-	}
+	checkHost(path, n.CPUMilli, n.Memory, l)
 	if len(n.GPUs) > MaxGPUs {
 		add("GPUs", fmt.Sprintf("a node has at most %d", MaxGPUs), "%d GPUs", len(n.GPUs))
 	}
