@@ -104,11 +104,11 @@ func (b *builder) build(f *decision.Fleet) (*Folder, error) {
 	if err := l.Err(); err != nil {
 		return nil, invalid(err)
 	}
-	if err := b.extend(f); err != nil {
+	if err := b.extend(); err != nil {
 		return nil, err
 	}
-	if err := b.run(); err != nil {
-		return nil, err
+	if b.run(); b.err != nil {
+		return nil, b.err
 	}
 	slices.SortStableFunc(b.Files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
 	seen := map[sharing.Warning]bool{}
@@ -130,6 +130,13 @@ type builder struct {
 	notes      []string  // for plan.md
 	plan       *migrate.Plan
 	taken      map[string]bool // configurations that nodes choose today, which keep their names
+	err        error           // the first that writing a document met
+}
+
+func (b *builder) fail(err error) {
+	if b.err == nil {
+		b.err = err
+	}
 }
 
 func (b *builder) add(path, note string, data []byte) {
@@ -137,10 +144,10 @@ func (b *builder) add(path, note string, data []byte) {
 }
 
 // encode adds a file of documents under a header of comments.
-func (b *builder) encode(path, note string, header []string, docs ...*yaml.Node) error {
+func (b *builder) encode(path, note string, header []string, docs ...*yaml.Node) {
 	data, err := yamlnode.Encode(header, docs...)
 	b.add(path, note, data)
-	return err
+	b.fail(err)
 }
 
 func (b *builder) warn(code sharing.WarningCode, path string, source sharing.SourceID, remedy, format string,
@@ -179,29 +186,27 @@ func (b *builder) primary(g *group) sharing.Delivery {
 	return sharing.DeliveryBare
 }
 
-func (b *builder) run() error {
+func (b *builder) run() {
 	if b.plan != nil {
-		return b.runPlan()
+		b.runPlan()
+		return
 	}
 	if len(b.groups) == 0 {
-		return b.page("rollout", "why there is nothing to apply", b.rollout())
+		b.page("rollout", "why there is nothing to apply", b.rollout())
+		return
 	}
 	for _, g := range b.groups {
-		if err := b.group(g); err != nil {
-			return err
-		}
+		b.group(g)
 	}
 	for _, m := range b.members {
 		b.limitWarnings(m)
 	}
-	if err := b.cluster(); err != nil {
-		return err
-	}
-	return b.page("rollout", "the rollout, step by step: read it first", b.rollout())
+	b.cluster()
+	b.page("rollout", "the rollout, step by step: read it first", b.rollout())
 }
 
 // group writes the labels of a group's nodes and the workloads that run there.
-func (b *builder) group(g *group) error {
+func (b *builder) group(g *group) {
 	ds := b.delivers(g)
 	if len(ds) == 0 {
 		b.undelivered(g)
@@ -210,21 +215,14 @@ func (b *builder) group(g *group) error {
 		b.warn(WarnPartialNode, g.key, "k8s-device-plugin", "count whole nodes", "%d GPUs are %d whole nodes of %d and a "+
 			"part; a node shares by one mechanism, so the other GPUs of that node serve it too or idle", g.GPUs, g.GPUs/n, n)
 	}
-	if err := b.nodeFiles(g); err != nil {
-		return err
-	}
+	b.nodeFiles(g)
 	for i, d := range ds {
-		var err error
 		if d == sharing.DeliveryDRA {
-			err = b.draFiles(g)
+			b.draFiles(g)
 		} else {
-			err = b.pods(g, d, i == 0)
-		}
-		if err != nil {
-			return err
+			b.pods(g, d, i == 0)
 		}
 	}
-	return nil
 }
 
 func (b *builder) undelivered(g *group) {
@@ -256,23 +254,20 @@ func (b *builder) byPlugin() bool {
 }
 
 // cluster writes what the cluster as a whole needs.
-func (b *builder) cluster() error {
+func (b *builder) cluster() {
 	plugin, hasMIG, hasHAMi := b.byPlugin(), b.any(usesMIG), b.any(usesHAMi)
 	for _, f := range []struct {
 		needed bool
-		write  func() error
+		write  func()
 	}{{plugin, b.pluginFiles}, {hasMIG, b.partedFiles},
 		{b.uses(sharing.DeliveryGPUOperator) && (hasMIG || plugin), b.operatorValues},
 		{hasHAMi && b.uses(sharing.DeliveryHAMi), b.hamiValues},
 		{hasHAMi && b.uses(sharing.DeliveryVolcano), b.volcanoScheduler},
 	} {
 		if f.needed {
-			if err := f.write(); err != nil {
-				return err
-			}
+			f.write()
 		}
 	}
-	return nil
 }
 
 // Codes of the warnings that Build gives besides those about configuration

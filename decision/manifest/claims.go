@@ -14,11 +14,12 @@ import (
 )
 
 // draFiles writes the group's claims and the pods that use them.
-func (b *builder) draFiles(g *group) error {
+func (b *builder) draFiles(g *group) {
 	consumes := g.Mechanism == sharing.MechanismTimeSlicing &&
 		!slices.ContainsFunc(g.members, func(m *member) bool { return m.memory == 0 })
 	if shared(g.Mechanism) && !consumes {
-		return b.sharedClaims(g)
+		b.sharedClaims(g)
+		return
 	}
 	for _, m := range g.members {
 		c := claim{name: m.name, namespace: m.space, template: true, gpu: g.gpu.Name, profile: m.Profile, count: m.gpus()}
@@ -27,16 +28,9 @@ func (b *builder) draFiles(g *group) error {
 			c.memory, note = m.memory, "a claim for its part of a GPU's memory for each pod"
 			p.header = append(p.header, consumableGates...)
 		}
-		doc, err := c.node()
-		if err != nil {
-			return err
-		}
 		p.claim = &c
-		if err := b.encode("dra/pods/"+m.file()+".yaml", note, p.header, doc, p.node(m)); err != nil {
-			return err
-		}
+		b.encode("dra/pods/"+m.file()+".yaml", note, p.header, b.node(&c), p.node(m))
 	}
-	return nil
 }
 
 // consumableGates say what claims that consume a part of a GPU need: dra-driver-nvidia-gpu, pkg/featuregates and
@@ -92,11 +86,11 @@ const maxClaims = 1000
 
 // sharedClaims writes one ResourceClaim for each device, which its tenants'
 // pods all name. A claim belongs to one namespace.
-func (b *builder) sharedClaims(g *group) error {
+func (b *builder) sharedClaims(g *group) {
 	if g.GPUs > maxClaims {
 		b.warn(WarnClaimsLeftOut, g.key, "nvidia-dra-driver", "deliver by the device plugin, or divide the pool",
 			"no claims are written: sharing %d GPUs by DRA takes a named claim for each", g.GPUs)
-		return nil
+		return
 	}
 	devices := g.devices()
 	seated, devicesOf := map[*member]int{}, map[*member]int{}
@@ -125,11 +119,7 @@ func (b *builder) sharedClaims(g *group) error {
 			if n > 0 {
 				c.name += fmt.Sprintf("-%d", n)
 			}
-			doc, err := c.node()
-			if err != nil {
-				return err
-			}
-			claims = append(claims, doc)
+			claims = append(claims, b.node(&c))
 			for _, s := range byNamespace[ns] {
 				p := b.newPod(s.member)
 				p.claim, p.replicas = &c, s.pods
@@ -146,10 +136,8 @@ func (b *builder) sharedClaims(g *group) error {
 			"a claim belongs to one namespace: tenants of several namespaces on one device take %d more device(s)", split)
 	}
 	if len(claims) > 0 {
-		if err := b.encode("dra/claims/"+g.key+".yaml", fmt.Sprintf("%d claim(s), one for each shared device", len(claims)),
-			g.draGate(), claims...); err != nil {
-			return err
-		}
+		b.encode("dra/claims/"+g.key+".yaml", fmt.Sprintf("%d claim(s), one for each shared device", len(claims)),
+			g.draGate(), claims...)
 	}
 	for _, m := range g.members {
 		if n := m.Replicas - seated[m]; n > 0 {
@@ -163,12 +151,8 @@ func (b *builder) sharedClaims(g *group) error {
 		if devicesOf[m] > 1 {
 			header = append(header, "One Deployment for each device: pods that name the same claim share it.")
 		}
-		if err := b.encode("dra/pods/"+m.file()+".yaml", "pods that share the claims of "+g.key, header,
-			pods[m]...); err != nil {
-			return err
-		}
+		b.encode("dra/pods/"+m.file()+".yaml", "pods that share the claims of "+g.key, header, pods[m]...)
 	}
-	return nil
 }
 
 // draConfig is the parameters of a shared device. The daemon's defaults hold for every client, so they are the most
@@ -225,7 +209,8 @@ type claim struct {
 	config *driverconf.DRA // the driver's opaque parameters; nil leaves them out
 }
 
-func (c *claim) node() (*yaml.Node, error) {
+// node is the document of a claim.
+func (b *builder) node(c *claim) *yaml.Node {
 	name := c.request()
 	var selectors []*yaml.Node
 	cel := func(expr string) {
@@ -243,13 +228,14 @@ func (c *claim) node() (*yaml.Node, error) {
 	}
 	var config []*yaml.Node
 	if c.config != nil {
-		b, err := c.config.Marshal()
-		if err != nil {
-			return nil, invalid(err)
-		}
+		data, err := c.config.Marshal()
 		var parameters yaml.Node
-		if err := yaml.Unmarshal(b, &parameters); err != nil {
-			return nil, invalid(err)
+		if err == nil {
+			err = yaml.Unmarshal(data, &parameters)
+		}
+		if err != nil {
+			b.fail(invalid(err))
+			return yamlnode.Map()
 		}
 		config = append(config, yamlnode.Map("requests", []string{name},
 			"opaque", yamlnode.Map("driver", "gpu.nvidia.com", "parameters", parameters.Content[0])))
@@ -264,7 +250,7 @@ func (c *claim) node() (*yaml.Node, error) {
 		kind, spec = "ResourceClaimTemplate", yamlnode.Map("spec", spec)
 	}
 	return yamlnode.Map("apiVersion", "resource.k8s.io/v1", "kind", kind,
-		"metadata", labelled(c.name, c.namespace, nil), "spec", spec), nil
+		"metadata", labelled(c.name, c.namespace, nil), "spec", spec)
 }
 
 func labelled(name, namespace string, labels map[string]string) *yaml.Node {

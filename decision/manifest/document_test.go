@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -17,23 +18,25 @@ func TestClaim(t *testing.T) {
 		config: &driverconf.DRA{MIGDevice: true, Strategy: driverconf.MPS, MPS: &driverconf.Limits{ActiveThreadPercentage: driverconf.Some(50)}}}
 	for file, template := range map[string]bool{"testdata/claim.yaml": false, "testdata/claim-template.yaml": true} {
 		c.template = template
-		doc, err := c.node()
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := yamlnode.Encode(nil, doc)
+		got, err := yamlnode.Encode(nil, new(builder).node(c))
 		if err != nil {
 			t.Fatal(err)
 		}
 		golden.Check(t, file, got)
 	}
 	c.gpu, c.config = "x') || true (24GiB)", nil
-	doc, err := c.node()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := yamlnode.Encode(nil, doc); err != nil || !strings.Contains(string(got), `endsWith('x\') || true')`) {
+	if got, err := yamlnode.Encode(nil, new(builder).node(c)); err != nil || !strings.Contains(string(got), `endsWith('x\') || true')`) {
 		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// Parameters that the driver would refuse end the build, and so does the first of several errors.
+func TestClaimRefused(t *testing.T) {
+	var b builder
+	b.node(&claim{config: &driverconf.DRA{Strategy: driverconf.MPS, MPS: &driverconf.Limits{PinnedMemory: 5}}})
+	b.resource("no profile")
+	if b.err == nil || !errors.Is(b.err, ErrInvalid) || !strings.Contains(b.err.Error(), "below 1Mi") {
+		t.Error(b.err)
 	}
 }
 

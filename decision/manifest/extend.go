@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/sharing/driverconf"
 )
@@ -14,7 +13,6 @@ type Group struct {
 	decision.GroupResult
 	Pool       *decision.Pool
 	Key        string           // names the group's documents; its nodes' label GroupLabel
-	Path       string           // of the group in the result, for problems
 	Delivery   sharing.Delivery // the first that delivers it; DeliveryBare where none does
 	Offers     map[string]int   // of its nodes under Delivery, by resource name; nil where it hands out none
 	Namespaces []string         // those of its workloads, in order; "" stands for none
@@ -25,24 +23,19 @@ type Group struct {
 type Extension interface {
 	// Documents returns files and warnings about a decision's groups. Its error
 	// should name every problem; it ends Build and matches ErrInvalid.
-	Documents(f *decision.Fleet, groups []Group) ([]File, []sharing.Warning, error)
+	Documents(groups []Group) ([]File, []sharing.Warning, error)
 	// Labels returns the labels of the Deployments that a group's Delivery writes.
 	Labels(g *Group) map[string]string
 }
 
 // extend asks the extensions for their documents.
-func (b *builder) extend(f *decision.Fleet) error {
+func (b *builder) extend() error {
 	if len(b.opts.Extensions) == 0 {
 		return nil
 	}
 	var views []Group
 	for _, g := range b.groups {
-		offers, err := b.offers(g)
-		if err != nil {
-			return invalid(err)
-		}
-		g.view = &Group{GroupResult: g.GroupResult, Pool: g.pool, Key: g.key, Path: g.at,
-			Delivery: b.primary(g), Offers: offers}
+		g.view = &Group{GroupResult: g.GroupResult, Pool: g.pool, Key: g.key, Delivery: b.primary(g), Offers: b.offers(g)}
 		for _, m := range g.members {
 			g.view.Namespaces = append(g.view.Namespaces, m.space)
 		}
@@ -51,7 +44,7 @@ func (b *builder) extend(f *decision.Fleet) error {
 		views = append(views, *g.view)
 	}
 	for _, e := range b.opts.Extensions {
-		files, warnings, err := e.Documents(f, views)
+		files, warnings, err := e.Documents(views)
 		if err != nil {
 			return invalid(err)
 		}
@@ -79,32 +72,28 @@ func (b *builder) extraLabels(g *group, d sharing.Delivery) map[string]string {
 
 // offers counts the resources of a group's nodes under its primary delivery, by
 // name; nil where that hands out annotations (KAI) or claims (DRA).
-func (b *builder) offers(g *group) (map[string]int, error) {
+func (b *builder) offers(g *group) map[string]int {
 	d := b.primary(g)
 	mib := g.GPUs * int(g.memory()/sharing.MiB)
 	switch {
 	case d == sharing.DeliveryHAMi:
 		return map[string]int{"nvidia.com/gpu": g.GPUs * g.clients(), "nvidia.com/gpumem": mib,
-			"nvidia.com/gpucores": 100 * g.GPUs}, nil
+			"nvidia.com/gpucores": 100 * g.GPUs}
 	case d == sharing.DeliveryVolcano:
 		return map[string]int{"volcano.sh/vgpu-number": g.GPUs * g.clients(), "volcano.sh/vgpu-memory": mib,
-			"volcano.sh/vgpu-cores": 100 * g.GPUs}, nil
+			"volcano.sh/vgpu-cores": 100 * g.GPUs}
 	case d != sharing.DeliveryGPUOperator && d != sharing.DeliveryDevicePlugin:
-		return nil, nil
+		return nil
 	case usesMIG(g.Mechanism):
 		out := map[string]int{}
 		for _, l := range g.Layouts {
 			for _, in := range l.Instances {
-				name, err := mig.ResourceName(in.Profile)
-				if err != nil {
-					return nil, err
-				}
-				out[name] += l.GPUs
+				out[b.resource(in.Profile)] += l.GPUs
 			}
 		}
-		return out, nil
+		return out
 	case shared(g.Mechanism):
-		return map[string]int{driverconf.GPU: g.GPUs * g.clients()}, nil
+		return map[string]int{driverconf.GPU: g.GPUs * g.clients()}
 	}
-	return map[string]int{driverconf.GPU: g.GPUs}, nil
+	return map[string]int{driverconf.GPU: g.GPUs}
 }

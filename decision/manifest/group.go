@@ -271,7 +271,7 @@ func nodeEntries(gpus []map[string]int, size int) []mig.PartedEntry {
 const allDisabled = "all-disabled"
 
 // partedFiles writes mig-parted's configuration, alone and for the MIG manager.
-func (b *builder) partedFiles() error {
+func (b *builder) partedFiles() {
 	c := &mig.PartedConfig{Configs: map[string][]mig.PartedEntry{}}
 	if b.plan == nil {
 		c.Configs[allDisabled] = []mig.PartedEntry{{Devices: mig.DeviceSelector{All: true}}}
@@ -290,13 +290,11 @@ func (b *builder) partedFiles() error {
 		}
 	}
 	data, err := c.Marshal()
-	if err != nil {
-		return invalid(err)
-	}
+	b.fail(invalid(err))
 	b.add("mig-parted/config.yaml", "mig-parted configuration, version v1", data)
 	if b.plan != nil {
-		return nil // its entries join those that are there
+		return // its entries join those that are there
 	}
-	return b.encode("mig-parted/configmap.yaml", "the same, for the GPU Operator's MIG manager", nil,
+	b.encode("mig-parted/configmap.yaml", "the same, for the GPU Operator's MIG manager", nil,
 		yamlnode.ConfigMap(migConfigMap, b.opts.OperatorNamespace, map[string]string{"config.yaml": string(data)}))
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/yamlnode"
-	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/sharing/driverconf"
 )
@@ -38,47 +37,37 @@ func Migration(p *migrate.Plan, opts Options) (*Folder, error) {
 }
 
 // runPlan writes the documents of a plan.
-func (b *builder) runPlan() error {
+func (b *builder) runPlan() {
 	for _, g := range b.groups {
 		g.planned = true
-		if err := b.nodeFiles(g); err != nil {
-			return err
-		}
+		b.nodeFiles(g)
 	}
 	if b.byPlugin() {
-		if err := b.pluginFiles(); err != nil {
-			return err
-		}
+		b.pluginFiles()
 	}
 	if b.any(usesMIG) {
-		if err := b.partedFiles(); err != nil {
-			return err
-		}
+		b.partedFiles()
 	}
 	if _, _, there := b.pluginConfigs(); b.byPlugin() && !there {
-		if err := b.planValues(); err != nil {
-			return err
-		}
+		b.planValues()
 	}
 	for i := range b.plan.Steps {
 		if s := &b.plan.Steps[i]; s.Action == migrate.ActionMove {
-			if err := b.patch(s); err != nil {
-				return err
-			}
+			b.patch(s)
 		}
 	}
-	return b.page("plan", "the steps: read it first", b.planPage())
+	b.page("plan", "the steps: read it first", b.planPage())
 }
 
 // planValues points the Operator to the new configurations. It sets no default: a node without a label keeps what it
 // has.
-func (b *builder) planValues() error {
+func (b *builder) planValues() {
 	var strategy any
 	cut := func(n decision.Node) bool { return n.InMIG > 0 }
 	if b.any(usesMIG) && !slices.ContainsFunc(b.plan.Fleet.Today.Nodes, cut) {
 		strategy = yamlnode.Map("strategy", "mixed")
 	}
-	return b.encode("gpu-operator/values.yaml", "Helm values", []string{"Values for the GPU Operator's Helm chart."},
+	b.encode("gpu-operator/values.yaml", "Helm values", []string{"Values for the GPU Operator's Helm chart."},
 		yamlnode.Map("mig", strategy, "devicePlugin", yamlnode.Map("config", yamlnode.Map("name", pluginConfigMap))))
 }
 
@@ -88,7 +77,7 @@ func patchFile(workload string) string {
 
 // patch writes the patch of a workload's object: the nodes that its pods may be on, and where it changes the device
 // that they ask for. A Deployment starts each pod before it stops another.
-func (b *builder) patch(s *migrate.Step) error {
+func (b *builder) patch(s *migrate.Step) {
 	w := b.workload(s)
 	namespace, name := spaced(w.Name)
 	header := []string{s.Title() + ".", fmt.Sprintf("kubectl patch %s %s -n %s --patch-file %s",
@@ -101,9 +90,7 @@ func (b *builder) patch(s *migrate.Step) error {
 		w.Today == nil) {
 		m := b.members[k]
 		p := b.newPod(m)
-		if err := b.pluginPod(p, m); err != nil {
-			return invalid(err)
-		}
+		b.pluginPod(p, m)
 		if len(p.args) > 0 {
 			header = append(header, "Its arguments need "+strings.Join(p.args, " ")+
 				": add args with them and those that it has, as a patch replaces the list.")
@@ -118,10 +105,7 @@ func (b *builder) patch(s *migrate.Step) error {
 		if w.Today != nil { // what it asks for today goes
 			had := driverconf.GPU
 			if w.Today.Mechanism == sharing.MechanismMIG {
-				var err error
-				if had, err = mig.ResourceName(w.Today.Profile); err != nil {
-					return invalid(err)
-				}
+				had = b.resource(w.Today.Profile)
 			}
 			if p.limits[had] == "" {
 				amounts.Content = append(amounts.Content, yamlnode.Text(had), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null",
@@ -135,7 +119,7 @@ func (b *builder) patch(s *migrate.Step) error {
 			"resources", yamlnode.Map("limits", amounts, "requests", amounts)))
 	}
 	update := yamlnode.Map("spec", yamlnode.Map("affinity", b.affinity(w, s), "containers", containers))
-	return b.encode(patchFile(w.Name), w.Name, header, yamlnode.Map("apiVersion", "apps/v1", "kind", kindOf(s),
+	b.encode(patchFile(w.Name), w.Name, header, yamlnode.Map("apiVersion", "apps/v1", "kind", kindOf(s),
 		"metadata", labelled(name, namespace, nil), "spec", yamlnode.Map("strategy", strategy, "template", update)))
 }
 

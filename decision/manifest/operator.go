@@ -16,7 +16,7 @@ const (
 )
 
 // pluginFiles writes the device-plugin configurations, one for each key, and the ConfigMap with all of them.
-func (b *builder) pluginFiles() error {
+func (b *builder) pluginFiles() {
 	configs := map[string]*driverconf.Plugin{}
 	if b.plan == nil {
 		configs[exclusiveKey] = &driverconf.Plugin{Flags: driverconf.Flags{MIGStrategy: "none"}}
@@ -39,14 +39,12 @@ func (b *builder) pluginFiles() error {
 	docs := map[string]string{}
 	for _, key := range sortedKeys(configs) {
 		doc, err := configs[key].Marshal()
-		if err != nil {
-			return invalid(err)
-		}
+		b.fail(invalid(err))
 		docs[key] = string(doc)
 		b.add("device-plugin/"+key+".yaml", "device-plugin configuration, version v1", doc)
 	}
 	namespace, name, _ := b.pluginConfigs()
-	return b.encode("device-plugin/configmap.yaml",
+	b.encode("device-plugin/configmap.yaml",
 		"the same configurations, for the GPU Operator or the plugin's chart", nil, yamlnode.ConfigMap(name, namespace, docs))
 }
 
@@ -65,7 +63,7 @@ func (b *builder) pluginConfigs() (namespace, name string, there bool) {
 }
 
 // operatorValues writes the GPU Operator's settings: only those that the groups depend on.
-func (b *builder) operatorValues() error {
+func (b *builder) operatorValues() {
 	hasMIG, byPlugin := b.any(usesMIG), b.byPlugin()
 	hasMPS := byPlugin && b.any(func(m sharing.Mechanism) bool {
 		return m == sharing.MechanismMPS || m == sharing.MechanismMIGLikeEmulation
@@ -94,7 +92,7 @@ func (b *builder) operatorValues() error {
 		plugin = yamlnode.Map("config", yamlnode.Map("name", pluginConfigMap, "default", exclusiveKey),
 			"mps", yamlnode.Map("root", yamlnode.Some(root)))
 	}
-	return b.encode("gpu-operator/values.yaml", "Helm values", []string{"Values for the GPU Operator's Helm chart."},
+	b.encode("gpu-operator/values.yaml", "Helm values", []string{"Values for the GPU Operator's Helm chart."},
 		yamlnode.Map("mig", yamlnode.Map("strategy", yamlnode.Some(strategy)), "migManager", migManager,
 			"devicePlugin", plugin))
 }
@@ -111,16 +109,16 @@ func (b *builder) hamiSplit() int {
 }
 
 // hamiValues writes the settings of HAMi's chart that the requests rely on.
-func (b *builder) hamiValues() error {
-	return b.encode("hami/values.yaml", "Helm values", []string{"Values for HAMi's Helm chart.",
+func (b *builder) hamiValues() {
+	b.encode("hami/values.yaml", "Helm values", []string{"Values for HAMi's Helm chart.",
 		"A memory scaling above 1 hands out more memory than there is."},
 		yamlnode.Map("devicePlugin", yamlnode.Map("deviceSplitCount", b.hamiSplit(), "deviceMemoryScaling", 1,
 			"deviceCoreScaling", 1)))
 }
 
 // volcanoScheduler writes the part of Volcano's scheduler configuration that vGPU needs.
-func (b *builder) volcanoScheduler() error {
-	return b.encode("volcano/scheduler.yaml", "for the volcano-scheduler-configmap",
+func (b *builder) volcanoScheduler() {
+	b.encode("volcano/scheduler.yaml", "for the volcano-scheduler-configmap",
 		[]string{"Merge into volcano-scheduler.conf: the deviceshare plugin of one tier."},
 		yamlnode.Map("tiers", yamlnode.List(yamlnode.Map("plugins", yamlnode.List(
 			yamlnode.Map("name", "predicates"),

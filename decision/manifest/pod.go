@@ -104,49 +104,46 @@ func (b *builder) limitWarnings(m *member) {
 }
 
 // pods writes the workloads of a group for one delivery.
-func (b *builder) pods(g *group, d sharing.Delivery, first bool) error {
+func (b *builder) pods(g *group, d sharing.Delivery, first bool) {
 	for _, m := range g.members {
 		p := b.newPod(m)
 		p.labels = b.extraLabels(g, d)
-		var err error
 		switch d {
 		case sharing.DeliveryHAMi, sharing.DeliveryVolcano:
 			m.share(p, d)
 			b.graphsWarning(m)
 		case sharing.DeliveryKAI:
-			err = b.kaiPod(p, m)
+			b.fail(invalid(b.kaiPod(p, m)))
 		case sharing.DeliveryVGPUManager:
 			p.limits = map[string]string{driverconf.GPU: strconv.Itoa(m.gpus())}
 			p.header = append(p.header, "For the cluster whose nodes are virtual machines with a virtual GPU.")
 		default:
-			err = b.pluginPod(p, m)
-		}
-		if err != nil {
-			return invalid(err)
+			b.pluginPod(p, m)
 		}
 		folder := "pods/"
 		if !first {
 			folder = d.String() + "/pods/"
 		}
-		if err := b.encode(folder+m.file()+".yaml", fmt.Sprintf("%s, by %v", m.name, d), p.header, p.node(m)); err != nil {
-			return err
-		}
+		b.encode(folder+m.file()+".yaml", fmt.Sprintf("%s, by %v", m.name, d), p.header, p.node(m))
 	}
-	return nil
+}
+
+// resource names the extended resource of a MIG profile.
+func (b *builder) resource(profile string) string {
+	name, err := mig.ResourceName(profile)
+	b.fail(invalid(err))
+	return name
 }
 
 // pluginPod is the workload as the device plugin serves it.
-func (b *builder) pluginPod(p *pod, m *member) error {
+func (b *builder) pluginPod(p *pod, m *member) {
 	resource := driverconf.GPU
 	if m.Mechanism == sharing.MechanismMIG {
-		var err error
-		if resource, err = mig.ResourceName(m.Profile); err != nil {
-			return err
-		}
+		resource = b.resource(m.Profile)
 	}
 	p.limits = map[string]string{resource: strconv.Itoa(m.gpus())}
 	if !usesMPS(m.Mechanism) {
-		return nil
+		return
 	}
 	share := driverconf.Share{Replicas: m.group.clients(), Total: m.group.memory()}
 	limit, percent := share.PinnedMemoryLimit(), float64(share.ActiveThreadPercentage())
@@ -159,7 +156,6 @@ func (b *builder) pluginPod(p *pod, m *member) error {
 		b.warn(WarnEqualShares, m.name, source, remedy,
 			"the plugin gives each process %v%% of the threads; the environment cannot widen that to %v%%", percent, m.percent)
 	}
-	return nil
 }
 
 // nodeLabels are the labels of the group's nodes.
@@ -197,7 +193,7 @@ func (b *builder) leavesMIG(g *group) bool {
 const noPlugin = "nvidia.com/gpu.deploy.device-plugin"
 
 // nodeFiles writes the patches that label the group's nodes.
-func (b *builder) nodeFiles(g *group) error {
+func (b *builder) nodeFiles(g *group) {
 	for _, k := range g.nodeKinds() {
 		count := "the nodes"
 		if k.Nodes > 0 {
@@ -206,11 +202,8 @@ func (b *builder) nodeFiles(g *group) error {
 		header := []string{fmt.Sprintf("kubectl patch node NODE --patch-file nodes/%s.yaml, for %s of %s.", k.Name, count,
 			g.key)}
 		labels := yamlnode.Map("metadata", yamlnode.Map("labels", b.nodeLabels(g, k)))
-		if err := b.encode("nodes/"+k.Name+".yaml", "labels for "+count+" of "+g.key, header, labels); err != nil {
-			return err
-		}
+		b.encode("nodes/"+k.Name+".yaml", "labels for "+count+" of "+g.key, header, labels)
 	}
-	return nil
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -40,11 +40,10 @@ func inline(s string) string { return strings.Join(strings.Fields(s), " ") }
 func cell(s string) string { return strings.ReplaceAll(inline(s), "|", "\\|") }
 
 // page adds plan.md, written of v by one of the pages.
-func (b *builder) page(name, note string, v any) error {
+func (b *builder) page(name, note string, v any) {
 	var out bytes.Buffer
-	err := pages.ExecuteTemplate(&out, name, v)
+	b.fail(pages.ExecuteTemplate(&out, name, v))
 	b.add("plan.md", note, out.Bytes())
-	return err
 }
 
 // rolloutPage is the page of a roll-out: a step for the cluster, one for each group, and one for the workloads.

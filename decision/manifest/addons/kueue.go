@@ -8,7 +8,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/yamlnode"
@@ -42,7 +41,7 @@ func (k Kueue) Labels(g *manifest.Group) map[string]string {
 
 // Documents writes one resource group with all flavours, because a resource may stand in one group only and every
 // flavour of a group must list the same resources in the same order.
-func (k Kueue) Documents(_ *decision.Fleet, groups []manifest.Group) ([]manifest.File, []sharing.Warning, error) {
+func (k Kueue) Documents(groups []manifest.Group) ([]manifest.File, []sharing.Warning, error) {
 	if !queueName.MatchString(k.Queue) {
 		return nil, nil, &problem.Problem{Path: "kueue.queue", Message: fmt.Sprintf("%q is not a Kubernetes name", k.Queue),
 			Remedy: "use up to 63 lower-case letters, digits and dashes, with a letter or digit at both ends"}
