@@ -3,11 +3,11 @@ package capacity
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/internal/optional"
@@ -15,90 +15,67 @@ import (
 
 // arrange foresees a candidate and describes it. Where its verdict is unknown, the
 // cheapest that is known to be kept follows: with more of the same GPUs, or on others.
-func (s *search) arrange(ctx context.Context, c *candidate) ([]Arrangement, error) {
-	f, err := s.foresee(ctx, c)
-	if err != nil {
-		return nil, err
+func (s *search) arrange(ctx context.Context, c *candidate) (out []Arrangement) {
+	a := s.described(ctx, c, s.foresee(ctx, c))
+	if s.err != nil {
+		return nil
 	}
-	a, err := s.described(ctx, c, f)
-	if err != nil {
-		return nil, err
-	}
-	out := []Arrangement{a}
+	out = []Arrangement{a}
 	if a.Verdict != VerdictUnknown || !c.kept {
-		return out, nil // nothing that was tried is likelier
+		return out // nothing that was tried is likelier
 	}
-	safe, err := s.secure(ctx, &a.found, nil)
-	if err != nil {
-		return out, err
-	}
+	safe := s.secure(ctx, &a.found, nil)
 	parts, _ := s.plan.parts(c.kind)
 	for _, at := range s.divisions(parts) {
-		others, err := s.others(ctx, c, parts, at, safe)
-		if err != nil {
-			return out, err
-		}
-		for _, other := range others {
+		for _, other := range s.others(ctx, c, parts, at, safe) {
 			if price, err := other.perHour(); err != nil || safe != nil && price.Micros() >= safe.CostPerHour.Micros() {
 				continue
 			}
-			next, err := s.secure(ctx, other, safe)
-			if err != nil {
-				return out, err
-			}
-			if next != nil {
+			if next := s.secure(ctx, other, safe); next != nil {
 				safe = next
 			}
 		}
 	}
-	if safe != nil {
+	if safe != nil && s.err == nil {
 		if less := safe.GPUs - a.GPUs; a.GPU == safe.GPU && less > 0 {
 			safe.Reason = fmt.Sprintf("%s may do, with %d the objectives are kept whatever the uncertain costs are; %s",
 				gpus(a.GPUs), safe.GPUs, safe.Reason)
 		}
 		out = append(out, *safe)
 	}
-	return out, nil
+	return out
 }
 
 // others are the candidates of a kind on some GPUs besides c that keep the objectives as far as values go, the cheapest
 // and then the furthest from its limits first: of every layout, where the kind has several.
-func (s *search) others(ctx context.Context, c *candidate, parts []part, at []*gpu, below *Arrangement) ([]*candidate,
-	error) {
+func (s *search) others(ctx context.Context, c *candidate, parts []part, at []*gpu,
+	below *Arrangement) (out []*candidate) {
 	var beat *candidate
 	if below != nil {
 		beat = &below.found
 	}
 	if len(parts) > 1 {
 		if c.on(at) {
-			return nil, nil
+			return nil
 		}
-		other, err := s.on(ctx, c.kind, parts, at, beat)
-		var unfit *unfitError
-		if errors.As(err, &unfit) || err == nil && (other == nil || !other.kept) {
-			return nil, nil
+		other, _ := s.on(ctx, c.kind, parts, at, beat)
+		if other == nil || !other.kept {
+			return nil
 		}
-		return []*candidate{other}, err
+		return []*candidate{other}
 	}
-	layouts, err := s.layouts(c.kind, parts[0], at[0])
-	if err != nil {
-		return nil, nil // it does not fit there
-	}
+	layouts, _ := s.layouts(c.kind, parts[0], at[0]) // none where it does not fit
 	most := at[0].Most
 	if below != nil {
 		most = int(min(int64(most), (below.CostPerHour.Micros()-1)/at[0].PricePerHour.Micros()))
 	}
-	var out []*candidate
 	for i := range layouts {
 		l := &layouts[i]
 		fewest := s.fewest(l, s.load)
 		if fewest > most || c.on(at) && l.describe() == c.parts[0].layout.describe() {
 			continue
 		}
-		f, err := s.least(ctx, l, c.router, fewest, most, false)
-		if err != nil {
-			return nil, err
-		}
+		f := s.least(ctx, l, c.router, fewest, most, false)
 		if f.fewest = c.parts[0].fewest; f.kept {
 			out = append(out, &candidate{kind: c.kind, parts: []placed{f.placed}, router: c.router, kept: true, over: f.over})
 		}
@@ -106,7 +83,7 @@ func (s *search) others(ctx context.Context, c *candidate, parts []part, at []*g
 	slices.SortStableFunc(out, func(a, b *candidate) int {
 		return cmp.Or(cmp.Compare(a.gpus(), b.gpus()), cmp.Compare(a.over, b.over))
 	})
-	return out, nil
+	return out
 }
 
 const mostDivisions = 16 // bound of the ways to put parts on kinds of GPU that are looked at
@@ -135,7 +112,7 @@ func (s *search) divisions(parts []part) [][]*gpu {
 
 // secure gives a candidate the fewest GPUs with which it is known to keep the objectives; nil when that takes too many,
 // or as much money as below costs.
-func (s *search) secure(ctx context.Context, of *candidate, below *Arrangement) (*Arrangement, error) {
+func (s *search) secure(ctx context.Context, of *candidate, below *Arrangement) *Arrangement {
 	c := *of
 	c.parts = slices.Clone(c.parts)
 	more, missed := -1, 0 // the part that was given more GPUs, and with how many it is not known to be kept
@@ -144,12 +121,9 @@ func (s *search) secure(ctx context.Context, of *candidate, below *Arrangement) 
 		price, err := c.perHour()
 		if err != nil || more >= 0 && c.parts[more].n > c.parts[more].layout.gpu.Most || c.gpus() > 4*of.gpus() ||
 			below != nil && price.Micros() >= below.CostPerHour.Micros() {
-			return nil, err
+			return nil
 		}
-		f, err := s.foresee(ctx, &c)
-		if err != nil {
-			return nil, err
-		}
+		f := s.foresee(ctx, &c)
 		if f.verdict == VerdictKept {
 			known = f
 			break
@@ -160,24 +134,20 @@ func (s *search) secure(ctx context.Context, of *candidate, below *Arrangement) 
 		c.parts[more].n = max(missed+1, int(float64(missed)*1.2))
 	}
 	if known == nil {
-		return nil, nil
+		return nil
 	}
 	for more >= 0 && c.parts[more].n-missed > 1 {
 		less := c
 		less.parts = slices.Clone(c.parts)
 		less.parts[more].n = (missed + c.parts[more].n) / 2
-		f, err := s.foresee(ctx, &less)
-		if err != nil {
-			return nil, err
-		}
-		if f.verdict == VerdictKept {
+		if f := s.foresee(ctx, &less); f.verdict == VerdictKept {
 			c, known = less, f
 		} else {
 			missed = less.parts[more].n
 		}
 	}
-	a, err := s.described(ctx, &c, known)
-	return &a, err
+	a := s.described(ctx, &c, known)
+	return &a
 }
 
 // highest are figures at the bad ends of their intervals.
@@ -208,14 +178,14 @@ func (s *search) partOf(c *candidate, tenant int) int {
 }
 
 // foresee plays a candidate at the searched load with what is uncertain of its costs.
-func (s *search) foresee(ctx context.Context, c *candidate) (*played, error) {
+func (s *search) foresee(ctx context.Context, c *candidate) *played {
 	s.count(c, s.load)
-	return s.play(c, func(cluster serving.Cluster, routes map[int]route) (*serving.Report, error) {
+	return s.play(ctx, c, func(cluster serving.Cluster, routes map[int]route) (*serving.Report, error) {
 		return cluster.Foresee(ctx, s.traffic.requests(routes, s.load))
 	})
 }
 
-func (s *search) described(ctx context.Context, c *candidate, f *played) (Arrangement, error) {
+func (s *search) described(ctx context.Context, c *candidate, f *played) Arrangement {
 	report, seen := f.report, f.seen
 	l := &c.parts[0].layout
 	a := Arrangement{
@@ -259,16 +229,14 @@ func (s *search) described(ctx context.Context, c *candidate, f *played) (Arrang
 		a.Tenants = append(a.Tenants, TenantFigures{s.plan.Tenants[t].Name, of})
 	}
 	price, err := c.perHour()
-	if err != nil {
-		return a, err
-	}
 	a.CostPerHour = Money{price}
-	if perHour := int64(goodTokens * 3600); perHour > 0 {
-		million, err := price.MulFrac(1_000_000, perHour)
-		if err != nil {
-			return a, err
-		}
+	if perHour := int64(goodTokens * 3600); perHour > 0 && err == nil {
+		var million cost.Money
+		million, err = price.MulFrac(1_000_000, perHour)
 		a.PerMillion = optional.Of(Money{million})
+	}
+	if s.err == nil {
+		s.err = err
 	}
 	a.Gap = s.gap(c)
 	a.Reason = s.reason(c, f)
@@ -281,7 +249,8 @@ func (s *search) described(ctx context.Context, c *candidate, f *played) (Arrang
 		}
 		a.ByRouter[r] = RouterNeed{GPUs: max(n, -n), More: n < 0}
 	}
-	return a, s.grow(ctx, &a, c, f)
+	s.grow(ctx, &a, c, f)
+	return a
 }
 
 // bounded says that some tenant has limits: without any every token is good.

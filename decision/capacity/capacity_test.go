@@ -343,16 +343,29 @@ func TestRefuses(t *testing.T) {
 
 // TestCutShort: what was searched when the context ended comes with its error.
 func TestCutShort(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	p := small(t, 10, nil)
-	p.Progress = func(x capacity.Progress) {
-		if x.Plays >= 40 {
-			cancel()
-		}
+	whole, err := small(t, 10, nil).Search(context.Background())
+	if err != nil {
+		t.Fatal(err)
 	}
-	r, err := p.Search(ctx)
-	if !errors.Is(err, context.Canceled) || r == nil {
-		t.Errorf("%v, %v", r, err)
+	for plays := 1; plays < whole.Plays; plays += 1 + plays/3 {
+		ctx, cancel := context.WithCancel(context.Background())
+		p := small(t, 10, nil)
+		p.Progress = func(x capacity.Progress) {
+			if x.Plays >= plays {
+				cancel()
+			}
+		}
+		r, err := p.Search(ctx)
+		if !errors.Is(err, context.Canceled) || r == nil {
+			t.Fatalf("after %d plays: %v, %v", plays, r, err)
+		}
+		for i := range r.Arrangements { // those that were found are as in the whole search
+			if a := &r.Arrangements[i]; !slices.ContainsFunc(whole.Arrangements, func(w capacity.Arrangement) bool {
+				return w.Kind == a.Kind && w.GPUs == a.GPUs && w.Verdict == a.Verdict && w.FirstLimit == a.FirstLimit && w.Reason == a.Reason
+			}) {
+				t.Errorf("after %d of %d plays: %v on %d: %v, %s", plays, whole.Plays, a.Kind, a.GPUs, a.Verdict, a.FirstLimit)
+			}
+		}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 var curveLoads = []float64{0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4, 6, 8}
 
 // grow plays an arrangement as load grows: its curve, how much it has in hand, and what breaks first.
-func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at *played) error {
+func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at *played) {
 	a.FirstLimit = fmt.Sprintf("nothing up to %g times the load", curveLoads[len(curveLoads)-1])
 	if at.verdict == VerdictMissed {
 		a.FirstLimit = s.words(at)
@@ -27,10 +27,7 @@ func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at *pla
 		if broken && x > 2 {
 			break // what follows is only more of it
 		}
-		f, err := s.playAt(ctx, c, s.load*x)
-		if err != nil {
-			return err
-		}
+		f := s.playAt(ctx, c, s.load*x)
 		p := CurvePoint{Load: s.load * x, Over: figures4(f.over), Seen: map[string]float64{}}
 		if f.tenant >= 0 {
 			p.Seen = f.seen[f.tenant].values()
@@ -54,7 +51,6 @@ func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at *pla
 	if kept > 0 {
 		a.Headroom = optional.Of(kept)
 	}
-	return nil
 }
 
 // triedWords says that no number of GPUs that was tried does, "" where one does.
@@ -101,25 +97,29 @@ type played struct {
 	seen   []figures
 }
 
-// play runs a candidate under requests in the simulator, and judges what the tenants see.
-func (s *search) play(c *candidate,
-	run func(serving.Cluster, map[int]route) (*serving.Report, error)) (*played, error) {
-	cluster, routes := s.cluster(c)
-	report, err := run(cluster, routes)
-	if err != nil {
-		return nil, err
+// play runs a candidate under requests in the simulator, and judges what the tenants see. Once that failed nothing is
+// played any more: every candidate misses, and s.err says why.
+func (s *search) play(ctx context.Context, c *candidate,
+	run func(serving.Cluster, map[int]route) (*serving.Report, error)) *played {
+	if s.err == nil {
+		s.err = ctx.Err()
 	}
-	seen := s.seen(report, routes)
-	return &played{s.judge(seen), report, seen}, nil
+	if s.err == nil {
+		cluster, routes := s.cluster(c)
+		var report *serving.Report
+		if report, s.err = run(cluster, routes); s.err == nil {
+			seen := s.seen(report, routes)
+			return &played{s.judge(seen), report, seen}
+		}
+	}
+	return &played{judgement{verdict: VerdictMissed, tenant: -1}, &serving.Report{},
+		make([]figures, len(s.plan.Tenants))}
 }
 
 // playAt plays a candidate at a load.
-func (s *search) playAt(ctx context.Context, c *candidate, load float64) (*played, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
+func (s *search) playAt(ctx context.Context, c *candidate, load float64) *played {
 	s.count(c, load)
-	return s.play(c, func(cluster serving.Cluster, routes map[int]route) (*serving.Report, error) {
+	return s.play(ctx, c, func(cluster serving.Cluster, routes map[int]route) (*serving.Report, error) {
 		return cluster.Play(ctx, s.traffic.requests(routes, load))
 	})
 }

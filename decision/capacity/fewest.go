@@ -10,17 +10,15 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/serving"
 )
 
-// unfitError is the reason why a kind is impossible on a GPU.
-type unfitError struct{ error }
-
 // on searches a kind, each part alone on its kind of GPU, with every layout and router.
-// beat is the price that a candidate must stay below to matter.
+// beat is the price that a candidate must stay below to matter. The error is the reason why the kind is impossible
+// there.
 func (s *search) on(ctx context.Context, k Kind, parts []part, at []*gpu, beat *candidate) (*candidate, error) {
 	c, err := s.fit(ctx, k, parts, at, beat)
-	if c == nil || err != nil {
+	if c == nil {
 		return nil, err
 	}
-	return s.route(ctx, c, s.routers())
+	return s.route(ctx, c, s.routers()), nil
 }
 
 // fit is on with the first router only.
@@ -52,12 +50,9 @@ func (s *search) fit(ctx context.Context, k Kind, parts []part, at []*gpu, beat 
 		}
 		layouts, err := s.layouts(k, of, g)
 		if err != nil {
-			return nil, &unfitError{err}
-		}
-		p, err := s.part(ctx, layouts, []serving.RoutePolicy{router}, most)
-		if err != nil {
 			return nil, err
 		}
+		p := s.part(ctx, layouts, router, most)
 		left -= int64(p.n) * g.PricePerHour.Micros()
 		c.parts = append(c.parts, p.placed)
 		c.kept = c.kept && p.kept
@@ -77,8 +72,7 @@ type fitted struct {
 }
 
 // part finds the layout that needs the fewest GPUs, at most so many.
-func (s *search) part(ctx context.Context, layouts []layout, routers []serving.RoutePolicy, most int) (fitted, error) {
-	var best fitted
+func (s *search) part(ctx context.Context, layouts []layout, router serving.RoutePolicy, most int) (best fitted) {
 	least := math.MaxInt // that any of the layouts may do with
 	for i := range layouts {
 		l := &layouts[i]
@@ -93,10 +87,7 @@ func (s *search) part(ctx context.Context, layouts []layout, routers []serving.R
 		if best.n > 0 && fewest > limit {
 			continue
 		}
-		p, err := s.least(ctx, l, routers[0], min(fewest, max(most, 1)), max(limit, 1), best.kept)
-		if err != nil {
-			return best, err
-		}
+		p := s.least(ctx, l, router, min(fewest, max(most, 1)), max(limit, 1), best.kept)
 		if best.n == 0 || p.kept && !best.kept || p.kept == best.kept && (p.kept && p.n < best.n ||
 			(!p.kept || p.n == best.n) && p.over < best.over) {
 			if p.kept && p.n == fewest && fewest > 1 {
@@ -106,26 +97,22 @@ func (s *search) part(ctx context.Context, layouts []layout, routers []serving.R
 		}
 	}
 	best.fewest = least
-	return best, nil
+	return best
 }
 
 // least finds the fewest GPUs between two numbers with which a layout keeps the objectives, by exponential and then
 // binary search: more GPUs are taken never to hurt. Where none do it gives the fewest of those that come close to
 // the nearest. With decided set only numbers below the best found matter, and the most is tried first.
-func (s *search) least(ctx context.Context, l *layout, router serving.RoutePolicy, low, most int, decided bool) (fitted,
-	error) {
+func (s *search) least(ctx context.Context, l *layout, router serving.RoutePolicy, low, most int, decided bool) fitted {
 	out := fitted{placed: placed{layout: *l}}
 	missed, kept := low-1, 0
 	var all []fitted // that were missed
-	try := func(n int) error {
+	try := func(n int) {
 		c := &candidate{kind: l.kind, parts: []placed{{layout: *l, n: n}}, router: router}
-		p, err := s.playAt(ctx, c, s.load)
-		if err != nil {
-			return err
-		}
+		p := s.playAt(ctx, c, s.load)
 		if p.verdict == VerdictKept {
 			kept, out.n, out.over, out.kept = n, n, p.over, true
-			return nil
+			return
 		}
 		missed = max(missed, n)
 		out.short = fmt.Sprintf("with %s of %s: %s", count(n), l.gpu.Name, s.words(p))
@@ -133,37 +120,31 @@ func (s *search) least(ctx context.Context, l *layout, router serving.RoutePolic
 			out.n, out.over = n, p.over
 			all = append(all, out)
 		}
-		return nil
 	}
 	n := low
 	if decided {
 		n = most
 	}
 	for step := 1; ; step *= 2 {
-		if err := try(n); err != nil || out.kept {
-			if err != nil {
-				return out, err
-			}
+		if try(n); out.kept {
 			break
 		}
 		if out.over >= 1.5 || n >= most {
 			if why := s.floor(ctx, l, router); why != "" {
-				return all[0], nil
+				return all[0]
 			}
 		}
 		if n >= most {
 			out = closest(all)
 			out.tried = n
-			return out, nil
+			return out
 		}
 		n = min(n+step, most)
 	}
 	for kept-missed > 1 {
-		if err := try((kept + missed) / 2); err != nil {
-			return out, err
-		}
+		try((kept + missed) / 2)
 	}
-	return out, nil
+	return out
 }
 
 // closest is the first of those that come within a fifth of the nearest.
@@ -191,12 +172,9 @@ func (s *search) floor(ctx context.Context, l *layout, router serving.RoutePolic
 	}
 	c := &candidate{kind: l.kind, parts: []placed{{layout: *l, n: 1}}, router: router}
 	s.plays++
-	alone, err := s.play(c, func(cluster serving.Cluster, routes map[int]route) (*serving.Report, error) {
+	alone := s.play(ctx, c, func(cluster serving.Cluster, routes map[int]route) (*serving.Report, error) {
 		return cluster.Play(ctx, s.traffic.apart(routes))
 	})
-	if err != nil {
-		return ""
-	}
 	s.floors[key] = ""
 	if alone.verdict != VerdictKept {
 		s.floors[key] = s.words(alone)

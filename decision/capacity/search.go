@@ -3,7 +3,6 @@ package capacity
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +22,7 @@ type search struct {
 	plays     int
 	load      float64           // of what is searched now
 	floors    map[string]string // what requests miss even alone, by layout; "" where nothing
+	err       error             // the first that playing met; see play
 }
 
 // Search finds the cheapest arrangement of each kind at each load, and which of them is to be taken. The error
@@ -95,10 +95,10 @@ func (s *search) run(ctx context.Context) (*Result, error) {
 	var last []candidate
 	var before *CheapestAt
 	for _, load := range s.plan.loads() {
-		found, err := s.kindsAt(ctx, load)
-		if err != nil {
+		found := s.kindsAt(ctx, load)
+		if s.err != nil {
 			s.close(r)
-			return r, err
+			return r, s.err
 		}
 		var now *CheapestAt
 		for i := range found {
@@ -119,27 +119,21 @@ func (s *search) run(ctx context.Context) (*Result, error) {
 		last = found
 	}
 	for i := range last {
-		as, err := s.arrange(ctx, &last[i])
-		r.Arrangements = append(r.Arrangements, as...)
-		if err != nil {
-			s.close(r)
-			return r, err
-		}
+		r.Arrangements = append(r.Arrangements, s.arrange(ctx, &last[i])...)
 	}
-	s.close(r)
-	if err := s.why(ctx, r); err != nil {
-		return r, err
+	if s.close(r); s.err == nil {
+		s.why(ctx, r)
+		r.Plays = s.plays
+		s.playWhole(ctx, r)
 	}
-	r.Plays = s.plays
-	return r, s.playWhole(ctx, r)
+	return r, s.err
 }
 
 // playWhole plays the chosen arrangement against the whole trace.
-func (s *search) playWhole(ctx context.Context, r *Result) error {
+func (s *search) playWhole(ctx context.Context, r *Result) {
 	if r.Chosen == nil || s.traffic.total <= len(s.traffic.window) {
-		return nil
+		return
 	}
-	cluster, routes := s.cluster(&r.Chosen.found)
 	n := 0
 	counted := func(yield func(Request) bool) {
 		for q := range s.plan.Requests {
@@ -152,19 +146,20 @@ func (s *search) playWhole(ctx context.Context, r *Result) error {
 			}
 		}
 	}
-	report, err := cluster.Play(ctx, scaled(counted, routes, s.load))
-	if err != nil {
-		return err
+	all := s.play(ctx, &r.Chosen.found, func(cluster serving.Cluster, routes map[int]route) (*serving.Report, error) {
+		return cluster.Play(ctx, scaled(counted, routes, s.load))
+	})
+	if s.err != nil {
+		return
 	}
 	r.Whole = &Whole{Requests: s.traffic.total}
-	for t, f := range s.seen(report, routes) {
+	for t, f := range all.seen {
 		r.Whole.Tenants = append(r.Whole.Tenants, TenantFigures{s.plan.Tenants[t].Name, f.rounded()})
 	}
-	return nil
 }
 
 // kindsAt finds the cheapest candidate of each kind at a load.
-func (s *search) kindsAt(ctx context.Context, load float64) ([]candidate, error) {
+func (s *search) kindsAt(ctx context.Context, load float64) []candidate {
 	s.load = load
 	wanted := s.plan.Kinds
 	if wanted == nil {
@@ -177,20 +172,16 @@ func (s *search) kindsAt(ctx context.Context, load float64) ([]candidate, error)
 			s.exclude(k.String(), "", why)
 			continue
 		}
-		best, err := s.cheapestOf(ctx, k, parts)
-		if err != nil {
-			return out, err
-		}
-		if best != nil {
+		if best := s.cheapestOf(ctx, k, parts); best != nil {
 			out = append(out, *best)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // cheapestOf searches a kind over the GPUs, the cheapest first: what a later one may
 // cost is bounded by what was found.
-func (s *search) cheapestOf(ctx context.Context, k Kind, parts []part) (*candidate, error) {
+func (s *search) cheapestOf(ctx context.Context, k Kind, parts []part) *candidate {
 	gpus := slices.Clone(s.gpus)
 	slices.SortStableFunc(gpus, func(a, b *gpu) int {
 		return cmp.Compare(a.PricePerHour.Micros(), b.PricePerHour.Micros())
@@ -198,58 +189,44 @@ func (s *search) cheapestOf(ctx context.Context, k Kind, parts []part) (*candida
 	var best *candidate
 	for _, g := range gpus {
 		c, err := s.on(ctx, k, parts, slices.Repeat([]*gpu{g}, len(parts)), best)
-		var unfit *unfitError
-		switch {
-		case errors.As(err, &unfit):
-			s.exclude(k.String(), g.Name, unfit.Error())
-			continue
-		case err != nil:
-			return best, err
+		if err != nil {
+			s.exclude(k.String(), g.Name, err.Error())
 		}
 		if c != nil && (best == nil || better(c, best)) {
 			best = c
 		}
 	}
-	at, err := s.each(ctx, k, parts, gpus)
-	if err != nil || at == nil || best != nil && best.on(at) {
-		return best, err
+	at := s.each(ctx, k, parts, gpus)
+	if at == nil || best != nil && best.on(at) {
+		return best
 	}
-	if c, err := s.on(ctx, k, parts, at, best); err != nil {
-		return best, err
-	} else if c != nil && (best == nil || better(c, best)) {
+	// Each part fits its GPU.
+	if c, _ := s.on(ctx, k, parts, at, best); c != nil && (best == nil || better(c, best)) {
 		best = c
 	}
-	return best, nil
+	return best
 }
 
 // each finds for every part the GPUs on which it alone is cheapest; nil where there is
 // nothing to choose, or a part finds none.
-func (s *search) each(ctx context.Context, k Kind, parts []part, gpus []*gpu) ([]*gpu, error) {
+func (s *search) each(ctx context.Context, k Kind, parts []part, gpus []*gpu) (at []*gpu) {
 	if len(parts) < 2 || len(gpus) < 2 {
-		return nil, nil
+		return nil
 	}
-	var at []*gpu
 	for i := range parts {
 		var best *candidate
 		for _, g := range gpus {
-			c, err := s.fit(ctx, k, parts[i:i+1], []*gpu{g}, best)
-			var unfit *unfitError
-			if errors.As(err, &unfit) {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
+			c, _ := s.fit(ctx, k, parts[i:i+1], []*gpu{g}, best)
 			if c != nil && c.kept && (best == nil || better(c, best)) {
 				best = c
 			}
 		}
 		if best == nil {
-			return nil, nil
+			return nil
 		}
 		at = append(at, best.parts[0].layout.gpu)
 	}
-	return at, nil
+	return at
 }
 
 // better prefers what keeps the objectives, then what costs less, then fewer GPUs.
@@ -281,9 +258,9 @@ func (s *search) routers() []serving.RoutePolicy {
 }
 
 // route tries the other policies: with the candidate's GPUs, and with fewer. It keeps how many each would need.
-func (s *search) route(ctx context.Context, c *candidate, routers []serving.RoutePolicy) (*candidate, error) {
+func (s *search) route(ctx context.Context, c *candidate, routers []serving.RoutePolicy) *candidate {
 	if c.replicas() < 2 || !c.kept && (c.tried() > 0 || c.gpus() > 8*len(c.parts)) {
-		return c, nil
+		return c
 	}
 	c.byRouter = map[serving.RoutePolicy]int{}
 	if c.kept {
@@ -303,10 +280,7 @@ func (s *search) route(ctx context.Context, c *candidate, routers []serving.Rout
 			// From the fewest up to a third more than the first policy needs: a policy that needs
 			// more is out of the question, and is said to need more.
 			limit := min(p.n+max(p.n/2, 2), p.layout.gpu.Most)
-			f, err := s.least(ctx, &p.layout, r, min(limit, max(p.fewest, min(p.n-1, p.fewest+1))), limit, false)
-			if err != nil {
-				return best, err
-			}
+			f := s.least(ctx, &p.layout, r, min(limit, max(p.fewest, min(p.n-1, p.fewest+1))), limit, false)
 			p.n, p.short = f.n, f.short
 			most += max(f.n, f.tried)
 			with.kept, with.over = with.kept && f.kept, max(with.over, f.over)
@@ -322,5 +296,5 @@ func (s *search) route(ctx context.Context, c *candidate, routers []serving.Rout
 		}
 	}
 	best.byRouter = c.byRouter
-	return best, nil
+	return best
 }

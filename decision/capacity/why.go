@@ -12,13 +12,13 @@ import (
 )
 
 // why says in words what speaks for the chosen arrangement against each other kind, and for its router.
-func (s *search) why(ctx context.Context, r *Result) error {
+func (s *search) why(ctx context.Context, r *Result) {
 	c := r.Chosen
 	done := map[Kind]bool{}
 	if c == nil {
 		text, about := s.whyNone(r)
 		if r.Why = append(r.Why, text); about == nil {
-			return nil
+			return
 		}
 		done[about.Kind] = true
 	} else {
@@ -40,10 +40,10 @@ func (s *search) why(ctx context.Context, r *Result) error {
 		r.Why = append(r.Why, text)
 	}
 	if c == nil {
-		return nil
+		return
 	}
 	r.Why = append(r.Why, s.restsOn(c))
-	return s.whyRouter(ctx, r)
+	s.whyRouter(ctx, r)
 }
 
 // restsOn names the sources of the costs of an arrangement's servers.
@@ -179,7 +179,7 @@ func cacheTokens(a *Arrangement) int {
 }
 
 // whyRouter plays the chosen GPUs with each policy that needs more of them.
-func (s *search) whyRouter(ctx context.Context, r *Result) error {
+func (s *search) whyRouter(ctx context.Context, r *Result) {
 	c := r.Chosen
 	own, _ := hits(c.played.report)
 	for _, policy := range serving.RoutePolicies() {
@@ -189,10 +189,7 @@ func (s *search) whyRouter(ctx context.Context, r *Result) error {
 		}
 		with := c.found
 		with.router = policy
-		p, err := s.playAt(ctx, &with, s.load)
-		if err != nil {
-			return err
-		}
+		p := s.playAt(ctx, &with, s.load)
 		more := ""
 		if need.More {
 			more = "more than "
@@ -207,7 +204,6 @@ func (s *search) whyRouter(ctx context.Context, r *Result) error {
 		}
 		r.Why = append(r.Why, text)
 	}
-	return nil
 }
 
 // whyNone gives the reason for choosing nothing, and the arrangement that it is about; nil where that says all.
