@@ -119,7 +119,7 @@ func TestBadInput(t *testing.T) {
 		"not text":    {[]string{"-nodes", write("g.csv", "sn,\xff"), "-tasks", tasks}, []string{"not text"}},
 		"quote":       {[]string{"-nodes", write("h.csv", "sn,cpu_milli,memory_mib,gpu,model\n\"n,1,1,1,A\n"), "-tasks", tasks}, []string{"h.csv:2"}},
 		"twice":       {[]string{"-nodes", write("i.csv", "sn,sn,cpu_milli,memory_mib,gpu,model\n"), "-tasks", tasks}, []string{`"sn" stands twice`}},
-		"many":        {[]string{"-nodes", write("j.csv", "sn,cpu_milli,memory_mib,gpu,model\n"+strings.Repeat("n,1,1,0,A\n", 50)), "-tasks", tasks}, []string{"more problems in"}},
+		"many":        {[]string{"-nodes", write("j.csv", "sn,cpu_milli,memory_mib,gpu,model\n"+strings.Repeat("n,1,1,0,A\n", 50)), "-tasks", tasks}, []string{"j.csv:11:7: gpu: a node of zero GPUs"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := invoke(c.args...)

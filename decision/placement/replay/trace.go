@@ -24,16 +24,12 @@ type task struct {
 
 func (t *task) milli() int64 { return int64(t.request.GPUs) * int64(t.request.Milli) }
 
-const (
-	maxTraceBytes = 256 << 20 // of a file
-	maxProblems   = 20        // named of a file; the others are counted
-)
+const maxTraceBytes = 256 << 20 // of a file
 
 // table reads a CSV file with a header and hands out its cells with their line and column.
 type table struct {
 	file    string
 	list    problem.List
-	skipped int
 	columns map[string]int
 	names   map[string]int // line of a name
 }
@@ -47,10 +43,6 @@ type row struct {
 }
 
 func (t *table) addf(line, column int, remedy, format string, args ...any) {
-	if len(t.list.Problems()) >= maxProblems {
-		t.skipped++
-		return
-	}
 	path := t.file
 	if line > 0 {
 		path += ":" + strconv.Itoa(line)
@@ -58,19 +50,11 @@ func (t *table) addf(line, column int, remedy, format string, args ...any) {
 			path += ":" + strconv.Itoa(column)
 		}
 	}
-	t.list.Addf(path, remedy, format, args...)
-}
-
-func (t *table) err() error {
-	err := t.list.Err()
-	if t.skipped > 0 {
-		err = fmt.Errorf("%w\nand %d more problems in %s", err, t.skipped, t.file)
-	}
-	return err
+	t.list.If(t.list.Len() < problem.Enough, path, remedy, format, args...)
 }
 
 // read calls each for every row that has all columns.
-func (t *table) read(in io.Reader, required, optional []string, each func(row)) {
+func (t *table) read(in io.Reader, required []string, each func(row)) {
 	data, err := io.ReadAll(io.LimitReader(in, maxTraceBytes+1))
 	switch {
 	case err != nil:
@@ -101,7 +85,7 @@ func (t *table) read(in io.Reader, required, optional []string, each func(row)) 
 			return
 		}
 		if first {
-			if !t.header(rec, required, optional) {
+			if !t.header(rec, required) {
 				return
 			}
 			continue
@@ -122,7 +106,7 @@ func (t *table) read(in io.Reader, required, optional []string, each func(row)) 
 	}
 }
 
-func (t *table) header(rec, required, optional []string) bool {
+func (t *table) header(rec, required []string) bool {
 	t.columns = map[string]int{}
 	for i, name := range rec {
 		name = strings.TrimSpace(name)
@@ -131,13 +115,12 @@ func (t *table) header(rec, required, optional []string) bool {
 		}
 		t.columns[name] = i
 	}
-	known := slices.Concat(required, optional)
 	for _, name := range required {
 		if _, ok := t.columns[name]; !ok {
-			t.addf(1, 0, "the columns are "+strings.Join(known, ", "), "there is no column %q", name)
+			t.addf(1, 0, "the columns are "+strings.Join(required, ", "), "there is no column %q", name)
 		}
 	}
-	return len(t.list.Problems()) == 0
+	return t.list.Len() == 0
 }
 
 // text is the cell of a column, "" where the file has no such column.
@@ -186,7 +169,7 @@ const maxCPU, maxMiB = placement.MaxCPUMilli, int64(placement.MaxMemory >> 20)
 func readNodes(file string, in io.Reader) ([]placement.Node, error) {
 	t := table{file: file}
 	var nodes []placement.Node
-	t.read(in, []string{"sn", "cpu_milli", "memory_mib", "gpu", "model"}, nil, func(r row) {
+	t.read(in, []string{"sn", "cpu_milli", "memory_mib", "gpu", "model"}, func(r row) {
 		n := placement.Node{
 			Name: r.name("sn"), CPUMilli: r.number("cpu_milli", maxCPU),
 			Memory: sharing.Bytes(r.number("memory_mib", maxMiB)) * sharing.MiB, Model: r.text("model"),
@@ -198,7 +181,7 @@ func readNodes(file string, in io.Reader) ([]placement.Node, error) {
 		if n.Model == "" {
 			r.bad("model", "", "empty")
 		}
-		if len(t.list.Problems()) > 0 {
+		if t.list.Len() > 0 {
 			return
 		}
 		n.GPUs = make([]placement.GPU, gpus)
@@ -207,13 +190,10 @@ func readNodes(file string, in io.Reader) ([]placement.Node, error) {
 		}
 		nodes = append(nodes, n)
 	})
-	if len(t.list.Problems()) == 0 && len(nodes) == 0 {
+	if t.list.Len() == 0 && len(nodes) == 0 {
 		t.addf(0, 0, "", "there is no node")
 	}
-	if err := t.err(); err != nil {
-		return nil, err
-	}
-	return nodes, nil
+	return nodes, t.list.Err()
 }
 
 // readTasks reads a task file for an empty cluster. A task that is larger than every node
@@ -222,47 +202,43 @@ func readTasks(file string, in io.Reader, empty *placement.Snapshot) ([]task, er
 	t := table{file: file}
 	var tasks []task
 	fits := map[string]string{}
-	t.read(in, []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"},
-		[]string{"gpu_spec", "qos", "pod_phase", "creation_time", "deletion_time", "scheduled_time"}, func(r row) {
-			before := len(t.list.Problems()) + t.skipped
-			k := task{name: r.name("name")}
-			k.request = placement.Request{
-				CPUMilli: r.number("cpu_milli", maxCPU),
-				Memory:   sharing.Bytes(r.number("memory_mib", maxMiB)) * sharing.MiB,
-				GPUs:     int(r.number("num_gpu", placement.MaxGPUs)),
+	t.read(in, []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"}, func(r row) {
+		before := t.list.Len()
+		k := task{name: r.name("name")}
+		k.request = placement.Request{
+			CPUMilli: r.number("cpu_milli", maxCPU),
+			Memory:   sharing.Bytes(r.number("memory_mib", maxMiB)) * sharing.MiB,
+			GPUs:     int(r.number("num_gpu", placement.MaxGPUs)),
+		}
+		milli := r.number("gpu_milli", 1000)
+		for m := range strings.SplitSeq(r.text("gpu_spec"), "|") {
+			if m = strings.TrimSpace(m); m != "" {
+				k.request.Models = append(k.request.Models, m)
 			}
-			milli := r.number("gpu_milli", 1000)
-			for m := range strings.SplitSeq(r.text("gpu_spec"), "|") {
-				if m = strings.TrimSpace(m); m != "" {
-					k.request.Models = append(k.request.Models, m)
-				}
+		}
+		if k.request.GPUs > 0 {
+			if k.request.Milli = int(milli); milli == 0 {
+				r.bad("gpu_milli", "1000 is a whole GPU", "0 of a GPU with num_gpu %d", k.request.GPUs)
 			}
-			if k.request.GPUs > 0 {
-				if k.request.Milli = int(milli); milli == 0 {
-					r.bad("gpu_milli", "1000 is a whole GPU", "0 of a GPU with num_gpu %d", k.request.GPUs)
-				}
-			}
-			if len(t.list.Problems())+t.skipped > before {
-				return
-			}
-			key := fmt.Sprint(k.request)
-			why, ok := fits[key]
-			if !ok {
-				why = largerThanAll(k.request, empty)
-				fits[key] = why
-			}
-			if why != "" {
-				t.addf(r.line, 0, "no policy could place it: leave it out", "%s is larger than any node: %s", k.name, why)
-			}
-			tasks = append(tasks, k)
-		})
-	if len(t.list.Problems()) == 0 && !slices.ContainsFunc(tasks, func(k task) bool { return k.request.GPUs > 0 }) {
+		}
+		if t.list.Len() > before {
+			return
+		}
+		key := fmt.Sprint(k.request)
+		why, ok := fits[key]
+		if !ok {
+			why = largerThanAll(k.request, empty)
+			fits[key] = why
+		}
+		if why != "" {
+			t.addf(r.line, 0, "no policy could place it: leave it out", "%s is larger than any node: %s", k.name, why)
+		}
+		tasks = append(tasks, k)
+	})
+	if t.list.Len() == 0 && !slices.ContainsFunc(tasks, func(k task) bool { return k.request.GPUs > 0 }) {
 		t.addf(0, 0, "", "there is no task that asks for a GPU")
 	}
-	if err := t.err(); err != nil {
-		return nil, err
-	}
-	return tasks, nil
+	return tasks, t.list.Err()
 }
 
 // largerThanAll returns the reason why a request fits none of the nodes when they are empty, or "". A model that no

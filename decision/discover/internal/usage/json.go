@@ -54,16 +54,8 @@ type jsonReader struct {
 	d        *jx.Decoder
 	fallback string // the metric of series without a name
 	series   int    // that have begun
-	held     []held // samples that came before their labels
 	depth    int
 }
-
-type held struct {
-	ms int64
-	v  float64
-}
-
-const maxHeld = 4 << 20 // bound of the samples that wait for their labels: a year at 15 s
 
 func (j *jsonReader) path() string { return fmt.Sprintf("result[%d]", max(0, j.series-1)) }
 
@@ -129,7 +121,7 @@ func (j *jsonReader) result() error {
 	})
 }
 
-// one reads a series. Prometheus writes the labels before the samples; where they come after, the samples wait.
+// one reads a series, whose labels Prometheus writes before the samples.
 func (j *jsonReader) one() error {
 	var (
 		t      *tenant
@@ -137,7 +129,6 @@ func (j *jsonReader) one() error {
 		ready  bool
 		native bool
 	)
-	j.held = j.held[:0]
 	err := j.d.ObjBytes(func(d *jx.Decoder, key []byte) error {
 		switch {
 		case string(key) == "metric" && d.Next() == jx.Object:
@@ -145,33 +136,21 @@ func (j *jsonReader) one() error {
 			t, to, err = j.labels()
 			ready = true
 			return err
-		case string(key) == "values" && d.Next() == jx.Array:
-			if ready && t == nil {
-				return d.Skip() // a metric that is not read
-			}
+		case (string(key) == "values" || string(key) == "value") && !ready:
+			j.src.problem(j.path(), "query again", "a series without labels before its samples")
+		case string(key) == "values" && d.Next() == jx.Array && t != nil: // else a metric that is not read
 			return d.Arr(func(*jx.Decoder) error { return j.pair(t, to) })
-		case string(key) == "value" && d.Next() == jx.Array:
+		case string(key) == "value" && d.Next() == jx.Array && t != nil:
 			return j.pair(t, to)
 		case string(key) == "histogram" || string(key) == "histograms":
 			native = true
 		}
 		return d.Skip()
 	})
-	if err != nil {
-		return err
+	if err == nil && t != nil && native {
+		j.src.problem(j.path(), "", "a native histogram, where a figure is expected")
 	}
-	if !ready && len(j.held) > 0 {
-		j.src.problem(j.path(), "query again", "a series without labels")
-	}
-	if t != nil {
-		for _, h := range j.held {
-			j.r.sample(j.src, t, to.figure, h.ms, h.v*to.scale)
-		}
-		if native {
-			j.src.problem(j.path(), "", "a native histogram, where a figure is expected")
-		}
-	}
-	return nil
+	return err
 }
 
 // labels reads a series' labels and finds its tenant: nil where the metric is not read.
@@ -203,7 +182,8 @@ func (j *jsonReader) labels() (*tenant, source, error) {
 // pair reads [time, "value"].
 func (j *jsonReader) pair(t *tenant, to source) error {
 	var (
-		h  held
+		ms int64
+		v  float64
 		i  int
 		ok = true
 	)
@@ -212,8 +192,8 @@ func (j *jsonReader) pair(t *tenant, to source) error {
 		switch next := d.Next(); {
 		case i == 1 && next == jx.Number:
 			s, err := d.Float64()
-			if h.ms = int64(math.Round(s * 1000)); err == nil && !(math.Abs(s) < 1e14) {
-				h.ms = math.MaxInt64 // no clock
+			if ms = int64(math.Round(s * 1000)); err == nil && !(math.Abs(s) < 1e14) {
+				ms = math.MaxInt64 // no clock
 			}
 			return err
 		case i == 2 && next == jx.String:
@@ -221,12 +201,12 @@ func (j *jsonReader) pair(t *tenant, to source) error {
 			if err != nil {
 				return err
 			}
-			h.v, err = strconv.ParseFloat(string(text), 64)
+			v, err = strconv.ParseFloat(string(text), 64)
 			ok = ok && (err == nil || errors.Is(err, strconv.ErrRange))
 			return nil
 		case i == 2 && next == jx.Number:
 			var err error
-			h.v, err = d.Float64()
+			v, err = d.Float64()
 			return err
 		}
 		ok = false
@@ -237,10 +217,8 @@ func (j *jsonReader) pair(t *tenant, to source) error {
 		return err
 	case !ok || i != 2:
 		j.src.problem(j.path(), "query again", `a sample that is not [time, "value"]`)
-	case t != nil:
-		j.r.sample(j.src, t, to.figure, h.ms, h.v*to.scale)
-	case len(j.held) < maxHeld:
-		j.held = append(j.held, h)
+	default:
+		j.r.sample(j.src, t, to.figure, ms, v*to.scale)
 	}
 	return nil
 }

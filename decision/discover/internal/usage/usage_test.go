@@ -253,7 +253,6 @@ func TestJSONForms(t *testing.T) {
 	for name, text := range map[string]string{
 		"promtool":            `[{"metric":{` + utilLabels + `},"values":[[1795348800,"7"]]}]`,
 		"vector":              `{"status":"success","data":{"resultType":"vector","result":[{"metric":{` + utilLabels + `},"value":[1795348800.5,"7"]}]}}`,
-		"values first":        `{"data":{"result":[{"values":[[1795348800,"7"]],"metric":{` + utilLabels + `}}],"resultType":"matrix"},"status":"success"}`,
 		"without an envelope": `{"resultType":"matrix","result":[{"metric":{` + utilLabels + `},"values":[[1795348800,7]]}]}`,
 		"other series":        `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"up"},"values":[[1,"1"]]},{"metric":{` + utilLabels + `},"values":[[1795348800,"7"]]}]},"infos":["x"]}`,
 		"escapes":             `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{` + strings.ReplaceAll(utilLabels, "GPU-a", `GPU-\u0061`) + `},"values":[[1795348800,"7"]]}]}}`,
