@@ -1,7 +1,7 @@
 package sharing
 
 import (
-	"sync"
+	"slices"
 
 	"github.com/cotenant/cotenant/internal/enum"
 )
@@ -159,46 +159,22 @@ func Deliveries() []Delivery { return deliveryNames.Values() }
 
 // Delivers answers whether d can deliver m, and under which conditions. What no source says is Unknown.
 func Delivers(d Delivery, m Mechanism) Finding {
-	if f, ok := deliveryTable()[deliveryKey{d, m}]; ok {
-		return f
+	rows := deliveryRows()
+	i := slices.IndexFunc(rows, func(r deliveryRow) bool {
+		return (r.Deliveries == nil || slices.Contains(r.Deliveries, d)) &&
+			(r.Mechanisms == nil || slices.Contains(r.Mechanisms, m))
+	})
+	if i < 0 {
+		return Finding{AnswerUnknown, "no source read says", BasisUnknown, "cotenant-reading"}
 	}
-	switch {
-	case m == MechanismNone || int(m) >= MechanismCount:
-		return Finding{AnswerNo, "none is not a way to run", BasisDerived, "cotenant-reading"}
-	case m == MechanismInServer && d != DeliveryVGPUManager:
-		return Finding{AnswerYes, "the server is a workload with a GPU of its own", BasisInferred, "cotenant-reading"}
-	case m == MechanismResearch:
-		return Finding{AnswerUnknown, "depends on the system", BasisInferred, "cotenant-reading"}
-	case (m == MechanismVGPU || m == MechanismMIGBackedVGPU) && d != DeliveryVGPUManager:
-		return Finding{AnswerNo, "virtual GPUs are made by the vGPU manager of a hypervisor", BasisDocumented,
-			"nvidia-vgpu-guide"}
-	case d == DeliveryVGPUManager && m != MechanismVGPU && m != MechanismMIGBackedVGPU:
-		return Finding{AnswerNo, "the vGPU manager makes virtual GPUs and nothing else", BasisDocumented, "nvidia-vgpu-guide"}
-	case (m == MechanismHAMi || m == MechanismHAMiWithMPS) &&
-		(d == DeliveryDevicePlugin || d == DeliveryGPUOperator || d == DeliveryDRA):
-		return Finding{AnswerNo, "HAMi brings a scheduler and a device plugin of its own", BasisDocumented, "hami"}
-	}
-	return Finding{AnswerUnknown, "no source read says", BasisUnknown, "cotenant-reading"}
+	return rows[i].Finding
 }
 
-// deliveryRow is a row of the table.
+// deliveryRow is a row of the table, of which the first that holds answers. Without a list it holds for all.
 type deliveryRow struct {
-	Delivery  Delivery
-	Mechanism Mechanism
+	Deliveries []Delivery
+	Mechanisms []Mechanism
 	Finding
 }
 
-type deliveryKey struct {
-	d Delivery
-	m Mechanism
-}
-
 var deliveryRows = table[deliveryRow]("deliveries.json")
-
-var deliveryTable = sync.OnceValue(func() map[deliveryKey]Finding {
-	t := map[deliveryKey]Finding{}
-	for _, r := range deliveryRows() {
-		t[deliveryKey{r.Delivery, r.Mechanism}] = r.Finding
-	}
-	return t
-})

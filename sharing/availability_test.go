@@ -96,7 +96,7 @@ func TestDelivers(t *testing.T) {
 		{DeliveryGPUOperator, MechanismMIG, AnswerYes}, {DeliveryGPUOperator, MechanismMIGWithMPS, AnswerNo}, {DeliveryDRA, MechanismMIGWithMPS, AnswerYes}, {DeliveryDRA, MechanismTimeSlicing, AnswerYes},
 		{DeliveryHAMi, MechanismHAMiWithMPS, AnswerYes}, {DeliveryHAMi, MechanismMIG, AnswerYes}, {DeliveryVolcano, MechanismHAMi, AnswerYes}, {DeliveryVolcano, MechanismMPS, AnswerUnknown},
 		{DeliveryKAI, MechanismTimeSlicing, AnswerYes}, {DeliveryKAI, MechanismMPS, AnswerUnknown}, {DeliveryVGPUManager, MechanismVGPU, AnswerYes}, {DeliveryVGPUManager, MechanismMPS, AnswerNo}, {DeliveryBare, MechanismMIGWithMPS, AnswerYes}, {DeliveryBare, MechanismHAMi, AnswerUnknown},
-		{DeliveryDevicePlugin, MechanismNone, AnswerNo}, {DeliveryBare, MechanismResearch, AnswerUnknown}, {Delivery(99), MechanismMPS, AnswerUnknown}, {DeliveryBare, Mechanism(99), AnswerNo}, {DeliveryDRA, MechanismHAMiWithMPS, AnswerNo}, {DeliveryKAI, MechanismHAMi, AnswerUnknown},
+		{DeliveryDevicePlugin, MechanismNone, AnswerNo}, {DeliveryBare, MechanismResearch, AnswerUnknown}, {Delivery(99), MechanismMPS, AnswerUnknown}, {DeliveryBare, Mechanism(99), AnswerUnknown}, {DeliveryVGPUManager, MechanismInServer, AnswerNo}, {DeliveryVGPUManager, MechanismResearch, AnswerUnknown}, {DeliveryDRA, MechanismHAMiWithMPS, AnswerNo}, {DeliveryKAI, MechanismHAMi, AnswerUnknown},
 	} {
 		if got := Delivers(c.d, c.m); got.Answer != c.want {
 			t.Errorf("%v delivers %v: %v (%s), want %v", c.d, c.m, got.Answer, got.Text, c.want)
