@@ -165,7 +165,7 @@ func (g *group) draConfig(tenants []seat) *driverconf.DRA {
 	percent := 0.0
 	for _, s := range tenants {
 		percent = max(percent, s.percent)
-		limits.PinnedMemory = max(limits.PinnedMemory, s.processLimit())
+		limits.PinnedMemory = max(limits.PinnedMemory, driverconf.Quantity(s.processLimit()))
 	}
 	if !slices.ContainsFunc(tenants, func(s seat) bool { return s.percent == 0 }) {
 		limits.ActiveThreadPercentage = driverconf.Some(int(math.Ceil(percent)))

@@ -1,6 +1,7 @@
 package driverconf
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/big"
@@ -34,13 +35,15 @@ var intervals = []string{"Default", "Short", "Medium", "Long"}
 
 // Limits are the fields of a DRA document's mpsConfig.
 type Limits struct {
-	ActiveThreadPercentage Optional[int] // the default of clients, 0 to 100
+	// ActiveThreadPercentage is the default of clients, 0 to 100.
+	ActiveThreadPercentage Optional[int] `yaml:"defaultActiveThreadPercentage"`
 	// PinnedMemory is the default for each client process on each device, which the
 	// driver rounds down to whole mebibytes; 0 leaves it unset.
-	PinnedMemory sharing.Bytes
+	PinnedMemory Quantity `yaml:"defaultPinnedDeviceMemoryLimit,null"`
 	// PerDevicePinnedMemory overrides it for a device, named by its index in the claim ("0") or its UUID.
-	PerDevicePinnedMemory map[string]sharing.Bytes
-	MultiUser             Optional[bool] // clients of different users share one server
+	PerDevicePinnedMemory map[string]Quantity `yaml:"defaultPerDevicePinnedMemoryLimit"`
+	// MultiUser lets clients of different users share one server.
+	MultiUser Optional[bool] `yaml:"multiUser"`
 }
 
 // DRA holds the opaque parameters of a claim for NVIDIA's DRA driver (resource.nvidia.com/v1beta1). The zero value
@@ -63,18 +66,11 @@ type wireDRA struct {
 type wireStrategy struct {
 	Strategy          string        `yaml:"strategy,required"`
 	TimeSlicingConfig *wireInterval `yaml:"timeSlicingConfig"`
-	MPSConfig         *wireMPS      `yaml:"mpsConfig"`
+	MPSConfig         *Limits       `yaml:"mpsConfig"`
 }
 
 type wireInterval struct {
 	Interval string `yaml:"interval"`
-}
-
-type wireMPS struct {
-	Percentage   Optional[int]       `yaml:"defaultActiveThreadPercentage"`
-	PinnedMemory Optional[quantity]  `yaml:"defaultPinnedDeviceMemoryLimit"`
-	PerDevice    map[string]quantity `yaml:"defaultPerDevicePinnedMemoryLimit"`
-	MultiUser    Optional[bool]      `yaml:"multiUser"`
 }
 
 func parseDRA(data []byte) (*DRA, []sharing.Warning, error) {
@@ -96,31 +92,13 @@ func parseDRA(data []byte) (*DRA, []sharing.Warning, error) {
 			d.Interval = s.TimeSlicingConfig.Interval
 			l.If(s.Strategy == MPS, "sharing.timeSlicingConfig", "remove it", "does not go with the MPS strategy")
 		}
-		if s.MPSConfig != nil {
-			d.MPS = s.MPSConfig.limits(&l)
-		}
+		d.MPS = s.MPSConfig
 	}
 	d.check(&l)
 	if err := l.Err(); err != nil {
 		return nil, nil, err
 	}
 	return d, d.Warnings(), nil
-}
-
-func (w *wireMPS) limits(l *problem.List) *Limits {
-	out := &Limits{ActiveThreadPercentage: w.Percentage, MultiUser: w.MultiUser}
-	if v, ok := w.PinnedMemory.Get(); ok {
-		out.PinnedMemory = sharing.Bytes(v)
-		l.If(v == 0, "sharing.mpsConfig.defaultPinnedDeviceMemoryLimit", tooSmallRemedy,
-			"the driver refuses a limit below 1Mi")
-	}
-	if len(w.PerDevice) > 0 {
-		out.PerDevicePinnedMemory = make(map[string]sharing.Bytes, len(w.PerDevice))
-		for k, v := range w.PerDevice {
-			out.PerDevicePinnedMemory[k] = sharing.Bytes(v)
-		}
-	}
-	return out
 }
 
 const tooSmallRemedy = "give a limit of 1Mi or more, or leave the key out"
@@ -159,12 +137,12 @@ func (m *Limits) check(l *problem.List, path string) {
 		l.Addf(path+".defaultActiveThreadPercentage", "give a whole number from 1 to 100",
 			"must lie between 0 and 100, not %d", p)
 	}
-	l.If(m.PinnedMemory != 0 && m.PinnedMemory < sharing.MiB, path+".defaultPinnedDeviceMemoryLimit", tooSmallRemedy,
+	l.If(m.PinnedMemory != 0 && m.PinnedMemory < Quantity(sharing.MiB), path+".defaultPinnedDeviceMemoryLimit", tooSmallRemedy,
 		"the driver refuses a limit below 1Mi")
 	for _, k := range slices.Sorted(maps.Keys(m.PerDevicePinnedMemory)) {
 		at := path + ".defaultPerDevicePinnedMemoryLimit." + k
 		l.If(!deviceKey.MatchString(k), at, `write the index in the claim ("0") or a UUID`, "%q names no device", k)
-		l.If(m.PerDevicePinnedMemory[k] < sharing.MiB, at, tooSmallRemedy, "the driver refuses a limit below 1Mi")
+		l.If(m.PerDevicePinnedMemory[k] < Quantity(sharing.MiB), at, tooSmallRemedy, "the driver refuses a limit below 1Mi")
 	}
 }
 
@@ -194,8 +172,8 @@ func (d *DRA) Warnings() []sharing.Warning {
 		add(sharing.WarnZeroPercentage, "sharing.mpsConfig.defaultActiveThreadPercentage", "nvidia-mps-man",
 			"the DRA driver takes 0, the MPS daemon refuses it", "give 1 to 100, or leave the key out")
 	}
-	rounded := func(path string, b sharing.Bytes) {
-		if b%sharing.MiB != 0 {
+	rounded := func(path string, q Quantity) {
+		if b := sharing.Bytes(q); b%sharing.MiB != 0 {
 			add(sharing.WarnLimitRoundedDown, path, "nvidia-dra-driver",
 				fmt.Sprintf("the driver rounds it down to %dMi", b.MiB()), "give whole mebibytes")
 		}
@@ -217,45 +195,40 @@ func (d *DRA) Marshal() ([]byte, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
 	}
-	kind, sharing, limits := gpuKind, yamlnode.Map(), yamlnode.Map()
+	kind, sharing := gpuKind, yamlnode.Map()
 	if d.MIGDevice {
 		kind = migKind
 	}
-	if m := d.MPS; m != nil {
-		pinned, perDevice := "", map[string]string{}
-		if m.PinnedMemory != 0 {
-			pinned = formatQuantity(m.PinnedMemory)
-		}
-		for k, v := range m.PerDevicePinnedMemory {
-			perDevice[k] = formatQuantity(v)
-		}
-		limits = yamlnode.Map("defaultActiveThreadPercentage", m.ActiveThreadPercentage,
-			"defaultPinnedDeviceMemoryLimit", yamlnode.Some(pinned), "defaultPerDevicePinnedMemoryLimit", perDevice,
-			"multiUser", m.MultiUser)
-	}
 	if d.Strategy != "" {
 		sharing = yamlnode.Map("strategy", d.Strategy, "timeSlicingConfig",
-			yamlnode.Map("interval", yamlnode.Some(d.Interval)), "mpsConfig", limits)
+			yamlnode.Map("interval", yamlnode.Some(d.Interval)), "mpsConfig", d.MPS)
 	}
 	return yamlnode.Encode(nil, yamlnode.Map("apiVersion", apiVersion, "kind", kind, "sharing", sharing))
 }
 
-// quantity is a Kubernetes quantity in bytes. What cannot be read is reported where it stands.
-type quantity sharing.Bytes
+// Quantity is an amount of memory in bytes, written as Kubernetes writes it: "10Gi".
+type Quantity sharing.Bytes
 
-// DecodeNode reads a quantity that is written as a string or a number.
-func (q *quantity) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" && n.Tag != "!!int" && n.Tag != "!!float" {
-		d.Addf(path, n, `write a quantity such as "10Gi"`, "must be an amount of memory")
-		return
+// DecodeNode reads a quantity above 0 that is written as a string or a number.
+func (q *Quantity) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+	v, err := sharing.Bytes(0), errors.New("must be an amount of memory")
+	if n.Kind == yaml.ScalarNode && (n.Tag == "!!str" || n.Tag == "!!int" || n.Tag == "!!float") {
+		v, err = parseQuantity(n.Value)
 	}
-	v, err := parseQuantity(n.Value)
-	if err != nil {
+	switch {
+	case err != nil:
 		d.Addf(path, n, `write a quantity such as "10Gi"`, "%v", err)
-		return
+	case v == 0:
+		d.Addf(path, n, tooSmallRemedy, "the driver refuses a limit below 1Mi")
 	}
-	*q = quantity(v)
+	*q = Quantity(v)
 }
+
+// Any returns the text of a document.
+func (q Quantity) Any() any { return formatQuantity(sharing.Bytes(q)) }
+
+// MarshalYAML returns it too.
+func (q Quantity) MarshalYAML() (any, error) { return q.Any(), nil }
 
 var quantityForm = regexp.MustCompile(`^([0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})` +
 	`(?:([KMGTPE])i|([mkMGTPE])|([eE][+-]?[0-9]{1,2}))?$`)

@@ -164,7 +164,7 @@ sharing:
 		in   string
 		want []string
 	}{
-		"zero": {draHead + "kind: GpuConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: 0}}", []string{"below 1Mi"}},
+		"zero": {draHead + "kind: GpuConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: 0, defaultPerDevicePinnedMemoryLimit: {\"0\": 0, \"1\": true}}}", []string{"MemoryLimit: the driver refuses a limit below 1Mi", "MemoryLimit.0: the driver refuses", "MemoryLimit.1: must be an amount of memory"}},
 		"rules": {`apiVersion: resource.nvidia.com/v1
 kind: GPUConfig
 sharing:
@@ -173,7 +173,7 @@ sharing:
   mpsConfig:
     defaultActiveThreadPercentage: 101
     defaultPinnedDeviceMemoryLimit: 500k
-    defaultPerDevicePinnedMemoryLimit: {gpu0: 1Gi, "0": 0}
+    defaultPerDevicePinnedMemoryLimit: {gpu0: 1Gi, "0": 5}
 `, []string{`apiVersion: "resource.nvidia.com/v1"`, `kind: "GPUConfig"`, "timeSlicingConfig: does not go with the MPS strategy",
 			"between 0 and 100, not 101", "defaultPinnedDeviceMemoryLimit: the driver refuses", `Limit.gpu0: "gpu0" names no device`, "Limit.0: the driver refuses"}},
 		"forms": {draHead + `kind: GpuConfig
@@ -212,6 +212,8 @@ func TestParseDRA(t *testing.T) {
 		want     *DRA
 		warn     []sharing.WarningCode
 	}{
+		{"no limit", draHead + "kind: GpuConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: null}}", &DRA{Strategy: MPS, MPS: &Limits{}},
+			[]sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope}},
 		{"bare", draHead + "kind: GpuConfig\nsharing: {strategy: MPS}", &DRA{Strategy: MPS}, []sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope}},
 		{"limits", draHead + `kind: GpuConfig
 sharing:
@@ -223,10 +225,10 @@ sharing:
     multiUser: true
 `, &DRA{Strategy: MPS, MPS: &Limits{
 			ActiveThreadPercentage: Some(0), PinnedMemory: 1500 * 1000, MultiUser: Some(true),
-			PerDevicePinnedMemory: map[string]sharing.Bytes{"0": 10 * sharing.GiB, "1": 2 * sharing.MiB, "GPU-b1028956-cfa2-0990-bf4a-5da9abb51763": 1536 * sharing.MiB},
+			PerDevicePinnedMemory: map[string]Quantity{"0": 10 << 30, "1": 2 << 20, "GPU-b1028956-cfa2-0990-bf4a-5da9abb51763": 1536 << 20},
 		}}, []sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope, sharing.WarnZeroPercentage, sharing.WarnLimitRoundedDown}},
 		{"mig", draHead + "kind: MigDeviceConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: 4Gi}}",
-			&DRA{MIGDevice: true, Strategy: MPS, MPS: &Limits{PinnedMemory: 4 * sharing.GiB}},
+			&DRA{MIGDevice: true, Strategy: MPS, MPS: &Limits{PinnedMemory: 4 << 30}},
 			[]sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope, sharing.WarnMIGMemoryLimit}},
 		{"nothing shared", draHead + "kind: GpuConfig", &DRA{}, nil},
 		{"turns", draHead + "kind: GpuConfig\nsharing: {strategy: TimeSlicing}", &DRA{Strategy: TimeSlicing}, []sharing.WarningCode{sharing.WarnFeatureGate}},
@@ -269,8 +271,8 @@ func TestMarshal(t *testing.T) {
 		"plugin":         &Plugin{MPS: &Block{Resources: []Resource{{Name: GPU, Replicas: 4}}}},
 		"plugin-options": &Plugin{MPS: &Block{RenameByDefault: true, FailRequestsGreaterThanOne: Some(true), Resources: []Resource{{Name: GPU, Replicas: 7}}}},
 		"plugin-full":    fullPlugin(),
-		"dra-gpu": &DRA{Strategy: MPS, MPS: &Limits{ActiveThreadPercentage: Some(50), PinnedMemory: 10 * sharing.GiB, MultiUser: Some(true),
-			PerDevicePinnedMemory: map[string]sharing.Bytes{"1": 4096 * sharing.MiB, "0": 9728 * sharing.MiB}}},
+		"dra-gpu": &DRA{Strategy: MPS, MPS: &Limits{ActiveThreadPercentage: Some(50), PinnedMemory: 10 << 30, MultiUser: Some(true),
+			PerDevicePinnedMemory: map[string]Quantity{"1": 4096 << 20, "0": 9728 << 20}}},
 		"dra-mig":   &DRA{MIGDevice: true, Strategy: MPS, MPS: &Limits{ActiveThreadPercentage: Some(50)}},
 		"dra-turns": &DRA{Strategy: TimeSlicing, Interval: "Medium"},
 	} {

@@ -51,7 +51,7 @@ sharing:
 // A DRA claim's parameters, whose limits hold for each client.
 func ExampleDRA_Marshal() {
 	c := driverconf.DRA{Strategy: driverconf.MPS, MPS: &driverconf.Limits{
-		ActiveThreadPercentage: driverconf.Some(50), PinnedMemory: 10 * sharing.GiB}}
+		ActiveThreadPercentage: driverconf.Some(50), PinnedMemory: driverconf.Quantity(10 * sharing.GiB)}}
 	doc, err := c.Marshal()
 	if err != nil {
 		fmt.Println(err)

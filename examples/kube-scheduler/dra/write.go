@@ -116,7 +116,7 @@ func (c *sharedClaim) config() ([]resourcev1.DeviceClaimConfiguration, error) {
 		}
 		dc.Strategy, dc.MPS = driverconf.MPS, &driverconf.Limits{ActiveThreadPercentage: driverconf.Some(percent)}
 		if all {
-			dc.MPS.PinnedMemory = memory
+			dc.MPS.PinnedMemory = driverconf.Quantity(memory)
 		}
 		for _, m := range c.members {
 			if own := threads(m.device); own < percent {
