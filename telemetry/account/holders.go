@@ -118,9 +118,8 @@ func (h *Holders) note(a *Answer, who string, err error) bool {
 
 // of returns who was given any device that fits, and how many of how many.
 // known is false where the kubelet does not say.
-func (h *Holders) of(
-	fits func(container.Device) bool,
-) (held map[container.Pod][]container.Device, slots int, known bool) {
+func (h *Holders) of(fits func(container.Device) bool) (held map[container.Pod][]container.Device, slots int,
+	known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.givenAt.IsZero() || time.Since(h.givenAt) > staleAfter {
