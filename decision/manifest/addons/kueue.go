@@ -31,7 +31,7 @@ type Kueue struct {
 
 var queueName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// Labels holds a group's workloads until there is quota for them.
+// Labels returns the label by which Kueue holds a group's workloads until there is quota; nil where it counts nothing.
 func (k Kueue) Labels(g *manifest.Group) map[string]string {
 	if len(g.Offers) == 0 {
 		return nil
