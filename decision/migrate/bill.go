@@ -25,16 +25,6 @@ func (c *cluster) leave(why string) *Plan {
 
 // settle fills in the reasons of what stays, and the money.
 func (c *cluster) settle(p *Plan, loads []*load, seats map[string]seat, moved map[string]bool) {
-	var freed, opened []*node
-	for _, l := range loads {
-		switch before, then := len(l.node.run) > 0, len(l.run) > 0; {
-		case before && !then:
-			freed = append(freed, l.node)
-		case then && !before:
-			opened = append(opened, l.node)
-		}
-	}
-
 	for _, w := range slices.Sorted(maps.Keys(c.stays)) {
 		i := slices.IndexFunc(p.Stays, func(s Stay) bool { return s.Why == c.stays[w] })
 		if i < 0 {
@@ -49,10 +39,11 @@ func (c *cluster) settle(p *Plan, loads []*load, seats map[string]seat, moved ma
 		return a.Today == sharing.AnswerUnknown && a.After == sharing.AnswerUnknown
 	})
 	b := &p.Bill
-	b.NodesToday, b.NodesAfter = len(c.nodes), len(c.nodes)-len(freed)
+	b.NodesToday, b.NodesAfter = len(c.nodes), len(c.nodes)
+	month := func(n *node) int64 { return c.micros[n.Pool] * int64(n.GPUs) * cost.HoursPerMonth }
 	var today int64
 	for _, n := range c.nodes {
-		today += c.micros[n.Pool] * int64(n.GPUs) * cost.HoursPerMonth
+		today += month(n)
 		for w, k := range n.run {
 			if moved[w] {
 				device := c.device(n, ShapeOf(n.Node), c.want(w, c.today[w])) * int64(k)
@@ -62,18 +53,17 @@ func (c *cluster) settle(p *Plan, loads []*load, seats map[string]seat, moved ma
 	}
 	var come int64
 	for _, l := range loads {
+		switch before, then := len(l.node.run) > 0, len(l.run) > 0; {
+		case before && !then:
+			b.NodesAfter, b.GPUsFreed, b.saved = b.NodesAfter-1, b.GPUsFreed+l.node.GPUs, b.saved+month(l.node)
+		case then && !before: // what stands empty today could be given back today
+			b.saved -= month(l.node)
+		}
 		for w, k := range l.run {
 			if c.of[w].Today == nil {
 				come += c.device(l.node, l.shape, c.want(w, seats[w])) * int64(k) * cost.HoursPerMonth
 			}
 		}
-	}
-	for _, n := range freed {
-		b.GPUsFreed += n.GPUs
-		b.saved += c.micros[n.Pool] * int64(n.GPUs) * cost.HoursPerMonth
-	}
-	for _, n := range opened { // what stands empty today could be given back today
-		b.saved -= c.micros[n.Pool] * int64(n.GPUs) * cost.HoursPerMonth
 	}
 	if !c.priced {
 		return

@@ -1,6 +1,7 @@
 package score
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/cotenant/cotenant/cost"
@@ -123,10 +124,7 @@ func (p *CompiledPool) SpotOf() (int, cost.Money) {
 	if s == nil || !p.Priced || s.PricePerGPUHour.Micros() >= p.Price.Micros() {
 		return 0, p.Price
 	}
-	if s.Count > 0 {
-		return s.Count, s.PricePerGPUHour
-	}
-	return p.Pool.Count, s.PricePerGPUHour
+	return cmp.Or(s.Count, p.Pool.Count), s.PricePerGPUHour
 }
 
 // ReservedOf returns the number of a pool's reserved GPUs and their price.
@@ -135,10 +133,7 @@ func (p *CompiledPool) ReservedOf() (int, cost.Money) {
 	if r == nil || !p.Priced {
 		return 0, p.Price
 	}
-	if r.Count > 0 {
-		return r.Count, r.PricePerGPUHour
-	}
-	return p.Pool.Count, r.PricePerGPUHour
+	return cmp.Or(r.Count, p.Pool.Count), r.PricePerGPUHour
 }
 
 // Shareable says whether a replica may have neighbours at all.
