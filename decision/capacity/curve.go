@@ -84,6 +84,9 @@ func (s *search) alone(c *candidate) string {
 
 // count counts a simulation and tells of it.
 func (s *search) count(c *candidate, load float64) {
+	if s.err != nil {
+		return
+	}
 	s.plays++
 	if s.plan.Progress != nil {
 		s.plan.Progress(Progress{Load: load, Kind: c.kind, GPU: c.gpuName(), GPUs: c.gpus(), Plays: s.plays})
