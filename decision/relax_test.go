@@ -126,12 +126,27 @@ func TestMuchCheaperAtLessConfidence(t *testing.T) {
 	}
 }
 
-// TestDecideEndsWithItsContext, with the context's error.
+// endingContext is a context that has ended once it was asked so often whether it has.
+type endingContext struct {
+	context.Context
+	left int
+}
+
+func (c *endingContext) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestDecideEndsWithItsContext, with the context's error, whatever it is at, and soon.
 func TestDecideEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if r, err := Decide(ctx, sevenTenants(0.2), Options{}); r != nil || !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, %v", r, err)
+	f := corpusFleet(t, 5, 50)
+	for _, asked := range []int{0, 1, 300, 3000} {
+		ctx := &endingContext{t.Context(), asked}
+		if r, err := Decide(ctx, f, Options{}); r != nil || !errors.Is(err, context.Canceled) || ctx.left < -200 {
+			t.Errorf("ended after %d: a result is %t, %v, asked %d times more", asked, r != nil, err, -ctx.left)
+		}
 	}
 }

@@ -240,6 +240,9 @@ func (s *search) round(at, best *arranged) error {
 		tries = triesAside
 	}
 	for try := range tries {
+		if err := s.pl.Opt.Err(); err != nil {
+			return err
+		}
 		if s.judged > mostJudged || s.looked > mostLooked || s.pl.RoomDoes && best.replicas == s.most {
 			return nil
 		}

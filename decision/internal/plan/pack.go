@@ -62,6 +62,9 @@ func (g *Group) GPUs() int {
 
 // pack puts workloads, each with its number of replicas, into a group beside what it holds, without changing it.
 func (pl *Planner) pack(key GroupKey, base *Group, who []Member) (*Group, error) {
+	if err := pl.Opt.Err(); err != nil {
+		return nil, err
+	}
 	g := &Group{Pool: pl.Pools[key.Pool], Mechanism: key.Mechanism}
 	if base != nil {
 		*g = *base

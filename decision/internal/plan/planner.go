@@ -131,8 +131,7 @@ func PlanFleet(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = pl.Plan(f.Trust)
-	return pl, errors.Join(opt.Err(), err)
+	return pl, pl.Plan(f.Trust)
 }
 
 // NewPlan is a fleet before it is arranged.
@@ -220,7 +219,10 @@ func (pl *Planner) Plan(trust fleet.Trust) error {
 	pl.Among, pl.Trust = trust, classify(pl.Workloads, trust)
 	pl.evaluate()
 	pl.weigh()
-	return pl.arrange()
+	if err := pl.arrange(); err != nil {
+		return err
+	}
+	return pl.Opt.Err()
 }
 
 // Neighbours counts the replicas that could stand beside one of workload w's on a GPU of pool p, both by index.

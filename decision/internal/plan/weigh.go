@@ -16,6 +16,9 @@ import (
 func (pl *Planner) weigh() {
 	pl.Gambles = make([][]Choice, len(pl.Workloads))
 	for w := range pl.Choices {
+		if pl.Opt.Err() != nil {
+			return // arrange returns the error
+		}
 		kept := pl.Choices[w][:0]
 		sure := false
 		for _, c := range pl.Choices[w] {
