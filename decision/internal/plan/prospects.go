@@ -64,11 +64,8 @@ type Prospects struct {
 func (pl *Planner) ProspectsOf(s Site, members []Member) Prospects {
 	key := make([]byte, 0, 8+8*len(members))
 	key = fmt.Appendf(key, "%d %d", pl.alike[s.Pool], physics(s.Mechanism))
-	for _, m := range members {
-		if pl.Measured(m.Workload, s.Pool, s.Mechanism) {
-			key = append(key, " as measured"...)
-			break
-		}
+	if slices.ContainsFunc(members, func(m Member) bool { return pl.Measured(m.Workload, s.Pool, s.Mechanism) }) {
+		key = append(key, " as measured"...)
 	}
 	if s.Slice != nil {
 		key = append(key, s.Slice.Profile.Name...)
@@ -91,7 +88,7 @@ func (pl *Planner) ProspectsOf(s Site, members []Member) Prospects {
 
 func (pl *Planner) compute(s Site, members []Member) Prospects {
 	if pl.Opt.Err() != nil {
-		return Prospects{} // planFleet returns the error
+		return Prospects{} // Plan returns the error
 	}
 	share := costs.Share{Mechanism: physics(s.Mechanism), SMs: 1, Bandwidth: 1}
 	if s.Slice != nil {
@@ -271,16 +268,9 @@ func (pl *Planner) Worst(w int, c *Choice) Prospects {
 		take(pl.ProspectsOf(Site{c.GroupKey, c.Slice}, []Member{{w, gate.PerInstance(c.Mechanism)}}), 0)
 	default:
 		for i := range g.Bins {
-			at := -1
-			var members []Member
-			members = append(members, g.Bins[i].Members...)
+			members := slices.Clone(g.Bins[i].Members)
 			SortMembers(members)
-			for k, m := range members {
-				if m.Workload == w {
-					at = k
-				}
-			}
-			if at >= 0 {
+			if at := slices.IndexFunc(members, func(m Member) bool { return m.Workload == w }); at >= 0 {
 				take(pl.ProspectsOf(Site{GroupKey: c.GroupKey}, members), at)
 			}
 		}

@@ -3,7 +3,6 @@ package prospect
 import (
 	"cmp"
 	"math"
-	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/sharing"
@@ -24,20 +23,17 @@ const z99 = 2.33
 const mostSettling = 8
 
 // at computes every tenant's foreseen in a setting, those of one workload in another.
-func (e *evaluation) at(s, own costs.Setting, workload int) []foreseen {
-	n := len(e.tenants)
-	st := e.states[:min(n, len(e.states))]
-	if n > len(st) {
-		e.more = slices.Grow(e.more[:0], n)[:n]
-		st = e.more
-	}
-	alone := e.share.Mechanism != sharing.MechanismMPS && e.share.Mechanism != sharing.MechanismTimeSlicing || n == 1
-	for i := range st {
+func (e *evaluation) at(s, own costs.Setting, workload int, out []foreseen) []foreseen {
+	st := e.states
+	alone := e.share.Mechanism != sharing.MechanismMPS && e.share.Mechanism != sharing.MechanismTimeSlicing || len(st) == 1
+	setting := func(i int) *costs.Setting {
 		if e.tenants[i].Workload == workload {
-			e.prepare(&e.tenants[i], &st[i], &own)
-		} else {
-			e.prepare(&e.tenants[i], &st[i], &s)
+			return &own
 		}
+		return &s
+	}
+	for i := range st {
+		e.prepare(&e.tenants[i], &st[i], setting(i))
 	}
 	for range mostSettling {
 		total := 0.0
@@ -60,13 +56,8 @@ func (e *evaluation) at(s, own costs.Setting, workload int) []foreseen {
 			break
 		}
 	}
-	out := make([]foreseen, n)
 	for i := range st {
-		if e.tenants[i].Workload == workload {
-			out[i] = e.read(i, st, &own, alone)
-		} else {
-			out[i] = e.read(i, st, &s, alone)
-		}
+		out[i] = e.read(i, st, setting(i), alone)
 	}
 	return out
 }

@@ -104,7 +104,7 @@ func (s *stage) ready(n int) []player {
 	}
 	for i := range s.players[:n] {
 		p := &s.players[i]
-		*p = player{samples: p.samples, lone: p.lone[:0], spare: p.spare}
+		*p = player{samples: p.samples, spare: p.spare}
 		for k := range p.samples {
 			p.samples[k] = p.samples[k][:0]
 		}

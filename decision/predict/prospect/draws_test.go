@@ -63,10 +63,10 @@ func TestStageIsAsNew(t *testing.T) {
 	llm := Tenant{Serving: &Serving{PerS: 2, Input: 500, Output: 100, Weights: 16e9, Parameters: 8e9, KVPerToken: 131072, Layers: 32}, Limits: [costs.LatencyCount]float64{costs.LatencyTTFT: 1, costs.LatencyTPOT: 0.1}}
 	server := Tenant{Busy: 0.2, Online: true, Alone: [costs.LatencyCount]float64{costs.LatencyE2E: 0.2}, Limits: [costs.LatencyCount]float64{costs.LatencyE2E: 0.5}}
 	batch := Tenant{Busy: 0.3}
-	played := func(on *stage, tenants ...Tenant) (out [][costs.LatencyCount][]float64) {
+	played := func(on *stage, tenants ...Tenant) (out [][costs.LatencyCount + 1][]float64) {
 		e := evaluation{machine: costs.Machine{Bandwidth: 2e12, FLOPs: 3e14}, share: costs.Share{Mechanism: sharing.MechanismMPS, SMs: 1, Bandwidth: 1}, tenants: tenants}
 		for _, p := range e.play(on) {
-			out = append(out, [costs.LatencyCount][]float64{})
+			out = append(out, [costs.LatencyCount + 1][]float64{})
 			for k, s := range p.samples {
 				out[len(out)-1][k] = append([]float64(nil), s...)
 			}

@@ -1,6 +1,7 @@
 package prospect
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"math"
@@ -17,6 +18,7 @@ import (
 
 const (
 	simulatedRequests = 2000    // of the tenant with the fewest
+	simulatedTogether = 8000.0  // of those that do the same: more tell no more
 	fewestSimulated   = 400     // with fewer a P99 is chance
 	mostSimulated     = 160_000 // events
 	mostQueued        = 400     // with more a server can't keep up
@@ -33,8 +35,18 @@ const (
 // arguments.
 func Simulate(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64, out []Prospect) {
 	z := distuv.UnitNormal.Quantile(confidence)
-	e := evaluation{machine: m, share: share, tenants: tenants}
-	for i, s := range e.sights() {
+	e := evaluation{machine: m, share: share}
+	order := make([]int, len(tenants)) // by what they do: it is not chance that tells the same tenants apart
+	keys := make([][]byte, len(tenants))
+	for i := range tenants {
+		order[i], keys[i] = i, tenants[i].key(nil)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return bytes.Compare(keys[a], keys[b]) })
+	for _, i := range order {
+		e.tenants = append(e.tenants, tenants[i])
+	}
+	for k, s := range e.sights() {
+		i := order[k]
 		d, o := &tenants[i], &out[i]
 		o.Simulated = true
 		if !d.online() {
@@ -91,13 +103,13 @@ type player struct {
 	due     *draw   // of the next request
 	perS    float64 // requests a second, 0 = it asks again after a pause
 	pause   float64 // mean
+	cycle   float64 // seconds from one request to the next, alone
 	service float64 // mean, of what is no model server
 	index   int
 	coming  *arrivals
-	samples [costs.LatencyCount][]float64
-	lone    []float64 // what it would have been alone, of what is no model server
-	free    float64   // when its server would be free, alone
-	took    float64   // seconds of all that is done, of work that asks again after a pause
+	samples [costs.LatencyCount + 1][]float64 // the last alone on the GPU, of what is no model server
+	free    float64                           // when its server would be free, alone
+	took    float64                           // seconds of all that is done, of work that asks again after a pause
 	done    int
 	stuck   bool
 	spare   batching.Spares
@@ -109,20 +121,22 @@ const serviceParts = 1 << 20
 func (e *evaluation) play(on *stage) []player {
 	players := on.ready(len(e.tenants))
 	g := &batching.GPU{Beside: e.crowded}
-	streams := e.streams()
 	coming := &arrivals{at: make([]float64, len(players))}
-	until := 0.0
 	for i := range players {
 		p := &players[i]
 		p.index, p.coming = i, coming
-		until = max(until, 1e3*p.prepare(e, i))
-		p.draws = on.stream(streams[i], p.source())
+		p.prepare(e, i)
+		p.draws = on.stream(i, p.source())
 		p.Replica = batching.Replica{To: p, Rates: p.rates(e.share.Mechanism), Sleep: &costs.Sleep{}, GPU: g,
-			KV: batching.NewKVCache(math.MaxInt32, 1), Size: costs.UsualBlock, Phases: make([]int, costs.UsualBlock)}
+			KV: batching.NewKVCache(math.MaxInt32, 1), Size: 1, Phases: make([]int, 1)}
 		coming.set(i, 1e3*p.gap())
 		g.Replicas = append(g.Replicas, &p.Replica)
 	}
 	g.SettleDown()
+	until := 0.0
+	for _, same := range alike(players) {
+		until = max(until, 1e3*same[0].cycle*min(simulatedRequests, simulatedTogether/float64(len(same))))
+	}
 	for range mostSimulated {
 		at := min(until, coming.first())
 		if g.Next <= at {
@@ -143,8 +157,8 @@ func (e *evaluation) play(on *stage) []player {
 	return players
 }
 
-// prepare fills in what the tenant does, and says how many seconds its requests take to come.
-func (p *player) prepare(e *evaluation, i int) (until float64) {
+// prepare fills in what the tenant does.
+func (p *player) prepare(e *evaluation, i int) {
 	p.d = &e.tenants[i]
 	e.prepare(p.d, &p.state, &costs.Medians)
 	switch v := p.d.Serving; {
@@ -162,33 +176,24 @@ func (p *player) prepare(e *evaluation, i int) (until float64) {
 	default:
 		p.service = 0.1
 		p.pause = p.service * (1 - p.load) / max(p.load, 0.001)
-		until = simulatedRequests * (p.service + p.pause)
+		p.cycle = p.service + p.pause
 	}
 	if p.perS > 0 {
-		until = simulatedRequests / p.perS
+		p.cycle = 1 / p.perS
 	}
-	return until
 }
 
-// streams are the tenants' streams of random numbers, by what they do and not by
-// their order: so that chance does not tell the same tenants apart.
-func (e *evaluation) streams() []int {
-	order := make([]int, len(e.tenants))
-	for i := range order {
-		order[i] = i
+// alike parts the players by what they do. Those that do the same are asked together: only chance sets them apart, and
+// the worst of them would be the unluckiest.
+func alike(players []player) (all [][]player) {
+	for from, to := 0, 0; from < len(players); from = to {
+		key := players[from].d.key(nil)
+		for to < len(players) && bytes.Equal(key, players[to].d.key(nil)) {
+			to++
+		}
+		all = append(all, players[from:to])
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		s, t := &e.tenants[a], &e.tenants[b]
-		v, w := cmp.Or(s.Serving, &Serving{}), cmp.Or(t.Serving, &Serving{})
-		return cmp.Or(cmp.Compare(v.PerS, w.PerS), cmp.Compare(v.Weights, w.Weights), cmp.Compare(v.Input, w.Input),
-			cmp.Compare(v.Output, w.Output),
-			cmp.Compare(s.Busy, t.Busy), slices.Compare(s.Alone[:], t.Alone[:]))
-	})
-	out := make([]int, len(order))
-	for rank, i := range order {
-		out[i] = rank
-	}
-	return out
+	return all
 }
 
 // rates are the tenant's costs as a replica has them.
@@ -211,34 +216,33 @@ func (p *player) rates(mechanism sharing.Mechanism) batching.Rates {
 // crowded sets the units on a GPU whose tenants are played at priors: the work of
 // each takes longer by what the others do.
 func (e *evaluation) crowded(g *batching.GPU) {
-	total := 0.0
+	total, turns := 0.0, 1.0
 	for _, r := range g.Replicas {
-		total += duty(&r.Act)
+		if a := &r.Act; a.Kind.Works() {
+			if a.Cost == 0 { // to a neighbour: the share of the GPU that it takes
+				a.Cost = a.GPU / a.Alone() * a.Share
+			}
+			total += a.Cost
+		}
+	}
+	switch e.share.Mechanism {
+	case sharing.MechanismTimeSlicing:
+		turns += costs.Medians[costs.TurnsOverhead]
+	case sharing.MechanismMPS:
+	default: // each has a part of its own
+		total = 0
 	}
 	for _, r := range g.Replicas {
 		a := &r.Act
+		if !a.Kind.Works() {
+			continue
+		}
 		crowd := 1.0
-		switch others := total - duty(a); e.share.Mechanism {
-		case sharing.MechanismMPS:
-			crowd += others
-		case sharing.MechanismTimeSlicing:
-			if crowd += others; others > 1e-9 {
-				crowd *= 1 + costs.Medians[costs.TurnsOverhead]
-			}
+		if others := total - a.Cost; others > 1e-9 {
+			crowd = (1 + others) * turns
 		}
 		a.Unit = max(1e-9, a.Host+a.GPU*crowd)
 	}
-}
-
-// duty returns the share of the GPU that an activity takes from a neighbour.
-func duty(a *batching.Activity) float64 {
-	if !a.Kind.Works() {
-		return 0
-	}
-	if a.Cost == 0 {
-		a.Cost = a.GPU / a.Alone() * a.Share
-	}
-	return a.Cost
 }
 
 func (p *player) source() source {
@@ -268,7 +272,7 @@ func (p *player) send(now float64) {
 	case p.perS > 0:
 		f.Input = int(serviceParts * due.in)
 		p.free = max(p.free, now/1e3) + p.service*float64(f.Input)/serviceParts
-		p.lone = append(p.lone, p.free-now/1e3)
+		p.sample(costs.LatencyCount, 1e3*p.free-now)
 	}
 	next := math.Inf(1)
 	if p.perS > 0 {
@@ -312,57 +316,59 @@ func (p *player) Reject(*batching.Flight, float64)  {}
 func (p *player) sample(k int, ms float64) { p.samples[k] = append(p.samples[k], ms/1e3) }
 
 // p99 holds the latencies of clients, in seconds: infinite where they can't be kept up with, 0 where too few requests
-// were played to say. spread is how much the P99s of as many requests as it will be judged by differ. Tenants that do
-// the same are asked together: only chance sets them apart, and the worst of them would be the unluckiest.
-func p99(same []*player, k int) (v, spread float64) {
-	if slices.ContainsFunc(same, func(p *player) bool { return p.stuck }) {
+// were played to say. spread is how much the P99s of as many requests as it will be judged by differ.
+func p99(same []player, k int) (v, spread float64) {
+	if slices.ContainsFunc(same, func(p player) bool { return p.stuck }) {
 		return math.Inf(1), leastSpread
 	}
 	if k == costs.LatencyTPOT { // none where it is no model server
-		return tail(pooled(same, func(p *player) []float64 { return p.samples[k] }), windowRequests)
+		return tail(same, k, windowRequests)
 	}
 	if same[0].d.Serving == nil {
 		k = costs.LatencyE2E // one answer, at the end
 	}
-	return tail(pooled(same, func(p *player) []float64 { return p.samples[k] }), windowRequests/waitTogether)
+	return tail(same, k, windowRequests/waitTogether)
 }
 
-// pooled joins the players' latencies, but those of the start.
-func pooled(same []*player, of func(*player) []float64) (all []float64) {
-	for _, p := range same {
-		v := of(p)
-		all = append(all, v[len(v)/warmUp:]...)
+// tail is the P99 of the players' latencies, but those of the start, and the standard deviation of its logarithm over
+// windows of n of them: where the largest lie far apart it depends on which of them a window happens to hold.
+func tail(same []player, k int, n float64) (p99, spread float64) {
+	all := 0
+	for i := range same {
+		v := same[i].samples[k]
+		all += len(v) - len(v)/warmUp
 	}
-	return all
-}
-
-// tail is the P99 of latencies, and the standard deviation of its logarithm over windows of n of them: where the
-// largest lie far apart it depends on which of them a window happens to hold.
-func tail(v []float64, n float64) (p99, spread float64) {
-	if len(v) < fewestSimulated {
+	if all < fewestSimulated {
 		return 0, 0
 	}
-	rank := func(q float64) int { return int(stats.Rank(q, int64(len(v)))) }
+	rank := func(q float64) int { return int(stats.Rank(q, int64(all))) }
 	off := math.Sqrt(0.99 * 0.01 / n)
 	first := rank(0.99 - off)
-	most := make([]float64, len(v)-first+1) // the largest, ascending: sorting all takes a fifth of the simulation's time
-	for _, x := range v {
-		if x > most[0] {
-			i, _ := slices.BinarySearch(most, x)
-			copy(most, most[1:i])
-			most[i-1] = x
+	most := make([]float64, all-first+1) // the largest, ascending: sorting all takes a fifth of the simulation's time
+	for i := range same {
+		v := same[i].samples[k]
+		for _, x := range v[len(v)/warmUp:] {
+			if x > most[0] {
+				i, _ := slices.BinarySearch(most, x)
+				copy(most, most[1:i])
+				most[i-1] = x
+			}
 		}
 	}
 	p99 = most[rank(0.99)-first]
 	return p99, max(leastSpread, math.Log(most[rank(0.99+off)-first]/most[0])/2)
 }
 
-// rate is the part of its rate alone that work without objectives got.
-func (p *player) rate() float64 {
-	if p.done < fewestSimulated {
+// rate is the part of their rate alone that players without objectives got.
+func rate(same []player) float64 {
+	took, done := 0.0, 0
+	for i := range same {
+		took, done = took+same[i].took, done+same[i].done
+	}
+	if done < fewestSimulated {
 		return 0
 	}
-	return (p.service + p.pause) / (p.took/float64(p.done) + p.pause)
+	return same[0].cycle / (took/float64(done) + same[0].pause)
 }
 
 // sight holds the latencies that a tenant saw which was played: its P99s, and how much they differ from
@@ -393,21 +399,20 @@ func (e *evaluation) key() string {
 
 // key appends what tells tenants apart when they are played.
 func (d *Tenant) key(b []byte) []byte {
-	b = floats(b, d.Busy)
+	v := cmp.Or(d.Serving, &Serving{})
+	b = floats(b, v.PerS, v.Weights, v.Input, v.Output, d.Busy)
 	b = floats(b, d.Alone[:]...)
 	b = floats(b, d.Limits[:]...)
+	b = floats(b, v.Parameters, v.KVPerToken, v.Layers, v.Sequences)
 	b = strconv.AppendBool(b, d.Decodes)
 	b = strconv.AppendBool(b, d.Online)
-	b = strconv.AppendBool(b, d.Serving != nil)
-	if v := d.Serving; v != nil {
-		b = floats(b, v.PerS, v.Input, v.Output, v.Weights, v.Parameters, v.KVPerToken, v.Layers, v.Sequences)
-	}
-	return b
+	return strconv.AppendBool(b, d.Serving != nil)
 }
 
+// floats appends numbers of 0 and more so that bytes are ordered as they are.
 func floats(b []byte, v ...float64) []byte {
 	for _, x := range v {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+		b = binary.BigEndian.AppendUint64(b, math.Float64bits(x))
 	}
 	return b
 }
@@ -420,28 +425,20 @@ func (e *evaluation) sights() []sight {
 	}
 	on := stages.Get().(*stage)
 	defer stages.Put(on)
-	out := make([]sight, len(e.tenants))
-	players := e.play(on)
-	alike := map[string][]*player{}
-	for i := range players {
-		name := string(players[i].d.key(nil))
-		alike[name] = append(alike[name], &players[i])
-	}
-	for i := range players {
-		p, s := &players[i], &out[i]
-		if !p.d.online() {
-			s.rate = p.rate()
-			continue
+	var out []sight
+	for _, same := range alike(e.play(on)) {
+		var s sight
+		if !same[0].d.online() {
+			s.rate = rate(same)
+		} else if same[0].d.Serving == nil {
+			s.alone, _ = tail(same, costs.LatencyCount, windowRequests)
 		}
-		same := alike[string(p.d.key(nil))]
-		for k, limit := range p.d.Limits {
+		for k, limit := range same[0].d.Limits {
 			if limit > 0 {
 				s.p99[k], s.spread[k] = p99(same, k)
 			}
 		}
-		if p.d.Serving == nil {
-			s.alone, _ = tail(pooled(same, func(p *player) []float64 { return p.lone }), windowRequests)
-		}
+		out = append(out, slices.Repeat([]sight{s}, len(same))...)
 	}
 	simulated.Put(key, out, mostSights)
 	return out

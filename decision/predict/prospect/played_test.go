@@ -1,6 +1,7 @@
 package prospect_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -127,5 +128,24 @@ func BenchmarkSimulate(b *testing.B) {
 	for b.Loop() {
 		tenants[0].Serving.PerS *= 1 + 1e-9 // another, or it would be known
 		prospect.Simulate(m, share, tenants, 0.9, slices.Clone(out))
+	}
+}
+
+func BenchmarkProspects(b *testing.B) {
+	g, err := sharing.LookupGPU("A100-SXM4-80GB")
+	if err != nil {
+		b.Fatal(err)
+	}
+	m := costs.MachineOf(g)
+	share := costs.Share{Mechanism: sharing.MechanismMPS, SMs: 1, Bandwidth: 1}
+	for _, n := range []int{2, 4} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			tenants := servers(rand.New(rand.NewPCG(3, 4)), m, n)
+			var out []prospect.Prospect
+			b.ReportAllocs()
+			for b.Loop() {
+				out = prospect.Prospects(m, share, tenants, 0.9, out)
+			}
+		})
 	}
 }

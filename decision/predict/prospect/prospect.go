@@ -166,20 +166,18 @@ var formError = [costs.LatencyCount]float64{0.18, 0.18, 0.18}
 func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64, out []Prospect) []Prospect {
 	out = append(out[:0], make([]Prospect, len(tenants))...)
 	z := distuv.UnitNormal.Quantile(confidence)
-	var e evaluation
-	e.machine, e.share, e.tenants = m, share, tenants
-	base := e.at(costs.Medians, costs.Medians, 0)
+	e := evaluation{machine: m, share: share, tenants: tenants, states: make([]state, len(tenants))}
+	base, moved := make([]foreseen, len(tenants)), make([]foreseen, len(tenants))
+	e.at(costs.Medians, costs.Medians, 0, base)
 	for i := range tenants {
 		b := &base[i]
 		o := &out[i]
 		for k := range costs.LatencyCount {
 			o.Known[k] = b.known[k]
-			o.P99[k] = Bounds{b.p99[k], formError[k], formError[k]}
+			o.P99[k] = Bounds{b.p99[k], formError[k] * formError[k], formError[k] * formError[k]}
 			if len(tenants) == 1 && share.SMs == 1 && tenants[i].Serving == nil {
 				o.P99[k] = Bounds{Value: b.p99[k]} // it was measured just so
 			}
-			o.P99[k].Low *= o.P99[k].Low
-			o.P99[k].High *= o.P99[k].High
 		}
 		o.Rate, o.Busy = Bounds{Value: b.rate}, Bounds{Value: b.busy}
 	}
@@ -194,12 +192,12 @@ func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence 
 				continue
 			}
 			if !costs.Priors[q].PerTenant {
-				e.widen(base, e.at(s, s, 0), out)
+				widenAll(base, e.at(s, s, 0, moved), out)
 				continue
 			}
 			for i := range tenants {
 				if i == slices.IndexFunc(tenants, func(d Tenant) bool { return d.Workload == tenants[i].Workload }) {
-					e.widen(base, e.at(costs.Medians, s, tenants[i].Workload), out)
+					widenAll(base, e.at(costs.Medians, s, tenants[i].Workload, moved), out)
 				}
 			}
 		}
@@ -216,7 +214,7 @@ func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence 
 	return out
 }
 
-func (e *evaluation) widen(base, moved []foreseen, out []Prospect) {
+func widenAll(base, moved []foreseen, out []Prospect) {
 	for i := range out {
 		b, v, o := &base[i], &moved[i], &out[i]
 		for k := range costs.LatencyCount {
@@ -260,8 +258,7 @@ type evaluation struct {
 	machine costs.Machine
 	share   costs.Share
 	tenants []Tenant
-	states  [16]state
-	more    []state
+	states  []state
 }
 
 // state is a tenant while the activities of all are brought into line.

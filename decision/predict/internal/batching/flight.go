@@ -26,11 +26,13 @@ type Spares []*Flight
 
 // Next returns a flight that begins as f.
 func (s *Spares) Next(f Flight) *Flight {
-	next := new(Flight)
-	if k := len(*s); k > 0 {
-		next, *s = (*s)[k-1], (*s)[:k-1]
+	k := len(*s) - 1
+	if k < 0 {
+		next := f // here alone it escapes
+		return &next
 	}
-	*next = f
+	next := (*s)[k]
+	*s, *next = (*s)[:k], f
 	return next
 }
 

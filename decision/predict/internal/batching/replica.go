@@ -127,7 +127,7 @@ type Activity struct {
 	done      float64
 	Unit      float64 // ms that a unit takes now
 	Share     float64 // of the GPU that its work blocks under MPS
-	Cost      float64 // to a neighbour, once it was asked for: see duty
+	Cost      float64 // to a neighbour, once it was asked for
 	since     float64 // when done was right
 	start     float64
 	runs      bool // decodes: ends early, at a whole unit, when somebody comes

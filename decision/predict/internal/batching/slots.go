@@ -123,8 +123,13 @@ func (q *queue) Push(f *Flight) { *q = append(*q, f) }
 
 func (q *queue) pushFront(f *Flight) { *q = slices.Insert(*q, 0, f) }
 
-// remove takes the i-th out; those before it move up.
+// remove takes the i-th out. Those before it move up where many wait, else those behind it down: so the queue's memory
+// is used again.
 func (q *queue) remove(i int) {
+	if len(*q) < 64 {
+		*q = slices.Delete(*q, i, i+1)
+		return
+	}
 	copy((*q)[1:], (*q)[:i])
 	(*q)[0] = nil
 	*q = (*q)[1:]
