@@ -49,8 +49,12 @@ func batchOf(q *profile.SoloProfile) float64 {
 // one: by the gaps between them, or by how its step grows with the batch.
 func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.SoloProfile) {
 	var loads []*profile.SoloProfile
-	sum, n := 0.0, 0.0
-	for _, q := range append([]*profile.SoloProfile{base}, siblings...) {
+	sum, n, growth := 0.0, 0.0, 0.0
+	for i := range 1 + len(siblings) {
+		q := base
+		if i > 0 {
+			q = siblings[i-1]
+		}
 		if decodingShare(q) < mostlyDecoding || q.Mechanism != base.Mechanism || slices.Contains(loads, q) {
 			continue
 		}
@@ -60,7 +64,6 @@ func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.So
 			sum, n = sum+busy, n+1
 		}
 	}
-	growth := 0.0
 	for _, a := range loads {
 		for _, b := range loads {
 			if batchOf(b) >= 1.5*batchOf(a) {

@@ -19,6 +19,16 @@ const usualSequences = 64.0
 // z99 is the number of standard deviations above the mean below which 99% of a normal distribution lie.
 const z99 = 2.33
 
+// Of lengths and of service, over their means: the P99, the squared coefficient of variation, and a median length and
+// ones that are shorter by 1 and by 1.6 standard deviations.
+var (
+	longLength   = math.Exp(z99*lengthSigma - lengthSigma*lengthSigma/2)
+	longService  = math.Exp(z99*serviceSigma - serviceSigma*serviceSigma/2)
+	serviceCV2   = math.Expm1(serviceSigma * serviceSigma)
+	medianLength = math.Exp(-lengthSigma * lengthSigma / 2)
+	shortLengths = [...]float64{medianLength, medianLength * math.Exp(-lengthSigma), medianLength * math.Exp(-1.6*lengthSigma)}
+)
+
 // mostSettling is the number of rounds in which the tenants' activities settle.
 const mostSettling = 8
 
@@ -114,9 +124,8 @@ func (e *evaluation) prepare(d *Tenant, t *state, s *costs.Setting) {
 func (t *state) settle(d *Tenant) {
 	if v := d.Serving; v != nil {
 		pre := t.preHost + t.preGPU*t.crowd
-		free := 1 - t.load*pre
 		a := t.stepHost + t.stepGPU*t.crowd
-		room := free - t.load*v.Output*t.kvGPU*t.crowd
+		room := 1 - t.load*pre - t.load*v.Output*t.kvGPU*t.crowd
 		if room <= 0.01 {
 			t.batch, t.token, t.active = math.Inf(1), math.Inf(1), 1
 			return
@@ -209,12 +218,11 @@ func (e *evaluation) read(i int, st []state, s *costs.Setting, alone bool) fores
 // wait whose mean is Kingman's formula (J. F. C. Kingman, The single server queue in heavy traffic, Mathematical
 // Proceedings of the Cambridge Philosophical Society 57(4), 1961).
 func tailOf(busy, cv2 float64) float64 {
-	own := math.Exp(z99*serviceSigma - serviceSigma*serviceSigma/2)
 	if busy <= 0.01 {
-		return own
+		return longService
 	}
-	wait := (cv2 + math.Expm1(serviceSigma*serviceSigma)) / 2 / (1 - busy)
-	return 1 + math.Hypot(own-1, wait*math.Log(busy/0.01))
+	wait := (cv2 + serviceCV2) / 2 / (1 - busy)
+	return 1 + math.Hypot(longService-1, wait*math.Log(busy/0.01))
 }
 
 func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *foreseen) {
@@ -230,8 +238,7 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *forese
 	preWorst := t.preHost + t.preGPU*worst
 	// Time to first token: other prefills first, then its own, which may be long.
 	busy := t.load * pre
-	long := math.Exp(z99*lengthSigma - lengthSigma*lengthSigma/2)
-	ownLong := max(preWorst, t.preGPU*worst*e.lengthens(v, t, long))
+	ownLong := max(preWorst, t.preGPU*worst*e.lengthens(v, t, longLength))
 	wait := 0.0
 	if busy > 0.01 {
 		wait = pre * (cv2 + 0.3) / 2 / (1 - busy) * math.Log(busy/0.01)
@@ -246,7 +253,7 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *forese
 	f.p99[costs.LatencyTPOT] = step + e.interrupted(v, t, preWorst, cv2)
 	token := (t.stepHost + t.stepGPU*t.crowd + t.kvGPU*t.crowd*batch) / (1 - busy)
 	mean := pre + v.Output*token
-	longest := v.Output * long * max(token, 0.5*(token+step))
+	longest := v.Output * longLength * max(token, 0.5*(token+step))
 	prefills := z99 * preWorst * math.Sqrt(1.4*cv2*t.load*(v.Output*t.token+pre))
 	f.p99[costs.LatencyE2E] = mean + math.Hypot(math.Hypot(longest-v.Output*token, f.p99[costs.LatencyTTFT]-pre), prefills)
 	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.crowd, t.batch/max(1, cmp.Or(v.Sequences, usualSequences)))
@@ -257,20 +264,19 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *forese
 // after it.
 func (e *evaluation) interrupted(v *Serving, t *state, pre, cv2 float64) float64 {
 	added := 0.0
-	for _, c := range [...]struct{ length, tail float64 }{{0, z99}, {1, 1.55}, {1.6, 0.9}} {
-		out := max(2, v.Output*math.Exp(-lengthSigma*lengthSigma/2-c.length*lengthSigma))
+	for i, tail := range [...]float64{z99, 1.55, 0.9} {
+		out := max(2, v.Output*shortLengths[i])
 		met := t.load * (out*t.token + pre)
-		added = max(added, (met+c.tail*math.Sqrt(met*cv2))*pre/(out-1))
+		added = max(added, (met+tail*math.Sqrt(met*cv2))*pre/(out-1))
 	}
 	met := t.load * cv2 * (v.Output*t.token + pre)
 	for n, any := 1.0, -math.Expm1(-met); n <= 3; n, any = n+1, any*met/(n+1) {
 		if any <= 0.01 {
 			break
 		}
-		z := math.Sqrt2 * math.Erfinv(1-2*0.01/any)
-		each := math.Exp(z*lengthSigma/math.Sqrt2 - lengthSigma*lengthSigma/2)
-		long := max(pre, t.preGPU*t.crowd*e.lengthens(v, t, each))
-		short := max(2, v.Output*math.Exp(-lengthSigma*lengthSigma/2-z*lengthSigma/math.Sqrt2))
+		apart := math.Exp(math.Erfinv(1-2*0.01/any) * lengthSigma)
+		long := max(pre, t.preGPU*t.crowd*e.lengthens(v, t, apart*medianLength))
+		short := max(2, v.Output*medianLength/apart)
 		added = max(added, n*long/(short-1))
 	}
 	return added
