@@ -14,7 +14,7 @@ import (
 )
 
 // TestRecorded plays what guard saw of two model servers and a job on an H100
-// (driver 580.159.04, -record): eight minutes of quiet at two requests a second
+// (driver 580.159.04): eight minutes of quiet at two requests a second
 // each, then a process that starts to multiply matrices, then the job, which
 // held a context all the time, doing the same. Nobody is named while it is
 // quiet, and only who does it is named after that, within ten seconds.

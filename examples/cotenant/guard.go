@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -25,12 +24,12 @@ var guardExample string
 
 // guardConfig holds the flags of the command.
 type guardConfig struct {
-	real, json, apply, evict          bool
-	acknowledge, printConfig          bool
-	path, audit, kill, record, policy string
-	span, window, cooldown            time.Duration
-	slow, budget                      int
-	seed                              uint64
+	real, json, apply, evict  bool
+	acknowledge, printConfig  bool
+	path, audit, kill, policy string
+	span, window, cooldown    time.Duration
+	slow, budget              int
+	seed                      uint64
 }
 
 func guardFlags(args []string, std stdio) (*guardConfig, error) {
@@ -47,7 +46,6 @@ func guardFlags(args []string, std stdio) (*guardConfig, error) {
 	fl.StringVar(&c.audit, "audit", "", "append every proposal and action to this file, as JSON lines")
 	fl.BoolVar(&c.acknowledge, "acknowledge", false, "you have looked at what was done: act again although the log\n"+
 		"and the state beside it disagree")
-	fl.StringVar(&c.record, "record", "", "append what was seen in each window to this file, as JSON lines")
 	fl.StringVar(&c.policy, "policy", "", "reaping: idlebot, princeton, kubeflow or a duration\n"+
 		"(default: the configuration's, else idlebot)")
 	fl.IntVar(&c.slow, "slow", 3, "windows in a row above what is expected that raise an alarm")
@@ -67,7 +65,7 @@ func guardFlags(args []string, std stdio) (*guardConfig, error) {
 	bad(c.real && c.path == "", "-real: nobody says who the tenants are (add -config FILE)")
 	if !c.real {
 		probs = append(probs, refuse(fl, "means nothing to the simulated day (add -real)", "config", "apply", "evict",
-			"kill", "audit", "acknowledge", "record", "duration", "window")...)
+			"kill", "audit", "acknowledge", "duration", "window")...)
 	}
 	bad(c.apply && c.audit == "", "-apply: nothing is done unrecorded (add -audit FILE)")
 	bad(c.evict && !c.apply, "-evict: add -apply")
@@ -171,15 +169,6 @@ func (c *guardConfig) watch(ctx context.Context, std stdio) error {
 			fmt.Fprintln(std.err, "nothing will be done:", why)
 		}
 	}
-	record := json.NewEncoder(io.Discard)
-	if c.record != "" {
-		f, err := os.OpenFile(c.record, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
-		if err != nil {
-			return badInput(fmt.Errorf("-record: %w", err))
-		}
-		defer f.Close()
-		record = json.NewEncoder(f)
-	}
 	driver, err := telemetrynvml.Open(telemetrynvml.Options{LoadOnly: true})
 	if err != nil {
 		return refuseReal(err)
@@ -198,11 +187,8 @@ func (c *guardConfig) watch(ctx context.Context, std stdio) error {
 	fmt.Fprintf(std.err, "watching %d tenants on %d GPUs; %s\n", len(s.Tenants), len(s.GPUs), mode)
 	enc := json.NewEncoder(std.out)
 	windows, said := 0, 0
-	told := func(o guard.Observation, list []guard.Proposal) error {
+	told := func(_ guard.Observation, list []guard.Proposal) error {
 		windows, said = windows+1, said+len(list)
-		if err := record.Encode(o); err != nil {
-			return fmt.Errorf("-record: %w", err)
-		}
 		for i := range list {
 			var err error
 			if c.json {
