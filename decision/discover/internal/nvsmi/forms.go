@@ -2,6 +2,7 @@ package nvsmi
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/csv"
 	"encoding/xml"
 	"errors"
@@ -224,9 +225,8 @@ var columns = map[string]func(r *reader, g *telemetry.GPU, at, s string){
 // aliases are second names of columns.
 var aliases = map[string]string{"gpu_name": "name", "gpu_uuid": "uuid", "gpu_bus_id": "pci.bus_id"}
 
-// Query reads the output of --query-gpu or --query-compute-apps with
-// --format=csv, with or without nounits; the header line must be there. Where a
-// GPU stands in several rows, as with -l, the last one counts.
+// Query reads the output of --query-gpu with --format=csv, with or without nounits; the header line must be there.
+// Where a GPU stands in several rows, as with -l, the last one counts.
 func Query(in io.Reader) (telemetry.Inventory, error) {
 	var (
 		inv telemetry.Inventory
@@ -246,7 +246,7 @@ func Query(in io.Reader) (telemetry.Inventory, error) {
 			name = to
 		}
 		names[i], unit[i] = name, strings.TrimSuffix(u, "]")
-		if columns[name] != nil || name == "pid" {
+		if columns[name] != nil {
 			known++
 		}
 	}
@@ -270,52 +270,26 @@ func Query(in io.Reader) (telemetry.Inventory, error) {
 		}
 		r.row(&inv, names, unit, rec, row)
 	}
-	for i := range inv.GPUs {
-		inv.GPUs[i].MPS = inv.GPUs[i].SeesMPS()
-	}
 	return inv, r.probs.Err()
 }
 
 func (r *reader) row(inv *telemetry.Inventory, names, unit, rec []string, row int) {
-	var (
-		g      telemetry.GPU
-		pid    string
-		app    = map[string]string{}
-		driver string
-	)
+	var g telemetry.GPU
 	at := func(name string) string { return fmt.Sprintf("line %d, %s", row, name) }
 	r.lost = false
 	for i, name := range names {
-		switch name {
-		case "driver_version":
-			driver = r.text(at(name), rec[i])
-		case "pid":
-			pid = rec[i]
-		case "process_name":
-			app[name] = rec[i]
-		case "used_gpu_memory", "used_memory":
-			app["used_memory"] = withUnit(rec[i], unit[i])
-		default:
-			if set := columns[name]; set != nil {
-				set(r, &g, at(name), withUnit(rec[i], unit[i]))
-			}
+		if name == "driver_version" {
+			inv.Driver = cmp.Or(r.text(at(name), rec[i]), inv.Driver)
+		} else if set := columns[name]; set != nil {
+			set(r, &g, at(name), withUnit(rec[i], unit[i]))
 		}
 	}
 	g.Lost = r.lost
-	if driver != "" {
-		inv.Driver = driver
+	if have := r.find(inv, g); have != nil {
+		*have = g
+	} else {
+		inv.GPUs = append(inv.GPUs, g)
 	}
-	if pid == "" {
-		r.put(inv, g)
-		return
-	}
-	have := r.find(inv, g)
-	if have == nil {
-		r.put(inv, g)
-		have = &inv.GPUs[len(inv.GPUs)-1]
-	}
-	have.ProcessesListed = sharing.AnswerYes
-	r.process(have, at, pid, app["process_name"], app["used_memory"], "")
 }
 
 // withUnit puts the unit of the header after a figure that has none, as with nounits.
@@ -345,13 +319,4 @@ func (r *reader) find(inv *telemetry.Inventory, g telemetry.GPU) *telemetry.GPU 
 		}
 	}
 	return nil
-}
-
-func (r *reader) put(inv *telemetry.Inventory, g telemetry.GPU) {
-	if have := r.find(inv, g); have != nil {
-		g.Processes, g.ProcessesListed = have.Processes, have.ProcessesListed
-		*have = g
-		return
-	}
-	inv.GPUs = append(inv.GPUs, g)
 }

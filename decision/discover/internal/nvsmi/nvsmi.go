@@ -1,6 +1,5 @@
 // Package nvsmi reads what nvidia-smi printed on a node: the XML of -q -x, the
-// CSV of --query-gpu and --query-compute-apps, the matrix of topo -m, and the
-// list of mig -lgi.
+// CSV of --query-gpu, the matrix of topo -m, and the list of mig -lgi.
 //
 // What nvidia-smi prints as N/A or Not Supported is missing, never zero. Processes that only draw are left out. A field
 // that cannot be read is a problem with its path, and the rest is still returned: every function returns what it could
@@ -31,13 +30,13 @@ type Kind uint8
 const (
 	KindNone      Kind = iota
 	KindXML            // nvidia-smi -q -x
-	KindQuery          // --query-gpu or --query-compute-apps with --format=csv
+	KindQuery          // --query-gpu with --format=csv
 	KindTopology       // topo -m
 	KindInstances      // mig -lgi
 )
 
 var (
-	queryHead = regexp.MustCompile(`^\s*(index|uuid|gpu_uuid|name|gpu_name|timestamp|pid|count|driver_version` +
+	queryHead = regexp.MustCompile(`^\s*(index|uuid|gpu_uuid|name|gpu_name|timestamp|count|driver_version` +
 		`|pci\.[a-z_.]+|memory\.[a-z]+|utilization\.[a-z]+|mig\.mode\.[a-z]+|power\.[a-z.]+|compute_mode` +
 		`|temperature\.[a-z.]+)( \[[A-Za-z%]+\])?\s*(,|\r?\n|$)`)
 	topoHead = regexp.MustCompile(`(?m)^(\x1b\[[0-9;]*m)?\s+(\x1b\[[0-9;]*m)?GPU0\b`)

@@ -68,12 +68,6 @@ func TestQueryOfRealGPUs(t *testing.T) {
 		if diff := cmp.Diff(telemetry.Inventory{Driver: "580.159.04", GPUs: []telemetry.GPU{want}}, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
-		apps, err := Query(strings.NewReader(file(t, name+"-apps.csv")))
-		full := realGPU(name)
-		if diff := cmp.Diff(telemetry.Inventory{GPUs: []telemetry.GPU{{UUID: full.UUID, Processes: full.Processes,
-			ProcessesListed: sharing.AnswerYes, MPS: sharing.AnswerNo}}}, apps); err != nil || diff != "" {
-			t.Errorf("%s: %v\n%s", name, err, diff)
-		}
 		if _, err := Query(strings.NewReader(file(t, name+"-nounits.csv"))); !errors.Is(err, ErrKind) || !strings.Contains(err.Error(), "noheader") {
 			t.Errorf("without a header: %v", err)
 		}
@@ -85,7 +79,7 @@ func TestQueryOfRealGPUs(t *testing.T) {
 
 func TestSniff(t *testing.T) {
 	for _, name := range []string{"h100", "h200"} {
-		for suffix, want := range map[string]Kind{".xml": KindXML, "-gpu.csv": KindQuery, "-apps.csv": KindQuery, "-topo.txt": KindTopology, "-mig.txt": KindInstances, "-nounits.csv": KindNone} {
+		for suffix, want := range map[string]Kind{".xml": KindXML, "-gpu.csv": KindQuery, "-topo.txt": KindTopology, "-mig.txt": KindInstances, "-nounits.csv": KindNone} {
 			if got := Sniff([]byte(file(t, name+suffix))); got != want {
 				t.Errorf("%s%s is %v, want %v", name, suffix, got, want)
 			}
@@ -275,7 +269,7 @@ func TestProblems(t *testing.T) {
 // FuzzAll reads any text as each of the outputs: a value or an error, figures
 // that can be, and no argument of a command line.
 func FuzzAll(f *testing.F) {
-	for _, name := range []string{"h100.xml", "h200-gpu.csv", "h100-apps.csv", "h100-topo.txt", "h200-mig.txt"} {
+	for _, name := range []string{"h100.xml", "h200-gpu.csv", "h100-topo.txt", "h200-mig.txt"} {
 		f.Add(file(f, name))
 	}
 	f.Add(migXML)
@@ -308,8 +302,7 @@ func FuzzAll(f *testing.F) {
 	})
 }
 
-// With MPS the clients are of type M+C, and the server is among the processes;
-// --query-compute-apps has no types and shows the server alone.
+// With MPS the clients are of type M+C, and the server is among the processes.
 func TestMPSOfARealGPU(t *testing.T) {
 	processes := map[string]telemetry.Process{
 		"client": {PID: 505, Name: "python3", Memory: mib(1860)}, "server": {PID: 524, Name: "nvidia-cuda-mps-server", Memory: mib(66)}}
@@ -318,13 +311,6 @@ func TestMPSOfARealGPU(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if diff := cmp.Diff([]telemetry.Process{processes["client"], processes["server"]}, got.GPUs[0].Processes); diff != "" {
-		t.Error(diff)
-	}
-	apps, err := Query(strings.NewReader(file(t, "h100-mps-apps.csv")))
-	if err != nil || apps.GPUs[0].MPS != sharing.AnswerYes {
-		t.Fatalf("%+v, %v", apps, err)
-	}
-	if diff := cmp.Diff([]telemetry.Process{processes["server"], processes["client"]}, apps.GPUs[0].Processes); diff != "" {
 		t.Error(diff)
 	}
 }
