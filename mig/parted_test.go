@@ -152,38 +152,6 @@ mig-configs:
 	}
 }
 
-func TestResolve(t *testing.T) {
-	c, err := ParsePartedConfig([]byte(`
-version: v1
-mig-configs:
-  x:
-    - {devices: all, mig-enabled: true, mig-devices: {"1g.5gb": 7}}
-    - {devices: [1, 2], mig-enabled: true, mig-devices: {"3g.20gb": 2}}
-    - {device-filter: "0x233510DE", devices: all, mig-enabled: false}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a100 := DeviceFilter{Device: 0x20B0, Vendor: nvidiaVendor}
-	h200 := DeviceFilter{Device: 0x2335, Vendor: nvidiaVendor, HasSubsystem: true, Subsystem: 0x18be, SubsystemVendor: nvidiaVendor}
-	gpus := []NodeGPU{{0, a100, true}, {1, a100, true}, {2, h200, true}, {3, DeviceFilter{}, false}}
-	got, err := c.Resolve("x", gpus)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []PartedAssignment{{gpus[0], 0, nil}, {gpus[1], 1, []int{0}}, {gpus[2], 2, []int{0, 1}}, {gpus[3], -1, nil}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	gpus[1].MIGCapable = false
-	if _, err := c.Resolve("x", gpus[:2]); err == nil || !strings.Contains(err.Error(), "GPU 1 can't do MIG") || !strings.Contains(err.Error(), "there is no GPU 2") {
-		t.Errorf("err = %v", err)
-	}
-	if _, err := c.Resolve("y", gpus); !errors.Is(err, ErrInvalid) {
-		t.Errorf("err = %v", err)
-	}
-}
-
 // TestPartedFileOfManyKeys holds that the time to read a file grows with its length: half a second for these keys,
 // and a minute and a half where each is compared with all others.
 func TestPartedFileOfManyKeys(t *testing.T) {

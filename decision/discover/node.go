@@ -148,7 +148,6 @@ func (b *build) readNode(o *nodeObject) *node {
 	}
 	b.checkNode(n)
 	if slices.Contains(n.managers, "the device plugin") {
-		b.checkSharing(n)
 		b.checkLayout(n)
 	}
 	return n
