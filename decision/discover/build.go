@@ -31,7 +31,6 @@ type build struct {
 
 	byDevice     map[string]*workload // by the UUID of a GPU or MIG device that a claim gave
 	sharedSeries map[*workload]bool   // measured only together with others on its device
-	priced       map[string]bool      // GPUs and instance types that a price was looked up for
 	vendors      map[string][]string  // nodes of other vendors' GPUs, by vendor
 }
 
@@ -64,7 +63,7 @@ func (c *Collector) Discover() *Discovery {
 	b := &build{c: c, devices: c.devices, held: map[allocation]int{},
 		heldDevices: map[*device]bool{}, byName: map[string]*node{},
 		poolOf: map[*node]*pool{}, byDevice: map[string]*workload{},
-		sharedSeries: map[*workload]bool{}, priced: map[string]bool{}, vendors: map[string][]string{},
+		sharedSeries: map[*workload]bool{}, vendors: map[string][]string{},
 		Discovery: &Discovery{kai: map[string]string{}, Provenance: map[string]Provenance{}, usedBy: map[string]string{},
 			settle: map[string]*settling{}},
 		findings: slices.Clone(c.findings)}
@@ -87,7 +86,6 @@ func (c *Collector) Discover() *Discovery {
 	b.check()
 	b.checkGates()
 	b.leftOut()
-	b.unusedPrices()
 	b.traps()
 	b.rightsize()
 	b.unknowns()
@@ -406,6 +404,5 @@ func (b *build) makePool(p *pool) decision.Pool {
 		b.note(at+".layouts", Provenance{BasisMeasured, "nvidia-smi"})
 	}
 	b.price(at, &out)
-	b.hintPool(at, &out)
 	return out
 }

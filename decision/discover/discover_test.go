@@ -181,7 +181,6 @@ func TestHints(t *testing.T) {
 	h, err := discover.ParseHints([]byte(`
 trust: all
 nodes: {bare-2: {gpu: L40S}}
-pools: {"*": {driver: 550.54.15, platform: onprem}}
 workloads:
   "*/*": {kind: batch}
   a/svc: {kind: online-inference, model: {parameters: 8e9, weights: fp8, kv_cache: 4GiB}, load: {requests_per_s: 2.5, input_tokens: 300, output_tokens: 200},
@@ -241,9 +240,6 @@ func TestPrices(t *testing.T) {
 		p := &d.Fleet.Pools[0]
 		if got := p.PricePerGPUHour.String() + " " + p.NodePricePerHour.String(); got != want {
 			t.Errorf("%s: %s, want %s", file, got, want)
-		}
-		if found(d, "price-unused") == nil {
-			t.Errorf("%s: p4de.24xlarge is nowhere, and nothing says so", file)
 		}
 	}
 }

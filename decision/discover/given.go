@@ -26,7 +26,6 @@ import (
 // Prices are the user's own: for a GPU of a model an hour, or for a machine of an instance type an hour.
 type Prices struct {
 	gpus, machines map[string]cost.Money
-	loose          map[string]string // GPUs whose price stands under a name of several
 }
 
 // ParsePrices reads prices: a mapping from GPU models ("A100-SXM4-80GB", or "A100" for any) and
@@ -37,7 +36,7 @@ func ParsePrices(data []byte) (*Prices, error) {
 	if err := strictyaml.Decode(data, &file, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
 		return nil, fmt.Errorf("%w: prices: %w", ErrInvalid, err)
 	}
-	out := &Prices{gpus: map[string]cost.Money{}, machines: map[string]cost.Money{}, loose: map[string]string{}}
+	out := &Prices{gpus: map[string]cost.Money{}, machines: map[string]cost.Money{}}
 	var l problem.List
 	currency := ""
 	for _, key := range slices.Sorted(maps.Keys(file)) {
@@ -50,11 +49,10 @@ func ParsePrices(data []byte) (*Prices, error) {
 		switch {
 		case err == nil:
 			out.gpus[gpu.Name] = m
-			delete(out.loose, gpu.Name)
 		case len(ambiguous(err)) > 0: // "A100" is any of them
 			for _, name := range ambiguous(err) {
 				if _, exact := out.gpus[name]; !exact {
-					out.gpus[name], out.loose[name] = m, key
+					out.gpus[name] = m
 				}
 			}
 		default:
@@ -72,7 +70,6 @@ func ParsePrices(data []byte) (*Prices, error) {
 // price writes a pool's price, where the user gave one: the machine's before the GPU's.
 func (b *build) price(at string, out *decision.Pool) {
 	prices := b.c.opts.Prices
-	b.priced[out.InstanceType], b.priced[out.GPU] = true, true
 	if m, ok := prices.machines[out.InstanceType]; ok && out.InstanceType != "" {
 		out.NodePricePerHour = decision.Some(m)
 		b.note(at+".node_price_per_hour", Provenance{BasisGiven, "prices, " + out.InstanceType})
@@ -82,24 +79,10 @@ func (b *build) price(at string, out *decision.Pool) {
 	m, ok := prices.gpus[out.GPU]
 	if !ok && board != out.GPU { // described: its price stands under its name
 		m, ok = prices.machines[board]
-		b.priced[board] = true
 	}
 	if ok {
 		out.PricePerGPUHour = decision.Some(m)
 		b.note(at+".price_per_gpu_hour", Provenance{BasisGiven, "prices, " + out.GPU})
-	}
-}
-
-// unusedPrices finds prices of what the cluster does not have.
-func (b *build) unusedPrices() {
-	prices := b.c.opts.Prices
-	for _, of := range []map[string]cost.Money{prices.gpus, prices.machines} {
-		for key := range of {
-			if !b.priced[key] && prices.loose[key] == "" {
-				b.find("price-unused", sharing.SeverityLow, "price of "+key, "prices",
-					"no pool has this GPU or instance type: it is not used")
-			}
-		}
 	}
 }
 
@@ -108,7 +91,6 @@ type Hints struct {
 	Trust     decision.Trust          `yaml:"trust"`
 	Workloads map[string]WorkloadHint `yaml:"workloads"` // by name, or a pattern such as "team-a/*"
 	Nodes     map[string]NodeHint     `yaml:"nodes"`     // likewise
-	Pools     map[string]PoolHint     `yaml:"pools"`     // likewise
 }
 
 // WorkloadHint overrides what was found of workloads. What is missing stays.
@@ -133,12 +115,6 @@ type NodeHint struct {
 	GPU string `yaml:"gpu,required"`
 }
 
-// PoolHint fills in fields of a pool that no input states.
-type PoolHint struct {
-	Driver   sharing.Driver `yaml:"driver"`
-	Platform string         `yaml:"platform"`
-}
-
 // ParseHints reads hints, YAML or JSON, strictly.
 func ParseHints(data []byte) (*Hints, error) {
 	var h Hints
@@ -146,12 +122,11 @@ func ParseHints(data []byte) (*Hints, error) {
 		return nil, fmt.Errorf("%w: hints: %w", ErrInvalid, err)
 	}
 	var l problem.List
-	workloads, nodes, pools := slices.Sorted(maps.Keys(h.Workloads)), slices.Sorted(maps.Keys(h.Nodes)),
-		slices.Sorted(maps.Keys(h.Pools))
+	workloads, nodes := slices.Sorted(maps.Keys(h.Workloads)), slices.Sorted(maps.Keys(h.Nodes))
 	for _, of := range []struct {
 		at   string
 		keys []string
-	}{{"workloads.", workloads}, {"nodes.", nodes}, {"pools.", pools}} {
+	}{{"workloads.", workloads}, {"nodes.", nodes}} {
 		for _, k := range of.keys {
 			_, err := path.Match(k, "")
 			l.If(err != nil, of.at+k, `write a name, or a pattern such as "team-a/*"`, "is no pattern")
@@ -191,21 +166,6 @@ func (b *build) hintNode(n *node) {
 		gpu, err := sharing.LookupGPU(h.Nodes[k].GPU)
 		if err == nil && (n.gpu == nil || n.gpu != gpu) {
 			n.gpu, n.productFrom = gpu, Provenance{BasisGiven, "hints, nodes." + k}
-		}
-	}
-}
-
-func (b *build) hintPool(at string, out *decision.Pool) {
-	h := b.c.opts.Hints
-	for _, k := range matching(h.Pools, out.Name) {
-		v, from := h.Pools[k], Provenance{BasisGiven, "hints, pools." + k}
-		if !v.Driver.IsZero() {
-			out.Driver = v.Driver
-			b.note(at+".driver", from)
-		}
-		if v.Platform != "" {
-			out.Platform = v.Platform
-			b.note(at+".platform", from)
 		}
 	}
 }
