@@ -29,7 +29,7 @@ type endpoint struct {
 	weight    int
 	credit    int // of the weighted turn
 
-	inFlight, tokens, sent int64 // of the Router's state, guarded by router.mu
+	inFlight, tokens int64 // of the Router's state, guarded by router.mu
 }
 
 // newEndpoint resolves e. Dials end with runCtx, so that none outlives the run.
@@ -163,8 +163,6 @@ type EndpointState struct {
 	InFlight int64 // requests that were sent and have not ended
 	// TokensInFlight are the prompt and output tokens that those mean, as far as their prompts say.
 	TokensInFlight int64
-	Sent           int64 // requests since the start, those in flight included
-	Weight         int   // Endpoint.Weight, at least 1
 }
 
 // router chooses endpoints. It is safe for concurrent use.
@@ -186,8 +184,7 @@ func (r *router) take(t *Tenant, p *Prompt) (e *endpoint, release func(), err er
 	defer r.mu.Unlock()
 	r.state = r.state[:0]
 	for _, e := range r.endpoints {
-		r.state = append(r.state, EndpointState{InFlight: e.inFlight, TokensInFlight: e.tokens, Sent: e.sent,
-			Weight: e.weight})
+		r.state = append(r.state, EndpointState{InFlight: e.inFlight, TokensInFlight: e.tokens})
 	}
 	i := r.custom.Pick(p, r.state)
 	if i < 0 || i >= len(r.endpoints) {
@@ -195,7 +192,6 @@ func (r *router) take(t *Tenant, p *Prompt) (e *endpoint, release func(), err er
 	}
 	e = r.endpoints[i]
 	e.inFlight++
-	e.sent++
 	e.tokens += tokens
 	return e, func() {
 		r.mu.Lock()
