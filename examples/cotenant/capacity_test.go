@@ -164,7 +164,7 @@ func TestCapacityBadInput(t *testing.T) {
 		{[]string{"-slo", "share=0.9"}, "say what that part of the requests must keep"},
 		{[]string{"-gpu", "L40S"}, "write the name and its price"},
 		{[]string{"-gpu", "L40S=cheap"}, "gpu: L40S"},
-		{[]string{"-gpu", "Abacus=1"}, "gpus[0].name"},
+		{[]string{"-gpu", "Abacus=1"}, `gpu: Abacus: sharing: unknown GPU "Abacus"`},
 		{[]string{"-gpu", "L40S=0"}, "above 0"},
 		{[]string{"-gpu", "L40S=1", "-gpu", "L4=1 EUR"}, "use one currency"},
 		{[]string{"-load", "0"}, "use a multiple above 0"},
