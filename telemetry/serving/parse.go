@@ -89,11 +89,7 @@ func Parse(in io.Reader) ([]Reading, error) {
 		}
 		return nil, fmt.Errorf("%w: %w", ErrNone, p.probs.Err())
 	}
-	keys := make([]key, 0, len(p.readings))
-	for k := range p.readings {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b key) int {
+	keys := slices.SortedFunc(maps.Keys(p.readings), func(a, b key) int {
 		return cmp.Or(cmp.Compare(a.page, b.page), cmp.Compare(a.engine, b.engine), cmp.Compare(a.model, b.model),
 			cmp.Compare(a.replica, b.replica))
 	})
@@ -263,6 +259,9 @@ func (v *value) histogram(to **Histogram) {
 	}
 }
 
+// escape writes a label's value as a page has it.
+var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
 // ParseRange reads Prometheus' answer to a range query (/api/v1/query_range) for a server's series, such as
 // {__name__=~"vllm:.*"}: the readings of each time in order, with At set. Otherwise it is as Parse.
 func ParseRange(in io.Reader) ([]Reading, error) {
@@ -294,7 +293,7 @@ func ParseRange(in io.Reader) ([]Reading, error) {
 		name, labels := s.Metric["__name__"], []string{}
 		for _, l := range slices.Sorted(maps.Keys(s.Metric)) {
 			if l != "__name__" {
-				labels = append(labels, fmt.Sprintf("%s=%q", l, s.Metric[l]))
+				labels = append(labels, l+`="`+escape.Replace(s.Metric[l])+`"`)
 			}
 		}
 		family, kind := name, "untyped"

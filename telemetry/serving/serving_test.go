@@ -188,6 +188,17 @@ func TestSince(t *testing.T) {
 	}
 }
 
+// TestAnyModelOfARange: a name may hold what Go would escape and a metrics page does not.
+func TestAnyModelOfARange(t *testing.T) {
+	const model = "my\u00a0model\t\\ \"x\"\n\u200b"
+	answer := fmt.Sprintf(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":%q,"model_name":%q},"values":[[1,"2"]]}]}}`,
+		"vllm:num_requests_running", model)
+	got, err := serving.ParseRange(strings.NewReader(answer))
+	if err != nil || len(got) != 1 || got[0].Model != model || got[0].Running.Or(0) != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add(vllmV1(0.05, 20, inf, 100))
 	f.Add(vllmV0 + sglang)
