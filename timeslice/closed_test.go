@@ -23,39 +23,6 @@ func within(t *testing.T, what string, got, want time.Duration, fraction float64
 	}
 }
 
-// TestArticlePair holds the pair of requests that an article measured on an
-// L40S (0.609 and 1.135 s alone, 1.227 and 1.778 s together) against equal
-// sharing with nothing fitted.
-func TestArticlePair(t *testing.T) {
-	got := timeslice.FinishTimes([]time.Duration{609 * ms, 1135 * ms}, 0)
-	if diff := cmp.Diff([]time.Duration{1218 * ms, 1744 * ms}, got); diff != "" {
-		t.Error(diff)
-	}
-	within(t, "short job", got[0], 1227*ms, 0.02)
-	within(t, "long job", got[1], 1778*ms, 0.02)
-}
-
-func TestFinishTimes(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		work     []time.Duration
-		overhead float64
-		want     []time.Duration
-	}{
-		{"none", nil, 0, []time.Duration{}},
-		{"one pays no overhead", []time.Duration{ms}, 0.5, []time.Duration{ms}},
-		{"order is kept", []time.Duration{3 * ms, 1 * ms, 2 * ms}, 0, []time.Duration{6 * ms, 3 * ms, 5 * ms}},
-		{"equal", []time.Duration{ms, ms}, 0.1, []time.Duration{2200 * us, 2200 * us}},
-		{"the last runs alone", []time.Duration{ms, 2 * ms}, 0.1, []time.Duration{2200 * us, 3200 * us}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, timeslice.FinishTimes(c.work, c.overhead)); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
 func TestRoundRobin(t *testing.T) {
 	s := timeslice.Scheduler{Quantum: 2 * ms, Switch: 100 * us}
 	got, err := s.RoundRobin([]time.Duration{1 * ms, 5 * ms})

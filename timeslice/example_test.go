@@ -49,13 +49,6 @@ func ExampleScheduler_RoundRobin() {
 	// 14.92ms 4
 }
 
-// Two requests that start together on an L40S: the "+101% and +57%" of a
-// widely read article is plain sharing.
-func ExampleFinishTimes() {
-	fmt.Println(timeslice.FinishTimes([]time.Duration{609 * time.Millisecond, 1135 * time.Millisecond}, 0))
-	// Output: [1.218s 1.744s]
-}
-
 // Two processes that spun at once were on and off the GPU for so long, in the median.
 func ExampleCalibrateProbe() {
 	c, err := timeslice.CalibrateProbe(timeslice.ProbeRun{On: []time.Duration{2090700, 2090700}, Off: []time.Duration{2396300, 2396300}})

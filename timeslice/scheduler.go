@@ -1,10 +1,8 @@
 package timeslice
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/enum"
@@ -103,30 +101,6 @@ var (
 	// ErrUnknownName marks a text that names no value of an enumeration.
 	ErrUnknownName = errors.New("timeslice: unknown name")
 )
-
-// FinishTimes returns the end of each of several jobs that start together and share the GPU equally until they are
-// done: the k-th shortest of n jobs of lengths S ends at S_1 + ... + S_k + (n-k) S_k. The overhead applies while
-// more than one job is left. Times are in the order of the work, which holds each job's duration alone.
-func FinishTimes(work []time.Duration, overheadFraction float64) []time.Duration {
-	order := make([]int, len(work))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(work[a], work[b]) })
-	out := make([]time.Duration, len(work))
-	now, done := 0.0, time.Duration(0)
-	for k, i := range order {
-		left := float64(len(order) - k)
-		stretch := left
-		if left > 1 {
-			stretch *= 1 + overheadFraction
-		}
-		now += float64(work[i]-done) * stretch
-		done = work[i]
-		out[i] = time.Duration(now)
-	}
-	return out
-}
 
 // StepTime holds a closed form's prediction of a tenant's step beside its neighbours.
 type StepTime struct {
