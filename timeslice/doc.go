@@ -4,7 +4,7 @@
 // A [Scheduler] is what the driver does on one GPU: a quantum and the cost of a switch, measured ([H200]) or
 // calibrated ([CalibrateProbe]). Closed forms answer for tenants that are always busy ([Scheduler.RoundRobin]) and
 // for those that think between steps ([ClosedLoop]). [Simulate] answers for everything else, with a latency histogram
-// for each tenant and whom it waited for; the same seed gives the same result. What it returns is simulated and says so.
+// for each tenant and whom it waited for. The same seed gives the same result, which says that it is simulated.
 //
 // [Level] is a time-slice level of the driver's compute policy (DEFAULT, SHORT, MEDIUM, LONG). NVIDIA publishes no
 // milliseconds for the levels: the one known figure is DEFAULT on an H200, which this project measured.

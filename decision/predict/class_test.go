@@ -1,6 +1,7 @@
 package predict_test
 
 import (
+	"cmp"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +16,7 @@ import (
 var foreign = sync.OnceValues(func() ([]predict.Measured, error) {
 	var others profile.Profiles
 	var files []profile.Rows
-	for _, name := range []string{"h100-llamacpp.json", "h100-tenants.json", "h200-tenants.json", "h200-tenants-2.json"} {
+	for _, name := range []string{"h100-llamacpp.json", "h200-llamacpp.json", "h200-llamacpp-2.json", "h100-tenants.json", "h200-tenants.json", "h200-tenants-2.json"} {
 		rows, err := profile.LoadRows(testdata + name)
 		if err == nil {
 			err = others.Add(rows.Profiles()...)
@@ -53,6 +54,8 @@ func TestClassesLeftOut(t *testing.T) {
 		}
 		name := m.Row.Kind.String()
 		switch class := m.Prediction.Class; {
+		case strings.Contains(m.Row.GPUName, "H200") && strings.HasPrefix(m.Row.Case, "l"):
+			name = cmp.Or(m.Row.Server.Variant, "beside ik_llama.cpp") + ", H200"
 		case class == profile.ClassGraphs:
 			t.Errorf("%s, %s: %s is taken for a server that calibrates", m.Series, m.Row.Case, m.Row.Server.Model)
 		case m.Row.Server.Variant != "":
@@ -72,6 +75,10 @@ func TestClassesLeftOut(t *testing.T) {
 		{"ik_llama.cpp", sharing.MechanismMPS, profile.MetricTPOTP50, 0.1, 0.8, 0.5},
 		{"ik_llama.cpp", sharing.MechanismTimeSlicing, profile.MetricTTFTP50, 0.22, 0.8, 0.8},
 		{"ik_llama.cpp", sharing.MechanismMPS, profile.MetricTTFTP50, 0.15, 0.8, 0.8},
+		{"ik_llama.cpp, H200", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.14, 0.78, 0.5},
+		{"ik_llama.cpp, H200", sharing.MechanismMPS, profile.MetricTPOTP50, 0.1, 0.8, 0.5},
+		{"beside ik_llama.cpp, H200", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.06, 0.8, 0.5},
+		{"beside ik_llama.cpp, H200", sharing.MechanismMPS, profile.MetricTPOTP50, 0.07, 0.8, 0.5},
 		{"kernels launched one by one", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.15, 0.8, 0.5},
 		{"kernels launched one by one", sharing.MechanismMPS, profile.MetricTPOTP50, 0.1, 0.8, 0.5},
 		{"server, mixed", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.06, 0.8, 0.5},

@@ -29,8 +29,9 @@ type engine struct {
 
 	launched int // pieces of the prefill or step submitted so far
 	began    time.Duration
-	took     []float64 // steps of a tenant that serves no tokens, ms
-	jitter   float64   // of its step
+	start    time.Duration // of the step of a tenant that serves no tokens
+	took     []float64     // such steps, ms
+	jitter   float64       // of its step
 
 	ttft, tpot, e2e []float64
 	given           int // tokens
@@ -47,7 +48,7 @@ func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
 	e.Replica = batching.Replica{To: e, Rates: batching.Rates{Sequences: t.slots, SlowPrefill: 1},
 		KV: batching.NewKVCache(math.MaxInt32, 1), Size: costs.UsualBlock, Phases: make([]int, costs.UsualBlock), Steps: true}
 	if t.kind != profile.KindServer {
-		e.launched, e.began = t.pieces, -1 // a step that is not counted has ended
+		e.launched, e.start = t.pieces, -1 // a step that is not counted has ended
 		return e
 	}
 	if t.closed {
@@ -140,9 +141,10 @@ func (e *engine) work(now time.Duration) timeslice.Work {
 func (e *engine) nextLaunch(now time.Duration) timeslice.Work {
 	// The last piece ends where the step does alone.
 	pace := (e.t.step - e.t.gpu/stepPieces) / (stepPieces - 1)
-	if e.t.kind == profile.KindServer && (e.launched == 1 || e.launched == stepPieces-1) {
-		// The host waits for its inputs' copy, and copies the outputs when all is done.
-		e.began = max(e.began, now-batching.Millis(e.jitter*pace*float64(e.launched-1)))
+	n, l := e.t.waits+1, e.launched
+	if l > 0 && l*n/stepPieces > (l-1)*n/stepPieces || e.t.kind == profile.KindServer && (l == 1 || l == stepPieces-1) {
+		// The host waits for the GPU, as that of a server does for its inputs' copy, and for the outputs' in the end.
+		e.began = max(e.began, now-batching.Millis(e.jitter*pace*float64(l-1)))
 	}
 	at := e.began + batching.Millis(e.jitter*pace*float64(e.launched))
 	e.launched++

@@ -22,16 +22,15 @@ type aloneCache = memo.Table[aloneKey, aloneFound]
 
 // aloneKey is all of a tenantModel that differs between a profile's uses.
 type aloneKey struct {
-	mechanism                            sharing.Mechanism
-	base                                 *profile.SoloProfile
-	step, host, gpu, prefill, prefillGPU float64
-	first                                float64 // TTFT alone
+	mechanism sharing.Mechanism
+	base      *profile.SoloProfile
+	settled
+	host, first float64 // TTFT alone
 }
 
 type aloneFound struct {
-	figures             profile.Figures
-	prefill, prefillGPU float64
-	step, gpu           float64
+	figures profile.Figures
+	settled
 }
 
 func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, out []Prediction,
@@ -42,23 +41,24 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 			return o.base == models[i].base && o.added == models[i].added
 		}); j >= 0 {
 			alone[i] = alone[j] // the same workload again
-			found := aloneFound{alone[j], models[j].prefill, models[j].prefillGPU, models[j].step, models[j].gpu}
-			found.to(&models[i])
+			models[i].settled = models[j].settled
 			continue
 		}
 		t := &models[i]
-		key := aloneKey{mechanism, t.base, t.step, t.host, t.gpu, t.prefill, t.prefillGPU, t.alone[profile.MetricTTFTP50]}
+		key := aloneKey{mechanism, t.base, t.settled, t.host, t.alone[profile.MetricTTFTP50]}
 		found, ok := known.Get(key)
 		if !ok {
 			var err error
-			if found.figures, err = p.settle(mechanism, t); err != nil {
+			if found.figures, err = p.settle(mechanism, t); err == nil && mechanism == sharing.MechanismTimeSlicing {
+				err = p.waitAsCounted(t, &found.figures)
+			}
+			if err != nil {
 				return err
 			}
-			found.prefill, found.prefillGPU, found.step, found.gpu = t.prefill, t.prefillGPU, t.step, t.gpu
+			found.settled = t.settled
 			known.Put(key, found, mostForecasts)
 		}
-		alone[i] = found.figures
-		found.to(t)
+		alone[i], t.settled = found.figures, found.settled
 	}
 	together, short, err := p.runEngines(mechanism, models)
 	if err != nil {
@@ -135,11 +135,6 @@ func combine(m profile.Metric, gaps bool, measured, aloneSim, togetherSim float6
 		return grows*togetherSim*r + (1-grows)*max(togetherSim+(measured-aloneSim)*5/8, togetherSim/2)
 	}
 	return max(togetherSim+measured-aloneSim, togetherSim/2)
-}
-
-// to gives a tenant the parts with which its engine alone was settled.
-func (f *aloneFound) to(t *tenantModel) {
-	t.prefill, t.prefillGPU, t.step, t.gpu = f.prefill, f.prefillGPU, f.step, f.gpu
 }
 
 // settle adjusts the pace at which a step's kernels are launched one by one, and the length of a prefill, until the

@@ -105,11 +105,11 @@ func (t *tenantModel) readSMs(b, elsewhere *profile.SoloProfile) {
 func (e *engine) nextPiece(now time.Duration) timeslice.Work {
 	t := e.t
 	if e.launched == t.pieces {
-		if e.began >= e.from {
-			e.took = append(e.took, batching.InMillis(now-e.began))
+		if e.start >= e.from {
+			e.took = append(e.took, batching.InMillis(now-e.start))
 		}
 		e.began, e.launched = now+batching.Millis(t.think*(0.5+e.rng.Float64())), 0
-		e.jitter = 1 + stepJitter*(2*e.rng.Float64()-1)
+		e.start, e.jitter = e.began, 1+stepJitter*(2*e.rng.Float64()-1)
 	}
 	if t.pieces > 1 {
 		return e.nextLaunch(now)

@@ -36,17 +36,16 @@ type tenantModel struct {
 	steps       float64 // decode steps of a request: one fewer than its tokens
 	slots       int
 
+	settled
 	// A decode step with batch sequences in it: host + perToken x batch on the host, then gpu on the GPU.
-	step, host, perToken, gpu, batch, doubling float64
-	added                                      float64 // to each step, beyond what the profile measured
+	host, perToken, batch, doubling float64
+	added                           float64 // to each step, beyond what the profile measured
 	// of a step, as counted beside a spinning neighbour; 0 = not counted
 	turns float64
 	// turns that end where a step does, which may take one more, 0 = none do
 	edge       float64
 	length     float64 // gpu, before it was moved to the turns that were counted
 	otherShare float64 // of the steps that were counted with otherWay, with its sign
-	// A prefill: its time alone, and the GPU's work in it.
-	prefill, prefillGPU float64
 	// interrupts is the number of prefills, others' included, between a request's first and last token.
 	interrupts          float64
 	cycle               float64 // closed loop: from one request in a slot of the batch to the next
@@ -65,6 +64,12 @@ type tenantModel struct {
 	// widen is added to the intervals' half-widths in quadrature.
 	widen float64
 	notes []string
+}
+
+// settled is what a tenant's engine alone is adjusted by, until it does what was measured.
+type settled struct {
+	step, gpu, prefill, prefillGPU float64 // of a step and a prefill: the time alone, and the GPU's work in it
+	waits                          int     // of the host for the GPU within a step with gaps
 }
 
 // clientDelay is the time from a request's end to its client's next request on one machine.

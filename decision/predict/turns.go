@@ -10,6 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
 
@@ -76,6 +77,28 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 	t.length = t.gpu
 	t.host = max(0, t.host+t.gpu-gpu)
 	t.gpu = gpu
+}
+
+// waitAsCounted has the host of a step with gaps wait for the GPU so often that the step takes the turns beside a
+// neighbour that always spins that were counted: what it launches after a wait comes too late for the turn.
+func (p *Predictor) waitAsCounted(t *tenantModel, alone *profile.Figures) error {
+	counted, ok := profile.Positive(t.base.Turns)
+	if !ok || !t.gaps && t.pieces < 2 {
+		return nil
+	}
+	m, wait := t.kind.MainMetric(), p.Parameters.Quantum.Value+2*p.Parameters.Switch.Value
+	spinner := tenantModel{base: t.base, kind: profile.KindStepper, pieces: 1, settled: settled{gpu: 1e3, step: 1e3}}
+	for t.waits < stepPieces {
+		together, _, err := p.runEngines(sharing.MechanismTimeSlicing, []tenantModel{*t, spinner})
+		if err != nil || counted-(together[0][m]-alone[m])/wait < 0.5 {
+			return err
+		}
+		t.waits++
+		if *alone, err = p.settle(sharing.MechanismTimeSlicing, t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // A load whose step is hardly longer than another's of the same server, by alikeSteps at most, takes as many turns as
