@@ -287,7 +287,7 @@ func (c *cluster) layPool(pool *decision.Pool, seats map[string]seat, pools map[
 	}
 	slices.SortStableFunc(wants, func(x, y want) int { return cmp.Compare(y.each, x.each) })
 	if len(wants) == 0 {
-		return append(stay, emptied(nil, nodes)...), ""
+		return emptied(stay, nodes), ""
 	}
 	y := yard{density: density, model: c.models[pool.Name], trusts: c.trusts}
 	got := y.assign(wants, nodes)

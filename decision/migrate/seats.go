@@ -198,20 +198,19 @@ func (y *yard) try(wants []want, keep, rest []*node) []*load {
 	slices.SortFunc(rest, func(x, y *node) int {
 		return cmp.Or(cmp.Compare(replicas(x.run), replicas(y.run)), cmp.Compare(x.Name, y.Name))
 	})
-	if !y.fresh(&loads, left, rest) {
+	loads, rest, ok := y.fresh(loads, left, rest)
+	if !ok {
 		return nil
 	}
-	return append(loads, emptied(loads, rest)...)
+	return emptied(loads, rest)
 }
 
-// emptied are loads of the nodes that nothing needs.
-func emptied(loads []*load, rest []*node) (out []*load) {
+// emptied adds loads of the nodes that nothing needs.
+func emptied(loads []*load, rest []*node) []*load {
 	for _, n := range rest {
-		if !slices.ContainsFunc(loads, func(l *load) bool { return l.node == n }) {
-			out = append(out, newLoad(n, ShapeOf(n.Node)))
-		}
+		loads = append(loads, newLoad(n, ShapeOf(n.Node)))
 	}
-	return out
+	return loads
 }
 
 func replicas(run map[string]int) (n int) {
@@ -222,8 +221,8 @@ func replicas(run map[string]int) (n int) {
 }
 
 // fresh seats what is left on nodes that get another shape, each of one mechanism, in their order and the largest
-// replicas first, and says whether they were enough.
-func (y *yard) fresh(loads *[]*load, left []want, rest []*node) bool {
+// replicas first, and returns the nodes that are over and whether they were enough.
+func (y *yard) fresh(loads []*load, left []want, rest []*node) ([]*load, []*node, bool) {
 	for _, m := range sharing.Mechanisms() {
 		of := slices.DeleteFunc(slices.Clone(left), func(w want) bool { return w.n == 0 || w.seat.mechanism != m })
 		slices.SortStableFunc(of, func(x, y want) int { return cmp.Compare(y.each, x.each) })
@@ -238,7 +237,7 @@ func (y *yard) fresh(loads *[]*load, left []want, rest []*node) bool {
 		}
 		for len(of) > 0 {
 			if len(rest) == 0 {
-				return false
+				return nil, nil, false
 			}
 			shape, ok := shapes(rest[0])
 			l := newLoad(rest[0], shape)
@@ -247,13 +246,13 @@ func (y *yard) fresh(loads *[]*load, left []want, rest []*node) bool {
 				of[i].n -= y.join(l, &of[i])
 			}
 			if len(l.run) == 0 || !ok {
-				return false
+				return nil, nil, false
 			}
-			*loads = append(*loads, l)
+			loads = append(loads, l)
 			of = slices.DeleteFunc(of, func(w want) bool { return w.n == 0 })
 		}
 	}
-	return true
+	return loads, rest, true
 }
 
 // layouts gives nodes the MIG instances that are wanted, packed onto the fewest GPUs.
