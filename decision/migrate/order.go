@@ -116,12 +116,22 @@ func (c *cluster) order(loads []*load, seats map[string]seat) *order {
 // moves lists what has to move, what has no objectives first. All replicas of a workload whose request changes move.
 func (o *order) moves() []move {
 	var out []move
+	on := map[string][]*node{} // before or after
+	for _, n := range o.c.nodes {
+		all := maps.Collect(maps.All(n.run))
+		if l := o.to[n.Name]; l != nil {
+			maps.Copy(all, l.run)
+		}
+		for w := range all {
+			on[w] = append(on[w], n)
+		}
+	}
 	for _, w := range slices.Sorted(maps.Keys(o.seats)) {
 		m := move{workload: w, request: o.seats[w] != o.c.today[w]}
 		if o.c.of[w].SLO != (profile.SLO{}) || o.c.of[w].Kind == decision.KindOnlineInference {
 			m.guarded = 1
 		}
-		for _, n := range o.c.nodes {
+		for _, n := range on[w] {
 			now, then := n.run[w], 0
 			if l := o.to[n.Name]; l != nil {
 				then = l.run[w]
@@ -152,21 +162,21 @@ func (o *order) moves() []move {
 
 // free reports whether every device that a move needs is there and nobody's.
 func (o *order) free(m move) bool {
-	k := o.c.want(m.workload, o.seats[m.workload])
-	spare, surges := 0, false // a new template replaces the replicas that stay as well
-	t := o.c.of[m.workload].Today
-	for _, l := range o.at {
-		if to := o.to[l.node.Name]; to != nil && to.run[m.workload] > 0 && l.shape.String() == to.shape.String() {
-			spare += l.free(k)
-			surges = surges || !m.request && len(m.from) > 0 && l.run[m.workload] > 0 && t.Object != "StatefulSet"
-		}
-	}
+	k, spare, surges := o.c.want(m.workload, o.seats[m.workload]), 0, false
 	for _, to := range m.to {
 		l := o.at[to.Node]
 		if l.shape.String() != o.to[to.Node].shape.String() || l.free(k) < to.Replicas {
 			return false
 		}
 		spare -= to.Replicas
+	}
+	if t := o.c.of[m.workload].Today; !m.request && len(m.from) > 0 && t.Object != "StatefulSet" {
+		for _, l := range o.at { // a new template replaces the replicas that stay as well
+			if to := o.to[l.node.Name]; to != nil && to.run[m.workload] > 0 && l.shape.String() == to.shape.String() {
+				spare += l.free(k)
+				surges = surges || l.run[m.workload] > 0
+			}
+		}
 	}
 	// Those that leave may be the first to stop: then the next one starts before one that stays.
 	return (!surges || spare > 0) && o.allowed(m)
