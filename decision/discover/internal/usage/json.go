@@ -18,7 +18,7 @@ import (
 // The error names the problems of this source; what could be read counts.
 func (r *Reader) JSON(name string, in io.Reader) error {
 	src := r.begin(name, "prometheus json")
-	j := &jsonReader{r: r, src: src, d: jx.Decode(&notEmpty{in: in}, 64<<10)}
+	j := &jsonReader{r: r, src: src, d: jx.Decode(in, 64<<10)}
 	j.fallback, _ = inName(name)
 	for first := true; ; first = false {
 		err := j.answer()
@@ -34,18 +34,6 @@ func (r *Reader) JSON(name string, in io.Reader) error {
 		}
 	}
 	return r.end(src)
-}
-
-// notEmpty keeps a reader from returning no bytes and no error, which the decoder takes for an error of its own.
-type notEmpty struct{ in io.Reader }
-
-func (n *notEmpty) Read(p []byte) (int, error) {
-	for {
-		k, err := n.in.Read(p)
-		if k > 0 || err != nil || len(p) == 0 {
-			return k, err
-		}
-	}
 }
 
 type jsonReader struct {
@@ -124,12 +112,11 @@ func (j *jsonReader) result() error {
 // one reads a series, whose labels Prometheus writes before the samples.
 func (j *jsonReader) one() error {
 	var (
-		t      *tenant
-		to     source
-		ready  bool
-		native bool
+		t     *tenant
+		to    source
+		ready bool
 	)
-	err := j.d.ObjBytes(func(d *jx.Decoder, key []byte) error {
+	return j.d.ObjBytes(func(d *jx.Decoder, key []byte) error {
 		switch {
 		case string(key) == "metric" && d.Next() == jx.Object:
 			var err error
@@ -142,15 +129,9 @@ func (j *jsonReader) one() error {
 			return d.Arr(func(*jx.Decoder) error { return j.pair(t, to) })
 		case string(key) == "value" && d.Next() == jx.Array && t != nil:
 			return j.pair(t, to)
-		case string(key) == "histogram" || string(key) == "histograms":
-			native = true
 		}
 		return d.Skip()
 	})
-	if err == nil && t != nil && native {
-		j.src.problem(j.path(), "", "a native histogram, where a figure is expected")
-	}
-	return err
 }
 
 // labels reads a series' labels and finds its tenant: nil where the metric is not read.
