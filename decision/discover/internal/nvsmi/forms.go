@@ -139,19 +139,6 @@ func (r *reader) process(g *telemetry.GPU, at func(string) string, pid, name, me
 	g.Processes = append(g.Processes, p)
 }
 
-// lines calls f with each line and its number until f returns false. It returns
-// an error only where reading fails or a line has no end.
-func lines(in io.Reader, f func(n int, line string) bool) error {
-	sc := bufio.NewScanner(io.LimitReader(in, maxText))
-	sc.Buffer(nil, 1<<20)
-	for n := 1; sc.Scan(); n++ {
-		if !f(n, strings.TrimRight(sc.Text(), "\r")) {
-			return nil
-		}
-	}
-	return sc.Err()
-}
-
 var lgiRow = regexp.MustCompile(`^\|\s+(\d+)\s+MIG (\S+)\s+(\d+)\s+(\d+)\s+(\d+):(\d+)\s*\|`)
 
 // Instances reads the output of mig -lgi: the GPU instances by the index of
@@ -162,20 +149,20 @@ func Instances(in io.Reader) (map[int][]telemetry.MIGInstance, error) {
 		found bool
 		all   = map[int][]telemetry.MIGInstance{}
 	)
-	err := lines(in, func(n int, line string) bool {
-		found = found || lgiHead.MatchString(line)
-		m := lgiRow.FindStringSubmatch(line)
+	sc := bufio.NewScanner(io.LimitReader(in, maxText))
+	for n := 1; sc.Scan() && !r.full(); n++ {
+		found = found || lgiHead.MatchString(sc.Text())
+		m := lgiRow.FindStringSubmatch(sc.Text())
 		if m == nil || !found {
-			return true
+			continue
 		}
 		at := fmt.Sprintf("line %d", n)
 		if gpu, ok := r.integer(at, m[1]).Get(); ok {
 			all[gpu] = append(all[gpu], telemetry.MIGInstance{Profile: m[2], ID: r.integer(at, m[4]), Start: r.integer(at, m[5]),
 				Size: r.integer(at, m[6])})
 		}
-		return !r.full()
-	})
-	r.probs.AddErr("", err)
+	}
+	r.probs.AddErr("", sc.Err())
 	if !found {
 		return nil, fmt.Errorf("%w: mig -lgi", ErrKind)
 	}
@@ -238,14 +225,14 @@ func Query(in io.Reader) (telemetry.Inventory, error) {
 	if err != nil {
 		return inv, fmt.Errorf("%w: --query-gpu: %w", ErrKind, err)
 	}
-	names, unit := make([]string, len(head)), make([]string, len(head))
+	names := make([]string, len(head))
 	known := 0
 	for i, h := range head {
-		name, u, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(h, "\ufeff")), " [")
+		name, _, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(h, "\ufeff")), " [")
 		if to, ok := aliases[name]; ok {
 			name = to
 		}
-		names[i], unit[i] = name, strings.TrimSuffix(u, "]")
+		names[i] = name
 		if columns[name] != nil {
 			known++
 		}
@@ -268,12 +255,12 @@ func Query(in io.Reader) (telemetry.Inventory, error) {
 			r.probs.Addf(fmt.Sprintf("line %d", row), "print it again", "%d cells under %d columns", len(rec), len(names))
 			continue
 		}
-		r.row(&inv, names, unit, rec, row)
+		r.row(&inv, names, rec, row)
 	}
 	return inv, r.probs.Err()
 }
 
-func (r *reader) row(inv *telemetry.Inventory, names, unit, rec []string, row int) {
+func (r *reader) row(inv *telemetry.Inventory, names, rec []string, row int) {
 	var g telemetry.GPU
 	at := func(name string) string { return fmt.Sprintf("line %d, %s", row, name) }
 	r.lost = false
@@ -281,7 +268,7 @@ func (r *reader) row(inv *telemetry.Inventory, names, unit, rec []string, row in
 		if name == "driver_version" {
 			inv.Driver = cmp.Or(r.text(at(name), rec[i]), inv.Driver)
 		} else if set := columns[name]; set != nil {
-			set(r, &g, at(name), withUnit(rec[i], unit[i]))
+			set(r, &g, at(name), rec[i])
 		}
 	}
 	g.Lost = r.lost
@@ -290,15 +277,6 @@ func (r *reader) row(inv *telemetry.Inventory, names, unit, rec []string, row in
 	} else {
 		inv.GPUs = append(inv.GPUs, g)
 	}
-}
-
-// withUnit puts the unit of the header after a figure that has none, as with nounits.
-func withUnit(cell, unit string) string {
-	cell = strings.TrimSpace(cell)
-	if unit == "" || cell == "" || cell[len(cell)-1] < '0' || cell[len(cell)-1] > '9' {
-		return cell
-	}
-	return cell + " " + unit
 }
 
 // find is the GPU of the inventory that g is another reading of.

@@ -102,44 +102,35 @@ func (r *reader) text(path, s string) string {
 	return s
 }
 
-// units maps a unit to its multiple of the figure's base unit.
-var units = map[string]float64{"": 1, "%": 1, "w": 1, "c": 1, "mw": 1e-3,
-	"b": 1, "bytes": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 1e3, "mb": 1e6, "gb": 1e9}
-
-// number reads a figure with its unit; unit is the one of a figure without.
-func (r *reader) number(path, s, unit string) optional.Value[float64] {
+// number reads a figure; the only unit that is printed beside those that are read is MiB.
+func (r *reader) number(path, s string) optional.Value[float64] {
 	s = r.text(path, s)
 	if s == "" {
 		return optional.Value[float64]{}
 	}
-	figure := strings.TrimRight(s, "%ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
-	if u := strings.TrimSpace(s[len(figure):]); u != "" {
-		unit = u
-	}
-	scale, known := units[strings.ToLower(unit)]
-	v, err := strconv.ParseFloat(strings.TrimSpace(figure), 64)
-	if err != nil || !known || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+	v, err := strconv.ParseFloat(strings.TrimSuffix(s, " MiB"), 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 		r.probs.If(!r.full(), path, "print it again with nvidia-smi", "%s is no figure of nvidia-smi",
 			problem.Clip(strconv.Quote(s)))
 		return optional.Value[float64]{}
 	}
-	return optional.Of(v * scale)
+	return optional.Of(v)
 }
 
 func (r *reader) bytes(path, s string) optional.Value[sharing.Bytes] {
-	v, ok := r.number(path, s, "MiB").Get()
+	v, ok := r.number(path, s).Get()
 	if !ok {
 		return optional.Value[sharing.Bytes]{}
 	}
-	if v > 1<<60 {
-		r.probs.Addf(path, "", "%v bytes is no memory", v)
+	if v > 1<<40 {
+		r.probs.Addf(path, "", "%v MiB is no memory", v)
 		return optional.Value[sharing.Bytes]{}
 	}
-	return optional.Of(sharing.Bytes(v))
+	return optional.Of(sharing.Bytes(v) * sharing.MiB)
 }
 
 func (r *reader) integer(path, s string) optional.Value[int] {
-	v, ok := r.number(path, s, "").Get()
+	v, ok := r.number(path, s).Get()
 	if !ok {
 		return optional.Value[int]{}
 	}
