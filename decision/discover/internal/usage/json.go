@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -136,27 +137,24 @@ func (j *jsonReader) one() error {
 
 // labels reads a series' labels and finds its tenant: nil where the metric is not read.
 func (j *jsonReader) labels() (*tenant, source, error) {
-	var l labels
-	err := j.d.ObjBytes(func(d *jx.Decoder, key []byte) error {
-		field := l.field(string(key))
-		if field == nil || d.Next() != jx.String {
+	l := labels{}
+	err := j.d.ObjBytes(func(d *jx.Decoder, key []byte) (err error) {
+		of := labelOf[string(key)]
+		if of == "" || d.Next() != jx.String {
 			return d.Skip()
 		}
-		var err error
-		*field, err = d.Str()
+		l[of], err = d.Str()
 		return err
 	})
 	if err != nil {
 		return nil, source{}, err
 	}
-	if l.metric == "" {
-		if l.metric = j.fallback; l.metric == "" {
-			j.src.problem(j.path(), "query the metric itself, or name the file after it: DCGM_FI_DEV_GPU_UTIL.json",
-				"a series without a name")
-			return nil, source{}, nil
-		}
+	if l["metric"] = cmp.Or(l["metric"], j.fallback); l["metric"] == "" {
+		j.src.problem(j.path(), "query the metric itself, or name the file after it: DCGM_FI_DEV_GPU_UTIL.json",
+			"a series without a name")
+		return nil, source{}, nil
 	}
-	t, to := j.r.series(j.src, &l)
+	t, to := j.r.series(j.src, l)
 	return t, to, nil
 }
 

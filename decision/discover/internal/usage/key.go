@@ -67,54 +67,18 @@ func (k Key) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// labels are the labels of a series that are read. No other is kept.
-type labels struct {
-	metric, hostname, node, instance, uuid, gpu, device, profile, instanceID string
-	namespace, pod, uid, container                                           string
-	exportedNamespace, exportedPod, exportedUID, exportedContainer           string
-}
+// labels are the values of a series' labels that are read. No other is kept.
+type labels map[string]string
 
-// field returns the place of a label's value, or nil. The names are those of dcgm-exporter (pod_name and the like
-// of its first versions), of Prometheus' relabelling, and our own.
-func (l *labels) field(name string) *string {
-	switch name {
-	case "__name__":
-		return &l.metric
-	case "Hostname", "hostname":
-		return &l.hostname
-	case "node", "nodename", "node_name", "kubernetes_node", "exported_node":
-		return &l.node
-	case "instance":
-		return &l.instance
-	case "UUID", "uuid", "gpu_uuid":
-		return &l.uuid
-	case "gpu":
-		return &l.gpu
-	case "device":
-		return &l.device
-	case "GPU_I_PROFILE":
-		return &l.profile
-	case "GPU_I_ID", "gpu_instance":
-		return &l.instanceID
-	case "namespace", "pod_namespace":
-		return &l.namespace
-	case "pod", "pod_name":
-		return &l.pod
-	case "pod_uid": // of dcgm-exporter under --kubernetes-enable-pod-uid
-		return &l.uid
-	case "container", "container_name":
-		return &l.container
-	case "exported_namespace":
-		return &l.exportedNamespace
-	case "exported_pod":
-		return &l.exportedPod
-	case "exported_pod_uid":
-		return &l.exportedUID
-	case "exported_container":
-		return &l.exportedContainer
-	}
-	return nil
-}
+// labelOf names a label that is read by any of its names: those of dcgm-exporter (pod_name and the like of its first
+// versions; pod_uid under --kubernetes-enable-pod-uid), of Prometheus' relabelling, and our own.
+var labelOf = map[string]string{"__name__": "metric", "Hostname": "hostname", "hostname": "hostname",
+	"node": "node", "nodename": "node", "node_name": "node", "kubernetes_node": "node", "exported_node": "node",
+	"instance": "instance", "UUID": "uuid", "uuid": "uuid", "gpu_uuid": "uuid", "gpu": "gpu", "device": "device",
+	"GPU_I_PROFILE": "profile", "GPU_I_ID": "instanceID", "gpu_instance": "instanceID",
+	"namespace": "namespace", "pod_namespace": "namespace", "pod": "pod", "pod_name": "pod", "pod_uid": "uid",
+	"container": "container", "container_name": "container", "exported_namespace": "exportedNamespace",
+	"exported_pod": "exportedPod", "exported_pod_uid": "exportedUID", "exported_container": "exportedContainer"}
 
 // rawKey is a key before it is known whether the labels pod, namespace and container are those of the tenant or, as
 // without honorLabels, of the exporter itself. That shows only in other series.
@@ -127,31 +91,31 @@ type rawKey struct {
 type scraper struct{ namespace, pod, container string }
 
 // key reads the labels. It answers false where they name neither a GPU nor a pod.
-func (l *labels) key() (rawKey, bool) {
-	k := rawKey{Key: Key{GPU: l.uuid, Profile: l.profile}}
-	for _, s := range []string{l.gpu, strings.TrimPrefix(l.device, "nvidia")} {
+func (l labels) key() (rawKey, bool) {
+	k := rawKey{Key: Key{GPU: l["uuid"], Profile: l["profile"]}}
+	for _, s := range []string{l["gpu"], strings.TrimPrefix(l["device"], "nvidia")} {
 		if i, err := strconv.Atoi(s); err == nil && i >= 0 && k.Index.IsZero() {
 			k.Index = optional.Of(i)
 		}
 	}
-	if i, err := strconv.Atoi(l.instanceID); err == nil && i >= 0 {
+	if i, err := strconv.Atoi(l["instanceID"]); err == nil && i >= 0 {
 		k.Instance = optional.Of(i)
 	}
 	switch {
-	case l.exportedPod != "":
-		k.Namespace, k.Pod, k.UID, k.Container = l.exportedNamespace, l.exportedPod, cmp.Or(l.exportedUID, l.uid),
-			l.exportedContainer
-	case l.pod != "" && !isExporter(l.pod):
-		k.Namespace, k.Pod, k.UID, k.Container = l.namespace, l.pod, l.uid, l.container
+	case l["exportedPod"] != "":
+		k.Namespace, k.Pod, k.UID, k.Container = l["exportedNamespace"], l["exportedPod"], cmp.Or(l["exportedUID"], l["uid"]),
+			l["exportedContainer"]
+	case l["pod"] != "" && !isExporter(l["pod"]):
+		k.Namespace, k.Pod, k.UID, k.Container = l["namespace"], l["pod"], l["uid"], l["container"]
 		k.plain = true
 	}
-	host, _, err := net.SplitHostPort(l.instance)
+	host, _, err := net.SplitHostPort(l["instance"])
 	if err != nil {
-		host = l.instance
+		host = l["instance"]
 	}
-	k.Node = cmp.Or(l.hostname, l.node, host)
+	k.Node = cmp.Or(l["hostname"], l["node"], host)
 	if isExporter(k.Node) {
-		k.Node = cmp.Or(l.node, k.Node)
+		k.Node = cmp.Or(l["node"], k.Node)
 	}
 	return k, k.GPU != "" || !k.Index.IsZero() || k.Pod != ""
 }

@@ -83,21 +83,21 @@ func (s *Source) problems(err error) {
 
 // series finds the accumulator of a series. It is nil where the series is not
 // read; a problem says why, unless it is simply of another metric.
-func (r *Reader) series(src *Source, l *labels) (*tenant, source) {
-	m, ok := metrics[l.metric]
+func (r *Reader) series(src *Source, l labels) (*tenant, source) {
+	m, ok := metrics[l["metric"]]
 	if !ok {
 		return nil, m
 	}
 	raw, ok := l.key()
 	if !ok {
-		src.problem(l.metric, "query without an aggregation that drops the labels gpu, UUID and pod",
+		src.problem(l["metric"], "query without an aggregation that drops the labels gpu, UUID and pod",
 			"a series names neither a GPU nor a pod")
 		return nil, m
 	}
-	if l.exportedPod != "" && l.pod != "" {
-		r.scrapers[scraper{l.namespace, l.pod, ""}] = true
-		if l.container != "" {
-			r.scrapers[scraper{l.namespace, "", l.container}] = true
+	if l["exportedPod"] != "" && l["pod"] != "" {
+		r.scrapers[scraper{l["namespace"], l["pod"], ""}] = true
+		if l["container"] != "" {
+			r.scrapers[scraper{l["namespace"], "", l["container"]}] = true
 		}
 	}
 	t := r.tenant(src, raw)
@@ -211,11 +211,13 @@ func (r *Reader) Text(name string, in io.Reader) error {
 }
 
 func (r *Reader) family(src *Source, f *dto.MetricFamily) {
+	l := labels{}
 	for i, m := range f.Metric {
-		l := labels{metric: f.GetName()}
+		clear(l)
+		l["metric"] = f.GetName()
 		for _, p := range m.Label {
-			if field := l.field(p.GetName()); field != nil {
-				*field = p.GetValue()
+			if of := labelOf[p.GetName()]; of != "" {
+				l[of] = p.GetValue()
 			}
 		}
 		v, ok := promtext.Value(m)
@@ -223,7 +225,7 @@ func (r *Reader) family(src *Source, f *dto.MetricFamily) {
 			src.problem(fmt.Sprintf("%s[%d]", f.GetName(), i), "", "a histogram or summary, where a figure is expected")
 			continue
 		}
-		t, to := r.series(src, &l)
+		t, to := r.series(src, l)
 		if t == nil {
 			continue
 		}
