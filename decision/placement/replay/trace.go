@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/internal/problem"
@@ -55,36 +53,29 @@ func (t *table) addf(line, column int, remedy, format string, args ...any) {
 
 // read calls each for every row that has all columns.
 func (t *table) read(in io.Reader, required []string, each func(row)) {
-	data, err := io.ReadAll(io.LimitReader(in, maxTraceBytes+1))
-	switch {
-	case err != nil:
-		t.addf(0, 0, "", "%v", err)
-		return
-	case len(data) > maxTraceBytes:
-		t.addf(0, 0, "", "the file is larger than %d MiB", maxTraceBytes>>20)
-		return
-	case !utf8.Valid(data):
-		t.addf(0, 0, "save it as UTF-8", "the file is not text")
-		return
-	}
 	t.names = map[string]int{}
-	cr := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
+	cr := csv.NewReader(io.LimitReader(in, maxTraceBytes+1))
 	cr.FieldsPerRecord = -1
 	cr.ReuseRecord = true
-	for first := true; ; first = false {
+	for {
 		rec, err := cr.Read()
-		if errors.Is(err, io.EOF) {
-			if first {
+		var pe *csv.ParseError
+		switch {
+		case cr.InputOffset() > maxTraceBytes:
+			t.addf(0, 0, "", "the file is larger than %d MiB", maxTraceBytes>>20)
+			return
+		case errors.Is(err, io.EOF):
+			if t.columns == nil {
 				t.addf(0, 0, "the first line must name the columns", "the file is empty")
 			}
 			return
-		}
-		var pe *csv.ParseError
-		if errors.As(err, &pe) {
+		case errors.As(err, &pe):
 			t.addf(pe.Line, pe.Column, "", "%v", pe.Err)
 			return
-		}
-		if first {
+		case err != nil:
+			t.addf(0, 0, "", "%v", err)
+			return
+		case t.columns == nil:
 			if !t.header(rec, required) {
 				return
 			}
@@ -109,7 +100,7 @@ func (t *table) read(in io.Reader, required []string, each func(row)) {
 func (t *table) header(rec, required []string) bool {
 	t.columns = map[string]int{}
 	for i, name := range rec {
-		name = strings.TrimSpace(name)
+		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
 		if at, ok := t.columns[name]; ok {
 			t.addf(1, 0, "", "column %q stands twice, as number %d and %d", name, at+1, i+1)
 		}
