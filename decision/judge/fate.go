@@ -12,8 +12,8 @@ type fate struct {
 	kind drive
 	k    float64 // shape of the gaps between requests
 
-	lengthSigma float64 // of the logarithm of lengths
-	all         []draw  // with room for all, so that none moves
+	lengths float64 // sigma of their logarithm
+	all     []draw  // with room for all, so that none moves
 }
 
 // draw holds the random numbers of a request: the gap before it, of mean 1, and its
@@ -31,8 +31,8 @@ const (
 
 const fates = 2048
 
-func fateOf(rng *rand.Rand, t *tenant, lengthSigma float64) *fate {
-	f := &fate{rng: rng, lengthSigma: lengthSigma, k: 1 / (t.cv * t.cv), all: make([]draw, 0, fates)}
+func fateOf(rng *rand.Rand, t *tenant) *fate {
+	f := &fate{rng: rng, lengths: t.lengths, k: 1 / (t.cv * t.cv), all: make([]draw, 0, fates)}
 	switch {
 	case t.llm != nil:
 		f.kind = byPrompts
@@ -51,7 +51,7 @@ func (f *fate) at(i int) *draw {
 }
 
 func (f *fate) draw() draw {
-	length := func() float64 { return math.Exp(f.lengthSigma*f.rng.NormFloat64() - f.lengthSigma*f.lengthSigma/2) }
+	length := func() float64 { return math.Exp(f.lengths*f.rng.NormFloat64() - f.lengths*f.lengths/2) }
 	switch f.kind {
 	case byPrompts:
 		return draw{gamma(f.rng, f.k) / f.k, length(), length()}

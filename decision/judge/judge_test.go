@@ -125,9 +125,6 @@ func TestDistortions(t *testing.T) {
 				changed[q] = true
 			}
 		}
-		if sp.lengthSigma != plain.lengthSigma {
-			changed["length_sigma"] = true
-		}
 		if len(changed) == 0 || len(changed) != len(plain.Distortions[name]) {
 			t.Errorf("%s changes %v", name, changed)
 		}

@@ -22,9 +22,6 @@ const (
 	longestPlay    = 3600.0  // seconds
 	mostPlayed     = 400_000 // events
 	mostWaiting    = 400     // requests, with more of which a tenant is saturated
-	// lengthSigma is the standard deviation of the logarithm of a request's lengths; the Azure 2023 conversation
-	// trace has coefficients of variation of 0.65 (output) and 1 (input).
-	lengthSigma = 0.6
 )
 
 // play simulates the tenants of one GPU event by event, as processor sharing weighted by their GPU work. It ends
@@ -81,7 +78,7 @@ func (w *world) ready(tenants []*tenant, how way) (rs []runner, horizon float64)
 	rs = (*w.stage)[:len(tenants)]
 	for i, t := range tenants {
 		if w.fates[t.workload] == nil {
-			w.fates[t.workload] = fateOf(rand.New(rand.NewPCG(w.seed, uint64(t.workload))), t, w.fleet["length_sigma"])
+			w.fates[t.workload] = fateOf(rand.New(rand.NewPCG(w.seed, uint64(t.workload))), t)
 		}
 		var s *slice
 		if how.slices != nil {

@@ -56,8 +56,7 @@ type spreads struct {
 	Quantities  map[string]spread            `yaml:"quantities"`
 	Distortions map[string]map[string]spread `yaml:"distortions"`
 
-	lengthSigma float64
-	stage       []runner // of all worlds drawn
+	stage []runner // of all worlds drawn
 }
 
 // Distortions lists the names of the ways in which worlds may differ from what is published, for Options.Distort.
@@ -68,7 +67,7 @@ func Distortions() []string {
 
 // readSpreads reads the spreads, those of a distortion in their place; "" is none.
 func readSpreads(distort string) (*spreads, error) {
-	s := spreads{lengthSigma: lengthSigma}
+	var s spreads
 	if err := strictyaml.Decode(worldsYAML, &s, strictyaml.Options{}); err != nil {
 		return nil, fmt.Errorf("worlds.yaml: %w", err)
 	}
@@ -76,13 +75,7 @@ func readSpreads(distort string) (*spreads, error) {
 	if !ok && distort != "" {
 		return nil, fmt.Errorf("judge: no distortion is named %q", distort)
 	}
-	for name, q := range by {
-		if name == "length_sigma" {
-			s.lengthSigma = q.Median
-		} else {
-			s.Quantities[name] = q
-		}
-	}
+	maps.Copy(s.Quantities, by)
 	return &s, nil
 }
 
@@ -98,13 +91,12 @@ type world struct {
 
 // ofWorkload lists the quantities that are drawn for each workload.
 var ofWorkload = []string{"sm_decode", "sm_other", "slice_other", "load_error", "busy_error", "latency_error",
-	"burstiness", "memory_use", "fragmentation"}
+	"burstiness", "length_sigma", "memory_use", "fragmentation"}
 
 // draw draws a world for n workloads. With outlier one quantity lies outside.
 func (s *spreads) draw(rng *rand.Rand, n int, outlier bool) *world {
 	names := slices.Sorted(maps.Keys(s.Quantities))
-	w := &world{fleet: map[string]float64{"length_sigma": s.lengthSigma}, seed: rng.Uint64(), fates: make([]*fate, n),
-		stage: &s.stage}
+	w := &world{fleet: map[string]float64{}, seed: rng.Uint64(), fates: make([]*fate, n), stage: &s.stage}
 	if outlier {
 		w.outlier = names[rng.IntN(len(names))]
 	}
@@ -152,6 +144,7 @@ type tenant struct {
 	rate     float64 // requests a second; 0 = it asks again after thinking
 	think    float64 // mean seconds between
 	cv       float64 // of the gaps between requests
+	lengths  float64 // sigma of the logarithm of a request's lengths
 	sm       float64 // SM activity while it is on the GPU
 	slowBy   sliceLaw
 	memory   float64 // bytes, high water, context and all
@@ -206,7 +199,7 @@ func flops(g *sharing.GPU) float64 {
 // tenantOf returns a replica of workload i on a GPU of the pool as it is in the world.
 func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
 	wl, own := &f.Workloads[i], w.each[i]
-	t := &tenant{workload: i, cv: own["burstiness"], sm: own["sm_other"],
+	t := &tenant{workload: i, cv: own["burstiness"], lengths: own["length_sigma"], sm: own["sm_other"],
 		slowBy: sliceLaw{exponent: own["slice_other"], prefill: own["slice_other"]}}
 	t.memory = float64(wl.MemoryNeed().Total)
 	if !wl.Memory.IsZero() {

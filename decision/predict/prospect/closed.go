@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	lengthSigma, serviceSigma = costs.Value("length_sigma"), costs.Value("service_sigma")
-	otherHost                 = costs.Value("other_host")
+	serviceSigma = costs.Value("service_sigma")
+	otherHost    = costs.Value("other_host")
 )
 
 // usualSequences is the most sequences in a batch of a server that does not say.
@@ -180,7 +180,7 @@ func (e *evaluation) read(i int, st []state, s *costs.Setting, alone bool) fores
 	}
 	cv2 := s[costs.Burstiness] * s[costs.Burstiness]
 	if v := d.Serving; v != nil {
-		e.serving(v, t, worst, cv2, &f)
+		e.serving(v, t, worst, cv2, s[costs.LengthSigma], &f)
 		return f
 	}
 	if !d.online() {
@@ -225,7 +225,7 @@ func tailOf(busy, cv2 float64) float64 {
 	return 1 + math.Hypot(longService-1, wait*math.Log(busy/0.01))
 }
 
-func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *foreseen) {
+func (e *evaluation) serving(v *Serving, t *state, worst, cv2, lengthSigma float64, f *foreseen) {
 	f.known = [costs.LatencyCount]bool{true, true, true}
 	if math.IsInf(t.batch, 1) {
 		f.busy = 2
@@ -250,7 +250,7 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *forese
 	batch := t.batch + 1
 	deep := batch + 1.5*math.Sqrt(t.batch*cv2)
 	step := t.stepHost + t.stepGPU*worst + t.kvGPU*worst*deep
-	f.p99[costs.LatencyTPOT] = step + e.interrupted(v, t, preWorst, cv2)
+	f.p99[costs.LatencyTPOT] = step + e.interrupted(v, t, preWorst, cv2, lengthSigma)
 	token := (t.stepHost + t.stepGPU*t.crowd + t.kvGPU*t.crowd*batch) / (1 - busy)
 	mean := pre + v.Output*token
 	longest := v.Output * longLength * max(token, 0.5*(token+step))
@@ -262,7 +262,7 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2 float64, f *forese
 // interrupted returns the time that other requests' prefills add to the P99 of the time per output token: many in long
 // answers, or one long one, or two, in a short answer. A prefill that waited while the request had its own comes right
 // after it.
-func (e *evaluation) interrupted(v *Serving, t *state, pre, cv2 float64) float64 {
+func (e *evaluation) interrupted(v *Serving, t *state, pre, cv2, lengthSigma float64) float64 {
 	added := 0.0
 	for i, tail := range [...]float64{z99, 1.55, 0.9} {
 		out := max(2, v.Output*shortLengths[i])

@@ -41,6 +41,7 @@ func (d *draws) at(i int) *draw {
 var gapShape = 1 / (costs.Medians[costs.Burstiness] * costs.Medians[costs.Burstiness])
 
 func (d *draws) draw() (v draw) {
+	lengthSigma := costs.Medians[costs.LengthSigma]
 	length := func() float64 { return math.Exp(lengthSigma*d.rng.NormFloat64() - lengthSigma*lengthSigma/2) }
 	if d.from == sourcePauses {
 		return draw{gap: d.rng.ExpFloat64()}

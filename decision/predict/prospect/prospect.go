@@ -288,7 +288,7 @@ func (e *evaluation) matters(q int) bool {
 	mps := e.share.Mechanism == sharing.MechanismMPS
 	switch q {
 	case costs.DecodeEfficiency, costs.StepPerLayer, costs.PrefillPerLayer, costs.PrefillEfficiency, costs.HostFraction,
-		costs.LoadError:
+		costs.LoadError, costs.LengthSigma:
 		return serving
 	case costs.SMDecoding:
 		return mps && crowd && decodes
