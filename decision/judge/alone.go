@@ -12,7 +12,7 @@ import (
 // requests: interpolated in a table of simulations, each made when it is first needed.
 var unitP99 = func() func(busy, cv float64) float64 {
 	const steps = 20
-	cvs := [...]float64{0.8, 1, 1.25, 1.5, 1.75}
+	cvs := [...]float64{0.5, 1, 1.25, 1.5, 1.75, 2, 2.5, 3.5}
 	var table [len(cvs)][steps]float64
 	var mu sync.Mutex
 	fill := func(c, b int) float64 {

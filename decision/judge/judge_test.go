@@ -33,8 +33,8 @@ func TestRun(t *testing.T) {
 	if _, again := play(1, 2); first != again {
 		t.Error("the same seed gives another report")
 	}
-	fleets := nightly.Cases(4, 100)
-	r, text := play(2, fleets)
+	fleets := nightly.Cases(6, 100)
+	r, text := play(3, fleets)
 	if text == first {
 		t.Error("another seed gives the same report")
 	}

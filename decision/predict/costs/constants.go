@@ -101,6 +101,7 @@ const (
 	BusyError
 	AloneError
 	Burstiness
+	PromptBurstiness
 	LengthSigma
 	priorCount
 )

@@ -19,14 +19,10 @@ const usualSequences = 64.0
 // z99 is the number of standard deviations above the mean below which 99% of a normal distribution lie.
 const z99 = 2.33
 
-// Of lengths and of service, over their means: the P99, the squared coefficient of variation, and a median length and
-// ones that are shorter by 1 and by 1.6 standard deviations.
+// Of service, over its mean: the P99, and the squared coefficient of variation.
 var (
-	longLength   = math.Exp(z99*lengthSigma - lengthSigma*lengthSigma/2)
-	longService  = math.Exp(z99*serviceSigma - serviceSigma*serviceSigma/2)
-	serviceCV2   = math.Expm1(serviceSigma * serviceSigma)
-	medianLength = math.Exp(-lengthSigma * lengthSigma / 2)
-	shortLengths = [...]float64{medianLength, medianLength * math.Exp(-lengthSigma), medianLength * math.Exp(-1.6*lengthSigma)}
+	longService = math.Exp(z99*serviceSigma - serviceSigma*serviceSigma/2)
+	serviceCV2  = math.Expm1(serviceSigma * serviceSigma)
 )
 
 // mostSettling is the number of rounds in which the tenants' activities settle.
@@ -178,9 +174,8 @@ func (e *evaluation) read(i int, st []state, s *costs.Setting, alone bool) fores
 		}
 		worst = max(worst, t.crowd)
 	}
-	cv2 := s[costs.Burstiness] * s[costs.Burstiness]
 	if v := d.Serving; v != nil {
-		e.serving(v, t, worst, cv2, s[costs.LengthSigma], &f)
+		e.serving(v, t, worst, s[costs.PromptBurstiness]*s[costs.PromptBurstiness], s[costs.LengthSigma], &f)
 		return f
 	}
 	if !d.online() {
@@ -195,6 +190,7 @@ func (e *evaluation) read(i int, st []state, s *costs.Setting, alone bool) fores
 		f.busy = max(f.busy, 1)
 		return f
 	}
+	cv2 := s[costs.Burstiness] * s[costs.Burstiness]
 	own := t.stepHost + t.stepGPU*t.crowd
 	tail := t.stepHost + t.stepGPU*worst
 	grown := (own*tailOf(f.busy, cv2) + tail - own) / tailOf(t.load, cv2)
@@ -236,12 +232,15 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2, lengthSigma float
 	}
 	pre := t.preHost + t.preGPU*t.crowd
 	preWorst := t.preHost + t.preGPU*worst
-	// Time to first token: other prefills first, then its own, which may be long.
+	// Time to first token: other prefills first, then its own, which may be long. Of those that arrive together at least
+	// one waits for another.
 	busy := t.load * pre
-	ownLong := max(preWorst, t.preGPU*worst*e.lengthens(v, t, longLength))
+	long := math.Exp(z99*lengthSigma - lengthSigma*lengthSigma/2)
+	ownLong := max(preWorst, t.preGPU*worst*e.lengthens(v, long))
+	uneven := math.Expm1(lengthSigma*lengthSigma) * e.computes(v) * e.computes(v) // squared variation of prefills
 	wait := 0.0
-	if busy > 0.01 {
-		wait = pre * (cv2 + 0.3) / 2 / (1 - busy) * math.Log(busy/0.01)
+	if max(busy, math.Pow(busy/cv2, 1/cv2)) > 0.01 {
+		wait = max(pre, pre*(cv2+uneven)/2/(1-busy)*math.Log(max(1, busy/0.01)))
 	}
 	// A step that is under way ends before a prefill begins.
 	rest := -math.Expm1(-t.batch) * (t.stepHost + t.stepGPU*t.crowd + t.kvGPU*t.crowd*t.batch) / 2
@@ -253,39 +252,43 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2, lengthSigma float
 	f.p99[costs.LatencyTPOT] = step + e.interrupted(v, t, preWorst, cv2, lengthSigma)
 	token := (t.stepHost + t.stepGPU*t.crowd + t.kvGPU*t.crowd*batch) / (1 - busy)
 	mean := pre + v.Output*token
-	longest := v.Output * longLength * max(token, 0.5*(token+step))
-	prefills := z99 * preWorst * math.Sqrt(1.4*cv2*t.load*(v.Output*t.token+pre))
+	longest := v.Output * long * max(token, 0.5*(token+step))
+	prefills := z99 * preWorst * math.Sqrt((1+uneven)*cv2*t.load*(v.Output*t.token+pre))
 	f.p99[costs.LatencyE2E] = mean + math.Hypot(math.Hypot(longest-v.Output*token, f.p99[costs.LatencyTTFT]-pre), prefills)
 	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.crowd, t.batch/max(1, cmp.Or(v.Sequences, usualSequences)))
 }
 
-// interrupted returns the time that other requests' prefills add to the P99 of the time per output token: many in long
-// answers, or one long one, or two, in a short answer. A prefill that waited while the request had its own comes right
-// after it.
+// interrupted returns the time that other requests' prefills add to the P99 of the time per output token: those that it
+// meets, of which one is long, or the answer short. What decides are those met while it decodes, which the longer
+// answers do more, or those that waited while the request had its own prefill and come right after it; each with what
+// arrives meanwhile. Of so few the largest outweighs the rest, as in sums of any subexponential variables (P. Embrechts,
+// C. Klueppelberg and T. Mikosch, Modelling Extremal Events, section 1.3).
 func (e *evaluation) interrupted(v *Serving, t *state, pre, cv2, lengthSigma float64) float64 {
-	added := 0.0
-	for i, tail := range [...]float64{z99, 1.55, 0.9} {
-		out := max(2, v.Output*shortLengths[i])
-		met := t.load * (out*t.token + pre)
-		added = max(added, (met+tail*math.Sqrt(met*cv2))*pre/(out-1))
-	}
-	met := t.load * cv2 * (v.Output*t.token + pre)
-	for n, any := 1.0, -math.Expm1(-met); n <= 3; n, any = n+1, any*met/(n+1) {
-		if any <= 0.01 {
-			break
+	added, variance := 0.0, lengthSigma*lengthSigma
+	free := 1 - t.load*(t.preHost+t.preGPU*t.crowd)
+	pre /= free
+	behind := t.load * pre * (1 + (1-free)*(cv2+math.Expm1(variance))/2/free)
+	for _, by := range [...]struct{ met, biased float64 }{{t.load * v.Output * t.token * cv2, 1}, {behind * cv2, 0}} {
+		if by.met <= 0.01 {
+			continue
 		}
-		apart := math.Exp(math.Erfinv(1-2*0.01/any) * lengthSigma)
-		long := max(pre, t.preGPU*t.crowd*e.lengthens(v, t, apart*medianLength))
-		short := max(2, v.Output*medianLength/apart)
-		added = max(added, n*long/(short-1))
+		z := lengthSigma * math.Sqrt2 * math.Erfinv(1-2*min(0.5, 0.01/by.met))
+		for _, part := range [...]float64{0, math.Sqrt2 / 2} {
+			long := max(pre, t.preGPU*t.crowd/free*e.lengthens(v, math.Exp(part*z-variance/2)))
+			short := max(2, v.Output*math.Exp(by.biased*variance-variance/2-math.Sqrt(1-part*part)*z))
+			added = max(added, (long+t.load*(short*t.token+pre)*pre)/(short-1))
+		}
 	}
 	return added
 }
 
-// lengthens returns the factor by which the GPU's part of a prefill is longer for a prompt
-// that is long times the mean: launch-bound ones do not grow at first.
-func (e *evaluation) lengthens(v *Serving, t *state, long float64) float64 {
+// computes returns the part of the GPU's part of a mean prefill that grows with the prompt: a launch-bound one does not
+// at first.
+func (e *evaluation) computes(v *Serving) float64 {
 	compute := 2 * v.Parameters * v.Input / (e.machine.FLOPs * costs.Medians[costs.PrefillEfficiency])
 	floor := v.Layers * costs.Medians[costs.PrefillPerLayer] / 1e3
-	return max(1, long*compute/max(compute, costs.LaunchBusy*floor))
+	return compute / max(compute, costs.LaunchBusy*floor)
 }
+
+// lengthens returns the factor by which the GPU's part of a prefill is longer for a prompt that is long times the mean.
+func (e *evaluation) lengthens(v *Serving, long float64) float64 { return max(1, long*e.computes(v)) }

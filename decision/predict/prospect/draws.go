@@ -37,21 +37,19 @@ func (d *draws) at(i int) *draw {
 	return &d.all[i]
 }
 
-// gapShape is the shape of the gamma distribution of the gaps between requests.
-var gapShape = 1 / (costs.Medians[costs.Burstiness] * costs.Medians[costs.Burstiness])
-
 func (d *draws) draw() (v draw) {
-	lengthSigma := costs.Medians[costs.LengthSigma]
-	length := func() float64 { return math.Exp(lengthSigma*d.rng.NormFloat64() - lengthSigma*lengthSigma/2) }
-	if d.from == sourcePauses {
+	cv, sigma := costs.Medians[costs.PromptBurstiness], costs.Medians[costs.LengthSigma]
+	switch d.from {
+	case sourcePauses:
 		return draw{gap: d.rng.ExpFloat64()}
+	case sourceClients:
+		cv, sigma = costs.Medians[costs.Burstiness], serviceSigma
 	}
-	v.gap = distuv.Gamma{Alpha: gapShape, Beta: 1, Src: d.rng}.Rand()
-	if d.from == sourceClients {
-		v.in = math.Exp(serviceSigma*d.rng.NormFloat64() - serviceSigma*serviceSigma/2)
-		return v
+	size := func() float64 { return math.Exp(sigma*d.rng.NormFloat64() - sigma*sigma/2) }
+	v.gap = distuv.Gamma{Alpha: 1 / (cv * cv), Beta: 1 / (cv * cv), Src: d.rng}.Rand()
+	if v.in = size(); d.from == sourcePrompts {
+		v.out = size()
 	}
-	v.in, v.out = length(), length()
 	return v
 }
 

@@ -69,7 +69,9 @@ func Simulate(m costs.Machine, share costs.Share, tenants []Tenant, confidence f
 			if d.Serving == nil { // its P99 alone is stated: the simulation tells how it grows
 				v *= d.Alone[k] / s.alone
 			}
-			o.P99[k].instead(z*formError[k], z*min(spread, formError[k]))
+			if spread < formError[k] {
+				o.P99[k].instead(z*formError[k], z*spread)
+			}
 			o.P99[k].Scale(v / o.P99[k].Value)
 		}
 		o.raise(d, o.Floor)
@@ -261,7 +263,7 @@ func (p *player) gap() float64 {
 	if p.perS == 0 {
 		return p.pause * p.due.gap
 	}
-	return p.due.gap / (gapShape * p.perS)
+	return p.due.gap / p.perS
 }
 
 func (p *player) send(now float64) {

@@ -161,8 +161,9 @@ func (o *Prospect) Odds(d *Tenant, confidence float64) float64 {
 var formError = [costs.LatencyCount]float64{0.18, 0.18, 0.18}
 
 // Prospects computes what each of the tenants of one GPU or slice will see, at a one-sided confidence (0.5 to 0.999).
-// Quantities that nobody measured are moved to their bad sides one after another, as far as the confidence goes, and
-// what each does to a figure is added in squares. out is reused where it is large enough.
+// Quantities that nobody measured are moved to both sides one after another, those of loads as far as the confidence
+// goes since queues answer more than in proportion, and what each does to a figure is added in squares. out is reused
+// where it is large enough.
 func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64, out []Prospect) []Prospect {
 	out = append(out[:0], make([]Prospect, len(tenants))...)
 	z := distuv.UnitNormal.Quantile(confidence)
@@ -174,9 +175,10 @@ func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence 
 		o := &out[i]
 		for k := range costs.LatencyCount {
 			o.Known[k] = b.known[k]
-			o.P99[k] = Bounds{b.p99[k], formError[k] * formError[k], formError[k] * formError[k]}
-			if len(tenants) == 1 && share.SMs == 1 && tenants[i].Serving == nil {
-				o.P99[k] = Bounds{Value: b.p99[k]} // it was measured just so
+			o.P99[k] = Bounds{Value: b.p99[k]}
+			if len(tenants) > 1 || share.SMs < 1 || tenants[i].Serving != nil { // else it was measured just so
+				o.P99[k].Low = z * formError[k] * z * formError[k]
+				o.P99[k].High = o.P99[k].Low
 			}
 		}
 		o.Rate, o.Busy = Bounds{Value: b.rate}, Bounds{Value: b.busy}
@@ -185,19 +187,23 @@ func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence 
 		if !e.matters(q) {
 			continue
 		}
-		for _, side := range [2]float64{-1, 1} {
+		far := 1.0
+		if q >= costs.LoadError {
+			far = z
+		}
+		for _, side := range [2]float64{-far, far} {
 			s := costs.Medians
 			s[q] = costs.Priors[q].Shifted(side)
 			if s[q] == costs.Medians[q] {
 				continue
 			}
 			if !costs.Priors[q].PerTenant {
-				widenAll(base, e.at(s, s, 0, moved), out)
+				widenAll(base, e.at(s, s, 0, moved), out, z/far)
 				continue
 			}
 			for i := range tenants {
 				if i == slices.IndexFunc(tenants, func(d Tenant) bool { return d.Workload == tenants[i].Workload }) {
-					widenAll(base, e.at(costs.Medians, s, tenants[i].Workload, moved), out)
+					widenAll(base, e.at(costs.Medians, s, tenants[i].Workload, moved), out, z/far)
 				}
 			}
 		}
@@ -205,32 +211,32 @@ func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence 
 	for i := range out {
 		o := &out[i]
 		for k := range costs.LatencyCount {
-			o.P99[k].close(z)
+			o.P99[k].close()
 		}
-		o.Rate.close(z)
-		o.Busy.close(z)
+		o.Rate.close()
+		o.Busy.close()
 		o.raise(&tenants[i], m.Floor(share, tenants[i].Least))
 	}
 	return out
 }
 
-func widenAll(base, moved []foreseen, out []Prospect) {
+func widenAll(base, moved []foreseen, out []Prospect, times float64) {
 	for i := range out {
 		b, v, o := &base[i], &moved[i], &out[i]
 		for k := range costs.LatencyCount {
-			widen(&o.P99[k], b.p99[k], v.p99[k])
+			widen(&o.P99[k], b.p99[k], v.p99[k], times)
 		}
-		widen(&o.Rate, b.rate, v.rate)
-		widen(&o.Busy, b.busy, v.busy)
+		widen(&o.Rate, b.rate, v.rate, times)
+		widen(&o.Busy, b.busy, v.busy, times)
 	}
 }
 
 // widen adds the square of a change's logarithm on the side on which it lies.
-func widen(b *Bounds, base, moved float64) {
+func widen(b *Bounds, base, moved, times float64) {
 	if base <= 0 || moved <= 0 || math.IsInf(base, 1) {
 		return
 	}
-	d := math.Log(moved / base)
+	d := times * math.Log(moved/base)
 	if d > 0 {
 		b.High += d * d
 	} else {
@@ -238,9 +244,9 @@ func widen(b *Bounds, base, moved float64) {
 	}
 }
 
-// close turns sums of squares into bounds z standard deviations away.
-func (b *Bounds) close(z float64) {
-	b.Low, b.High = b.Value*math.Exp(-z*math.Sqrt(b.Low)), b.Value*math.Exp(z*math.Sqrt(b.High))
+// close turns sums of squares into bounds.
+func (b *Bounds) close() {
+	b.Low, b.High = b.Value*math.Exp(-math.Sqrt(b.Low)), b.Value*math.Exp(math.Sqrt(b.High))
 	if math.IsInf(b.Value, 1) {
 		b.Low = b.Value
 	}
@@ -288,7 +294,7 @@ func (e *evaluation) matters(q int) bool {
 	mps := e.share.Mechanism == sharing.MechanismMPS
 	switch q {
 	case costs.DecodeEfficiency, costs.StepPerLayer, costs.PrefillPerLayer, costs.PrefillEfficiency, costs.HostFraction,
-		costs.LoadError, costs.LengthSigma:
+		costs.LoadError, costs.PromptBurstiness, costs.LengthSigma:
 		return serving
 	case costs.SMDecoding:
 		return mps && crowd && decodes
@@ -304,7 +310,7 @@ func (e *evaluation) matters(q int) bool {
 		return mps && serving
 	case costs.MPSBlocking:
 		return mps && crowd
-	case costs.BusyError, costs.AloneError:
+	case costs.BusyError, costs.AloneError, costs.Burstiness:
 		return other
 	}
 	return true
