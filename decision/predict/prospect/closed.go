@@ -261,7 +261,7 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2, lengthSigma float
 // interrupted returns the time that other requests' prefills add to the P99 of the time per output token: those that it
 // meets, of which one is long, or the answer short. What decides are those met while it decodes, which the longer
 // answers do more, or those that waited while the request had its own prefill and come right after it; each with what
-// arrives meanwhile. Of so few the largest outweighs the rest, as in sums of any subexponential variables (P. Embrechts,
+// arrives meanwhile. Of so few the largest outweighs the rest, as in sums of subexponential variables (P. Embrechts,
 // C. Klueppelberg and T. Mikosch, Modelling Extremal Events, section 1.3).
 func (e *evaluation) interrupted(v *Serving, t *state, pre, cv2, lengthSigma float64) float64 {
 	added, variance := 0.0, lengthSigma*lengthSigma
@@ -286,8 +286,7 @@ func (e *evaluation) interrupted(v *Serving, t *state, pre, cv2, lengthSigma flo
 // at first.
 func (e *evaluation) computes(v *Serving) float64 {
 	compute := 2 * v.Parameters * v.Input / (e.machine.FLOPs * costs.Medians[costs.PrefillEfficiency])
-	floor := v.Layers * costs.Medians[costs.PrefillPerLayer] / 1e3
-	return compute / max(compute, costs.LaunchBusy*floor)
+	return compute / max(compute, costs.LaunchBusy*v.Layers*costs.Medians[costs.PrefillPerLayer]/1e3)
 }
 
 // lengthens returns the factor by which the GPU's part of a prefill is longer for a prompt that is long times the mean.

@@ -69,9 +69,7 @@ func Simulate(m costs.Machine, share costs.Share, tenants []Tenant, confidence f
 			if d.Serving == nil { // its P99 alone is stated: the simulation tells how it grows
 				v *= d.Alone[k] / s.alone
 			}
-			if spread < formError[k] {
-				o.P99[k].instead(z*formError[k], z*spread)
-			}
+			o.P99[k].instead(z*formError[k], z*min(spread, formError[k]))
 			o.P99[k].Scale(v / o.P99[k].Value)
 		}
 		o.raise(d, o.Floor)
