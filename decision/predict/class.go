@@ -22,7 +22,7 @@ func (p *Predictor) seen(b *profile.SoloProfile) bool {
 var (
 	launchedGrowth, launchedBusy   = costs.Value("launched_growth"), costs.Value("launched_busy")
 	mostlyDecoding, busyPrefilling = costs.Value("mostly_decoding"), costs.Value("busy_prefilling")
-	mostGaps, mostGrowth           = costs.Value("most_gaps"), costs.Value("most_growth")
+	mostGaps                       = costs.Value("most_gaps")
 )
 
 // decodingShare is the share of time that a closed loop spends in decode steps, 0 of other loads.
@@ -74,7 +74,7 @@ func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.So
 	if t.gaps = t.gaps || growth > launchedGrowth; !t.gaps {
 		return
 	}
-	t.doubling = min(growth, mostGrowth)
+	t.doubling = growth
 	if own, ok := busyDecoding(base); ok {
 		t.busy = own
 	} else if n > 0 {

@@ -2,6 +2,7 @@ package predict_test
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,9 +15,14 @@ import (
 
 // foreign are the rows of engines and kinds of tenants that nothing is calibrated on.
 var foreign = sync.OnceValues(func() ([]predict.Measured, error) {
+	return foreignRows(predict.NewPredictor(), []string{"h100-llamacpp.json", "h200-llamacpp.json", "h200-llamacpp-2.json", "h100-tenants.json",
+		"h200-tenants.json", "h200-tenants-2.json"}, profile.Mechanisms[:]...)
+})
+
+func foreignRows(p predict.Predictor, names []string, mechanisms ...sharing.Mechanism) ([]predict.Measured, error) {
 	var others profile.Profiles
 	var files []profile.Rows
-	for _, name := range []string{"h100-llamacpp.json", "h200-llamacpp.json", "h200-llamacpp-2.json", "h100-tenants.json", "h200-tenants.json", "h200-tenants-2.json"} {
+	for _, name := range names {
 		rows, err := profile.LoadRows(testdata + name)
 		if err == nil {
 			err = others.Add(rows.Profiles()...)
@@ -24,9 +30,8 @@ var foreign = sync.OnceValues(func() ([]predict.Measured, error) {
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, rows)
+		files = append(files, slices.DeleteFunc(rows, func(r profile.Row) bool { return r.Tenants > 1 && !slices.Contains(mechanisms, r.Mechanism) }))
 	}
-	p := predict.NewPredictor()
 	var out []predict.Measured
 	for _, rows := range files {
 		ms, err := p.PredictRows(predict.MethodSimulated, rows, &others)
@@ -36,7 +41,7 @@ var foreign = sync.OnceValues(func() ([]predict.Measured, error) {
 		out = append(out, ms...)
 	}
 	return out, nil
-})
+}
 
 // Engines and kinds of tenants that no row calibrates are met within what is promised, by
 // intervals that hold what was measured.

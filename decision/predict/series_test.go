@@ -39,6 +39,11 @@ var allSeries = slices.Concat(seriesOfDays...)
 // daysLeftOut are all co-located rows, each series predicted by those of other days:
 // those of the H100s, which are too few to calibrate on, by the H200s'.
 var daysLeftOut = sync.OnceValues(func() ([]predict.Measured, error) {
+	return leaveDaysOut(predict.NewPredictor(), profile.Mechanisms[:]...)
+})
+
+// leaveDaysOut predicts the co-located rows of mechanisms, each series from those of other days.
+func leaveDaysOut(p predict.Predictor, mechanisms ...sharing.Mechanism) ([]predict.Measured, error) {
 	var files []profile.Rows
 	name := map[*profile.Row]string{}
 	for day, series := range seriesOfDays {
@@ -47,18 +52,19 @@ var daysLeftOut = sync.OnceValues(func() ([]predict.Measured, error) {
 			if err != nil {
 				return nil, err
 			}
+			rows = slices.DeleteFunc(rows, func(r profile.Row) bool { return r.Tenants > 1 && !slices.Contains(mechanisms, r.Mechanism) })
 			for i := range rows {
 				name[&rows[i]], rows[i].Series = of, strconv.Itoa(day)
 			}
 			files = append(files, rows)
 		}
 	}
-	measured, err := predict.NewPredictor().CrossValidate(predict.MethodSimulated, predict.SplitLeaveOneSeriesOut, files...)
+	measured, err := p.CrossValidate(predict.MethodSimulated, predict.SplitLeaveOneSeriesOut, files...)
 	for i := range measured {
 		measured[i].Series = name[measured[i].Row]
 	}
 	return measured, err
-})
+}
 
 // tpotBy are the errors of TPOT P50 by mechanism.
 func tpotBy(measured []predict.Measured) map[sharing.Mechanism]predict.ErrorSummary {

@@ -112,7 +112,7 @@ func combined(t *tenantModel, alone, together *profile.Figures) (out profile.Fig
 // The first token of an engine that launches kernel by kernel, where it comes alone so many times as late as the
 // simulation says, or as early, waits for something that the simulation lacks, such as the prompts of others in one
 // batch: that takes longer beside others as all else does.
-const otherFirst, mostFirst = 2, 8
+var otherFirst, mostFirst = 2.0, 8.0
 
 // combine corrects a simulated metric for what the simulation gets wrong of the workload alone: by half for
 // middles, since a lone measurement errs as well (3 to 5%), by a little more for the first token's, and wholly for

@@ -18,10 +18,12 @@ import (
 // fitted more finely do worse on what they have not seen.
 func fitted(p *costs.Parameters, m sharing.Mechanism) (q *costs.Parameter, trials []float64) {
 	if m == sharing.MechanismMPS {
-		return &p.QueueShare, []float64{0.06, 0.09, 0.12, 0.15, 0.18}
+		return &p.QueueShare, queueTrials
 	}
-	return &p.SliceLoss, []float64{0, 0.015, 0.03, 0.045, 0.06}
+	return &p.SliceLoss, lossTrials
 }
+
+var queueTrials, lossTrials = []float64{0.06, 0.09, 0.12, 0.15, 0.18}, []float64{0, 0.015, 0.03, 0.045, 0.06}
 
 // pull is the mean error that a step of the grid away from the starting point must save of so many figures.
 func pull(m sharing.Mechanism, figures int) float64 {

@@ -57,8 +57,7 @@ func (k *kernels) Next(now time.Duration) (w timeslice.Work, ok bool) {
 }
 
 func (k *kernels) Demand() contention.Demand {
-	p := k.on.p
-	d := k.on.Law.Demand(k.last.Bandwidth, k.last.SMShare)
+	p, d := k.on.p, k.on.Law.Demand(k.last.Bandwidth, k.last.SMShare)
 	if k.last.Prefill {
 		d.Holds, d.Waits = p.PrefillBlocking.Value*d.Holds, p.PrefillWaits.Value*d.Waits
 	}

@@ -243,18 +243,17 @@ func (p *Parameters) Scheduler() timeslice.Scheduler {
 	return timeslice.Scheduler{Quantum: ms(p.Slice()), Switch: ms(p.Change())}
 }
 
-var (
-	mostReading, cappedReading  = Value("most_reading"), Value("capped_reading")
-	cappedBlocking, cappedAlone = Value("capped_blocking"), Value("capped_alone")
-	fillsGPU, slowestSpeed      = Value("fills_gpu"), Value("slowest_speed")
-)
+// Contention holds the constants of contention that are no parameters.
+var Contention = contention.Law{MostReading: Value("most_reading"), CappedReading: Value("capped_reading"),
+	CappedBlocking: Value("capped_blocking"), CappedAlone: Value("capped_alone"),
+	FillsGPU: Value("fills_gpu"), SlowestSpeed: Value("slowest_speed")}
 
 // Law returns the contention of clients of MPS.
 func (p *Parameters) Law() contention.Law {
-	return contention.Law{KernelBandwidth: p.KernelBandwidth.Value, MostReading: mostReading,
-		MemoryBlocking: p.MemoryBlocking.Value, QueueShare: p.QueueShare.Value, Arbitration: p.Arbitration.Value,
-		CappedBlocking: cappedBlocking, CappedAlone: cappedAlone, CappedReading: cappedReading,
-		FillsGPU: fillsGPU, SlowestSpeed: slowestSpeed}
+	l := Contention
+	l.KernelBandwidth, l.MemoryBlocking = p.KernelBandwidth.Value, p.MemoryBlocking.Value
+	l.QueueShare, l.Arbitration = p.QueueShare.Value, p.Arbitration.Value
+	return l
 }
 
 // TurnsFor is the mean number of turns that work on the GPU takes beside others. What is
