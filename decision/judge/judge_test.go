@@ -79,12 +79,12 @@ func TestPlayAgainstTheory(t *testing.T) {
 	world := func() *world {
 		return &world{fleet: map[string]float64{"turns_overhead": 0, "mps_blocking": 1}, fates: make([]*fate, 1), stage: new([]runner)}
 	}
-	server := &tenant{service: 0.01, rate: 50, cv: 1, slowBy: sliceLaw{exponent: 1}, slo: [3]float64{e2e: 1}}
+	server := &tenant{service: 0.01, rate: 50, cv: 1, slowBy: sliceLaw{fills: 1}, slo: [3]float64{e2e: 1}}
 	got := play([]*tenant{server}, way{mechanism: sharing.MechanismExclusive}, world(), allStuck)[0].p99[e2e]
 	if want := 0.01 * unitP99(0.5, 1); math.Abs(math.Log(got/want)) > 0.25 {
 		t.Errorf("P99 %v, the queue's is %v", got, want)
 	}
-	busy := &tenant{service: 0.1, slowBy: sliceLaw{exponent: 1}, think: 1e-6}
+	busy := &tenant{service: 0.1, slowBy: sliceLaw{fills: 1}, think: 1e-6}
 	for _, s := range play([]*tenant{busy, busy}, way{mechanism: sharing.MechanismTimeSlicing}, world(), allStuck) {
 		if math.Abs(s.rate-0.5) > 0.02 {
 			t.Errorf("two that are always busy get %v of their rate each", s.rate)

@@ -84,7 +84,7 @@ func (r *runner) ready(t *tenant, f *fate, i int, s *slice, mps bool, blocking f
 		r.samples[k] = r.samples[k][:0]
 	}
 	if s != nil {
-		r.slow, r.slowPre = t.slowBy.slowdown(*s), sliceLaw{exponent: t.slowBy.prefill}.slowdown(*s)
+		r.slow, r.slowPre = t.slowBy.slowdown(*s), s.room(t.slowBy.prefill)
 	}
 	r.next = r.gap()
 }
@@ -146,8 +146,8 @@ func (r *runner) begin(now float64) {
 		r.does, r.left = serving, r.waiting.first().d.in
 		host, gpu = r.tenant.host, r.service
 	case r.waiting.len() > 0 && len(r.running) < e.slots:
-		r.does, r.left, slow = prefilling, 1, r.slowPre
-		gpu = max(e.perIn*tokens(e.input*r.waiting.first().d.in), 0.4*e.prefillFloor)
+		r.does, r.left, slow = prefilling, 1, 1
+		gpu = max(r.slowPre*e.perIn*tokens(e.input*r.waiting.first().d.in), 0.4*e.prefillFloor)
 		host = max(0, e.prefillFloor-gpu) + 1e-6
 	case len(r.running) > 0:
 		r.does, r.left = decoding, max(0, r.mark()-r.ticks)

@@ -90,8 +90,8 @@ type world struct {
 }
 
 // ofWorkload lists the quantities that are drawn for each workload.
-var ofWorkload = []string{"sm_decode", "sm_other", "slice_other", "load_error", "busy_error", "latency_error",
-	"burstiness", "length_sigma", "memory_use", "fragmentation"}
+var ofWorkload = []string{"sm_decode", "sm_other", "slice_other", "slice_prefill", "load_error", "busy_error",
+	"latency_error", "burstiness", "length_sigma", "memory_use", "fragmentation"}
 
 // draw draws a world for n workloads. With outlier one quantity lies outside.
 func (s *spreads) draw(rng *rand.Rand, n int, outlier bool) *world {
@@ -164,11 +164,11 @@ type engine struct {
 	slots               int
 }
 
-// sliceLaw models the slowdown of GPU work on a part of the SMs and the bandwidth, as a power of the inverse share.
+// sliceLaw models the slowdown of GPU work on a part of the SMs and the bandwidth: decoding by a power of the inverse
+// share of the bandwidth, other work by the SMs that it fills and does not find.
 type sliceLaw struct {
-	bandwidth bool    // decoding: by bandwidth
-	exponent  float64 // of the inverse share
-	prefill   float64 // exponent of the inverse SM share, for prefills
+	exponent       float64 // of decoding; 0 = does not decode
+	fills, prefill float64 // shares of the SMs that other work and prefills fill
 }
 
 const (
@@ -200,7 +200,7 @@ func flops(g *sharing.GPU) float64 {
 func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
 	wl, own := &f.Workloads[i], w.each[i]
 	t := &tenant{workload: i, cv: own["burstiness"], lengths: own["length_sigma"], sm: own["sm_other"],
-		slowBy: sliceLaw{exponent: own["slice_other"], prefill: own["slice_other"]}}
+		slowBy: sliceLaw{fills: own["slice_other"], prefill: own["slice_prefill"]}}
 	t.memory = float64(wl.MemoryNeed().Total)
 	if !wl.Memory.IsZero() {
 		t.memory = t.memory*own["memory_use"] + w.fleet["context_memory"]*float64(sharing.GiB)
@@ -217,7 +217,7 @@ func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
 		kv, _ := m.KVPerToken()
 		t.rate = l.PeakPerS() / replicas * own["load_error"]
 		t.sm = own["sm_decode"]
-		t.slowBy.bandwidth, t.slowBy.exponent = true, w.fleet["slice_decode"]
+		t.slowBy.exponent = w.fleet["slice_decode"]
 		t.llm = &engine{weights: 2 * float64(m.Parameters),
 			bandwidth: g.MemoryBandwidthGBps.Value * 1e9 * w.fleet["decode_efficiency"],
 			kvToken:   float64(kv), perStep: w.fleet["step_per_layer"] * layers / 1e3, host: w.fleet["host_fraction"],
@@ -260,8 +260,11 @@ func sliceOf(m *mig.Model, p *mig.Profile) slice {
 }
 
 func (l sliceLaw) slowdown(s slice) float64 {
-	if l.bandwidth {
+	if l.exponent > 0 {
 		return math.Pow(1/s.bandwidth, l.exponent)
 	}
-	return math.Pow(1/s.sms, l.exponent)
+	return s.room(l.fills)
 }
+
+// room is the factor by which work that fills a share of the SMs takes longer on the slice.
+func (s slice) room(fills float64) float64 { return max(1, min(1, fills)/s.sms) }

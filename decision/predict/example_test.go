@@ -48,7 +48,7 @@ func ExampleFitSlice() {
 		log.Fatal(err)
 	}
 	fmt.Println(c.Latency(16.0/132).Round(time.Millisecond), c.Basis)
-	// Output: 357ms prior
+	// Output: 363ms prior
 }
 
 // An SLO whose limit lies within the interval is unknown, and says what would

@@ -12,13 +12,11 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// SliceExponent is that of a slice's slowdown over its share of the SMs: a prior of one measured workload.
-var SliceExponent = costs.Value("slice_exponent")
-
 // SliceSlowdown returns the factor by which work is slower on a slice with shares of a GPU's SMs and memory
 // bandwidth than on the whole of it, and that of decoding, which is bound by bandwidth; priors.
 func SliceSlowdown(sms, bandwidth float64) (other, decoding float64) {
-	return math.Pow(1/sms, SliceExponent), math.Pow(1/bandwidth, costs.Medians[costs.SliceDecoding])
+	return costs.OnSlice(costs.Medians[costs.SliceOther], sms),
+		math.Pow(1/bandwidth, costs.Medians[costs.SliceDecoding])
 }
 
 // SlicePoint is a latency measured on a share of a GPU.
@@ -27,21 +25,18 @@ type SlicePoint struct {
 	Latency    time.Duration
 }
 
-// SliceCurve is the latency of a workload on a share of a GPU: the part that does not scale, and the part that goes
-// with the inverse of the SMs (Amdahl). From one measurement of the whole GPU it is the prior of one measured
-// workload: the inverse to the power of 0.664.
+// SliceCurve is the latency of a workload on a share of a GPU: Fixed where its SMs are enough, and else Scaling over
+// the share (see [costs.OnSlice]). From one measurement of the whole GPU it is a prior.
 type SliceCurve struct {
 	Fixed, Scaling time.Duration
-	// Exponent of the inverse share: 1 when fitted to several sizes.
-	Exponent float64
-	Basis    sharing.Basis
-	Source   string
-	Points   int
+	Basis          sharing.Basis
+	Source         string
+	Points         int
 }
 
-// FitSlice fits a workload's latency on MIG slices to what was measured: with one size a prior, with two or more
-// Amdahl's law, minimising the relative error. Slices share neither SMs nor bandwidth, so neighbours are not part
-// of it; they do share the power limit.
+// FitSlice fits a workload's latency on MIG slices to what was measured, minimising the squares of relative errors:
+// with one size a prior, with two or more Fixed and Scaling. Below sizes that are all enough it is taken to scale.
+// Slices share neither SMs nor bandwidth, so neighbours are not part of it; they do share the power limit.
 func FitSlice(points []SlicePoint) (SliceCurve, error) {
 	var list problem.List
 	for i, p := range points {
@@ -61,28 +56,45 @@ func FitSlice(points []SlicePoint) (SliceCurve, error) {
 	}
 	sorted := slices.Clone(points)
 	slices.SortFunc(sorted, func(a, b SlicePoint) int { return cmp.Compare(a.SMFraction, b.SMFraction) })
-	if sorted[0].SMFraction == sorted[len(sorted)-1].SMFraction {
-		p := sorted[0]
-		return SliceCurve{Scaling: time.Duration(float64(p.Latency) * math.Pow(p.SMFraction, SliceExponent)),
-			Exponent: SliceExponent,
-			Basis:    sharing.BasisPrior, Source: "YOLOS-small on 1g.10gb of an A100, 14 of 108 SMs (nos-gpu-sharing); no MIG " +
-				"slice of this workload was measured", Points: len(points)}, nil
+	c := SliceCurve{Points: len(points)}
+	if p := sorted[0]; p.SMFraction == sorted[len(sorted)-1].SMFraction {
+		fills := costs.Medians[costs.SliceOther]
+		whole := float64(p.Latency) / costs.OnSlice(fills, p.SMFraction)
+		c.Fixed, c.Scaling, c.Basis = time.Duration(whole), time.Duration(fills*whole), sharing.BasisPrior
+		c.Source = "workloads on slices of A100s (njit-mig-performance, nos-gpu-sharing); no MIG slice of this one was measured"
+		return c, nil
 	}
-	var fit leastSquares
-	for _, p := range sorted {
-		y := float64(p.Latency)
-		fit.add(1/y, 1/(p.SMFraction*y), 1)
+	c.Basis, c.Source = sharing.BasisFitted, fmt.Sprintf("%d measured sizes", len(points))
+	least := math.Inf(1)
+	for bound := range len(sorted) + 1 { // the smallest of which the SMs bind
+		fixed := scale(sorted[bound:], func(p SlicePoint) float64 { return 1 })
+		scaling := scale(sorted[:bound], func(p SlicePoint) float64 { return 1 / p.SMFraction })
+		if bound == 0 {
+			scaling = fixed * sorted[0].SMFraction
+		}
+		try, off := SliceCurve{Fixed: time.Duration(fixed), Scaling: time.Duration(scaling)}, 0.0
+		for _, p := range sorted {
+			e := float64(try.Latency(p.SMFraction))/float64(p.Latency) - 1
+			off += e * e
+		}
+		if off < least {
+			least, c.Fixed, c.Scaling = off, try.Fixed, try.Scaling
+		}
 	}
-	fixed, scaling := fit.solve()
-	switch {
-	case scaling < 0:
-		fixed, scaling = fit.b1/fit.a11, 0
-	case fixed < 0:
-		fixed, scaling = 0, fit.b2/fit.a22
+	return c, nil
+}
+
+// scale returns the factor of a shape that fits latencies best, by relative errors.
+func scale(points []SlicePoint, shape func(SlicePoint) float64) float64 {
+	sum, squares := 0.0, 0.0
+	for _, p := range points {
+		x := shape(p) / float64(p.Latency)
+		sum, squares = sum+x, squares+x*x
 	}
-	return SliceCurve{Fixed: time.Duration(fixed), Scaling: time.Duration(scaling), Exponent: 1,
-		Basis:  sharing.BasisFitted,
-		Source: fmt.Sprintf("%d measured sizes", len(points)), Points: len(points)}, nil
+	if squares == 0 {
+		return 0
+	}
+	return sum / squares
 }
 
 // Latency is the workload's latency on a share of the GPU's SMs, alone or beside neighbours on other slices.
@@ -90,5 +102,5 @@ func (c SliceCurve) Latency(smFraction float64) time.Duration {
 	if !(smFraction > 0) {
 		return 0
 	}
-	return c.Fixed + time.Duration(float64(c.Scaling)*math.Pow(1/smFraction, c.Exponent))
+	return max(c.Fixed, time.Duration(float64(c.Scaling)/smFraction))
 }

@@ -134,7 +134,7 @@ func TestDerivedAgain(t *testing.T) {
 		t.Errorf("%d constants derived", len(found))
 	}
 	for name, want := range map[string]float64{
-		"slice_exponent": math.Log(3.88) / math.Log(108.0/14), "lora_step_per_layer": (2.73 - 2.30) / 16,
+		"lora_step_per_layer":    (2.73 - 2.30) / 16,
 		"lora_prefill_per_layer": (10.2 - 8.1) / 16, "copy": 1e3 * 1.073741824 / (31.5 * 0.8), "disk": 1e3 * 1.073741824 / 3,
 		"boost": 2.62 / 2.3,
 	} {

@@ -161,23 +161,31 @@ func Padded(captured []int, n int) int {
 	return n
 }
 
+// OnSlice returns the factor by which work that fills a share of a GPU's SMs takes longer on a part of them: none
+// where it finds room, and in proportion where it does not (the roofline model of Williams, Waterman and Patterson,
+// Communications of the ACM 52, 2009, over SMs).
+func OnSlice(fills, sms float64) float64 { return max(1, min(1, fills)/sms) }
+
+// PrefillOnSlice returns the factor by which the GPU's part of a long prompt's prefill takes longer on a part of the
+// SMs.
+func PrefillOnSlice(sms float64) float64 { return OnSlice(slicePrefill, sms) }
+
+var slicePrefill = Value("slice_prefill")
+
 // On is the engine on a part of the GPU, as a MIG slice is: decode slows down with
 // the share of the bandwidth, prefills with that of the SMs.
 func (e Engine) On(s Share) Engine {
-	slow := func(c *Cost, share float64, q int) {
-		f := math.Pow(1/share, Medians[q])
-		c.Value *= f
-		c.Sigma = math.Hypot(c.Sigma, Priors[q].sigma()*math.Log(f)/Medians[q])
-		c.Basis = sharing.BasisPrior
-	}
 	if s.Bandwidth > 0 && s.Bandwidth < 1 {
-		slow(&e.Step, s.Bandwidth, SliceDecoding)
-		slow(&e.StepContext, s.Bandwidth, SliceDecoding)
-		slow(&e.StepExperts, s.Bandwidth, SliceDecoding)
+		by := math.Log(1 / s.Bandwidth)
+		for _, c := range []*Cost{&e.Step, &e.StepContext, &e.StepExperts} {
+			c.Value *= math.Exp(Medians[SliceDecoding] * by)
+			c.Sigma, c.Basis = math.Hypot(c.Sigma, Priors[SliceDecoding].sigma()*by), sharing.BasisPrior
+		}
 	}
 	if s.SMs > 0 && s.SMs < 1 {
-		slow(&e.PrefillToken, s.SMs, SliceOther)
-		slow(&e.PrefillContext, s.SMs, SliceOther)
+		for _, c := range []*Cost{&e.PrefillToken, &e.PrefillContext} {
+			c.Value, c.Basis = c.Value*PrefillOnSlice(s.SMs), sharing.BasisPrior
+		}
 	}
 	return e
 }

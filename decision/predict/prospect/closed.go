@@ -73,7 +73,7 @@ func (e *evaluation) prepare(d *Tenant, t *state, s *costs.Setting) {
 	*t = state{}
 	mps := e.share.Mechanism == sharing.MechanismMPS
 	slowDecode := math.Pow(1/e.share.Bandwidth, s[costs.SliceDecoding])
-	slowOther := math.Pow(1/e.share.SMs, s[costs.SliceOther])
+	slowOther := costs.OnSlice(s[costs.SliceOther], e.share.SMs)
 	t.blocking = s[costs.MPSBlocking] * s[costs.SMOther]
 	if d.Decodes || d.Serving != nil {
 		t.blocking = s[costs.MPSBlocking] * s[costs.SMDecoding]
@@ -88,9 +88,10 @@ func (e *evaluation) prepare(d *Tenant, t *state, s *costs.Setting) {
 			t.stepHost += v.Layers * s[costs.MPSStepPerLayer] / 1e3
 		}
 		floor := v.Layers * s[costs.PrefillPerLayer] / 1e3
-		t.perInput, t.preFloor, t.slowPrefill = 2*v.Parameters/(e.machine.FLOPs*s[costs.PrefillEfficiency]), floor, slowOther
-		gpu := max(t.perInput*v.Input, costs.LaunchBusy*floor)
-		t.preHost, t.preGPU = max(0, floor-gpu), gpu*slowOther
+		t.perInput, t.preFloor = 2*v.Parameters/(e.machine.FLOPs*s[costs.PrefillEfficiency]), floor
+		t.slowPrefill = costs.PrefillOnSlice(e.share.SMs)
+		t.preGPU = max(t.slowPrefill*t.perInput*v.Input, costs.LaunchBusy*floor)
+		t.preHost = max(0, floor-t.preGPU)
 		t.load = v.PerS * s[costs.LoadError]
 		t.weight = t.stepGPU / (t.stepGPU + t.stepHost)
 		t.active = min(1, t.load*(t.preHost+t.preGPU+v.Output*(t.stepHost+t.stepGPU)))
@@ -285,7 +286,8 @@ func (e *evaluation) interrupted(v *Serving, t *state, pre, cv2, lengthSigma flo
 // computes returns the part of the GPU's part of a mean prefill that grows with the prompt: a launch-bound one does not
 // at first.
 func (e *evaluation) computes(v *Serving) float64 {
-	compute := 2 * v.Parameters * v.Input / (e.machine.FLOPs * costs.Medians[costs.PrefillEfficiency])
+	compute := costs.PrefillOnSlice(e.share.SMs) * 2 * v.Parameters * v.Input /
+		(e.machine.FLOPs * costs.Medians[costs.PrefillEfficiency])
 	return compute / max(compute, costs.LaunchBusy*v.Layers*costs.Medians[costs.PrefillPerLayer]/1e3)
 }
 

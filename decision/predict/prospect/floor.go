@@ -25,8 +25,8 @@ func (o *Prospect) raise(d *Tenant, floor [costs.LatencyCount]float64) {
 
 // CarryOver carries the P99 latencies of a profile, in seconds and 0 where not measured, from one GPU to another,
 // with the standard deviations of their logarithms, which are 0 on the same GPU. Decoding goes with the inverse of
-// the bandwidth and prefills with that of the peak rate at the width of the weights (bytes a parameter), to the
-// powers that priors have for slices, since the host's part does not scale. It answers false where the bandwidth or
+// the bandwidth and prefills with that of the peak rate at the width of the weights (bytes a parameter), to
+// powers below 1, since the host's part does not scale. It answers false where the bandwidth or
 // the rate of one of them is not known.
 func CarryOver(p *profile.SoloProfile, from, to *sharing.GPU, width float64) (alone,
 	sigma [costs.LatencyCount]float64, ok bool) {
@@ -43,16 +43,18 @@ func CarryOver(p *profile.SoloProfile, from, to *sharing.GPU, width float64) (al
 		kin = 0
 	}
 	decode, prefill := math.Log(here.Bandwidth/there.Bandwidth), math.Log(here.Rate(width)/there.Rate(width))
-	byDecode, byPrefill := costs.Medians[costs.SliceDecoding]*decode, costs.Medians[costs.SliceOther]*prefill
+	byDecode, byPrefill := costs.Medians[costs.SliceDecoding]*decode, carriedPrefill*prefill
 	// TPOT holds prefills of others, and E2E both.
 	by := [costs.LatencyCount]float64{byPrefill, max(byDecode, min(byPrefill, 0)), max(byDecode, byPrefill)}
-	spread := math.Hypot((1-costs.Medians[costs.SliceDecoding])*decode, (1-costs.Medians[costs.SliceOther])*prefill)
+	spread := math.Hypot((1-costs.Medians[costs.SliceDecoding])*decode, (1-carriedPrefill)*prefill)
 	for k := range alone {
 		alone[k] *= math.Exp(by[k])
 		sigma[k] = math.Hypot(spread, costs.Transferred[sharing.MechanismTimeSlicing][kin])
 	}
 	return alone, sigma, true
 }
+
+var carriedPrefill = costs.Value("carried_prefill")
 
 // P99s returns the latencies of a profile in seconds, 0 where not measured.
 func P99s(p *profile.SoloProfile) (out [costs.LatencyCount]float64) {

@@ -272,7 +272,7 @@ type state struct {
 	stepHost, stepGPU, kvGPU float64 // seconds of a decode step: fixed parts, and for each sequence
 	preHost, preGPU          float64
 	perInput, preFloor       float64 // seconds of the GPU for a token of the prompt; of a prefill at least
-	slowPrefill              float64 // factor of the share
+	slowPrefill              float64 // factor of computing prompts on the share
 	blocking                 float64 // share of a neighbour's kernels that its activity delays under MPS
 	weight                   float64 // what its activity costs a neighbour
 	active                   float64 // part of the time in which it is active

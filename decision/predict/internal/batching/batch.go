@@ -82,9 +82,8 @@ func (r *Replica) PrefillNext(now float64) {
 	a := Activity{Kind: Prefilling, units: 1, Share: r.Rates.PrefillSM}
 	if r.Rates.chunk == 0 {
 		f := r.Entered[0]
-		a.GPU = r.Rates.beside(r.compute(f, f.Left), r.Rates.Busy*r.Rates.Prefill)
+		a.GPU = r.Rates.beside(r.Rates.SlowPrefill*r.compute(f, f.Left), r.Rates.Busy*r.Rates.Prefill)
 		a.Host = max(0, r.Rates.Prefill-a.GPU) + r.Rates.HostToken*float64(f.Left) + r.Rates.request
-		a.GPU *= r.Rates.SlowPrefill
 		if f.Adapter > 0 {
 			a.Host += r.Rates.loraPrefill
 		}

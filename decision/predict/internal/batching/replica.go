@@ -60,7 +60,7 @@ type Rates struct {
 	captured                        []int
 	Prefill, Token, Busy            float64
 	request                         float64 // ms of the host for each that begins
-	SlowPrefill                     float64 // factor of the GPU's part of a prefill
+	SlowPrefill                     float64 // factor of computing prompts
 	HostToken                       float64 // ms of the host for a token of a prompt
 	DecodeSM, PrefillSM             float64
 	PrefillsFirst                   bool // waiting prefills run before anybody decodes; else one between two steps
