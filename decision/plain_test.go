@@ -49,7 +49,7 @@ func TestAnswersSayWhatToState(t *testing.T) {
 		{"gpu: T4, count: 4", "kind: online-inference, memory: 4GiB, gpu_busy: 0.6, slo: {e2e_p99: 12s}, solo: {e2e_p99: 4s}", "", "of 12000", ""},
 		{"gpu: T4, count: 4, mechanisms: [hami]", "kind: batch, replicas: 2, memory: 4GiB, gpu_busy: 0.1", "", "HAMi must run on p; where it can't", ""},
 		{"gpu: T4, count: 4, mechanisms: [mps]", "kind: batch, replicas: 2, memory: 4GiB, gpu_busy: 0.1", "", "keeps", "HAMi must run"},
-		{"gpu: A100 80GB PCIe, count: 4", "kind: notebook, replicas: 6, memory: 5GiB, isolation: {memory: hardware}", "w", "mig 1g.20gb on p keeps 82% of its rate alone", ""},
+		{"gpu: A100 80GB PCIe, count: 4", "kind: notebook, replicas: 6, memory: 5GiB, isolation: {memory: hardware}", "w", "mig 1g.20gb on p keeps 83% of its rate alone", ""},
 	} {
 		f, err := ParseFleet([]byte("version: v1\npools: [{name: p, " + c.pool + "}]\nworkloads: [{name: w, " + c.workload + "}]\n"))
 		if err != nil {

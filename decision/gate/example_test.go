@@ -44,7 +44,7 @@ func ExampleGround_Check() {
 	// mig pass
 	//   slice-too-small: does not fit the memory of 1g.10gb: needs 12GiB and it has 9.5GiB
 	//   slice-fits: fits 1g.20gb (19.5GiB), of which 4 stand on an empty GPU
-	//   slice-load: will keep the slice 77.7% busy, if it runs 3.88 times slower there as YOLOS-small on A100 slices does (prior); measure it
+	//   slice-load: will keep the slice 77.1% busy, if it runs 3.86 times slower there as programs on A100 slices do (prior); measure it
 }
 
 // A GPU that runs a mechanism already is asked what holds whoever is there.

@@ -133,7 +133,7 @@ func (r *Reason) figure(name string) string {
 			return fmt.Sprint(r.Profile.MaxInstances)
 		}
 	case "slower":
-		law := "as YOLOS-small on A100 slices does"
+		law := "as programs on A100 slices do"
 		if d.Decodes {
 			law = "by its share of the memory bandwidth"
 		}
