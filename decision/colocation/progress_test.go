@@ -8,6 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +19,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
+	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/serving"
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
@@ -64,23 +69,44 @@ func TestTenantsByLines(t *testing.T) {
 	t.Parallel()
 	race.Long(t)
 	const own = `while :; do echo "cell took 12.5 ms"; sleep 0.1; done`
+	stamps := filepath.Join(t.TempDir(), "stamps")
+	steady := `while :; do date +%s%N >> ` + stamps + `; echo step 1; sleep 0.05; done`
 	plan := strings.Replace(string(tenantsPlan(steady, own, `{line: '^step \d+'}`)), `b, kind: stepper`, `b, kind: burster`, 1)
 	plan = strings.Replace(plan, `{line: "^step"}`, `{line: 'took (?P<ms>[0-9.]+) ms'}`, 1)
 	r := measureTenants(t, []byte(plan), nil)
 	if r.code != exitOK {
 		t.Fatal(r.stderr)
 	}
+	// The command's own clock says how long its steps take, however busy this machine is.
+	data, err := os.ReadFile(stamps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var gaps []float64
+	before := 0.0
+	for i, line := range strings.Fields(string(data)) {
+		at, err := strconv.ParseFloat(line, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			gaps = append(gaps, (at-before)/1e6)
+		}
+		before = at
+	}
+	slices.Sort(gaps)
+	short, long := stats.NearestRank(gaps, 0.02), stats.NearestRank(gaps, 0.98)
 	for _, name := range []string{"solo-a", "together"} {
 		a := r.row(t, name, "a")
-		if p50 := a.Actual[profile.MetricStepP50]; !(p50 >= 50 && p50 < 90) || a.Kind != profile.KindStepper || a.Steps < 10 {
-			t.Errorf("%s: %+v", name, a)
+		if p50 := a.Actual[profile.MetricStepP50]; p50 < short || p50 > long || a.Kind != profile.KindStepper || a.Steps < 5 {
+			t.Errorf("%s: steps take %.1f to %.1f ms: %+v", name, short, long, a)
 		}
-		if rate := a.Actual[profile.MetricStepsPerSecond]; math.Abs(rate*a.Actual[profile.MetricStepP50]/1e3-1) > 0.2 {
-			t.Errorf("%s: %v steps a second of %v ms", name, rate, a.Actual)
+		if rate := a.Actual[profile.MetricStepsPerSecond]; rate < 1e3/long || rate > 1e3/short {
+			t.Errorf("%s: %v steps a second of %.1f to %.1f ms", name, rate, short, long)
 		}
 	}
 	b := r.row(t, "solo-b", "b")
-	if p50, rate := b.Actual[profile.MetricStepP50], b.Actual[profile.MetricStepsPerSecond]; p50 != 12.5 || rate < 6 || rate > 10.1 {
+	if p50, rate := b.Actual[profile.MetricStepP50], b.Actual[profile.MetricStepsPerSecond]; p50 != 12.5 || rate < 2 || rate > 10.1 {
 		t.Errorf("a step that tells its length: %+v", b)
 	}
 	if p := r.row(t, "together", "a").Predicted; p[profile.MetricStepP50].Value == 0 {
@@ -117,7 +143,7 @@ func TestTenantsThatDoNotWork(t *testing.T) {
 				}
 			}
 			if c.name == "stops" {
-				if b := r.row(t, "solo-b", "b"); b.Steps < 10 {
+				if b := r.row(t, "solo-b", "b"); b.Steps < 3 {
 					t.Errorf("the other's row: %+v", b)
 				}
 			}
