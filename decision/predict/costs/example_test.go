@@ -47,7 +47,7 @@ func ExampleEngine_On() {
 	fmt.Printf("1000 tokens of a prompt: %.1f ms, on 2g.20gb %.1f ms (%v)\n", whole.PrefillToken.Value, slice.PrefillToken.Value, slice.PrefillToken.Basis)
 	// Output:
 	// a step: 7.6 ms, on 2g.20gb 27.7 ms
-	// 1000 tokens of a prompt: 35.3 ms, on 2g.20gb 95.1 ms (prior)
+	// 1000 tokens of a prompt: 35.3 ms, on 2g.20gb 136.8 ms (prior)
 }
 
 // No server is faster than its weights can be read and its prompts multiplied: what an objective may ask of a GPU.
