@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/manifest/addons"
@@ -124,5 +125,45 @@ func TestKueue(t *testing.T) {
 	opts.Extensions = []manifest.Extension{addons.Kueue{Queue: "Not a name"}}
 	if _, err := manifest.Build(f, r, opts); !errors.Is(err, manifest.ErrInvalid) || !strings.Contains(err.Error(), "kueue.queue") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestVGPU: each group of virtual GPUs has its file, which the plan names, and its
+// warnings.
+func TestVGPU(t *testing.T) {
+	f, r, opts := manifest.Mixed(t)
+	slices3ms := map[string]addons.VGPUScheduler{"vdi": {Policy: addons.VGPUPolicyEqualShare, TimeSlice: 3 * time.Millisecond}}
+	build := func(schedulers map[string]addons.VGPUScheduler) (*manifest.Folder, error) {
+		opts.Extensions = []manifest.Extension{addons.VGPU{Schedulers: schedulers}}
+		return manifest.Build(f, r, opts)
+	}
+	folder, err := build(slices3ms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"vgpu/vdi-vgpu.conf": "RmPVMRL=0x00030003", "vgpu/vdi2-mig-vgpu.conf": "MIG-backed", "plan.md": "install vgpu/vdi-vgpu.conf, load the driver anew, and give"} {
+		if got := manifest.Find(t, folder, path); !strings.Contains(got, want) {
+			t.Errorf("%s lacks %q:\n%s", path, want, got)
+		}
+	}
+	plain, err := build(nil)
+	if err != nil || !manifest.HasCode(folder.Warnings, "vdi-vgpu", addons.WarnRmPVMRLForm) || !manifest.HasCode(plain.Warnings, "vdi-vgpu", addons.WarnBestEffort) {
+		t.Errorf("%v\n%v\n%v", err, folder.Warnings, plain.Warnings)
+	}
+	opts.Deliveries = []sharing.Delivery{sharing.DeliveryGPUOperator}
+	without, err := build(nil)
+	if err != nil || slices.ContainsFunc(without.Files, func(f manifest.File) bool { return strings.HasPrefix(f.Path, "vgpu/") }) {
+		t.Errorf("written for another delivery: %v", err)
+	}
+	f.Pools[6].VGPUType, f.Pools[7].VGPUType = "A100D-1-10C", "none"
+	_, err = build(map[string]addons.VGPUScheduler{"vdi2": {Policy: addons.VGPUPolicyFixedShare}, "vid": {}})
+	if !errors.Is(err, manifest.ErrInvalid) {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"the pool's vgpu_type A100D-1-10C does not go with vgpu", `"none" is not a vGPU type`,
+		"vgpu.schedulers.vdi2: the vGPU schedulers are for time-sliced types only", "vgpu.schedulers.vid: no GPU of such a pool is used"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in %v", want, err)
+		}
 	}
 }

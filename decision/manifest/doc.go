@@ -1,7 +1,7 @@
 // Package manifest writes the configuration that carries a decision out: the device plugin's and the GPU Operator's
 // documents, mig-parted's, DRA claims, each workload's own request with its environment and its framework's memory
 // fraction, and what belongs to no mechanism's package (HAMi, Volcano, KAI), with a one-page plan for the rollout.
-// Package addons has an extension for Kueue.
+// Package addons has extensions for Kueue and NVIDIA's vGPU manager.
 //
 // [Build] takes a fleet and what package decision decided for it, and gives a [Folder] of documents in memory;
 // [Folder.Write] puts it on disk, all or none. The same decision gives the same bytes. Every document is checked by

@@ -19,7 +19,7 @@ type Group struct {
 }
 
 // Extension adds another program's documents to those of Build. Package addons
-// has Kueue's queues.
+// has Kueue's queues and the settings of NVIDIA's vGPU manager.
 type Extension interface {
 	// Documents returns files and warnings about a decision's groups. Its error
 	// should name every problem; it ends Build and matches ErrInvalid.

@@ -74,7 +74,7 @@ type groupPage struct {
 	GPUs, Nodes    int
 	Kinds          []nodeKind
 	Labels         []string
-	VGPU           string // the type of a virtual GPU
+	VGPU, Conf     string // the type of a virtual GPU, and the file for the host
 	Offers         string // of nvidia.com/gpu by a node
 	Split          int    // of a GPU under HAMi
 	Rights         []Privilege
@@ -116,6 +116,9 @@ func (b *builder) groupPage(g *group, node string) groupPage {
 	p.Labels = sortedKeys(b.nodeLabels(g, p.Kinds[0]))
 	if isVGPU(g.Mechanism) {
 		p.VGPU = g.pool.VGPUType
+		if conf := "vgpu/" + g.key + ".conf"; slices.ContainsFunc(b.Files, func(f File) bool { return f.Path == conf }) {
+			p.Conf = conf
+		}
 	}
 	times := 1
 	if shared(g.Mechanism) {

@@ -6,6 +6,7 @@ import (
 	"log"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
@@ -81,4 +82,11 @@ func ExampleKueue_Labels() {
 	// Output:
 	// map[kueue.x-k8s.io/queue-name:gpus]
 	// map[]
+}
+
+// The vGPU manager's registry word for slices of 3 ms in equal shares.
+func ExampleVGPUScheduler_RmPVMRL() {
+	word, err := addons.VGPUScheduler{Policy: addons.VGPUPolicyEqualShare, TimeSlice: 3 * time.Millisecond}.RmPVMRL()
+	fmt.Printf("0x%08x %v\n", word, err)
+	// Output: 0x00030003 <nil>
 }
