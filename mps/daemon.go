@@ -130,8 +130,8 @@ func StartDetached(ctx context.Context, opts DaemonOptions) (*Client, error) {
 
 // launch holds the client and the command line of a daemon that is to start.
 type launch struct {
-	client        *Client
-	args, environ []string
+	client  *Client
+	environ []string
 }
 
 // prepare sets defaults, checks the options, makes the directories, and makes sure that nobody answers there.

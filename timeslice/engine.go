@@ -205,7 +205,7 @@ func (g *GPU) next() int {
 	return -1
 }
 
-// soonest is when the first work is, or was, submitted that is not done; false when there is none.
+// soonest returns the time at which the first work that is not done is, or was, submitted; false when there is none.
 func (g *GPU) soonest() (at time.Duration, ok bool) {
 	for j := range g.tenants {
 		if t := &g.tenants[j]; !t.done && (!ok || t.at < at) {

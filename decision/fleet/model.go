@@ -20,7 +20,8 @@ func (w *Workload) MemoryNeed() gate.MemoryNeed {
 	var n gate.MemoryNeed
 	gpus := int64(max(1, w.GPUs))
 	// Parameters are at most 1e14, so the product stays far below 2^63.
-	n.Weights = sharing.Bytes((w.Model.Parameters*halfBytes[w.Model.Weights]/2+gpus-1)/gpus) + w.adapterMemory()/sharing.Bytes(gpus)
+	n.Weights = sharing.Bytes((w.Model.Parameters*halfBytes[w.Model.Weights]/2+gpus-1)/gpus) +
+		w.adapterMemory()/sharing.Bytes(gpus)
 	if kv, stated := w.Model.KVCache.Get(); stated {
 		n.KVCache = kv
 	} else {

@@ -60,7 +60,8 @@ func (p *pod) node(m *member) *yaml.Node {
 					"nodeSelector", map[string]string{GroupLabel: m.group.key},
 					"resourceClaims", podClaims,
 					"containers", yamlnode.List(yamlnode.Map(
-						"name", m.name, "args", p.args, "env", p.env, "resources", yamlnode.Map("limits", p.limits, "claims", claims)))))))
+						"name", m.name, "args", p.args, "env", p.env,
+						"resources", yamlnode.Map("limits", p.limits, "claims", claims)))))))
 }
 
 // newPod returns the part that every delivery has in common.

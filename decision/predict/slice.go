@@ -61,7 +61,7 @@ func FitSlice(points []SlicePoint) (SliceCurve, error) {
 		fills := costs.Medians[costs.SliceOther]
 		whole := float64(p.Latency) / costs.OnSlice(fills, p.SMFraction)
 		c.Fixed, c.Scaling, c.Basis = time.Duration(whole), time.Duration(fills*whole), sharing.BasisPrior
-		c.Source = "workloads on slices of A100s (njit-mig-performance, nos-gpu-sharing); no MIG slice of this one was measured"
+		c.Source = "programs on slices of A100s (njit-mig-performance, nos-gpu-sharing); none of this one was measured"
 		return c, nil
 	}
 	c.Basis, c.Source = sharing.BasisFitted, fmt.Sprintf("%d measured sizes", len(points))

@@ -66,7 +66,7 @@ type tenantModel struct {
 	notes []string
 }
 
-// settled is what a tenant's engine alone is adjusted by, until it does what was measured.
+// settled holds the factors that adjust a tenant's engine alone, until it does what was measured.
 type settled struct {
 	step, gpu, prefill, prefillGPU float64 // of a step and a prefill: the time alone, and the GPU's work in it
 	waits                          int     // of the host for the GPU within a step with gaps

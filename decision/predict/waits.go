@@ -63,8 +63,8 @@ func (t *tenantModel) splitSMs(p *Predictor, base *profile.SoloProfile, s *profi
 
 // takeTurns finds how long a step's kernels wait for those of others under MPS, and others for them.
 //
-// The law is that of [contention.Law.Demand]: 74 steps of 1B, 3B and 8B servers beside up to three others on an H100 and
-// an H200 are missed by 3% on average (examples/predict/testdata/mps-steps.csv).
+// The law is that of [contention.Law.Demand]: 74 steps of 1B, 3B and 8B servers beside up to three others on an H100
+// and an H200 are missed by 3% on average (examples/predict/testdata/mps-steps.csv).
 func (t *tenantModel) takeTurns(p *Predictor, b *profile.SoloProfile, share float64) {
 	q := &p.Parameters
 	u, ok := bandwidthOf(b)

@@ -297,7 +297,8 @@ func (c *gpuClient) step() {
 		fresh += s.prompt
 		prefill += max(m.PrefillPerToken*time.Duration(s.prompt), m.PrefillLeast)
 	}
-	c.running = slices.DeleteFunc(append(c.running, c.waiting...), func(s *sequence) bool { return s.ended || s.left == 0 })
+	ended := func(s *sequence) bool { return s.ended || s.left == 0 }
+	c.running = slices.DeleteFunc(append(c.running, c.waiting...), ended)
 	c.waiting = nil
 	for _, s := range c.running {
 		context += s.held

@@ -49,8 +49,8 @@ type Demand struct {
 // neighbour's. So two clients hold one another up by what the one has of kernels and the other's kernel of reading, and
 // several neighbours one after another.
 //
-// A client with an active thread percentage, a share of the SMs below 1, has part of the SMs to itself: its kernels wait
-// less for others', and others less for its the fewer it has.
+// A client with an active thread percentage, a share of the SMs below 1, has part of the SMs to itself: its kernels
+// wait less for others', and others less for its the fewer it has.
 func (l *Law) Demand(bandwidthFraction, smShare float64) Demand {
 	reads, blocking := min(bandwidthFraction/l.KernelBandwidth, l.MostReading), l.MemoryBlocking
 	d := Demand{Waits: 1 - reads}

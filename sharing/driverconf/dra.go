@@ -137,8 +137,8 @@ func (m *Limits) check(l *problem.List, path string) {
 		l.Addf(path+".defaultActiveThreadPercentage", "give a whole number from 1 to 100",
 			"must lie between 0 and 100, not %d", p)
 	}
-	l.If(m.PinnedMemory != 0 && m.PinnedMemory < Quantity(sharing.MiB), path+".defaultPinnedDeviceMemoryLimit", tooSmallRemedy,
-		"the driver refuses a limit below 1Mi")
+	l.If(m.PinnedMemory != 0 && m.PinnedMemory < Quantity(sharing.MiB), path+".defaultPinnedDeviceMemoryLimit",
+		tooSmallRemedy, "the driver refuses a limit below 1Mi")
 	for _, k := range slices.Sorted(maps.Keys(m.PerDevicePinnedMemory)) {
 		at := path + ".defaultPerDevicePinnedMemoryLimit." + k
 		l.If(!deviceKey.MatchString(k), at, `write the index in the claim ("0") or a UUID`, "%q names no device", k)

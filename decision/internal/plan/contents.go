@@ -131,7 +131,9 @@ func (s *search) roomIn(f *filling, w int) (int, error) {
 func (s *search) counts(h *shared, members []Member) (out []mig.Count) {
 	for _, m := range members {
 		name := s.pl.Choice(m.Workload, h.key).Slice.Profile.Name
-		at, found := slices.BinarySearchFunc(out, name, func(c mig.Count, n string) int { return strings.Compare(c.Profile, n) })
+		at, found := slices.BinarySearchFunc(out, name, func(c mig.Count, n string) int {
+			return strings.Compare(c.Profile, n)
+		})
 		if !found {
 			out = slices.Insert(out, at, mig.Count{Profile: name})
 		}

@@ -145,7 +145,7 @@ func (s *StackServers) check(l *problem.List, at string) {
 		"write it as nodes show it, for example nvidia.com/gpu", "is %q", problem.Clip(s.GPUResource))
 }
 
-// port is where servers listen, vLLM's default.
+// port is the one that servers listen on, vLLM's default.
 const port = 8000
 
 func ports() *yaml.Node { return yamlnode.List(yamlnode.Map("number", port)) }

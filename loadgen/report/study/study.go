@@ -97,7 +97,8 @@ type test struct {
 // run makes one run and keeps its result, also when it was cut off.
 func (t *test) run(ctx context.Context, name string, plan loadgen.LoadPlan, stopSaturated bool) (res *loadgen.Result,
 	err error) {
-	opts := loadgen.Options{Health: t.Health, Meta: t.Meta, StopSaturated: stopSaturated, Worker: t.Worker, StartAt: t.StartAt}
+	opts := loadgen.Options{Health: t.Health, Meta: t.Meta, StopSaturated: stopSaturated, Worker: t.Worker,
+		StartAt: t.StartAt}
 	if t.Dir != "" {
 		opts.Dir = t.Dir
 		if t.several {
