@@ -128,7 +128,7 @@ func StartDetached(ctx context.Context, opts DaemonOptions) (*Client, error) {
 	return l.client, nil
 }
 
-// launch holds the client and the command line of a daemon that is to start.
+// launch holds the client and the environment of a daemon that is to start.
 type launch struct {
 	client  *Client
 	environ []string
