@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -100,9 +101,9 @@ type cluster struct {
 	before  map[string]sharing.Answer
 }
 
-// Make plans the fleet's change, or says why all stays as it is. Workloads without today come new: they get places, or
-// nothing changes where one has none. opts are those of [decision.Decide]; the error is its, or that of a fleet without
-// state.
+// Make plans the fleet's change, or says why all stays as it is. Workloads without today come new and get places; those
+// for which there is none stand in Stays with the reason, and [Plan.Waits] names them. opts are those of
+// [decision.Decide]; the error is its, or that of a fleet without state.
 func Make(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan, error) {
 	return plan(ctx, f, opts, nil)
 }
@@ -117,10 +118,14 @@ func Admit(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan
 			}
 		}
 	})
-	if err != nil || p.Changes() {
+	if err != nil || p.Changes() && len(p.Waits()) == 0 {
 		return p, err
 	}
-	return Make(ctx, f, opts)
+	more, err := Make(ctx, f, opts)
+	if err == nil && p.Changes() && len(more.Waits()) >= len(p.Waits()) {
+		return p, nil
+	}
+	return more, err
 }
 
 // Keep plans as Make does, and stays with the part of an earlier plan's steps that can still be taken unless the new
@@ -179,18 +184,20 @@ func plan(ctx context.Context, f *decision.Fleet, opts decision.Options, hold fu
 	if hold != nil {
 		hold(c)
 	}
+	lost := ""
 	for range attempts {
 		p, again, err := c.attempt(ctx)
-		if err != nil {
-			return nil, err
+		if err == nil && len(again) == 0 && !p.Changes() {
+			p.Why = cmp.Or(lost, p.Why)
 		}
-		if len(again) == 0 {
-			return p, nil
+		if err != nil || len(again) == 0 {
+			return p, err
 		}
 		for _, w := range slices.Sorted(maps.Keys(again)) {
 			switch {
 			case c.of[w].Today == nil:
-				return c.leave(fmt.Sprintf("%s has no place: %s", w, again[w])), nil
+				c.stays[w] = "it has no place: " + again[w]
+				lost = cmp.Or(lost, w+" has no place: "+again[w])
 			case c.running[w] > 0 && c.wants[w] > c.running[w]:
 				c.wants[w] = c.running[w] // those that wait go on waiting
 			default:

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,6 +88,45 @@ func TestWaits(t *testing.T) {
 			if waits := strings.Replace(fmt.Sprint(p.Waits()), "[]", "", 1); waits != c.waits || titles(p) != c.steps || p.Disturbs() {
 				t.Errorf("%s, %s: %s waits; %s; %v", c.name, make, waits, titles(p), p.Stays)
 			}
+		}
+	}
+}
+
+// TestOneWithoutPlace: what comes and fits nowhere stands in the way of no other, and of no saving; the device of an
+// arrival that fits where nothing moves is its own, though another needs a move.
+func TestOneWithoutPlace(t *testing.T) {
+	for _, c := range []struct {
+		name, make, steps, waits, why string
+		workloads                     []string
+	}{
+		{"one of two fits", "Admit", "Start 1 replica of t/w on n0 (1), each on exclusive", "[t/many]",
+			"it has no place: ", []string{"stay Deployment 2 n0=2", "w Deployment 1 -", "many Deployment 9 -"}},
+		{"none fits", "Admit", "", "[t/many t/more]",
+			"it has no place: ", []string{"stay Deployment 3 n0=3", "many Deployment 9 -", "more Deployment 8 -"}},
+		{"a saving", "Make", "Move 1 replica of t/b from n1 (1) to n0 (1), each to exclusive: each new replica is ready before " +
+			"an old one stops; Give n1 back: nothing runs on it any more", "[t/many]",
+			"it has no place: ", []string{"a Deployment 2 n0=2", "b Deployment 1 n1=1", "many Deployment 9 -"}},
+	} {
+		f := small(t, 2, c.workloads...)
+		if c.make == "Admit" {
+			f = small(t, 1, c.workloads...)
+		}
+		for i := range f.Workloads {
+			if w := &f.Workloads[i]; len(w.Today.On) == 0 {
+				w.Today = nil
+			}
+		}
+		plan := map[string]func(context.Context, *decision.Fleet, decision.Options) (*Plan, error){"Admit": Admit, "Make": Make}
+		p, err := plan[c.make](t.Context(), f, decision.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := slices.ContainsFunc(p.Stays, func(s Stay) bool { return strings.HasPrefix(s.Why, c.why) && slices.Contains(s.Workloads, "t/many") })
+		if waits := fmt.Sprint(p.Waits()); waits != c.waits || titles(p) != c.steps || !told {
+			t.Errorf("%s: %s waits; %s; %s; %v", c.name, waits, titles(p), p.Why, p.Stays)
+		}
+		if !p.Changes() && !strings.HasPrefix(p.Why, "t/many has no place: ") {
+			t.Errorf("%s: %s", c.name, p.Why)
 		}
 	}
 }

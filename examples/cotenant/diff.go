@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"slices"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
@@ -30,11 +31,10 @@ func runDiff(ctx context.Context, args []string, std stdio) error {
 	if err != nil {
 		return badInput(err)
 	}
-	make := migrate.Make
+	make, coming := migrate.Make, []decision.Workload(nil)
 	if *with != "" {
 		make = migrate.Admit
-		coming, err := discover.LoadArrivals(*with, *hints)
-		if err != nil {
+		if coming, err = discover.LoadArrivals(*with, *hints); err != nil {
 			return badInput(err)
 		}
 		fleet.Workloads = append(fleet.Workloads, coming...)
@@ -46,7 +46,10 @@ func runDiff(ctx context.Context, args []string, std stdio) error {
 	if err := showPlan(plan, *asJSON, std); err != nil {
 		return err
 	}
-	if plan.Disturbs() || *with != "" && !plan.Changes() {
+	waits := plan.Waits()
+	if plan.Disturbs() || slices.ContainsFunc(coming, func(w decision.Workload) bool {
+		return slices.Contains(waits, w.Name)
+	}) {
 		return &exitError{Code: exitNo}
 	}
 	return nil
