@@ -155,14 +155,6 @@ func (f Figure) limit() float64 {
 	return 100
 }
 
-// resolution is the unit in which the histogram counts.
-func (f Figure) resolution() float64 {
-	if f == FigureMemUsed {
-		return mib
-	}
-	return 0.01
-}
-
 // source maps a metric of a page to its figure and one of its unit to in the figure's unit.
 type source struct {
 	figure Figure

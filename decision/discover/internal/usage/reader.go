@@ -144,7 +144,7 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 		src.Refused++
 		return
 	}
-	if !a.add(f, ms, v) {
+	if !a.add(ms, v) {
 		src.Refused++
 		return
 	}

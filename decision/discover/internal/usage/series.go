@@ -1,11 +1,11 @@
 package usage
 
 import (
+	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 const noTime = math.MinInt64 // the time of a sample that has none
@@ -19,8 +19,8 @@ type segment struct{ from, to int64 }
 // acc is one figure of one tenant.
 type acc struct {
 	sketch
-	segments []segment
-	cur      int
+	segments []segment // by time
+	cur      int       // that of the last sample
 	refused  [refusalEnd]int32
 }
 
@@ -41,45 +41,33 @@ func (f Figure) check(v float64) (float64, Refusal) {
 }
 
 // add takes a sample that can be; it answers false for one that is not after those before it.
-func (a *acc) add(f Figure, ms int64, v float64) bool {
+func (a *acc) add(ms int64, v float64) bool {
 	if ms != noTime && !a.place(ms) {
 		a.refused[RefusalOrder]++
 		return false
 	}
-	a.sketch.add(f, v)
+	a.sketch.add(v)
 	return true
 }
 
-// place finds the sample's segment.
+// place finds the sample's segment: the current one where no other begins before the sample, else a new one. It
+// answers false for a time that some segment holds.
 func (a *acc) place(ms int64) bool {
-	if a.cur < len(a.segments) {
-		if s := &a.segments[a.cur]; ms > s.to && !a.within(ms, a.cur) {
-			s.to = ms
-			return true
-		}
-	}
-	if a.within(ms, -1) || len(a.segments) >= maxSegments {
+	next, _ := slices.BinarySearchFunc(a.segments, ms+1, func(s segment, ms int64) int { return cmp.Compare(s.from, ms) })
+	switch before := next - 1; {
+	case before >= 0 && ms <= a.segments[before].to, len(a.segments) >= maxSegments && before != a.cur:
 		return false
+	case before >= 0 && before == a.cur:
+		a.segments[before].to = ms
+	default:
+		a.cur, a.segments = next, slices.Insert(a.segments, next, segment{ms, ms})
 	}
-	a.cur = len(a.segments)
-	a.segments = append(a.segments, segment{ms, ms})
 	return true
-}
-
-// within reports whether a time lies in a segment other than one, or after a segment that begins after that one.
-func (a *acc) within(ms int64, but int) bool {
-	for i := range a.segments {
-		s := &a.segments[i]
-		if i != but && ms >= s.from && (ms <= s.to || but >= 0 && s.from > a.segments[but].to) {
-			return true
-		}
-	}
-	return false
 }
 
 // merge adds what another series of the same figure said, at other times. The other one stays as it is.
-func (a *acc) merge(f Figure, o *acc) {
-	a.sketch.merge(f, &o.sketch)
+func (a *acc) merge(o *acc) {
+	a.sketch.merge(&o.sketch)
 	a.segments = append(a.segments, o.segments...)
 	for i, n := range o.refused {
 		a.refused[i] += n
@@ -87,18 +75,11 @@ func (a *acc) merge(f Figure, o *acc) {
 }
 
 // statistics reduces the series.
-func (a *acc) statistics(f Figure) Statistics {
-	s := Statistics{N: a.n}
-	if a.n > 0 {
-		q := a.quantiles(f, 0.5, 0.95)
-		s.P50, s.P95, s.Max, s.Mean = q[0], q[1], a.max, a.sum/float64(a.n)
-	}
+func (a *acc) statistics() Statistics {
+	s := Statistics{N: a.n, P50: a.quantile(0.5), P95: a.quantile(0.95), Max: a.max, Mean: a.sum / max(1, float64(a.n))}
 	if len(a.segments) > 0 {
-		from, to := int64(math.MaxInt64), int64(math.MinInt64)
-		for _, g := range a.segments {
-			from, to = min(from, g.from), max(to, g.to)
-		}
-		s.From, s.To = stamp(from), stamp(to)
+		s.From = stamp(slices.MinFunc(a.segments, func(x, y segment) int { return cmp.Compare(x.from, y.from) }).from)
+		s.To = stamp(slices.MaxFunc(a.segments, func(x, y segment) int { return cmp.Compare(x.to, y.to) }).to)
 	}
 	for r, n := range a.refused {
 		if n > 0 {
@@ -113,93 +94,48 @@ func (a *acc) statistics(f Figure) Statistics {
 
 func stamp(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
-const (
-	exact = 512 // the number of samples that are kept as they are
-	// digits of the histogram after that: its percentiles lie at most 1/128 above the
-	// truth (128 steps to a power of two).
-	digits = 2
-)
-
-// sketch holds the distribution of a figure. The zero sketch is empty.
+// sketch holds the distribution of a figure in buckets, 128 to a power of two. The zero sketch is empty.
 type sketch struct {
-	few      []float32 // in units of the resolution, until there are too many
-	hist     *hdrhistogram.Histogram
+	buckets  map[uint16]bucket // by the upper half of a float32: its exponent, and 7 digits of the rest
 	n        int64
-	sum      float64
-	min, max float64
+	sum, max float64
 }
 
-func (s *sketch) add(f Figure, v float64) {
-	if s.n == 0 || v < s.min {
-		s.min = v
-	}
-	if s.n == 0 || v > s.max {
-		s.max = v
-	}
-	s.n++
-	s.sum += v
-	u := v / f.resolution()
-	if s.hist != nil {
-		_ = s.hist.RecordValue(int64(math.Round(u))) // below its limit: add refused the rest
-		return
-	}
-	s.few = append(s.few, float32(u))
-	if len(s.few) > exact {
-		s.spill(f)
-	}
+type bucket struct {
+	n   int64
+	max float64 // of its values
 }
 
-// spill moves what is kept into a histogram.
-func (s *sketch) spill(f Figure) {
-	s.hist = hdrhistogram.New(1, int64(f.limit()/f.resolution())+1, digits)
-	for _, u := range s.few {
-		_ = s.hist.RecordValue(int64(math.Round(float64(u))))
+func (s *sketch) add(v float64) {
+	if s.buckets == nil {
+		s.buckets = map[uint16]bucket{}
 	}
-	s.few = nil
+	k := uint16(math.Float32bits(float32(v)) >> 16)
+	s.buckets[k] = bucket{s.buckets[k].n + 1, max(s.buckets[k].max, v)}
+	s.n, s.sum, s.max = s.n+1, s.sum+v, max(s.max, v)
 }
 
 // merge adds another sketch of the same figure.
-func (s *sketch) merge(f Figure, o *sketch) {
-	if o.n == 0 {
-		return
+func (s *sketch) merge(o *sketch) {
+	if s.buckets == nil {
+		s.buckets = map[uint16]bucket{}
 	}
-	if s.n == 0 {
-		s.min, s.max = o.min, o.max
+	for k, b := range o.buckets {
+		s.buckets[k] = bucket{s.buckets[k].n + b.n, max(s.buckets[k].max, b.max)}
 	}
-	s.min, s.max = min(s.min, o.min), max(s.max, o.max)
-	s.n += o.n
-	s.sum += o.sum
-	if s.hist == nil && o.hist == nil && len(s.few)+len(o.few) <= exact {
-		s.few = append(s.few, o.few...)
-		return
-	}
-	if s.hist == nil {
-		s.spill(f)
-	}
-	if o.hist != nil {
-		s.hist.Merge(o.hist)
-		return
-	}
-	for _, u := range o.few {
-		_ = s.hist.RecordValue(int64(math.Round(float64(u))))
-	}
+	s.n, s.sum, s.max = s.n+o.n, s.sum+o.sum, max(s.max, o.max)
 }
 
-// quantiles are the smallest values that so many of the samples do not exceed.
-func (s *sketch) quantiles(f Figure, qs ...float64) []float64 {
-	out := make([]float64, len(qs))
-	sorted := slices.Sorted(slices.Values(s.few))
-	for i, q := range qs {
-		var v float64
-		rank := max(math.Ceil(q*float64(s.n)), 1)
-		if s.hist != nil { // its own rounding of ranks may fall one short
-			v = float64(s.hist.ValueAtPercentile(100*rank/float64(s.n))) * f.resolution()
-		} else if len(sorted) > 0 {
-			v = float64(sorted[int(rank)-1]) * f.resolution()
+// quantile is the smallest value that so many of the samples do not exceed, or at most 1/128 more.
+func (s *sketch) quantile(q float64) (v float64) {
+	rank := max(int64(math.Ceil(q*float64(s.n))), 1)
+	for _, k := range slices.Sorted(maps.Keys(s.buckets)) {
+		if v = s.buckets[k].max; rank <= s.buckets[k].n {
+			break
 		}
-		out[i] = min(max(v, s.min), s.max)
+		rank -= s.buckets[k].n
 	}
-	return out
+	return v
 }
 
 // What a slot knows of a tenant or a device.
