@@ -64,9 +64,8 @@ func (c *Collector) Discover() *Discovery {
 		heldDevices: map[*device]bool{}, byName: map[string]*node{},
 		poolOf: map[*node]*pool{}, byDevice: map[string]*workload{},
 		sharedSeries: map[*workload]bool{}, vendors: map[string][]string{},
-		Discovery: &Discovery{kai: map[string]string{}, Provenance: map[string]Provenance{}, usedBy: map[string]string{},
-			settle: map[string]*settling{}},
-		findings: slices.Clone(c.findings)}
+		Discovery: &Discovery{kai: map[string]string{}, Provenance: map[string]Provenance{}, settle: map[string]*settling{}},
+		findings:  slices.Clone(c.findings)}
 	b.Fleet.Version = "v1"
 	b.claims()
 	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
@@ -229,16 +228,8 @@ func (b *build) group() {
 	taken := map[string]bool{}
 	for _, w := range b.workloads {
 		base := workloadName(w.key.namespace, w.key.owner.name)
-		w.name = base
-		if taken[w.name] {
-			w.name = base + "-" + strings.ToLower(w.key.owner.kind)
-		}
-		for i := 2; taken[w.name]; i++ {
-			w.name = fmt.Sprintf("%s-%d", base, i)
-		}
-		taken[w.name] = true
+		w.name = unique(taken, base, base+"-"+strings.ToLower(w.key.owner.kind))
 		for _, p := range w.pods {
-			b.usedBy[p.namespace+"/"+p.name] = w.name
 			for a, k := range b.allocations(p) {
 				if d := b.device(a); d != nil && d.uuid != "" && k.pods <= 1 {
 					b.byDevice[d.uuid] = w
@@ -250,6 +241,17 @@ func (b *build) group() {
 			}
 		}
 	}
+}
+
+// unique takes the first of the names that is not taken, or the first name with a number.
+func unique(taken map[string]bool, names ...string) string {
+	i := slices.IndexFunc(names, func(name string) bool { return !taken[name] })
+	name := names[max(i, 0)]
+	for n := 2; taken[name]; n++ {
+		name = fmt.Sprintf("%s-%d", names[0], n)
+	}
+	taken[name] = true
+	return name
 }
 
 var badName = regexp.MustCompile(`[^-_.A-Za-z0-9]+`)
@@ -294,27 +296,19 @@ func (b *build) makePools() {
 		group, gpu, instance, apart string
 		each                        int
 	}
-	byKey := map[key]*pool{}
-	var order []key
+	byKey := map[key][]*node{}
 	for _, n := range b.nodes {
 		b.hintNode(n)
-		if n.gpu == nil {
-			continue
-		}
-		if n.apart == "not ready" || n.apart != "" && len(n.pods) == 0 {
+		if n.gpu == nil || n.apart == "not ready" || n.apart != "" && len(n.pods) == 0 {
 			continue
 		}
 		k := key{n.group, n.gpu.Name, n.instanceType, n.apart, n.gpus}
-		if byKey[k] == nil {
-			byKey[k] = &pool{}
-			order = append(order, k)
-		}
-		byKey[k].nodes = append(byKey[k].nodes, n)
+		byKey[k] = append(byKey[k], n)
 	}
-	slices.SortFunc(order, func(x, y key) int {
+	order := slices.SortedFunc(maps.Keys(byKey), func(x, y key) int {
 		return cmp.Or(cmp.Compare(cmp.Or(x.group, sharing.FoldGPUName(x.gpu)), cmp.Or(y.group, sharing.FoldGPUName(y.gpu))),
 			cmp.Compare(x.gpu, y.gpu), cmp.Compare(x.instance, y.instance), cmp.Compare(x.apart, y.apart),
-			cmp.Compare(x.each, y.each))
+			cmp.Compare(x.each, y.each), cmp.Compare(x.group, y.group))
 	})
 	names := map[string]int{}
 	base := func(k key) string {
@@ -330,23 +324,15 @@ func (b *build) makePools() {
 	}
 	taken := map[string]bool{}
 	for _, k := range order {
-		p := byKey[k]
-		p.name = base(k)
-		if names[p.name] > 1 {
-			part := k.instance
-			if part == "" {
-				part = fmt.Sprintf("%dx", k.each)
-			}
+		name := base(k)
+		if names[name] > 1 {
+			part := cmp.Or(k.instance, fmt.Sprintf("%dx", k.each))
 			if k.group != "" {
 				part = strings.ToLower(k.gpu)
 			}
-			p.name = workloadName("", p.name+"-"+part)
+			name = workloadName("", name+"-"+part)
 		}
-		for i := 2; taken[p.name]; i++ {
-			p.name = fmt.Sprintf("%s-%d", base(k), i)
-		}
-		taken[p.name] = true
-		b.pools = append(b.pools, p)
+		b.pools = append(b.pools, &pool{name: unique(taken, name), nodes: byKey[k]})
 	}
 	slices.SortFunc(b.pools, func(x, y *pool) int { return strings.Compare(x.name, y.name) })
 	for i, p := range b.pools {
@@ -403,6 +389,8 @@ func (b *build) makePool(p *pool) decision.Pool {
 	if len(out.Layouts) > 0 {
 		b.note(at+".layouts", Provenance{BasisMeasured, "nvidia-smi"})
 	}
-	b.price(at, &out)
+	if key, from := b.price(&out); key != "" {
+		b.note(at+"."+key, from)
+	}
 	return out
 }

@@ -40,9 +40,7 @@ func (b *build) leftOut() {
 			gpus, names = gpus+m.gpus, append(names, m.name)
 		}
 		pool := decision.Pool{GPU: n.gpu.Name, InstanceType: n.instanceType, GPUsPerNode: decision.Some(n.gpus)}
-		b.price("", &pool)
-		delete(b.Provenance, ".node_price_per_hour")
-		delete(b.Provenance, ".price_per_gpu_hour")
+		b.price(&pool)
 		b.find("nodes-"+strings.ReplaceAll(n.apart, " ", "-"), sharing.SeverityMedium, "node "+names[0], "node status",
 			"%s of %s on nodes that are %s (%s) are counted apart: they are in %s%s", plaintext.Count(gpus, "GPU"), n.gpu.Name,
 			n.apart, plaintext.Some(names, mostNames, len(names)), key[strings.LastIndexByte(key, 0)+1:], monthly(&pool, gpus))

@@ -63,11 +63,11 @@ func (d *Decided) WriteJSON(w io.Writer) error {
 	for _, f := range d.Folder.Files {
 		files = append(files, file{f.Path, f.Note, string(f.Data)})
 	}
-	return writeIndented(w, struct {
+	return encode(w, struct {
 		document
 		Plan          *migrate.Plan `json:"plan"`
 		Configuration []file        `json:"configuration"`
-	}{doc, d.Plan, files})
+	}{doc, d.Plan, files}, "  ")
 }
 
 // WriteText writes the discovery and the plan for people.

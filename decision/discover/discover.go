@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -101,7 +100,6 @@ type Discovery struct {
 	Profiles map[string]profile.SoloProfile
 
 	settle map[string]*settling // by node
-	usedBy map[string]string    // pod, "namespace/name": workload
 	kai    map[string]string    // pool: what KAI holds of the shares there
 }
 
@@ -174,7 +172,7 @@ const sniffed = 32 << 10 // the number of bytes of a file that tell its kind
 func (c *Collector) Read(name string, r io.Reader) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	head, err := in.Peek(sniffed)
-	if err != nil && err != io.EOF && err != bufio.ErrBufferFull {
+	if err != nil && err != io.EOF {
 		return fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
 	}
 	c.troubles = problem.List{}
@@ -223,11 +221,8 @@ func (c *Collector) readMachine(name string, kind nvsmi.Kind, in io.Reader) erro
 	case nvsmi.KindQuery:
 		inv, err = nvsmi.Query(in)
 	case nvsmi.KindInstances:
-		by, err := nvsmi.Instances(in)
-		c.instances[stem(name)] = by
-		return inFile(name, err)
-	case nvsmi.KindTopology:
-		return nil // the fleet has no place for it yet
+		c.instances[stem(name)], err = nvsmi.Instances(in)
+	case nvsmi.KindTopology: // the fleet has no place for it yet
 	}
 	if len(inv.GPUs) > 0 {
 		c.AddInventory(stem(name), inv)
@@ -303,15 +298,10 @@ func (l *findings) find(code string, severity sharing.Severity, object, source, 
 	*l = append(*l, Finding{code, severity, object, fmt.Sprintf(format, args...), source})
 }
 
-// Workload names the workload that a pod ("namespace/name") belongs to, "" where
-// it has none: for whoever has figures of their own by pod.
-func (d *Discovery) Workload(pod string) string { return d.usedBy[pod] }
-
 // ambiguous are the boards that an ambiguous name may mean.
 func ambiguous(err error) []string {
-	var a *sharing.AmbiguousGPUError
-	if errors.As(err, &a) {
-		return slices.Clone(a.Matches)
+	if a := (*sharing.AmbiguousGPUError)(nil); errors.As(err, &a) {
+		return a.Matches
 	}
 	return nil
 }

@@ -170,7 +170,7 @@ func (e *encoder) mapping(path string, v reflect.Value) *yaml.Node {
 
 // WriteJSON writes the discovery as indented JSON with a final newline: the fleet with its pools and workloads as a
 // fleet file has them, and everything else by the names of the fields.
-func (d *Discovery) WriteJSON(w io.Writer) error { return writeIndented(w, d) }
+func (d *Discovery) WriteJSON(w io.Writer) error { return encode(w, d, "  ") }
 
 // MarshalJSON writes what WriteJSON does, on one line.
 func (d *Discovery) MarshalJSON() ([]byte, error) {
@@ -201,11 +201,6 @@ func (d *Discovery) document() (document, error) {
 	fleet, err := jsonOf(root)
 	return document{fleet, d.Provenance, append([]Finding{}, d.Findings...), append([]Unknown{}, d.Unknown...),
 		append([]Sharing{}, d.Today...), append([]Rightsize{}, d.Rightsize...), d.Profiles}, err // never null
-}
-
-// writeIndented writes a value as indented JSON with a final newline.
-func writeIndented(w io.Writer, v any) error {
-	return encode(w, v, "  ")
 }
 
 func encode(w io.Writer, v any, indent string) error {

@@ -67,23 +67,24 @@ func ParsePrices(data []byte) (*Prices, error) {
 	return out, nil
 }
 
-// price writes a pool's price, where the user gave one: the machine's before the GPU's.
-func (b *build) price(at string, out *decision.Pool) {
+// price writes a pool's price, where the user gave one: the machine's before the GPU's. It returns the field and where
+// that comes from.
+func (b *build) price(out *decision.Pool) (key string, from Provenance) {
 	prices := b.c.opts.Prices
 	if m, ok := prices.machines[out.InstanceType]; ok && out.InstanceType != "" {
 		out.NodePricePerHour = decision.Some(m)
-		b.note(at+".node_price_per_hour", Provenance{BasisGiven, "prices, " + out.InstanceType})
-		return
+		return "node_price_per_hour", Provenance{BasisGiven, "prices, " + out.InstanceType}
 	}
 	board, _, _ := strings.Cut(out.GPU, " (")
 	m, ok := prices.gpus[out.GPU]
 	if !ok && board != out.GPU { // described: its price stands under its name
 		m, ok = prices.machines[board]
 	}
-	if ok {
-		out.PricePerGPUHour = decision.Some(m)
-		b.note(at+".price_per_gpu_hour", Provenance{BasisGiven, "prices, " + out.GPU})
+	if !ok {
+		return "", from
 	}
+	out.PricePerGPUHour = decision.Some(m)
+	return "price_per_gpu_hour", Provenance{BasisGiven, "prices, " + out.GPU}
 }
 
 // Hints are the user's own statements, which override labels and guesses.

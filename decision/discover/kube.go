@@ -20,20 +20,16 @@ const maxTold = 20 // the number of problems of one kind that are named of one f
 // what came before it was taken.
 func (c *Collector) readKube(name string, r io.Reader) error {
 	dec, before := json.NewDecoder(r), c.objects
-	for documents := 0; ; documents++ {
+	for {
 		err := c.document(name, dec)
+		came := fmt.Sprintf("after %s (%d bytes)", plaintext.Count(c.objects-before, "object"), dec.InputOffset())
 		switch {
-		case err == io.EOF && documents > 0:
-			return nil
 		case err == io.EOF:
-			return fmt.Errorf("%s: it is empty", name)
+			return nil
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return fmt.Errorf("%s: the JSON is cut off %s: write the file again; what came before is used", name, came)
 		case err != nil:
-			if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-				return fmt.Errorf("%s: the JSON is cut off after %s (%d bytes): write the file again; what came before is used",
-					name, plaintext.Count(c.objects-before, "object"), dec.InputOffset())
-			}
-			return fmt.Errorf("%s: after %s (%d bytes): %w", name, plaintext.Count(c.objects-before, "object"),
-				dec.InputOffset(), err)
+			return fmt.Errorf("%s: %s: %w", name, came, err)
 		}
 	}
 }

@@ -49,14 +49,15 @@ func (b *build) joinMachines() {
 			}
 		}
 	}
+	taken := map[string]bool{}
+	for name := range b.byName {
+		taken[name] = true
+	}
 	for _, m := range machines {
 		n := b.nodeOf(m)
 		if n == nil {
-			n = &node{name: m.name, replicas: 1, mechanism: sharing.MechanismExclusive, instances: map[string]int{},
-				pids: map[uint32]bool{}}
-			for i := 2; b.byName[n.name] != nil; i++ {
-				n.name = fmt.Sprintf("%s-%d", m.name, i)
-			}
+			n = &node{name: unique(taken, m.name), replicas: 1, mechanism: sharing.MechanismExclusive,
+				instances: map[string]int{}, pids: map[uint32]bool{}}
 			if len(b.c.nodes) > 0 {
 				b.find("machine-in-no-node", sharing.SeverityLow, "machine "+n.name, "nvidia-smi",
 					"is none of the nodes as far as names and UUIDs say: name the file as the node")

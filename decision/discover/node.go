@@ -176,6 +176,14 @@ const (
 	mostMemory   = 16 * sharing.TiB
 )
 
+// sharers is the number of replicas of a GPU, 0 of a whole one.
+func (n *node) sharers() int {
+	if n.replicas > 1 {
+		return n.replicas
+	}
+	return 0
+}
+
 func (n *node) label(key string) string {
 	if n.meta == nil {
 		return ""

@@ -116,26 +116,18 @@ func lookupGPU(name, mib string, single bool) *sharing.GPU {
 	if err != nil || single {
 		return nil
 	}
-	found := slices.DeleteFunc(candidates(name), func(gpu *sharing.GPU) bool {
-		known, ok := gpu.Memory.Get()
-		return !ok || !near(sharing.Bytes(v)*sharing.MiB, known)
-	})
+	var found []*sharing.GPU
+	_, err = sharing.LookupGPU(name)
+	for _, match := range ambiguous(err) {
+		gpu, _ := sharing.LookupGPU(match)
+		if known, ok := gpu.Memory.Get(); ok && near(sharing.Bytes(v)*sharing.MiB, known) {
+			found = append(found, gpu)
+		}
+	}
 	if len(found) != 1 {
 		return nil
 	}
 	return found[0]
-}
-
-// candidates are the boards that an ambiguous name may mean.
-func candidates(name string) []*sharing.GPU {
-	var out []*sharing.GPU
-	_, err := sharing.LookupGPU(name)
-	for _, match := range ambiguous(err) {
-		if gpu, err := sharing.LookupGPU(match); err == nil {
-			out = append(out, gpu)
-		}
-	}
-	return out
 }
 
 func (n *node) readMilli(b *build) {

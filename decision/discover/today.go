@@ -242,9 +242,7 @@ func (b *build) nodeToday(n *node) decision.Node {
 	if n.mechanism != sharing.MechanismExclusive {
 		out.Mechanism = n.mechanism
 	}
-	if n.replicas > 1 {
-		out.Replicas = n.replicas
-	}
+	out.Replicas = n.sharers()
 	if len(n.instances) > 0 {
 		out.Instances = n.instances
 	}

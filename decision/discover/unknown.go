@@ -102,19 +102,19 @@ func (b *build) atStake(w *workload) (cost.Money, bool) {
 
 // unknowns lists what no input says, by the money that hangs on it.
 func (b *build) unknowns() {
-	add := func(path, why, settle string, at cost.Money, priced bool) {
+	add := func(path, why, settle string, stake ...cost.Money) {
 		u := Unknown{Path: path, Why: why, SettleBy: settle}
-		if priced {
-			u.stake, u.MonthlyAtStake = at.Micros(), at.Round(2).Decimal()
+		for _, m := range stake {
+			u.stake, u.MonthlyAtStake = m.Micros(), m.Round(2).Decimal()
 		}
 		b.Unknown = append(b.Unknown, u)
 	}
 	if len(b.nodes) == 0 {
 		add("pools", "no node with GPUs is among the input",
-			"kubectl get nodes -o json, or `nvidia-smi -q -x` of each machine", cost.Money{}, false)
+			"kubectl get nodes -o json, or `nvidia-smi -q -x` of each machine")
 	}
 	if len(b.workloads) == 0 {
-		add("workloads", "no pod that asks for GPUs is among the input", "kubectl get pods -A -o json", cost.Money{}, false)
+		add("workloads", "no pod that asks for GPUs is among the input", "kubectl get pods -A -o json")
 	}
 	for _, n := range b.nodes {
 		if n.gpu != nil {
@@ -126,43 +126,43 @@ func (b *build) unknowns() {
 		}
 		add("nodes."+n.name+".gpu", why+": it is in no pool",
 			"run GPU Feature Discovery, give `nvidia-smi -q -x` of the node, or name the GPU with -hints, for example "+
-				"gpu: RTX 4000 Ada Generation (20475MiB, 8.9)", cost.Money{}, false)
+				"gpu: RTX 4000 Ada Generation (20475MiB, 8.9)")
 	}
 	for i := range b.Fleet.Pools {
 		p := &b.Fleet.Pools[i]
 		at := fmt.Sprintf("pools[%d]", i)
 		if _, ok := decision.GPUPrice(p); !ok {
 			add(at+".price_per_gpu_hour", "no price was given: nothing can be said of money",
-				fmt.Sprintf("-prices FILE with %q or its instance type", p.GPU), cost.Money{}, false)
+				fmt.Sprintf("-prices FILE with %q or its instance type", p.GPU))
 		}
 		if p.Driver.IsZero() {
 			add(at+".driver", "no label says it: which mechanisms the driver has is not known",
-				"run GPU Feature Discovery, or give `nvidia-smi -q -x` of a node", cost.Money{}, false)
+				"run GPU Feature Discovery, or give `nvidia-smi -q -x` of a node")
 		}
 	}
 	for _, w := range b.workloads {
 		v := &b.Fleet.Workloads[w.index]
 		at := fmt.Sprintf("workloads[%d]", w.index)
-		stake, priced := b.atStake(w)
-		if len(w.pods) == 0 {
-			stake, priced = cost.Money{}, false
+		var stake []cost.Money
+		if m, priced := b.atStake(w); priced {
+			stake = append(stake, m)
 		}
 		settle, together := settleUsage, ""
 		if b.sharedSeries[w] {
 			settle, together = settleShared, ": its samples are its whole GPU's, which others use too"
 		}
 		if v.Memory.IsZero() && v.Model == nil || v.GPUBusy.IsZero() && v.Load == nil {
-			b.settling(w, v.Name, stake.Micros())
+			b.settling(w, v.Name, append(stake, cost.Money{})[0].Micros())
 		}
 		if v.Memory.IsZero() && v.Model == nil {
-			add(at+".memory", "nothing says how much GPU memory "+v.Name+" uses"+together, settle, stake, priced)
+			add(at+".memory", "nothing says how much GPU memory "+v.Name+" uses"+together, settle, stake...)
 		}
 		if v.GPUBusy.IsZero() && v.Load == nil {
-			add(at+".gpu_busy", "nothing says how busy "+v.Name+" keeps its GPU"+together, settle, stake, priced)
+			add(at+".gpu_busy", "nothing says how busy "+v.Name+" keeps its GPU"+together, settle, stake...)
 		}
 		if v.SLO == (profile.SLO{}) && v.Kind == decision.KindOnlineInference {
 			add(at+".slo", "a cluster does not say which latencies "+v.Name+" must keep",
-				fmt.Sprintf("write slo with -hints under workloads.%s", v.Name), stake, priced)
+				fmt.Sprintf("write slo with -hints under workloads.%s", v.Name), stake...)
 		}
 	}
 	slices.SortStableFunc(b.Unknown, func(x, y Unknown) int { return cmp.Compare(y.stake, x.stake) })

@@ -156,13 +156,13 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 			}
 		}
 	case sharing.MechanismMPS:
-		out.Request.Replicas = replicas(n)
+		out.Request.Replicas = n.sharers()
 		if n.replicas > 1 && total > 0 {
 			memory(total/sharing.Bytes(n.replicas), derived("the device plugin limits each of %d MPS clients to that",
 				n.replicas))
 		}
 	case sharing.MechanismTimeSlicing:
-		out.Request.Replicas = replicas(n)
+		out.Request.Replicas = n.sharers()
 		if p.ask.delivery == sharing.DeliveryKAI {
 			from = declared("%s", p.ask.resource)
 			if f, err := strconv.ParseFloat(p.ask.fraction, 64); err == nil && f > 0 && f < 1 && total > 0 {
@@ -198,13 +198,6 @@ func memoryResource(p *pod) string {
 		return "ResourceClaim, its capacity memory"
 	}
 	return "nvidia.com/gpumem"
-}
-
-func replicas(n *node) int {
-	if n.replicas > 1 {
-		return n.replicas
-	}
-	return 0
 }
 
 func (b *build) frameworkOf(p *pod, at string, out *decision.Workload) {

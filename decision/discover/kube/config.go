@@ -1,16 +1,19 @@
 package kube
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -68,16 +71,12 @@ func newClient() (*client, error) {
 	if home, err := os.UserHomeDir(); env == "" && err == nil {
 		files = []string{filepath.Join(home, ".kube", "config")}
 	}
-	for _, f := range files {
-		if exists(f) {
-			return fromFile(f)
-		}
+	config, from, err := readConfig(files)
+	if err != nil || from != "" {
+		return config.client(from, err)
 	}
-	if host := os.Getenv("KUBERNETES_SERVICE_HOST"); host != "" && exists(serviceAccount+"/token") {
-		token, err := os.ReadFile(serviceAccount + "/token")
-		if err != nil {
-			return nil, err
-		}
+	token, err := os.ReadFile(serviceAccount + "/token")
+	if host := os.Getenv("KUBERNETES_SERVICE_HOST"); host != "" && err == nil {
 		server := "https://" + net.JoinHostPort(host, os.Getenv("KUBERNETES_SERVICE_PORT"))
 		c := &client{server: server, token: strings.TrimSpace(string(token))}
 		ca, err := os.ReadFile(serviceAccount + "/ca.crt")
@@ -86,87 +85,115 @@ func newClient() (*client, error) {
 	return nil, errors.New("there is no kubeconfig ($KUBECONFIG or ~/.kube/config), and this is no pod")
 }
 
-func exists(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
+// readConfig merges files as kubectl does: what the first says of a name, or of the current context, counts, and a path
+// is relative to its file. from names those that there are.
+func readConfig(files []string) (all kubeconfig, from string, err error) {
+	for _, file := range files {
+		var c kubeconfig
+		data, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && yaml.Unmarshal(data, &c) != nil { // whose error may quote a credential
+			err = fmt.Errorf("%s: it is no kubeconfig", file)
+		}
+		if err != nil {
+			return all, "", err
+		}
+		beside := func(paths ...*string) {
+			for _, p := range paths {
+				if *p != "" && !filepath.IsAbs(*p) {
+					*p = filepath.Join(filepath.Dir(file), *p)
+				}
+			}
+		}
+		for i := range c.Clusters {
+			beside(&c.Clusters[i].Cluster.CA)
+		}
+		for i := range c.Users {
+			u := &c.Users[i].User
+			beside(&u.Cert, &u.Key, &u.TokenFile)
+		}
+		all.Current = cmp.Or(all.Current, c.Current)
+		all.Contexts, all.Clusters = append(all.Contexts, c.Contexts...), append(all.Clusters, c.Clusters...)
+		all.Users = append(all.Users, c.Users...)
+		from = strings.TrimPrefix(from+string(filepath.ListSeparator)+file, string(filepath.ListSeparator))
+	}
+	return all, from, nil
 }
 
-func fromFile(file string) (*client, error) {
-	data, err := os.ReadFile(file)
+// client logs in to the cluster of the current context.
+func (k *kubeconfig) client(from string, err error) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	var config kubeconfig
-	if err := yaml.Unmarshal(data, &config); err != nil {
-		return nil, fmt.Errorf("%s: it is no kubeconfig", file) // the error may quote a credential
-	}
 	clusterName, userName := "", ""
-	for _, x := range config.Contexts {
-		if x.Name == config.Current {
+	for _, x := range slices.Backward(k.Contexts) {
+		if x.Name == k.Current {
 			clusterName, userName = x.Context.Cluster, x.Context.User
 		}
 	}
 	if clusterName == "" {
 		return nil, fmt.Errorf("%s: current-context %q has no cluster: choose one with kubectl config use-context",
-			file, config.Current)
+			from, k.Current)
 	}
-	c, settings, dir := &client{}, &tls.Config{}, filepath.Dir(file)
-	for i := range config.Users {
-		u := &config.Users[i].User
-		switch {
-		case config.Users[i].Name != userName:
+	c, settings := &client{}, &tls.Config{}
+	for _, x := range k.Users {
+		if x.Name != userName {
 			continue
+		}
+		switch u := &x.User; {
 		case u.Exec != nil:
-			return nil, &loginError{file, userName, u.Exec.Command}
+			return nil, &loginError{from, userName, u.Exec.Command}
 		case u.Provider != nil:
-			return nil, &loginError{file, userName, u.Provider.Name}
-		}
-		if err := c.authenticate(u, settings, dir); err != nil {
-			return nil, fmt.Errorf("%s: user %q: %w", file, userName, err)
-		}
-	}
-	for i := range config.Clusters {
-		if config.Clusters[i].Name != clusterName {
-			continue
-		}
-		x := &config.Clusters[i].Cluster
-		ca, err := content(dir, x.CAData, x.CA)
-		c.server = strings.TrimSuffix(x.Server, "/")
-		settings.InsecureSkipVerify, settings.ServerName = x.Insecure, x.Name
-		if err == nil {
-			err = c.connect(settings, ca, x.Proxy)
+			return nil, &loginError{from, userName, u.Provider.Name}
+		default:
+			err = c.authenticate(u, settings)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: cluster %q: %w", file, clusterName, err)
+			return nil, fmt.Errorf("%s: user %q: %w", from, userName, err)
 		}
+		break
+	}
+	for _, x := range k.Clusters {
+		if x.Name != clusterName {
+			continue
+		}
+		ca, err := content(x.Cluster.CAData, x.Cluster.CA)
+		c.server = strings.TrimSuffix(x.Cluster.Server, "/")
+		settings.InsecureSkipVerify, settings.ServerName = x.Cluster.Insecure, x.Cluster.Name
+		if err == nil {
+			err = c.connect(settings, ca, x.Cluster.Proxy)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: cluster %q: %w", from, clusterName, err)
+		}
+		break
 	}
 	if !strings.HasPrefix(c.server, "https://") {
-		return nil, fmt.Errorf("%s: cluster %q: its server is not an https:// address", file, clusterName)
+		return nil, fmt.Errorf("%s: cluster %q: its server is not an https:// address", from, clusterName)
 	}
 	return c, nil
 }
 
-// content returns a field's base64 data, or else the file that its sibling names, relative to dir.
-func content(dir, data, path string) ([]byte, error) {
-	if data != "" {
-		out, err := base64.StdEncoding.DecodeString(data)
-		if err != nil {
-			return nil, errors.New("certificate data are not base64")
-		}
-		return out, nil
-	}
-	if path == "" {
+// content returns a field's base64 data, or else the file that its sibling names.
+func content(data, path string) ([]byte, error) {
+	if data == "" && path == "" {
 		return nil, nil
 	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
+	if data == "" {
+		return os.ReadFile(path)
 	}
-	return os.ReadFile(path)
+	out, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
+		return nil, errors.New("certificate data are not base64")
+	}
+	return out, nil
 }
 
-func (c *client) authenticate(u *user, settings *tls.Config, dir string) error {
-	cert, err1 := content(dir, u.CertData, u.Cert)
-	key, err2 := content(dir, u.KeyData, u.Key)
+func (c *client) authenticate(u *user, settings *tls.Config) error {
+	cert, err1 := content(u.CertData, u.Cert)
+	key, err2 := content(u.KeyData, u.Key)
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
@@ -178,7 +205,7 @@ func (c *client) authenticate(u *user, settings *tls.Config, dir string) error {
 		settings.Certificates = []tls.Certificate{pair}
 	}
 	if c.token = u.Token; u.TokenFile != "" && c.token == "" {
-		text, err := content(dir, "", u.TokenFile)
+		text, err := os.ReadFile(u.TokenFile)
 		c.token = strings.TrimSpace(string(text))
 		return err
 	}

@@ -47,6 +47,38 @@ func TestUnusableConfig(t *testing.T) {
 	}
 }
 
+// TestMergedConfigs: of several files the first that names a thing says it, as kubectl has it, one that is missing is
+// left out, and a path is relative to its file.
+func TestMergedConfigs(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer first" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		fmt.Fprint(w, `{"kind":"List","items":[]}`)
+	}))
+	defer server.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	var files []string
+	for i, text := range []string{
+		"current-context: x\nusers: [{name: u, user: {token: first}}]\n",
+		fmt.Sprintf("current-context: y\ncontexts: [{name: x, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {token: second}}]\nclusters: [{name: c, cluster: {server: %q, certificate-authority: ca.crt}}]\n", server.URL),
+		"clusters: [{name: c, cluster: {server: 'https://elsewhere'}}]\n",
+	} {
+		dir := t.TempDir()
+		files = append(files, filepath.Join(dir, "config"), filepath.Join(dir, "none"))
+		err := os.WriteFile(files[2*i], []byte(text), 0o600)
+		if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "ca.crt"), ca, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("KUBECONFIG", strings.Join(files, string(filepath.ListSeparator)))
+	read := 0
+	part, err := kube.Read(t.Context(), func(string, io.Reader) error { read++; return nil }, kube.Options{})
+	if part != nil || err != nil || read == 0 {
+		t.Errorf("%d read, %v, %v", read, part, err)
+	}
+}
+
 // TestForbidden: what RBAC refuses is named, and the rest is read, whichever kind comes first; where everything is
 // refused nothing was read.
 func TestForbidden(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/optional"
@@ -179,16 +180,13 @@ func Join(inv *telemetry.Inventory, by map[int][]telemetry.MIGInstance) {
 			continue
 		}
 		for _, said := range by[index] {
-			joined := false
-			for j := range g.Instances {
-				if in := &g.Instances[j]; !in.ID.IsZero() && in.ID == said.ID {
-					in.Profile, in.Start, in.Size = said.Profile, said.Start, said.Size
-					joined = true
-				}
-			}
-			if !joined {
+			k := slices.IndexFunc(g.Instances, func(in telemetry.MIGInstance) bool { return !in.ID.IsZero() && in.ID == said.ID })
+			if k < 0 {
 				g.Instances = append(g.Instances, said)
+				continue
 			}
+			in := &g.Instances[k]
+			in.Profile, in.Start, in.Size = said.Profile, said.Start, said.Size
 		}
 	}
 }
@@ -229,11 +227,8 @@ func Query(in io.Reader) (telemetry.Inventory, error) {
 	known := 0
 	for i, h := range head {
 		name, _, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(h, "\ufeff")), " [")
-		if to, ok := aliases[name]; ok {
-			name = to
-		}
-		names[i] = name
-		if columns[name] != nil {
+		names[i] = cmp.Or(aliases[name], name)
+		if columns[names[i]] != nil {
 			known++
 		}
 	}
@@ -272,29 +267,20 @@ func (r *reader) row(inv *telemetry.Inventory, names, rec []string, row int) {
 		}
 	}
 	g.Lost = r.lost
-	if have := r.find(inv, g); have != nil {
-		*have = g
+	if k := slices.IndexFunc(inv.GPUs, func(h telemetry.GPU) bool { return same(&g, &h) }); k >= 0 {
+		inv.GPUs[k] = g
 	} else {
 		inv.GPUs = append(inv.GPUs, g)
 	}
 }
 
-// find is the GPU of the inventory that g is another reading of.
-func (r *reader) find(inv *telemetry.Inventory, g telemetry.GPU) *telemetry.GPU {
-	for i := range inv.GPUs {
-		h := &inv.GPUs[i]
-		switch {
-		case g.UUID != "" || h.UUID != "":
-			if g.UUID == h.UUID {
-				return h
-			}
-		case g.PCIBus != "" || h.PCIBus != "":
-			if g.PCIBus == h.PCIBus {
-				return h
-			}
-		case !g.Index.IsZero() && g.Index == h.Index:
-			return h
-		}
+// same reports whether two readings are of one GPU, by the surest name that either has.
+func same(g, h *telemetry.GPU) bool {
+	switch {
+	case g.UUID != "" || h.UUID != "":
+		return g.UUID == h.UUID
+	case g.PCIBus != "" || h.PCIBus != "":
+		return g.PCIBus == h.PCIBus
 	}
-	return nil
+	return !g.Index.IsZero() && g.Index == h.Index
 }

@@ -103,57 +103,44 @@ func (r *reader) text(path, s string) string {
 }
 
 // number reads a figure; the only unit that is printed beside those that are read is MiB.
-func (r *reader) number(path, s string) optional.Value[float64] {
-	s = r.text(path, s)
-	if s == "" {
-		return optional.Value[float64]{}
+func (r *reader) number(path, s string) (out optional.Value[float64]) {
+	if s = r.text(path, s); s == "" {
+		return out
 	}
 	v, err := strconv.ParseFloat(strings.TrimSuffix(s, " MiB"), 64)
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 		r.probs.If(!r.full(), path, "print it again with nvidia-smi", "%s is no figure of nvidia-smi",
 			problem.Clip(strconv.Quote(s)))
-		return optional.Value[float64]{}
+		return out
 	}
 	return optional.Of(v)
 }
 
-func (r *reader) bytes(path, s string) optional.Value[sharing.Bytes] {
-	v, ok := r.number(path, s).Get()
-	if !ok {
-		return optional.Value[sharing.Bytes]{}
-	}
-	if v > 1<<40 {
+func (r *reader) bytes(path, s string) (out optional.Value[sharing.Bytes]) {
+	if v, ok := r.number(path, s).Get(); ok && v <= 1<<40 {
+		out = optional.Of(sharing.Bytes(v) * sharing.MiB)
+	} else if ok {
 		r.probs.Addf(path, "", "%v MiB is no memory", v)
-		return optional.Value[sharing.Bytes]{}
 	}
-	return optional.Of(sharing.Bytes(v) * sharing.MiB)
+	return out
 }
 
-func (r *reader) integer(path, s string) optional.Value[int] {
-	v, ok := r.number(path, s).Get()
-	if !ok {
-		return optional.Value[int]{}
-	}
-	if v != math.Trunc(v) || v > math.MaxInt32 {
+func (r *reader) integer(path, s string) (out optional.Value[int]) {
+	if v, ok := r.number(path, s).Get(); ok && v == math.Trunc(v) && v <= math.MaxInt32 {
+		out = optional.Of(int(v))
+	} else if ok {
 		r.probs.Addf(path, "", "%v is no number of a thing", v)
-		return optional.Value[int]{}
 	}
-	return optional.Of(int(v))
+	return out
 }
 
 // onOff reads "Enabled" and "Disabled".
 func (r *reader) onOff(path, s string) sharing.Answer {
-	switch t := r.text(path, s); strings.ToLower(t) {
-	case "":
-		return sharing.AnswerUnknown
-	case "enabled":
-		return sharing.AnswerYes
-	case "disabled":
-		return sharing.AnswerNo
-	default:
-		r.probs.Addf(path, "", "%s is neither Enabled nor Disabled", problem.Clip(strconv.Quote(t)))
-	}
-	return sharing.AnswerUnknown
+	t := r.text(path, s)
+	answer := map[string]sharing.Answer{"enabled": sharing.AnswerYes, "disabled": sharing.AnswerNo}[strings.ToLower(t)]
+	r.probs.If(t != "" && answer == sharing.AnswerUnknown, path, "", "%s is neither Enabled nor Disabled",
+		problem.Clip(strconv.Quote(t)))
+	return answer
 }
 
 // pciID turns "0x233010DE" or "233010DE", device before vendor, into sharing's form.
