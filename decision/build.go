@@ -19,7 +19,6 @@ type answers struct {
 	*plan.Planner
 	imaginary bool // nobody reads them but for place and price: they have no candidates and no alternatives
 	mixes     map[plan.GroupKey]*mix
-	asked     int // workloads, over how many replicas their load would do
 }
 
 func (pl *answers) result() (*Result, error) {
@@ -47,7 +46,7 @@ func (pl *answers) result() (*Result, error) {
 	}
 	slices.SortFunc(r.Decisions, func(a, b Decision) int { return cmp.Compare(a.Workload, b.Workload) })
 	r.Assumes = append(pl.strangers(), pl.pretended()...)
-	r.Remarks = append(pl.impossible(), pl.remarks()...)
+	r.Remarks = pl.impossible()
 	for p := range pl.Pools {
 		r.Pools = append(r.Pools, pl.poolResult(p))
 	}

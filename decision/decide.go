@@ -32,9 +32,6 @@ func Decide(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
 	if r, err = r.assure(f, opt); err != nil {
 		return nil, err
 	}
-	if r.MoreGPUs, err = r.together(f, opt); err != nil {
-		return nil, err
-	}
 	if err := said.installing(f, r); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -62,4 +63,21 @@ func (pl *answers) pretended() []Assumption {
 		}
 	}
 	return nil
+}
+
+// strangers states the assumption about workloads that name no tenant, where there are several and the fleet does
+// not say.
+func (pl *answers) strangers() []Assumption {
+	var names []string
+	for _, cw := range pl.Workloads {
+		if cw.Workload().Tenant == "" {
+			names = append(names, cw.Workload().Name)
+		}
+	}
+	if pl.Among == TrustAll || len(names) < 2 {
+		return nil
+	}
+	slices.Sort(names)
+	return []Assumption{{What: fmt.Sprintf("%s are strangers to one another", plaintext.Some(names, 4, len(names))),
+		Why: "state tenant, or trust: all"}}
 }

@@ -177,3 +177,27 @@ func (r *Result) trial(f *Fleet, d *Decision) Settle {
 		d.Workload, where, 100*r.Confidence)
 	return s
 }
+
+// MoreGPUs is the number of GPUs of a pool that would have to be added for the unplaced replicas, with everything
+// else as it stands.
+type MoreGPUs struct {
+	Pool string `json:"pool"`
+	GPUs int    `json:"gpus"`
+}
+
+// moreGPUs is the cheapest addition to one pool that places all replicas of w,
+// nil where none are missing or more GPUs would not help.
+func (pl *answers) moreGPUs(w int) *MoreGPUs {
+	var best *MoreGPUs
+	price := 0.0
+	for key, want := range pl.Full[w] {
+		cp := pl.Pools[key.Pool]
+		m := MoreGPUs{cp.Pool.Name, want - cp.Pool.Count}
+		total := float64(m.GPUs) * pl.Counts(pl.Rate(w, cp))
+		if best == nil || total < price || total == price &&
+			(m.GPUs < best.GPUs || m.GPUs == best.GPUs && m.Pool < best.Pool) {
+			best, price = &m, total
+		}
+	}
+	return best
+}

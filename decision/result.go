@@ -18,15 +18,12 @@ type Result struct {
 	Pools      []PoolResult `json:"pools"`     // by pool name
 	Traps      []TrapHit    `json:"traps"`     // of the fleet as a whole, worst first
 	Totals     Totals       `json:"totals"`
-	// MoreGPUs would do for all that lack them together, where several do; each decision has what it lacks by itself.
-	MoreGPUs *MoreGPUs `json:"more_gpus,omitempty"`
 	// Relaxed stands where less confidence would place more, or the same for a fifth less;
 	// of fleets of few workloads.
 	Relaxed *Relaxed `json:"at_less_confidence,omitempty"`
 	// Assumes lists what the answers for the fleet take for granted together.
 	Assumes []Assumption `json:"assumes,omitempty"`
-	// Remarks name what is asked for and cannot be, and what is odd about the
-	// input's prices, which are taken as stated.
+	// Remarks name what is asked for and cannot be.
 	Remarks []string `json:"remarks,omitempty"`
 	// Installing names the delivery that would save most, where one would; of fleets of few workloads.
 	Installing *Installing `json:"installing,omitempty"`

@@ -227,7 +227,7 @@ func (pl *answers) bound(w int, d *Decision) string {
 		if o := pl.OutlookOf(w, pool, sharing.MechanismExclusive); o.Tokens.Value > 0 && found.Code != gate.CodeGPUMemory {
 			text += "; TPOT alone " + o.Size
 		}
-		return text + pl.divided(w)
+		return text
 	}
 	var best *Candidate
 	rank := func(c *Candidate) int {
@@ -248,7 +248,7 @@ func (pl *answers) bound(w int, d *Decision) string {
 	}
 	for _, r := range best.Reasons {
 		if r.Verdict == best.Verdict {
-			return fmt.Sprintf("%s on %s: %s", best.Mechanism, best.Pool, r.Message) + pl.divided(w)
+			return fmt.Sprintf("%s on %s: %s", best.Mechanism, best.Pool, r.Message)
 		}
 	}
 	return ""

@@ -116,9 +116,6 @@ func (t *text) money() {
 		from = []string{"by the gates alone"}
 	}
 	t.put(0, 0, "", line+fmt.Sprintf(" at %.4g%% confidence: %s", 100*t.r.Confidence, strings.Join(from, ", ")))
-	if m := t.r.MoreGPUs; m != nil {
-		t.put(0, 0, "", fmt.Sprintf("%s more in %s would hold all that lack room", plaintext.Count(m.GPUs, "GPU"), m.Pool))
-	}
 	if x := t.r.Relaxed; x != nil {
 		money := ""
 		if x.Monthly != "" {
@@ -140,7 +137,7 @@ func (t *text) money() {
 	}
 	for k, remark := range t.r.Remarks {
 		if k == mostRemarks && len(t.r.Remarks) > mostRemarks+1 {
-			t.put(0, 0, "", fmt.Sprintf("and %d more remarks on prices", len(t.r.Remarks)-k))
+			t.put(0, 0, "", fmt.Sprintf("and %d more remarks", len(t.r.Remarks)-k))
 			break
 		}
 		t.put(0, 0, "", t.paint(yellow, "remark")+": "+remark)

@@ -132,9 +132,6 @@ func (f *planFlow) measureMode(ctx context.Context, m sharing.Mechanism) (err er
 			return errors.Join(errs...)
 		}
 	}
-	if err := f.repeatSpared(ctx, st, m); err != nil {
-		return errors.Join(append(errs, err)...)
-	}
 	// Written before anything runs side by side, and never again.
 	if err := f.predict(m); err != nil {
 		return errors.Join(append(errs, err)...)

@@ -55,9 +55,6 @@ func Decide(f *decision.Fleet, r *decision.Result) *webpage.Page {
 	p.Answer = freed(t.MonthlyFreed, t.Currency) + fmt.Sprintf(
 		"%d of %s have a place, at %.4g%% confidence, on %s; %d are there today.", placed,
 		plaintext.Count(len(r.Decisions), "workload"), 100*r.Confidence, plaintext.Count(t.GPUsAfter, "GPU"), t.GPUsToday)
-	if m := r.MoreGPUs; m != nil {
-		p.Answer += fmt.Sprintf("\n%s more in %s would hold all that lack room.", plaintext.Count(m.GPUs, "GPU"), m.Pool)
-	}
 	notes := slices.Clone(r.Remarks)
 	for _, a := range r.Assumes {
 		notes = append(notes, "Assumes "+a.What+": "+a.Why)

@@ -101,22 +101,13 @@ func (l *leastSquares) solve() (x, y float64) {
 	return (l.b1*l.a22 - l.b2*l.a12) / det, (l.a11*l.b2 - l.a12*l.b1) / det
 }
 
-// SparedAlone says that a workload's profile under MPS had better be measured once more: for seconds, a lone tenant
-// may be spared most of what MPS costs it, of which it has nothing beside others. Its step is then much shorter
-// than those of the server's other loads, though it reads as much memory. On two hosts of four on which whole plans
-// were measured that was so of 9 loads of 40 (h100-mixes-6 and h200-mixes-7 in examples/predict/testdata).
-func (p *Predictor) SparedAlone(s *profile.Solo) bool {
-	if s.MPS == nil {
-		return false
-	}
-	_, spared := p.unspared(s.MPS, s.Siblings)
-	return spared
-}
-
 // sparedStep is the step of a profile over those of the server's other loads below which it was spared what MPS costs.
 var sparedStep = costs.Value("spared_step")
 
-// unspared returns the step of a profile that was spared most of what MPS costs, as the server's other loads tell it.
+// unspared returns the step of a profile that was spared most of what MPS costs, as the server's other loads tell it:
+// for seconds, a lone tenant may be spared what it has nothing of beside others. Its step is then much shorter than
+// those of the server's other loads, though it reads as much memory. On two hosts of four on which whole plans were
+// measured that was so of 9 loads of 40 (h100-mixes-6 and h200-mixes-7 in examples/predict/testdata).
 func (p *Predictor) unspared(base *profile.SoloProfile, siblings []*profile.SoloProfile) (step float64, spared bool) {
 	own, ok := profile.Positive(base.ITL.P50)
 	u, ok2 := bandwidthOf(base)

@@ -243,7 +243,7 @@ func (s *search) round(at, best *arranged) error {
 		if err := s.pl.Opt.Err(); err != nil {
 			return err
 		}
-		if s.judged > mostJudged || s.looked > mostLooked || s.pl.RoomDoes && best.replicas == s.most {
+		if s.judged > mostJudged || s.looked > mostLooked {
 			return nil
 		}
 		s.short = best.replicas < s.total

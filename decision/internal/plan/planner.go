@@ -114,7 +114,6 @@ type Planner struct {
 	Simulated  int // arrangements of a GPU
 	Search     Search
 	rounds     int        // of a search
-	RoomDoes   bool       // a search ends when all have room, whatever it costs
 	Daring     bool       // takes whatever may keep its objectives; see gamble
 	Gambles    [][]Choice // by workload: choices that keep its objectives in part of what may be the case
 }
