@@ -98,7 +98,10 @@ func (p *coverProblem) relaxNode(n *boundNode, sol *coverSolution) (x []float64,
 	if !ok {
 		return nil, false
 	}
-	s := &coverSearch{p: &sub, prices: prices, budget: 300}
+	s := &coverSearch{p: &sub, prices: prices, budget: laterNodes}
+	if n.seq == 0 {
+		s.budget = firstNodes
+	}
 	value := s.dualBound(&sub.demand, sub.limits)
 	for k, b := range sub.bounded {
 		value -= prices.bound[k] * float64(b.most)
@@ -112,7 +115,7 @@ func (p *coverProblem) relaxNode(n *boundNode, sol *coverSolution) (x []float64,
 	}
 	// Completing ignores the bounds above: any solution counts.
 	s.order = sub.columnOrder(prices)
-	rest, limits, cost, times := sub.roundDown(x, 0)
+	rest, limits, cost, times := sub.roundDown(x)
 	if s.run(rest, limits, base+cost, sol.cost, n.bound); s.found {
 		sol.cost = s.bestCost
 		sol.times = times

@@ -54,48 +54,20 @@ type coverSolution struct {
 	undecided bool // neither a solution nor a proof that there is none was found
 }
 
-// Shares of the search: how many nodes giving the relaxation back may take
-// before branch and bound begins, and how many nodes one relaxation counts for.
+// Shares of the search: how many of its nodes a relaxation counts for, and how many may complete the first
+// relaxation and a later one.
 const (
-	diveNodes       = 20_000
 	relaxationNodes = 100
+	firstNodes      = 20_000
+	laterNodes      = 300
 )
 
-// solve returns the best solution found; ok is false when the limits rule every solution out. It rounds the linear
-// relaxation down and completes it by an exact search of what is left. With bins that cost the same this almost
-// always reaches the rounded-up bound; where it does not, more and more of the relaxation is given back to the
-// search, and then branch and bound on how often columns are used closes the gap.
+// solve returns the best solution found; ok is false when the limits rule every solution out. Branch and bound rounds
+// each linear relaxation down and completes it by an exact search of what is left. With bins that cost the same the
+// first almost always reaches the rounded-up bound.
 func (p *coverProblem) solve() (sol coverSolution, ok bool) {
-	pr, x, ok := p.relax()
-	if !ok {
-		return coverSolution{}, false
-	}
-	dive := min(p.budget, diveNodes)
-	s := &coverSearch{p: p, prices: pr, order: p.columnOrder(pr), budget: dive}
-	sol.bound = ceilCost(s.dualBound(&p.demand, p.limits))
 	sol.cost = math.MaxInt64
-	for back := 0; s.budget > 0; back = max(1, 2*back) {
-		rest, limits, cost, base := p.roundDown(x, int64(back))
-		exact := s.run(rest, limits, cost, sol.cost, sol.bound)
-		if s.found {
-			sol.cost, sol.times = s.bestCost, base
-			for _, c := range s.bestPath {
-				sol.times[c]++
-			}
-		}
-		whole := cost == 0 && !slices.ContainsFunc(base, func(k int64) bool { return k > 0 })
-		if sol.cost == sol.bound || whole && exact {
-			sol.optimal, sol.bound = sol.times != nil, min(sol.cost, max(sol.bound, sol.cost))
-			return sol, sol.times != nil
-		}
-		if whole {
-			break
-		}
-	}
-	if sol.times == nil {
-		sol.times, sol.cost = p.greedy()
-	}
-	p.branchAndBound(&sol, (p.budget-dive)/relaxationNodes)
+	p.branchAndBound(&sol, max(1, p.budget/relaxationNodes))
 	sol.undecided = sol.times == nil && !sol.optimal
 	return sol, sol.times != nil
 }
@@ -127,13 +99,12 @@ func (p *coverProblem) uses(sol coverSolution, do func(c *column, take itemCount
 	return nil
 }
 
-// roundDown rounds uses of columns down, less back each, and returns what is
-// left of the demand and the limits, the cost, and the uses.
-func (p *coverProblem) roundDown(x []float64, back int64) (rest itemCounts, limits []int64, cost int64, times []int64) {
+// roundDown rounds uses of columns down and returns what is left of the demand and the limits, the cost, and the uses.
+func (p *coverProblem) roundDown(x []float64) (rest itemCounts, limits []int64, cost int64, times []int64) {
 	rest, limits, times = p.demand, slices.Clone(p.limits), make([]int64, len(p.columns))
 	for c, v := range x {
 		col := &p.columns[c]
-		k := max(0, int64(v+wholeEps)-back)
+		k := int64(v + wholeEps)
 		if limits[col.bin] >= 0 {
 			k = min(k, limits[col.bin])
 			limits[col.bin] -= k
@@ -235,40 +206,6 @@ func (p *coverProblem) columnOrder(pr prices) []int {
 	return order
 }
 
-// greedy is the answer of last resort: the first column of the order that takes most, again and again.
-func (p *coverProblem) greedy() (times []int64, cost int64) {
-	times = make([]int64, len(p.columns))
-	rest, limits := p.demand, slices.Clone(p.limits)
-	for rest != (itemCounts{}) {
-		best, most := -1, int32(0)
-		for c, col := range p.columns {
-			if limits[col.bin] == 0 {
-				continue
-			}
-			taken := int32(0)
-			for i := range p.items {
-				taken += min(col.take[i], rest[i])
-			}
-			if taken > most {
-				best, most = c, taken
-			}
-		}
-		if best < 0 {
-			return nil, math.MaxInt64
-		}
-		col := &p.columns[best]
-		times[best]++
-		cost += col.cost
-		if limits[col.bin] > 0 {
-			limits[col.bin]--
-		}
-		for i := range p.items {
-			rest[i] = max(0, rest[i]-col.take[i])
-		}
-	}
-	return times, cost
-}
-
 // coverSearch is an exact depth-first search with the relaxation's prices as bound.
 type coverSearch struct {
 	p        *coverProblem
@@ -283,18 +220,16 @@ type coverSearch struct {
 	visited  map[itemCounts]int64
 }
 
-// run searches rest. It reports whether the search was complete: then nothing with this base costs less than
-// bestCost. found says whether something cheaper than incumbent came up.
-func (s *coverSearch) run(rest itemCounts, limits []int64, cost, incumbent, bound int64) bool {
-	s.bestCost, s.bound, s.found, s.path = incumbent, bound, false, s.path[:0]
-	s.visited = nil
+// run searches rest, within the budget; found says whether something cheaper than incumbent came up.
+func (s *coverSearch) run(rest itemCounts, limits []int64, cost, incumbent, bound int64) {
+	s.bestCost, s.bound = incumbent, bound
 	if !slices.ContainsFunc(s.p.limits, func(l int64) bool { return l >= 0 }) {
 		s.visited = map[itemCounts]int64{}
 	}
-	return s.branch(&rest, limits, cost, -1, 0)
+	s.branch(&rest, limits, cost, -1, 0)
 }
 
-func (s *coverSearch) branch(rest *itemCounts, limits []int64, cost int64, lastItem, from int) bool {
+func (s *coverSearch) branch(rest *itemCounts, limits []int64, cost int64, lastItem, from int) {
 	item := 0
 	for item < s.p.items && rest[item] <= 0 {
 		item++
@@ -304,25 +239,21 @@ func (s *coverSearch) branch(rest *itemCounts, limits []int64, cost int64, lastI
 			s.bestCost, s.found = cost, true
 			s.bestPath = append(s.bestPath[:0], s.path...)
 		}
-		return true
+		return
 	}
-	if cost+ceilCost(s.dualBound(rest, limits)) >= s.bestCost {
-		return true
-	}
-	if s.budget--; s.budget < 0 {
-		return false
+	if s.budget--; s.budget < 0 || cost+ceilCost(s.dualBound(rest, limits)) >= s.bestCost {
+		return
 	}
 	if item != lastItem {
 		from = 0
 		if seen, ok := s.visited[*rest]; ok && seen <= cost {
-			return true
+			return
 		}
 		if s.visited != nil {
 			s.visited[*rest] = cost
 		}
 	}
-	complete := true
-	for k := from; k < len(s.order); k++ {
+	for k := from; k < len(s.order) && s.budget >= 0 && s.bestCost > s.bound; k++ {
 		c := s.order[k]
 		col := &s.p.columns[c]
 		if col.take[item] == 0 || limits[col.bin] == 0 {
@@ -336,20 +267,12 @@ func (s *coverSearch) branch(rest *itemCounts, limits []int64, cost int64, lastI
 			limits[col.bin]--
 		}
 		s.path = append(s.path, c)
-		ok := s.branch(&left, limits, cost+col.cost, item, k)
+		s.branch(&left, limits, cost+col.cost, item, k)
 		s.path = s.path[:len(s.path)-1]
 		if s.p.limits[col.bin] >= 0 {
 			limits[col.bin]++
 		}
-		complete = complete && ok
-		if s.bestCost == s.bound {
-			return true
-		}
-		if s.budget < 0 {
-			return false
-		}
 	}
-	return complete
 }
 
 // dualBound returns a lower bound of the cost of covering rest.
