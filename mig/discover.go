@@ -68,7 +68,7 @@ func Discover(id DeviceIdentity, profiles []DeviceProfile) (*Model, error) {
 var discovered sync.Map
 
 func newDiscovered(id DeviceIdentity, candidates []*Model, profiles []DeviceProfile) (*Model, error) {
-	m := &Model{Key: strings.Join(gpuWords(id.Name), "-") + "@device", Products: []string{id.Name},
+	m := &Model{Key: deviceKey(id.Name) + "@device", Products: []string{id.Name},
 		byName: map[string]*Profile{},
 		Memory: sharing.KnownCell(id.Memory, deviceSource), Resetless: id.Resetless == sharing.AnswerYes,
 		Verification: "answered by the device"}
@@ -97,6 +97,12 @@ func newDiscovered(id DeviceIdentity, candidates []*Model, profiles []DeviceProf
 			len(m.Profiles))
 	}
 	return m, nil
+}
+
+// deviceKey is a name in lower case, without "NVIDIA" and what follows a parenthesis, its words joined by hyphens.
+func deviceKey(name string) string {
+	name, _, _ = strings.Cut(strings.TrimPrefix(strings.ToLower(name), "nvidia "), "(")
+	return strings.Join(strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(" -_\t/", r) }), "-")
 }
 
 // agrees reports whether a device's answers are the catalogue's in everything that planning rests on.

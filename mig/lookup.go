@@ -63,31 +63,10 @@ func (m *Model) called(folded string) bool {
 	return slices.ContainsFunc(m.names(), func(name string) bool { return sharing.FoldGPUName(name) == folded })
 }
 
-// has reports whether one of the names has all the words.
-func (m *Model) has(words []string) bool {
-	return slices.ContainsFunc(m.names(), func(name string) bool {
-		of := gpuWords(name)
-		return !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(of, w) })
-	})
-}
-
-// gpuWords are the words of a name in lower case, without "NVIDIA" and what follows a parenthesis.
-func gpuWords(s string) []string {
-	s = strings.ToLower(s)
-	if i := strings.IndexByte(s, '('); i > 0 {
-		s = s[:i]
-	}
-	words := strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(" -_\t/", r) })
-	if len(words) > 0 && words[0] == "nvidia" {
-		words = words[1:]
-	}
-	return words
-}
-
 // Lookup finds a GPU by product name ("NVIDIA A100-SXM4-80GB"), key ("a100-80gb") or PCI id ("0x2335",
 // "0x233510DE", "0x2BB310DE:0x204D10DE", "10de:2335"). Names match loosely: case, "NVIDIA ", separators and a
-// suffix in parentheses don't count, and words may be left out ("A100 80GB") as long as one GPU remains. The error
-// is a *LookupError.
+// suffix in parentheses don't count, and sharing.LookupGPU's short forms ("A100 80GB") will do. The error is a
+// *LookupError.
 func Lookup(name string) (*Model, error) {
 	c, err := loaded()
 	if err != nil {
@@ -103,9 +82,6 @@ func Lookup(name string) (*Model, error) {
 	matches := c.byProduct(name)
 	if len(matches) == 0 {
 		matches = c.where(func(m *Model) bool { return m.called(folded) })
-	}
-	if words := gpuWords(name); len(matches) == 0 && len(words) > 0 {
-		matches = c.where(func(m *Model) bool { return m.has(words) })
 	}
 	return c.oneOf(name, matches)
 }

@@ -58,13 +58,13 @@ func ExampleIsolationIn() {
 		return
 	}
 	for _, env := range []sharing.Environment{
-		{GPU: gpu, Driver: sharing.Driver{Major: 580, Minor: 65, Patch: 6}, StaticPartitions: sharing.AnswerYes},
-		{GPU: gpu, Driver: sharing.Driver{Major: 610, Minor: 43, Patch: 2}, StaticPartitions: sharing.AnswerYes},
+		{GPU: gpu, Driver: sharing.Driver{Major: 580, Minor: 65, Patch: 6}, Modes: [sharing.ModeCount]sharing.Answer{sharing.ModeStaticSMPartitions: sharing.AnswerYes}},
+		{GPU: gpu, Driver: sharing.Driver{Major: 610, Minor: 43, Patch: 2}, Modes: [sharing.ModeCount]sharing.Answer{sharing.ModeStaticSMPartitions: sharing.AnswerYes}},
 		{GPU: gpu, Driver: sharing.Driver{Major: 610, Minor: 43, Patch: 2}},
 	} {
 		compute := sharing.IsolationIn(sharing.MechanismMPS, sharing.AxisCompute, env)
 		fault := sharing.IsolationIn(sharing.MechanismMPS, sharing.AxisFault, env)
-		fmt.Printf("driver %s, static partitions %s: compute %s, fault %s\n", env.Driver, env.StaticPartitions, compute.Level, fault.Level)
+		fmt.Printf("driver %s, static partitions %s: compute %s, fault %s\n", env.Driver, env.Modes[sharing.ModeStaticSMPartitions], compute.Level, fault.Level)
 	}
 	// Output:
 	// driver 580.65.06, static partitions yes: compute partial, fault none

@@ -18,6 +18,7 @@ const (
 	ModeCgroupMemoryLimits      // MPS: memory partitioning by cgroup (CUDA 13.4)
 	ModeVGPUEqualShare          // vGPU: the equal share scheduler
 	ModeVGPUFixedShare          // vGPU: the fixed share scheduler
+	ModeCount              = int(ModeVGPUFixedShare) + 1
 )
 
 var modeNames = enum.Of[Mode](ErrUnknownName, "mode", "any", "static-sm-partitions", "pinned-memory-limits",
@@ -27,30 +28,8 @@ var modeNames = enum.Of[Mode](ErrUnknownName, "mode", "any", "static-sm-partitio
 type Environment struct {
 	GPU    *GPU // nil: not known; the GPU is not modified
 	Driver Driver
-	// Whether each mode is in force. Unknown is not No.
-	StaticPartitions   Answer
-	PinnedMemoryLimits Answer
-	CgroupMemoryLimits Answer
-	VGPUEqualShare     Answer
-	VGPUFixedShare     Answer
-}
-
-func (e Environment) mode(m Mode) Answer {
-	switch m {
-	case ModeAny:
-		return AnswerYes
-	case ModeStaticSMPartitions:
-		return e.StaticPartitions
-	case ModePinnedMemoryLimits:
-		return e.PinnedMemoryLimits
-	case ModeCgroupMemoryLimits:
-		return e.CgroupMemoryLimits
-	case ModeVGPUEqualShare:
-		return e.VGPUEqualShare
-	case ModeVGPUFixedShare:
-		return e.VGPUFixedShare
-	}
-	return AnswerUnknown
+	// Modes says of each mode whether it is in force. Unknown is not No.
+	Modes [ModeCount]Answer
 }
 
 // Condition says where a statement holds. Its zero value holds everywhere.
@@ -73,7 +52,13 @@ func (c Condition) everywhere() bool {
 // Holds answers whether the condition holds in env: No if any part fails, else
 // Unknown if any part cannot be told, else Yes. Note is not looked at.
 func (c Condition) Holds(env Environment) Answer {
-	answer := env.mode(c.Mode)
+	answer := AnswerYes
+	if c.Mode != ModeAny {
+		answer = AnswerUnknown
+		if int(c.Mode) < ModeCount {
+			answer = env.Modes[c.Mode]
+		}
+	}
 	if c.MinArchitecture != ArchitectureUnknown || c.MaxArchitecture != ArchitectureUnknown {
 		answer = both(answer, c.architectureHolds(env.GPU))
 	}

@@ -40,7 +40,7 @@ func TestPrimaryMatrix(t *testing.T) {
 
 func TestIsolationIn(t *testing.T) {
 	static := func(name string, d Driver) Environment {
-		return Environment{GPU: gpu(t, name), Driver: d, StaticPartitions: AnswerYes}
+		return Environment{GPU: gpu(t, name), Driver: d, Modes: [ModeCount]Answer{ModeStaticSMPartitions: AnswerYes}}
 	}
 	for _, c := range []struct {
 		name string
@@ -50,12 +50,12 @@ func TestIsolationIn(t *testing.T) {
 		want Level
 	}{
 		{"MPS memory on Volta", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "V100-32GB")}, LevelPartial},
-		{"MPS memory before Volta", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "P100-16GB"), PinnedMemoryLimits: AnswerYes}, LevelNone},
+		{"MPS memory before Volta", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "P100-16GB"), Modes: [ModeCount]Answer{ModePinnedMemoryLimits: AnswerYes}}, LevelNone},
 		{"MPS memory on an unknown GPU", MechanismMPS, AxisMemory, Environment{}, LevelNone},
-		{"MPS memory with limits", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "L4"), PinnedMemoryLimits: AnswerYes}, LevelSoftware},
+		{"MPS memory with limits", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "L4"), Modes: [ModeCount]Answer{ModePinnedMemoryLimits: AnswerYes}}, LevelSoftware},
 		{"limits not known to be set", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "L4")}, LevelPartial},
-		{"cgroup limits", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "L4"), Driver: Driver{615, 0, 0}, CgroupMemoryLimits: AnswerYes}, LevelDriver},
-		{"cgroup limits on an old driver", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "L4"), Driver: Driver{580, 65, 6}, CgroupMemoryLimits: AnswerYes}, LevelPartial},
+		{"cgroup limits", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "L4"), Driver: Driver{615, 0, 0}, Modes: [ModeCount]Answer{ModeCgroupMemoryLimits: AnswerYes}}, LevelDriver},
+		{"cgroup limits on an old driver", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "L4"), Driver: Driver{580, 65, 6}, Modes: [ModeCount]Answer{ModeCgroupMemoryLimits: AnswerYes}}, LevelPartial},
 		{"static partitions reserve", MechanismMPS, AxisCompute, static("H200", Driver{590, 44, 1}), LevelDriver},
 		{"not on driver 580", MechanismMPS, AxisCompute, static("H200", Driver{580, 65, 6}), LevelPartial},
 		{"not on an unknown driver", MechanismMPS, AxisCompute, static("H200", Driver{}), LevelPartial},
@@ -63,9 +63,9 @@ func TestIsolationIn(t *testing.T) {
 		{"static partitions isolate faults from r610", MechanismMPS, AxisFault, static("H200", Driver{610, 43, 2}), LevelPartial},
 		{"and not before", MechanismMPS, AxisFault, static("H200", Driver{595, 45, 4}), LevelNone},
 		{"mode not known", MechanismMPS, AxisFault, Environment{GPU: gpu(t, "H200"), Driver: Driver{610, 43, 2}}, LevelNone},
-		{"vGPU fixed share", MechanismVGPU, AxisCompute, Environment{VGPUFixedShare: AnswerYes}, LevelDriver},
-		{"vGPU equal share", MechanismVGPU, AxisCompute, Environment{VGPUEqualShare: AnswerYes}, LevelPartial},
-		{"vGPU best effort", MechanismVGPU, AxisCompute, Environment{VGPUFixedShare: AnswerNo, VGPUEqualShare: AnswerNo}, LevelNone},
+		{"vGPU fixed share", MechanismVGPU, AxisCompute, Environment{Modes: [ModeCount]Answer{ModeVGPUFixedShare: AnswerYes}}, LevelDriver},
+		{"vGPU equal share", MechanismVGPU, AxisCompute, Environment{Modes: [ModeCount]Answer{ModeVGPUEqualShare: AnswerYes}}, LevelPartial},
+		{"vGPU best effort", MechanismVGPU, AxisCompute, Environment{Modes: [ModeCount]Answer{ModeVGPUFixedShare: AnswerNo, ModeVGPUEqualShare: AnswerNo}}, LevelNone},
 		{"MIG anywhere", MechanismMIG, AxisFault, Environment{}, LevelHardware},
 		{"no mechanism", MechanismNone, AxisFault, Environment{}, LevelUnknown},
 		{"no such mechanism", Mechanism(99), AxisFault, Environment{}, LevelUnknown},
@@ -93,7 +93,7 @@ func TestConditionHolds(t *testing.T) {
 		{"from this one on", Condition{MinArchitecture: ArchitectureHopper, MaxArchitecture: ArchitectureHopper}, Environment{GPU: h200}, AnswerYes},
 		{"too new", Condition{MaxArchitecture: ArchitectureAda}, Environment{GPU: h200}, AnswerNo},
 		{"driver", Condition{MinDriver: Driver{580, 65, 6}}, Environment{Driver: Driver{580, 65, 6}}, AnswerYes},
-		{"mode off", Condition{Mode: ModeStaticSMPartitions}, Environment{StaticPartitions: AnswerNo}, AnswerNo},
+		{"mode off", Condition{Mode: ModeStaticSMPartitions}, Environment{Modes: [ModeCount]Answer{ModeStaticSMPartitions: AnswerNo}}, AnswerNo},
 		{"mode unknown", Condition{Mode: ModeStaticSMPartitions}, Environment{}, AnswerUnknown},
 		{"no such mode", Condition{Mode: Mode(99)}, Environment{}, AnswerUnknown},
 	} {
@@ -147,7 +147,7 @@ func TestCompare(t *testing.T) {
 }
 
 func TestDataAccessorsDoNotAllocate(t *testing.T) {
-	env := Environment{GPU: gpu(t, "H200"), Driver: Driver{610, 43, 2}, StaticPartitions: AnswerYes}
+	env := Environment{GPU: gpu(t, "H200"), Driver: Driver{610, 43, 2}, Modes: [ModeCount]Answer{ModeStaticSMPartitions: AnswerYes}}
 	if n := testing.AllocsPerRun(100, func() {
 		for m := MechanismNone; int(m) < MechanismCount; m++ {
 			for a := AxisMemory; int(a) < AxisCount; a++ {
@@ -166,7 +166,7 @@ func TestDataAccessorsDoNotAllocate(t *testing.T) {
 }
 
 func BenchmarkIsolationIn(b *testing.B) {
-	env := Environment{GPU: gpu(b, "H200"), Driver: Driver{610, 43, 2}, StaticPartitions: AnswerYes}
+	env := Environment{GPU: gpu(b, "H200"), Driver: Driver{610, 43, 2}, Modes: [ModeCount]Answer{ModeStaticSMPartitions: AnswerYes}}
 	b.ReportAllocs()
 	for b.Loop() {
 		IsolationIn(MechanismMPS, AxisFault, env)

@@ -67,7 +67,8 @@ func NewGround(k GPUKind) (*Ground, error) {
 	if memory, known := k.GPU.Memory.Get(); known {
 		g.memory = Some(memory)
 	}
-	env := sharing.Environment{GPU: k.GPU, Driver: k.Driver, StaticPartitions: k.StaticPartitions}
+	env := sharing.Environment{GPU: k.GPU, Driver: k.Driver}
+	env.Modes[sharing.ModeStaticSMPartitions] = k.StaticPartitions
 	for m := range traits {
 		mech := sharing.Mechanism(m)
 		g.allowed[m] = len(k.Mechanisms) == 0 || mech == sharing.MechanismExclusive || slices.Contains(k.Mechanisms, mech)
