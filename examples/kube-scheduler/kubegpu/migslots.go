@@ -248,12 +248,7 @@ func hamiAllocated(p *v1.Pod, n *Node) (claims [][]int, ok bool) {
 			if id == "" {
 				continue
 			}
-			at := -1
-			for i, u := range n.UUIDs {
-				if u == id {
-					at = i
-				}
-			}
+			at := slices.Index(n.UUIDs, id)
 			if at < 0 {
 				return nil, false
 			}

@@ -84,10 +84,7 @@ func ReadPod(p *v1.Pod) (*Pod, error) {
 		}
 		out.Claims = out.Claims[:before]
 	}
-	if !asks {
-		return nil, nil
-	}
-	if len(out.Claims) == 0 && l.Len() == 0 {
+	if !asks || len(out.Claims) == 0 && l.Len() == 0 {
 		return nil, nil
 	}
 	out.readAnnotations(p, &l)
@@ -183,15 +180,11 @@ func (out *Pod) readContainer(path string, c *v1.Container, l *problems.List) bo
 
 // readProfiles adds a claim for each MIG instance.
 func (out *Pod) readProfiles(path string, c *v1.Container, l *problems.List) bool {
-	names := map[v1.ResourceName]bool{}
-	for name := range c.Resources.Requests {
-		names[name] = true
-	}
-	for name := range c.Resources.Limits {
-		names[name] = true
-	}
+	all := v1.ResourceList{}
+	maps.Copy(all, c.Resources.Requests)
+	maps.Copy(all, c.Resources.Limits)
 	any := false
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		n, ok := asked(c, name)
 		if !ok || !strings.HasPrefix(string(name), ResourceMIGPrefix) {
 			continue

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -61,23 +62,15 @@ type MixEntry struct {
 }
 
 func (k *MixEntry) typical() placement.Typical {
-	r := placement.Request{CPUMilli: k.CPUMilli, Memory: k.Memory, GPUs: k.GPUs, Milli: k.GPUMilli,
-		GPUMemory: k.GPUMemory, Profile: k.Profile,
-		Mechanisms: k.Mechanisms}
-	if r.GPUs == 0 {
-		r.GPUs = 1
-	}
+	r := placement.Request{CPUMilli: k.CPUMilli, Memory: k.Memory, GPUs: cmp.Or(k.GPUs, 1), Milli: k.GPUMilli,
+		GPUMemory: k.GPUMemory, Profile: k.Profile, Mechanisms: k.Mechanisms}
 	if r.Milli == 0 && r.GPUMemory == 0 && r.Profile == "" {
 		r.Milli = 1000
 	}
 	for _, m := range k.Models {
 		r.Models = append(r.Models, kubegpu.ModelNames(m)...)
 	}
-	w := k.Weight
-	if w == 0 {
-		w = 1
-	}
-	return placement.Typical{Request: r, Weight: w}
+	return placement.Typical{Request: r, Weight: cmp.Or(k.Weight, 1)}
 }
 
 // decodeArgs reads the arguments strictly: unknown keys are errors.
