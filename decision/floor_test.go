@@ -299,6 +299,34 @@ func TestNothingBelowTheFloor(t *testing.T) {
 	}
 }
 
+// TestMPSBeforeVolta: a profile of a GPU before Volta decides what shares it by turns, and nothing under MPS, which was
+// another there than the one that predictors were calibrated on.
+func TestMPSBeforeVolta(t *testing.T) {
+	for m, want := range map[sharing.Mechanism]Status{sharing.MechanismTimeSlicing: StatusDecided, sharing.MechanismMPS: StatusProvisional} {
+		const gpu = "Tesla P100-PCIE-16GB"
+		ms := func(v float64) profile.LatencyMS {
+			return profile.LatencyMS{P50: profile.Some(v), P99: profile.Some(v)}
+		}
+		p := profile.SoloProfile{Version: profile.Version, Mechanism: sharing.MechanismTimeSlicing, GPU: gpu,
+			Server: profile.Server{Model: "small"}, Load: profile.Load{Concurrency: 1, Prompt: 64, Output: 16},
+			Outcome: profile.Outcome{TokensPerS: profile.Some(150.0), TTFT: ms(9), TPOT: ms(6), ITL: ms(6), E2E: ms(105)}}
+		profiles, err := profile.NewProfiles(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := Workload{Name: "w", Kind: KindOnlineInference, GPUBusy: Some(0.1), Memory: Some(2 * sharing.GiB), Replicas: Replicas{Max: 2},
+			SLO: profile.SLO{TPOTP99: profile.Some(profile.Duration(1e9))}, Profile: &profile.ProfileRef{Server: p.Server, Load: p.Load}}
+		f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: gpu, Count: 2, Mechanisms: []sharing.Mechanism{m}}}, Workloads: []Workload{w}}
+		r, err := Decide(t.Context(), f, Options{Profiles: profiles})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := r.Decision("w"); d.Mechanism != m || d.Status != want {
+			t.Errorf("%v: %v by %v: %s %v", m, d.Status, d.Mechanism, d.Why, d.Assumes)
+		}
+	}
+}
+
 // TestProfileThatCannotBe: a profile of a GPU that is not in the table, or with a
 // figure that is none, is refused and named.
 func TestProfileThatCannotBe(t *testing.T) {

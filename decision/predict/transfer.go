@@ -36,8 +36,7 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 			problem.Clip(p.GPU), problem.Clip(gpu), problem.Clip(unknown), mechanism, 100*wider)
 		return nil
 	}
-	if mechanism == sharing.MechanismMPS &&
-		(there.Architecture < sharing.ArchitectureVolta) != (here.Architecture < sharing.ArchitectureVolta) {
+	if mechanism == sharing.MechanismMPS && !p.KnowsMPS(there) {
 		return fmt.Errorf("%w: %s, calibrated on %s; before Volta MPS clients shared one address space and scheduler, "+
 			"so nothing carries over", ErrOtherGPU, there.Name, here.Name)
 	}
@@ -49,6 +48,12 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 	}
 	t.note(wider, says, here.Name, there.Name, mechanism, 100*wider)
 	return nil
+}
+
+// KnowsMPS reports whether what the predictor knows of MPS says anything of a GPU: MPS was another before Volta.
+func (p *Predictor) KnowsMPS(on *sharing.GPU) bool {
+	here, err := sharing.LookupGPU(p.GPU)
+	return err != nil || (on.Architecture < sharing.ArchitectureVolta) == (here.Architecture < sharing.ArchitectureVolta)
 }
 
 // SimulatedGPU says whether a name is of a simulation, as package probe and

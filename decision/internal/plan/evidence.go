@@ -20,6 +20,7 @@ type evidence struct {
 	Predictor *predict.Predictor
 	Solos     []*profile.Solo // by workload, nil where there is none
 	GPUs      []*sharing.GPU  // by workload: that its profile was taken on, nil for a simulated one
+	otherMPS  []bool          // by workload: MPS on that GPU is none that the predictor knows
 	ranks     []int           // by workload: equal where profiles are
 	forecasts *predict.Forecasts
 }
@@ -30,6 +31,7 @@ func newEvidence(f *fleet.Fleet, workloads []*score.CompiledWorkload, opt Option
 		Predictor: opt.Predictor,
 		Solos:     make([]*profile.Solo, n),
 		GPUs:      make([]*sharing.GPU, n),
+		otherMPS:  make([]bool, n),
 		ranks:     make([]int, n),
 	}
 	if e.Predictor == nil {
@@ -95,7 +97,7 @@ func (e *evidence) place(i int, w *fleet.Workload) error {
 			return fmt.Errorf("profile: was taken on %s under time-slicing and on %s under MPS; give profiles of one of them",
 				e.GPUs[i].Name, g.Name)
 		}
-		e.GPUs[i] = g
+		e.GPUs[i], e.otherMPS[i] = g, !e.Predictor.KnowsMPS(g)
 	}
 	memory, stated := w.Memory.Get()
 	need := solo.WeightsRead(costs.MachineOf(e.GPUs[i]).Bandwidth)
@@ -120,7 +122,7 @@ func (pl *Planner) Measured(w, p int, m sharing.Mechanism) bool {
 	case sharing.MechanismExclusive, sharing.MechanismTimeSlicing:
 		return solo.TimeSlicing != nil
 	case sharing.MechanismMPS:
-		return true
+		return !pl.Evidence.otherMPS[w]
 	}
 	return false
 }
