@@ -51,6 +51,7 @@ var rules = []rule{
 	{mps, false, map[string]float64{"step_jitter": 0}, "one law of steps for both mechanisms, and it wins under time-slicing"},
 	{mps, false, map[string]float64{"prefill_blocking": 1}, "a parameter of calibrations that others keep in files; nothing is missed by more without it"},
 	{mps, true, map[string]float64{"gapless": 0}, ""},
+	{mps, true, map[string]float64{"launch_beside": 1}, ""},
 	{mps, true, map[string]float64{"launched_busy": 0, "launched_growth": 9}, ""},
 	{mps, true, map[string]float64{"other_first": 1e300}, ""},
 	{mps, true, map[string]float64{"sm_filling": 1}, ""},
@@ -58,10 +59,6 @@ var rules = []rule{
 	{mps, true, map[string]float64{"arbitration": 0}, "steps are missed by 0.2 points more"},
 	{mps, true, map[string]float64{"slowest_speed": 0.001}, "a bound that no row comes near: work never stops"},
 }
-
-// foreignFiles hold engines and kinds of tenants that nothing is calibrated on.
-var foreignFiles = []string{"h100-llamacpp.json", "h100-tenants.json", "h100-tenants-2.json", "h100-tenants-3.json",
-	"h200-tenants.json", "h200-tenants-2.json", "h200-tenants-3.json"}
 
 // missedBy are mean absolute relative errors of a metric: by series left out, or by case of what nothing is calibrated
 // on, whose series are few.

@@ -15,9 +15,13 @@ import (
 
 // foreign are the rows of engines and kinds of tenants that nothing is calibrated on.
 var foreign = sync.OnceValues(func() ([]predict.Measured, error) {
-	return foreignRows(predict.NewPredictor(), []string{"h100-llamacpp.json", "h200-llamacpp.json", "h200-llamacpp-2.json", "h100-tenants.json",
-		"h200-tenants.json", "h200-tenants-2.json"}, profile.Mechanisms[:]...)
+	return foreignRows(predict.NewPredictor(), foreignFiles, profile.Mechanisms[:]...)
 })
+
+// foreignFiles hold engines and kinds of tenants that nothing is calibrated on.
+var foreignFiles = []string{"h100-llamacpp.json", "h200-llamacpp.json", "h200-llamacpp-2.json", "h200-llamacpp-3.json",
+	"h100-tenants.json", "h100-tenants-2.json", "h100-tenants-3.json", "h200-tenants.json", "h200-tenants-2.json",
+	"h200-tenants-3.json", "h200-tenants-4.json", "h200-tenants-5.json"}
 
 func foreignRows(p predict.Predictor, names []string, mechanisms ...sharing.Mechanism) ([]predict.Measured, error) {
 	var others profile.Profiles

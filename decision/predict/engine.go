@@ -12,6 +12,7 @@ import (
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/mps/contention"
 	"github.com/cotenant/cotenant/timeslice"
+	"gonum.org/v1/gonum/stat"
 )
 
 // engine is a tenant of Predict: a replica without limits of memory that prefills one request between two decode steps,
@@ -38,9 +39,9 @@ type engine struct {
 	spare           batching.Spares
 }
 
-// prefillPieces is the number of pieces in which a prefill reaches the GPU. A
-// real one has some hundred kernels, but finer pieces predict no better.
-const prefillPieces = 20
+// launches is the number of pieces in which a prefill, or a step with gaps, reaches the GPU. A real one has some hundred
+// kernels, but finer pieces predict no better.
+const launches = 20
 
 func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
 	e := &engine{t: t, rng: rand.New(rand.NewPCG(batching.SimulationSeed, uint64(index))), from: from,
@@ -72,17 +73,17 @@ func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
 		switch e.launched {
 		case 1:
 			e.began = now // the prompt is on the GPU: the host goes on
-		case prefillPieces / 2:
+		case launches / 2:
 			e.began += max(0, now-e.due()) // the host waits for the GPU once more
 		}
-		if e.launched < prefillPieces {
+		if e.launched < launches {
 			return e.launch(), true
 		}
 		now = max(now, e.began+batching.Millis(e.t.prefill))
 		e.Finish(batching.InMillis(now)) // a decode step follows every prefill
 		return e.work(now), true
 	case batching.Decoding:
-		if e.t.gaps && e.launched < stepPieces {
+		if e.t.gaps && e.launched < launches {
 			return e.nextLaunch(now), true
 		}
 		e.End(batching.InMillis(now))
@@ -113,12 +114,12 @@ func (e *engine) Demand() contention.Demand {
 func (e *engine) launch() timeslice.Work {
 	at := e.due()
 	e.launched++
-	return timeslice.Work{At: at, GPU: batching.Millis(e.t.prefillGPU / prefillPieces)}
+	return timeslice.Work{At: at, GPU: batching.Millis(e.t.prefillGPU / launches)}
 }
 
 // due is the time at which the next piece of the prefill is launched, if the host waits for nothing.
 func (e *engine) due() time.Duration {
-	return e.began + batching.Millis(e.t.prefill*float64(e.launched)/prefillPieces)
+	return e.began + batching.Millis(e.t.prefill*float64(e.launched)/launches)
 }
 
 // stepJitter is the fraction by which single steps vary. Without it engines fall into step.
@@ -140,15 +141,15 @@ func (e *engine) work(now time.Duration) timeslice.Work {
 // or not the GPU gets to run them.
 func (e *engine) nextLaunch(now time.Duration) timeslice.Work {
 	// The last piece ends where the step does alone.
-	pace := (e.t.step - e.t.gpu/stepPieces) / (stepPieces - 1)
-	n, l := e.t.waits+1, e.launched
-	if l > 0 && l*n/stepPieces > (l-1)*n/stepPieces || e.t.kind == profile.KindServer && (l == 1 || l == stepPieces-1) {
-		// The host waits for the GPU, as that of a server does for its inputs' copy, and for the outputs' in the end.
+	pace := (e.t.step - e.t.gpu/launches) / (launches - 1)
+	l := e.launched
+	if e.t.kind == profile.KindServer && (l > 0 && l <= 1+e.t.waits || l == launches-1) {
+		// The host of a server waits for the copies of its inputs, and for that of the outputs in the end.
 		e.began = max(e.began, now-batching.Millis(e.jitter*pace*float64(l-1)))
 	}
 	at := e.began + batching.Millis(e.jitter*pace*float64(e.launched))
 	e.launched++
-	return timeslice.Work{At: max(at, now), GPU: batching.Millis(e.jitter * e.t.gpu / stepPieces)}
+	return timeslice.Work{At: max(at, now), GPU: batching.Millis(e.jitter * e.t.gpu / launches)}
 }
 
 // Tokens implements batching.Audience.
@@ -215,12 +216,7 @@ func (e *engine) arrive(now time.Duration) {
 // half do not, chance decides on which side of the gap the median lies.
 func middle(sorted []float64) float64 {
 	n := float64(len(sorted))
-	part := sorted[int(0.4*n):int(math.Ceil(0.6*n))]
-	sum := 0.0
-	for _, v := range part {
-		sum += v
-	}
-	return sum / float64(len(part))
+	return stat.Mean(sorted[int(0.4*n):int(math.Ceil(0.6*n))], nil)
 }
 
 func (e *engine) outcome() (o profile.Figures, requests int) {

@@ -15,9 +15,6 @@ import (
 // What is assumed of a tenant that serves no tokens where GPM did not tell.
 var usualBusy, usualSMs, gapless = costs.Value("usual_busy"), costs.Value("usual_sms"), costs.Value("gapless")
 
-// stepPieces is the number of pieces in which the kernels of a step with gaps reach the GPU.
-const stepPieces = 20
-
 // smFilling is the exponent by which the share of the SMs that are active while a tenant's kernels run tells the share
 // of the time in which they leave no room. Kernels that fill half of the SMs leave half of them to others: a link of a
 // neighbour's chain waits only for those that fill all.
@@ -45,21 +42,45 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 	case ok:
 		t.gpu = min(busy*cycle*t.step/mean, t.step)
 	case e != nil && e.GPUBusyFraction.Or(0) < gapless && e.StepsPerS.Or(0) > 0: // its gaps are the host's
-		t.gpu = min(e.GPUBusyFraction.Or(0)*1e3/e.StepsPerS.Or(1), t.step)
+		t.gpu, ok = min(e.GPUBusyFraction.Or(0)*1e3/e.StepsPerS.Or(1), t.step), true
 	default:
 		t.gpu = usualBusy * t.step
 		t.note(costs.Value("wider_no_activity"), "no GPU activity in the profile")
 	}
-	t.host = t.step - t.gpu
-	t.pieces = 1
-	if t.gpu < gapless*t.step {
-		t.pieces = stepPieces
+	if t.pieces = 1; t.kind == profile.KindStepper { // a burster's kernels are all queued once its thought ends
+		if t.paceBeside(s, ok); t.gpu < gapless*t.step {
+			t.pieces = launches
+		}
 	}
+	t.host = t.step - t.gpu
 	if mechanism == sharing.MechanismMPS && s.MPS == nil {
 		t.note(costs.Value("wider_no_mps"), "no profile under MPS")
 	}
 	t.readSMs(base, s.Elsewhere)
 	return nil
+}
+
+// launchBeside is the length of a step over that alone where the host launches kernel by kernel beside others.
+var launchBeside = costs.Value("launch_beside")
+
+// paceBeside lengthens a step whose kernels the host launches one by one. The pace of a host varies by a third and more
+// from one run to the next, so it is that of the middle of the runs alone, and slower beside others: other processes
+// want the processor too.
+func (t *tenantModel) paceBeside(s *profile.Solo, gapsKnown bool) {
+	if !gapsKnown || s.MPS == nil || s.TimeSlicing == nil || s.MPS.Server != s.TimeSlicing.Server {
+		return
+	}
+	under, without := s.MPS.Step.P50.Or(0), s.TimeSlicing.Step.P50.Or(0)
+	step := math.Sqrt(under * without)
+	if t.gpu >= gapless*step {
+		return
+	}
+	pace := max(launchBeside*step, t.gpu) / t.step
+	t.step *= pace
+	t.alone[profile.MetricStepP50] *= pace
+	t.alone[profile.MetricStepP99] *= pace
+	t.alone[profile.MetricStepsPerSecond] /= pace
+	t.note(math.Abs(math.Log(under/without))/2, "its steps alone took %.3g ms under MPS, %.3g ms without", under, without)
 }
 
 // linkHalf is the wait of a chain's link, in us, beside kernels that leave no room for half of the time.

@@ -1,7 +1,6 @@
 package predict
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -88,11 +87,12 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	if base == nil {
 		return fmt.Errorf("%w under %s: %s with %s", profile.ErrNoProfile, mechanism, s.Server, s.Load)
 	}
-	if t.readGaps(base, s.Siblings); t.gaps && mechanism == sharing.MechanismMPS || base.Kind == profile.KindStepper {
-		if slower := slowerAlone(s); slower != base && slower.Server == base.Server {
-			*t, base = tenantModel{}, slower
-			t.readGaps(base, s.Siblings)
-		}
+	t.readGaps(base, s.Siblings)
+	// Under MPS, which makes launches dearer, a host launches beside others rather at the pace of the slower run alone.
+	if o := s.TimeSlicing; t.gaps && base == s.MPS && o != nil && o.Server == base.Server &&
+		o.Figures()[profile.MetricTPOTP50] >= base.Figures()[profile.MetricTPOTP50] {
+		*t, base = tenantModel{}, o
+		t.readGaps(base, s.Siblings)
 	}
 	if err := p.transfer(mechanism, base.GPU, t); err != nil {
 		return err
@@ -145,22 +145,6 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	t.takeTurns(p, base, s.Server.SMPercent.Or(100)/100)
 	t.readSMs(base, s.Elsewhere)
 	return nil
-}
-
-// slowerAlone returns the profile with the longer steps of a workload's two. Where the host launches kernel by kernel,
-// its pace varies by a third from one run to the next, and beside others it is rather that of the slower run, under
-// either mechanism: other processes want the processor too.
-func slowerAlone(s *profile.Solo) *profile.SoloProfile {
-	if s.MPS == nil || s.TimeSlicing == nil {
-		return cmp.Or(s.MPS, s.TimeSlicing)
-	}
-	m := s.MPS.Kind.MainMetric()
-	under, _ := s.MPS.Metric(m)
-	without, _ := s.TimeSlicing.Metric(m)
-	if under > without {
-		return s.MPS
-	}
-	return s.TimeSlicing
 }
 
 func sameName(a, b string) bool {

@@ -79,16 +79,17 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 	t.gpu = gpu
 }
 
-// waitAsCounted has the host of a step with gaps wait for the GPU so often that the step takes the turns beside a
-// neighbour that always spins that were counted: what it launches after a wait comes too late for the turn.
+// waitAsCounted has the host of a server's step with gaps wait for so many copies of inputs that the step takes the
+// turns beside a neighbour that always spins that were counted: what it launches after a wait comes too late for the
+// turn. The kernels between the copies in and out take whole slices.
 func (p *Predictor) waitAsCounted(t *tenantModel, alone *profile.Figures) error {
 	counted, ok := profile.Positive(t.base.Turns)
-	if !ok || !t.gaps && t.pieces < 2 {
+	if !ok || !t.gaps {
 		return nil
 	}
 	m, wait := t.kind.MainMetric(), p.Parameters.Quantum.Value+2*p.Parameters.Switch.Value
 	spinner := tenantModel{base: t.base, kind: profile.KindStepper, pieces: 1, settled: settled{gpu: 1e3, step: 1e3}}
-	for t.waits < stepPieces {
+	for t.waits < launches {
 		together, _, err := p.runEngines(sharing.MechanismTimeSlicing, []tenantModel{*t, spinner})
 		if err != nil || counted-(together[0][m]-alone[m])/wait < 0.5 {
 			return err

@@ -150,7 +150,7 @@ func (g *GPU) next(end float64) (event float64, done *job) {
 	}
 	extra := 0.0
 	if active > 1 {
-		extra = g.Arbitration
+		extra = g.Arbitration // of which kernels that fill the GPU, whose blocks wait for room, lose nothing
 	}
 	if g.BySMs {
 		g.shareSMs(extra)
@@ -210,9 +210,7 @@ func (g *GPU) shareSMs(extra float64) {
 		}
 	}
 	for _, j := range g.jobs {
-		if j.SMs < g.FillsGPU {
-			j.speed /= 1 + extra
-		}
+		j.speed /= 1 + extra*(1-j.Filled)
 	}
 }
 
