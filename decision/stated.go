@@ -3,7 +3,6 @@ package decision
 import (
 	"io"
 
-	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/internal/plan"
@@ -108,9 +107,6 @@ func ParseFleet(data []byte) (*Fleet, error) { return fleet.ParseFleet(data) }
 
 // Schema returns the JSON Schema (2020-12) of a fleet file.
 func Schema() []byte { return fleet.Schema() }
-
-// GPUPrice returns what a GPU of a pool costs an hour, on demand, and whether the pool says.
-func GPUPrice(p *Pool) (cost.Money, bool) { return fleet.GPUPrice(p) }
 
 // The filter and score of one workload on one pool; package score has each with its fields.
 type (

@@ -93,7 +93,7 @@ func parentOf(d *device) string {
 
 // monthly writes what GPUs of a pool cost in a month, "" without a price.
 func monthly(p *decision.Pool, gpus int) string {
-	price, ok := decision.GPUPrice(p)
+	price, ok := p.Price()
 	if !ok {
 		return ""
 	}

@@ -85,7 +85,7 @@ func (b *build) atStake(w *workload) (cost.Money, bool) {
 		case sharing.MechanismExclusive:
 			parts = 1
 		}
-		price, ok := decision.GPUPrice(&b.Fleet.Pools[b.poolOf[n].index])
+		price, ok := b.Fleet.Pools[b.poolOf[n].index].Price()
 		if !ok {
 			continue
 		}
@@ -131,7 +131,7 @@ func (b *build) unknowns() {
 	for i := range b.Fleet.Pools {
 		p := &b.Fleet.Pools[i]
 		at := fmt.Sprintf("pools[%d]", i)
-		if _, ok := decision.GPUPrice(p); !ok {
+		if _, ok := p.Price(); !ok {
 			add(at+".price_per_gpu_hour", "no price was given: nothing can be said of money",
 				fmt.Sprintf("-prices FILE with %q or its instance type", p.GPU))
 		}

@@ -6,6 +6,14 @@
 package fleet
 
 import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/cost"
@@ -172,17 +180,8 @@ type Isolation struct {
 
 // Level is the demand on one axis.
 func (i Isolation) Level(a sharing.Axis) sharing.Level {
-	switch a {
-	case sharing.AxisMemory:
-		return i.Memory
-	case sharing.AxisCompute:
-		return i.Compute
-	case sharing.AxisFault:
-		return i.Fault
-	case sharing.AxisJitter:
-		return i.Jitter
-	}
-	return sharing.LevelUnknown
+	return [sharing.AxisCount]sharing.Level{sharing.AxisMemory: i.Memory, sharing.AxisCompute: i.Compute,
+		sharing.AxisFault: i.Fault, sharing.AxisJitter: i.Jitter}[a]
 }
 
 // Today states the mechanism that a workload runs under. A decision never weakens its isolation unless
@@ -214,22 +213,63 @@ type Revenue struct {
 	LossUnit           string     `yaml:"unit"`                            // per-100ms (default) or per-ms
 }
 
-// GPUPrice returns what a GPU of a pool costs an hour, on demand, and whether the pool says.
-func GPUPrice(p *Pool) (cost.Money, bool) {
-	m, stated, err := p.Price()
-	return m, stated && err == nil
-}
-
-// Price returns the price of one GPU for an hour, if the pool says.
-func (p *Pool) Price() (cost.Money, bool, error) {
+// Price returns what a GPU of the pool costs an hour, on demand, and whether the pool says.
+func (p *Pool) Price() (cost.Money, bool) {
 	if price, stated := p.PricePerGPUHour.Get(); stated {
-		return price, true, nil
+		return price, true
 	}
 	node, stated := p.NodePricePerHour.Get()
 	gpus, known := p.GPUsPerNode.Get()
 	if !stated || !known {
-		return cost.Money{}, false, nil
+		return cost.Money{}, false
 	}
 	m, err := node.MulFrac(1, int64(gpus))
-	return m, err == nil, err
+	return m, err == nil
 }
+
+// maxInputBytes bounds a fleet file.
+const maxInputBytes = 16 << 20
+
+// LoadFleet reads a fleet from a file; see [ParseFleet]. The error names the file.
+func LoadFleet(path string) (*Fleet, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fleet, err := ReadFleet(f)
+	var failed *fs.PathError // names the file already
+	if err != nil && !errors.As(err, &failed) {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return fleet, err
+}
+
+// ReadFleet reads a fleet from r; see [ParseFleet].
+func ReadFleet(r io.Reader) (*Fleet, error) {
+	data, err := strictyaml.Read(r, strictyaml.Options{MaxBytes: maxInputBytes})
+	if err != nil {
+		return nil, err
+	}
+	return ParseFleet(data)
+}
+
+// ParseFleet reads a fleet from YAML or JSON. The error names every problem with its path and, where there is one,
+// a remedy: unknown keys, duplicate keys and names, numbers out of range, unknown GPUs, contradictions.
+func ParseFleet(data []byte) (*Fleet, error) {
+	var f Fleet
+	if err := strictyaml.Decode(data, &f, strictyaml.Options{MaxBytes: maxInputBytes}); err != nil {
+		// What was decoded is still checked, so that one run shows everything.
+		return nil, joinProblems(err, f.validate(true))
+	}
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	return &f, nil
+}
+
+//go:embed schema.json
+var schemaJSON []byte
+
+// Schema returns the JSON Schema (2020-12) of a fleet file.
+func Schema() []byte { return bytes.Clone(schemaJSON) }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -24,13 +25,10 @@ type Traffic struct {
 
 // PeakPerS is the rate of requests in the busiest hour.
 func (l *Traffic) PeakPerS() float64 {
-	peak := 1.0
-	for i, f := range l.ByHour {
-		if i == 0 || f > peak {
-			peak = f
-		}
+	if len(l.ByHour) == 0 {
+		return l.RequestsPerS
 	}
-	return l.RequestsPerS * peak
+	return l.RequestsPerS * slices.Max(l.ByHour)
 }
 
 // Replicas is the number of equal replicas of a workload: Max of them at its busiest, never fewer than Min where it

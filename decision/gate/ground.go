@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -152,13 +153,8 @@ func (g *Ground) cut() {
 		g.slices = append(g.slices, s)
 	}
 	slices.SortFunc(g.slices, func(a, b MIGSlice) int {
-		if a.PerGPU != b.PerGPU {
-			return b.PerGPU - a.PerGPU
-		}
-		if a.Profile.PlacementUnits != b.Profile.PlacementUnits {
-			return a.Profile.PlacementUnits - b.Profile.PlacementUnits
-		}
-		return strings.Compare(a.Profile.Name, b.Profile.Name)
+		return cmp.Or(b.PerGPU-a.PerGPU, a.Profile.PlacementUnits-b.Profile.PlacementUnits,
+			strings.Compare(a.Profile.Name, b.Profile.Name))
 	})
 }
 

@@ -117,12 +117,6 @@ func gateTrust(nb Neighbours, r *Report) {
 	}
 }
 
-func gateMultiGPU(d *Demand, r *Report) {
-	if d.GPUs > 1 && r.Mechanism != sharing.MechanismInServer {
-		r.compare(VerdictReject, CodeMultiGPU, int64(d.GPUs), 0)
-	}
-}
-
 func (g *Ground) gateFramework(d *Demand, r *Report) {
 	switch r.Mechanism {
 	case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
@@ -130,20 +124,13 @@ func (g *Ground) gateFramework(d *Demand, r *Report) {
 			r.say(VerdictFixable, CodeHAMiBypass)
 		}
 	case sharing.MechanismMIGLikeEmulation:
-		if !takesMemoryFraction(d.Framework) {
+		switch d.Framework {
+		case "vllm", "tgi", "sglang": // are known to be told how much of the memory to take
+		default:
 			r.say(VerdictReject, CodeNoMemoryFraction)
 		}
 		if g.answers[sharing.MechanismMIG] == sharing.AnswerYes {
 			r.say(VerdictPass, CodeMIGIsThere)
 		}
 	}
-}
-
-// takesMemoryFraction: the frameworks that are known to be told how much of the memory to take.
-func takesMemoryFraction(name string) bool {
-	switch name {
-	case "vllm", "tgi", "sglang":
-		return true
-	}
-	return false
 }

@@ -69,7 +69,7 @@ func (c *cluster) settle(p *Plan, loads []*load, seats map[string]seat, moved ma
 		return
 	}
 	for i := range c.fleet.Pools {
-		price, _ := decision.GPUPrice(&c.fleet.Pools[i])
+		price, _ := c.fleet.Pools[i].Price()
 		b.Currency = price.Currency()
 	}
 	text := func(micros int64) string {

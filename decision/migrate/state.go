@@ -20,7 +20,7 @@ func newCluster(f *decision.Fleet, opts decision.Options) *cluster {
 	for i := range f.Pools {
 		p := &f.Pools[i]
 		delivery[p.Name] = p.Delivery
-		price, ok := decision.GPUPrice(p)
+		price, ok := p.Price()
 		c.priced, c.micros[p.Name] = c.priced && ok, price.Micros()
 		if gpu, err := sharing.LookupGPU(p.GPU); err == nil {
 			c.models[p.Name], _ = mig.Lookup(gpu.Name)

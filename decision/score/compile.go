@@ -41,9 +41,7 @@ func CompilePool(pool *fleet.Pool) (*CompiledPool, error) {
 		return nil, fmt.Errorf("decision: %w", err)
 	}
 	p.Memory, _ = gpu.Memory.Get()
-	if p.Price, p.Priced, err = pool.Price(); err != nil {
-		return nil, fmt.Errorf("decision: pool %q: %w", pool.Name, err)
-	}
+	p.Price, p.Priced = pool.Price()
 	for m := range p.isolationMu {
 		sum := 0.0
 		for a := range sharing.AxisCount {

@@ -13,6 +13,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,4 +142,19 @@ func terminal(w io.Writer) (is bool, columns int) {
 		columns = n
 	}
 	return is, columns
+}
+
+// version is set by the release's linker flags; otherwise the module's is shown.
+var version string
+
+func runVersion(_ context.Context, args []string, std stdio) error {
+	if err := parse(flagSet("version"), args, "Prints the version and what this build can reach.\n", 0, std); err != nil {
+		return err
+	}
+	v := version
+	if info, ok := debug.ReadBuildInfo(); ok && v == "" {
+		v = info.Main.Version
+	}
+	_, err := fmt.Fprintf(std.out, "cotenant %s %s/%s %s\n", v, runtime.GOOS, runtime.GOARCH, build())
+	return err
 }
