@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -24,23 +24,7 @@ const columns = 100
 
 // line writes lines, each wrapped a little further in than it begins.
 func (p printer) line(format string, args ...any) {
-	for text := range strings.SplitSeq(fmt.Sprintf(format, args...), "\n") {
-		rest := strings.TrimLeft(text, " ")
-		indent := len(text) - len(rest)
-		line := text[:indent]
-		for k, word := range strings.Fields(rest) {
-			switch {
-			case k == 0:
-				line += word
-			case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= columns:
-				line += " " + word
-			default:
-				fmt.Fprintln(p, line)
-				line = strings.Repeat(" ", indent+4) + word
-			}
-		}
-		fmt.Fprintln(p, strings.TrimRight(line, " "))
-	}
+	fmt.Fprintln(p, plaintext.Wrap(fmt.Sprintf(format, args...), columns, 4))
 }
 
 // table lines columns up; a row is its cells.

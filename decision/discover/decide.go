@@ -83,7 +83,7 @@ func WritePlan(w io.Writer, plan *migrate.Plan, opts TextOptions) error {
 	p := opts.page()
 	for _, text := range plan.Lines() {
 		if strings.HasPrefix(text, " ") {
-			p.line(4, text)
+			p.line(text)
 		} else {
 			p.head(text)
 		}

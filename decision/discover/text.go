@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/plaintext"
@@ -50,27 +49,8 @@ type page struct {
 	width, most int
 }
 
-// line writes a line that goes on under the indent where it is too long.
-func (p *page) line(indent int, text string) {
-	column, first := 0, true
-	for word := range strings.FieldsSeq(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case first:
-			p.out.WriteString("  ")
-			column = 2
-		case column+1+n > p.width:
-			p.out.WriteString("\n" + strings.Repeat(" ", indent))
-			column = indent
-		default:
-			p.out.WriteByte(' ')
-			column++
-		}
-		p.out.WriteString(word)
-		column, first = column+n, false
-	}
-	p.out.WriteByte('\n')
-}
+// line writes a line, wrapped.
+func (p *page) line(text string) { fmt.Fprintln(&p.out, plaintext.Wrap("  "+strings.TrimSpace(text), p.width, 2)) }
 
 func (p *page) head(title string) { fmt.Fprintf(&p.out, "\n%s\n", title) }
 
@@ -81,10 +61,10 @@ func (p *page) list(title string, n int, more string, text func(i int) string) {
 	p.head(title)
 	for i := range n {
 		if p.most > 0 && i == p.most && n > p.most+1 {
-			p.line(4, fmt.Sprintf("and %d more: %s", n-i, more))
+			p.line(fmt.Sprintf("and %d more: %s", n-i, more))
 			return
 		}
-		p.line(4, text(i))
+		p.line(text(i))
 	}
 }
 
@@ -110,7 +90,7 @@ func (p *page) today(d *Discovery) {
 				}
 			}
 		}
-		p.line(4, text)
+		p.line(text)
 	}
 }
 
@@ -185,9 +165,9 @@ func (p *page) findings(all []Finding) {
 		f := &all[i]
 		told[f.Code]++
 		if n := told[f.Code]; p.most < 0 || n <= alike || of[f.Code] == alike+1 {
-			p.line(4, fmt.Sprintf("%s  %s: %s: %s [%s]", f.Severity, f.Code, f.Object, f.Message, f.Source))
+			p.line(fmt.Sprintf("%s  %s: %s: %s [%s]", f.Severity, f.Code, f.Object, f.Message, f.Source))
 		} else if n == alike+1 {
-			p.line(4, fmt.Sprintf("%s  %s: and %d more: the JSON has all", f.Severity, f.Code, of[f.Code]-alike))
+			p.line(fmt.Sprintf("%s  %s: and %d more: the JSON has all", f.Severity, f.Code, of[f.Code]-alike))
 		}
 	}
 }
@@ -241,7 +221,7 @@ func (p *page) unknown(d *Discovery) {
 		return text
 	})
 	for _, way := range ways {
-		p.line(4, fmt.Sprintf("To know %s: %s", strings.Join(settles[way], ", "), way))
+		p.line(fmt.Sprintf("To know %s: %s", strings.Join(settles[way], ", "), way))
 	}
 }
 

@@ -66,6 +66,29 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// Wrap breaks lines longer than width at words. What goes on stands hang columns further in than its line.
+func Wrap(text string, width, hang int) string {
+	var out []string
+	for line := range strings.SplitSeq(text, "\n") {
+		rest := strings.TrimLeft(line, " ")
+		indent := len(line) - len(rest)
+		line = line[:indent]
+		for k, word := range strings.Fields(rest) {
+			switch {
+			case k == 0:
+				line += word
+			case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width:
+				line += " " + word
+			default:
+				out = append(out, line)
+				line = strings.Repeat(" ", indent+hang) + word
+			}
+		}
+		out = append(out, strings.TrimRight(line, " "))
+	}
+	return strings.Join(out, "\n")
+}
+
 // Some lists the first of names, at most most, and counts the rest of all n.
 func Some(names []string, most, n int) string {
 	text := strings.Join(names[:min(most, len(names))], ", ")
