@@ -123,8 +123,7 @@ func (t *tenantState) take(p *Tenant, s *Seen, learn bool) {
 		}
 		t.limits[k] = strict
 		b := p.Objectives[k].count(&s.Metrics[k], strict, lax)
-		o := &bins[k]
-		o.N, o.Least, o.Most, o.Slow = o.N+b.N, o.Least+b.Least, o.Most+b.Most, o.Slow+b.Slow
+		bins[k].add(&b)
 	}
 	t.open, t.seen = bins, true
 	for k := range t.after {

@@ -1,6 +1,7 @@
 package canary
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -182,23 +183,17 @@ func (p Plan) withDefaults() (Plan, error) {
 	var l problem.List
 	def := func(v *time.Duration, d time.Duration, path string) {
 		l.If(*v < 0, path, "use a duration above 0", "%v", *v)
-		if *v == 0 {
-			*v = d
-		}
+		*v = cmp.Or(*v, d)
 	}
 	part := func(v *float64, d float64, path string) {
-		if *v == 0 {
-			*v = d
-		}
+		*v = cmp.Or(*v, d)
 		l.If(!(*v > 0 && *v < 1), path, "use a probability above 0 and below 1", "%v", *v)
 	}
 	def(&p.Deadline, 30*time.Minute, "deadline")
 	def(&p.Watch, 2*time.Hour, "watch")
 	part(&p.WrongPromotion, 0.01, "wrong_promotion")
 	part(&p.WrongTakeBack, 0.05, "wrong_take_back")
-	if p.PerDay == 0 {
-		p.PerDay = 20
-	}
+	p.PerDay = cmp.Or(p.PerDay, 20)
 	l.If(p.PerDay < 0, "canaries_per_day", "use 1 or more", "%d", p.PerDay)
 	l.If(len(p.Tenants) == 0, "tenants", "name the newcomer, then its neighbours", "none")
 	p.Tenants = slices.Clone(p.Tenants)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"time"
@@ -123,9 +124,7 @@ func (p *Plan) hooks() map[guard.Action][]string {
 		h[guard.ActionPlace] = []string{"kubectl", "apply", "-f", p.Manifest}
 		h[guard.ActionTakeBack] = []string{"kubectl", "delete", "--ignore-not-found", "-f", p.Manifest}
 	}
-	for a, hook := range p.Hooks {
-		h[a] = hook
-	}
+	maps.Copy(h, p.Hooks)
 	return h
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -123,9 +124,7 @@ func (t *tenantSource) look(ctx context.Context, p *Tenant) (s Seen) {
 		err = t.page(ctx, p, &s)
 	}
 	if p.Counter != nil || p.Lines != "" {
-		var rates []float64
-		var stepErr error
-		rates, stepErr = t.stepRates(ctx, p)
+		rates, stepErr := t.stepRates(ctx, p)
 		err = errors.Join(err, stepErr)
 		for k, o := range p.Objectives {
 			if o.Metric == steps {
@@ -219,10 +218,7 @@ func (t *tenantSource) stepRates(ctx context.Context, p *Tenant) (rates []float6
 	case n == was:
 		return []float64{1 / took}, nil
 	}
-	for range int(min(n-was, 1000)) {
-		rates = append(rates, (n-was)/took)
-	}
-	return rates, nil
+	return slices.Repeat([]float64{(n - was) / took}, int(min(n-was, 1000))), nil
 }
 
 // countLines counts the lines of a file, of which what was counted before is not read again. One that is shorter than

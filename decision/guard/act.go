@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -100,7 +101,8 @@ func runHook(ctx context.Context, hook []string, p *Proposal) error {
 		return err
 	}
 	if strings.HasPrefix(hook[0], "http://") || strings.HasPrefix(hook[0], "https://") {
-		return post(ctx, hook[0], in)
+		_, err = post(ctx, http.DefaultClient, hook[0], "", in)
+		return err
 	}
 	cmd := exec.CommandContext(ctx, hook[0], hook[1:]...)
 	cmd.WaitDelay = time.Second
@@ -126,19 +128,16 @@ func runHook(ctx context.Context, hook []string, p *Proposal) error {
 	return nil
 }
 
-// post posts a proposal to a hook.
-func post(ctx context.Context, url string, in []byte) error {
+// post posts JSON. An answer that is no success is an error, with its status and the beginning of its text.
+func post(ctx context.Context, client *http.Client, url, token string, in []byte) (status int, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(in))
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = send(http.DefaultClient, req)
-	return err
-}
-
-// send sends JSON. An answer that is no success is an error, with its status and the beginning of its text.
-func send(client *http.Client, req *http.Request) (status int, err error) {
 	req.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return 0, err
@@ -180,12 +179,9 @@ func inCluster(dir string) (*Evictor, error) {
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, errors.New("guard: no certificate in " + dir + "/ca.crt")
 	}
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
 	config := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	return &Evictor{
-		server: &url.URL{Scheme: "https", Host: host + ":" + port}, token: dir + "/token",
+		server: &url.URL{Scheme: "https", Host: net.JoinHostPort(host, port)}, token: dir + "/token",
 		client: &http.Client{Transport: &http.Transport{TLSClientConfig: config}},
 	}, nil
 }
@@ -206,12 +202,7 @@ func (e *Evictor) evict(ctx context.Context, target string) error {
 		return err
 	}
 	u := e.server.JoinPath("api", "v1", "namespaces", namespace, "pods", name, "eviction")
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	switch status, err := send(e.client, req); status {
+	switch status, err := post(ctx, e.client, u.String(), strings.TrimSpace(string(token)), body); status {
 	case http.StatusNotFound: // gone already is as good
 		return nil
 	case http.StatusTooManyRequests:

@@ -64,11 +64,6 @@ const (
 
 func (a Action) ofCanary() bool { return a == ActionPlace || a == ActionPromote || a == ActionTakeBack }
 
-// Actions lists the actions, the least disturbing first.
-func Actions() []Action {
-	return []Action{ActionKeep, ActionNotice, ActionCap, ActionMove, ActionSplit, ActionReap}
-}
-
 // Acts reports that the action changes anything for anybody.
 func (a Action) Acts() bool { return a == ActionCap || a == ActionMove || a == ActionReap }
 

@@ -21,7 +21,7 @@ func (rep *DayReport) String() string {
 		100*rep.ReapedGPUHours/max(rep.PolicyGPUHours, 1e-9), rep.PolicyGPUHours,
 		rep.MissesGuarded, rep.MissesAlone, rep.Named, rep.Disturbed, rep.Wrong, rep.OnBadData, rep.FaultyGPU,
 		"action", "proposed", "done")
-	for _, a := range Actions() {
+	for _, a := range []Action{ActionKeep, ActionNotice, ActionCap, ActionMove, ActionSplit, ActionReap} {
 		done := "-"
 		if a.Acts() {
 			done = fmt.Sprint(rep.Done[a])

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -225,15 +226,8 @@ func (w *watcher) run(ctx context.Context, reader telemetry.Reader, step func(Ob
 
 // probe asks a server for a few tokens, again and again.
 func (w *watcher) probe(ctx context.Context, i int, p *Probe) {
-	every, tokens := p.Every, p.MaxTokens
-	if every == 0 {
-		every = w.rules.Window / 4
-	}
-	if tokens == 0 {
-		tokens = 16
-	}
 	plan := loadgen.LoadPlan{Tenants: []loadgen.Tenant{{
-		Name: "probe", Model: p.Model, MaxTokens: tokens, Endpoints: []loadgen.Endpoint{{URL: p.URL}},
+		Name: "probe", Model: p.Model, MaxTokens: cmp.Or(p.MaxTokens, 16), Endpoints: []loadgen.Endpoint{{URL: p.URL}},
 		Prompts: loadgen.Texts("Say what comes after one, two, three."),
 		Load:    loadgen.OfferedLoad{Concurrency: 1}, Requests: 1,
 		Timeouts: loadgen.Timeouts{Total: 5 * w.rules.Window},
@@ -242,10 +236,7 @@ func (w *watcher) probe(ctx context.Context, i int, p *Probe) {
 		began := time.Now()
 		res, err := loadgen.Run(ctx, plan, loadgen.Options{KeepRecords: true})
 		w.mu.Lock()
-		seen := &w.probes[i]
-		switch {
-		case ctx.Err() != nil:
-		case err == nil:
+		if seen := &w.probes[i]; err == nil && ctx.Err() == nil {
 			for k := range res.Records {
 				r := &res.Records[k]
 				if v, ok := r.TPOT(); ok && r.Class == loadgen.ClassOK {
@@ -256,7 +247,7 @@ func (w *watcher) probe(ctx context.Context, i int, p *Probe) {
 		w.mu.Unlock()
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Until(began.Add(every))):
+		case <-time.After(time.Until(began.Add(cmp.Or(p.Every, w.rules.Window/4)))):
 		}
 	}
 }
@@ -326,7 +317,7 @@ func (w *watcher) observe() Observation {
 	sampled, devices := slices.Clone(w.sampled), slices.Clone(w.devices)
 	clear(w.devices)
 	w.mu.Unlock()
-	owner, unclear := w.owners(), false
+	unclear := false
 	for i := range w.gpus {
 		g := &o.GPUs[i]
 		if i < len(sampled) && !sampled[i].IsZero() {
@@ -360,7 +351,7 @@ func (w *watcher) observe() Observation {
 		told := w.gpus[i].Mechanism != sharing.MechanismMPS && seen.told > 0
 		share := func(pid uint32) float64 { return seen.shares[pid] / 100 / float64(max(seen.told, 1)) }
 		for _, p := range list {
-			k := owner(p)
+			k := w.owner(p)
 			if k == shared {
 				unclear = true
 				continue
@@ -401,27 +392,25 @@ func (w *watcher) observe() Observation {
 // shared says that several tenants' words fit a process: it is nobody's.
 const shared = -2
 
-// owners returns a function that finds the tenant of a process: -1 = none, or shared.
-func (w *watcher) owners() func(telemetry.Process) int {
-	return func(p telemetry.Process) int {
-		owner := -1
-		var pod container.Pod
-		if id := w.pods.Resolve(p.PID)[0]; id.Known() {
-			pod = id.Pod
-		}
-		args := w.procs(p.PID)
-		for i := range w.tenants {
-			t := &w.tenants[i]
-			if !slices.Contains(t.PIDs, p.PID) && !(pod != container.Pod{} && pod == t.Pod) && !fits(t.Command, args) {
-				continue
-			}
-			if owner >= 0 {
-				return shared
-			}
-			owner = i
-		}
-		return owner
+// owner finds the tenant of a process: -1 = none, or shared.
+func (w *watcher) owner(p telemetry.Process) int {
+	owner := -1
+	var pod container.Pod
+	if id := w.pods.Resolve(p.PID)[0]; id.Known() {
+		pod = id.Pod
 	}
+	args := w.procs(p.PID)
+	for i := range w.tenants {
+		t := &w.tenants[i]
+		if !slices.Contains(t.PIDs, p.PID) && !(pod != container.Pod{} && pod == t.Pod) && !fits(t.Command, args) {
+			continue
+		}
+		if owner >= 0 {
+			return shared
+		}
+		owner = i
+	}
+	return owner
 }
 
 // fits reports that words are successive whole arguments of a command line. The
