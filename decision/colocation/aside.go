@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -142,9 +143,9 @@ func (p *pressing) Run(ctx context.Context, t probe.Task, beside bool) (r probe.
 		return r, step, err
 	}
 	var failed error
-	worked, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
+	worked := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Go(func() {
 		for r, failed = p.run(ctx, t); failed == nil; {
 			select {
 			case <-worked:
@@ -155,10 +156,10 @@ func (p *pressing) Run(ctx context.Context, t probe.Task, beside bool) (r probe.
 			on.For = pressOn
 			_, failed = p.run(ctx, on)
 		}
-	}()
+	})
 	step, err = p.play(ctx, t.For)
 	close(worked)
-	<-ended
+	ended.Wait()
 	if failed != nil {
 		err = failed
 	}

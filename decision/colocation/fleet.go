@@ -1,6 +1,7 @@
 package colocation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,9 +78,7 @@ type FleetOptions struct {
 // then.
 func SimulateFleet(ctx context.Context, fleet *decision.Fleet, result *decision.Result, opts FleetOptions) (*Report,
 	error) {
-	if opts.Seconds == 0 {
-		opts.Seconds = DefaultFleetSeconds
-	}
+	opts.Seconds = cmp.Or(opts.Seconds, DefaultFleetSeconds)
 	opts.Options = opts.filled()
 	opts.Predictor = simulatedPredictor(SimulatedGPU{})
 	set, err := newSceneSet(fleet, result, opts.Profiles, opts.Seconds)

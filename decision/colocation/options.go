@@ -1,7 +1,9 @@
 package colocation
 
 import (
+	"cmp"
 	"context"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -46,9 +48,7 @@ type Options struct {
 }
 
 func (o Options) filled() Options {
-	if o.Silent == 0 {
-		o.Silent = DefaultSilent
-	}
+	o.Silent = cmp.Or(o.Silent, DefaultSilent)
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
@@ -166,4 +166,15 @@ func NewFolder(dir string) (string, error) {
 		err = fmt.Errorf("%s is not empty; name a new folder", dir)
 	}
 	return dir, err
+}
+
+//go:embed plans/*.yaml
+var plans embed.FS
+
+// BuiltinPlan returns the text of a plan that is part of the package: "simulated", a chat assistant on a small model
+// beside a summariser on a larger one, and "mixed", a server, a training job and a notebook, for a [Simulation];
+// "two-models" and "vllm", real servers to start from, for a [Machine].
+func BuiltinPlan(name string) ([]byte, bool) {
+	text, err := plans.ReadFile("plans/" + name + ".yaml")
+	return text, err == nil
 }

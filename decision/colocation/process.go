@@ -26,7 +26,8 @@ type server struct {
 	log   string
 	meter *meter        // of one that serves no tokens, else nil
 	done  chan struct{} // closed when it has ended
-	err   error         // how; after done
+	out   sync.WaitGroup
+	err   error // how; after done
 }
 
 // errOccupied says that a server's address is taken.
@@ -55,16 +56,14 @@ func startServer(p *Server, env []string, dir, log string) (*server, error) {
 	if err := errors.Join(err, out.Close()); err != nil {
 		return nil, err
 	}
-	go s.wait(nil)
+	go s.wait()
 	return s, nil
 }
 
 // wait waits for the process to end, and for all of its output.
-func (s *server) wait(output *sync.WaitGroup) {
+func (s *server) wait() {
 	s.err = s.cmd.Wait()
-	if output != nil {
-		output.Wait()
-	}
+	s.out.Wait()
 	close(s.done)
 }
 
@@ -89,9 +88,8 @@ func (s *server) startTenant(ctx context.Context) error {
 	if err := errors.Join(err, w.Close()); err != nil {
 		return errors.Join(err, r.Close(), log.Close())
 	}
-	var output sync.WaitGroup
-	output.Go(func() { s.meter.listen(r, log); _ = r.Close() })
-	go s.wait(&output)
+	s.out.Go(func() { s.meter.listen(r, log); _ = r.Close() })
+	go s.wait()
 	return nil
 }
 

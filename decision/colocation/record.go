@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -64,14 +65,11 @@ func Record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, so
 	defer stop()
 	var r Recording
 	var samplerErr error
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		r.Series, samplerErr = sampler.Run(sampling)
-	}()
+	var sampled sync.WaitGroup
+	sampled.Go(func() { r.Series, samplerErr = sampler.Run(sampling) })
 	r.Result, err = run(ctx, plan, opts)
 	stop()
-	<-ended
+	sampled.Wait()
 	if r.Series != nil && opts.Dir != "" {
 		samplerErr = errors.Join(samplerErr, atomicfile.WriteFunc(filepath.Join(opts.Dir, loadgen.ArtifactTelemetry), 0o644,
 			r.Series.WriteCSV))

@@ -233,12 +233,7 @@ func (s *scene) slices(result *decision.Result) (profiles []*mig.Profile, why st
 			return nil, "the decision names no slice for " + t.Workload
 		}
 		profiles = append(profiles, p)
-		i := slices.IndexFunc(demand, func(c mig.Count) bool { return c.Profile == p.Name })
-		if i < 0 {
-			i = len(demand)
-			demand = append(demand, mig.Count{Profile: p.Name})
-		}
-		demand[i].N++
+		demand = append(demand, mig.Count{Profile: p.Name, N: 1})
 	}
 	if packing, err := m.Pack(demand); err != nil || packing.GPUs != 1 {
 		return nil, "the slices that the decision names do not fit one GPU together"

@@ -126,7 +126,7 @@ func (p printer) alone(rows []ReportRow) {
 			for _, m := range shown {
 				cells = append(cells, number(r.Actual, m))
 			}
-			row(append(cells, factor(r.Slowdown))...)
+			row(append(cells, times(r.Slowdown))...)
 		}
 	})
 	p.line("")
@@ -165,9 +165,9 @@ func (p printer) beside(rows []ReportRow, m sharing.Mechanism) {
 				p.line("Side by side, %s", title(m))
 				row("case", "load", "figure", "predicted", "90% interval", "actual", "error", "inside", "slower", "predicted", "n")
 			}
-			first, last := []string{r.name(r.Case), r.Load}, []string{factor(r.Slowdown), "-", r.count()}
+			first, last := []string{r.name(r.Case), r.Load}, []string{times(r.Slowdown), "-", r.count()}
 			if s := r.PredictedSlowdown; s != nil && s.Value > 0 {
-				last[1] = factor(&s.Value)
+				last[1] = times(&s.Value)
 			}
 			for _, t := range tableMetrics {
 				if r.Actual[t.m] == 0 && r.Predicted[t.m].Value == 0 {
@@ -312,11 +312,4 @@ func short(v float64) string {
 		return fmt.Sprintf("%.1f", v)
 	}
 	return fmt.Sprintf("%.2f", v)
-}
-
-func factor(v *float64) string {
-	if v == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.2fx", *v)
 }

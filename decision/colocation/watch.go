@@ -16,7 +16,6 @@ type watch struct {
 	ctx      context.Context // of the run
 	cancel   context.CancelCauseFunc
 	progress func(loadgen.Progress)
-	stop     chan struct{}
 	watching sync.WaitGroup
 
 	mu      sync.Mutex
@@ -27,7 +26,7 @@ type watch struct {
 
 // watch starts to monitor the servers, by load.
 func (f *planFlow) watch(ctx context.Context, st *stand, servers map[string]int) *watch {
-	w := &watch{stop: make(chan struct{}), sign: map[int]time.Time{}, ok: map[string]int64{}}
+	w := &watch{sign: map[int]time.Time{}, ok: map[string]int64{}}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	if st.ask == nil {
 		return w
@@ -61,13 +60,13 @@ func (w *watch) look(f *planFlow, st *stand, server int) {
 	defer tick.Stop()
 	for {
 		select {
-		case <-w.stop:
-			return
 		case <-w.ctx.Done():
 			return
 		case <-tick.C:
 		}
-		last := w.last(server)
+		w.mu.Lock()
+		last := w.sign[server] // when it answered
+		w.mu.Unlock()
 		if time.Since(last) < f.Silent/3 {
 			continue
 		}
@@ -93,16 +92,8 @@ func (w *watch) look(f *planFlow, st *stand, server int) {
 	}
 }
 
-// last returns the time of the server's last answer.
-func (w *watch) last(server int) time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.sign[server]
-}
-
 // end stops the watch and returns its reason for ending the run, if it did.
 func (w *watch) end() error {
-	close(w.stop)
 	w.cancel(nil)
 	w.watching.Wait()
 	return w.stopped

@@ -19,6 +19,7 @@ import (
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
 //go:embed usage/measure.txt
@@ -192,7 +193,7 @@ func (c *measureConfig) openMachine(ctx context.Context, plan *colocation.Plan) 
 		Within: cudaprobe.Within}
 	closeSource := func() error { return nil }
 	if !c.noTelemetry {
-		source, err := c.open()
+		source, err := telemetrynvml.Open(telemetrynvml.Options{LibraryPath: c.nvml})
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w\n-no-telemetry measures without it", err)
 		}
@@ -208,9 +209,13 @@ func (c *measureConfig) openMachine(ctx context.Context, plan *colocation.Plan) 
 // measureFleet decides a fleet, simulates the GPUs that the decision fills, and prints the decision and the report.
 func (c *measureConfig) measureFleet(ctx context.Context, std stdio) (*colocation.Report, error) {
 	var opts decision.Options
-	fleet, result, err := decideFleet(context.WithoutCancel(ctx), c.fleet, c.profiles, c.predictorFile, std.in, &opts)
+	fleet, err := loadFleet(c.fleet, c.profiles, c.predictorFile, "", std.in, &opts)
 	if err != nil {
-		return nil, err
+		return nil, badInput(err)
+	}
+	result, err := decision.Decide(context.WithoutCancel(ctx), fleet, opts)
+	if err != nil {
+		return nil, badInput(err)
 	}
 	if c.opts.Dir, err = colocation.NewFolder(c.opts.Dir); err != nil {
 		return nil, badInput(fmt.Errorf("-out: %w", err))

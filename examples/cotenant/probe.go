@@ -13,7 +13,6 @@ import (
 	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/examples/internal/gpu"
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
 //go:embed usage/probe.txt
@@ -72,7 +71,13 @@ func parseProbe(args []string, std stdio) (*probeConfig, error) {
 	if err := parse(fl, args, probeUsage, 0, std); err != nil {
 		return nil, err
 	}
-	errs := c.check(fl, c.real, "device")
+	var errs []error
+	if !c.real {
+		errs = refuse(fl, "is for -real only (add -real)", "device", "nvml", "control")
+	}
+	if c.device < 0 {
+		errs = append(errs, fmt.Errorf("-device: must be an index, is %d", c.device))
+	}
 	for name, path := range map[string]string{"-out": c.out, "-report": c.page} {
 		if path != "" {
 			if err := page.CanWrite(path); err != nil {
@@ -127,20 +132,4 @@ func (m *machine) flags(fl *flag.FlagSet) {
 	fl.StringVar(&m.nvml, "nvml", "", "with -real: path of libnvidia-ml.so.1 (default: as the linker finds it)")
 	fl.StringVar(&m.control, "control", "",
 		"with -real: path of nvidia-cuda-mps-control (default: on PATH, or the driver's)")
-}
-
-// check names what is wrong with the flags, of which more are for -real only.
-func (m *machine) check(fl *flag.FlagSet, real bool, more ...string) (errs []error) {
-	if !real {
-		errs = refuse(fl, "is for -real only (add -real)", append(more, "nvml", "control")...)
-	}
-	if m.device < 0 {
-		errs = append(errs, fmt.Errorf("-device: must be an index, is %d", m.device))
-	}
-	return errs
-}
-
-// open opens NVML.
-func (m *machine) open() (*telemetrynvml.Reader, error) {
-	return telemetrynvml.Open(telemetrynvml.Options{LibraryPath: m.nvml})
 }

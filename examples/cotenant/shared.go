@@ -53,15 +53,6 @@ func loadFleet(file, profiles, predictor, learned string, stdin io.Reader, opts 
 	return fleet, err
 }
 
-// decideFleet decides the fleet that loadFleet reads.
-func decideFleet(ctx context.Context, file, profiles, predictor string, stdin io.Reader, opts *decision.Options) (
-	fleet *decision.Fleet, result *decision.Result, err error) {
-	if fleet, err = loadFleet(file, profiles, predictor, "", stdin, opts); err == nil {
-		result, err = decision.Decide(ctx, fleet, *opts)
-	}
-	return fleet, result, badInput(err)
-}
-
 // planFleet plans a fleet from what runs today, writes the steps' files and the page where they are asked for, and
 // prints the plan.
 func (c *decideConfig) planFleet(ctx context.Context, fleet *decision.Fleet, opts decision.Options, std stdio) error {
