@@ -193,11 +193,7 @@ func (pl *answers) gamble(w int) (*Alternative, error) {
 
 // each returns the cost of a replica of a workload at an alternative, in money, or in GPUs where there is no price.
 func (a *Alternative) each(replicas int) float64 {
-	total := float64(a.GPUs)
-	if m, err := cost.ParseMoney(a.Monthly + " " + a.Currency); err == nil {
-		total = float64(m.Micros())
-	}
-	return total / float64(max(1, replicas-a.Unplaced))
+	return worth(a.Monthly, a.Currency, a.GPUs) / float64(max(1, replicas-a.Unplaced))
 }
 
 // What is tried in the place of an assumption: a busy share and latencies alone that are worse than assumed, for a

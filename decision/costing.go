@@ -25,7 +25,9 @@ func (pl *answers) shares() ([]workloadShare, error) {
 		g := pl.Groups[key]
 		m := meters[g.Pool]
 		if m == nil {
-			m = newMeter(g.Pool)
+			m = &meter{pool: g.Pool}
+			m.spot, _ = g.Pool.SpotOf()
+			m.reserved, _ = g.Pool.ReservedOf()
 			meters[g.Pool] = m
 		}
 		var failed error
@@ -130,13 +132,6 @@ func (pl *answers) impact(w int, c *plan.Choice, share workloadShare, p *Compile
 type meter struct {
 	pool           *CompiledPool
 	spot, reserved int // that are left
-}
-
-func newMeter(p *CompiledPool) *meter {
-	m := &meter{pool: p}
-	m.spot, _ = p.SpotOf()
-	m.reserved, _ = p.ReservedOf()
-	return m
 }
 
 // take prices n GPUs, which may be spot or not, in micro-units.

@@ -125,12 +125,17 @@ func (r *Result) placed() (placed, unplaced int) {
 	return placed, unplaced
 }
 
-// bill is the cost of an answer: money, or GPUs where there are no prices.
+// bill is the cost of an answer.
 func (r *Result) bill() float64 {
-	if m, err := cost.ParseMoney(r.Totals.MonthlyAfter + " " + r.Totals.Currency); err == nil {
+	return worth(r.Totals.MonthlyAfter, r.Totals.Currency, r.Totals.GPUsAfter)
+}
+
+// worth is a cost: money, or GPUs where there are no prices.
+func worth(monthly, currency string, gpus int) float64 {
+	if m, err := cost.ParseMoney(monthly + " " + currency); err == nil {
 		return float64(m.Micros())
 	}
-	return float64(r.Totals.GPUsAfter)
+	return float64(gpus)
 }
 
 // place returns a decision's place for a workload, as an alternative.

@@ -15,15 +15,12 @@ type (
 	Fleet         = fleet.Fleet
 	Pool          = fleet.Pool
 	CPUNodes      = fleet.CPUNodes
-	Tariff        = fleet.Tariff
 	Workload      = fleet.Workload
 	Kind          = fleet.Kind
 	Replicas      = fleet.Replicas
 	LanguageModel = fleet.LanguageModel
 	Precision     = fleet.Precision
 	Traffic       = fleet.Traffic
-	Adapters      = fleet.Adapters
-	Video         = fleet.Video
 	Evidence      = fleet.Evidence
 	Framework     = fleet.Framework
 	Isolation     = fleet.Isolation
@@ -66,33 +63,25 @@ const (
 	KindCI                  = fleet.KindCI
 	KindHPC                 = fleet.KindHPC
 
-	EvidenceUnstated         = fleet.EvidenceUnstated
 	EvidenceMeasured         = fleet.EvidenceMeasured
-	EvidenceEstimated        = fleet.EvidenceEstimated
 	EvidenceVendor           = fleet.EvidenceVendor
 	EvidenceSynthetic        = fleet.EvidenceSynthetic
 	EvidenceNVML             = fleet.EvidenceNVML
 	EvidenceEqualConcurrency = fleet.EvidenceEqualConcurrency
 
-	PrecisionUnknown = fleet.PrecisionUnknown
-	PrecisionFP32    = fleet.PrecisionFP32
-	PrecisionFP16    = fleet.PrecisionFP16
-	PrecisionBF16    = fleet.PrecisionBF16
-	PrecisionFP8     = fleet.PrecisionFP8
-	PrecisionINT8    = fleet.PrecisionINT8
-	PrecisionFP4     = fleet.PrecisionFP4
-	PrecisionINT4    = fleet.PrecisionINT4
+	PrecisionFP32 = fleet.PrecisionFP32
+	PrecisionFP16 = fleet.PrecisionFP16
+	PrecisionBF16 = fleet.PrecisionBF16
+	PrecisionFP8  = fleet.PrecisionFP8
+	PrecisionINT8 = fleet.PrecisionINT8
+	PrecisionFP4  = fleet.PrecisionFP4
+	PrecisionINT4 = fleet.PrecisionINT4
 
 	TrustUnstated = fleet.TrustUnstated
 	TrustAll      = fleet.TrustAll
 
-	CriterionIsolation  = fleet.CriterionIsolation
-	CriterionLatency    = fleet.CriterionLatency
-	CriterionThroughput = fleet.CriterionThroughput
-	CriterionCost       = fleet.CriterionCost
-	CriterionComplexity = fleet.CriterionComplexity
-	CriterionDensity    = fleet.CriterionDensity
-	CriterionCount      = fleet.CriterionCount
+	CriterionLatency = fleet.CriterionLatency
+	CriterionCount   = fleet.CriterionCount
 )
 
 // LoadFleet reads a fleet from a file; see [ParseFleet]. The error names the file.
@@ -141,11 +130,8 @@ type (
 	Migration  = plan.Migration
 )
 
-// The searches.
-const (
-	SearchBestFound = plan.SearchBestFound
-	SearchAll       = plan.SearchAll
-)
+// SearchAll says that all arrangements were compared.
+const SearchAll = plan.SearchAll
 
 // DefaultConfidence is the probability with which a decision keeps objectives, unless Options say otherwise.
 const DefaultConfidence = plan.DefaultConfidence

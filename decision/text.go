@@ -198,7 +198,6 @@ func column(names []string) int {
 const manyWorkloads = 21
 
 func (t *text) workloads() {
-	t.w.WriteString("\n")
 	t.title("WORKLOADS")
 	if len(t.r.Decisions) >= manyWorkloads {
 		t.groups()
@@ -325,7 +324,6 @@ func (t *text) traps() {
 	if len(t.r.Traps) == 0 {
 		return
 	}
-	t.w.WriteString("\n")
 	t.title("TRAPS that the input walks into")
 	for k, hit := range t.r.Traps {
 		if k == mostTrapLines && len(t.r.Traps) > mostTrapLines {

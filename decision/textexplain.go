@@ -84,7 +84,6 @@ func (t *text) explain(d *Decision) {
 	for i := range t.r.Pools {
 		t.places(d, &t.r.Pools[i])
 	}
-	t.w.WriteString("\n")
 	t.title("CANDIDATES, the chosen one first")
 	for _, s := range d.NotChosen {
 		t.put(2, 4, "", s)

@@ -17,6 +17,7 @@ type alike struct {
 	what     string
 	status   Status
 	list     []*Decision
+	names    []string
 	replicas int
 }
 
@@ -56,7 +57,7 @@ func (t *text) grouped(by func(*Decision) string) []alike {
 			index[key] = k
 			out = append(out, a)
 		}
-		out[k].list = append(out[k].list, d)
+		out[k].list, out[k].names = append(out[k].list, d), append(out[k].names, d.Workload)
 		out[k].replicas += d.Placed
 	}
 	slices.SortStableFunc(out, func(a, b alike) int {
@@ -93,21 +94,13 @@ func (t *text) group(a *alike) {
 		if tightness(worst) == 0 {
 			which = "for example"
 		}
-		line += fmt.Sprintf(": %s; %s %s: %s", plaintext.Some(namesOf(a.list), 2, len(a.list)), which, worst.Workload,
+		line += fmt.Sprintf(": %s; %s %s: %s", plaintext.Some(a.names, 2, len(a.list)), which, worst.Workload,
 			worst.Why)
 	}
 	if risk := t.worst(worst); risk != "" && a.status != StatusNone {
 		line += "; risk: " + risk
 	}
 	t.put(2, 8, fmt.Sprintf("%4d", len(a.list)), line)
-}
-
-func namesOf(list []*Decision) []string {
-	out := make([]string, len(list))
-	for i, d := range list {
-		out[i] = d.Workload
-	}
-	return out
 }
 
 // tightness relates a decision's consequences to their limits: 1 = at one.

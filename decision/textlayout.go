@@ -19,11 +19,9 @@ const (
 
 // layout is a line for each pool: how many of its GPUs run what.
 func (t *text) layout() {
-	t.w.WriteString("\n")
 	t.title("LAYOUT")
 	var used []*PoolResult
-	var unused []string
-	var names []string
+	var unused, names []string
 	for i := range t.r.Pools {
 		p := &t.r.Pools[i]
 		if p.GPUsNeeded == 0 {
@@ -46,7 +44,7 @@ func (t *text) layout() {
 			t.put(2, at, "", fmt.Sprintf("and %d more pools with %d GPUs in use", len(used)-i, n))
 			break
 		}
-		t.put(2, at, p.Pool, fmt.Sprintf("%d of %d %s%s%s: %s", p.GPUsNeeded, p.GPUs, p.GPU, p.spot(), p.Bill.brief(),
+		t.put(2, at, p.Pool, fmt.Sprintf("%d of %d %s%s: %s", p.GPUsNeeded, p.GPUs, p.GPU, p.Bill.brief(p.SpotGPUs),
 			p.brief(brief)))
 	}
 	if len(unused) > 0 {
@@ -130,19 +128,14 @@ func (l *LayoutResult) brief() string {
 	return fmt.Sprintf("%d x [%s]", l.GPUs, strings.Join(texts, " | "))
 }
 
-// spot says how many of the pool's GPUs are to be bought as spot.
-func (p *PoolResult) spot() string {
-	if p.SpotGPUs == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (%d spot)", p.SpotGPUs)
-}
-
-// brief tells how many nodes and how much money an answer leaves to be paid for.
-func (b *Bill) brief() string {
+// brief tells how many GPUs are spot, and how many nodes and how much money an answer leaves to be paid for.
+func (b *Bill) brief(spot int) string {
 	text := ""
+	if spot > 0 {
+		text = fmt.Sprintf(" (%d spot)", spot)
+	}
 	if b.NodesToday+b.NodesAfter > 0 {
-		text = fmt.Sprintf(", %s paid for of %d", plaintext.Count(b.NodesAfter, "node"), b.NodesToday)
+		text += fmt.Sprintf(", %s paid for of %d", plaintext.Count(b.NodesAfter, "node"), b.NodesToday)
 	}
 	if b.MonthlyToday != "" && b.GPUsToday+b.GPUsAfter > 0 {
 		text += fmt.Sprintf(", %s of %s a month", cents(b.MonthlyAfter), cents(b.MonthlyToday))

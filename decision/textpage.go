@@ -35,7 +35,7 @@ func (p *page) paint(color, s string) string {
 	return "\x1b[" + color + "m" + s + "\x1b[0m"
 }
 
-func (p *page) title(s string) { fmt.Fprintf(p.w, "%s\n", p.paint(bold, s)) }
+func (p *page) title(s string) { fmt.Fprintf(p.w, "\n%s\n", p.paint(bold, s)) }
 
 // put writes head at column indent and text from column at on, wrapped there. A
 // head that reaches further pushes only its own line's text on.

@@ -258,12 +258,12 @@ var detectors = map[string]func(*trapScene) string{
 	},
 	"mps-device-ordinals": func(s *trapScene) string {
 		v, set := s.w.Env["CUDA_VISIBLE_DEVICES"]
-		return say(s.mps() && set && hasOrdinal(v), "CUDA_VISIBLE_DEVICES=%q names ordinals, which the MPS server has "+
-			"renumbered; use UUIDs", problem.Clip(v))
+		return say(s.mps() && set && len(ordinals(v)) > 0,
+			"CUDA_VISIBLE_DEVICES=%q names ordinals, which the MPS server has renumbered; use UUIDs", problem.Clip(v))
 	},
 	"mps-limit-dropped": func(s *trapScene) string {
 		v, set := s.w.Env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"]
-		return say(s.mps() && set && pinnedBeyond(v, s.w.GPUCount()),
+		return say(s.mps() && set && slices.Max(append(ordinals(v), -1)) >= s.w.GPUCount(),
 			"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%q has an entry for a GPU that the process cannot see, which drops every limit",
 			problem.Clip(v))
 	},
@@ -340,24 +340,15 @@ func pick(first bool, a, b string) string {
 	return b
 }
 
-func hasOrdinal(v string) bool {
-	for _, e := range strings.Split(v, ",") {
-		if _, err := strconv.Atoi(strings.TrimSpace(e)); err == nil {
-			return true
-		}
-	}
-	return false
-}
-
-// pinnedBeyond: an entry whose ordinal is not below the GPUs that one replica sees.
-func pinnedBeyond(v string, visible int) bool {
-	for _, e := range strings.Split(v, ",") {
+// ordinals are the GPUs that a list names by number, each before its value where it has one.
+func ordinals(list string) (out []int) {
+	for e := range strings.SplitSeq(list, ",") {
 		key, _, _ := strings.Cut(strings.TrimSpace(e), "=")
-		if i, err := strconv.Atoi(key); err == nil && i >= visible {
-			return true
+		if i, err := strconv.Atoi(key); err == nil {
+			out = append(out, i)
 		}
 	}
-	return false
+	return out
 }
 
 // blockedLarge finds a layout in which a 3g at start 0 keeps a free half from

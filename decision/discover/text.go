@@ -50,7 +50,9 @@ type page struct {
 }
 
 // line writes a line, wrapped.
-func (p *page) line(text string) { fmt.Fprintln(&p.out, plaintext.Wrap("  "+strings.TrimSpace(text), p.width, 2)) }
+func (p *page) line(text string) {
+	fmt.Fprintln(&p.out, plaintext.Wrap("  "+strings.TrimSpace(text), p.width, 2))
+}
 
 func (p *page) head(title string) { fmt.Fprintf(&p.out, "\n%s\n", title) }
 

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -310,12 +311,9 @@ func (n *Node) check(path string, l *problem.List) {
 func (n *Node) view() View {
 	v := View{CPUMilli: n.CPUMilli, Memory: n.Memory, Model: n.Model, Len: len(n.GPUs)}
 	for i, g := range n.GPUs {
-		room := g.MaxTenants
-		if room == 0 {
-			room = math.MaxInt16
-		}
 		v.GPUs[i] = GPUView{Mechanism: g.Mechanism, fixed: g.Mechanism != sharing.MechanismNone, seats: int32(g.MaxTenants),
-			Left: gate.Left{Milli: 1000, Room: int32(room), Memory: g.Memory.Or(0), Total: g.Memory}}
+			Left: gate.Left{Milli: 1000, Room: int32(cmp.Or(g.MaxTenants, math.MaxInt16)),
+				Memory: g.Memory.Or(0), Total: g.Memory}}
 		if g.Mechanism == sharing.MechanismMIG {
 			v.GPUs[i].MIG = g.MIG
 		} else {

@@ -232,8 +232,12 @@ func (n *node) placementOf(r *Request, c *Offer) (*Placement, gate.Reason) {
 // with returns the node with p on it.
 func (n *node) with(p *Placement) *node {
 	out := *n
-	out.view.apply(p.Request, p.GPUs, &take{mechanism: p.Mechanism, milli: int32(p.Milli), memory: p.GPUMemory,
-		profile: p.Profile}, p.Start)
+	out.view.CPUMilli -= p.Request.CPUMilli
+	out.view.Memory -= p.Request.Memory
+	for _, i := range p.GPUs {
+		out.view.GPUs[i].apply(&take{mechanism: p.Mechanism, milli: int32(p.Milli), memory: p.GPUMemory, profile: p.Profile},
+			p.Start)
+	}
 	out.placed = append(n.placed[:len(n.placed):len(n.placed)], p)
 	out.tenancy()
 	return &out
@@ -253,15 +257,12 @@ func (n *node) without(at int) *node {
 		g.Room++
 		if p.Profile != nil {
 			g.Slices, _ = g.Slices.Without(p.Profile, p.Start)
-			if g.Tenants == 0 && !g.fixed {
-				g.Mechanism, g.MIG = sharing.MechanismNone, nil
-			}
-			continue
+		} else {
+			g.Milli += int32(p.Milli)
+			g.Memory += p.GPUMemory
 		}
-		g.Milli += int32(p.Milli)
-		g.Memory += p.GPUMemory
 		if g.Tenants == 0 && !g.fixed {
-			g.Mechanism = sharing.MechanismNone
+			g.Mechanism, g.MIG = sharing.MechanismNone, nil
 		}
 	}
 	out.tenancy()
@@ -281,15 +282,7 @@ func (n *node) tenancy() {
 	}
 }
 
-// apply takes from v what a request takes of each of some GPUs.
-func (v *View) apply(r *Request, gpus []int, t *take, start int) {
-	v.CPUMilli -= r.CPUMilli
-	v.Memory -= r.Memory
-	for _, i := range gpus {
-		v.GPUs[i].apply(t, start)
-	}
-}
-
+// apply takes from a GPU what a request takes of it.
 func (g *GPUView) apply(t *take, start int) {
 	g.Tenants++
 	g.Room--
