@@ -11,6 +11,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
 // arrange foresees a candidate and describes it. Where its verdict is unknown, the
@@ -39,7 +40,7 @@ func (s *search) arrange(ctx context.Context, c *candidate) (out []Arrangement) 
 	if safe != nil && s.err == nil {
 		if less := safe.GPUs - a.GPUs; a.GPU == safe.GPU && less > 0 {
 			safe.Reason = fmt.Sprintf("%s may do, with %d the objectives are kept whatever the uncertain costs are; %s",
-				gpus(a.GPUs), safe.GPUs, safe.Reason)
+				plaintext.Count(a.GPUs, "GPU"), safe.GPUs, safe.Reason)
 		}
 		out = append(out, *safe)
 	}
@@ -366,11 +367,4 @@ func batchOf(c *candidate) string {
 		return ""
 	}
 	return fmt.Sprintf(" at %d", n)
-}
-
-func gpus(n int) string {
-	if n == 1 {
-		return "one GPU"
-	}
-	return fmt.Sprintf("%d GPUs", n)
 }

@@ -191,7 +191,5 @@ func (p *Plan) loads() []float64 {
 	if len(p.Loads) == 0 {
 		return []float64{1}
 	}
-	out := slices.Clone(p.Loads)
-	slices.Sort(out)
-	return slices.Compact(out)
+	return slices.Compact(slices.Sorted(slices.Values(p.Loads)))
 }

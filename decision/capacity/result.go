@@ -182,12 +182,6 @@ func (s *search) close(r *Result) {
 			break
 		}
 	}
-	if r.Arrangements == nil {
-		r.Arrangements = []Arrangement{}
-	}
-	if r.Crossovers == nil {
-		r.Crossovers = []Crossover{}
-	}
 	r.Excluded, r.Plays = s.excluded, s.plays
 }
 

@@ -31,11 +31,9 @@ func (p Plan) Search(ctx context.Context) (*Result, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	s := &search{plan: &p, floors: map[string]string{}}
+	s := &search{plan: &p, floors: map[string]string{}, predictor: predict.NewPredictor()}
 	if p.Predictor != nil {
 		s.predictor = *p.Predictor
-	} else {
-		s.predictor = predict.NewPredictor()
 	}
 	var err error
 	if s.traffic, err = p.read(ctx); err != nil {
@@ -49,13 +47,12 @@ func (p Plan) Search(ctx context.Context) (*Result, error) {
 		}
 		s.gpus = append(s.gpus, r)
 	}
-	if why := s.tooLarge(); len(why) > 0 {
-		return &Result{
-			Currency: p.GPUs[0].PricePerHour.Currency(), Trace: s.describeTrace(), Why: why, Arrangements: []Arrangement{},
-			Crossovers: []Crossover{}, Excluded: s.excluded,
-		}, nil
+	r := &Result{Currency: p.GPUs[0].PricePerHour.Currency(), Trace: s.describeTrace(), Arrangements: []Arrangement{},
+		Crossovers: []Crossover{}, Why: s.tooLarge()}
+	if r.Excluded = s.excluded; len(r.Why) > 0 {
+		return r, nil
 	}
-	return s.run(ctx)
+	return r, s.run(ctx, r)
 }
 
 // tooLarge names the tenants whose servers no single GPU of the plan holds, with the fewest that would.
@@ -90,15 +87,14 @@ func (s *search) exclude(kind, gpu, reason string) {
 }
 
 // run searches each load, the largest last, and describes what it finds there.
-func (s *search) run(ctx context.Context) (*Result, error) {
-	r := &Result{Currency: s.plan.GPUs[0].PricePerHour.Currency(), Trace: s.describeTrace()}
+func (s *search) run(ctx context.Context, r *Result) error {
 	var last []candidate
 	var before *CheapestAt
 	for _, load := range s.plan.loads() {
 		found := s.kindsAt(ctx, load)
 		if s.err != nil {
 			s.close(r)
-			return r, s.err
+			return s.err
 		}
 		var now *CheapestAt
 		for i := range found {
@@ -126,7 +122,7 @@ func (s *search) run(ctx context.Context) (*Result, error) {
 		r.Plays = s.plays
 		s.playWhole(ctx, r)
 	}
-	return r, s.err
+	return s.err
 }
 
 // playWhole plays the chosen arrangement against the whole trace.

@@ -48,7 +48,8 @@ type File struct {
 // Options tune Build. The zero value is the documented default.
 type Options struct {
 	// Deliveries are the ways to write each workload for. nil stands for DeliveryGPUOperator, DeliveryDRA,
-	// DeliveryHAMi and DeliveryVGPUManager. A delivery that cannot deliver a mechanism is left out for it.
+	// DeliveryHAMi and DeliveryVGPUManager, and for DeliveryVolcano and DeliveryKAI on the pools that state them, where
+	// they come first. A delivery that cannot deliver a mechanism is left out for it.
 	// DeliveryBare has no documents; DeliveryDevicePlugin is DeliveryGPUOperator without the Operator's values.
 	Deliveries        []sharing.Delivery
 	OperatorNamespace string  // the namespace of the GPU Operator; "" is gpu-operator
@@ -65,11 +66,14 @@ var order = []sharing.Delivery{sharing.DeliveryGPUOperator, sharing.DeliveryDevi
 	sharing.DeliveryVGPUManager,
 	sharing.DeliveryDRA, sharing.DeliveryVolcano, sharing.DeliveryKAI}
 
-func (o Options) deliveries() []sharing.Delivery {
+func (o Options) deliveries(pools []decision.Pool) []sharing.Delivery {
 	want := o.Deliveries
 	if want == nil {
 		want = []sharing.Delivery{sharing.DeliveryGPUOperator, sharing.DeliveryDRA, sharing.DeliveryHAMi,
 			sharing.DeliveryVGPUManager}
+		for _, p := range pools {
+			want = append(want, p.Delivery)
+		}
 	}
 	var out []sharing.Delivery
 	for _, d := range order {
@@ -92,7 +96,7 @@ func Build(f *decision.Fleet, r *decision.Result, opts Options) (*Folder, error)
 	if opts.OperatorNamespace == "" {
 		opts.OperatorNamespace = "gpu-operator"
 	}
-	b := builder{result: r, opts: opts, deliveries: opts.deliveries()}
+	b := builder{result: r, opts: opts, deliveries: opts.deliveries(f.Pools)}
 	return b.build(f)
 }
 
@@ -171,7 +175,12 @@ func (b *builder) delivers(g *group) []sharing.Delivery {
 	for _, d := range b.deliveries {
 		// HAMi's plugin and NVIDIA's cannot both hand out a node's GPUs.
 		wrongNode := (d == sharing.DeliveryHAMi || d == sharing.DeliveryVolcano) && !usesHAMi(g.Mechanism)
-		if !wrongNode && b.can(d, g.Mechanism) {
+		stated := b.opts.Deliveries == nil && (d == sharing.DeliveryVolcano || d == sharing.DeliveryKAI)
+		switch {
+		case wrongNode || stated && d != g.pool.Delivery || !b.can(d, g.Mechanism):
+		case stated:
+			out = slices.Insert(out, 0, d)
+		default:
 			out = append(out, d)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -81,6 +82,29 @@ func find(t *testing.T, f *Folder, path string) string {
 
 func hasCode(ws []sharing.Warning, path string, code sharing.WarningCode) bool {
 	return slices.ContainsFunc(ws, func(w sharing.Warning) bool { return w.Code == code && w.Path == path })
+}
+
+// Unasked, KAI and Volcano write for the pools that state them, and for no others.
+func TestStatedDelivery(t *testing.T) {
+	s := mixed(t)
+	for i := range s.fleet.Pools {
+		switch p := &s.fleet.Pools[i]; p.Name {
+		case "dev":
+			p.Delivery = sharing.DeliveryKAI
+		case "edge":
+			p.Delivery = sharing.DeliveryVolcano
+		}
+	}
+	folder, err := s.build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"pods/notebook.yaml": "kai-scheduler", "pods/on.yaml": "volcano", "pods/train.yaml": ""} {
+		text := find(t, folder, path)
+		if strings.Contains(text, "schedulerName:") != (want != "") || !strings.Contains(text, want) {
+			t.Errorf("%s: want scheduler %q:\n%s", path, want, text)
+		}
+	}
 }
 
 func TestBuildWarnings(t *testing.T) {

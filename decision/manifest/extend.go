@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
@@ -55,16 +56,10 @@ func (b *builder) extend() error {
 
 // extraLabels are those that extensions give the Deployments of a delivery.
 func (b *builder) extraLabels(g *group, d sharing.Delivery) map[string]string {
-	var out map[string]string
-	if g.view == nil || d != g.view.Delivery {
-		return nil
-	}
-	for _, e := range b.opts.Extensions {
-		for k, v := range e.Labels(g.view) {
-			if out == nil {
-				out = map[string]string{}
-			}
-			out[k] = v
+	out := map[string]string{}
+	if g.view != nil && d == g.view.Delivery {
+		for _, e := range b.opts.Extensions {
+			maps.Copy(out, e.Labels(g.view))
 		}
 	}
 	return out

@@ -26,7 +26,7 @@ func Migration(p *migrate.Plan, opts Options) (*Folder, error) {
 	}
 	opts = Options{OperatorNamespace: opts.OperatorNamespace, Notes: opts.Notes,
 		Deliveries: []sharing.Delivery{sharing.DeliveryGPUOperator}}
-	b := builder{result: p.Result, opts: opts, deliveries: opts.deliveries(), plan: p, taken: map[string]bool{}}
+	b := builder{result: p.Result, opts: opts, deliveries: opts.deliveries(nil), plan: p, taken: map[string]bool{}}
 	if b.result == nil {
 		b.result = &decision.Result{}
 	}

@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -73,10 +74,7 @@ type Study struct {
 
 // Read reads the files that opts names. The error names everything that is wrong.
 func Read(opts Options) (*Study, error) {
-	s := &Study{SLO: opts.SLO}
-	if s.SLO == "" {
-		s.SLO = BuiltinSLO
-	}
+	s := &Study{SLO: cmp.Or(opts.SLO, BuiltinSLO)}
 	objectives, errSLO := capacity.ParseObjectives(s.SLO)
 	gpus, errGPU := parseGPUs(opts.GPUs)
 	models, errModels := s.readModels(opts)
