@@ -62,7 +62,8 @@ func (b *build) unheld() {
 				switch {
 				case p.ask.resource == "ResourceClaim":
 					for a := range b.allocations(p) {
-						held[cmp.Or(parentOf(b.device(a)), a.device)] = true
+						d := cmp.Or(b.device(a), &device{})
+						held[cmp.Or(d.parent, d.uuid, a.device)] = true
 					}
 				case p.ask.group != "":
 					held[p.ask.group] = true
@@ -81,14 +82,6 @@ func (b *build) unheld() {
 				plaintext.Some(names, mostNames, len(names)), monthly(&b.Fleet.Pools[p.index], free))
 		}
 	}
-}
-
-// parentOf names the GPU of a device, "" of one that is not known.
-func parentOf(d *device) string {
-	if d == nil {
-		return ""
-	}
-	return cmp.Or(d.parent, d.uuid)
 }
 
 // monthly writes what GPUs of a pool cost in a month, "" without a price.
@@ -199,28 +192,21 @@ func (b *build) checkSources(u *usage.Usage) {
 				strings.Join(slices.Sorted(maps.Keys(reasons)), ", "))
 		}
 	}
-	var latest, earliest *usage.Source
-	for i := range u.Sources {
-		s := &u.Sources[i]
-		if s.From.IsZero() {
-			continue
-		}
-		if latest == nil || s.From.After(latest.From) {
-			latest = s
-		}
-		if earliest == nil || s.To.Before(earliest.To) {
-			earliest = s
-		}
+	timed := slices.DeleteFunc(slices.Clone(u.Sources), func(s usage.Source) bool { return s.From.IsZero() })
+	if len(timed) == 0 {
+		return
 	}
-	if at := b.c.at; latest != nil && !at.IsZero() {
-		end := slices.MaxFunc(u.Sources, func(x, y usage.Source) int { return x.To.Compare(y.To) }).To
+	latest := slices.MaxFunc(timed, func(x, y usage.Source) int { return x.From.Compare(y.From) })
+	earliest := slices.MinFunc(timed, func(x, y usage.Source) int { return x.To.Compare(y.To) })
+	if at := b.c.at; !at.IsZero() {
+		end := slices.MaxFunc(timed, func(x, y usage.Source) int { return x.To.Compare(y.To) }).To
 		if off := at.Sub(end).Abs(); off > anotherTime {
 			b.find("samples-of-another-time", sharing.SeverityMedium, latest.Name, "times of the objects",
 				"the samples end on %s and the objects are of %s: they are %s apart", end.Format(time.DateOnly),
 				at.Format(time.DateOnly), span(off))
 		}
 	}
-	if latest != nil && earliest != nil && latest.From.After(earliest.To.Add(time.Hour)) {
+	if latest.From.After(earliest.To.Add(time.Hour)) {
 		b.find("clocks-disagree", sharing.SeverityMedium, earliest.Name, latest.Name,
 			"its samples end %s before those of %s begin: other times, or clocks that disagree",
 			span(latest.From.Sub(earliest.To)), latest.Name)

@@ -123,19 +123,21 @@ func (c *Collector) checkPlugin(p *pluginConfig) {
 		c.find("time-slicing-and-mps", sharing.SeverityHigh, p.object, p.source,
 			"sharing has timeSlicing and mps: the device plugin takes mps alone")
 	}
-	if s.MPS != nil && (p.Flags.MIGStrategy == "mixed" || s.MPS.has(migPrefix)) {
-		c.find("mps-and-mig", sharing.SeverityHigh, p.object, p.source,
-			"MPS and MIG together: the device plugin refuses MPS on MIG devices")
-	}
 	for _, block := range []*sharingBlock{s.TimeSlicing, s.MPS} {
 		if block == nil {
 			continue
 		}
+		mig := block == s.MPS && p.Flags.MIGStrategy == "mixed"
 		for _, r := range block.Resources {
+			mig = mig || block == s.MPS && strings.HasPrefix(r.Name, migPrefix)
 			if r.Replicas < 2 {
 				c.find("replicas-without-sharing", sharing.SeverityMedium, p.object, p.source,
 					"%s has %d replica(s): nothing is shared", r.Name, r.Replicas)
 			}
+		}
+		if mig {
+			c.find("mps-and-mig", sharing.SeverityHigh, p.object, p.source,
+				"MPS and MIG together: the device plugin refuses MPS on MIG devices")
 		}
 	}
 }
@@ -157,14 +159,8 @@ func (p *pluginConfig) shares() (sharing.Mechanism, int) {
 }
 
 type sharingBlock struct {
-	Resources []sharedResource `yaml:"resources"`
-}
-
-type sharedResource struct {
-	Name     string `yaml:"name"`
-	Replicas int    `yaml:"replicas"`
-}
-
-func (b *sharingBlock) has(prefix string) bool {
-	return slices.ContainsFunc(b.Resources, func(r sharedResource) bool { return strings.HasPrefix(r.Name, prefix) })
+	Resources []struct {
+		Name     string `yaml:"name"`
+		Replicas int    `yaml:"replicas"`
+	} `yaml:"resources"`
 }

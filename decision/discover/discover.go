@@ -269,13 +269,6 @@ func (c *Collector) trouble(file, field, message string) {
 	c.troubles.Addf(file+": "+field, "", "%s", message)
 }
 
-// unknownVersion notes objects of a version that nobody here has read.
-func (c *Collector) unknownVersion(file, kind, version string, known []string) {
-	if c.told[file+kind+version]++; c.told[file+kind+version] == 1 {
-		c.troubles.Addf(file+": "+kind, "read are "+strings.Join(known, ", "), "version %.60q is not known", version)
-	}
-}
-
 // sameObject notes an object that was there already; another UID makes it another cluster's.
 func (c *Collector) sameObject(file, object, had, got string) {
 	if had != "" && got != "" && had != got {
@@ -283,8 +276,6 @@ func (c *Collector) sameObject(file, object, had, got string) {
 			"stands twice with different UIDs: the input mixes two clusters or two moments; the first is used")
 	}
 }
-
-type namespaceObject = header
 
 func (c *Collector) takeNamespace(file string, o *namespaceObject) {
 	if o.Metadata.Name != "kube-system" || o.Metadata.UID == "" {

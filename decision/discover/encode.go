@@ -56,7 +56,7 @@ func (d *Discovery) fleetNode() (*yaml.Node, error) {
 		}
 	}
 	for _, u := range d.Unknown {
-		parent, key := cutLast(u.Path)
+		parent, key := cutLast(u.Path, '.')
 		if n := at(root, parent); n != nil && n.Kind == yaml.MappingNode && len(n.Content) > 0 {
 			last := n.Content[len(n.Content)-2]
 			last.HeadComment = strings.TrimPrefix(last.HeadComment+"\n# unknown: "+key+": "+oneLine(u.Why), "\n")
@@ -67,9 +67,10 @@ func (d *Discovery) fleetNode() (*yaml.Node, error) {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-func cutLast(path string) (parent, key string) {
-	i := strings.LastIndexByte(path, '.')
-	return path[:max(i, 0)], path[i+1:]
+// cutLast is what stands before and after the last sep; without one all stands after it.
+func cutLast(s string, sep byte) (before, after string) {
+	i := strings.LastIndexByte(s, sep)
+	return s[:max(i, 0)], s[i+1:]
 }
 
 // at finds the node of a path such as "workloads[2]", or nil.

@@ -135,7 +135,11 @@ func (c *Collector) object(file, kind string, raw json.RawMessage) {
 		return // another project's object of the same kind
 	}
 	if h.APIVersion != "" && !slices.Contains(read.versions, version) {
-		c.unknownVersion(file, h.Kind, h.APIVersion, read.versions)
+		if key := file + h.Kind + h.APIVersion; c.told[key] == 0 {
+			c.told[key]++
+			c.troubles.Addf(file+": "+h.Kind, "read are "+strings.Join(read.versions, ", "), "version %.60q is not known",
+				h.APIVersion)
+		}
 		if !read.lenient {
 			return
 		}
@@ -194,8 +198,10 @@ func init() { // the readers refer to what refers to them
 		"LeaderWorkerSet": controller("LeaderWorkerSet", "leaderworkerset.x-k8s.io"),
 		"HorizontalPodAutoscaler": {"autoscaling", []string{"v1", "v2", "v2beta2"}, true,
 			taking((*Collector).takeAutoscaler)},
-		"PodDisruptionBudget":   {"policy", []string{"v1"}, true, taking((*Collector).takeBudget)},
-		"ResourceQuota":         {"", []string{"v1"}, false, taking((*Collector).takeQuota)},
+		"PodDisruptionBudget": {"policy", []string{"v1"}, true, taking(
+			func(c *Collector, _ string, o *budgetObject) { c.budgets = append(c.budgets, o) })},
+		"ResourceQuota": {"", []string{"v1"}, false, taking(
+			func(c *Collector, _ string, o *quotaObject) { c.quotas = append(c.quotas, o) })},
 		"GPUCluster":            {"nvidia.com", []string{"v1alpha1"}, false, taking((*Collector).takeGPUCluster)},
 		"DeviceClass":           {"resource.k8s.io", dra, false, taking((*Collector).takeDeviceClass)},
 		"ResourceSlice":         {"resource.k8s.io", dra, false, taking((*Collector).takeSlice)},
@@ -300,8 +306,7 @@ func (m *metadata) controller() ownerRef {
 	return append(m.Owners, ownerRef{})[0]
 }
 
-// header holds the fields of every object.
-type header struct {
+type namespaceObject struct {
 	Metadata metadata `json:"metadata"`
 }
 

@@ -42,14 +42,6 @@ type gathering struct {
 	pods             map[string]bool
 }
 
-// sourceKind names the samples' source, for provenance.
-func sourceKind(u *usage.Usage) string {
-	if slices.ContainsFunc(u.Sources, func(s usage.Source) bool { return s.Kind != "telemetry csv" }) {
-		return "dcgm-exporter"
-	}
-	return "telemetry CSV"
-}
-
 // takeUsage puts what was measured into the workloads.
 func (b *build) takeUsage() {
 	if b.c.usage == nil {
@@ -58,9 +50,9 @@ func (b *build) takeUsage() {
 	b.c.usage.Repeats = b.c.exporter.before(attributing...)
 	u := b.c.usage.Usage()
 	b.checkSources(u)
-	kind := sourceKind(u)
-	if kind == "dcgm-exporter" && b.c.exporter.text != "" {
-		kind += " " + b.c.exporter.text
+	kind := "telemetry CSV"
+	if slices.ContainsFunc(u.Sources, func(s usage.Source) bool { return s.Kind != "telemetry csv" }) {
+		kind = strings.TrimSpace("dcgm-exporter " + b.c.exporter.text)
 	}
 	of := map[*workload]*gathering{}
 	owners, uids := b.podOwners()
@@ -110,20 +102,12 @@ func (b *build) podOwners() (out map[string]*workload, uids map[string]string) {
 			if p.owner.kind == "Pod" {
 				uids[key] = b.c.podUIDs[key]
 			}
-			if base, ok := beforeLast(p.name); ok && p.owner.kind != "Pod" {
+			if base, _ := cutLast(p.name, '-'); base != "" && p.owner.kind != "Pod" {
 				out[p.namespace+"/"+base+"-*"] = w
 			}
 		}
 	}
 	return out, uids
-}
-
-func beforeLast(name string) (string, bool) {
-	i := strings.LastIndexByte(name, '-')
-	if i <= 0 {
-		return "", false
-	}
-	return name[:i], true
 }
 
 // tenantOf is the workload that a series belongs to and the node that it ran on, nil where there is none.
@@ -137,7 +121,7 @@ func (b *build) tenantOf(s *usage.Stats, owners map[string]*workload, uids map[s
 			gone[key+" (UID "+s.UID+")"] = true
 			return nil, nil
 		}
-		if base, ok := beforeLast(s.Pod); w == nil && ok {
+		if base, _ := cutLast(s.Pod, '-'); w == nil && base != "" {
 			w = owners[s.Namespace+"/"+base+"-*"]
 		}
 		if w == nil {
@@ -269,7 +253,9 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 	given := func(key string) bool { return b.Provenance[at+"."+key].Basis == BasisGiven }
 	g.Workload = w.name
 	if g.memoryN > 0 && g.memory[2] >= 1 && g.memory[2] <= float64(mostMemory) {
-		g.MemoryP50, g.MemoryP95, g.MemoryMax = bytesOf(g.memory[0]), bytesOf(g.memory[1]), bytesOf(g.memory[2])
+		for i, into := range []*decision.Optional[sharing.Bytes]{&g.MemoryP50, &g.MemoryP95, &g.MemoryMax} {
+			*into = decision.Some(sharing.Bytes(g.memory[i]))
+		}
 		asked, had := v.Memory.Get()
 		if !given("memory") && !given("model") {
 			if had && v.Request != nil && float64(asked)*0.75 > g.memory[2] {
@@ -316,10 +302,6 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 		b.note(at+".kind", guessed("rule %s", guess.rule))
 	}
 	b.Used = append(b.Used, g.Used)
-}
-
-func bytesOf(f float64) decision.Optional[sharing.Bytes] {
-	return decision.Some(sharing.Bytes(f))
 }
 
 func round3(f float64) float64 { return float64(int(f*1000+0.5)) / 1000 }

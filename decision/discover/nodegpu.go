@@ -12,29 +12,30 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
+// skuLabels name the GPU of a machine of Karpenter's or EKS's.
+var skuLabels = []string{"karpenter.k8s.aws/instance-gpu-name", "eks.amazonaws.com/instance-gpu-name",
+	"karpenter.azure.com/sku-gpu-name"}
+
 // readProduct finds the GPU's model.
 func (n *node) readProduct(b *build) {
 	l := n.meta.Metadata.Labels
 	text, from := l["nvidia.com/gpu.product"], "label nvidia.com/gpu.product"
 	basis := BasisDeclared
+	byMachine := func() {
+		if model, ok := instanceModel(n.instanceType); ok {
+			text, from, basis = model, fmt.Sprintf("label %s=%s is a machine with that GPU", n.typeFrom, n.instanceType),
+				BasisDerived
+		}
+	}
+	sku := slices.IndexFunc(skuLabels, func(key string) bool { return l[key] != "" })
 	switch {
 	case text != "":
 	case l["cloud.google.com/gke-accelerator"] != "":
 		accelerator := l["cloud.google.com/gke-accelerator"]
 		text, from = cmp.Or(names().GKE[accelerator], accelerator), "label cloud.google.com/gke-accelerator"
-	case cmp.Or(l["karpenter.k8s.aws/instance-gpu-name"], l["eks.amazonaws.com/instance-gpu-name"],
-		l["karpenter.azure.com/sku-gpu-name"]) != "":
-		for _, key := range []string{"karpenter.azure.com/sku-gpu-name", "eks.amazonaws.com/instance-gpu-name",
-			"karpenter.k8s.aws/instance-gpu-name"} {
-			if l[key] != "" {
-				text, from = l[key], "label "+key
-			}
-		}
-		// A bare "a100" is several boards; the machine has one of them.
-		if model, ok := instanceModel(n.instanceType); ok {
-			text, from, basis = model, fmt.Sprintf("label %s=%s is a machine with that GPU", n.typeFrom, n.instanceType),
-				BasisDerived
-		}
+	case sku >= 0:
+		text, from = l[skuLabels[sku]], "label "+skuLabels[sku]
+		byMachine() // a bare "a100" is several boards; the machine has one of them
 	default:
 		for _, d := range b.devices[n.name] {
 			if d.product != "" {
@@ -58,10 +59,7 @@ func (n *node) readProduct(b *build) {
 		}
 	}
 	if text == "" {
-		if model, ok := instanceModel(n.instanceType); ok {
-			text, from, basis = model, fmt.Sprintf("label %s=%s is a machine with that GPU", n.typeFrom, n.instanceType),
-				BasisDerived
-		}
+		byMachine()
 	}
 	text = strings.TrimSuffix(text, "-SHARED")
 	board, profile, single := strings.Cut(text, "-MIG-")

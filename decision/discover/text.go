@@ -186,7 +186,7 @@ func (p *page) unknown(d *Discovery) {
 	settles := map[string][]string{}
 	for i := range d.Unknown {
 		u := &d.Unknown[i]
-		parent, key := cutLast(u.Path)
+		parent, key := cutLast(u.Path, '.')
 		name, model := parent, ""
 		var k int
 		switch {

@@ -176,8 +176,6 @@ type budgetObject struct {
 	} `json:"status"`
 }
 
-func (c *Collector) takeBudget(_ string, o *budgetObject) { c.budgets = append(c.budgets, o) }
-
 // quotaObject is a ResourceQuota.
 type quotaObject struct {
 	Metadata metadata `json:"metadata"`
@@ -186,8 +184,6 @@ type quotaObject struct {
 		Used quantities `json:"used"`
 	} `json:"status"`
 }
-
-func (c *Collector) takeQuota(_ string, o *quotaObject) { c.quotas = append(c.quotas, o) }
 
 // hashed stands for a label of which neither key nor value is kept.
 func hashed(key, value string) string {

@@ -180,12 +180,10 @@ var ErrSettled = errors.New("discover: there is nothing that a Job on a node can
 
 // settling is a node with what a Job there would measure.
 type settling struct {
-	Node, Image, Watch string
-	Minutes            int
-	Pods               []settledPod // those that run there, by UID
-	Unknown            []string     // the paths that it settles
-
-	stake int64 // micro-units a month
+	Node    string
+	Pods    []settledPod // those that run there, by UID
+	Unknown []string     // the paths that it settles
+	stake   int64        // micro-units a month
 }
 
 type settledPod struct{ UID, Namespace, Name string }
@@ -194,13 +192,6 @@ type settledPod struct{ UID, Namespace, Name string }
 var settleText string
 
 var settleTemplate = template.Must(template.New("job").Parse(settleText))
-
-const (
-	// settleImage has a shell and no libraries of its own: the NVIDIA container runtime adds nvidia-smi of the driver.
-	settleImage   = "docker.io/library/ubuntu:24.04"
-	settleMinutes = 60
-	settleEvery   = "15"
-)
 
 // plainName keeps what could be more than a name out of a script.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9./]*$`)
@@ -218,10 +209,8 @@ func (d *Discovery) WriteSettleJob(w io.Writer) error {
 		return cmp.Or(cmp.Compare(y.stake, x.stake), cmp.Compare(len(y.Unknown), len(x.Unknown)),
 			strings.Compare(x.Node, y.Node))
 	})
-	s := *nodes[0]
-	s.Image, s.Minutes, s.Watch = settleImage, settleMinutes, settleEvery
 	var out bytes.Buffer
-	if err := settleTemplate.Execute(&out, s); err != nil {
+	if err := settleTemplate.Execute(&out, nodes[0]); err != nil {
 		return fmt.Errorf("discover: %w", err)
 	}
 	_, err := w.Write(out.Bytes())

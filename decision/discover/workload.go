@@ -40,7 +40,13 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 		out.Tenant = workloadName("", text)
 		b.note(at+".tenant", declared("annotation cotenant.dev/tenant"))
 	}
-	annotated(p, &out.SLO, func(key string) { b.note(at+".slo", declared("annotations %s", key)) })
+	for key, into := range map[string]*decision.Optional[profile.Duration]{"ttft": &out.SLO.TTFTP99,
+		"tpot": &out.SLO.TPOTP99, "e2e": &out.SLO.E2EP99} { // the objectives that this repository's scheduler takes
+		if d, err := time.ParseDuration(p.annotated["cotenant.dev/"+key+"-p99"]); err == nil && d > 0 {
+			*into = decision.Some(profile.Duration(d))
+			b.note(at+".slo", declared("annotations cotenant.dev/*-p99"))
+		}
+	}
 	out.Replicas = decision.Replicas{Max: min(w.all, mostPods)}
 	b.note(at+".replicas", declared("%s of %s", plaintext.Count(w.all, "pod"), o.kind))
 	if len(w.pods) == 0 {
@@ -55,7 +61,14 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 		b.note(at+".memory", Provenance{BasisMeasured, fmt.Sprintf("nvidia-smi, one moment, the most of %s: %v",
 			plaintext.Count(w.all, "process"), m)})
 	}
-	b.frameworkOf(p, at, &out)
+	if f := p.framework; f.name != "" {
+		out.Framework = &decision.Framework{Name: f.name, MemoryFraction: f.memoryFraction, Privileged: f.privileged}
+		source := "image or command"
+		if !f.memoryFraction.IsZero() {
+			source += ", memory fraction by its flag"
+		}
+		b.note(at+".framework", declared("%s", source))
+	}
 	if u, ok := p.uid.Get(); ok {
 		out.UID = decision.Some(u)
 		b.note(at+".uid", declared("securityContext.runAsUser"))
@@ -74,20 +87,6 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 	}
 	b.hintWorkload(at, &out)
 	return out
-}
-
-// annotated reads the objectives that this repository's scheduler takes.
-func annotated(p *pod, slo *profile.SLO, note func(key string)) {
-	for _, k := range []struct {
-		key  string
-		into *decision.Optional[profile.Duration]
-	}{{"cotenant.dev/ttft-p99", &slo.TTFTP99}, {"cotenant.dev/tpot-p99", &slo.TPOTP99},
-		{"cotenant.dev/e2e-p99", &slo.E2EP99}} {
-		if d, err := time.ParseDuration(p.annotated[k.key]); err == nil && d > 0 {
-			*k.into = decision.Some(profile.Duration(d))
-			note("cotenant.dev/*-p99")
-		}
-	}
 }
 
 // home is a node that the workload runs on, and whether it is in several pools.
@@ -198,19 +197,6 @@ func memoryResource(p *pod) string {
 		return "ResourceClaim, its capacity memory"
 	}
 	return "nvidia.com/gpumem"
-}
-
-func (b *build) frameworkOf(p *pod, at string, out *decision.Workload) {
-	f := p.framework
-	if f.name == "" {
-		return
-	}
-	out.Framework = &decision.Framework{Name: f.name, MemoryFraction: f.memoryFraction, Privileged: f.privileged}
-	source := "image or command"
-	if !f.memoryFraction.IsZero() {
-		source += ", memory fraction by its flag"
-	}
-	b.note(at+".framework", declared("%s", source))
 }
 
 // today counts what shares what.

@@ -200,20 +200,13 @@ func inName(file string) (string, bool) {
 }
 
 // Refusal names the reason for refusing a sample. The zero Refusal is none.
-type Refusal uint8
+type Refusal string
 
 // The refusals.
 const (
-	_                Refusal = iota
-	RefusalNegative          // below zero
-	RefusalOver              // more than there can be: above 100 percent, or DCGM's value for "blank"
-	RefusalNotNumber         // NaN or infinite
-	RefusalClock             // a time that no clock should show
-	RefusalOrder             // not after the sample before it: a copy, or a clock that went back
-	refusalEnd
+	RefusalNegative  Refusal = "negative"     // below zero
+	RefusalOver      Refusal = "over"         // more than there can be: above 100 percent, or DCGM's value for "blank"
+	RefusalNotNumber Refusal = "not-a-number" // or infinite
+	RefusalClock     Refusal = "clock"        // a time that no clock should show
+	RefusalOrder     Refusal = "order"        // not after the sample before it: a copy, or a clock that went back
 )
-
-// String names the refusal.
-func (r Refusal) String() string {
-	return [...]string{"", "negative", "over", "not-a-number", "clock", "order"}[r]
-}

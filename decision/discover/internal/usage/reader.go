@@ -136,11 +136,11 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 	}
 	src.Samples++
 	v, why := f.check(v)
-	if why == 0 && ms != noTime && (ms < earliest || ms > latest) {
+	if why == "" && ms != noTime && (ms < earliest || ms > latest) {
 		why = RefusalClock
 	}
-	if why != 0 {
-		a.refused[why]++
+	if why != "" {
+		a.refuse(why, 1)
 		src.Refused++
 		return
 	}

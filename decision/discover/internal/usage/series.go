@@ -21,7 +21,7 @@ type acc struct {
 	sketch
 	segments []segment // by time
 	cur      int       // that of the last sample
-	refused  [refusalEnd]int32
+	refused  map[Refusal]int
 }
 
 // check returns the reason why a value is impossible. Percentages a little above 100, as
@@ -33,21 +33,28 @@ func (f Figure) check(v float64) (float64, Refusal) {
 	case v < 0:
 		return v, RefusalNegative
 	case f != FigureMemUsed && v > 100 && v <= 101:
-		return 100, 0
+		return 100, ""
 	case v > f.limit():
 		return v, RefusalOver
 	}
-	return v, 0
+	return v, ""
 }
 
 // add takes a sample that can be; it answers false for one that is not after those before it.
 func (a *acc) add(ms int64, v float64) bool {
 	if ms != noTime && !a.place(ms) {
-		a.refused[RefusalOrder]++
+		a.refuse(RefusalOrder, 1)
 		return false
 	}
 	a.sketch.add(v)
 	return true
+}
+
+func (a *acc) refuse(why Refusal, n int) {
+	if a.refused == nil {
+		a.refused = map[Refusal]int{}
+	}
+	a.refused[why] += n
 }
 
 // place finds the sample's segment: the current one where no other begins before the sample, else a new one. It
@@ -69,25 +76,18 @@ func (a *acc) place(ms int64) bool {
 func (a *acc) merge(o *acc) {
 	a.sketch.merge(&o.sketch)
 	a.segments = append(a.segments, o.segments...)
-	for i, n := range o.refused {
-		a.refused[i] += n
+	for why, n := range o.refused {
+		a.refuse(why, n)
 	}
 }
 
 // statistics reduces the series.
 func (a *acc) statistics() Statistics {
-	s := Statistics{N: a.n, P50: a.quantile(0.5), P95: a.quantile(0.95), Max: a.max, Mean: a.sum / max(1, float64(a.n))}
+	s := Statistics{N: a.n, P50: a.quantile(0.5), P95: a.quantile(0.95), Max: a.max, Mean: a.sum / max(1, float64(a.n)),
+		Refused: a.refused}
 	if len(a.segments) > 0 {
 		s.From = stamp(slices.MinFunc(a.segments, func(x, y segment) int { return cmp.Compare(x.from, y.from) }).from)
 		s.To = stamp(slices.MaxFunc(a.segments, func(x, y segment) int { return cmp.Compare(x.to, y.to) }).to)
-	}
-	for r, n := range a.refused {
-		if n > 0 {
-			if s.Refused == nil {
-				s.Refused = map[Refusal]int{}
-			}
-			s.Refused[Refusal(r)] = int(n)
-		}
 	}
 	return s
 }
