@@ -225,47 +225,29 @@ func (o *object) messages() []loadgen.Message {
 // stops when too much is wrong, and returns everything that is.
 func readLines(r io.Reader, each func(line)) error {
 	var l problem.List
-	br := bufio.NewReaderSize(r, 64<<10)
-	for n := 1; ; n++ {
-		text, err := readLine(br)
-		if n == 1 {
-			text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-		}
-		at := line{bytes.TrimRight(text, "\r\n"), n, &l, l.Len()}
-		if len(bytes.TrimSpace(text)) > 0 {
-			each(at)
-		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			at.bad("", "", "%v", err)
-			break
-		}
+	scan := bufio.NewScanner(r)
+	scan.Buffer(make([]byte, 0, 64<<10), maxLineBytes)
+	n := 1
+	for ; scan.Scan(); n++ {
 		if l.Len() > problem.Enough {
-			l.Add(&problem.Problem{Line: n, Message: fmt.Sprintf("gave up after line %d", n),
+			l.Add(&problem.Problem{Line: n - 1, Message: fmt.Sprintf("gave up after line %d", n-1),
 				Remedy: "check that the file is of the right kind"})
 			break
 		}
+		text := scan.Bytes()
+		if n == 1 {
+			text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+		}
+		if len(bytes.TrimSpace(text)) > 0 {
+			each(line{text, n, &l, l.Len()})
+		}
+	}
+	err := scan.Err()
+	if errors.Is(err, bufio.ErrTooLong) {
+		err = fmt.Errorf("the line is longer than %d MiB", maxLineBytes>>20)
+	}
+	if err != nil {
+		(&line{n: n, list: &l}).bad("", "", "%v", err)
 	}
 	return l.Under(loadgen.ErrInput)
-}
-
-var errLongLine = fmt.Errorf("the line is longer than %d MiB", maxLineBytes>>20)
-
-func readLine(br *bufio.Reader) ([]byte, error) {
-	var whole []byte
-	for {
-		part, err := br.ReadSlice('\n')
-		if len(whole)+len(part) > maxLineBytes {
-			return nil, errLongLine
-		}
-		if err == nil && whole == nil {
-			return part, nil
-		}
-		whole = append(whole, part...)
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return whole, err
-		}
-	}
 }
