@@ -1,12 +1,14 @@
 package loadgen
 
 import (
-	"cmp"
+	"bytes"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"strconv"
+	text "text/template"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -188,10 +190,8 @@ func WorkerFromEnv(lookup func(string) (string, bool)) (w Worker, startAt time.T
 	return w, startAt, err
 }
 
-type (
-	obj = map[string]any
-	arr = []any
-)
+//go:embed job.yaml.tmpl
+var jobTemplate string
 
 // WriteYAML writes the manifest as YAML.
 func (j Job) WriteYAML(w io.Writer) error {
@@ -206,49 +206,14 @@ func (j Job) WriteYAML(w io.Writer) error {
 	if err := l.Err(); err != nil {
 		return fmt.Errorf("loadgen: invalid job: %w", err)
 	}
-	const dir = "/runs"
-	env := arr{obj{"name": WorkerCountEnv, "value": strconv.Itoa(j.Workers)}}
-	if j.StartAt != "" {
-		env = append(env, obj{"name": StartAtEnv, "value": j.StartAt})
+	var filled bytes.Buffer
+	var manifest any
+	err := text.Must(text.New("job").Parse(jobTemplate)).Execute(&filled, j)
+	if err == nil {
+		err = yaml.Unmarshal(filled.Bytes(), &manifest)
 	}
-	if j.SecretName != "" {
-		env = append(env, obj{"name": APIKeyEnv,
-			"valueFrom": obj{"secretKeyRef": obj{"name": j.SecretName, "key": "api-key"}}})
-	}
-	resources := obj{"cpu": cmp.Or(j.CPU, "2"), "memory": cmp.Or(j.Memory, "512Mi")}
-	container := obj{
-		"name": "loadgen", "image": j.Image, "env": env,
-		"resources":    obj{"requests": resources, "limits": resources},
-		"volumeMounts": arr{obj{"name": "runs", "mountPath": dir}},
-	}
-	if len(j.Args) > 0 {
-		container["args"] = j.Args
-	}
-	volume := obj{"name": "runs", "emptyDir": obj{}}
-	if j.ClaimName != "" {
-		volume = obj{"name": "runs", "persistentVolumeClaim": obj{"claimName": j.ClaimName}}
-	}
-	labels := obj{"app.kubernetes.io/name": "loadgen", "app.kubernetes.io/instance": j.Name}
-	meta := obj{"name": j.Name, "labels": labels}
-	if j.Namespace != "" {
-		meta["namespace"] = j.Namespace
-	}
-	manifest := obj{
-		"apiVersion": "batch/v1", "kind": "Job", "metadata": meta,
-		"spec": obj{
-			"completionMode": "Indexed", "completions": j.Workers, "parallelism": j.Workers, "backoffLimit": 0,
-			"template": obj{
-				"metadata": obj{"labels": labels},
-				"spec": obj{
-					"restartPolicy": "Never", "containers": arr{container}, "volumes": arr{volume},
-					// Workers on one node would share its CPUs and its network.
-					"topologySpreadConstraints": arr{obj{
-						"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
-						"labelSelector": obj{"matchLabels": labels},
-					}},
-				},
-			},
-		},
+	if err != nil {
+		return fmt.Errorf("loadgen: invalid job: %w", err)
 	}
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)

@@ -131,6 +131,11 @@ func TestJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Check(t, "testdata/job.yaml", b.Bytes())
+	for _, env := range []string{loadgen.WorkerCountEnv, loadgen.StartAtEnv, loadgen.APIKeyEnv} {
+		if !strings.Contains(b.String(), "name: "+env+"\n") {
+			t.Errorf("the manifest sets no %s", env)
+		}
+	}
 	err := loadgen.Job{}.WriteYAML(&b)
 	for _, want := range []string{"name: empty", "image: empty", "workers: 0"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
