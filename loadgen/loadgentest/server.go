@@ -2,7 +2,6 @@ package loadgentest
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -57,17 +56,14 @@ type Served struct {
 // Server is an OpenAI-compatible server under a script. Its methods are safe for concurrent use.
 type Server struct {
 	// URL is the base URL.
-	URL      string
-	opts     Options
-	listener net.Listener
-	http     *http.Server
-	done     chan struct{}
-	ctx      context.Context
-	cancel   context.CancelFunc
-	slots    chan struct{}
-	client   *gpuClient
-	cache    *prefixCache // nil without one
-	pool     *x509.CertPool
+	URL    string
+	opts   Options
+	http   *httptest.Server
+	pipe   *pipeListener // nil over TCP
+	cancel context.CancelFunc
+	slots  chan struct{}
+	client *gpuClient
+	cache  *prefixCache // nil without one
 
 	mu     sync.Mutex
 	n      int
@@ -79,8 +75,7 @@ func NewServer(opts Options) (*Server, error) {
 	if opts.Script == nil {
 		opts.Script = Always(Reply{})
 	}
-	s := &Server{opts: opts, done: make(chan struct{})}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s := &Server{opts: opts}
 	if opts.CacheBlocks > 0 {
 		s.cache = newPrefixCache(opts.CacheBlocks)
 	}
@@ -90,64 +85,54 @@ func NewServer(opts Options) (*Server, error) {
 	if opts.GPU != nil {
 		client, err := opts.GPU.attach(opts.Model)
 		if err != nil {
-			s.cancel()
 			return nil, err
 		}
 		s.client = client
 	}
-	scheme := "http"
+	var listener net.Listener
 	if opts.Pipe {
-		s.listener = &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+		s.pipe = &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+		listener = s.pipe
 	} else {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			s.cancel()
+		var err error
+		if listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			return nil, fmt.Errorf("loadgentest: %w", err)
 		}
-		s.listener = ln
 	}
-	s.http = &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0),
-		BaseContext: func(net.Listener) context.Context { return s.ctx }}
-	ln := s.listener
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	s.http = &httptest.Server{Listener: listener, Config: &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0),
+		BaseContext: func(net.Listener) context.Context { return ctx }}}
 	if opts.TLS {
-		// httptest carries a certificate for localhost; only that is borrowed.
-		h := httptest.NewUnstartedServer(nil)
-		h.StartTLS()
-		cert := h.TLS.Certificates[0]
-		s.pool = x509.NewCertPool()
-		s.pool.AddCert(h.Certificate())
-		h.Close()
-		ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12})
-		scheme = "https"
+		s.http.StartTLS()
+	} else {
+		s.http.Start()
 	}
-	s.URL = scheme + "://" + s.listener.Addr().String()
-	go func() {
-		defer close(s.done)
-		// Serve returns when Close closes the listener.
-		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			s.cancel()
-		}
-	}()
+	s.URL = s.http.URL
 	return s, nil
 }
 
 // Dial opens a connection to the server. It suits loadgen.Endpoint.Dial.
 func (s *Server) Dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	if p, ok := s.listener.(*pipeListener); ok {
-		return p.dial(ctx)
+	if s.pipe != nil {
+		return s.pipe.dial(ctx)
 	}
 	var d net.Dialer
-	return d.DialContext(ctx, network, s.listener.Addr().String())
+	return d.DialContext(ctx, network, s.http.Listener.Addr().String())
 }
 
 // CertPool holds the certificate of a TLS server, whose name is example.com.
-func (s *Server) CertPool() *x509.CertPool { return s.pool }
+func (s *Server) CertPool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(s.http.Certificate())
+	return pool
+}
 
 // Close stops the server, cuts every connection and waits for the handlers.
 func (s *Server) Close() error {
 	s.cancel()
-	err := s.http.Close()
-	<-s.done
+	err := s.http.Config.Close()
+	s.http.Close()
 	if s.client != nil {
 		s.client.detach()
 	}
