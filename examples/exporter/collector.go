@@ -76,7 +76,7 @@ func (c *collector) families(yield func(*dto.MetricFamily) bool) {
 	for i := range metrics {
 		m := &metrics[i]
 		series := o[m.name]
-		value, perRow := amountOf[m.name], len(m.labels) == len(rowLabels)
+		value, perRow := amountOf[m.name], slices.Contains(m.labels, "pod")
 		for i := 0; value != nil && perRow && i < len(rows); i++ {
 			if r := &v.Rows[i]; rows[i] == nil {
 				rows[i] = m.pairs(r.GPU, c.node, r.Account.String(), r.Namespace, r.Name, r.Container,

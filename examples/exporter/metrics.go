@@ -2,7 +2,6 @@ package main
 
 import (
 	_ "embed" // what goes with the metrics
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -12,12 +11,7 @@ import (
 	pages "github.com/cotenant/cotenant/examples/internal/page"
 )
 
-// The types of metrics.
-const (
-	counter   = dto.MetricType_COUNTER
-	gauge     = dto.MetricType_GAUGE
-	histogram = dto.MetricType_HISTOGRAM
-)
+const counter = dto.MetricType_COUNTER
 
 // metric is a family that the exporter exposes.
 type metric struct {
@@ -49,15 +43,6 @@ func (m *metric) value(v float64, labels []*dto.LabelPair) *dto.Metric {
 	}
 	return &dto.Metric{Label: labels, Gauge: &dto.Gauge{Value: &v}}
 }
-
-var (
-	rowLabels    = []string{"gpu", "node", "account", "namespace", "pod", "container", "mechanism", "basis"}
-	totalLabels  = []string{"gpu", "node", "account", "namespace"}
-	gpuLabels    = []string{"gpu", "node"}
-	podLabels    = []string{"gpu", "node", "namespace", "pod", "container"}
-	serverLabels = []string{"namespace", "pod", "container"}
-	tokenLabels  = append(serverLabels[:3:3], "kind")
-)
 
 // The metrics, by name.
 const (
@@ -97,51 +82,22 @@ const (
 	mSeriesDropped = "cotenant_exporter_expired_series_total"
 )
 
-var metrics = []metric{
-	{mSeconds, "Time of the GPU by account and tenant. Over all accounts of a GPU it is the time observed, until a " +
-		"pod's series ends a day after the pod.", counter, rowLabels},
-	{mSecondsLow, "The least that " + mSeconds + " can be.", counter, rowLabels},
-	{mSecondsHigh, "The most that " + mSeconds + " can be.", counter, rowLabels},
-	{mEnergy, "Energy of the GPU by account and tenant.", counter, rowLabels},
-	{mCost, "Price of the GPU's time by account and tenant, in millionths of the currency's unit.", counter, rowLabels},
-	{mTotalSeconds,
-		"Time of the GPU by account and namespace. Its series never end: over all accounts it is the time observed.",
-		counter, totalLabels},
-	{mTotalEnergy, "Energy of the GPU by account and namespace.", counter, totalLabels},
-	{mTotalCost, "Price of the GPU's time by account and namespace, in millionths.", counter, totalLabels},
-	{mObserved, "Time since the GPU was first seen, whatever saw it.", counter, gpuLabels},
-	{mUp, "Whether the GPU answers; the reason where it does not.", gauge, []string{"gpu", "reason"}},
-	{mInfo, "What the GPU is and how it is shared.", gauge,
-		[]string{"gpu", "node", "index", "name", "mechanism", "basis"}},
-	{mPrice, "Price of an hour of the GPU, in millionths of the currency's unit.", gauge,
-		[]string{"gpu", "node", "currency"}},
-	{mWatts, "Power of the board.", gauge, gpuLabels},
-	{mMemoryUsed, "Device memory in use.", gauge, gpuLabels},
-	{mMemoryTotal, "Device memory there is.", gauge, gpuLabels},
-	{mMemory, "Device memory that a tenant's processes hold; what is no pod's has empty labels.", gauge, podLabels},
-	{mTenants, "Containers with a process on the GPU.", gauge, gpuLabels},
-	{mHeld, "Devices of the GPU (it, its replicas or instances) that pods were given.", gauge, gpuLabels},
-	{mSlots, "Devices of the GPU that the device plugin offers.", gauge, gpuLabels},
-	{mIsolation, "How far the mechanism in use isolates tenants.", gauge, []string{"mechanism", "axis", "level"}},
-	{mTrap, "Traps of the mechanism in use.", gauge, []string{"mechanism", "trap", "severity"}},
-	{mTokens, "Tokens that a tenant's model server took in (kind prompt) and gave (generation) while its page was read " +
-		"(-serving).", counter, tokenLabels},
-	{mGoodLow, "Generated tokens of requests that kept the tenant's objective (-objective), at least.", counter,
-		serverLabels},
-	{mGoodHigh, "The same, at most.", counter, serverLabels},
-	{mMPSServers, "MPS servers that the control daemon lists.", gauge, []string{"node"}},
-	{mMPSClients, "MPS clients that the control daemon lists.", gauge, []string{"node"}},
-	{mAnswers, "Whether what the exporter asks answers: kubelet, mps.", gauge, []string{"node", "source"}},
-	{mUnknown, "Processes on GPUs whose pod is not known, by reason.", gauge, []string{"node", "reason"}},
-	{mStoreErrors, "Failed attempts to store the accounts. They are tried again; nothing is shown that is not stored.",
-		counter, []string{"node"}},
-	{mStoredAt, "When the accounts were stored last.", gauge, []string{"node"}},
-	{mRefused, "Postings that the ledger refused: a defect.", counter, []string{"node"}},
-	{mSeriesDropped, "Series of pods that ended.", counter, []string{"node"}},
-	{mReadSeconds, "How long readings took, by group.", histogram, []string{"group"}},
-	{mExporterInfo, "The exporter: where its figures come from and how often it reads.", gauge,
-		[]string{"node", "source", "basis", "period"}},
-}
+//go:embed METRICS.md
+var metricsTable string
+
+// metrics are those of METRICS.md, in its order: name, type, labels and help.
+var metrics = func() (all []metric) {
+	for line := range strings.Lines(metricsTable) {
+		cells := strings.Split(strings.TrimSuffix(line, " |\n"), " | ")
+		name, ok := strings.CutPrefix(cells[0], "| `")
+		if !ok {
+			continue
+		}
+		all = append(all, metric{strings.TrimSuffix(name, "`"), cells[3],
+			dto.MetricType(dto.MetricType_value[strings.ToUpper(cells[1])]), strings.Split(cells[2], ", ")})
+	}
+	return all
+}()
 
 // The rules and the dashboard are files that go with the metrics; tests hold that every metric they name is there.
 // A million tokens cost what the tenant's container was charged with, idle time too, over the tokens of the same
@@ -155,23 +111,11 @@ var (
 
 // printed holds the writers of rules, dashboard and table by their flags.
 var printed = map[string]func(io.Writer) error{"rules": printing(rulesYAML), "dashboard": printing(dashboardJSON),
-	"metrics": writeMetrics}
+	"metrics": printing(metricsTable)}
 
 func printing(text string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
 	}
-}
-
-// writeMetrics writes the table of metrics as Markdown.
-func writeMetrics(w io.Writer) error {
-	var b strings.Builder
-	b.WriteString("| metric | type | labels | what it is |\n|---|---|---|---|\n")
-	for _, m := range metrics {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.name, strings.ToLower(m.kind.String()),
-			strings.Join(m.labels, ", "), m.help)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
