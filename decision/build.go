@@ -46,7 +46,7 @@ func (pl *answers) result() (*Result, error) {
 	}
 	slices.SortFunc(r.Decisions, func(a, b Decision) int { return cmp.Compare(a.Workload, b.Workload) })
 	r.Assumes = append(pl.strangers(), pl.pretended()...)
-	r.Remarks = pl.impossible()
+	r.Remarks = append(pl.impossible(), pl.oddPrices()...)
 	for p := range pl.Pools {
 		r.Pools = append(r.Pools, pl.poolResult(p))
 	}

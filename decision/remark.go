@@ -1,0 +1,41 @@
+package decision
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision/fleet"
+)
+
+// dearestHour is the price of a GPU-hour in dollars, euros and pounds, in micro-units, from where on it is likely to be
+// another time's: the dearest on any cloud's list are below 20.
+const dearestHour = 100_000_000
+
+// oddPrices remarks on prices that nobody can mean. They are taken as they are stated.
+func (pl *answers) oddPrices() (out []string) {
+	for _, cp := range pl.Pools {
+		say := func(format string, args ...any) {
+			out = append(out, "pool "+cp.Pool.Name+": "+fmt.Sprintf(format, args...))
+		}
+		for i, t := range []*fleet.Tariff{{PricePerGPUHour: cp.Price}, cp.Pool.Reserved, cp.Pool.Spot} {
+			if t == nil || i == 0 && !cp.Priced {
+				continue
+			}
+			name, price := [...]string{"", "reserved ", "spot "}[i], t.PricePerGPUHour
+			stated := cents(price.Decimal()) + " " + price.Currency()
+			switch dearer := price.Micros() - cp.Price.Micros(); {
+			case price.Sign() == 0:
+				say("its %sGPUs cost nothing, so using fewer of them saves nothing", name)
+			case price.Micros() > dearestHour && slices.Contains([]string{"USD", "EUR", "GBP"}, price.Currency()):
+				say("%s for an hour of a %sGPU: is it the price of a node, or of a month?", stated, name)
+			case !cp.Priced:
+				say("has a %sprice and none on demand (price_per_gpu_hour): it is not used", name)
+			case i == 1 && dearer > 0:
+				say("reserved GPUs cost %s, more than on demand: they are used first, being paid for in any case", stated)
+			case i == 2 && dearer >= 0:
+				say("spot costs %s, no less than on demand: nothing is bought as spot", stated)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,43 @@
+package decision
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestOddPricesAreRemarkedOn: a price that is taken as stated but that nobody can
+// mean is named with its pool and what follows from it.
+func TestOddPricesAreRemarkedOn(t *testing.T) {
+	for _, c := range []struct {
+		prices string
+		want   []string
+	}{
+		{`price_per_gpu_hour: "3.50 USD", spot: {price_per_gpu_hour: "1.20 USD"}, reserved: {count: 1, price_per_gpu_hour: "2 USD"}`, nil},
+		{`price_per_gpu_hour: "3.50 USD", spot: {price_per_gpu_hour: "5 USD"}`, []string{"spot costs 5.00 USD, no less than on demand: nothing is bought as spot"}},
+		{`price_per_gpu_hour: "3.50 USD", spot: {price_per_gpu_hour: "3.50 USD"}`, []string{"nothing is bought as spot"}},
+		{`price_per_gpu_hour: "3.50 USD", spot: {price_per_gpu_hour: "0 USD"}`, []string{"spot GPUs cost nothing"}},
+		{`price_per_gpu_hour: "3.50 USD", reserved: {price_per_gpu_hour: "4 USD"}`, []string{"reserved GPUs cost 4.00 USD"}},
+		{`price_per_gpu_hour: "0 USD"`, []string{"its GPUs cost nothing"}},
+		{`node_price_per_hour: "24000 USD", gpus_per_node: 8`, []string{"3000.00 USD for an hour of a GPU"}},
+		{`price_per_gpu_hour: "500 JPY"`, nil},
+		{`spot: {price_per_gpu_hour: "1 USD"}`, []string{"has a spot price and none on demand"}},
+	} {
+		f, err := ParseFleet([]byte("version: v1\npools: [{name: p, gpu: L40S, count: 8, " + c.prices + "}]\nworkloads: [{name: w, kind: batch, memory: 8GiB, gpu_busy: 0.3, spot: true}]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := decide(t, f)
+		if len(r.Remarks) != len(c.want) {
+			t.Errorf("%s: %s", c.prices, cmp.Diff(c.want, r.Remarks))
+			continue
+		}
+		text := strings.Join(strings.Fields(strings.Join(textOf(t, r, TextOptions{}), " ")), " ")
+		for i, want := range c.want {
+			if !strings.Contains(r.Remarks[i], want) || !strings.Contains(text, "remark: "+r.Remarks[i]) {
+				t.Errorf("%s: %q, want %q, in\n%s", c.prices, r.Remarks[i], want, text)
+			}
+		}
+	}
+}
