@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strconv"
 	text "text/template"
 	"time"
@@ -24,8 +23,6 @@ type Options struct {
 	Dir string
 	// RunID names the run; "" means one made of the time, the plan's scenario and its seed.
 	RunID string
-	// Logger receives what is not worth an error; nil discards.
-	Logger *slog.Logger
 	// Progress, when not nil, is called every second, from one
 	// goroutine, and once after the last request.
 	Progress func(Progress)

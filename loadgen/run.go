@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"sync"
 	"time"
@@ -32,9 +31,6 @@ func Run(ctx context.Context, plan LoadPlan, opts Options) (*Result, error) {
 	}
 	if err := checkOpenFiles(&plan, opts.Worker); err != nil {
 		return nil, err
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	if opts.RunID == "" {
 		opts.RunID = newRunID(time.Now(), plan.Scenario, plan.tenantRand("run id"))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 
@@ -15,7 +14,6 @@ import (
 type applier struct {
 	dev    Device
 	opts   ApplyOptions
-	log    *slog.Logger
 	before DeviceState
 	// mode and stands are what the device holds if nobody else changes it.
 	mode    Mode
@@ -49,8 +47,6 @@ type effect struct {
 func (a *applier) journal(e JournalEntry) error {
 	e.Seq, e.Device = len(a.report.Journal)+1, a.report.Device
 	a.report.Journal = append(a.report.Journal, e)
-	a.log.Info("mig apply", "seq", e.Seq, "action", e.Action, "status", e.Status, "instance", e.Instance, "undo", e.Undo,
-		"error", e.Error)
 	if a.opts.Journal == nil {
 		return nil
 	}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -19,10 +17,6 @@ type ApplyOptions struct {
 	// Journal gets every step before it is tried and after it ended. An error
 	// stops the change before the device is touched further, and it is undone.
 	Journal func(JournalEntry) error
-	// RollbackTimeout bounds undoing, which goes on when ctx is cancelled; 0 means one minute.
-	RollbackTimeout time.Duration
-	// Logger gets each step; nil discards.
-	Logger *slog.Logger
 }
 
 // JournalEntry is one line of the journal of a change.
@@ -164,10 +158,7 @@ func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) 
 		}
 		defer unlock()
 	}
-	a := &applier{dev: dev, opts: opts, log: opts.Logger}
-	if a.log == nil {
-		a.log = slog.New(slog.DiscardHandler)
-	}
+	a := &applier{dev: dev, opts: opts}
 	state, err := dev.State(ctx)
 	if err != nil {
 		return Report{}, opError("read state", state.UUID, err)

@@ -11,14 +11,13 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
+// rollbackTimeout bounds undoing, which goes on when the context is cancelled.
+const rollbackTimeout = time.Minute
+
 // undo takes back what Apply did, last things first. It looks at what the device holds, so that a step that failed
 // half-way is undone as well, and touches only what the driver returned to Apply.
 func (a *applier) undo(ctx context.Context, cause error) error {
-	timeout := a.opts.RollbackTimeout
-	if timeout <= 0 {
-		timeout = time.Minute
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
 	e := &ApplyError{Device: a.report.Device, Err: cause, Failed: a.failed, Done: slices.Clone(a.report.Done)}
 	var errs []error
@@ -220,9 +219,7 @@ func (a *applier) journalUndo(e JournalEntry, do func(*JournalEntry) error) erro
 	if err != nil {
 		e.Status, e.Error = "failed", err.Error()
 	}
-	if jerr := a.journal(e); jerr != nil && err == nil {
-		a.log.Error("mig undo: journal", "error", jerr)
-	}
+	_ = a.journal(e)
 	return err
 }
 

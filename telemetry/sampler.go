@@ -14,8 +14,10 @@ import (
 const (
 	DefaultPeriod     = 100 * time.Millisecond
 	DefaultSlowPeriod = time.Second
-	DefaultStall      = 2 * time.Second
 )
+
+// stall is the longest time of a reading before its device counts as down (EventHung).
+const stall = 2 * time.Second
 
 // lastWait is the time for which Stream waits, after its context ended, for readings that are under way.
 const lastWait = time.Second
@@ -31,8 +33,6 @@ type SamplerOptions struct {
 	SlowPeriod time.Duration
 	// Skip leaves groups out.
 	Skip Groups
-	// Stall is the longest time of a reading before its device counts as down (EventHung). 0 is DefaultStall.
-	Stall time.Duration
 	// Logger takes what happens to the sampling; nil discards it.
 	Logger *slog.Logger
 }
@@ -59,9 +59,6 @@ func NewSampler(src Reader, opts SamplerOptions) (*Sampler, error) {
 	probs.If(opts.SlowPeriod >= minSlowPeriod && opts.SlowPeriod < opts.Period, "slow_period",
 		"make it at least as long as the period", "telemetry: the slow period of %v is shorter than the period of %v",
 		opts.SlowPeriod, opts.Period)
-	probs.If(opts.Stall < 0, "stall", "leave it 0 for the default of "+DefaultStall.String(), "telemetry: a stall of %v",
-		opts.Stall)
-	opts.Stall = cmp.Or(opts.Stall, DefaultStall)
 	probs.If((GroupsFast|GroupsSlow)&^opts.Skip == 0, "skip", "leave at least one group",
 		"telemetry: every group is skipped")
 	if err := probs.Err(); err != nil {
@@ -82,7 +79,7 @@ func (s *Sampler) Run(ctx context.Context) (*Series, error) {
 }
 
 // Stream samples until ctx ends or a sink fails, giving each sample to every sink. A driver call cannot be broken
-// off: a reading under way is waited for, for a second and no longer than SamplerOptions.Stall allows. One that
+// off: a reading under way is waited for, for a second. One that
 // hangs is left behind; the device is then recorded as down (EventHung), and the sinks get nothing any more. The
 // end of ctx is no error.
 func (s *Sampler) Stream(ctx context.Context, sinks ...Sink) error {
@@ -149,7 +146,7 @@ func (s *Sampler) list(ctx context.Context) ([]Device, error) {
 // end waits for the readers that answer, notes which hang, and closes the sinks to them.
 func (r *run) end(exited <-chan struct{}, readers int) error {
 	defer close(r.left)
-	timer := time.NewTimer(min(lastWait, r.s.opts.Stall))
+	timer := time.NewTimer(lastWait)
 	defer timer.Stop()
 	for wait := true; wait && readers > r.hanging(); {
 		select {

@@ -64,7 +64,7 @@ func (r *run) worker(device int, c clock) *worker {
 func (r *run) overdue(device int, c clock) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.elapsed()-r.devices[device].reading[c].since >= r.s.opts.Stall {
+	if r.elapsed()-r.devices[device].reading[c].since >= stall {
 		r.hung(device, c)
 	}
 }
@@ -164,7 +164,7 @@ func (r *run) begins(w *worker, g Groups) {
 	r.mu.Lock()
 	r.devices[w.device].reading[w.clock] = reading{group: g, since: r.elapsed()}
 	r.mu.Unlock()
-	w.watch.Reset(r.s.opts.Stall)
+	w.watch.Reset(stall)
 }
 
 // judge says whether a device is up, and tells when that changes; r.mu is held.

@@ -41,6 +41,9 @@ type View struct {
 	Allocatable sharing.Bytes
 }
 
+// maxContexts is the most contexts on one device, as driver 580 has it.
+const maxContexts = 48
+
 // Connect plays the first CUDA call of a process: it becomes a client of the user's server, which starts if there
 // is none. With another pipe directory it becomes no client and has the whole GPU, which is no error, as in life.
 func (d *Daemon) Connect(p Process) (View, error) {
@@ -61,7 +64,7 @@ func (d *Daemon) Connect(p Process) (View, error) {
 	if err != nil {
 		return v, err
 	}
-	if len(s.clients) >= d.opt.MaxContexts {
+	if len(s.clients) >= maxContexts {
 		return v, ErrUnavailable
 	}
 	s.nextCtx++

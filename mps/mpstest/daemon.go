@@ -22,7 +22,6 @@ const FirstPID = 5_000_000
 type Options struct {
 	PipeDirectory string     // "" = mps.DefaultPipe
 	GPUs          []GPU      // nil = one H200
-	MaxContexts   int        // on one device; 0 = 48, as driver 580
 	KillEffect    KillEffect // what an unannounced death of a client does
 	// ServerProcesses makes the servers of a daemon that Program starts processes
 	// of their own, its children. They outlive a daemon that is not told to quit.
@@ -101,7 +100,6 @@ func New(opts Options) *Daemon {
 	if opts.GPUs == nil {
 		opts.GPUs = []GPU{H200(0)}
 	}
-	opts.MaxContexts = cmp.Or(opts.MaxContexts, 48)
 	d := &Daemon{opt: opts, nextPID: FirstPID, priority: "0", settings: settings{100, map[string]string{}}}
 	return d
 }
