@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -123,19 +124,11 @@ func parseObject(l line) (*object, bool) {
 	return o, true
 }
 
-func (o *object) unknown(known []string) []string {
-	var names []string
-	for name := range o.values {
-		if !slices.Contains(known, name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 func (o *object) refuseUnknown(known []string) {
-	for _, name := range o.unknown(known) {
+	for _, name := range slices.Sorted(maps.Keys(o.values)) {
+		if slices.Contains(known, name) {
+			continue
+		}
 		remedy := "put further request fields into \"body\""
 		if near := problem.Nearest(name, known); near != "" {
 			remedy = fmt.Sprintf("did you mean %q?", near)

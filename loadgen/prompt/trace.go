@@ -52,19 +52,13 @@ type TraceRequest struct {
 	Model string
 }
 
-// Trace is a published trace of requests, in order of time.
+// Trace is a published trace of requests, in order of time. Rows that it marks as failed (BurstGPT: no response
+// tokens) are not among them.
 type Trace struct {
 	Format   TraceFormat
 	Requests []TraceRequest
 	// BlockTokens is the size of a block of TraceRequest.Blocks, 0 without blocks.
 	BlockTokens int
-	// Failed counts the rows that the trace marks as failed (BurstGPT: no response
-	// tokens). They are not among the Requests.
-	Failed int
-	// Reordered counts the rows that were earlier than the row before them; they were sorted into place.
-	Reordered int
-	// Ignored are the columns or fields that this package has no use for.
-	Ignored []string
 }
 
 // DetectTrace tells the format from a file's beginning, which holds at least the
@@ -101,11 +95,11 @@ func ReadTrace(format TraceFormat, r io.Reader) (*Trace, error) {
 	case TraceMooncake:
 		t.BlockTokens, row = 512, t.mooncake
 	case TraceBailian:
-		t.BlockTokens, row = 16, (&bailian{t, map[int64]int64{}}).row
+		t.BlockTokens, row = 16, bailian{}.row
 	case TraceAzure:
-		row = (&table{trace: t, required: azureColumns, read: azureRow}).row
+		row = (&table{required: azureColumns, read: azureRow}).row
 	case TraceBurstGPT:
-		row = (&table{trace: t, required: burstGPTColumns, read: burstGPTRow}).row
+		row = (&table{required: burstGPTColumns, read: burstGPTRow}).row
 	default:
 		return nil, fmt.Errorf("%w: trace format %v (use mooncake, bailian, azure or burstgpt)", loadgen.ErrInput, format)
 	}
@@ -120,23 +114,12 @@ func ReadTrace(format TraceFormat, r io.Reader) (*Trace, error) {
 	if len(t.Requests) == 0 {
 		return nil, fmt.Errorf("%w: the %v trace has no requests", loadgen.ErrInput, format)
 	}
-	slices.Sort(t.Ignored)
-	t.rebase()
-	return t, nil
-}
-
-// rebase sorts by time and lets the first request be at 0.
-func (t *Trace) rebase() {
-	for i := 1; i < len(t.Requests); i++ {
-		if t.Requests[i].At < t.Requests[i-1].At {
-			t.Reordered++
-		}
-	}
 	slices.SortStableFunc(t.Requests, func(a, b TraceRequest) int { return cmp.Compare(a.At, b.At) })
 	first := t.Requests[0].At
 	for i := range t.Requests {
 		t.Requests[i].At -= first
 	}
+	return t, nil
 }
 
 // Duration is the time of the last request.

@@ -20,7 +20,7 @@ var traceFiles = map[string]TraceFormat{
 
 func TestReadTrace(t *testing.T) {
 	want := map[string]*Trace{
-		"traces/mooncake.jsonl": {Format: TraceMooncake, BlockTokens: 512, Reordered: 1, Ignored: []string{"note"}, Requests: []TraceRequest{
+		"traces/mooncake.jsonl": {Format: TraceMooncake, BlockTokens: 512, Requests: []TraceRequest{
 			{At: 0, InputTokens: 1200, OutputTokens: 50, Blocks: []int64{0, 1, 2}},
 			{At: 27 * time.Millisecond, InputTokens: 600, OutputTokens: 92, Blocks: []int64{7, 8}},
 			{At: 40 * time.Millisecond, InputTokens: 1024, OutputTokens: 3, Blocks: []int64{0, 1}},
@@ -42,7 +42,7 @@ func TestReadTrace(t *testing.T) {
 			{At: 9930 * time.Microsecond, InputTokens: 2162, OutputTokens: 5},
 			{At: 1500 * time.Millisecond, InputTokens: 33},
 		}},
-		"traces/burstgpt.csv": {Format: TraceBurstGPT, Failed: 1, Ignored: []string{"Elapsed time", "Log Type", "Total tokens"}, Requests: []TraceRequest{
+		"traces/burstgpt.csv": {Format: TraceBurstGPT, Requests: []TraceRequest{
 			{At: 0, InputTokens: 472, OutputTokens: 18, Session: "s1", Model: "ChatGPT"},
 			{At: 113 * time.Second, InputTokens: 1087, OutputTokens: 230, Session: "s2", Model: "ChatGPT"},
 		}},

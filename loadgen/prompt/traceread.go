@@ -17,7 +17,6 @@ import (
 var (
 	azureColumns    = []string{"TIMESTAMP", "ContextTokens", "GeneratedTokens"}
 	burstGPTColumns = []string{"Timestamp", "Request tokens", "Response tokens"}
-	burstGPTExtra   = []string{"Model", "Session ID"}
 )
 
 // cells reads one row's cells by column.
@@ -47,9 +46,8 @@ func (c *cells) tokens(column string) int {
 
 // table reads a CSV trace with a header.
 type table struct {
-	trace    *Trace
 	required []string
-	read     func(t *Trace, c *cells) (r TraceRequest, keep bool)
+	read     func(c *cells) (r TraceRequest, keep bool)
 	column   map[string]int
 	width    int
 	broken   bool // the header is unusable: its rows would only repeat that
@@ -68,7 +66,7 @@ func (t *table) row(l line) (r TraceRequest, keep bool) {
 	case len(values) != t.width:
 		l.bad("", "complete or remove the row", "%d columns, the header has %d", len(values), t.width)
 	default:
-		return t.read(t.trace, &cells{l, t.column, values})
+		return t.read(&cells{l, t.column, values})
 	}
 	return r, false
 }
@@ -85,9 +83,6 @@ func (t *table) header(l line, names []string) {
 			bad("keep one", "column %q twice", name)
 		}
 		t.column[name] = i
-		if !slices.Contains(t.required, name) && !slices.Contains(burstGPTExtra, name) {
-			t.trace.ignore(name)
-		}
 	}
 	for _, name := range t.required {
 		if _, has := t.column[name]; has {
@@ -111,7 +106,7 @@ func splitCSV(line string) ([]string, error) {
 // fraction of a second after the seconds whether or not the layout has one.
 var azureLayouts = []string{"2006-01-02 15:04:05", "2006-01-02 15:04:05Z07:00"}
 
-func azureRow(_ *Trace, c *cells) (TraceRequest, bool) {
+func azureRow(c *cells) (TraceRequest, bool) {
 	r := TraceRequest{InputTokens: c.tokens("ContextTokens"), OutputTokens: c.tokens("GeneratedTokens")}
 	stamp := c.get("TIMESTAMP")
 	for _, layout := range azureLayouts {
@@ -131,7 +126,7 @@ func azureRow(_ *Trace, c *cells) (TraceRequest, bool) {
 
 var azureEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func burstGPTRow(t *Trace, c *cells) (TraceRequest, bool) {
+func burstGPTRow(c *cells) (TraceRequest, bool) {
 	r := TraceRequest{
 		InputTokens: c.tokens("Request tokens"), OutputTokens: c.tokens("Response tokens"),
 		Model: c.get("Model"), Session: c.get("Session ID"),
@@ -142,18 +137,8 @@ func burstGPTRow(t *Trace, c *cells) (TraceRequest, bool) {
 		return r, false
 	}
 	r.At = time.Duration(s * 1e9)
-	if r.OutputTokens == 0 {
-		t.Failed++
-		return r, false
-	}
-	return r, true
+	return r, r.OutputTokens > 0 // else it failed
 }
-
-var (
-	mooncakeFields = []string{"timestamp", "input_length", "output_length", "hash_ids"}
-	bailianFields  = []string{"chat_id", "parent_chat_id", "timestamp", "input_length", "output_length", "type", "turn",
-		"hash_ids"}
-)
 
 // mooncake reads a line; the number of blocks must be that of the input's length.
 func (t *Trace) mooncake(l line) (r TraceRequest, keep bool) {
@@ -161,7 +146,7 @@ func (t *Trace) mooncake(l line) (r TraceRequest, keep bool) {
 	if !ok {
 		return r, false
 	}
-	r = t.request(o, mooncakeFields, time.Millisecond)
+	r = request(o, time.Millisecond)
 	if want := (r.InputTokens + t.BlockTokens - 1) / t.BlockTokens; o.good() && len(r.Blocks) != want {
 		o.bad("hash_ids", fmt.Sprintf("give one id for each %d tokens", t.BlockTokens),
 			"%d ids for %d tokens, which are %d blocks", len(r.Blocks), r.InputTokens, want)
@@ -170,10 +155,7 @@ func (t *Trace) mooncake(l line) (r TraceRequest, keep bool) {
 }
 
 // request reads what both JSON formats have.
-func (t *Trace) request(o *object, known []string, unit time.Duration) (r TraceRequest) {
-	for _, name := range o.unknown(known) {
-		t.ignore(name)
-	}
+func request(o *object, unit time.Duration) (r TraceRequest) {
 	if v, ok := o.number("timestamp"); ok {
 		if ns := v * float64(unit); ns <= float64(maxTraceTime) {
 			r.At = time.Duration(ns)
@@ -200,24 +182,16 @@ func (o *object) tokens(name string) int {
 	return int(v)
 }
 
-func (t *Trace) ignore(name string) {
-	if name = problem.Clip(name); len(t.Ignored) < problem.Enough && !slices.Contains(t.Ignored, name) {
-		t.Ignored = append(t.Ignored, name)
-	}
-}
+// bailian follows the chains of parents, so that a conversation's turns have one session: its first chat's
+// id, by the chats'.
+type bailian map[int64]int64
 
-// bailian follows the chains of parents, so that a conversation's turns have one session: its first chat's id.
-type bailian struct {
-	trace *Trace
-	root  map[int64]int64
-}
-
-func (b *bailian) row(l line) (r TraceRequest, keep bool) {
+func (root bailian) row(l line) (r TraceRequest, keep bool) {
 	o, ok := parseObject(l)
 	if !ok {
 		return r, false
 	}
-	r = b.trace.request(o, bailianFields, time.Second)
+	r = request(o, time.Second)
 	var chat, parent int64
 	for _, f := range []struct {
 		name string
@@ -228,15 +202,15 @@ func (b *bailian) row(l line) (r TraceRequest, keep bool) {
 	if !o.good() {
 		return r, false
 	}
-	root := chat
+	first := chat
 	if parent >= 0 {
 		// A parent before the file's beginning still groups its children.
-		root = parent
-		if r, known := b.root[parent]; known {
-			root = r
+		first = parent
+		if f, known := root[parent]; known {
+			first = f
 		}
 	}
-	b.root[chat] = root
-	r.Session = strconv.FormatInt(root, 10)
+	root[chat] = first
+	r.Session = strconv.FormatInt(first, 10)
 	return r, true
 }
