@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 )
@@ -12,22 +13,16 @@ type Ref struct {
 	PodUID string
 	// ID is the container's id: 64 hexadecimal digits. It is empty for what
 	// belongs to a pod without being in one of its containers.
-	ID      string
-	Runtime string // "containerd", "cri-o", "docker" or "podman" where the group's name says it
+	ID string
 }
 
 var (
 	uid       = `[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32}`
 	podName   = regexp.MustCompile(`^(?:.*-)?pod(` + uid + `)(?:\.slice)?$`)
 	idForm    = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	unitForm  = regexp.MustCompile(`^(cri-containerd|crio|docker|libpod|containerd|nerdctl)-([0-9a-f]{64})(?:\.scope)?$`)
-	colonForm = regexp.MustCompile(`^(.*):(cri-containerd|crio|docker|containerd):([0-9a-f]{64})$`)
+	unitForm  = regexp.MustCompile(`^(?:cri-containerd|crio|docker|libpod|containerd|nerdctl)-([0-9a-f]{64})(?:\.scope)?$`)
+	colonForm = regexp.MustCompile(`^(.*):(?:cri-containerd|crio|docker|containerd):([0-9a-f]{64})$`)
 )
-
-var runtimes = map[string]string{
-	"cri-containerd": "containerd", "containerd": "containerd", "nerdctl": "containerd",
-	"crio": "cri-o", "docker": "docker", "libpod": "podman",
-}
 
 // ParseCgroup reads the text of /proc/PID/cgroup, of either version of control groups. ok is false where no line
 // names a pod or container: a process of the host, or one whose group is hidden.
@@ -67,33 +62,20 @@ func better(a, b Ref) bool {
 
 func parsePath(path string) Ref {
 	var r Ref
-	docker := false // the segment before was Docker's folder
 	for s := range strings.SplitSeq(path, "/") {
 		if m := colonForm.FindStringSubmatch(s); m != nil {
 			if p := podName.FindStringSubmatch(m[1]); p != nil {
-				return Ref{PodUID: dashes(p[1]), ID: m[3], Runtime: runtimes[m[2]]}
+				return Ref{PodUID: dashes(p[1]), ID: m[2]}
 			}
-			if r.ID == "" {
-				r.ID, r.Runtime = m[3], runtimes[m[2]]
-			}
-			continue
-		}
-		if p := podName.FindStringSubmatch(s); p != nil && r.PodUID == "" {
+			r.ID = cmp.Or(r.ID, m[2])
+		} else if p := podName.FindStringSubmatch(s); p != nil && r.PodUID == "" {
 			// A cluster inside a container (kind): the pod is what counts.
 			r = Ref{PodUID: dashes(p[1])}
-			continue
+		} else if m := unitForm.FindStringSubmatch(s); m != nil {
+			r.ID = cmp.Or(r.ID, m[1])
+		} else if idForm.MatchString(s) {
+			r.ID = cmp.Or(r.ID, s)
 		}
-		if r.ID == "" {
-			if m := unitForm.FindStringSubmatch(s); m != nil {
-				r.ID, r.Runtime = m[2], runtimes[m[1]]
-			} else if idForm.MatchString(s) {
-				r.ID = s
-				if docker {
-					r.Runtime = "docker"
-				}
-			}
-		}
-		docker = s == "docker"
 	}
 	return r
 }

@@ -30,8 +30,8 @@ func Example() {
 
 func ExampleParseCgroup() {
 	ref, ok := container.ParseCgroup([]byte("0::/../../kubepods-besteffort-podfecd2321_17b5_49b9_9f75_8c5be777fbfb.slice/cri-containerd-" + id + ".scope\n"))
-	fmt.Println(ok, ref.Runtime, ref.PodUID, ref.ID[:12])
-	// Output: true containerd fecd2321-17b5-49b9-9f75-8c5be777fbfb 397529d07efe
+	fmt.Println(ok, ref.PodUID, ref.ID[:12])
+	// Output: true fecd2321-17b5-49b9-9f75-8c5be777fbfb 397529d07efe
 }
 
 func ExampleParseDevice() {
