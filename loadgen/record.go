@@ -88,9 +88,6 @@ func between(from, to int64) (time.Duration, bool) {
 // TTFT is the time from the intended start to the first content event.
 func (r *Record) TTFT() (time.Duration, bool) { return between(r.IntendedNS, r.FirstTokenNS) }
 
-// TTFTService is the time from the actual start to the first content event.
-func (r *Record) TTFTService() (time.Duration, bool) { return between(r.SentNS, r.FirstTokenNS) }
-
 // E2E is the time from the intended start to the last content event.
 func (r *Record) E2E() (time.Duration, bool) { return between(r.IntendedNS, r.LastTokenNS) }
 

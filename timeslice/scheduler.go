@@ -37,13 +37,6 @@ func H200() Scheduler {
 	return Scheduler{h200Quantum, h200Switch, sharing.BasisMeasured, "cotenant-h200-quantum"}
 }
 
-// Validate names everything that is wrong with s in one error, or returns nil.
-func (s Scheduler) Validate() error {
-	var l problem.List
-	s.check(&l, "scheduler")
-	return l.Err()
-}
-
 // longest bounds every duration of a model, so that sums of them cannot overflow.
 const longest = 30 * 24 * time.Hour
 
