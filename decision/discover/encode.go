@@ -67,7 +67,7 @@ func (d *Discovery) fleetNode() (*yaml.Node, error) {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// cutLast is what stands before and after the last sep; without one all stands after it.
+// cutLast cuts around the last sep; without one all stands after it.
 func cutLast(s string, sep byte) (before, after string) {
 	i := strings.LastIndexByte(s, sep)
 	return s[:max(i, 0)], s[i+1:]

@@ -245,23 +245,26 @@ const longestLabel = 63 // characters of a label's value, by Kubernetes
 
 // UnmarshalJSON keeps the entries that are read, and of other labels a hash. A value that is no text is left out.
 func (m *stringMap) UnmarshalJSON(data []byte) error {
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(data, &all); err != nil {
-		return err
-	}
 	*m = stringMap{}
-	for k, raw := range all {
+	return entries(data, func(k string, raw json.RawMessage) {
 		var s string
-		if json.Unmarshal(raw, &s) != nil {
-			continue
-		}
-		if begins(k, keptKeys) {
+		switch err := json.Unmarshal(raw, &s); {
+		case err != nil:
+		case begins(k, keptKeys):
 			(*m)[k] = s
-		} else if len(s) <= longestLabel {
+		case len(s) <= longestLabel:
 			(*m)[hashed(k, s)] = "" // for selectors
 		}
+	})
+}
+
+func entries(data []byte, take func(k string, raw json.RawMessage)) error {
+	var all map[string]json.RawMessage
+	err := json.Unmarshal(data, &all)
+	for k, raw := range all {
+		take(k, raw)
 	}
-	return nil
+	return err
 }
 
 // quantities are amounts by resource. They may be written as text or numbers.
@@ -269,17 +272,12 @@ type quantities map[string]string
 
 // UnmarshalJSON reads the amounts of everything that is about a GPU.
 func (q *quantities) UnmarshalJSON(data []byte) error {
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(data, &all); err != nil {
-		return err
-	}
 	*q = quantities{}
-	for k, raw := range all {
+	return entries(data, func(k string, raw json.RawMessage) {
 		if begins(k, gpuResources) {
 			(*q)[k] = strings.Trim(string(raw), `"`)
 		}
-	}
-	return nil
+	})
 }
 
 type ownerRef struct {

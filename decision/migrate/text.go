@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
@@ -94,19 +93,4 @@ func list[T any](heading, more string, items []T, text func(*T) string) (out []s
 		out = append(out, " "+text(&items[i]))
 	}
 	return out
-}
-
-// WriteText writes the plan's lines, each under its heading.
-func (p *Plan) WriteText(w io.Writer) error {
-	for _, line := range p.Lines() {
-		if strings.HasPrefix(line, " ") {
-			line = " " + line
-		} else {
-			line = "\n" + line
-		}
-		if _, err := fmt.Fprintln(w, line); err != nil {
-			return err
-		}
-	}
-	return nil
 }

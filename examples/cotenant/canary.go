@@ -51,10 +51,7 @@ func runCanary(ctx context.Context, args []string, std stdio) error {
 		return badInput(err)
 	}
 	show := func(v fmt.Stringer, err error) error {
-		if *asJSON {
-			return errors.Join(err, page.JSON(std.out, v))
-		}
-		return errors.Join(err, printText(std.out, page.Fold(v.String())))
+		return errors.Join(err, answer(std.out, *asJSON, v, v.String()))
 	}
 	if !*real {
 		day, err := canary.PlayDay(ctx, p, *seed)

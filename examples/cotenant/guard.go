@@ -140,12 +140,7 @@ func (c *guardConfig) simulate(ctx context.Context, std stdio) error {
 	if err != nil {
 		return err
 	}
-	if c.json {
-		err = page.JSON(std.out, rep)
-	} else {
-		err = printText(std.out, page.Fold(rep.String()))
-	}
-	return errors.Join(err, ctx.Err())
+	return errors.Join(answer(std.out, c.json, rep, rep.String()), ctx.Err())
 }
 
 // watch guards this machine's GPUs.

@@ -114,10 +114,7 @@ func migCheck(c *migCall) func(context.Context) error {
 				err = &exitError{Code: exitNo}
 			}
 		}
-		if *c.json {
-			return errors.Join(page.JSON(c.std.out, findings), err)
-		}
-		return errors.Join(printText(c.std.out, page.Fold(text)), err)
+		return errors.Join(answer(c.std.out, *c.json, findings, text), err)
 	}
 }
 
@@ -140,13 +137,10 @@ func migPack(c *migCall) func(context.Context) error {
 		if err == nil {
 			err = page.WriteHTML(*html, pages.Packed(&p))
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case *c.json:
-			return page.JSON(c.std.out, p)
 		}
-		return p.WriteText(c.std.out)
+		return benchPrint(c.std.out, *c.json, p)
 	}
 }
 
@@ -250,13 +244,10 @@ func migChange(apply bool) func(*migCall) func(context.Context) error {
 			case err == nil:
 				err = page.WriteHTML(*html, pages.Changed(&p))
 			}
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case *c.json:
-				return page.JSON(c.std.out, p)
 			}
-			return p.WriteText(c.std.out)
+			return benchPrint(c.std.out, *c.json, p)
 		}
 	}
 }

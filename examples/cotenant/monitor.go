@@ -162,13 +162,10 @@ func (c *monitorConfig) print(rep *telemetry.Report, std stdio) error {
 	if !c.real {
 		text.WriteString("\nAll figures are simulated. With -real this machine's GPUs are read.\n")
 	}
-	if c.json {
-		return page.JSON(std.out, struct {
-			*telemetry.Report
-			Worth map[string]cost.Money `json:"worth,omitempty"`
-		}{rep, worth})
-	}
-	return errors.Join(err, printText(std.out, page.Fold(text.String())))
+	return errors.Join(err, answer(std.out, c.json, struct {
+		*telemetry.Report
+		Worth map[string]cost.Money `json:"worth,omitempty"`
+	}{rep, worth}, text.String()))
 }
 
 // open opens NVML or the simulated node.

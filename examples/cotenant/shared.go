@@ -24,6 +24,14 @@ func printText(w io.Writer, text string) error {
 	return err
 }
 
+// answer prints v as JSON, or its text where that is not asked for.
+func answer(w io.Writer, asJSON bool, v any, text string) error {
+	if asJSON {
+		return page.JSON(w, v)
+	}
+	return printText(w, page.Fold(text))
+}
+
 // refuse names the given flags that were set although they do not go with others.
 func refuse(fl *flag.FlagSet, why string, names ...string) (errs []error) {
 	fl.Visit(func(f *flag.Flag) {

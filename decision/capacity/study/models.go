@@ -85,14 +85,10 @@ const maxConfig = 4 << 20 // bytes of a config.json
 func (s *Study) describe(name, of string) (costs.Model, error) {
 	text, sized := strings.CutPrefix(of, "params:")
 	if !sized {
-		info, err := os.Stat(of)
-		if err == nil && info.Size() > maxConfig {
-			err = fmt.Errorf("%s: %d bytes are no config.json", of, info.Size())
-		}
-		if err != nil {
-			return costs.Model{}, err
-		}
 		data, err := os.ReadFile(of)
+		if len(data) > maxConfig {
+			err = fmt.Errorf("%s: %d bytes are no config.json", of, len(data))
+		}
 		if err != nil {
 			return costs.Model{}, err
 		}

@@ -120,10 +120,9 @@ const fewToTell = 20 // requests, of which a rate tells nothing
 // checkUnit holds the rate of a trace whose timestamps are numbers against what a service gets. In another unit than
 // its format's they give a thousand times too much or too little, so that whoever knows is asked.
 func (s *Study) checkUnit(trace *prompt.Trace, unit string) error {
-	scale := 1.0
-	own, other := "s", "ms" // of the format
+	own, other, factor := "s", "ms", 1000.0 // of the format
 	if trace.Format == prompt.TraceMooncake {
-		own, other = other, own
+		own, other, factor = other, own, 0.001
 	}
 	perS := float64(len(trace.Requests)-1) / max(trace.Duration().Seconds(), 1e-9)
 	switch {
@@ -132,21 +131,13 @@ func (s *Study) checkUnit(trace *prompt.Trace, unit string) error {
 	case trace.Format == prompt.TraceAzure || unit == own || unit == "" && len(trace.Requests) < fewToTell:
 		return nil
 	case unit == "" && trace.Duration() > 0 && (own == "ms" && perS > mostPerS || own == "s" && perS < leastPerS):
-		factor := 1000.0
-		if own == "ms" {
-			factor = 0.001
-		}
 		return fmt.Errorf("timestamps: in %s as the format has them they are %.3g requests a second, in %s %.3g: say "+
 			"which with -timestamps s or ms", own, perS, other, perS*factor)
 	case unit == "":
 		return nil
-	case unit == "s":
-		scale = 1000
-	default:
-		scale = 0.001
 	}
 	for i := range trace.Requests {
-		trace.Requests[i].At = time.Duration(float64(trace.Requests[i].At) * scale)
+		trace.Requests[i].At = time.Duration(float64(trace.Requests[i].At) / factor)
 	}
 	return nil
 }

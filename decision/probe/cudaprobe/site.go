@@ -97,7 +97,7 @@ func (s *Site) Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task
 		wg.Go(func() {
 			a, err := processes[i].ask(ctx, request{Task: &t, Rates: s.rates}, t.Delay+16*t.For+extra)
 			if errs[i] = err; err != nil {
-				_ = processes[i].stop() // after an error of a kernel its context fails for ever
+				processes[i].stop() // after an error of a kernel its context fails for ever
 				return
 			}
 			readings[i] = *a.Reading
@@ -137,9 +137,7 @@ func (s *Site) startDaemon(ctx context.Context) (err error) {
 	if s.client != nil {
 		return nil
 	}
-	if err := stopAll(&s.plain); err != nil {
-		return err
-	}
+	stopAll(&s.plain)
 	program := s.opts.Program
 	if program == nil {
 		program = &mps.Program{}
@@ -201,7 +199,7 @@ func (s *Site) SMs(ctx context.Context, percent []float64) ([]int, error) {
 			c, err := s.start(ctx, s.clientEnviron(p))
 			if errs[i] = err; err == nil {
 				out[i] = c.hello.Info.SMs
-				errs[i] = c.stop()
+				c.stop()
 			}
 		})
 	}
@@ -250,23 +248,23 @@ func (s *Site) BesideSpinner(ctx context.Context, run func(ctx context.Context) 
 
 // Close ends the processes and the daemon.
 func (s *Site) Close() error {
-	err := errors.Join(stopAll(&s.plain), stopAll(&s.clients))
+	stopAll(&s.plain)
+	stopAll(&s.clients)
+	var err error
 	if s.daemon != nil {
-		_, stop := s.daemon.Stop(context.Background(), 5*time.Second)
-		s.daemon, s.client, err = nil, nil, errors.Join(err, stop)
+		_, err = s.daemon.Stop(context.Background(), 5*time.Second)
+		s.daemon, s.client = nil, nil
 	}
 	return errors.Join(err, os.RemoveAll(s.folder))
 }
 
-func stopAll(list *[]*process) error {
-	errs := make([]error, len(*list))
+func stopAll(list *[]*process) {
 	var wg sync.WaitGroup
-	for i, p := range *list {
-		wg.Go(func() { errs[i] = p.stop() })
+	for _, p := range *list {
+		wg.Go(p.stop)
 	}
 	wg.Wait()
 	*list = nil
-	return errors.Join(errs...)
 }
 
 // process is the program, started again.
@@ -316,7 +314,8 @@ func (s *Site) start(ctx context.Context, env []string) (*process, error) {
 		err = errors.New("cudaprobe: the process of the probe does not speak its language")
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.stop())
+		p.stop()
+		return nil, err
 	}
 	return p, nil
 }
@@ -358,9 +357,9 @@ func (p *process) kill() {
 }
 
 // stop ends the process when it has finished what it does.
-func (p *process) stop() error {
+func (p *process) stop() {
 	if p.dead {
-		return nil
+		return
 	}
 	_ = p.close()
 	late := time.AfterFunc(extra, func() { _ = p.cmd.Process.Kill() })
@@ -369,5 +368,4 @@ func (p *process) stop() error {
 	}
 	_ = p.cmd.Wait() // what it had to say it has said
 	p.dead = true
-	return nil
 }
