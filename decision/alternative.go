@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -71,10 +72,7 @@ func (pl *answers) provisional(w int, d *Decision, share workloadShare) error {
 		}
 	}
 	d.Settle = pl.measurement(w, d)
-	against := d.Safe
-	if against == nil {
-		against = d.Otherwise
-	}
+	against := cmp.Or(d.Safe, d.Otherwise)
 	cp := pl.Pools[c.Pool]
 	if !cp.Priced || against == nil || against.Monthly == "" || against.Unplaced > 0 {
 		return nil
@@ -307,10 +305,7 @@ func (pl *answers) measurement(w int, d *Decision) *Settle {
 		}
 		keys = []string{"solo, and gpu_busy in the place of load"}
 	}
-	file := pl.Opt.Input
-	if file == "" {
-		file = "the fleet file"
-	}
+	file := cmp.Or(pl.Opt.Input, "the fleet file")
 	s := settling(wl, what)
 	s.Measurement = fmt.Sprintf("%s of a replica of %s alone on %s at its load; state it in %s as its %s",
 		strings.Join(what, ", "), d.Workload, problem.A(pl.Pools[c.Pool].Ground().GPU().Name), file,

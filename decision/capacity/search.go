@@ -109,10 +109,7 @@ func (s *search) run(ctx context.Context, r *Result) error {
 		if before != nil && now != nil && (before.Kind != now.Kind || before.GPU != now.GPU) {
 			r.Crossovers = append(r.Crossovers, Crossover{Above: before.Load, UpTo: now.Load, From: *before, To: *now})
 		}
-		if now != nil {
-			before = now
-		}
-		last = found
+		before, last = cmp.Or(now, before), found
 	}
 	for i := range last {
 		r.Arrangements = append(r.Arrangements, s.arrange(ctx, &last[i])...)

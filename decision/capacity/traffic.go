@@ -170,13 +170,9 @@ func scaled(all iter.Seq[Request], routes map[int]route, load float64) iter.Seq[
 			if !ok {
 				continue
 			}
-			adapter := r.Adapter
-			if to.adapter > 0 {
-				adapter = to.adapter
-			}
 			if !yield(serving.Request{
 				At: time.Duration(float64(r.At) / load), Service: to.service, Input: r.Input, Output: r.Output, Prefix: r.Prefix,
-				Session: r.Session, Adapter: adapter,
+				Session: r.Session, Adapter: cmp.Or(to.adapter, r.Adapter),
 			}) {
 				return
 			}

@@ -1,6 +1,7 @@
 package colocation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -160,10 +161,7 @@ func (p *pressing) Run(ctx context.Context, t probe.Task, beside bool) (r probe.
 	step, err = p.play(ctx, t.For)
 	close(worked)
 	ended.Wait()
-	if failed != nil {
-		err = failed
-	}
-	return r, step, err
+	return r, step, cmp.Or(failed, err)
 }
 
 // pressures shows what the loads do to one another's kernels.

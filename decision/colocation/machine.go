@@ -1,6 +1,7 @@
 package colocation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,10 +49,8 @@ type Machine struct {
 // NewMachine looks at the plan's GPU through opts.Source, and refuses one in MIG mode. Servers are started by
 // [Measure]; it never changes compute mode, clocks, MIG or compute policy.
 func NewMachine(ctx context.Context, plan *Plan, opts MachineOptions) (*Machine, error) {
+	opts.Program = cmp.Or(opts.Program, &mps.Program{})
 	m := &Machine{opts: opts, plan: plan, settle: usualSettle}
-	if m.opts.Program == nil {
-		m.opts.Program = &mps.Program{}
-	}
 	if opts.Source == nil {
 		return m, nil
 	}
@@ -246,10 +245,8 @@ func (g *group) environ(ctx context.Context, p *Server) ([]string, error) {
 	}
 	if g.mode == sharing.MechanismMIGLikeEmulation {
 		e.ActiveThreadPercentage = p.Percent
-		limit := p.MemoryLimit
-		if limit == 0 {
-			limit = sharing.Bytes(p.Percent/100*float64(g.machine.look.Memory)) / sharing.MiB * sharing.MiB
-		}
+		limit := cmp.Or(p.MemoryLimit,
+			sharing.Bytes(p.Percent/100*float64(g.machine.look.Memory))/sharing.MiB*sharing.MiB)
 		if limit > 0 {
 			var err error
 			if e.GPUs, err = g.clientGPUs(ctx); err != nil {
@@ -309,10 +306,10 @@ func (g *group) verify(ctx context.Context) error {
 			continue
 		}
 		m, err := c.Verify(ctx, pid, mps.VerifyOptions{})
-		if err != nil {
-			return fmt.Errorf("server %s: %w", p.Name, err)
+		if err == nil {
+			err = m.Require()
 		}
-		if err := m.Require(); err != nil {
+		if err != nil {
 			return fmt.Errorf("server %s: %w", p.Name, err)
 		}
 		for _, w := range m.Warnings {

@@ -1,6 +1,7 @@
 package colocation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,9 +66,7 @@ func title(m sharing.Mechanism) string {
 func Measure(ctx context.Context, plan *Plan, site Site, opts Options) (*Report, error) {
 	f := &planFlow{bench: bench{Options: opts.filled(), simulated: site.basis() == sharing.BasisSimulated}, plan: plan,
 		site: site}
-	if f.Predictor == nil {
-		f.Predictor = site.predictor()
-	}
+	f.Predictor = cmp.Or(f.Predictor, site.predictor())
 	if gpu, _ := site.gpu(); gpu == "" {
 		f.note("the GPU's name is unknown: it is taken for the predictor's, %s", f.Predictor.GPU)
 	}

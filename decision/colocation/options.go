@@ -155,9 +155,7 @@ func (b *bench) record(ctx context.Context, dir string, plan loadgen.LoadPlan, s
 // NewFolder makes the folder that Options.Dir names, or takes an empty one. Without a
 // name it is "measure-" and the time, in the working folder.
 func NewFolder(dir string) (string, error) {
-	if dir == "" {
-		dir = "measure-" + time.Now().UTC().Format("20060102T150405Z")
-	}
+	dir = cmp.Or(dir, "measure-"+time.Now().UTC().Format("20060102T150405Z"))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}

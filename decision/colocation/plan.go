@@ -152,15 +152,8 @@ func ParsePlan(data []byte, opts PlanOptions) (*Plan, error) {
 
 // fill sets what is not given.
 func (p *Plan) fill() {
-	if p.Seconds == 0 {
-		p.Seconds = 8
-	}
-	if p.WarmSeconds == 0 {
-		p.WarmSeconds = min(1.5, 0.15*p.Seconds)
-	}
-	if p.StartSecs == 0 {
-		p.StartSecs = 300
-	}
+	p.Seconds, p.StartSecs = cmp.Or(p.Seconds, 8), cmp.Or(p.StartSecs, 300)
+	p.WarmSeconds = cmp.Or(p.WarmSeconds, min(1.5, 0.15*p.Seconds))
 	if len(p.Modes) == 0 {
 		p.Modes = Modes()
 	}

@@ -116,10 +116,7 @@ func NewSimulation(plan *Plan) *Simulation { return &Simulation{plan: plan} }
 
 func (s *Simulation) basis() sharing.Basis { return sharing.BasisSimulated }
 func (s *Simulation) predictor() *predict.Predictor {
-	if s.plan.SimGPU == nil {
-		return simulatedPredictor(SimulatedGPU{})
-	}
-	return simulatedPredictor(*s.plan.SimGPU)
+	return simulatedPredictor(*cmp.Or(s.plan.SimGPU, &SimulatedGPU{}))
 }
 
 func (s *Simulation) gpu() (string, string) { return simulatedName, "" }

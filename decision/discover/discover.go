@@ -149,12 +149,7 @@ type findings []Finding
 
 // New returns a Collector without inputs.
 func New(opts Options) *Collector {
-	if opts.Prices == nil {
-		opts.Prices = &Prices{}
-	}
-	if opts.Hints == nil {
-		opts.Hints = &Hints{}
-	}
+	opts.Prices, opts.Hints = cmp.Or(opts.Prices, &Prices{}), cmp.Or(opts.Hints, &Hints{})
 	return &Collector{opts: opts, nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{},
 		generation: map[string]int64{},
 		claims:     map[string]*claim{}, templates: map[string]*claim{}, classes: map[string]string{},

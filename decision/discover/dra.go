@@ -101,10 +101,7 @@ func (c *Collector) takeSlice(file string, o *sliceObject) {
 	}
 	for i := range o.Spec.Devices {
 		d := &o.Spec.Devices[i]
-		body := &d.deviceBody
-		if d.Basic != nil {
-			body = d.Basic
-		}
+		body := cmp.Or(d.Basic, &d.deviceBody)
 		c.devices[name][d.Name] = &device{name: d.Name, kind: body.get("type"), uuid: body.get("uuid"),
 			parent: body.get("parentUUID"), product: body.get("productName"), profile: body.get("profile"),
 			driver: body.get("driverVersion"), architecture: body.get("architecture"),
@@ -188,10 +185,7 @@ type allocation struct{ pool, device string }
 func (s *claimSpec) claim() claim {
 	var out claim
 	for _, r := range s.Devices.Requests {
-		req := r.deviceRequest
-		if r.Exactly != nil {
-			req = *r.Exactly
-		}
+		req := *cmp.Or(r.Exactly, &r.deviceRequest)
 		if req.Class == "" && len(r.First) > 0 {
 			req = r.First[0]
 		}

@@ -72,7 +72,7 @@ func (b *build) takeServing() {
 				continue // a later page of the server counts on
 			}
 			t.requests += r.Requests.Or(0)
-			for k, h := range []*serving.Histogram{r.TTFT, per(r), r.E2E} {
+			for k, h := range []*serving.Histogram{r.TTFT, cmp.Or(r.TPOT, r.ITL), r.E2E} {
 				if h == nil {
 					continue
 				}
@@ -135,14 +135,6 @@ func (b *build) profile(w *workload, readings []serving.Reading) {
 		b.Profiles = map[string]profile.SoloProfile{}
 	}
 	b.Profiles[w.name] = best.SoloProfile
-}
-
-// per is the time per token: a request's mean, or where that is not exported the gap between two tokens.
-func per(r *serving.Reading) *serving.Histogram {
-	if r.TPOT != nil {
-		return r.TPOT
-	}
-	return r.ITL
 }
 
 // serverOf is the workload that a page is of, and its pod where the file names

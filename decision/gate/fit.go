@@ -179,13 +179,7 @@ type Left struct {
 // or the mechanism's own (0: 10 shares of HAMi, one whole GPU), and no more than MPS takes clients.
 func (g *Ground) Seats(m sharing.Mechanism, stated int) int {
 	t := TraitsOf(m)
-	n := stated
-	if n == 0 {
-		n = t.Split
-	}
-	if n == 0 {
-		n = math.MaxInt16
-	}
+	n := cmp.Or(stated, t.Split, math.MaxInt16)
 	if t.Clients {
 		clients := mpsClients
 		if g != nil && g.clients > 0 {

@@ -388,12 +388,7 @@ func (g *Guard) Done(p *Proposal) {
 	}
 }
 
-func orNaN(v telemetry.Optional[float64]) float64 {
-	if f, ok := v.Get(); ok {
-		return f
-	}
-	return math.NaN()
-}
+func orNaN(v telemetry.Optional[float64]) float64 { return v.Or(math.NaN()) }
 
 func median(list []float64) float64 {
 	if len(list) == 0 {

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -93,9 +94,7 @@ func Build(f *decision.Fleet, r *decision.Result, opts Options) (*Folder, error)
 	if err := f.Validate(); err != nil {
 		return nil, invalid(err)
 	}
-	if opts.OperatorNamespace == "" {
-		opts.OperatorNamespace = "gpu-operator"
-	}
+	opts.OperatorNamespace = cmp.Or(opts.OperatorNamespace, "gpu-operator")
 	b := builder{result: r, opts: opts, deliveries: opts.deliveries(f.Pools)}
 	return b.build(f)
 }

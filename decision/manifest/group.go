@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -49,11 +50,8 @@ func (m *member) file() string {
 	return m.space + "." + m.name
 }
 
-func (m *member) framework() decision.Framework {
-	if m.workload.Framework == nil {
-		return decision.Framework{}
-	}
-	return *m.workload.Framework
+func (m *member) framework() *decision.Framework {
+	return cmp.Or(m.workload.Framework, &decision.Framework{})
 }
 
 // processes counts the CUDA processes of a pod; MPS limits each of them.

@@ -21,15 +21,10 @@ import (
 // replicas, which stays with whoever sets it. Nodes that do not change are in no file. Of the options the Operator's
 // namespace and the notes count.
 func Migration(p *migrate.Plan, opts Options) (*Folder, error) {
-	if opts.OperatorNamespace == "" {
-		opts.OperatorNamespace = "gpu-operator"
-	}
-	opts = Options{OperatorNamespace: opts.OperatorNamespace, Notes: opts.Notes,
+	opts = Options{OperatorNamespace: cmp.Or(opts.OperatorNamespace, "gpu-operator"), Notes: opts.Notes,
 		Deliveries: []sharing.Delivery{sharing.DeliveryGPUOperator}}
-	b := builder{result: p.Result, opts: opts, deliveries: opts.deliveries(nil), plan: p, taken: map[string]bool{}}
-	if b.result == nil {
-		b.result = &decision.Result{}
-	}
+	b := builder{result: cmp.Or(p.Result, &decision.Result{}), opts: opts, deliveries: opts.deliveries(nil), plan: p,
+		taken: map[string]bool{}}
 	for _, n := range p.Fleet.Today.Nodes {
 		b.taken[n.Config], b.taken[n.MIGConfig] = true, true
 	}

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -211,10 +212,7 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 
 // processLimit is the memory that one process may use, in whole mebibytes, or 0 where there is no limit.
 func (m *member) processLimit() sharing.Bytes {
-	limit, err := mps.LimitPerProcess(m.memory, m.processes())
-	if err != nil {
-		return 0
-	}
+	limit, _ := mps.LimitPerProcess(m.memory, m.processes())
 	return limit
 }
 
@@ -233,10 +231,7 @@ func (m *member) advice(f mps.ServingFramework) float64 {
 	default:
 		return 0
 	}
-	fraction, err := mps.MemoryFraction(f, enforcer, limit, total)
-	if err != nil {
-		return 0
-	}
+	fraction, _ := mps.MemoryFraction(f, enforcer, limit, total)
 	return fraction
 }
 
@@ -246,11 +241,7 @@ func (b *builder) fractionArgs(m *member) []string {
 	if f.UnmarshalText([]byte(m.framework().Name)) != nil {
 		return nil
 	}
-	fraction := m.fraction
-	if fraction == 0 {
-		fraction = m.advice(f)
-	}
-	if fraction > 0 {
+	if fraction := cmp.Or(m.fraction, m.advice(f)); fraction > 0 {
 		return []string{f.Flag(), formatFloat(fraction)}
 	}
 	if shared(m.Mechanism) || m.Mechanism == sharing.MechanismVGPU {

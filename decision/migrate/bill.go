@@ -205,10 +205,7 @@ func (c *cluster) changed(loads []*load, seats map[string]seat, r *decision.Resu
 		}
 	}
 	for _, w := range slices.Sorted(maps.Keys(on)) {
-		d := decision.Decision{Workload: w, GPUs: max(1, c.of[w].GPUs)}
-		if had := r.Decision(w); had != nil {
-			d = *had
-		}
+		d := *cmp.Or(r.Decision(w), &decision.Decision{Workload: w, GPUs: max(1, c.of[w].GPUs)})
 		d.Pool, d.Mechanism, d.Profile = on[w].node.Pool, seats[w].mechanism, seats[w].profile
 		out.Decisions = append(out.Decisions, d)
 	}

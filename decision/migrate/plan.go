@@ -216,9 +216,7 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 	if err := f.Validate(); err != nil {
 		return nil, err
 	}
-	if opts.Confidence == 0 {
-		opts.Confidence = decision.DefaultConfidence
-	}
+	opts.Confidence = cmp.Or(opts.Confidence, decision.DefaultConfidence)
 	opts.Brief = true
 	c := newCluster(f, opts)
 	c.hold()

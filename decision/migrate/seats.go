@@ -38,11 +38,8 @@ type Shape struct {
 
 // ShapeOf returns how a node hands out its GPUs today.
 func ShapeOf(n *decision.Node) Shape {
-	m := n.Mechanism
-	if m == sharing.MechanismNone {
-		m = sharing.MechanismExclusive
-	}
-	return Shape{Mechanism: m, Replicas: max(1, n.Replicas), Instances: n.Instances, whole: n.GPUs - n.InMIG}
+	return Shape{Mechanism: cmp.Or(n.Mechanism, sharing.MechanismExclusive), Replicas: max(1, n.Replicas),
+		Instances: n.Instances, whole: n.GPUs - n.InMIG}
 }
 
 // String writes the shape for people: "mps, 3 pods to a GPU".

@@ -118,10 +118,7 @@ func profileOf(pages []serving.Reading) (*Profile, error) {
 		seconds += w.seconds
 		all.Add(w.Reading)
 	}
-	requests := all.Requests.Or(0)
-	if requests == 0 {
-		requests = float64(count(all.TTFT))
-	}
+	requests := cmp.Or(all.Requests.Or(0), float64(count(all.TTFT)))
 	if pages[0].Engine == serving.EngineLlamaCpp {
 		return nil, fmt.Errorf("%w: llama.cpp's pages count no requests, so that neither prompts nor answers have a length: "+
 			"measure the server under a load of its own, as package loadgen does", ErrTooLittle)
@@ -142,9 +139,10 @@ func profileOf(pages []serving.Reading) (*Profile, error) {
 		Requests: profile.Some(int(requests)), Fit: &fit.ServingFit,
 	}
 	p.TokensPerS = profile.Some(all.GenerationTokens.Or(0) / seconds)
-	p.TTFT, p.E2E, p.TPOT = latency(all.TTFT), latency(all.E2E), latency(per(&all))
+	each := cmp.Or(all.TPOT, all.ITL) // a request's mean, or where that is not exported the gap between two tokens
+	p.TTFT, p.E2E, p.TPOT = latency(all.TTFT), latency(all.E2E), latency(each)
 	// A histogram's buckets are far apart beside what times per token differ by; its mean is exact.
-	if mean, ok := per(&all).Mean(); ok {
+	if mean, ok := each.Mean(); ok {
 		p.TPOT.P50 = profile.Some(1e3 * mean)
 		p.TPOT.P90, p.TPOT.P95 = profile.Optional[float64]{}, profile.Optional[float64]{}
 		p.TPOT.P99 = profile.Some(max(1e3*mean, p.TPOT.P99.Or(0)))
@@ -194,14 +192,6 @@ func count(h *serving.Histogram) uint64 {
 		return 0
 	}
 	return h.Count
-}
-
-// per is the time per token: a request's mean, or where that is not exported the gap between two tokens.
-func per(r *serving.Reading) *serving.Histogram {
-	if r.TPOT != nil {
-		return r.TPOT
-	}
-	return r.ITL
 }
 
 // latency reads a histogram of seconds: percentiles are interpolated within their bucket, evenly by the logarithm.

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -60,10 +61,7 @@ func Discovered(d *discover.Discovery, plan *migrate.Plan) *webpage.Page {
 // Advised returns the page of a look at a cluster: whether to act, what changed since the last look, and what
 // Discovered shows of the cluster and its plan.
 func Advised(d *discover.Discovery, a *advise.Advice) *webpage.Page {
-	plan := a.Plan
-	if a.Now != nil {
-		plan = a.Now
-	}
+	plan := cmp.Or(a.Now, a.Plan)
 	p := Discovered(d, plan)
 	if !plan.Changes() { // the headline says so
 		_, p.Answer, _ = strings.Cut(p.Answer, "\n")

@@ -41,12 +41,7 @@ func (p Interference) ByShape() bool { return p.base().ByShape() }
 // Score is the base's less the thousandths that are lost.
 func (p Interference) Score(o *Option) float64 { return p.base().Score(o) - o.LostMilli }
 
-func (p Interference) base() Policy {
-	if p.Base == nil {
-		return Spread{}
-	}
-	return p.Base
-}
+func (p Interference) base() Policy { return cmp.Or(p.Base, Policy(Spread{})) }
 
 // judge asks a forecaster, if there is one, without allocating anew each time.
 type judge struct {

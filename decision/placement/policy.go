@@ -119,10 +119,10 @@ func (p *Fragmentation) ByShape() bool { return true }
 
 // Score is higher the less fragmentation grows.
 func (p *Fragmentation) Score(o *Option) float64 {
-	if o.Start >= 0 {
-		return p.Stranded(o.Before) - p.Stranded(o.After) - packing(o)
-	}
 	d := p.Stranded(o.Before) - p.Stranded(o.After)
+	if o.Start >= 0 {
+		return d - packing(o)
+	}
 	return math.Floor(100 / (1 + math.Exp(-d/1000)))
 }
 

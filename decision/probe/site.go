@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,10 +145,7 @@ func Holders(ctx context.Context, source telemetry.Reader, device int) (names []
 		return []string{fmt.Sprintf("an unknown process, perhaps (they could not be listed: %v),", err)}
 	}
 	for _, p := range r.Processes {
-		if p.Name == "" {
-			p.Name = "?"
-		}
-		names = append(names, fmt.Sprintf("process %d (%s)", p.PID, p.Name))
+		names = append(names, fmt.Sprintf("process %d (%s)", p.PID, cmp.Or(p.Name, "?")))
 	}
 	return names
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -239,10 +240,7 @@ func groupTable(m sharing.Mechanism, metrics []profile.Metric, list []series) []
 func wrapped(w io.Writer, text string) { fmt.Fprintln(w, page.Fold(text)) }
 
 func nameOf(s profile.Server) string {
-	name := s.Model
-	if name == "" {
-		name = s.String()
-	}
+	name := cmp.Or(s.Model, s.String())
 	if p := s.SMPercent.Or(100); p < 100 {
 		name += fmt.Sprintf("@%g%%", p)
 	}

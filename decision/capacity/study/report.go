@@ -2,6 +2,7 @@ package study
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -126,10 +127,7 @@ func (r *Report) table(padding int) string {
 			if notBy(a) {
 				gpus, price, million = fmt.Sprintf(">%dx %s", a.Tried, shortGPU(a.GPU)), "-", "-"
 			}
-			router := a.Router
-			if short, ok := shortRouters[router]; ok {
-				router = short
-			}
+			router := cmp.Or(shortRouters[a.Router], a.Router)
 			row(mark+a.Kind.String(), gpus, router, a.Verdict, price, million, interval(a, "ttft_p99"),
 				interval(a, "tpot_p99"), fmt.Sprintf("%.0f%%", 100*a.Utilisation), fmt.Sprintf("%.3g", a.GoodputPerS), headroom)
 		}
@@ -160,16 +158,15 @@ func (r *Report) beyond() string {
 
 // ByVerdict returns the arrangements in the table's order: those that miss the
 // objectives, however cheap, after the others.
-func (r *Report) ByVerdict() []*capacity.Arrangement {
-	var out, missed []*capacity.Arrangement
-	for i := range r.Arrangements {
-		if a := &r.Arrangements[i]; a.Verdict == capacity.VerdictMissed {
-			missed = append(missed, a)
-		} else {
-			out = append(out, a)
+func (r *Report) ByVerdict() (out []*capacity.Arrangement) {
+	for _, missed := range []bool{false, true} {
+		for i := range r.Arrangements {
+			if a := &r.Arrangements[i]; (a.Verdict == capacity.VerdictMissed) == missed {
+				out = append(out, a)
+			}
 		}
 	}
-	return append(out, missed...)
+	return out
 }
 
 // writeWhy writes what was chosen, why, and what was not searched.

@@ -248,11 +248,7 @@ func (s *Study) divide(all []model, seed uint64) ([]capacity.Tenant, error) {
 	if named > max(1, len(s.models)) {
 		for i := range s.requests {
 			r := &s.requests[i]
-			key := r.Session
-			if key == 0 {
-				key = uint64(i)
-			}
-			r.Tenant = rand.New(rand.NewPCG(seed, key)).IntN(named)
+			r.Tenant = rand.New(rand.NewPCG(seed, cmp.Or(r.Session, uint64(i)))).IntN(named)
 		}
 		s.note("the trace names no model and is divided among %d", named)
 	}

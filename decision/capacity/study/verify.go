@@ -265,11 +265,7 @@ func simulate(c *serving.Cluster) (*loadgentest.Simulation, [][]loadgen.Endpoint
 	for i := range c.Services {
 		s := &c.Services[i]
 		for _, rep := range s.Replicas {
-			memory := rep.Memory
-			if memory == 0 {
-				memory = c.GPUs[rep.GPU].Memory
-			}
-			tokens, err := s.Engine.KVTokens(memory)
+			tokens, err := s.Engine.KVTokens(cmp.Or(rep.Memory, c.GPUs[rep.GPU].Memory))
 			if err != nil {
 				return nil, nil, err
 			}

@@ -275,10 +275,10 @@ func kubectlGet(ctx context.Context, names string, take func(string, io.Reader) 
 		cmd.Stderr = io.MultiWriter(&errs, messages)
 	}
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return fmt.Errorf("kube: %w", err)
+	if err == nil {
+		err = cmd.Start()
 	}
-	if err := cmd.Start(); err != nil {
+	if err != nil {
 		return fmt.Errorf("kube: %w", err)
 	}
 	name := "kubectl get " + names

@@ -137,10 +137,8 @@ func (g *gpu) runPulse(t probe.Task, rates map[string]float64) (r probe.Reading,
 	iters := C.uint(float64(t.Kernel) / rates[pulseRate])
 	n := 0
 	for began := time.Now(); time.Since(began) < t.For && n < mostStamps; n++ {
-		if err := check("launching pulse", C.c_pulse(g.pulse, g.stream, buffer, C.uint(n), iters)); err != nil {
-			return r, err
-		}
-		if err := g.wait(); err != nil {
+		code := C.c_pulse(g.pulse, g.stream, buffer, C.uint(n), iters)
+		if err := errors.Join(check("launching pulse", code), g.wait()); err != nil {
 			return r, err
 		}
 		time.Sleep(t.Pause)
