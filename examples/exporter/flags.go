@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -18,13 +18,6 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/account"
 	"github.com/cotenant/cotenant/telemetry/container"
-)
-
-// The exit codes.
-const (
-	exitOK     = 0
-	exitFailed = 5
-	exitUsage  = 2
 )
 
 type config struct {
@@ -61,8 +54,7 @@ Flags:
 // parse reads the flags, naming every problem.
 func parse(args []string, stdout io.Writer) (*config, error) {
 	c := &config{pages: map[container.Pod]account.Page{}}
-	fs := flag.NewFlagSet("exporter", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // run reports the error, once
+	fs := pages.FlagSet("exporter")
 	fs.StringVar(&c.listen, "listen", ":9400", "address to listen on")
 	fs.BoolVar(&c.real, "real", false, "read this machine's GPUs through NVML")
 	fs.BoolVar(&c.simulate, "simulate", false, "a simulated node")
@@ -103,19 +95,11 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 			return nil
 		})
 	}
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stdout, usage)
-			fmt.Fprint(stdout, pages.Flags(fs))
-			return nil, err
-		}
-		return nil, fmt.Errorf("%w (see -h)", err)
+	if err := pages.Parse(fs, args, usage, 0, stdout); err != nil {
+		return nil, err
 	}
 	var probs []error
 	bad := func(format string, args ...any) { probs = append(probs, fmt.Errorf(format, args...)) }
-	if fs.NArg() > 0 {
-		bad("unexpected %q (use flags only; see -h)", fs.Args())
-	}
 	if c.print == "" && c.real == c.simulate {
 		bad("say -real for this machine's GPUs or -simulate for a made-up node (one of them)")
 	}
@@ -139,18 +123,10 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 		page.Objective = o
 		c.pages[pod] = page
 	}
-	if c.node == "" {
-		c.node = os.Getenv("NODE_NAME")
-	}
-	if c.node == "" {
+	if c.node = cmp.Or(c.node, os.Getenv("NODE_NAME")); c.node == "" {
 		c.node, _ = os.Hostname() // an empty name is a label like any other
 	}
 	return c, errors.Join(probs...)
-}
-
-func fail(stderr io.Writer, err error, code int) int {
-	pages.Fail("exporter", stderr, err)
-	return code
 }
 
 // parseServing reads NAMESPACE/POD/CONTAINER=URL.

@@ -4,6 +4,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	pages "github.com/cotenant/cotenant/examples/internal/page"
 )
 
 func TestBadServing(t *testing.T) {
@@ -22,7 +24,7 @@ func TestBadObjective(t *testing.T) {
 	}
 	for _, args := range [][]string{{"-objective", "a/b/c=ttft:1s"}, {"-serving", "a/b/c=http://x/m", "-objective", "a/b/c=ttft:1s", "-objective", "a/b/c=e2e:1s"}} {
 		var stderr strings.Builder
-		if code := run(t.Context(), append([]string{"-simulate"}, args...), io.Discard, &stderr); code != exitUsage || !strings.Contains(stderr.String(), "-objective") {
+		if code := run(t.Context(), append([]string{"-simulate"}, args...), io.Discard, &stderr); code != pages.ExitBadInput || !strings.Contains(stderr.String(), "-objective") {
 			t.Errorf("%q: %d, %s", args, code, stderr.String())
 		}
 	}

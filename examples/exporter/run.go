@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -34,40 +33,28 @@ import (
 )
 
 // run is the program; it returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
-	stdout, done := pages.Check("exporter", stdout, stderr)
-	defer done(&code)
-	c, err := parse(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		return fail(stderr, err, exitUsage)
-	case c.print != "":
-		if err := printed[c.print](stdout); err != nil {
-			return fail(stderr, err, exitFailed)
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return pages.Run(ctx, "exporter", stdout, stderr, func(stdout io.Writer) error {
+		c, err := parse(args, stdout)
+		if err != nil {
+			return pages.BadInput(err)
 		}
-		return exitOK
-	}
-	prices, err := readPrices(c.prices)
-	if err != nil {
-		return fail(stderr, err, exitUsage)
-	}
-	if c.webConfig != "" {
-		if err := web.Validate(c.webConfig); err != nil {
-			return fail(stderr, fmt.Errorf("-web-config: %w", err), exitUsage)
+		if c.print != "" {
+			return printed[c.print](stdout)
 		}
-	}
-	log := slog.New(slog.NewTextHandler(stderr, nil))
-	e, err := open(c, prices, log)
-	if err != nil {
-		return fail(stderr, err, exitFailed)
-	}
-	err = e.serve(ctx, c.listen)
-	if err := errors.Join(err, e.closeAll()); err != nil {
-		return fail(stderr, err, exitFailed)
-	}
-	return exitOK
+		prices, err := readPrices(c.prices)
+		if invalid := web.Validate(c.webConfig); invalid != nil {
+			err = errors.Join(err, fmt.Errorf("-web-config: %w", invalid))
+		}
+		if err != nil {
+			return pages.BadInput(err)
+		}
+		e, err := open(c, prices, slog.New(slog.NewTextHandler(stderr, nil)))
+		if err != nil {
+			return err
+		}
+		return errors.Join(e.serve(ctx, c.listen), e.closeAll())
+	})
 }
 
 // exporter is the program with its parts.

@@ -30,6 +30,7 @@ import (
 	"github.com/prometheus/common/model"
 	"go.etcd.io/bbolt"
 
+	pages "github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/account"
 	"github.com/cotenant/cotenant/telemetry/container"
@@ -437,21 +438,21 @@ func TestBadInput(t *testing.T) {
 		args []string
 		code int
 	}{
-		"-real":                    {nil, exitUsage},
-		"one of them":              {[]string{"-real", "-simulate"}, exitUsage},
-		"-speed is for":            {[]string{"-real", "-speed", "3"}, exitUsage},
-		"-speed: 0":                {[]string{"-simulate", "-speed", "0"}, exitUsage},
-		"-period: 1ms":             {[]string{"-simulate", "-period", "1ms"}, exitUsage},
-		"-listen":                  {[]string{"-simulate", "-listen", "9400"}, exitUsage},
-		"unexpected":               {[]string{"-simulate", "x"}, exitUsage},
-		"flag provided":            {[]string{"-simulated"}, exitUsage},
-		"one currency":             {[]string{"-simulate", "-prices", bad}, exitUsage},
-		"more than one document":   {[]string{"-simulate", "-prices", two}, exitUsage},
-		"no such file":             {[]string{"-simulate", "-prices", bad + "x"}, exitUsage},
-		"-web-config":              {[]string{"-simulate", "-web-config", bad}, exitUsage},
-		"/nonexistent.so: ":        {[]string{"-real", "-nvml", "/nonexistent.so"}, exitFailed},
-		"another source or -speed": {[]string{"-simulate", "-state", other}, exitFailed},
-		"-state":                   {[]string{"-simulate", "-state", filepath.Join(bad, "x")}, exitFailed},
+		"-real":                    {nil, pages.ExitBadInput},
+		"one of them":              {[]string{"-real", "-simulate"}, pages.ExitBadInput},
+		"-speed is for":            {[]string{"-real", "-speed", "3"}, pages.ExitBadInput},
+		"-speed: 0":                {[]string{"-simulate", "-speed", "0"}, pages.ExitBadInput},
+		"-period: 1ms":             {[]string{"-simulate", "-period", "1ms"}, pages.ExitBadInput},
+		"-listen":                  {[]string{"-simulate", "-listen", "9400"}, pages.ExitBadInput},
+		"unexpected":               {[]string{"-simulate", "x"}, pages.ExitBadInput},
+		"flag provided":            {[]string{"-simulated"}, pages.ExitBadInput},
+		"one currency":             {[]string{"-simulate", "-prices", bad}, pages.ExitBadInput},
+		"more than one document":   {[]string{"-simulate", "-prices", two}, pages.ExitBadInput},
+		"no such file":             {[]string{"-simulate", "-prices", bad + "x"}, pages.ExitBadInput},
+		"-web-config":              {[]string{"-simulate", "-web-config", bad}, pages.ExitBadInput},
+		"/nonexistent.so: ":        {[]string{"-real", "-nvml", "/nonexistent.so"}, pages.ExitCannot},
+		"another source or -speed": {[]string{"-simulate", "-state", other}, pages.ExitCannot},
+		"-state":                   {[]string{"-simulate", "-state", filepath.Join(bad, "x")}, pages.ExitCannot},
 	} {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), c.args, &out, &errs); code != c.code || !strings.Contains(errs.String(), want) {
@@ -459,7 +460,7 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"-h"}, &out, &errs); code != exitOK || !strings.Contains(out.String(), "-simulate") || errs.Len() > 0 {
+	if code := run(t.Context(), []string{"-h"}, &out, &errs); code != pages.ExitDone || !strings.Contains(out.String(), "-simulate") || errs.Len() > 0 {
 		t.Errorf("-h: %d, %s", code, errs.String())
 	}
 	for line := range strings.Lines(out.String()) {

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/cotenant/cotenant/cost"
+	pages "github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
@@ -39,7 +40,7 @@ func TestBadTokens(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(500*time.Millisecond, cancel)
 	args := []string{"-simulate", "-state", dir, "-listen", "127.0.0.1:0"}
-	if code := run(ctx, args, io.Discard, &stderr); code != exitOK || !strings.Contains(stderr.String(), "tokens a/b/c") {
+	if code := run(ctx, args, io.Discard, &stderr); code != pages.ExitDone || !strings.Contains(stderr.String(), "tokens a/b/c") {
 		t.Errorf("%d, %s", code, stderr.String())
 	}
 }
