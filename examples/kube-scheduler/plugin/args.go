@@ -104,35 +104,19 @@ func ParseArgs(data []byte) (Args, error) {
 	return a, nil
 }
 
-// built holds the parts that are made of the arguments.
-type built struct {
-	policy    placement.Policy
-	predictor placement.Forecaster // nil: none
-}
-
-func (b *built) scorer() *placement.Scorer { return placement.NewScorer(b.policy, b.predictor) }
-
 // Scorer makes of the arguments the scorer that the plugin places by. The error
 // is an ErrArgs that names every problem.
 func (a *Args) Scorer() (*placement.Scorer, error) {
-	b, err := a.build()
-	if err != nil {
-		return nil, err
-	}
-	return b.scorer(), nil
-}
-
-func (a *Args) build() (*built, error) {
 	var l problems.List
-	b := &built{policy: a.policy(&l)}
+	policy := a.policy(&l)
+	var predictor placement.Forecaster
 	if models := a.models(&l); models != nil {
-		b.predictor = models
-		b.policy = placement.Interference{Base: b.policy}
+		policy, predictor = placement.Interference{Base: policy}, models
 	}
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("%w:\n%w", ErrArgs, err)
 	}
-	return b, nil
+	return placement.NewScorer(policy, predictor), nil
 }
 
 func (a *Args) policy(l *problems.List) placement.Policy {
@@ -271,6 +255,6 @@ func CheckArgs(obj runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	_, err = a.build()
+	_, err = a.Scorer()
 	return err
 }

@@ -63,11 +63,11 @@ func New(_ context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, erro
 
 // NewPlugin makes the plugin with given arguments.
 func NewPlugin(a Args, h fwk.Handle) (*Plugin, error) {
-	b, err := a.build()
+	scorer, err := a.Scorer()
 	if err != nil {
 		return nil, err
 	}
-	p := &Plugin{handle: h, scorer: b.scorer(), predicts: b.predictor != nil,
+	p := &Plugin{handle: h, scorer: scorer, predicts: len(a.Measured) > 0,
 		reserved: map[types.UID]*kubegpu.Allocation{}, told: map[string]bool{}, lacksOther: map[types.UID]bool{},
 		refused: map[types.UID]bool{}}
 	// A deleted pod needs no reservation; until then it bridges the time until
