@@ -20,7 +20,7 @@ func Write(path string, data []byte, perm os.FileMode) error {
 // WriteFunc replaces the file at path with what write writes. When write or
 // any step after it fails, the file at path is left as it was. What stands there
 // and is no regular file (a device, a pipe) is written to and never replaced.
-func WriteFunc(path string, perm os.FileMode, write func(io.Writer) error) (err error) {
+func WriteFunc(path string, perm os.FileMode, write func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
@@ -32,29 +32,14 @@ func WriteFunc(path string, perm os.FileMode, write func(io.Writer) error) (err 
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, ignoreClosed(f.Close()), os.Remove(f.Name()))
-		}
-	}()
-	if err := write(f); err != nil {
-		return err
+	if err = write(f); err == nil {
+		err = errors.Join(f.Chmod(perm), f.Sync())
 	}
-	if err := f.Chmod(perm); err != nil {
-		return err
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
 	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
-
-func ignoreClosed(err error) error {
-	if errors.Is(err, os.ErrClosed) {
-		return nil
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
 	}
 	return err
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync"
@@ -199,3 +201,7 @@ func (w *writer) Fd() uintptr {
 	}
 	return math.MaxInt32
 }
+
+// OutlivePipe keeps a closed pipe from ending the program at once: writing to it
+// fails, as to a full disk, and what the program has started it can stop.
+func OutlivePipe() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
