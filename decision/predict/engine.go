@@ -39,8 +39,7 @@ type engine struct {
 	spare           batching.Spares
 }
 
-// launches is the number of pieces in which a prefill, or a step with gaps, reaches the GPU. A real one has some hundred
-// kernels, but finer pieces predict no better.
+// launches are the pieces in which a prefill or a step with gaps reaches the GPU: finer ones predict no better.
 const launches = 20
 
 func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
@@ -147,7 +146,7 @@ func (e *engine) nextLaunch(now time.Duration) timeslice.Work {
 		// The host of a server waits for the copies of its inputs, and for that of the outputs in the end.
 		e.began = max(e.began, now-batching.Millis(e.jitter*pace*float64(l-1)))
 	}
-	at := e.began + batching.Millis(e.jitter*pace*float64(e.launched))
+	at := e.began + batching.Millis(e.jitter*pace*float64(l))
 	e.launched++
 	return timeslice.Work{At: max(at, now), GPU: batching.Millis(e.jitter * e.t.gpu / launches)}
 }

@@ -49,7 +49,9 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 	}
 	if t.pieces = 1; t.kind == profile.KindStepper { // a burster's kernels are all queued once its thought ends
 		if t.paceBeside(s, ok); t.gpu < gapless*t.step {
-			t.pieces = launches
+			if t.pieces = launches; mechanism == sharing.MechanismMPS { // else it launches while others have their turns
+				t.widen = math.Hypot(t.widen, paceUnsure*(1-t.gpu/t.step))
+			}
 		}
 	}
 	t.host = t.step - t.gpu
@@ -60,8 +62,9 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 	return nil
 }
 
-// launchBeside is the length of a step over that alone where the host launches kernel by kernel beside others.
-var launchBeside = costs.Value("launch_beside")
+// Where the host launches kernel by kernel: the length of a step beside others over that alone, and the half-width that
+// its pace adds for all of a step in which the GPU waits for it.
+var launchBeside, paceUnsure = costs.Value("launch_beside"), costs.Value("pace_unsure")
 
 // paceBeside lengthens a step whose kernels the host launches one by one. The pace of a host varies by a third and more
 // from one run to the next, so it is that of the middle of the runs alone, and slower beside others: other processes
@@ -71,16 +74,14 @@ func (t *tenantModel) paceBeside(s *profile.Solo, gapsKnown bool) {
 		return
 	}
 	under, without := s.MPS.Step.P50.Or(0), s.TimeSlicing.Step.P50.Or(0)
-	step := math.Sqrt(under * without)
-	if t.gpu >= gapless*step {
-		return
+	if step := math.Sqrt(under * without); t.gpu < gapless*step {
+		pace := max(launchBeside*step, t.gpu) / t.step
+		t.step *= pace
+		t.alone[profile.MetricStepP50] *= pace
+		t.alone[profile.MetricStepP99] *= pace
+		t.alone[profile.MetricStepsPerSecond] /= pace
+		t.note(math.Abs(math.Log(under/without))/2, "its steps alone took %.3g ms under MPS, %.3g ms without", under, without)
 	}
-	pace := max(launchBeside*step, t.gpu) / t.step
-	t.step *= pace
-	t.alone[profile.MetricStepP50] *= pace
-	t.alone[profile.MetricStepP99] *= pace
-	t.alone[profile.MetricStepsPerSecond] /= pace
-	t.note(math.Abs(math.Log(under/without))/2, "its steps alone took %.3g ms under MPS, %.3g ms without", under, without)
 }
 
 // linkHalf is the wait of a chain's link, in us, beside kernels that leave no room for half of the time.

@@ -88,7 +88,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 		return fmt.Errorf("%w under %s: %s with %s", profile.ErrNoProfile, mechanism, s.Server, s.Load)
 	}
 	t.readGaps(base, s.Siblings)
-	// Under MPS, which makes launches dearer, a host launches beside others rather at the pace of the slower run alone.
+	// Under MPS, which makes launches dearer, a host launches beside others rather at the slower pace of those alone.
 	if o := s.TimeSlicing; t.gaps && base == s.MPS && o != nil && o.Server == base.Server &&
 		o.Figures()[profile.MetricTPOTP50] >= base.Figures()[profile.MetricTPOTP50] {
 		*t, base = tenantModel{}, o
