@@ -43,12 +43,6 @@ type Condition struct {
 	Note string
 }
 
-// everywhere: the condition asks nothing that can be checked.
-func (c Condition) everywhere() bool {
-	c.Note = ""
-	return c == Condition{}
-}
-
 // Holds answers whether the condition holds in env: No if any part fails, else
 // Unknown if any part cannot be told, else Yes. Note is not looked at.
 func (c Condition) Holds(env Environment) Answer {
@@ -131,10 +125,8 @@ func propertiesOf(m Mechanism, a Axis) []Property {
 // Isolation returns the default statement: the one without a condition. Where
 // there is none it is LevelUnknown, without a source.
 func Isolation(m Mechanism, a Axis) Property {
-	for _, p := range propertiesOf(m, a) {
-		if p.When.everywhere() {
-			return p
-		}
+	if all := propertiesOf(m, a); len(all) > 0 {
+		return all[0]
 	}
 	return unknownProperty(m, a)
 }
