@@ -44,14 +44,14 @@ func newCollector(a *account.Accountant, basis sharing.Basis, period time.Durati
 
 // amountOf returns the figure of an account that a metric shows.
 var amountOf = map[string]func(ledger.Amount) float64{
-	mSeconds:      func(a ledger.Amount) float64 { return seconds(a.Time) },
-	mSecondsLow:   func(a ledger.Amount) float64 { return seconds(a.Low) },
-	mSecondsHigh:  func(a ledger.Amount) float64 { return seconds(a.High) },
-	mEnergy:       func(a ledger.Amount) float64 { return float64(a.Microjoules) / 1e6 },
-	mCost:         func(a ledger.Amount) float64 { return float64(a.Micros) },
-	mTotalSeconds: func(a ledger.Amount) float64 { return seconds(a.Time) },
-	mTotalEnergy:  func(a ledger.Amount) float64 { return float64(a.Microjoules) / 1e6 },
-	mTotalCost:    func(a ledger.Amount) float64 { return float64(a.Micros) },
+	"cotenant_gpu_seconds_total":               func(a ledger.Amount) float64 { return seconds(a.Time) },
+	"cotenant_gpu_seconds_low_total":           func(a ledger.Amount) float64 { return seconds(a.Low) },
+	"cotenant_gpu_seconds_high_total":          func(a ledger.Amount) float64 { return seconds(a.High) },
+	"cotenant_gpu_energy_joules_total":         func(a ledger.Amount) float64 { return float64(a.Microjoules) / 1e6 },
+	"cotenant_gpu_cost_micros_total":           func(a ledger.Amount) float64 { return float64(a.Micros) },
+	"cotenant_gpu_account_seconds_total":       func(a ledger.Amount) float64 { return seconds(a.Time) },
+	"cotenant_gpu_account_energy_joules_total": func(a ledger.Amount) float64 { return float64(a.Microjoules) / 1e6 },
+	"cotenant_gpu_account_cost_micros_total":   func(a ledger.Amount) float64 { return float64(a.Micros) },
 }
 
 // out holds the values of one scrape by metric.
@@ -100,7 +100,7 @@ func (c *collector) families(yield func(*dto.MetricFamily) bool) {
 // small sends what is not of the accounts.
 func (c *collector) small(o out, v *view) {
 	for _, gpu := range slices.Sorted(maps.Keys(v.Observed)) {
-		o.send(mObserved, seconds(v.Observed[gpu]), gpu, c.node)
+		o.send("cotenant_gpu_observed_seconds_total", seconds(v.Observed[gpu]), gpu, c.node)
 	}
 	for _, pod := range slices.SortedFunc(maps.Keys(v.Tokens), container.Pod.Compare) {
 		t := v.Tokens[pod]
@@ -109,8 +109,9 @@ func (c *collector) small(o out, v *view) {
 			n    telemetry.Optional[float64]
 			kind []string
 		}{
-			{mTokens, t.Prompt, []string{"prompt"}}, {mTokens, t.Generated, []string{"generation"}},
-			{mGoodLow, t.GoodLow, nil}, {mGoodHigh, t.GoodHigh, nil},
+			{"cotenant_tokens_total", t.Prompt, []string{"prompt"}},
+			{"cotenant_tokens_total", t.Generated, []string{"generation"}},
+			{"cotenant_good_tokens_low_total", t.GoodLow, nil}, {"cotenant_good_tokens_high_total", t.GoodHigh, nil},
 		} {
 			if n, ok := m.n.Get(); ok {
 				o.send(m.name, n, append([]string{pod.Namespace, pod.Name, pod.Container}, m.kind...)...)
@@ -118,20 +119,20 @@ func (c *collector) small(o out, v *view) {
 		}
 	}
 	if !v.at.IsZero() {
-		o.send(mStoredAt, float64(v.at.UnixMilli())/1e3, c.node)
+		o.send("cotenant_exporter_stored_timestamp_seconds", float64(v.at.UnixMilli())/1e3, c.node)
 	}
-	o.send(mSeriesDropped, float64(v.expired), c.node)
-	o.send(mStoreErrors, float64(c.storeErrors.Load()), c.node)
+	o.send("cotenant_exporter_expired_series_total", float64(v.expired), c.node)
+	o.send("cotenant_exporter_store_errors_total", float64(c.storeErrors.Load()), c.node)
 	kubelet, daemon, servers, clients := c.a.Sources()
 	if kubelet != account.NotAsked {
-		o.send(mAnswers, one(kubelet == account.Answered), c.node, "kubelet")
+		o.send("cotenant_exporter_source_up", one(kubelet == account.Answered), c.node, "kubelet")
 	}
 	if daemon != account.NotAsked {
-		o.send(mAnswers, one(daemon == account.Answered), c.node, "mps")
+		o.send("cotenant_exporter_source_up", one(daemon == account.Answered), c.node, "mps")
 	}
 	if daemon == account.Answered {
-		o.send(mMPSServers, float64(servers), c.node)
-		o.send(mMPSClients, float64(clients), c.node)
+		o.send("cotenant_mps_servers", float64(servers), c.node)
+		o.send("cotenant_mps_clients", float64(clients), c.node)
 	}
 	c.live(o, v)
 }
@@ -153,46 +154,47 @@ func mechanismLabel(m sharing.Mechanism) string {
 
 // live sends the present figures of the GPUs.
 func (c *collector) live(o out, v *view) {
-	o.send(mExporterInfo, 1, c.node, c.source, c.basis.String(), c.period.String())
-	o.send(mRefused, float64(c.a.Refused()), c.node)
+	o.send("cotenant_exporter_info", 1, c.node, c.source, c.basis.String(), c.period.String())
+	o.send("cotenant_exporter_refused_postings_total", float64(c.a.Refused()), c.node)
 	unknown := map[container.Reason]int{}
 	there, mechanisms := map[string]bool{}, map[sharing.Mechanism]bool{}
 	for i, d := range c.a.Devices() {
 		there[d.UUID], mechanisms[d.Mechanism] = true, true
-		o.send(mUp, one(d.Down == ""), d.UUID, d.Down)
-		o.send(mInfo, 1, d.UUID, c.node, strconv.Itoa(i), d.Name, mechanismLabel(d.Mechanism), c.basis.String())
+		o.send("cotenant_gpu_up", one(d.Down == ""), d.UUID, d.Down)
+		o.send("cotenant_gpu_info", 1, d.UUID, c.node, strconv.Itoa(i), d.Name, mechanismLabel(d.Mechanism), c.basis.String())
 		if d.Price.Currency() != "" {
-			o.send(mPrice, float64(d.Price.Micros()), d.UUID, c.node, d.Price.Currency())
+			o.send("cotenant_gpu_price_micros_per_hour", float64(d.Price.Micros()), d.UUID, c.node, d.Price.Currency())
 		}
 		for _, g := range []struct {
 			name string
 			v    telemetry.Optional[float64]
-		}{{mWatts, d.Watts}, {mMemoryUsed, d.MemUsed}, {mMemoryTotal, d.MemTotal}} {
+		}{{"cotenant_gpu_power_watts", d.Watts}, {"cotenant_gpu_memory_used_bytes", d.MemUsed},
+			{"cotenant_gpu_memory_total_bytes", d.MemTotal}} {
 			if x, ok := g.v.Get(); ok {
 				o.send(g.name, x, d.UUID, c.node)
 			}
 		}
 		if n, ok := d.Held.Get(); ok {
-			o.send(mHeld, float64(n), d.UUID, c.node)
+			o.send("cotenant_gpu_held_devices", float64(n), d.UUID, c.node)
 		}
 		if n := d.Slots.Or(0); n > 0 {
-			o.send(mSlots, float64(n), d.UUID, c.node)
+			o.send("cotenant_gpu_offered_devices", float64(n), d.UUID, c.node)
 		}
 		for _, pod := range slices.SortedFunc(maps.Keys(d.Memory), container.Pod.Compare) {
-			o.send(mMemory, d.Memory[pod], d.UUID, c.node, pod.Namespace, pod.Name, pod.Container)
+			o.send("cotenant_gpu_tenant_memory_bytes", d.Memory[pod], d.UUID, c.node, pod.Namespace, pod.Name, pod.Container)
 		}
-		o.send(mTenants, float64(d.Resident), d.UUID, c.node)
+		o.send("cotenant_gpu_resident_tenants", float64(d.Resident), d.UUID, c.node)
 		for r, n := range d.Unknown {
 			unknown[r] += n
 		}
 	}
 	for _, gpu := range slices.Sorted(maps.Keys(v.Observed)) {
 		if !there[gpu] {
-			o.send(mUp, 0, gpu, "absent")
+			o.send("cotenant_gpu_up", 0, gpu, "absent")
 		}
 	}
 	for r := container.ReasonGone; r <= container.ReasonMalformed; r++ {
-		o.send(mUnknown, float64(unknown[r]), c.node, r.String())
+		o.send("cotenant_exporter_unidentified_processes", float64(unknown[r]), c.node, r.String())
 	}
 	for _, m := range slices.Sorted(maps.Keys(mechanisms)) {
 		mechanismInfo(o, m)
@@ -220,9 +222,9 @@ func mechanismInfo(o out, m sharing.Mechanism) {
 		return
 	}
 	for axis := range sharing.Axis(sharing.AxisCount) {
-		o.send(mIsolation, 1, m.String(), axis.String(), sharing.Isolation(m, axis).Level.String())
+		o.send("cotenant_mechanism_isolation_info", 1, m.String(), axis.String(), sharing.Isolation(m, axis).Level.String())
 	}
 	for _, t := range trapsOf(m) {
-		o.send(mTrap, 1, m.String(), t.ID, t.Severity.String())
+		o.send("cotenant_mechanism_trap_info", 1, m.String(), t.ID, t.Severity.String())
 	}
 }

@@ -20,7 +20,7 @@ type metric struct {
 	labels     []string
 }
 
-// metricOf returns the metric of a name.
+// metricOf returns the metric of a name, which METRICS.md has.
 func metricOf(name string) *metric {
 	return &metrics[slices.IndexFunc(metrics, func(m metric) bool { return m.name == name })]
 }
@@ -43,44 +43,6 @@ func (m *metric) value(v float64, labels []*dto.LabelPair) *dto.Metric {
 	}
 	return &dto.Metric{Label: labels, Gauge: &dto.Gauge{Value: &v}}
 }
-
-// The metrics, by name.
-const (
-	mSeconds       = "cotenant_gpu_seconds_total"
-	mSecondsLow    = "cotenant_gpu_seconds_low_total"
-	mSecondsHigh   = "cotenant_gpu_seconds_high_total"
-	mEnergy        = "cotenant_gpu_energy_joules_total"
-	mCost          = "cotenant_gpu_cost_micros_total"
-	mTotalSeconds  = "cotenant_gpu_account_seconds_total"
-	mTotalEnergy   = "cotenant_gpu_account_energy_joules_total"
-	mTotalCost     = "cotenant_gpu_account_cost_micros_total"
-	mObserved      = "cotenant_gpu_observed_seconds_total"
-	mUp            = "cotenant_gpu_up"
-	mInfo          = "cotenant_gpu_info"
-	mPrice         = "cotenant_gpu_price_micros_per_hour"
-	mWatts         = "cotenant_gpu_power_watts"
-	mMemoryUsed    = "cotenant_gpu_memory_used_bytes"
-	mMemoryTotal   = "cotenant_gpu_memory_total_bytes"
-	mMemory        = "cotenant_gpu_tenant_memory_bytes"
-	mTenants       = "cotenant_gpu_resident_tenants"
-	mHeld          = "cotenant_gpu_held_devices"
-	mSlots         = "cotenant_gpu_offered_devices"
-	mIsolation     = "cotenant_mechanism_isolation_info"
-	mTrap          = "cotenant_mechanism_trap_info"
-	mTokens        = "cotenant_tokens_total"
-	mGoodLow       = "cotenant_good_tokens_low_total"
-	mGoodHigh      = "cotenant_good_tokens_high_total"
-	mMPSServers    = "cotenant_mps_servers"
-	mMPSClients    = "cotenant_mps_clients"
-	mAnswers       = "cotenant_exporter_source_up"
-	mUnknown       = "cotenant_exporter_unidentified_processes"
-	mStoreErrors   = "cotenant_exporter_store_errors_total"
-	mStoredAt      = "cotenant_exporter_stored_timestamp_seconds"
-	mRefused       = "cotenant_exporter_refused_postings_total"
-	mReadSeconds   = "cotenant_exporter_read_seconds"
-	mExporterInfo  = "cotenant_exporter_info"
-	mSeriesDropped = "cotenant_exporter_expired_series_total"
-)
 
 //go:embed METRICS.md
 var metricsTable string

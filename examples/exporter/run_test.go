@@ -37,6 +37,18 @@ import (
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
+// Metrics that tests look at.
+const (
+	mSeconds      = "cotenant_gpu_seconds_total"
+	mCost         = "cotenant_gpu_cost_micros_total"
+	mTotalSeconds = "cotenant_gpu_account_seconds_total"
+	mObserved     = "cotenant_gpu_observed_seconds_total"
+	mTokens       = "cotenant_tokens_total"
+	mGoodLow      = "cotenant_good_tokens_low_total"
+	mGoodHigh     = "cotenant_good_tokens_high_total"
+	mStoreErrors  = "cotenant_exporter_store_errors_total"
+)
+
 var update = flag.Bool("update", false, "rewrite the files that are made from the list of metrics")
 
 // asExporter in the environment makes this binary the exporter, to be killed.

@@ -57,7 +57,7 @@ type processList struct {
 }
 
 func newTimed(r telemetry.Reader, wantsGPM func(device int) bool) *timed {
-	m := metricOf(mReadSeconds)
+	m := metricOf("cotenant_exporter_read_seconds")
 	return &timed{Reader: r, wantsGPM: wantsGPM, turn: make(chan struct{}, 1), clock: time.Now(), patience: patience,
 		last: map[int]*processList{}, energy: map[int]int{}, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: m.name, Help: m.help,
