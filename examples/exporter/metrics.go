@@ -2,7 +2,6 @@ package main
 
 import (
 	_ "embed" // what goes with the metrics
-	"io"
 	"slices"
 	"strings"
 
@@ -71,13 +70,5 @@ var (
 	dashboardJSON string
 )
 
-// printed holds the writers of rules, dashboard and table by their flags.
-var printed = map[string]func(io.Writer) error{"rules": printing(rulesYAML), "dashboard": printing(dashboardJSON),
-	"metrics": printing(metricsTable)}
-
-func printing(text string) func(io.Writer) error {
-	return func(w io.Writer) error {
-		_, err := io.WriteString(w, text)
-		return err
-	}
-}
+// printed holds rules, dashboard and table by their flags.
+var printed = map[string]string{"rules": rulesYAML, "dashboard": dashboardJSON, "metrics": metricsTable}

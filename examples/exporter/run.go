@@ -40,7 +40,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return pages.BadInput(err)
 		}
 		if c.print != "" {
-			return printed[c.print](stdout)
+			_, err = io.WriteString(stdout, printed[c.print])
+			return err
 		}
 		prices, err := readPrices(c.prices)
 		if invalid := web.Validate(c.webConfig); invalid != nil {
