@@ -173,17 +173,8 @@ const (
 func readProcessStats() processStats {
 	samples := []metrics.Sample{{Name: gcPausesMetric}, {Name: schedMetric}, {Name: gcCyclesMetric}}
 	metrics.Read(samples)
-	p := processStats{cpu: processCPU()}
-	if samples[0].Value.Kind() == metrics.KindFloat64Histogram {
-		p.gcPauses = samples[0].Value.Float64Histogram()
-	}
-	if samples[1].Value.Kind() == metrics.KindFloat64Histogram {
-		p.sched = samples[1].Value.Float64Histogram()
-	}
-	if samples[2].Value.Kind() == metrics.KindUint64 {
-		p.gcs = int64(samples[2].Value.Uint64())
-	}
-	return p
+	return processStats{cpu: processCPU(), gcPauses: samples[0].Value.Float64Histogram(),
+		sched: samples[1].Value.Float64Histogram(), gcs: int64(samples[2].Value.Uint64())}
 }
 
 func (p processStats) since(start processStats) processStats {
@@ -196,9 +187,6 @@ func (p processStats) since(start processStats) processStats {
 }
 
 func histogramSince(now, start *metrics.Float64Histogram) *metrics.Float64Histogram {
-	if now == nil || start == nil || len(now.Counts) != len(start.Counts) {
-		return now
-	}
 	d := &metrics.Float64Histogram{Buckets: now.Buckets, Counts: make([]uint64, len(now.Counts))}
 	for i := range d.Counts {
 		d.Counts[i] = now.Counts[i] - start.Counts[i]
@@ -208,9 +196,6 @@ func histogramSince(now, start *metrics.Float64Histogram) *metrics.Float64Histog
 
 // runtimeQuantile is the upper bound of the bucket that holds the quantile.
 func runtimeQuantile(h *metrics.Float64Histogram, q float64) time.Duration {
-	if h == nil {
-		return 0
-	}
 	var total int64
 	for _, n := range h.Counts {
 		total += int64(n)
