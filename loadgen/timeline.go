@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
-	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -183,24 +182,18 @@ func steadyState(rows []TimelineRow, from, to int64) SteadyState {
 		ttft   float64
 		ttftN  float64
 	}
-	inside := func(r TimelineRow) bool { return r.UnixNS >= from && r.UnixNS+1e9 <= to }
-	seconds := map[int64]bool{}
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r TimelineRow) bool { return r.UnixNS < from || r.UnixNS+1e9 > to })
+	first, last := int64(math.MaxInt64), int64(0)
 	for _, r := range rows {
-		if inside(r) {
-			seconds[r.UnixNS] = true
-		}
+		first, last = min(first, r.UnixNS), max(last, r.UnixNS)
 	}
-	n := int64(len(seconds))
+	n := max((last-first)/1e9+1, 0)
 	if n < steadySeconds {
 		return SteadyState{Verdict: "unknown",
 			Reason: fmt.Sprintf("the window holds %d of the %d whole seconds needed", n, steadySeconds)}
 	}
-	first := slices.Min(slices.Collect(maps.Keys(seconds)))
 	var early, late sum
 	for _, r := range rows {
-		if !inside(r) {
-			continue
-		}
 		s := &early
 		switch i := (r.UnixNS - first) / 1e9; {
 		case i >= n-n/3:
