@@ -7,6 +7,7 @@ var Constants = map[string]*float64{
 	"step_jitter": &stepJitter, "gpm_error": &gpmError, "most_moved": &mostMoved, "unsure_turns": &unsureTurns,
 	"alike_steps": &alikeSteps, "larger_step": &largerStep, "edge_share": &edgeShare, "gapless": &gapless, "launch_beside": &launchBeside,
 	"launched_busy": &launchedBusy, "launched_growth": &launchedGrowth, "other_first": &otherFirst, "sm_filling": &smFilling,
+	"spared_step": &sparedStep, "other_prompts": &otherPrompts, "max_sm_share": &maxSMShare,
 	"fills_gpu": &costs.Contention.FillsGPU, "slowest_speed": &costs.Contention.SlowestSpeed,
 }
 
