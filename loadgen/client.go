@@ -154,7 +154,7 @@ func (a *attempt) run(parent context.Context, body []byte) {
 		a.fail(ctx, a.transportClass(err), a.explained(err))
 		return
 	}
-	a.stream.conclude(rec)
+	a.stream.conclude(rec, c.tenant)
 	switch rec.FinishReason {
 	case "", "stop", "length", "tool_calls", "content_filter", "completed", "max_output_tokens":
 	default: // a server's own text

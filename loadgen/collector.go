@@ -30,7 +30,7 @@ type collector struct {
 
 // tokenSources are the sources for which figures are kept side by side, best
 // first: only at the end is it known which of them every request had.
-var tokenSources = [...]TokenSource{TokensUsage, TokensEvents}
+var tokenSources = [...]TokenSource{TokensUsage, TokensTokenizer, TokensEvents}
 
 // sourceFigures are the figures that depend on how tokens are counted.
 type sourceFigures struct {
@@ -66,7 +66,7 @@ func newCollector(from, to, start int64, slo RequestSLO) *collector {
 type lags struct{ pacing, send time.Duration }
 
 // ended takes a request that is over. s may be nil when there was no exchange.
-func (c *collector) ended(r *Record, s *stream, l lags) {
+func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.onTimeline(r, s)
@@ -75,7 +75,7 @@ func (c *collector) ended(r *Record, s *stream, l lags) {
 		events = s.events
 	}
 	if r.Class == ClassOK {
-		c.tokensOf(r, s, c.inside(r.IntendedNS))
+		c.tokensOf(r, s, tenant, c.inside(r.IntendedNS))
 	} else {
 		c.tokensFailed += int64(c.failedTokens(r, events))
 	}
@@ -150,7 +150,7 @@ func (c *collector) latencies(r *Record, events []event) {
 
 // tokensOf keeps the figures that depend on token counts, for each source of counts
 // that the request has. latencies is true for a request of the window.
-func (c *collector) tokensOf(r *Record, s *stream, latencies bool) {
+func (c *collector) tokensOf(r *Record, s *stream, tenant *Tenant, latencies bool) {
 	kept, known := r.Meets(c.slo).Get()
 	for i, source := range tokenSources {
 		f := &c.sources[i]
@@ -163,6 +163,8 @@ func (c *collector) tokensOf(r *Record, s *stream, latencies bool) {
 			if source == TokensUsage && s.continuous() {
 				basis = "usage"
 			}
+		case source == TokensTokenizer && tenant.Tokenizer != nil:
+			n = tenant.Tokenizer(s.text.String())
 		}
 		if n <= 0 {
 			f.missing++

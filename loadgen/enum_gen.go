@@ -28,7 +28,7 @@ func (r Routing) String() string                   { return routingNames.String(
 func (r Routing) MarshalText() ([]byte, error)     { return routingNames.Text(r) }
 func (r *Routing) UnmarshalText(text []byte) error { return routingNames.Parse(r, text) }
 
-// String returns "unknown", "events" or "server_usage".
+// String returns "unknown", "events", "tokenizer" or "server_usage".
 func (t TokenSource) String() string                   { return tokenSourceNames.String(t) }
 func (t TokenSource) MarshalText() ([]byte, error)     { return tokenSourceNames.Text(t) }
 func (t *TokenSource) UnmarshalText(text []byte) error { return tokenSourceNames.Parse(t, text) }

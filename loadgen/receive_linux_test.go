@@ -222,8 +222,8 @@ func TestSplitAnywhere(t *testing.T) {
 	for cut := range full {
 		var rec Record
 		client.do(context.Background(), &Prompt{}, []byte(perfBody), &rec, s)
-		if rec.Class != ClassOK || s.visible.String() != "ab" || rec.Reused != (cut > 0) || !s.in.Polled() {
-			t.Fatalf("cut at %d: %v %q reused %v: %s", cut, rec.Class, s.visible.String(), rec.Reused, rec.Error)
+		if rec.Class != ClassOK || s.text.String() != "ab" || rec.Reused != (cut > 0) || !s.in.Polled() {
+			t.Fatalf("cut at %d: %v %q reused %v: %s", cut, rec.Class, s.text.String(), rec.Reused, rec.Error)
 		}
 	}
 }

@@ -41,7 +41,8 @@ type stream struct {
 	reasoned bool // reasoning was streamed
 	bytes    int  // of content; at least as many as its text has
 	anyEvent bool
-	wantText bool // set by the caller: collect visible text
+	wantText bool // set by the caller: collect text
+	text     strings.Builder
 	visible  strings.Builder
 }
 
@@ -60,6 +61,7 @@ func (s *stream) begin(a *attempt, conn net.Conn, sent int64) {
 	s.reads, s.merged, s.done = 0, 0, false
 	s.usage, s.hasUsage, s.reasoned, s.bytes = usage{}, false, false, 0
 	s.seen, s.finished, s.head, s.anyEvent = 0, 0, s.head[:0], false
+	s.text.Reset()
 	s.visible.Reset()
 }
 
@@ -103,8 +105,8 @@ func (s *stream) End(at int64) { s.rec.EndNS = at }
 func (s *stream) event(name, data []byte, at int64) error {
 	if len(name) == 0 {
 		if raw, ok := s.template.match(data); ok {
-			if s.wantText && !s.template.reasoning {
-				s.visible.WriteString(unescape(raw))
+			if s.wantText {
+				s.collect(unescape(raw), s.template.reasoning)
 			}
 			s.bytes += len(raw)
 			s.content(at, 0, !s.template.reasoning)
@@ -136,7 +138,8 @@ func (s *stream) event(name, data []byte, at int64) error {
 	}
 	if d.content() {
 		if s.wantText {
-			s.visible.WriteString(d.text)
+			s.collect(d.text, false)
+			s.collect(d.reasoning, true)
 		}
 		s.content(at, running, d.visible())
 		s.kind(&d)
@@ -179,6 +182,13 @@ func (s *stream) notAStream() error {
 	return fmt.Errorf("%w: no event in it: %s", errMalformed, serverText(body))
 }
 
+func (s *stream) collect(text string, reasoning bool) {
+	s.text.WriteString(text)
+	if !reasoning {
+		s.visible.WriteString(text)
+	}
+}
+
 // kind notes what a content event carries beside text.
 func (s *stream) kind(d *delta) {
 	s.reasoned = s.reasoned || d.reasoning != ""
@@ -215,7 +225,8 @@ func (s *stream) wholeAnswer(d *delta, rec *Record, end, lag int64) {
 		s.lags = append(s.lags, lag)
 	}
 	if s.wantText {
-		s.visible.WriteString(d.text)
+		s.collect(d.text, false)
+		s.collect(d.reasoning, true)
 	}
 }
 
@@ -232,7 +243,7 @@ func (s *stream) continuous() bool {
 }
 
 // conclude fills in what the record knows only once the answer is over.
-func (s *stream) conclude(rec *Record) {
+func (s *stream) conclude(rec *Record, t *Tenant) {
 	n := s.readCounts()
 	rec.StampSource = n.stamps()
 	if s.hasUsage && s.usage.Prompt > 0 {
@@ -264,6 +275,10 @@ func (s *stream) conclude(rec *Record) {
 		// The usage report of a failed request, if there is one at all, is not of what was delivered.
 	case s.hasUsage && s.usage.Completion > 0:
 		rec.OutputTokens, rec.TokenSource = int(s.usage.Completion)-hidden, TokensUsage
+	case t.Tokenizer != nil:
+		if n := t.Tokenizer(s.text.String()); n > 0 {
+			rec.OutputTokens, rec.TokenSource = n, TokensTokenizer
+		}
 	}
 	rec.Implausible = rec.Class == ClassOK && s.implausible(rec)
 }

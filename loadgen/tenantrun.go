@@ -151,7 +151,7 @@ func (r *tenantRun) run(offer, run context.Context, j job) error {
 func (r *tenantRun) one(run context.Context, j *job) (follow Prompt, delay time.Duration, ok bool, err error) {
 	s := r.client.streams.Get().(*stream)
 	defer r.client.streams.Put(s)
-	s.wantText = j.prompt.Next != nil
+	s.wantText = j.prompt.Next != nil || r.tenant.Tokenizer != nil
 	rec := Record{Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, Adapter: j.prompt.adapter(r.tenant),
 		IntendedNS: j.intended}
 	r.live.sent.Add(1)
@@ -182,7 +182,7 @@ func (r *tenantRun) record(rec *Record, s *stream, l lags) {
 		r.live.failed.Add(1)
 	}
 	r.live.tokens.Add(int64(rec.OutputTokens))
-	r.collector.ended(rec, s, l)
+	r.collector.ended(rec, s, l, r.tenant)
 	if r.log != nil {
 		r.log.add(rec)
 	}

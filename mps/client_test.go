@@ -333,19 +333,21 @@ func TestStopClient(t *testing.T) {
 	d := mpstest.New(mpstest.Options{KillEffect: mpstest.KillFaults})
 	c := newClient(t, d)
 	a, b := connect(t, d), connect(t, d)
-	r, err := c.StopClient(ctx, b.Server, b.PID)
-	want := mps.StopReport{State: mps.StateActive, Others: []int{a.PID}}
+	p := &fakeProcess{d: d, pid: b.PID, stubborn: true}
+	r, err := c.StopClient(ctx, b.Server, b.PID, mps.StopOptions{Process: p, Kill: true, Grace: 50 * time.Millisecond})
+	want := mps.StopReport{Terminated: true, Signalled: true, Killed: true, Left: true, State: mps.StateActive, Others: []int{a.PID}}
 	if diff := cmp.Diff(want, r); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	if err := d.Work(b.PID); err == nil {
-		t.Error("its work goes on")
-	}
-	d.Kill(b.PID) // would be a fault of the server's without terminate_client
 	if err := d.Work(a.PID); err != nil {
 		t.Errorf("the neighbour: %v", err)
 	}
-	if _, err := c.StopClient(ctx, a.Server, 1); !errors.Is(err, mps.ErrNotClient) {
-		t.Errorf("a process that is no client: %v", err)
+	q := &fakeProcess{d: d, pid: 1}
+	if _, err := c.StopClient(ctx, a.Server, 1, mps.StopOptions{Process: q}); !errors.Is(err, mps.ErrNotClient) || q.signals != nil {
+		t.Errorf("a process that is no client: %v, signals %v", err, q.signals)
+	}
+	r, err = c.StopClient(ctx, a.Server, a.PID, mps.StopOptions{})
+	if err != nil || !r.Terminated || r.Signalled || r.Left {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -59,23 +59,23 @@ type Daemon struct {
 // daemon lives until Stop; ctx bounds the start only. On failure nothing is left running. Of two Starts at once in
 // one pipe directory, one is refused.
 func Start(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
-	c, environ, err := opts.prepare(ctx)
+	l, err := opts.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
 	path, err := opts.Program.lookup()
 	if err != nil {
-		return nil, c.opError("start", err)
+		return nil, l.client.opError("start", err)
 	}
-	d := newDaemon(c, path)
+	d := newDaemon(l.client, path)
 	d.output = &command.Buffer{Limit: 64 << 10}
 	d.child = exec.Command(path, "-f")
-	d.child.Env = command.Environ(withoutMPS(os.Environ()), slices.Concat(opts.Program.Env, environ))
+	d.child.Env = command.Environ(withoutMPS(os.Environ()), slices.Concat(opts.Program.Env, l.environ))
 	d.child.Stdout, d.child.Stderr = d.output, d.output
 	d.child.WaitDelay = command.OutputPeriod
 	ownGroup(d.child)
 	if err := d.child.Start(); err != nil {
-		return nil, c.opError("start", err)
+		return nil, l.client.opError("start", err)
 	}
 	d.process.pid = d.child.Process.Pid
 	if p, ok := findProcess(d.process.pid); ok { // it is not reaped yet, so it is this one
@@ -96,7 +96,7 @@ func Start(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	}
 	if err != nil {
 		d.look()
-		err = errors.Join(c.opError("start", err), d.signal(os.Kill))
+		err = errors.Join(l.client.opError("start", err), d.signal(os.Kill))
 		<-d.done
 		return nil, errors.Join(err, d.reap(d.known, 0))
 	}
@@ -111,45 +111,53 @@ func newDaemon(c *Client, path string) *Daemon {
 // StartDetached starts a control daemon in the background (-d), where it
 // outlives this process, and waits until it answers. Stop it with Client.Quit.
 func StartDetached(ctx context.Context, opts DaemonOptions) (*Client, error) {
-	c, environ, err := opts.prepare(ctx)
+	l, err := opts.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out, err := opts.Program.Run(ctx, Invocation{Args: []string{"-d"}, Env: environ})
+	out, err := opts.Program.Run(ctx, Invocation{Args: []string{"-d"}, Env: l.environ})
 	if err == nil {
 		err = outcome(out)
 	}
 	if err == nil {
-		err = opts.answers(ctx, newDaemon(c, ""))
+		err = opts.answers(ctx, newDaemon(l.client, ""))
 	}
 	if err != nil {
-		return nil, c.opError("start", err)
+		return nil, l.client.opError("start", err)
 	}
-	return c, nil
+	return l.client, nil
 }
 
-// prepare sets defaults, checks the options, makes the directories, and makes sure that nobody answers there. It
-// returns a client and the environment of the daemon that is to start.
-func (o *DaemonOptions) prepare(ctx context.Context) (c *Client, environ []string, err error) {
-	if c, err = o.newClient(); err != nil {
-		return nil, nil, err
+// launch holds the client and the environment of a daemon that is to start.
+type launch struct {
+	client  *Client
+	environ []string
+}
+
+// prepare sets defaults, checks the options, makes the directories, and makes sure that nobody answers there.
+func (o *DaemonOptions) prepare(ctx context.Context) (*launch, error) {
+	c, err := o.newClient()
+	if err != nil {
+		return nil, err
 	}
-	environ = []string{EnvPipeDirectory + "=" + o.PipeDirectory, EnvLogDirectory + "=" + o.LogDirectory,
-		EnvProtocol + "=2"}
+	l := &launch{client: c, environ: []string{EnvPipeDirectory + "=" + o.PipeDirectory, EnvLogDirectory + "=" +
+		o.LogDirectory, EnvProtocol + "=2"}}
 	if len(o.VisibleDevices) > 0 {
-		environ = append(environ, EnvVisibleDevices+"="+strings.Join(o.VisibleDevices, ","))
+		l.environ = append(l.environ, EnvVisibleDevices+"="+strings.Join(o.VisibleDevices, ","))
 	}
 	for _, dir := range []string{o.PipeDirectory, o.LogDirectory} {
 		if err := makeDirectory(dir); err != nil {
-			return nil, nil, c.opError("start", err)
+			return nil, c.opError("start", err)
 		}
 	}
-	if _, err = c.Servers(ctx); err == nil {
-		err = c.opError("start", ErrDaemonRunning)
-	} else if errors.Is(err, ErrNoDaemon) {
-		err = nil
+	switch _, err := c.Servers(ctx); {
+	case err == nil:
+		return nil, c.opError("start", ErrDaemonRunning)
+	case errors.Is(err, ErrNoDaemon):
+		return l, nil
+	default:
+		return nil, err
 	}
-	return c, environ, err
 }
 
 // newClient sets defaults, checks the options and returns a client.

@@ -109,10 +109,10 @@ func ExampleClient_StopClient() {
 		return
 	}
 	a, _ := fake.Connect(mpstest.Process{})
-	r, err := c.StopClient(ctx, a.Server, a.PID)
-	fmt.Println(r.State, r.Others, fake.Work(a.PID), err)
+	r, err := c.StopClient(ctx, a.Server, a.PID, mps.StopOptions{})
+	fmt.Println(r.Terminated, r.State, err)
 	// Output:
-	// ACTIVE [] CUDA_ERROR_MPS_CLIENT_TERMINATED <nil>
+	// true ACTIVE <nil>
 }
 
 // Memory limits and serving frameworks count differently.

@@ -164,11 +164,10 @@ func TestProcesses(t *testing.T) {
 		}
 	}
 	server := a.view.Server
-	r, err := c.StopClient(ctx, server, b.cmd.Process.Pid)
-	if err != nil || r.State != mps.StateActive || !slices.Equal(r.Others, []int{a.cmd.Process.Pid}) {
+	r, err := c.StopClient(ctx, server, b.cmd.Process.Pid, mps.StopOptions{Process: b.cmd.Process, Kill: true, Grace: 20 * time.Second})
+	if err != nil || !r.Terminated || !r.Left || r.Killed || r.State != mps.StateActive {
 		t.Errorf("%+v, %v", r, err)
 	}
-	b.kill(t)
 	if got := a.work(t); got != "ok" {
 		t.Errorf("the neighbour: %s", got)
 	}

@@ -1,7 +1,9 @@
 package mps_test
 
 import (
+	"os"
 	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,24 @@ import (
 	"github.com/cotenant/cotenant/mps/mpstest"
 	"github.com/cotenant/cotenant/sharing"
 )
+
+type fakeProcess struct {
+	d        *mpstest.Daemon
+	pid      int
+	stubborn bool // does not end on SIGTERM
+	signals  []os.Signal
+}
+
+func (p *fakeProcess) Signal(s os.Signal) error {
+	p.signals = append(p.signals, s)
+	switch {
+	case s == syscall.SIGKILL:
+		p.d.Kill(p.pid)
+	case !p.stubborn:
+		p.d.Exit(p.pid)
+	}
+	return nil
+}
 
 // TestKillNine plays kill -9 of one of three clients with each effect it can
 // have.

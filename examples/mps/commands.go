@@ -320,7 +320,7 @@ func (c *config) terminate() error {
 		if err != nil {
 			return err
 		}
-		r, err := cl.StopClient(c.ctx, m.Server, pid)
+		r, err := cl.StopClient(c.ctx, m.Server, pid, mps.StopOptions{})
 		if err != nil {
 			return err
 		}
