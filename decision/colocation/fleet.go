@@ -418,13 +418,9 @@ func (f *fleetFlow) expectSlice(s *scene, sim *replica) ([]tenantPrediction, err
 		if metric == profile.MetricTokensPerSecond {
 			continue
 		}
-		curve, err := predict.FitSlice([]predict.SlicePoint{{SMFraction: 1, Latency: milliseconds(v)}})
-		if err != nil {
-			return nil, err
-		}
-		t.Prior[metric] = inMS(curve.Latency(s.smShare(profiles[i])))
+		slower, _ := predict.SliceSlowdown(s.smShare(profiles[i]), 1)
+		t.Prior[metric] = v * slower
 		if metric == profile.MetricTPOTP50 {
-			slower := t.Prior[metric] / v
 			t.PriorSlowdown = &slower
 		}
 	}

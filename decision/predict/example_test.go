@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -41,14 +40,12 @@ func Example() {
 	// mps: tags TPOT 4.5 ms (4.1 to 5.0), 1.9x
 }
 
-// A slice of which nothing but the whole GPU was measured is a prior.
-func ExampleFitSlice() {
-	c, err := predict.FitSlice([]predict.SlicePoint{{SMFraction: 1, Latency: 88 * time.Millisecond}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(c.Latency(16.0/132).Round(time.Millisecond), c.Basis)
-	// Output: 363ms prior
+// A slice of an eighth of the GPU slows decoding by its share of the bandwidth, and other work by the SMs that it
+// fills.
+func ExampleSliceSlowdown() {
+	other, decoding := predict.SliceSlowdown(16.0/132, 1.0/8)
+	fmt.Printf("%.1f %.1f\n", other, decoding)
+	// Output: 4.1 6.9
 }
 
 // An SLO whose limit lies within the interval is unknown, and says what would

@@ -100,7 +100,7 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 	known *aloneCache) ([]Prediction, error) {
 	if !slices.Contains(profile.Mechanisms[:], mechanism) {
 		return nil, fmt.Errorf("predict: %s cannot be predicted from profiles of whole GPUs; use time-slicing or mps, "+
-			"and FitSlice for MIG", mechanism)
+			"and SliceSlowdown for MIG", mechanism)
 	}
 	if len(group) == 0 || len(group) > MaxGroup {
 		return nil, fmt.Errorf("predict: a group must have 1 to %d tenants, has %d", MaxGroup, len(group))

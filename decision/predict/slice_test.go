@@ -1,16 +1,16 @@
 package predict_test
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"math"
 	"os"
+	"slices"
 	"strconv"
-	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/cotenant/cotenant/decision/predict"
@@ -19,34 +19,38 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-func TestFitSlice(t *testing.T) {
-	// Half of the SMs are enough for 10 ms.
-	latency := func(f float64) time.Duration { return time.Duration(10e6 * max(1, 0.5/f)) }
-	points := []predict.SlicePoint{{SMFraction: 1, Latency: latency(1)}, {SMFraction: 2.0 / 7, Latency: latency(2.0 / 7)}}
-	c, err := predict.FitSlice(points)
-	if err != nil || c.Basis != sharing.BasisFitted {
-		t.Fatalf("%+v, %v", c, err)
+// point is a latency in seconds on a share of a GPU's SMs.
+type point struct{ sms, latency float64 }
+
+// filled fits the share of the SMs that work fills to its latencies, and that where they are enough, by the least
+// squares of relative errors.
+func filled(points []point) (fills, whole float64) {
+	slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.sms, b.sms) })
+	scale := func(points []point, shape func(point) float64) float64 {
+		sum, squares := 0.0, 0.0
+		for _, p := range points {
+			x := shape(p) / p.latency
+			sum, squares = sum+x, squares+x*x
+		}
+		return sum / max(squares, 1e-300)
 	}
-	for _, f := range []float64{1, 4.0 / 7, 1.0 / 7} {
-		if e := math.Abs(float64(c.Latency(f))/float64(latency(f)) - 1); e > 1e-6 {
-			t.Errorf("at %.2f: %v, want %v", f, c.Latency(f), latency(f))
+	least := math.Inf(1)
+	for bound := 1; bound < len(points); bound++ { // the smallest of which the SMs bind
+		enough := scale(points[bound:], func(point) float64 { return 1 })
+		share := scale(points[:bound], func(p point) float64 { return 1 / p.sms }) / enough
+		off := 0.0
+		for _, p := range points {
+			e := enough*costs.OnSlice(share, p.sms)/p.latency - 1
+			off += e * e
+		}
+		if off < least {
+			least, fills, whole = off, share, enough
 		}
 	}
-	// Faster on fewer SMs: they are enough, and below them it scales.
-	c, err = predict.FitSlice([]predict.SlicePoint{{SMFraction: 1, Latency: 10 * time.Millisecond}, {SMFraction: 0.5, Latency: 9 * time.Millisecond}})
-	if err != nil || c.Latency(1) != c.Latency(0.5) || c.Fixed < 9*time.Millisecond || c.Fixed > 10*time.Millisecond ||
-		c.Latency(0.25) < 2*c.Fixed-10 {
-		t.Errorf("%+v, %v", c, err)
-	}
-	_, err = predict.FitSlice([]predict.SlicePoint{{SMFraction: 1.5, Latency: 1}, {SMFraction: math.NaN(), Latency: -1}})
-	for _, want := range []string{"points[0].sm_fraction", "points[1].sm_fraction", "points[1].latency"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not name %s", err, want)
-		}
-	}
+	return fills, whole
 }
 
-// TestPublishedSlices holds the curve, and the constants behind the priors, to work that others measured on the slices
+// TestPublishedSlices holds the law of slices, and its constants, to work that others measured on the slices
 // of A100s.
 func TestPublishedSlices(t *testing.T) {
 	f, err := os.Open("../../examples/predict/testdata/njit-a100-mig.csv")
@@ -58,28 +62,24 @@ func TestPublishedSlices(t *testing.T) {
 	if err != nil || len(rows) != 17 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
-	works := map[string][]predict.SlicePoint{"YOLOS-small": { // nos-a100-sharing.csv
-		{SMFraction: 14.0 / 108, Latency: 342366 * time.Microsecond}, {SMFraction: 1, Latency: 88150 * time.Microsecond}}}
+	works := map[string][]point{"YOLOS-small": {{14.0 / 108, 0.342366}, {1, 0.08815}}} // nos-a100-sharing.csv
 	for _, r := range rows[1:] {
 		sms, err1 := strconv.ParseFloat(r[1], 64)
 		rate, err2 := strconv.ParseFloat(r[2], 64)
 		if err := errors.Join(err1, err2); err != nil {
 			t.Fatal(err)
 		}
-		works[r[0]] = append(works[r[0]], predict.SlicePoint{SMFraction: sms / 108, Latency: time.Duration(1e12 / rate)})
+		works[r[0]] = append(works[r[0]], point{sms / 108, 1 / rate})
 	}
 	fills := map[string]float64{}
 	for work, points := range works {
-		c, err := predict.FitSlice(points)
-		if err != nil {
-			t.Fatal(err)
-		}
+		var whole float64
+		fills[work], whole = filled(points)
 		for _, p := range points {
-			if e := float64(c.Latency(p.SMFraction))/float64(p.Latency) - 1; math.Abs(e) > 0.06 {
-				t.Errorf("%s on %.0f SMs: %.1f%% off", work, 108*p.SMFraction, 100*e)
+			if e := whole*costs.OnSlice(fills[work], p.sms)/p.latency - 1; math.Abs(e) > 0.06 {
+				t.Errorf("%s on %.0f SMs: %.1f%% off", work, 108*p.sms, 100*e)
 			}
 		}
-		fills[work] = float64(c.Scaling) / float64(c.Fixed)
 	}
 	products := (fills["matrix products FP16"] + fills["matrix products TF32"]) / 2
 	if want := costs.Value("slice_prefill"); math.Abs(products-want) > 0.02 {
@@ -112,10 +112,10 @@ func TestBreakEven(t *testing.T) {
 	for _, g := range got {
 		from, better = append(from, g.Tenants), append(better, g.Better)
 	}
-	if diff := cmp.Diff([]int{1, 2}, from); diff != "" {
+	if diff := gocmp.Diff([]int{1, 2}, from); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS}, better); diff != "" {
+	if diff := gocmp.Diff([]sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS}, better); diff != "" {
 		t.Error(diff)
 	}
 }
