@@ -3,8 +3,10 @@ package judge
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // truth checks plans in one world: memory, and one long simulation.
@@ -23,15 +25,13 @@ func truth(s *scene, w *world) func(*plan) bool {
 	}
 }
 
-// Worlds in which a plan is simulated, and how many more where those leave its answer open.
-const (
-	worldsFew  = 5
-	worldsMost = 40
-)
+// Worlds in which a plan is simulated at least, those after which it may be shown to do, and those after which it is
+// counted in how many it does.
+const worldsFew, worldsSure, worldsMost = 5, 20, 200
 
-// shown checks plans by what can be known beforehand. In worlds drawn from the published spreads the limits must
-// hold at the confidence, with the logarithms of the P99s taken as normal; memory must suffice at the worst that
-// the spreads allow, since a server without memory fails.
+// shown checks plans by what can be known beforehand. In worlds drawn from the published spreads each limit must hold
+// at the confidence: far from it by the spread of the logarithms of the P99s above their median, and near it in as many
+// worlds as that; memory must suffice at the worst that the spreads allow, since a server without memory fails.
 func shown(s *scene, sp *spreads, seed uint64, z float64) func(*plan) bool {
 	var worlds []*world
 	world := func(k int) *world {
@@ -41,6 +41,7 @@ func shown(s *scene, sp *spreads, seed uint64, z float64) func(*plan) bool {
 		return worlds[k]
 	}
 	tight := sp.worst(len(s.full.Workloads))
+	allowed := int(math.Round(worldsMost * distuv.UnitNormal.Survival(z)))
 	return func(p *plan) bool {
 		if tenants, _ := p.tenants(s, tight); p.overcommits(s, tight, tenants) {
 			return false
@@ -50,51 +51,54 @@ func shown(s *scene, sp *spreads, seed uint64, z float64) func(*plan) bool {
 			w := world(k)
 			tenants, how := p.tenants(s, w)
 			for i, v := range play(tenants, how, w, oneStuck) {
-				if v.saturated {
-					return false
+				see := func(m int, over float64) {
+					logs[[2]int{i, m}] = append(logs[[2]int{i, m}], min(math.Log(over), most))
 				}
 				if tenants[i].rate == 0 {
-					logs[[2]int{i, -1}] = append(logs[[2]int{i, -1}], math.Log(keepsRate/v.rate))
+					see(-1, keepsRate/v.rate)
 				}
 				for m, limit := range tenants[i].slo {
-					if limit > 0 && v.p99[m] > 0 {
-						logs[[2]int{i, m}] = append(logs[[2]int{i, m}], math.Log(v.p99[m]/limit))
-						if v.p99[m] > 3*limit {
-							return false
-						}
+					if limit > 0 && (v.p99[m] > 0 || v.saturated) {
+						see(m, v.p99[m]/limit)
 					}
 				}
 			}
-			n := k + 1
-			if n == 3 {
-				for _, l := range logs {
-					if stat.Mean(l, nil) > 0 {
-						return false // no use to look further
+			n, worst, doubt := k+1, math.Inf(-1), 0.0
+			for _, l := range logs {
+				missed := 0
+				for _, v := range l {
+					if v > 0 {
+						missed++
+					}
+				}
+				if missed > allowed || n == 3 && stat.Mean(l, nil) > 0 { // no use to look further
+					return false
+				}
+				if n >= worldsFew {
+					middle, up := upward(l)
+					if at := middle + z*up; at > worst {
+						worst, doubt = at, 3*up*math.Sqrt((1+z*z/2)/float64(n)) // standard errors
 					}
 				}
 			}
-			if n >= worldsFew {
-				worst, doubt := math.Inf(-1), 0.0
-				for _, l := range logs {
-					mean, sd := moments(l)
-					if at := mean + z*sd; at > worst {
-						worst, doubt = at, 2.5*sd*math.Sqrt((1+z*z/2)/float64(n)) // standard errors
-					}
-				}
-				if math.Abs(worst) > doubt || n == worldsMost {
-					return worst <= 0
-				}
+			if n >= worldsFew && worst > doubt || n >= worldsSure && worst < -doubt {
+				return worst < 0
 			}
 		}
-		return false
+		return true
 	}
 }
 
-// moments are the mean of one or more values and the standard deviation that they are a sample of: of one value none,
-// as it says nothing of a spread.
-func moments(v []float64) (mean, sd float64) {
-	if len(v) == 1 {
-		return v[0], 0
+// most bounds the logarithm of a P99 over its limit: of more, and of what could not be served, nothing is told apart.
+const most = 2.0
+
+// upward returns the median of values and their root mean square distance from it above it.
+func upward(v []float64) (middle, up float64) {
+	sorted := slices.Sorted(slices.Values(v))
+	middle = sorted[len(sorted)/2]
+	above := 0.0
+	for _, x := range sorted[len(sorted)/2:] {
+		above += (x - middle) * (x - middle)
 	}
-	return stat.MeanStdDev(v, nil)
+	return middle, math.Sqrt(2 * above / float64(len(sorted)))
 }

@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// A limit that tells in one world only is held to what it says there; the spread is that of a sample.
-func TestMoments(t *testing.T) {
-	if mean, sd := moments([]float64{0.5}); mean != 0.5 || sd != 0 {
-		t.Errorf("%v, %v", mean, sd)
+// What lies below the median says nothing of how far a limit may be missed.
+func TestUpward(t *testing.T) {
+	if middle, up := upward([]float64{0.5}); middle != 0.5 || up != 0 {
+		t.Errorf("%v, %v", middle, up)
 	}
-	if mean, sd := moments([]float64{1, 2, 3}); mean != 2 || math.Abs(sd-1) > 1e-12 {
-		t.Errorf("%v, %v", mean, sd)
+	if middle, up := upward([]float64{3, -8, 2, 1, 2}); middle != 2 || math.Abs(up-math.Sqrt(2.0/5)) > 1e-12 {
+		t.Errorf("%v, %v", middle, up)
 	}
 }

@@ -37,10 +37,7 @@ func (s spread) draw(rng *rand.Rand) float64 {
 
 // outside is a value that the published spread does not hold.
 func (s spread) outside(rng *rand.Rand) float64 {
-	side := 1.0
-	if rng.IntN(2) == 0 {
-		side = -1
-	}
+	side := float64(2*rng.IntN(2) - 1)
 	if s.Median > 0 {
 		return s.Median * math.Exp(side*s.Sigma*(3+rng.Float64()))
 	}
