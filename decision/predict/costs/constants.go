@@ -101,7 +101,6 @@ const (
 	BusyError
 	AloneError
 	Burstiness
-	PromptBurstiness
 	LengthSigma
 	priorCount
 )

@@ -25,8 +25,8 @@ var (
 	serviceCV2  = math.Expm1(serviceSigma * serviceSigma)
 )
 
-// mostSettling is the number of rounds in which the tenants' activities settle.
-const mostSettling = 8
+// The tenants' activities settle in so many rounds at most, or once none changes by more.
+const mostSettling, settled = 8, 1e-4
 
 // at computes every tenant's foreseen in a setting, those of one workload in another.
 func (e *evaluation) at(s, own costs.Setting, workload int, out []foreseen) []foreseen {
@@ -39,16 +39,24 @@ func (e *evaluation) at(s, own costs.Setting, workload int, out []foreseen) []fo
 		return &s
 	}
 	for i := range st {
+		if e.again[i] {
+			st[i] = st[i-1]
+			continue
+		}
 		e.prepare(&e.tenants[i], &st[i], setting(i))
 	}
 	for range mostSettling {
-		total := 0.0
+		total, changed := 0.0, false
 		for i := range st {
 			total += st[i].weight * st[i].active
 		}
 		for i := range st {
 			t := &st[i]
-			crowd := 1.0
+			if e.again[i] {
+				*t = st[i-1]
+				continue
+			}
+			crowd, before := 1.0, t.active
 			if others := total - t.weight*t.active; !alone && others > 0 {
 				crowd += others
 				if e.share.Mechanism == sharing.MechanismTimeSlicing {
@@ -57,12 +65,17 @@ func (e *evaluation) at(s, own costs.Setting, workload int, out []foreseen) []fo
 			}
 			t.crowd = crowd
 			t.settle(&e.tenants[i])
+			changed = changed || math.Abs(t.active-before) > settled
 		}
-		if alone {
+		if alone || !changed {
 			break
 		}
 	}
 	for i := range st {
+		if e.again[i] {
+			out[i] = out[i-1]
+			continue
+		}
 		out[i] = e.read(i, st, setting(i), alone)
 	}
 	return out
@@ -176,7 +189,7 @@ func (e *evaluation) read(i int, st []state, s *costs.Setting, alone bool) fores
 		worst = max(worst, t.crowd)
 	}
 	if v := d.Serving; v != nil {
-		e.serving(v, t, worst, s[costs.PromptBurstiness]*s[costs.PromptBurstiness], s[costs.LengthSigma], &f)
+		e.serving(v, t, worst, s[costs.Burstiness]*s[costs.Burstiness], s[costs.LengthSigma], &f)
 		return f
 	}
 	if !d.online() {
@@ -238,10 +251,11 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2, lengthSigma float
 	busy := t.load * pre
 	long := math.Exp(z99*lengthSigma - lengthSigma*lengthSigma/2)
 	ownLong := max(preWorst, t.preGPU*worst*e.lengthens(v, long))
-	uneven := math.Expm1(lengthSigma*lengthSigma) * e.computes(v) * e.computes(v) // squared variation of prefills
+	grows := e.computes(v) * t.preGPU * t.crowd / pre             // part of a prefill
+	uneven := math.Expm1(lengthSigma*lengthSigma) * grows * grows // squared variation of prefills
 	wait := 0.0
-	if max(busy, math.Pow(busy/cv2, 1/cv2)) > 0.01 {
-		wait = max(pre, pre*(cv2+uneven)/2/(1-busy)*math.Log(max(1, busy/0.01)))
+	if follows := followed(busy, cv2); max(busy, follows) > 0.01 {
+		wait = pre * max(math.Log(0.01)/math.Log(follows)-0.5, (cv2+uneven)/2/(1-busy)*math.Log(max(1, busy/0.01)))
 	}
 	// A step that is under way ends before a prefill begins.
 	rest := -math.Expm1(-t.batch) * (t.stepHost + t.stepGPU*t.crowd + t.kvGPU*t.crowd*t.batch) / 2
@@ -269,7 +283,8 @@ func (e *evaluation) interrupted(v *Serving, t *state, pre, cv2, lengthSigma flo
 	free := 1 - t.load*(t.preHost+t.preGPU*t.crowd)
 	pre /= free
 	behind := t.load * pre * (1 + (1-free)*(cv2+math.Expm1(variance))/2/free)
-	for _, by := range [...]struct{ met, biased float64 }{{t.load * v.Output * t.token * cv2, 1}, {behind * cv2, 0}} {
+	for _, by := range [...]struct{ met, biased float64 }{{t.load * v.Output * t.token * cv2, 1},
+		{max(behind*cv2, followed(behind, cv2)), 0}} {
 		if by.met <= 0.01 {
 			continue
 		}
@@ -282,6 +297,10 @@ func (e *evaluation) interrupted(v *Serving, t *state, pre, cv2, lengthSigma flo
 	}
 	return added
 }
+
+// followed is the probability that a request is followed by another within a time in which as many come as mean says,
+// where gaps are gamma distributed with a squared coefficient of variation: the first term of their distribution.
+func followed(mean, cv2 float64) float64 { return min(0.9, math.Pow(mean/cv2, 1/cv2)) }
 
 // computes returns the part of the GPU's part of a mean prefill that grows with the prompt: a launch-bound one does not
 // at first.

@@ -15,9 +15,10 @@ type draw struct{ gap, in, out float64 }
 
 // draws are those of a stream, the same in every simulation: so they are drawn when they are first needed and kept.
 type draws struct {
-	from source
-	rng  *rand.Rand
-	all  []draw
+	from      source
+	cv, sigma float64 // of gaps and lengths
+	rng       *rand.Rand
+	all       []draw
 }
 
 // source names the process by which a tenant's requests come.
@@ -27,6 +28,7 @@ const (
 	sourcePauses  source = iota // it asks again after a pause
 	sourceClients               // of what is no model server
 	sourcePrompts
+	sourceUneven // prompts, as far from the median as a bound is
 	sourceCount
 )
 
@@ -38,16 +40,12 @@ func (d *draws) at(i int) *draw {
 }
 
 func (d *draws) draw() (v draw) {
-	cv, sigma := costs.Medians[costs.PromptBurstiness], costs.Medians[costs.LengthSigma]
-	switch d.from {
-	case sourcePauses:
+	if d.from == sourcePauses {
 		return draw{gap: d.rng.ExpFloat64()}
-	case sourceClients:
-		cv, sigma = costs.Medians[costs.Burstiness], serviceSigma
 	}
-	size := func() float64 { return math.Exp(sigma*d.rng.NormFloat64() - sigma*sigma/2) }
-	v.gap = distuv.Gamma{Alpha: 1 / (cv * cv), Beta: 1 / (cv * cv), Src: d.rng}.Rand()
-	if v.in = size(); d.from == sourcePrompts {
+	size := func() float64 { return math.Exp(d.sigma*d.rng.NormFloat64() - d.sigma*d.sigma/2) }
+	v.gap = distuv.Gamma{Alpha: 1 / (d.cv * d.cv), Beta: 1 / (d.cv * d.cv), Src: d.rng}.Rand()
+	if v.in = size(); d.from >= sourcePrompts {
 		v.out = size()
 	}
 	return v
@@ -86,13 +84,17 @@ type stage struct {
 
 var stages = sync.Pool{New: func() any { return new(stage) }}
 
-func (s *stage) stream(stream int, from source) *draws {
+func (s *stage) stream(stream int, from source, of *costs.Setting) *draws {
 	for len(s.draws) <= stream {
 		s.draws = append(s.draws, [sourceCount]*draws{})
 	}
 	d := &s.draws[stream][from]
-	if *d == nil {
-		*d = &draws{from: from, rng: rand.New(rand.NewPCG(batching.SimulationSeed, uint64(stream)))}
+	cv, sigma := of[costs.Burstiness], of[costs.LengthSigma]
+	if from == sourceClients {
+		sigma = serviceSigma
+	}
+	if *d == nil || (*d).cv != cv || (*d).sigma != sigma {
+		*d = &draws{from: from, cv: cv, sigma: sigma, rng: rand.New(rand.NewPCG(batching.SimulationSeed, uint64(stream)))}
 	}
 	return *d
 }

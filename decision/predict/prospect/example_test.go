@@ -12,11 +12,11 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// chat serves an 8B model in 16 bits to so many requests a second, and may take 2 s to the first token and 54 ms for each.
+// chat serves an 8B model in 16 bits to so many requests a second, and may take 2 s to the first token and 60 ms for each.
 func chat(perS float64) prospect.Tenant {
 	return prospect.Tenant{Decodes: true,
 		Serving: &prospect.Serving{PerS: perS, Input: 700, Output: 150, Weights: 16e9, Parameters: 8e9, KVPerToken: 131072, Layers: 32},
-		Limits:  [costs.LatencyCount]float64{costs.LatencyTTFT: 2, costs.LatencyTPOT: 0.054}}
+		Limits:  [costs.LatencyCount]float64{costs.LatencyTTFT: 2, costs.LatencyTPOT: 0.060}}
 }
 
 func machine(gpu string) costs.Machine {
@@ -38,8 +38,8 @@ func ExampleProspects() {
 			o.Kept(&tenants[0]), o.Odds(&tenants[0], 0.9))
 	}
 	// Output:
-	// time-slicing: P99 of 51 ms a token (34 to 104), kept: unknown, with a probability of 0.54
-	// mps: P99 of 31 ms a token (21 to 55), kept: unknown, with a probability of 0.90
+	// time-slicing: P99 of 51 ms a token (31 to 101), kept: unknown, with a probability of 0.62
+	// mps: P99 of 31 ms a token (19 to 58), kept: yes, with a probability of 0.91
 }
 
 // Played request by request, the bounds of the figures that have a limit move with their medians.
@@ -57,9 +57,9 @@ func ExampleSimulate() {
 	}
 	fmt.Println("kept:", closed[0].Kept(&tenants[0]), "and played", played[0].Kept(&tenants[0]))
 	// Output:
-	// P99 of TTFT: 599 ms (339 to 1486), played 584 ms (340 to 1424)
-	// P99 of TPOT: 31 ms (21 to 55), played 31 ms (23 to 52)
-	// kept: unknown and played yes
+	// P99 of TTFT: 599 ms (339 to 1487), played 584 ms (340 to 1424)
+	// P99 of TPOT: 31 ms (19 to 58), played 31 ms (24 to 58)
+	// kept: yes and played yes
 }
 
 // What was measured on one GPU says what to expect on another, the less surely the more they differ.

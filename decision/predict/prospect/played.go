@@ -45,7 +45,8 @@ func Simulate(m costs.Machine, share costs.Share, tenants []Tenant, confidence f
 	for _, i := range order {
 		e.tenants = append(e.tenants, tenants[i])
 	}
-	for k, s := range e.sights() {
+	usual := e.sights()
+	for k, s := range usual {
 		i := order[k]
 		d, o := &tenants[i], &out[i]
 		o.Simulated = true
@@ -69,23 +70,53 @@ func Simulate(m costs.Machine, share costs.Share, tenants []Tenant, confidence f
 			if d.Serving == nil { // its P99 alone is stated: the simulation tells how it grows
 				v *= d.Alone[k] / s.alone
 			}
-			o.P99[k].instead(z*formError[k], z*min(spread, formError[k]))
+			o.P99[k].instead(z*formError[k], z*formError[k], z*min(spread, formError[k]))
 			o.P99[k].Scale(v / o.P99[k].Value)
 		}
 		o.raise(d, o.Floor)
 	}
+	// Bursts of uneven requests are played where the bound of a time per output token hangs on them.
+	hangs := false
+	for i := range out {
+		least, most := out[i], out[i]
+		if tenants[i].Serving != nil {
+			least.P99[costs.LatencyTPOT].instead(0, least.uneven, 0)
+			most.P99[costs.LatencyTPOT].instead(0, most.uneven, mostUneven)
+		}
+		if least.Kept(&tenants[i]) != sharing.AnswerYes {
+			return
+		}
+		hangs = hangs || most.Kept(&tenants[i]) != sharing.AnswerYes
+	}
+	if !hangs {
+		return
+	}
+	s := unevenAt(z)
+	e.uneven = &s
+	for k, s := range e.sights() {
+		b := &out[order[k]].P99[costs.LatencyTPOT]
+		if v := usual[k].p99[costs.LatencyTPOT]; v > 0 && s.p99[costs.LatencyTPOT] > 0 {
+			b.instead(0, out[order[k]].uneven, max(0, math.Log(s.p99[costs.LatencyTPOT]/v)))
+		}
+	}
 }
+
+// mostUneven is more than bursts of uneven requests add to the logarithm of a time per output token.
+const mostUneven = 1.4
 
 // Scale multiplies the figure and its bounds.
 func (b *Bounds) Scale(f float64) { b.Value, b.Low, b.High = f*b.Value, f*b.Low, f*b.High }
 
-// instead takes one part out of the bounds' logarithms and puts another in.
-func (b *Bounds) instead(out, in float64) {
-	side := func(bound float64) float64 {
+// instead takes a part of each bound out of their logarithms and puts another in, below only where something is taken.
+func (b *Bounds) instead(low, high, in float64) {
+	side := func(bound, out float64) float64 {
 		d := math.Log(bound / b.Value)
 		return math.Sqrt(max(0, d*d-out*out) + in*in)
 	}
-	b.Low, b.High = b.Value*math.Exp(-side(b.Low)), b.Value*math.Exp(side(b.High))
+	b.High = b.Value * math.Exp(side(b.High, high))
+	if low > 0 {
+		b.Low = b.Value * math.Exp(-side(b.Low, low))
+	}
 }
 
 // player is a tenant while it is played: a replica without limits of memory on the GPU that all share, and its clients.
@@ -126,7 +157,10 @@ func (e *evaluation) play(on *stage) []player {
 		p := &players[i]
 		p.index, p.coming = i, coming
 		p.prepare(e, i)
-		p.draws = on.stream(i, p.source())
+		p.draws = on.stream(i, p.source(), &costs.Medians)
+		if p.d.Serving != nil && e.uneven != nil {
+			p.draws = on.stream(i, sourceUneven, e.uneven)
+		}
 		p.Replica = batching.Replica{To: p, Rates: p.rates(e.share.Mechanism), Sleep: &costs.Sleep{}, GPU: g,
 			KV: batching.NewKVCache(math.MaxInt32, 1), Size: 1, Phases: make([]int, 1)}
 		coming.set(i, 1e3*p.gap())
@@ -391,6 +425,9 @@ const mostSights = 2048
 func (e *evaluation) key() string {
 	b := floats(make([]byte, 0, 64+128*len(e.tenants)), float64(e.share.Mechanism), e.share.SMs, e.share.Bandwidth,
 		e.machine.Bandwidth, e.machine.FLOPs)
+	if e.uneven != nil {
+		b = floats(b, e.uneven[costs.LengthSigma])
+	}
 	for i := range e.tenants {
 		b = e.tenants[i].key(b)
 	}

@@ -57,13 +57,14 @@ const KeepsRate = 0.8
 // Prospect holds the figures that a tenant will see: the median of each figure and the bounds
 // between which it lies at the confidence asked for.
 type Prospect struct {
-	P99   [costs.LatencyCount]Bounds // seconds; zero where not known
-	Rate  Bounds                     // part of its rate alone, work without latency objectives
-	Busy  Bounds                     // utilization of its part of the GPU; 1 or more: it cannot keep up
-	Known [costs.LatencyCount]bool
-	Floor [costs.LatencyCount]float64 // least seconds of each latency there, see [costs.Machine.Floor]
-	// Simulated says that the tenants were played request by request.
-	Simulated bool
+	P99       [costs.LatencyCount]Bounds // seconds; zero where not known
+	Rate      Bounds                     // part of its rate alone, work without latency objectives
+	Busy      Bounds                     // utilization of its part of the GPU; 1 or more: it cannot keep up
+	Known     [costs.LatencyCount]bool
+	Floor     [costs.LatencyCount]float64 // least seconds of each latency there, see [costs.Machine.Floor]
+	Simulated bool                        // the tenants were played request by request
+
+	uneven float64 // what bursts of uneven requests add to the logarithm of the bound of TPOT, by closed forms
 }
 
 // Bounds is a figure with its one-sided bounds.
@@ -156,18 +157,34 @@ func (o *Prospect) Odds(d *Tenant, confidence float64) float64 {
 	return odds
 }
 
-// formError is the standard deviation of the logarithm by which the closed
-// forms miss the event simulation of as many requests as a P99 is judged by.
-var formError = [costs.LatencyCount]float64{0.18, 0.18, 0.18}
+// formError is the standard deviation of the logarithm by which the closed forms miss the event simulation of as many
+// requests as a P99 is judged by; bursts of uneven requests make it larger at the bounds of the time per output token.
+var formError = [costs.LatencyCount]float64{0.18, 0.3, 0.18}
+
+// unevenAt returns the setting at a distance in which lengths and gaps of requests are moved as far each. Together they
+// make the time per output token long, where a short answer waits for a long prompt that came behind it, so that there
+// what each does alone cannot be added in squares (the design point of the first-order reliability method where they
+// matter alike, A. M. Hasofer and N. C. Lind, Journal of the Engineering Mechanics Division 100, 1974).
+func unevenAt(far float64) costs.Setting {
+	s := costs.Medians
+	for _, q := range [...]int{costs.LengthSigma, costs.Burstiness} {
+		s[q] = costs.Priors[q].Shifted(far / math.Sqrt2)
+	}
+	return s
+}
 
 // Prospects computes what each of the tenants of one GPU or slice will see, at a one-sided confidence (0.5 to 0.999).
-// Quantities that nobody measured are moved to both sides one after another, those of loads as far as the confidence
+// Quantities that nobody measured are moved to both sides one after another, those of tenants as far as the confidence
 // goes since queues answer more than in proportion, and what each does to a figure is added in squares. out is reused
 // where it is large enough.
 func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64, out []Prospect) []Prospect {
 	out = append(out[:0], make([]Prospect, len(tenants))...)
 	z := distuv.UnitNormal.Quantile(confidence)
-	e := evaluation{machine: m, share: share, tenants: tenants, states: make([]state, len(tenants))}
+	e := evaluation{machine: m, share: share, tenants: tenants, states: make([]state, len(tenants)),
+		again: make([]bool, len(tenants))}
+	for i := 1; i < len(tenants); i++ {
+		e.again[i] = tenants[i] == tenants[i-1]
+	}
 	base, moved := make([]foreseen, len(tenants)), make([]foreseen, len(tenants))
 	e.at(costs.Medians, costs.Medians, 0, base)
 	for i := range tenants {
@@ -188,7 +205,7 @@ func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence 
 			continue
 		}
 		far := 1.0
-		if q >= costs.LoadError {
+		if costs.Priors[q].PerTenant { // queues, and room on a slice, answer more than in proportion
 			far = z
 		}
 		for _, side := range [2]float64{-far, far} {
@@ -198,12 +215,28 @@ func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence 
 				continue
 			}
 			if !costs.Priors[q].PerTenant {
-				widenAll(base, e.at(s, s, 0, moved), out, z/far)
+				widenAll(base, e.at(s, s, 0, moved), out, z/far, costs.LatencyCount)
 				continue
 			}
+			besides := costs.LatencyCount
+			if q == costs.LengthSigma || q == costs.Burstiness {
+				besides = costs.LatencyTPOT
+			}
 			for i := range tenants {
-				if i == slices.IndexFunc(tenants, func(d Tenant) bool { return d.Workload == tenants[i].Workload }) {
-					widenAll(base, e.at(costs.Medians, s, tenants[i].Workload, moved), out, z/far)
+				if slices.ContainsFunc(tenants[:i], func(d Tenant) bool { return d.Workload == tenants[i].Workload }) {
+					continue
+				}
+				widenAll(base, e.at(costs.Medians, s, tenants[i].Workload, moved), out, z/far, besides)
+				if q != costs.LengthSigma || tenants[i].Serving == nil {
+					continue
+				}
+				e.at(costs.Medians, unevenAt(side), tenants[i].Workload, moved)
+				for k := range out {
+					was, is := base[k].p99[costs.LatencyTPOT], moved[k].p99[costs.LatencyTPOT]
+					widen(&out[k].P99[costs.LatencyTPOT], was, is, 1)
+					if tenants[k].Workload == tenants[i].Workload && side > 0 {
+						out[k].uneven = math.Log(is / was)
+					}
 				}
 			}
 		}
@@ -220,11 +253,14 @@ func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence 
 	return out
 }
 
-func widenAll(base, moved []foreseen, out []Prospect, times float64) {
+// widenAll widens every figure but a latency.
+func widenAll(base, moved []foreseen, out []Prospect, times float64, besides int) {
 	for i := range out {
 		b, v, o := &base[i], &moved[i], &out[i]
 		for k := range costs.LatencyCount {
-			widen(&o.P99[k], b.p99[k], v.p99[k], times)
+			if k != besides {
+				widen(&o.P99[k], b.p99[k], v.p99[k], times)
+			}
 		}
 		widen(&o.Rate, b.rate, v.rate, times)
 		widen(&o.Busy, b.busy, v.busy, times)
@@ -265,6 +301,8 @@ type evaluation struct {
 	share   costs.Share
 	tenants []Tenant
 	states  []state
+	again   []bool         // by tenant: it is as the one before it
+	uneven  *costs.Setting // of lengths and gaps of requests that are played; nil = medians
 }
 
 // state is a tenant while the activities of all are brought into line.
@@ -294,7 +332,7 @@ func (e *evaluation) matters(q int) bool {
 	mps := e.share.Mechanism == sharing.MechanismMPS
 	switch q {
 	case costs.DecodeEfficiency, costs.StepPerLayer, costs.PrefillPerLayer, costs.PrefillEfficiency, costs.HostFraction,
-		costs.LoadError, costs.PromptBurstiness, costs.LengthSigma:
+		costs.LoadError, costs.LengthSigma:
 		return serving
 	case costs.SMDecoding:
 		return mps && crowd && decodes
@@ -310,7 +348,7 @@ func (e *evaluation) matters(q int) bool {
 		return mps && serving
 	case costs.MPSBlocking:
 		return mps && crowd
-	case costs.BusyError, costs.AloneError, costs.Burstiness:
+	case costs.BusyError, costs.AloneError:
 		return other
 	}
 	return true
