@@ -74,7 +74,7 @@ func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.So
 	if t.gaps = t.gaps || growth > launchedGrowth; !t.gaps {
 		return
 	}
-	t.doubling = growth
+	t.doubling, t.waits = growth, 1
 	if own, ok := busyDecoding(base); ok {
 		t.busy = own
 	} else if n > 0 {
@@ -85,15 +85,13 @@ func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.So
 
 // gapsOf says that a workload is no server that launches its steps as a whole.
 func gapsOf(s profile.Solo) bool {
-	for _, b := range []*profile.SoloProfile{s.TimeSlicing, s.MPS} {
-		var t tenantModel
+	var t tenantModel
+	return slices.ContainsFunc([]*profile.SoloProfile{s.TimeSlicing, s.MPS}, func(b *profile.SoloProfile) bool {
 		if b != nil {
-			if t.readGaps(b, s.Siblings); t.gaps || b.Kind != profile.KindServer {
-				return true
-			}
+			t.readGaps(b, s.Siblings)
 		}
-	}
-	return false
+		return t.gaps || b != nil && b.Kind != profile.KindServer
+	})
 }
 
 // fillsGPU is the share of the SMs from which on a tenant's kernels fill the GPU.

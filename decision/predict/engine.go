@@ -136,19 +136,21 @@ func (e *engine) work(now time.Duration) timeslice.Work {
 	return timeslice.Work{At: now + batching.Millis(e.t.host+e.t.perToken*b), GPU: batching.Millis(factor * e.t.gpu)}
 }
 
-// nextLaunch is the next piece of a step whose kernels are launched at an even pace, whether
-// or not the GPU gets to run them.
+// betweenSteps is the part of the time in which the GPU waits for the host that comes before a step's first kernel: it
+// samples, answers and makes up the next batch.
+var betweenSteps = costs.Value("between_steps")
+
+// nextLaunch is the next piece of a step whose kernels are launched at an even pace, whether or not the GPU runs them.
 func (e *engine) nextLaunch(now time.Duration) timeslice.Work {
-	// The last piece ends where the step does alone.
-	pace := (e.t.step - e.t.gpu/launches) / (launches - 1)
-	l := e.launched
-	if e.t.kind == profile.KindServer && (l > 0 && l <= 1+e.t.waits || l == launches-1) {
+	between, l := betweenSteps*(e.t.step-e.t.gpu), e.launched
+	pace := (e.t.step - between - e.t.gpu/launches) / (launches - 1) // the last piece ends where the step does alone
+	due := batching.Millis(e.jitter * (between + pace*float64(l)))
+	if e.t.kind == profile.KindServer && (l > 0 && l <= e.t.waits || l == launches-1) {
 		// The host of a server waits for the copies of its inputs, and for that of the outputs in the end.
-		e.began = max(e.began, now-batching.Millis(e.jitter*pace*float64(l-1)))
+		e.began = max(e.began, now+batching.Millis(e.jitter*pace)-due)
 	}
-	at := e.began + batching.Millis(e.jitter*pace*float64(l))
 	e.launched++
-	return timeslice.Work{At: max(at, now), GPU: batching.Millis(e.jitter * e.t.gpu / launches)}
+	return timeslice.Work{At: max(e.began+due, now), GPU: batching.Millis(e.jitter * e.t.gpu / launches)}
 }
 
 // Tokens implements batching.Audience.

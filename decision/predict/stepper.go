@@ -48,10 +48,8 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 		t.note(costs.Value("wider_no_activity"), "no GPU activity in the profile")
 	}
 	if t.pieces = 1; t.kind == profile.KindStepper { // a burster's kernels are all queued once its thought ends
-		if t.paceBeside(s, ok); t.gpu < gapless*t.step {
-			if t.pieces = launches; mechanism == sharing.MechanismMPS { // else it launches while others have their turns
-				t.widen = math.Hypot(t.widen, paceUnsure*(1-t.gpu/t.step))
-			}
+		if t.paceBeside(mechanism, s, ok); t.gpu < gapless*t.step {
+			t.pieces = launches
 		}
 	}
 	t.host = t.step - t.gpu
@@ -62,26 +60,32 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 	return nil
 }
 
-// Where the host launches kernel by kernel: the length of a step beside others over that alone, and the half-width that
-// its pace adds for all of a step in which the GPU waits for it.
+// Where the host launches kernel by kernel under MPS: the length of a step beside others over that alone, and the
+// half-width that its pace adds for all of a step in which the GPU waits for it.
 var launchBeside, paceUnsure = costs.Value("launch_beside"), costs.Value("pace_unsure")
 
-// paceBeside lengthens a step whose kernels the host launches one by one. The pace of a host varies by a third and more
-// from one run to the next, so it is that of the middle of the runs alone, and slower beside others: other processes
-// want the processor too.
-func (t *tenantModel) paceBeside(s *profile.Solo, gapsKnown bool) {
+// paceBeside sets the length of a step whose kernels the host launches one by one. The pace of a host varies by a third
+// and more from one run to the next, so it is that of the middle of the runs alone, and under MPS, which makes launches
+// dearer, slower beside others. Under time-slicing the host launches while others have their turns.
+func (t *tenantModel) paceBeside(mechanism sharing.Mechanism, s *profile.Solo, gapsKnown bool) {
 	if !gapsKnown || s.MPS == nil || s.TimeSlicing == nil || s.MPS.Server != s.TimeSlicing.Server {
 		return
 	}
 	under, without := s.MPS.Step.P50.Or(0), s.TimeSlicing.Step.P50.Or(0)
-	if step := math.Sqrt(under * without); t.gpu < gapless*step {
-		pace := max(launchBeside*step, t.gpu) / t.step
-		t.step *= pace
-		t.alone[profile.MetricStepP50] *= pace
-		t.alone[profile.MetricStepP99] *= pace
-		t.alone[profile.MetricStepsPerSecond] /= pace
-		t.note(math.Abs(math.Log(under/without))/2, "its steps alone took %.3g ms under MPS, %.3g ms without", under, without)
+	step, wider := math.Sqrt(under*without), math.Abs(math.Log(under/without))/2
+	if t.gpu >= gapless*step {
+		return
 	}
+	if mechanism == sharing.MechanismMPS {
+		step *= launchBeside
+		wider = math.Hypot(wider, paceUnsure*(1-t.gpu/step))
+	}
+	pace := max(step, t.gpu) / t.step
+	t.step *= pace
+	t.alone[profile.MetricStepP50] *= pace
+	t.alone[profile.MetricStepP99] *= pace
+	t.alone[profile.MetricStepsPerSecond] /= pace
+	t.note(wider, "its steps alone took %.3g ms under MPS, %.3g ms without", under, without)
 }
 
 // linkHalf is the wait of a chain's link, in us, beside kernels that leave no room for half of the time.

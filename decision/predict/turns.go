@@ -45,8 +45,8 @@ func (p *Predictor) TurnsBesideSpinner(alone, beside time.Duration) (float64, er
 var shortestTurn = costs.Value("shortest_turn")
 
 // unsureTurns is the distance of a mean number of turns from a whole number from which on some steps took the one and
-// some the other.
-var unsureTurns = costs.Value("unsure_turns")
+// some the other, and mostMoved the fraction by which the GPU's part of a step may be wrong.
+var unsureTurns, mostMoved = costs.Value("unsure_turns"), costs.Value("most_moved")
 
 // countTurns has the step take the turns that were counted. The GPU's part of it is only moved as far as that
 // needs, jitter included. Where it has to be moved the step is about as long as a whole number of slices, and
@@ -89,13 +89,13 @@ func (p *Predictor) waitAsCounted(t *tenantModel, alone *profile.Figures) error 
 	}
 	m, wait := t.kind.MainMetric(), p.Parameters.Quantum.Value+2*p.Parameters.Switch.Value
 	spinner := tenantModel{base: t.base, kind: profile.KindStepper, pieces: 1, settled: settled{gpu: 1e3, step: 1e3}}
-	for t.waits < launches {
-		together, _, err := p.runEngines(sharing.MechanismTimeSlicing, []tenantModel{*t, spinner})
-		if err != nil || counted-(together[0][m]-alone[m])/wait < 0.5 {
+	for t.waits = 0; t.waits < launches; t.waits++ {
+		var err error
+		if *alone, err = p.settle(sharing.MechanismTimeSlicing, t); err != nil {
 			return err
 		}
-		t.waits++
-		if *alone, err = p.settle(sharing.MechanismTimeSlicing, t); err != nil {
+		together, _, err := p.runEngines(sharing.MechanismTimeSlicing, []tenantModel{*t, spinner})
+		if err != nil || counted-(together[0][m]-alone[m])/wait < 0.5 {
 			return err
 		}
 	}
@@ -180,6 +180,3 @@ func (p *Predictor) turnsOf(t *tenantModel) (turns, other int, share float64) {
 	away := math.Abs(t.gpu-edge) / (timeslice.BoundaryTolerance * t.gpu)
 	return turns, other, (1 - min(1, away)) / 2
 }
-
-// mostMoved is the fraction by which the GPU's part of a step may be wrong.
-var mostMoved = costs.Value("most_moved")

@@ -10,11 +10,12 @@ import (
 )
 
 // A prefill's share of the SMs over that of decode, averaged over its time (one profile cannot tell the two apart,
-// several can), the weight of loads with prompts of another length, whose decode takes what this one's does, and
-// bounds.
+// several can), the weight of loads with prompts of another length, whose decode takes what this one's does, bounds, and
+// the doublings of a batch for which the waits of MPS hold.
 var (
 	prefillToDecodeSM, otherPrompts = costs.Value("prefill_to_decode_sm"), costs.Value("other_prompts")
 	maxSMShare, usualDecodeSM       = costs.Value("max_sm_share"), costs.Value("usual_decode_sm")
+	usualDoublings                  = costs.Value("usual_doublings")
 )
 
 // splitSMs finds the shares of the SMs that decode and prefill take, from the
@@ -79,8 +80,6 @@ func (t *tenantModel) takeTurns(p *Predictor, b *profile.SoloProfile, share floa
 	t.decodeWaits *= max(0, 1+q.BatchWaits.Value*(math.Log2(max(t.batch, 1))-usualDoublings))
 	t.prefillHolds, t.prefillWaits = q.PrefillBlocking.Value*t.decodeHolds, q.PrefillWaits.Value*t.decodeWaits
 }
-
-var usualDoublings = costs.Value("usual_doublings")
 
 // bandwidthOf is the share of the memory bandwidth that the workload takes while it runs, where it is known.
 func bandwidthOf(p *profile.SoloProfile) (float64, bool) {
