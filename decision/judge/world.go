@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/mig"
@@ -176,23 +177,6 @@ const (
 
 var metricNames = [...]string{"TTFT P99", "TPOT P99", "E2E P99"}
 
-// flopsPerSM is the dense 16-bit rate of a streaming multiprocessor in FLOP a
-// cycle, and its clock in GHz, by architecture (NVIDIA's architecture papers).
-var flopsPerSM = map[sharing.Architecture][2]float64{
-	sharing.ArchitectureVolta: {1024, 1.53}, sharing.ArchitectureTuring: {1024, 1.59},
-	sharing.ArchitectureAmpere: {1024, 1.70},
-	sharing.ArchitectureAda:    {1024, 2.3}, sharing.ArchitectureHopper: {4096, 1.83},
-	sharing.ArchitectureBlackwell: {8192, 1.96},
-}
-
-func flops(g *sharing.GPU) float64 {
-	r := flopsPerSM[g.Architecture]
-	if g.Chip == "GA100" {
-		r = [2]float64{2048, 1.41}
-	}
-	return float64(g.SMs.Value) * r[0] * r[1] * 1e9
-}
-
 // tenantOf returns a replica of workload i on a GPU of the pool as it is in the world.
 func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
 	wl, own := &f.Workloads[i], w.each[i]
@@ -219,7 +203,7 @@ func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
 			bandwidth: g.MemoryBandwidthGBps.Value * 1e9 * w.fleet["decode_efficiency"],
 			kvToken:   float64(kv), perStep: w.fleet["step_per_layer"] * layers / 1e3, host: w.fleet["host_fraction"],
 			prefillFloor: w.fleet["prefill_per_layer"] * layers / 1e3,
-			perIn:        2 * float64(m.Parameters) / (flops(g) * w.fleet["prefill_efficiency"]),
+			perIn:        2 * float64(m.Parameters) / (costs.MachineOf(g).FLOPs * w.fleet["prefill_efficiency"]),
 			input:        float64(l.InputTokens.Or(0)), output: float64(l.OutputTokens.Or(0)),
 			mpsStep: w.fleet["mps_step_per_layer"] * layers / 1e3, slots: 64}
 		return t

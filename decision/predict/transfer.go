@@ -2,6 +2,7 @@ package predict
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -83,4 +84,11 @@ func (p Predictor) On(gpu, driver string) Predictor {
 	}
 	p.GPU, p.Driver = gpu, driver
 	return p
+}
+
+// SliceSlowdown returns the factor by which work is slower on a slice with shares of a GPU's SMs and memory
+// bandwidth than on the whole of it, and that of decoding, which is bound by bandwidth; priors.
+func SliceSlowdown(sms, bandwidth float64) (other, decoding float64) {
+	return costs.OnSlice(costs.Medians[costs.SliceOther], sms),
+		math.Pow(1/bandwidth, costs.Medians[costs.SliceDecoding])
 }

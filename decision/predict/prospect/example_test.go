@@ -58,7 +58,7 @@ func ExampleSimulate() {
 	fmt.Println("kept:", closed[0].Kept(&tenants[0]), "and played", played[0].Kept(&tenants[0]))
 	// Output:
 	// P99 of TTFT: 599 ms (339 to 1487), played 584 ms (340 to 1424)
-	// P99 of TPOT: 31 ms (19 to 58), played 31 ms (24 to 58)
+	// P99 of TPOT: 31 ms (19 to 58), played 31 ms (24 to 60)
 	// kept: yes and played yes
 }
 

@@ -19,6 +19,7 @@ import (
 const (
 	simulatedRequests = 2000    // of the tenant with the fewest
 	simulatedTogether = 8000.0  // of those that do the same: more tell no more
+	unevenPart        = 0.5     // of them in uneven bursts, which make a bound and not a median
 	fewestSimulated   = 400     // with fewer a P99 is chance
 	mostSimulated     = 160_000 // events
 	mostQueued        = 400     // with more a server can't keep up
@@ -167,9 +168,12 @@ func (e *evaluation) play(on *stage) []player {
 		g.Replicas = append(g.Replicas, &p.Replica)
 	}
 	g.SettleDown()
-	until := 0.0
+	until, part := 0.0, 1.0
+	if e.uneven != nil {
+		part = unevenPart
+	}
 	for _, same := range alike(players) {
-		until = max(until, 1e3*same[0].cycle*min(simulatedRequests, simulatedTogether/float64(len(same))))
+		until = max(until, 1e3*same[0].cycle*part*min(simulatedRequests, simulatedTogether/float64(len(same))))
 	}
 	for range mostSimulated {
 		at := min(until, coming.first())
