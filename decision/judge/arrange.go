@@ -64,6 +64,20 @@ func (a arrangement) words(s *scene) string {
 	return strings.Join(keys, ", ")
 }
 
+// share returns what GPUs cost by the part of their tenants that are of the set: what others ask for is not its cost.
+func (a arrangement) share(s *scene, in []bool) (cost float64) {
+	for i := range a {
+		of := 0
+		for w, n := range a[i].counts {
+			if in[w] {
+				of += n
+			}
+		}
+		cost += s.prices[a[i].pool] * float64(of) / float64(a[i].replicas())
+	}
+	return cost
+}
+
 // carrying is the part of the arrangement whose GPUs carry one of the workloads.
 func (a arrangement) carrying(in []bool) arrangement {
 	var out arrangement

@@ -230,7 +230,7 @@ func over(s *scene, o *oracle, a arrangement, in []bool) float64 {
 		}
 		best += b.cost(s)
 	}
-	return max(0, a.carrying(set).cost(s)/best-1)
+	return max(0, a.share(s, set)/best-1)
 }
 
 // placeable returns the part of a set of workloads that the oracle can place.
