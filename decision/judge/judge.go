@@ -233,13 +233,11 @@ func over(s *scene, o *oracle, a arrangement, in []bool) float64 {
 	return max(0, a.share(s, set)/best-1)
 }
 
-// placeable returns the part of a set of workloads that the oracle can place.
+// placeable returns the workloads of a set that the oracle can place, and whose users stated all that it knows.
 func placeable(o *oracle, in []bool) []bool {
 	set := make([]bool, len(in))
 	for i := range in {
-		if in[i] {
-			set[i] = o.feasible(i)
-		}
+		set[i] = in[i] && o.s.stated[i] && o.feasible(i)
 	}
 	return set
 }
