@@ -63,11 +63,13 @@ var uses = []struct {
 	wild      profile.Load
 	wildShare float64
 }{
-	{"160m", profile.Load{Rate: 10, Prompt: 128, Output: 64}, 0.41, profile.Load{Concurrency: 16, Prompt: 128, Output: 64}, 0.57},
-	{"1b", profile.Load{Rate: 8, Prompt: 256, Output: 48}, 0.56, profile.Load{Concurrency: 8, Prompt: 256, Output: 64}, 0.83},
-	{"3b", profile.Load{Rate: 4, Prompt: 128, Output: 64}, 0.62, profile.Load{Concurrency: 8, Prompt: 512, Output: 32}, 0.88},
-	{"8b", profile.Load{Rate: 2, Prompt: 256, Output: 64}, 0.65, profile.Load{Concurrency: 16, Prompt: 256, Output: 64}, 0.93},
+	{"160m", load{Rate: 10, Prompt: 128, Output: 64}, 0.41, load{Concurrency: 16, Prompt: 128, Output: 64}, 0.57},
+	{"1b", load{Rate: 8, Prompt: 256, Output: 48}, 0.56, load{Concurrency: 8, Prompt: 256, Output: 64}, 0.83},
+	{"3b", load{Rate: 4, Prompt: 128, Output: 64}, 0.62, load{Concurrency: 8, Prompt: 512, Output: 32}, 0.88},
+	{"8b", load{Rate: 2, Prompt: 256, Output: 64}, 0.65, load{Concurrency: 16, Prompt: 256, Output: 64}, 0.93},
 }
+
+type load = profile.Load
 
 //go:embed profiles.json
 var profileRows []byte

@@ -10,8 +10,8 @@ import (
 )
 
 // A prefill's share of the SMs over that of decode, averaged over its time (one profile cannot tell the two apart,
-// several can), the weight of loads with prompts of another length, whose decode takes what this one's does, bounds, and
-// the doublings of a batch for which the waits of MPS hold.
+// several can), the weight of loads with prompts of another length, whose decode takes what this one's does, bounds,
+// and the doublings of a batch for which the waits of MPS hold.
 var (
 	prefillToDecodeSM, otherPrompts = costs.Value("prefill_to_decode_sm"), costs.Value("other_prompts")
 	maxSMShare, usualDecodeSM       = costs.Value("max_sm_share"), costs.Value("usual_decode_sm")

@@ -1,5 +1,5 @@
-// Figures counts what the size of the tree is judged by, and fails when the
-// library and the examples have more lines than the ratchet allows.
+// Figures counts what the size of the tree is judged by, and fails when the library and the examples have more lines
+// than the ratchet allows, or lines that are too long.
 //
 //	go run -C tools ./figures [folder]
 package main
@@ -22,7 +22,7 @@ import (
 
 // ratchet is the most lines of Go that the library and the examples may have
 // together, tests apart and generated files counted. Lower it with every cut; what raises it says why.
-const ratchet = 114181
+const ratchet = 114185
 
 // maxColumns is the longest line outside tests; a tab counts as one.
 const maxColumns = 120
@@ -57,6 +57,10 @@ func main() {
 	if n := t.library.lines + t.examples.lines; n > ratchet {
 		fmt.Fprintf(os.Stderr, "figures: %d lines of library and examples, %d more than the ratchet's %d\n", n, n-ratchet,
 			ratchet)
+		os.Exit(1)
+	}
+	if n := t.library.wide + t.examples.wide; n > 0 {
+		fmt.Fprintf(os.Stderr, "figures: %d lines are over %d columns\n", n, maxColumns)
 		os.Exit(1)
 	}
 }

@@ -180,7 +180,9 @@ func Join(inv *telemetry.Inventory, by map[int][]telemetry.MIGInstance) {
 			continue
 		}
 		for _, said := range by[index] {
-			k := slices.IndexFunc(g.Instances, func(in telemetry.MIGInstance) bool { return !in.ID.IsZero() && in.ID == said.ID })
+			k := slices.IndexFunc(g.Instances, func(in telemetry.MIGInstance) bool {
+				return !in.ID.IsZero() && in.ID == said.ID
+			})
 			if k < 0 {
 				g.Instances = append(g.Instances, said)
 				continue
