@@ -15,13 +15,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// TestConstantsResolve looks every constant of type SourceID up that the
-// module's code holds.
+// sourceIn matches a source in a table of data.
+var sourceIn = regexp.MustCompile(`"[sS]ource": "([a-z0-9-]+)"`)
+
+// TestConstantsResolve looks every constant of type SourceID up that the module's code holds, and every source in the
+// JSON tables beside it.
 func TestConstantsResolve(t *testing.T) {
 	const module = "github.com/cotenant/cotenant"
 	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,CgoFiles", "./...")
@@ -58,6 +62,22 @@ func TestConstantsResolve(t *testing.T) {
 			}
 			files = append(files, file)
 		}
+		tables, err := filepath.Glob(filepath.Join(p.Dir, "*.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range tables {
+			text, err := os.ReadFile(table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range sourceIn.FindAllSubmatch(text, -1) {
+				found++
+				if _, ok := SourceByID(SourceID(m[1])); !ok {
+					t.Errorf("%s: %q is no source", table, m[1])
+				}
+			}
+		}
 		info := types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
 		if _, err := config.Check(p.ImportPath, fset, files, &info); err != nil {
 			t.Fatal(err)
@@ -74,6 +94,6 @@ func TestConstantsResolve(t *testing.T) {
 		}
 	}
 	if found < 200 {
-		t.Errorf("only %d constants were looked at", found)
+		t.Errorf("only %d sources were looked at", found)
 	}
 }

@@ -110,6 +110,21 @@ func (c *Cluster) Remove(name string) bool {
 	return false
 }
 
+// Bind takes note of a pod that somebody else bound, also of one that asks for no
+// GPU: its CPU and memory are gone. It reports whether the pod's node is known.
+func (c *Cluster) Bind(p *v1.Pod) bool {
+	i := slices.Index(c.names, p.Spec.NodeName)
+	if i < 0 {
+		return false
+	}
+	if n := c.nodes[i]; n != nil {
+		r, _ := ReadRunning(p, n, nil)
+		c.running[n.Name] = append(c.running[n.Name], r)
+		c.states[i] = nil
+	}
+	return true
+}
+
 // Index finds, among many nodes, those that may take a pod, without looking at
 // each. It is not safe for concurrent use.
 type Index struct {
