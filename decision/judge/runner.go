@@ -84,7 +84,7 @@ func (r *runner) ready(t *tenant, f *fate, i int, s *slice, mps bool, blocking f
 		r.samples[k] = r.samples[k][:0]
 	}
 	if s != nil {
-		r.slow, r.slowPre = t.slowBy.slowdown(*s), s.room(t.slowBy.prefill)
+		r.slow, r.slowPre = t.slowBy.slowdown(*s), sliceLaw{fills: t.slowBy.prefill}.slowdown(*s)
 	}
 	r.next = r.gap()
 }

@@ -244,8 +244,5 @@ func (l sliceLaw) slowdown(s slice) float64 {
 	if l.exponent > 0 {
 		return math.Pow(1/s.bandwidth, l.exponent)
 	}
-	return s.room(l.fills)
+	return costs.OnSlice(l.fills, s.sms)
 }
-
-// room is the factor by which work that fills a share of the SMs takes longer on the slice.
-func (s slice) room(fills float64) float64 { return max(1, min(1, fills)/s.sms) }
