@@ -23,11 +23,14 @@ func (pl *answers) oddPrices() (out []string) {
 			}
 			name, price := [...]string{"", "reserved ", "spot "}[i], t.PricePerGPUHour
 			stated := cents(price.Decimal()) + " " + price.Currency()
-			switch dearer := price.Micros() - cp.Price.Micros(); {
+			switch {
 			case price.Sign() == 0:
-				say("its %sGPUs cost nothing, so using fewer of them saves nothing", name)
+				say("its %sGPUs cost nothing, so using fewer of them saves nothing: state what they cost you, or leave all "+
+					"prices out to use the fewest GPUs", name)
 			case price.Micros() > dearestHour && slices.Contains([]string{"USD", "EUR", "GBP"}, price.Currency()):
 				say("%s for an hour of a %sGPU: is it the price of a node, or of a month?", stated, name)
+			}
+			switch dearer := price.Micros() - cp.Price.Micros(); {
 			case !cp.Priced:
 				say("has a %sprice and none on demand (price_per_gpu_hour): it is not used", name)
 			case i == 1 && dearer > 0:
