@@ -1,14 +1,18 @@
 package judge
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/cotenant/cotenant/decision"
+	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
@@ -21,19 +25,22 @@ type Options struct {
 	Confidence float64
 	// Distort names what the worlds differ by from what is published, one of Distortions; "" is nothing.
 	Distort string
+	// Worlds in which each fleet is played; 0 is 1.
+	Worlds int
 	// Log, if not nil, gets a line for each workload that missed an objective and for
 	// each fleet that cost more than it had to.
 	Log io.Writer
-	// Progress, if not nil, is called before each fleet.
+	// Progress, if not nil, is called after each fleet, never twice at once.
 	Progress func(played int)
 }
 
-// Run decides random fleets and plays each in a world that the decision does not see. When ctx ends it returns the
-// report of the fleets played so far, and no error: its Fleets tell.
+// Run decides random fleets, as many at a time as there are processors, and plays each in worlds that the decision
+// does not see. When ctx ends it returns the report of the fleets played so far, and no error: its Fleets tell.
 func Run(ctx context.Context, opts Options) (*Report, error) {
 	if opts.Confidence == 0 {
 		opts.Confidence = decision.DefaultConfidence
 	}
+	opts.Worlds = max(1, opts.Worlds)
 	sp, err := readSpreads("")
 	if err != nil {
 		return nil, err
@@ -46,128 +53,176 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	rep := &Report{Simulated: true, Confidence: opts.Confidence, Seed: opts.Seed, Rules: map[string]*Outcome{}}
-	ours, byRule := &tally{}, make([]*tally, len(rules))
-	for i := range byRule {
-		byRule[i] = &tally{}
-	}
-	j := &bench{opts: opts, spreads: sp, z: distuv.UnitNormal.Quantile(opts.Confidence), log: io.Discard}
-	if opts.Log != nil {
-		j.log = opts.Log
-	}
+	rep := &Report{Simulated: true, Confidence: opts.Confidence, Seed: opts.Seed, Worlds: opts.Worlds,
+		Rules: map[string]*Outcome{}}
+	all := &bench{byRule: make([]tally, len(rules))}
+	waiting := map[int]*bench{} // played, and one before it is not
+	var mu sync.Mutex
+	group, failed := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	for n := range opts.Fleets {
-		if ctx.Err() != nil {
-			break
-		}
-		if opts.Progress != nil {
-			opts.Progress(n)
-		}
-		rng := rand.New(rand.NewPCG(opts.Seed, uint64(n)))
-		s, err := dist.scene(rng)
-		if err == nil {
-			w := worlds.draw(rng, len(s.full.Workloads), rng.IntN(worlds.Outliers) == 0)
-			err = j.fleet(context.WithoutCancel(ctx), n, s, w, ours, byRule, rep)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("judge: fleet %d: %w", n, err)
-		}
+		group.Go(func() error {
+			if failed.Err() != nil {
+				return nil
+			}
+			j := &bench{opts: &opts, name: fmt.Sprintf("fleet %d (seed %d)", n, opts.Seed), spreads: sp.alone(),
+				z: distuv.UnitNormal.Quantile(opts.Confidence), byRule: make([]tally, len(rules))}
+			if err := j.fleet(context.WithoutCancel(ctx), n, dist, worlds.alone()); err != nil {
+				return fmt.Errorf("judge: fleet %d: %w", n, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			waiting[n] = j
+			for ; waiting[rep.Fleets] != nil; rep.Fleets++ {
+				all.add(waiting[rep.Fleets], rep)
+				if opts.Log != nil {
+					opts.Log.Write(waiting[rep.Fleets].log.Bytes())
+				}
+				delete(waiting, rep.Fleets)
+			}
+			if opts.Progress != nil {
+				opts.Progress(rep.Fleets + len(waiting))
+			}
+			return nil
+		})
 	}
-	rep.Ours, rep.Shown = *ours.sum(), *j.shown.sum()
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	rep.Ours, rep.Shown = *all.ours.sum(opts.Worlds), *all.shown.sum(opts.Worlds)
 	for i, r := range rules {
-		rep.Rules[r.name] = byRule[i].sum()
+		rep.Rules[r.name] = all.byRule[i].sum(opts.Worlds)
 	}
 	return rep, nil
 }
 
-// bench plays fleets.
+// bench plays a fleet.
 type bench struct {
-	opts    Options
-	spreads *spreads
-	z       float64 // standard normal quantile of the confidence
-	log     io.Writer
-	shown   tally // of the cheapest arrangements that could be shown to do
+	opts       *Options
+	name       string
+	spreads    *spreads
+	z          float64 // standard normal quantile of the confidence
+	log        bytes.Buffer
+	s          *scene
+	worlds     []*world // that are played
+	exhaustive bool     // the cheapest arrangement is sought among all
+	ours       tally
+	shown      tally // of the cheapest arrangements that could be shown to do
+	byRule     []tally
 }
 
-// fleet decides the n-th fleet and plays it in its world, and the rules beside it.
-func (j *bench) fleet(ctx context.Context, n int, s *scene, w *world, ours *tally, byRule []*tally, rep *Report) error {
-	rep.Fleets++
-	rep.Workloads += len(s.full.Workloads)
+// add adds what a fleet came to.
+func (j *bench) add(one *bench, rep *Report) {
+	rep.Workloads += len(one.s.full.Workloads)
+	if one.exhaustive {
+		rep.Exhaustive++
+	}
+	j.ours.add(&one.ours)
+	j.shown.add(&one.shown)
+	for i := range j.byRule {
+		j.byRule[i].add(&one.byRule[i])
+	}
+}
+
+// fleet decides the n-th fleet and plays it in its worlds, and the rules beside it.
+func (j *bench) fleet(ctx context.Context, n int, dist *distributions, worlds *spreads) error {
+	rng := rand.New(rand.NewPCG(j.opts.Seed, uint64(n)))
+	s, err := dist.scene(rng)
+	if err != nil {
+		return err
+	}
+	j.s = s
+	for range j.opts.Worlds {
+		j.worlds = append(j.worlds, worlds.draw(rng, len(s.full.Workloads), rng.IntN(worlds.Outliers) == 0))
+	}
 	result, err := decision.Decide(ctx, s.shown, decision.Options{Confidence: j.opts.Confidence})
 	if err != nil {
 		return err
 	}
 	seed := j.opts.Seed*1_000_003 + uint64(n)
 	known := newOracle(s, shown(s, j.spreads, seed^0x9e3779b9, j.z))
-	real := newOracle(s, truth(s, w))
+	real := newOracle(s, truth(s, j.worlds[0]))
 	decided := make([]bool, len(s.full.Workloads))
 	provisional := make([]bool, len(decided))
 	for i := range decided {
 		d := result.Decision(s.shown.Workloads[i].Name)
 		if s.stated[i] {
-			ours.stated++
+			j.ours.stated++
 		}
 		switch d.Status {
 		case decision.StatusDecided:
 			decided[i] = true
-			ours.Decided++
+			j.ours.Decided++
 		case decision.StatusProvisional:
 			provisional[i] = true
-			ours.Provisional++
+			j.ours.Provisional++
 			if s.stated[i] {
-				ours.statedProvisional++
+				j.ours.statedProvisional++
 			}
 		default:
-			ours.None++
+			j.ours.None++
 			if known.feasible(i) {
-				ours.WrongNone++
-				fmt.Fprintf(j.log, "fleet %d (seed %d): %s got none, and a GPU of its own would have done\n", n, j.opts.Seed,
-					d.Workload)
+				j.ours.WrongNone++
+				fmt.Fprintf(&j.log, "%s: %s got none, and a GPU of its own would have done\n", j.name, d.Workload)
 			}
 		}
 	}
 	mine := arrangementOf(s, result)
-	missed, over := played(s, w, mine)
-	ours.Overcommitted += over
-	for i, m := range missed {
-		switch {
-		case m == "":
-		case decided[i]:
-			ours.missed++
-			fmt.Fprintf(j.log, "fleet %d (seed %d): %s missed: %s (outlier %q)\n", n, j.opts.Seed, s.full.Workloads[i].Name, m,
-				w.outlier)
-		case provisional[i]:
-			ours.provisionalMissed++
+	for _, w := range j.worlds {
+		missed, over := played(s, w, mine)
+		j.ours.Overcommitted += over
+		for i, m := range missed {
+			switch {
+			case m == "":
+			case decided[i]:
+				j.ours.missed++
+				fmt.Fprintf(&j.log, "%s: %s missed: %s (outlier %q)\n", j.name, s.full.Workloads[i].Name, m, w.outlier)
+			case provisional[i]:
+				j.ours.provisionalMissed++
+			}
 		}
 	}
-	if s.exhaustive(decided) {
-		rep.Exhaustive++
-	}
+	j.exhaustive = s.exhaustive(decided)
 	for _, part := range s.parts(placeable(known, decided)) {
-		best, ok := known.cheapest(part)
-		if !ok {
-			continue
+		if best, ok := known.cheapest(part); ok {
+			j.count(&j.shown, part, best)
 		}
-		missed, over := played(s, w, best)
-		j.shown.Overcommitted += over
-		j.shown.count(part, missed)
 	}
-	if r := j.price(s, ours, known, real, mine, decided); r > 0.05 {
-		fmt.Fprintf(j.log, "fleet %d (seed %d): costs %.0f%% more than what could be shown to do\n", n, j.opts.Seed, 100*r)
-		fmt.Fprintf(j.log, "  decided: %s\n", mine.carrying(decided).words(s))
+	if r := j.price(&j.ours, known, real, mine, decided); r > 0.05 {
+		fmt.Fprintf(&j.log, "%s: costs %.0f%% more than what could be shown to do\n", j.name, 100*r)
+		fmt.Fprintf(&j.log, "  decided: %s\n", mine.carrying(decided).words(s))
 		for _, part := range s.parts(placeable(known, decided)) {
 			best, _ := known.cheapest(part)
-			fmt.Fprintf(j.log, "  shown:   %s\n", best.words(s))
+			fmt.Fprintf(&j.log, "  shown:   %s\n", best.words(s))
 		}
 	}
 	for i, r := range rules {
-		t := byRule[i]
 		a, placed := r.arrange(s)
-		missed, over := played(s, w, a)
-		t.Overcommitted += over
-		t.None += len(placed) - t.count(placed, missed)
-		j.price(s, t, known, real, a, placed)
+		j.byRule[i].None += len(placed) - j.count(&j.byRule[i], placed, a)
+		j.price(&j.byRule[i], known, real, a, placed)
 	}
 	return nil
+}
+
+// count adds the workloads of a set, and those that missed an objective in the arrangement; it returns how many there
+// are.
+func (j *bench) count(t *tally, set []bool, a arrangement) (n int) {
+	for _, w := range j.worlds {
+		missed, over := played(j.s, w, a)
+		t.Overcommitted += over
+		for i, in := range set {
+			if in && missed[i] != "" {
+				t.missed++
+			}
+		}
+	}
+	for _, in := range set {
+		if in {
+			n++
+		}
+	}
+	t.Decided += n
+	return n
 }
 
 // played returns what each workload missed, and how many GPUs were overcommitted.
@@ -202,13 +257,13 @@ func played(s *scene, w *world, a arrangement) (missed []string, over int) {
 }
 
 // price adds an arrangement's cost over the cheapest that could be shown to keep the objectives, and over the
-// cheapest in hindsight, for the workloads in the set that the oracles can place.
-func (j *bench) price(s *scene, t *tally, known, real *oracle, a arrangement, in []bool) float64 {
-	regret := over(s, known, a, in)
+// cheapest in hindsight of the first world, for the workloads in the set that the oracles can place.
+func (j *bench) price(t *tally, known, real *oracle, a arrangement, in []bool) float64 {
+	regret := over(j.s, known, a, in)
 	if !math.IsNaN(regret) {
 		t.regret = append(t.regret, regret)
 	}
-	if h := over(s, real, a, in); !math.IsNaN(h) {
+	if h := over(j.s, real, a, in); !math.IsNaN(h) {
 		t.hindsight = append(t.hindsight, h)
 	}
 	return regret

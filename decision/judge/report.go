@@ -28,7 +28,8 @@ func (f Figure) String() string {
 	return short(f.Mean) + ", " + short(f.P95)
 }
 
-// Outcome sums up the consequences of one way of deciding. Counts are of workloads.
+// Outcome sums up the consequences of one way of deciding. Counts are of workloads; what is missed and overcommitted is
+// counted in every world.
 type Outcome struct {
 	Decided                  int     `json:"decided"`
 	Provisional              int     `json:"provisional"`
@@ -47,6 +48,7 @@ type Report struct {
 	Simulated  bool                `json:"simulated"`
 	Fleets     int                 `json:"fleets"`
 	Workloads  int                 `json:"workloads"`
+	Worlds     int                 `json:"worlds"`            // in which each fleet was played
 	Exhaustive int                 `json:"exhaustive_fleets"` // whose cheapest arrangement was sought among all
 	Confidence float64             `json:"confidence"`
 	Ours       Outcome             `json:"ours"`
@@ -62,28 +64,28 @@ type tally struct {
 	regret, hindsight                                    []float64
 }
 
-func (t *tally) sum() *Outcome {
+func (t *tally) sum(worlds int) *Outcome {
 	o := t.Outcome
-	o.MissedPercent = percent(t.missed, o.Decided)
-	o.ProvisionalMissedPercent = percent(t.provisionalMissed, o.Provisional)
+	o.MissedPercent = percent(t.missed, o.Decided*worlds)
+	o.ProvisionalMissedPercent = percent(t.provisionalMissed, o.Provisional*worlds)
 	o.ProvisionalStatedPercent = percent(t.statedProvisional, t.stated)
 	o.Regret, o.Hindsight = figureOf(t.regret), figureOf(t.hindsight)
 	return &o
 }
 
-// count adds the workloads of a set and those that missed; it returns how many there are.
-func (t *tally) count(set []bool, missed []string) (n int) {
-	for i, in := range set {
-		if !in {
-			continue
-		}
-		n++
-		if missed[i] != "" {
-			t.missed++
-		}
-	}
-	t.Decided += n
-	return n
+// add adds another tally's counts.
+func (t *tally) add(o *tally) {
+	t.Decided += o.Decided
+	t.Provisional += o.Provisional
+	t.None += o.None
+	t.WrongNone += o.WrongNone
+	t.Overcommitted += o.Overcommitted
+	t.missed += o.missed
+	t.provisionalMissed += o.provisionalMissed
+	t.stated += o.stated
+	t.statedProvisional += o.statedProvisional
+	t.regret = append(t.regret, o.regret...)
+	t.hindsight = append(t.hindsight, o.hindsight...)
 }
 
 func percent(n, of int) float64 {
@@ -103,9 +105,9 @@ func figureOf(v []float64) Figure {
 
 // WriteText writes the report as a table for people.
 func (r *Report) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "SIMULATED: %d fleets with %d workloads, seed %d, confidence %v; the cheapest arrangement was "+
-		"sought\namong all in %d fleets, elsewhere the best found stands for it.\n\n", r.Fleets, r.Workloads, r.Seed,
-		r.Confidence, r.Exhaustive)
+	fmt.Fprintf(w, "SIMULATED: %d fleets with %d workloads in %d worlds each, seed %d, confidence %v; the cheapest\n"+
+		"arrangement was sought among all in %d fleets, elsewhere the best found stands for it.\n\n", r.Fleets, r.Workloads,
+		r.Worlds, r.Seed, r.Confidence, r.Exhaustive)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "\tdeci-\tprovi-\tnone\twrong\tmissed\tprov.\tover\tregret %\thindsight %")
 	fmt.Fprintln(t, "\tded\tsional\t\tnone\t%\tmiss %\t\tmean, P95\tmean, P95")

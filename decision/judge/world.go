@@ -77,6 +77,11 @@ func readSpreads(distort string) (*spreads, error) {
 	return &s, nil
 }
 
+// alone returns the same spreads with a stage of their own.
+func (s *spreads) alone() *spreads {
+	return &spreads{Outliers: s.Outliers, Quantities: s.Quantities}
+}
+
 // world holds one draw of all uncertain quantities of a fleet: those of machines once, those of workloads for each.
 type world struct {
 	outlier string // the quantity that lies outside the published spread, or ""

@@ -44,6 +44,7 @@ func play(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var o judge.Options
 	fs := page.FlagSet("judge")
 	fs.IntVar(&o.Fleets, "fleets", 50, "how many random fleets to decide and play")
+	fs.IntVar(&o.Worlds, "worlds", 4, "in how many worlds to play each fleet")
 	fs.Uint64Var(&o.Seed, "seed", 1, "seed of fleets and worlds; the same seed gives the same output")
 	fs.Float64Var(&o.Confidence, "confidence", decision.DefaultConfidence,
 		"how sure a decision must be that objectives are kept, 0.5 to 0.999")
@@ -57,6 +58,9 @@ func play(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	if o.Fleets < 1 || o.Fleets > 1_000_000 {
 		err = errors.Join(err, fmt.Errorf("-fleets: %d is out of range; use 1 to 1000000", o.Fleets))
+	}
+	if o.Worlds < 1 || o.Worlds > 1000 {
+		err = errors.Join(err, fmt.Errorf("-worlds: %d is out of range; use 1 to 1000", o.Worlds))
 	}
 	if !(o.Confidence >= 0.5 && o.Confidence <= 0.999) {
 		err = errors.Join(err, fmt.Errorf("-confidence: %v is out of range; use 0.5 to 0.999", o.Confidence))
