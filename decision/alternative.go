@@ -304,6 +304,9 @@ func (pl *answers) measurement(w int, d *Decision) *Settle {
 			what = append(what, m.String())
 		}
 		keys = []string{"solo, and gpu_busy in the place of load"}
+		if wl.Load != nil && wl.Model != nil && wl.Load.LengthSigma() == 0 {
+			keys[0] += ", or how far its lengths spread as load's input_tokens_p99 and output_tokens_p99"
+		}
 	}
 	file := cmp.Or(pl.Opt.Input, "the fleet file")
 	s := settling(wl, what)

@@ -3,9 +3,11 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/internal/enum"
@@ -14,10 +16,14 @@ import (
 
 // Traffic is the load of a whole workload, all replicas together, with the mean lengths of a request.
 type Traffic struct {
-	RequestsPerS  float64       `yaml:"requests_per_s,required"`
-	InputTokens   Optional[int] `yaml:"input_tokens"`
-	OutputTokens  Optional[int] `yaml:"output_tokens"`
-	ContextTokens int           `yaml:"context_tokens,nonzero"` // longest of a request; 0 = input and output together
+	RequestsPerS float64       `yaml:"requests_per_s,required"`
+	InputTokens  Optional[int] `yaml:"input_tokens"`
+	OutputTokens Optional[int] `yaml:"output_tokens"`
+	// The 99th percentiles of a request's lengths, both or neither. Where they are not stated, lengths may spread as far
+	// as in public traces, which takes more room for latency objectives.
+	InputTokensP99  Optional[int] `yaml:"input_tokens_p99"`
+	OutputTokensP99 Optional[int] `yaml:"output_tokens_p99"`
+	ContextTokens   int           `yaml:"context_tokens,nonzero"` // longest of a request; 0 = input and output together
 	// ByHour are 24 multiples of RequestsPerS, from midnight; none = even.
 	// The busiest hour decides about latency and memory.
 	ByHour []float64 `yaml:"by_hour"`
@@ -29,6 +35,22 @@ func (l *Traffic) PeakPerS() float64 {
 		return l.RequestsPerS
 	}
 	return l.RequestsPerS * slices.Max(l.ByHour)
+}
+
+// z99 is the 99th percentile of the standard normal distribution.
+var z99 = distuv.UnitNormal.Quantile(0.99)
+
+// LengthSigma is the standard deviation of the logarithm of a request's lengths by their means and 99th percentiles, as
+// of a log-normal distribution: the greater of that of prompts and of answers. It is 0 where these are not stated.
+func (l *Traffic) LengthSigma() (sigma float64) {
+	for _, v := range [...][2]Optional[int]{{l.InputTokens, l.InputTokensP99}, {l.OutputTokens, l.OutputTokensP99}} {
+		if v[0].IsZero() || v[1].IsZero() {
+			return 0
+		}
+		above := math.Log(float64(v[1].Or(0)) / float64(v[0].Or(0)))
+		sigma = max(sigma, z99-math.Sqrt(max(0, z99*z99-2*above)))
+	}
+	return sigma
 }
 
 // Replicas is the number of equal replicas of a workload: Max of them at its busiest, never fewer than Min where it
@@ -96,6 +118,15 @@ func (c *checker) load(path string, w *Workload) {
 			"write the requests of all replicas together, for example 4.5", "%v is out of range", l.RequestsPerS)
 		c.optional(at+".input_tokens", l.InputTokens, 10_000_000)
 		c.optional(at+".output_tokens", l.OutputTokens, 10_000_000)
+		c.If(l.InputTokensP99.IsZero() != l.OutputTokensP99.IsZero(), at,
+			"state input_tokens_p99 and output_tokens_p99, or neither", "states the 99th percentile of one length alone")
+		for i, v := range [...][2]Optional[int]{{l.InputTokens, l.InputTokensP99}, {l.OutputTokens, l.OutputTokensP99}} {
+			name := [...]string{".input_tokens", ".output_tokens"}[i]
+			c.optional(at+name+"_p99", v[1], 10_000_000)
+			c.If(v[0].IsZero() && !v[1].IsZero(), at+name, "state the mean beside its 99th percentile", "is missing")
+			c.If(!v[1].IsZero() && v[1].Or(0) < v[0].Or(0), at+name+"_p99", "a 99th percentile is at least the mean",
+				"%d is below the mean, %d", v[1].Or(0), v[0].Or(0))
+		}
 		c.within(at+".context_tokens", l.ContextTokens, 0, 10_000_000)
 		c.If(l.ContextTokens > 0 && l.ContextTokens < l.InputTokens.Or(0)+l.OutputTokens.Or(0), at+".context_tokens",
 			"it is the longest context of a request: input and output together", "%d is below input_tokens + output_tokens",

@@ -14,6 +14,7 @@ import (
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 //go:embed fleets.yaml
@@ -233,4 +234,17 @@ func (s *scene) hide(rng *rand.Rand) {
 		}
 	}
 	s.shown = &shown
+}
+
+// stateLengths lets every other model server's users state how far lengths spread, as its own histograms have them.
+func (s *scene) stateLengths(rng *rand.Rand, lengths spread) {
+	for i := range s.full.Workloads {
+		l := s.full.Workloads[i].Load
+		if sigma, stated := lengths.draw(rng), rng.IntN(2) == 0; l != nil && stated {
+			p99 := func(mean profile.Optional[int]) profile.Optional[int] {
+				return profile.Some(int(float64(mean.Or(0)) * math.Exp(distuv.UnitNormal.Quantile(0.99)*sigma-sigma*sigma/2)))
+			}
+			l.InputTokensP99, l.OutputTokensP99 = p99(l.InputTokens), p99(l.OutputTokens)
+		}
+	}
 }

@@ -135,6 +135,7 @@ func (j *bench) fleet(ctx context.Context, n int, dist *distributions, worlds *s
 	for range j.opts.Worlds {
 		j.worlds = append(j.worlds, worlds.draw(rng, len(s.full.Workloads), rng.IntN(worlds.Outliers) == 0))
 	}
+	s.stateLengths(rng, j.spreads.Quantities["length_sigma"])
 	result, err := decision.Decide(ctx, s.shown, decision.Options{Confidence: j.opts.Confidence})
 	if err != nil {
 		return err

@@ -94,7 +94,7 @@ type world struct {
 
 // ofWorkload lists the quantities that are drawn for each workload.
 var ofWorkload = []string{"sm_decode", "sm_other", "slice_other", "slice_prefill", "load_error", "busy_error",
-	"latency_error", "burstiness", "length_sigma", "memory_use", "fragmentation"}
+	"latency_error", "burstiness", "length_sigma", "stated_lengths", "memory_use", "fragmentation"}
 
 // draw draws a world for n workloads. With outlier one quantity lies outside.
 func (s *spreads) draw(rng *rand.Rand, n int, outlier bool) *world {
@@ -203,6 +203,9 @@ func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
 		kv, _ := m.KVPerToken()
 		t.rate = l.PeakPerS() / replicas * own["load_error"]
 		t.sm = own["sm_decode"]
+		if stated := l.LengthSigma(); stated > 0 {
+			t.lengths = stated * own["stated_lengths"]
+		}
 		t.slowBy.exponent = w.fleet["slice_decode"]
 		t.llm = &engine{weights: 2 * float64(m.Parameters),
 			bandwidth: g.MemoryBandwidthGBps.Value * 1e9 * w.fleet["decode_efficiency"],

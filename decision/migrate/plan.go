@@ -23,7 +23,7 @@ type Plan struct {
 	Answers []Answer `json:"answers"`
 	Stays   []Stay   `json:"stays,omitempty"` // by reason
 	Why     string   `json:"why"`
-	Kept    bool     `json:"kept,omitempty"` // it is what is left of an earlier plan; see Keep
+	Kept    bool     `json:"kept,omitempty"` // from an earlier plan; see Keep
 
 	Fleet  *decision.Fleet  `json:"-"` // the fleet with its state
 	Result *decision.Result `json:"-"` // the decision for what moves to new nodes or gets another request; nil without

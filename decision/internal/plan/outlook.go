@@ -139,7 +139,7 @@ func servingOf(w *fleet.Workload) *prospect.Serving {
 		kv = fleet.PriorKVPerToken(m.Parameters)
 	}
 	return &prospect.Serving{PerS: l.PeakPerS() / float64(w.ReplicaCount()), Input: float64(l.InputTokens.Or(0)),
-		Output:  float64(l.OutputTokens.Or(0)),
+		Output: float64(l.OutputTokens.Or(0)), LengthSigma: l.LengthSigma(),
 		Weights: m.WeightBytes(m.ActiveParameters()), Parameters: float64(m.ActiveParameters()),
 		KVPerToken: float64(kv), Layers: m.Depth()}
 }

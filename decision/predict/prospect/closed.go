@@ -189,7 +189,7 @@ func (e *evaluation) read(i int, st []state, s *costs.Setting, alone bool) fores
 		worst = max(worst, t.crowd)
 	}
 	if v := d.Serving; v != nil {
-		e.serving(v, t, worst, s[costs.Burstiness]*s[costs.Burstiness], s[costs.LengthSigma], &f)
+		e.serving(v, t, worst, s[costs.Burstiness]*s[costs.Burstiness], v.lengths(s), &f)
 		return f
 	}
 	if !d.online() {

@@ -84,12 +84,12 @@ type stage struct {
 
 var stages = sync.Pool{New: func() any { return new(stage) }}
 
-func (s *stage) stream(stream int, from source, of *costs.Setting) *draws {
+func (s *stage) stream(stream int, from source, v *Serving, of *costs.Setting) *draws {
 	for len(s.draws) <= stream {
 		s.draws = append(s.draws, [sourceCount]*draws{})
 	}
 	d := &s.draws[stream][from]
-	cv, sigma := of[costs.Burstiness], of[costs.LengthSigma]
+	cv, sigma := of[costs.Burstiness], v.lengths(of)
 	if from == sourceClients {
 		sigma = serviceSigma
 	}

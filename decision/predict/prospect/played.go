@@ -154,9 +154,9 @@ func (e *evaluation) play(on *stage) []player {
 		p := &players[i]
 		p.index, p.coming = i, coming
 		p.prepare(e, i)
-		p.draws = on.stream(i, p.source(), &costs.Medians)
+		p.draws = on.stream(i, p.source(), p.d.Serving, &costs.Medians)
 		if p.d.Serving != nil && e.uneven != nil {
-			p.draws = on.stream(i, sourceUneven, e.uneven)
+			p.draws = on.stream(i, sourceUneven, p.d.Serving, e.uneven)
 		}
 		p.Replica = batching.Replica{To: p, Rates: p.rates(e.share.Mechanism), Sleep: &costs.Sleep{}, GPU: g,
 			KV: batching.NewKVCache(math.MaxInt32, 1), Size: 1, Phases: make([]int, 1)}

@@ -22,7 +22,20 @@ type Serving struct {
 	KVPerToken    float64 // bytes
 	Layers        float64
 	Sequences     float64 // most in a batch; 0 = 64
+	// LengthSigma is the standard deviation of the logarithm of a request's lengths; 0 = not known.
+	LengthSigma float64
 }
+
+// lengths returns LengthSigma in a setting, by which stated lengths vary less than others do.
+func (v *Serving) lengths(s *costs.Setting) float64 {
+	if v == nil || v.LengthSigma == 0 {
+		return s[costs.LengthSigma]
+	}
+	q := &costs.Priors[costs.LengthSigma]
+	return v.LengthSigma * math.Pow(s[costs.LengthSigma]/q.Value, statedLengths.Sigma/q.Sigma)
+}
+
+var statedLengths = costs.Named("stated_lengths")
 
 // Tenant holds the facts about one replica on a whole GPU, at its busiest hour. It is a model server with a load
 // (Serving), a server of another kind (Alone or Limits, with Busy), or work without latency objectives (Busy alone).

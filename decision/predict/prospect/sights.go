@@ -103,7 +103,7 @@ func (d *Tenant) key(b []byte) []byte {
 	b = floats(b, v.PerS, v.Weights, v.Input, v.Output, d.Busy)
 	b = floats(b, d.Alone[:]...)
 	b = floats(b, d.Limits[:]...)
-	b = floats(b, v.Parameters, v.KVPerToken, v.Layers, v.Sequences)
+	b = floats(b, v.Parameters, v.KVPerToken, v.Layers, v.Sequences, v.LengthSigma)
 	b = strconv.AppendBool(b, d.Decodes)
 	b = strconv.AppendBool(b, d.Online)
 	return strconv.AppendBool(b, d.Serving != nil)
