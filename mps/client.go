@@ -169,8 +169,7 @@ func withTimeout(ctx context.Context, d time.Duration) (context.Context, context
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%w (%v): %w", ErrTimeout, d, context.DeadlineExceeded))
 }
 
-// until asks at least once, then at most every so often until done or within
-// has passed. ok is false when time is up.
+// until asks at least once, then at most every so often until done or within has passed. ok is false when time is up.
 func (c *Client) until(ctx context.Context, op string, within, every time.Duration, done func(context.Context) (bool,
 	error)) (ok bool, err error) {
 	wait := min(every, 10*time.Millisecond)
@@ -243,8 +242,7 @@ type Output = command.Output
 // than 0 is no error. When ctx ends, Run ends the program and returns an error. Implementations must be safe for
 // concurrent use.
 //
-// Program is the one for this machine; mpstest.Daemon is one for tests.
-// Another could run the program in a container.
+// Program is the one for this machine; mpstest.Daemon is one for tests. Another could run the program in a container.
 type Runner = command.Runner
 
 // Program runs nvidia-cuda-mps-control on this machine. The zero value is ready. It is safe for concurrent use.

@@ -73,9 +73,8 @@ type Diagnosis struct {
 	Advice    []string
 }
 
-// Diagnose compares two snapshots around the loss of clients. gone are the processes known to have ended, for
-// example killed ones; a terminated client that is still listed counts among them. It is pure: same input, same
-// diagnosis.
+// Diagnose compares two snapshots around the loss of clients. gone are the processes known to have ended, for example
+// killed ones; a terminated client that is still listed counts among them. It is pure: same input, same diagnosis.
 func Diagnose(before, after Snapshot, gone ...int) Diagnosis {
 	d := Diagnosis{Damage: DamageNone, Recovered: sharing.AnswerYes}
 	switch after.Daemon {

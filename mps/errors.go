@@ -95,10 +95,9 @@ func invalid(l *problem.List) error {
 	return nil
 }
 
-// rejections maps the beginnings (or, after a "*", any part of a line that begins
-// with a letter, which rows of lists do not) of the daemon's refusals to reasons. The texts stand
-// in the program of driver 595; those that
-// driver 580 knows were seen on an H200.
+// rejections maps the beginnings (or, after a "*", any part of a line that begins with a letter, which rows of lists do
+// not) of the daemon's refusals to reasons. The texts stand in the program of driver 595; those that driver 580 knows
+// were seen on an H200.
 var rejections = []struct {
 	text   string
 	reason error

@@ -66,9 +66,8 @@ func (c *Client) Devices(ctx context.Context, server int) ([]ServerDevices, erro
 	return ask(ctx, c, parseDeviceQuery, "device_query", server)
 }
 
-// Processes lists the client processes of all servers. What programs are called
-// is the tenants' choice: it hides no other row, but it can hold a line that
-// looks like a row of the list. Clients lists process IDs that nobody can forge.
+// Processes lists the client processes of all servers. What programs are called is the tenants' choice: it hides no
+// other row, but it can hold a line that looks like a row of the list. Clients lists process IDs that nobody can forge.
 func (c *Client) Processes(ctx context.Context) ([]Process, error) {
 	text, err := c.doWithin(ctx, c.timeout, "ps")
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 type ShareRequest struct {
 	SMs     int      // of the GPU or MIG instance
 	Clients []string // by name
-	// MaxClients is the device's limit on client contexts with its driver, from
-	// sharing.MPSClientLimit (16, 48 or 60); unknown = not checked, which the
-	// plan notes.
+	// MaxClients is the device's limit on client contexts with its driver, from sharing.MPSClientLimit (16, 48 or 60);
+	// unknown = not checked, which the plan notes.
 	MaxClients sharing.Cell[int]
 	// Memory is divided like the SMs into limits whole in MiB; 0 = no memory limits.
 	Memory sharing.Bytes
@@ -123,10 +122,9 @@ const (
 
 // SMs returns the streaming multiprocessors that a client gets at an active thread percentage in (0, 100] on a GPU or
 // MIG instance of total SMs: floor(percentage x total / 100), rounded down to whole steps of two, and at least eight;
-// 100% is every SM. The rule is fitted to 30 points measured on an H200 of 132 SMs
-// (testdata/h200-v2-transcript.txt) and agrees with three that NVIDIA measured on a GPU of 188 SMs
-// (dynamo-mps-limits). On other GPUs it is inferred: read the device attribute MultiprocessorCount back in the client,
-// which reflects the limit.
+// 100% is every SM. The rule is fitted to 30 points measured on an H200 of 132 SMs (testdata/h200-v2-transcript.txt)
+// and agrees with three that NVIDIA measured on a GPU of 188 SMs (dynamo-mps-limits). On other GPUs it is inferred:
+// read the device attribute MultiprocessorCount back in the client, which reflects the limit.
 func SMs(total int, percentage float64) (SMEstimate, error) {
 	var l problem.List
 	l.If(total <= 0 || total > 1<<16, "total", "give the SMs of the GPU", "%d is no number of SMs", total)
@@ -218,10 +216,9 @@ func (f ServingFramework) Flag() string {
 // MemoryFraction returns the memory fraction to give a framework that runs
 // as one process under limit on a GPU of total memory, rounded down to two decimals.
 //
-// Under MPS vLLM and TGI measure against the whole GPU, so the fraction is
-// limit/total; SGLang measures against what is free when it starts, which is
-// the limit (inferred). Under HAMi the total is the limit, and the usual 0.85
-// is right (dynamo-mps-limits).
+// Under MPS vLLM and TGI measure against the whole GPU, so the fraction is limit/total; SGLang measures against what is
+// free when it starts, which is the limit (inferred). Under HAMi the total is the limit, and the usual 0.85 is right
+// (dynamo-mps-limits).
 func MemoryFraction(f ServingFramework, e Enforcer, limit, total sharing.Bytes) (float64, error) {
 	var l problem.List
 	l.If(!servingNames.Has(f), "framework", "use ServingVLLM, ServingTGI or ServingSGLang", "%v is not known", f)
@@ -249,11 +246,9 @@ func MemoryFraction(f ServingFramework, e Enforcer, limit, total sharing.Bytes) 
 	return fraction, nil
 }
 
-// LimitPerProcess returns the limit to set so that a container of several
-// client processes stays within its budget: MPS limits each process, so n
-// processes under one limit may take n times as much
-// (k8s-device-plugin-issue-720). It is rounded
-// down to MiB.
+// LimitPerProcess returns the limit to set so that a container of several client processes stays within its budget: MPS
+// limits each process, so n processes under one limit may take n times as much (k8s-device-plugin-issue-720). It is
+// rounded down to MiB.
 func LimitPerProcess(budget sharing.Bytes, processes int) (sharing.Bytes, error) {
 	if processes <= 0 || budget/sharing.Bytes(max(processes, 1)) < sharing.MiB {
 		return 0, fmt.Errorf("%w: %v for %d processes is less than 1MiB each", ErrInvalid, budget, processes)

@@ -263,8 +263,7 @@ type StopOptions struct {
 	Process Signaler
 	// Grace bounds the time that the process has to end after SIGTERM, and again after SIGKILL; 0 = 5 s.
 	Grace time.Duration
-	// Kill sends SIGKILL to a process that is still there after Grace. Safe
-	// only because terminate_client came first.
+	// Kill sends SIGKILL to a process that is still there after Grace. Safe only because terminate_client came first.
 	Kill bool
 }
 
@@ -278,10 +277,9 @@ type StopReport struct {
 	Others     []int       // the clients that remain
 }
 
-// StopClient ends a client without harm to its neighbours: it makes sure that the process is the server's client,
-// has the server end its work (terminate_client), and only then signals the process. Killing a client without that
-// is undefined and can take the server along. Once the client is terminated the sequence runs to its end even if
-// ctx ends.
+// StopClient ends a client without harm to its neighbours: it makes sure that the process is the server's client, has
+// the server end its work (terminate_client), and only then signals the process. Killing a client without that is
+// undefined and can take the server along. Once the client is terminated the sequence runs to its end even if ctx ends.
 func (c *Client) StopClient(ctx context.Context, server, client int, opts StopOptions) (StopReport, error) {
 	var r StopReport
 	clients, err := c.Clients(ctx, server)

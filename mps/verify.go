@@ -12,8 +12,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Membership says whether a process is a client of a daemon, and under which
-// limits, as the daemon's own lists show it.
+// Membership says whether a process is a client of a daemon, and under which limits, as the daemon's own lists show it.
 type Membership struct {
 	PID    int
 	Client sharing.Answer // No also before the process's first CUDA call

@@ -10,9 +10,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Scheduler models a driver's time-slicing on one GPU: round robin with a fixed
-// quantum and a cost of switching. The zero value is
-// not valid: there is no quantum that would be right everywhere.
+// Scheduler models a driver's time-slicing on one GPU: round robin with a fixed quantum and a cost of switching. The
+// zero value is not valid: there is no quantum that would be right everywhere.
 type Scheduler struct {
 	// Quantum is the time that a context keeps the GPU while another waits.
 	Quantum time.Duration

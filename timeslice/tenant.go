@@ -116,8 +116,7 @@ func (p *loop) Next(now time.Duration) (Work, bool) {
 	return Work{At: free, GPU: p.t.Step.draw(p.rng)}, true
 }
 
-// nextRequest returns when the next request comes, which in an open loop may
-// have been before the host is free again.
+// nextRequest returns when the next request comes, which in an open loop may have been before the host is free again.
 func (p *loop) nextRequest(free time.Duration) time.Duration {
 	switch {
 	case p.t.RatePerSecond > 0:

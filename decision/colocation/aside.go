@@ -13,9 +13,8 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// countTurns runs a load that was run alone once more beside a neighbour that always
-// spins, and keeps the number of time slices of its decode step. A failure is a note:
-// the predictions then infer the number from the step's length.
+// countTurns runs a load that was run alone once more beside a neighbour that always spins, and keeps the number of
+// time slices of its decode step. A failure is a note: the predictions then infer the number from the step's length.
 func (f *planFlow) countTurns(ctx context.Context, st *stand, solo *run) error {
 	if st.beside == nil || f.Spinner <= 0 {
 		return nil

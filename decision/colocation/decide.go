@@ -13,8 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// decisionReport holds package decision's answers for the loads as workloads, without
-// and with the runs as evidence.
+// decisionReport holds package decision's answers for the loads as workloads, without and with the runs as evidence.
 type decisionReport struct {
 	GPU      string            `json:"gpu"`
 	Problem  string            `json:"problem,omitempty"` // why there is no answer

@@ -72,10 +72,9 @@ type FleetOptions struct {
 	Mechanisms []sharing.Mechanism
 }
 
-// SimulateFleet runs the GPUs that the result fills on simulated GPUs: each workload alone, the prediction, then
-// side by side under what was recommended and what was not. The report lists contradictions of the decision. The
-// simulated GPU's predictor makes the predictions. After an error, or when ctx ends, the report has the runs until
-// then.
+// SimulateFleet runs the GPUs that the result fills on simulated GPUs: each workload alone, the prediction, then side
+// by side under what was recommended and what was not. The report lists contradictions of the decision. The simulated
+// GPU's predictor makes the predictions. After an error, or when ctx ends, the report has the runs until then.
 func SimulateFleet(ctx context.Context, fleet *decision.Fleet, result *decision.Result, opts FleetOptions) (*Report,
 	error) {
 	opts.Seconds = cmp.Or(opts.Seconds, DefaultFleetSeconds)

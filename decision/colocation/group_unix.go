@@ -9,8 +9,7 @@ import (
 	"syscall"
 )
 
-// ownGroup keeps a terminal's interrupt from the command, which is ended in
-// order, and makes its children reachable.
+// ownGroup keeps a terminal's interrupt from the command, which is ended in order, and makes its children reachable.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // signalGroup signals a command and its children; an interrupt is SIGTERM.

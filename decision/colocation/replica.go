@@ -26,11 +26,10 @@ type replica struct {
 	offered  bool          // the load is the fleet file's
 }
 
-// What stands for what the fleet file does not say. A decode step reads all
-// that the replica holds in memory once, at the share of the GPU's bandwidth at
-// which LLM servers of 1B and 8B were seen to decode on an H200 (0.54 to 0.65);
-// a prompt of the default length costs one step. Steps of lone servers were seen
-// to vary by a few percent (ITL P90 1.01 to 1.08 of its P50), hence the kernels'.
+// What stands for what the fleet file does not say. A decode step reads all that the replica holds in memory once, at
+// the share of the GPU's bandwidth at which LLM servers of 1B and 8B were seen to decode on an H200 (0.54 to 0.65); a
+// prompt of the default length costs one step. Steps of lone servers were seen to vary by a few percent (ITL P90 1.01
+// to 1.08 of its P50), hence the kernels'.
 const (
 	usualPrompt, usualOutput = 128, 16
 	usualBusy                = 0.3
@@ -42,8 +41,7 @@ const (
 	mostPrompt, mostOutput   = 1 << 15, 1 << 12
 )
 
-// burst models a workload without requests: iterations of kernels. The figures are
-// assumed to an order of magnitude.
+// burst models a workload without requests: iterations of kernels. The figures are assumed to an order of magnitude.
 type burst struct {
 	iterations, kernels int
 	kernel              time.Duration

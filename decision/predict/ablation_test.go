@@ -60,7 +60,7 @@ var rules = []rule{
 	{turns, true, map[string]float64{"other_first": 1e300}, ""},
 	{mps, true, map[string]float64{"gapless": 0}, ""},
 	{mps, true, map[string]float64{"between_steps": 0}, ""},
-	{mps, true, map[string]float64{"launch_beside": 1}, ""},
+	{mps, true, map[string]float64{"shared_core": 1}, ""},
 	{mps, true, map[string]float64{"launched_busy": 0, "launched_growth": 9}, ""},
 	{mps, true, map[string]float64{"other_first": 1e300}, ""},
 	{mps, true, map[string]float64{"sm_filling": 1}, ""},

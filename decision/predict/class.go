@@ -1,7 +1,6 @@
 package predict
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -101,18 +100,9 @@ var fillsGPU = costs.Value("fills_gpu")
 // share of the SMs that they hold then: under MPS it starves neighbours whose steps are chains of small kernels.
 func FillsGPU(s *profile.Solo) (share float64, fills bool) {
 	b := s.Uncontended()
-	if b.SMFraction.IsZero() && s.Elsewhere != nil {
-		b = s.Elsewhere
-	}
-	sm, ok := profile.Positive(b.SMFraction)
-	busy, ok2 := profile.Positive(b.GPUBusyFraction)
-	if p := b.Pressure; !ok && p != nil && p.Chain() != nil && b.Kind != profile.KindServer {
-		held := p.Chain().LinkUS() / cmp.Or(busy, usualBusy)
-		share = math.Pow(held/(held+linkHalf), 1/smFilling)
-		return share, held/(held+linkHalf) >= fillsGPU
-	}
-	share = min(sm/max(busy, 1e-9), 1)
-	return share, ok && ok2 && b.Kind != profile.KindServer && math.Pow(share, smFilling) >= fillsGPU
+	t := tenantModel{kind: b.Kind, settled: settled{gpu: usualBusy, step: 1}}
+	t.readSMs(b, s.Elsewhere)
+	return math.Pow(t.filled, 1/smFilling), b.Kind != profile.KindServer && !t.unknownSMs && t.filled >= fillsGPU
 }
 
 // classOf is the class of tenant i's prediction.

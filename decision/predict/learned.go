@@ -202,8 +202,7 @@ func (g *learnedGroup) saw(it learnedItem, e float64) {
 	seen.error = (seen.errors[(n-1)/2] + seen.errors[n/2]) / 2
 }
 
-// priorScores are those of a few rows, spread as a normal distribution is of which 90% lie
-// within one half-width.
+// priorScores are those of a few rows, spread as a normal distribution is of which 90% lie within one half-width.
 func priorScores() (out []float64) {
 	for i := range pseudo {
 		out = append(out, distuv.UnitNormal.Quantile((1+(float64(i)+0.5)/pseudo)/2)/profile.Z90)

@@ -5,7 +5,7 @@ import "github.com/cotenant/cotenant/decision/predict/costs"
 // Constants are those of rules that tests leave out, by their names in constants.json.
 var Constants = map[string]*float64{
 	"step_jitter": &stepJitter, "gpm_error": &gpmError, "most_moved": &mostMoved, "unsure_turns": &unsureTurns,
-	"alike_steps": &alikeSteps, "larger_step": &largerStep, "edge_share": &edgeShare, "gapless": &gapless, "launch_beside": &launchBeside, "between_steps": &betweenSteps,
+	"alike_steps": &alikeSteps, "larger_step": &largerStep, "edge_share": &edgeShare, "gapless": &gapless, "shared_core": &sharedCore, "between_steps": &betweenSteps,
 	"launched_busy": &launchedBusy, "launched_growth": &launchedGrowth, "other_first": &otherFirst, "sm_filling": &smFilling,
 	"spared_step": &sparedStep, "other_prompts": &otherPrompts, "max_sm_share": &maxSMShare,
 	"fills_gpu": &costs.Contention.FillsGPU, "slowest_speed": &costs.Contention.SlowestSpeed,

@@ -2,10 +2,10 @@ package predict
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
-
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
@@ -48,7 +48,7 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 		t.note(costs.Value("wider_no_activity"), "no GPU activity in the profile")
 	}
 	if t.pieces = 1; t.kind == profile.KindStepper { // a burster's kernels are all queued once its thought ends
-		if t.paceBeside(mechanism, s, ok); t.gpu < gapless*t.step {
+		if t.paceBeside(s, ok); t.gpu < gapless*t.step {
 			t.pieces = launches
 		}
 	}
@@ -60,32 +60,33 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 	return nil
 }
 
-// Where the host launches kernel by kernel under MPS: the length of a step beside others over that alone, and the
-// half-width that its pace adds for all of a step in which the GPU waits for it.
-var launchBeside, paceUnsure = costs.Value("launch_beside"), costs.Value("pace_unsure")
+// sharedCore is the number of times as long that a host's thread takes while another thread runs on its core.
+var sharedCore = costs.Value("shared_core")
 
-// paceBeside sets the length of a step whose kernels the host launches one by one. The pace of a host varies by a third
-// and more from one run to the next, so it is that of the middle of the runs alone, and under MPS, which makes launches
-// dearer, slower beside others. Under time-slicing the host launches while others have their turns.
-func (t *tenantModel) paceBeside(mechanism sharing.Mechanism, s *profile.Solo, gapsKnown bool) {
+// paceBeside sets the length of a step whose kernels the host launches one by one. A thread of a host has its core
+// alone or shares it with another, which changes from one second to the next and has nothing to do with who is on the
+// GPU. So the pace beside others is that of the middle of all runs in which nobody held up the kernels, and of one in
+// which the core was shared for half of the time.
+func (t *tenantModel) paceBeside(s *profile.Solo, gapsKnown bool) {
 	if !gapsKnown || s.MPS == nil || s.TimeSlicing == nil || s.MPS.Server != s.TimeSlicing.Server {
 		return
 	}
-	under, without := s.MPS.Step.P50.Or(0), s.TimeSlicing.Step.P50.Or(0)
-	step, wider := math.Sqrt(under*without), math.Abs(math.Log(under/without))/2
+	runs := []float64{s.TimeSlicing.Step.P50.Or(0), s.MPS.Step.P50.Or(0)}
+	runs = append(append(runs, s.TimeSlicing.Pressure.Steps()...), s.MPS.Pressure.Steps()...)
+	fast := slices.Min(runs)
+	runs = append(runs, fast*math.Sqrt(sharedCore))
+	slices.Sort(runs)
+	step, slow := middle(runs), slices.Max(runs)
 	if t.gpu >= gapless*step {
 		return
-	}
-	if mechanism == sharing.MechanismMPS {
-		step *= launchBeside
-		wider = math.Hypot(wider, paceUnsure*(1-t.gpu/step))
 	}
 	pace := max(step, t.gpu) / t.step
 	t.step *= pace
 	t.alone[profile.MetricStepP50] *= pace
 	t.alone[profile.MetricStepP99] *= pace
 	t.alone[profile.MetricStepsPerSecond] /= pace
-	t.note(wider, "its steps alone took %.3g ms under MPS, %.3g ms without", under, without)
+	t.note(math.Log(slow/fast)/2, "its host launches kernel by kernel, at the pace of a core that others share or not: "+
+		"%.3g to %.3g ms a step", fast, slow)
 }
 
 // linkHalf is the wait of a chain's link, in us, beside kernels that leave no room for half of the time.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
-
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
-
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"

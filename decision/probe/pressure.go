@@ -96,7 +96,7 @@ func MeasurePressure(ctx context.Context, tenant Pressed, progress func(string))
 	p.StepMS = millis(step)
 	progress("launches of the reporter")
 	for i, t := range reporters(reportFor) {
-		r, _, err := tenant.Run(ctx, t, true)
+		r, slowed, err := tenant.Run(ctx, t, true)
 		if err == nil && (len(r.Steps) < 5 || len(lone[i].Steps) < 5) {
 			err = fmt.Errorf("only %d launches ended", len(r.Steps))
 		}
@@ -106,7 +106,8 @@ func MeasurePressure(ctx context.Context, tenant Pressed, progress func(string))
 		}
 		p.Waits = append(p.Waits, profile.Wait{Kernels: t.Kernels, Wide: t.PerSM > 0, KernelUS: micros(t.Kernel),
 			AloneUS: micros(middle(lone[i].Steps)), BesideUS: micros(middle(r.Steps)),
-			AloneMeanUS: micros(mean(lone[i].Steps)), BesideMeanUS: micros(mean(r.Steps))})
+			AloneMeanUS: micros(mean(lone[i].Steps)), BesideMeanUS: micros(mean(r.Steps)),
+			StepMS: millis(slowed)})
 	}
 	slower := 1.0
 	for _, t := range presses(max(pressFor, time.Duration(pressSteps*float64(step)))) {

@@ -30,8 +30,7 @@ const (
 	FromDevice      = "device_to_host"
 	SMsAtPercentage = "sms_at_%v_percent"
 
-	// Times longer than alone under MPS: a step of short kernels beside neighbours of
-	// four kinds, and theirs beside it.
+	// Times longer than alone under MPS: a step of short kernels beside neighbours of four kinds, and theirs beside it.
 	ShortBesideThread = "short_beside_one_thread"
 	ThreadBesideShort = "one_thread_beside_short"
 	ShortBesideLong   = "short_beside_long_kernels"

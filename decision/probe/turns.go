@@ -85,8 +85,7 @@ func handoversOf(spin, pulse Reading) (lost []time.Duration) {
 	return lost
 }
 
-// away is the share of a lone spinning process's time in which it was off the
-// GPU, and how often: somebody else had it.
+// away is the share of a lone spinning process's time in which it was off the GPU, and how often: somebody else had it.
 func away(r Reading) (share float64, times int) {
 	var sum time.Duration
 	for _, gap := range r.Off {

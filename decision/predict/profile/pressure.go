@@ -2,6 +2,7 @@ package profile
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cotenant/cotenant/internal/problem"
 )
@@ -29,6 +30,7 @@ type Wait struct {
 	BesideUS     float64 `yaml:"beside_us" json:"beside_us"`
 	AloneMeanUS  float64 `yaml:"alone_mean_us" json:"alone_mean_us"`
 	BesideMeanUS float64 `yaml:"beside_mean_us" json:"beside_mean_us"`
+	StepMS       float64 `yaml:"step_ms" json:"step_ms,omitempty"` // the median of the tenant's step beside it
 }
 
 // LinkUS is the mean time by which each kernel of the launch waited for the tenant.
@@ -70,6 +72,27 @@ func (p *Pressure) Links() float64 {
 	return xy / xx
 }
 
+// Steps returns the medians of the tenant's step, in milliseconds, where nobody held up its kernels: without others,
+// and beside kernels shorter than a host takes to launch one.
+func (p *Pressure) Steps() (ms []float64) {
+	const shortUS = 5
+	if p == nil {
+		return nil
+	}
+	ms = append(ms, p.StepMS)
+	for _, w := range p.Waits {
+		if w.KernelUS*float64(w.Kernels) <= shortUS {
+			ms = append(ms, w.StepMS)
+		}
+	}
+	for _, q := range p.Presses {
+		if !q.Reads && q.KernelUS <= shortUS {
+			ms = append(ms, q.StepMS)
+		}
+	}
+	return slices.DeleteFunc(ms, func(v float64) bool { return v <= 0 })
+}
+
 func (p *Pressure) check(list *problem.List, path string) {
 	if p == nil {
 		return
@@ -84,7 +107,7 @@ func (p *Pressure) check(list *problem.List, path string) {
 		w := &p.Waits[i]
 		at := fmt.Sprintf("%s.waits[%d]", path, i)
 		list.If(w.Kernels < 1, at+".kernels", "", "must be positive, is %d", w.Kernels)
-		sane(at, w.KernelUS, w.AloneUS, w.BesideUS, w.AloneMeanUS, w.BesideMeanUS)
+		sane(at, w.KernelUS, w.AloneUS, w.BesideUS, w.AloneMeanUS, w.BesideMeanUS, w.StepMS)
 	}
 	for i := range p.Presses {
 		q := &p.Presses[i]
