@@ -88,7 +88,8 @@ type job struct {
 	Demand
 	at, left, speed float64 // left is GPU time at full speed
 	active, idle    bool
-	waits           bool // for the kernels of another that fill the GPU
+	waits           bool    // for the kernels of another that fill the GPU
+	fills           float64 // the part of its own that do
 }
 
 // Attach adds a client, which is asked for its first work at the next Advance. The function returned takes it off.
@@ -176,7 +177,8 @@ func (g *GPU) next(end float64) (event float64, done *job) {
 // room, a_j of the time that they run. So the speeds are the fixed point of s_i = 1 - sum of a_j s_j. Blocks of a
 // kernel that was launched earlier are placed first, and those of others wait for them (Gilman and Walls, Demystifying
 // the Placement Policies of the NVIDIA GPU Thread Block Scheduler for Concurrent Kernels, 2021). So a kernel that fills
-// the GPU, whose blocks are always there to take what another's leave, waits only while others fill it too.
+// the GPU, whose blocks are always there to take what another's leave, waits only while others fill it too. The part of
+// a client's that do grows from none to all around FillsGPU: large training has kernels of either kind.
 func (g *GPU) shareSMs(extra float64) {
 	var first *job // of those that fill the GPU, the one launched first runs
 	for _, j := range g.jobs {
@@ -187,6 +189,7 @@ func (g *GPU) shareSMs(extra float64) {
 	}
 	for _, j := range g.jobs {
 		j.waits = j.SMs >= g.FillsGPU && j != first
+		j.fills = min(max(0.5+2*(j.SMs-g.FillsGPU)/max(1-g.FillsGPU, 1e-9), 0), 1)
 	}
 	for range 24 {
 		for _, j := range g.jobs {
@@ -195,12 +198,8 @@ func (g *GPU) shareSMs(extra float64) {
 			}
 			held := 0.0
 			for _, o := range g.jobs {
-				switch {
-				case o == j || o.waits || !o.active:
-				case j.SMs >= g.FillsGPU:
-					held += o.Filled * o.speed
-				default:
-					held += o.SMs * o.speed
+				if o != j && !o.waits && o.active {
+					held += (o.SMs + j.fills*(o.Filled-o.SMs)) * o.speed
 				}
 			}
 			if j.waits {
