@@ -22,6 +22,16 @@ func has(members []Member, w int) bool {
 	return slices.ContainsFunc(members, func(m Member) bool { return m.Workload == w })
 }
 
+// joined are members with n more replicas of a workload.
+func joined(members []Member, w, n int) []Member {
+	at := slices.IndexFunc(members, func(m Member) bool { return m.Workload == w })
+	if at < 0 {
+		return append(members, Member{w, n})
+	}
+	members[at].Replicas += n
+	return members
+}
+
 // SortMembers puts members in the order of their workloads, in place.
 func SortMembers(ms []Member) {
 	slices.SortFunc(ms, func(a, b Member) int { return a.Workload - b.Workload })
@@ -151,11 +161,7 @@ func (pl *Planner) level(key GroupKey) {
 	var who []Member
 	for i := range g.Bins {
 		for _, m := range g.Bins[i].Members {
-			if at := slices.IndexFunc(who, func(o Member) bool { return o.Workload == m.Workload }); at >= 0 {
-				who[at].Replicas += m.Replicas
-			} else {
-				who = append(who, m)
-			}
+			who = joined(who, m.Workload, m.Replicas)
 		}
 	}
 	SortMembers(who)
@@ -282,11 +288,5 @@ func (pl *Planner) put(g *Group, b *bin, w int, c *Choice, n int) {
 	b.limit = min(b.limit, c.Tenants)
 	b.n += n
 	b.memory += pl.MemoryOf(w, g.Mechanism) * sharing.Bytes(n)
-	for i := range b.Members {
-		if b.Members[i].Workload == w {
-			b.Members[i].Replicas += n
-			return
-		}
-	}
-	b.Members = append(b.Members, Member{w, n})
+	b.Members = joined(b.Members, w, n)
 }

@@ -186,13 +186,8 @@ func (pl *Planner) answerOf(members []Member, tenants []prospect.Tenant, first [
 		}
 		r.likely = r.likely && o.Likely(&tenants[first[k]])
 		r.Outcomes = append(r.Outcomes, o)
-		switch o.Kept(&tenants[first[k]]) {
-		case sharing.AnswerNo:
-			r.Answer = sharing.AnswerNo
-		case sharing.AnswerUnknown:
-			if r.Answer == sharing.AnswerYes {
-				r.Answer = sharing.AnswerUnknown
-			}
+		if kept := o.Kept(&tenants[first[k]]); kept == sharing.AnswerNo || r.Answer == sharing.AnswerYes {
+			r.Answer = kept
 		}
 	}
 	return r

@@ -179,18 +179,7 @@ func (pl *Planner) room(g *Group, p int, b *bin, w int, c *Choice, limit int) in
 		n--
 	}
 	fits := func(k int) bool {
-		members := slices.Clone(b.Members)
-		found := false
-		for i := range members {
-			if members[i].Workload == w {
-				members[i].Replicas += k
-				found = true
-			}
-		}
-		if !found {
-			members = append(members, Member{w, k})
-		}
-		r := pl.ProspectsOf(Site{GroupKey: GroupKey{p, g.Mechanism}}, members)
+		r := pl.ProspectsOf(Site{GroupKey: GroupKey{p, g.Mechanism}}, joined(slices.Clone(b.Members), w, k))
 		return r.Answer == sharing.AnswerYes ||
 			r.Answer == sharing.AnswerUnknown && r.likely && !pl.complete(w, p, g.Mechanism) || pl.dares(r)
 	}

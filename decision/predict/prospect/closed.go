@@ -28,63 +28,74 @@ var (
 // The tenants' activities settle in so many rounds at most, or once none changes by more.
 const mostSettling, settled = 8, 1e-4
 
-// at computes every tenant's foreseen in a setting, those of one workload in another.
-func (e *evaluation) at(s, own costs.Setting, workload int, out []foreseen) []foreseen {
-	st := e.states
-	alone := e.share.Mechanism != sharing.MechanismMPS && e.share.Mechanism != sharing.MechanismTimeSlicing || len(st) == 1
-	setting := func(i int) *costs.Setting {
-		if e.tenants[i].Workload == workload {
-			return &own
-		}
-		return &s
-	}
-	for i := range st {
-		if e.again[i] {
-			st[i] = st[i-1]
+// at computes what every tenant sees where a quantity was moved, as in a setting, of a workload or of everybody.
+func (e *evaluation) at(q int, s *costs.Setting, workload int) {
+	moved := false // what they do: gaps and lengths change only what is seen
+	for i := range e.seats {
+		t := &e.seats[i]
+		t.seen = t.base
+		if workload != everybody && workload != t.d.Workload {
+			t.in, t.state = &costs.Medians, t.start
 			continue
 		}
-		e.prepare(&e.tenants[i], &st[i], setting(i))
+		t.in = s
+		e.prepare(t.d, &t.state, s)
+		moved = moved || t.state != t.start
 	}
+	if moved {
+		e.settle()
+	} else if q == together || uneven(q) {
+		for i := range e.seats {
+			e.seats[i].state = e.seats[i].usual
+		}
+	} else {
+		return
+	}
+	for i := range e.seats {
+		if t := &e.seats[i]; moved || t.in == s {
+			t.seen = e.read(t, !uneven(q))
+		}
+	}
+}
+
+// settle brings the activities of all into line.
+func (e *evaluation) settle() {
 	for range mostSettling {
 		total, changed := 0.0, false
-		for i := range st {
-			total += st[i].weight * st[i].active
+		for i := range e.seats {
+			t := &e.seats[i]
+			total += t.alike * t.state.weight * t.state.active
 		}
-		for i := range st {
-			t := &st[i]
-			if e.again[i] {
-				*t = st[i-1]
-				continue
-			}
+		for i := range e.seats {
+			t := &e.seats[i].state
 			crowd, before := 1.0, t.active
-			if others := total - t.weight*t.active; !alone && others > 0 {
+			if others := total - t.weight*t.active; !e.alone() && others > 0 {
 				crowd += others
-				if e.share.Mechanism == sharing.MechanismTimeSlicing {
-					crowd *= 1 + s[costs.TurnsOverhead]*min(1, others)
-				}
+				crowd *= 1 + t.turns*min(1, others)
 			}
 			t.crowd = crowd
-			t.settle(&e.tenants[i])
+			t.settle(e.seats[i].d)
 			changed = changed || math.Abs(t.active-before) > settled
 		}
-		if alone || !changed {
+		if e.alone() || !changed {
 			break
 		}
 	}
-	for i := range st {
-		if e.again[i] {
-			out[i] = out[i-1]
-			continue
-		}
-		out[i] = e.read(i, st, setting(i), alone)
-	}
-	return out
+}
+
+// alone says that no tenant disturbs another.
+func (e *evaluation) alone() bool {
+	return e.share.Mechanism != sharing.MechanismMPS && e.share.Mechanism != sharing.MechanismTimeSlicing ||
+		len(e.tenants) == 1
 }
 
 // prepare computes what a tenant does alone on its share.
 func (e *evaluation) prepare(d *Tenant, t *state, s *costs.Setting) {
 	*t = state{}
 	mps := e.share.Mechanism == sharing.MechanismMPS
+	if e.share.Mechanism == sharing.MechanismTimeSlicing {
+		t.turns = s[costs.TurnsOverhead]
+	}
 	slowDecode := math.Pow(1/e.share.Bandwidth, s[costs.SliceDecoding])
 	slowOther := costs.OnSlice(s[costs.SliceOther], e.share.SMs)
 	t.blocking = s[costs.MPSBlocking] * s[costs.SMOther]
@@ -100,11 +111,12 @@ func (e *evaluation) prepare(d *Tenant, t *state, s *costs.Setting) {
 		if mps {
 			t.stepHost += v.Layers * s[costs.MPSStepPerLayer] / 1e3
 		}
-		floor := v.Layers * s[costs.PrefillPerLayer] / 1e3
-		t.perInput, t.preFloor = 2*v.Parameters/(e.machine.FLOPs*s[costs.PrefillEfficiency]), floor
+		floor := preFloor(v, s)
 		t.slowPrefill = costs.PrefillOnSlice(e.share.SMs)
-		t.preGPU = max(t.slowPrefill*t.perInput*v.Input, costs.LaunchBusy*floor)
+		t.preGPU = max(t.slowPrefill*e.perInput(v, s)*v.Input, costs.LaunchBusy*floor)
 		t.preHost = max(0, floor-t.preGPU)
+		compute := t.slowPrefill * e.perInput(v, &costs.Medians) * v.Input
+		t.grows = compute / max(compute, costs.LaunchBusy*preFloor(v, &costs.Medians))
 		t.load = v.PerS * s[costs.LoadError]
 		t.weight = t.stepGPU / (t.stepGPU + t.stepHost)
 		t.active = min(1, t.load*(t.preHost+t.preGPU+v.Output*(t.stepHost+t.stepGPU)))
@@ -122,13 +134,20 @@ func (e *evaluation) prepare(d *Tenant, t *state, s *costs.Setting) {
 		host = otherHost
 	}
 	t.stepHost, t.stepGPU = host, (1-host)*slow
-	t.load = min(0.999, d.Busy*s[costs.BusyError])
+	t.load, t.longer = min(0.999, d.Busy*s[costs.BusyError]), s[costs.AloneError]
 	t.weight = 1 - host
 	t.active = min(1, t.load*(t.stepHost+t.stepGPU))
 	if mps {
 		t.weight *= t.blocking
 	}
 }
+
+// perInput is the time of the GPU for a token of the prompt, and preFloor that of a prefill at least, in seconds.
+func (e *evaluation) perInput(v *Serving, s *costs.Setting) float64 {
+	return 2 * v.Parameters / (e.machine.FLOPs * s[costs.PrefillEfficiency])
+}
+
+func preFloor(v *Serving, s *costs.Setting) float64 { return v.Layers * s[costs.PrefillPerLayer] / 1e3 }
 
 // settle brings a tenant's activity into line with its crowd.
 func (t *state) settle(d *Tenant) {
@@ -160,36 +179,39 @@ func (t *state) settle(d *Tenant) {
 	t.token = unit
 }
 
-func (e *evaluation) read(i int, st []state, s *costs.Setting, alone bool) foreseen {
-	d, t := &e.tenants[i], &st[i]
+// read returns what a tenant sees; it may leave out the time per output token.
+func (e *evaluation) read(of *seat, tpot bool) foreseen {
+	d, s, t := of.d, of.in, &of.state
 	f := foreseen{rate: 1, busy: t.active}
 	// The tail sees more of its neighbours active than the mean.
 	worst := 1.0
-	if !alone {
+	if !e.alone() {
 		mean, variance, all := 0.0, 0.0, 0.0
-		for j := range st {
-			if j == i {
-				continue
+		for j := range e.seats {
+			o, n := &e.seats[j].state, e.seats[j].alike
+			if o == t {
+				n--
 			}
-			o := &st[j]
-			mean += o.weight * o.active
-			all += o.weight
+			mean += n * o.weight * o.active
+			all += n * o.weight
 			part := 1.0
 			if t.episode > 0 && o.episode > 0 {
 				part = o.episode / (o.episode + t.episode)
 			} else if t.episode > 0 {
 				part = 0.15
 			}
-			variance += o.weight * o.weight * o.active * (1 - o.active) * part
+			variance += n * o.weight * o.weight * o.active * (1 - o.active) * part
 		}
 		worst = 1 + min(all, mean+z99*math.Sqrt(variance))
-		if e.share.Mechanism == sharing.MechanismTimeSlicing {
-			worst *= 1 + s[costs.TurnsOverhead]
-		}
-		worst = max(worst, t.crowd)
+		worst = max(worst*(1+t.turns), t.crowd)
 	}
+	cv2 := s[costs.Burstiness] * s[costs.Burstiness]
 	if v := d.Serving; v != nil {
-		e.serving(v, t, worst, s[costs.Burstiness]*s[costs.Burstiness], v.lengths(s), &f)
+		l := of.lengths
+		if s[costs.LengthSigma] != costs.Medians[costs.LengthSigma] {
+			l = lengthsAt(v.lengths(s))
+		}
+		t.serving(v, worst, cv2, &l, tpot, &f)
 		return f
 	}
 	if !d.online() {
@@ -204,7 +226,6 @@ func (e *evaluation) read(i int, st []state, s *costs.Setting, alone bool) fores
 		f.busy = max(f.busy, 1)
 		return f
 	}
-	cv2 := s[costs.Burstiness] * s[costs.Burstiness]
 	own := t.stepHost + t.stepGPU*t.crowd
 	tail := t.stepHost + t.stepGPU*worst
 	grown := (own*tailOf(f.busy, cv2) + tail - own) / tailOf(t.load, cv2)
@@ -213,8 +234,8 @@ func (e *evaluation) read(i int, st []state, s *costs.Setting, alone bool) fores
 			continue
 		}
 		f.known[k] = true
-		if a *= s[costs.AloneError]; d.AloneSigma[k] > 0 {
-			a = d.Alone[k] * math.Pow(s[costs.AloneError], d.AloneSigma[k]/costs.Priors[costs.AloneError].Sigma)
+		if a *= t.longer; d.AloneSigma[k] > 0 {
+			a = d.Alone[k] * math.Pow(t.longer, d.AloneSigma[k]/costs.Priors[costs.AloneError].Sigma)
 		}
 		f.p99[k] = a * grown
 		if k == costs.LatencyTPOT {
@@ -235,7 +256,23 @@ func tailOf(busy, cv2 float64) float64 {
 	return 1 + math.Hypot(longService-1, wait*math.Log(busy/0.01))
 }
 
-func (e *evaluation) serving(v *Serving, t *state, worst, cv2, lengthSigma float64, f *foreseen) {
+// lengths holds what a log-normal distribution of lengths does to queues, over the mean length.
+type lengths struct {
+	sigma, typical, long float64 // the sigma of its logarithm, the median, and the P99
+	variation            float64 // squared coefficient of variation
+}
+
+func lengthsAt(sigma float64) lengths {
+	variance := sigma * sigma
+	return lengths{sigma, math.Exp(-variance / 2), math.Exp(z99*sigma - variance/2), math.Expm1(variance)}
+}
+
+// seldom is the part of requests that decides a P99.
+const seldom = 0.01
+
+var logSeldom, logMostFollowed = math.Log(seldom), math.Log(0.9)
+
+func (t *state) serving(v *Serving, worst, cv2 float64, l *lengths, tpot bool, f *foreseen) {
 	f.known = [costs.LatencyCount]bool{true, true, true}
 	if math.IsInf(t.batch, 1) {
 		f.busy = 2
@@ -249,13 +286,12 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2, lengthSigma float
 	// Time to first token: other prefills first, then its own, which may be long. Of those that arrive together at least
 	// one waits for another.
 	busy := t.load * pre
-	long := math.Exp(z99*lengthSigma - lengthSigma*lengthSigma/2)
-	ownLong := max(preWorst, t.preGPU*worst*e.lengthens(v, long))
-	grows := e.computes(v) * t.preGPU * t.crowd / pre             // part of a prefill
-	uneven := math.Expm1(lengthSigma*lengthSigma) * grows * grows // squared variation of prefills
+	ownLong := max(preWorst, t.preGPU*worst*max(1, l.long*t.grows))
+	grows := t.grows * t.preGPU * t.crowd / pre // part of a prefill
+	uneven := l.variation * grows * grows       // squared variation of prefills
 	wait := 0.0
-	if follows := followed(busy, cv2); max(busy, follows) > 0.01 {
-		wait = pre * max(math.Log(0.01)/math.Log(follows)-0.5, (cv2+uneven)/2/(1-busy)*math.Log(max(1, busy/0.01)))
+	if follows := logFollowed(busy, cv2); busy > seldom || follows > logSeldom {
+		wait = pre * max(logSeldom/follows-0.5, (cv2+uneven)/2/(1-busy)*math.Log(max(1, busy/seldom)))
 	}
 	// A step that is under way ends before a prefill begins.
 	rest := -math.Expm1(-t.batch) * (t.stepHost + t.stepGPU*t.crowd + t.kvGPU*t.crowd*t.batch) / 2
@@ -264,10 +300,12 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2, lengthSigma float
 	batch := t.batch + 1
 	deep := batch + 1.5*math.Sqrt(t.batch*cv2)
 	step := t.stepHost + t.stepGPU*worst + t.kvGPU*worst*deep
-	f.p99[costs.LatencyTPOT] = step + e.interrupted(v, t, preWorst, cv2, lengthSigma)
+	if tpot {
+		f.p99[costs.LatencyTPOT] = step + t.interrupted(v, preWorst, cv2, l)
+	}
 	token := (t.stepHost + t.stepGPU*t.crowd + t.kvGPU*t.crowd*batch) / (1 - busy)
 	mean := pre + v.Output*token
-	longest := v.Output * long * max(token, 0.5*(token+step))
+	longest := v.Output * l.long * max(token, 0.5*(token+step))
 	prefills := z99 * preWorst * math.Sqrt((1+uneven)*cv2*t.load*(v.Output*t.token+pre))
 	f.p99[costs.LatencyE2E] = mean + math.Hypot(math.Hypot(longest-v.Output*token, f.p99[costs.LatencyTTFT]-pre), prefills)
 	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.crowd, t.batch/max(1, cmp.Or(v.Sequences, usualSequences)))
@@ -278,37 +316,30 @@ func (e *evaluation) serving(v *Serving, t *state, worst, cv2, lengthSigma float
 // answers do more, or those that waited while the request had its own prefill and come right after it; each with what
 // arrives meanwhile. Of so few the largest outweighs the rest, as in sums of subexponential variables (P. Embrechts,
 // C. Klueppelberg and T. Mikosch, Modelling Extremal Events, section 1.3).
-func (e *evaluation) interrupted(v *Serving, t *state, pre, cv2, lengthSigma float64) float64 {
-	added, variance := 0.0, lengthSigma*lengthSigma
+func (t *state) interrupted(v *Serving, pre, cv2 float64, l *lengths) float64 {
+	added := 0.0
 	free := 1 - t.load*(t.preHost+t.preGPU*t.crowd)
 	pre /= free
-	behind := t.load * pre * (1 + (1-free)*(cv2+math.Expm1(variance))/2/free)
-	for _, by := range [...]struct{ met, biased float64 }{{t.load * v.Output * t.token * cv2, 1},
-		{max(behind*cv2, followed(behind, cv2)), 0}} {
-		if by.met <= 0.01 {
+	behind := t.load * pre * (1 + (1-free)*(cv2+l.variation)/2/free)
+	for _, by := range [...]struct{ met, typical float64 }{{t.load * v.Output * t.token * cv2, 1 / l.typical},
+		{max(behind*cv2, math.Exp(logFollowed(behind, cv2))), l.typical}} {
+		if by.met <= seldom {
 			continue
 		}
-		z := lengthSigma * math.Sqrt2 * math.Erfinv(1-2*min(0.5, 0.01/by.met))
-		for _, part := range [...]float64{0, math.Sqrt2 / 2} {
-			long := max(pre, t.preGPU*t.crowd/free*e.lengthens(v, math.Exp(part*z-variance/2)))
-			short := max(2, v.Output*math.Exp(by.biased*variance-variance/2-math.Sqrt(1-part*part)*z))
+		z := l.sigma * math.Sqrt2 * math.Erfinv(1-2*min(0.5, seldom/by.met))
+		add := func(prompt, answer float64) {
+			long := max(pre, t.preGPU*t.crowd/free*max(1, l.typical*prompt*t.grows))
+			short := max(2, v.Output*by.typical*answer)
 			added = max(added, (long+t.load*(short*t.token+pre)*pre)/(short-1))
 		}
+		half := math.Exp(z * math.Sqrt2 / 2)
+		add(1, math.Exp(-z))
+		add(half, 1/half)
 	}
 	return added
 }
 
-// followed is the probability that a request is followed by another within a time in which as many come as mean says,
-// where gaps are gamma distributed with a squared coefficient of variation: the first term of their distribution.
-func followed(mean, cv2 float64) float64 { return min(0.9, math.Pow(mean/cv2, 1/cv2)) }
-
-// computes returns the part of the GPU's part of a mean prefill that grows with the prompt: a launch-bound one does not
-// at first.
-func (e *evaluation) computes(v *Serving) float64 {
-	compute := costs.PrefillOnSlice(e.share.SMs) * 2 * v.Parameters * v.Input /
-		(e.machine.FLOPs * costs.Medians[costs.PrefillEfficiency])
-	return compute / max(compute, costs.LaunchBusy*v.Layers*costs.Medians[costs.PrefillPerLayer]/1e3)
-}
-
-// lengthens returns the factor by which the GPU's part of a prefill is longer for a prompt that is long times the mean.
-func (e *evaluation) lengthens(v *Serving, long float64) float64 { return max(1, long*e.computes(v)) }
+// logFollowed is the logarithm of the probability that a request is followed by another within a time in which as many
+// come as mean says, where gaps are gamma distributed with a squared coefficient of variation: the first term of their
+// distribution.
+func logFollowed(mean, cv2 float64) float64 { return min(logMostFollowed, math.Log(mean/cv2)/cv2) }

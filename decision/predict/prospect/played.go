@@ -88,8 +88,7 @@ func Simulate(m costs.Machine, share costs.Share, tenants []Tenant, confidence f
 	if !hangs {
 		return
 	}
-	s := unevenAt(z)
-	e.uneven = &s
+	e.uneven = &movesAt(confidence).to[together][1]
 	for k, s := range e.sights() {
 		b := &out[order[k]].P99[costs.LatencyTPOT]
 		if v := usual[k].p99[costs.LatencyTPOT]; v > 0 && s.p99[costs.LatencyTPOT] > 0 {
@@ -158,7 +157,7 @@ func (e *evaluation) play(on *stage) []player {
 		if p.d.Serving != nil && e.uneven != nil {
 			p.draws = on.stream(i, sourceUneven, p.d.Serving, e.uneven)
 		}
-		p.Replica = batching.Replica{To: p, Rates: p.rates(e.share.Mechanism), Sleep: &costs.Sleep{}, GPU: g,
+		p.Replica = batching.Replica{To: p, Rates: p.rates(e), Sleep: &costs.Sleep{}, GPU: g,
 			KV: batching.NewKVCache(math.MaxInt32, 1), Size: 1, Phases: make([]int, 1)}
 		coming.set(i, 1e3*p.gap())
 		g.Replicas = append(g.Replicas, &p.Replica)
@@ -231,9 +230,9 @@ func alike(players []player) (all [][]player) {
 }
 
 // rates are the tenant's costs as a replica has them.
-func (p *player) rates(mechanism sharing.Mechanism) batching.Rates {
+func (p *player) rates(e *evaluation) batching.Rates {
 	c := batching.Rates{DecodeSM: 1, PrefillSM: 1, Sequences: 1, PrefillsFirst: true, SlowPrefill: 1}
-	if mechanism == sharing.MechanismMPS {
+	if e.share.Mechanism == sharing.MechanismMPS {
 		c.DecodeSM, c.PrefillSM = p.blocking, p.blocking
 	}
 	v := p.d.Serving
@@ -242,7 +241,8 @@ func (p *player) rates(mechanism sharing.Mechanism) batching.Rates {
 		return c
 	}
 	c.Step, c.Host, c.Sequence = 1e3*(p.stepHost+p.stepGPU), 1e3*p.stepHost, 1e3*p.kvGPU
-	c.Prefill, c.Token, c.Busy, c.SlowPrefill = 1e3*p.preFloor, 1e3*p.perInput, costs.LaunchBusy, p.slowPrefill
+	c.Prefill, c.Token = 1e3*preFloor(v, &costs.Medians), 1e3*e.perInput(v, &costs.Medians)
+	c.Busy, c.SlowPrefill = costs.LaunchBusy, p.slowPrefill
 	c.Sequences = int(cmp.Or(v.Sequences, usualSequences))
 	return c
 }
@@ -252,30 +252,24 @@ func (p *player) rates(mechanism sharing.Mechanism) batching.Rates {
 func (e *evaluation) crowded(g *batching.GPU) {
 	total, turns := 0.0, 1.0
 	for _, r := range g.Replicas {
-		if a := &r.Act; a.Kind.Works() {
+		if a := &r.Act; a.Kind.Works() && !e.alone() {
 			if a.Cost == 0 { // to a neighbour: the share of the GPU that it takes
 				a.Cost = a.GPU / a.Alone() * a.Share
 			}
 			total += a.Cost
 		}
 	}
-	switch e.share.Mechanism {
-	case sharing.MechanismTimeSlicing:
+	if e.share.Mechanism == sharing.MechanismTimeSlicing {
 		turns += costs.Medians[costs.TurnsOverhead]
-	case sharing.MechanismMPS:
-	default: // each has a part of its own
-		total = 0
 	}
 	for _, r := range g.Replicas {
-		a := &r.Act
-		if !a.Kind.Works() {
-			continue
-		}
-		crowd := 1.0
+		a, crowd := &r.Act, 1.0
 		if others := total - a.Cost; others > 1e-9 {
 			crowd = (1 + others) * turns
 		}
-		a.Unit = max(1e-9, a.Host+a.GPU*crowd)
+		if a.Kind.Works() {
+			a.Unit = max(1e-9, a.Host+a.GPU*crowd)
+		}
 	}
 }
 

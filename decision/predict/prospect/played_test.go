@@ -138,14 +138,23 @@ func BenchmarkProspects(b *testing.B) {
 	}
 	m := costs.MachineOf(g)
 	share := costs.Share{Mechanism: sharing.MechanismMPS, SMs: 1, Bandwidth: 1}
-	for _, n := range []int{2, 4} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			tenants := servers(rand.New(rand.NewPCG(3, 4)), m, n)
+	run := func(name string, tenants []prospect.Tenant) {
+		b.Run(name, func(b *testing.B) {
 			var out []prospect.Prospect
 			b.ReportAllocs()
 			for b.Loop() {
 				out = prospect.Prospects(m, share, tenants, 0.9, out)
 			}
 		})
+	}
+	for _, n := range []int{2, 4} {
+		run(fmt.Sprint(n), servers(rand.New(rand.NewPCG(3, 4)), m, n))
+		rng := rand.New(rand.NewPCG(3, 4))
+		unlike := make([]prospect.Tenant, n)
+		for i := range unlike {
+			unlike[i] = servers(rng, m, n)[0]
+			unlike[i].Workload = i
+		}
+		run(fmt.Sprint(n, "-unlike"), unlike)
 	}
 }

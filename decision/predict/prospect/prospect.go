@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/internal/memo"
 	"github.com/cotenant/cotenant/sharing"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -83,31 +84,36 @@ type Prospect struct {
 // Bounds is a figure with its one-sided bounds.
 type Bounds struct{ Value, Low, High float64 }
 
+// held ranges over the figures that are held against an objective, with what each may be at most: latencies, how busy a
+// server is, and of other work how much longer it takes than alone. Of what is not known the bounds are 0 and infinity.
+func (o *Prospect) held(d *Tenant, see func(b Bounds, most float64)) {
+	for k, limit := range d.Limits {
+		if limit > 0 && o.Known[k] {
+			see(o.P99[k], limit)
+		} else if limit > 0 {
+			see(Bounds{Value: math.Inf(1), High: math.Inf(1)}, limit)
+		}
+	}
+	switch {
+	case !d.online():
+		see(Bounds{1 / o.Rate.Value, 1 / o.Rate.High, 1 / o.Rate.Low}, 1/KeepsRate)
+	case d.Limits == [costs.LatencyCount]float64{}:
+		see(o.Busy, math.Nextafter(BusiestUnbounded, 0))
+	default:
+		see(o.Busy, math.Nextafter(1, 0))
+	}
+}
+
 // Kept says of each objective whether it is kept at the confidence asked for, missed at that confidence, or neither.
 func (o *Prospect) Kept(d *Tenant) sharing.Answer {
 	answer := sharing.AnswerYes
-	see := func(good, bad bool) {
-		switch {
-		case bad:
+	o.held(d, func(b Bounds, most float64) {
+		if b.Low > most {
 			answer = sharing.AnswerNo
-		case !good && answer == sharing.AnswerYes:
+		} else if !(b.High <= most) && answer == sharing.AnswerYes {
 			answer = sharing.AnswerUnknown
 		}
-	}
-	for k, limit := range d.Limits {
-		if limit > 0 {
-			see(o.Known[k] && o.P99[k].High <= limit, o.Known[k] && o.P99[k].Low > limit)
-		}
-	}
-	if d.online() {
-		ceiling := 1.0
-		if d.Limits == [costs.LatencyCount]float64{} {
-			ceiling = BusiestUnbounded
-		}
-		see(o.Busy.High < ceiling, o.Busy.Low >= ceiling)
-	} else {
-		see(o.Rate.Low >= KeepsRate, o.Rate.High < KeepsRate)
-	}
+	})
 	return answer
 }
 
@@ -128,13 +134,9 @@ func (o *Prospect) Worsen(by *Prospect) {
 
 // Likely says whether every objective is kept in the median.
 func (o *Prospect) Likely(d *Tenant) bool {
-	median := *o
-	for k := range median.P99 {
-		median.P99[k].Low, median.P99[k].High = median.P99[k].Value, median.P99[k].Value
-	}
-	median.Rate.Low, median.Rate.High = o.Rate.Value, o.Rate.Value
-	median.Busy.Low, median.Busy.High = o.Busy.Value, o.Busy.Value
-	return median.Kept(d) == sharing.AnswerYes
+	likely := true
+	o.held(d, func(b Bounds, most float64) { likely = likely && b.Value <= most })
+	return likely
 }
 
 // Odds is the probability that every objective is kept, 0 to 1, where the bounds were computed at a confidence: the
@@ -142,31 +144,17 @@ func (o *Prospect) Likely(d *Tenant) bool {
 func (o *Prospect) Odds(d *Tenant, confidence float64) float64 {
 	z := distuv.UnitNormal.Quantile(confidence)
 	odds := 1.0
-	below := func(b Bounds, limit float64) { // that a figure is at most its limit
+	o.held(d, func(b Bounds, most float64) {
 		switch {
-		case limit <= 0:
+		case b.Low == 0: // not known
 		case math.IsInf(b.Value, 1):
 			odds = 0
 		case b.High > b.Value && z > 0:
-			odds = min(odds, distuv.UnitNormal.CDF(z*math.Log(limit/b.Value)/math.Log(b.High/b.Value)))
-		case b.Value > limit:
+			odds = min(odds, distuv.UnitNormal.CDF(z*math.Log(most/b.Value)/math.Log(b.High/b.Value)))
+		case b.Value > most:
 			odds = 0
 		}
-	}
-	for k, limit := range d.Limits {
-		if limit > 0 && o.Known[k] {
-			below(o.P99[k], limit)
-		}
-	}
-	if d.online() {
-		ceiling := 1.0
-		if d.Limits == [costs.LatencyCount]float64{} {
-			ceiling = BusiestUnbounded
-		}
-		below(o.Busy, ceiling)
-	} else if o.Rate.Low > 0 {
-		below(Bounds{1 / o.Rate.Value, 1 / o.Rate.High, 1 / o.Rate.Low}, 1/KeepsRate)
-	}
+	})
 	return odds
 }
 
@@ -174,115 +162,132 @@ func (o *Prospect) Odds(d *Tenant, confidence float64) float64 {
 // requests as a P99 is judged by; bursts of uneven requests make it larger at the bounds of the time per output token.
 var formError = [costs.LatencyCount]float64{0.18, 0.3, 0.18}
 
-// unevenAt returns the setting at a distance in which lengths and gaps of requests are moved as far each. Together they
-// make the time per output token long, where a short answer waits for a long prompt that came behind it, so that there
-// what each does alone cannot be added in squares (the design point of the first-order reliability method where they
-// matter alike, A. M. Hasofer and N. C. Lind, Journal of the Engineering Mechanics Division 100, 1974).
-func unevenAt(far float64) costs.Setting {
-	s := costs.Medians
-	for _, q := range [...]int{costs.LengthSigma, costs.Burstiness} {
-		s[q] = costs.Priors[q].Shifted(far / math.Sqrt2)
+// moves are the settings in which one quantity lies to the good and to the bad side of its median: those of tenants as
+// far as a confidence goes, since queues, and room on a slice, answer more than in proportion. In the last, together,
+// lengths and gaps of requests are moved as far each. They make the time per output token long, where a short answer
+// waits for a long prompt that came behind it, so that there what each does alone cannot be added in squares (the
+// design point of the first-order reliability method where they matter alike, A. M. Hasofer and N. C. Lind, Journal of
+// the Engineering Mechanics Division 100, 1974).
+type moves struct {
+	z  float64
+	to [together + 1][2]costs.Setting
+}
+
+const together, everybody = len(costs.Priors), -1 // in the place of a quantity, and of a workload
+
+// uneven says that a quantity does to the time per output token what moves do together.
+func uneven(q int) bool { return q == costs.LengthSigma || q == costs.Burstiness }
+
+var movesKept memo.Table[float64, *moves]
+
+func movesAt(confidence float64) *moves {
+	m, known := movesKept.Get(confidence)
+	if known {
+		return m
 	}
-	return s
+	m = &moves{z: distuv.UnitNormal.Quantile(confidence)}
+	for side, far := range [2]float64{-1, 1} {
+		both := costs.Medians
+		for q, c := range costs.Priors {
+			s := costs.Medians
+			if s[q] = c.Shifted(far); c.PerTenant {
+				s[q] = c.Shifted(far * m.z)
+			}
+			if m.to[q][side] = s; uneven(q) {
+				both[q] = c.Shifted(far * m.z / math.Sqrt2)
+			}
+		}
+		m.to[together][side] = both
+	}
+	movesKept.Put(confidence, m, 64) // half a megabyte
+	return m
 }
 
 // Prospects computes what each of the tenants of one GPU or slice will see, at a one-sided confidence (0.5 to 0.999).
-// Quantities that nobody measured are moved to both sides one after another, those of tenants as far as the confidence
-// goes since queues answer more than in proportion, and what each does to a figure is added in squares. out is reused
-// where it is large enough.
+// Quantities that nobody measured are moved to both sides one after another, and what each does to a figure is added in
+// squares. out is reused where it is large enough.
 func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64, out []Prospect) []Prospect {
 	out = append(out[:0], make([]Prospect, len(tenants))...)
-	z := distuv.UnitNormal.Quantile(confidence)
-	e := evaluation{machine: m, share: share, tenants: tenants, states: make([]state, len(tenants)),
-		again: make([]bool, len(tenants))}
-	for i := 1; i < len(tenants); i++ {
-		e.again[i] = tenants[i] == tenants[i-1]
-	}
-	base, moved := make([]foreseen, len(tenants)), make([]foreseen, len(tenants))
-	e.at(costs.Medians, costs.Medians, 0, base)
+	to := movesAt(confidence)
+	e := evaluation{machine: m, share: share, tenants: tenants, seats: make([]seat, 0, len(tenants))}
 	for i := range tenants {
-		b := &base[i]
-		o := &out[i]
-		for k := range costs.LatencyCount {
-			o.Known[k] = b.known[k]
-			o.P99[k] = Bounds{Value: b.p99[k]}
-			if len(tenants) > 1 || share.SMs < 1 || tenants[i].Serving != nil { // else it was measured just so
-				o.P99[k].Low = z * formError[k] * z * formError[k]
-				o.P99[k].High = o.P99[k].Low
-			}
-		}
-		o.Rate, o.Busy = Bounds{Value: b.rate}, Bounds{Value: b.busy}
-	}
-	for q := range costs.Priors {
-		if !e.matters(q) {
+		d := &tenants[i]
+		n := len(e.seats)
+		if i > 0 && *d == tenants[i-1] {
+			e.seats[n-1].alike++
 			continue
 		}
-		far := 1.0
-		if costs.Priors[q].PerTenant { // queues, and room on a slice, answer more than in proportion
-			far = z
+		first := !slices.ContainsFunc(tenants[:i], func(o Tenant) bool { return o.Workload == d.Workload })
+		e.seats = append(e.seats, seat{d: d, alike: 1, first: first, in: &costs.Medians, out: &out[i],
+			lengths: lengthsAt(d.Serving.lengths(&costs.Medians))})
+		e.prepare(d, &e.seats[n].start, &costs.Medians)
+		e.seats[n].state = e.seats[n].start
+	}
+	e.settle()
+	for i := range e.seats {
+		t := &e.seats[i]
+		t.usual, t.base = t.state, e.read(t, true)
+		for k := range costs.LatencyCount {
+			t.out.Known[k] = t.base.known[k]
+			t.out.P99[k] = Bounds{Value: t.base.p99[k]}
+			if len(tenants) > 1 || share.SMs < 1 || t.d.Serving != nil { // else it was measured just so
+				t.out.P99[k].Low = to.z * formError[k] * to.z * formError[k]
+				t.out.P99[k].High = t.out.P99[k].Low
+			}
 		}
-		for _, side := range [2]float64{-far, far} {
-			s := costs.Medians
-			s[q] = costs.Priors[q].Shifted(side)
-			if s[q] == costs.Medians[q] {
-				continue
-			}
-			if !costs.Priors[q].PerTenant {
-				widenAll(base, e.at(s, s, 0, moved), out, z/far, costs.LatencyCount)
-				continue
-			}
-			besides := costs.LatencyCount
-			if q == costs.LengthSigma || q == costs.Burstiness {
-				besides = costs.LatencyTPOT
-			}
-			for i := range tenants {
-				if slices.ContainsFunc(tenants[:i], func(d Tenant) bool { return d.Workload == tenants[i].Workload }) {
-					continue
-				}
-				widenAll(base, e.at(costs.Medians, s, tenants[i].Workload, moved), out, z/far, besides)
-				if q != costs.LengthSigma || tenants[i].Serving == nil {
-					continue
-				}
-				e.at(costs.Medians, unevenAt(side), tenants[i].Workload, moved)
-				for k := range out {
-					was, is := base[k].p99[costs.LatencyTPOT], moved[k].p99[costs.LatencyTPOT]
-					widen(&out[k].P99[costs.LatencyTPOT], was, is, 1)
-					if tenants[k].Workload == tenants[i].Workload && side > 0 {
-						out[k].uneven = math.Log(is / was)
-					}
+		t.out.Rate, t.out.Busy = Bounds{Value: t.base.rate}, Bounds{Value: t.base.busy}
+	}
+	for q := range to.to {
+		one := q == together || costs.Priors[q].PerTenant
+		for side := range to.to[q] {
+			for i := range e.seats {
+				if one && e.seats[i].first {
+					e.at(q, &to.to[q][side], e.seats[i].d.Workload)
+					e.widen(q, 1)
+				} else if !one && i == 0 {
+					e.at(q, &to.to[q][side], everybody)
+					e.widen(q, to.z)
 				}
 			}
 		}
 	}
-	for i := range out {
-		o := &out[i]
+	for i := range e.seats {
+		t := &e.seats[i]
 		for k := range costs.LatencyCount {
-			o.P99[k].close()
+			t.out.P99[k].close()
 		}
-		o.Rate.close()
-		o.Busy.close()
-		o.raise(&tenants[i], m.Floor(share, tenants[i].Least))
+		t.out.Rate.close()
+		t.out.Busy.close()
+		t.out.raise(t.d, m.Floor(share, t.d.Least))
+	}
+	for i := 1; i < len(out); i++ {
+		if tenants[i] == tenants[i-1] {
+			out[i] = out[i-1]
+		}
 	}
 	return out
 }
 
-// widenAll widens every figure but a latency.
-func widenAll(base, moved []foreseen, out []Prospect, times float64, besides int) {
-	for i := range out {
-		b, v, o := &base[i], &moved[i], &out[i]
+// widen widens every figure by what is seen where a quantity was moved.
+func (e *evaluation) widen(q int, times float64) {
+	for i := range e.seats {
+		t := &e.seats[i]
 		for k := range costs.LatencyCount {
-			if k != besides {
-				widen(&o.P99[k], b.p99[k], v.p99[k], times)
+			if tpot := k == costs.LatencyTPOT; tpot && !uneven(q) || !tpot && q != together {
+				widen(&t.out.P99[k], t.base.p99[k], t.seen.p99[k], times)
 			}
 		}
-		widen(&o.Rate, b.rate, v.rate, times)
-		widen(&o.Busy, b.busy, v.busy, times)
+		widen(&t.out.Rate, t.base.rate, t.seen.rate, times)
+		widen(&t.out.Busy, t.base.busy, t.seen.busy, times)
+		if is, was := t.seen.p99[costs.LatencyTPOT], t.base.p99[costs.LatencyTPOT]; q == together && is > was {
+			t.out.uneven = math.Log(is / was)
+		}
 	}
 }
 
 // widen adds the square of a change's logarithm on the side on which it lies.
 func widen(b *Bounds, base, moved, times float64) {
-	if base <= 0 || moved <= 0 || math.IsInf(base, 1) {
+	if base <= 0 || moved <= 0 || base == moved || math.IsInf(base, 1) {
 		return
 	}
 	d := times * math.Log(moved/base)
@@ -313,17 +318,29 @@ type evaluation struct {
 	machine costs.Machine
 	share   costs.Share
 	tenants []Tenant
-	states  []state
-	again   []bool         // by tenant: it is as the one before it
+	seats   []seat
 	uneven  *costs.Setting // of lengths and gaps of requests that are played; nil = medians
+}
+
+// seat holds what is seen by tenants that are alike: in the present setting, and at the medians.
+type seat struct {
+	d                   *Tenant
+	alike               float64 // so many
+	first               bool    // of its workload
+	state, start, usual state   // start is usual before all are brought into line
+	lengths             lengths // of its requests, at the medians
+	in                  *costs.Setting
+	seen, base          foreseen
+	out                 *Prospect
 }
 
 // state is a tenant while the activities of all are brought into line.
 type state struct {
 	stepHost, stepGPU, kvGPU float64 // seconds of a decode step: fixed parts, and for each sequence
 	preHost, preGPU          float64
-	perInput, preFloor       float64 // seconds of the GPU for a token of the prompt; of a prefill at least
 	slowPrefill              float64 // factor of computing prompts on the share
+	grows                    float64 // part of the GPU's part of a mean prefill that grows with the prompt
+	turns                    float64 // fraction of the GPU's time that taking turns costs
 	blocking                 float64 // share of a neighbour's kernels that its activity delays under MPS
 	weight                   float64 // what its activity costs a neighbour
 	active                   float64 // part of the time in which it is active
@@ -331,38 +348,5 @@ type state struct {
 	crowd                    float64 // factor on GPU work, mean
 	batch, token             float64 // sequences in a batch, seconds a token
 	load                     float64 // requests a second, or busy share
-}
-
-func (e *evaluation) matters(q int) bool {
-	serving, other, decodes := false, false, false
-	for i := range e.tenants {
-		serving = serving || e.tenants[i].Serving != nil
-		other = other || e.tenants[i].Serving == nil
-		decodes = decodes || e.tenants[i].Decodes || e.tenants[i].Serving != nil
-	}
-	crowd := len(e.tenants) > 1
-	sliced := e.share.SMs < 1
-	mps := e.share.Mechanism == sharing.MechanismMPS
-	switch q {
-	case costs.DecodeEfficiency, costs.StepPerLayer, costs.PrefillPerLayer, costs.PrefillEfficiency, costs.HostFraction,
-		costs.LoadError, costs.LengthSigma:
-		return serving
-	case costs.SMDecoding:
-		return mps && crowd && decodes
-	case costs.SMOther:
-		return mps && crowd && other
-	case costs.SliceDecoding:
-		return sliced && decodes
-	case costs.SliceOther:
-		return sliced
-	case costs.TurnsOverhead:
-		return crowd && !mps
-	case costs.MPSStepPerLayer:
-		return mps && serving
-	case costs.MPSBlocking:
-		return mps && crowd
-	case costs.BusyError, costs.AloneError:
-		return other
-	}
-	return true
+	longer                   float64 // its latency alone, over the stated one
 }
