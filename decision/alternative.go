@@ -56,7 +56,7 @@ func (pl *answers) provisional(w int, d *Decision, share workloadShare) error {
 	c := pl.Chosen[w]
 	var err error
 	if d.Status != StatusProvisional {
-		d.Gamble, err = pl.gamble(w)
+		d.Gamble, err = pl.gamble(w, share)
 		return err
 	}
 	if pl.imaginary {
@@ -145,7 +145,7 @@ const gambleWorth = 0.8
 
 // gamble is the cheapest place that costs a fifth less than the answer and where the objectives of workload w may
 // be missed, with the odds that they are kept; nil where there is none.
-func (pl *answers) gamble(w int) (*Alternative, error) {
+func (pl *answers) gamble(w int, share workloadShare) (*Alternative, error) {
 	if pl.imaginary || pl.Named(w) || len(pl.Workloads) > relaxedUpTo {
 		return nil, nil
 	}
@@ -178,7 +178,8 @@ func (pl *answers) gamble(w int) (*Alternative, error) {
 			return nil, err
 		}
 		o := mini.Chosen[0]
-		if o == nil || a.each(wl.ReplicaCount()) > least {
+		same := c != nil && key == c.GroupKey && a.GPUs*share.fullest >= wl.ReplicaCount() // as the answer has it
+		if o == nil || same || a.each(wl.ReplicaCount()) > least {
 			continue
 		}
 		if p := mini.Worst(0, o); len(p.Outcomes) > 0 && p.Answer != sharing.AnswerYes {
@@ -303,10 +304,7 @@ func (pl *answers) measurement(w int, d *Decision) *Settle {
 		for m := range wl.SLO.Limits() {
 			what = append(what, m.String())
 		}
-		keys = []string{"solo, and gpu_busy in the place of load"}
-		if wl.Load != nil && wl.Model != nil && wl.Load.LengthSigma() == 0 {
-			keys[0] += ", or how far its lengths spread as load's input_tokens_p99 and output_tokens_p99"
-		}
+		keys = []string{"solo, and gpu_busy in the place of load" + orLengths(wl)}
 	}
 	file := cmp.Or(pl.Opt.Input, "the fleet file")
 	s := settling(wl, what)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
@@ -42,6 +43,31 @@ func TestWhatIsExpectedToMissIsNoPlan(t *testing.T) {
 	}
 	if r := decideText(t, nearLimit[:len(nearLimit)-len("    tenant: a\n")]+"    pool: l40s\n    tenant: a\n"); r.Decision("chat").Placed > 0 && r.Decision("chat").Consequences[0].Value > 50 {
 		t.Errorf("on L40S alone a plan that is expected to miss: %s", r.Decision("chat").Why)
+	}
+}
+
+// TestAnswerIsNoGamble: an answer that a simulation decided is no gamble beside itself, and where it is left open how far
+// lengths spread, the measurement that settles it says so.
+func TestAnswerIsNoGamble(t *testing.T) {
+	const fleet = `
+trust: all
+pools:
+  - {name: h100, gpu: H100-80GB, count: 6, price_per_gpu_hour: "3.00 USD"}
+workloads:
+  - name: chat
+    kind: online-inference
+    replicas: 4
+    model: {parameters: 8.03e9, weights: bf16, layers: 32, kv_heads: 8, head_dim: 128}
+    load: {requests_per_s: 8, input_tokens: 1200, output_tokens: 150%s}
+    slo: {ttft_p99: 1500ms, tpot_p99: 50ms}
+`
+	r := decideText(t, fmt.Sprintf(fleet, ", input_tokens_p99: 3600, output_tokens_p99: 420"))
+	if d := r.Decision("chat"); d.From != FromSimulation || d.Mechanism == sharing.MechanismExclusive || d.Gamble != nil {
+		t.Errorf("%s by %s, beside it %+v", d.Mechanism, d.From, d.Gamble)
+	}
+	r = decideText(t, fmt.Sprintf(fleet, ""))
+	if d := r.Decision("chat"); d.Mechanism != sharing.MechanismExclusive || r.Relaxed == nil || !strings.Contains(r.Relaxed.Settle.Measurement, "state input_tokens_p99") {
+		t.Errorf("%s, %+v", d.Mechanism, r.Relaxed)
 	}
 }
 

@@ -178,8 +178,9 @@ func (r *Result) trial(f *Fleet, d *Decision) Settle {
 		what = append(what, m.String())
 	}
 	s := settling(wl, what)
-	s.Measurement = fmt.Sprintf("run a replica of %s %s at its load; if it keeps up there, decide with %.4g%% confidence",
-		d.Workload, where, 100*r.Confidence)
+	s.Measurement = fmt.Sprintf("run a replica of %s %s at its load; if it keeps up there, decide with %.4g%% "+
+		"confidence%s",
+		d.Workload, where, 100*r.Confidence, orLengths(wl))
 	return s
 }
 

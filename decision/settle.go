@@ -96,6 +96,14 @@ func settling(w *Workload, what []string) Settle {
 	return s
 }
 
+// orLengths asks for how far a model server's lengths spread, where its load leaves that open.
+func orLengths(w *Workload) string {
+	if w.Load == nil || w.Model == nil || w.Load.LengthSigma() > 0 {
+		return ""
+	}
+	return ", or state input_tokens_p99 and output_tokens_p99 of its load"
+}
+
 // String says in words what is sent or watched, and for how long.
 func (s *Settle) String() string {
 	if !s.Endpoint {
