@@ -139,6 +139,9 @@ func TestRegretPlacesEveryTenant(t *testing.T) {
 		if tenants(c) != tenants(r.Choices[0]) {
 			t.Errorf("%s places %d tenants, the best %d", c.Name, tenants(c), tenants(r.Choices[0]))
 		}
+		if c.ExtraGPUs < 0 {
+			t.Errorf("%s keeps its fleets on %d GPUs fewer than the fewest", c.Name, -c.ExtraGPUs)
+		}
 	}
 	best, decided, mps, never := r.Choices[0], r.Choices[1], r.Choices[2], r.Choices[4]
 	if best.Missed > 0 || never.Missed > 0 || decided.Missed >= mps.Missed || decided.GPUs > never.GPUs || mps.GPUs != r.Fleets {

@@ -27,7 +27,8 @@ type Choice struct {
 	Kept       int `json:"kept"`
 	Missed     int `json:"missed"`
 	Unmeasured int `json:"unmeasured"`
-	// ExtraGPUs are those beyond the fewest that keep every limit, of mixes that the choice keeps.
+	// ExtraGPUs are those beyond the fewest that are measured to keep every limit, of fleets of which all was measured and
+	// that the choice keeps.
 	ExtraGPUs int `json:"extra_gpus"`
 }
 
@@ -106,21 +107,17 @@ func Regret(ctx context.Context, mixes []predict.Mix) (*Regrets, error) {
 			for i := range own {
 				own[i] = shared{sharing.MechanismExclusive, all[i : i+1]}
 			}
-			best := own
-			for _, mechanism := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-				if k, ok := kept(mechanism, all); ok && !slices.Contains(k, false) {
-					best = together(mechanism)
-				}
-			}
+			best := fewest(len(all), kept)
 			for c, way := range [][]shared{best, gpus, together(sharing.MechanismMPS),
 				together(sharing.MechanismTimeSlicing), own} {
 				to := &out.Choices[c]
 				to.GPUs += len(way)
-				lost := false
+				lost, told := false, true
 				for _, g := range way {
 					k, ok := kept(g.mechanism, g.who)
 					if !ok {
 						to.Unmeasured += len(g.who)
+						told = false
 					}
 					for _, yes := range k {
 						if yes {
@@ -131,7 +128,7 @@ func Regret(ctx context.Context, mixes []predict.Mix) (*Regrets, error) {
 						}
 					}
 				}
-				if !lost {
+				if !lost && told {
 					to.ExtraGPUs += len(way) - len(best)
 				}
 			}
@@ -144,6 +141,31 @@ func Regret(ctx context.Context, mixes []predict.Mix) (*Regrets, error) {
 type shared struct {
 	mechanism sharing.Mechanism
 	who       []int
+}
+
+// fewest places n tenants on the fewest GPUs that are measured to keep all their limits, by dynamic programming over
+// sets of tenants.
+func fewest(n int, kept func(sharing.Mechanism, []int) ([]bool, bool)) []shared {
+	best := make([][]shared, 1<<n)
+	for set := 1; set < len(best); set++ {
+		for part := set; part > 0; part = (part - 1) & set {
+			if part&(set&-set) == 0 || best[set] != nil && len(best[set&^part]) >= len(best[set])-1 {
+				continue
+			}
+			var who []int
+			for i := range n {
+				if part>>i&1 == 1 {
+					who = append(who, i)
+				}
+			}
+			for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
+				if k, ok := kept(m, who); ok && !slices.Contains(k, false) {
+					best[set] = append(slices.Clone(best[set&^part]), shared{m, who})
+				}
+			}
+		}
+	}
+	return best[len(best)-1]
 }
 
 func everybody(n int) []int {
