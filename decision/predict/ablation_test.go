@@ -1,5 +1,3 @@
-//go:build nightly
-
 package predict_test
 
 import (
@@ -7,129 +5,203 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// rule is a part of the model that is left out when its constants, or parameters, have neutral values.
+// constants are values of constants and parameters, by their names.
+type constants map[string]float64
+
+// rule is a part of the model that is left out when its constants have neutral values. Tried are values of its only
+// constant that it might have beside its own, by the first of the rows that judge it.
 type rule struct {
+	on      []corpus
+	neutral constants
+	tried   []float64
+	stays   string // why, though it does not win
+}
+
+// corpus is rows under a mechanism: of the servers that predictors are calibrated on, of foreign engines and kinds of
+// tenants, of some of either by profiles that lack MPS, GPM and gaps between tokens (bare) or GPM alone (uncounted), or
+// steps and prefills of replicas beside one activity of another (beside, see BesideNeighbours).
+type corpus struct {
 	mechanism sharing.Mechanism
-	foreign   bool // it is judged on engines and kinds of tenants that nothing is calibrated on
-	neutral   map[string]float64
-	stays     string // why, though it does not win
+	kind      string
 }
 
-func (r *rule) name() string { return strings.Join(slices.Sorted(maps.Keys(r.neutral)), ", ") }
+var (
+	turns        = corpus{sharing.MechanismTimeSlicing, ""}
+	mps          = corpus{sharing.MechanismMPS, ""}
+	turnsForeign = corpus{sharing.MechanismTimeSlicing, " foreign"}
+	mpsForeign   = corpus{sharing.MechanismMPS, " foreign"}
+	turnsBare    = corpus{sharing.MechanismTimeSlicing, " bare"}
+	mpsBare      = corpus{sharing.MechanismMPS, " bare"}
+	mpsUncounted = corpus{sharing.MechanismMPS, " uncounted"}
+	mpsBeside    = corpus{sharing.MechanismMPS, " beside"}
+)
 
-func (r *rule) of() string {
-	if r.foreign {
-		return r.mechanism.String() + " foreign"
+func (of corpus) String() string { return of.mechanism.String() + of.kind }
+
+// bareFiles are some of all rows.
+var bareFiles = []string{"h200-colocation.json", "h200-mixes-2.json", "h100-mixes-2.json", "h100-mixes-5.json", "h200-mixes-8.json",
+	"h100-tenants-2.json", "h100-tenants-3.json", "h100-tenants-4.json", "h200-tenants-3.json", "h200-tenants-5.json", "h100-llamacpp-2.json",
+	"h200-llamacpp.json"}
+
+// bareRows predicts from profiles without GPM, and but for those that are uncounted only without MPS and gaps between
+// tokens.
+func bareRows(p predict.Predictor, mechanism sharing.Mechanism, uncounted bool) (out []predict.Measured, err error) {
+	for _, name := range bareFiles {
+		rows, err := profile.LoadRows(testdata + name)
+		if err != nil {
+			return nil, err
+		}
+		rows = slices.DeleteFunc(rows, func(r profile.Row) bool {
+			return r.Mechanism != mechanism && r.Tenants > 1 || r.Mechanism == sharing.MechanismMPS && r.Tenants == 1 && !uncounted
+		})
+		for i := range rows {
+			if rows[i].Tenants > 1 {
+				continue
+			}
+			rows[i].GPM = profile.RowGPM{}
+			if !uncounted {
+				rows[i].Version, rows[i].ITL = profile.Some(profile.VersionOfKinds), profile.LatencyMS{}
+			}
+		}
+		measured, err := p.PredictRows(predict.MethodSimulated, rows, nil)
+		if err != nil {
+			return nil, err
+		}
+		for i := range measured {
+			measured[i].Series = name
+		}
+		out = append(out, measured...)
 	}
-	return r.mechanism.String()
+	return out, nil
 }
 
-const turns, mps = sharing.MechanismTimeSlicing, sharing.MechanismMPS
-
-var rules = []rule{
-	{turns, false, map[string]float64{"slice_loss": 0}, ""},
-	{turns, false, map[string]float64{"step_jitter": 0}, ""},
-	{turns, false, map[string]float64{"prefill_catch_up": 1}, ""},
-	{turns, false, map[string]float64{"host_per_token": 0}, ""},
-	{turns, false, map[string]float64{"batch_doubling": 0}, ""},
-	{turns, false, map[string]float64{"gpm_error": 1e9}, ""},
-	{turns, false, map[string]float64{"most_moved": -1}, ""},
-	{turns, false, map[string]float64{"unsure_turns": 9}, "no row counts turns so far from a whole number; it names the doubt"},
-	{turns, false, map[string]float64{"alike_steps": 0}, "two series only lie there, and over all TPOT is missed by 0.5 points more"},
-	{turns, false, map[string]float64{"larger_step": 1e9}, ""},
-	{turns, false, map[string]float64{"edge_share": 0}, "the P95 over all rows grows from 9.0 to 9.3"},
-	{turns, false, map[string]float64{"alike_steps": 0, "edge_share": 0, "larger_step": 1e9}, ""},
-	{mps, false, map[string]float64{"queue_share": 0}, ""},
-	{mps, false, map[string]float64{"step_jitter": 0}, "one law of steps for both mechanisms, and it wins under time-slicing"},
-	{mps, false, map[string]float64{"prefill_blocking": 1}, "a parameter of calibrations that others keep in files; nothing is missed by more without it"},
-	{mps, false, map[string]float64{"arbitration": 0}, ""},
-	{mps, false, map[string]float64{"batch_waits": 0}, ""},
-	{mps, false, map[string]float64{"prefill_waits": 1}, ""},
-	{mps, false, map[string]float64{"spared_step": 0}, "two series only lie there; intervals would hold 72% of one, and the P95 over all rows grows from 7.9 to 8.5"},
-	{turns, true, map[string]float64{"gapless": 0}, ""},
-	{turns, true, map[string]float64{"between_steps": 0}, ""},
-	{turns, true, map[string]float64{"launched_busy": 0, "launched_growth": 9}, ""},
-	{turns, true, map[string]float64{"other_first": 1e300}, ""},
-	{mps, true, map[string]float64{"gapless": 0}, ""},
-	{mps, true, map[string]float64{"between_steps": 0}, ""},
-	{mps, true, map[string]float64{"shared_core": 1}, ""},
-	{mps, true, map[string]float64{"launched_busy": 0, "launched_growth": 9}, ""},
-	{mps, true, map[string]float64{"other_first": 1e300}, ""},
-	{mps, true, map[string]float64{"sm_filling": 1}, ""},
-	{mps, true, map[string]float64{"fills_gpu": 2}, ""},
-	{mps, true, map[string]float64{"arbitration": 0}, "all rows are missed by 0.2 points more"},
-	{mps, true, map[string]float64{"slowest_speed": 0.001}, "a bound that no row comes near: work never stops"},
-}
-
-// missedBy are mean absolute relative errors of a metric: by series left out, or by case of what nothing is calibrated
-// on, whose series are few.
-type missedBy map[string]float64
-
-// missed are the errors of the main metric (TPOT or step) and of the first token without a rule, or of all rules.
-func (r *rule) missed(t *testing.T, without bool) (out [2]missedBy) {
-	t.Helper()
-	p := predict.NewPredictor()
-	for name, v := range r.neutral {
-		if !without {
-			break
+// set gives constants other values until they are restored.
+func (c constants) set() (restore func()) {
+	var undo []func()
+	put := func(at *float64, v float64) {
+		before := *at
+		undo, *at = append(undo, func() { *at = before }), v
+	}
+	for name, v := range c {
+		for _, at := range []*float64{predict.Rules[name], predict.Rules[name+"'"]} {
+			if at != nil {
+				put(at, v)
+			}
+		}
+		if at := predict.Counts[name]; at != nil {
+			before := *at
+			undo, *at = append(undo, func() { *at = before }), int(v)
 		}
 		if at := predict.Trials[name]; at != nil {
-			defer func(before []float64) { *at = before }(*at)
-			*at = []float64{v, v + 1e-9}
+			before := *at
+			undo, *at = append(undo, func() { *at = before }), []float64{v, v + 1e-9}
 		}
-		if q := p.Parameters.Lookup(name); q != nil {
-			q.Value = v
-			continue
+		// The parameters of a new predictor are those of the table.
+		if i := slices.IndexFunc(costs.Constants(), func(c costs.Constant) bool { return c.Name == name }); i >= 0 {
+			put(&costs.Constants()[i].Value, v)
 		}
-		at := predict.Constants[name]
-		defer func(before float64) { *at = before }(*at)
-		*at = v
 	}
-	measured, err := leaveDaysOut(p, r.mechanism)
-	if r.foreign {
-		measured, err = foreignRows(p, foreignFiles, r.mechanism)
+	return func() {
+		for _, f := range slices.Backward(undo) {
+			f()
+		}
+	}
+}
+
+// missed are the errors with constants of other values.
+func (of corpus) missed(t *testing.T, with constants) (out [3]missedBy) {
+	t.Helper()
+	if of != mpsBeside {
+		return of.errors(of.predict(t, with))
+	}
+	defer with.set()()
+	out = [3]missedBy{{}, {}, {}}
+	for i, e := range predict.BesideNeighbours(t)[of.mechanism] {
+		out[0][unit{name: strconv.Itoa(i)}] = 100 * e
+	}
+	return out
+}
+
+// predict predicts with constants of other values.
+func (of corpus) predict(t *testing.T, with constants) []predict.Measured {
+	t.Helper()
+	defer with.set()()
+	p := predict.NewPredictor()
+	if v, ok := with["lone_step_cost"]; ok {
+		p.Parameters.LoneStepCost.Value = v
+	}
+	var measured []predict.Measured
+	var err error
+	switch of.kind {
+	case "":
+		measured, err = leaveDaysOut(p, of.mechanism)
+	case " foreign":
+		measured, err = foreignRows(p, foreignFiles, of.mechanism)
+	default:
+		measured, err = bareRows(p, of.mechanism, of.kind == " uncounted")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	return slices.DeleteFunc(measured, func(m predict.Measured) bool { return m.Prediction == nil || m.Row.Mechanism != of.mechanism })
+}
+
+// missedBy are mean errors in percent by series left out, or by case of what nothing is calibrated on, whose series are
+// few.
+type missedBy map[unit]float64
+
+type unit struct{ series, name string }
+
+// errors are those of the main metric (TPOT or step), absolute and relative, of the first token, and of the intervals of
+// both: their width, and twenty times the distance of what lies outside, as logarithms (T. Gneiting and A. Raftery, Strictly
+// Proper Scoring Rules, Journal of the American Statistical Association 102(477), 2007).
+func (of corpus) errors(measured []predict.Measured) (out [3]missedBy) {
+	var rows [3]map[unit]float64
 	for i := range out {
-		rows := map[string]float64{}
-		out[i] = missedBy{}
-		for _, m := range measured {
-			if m.Prediction == nil || m.Row.Mechanism != r.mechanism {
-				continue
-			}
-			unit := m.Series
-			if r.foreign {
-				unit += " " + m.Row.Case
-			}
-			metric := []profile.Metric{m.Row.Kind.MainMetric(), profile.MetricTTFTP50}[i]
+		rows[i], out[i] = map[unit]float64{}, missedBy{}
+	}
+	for _, m := range measured {
+		u := unit{series: m.Series}
+		if of.kind != "" {
+			u.name = m.Row.Case
+		}
+		for i, metric := range []profile.Metric{m.Row.Kind.MainMetric(), profile.MetricTTFTP50} {
 			v, ok := m.Prediction.Get(metric)
 			if got, ok2 := m.Row.Compared(metric); ok && ok2 {
-				out[i][unit] += math.Abs(v.Value/got - 1)
-				rows[unit]++
+				out[i][u] += 100 * math.Abs(v.Value/got-1)
+				out[2][u] += 100*math.Log(v.High/v.Low) + 2000*max(0, math.Log(v.Low/got), math.Log(got/v.High))
+				rows[i][u]++
+				rows[2][u]++
 			}
 		}
-		for unit := range out[i] {
-			out[i][unit] /= rows[unit]
+	}
+	for i := range out {
+		for u := range out[i] {
+			out[i][u] /= rows[i][u]
 		}
 	}
 	return out
 }
 
+// least is the least difference of errors in percent that counts.
+const least = 1e-4
+
 // signedRank is the one-sided exact P value of F. Wilcoxon's test (Individual comparisons by ranking methods,
-// Biometrics Bulletin 1(6), 1945): of differences as large in sum of ranks if each had either sign. Those below 1e-6 say
+// Biometrics Bulletin 1(6), 1945): of differences as large in sum of ranks if each had either sign. Those below least say
 // nothing.
 func signedRank(differences []float64) float64 {
-	d := slices.DeleteFunc(slices.Clone(differences), func(v float64) bool { return math.Abs(v) < 1e-6 })
+	d := slices.DeleteFunc(slices.Clone(differences), func(v float64) bool { return math.Abs(v) < least })
 	slices.SortFunc(d, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
 	sum, most := 0, len(d)*(len(d)+1)/2
 	ways := make([]float64, most+1) // shares of the signs by the sum of ranks that are positive
@@ -167,28 +239,38 @@ func TestSignedRank(t *testing.T) {
 	}
 }
 
-// Every rule pays: without it, what was left out is missed by more, at 5% by a paired test, or says why it stays.
+// Every rule pays: without it, some of what was left out is missed by more, at 5% by a paired test, or says why it stays.
+// What moves no prediction is judged by intervals.
 func TestAblation(t *testing.T) {
-	whole := map[string][2]missedBy{}
+	nightly.Only(t)
+	whole := map[corpus][3]missedBy{}
 	for _, r := range rules {
-		t.Run(r.of()+"/"+r.name(), func(t *testing.T) {
-			if whole[r.of()][0] == nil {
-				whole[r.of()] = r.missed(t, false)
-			}
-			without, wins := r.missed(t, true), false
-			for i, metric := range []string{"main", "first token"} {
-				var d []float64
-				with, now, worse := 0.0, 0.0, 0
-				for _, unit := range slices.Sorted(maps.Keys(without[i])) {
-					a, b := whole[r.of()][i][unit], without[i][unit]
-					if d = append(d, b-a); b > a+1e-6 {
-						worse++
-					}
-					with, now = with+100*a/float64(len(without[i])), now+100*b/float64(len(without[i]))
+		names := slices.Sorted(maps.Keys(r.neutral))
+		t.Run(strings.Join(names, ", "), func(t *testing.T) {
+			wins, moves := false, false
+			for _, on := range r.on {
+				if _, ok := whole[on]; !ok {
+					whole[on] = on.missed(t, nil)
 				}
-				p := signedRank(d)
-				wins = wins || p <= 0.05
-				t.Logf("| %s | %s | %s | %.2f | %.2f | %d of %d | %.4f |", r.of(), r.name(), metric, with, now, worse, len(d), p)
+				with, without := whole[on], on.missed(t, r.neutral)
+				for i, metric := range []string{"main", "first token", "interval"} {
+					var d []float64
+					before, now, worse := 0.0, 0.0, 0
+					for u, b := range without[i] {
+						a := with[i][u]
+						if d = append(d, b-a); b > a+least {
+							worse++
+						}
+						before, now = before+a/float64(len(without[i])), now+b/float64(len(without[i]))
+					}
+					if len(d) == 0 {
+						continue
+					}
+					p := signedRank(d)
+					wins = wins || (i < 2 || !moves) && p <= 0.05
+					moves = moves || i < 2 && slices.ContainsFunc(d, func(v float64) bool { return math.Abs(v) > least })
+					t.Logf("| %s | %s | %s | %.2f | %.2f | %d of %d | %.4f |", on, strings.Join(names, ", "), metric, before, now, worse, len(d), p)
+				}
 			}
 			if wins != (r.stays == "") {
 				t.Errorf("wins: %t, and stays because %q", wins, r.stays)

@@ -19,9 +19,8 @@ func (p *Predictor) seen(b *profile.SoloProfile) bool {
 
 // What tells that a server's kernels are launched one by one.
 var (
-	launchedGrowth, launchedBusy   = costs.Value("launched_growth"), costs.Value("launched_busy")
+	launchedBusy, mostGaps         = costs.Value("launched_busy"), costs.Value("most_gaps")
 	mostlyDecoding, busyPrefilling = costs.Value("mostly_decoding"), costs.Value("busy_prefilling")
-	mostGaps                       = costs.Value("most_gaps")
 )
 
 // decodingShare is the share of time that a closed loop spends in decode steps, 0 of other loads.
@@ -44,8 +43,8 @@ func batchOf(q *profile.SoloProfile) float64 {
 	return float64(min(q.Load.Concurrency, q.Server.Slots.Or(profile.UsualSlots)))
 }
 
-// readGaps finds whether the profiles of a server show that its kernels are launched one by
-// one: by the gaps between them, or by how its step grows with the batch.
+// readGaps finds whether the profiles of a server show that its kernels are launched one by one, by the gaps between
+// them, and how its step grows with the batch then.
 func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.SoloProfile) {
 	var loads []*profile.SoloProfile
 	sum, n, growth := 0.0, 0.0, 0.0
@@ -70,7 +69,7 @@ func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.So
 			}
 		}
 	}
-	if t.gaps = t.gaps || growth > launchedGrowth; !t.gaps {
+	if !t.gaps {
 		return
 	}
 	t.doubling, t.waits = growth, 1

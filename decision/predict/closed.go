@@ -7,7 +7,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/timeslice"
 )
 
 // closedState holds a tenant's part of the fixed point.
@@ -31,7 +30,7 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 		mixed = mixed || t.kind != profile.KindServer
 		n := t.turns
 		if n == 0 {
-			n = costs.MeanTurns(t.gpu/p.Parameters.Slice(), timeslice.BoundaryTolerance)
+			n = costs.MeanTurns(t.gpu/p.Parameters.Slice(), boundaryTolerance)
 		} else {
 			n += t.otherShare
 		}

@@ -42,6 +42,8 @@ type engine struct {
 // launches are the pieces in which a prefill or a step with gaps reaches the GPU: finer ones predict no better.
 const launches = 20
 
+var mostCopies = launches // of inputs that the host waits for in a step
+
 func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
 	e := &engine{t: t, rng: rand.New(rand.NewPCG(batching.SimulationSeed, uint64(index))), from: from,
 		until: until}

@@ -112,11 +112,13 @@ func combined(t *tenantModel, alone, together *profile.Figures) (out profile.Fig
 // The first token of an engine that launches kernel by kernel, where it comes alone so many times as late as the
 // simulation says, or as early, waits for something that the simulation lacks, such as the prompts of others in one
 // batch: that takes longer beside others as all else does.
-var otherFirst, mostFirst = 2.0, 8.0
+var otherFirst, mostFirst = costs.Value("other_first"), costs.Value("most_first")
 
-// combine corrects a simulated metric for what the simulation gets wrong of the workload alone: by half for
-// middles, since a lone measurement errs as well (3 to 5%), by a little more for the first token's, and wholly for
-// tails, which the simulation underrates.
+// The parts of what the simulation misses alone that are added beside others, of medians and of the first token.
+var loneError, loneFirst = costs.Value("lone_error"), costs.Value("lone_first")
+
+// combine corrects a simulated metric for what the simulation gets wrong of the workload alone: by a part for middles,
+// since a lone measurement errs as well (3 to 5%), and wholly for tails, which the simulation underrates.
 func combine(m profile.Metric, gaps bool, measured, aloneSim, togetherSim float64) float64 {
 	if measured <= 0 || aloneSim <= 0 || togetherSim <= 0 {
 		return togetherSim
@@ -125,14 +127,14 @@ func combine(m profile.Metric, gaps bool, measured, aloneSim, togetherSim float6
 	case profile.MetricTokensPerSecond, profile.MetricStepsPerSecond:
 		return togetherSim * measured / aloneSim
 	case profile.MetricTPOTP50, profile.MetricE2EP50:
-		return togetherSim + (measured-aloneSim)/2
+		return togetherSim + (measured-aloneSim)*loneError
 	case profile.MetricTTFTP50:
 		if !gaps {
-			return togetherSim + (measured-aloneSim)*5/8
+			return togetherSim + (measured-aloneSim)*loneFirst
 		}
 		r := min(measured/aloneSim, mostFirst)
 		grows := min(math.Pow(math.Log(r)/math.Log(otherFirst), 2), 1)
-		return grows*togetherSim*r + (1-grows)*max(togetherSim+(measured-aloneSim)*5/8, togetherSim/2)
+		return grows*togetherSim*r + (1-grows)*max(togetherSim+(measured-aloneSim)*loneFirst, togetherSim/2)
 	}
 	return max(togetherSim+measured-aloneSim, togetherSim/2)
 }
@@ -315,11 +317,8 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, class profile.Class, t *te
 			out.Basis = sharing.BasisTransferred
 		}
 		extra := t.widen
-		switch {
-		case m == profile.MetricTokensPerSecond && !t.closed:
+		if m == profile.MetricTokensPerSecond && !t.closed {
 			extra = math.Hypot(extra, t.offered)
-		case m == profile.MetricTTFTP50 || m == profile.MetricTTFTP99:
-			extra = math.Hypot(extra, t.first)
 		}
 		v, width := value(m), stretch*math.Hypot(r.HalfWidth, extra)
 		if m == profile.MetricStepsPerSecond && t.kind == profile.KindBurster { // it mostly thinks, whatever its steps take

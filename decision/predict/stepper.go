@@ -45,7 +45,7 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 		t.gpu, ok = min(e.GPUBusyFraction.Or(0)*1e3/e.StepsPerS.Or(1), t.step), true
 	default:
 		t.gpu = usualBusy * t.step
-		t.note(costs.Value("wider_no_activity"), "no GPU activity in the profile")
+		t.note(0, "no GPU activity in the profile")
 	}
 	if t.pieces = 1; t.kind == profile.KindStepper { // a burster's kernels are all queued once its thought ends
 		if t.paceBeside(s, ok); t.gpu < gapless*t.step {
@@ -54,7 +54,7 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 	}
 	t.host = t.step - t.gpu
 	if mechanism == sharing.MechanismMPS && s.MPS == nil {
-		t.note(costs.Value("wider_no_mps"), "no profile under MPS")
+		t.note(0, "no profile under MPS")
 	}
 	t.readSMs(base, s.Elsewhere)
 	return nil
@@ -99,8 +99,7 @@ func (t *tenantModel) readSMs(b, elsewhere *profile.SoloProfile) {
 	if !ok && elsewhere != nil {
 		b, ok = elsewhere, true
 		sm, _ = profile.Positive(b.SMFraction)
-		t.note(costs.Value("wider_sm_elsewhere"),
-			"the share of the SMs that its kernels hold was measured on another machine")
+		t.note(0, "the share of the SMs that its kernels hold was measured on another machine")
 	}
 	busy, ok2 := profile.Positive(b.GPUBusyFraction)
 	if !ok2 {

@@ -57,8 +57,6 @@ type tenantModel struct {
 	reference float64
 	// offered is the half-width of an open loop's offered load: chance gives another seed another number of requests.
 	offered float64
-	// first is the half-width of TTFT beyond that of the rest.
-	first float64
 	// widen is added to the intervals' half-widths in quadrature.
 	widen float64
 	notes []string
@@ -69,6 +67,9 @@ type settled struct {
 	step, gpu, prefill, prefillGPU float64 // of a step and a prefill: the time alone, and the GPU's work in it
 	waits                          int     // of the host for the GPU within a step with gaps
 }
+
+// slowerPace is the time per token without MPS over that under it from which on the former is a host's pace.
+var slowerPace = 1.0
 
 // clientDelay is the time from a request's end to its client's next request on one machine.
 var clientDelay = costs.Value("client_delay")
@@ -89,7 +90,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	t.readGaps(base, s.Siblings)
 	// Under MPS, which makes launches dearer, a host launches beside others rather at the slower pace of those alone.
 	if o := s.TimeSlicing; t.gaps && base == s.MPS && o != nil && o.Server == base.Server &&
-		o.Figures()[profile.MetricTPOTP50] >= base.Figures()[profile.MetricTPOTP50] {
+		o.Figures()[profile.MetricTPOTP50] >= slowerPace*base.Figures()[profile.MetricTPOTP50] {
 		*t, base = tenantModel{}, o
 		t.readGaps(base, s.Siblings)
 	}
@@ -112,7 +113,6 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	t.repeatArrivals(s, base)
 	t.shareFirst(s)
 	if !t.gaps { // else steps differ by the batch
-		t.checkStep(base, s.Siblings)
 		t.checkLone(p, base, s.Siblings)
 	}
 	if mechanism == sharing.MechanismMPS && s.MPS == nil {
@@ -190,10 +190,14 @@ var decodeOfTPOT = costs.Value("decode_of_tpot")
 // repeatArrivals has an open loop offer what it offered alone where the seed is the same: so are the arrivals then,
 // which chance had come more or less often than the rate says. Of a handful of requests that cannot be told.
 func (t *tenantModel) repeatArrivals(s *profile.Solo, base *profile.SoloProfile) {
-	if !t.closed && !base.Load.Seed.IsZero() && s.Load.Seed == base.Load.Seed && base.Requests.Or(0) >= 10 {
+	if !t.closed && !base.Load.Seed.IsZero() && s.Load.Seed == base.Load.Seed && base.Requests.Or(0) >= fewestRepeated {
 		t.rate = t.alone[profile.MetricTokensPerSecond] / 1e3 / float64(t.output)
 	}
 }
+
+// firstOfOther is the weight of the run under the other mechanism in the first token alone, and fewestRepeated the
+// requests from which on an open loop is taken to repeat its arrivals.
+var firstOfOther, fewestRepeated = costs.Value("first_of_other"), int(costs.Value("fewest_repeated"))
 
 // shareFirst takes the first token alone from the runs under both mechanisms, where there are two: nobody else is
 // on the GPU, so both measure the same, and by chance they differ by 20% (examples/predict/testdata).
@@ -204,7 +208,7 @@ func (t *tenantModel) shareFirst(s *profile.Solo) {
 	a, ok := s.MPS.Metric(profile.MetricTTFTP50)
 	b, ok2 := s.TimeSlicing.Metric(profile.MetricTTFTP50)
 	if ok && ok2 {
-		t.alone[profile.MetricTTFTP50] = math.Sqrt(a * b)
+		t.alone[profile.MetricTTFTP50] = a * math.Pow(b/a, firstOfOther)
 	}
 }
 
@@ -226,31 +230,12 @@ func (t *tenantModel) readSlots(b *profile.SoloProfile) {
 	}
 }
 
-// checkStep finds a median gap between tokens that is no decode step: where prefills outnumber steps, it holds a
-// prefill. A step grows little with the batch, so the server's other loads tell.
-func (t *tenantModel) checkStep(base *profile.SoloProfile, siblings []*profile.SoloProfile) {
-	const grown, usual = 1.6, 1.2
-	least := t.step
-	for _, q := range siblings {
-		if v, ok := profile.Positive(q.ITL.P50); ok && q.Mechanism == base.Mechanism {
-			least = min(least, v)
-		}
-	}
-	if t.step > grown*least {
-		t.note(costs.Value("wider_gap_is_prefill"),
-			"the median gap between tokens, %.2f ms, holds a prefill; %.2f ms taken from the server's other loads",
-			t.step, usual*least)
-		t.step = usual * least
-	}
-}
-
 // addMPSCost turns a profile without MPS into what it would be alone under MPS:
 // a constant more a decode step, which seems to follow the step's kernels.
 func (t *tenantModel) addMPSCost(p *Predictor) {
 	cost := p.Parameters.LoneStepCost.Value
 	t.stretch(cost)
-	t.first = costs.Value("wider_first_token")
-	t.note(costs.Value("wider_lone_step")*cost/t.step, "no profile under MPS: %.2f ms a step assumed for MPS itself", cost)
+	t.note(0, "no profile under MPS: %.2f ms a step assumed for MPS itself", cost)
 }
 
 // addCap scales a profile without an active thread percentage to one. Decode is
@@ -258,7 +243,7 @@ func (t *tenantModel) addMPSCost(p *Predictor) {
 func (t *tenantModel) addCap(p *Predictor, percent float64) {
 	factor := math.Pow(100/percent, p.Parameters.CapExponent.Value)
 	t.stretch(t.step * (factor - 1))
-	t.note(0.5*(factor-1)+costs.Value("wider_cap_scaled"), "no profile at %g%%: scaled from the whole GPU's by %.2f",
+	t.note(0.5*(factor-1), "no profile at %g%%: scaled from the whole GPU's by %.2f",
 		percent, factor)
 }
 
@@ -299,12 +284,12 @@ func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile, usualHost 
 			// What prefills add to TPOT is a small difference of two noisy figures; the first token, less the step
 			// that it waits for, is another view of the same time.
 			first := max(0.5*ttft, ttft-t.liveFraction(e2e)*t.step/2)
-			t.prefill = min(max(t.prefill, 0.6*first), 1.5*first)
+			t.prefill = max(t.prefill, costs.Value("least_of_first")*first)
 		}
 	}
 	if ttft := t.alone[profile.MetricTTFTP50]; ttft > 0 && (t.prefill < 0.1*ttft && t.batch < 2 || t.prefill <= 0) {
 		t.prefill = ttft / max(1, (t.batch+1)/2)
-		t.note(costs.Value("wider_no_prefill"), "the profile's throughput leaves no time for prefills; TTFT was used")
+		t.note(0, "the profile's throughput leaves no time for prefills; TTFT was used")
 	}
 	switch {
 	case t.prefill <= 0:

@@ -45,7 +45,8 @@ var shortestTurn = costs.Value("shortest_turn")
 
 // unsureTurns is the distance of a mean number of turns from a whole number from which on some steps took the one and
 // some the other, and mostMoved the fraction by which the GPU's part of a step may be wrong.
-var unsureTurns, mostMoved = costs.Value("unsure_turns"), costs.Value("most_moved")
+var unsureTurns, mostMoved, boundaryTolerance = costs.Value("unsure_turns"), costs.Value("most_moved"),
+	timeslice.BoundaryTolerance
 
 // countTurns has the step take the turns that were counted. The GPU's part of it is only moved as far as that
 // needs, jitter included. Where it has to be moved the step is about as long as a whole number of slices, and
@@ -88,7 +89,7 @@ func (p *Predictor) waitAsCounted(t *tenantModel, alone *profile.Figures) error 
 	}
 	m, wait := t.kind.MainMetric(), p.Parameters.Quantum.Value+2*p.Parameters.Switch.Value
 	spinner := tenantModel{base: t.base, kind: profile.KindStepper, pieces: 1, settled: settled{gpu: 1e3, step: 1e3}}
-	for t.waits = 0; t.waits < launches; t.waits++ {
+	for t.waits = 0; t.waits < mostCopies; t.waits++ {
 		var err error
 		if *alone, err = p.settle(sharing.MechanismTimeSlicing, t); err != nil {
 			return err
@@ -171,11 +172,11 @@ func (p *Predictor) turnsOf(t *tenantModel) (turns, other int, share float64) {
 	}
 	s := p.Parameters.Scheduler()
 	turns = s.Slices(batching.Millis(t.gpu))
-	other, near := s.NearBoundary(batching.Millis(t.gpu), timeslice.BoundaryTolerance)
+	other, near := s.NearBoundary(batching.Millis(t.gpu), boundaryTolerance)
 	if !near {
 		return turns, 0, 0
 	}
 	edge := p.Parameters.Slice() * float64(min(turns, other))
-	away := math.Abs(t.gpu-edge) / (timeslice.BoundaryTolerance * t.gpu)
+	away := math.Abs(t.gpu-edge) / (boundaryTolerance * t.gpu)
 	return turns, other, (1 - min(1, away)) / 2
 }

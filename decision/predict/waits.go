@@ -9,14 +9,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// A prefill's share of the SMs over that of decode, averaged over its time (one profile cannot tell the two apart,
-// several can), the weight of loads with prompts of another length, whose decode takes what this one's does, bounds,
-// and the doublings of a batch for which the waits of MPS hold.
-var (
-	prefillToDecodeSM, otherPrompts = costs.Value("prefill_to_decode_sm"), costs.Value("other_prompts")
-	maxSMShare, usualDecodeSM       = costs.Value("max_sm_share"), costs.Value("usual_decode_sm")
-	usualDoublings                  = costs.Value("usual_doublings")
-)
+// The most of the SMs that a server's kernels hold, what decode holds of them where GPM did not tell, and the doublings
+// of a batch for which the waits of MPS hold.
+var maxSMShare, usualDecodeSM, usualDoublings = costs.Value("max_sm_share"), costs.Value("sm_decoding"),
+	costs.Value("usual_doublings")
 
 // splitSMs finds the shares of the SMs that decode and prefill take, from the
 // mean shares at several loads: each is a mixture of the two.
@@ -31,14 +27,14 @@ func (t *tenantModel) splitSMs(p *Predictor, base *profile.SoloProfile, s *profi
 	if err != nil {
 		return // t was read from the same profile
 	}
-	// Drawn to the usual ratio where the loads are too alike.
+	// Drawn to one share for both where the loads are too alike.
 	const draw = 0.01
-	fit := leastSquares{a11: draw * prefillToDecodeSM * prefillToDecodeSM, a12: -draw * prefillToDecodeSM, a22: draw}
+	fit := leastSquares{a11: draw, a12: -draw, a22: draw}
 	decode, prefill := alone.duty()
 	fit.add(decode, prefill, u)
 	for _, q := range s.Siblings {
 		share, ok := q.SMFraction.Get()
-		if !ok || !alike(q, base) {
+		if !ok || !alike(q, base) || q.Load.Prompt != base.Load.Prompt { // whose prefills are others
 			continue
 		}
 		m, err := p.alone(q)
@@ -46,15 +42,12 @@ func (t *tenantModel) splitSMs(p *Predictor, base *profile.SoloProfile, s *profi
 			continue
 		}
 		d, f := m.duty()
-		if q.Load.Prompt != base.Load.Prompt { // its prefills are others
-			d, f, share = otherPrompts*(d+prefillToDecodeSM*f), 0, otherPrompts*share
-		}
 		fit.add(d, f, share)
 	}
 	d, f := fit.solve()
 	if d <= 0.02 || f <= 0.02 {
-		d = u / (decode + prefillToDecodeSM*prefill)
-		f = prefillToDecodeSM * d
+		d = u / (decode + prefill)
+		f = d
 	}
 	// Where MPS or a cap stretches a step, its SM time is spread thinner.
 	most := min(maxSMShare, s.Server.SMPercent.Or(100)/100)

@@ -2,6 +2,7 @@ package costs
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"math"
@@ -40,12 +41,12 @@ var Constants = sync.OnceValue(func() (rows []Constant) {
 })
 
 // Named returns the constant of a name, the zero Constant where there is none.
-func Named(name string) Constant { return byName()[name] }
+func Named(name string) Constant { return *cmp.Or(byName()[name], &Constant{}) }
 
-var byName = sync.OnceValue(func() map[string]Constant {
-	rows := map[string]Constant{}
-	for _, c := range Constants() {
-		rows[c.Name] = c
+var byName = sync.OnceValue(func() map[string]*Constant {
+	rows := map[string]*Constant{}
+	for i := range Constants() {
+		rows[Constants()[i].Name] = &Constants()[i]
 	}
 	return rows
 })

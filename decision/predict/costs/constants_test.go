@@ -1,11 +1,13 @@
 package costs_test
 
 import (
+	"encoding/csv"
 	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -72,6 +74,21 @@ func TestTable(t *testing.T) {
 // layersOf are those of the testbed's models, whose names in the rows may begin with "rand-".
 var layersOf = map[string]float64{"160m": 12, "1b": 16, "3b": 28, "8b": 32}
 
+// csvOf are the rows of a file of measurements, without its head.
+func csvOf(t *testing.T, name string) [][]string {
+	t.Helper()
+	f, err := os.Open("../../../examples/predict/testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows[1:]
+}
+
 // TestDerivedAgain: constants that come from rows in the tree are what their queries give, within a quarter of the
 // value.
 func TestDerivedAgain(t *testing.T) {
@@ -89,6 +106,10 @@ func TestDerivedAgain(t *testing.T) {
 		bySeries := map[string][]profile.SoloProfile{}
 		for i := range rows {
 			r := &rows[i]
+			if busy, sm := r.Profile().GPUBusyFraction.Or(0), r.Profile().SMFraction.Or(0); r.Tenants == 1 && r.Kind == profile.KindStepper && busy*sm > 0 {
+				found["usual_busy"] = append(found["usual_busy"], busy*1e3/r.StepsPerS.Or(1)/r.Step.P50.Or(1))
+				found["usual_sms"] = append(found["usual_sms"], sm/busy)
+			}
 			if r.Tenants == 1 && r.Kind == profile.KindServer && (r.Engine == "" || r.Engine == "cotenant-testbed") &&
 				layersOf[strings.TrimPrefix(r.Server.Model, "rand-")] > 0 && r.Load.Closed() && r.Server.SMPercent.IsZero() {
 				bySeries[r.Series] = append(bySeries[r.Series], r.Profile())
@@ -130,10 +151,38 @@ func TestDerivedAgain(t *testing.T) {
 			t.Errorf("%s: up to %v in the table, %.4f by %d rows", name, c.Spread[1], stats.NearestRank(values, 0.95), n)
 		}
 	}
-	if len(found) != 4 {
+	if len(found) != 6 {
 		t.Errorf("%d constants derived", len(found))
 	}
+	var loops [2][]float64 // of a host's loop, of a core alone and one that others share
+	for _, r := range csvOf(t, "h100-host-pace.csv") {
+		us, err := strconv.ParseFloat(r[10], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loops[int(us/190)%2] = append(loops[int(us/190)%2], us)
+	}
+	slices.Sort(loops[0])
+	slices.Sort(loops[1])
+	if got, want := costs.Value("shared_core"), stats.NearestRank(loops[1], 0.5)/stats.NearestRank(loops[0], 0.5); math.Abs(got/want-1) > 0.1 {
+		t.Errorf("shared_core: %v in the table, %.3f by its source", got, want)
+	}
+	traces := []float64{math.Log(1.06), math.Log(5.2), math.Log(1.28), math.Log(0.90)} // of burstiness, as its query has them
+	middle := func(v []float64) float64 {
+		slices.Sort(v)
+		return (v[1] + v[2]) / 2
+	}
+	gaps := middle(traces)
+	var off []float64
+	for _, v := range traces {
+		off = append(off, math.Abs(v-gaps))
+	}
+	const madOfNormal = 0.6745
+	if got, want := costs.Named("burstiness").Sigma, middle(off)/madOfNormal; math.Abs(got/want-1) > 0.05 {
+		t.Errorf("burstiness: sigma %v in the table, %.3f by its source", got, want)
+	}
 	for name, want := range map[string]float64{
+		"burstiness":             math.Exp(gaps),
 		"lora_step_per_layer":    (2.73 - 2.30) / 16,
 		"lora_prefill_per_layer": (10.2 - 8.1) / 16, "copy": 1e3 * 1.073741824 / (31.5 * 0.8), "disk": 1e3 * 1.073741824 / 3,
 		"boost": 2.62 / 2.3,

@@ -124,11 +124,10 @@ func (a *Activity) launchBound() bool { return a.Kind == Prefilling && a.Host > 
 // What the shares of the SMs, which is all that is known of a Cluster's engines, say of the time in which others'
 // kernels hold up one's own under MPS: chosen on the H200 series of examples/predict/testdata.
 var (
-	smBlocking, queueShare    = costs.Value("sm_blocking"), costs.Value("sm_queue_share")
-	smArbitration             = costs.Value("sm_arbitration")
-	PrefillOverlap            = costs.Value("prefill_overlap")
-	sizeExponent, typicalStep = costs.Value("size_exponent"), costs.Value("typical_step")
-	leastRobustness           = costs.Value("least_robustness")
+	SMBlocking, SMQueueShare      = costs.Value("sm_blocking"), costs.Value("sm_queue_share")
+	SMArbitration, PrefillOverlap = costs.Value("sm_arbitration"), costs.Value("prefill_overlap")
+	SizeExponent, typicalStep     = costs.Value("size_exponent"), costs.Value("typical_step")
+	leastRobustness               = costs.Value("least_robustness")
 )
 
 // concurrently sets the units under MPS: while others' kernels hold the SMs, one's own wait.
@@ -150,13 +149,13 @@ func (g *GPU) concurrently() {
 				if b.launchBound() {
 					on *= PrefillOverlap
 				}
-				held += on * min(max(smBlocking*b.Share+queueShare, 0.001), 0.95)
+				held += on * min(max(SMBlocking*b.Share+SMQueueShare, 0.001), 0.95)
 				nobody *= 1 - min(1, on)
 			}
 			if a.Kind == Decoding {
-				held /= max(math.Pow(a.GPU/typicalStep, sizeExponent), leastRobustness)
+				held /= max(math.Pow(a.GPU/typicalStep, SizeExponent), leastRobustness)
 			}
-			slow := 1/(1-min(held, 0.95)) + smArbitration*(1-nobody)
+			slow := 1/(1-min(held, 0.95)) + SMArbitration*(1-nobody)
 			if a.Unit = max(a.Alone(), a.Host+a.GPU*slow); a.launchBound() {
 				a.Unit = max(a.Alone(), a.GPU*slow) // it goes on launching while its kernels wait
 			}
