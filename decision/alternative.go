@@ -166,19 +166,16 @@ func (pl *answers) gamble(w int, share workloadShare) (*Alternative, error) {
 		least = gambleWorth * sure.each(wl.ReplicaCount())
 	}
 	var best *Alternative
-	seen := map[plan.GroupKey]bool{}
 	for i := range tried {
-		key := tried[i].GroupKey
-		if seen[key] {
+		if slices.ContainsFunc(tried[:i], func(c plan.Choice) bool { return c.GroupKey == tried[i].GroupKey }) {
 			continue
 		}
-		seen[key] = true
 		a, mini, err := pl.restricted(wl, wl.ReplicaCount(), &tried[i], true)
 		if err != nil {
 			return nil, err
 		}
 		o := mini.Chosen[0]
-		same := c != nil && key == c.GroupKey && a.GPUs*share.fullest >= wl.ReplicaCount() // as the answer has it
+		same := c != nil && tried[i].GroupKey == c.GroupKey && a.GPUs*share.fullest >= wl.ReplicaCount() // as answered
 		if o == nil || same || a.each(wl.ReplicaCount()) > least {
 			continue
 		}

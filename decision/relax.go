@@ -7,6 +7,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/internal/plan"
+	"github.com/cotenant/cotenant/internal/memo"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -40,11 +41,11 @@ const muchCheaper = 0.8
 func (r *Result) relax(f *Fleet, opt Options) error {
 	most, _ := r.placed()
 	var best *Result
-	for _, confidence := range lowerConfidence {
-		if confidence >= opt.Confidence {
-			continue
-		}
-		less, err := decideAt(f, opt, confidence)
+	lower := slices.DeleteFunc(slices.Clone(lowerConfidence[:]), func(c float64) bool { return c >= opt.Confidence })
+	at, end := memo.Ahead(len(lower), func(i int) (*Result, error) { return decideAt(f, opt, lower[i]) })
+	defer end()
+	for i := range lower {
+		less, err := at(i)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cotenant/cotenant/internal/race"
@@ -129,11 +130,11 @@ func TestMuchCheaperAtLessConfidence(t *testing.T) {
 // endingContext is a context that has ended once it was asked so often whether it has.
 type endingContext struct {
 	context.Context
-	left int
+	left atomic.Int64
 }
 
 func (c *endingContext) Err() error {
-	if c.left--; c.left < 0 {
+	if c.left.Add(-1) < 0 {
 		return context.Canceled
 	}
 	return nil
@@ -143,10 +144,11 @@ func (c *endingContext) Err() error {
 func TestDecideEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	f := corpusFleet(t, 5, 50)
-	for _, asked := range []int{0, 1, 300, 3000} {
-		ctx := &endingContext{t.Context(), asked}
-		if r, err := Decide(ctx, f, Options{}); r != nil || !errors.Is(err, context.Canceled) || ctx.left < -200 {
-			t.Errorf("ended after %d: a result is %t, %v, asked %d times more", asked, r != nil, err, -ctx.left)
+	for _, asked := range []int64{0, 1, 300, 3000} {
+		ctx := &endingContext{Context: t.Context()}
+		ctx.left.Store(asked)
+		if r, err := Decide(ctx, f, Options{}); r != nil || !errors.Is(err, context.Canceled) || ctx.left.Load() < -200 {
+			t.Errorf("ended after %d: a result is %t, %v, asked %d times more", asked, r != nil, err, -ctx.left.Load())
 		}
 	}
 }

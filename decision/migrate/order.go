@@ -189,12 +189,9 @@ func (o *order) allowed(m move) bool {
 	if m.request {
 		more = m.n * k.each
 	}
-	for _, q := range o.c.fleet.Today.Quotas {
-		if q.Namespace == namespace(m.workload) && q.Resource == k.seat.resource() && q.Free < more {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(o.c.fleet.Today.Quotas, func(q decision.Quota) bool {
+		return q.Namespace == namespace(m.workload) && q.Resource == k.seat.resource() && q.Free < more
+	})
 }
 
 // resource names the extended resource of such a device, as pods ask the device plugin for it.

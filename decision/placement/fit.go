@@ -60,12 +60,10 @@ func alike(takes []take, t take) int {
 }
 
 func fitSlices(g *GPUView, p *mig.Profile, why *gate.Reason) bool {
-	for _, pl := range p.Placements {
-		if _, ok := g.Slices.With(p, pl.Start); ok {
-			return true
-		}
-	}
-	return refuse(why, gate.CodeSlices)
+	return slices.ContainsFunc(p.Placements, func(at mig.Placement) bool {
+		_, ok := g.Slices.With(p, at.Start)
+		return ok
+	}) || refuse(why, gate.CodeSlices)
 }
 
 // refuse gives a reason without numbers; it is always false.
@@ -219,13 +217,7 @@ func milliOf(b, total sharing.Bytes) int32 {
 
 // trusted reports whether all tenants of a GPU and r trust each other.
 func (n *node) trusted(gpu int, r *Request) bool {
-	if !n.mixed && n.tenant == r.Tenant {
-		return true
-	}
-	for _, p := range n.placed {
-		if slices.Contains(p.GPUs, gpu) && !trusts(p.Request, r) {
-			return false
-		}
-	}
-	return true
+	return !n.mixed && n.tenant == r.Tenant || !slices.ContainsFunc(n.placed, func(p *Placement) bool {
+		return slices.Contains(p.GPUs, gpu) && !trusts(p.Request, r)
+	})
 }

@@ -39,14 +39,9 @@ func (f *Forecasts) Predict(mechanism sharing.Mechanism, group []profile.Solo) (
 	for i := range group {
 		key = fmt.Appendf(key, "%v %v\n", group[i].Server, group[i].Load.Same())
 	}
-	if out, ok := f.kept.Get(string(key)); ok {
-		return out, nil
-	}
-	out, err := f.predictor.predict(mechanism, group, MethodSimulated, &f.alone)
-	if err == nil {
-		f.kept.Put(string(key), out, mostForecasts)
-	}
-	return out, err
+	return f.kept.Of(string(key), mostForecasts, func() ([]Prediction, error) {
+		return f.predictor.predict(mechanism, group, MethodSimulated, &f.alone)
+	})
 }
 
 // screened is by how much a simulation's latencies lie above (first) and below the closed form's, as logarithms:

@@ -46,17 +46,15 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 		}
 		t := &models[i]
 		key := aloneKey{mechanism, t.base, t.settled, t.host, t.alone[profile.MetricTTFTP50]}
-		found, ok := known.Get(key)
-		if !ok {
-			var err error
-			if found.figures, err = p.settle(mechanism, t); err == nil && mechanism == sharing.MechanismTimeSlicing {
-				err = p.waitAsCounted(t, &found.figures)
+		found, err := known.Of(key, mostForecasts, func() (aloneFound, error) {
+			figures, err := p.settle(mechanism, t)
+			if err == nil && mechanism == sharing.MechanismTimeSlicing {
+				err = p.waitAsCounted(t, &figures)
 			}
-			if err != nil {
-				return err
-			}
-			found.settled = t.settled
-			known.Put(key, found, mostForecasts)
+			return aloneFound{figures, t.settled}, err
+		})
+		if err != nil {
+			return err
 		}
 		alone[i], t.settled = found.figures, found.settled
 	}

@@ -185,9 +185,7 @@ func (s *study) calibrate(u subset) (*Predictor, error) {
 	any := false
 	for _, m := range profile.Mechanisms {
 		from, to := s.start.Residuals(m), p.Residuals(m)
-		for metric, r := range from {
-			to[metric] = r
-		}
+		maps.Copy(to, from)
 		k := s.best(m, u)
 		tenants, series := 0, map[string]bool{}
 		for _, sc := range s.cases {

@@ -38,7 +38,6 @@ type search struct {
 	judged int
 	looked int
 	total  int     // replicas
-	most   int     // of those that have a way
 	short  bool    // the best arrangement lacks room for some
 	scale  float64 // what the dearest GPU counts
 
@@ -143,9 +142,7 @@ func (pl *Planner) newSearch() *search {
 		s.prices = append(s.prices, pl.tariff(p))
 		s.scale = max(s.scale, pl.Counts(cp.Price))
 	}
-	if s.scale == 0 {
-		s.scale = 1
-	}
+	s.scale = cmp.Or(s.scale, 1)
 	for w := range pl.Workloads {
 		s.total += pl.Workloads[w].Workload().ReplicaCount()
 		var ways []wayIn
@@ -165,9 +162,6 @@ func (pl *Planner) newSearch() *search {
 			ways = append(ways, way)
 		}
 		s.ways = append(s.ways, ways)
-		if len(ways) > 0 {
-			s.most += pl.Workloads[w].Workload().ReplicaCount()
-		}
 	}
 	return s
 }

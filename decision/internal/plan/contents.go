@@ -166,22 +166,16 @@ func (s *search) laid(f *filling, left []int) (sliced, error) {
 	if err != nil {
 		return sliced{}, fmt.Errorf("decision: %w", err)
 	}
-	out := sliced{Layout: layout}
-	waiting := slices.Clone(f.members)
-	for _, in := range layout.Instances {
-		for k := range waiting {
-			m := &waiting[k]
-			if m.Replicas == 0 || s.pl.Choice(m.Workload, f.site.key).Slice.Profile.Name != in.Profile.Name {
-				continue
-			}
+	waiting := map[string][]Member{}
+	for _, m := range f.members {
+		name := s.pl.Choice(m.Workload, f.site.key).Slice.Profile.Name
+		for range m.Replicas {
 			n := min(f.site.each, left[m.Workload])
-			m.Replicas--
 			left[m.Workload] -= n
-			out.Members = append(out.Members, Member{m.Workload, n})
-			break
+			waiting[name] = append(waiting[name], Member{m.Workload, n})
 		}
 	}
-	return out, nil
+	return handOut(layout, waiting), nil
 }
 
 // fillingsOf are the GPUs of a group that stands.

@@ -92,44 +92,48 @@ func (g *Group) repackSlices() error {
 // handed out in the order of their workloads.
 func (g *Group) exact() (gpus []sliced, bound int, err error) {
 	type piece struct {
-		profile *mig.Profile
+		profile string
 		member  Member
 	}
 	var pieces []piece
 	for i := range g.Sliced {
 		for k, in := range g.Sliced[i].Layout.Instances {
-			pieces = append(pieces, piece{in.Profile, g.Sliced[i].Members[k]})
+			pieces = append(pieces, piece{in.Profile.Name, g.Sliced[i].Members[k]})
 		}
 	}
 	if len(pieces) == 0 {
 		return nil, 0, nil
 	}
 	slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(a.member.Workload, b.member.Workload) })
-	waiting := map[*mig.Profile][]Member{}
+	waiting := map[string][]Member{}
 	var demand []mig.Count
 	for _, p := range pieces {
-		at := slices.IndexFunc(demand, func(c mig.Count) bool { return c.Profile == p.profile.Name })
-		if at < 0 {
-			at = len(demand)
-			demand = append(demand, mig.Count{Profile: p.profile.Name})
+		if waiting[p.profile] == nil {
+			demand = append(demand, mig.Count{Profile: p.profile})
 		}
-		demand[at].N++
 		waiting[p.profile] = append(waiting[p.profile], p.member)
+	}
+	for i := range demand {
+		demand[i].N = len(waiting[demand[i].Profile])
 	}
 	packing, err := g.model().Pack(demand)
 	if err != nil {
 		return nil, 0, fmt.Errorf("decision: %w", err)
 	}
 	for _, layout := range packing.Layouts() {
-		s := sliced{Layout: layout}
-		for _, in := range layout.Instances {
-			queue := waiting[in.Profile]
-			s.Members = append(s.Members, queue[0])
-			waiting[in.Profile] = queue[1:]
-		}
-		gpus = append(gpus, s)
+		gpus = append(gpus, handOut(layout, waiting))
 	}
 	return gpus, int(packing.LowerBound), nil
+}
+
+// handOut gives the instances of a layout to members who wait for their profile.
+func handOut(l mig.Layout, waiting map[string][]Member) sliced {
+	s := sliced{Layout: l}
+	for _, in := range l.Instances {
+		queue := waiting[in.Profile.Name]
+		s.Members, waiting[in.Profile.Name] = append(s.Members, queue[0]), queue[1:]
+	}
+	return s
 }
 
 // Migration leads a pool from the layouts that are there to the plan,
@@ -184,20 +188,17 @@ func (pl *Planner) migrate() error {
 				return err
 			}
 		}
-		var rest []*sliced
+		short := others - (cp.Pool.Count - len(haves))
 		for k, target := range targets {
-			if !taken[k] {
-				rest = append(rest, target)
+			if taken[k] {
+				continue
 			}
-		}
-		targets = rest
-		for _, target := range targets {
+			short++
 			if err := m.onto("another GPU", mig.Layout{Model: cp.Ground().Model()}, target); err != nil {
 				return err
 			}
 		}
 		// Whole GPUs that the rest of the pool cannot supply are cleared, the least busy first.
-		short := others - (cp.Pool.Count - len(haves) - len(targets))
 		slices.SortStableFunc(idle, func(a, b int) int { return cmp.Compare(busyIn(haves[a]), busyIn(haves[b])) })
 		for k, i := range idle {
 			if k < short {
@@ -212,13 +213,7 @@ func (pl *Planner) migrate() error {
 }
 
 func busyIn(l mig.Layout) int {
-	n := 0
-	for _, in := range l.Instances {
-		if in.Busy {
-			n++
-		}
-	}
-	return n
+	return len(slices.DeleteFunc(slices.Clone(l.Instances), func(in mig.Instance) bool { return !in.Busy }))
 }
 
 // pairUp gives each layout a target, or -1: those first whose change destroys
@@ -270,16 +265,11 @@ func (m *Migration) onto(gpu string, have mig.Layout, target *sliced) error {
 	if err != nil {
 		return fmt.Errorf("decision: %w", err)
 	}
-	waiting := map[*mig.Profile][]Member{}
+	waiting := map[string][]Member{}
 	for k, in := range target.Layout.Instances {
-		waiting[in.Profile] = append(waiting[in.Profile], target.Members[k])
+		waiting[in.Profile.Name] = append(waiting[in.Profile.Name], target.Members[k])
 	}
-	target.Layout, target.Members = plan.Want, nil
-	for _, in := range plan.Want.Instances {
-		queue := waiting[in.Profile]
-		target.Members = append(target.Members, queue[0])
-		waiting[in.Profile] = queue[1:]
-	}
+	*target = handOut(plan.Want, waiting)
 	m.Keep += len(plan.Keep) + len(plan.Complete)
 	m.Destroy += len(plan.Destroy)
 	m.Create += len(plan.Create)

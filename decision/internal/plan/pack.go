@@ -243,11 +243,7 @@ func (pl *Planner) orders(key GroupKey, who []Member) [][]Member {
 			}
 		}
 	}
-	for _, m := range left {
-		if m.Replicas > 0 {
-			turns = append(turns, m)
-		}
-	}
+	turns = append(turns, slices.DeleteFunc(left, func(m Member) bool { return m.Replicas == 0 })...)
 	return [][]Member{down, up, turns}
 }
 

@@ -304,12 +304,9 @@ func (pl *Planner) banLonely() bool {
 }
 
 func (pl *Planner) hasOther(w int, not *Choice) bool {
-	for i := range pl.Choices[w] {
-		if c := &pl.Choices[w][i]; c != not && pl.open(w, c) && pl.Full[w][c.GroupKey] == 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pl.Choices[w], func(c Choice) bool {
+		return c.GroupKey != not.GroupKey && pl.open(w, &c) && pl.Full[w][c.GroupKey] == 0
+	})
 }
 
 // busiest is the largest number of tenants on one of the group's GPUs.

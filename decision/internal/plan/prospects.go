@@ -70,11 +70,8 @@ func (pl *Planner) ProspectsOf(s Site, members []Member) Prospects {
 	if s.Slice != nil {
 		key = append(key, s.Slice.Profile.Name...)
 	}
-	sorted := members
-	if !slices.IsSortedFunc(members, func(a, b Member) int { return a.Workload - b.Workload }) {
-		sorted = slices.Clone(members)
-		SortMembers(sorted)
-	}
+	sorted := slices.Clone(members)
+	SortMembers(sorted)
 	for _, m := range sorted {
 		key = fmt.Appendf(key, " %d:%d", m.Workload, m.Replicas)
 	}
@@ -105,9 +102,7 @@ func (pl *Planner) compute(s Site, members []Member) Prospects {
 		measured = measured && pl.Measured(m.Workload, s.Pool, s.Mechanism)
 		d := pl.OutlookOf(m.Workload, s.Pool, s.Mechanism).Demand
 		d.Workload = m.Workload
-		for range m.Replicas {
-			tenants = append(tenants, d)
-		}
+		tenants = append(tenants, slices.Repeat([]prospect.Tenant{d}, m.Replicas)...)
 	}
 	machine := costs.MachineOf(pl.Pools[s.Pool].Ground().GPU())
 	if measured {

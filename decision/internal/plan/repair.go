@@ -51,9 +51,6 @@ func (s *search) leave(a *arranged) []int {
 
 // size bounds what all replicas of a workload take from below, in money.
 func (s *search) size(w int) float64 {
-	if len(s.ways[w]) == 0 {
-		return 0
-	}
 	return s.ways[w][0].c.Unit * float64(s.pl.Workloads[w].Workload().ReplicaCount())
 }
 

@@ -135,12 +135,8 @@ func (pl *Planner) inPart(w int) error {
 		}
 		key := c.GroupKey
 		base := pl.Groups[key]
-		others := -base.GPUs()
-		for k, g := range pl.Groups {
-			if k.Pool == c.Pool {
-				others += g.GPUs()
-			}
-		}
+		used, _ := pl.Used(c.Pool)
+		others := used - base.GPUs()
 		room := pl.Pools[c.Pool].Pool.Count - others
 		full, err := pl.pack(key, base, []Member{{w, replicas}})
 		if err != nil {

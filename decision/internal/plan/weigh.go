@@ -2,45 +2,78 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/internal/memo"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// weigh computes what each choice leads to, drops those that miss an objective
-// or do not fit with headroom, and orders the rest by what a replica costs.
+// weigh computes what each choice leads to, drops those that miss an objective or do not fit with headroom, and orders
+// the rest by what a replica costs. Workloads are weighed side by side; what depends on how many arrangements were
+// simulated before is weighed again in its turn.
 func (pl *Planner) weigh() {
 	pl.Gambles = make([][]Choice, len(pl.Workloads))
+	type weighed struct { // where so many arrangements were simulated before
+		Planner
+		before int
+		kept   []Choice
+	}
+	now := *pl
+	var simulated atomic.Int64
+	simulated.Store(int64(pl.Simulated))
+	weighing := func(w int) (*weighed, error) {
+		one := &weighed{Planner: now, before: int(simulated.Load())}
+		one.Seen, one.Outlooks, one.Simulated = map[string]Prospects{}, map[outlookKey]*outlook{}, one.before
+		one.kept = one.weighOne(w)
+		return one, nil
+	}
+	get, end := memo.Ahead(len(pl.Workloads), weighing)
+	defer end()
 	for w := range pl.Choices {
 		if pl.Opt.Err() != nil {
 			return // arrange returns the error
 		}
-		kept := pl.Choices[w][:0]
-		sure := false
-		for _, c := range pl.Choices[w] {
-			if pl.consider(w, &c) {
-				kept = append(kept, c)
-				sure = sure || c.Answer == sharing.AnswerYes
+		one, _ := get(w)
+		if one.before != pl.Simulated && pl.Simulated+one.Simulated-one.before >= MostSimulated {
+			pl.Gambles[w], pl.Banned[w] = nil, nil
+			one, _ = weighing(w)
+		}
+		pl.Simulated += one.Simulated - one.before
+		simulated.Store(int64(pl.Simulated))
+		maps.Copy(pl.Seen, one.Seen)
+		maps.Copy(pl.Outlooks, one.Outlooks)
+		pl.Choices[w] = one.kept
+	}
+}
+
+// weighOne returns the choices of a workload that are left, the cheapest first.
+func (pl *Planner) weighOne(w int) (kept []Choice) {
+	sure := false
+	for i := 0; i < len(pl.Choices[w]) && pl.Opt.Err() == nil; i++ {
+		if c := pl.Choices[w][i]; pl.consider(w, &c) {
+			kept = append(kept, c)
+			sure = sure || c.Answer == sharing.AnswerYes
+		}
+	}
+	if sure && !pl.Daring {
+		kept = slices.DeleteFunc(kept, func(c Choice) bool {
+			unsure := c.Answer != sharing.AnswerYes && pl.complete(w, c.Pool, c.Mechanism)
+			if unsure {
+				pl.missed(w, &c, pl.ProspectsOf(Site{GroupKey: c.GroupKey}, []Member{{w, 1}}))
 			}
-		}
-		if sure && !pl.Daring {
-			kept = slices.DeleteFunc(kept, func(c Choice) bool {
-				unsure := c.Answer != sharing.AnswerYes && pl.complete(w, c.Pool, c.Mechanism)
-				if unsure {
-					pl.missed(w, &c, pl.ProspectsOf(Site{GroupKey: c.GroupKey}, []Member{{w, 1}}))
-				}
-				return unsure
-			})
-		}
-		pl.Choices[w] = kept
-		slices.SortFunc(kept, func(a, b Choice) int {
-			return cmp.Or(cmp.Compare(a.Unit, b.Unit), compareChoices(a, b))
+			return unsure
 		})
 	}
+	slices.SortFunc(kept, func(a, b Choice) int {
+		return cmp.Or(cmp.Compare(a.Unit, b.Unit), compareChoices(a, b))
+	})
+	return kept
 }
 
 // consider fills in what a choice leads to, and says whether it can be taken.

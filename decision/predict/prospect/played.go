@@ -8,6 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
+	"github.com/cotenant/cotenant/internal/memo"
 	"github.com/cotenant/cotenant/sharing"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -42,7 +43,12 @@ func Simulate(m costs.Machine, share costs.Share, tenants []Tenant, confidence f
 	for _, i := range order {
 		e.tenants = append(e.tenants, tenants[i])
 	}
-	usual := e.sights()
+	uneven := e
+	uneven.uneven = &movesAt(confidence).to[together][1]
+	// Where the first is needed the second mostly is as well.
+	sights, end := memo.Ahead(2, func(i int) ([]sight, error) { return []*evaluation{&e, &uneven}[i].sights(), nil })
+	defer end()
+	usual, _ := sights(0)
 	for k, s := range usual {
 		i := order[k]
 		d, o := &tenants[i], &out[i]
@@ -88,8 +94,8 @@ func Simulate(m costs.Machine, share costs.Share, tenants []Tenant, confidence f
 	if !hangs {
 		return
 	}
-	e.uneven = &movesAt(confidence).to[together][1]
-	for k, s := range e.sights() {
+	far, _ := sights(1)
+	for k, s := range far {
 		b := &out[order[k]].P99[costs.LatencyTPOT]
 		if v := usual[k].p99[costs.LatencyTPOT]; v > 0 && s.p99[costs.LatencyTPOT] > 0 {
 			b.instead(0, out[order[k]].uneven, max(0, math.Log(s.p99[costs.LatencyTPOT]/v)))

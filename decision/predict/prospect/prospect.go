@@ -181,11 +181,12 @@ func uneven(q int) bool { return q == costs.LengthSigma || q == costs.Burstiness
 var movesKept memo.Table[float64, *moves]
 
 func movesAt(confidence float64) *moves {
-	m, known := movesKept.Get(confidence)
-	if known {
-		return m
-	}
-	m = &moves{z: distuv.UnitNormal.Quantile(confidence)}
+	m, _ := movesKept.Of(confidence, 64, func() (*moves, error) { return newMoves(confidence), nil }) // half a megabyte
+	return m
+}
+
+func newMoves(confidence float64) *moves {
+	m := &moves{z: distuv.UnitNormal.Quantile(confidence)}
 	for side, far := range [2]float64{-1, 1} {
 		both := costs.Medians
 		for q, c := range costs.Priors {
@@ -199,7 +200,6 @@ func movesAt(confidence float64) *moves {
 		}
 		m.to[together][side] = both
 	}
-	movesKept.Put(confidence, m, 64) // half a megabyte
 	return m
 }
 

@@ -119,13 +119,13 @@ func floats(b []byte, v ...float64) []byte {
 
 // sights plays the tenants, unless the same were played before.
 func (e *evaluation) sights() []sight {
-	key := e.key()
-	if v, ok := simulated.Get(key); ok {
-		return v
-	}
+	out, _ := simulated.Of(e.key(), mostSights, func() ([]sight, error) { return e.played(), nil })
+	return out
+}
+
+func (e *evaluation) played() (out []sight) {
 	on := stages.Get().(*stage)
 	defer stages.Put(on)
-	var out []sight
 	for _, same := range alike(e.play(on)) {
 		var s sight
 		if !same[0].d.online() {
@@ -140,6 +140,5 @@ func (e *evaluation) sights() []sight {
 		}
 		out = append(out, slices.Repeat([]sight{s}, len(same))...)
 	}
-	simulated.Put(key, out, mostSights)
 	return out
 }
