@@ -126,21 +126,14 @@ func (p *Predictor) classOf(models []tenantModel, i int) profile.Class {
 // leftOut are half-widths of the 90% intervals of what nothing was calibrated on: of times and rates, of tails and of
 // the first token, under time-slicing and MPS. They hold 90% of what was measured in examples/predict/testdata of
 // engines and kinds of tenants left out whole, where the host launches nothing and the slowdown is 2 at most. Elsewhere
-// they are wider by what the predictor knows ([tenantModel.unsure]): the width of a class is not its own.
+// they are wider by what the predictor knows ([unsure], sharedCore): the width of a class is not its own.
 var leftOut = [...]struct{ times, tails, first float64 }{{0.19, 0.2, 0.28}, {0.16, 0.25, 0.32}}
 
-// What makes half-widths of leftOut wider: the host's part of a step whose kernels it launches one by one, and the
-// logarithm of the slowdown over twice.
-var hostUnsure, slowUnsure = costs.Value("host_unsure"), costs.Value("slow_unsure")
+// slowUnsure is the weight of the logarithm of the slowdown over twice in half-widths of leftOut.
+var slowUnsure = costs.Value("slow_unsure")
 
 // unsure is the factor on half-widths of leftOut for a tenant that is slowed down so many times.
-func (t *tenantModel) unsure(slowdown float64) float64 {
-	host := 0.0
-	if t.gaps || t.pieces > 1 {
-		host = max(0, 1-t.gpu/t.step)
-	}
-	return math.Hypot(math.Hypot(1, hostUnsure*host), slowUnsure*math.Log(max(1, slowdown/2)))
-}
+func unsure(slowdown float64) float64 { return math.Hypot(1, slowUnsure*math.Log(max(1, slowdown/2))) }
 
 // halfWidthLeftOut is the half-width of a metric of what nothing was calibrated on.
 func halfWidthLeftOut(m sharing.Mechanism, metric profile.Metric) float64 {

@@ -20,7 +20,8 @@ var foreign = sync.OnceValues(func() ([]predict.Measured, error) {
 
 // foreignFiles hold engines and kinds of tenants that nothing is calibrated on.
 var foreignFiles = []string{"h100-llamacpp.json", "h200-llamacpp.json", "h200-llamacpp-2.json", "h200-llamacpp-3.json",
-	"h100-llamacpp-2.json", "h100-tenants.json", "h100-tenants-2.json", "h100-tenants-3.json", "h100-tenants-4.json",
+	"h100-llamacpp-2.json", "h100-llamacpp-3.json", "h100-tenants.json", "h100-tenants-2.json", "h100-tenants-3.json",
+	"h100-tenants-4.json", "h100-tenants-5.json",
 	"h200-tenants.json", "h200-tenants-2.json", "h200-tenants-3.json", "h200-tenants-4.json", "h200-tenants-5.json"}
 
 func foreignRows(p predict.Predictor, names []string, mechanisms ...sharing.Mechanism) ([]predict.Measured, error) {
@@ -82,7 +83,7 @@ func TestClassesLeftOut(t *testing.T) {
 	}{
 		{"ik_llama.cpp", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.1, 0.8, 0.5},
 		{"ik_llama.cpp", sharing.MechanismMPS, profile.MetricTPOTP50, 0.1, 0.8, 0.5},
-		{"ik_llama.cpp", sharing.MechanismTimeSlicing, profile.MetricTTFTP50, 0.22, 0.8, 0.8},
+		{"ik_llama.cpp", sharing.MechanismTimeSlicing, profile.MetricTTFTP50, 0.25, 0.8, 0.8},
 		{"ik_llama.cpp", sharing.MechanismMPS, profile.MetricTTFTP50, 0.15, 0.8, 0.8},
 		{"ik_llama.cpp, H200", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.14, 0.78, 0.5},
 		{"ik_llama.cpp, H200", sharing.MechanismMPS, profile.MetricTPOTP50, 0.1, 0.8, 0.5},

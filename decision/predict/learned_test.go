@@ -171,7 +171,7 @@ func TestLearning(t *testing.T) {
 	for _, name := range []string{"ik_llama.cpp", "tenants", "distorted"} {
 		mixes := worlds[name]
 		var before, after, dirty, known judged
-		const draws = 16
+		const draws = 64
 		for seed := range uint64(draws) {
 			rng := rand.New(rand.NewPCG(seed, 31))
 			rng.Shuffle(len(mixes), func(i, j int) { mixes[i], mixes[j] = mixes[j], mixes[i] })

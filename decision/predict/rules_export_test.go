@@ -19,7 +19,7 @@ var Rules = map[string]*float64{
 	"decode_of_tpot": &decodeOfTPOT, "sm_filling": &smFilling, "link_half": &linkHalf, "fills_gpu'": &fillsGPU,
 	"spared_step": &sparedStep, "max_sm_share": &maxSMShare,
 	"sm_decoding": &usualDecodeSM, "usual_doublings": &usualDoublings,
-	"unseen_model": &unseenModel, "host_unsure": &hostUnsure, "slow_unsure": &slowUnsure,
+	"unseen_model": &unseenModel, "slow_unsure": &slowUnsure,
 	"between_series": &betweenSeries, "series_share": &seriesShare, "prior_weight": &priorWeight,
 	"sm_blocking": &batching.SMBlocking, "sm_queue_share": &batching.SMQueueShare, "sm_arbitration": &batching.SMArbitration,
 	"prefill_overlap": &batching.PrefillOverlap, "size_exponent": &batching.SizeExponent,

@@ -103,8 +103,6 @@ var rules = []rule{
 	{[]corpus{turns}, constants{"pull": 0, "pull_turns": 0}, nil, "with series left out and not days, the P95 over all rows grows from 9.0 to 9.3"},
 	{[]corpus{mps}, constants{"wider_capped": 0}, nil, "intervals would hold 60% of h200-colocation-sm-percent, now 80%"},
 	{[]corpus{mps, turns, turnsForeign, mpsForeign}, constants{"wider_few_requests": 0}, nil, ""},
-	{[]corpus{turnsForeign, mpsForeign}, constants{"host_unsure": 0}, []float64{0.5, 1.5},
-		"intervals under MPS would hold 71% of servers without CUDA graphs, of which 80% are promised"},
 	{[]corpus{turnsForeign, mpsForeign}, constants{"slow_unsure": 0}, []float64{0.4, 1.1},
 		"intervals would hold 74% of servers beside kernels that fill the GPU under MPS, now 84%"},
 	{[]corpus{turnsBare, turnsForeign, mpsBare}, constants{"wider_no_gaps": 0}, nil, ""},

@@ -299,7 +299,7 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, class profile.Class, t *te
 	value func(profile.Metric) float64) {
 	*out = Prediction{Mechanism: mechanism, Class: class, Basis: sharing.BasisPrior, Notes: t.notes}
 	of := t.kind.MainMetric()
-	stretch, unsure := 1.0, t.unsure(value(of)/t.reference)
+	stretch, unsure := 1.0, unsure(value(of)/t.reference)
 	if class == profile.ClassGraphs && len(p.Models) > 0 && !slices.Contains(p.Models, t.base.Server.Model) {
 		stretch = unseenModel
 	}

@@ -48,7 +48,7 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 		t.note(0, "no GPU activity in the profile")
 	}
 	if t.pieces = 1; t.kind == profile.KindStepper { // a burster's kernels are all queued once its thought ends
-		if t.paceBeside(s, ok); t.gpu < gapless*t.step {
+		if t.paceBeside(mechanism, s, ok); t.gpu < gapless*t.step {
 			t.pieces = launches
 		}
 	}
@@ -63,20 +63,20 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 // sharedCore is the number of times as long that a host's thread takes while another thread runs on its core.
 var sharedCore = costs.Value("shared_core")
 
-// paceBeside sets the length of a step whose kernels the host launches one by one. A thread of a host has its core
-// alone or shares it with another, which changes from one second to the next and has nothing to do with who is on the
-// GPU. So the pace beside others is that of the middle of all runs in which nobody held up the kernels, and of one in
-// which the core was shared for half of the time.
-func (t *tenantModel) paceBeside(s *profile.Solo, gapsKnown bool) {
+// paceBeside sets the length of a step whose kernels the host launches one by one. A host's thread has its core alone
+// or shares it, which changes from second to second, whoever is on the GPU. So the pace beside others is the middle of
+// all runs in which nobody held up the kernels, and of one in which the core was shared for half of the time.
+func (t *tenantModel) paceBeside(mechanism sharing.Mechanism, s *profile.Solo, gapsKnown bool) {
 	if !gapsKnown || s.MPS == nil || s.TimeSlicing == nil || s.MPS.Server != s.TimeSlicing.Server {
 		return
 	}
 	runs := []float64{s.TimeSlicing.Step.P50.Or(0), s.MPS.Step.P50.Or(0)}
-	runs = append(append(runs, s.TimeSlicing.Pressure.Steps()...), s.MPS.Pressure.Steps()...)
-	fast := slices.Min(runs)
-	runs = append(runs, fast*math.Sqrt(sharedCore))
+	if mechanism == sharing.MechanismMPS { // in turns a host launches while others have theirs
+		runs = append(runs, s.MPS.Pressure.Steps()...)
+	}
+	runs = append(runs, slices.Min(runs)*math.Sqrt(sharedCore))
 	slices.Sort(runs)
-	step, slow := middle(runs), slices.Max(runs)
+	fast, step, slow := runs[0], middle(runs), slices.Max(runs)
 	if t.gpu >= gapless*step {
 		return
 	}

@@ -106,6 +106,9 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	if err := t.readProfile(p, base); err != nil {
 		return err
 	}
+	if t.gaps && mechanism == sharing.MechanismMPS {
+		t.note(math.Log(sharedCore)/4, "its host launches kernel by kernel, at the pace of a core that others share or not")
+	}
 	t.seen = p.seen(base)
 	if !t.seen {
 		t.notes = append(t.notes, "no row of its engine was calibrated on: the interval is that of engines left out")

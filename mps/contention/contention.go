@@ -178,7 +178,7 @@ func (g *GPU) next(end float64) (event float64, done *job) {
 // kernel that was launched earlier are placed first, and those of others wait for them (Gilman and Walls, Demystifying
 // the Placement Policies of the NVIDIA GPU Thread Block Scheduler for Concurrent Kernels, 2021). So a kernel that fills
 // the GPU, whose blocks are always there to take what another's leave, waits only while others fill it too. The part of
-// a client's that do grows from none to all around FillsGPU: large training has kernels of either kind.
+// a client's that do grows from none to all around FillsGPU.
 func (g *GPU) shareSMs(extra float64) {
 	var first *job // of those that fill the GPU, the one launched first runs
 	for _, j := range g.jobs {
