@@ -195,7 +195,7 @@ func (pl *Planner) offers(g *grid) [][]GroupKey {
 // within finds the ways to place each point in one pool, one mechanism after another.
 func (pl *Planner) within(g *grid, p int, keys []GroupKey) ([][]*way, error) {
 	used, usedSpot := pl.Used(p)
-	already := pl.costOfGPUs(p, used, usedSpot)
+	t := pl.tariff(p)
 	ways := make([][]*way, g.size)
 	ways[0] = []*way{{}}
 	for _, key := range keys {
@@ -217,7 +217,7 @@ func (pl *Planner) within(g *grid, p int, keys []GroupKey) ([][]*way, error) {
 					if used+gpus > pl.Pools[p].Pool.Count {
 						continue
 					}
-					cost := pl.costOfGPUs(p, used+gpus, usedSpot+spot) - already
+					cost := t.of(used+gpus, usedSpot+spot) - t.of(used, usedSpot)
 					ways[point] = keep(ways[point], way{worth{cost, before.score + pk.score}, gpus, spot, key, here, pk, before})
 				}
 			}

@@ -1,9 +1,10 @@
 package plan
 
 import (
-	"fmt"
+	"encoding/binary"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
@@ -62,18 +63,19 @@ type Prospects struct {
 
 // ProspectsOf computes what members see together; the answers are kept.
 func (pl *Planner) ProspectsOf(s Site, members []Member) Prospects {
-	key := make([]byte, 0, 8+8*len(members))
-	key = fmt.Appendf(key, "%d %d", pl.alike[s.Pool], physics(s.Mechanism))
-	if slices.ContainsFunc(members, func(m Member) bool { return pl.Measured(m.Workload, s.Pool, s.Mechanism) }) {
-		key = append(key, " as measured"...)
-	}
+	key := binary.AppendUvarint(make([]byte, 0, 8+8*len(members)), uint64(pl.alike[s.Pool]))
+	key = append(key, byte(physics(s.Mechanism)))
+	key = strconv.AppendBool(key, slices.ContainsFunc(members, func(m Member) bool {
+		return pl.Measured(m.Workload, s.Pool, s.Mechanism)
+	}))
 	if s.Slice != nil {
 		key = append(key, s.Slice.Profile.Name...)
 	}
 	sorted := slices.Clone(members)
 	SortMembers(sorted)
+	key = append(key, 0) // ends the name
 	for _, m := range sorted {
-		key = fmt.Appendf(key, " %d:%d", m.Workload, m.Replicas)
+		key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(m.Workload)), uint64(m.Replicas))
 	}
 	if r, ok := pl.Seen[string(key)]; ok {
 		return r

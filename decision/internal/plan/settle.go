@@ -179,7 +179,8 @@ func (pl *Planner) inPart(w int) error {
 func (pl *Planner) added(c *Choice, before, after *Group) float64 {
 	used, spot := pl.Used(c.Pool)
 	now, spotNow := used+after.GPUs()-before.GPUs(), spot+pl.SpotGPUs(after)-pl.SpotGPUs(before)
-	return pl.costOfGPUs(c.Pool, now, spotNow) - pl.costOfGPUs(c.Pool, used, spot)
+	t := pl.tariff(c.Pool)
+	return t.of(now, spotNow) - t.of(used, spot)
 }
 
 // lift takes a workload from the GPUs where it stands, until it is put back.

@@ -94,9 +94,3 @@ func (t *tariff) of(n, spot int) float64 {
 	reserved := min(n, t.reserved)
 	return t.cheap*float64(spot) + t.price*(float64(n-reserved)+reservedWeight*float64(reserved))
 }
-
-// costOfGPUs returns the count of n GPUs of a pool, spot of which everybody may lose.
-func (pl *Planner) costOfGPUs(p, n, spot int) float64 {
-	t := pl.tariff(p)
-	return t.of(n, spot)
-}

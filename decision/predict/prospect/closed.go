@@ -68,12 +68,11 @@ func (e *evaluation) settle() {
 		}
 		for i := range e.seats {
 			t := &e.seats[i].state
-			crowd, before := 1.0, t.active
-			if others := total - t.weight*t.active; !e.alone() && others > 0 {
-				crowd += others
-				crowd *= 1 + t.turns*min(1, others)
+			before := t.active
+			if t.crowd = 1; !e.alone() {
+				others := max(0, total-t.weight*t.active)
+				t.crowd = crowded(others, t.turns, min(1, others))
 			}
-			t.crowd = crowd
 			t.settle(e.seats[i].d)
 			changed = changed || math.Abs(t.active-before) > settled
 		}
@@ -82,6 +81,9 @@ func (e *evaluation) settle() {
 		}
 	}
 }
+
+// crowded is the factor on GPU work beside others that take so much of the GPU, in turns with them for a part of it.
+func crowded(others, turns, part float64) float64 { return (1 + others) * (1 + turns*part) }
 
 // alone says that no tenant disturbs another.
 func (e *evaluation) alone() bool {
@@ -202,8 +204,7 @@ func (e *evaluation) read(of *seat, tpot bool) foreseen {
 			}
 			variance += n * o.weight * o.weight * o.active * (1 - o.active) * part
 		}
-		worst = 1 + min(all, mean+z99*math.Sqrt(variance))
-		worst = max(worst*(1+t.turns), t.crowd)
+		worst = max(crowded(min(all, mean+z99*math.Sqrt(variance)), t.turns, 1), t.crowd)
 	}
 	cv2 := s[costs.Burstiness] * s[costs.Burstiness]
 	if v := d.Serving; v != nil {

@@ -45,10 +45,13 @@ func Simulate(m costs.Machine, share costs.Share, tenants []Tenant, confidence f
 	}
 	uneven := e
 	uneven.uneven = &movesAt(confidence).to[together][1]
-	// Where the first is needed the second mostly is as well.
-	sights, end := memo.Ahead(2, func(i int) ([]sight, error) { return []*evaluation{&e, &uneven}[i].sights(), nil })
+	both := []*evaluation{&e, &uneven}
+	if _, hang := hangs(tenants, out); !hang {
+		both = both[:1] // by closed forms
+	}
+	_, end := memo.Ahead(len(both), func(i int) ([]sight, error) { return both[i].sights(), nil })
 	defer end()
-	usual, _ := sights(0)
+	usual := e.sights()
 	for k, s := range usual {
 		i := order[k]
 		d, o := &tenants[i], &out[i]
@@ -79,28 +82,31 @@ func Simulate(m costs.Machine, share costs.Share, tenants []Tenant, confidence f
 		o.raise(d, o.Floor)
 	}
 	// Bursts of uneven requests are played where the bound of a time per output token hangs on them.
-	hangs := false
-	for i := range out {
-		least, most := out[i], out[i]
-		if tenants[i].Serving != nil {
-			least.P99[costs.LatencyTPOT].instead(0, least.uneven, 0)
-			most.P99[costs.LatencyTPOT].instead(0, most.uneven, mostUneven)
-		}
-		if least.Kept(&tenants[i]) != sharing.AnswerYes {
-			return
-		}
-		hangs = hangs || most.Kept(&tenants[i]) != sharing.AnswerYes
-	}
-	if !hangs {
+	if kept, hang := hangs(tenants, out); !kept || !hang {
 		return
 	}
-	far, _ := sights(1)
-	for k, s := range far {
+	for k, s := range uneven.sights() {
 		b := &out[order[k]].P99[costs.LatencyTPOT]
 		if v := usual[k].p99[costs.LatencyTPOT]; v > 0 && s.p99[costs.LatencyTPOT] > 0 {
 			b.instead(0, out[order[k]].uneven, max(0, math.Log(s.p99[costs.LatencyTPOT]/v)))
 		}
 	}
+}
+
+// hangs says whether all tenants keep their objectives without bursts of uneven requests, and whether any may miss one
+// with them.
+func hangs(tenants []Tenant, out []Prospect) (kept, hang bool) {
+	kept = true
+	for i := range out {
+		least, limit := out[i], tenants[i].Limits[costs.LatencyTPOT]
+		if most := least.P99[costs.LatencyTPOT]; tenants[i].Serving != nil {
+			most.instead(0, least.uneven, mostUneven)
+			least.P99[costs.LatencyTPOT].instead(0, least.uneven, 0)
+			hang = hang || limit > 0 && most.High > limit
+		}
+		kept = kept && least.Kept(&tenants[i]) == sharing.AnswerYes
+	}
+	return kept, hang
 }
 
 // mostUneven is more than bursts of uneven requests add to the logarithm of a time per output token.
@@ -153,7 +159,7 @@ const serviceParts = 1 << 20
 
 func (e *evaluation) play(on *stage) []player {
 	players := on.ready(len(e.tenants))
-	g := &batching.GPU{Beside: e.crowded}
+	g := &batching.GPU{Beside: e.beside}
 	coming := &arrivals{at: make([]float64, len(players))}
 	for i := range players {
 		p := &players[i]
@@ -253,10 +259,10 @@ func (p *player) rates(e *evaluation) batching.Rates {
 	return c
 }
 
-// crowded sets the units on a GPU whose tenants are played at priors: the work of
+// beside sets the units on a GPU whose tenants are played at priors: the work of
 // each takes longer by what the others do.
-func (e *evaluation) crowded(g *batching.GPU) {
-	total, turns := 0.0, 1.0
+func (e *evaluation) beside(g *batching.GPU) {
+	total := 0.0
 	for _, r := range g.Replicas {
 		if a := &r.Act; a.Kind.Works() && !e.alone() {
 			if a.Cost == 0 { // to a neighbour: the share of the GPU that it takes
@@ -265,16 +271,12 @@ func (e *evaluation) crowded(g *batching.GPU) {
 			total += a.Cost
 		}
 	}
-	if e.share.Mechanism == sharing.MechanismTimeSlicing {
-		turns += costs.Medians[costs.TurnsOverhead]
-	}
 	for _, r := range g.Replicas {
-		a, crowd := &r.Act, 1.0
-		if others := total - a.Cost; others > 1e-9 {
-			crowd = (1 + others) * turns
-		}
-		if a.Kind.Works() {
-			a.Unit = max(1e-9, a.Host+a.GPU*crowd)
+		if a := &r.Act; a.Kind.Works() {
+			a.Unit = a.Alone()
+			if others := total - a.Cost; others > 1e-9 {
+				a.Unit = max(1e-9, a.Host+a.GPU*crowded(others, r.To.(*player).turns, 1))
+			}
 		}
 	}
 }

@@ -7,9 +7,9 @@ package prospect
 import (
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
-	"github.com/cotenant/cotenant/internal/memo"
 	"github.com/cotenant/cotenant/sharing"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -169,8 +169,8 @@ var formError = [costs.LatencyCount]float64{0.18, 0.3, 0.18}
 // design point of the first-order reliability method where they matter alike, A. M. Hasofer and N. C. Lind, Journal of
 // the Engineering Mechanics Division 100, 1974).
 type moves struct {
-	z  float64
-	to [together + 1][2]costs.Setting
+	confidence, z float64
+	to            [together + 1][2]costs.Setting
 }
 
 const together, everybody = len(costs.Priors), -1 // in the place of a quantity, and of a workload
@@ -178,15 +178,14 @@ const together, everybody = len(costs.Priors), -1 // in the place of a quantity,
 // uneven says that a quantity does to the time per output token what moves do together.
 func uneven(q int) bool { return q == costs.LengthSigma || q == costs.Burstiness }
 
-var movesKept memo.Table[float64, *moves]
+var movesKept [64]atomic.Pointer[moves] // half a megabyte; without a lock that all cores would wait for
 
 func movesAt(confidence float64) *moves {
-	m, _ := movesKept.Of(confidence, 64, func() (*moves, error) { return newMoves(confidence), nil }) // half a megabyte
-	return m
-}
-
-func newMoves(confidence float64) *moves {
-	m := &moves{z: distuv.UnitNormal.Quantile(confidence)}
+	slot := &movesKept[math.Float64bits(confidence)*0x9e3779b97f4a7c15>>58] // Fibonacci hashing
+	if m := slot.Load(); m != nil && m.confidence == confidence {
+		return m
+	}
+	m := &moves{confidence: confidence, z: distuv.UnitNormal.Quantile(confidence)}
 	for side, far := range [2]float64{-1, 1} {
 		both := costs.Medians
 		for q, c := range costs.Priors {
@@ -200,6 +199,7 @@ func newMoves(confidence float64) *moves {
 		}
 		m.to[together][side] = both
 	}
+	slot.Store(m)
 	return m
 }
 
