@@ -130,7 +130,7 @@ var stepJitter = costs.Value("step_jitter")
 func (e *engine) work(now time.Duration) timeslice.Work {
 	b := float64(len(e.Running))
 	factor := (1 + stepJitter*(2*e.rng.Float64()-1)) *
-		max(0.5, 1+e.t.doubling*math.Log2(max(b, math.SmallestNonzeroFloat64)/e.t.batch))
+		max(0.5, 1+e.t.doubling*math.Log2(max(b, 1e-9)/e.t.batch))
 	if e.t.gaps {
 		e.began, e.launched, e.jitter = now, 0, factor
 		return e.nextLaunch(now)
