@@ -41,6 +41,10 @@ func TestWorldsAreMeasured(t *testing.T) {
 				if busy := p.GPUBusyFraction.Or(0); busy > 0 && p.Load.Concurrency == 1 {
 					idle = append(idle, 1-busy)
 				}
+				batch := float64(min(p.Load.Concurrency, p.Server.Slots.Or(profile.UsualSlots)))
+				if p.TokensPerS.Or(0)/batch*step/1e3 < 0.5 { // prefills of others come between most of its tokens
+					continue
+				}
 				for _, q := range series {
 					if with := q.ITL.P50.Or(0); with > 0 && q.Mechanism == sharing.MechanismMPS && q.Server == p.Server &&
 						q.Load.Same() == p.Load.Same() {

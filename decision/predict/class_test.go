@@ -68,6 +68,8 @@ func TestClassesLeftOut(t *testing.T) {
 			name = cmp.Or(m.Row.Server.Variant, "beside ik_llama.cpp") + ", H200"
 		case class == profile.ClassGraphs:
 			t.Errorf("%s, %s: %s is taken for a server that calibrates", m.Series, m.Row.Case, m.Row.Server.Model)
+		case m.Row.Server.Variant != "" && strings.Contains(m.Series, "h100-llamacpp-3"):
+			name = m.Row.Server.Variant + ", H100, 3"
 		case m.Row.Server.Variant != "":
 			name = m.Row.Server.Variant
 		case m.Row.Kind == profile.KindServer:
@@ -83,7 +85,10 @@ func TestClassesLeftOut(t *testing.T) {
 	}{
 		{"ik_llama.cpp", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.1, 0.8, 0.5},
 		{"ik_llama.cpp", sharing.MechanismMPS, profile.MetricTPOTP50, 0.1, 0.8, 0.5},
-		{"ik_llama.cpp", sharing.MechanismTimeSlicing, profile.MetricTTFTP50, 0.25, 0.8, 0.8},
+		{"ik_llama.cpp", sharing.MechanismTimeSlicing, profile.MetricTTFTP50, 0.22, 0.8, 0.8},
+		{"ik_llama.cpp, H100, 3", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.1, 0.8, 0.5},
+		{"ik_llama.cpp, H100, 3", sharing.MechanismMPS, profile.MetricTPOTP50, 0.11, 0.7, 0.5},
+		{"ik_llama.cpp, H100, 3", sharing.MechanismTimeSlicing, profile.MetricTTFTP50, 0.35, 0.7, 0.8},
 		{"ik_llama.cpp", sharing.MechanismMPS, profile.MetricTTFTP50, 0.15, 0.8, 0.8},
 		{"ik_llama.cpp, H200", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.14, 0.78, 0.5},
 		{"ik_llama.cpp, H200", sharing.MechanismMPS, profile.MetricTPOTP50, 0.1, 0.8, 0.5},
