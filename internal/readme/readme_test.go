@@ -78,7 +78,7 @@ type command struct {
 
 // commands are those of testdata/commands.txt, and the other "go run ./examples/..."
 // lines that the README and those of the examples print. A command that needs a
-// GPU is none of them.
+// GPU or a user's files is none of them.
 func commands(t *testing.T) (out []*command) {
 	t.Helper()
 	for line := range strings.Lines(read(t, "testdata", "commands.txt")) {
@@ -90,6 +90,7 @@ func commands(t *testing.T) (out []*command) {
 			of.has = append(of.has, value)
 		}
 	}
+	others := regexp.MustCompile(` -real| (range|profiles)\.json`)
 	text := read(t, root, "README.md")
 	pages, err := filepath.Glob(filepath.Join(root, "examples", "*", "README.md"))
 	if err != nil {
@@ -106,7 +107,7 @@ func commands(t *testing.T) (out []*command) {
 		line, _, _ := strings.Cut(l[1], "#")
 		line = strings.TrimSpace(line)
 		known := func(c *command) bool { return c.line == line }
-		if !strings.Contains(line, " -real") && !slices.ContainsFunc(out, known) {
+		if !others.MatchString(line) && !slices.ContainsFunc(out, known) {
 			out = append(out, &command{line: line})
 		}
 	}

@@ -56,7 +56,7 @@ func TestRelease(t *testing.T) {
 		b, err := cmd.CombinedOutput()
 		return string(b), err
 	}
-	watch := []string{"monitor", "-real", "-duration", "1s"}
+	watch := []string{"monitor", "-real", "-duration", "3s"}
 	for _, c := range []struct {
 		dir, program string
 		args         []string
