@@ -237,6 +237,7 @@ func distorted(t *testing.T) [][]predict.Measured {
 // What was learned is a file that grows, of which an earlier version is the first rows, and learning is undone by
 // leaving it out.
 func TestLearnedFile(t *testing.T) {
+	race.Long(t)
 	t.Parallel()
 	measured, err := foreign()
 	if err != nil {
@@ -305,6 +306,7 @@ func TestLearnedFile(t *testing.T) {
 
 // TestLearnedOnce counts a tenant in a mix once, in whatever order the tenants come.
 func TestLearnedOnce(t *testing.T) {
+	race.Long(t)
 	t.Parallel()
 	measured, err := foreign()
 	if err != nil {
