@@ -180,8 +180,7 @@ func (r *Result) trial(f *Fleet, d *Decision) Settle {
 	}
 	s := settling(wl, what)
 	s.Measurement = fmt.Sprintf("run a replica of %s %s at its load; if it keeps up there, decide with %.4g%% "+
-		"confidence%s",
-		d.Workload, where, 100*r.Confidence, orLengths(wl))
+		"confidence%s", d.Workload, where, 100*r.Confidence, orLengths(wl))
 	return s
 }
 

@@ -37,7 +37,6 @@ func (l *Traffic) PeakPerS() float64 {
 	return l.RequestsPerS * slices.Max(l.ByHour)
 }
 
-// z99 is the 99th percentile of the standard normal distribution.
 var z99 = distuv.UnitNormal.Quantile(0.99)
 
 // LengthSigma is the standard deviation of the logarithm of a request's lengths by their means and 99th percentiles, as

@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/webpage"
 )
 
@@ -30,8 +31,8 @@ func (r *Report) Page() *webpage.Page {
 	}
 	number, rule := webpage.Number, r.Rules[cheapest.name]
 	return &webpage.Page{Title: "Decisions held to simulated worlds",
-		Basis: fmt.Sprintf("Simulated: %d fleets with %d workloads, in %d worlds each, seed %d.", r.Fleets, r.Workloads,
-			r.Worlds, r.Seed),
+		Basis: fmt.Sprintf("Simulated: %d fleets with %d workloads, in %s each, seed %d.", r.Fleets, r.Workloads,
+			plaintext.Count(r.Worlds, "world"), r.Seed),
 		Answer: fmt.Sprintf("Of %d workloads decided at %.4g%% confidence %s%% missed an objective, for %s%% more money "+
 			"than the cheapest arrangement that could be shown to do.\nThe cheapest rule of thumb (%s) misses %s%%, for "+
 			"%s%% more.", r.Ours.Decided, 100*r.Confidence, number(r.Ours.MissedPercent), number(r.Ours.Regret.Mean),

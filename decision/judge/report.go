@@ -7,6 +7,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/stats"
 	"gonum.org/v1/gonum/stat"
 )
@@ -105,9 +106,9 @@ func figureOf(v []float64) Figure {
 
 // WriteText writes the report as a table for people.
 func (r *Report) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "SIMULATED: %d fleets with %d workloads in %d worlds each, seed %d, confidence %v; the cheapest\n"+
+	fmt.Fprintf(w, "SIMULATED: %d fleets with %d workloads in %s each, seed %d, confidence %v; the cheapest\n"+
 		"arrangement was sought among all in %d fleets, elsewhere the best found stands for it.\n\n", r.Fleets, r.Workloads,
-		r.Worlds, r.Seed, r.Confidence, r.Exhaustive)
+		plaintext.Count(r.Worlds, "world"), r.Seed, r.Confidence, r.Exhaustive)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "\tdeci-\tprovi-\tnone\twrong\tmissed\tprov.\tover\tregret %\thindsight %")
 	fmt.Fprintln(t, "\tded\tsional\t\tnone\t%\tmiss %\t\tmean, P95\tmean, P95")
