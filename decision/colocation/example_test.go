@@ -60,7 +60,7 @@ func ExampleRecord() {
 	}
 	defer server.Close()
 	load := profile.Load{Concurrency: 2, Prompt: 16, Output: 8}
-	chat, err := colocation.Offer("chat", load, 1)
+	chat, err := colocation.Offer("chat", "alone", load, 1)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -338,7 +338,7 @@ func (f *fleetFlow) drive(ctx context.Context, name string, l *layout) (rec *Rec
 	plan := loadgen.LoadPlan{Scenario: name, Duration: milliseconds(ms), Drain: 5 * time.Second, Seed: f.opts.Seed,
 		Window: loadgen.Window{From: milliseconds(min(1e3, ms/5)), To: milliseconds(ms)}}
 	for i, c := range l.who {
-		t, err := Offer(c.name, c.sim.load, f.opts.Seed)
+		t, err := Offer(c.name, name, c.sim.load, f.opts.Seed)
 		if err != nil {
 			return nil, err
 		}

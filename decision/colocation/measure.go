@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
@@ -27,6 +28,7 @@ type planFlow struct {
 	missing     []missing
 	predictions []prediction
 	pressures   []loadPressure
+	cached      []string // loads of which it was noted that a prefix cache answers
 }
 
 // missing is a run of the plan without a result.
@@ -40,12 +42,13 @@ type missing struct {
 // run is one run of loads, alone or side by side.
 type run struct {
 	mode  sharing.Mechanism
-	name  string // case, or "solo-" and the load
+	name  string // case, or "solo-" and the load, "-again-" and a number
 	loads []string
 	dir   string // below the results' folder
 	// pressed has short answers, of which a server beside the press soon comes to the end.
 	pressed bool
 	began   time.Time
+	sped    float64           // of one alone, see sped
 	rows    profile.Rows      // by load
 	rates   []cost.TokenRates // by load
 }
@@ -118,7 +121,7 @@ func (f *planFlow) measureMode(ctx context.Context, m sharing.Mechanism) (err er
 	}
 	var errs []error
 	for _, load := range f.plan.Used() {
-		err := f.tryRun(ctx, st, run{mode: m, name: "solo-" + load, loads: []string{load}})
+		err := f.runAlone(ctx, st, m, load)
 		switch {
 		case err != nil:
 		case m == sharing.MechanismTimeSlicing:
@@ -189,6 +192,7 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 			if g := t.Goodput; g != nil {
 				rates.Good = g.OutputTokensPerS.Or(0)
 			}
+			f.noteCached(&r, name, t.PromptCache)
 		}
 		if row.Requests.Or(0)+row.Steps.Or(0) == 0 && row.Kind == profile.KindServer {
 			if err != nil {
@@ -207,6 +211,20 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 	}
 	f.runs = append(f.runs, r)
 	return f.writeRows()
+}
+
+// cachedShare is the share of a run's prompt tokens from which on it is noted that they came from a prefix cache.
+const cachedShare = 0.1
+
+// noteCached notes, once a load, that a prefix cache answered a noticeable part of its prompts.
+func (f *planFlow) noteCached(r *run, load string, c *loadgen.PromptCache) {
+	if c == nil || c.HitRate.Or(0) <= cachedShare || slices.Contains(f.cached, load) {
+		return
+	}
+	f.cached = append(f.cached, load)
+	f.note("%s: %.0f%% of the tokens of %s's prompts came from its server's prefix cache, so that its first tokens came "+
+		"earlier than those of new prompts do: turn prefix caching off to measure (vLLM's --no-enable-prefix-caching), or "+
+		"change the plan's seed where an earlier measurement filled the cache", r.dir, 100*c.HitRate.Or(0), load)
 }
 
 // play has the loads of a run work side by side for a window of time, and returns a row for each.
@@ -233,6 +251,9 @@ func (f *planFlow) play(ctx context.Context, st *stand, r *run, window loadgen.W
 	rec, err := f.record(ctx, r.dir, plan, st.source, progress)
 	if rec == nil {
 		return nil, nil, err
+	}
+	if r.solo() {
+		r.sped = sped(ownSteps(rec, tenants[0]), &rec.Summary.Window)
 	}
 	var rows profile.Rows
 	for i, name := range r.loads {
@@ -308,12 +329,9 @@ func (f *planFlow) offer(st *stand, r *run, window loadgen.Window) (plan loadgen
 		if r.pressed {
 			load.Rate, load.Concurrency, load.Output = 0, max(1, load.Concurrency), min(load.Output, pressedOutput)
 		}
-		t, err := Offer(name, load, uint64(f.plan.Seed))
+		t, err := Offer(name, plan.Scenario, load, uint64(f.plan.Seed))
 		if err != nil {
 			return plan, err
-		}
-		if r.pressed {
-			t.Warmup = 0
 		}
 		if server.Simulated != nil {
 			t.Load.ThinkTime = time.Duration(server.Simulated.Think)

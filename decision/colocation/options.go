@@ -129,7 +129,7 @@ func (b *bench) write(name string, v any) error {
 func (b *bench) record(ctx context.Context, dir string, plan loadgen.LoadPlan, source telemetry.Reader,
 	progress func(loadgen.Progress)) (*Recording, error) {
 	plan.Simulated = b.simulated
-	opts := loadgen.Options{Progress: progress, Dir: filepath.Join(b.Dir, dir),
+	opts := loadgen.Options{Progress: progress, Dir: filepath.Join(b.Dir, dir), KeepRecords: len(plan.Tenants) == 1,
 		Meta: map[string]any{"run": filepath.ToSlash(dir)}}
 	if b.simulatedTime {
 		opts.Receive, opts.Pacing = loadgen.ReceivePlain, loadgen.PacingTimer

@@ -41,9 +41,9 @@ tenants:
 }
 
 // measureTenants measures them on a machine without a GPU.
-func measureTenants(t *testing.T, plan []byte, source telemetry.Reader) results {
+func measureTenants(t *testing.T, plan []byte, source telemetry.Reader, dir ...string) results {
 	t.Helper()
-	h := how{plan: plan}
+	h := how{plan: plan, opts: Options{Dir: strings.Join(dir, "")}}
 	return h.measured(t.Context(), t, true, func(p *Plan) (Site, error) {
 		m, err := NewMachine(t.Context(), p, MachineOptions{Source: source})
 		if m != nil {
@@ -114,6 +114,25 @@ func TestTenantsByLines(t *testing.T) {
 	}
 	if !strings.Contains(r.stdout, "step p50") || !strings.Contains(r.stdout, "steps/s") {
 		t.Error(r.stdout)
+	}
+}
+
+// A tenant whose steps were slow in the first half of its run alone is run again.
+func TestTenantsSettle(t *testing.T) {
+	t.Parallel()
+	race.Long(t)
+	dir := t.TempDir()
+	warming := fmt.Sprintf(`t0=0; ms=90; while :; do
+if [ $t0 = 0 ] && [ -d %s/time-slicing/solo-a ]; then t0=$(date +%%s%%N); fi
+if [ $t0 != 0 ] && [ $(( ($(date +%%s%%N) - t0) / 1000000 )) -gt 850 ]; then ms=30; fi
+echo "step took $ms ms"; sleep 0.03; done`, dir)
+	r := measureTenants(t, tenantsPlan(warming, steady, `{line: 'took (?P<ms>\d+) ms'}`), nil, dir)
+	if r.code != exitOK || strings.Count(r.stderr, "made again") != 1 ||
+		!strings.Contains(r.stderr, "time-slicing: the steps of the second half of solo-a came 3.0 times as fast as those of its first: it is made again") {
+		t.Fatal(r.stderr)
+	}
+	if a := r.row(t, "solo-a-again-1", "a"); a.Actual[profile.MetricStepP50] != 30 || len(r.report.Rows) != 4 {
+		t.Errorf("%d rows: %+v", len(r.report.Rows), a)
 	}
 }
 

@@ -37,6 +37,7 @@ type how struct {
 	plan    []byte
 	seconds float64
 	opts    Options
+	said    func(line string) // hears the progress
 }
 
 // measured runs a plan on a site and keeps what it left.
@@ -52,7 +53,12 @@ func (h how) measured(ctx context.Context, t *testing.T, real bool, site func(*P
 	if h.opts.Dir == "" {
 		h.opts.Dir = t.TempDir()
 	}
-	r.dir, h.opts.Progress = h.opts.Dir, func(line string) { r.stderr += line + "\n" }
+	r.dir, h.opts.Progress = h.opts.Dir, func(line string) {
+		r.stderr += line + "\n"
+		if h.said != nil {
+			h.said(line)
+		}
+	}
 	s, err := site(plan)
 	if err == nil {
 		r.report, err = Measure(ctx, plan, s, h.opts)

@@ -1,0 +1,261 @@
+package colocation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/loadgentest"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// scripted is a site of servers under a script, which knows the run that goes on. All is in simulated time.
+type scripted struct {
+	Simulation
+	cacheBlocks int
+	reply       func(s *scripted, r loadgentest.Request) loadgentest.Reply
+
+	servers []*loadgentest.Server // which stay from one measurement to the next
+	mu      sync.Mutex
+	run     string    // that goes on
+	began   time.Time // when it did
+	prompts map[string]map[string]int
+}
+
+func (s *scripted) start(context.Context, sharing.Mechanism, string, func(string, ...any)) (*stand, error) {
+	st := &stand{close: func() error { return nil }}
+	for i := range s.plan.Servers {
+		if i == len(s.servers) {
+			srv, err := loadgentest.NewServer(loadgentest.Options{Pipe: true, NoLog: true, CacheBlocks: s.cacheBlocks, Script: s.script})
+			if err != nil {
+				return nil, err
+			}
+			s.servers = append(s.servers, srv)
+		}
+		st.endpoints = append(st.endpoints, loadgen.Endpoint{URL: s.servers[i].URL, Dial: s.servers[i].Dial})
+	}
+	return st, nil
+}
+
+func (s *scripted) script(r loadgentest.Request) loadgentest.Reply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.run + " " + r.Model
+	if s.prompts[of] == nil {
+		s.prompts[of] = map[string]int{}
+	}
+	s.prompts[of][r.Prompt]++
+	return s.reply(s, r)
+}
+
+func (s *scripted) close() (err error) {
+	for _, srv := range s.servers {
+		err = errors.Join(err, srv.Close())
+	}
+	return err
+}
+
+const scriptedPlan = `
+version: v1
+seconds: 3
+seed: 7
+modes: [time-slicing]
+servers: [{name: a, model: warming, api: completions}, {name: b, model: steady, api: completions}]
+loads: [{name: x, server: a, concurrency: 1, prompt: 160, output: 4}, {name: y, server: b, rate: 15, prompt: 160, output: 4}]
+`
+
+// measure measures the plan on the site.
+func (s *scripted) measure(t *testing.T) results {
+	t.Helper()
+	s.prompts = map[string]map[string]int{}
+	var r results
+	h := how{plan: []byte(scriptedPlan), opts: Options{Dir: t.TempDir(), simulatedTime: true}}
+	h.said = func(line string) {
+		_, line, _ = strings.Cut(strings.TrimPrefix(line, "simulated: "), ": ")
+		if name, length, ok := strings.Cut(line, ", "); ok && length == "3 s" {
+			s.mu.Lock()
+			s.run, s.began = name, time.Now()
+			s.mu.Unlock()
+		}
+	}
+	if r = h.measured(t.Context(), t, false, func(p *Plan) (Site, error) { s.plan = p; return s, nil }); r.code != exitOK {
+		t.Fatal(r.stderr)
+	}
+	return r
+}
+
+// A run alone in which the server warms up is made again, the last one counts, and one that never settles is noted. A
+// server that is steady, if with requests that differ, is not run twice.
+func TestUnsettledRunsAreMadeAgain(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		slow []string // runs in whose first half the server is slow
+		runs []string // of the load alone; the last one counts
+		note string
+	}{
+		{"steady", nil, []string{"solo-x"}, ""},
+		{"once", []string{"solo-x"}, []string{"solo-x", "solo-x-again-1"}, ""},
+		{"twice", []string{"solo-x", "solo-x-again-1"}, []string{"solo-x", "solo-x-again-1", "solo-x-again-2"}, ""},
+		{"never", []string{"solo-x", "solo-x-again-1", "solo-x-again-2"}, []string{"solo-x", "solo-x-again-1", "solo-x-again-2"},
+			"time-slicing: the tokens of the second half of solo-x-again-2 came 5.0 times as fast as those of its first, after 3 runs alone"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &scripted{reply: func(s *scripted, r loadgentest.Request) loadgentest.Reply {
+					took := time.Duration(20+10*(r.N%3)) * time.Millisecond // requests differ, halves do not
+					if slices.Contains(c.slow, s.run) && r.Model == "warming" {
+						took = 20 * time.Millisecond
+						if time.Since(s.began) < 2*time.Second {
+							took = 100 * time.Millisecond
+						}
+					}
+					return loadgentest.Reply{TTFT: 10 * time.Millisecond, Interval: took}
+				}}
+				r := s.measure(t)
+				defer func() {
+					if err := s.close(); err != nil {
+						t.Error(err)
+					}
+				}()
+				dirs, err := filepath.Glob(filepath.Join(r.dir, "time-slicing", "solo-*"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range dirs {
+					dirs[i] = filepath.Base(dirs[i])
+				}
+				if want := append(slices.Clone(c.runs), "solo-y"); !slices.Equal(dirs, want) {
+					t.Errorf("runs %q, want %q: %s", dirs, want, r.stderr)
+				}
+				if said := strings.Count(r.stderr, "it is made again"); said != len(c.runs)-1 {
+					t.Errorf("it is said %d times: %s", said, r.stderr)
+				}
+				rows, err := profile.LoadRows(filepath.Join(r.dir, "rows.simulated.json"))
+				if err != nil || len(rows) != 4 || rows[0].Case != "simulated/"+c.runs[len(c.runs)-1] {
+					t.Fatalf("%v: %+v", err, rows)
+				}
+				if p50 := rows[0].TPOT.P50.Or(0); c.note == "" && (p50 < 19 || p50 > 31) {
+					t.Errorf("the row is of the run that had not settled: %v ms", p50)
+				}
+				if notes := strings.Join(r.report.Notes, "\n"); !strings.HasPrefix(notes, c.note) || c.note == "" && notes != "" {
+					t.Errorf("notes %q", notes)
+				}
+			})
+		})
+	}
+}
+
+// Runs send prompts of their own, of the same lengths at the same times, so that a prefix cache that one has filled
+// answers no other; the same run of another measurement repeats itself, and that the cache then answers is noted.
+func TestPromptsOfRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{cacheBlocks: 1 << 16, reply: func(*scripted, loadgentest.Request) loadgentest.Reply {
+			return loadgentest.Reply{TTFT: 10 * time.Millisecond, Interval: 20 * time.Millisecond}
+		}}
+		first := s.measure(t)
+		alone, beside := s.prompts["solo-y steady"], s.prompts["together steady"]
+		if len(alone) < 20 || len(alone) != len(beside) {
+			t.Fatalf("%d prompts alone, %d beside another: %s", len(alone), len(beside), first.stderr)
+		}
+		for _, prompts := range []map[string]int{alone, beside} {
+			for p := range prompts {
+				if n := len(strings.Fields(p)); n != 160 {
+					t.Errorf("a prompt of %d words", n)
+				}
+			}
+		}
+		for p := range alone {
+			if beside[p] > 0 {
+				t.Errorf("sent alone and beside another: %q", p)
+			}
+		}
+		if a, b := arrivals(t, first, "solo-y"), arrivals(t, first, "together"); len(a) < 20 || !slices.Equal(a, b) {
+			t.Errorf("arrivals %v alone, %v beside another", a, b)
+		}
+		if len(first.report.Notes) > 0 {
+			t.Errorf("notes %q", first.report.Notes)
+		}
+		before := s.prompts
+		second := s.measure(t)
+		if !maps.Equal(s.prompts["solo-y steady"], alone) || !maps.EqualFunc(before, s.prompts, func(a, b map[string]int) bool { return len(a) == len(b) }) {
+			t.Error("a run does not repeat itself")
+		}
+		notes := second.report.Notes
+		if len(notes) != 2 || !strings.HasPrefix(notes[0], "time-slicing/solo-x: 9") || !strings.Contains(notes[1], "of y's prompts came from its server's prefix cache") {
+			t.Errorf("notes %q", notes)
+		}
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// arrivals are the times at which a run's requests of y were to start.
+func arrivals(t *testing.T, r results, run string) (at []time.Duration) {
+	t.Helper()
+	dir := filepath.Join(r.dir, "time-slicing", run)
+	res, err := loadgen.LoadResult(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, loadgen.ArtifactRequests))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var rec loadgen.Record
+		if err := json.Unmarshal(line, &rec); err != nil {
+			t.Fatal(err)
+		}
+		if rec.Tenant == "y" {
+			at = append(at, time.Duration(rec.IntendedNS-res.Summary.Window.FromNS))
+		}
+	}
+	slices.Sort(at)
+	return at
+}
+
+// A warm-up is told from chance, in runs of many steps and of few.
+func TestSped(t *testing.T) {
+	t.Parallel()
+	// Ends in seconds of a window from 1 to 7, and lengths in milliseconds.
+	for name, c := range map[string]struct {
+		steps [][2]float64
+		want  float64
+	}{
+		"nothing":                        {nil, 0},
+		"too few":                        {[][2]float64{{2, 90}, {3, 90}, {5, 10}, {6, 10}, {6.5, 10}}, 0},
+		"steady":                         {[][2]float64{{2, 10}, {3, 11}, {3.5, 10}, {5, 10}, {6, 11}, {6.5, 10}}, 0},
+		"slower":                         {[][2]float64{{2, 10}, {3, 10}, {3.5, 10}, {5, 30}, {6, 30}, {6.5, 30}}, 0},
+		"faster":                         {[][2]float64{{2, 30}, {3, 28}, {3.5, 32}, {5, 12}, {6, 12}, {6.5, 12}}, 2.5},
+		"a little faster":                {[][2]float64{{2, 11}, {3, 11}, {3.5, 11}, {5, 10}, {6, 10}, {6.5, 10}}, 0},
+		"as chance has it":               {[][2]float64{{2, 37}, {2.1, 37}, {3, 33}, {3.1, 33}, {5, 26}, {5.1, 26}, {6, 39}, {6.1, 39}}, 0},
+		"before the window only":         {[][2]float64{{.1, 90}, {.5, 90}, {.9, 90}, {.95, 90}, {2, 10}, {3, 10}, {3.5, 10}, {5, 10}, {6, 10}, {6.5, 10}}, 0},
+		"few in the first half":          {[][2]float64{{.5, 40}, {2, 40}, {3, 40}, {5, 10}, {5.1, 10}, {5.2, 10}, {5.3, 10}, {6, 10}, {6.5, 10}, {6.6, 10}}, 4},
+		"none ended in the first half":   {[][2]float64{{6.3, 128}, {6.3, 128}, {6.3, 128}, {6.3, 128}, {9.7, 71}, {9.7, 71}, {9.8, 70}, {9.8, 70}}, 128.0 / 70},
+		"ended in another order than so": {[][2]float64{{6.5, 12}, {6, 12}, {5, 12}, {3.5, 32}, {3, 28}, {2, 30}}, 2.5},
+	} {
+		var steps []doneStep
+		for _, s := range c.steps {
+			steps = append(steps, doneStep{time.Unix(0, int64(s[0]*1e9)), milliseconds(s[1])})
+		}
+		if got := sped(steps, &loadgen.WindowSummary{FromNS: 1e9, ToNS: 7e9}); got != c.want {
+			t.Errorf("%s: %v times as fast, want %v", name, got, c.want)
+		}
+	}
+}
