@@ -48,7 +48,7 @@ type run struct {
 	// pressed has short answers, of which a server beside the press soon comes to the end.
 	pressed bool
 	began   time.Time
-	sped    float64           // of one alone, see sped
+	drift   float64           // of one alone, see drift
 	rows    profile.Rows      // by load
 	rates   []cost.TokenRates // by load
 }
@@ -253,7 +253,7 @@ func (f *planFlow) play(ctx context.Context, st *stand, r *run, window loadgen.W
 		return nil, nil, err
 	}
 	if r.solo() {
-		r.sped = sped(ownSteps(rec, tenants[0]), &rec.Summary.Window)
+		r.drift = drift(ownSteps(rec, tenants[0]), &rec.Summary.Window)
 	}
 	var rows profile.Rows
 	for i, name := range r.loads {

@@ -13,16 +13,17 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// A run alone is made again, up to moreRuns times, where it had not settled: by medians the steps of its second half
-// went more than spedUp times as fast as those of its first, of which each half has fewestSteps.
+// A run alone is made again, up to moreRuns times, where it had not settled: by medians the steps of one of its halves
+// took more than drifted times as long as those of the other, of which each has fewestSteps.
 const (
 	moreRuns    = 2
-	spedUp      = 1.2
+	drifted     = 1.2
 	fewestSteps = 3
 )
 
-// runAlone runs a load alone. An engine that compiles or captures graphs as requests come is slow until it has, and
-// that would be the load's profile: such a run is made again, and the last one counts.
+// runAlone runs a load alone. An engine that compiles or captures graphs as requests come is slow until it has, and one
+// may slow down after its first requests (ik_llama.cpp's steps on an H100 took 2.7 ms for 30 of them, then 4.4): that
+// would be the load's profile. Such a run is made again, and the last one counts.
 func (f *planFlow) runAlone(ctx context.Context, st *stand, m sharing.Mechanism, load string) error {
 	name, of := "solo-"+load, "tokens"
 	if p, _ := f.plan.serverFor(f.plan.Load(load)); p.Kind != profile.KindServer {
@@ -40,15 +41,18 @@ func (f *planFlow) runAlone(ctx context.Context, st *stand, m sharing.Mechanism,
 				return err
 			}
 		}
-		times := f.runs[len(f.runs)-1].sped
+		times, way, wrong := f.runs[len(f.runs)-1].drift, "slow", "little"
 		if times == 0 {
 			return nil
 		}
-		said := fmt.Sprintf("%s: the %s of the second half of %s came %.1f times as fast as those of its first", m, of,
-			r.name, times)
+		if times > 1 {
+			way, wrong = "fast", "much"
+		}
+		said := fmt.Sprintf("%s: the %s of the second half of %s came %.1f times as %s as those of its first", m, of,
+			r.name, max(times, 1/times), way)
 		if n > moreRuns {
-			f.note("%s, after %d runs alone: what is predicted from it expects too much time (seconds makes runs longer)",
-				said, n)
+			f.note("%s, after %d runs alone: what is predicted from it expects too %s time (seconds makes runs longer)",
+				said, n, wrong)
 			return nil
 		}
 		f.say("%s: it is made again", said)
@@ -72,11 +76,12 @@ func ownSteps(rec *Recording, tenant *server) (steps []doneStep) {
 	return steps
 }
 
-// sped sorts steps, and returns how many times as fast they went in the second half of a window as in its first, by
-// medians; 0 unless that is a warm-up: more than spedUp, and no chance, with three quarters of the first half's above
-// three quarters of the second's. Where a half has too few steps, those before the window are regarded too, and then
-// the halves are of the steps and not of the time: in a run of few requests none may end in the window's first half.
-func sped(steps []doneStep, w *loadgen.WindowSummary) float64 {
+// drift sorts steps, and returns how many times as fast they went in the second half of a window as in its first, by
+// medians; 0 unless the run had not settled: more than drifted, or less than its inverse, and no chance, with three
+// quarters of one half's above three quarters of the other's. Where a half has too few steps, those before the window
+// are regarded too, and then the halves are of the steps and not of the time: in a run of few requests none may end in
+// the window's first half.
+func drift(steps []doneStep, w *loadgen.WindowSummary) float64 {
 	slices.SortFunc(steps, func(a, b doneStep) int { return a.at.Compare(b.at) })
 	from := func(ns int64) int {
 		i, _ := slices.BinarySearchFunc(steps, time.Unix(0, ns), func(s doneStep, t time.Time) int { return s.at.Compare(t) })
@@ -91,8 +96,9 @@ func sped(steps []doneStep, w *loadgen.WindowSummary) float64 {
 		for _, half := range [][]doneStep{early, late} {
 			slices.SortFunc(half, func(a, b doneStep) int { return cmp.Compare(a.took, b.took) })
 		}
-		times := float64(stats.NearestRank(early, .5).took) / float64(stats.NearestRank(late, .5).took)
-		if times > spedUp && stats.NearestRank(early, .25).took > stats.NearestRank(late, .75).took {
+		at := func(half []doneStep, q float64) float64 { return float64(stats.NearestRank(half, q).took) }
+		times := at(early, .5) / at(late, .5)
+		if times > drifted && at(early, .25) > at(late, .75) || times < 1/drifted && at(early, .75) < at(late, .25) {
 			return times
 		}
 		break
