@@ -57,8 +57,12 @@ func TestClassesLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	engines, err := foreignRows(predict.NewPredictor(), []string{"h100-engines.json"}, profile.Mechanisms[:]...)
+	if err != nil {
+		t.Fatal(err)
+	}
 	groups := map[string][]predict.Measured{}
-	for _, m := range measured {
+	for _, m := range slices.Concat(measured, engines) {
 		if m.Err != nil {
 			t.Fatalf("%s, %s: %v", m.Series, m.Row.Case, m.Err)
 		}
@@ -70,6 +74,8 @@ func TestClassesLeftOut(t *testing.T) {
 			t.Errorf("%s, %s: %s is taken for a server that calibrates", m.Series, m.Row.Case, m.Row.Server.Model)
 		case m.Row.Server.Variant != "" && strings.Contains(m.Series, "h100-llamacpp-3"):
 			name = m.Row.Server.Variant + ", H100, 3"
+		case m.Row.Server.Variant != "" && strings.Contains(m.Series, "h100-engines"):
+			name = m.Row.Server.Variant + ", H100, 4"
 		case m.Row.Server.Variant != "":
 			name = m.Row.Server.Variant
 		case m.Row.Kind == profile.KindServer:
@@ -89,6 +95,12 @@ func TestClassesLeftOut(t *testing.T) {
 		{"ik_llama.cpp, H100, 3", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.1, 0.8, 0.5},
 		{"ik_llama.cpp, H100, 3", sharing.MechanismMPS, profile.MetricTPOTP50, 0.11, 0.7, 0.5},
 		{"ik_llama.cpp, H100, 3", sharing.MechanismTimeSlicing, profile.MetricTTFTP50, 0.35, 0.7, 0.8},
+		{"ik_llama.cpp, H100, 4", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.08, 0.8, 0.5},
+		{"ik_llama.cpp, H100, 4", sharing.MechanismMPS, profile.MetricTPOTP50, 0.08, 0.8, 0.5},
+		{"ik_llama.cpp, H100, 4", sharing.MechanismTimeSlicing, profile.MetricTTFTP50, 0.22, 0.8, 0.8},
+		{"ik_llama.cpp, H100, 4", sharing.MechanismMPS, profile.MetricTTFTP50, 0.15, 0.8, 0.8},
+		{"transformers, H100, 4", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.2, 0.6, 0.5},
+		{"transformers, H100, 4", sharing.MechanismMPS, profile.MetricTPOTP50, 0.2, 0.4, 0.5},
 		{"ik_llama.cpp", sharing.MechanismMPS, profile.MetricTTFTP50, 0.15, 0.8, 0.8},
 		{"ik_llama.cpp, H200", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.14, 0.78, 0.5},
 		{"ik_llama.cpp, H200", sharing.MechanismMPS, profile.MetricTPOTP50, 0.1, 0.8, 0.5},
