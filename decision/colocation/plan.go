@@ -90,7 +90,7 @@ type Load struct {
 	Concurrency int         `yaml:"concurrency,nonzero"`
 	Rate        float64     `yaml:"rate,nonzero"`
 	Prompt      int         `yaml:"prompt,required"`
-	Output      int         `yaml:"output,required"`
+	Output      int         `yaml:"output,required"` // on average: answers are up to a quarter shorter and longer
 	SLO         profile.SLO `yaml:"slo"`
 }
 

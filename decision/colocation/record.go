@@ -18,15 +18,20 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// Offer returns a load for package loadgen: prompts of random words, about a token each, and answers of exactly the
-// stated length. The same name and seed send requests of the same lengths at the same times in every run, alone and
-// beside others, and no two names do. The words are the run's own, so that no run finds its prompts in a prefix cache
-// that another has filled. The caller adds the endpoints.
+// Offer returns a load for package loadgen: prompts of random words, about a token each, and answers of the load's
+// lengths. The same name and seed send requests at the same times in every run, alone and beside others, and no two
+// names do. The words, and the lengths that are drawn, are the run's own, so that no run finds its prompts in a prefix
+// cache that another has filled. The caller adds the endpoints.
 func Offer(name, run string, load profile.Load, seed uint64) (loadgen.Tenant, error) {
 	h := fnv.New64a()
 	fmt.Fprint(h, name, "/", run) // a hash's Write never fails
+	around := int(load.OutputSpread * float64(load.Output))
+	lengths := make(prompt.Empirical, 0, 2*around+1)
+	for n := load.Output - around; n <= load.Output+around; n++ {
+		lengths = append(lengths, n)
+	}
 	prompts, err := prompt.NewSynthetic(prompt.SyntheticOptions{Input: prompt.Fixed(load.Prompt),
-		Output: prompt.Fixed(load.Output), Seed: seed ^ h.Sum64(), IgnoreEOS: true})
+		Output: lengths, Seed: seed ^ h.Sum64(), IgnoreEOS: true})
 	t := loadgen.Tenant{Name: name, Prompts: prompts, Load: loadgen.OfferedLoad{Concurrency: load.Concurrency}}
 	if !load.Closed() {
 		t.Load.Schedule = loadgen.Poisson{PerS: load.Rate}

@@ -260,3 +260,26 @@ func TestDrift(t *testing.T) {
 		}
 	}
 }
+
+// Answers are of all lengths around the load's, and of that length alone where it has no spread.
+func TestUnevenAnswersAreAsked(t *testing.T) {
+	t.Parallel()
+	for spread, want := range map[float64][2]int{0: {40, 40}, 0.25: {30, 50}} {
+		offer, err := Offer("chat", "alone", profile.Load{Concurrency: 2, Prompt: 8, Output: 40, OutputSpread: spread}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		least, most, sum := 1<<30, 0, 0
+		const requests = 2000
+		for range requests {
+			p, err := offer.Prompts.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			least, most, sum = min(least, p.MaxTokens), max(most, p.MaxTokens), sum+p.MaxTokens
+		}
+		if mean := float64(sum) / requests; [2]int{least, most} != want || mean < 39 || mean > 41 {
+			t.Errorf("spread %v: %d to %d tokens, %.1f on average", spread, least, most, mean)
+		}
+	}
+}

@@ -212,7 +212,7 @@ func checkCosts(t *testing.T, row *ReportRow, res *loadgen.Result) {
 		t.Fatalf("%s: no %s", row.Run, row.Load)
 	}
 	paid := 3.25 / float64(row.Tenants) * s.DurationS / 3600
-	input, good, all := 0, 0, 0
+	input, good := 0, 0.0
 	text, err := os.ReadFile(filepath.Join(res.Dir, loadgen.ArtifactRequests))
 	if err != nil {
 		t.Fatal(err)
@@ -222,11 +222,13 @@ func checkCosts(t *testing.T, row *ReportRow, res *loadgen.Result) {
 		if err := json.Unmarshal(line, &r); err != nil {
 			t.Fatal(err)
 		}
-		if r.Tenant != row.Load || r.Class != loadgen.ClassOK || r.IntendedNS < res.Summary.Window.FromNS || r.IntendedNS >= res.Summary.Window.ToNS {
+		if r.Tenant != row.Load || r.Class != loadgen.ClassOK {
 			continue
 		}
-		input += r.PromptTokens
-		all += r.OutputTokens
+		w := res.Summary.Window
+		if r.IntendedNS >= w.FromNS && r.IntendedNS < w.ToNS {
+			input += r.PromptTokens
+		}
 		if kept := true; s.Goodput != nil {
 			for _, b := range []struct {
 				limit loadgen.Millis
@@ -236,7 +238,8 @@ func checkCosts(t *testing.T, row *ReportRow, res *loadgen.Result) {
 				kept = kept && (b.limit == 0 || inMS(d) <= float64(b.limit))
 			}
 			if kept {
-				good += r.OutputTokens
+				inside := float64(min(r.LastTokenNS, w.ToNS) - max(r.FirstTokenNS, w.FromNS))
+				good += float64(r.OutputTokens) * max(0, inside/float64(r.LastTokenNS-r.FirstTokenNS))
 			}
 		}
 	}
@@ -245,7 +248,7 @@ func checkCosts(t *testing.T, row *ReportRow, res *loadgen.Result) {
 	for kind, c := range map[string]struct {
 		tokens, part float64
 		cost         cost.Optional[cost.Money]
-	}{"input": {float64(input), 1e-5, row.Input}, "output": {output, 1e-5, row.Output}, "good": {output * float64(good) / float64(all), 0.1, row.Good}} {
+	}{"input": {float64(input), 1e-5, row.Input}, "output": {output, 1e-5, row.Output}, "good": {good, 0.1, row.Good}} {
 		m, ok := c.cost.Get()
 		if ok != (c.tokens > 0) || ok && math.Abs(float64(m.Micros())/(paid/c.tokens*1e12)-1) > c.part {
 			t.Errorf("%s, %s: a million %s tokens cost %v, of %v for %v tokens", row.Run, row.Load, kind, c.cost, paid, c.tokens)

@@ -167,7 +167,7 @@ func (e *engine) Ended(_ *batching.Replica, f *batching.Flight, ms float64) {
 	came, first, now := exactly(f.Came), exactly(f.First), exactly(ms)
 	if came >= e.from {
 		e.ttft = append(e.ttft, batching.InMillis(first-came))
-		e.tpot = append(e.tpot, batching.InMillis(now-first)/e.t.steps)
+		e.tpot = append(e.tpot, batching.InMillis(now-first)/float64(f.Output-1))
 		e.e2e = append(e.e2e, batching.InMillis(now-came))
 	}
 	e.spare = append(e.spare, f)
@@ -197,8 +197,12 @@ func (e *engine) nextArrival() time.Duration {
 
 func (e *engine) arrive(now time.Duration) {
 	queue := func(at time.Duration) {
+		output := e.t.output
+		if around := min(int(e.t.base.Load.OutputSpread*float64(output)), output-2); around > 0 {
+			output += e.rng.IntN(2*around+1) - around
+		}
 		e.Waiting.Push(e.spare.Next(batching.Flight{Came: batching.InMillis(at), Input: e.t.base.Load.Prompt,
-			Output: e.t.output}))
+			Output: output}))
 	}
 	if e.t.closed {
 		n := 0

@@ -10,3 +10,16 @@ func (p *Predictor) SparedAlone(s *profile.Solo) bool {
 	_, spared := p.unspared(s.MPS, s.Siblings)
 	return spared
 }
+
+// RunAlone simulates the workload of a profile alone.
+func (p *Predictor) RunAlone(s *profile.SoloProfile) (profile.Figures, error) {
+	t, err := p.alone(s)
+	if err != nil {
+		return profile.Figures{}, err
+	}
+	out, _, err := p.runEngines(s.Mechanism, []tenantModel{t})
+	if err != nil {
+		return profile.Figures{}, err
+	}
+	return out[0], nil
+}

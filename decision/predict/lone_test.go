@@ -119,3 +119,33 @@ func TestFirstTokenAloneOfBothMechanisms(t *testing.T) {
 		t.Error("no row without a percentage")
 	}
 }
+
+// Answers of uneven length end one by one: the longest takes its share more than the median, others' prompts come
+// between the tokens of all, and the server does as much as with even ones.
+func TestUnevenAnswers(t *testing.T) {
+	t.Parallel()
+	p := predict.NewPredictor()
+	alone := *fourTenants(t)[0].TimeSlicing
+	even, err := p.RunAlone(&alone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone.Load.OutputSpread = 0.25
+	uneven, err := p.RunAlone(&alone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for m, most := range map[profile.Metric]float64{profile.MetricTPOTP50: 1.12, profile.MetricTokensPerSecond: 1.03} {
+		if r := uneven[m] / even[m]; r < 0.97 || r > most {
+			t.Errorf("%v: %.4g, and %.4g with even answers", m, uneven[m], even[m])
+		}
+	}
+	longest := func(f profile.Figures) float64 { return f[profile.MetricE2EP99] / f[profile.MetricE2EP50] }
+	if a, b := longest(even), longest(uneven); a > 1.1 || b < 1.2 || b > 1.35 {
+		t.Errorf("the longest answers take %.2f times as long as the median, even ones %.2f times", b, a)
+	}
+	alone.Load.Output, alone.Load.OutputSpread = 4, 0.99
+	if out, err := p.RunAlone(&alone); err != nil || !(out[profile.MetricTPOTP50] > 0 && out[profile.MetricTPOTP50] < 100) {
+		t.Errorf("answers of two to six tokens: %v, %v", out, err)
+	}
+}

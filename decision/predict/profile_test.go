@@ -34,7 +34,7 @@ func TestParseRows(t *testing.T) {
 func TestParseRowsNamesEveryProblem(t *testing.T) {
 	const bad = `[
 {"mechanism":"mig","case":"a","load":{"server":0,"concurrency":1,"rate":2,"prompt":128,"output":64},"server":{"model":"x"},"tenants":2},
-{"mechanism":"mps","case":"","load":{"server":-1,"prompt":0,"output":-3},"server":{},"tenants":0},
+{"mechanism":"mps","case":"","load":{"server":-1,"prompt":0,"output":-3,"output_spread":1},"server":{},"tenants":0},
 {"mechanism":"time-slicing","case":"solo","load":{"server":0,"concurrency":1,"prompt":1,"output":8},"server":{"model":"x","sm_percent":140},"tenants":1,
  "tokens_per_s":0,"tpot_ms":{"p50":5,"p90":4},"gpm":{"sm_util":250},"itl_ms":null},
 {"mechanism":"mps","case":"b","load":{"server":0,"concurrency":1,"prompt":1,"output":8,"burst":1},"server":{"model":"x"},"tenants":3},
@@ -52,7 +52,7 @@ func TestParseRowsNamesEveryProblem(t *testing.T) {
 	_, err = profile.ParseRows([]byte(strings.NewReplacer(`,"burst":1`, "", ".nan", "5").Replace(bad)))
 	for _, want := range []string{
 		"[0].mechanism: mig", "[0].load: has a concurrency and a rate", `[0]: case "a" under mig has 2 tenants and 1 rows`,
-		"[1].case", "[1].load: asks for nothing", "[1].load.server", "[1].load.prompt", "[1].load.output", "[1].server", "[1].tenants",
+		"[1].case", "[1].load: asks for nothing", "[1].load.server", "[1].load.prompt", "[1].load.output: must be", "[1].load.output_spread: must lie", "[1].server", "[1].tenants",
 		"[2].server.sm_percent", "[2].tokens_per_s", "[2].tpot_ms.p90: 4 is below p50, 5", "[2].gpm.sm_util", "[2].itl_ms.p50: is missing", "[2].e2e_ms.p50",
 		`[3]: case "b" under mps has 3 tenants`, "[4].load.rate",
 	} {

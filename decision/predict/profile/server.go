@@ -50,15 +50,18 @@ type Load struct {
 	Prompt      int           `yaml:"prompt,required" json:"prompt"`
 	Output      int           `yaml:"output,required" json:"output"`
 	Seed        Optional[int] `yaml:"seed" json:"seed,omitzero"`
+	// OutputSpread is the fraction of Output by which answers are shorter and longer than it, evenly; 0 = all have it.
+	// Clients in a closed loop whose answers are all of one length fall into step, or out of it, for seconds.
+	OutputSpread float64 `yaml:"output_spread" json:"output_spread,omitempty"`
 }
 
 // Closed says that the load is a closed loop.
 func (l Load) Closed() bool { return l.Concurrency > 0 }
 
-// Same is the load apart from the server's index and the seed: what two runs
+// Same is the load apart from the server's index, the seed and the spread of answers: what two runs
 // must have in common to be of the same workload.
 func (l Load) Same() Load {
-	l.Server, l.Seed = 0, Optional[int]{}
+	l.Server, l.Seed, l.OutputSpread = 0, Optional[int]{}, 0
 	return l
 }
 
@@ -89,6 +92,8 @@ func (l Load) Validate() error {
 	if l.Output < 1 || l.Output > 1<<24 {
 		list.Addf("output", "", "must be a number of tokens, at least 1, is %d", l.Output)
 	}
+	list.If(!(l.OutputSpread >= 0 && l.OutputSpread < 1), "output_spread", "", "must lie at 0 or above and below 1, is %v",
+		l.OutputSpread)
 	if l.Server < 0 {
 		list.Addf("server", "", "must be an index, is %d", l.Server)
 	}
