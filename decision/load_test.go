@@ -4,8 +4,10 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -46,6 +48,12 @@ func TestLoadOfAWorkload(t *testing.T) {
 	// 4 requests/s a replica, 7.4 s each: 29.6 and three deviations, 46 sequences of 640 tokens.
 	if n := w.MemoryNeed(); n.KVCache != 46*640*65536 || n.KVPrior {
 		t.Errorf("KV cache %v (prior %v), want %v", n.KVCache, n.KVPrior, sharing.Bytes(46*640*65536))
+	}
+	// Wide objectives make no server slower: 4 requests/s of 4 s and 128 x 200 ms each.
+	wide := *w
+	wide.SLO.TTFTP99, wide.SLO.TPOTP99 = Some(profile.Duration(time.Minute)), Some(profile.Duration(time.Minute))
+	if n := wide.MemoryNeed(); n.KVCache != 152*640*65536 {
+		t.Errorf("KV cache %v with wide objectives", n.KVCache)
 	}
 	// 8 adapters x 32 layers x 4 projections x 2 matrices x 16 x 4,573 x 2 bytes, about 0.3 GB.
 	bare := *w

@@ -79,14 +79,15 @@ func PriorKVPerToken(parameters int64) sharing.Bytes {
 const priorKVTokens = 16384
 
 // sequences is the number of requests that a replica holds at once in the busiest hour, by Little's law with three
-// standard deviations of a Poisson number on top. Where no objective bounds TPOT, 50 ms is assumed.
+// standard deviations of a Poisson number on top. Where no objective bounds TPOT, 50 ms is assumed, and 200 ms at most:
+// a wider objective makes no server slower. So for TTFT.
 func (w *Workload) sequences(output int) int {
 	tpot, ttft := 0.050, 1.0
 	if limit, ok := w.SLO.TPOTP99.Get(); ok {
-		tpot = limit.Seconds()
+		tpot = min(limit.Seconds(), 4*tpot)
 	}
 	if limit, ok := w.SLO.TTFTP99.Get(); ok {
-		ttft = limit.Seconds()
+		ttft = min(limit.Seconds(), 4*ttft)
 	}
 	each := w.Load.PeakPerS() / float64(w.ReplicaCount()) * (ttft + tpot*float64(output))
 	return max(1, int(math.Ceil(each+3*math.Sqrt(each))))

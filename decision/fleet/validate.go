@@ -214,7 +214,7 @@ func (c *checker) workload(path string, w *Workload) {
 	c.If(!w.Memory.IsZero() && w.Model != nil, path+".model", "keep memory or model", "contradicts memory")
 	c.bytes(path+".memory", w.Memory)
 	if m := w.Model; m != nil {
-		c.If(m.Parameters < 1 || m.Parameters > 1e14, path+".model.parameters",
+		c.If(m.Parameters < 1e6 || m.Parameters > 1e14, path+".model.parameters",
 			"write the number of parameters, for example 8e9", "%d is out of range", m.Parameters)
 		if m.Weights == PrecisionUnknown && !c.partial {
 			c.Addf(path+".model.weights", known(precisionNames.Values()), "is missing")

@@ -56,6 +56,10 @@ func (s *SLO) Validate() error {
 	if e2e, ok2 := s.E2EP99.Get(); ok && ok2 && e2e < ttft {
 		list.Addf("e2e_p99", "end-to-end latency holds the time to first token", "%v is below ttft_p99 %v", e2e, ttft)
 	}
+	p50, ok := s.TPOTP50.Get()
+	if p99, ok2 := s.TPOTP99.Get(); ok && ok2 && p99 < p50 {
+		list.Addf("tpot_p99", "a 99th percentile is at least the median", "%v is below tpot_p50 %v", p99, p50)
+	}
 	return list.Err()
 }
 
