@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/plaintext"
@@ -168,6 +169,10 @@ func (pl *answers) gamble(w int, share workloadShare) (*Alternative, error) {
 	var best *Alternative
 	for i := range tried {
 		if slices.ContainsFunc(tried[:i], func(c plan.Choice) bool { return c.GroupKey == tried[i].GroupKey }) {
+			continue
+		}
+		whole := plan.GroupKey{Pool: tried[i].Pool, Mechanism: sharing.MechanismExclusive}
+		if pl.Banned[w][whole].Verdict == gate.VerdictReject { // a part of a GPU is no quicker
 			continue
 		}
 		a, mini, err := pl.restricted(wl, wl.ReplicaCount(), &tried[i], true)

@@ -477,6 +477,7 @@ func TestFasterThanItsWeights(t *testing.T) {
 		{"six ms may do, 10 are expected", "model: {parameters: 8e9, weights: bf16}, slo: {tpot_p99: 6ms}", true},
 		{"four GPUs, 140e9 / 13400e9 = 10.4 ms, 9 ms asked for", "gpus: 4, model: {parameters: 70e9, weights: bf16}, load: {requests_per_s: 0.1, input_tokens: 500, output_tokens: 100}, slo: {tpot_p99: 9ms}", false},
 		{"of a mixture of experts those count that a token uses", "gpus: 4, model: {parameters: 70e9, active_parameters: 20e9, weights: bf16}, slo: {tpot_p99: 9ms}", true},
+		{"100 ms alone, 60 asked for, and no slice is quicker than the GPU", "memory: 5GiB, solo: {tpot_p99: 100ms}, slo: {tpot_p99: 60ms}", false},
 	} {
 		f, err := ParseFleet([]byte("version: v1\npools: [{name: p, gpu: H100 80GB HBM3, count: 4}]\nworkloads:\n  - {name: w, kind: online-inference, gpu_busy: 0.2, " + c.workload + "}\n"))
 		if err != nil {
