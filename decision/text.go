@@ -148,7 +148,7 @@ func (t *text) money() {
 func (t *text) bill(s *Totals) {
 	gpus := fmt.Sprintf("%s today, %d after", plaintext.Count(s.GPUsToday, "GPU"), s.GPUsAfter)
 	if s.GPUsNotBought > 0 {
-		gpus += fmt.Sprintf(", %d not bought", s.GPUsNotBought)
+		gpus += fmt.Sprintf(", %d more were each replica alone", s.GPUsNotBought)
 	}
 	placed := 0
 	for i := range t.r.Decisions {

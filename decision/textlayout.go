@@ -134,10 +134,14 @@ func (b *Bill) brief(spot int) string {
 	if spot > 0 {
 		text = fmt.Sprintf(" (%d spot)", spot)
 	}
-	if b.NodesToday+b.NodesAfter > 0 {
+	if b.NodesToday == 0 && b.NodesAfter > 0 {
+		text += ", " + plaintext.Count(b.NodesAfter, "node")
+	} else if b.NodesToday > 0 {
 		text += fmt.Sprintf(", %s paid for of %d", plaintext.Count(b.NodesAfter, "node"), b.NodesToday)
 	}
-	if b.MonthlyToday != "" && b.GPUsToday+b.GPUsAfter > 0 {
+	if b.MonthlyToday != "" && b.GPUsToday == 0 && b.GPUsAfter > 0 {
+		text += fmt.Sprintf(", to be bought for %s a month", cents(b.MonthlyAfter))
+	} else if b.MonthlyToday != "" && b.GPUsToday > 0 {
 		text += fmt.Sprintf(", %s of %s a month", cents(b.MonthlyAfter), cents(b.MonthlyToday))
 	}
 	return text
