@@ -81,6 +81,7 @@ func (c *Collector) Discover() *Discovery {
 	b.takeServing()
 	b.today()
 	b.cluster()
+	b.unusedHints()
 	b.checkKAI()
 	b.check()
 	b.checkGates()

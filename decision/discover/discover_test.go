@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -180,9 +181,10 @@ func TestUnreadable(t *testing.T) {
 func TestHints(t *testing.T) {
 	h, err := discover.ParseHints([]byte(`
 trust: all
-nodes: {bare-2: {gpu: L40S}}
+nodes: {bare-2: {gpu: L40S}, "gpu-*": {gpu: L4}}
 workloads:
   "*/*": {kind: batch}
+  a/svd: {kind: batch}
   a/svc: {kind: online-inference, model: {parameters: 8e9, weights: fp8, kv_cache: 4GiB}, load: {requests_per_s: 2.5, input_tokens: 300, output_tokens: 200},
     slo: {ttft_p99: 800ms, tpot_p99: 40ms}, solo: {ttft_p99: 120ms}, isolation: {fault: hardware}, tenant: shop, trust: [b], spot: true}
   b/mystery: {memory: 6GiB, gpu_busy: 0.125, peak_busy: 0.5}
@@ -197,6 +199,10 @@ workloads:
 	d, err := read(t, discover.Options{Hints: h}, "bare.json", string(data))
 	if err != nil {
 		t.Fatal(err)
+	}
+	unused := slices.DeleteFunc(slices.Clone(d.Findings), func(f discover.Finding) bool { return f.Code != "hint-unused" })
+	if len(unused) != 2 || unused[0].Message != "no node has this name" || unused[1].Message != `no workload has this name, did you mean "a/svc"?` {
+		t.Errorf("of what is not there: %v", unused)
 	}
 	var out bytes.Buffer
 	if err := d.WriteFleet(&out); err != nil {

@@ -212,6 +212,36 @@ func (b *build) hintWorkload(at string, out *decision.Workload) {
 	out.Kind = cmp.Or(out.Kind, decision.KindBatch)
 }
 
+// unusedHints finds hints that fit nothing, which change nothing: most are misspelt.
+func (b *build) unusedHints() {
+	var workloads, nodes []string
+	for i := range b.Fleet.Workloads {
+		workloads = append(workloads, b.Fleet.Workloads[i].Name)
+	}
+	for _, n := range b.nodes {
+		nodes = append(nodes, n.name)
+	}
+	unused := func(kind, pattern string, names []string) {
+		if slices.ContainsFunc(names, func(name string) bool {
+			ok, _ := path.Match(pattern, name)
+			return ok || name == pattern
+		}) {
+			return
+		}
+		near := ""
+		if name := problem.Nearest(pattern, names); name != "" {
+			near = fmt.Sprintf(", did you mean %q?", name)
+		}
+		b.find("hint-unused", sharing.SeverityMedium, kind+"s."+pattern, "hints", "no %s has this name%s", kind, near)
+	}
+	for k := range b.c.opts.Hints.Workloads {
+		unused("workload", k, workloads)
+	}
+	for k := range b.c.opts.Hints.Nodes {
+		unused("node", k, nodes)
+	}
+}
+
 // LoadOptions reads prices and hints from files; an empty name stands for none. Errors are those of [ParsePrices],
 // [ParseHints] and of opening the files.
 func LoadOptions(prices, hints string) (o Options, err error) {
