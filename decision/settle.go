@@ -202,12 +202,12 @@ func tightest(list []Consequence) string {
 	if c.High > c.Limit {
 		verb = "may miss"
 	}
-	between := fmt.Sprintf(" (%s to %s)", plan.Digits(c.Low), plan.Digits(c.High))
+	between := fmt.Sprintf(" (%s to %s)", plaintext.Digits(c.Low), plaintext.Digits(c.High))
 	if c.Low == c.High {
 		between = ", measured alone,"
 	}
-	return fmt.Sprintf("%s %s %s ms%s of %s", verb, strings.TrimSuffix(c.Metric, " ms"), plan.Digits(c.Value), between,
-		plan.Digits(c.Limit))
+	return fmt.Sprintf("%s %s %s ms%s of %s", verb, strings.TrimSuffix(c.Metric, " ms"), plaintext.Digits(c.Value),
+		between, plaintext.Digits(c.Limit))
 }
 
 // bound says what stands in the way of a workload that has no place: the GPUs that are missing, or what a whole GPU
@@ -280,10 +280,10 @@ func (pl *answers) why(w int, c *plan.Choice, p plan.Prospects) string {
 			if b.High > d.Limits[tight] {
 				verb = "may miss"
 			}
-			text = fmt.Sprintf("%s %s P99 %s ms (%s to %s) of %s", verb, costs.LatencyName(tight), plan.Digits(1e3*b.Value),
-				plan.Digits(1e3*b.Low), plan.Digits(1e3*b.High), plan.Digits(1e3*d.Limits[tight]))
+			text = fmt.Sprintf("%s %s P99 %s ms (%s to %s) of %s", verb, costs.LatencyName(tight), plaintext.Digits(1e3*b.Value),
+				plaintext.Digits(1e3*b.Low), plaintext.Digits(1e3*b.High), plaintext.Digits(1e3*d.Limits[tight]))
 			if slices.ContainsFunc(pl.guessesAlone(w, c), func(m profile.Metric) bool { return latencyOf(m) == tight }) {
-				text += fmt.Sprintf(", assumed to be %s alone", plan.Digits(1e3*d.Alone[tight]))
+				text += fmt.Sprintf(", assumed to be %s alone", plaintext.Digits(1e3*d.Alone[tight]))
 				if t := pl.OutlookOf(w, c.Pool, c.Mechanism).Tokens; tight == costs.LatencyTPOT && t.Value > 0 {
 					text += fmt.Sprintf(" (%s to %s by its size)", plan.About(1e3*t.Low), plan.About(1e3*t.High))
 				}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
@@ -25,8 +24,8 @@ func (t *text) explain(d *Decision) {
 	}
 	say("needs", "%s%s, %s", d.Memory, each, plaintext.Count(d.Replicas, "replica"))
 	for _, c := range d.Consequences {
-		say("expects", "%s %s (%s to %s) of %s: kept %s", c.Metric, plan.Digits(c.Value), plan.Digits(c.Low),
-			plan.Digits(c.High), plan.Digits(c.Limit), c.Verdict)
+		say("expects", "%s %s (%s to %s) of %s: kept %s", c.Metric, plaintext.Digits(c.Value), plaintext.Digits(c.Low),
+			plaintext.Digits(c.High), plaintext.Digits(c.Limit), c.Verdict)
 	}
 	for _, a := range d.Assumes {
 		say("assumes", "%s: %s", a.What, a.Why)

@@ -14,4 +14,12 @@ func TestMissedNamesTheLatency(t *testing.T) {
 			t.Errorf("%s P99 is missed as %s", costs.LatencyName(k), got)
 		}
 	}
+	for want, r := range map[string]Reason{
+		"the predicted E2E P99 is 33203 ms (14435 to 99084), the objective 20000 ms: only a measurement settles it": Missed(2, 33.2026, 14.4346, 99.0836, 20),
+		"the predicted TPOT P99 is 21.13 ms (20.5 to 22), the objective 20 ms":                                      Missed(1, 0.02113, 0.0205, 0.022, 0.02),
+	} {
+		if got := r.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }

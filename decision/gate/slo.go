@@ -6,6 +6,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -129,8 +130,9 @@ func predicted(r *Reason) string {
 	if r.Code != CodeSlowdown {
 		what, unit = ObjectiveName(r.Metric), " ms"
 	}
-	text := fmt.Sprintf("the predicted %s is %.3f%s (%.3f to %.3f), the objective %.3f%s", what, millis(r.Have), unit,
-		millis(r.Low), millis(r.High), millis(r.Need), unit)
+	is := func(micros int64) string { return plaintext.Digits(millis(micros)) }
+	text := fmt.Sprintf("the predicted %s is %s%s (%s to %s), the objective %s%s", what, is(r.Have), unit, is(r.Low),
+		is(r.High), is(r.Need), unit)
 	if r.Verdict == VerdictUnknown {
 		text += ": only a measurement settles it"
 	}

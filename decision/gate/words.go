@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -67,9 +68,9 @@ func (r *Reason) figure(name string) string {
 	case "have.share":
 		return share(r.Have)
 	case "need.ms":
-		return fmt.Sprintf("%.4g", millis(r.Need))
+		return plaintext.Digits(millis(r.Need))
 	case "have.ms":
-		return fmt.Sprintf("%.4g", millis(r.Have))
+		return plaintext.Digits(millis(r.Have))
 	case "have.percent":
 		return fmt.Sprintf("%.0f", float64(r.Have)/10)
 	case "high.percent":

@@ -68,7 +68,7 @@ func ExampleModels() {
 		}
 	}
 	// Output:
-	// a: reject, the predicted TPOT P99 is 14.859 ms (13.311 to 16.586), the objective 12.000 ms
+	// a: reject, the predicted TPOT P99 is 14.86 ms (13.31 to 16.59), the objective 12 ms
 	// b: pass, it fits
 	//    the worst slowdown is 1.81x
 	// c: pass, it fits

@@ -225,7 +225,8 @@ func (d *Decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
 	case reflect.Int, reflect.Int64, reflect.Int32:
 		i, err := parseInt(n)
 		if err != nil || v.OverflowInt(i) {
-			d.Addf(path, n, "", "must be a whole number that fits %d bits, not %q", v.Type().Bits(), problem.Clip(n.Value))
+			d.Addf(path, n, "write digits alone, for example 8 or 8e9", "must be a whole number that fits %d bits, not %q",
+				v.Type().Bits(), problem.Clip(n.Value))
 			return
 		}
 		v.SetInt(i)
@@ -240,7 +241,7 @@ func (d *Decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
 	case reflect.Float64:
 		f, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64)
 		if n.Tag != "!!int" && n.Tag != "!!float" || err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-			d.Addf(path, n, "", "must be a finite number, not %q", problem.Clip(n.Value))
+			d.Addf(path, n, "write digits alone, for example 0.25", "must be a finite number, not %q", problem.Clip(n.Value))
 			return
 		}
 		v.SetFloat(f)

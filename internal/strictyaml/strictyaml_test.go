@@ -95,7 +95,7 @@ func TestDecodeProblems(t *testing.T) {
 		{"comment only", "# nothing\n", []string{"the document is empty"}},
 		{"missing", "count: 1\n", []string{"version: is missing"}},
 		{"all at once", "versoin: v1\ncount: 1.5\nitems:\n  - {nme: x}\n  - {name: 7}\nlevel: mid\n", []string{
-			`versoin: unknown key (did you mean "version"?)`, "version: is missing", `count: must be a whole number that fits 64 bits, not "1.5"`,
+			`versoin: unknown key (did you mean "version"?)`, "version: is missing", `count: must be a whole number that fits 64 bits, not "1.5" (write digits alone, for example 8 or 8e9)`,
 			`items[0].nme: unknown key (did you mean "name"?)`, "items[0].name: is missing",
 			`items[1].name: must be a string, not a number (quote it: "7")`, `level: unknown level "mid"`}},
 		{"duplicate", "version: v1\ncount: 1\ncount: 2\n", []string{"count: duplicate key (first on line 2)"}},
@@ -107,7 +107,7 @@ func TestDecodeProblems(t *testing.T) {
 		{"huge exponent", "version: v1\nparams: 1e999999999\n", []string{"params: must be a whole number"}},
 		{"int overflow", "version: v1\nparams: 99999999999999999999\n", []string{"params: must be a whole number"}},
 		{"zero", "version: v1\ncount: 0\n", []string{"count: must not be 0 (leave the key out for the default)"}},
-		{"optional", "version: v1\npart: x\n", []string{"part: must be a finite number"}},
+		{"optional", "version: v1\npart: x\n", []string{`part: must be a finite number, not "x" (write digits alone, for example 0.25)`}},
 		{"null", "version:\n", []string{"version: has no value"}},
 		{"merge", "version: v1\nnums: {<<: {a: 1}}\n", []string{"a key must be a plain string"}},
 		{"shape", "version: v1\nitems: {a: 1}\nnums: []\ncount: [1]\n", []string{"items: must be a list", "nums: must be a mapping", "count: must be a single value"}},

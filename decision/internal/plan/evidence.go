@@ -12,6 +12,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/predict/prospect"
 	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -154,7 +155,7 @@ func (pl *Planner) carryOver(o *outlook, w, p, k int) bool {
 	o.Demand.Alone[k], o.Demand.AloneSigma[k] = alone[k], sigma[k]
 	a := Assumption{
 		What: fmt.Sprintf("%s P99 of %s alone is %s ms on a whole %s", costs.LatencyName(k),
-			pl.Workloads[w].Workload().Name, Digits(1e3*alone[k]), to.Name),
+			pl.Workloads[w].Workload().Name, plaintext.Digits(1e3*alone[k]), to.Name),
 		Why:   fmt.Sprintf("carried over from its profile on a whole %s; it was not measured here", from.Name),
 		Basis: sharing.BasisTransferred,
 	}

@@ -181,11 +181,3 @@ func About(v float64) string {
 	}
 	return strconv.FormatFloat(v, 'g', 2, 64)
 }
-
-// Digits is a figure of four digits, or a whole number.
-func Digits(v float64) string {
-	if v >= 1000 {
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	}
-	return strconv.FormatFloat(v, 'g', 4, 64)
-}
