@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/advise"
@@ -32,10 +33,17 @@ func runAdvise(ctx context.Context, args []string, std stdio) error {
 		return err
 	}
 	o.files = fl.Args()
-	switch {
-	case *every < 0 || *patience < 0 || *dir == "" && *cron == "":
-		return badInput(errors.New("name a folder for the looks with -out; -every and -patience are not negative"))
-	case *cron != "":
+	var wrong []error
+	if *dir == "" && *cron == "" {
+		wrong = append(wrong, errors.New("-out: name a folder for the looks"))
+	}
+	if *every < 0 || *patience < 0 {
+		wrong = append(wrong, fmt.Errorf("-every %v, -patience %v: use 0 or more", *every, *patience))
+	}
+	if len(wrong) > 0 {
+		return badInput(errors.Join(wrong...))
+	}
+	if *cron != "" {
 		data, err := advise.CronJob(*namespace, *image, cmp.Or(*every, time.Hour), *patience)
 		if err != nil {
 			return badInput(err)

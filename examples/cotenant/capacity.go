@@ -26,7 +26,7 @@ func runCapacity(ctx context.Context, args []string, std stdio) error {
 	fl.StringVar(&opts.Fleet, "fleet", "", "`FILE` of a fleet whose workloads state their models")
 	fl.StringVar(&opts.Profiles, "profiles", "", "`FILE` of profiles or rows, as predict reads them (default built-in)")
 	fl.StringVar(&opts.Predictor, "predictor", "", "`FILE` of a predictor, for the constants of sharing")
-	fl.StringVar(&opts.Scheduling.Engine, "engine", "vllm", "vllm or sglang, an older `one` as vllm@0.8")
+	fl.StringVar(&opts.Scheduling.Engine, "engine", "vllm", "`ENGINE`: vllm or sglang, an older one as vllm@0.8")
 	fl.IntVar(&opts.Scheduling.ChunkTokens, "max-batched-tokens", 0, "of a step (default the engine's)")
 	fl.IntVar(&opts.Scheduling.Sequences, "max-seqs", 0, "at once (default the engine's)")
 	fl.BoolVar(&opts.ProfiledLimits, "profiled-limits", false, "hold servers to the profiled ones' sequences")

@@ -123,7 +123,8 @@ not be done (disk, driver, network); 130 interrupted
 
 // parse reads the flags of a command, at most maxArgs arguments after them.
 func parse(fl *flag.FlagSet, args []string, usage string, maxArgs int, std stdio) error {
-	return page.Parse(fl, args, usage+"\nflags:\n", maxArgs, std.out)
+	fl.VisitAll(func(*flag.Flag) { usage = strings.TrimSuffix(usage, "\nflags:\n") + "\nflags:\n" })
+	return page.Parse(fl, args, usage, maxArgs, std.out)
 }
 
 // isPlugin reports whether kubectl started the program as its plugin: under the name kubectl-cotenant.

@@ -17,6 +17,10 @@ func TestDispatch(t *testing.T) {
 		{"help version", exitDone, "what this build can reach", ""},
 		{"version", exitDone, "cotenant ", ""},
 		{"version -h", exitDone, "what this build can reach", ""},
+		{"rows -h", exitDone, "\nflags:\n  -schema", ""},
+		{"monitor -every 5", exitBadInput, "", "a duration like 500ms or 2s"},
+		{"advise -every -3s", exitBadInput, "", "-every -3s, -patience 24h0m0s: use 0 or more"},
+		{"advise -every -3s", exitBadInput, "", "-out: name a folder"},
 		{"version x", exitBadInput, "", `unexpected argument "x"`},
 		{"version -nonsense", exitBadInput, "", "-nonsense"},
 		{"nonsense", exitBadInput, "", `"nonsense" is no command`},
@@ -26,6 +30,9 @@ func TestDispatch(t *testing.T) {
 		code := run(context.Background(), strings.Fields(tc.args), stdio{strings.NewReader(""), &out, &errs})
 		if code != tc.code || !strings.Contains(out.String(), tc.out) || !strings.Contains(errs.String(), tc.err) || (tc.err == "") != (errs.Len() == 0) {
 			t.Errorf("%q: code %d, output %q, errors %q", tc.args, code, out.String(), errs.String())
+		}
+		if strings.HasSuffix(out.String(), "flags:\n") {
+			t.Errorf("%q announces flags that are not there", tc.args)
 		}
 	}
 }

@@ -100,9 +100,9 @@ func parseMeasure(args []string, std stdio) (*measureConfig, error) {
 	fl.DurationVar(&c.opts.Silent, "silent", colocation.DefaultSilent,
 		"with -real: give a server up that answers nothing for so long, not even a request for one token")
 	fl.DurationVar(&c.opts.Spinner, "spinner", 4*time.Second, "with -real: run each load so long beside a spinning "+
-		"neighbour, to count the time slices of its step,\nand under MPS beside probes, which slow it; 0 = do not")
+		"neighbour, to count the time slices of its step, and under MPS beside probes, which slow it; 0 = do not")
 	fl.StringVar(&c.plot, "plot", "", "draw the report's charts into `FILE`-CHART.svg, or .png, as FILE ends: "+
-		"predicted against measured,\nand what each tenant does to kernels and they to it")
+		"predicted against measured, and what each tenant does to kernels and they to it")
 	fl.StringVar(&c.html, "report", "", "write a page with the outcome, predicted against measured, to `FILE.html`")
 	c.flags(fl)
 	if err := parse(fl, args, measureUsage, 0, std); err != nil {

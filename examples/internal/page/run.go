@@ -78,6 +78,8 @@ func Parse(fl *flag.FlagSet, args []string, usage string, maxArgs int, stdout io
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, usage, Flags(fl))
 		return err
+	case err != nil && strings.HasSuffix(err.Error(), "parse error"):
+		return BadInput(fmt.Errorf("%w: a number is plain, a duration like 500ms or 2s (see -h)", err))
 	case err != nil:
 		return BadInput(fmt.Errorf("%w (see -h)", err))
 	case maxArgs > 0 && len(fl.Arg(maxArgs)) > 1 && strings.HasPrefix(fl.Arg(maxArgs), "-"):
