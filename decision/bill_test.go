@@ -126,3 +126,19 @@ workloads: [{name: n, kind: notebook, memory: 4GiB, gpu_busy: 0.05}]
 		t.Error(diff)
 	}
 }
+
+// TestExclusiveCostsWhatItCosts: whoever has GPUs of its own has them at the price of GPUs of its own, however many of
+// the reserved ones others have.
+func TestExclusiveCostsWhatItCosts(t *testing.T) {
+	r := decideText(t, `
+pools: [{name: p, gpu: A100-SXM4-80GB, count: 6, price_per_gpu_hour: "1.75 USD", reserved: {count: 3, price_per_gpu_hour: "1.05 USD"}}]
+workloads:
+  - {name: two, kind: distributed-training, gpus: 2, memory: 55GiB, gpu_busy: 0.9, tenant: c}
+  - {name: four, kind: distributed-training, gpus: 4, memory: 10GiB, gpu_busy: 0.9, tenant: c}
+`)
+	for _, d := range r.Decisions {
+		if d.Cost.PerWorkloadHour != d.Cost.ExclusiveHour || strings.Contains(d.Why, "exclusive") {
+			t.Errorf("%s: %+v: %s", d.Workload, d.Cost, d.Why)
+		}
+	}
+}

@@ -8,11 +8,13 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // workloadShare holds what a workload takes of its pool's GPUs.
 type workloadShare struct {
 	micros  int64 // of its GPUs' price for an hour
+	dearest int64 // of one of its GPUs
 	fullest int   // tenants on the fullest of its GPUs
 }
 
@@ -38,6 +40,9 @@ func (pl *answers) shares() ([]workloadShare, error) {
 				return
 			}
 			divide(out, price, members, units)
+			for _, m := range members {
+				out[m.Workload].dearest = max(out[m.Workload].dearest, price/int64(max(1, gpus)))
+			}
 		})
 		if failed != nil {
 			return nil, failed
@@ -93,12 +98,24 @@ func (s *sums) monthly(micros int64, currency string) cost.Money {
 	return s.of(cost.Monthly(s.of(cost.FromMicros(micros, currency))))
 }
 
+// alone prices an hour of GPUs of its own for a workload, in micro-units: no less than it pays for one that it shares,
+// since others may have the reserved ones.
+func (pl *answers) alone(w int, p *CompiledPool, share workloadShare) int64 {
+	wl, rate := pl.Workloads[w].Workload(), pl.Rate(w, p).Micros()
+	if pl.Chosen[w].Mechanism == sharing.MechanismExclusive {
+		return share.micros
+	}
+	if !wl.Spot {
+		rate = max(rate, share.dearest)
+	}
+	return rate * int64(pl.Placed[w]*wl.GPUCount())
+}
+
 func (pl *answers) costOf(w int, p *CompiledPool, share workloadShare) (*CostResult, error) {
 	var s sums
-	replicas, gpus := int64(pl.Placed[w]), int64(pl.Workloads[w].Workload().GPUCount())
-	alone := s.of(pl.Rate(w, p).Mul(replicas * gpus))
+	alone := s.of(cost.FromMicros(pl.alone(w, p, share), p.Price.Currency()))
 	hour := s.of(cost.FromMicros(share.micros, p.Price.Currency()))
-	each := s.of(hour.MulFrac(1, replicas))
+	each := s.of(hour.MulFrac(1, int64(pl.Placed[w])))
 	return &CostResult{PerWorkloadHour: hour.Decimal(), PerReplicaHour: each.Decimal(), ExclusiveHour: alone.Decimal(),
 		Currency: p.Price.Currency()}, s.err
 }

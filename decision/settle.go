@@ -321,7 +321,7 @@ func (pl *answers) kept(w int, c *plan.Choice) string {
 
 // dearer says how much more its GPUs alone would cost a workload, if that is more by a twentieth.
 func (pl *answers) dearer(w int, share workloadShare) string {
-	own := pl.Rate(w, pl.Pools[pl.Chosen[w].Pool]).Micros() * int64(pl.Placed[w]*pl.Workloads[w].Workload().GPUCount())
+	own := pl.alone(w, pl.Pools[pl.Chosen[w].Pool], share)
 	if share.micros <= 0 || float64(own) < 1.05*float64(share.micros) {
 		return ""
 	}
