@@ -246,7 +246,7 @@ func (g *GPU) turn(until time.Duration) (bool, error) {
 	i := g.last
 	end := min(g.sliceEnd, until)
 	t := &g.tenants[i]
-	for g.now < end && g.ready(i) {
+	for n := 0; n < 256 && g.now < end && g.ready(i); n++ { // run looks at ctx between turns
 		run := min(t.remaining, end-g.now)
 		g.pass(i, run)
 		if t.remaining -= run; t.remaining > 0 {

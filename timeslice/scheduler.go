@@ -116,7 +116,8 @@ const BoundaryTolerance = 0.08
 //	cycle_i = g_i + n_i x (tenants x Switch + sum over the others of g_j/n_j).
 //
 // The time that a tenant's host needs between two steps is hidden in the others' turns as long as it is shorter
-// than those. A lone tenant's cycle is its step.
+// than those. Without such a time the next step begins within the same slice: Simulate that. A lone tenant's cycle is
+// its step.
 func (s Scheduler) RoundRobin(steps []time.Duration) ([]StepTime, error) {
 	var l problem.List
 	s.check(&l, "scheduler")

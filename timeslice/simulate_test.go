@@ -250,6 +250,15 @@ func TestSimulateStopsWithContext(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
+	// A turn of many steps is no reason to finish it first.
+	ctx, cancel = context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	tiny := []timeslice.Tenant{{Name: "tiny", Step: timeslice.Dist{Mean: 1}}}
+	start := time.Now()
+	_, err = timeslice.Simulate(ctx, timeslice.Simulation{Scheduler: timeslice.H200(), For: 20 * time.Second, Tenants: tiny})
+	if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > 5*time.Second {
+		t.Errorf("got %v after %v", err, took)
+	}
 }
 
 type program func(now time.Duration) (timeslice.Work, bool)
