@@ -54,7 +54,7 @@ func (h *Histogram) recordN(d time.Duration, n int64) {
 		h.hdr = hdrhistogram.New(histogramLowest, histogramHighest, histogramDigits)
 	}
 	d = max(d, 0)
-	us := min(int64((d+500)/time.Microsecond), histogramHighest)
+	us := int64((min(d, time.Hour) + 500) / time.Microsecond)
 	if err := h.hdr.RecordValues(us, n); err != nil {
 		return // us is in range and n positive: nothing else is refused
 	}

@@ -34,6 +34,10 @@ func TestHistogramQuantiles(t *testing.T) {
 	if exact.Figures().Method != "exact" || hdr.Figures().Method != "hdr" || exact.Figures().Max != hdr.Figures().Max {
 		t.Errorf("%+v, %+v", exact.Figures(), hdr.Figures())
 	}
+	hdr.Record(math.MaxInt64)
+	if f := hdr.Figures(); f.Count != 5001 || f.Max != millis(math.MaxInt64) {
+		t.Errorf("after one beyond the range: %+v", f)
+	}
 	if _, ok := NewHistogram().Quantile(0.5); ok {
 		t.Error("an empty histogram has a quantile")
 	}

@@ -118,9 +118,13 @@ func (s Search) withDefaults() Search {
 	return s
 }
 
-// RequestsToPass is the least number of requests that can show a rate to pass, with every one of them in time.
+// RequestsToPass is the least number of requests that can show a rate to pass, with every one of them in time; 0
+// for an Attainment or Confidence that Run refuses.
 func (s Search) RequestsToPass() int {
 	s = s.withDefaults()
+	if !(s.Attainment > 0 && s.Attainment < 1 && s.Confidence >= 0.5 && s.Confidence < 1) {
+		return 0
+	}
 	z := distuv.UnitNormal.Quantile(s.Confidence)
 	return int(math.Ceil(z*z*s.Attainment/(1-s.Attainment) - 1e-9))
 }

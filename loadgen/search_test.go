@@ -81,9 +81,12 @@ func TestSearchIsHonest(t *testing.T) {
 	if _, err := (Search{Low: 1, High: 2}).Run(ctx, few); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	for _, bad := range []Search{{}, {Low: 2, High: 1}, {Low: 1, High: math.Inf(1)}, {Low: 1, High: 2, Attainment: 1}, {Low: 1, High: 2, Repeats: 3, MaxRepeats: 2}, {Low: 1, High: 2, Resolution: 2}} {
+	for _, bad := range []Search{{}, {Low: 2, High: 1}, {Low: 1, High: math.Inf(1)}, {Low: 1, High: 2, Attainment: 1}, {Low: 1, High: 2, Confidence: 95}, {Low: 1, High: 2, Repeats: 3, MaxRepeats: 2}, {Low: 1, High: 2, Resolution: 2}} {
 		if _, err := bad.Run(context.Background(), few); err == nil {
 			t.Errorf("%+v accepted", bad)
+		}
+		if n := bad.RequestsToPass(); n < 0 {
+			t.Errorf("%+v needs %d requests", bad, n)
 		}
 	}
 }
