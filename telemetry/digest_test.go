@@ -94,6 +94,16 @@ func (h *hangs) Read(ctx context.Context, device int, group telemetry.Groups, r 
 
 // TestAHungGPUIsExposed: the only GPU hangs, so that no sample comes any more,
 // and the file says that it is down.
+func TestEveryRefuses(t *testing.T) {
+	do := func(time.Duration) error { return nil }
+	for _, e := range []*telemetry.Every{{}, {Do: do}, {Period: -1, Do: do}, {Period: time.Second}} {
+		s := sampler(t, source(t, oneGPU(telemetrytest.Phase{})), telemetry.SamplerOptions{})
+		if err := s.Simulate(t.Context(), time.Unix(0, 0), 2*time.Second, e); err == nil {
+			t.Errorf("%+v is accepted", e)
+		}
+	}
+}
+
 func TestAHungGPUIsExposed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		script := source(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricPowerWatts: 200}}))

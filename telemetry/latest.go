@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/atomicfile"
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -180,16 +181,19 @@ func promLabel(s string) string {
 // Every is a Sink that calls a function from time to time: with the first sample after each period of the series'
 // time, so that sinks before it have everything up to then.
 type Every struct {
-	Period time.Duration
+	Period time.Duration // above 0
 	// Do is called with the time since the series' start at which the period ended. Its error stops the sampling.
 	Do   func(at time.Duration) error
 	next time.Duration
 }
 
-// Begin starts the first period.
+// Begin starts the first period, and says what is wrong with the fields.
 func (e *Every) Begin(Header) error {
 	e.next = e.Period
-	return nil
+	var probs problem.List
+	probs.If(e.Period <= 0, "period", "use one above 0", "telemetry: a period of %v", e.Period)
+	probs.If(e.Do == nil, "do", "set the function to call", "telemetry: nothing to do")
+	return probs.Err()
 }
 
 // Sample calls Do when it is time.
@@ -198,9 +202,7 @@ func (e *Every) Sample(x *Sample) error {
 		return nil
 	}
 	at := e.next
-	for e.next < x.At {
-		e.next += e.Period
-	}
+	e.next += (x.At - e.next + e.Period - 1) / e.Period * e.Period
 	return e.Do(at)
 }
 
