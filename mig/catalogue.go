@@ -141,8 +141,13 @@ type Profile struct {
 // Model returns the GPU that the profile belongs to.
 func (p *Profile) Model() *Model { return p.model }
 
-// String returns the profile's canonical name.
-func (p *Profile) String() string { return p.Name }
+// String returns the profile's canonical name, "?" for nil.
+func (p *Profile) String() string {
+	if p == nil {
+		return "?"
+	}
+	return p.Name
+}
 
 // The catalogue: one GPU an object and one profile a line. "engines" are copy,
 // NVDEC, NVENC, JPEG, OFA; a placement is a start and the profile's size;

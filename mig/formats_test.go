@@ -104,6 +104,14 @@ func TestInvalidLayouts(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %q", s, l, err, want)
 		}
 	}
+	// They can be printed all the same.
+	for _, p := range []*mig.Profile{nil, {Name: "own"}} {
+		l := mig.NewLayout(m, mig.Instance{Profile: p, Placement: mig.Placement{Size: 1}})
+		data, err := json.Marshal(l)
+		if !strings.Contains(l.Bar(), p.String()) || !strings.Contains(string(data), p.String()) || l.Validate() == nil {
+			t.Errorf("%s, %s, %v, %v", l.Bar(), data, err, l.Validate())
+		}
+	}
 }
 
 func TestGenerate(t *testing.T) {

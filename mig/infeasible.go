@@ -247,8 +247,8 @@ func (l Layout) problems() error {
 			list.Addf(path, "set Profile", "has no profile")
 			continue
 		case in.Profile.model != m:
-			list.Addf(path, "look the profile up on the layout's GPU", "%s is a profile of %s, not of %s", in.Profile.Name,
-				in.Profile.model.Key, m.Key)
+			list.Addf(path, "look the profile up on the layout's GPU", "%s is a profile of %s, not of %s", in.Profile,
+				in.Profile.model, m)
 			continue
 		case m.grid.slotOf(in.Profile.index, in.Placement) < 0:
 			list.Addf(path, "its placements are "+strings.Trim(fmt.Sprint(in.Profile.Placements), "[]"),

@@ -25,11 +25,7 @@ type Instance struct {
 // "1g.10gb@0!busy". Compute instances are added in brackets: "3g.40gb@4[1+2]".
 func (in Instance) String() string {
 	var b strings.Builder
-	name := "?"
-	if in.Profile != nil {
-		name = in.Profile.Name
-	}
-	fmt.Fprintf(&b, "%s@%d", name, in.Start)
+	fmt.Fprintf(&b, "%s@%d", in.Profile, in.Start)
 	if in.Compute != nil {
 		b.WriteString(strings.ReplaceAll(fmt.Sprint(in.Compute), " ", "+"))
 	}
@@ -86,7 +82,7 @@ func (l Layout) Bar() string {
 			continue
 		}
 		in := l.Instances[i]
-		name := in.Profile.Name
+		name := in.Profile.String()
 		if in.Busy {
 			name += "*"
 		}
@@ -175,7 +171,7 @@ type layoutJSON struct {
 
 // MarshalJSON writes {"profile", "start", "size"}, with "busy" and "compute" where they say something.
 func (in Instance) MarshalJSON() ([]byte, error) {
-	return json.Marshal(instanceJSON{in.Profile.Name, in.Placement, in.Busy, in.Compute})
+	return json.Marshal(instanceJSON{in.Profile.String(), in.Placement, in.Busy, in.Compute})
 }
 
 // MarshalJSON writes {"gpu": key, "instances": [...]}, which UnmarshalJSON reads.
@@ -185,7 +181,7 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 		raw.GPU = l.Model.Key
 	}
 	for _, in := range l.Instances {
-		raw.Instances = append(raw.Instances, instanceJSON{in.Profile.Name, in.Placement, in.Busy, in.Compute})
+		raw.Instances = append(raw.Instances, instanceJSON{in.Profile.String(), in.Placement, in.Busy, in.Compute})
 	}
 	return json.Marshal(raw)
 }

@@ -63,7 +63,7 @@ func (l Layout) PartedEntry(gpus ...int) PartedEntry {
 			e.MIGDevices = map[string]int{}
 		}
 		if in.Compute == nil {
-			e.MIGDevices[in.Profile.Name]++
+			e.MIGDevices[in.Profile.String()]++
 		}
 		for _, slices := range in.Compute {
 			name := in.Profile.parsed
