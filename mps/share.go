@@ -213,11 +213,12 @@ func (f ServingFramework) Flag() string {
 	return [...]string{"--gpu-memory-utilization", "--cuda-memory-fraction", "--mem-fraction-static"}[min(int(f), 2)]
 }
 
-// MemoryFraction returns the memory fraction to give a framework that runs
+// MemoryFraction returns the memory fraction, over 0 to 1, to give a framework that runs
 // as one process under limit on a GPU of total memory, rounded down to two decimals.
 //
-// Under MPS vLLM and TGI measure against the whole GPU, so the fraction is limit/total; SGLang measures against what is
-// free when it starts, which is the limit (inferred). Under HAMi the total is the limit, and the usual 0.85 is right
+// Under MPS vLLM and TGI measure against the whole GPU, so the fraction is limit/total less a margin: 7% of the limit,
+// or what CUDA itself takes ([AllocatableUnder]) where that is more. SGLang measures against what is free when it
+// starts, which is the limit (inferred): 0.85. Under HAMi the total is the limit, and the usual 0.85 is right
 // (dynamo-mps-limits).
 func MemoryFraction(f ServingFramework, e Enforcer, limit, total sharing.Bytes) (float64, error) {
 	var l problem.List

@@ -227,7 +227,7 @@ func (q *Quantity) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) 
 // Any returns the text of a document.
 func (q Quantity) Any() any { return formatQuantity(sharing.Bytes(q)) }
 
-// MarshalYAML returns it too.
+// MarshalYAML returns what Any returns.
 func (q Quantity) MarshalYAML() (any, error) { return q.Any(), nil }
 
 var quantityForm = regexp.MustCompile(`^([0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})` +
