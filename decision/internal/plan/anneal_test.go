@@ -65,6 +65,24 @@ func planned(t *testing.T, f *fleet.Fleet) *Planner {
 	return pl
 }
 
+// TestOverfull: what is not packed would take more GPUs than there are.
+func TestOverfull(t *testing.T) {
+	pl := planned(t, &fleet.Fleet{Version: "v1", Pools: []fleet.Pool{{Name: "p", GPU: "A100-SXM4-80GB", Count: 2}}, Workloads: []fleet.Workload{{
+		Name: "w", Kind: fleet.KindNotebook, Replicas: fleet.Replicas{Max: 40}, Memory: fleet.Some(8 * sharing.GiB),
+		GPUBusy: fleet.Some(0.05), Isolation: fleet.Isolation{Memory: sharing.LevelHardware}}}})
+	key, counts := GroupKey{0, sharing.MechanismMIG}, make([]int, 41)
+	for i := range counts {
+		counts[i] = i
+	}
+	g := newGrid([]int{0}, [][]int{counts})
+	for point := range g.size {
+		group, err := pl.pack(key, nil, g.members(point))
+		if over := pl.overfull(g, key, point); err != nil || over && group.GPUs() <= 2 || over != (point > 16) {
+			t.Errorf("%d replicas: overfull %v, on %d GPUs, %v", point, over, group.GPUs(), err)
+		}
+	}
+}
+
 // TestSearchFindsWhatIsBest: from nothing, the search places as many replicas for
 // as little as comparing all arrangements does, and never more.
 func TestSearchFindsWhatIsBest(t *testing.T) {

@@ -226,7 +226,20 @@ func (pl *Planner) within(g *grid, p int, keys []GroupKey) ([][]*way, error) {
 	return ways, nil
 }
 
-// packings packs every point of a grid under one mechanism, nil where a workload can't take it.
+// overfull says that the instances of a point have more slices than the whole pool.
+func (pl *Planner) overfull(g *grid, key GroupKey, point int) bool {
+	if !gate.TraitsOf(key.Mechanism).Sliced {
+		return false
+	}
+	pool, each, units := pl.Pools[key.Pool], gate.PerInstance(key.Mechanism), 0
+	for _, m := range g.members(point) {
+		units += (m.Replicas + each - 1) / each * pl.Choice(m.Workload, key).Slice.Profile.PlacementUnits
+	}
+	return units > pool.Pool.Count*pool.Ground().Model().Units
+}
+
+// packings packs every point of a grid under one mechanism, nil where a workload can't take it or they are more than the
+// pool.
 func (pl *Planner) packings(g *grid, key GroupKey) ([]*packing, error) {
 	out := make([]*packing, g.size)
 	can := 0
@@ -244,7 +257,7 @@ func (pl *Planner) packings(g *grid, key GroupKey) ([]*packing, error) {
 	var err error
 	for point := 1; point < g.size; point++ {
 		set := g.support(point)
-		if set&^can != 0 {
+		if set&^can != 0 || pl.overfull(g, key, point) {
 			continue
 		}
 		var group *Group
