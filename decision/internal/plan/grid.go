@@ -238,8 +238,7 @@ func (pl *Planner) overfull(g *grid, key GroupKey, point int) bool {
 	return units > pool.Pool.Count*pool.Ground().Model().Units
 }
 
-// packings packs every point of a grid under one mechanism, nil where a workload can't take it or they are more than the
-// pool.
+// packings packs every point of a grid under one mechanism, nil where a workload can't take it or the pool can't.
 func (pl *Planner) packings(g *grid, key GroupKey) ([]*packing, error) {
 	out := make([]*packing, g.size)
 	can := 0
