@@ -52,6 +52,10 @@ workloads: [{name: t, kind: training, replicas: 3, memory: 60GiB, gpu_busy: 0.9,
 	if diff := cmp.Diff(want, r.Pools[0].Bill); diff != "" {
 		t.Error(diff)
 	}
+	var text strings.Builder
+	if err := r.WriteText(&text, TextOptions{}); err != nil || !strings.Contains(text.String(), "1 node paid for of 2, 5 GPUs paid for and unused") {
+		t.Errorf("%v: %s", err, text.String())
+	}
 }
 
 // TestPoolsToBuy: what is not owned costs nothing today, and more is needed where

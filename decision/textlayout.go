@@ -44,8 +44,8 @@ func (t *text) layout() {
 			t.put(2, at, "", fmt.Sprintf("and %d more pools with %d GPUs in use", len(used)-i, n))
 			break
 		}
-		t.put(2, at, p.Pool, fmt.Sprintf("%d of %d %s%s: %s", p.GPUsNeeded, p.GPUs, p.GPU, p.Bill.brief(p.SpotGPUs),
-			p.brief(brief)))
+		t.put(2, at, p.Pool, fmt.Sprintf("%d of %d %s%s: %s", p.GPUsNeeded, p.GPUs, p.GPU,
+			p.Bill.brief(p.GPUsNeeded, p.SpotGPUs), p.brief(brief)))
 	}
 	if len(unused) > 0 {
 		t.put(2, at, "", "unused: "+plaintext.Some(unused, mostTenants, len(unused)))
@@ -128,8 +128,9 @@ func (l *LayoutResult) brief() string {
 	return fmt.Sprintf("%d x [%s]", l.GPUs, strings.Join(texts, " | "))
 }
 
-// brief tells how many GPUs are spot, and how many nodes and how much money an answer leaves to be paid for.
-func (b *Bill) brief(spot int) string {
+// brief tells how many GPUs are spot, and how many nodes and how much money are left to be paid for, and GPUs beyond
+// those that are used.
+func (b *Bill) brief(used, spot int) string {
 	text := ""
 	if spot > 0 {
 		text = fmt.Sprintf(" (%d spot)", spot)
@@ -138,6 +139,9 @@ func (b *Bill) brief(spot int) string {
 		text += ", " + plaintext.Count(b.NodesAfter, "node")
 	} else if b.NodesToday > 0 {
 		text += fmt.Sprintf(", %s paid for of %d", plaintext.Count(b.NodesAfter, "node"), b.NodesToday)
+	}
+	if b.GPUsAfter > used {
+		text += fmt.Sprintf(", %s paid for and unused", plaintext.Count(b.GPUsAfter-used, "GPU"))
 	}
 	if b.MonthlyToday != "" && b.GPUsToday == 0 && b.GPUsAfter > 0 {
 		text += fmt.Sprintf(", to be bought for %s a month", cents(b.MonthlyAfter))

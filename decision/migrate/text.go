@@ -51,7 +51,7 @@ func (p *Plan) Lines() []string {
 	money := fmt.Sprintf(" %s with GPUs today, %d after", plaintext.Count(b.NodesToday, "node"), b.NodesAfter)
 	if b.Currency != "" {
 		money += fmt.Sprintf("; %s %s a month today, %s after", b.MonthlyToday, b.Currency, b.MonthlyAfter)
-		if p.Changes() {
+		if b.saved != 0 {
 			money += fmt.Sprintf(": saves %s, of which %s are uncertain", b.MonthlySaved, b.Uncertain)
 		}
 		if b.Comes != "" {
