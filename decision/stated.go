@@ -121,7 +121,8 @@ func Evaluate(w *CompiledWorkload, p *CompiledPool, nb gate.Neighbours, ev *Eval
 	score.Evaluate(w, p, nb, ev)
 }
 
-// Options and results of the planner.
+// Options and results of the planner; `go doc github.com/cotenant/cotenant/decision/internal/plan.Options`, and so on,
+// shows the fields.
 type (
 	Options    = plan.Options
 	Headroom   = plan.Headroom

@@ -193,8 +193,8 @@ type BreakEvenStep struct {
 	Sure bool `json:"sure"`
 }
 
-// BreakEven predicts copies of a workload under time-slicing and MPS, from one copy to limit, and lists where the
-// mechanism with the lower TPOT changes: "MPS pays from 2 tenants on", with the figures.
+// BreakEven predicts copies of a workload under time-slicing and MPS, from one copy to limit or MaxGroup, and lists
+// where the mechanism with the lower TPOT changes: "MPS pays from 2 tenants on", with the figures.
 func (p *Predictor) BreakEven(s profile.Solo, limit int) ([]BreakEvenStep, error) {
 	var out []BreakEvenStep
 	for n := 1; n <= min(limit, MaxGroup); n++ {

@@ -72,14 +72,14 @@ func (f *Forecasts) Screen(mechanism sharing.Mechanism, group []profile.Solo, co
 	return out, err
 }
 
-// At returns the prediction with intervals at a one-sided confidence, 0.5 to 0.999.
+// At returns the prediction with intervals at a one-sided confidence, 0.5 to 0.999; of others, the nearest.
 func (p Prediction) At(confidence float64) Prediction {
 	p.hold(confidence)
 	return p
 }
 
 func (p *Prediction) hold(confidence float64) {
-	z := distuv.UnitNormal.Quantile(confidence) / profile.Z90
+	z := distuv.UnitNormal.Quantile(min(max(confidence, 0.5), 0.999)) / profile.Z90
 	for m := range p.value {
 		stretch(&p.value[m], z)
 	}

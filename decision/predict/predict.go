@@ -98,6 +98,9 @@ func (p *Predictor) Predict(mechanism sharing.Mechanism, group []profile.Solo, m
 // predict is Predict; it looks up and keeps in known, unless that is nil, what workloads do alone.
 func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, method Method,
 	known *aloneCache) ([]Prediction, error) {
+	if p.Version == 0 {
+		return nil, errors.New("predict: the predictor is empty (make one with NewPredictor)")
+	}
 	if !slices.Contains(profile.Mechanisms[:], mechanism) {
 		return nil, fmt.Errorf("predict: %s cannot be predicted from profiles of whole GPUs; use time-slicing or mps, "+
 			"and SliceSlowdown for MIG", mechanism)
