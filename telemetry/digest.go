@@ -13,8 +13,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Digest sums up a sampling as it goes, in memory that grows with the changes of state only. It is a Sink. Report
-// and State are not safe for use beside the sampling; the methods of Latest are.
+// Digest sums up a sampling as it goes, in memory that grows with the changes of state only. It is a Sink. Its
+// own methods are not safe for use beside the sampling; those of Latest are.
 type Digest struct {
 	*Latest
 	idle   *IdleDetector
@@ -85,7 +85,12 @@ func (k EventKind) changesUp() bool {
 }
 
 // Throttle returns the newest reasons that hold a device's clocks down.
-func (d *Digest) Throttle(device int) Optional[Throttle] { return d.devs[device].throttle }
+func (d *Digest) Throttle(device int) (t Optional[Throttle]) {
+	if device >= 0 && device < len(d.devs) {
+		t = d.devs[device].throttle
+	}
+	return t
+}
 
 // State returns for people what a device does and for how long it has: "active
 // 20s", "HUNG", or "-" before its first sample.

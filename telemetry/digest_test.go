@@ -94,6 +94,15 @@ func (h *hangs) Read(ctx context.Context, device int, group telemetry.Groups, r 
 
 // TestAHungGPUIsExposed: the only GPU hangs, so that no sample comes any more,
 // and the file says that it is down.
+func TestDigestOfNoSuchDevice(t *testing.T) {
+	d := telemetry.NewDigest(telemetry.IdleOptions{})
+	for _, i := range []int{-1, 0, 4} {
+		if state := d.State(i); state != "-" || !d.Throttle(i).IsZero() {
+			t.Errorf("%d: %s, %v", i, state, d.Throttle(i))
+		}
+	}
+}
+
 func TestEveryRefuses(t *testing.T) {
 	do := func(time.Duration) error { return nil }
 	for _, e := range []*telemetry.Every{{}, {Do: do}, {Period: -1, Do: do}, {Period: time.Second}} {
