@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +26,7 @@ import (
 func Offer(name, run string, load profile.Load, seed uint64) (loadgen.Tenant, error) {
 	h := fnv.New64a()
 	fmt.Fprint(h, name, "/", run) // a hash's Write never fails
-	around := int(load.OutputSpread * float64(load.Output))
+	around := max(0, int(load.OutputSpread*float64(load.Output)))
 	lengths := make(prompt.Empirical, 0, 2*around+1)
 	for n := load.Output - around; n <= load.Output+around; n++ {
 		lengths = append(lengths, n)
@@ -37,6 +38,20 @@ func Offer(name, run string, load profile.Load, seed uint64) (loadgen.Tenant, er
 		t.Load.Schedule = loadgen.Poisson{PerS: load.Rate}
 	}
 	return t, err
+}
+
+// cachedShare is the share of a run's prompt tokens from which on it is noted that they came from a prefix cache.
+const cachedShare = 0.1
+
+// noteCached notes, once a load, that a prefix cache answered a noticeable part of its prompts.
+func (f *planFlow) noteCached(r *run, load string, c *loadgen.PromptCache) {
+	if c == nil || c.HitRate.Or(0) <= cachedShare || slices.Contains(f.cached, load) {
+		return
+	}
+	f.cached = append(f.cached, load)
+	f.note("%s: %.0f%% of the tokens of %s's prompts came from its server's prefix cache, so that its first tokens came "+
+		"earlier than those of new prompts do: turn prefix caching off to measure (vLLM's --no-enable-prefix-caching), or "+
+		"change the plan's seed where an earlier measurement filled the cache", r.dir, 100*c.HitRate.Or(0), load)
 }
 
 // Recording holds a run's requests and telemetry.

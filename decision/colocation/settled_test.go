@@ -282,4 +282,7 @@ func TestUnevenAnswersAreAsked(t *testing.T) {
 			t.Errorf("spread %v: %d to %d tokens, %.1f on average", spread, least, most, mean)
 		}
 	}
+	if _, err := Offer("chat", "alone", profile.Load{Concurrency: 2, Prompt: 8, Output: -40, OutputSpread: 0.25}, 1); err == nil {
+		t.Error("answers of less than nothing are accepted")
+	}
 }
