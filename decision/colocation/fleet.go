@@ -84,8 +84,8 @@ func SimulateFleet(ctx context.Context, fleet *decision.Fleet, result *decision.
 	if err != nil {
 		return nil, err
 	}
-	f := &fleetFlow{bench: bench{Options: opts.Options, simulated: true}, opts: opts, result: result, scenes: set.scenes,
-		alone: map[string]*profile.Row{}}
+	f := &fleetFlow{bench: bench{Options: opts.Options, simulated: true, shaped: map[string]bool{}},
+		opts: opts, result: result, scenes: set.scenes, alone: map[string]*profile.Row{}}
 	f.rep = Report{Basis: sharing.BasisSimulated, GPU: simulatedName, Rows: []ReportRow{}, fleetReport: fleetReport{
 		Seed: opts.Seed, SecondsPerRun: opts.Seconds, NotRun: set.missing, Assumed: set.assumed()}}
 	err = f.measure(ctx)

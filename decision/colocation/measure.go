@@ -66,8 +66,8 @@ func title(m sharing.Mechanism) string {
 // Measure takes a plan through its modes on a site, and writes everything below opts.Dir. After an error, or when
 // ctx ends, the report has the runs until then; it is nil where there is none.
 func Measure(ctx context.Context, plan *Plan, site Site, opts Options) (*Report, error) {
-	f := &planFlow{bench: bench{Options: opts.filled(), simulated: site.basis() == sharing.BasisSimulated}, plan: plan,
-		site: site}
+	f := &planFlow{plan: plan, site: site, bench: bench{
+		Options: opts.filled(), simulated: site.basis() == sharing.BasisSimulated, shaped: map[string]bool{}}}
 	f.Predictor = cmp.Or(f.Predictor, site.predictor())
 	if gpu, _ := site.gpu(); gpu == "" {
 		f.note("the GPU's name is unknown: it is taken for the predictor's, %s", f.Predictor.GPU)

@@ -133,6 +133,7 @@ func (b *bench) record(ctx context.Context, dir string, plan loadgen.LoadPlan, s
 		Meta: map[string]any{"run": filepath.ToSlash(dir)}}
 	if b.simulatedTime {
 		opts.Receive, opts.Pacing = loadgen.ReceivePlain, loadgen.PacingTimer
+		opts.Health = loadgen.HealthLimits{SchedulingP99: -1, GCPauseMax: -1, CPUFraction: -1} // real ones
 	}
 	r, err := Record(ctx, plan, opts, source)
 	if err != nil {
@@ -143,9 +144,6 @@ func (b *bench) record(ctx context.Context, dir string, plan loadgen.LoadPlan, s
 		return r, err
 	}
 	if h := &r.Summary.ClientHealth; !h.Valid {
-		if b.shaped == nil {
-			b.shaped = map[string]bool{}
-		}
 		b.shaped[dir] = true
 		b.note("%s: the client shaped the figures: %s", dir, strings.Join(h.Reasons, "; "))
 	}
