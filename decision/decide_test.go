@@ -139,7 +139,7 @@ func randomFleet(rng *rand.Rand, pools, workloads int) *Fleet {
 		if rng.IntN(4) == 0 {
 			w.Isolation = hard
 		}
-		if rng.IntN(4) == 0 {
+		if rng.IntN(4) == 0 && w.Kind.Serves() {
 			w.SLO.E2EP99 = Some(profile.Duration(1e9))
 		}
 		if rng.IntN(6) == 0 {
@@ -415,7 +415,7 @@ func TestSourcesResolve(t *testing.T) {
 }
 
 func TestImpact(t *testing.T) {
-	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 2}, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.3), Solo: profile.SLO{E2EP99: Some(profile.Duration(609e6))},
+	w := Workload{Name: "w", Kind: KindOfflineInference, Replicas: Replicas{Max: 2}, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.3), Solo: profile.SLO{E2EP99: Some(profile.Duration(609e6))},
 		SLO: profile.SLO{E2EP99: Some(profile.Duration(60e9))}, Revenue: &Revenue{Monthly: price(t, "10000.00 USD"), LossPercentPer100m: 1}}
 	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4, PricePerGPUHour: Some(price(t, "0.50 USD"))}}, Workloads: []Workload{w}})
 	i := r.Decision("w").Impact

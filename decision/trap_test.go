@@ -41,7 +41,7 @@ var trapCases = map[string]trapCase{
 	})},
 	"prefill-memory":            {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Framework = &Framework{Name: "tgi", MaxPrefill: 8192} })},
 	"node-group-without-driver": {pool: Pool{GPU: "L40S", Count: 4, Platform: "eks-managed", InstanceType: "g6e.2xlarge"}, w: asks(sharing.MechanismTimeSlicing, nil)},
-	"turns-against-p99":         {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.SLO.TPOTP99 = Some(profile.Duration(50e6)) })},
+	"turns-against-p99":         {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind, w.SLO.TPOTP99 = KindOnlineInference, Some(profile.Duration(50e6)) })},
 	"mps-needs-idle-sms":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.GPUBusy = Some(0.95) })},
 	"mps-chains-starve": {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Kind = KindOnlineInference }),
 		with: &Workload{Name: "fft", Kind: KindHPC, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.95)}},

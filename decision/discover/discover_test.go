@@ -183,7 +183,7 @@ func TestHints(t *testing.T) {
 trust: all
 nodes: {bare-2: {gpu: L40S}, "gpu-*": {gpu: L4}}
 workloads:
-  "*/*": {kind: batch}
+  "*/*": {kind: batch, slo: {e2e_p99: 9s}, solo: {e2e_p99: 2s}} # for those that serve
   a/svd: {kind: batch}
   a/svc: {kind: online-inference, model: {parameters: 8e9, weights: fp8, kv_cache: 4GiB}, load: {requests_per_s: 2.5, input_tokens: 300, output_tokens: 200},
     slo: {ttft_p99: 800ms, tpot_p99: 40ms}, solo: {ttft_p99: 120ms}, isolation: {fault: hardware}, tenant: shop, trust: [b], spot: true}
@@ -216,7 +216,7 @@ workloads:
 		t.Errorf("(-discovered +read):\n%s\n%s", diff, &out)
 	}
 	svc, mystery := &fleet.Workloads[0], &fleet.Workloads[1]
-	if len(fleet.Pools) != 2 || svc.Kind != decision.KindOnlineInference || svc.Model == nil || svc.Load == nil || svc.Tenant != "shop" || !svc.Spot || mystery.Kind != decision.KindBatch || mystery.PeakBusy.Or(0) != 0.5 {
+	if len(fleet.Pools) != 2 || svc.Kind != decision.KindOnlineInference || svc.Model == nil || svc.Load == nil || svc.Tenant != "shop" || !svc.Spot || mystery.Kind != decision.KindBatch || mystery.PeakBusy.Or(0) != 0.5 || mystery.SLO != (decision.Workload{}).SLO || mystery.Solo != mystery.SLO || svc.SLO.TPOTP99.IsZero() {
 		t.Errorf("%s", &out)
 	}
 	checkProvenance(t, "hints", d)

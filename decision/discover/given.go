@@ -94,7 +94,8 @@ type Hints struct {
 	Nodes     map[string]NodeHint     `yaml:"nodes"`     // likewise
 }
 
-// WorkloadHint overrides what was found of workloads. What is missing stays.
+// WorkloadHint overrides what was found of workloads. What is missing stays. The latencies of a pattern's hint are
+// for those of its workloads that serve requests.
 type WorkloadHint struct {
 	Kind      decision.Kind                    `yaml:"kind"`
 	Memory    decision.Optional[sharing.Bytes] `yaml:"memory"`
@@ -178,15 +179,20 @@ func (b *build) hintWorkload(at string, out *decision.Workload) {
 	if h.Trust != decision.TrustUnstated {
 		b.note("trust", Provenance{BasisGiven, "hints"})
 	}
-	for _, k := range matching(h.Workloads, out.Name) {
+	keys := matching(h.Workloads, out.Name)
+	for _, k := range keys {
+		out.Kind = cmp.Or(h.Workloads[k].Kind, out.Kind)
+	}
+	for _, k := range keys {
 		v, from := h.Workloads[k], Provenance{BasisGiven, "hints, workloads." + k}
+		serves := out.Kind.Serves() || k == out.Name
 		set := func(key string, given bool, write func()) {
 			if given {
 				write()
 				b.note(at+"."+key, from)
 			}
 		}
-		set("kind", v.Kind != decision.KindUnknown, func() { out.Kind = v.Kind })
+		set("kind", v.Kind != decision.KindUnknown, func() {})
 		set("memory", !v.Memory.IsZero(), func() { out.Memory, out.Model = v.Memory, nil })
 		set("model", v.Model != nil, func() {
 			out.Model, out.Memory = v.Model, decision.Optional[sharing.Bytes]{}
@@ -194,8 +200,8 @@ func (b *build) hintWorkload(at string, out *decision.Workload) {
 		})
 		set("gpu_busy", !v.GPUBusy.IsZero(), func() { out.GPUBusy = v.GPUBusy })
 		set("peak_busy", !v.PeakBusy.IsZero(), func() { out.PeakBusy = v.PeakBusy })
-		set("slo", v.SLO != profile.SLO{}, func() { out.SLO = v.SLO })
-		set("solo", v.Solo != profile.SLO{}, func() { out.Solo = v.Solo })
+		set("slo", serves && v.SLO != profile.SLO{}, func() { out.SLO = v.SLO })
+		set("solo", serves && v.Solo != profile.SLO{}, func() { out.Solo = v.Solo })
 		set("load", v.Load != nil, func() { out.Load = v.Load })
 		set("isolation", v.Isolation != decision.Isolation{}, func() { out.Isolation = v.Isolation })
 		set("tenant", v.Tenant != "", func() { out.Tenant = v.Tenant })

@@ -42,6 +42,9 @@ const (
 var kindNames = enum.Of[Kind](ErrUnknownName, "kind", "", "distributed-training", "training", "online-inference",
 	"offline-inference", "batch", "notebook", "ci", "hpc")
 
+// Serves says whether workloads of the kind serve requests, whose latencies objectives can limit.
+func (k Kind) Serves() bool { return k == KindOnlineInference || k == KindOfflineInference }
+
 // Evidence names what a workload's figures rest on.
 type Evidence uint8
 

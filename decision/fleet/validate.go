@@ -206,9 +206,7 @@ func (c *checker) price(path string, m cost.Money, currency *string) {
 const maxBytesPerGPU = 16 * sharing.TiB
 
 func (c *checker) workload(path string, w *Workload) {
-	if w.Kind == KindUnknown && !c.partial {
-		c.Addf(path+".kind", known(kindNames.Values()), "is missing")
-	}
+	c.If(w.Kind == KindUnknown && !c.partial, path+".kind", known(kindNames.Values()), "is missing")
 	c.load(path, w)
 	c.within(path+".gpus", w.GPUs, 0, 1024)
 	c.If(!w.Memory.IsZero() && w.Model != nil, path+".model", "keep memory or model", "contradicts memory")
@@ -234,8 +232,8 @@ func (c *checker) workload(path string, w *Workload) {
 		c.within(path+".framework.max_batch_prefill_tokens", f.MaxPrefill, 0, 1<<30)
 		c.If(f.Name == "" && !c.partial, path+".framework.name", "for example vllm, tgi, sglang or pytorch", "is empty")
 	}
-	c.AddErr(path+".slo", w.SLO.Validate())
-	c.AddErr(path+".solo", w.Solo.Validate())
+	c.latencies(path+".slo", w.Kind, &w.SLO)
+	c.latencies(path+".solo", w.Kind, &w.Solo)
 	c.tenants(path, w)
 	c.request(path, w)
 	if t := w.Today; t != nil && !c.partial {
@@ -253,9 +251,8 @@ func (c *checker) workload(path string, w *Workload) {
 		c.If(r.Server == (profile.Server{}), path+".profile.server",
 			"write the server as the profiles have it, for example {model: 8b}", "is empty")
 	}
-	if u := w.UID.Or(0); u < 0 || u > 1<<31-2 {
-		c.Addf(path+".uid", "use a user id from 0", "%d is out of range", u)
-	}
+	u := w.UID.Or(0)
+	c.If(u < 0 || u > 1<<31-2, path+".uid", "use a user id from 0", "%d is out of range", u)
 	if r := w.Revenue; r != nil {
 		c.If(r.Monthly.Micros() < 0, path+".revenue.monthly", "use a positive amount", "%s is out of range", r.Monthly)
 		c.If(r.LossPercentPer100m < 0 || r.LossPercentPer100m > 100, path+".revenue.loss_percent_per_100ms",
@@ -266,6 +263,14 @@ func (c *checker) workload(path string, w *Workload) {
 	if w.Weights != nil {
 		c.AddErr(path+".weights", w.Weights.validate())
 	}
+}
+
+// latencies are of requests, which only servers have.
+func (c *checker) latencies(path string, k Kind, s *profile.SLO) {
+	c.AddErr(path, s.Validate())
+	c.If(*s != (profile.SLO{}) && k != KindUnknown && !k.Serves(), path,
+		"leave it out, or write kind: online-inference where requests are served",
+		"states latencies of requests, and kind %s serves none", k)
 }
 
 func (c *checker) bytes(path string, b Optional[sharing.Bytes]) {

@@ -26,7 +26,7 @@ var rules = []rule{
 		return sharing.MechanismMIG
 	}, 1},
 	{"MPS for all inference", "MPS for all inference", func(s *scene, w, _ int) sharing.Mechanism {
-		if k := s.shown.Workloads[w].Kind; k == decision.KindOnlineInference || k == decision.KindOfflineInference {
+		if s.shown.Workloads[w].Kind.Serves() {
 			return sharing.MechanismMPS
 		}
 		return sharing.MechanismExclusive

@@ -92,7 +92,7 @@ func CompileWorkload(w *fleet.Workload) *CompiledWorkload {
 	*d = gate.Demand{Pool: w.Pool, Kind: w.Kind.String(), Replicas: w.ReplicaCount(), GPUs: w.GPUCount(),
 		Processes: w.ProcessCount(), Memory: w.MemoryNeed(),
 		Decodes:     w.Decodes(),
-		Serves:      w.Kind == fleet.KindOnlineInference || w.Kind == fleet.KindOfflineInference,
+		Serves:      w.Kind.Serves(),
 		NeverShares: c.Archetype.NeverShares, LatencyBound: c.Archetype.LatencyBound,
 		SaturatedFrom: c.Archetype.SaturatedFrom, SLO: w.SLO, Solo: w.Solo}
 	for a := range d.Isolation {

@@ -97,9 +97,8 @@ func (f *ServingFit) check(list *problem.List, path string) {
 		v    Interval
 	}{{"step_ms", f.Step}, {"step_sequence_ms", f.StepSequence}, {"prefill_ms", f.Prefill},
 		{"prefill_ms_per_1k", f.PrefillToken}, {"step_at_mean_ms", f.StepAt}, {"prefill_at_mean_ms", f.PrefillAt}} {
-		if !(i.v.Low >= 0 && i.v.Low <= i.v.Value && i.v.Value <= i.v.High && i.v.High <= LongestPart) {
-			list.Addf(problem.Join(path, i.name), "", "must be low <= value <= high, 0 to %g, is %v", LongestPart, i.v)
-		}
+		list.If(!(i.v.Low >= 0 && i.v.Low <= i.v.Value && i.v.Value <= i.v.High && i.v.High <= LongestPart),
+			problem.Join(path, i.name), "", "must be low <= value <= high, 0 to %g, is %v", LongestPart, i.v)
 	}
 	list.If(!(f.Batch >= 0 && f.Batch <= 1<<20 && f.Prompt >= 0 && f.Prompt <= 1<<24), path, "",
 		"has a mean batch of %v and prompts of %v tokens", f.Batch, f.Prompt)
@@ -139,13 +138,10 @@ func (p *SoloProfile) Validate() error {
 
 func (p *SoloProfile) check(list *problem.List, path string) {
 	at := func(name string) string { return problem.Join(path, name) }
-	if p.Version != Version && p.Version != VersionOfKinds {
-		list.Addf(at("version"), fmt.Sprintf("this package reads %d and %d", Version, VersionOfKinds), "is %d", p.Version)
-	}
+	list.If(p.Version != Version && p.Version != VersionOfKinds, at("version"),
+		fmt.Sprintf("this package reads %d and %d", Version, VersionOfKinds), "is %d", p.Version)
 	checkRun(list, path, p.Mechanism, p.Version, p.Kind, p.Engine, p.Server, p.Load)
-	if p.Requests.Or(0) < 0 {
-		list.Addf(at("requests"), "", "is negative")
-	}
+	list.If(p.Requests.Or(0) < 0, at("requests"), "", "is negative")
 	p.Outcome.check(list, path)
 	need := func(name, remedy string, v Optional[float64]) {
 		if _, ok := Positive(v); !ok {
@@ -185,10 +181,8 @@ var Mechanisms = [...]sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.Me
 // checkRun holds what identifies a run against what can be predicted.
 func checkRun(list *problem.List, path string, m sharing.Mechanism, version int, kind Kind, engine string,
 	s Server, l Load) {
-	if !slices.Contains(Mechanisms[:], m) {
-		list.Addf(problem.Join(path, "mechanism"), "use time-slicing (also for a run without MPS) or mps",
-			"%s cannot be predicted", m)
-	}
+	list.If(!slices.Contains(Mechanisms[:], m), problem.Join(path, "mechanism"),
+		"use time-slicing (also for a run without MPS) or mps", "%s cannot be predicted", m)
 	s.check(list, problem.Join(path, "server"))
 	list.If(engine != "" && version < VersionOfKinds, problem.Join(path, "engine"),
 		fmt.Sprintf("write version: %d", VersionOfKinds), "needs the second version of rows and profiles")

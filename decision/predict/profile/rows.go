@@ -72,9 +72,7 @@ func ParseRows(data []byte) (Rows, error) {
 		return nil, err
 	}
 	var list problem.List
-	if len(rows) == 0 {
-		list.Addf("", "give at least one row", "there are no rows")
-	}
+	list.If(len(rows) == 0, "", "give at least one row", "there are no rows")
 	for i := range rows {
 		rows[i].check(&list, fmt.Sprintf("[%d]", i))
 	}
@@ -92,12 +90,8 @@ func ParseRows(data []byte) (Rows, error) {
 }
 
 func (r *Row) check(list *problem.List, path string) {
-	if r.Tenants < 1 || r.Tenants > 1024 {
-		list.Addf(path+".tenants", "", "must lie between 1 and 1024, is %d", r.Tenants)
-	}
-	if r.Case == "" {
-		list.Addf(path+".case", "name the case", "is empty")
-	}
+	list.If(r.Tenants < 1 || r.Tenants > 1024, path+".tenants", "", "must lie between 1 and 1024, is %d", r.Tenants)
+	list.If(r.Case == "", path+".case", "name the case", "is empty")
 	for _, name := range [][2]string{{"case", r.Case}, {"series", r.Series}, {"gpu_name", r.GPUName},
 		{"engine", r.Engine}, {"server.model", r.Server.Model}} {
 		list.If(strings.ContainsFunc(name[1], unicode.IsControl), path+"."+name[0], "write it on one line",
@@ -113,12 +107,8 @@ func (r *Row) check(list *problem.List, path string) {
 			"must be 0 < low <= value <= high, is %v", v)
 	}
 	checkFraction(list, path+".engine_busy", r.EngineBusy, 1)
-	if r.Errors.Or(0) < 0 {
-		list.Addf(path+".errors", "", "is negative")
-	}
-	if r.WallS.Or(0) < 0 {
-		list.Addf(path+".wall_s", "", "is negative")
-	}
+	list.If(r.Errors.Or(0) < 0, path+".errors", "", "is negative")
+	list.If(r.WallS.Or(0) < 0, path+".wall_s", "", "is negative")
 	checkFraction(list, path+".gpm.graphics_util", r.GPM.GraphicsUtil, 100)
 	checkFraction(list, path+".gpm.sm_util", r.GPM.SMUtil, 100)
 	checkFraction(list, path+".gpm.sm_occupancy", r.GPM.SMOccupancy, 100)

@@ -30,9 +30,7 @@ func (s Server) Uncapped() Server {
 }
 
 func (s Server) check(list *problem.List, path string) {
-	if s == (Server{}) {
-		list.Addf(path, `say at least {"model": ...}`, "is empty")
-	}
+	list.If(s == (Server{}), path, `say at least {"model": ...}`, "is empty")
 	if v, ok := s.Slots.Get(); ok && (v < 1 || v >= 1<<20) {
 		list.Addf(path+".slots", "", "must lie between 1 and %d, is %d", 1<<20-1, v)
 	}
@@ -86,16 +84,10 @@ func (l Load) Validate() error {
 	case !(l.Rate >= 0 && l.Rate <= 1e5):
 		list.Addf("rate", "", "must be positive and at most 1e5 requests a second, is %v", l.Rate)
 	}
-	if l.Prompt < 1 || l.Prompt > 1<<24 {
-		list.Addf("prompt", "", "must be a number of tokens, at least 1, is %d", l.Prompt)
-	}
-	if l.Output < 1 || l.Output > 1<<24 {
-		list.Addf("output", "", "must be a number of tokens, at least 1, is %d", l.Output)
-	}
+	list.If(l.Prompt < 1 || l.Prompt > 1<<24, "prompt", "", "must be a number of tokens, at least 1, is %d", l.Prompt)
+	list.If(l.Output < 1 || l.Output > 1<<24, "output", "", "must be a number of tokens, at least 1, is %d", l.Output)
 	list.If(!(l.OutputSpread >= 0 && l.OutputSpread < 1), "output_spread", "", "must lie at 0 or above and below 1, is %v",
 		l.OutputSpread)
-	if l.Server < 0 {
-		list.Addf("server", "", "must be an index, is %d", l.Server)
-	}
+	list.If(l.Server < 0, "server", "", "must be an index, is %d", l.Server)
 	return list.Err()
 }

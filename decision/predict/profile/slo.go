@@ -48,9 +48,8 @@ func (s *SLO) Validate() error {
 	keys := map[Metric]string{MetricTTFTP99: "ttft_p99", MetricTPOTP50: "tpot_p50",
 		MetricTPOTP99: "tpot_p99", MetricE2EP99: "e2e_p99"}
 	for m, limit := range s.Limits() {
-		if limit <= 0 || limit > 7*24*time.Hour {
-			list.Addf(keys[m], "write a positive duration, for example 500ms", "%v is out of range", limit)
-		}
+		list.If(limit <= 0 || limit > 7*24*time.Hour, keys[m], "write a positive duration, for example 500ms",
+			"%v is out of range", limit)
 	}
 	ttft, ok := s.TTFTP99.Get()
 	if e2e, ok2 := s.E2EP99.Get(); ok && ok2 && e2e < ttft {
