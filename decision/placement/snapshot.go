@@ -93,10 +93,8 @@ func (n *node) start(path string, run Running, l *problem.List) *node {
 		return n
 	}
 	run.Request.check(problem.Join(path, "Request"), l)
-	if len(run.GPUs) != run.Request.GPUs {
-		l.Addf(problem.Join(path, "GPUs"), "list the index of each", "%d GPUs for a request of %d", len(run.GPUs),
-			run.Request.GPUs)
-	}
+	l.If(len(run.GPUs) != run.Request.GPUs, problem.Join(path, "GPUs"), "list the index of each",
+		"%d GPUs for a request of %d", len(run.GPUs), run.Request.GPUs)
 	c := Offer{Start: -1, n: len(run.GPUs)}
 	for i, g := range run.GPUs {
 		if g < 0 || g >= n.view.Len {

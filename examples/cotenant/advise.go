@@ -22,7 +22,7 @@ func runAdvise(ctx context.Context, args []string, std stdio) error {
 	fl.BoolVar(&o.kube, "kube", false, "read the live cluster, as discover -kube does")
 	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices, as discover reads it")
 	fl.StringVar(&o.hints, "hints", "", "`FILE` of what you know better, as discover reads it")
-	fl.StringVar(&o.report, "report", "", "write a page with the advice, and what changed since, to `FILE.html`")
+	page.Report(fl, &o.report, "write a page with the advice, and what changed since,")
 	dir := fl.String("out", "", "`DIR` of the dated files")
 	every := fl.Duration("every", 0, "look again after this time, until interrupted; 0 = once")
 	patience := fl.Duration("patience", 24*time.Hour, "for how long a proposal must have been the best")

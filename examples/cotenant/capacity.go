@@ -19,7 +19,7 @@ var capacityUsage string
 
 func runCapacity(ctx context.Context, args []string, std stdio) error {
 	fl := flagSet("capacity")
-	opts, verify := study.Options{}, study.VerifyOptions{}
+	opts, verify, html := study.Options{}, study.VerifyOptions{}, ""
 	fl.StringVar(&opts.Trace, "trace", "", "`FILE` of a trace, or rate=R,in=N,out=N (default built-in)")
 	fl.StringVar(&opts.SLO, "slo", study.BuiltinSLO, "`objectives`")
 	fl.Func("model", "`NAME=config.json` of Hugging Face, or NAME=params:7e9,fp8; repeatable", appendTo(&opts.Models))
@@ -35,7 +35,7 @@ func runCapacity(ctx context.Context, args []string, std stdio) error {
 	fl.Func("load", "`multiples` of the trace's rate; the largest decides (default 1)", opts.SetLoads)
 	fl.Uint64Var(&opts.Seed, "seed", 1, "of every draw")
 	asJSON := fl.Bool("json", false, "print JSON")
-	html := fl.String("report", "", "write a page with money and objectives against load to `FILE.html`")
+	page.Report(fl, &html, "write a page with money and objectives against load")
 	out := fl.String("out", "", "write the chosen arrangement's routers (inference extension, llm-d) to a new `DIR`")
 	run := fl.Bool("verify", false, "run the three best as load and print predicted beside measured")
 	fl.DurationVar(&verify.For, "verify-for", 20*time.Second, "how much of the trace each run of -verify replays")
@@ -89,7 +89,7 @@ func runCapacity(ctx context.Context, args []string, std stdio) error {
 	} else {
 		err = errors.Join(err, report.WriteText(&text), printText(std.out, page.Fold(text.String())))
 	}
-	err = errors.Join(err, page.WriteHTML(*html, report.Page()))
+	err = errors.Join(err, page.WriteHTML(html, report.Page()))
 	switch {
 	case err != nil:
 		return errors.Join(err, searchErr)

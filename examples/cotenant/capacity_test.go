@@ -282,7 +282,7 @@ func TestCapacityInterrupted(t *testing.T) {
 
 func TestCapacityWriteErrors(t *testing.T) {
 	html := filepath.Join(t.TempDir(), "no", "page.html")
-	if code, _, errs := program(t, "", append(capacityQuick, "-report", html)...); code != exitCannot {
-		t.Errorf("exit %d: %s", code, errs)
+	if code, out, errs := program(t, "", append(capacityQuick, "-report", html)...); code != exitBadInput || out != "" || !strings.Contains(errs, "there is no folder") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }

@@ -36,7 +36,7 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 	fl.StringVar(&c.fleet, "fleet", "", "fleet `FILE`, - for standard input; may also stand as the argument")
 	fl.BoolVar(&c.json, "json", false, "print JSON")
 	fl.StringVar(&c.out, "out", "", "`DIR` to write the configuration and plan.md to; it must not exist, or be empty")
-	fl.StringVar(&c.report, "report", "", "write a page with the money, the GPUs and the reasons to `FILE.html`")
+	page.Report(fl, &c.report, "write a page with the money, the GPUs and the reasons")
 	fl.StringVar(&c.profiles, "profiles", "", "`FILE` of workloads measured alone: profiles, or rows in the co-location "+
 		"format; those that the fleet names are predicted")
 	fl.StringVar(&c.predictor, "predictor", "", "`FILE` of a fitted predictor; needs -profiles")

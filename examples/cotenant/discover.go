@@ -48,9 +48,8 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 	fl.BoolVar(&o.settle, "settle-job", false, "print nothing but a Kubernetes Job (YAML) that measures what no input "+
 		"says, on the node where most money hangs on it")
 	fl.BoolVar(&o.all, "all", false, "text: list everything, however long")
-	fl.StringVar(&o.out, "out", "", "`FILE` to write the fleet to, with where each field comes from")
-	fl.StringVar(&o.report, "report", "", "write a page with what runs, findings and unknowns to `FILE.html`; "+
-		"with -decide also the plan")
+	fl.Func("out", "`FILE` to write the fleet to, with where each field comes from", page.Named(&o.out))
+	page.Report(fl, &o.report, "write a page with what runs, findings, unknowns and, with -decide, the plan")
 	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices an hour: \"A100-SXM4-80GB: 3.25 USD\", "+
 		"\"p4d.24xlarge: 32.77 USD\"")
 	fl.StringVar(&o.hints, "hints", "", "`FILE` of what you know better: {workloads: {team/chat: {kind: "+

@@ -45,7 +45,7 @@ func TestDiscoverOut(t *testing.T) {
 	if err != nil || len(f.Pools) != 2 || len(f.Workloads) != 8 {
 		t.Error(err)
 	}
-	if code, _, stderr := program(t, "", "discover", "-out", filepath.Join(file, "below")); code != exitCannot || stderr == "" {
+	if code, _, stderr := program(t, "", "discover", "-out", filepath.Join(file, "below")); code != exitBadInput || !strings.Contains(stderr, "there is no folder") {
 		t.Error(code, stderr)
 	}
 }

@@ -101,9 +101,9 @@ func parseMeasure(args []string, std stdio) (*measureConfig, error) {
 		"with -real: give a server up that answers nothing for so long, not even a request for one token")
 	fl.DurationVar(&c.opts.Spinner, "spinner", 4*time.Second, "with -real: run each load so long beside a spinning "+
 		"neighbour, to count the time slices of its step, and under MPS beside probes, which slow it; 0 = do not")
-	fl.StringVar(&c.plot, "plot", "", "draw the report's charts into `FILE`-CHART.svg, or .png, as FILE ends: "+
-		"predicted against measured, and what each tenant does to kernels and they to it")
-	fl.StringVar(&c.html, "report", "", "write a page with the outcome, predicted against measured, to `FILE.html`")
+	fl.Func("plot", "draw the report's charts into `FILE`-CHART.svg, or .png or .pdf, as FILE ends: "+
+		"predicted against measured, and what each tenant does to kernels and they to it", chart.Named(&c.plot))
+	page.Report(fl, &c.html, "write a page with the outcome, predicted against measured,")
 	c.flags(fl)
 	if err := parse(fl, args, measureUsage, 0, std); err != nil {
 		return nil, err
@@ -117,9 +117,6 @@ func (c *measureConfig) check(fl *flag.FlagSet) error {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.real && c.plan == "simulated" && !c.printPlan && c.fleet == "" {
 		bad("-plan: -real needs a plan of the servers to measure (-print-plan prints one to start from)")
-	}
-	if end := filepath.Ext(c.plot); c.plot != "" && end != ".svg" && end != ".png" {
-		bad("-plot: %s: name a file that ends in .svg or .png", c.plot)
 	}
 	if c.opts.Silent < time.Second {
 		bad("-silent: must be 1s or more, is %v", c.opts.Silent)

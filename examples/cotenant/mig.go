@@ -120,7 +120,8 @@ func migCheck(c *migCall) func(context.Context) error {
 
 func migPack(c *migCall) func(context.Context) error {
 	text := c.String("demand", "", "`COUNTS` such as 1g.10gb=40,3g.40gb=12")
-	html := c.String("report", "", "write a page of the distinct layouts to this `FILE.html`")
+	html := ""
+	page.Report(c.FlagSet, &html, "write a page of the distinct layouts")
 	return func(context.Context) error {
 		m, err := c.model()
 		if err != nil {
@@ -135,7 +136,7 @@ func migPack(c *migCall) func(context.Context) error {
 		}
 		p, err := m.Pack(demand)
 		if err == nil {
-			err = page.WriteHTML(*html, pages.Packed(&p))
+			err = page.WriteHTML(html, pages.Packed(&p))
 		}
 		if err != nil {
 			return err
@@ -216,11 +217,11 @@ func migChange(apply bool) func(*migCall) func(context.Context) error {
 		var opts mig.DiffOptions
 		c.BoolVar(&opts.AllowBusy, "allow-busy", false,
 			"destroy instances in use, as few as possible; a driver still refuses while clients run")
-		html, dryRun := new(string), new(bool)
+		html, dryRun := "", new(bool)
 		if apply {
 			dryRun = c.Bool("dry-run", false, "change nothing")
 		} else {
-			html = c.String("report", "", "write a page of before and after to this `FILE.html`")
+			page.Report(c.FlagSet, &html, "write a page of before and after")
 		}
 		return func(ctx context.Context) (err error) {
 			want, err := mig.ParseCounts(strings.TrimPrefix(*text, "none"))
@@ -242,7 +243,7 @@ func migChange(apply bool) func(*migCall) func(context.Context) error {
 			case err == nil && apply:
 				return c.apply(ctx, gpu, p, *dryRun)
 			case err == nil:
-				err = page.WriteHTML(*html, pages.Changed(&p))
+				err = page.WriteHTML(html, pages.Changed(&p))
 			}
 			if err != nil {
 				return err

@@ -63,8 +63,8 @@ func parseProbe(args []string, std stdio) (*probeConfig, error) {
 	fl := flagSet("probe")
 	fl.BoolVar(&c.real, "real", false, "probe this machine's GPU, a simulated one otherwise")
 	fl.BoolVar(&c.json, "json", false, "print the result as JSON")
-	fl.StringVar(&c.out, "out", "", "write the predictor to `FILE`")
-	fl.StringVar(&c.page, "report", "", "write a page with the figures and who was on the GPU when to `FILE.html`")
+	fl.Func("out", "write the predictor to `FILE`", page.Named(&c.out))
+	page.Report(fl, &c.page, "write a page with the figures and who was on the GPU when")
 	fl.StringVar(&predictor, "predictor", "", "predictor `FILE` to take the other parameters from (default: an H200's)")
 	fl.IntVar(&c.device, "device", 0, "with -real: the GPU's `INDEX`, as NVML counts")
 	c.flags(fl)
@@ -77,13 +77,6 @@ func parseProbe(args []string, std stdio) (*probeConfig, error) {
 	}
 	if c.device < 0 {
 		errs = append(errs, fmt.Errorf("-device: must be an index, is %d", c.device))
-	}
-	for name, path := range map[string]string{"-out": c.out, "-report": c.page} {
-		if path != "" {
-			if err := page.CanWrite(path); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", name, err))
-			}
-		}
 	}
 	if c.out != "" && filepath.Clean(c.out) == filepath.Clean(c.page) {
 		errs = append(errs, errors.New("-out and -report name the same file (name two)"))

@@ -184,8 +184,9 @@ func TestProbeBadInput(t *testing.T) {
 	}{
 		{[]string{"-device", "1", "-nvml", "x"}, []string{"-device", "-nvml", "add -real"}},
 		{[]string{"-real", "-device", "-1"}, []string{"must be an index"}},
-		{[]string{"-out", dir, "-report", filepath.Join(dir, "no", "x.html")}, []string{"is a folder", "there is no folder"}},
-		{[]string{"-out", filepath.Join(dir, "x"), "-report", dir + "/./x"}, []string{"the same file"}},
+		{[]string{"-out", dir}, []string{"-out", "is a folder"}},
+		{[]string{"-report", filepath.Join(dir, "no", "x.html")}, []string{"-report", "there is no folder"}},
+		{[]string{"-out", filepath.Join(dir, "x.html"), "-report", dir + "/./x.html"}, []string{"the same file"}},
 		{[]string{"-out", "/proc/p.json"}, []string{"-out: nothing can be written to /proc"}},
 		{[]string{"-predictor", bad}, []string{"bad.json", "gpu_name"}},
 		{[]string{"-predictor", filepath.Join(dir, "none.json")}, []string{"none.json"}},

@@ -56,8 +56,8 @@ func replayTrace(ctx context.Context, args []string, stdout io.Writer) error {
 	fs.Float64Var(&o.ratio, "ratio", 1.3, "how much arrives, by the cluster's GPU capacity")
 	policies := strings.Join(replay.Policies(), ", ")
 	fs.StringVar(&o.policy, "policy", "", policies+"; without it all are compared over ten seeds")
-	fs.StringVar(&o.plot, "plot", "", "with no -policy: draw allocation against arrivals into `FILE.svg`, or FILE.png")
-	fs.StringVar(&o.report, "report", "", "with no -policy: write a page of the comparison to `FILE.html`")
+	fs.Func("plot", "with no -policy: draw allocation against arrivals to `FILE.svg`, .png or .pdf", chart.Named(&o.plot))
+	page.Report(fs, &o.report, "with no -policy: write a page of the comparison")
 	fs.BoolVar(&o.bound, "bound", false,
 		"with no -policy: solve for what moving tasks freely would allocate; takes minutes")
 	fs.BoolVar(&o.json, "json", false, "print JSON")

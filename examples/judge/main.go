@@ -50,7 +50,8 @@ func play(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		"how sure a decision must be that objectives are kept, 0.5 to 0.999")
 	fs.StringVar(&o.Distort, "distort", "", "worlds that are not as published: "+strings.Join(judge.Distortions(), ", "))
 	asJSON := fs.Bool("json", false, "print JSON")
-	html := fs.String("report", "", "write a page of what is missed against money to `FILE.html`")
+	html := ""
+	page.Report(fs, &html, "write a page of what is missed against money")
 	verbose := fs.Bool("v", false, "name each workload that missed, and each fleet that cost more than it had to")
 	err := page.Parse(fs, args, usage, math.MaxInt, stdout)
 	if err != nil {
@@ -94,7 +95,7 @@ func play(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		err = rep.WriteText(stdout)
 	}
 	if err == nil {
-		err = page.WriteHTML(*html, rep.Page())
+		err = page.WriteHTML(html, rep.Page())
 	}
 	if err == nil && rep.Fleets < o.Fleets {
 		err = page.ExitWith(page.ExitInterrupted, fmt.Errorf("interrupted after %d of %d fleets; what was played is printed",

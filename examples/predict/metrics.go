@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -57,7 +56,7 @@ func (o *options) observe(stdout, stderr io.Writer) error {
 		fmt.Fprintf(stderr, "predict: left out: %v\n", err)
 	}
 	if o.save != "" {
-		return errors.Join(page.CanWrite(o.save), page.WriteJSON(o.save, profiles))
+		return page.WriteJSON(o.save, profiles)
 	}
 	return page.JSON(stdout, profiles)
 }

@@ -107,8 +107,8 @@ func answer(args []string, stdout, stderr io.Writer) error {
 		"`NAME` of the GPU of rows of -fit that name none (default: that of the predictor calibrated)")
 	list("fit", "calibrate on the measured rows of `FILE`", &o.fit)
 	fs.StringVar(&o.use, "predictor", "", "start from the predictor in `FILE`")
-	fs.StringVar(&o.save, "out", "", "write the predictor to `FILE`")
-	fs.StringVar(&o.page, "report", "", "with -profiles: write a page of predicted against measured to `FILE.html`")
+	fs.Func("out", "write the predictor to `FILE`", page.Named(&o.save))
+	page.Report(fs, &o.page, "with -profiles: write a page of predicted against measured")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.BoolVar(&o.rows, "rows", false, "print every row beside the errors")
 	fs.BoolVar(&o.splits, "splits", true, "also predict the measured rows of -profiles by its other cases, its other "+
@@ -142,11 +142,7 @@ func answer(args []string, stdout, stderr io.Writer) error {
 		return page.BadInput(errors.New("-fit-gpu is the GPU of rows of -fit, and there are none; -gpu is that of rows of " +
 			"-profiles"))
 	}
-	err := o.nameSeries()
-	if o.save != "" {
-		err = errors.Join(page.CanWrite(o.save), err)
-	}
-	if err != nil {
+	if err := o.nameSeries(); err != nil {
 		return page.BadInput(err)
 	}
 	predictor, others, err := o.predictor()

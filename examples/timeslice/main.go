@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/cotenant/cotenant/examples/internal/chart"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
@@ -66,7 +67,8 @@ func simulate(ctx context.Context, args []string, stdin io.Reader, stdout io.Wri
 	fs := page.FlagSet("timeslice")
 	file := fs.String("f", "", "`file` of tenants; - is standard input")
 	asJSON := fs.Bool("json", false, "print JSON, times in nanoseconds unless their names say otherwise")
-	plot := fs.String("plot", "", "write a chart of latency against tenants to `file`.svg")
+	plot := ""
+	fs.Func("plot", "write a chart of latency against tenants to `file`.svg, or .png or .pdf", chart.Named(&plot))
 	length := fs.Duration("for", time.Minute, "time to simulate")
 	seed := fs.Uint64("seed", 1, "seed of the random draws")
 	measured := timeslice.H200()
@@ -107,8 +109,8 @@ func simulate(ctx context.Context, args []string, stdin io.Reader, stdout io.Wri
 	} else {
 		err = writeTable(stdout, sim, s)
 	}
-	if err == nil && *plot != "" {
-		err = writeChart(*plot, s)
+	if err == nil && plot != "" {
+		err = writeChart(plot, s)
 	}
 	if err == nil && s.Interrupted {
 		err = page.ExitWith(page.ExitInterrupted, errors.New("interrupted; what was done is above"))

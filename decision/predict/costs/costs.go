@@ -216,14 +216,12 @@ func (e *Engine) Costs() iter.Seq2[string, *Cost] {
 func (e *Engine) Check(list *problem.List, path string) {
 	e.Model.check(list, problem.Join(path, "model"))
 	for name, c := range e.Costs() {
-		if !(c.Value >= 0 && c.Value <= profile.LongestPart && c.Sigma >= 0 && c.Sigma < 5) {
-			list.Addf(problem.Join(path, name), "", "must lie between 0 and %g with a sigma below 5, is %v with %v",
-				profile.LongestPart, c.Value, c.Sigma)
-		}
+		list.If(!(c.Value >= 0 && c.Value <= profile.LongestPart && c.Sigma >= 0 && c.Sigma < 5),
+			problem.Join(path, name), "", "must lie between 0 and %g with a sigma below 5, is %v with %v",
+			profile.LongestPart, c.Value, c.Sigma)
 	}
-	if e.Step.Value+e.StepSequence.Value <= 0 {
-		list.Addf(problem.Join(path, "step"), "NewEngine gives a prior", "a decode step must take time")
-	}
+	list.If(e.Step.Value+e.StepSequence.Value <= 0, problem.Join(path, "step"), "NewEngine gives a prior",
+		"a decode step must take time")
 	for name, c := range e.Costs() {
 		switch name {
 		case "host_fraction", "prefill_busy", "decode_sm", "prefill_sm":
@@ -235,17 +233,15 @@ func (e *Engine) Check(list *problem.List, path string) {
 		v, most int
 	}{{"sequences", e.Sequences, 1 << 20}, {"chunk_tokens", e.ChunkTokens, 1 << 24},
 		{"block_tokens", e.BlockTokens, 1 << 16}} {
-		if n.v < 0 || n.v > n.most {
-			list.Addf(problem.Join(path, n.name), "", "must lie between 0 and %d, is %d", n.most, n.v)
-		}
+		list.If(n.v < 0 || n.v > n.most, problem.Join(path, n.name), "", "must lie between 0 and %d, is %d", n.most,
+			n.v)
 	}
-	if !slices.IsSorted(e.Captured) || len(e.Captured) > 0 && e.Captured[0] < 1 {
-		list.Addf(problem.Join(path, "captured"), "", "must be batches of 1 and more, ascending, are %v", e.Captured)
-	}
-	if e.ChunkTokens > 0 && e.ChunkTokens <= e.MostSequences() && !e.PrefillsFirst {
-		list.Addf(problem.Join(path, "chunk_tokens"), fmt.Sprintf("more than the %d sequences that may decode in a step",
-			e.MostSequences()), "%d leave no token for a prompt", e.ChunkTokens)
-	}
+	list.If(!slices.IsSorted(e.Captured) || len(e.Captured) > 0 && e.Captured[0] < 1, problem.Join(path, "captured"),
+		"", "must be batches of 1 and more, ascending, are %v", e.Captured)
+	list.If(e.ChunkTokens > 0 && e.ChunkTokens <= e.MostSequences() && !e.PrefillsFirst,
+		problem.Join(path, "chunk_tokens"),
+		fmt.Sprintf("more than the %d sequences that may decode in a step", e.MostSequences()),
+		"%d leave no token for a prompt", e.ChunkTokens)
 	list.If(!(e.OverheadSigma >= 0 && e.OverheadSigma < 5) || e.Overhead < 0, problem.Join(path, "overhead"), "",
 		"must not be negative, with a sigma below 5, is %v with %v", e.Overhead, e.OverheadSigma)
 	e.Adapters.check(list, problem.Join(path, "adapters"))

@@ -172,13 +172,10 @@ var priorHalfWidths = [2][profile.ServingMetrics]float64{
 // Validate names everything that is wrong with p in one error, or returns nil.
 func (p *Calibration) Validate() error {
 	var list problem.List
-	if p.Version != CalibrationVersion {
-		list.Addf("version", fmt.Sprintf("write version: %d if this version of the package made the file",
-			CalibrationVersion), "is %d, and this package reads %d", p.Version, CalibrationVersion)
-	}
-	if p.GPU == "" {
-		list.Addf("gpu_name", "", "is empty")
-	}
+	list.If(p.Version != CalibrationVersion, "version",
+		fmt.Sprintf("write version: %d if this version of the package made the file", CalibrationVersion),
+		"is %d, and this package reads %d", p.Version, CalibrationVersion)
+	list.If(p.GPU == "", "gpu_name", "", "is empty")
 	for name, v := range p.Parameters.Named() {
 		path := "parameters." + name
 		switch {

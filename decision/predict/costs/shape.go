@@ -85,15 +85,12 @@ func (m Model) routed() float64 {
 }
 
 func (m Model) check(list *problem.List, path string) {
-	if !(m.Parameters > 0 && m.Parameters <= 1e14) {
-		list.Addf(problem.Join(path, "parameters"), "", "must be positive and at most 1e14, is %v", m.Parameters)
-	}
-	if !(m.Active >= 0 && m.Active <= m.Parameters) {
-		list.Addf(problem.Join(path, "active"), "", "must lie between 0 and the parameters, is %v", m.Active)
-	}
-	if m.Layers < 1 || m.Layers > 10_000 {
-		list.Addf(problem.Join(path, "layers"), "", "must lie between 1 and 10000, is %d", m.Layers)
-	}
+	list.If(!(m.Parameters > 0 && m.Parameters <= 1e14), problem.Join(path, "parameters"), "",
+		"must be positive and at most 1e14, is %v", m.Parameters)
+	list.If(!(m.Active >= 0 && m.Active <= m.Parameters), problem.Join(path, "active"), "",
+		"must lie between 0 and the parameters, is %v", m.Active)
+	list.If(m.Layers < 1 || m.Layers > 10_000, problem.Join(path, "layers"), "", "must lie between 1 and 10000, is %d",
+		m.Layers)
 	switch {
 	case m.Latent < 0 || m.Latent > 1<<20:
 		list.Addf(problem.Join(path, "latent"), "", "must lie between 0 and %d, is %d", 1<<20, m.Latent)
@@ -112,9 +109,8 @@ func (m Model) check(list *problem.List, path string) {
 		name string
 		bits int
 	}{{"weight_bits", m.WeightBits}, {"kv_bits", m.KVBits}, {"activation_bits", m.ActivationBits}} {
-		if b.bits < 0 || b.bits > 64 {
-			list.Addf(problem.Join(path, b.name), "", "must lie between 0 (16) and 64, is %d", b.bits)
-		}
+		list.If(b.bits < 0 || b.bits > 64, problem.Join(path, b.name), "", "must lie between 0 (16) and 64, is %d",
+			b.bits)
 	}
 }
 

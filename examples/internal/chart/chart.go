@@ -54,6 +54,9 @@ func WriteReport(dir string, results []*loadgen.Result) (string, error) {
 		page.WriteFile(at, html.Bytes()))
 }
 
+// Named is [page.Named] for a flag that names a chart's file.
+func Named(path *string) func(string) error { return page.Named(path, ".svg", ".png", ".pdf") }
+
 // WriteFile draws a chart into a file, as its name says (.svg, .png, .pdf), and as SVG where it does not.
 func WriteFile(path string, c *webpage.Chart) error {
 	data, err := Draw(c, cmp.Or(strings.TrimPrefix(filepath.Ext(path), "."), "svg"))

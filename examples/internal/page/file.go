@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // WriteFile writes a file whole or not at all. What stands at path and is no
@@ -70,6 +73,25 @@ func CanWrite(path string) error {
 		return fmt.Errorf("nothing can be written to %s: %w", folder, err)
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// Named returns the function of a flag that names a file to write: one that can be written, and with one of the
+// endings, where they say what is written. A device or a pipe has the name that it has.
+func Named(path *string, endings ...string) func(string) error {
+	return func(name string) error {
+		info, err := os.Stat(name)
+		file := err != nil || info.Mode().IsRegular()
+		if file && len(endings) > 0 && !slices.Contains(endings, strings.ToLower(filepath.Ext(name))) {
+			return fmt.Errorf("name a file that ends in %s", strings.Join(endings, " or "))
+		}
+		*path = name
+		return CanWrite(name)
+	}
+}
+
+// Report adds the flag that names the file of a page.
+func Report(fl *flag.FlagSet, path *string, usage string) {
+	fl.Func("report", usage+" to `FILE.html`", Named(path, ".html"))
 }
 
 // maxInput bounds what is read of one input, in bytes.

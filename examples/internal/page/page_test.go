@@ -127,6 +127,27 @@ func TestWriteFileToAPipe(t *testing.T) {
 	}
 }
 
+// TestNamed: a name says what will be written, and a device's says nothing.
+func TestNamed(t *testing.T) {
+	dir := t.TempDir()
+	for name, want := range map[string]string{"x.html": "", "x.HTML": "", "x.pdf": "name a file that ends in .html or .htm", "x": "ends in .html", "no/x.html": "there is no folder",
+		"": "name a file"} {
+		path := ""
+		at := filepath.Join(dir, name)
+		if name == "" {
+			at = ""
+		}
+		err := Named(&path, ".html", ".htm")(at)
+		if want == "" && (err != nil || path != at) || want != "" && !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%q: %q, %v, want %q", name, path, err, want)
+		}
+	}
+	path := ""
+	if err := Named(&path, ".html")(os.DevNull); err != nil || path != os.DevNull {
+		t.Errorf("a device: %q, %v", path, err)
+	}
+}
+
 // TestFailShows writes control characters of an error's text as what they are.
 func TestFailShows(t *testing.T) {
 	var b strings.Builder
