@@ -128,9 +128,7 @@ func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration)
 
 func (t *Tenant) checkLoad(l *problem.List, path string, planDuration time.Duration) {
 	if c, ok := t.Load.Schedule.(interface{ check() error }); ok {
-		if err := c.check(); err != nil {
-			l.AddErr(path+".schedule", err)
-		}
+		l.AddErr(path+".schedule", c.check())
 	}
 	switch ld := t.Load; {
 	case ld.Schedule == nil && ld.Concurrency == 0:

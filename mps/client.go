@@ -54,22 +54,15 @@ const defaultTimeout = 10 * time.Second
 // NewClient returns a client. Nothing is run; a missing daemon shows at the first call, as ErrNoDaemon.
 func NewClient(opts Options) (*Client, error) {
 	var l problem.List
-	c := &Client{runner: opts.Runner, pipe: opts.PipeDirectory, timeout: opts.Timeout, gpus: slices.Clone(opts.GPUs),
-		log: opts.Logger}
-	c.pipe = cmp.Or(c.pipe, DefaultPipe)
+	c := &Client{runner: cmp.Or(opts.Runner, Runner(&Program{})), pipe: cmp.Or(opts.PipeDirectory, DefaultPipe),
+		timeout: opts.Timeout, gpus: slices.Clone(opts.GPUs), log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))}
 	checkPipeDirectory(&l, "PipeDirectory", c.pipe)
 	l.If(c.timeout < 0, "Timeout", "use 0 for the default of 10 s", "%v is negative", c.timeout)
 	checkGPUs(&l, "GPUs", c.gpus)
 	if err := invalid(&l); err != nil {
 		return nil, err
 	}
-	if c.runner == nil {
-		c.runner = &Program{}
-	}
 	c.timeout = cmp.Or(c.timeout, defaultTimeout)
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
-	}
 	return c, nil
 }
 

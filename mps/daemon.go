@@ -162,18 +162,14 @@ func (o *DaemonOptions) prepare(ctx context.Context) (*launch, error) {
 
 // newClient sets defaults, checks the options and returns a client.
 func (o *DaemonOptions) newClient() (*Client, error) {
-	if o.Program == nil {
-		o.Program = &Program{}
-	}
+	o.Program = cmp.Or(o.Program, &Program{})
 	o.PipeDirectory = cmp.Or(o.PipeDirectory, DefaultPipe)
 	o.LogDirectory = cmp.Or(o.LogDirectory, DefaultLog)
 	o.StartTimeout = cmp.Or(o.StartTimeout, defaultTimeout)
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	if o.Runner == nil {
-		o.Runner = o.Program
-	}
+	o.Runner = cmp.Or(o.Runner, Runner(o.Program))
 	return NewClient(Options{Runner: o.Runner, PipeDirectory: o.PipeDirectory, Timeout: o.Timeout, Logger: o.Logger})
 }
 

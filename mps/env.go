@@ -144,10 +144,8 @@ func (e *ClientEnvironment) checkLimits(l *problem.List) string {
 		l.If(len(e.GPUs) == 0, "GPUs", "list the GPUs that the client sees",
 			"memory limits cannot be checked without them, and one entry for an invisible GPU drops every limit")
 		g, ok := findGPU(gpus, d.Device)
-		if len(e.GPUs) > 0 && !ok {
-			l.Addf(at+".Device", "limit only what it sees: "+gpuNames(gpus),
-				"the client does not see device %q, and such an entry drops every limit, also the others'", problem.Clip(d.Device))
-		}
+		l.If(len(e.GPUs) > 0 && !ok, at+".Device", "limit only what it sees: "+gpuNames(gpus),
+			"the client does not see device %q, and such an entry drops every limit, also the others'", problem.Clip(d.Device))
 		if before, dup := limited[g.Ordinal]; ok && dup {
 			l.Addf(at+".Device", "limit each device once", "%s is the device of %s again; the last entry would win", d.Device,
 				before)

@@ -137,9 +137,7 @@ func (c *Client) deviceMemory(l *problem.List, device string) sharing.Bytes {
 		return 0
 	}
 	g, ok := findGPU(c.gpus, device)
-	if !ok {
-		l.Addf("device", "use one of "+gpuNames(c.gpus), "the daemon serves no device %q", problem.Clip(device))
-	}
+	l.If(!ok, "device", "use one of "+gpuNames(c.gpus), "the daemon serves no device %q", problem.Clip(device))
 	return g.Memory
 }
 

@@ -64,9 +64,7 @@ func NewSampler(src Reader, opts SamplerOptions) (*Sampler, error) {
 	if err := probs.Err(); err != nil {
 		return nil, err
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	return &Sampler{src: src, opts: opts}, nil
 }
 

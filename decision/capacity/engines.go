@@ -82,9 +82,7 @@ func (s *search) costs(t *Tenant, shape costs.Model, g *gpu) (costs.Engine, erro
 			}
 			return e, nil
 		}
-		if solo == nil {
-			solo = &t.Profiles[i]
-		}
+		solo = cmp.Or(solo, &t.Profiles[i])
 	}
 	at := s.profileGPU(solo)
 	row, err := sharing.LookupGPU(at)

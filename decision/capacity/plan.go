@@ -154,9 +154,8 @@ func (p *Plan) Validate() error {
 	currency := ""
 	for i, g := range p.GPUs {
 		at := fmt.Sprintf("gpus[%d]", i)
-		if _, err := sharing.LookupGPU(g.Name); err != nil {
-			l.AddErr(at+".name", err)
-		}
+		_, err := sharing.LookupGPU(g.Name)
+		l.AddErr(at+".name", err)
 		l.If(g.PricePerHour.Sign() <= 0, at+".price", "give a price per hour above 0", "is %v", g.PricePerHour)
 		l.If(currency != "" && g.PricePerHour.Currency() != currency, at+".price", "use one currency",
 			"is in %s, the first in %s", g.PricePerHour.Currency(), currency)

@@ -176,9 +176,8 @@ func (c *checker) pool(path string, p *Pool, currency *string) {
 		return
 	}
 	for i, s := range p.Layouts {
-		if _, err := model.ParseLayout(s); err != nil {
-			c.AddErr(fmt.Sprintf("%s.layouts[%d]", path, i), err)
-		}
+		_, err := model.ParseLayout(s)
+		c.AddErr(fmt.Sprintf("%s.layouts[%d]", path, i), err)
 	}
 }
 

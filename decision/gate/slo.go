@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -84,9 +85,7 @@ func Objectives(slo *profile.SLO, maxSlowdown float64, p *predict.Prediction) Re
 		}
 		return worst.Verdict != VerdictReject
 	}
-	if p == nil {
-		p = &predict.Prediction{}
-	}
+	p = cmp.Or(p, &predict.Prediction{})
 	if maxSlowdown > 0 && !hold(predictedReason(CodeSlowdown, 1000*maxSlowdown, p.Slowdown, p.Slowdown.Value > 0)) {
 		return worst
 	}

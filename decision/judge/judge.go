@@ -2,6 +2,7 @@ package judge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -37,9 +38,7 @@ type Options struct {
 // Run decides random fleets, as many at a time as there are processors, and plays each in worlds that the decision
 // does not see. When ctx ends it returns the report of the fleets played so far, and no error: its Fleets tell.
 func Run(ctx context.Context, opts Options) (*Report, error) {
-	if opts.Confidence == 0 {
-		opts.Confidence = decision.DefaultConfidence
-	}
+	opts.Confidence = cmp.Or(opts.Confidence, decision.DefaultConfidence)
 	opts.Worlds = max(1, opts.Worlds)
 	sp, err := readSpreads("")
 	if err != nil {

@@ -92,15 +92,12 @@ func (r *Request) check(path string, l *problem.List) {
 	case r.GPUs == 0 && (r.Milli != 0 || r.GPUMemory != 0 || r.Profile != ""):
 		add("GPUs", "say how many", "a share of a GPU but no GPU")
 	case r.Profile != "":
-		if r.GPUs != 1 {
-			add("GPUs", "ask for each MIG instance by itself", "%d GPUs with a MIG profile", r.GPUs)
-		}
-		if r.Milli != 0 {
-			add("Milli", "leave one of them out", "a MIG profile and thousandths exclude each other")
-		}
-		if _, err := mig.ParseName(r.Profile); err != nil {
-			l.AddErr(problem.Join(path, "Profile"), err)
-		}
+		l.If(r.GPUs != 1, problem.Join(path, "GPUs"), "ask for each MIG instance by itself", "%d GPUs with a MIG profile",
+			r.GPUs)
+		l.If(r.Milli != 0, problem.Join(path, "Milli"), "leave one of them out",
+			"a MIG profile and thousandths exclude each other")
+		_, err := mig.ParseName(r.Profile)
+		l.AddErr(problem.Join(path, "Profile"), err)
 	case r.Milli < 0 || r.Milli > 1000:
 		add("Milli", "thousandths of each GPU: 1 to 1000", "%d is out of range", r.Milli)
 	case r.GPUs > 0 && r.Milli == 0 && r.GPUMemory == 0:

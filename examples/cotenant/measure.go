@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -129,9 +130,7 @@ func (c *measureConfig) check(fl *flag.FlagSet) error {
 		others = []string{"price", "real", "plan", "print-plan", "dir", "no-telemetry", "nvml", "control", "silent",
 			"spinner"}
 		why = "does not go with -fleet, which is simulated (leave one of them out)"
-		if c.seconds == 0 {
-			c.seconds = colocation.DefaultFleetSeconds
-		}
+		c.seconds = cmp.Or(c.seconds, colocation.DefaultFleetSeconds)
 		if !(c.seconds >= 1 && c.seconds <= 600) {
 			bad("-seconds: must lie between 1 and 600, is %v", c.seconds)
 		}

@@ -169,13 +169,10 @@ func migEnumerate(c *migCall) func(context.Context) error {
 			return err
 		}
 		e, err := m.Enumerate(strings.FieldsFunc(*names, func(r rune) bool { return r == ',' || r == ' ' })...)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case *c.json:
-			return page.JSON(c.std.out, e)
 		}
-		return printText(c.std.out, e.String())
+		return answer(c.std.out, *c.json, e, e.String())
 	}
 }
 

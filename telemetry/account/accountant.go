@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -65,9 +66,7 @@ const metaAside = "aside "
 
 // New returns an accountant that goes on with the accounts of o.Records.
 func New(o Options) (*Accountant, error) {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Holders == nil {
 		o.Holders = NewHolders(nil, nil, o.Logger)
 	}

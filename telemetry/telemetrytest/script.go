@@ -117,9 +117,8 @@ func checkFigures(probs *problem.List, path string, figures map[telemetry.Metric
 		}
 	}
 	for m := range figures {
-		if _, err := m.MarshalText(); err != nil {
-			probs.AddErr(path, err)
-		}
+		_, err := m.MarshalText()
+		probs.AddErr(path, err)
 	}
 }
 

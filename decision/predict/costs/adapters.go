@@ -78,9 +78,7 @@ func (a Adapters) Memory(m Model) sharing.Bytes {
 func (m Model) widths(p Projection) (in, out int) {
 	hidden := m.hidden()
 	query, kv, inner := m.queryWidth(), m.KVHeads*m.HeadDim, m.Intermediate
-	if inner == 0 {
-		inner = hidden * 7 / 2
-	}
+	inner = cmp.Or(inner, hidden*7/2)
 	if kv == 0 {
 		kv = m.Latent
 	}
