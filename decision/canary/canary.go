@@ -46,7 +46,7 @@ type tenantState struct {
 func New(p Plan) (*Canary, error) {
 	p, err := p.withDefaults()
 	if err != nil {
-		return nil, fmt.Errorf("canary: plan:\n%w", err)
+		return nil, fmt.Errorf("canary: plan: %w", err)
 	}
 	c := &Canary{plan: p, noise: newCorrelation(), at: math.MinInt64, verdict: KeepLooking}
 	for _, t := range p.Tenants {

@@ -121,16 +121,15 @@ func LoadPlan(path string) (Plan, error) {
 		return p, fmt.Errorf("canary: %w", err)
 	}
 	if err := strictyaml.Decode(data, &p, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
-		return p, fmt.Errorf("canary: %s:\n%w", path, err)
+		return p, fmt.Errorf("canary: %s: %w", path, err)
 	}
 	var l problem.List
-	if _, err := New(p); err != nil {
-		l.AddErr("", err)
-	}
+	_, err = New(p)
+	l.AddErr("", err)
 	p.checkRun(&l)
 	p.foresee(&l)
 	if err := l.Err(); err != nil {
-		return p, fmt.Errorf("canary: %s:\n%w", path, err)
+		return p, fmt.Errorf("canary: %s: %w", path, err)
 	}
 	return p, nil
 }

@@ -80,7 +80,7 @@ func Run(ctx context.Context, p Plan, a *guard.Actor, src Source, opts RunOption
 	var l problem.List
 	r := &runner{Canary: c, foreseen: p.foresee(&l), actor: *a, src: src, opts: opts}
 	if err := l.Err(); err != nil {
-		return c.Result(), fmt.Errorf("canary: plan:\n%w", err)
+		return c.Result(), fmt.Errorf("canary: plan: %w", err)
 	}
 	r.actor.Hooks = p.hooks()
 	r.opts.Retry, r.opts.Settle = cmp.Or(opts.Retry, 30*time.Second), cmp.Or(opts.Settle, 10*time.Second)

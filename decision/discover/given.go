@@ -31,10 +31,13 @@ type Prices struct {
 // ParsePrices reads prices: a mapping from GPU models ("A100-SXM4-80GB", or "A100" for any) and
 // instance types ("p4d.24xlarge") to prices an hour ("3.25 USD"), YAML or JSON.
 // A GPU's price is for one GPU, an instance type's for the machine.
-func ParsePrices(data []byte) (*Prices, error) {
+func ParsePrices(data []byte) (*Prices, error) { return parsePrices("prices", data) }
+
+// parsePrices names in errors where the data are from.
+func parsePrices(name string, data []byte) (*Prices, error) {
 	var file map[string]cost.Money
 	if err := strictyaml.Decode(data, &file, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
-		return nil, fmt.Errorf("%w: prices: %w", ErrInvalid, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
 	}
 	out := &Prices{gpus: map[string]cost.Money{}, machines: map[string]cost.Money{}}
 	var l problem.List
@@ -62,7 +65,7 @@ func ParsePrices(data []byte) (*Prices, error) {
 	l.If(len(file) == 0, "", "write for example\n  A100-SXM4-80GB: 3.25 USD\n  p4d.24xlarge: 32.77 USD",
 		"there are no prices")
 	if err := l.Err(); err != nil {
-		return nil, fmt.Errorf("%w: prices: %w", ErrInvalid, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
 	}
 	return out, nil
 }
@@ -118,10 +121,12 @@ type NodeHint struct {
 }
 
 // ParseHints reads hints, YAML or JSON, strictly.
-func ParseHints(data []byte) (*Hints, error) {
+func ParseHints(data []byte) (*Hints, error) { return parseHints("hints", data) }
+
+func parseHints(name string, data []byte) (*Hints, error) {
 	var h Hints
 	if err := strictyaml.Decode(data, &h, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
-		return nil, fmt.Errorf("%w: hints: %w", ErrInvalid, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
 	}
 	var l problem.List
 	workloads, nodes := slices.Sorted(maps.Keys(h.Workloads)), slices.Sorted(maps.Keys(h.Nodes))
@@ -144,7 +149,7 @@ func ParseHints(data []byte) (*Hints, error) {
 		}
 	}
 	if err := l.Err(); err != nil {
-		return nil, fmt.Errorf("%w: hints: %w", ErrInvalid, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
 	}
 	return &h, nil
 }
@@ -251,18 +256,21 @@ func (b *build) unusedHints() {
 // LoadOptions reads prices and hints from files; an empty name stands for none. Errors are those of [ParsePrices],
 // [ParseHints] and of opening the files.
 func LoadOptions(prices, hints string) (o Options, err error) {
-	var data []byte
-	if prices != "" {
-		if data, err = os.ReadFile(prices); err == nil {
-			o.Prices, err = ParsePrices(data)
-		}
+	var wrong error
+	o.Prices, wrong = load(prices, parsePrices)
+	o.Hints, err = load(hints, parseHints)
+	return o, errors.Join(wrong, err)
+}
+
+func load[T any](file string, parse func(string, []byte) (*T, error)) (*T, error) {
+	if file == "" {
+		return nil, nil
 	}
-	if err == nil && hints != "" {
-		if data, err = os.ReadFile(hints); err == nil {
-			o.Hints, err = ParseHints(data)
-		}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
 	}
-	return o, err
+	return parse(file, data)
 }
 
 // ReadFile is [Collector.Read] of a file, or of stdin where it is named "-".
@@ -284,7 +292,7 @@ func (c *Collector) ReadFile(file string, stdin io.Reader) error {
 func LoadArrivals(name, hints string) ([]decision.Workload, error) {
 	opts, err := LoadOptions("", hints)
 	if err != nil {
-		return nil, fmt.Errorf("hints: %w", err)
+		return nil, err
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {

@@ -76,7 +76,7 @@ func LoadConfig(path string) (*Config, error) {
 	}
 	c, err := parseConfig(data)
 	if err != nil {
-		return nil, fmt.Errorf("guard: %s:\n%w", path, err)
+		return nil, fmt.Errorf("guard: %s: %w", path, err)
 	}
 	return c, nil
 }

@@ -51,8 +51,7 @@ func ExampleLoadConfig() {
 	_, err := guard.LoadConfig("testdata/bad.yaml")
 	fmt.Println(err)
 	// Output:
-	// guard: testdata/bad.yaml:
-	// tenants[0].gpu: 3 is not among gpus
+	// guard: testdata/bad.yaml: tenants[0].gpu: 3 is not among gpus
 	// tenants[0]: nothing tells its latency (add metrics or probe)
 }
 

@@ -183,3 +183,20 @@ func TestDiscoverExits(t *testing.T) {
 		}
 	}
 }
+
+// TestDiscoverBadFiles: what is wrong with prices and hints is said at once, each line with its file.
+func TestDiscoverBadFiles(t *testing.T) {
+	dir := t.TempDir()
+	prices, hints := filepath.Join(dir, "prices.yaml"), filepath.Join(dir, "hints.yaml")
+	for file, text := range map[string]string{prices: "L4: -3 USD\nT4: 1 EUR\n", hints: "nodes: {a: {gpu: A100}, b: {gpu: none}}\n"} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out, errs := program(t, "", "discover", "-prices", prices, "-hints", hints)
+	for _, want := range []string{prices + ": L4: ", prices + ": T4: ", hints + ": nodes.a.gpu: ", hints + ": nodes.b.gpu: "} {
+		if code != exitBadInput || out != "" || !strings.Contains(errs, want) {
+			t.Errorf("exit %d: %s does not say %q", code, errs, want)
+		}
+	}
+}

@@ -147,7 +147,7 @@ func (c *guardConfig) simulate(ctx context.Context, std stdio) error {
 func (c *guardConfig) watch(ctx context.Context, std stdio) error {
 	s, err := guard.LoadConfig(c.path)
 	if err != nil {
-		return badInput(fmt.Errorf("-config: %w", err))
+		return badInput(err)
 	}
 	a := &guard.Actor{Apply: c.apply, Kill: c.kill, Hooks: s.Hooks}
 	if c.evict {

@@ -3,6 +3,7 @@
 package page
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -114,30 +115,55 @@ func split(line string, room int) (now, rest string) {
 			comma = i + 1
 		}
 	}
-	at := space
-	if at == 0 {
-		at = comma
-	}
+	at := cmp.Or(space, comma)
 	if at == 0 || columns <= room {
 		return line, ""
 	}
 	return strings.TrimRight(line[:at], " "), strings.TrimLeft(line[at:], " ")
 }
 
-// Fail writes an error for people: each line of it once, under the program's name, which the line does not repeat.
-// Nothing is written of a pipe that its reader has closed.
+// Fail writes an error for people: each line of it once, under the program's name, which the line does not repeat, and
+// with the file or flag that it is about. Nothing is written of a pipe that its reader has closed.
 func Fail(name string, stderr io.Writer, err error) {
 	if errors.Is(err, syscall.EPIPE) {
 		return
 	}
 	own := name[strings.LastIndexByte(name, ' ')+1:] + ": "
 	var said []string
-	for line := range strings.SplitSeq(strings.Map(Visible, err.Error()), "\n") {
-		if line = strings.TrimPrefix(line, own); !slices.Contains(said, line) {
+	for _, line := range lines(err) {
+		if line = strings.TrimPrefix(strings.Map(Visible, line), own); !slices.Contains(said, line) {
 			said = append(said, line)
 			fmt.Fprintf(stderr, "%s: %s\n", name, line)
 		}
 	}
+}
+
+// lines are those of an error's text. What a wrapping error puts before several stands before each of them.
+func lines(err error) (all []string) {
+	var inside []error
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		inside = append(inside, e.Unwrap())
+	case interface{ Unwrap() []error }:
+		inside = e.Unwrap()
+	}
+	text, before := err.Error(), ""
+	if n := len(inside); n > 0 && text != fmt.Sprint(errors.Join(inside...)) {
+		inside = inside[n-1:]
+		before, _ = strings.CutSuffix(text, fmt.Sprint(inside[0]))
+	}
+	if len(inside) == 0 || before == text || strings.Contains(before, "\n") {
+		return strings.Split(text, "\n")
+	}
+	for _, one := range inside {
+		for i, line := range lines(one) {
+			if i == 0 || !strings.HasPrefix(line, " ") { // what is indented goes on with the line before
+				line = before + line
+			}
+			all = append(all, line)
+		}
+	}
+	return all
 }
 
 // Visible returns the picture of a control character (U+241B for ESC), or U+FFFD where there is none, so that text

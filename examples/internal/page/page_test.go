@@ -148,6 +148,28 @@ func TestNamed(t *testing.T) {
 	}
 }
 
+// TestFailNames the file of every problem, at any depth, and a heading once.
+func TestFailNames(t *testing.T) {
+	two := errors.Join(errors.New("a.b: is missing"), errors.New("c: is wrong: write for example\n  c: 1"))
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{fmt.Errorf("fleet.yaml: %w", two), "x: fleet.yaml: a.b: is missing\nx: fleet.yaml: c: is wrong: write for example\nx:   c: 1\n"},
+		{errors.Join(fmt.Errorf("plan: %w", fmt.Errorf("1.yaml: %w", two)), BadInput(fmt.Errorf("%w: 2.yaml: %w", io.EOF, errors.New("is empty")))),
+			"x: plan: 1.yaml: a.b: is missing\nx: plan: 1.yaml: c: is wrong: write for example\nx:   c: 1\nx: EOF: 2.yaml: is empty\n"},
+		{fmt.Errorf("can't be decided:\n%w", two), "x: can't be decided:\nx: a.b: is missing\nx: c: is wrong: write for example\nx:   c: 1\n"},
+		{fmt.Errorf("%w\nsee -h", two), "x: a.b: is missing\nx: c: is wrong: write for example\nx:   c: 1\nx: see -h\n"},
+		{&os.PathError{Op: "open", Path: "y", Err: os.ErrNotExist}, "x: open y: file does not exist\n"},
+	} {
+		var b strings.Builder
+		Fail("x", &b, c.err)
+		if b.String() != c.want {
+			t.Errorf("%q is shown as\n%swant\n%s", c.err, &b, c.want)
+		}
+	}
+}
+
 // TestFailShows writes control characters of an error's text as what they are.
 func TestFailShows(t *testing.T) {
 	var b strings.Builder
