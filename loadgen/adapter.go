@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -211,9 +212,7 @@ func (t *TenantSummary) addAdapters(more []AdapterSummary) {
 		s.OutputTokens += o.OutputTokens
 		addCache(&s.PromptCache, o.PromptCache)
 		if o.Met != nil {
-			if s.Met == nil {
-				s.Met = new(int64)
-			}
+			s.Met = cmp.Or(s.Met, new(int64))
 			*s.Met += *o.Met
 		}
 	}

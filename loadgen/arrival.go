@@ -18,6 +18,7 @@ import (
 // source, so that the same seed gives the same schedule whatever the server does.
 type Schedule interface {
 	// Arrivals yields the intended starts as offsets from the run's start, in non-decreasing order. It may be endless.
+	// A rate or a burstiness that a plan refuses, such as 0, yields none.
 	Arrivals(rng *rand.Rand) iter.Seq[time.Duration]
 	// String describes the schedule for the run's configuration.
 	String() string
@@ -30,7 +31,7 @@ type Constant struct {
 
 // Arrivals yields k/PerS for k = 0, 1, ...; rounding never accumulates.
 func (c Constant) Arrivals(*rand.Rand) iter.Seq[time.Duration] {
-	return arrive(c.PerS, func(_ float64, k int) float64 { return float64(k) })
+	return arrive(c.check(), c.PerS, func(_ float64, k int) float64 { return float64(k) })
 }
 
 // String returns e.g. "constant 15/s".
@@ -45,7 +46,7 @@ type Poisson struct {
 
 // Arrivals yields the process from its first gap on.
 func (p Poisson) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
-	return arrive(p.PerS, func(before float64, _ int) float64 { return before + rng.ExpFloat64() })
+	return arrive(p.check(), p.PerS, func(before float64, _ int) float64 { return before + rng.ExpFloat64() })
 }
 
 // String returns e.g. "poisson 15/s".
@@ -64,7 +65,7 @@ type Gamma struct {
 // Arrivals yields the process from its first gap on.
 func (g Gamma) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
 	gap := distuv.Gamma{Alpha: g.Burstiness, Beta: g.Burstiness, Src: rng} // of mean 1
-	return arrive(g.PerS, func(before float64, _ int) float64 { return before + gap.Rand() })
+	return arrive(g.check(), g.PerS, func(before float64, _ int) float64 { return before + gap.Rand() })
 }
 
 // String returns e.g. "gamma 15/s burstiness 0.5".
@@ -123,12 +124,12 @@ func checkRate(path string, v float64) error {
 	return &problem.Problem{Path: path, Message: fmt.Sprintf("%v", v), Remedy: "use a finite value above 0"}
 }
 
-// arrive yields the times at which a process of rate 1 reaches its points, at another rate. next gives a point from
-// the one before it and the number of those so far.
-func arrive(perS float64, next func(before float64, k int) float64) iter.Seq[time.Duration] {
+// arrive yields the times at which a process of rate 1 reaches its points, at another rate, where nothing is wrong with
+// it. next gives a point from the one before it and the number of those so far.
+func arrive(wrong error, perS float64, next func(before float64, k int) float64) iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
 		point := 0.0
-		for k := 0; ; k++ {
+		for k := 0; wrong == nil; k++ {
 			point = next(point, k)
 			at := point / perS
 			if !(at < float64(math.MaxInt64)/1e9) || !yield(time.Duration(math.Round(at*1e9))) {

@@ -40,6 +40,16 @@ func TestArrivalsExactly(t *testing.T) {
 	}
 }
 
+// TestArrivalsOfNoProcess: what no plan takes yields nothing, and does not go on for ever or panic.
+func TestArrivalsOfNoProcess(t *testing.T) {
+	for _, s := range []Schedule{Gamma{PerS: 5}, Gamma{PerS: 5, Burstiness: -1}, Gamma{PerS: 5, Burstiness: math.NaN()}, Gamma{Burstiness: 1}, Poisson{}, Poisson{PerS: -1}, Constant{},
+		Constant{PerS: -1}, Constant{PerS: math.Inf(1)}} {
+		if got := take(s, 5, 1); len(got) != 0 {
+			t.Errorf("%v arrives at %v", s, got)
+		}
+	}
+}
+
 func TestConstantNeverDrifts(t *testing.T) {
 	var last time.Duration
 	n := 0

@@ -21,6 +21,8 @@ var ErrMerge = errors.New("loadgen: results cannot be merged")
 func Merge(results ...*Result) (*Result, error) {
 	if len(results) == 0 {
 		return nil, fmt.Errorf("%w: none given", ErrMerge)
+	} else if i := slices.Index(results, nil); i >= 0 {
+		return nil, fmt.Errorf("%w: results[%d] is nil (leave it out)", ErrMerge, i)
 	}
 	if err := mergeable(results); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMerge, err)
@@ -144,9 +146,7 @@ func (m *Measures) addGoodput(o *Measures) {
 	if o.Goodput == nil {
 		return
 	}
-	if m.Goodput == nil {
-		m.Goodput = &Goodput{SLO: o.Goodput.SLO, OutputTokens: optional.Of(int64(0))}
-	}
+	m.Goodput = cmp.Or(m.Goodput, &Goodput{SLO: o.Goodput.SLO, OutputTokens: optional.Of(int64(0))})
 	if m.Goodput.SLO != o.Goodput.SLO {
 		m.Goodput.SLO = SLOFigures{}
 	}

@@ -46,6 +46,14 @@ func TestProbeStaysOutOfTheTotals(t *testing.T) {
 	}
 }
 
+func TestMergeNothing(t *testing.T) {
+	for want, results := range map[string][]*loadgen.Result{"none given": nil, "results[0] is nil": {nil}, "results[1] is nil": {{}, nil}} {
+		if _, err := loadgen.Merge(results...); !errors.Is(err, loadgen.ErrMerge) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 // TestMergeWorkers: the parts of a plan, run by workers and merged from their
 // directories, are the plan.
 func TestMergeWorkers(t *testing.T) {

@@ -27,6 +27,9 @@ type DiffOptions struct {
 // The error is an ErrInvalid, ErrPlacementsUnknown, an *InfeasibleError when
 // the wanted devices don't fit an empty GPU, or a *BusyError.
 func Diff(m *Model, have Layout, want []Count, opts DiffOptions) (ChangePlan, error) {
+	if m == nil {
+		return ChangePlan{}, invalid(errors.New("the GPU has no model (Lookup finds one)"))
+	}
 	d, err := m.resolve(want)
 	if err != nil {
 		return ChangePlan{}, err

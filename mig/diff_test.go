@@ -70,6 +70,12 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+func TestDiffOfNoModel(t *testing.T) {
+	if _, err := mig.Diff(nil, mig.Layout{}, nil, mig.DiffOptions{}); !errors.Is(err, mig.ErrInvalid) || !strings.Contains(err.Error(), "no model") {
+		t.Error(err)
+	}
+}
+
 // TestComplete: a GPU instance without compute instances keeps its id and gets
 // them, and when another step fails they go and it stays.
 func TestComplete(t *testing.T) {

@@ -306,6 +306,9 @@ func TestRandomWalk(t *testing.T) {
 					if _, err := next.Release(live[i]); !errors.Is(err, ErrNotPlaced) {
 						t.Fatalf("released twice: %v", err)
 					}
+					if _, err := next.Release(nil); !errors.Is(err, ErrNotPlaced) {
+						t.Fatalf("released nothing: %v", err)
+					}
 					s, live = next, slices.Delete(live, i, i+1)
 				} else {
 					r := &requests[rng.IntN(len(requests))]

@@ -108,9 +108,8 @@ func (r *Request) check(path string, l *problem.List) {
 			add(fmt.Sprintf("Mechanisms[%d]", i), "", "placement does not handle %v", m)
 		}
 	}
-	if math.IsNaN(r.MaxSlowdown) || math.IsInf(r.MaxSlowdown, 0) || r.MaxSlowdown != 0 && r.MaxSlowdown < 1 {
-		add("MaxSlowdown", "1 is as fast as alone; 0 sets no objective", "%v is no slowdown", r.MaxSlowdown)
-	}
+	l.If(!(r.MaxSlowdown == 0 || r.MaxSlowdown >= 1 && !math.IsInf(r.MaxSlowdown, 1)), problem.Join(path, "MaxSlowdown"),
+		"1 is as fast as alone; 0 sets no objective", "%v is no slowdown", r.MaxSlowdown)
 	l.AddErr(problem.Join(path, "SLO"), r.SLO.Validate())
 }
 

@@ -180,8 +180,11 @@ func (s *Snapshot) Reserve(r *Request, c Offer) (*Snapshot, *Placement, error) {
 }
 
 // Release gives back what a placement has and returns the new snapshot. p is one that Reserve or Placements
-// returned; the error is ErrNotPlaced when s does not hold it.
+// returned; the error is ErrNotPlaced when s does not hold it, as none holds nil.
 func (s *Snapshot) Release(p *Placement) (*Snapshot, error) {
+	if p == nil {
+		return nil, fmt.Errorf("%w: nil", ErrNotPlaced)
+	}
 	i, ok := s.index[p.Node]
 	if !ok {
 		return nil, fmt.Errorf("%w: there is no node %s", ErrNotPlaced, p.Node)

@@ -124,11 +124,8 @@ type GPU struct {
 // NewGPU starts a simulated GPU. Close the servers on it first, then it.
 func NewGPU(opts GPUOptions) *GPU {
 	ctx, stop := context.WithCancel(context.Background())
-	g := &GPU{device: opts.Device, rng: rand.New(rand.NewPCG(opts.Seed, 1)), start: time.Now(),
-		wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
-	if g.device == nil {
-		g.device = &apart{}
-	}
+	g := &GPU{device: cmp.Or(opts.Device, Device(&apart{})), rng: rand.New(rand.NewPCG(opts.Seed, 1)),
+		start: time.Now(), wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
 	go g.loop(ctx)
 	return g
 }

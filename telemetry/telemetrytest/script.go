@@ -124,9 +124,7 @@ func checkFigures(probs *problem.List, path string, figures map[telemetry.Metric
 
 func describe(g GPU, i int) telemetry.Device {
 	d := g.Device
-	if d.UUID == "" {
-		d.UUID = fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", i)
-	}
+	d.UUID = cmp.Or(d.UUID, fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", i))
 	d.Name = cmp.Or(d.Name, "simulated GPU")
 	for _, p := range g.Phases {
 		gpm := len(p.Instances) > 0
