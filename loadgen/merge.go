@@ -89,9 +89,7 @@ func Merge(results ...*Result) (*Result, error) {
 
 func mergeInto(into, more map[LatencyMetric]*Histogram) {
 	for m, h := range more {
-		if into[m] == nil {
-			into[m] = NewHistogram()
-		}
+		into[m] = cmp.Or(into[m], NewHistogram())
 		into[m].Merge(h)
 	}
 }

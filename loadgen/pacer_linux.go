@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"time"
@@ -47,10 +48,7 @@ func (p *timerfdPacer) wait(ctx context.Context, t time.Time) error {
 	defer stop()
 	var count [8]byte
 	if _, err := p.file.Read(count[:]); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return err
+		return cmp.Or(ctx.Err(), err)
 	}
 	return nil
 }

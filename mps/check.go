@@ -95,7 +95,7 @@ func checkPID(l *problem.List, path string, pid int) {
 func pidWord(path string, pid int) (string, error) {
 	var l problem.List
 	checkPID(&l, path, pid)
-	return strconv.Itoa(pid), invalid(&l)
+	return strconv.Itoa(pid), l.Under(ErrInvalid)
 }
 
 // percentUnit is the last decimal of a percentage that is sent.

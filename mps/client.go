@@ -59,7 +59,7 @@ func NewClient(opts Options) (*Client, error) {
 	checkPipeDirectory(&l, "PipeDirectory", c.pipe)
 	l.If(c.timeout < 0, "Timeout", "use 0 for the default of 10 s", "%v is negative", c.timeout)
 	checkGPUs(&l, "GPUs", c.gpus)
-	if err := invalid(&l); err != nil {
+	if err := l.Under(ErrInvalid); err != nil {
 		return nil, err
 	}
 	c.timeout = cmp.Or(c.timeout, defaultTimeout)

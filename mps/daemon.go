@@ -185,7 +185,7 @@ func (o *DaemonOptions) check() error {
 			problem.Clip(d))
 	}
 	l.If(o.StartTimeout < 0, "StartTimeout", "use 0 for the default of 10 s", "%v is negative", o.StartTimeout)
-	return invalid(&l)
+	return l.Under(ErrInvalid)
 }
 
 var errExited = errors.New("mps: the daemon has ended")

@@ -50,7 +50,7 @@ func (e ClientEnvironment) Build() ([]string, error) {
 	e.checkDevices(&l)
 	e.checkShares(&l)
 	limits := e.checkLimits(&l)
-	if err := invalid(&l); err != nil {
+	if err := l.Under(ErrInvalid); err != nil {
 		return nil, err
 	}
 	var out []string
@@ -181,7 +181,7 @@ func ParsePinnedMemLimits(value string) ([]DeviceLimit, error) {
 		}
 		out = append(out, DeviceLimit{Device: dev, Limit: limit})
 	}
-	if err := invalid(&l); err != nil {
+	if err := l.Under(ErrInvalid); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -217,7 +217,7 @@ func ParseClientEnvironment(environ []string) (ClientEnvironment, error) {
 		}
 		l.If(!ok || err != nil, key, remedy, "%q cannot be read", problem.Clip(value))
 	}
-	if err := invalid(&l); err != nil {
+	if err := l.Under(ErrInvalid); err != nil {
 		return ClientEnvironment{}, err
 	}
 	return e, nil

@@ -87,14 +87,6 @@ func refused(text string, reason error) error {
 	return e
 }
 
-// invalid turns collected problems into one error that wraps ErrInvalid, or nil.
-func invalid(l *problem.List) error {
-	if err := l.Err(); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return nil
-}
-
 // rejections maps the beginnings (or, after a "*", any part of a line that begins with a letter, which rows of lists do
 // not) of the daemon's refusals to reasons. The texts stand in the program of driver 595; those that driver 580 knows
 // were seen on an H200.

@@ -103,7 +103,7 @@ func ParseMemLimit(s string) (sharing.Bytes, error) {
 func FormatMemLimit(limit sharing.Bytes) (string, error) {
 	var l problem.List
 	if checkMemLimit(&l, "limit", limit, 0); l.Len() > 0 {
-		return "", invalid(&l)
+		return "", l.Under(ErrInvalid)
 	}
 	if limit%sharing.GiB == 0 {
 		return strconv.FormatInt(int64(limit/sharing.GiB), 10) + "G", nil

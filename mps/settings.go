@@ -70,7 +70,7 @@ func (s setting) of(l *problem.List, server int, verb string) (command []string,
 func (c *Client) ActiveThreadPercentage(ctx context.Context, server int) (float64, error) {
 	var l problem.List
 	command, _ := threads.of(&l, server, "get")
-	if err := invalid(&l); err != nil {
+	if err := l.Under(ErrInvalid); err != nil {
 		return 0, err
 	}
 	return read(ctx, c, parsePercentage, command...)
@@ -83,7 +83,7 @@ func (c *Client) SetActiveThreadPercentage(ctx context.Context, server int, pct 
 	var l problem.List
 	command, setting := threads.of(&l, server, "set")
 	checkPercentage(&l, "percentage", pct)
-	if err := invalid(&l); err != nil {
+	if err := l.Under(ErrInvalid); err != nil {
 		return err
 	}
 	want := formatPercentage(pct)
@@ -100,7 +100,7 @@ func (c *Client) PinnedMemLimit(ctx context.Context, server int, device string) 
 	var l problem.List
 	command, _ := pinnedMem.of(&l, server, "get")
 	c.deviceMemory(&l, device)
-	if err := invalid(&l); err != nil {
+	if err := l.Under(ErrInvalid); err != nil {
 		return sharing.Cell[sharing.Bytes]{}, err
 	}
 	return read(ctx, c, parseOptionalLimit, append(command, device)...)
@@ -114,7 +114,7 @@ func (c *Client) SetPinnedMemLimit(ctx context.Context, server int, device strin
 	var l problem.List
 	command, setting := pinnedMem.of(&l, server, "set")
 	checkMemLimit(&l, "limit", limit, c.deviceMemory(&l, device))
-	if err := invalid(&l); err != nil {
+	if err := l.Under(ErrInvalid); err != nil {
 		return err
 	}
 	value, err := FormatMemLimit(limit)

@@ -93,7 +93,7 @@ func (req ShareRequest) check() error {
 			"%q is empty or used twice", problem.Clip(name))
 		names[name] = true
 	}
-	return invalid(&l)
+	return l.Under(ErrInvalid)
 }
 
 // SMEstimate is a number of SMs and how well it is known.
@@ -129,7 +129,7 @@ func SMs(total int, percentage float64) (SMEstimate, error) {
 	var l problem.List
 	l.If(total <= 0 || total > 1<<16, "total", "give the SMs of the GPU", "%d is no number of SMs", total)
 	if checkPercentage(&l, "percentage", percentage); l.Len() > 0 {
-		return SMEstimate{}, invalid(&l)
+		return SMEstimate{}, l.Under(ErrInvalid)
 	}
 	e := SMEstimate{SMs: total, Basis: sharing.BasisInferred}
 	if percentage != 100 {
@@ -171,7 +171,7 @@ var allocated = []struct{ limit, overhead sharing.Bytes }{
 func AllocatableUnder(limit sharing.Bytes) (Allocatable, error) {
 	var l problem.List
 	if checkMemLimit(&l, "limit", limit, 0); l.Len() > 0 {
-		return Allocatable{}, invalid(&l)
+		return Allocatable{}, l.Under(ErrInvalid)
 	}
 	a := Allocatable{Low: limit, Basis: sharing.BasisDerived, Sources: []sharing.SourceID{"cotenant-h200-mps",
 		"dynamo-mps-limits"}}
@@ -226,7 +226,7 @@ func MemoryFraction(f ServingFramework, e Enforcer, limit, total sharing.Bytes) 
 	l.If(!enforcerNames.Has(e), "enforcer", "use EnforcerMPS or EnforcerHAMi", "%v is not known", e)
 	checkMemLimit(&l, "limit", limit, total)
 	l.If(total <= 0, "total", "give the GPU's memory", "%d bytes is no memory", int64(total))
-	if err := invalid(&l); err != nil {
+	if err := l.Under(ErrInvalid); err != nil {
 		return 0, err
 	}
 	if e != EnforcerMPS || f == ServingSGLang {

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -64,10 +65,7 @@ func CopyCSV(dst Sink, r io.Reader) error {
 		p.row()
 	}
 	p.finish()
-	if p.err != nil {
-		return p.err
-	}
-	return p.probs.Err()
+	return cmp.Or(p.err, p.probs.Err())
 }
 
 type csvParser struct {

@@ -138,10 +138,7 @@ const noDaemon = "Cannot find MPS control daemon process\n"
 
 // Run plays one run of nvidia-cuda-mps-control.
 func (d *Daemon) Run(ctx context.Context, in mps.Invocation) (mps.Output, error) {
-	op := strings.Join(in.Args, " ")
-	if len(in.Args) == 0 {
-		op = strings.TrimSpace(in.Stdin)
-	}
+	op := cmp.Or(strings.Join(in.Args, " "), strings.TrimSpace(in.Stdin))
 	fault := d.takeFault(op)
 	if fault != nil {
 		if out, err, done := fault.before(ctx); done {

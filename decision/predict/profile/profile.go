@@ -5,6 +5,7 @@
 package profile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -316,10 +317,7 @@ type Solo struct {
 
 // Uncontended returns the profile without MPS where there is one, else that under MPS.
 func (s *Solo) Uncontended() *SoloProfile {
-	if s.TimeSlicing != nil {
-		return s.TimeSlicing
-	}
-	return s.MPS
+	return cmp.Or(s.TimeSlicing, s.MPS)
 }
 
 // Solo returns what ps, which may be nil, knows of a workload. A server with an active thread percentage that was not
