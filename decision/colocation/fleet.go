@@ -299,12 +299,9 @@ func (l *layout) place(how sharing.Mechanism, s *scene, result *decision.Result,
 	profiles, _ := s.slices(result)
 	gpu := l.gpu(d)
 	for i, t := range s.Tenants {
-		sm, bandwidth := 0.0, 0.0
-		switch how {
-		case sharing.MechanismMIG:
+		sm, bandwidth := s.percent(how)/100, 0.0
+		if how == sharing.MechanismMIG {
 			sm, bandwidth = s.smShare(profiles[i]), float64(profiles[i].PlacementUnits)/float64(profiles[i].Model().Units)
-		case sharing.MechanismMIGLikeEmulation:
-			sm = s.emulationPercent() / 100
 		}
 		l.add(s, t, gpu, sm, bandwidth)
 	}
@@ -365,15 +362,11 @@ func (f *fleetFlow) expect(how sharing.Mechanism, s *scene) prediction {
 			add(f.expectSlice(s, sim))
 		}
 	default:
-		percent := 0.0
-		if how == sharing.MechanismMIGLikeEmulation {
-			percent = s.emulationPercent()
-		}
 		var sims []*replica
 		for _, t := range s.Tenants {
 			sims = append(sims, t.sim)
 		}
-		add(f.predict(how, sims, percent))
+		add(f.predict(how, sims, s.percent(how)))
 	}
 	for _, t := range p.Tenants {
 		f.say("expected of %s on %s by %s: TTFT P99 %s ms, TPOT P99 %s ms", t.Load, s.Name, how,

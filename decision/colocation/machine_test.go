@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/mps/mpstest"
@@ -207,13 +208,32 @@ func TestRealFailures(t *testing.T) {
 		"no such program":   {strings.Replace(realPlan, "command: [env", "command: [/no/such/program", 1), "no such file"},
 		"no client":         {strings.Replace(realPlan, "[env, %[4]s, %[3]s=%[2]d", "[env, "+mps.EnvPipeDirectory+"=/nowhere, %[4]s, %[3]s=%[2]d", 1) + "modes: [mps]\n", "the daemon lists 1 clients for 2 servers"},
 		"no such device":    {realPlan + "device: 3\n", "no such GPU: index 3"},
-		"nobody is running": {strings.NewReplacer(", command: [env, %[4]s, %[3]s=%[1]d, %[5]s]", "", ", command: [env, %[4]s, %[3]s=%[2]d, %[5]s]", "").Replace(realPlan) + "modes: [time-slicing]\nstart_seconds: 0.3\n#%[3]s%[4]s%[5]s\n", "no answer within 0.3 s"},
+		"nobody is running": {strings.NewReplacer(", command: [env, %[4]s, %[3]s=%[1]d, %[5]s]", "", ", command: [env, %[4]s, %[3]s=%[2]d, %[5]s]", "").Replace(realPlan) + "modes: [time-slicing]\nstart_seconds: 0.3\n#%[3]s%[4]s%[5]s\n", "a is not ready within 0.3 s (start_seconds): "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if r := realRun(t.Context(), t, c.plan, how{}); r.code != exitFailed || !strings.Contains(r.stderr, c.want) {
 				t.Errorf("%s; want %q", r.stderr, c.want)
 			}
 		})
+	}
+}
+
+// A server that lives and listens elsewhere is said to be waited for, with the end of its output, and then where it
+// listens; an interrupt does not wait for it.
+func TestRealServerElsewhere(t *testing.T) {
+	race.Long(t)
+	plan := strings.Replace(realPlan, "127.0.0.1:%[2]d", fmt.Sprintf("127.0.0.1:%d", freePort(t)), 1) + "modes: [time-slicing]\nstart_seconds: 6\n"
+	r := realRun(t.Context(), t, plan, how{})
+	for _, want := range []string{"b is not ready after 5s: Get", "connection refused; its last lines:\n  ", "b is not ready within 6 s (start_seconds); it listens on port ", "connection refused\n  "} {
+		if r.code != exitFailed || !strings.Contains(r.stderr, want) {
+			t.Errorf("%d: %s; want %q", r.code, r.stderr, want)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	began := time.Now()
+	if r = realRun(ctx, t, strings.Replace(plan, "start_seconds: 6", "start_seconds: 300", 1), how{}); time.Since(began) > 20*time.Second {
+		t.Errorf("an interrupt took %v: %s", time.Since(began), r.stderr)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// server is a process that was started for a mode.
+// server is a process that was started for a mode, or one that ran already, of which only the plan is known.
 type server struct {
 	plan  *Server
 	cmd   *exec.Cmd
@@ -34,26 +34,41 @@ type server struct {
 var errOccupied = errors.New("something answers there already; stop it, or leave the command out to measure it as " +
 	"it is")
 
-// startServer starts a plan's command without a shell.
+// startServer starts a plan's command without a shell. Both outputs of one that serves no tokens may show its steps,
+// which a meter counts.
 func startServer(p *Server, env []string, dir, log string) (*server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	s := &server{plan: p, cmd: exec.Command(p.Command[0], p.Command[1:]...), log: log, done: make(chan struct{})}
 	s.cmd.Env, s.cmd.Dir = env, dir
 	ownGroup(s.cmd)
-	if p.Kind != profile.KindServer {
-		return s, s.startTenant(ctx)
+	address, err := p.URL, error(nil)
+	if p.Kind == profile.KindServer {
+		err = answers(ctx, p.URL)
+	} else {
+		s.meter = &meter{progress: &p.Progress, client: serving.NewClient(), value: -1}
+		address = p.Progress.Metric
+		_, err = s.meter.read(ctx)
 	}
-	if answers(ctx, p.URL) == nil {
-		return nil, fmt.Errorf("%s: %w", p.URL, errOccupied)
+	if err == nil && address != "" {
+		return nil, fmt.Errorf("%s: %w", address, errOccupied)
 	}
 	out, err := os.Create(log)
 	if err != nil {
 		return nil, err
 	}
-	s.cmd.Stdout, s.cmd.Stderr = out, out
+	to := out
+	if s.meter != nil {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, errors.Join(err, out.Close())
+		}
+		to = w
+		s.out.Go(func() { s.meter.listen(r, out); _ = r.Close() })
+	}
+	s.cmd.Stdout, s.cmd.Stderr = to, to
 	err = s.cmd.Start()
-	if err := errors.Join(err, out.Close()); err != nil {
+	if err := errors.Join(err, to.Close()); err != nil {
 		return nil, err
 	}
 	go s.wait()
@@ -67,63 +82,31 @@ func (s *server) wait() {
 	close(s.done)
 }
 
-// startTenant starts a command that serves no tokens, with a meter of its steps. Both of its outputs may show them.
-func (s *server) startTenant(ctx context.Context) error {
-	s.meter = &meter{progress: &s.plan.Progress, client: serving.NewClient(), value: -1}
-	if s.plan.Progress.Metric != "" {
-		if _, err := s.meter.read(ctx); err == nil {
-			return fmt.Errorf("%s: %w", s.plan.Progress.Metric, errOccupied)
-		}
-	}
-	log, err := os.Create(s.log)
-	if err != nil {
-		return err
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		return errors.Join(err, log.Close())
-	}
-	s.cmd.Stdout, s.cmd.Stderr = w, w
-	err = s.cmd.Start()
-	if err := errors.Join(err, w.Close()); err != nil {
-		return errors.Join(err, r.Close(), log.Close())
-	}
-	s.out.Go(func() { s.meter.listen(r, log); _ = r.Close() })
-	go s.wait()
-	return nil
-}
-
-// ready waits until the plan's server answers. s is its process, nil for one that ran already.
-func (m *Machine) ready(ctx context.Context, p *Server, s *server) error {
-	var ended chan struct{}
-	if s != nil {
-		ended = s.done
-	}
+// ready waits until a server answers, and says so every few seconds.
+func (m *Machine) ready(ctx context.Context, s *server) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, milliseconds(1e3*m.plan.StartSecs),
-		fmt.Errorf("no answer within %v s (start_seconds)", m.plan.StartSecs))
+		fmt.Errorf("%s is not ready within %v s (start_seconds)", s.plan.Name, m.plan.StartSecs))
 	defer cancel()
-	began, said := time.Now(), false
+	began, next, last := time.Now(), saidEvery, ""
 	for {
-		err := m.answers(ctx, p, s, began)
+		err := m.answers(ctx, s, began)
 		if err == nil {
 			return nil
 		}
-		if s != nil && s.meter != nil && !errors.Is(err, errNoStep) {
-			return fmt.Errorf("tenant %s: %w", p.Name, err)
+		if s.meter != nil && !errors.Is(err, errNoStep) {
+			return fmt.Errorf("tenant %s: %w", s.plan.Name, err)
 		}
-		if !said && p.Progress.Line != "" && time.Since(began) >= neverMatched {
-			said = true
-			m.say("tenant %s: no line has matched %q in %v; its last lines:\n%s", p.Name, p.Progress.Line, neverMatched,
-				s.tail())
+		if waited := time.Since(began); waited >= next && (s.meter == nil || !s.plan.Progress.none()) {
+			tail := s.tail()
+			m.say("%s is not ready after %v: %v; its last lines:\n%s", s.plan.Name, waited.Round(time.Second), err,
+				map[bool]string{true: "  (as before)", false: tail}[tail == last])
+			next, last = next+saidEvery, tail
 		}
 		select {
-		case <-ended:
-			return fmt.Errorf("server %s ended (%v):\n%s", p.Name, s.err, s.tail())
+		case <-s.done:
+			return fmt.Errorf("server %s ended (%v):\n%s", s.plan.Name, s.err, s.tail())
 		case <-ctx.Done():
-			if s == nil {
-				return fmt.Errorf("server %s at %s: %w: %w", p.Name, p.URL, context.Cause(ctx), err)
-			}
-			return fmt.Errorf("server %s at %s: %w: %w\n%s", p.Name, p.URL, context.Cause(ctx), err, s.tail())
+			return fmt.Errorf("%w%s: %w\n%s", context.Cause(ctx), s.listening(), err, s.tail())
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -133,9 +116,10 @@ func (m *Machine) ready(ctx context.Context, p *Server, s *server) error {
 var errNoStep = errors.New("it has not done a step")
 
 // answers says why a server does not answer yet, or a tenant does no steps.
-func (m *Machine) answers(ctx context.Context, p *Server, s *server, began time.Time) error {
+func (m *Machine) answers(ctx context.Context, s *server, began time.Time) error {
+	p := s.plan
 	switch {
-	case s == nil || s.meter == nil:
+	case s.meter == nil:
 		return answers(ctx, p.URL)
 	case p.Progress.none() && time.Since(began) < m.settle:
 		return errNoStep
@@ -146,6 +130,8 @@ func (m *Machine) answers(ctx context.Context, p *Server, s *server, began time.
 	switch {
 	case err != nil && p.Progress.Metric != "":
 		return fmt.Errorf("%w: %w", errNoStep, err)
+	case err == nil && !ok && p.Progress.Line != "":
+		return fmt.Errorf("%w: no line has matched %q", errNoStep, p.Progress.Line)
 	case err == nil && !ok:
 		return errNoStep
 	}
@@ -199,14 +185,19 @@ func request(ctx context.Context, method, url, path string, body any) (status in
 
 // tail is the end of the server's output.
 func (s *server) tail() string {
-	if s.meter != nil {
-		return s.meter.lastLines()
+	switch {
+	case s.cmd == nil:
+		return "  (it ran already: its own log may say more)"
+	case s.meter != nil:
+		s.meter.mu.Lock()
+		defer s.meter.mu.Unlock()
+		return shown(s.meter.tail)
 	}
 	b, err := os.ReadFile(s.log)
 	if err != nil {
-		return err.Error()
+		return "  " + err.Error()
 	}
-	return strings.TrimSpace(string(b[max(0, len(b)-800):]))
+	return shown(strings.Split(strings.TrimSpace(string(b[max(0, len(b)-4*shownWidth):])), "\n"))
 }
 
 // halt stops a tenant and its children where they are, or has them go on.

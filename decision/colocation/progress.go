@@ -2,6 +2,7 @@ package colocation
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,15 +20,15 @@ import (
 )
 
 const (
-	longestLine  = 64 << 10               // bytes of a line that are looked at
-	longestLog   = 4 << 20                // bytes of a tenant's output that are kept
-	shownLines   = 6                      // at the end of a tenant's output, each of shownWidth at most
-	shownWidth   = 160                    // characters
-	mostLines    = 50_000                 // a second, that do not take part in what is measured
-	pollPeriod   = 50 * time.Millisecond  // of a counter
-	pollTime     = 2 * time.Second        // that its page may take
-	neverMatched = 10 * time.Second       // without a line that ends a step, after which that is said
-	nominalStep  = 100 * time.Millisecond // of a tenant whose progress nothing tells
+	longestLine = 64 << 10               // bytes of a line that are looked at
+	longestLog  = 4 << 20                // bytes of a tenant's output that are kept
+	shownLines  = 6                      // at the end of an output, each of shownWidth at most
+	shownWidth  = 160                    // characters
+	mostLines   = 50_000                 // a second, that do not take part in what is measured
+	pollPeriod  = 50 * time.Millisecond  // of a counter
+	pollTime    = 2 * time.Second        // that its page may take
+	saidEvery   = 5 * time.Second        // while a server or tenant is waited for
+	nominalStep = 100 * time.Millisecond // of a tenant whose progress nothing tells
 )
 
 // length returns the index of the group that holds a step's length, -1 where there is none, and its unit.
@@ -194,21 +195,23 @@ func (m *meter) begin(ctx context.Context) (end func()) {
 	return func() { cancel(); polling.Wait() }
 }
 
-// last lines of the tenant's output, as far as they can be shown.
-func (m *meter) lastLines() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// shown is the end of an output, indented and without control characters. Of a line that was written over, as progress
+// bars are, the last state stands.
+func shown(tail []string) string {
 	var out []string
-	for _, line := range m.tail {
+	for _, line := range tail[max(0, len(tail)-shownLines):] {
+		if line = strings.TrimRight(line, "\r\n"); line == "" {
+			continue
+		}
 		line = strings.Map(func(r rune) rune {
 			if r == unicode.ReplacementChar || !unicode.IsPrint(r) && r != '\t' {
 				return '.'
 			}
 			return r
-		}, strings.TrimRight(line, "\r\n"))
-		out = append(out, string([]rune(line)[:min(len([]rune(line)), shownWidth)]))
+		}, line[strings.LastIndexByte(line, '\r')+1:])
+		out = append(out, fmt.Sprintf("  %.*s", shownWidth, line))
 	}
-	return strings.Join(out, "\n")
+	return cmp.Or(strings.Join(out, "\n"), "  (no output)")
 }
 
 // outcome sums up the steps that ended in a window of time.

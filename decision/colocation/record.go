@@ -1,6 +1,7 @@
 package colocation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,9 +150,7 @@ func (r *Recording) Row(clients []string, devices []int) profile.Row {
 				continue
 			}
 			for m, v := range h.ByMetric {
-				if histograms[m] == nil {
-					histograms[m] = loadgen.NewHistogram()
-				}
+				histograms[m] = cmp.Or(histograms[m], loadgen.NewHistogram())
 				histograms[m].Merge(v)
 			}
 		}

@@ -1,6 +1,7 @@
 package colocation
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -187,11 +188,7 @@ func (set *sceneSet) assumed() []assumption {
 			of[sim.workload.Name] = assumption{sim.workload.Name, sim.assumed}
 		}
 	}
-	var out []assumption
-	for _, name := range slices.Sorted(maps.Keys(of)) {
-		out = append(out, of[name])
-	}
-	return out
+	return slices.SortedFunc(maps.Values(of), func(a, b assumption) int { return cmp.Compare(a.Workload, b.Workload) })
 }
 
 // workloads lists the scene's workloads in order, a replica of each.
@@ -212,8 +209,13 @@ func (s *scene) eventsPerS() (sum float64) {
 	return sum
 }
 
-// emulationPercent is the active thread percentage of each tenant under mig-like-emulation: equal parts.
-func (s *scene) emulationPercent() float64 { return float64(100 / len(s.Tenants)) }
+// percent is the active thread percentage of each tenant: under mig-like-emulation equal parts, else none.
+func (s *scene) percent(how sharing.Mechanism) float64 {
+	if how != sharing.MechanismMIGLikeEmulation {
+		return 0
+	}
+	return float64(100 / len(s.Tenants))
+}
 
 // slices are the MIG profiles of the scene's tenants: the layout's, or else the
 // ones that the decision names for each workload, where one GPU has room for all.
@@ -224,10 +226,7 @@ func (s *scene) slices(result *decision.Result) (profiles []*mig.Profile, why st
 	}
 	var demand []mig.Count
 	for _, t := range s.Tenants {
-		name := t.Profile
-		if name == "" {
-			name = candidate(result, t.Workload, s.Pool, sharing.MechanismMIG).Profile
-		}
+		name := cmp.Or(t.Profile, candidate(result, t.Workload, s.Pool, sharing.MechanismMIG).Profile)
 		p, err := m.Profile(name)
 		if name == "" || err != nil {
 			return nil, "the decision names no slice for " + t.Workload
