@@ -12,9 +12,12 @@ import (
 // calibrationEngine is the engine of the rows that the built-in constants describe (examples/predict/testdata).
 const calibrationEngine = "cotenant-testbed"
 
-// seen says that the predictor knows the engine of a server: one that it was calibrated on, or a simulated one.
+// home says that a server's engine is the one of the built-in constants, or a simulated one.
+func home(b *profile.SoloProfile) bool { return b.Engine == calibrationEngine || SimulatedGPU(b.GPU) }
+
+// seen says that the predictor knows the engine of a server: also one that it was calibrated on.
 func (p *Predictor) seen(b *profile.SoloProfile) bool {
-	return b.Engine == calibrationEngine || slices.Contains(p.Engines, b.Engine) || SimulatedGPU(b.GPU)
+	return home(b) || slices.Contains(p.Engines, b.Engine)
 }
 
 // What tells that a server's kernels are launched one by one.

@@ -133,7 +133,7 @@ func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int,
 		slow := 1 / max(1-held, p.Parameters.Law().SlowestSpeed)
 		stepOn, prefillOn = t.gpu*slow, t.prefillGPU*slow
 		step = t.step - t.gpu + stepOn
-		if t.pieces > 1 {
+		if t.kind != profile.KindServer && t.pieces > 1 {
 			step = max(t.step, stepOn) // it goes on launching while its kernels wait
 		}
 		return step, max(t.prefill, prefillOn), stepOn, prefillOn

@@ -25,21 +25,22 @@ type engine struct {
 	from  time.Duration // requests that come earlier are not counted
 	until time.Duration
 
-	arrivals []time.Duration // of requests to come, ascending
-	next     float64         // ms at which the open loop's next request comes
+	arrivals []time.Duration // of requests to come, ascending; of an open loop the next
 
 	launched int // pieces of the prefill or step submitted so far
 	began    time.Duration
-	start    time.Duration // of the step of a tenant that serves no tokens
+	start    time.Duration // of the prefill, or of the step of a tenant that serves no tokens
 	took     []float64     // such steps, ms
 	jitter   float64       // of its step
 
-	ttft, tpot, e2e []float64
-	given           int // tokens
-	spare           batching.Spares
+	ttft, tpot, e2e   []float64
+	prefill, prefills float64 // ms in so many
+	given             int     // tokens
+	spare             batching.Spares
 }
 
-// launches are the pieces in which a prefill or a step with gaps reaches the GPU: finer ones predict no better.
+// launches are the pieces in which a prefill whose kernels come one by one, or a step with gaps, reaches the GPU: finer
+// ones predict no better.
 const launches = 20
 
 var mostCopies = launches // of inputs that the host waits for in a step
@@ -60,7 +61,7 @@ func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
 		slices.Sort(e.arrivals)
 		return e
 	}
-	e.next = e.rng.ExpFloat64() / t.rate
+	e.arrivals = []time.Duration{batching.Millis(e.rng.ExpFloat64() / t.rate)}
 	return e
 }
 
@@ -74,13 +75,17 @@ func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
 		switch e.launched {
 		case 1:
 			e.began = now // the prompt is on the GPU: the host goes on
-		case launches / 2:
+			if e.t.pieces == 1 {
+				e.began -= batching.Millis(e.t.prefillGPU) // it was there whole
+			}
+		case e.t.pieces / 2:
 			e.began += max(0, now-e.due()) // the host waits for the GPU once more
 		}
-		if e.launched < launches {
+		if e.launched < e.t.pieces {
 			return e.launch(), true
 		}
 		now = max(now, e.began+batching.Millis(e.t.prefill))
+		e.prefill, e.prefills = e.prefill+batching.InMillis(now-e.start), e.prefills+1
 		e.Finish(batching.InMillis(now)) // a decode step follows every prefill
 		return e.work(now), true
 	case batching.Decoding:
@@ -91,12 +96,12 @@ func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
 	}
 	e.arrive(now)
 	if e.Waiting.Len() == 0 && len(e.Running) == 0 {
-		now = e.nextArrival()
+		now = e.arrivals[0]
 		e.arrive(now)
 	}
 	e.Plan(batching.InMillis(now))
 	if e.Act.Kind == batching.Prefilling {
-		e.launched, e.began = 0, now
+		e.launched, e.began, e.start = 0, now, now
 		return e.launch(), true
 	}
 	return e.work(now), true
@@ -115,12 +120,12 @@ func (e *engine) Demand() contention.Demand {
 func (e *engine) launch() timeslice.Work {
 	at := e.due()
 	e.launched++
-	return timeslice.Work{At: at, GPU: batching.Millis(e.t.prefillGPU / launches)}
+	return timeslice.Work{At: at, GPU: batching.Millis(e.t.prefillGPU / float64(e.t.pieces))}
 }
 
 // due is the time at which the next piece of the prefill is launched, if the host waits for nothing.
 func (e *engine) due() time.Duration {
-	return e.began + batching.Millis(e.t.prefill*float64(e.launched)/launches)
+	return e.began + batching.Millis(e.t.prefill*float64(e.launched)/float64(e.t.pieces))
 }
 
 // stepJitter is the fraction by which single steps vary. Without it engines fall into step.
@@ -130,7 +135,7 @@ var stepJitter = costs.Value("step_jitter")
 func (e *engine) work(now time.Duration) timeslice.Work {
 	b := float64(len(e.Running))
 	factor := (1 + stepJitter*(2*e.rng.Float64()-1)) *
-		max(0.5, 1+e.t.doubling*math.Log2(max(b, 1e-9)/e.t.batch))
+		max(0.5, 1+e.t.doubling*math.Log2(b/e.t.batch))
 	if e.t.gaps {
 		e.began, e.launched, e.jitter = now, 0, factor
 		return e.nextLaunch(now)
@@ -188,35 +193,20 @@ func (e *engine) Gaps(float64, int64, float64, int)           {}
 func (e *engine) Preempted(*batching.Flight)                  {}
 func (e *engine) Reject(*batching.Flight, float64)            {}
 
-func (e *engine) nextArrival() time.Duration {
-	if e.t.closed {
-		return e.arrivals[0]
-	}
-	return batching.Millis(e.next)
-}
-
 func (e *engine) arrive(now time.Duration) {
-	queue := func(at time.Duration) {
-		output := e.t.output
+	n := 0
+	for ; n < len(e.arrivals) && e.arrivals[n] <= now && e.Waiting.Len() < batching.MaxQueue; n++ {
+		at, output := e.arrivals[n], e.t.output
 		if around := min(int(e.t.base.Load.OutputSpread*float64(output)), output-2); around > 0 {
 			output += e.rng.IntN(2*around+1) - around
 		}
 		e.Waiting.Push(e.spare.Next(batching.Flight{Came: batching.InMillis(at), Input: e.t.base.Load.Prompt,
 			Output: output}))
-	}
-	if e.t.closed {
-		n := 0
-		for n < len(e.arrivals) && e.arrivals[n] <= now {
-			queue(e.arrivals[n])
-			n++
+		if !e.t.closed {
+			e.arrivals = append(e.arrivals, at+batching.Millis(e.rng.ExpFloat64()/e.t.rate))
 		}
-		e.arrivals = slices.Delete(e.arrivals, 0, n)
-		return
 	}
-	for e.next <= batching.InMillis(now) && e.Waiting.Len() < batching.MaxQueue {
-		queue(batching.Millis(e.next))
-		e.next += e.rng.ExpFloat64() / e.t.rate
-	}
+	e.arrivals = slices.Delete(e.arrivals, 0, n)
 }
 
 // middle is the mean of the values from the 40th to the 60th percentile: where half of the steps wait for a turn and
@@ -226,14 +216,16 @@ func middle(sorted []float64) float64 {
 	return stat.Mean(sorted[int(0.4*n):int(math.Ceil(0.6*n))], nil)
 }
 
-func (e *engine) outcome() (o profile.Figures, requests int) {
+func (e *engine) outcome() (o outcome) {
 	if n := len(e.took); e.t.kind != profile.KindServer {
 		if n > 0 {
 			slices.Sort(e.took)
-			o[profile.MetricStepP50], o[profile.MetricStepP99] = middle(e.took), stats.NearestRank(e.took, .99)
-			o[profile.MetricStepsPerSecond] = float64(n) / (e.until - e.from).Seconds()
+			o.Figures[profile.MetricStepP50] = middle(e.took)
+			o.Figures[profile.MetricStepP99] = stats.NearestRank(e.took, .99)
+			o.Figures[profile.MetricStepsPerSecond] = float64(n) / (e.until - e.from).Seconds()
 		}
-		return o, n
+		o.few = n < 4
+		return o
 	}
 	for _, s := range []struct {
 		m profile.Metric
@@ -244,9 +236,11 @@ func (e *engine) outcome() (o profile.Figures, requests int) {
 		{profile.MetricE2EP50, e.e2e, .5}, {profile.MetricE2EP90, e.e2e, .9}, {profile.MetricE2EP99, e.e2e, .99}} {
 		if len(s.v) > 0 {
 			slices.Sort(s.v)
-			o[s.m] = stats.NearestRank(s.v, s.q)
+			o.Figures[s.m] = stats.NearestRank(s.v, s.q)
 		}
 	}
-	o[profile.MetricTokensPerSecond] = float64(e.given) / (e.until - e.from).Seconds()
-	return o, len(e.e2e)
+	o.Figures[profile.MetricTokensPerSecond] = float64(e.given) / (e.until - e.from).Seconds()
+	o.prefill = e.prefill / max(e.prefills, 1)
+	o.few = len(e.e2e) < 4 || !e.t.closed && e.Waiting.Len() >= min(64, 4*e.t.slots+1)
+	return o
 }

@@ -17,9 +17,9 @@ func (p *Predictor) RunAlone(s *profile.SoloProfile) (profile.Figures, error) {
 	if err != nil {
 		return profile.Figures{}, err
 	}
-	out, _, err := p.runEngines(s.Mechanism, []tenantModel{t})
+	out, err := p.runEngines(s.Mechanism, []tenantModel{t})
 	if err != nil {
 		return profile.Figures{}, err
 	}
-	return out[0], nil
+	return out[0].Figures, nil
 }

@@ -149,3 +149,48 @@ func TestUnevenAnswers(t *testing.T) {
 		t.Errorf("answers of two to six tokens: %v, %v", out, err)
 	}
 }
+
+// A server without requests begins the next one when it comes, so that the first token of all takes as long.
+func TestIdleServerBeginsAtOnce(t *testing.T) {
+	t.Parallel()
+	p := predict.NewPredictor()
+	alone := *fourTenants(t)[1].TimeSlicing
+	alone.Load = profile.Load{Rate: 0.2, Prompt: 128, Output: 64}
+	out, err := p.RunAlone(&alone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p50, p99 := out[profile.MetricTTFTP50], out[profile.MetricTTFTP99]; p50 <= 0 || p99-p50 > 0.01 {
+		t.Errorf("the first token after %.4g ms, the slowest after %.4g", p50, p99)
+	}
+}
+
+// How the first token of an engine that nothing was calibrated on changes hangs on the whole of its prompt: beside a
+// neighbour that always has work it takes at least its time alone and the turns that the work on the prompt lasts.
+func TestFirstTokenOfAnotherEngine(t *testing.T) {
+	t.Parallel()
+	own := fourTenants(t)
+	other := own[3]
+	profiles := [2]profile.SoloProfile{*other.TimeSlicing, *other.MPS}
+	for i := range profiles {
+		profiles[i].Engine = "another"
+	}
+	other.TimeSlicing, other.MPS, other.Siblings = &profiles[0], &profiles[1], nil
+	first := func(p predict.Predictor, s profile.Solo) float64 {
+		out, err := p.Predict(sharing.MechanismTimeSlicing, []profile.Solo{s, own[2]}, predict.MethodSimulated)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, _ := out[0].Get(profile.MetricTTFTP50)
+		return v.Value
+	}
+	p := predict.NewPredictor()
+	alone, beside := other.TimeSlicing.TTFT.P50.Or(0), first(p, other)
+	if by := beside / alone; by < 1.3 || by > 2.2 {
+		t.Errorf("%.3g ms beside a server that always has work, %.3g alone", beside, alone)
+	}
+	p.Engines = []string{"another"} // its intervals change by that, and not what its prompts do
+	if again := first(p, other); again != beside {
+		t.Errorf("%.5g ms, and %.5g where it was calibrated on", beside, again)
+	}
+}

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -29,43 +30,44 @@ type aloneKey struct {
 }
 
 type aloneFound struct {
-	figures profile.Figures
+	outcome
 	settled
+}
+
+// outcome holds what the simulation of a tenant's engine gives.
+type outcome struct {
+	profile.Figures
+	prefill float64 // mean length of a prefill in ms, 0 without one
+	few     bool    // hardly any of its requests ended
 }
 
 func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, out []Prediction,
 	known *aloneCache) error {
-	alone := make([]profile.Figures, len(models))
+	known = cmp.Or(known, new(aloneCache)) // of what is in the group more than once
+	alone := make([]outcome, len(models))
 	for i := range models {
-		if j := slices.IndexFunc(models[:i], func(o tenantModel) bool {
-			return o.base == models[i].base && o.added == models[i].added
-		}); j >= 0 {
-			alone[i] = alone[j] // the same workload again
-			models[i].settled = models[j].settled
-			continue
-		}
 		t := &models[i]
 		key := aloneKey{mechanism, t.base, t.settled, t.host, t.alone[profile.MetricTTFTP50]}
 		found, err := known.Of(key, mostForecasts, func() (aloneFound, error) {
-			figures, err := p.settle(mechanism, t)
+			o, err := p.settle(mechanism, t)
 			if err == nil && mechanism == sharing.MechanismTimeSlicing {
-				err = p.waitAsCounted(t, &figures)
+				err = p.waitAsCounted(t, &o)
 			}
-			return aloneFound{figures, t.settled}, err
+			return aloneFound{o, t.settled}, err
 		})
 		if err != nil {
 			return err
 		}
-		alone[i], t.settled = found.figures, found.settled
+		alone[i], t.settled = found.outcome, found.settled
 	}
-	together, short, err := p.runEngines(mechanism, models)
+	together, err := p.runEngines(mechanism, models)
 	if err != nil {
 		return err
 	}
 	values := make([]profile.Figures, len(models))
 	for i := range models {
 		t := &models[i]
-		if short[i] {
+		if together[i].few {
 			t.note(costs.Value("wider_few_end"), "few requests end: the load is heavy, or too heavy, for the group")
 		}
 		values[i] = combined(t, &alone[i], &together[i])
@@ -100,24 +102,24 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 	return nil
 }
 
-func combined(t *tenantModel, alone, together *profile.Figures) (out profile.Figures) {
+func combined(t *tenantModel, alone, together *outcome) (out profile.Figures) {
 	for m := range out {
-		out[m] = combine(profile.Metric(m), t.gaps, t.alone[m], alone[m], together[m])
+		out[m] = combine(profile.Metric(m), t.alone[m], alone.Figures[m], together.Figures[m])
+	}
+	// How prompts of another engine wait for one another, in one batch or in turn, only what it did alone shows.
+	first, others := t.alone[profile.MetricTTFTP50], t.gaps || !home(t.base)
+	if t.closed && others && min(first, alone.prefill, together.prefill) > 0 {
+		out[profile.MetricTTFTP50] = first * together.prefill / alone.prefill
 	}
 	return out
 }
-
-// The first token of an engine that launches kernel by kernel, where it comes alone so many times as late as the
-// simulation says, or as early, waits for something that the simulation lacks, such as the prompts of others in one
-// batch: that takes longer beside others as all else does.
-var otherFirst, mostFirst = costs.Value("other_first"), costs.Value("most_first")
 
 // The parts of what the simulation misses alone that are added beside others, of medians and of the first token.
 var loneError, loneFirst = costs.Value("lone_error"), costs.Value("lone_first")
 
 // combine corrects a simulated metric for what the simulation gets wrong of the workload alone: by a part for middles,
 // since a lone measurement errs as well (3 to 5%), and wholly for tails, which the simulation underrates.
-func combine(m profile.Metric, gaps bool, measured, aloneSim, togetherSim float64) float64 {
+func combine(m profile.Metric, measured, aloneSim, togetherSim float64) float64 {
 	if measured <= 0 || aloneSim <= 0 || togetherSim <= 0 {
 		return togetherSim
 	}
@@ -127,12 +129,7 @@ func combine(m profile.Metric, gaps bool, measured, aloneSim, togetherSim float6
 	case profile.MetricTPOTP50, profile.MetricE2EP50:
 		return togetherSim + (measured-aloneSim)*loneError
 	case profile.MetricTTFTP50:
-		if !gaps {
-			return togetherSim + (measured-aloneSim)*loneFirst
-		}
-		r := min(measured/aloneSim, mostFirst)
-		grows := min(math.Pow(math.Log(r)/math.Log(otherFirst), 2), 1)
-		return grows*togetherSim*r + (1-grows)*max(togetherSim+(measured-aloneSim)*loneFirst, togetherSim/2)
+		return togetherSim + (measured-aloneSim)*loneFirst
 	}
 	return max(togetherSim+measured-aloneSim, togetherSim/2)
 }
@@ -140,27 +137,19 @@ func combine(m profile.Metric, gaps bool, measured, aloneSim, togetherSim float6
 // settle adjusts the pace at which a step's kernels are launched one by one, and the length of a prefill, until the
 // engine alone has the measured throughput, or in an open loop, whose throughput says nothing, until its clients see
 // about the measured TPOT and TTFT, and returns what they see.
-func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (profile.Figures, error) {
+func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (o outcome, err error) {
 	const rounds = 5
-	var o profile.Figures
-	if t.kind != profile.KindServer {
-		got, _, err := p.runEngines(mechanism, []tenantModel{*t})
-		if err != nil {
-			return o, err
-		}
-		return got[0], nil
-	}
 	for i := range rounds {
-		got, _, err := p.runEngines(mechanism, []tenantModel{*t})
+		got, err := p.runEngines(mechanism, []tenantModel{*t})
 		if err != nil {
 			return o, err
 		}
 		o = got[0]
-		if i == rounds-1 || o[profile.MetricTokensPerSecond] <= 0 {
+		if t.kind != profile.KindServer || i == rounds-1 || o.Figures[profile.MetricTokensPerSecond] <= 0 {
 			break
 		}
-		change, pace := t.prefillError(&o), 1.0
-		if found := o[profile.MetricTPOTP50]; t.gaps && found > 0 {
+		change, pace := t.prefillError(&o.Figures), 1.0
+		if found := o.Figures[profile.MetricTPOTP50]; t.gaps && found > 0 {
 			pace = min(max(t.alone[profile.MetricTPOTP50]/found, 0.8), 1.25)
 			t.step *= pace
 			t.gpu = min(t.gpu, t.step)
@@ -185,13 +174,15 @@ func (t *tenantModel) prefillError(found *profile.Figures) float64 {
 		return 0
 	}
 	const ofTPOT, ofTTFT = 0.1, 0.5 // the latter is measured with less chance
-	between := (t.alone[profile.MetricTPOTP50] - found[profile.MetricTPOTP50]) * t.steps / max(t.interrupts, 0.5)
+	between := 0.0
+	if !t.gaps { // else the pace of its steps settles it
+		between = (t.alone[profile.MetricTPOTP50] - found[profile.MetricTPOTP50]) * t.steps / max(t.interrupts, 0.5)
+	}
 	return ofTPOT*between + ofTTFT*(t.alone[profile.MetricTTFTP50]-found[profile.MetricTTFTP50])
 }
 
-// runEngines simulates engines together. short says of each that hardly any of its requests ended.
-func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel) (out []profile.Figures,
-	short []bool, err error) {
+// runEngines simulates engines together.
+func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel) ([]outcome, error) {
 	from, until := horizon(models)
 	engines := make([]*engine, len(models))
 	for i := range models {
@@ -212,16 +203,14 @@ func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel
 			sim.Tenants = append(sim.Tenants, e)
 		}
 		if _, _, err := sim.Run(context.Background()); err != nil {
-			return nil, nil, fmt.Errorf("predict: simulating the group: %w", err)
+			return nil, fmt.Errorf("predict: simulating the group: %w", err)
 		}
 	}
-	out, short = make([]profile.Figures, len(engines)), make([]bool, len(engines))
+	out := make([]outcome, len(engines))
 	for i, e := range engines {
-		var n int
-		out[i], n = e.outcome()
-		short[i] = n < 4 || e.Waiting.Len() > 4*e.t.slots && !e.t.closed || e.Waiting.Len() >= 64 && !e.t.closed
+		out[i] = e.outcome()
 	}
-	return out, short, nil
+	return out, nil
 }
 
 // horizon is the simulated time: room for some 75 requests of the slowest tenant, at least 40 and at most 270 s,
@@ -254,7 +243,7 @@ type side struct {
 // trySides looks at tenants whose step may take another number of turns: with that the whole group may fare otherwise.
 // Predictions are a mixture of both, and each interval is widened half of the way there; all of it on a GPU that the
 // predictor was not calibrated on, and where the turns that were counted are not those that the step's length says.
-func (p *Predictor) trySides(models []tenantModel, alone, together []profile.Figures) ([]side, error) {
+func (p *Predictor) trySides(models []tenantModel, alone []outcome, together []profile.Figures) ([]side, error) {
 	var out []side
 	for i := range models {
 		turns, other, share := p.turnsOf(&models[i])
@@ -281,13 +270,13 @@ func (p *Predictor) trySides(models []tenantModel, alone, together []profile.Fig
 }
 
 // withStep returns the figures of the group when tenant i's step has this time on the GPU.
-func (p *Predictor) withStep(models []tenantModel, alone []profile.Figures, i int, gpu float64) ([]profile.Figures,
-	error) {
+func (p *Predictor) withStep(models []tenantModel, alone []outcome, i int, gpu float64) ([]profile.Figures, error) {
 	with := slices.Clone(models)
 	with[i].gpu = gpu
-	out, _, err := p.runEngines(sharing.MechanismTimeSlicing, with)
-	for j := range out {
-		out[j] = combined(&models[j], &alone[j], &out[j])
+	together, err := p.runEngines(sharing.MechanismTimeSlicing, with)
+	out := make([]profile.Figures, len(together))
+	for j := range together {
+		out[j] = combined(&models[j], &alone[j], &together[j])
 	}
 	return out, err
 }

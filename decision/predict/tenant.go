@@ -18,7 +18,7 @@ type tenantModel struct {
 	gaps       bool    // its kernels are launched one by one
 	busy       float64 // of a step with gaps, in which the GPU works; 0 = not known
 	think      float64 // between two steps of a burster
-	pieces     int     // in which a step reaches the GPU, where kind is no server
+	pieces     int     // in which a server's prefill or another tenant's step reaches the GPU
 	unknownSMs bool    // sms is assumed
 	// smsError is the half-width that not knowing sms well adds to the intervals of those beside it under MPS.
 	smsError float64
@@ -136,6 +136,12 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	if mechanism != sharing.MechanismMPS {
 		t.countTurns(p, base)
 		t.countEdge(p, base, s.Siblings)
+		if !home(base) {
+			t.pieces = 1
+		}
+		if !home(base) && !t.gaps { // whatever GPM says: they read the weights
+			t.prefillGPU = max(t.prefillGPU, p.usualPrefill(t)*t.prefill)
+		}
 		t.prefillGPU *= p.Parameters.PrefillCatchUp.Value
 		return nil
 	}
@@ -162,7 +168,7 @@ func driverBranch(s string) string {
 func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile) error {
 	t.perToken, t.doubling = p.Parameters.HostPerToken.Value, max(t.doubling, p.Parameters.BatchDoubling.Value)
 	t.closed, t.clients, t.rate = b.Load.Closed(), b.Load.Concurrency, b.Load.Rate/1e3
-	t.base, t.output, t.steps = b, b.Load.Output, float64(b.Load.Output-1)
+	t.base, t.output, t.steps, t.pieces = b, b.Load.Output, float64(b.Load.Output-1), launches
 	if !t.closed {
 		t.offered = profile.Z90 / math.Sqrt(float64(max(b.Requests.Or(0), 30)))
 	}
@@ -351,12 +357,7 @@ var hostError, prefillError, gpmError = costs.Value("host_error"), costs.Value("
 // which it works. One figure of GPM, the time busy that a request takes in all, speaks of both: each is moved from
 // what is usual by as much as it may differ from that, as a Kalman filter does it.
 func (p *Predictor) idleParts(t *tenantModel, busy, usualHost float64) (host, prefillBusy float64) {
-	host = p.Parameters.HostFraction.Value
-	// A prefill reads the weights as a decode step does, in kernels that are
-	// launched one by one, and then there is the work on its tokens.
-	sms := t.base.Server.SMPercent.Or(100) / 100 // of which more make prompts faster, and hardly steps
-	steps := p.Parameters.PrefillSteps.Value + float64(t.base.Load.Prompt)/(p.Parameters.PrefillTokens.Value*sms)
-	prefillBusy = min(p.Parameters.PrefillBusy.Value, steps*t.step/t.prefill)
+	host, prefillBusy = p.Parameters.HostFraction.Value, p.usualPrefill(t)
 	if busy <= 0 {
 		if usualHost > 0 {
 			host = usualHost
@@ -370,6 +371,14 @@ func (p *Predictor) idleParts(t *tenantModel, busy, usualHost float64) (host, pr
 	host -= hostVar * gain
 	prefillBusy += prefillVar * gain
 	return min(max(host, 0), p.Parameters.HostFraction.High), min(max(prefillBusy, p.Parameters.PrefillBusy.Low), 1)
+}
+
+// usualPrefill is the fraction of a prefill in which the GPU works as a rule: it reads the weights as a decode step
+// does, in kernels that are launched one by one, and then there is the work on its tokens.
+func (p *Predictor) usualPrefill(t *tenantModel) float64 {
+	sms := t.base.Server.SMPercent.Or(100) / 100 // of which more make prompts faster, and hardly steps
+	steps := p.Parameters.PrefillSteps.Value + float64(t.base.Load.Prompt)/(p.Parameters.PrefillTokens.Value*sms)
+	return min(p.Parameters.PrefillBusy.Value, steps*t.step/t.prefill)
 }
 
 // duty is the share of time in which decode is on the GPU, and in which a prefill runs.

@@ -82,7 +82,7 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 // waitAsCounted has the host of a server's step with gaps wait for so many copies of inputs that the step takes the
 // turns beside a neighbour that always spins that were counted: what it launches after a wait comes too late for the
 // turn. The kernels between the copies in and out take whole slices.
-func (p *Predictor) waitAsCounted(t *tenantModel, alone *profile.Figures) error {
+func (p *Predictor) waitAsCounted(t *tenantModel, alone *outcome) error {
 	counted, ok := profile.Positive(t.base.Turns)
 	if !ok || !t.gaps {
 		return nil
@@ -94,8 +94,8 @@ func (p *Predictor) waitAsCounted(t *tenantModel, alone *profile.Figures) error 
 		if *alone, err = p.settle(sharing.MechanismTimeSlicing, t); err != nil {
 			return err
 		}
-		together, _, err := p.runEngines(sharing.MechanismTimeSlicing, []tenantModel{*t, spinner})
-		if err != nil || counted-(together[0][m]-alone[m])/wait < 0.5 {
+		together, err := p.runEngines(sharing.MechanismTimeSlicing, []tenantModel{*t, spinner})
+		if err != nil || counted-(together[0].Figures[m]-alone.Figures[m])/wait < 0.5 {
 			return err
 		}
 	}
