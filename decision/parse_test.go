@@ -61,6 +61,16 @@ func TestParametersAreOneNumber(t *testing.T) {
 	}
 }
 
+// What a notebook or a batch asks for may be limited end to end.
+func TestLatencyOfWhatServesNoTokens(t *testing.T) {
+	for _, kind := range []string{"batch", "notebook", "hpc", "ci"} {
+		text := strings.NewReplacer("kind: online-inference", "kind: "+kind, "ttft_p99: 500ms, tpot_p99: 60ms, ", "").Replace(sample)
+		if f, err := ParseFleet([]byte(text)); err != nil || f.Workloads[0].SLO.E2EP99.IsZero() {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
 func TestBadInput(t *testing.T) {
 	for _, c := range []struct {
 		name, from, to string
@@ -79,8 +89,8 @@ func TestBadInput(t *testing.T) {
 		{"contradiction", "memory: 18GiB", "memory: 18GiB\n    model: {parameters: 8e9, weights: fp16}", []string{"workloads[0].model: contradicts memory"}},
 		{"contradicting SLO", "e2e_p99: 2s", "e2e_p99: 100ms", []string{"workloads[0].slo.e2e_p99: 100ms is below ttft_p99 500ms"}},
 		{"contradicting percentiles", "tpot_p99: 60ms", "tpot_p50: 70ms, tpot_p99: 60ms", []string{"workloads[0].slo.tpot_p99: 60ms is below tpot_p50 70ms"}},
-		{"latencies of what serves nobody", "kind: online-inference", "kind: training", []string{"workloads[0].slo: states latencies of requests, and kind training serves none (leave it out, or write kind: online-inference where requests are served)"}},
-		{"of a notebook measured alone", "kind: online-inference", "kind: notebook\n    solo: {tpot_p99: 9ms}", []string{"workloads[0].solo: states latencies of requests, and kind notebook serves none"}},
+		{"latencies of what serves nobody", "kind: online-inference", "kind: training", []string{"workloads[0].slo: states latencies that kind training does not have (leave it out, or write kind: online-inference)"}},
+		{"of a notebook measured alone", "kind: online-inference", "kind: notebook\n    solo: {tpot_p99: 9ms}", []string{"workloads[0].solo: states latencies that kind notebook does not have"}},
 		{"parameters in billions", "memory: 18GiB", "model: {parameters: 8, weights: fp16}", []string{"workloads[0].model.parameters: 8 is out of range (write the number of parameters, for example 8e9)"}},
 		{"no such pool", "pool: prod", "pool: prd", []string{`workloads[0].pool: there is no pool "prd" (did you mean "prod"?)`}},
 		{"unknown kind", "online-inference", "online", []string{`workloads[0].kind: decision: unknown name: kind "online"`}},

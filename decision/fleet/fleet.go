@@ -127,7 +127,7 @@ type Workload struct {
 	Evidence Evidence          `yaml:"evidence"` // what gpu_busy rests on
 
 	Framework *Framework  `yaml:"framework"`
-	SLO       profile.SLO `yaml:"slo"`  // of kinds that serve requests
+	SLO       profile.SLO `yaml:"slo"`  // of tokens where requests are served, end to end of all but training
 	Solo      profile.SLO `yaml:"solo"` // the same percentiles measured alone on a whole GPU of the pool
 
 	Tenant    string    `yaml:"tenant"` // workloads of one tenant trust one another; none named = one tenant

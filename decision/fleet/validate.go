@@ -264,12 +264,12 @@ func (c *checker) workload(path string, w *Workload) {
 	}
 }
 
-// latencies are of requests, which only servers have.
+// latencies of tokens only servers have, and those of requests all but training.
 func (c *checker) latencies(path string, k Kind, s *profile.SLO) {
 	c.AddErr(path, s.Validate())
-	c.If(*s != (profile.SLO{}) && k != KindUnknown && !k.Serves(), path,
-		"leave it out, or write kind: online-inference where requests are served",
-		"states latencies of requests, and kind %s serves none", k)
+	trains, tokens := k == KindTraining || k == KindDistributedTraining, !s.TTFTP99.IsZero() || !s.TPOTP99.IsZero()
+	c.If(*s != (profile.SLO{}) && (trains || tokens && k != KindUnknown && !k.Serves()), path,
+		"leave it out, or write kind: online-inference", "states latencies that kind %s does not have", k)
 }
 
 func (c *checker) bytes(path string, b Optional[sharing.Bytes]) {
