@@ -14,6 +14,7 @@ import (
 type (
 	Fleet         = fleet.Fleet
 	Pool          = fleet.Pool
+	Tariff        = fleet.Tariff
 	CPUNodes      = fleet.CPUNodes
 	Workload      = fleet.Workload
 	Kind          = fleet.Kind

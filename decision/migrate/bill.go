@@ -68,10 +68,7 @@ func (c *cluster) settle(p *Plan, loads []*load, seats map[string]seat, moved ma
 	if !c.priced {
 		return
 	}
-	for i := range c.fleet.Pools {
-		price, _ := c.fleet.Pools[i].Price()
-		b.Currency = price.Currency()
-	}
+	b.Currency = c.currency
 	text := func(micros int64) string {
 		m, err := cost.FromMicros(micros, b.Currency)
 		if err != nil {

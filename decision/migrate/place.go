@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/sharing"
@@ -34,6 +35,17 @@ func (c *cluster) residual(pinned map[string]bool) *decision.Fleet {
 			continue
 		}
 		p.Count, p.Layouts = min(p.Count, gpus[p.Name]+held[p.Name]), nil
+		sunk := held[p.Name] // on nodes that stay
+		if r := p.Reserved; r != nil {
+			sunk = max(sunk, cmp.Or(r.Count, p.Count))
+		}
+		if p.Reserved, sunk = nil, min(sunk, p.Count); sunk > 0 {
+			price, _ := cost.FromMicros(c.micros[p.Name], c.currency)
+			p.Reserved = &decision.Tariff{Count: sunk, PricePerGPUHour: price}
+		}
+		if s := p.Spot; s != nil {
+			p.Spot = &decision.Tariff{Count: min(s.Count, p.Count), PricePerGPUHour: s.PricePerGPUHour}
+		}
 		p.Mechanisms = slices.DeleteFunc(slices.Clone(planned), func(m sharing.Mechanism) bool {
 			// A node that stays has only free devices that nobody shares.
 			shares := m == sharing.MechanismTimeSlicing || m == sharing.MechanismMPS

@@ -94,11 +94,13 @@ type cluster struct {
 	running map[string]int
 	wants   map[string]int // replicas, with those that wait for a device
 	budgets map[string]decision.Budget
-	priced  bool
+	priced  bool                  // every pool is
 	micros  map[string]int64      // a GPU's price an hour by pool
 	models  map[string]*mig.Model // by pool; nil without MIG
 	stays   map[string]string
 	before  map[string]sharing.Answer
+
+	currency string
 }
 
 // Make plans the fleet's change, or says why all stays as it is. Workloads without today come new and get places; those

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -363,6 +364,29 @@ func TestBuiltIn(t *testing.T) {
 		}
 		if pods != 26 || len(p.Steps) != steps {
 			t.Errorf("%s: %d of 26 pods run after %d steps", name, pods, len(p.Steps))
+		}
+	}
+}
+
+// TestReservedPools: more of a pool may be reserved or spot than of it may move.
+func TestReservedPools(t *testing.T) {
+	b, err := os.ReadFile("testdata/known.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := fleetOf(t, string(b))
+	want, err := Make(t.Context(), plain, decision.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"reserved", "spot"} {
+		f := fleetOf(t, strings.Replace(string(b), "    price_per_gpu_hour: 3.25 USD", "    "+key+": {count: 16, price_per_gpu_hour: 2 USD}\n    price_per_gpu_hour: 3.25 USD", 1))
+		p, err := Make(t.Context(), f, decision.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.Steps) != len(want.Steps) {
+			t.Errorf("with 16 %s GPUs %d steps, without %d", key, len(p.Steps), len(want.Steps))
 		}
 	}
 }

@@ -22,6 +22,7 @@ func newCluster(f *decision.Fleet, opts decision.Options) *cluster {
 		delivery[p.Name] = p.Delivery
 		price, ok := p.Price()
 		c.priced, c.micros[p.Name] = c.priced && ok, price.Micros()
+		c.currency = cmp.Or(c.currency, price.Currency())
 		if gpu, err := sharing.LookupGPU(p.GPU); err == nil {
 			c.models[p.Name], _ = mig.Lookup(gpu.Name)
 		}
