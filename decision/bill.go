@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/score"
 )
 
 // Bill compares what GPUs cost today with what they cost once the answer is applied. Nodes are paid for whole where
@@ -27,32 +28,26 @@ type hourly struct {
 	micros      int64
 }
 
-// pay prices n GPUs in whole nodes, spot of which are bought as spot.
-func pay(p *CompiledPool, n, spot int) (h hourly, err error) {
+// pay prices GPUs of a pool that are paid for.
+func pay(p *CompiledPool, paid score.Paid) (h hourly, err error) {
 	perNode, known := p.Pool.GPUsPerNode.Get()
-	if known {
-		h.nodes = (n + perNode - 1) / perNode
-		n = h.nodes * perNode
-	}
-	reserved, reservedPrice := p.ReservedOf()
-	_, spotPrice := p.SpotOf()
-	spot = min(spot, max(0, n-reserved))
-	rest := max(0, n-spot-reserved)
-	h.gpus = spot + reserved + rest
-	if known {
+	if h.gpus = paid.GPUs(); known {
 		h.nodes = (h.gpus + perNode - 1) / perNode
 	}
 	if !p.Priced {
 		return h, nil
 	}
-	full, err := p.Price.Mul(int64(rest))
-	if node, stated := p.Pool.NodePricePerHour.Get(); stated && rest%perNode == 0 {
-		full, err = node.Mul(int64(rest / perNode)) // exact, where a GPU's part is rounded
+	full, err := p.Price.Mul(int64(paid.OnDemand))
+	if node, stated := p.Pool.NodePricePerHour.Get(); stated && paid.OnDemand%perNode == 0 {
+		full, err = node.Mul(int64(paid.OnDemand / perNode)) // exact, where a GPU's part is rounded
 	}
-	cheap, err1 := spotPrice.Mul(int64(spot))
-	kept, err2 := reservedPrice.Mul(int64(reserved))
+	cheap, err1 := p.Spot.PricePerGPUHour.Mul(int64(paid.Spot))
+	kept, err2 := p.Reserved.PricePerGPUHour.Mul(int64(paid.Reserved))
 	h.micros = full.Micros() + cheap.Micros() + kept.Micros()
-	return h, errors.Join(err, err1, err2)
+	if err = errors.Join(err, err1, err2); err != nil {
+		err = fmt.Errorf("decision: pool %q: %w", p.Pool.Name, err)
+	}
+	return h, err
 }
 
 // paidToday prices a pool as it is: nothing where it is not owned, and as spot what
@@ -61,12 +56,12 @@ func paidToday(p *CompiledPool) (hourly, error) {
 	if !p.Pool.Owned.Or(true) {
 		return hourly{}, nil
 	}
-	spot := 0
+	paid := p.Paid(p.Pool.Count, 0)
 	if s := p.Pool.Spot; s != nil {
-		n, _ := p.SpotOf()
-		spot = min(n, s.Count, p.Pool.Count)
+		paid.Spot = min(s.Count, p.Spot.Count, paid.OnDemand)
+		paid.OnDemand -= paid.Spot
 	}
-	return pay(p, p.Pool.Count, spot)
+	return pay(p, paid)
 }
 
 // billed fills in a bill from what is paid by the hour.
@@ -77,13 +72,13 @@ func billed(today, after hourly, currency string) (Bill, error) {
 	}
 	var s sums
 	before, then := s.monthly(today.micros, currency), s.monthly(after.micros, currency)
-	freed := s.of(before.Sub(then))
-	b.MonthlyToday, b.MonthlyAfter, b.MonthlyFreed = before.Decimal(), then.Decimal(), freed.Decimal()
+	b.MonthlyToday, b.MonthlyAfter = before.Decimal(), then.Decimal()
+	b.MonthlyFreed = s.of(before.Sub(then)).Decimal()
 	return b, s.err
 }
 
 // bill prices the pools and sums them up.
-func (pl *answers) bill(r *Result) error {
+func (pl *answers) bill(r *Result) (err error) {
 	t := &r.Totals
 	t.HoursPerMonth, t.WorkloadsTotal = cost.HoursPerMonth, len(pl.Workloads)
 	alone := make([]int, len(pl.Pools)) // GPUs, were each replica on GPUs of its own
@@ -97,24 +92,17 @@ func (pl *answers) bill(r *Result) error {
 	var today, after hourly
 	for p, cp := range pl.Pools {
 		pool := &r.Pools[p]
-		now, err := paidToday(cp)
-		if err != nil {
-			return fmt.Errorf("decision: pool %q: %w", cp.Pool.Name, err)
+		now, err1 := paidToday(cp)
+		then, err2 := pay(cp, cp.Paid(pl.Used(p)))
+		if err := errors.Join(err1, err2); err != nil {
+			return err
 		}
-		var then hourly
-		if cp.Pool.Owned.Or(true) || pool.GPUsNeeded > 0 {
-			if then, err = pay(cp, pool.GPUsNeeded, pool.SpotGPUs); err != nil {
-				return fmt.Errorf("decision: pool %q: %w", cp.Pool.Name, err)
-			}
-		}
-		currency := ""
 		if cp.Priced {
-			currency = cp.Price.Currency()
-			t.Currency = currency
+			t.Currency = cp.Price.Currency()
 		} else if now.gpus+then.gpus > 0 {
 			t.UnpricedPools = append(t.UnpricedPools, cp.Pool.Name)
 		}
-		if pool.Bill, err = billed(now, then, currency); err != nil {
+		if pool.Bill, err = billed(now, then, cp.Price.Currency()); err != nil {
 			return err
 		}
 		today = hourly{today.gpus + now.gpus, today.nodes + now.nodes, today.micros + now.micros}
@@ -124,7 +112,6 @@ func (pl *answers) bill(r *Result) error {
 	if len(t.UnpricedPools) > 0 {
 		t.Currency = ""
 	}
-	var err error
 	t.Bill, err = billed(today, after, t.Currency)
 	return err
 }

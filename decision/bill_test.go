@@ -1,12 +1,16 @@
 package decision
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 )
 
@@ -55,6 +59,108 @@ workloads: [{name: t, kind: training, replicas: 3, memory: 60GiB, gpu_busy: 0.9,
 	var text strings.Builder
 	if err := r.WriteText(&text, TextOptions{}); err != nil || !strings.Contains(text.String(), "1 node paid for of 2, 5 GPUs paid for and unused") {
 		t.Errorf("%v: %s", err, text.String())
+	}
+}
+
+// TestUnusedGPUsOfNodes: what others leave free of a node that is bought whole costs nothing more, so that nobody saves
+// anything by pinning workloads to it.
+func TestUnusedGPUsOfNodes(t *testing.T) {
+	const text = `
+pools:
+  - {name: big, gpu: H100 80GB HBM3, count: 8, gpus_per_node: 8, node_price_per_hour: "28.00 USD", owned: false}
+  - {name: small, gpu: L4, count: 8, price_per_gpu_hour: "0.80 USD", owned: false}
+workloads:
+  - {name: train, kind: training, replicas: 5, memory: 60GiB, gpu_busy: 0.9, tenant: t}
+  - {name: rank, kind: training, replicas: 2, memory: 16GiB, gpu_busy: 0.9, tenant: t}
+`
+	want := Bill{GPUsAfter: 8, NodesAfter: 1, MonthlyToday: "0.00", MonthlyAfter: "20440.00", MonthlyFreed: "-20440.00"}
+	pinned := strings.Replace(text, "memory: 16GiB", "pool: big, memory: 16GiB", 1)
+	for _, text := range []string{text, pinned} {
+		if diff := cmp.Diff(want, decideText(t, text).Totals.Bill); diff != "" {
+			t.Error(diff)
+		}
+	}
+	// What finds no room in it goes where it is cheapest, and no second node is bought.
+	r := decideText(t, strings.Replace(strings.Replace(text, "count: 8, gpus", "count: 16, gpus", 1), "replicas: 2", "replicas: 3", 1)+
+		"  - {name: more, kind: training, replicas: 4, memory: 16GiB, gpu_busy: 0.9, tenant: t}\n")
+	if b := r.Totals.Bill; b.NodesAfter != 1 || b.MonthlyAfter != "22776.00" || b.GPUsAfter != 12 {
+		t.Errorf("%+v", b)
+	}
+}
+
+// TestSpotNodes: no node is spot in part, and reserved GPUs come before what would be bought.
+func TestSpotNodes(t *testing.T) {
+	pool := `
+pools: [{name: p, gpu: L4, count: 16, gpus_per_node: 4, price_per_gpu_hour: "1.00 USD", spot: {price_per_gpu_hour: "0.25 USD"}%s}]
+workloads:
+  - {name: firm, kind: training, replicas: 3, memory: 18GiB, gpu_busy: 0.9, tenant: t}
+  - {name: any, kind: training, replicas: 3, memory: 18GiB, gpu_busy: 0.9, tenant: t, spot: true}
+`
+	for reserved, want := range map[string]struct {
+		monthly    string
+		gpus, spot int
+	}{
+		"": {"3650.00", 8, 3}, // a node on demand and one of spot GPUs
+		`, reserved: {count: 4, price_per_gpu_hour: "0.50 USD"}`: {"2190.00", 8, 3},
+		`, reserved: {count: 8, price_per_gpu_hour: "0.50 USD"}`: {"2920.00", 8, 0}, // of which two stay free
+	} {
+		r := decideText(t, fmt.Sprintf(pool, reserved))
+		if p := r.Pools[0]; p.Bill.MonthlyAfter != want.monthly || p.Bill.GPUsAfter != want.gpus || p.SpotGPUs != want.spot {
+			t.Errorf("%q: %+v, %d spot", reserved, p.Bill, p.SpotGPUs)
+		}
+	}
+}
+
+// TestPinningSavesNothing: to pin a workload to a pool places no more replicas, nor as many for less, in small fleets
+// whose pools are bought in whole nodes, are reserved or spot in part. What counts a thousandth, being paid for in any
+// case, may cost so much.
+func TestPinningSavesNothing(t *testing.T) {
+	t.Parallel()
+	race.Long(t)
+	rng := rand.New(rand.NewPCG(51, 52))
+	tried, worse := 0, 0
+	for range nightly.Cases(24, 400) {
+		f := smallFleet(rng)
+		for i := range f.Pools {
+			p := &f.Pools[i]
+			if each := 1 << rng.IntN(4); each > 1 {
+				p.GPUsPerNode, p.Count = Some(each), each*(1+rng.IntN(3))
+			}
+			price, _ := p.PricePerGPUHour.Get()
+			half, _ := price.MulFrac(1, 2)
+			switch rng.IntN(6) {
+			case 0:
+				p.Reserved = &Tariff{Count: p.GPUsPerNode.Or(1), PricePerGPUHour: half}
+			case 1:
+				p.Spot = &Tariff{PricePerGPUHour: half}
+			}
+		}
+		for i := range f.Workloads {
+			f.Workloads[i].Spot = rng.IntN(3) == 0
+		}
+		free := decide(t, f)
+		placed, monthly := outcomeOf(t, free)
+		for w := range f.Workloads {
+			for p := range f.Pools {
+				g := clone(f)
+				g.Workloads[w].Pool = f.Pools[p].Name
+				pinned := decide(t, g)
+				tried++
+				n, m := outcomeOf(t, pinned)
+				if n < placed || n == placed && m >= 0.999*monthly-0.01 {
+					continue
+				}
+				// A pin may leave a workload only places where it may miss its objectives.
+				if slices.ContainsFunc(pinned.Decisions, func(d Decision) bool { return d.Status < free.Decision(d.Workload).Status }) {
+					worse++
+					continue
+				}
+				t.Errorf("%s pinned to %s: %d replicas for %.2f become %d for %.2f\n%sbecomes\n%s", f.Workloads[w].Name, f.Pools[p].Name, placed, monthly, n, m, shown(f, free), shown(g, pinned))
+			}
+		}
+	}
+	if tried < nightly.Cases(80, 1500) || worse > tried/50 {
+		t.Errorf("%d pins, %d of them to places where objectives may be missed", tried, worse)
 	}
 }
 

@@ -257,12 +257,10 @@ func (pl *answers) poolResult(p int) PoolResult {
 				"configuration a node, so give this group nodes of its own, or deliver by DRA",
 				plaintext.Count(gr.GPUs, "GPU"), n))
 		}
-		r.GPUsNeeded += gr.GPUs
-		r.SpotGPUs += pl.SpotGPUs(g)
 		r.Groups = append(r.Groups, gr)
 	}
-	limit, _ := cp.SpotOf()
-	r.SpotGPUs = min(r.SpotGPUs, limit)
+	r.GPUsNeeded, r.SpotGPUs = pl.Used(p)
+	r.SpotGPUs = min(r.SpotGPUs, cp.Paid(r.GPUsNeeded, r.SpotGPUs).Spot)
 	r.Migration = pl.Migrations[p]
 	return r
 }

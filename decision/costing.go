@@ -8,6 +8,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -22,36 +23,37 @@ type workloadShare struct {
 // by tenants where they share without slices, by placement units under MIG.
 func (pl *answers) shares() ([]workloadShare, error) {
 	out := make([]workloadShare, len(pl.Workloads))
-	meters := map[*CompiledPool]*meter{}
+	left := make([]score.Paid, len(pl.Pools))
+	for p, cp := range pl.Pools {
+		left[p] = cp.Paid(pl.Used(p))
+	}
+	var failed error
 	for _, key := range pl.GroupKeys() {
 		g := pl.Groups[key]
-		m := meters[g.Pool]
-		if m == nil {
-			m = &meter{pool: g.Pool}
-			m.spot, _ = g.Pool.SpotOf()
-			m.reserved, _ = g.Pool.ReservedOf()
-			meters[g.Pool] = m
-		}
-		var failed error
 		pl.EachGPU(g, func(members []plan.Member, units []int, gpus int) {
-			price, err := m.take(gpus, pl.Interruptible(members))
-			if err != nil {
-				failed = err
-				return
-			}
-			divide(out, price, members, units)
+			h, err := pay(g.Pool, take(&left[key.Pool], gpus, pl.Interruptible(members)))
+			failed = errors.Join(failed, err)
+			divide(out, h.micros, members, units)
 			for _, m := range members {
-				out[m.Workload].dearest = max(out[m.Workload].dearest, price/int64(max(1, gpus)))
+				out[m.Workload].dearest = max(out[m.Workload].dearest, h.micros/int64(max(1, gpus)))
 			}
 		})
-		if failed != nil {
-			return nil, failed
-		}
 		for _, m := range g.Wholes {
 			out[m.Workload].fullest = 1
 		}
 	}
-	return out, nil
+	return out, failed
+}
+
+// take takes n GPUs, which may be spot or not, of those that are left of a pool's.
+func take(left *score.Paid, n int, spot bool) (one score.Paid) {
+	if spot {
+		one.Spot = min(n, left.Spot)
+	}
+	one.Reserved = min(n-one.Spot, left.Reserved)
+	one.OnDemand = n - one.Spot - one.Reserved
+	left.Spot, left.Reserved = left.Spot-one.Spot, left.Reserved-one.Reserved
+	return one
 }
 
 // divide gives each member its share of a price, in micro-units, by weight (replicas
@@ -143,32 +145,4 @@ func (pl *answers) impact(w int, c *plan.Choice, share workloadShare, p *Compile
 		MonthlyBelowOwnGPUs: saving.Decimal(), Net: net.Decimal(), Currency: loss.Currency(),
 		Basis: "computed: the end-to-end P99 beside the neighbours, less the one measured alone; measure it beside them",
 	}, s.err
-}
-
-// meter hands out the prices of a pool's GPUs.
-type meter struct {
-	pool           *CompiledPool
-	spot, reserved int // that are left
-}
-
-// take prices n GPUs, which may be spot or not, in micro-units.
-func (m *meter) take(n int, spot bool) (int64, error) {
-	total := int64(0)
-	pay := func(n int, price cost.Money) error {
-		part, err := price.Mul(int64(n))
-		total += part.Micros()
-		return err
-	}
-	_, cheap := m.pool.SpotOf()
-	_, reserved := m.pool.ReservedOf()
-	k := 0
-	if spot {
-		k = min(n, m.spot)
-	}
-	r := min(n-k, m.reserved)
-	m.spot, m.reserved = m.spot-k, m.reserved-r
-	if err := errors.Join(pay(k, cheap), pay(r, reserved), pay(n-k-r, m.pool.Price)); err != nil {
-		return 0, fmt.Errorf("decision: %w", err)
-	}
-	return total, nil
 }

@@ -18,6 +18,8 @@ type CompiledPool struct {
 	Memory      sharing.Bytes // of one GPU; 0 = not known
 	Price       cost.Money
 	Priced      bool
+	Spot        fleet.Tariff                    // how many GPUs may be spot, where that is cheaper, and for how much
+	Reserved    fleet.Tariff                    // likewise those that are paid for in any case
 	isolationMu [sharing.MechanismCount]float64 // mean level, 0 to 1
 }
 
@@ -42,6 +44,13 @@ func CompilePool(pool *fleet.Pool) (*CompiledPool, error) {
 	}
 	p.Memory, _ = gpu.Memory.Get()
 	p.Price, p.Priced = pool.Price()
+	p.Spot, p.Reserved = fleet.Tariff{PricePerGPUHour: p.Price}, fleet.Tariff{PricePerGPUHour: p.Price}
+	if t := pool.Spot; t != nil && p.Priced && t.PricePerGPUHour.Micros() < p.Price.Micros() {
+		p.Spot = fleet.Tariff{Count: cmp.Or(t.Count, pool.Count), PricePerGPUHour: t.PricePerGPUHour}
+	}
+	if t := pool.Reserved; t != nil {
+		p.Reserved = fleet.Tariff{Count: cmp.Or(t.Count, pool.Count), PricePerGPUHour: t.PricePerGPUHour}
+	}
 	for m := range p.isolationMu {
 		sum := 0.0
 		for a := range sharing.AxisCount {
@@ -116,22 +125,21 @@ func CompileWorkload(w *fleet.Workload) *CompiledWorkload {
 	return c
 }
 
-// SpotOf returns the number of a pool's GPUs that may be spot, and their price; 0 where spot is not cheaper.
-func (p *CompiledPool) SpotOf() (int, cost.Money) {
-	s := p.Pool.Spot
-	if s == nil || !p.Priced || s.PricePerGPUHour.Micros() >= p.Price.Micros() {
-		return 0, p.Price
-	}
-	return cmp.Or(s.Count, p.Pool.Count), s.PricePerGPUHour
-}
+// Paid counts the GPUs of a pool that are paid for, by their prices.
+type Paid struct{ Spot, Reserved, OnDemand int }
 
-// ReservedOf returns the number of a pool's reserved GPUs and their price.
-func (p *CompiledPool) ReservedOf() (int, cost.Money) {
-	r := p.Pool.Reserved
-	if r == nil || !p.Priced {
-		return 0, p.Price
+// GPUs counts all of them.
+func (p Paid) GPUs() int { return p.Spot + p.Reserved + p.OnDemand }
+
+// Paid returns what is paid for where n of the pool's GPUs are in use, spot of them by those who may lose them: the
+// reserved ones in any case, and beyond them whole nodes where the pool states gpus_per_node. No node is spot in part.
+func (p *CompiledPool) Paid(n, spot int) Paid {
+	firm := n - spot
+	if each := p.Pool.GPUsPerNode.Or(1); each > 1 && n > p.Reserved.Count {
+		n, firm = (n+each-1)/each*each, (firm+each-1)/each*each
 	}
-	return cmp.Or(r.Count, p.Pool.Count), r.PricePerGPUHour
+	spot = max(0, min(p.Spot.Count, n-max(firm, p.Reserved.Count)))
+	return Paid{spot, p.Reserved.Count, max(0, n-spot-p.Reserved.Count)}
 }
 
 // Shareable says whether a replica may have neighbours at all.

@@ -34,7 +34,10 @@ type search struct {
 	rng    *rand.Rand
 	sites  map[GroupKey]*shared
 	ways   [][]wayIn // by workload: where it could go
-	prices []tariff  // by pool
+	bill   []tariff  // by pool
+	parts  []tariff  // likewise, with each GPU by itself
+	guide  []tariff  // one of the two: what a place costs by
+	whole  []int     // pools that are bought in whole nodes
 	judged int
 	looked int
 	total  int     // replicas
@@ -61,7 +64,8 @@ type arranged struct {
 	spots  []int
 
 	replicas int
-	cost     float64
+	cost     float64 // by the bill
+	guided   float64 // by the search's guide
 	// Of what is as good otherwise:
 	whole int
 	score float64
@@ -71,7 +75,7 @@ func (a *arranged) copyFrom(b *arranged) {
 	a.way, a.placed = append(a.way[:0], b.way...), append(a.placed[:0], b.placed...)
 	a.gpus = append(a.gpus[:0], b.gpus...)
 	a.used, a.spots = append(a.used[:0], b.used...), append(a.spots[:0], b.spots...)
-	a.replicas, a.cost, a.whole, a.score = b.replicas, b.cost, b.whole, b.score
+	a.replicas, a.cost, a.guided, a.whole, a.score = b.replicas, b.cost, b.guided, b.whole, b.score
 }
 
 // compare is positive where a is to be preferred: more replicas, then less money.
@@ -112,8 +116,7 @@ func (pl *Planner) improve() error {
 		}
 		at.copyFrom(best)
 	}
-	s.own(best)
-	if err := s.take(best); err != nil {
+	if err := cmp.Or(s.own(best), s.take(best)); err != nil {
 		return err
 	}
 	pl.Full = make([]map[GroupKey]int, len(pl.Workloads)) // as it was on the way
@@ -139,10 +142,16 @@ func (pl *Planner) lacking() (ws []int) {
 func (pl *Planner) newSearch() *search {
 	s := &search{pl: pl, rng: rand.New(rand.NewPCG(1, 2)), sites: map[GroupKey]*shared{}} // same input, same answer
 	for p, cp := range pl.Pools {
-		s.prices = append(s.prices, pl.tariff(p))
+		t := pl.tariff(p)
+		s.bill = append(s.bill, t)
+		t.unused = 1
+		s.parts = append(s.parts, t)
+		if cp.Pool.GPUsPerNode.Or(1) > 1 {
+			s.whole = append(s.whole, p)
+		}
 		s.scale = max(s.scale, pl.Counts(cp.Price))
 	}
-	s.scale = cmp.Or(s.scale, 1)
+	s.scale, s.guide = cmp.Or(s.scale, 1), s.bill
 	for w := range pl.Workloads {
 		s.total += pl.Workloads[w].Workload().ReplicaCount()
 		var ways []wayIn
@@ -188,12 +197,13 @@ func (s *search) present() *arranged {
 
 // weigh works out how many replicas are placed, and the cost.
 func (s *search) weigh(a *arranged) {
-	a.replicas, a.cost = 0, 0
+	a.replicas, a.cost, a.guided = 0, 0, 0
 	for _, n := range a.placed {
 		a.replicas += n
 	}
-	for p := range s.prices {
-		a.cost += s.prices[p].of(a.used[p], a.spots[p])
+	for p := range s.bill {
+		a.cost += s.bill[p].of(a.used[p], a.spots[p])
+		a.guided += s.guide[p].of(a.used[p], a.spots[p])
 	}
 }
 
@@ -225,13 +235,18 @@ func (s *search) alone(a *arranged, w int) bool {
 	})
 }
 
-// round searches from a, and keeps the best that it finds.
+// round searches from a, and keeps the best that it finds. Where nodes are bought whole, its first half counts each GPU
+// by itself: by the bill nothing is gained before the last workload leaves a node.
 func (s *search) round(at, best *arranged) error {
 	now := &s.now
 	s.looked = 0
 	tries := triesEach
 	if s.pl.rounds == 1 {
 		tries = triesAside
+	}
+	if len(s.whole) > 0 {
+		s.guide = s.parts
+		s.weigh(at)
 	}
 	for try := range tries {
 		if err := s.pl.Opt.Err(); err != nil {
@@ -252,10 +267,16 @@ func (s *search) round(at, best *arranged) error {
 				best.copyFrom(now)
 			}
 		}
-		heat := firstHeat * math.Pow(lastHeat/firstHeat, max(float64(try)/float64(tries), float64(s.looked)/mostLooked))
-		worse := (now.cost-at.cost)/s.scale + replicaWorth*float64(at.replicas-now.replicas)
+		spent := max(float64(try)/float64(tries), float64(s.looked)/mostLooked)
+		heat := firstHeat * math.Pow(lastHeat/firstHeat, spent)
+		worse := (now.guided-at.guided)/s.scale + replicaWorth*float64(at.replicas-now.replicas)
 		if worse <= 0 || s.rng.Float64() < math.Exp(-worse/heat) {
 			*at, *now = *now, *at
+		}
+		if max(spent, float64(s.judged)/mostJudged) >= 0.5 && &s.guide[0] != &s.bill[0] {
+			s.guide = s.bill
+			at.copyFrom(best)
+			s.weigh(at)
 		}
 	}
 	return nil
@@ -271,7 +292,7 @@ func (a *arranged) seconds(b *arranged) int {
 }
 
 // own gives workloads that share none of their GPUs those GPUs, where they could have had them.
-func (s *search) own(a *arranged) {
+func (s *search) own(a *arranged) error {
 	for w, k := range a.way {
 		if k < 0 || s.ways[w][k].site == nil || s.ways[w][k].site.each > 1 || !s.alone(a, w) {
 			continue
@@ -283,12 +304,11 @@ func (s *search) own(a *arranged) {
 		}
 		n := a.placed[w]
 		s.remove(a, w)
-		a.way[w], a.placed[w] = own, n
-		a.used[pool] += n
-		if s.owns(w, pool) {
-			a.spots[pool] += n
+		if _, _, err := s.fit(a, w, own, n, 0, true); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // take puts workloads where they are arranged.

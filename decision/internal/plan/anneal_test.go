@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -94,6 +95,11 @@ func TestSearchFindsWhatIsBest(t *testing.T) {
 		if i%2 == 1 {
 			runShort(rng, f)
 		}
+		for p := range f.Pools {
+			if each := 1 << rng.IntN(4); i%4 < 2 && each > 1 {
+				f.Pools[p].GPUsPerNode = fleet.Some(each)
+			}
+		}
 		pl := planned(t, f)
 		if pl.Search != SearchAll {
 			continue
@@ -118,5 +124,86 @@ func TestSearchFindsWhatIsBest(t *testing.T) {
 	}
 	if short < nightly.Cases(2, 8) {
 		t.Errorf("GPUs ran short in %d fleets", short)
+	}
+}
+
+// TestWholeNodesFill: of a fleet that is arranged a few workloads at a time each counts its part of a node that those
+// who come later may fill, and the search then counts the nodes.
+func TestWholeNodesFill(t *testing.T) {
+	price := func(micros int64) fleet.Optional[cost.Money] {
+		m, _ := cost.FromMicros(micros, "USD")
+		return fleet.Some(m)
+	}
+	f := &fleet.Fleet{Version: "v1", Pools: []fleet.Pool{
+		{Name: "big", GPU: "A100-SXM4-80GB", Count: 48, GPUsPerNode: fleet.Some(8), PricePerGPUHour: price(900_000)},
+		{Name: "small", GPU: "L4", Count: 48, PricePerGPUHour: price(1_000_000)}}}
+	for i := range 45 {
+		f.Workloads = append(f.Workloads, fleet.Workload{Name: fmt.Sprintf("w%d", i), Kind: fleet.KindTraining, Memory: fleet.Some(16 * sharing.GiB), GPUBusy: fleet.Some(0.9)})
+	}
+	for rounds, want := range []int{48, 40} {
+		pl, err := PlanFleet(f, Options{Confidence: DefaultConfidence, Headroom: &DefaultHeadroom}, rounds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used, _ := pl.Used(0)
+		if paid := pl.Pools[0].Paid(used, 0).GPUs(); paid != want {
+			t.Errorf("after %d rounds %d GPUs of whole nodes are paid for, want %d", rounds, paid, want)
+		}
+	}
+}
+
+// TestSearchOfWholeNodes: for workloads that want whole GPUs, of pools that are bought in whole nodes, one round of the
+// search finds what a dynamic program over the GPUs in use finds.
+func TestSearchOfWholeNodes(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(61, 62))
+	for range nightly.Cases(8, 60) {
+		f := &fleet.Fleet{Version: "v1"}
+		prices := map[string]int{}
+		var each, most [3]int
+		for p, gpu := range []string{"A100-SXM4-80GB", "A10", "L4"} {
+			each[p] = [...]int{8, 4, 1}[p]
+			most[p] = each[p] * (16 + rng.IntN(8)) * [...]int{1, 1, 4}[p]
+			prices[gpu] = [...]int{1300, 1100, 1000}[p] + rng.IntN(400)
+			m, _ := cost.FromMicros(int64(prices[gpu])*1000, "USD")
+			f.Pools = append(f.Pools, fleet.Pool{Name: gpu, GPU: gpu, Count: most[p], GPUsPerNode: fleet.Some(each[p]), PricePerGPUHour: fleet.Some(m)})
+		}
+		reached := map[[3]int]bool{{}: true} // GPUs in use by pool
+		for i := range 60 {
+			n, large := 1+rng.IntN(5), rng.IntN(4) == 0
+			w := fleet.Workload{Name: fmt.Sprintf("w%d", i), Kind: fleet.KindTraining, Replicas: fleet.Replicas{Max: n}, Memory: fleet.Some(16 * sharing.GiB), GPUBusy: fleet.Some(0.9)}
+			if large {
+				w.Memory = fleet.Some(60 * sharing.GiB)
+			}
+			next := map[[3]int]bool{}
+			for used := range reached {
+				for p := range used {
+					more := used
+					if more[p] += n; more[p] <= most[p] && (p == 0 || !large) {
+						next[more] = true
+					}
+				}
+			}
+			f.Workloads, reached = append(f.Workloads, w), next
+		}
+		least := math.MaxInt
+		for used := range reached {
+			bill := 0
+			for p, n := range used {
+				bill += (n + each[p] - 1) / each[p] * each[p] * prices[f.Pools[p].Name]
+			}
+			least = min(least, bill)
+		}
+		pl, err := PlanFleet(f, Options{Confidence: DefaultConfidence, Headroom: &DefaultHeadroom}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bill := 0
+		for p, cp := range pl.Pools {
+			bill += cp.Paid(pl.Used(p)).GPUs() * prices[cp.Pool.Name]
+		}
+		if len(pl.lacking()) > 0 || bill != least {
+			t.Errorf("%d for all but %d, and all could have their places for %d", bill, len(pl.lacking()), least)
+		}
 	}
 }

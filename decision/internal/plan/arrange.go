@@ -59,6 +59,9 @@ func (pl *Planner) arrange() error {
 	}
 	for {
 		pl.clear()
+		if few < len(order) {
+			pl.unused = 1 // those that come later may use it
+		}
 		for at := 0; at < len(order); at += few {
 			to := min(at+few, len(order))
 			pl.coming = order[to:]
@@ -66,6 +69,7 @@ func (pl *Planner) arrange() error {
 				return err
 			}
 		}
+		pl.unused = sunkWeight
 		if pl.exact() || len(order) == 1 || len(order) <= scarceTogether && len(pl.lacking()) == 0 {
 			pl.Search = SearchAll
 		} else if len(order) <= improvedUpTo {

@@ -114,6 +114,7 @@ type Planner struct {
 	Simulated  int // arrangements of a GPU
 	Search     Search
 	rounds     int        // of a search
+	unused     float64    // see tariff
 	Daring     bool       // takes whatever may keep its objectives; see gamble
 	Gambles    [][]Choice // by workload: choices that keep its objectives in part of what may be the case
 }
@@ -209,7 +210,7 @@ func (pl *Planner) Imagined(wl *fleet.Workload, simulated int, pools ...*score.C
 
 func newPlanner(opt Options) *Planner {
 	return &Planner{Opt: opt,
-		Outlooks: map[outlookKey]*outlook{}, Seen: map[string]Prospects{}, rounds: Rounds}
+		Outlooks: map[outlookKey]*outlook{}, Seen: map[string]Prospects{}, rounds: Rounds, unused: sunkWeight}
 }
 
 // Plan finds what each workload could take and arranges the fleet.

@@ -18,7 +18,14 @@ func (s *search) leave(a *arranged) []int {
 		}
 	}
 	n := 1 + s.rng.IntN(min(leaving, len(a.way)))
-	if len(a.gpus) > 0 && s.rng.IntN(2) == 0 {
+	if len(s.whole) > 0 && s.rng.IntN(2) == 0 { // of one pool, which may empty a node
+		pool := s.whole[s.rng.IntN(len(s.whole))]
+		for _, w := range s.rng.Perm(len(a.way)) {
+			if len(ws) < n && a.way[w] >= 0 && s.ways[w][a.way[w]].c.Pool == pool {
+				drop(w)
+			}
+		}
+	} else if len(a.gpus) > 0 && s.rng.IntN(2) == 0 {
 		for k := 0; len(ws) < n && k < 3; k++ {
 			for _, m := range a.gpus[s.rng.IntN(len(a.gpus))].members {
 				drop(m.Workload)
@@ -132,12 +139,12 @@ func (s *search) enter(a *arranged, ws []int) error {
 func (s *search) fit(a *arranged, w, k, want int, salt uint64, commit bool) (placed int, cost float64, err error) {
 	v := s.ways[w][k]
 	p := v.c.Pool
-	t := &s.prices[p]
+	t := &s.guide[p]
 	each := 1
 	used, spots := a.used[p], a.spots[p]
 	if v.site == nil {
 		gpus := s.pl.Workloads[w].Workload().GPUCount()
-		placed = min(want, (t.count-used)/gpus)
+		placed = min(want, (t.Pool.Count-used)/gpus)
 		used += placed * gpus
 		if s.owns(w, p) {
 			spots += placed * gpus
@@ -148,7 +155,7 @@ func (s *search) fit(a *arranged, w, k, want int, salt uint64, commit bool) (pla
 		left := (want + each - 1) / each
 		add := func(f *filling, most int) *filling {
 			left -= most
-			if !commit && t.spot == 0 {
+			if !commit && t.Spot.Count == 0 {
 				return f // what it would hold changes nothing
 			}
 			f = s.with(f, w, most)
@@ -178,7 +185,7 @@ func (s *search) fit(a *arranged, w, k, want int, salt uint64, commit bool) (pla
 				a.gpus[i] = f
 			}
 		}
-		for left > 0 && used < t.count {
+		for left > 0 && used < t.Pool.Count {
 			n, err := s.roomIn(v.site.empty, w)
 			if err != nil {
 				return 0, 0, err

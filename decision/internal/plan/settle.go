@@ -133,12 +133,11 @@ func (pl *Planner) inPart(w int) error {
 		if !pl.open(w, c) {
 			continue
 		}
-		key := c.GroupKey
-		base := pl.Groups[key]
-		used, _ := pl.Used(c.Pool)
+		base := pl.Groups[c.GroupKey]
+		used, spot := pl.Used(c.Pool)
 		others := used - base.GPUs()
 		room := pl.Pools[c.Pool].Pool.Count - others
-		full, err := pl.pack(key, base, []Member{{w, replicas}})
+		full, err := pl.pack(c.GroupKey, base, []Member{{w, replicas}})
 		if err != nil {
 			return err
 		}
@@ -150,7 +149,7 @@ func (pl *Planner) inPart(w int) error {
 			pl.Full[w][c.GroupKey] = others + full.GPUs()
 			low := max(most, 1) - 1
 			n = replicas - 1 - sort.Search(replicas-1-low, func(fewer int) bool {
-				tried, err := pl.pack(key, base, []Member{{w, replicas - 1 - fewer}})
+				tried, err := pl.pack(c.GroupKey, base, []Member{{w, replicas - 1 - fewer}})
 				fits := err == nil && tried.GPUs() <= room
 				if fits {
 					pk = tried
@@ -161,7 +160,8 @@ func (pl *Planner) inPart(w int) error {
 				continue
 			}
 		}
-		added := pl.added(c, base, pk)
+		t := pl.tariff(c.Pool)
+		added := t.of(others+pk.GPUs(), spot+pl.SpotGPUs(pk)-pl.SpotGPUs(base)) - t.of(used, spot)
 		if best == nil && n > most || best != nil && (n > most || n == most && cheaper(added, least)) {
 			best, bestPack, most, least = c, pk, n, added
 		}
@@ -173,14 +173,6 @@ func (pl *Planner) inPart(w int) error {
 	pl.Chosen[w], pl.Placed[w] = best, most
 	pl.Groups[best.GroupKey] = bestPack
 	return nil
-}
-
-// added returns the cost of putting a group in the place of another of its pool.
-func (pl *Planner) added(c *Choice, before, after *Group) float64 {
-	used, spot := pl.Used(c.Pool)
-	now, spotNow := used+after.GPUs()-before.GPUs(), spot+pl.SpotGPUs(after)-pl.SpotGPUs(before)
-	t := pl.tariff(c.Pool)
-	return t.of(now, spotNow) - t.of(used, spot)
 }
 
 // lift takes a workload from the GPUs where it stands, until it is put back.

@@ -7,18 +7,18 @@ import (
 	"github.com/cotenant/cotenant/decision/score"
 )
 
-// reservedWeight is the part of its price that a reserved GPU counts: it is paid for in any case, and left free it
-// may serve others.
-const reservedWeight = 1e-3
+// sunkWeight is the part of its price that a GPU counts which is paid for in any case, being reserved or in a node that
+// others need: left free it may serve others.
+const sunkWeight = 1e-3
 
 // Rate is the price of a GPU where workload w has GPUs of its own.
 func (pl *Planner) Rate(w int, p *score.CompiledPool) cost.Money {
 	wl := pl.Workloads[w].Workload()
-	if n, price := p.SpotOf(); n > 0 && wl.Spot {
-		return price
+	if p.Spot.Count > 0 && wl.Spot {
+		return p.Spot.PricePerGPUHour
 	}
-	if n, price := p.ReservedOf(); n >= wl.ReplicaCount()*wl.GPUCount() {
-		return price
+	if p.Reserved.Count >= wl.ReplicaCount()*wl.GPUCount() {
+		return p.Reserved.PricePerGPUHour
 	}
 	return p.Price
 }
@@ -47,8 +47,7 @@ func (pl *Planner) EachGPU(g *Group, visit func(members []Member, units []int, g
 }
 
 // SpotGPUs counts those of a group's GPUs that may be spot; 0 of none.
-func (pl *Planner) SpotGPUs(g *Group) int {
-	n := 0
+func (pl *Planner) SpotGPUs(g *Group) (n int) {
 	if g == nil || g.Pool.Pool.Spot == nil {
 		return 0
 	}
@@ -73,24 +72,21 @@ func (pl *Planner) Used(p int) (gpus, spot int) {
 
 // tariff holds the prices of a pool's GPUs for an hour, as the search counts them.
 type tariff struct {
-	count, spot, reserved int
-	price, cheap          float64
+	*score.CompiledPool
+	price, cheap float64
+	unused       float64 // the part of its price that is taken off for a GPU which is bought with its node and left free
 }
 
 func (pl *Planner) tariff(p int) tariff {
 	cp := pl.Pools[p]
-	spot, cheap := cp.SpotOf()
-	reserved, _ := cp.ReservedOf()
-	return tariff{cp.Pool.Count, spot, reserved, pl.Counts(cp.Price), pl.Counts(cheap)}
+	return tariff{cp, pl.Counts(cp.Price), pl.Counts(cp.Spot.PricePerGPUHour), pl.unused}
 }
 
-// of returns the weight of n GPUs, spot of which everybody may lose: spot GPUs, reserved ones and then others.
+// of returns the weight of n GPUs, spot of which everybody may lose: of what is bought for them, and of what they take
+// of the reserved ones.
 func (t *tariff) of(n, spot int) float64 {
-	if t.spot == 0 && t.reserved == 0 {
-		return t.price * float64(n)
-	}
-	spot = min(spot, t.spot)
-	n -= spot
-	reserved := min(n, t.reserved)
-	return t.cheap*float64(spot) + t.price*(float64(n-reserved)+reservedWeight*float64(reserved))
+	paid := t.Paid(n, spot)
+	free := paid.GPUs() - max(n, paid.Reserved)
+	return t.cheap*(float64(paid.Spot)-t.unused*float64(free)) +
+		t.price*(float64(paid.OnDemand)+sunkWeight*float64(min(n, paid.Reserved)))
 }
