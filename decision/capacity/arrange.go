@@ -236,9 +236,7 @@ func (s *search) described(ctx context.Context, c *candidate, f *played) Arrange
 		million, err = price.MulFrac(1_000_000, perHour)
 		a.PerMillion = optional.Of(Money{million})
 	}
-	if s.err == nil {
-		s.err = err
-	}
+	s.err = cmp.Or(s.err, err)
 	a.Gap = s.gap(c)
 	a.Reason = s.reason(c, f)
 	if f.verdict == VerdictUnknown {

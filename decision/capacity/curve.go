@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -104,9 +105,7 @@ type played struct {
 // played any more: every candidate misses, and s.err says why.
 func (s *search) play(ctx context.Context, c *candidate,
 	run func(serving.Cluster, map[int]route) (*serving.Report, error)) *played {
-	if s.err == nil {
-		s.err = ctx.Err()
-	}
+	s.err = cmp.Or(s.err, ctx.Err())
 	if s.err == nil {
 		cluster, routes := s.cluster(c)
 		var report *serving.Report

@@ -178,9 +178,7 @@ func (s *search) layouts(k Kind, of part, g *gpu) ([]layout, error) {
 			}
 			l.slots, err = s.whole(l.servers, g, n)
 			if err != nil {
-				if firstErr == nil {
-					firstErr = err
-				}
+				firstErr = cmp.Or(firstErr, err)
 				continue
 			}
 			out = append(out, l)

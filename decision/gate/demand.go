@@ -108,14 +108,6 @@ type Neighbours struct {
 	Least     sharing.Bytes // memory of the smallest of them; 0 = as much as the workload's own
 }
 
-// about is the demand that r is about, never nil.
-func (r *Reason) about() *Demand {
-	if r.demand == nil {
-		return &Demand{}
-	}
-	return r.demand
-}
-
 // String writes the need, in parts where they are known.
 func (n MemoryNeed) String() string { return n.text(n.Total) }
 

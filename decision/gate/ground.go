@@ -196,14 +196,6 @@ func (g *Ground) gpuName() string {
 	return g.gpu.Name
 }
 
-// on is the ground that r is about, never nil.
-func (r *Reason) on() *Ground {
-	if r.ground == nil {
-		return &Ground{}
-	}
-	return r.ground
-}
-
 // Shares are the parts of the whole GPU's SMs and memory bandwidth that an instance of the profile has.
 func (s *MIGSlice) Shares() (sms, bandwidth float64) {
 	m := s.Profile.Model()

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -52,7 +53,7 @@ func (r Reason) String() string {
 
 // figure writes what a sentence names of a reason.
 func (r *Reason) figure(name string) string {
-	d, g := r.about(), r.on()
+	d, g := cmp.Or(r.demand, &Demand{}), cmp.Or(r.ground, &Ground{})
 	fraction, _ := d.MemoryFraction.Get()
 	switch name {
 	case "need":

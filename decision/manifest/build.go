@@ -25,12 +25,7 @@ import (
 // is one, the remedy.
 var ErrInvalid = errors.New("manifest: invalid")
 
-func invalid(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %w", ErrInvalid, err)
-}
+func invalid(err error) error { return problem.Under(ErrInvalid, err) }
 
 // Folder holds the documents of Build in memory. Folder.Write puts it on disk.
 type Folder struct {
@@ -137,9 +132,7 @@ type builder struct {
 }
 
 func (b *builder) fail(err error) {
-	if b.err == nil {
-		b.err = err
-	}
+	b.err = cmp.Or(b.err, err)
 }
 
 func (b *builder) add(path, note string, data []byte) {

@@ -71,12 +71,7 @@ func (r *Request) Validate() error {
 	return invalid(l.Err())
 }
 
-func invalid(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%w:\n%w", ErrInvalid, err)
-}
+func invalid(err error) error { return problem.Under(ErrInvalid, err) }
 
 func (r *Request) check(path string, l *problem.List) {
 	add := func(field, remedy, format string, args ...any) {

@@ -124,10 +124,15 @@ func (l *List) Err() error {
 
 // Under returns the error of Err wrapped in what, nil for an empty list.
 func (l *List) Under(what error) error {
-	if err := l.Err(); err != nil {
-		return fmt.Errorf("%w: %w", what, err)
+	return Under(what, l.Err())
+}
+
+// Under returns err wrapped in what, nil for nil.
+func Under(what, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: %w", what, err)
 }
 
 // Enough is the number of problems that a reader lists before it gives up: a file of the

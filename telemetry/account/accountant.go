@@ -67,12 +67,8 @@ const metaAside = "aside "
 // New returns an accountant that goes on with the accounts of o.Records.
 func New(o Options) (*Accountant, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	if o.Holders == nil {
-		o.Holders = NewHolders(nil, nil, o.Logger)
-	}
-	if o.Servers == nil {
-		o.Servers = NewServers(nil, o.Logger)
-	}
+	o.Holders = cmp.Or(o.Holders, NewHolders(nil, nil, o.Logger))
+	o.Servers = cmp.Or(o.Servers, NewServers(nil, o.Logger))
 	if o.Price == nil {
 		o.Price = func(string, string) cost.Money { return cost.Money{} }
 	}

@@ -96,15 +96,7 @@ func (r *Report) perS(load float64, text string) string {
 func tabular(padding int, align uint, rows func(row func(cells ...any))) string {
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 0, padding, ' ', align)
-	rows(func(cells ...any) {
-		for i, c := range cells {
-			if i > 0 {
-				fmt.Fprint(tw, "\t")
-			}
-			fmt.Fprint(tw, c)
-		}
-		fmt.Fprintln(tw)
-	})
+	rows(func(cells ...any) { fmt.Fprintf(tw, strings.Repeat("%v\t", len(cells)-1)+"%v\n", cells...) })
 	_ = tw.Flush() // a strings.Builder takes everything
 	return b.String()
 }
