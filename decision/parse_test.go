@@ -91,6 +91,7 @@ func TestBadInput(t *testing.T) {
 		{"contradicting percentiles", "tpot_p99: 60ms", "tpot_p50: 70ms, tpot_p99: 60ms", []string{"workloads[0].slo.tpot_p99: 60ms is below tpot_p50 70ms"}},
 		{"latencies of what serves nobody", "kind: online-inference", "kind: training", []string{"workloads[0].slo: states latencies that kind training does not have (leave it out, or write kind: online-inference)"}},
 		{"of a notebook measured alone", "kind: online-inference", "kind: notebook\n    solo: {tpot_p99: 9ms}", []string{"workloads[0].solo: states latencies that kind notebook does not have"}},
+		{"a median of tokens", "kind: online-inference", "kind: notebook\n    solo: {tpot_p50: 9ms}", []string{"workloads[0].solo: states latencies that kind notebook does not have"}},
 		{"parameters in billions", "memory: 18GiB", "model: {parameters: 8, weights: fp16}", []string{"workloads[0].model.parameters: 8 is out of range (write the number of parameters, for example 8e9)"}},
 		{"no such pool", "pool: prod", "pool: prd", []string{`workloads[0].pool: there is no pool "prd" (did you mean "prod"?)`}},
 		{"unknown kind", "online-inference", "online", []string{`workloads[0].kind: decision: unknown name: kind "online"`}},

@@ -267,7 +267,7 @@ func (c *checker) workload(path string, w *Workload) {
 // latencies of tokens only servers have, and those of requests all but training.
 func (c *checker) latencies(path string, k Kind, s *profile.SLO) {
 	c.AddErr(path, s.Validate())
-	trains, tokens := k == KindTraining || k == KindDistributedTraining, !s.TTFTP99.IsZero() || !s.TPOTP99.IsZero()
+	trains, tokens := k == KindTraining || k == KindDistributedTraining, *s != (profile.SLO{E2EP99: s.E2EP99})
 	c.If(*s != (profile.SLO{}) && (trains || tokens && k != KindUnknown && !k.Serves()), path,
 		"leave it out, or write kind: online-inference", "states latencies that kind %s does not have", k)
 }
