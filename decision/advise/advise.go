@@ -59,8 +59,8 @@ func Look(ctx context.Context, dir string, at time.Time, f *decision.Fleet, opts
 	}
 	at = at.UTC().Truncate(time.Second)
 	if last != nil && !at.After(last.At) {
-		return nil, fmt.Errorf("advise: %s has a look of %s already, and this one is of %s", dir,
-			last.At.Format(time.RFC3339), at.Format(time.RFC3339))
+		return nil, fmt.Errorf("advise: %s has a look of %s already, and this one is of %s: look again later, or, where a "+
+			"clock was wrong, remove the file", dir, last.At.Format(time.RFC3339), at.Format(time.RFC3339))
 	}
 	var steps []migrate.Step
 	if last != nil {
@@ -131,6 +131,9 @@ func Last(dir string) (*Advice, error) {
 		a := &Advice{}
 		if err == nil {
 			err = json.Unmarshal(data, a)
+		}
+		if err == nil && (a.Plan == nil || a.Nodes == nil || a.Places == nil) {
+			err = errors.New("it is no look, or not all of one")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("advise: %s: %w: remove the file", filepath.Join(dir, e.Name()), err)

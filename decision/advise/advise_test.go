@@ -73,14 +73,16 @@ func TestLook(t *testing.T) {
 	if len(a.Drifted) == 0 || a.Stands {
 		t.Errorf("drifted %v, stands %t", a.Drifted, a.Stands)
 	}
-	if _, err := advise.Look(t.Context(), dir, at, f, advise.Options{}); err == nil || !strings.Contains(err.Error(), "has a look of 2026-11-01T15:00:00Z already") {
+	if _, err := advise.Look(t.Context(), dir, at, f, advise.Options{}); err == nil || !strings.Contains(err.Error(), "has a look of 2026-11-01T15:00:00Z already, and this one is of 2026-11-01T08:00:00Z: look again later") {
 		t.Error("a look into the past: ", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "2026-12-01T00-00-00Z.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := advise.Last(dir); err == nil || !strings.Contains(err.Error(), "remove the file") {
-		t.Error(err)
+	for _, text := range []string{"{", "{}", "null", `{"plan": {}, "nodes": {}}`, `{"plan": {}, "places": {}}`} {
+		if err := os.WriteFile(filepath.Join(dir, "2026-12-01T00-00-00Z.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := advise.Look(t.Context(), dir, at.AddDate(1, 0, 0), f, advise.Options{}); err == nil || !strings.Contains(err.Error(), "remove the file") {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 

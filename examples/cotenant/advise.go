@@ -37,8 +37,8 @@ func runAdvise(ctx context.Context, args []string, std stdio) error {
 	if *dir == "" && *cron == "" {
 		wrong = append(wrong, errors.New("-out: name a folder for the looks"))
 	}
-	if *every < 0 || *patience < 0 {
-		wrong = append(wrong, fmt.Errorf("-every %v, -patience %v: use 0 or more", *every, *patience))
+	if *every < 0 || *every > 0 && *every < time.Second || *patience < 0 {
+		wrong = append(wrong, fmt.Errorf("-every %v, -patience %v: use 0, or 1s or more", *every, *patience))
 	}
 	if len(wrong) > 0 {
 		return badInput(errors.Join(wrong...))
@@ -50,12 +50,13 @@ func runAdvise(ctx context.Context, args []string, std stdio) error {
 		}
 		return page.WriteFile(*cron, data)
 	}
-	for {
+	for looks := 0; ; looks++ {
 		a, err := o.look(ctx, *dir, *patience, std)
-		if err != nil {
-			return err
-		}
 		switch {
+		case err != nil && (looks == 0 || ctx.Err() != nil):
+			return err
+		case err != nil: // what worked before may do so again
+			page.Fail("cotenant advise", std.err, err)
 		case *every == 0 && (a.Stands || a.Now != nil):
 			return &exitError{Code: exitNo}
 		case *every == 0:
