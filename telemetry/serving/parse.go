@@ -143,10 +143,13 @@ func (p *parser) page(pg promtext.Page) {
 					r = &Reading{Engine: engine, Model: k.model, Replica: k.replica}
 					p.readings[k] = r
 				}
+				v := &value{p: p, path: fmt.Sprintf("%s[%d]", f.GetName(), i), m: m}
 				if ms := m.GetTimestampMs(); ms > 0 {
-					r.At = time.UnixMilli(ms).UTC()
+					if r.At = time.UnixMilli(ms).UTC(); r.At.Year() < 2001 {
+						v.problem("its time, %d, is of the year %d: pages have milliseconds since 1970", ms, r.At.Year())
+					}
 				}
-				into(r, &value{p: p, path: fmt.Sprintf("%s[%d]", f.GetName(), i), m: m})
+				into(r, v)
 			}
 		}
 	}

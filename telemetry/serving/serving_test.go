@@ -121,6 +121,7 @@ func TestParseProblems(t *testing.T) {
 		"negative":  {vllmV0 + "# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{model_name=\"m\"} -1\n", "vllm:num_requests_waiting[0]: -1 is no figure"},
 		"share":     {strings.Replace(vllmV0, "} 0.5", "} 50", 1), "vllm:gpu_cache_usage_perc[0]: 50 is no share"},
 		"buckets":   {strings.Replace(vllmV0, "} 5\n", "} 50\n", 1), "its buckets do not grow"},
+		"seconds":   {vllmV0 + "# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{model_name=\"m\"} 1 1795523996\n", "vllm:num_requests_waiting[0]: its time, 1795523996, is of the year 1970: pages have milliseconds since 1970"},
 		"no number": {strings.Replace(vllmV0, "} 0.5", "} half", 1), "line 6"},
 	} {
 		got, err := serving.Parse(strings.NewReader(c.text))
