@@ -143,6 +143,7 @@ func (r *reading) tenant(i int, t *configTenant) {
 			"use the part of the GPU that is reserved for it, above 0 and up to 1", "%v", out.Holds)
 	}
 	r.If(!(t.LimitMS >= 0), where+".tpot_ms", "use milliseconds, or leave it out", "%v", t.LimitMS)
+	r.If(t.LimitMS > 0 && !t.Kind.Serves(), where+".tpot_ms", "leave it out", "kind %s gives no tokens", t.Kind)
 	switch e := t.Expect; {
 	case len(e) == 0:
 	case len(e) != 2 || !(e[0] > 0 && e[1] >= e[0]):

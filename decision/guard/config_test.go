@@ -51,8 +51,8 @@ tenants:
 tenants:
 - {name: a, kind: online-inference, gpu: 0, pids: [7, 7], probe: {url: "http://x", every: 1ns, max_tokens: 1}}
 - {name: b, kind: batch, gpu: 0, pids: [7], command: x}
-- {name: c, kind: batch, gpu: 0, command: x}
-`, []string{"probe.every: 1ns (use 100ms or more", "probe.max_tokens: 1", "tenants[0]: process 7 is tenants[0]'s already",
+- {name: c, kind: batch, gpu: 0, command: x, tpot_ms: 30}
+`, []string{"tenants[2].tpot_ms: kind batch gives no tokens (leave it out)", "probe.every: 1ns (use 100ms or more", "probe.max_tokens: 1", "tenants[0]: process 7 is tenants[0]'s already",
 			"tenants[1]: process 7 is tenants[0]'s already", `tenants[2]: command "x" is tenants[1]'s already`}},
 	} {
 		_, err := parseConfig([]byte(c.text))

@@ -315,6 +315,7 @@ func TestVerifyFinds(t *testing.T) {
 		{EventBegin, "", func(e *AuditEntry) { e.Rules.Budget = 0 }, "the budget is 0"},
 		{EventBegin, "", func(e *AuditEntry) { e.Rules.Cooldown = 900 * time.Hour }, "after the last one"},
 		{EventDone, ActionCap, func(e *AuditEntry) { e.Target = "z" }, "without having been tried"},
+		{EventDone, ActionCap, func(e *AuditEntry) { e.Event = "danced" }, `"danced" is no event`},
 	} {
 		var out []string
 		changed := 0

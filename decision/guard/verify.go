@@ -3,6 +3,7 @@ package guard
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -27,8 +28,9 @@ func Verify(r io.Reader) (problems []string, err error) {
 	v := verifier{notices: map[string]time.Time{}, last: map[int]time.Time{}}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
-	for n := 1; lines.Scan(); n++ {
-		if len(lines.Bytes()) == 0 {
+	n := 0
+	for lines.Scan() {
+		if n++; len(lines.Bytes()) == 0 {
 			continue
 		}
 		var e AuditEntry
@@ -40,7 +42,13 @@ func Verify(r io.Reader) (problems []string, err error) {
 			problems = append(problems, fmt.Sprintf("line %d: %s %s: %s", n, e.Action, e.Target, p))
 		}
 	}
-	return problems, lines.Err()
+	if err := lines.Err(); err != nil {
+		return problems, fmt.Errorf("line %d: %w: it is no audit log", n+1, err)
+	}
+	if v.seq == 0 && len(problems) == 0 {
+		err = errors.New("there is no entry, so that nothing can be said")
+	}
+	return problems, err
 }
 
 // verifier holds what the log said so far.
@@ -76,6 +84,9 @@ func (v *verifier) entry(e *AuditEntry) (problems findings) {
 		}
 	case EventAcknowledged:
 		v.trying = nil
+	case EventProposed, EventWithheld:
+	default:
+		bad(true, "%.40q is no event", e.Event)
 	}
 	return problems
 }

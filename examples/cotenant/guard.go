@@ -106,7 +106,7 @@ func guardVerify(args []string, std stdio) error {
 	}
 	switch {
 	case err != nil:
-		return err
+		return badInput(fmt.Errorf("%s: %w", args[0], err))
 	case len(problems) > 0:
 		return &exitError{Code: exitNo}
 	}

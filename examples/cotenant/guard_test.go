@@ -88,7 +88,15 @@ func TestGuardVerify(t *testing.T) {
 	if out, _, code := callGuard(t, "verify", log); code != exitNo || !strings.Contains(out, "line 1: reap a/b: no rules") {
 		t.Error(code, out)
 	}
-	if err := os.WriteFile(log, nil, 0o600); err != nil {
+	for text, want := range map[string]string{"": ": there is no entry", strings.Repeat("x", 2<<20): ": line 1: bufio.Scanner: token too long: it is no audit log"} {
+		if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, errs, code := callGuard(t, "verify", log); code != exitBadInput || out != "" || !strings.Contains(errs, log+want) {
+			t.Error(code, out, errs)
+		}
+	}
+	if err := os.WriteFile(log, []byte(`{"seq":1,"time":"2026-11-01T00:00:00Z","event":"proposed","action":"keep"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, _, code := callGuard(t, "verify", log); code != exitDone || !strings.Contains(out, "every action") {
