@@ -154,15 +154,17 @@ func (p *Plan) Validate() error {
 	currency := ""
 	for i, g := range p.GPUs {
 		at := fmt.Sprintf("gpus[%d]", i)
-		_, err := sharing.LookupGPU(g.Name)
+		row, err := sharing.LookupGPU(g.Name)
 		l.AddErr(at+".name", err)
 		l.If(g.PricePerHour.Sign() <= 0, at+".price", "give a price per hour above 0", "is %v", g.PricePerHour)
 		l.If(currency != "" && g.PricePerHour.Currency() != currency, at+".price", "use one currency",
 			"is in %s, the first in %s", g.PricePerHour.Currency(), currency)
 		currency = g.PricePerHour.Currency()
 		l.If(g.Most < 0 || g.Most > maxGPUs, at+".most", fmt.Sprintf("use 0 to %d", maxGPUs), "is %d", g.Most)
-		l.If(slices.ContainsFunc(p.GPUs[:i], func(o GPU) bool { return o.Name == g.Name }), at+".name", "name each once",
-			"%s twice", g.Name)
+		l.If(err == nil && slices.ContainsFunc(p.GPUs[:i], func(o GPU) bool {
+			other, _ := sharing.LookupGPU(o.Name)
+			return other == row
+		}), at+".name", "name each once", "%s twice", g.Name)
 	}
 	return l.Under(ErrInvalid)
 }

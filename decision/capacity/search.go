@@ -9,6 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/serving"
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -48,15 +49,20 @@ func (p Plan) Search(ctx context.Context) (*Result, error) {
 		s.gpus = append(s.gpus, r)
 	}
 	r := &Result{Currency: p.GPUs[0].PricePerHour.Currency(), Trace: s.describeTrace(), Arrangements: []Arrangement{},
-		Crossovers: []Crossover{}, Why: s.tooLarge()}
+		Crossovers: []Crossover{}}
+	if r.Why, err = s.tooLarge(); err != nil {
+		return nil, err
+	}
 	if r.Excluded = s.excluded; len(r.Why) > 0 {
 		return r, nil
 	}
 	return r, s.run(ctx, r)
 }
 
-// tooLarge names the tenants whose servers no single GPU of the plan holds, with the fewest that would.
-func (s *search) tooLarge() (why []string) {
+// tooLarge names the tenants whose servers no single GPU of the plan holds, with the fewest that would. The error is
+// about servers that cannot run as the plan configures them.
+func (s *search) tooLarge() (why []string, err error) {
+	var l problem.List
 	for i := range s.plan.Tenants {
 		longest, least, on := s.traffic.tenants[i].longest, 0, ""
 		var weights sharing.Bytes
@@ -65,6 +71,7 @@ func (s *search) tooLarge() (why []string) {
 			if err != nil {
 				continue
 			}
+			e.Check(&l, "scheduling")
 			weights = e.Model.Weights()
 			if n := e.GPUsFor(g.memory, longest); n > 0 && (least == 0 || n < least) {
 				least, on = n, g.Name
@@ -76,7 +83,7 @@ func (s *search) tooLarge() (why []string) {
 				"AIConfigurator or NVIDIA Dynamo", s.plan.Tenants[i].Name, weights, longest, least, on))
 		}
 	}
-	return why
+	return why, l.Under(ErrInvalid)
 }
 
 func (s *search) exclude(kind, gpu, reason string) {

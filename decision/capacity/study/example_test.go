@@ -87,7 +87,7 @@ func ExampleRead() {
 	// gpu: "L40S": write the name and its price an hour, like L40S=0.90
 	// gpu: H100-SXM9: sharing: unknown GPU "H100-SXM9"; did you mean "H100 80GB HBM3", "A100-SXM4-40GB" or "H200"?
 	// model: chat: params:many: write the number of parameters, like params:7e9
-	// trace: a stream needs its lengths: rate=4,in=500,out=120
+	// trace: a stream needs its lengths, and to end within three years: rate=4,in=500,out=120,n=2000
 }
 
 // A question can be changed before it is searched, and says what was assumed of what it does not say.

@@ -40,7 +40,11 @@ func (s *Study) readModels(opts Options) ([]model, error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("model: %s: %w", name, err))
 		}
-		byName[strings.ToLower(name)] = &model{name: name, shape: &shape}
+		key := strings.ToLower(name)
+		if byName[key] != nil {
+			errs = append(errs, fmt.Errorf("model: %s: is described twice (name each once)", name))
+		}
+		byName[key] = &model{name: name, shape: &shape}
 	}
 	if opts.Fleet != "" {
 		fleet, err := decision.LoadFleet(opts.Fleet)

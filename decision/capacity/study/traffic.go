@@ -30,6 +30,8 @@ const (
 func (s *Study) readTrace(opts Options) error {
 	name, seed := opts.Trace, opts.Seed
 	switch {
+	case !slices.Contains([]string{"", "s", "ms"}, opts.Timestamps):
+		return fmt.Errorf("timestamps: %q is no unit: use s or ms", opts.Timestamps)
 	case name == "":
 		trace, err := prompt.ReadTrace(prompt.TraceAzure, bytes.NewReader(builtinTrace))
 		if err != nil {
@@ -88,23 +90,28 @@ func (s *Study) resample(trace *prompt.Trace, seed uint64) {
 		"prices are examples", builtinRequests, builtinPerS)
 }
 
+const longest = 1e8 // seconds of a stream, three years
+
 // poisson reads "rate=4,in=500,out=120[,n=2000]".
 func (s *Study) poisson(text string, seed uint64) error {
-	values := map[string]float64{"n": 2000}
+	values := map[string]float64{}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(part, "=")
 		v, err := strconv.ParseFloat(value, 64)
-		if err != nil || !slices.Contains([]string{"rate", "in", "out", "n"}, name) || !(v > 0 && v <= 1e7) {
-			return fmt.Errorf("trace: %q: write a stream like rate=4,in=500,out=120,n=2000, each above 0", part)
+		if err != nil || !slices.Contains([]string{"rate", "in", "out", "n"}, name) || !(v > 0 && v <= 1e7) ||
+			values[name] > 0 {
+			return fmt.Errorf("trace: %q: write a stream like rate=4,in=500,out=120,n=2000, each above 0, at most 1e7, and once",
+				part)
 		}
 		values[name] = v
 	}
-	if values["in"] < 1 || values["out"] < 1 || values["n"] < 1 {
-		return errors.New("trace: a stream needs its lengths: rate=4,in=500,out=120")
+	n := cmp.Or(values["n"], 2000)
+	if values["in"] < 1 || values["out"] < 1 || n < 1 || n/values["rate"] > longest {
+		return errors.New("trace: a stream needs its lengths, and to end within three years: rate=4,in=500,out=120,n=2000")
 	}
 	rng := rand.New(rand.NewPCG(seed, streamPoisson))
 	now := 0.0
-	for range int(values["n"]) {
+	for range int(n) {
 		now += rng.ExpFloat64() / values["rate"]
 		s.add(capacity.Request{At: at(now), Input: int(values["in"]), Output: int(values["out"])})
 	}
@@ -126,8 +133,6 @@ func (s *Study) checkUnit(trace *prompt.Trace, unit string) error {
 	}
 	perS := float64(len(trace.Requests)-1) / max(trace.Duration().Seconds(), 1e-9)
 	switch {
-	case unit != "" && unit != "s" && unit != "ms":
-		return fmt.Errorf("timestamps: %q is no unit: use s or ms", unit)
 	case trace.Format == prompt.TraceAzure || unit == own || unit == "" && len(trace.Requests) < fewToTell:
 		return nil
 	case unit == "" && trace.Duration() > 0 && (own == "ms" && perS > mostPerS || own == "s" && perS < leastPerS):
