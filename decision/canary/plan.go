@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -115,23 +114,21 @@ const loadSlack = 1.25
 // LoadPlan reads a plan that Run can carry out from a YAML file. The error names every problem with its path in it; it
 // wraps ErrDeadline where no test could keep the deadline.
 func LoadPlan(path string) (Plan, error) {
-	var p Plan
-	data, err := os.ReadFile(path)
+	p, err := profile.ReadFile(path, func(data []byte) (p Plan, err error) {
+		if err := strictyaml.Decode(data, &p, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
+			return p, err
+		}
+		var l problem.List
+		_, err = New(p)
+		l.AddErr("", err)
+		p.checkRun(&l)
+		p.foresee(&l)
+		return p, l.Err()
+	})
 	if err != nil {
-		return p, fmt.Errorf("canary: %w", err)
+		err = fmt.Errorf("canary: %w", err)
 	}
-	if err := strictyaml.Decode(data, &p, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
-		return p, fmt.Errorf("canary: %s: %w", path, err)
-	}
-	var l problem.List
-	_, err = New(p)
-	l.AddErr("", err)
-	p.checkRun(&l)
-	p.foresee(&l)
-	if err := l.Err(); err != nil {
-		return p, fmt.Errorf("canary: %s: %w", path, err)
-	}
-	return p, nil
+	return p, err
 }
 
 // pageMetrics names the figures of a metrics page, and steps that of a counter.

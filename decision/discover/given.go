@@ -266,7 +266,7 @@ func load[T any](file string, parse func(string, []byte) (*T, error)) (*T, error
 	if file == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(file)
+	data, err := strictyaml.ReadFile(file, strictyaml.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -286,6 +286,8 @@ func (c *Collector) ReadFile(file string, stdin io.Reader) error {
 	return c.Read(file, f)
 }
 
+const mostArrivals = 64 << 20 // bytes
+
 // LoadArrivals reads a file of objects that are not in the cluster yet, such as the Deployment of a pull request, as
 // YAML or JSON: the workloads that they make, without a today. What their annotations and another file of hints, which
 // may be "", do not say is not known. Errors of their content match ErrInvalid.
@@ -294,7 +296,7 @@ func LoadArrivals(name, hints string) ([]decision.Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(name)
+	data, err := strictyaml.ReadFile(name, strictyaml.Options{MaxBytes: mostArrivals})
 	if err != nil {
 		return nil, err
 	}

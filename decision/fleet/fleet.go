@@ -8,11 +8,7 @@ package fleet
 import (
 	"bytes"
 	_ "embed"
-	"errors"
-	"fmt"
 	"io"
-	"io/fs"
-	"os"
 
 	"go.yaml.in/yaml/v3"
 
@@ -231,19 +227,7 @@ func (p *Pool) Price() (cost.Money, bool) {
 const maxInputBytes = 16 << 20
 
 // LoadFleet reads a fleet from a file; see [ParseFleet]. The error names the file.
-func LoadFleet(path string) (*Fleet, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	fleet, err := ReadFleet(f)
-	var failed *fs.PathError // names the file already
-	if err != nil && !errors.As(err, &failed) {
-		err = fmt.Errorf("%s: %w", path, err)
-	}
-	return fleet, err
-}
+func LoadFleet(path string) (*Fleet, error) { return profile.ReadFile(path, ParseFleet) }
 
 // ReadFleet reads a fleet from r; see [ParseFleet].
 func ReadFleet(r io.Reader) (*Fleet, error) {

@@ -2,7 +2,6 @@ package guard
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -70,13 +69,9 @@ var tenantName = func() *regexp.Regexp {
 
 // LoadConfig reads a configuration's file. The error names every problem with its path in the file.
 func LoadConfig(path string) (*Config, error) {
-	data, err := os.ReadFile(path)
+	c, err := profile.ReadFile(path, parseConfig)
 	if err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
-	}
-	c, err := parseConfig(data)
-	if err != nil {
-		return nil, fmt.Errorf("guard: %s: %w", path, err)
 	}
 	return c, nil
 }

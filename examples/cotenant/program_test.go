@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -87,6 +88,24 @@ func TestReportEndings(t *testing.T) {
 		"probe -report x.pdf", "measure -report x.pdf", "mig pack -report x.pdf -gpu A100-80GB -demand 1g.10gb", "mig plan -report x.pdf -gpu A100-80GB -want 1g.10gb"} {
 		code, out, errs := program(t, "", strings.Fields(line)...)
 		if code != exitBadInput || out != "" || !strings.Contains(errs, `invalid value "x.pdf" for flag -report: name a file that ends in .html`) {
+			t.Errorf("%s: exit %d: %s%s", line, code, out, errs)
+		}
+	}
+}
+
+// TestWrongLargeFile: of a model's weights, given where a small file is meant, no more is read than tells it.
+func TestWrongLargeFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "model.safetensors")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(file, 1<<40); err != nil {
+		t.Skip(err)
+	}
+	for _, line := range []string{"capacity -model a=FILE -trace rate=1,in=9,out=9", "capacity -profiles FILE", "guard -real -config FILE", "canary -plan FILE", "rows check FILE",
+		"decide -profiles FILE ../quickstart/fleet.yaml", "decide FILE", "diff -fleet ../quickstart/fleet.yaml -with FILE", "advise -hints FILE -out x", "probe -predictor FILE"} {
+		code, out, errs := program(t, "", strings.Fields(strings.ReplaceAll(line, "FILE", file))...)
+		if code != exitBadInput || out != "" || !strings.Contains(errs, file+": the input is larger than ") {
 			t.Errorf("%s: exit %d: %s%s", line, code, out, errs)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -57,6 +58,20 @@ func Read(r io.Reader, opts Options) ([]byte, error) {
 		return nil, tooLarge(limit)
 	}
 	return data, nil
+}
+
+// ReadFile is Read of a file.
+func ReadFile(path string, opts Options) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := Read(f, opts)
+	if large := new(problem.Problem); errors.As(err, &large) {
+		large.Path = path
+	}
+	return data, err
 }
 
 // Decode decodes exactly one document into v, a pointer to a struct, map or slice. Struct fields are matched by

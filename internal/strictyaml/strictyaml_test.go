@@ -3,6 +3,8 @@ package strictyaml
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -141,6 +143,23 @@ func TestSizeLimit(t *testing.T) {
 	deep := strings.Repeat("[", 5000) + strings.Repeat("]", 5000)
 	if err := Decode([]byte(deep), new(doc), Options{}); err == nil {
 		t.Error("a document 5,000 levels deep was taken")
+	}
+}
+
+// TestReadFile: of a file that is far too large no more is read than tells it, and the error names it.
+func TestReadFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "model.safetensors")
+	if err := os.WriteFile(name, []byte("version: v1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := ReadFile(name, Options{}); err != nil || string(data) != "version: v1\n" {
+		t.Errorf("%q, %v", data, err)
+	}
+	if err := os.Truncate(name, 1<<40); err != nil {
+		t.Skip(err)
+	}
+	if data, err := ReadFile(name, Options{}); len(data) > 0 || err == nil || !strings.HasPrefix(err.Error(), name+": the input is larger than 8 MiB") {
+		t.Errorf("%d bytes, %v", len(data), err)
 	}
 }
 

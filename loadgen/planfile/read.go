@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/prompt"
 )
@@ -58,8 +59,10 @@ func (t *Tenant) read(l *problem.List, path string, opts Options, seed uint64) {
 	}
 }
 
+const mostTrace = 1 << 30 // bytes
+
 func (t *Trace) read(dir string) (*prompt.Trace, error) {
-	data, err := os.ReadFile(join(dir, t.File))
+	data, err := strictyaml.ReadFile(join(dir, t.File), strictyaml.Options{MaxBytes: mostTrace})
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/strictyaml"
 )
 
 // model is a model that was measured, described, or both.
@@ -89,10 +89,7 @@ const maxConfig = 4 << 20 // bytes of a config.json
 func (s *Study) describe(name, of string) (costs.Model, error) {
 	text, sized := strings.CutPrefix(of, "params:")
 	if !sized {
-		data, err := os.ReadFile(of)
-		if len(data) > maxConfig {
-			err = fmt.Errorf("%s: %d bytes are no config.json", of, len(data))
-		}
+		data, err := strictyaml.ReadFile(of, strictyaml.Options{MaxBytes: maxConfig})
 		if err != nil {
 			return costs.Model{}, err
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -148,7 +148,7 @@ func readProfiles(file string) ([]model, error) {
 	data := builtinProfiles
 	if file != "" {
 		var err error
-		if data, err = os.ReadFile(file); err != nil {
+		if data, err = strictyaml.ReadFile(file, strictyaml.Options{}); err != nil {
 			return nil, fmt.Errorf("profiles: %w", err)
 		}
 	}

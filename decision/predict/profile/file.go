@@ -3,9 +3,10 @@ package profile
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/cotenant/cotenant/internal/strictyaml"
 )
 
 // LoadProfiles reads a file of profiles ([ParseProfiles]) or of rows in the
@@ -40,9 +41,12 @@ func LoadRows(path string) (Rows, error) {
 	return rows, err
 }
 
-// ReadFile reads and parses a file; the error of parse names it.
+// maxFile is that of a fleet; the others are smaller.
+const maxFile = 16 << 20
+
+// ReadFile reads and parses a file of 16 MiB at most; the error of parse names it.
 func ReadFile[T any](path string, parse func([]byte) (T, error)) (T, error) {
-	data, err := os.ReadFile(path)
+	data, err := strictyaml.ReadFile(path, strictyaml.Options{MaxBytes: maxFile})
 	if err != nil {
 		var none T
 		return none, err
