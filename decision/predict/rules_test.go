@@ -35,7 +35,7 @@ var rules = []rule{
 	{[]corpus{turns}, constants{"prefill_catch_up": 1}, []float64{0.75, 0.95}, ""},
 	{[]corpus{turns}, constants{"most_moved": -1}, []float64{0.13, 0.3}, ""},
 	{[]corpus{turns}, constants{"unsure_turns": 9}, nil, "no row counts turns so far from a whole number; it names the doubt"},
-	{[]corpus{turns}, constants{"boundaryTolerance": 1e-9}, nil, ""},
+	{[]corpus{turns}, constants{"boundaryTolerance": 1e-9}, nil, "six series only lie there, and over all TPOT is missed by 0.2 points more"},
 	{[]corpus{turns}, constants{"alike_steps": 0}, []float64{1.008, 1.03}, "two series only lie there, and over all TPOT is missed by 0.5 points more"},
 	{[]corpus{turns}, constants{"larger_step": 1e9}, []float64{2, 4}, ""},
 	{[]corpus{turns}, constants{"edge_share": 0}, []float64{0.5, 1}, "the P95 over all rows grows from 9.0 to 9.3"},
@@ -63,7 +63,7 @@ var rules = []rule{
 
 	// Of engines and kinds of tenants that nothing is calibrated on.
 	{[]corpus{turnsForeign, mpsForeign}, constants{"gapless": 0}, []float64{0.8, 0.95}, ""},
-	{[]corpus{turnsForeign, mpsForeign}, constants{"between_steps": 0}, []float64{0.2, 0.45}, ""},
+	{[]corpus{turnsForeign, mpsForeign}, constants{"between_steps": 0}, []float64{0.13, 0.3}, ""},
 	{[]corpus{mpsForeign, turnsForeign}, constants{"shared_core": 1}, []float64{1.4, 2.3}, ""},
 	{[]corpus{mpsForeign}, constants{"slowerPace": 1e9}, nil, ""},
 	{[]corpus{turnsForeign, mpsForeign}, constants{"launched_busy": 0}, []float64{0.7, 0.82}, ""},

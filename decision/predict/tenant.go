@@ -136,7 +136,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	if mechanism != sharing.MechanismMPS {
 		t.countTurns(p, base)
 		t.countEdge(p, base, s.Siblings)
-		if !home(base) {
+		if !home(base) && t.gpu > t.host { // it launches ahead of the GPU
 			t.pieces = 1
 		}
 		if !home(base) && !t.gaps { // whatever GPM says: they read the weights
