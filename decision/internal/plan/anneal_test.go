@@ -207,3 +207,27 @@ func TestSearchOfWholeNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestLeaveEmptiesNodes: now and then all leave that stand in a pool of whole nodes, few as they are among the others.
+func TestLeaveEmptiesNodes(t *testing.T) {
+	f := &fleet.Fleet{Version: "v1", Pools: []fleet.Pool{{Name: "big", GPU: "A100-SXM4-80GB", Count: 8, GPUsPerNode: fleet.Some(8)}, {Name: "small", GPU: "L4", Count: 80}}}
+	for i := range 60 {
+		w := fleet.Workload{Name: fmt.Sprintf("w%d", i), Kind: fleet.KindTraining, Memory: fleet.Some(60 * sharing.GiB), GPUBusy: fleet.Some(0.9)}
+		if i >= 4 {
+			w.Memory, w.Pool = fleet.Some(16*sharing.GiB), "small"
+		}
+		f.Workloads = append(f.Workloads, w)
+	}
+	s := planned(t, f).newSearch()
+	at, now, emptied := s.present(), &arranged{}, 0
+	for range 100 {
+		now.copyFrom(at)
+		s.leave(now)
+		if now.used[0] == 0 {
+			emptied++
+		}
+	}
+	if at.used[0] != 4 || emptied < 20 {
+		t.Errorf("%d GPUs in use, free after %d of 100 draws", at.used[0], emptied)
+	}
+}
