@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/capacity"
@@ -50,6 +51,9 @@ func runCapacity(ctx context.Context, args []string, std stdio) error {
 	}
 	if verify.For <= 0 {
 		err = errors.Join(err, fmt.Errorf("-verify-for: %v is not above 0", verify.For))
+	}
+	if there, _ := os.ReadDir(*out); len(there) > 0 {
+		err = errors.Join(err, fmt.Errorf("-out: %s is not empty (name a new folder)", *out))
 	}
 	if err != nil {
 		return badInput(err)

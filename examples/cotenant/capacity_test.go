@@ -172,6 +172,7 @@ func TestCapacityBadInput(t *testing.T) {
 		{[]string{"-trace", "nowhere.csv"}, "no such file"},
 		{[]string{"-trace", "rate=0,in=1,out=1"}, "each above 0, at most 1e7, and once"},
 		{[]string{"-trace", "rate=1,in=1,out=1,in=2"}, `"in=2": write a stream like rate=4,in=500,out=120,n=2000, each above 0, at most 1e7, and once`},
+		{[]string{"-out", "."}, "-out: . is not empty (name a new folder)"},
 		{[]string{"-trace", "rate=1e-7,in=1,out=1"}, "to end within three years"},
 		{[]string{"-trace", "rate=4,in=9,out=9", "-timestamps", "hours"}, `timestamps: "hours" is no unit`},
 		{[]string{"-trace", "rate=4,in=9,out=9", "-model", "a=params:8e9", "-model", "A=params:70e9"}, "model: A: is described twice"},
@@ -270,7 +271,7 @@ func TestCapacityOut(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if code, _, errs := program(t, "", append(capacityQuick, "-out", dir)...); code != exitCannot || !strings.Contains(errs, "not empty") {
+	if code, _, errs := program(t, "", append(capacityQuick, "-out", dir)...); code != exitBadInput || !strings.Contains(errs, "not empty") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -64,9 +65,7 @@ func readPrices(file string) (prices, error) {
 		if m == (cost.Money{}) {
 			return m
 		}
-		if currency == "" {
-			currency = m.Currency()
-		}
+		currency = cmp.Or(currency, m.Currency())
 		if m.Currency() != currency {
 			bad(fmt.Sprintf("%s: %v beside %s (use one currency)", at, m, currency))
 		}

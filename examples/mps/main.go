@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,9 +154,7 @@ func (c *config) dispatch(command string) error {
 func (c *config) client() (*mps.Client, error) {
 	o := mps.Options{PipeDirectory: c.pipe, Timeout: c.timeout, Runner: c.runner}
 	if c.real {
-		if o.Runner == nil {
-			o.Runner = c.program()
-		}
+		o.Runner = cmp.Or(o.Runner, mps.Runner(c.program()))
 		return mps.NewClient(o)
 	}
 	fake := mpstest.New(mpstest.Options{PipeDirectory: c.pipe})

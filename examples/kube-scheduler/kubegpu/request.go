@@ -178,9 +178,7 @@ func (p *Pod) hamiShare(r *placement.Request, c *Claim, n *Node) {
 	case r.GPUMemory == 0:
 		r.GPUMemory = n.GPUMemory.Or(0)
 	}
-	if r.Milli == 0 {
-		r.Milli = 10 * c.Cores
-	}
+	r.Milli = cmp.Or(r.Milli, 10*c.Cores)
 }
 
 // onlyMIG reports whether every GPU is in MIG mode.
