@@ -169,7 +169,7 @@ var mixFields = strings.NewReplacer("Typical[", "mix[", "Typical", "mix", "].Req
 
 // addMixErr records err, which NewMix returned, under the arguments' names.
 func addMixErr(l *problems.List, err error) {
-	for line := range strings.Lines(err.Error()) {
+	for line := range strings.Lines(strings.TrimPrefix(err.Error(), placement.ErrInvalid.Error()+": ")) {
 		if path, what, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && strings.HasPrefix(path, "Typical") {
 			l.Addf(mixFields.Replace(path), "", "%s", what)
 		}
