@@ -89,7 +89,9 @@ func Merge(results ...*Result) (*Result, error) {
 
 func mergeInto(into, more map[LatencyMetric]*Histogram) {
 	for m, h := range more {
-		into[m] = cmp.Or(into[m], NewHistogram())
+		if into[m] == nil {
+			into[m] = NewHistogram()
+		}
 		into[m].Merge(h)
 	}
 }

@@ -1,7 +1,6 @@
 package colocation
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,7 +149,9 @@ func (r *Recording) Row(clients []string, devices []int) profile.Row {
 				continue
 			}
 			for m, v := range h.ByMetric {
-				histograms[m] = cmp.Or(histograms[m], loadgen.NewHistogram())
+				if histograms[m] == nil {
+					histograms[m] = loadgen.NewHistogram()
+				}
 				histograms[m].Merge(v)
 			}
 		}

@@ -116,7 +116,10 @@ func (pl *Planner) improve() error {
 		}
 		at.copyFrom(best)
 	}
-	if err := cmp.Or(s.own(best), s.take(best)); err != nil {
+	if err := s.own(best); err != nil {
+		return err
+	}
+	if err := s.take(best); err != nil {
 		return err
 	}
 	pl.Full = make([]map[GroupKey]int, len(pl.Workloads)) // as it was on the way
