@@ -105,12 +105,8 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, m
 
 // request is a POST without a body.
 func request(u *url.URL, header http.Header) *http.Request {
-	r := &http.Request{Method: http.MethodPost, URL: u, Host: u.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1,
-		ProtoMinor: 1}
-	if host := header.Get("Host"); host != "" {
-		r.Host = host
-	}
-	return r
+	return &http.Request{Method: http.MethodPost, URL: u, Host: cmp.Or(header.Get("Host"), u.Host), Header: header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 }
 
 // ascii says that a host's name is as it is looked up; net/http encodes others.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -16,8 +17,8 @@ var ErrMerge = errors.New("loadgen: results cannot be merged")
 
 // Merge puts the results of workers that shared one plan's load together: counts and tokens add, histograms merge,
 // rates are over the longest worker's time. Tenants are matched by name. Times of different machines are never
-// compared. Results whose token sources differ, or which belong to different plans, do not merge; every
-// contradiction is named. The inputs stay as they are.
+// compared. Results whose token sources differ, which belong to different plans or which are the same run do not merge;
+// every contradiction is named. The inputs stay as they are.
 func Merge(results ...*Result) (*Result, error) {
 	if len(results) == 0 {
 		return nil, fmt.Errorf("%w: none given", ErrMerge)
@@ -103,6 +104,9 @@ func mergeable(results []*Result) error {
 	sources := map[string]TokenSource{}
 	for i, r := range results {
 		s, at := &r.Summary, fmt.Sprintf("results[%d]", i)
+		if k := slices.IndexFunc(results[:i], func(o *Result) bool { return reflect.DeepEqual(o.Summary, *s) }); k >= 0 {
+			l.Addf(at, "give each run once", "%s holds the run of results[%d] %s", r.Dir, k, results[k].Dir)
+		}
 		l.If(s.Scenario != first.Scenario, at+".scenario", "merge the workers of one plan", "%q, the first has %q",
 			s.Scenario, first.Scenario)
 		l.If(s.Basis != first.Basis, at+".basis", "never mix simulated with measured", "%q, the first is %q", s.Basis,

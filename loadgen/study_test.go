@@ -119,6 +119,16 @@ func TestMergeWorkers(t *testing.T) {
 	if merged, err := loadgen.Merge(parts...); err != nil || !merged.Summary.Tenants[0].Goodput.OutputTokens.IsZero() {
 		t.Errorf("%v, %+v", err, merged.Summary.Tenants[0].Goodput)
 	}
+	copied, err := loadgen.LoadResult(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = loadgen.Merge(parts[0], back, copied, parts[0])
+	for _, want := range []string{"results[2]: " + out + " holds the run of results[1] " + out, "results[3]: " + parts[0].Dir + " holds the run of results[0] " + parts[0].Dir} {
+		if !errors.Is(err, loadgen.ErrMerge) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
 	parts[1].Summary.Basis, parts[2].Summary.Tenants[0].TokenSource = "simulated", loadgen.TokensEvents
 	_, err = loadgen.Merge(parts...)
 	if !errors.Is(err, loadgen.ErrMerge) || !strings.Contains(err.Error(), "results[1].basis") || !strings.Contains(err.Error(), "results[2].tenants[0].token_source") {

@@ -355,6 +355,16 @@ func TestWorkersAndMerge(t *testing.T) {
 	if s := benchSummary(t, merged); s.Counts.OK != 11 || s.Workers != 2 {
 		t.Errorf("%d ok of %d workers", s.Counts.OK, s.Workers)
 	}
+	first, backup := filepath.Join(dir, "0"), filepath.Join(t.TempDir(), "backup")
+	if err := os.CopyFS(backup, os.DirFS(first)); err != nil {
+		t.Fatal(err)
+	}
+	for _, twice := range [][]string{{first, backup}, {dir, first}} {
+		code, _, errs := execBench(t.Context(), "", append([]string{"merge", "-out", filepath.Join(t.TempDir(), "twice")}, twice...)...)
+		if code != exitBadInput || !strings.Contains(errs, twice[1]+" holds the run of results[0] "+first) {
+			t.Errorf("%v: exit %d: %s", twice, code, errs)
+		}
+	}
 	for _, args := range [][]string{{"-rate", "1,2", "-out", dir}, {"-rate", "1"}} {
 		if code, _, errs := execBench(t.Context(), "", args...); code != exitBadInput || !strings.Contains(errs, "worker") {
 			t.Errorf("%v: exit %d: %s", args, code, errs)
