@@ -9,7 +9,7 @@ import (
 // in two places has a mark at the second. Counts are whole numbers.
 var Rules = map[string]*float64{
 	"step_jitter": &stepJitter, "gpm_error": &gpmError, "host_error": &hostError, "prefill_error": &prefillError,
-	"most_moved": &mostMoved, "unsure_turns": &unsureTurns, "boundaryTolerance": &boundaryTolerance,
+	"most_moved": &mostMoved, "moreTurns": &moreTurns, "unsure_turns": &unsureTurns, "boundaryTolerance": &boundaryTolerance,
 	"alike_steps": &alikeSteps, "larger_step": &largerStep, "edge_share": &edgeShare, "edge_doubt": &edgeDoubt,
 	"gapless": &gapless, "shared_core": &sharedCore, "between_steps": &betweenSteps,
 	"launched_busy": &launchedBusy, "mostly_decoding": &mostlyDecoding,

@@ -71,6 +71,7 @@ var rules = []rule{
 	{[]corpus{turnsForeign, mpsForeign}, constants{"busy_prefilling": 0}, []float64{0.4, 0.8}, ""},
 	{[]corpus{turnsForeign}, constants{"most_gaps": 1}, nil, "a bound that no row comes near: a step has a part on the GPU"},
 	{[]corpus{turnsForeign}, constants{"mostCopies": 0}, nil, ""},
+	{[]corpus{turnsForeign}, constants{"moreTurns": 1e9}, nil, ""},
 	{[]corpus{mpsForeign}, constants{"sm_filling": 1}, []float64{1.4, 2.3}, ""},
 	{[]corpus{mpsForeign}, constants{"fills_gpu": 2}, []float64{0.7, 0.9}, ""},
 	{[]corpus{mpsForeign}, constants{"slowest_speed": 0.001}, nil, "a bound that no row comes near: work never stops"},

@@ -296,6 +296,10 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, class profile.Class, t *te
 		r := p.Residuals(mechanism)[m]
 		if class != profile.ClassGraphs {
 			r = costs.Residual{HalfWidth: unsure * halfWidthLeftOut(mechanism, m)}
+			if first := m == profile.MetricTTFTP50 || m == profile.MetricTTFTP99; first && t.pieces > 1 && !t.gaps &&
+				mechanism == sharing.MechanismTimeSlicing { // prompts come at the pace of a core that others share or not
+				r.HalfWidth = math.Hypot(r.HalfWidth, math.Log(sharedCore)/2)
+			}
 		}
 		if r.Points > 0 {
 			out.Basis = sharing.BasisFitted

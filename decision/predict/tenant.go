@@ -87,6 +87,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	if base == nil {
 		return fmt.Errorf("%w under %s: %s with %s", profile.ErrNoProfile, mechanism, s.Server, s.Load)
 	}
+	t.gaps = mechanism == sharing.MechanismTimeSlicing && p.manyTurns(base)
 	t.readGaps(base, s.Siblings)
 	// Under MPS, which makes launches dearer, a host launches beside others rather at the slower pace of those alone.
 	if o := s.TimeSlicing; t.gaps && base == s.MPS && o != nil && o.Server == base.Server &&

@@ -79,6 +79,17 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 	t.gpu = gpu
 }
 
+// moreTurns is the fraction of a step without gaps by which slices that were counted may come to more than it.
+var moreTurns = mostMoved
+
+// manyTurns says that a step of another engine was counted with more turns than its length says: it leaves gaps, however
+// busy GPM finds the GPU.
+func (p *Predictor) manyTurns(base *profile.SoloProfile) bool {
+	counted, ok := profile.Positive(base.Turns)
+	least := (math.Round(counted) - 1) * p.Parameters.Slice() // ms
+	return ok && base.Kind == profile.KindServer && !home(base) && least > (1+moreTurns)*base.ITL.P50.Or(least)
+}
+
 // waitAsCounted has the host of a server's step with gaps wait for so many copies of inputs that the step takes the
 // turns beside a neighbour that always spins that were counted: what it launches after a wait comes too late for the
 // turn. The kernels between the copies in and out take whole slices.
