@@ -26,7 +26,8 @@ var (
 	mostlyDecoding, busyPrefilling = costs.Value("mostly_decoding"), costs.Value("busy_prefilling")
 )
 
-// decodingShare is the share of time that a closed loop spends in decode steps, 0 of other loads.
+// decodingShare is the share of time that a closed loop spends in decode steps, 0 of other loads. It comes to more than 1
+// where the median gap between tokens holds prompts.
 func decodingShare(q *profile.SoloProfile) float64 {
 	if !q.Load.Closed() {
 		return 0
@@ -34,11 +35,17 @@ func decodingShare(q *profile.SoloProfile) float64 {
 	return float64(q.Load.Output-1) / float64(q.Load.Output) * q.ITL.P50.Or(0) * q.TokensPerS.Or(0) / 1e3 / batchOf(q)
 }
 
+// tellsStep says that the median gap between a closed loop's tokens is a decode step, and most of the time such steps.
+func tellsStep(q *profile.SoloProfile) bool {
+	share := decodingShare(q)
+	return share >= mostlyDecoding && share <= 1
+}
+
 // busyDecoding is the share of a decode step in which the GPU works.
 func busyDecoding(q *profile.SoloProfile) (float64, bool) {
 	busy, ok := profile.Positive(q.GPUBusyFraction)
 	decoding := decodingShare(q)
-	return (busy - busyPrefilling*max(0, 1-decoding)) / decoding, ok && decoding >= mostlyDecoding
+	return (busy - busyPrefilling*max(0, 1-decoding)) / decoding, ok && tellsStep(q)
 }
 
 // batchOf is the number of sequences that a closed loop has in a step.
@@ -56,7 +63,7 @@ func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.So
 		if i > 0 {
 			q = siblings[i-1]
 		}
-		if decodingShare(q) < mostlyDecoding || q.Mechanism != base.Mechanism || slices.Contains(loads, q) {
+		if !tellsStep(q) || q.Mechanism != base.Mechanism || slices.Contains(loads, q) {
 			continue
 		}
 		loads = append(loads, q)

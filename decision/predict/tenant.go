@@ -104,7 +104,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	if base.Kind != profile.KindServer {
 		return t.readStepper(p, mechanism, s, base)
 	}
-	if err := t.readProfile(p, base); err != nil {
+	if err := t.readProfile(p, base, s.Siblings...); err != nil {
 		return err
 	}
 	if t.gaps && mechanism == sharing.MechanismMPS {
@@ -166,7 +166,7 @@ func driverBranch(s string) string {
 	return branch
 }
 
-func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile) error {
+func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile, siblings ...*profile.SoloProfile) error {
 	t.perToken, t.doubling = p.Parameters.HostPerToken.Value, max(t.doubling, p.Parameters.BatchDoubling.Value)
 	t.closed, t.clients, t.rate = b.Load.Closed(), b.Load.Concurrency, b.Load.Rate/1e3
 	t.base, t.output, t.steps, t.pieces = b, b.Load.Output, float64(b.Load.Output-1), launches
@@ -182,6 +182,16 @@ func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile) error {
 		t.step, ok = decodeOfTPOT*t.alone[profile.MetricTPOTP50], true
 		t.note(costs.Value("wider_no_gaps"),
 			"no gaps between tokens in the profile: a decode step taken for %g of its time per token", decodeOfTPOT)
+	}
+	if decodingShare(b) > 1 {
+		t.step = min(t.step, decodeOfTPOT*t.alone[profile.MetricTPOTP50])
+		for _, q := range siblings {
+			if own, known := q.ITL.P50.Get(); known && alike(q, b) && decodingShare(q) <= 1 {
+				t.step = min(t.step, own)
+			}
+		}
+		t.note(costs.Value("wider_no_gaps"), "the median gap between tokens holds prompts: a decode step taken for %.3g ms",
+			t.step)
 	}
 	if !ok || t.alone[profile.MetricTPOTP50] == 0 || t.alone[profile.MetricE2EP50] == 0 ||
 		t.alone[profile.MetricTokensPerSecond] == 0 {
