@@ -106,9 +106,10 @@ func combined(t *tenantModel, alone, together *outcome) (out profile.Figures) {
 	for m := range out {
 		out[m] = combine(profile.Metric(m), t.alone[m], alone.Figures[m], together.Figures[m])
 	}
-	// How prompts of another engine wait for one another, in one batch or in turn, only what it did alone shows.
+	// Clients whose answers are all of one length stay in step: how prompts of another engine wait for one another then,
+	// in one batch or in turn, only what it did alone shows.
 	first, others := t.alone[profile.MetricTTFTP50], t.gaps || !home(t.base)
-	if t.closed && others && min(first, alone.prefill, together.prefill) > 0 {
+	if t.closed && others && t.base.Load.OutputSpread == 0 && min(first, alone.prefill, together.prefill) > 0 {
 		out[profile.MetricTTFTP50] = first * together.prefill / alone.prefill
 	}
 	return out
