@@ -45,11 +45,7 @@ func threads(m mps.Membership) string {
 	return "-"
 }
 
-func (c *config) status() error {
-	cl, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *config) status(cl *mps.Client) error {
 	s, err := cl.Probe(c.ctx)
 	if err != nil {
 		return err
@@ -85,12 +81,8 @@ func (c *config) status() error {
 	})
 }
 
-func (c *config) start() error {
+func (c *config) start(cl *mps.Client) error {
 	if !c.real {
-		cl, err := c.client()
-		if err != nil {
-			return err
-		}
 		fmt.Fprintf(c.stdout, "started at %s, and gone with this process\n", cl.PipeDirectory())
 		return nil
 	}
@@ -104,12 +96,8 @@ func (c *config) start() error {
 }
 
 // stop ends a daemon that an earlier run has started, and its servers.
-func (c *config) stop() error {
+func (c *config) stop(cl *mps.Client) error {
 	if !c.real {
-		cl, err := c.client()
-		if err != nil {
-			return err
-		}
 		graceful, err := cl.Quit(c.ctx, c.grace)
 		if err == nil {
 			fmt.Fprintf(c.stdout, "stopped; every server ended by itself: %t\n", graceful)
@@ -128,13 +116,9 @@ func (c *config) stop() error {
 	return err
 }
 
-func (c *config) limit() error {
+func (c *config) limit(cl *mps.Client) error {
 	if c.percent == 0 && c.memory == 0 {
 		return fmt.Errorf("%w: limit needs -percent, -memory or both", errUsage)
-	}
-	cl, err := c.client()
-	if err != nil {
-		return err
 	}
 	if c.percent != 0 {
 		if err := cl.SetActiveThreadPercentage(c.ctx, c.server, c.percent); err != nil {
@@ -178,13 +162,9 @@ func (c *config) environment(cl *mps.Client) (mps.ClientEnvironment, error) {
 	return env, nil
 }
 
-func (c *config) runClient() error {
+func (c *config) runClient(cl *mps.Client) error {
 	if len(c.args) == 0 {
 		return fmt.Errorf("%w: run needs a command: run -- CMD", errUsage)
-	}
-	cl, err := c.client()
-	if err != nil {
-		return err
 	}
 	env, err := c.environment(cl)
 	if err != nil {
@@ -240,11 +220,7 @@ func (c *config) runClient() error {
 	return err
 }
 
-func (c *config) verify() error {
-	cl, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *config) verify(cl *mps.Client) error {
 	pids, err := c.pids(cl)
 	if err != nil {
 		return err
@@ -300,13 +276,9 @@ func (c *config) pids(cl *mps.Client) (pids []int, err error) {
 }
 
 // terminate has servers end the work of clients, whose processes may then be killed.
-func (c *config) terminate() error {
+func (c *config) terminate(cl *mps.Client) error {
 	if len(c.args) == 0 {
 		return fmt.Errorf("%w: terminate needs process IDs", errUsage)
-	}
-	cl, err := c.client()
-	if err != nil {
-		return err
 	}
 	pids, err := c.pids(cl)
 	if err != nil {

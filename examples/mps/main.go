@@ -136,7 +136,7 @@ func (c *config) parse(args []string) (command string, err error) {
 }
 
 func (c *config) dispatch(command string) error {
-	commands := map[string]func() error{
+	commands := map[string]func(*mps.Client) error{
 		"status": c.status, "start": c.start, "limit": c.limit, "run": c.runClient,
 		"verify": c.verify, "terminate": c.terminate, "stop": c.stop,
 	}
@@ -147,7 +147,11 @@ func (c *config) dispatch(command string) error {
 	if !c.real && !c.json {
 		fmt.Fprintln(c.stdout, "simulated: a fake daemon, no GPU; -real uses this machine's")
 	}
-	return f()
+	cl, err := c.client()
+	if err != nil {
+		return err
+	}
+	return f(cl)
 }
 
 // client returns a client of the real daemon, or of a fake with two clients.
