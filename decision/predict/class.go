@@ -35,17 +35,11 @@ func decodingShare(q *profile.SoloProfile) float64 {
 	return float64(q.Load.Output-1) / float64(q.Load.Output) * q.ITL.P50.Or(0) * q.TokensPerS.Or(0) / 1e3 / batchOf(q)
 }
 
-// tellsStep says that the median gap between a closed loop's tokens is a decode step, and most of the time such steps.
-func tellsStep(q *profile.SoloProfile) bool {
-	share := decodingShare(q)
-	return share >= mostlyDecoding && share <= 1
-}
-
 // busyDecoding is the share of a decode step in which the GPU works.
 func busyDecoding(q *profile.SoloProfile) (float64, bool) {
 	busy, ok := profile.Positive(q.GPUBusyFraction)
 	decoding := decodingShare(q)
-	return (busy - busyPrefilling*max(0, 1-decoding)) / decoding, ok && tellsStep(q)
+	return (busy - busyPrefilling*max(0, 1-decoding)) / decoding, ok && decoding >= mostlyDecoding && decoding <= 1
 }
 
 // batchOf is the number of sequences that a closed loop has in a step.
@@ -63,7 +57,8 @@ func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.So
 		if i > 0 {
 			q = siblings[i-1]
 		}
-		if !tellsStep(q) || q.Mechanism != base.Mechanism || slices.Contains(loads, q) {
+		share := decodingShare(q)
+		if share < mostlyDecoding || share > 1 || q.Mechanism != base.Mechanism || slices.Contains(loads, q) {
 			continue
 		}
 		loads = append(loads, q)

@@ -178,19 +178,15 @@ func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile, siblings
 	}
 	t.alone = b.Figures()
 	var ok bool
-	if t.step, ok = profile.Positive(b.ITL.P50); !ok && b.Version >= profile.VersionOfKinds {
+	t.step, ok = profile.Positive(b.ITL.P50)
+	if decodingShare(b) > 1 || !ok && b.Version >= profile.VersionOfKinds {
 		t.step, ok = decodeOfTPOT*t.alone[profile.MetricTPOTP50], true
-		t.note(costs.Value("wider_no_gaps"),
-			"no gaps between tokens in the profile: a decode step taken for %g of its time per token", decodeOfTPOT)
-	}
-	if decodingShare(b) > 1 {
-		t.step = min(t.step, decodeOfTPOT*t.alone[profile.MetricTPOTP50])
 		for _, q := range siblings {
-			if own, known := q.ITL.P50.Get(); known && alike(q, b) && decodingShare(q) <= 1 {
+			if own, known := profile.Positive(q.ITL.P50); known && alike(q, b) && decodingShare(q) <= 1 {
 				t.step = min(t.step, own)
 			}
 		}
-		t.note(costs.Value("wider_no_gaps"), "the median gap between tokens holds prompts: a decode step taken for %.3g ms",
+		t.note(costs.Value("wider_no_gaps"), "the profile's gaps between tokens are no decode steps: one taken for %.3g ms",
 			t.step)
 	}
 	if !ok || t.alone[profile.MetricTPOTP50] == 0 || t.alone[profile.MetricE2EP50] == 0 ||

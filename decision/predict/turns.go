@@ -44,9 +44,11 @@ func (p *Predictor) TurnsBesideSpinner(alone, beside time.Duration) (float64, er
 var shortestTurn = costs.Value("shortest_turn")
 
 // unsureTurns is the distance of a mean number of turns from a whole number from which on some steps took the one and
-// some the other, and mostMoved the fraction by which the GPU's part of a step may be wrong.
+// some the other, mostMoved the fraction by which the GPU's part of a step may be wrong, and moreTurns that by which
+// the slices that were counted may be longer than a step without gaps.
 var unsureTurns, mostMoved, boundaryTolerance = costs.Value("unsure_turns"), costs.Value("most_moved"),
 	timeslice.BoundaryTolerance
+var moreTurns = mostMoved
 
 // countTurns has the step take the turns that were counted. The GPU's part of it is only moved as far as that
 // needs, jitter included. Where it has to be moved the step is about as long as a whole number of slices, and
@@ -78,9 +80,6 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 	t.host = max(0, t.host+t.gpu-gpu)
 	t.gpu = gpu
 }
-
-// moreTurns is the fraction of a step without gaps by which slices that were counted may come to more than it.
-var moreTurns = mostMoved
 
 // manyTurns says that a step of another engine was counted with more turns than its length says: it leaves gaps, however
 // busy GPM finds the GPU.
