@@ -26,8 +26,8 @@ var (
 	mostlyDecoding, busyPrefilling = costs.Value("mostly_decoding"), costs.Value("busy_prefilling")
 )
 
-// decodingShare is the share of time that a closed loop spends in decode steps, 0 of other loads. It comes to more than 1
-// where the median gap between tokens holds prompts.
+// decodingShare is the share of time that a closed loop spends in decode steps, 0 of other loads. It comes to more than
+// 1 where the median gap between tokens holds prompts.
 func decodingShare(q *profile.SoloProfile) float64 {
 	if !q.Load.Closed() {
 		return 0

@@ -81,8 +81,8 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 	t.gpu = gpu
 }
 
-// manyTurns says that a step of another engine was counted with more turns than its length says: it leaves gaps, however
-// busy GPM finds the GPU.
+// manyTurns says that a step of another engine was counted with more turns than its length says: it leaves gaps,
+// however busy GPM finds the GPU.
 func (p *Predictor) manyTurns(base *profile.SoloProfile) bool {
 	counted, ok := profile.Positive(base.Turns)
 	least := (math.Round(counted) - 1) * p.Parameters.Slice() // ms
