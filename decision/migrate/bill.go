@@ -40,10 +40,12 @@ func (c *cluster) settle(p *Plan, loads []*load, seats map[string]seat, moved ma
 	})
 	b := &p.Bill
 	b.NodesToday, b.NodesAfter = len(c.nodes), len(c.nodes)
-	month := func(n *node) int64 { return c.micros[n.Pool] * int64(n.GPUs) * cost.HoursPerMonth }
-	var today int64
+	all, used, change := map[string]int{}, map[string]int{}, map[string]int{} // GPUs by pool
 	for _, n := range c.nodes {
-		today += month(n)
+		all[n.Pool] += n.GPUs
+		if len(n.run) > 0 {
+			used[n.Pool] += n.GPUs
+		}
 		for w, k := range n.run {
 			if moved[w] {
 				device := c.device(n, ShapeOf(n.Node), c.want(w, c.today[w])) * int64(k)
@@ -51,19 +53,24 @@ func (c *cluster) settle(p *Plan, loads []*load, seats map[string]seat, moved ma
 			}
 		}
 	}
-	var come int64
+	var come, today int64
 	for _, l := range loads {
 		switch before, then := len(l.node.run) > 0, len(l.run) > 0; {
 		case before && !then:
-			b.NodesAfter, b.GPUsFreed, b.saved = b.NodesAfter-1, b.GPUsFreed+l.node.GPUs, b.saved+month(l.node)
+			b.NodesAfter, b.GPUsFreed = b.NodesAfter-1, b.GPUsFreed+l.node.GPUs
+			change[l.node.Pool] -= l.node.GPUs
 		case then && !before: // what stands empty today could be given back today
-			b.saved -= month(l.node)
+			change[l.node.Pool] += l.node.GPUs
 		}
 		for w, k := range l.run {
 			if c.of[w].Today == nil {
 				come += c.device(l.node, l.shape, c.want(w, seats[w])) * int64(k) * cost.HoursPerMonth
 			}
 		}
+	}
+	for p, n := range all {
+		today += c.month(p, n)
+		b.saved += c.month(p, used[p]) - c.month(p, used[p]+change[p])
 	}
 	if !c.priced {
 		return
@@ -83,14 +90,21 @@ func (c *cluster) settle(p *Plan, loads []*load, seats map[string]seat, moved ma
 	}
 }
 
+// month prices a pool of which n GPUs are on nodes in use, in micro-units a month.
+func (c *cluster) month(pool string, n int) int64 {
+	p := c.pools[pool]
+	paid := p.Paid(n, 0)
+	return (c.micros[pool]*int64(paid.OnDemand) + p.Reserved.PricePerGPUHour.Micros()*int64(paid.Reserved)) *
+		cost.HoursPerMonth
+}
+
 // device prices the devices of one replica, in micro-units an hour: their part of their GPUs.
 func (c *cluster) device(n *node, s Shape, w *want) int64 {
-	gpus := s.whole
+	gpus, devices := s.whole, s.seats(w.seat)
 	if w.seat.mechanism == sharing.MechanismMIG {
-		gpus = n.GPUs - s.whole
-		return c.micros[n.Pool] * int64(w.each) * int64(gpus) / int64(max(1, replicas(s.Instances)))
+		gpus, devices = n.GPUs-s.whole, replicas(s.Instances)
 	}
-	return c.micros[n.Pool] * int64(w.each) * int64(gpus) / int64(max(1, s.seats(w.seat)))
+	return c.micros[n.Pool] * int64(w.each) * int64(gpus) / int64(max(1, devices))
 }
 
 // weigh makes the plan of an order of steps where that is worth it.
@@ -172,7 +186,7 @@ func namespace(workload string) string { return workload[:max(0, strings.IndexBy
 func (c *cluster) changed(loads []*load, seats map[string]seat, r *decision.Result) *decision.Result {
 	out := *r
 	out.Decisions, out.Pools = nil, nil
-	groups := map[string]map[sharing.Mechanism]*decision.GroupResult{}
+	groups := map[string]map[sharing.Mechanism]decision.GroupResult{}
 	on := map[string]*load{} // a new node of the workload
 	for _, l := range loads {
 		for w := range l.run {
@@ -188,18 +202,14 @@ func (c *cluster) changed(loads []*load, seats map[string]seat, r *decision.Resu
 			m = sharing.MechanismMIG
 		}
 		if groups[l.node.Pool] == nil {
-			groups[l.node.Pool] = map[sharing.Mechanism]*decision.GroupResult{}
+			groups[l.node.Pool] = map[sharing.Mechanism]decision.GroupResult{}
 		}
 		g := groups[l.node.Pool][m]
-		if g == nil {
-			g = &decision.GroupResult{Mechanism: m}
-			groups[l.node.Pool][m] = g
+		g.Mechanism = m
+		for _, layout := range l.layouts(seats) {
+			g.Layouts, g.GPUs = append(g.Layouts, layout), g.GPUs+layout.GPUs
 		}
-		g.Layouts = append(g.Layouts, l.layouts(seats)...)
-		g.GPUs = 0
-		for _, layout := range g.Layouts {
-			g.GPUs += layout.GPUs
-		}
+		groups[l.node.Pool][m] = g
 	}
 	for _, w := range slices.Sorted(maps.Keys(on)) {
 		d := *cmp.Or(r.Decision(w), &decision.Decision{Workload: w, GPUs: max(1, c.of[w].GPUs)})
@@ -209,7 +219,7 @@ func (c *cluster) changed(loads []*load, seats map[string]seat, r *decision.Resu
 	for _, p := range slices.Sorted(maps.Keys(groups)) {
 		pool := decision.PoolResult{Pool: p}
 		for _, m := range slices.Sorted(maps.Keys(groups[p])) {
-			pool.Groups = append(pool.Groups, *groups[p][m])
+			pool.Groups = append(pool.Groups, groups[p][m])
 		}
 		out.Pools = append(out.Pools, pool)
 	}

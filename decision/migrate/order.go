@@ -118,10 +118,8 @@ func (o *order) moves() []move {
 	var out []move
 	on := map[string][]*node{} // before or after
 	for _, n := range o.c.nodes {
-		all := maps.Collect(maps.All(n.run))
-		if l := o.to[n.Name]; l != nil {
-			maps.Copy(all, l.run)
-		}
+		all := maps.Clone(n.run)
+		maps.Copy(all, o.to[n.Name].run)
 		for w := range all {
 			on[w] = append(on[w], n)
 		}
@@ -132,15 +130,10 @@ func (o *order) moves() []move {
 			m.guarded = 1
 		}
 		for _, n := range on[w] {
-			now, then := n.run[w], 0
-			if l := o.to[n.Name]; l != nil {
-				then = l.run[w]
-			}
-			if !m.request {
-				if l := o.to[n.Name]; l == nil || !l.fresh {
-					both := min(now, then)
-					now, then = now-both, then-both
-				}
+			to := o.to[n.Name]
+			now, then := n.run[w], to.run[w]
+			if both := min(now, then); !m.request && !to.fresh {
+				now, then = now-both, then-both
 			}
 			if now > 0 {
 				m.from = append(m.from, decision.Place{Node: n.Name, Replicas: now})

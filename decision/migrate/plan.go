@@ -59,7 +59,7 @@ type Stay struct {
 const mostNamed = 20
 
 // Bill is the money of a plan, by the month of 730 hours: exact decimals, absent where a pool has no price. Nodes are
-// paid whole.
+// paid whole, and reserved GPUs in any case.
 type Bill struct {
 	NodesToday int `json:"nodes_today"` // with GPUs
 	NodesAfter int `json:"nodes_after"` // those that the plan empties left out
@@ -94,8 +94,9 @@ type cluster struct {
 	running map[string]int
 	wants   map[string]int // replicas, with those that wait for a device
 	budgets map[string]decision.Budget
-	priced  bool                  // every pool is
-	micros  map[string]int64      // a GPU's price an hour by pool
+	priced  bool             // every pool is
+	micros  map[string]int64 // a GPU's price an hour by pool
+	pools   map[string]*decision.CompiledPool
 	models  map[string]*mig.Model // by pool; nil without MIG
 	stays   map[string]string
 	before  map[string]sharing.Answer
@@ -220,9 +221,11 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 	}
 	opts.Confidence = cmp.Or(opts.Confidence, decision.DefaultConfidence)
 	opts.Brief = true
-	c := newCluster(f, opts)
+	c, err := newCluster(f, opts)
+	if err != nil {
+		return nil, err
+	}
 	c.hold()
-	var err error
 	c.before, err = decision.Judge(ctx, f, seatings(c.seated(), c.today), opts)
 	return c, err
 }

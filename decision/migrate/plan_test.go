@@ -368,7 +368,8 @@ func TestBuiltIn(t *testing.T) {
 	}
 }
 
-// TestReservedPools: more of a pool may be reserved or spot than of it may move.
+// TestReservedPools: more of a pool may be reserved or spot than of it may move, and what is reserved is paid for on
+// nodes that nothing needs too.
 func TestReservedPools(t *testing.T) {
 	b, err := os.ReadFile("testdata/known.yaml")
 	if err != nil {
@@ -379,14 +380,22 @@ func TestReservedPools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"reserved", "spot"} {
-		f := fleetOf(t, strings.Replace(string(b), "    price_per_gpu_hour: 3.25 USD", "    "+key+": {count: 16, price_per_gpu_hour: 2 USD}\n    price_per_gpu_hour: 3.25 USD", 1))
+	for _, c := range []struct {
+		tariff, today, saved string
+		steps                int
+	}{ // 16 A100s, of which 8 are not needed, and 8 T4s for 7.82 USD an hour
+		{"reserved: {count: 8, price_per_gpu_hour: 2 USD}", "36368.60", "18980.00", len(want.Steps)},
+		{"reserved: {count: 12, price_per_gpu_hour: 2 USD}", "32718.60", "9490.00", len(want.Steps)},
+		{"reserved: {count: 16, price_per_gpu_hour: 2 USD}", "29068.60", "0.00", 0},
+		{"spot: {count: 16, price_per_gpu_hour: 2 USD}", want.Bill.MonthlyToday, want.Bill.MonthlySaved, len(want.Steps)},
+	} {
+		f := fleetOf(t, strings.Replace(string(b), "    price_per_gpu_hour: 3.25 USD", "    "+c.tariff+"\n    price_per_gpu_hour: 3.25 USD", 1))
 		p, err := Make(t.Context(), f, decision.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(p.Steps) != len(want.Steps) {
-			t.Errorf("with 16 %s GPUs %d steps, without %d", key, len(p.Steps), len(want.Steps))
+		if len(p.Steps) != c.steps || p.Bill.MonthlyToday != c.today || p.Bill.MonthlySaved != c.saved {
+			t.Errorf("%s: %d steps, %+v", c.tariff, len(p.Steps), p.Bill)
 		}
 	}
 }

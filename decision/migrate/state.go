@@ -12,23 +12,22 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-func newCluster(f *decision.Fleet, opts decision.Options) *cluster {
+func newCluster(f *decision.Fleet, opts decision.Options) (*cluster, error) {
 	c := &cluster{fleet: f, opts: opts, byName: map[string]*node{}, of: map[string]*decision.Workload{},
 		today: map[string]seat{}, running: map[string]int{}, wants: map[string]int{}, budgets: map[string]decision.Budget{},
-		priced: true, micros: map[string]int64{}, models: map[string]*mig.Model{}, stays: map[string]string{}}
-	delivery := map[string]sharing.Delivery{}
+		priced: true, micros: map[string]int64{}, pools: map[string]*decision.CompiledPool{},
+		models: map[string]*mig.Model{}, stays: map[string]string{}}
 	for i := range f.Pools {
-		p := &f.Pools[i]
-		delivery[p.Name] = p.Delivery
-		price, ok := p.Price()
-		c.priced, c.micros[p.Name] = c.priced && ok, price.Micros()
-		c.currency = cmp.Or(c.currency, price.Currency())
-		if gpu, err := sharing.LookupGPU(p.GPU); err == nil {
-			c.models[p.Name], _ = mig.Lookup(gpu.Name)
+		cp, err := decision.CompilePool(&f.Pools[i])
+		if err != nil {
+			return nil, err
 		}
+		c.pools[cp.Pool.Name], c.micros[cp.Pool.Name], c.priced = cp, cp.Price.Micros(), c.priced && cp.Priced
+		c.currency = cmp.Or(c.currency, cp.Price.Currency())
+		c.models[cp.Pool.Name], _ = mig.Lookup(cp.Ground().GPU().Name)
 	}
 	for _, of := range f.Today.Nodes {
-		switch d := delivery[of.Pool]; d {
+		switch d := c.pools[of.Pool].Pool.Delivery; d {
 		case sharing.DeliveryBare, sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin:
 		default:
 			of.Closed = cmp.Or(of.Closed, fmt.Sprintf("one whose GPUs %v hands out, which is not planned from here: a decision "+
@@ -62,7 +61,7 @@ func newCluster(f *decision.Fleet, opts decision.Options) *cluster {
 			c.micros[p] = 1e6
 		}
 	}
-	return c
+	return c, nil
 }
 
 // replicasOf returns the least number of replicas that a workload is to have; of one that comes, the most.
@@ -84,9 +83,6 @@ func count(all []decision.Place) (n int) {
 // hold notes the workloads that stay whatever may be found.
 func (c *cluster) hold() {
 	for name, w := range c.of {
-		if w.Today == nil {
-			continue
-		}
 		if why := c.fixed(w); why != "" {
 			c.stays[name] = why
 		}
@@ -114,6 +110,8 @@ func (c *cluster) hold() {
 func (c *cluster) fixed(w *decision.Workload) string {
 	t := w.Today
 	switch {
+	case t == nil:
+		return ""
 	case !slices.Contains(planned, t.Mechanism):
 		return fmt.Sprintf("it shares by %v, which is not planned from here", t.Mechanism)
 	case t.Object == "Job" || t.Object == "CronJob":
@@ -156,13 +154,9 @@ func (c *cluster) trusts(a, b string) bool {
 func (c *cluster) pinned() map[string]bool {
 	out := map[string]bool{}
 	for _, n := range c.nodes {
-		if n.Closed != "" {
-			out[n.Name] = true
-		}
+		out[n.Name] = n.Closed != ""
 		for w := range n.run {
-			if c.stays[w] != "" {
-				out[n.Name] = true
-			}
+			out[n.Name] = out[n.Name] || c.stays[w] != ""
 		}
 	}
 	return out
