@@ -201,8 +201,8 @@ func (s *search) described(ctx context.Context, c *candidate, f *played) Arrange
 	goodTokens := 0.0
 	for i := range report.Services {
 		sv := &report.Services[i]
-		good := 1.0
-		if s.bounded() {
+		good := 1.0 // without limits every token is
+		if slices.ContainsFunc(s.plan.Tenants, func(t Tenant) bool { return len(t.Objectives.Limits) > 0 }) {
 			good = sv.GoodFraction()
 		}
 		a.GoodputPerS += sv.GoodPerS
@@ -250,11 +250,6 @@ func (s *search) described(ctx context.Context, c *candidate, f *played) Arrange
 	}
 	s.grow(ctx, &a, c, f)
 	return a
-}
-
-// bounded says that some tenant has limits: without any every token is good.
-func (s *search) bounded() bool {
-	return slices.ContainsFunc(s.plan.Tenants, func(t Tenant) bool { return len(t.Objectives.Limits) > 0 })
 }
 
 // gap is the share of the GPUs that some other use of them by the same kind may save:

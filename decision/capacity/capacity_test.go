@@ -326,11 +326,17 @@ func TestRefuses(t *testing.T) {
 		}),
 		"tenants[0].adapter_rank: must lie between 0 and 512": small(t, 1, func(p *capacity.Plan) { p.Tenants[0].AdapterRank = 1024 }),
 		"tenants[0].objectives.limits[0].percentile":          small(t, 1, func(p *capacity.Plan) { p.Tenants[0].Objectives.Limits = []capacity.Limit{{Percentile: 98, Most: 1}} }),
-		"tenants[0].objectives.share: is 2":                   small(t, 1, func(p *capacity.Plan) { p.Tenants[0].Objectives.Share = 2 }),
-		"percents[0]: 1 for 2 tenants":                        small(t, 1, func(p *capacity.Plan) { p.Percents = [][]float64{{50}} }),
-		"percents[0][1]: is 0":                                small(t, 1, func(p *capacity.Plan) { p.Percents = [][]float64{{50, 0}} }),
-		"loads[0]: is 0":                                      small(t, 1, func(p *capacity.Plan) { p.Loads = []float64{0} }),
-		"tenants[1].shape: is incomplete":                     small(t, 1, func(p *capacity.Plan) { p.Tenants[1].Shape.Layers = 0 }),
+		"tenants[0].objectives.limits[0]: e2e_p99=1s is below ttft_p95=2s (raise it": small(t, 1, func(p *capacity.Plan) {
+			p.Tenants[0].Objectives.Limits = []capacity.Limit{{capacity.LatencyE2E, 99, time.Second}, {capacity.LatencyTTFT, 95, 2 * time.Second}}
+		}),
+		"tenants[0].objectives.limits[1]: tpot_p99=10ms is below tpot_p50=20ms (raise it": small(t, 1, func(p *capacity.Plan) {
+			p.Tenants[0].Objectives.Limits = []capacity.Limit{{capacity.LatencyTPOT, 50, 20 * time.Millisecond}, {capacity.LatencyTPOT, 99, 10 * time.Millisecond}}
+		}),
+		"tenants[0].objectives.share: is 2": small(t, 1, func(p *capacity.Plan) { p.Tenants[0].Objectives.Share = 2 }),
+		"percents[0]: 1 for 2 tenants":      small(t, 1, func(p *capacity.Plan) { p.Percents = [][]float64{{50}} }),
+		"percents[0][1]: is 0":              small(t, 1, func(p *capacity.Plan) { p.Percents = [][]float64{{50, 0}} }),
+		"loads[0]: is 0":                    small(t, 1, func(p *capacity.Plan) { p.Loads = []float64{0} }),
+		"tenants[1].shape: is incomplete":   small(t, 1, func(p *capacity.Plan) { p.Tenants[1].Shape.Layers = 0 }),
 		"requests[0].adapter: names adapter 3": small(t, 1, func(p *capacity.Plan) {
 			p.Requests = slices.Values([]capacity.Request{{Input: 1, Output: 1, Adapter: 3}})
 		}),

@@ -19,8 +19,9 @@ func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at *pla
 		a.FirstLimit = s.words(at)
 		if why := s.alone(c); why != "" {
 			a.FirstLimit = fmt.Sprintf("no number of GPUs helps: even of requests that come one by one, %s", why)
-		} else if why := c.triedWords(); why != "" {
-			a.FirstLimit = why + ", " + a.FirstLimit
+		} else if c.tried() > 0 {
+			a.FirstLimit = fmt.Sprintf("no number of %s up to %d does; %s, %s", c.gpuName(), c.tried(), c.nearest(),
+				a.FirstLimit)
 		}
 	}
 	kept, broken := 0.0, false
@@ -52,14 +53,6 @@ func (s *search) grow(ctx context.Context, a *Arrangement, c *candidate, at *pla
 	if kept > 0 {
 		a.Headroom = optional.Of(kept)
 	}
-}
-
-// triedWords says that no number of GPUs that was tried does, "" where one does.
-func (c *candidate) triedWords() string {
-	if c.tried() == 0 {
-		return ""
-	}
-	return fmt.Sprintf("no number of %s up to %d does; %s", c.gpuName(), c.tried(), c.nearest())
 }
 
 // nearest says with how many GPUs a candidate comes nearest, where none that was tried do.

@@ -31,6 +31,12 @@ func (l Limit) String() string { return fmt.Sprintf("%s=%v", l.metric(), l.Most)
 // metric returns the limit's name among an arrangement's figures.
 func (l Limit) metric() string { return l.Latency.String() + "_p" + strconv.Itoa(l.Percentile) }
 
+// undercuts reports that l is below the limit of a lower percentile, or of the first token, and so makes that one void.
+func (l Limit) undercuts(o Limit) bool {
+	return l.Most < o.Most && l.Percentile >= o.Percentile &&
+		(l.Latency == o.Latency || l.Latency == LatencyE2E && o.Latency == LatencyTTFT)
+}
+
 // ParseObjectives reads objectives such as "ttft_p99=500ms,tpot_p99=30ms,share=0.99": each limit by the latency
 // (ttft, tpot, e2e) and percentile, and share, once each. The error names every problem.
 func ParseObjectives(text string) (out Objectives, err error) {

@@ -182,6 +182,10 @@ func (p *Plan) checkTenant(l *problem.List, at string, t *Tenant) {
 		l.If(!slices.Contains(percentiles[:], m.Percentile), path+".percentile", "use 50, 90, 95 or 99", "is %d",
 			m.Percentile)
 		l.If(m.Most <= 0, path+".most", "give a time above 0", "is %v", m.Most)
+		if k := slices.IndexFunc(t.Objectives.Limits, m.undercuts); k >= 0 {
+			l.Addf(path, "raise it, or lower the other, which it makes void", "%v is below %v", m,
+				t.Objectives.Limits[k])
+		}
 	}
 	s := t.Objectives.Share
 	l.If(!(s >= 0 && s <= 1), at+".objectives.share", "use 0 to 1", "is %v", s)
