@@ -61,11 +61,10 @@ type configTenant struct {
 	Expect  []float64           `yaml:"expect_tpot_ms"` // low, high
 }
 
+const namePart = `[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?`
+
 // tenantName keeps log lines, environments and the paths of the Kubernetes API whole.
-var tenantName = func() *regexp.Regexp {
-	const name = `[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?`
-	return regexp.MustCompile("^" + name + "(/" + name + ")?$")
-}()
+var tenantName = regexp.MustCompile("^" + namePart + "(/" + namePart + ")?$")
 
 // LoadConfig reads a configuration's file. The error names every problem with its path in the file.
 func LoadConfig(path string) (*Config, error) {
@@ -83,7 +82,7 @@ func parseConfig(data []byte) (*Config, error) {
 	}
 	r := reading{
 		c:  &Config{GPUs: f.GPUs, Hooks: map[Action][]string{}, Reap: f.Reap},
-		at: map[int]int{}, names: map[string]bool{}, whose: map[string]int{},
+		at: map[int]int{}, names: map[string]bool{}, whose: map[string]int{}, held: map[int]float64{},
 	}
 	r.hooks(&f)
 	r.If(len(f.GPUs) == 0, "gpus", "name each GPU: index, mechanism", "none")
@@ -107,6 +106,7 @@ type reading struct {
 	at    map[int]int     // positions among gpus by index
 	names map[string]bool // of the tenants so far
 	whose map[string]int  // the tenant that a command or a process belongs to
+	held  map[int]float64 // what tenants are stated to hold, by the GPU's index
 }
 
 func (r *reading) hooks(f *configFile) {
@@ -136,6 +136,9 @@ func (r *reading) tenant(i int, t *configTenant) {
 		out.Holds = *t.Holds
 		r.If(!(out.Holds > 0 && out.Holds <= 1), where+".holds",
 			"use the part of the GPU that is reserved for it, above 0 and up to 1", "%v", out.Holds)
+		r.held[t.GPU] += out.Holds
+		r.If(out.Holds <= 1 && r.held[t.GPU] > 1+1e-9, where+".holds", "state parts that add up to at most 1",
+			"with those before it GPU %d is held %.4g times", t.GPU, r.held[t.GPU])
 	}
 	r.If(!(t.LimitMS >= 0), where+".tpot_ms", "use milliseconds, or leave it out", "%v", t.LimitMS)
 	r.If(t.LimitMS > 0 && !t.Kind.Serves(), where+".tpot_ms", "leave it out", "kind %s gives no tokens", t.Kind)
@@ -212,9 +215,8 @@ func (r *reading) predictions(f *configFile) {
 		if t.Profile == nil {
 			continue
 		}
-		server, load := t.Profile.Server, t.Profile.Load
-		r.c.Tenants[i].Server, r.c.Tenants[i].Load = server, load
-		if _, err := r.c.Profiles.Solo(server, load); err != nil {
+		r.c.Tenants[i].Server, r.c.Tenants[i].Load = t.Profile.Server, t.Profile.Load
+		if _, err := r.c.Profiles.Solo(t.Profile.Server, t.Profile.Load); err != nil {
 			r.Addf(fmt.Sprintf("tenants[%d].profile", i),
 				"measure it alone, or leave profile out: its usual latency is then learnt", "%v", err)
 		}

@@ -47,6 +47,16 @@ tenants:
 `, []string{"gpus[1].index", "policy", "hooks.keep", "hooks.reap", "tenants[0].name",
 			"tenants[0].gpu", "tenants[0].holds", "tenants[0].tpot_ms", "tenants[0].expect_tpot_ms", "tenants[0].probe.url",
 			"tenants[1]: nothing tells its latency", "tenants[0]: nothing tells which processes", "tenants[2].name", "tenants[2].profile"}},
+		"parts of a GPU": {`gpus: [{index: 0, mechanism: mps}, {index: 3, mechanism: mps}]
+tenants:
+- {name: a, kind: batch, gpu: 3, holds: 0.7, command: a}
+- {name: b, kind: batch, gpu: 0, holds: 0.7, command: b}
+- {name: c, kind: batch, gpu: 3, holds: 0.5, command: c}
+- {name: d, kind: batch, gpu: 0, holds: 0.2, command: d}
+- {name: e, kind: batch, gpu: 0, holds: 0.1, command: e}
+- {name: f, kind: batch, gpu: 0, command: f}
+- {name: g, kind: batch, gpu: 0, command: f}
+`, []string{"tenants[2].holds: with those before it GPU 3 is held 1.2 times (state parts that add up to at most 1)\ntenants[6]"}},
 		"probes": {`gpus: [{index: 0, mechanism: mps}]
 tenants:
 - {name: a, kind: online-inference, gpu: 0, pids: [7, 7], probe: {url: "http://x", every: 1ns, max_tokens: 1}}

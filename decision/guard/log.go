@@ -182,8 +182,7 @@ func OpenLog(path string, acknowledge bool) (*Log, error) {
 		return l, nil
 	}
 	if l.stopped != "" {
-		why := l.stopped
-		seq := int64(0)
+		why, seq := l.stopped, int64(0)
 		if l.state.Entry != nil {
 			seq = l.state.Entry.Seq
 		}
