@@ -23,12 +23,16 @@ func latencies(ttft, tpot [3]int) string {
 		bounds []string
 	}{"time_to_first_token_seconds": {ttft, []string{"0.1", "0.2", "+Inf"}}, "request_time_per_output_token_seconds": {tpot, []string{"0.01", "0.02", "+Inf"}}} {
 		fmt.Fprintf(&b, "# TYPE vllm:%s histogram\n", name)
-		n := 0
+		n, sum := 0, 0.0
 		for i, c := range h.counts {
 			n += c
+			sum += float64(c) * []float64{0.008, 0.015, 0.03}[i]
+			if name == "time_to_first_token_seconds" {
+				sum += float64(c) * []float64{0.072, 0.135, 0.27}[i]
+			}
 			fmt.Fprintf(&b, "vllm:%s_bucket{model_name=\"m\",le=%q} %d\n", name, h.bounds[i], n)
 		}
-		fmt.Fprintf(&b, "vllm:%s_sum{model_name=\"m\"} 1\nvllm:%s_count{model_name=\"m\"} %d\n", name, name, n)
+		fmt.Fprintf(&b, "vllm:%s_sum{model_name=\"m\"} %v\nvllm:%s_count{model_name=\"m\"} %d\n", name, sum, name, n)
 		total = n
 	}
 	fmt.Fprintf(&b, "# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total{model_name=\"m\"} %d\n", 10*total)

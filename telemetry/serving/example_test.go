@@ -46,7 +46,7 @@ func ExampleHistogram_Quantile() {
 
 // What happened between two pages: 10,000 tokens, 20 requests.
 func ExampleReading_Since() {
-	later := strings.NewReplacer("} 50000", "} 60000", "} 90\n", "} 95\n", "} 99\n", "} 119\n", "} 100\n", "} 120\n").Replace(metricsPage)
+	later := strings.NewReplacer("} 50000", "} 60000", "} 90\n", "} 95\n", "} 99\n", "} 119\n", "} 100\n", "} 120\n", "} 9\n", "} 12\n").Replace(metricsPage)
 	before, _ := serving.Parse(strings.NewReader(metricsPage))
 	after, _ := serving.Parse(strings.NewReader(later))
 	d, err := after[0].Since(before[0])

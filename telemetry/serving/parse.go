@@ -3,6 +3,7 @@ package serving
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -83,11 +84,7 @@ func Parse(in io.Reader) ([]Reading, error) {
 	p := &parser{readings: map[key]*Reading{}, ranks: map[key]int{}}
 	p.probs.AddErr("", promtext.Read(in, p.page))
 	if len(p.readings) == 0 {
-		p.probs.AddErr("", ErrNone)
-		if p.probs.Len() == 1 {
-			return nil, ErrNone
-		}
-		return nil, fmt.Errorf("%w: %w", ErrNone, p.probs.Err())
+		return nil, errors.Join(ErrNone, p.probs.Err())
 	}
 	keys := slices.SortedFunc(maps.Keys(p.readings), func(a, b key) int {
 		return cmp.Or(cmp.Compare(a.page, b.page), cmp.Compare(a.engine, b.engine), cmp.Compare(a.model, b.model),
@@ -210,12 +207,10 @@ func (v *value) sum(to *Optional[float64]) {
 
 // share takes a share of 1.
 func (v *value) share(to *Optional[float64]) {
-	x, ok := v.number()
-	if ok && x > 1.001 {
+	switch x, ok := v.number(); {
+	case ok && x > 1.001:
 		v.problem("%v is no share", x)
-		return
-	}
-	if ok {
+	case ok:
 		*to = optional.Of(max(min(x, 1), to.Or(0)))
 	}
 }
@@ -241,23 +236,12 @@ func (v *value) histogram(to **Histogram) {
 	if n := len(h.Buckets); n == 0 || !math.IsInf(h.Buckets[n-1].Upper, 1) {
 		h.Buckets = append(h.Buckets, Bucket{math.Inf(1), h.Count})
 	}
-	last := uint64(0)
-	for i, b := range h.Buckets {
-		if math.IsNaN(b.Upper) || b.Count < last || b.Count > h.Count || i > 0 && b.Upper == h.Buckets[i-1].Upper {
-			v.problem("its buckets do not grow to its count of %d", h.Count)
-			return
-		}
-		last = b.Count
-	}
-	if last != h.Count || math.IsNaN(h.Sum) || math.IsInf(h.Sum, 0) {
-		v.problem("its buckets do not grow to its count of %d", h.Count)
-		return
-	}
-	if *to == nil {
+	switch why := h.wrong(); {
+	case why != "":
+		v.problem("%s", why)
+	case *to == nil:
 		*to = h
-		return
-	}
-	if !(*to).add(h) { // its labels are not told apart
+	case !(*to).add(h): // its labels are not told apart
 		v.problem("other buckets than the series before it")
 	}
 }

@@ -230,12 +230,29 @@ func (h *Histogram) since(then *Histogram) (*Histogram, error) {
 		}
 		d.Buckets = append(d.Buckets, Bucket{b.Upper, b.Count - was.Count})
 	}
-	last := uint64(0)
-	for _, b := range d.Buckets {
-		if b.Count < last || b.Count > d.Count {
-			return nil, ErrReset // restarted, and busier since
-		}
-		last = b.Count
+	if d.wrong() != "" {
+		return nil, ErrReset // restarted, and busier since
 	}
 	return d, nil
+}
+
+// wrong says why counts and sum are of no observations; "" = they may be, give or take one that is counted just now.
+func (h *Histogram) wrong() string {
+	least, most, last := 0.0, 0.0, Bucket{}
+	for i, b := range h.Buckets {
+		if math.IsNaN(b.Upper) || b.Count < last.Count || i > 0 && b.Upper == last.Upper {
+			return fmt.Sprintf("its buckets do not grow to its count of %d", h.Count)
+		}
+		if n := float64(b.Count - last.Count); n > 0 {
+			least, most = least+n*min(last.Upper, b.Upper), most+n*b.Upper
+		}
+		last = b
+	}
+	switch n := float64(h.Count); {
+	case last.Count != h.Count:
+		return fmt.Sprintf("its buckets do not grow to its count of %d", h.Count)
+	case math.IsInf(h.Sum, 0) || !(h.Sum*n >= least*(n-1) && h.Sum*n <= most*(n+1)):
+		return fmt.Sprintf("its sum of %g is not that of its buckets, %.4g to %.4g", h.Sum, least, most)
+	}
+	return ""
 }

@@ -52,7 +52,7 @@ vllm:prompt_tokens_created{` + l + `} 1.7e+09
 vllm:request_success_total{` + l + `,finished_reason="stop"} 90.0
 vllm:request_success_total{` + l + `,finished_reason="length"} 10.0
 ` + hist("vllm:time_to_first_token_seconds", l, 12.5, ttft...) +
-		hist("vllm:inter_token_latency_seconds", l, 30, 0.01, 900, 0.025, 1000, inf, 1000) +
+		hist("vllm:inter_token_latency_seconds", l, 8, 0.01, 900, 0.025, 1000, inf, 1000) +
 		hist("vllm:request_time_per_output_token_seconds", l, 1.2, 0.01, 60, inf, 100)
 }
 
@@ -92,7 +92,7 @@ func TestParse(t *testing.T) {
 	}{
 		"vLLM V1": {vllmV1(0.05, 20, 0.1, 80, inf, 100), []serving.Reading{{Engine: serving.EngineVLLM, Model: "meta-llama/Llama-3.1-8B", Replica: "0",
 			Running: some(7), Waiting: some(2), KVUsage: some(0.625), PromptTokens: some(123456), Requests: some(100), TTFT: ttft,
-			ITL:  &serving.Histogram{Buckets: []serving.Bucket{{0.01, 900}, {0.025, 1000}, {inf, 1000}}, Count: 1000, Sum: 30},
+			ITL:  &serving.Histogram{Buckets: []serving.Bucket{{0.01, 900}, {0.025, 1000}, {inf, 1000}}, Count: 1000, Sum: 8},
 			TPOT: &serving.Histogram{Buckets: []serving.Bucket{{0.01, 60}, {inf, 100}}, Count: 100, Sum: 1.2}}}},
 		"vLLM V0": {vllmV0, []serving.Reading{{Engine: serving.EngineVLLM, Model: "m", Running: some(3), KVUsage: some(0.5),
 			ITL: &serving.Histogram{Buckets: []serving.Bucket{{0.01, 5}, {inf, 8}}, Count: 8, Sum: 0.08}}}},
@@ -115,14 +115,17 @@ func TestParse(t *testing.T) {
 // What cannot be is named and left out; the rest is read.
 func TestParseProblems(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":     {"", serving.ErrNone.Error()},
-		"another":   {"# TYPE up gauge\nup 1\n", serving.ErrNone.Error()},
-		"html":      {"<html>not found</html>\n", "line 1"},
-		"negative":  {vllmV0 + "# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{model_name=\"m\"} -1\n", "vllm:num_requests_waiting[0]: -1 is no figure"},
-		"share":     {strings.Replace(vllmV0, "} 0.5", "} 50", 1), "vllm:gpu_cache_usage_perc[0]: 50 is no share"},
-		"buckets":   {strings.Replace(vllmV0, "} 5\n", "} 50\n", 1), "its buckets do not grow"},
-		"seconds":   {vllmV0 + "# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{model_name=\"m\"} 1 1795523996\n", "vllm:num_requests_waiting[0]: its time, 1795523996, is of the year 1970: pages have milliseconds since 1970"},
-		"no number": {strings.Replace(vllmV0, "} 0.5", "} half", 1), "line 6"},
+		"empty":      {"", serving.ErrNone.Error()},
+		"another":    {"# TYPE up gauge\nup 1\n", serving.ErrNone.Error()},
+		"html":       {"<html>not found</html>\n", "line 1"},
+		"negative":   {vllmV0 + "# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{model_name=\"m\"} -1\n", "vllm:num_requests_waiting[0]: -1 is no figure"},
+		"share":      {strings.Replace(vllmV0, "} 0.5", "} 50", 1), "vllm:gpu_cache_usage_perc[0]: 50 is no share"},
+		"buckets":    {strings.Replace(vllmV0, "} 5\n", "} 50\n", 1), "its buckets do not grow"},
+		"too much":   {vllmV0 + hist("vllm:inter_token_latency_seconds", `model_name="m"`, 30, 0.01, 900, 0.025, 1000, inf, 1000), "vllm:inter_token_latency_seconds[0]: its sum of 30 is not that of its buckets, 1 to 11.5"},
+		"too little": {vllmV0 + hist("vllm:inter_token_latency_seconds", `model_name="m"`, 0.8, 0.01, 900, inf, 1000), "vllm:inter_token_latency_seconds[0]: its sum of 0.8 is not that of its buckets, 1 to +Inf"},
+		"endless":    {vllmV0 + hist("vllm:inter_token_latency_seconds", `model_name="m"`, inf, 0.01, 900, inf, 1000), "its sum of +Inf is not"},
+		"seconds":    {vllmV0 + "# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{model_name=\"m\"} 1 1795523996\n", "vllm:num_requests_waiting[0]: its time, 1795523996, is of the year 1970: pages have milliseconds since 1970"},
+		"no number":  {strings.Replace(vllmV0, "} 0.5", "} half", 1), "line 6"},
 	} {
 		got, err := serving.Parse(strings.NewReader(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -167,12 +170,13 @@ func TestSince(t *testing.T) {
 		return r[0]
 	}
 	before := parse(vllmV1(0.05, 20, 0.1, 80, inf, 100))
-	after := parse(strings.ReplaceAll(vllmV1(0.05, 21, 0.1, 90, inf, 120), "123456.0", "123556.0"))
+	later := strings.NewReplacer("123456.0", "123556.0", "} 12.5\n", "} 14.5\n")
+	after := parse(later.Replace(vllmV1(0.05, 21, 0.1, 90, inf, 120)))
 	d, err := after.Since(before)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &serving.Histogram{Buckets: []serving.Bucket{{0.05, 1}, {0.1, 10}, {inf, 20}}, Count: 20}
+	want := &serving.Histogram{Buckets: []serving.Bucket{{0.05, 1}, {0.1, 10}, {inf, 20}}, Count: 20, Sum: 2}
 	if diff := cmp.Diff(want, d.TTFT); diff != "" || d.PromptTokens.Or(0) != 100 || d.Running.Or(0) != 7 || !d.GenerationTokens.IsZero() || d.Queue != nil {
 		t.Errorf("%+v %s", d, diff)
 	}
@@ -181,6 +185,12 @@ func TestSince(t *testing.T) {
 	}
 	if _, err := before.Since(after); !errors.Is(err, serving.ErrReset) {
 		t.Errorf("a counter that went back: %v", err)
+	}
+	for _, sum := range []string{"12.5", "12.6"} { // while 10 requests waited for more than 0.1 s
+		slow := parse(strings.ReplaceAll(vllmV1(0.05, 21, 0.1, 90, inf, 120), "} 12.5\n", "} "+sum+"\n"))
+		if d, err := slow.Since(before); !errors.Is(err, serving.ErrReset) {
+			t.Errorf("a sum that grew to %s: %+v, %v", sum, d.TTFT, err)
+		}
 	}
 	other := before
 	other.Replica = "1"
