@@ -18,14 +18,8 @@ import (
 // ownGroup keeps a terminal's interrupt from the command, which is ended in order, and makes its children reachable.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// signalGroup signals a command and its children; an interrupt is SIGTERM.
-func signalGroup(cmd *exec.Cmd, sig os.Signal) error {
-	s := syscall.SIGTERM
-	if sig == os.Kill {
-		s = syscall.SIGKILL
-	}
-	return kill(cmd, s)
-}
+// signalGroup signals a command and its children.
+func signalGroup(cmd *exec.Cmd, sig os.Signal) error { return kill(cmd, sig.(syscall.Signal)) }
 
 // haltGroup stops a command and its children where they are, or has them go on.
 func haltGroup(cmd *exec.Cmd, stop bool) error {
@@ -61,9 +55,8 @@ func (s *server) listening() (ports string) {
 }
 
 func kill(cmd *exec.Cmd, s syscall.Signal) error {
-	err := syscall.Kill(-cmd.Process.Pid, s)
-	if errors.Is(err, syscall.ESRCH) {
-		return os.ErrProcessDone
+	if err := syscall.Kill(-cmd.Process.Pid, s); !errors.Is(err, syscall.ESRCH) {
+		return err
 	}
-	return err
+	return nil
 }

@@ -104,7 +104,7 @@ func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 	if len(m.plan.Servers[0].Command) == 0 {
 		st.notes = append(st.notes, "the servers ran already: that they run under "+md.String()+" is the plan's word")
 		for i := range m.plan.Servers {
-			if err := m.ready(ctx, &server{plan: &m.plan.Servers[i]}); err != nil {
+			if err := m.ready(ctx, &server{plan: &m.plan.Servers[i]}, nil); err != nil {
 				return nil, err
 			}
 		}
@@ -178,7 +178,7 @@ func (g *group) start(ctx context.Context) error {
 		g.servers = append(g.servers, s)
 	}
 	for _, s := range g.servers {
-		if err := g.machine.ready(ctx, s); err != nil {
+		if err := g.machine.ready(ctx, s, g.servers); err != nil {
 			return err
 		}
 	}

@@ -274,10 +274,8 @@ func countSteps(row *profile.Row, t *server, w *loadgen.WindowSummary, alone boo
 	row.Requests, row.Errors = profile.Optional[int]{}, profile.Optional[int]{}
 	row.WallS = profile.Some(to.Sub(from).Seconds())
 	row.Outcome = profile.Outcome{}
-	select {
-	case <-t.done:
+	if t.ended() {
 		return fmt.Errorf("tenant %s ended (%v) while it was measured; its last lines:\n%s", t.plan.Name, t.err, t.tail())
-	default:
 	}
 	if t.plan.Progress.none() {
 		if alone {

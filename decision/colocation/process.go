@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -82,8 +84,18 @@ func (s *server) wait() {
 	close(s.done)
 }
 
-// ready waits until a server answers, and says so every few seconds.
-func (m *Machine) ready(ctx context.Context, s *server) error {
+// ended reports that the process is over; of one that ran already it can't tell.
+func (s *server) ended() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// ready waits until a server answers, while none of those that were started ends, and says so every few seconds.
+func (m *Machine) ready(ctx context.Context, s *server, started []*server) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, milliseconds(1e3*m.plan.StartSecs),
 		fmt.Errorf("%s is not ready within %v s (start_seconds)", s.plan.Name, m.plan.StartSecs))
 	defer cancel()
@@ -102,9 +114,10 @@ func (m *Machine) ready(ctx context.Context, s *server) error {
 				map[bool]string{true: "  (as before)", false: tail}[tail == last])
 			next, last = next+saidEvery, tail
 		}
+		if i := slices.IndexFunc(started, (*server).ended); i >= 0 {
+			return fmt.Errorf("server %s ended (%v):\n%s", started[i].plan.Name, started[i].err, started[i].tail())
+		}
 		select {
-		case <-s.done:
-			return fmt.Errorf("server %s ended (%v):\n%s", s.plan.Name, s.err, s.tail())
 		case <-ctx.Done():
 			return fmt.Errorf("%w%s: %w\n%s", context.Cause(ctx), s.listening(), err, s.tail())
 		case <-time.After(200 * time.Millisecond):
@@ -201,20 +214,13 @@ func (s *server) tail() string {
 }
 
 // halt stops a tenant and its children where they are, or has them go on.
-func (s *server) halt(stop bool) error {
-	if err := haltGroup(s.cmd, stop); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	return nil
-}
+func (s *server) halt(stop bool) error { return haltGroup(s.cmd, stop) }
 
 // stop ends the server and its children.
 func (s *server) stop() error {
-	for _, sig := range []os.Signal{os.Interrupt, os.Kill} {
-		select {
-		case <-s.done:
+	for _, sig := range []os.Signal{syscall.SIGTERM, os.Kill} {
+		if s.ended() {
 			return nil
-		default:
 		}
 		_ = s.halt(false) // a halted process heeds no other signal
 		if err := signalGroup(s.cmd, sig); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -170,6 +170,20 @@ func TestTenantsThatDoNotWork(t *testing.T) {
 	}
 }
 
+// TestNextEndsMeanwhile: one that ends is noticed while the one before it is waited for, and after it was ready.
+func TestNextEndsMeanwhile(t *testing.T) {
+	t.Parallel()
+	race.Long(t)
+	for _, commands := range [][2]string{{`sleep 60`, `echo CUDA out of memory; exit 3`}, {`echo step 1; sleep 1; echo CUDA out of memory; exit 3`, `sleep 60`}} {
+		plan := strings.Replace(string(tenantsPlan(commands[0], commands[1], `{line: "^step"}`)), "start_seconds: 2", "start_seconds: 40", 1)
+		began := time.Now()
+		r := measureTenants(t, []byte(plan), nil)
+		if took := time.Since(began); r.code != exitFailed || took > 20*time.Second || !strings.Contains(r.stderr, "ended (exit status 3):\n") || !strings.Contains(r.stderr, "\n  CUDA out of memory") {
+			t.Errorf("%v: %d: %s", took, r.code, r.stderr)
+		}
+	}
+}
+
 // An expression that never matches is said after five seconds, and waited for further.
 func TestNeverMatchesIsSaid(t *testing.T) {
 	t.Parallel()
