@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -31,6 +32,9 @@ const envServer = "MEASURE_TEST_SERVER"
 // envHang makes the server stop answering after a few requests, as an engine does
 // that has died behind its API.
 const envHang = "MEASURE_TEST_HANG"
+
+// envEmpty makes the server answer some requests with no token.
+const envEmpty = "MEASURE_TEST_EMPTY"
 
 func TestMain(m *testing.M) {
 	if port := os.Getenv(envServer); port != "" {
@@ -73,6 +77,17 @@ func playServer(port string) (int, error) {
 				return
 			}
 			srv.ServeHTTP(w, r)
+		})
+	}
+	if os.Getenv(envEmpty) != "" {
+		var served atomic.Int64
+		serve = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodPost || served.Add(1)%3 != 0 {
+				srv.ServeHTTP(w, r)
+				return
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 		})
 	}
 	env := []string{os.Getenv(mps.EnvPipeDirectory), os.Getenv(mps.EnvThreads), os.Getenv(mps.EnvPinnedMemLimit), os.Getenv(mps.EnvVisibleDevices)}
@@ -197,6 +212,19 @@ func TestRealFlow(t *testing.T) {
 		if _, err := os.Stat(env[0]); err == nil {
 			t.Errorf("%s: the pipe directory %s is still there", name, env[0])
 		}
+	}
+}
+
+// Requests that fail beside others that do not are said with the reason.
+func TestRealFailedRequests(t *testing.T) {
+	plan := strings.Replace(realPlan, "%[3]s=%[1]d", envEmpty+"=1, %[3]s=%[1]d", 1) + "modes: [time-slicing]\n"
+	r := realRun(t.Context(), t, plan, how{})
+	if r.code != exitOK {
+		t.Fatal(r.stderr)
+	}
+	want := regexp.MustCompile(`(?m)^time-slicing/solo-x: [0-9]+ of [0-9]+ requests of x failed: loadgen: malformed answer: it ended without a token$`)
+	if notes := strings.Join(r.report.Notes, "\n"); !want.MatchString(notes) || strings.Contains(notes, "requests of y failed") {
+		t.Errorf("notes %q", r.report.Notes)
 	}
 }
 

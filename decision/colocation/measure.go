@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
@@ -156,9 +158,6 @@ func (f *planFlow) tryRun(ctx context.Context, st *stand, r run) error {
 	return err
 }
 
-// errNothing says that a load got no answers.
-var errNothing = errors.New("no request was answered in the counted time")
-
 // measureRun makes one run and keeps its rows.
 func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 	r.dir, r.began = filepath.Join(r.mode.String(), r.name), f.time()
@@ -192,12 +191,16 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 				rates.Good = g.OutputTokensPerS.Or(0)
 			}
 			f.noteCached(&r, name, t.PromptCache)
+			for _, c := range slices.Sorted(maps.Keys(t.Counts.Examples)) {
+				f.note("%s: %d of %d requests of %s failed: %s", r.dir, t.Counts.ByClass[c], t.Counts.Total, name,
+					t.Counts.Examples[c])
+			}
 		}
 		if row.Requests.Or(0)+row.Steps.Or(0) == 0 && row.Kind == profile.KindServer {
 			if err != nil {
 				continue
 			}
-			return fmt.Errorf("%s, load %s: %w; see %s", r.dir, name, errNothing,
+			return fmt.Errorf("%s, load %s: no request was answered in the counted time; see %s", r.dir, name,
 				filepath.Join(f.Dir, r.dir, loadgen.ArtifactRequests))
 		}
 		r.rows, r.loads, r.rates = append(r.rows, row), append(r.loads, name), append(r.rates, rates)
@@ -272,8 +275,7 @@ func countSteps(row *profile.Row, t *server, w *loadgen.WindowSummary, alone boo
 	from, to := time.Unix(0, w.FromNS), time.Unix(0, w.ToNS)
 	row.Kind, row.Version = t.plan.Kind, profile.Some(profile.VersionOfKinds)
 	row.Requests, row.Errors = profile.Optional[int]{}, profile.Optional[int]{}
-	row.WallS = profile.Some(to.Sub(from).Seconds())
-	row.Outcome = profile.Outcome{}
+	row.WallS, row.Outcome = profile.Some(to.Sub(from).Seconds()), profile.Outcome{}
 	if t.ended() {
 		return fmt.Errorf("tenant %s ended (%v) while it was measured; its last lines:\n%s", t.plan.Name, t.err, t.tail())
 	}
