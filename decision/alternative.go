@@ -141,9 +141,6 @@ func (pl *answers) restricted(wl Workload, replicas int, c *plan.Choice, daring 
 	return a, mini, nil
 }
 
-// gambleWorth is the part of an answer's cost below which a gamble is shown.
-const gambleWorth = 0.8
-
 // gamble is the cheapest place that costs a fifth less than the answer and where the objectives of workload w may
 // be missed, with the odds that they are kept; nil where there is none.
 func (pl *answers) gamble(w int, share workloadShare) (*Alternative, error) {
@@ -164,7 +161,7 @@ func (pl *answers) gamble(w int, share workloadShare) (*Alternative, error) {
 		if err != nil {
 			return nil, err
 		}
-		least = gambleWorth * sure.each(wl.ReplicaCount())
+		least = muchCheaper * sure.each(wl.ReplicaCount())
 	}
 	var best *Alternative
 	for i := range tried {

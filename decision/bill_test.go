@@ -88,6 +88,31 @@ workloads:
 	}
 }
 
+// TestMoreGPUsAreBought: GPUs that are missing come in whole nodes and for the price on demand, which tell the pool where
+// they cost least.
+func TestMoreGPUsAreBought(t *testing.T) {
+	const nodes, single = `{name: nodes, gpu: A100-SXM4-80GB, count: 8, gpus_per_node: 8, price_per_gpu_hour: "2.00 USD"}`, `{name: single, gpu: A100-SXM4-80GB, count: 8, price_per_gpu_hour: "3.00 USD"%s}`
+	few := strings.Replace(nodes, "count: 8, gpus_per_node: 8", "count: 4", 1)
+	reserved := fmt.Sprintf(single, `, reserved: {price_per_gpu_hour: "0.10 USD"}`)
+	const first = "{name: first, kind: training, replicas: 7, memory: 60GiB, gpu_busy: 0.9, tenant: t, pool: single}, "
+	for _, c := range []struct {
+		pools, before string
+		replicas      int
+		want          MoreGPUs
+	}{
+		{nodes, "", 9, MoreGPUs{"nodes", 8}},
+		{nodes, "", 17, MoreGPUs{"nodes", 16}},
+		{nodes + ", " + fmt.Sprintf(single, ""), "", 9, MoreGPUs{"single", 1}},
+		{nodes + ", " + fmt.Sprintf(single, ""), "", 15, MoreGPUs{"nodes", 8}},
+		{few + ", " + reserved, first, 6, MoreGPUs{"nodes", 2}},
+	} {
+		r := decideText(t, fmt.Sprintf("pools: [%s]\nworkloads: [%s{name: t, kind: training, replicas: %d, memory: 60GiB, gpu_busy: 0.9, tenant: t}]\n", c.pools, c.before, c.replicas))
+		if m := r.Decision("t").MoreGPUs; m == nil || *m != c.want {
+			t.Errorf("%s, %d replicas: %+v more", c.pools, c.replicas, m)
+		}
+	}
+}
+
 // TestSpotNodes: no node is spot in part, and reserved GPUs come before what would be bought.
 func TestSpotNodes(t *testing.T) {
 	pool := `

@@ -33,7 +33,7 @@ const (
 	relaxedSeen = 600 // arrangements of a GPU
 )
 
-// muchCheaper is the part of an answer's cost at which less confidence stands beside it.
+// muchCheaper is the part of an answer's cost at which less confidence, or a gamble, stands beside it.
 const muchCheaper = 0.8
 
 // relax finds what less confidence would give a fleet that runs short of GPUs, or
@@ -185,7 +185,7 @@ func (r *Result) trial(f *Fleet, d *Decision) Settle {
 }
 
 // MoreGPUs is the number of GPUs of a pool that would have to be added for the unplaced replicas, with everything
-// else as it stands.
+// else as it stands: in whole nodes where the pool states gpus_per_node.
 type MoreGPUs struct {
 	Pool string `json:"pool"`
 	GPUs int    `json:"gpus"`
@@ -198,8 +198,12 @@ func (pl *answers) moreGPUs(w int) *MoreGPUs {
 	price := 0.0
 	for key, want := range pl.Full[w] {
 		cp := pl.Pools[key.Pool]
-		m := MoreGPUs{cp.Pool.Name, want - cp.Pool.Count}
-		total := float64(m.GPUs) * pl.Counts(pl.Rate(w, cp))
+		m := MoreGPUs{cp.Pool.Name, cp.Paid(want, 0).GPUs() - cp.Pool.Count}
+		rate := cp.Price // what is reserved is there already
+		if pl.Workloads[w].Workload().Spot {
+			rate = cp.Spot.PricePerGPUHour
+		}
+		total := float64(m.GPUs) * pl.Counts(rate)
 		if best == nil || total < price || total == price &&
 			(m.GPUs < best.GPUs || m.GPUs == best.GPUs && m.Pool < best.Pool) {
 			best, price = &m, total
