@@ -28,11 +28,11 @@ func TestMachine(t *testing.T) {
 			fmt.Fprintf(w, `# TYPE vllm:time_to_first_token_seconds histogram
 vllm:time_to_first_token_seconds_bucket{model_name="m",le="0.25"} %[1]d
 vllm:time_to_first_token_seconds_bucket{model_name="m",le="+Inf"} %[2]d
-vllm:time_to_first_token_seconds_sum{model_name="m"} 1
+vllm:time_to_first_token_seconds_sum{model_name="m"} %[3]d
 vllm:time_to_first_token_seconds_count{model_name="m"} %[2]d
 # TYPE vllm:request_success_total counter
 vllm:request_success_total{model_name="m"} %[2]d
-`, 3*n, 4*n)
+`, 3*n, 4*n, n)
 		case "/llama":
 			fmt.Fprintf(w, "# TYPE llamacpp:tokens_predicted_total counter\nllamacpp:tokens_predicted_total %d\n"+
 				"# TYPE llamacpp:tokens_predicted_seconds_total counter\nllamacpp:tokens_predicted_seconds_total %v\n", 100*n, 2*n)
