@@ -191,9 +191,10 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 				rates.Good = g.OutputTokensPerS.Or(0)
 			}
 			f.noteCached(&r, name, t.PromptCache)
-			for _, c := range slices.Sorted(maps.Keys(t.Counts.Examples)) {
-				f.note("%s: %d of %d requests of %s failed: %s", r.dir, t.Counts.ByClass[c], t.Counts.Total, name,
-					t.Counts.Examples[c])
+			if n := &t.Counts; err == nil { // else an interrupt cut requests off
+				for _, c := range slices.Sorted(maps.Keys(n.Examples)) {
+					f.note("%s: %d of %d requests of %s failed: %s", r.dir, n.ByClass[c], n.Total, name, n.Examples[c])
+				}
 			}
 		}
 		if row.Requests.Or(0)+row.Steps.Or(0) == 0 && row.Kind == profile.KindServer {

@@ -330,7 +330,7 @@ func TestInterrupted(t *testing.T) {
 	if len(r.report.Verdicts)+len(r.report.Agreement) > 0 {
 		t.Errorf("concluded from what was cut short: %+v, %+v", r.report.Verdicts, r.report.Agreement)
 	}
-	if !strings.Contains(r.stdout, "NOT COMPLETE: interrupted") {
+	if !strings.Contains(r.stdout, "NOT COMPLETE: interrupted") || strings.Contains(r.stdout, "failed: ") {
 		t.Error(r.stdout)
 	}
 	for _, name := range []string{"time-slicing/predictions.json", "time-slicing/pair/summary.json", "rows.simulated.json"} {
