@@ -46,9 +46,8 @@ var shortestTurn = costs.Value("shortest_turn")
 // unsureTurns is the distance of a mean number of turns from a whole number from which on some steps took the one and
 // some the other, mostMoved the fraction by which the GPU's part of a step may be wrong, and moreTurns that by which
 // the slices that were counted may be longer than a step without gaps.
-var unsureTurns, mostMoved, boundaryTolerance = costs.Value("unsure_turns"), costs.Value("most_moved"),
-	timeslice.BoundaryTolerance
-var moreTurns = mostMoved
+var unsureTurns, mostMoved, moreTurns, boundaryTolerance = costs.Value("unsure_turns"), costs.Value("most_moved"),
+	costs.Value("most_moved"), timeslice.BoundaryTolerance
 
 // countTurns has the step take the turns that were counted. The GPU's part of it is only moved as far as that
 // needs, jitter included. Where it has to be moved the step is about as long as a whole number of slices, and
