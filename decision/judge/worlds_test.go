@@ -14,14 +14,14 @@ import (
 )
 
 // TestWorldsAreMeasured holds what the spreads of worlds say of model servers to the rows of the tree: the GPU's idle
-// part of a lone client's steps, and the time that MPS adds to a step for each layer where the host is at its slower pace.
+// part of a lone client's steps, and the time that MPS adds to a step for each layer.
 func TestWorldsAreMeasured(t *testing.T) {
 	files, err := filepath.Glob("../../examples/predict/testdata/*.json")
 	if err != nil || len(files) < 30 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
 	layers := map[string]float64{"160m": 12, "1b": 16, "3b": 28, "8b": 32}
-	var idle, added []float64
+	var idle, added, even []float64 // even: of answers that are all of one length
 	for _, f := range files {
 		rows, err := profile.LoadRows(f)
 		if err != nil {
@@ -51,6 +51,9 @@ func TestWorldsAreMeasured(t *testing.T) {
 					if with := q.ITL.P50.Or(0); with > 0 && q.Mechanism == sharing.MechanismMPS && q.Server == p.Server &&
 						q.Load.Same() == p.Load.Same() {
 						added = append(added, (with-step)/n)
+						if p.Load.OutputSpread == 0 {
+							even = append(even, (with-step)/n)
+						}
 					}
 				}
 			}
@@ -72,8 +75,14 @@ func TestWorldsAreMeasured(t *testing.T) {
 			host.High, idle)
 	}
 	slices.Sort(added)
-	// A host at the faster of its two paces, shared_core times as fast, has less to add: no world is as quick. The others
-	// spread as worlds do, or less.
+	slices.Sort(even)
+	for q, want := range map[float64]float64{0.5: mps.Median, 0.16: mps.Median * (1 - mps.Sigma), 0.84: mps.Median * (1 + mps.Sigma)} {
+		if v := stats.NearestRank(even, q); len(even) < 50 || v < 0.93*want || v > 1.07*want {
+			t.Errorf("MPS adds %.4f ms a layer at the quantile %v of %d rows, %.4f in worlds", v, q, len(even), want)
+		}
+	}
+	// Of all rows more are of a host at the faster of its two paces, shared_core times as fast, where MPS adds less than in
+	// any world. The others spread as worlds do, or less.
 	faster, _ := slices.BinarySearch(added, mps.Median/math.Sqrt(costs.Value("shared_core")))
 	at := func(q float64) float64 { return stats.NearestRank(added[faster:], q) }
 	wide := math.Log(at(0.84)/at(0.16)) / 2 / mps.Sigma
