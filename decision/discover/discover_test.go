@@ -3,6 +3,7 @@ package discover_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -223,6 +224,31 @@ workloads:
 	for _, bad := range []string{"workloads: {a: {kind: nothing}}", "workloads: {\"[\": {}}", "nodes: {a: {gpu: A100}}", "workloads: {a: {memory: 1GiB, model: {parameters: 1e9, weights: fp16}}}"} {
 		if _, err := discover.ParseHints([]byte(bad)); err == nil {
 			t.Errorf("%s is taken", bad)
+		}
+	}
+}
+
+// TestMIGAtStake: an instance costs the part of a GPU that its profile takes, whatever else the node holds.
+func TestMIGAtStake(t *testing.T) {
+	prices, err := discover.ParsePrices([]byte("A100-SXM4-80GB: 7 USD"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile("testdata/clusters/mig-mixed.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := read(t, discover.Options{Prices: prices}, "mig-mixed", string(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, u := range d.Unknown {
+		got[u.Path] = u.MonthlyAtStake
+	}
+	for i, want := range []string{"10220.00", "8760.00"} { // 4 x 3g.40gb are 2 GPUs, 12 x 1g.10gb 12 sevenths
+		if at := fmt.Sprintf("workloads[%d].gpu_busy", i); got[at] != want {
+			t.Errorf("%s: %s at stake, want %s", at, got[at], want)
 		}
 	}
 }

@@ -218,16 +218,11 @@ func instancePart(s *usage.Stats, n *node) float64 {
 	if n == nil {
 		return 0
 	}
-	model := n.model()
-	profile := cmp.Or(s.Profile, n.single)
-	if model == nil || profile == "" {
+	p := n.profile(s.Profile)
+	if p == nil || n.model().ComputeSlices == 0 {
 		return 0
 	}
-	p, err := model.Profile(profile)
-	if err != nil || model.ComputeSlices == 0 {
-		return 0
-	}
-	return float64(p.ComputeSlices) / float64(model.ComputeSlices)
+	return float64(p.ComputeSlices) / float64(n.model().ComputeSlices)
 }
 
 // measure writes what was measured into a workload.

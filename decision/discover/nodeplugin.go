@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -216,6 +217,16 @@ func (n *node) model() *mig.Model {
 		return nil
 	}
 	return m
+}
+
+// profile is a MIG profile of the node's GPU, by default what nvidia.com/gpu stands for; nil where it is not known.
+func (n *node) profile(name string) *mig.Profile {
+	m := n.model()
+	if m == nil {
+		return nil
+	}
+	p, _ := m.Profile(cmp.Or(name, n.single))
+	return p
 }
 
 // readGKE reads a node of GKE, which labels sharing and partitions itself.

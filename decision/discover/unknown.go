@@ -74,13 +74,9 @@ func (b *build) atStake(w *workload) (cost.Money, bool) {
 		parts := n.replicas
 		switch b.sharedBy(p, n) {
 		case sharing.MechanismMIG, sharing.MechanismMIGWithMPS:
-			sum := 0
-			for _, k := range n.instances {
-				sum += k
-			}
-			parts = sum / max(1, n.inMIG)
-			if n.inMIG == 0 {
-				parts = 1
+			parts = 1
+			if profile := n.profile(p.ask.profile); profile != nil {
+				parts = profile.MaxInstances
 			}
 		case sharing.MechanismExclusive:
 			parts = 1

@@ -148,11 +148,9 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 			profile = n.single
 		}
 		out.Request.Profile = profile
-		if model := n.model(); model != nil && profile != "" {
-			if prof, err := model.Profile(profile); err == nil {
-				v, _ := prof.Memory.Get()
-				memory(v, derived("a %s has no more (%s)", prof.Name, p.ask.resource))
-			}
+		if prof := n.profile(profile); prof != nil {
+			v, _ := prof.Memory.Get()
+			memory(v, derived("a %s has no more (%s)", prof.Name, p.ask.resource))
 		}
 	case sharing.MechanismMPS:
 		out.Request.Replicas = n.sharers()
