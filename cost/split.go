@@ -188,8 +188,9 @@ func toParts(weights []*big.Rat, capacity float64) bool {
 	for _, w := range weights {
 		sum.Add(sum, w)
 	}
-	over := sum.Cmp(whole) > 0
-	if over {
+	// Ten times 0.1 is a little more than 1 in binary.
+	over := sum.Cmp(new(big.Rat).Mul(whole, big.NewRat(1e9+1, 1e9))) > 0
+	if sum.Cmp(whole) > 0 {
 		whole = sum
 	}
 	for _, w := range weights {
