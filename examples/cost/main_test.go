@@ -72,6 +72,21 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
+func TestSays(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"sla", "-saving", "0 USD"}, "at any revenue"},
+		{[]string{"sla", "-saving", "-5 USD", "-added", "0s"}, "at any revenue"},
+		{[]string{"sla", "-saving", "5 USD", "-added", "0s"}, "never"},
+	} {
+		if code, out, errs := invoke(c.args...); code != 0 || !strings.Contains(out, c.want) {
+			t.Errorf("%v: exit %d, no %q in\n%s%s", c.args, code, c.want, out, errs)
+		}
+	}
+}
+
 type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }

@@ -23,7 +23,7 @@ func sla(fs *flag.FlagSet) func(*answer) error {
 			latencies = append(latencies, 643*time.Millisecond)
 			rates = append(rates, 3*cost.Percent)
 		}
-		rows := [][]string{{"added", "loss per 100 ms", "revenue lost", "sharing loses money above"}}
+		rows := [][]string{{"added", "loss per 100 ms", "revenue lost", "sharing loses money"}}
 		if given(fs, "revenue") {
 			rows[0] = append(rows[0], "net saving at "+revenue.String())
 		}
@@ -33,14 +33,16 @@ func sla(fs *flag.FlagSet) func(*answer) error {
 				if err != nil {
 					return err
 				}
-				above := "no revenue"
+				loses := "never"
 				switch at, err := cost.BreakEvenRevenue(*saving, loss); {
 				case err == nil:
-					above = at.Round(2).String() + " a month"
+					loses = "above " + at.Round(2).String() + " a month"
 				case !errors.Is(err, cost.ErrNoBreakEven):
 					return err
+				case saving.Sign() < 0 || loss > 0:
+					loses = "at any revenue"
 				}
-				cells := []string{l.String(), p.String(), loss.String(), above}
+				cells := []string{l.String(), p.String(), loss.String(), loses}
 				if given(fs, "revenue") {
 					net, err := cost.NetSaving(*saving, *revenue, loss)
 					if err != nil {
