@@ -77,6 +77,9 @@ func TestSays(t *testing.T) {
 		args []string
 		want string
 	}{
+		{[]string{"tenants", "-gpus", "1000000", "-utilisation", "99.99%"}, "more work done:   2400.0 GPU-hours"},
+		{[]string{"tenants", "-gpus", "10000000", "-tenants", "2"}, "need not be bought:  120000000.0 GPU-hours"},
+		{[]string{"tenants", "-tenants", "3", "-utilisation", "50%"}, "need 150% of a GPU: they do not fit"},
 		{[]string{"sla", "-saving", "0 USD"}, "at any revenue"},
 		{[]string{"sla", "-saving", "-5 USD", "-added", "0s"}, "at any revenue"},
 		{[]string{"sla", "-saving", "5 USD", "-added", "0s"}, "never"},

@@ -106,8 +106,11 @@ func tenants(fs *flag.FlagSet) func(*answer) error {
 			a.table(rows)
 			a.printf("\n")
 		}
-		a.printf("  capacity-hours, need not be bought:  %v GPU-hours a day\n", f.CapacityHours)
-		a.printf("  utilisation-hours, more work done:   %v GPU-hours a day\n", f.UtilisationHours)
+		a.printf("  capacity-hours, need not be bought:  %.1f GPU-hours a day\n", f.CapacityHours)
+		a.printf("  utilisation-hours, more work done:   %.1f GPU-hours a day\n", f.UtilisationHours)
+		if need := *use * cost.PPM(*tenants); need > cost.Whole {
+			a.printf("  The workloads need %s of a GPU: they do not fit on one, and sharing saves less than this.\n", need)
+		}
 		switch {
 		case len(priors) == 0:
 			a.printf("  No source gives an overhead for %s; measure it and give -overhead.\n", mechanism)
