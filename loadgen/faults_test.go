@@ -320,6 +320,9 @@ func TestCancelKeepsWhatWasMeasured(t *testing.T) {
 	if c := back.Summary.Counts; back.Summary.Complete || c.OK != 6 || c.ByClass[loadgen.ClassCancelled] != 1 || back.Summary.OutputTokensFailed != 2 {
 		t.Errorf("%+v", back.Summary)
 	}
+	if want := "run cut off: context canceled"; back.Summary.Stopped != want {
+		t.Errorf("stopped %q, want %q", back.Summary.Stopped, want)
+	}
 	done, stop := context.WithCancel(context.Background())
 	stop()
 	if res, err := loadgen.Run(done, plan, loadgen.Options{}); !errors.Is(err, context.Canceled) || res == nil || res.Summary.Counts.Total != 0 {

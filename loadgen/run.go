@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,7 +45,10 @@ func Run(ctx context.Context, plan LoadPlan, opts Options) (*Result, error) {
 	defer r.close()
 	err := r.execute(ctx, runCtx, cancel)
 	r.finish()
-	res, artifactErr := r.result(err == nil && r.stopped == "")
+	if err != nil {
+		r.stopped = cmp.Or(r.stopped, strings.TrimPrefix(r.scrub.clean(err.Error()), "loadgen: "))
+	}
+	res, artifactErr := r.result(r.stopped == "")
 	return res, errors.Join(err, artifactErr)
 }
 

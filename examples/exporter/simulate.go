@@ -36,10 +36,6 @@ const (
 	simLost   = 7              // falls off the bus now and then
 )
 
-func simLostAt(gpu int, t time.Duration) bool {
-	return gpu == simLost && math.Mod(t.Hours(), 6) > 5.9
-}
-
 func (n *simNode) Info() telemetry.ReaderInfo {
 	return telemetry.ReaderInfo{Name: "simulated node", Basis: sharing.BasisSimulated}
 }
@@ -55,7 +51,7 @@ func (n *simNode) Devices(context.Context) ([]telemetry.Device, error) {
 
 func (n *simNode) Read(ctx context.Context, gpu int, group telemetry.Groups, r *telemetry.Reading) error {
 	t := n.now()
-	if simLostAt(gpu, t) {
+	if gpu == simLost && math.Mod(t.Hours(), 6) > 5.9 {
 		return fmt.Errorf("%w: simulated", telemetry.ErrLost)
 	}
 	n.mu.Lock()

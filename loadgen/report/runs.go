@@ -158,7 +158,8 @@ func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunCompar
 		return nil, fmt.Errorf("%w: %w", ErrIncomparable, err)
 	}
 	rc.Base, rc.Other = sides[0].label(), sides[1].label()
-	sources := countedBy(sides)
+	sources := distinct(slices.Concat(sides[0].of, sides[1].of),
+		func(m **loadgen.Measures) []string { return []string{(*m).TokenSource.String()} })
 	if a, b := sides[0].loads(), sides[1].loads(); a != b {
 		rc.Warnings = append(rc.Warnings, fmt.Sprintf("the loads differ: %s against %s", a, b))
 	}
@@ -258,11 +259,6 @@ func (s *side) loads() string {
 		}
 		return loads
 	}), " and ")
-}
-
-func countedBy(sides []*side) []string {
-	return distinct(slices.Concat(sides[0].of, sides[1].of),
-		func(m **loadgen.Measures) []string { return []string{(*m).TokenSource.String()} })
 }
 
 // distinct lists the texts of all elements, each once, in order.

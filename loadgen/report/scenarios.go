@@ -88,6 +88,7 @@ type Scenario struct {
 	Failed      int64   `json:"failed"`
 	Simulated   bool    `json:"simulated"`
 	Invalid     int     `json:"invalid_runs"`
+	CutOff      int     `json:"cut_off_runs,omitempty"`   // ended before their time
 	P99IsMax    bool    `json:"p99_is_maximum,omitempty"` // fewer than 100 requests in a run
 	FailuresInf bool    `json:"p99_infinite_with_failures,omitempty"`
 }
@@ -123,6 +124,9 @@ func ScenariosOf(results []*loadgen.Result) Scenarios {
 			if !s.ClientHealth.Valid || len(s.Implausible()) > 0 {
 				row.Invalid++
 			}
+			if !s.Complete {
+				row.CutOff++
+			}
 			tokens = append(tokens, s.OutputTokensPerS)
 			if s.E2E.Count > 0 {
 				p99 = append(p99, float64(s.E2E.P99)/1e3)
@@ -153,6 +157,9 @@ func (r *Scenario) remarks() string {
 	}
 	if r.Invalid > 0 {
 		m = append(m, fmt.Sprintf("%d of %d INVALID", r.Invalid, r.Runs))
+	}
+	if r.CutOff > 0 {
+		m = append(m, fmt.Sprintf("%d of %d cut off", r.CutOff, r.Runs))
 	}
 	if all := r.OK + r.Failed; r.Failed > 0 {
 		m = append(m, fmt.Sprintf("%.3g%% failed", 100*float64(r.Failed)/float64(all)))

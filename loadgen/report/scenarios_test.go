@@ -26,6 +26,19 @@ func TestNamesAreEscaped(t *testing.T) {
 	}
 }
 
+func TestCutOffRuns(t *testing.T) {
+	res, err := loadgen.LoadResult("testdata/runs/example/mps-c8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := *res
+	cut.Summary.Complete = false
+	var table strings.Builder
+	if err := ScenariosOf([]*loadgen.Result{res, &cut}).WriteText(&table); err != nil || !strings.Contains(table.String(), "1 of 2 cut off") {
+		t.Error(table.String(), err)
+	}
+}
+
 func TestLevelOf(t *testing.T) {
 	for load, want := range map[string]string{
 		"closed loop, concurrency 8":                          "8 users",

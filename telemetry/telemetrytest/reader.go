@@ -225,15 +225,11 @@ func (s *Reader) noisy(device int, m telemetry.Metric, t time.Duration, v float6
 	}
 	u := float64(h>>11)/(1<<52) - 1 // in [-1, 1)
 	v *= 1 + float64(u*s.script.NoisePercent/100)
-	if isPercent(m) {
+	if m <= telemetry.MetricMemUtilPercent ||
+		m >= telemetry.MetricGraphicsUtilPercent && m <= telemetry.MetricFP16UtilPercent { // percentages
 		v = min(v, 100)
 	}
 	return v
-}
-
-func isPercent(m telemetry.Metric) bool {
-	return m <= telemetry.MetricMemUtilPercent || m >= telemetry.MetricGraphicsUtilPercent &&
-		m <= telemetry.MetricFP16UtilPercent
 }
 
 // splitmix is the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
