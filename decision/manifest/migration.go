@@ -75,8 +75,8 @@ func patchFile(workload string) string {
 func (b *builder) patch(s *migrate.Step) {
 	w := b.workload(s)
 	namespace, name := spaced(w.Name)
-	header := []string{s.Title() + ".", fmt.Sprintf("kubectl patch %s %s -n %s --patch-file %s",
-		strings.ToLower(kindOf(s)), name, namespace, patchFile(w.Name))}
+	header := []string{s.Title() + ".", fmt.Sprintf("kubectl patch %s %s%s --patch-file %s", strings.ToLower(kindOf(s)),
+		name, in(namespace), patchFile(w.Name))}
 	var strategy, containers any
 	if kindOf(s) == "Deployment" {
 		strategy = yamlnode.Map("type", "RollingUpdate", "rollingUpdate", yamlnode.Map("maxUnavailable", 0, "maxSurge", 1))
@@ -154,6 +154,9 @@ func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
 		yamlnode.List(yamlnode.Map("weight", 100, "preference", planned))))
 }
 
+// in is the flag of a namespace, none for kubectl's own.
+func in(namespace string) string { return strings.TrimSuffix(" -n "+namespace, " -n ") }
+
 func kindOf(s *migrate.Step) string { return cmp.Or(s.Object, "Deployment") }
 
 // nodesAfter are the nodes that a workload is on once its step is taken.
@@ -196,9 +199,9 @@ type planStep struct {
 	Kind, Labels string    // of a node that is configured: its file, and its labels before
 	Group        groupPage // likewise
 	// Of a workload: its object as kubectl takes it, the patch, and the nodes that keep off its pods on the way back.
-	Of, Namespace, File string
-	Autoscalers         []decision.Autoscaler
-	Others              []string
+	Of, In, File string
+	Autoscalers  []decision.Autoscaler
+	Others       []string
 }
 
 func (b *builder) planPage() *planPage {
@@ -237,8 +240,8 @@ func (b *builder) planStep(s *migrate.Step) planStep {
 		return out
 	}
 	namespace, name := spaced(s.Workload)
-	out.Of = strings.ToLower(kindOf(s)) + "/" + name + " -n " + namespace
-	out.Namespace, out.File = namespace, patchFile(s.Workload)
+	out.In, out.File = in(namespace), patchFile(s.Workload)
+	out.Of = strings.ToLower(kindOf(s)) + "/" + name + out.In
 	for _, a := range b.plan.Fleet.Today.Autoscalers {
 		if a.Workload == s.Workload {
 			out.Autoscalers = append(out.Autoscalers, a)

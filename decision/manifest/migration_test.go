@@ -13,16 +13,22 @@ import (
 // migration is the folder of a plan from whole GPUs to shared ones, or to MIG instances where isolation asks for them.
 func migration(t *testing.T, isolation, today string) map[string]string {
 	t.Helper()
+	return migrationIn(t, "team/", isolation, today)
+}
+
+// migrationIn has the workloads in a namespace, which their names begin with.
+func migrationIn(t *testing.T, space, isolation, today string) map[string]string {
+	t.Helper()
 	var workloads strings.Builder
 	for i, node := range []string{"g1", "g1", "g2", "g2", "g3"} {
 		object := "Deployment"
 		if i == 4 {
 			object = "StatefulSet"
 		}
-		fmt.Fprintf(&workloads, "  - {name: team/w%d, kind: batch, tenant: team, memory: 8GiB, gpu_busy: 0.06, %stoday: {mechanism: exclusive, may_weaken: true, object: %s, container: main, places: [{node: %s, replicas: 1}]}}\n", i, isolation, object, node)
+		fmt.Fprintf(&workloads, "  - {name: %sw%d, kind: batch, tenant: team, memory: 8GiB, gpu_busy: 0.06, %stoday: {mechanism: exclusive, may_weaken: true, object: %s, container: main, places: [{node: %s, replicas: 1}]}}\n", space, i, isolation, object, node)
 	}
 	f, err := decision.ParseFleet([]byte("version: v1\npools:\n  - {name: a, gpu: A100-SXM4-80GB, count: 20, gpus_per_node: 4, price_per_gpu_hour: 3 USD, delivery: gpu-operator}\nworkloads:\n" +
-		workloads.String() + "today:\n" + today + "  budgets:\n    - {name: b, workload: team/w4, allowed: 1}\n  nodes:\n" +
+		workloads.String() + "today:\n" + today + "  budgets:\n    - {name: b, workload: " + space + "w4, allowed: 1}\n  nodes:\n" +
 		"    - {name: t1, pool: a, gpus: 4, mechanism: time-slicing, replicas_per_gpu: 4, config: ts4}\n" +
 		"    - {name: g1, pool: a, gpus: 4}\n    - {name: g2, pool: a, gpus: 4}\n    - {name: g3, pool: a, gpus: 4}\n    - {name: g4, pool: a, gpus: 4}\n"))
 	if err != nil {
@@ -55,6 +61,22 @@ func TestMigrationConfigMap(t *testing.T) {
 		}
 		if page := files["plan.md"]; !strings.Contains(page, c.page) || strings.Contains(page, "helm upgrade") {
 			t.Errorf("%q is missing, or helm is asked, in\n%s", c.page, page)
+		}
+	}
+}
+
+// TestMigrationWithoutNamespace: kubectl is asked in its own namespace, not in one without a name.
+func TestMigrationWithoutNamespace(t *testing.T) {
+	for space, want := range map[string][]string{
+		"team/": {"`kubectl patch deployment/w0 -n team --patch-file", "kubectl patch deployment w0 -n team --patch-file", "`kubectl get pods -n team -o wide`"},
+		"":      {"`kubectl patch deployment/w0 --patch-file", "kubectl patch deployment w0 --patch-file", "`kubectl get pods -o wide`"},
+	} {
+		files := migrationIn(t, space, "", "")
+		all := files["plan.md"] + files["pods/w0.yaml"] + files["pods/team.w0.yaml"]
+		for _, w := range want {
+			if !strings.Contains(all, w) {
+				t.Errorf("%q: %q is missing in\n%s", space, w, all)
+			}
 		}
 	}
 }

@@ -165,7 +165,8 @@ func (f *fitting) take(l *line, fixed, slope, at *profile.Interval, mean *float6
 		*slope = profile.Interval{Value: 0, Low: 0, High: at.High / max(l.x, 1e-3)}
 		return
 	}
-	*fixed, *slope = interval(l.fixed, l.fixedError()), interval(l.slope, l.slopeError())
+	*fixed = interval(l.fixed, math.Hypot(l.meanError(), l.x*l.slopeError()))
+	*slope = interval(l.slope, l.slopeError())
 }
 
 // dispersion is the variance of the number of requests that decode over its mean, as the pages' gauges show it: 1 of
@@ -237,10 +238,6 @@ func (l *line) meanError() float64 {
 
 func (l *line) slopeError() float64 {
 	return math.Hypot(l.sd/math.Sqrt(l.variance*float64(l.n)), modelError*l.slope)
-}
-
-func (l *line) fixedError() float64 {
-	return math.Hypot(l.meanError(), l.x*l.slopeError())
 }
 
 // caches reads what the server says of its caches and of speculation.
