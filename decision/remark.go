@@ -11,11 +11,14 @@ import (
 // another time's: the dearest on any cloud's list are below 20.
 const dearestHour = 100_000_000
 
-// oddPrices remarks on prices that nobody can mean. They are taken as they are stated.
-func (pl *answers) oddPrices() (out []string) {
+// oddPools remarks on nodes and prices that nobody can mean. They are taken as they are stated.
+func (pl *answers) oddPools() (out []string) {
 	for _, cp := range pl.Pools {
 		say := func(format string, args ...any) {
 			out = append(out, "pool "+cp.Pool.Name+": "+fmt.Sprintf(format, args...))
+		}
+		if n, each := cp.Pool.Count, cp.Pool.GPUsPerNode.Or(1); n%each != 0 {
+			say("its %d GPUs are no whole nodes of %d (gpus_per_node): its last node is paid for whole", n, each)
 		}
 		for i, t := range []*fleet.Tariff{{PricePerGPUHour: cp.Price}, cp.Pool.Reserved, cp.Pool.Spot} {
 			if t == nil || i == 0 && !cp.Priced {

@@ -21,6 +21,7 @@ func TestOddPricesAreRemarkedOn(t *testing.T) {
 		{`price_per_gpu_hour: "3.50 USD", reserved: {price_per_gpu_hour: "4 USD"}`, []string{"reserved GPUs cost 4.00 USD"}},
 		{`price_per_gpu_hour: "0 USD"`, []string{"its GPUs cost nothing"}},
 		{`node_price_per_hour: "24000 USD", gpus_per_node: 8`, []string{"3000.00 USD for an hour of a GPU"}},
+		{`node_price_per_hour: "12 USD", gpus_per_node: 3`, []string{"its 8 GPUs are no whole nodes of 3 (gpus_per_node): its last node is paid for whole"}},
 		{`price_per_gpu_hour: "500 JPY"`, nil},
 		{`spot: {price_per_gpu_hour: "1 USD"}`, []string{"has a spot price and none on demand"}},
 	} {

@@ -23,7 +23,7 @@ type Result struct {
 	Relaxed *Relaxed `json:"at_less_confidence,omitempty"`
 	// Assumes lists what the answers for the fleet take for granted together.
 	Assumes []Assumption `json:"assumes,omitempty"`
-	// Remarks name what is asked for and cannot be, and prices that nobody can mean, which are taken as stated.
+	// Remarks name what is asked for and cannot be, and nodes and prices that nobody can mean, which are taken as stated.
 	Remarks []string `json:"remarks,omitempty"`
 	// Installing names the delivery that would save most, where one would; of fleets of few workloads.
 	Installing *Installing `json:"installing,omitempty"`

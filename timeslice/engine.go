@@ -330,7 +330,9 @@ func Simulate(ctx context.Context, sim Simulation) (*Result, error) {
 	loops := make([]*loop, len(sim.Tenants))
 	engine := Engine{Scheduler: sim.Scheduler, Tenants: make([]Submitter, len(sim.Tenants)), Until: sim.For}
 	for i, t := range sim.Tenants {
-		loops[i] = newLoop(t, rand.New(rand.NewPCG(sim.Seed, uint64(i))), sim.Warmup, sim.For)
+		t.Steps = max(1, t.Steps)
+		loops[i] = &loop{t: t, rng: rand.New(rand.NewPCG(sim.Seed, uint64(i))), warmup: sim.Warmup,
+			step: newLatency(sim.For), request: newLatency(sim.For)}
 		engine.Tenants[i] = loops[i]
 	}
 	usage, totals, err := engine.Run(ctx)

@@ -89,11 +89,6 @@ type loop struct {
 	arrived   time.Duration // when its request came
 }
 
-func newLoop(t Tenant, rng *rand.Rand, warmup, horizon time.Duration) *loop {
-	t.Steps = max(1, t.Steps)
-	return &loop{t: t, rng: rng, warmup: warmup, step: newLatency(horizon), request: newLatency(horizon)}
-}
-
 // Next implements Program.
 func (p *loop) Next(now time.Duration) (Work, bool) {
 	free := now // when the host can submit again
