@@ -99,7 +99,7 @@ func ExampleLoad() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	r, err := c.Replay(context.Background(), "best-fit", 1, 1)
+	r, err := c.Replay(context.Background(), "best-fit", 1, 1.2)
 	if err != nil {
 		log.Fatal(err)
 	}

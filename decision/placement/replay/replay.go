@@ -233,7 +233,7 @@ func gpusEach(percent float64, capacity int64, tasks int) float64 {
 }
 
 // arrivals draws the arrival order of a seed: the tasks, sorted by name, shuffled; then copies of tasks drawn from
-// the sorted list until the next would take the demand for GPUs past ratio times the capacity.
+// the sorted list; until the next would take the demand for GPUs past ratio times the capacity.
 func arrivals(tasks []task, seed int64, ratio float64, capacity int64) []placement.Request {
 	sorted := slices.Clone(tasks)
 	slices.SortFunc(sorted, func(a, b task) int { return cmp.Compare(a.name, b.name) })
@@ -241,13 +241,12 @@ func arrivals(tasks []task, seed int64, ratio float64, capacity int64) []placeme
 	rng.Int()
 	order := slices.Clone(sorted)
 	rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-	demand := int64(0)
-	for i := range order {
-		demand += order[i].milli()
-	}
-	limit := ratio * float64(capacity)
+	demand, limit := int64(0), ratio*float64(capacity)
 	out := make([]placement.Request, 0, len(order))
 	for i := range order {
+		if demand += order[i].milli(); float64(demand) > limit {
+			return out
+		}
 		r := order[i].request
 		r.Name = order[i].name
 		out = append(out, r)

@@ -55,6 +55,9 @@ func TestArrivals(t *testing.T) {
 	if diff := cmp.Diff(names, again); diff != "" {
 		t.Errorf("the order of the file matters: %s", diff)
 	}
+	if few := arrivals(tasks, 42, 0.5, 2000); len(few) != 2 {
+		t.Errorf("%d tasks of 400 arrive where 1,000 thousandths may", len(few))
+	}
 }
 
 func FuzzReadTasks(f *testing.F) {
