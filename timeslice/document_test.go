@@ -24,11 +24,12 @@ func TestParseTenants(t *testing.T) {
 	for doc, wants := range map[string][]string{
 		"tenants: []": {"must be 1 to 256"},
 		"{}":          {"tenants"},
-		"tenants:\n- {name: a, step: 1.8, think: x}\n- {nam: b, step: 1ms}": {"tenants[0].step", "tenants[0].think", "tenants[1]", "name"},
-		"tenants:\n- {name: a, step: 1ms}\n- {name: a, step: 1ms}":          {`"a" is there twice`},
-		"tenants:\n- {name: " + strings.Repeat("x", 41) + ", step: 1ms}":    {"has 41"},
-		"tenants:\n- {name: \"a\\nb\\e[2J\", step: 1ms}":                    {"tenants[0].name", "control characters"},
-		"tenants:\n- {name: a, step: 1ms}\n#" + strings.Repeat("x", 1<<20):  {"larger than 1 MiB"},
+		"tenants:\n- {name: a, step: 1.8, think: x}\n- {nam: b, step: 1ms}":     {"tenants[0].step", "tenants[0].think", "tenants[1]", "name"},
+		"tenants:\n- {name: a, step: 1ms}\n- {name: a, step: 1ms}":              {`"a" is there twice`},
+		"tenants:\n- {name: " + strings.Repeat("x", 41) + ", step: 1ms}":        {"has 41"},
+		"tenants:\n- {name: \"a\\nb\\e[2J\", step: 1ms}":                        {"tenants[0].name", "control characters"},
+		"tenants:\n- {name: a, step: 0s}\n- {name: a, step: -1ms, step_cv: -1}": {"tenants[0].step", `"a" is there twice`, "tenants[1].step", "tenants[1].step.cv"},
+		"tenants:\n- {name: a, step: 1ms}\n#" + strings.Repeat("x", 1<<20):      {"larger than 1 MiB"},
 	} {
 		got, err := timeslice.ParseTenants([]byte(doc))
 		for _, want := range wants {

@@ -159,8 +159,7 @@ type tenantsDocument struct {
 //	  - {name: chat, step: 1.8ms, think: 150us, steps: 64, pause: 8ms, pause_cv: 1}
 //	  - {name: api, step: 900us, steps: 4, rate_per_second: 20}
 //
-// The keys are Tenant's fields; each name is needed once. Unknown keys are
-// errors; one error names every problem. Simulate checks the values.
+// The keys are Tenant's fields; each name is needed once. Unknown keys are errors; one error names every problem.
 func ParseTenants(data []byte) ([]Tenant, error) {
 	var doc tenantsDocument
 	if err := strictyaml.Decode(data, &doc, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
@@ -173,7 +172,8 @@ func ParseTenants(data []byte) ([]Tenant, error) {
 	seen := map[string]bool{}
 	out := make([]Tenant, len(doc.Tenants))
 	for i, t := range doc.Tenants {
-		at := fmt.Sprintf("tenants[%d].name", i)
+		path := fmt.Sprintf("tenants[%d]", i)
+		at := path + ".name"
 		l.If(seen[t.Name], at, "give each tenant a name of its own", "%q is there twice", problem.Clip(t.Name))
 		if n := len([]rune(t.Name)); n == 0 || n > 40 {
 			l.Addf(at, "", "must have 1 to 40 characters, has %d", n)
@@ -183,6 +183,7 @@ func ParseTenants(data []byte) ([]Tenant, error) {
 		seen[t.Name] = true
 		out[i] = Tenant{Name: t.Name, Steps: t.Steps, RatePerSecond: t.RatePerSecond,
 			Step: Dist{t.Step, t.StepCV}, Think: Dist{t.Think, t.ThinkCV}, Pause: Dist{t.Pause, t.PauseCV}}
+		out[i].check(&l, path)
 	}
 	if err := l.Err(); err != nil {
 		return nil, err

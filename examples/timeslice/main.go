@@ -180,7 +180,7 @@ func writeTable(out io.Writer, sim timeslice.Simulation, s *study) error {
 		}
 	}
 	_ = tw.Flush() // into a buffer
-	if n := len(s.Together); n > 0 {
+	if n := len(s.Together); n > 1 {
 		fmt.Fprintf(w, "\nWith all %d tenants %.1f%% of the GPU's time goes to switching.\n", n, 100*switching)
 	}
 	if h := s.Hurt; h != nil {
