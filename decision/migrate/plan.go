@@ -247,6 +247,8 @@ func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string
 	again = map[string]string{}
 	for i := range r.Decisions {
 		switch d := &r.Decisions[i]; {
+		case d.Unplaced > 0 && d.Placed > 0: // Why is theirs who have a place
+			again[d.Workload] = fmt.Sprintf("only %d of %d replicas find room", d.Placed, d.Placed+d.Unplaced)
 		case d.Unplaced > 0 && c.of[d.Workload].Today == nil:
 			again[d.Workload] = d.Why
 		case d.Unplaced > 0:

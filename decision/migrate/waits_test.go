@@ -100,7 +100,7 @@ func TestOneWithoutPlace(t *testing.T) {
 		workloads                     []string
 	}{
 		{"one of two fits", "Admit", "Start 1 replica of t/w on n0 (1), each on exclusive", "[t/many]",
-			"it has no place: ", []string{"stay Deployment 2 n0=2", "w Deployment 1 -", "many Deployment 9 -"}},
+			"it has no place: only 1 of 9 replicas find room", []string{"stay Deployment 2 n0=2", "w Deployment 1 -", "many Deployment 9 -"}},
 		{"none fits", "Admit", "", "[t/many t/more]",
 			"it has no place: ", []string{"stay Deployment 3 n0=3", "many Deployment 9 -", "more Deployment 8 -"}},
 		{"a saving", "Make", "Move 1 replica of t/b from n1 (1) to n0 (1), each to exclusive: each new replica is ready before " +

@@ -2,9 +2,11 @@ package wire
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -154,10 +156,7 @@ func newPoller() (*poller, error) {
 func (p *poller) closeAll() {
 	p.mu.Lock()
 	p.closed = true
-	var left []*pollConn
-	for _, c := range p.conns {
-		left = append(left, c)
-	}
+	left := slices.Collect(maps.Values(p.conns))
 	p.mu.Unlock()
 	for _, c := range left {
 		c.Close()
