@@ -128,6 +128,11 @@ func TestBadPlans(t *testing.T) {
 	if strings.Contains(err.Error(), "pw") {
 		t.Error("tells the password")
 	}
+	late := ok()
+	late.Duration, late.Tenants[0].Load.Ramp = 2*time.Second, 5*time.Second
+	if err := late.Validate(); err == nil || !strings.Contains(err.Error(), "window: starts at 5s, when no more load is offered: the duration is 2s") {
+		t.Error(err)
+	}
 	for _, s := range []Schedule{
 		Constant{}, Poisson{PerS: math.NaN()}, Gamma{PerS: 1},
 		Timestamps{}, Timestamps{Offsets: []time.Duration{2, 1}}, Timestamps{Offsets: []time.Duration{1}, Speed: -1},

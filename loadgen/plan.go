@@ -69,9 +69,11 @@ func (p *LoadPlan) Validate() error {
 	notNegative(&l, "drain", p.Drain)
 	notNegative(&l, "window.from", p.Window.From)
 	notNegative(&l, "window.to", p.Window.To)
-	if w := p.window(); w.To != 0 && w.To <= w.From {
-		l.Addf("window", "raise to, or lower from or the ramp", "ends at %v, not after its start at %v", w.To, w.From)
-	}
+	w := p.window()
+	l.If(w.To != 0 && w.To <= w.From, "window", "raise to, or lower from or the ramp",
+		"ends at %v, not after its start at %v", w.To, w.From)
+	l.If(p.Duration > 0 && w.From >= p.Duration, "window", "lengthen the duration, or lower from or the ramp",
+		"starts at %v, when no more load is offered: the duration is %v", w.From, p.Duration)
 	seen := map[string]int{}
 	for i := range p.Tenants {
 		t, path := &p.Tenants[i], fmt.Sprintf("tenants[%d]", i)

@@ -125,12 +125,10 @@ var demoParts = []demoPart{
 		hosting{planfile.Partitioned, 1, 1, 1, 1, 2 * demoSlots}},
 }
 
-func partOf(scenario string) *demoPart {
-	return &demoParts[slices.IndexFunc(demoParts, func(p demoPart) bool { return p.name == scenario })]
-}
-
 // DemoGPUs returns the number of GPUs behind a scenario of a demonstration's results.
-func DemoGPUs(scenario string) int { return partOf(scenario).gpus }
+func DemoGPUs(scenario string) int {
+	return demoParts[slices.IndexFunc(demoParts, func(p demoPart) bool { return p.name == scenario })].gpus
+}
 
 // runDemo measures every part at every load.
 func (t *test) runDemo(ctx context.Context) error {

@@ -315,7 +315,7 @@ func (o *Outcome) Verdict() error {
 	}
 	switch {
 	case len(all.ByClass) == 0:
-		return fmt.Errorf("%w (none was sent)", ErrNothingSucceeded)
+		return fmt.Errorf("%w (none was counted)", ErrNothingSucceeded)
 	case all.ByClass[loadgen.ClassOK] == 0 && all.ByClass[loadgen.ClassClientLimit] == 0:
 		return fmt.Errorf("%w (%s)", ErrNothingSucceeded, report.FailedByClass(&all))
 	case len(spoiled) > 0 && (o.Search == nil || len(spoiled) == len(o.Results)):
