@@ -18,7 +18,7 @@ func (pl *answers) oddPools() (out []string) {
 			out = append(out, "pool "+cp.Pool.Name+": "+fmt.Sprintf(format, args...))
 		}
 		if n, each := cp.Pool.Count, cp.Pool.GPUsPerNode.Or(1); n%each != 0 {
-			say("its %d GPUs are no whole nodes of %d (gpus_per_node): its last node is paid for whole", n, each)
+			say("its GPUs (%d) are no whole nodes of %d (gpus_per_node): the last node is paid for whole", n, each)
 		}
 		for i, t := range []*fleet.Tariff{{PricePerGPUHour: cp.Price}, cp.Pool.Reserved, cp.Pool.Spot} {
 			if t == nil || i == 0 && !cp.Priced {

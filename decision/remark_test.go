@@ -21,7 +21,7 @@ func TestOddPricesAreRemarkedOn(t *testing.T) {
 		{`price_per_gpu_hour: "3.50 USD", reserved: {price_per_gpu_hour: "4 USD"}`, []string{"reserved GPUs cost 4.00 USD"}},
 		{`price_per_gpu_hour: "0 USD"`, []string{"its GPUs cost nothing"}},
 		{`node_price_per_hour: "24000 USD", gpus_per_node: 8`, []string{"3000.00 USD for an hour of a GPU"}},
-		{`node_price_per_hour: "12 USD", gpus_per_node: 3`, []string{"its 8 GPUs are no whole nodes of 3 (gpus_per_node): its last node is paid for whole"}},
+		{`node_price_per_hour: "12 USD", gpus_per_node: 3`, []string{"its GPUs (8) are no whole nodes of 3 (gpus_per_node): the last node is paid for whole"}},
 		{`price_per_gpu_hour: "500 JPY"`, nil},
 		{`spot: {price_per_gpu_hour: "1 USD"}`, []string{"has a spot price and none on demand"}},
 	} {
@@ -40,5 +40,16 @@ func TestOddPricesAreRemarkedOn(t *testing.T) {
 				t.Errorf("%s: %q, want %q, in\n%s", c.prices, r.Remarks[i], want, text)
 			}
 		}
+	}
+}
+
+// TestOneGPU: reasons read well of pools with a single GPU.
+func TestOneGPU(t *testing.T) {
+	f, err := ParseFleet([]byte("version: v1\npools: [{name: p, gpu: L40S, count: 1}]\nworkloads: [{name: w, kind: training, gpus: 4}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why, want := decide(t, f).Decisions[0].Why, "a replica needs 4 GPUs together, of which there are 1"; !strings.Contains(why, want) {
+		t.Errorf("%q does not say %q", why, want)
 	}
 }

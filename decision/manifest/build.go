@@ -213,7 +213,7 @@ func (b *builder) group(g *group) {
 		b.undelivered(g)
 	}
 	if n := g.pool.GPUsPerNode.Or(1); g.GPUs%n != 0 {
-		b.warn(WarnPartialNode, g.key, "k8s-device-plugin", "count whole nodes", "%d GPUs are %d whole nodes of %d and a "+
+		b.warn(WarnPartialNode, g.key, "k8s-device-plugin", "count whole nodes", "its GPUs (%d) are %d nodes of %d and a "+
 			"part; a node shares by one mechanism, so the other GPUs of that node serve it too or idle", g.GPUs, g.GPUs/n, n)
 	}
 	b.nodeFiles(g)
