@@ -342,7 +342,7 @@ func Simulate(ctx context.Context, sim Simulation) (*Result, error) {
 	res := &Result{Basis: sharing.BasisSimulated, Scheduler: sim.Scheduler, Seed: sim.Seed, Totals: totals,
 		Tenants: make([]TenantResult, len(loops))}
 	for i, p := range loops {
-		res.Tenants[i] = TenantResult{Name: p.t.label(i), Step: p.step, Request: p.request,
+		res.Tenants[i] = TenantResult{Name: cmp.Or(p.t.Name, fmt.Sprintf("tenant %d", i)), Step: p.step, Request: p.request,
 			Unfinished: p.unfinished(totals.Simulated), Usage: usage[i]}
 	}
 	return res, nil

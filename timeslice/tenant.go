@@ -132,13 +132,6 @@ func (p *loop) unfinished(end time.Duration) int {
 	return 1 + int(p.t.RatePerSecond*(end-p.arrived).Seconds())
 }
 
-func (t Tenant) label(i int) string {
-	if t.Name != "" {
-		return t.Name
-	}
-	return fmt.Sprintf("tenant %d", i)
-}
-
 type tenantsDocument struct {
 	Tenants []struct {
 		Name          string        `yaml:"name,required"`

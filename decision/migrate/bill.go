@@ -90,12 +90,17 @@ func (c *cluster) settle(p *Plan, loads []*load, seats map[string]seat, moved ma
 	}
 }
 
-// month prices a pool of which n GPUs are on nodes in use, in micro-units a month.
+// month prices a pool of which n GPUs are on nodes in use, in micro-units a month. Those that are not count as spot
+// first, as far as there are any: which nodes are is not known, and no less is saved.
 func (c *cluster) month(pool string, n int) int64 {
 	p := c.pools[pool]
 	paid := p.Paid(n, 0)
-	return (c.micros[pool]*int64(paid.OnDemand) + p.Reserved.PricePerGPUHour.Micros()*int64(paid.Reserved)) *
-		cost.HoursPerMonth
+	if s := p.Pool.Spot; s != nil {
+		firm := p.Pool.Count - paid.Reserved - min(s.Count, p.Spot.Count)
+		paid.Spot = max(0, paid.OnDemand-firm)
+	}
+	return (c.micros[pool]*int64(paid.OnDemand-paid.Spot) + p.Spot.PricePerGPUHour.Micros()*int64(paid.Spot) +
+		p.Reserved.PricePerGPUHour.Micros()*int64(paid.Reserved)) * cost.HoursPerMonth
 }
 
 // device prices the devices of one replica, in micro-units an hour: their part of their GPUs.

@@ -368,8 +368,8 @@ func TestBuiltIn(t *testing.T) {
 	}
 }
 
-// TestReservedPools: more of a pool may be reserved or spot than of it may move, and what is reserved is paid for on
-// nodes that nothing needs too.
+// TestReservedPools: more of a pool may be reserved or spot than of it may move, what is reserved is paid for on nodes
+// that nothing needs too, and what is spot by its price.
 func TestReservedPools(t *testing.T) {
 	b, err := os.ReadFile("testdata/known.yaml")
 	if err != nil {
@@ -387,7 +387,9 @@ func TestReservedPools(t *testing.T) {
 		{"reserved: {count: 8, price_per_gpu_hour: 2 USD}", "36368.60", "18980.00", len(want.Steps)},
 		{"reserved: {count: 12, price_per_gpu_hour: 2 USD}", "32718.60", "9490.00", len(want.Steps)},
 		{"reserved: {count: 16, price_per_gpu_hour: 2 USD}", "29068.60", "0.00", 0},
-		{"spot: {count: 16, price_per_gpu_hour: 2 USD}", want.Bill.MonthlyToday, want.Bill.MonthlySaved, len(want.Steps)},
+		{"spot: {count: 16, price_per_gpu_hour: 2 USD}", "29068.60", "11680.00", len(want.Steps)},
+		{"spot: {count: 4, price_per_gpu_hour: 2 USD}", "40018.60", "15330.00", len(want.Steps)},               // 4 for 2 USD and 4 for 3.25 are not needed
+		{"spot: {price_per_gpu_hour: 2 USD}", want.Bill.MonthlyToday, want.Bill.MonthlySaved, len(want.Steps)}, // none is stated to be
 	} {
 		f := fleetOf(t, strings.Replace(string(b), "    price_per_gpu_hour: 3.25 USD", "    "+c.tariff+"\n    price_per_gpu_hour: 3.25 USD", 1))
 		p, err := Make(t.Context(), f, decision.Options{})
