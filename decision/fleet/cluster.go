@@ -57,8 +57,8 @@ type Quota struct {
 
 // Place is a node on which replicas of a workload run.
 type Place struct {
-	Node     string `yaml:"node,required"`
-	Replicas int    `yaml:"replicas,required"`
+	Node     string `yaml:"node,required" json:"node"`
+	Replicas int    `yaml:"replicas,required" json:"replicas"`
 }
 
 // today checks the state of the cluster against the pools and workloads.

@@ -368,6 +368,18 @@ func TestBuiltIn(t *testing.T) {
 	}
 }
 
+// TestStepJSON: places are written as everything else is, and read as looks wrote them before.
+func TestStepJSON(t *testing.T) {
+	text, err := json.Marshal(Step{Workload: "w", To: []decision.Place{{Node: "n", Replicas: 2}}})
+	if err != nil || !strings.Contains(string(text), `"to":[{"node":"n","replicas":2}]`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	var s Step
+	if err := json.Unmarshal([]byte(`{"action":"move","to":[{"Node":"n","Replicas":2}]}`), &s); err != nil || count(s.To) != 2 || s.To[0].Node != "n" {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 // TestReservedPools: more of a pool may be reserved or spot than of it may move, what is reserved is paid for on nodes
 // that nothing needs too, and what is spot by its price.
 func TestReservedPools(t *testing.T) {
