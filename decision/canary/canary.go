@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
@@ -153,12 +154,11 @@ func (t *tenantState) limit(k int, o *Objective, load serving.Optional[float64])
 		in, _ := before.Histogram.Quantile(o.Quantile)
 		return in.Low * allowance, in.High * allowance, ""
 	default:
-		q := o.Quantile
-		if o.AtLeast {
-			q = 1 - q
-		}
 		slices.Sort(before.Values)
-		v := before.Values[min(int(q*float64(len(before.Values))), len(before.Values)-1)]
+		if o.AtLeast {
+			slices.Reverse(before.Values)
+		}
+		v := stats.NearestRank(before.Values, o.Quantile)
 		return o.scale(v, allowance), o.scale(v, allowance), ""
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
 // What was counted of a growing file is not read again; one that begins anew is counted anew.
@@ -22,6 +24,25 @@ func TestCountLines(t *testing.T) {
 		}
 		if n, err := s.countLines(path); err != nil || n != c.want || s.size != int64(len(c.text)) {
 			t.Errorf("%q: %v lines of %d bytes, %v", c.text, n, s.size, err)
+		}
+	}
+}
+
+// TestLimitFromBefore: a quantile is that of which no more than the share lies within.
+func TestLimitFromBefore(t *testing.T) {
+	s := &tenantState{before: []Sample{{}}}
+	for i := range 100 {
+		s.before[0].Values = append(s.before[0].Values, float64(i+1))
+	}
+	for _, c := range []struct {
+		o    Objective
+		want float64
+	}{
+		{Objective{Quantile: 0.99}, 99}, {Objective{Quantile: 0.5}, 50},
+		{Objective{Quantile: 0.99, AtLeast: true}, 2}, {Objective{Quantile: 0.5, AtLeast: true}, 51},
+	} {
+		if got, _, why := s.limit(0, &c.o, serving.Optional[float64]{}); got != c.o.scale(c.want, allowance) || why != "" {
+			t.Errorf("%+v: %v, want %v (%s)", c.o, got, c.want, why)
 		}
 	}
 }
