@@ -116,10 +116,7 @@ func (c *checker) noPool(path, name string, pools []Pool) {
 	for _, p := range pools {
 		names = append(names, p.Name)
 	}
-	remedy := "add the pool or remove the pin"
-	if near := problem.Nearest(name, names); near != "" {
-		remedy = fmt.Sprintf("did you mean %q?", near)
-	}
+	remedy := problem.Meant(name, names, "add the pool or remove the pin")
 	c.Addf(path, remedy, "there is no pool %q", problem.Clip(name))
 }
 

@@ -153,7 +153,7 @@ func Join(a, b string) string {
 }
 
 // Nearest returns the candidate closest to word by edit distance, or "" when none is within a third of the word's
-// length (at least 2 edits). Case does not count. It is meant for "did you mean" remedies.
+// length (at least 2 edits). Case does not count.
 func Nearest(word string, candidates []string) string {
 	limit := max(2, len(word)/3)
 	best, bestD := "", limit+1
@@ -163,6 +163,15 @@ func Nearest(word string, candidates []string) string {
 		}
 	}
 	return best
+}
+
+// Meant is the remedy for a word that is none of the candidates: it asks whether the nearest was meant, and is
+// otherwise where none is near.
+func Meant(word string, candidates []string, otherwise string) string {
+	if near := Nearest(word, candidates); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return otherwise
 }
 
 // distance is the Levenshtein distance of a and b, cut off above limit.

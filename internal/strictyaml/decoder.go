@@ -144,10 +144,7 @@ func (d *Decoder) object(path string, n *yaml.Node, v reflect.Value) {
 		k, c := n.Content[i], n.Content[i+1]
 		f, ok := fields[k.Value]
 		if !ok {
-			remedy := "known keys: " + strings.Join(names, ", ")
-			if near := problem.Nearest(k.Value, names); near != "" {
-				remedy = fmt.Sprintf("did you mean %q?", near)
-			}
+			remedy := problem.Meant(k.Value, names, "known keys: "+strings.Join(names, ", "))
 			d.Addf(problem.Join(path, k.Value), k, remedy, "unknown key")
 			continue
 		}

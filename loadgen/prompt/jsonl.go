@@ -126,14 +126,10 @@ func parseObject(l line) (*object, bool) {
 
 func (o *object) refuseUnknown(known []string) {
 	for _, name := range slices.Sorted(maps.Keys(o.values)) {
-		if slices.Contains(known, name) {
-			continue
+		if !slices.Contains(known, name) {
+			remedy := problem.Meant(name, known, "put further request fields into \"body\"")
+			o.bad(problem.Clip(name), remedy, "unknown field")
 		}
-		remedy := "put further request fields into \"body\""
-		if near := problem.Nearest(name, known); near != "" {
-			remedy = fmt.Sprintf("did you mean %q?", near)
-		}
-		o.bad(problem.Clip(name), remedy, "unknown field")
 	}
 }
 

@@ -185,11 +185,8 @@ func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunCompar
 }
 
 func didYouMean(name string, known []string) string {
-	if near := problem.Nearest(name, known); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
-	}
-	return "use a figure such as ttft_ms.p99, tpot_ms.p50, e2e_ms.p99, output_tokens_per_s, failed.share or " +
-		"goodput.fraction"
+	return problem.Meant(name, known, "use a figure such as ttft_ms.p99, tpot_ms.p50, e2e_ms.p99, output_tokens_per_s, "+
+		"failed.share or goodput.fraction")
 }
 
 func countsTokens(figure string) bool {

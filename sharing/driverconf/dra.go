@@ -117,10 +117,7 @@ func (d *DRA) check(l *problem.List) {
 		l.Addf("sharing.strategy", "write TimeSlicing or MPS", "%q is not a strategy of the DRA driver", d.Strategy)
 	}
 	if d.Interval != "" && !slices.Contains(intervals, d.Interval) {
-		remedy := "one of " + strings.Join(intervals, ", ")
-		if near := problem.Nearest(d.Interval, intervals); near != "" {
-			remedy = fmt.Sprintf("did you mean %q?", near)
-		}
+		remedy := problem.Meant(d.Interval, intervals, "one of "+strings.Join(intervals, ", "))
 		l.Addf("sharing.timeSlicingConfig.interval", remedy, "%q is not an interval", d.Interval)
 	}
 	l.If(d.MIGDevice && d.Interval != "", "sharing.timeSlicingConfig", "remove it",

@@ -175,14 +175,10 @@ func (d *Plugin) check(l *problem.List) {
 }
 
 func oneOf(l *problem.List, path, value string, allowed ...string) {
-	if value == "" || slices.Contains(allowed, value) {
-		return
+	if value != "" && !slices.Contains(allowed, value) {
+		remedy := problem.Meant(value, allowed, "one of "+strings.Join(allowed, ", "))
+		l.Addf(path, remedy, "%q is not known to the plugin", value)
 	}
-	remedy := "one of " + strings.Join(allowed, ", ")
-	if near := problem.Nearest(value, allowed); near != "" {
-		remedy = fmt.Sprintf("did you mean %q?", near)
-	}
-	l.Addf(path, remedy, "%q is not known to the plugin", value)
 }
 
 func checkMPS(l *problem.List, path string, b *Block) {
