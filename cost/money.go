@@ -44,15 +44,7 @@ func FromMicros(micros int64, currency string) (Money, error) {
 }
 
 func isCurrency(s string) bool {
-	if len(s) != 3 {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] < 'A' || s[i] > 'Z' {
-			return false
-		}
-	}
-	return true
+	return len(s) == 3 && !strings.ContainsFunc(s, func(r rune) bool { return r < 'A' || r > 'Z' })
 }
 
 // Micros returns the amount in millionths of the currency's unit.

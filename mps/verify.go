@@ -84,10 +84,8 @@ func (c *Client) verify(ctx context.Context, pid int, opts VerifyOptions) (Membe
 	if m.ServerState != StateActive {
 		m.Warnings = append(m.Warnings, fmt.Sprintf("its server %d is %v", m.Server, m.ServerState))
 	}
-	if err := c.readLimits(ctx, &m); err != nil {
-		return m, err
-	}
-	return m, nil
+	err = c.readLimits(ctx, &m)
+	return m, err
 }
 
 // findClient looks for the process in the client list of each server.

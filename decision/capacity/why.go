@@ -144,8 +144,9 @@ func (s *search) against(c, a *Arrangement) string {
 		text += fmt.Sprintf("; each of its %d servers takes a GPU, busy %.0f%% of the time", a.GPUs, 100*a.Utilisation)
 	}
 	for _, e := range s.excluded {
-		if g := s.gpuNamed(e.GPU); e.Kind == a.Kind.String() && g != nil && len(a.found.parts) == 1 &&
-			g.PricePerHour.Micros() < a.found.parts[0].layout.gpu.PricePerHour.Micros() {
+		k := slices.IndexFunc(s.gpus, func(g *gpu) bool { return g.Name == e.GPU })
+		if e.Kind == a.Kind.String() && k >= 0 && len(a.found.parts) == 1 &&
+			s.gpus[k].PricePerHour.Micros() < a.found.parts[0].layout.gpu.PricePerHour.Micros() {
 			text += fmt.Sprintf("; not on %s: %s", e.GPU, e.Reason)
 		}
 	}
@@ -156,15 +157,6 @@ func (s *search) against(c, a *Arrangement) string {
 		}
 	}
 	return text
-}
-
-func (s *search) gpuNamed(name string) *gpu {
-	for _, g := range s.gpus {
-		if g.Name == name {
-			return g
-		}
-	}
-	return nil
 }
 
 // cacheTokens is the KV cache of a GPU of an arrangement.

@@ -101,10 +101,8 @@ func (r *nameRule) fits(m *metadata, containers []container, o owner) bool {
 		return owned
 	}
 	return slices.ContainsFunc(containers, func(c container) bool {
-		if r.Image != nil && r.Image.MatchString(strings.ToLower(c.Image)) {
-			return true
-		}
-		if r.Command != nil && r.Command.MatchString(strings.Join(slices.Concat(c.Command, c.Args), " ")) {
+		if r.Image != nil && r.Image.MatchString(strings.ToLower(c.Image)) ||
+			r.Command != nil && r.Command.MatchString(strings.Join(slices.Concat(c.Command, c.Args), " ")) {
 			return true
 		}
 		for _, p := range c.Ports {

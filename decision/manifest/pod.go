@@ -182,10 +182,7 @@ func (b *builder) nodeLabels(g *group, k nodeKind) map[string]string {
 
 // leavesMIG reports whether nodes that have MIG instances today come to a group without.
 func (b *builder) leavesMIG(g *group) bool {
-	if b.plan == nil {
-		return false
-	}
-	return slices.ContainsFunc(b.plan.Steps, func(s migrate.Step) bool {
+	return b.plan != nil && slices.ContainsFunc(b.plan.Steps, func(s migrate.Step) bool {
 		return s.Action == migrate.ActionConfigure && s.Pool == g.pool.Name && s.Gets.Mechanism == g.Mechanism &&
 			slices.ContainsFunc(b.plan.Fleet.Today.Nodes, func(n decision.Node) bool { return n.Name == s.Node && n.InMIG > 0 })
 	})

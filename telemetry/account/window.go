@@ -109,12 +109,7 @@ func (a *Accountant) fits(d *device, dev container.Device) bool {
 		return i < len(a.devs) && a.devs[i] == d
 	}
 	if strings.HasPrefix(dev.UUID, "MIG-") {
-		for i := range d.layout {
-			if d.layout[i].UUID == dev.UUID {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(d.layout, func(in telemetry.Instance) bool { return in.UUID == dev.UUID })
 	}
 	return dev.UUID == d.UUID
 }
