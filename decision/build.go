@@ -140,10 +140,9 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 		}
 		d.NotChosen = pl.notChosen(w, d.Candidates)
 	}
-	if e := pl.Evidence; e != nil && e.Solos[w] != nil {
-		if c == nil || e.GPUs[w] == nil || e.GPUs[w] == pl.Pools[c.Pool].Ground().GPU() {
-			d.BreakEven = pl.breakEven(w)
-		}
+	if e := pl.Evidence; e != nil && e.Solos[w] != nil &&
+		(c == nil || e.GPUs[w] == nil || e.GPUs[w] == pl.Pools[c.Pool].Ground().GPU()) {
+		d.BreakEven = pl.breakEven(w)
 	}
 	pl.scene(w, share.fullest).findTraps(&d)
 	if err := pl.provisional(w, &d, share); err != nil {

@@ -132,7 +132,12 @@ func (pl *answers) candidates(w int) []Candidate {
 		pl.annotate(w, &list[i])
 		out[i] = list[i].Candidate
 	}
-	return sortCandidates(out)
+	slices.SortStableFunc(out, func(a, b Candidate) int {
+		return cmp.Or(-cmpBool(a.Chosen, b.Chosen), cmp.Compare(a.Verdict.Severity(), b.Verdict.Severity()),
+			cmp.Compare(b.Preference, a.Preference), cmpBool(a.pinned(), b.pinned()), cmp.Compare(a.Mechanism, b.Mechanism),
+			cmp.Compare(a.Pool, b.Pool))
+	})
+	return out
 }
 
 // standing orders the candidates of a mechanism on different pools.
@@ -179,15 +184,6 @@ func (pl *answers) bestPool(w int, m sharing.Mechanism, beside []gate.Neighbours
 		}
 	}
 	return best.pool
-}
-
-func sortCandidates(out []Candidate) []Candidate {
-	slices.SortStableFunc(out, func(a, b Candidate) int {
-		return cmp.Or(-cmpBool(a.Chosen, b.Chosen), cmp.Compare(a.Verdict.Severity(), b.Verdict.Severity()),
-			cmp.Compare(b.Preference, a.Preference), cmpBool(a.pinned(), b.pinned()), cmp.Compare(a.Mechanism, b.Mechanism),
-			cmp.Compare(a.Pool, b.Pool))
-	})
-	return out
 }
 
 // pinned says that the workload's pin alone rules the candidate out.

@@ -139,10 +139,7 @@ func (b *build) tenantOf(s *usage.Stats, owners map[string]*workload, uids map[s
 	if w := b.byDevice[s.GPU]; w != nil && s.GPU != "" {
 		return w, n
 	}
-	if n == nil {
-		return nil, nil
-	}
-	if len(n.pods) == 0 || n.inMIG > 0 || n.mechanism != sharing.MechanismExclusive {
+	if n == nil || len(n.pods) == 0 || n.inMIG > 0 || n.mechanism != sharing.MechanismExclusive {
 		return nil, nil
 	}
 	w, asked := n.pods[0].of, 0

@@ -174,25 +174,17 @@ func (p *plan) overcommits(s *scene, w *world, tenants []*tenant) bool {
 
 // allowed reports whether isolation and trust let the workloads of a plan meet.
 func (p *plan) allowed(s *scene) bool {
-	if p.replicas() < 2 {
+	if p.replicas() < 2 || p.mechanism == sharing.MechanismMIG {
 		return true
 	}
 	first := -1
 	for i, n := range p.counts {
-		if n == 0 {
-			continue
-		}
-		w := &s.shown.Workloads[i]
-		if p.mechanism != sharing.MechanismMIG {
-			if w.Isolation.Memory == sharing.LevelHardware {
-				return false
-			}
-			if first >= 0 && !trusts(s.shown, first, i) {
-				return false
-			}
-			if first < 0 {
-				first = i
-			}
+		switch {
+		case n == 0:
+		case s.shown.Workloads[i].Isolation.Memory == sharing.LevelHardware, first >= 0 && !trusts(s.shown, first, i):
+			return false
+		case first < 0:
+			first = i
 		}
 	}
 	return true

@@ -11,7 +11,6 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -47,14 +46,6 @@ type distributions struct {
 	Models  []modelChoice      `yaml:"models"`
 	Kinds   map[string]float64 `yaml:"kinds"`
 	Lengths []lengthChoice     `yaml:"lengths"`
-}
-
-func readDistributions() (*distributions, error) {
-	var d distributions
-	if err := strictyaml.Decode(fleetsYAML, &d, strictyaml.Options{}); err != nil {
-		return nil, fmt.Errorf("fleets.yaml: %w", err)
-	}
-	return &d, nil
 }
 
 // pick draws one of a weighted list.

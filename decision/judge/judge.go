@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/strictyaml"
 	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -48,9 +49,9 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	dist, err := readDistributions()
-	if err != nil {
-		return nil, err
+	var dist distributions
+	if err := strictyaml.Decode(fleetsYAML, &dist, strictyaml.Options{}); err != nil {
+		return nil, fmt.Errorf("fleets.yaml: %w", err)
 	}
 	rep := &Report{Simulated: true, Confidence: opts.Confidence, Seed: opts.Seed, Worlds: opts.Worlds,
 		Rules: map[string]*Outcome{}}
@@ -66,7 +67,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 			}
 			j := &bench{opts: &opts, name: fmt.Sprintf("fleet %d (seed %d)", n, opts.Seed), spreads: sp.alone(),
 				z: distuv.UnitNormal.Quantile(opts.Confidence), byRule: make([]tally, len(rules))}
-			if err := j.fleet(context.WithoutCancel(ctx), n, dist, worlds.alone()); err != nil {
+			if err := j.fleet(context.WithoutCancel(ctx), n, &dist, worlds.alone()); err != nil {
 				return fmt.Errorf("judge: fleet %d: %w", n, err)
 			}
 			mu.Lock()

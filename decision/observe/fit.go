@@ -153,7 +153,8 @@ func (f *fitting) take(l *line, fixed, slope, at *profile.Interval, mean *float6
 		return
 	}
 	*mean = l.x
-	z := l.student()
+	// The 95% quantile of Student's t with the regression's degrees of freedom.
+	z := distuv.StudentsT{Sigma: 1, Nu: math.Max(1, float64(l.n-2))}.Quantile(0.95)
 	interval := func(v, sd float64) profile.Interval {
 		return profile.Interval{Value: max(v, 0), Low: max(0, v-z*sd), High: max(v, 0) + z*sd}
 	}
@@ -225,11 +226,6 @@ func (l *line) solve() {
 		rss += w * math.Pow(l.ys[i]-l.at(l.xs[i]), 2)
 	}
 	l.sd = math.Sqrt(rss / stat.Mean(l.ws, nil) / math.Max(1, float64(l.n-2)))
-}
-
-// student is the 95% quantile of Student's t with the regression's degrees of freedom.
-func (l *line) student() float64 {
-	return distuv.StudentsT{Sigma: 1, Nu: math.Max(1, float64(l.n-2))}.Quantile(0.95)
 }
 
 func (l *line) meanError() float64 {

@@ -102,7 +102,8 @@ func score(w *CompiledWorkload, p *CompiledPool, c *Scored) {
 	c.Raw[fleet.CriterionDensity] = float64(c.Tenants)
 	total := 0.0
 	for i := range fleet.CriterionCount {
-		c.Normalised[i] = normalise(fleet.Criterion(i), c.Raw[i])
+		a := anchors[i]
+		c.Normalised[i] = min(1, max(0, (c.Raw[i]-a.zero)/(a.one-a.zero))) // values beyond the anchors are cut off
 		c.Weighted[i] = c.Normalised[i] * w.Weights[i]
 		total += c.Weighted[i]
 	}
@@ -118,11 +119,4 @@ var anchors = [fleet.CriterionCount]struct{ zero, one float64 }{
 	fleet.CriterionCost:       {1, 1.0 / 7},
 	fleet.CriterionComplexity: {4, 0},
 	fleet.CriterionDensity:    {1, 7},
-}
-
-// normalise places a raw value between the criterion's anchors; values beyond them are cut off.
-func normalise(c fleet.Criterion, raw float64) float64 {
-	a := anchors[c]
-	n := (raw - a.zero) / (a.one - a.zero)
-	return min(1, max(0, n))
 }

@@ -96,10 +96,7 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 			d.Alone[k] = prospect.P99s(pl.Evidence.Solos[w].Uncontended())[k]
 			continue
 		}
-		if pl.carryOver(o, w, p, k) {
-			continue
-		}
-		if k == costs.LatencyTPOT && o.bySize(wl, m) {
+		if pl.carryOver(o, w, p, k) || k == costs.LatencyTPOT && o.bySize(wl, m) {
 			continue
 		}
 		d.Alone[k] = assumedAlone * limit

@@ -136,11 +136,6 @@ func (c picker) document() *yaml.Node {
 		"schedulingProfiles", yamlnode.List(yamlnode.Map("name", "default", "plugins", refs)))
 }
 
-func (c picker) text() (string, error) {
-	data, err := yamlnode.Encode(nil, c.document())
-	return string(data), err
-}
-
 // inferenceExtension writes the pool in the extension's form, and its objectives and its endpoint picker's
 // configuration in llm-d's, which has them since the extension's v1.6.
 func (b *builder) inferenceExtension(p *Pool, config string) error {

@@ -80,9 +80,9 @@ func Build(pools []Pool) (*manifest.Folder, error) {
 	b := builder{}
 	for i := range pools {
 		p := &pools[i]
-		config, err := b.llmdPicker(p).text()
+		config, err := yamlnode.Encode(nil, b.llmdPicker(p).document())
 		if err == nil {
-			err = errors.Join(b.inferenceExtension(p, config), b.llmdValues(p, config), b.stackValues(p))
+			err = errors.Join(b.inferenceExtension(p, string(config)), b.llmdValues(p, string(config)), b.stackValues(p))
 		}
 		if err != nil {
 			return nil, err
