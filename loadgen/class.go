@@ -199,14 +199,12 @@ type watchdog struct {
 	connected, firstToken, lastEvent, terminated atomic.Int64
 }
 
-// begin starts the watch; stop ends it.
+// begin starts the watch.
 func (w *watchdog) begin() {
 	// The timer is set in two steps so that fire finds it in the field.
 	w.timer = time.AfterFunc(time.Hour, w.fire)
 	w.arm(w.start)
 }
-
-func (w *watchdog) stop() { w.timer.Stop() }
 
 // terminate says that only the end of the answer is waited for.
 func (w *watchdog) terminate(now int64) {

@@ -47,7 +47,9 @@ func newClient(runCtx context.Context, t *Tenant, clk *wire.Clock, receive Recei
 }
 
 func (c *client) close() {
-	c.router.close()
+	for _, e := range c.router.endpoints {
+		e.transport.CloseIdleConnections()
+	}
 	c.conns.Close()
 }
 
@@ -127,7 +129,7 @@ func (a *attempt) run(parent context.Context, body []byte) {
 	a.watch = w
 	a.stream.begin(a, nil, rec.SentNS)
 	w.begin()
-	defer w.stop()
+	defer w.timer.Stop()
 
 	resp, err := a.endpoint.host.Exchange(ctx, &a.stream.in, body, a)
 	switch {

@@ -131,10 +131,6 @@ type template struct {
 // than their text (continuous usage, log probabilities).
 const maxTemplateMisses = 8
 
-func (t *template) reset() {
-	*t = template{prefix: t.prefix[:0], suffix: t.suffix[:0]}
-}
-
 // match returns the still-escaped text of an event that fits.
 func (t *template) match(data []byte) (raw []byte, ok bool) {
 	n := len(t.prefix) + len(t.suffix)

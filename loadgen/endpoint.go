@@ -249,9 +249,3 @@ func (r *router) sticky(key string) *endpoint {
 	}
 	return best
 }
-
-func (r *router) close() {
-	for _, e := range r.endpoints {
-		e.transport.CloseIdleConnections()
-	}
-}

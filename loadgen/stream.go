@@ -55,7 +55,7 @@ const maxEventBytes = 8 << 20
 func (s *stream) begin(a *attempt, conn net.Conn, sent int64) {
 	s.in.Begin(a.client.clock, conn, sent)
 	s.parser.Reset(maxEventBytes)
-	s.template.reset()
+	s.template = template{prefix: s.template.prefix[:0], suffix: s.template.suffix[:0]}
 	s.watch, s.rec = a.watch, a.rec
 	s.events, s.lags = s.events[:0], s.lags[:0]
 	s.reads, s.merged, s.done = 0, 0, false

@@ -139,7 +139,7 @@ func (m *Model) device(name string) (*Profile, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if n, err := ParseName(name); err == nil && !n.whole() {
+	if n, err := ParseName(name); err == nil && n.ComputeSlices != n.Slices {
 		return p, n.ComputeSlices, nil
 	}
 	return p, 0, nil

@@ -92,9 +92,6 @@ func sameCompute(in Instance, compute []int) bool {
 	return slices.Equal(sorted(in.Compute), sorted(compute))
 }
 
-// bare reports whether a GPU instance has no compute instance.
-func (in Instance) bare() bool { return in.Compute != nil && len(in.Compute) == 0 }
-
 // differ looks for the best set of instances to keep.
 type differ struct {
 	m      *Model
@@ -161,7 +158,7 @@ func (df *differ) keeping(keep uint32) (ChangePlan, bool) {
 		if keep>>i&1 == 0 {
 			continue
 		}
-		if in.bare() {
+		if in.Compute != nil && len(in.Compute) == 0 { // no compute instance
 			bare = append(bare, i)
 			continue
 		}

@@ -93,9 +93,6 @@ func (n Name) gpuInstance() Name {
 	return n
 }
 
-// whole reports whether the compute instance spans its GPU instance.
-func (n Name) whole() bool { return n.ComputeSlices == n.Slices }
-
 const (
 	resourceDomain = "nvidia.com/"
 	resourcePrefix = "mig-"

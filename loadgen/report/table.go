@@ -51,9 +51,11 @@ func (results ToolResults) WriteText(w io.Writer) error {
 		load := cmp.Or(r.Load, "-")
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s", r.Tool, r.Run, basis, load)
 		for _, c := range resultColumns {
+			is := func(f ToolFigure) bool { return f.Quantity == c.quantity && f.Statistic == c.statistic }
 			cell := "-"
-			if f, ok := r.find(c); ok {
-				cell = strconv.FormatFloat(f.Value, 'g', 5, 64) + strings.TrimPrefix(f.Unit, "1/s") + " [" + marks.of(r.Tool, &f) +
+			if k := slices.IndexFunc(r.Figures, is); k >= 0 {
+				f := &r.Figures[k]
+				cell = strconv.FormatFloat(f.Value, 'g', 5, 64) + strings.TrimPrefix(f.Unit, "1/s") + " [" + marks.of(r.Tool, f) +
 					"]"
 			}
 			fmt.Fprintf(tw, "\t%s", cell)
@@ -92,15 +94,6 @@ func (m *definitionMarks) of(tool Tool, f *ToolFigure) string {
 		*m = append(*m, text)
 	}
 	return strconv.Itoa(i + 1)
-}
-
-func (r *ToolResult) find(c resultColumn) (ToolFigure, bool) {
-	for _, f := range r.Figures {
-		if f.Quantity == c.quantity && f.Statistic == c.statistic {
-			return f, true
-		}
-	}
-	return ToolFigure{}, false
 }
 
 // WriteCSV writes every figure of the results, one a line, with its tool's name, unit and definition.

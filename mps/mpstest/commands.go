@@ -13,10 +13,7 @@ import (
 func (d *Daemon) command(ctx context.Context, line string, fault *Fault) (string, error) {
 	d.refresh()
 	w := strings.Fields(line)
-	if len(w) == 0 {
-		return "", nil
-	}
-	if fault != nil && fault.Kind == FaultIgnore && strings.HasPrefix(w[0], "set_") {
+	if len(w) == 0 || fault != nil && fault.Kind == FaultIgnore && strings.HasPrefix(w[0], "set_") {
 		return "", nil
 	}
 	if s := d.hungServer(w); s != nil {

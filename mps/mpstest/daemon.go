@@ -192,10 +192,7 @@ func (d *Daemon) refresh() {
 			default:
 			}
 		}
-		if s.state == mps.StateInitializing {
-			s.state = mps.StateActive
-		}
-		if s.state == mps.StateFault && len(s.clients) == 0 {
+		if s.state == mps.StateInitializing || s.state == mps.StateFault && len(s.clients) == 0 {
 			s.state = mps.StateActive
 		}
 	}
