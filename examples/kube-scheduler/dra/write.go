@@ -31,7 +31,7 @@ func (w *writer) exactly(asked *kubegpu.Pod, d *kubegpu.Device) *resourcev1.Exac
 		AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: int64(len(d.GPUs))}
 	if d.Profile == "" && asked.GPUMemory > 0 {
 		r.Selectors = append(r.Selectors, cel(fmt.Sprintf("device.capacity['%s'].memory.compareTo(quantity('%s')) >= 0",
-			driver, quantity(asked.GPUMemory))))
+			driver, resource.NewQuantity(int64(asked.GPUMemory), resource.BinarySI))))
 	}
 	return r
 }
@@ -64,10 +64,6 @@ func cel(expression string) resourcev1.DeviceSelector {
 // celString writes a string literal of CEL.
 func celString(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`, "\r", `\r`).Replace(s) + "'"
-}
-
-func quantity(b sharing.Bytes) string {
-	return resource.NewQuantity(int64(b), resource.BinarySI).String()
 }
 
 // finish writes the shared claims and orders everything.

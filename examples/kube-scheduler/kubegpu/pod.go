@@ -92,7 +92,7 @@ func ReadPod(p *v1.Pod) (*Pod, error) {
 	out.cpuMilli = max(0, total.Cpu().MilliValue())
 	out.memory = max(0, sharing.Bytes(total.Memory().Value()))
 	if err := l.Err(); err != nil {
-		return nil, invalid(err)
+		return nil, fmt.Errorf("%w:\n%w", ErrInvalid, err)
 	}
 	return out, nil
 }

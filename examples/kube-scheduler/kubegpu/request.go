@@ -197,13 +197,6 @@ func (n *Node) offers() string {
 // ErrInvalid is matched by every error about an input; the error names every problem with its path.
 var ErrInvalid = errors.New("kubegpu: invalid")
 
-func invalid(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%w:\n%w", ErrInvalid, err)
-}
-
 // Resources that pods ask for and nodes offer.
 const (
 	ResourceGPU       v1.ResourceName = "nvidia.com/gpu"
