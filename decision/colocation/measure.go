@@ -406,10 +406,15 @@ func (f *planFlow) predictCase(m sharing.Mechanism, c Case, profiles *profile.Pr
 // serverOf is a load's server as profiles know it.
 func (f *planFlow) serverOf(m sharing.Mechanism, l *Load) profile.Server {
 	s, _ := f.plan.serverFor(l)
+	percent := s.Percent
 	if m != sharing.MechanismMIGLikeEmulation {
-		return serverKey(s.Model, s.Slots, 0)
+		percent = 0
 	}
-	return serverKey(s.Model, s.Slots, s.Percent)
+	key := serverKey(s.Model, s.Slots, percent)
+	if slices.ContainsFunc(f.plan.Servers, func(o Server) bool { return o.Model == s.Model && o.Engine != s.Engine }) {
+		key.Variant = s.Engine
+	}
+	return key
 }
 
 func (f *planFlow) loadOf(l *Load) profile.Load {

@@ -112,6 +112,33 @@ func TestMoreRequestsCount(t *testing.T) {
 	}
 }
 
+// Profiles of one server by two engines are no profiles of one server.
+func TestOneServerHasOneEngine(t *testing.T) {
+	a := colocation(t).Profiles()[0]
+	a.Engine = "vllm"
+	unsaid, other, another := a, a, a
+	unsaid.Engine, other.Engine, another.Engine = "", "sglang", "sglang"
+	other.Load.Prompt++
+	another.Server.SMPercent, another.Mechanism = profile.Some(50.0), sharing.MechanismMPS
+	ps, err := profile.NewProfiles(a, unsaid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = ps.Add(other, another)
+	for _, want := range []string{"[0].engine", "[1].engine", "is sglang", "has vllm", "server.variant"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+	if ps.Len() != 1 {
+		t.Errorf("%d profiles", ps.Len())
+	}
+	other.Server.Variant, another.Server.Variant = "sglang", "sglang"
+	if err := ps.Add(other, another); err != nil || ps.Len() != 3 {
+		t.Errorf("%v, %d profiles", err, ps.Len())
+	}
+}
+
 func TestProfileRoundTrip(t *testing.T) {
 	profiles := colocation(t).Profiles()
 	b, err := json.Marshal(profiles)

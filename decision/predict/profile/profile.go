@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -209,6 +210,8 @@ type Profiles struct {
 	byKey map[profileKey]*SoloProfile
 	order []*SoloProfile
 	sms   map[profileKey]*SoloProfile // those in which GPM told the share of the SMs
+	// by server without a percentage, the engine that it is
+	engines map[Server]string
 
 	mu   sync.Mutex
 	made map[string]any // see Made
@@ -230,14 +233,32 @@ func NewProfiles(profiles ...SoloProfile) (*Profiles, error) {
 }
 
 // Add adds valid profiles. Of two profiles of the same workload under the same
-// mechanism the one with more requests counts, and of equals the first.
+// mechanism the one with more requests counts, and of equals the first. One server has one engine.
 func (ps *Profiles) Add(profiles ...SoloProfile) error {
 	if err := checkAll(profiles); err != nil {
 		return err
 	}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	ps.made = nil
+	engines := maps.Clone(ps.engines)
+	if engines == nil {
+		engines = map[Server]string{}
+	}
+	var list problem.List
+	for i, p := range profiles {
+		if p.Engine == "" {
+			continue
+		}
+		server := p.Server.Uncapped()
+		engine := cmp.Or(engines[server], p.Engine)
+		list.If(p.Engine != engine, fmt.Sprintf("[%d].engine", i), "tell the two servers apart by server.variant",
+			"is %s, and another profile of %s has %s", p.Engine, server, engine)
+		engines[server] = engine
+	}
+	if err := list.Err(); err != nil {
+		return err
+	}
+	ps.made, ps.engines = nil, engines
 	if ps.byKey == nil {
 		ps.byKey, ps.sms = map[profileKey]*SoloProfile{}, map[profileKey]*SoloProfile{}
 	}
