@@ -44,8 +44,9 @@ func TestWorldsAreMeasured(t *testing.T) {
 					idle = append(idle, 1-busy)
 				}
 				batch := float64(min(p.Load.Concurrency, p.Server.Slots.Or(profile.UsualSlots)))
-				if p.TokensPerS.Or(0)/batch*step/1e3 < 0.5 { // prefills of others come between most of its tokens
-					continue
+				short := p.Load.Concurrency > 1 && step > p.TPOT.P50.Or(step)
+				if short || p.Server.Variant != "" || p.TokensPerS.Or(0)/batch*step/1e3 < 0.5 {
+					continue // prefills of others come between most of its tokens, or it launches kernels one by one
 				}
 				for _, q := range series {
 					if with := q.ITL.P50.Or(0); with > 0 && q.Mechanism == sharing.MechanismMPS && q.Server == p.Server &&

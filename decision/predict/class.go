@@ -26,20 +26,26 @@ var (
 	mostlyDecoding, busyPrefilling = costs.Value("mostly_decoding"), costs.Value("busy_prefilling")
 )
 
-// decodingShare is the share of time that a closed loop spends in decode steps, 0 of other loads. It comes to more than
-// 1 where the median gap between tokens holds prompts.
+// decodingShare is the share of time that a closed loop spends in decode steps, 0 of other loads and where the median
+// gap between tokens holds prompts.
 func decodingShare(q *profile.SoloProfile) float64 {
-	if !q.Load.Closed() {
+	if !q.Load.Closed() || holdsPrompts(q) {
 		return 0
 	}
 	return float64(q.Load.Output-1) / float64(q.Load.Output) * q.ITL.P50.Or(0) * q.TokensPerS.Or(0) / 1e3 / batchOf(q)
+}
+
+// holdsPrompts says that the median gap between a closed loop's tokens is no decode step: others' prompts fall into at
+// least every second gap of answers so short, and the median is longer than the mean.
+func holdsPrompts(q *profile.SoloProfile) bool {
+	return 2*(batchOf(q)-1) >= float64(q.Load.Output-1) && q.ITL.P50.Or(0) > q.TPOT.P50.Or(0) && q.Load.Closed()
 }
 
 // busyDecoding is the share of a decode step in which the GPU works.
 func busyDecoding(q *profile.SoloProfile) (float64, bool) {
 	busy, ok := profile.Positive(q.GPUBusyFraction)
 	decoding := decodingShare(q)
-	return (busy - busyPrefilling*max(0, 1-decoding)) / decoding, ok && decoding >= mostlyDecoding && decoding <= 1
+	return (busy - busyPrefilling*max(0, 1-decoding)) / decoding, ok && decoding >= mostlyDecoding
 }
 
 // batchOf is the number of sequences that a closed loop has in a step.
@@ -57,8 +63,7 @@ func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.So
 		if i > 0 {
 			q = siblings[i-1]
 		}
-		share := decodingShare(q)
-		if share < mostlyDecoding || share > 1 || q.Mechanism != base.Mechanism || slices.Contains(loads, q) {
+		if decodingShare(q) < mostlyDecoding || q != base && !alike(q, base) || slices.Contains(loads, q) {
 			continue
 		}
 		loads = append(loads, q)
@@ -79,11 +84,11 @@ func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.So
 	}
 	t.doubling, t.waits = growth, 1
 	if own, ok := busyDecoding(base); ok {
-		t.busy = own
-	} else if n > 0 {
-		t.busy = sum / n
+		sum, n = own, 1
 	}
-	t.busy = min(max(t.busy, 1-mostGaps), 1)
+	if n > 0 {
+		t.busy = min(max(sum/n, 1-mostGaps), 1)
+	}
 }
 
 // gapsOf says that a workload is no server that launches its steps as a whole.

@@ -22,7 +22,7 @@ var foreign = sync.OnceValues(func() ([]predict.Measured, error) {
 var foreignFiles = []string{"h100-llamacpp.json", "h200-llamacpp.json", "h200-llamacpp-2.json", "h200-llamacpp-3.json",
 	"h100-llamacpp-2.json", "h100-llamacpp-3.json", "h100-tenants.json", "h100-tenants-2.json", "h100-tenants-3.json",
 	"h100-tenants-4.json", "h100-tenants-5.json", "h100-tenants-6.json", "h100-llamacpp-4.json", "h100-llamacpp-5.json",
-	"h100-llamacpp-6.json", "h200-llamacpp-4.json", "h200-tenants-6.json",
+	"h100-llamacpp-6.json", "h200-llamacpp-4.json", "h200-tenants-6.json", "h200-tenants-7.json", "h100-tenants-7.json",
 	"h200-tenants.json", "h200-tenants-2.json", "h200-tenants-3.json", "h200-tenants-4.json", "h200-tenants-5.json"}
 
 func foreignRows(p predict.Predictor, names []string, mechanisms ...sharing.Mechanism) ([]predict.Measured, error) {

@@ -1,6 +1,8 @@
 package predict_test
 
 import (
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -192,5 +194,81 @@ func TestFirstTokenOfAnotherEngine(t *testing.T) {
 	p.Engines = []string{"another"} // its intervals change by that, and not what its prompts do
 	if again := first(p, other); again != beside {
 		t.Errorf("%.5g ms, and %.5g where it was calibrated on", beside, again)
+	}
+}
+
+// Answers so short that others' prompts fall into most of their gaps tell no decode step of theirs, and of the server's
+// other loads only these do.
+func TestShortAnswersTellNoStep(t *testing.T) {
+	t.Parallel()
+	race.Long(t)
+	measured, err := foreignRows(predict.NewPredictor(), []string{"h100-tenants-7.json"}, profile.Mechanisms[:]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, m := range measured {
+		if m.Row.Kind != profile.KindServer {
+			continue
+		}
+		n++
+		got, _ := m.Prediction.Get(profile.MetricTPOTP50)
+		if want := m.Row.TPOT.P50.Or(0); math.Abs(got.Value/want-1) > 0.25 {
+			t.Errorf("%s, %s: %.4g predicted for %.4g ms", m.Row.Case, m.Row.Mechanism, got.Value, want)
+		}
+	}
+	if n != 12 {
+		t.Errorf("%d servers", n)
+	}
+}
+
+// An 8B that prefills for a third of its time takes more turns than its length says, and no load of the server tells
+// how long the GPU works in a step of it: it is not idle, and its neighbours wait for it.
+func TestManyTurnsOfABusyServer(t *testing.T) {
+	t.Parallel()
+	race.Long(t)
+	measured, err := foreignRows(predict.NewPredictor(), []string{"h200-llamacpp-5.json"}, sharing.MechanismTimeSlicing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, m := range measured {
+		if !strings.Contains(m.Row.Case, "l8a") {
+			continue
+		}
+		n++
+		got, _ := m.Prediction.Get(profile.MetricTPOTP50)
+		if want := m.Row.TPOT.P50.Or(0); math.Abs(got.Value/want-1) > 0.2 {
+			t.Errorf("%s, %s: %.4g predicted for %.4g ms", m.Row.Case, m.Row.Server, got.Value, want)
+		}
+	}
+	if n != 9 {
+		t.Errorf("%d rows", n)
+	}
+}
+
+// A host that was slow alone under MPS, and fast beside the reporter, is not taken for slow where nothing was measured
+// without MPS.
+func TestPaceFromOneMechanism(t *testing.T) {
+	t.Parallel()
+	rows := slices.DeleteFunc(rowsOf(t, "h200-tenants-7.json"), func(r profile.Row) bool { return r.Mechanism != sharing.MechanismMPS })
+	p := predict.NewPredictor()
+	measured, err := p.PredictRows(predict.MethodSimulated, rows, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, m := range measured {
+		if m.Row.Server.Model != "enc" {
+			continue
+		}
+		n++
+		got, _ := m.Prediction.Get(profile.MetricStepP50)
+		if want := m.Row.Step.P50.Or(0); !(got.Low <= want && want <= got.High) || math.Abs(got.Value/want-1) > 0.3 {
+			t.Errorf("%s: %.4g predicted, from %.4g to %.4g, for %.4g ms", m.Row.Case, got.Value, got.Low, got.High, want)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d rows", n)
 	}
 }

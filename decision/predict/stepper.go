@@ -65,14 +65,23 @@ var sharedCore = costs.Value("shared_core")
 
 // paceBeside sets the length of a step whose kernels the host launches one by one. A host's thread has its core alone
 // or shares it, which changes from second to second, whoever is on the GPU. So the pace beside others is the middle of
-// all runs in which nobody held up the kernels, and of one in which the core was shared for half of the time.
+// all runs in which nobody held up the kernels, and of one in which the core was shared for half of the time. A single
+// run does not say which of the two paces it had.
 func (t *tenantModel) paceBeside(mechanism sharing.Mechanism, s *profile.Solo, gapsKnown bool) {
-	if !gapsKnown || s.MPS == nil || s.TimeSlicing == nil || s.MPS.Server != s.TimeSlicing.Server {
+	if !gapsKnown || s.MPS != nil && s.TimeSlicing != nil && s.MPS.Server != s.TimeSlicing.Server {
 		return
 	}
-	runs := []float64{s.TimeSlicing.Step.P50.Or(0), s.MPS.Step.P50.Or(0)}
-	if mechanism == sharing.MechanismMPS { // in turns a host launches while others have theirs
+	var runs []float64
+	for _, b := range []*profile.SoloProfile{s.TimeSlicing, s.MPS} {
+		if b != nil {
+			runs = append(runs, b.Step.P50.Or(0))
+		}
+	}
+	if s.MPS != nil && mechanism == sharing.MechanismMPS { // in turns a host launches while others have theirs
 		runs = append(runs, s.MPS.Pressure.Steps()...)
+	}
+	if len(runs) == 1 {
+		runs = append(runs, runs[0]/math.Sqrt(sharedCore))
 	}
 	runs = append(runs, slices.Min(runs)*math.Sqrt(sharedCore))
 	slices.Sort(runs)

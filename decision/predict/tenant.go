@@ -179,10 +179,10 @@ func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile, siblings
 	t.alone = b.Figures()
 	var ok bool
 	t.step, ok = profile.Positive(b.ITL.P50)
-	if decodingShare(b) > 1 || !ok && b.Version >= profile.VersionOfKinds {
+	if holdsPrompts(b) || !ok && b.Version >= profile.VersionOfKinds {
 		t.step, ok = decodeOfTPOT*t.alone[profile.MetricTPOTP50], true
 		for _, q := range siblings {
-			if own, known := profile.Positive(q.ITL.P50); known && alike(q, b) && decodingShare(q) <= 1 {
+			if own, known := profile.Positive(q.ITL.P50); known && alike(q, b) {
 				t.step = min(t.step, own)
 			}
 		}
@@ -337,9 +337,10 @@ func (p *Predictor) alone(b *profile.SoloProfile) (t tenantModel, err error) {
 	return t, err
 }
 
-// alike says that q, of the same server as b, is another closed loop under the same mechanism.
+// alike says that q, of the same server as b, is another closed loop under the same mechanism, whose decode steps can
+// be told from its gaps between tokens.
 func alike(q, b *profile.SoloProfile) bool {
-	return q != b && q.Load.Closed() && q.Mechanism == b.Mechanism
+	return q != b && q.Load.Closed() && q.Mechanism == b.Mechanism && !holdsPrompts(q)
 }
 
 // usualHost is the host's part of a decode step as the server's other loads tell it; 0 when none does.
