@@ -45,8 +45,18 @@ func (f *planFlow) countTurns(ctx context.Context, st *stand, solo *run) error {
 		return nil
 	}
 	f.say("%s: a step of %s takes %.2f time slices", r.mode, load, turns)
-	solo.rows[0].Turns = profile.Some(turns)
+	solo.rows[0].Turns, solo.rows[0].TTFTGrowth = profile.Some(turns), growthOf(&solo.rows[0], &row)
 	return f.writeRows()
+}
+
+// growthOf is by how much later a load's first token came for each millisecond that a token took longer.
+func growthOf(alone, beside *profile.Row) (growth profile.Optional[float64]) {
+	first, ok1 := alone.TTFT.P50.Get()
+	firstBeside, ok2 := beside.TTFT.P50.Get()
+	if longer := beside.TPOT.P50.Or(0) - alone.TPOT.P50.Or(0); ok1 && ok2 && longer > 0 {
+		growth = profile.Some(max(0, firstBeside-first) / longer)
+	}
+	return growth
 }
 
 // turnsOf counts the turns of a load's step, alone and beside the neighbour.

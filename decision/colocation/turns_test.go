@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
@@ -25,7 +26,7 @@ func spinnerRun(t *testing.T, slow time.Duration, fails error, spinner time.Dura
 	var spinning atomic.Bool
 	srv, err := loadgentest.NewServer(loadgentest.Options{NoLog: true, Script: func(loadgentest.Request) loadgentest.Reply {
 		if spinning.Load() {
-			return loadgentest.Reply{TTFT: 10 * time.Millisecond, Interval: slow}
+			return loadgentest.Reply{TTFT: 10*time.Millisecond + 2*(slow-80*time.Millisecond), Interval: slow}
 		}
 		return loadgentest.Reply{TTFT: 10 * time.Millisecond, Interval: 80 * time.Millisecond}
 	}})
@@ -62,14 +63,17 @@ loads: [{name: x, server: a, concurrency: 1, prompt: 16, output: 4}, {name: y, s
 	return rows[0], r.stderr
 }
 
-// A step that waits for the neighbour thirty times takes thirty turns; the row of
-// the load alone keeps that, and says so of nothing else.
+// A step that waits for the neighbour thirty times takes thirty turns, and a first token that comes twice as much later
+// grows by two; the row of the load alone keeps that, and says so of nothing else.
 func TestTurnsAreCounted(t *testing.T) {
 	t.Parallel()
 	race.Long(t)
 	row, stderr := spinnerRun(t, 152*time.Millisecond, nil, 2*time.Second)
 	if turns, ok := row.Turns.Get(); !ok || turns < 26 || turns > 34 {
 		t.Errorf("%v turns: %s", row.Turns, stderr)
+	}
+	if growth, ok := row.TTFTGrowth.Get(); !ok || math.Abs(growth-2) > 0.4 {
+		t.Errorf("the first token grows by %v", row.TTFTGrowth)
 	}
 	if p50, _ := row.ITL.P50.Get(); p50 > 115 {
 		t.Errorf("the row is of the run beside the neighbour: %v ms", p50)
@@ -80,7 +84,7 @@ func TestTurnsAreCounted(t *testing.T) {
 func TestTurnsThatCannotBeCounted(t *testing.T) {
 	t.Parallel()
 	row, stderr := spinnerRun(t, 80*time.Millisecond, errors.New("no driver"), time.Second)
-	if !row.Turns.IsZero() || !strings.Contains(stderr, "x: the time slices of a step were not counted: no driver") {
+	if !row.Turns.IsZero() || !row.TTFTGrowth.IsZero() || !strings.Contains(stderr, "x: the time slices of a step were not counted: no driver") {
 		t.Errorf("%v turns: %s", row.Turns, stderr)
 	}
 }

@@ -22,8 +22,12 @@ var foreign = sync.OnceValues(func() ([]predict.Measured, error) {
 var foreignFiles = []string{"h100-llamacpp.json", "h200-llamacpp.json", "h200-llamacpp-2.json", "h200-llamacpp-3.json",
 	"h100-llamacpp-2.json", "h100-llamacpp-3.json", "h100-tenants.json", "h100-tenants-2.json", "h100-tenants-3.json",
 	"h100-tenants-4.json", "h100-tenants-5.json", "h100-tenants-6.json", "h100-llamacpp-4.json", "h100-llamacpp-5.json",
-	"h100-llamacpp-6.json", "h200-llamacpp-4.json", "h200-tenants-6.json", "h200-tenants-7.json", "h100-tenants-7.json",
+	"h100-llamacpp-6.json", "h200-llamacpp-4.json", "h200-tenants-6.json", "h200-llamacpp-5.json", "h200-tenants-7.json",
+	"h100-llamacpp-7.json", "h100-tenants-7.json", "h100-llamacpp-8.json",
 	"h200-tenants.json", "h200-tenants-2.json", "h200-tenants-3.json", "h200-tenants-4.json", "h200-tenants-5.json"}
+
+// withoutFlash are the series in which ik_llama.cpp ran without flash attention.
+var withoutFlash = []string{"h200-llamacpp-5", "h100-llamacpp-7", "h100-llamacpp-8"}
 
 func foreignRows(p predict.Predictor, names []string, mechanisms ...sharing.Mechanism) ([]predict.Measured, error) {
 	var others profile.Profiles
@@ -58,7 +62,7 @@ func TestClassesLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engines, err := foreignRows(predict.NewPredictor(), []string{"h100-engines.json"}, profile.Mechanisms[:]...)
+	engines, err := foreignRows(predict.NewPredictor(), []string{"h100-engines.json", "h200-engines.json"}, profile.Mechanisms[:]...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,10 +71,20 @@ func TestClassesLeftOut(t *testing.T) {
 		if m.Err != nil {
 			t.Fatalf("%s, %s: %v", m.Series, m.Row.Case, m.Err)
 		}
+		for _, tail := range [][2]profile.Metric{{profile.MetricTTFTP50, profile.MetricTTFTP99}, {profile.MetricTPOTP50, profile.MetricTPOTP99},
+			{profile.MetricE2EP50, profile.MetricE2EP90}, {profile.MetricE2EP90, profile.MetricE2EP99}, {profile.MetricStepP50, profile.MetricStepP99}} {
+			p50, _ := m.Prediction.Get(tail[0])
+			if p99, ok := m.Prediction.Get(tail[1]); ok && p99.Value < p50.Value {
+				t.Errorf("%s, %s, %s: %s is %.4g, and %s %.4g", m.Series, m.Row.Case, m.Row.Mechanism, tail[0], p50.Value, tail[1], p99.Value)
+			}
+		}
 		name := m.Row.Kind.String()
 		switch class := m.Prediction.Class; {
 		case strings.HasPrefix(m.Row.Case, "l") && m.Row.Load.OutputSpread > 0:
 			name = cmp.Or(m.Row.Server.Variant, "beside ik_llama.cpp") + ", answers uneven"
+			if slices.Contains(withoutFlash, m.Series) {
+				name += ", without flash attention"
+			}
 		case strings.Contains(m.Row.GPUName, "H200") && strings.HasPrefix(m.Row.Case, "l"):
 			name = cmp.Or(m.Row.Server.Variant, "beside ik_llama.cpp") + ", H200"
 		case class == profile.ClassGraphs:
@@ -99,8 +113,14 @@ func TestClassesLeftOut(t *testing.T) {
 		{"ik_llama.cpp, answers uneven", sharing.MechanismMPS, profile.MetricTPOTP50, 0.06, 0.8, 0.5},
 		{"ik_llama.cpp, answers uneven", sharing.MechanismTimeSlicing, profile.MetricTTFTP50, 0.15, 0.8, 0.8},
 		{"ik_llama.cpp, answers uneven", sharing.MechanismMPS, profile.MetricTTFTP50, 0.15, 0.8, 0.8},
+		{"ik_llama.cpp, answers uneven, without flash attention", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.1, 0.8, 0.5},
+		{"ik_llama.cpp, answers uneven, without flash attention", sharing.MechanismMPS, profile.MetricTPOTP50, 0.1, 0.8, 0.5},
+		{"ik_llama.cpp, answers uneven, without flash attention", sharing.MechanismTimeSlicing, profile.MetricTTFTP50, 0.1, 0.8, 0.8},
+		{"ik_llama.cpp, answers uneven, without flash attention", sharing.MechanismMPS, profile.MetricTTFTP50, 0.15, 0.8, 0.8},
 		{"beside ik_llama.cpp, answers uneven", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.11, 0.8, 0.5},
 		{"beside ik_llama.cpp, answers uneven", sharing.MechanismMPS, profile.MetricTPOTP50, 0.06, 0.8, 0.5},
+		{"beside ik_llama.cpp, answers uneven, without flash attention", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.1, 0.8, 0.5},
+		{"beside ik_llama.cpp, answers uneven, without flash attention", sharing.MechanismMPS, profile.MetricTPOTP50, 0.08, 0.8, 0.5},
 		{"ik_llama.cpp, H100, 3", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.1, 0.8, 0.5},
 		{"ik_llama.cpp, H100, 3", sharing.MechanismMPS, profile.MetricTPOTP50, 0.11, 0.7, 0.5},
 		{"ik_llama.cpp, H100, 3", sharing.MechanismTimeSlicing, profile.MetricTTFTP50, 0.15, 0.8, 0.8},

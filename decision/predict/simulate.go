@@ -109,11 +109,24 @@ func combined(t *tenantModel, alone, together *outcome) (out profile.Figures) {
 	// Clients whose answers are all of one length stay in step: how prompts of another engine wait for one another then,
 	// in one batch or in turn, only what it did alone shows.
 	first, others := t.alone[profile.MetricTTFTP50], t.gaps || !home(t.base)
-	if t.closed && others && t.base.Load.OutputSpread == 0 && min(first, alone.prefill, together.prefill) > 0 {
+	switch growth, counted := t.growth.Get(); {
+	case counted && first > 0: // beside a neighbour that spins it was seen
+		out[profile.MetricTTFTP50] = first + growth*max(0, out[profile.MetricTPOTP50]-t.alone[profile.MetricTPOTP50])
+	case t.closed && others && t.base.Load.OutputSpread == 0 && min(first, alone.prefill, together.prefill) > 0:
 		out[profile.MetricTTFTP50] = first * together.prefill / alone.prefill
+	}
+	for _, m := range tails {
+		if out[m[1]] > 0 {
+			out[m[1]] = max(out[m[1]], out[m[0]])
+		}
 	}
 	return out
 }
+
+// tails are percentiles of one latency, the lower first.
+var tails = [...][2]profile.Metric{{profile.MetricTTFTP50, profile.MetricTTFTP99},
+	{profile.MetricTPOTP50, profile.MetricTPOTP99}, {profile.MetricE2EP50, profile.MetricE2EP90},
+	{profile.MetricE2EP90, profile.MetricE2EP99}, {profile.MetricStepP50, profile.MetricStepP99}}
 
 // The parts of what the simulation misses alone that are added beside others, of medians and of the first token.
 var loneError, loneFirst = costs.Value("lone_error"), costs.Value("lone_first")

@@ -60,6 +60,8 @@ type tenantModel struct {
 	// widen is added to the intervals' half-widths in quadrature.
 	widen float64
 	notes []string
+
+	growth profile.Optional[float64] // of the first token, beside others in turns, for each ms of a token's
 }
 
 // settled holds the factors that adjust a tenant's engine alone, until it does what was measured.
@@ -139,6 +141,9 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 		t.countEdge(p, base, s.Siblings)
 		if !home(base) && t.gpu > t.host { // it launches ahead of the GPU
 			t.pieces = 1
+		}
+		if !home(base) {
+			t.growth = base.TTFTGrowth
 		}
 		if !home(base) && !t.gaps { // whatever GPM says: they read the weights
 			t.prefillGPU = max(t.prefillGPU, p.usualPrefill(t)*t.prefill)

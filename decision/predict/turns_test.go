@@ -163,11 +163,20 @@ func TestTurnsAreChecked(t *testing.T) {
 			t.Errorf("%v turns: %v", bad, err)
 		}
 	}
+	for _, bad := range []float64{-1, 1e9, math.NaN()} {
+		q := rows.Profiles()[0]
+		q.TTFTGrowth = profile.Some(bad)
+		if err := q.Validate(); err == nil || !strings.Contains(err.Error(), "ttft_growth: must lie between 0") {
+			t.Errorf("growth %v: %v", bad, err)
+		}
+	}
 	_, err := profile.ParseRows([]byte(`[
-{"mechanism":"mps","case":"b","load":{"server":0,"concurrency":1,"prompt":1,"output":8},"server":{"model":"x"},"tenants":2,"turns":2},
+{"mechanism":"mps","case":"b","load":{"server":0,"concurrency":1,"prompt":1,"output":8},"server":{"model":"x"},"tenants":2,"turns":2,"ttft_growth":1},
 {"mechanism":"mps","case":"b","load":{"server":1,"concurrency":1,"prompt":1,"output":8},"server":{"model":"x"},"tenants":2}]`))
-	if err == nil || !strings.Contains(err.Error(), "[0].turns: belongs to a tenant alone") {
-		t.Error(err)
+	for _, want := range []string{"[0].turns: belongs to a tenant alone", "[0].ttft_growth: belongs to a tenant alone"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Error(err)
+		}
 	}
 }
 

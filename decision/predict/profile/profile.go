@@ -53,6 +53,9 @@ type SoloProfile struct {
 	// ([predict.Predictor.TurnsBesideSpinner]). A latency alone cannot tell it where the step is about as long as a whole
 	// number of slices.
 	Turns Optional[float64] `yaml:"turns" json:"turns,omitzero"`
+	// TTFTGrowth is by how much later the first token comes beside that neighbour, for each millisecond that a token
+	// takes longer there (medians of TTFT and TPOT): how a server's prompts wait, and for each other.
+	TTFTGrowth Optional[float64] `yaml:"ttft_growth" json:"ttft_growth,omitzero"`
 
 	// Pressure was measured beside package probe's reporter and press; nil where it was not.
 	Pressure *Pressure `yaml:"pressure" json:"pressure,omitempty"`
@@ -169,6 +172,9 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 	checkFraction(list, at("dram_fraction"), p.DRAMFraction, 1)
 	checkFraction(list, at("engine_fraction"), p.EngineFraction, 1)
 	checkTurns(list, at("turns"), p.Turns)
+	growth := p.TTFTGrowth.Or(0)
+	list.If(!(growth >= 0 && growth <= maxTurns), at("ttft_growth"), "run the workload beside a spinning neighbour again",
+		"must lie between 0 and %v, is %v", maxTurns, growth)
 	if p.Fit != nil {
 		p.Fit.check(list, at("fit"))
 		list.If(p.Version < VersionOfKinds, at("fit"), fmt.Sprintf("write version: %d", VersionOfKinds),

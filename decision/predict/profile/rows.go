@@ -32,7 +32,8 @@ type Row struct {
 	GPUName    string            `yaml:"gpu_name" json:"gpu_name,omitempty"`      // product name; "" is unknown
 	EngineBusy Optional[float64] `yaml:"engine_busy" json:"engine_busy,omitzero"` // fraction
 	WallS      Optional[float64] `yaml:"wall_s" json:"wall_s,omitzero"`
-	Turns      Optional[float64] `yaml:"turns" json:"turns,omitzero"` // of a lone tenant, as in SoloProfile
+	Turns      Optional[float64] `yaml:"turns" json:"turns,omitzero"`             // of a lone tenant, as in SoloProfile
+	TTFTGrowth Optional[float64] `yaml:"ttft_growth" json:"ttft_growth,omitzero"` // likewise
 	Pressure   *Pressure         `yaml:"pressure" json:"pressure,omitempty"`
 	// the MIG profile that the case ran on; "" is a whole GPU
 	Slice string `yaml:"slice" json:"slice,omitempty"`
@@ -121,6 +122,8 @@ func (r *Row) check(list *problem.List, path string) {
 	}
 	list.If(r.Pressure != nil, path+".pressure", "put it into the row of the tenant alone", "belongs to a tenant alone")
 	list.If(!r.Turns.IsZero(), path+".turns", "put it into the row of the tenant alone", "belongs to a tenant alone")
+	list.If(!r.TTFTGrowth.IsZero(), path+".ttft_growth", "put it into the row of the tenant alone",
+		"belongs to a tenant alone")
 	checkRun(list, path, r.Mechanism, r.Version.Or(1), r.Kind, r.Engine, r.Server, r.Load)
 	r.Outcome.check(list, path)
 }
@@ -139,7 +142,7 @@ func (r *Row) Profile() SoloProfile {
 		Requests: r.Requests, Outcome: r.Outcome, EngineFraction: r.EngineBusy,
 		GPUBusyFraction: percent(r.GPM.GraphicsUtil), SMFraction: percent(r.GPM.SMUtil),
 		TensorFraction: percent(r.GPM.TensorUtil), DRAMFraction: percent(r.GPM.DRAMBwUtil), Turns: r.Turns,
-		Pressure: r.Pressure}
+		TTFTGrowth: r.TTFTGrowth, Pressure: r.Pressure}
 	if r.Kind != KindServer {
 		p.Requests = r.Steps
 	}
