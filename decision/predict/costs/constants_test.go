@@ -118,7 +118,8 @@ func TestDerivedAgain(t *testing.T) {
 		for _, alone := range bySeries {
 			for _, p := range alone {
 				step := p.ITL.P50.Or(0)
-				if p.Mechanism != sharing.MechanismTimeSlicing || step == 0 {
+				short := p.Load.Concurrency > 1 && step > p.TPOT.P50.Or(step) // others' prompts are its middle gap
+				if p.Mechanism != sharing.MechanismTimeSlicing || step == 0 || short {
 					continue
 				}
 				batch := float64(min(p.Load.Concurrency, p.Server.Slots.Or(profile.UsualSlots)))
