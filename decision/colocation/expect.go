@@ -1,8 +1,12 @@
 package colocation
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
@@ -43,6 +47,90 @@ type tenantPrediction struct {
 	// OtherTurns is another number of slices that the step nearly takes.
 	OtherTurns profile.Optional[int] `json:"or_time_slices_per_step,omitzero"`
 	Notes      []string              `json:"notes,omitempty"`
+}
+
+// predict predicts the mode's cases from the runs alone, and writes that down.
+func (f *planFlow) predict(m sharing.Mechanism) error {
+	profiles, from, err := f.profiles()
+	if err != nil {
+		return err
+	}
+	file := predictionFile{Basis: f.site.basis(), Mode: m, Written: f.time(), From: from, Predictor: *f.Predictor}
+	for _, c := range f.plan.Cases {
+		p := prediction{Mode: m, Case: c.Name, written: file.Written}
+		if p.Tenants, err = f.predictCase(m, c, profiles); err != nil {
+			p.Problem = err.Error()
+			f.note("%s, %s: no prediction: %s", m, c.Name, p.Problem)
+		}
+		file.Cases = append(file.Cases, p)
+	}
+	f.predictions = append(f.predictions, file.Cases...)
+	name := filepath.Join(m.String(), "predictions.json")
+	return errors.Join(f.write(name, file), os.Chmod(filepath.Join(f.Dir, name), 0o444))
+}
+
+func (f *planFlow) predictCase(m sharing.Mechanism, c Case, profiles *profile.Profiles) ([]tenantPrediction, error) {
+	var group []profile.Solo
+	for _, name := range c.Loads {
+		l := f.plan.Load(name)
+		solo, err := profiles.Solo(f.serverOf(m, l), f.loadOf(l))
+		if err != nil {
+			return nil, err
+		}
+		group = append(group, solo)
+	}
+	return predictTenants(f.Predictor, m, c.Loads, group)
+}
+
+// serverOf is a load's server as profiles know it.
+func (f *planFlow) serverOf(m sharing.Mechanism, l *Load) profile.Server {
+	s, _ := f.plan.serverFor(l)
+	percent := s.Percent
+	if m != sharing.MechanismMIGLikeEmulation {
+		percent = 0
+	}
+	key := serverKey(s.Model, s.Slots, percent)
+	if slices.ContainsFunc(f.plan.Servers, func(o Server) bool { return o.Model == s.Model && o.Engine != s.Engine }) {
+		key.Variant = s.Engine
+	}
+	return key
+}
+
+func (f *planFlow) loadOf(l *Load) profile.Load {
+	s, i := f.plan.serverFor(l)
+	if s.Kind != profile.KindServer {
+		return profile.Load{}
+	}
+	return profile.Load{Server: i, Concurrency: l.Concurrency, Rate: l.Rate, Prompt: l.Prompt, Output: l.Output,
+		Seed: profile.Some(f.plan.Seed), OutputSpread: outputSpread}
+}
+
+// outputSpread is the fraction by which answers are shorter and longer than the plan says. Clients in a closed loop
+// whose answers are all of one length fall into step, which no users do: three at ik_llama.cpp's server alone on an
+// H100 had their prompts computed together for 30 requests, 18 to 23 ms to a first token and 2.6 to 3 ms a token, and
+// then apart, 10 to 16 and 3.9 to 6.
+const outputSpread = 0.25
+
+// profiles are the runs alone so far, as a Predictor takes them, and their folders.
+func (f *planFlow) profiles() (ps *profile.Profiles, from []string, err error) {
+	ps = &profile.Profiles{}
+	gpu, driver := f.site.gpu()
+	for i := range f.runs {
+		r := &f.runs[i]
+		if !r.solo() {
+			continue
+		}
+		dir := filepath.ToSlash(r.dir)
+		list := r.rows.Profiles()
+		for j := range list {
+			list[j].GPU, list[j].Driver, list[j].Run = gpu, driver, dir
+		}
+		if err := ps.Add(list...); err != nil {
+			return ps, nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		from = append(from, dir)
+	}
+	return ps, from, nil
 }
 
 // expectedCell formats the expectation of a metric.

@@ -368,10 +368,7 @@ func (p *Plan) checkCase(list *problem.List, path string, names, loads []string)
 }
 
 func suggest(word string, names []string) string {
-	if near := problem.Nearest(word, names); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
-	}
-	return "there are " + strings.Join(names, ", ")
+	return problem.Meant(word, names, "there are "+strings.Join(names, ", "))
 }
 
 // Load returns the load of a name, nil where there is none.
