@@ -43,9 +43,7 @@ func TestWorldsAreMeasured(t *testing.T) {
 				if busy := p.GPUBusyFraction.Or(0); busy > 0 && p.Load.Concurrency == 1 {
 					idle = append(idle, 1-busy)
 				}
-				batch := float64(min(p.Load.Concurrency, p.Server.Slots.Or(profile.UsualSlots)))
-				short := p.Load.Concurrency > 1 && step > p.TPOT.P50.Or(step)
-				if short || p.Server.Variant != "" || p.TokensPerS.Or(0)/batch*step/1e3 < 0.5 {
+				if p.GapsHoldPrompts() || p.Server.Variant != "" || p.TokensPerS.Or(0)/p.Batch()*step/1e3 < 0.5 {
 					continue // prefills of others come between most of its tokens, or it launches kernels one by one
 				}
 				for _, q := range series {

@@ -29,16 +29,10 @@ var (
 // decodingShare is the share of time that a closed loop spends in decode steps, 0 of other loads and where the median
 // gap between tokens holds prompts.
 func decodingShare(q *profile.SoloProfile) float64 {
-	if !q.Load.Closed() || holdsPrompts(q) {
+	if !q.Load.Closed() || q.GapsHoldPrompts() {
 		return 0
 	}
-	return float64(q.Load.Output-1) / float64(q.Load.Output) * q.ITL.P50.Or(0) * q.TokensPerS.Or(0) / 1e3 / batchOf(q)
-}
-
-// holdsPrompts says that the median gap between a closed loop's tokens is no decode step: others' prompts fall into at
-// least every second gap of answers so short, and the median is longer than the mean.
-func holdsPrompts(q *profile.SoloProfile) bool {
-	return 2*(batchOf(q)-1) >= float64(q.Load.Output-1) && q.ITL.P50.Or(0) > q.TPOT.P50.Or(0) && q.Load.Closed()
+	return float64(q.Load.Output-1) / float64(q.Load.Output) * q.ITL.P50.Or(0) * q.TokensPerS.Or(0) / 1e3 / q.Batch()
 }
 
 // busyDecoding is the share of a decode step in which the GPU works.
@@ -46,11 +40,6 @@ func busyDecoding(q *profile.SoloProfile) (float64, bool) {
 	busy, ok := profile.Positive(q.GPUBusyFraction)
 	decoding := decodingShare(q)
 	return (busy - busyPrefilling*max(0, 1-decoding)) / decoding, ok && decoding >= mostlyDecoding
-}
-
-// batchOf is the number of sequences that a closed loop has in a step.
-func batchOf(q *profile.SoloProfile) float64 {
-	return float64(min(q.Load.Concurrency, q.Server.Slots.Or(profile.UsualSlots)))
 }
 
 // readGaps finds whether the profiles of a server show that its kernels are launched one by one, by the gaps between
@@ -74,8 +63,8 @@ func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.So
 	}
 	for _, a := range loads {
 		for _, b := range loads {
-			if batchOf(b) >= 1.5*batchOf(a) {
-				growth = max(growth, (b.ITL.P50.Or(0)/a.ITL.P50.Or(1)-1)/math.Log2(batchOf(b)/batchOf(a)))
+			if b.Batch() >= 1.5*a.Batch() {
+				growth = max(growth, (b.ITL.P50.Or(0)/a.ITL.P50.Or(1)-1)/math.Log2(b.Batch()/a.Batch()))
 			}
 		}
 	}

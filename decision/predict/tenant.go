@@ -139,14 +139,14 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	if mechanism != sharing.MechanismMPS {
 		t.countTurns(p, base)
 		t.countEdge(p, base, s.Siblings)
-		if !home(base) && t.gpu > t.host { // it launches ahead of the GPU
-			t.pieces = 1
-		}
 		if !home(base) {
 			t.growth = base.TTFTGrowth
-		}
-		if !home(base) && !t.gaps { // whatever GPM says: they read the weights
-			t.prefillGPU = max(t.prefillGPU, p.usualPrefill(t)*t.prefill)
+			if t.gpu > t.host { // it launches ahead of the GPU
+				t.pieces = 1
+			}
+			if !t.gaps { // whatever GPM says: they read the weights
+				t.prefillGPU = max(t.prefillGPU, p.usualPrefill(t)*t.prefill)
+			}
 		}
 		t.prefillGPU *= p.Parameters.PrefillCatchUp.Value
 		return nil
@@ -184,7 +184,7 @@ func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile, siblings
 	t.alone = b.Figures()
 	var ok bool
 	t.step, ok = profile.Positive(b.ITL.P50)
-	if holdsPrompts(b) || !ok && b.Version >= profile.VersionOfKinds {
+	if b.GapsHoldPrompts() || !ok && b.Version >= profile.VersionOfKinds {
 		t.step, ok = decodeOfTPOT*t.alone[profile.MetricTPOTP50], true
 		for _, q := range siblings {
 			if own, known := profile.Positive(q.ITL.P50); known && alike(q, b) {
@@ -345,7 +345,7 @@ func (p *Predictor) alone(b *profile.SoloProfile) (t tenantModel, err error) {
 // alike says that q, of the same server as b, is another closed loop under the same mechanism, whose decode steps can
 // be told from its gaps between tokens.
 func alike(q, b *profile.SoloProfile) bool {
-	return q != b && q.Load.Closed() && q.Mechanism == b.Mechanism && !holdsPrompts(q)
+	return q != b && q.Load.Closed() && q.Mechanism == b.Mechanism && !q.GapsHoldPrompts()
 }
 
 // usualHost is the host's part of a decode step as the server's other loads tell it; 0 when none does.

@@ -110,7 +110,7 @@ func (p *Predictor) unspared(base *profile.SoloProfile, siblings []*profile.Solo
 	for _, q := range siblings {
 		other, ok := profile.Positive(q.ITL.P50)
 		v, ok2 := bandwidthOf(q)
-		if !ok || !ok2 || q.Mechanism != base.Mechanism || holdsPrompts(q) || own >= sparedStep*other {
+		if !ok || !ok2 || q.Mechanism != base.Mechanism || q.GapsHoldPrompts() || own >= sparedStep*other {
 			continue
 		}
 		a, err := p.alone(base)

@@ -118,12 +118,10 @@ func TestDerivedAgain(t *testing.T) {
 		for _, alone := range bySeries {
 			for _, p := range alone {
 				step := p.ITL.P50.Or(0)
-				short := p.Load.Concurrency > 1 && step > p.TPOT.P50.Or(step) // others' prompts are its middle gap
-				if p.Mechanism != sharing.MechanismTimeSlicing || step == 0 || short {
+				if p.Mechanism != sharing.MechanismTimeSlicing || step == 0 || p.GapsHoldPrompts() {
 					continue
 				}
-				batch := float64(min(p.Load.Concurrency, p.Server.Slots.Or(profile.UsualSlots)))
-				decoding := float64(p.Load.Output-1) / float64(p.Load.Output) * step * p.TokensPerS.Or(0) / 1e3 / batch
+				decoding := float64(p.Load.Output-1) / float64(p.Load.Output) * step * p.TokensPerS.Or(0) / 1e3 / p.Batch()
 				busy := p.GPUBusyFraction.Or(0)
 				if decoding >= costs.Value("mostly_decoding") && busy > 0 {
 					own := (busy - costs.Value("busy_prefilling")*max(0, 1-decoding)) / decoding

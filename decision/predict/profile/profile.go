@@ -246,10 +246,8 @@ func (ps *Profiles) Add(profiles ...SoloProfile) error {
 	}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	engines := maps.Clone(ps.engines)
-	if engines == nil {
-		engines = map[Server]string{}
-	}
+	engines := map[Server]string{}
+	maps.Copy(engines, ps.engines)
 	var list problem.List
 	for i, p := range profiles {
 		if p.Engine == "" {
@@ -391,6 +389,17 @@ const maxTurns = 1e4
 
 // A step or a prefill, in ms, that makes sense: not shorter than a kernel and not longer than an hour.
 const ShortestPart, LongestPart = 1e-3, 3.6e6
+
+// Batch is the number of sequences that a step of a closed loop decodes.
+func (p *SoloProfile) Batch() float64 {
+	return float64(min(p.Load.Concurrency, p.Server.Slots.Or(UsualSlots)))
+}
+
+// GapsHoldPrompts says that the median gap between a closed loop's tokens is no decode step: others' prompts fall into
+// at least every second gap of answers so short, and the median is longer than the mean.
+func (p *SoloProfile) GapsHoldPrompts() bool {
+	return 2*(p.Batch()-1) >= float64(p.Load.Output-1) && p.ITL.P50.Or(0) > p.TPOT.P50.Or(0) && p.Load.Closed()
+}
 
 // UsualSlots is the size of the batch of a server that does not state it and
 // whose profile does not show that it has more.
