@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/cotenant/cotenant/internal/splitmix"
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
@@ -239,11 +240,8 @@ func (r *router) sticky(key string) *endpoint {
 		h.Write([]byte(e.id))
 		h.Write([]byte{0})
 		h.Write([]byte(key))
-		// FNV's high bits mix badly in short inputs; finish as splitmix64 does.
-		x := h.Sum64()
-		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-		x = (x ^ x>>27) * 0x94d049bb133111eb
-		if x ^= x >> 31; best == nil || x > bestScore {
+		// FNV's high bits mix badly in short inputs.
+		if x := splitmix.Finish(h.Sum64()); best == nil || x > bestScore {
 			best, bestScore = e, x
 		}
 	}

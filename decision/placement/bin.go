@@ -3,6 +3,7 @@ package placement
 import (
 	"slices"
 
+	"github.com/cotenant/cotenant/internal/splitmix"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -56,11 +57,11 @@ func (b *bin) after(i int, g *GPUView) bool {
 
 // key hashes b. Equal bins have equal keys.
 func (b *bin) key() uint64 {
-	h := mix64(uint64(b.cpu)*0x9e3779b97f4a7c15 ^ uint64(b.memory) ^ b.models)
+	h := splitmix.Finish(uint64(b.cpu)*splitmix.Gamma ^ uint64(b.memory) ^ b.models)
 	for i := range b.n {
-		h = mix64(h*0x9e3779b97f4a7c15 ^ uint64(b.milli[i])<<32 ^ uint64(b.mechanism[i]))
+		h = splitmix.Finish(h*splitmix.Gamma ^ uint64(b.milli[i])<<32 ^ uint64(b.mechanism[i]))
 		if b.total[i] != 0 {
-			h = mix64(h ^ uint64(b.gpuMemory[i])<<1 ^ uint64(b.total[i]))
+			h = splitmix.Finish(h ^ uint64(b.gpuMemory[i])<<1 ^ uint64(b.total[i]))
 		}
 	}
 	return h | 1 // 0 would be found in an empty entry

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/splitmix"
 	"github.com/cotenant/cotenant/mig"
 )
 
@@ -111,7 +112,7 @@ func (p *Placer) score(s *Snapshot, i int, r *Request, k *key) (Offer, bool) {
 		h = k.among
 	}
 	// Two states with one 64-bit hash would be taken for one, which we accept.
-	h = mix64(h ^ n.id*0x9e3779b97f4a7c15)
+	h = splitmix.Finish(h ^ n.id*splitmix.Gamma)
 	if last, ok := p.kept[h]; ok {
 		return last.c, last.fits
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 
+	"github.com/cotenant/cotenant/internal/splitmix"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -73,29 +74,20 @@ func (Random) ByShape() bool { return false }
 // Score is uniform from 0 to 2^24, by node first and then by GPU.
 func (p Random) Score(o *Option) float64 {
 	h := p.node(o.Request, o.Node)
-	g := mix64(h + uint64(o.Start+2))
+	g := splitmix.Finish(h + uint64(o.Start+2))
 	for _, i := range o.GPUs {
-		g = mix64(g ^ uint64(i))
+		g = splitmix.Finish(g ^ uint64(i))
 	}
 	return float64(h>>40) + float64(g>>40)/(1<<24)
 }
 
 // node draws for a node.
 func (p Random) node(r *Request, node int) uint64 {
-	h := mix64(p.Seed ^ 0x9e3779b97f4a7c15)
+	h := splitmix.Finish(p.Seed ^ splitmix.Gamma)
 	for i := range len(r.Name) {
 		h = (h ^ uint64(r.Name[i])) * 0x100000001b3
 	}
-	return mix64(mix64(h) + uint64(node))
-}
-
-// mix64 is the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-func mix64(x uint64) uint64 {
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	return x ^ x>>31
+	return splitmix.Finish(splitmix.Finish(h) + uint64(node))
 }
 
 // Fragmentation is fragmentation gradient descent (FGD, USENIX ATC '23): a request goes where the free part of the

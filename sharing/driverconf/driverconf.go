@@ -22,11 +22,8 @@ import (
 // Such an error names every problem with its path and, where there is one, the remedy.
 var ErrInvalid = errors.New("driverconf: invalid")
 
-// Optional holds a value that may be missing; the zero Optional is missing. Get returns the value and whether it is
-// there, Or the value or a fallback, IsZero whether it is missing; Equal compares two, String writes "-" for a
-// missing one, and JSON null, or nothing with omitzero:
-//
-//	if v, ok := o.Get(); ok { use(v) } // or use(o.Or(0))
+// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
+// IsZero says that it is, and Equal compares two; String writes "-" for a missing one, JSON null, or omitzero nothing.
 type Optional[T any] = optional.Value[T]
 
 // Some returns an Optional that holds v.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/splitmix"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -221,7 +222,7 @@ func (s *Reader) noisy(device int, m telemetry.Metric, t time.Duration, v float6
 	}
 	h := s.script.Seed
 	for _, x := range [...]uint64{uint64(device), uint64(m), uint64(t)} {
-		h = splitmix(h ^ splitmix(x))
+		h = splitmix.Next(h ^ splitmix.Next(x))
 	}
 	u := float64(h>>11)/(1<<52) - 1 // in [-1, 1)
 	v *= 1 + float64(u*s.script.NoisePercent/100)
@@ -230,12 +231,4 @@ func (s *Reader) noisy(device int, m telemetry.Metric, t time.Duration, v float6
 		v = min(v, 100)
 	}
 	return v
-}
-
-// splitmix is the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-func splitmix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/internal/splitmix"
 	"github.com/cotenant/cotenant/sharing"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -181,7 +182,7 @@ func uneven(q int) bool { return q == costs.LengthSigma || q == costs.Burstiness
 var movesKept [64]atomic.Pointer[moves] // half a megabyte; without a lock that all cores would wait for
 
 func movesAt(confidence float64) *moves {
-	slot := &movesKept[math.Float64bits(confidence)*0x9e3779b97f4a7c15>>58] // Fibonacci hashing
+	slot := &movesKept[math.Float64bits(confidence)*splitmix.Gamma>>58] // Fibonacci hashing
 	if m := slot.Load(); m != nil && m.confidence == confidence {
 		return m
 	}

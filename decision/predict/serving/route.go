@@ -7,6 +7,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/splitmix"
 )
 
 // Router decides which replica of a service gets a request. It may keep what it needs to remember and is called
@@ -156,7 +157,7 @@ func (a *sessionAffinity) Route(r *Request, s []ReplicaState) int {
 	}
 	best, most := 0, uint64(0)
 	for i := range s {
-		if h := batching.Mix(r.Session ^ batching.Mix(uint64(i)+1)); h > most {
+		if h := splitmix.Next(r.Session ^ splitmix.Next(uint64(i)+1)); h > most {
 			best, most = i, h
 		}
 	}

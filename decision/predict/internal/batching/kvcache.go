@@ -1,6 +1,10 @@
 package batching
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/cotenant/cotenant/internal/splitmix"
+)
 
 // KVCache is the KV cache of a replica: blocks that running requests hold for themselves, and units of a prompt's
 // prefix that others may use again. A unit stays when nobody holds it any more until its memory is needed: the
@@ -237,7 +241,7 @@ func (c *KVCache) clear() {
 }
 
 func (c *KVCache) head(parent int32, hash uint64) *int32 {
-	return &c.heads[Mix(hash^uint64(parent)<<32)&uint64(len(c.heads)-1)]
+	return &c.heads[splitmix.Next(hash^uint64(parent)<<32)&uint64(len(c.heads)-1)]
 }
 
 // child is the node whose run follows a node with a unit; 0 where there is none.
@@ -265,12 +269,4 @@ func (c *KVCache) unindex(i int32) {
 		at = &c.nodes[*at].chain
 	}
 	*at = n.chain
-}
-
-// Mix spreads the bits of a number (splitmix64).
-func Mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/cotenant/cotenant/internal/splitmix"
 )
 
 // slowCache is the KV cache without cleverness: units in a list in the order of
@@ -116,7 +118,7 @@ func TestKVCacheAgainstSlow(t *testing.T) {
 					h = l.prefix[n-1]
 				}
 				for range rng.IntN(4) {
-					h = Mix(h*5 + uint64(rng.IntN(2)))
+					h = splitmix.Next(h*5 + uint64(rng.IntN(2)))
 					answer = append(answer, h)
 				}
 				fast.Release(fast.keep(answer, l.private, l.end), 0)
@@ -135,7 +137,7 @@ func TestKVCacheAgainstSlow(t *testing.T) {
 				var prefix []uint64
 				h := uint64(rng.IntN(3))
 				for range rng.IntN(7) { // a path in a tree
-					h = Mix(h*5 + uint64(rng.IntN(2)))
+					h = splitmix.Next(h*5 + uint64(rng.IntN(2)))
 					prefix = append(prefix, h)
 				}
 				if seed%4 == 3 && len(prefix) > 0 { // no path: whatever is found must still add up
