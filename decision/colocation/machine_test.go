@@ -328,7 +328,7 @@ func TestRealInterrupted(t *testing.T) {
 	if most := <-watched; most < 3 {
 		t.Skip("the kernel does not list children")
 	}
-	if r.code != exitFailed || !strings.Contains(r.stderr, "interrupted; 0 runs are kept") {
+	if r.code != exitFailed || !strings.Contains(r.stderr, "interrupted; kept in "+r.dir+": 0 runs") {
 		t.Error(r.stderr)
 	}
 	if left := children(); len(left) > 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -89,17 +90,18 @@ func (f *planFlow) measure(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	for _, m := range f.plan.Modes {
+	for i, m := range f.plan.Modes {
 		// One mode that cannot be set up does not spoil the others.
-		if err := f.measureMode(ctx, m); err != nil {
+		err := f.measureMode(ctx, m)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", m, err))
 		}
-		if ctx.Err() != nil {
-			part := ""
+		if ctx.Err() != nil && (err != nil || i < len(f.plan.Modes)-1) { // else all runs were made
+			kept := plaintext.Count(len(f.runs), "run")
 			if len(f.cut) > 0 {
-				part = fmt.Sprintf(", and what there is of %s", f.cut[0].dir)
+				kept += fmt.Sprintf(", and what there is of %s", f.cut[0].dir)
 			}
-			return fmt.Errorf("%w; %d runs are kept in %s%s: %w", errInterrupted, len(f.runs), f.Dir, part, context.Cause(ctx))
+			return fmt.Errorf("%w; kept in %s: %s: %w", errInterrupted, f.Dir, kept, context.Cause(ctx))
 		}
 	}
 	return errors.Join(errs...)

@@ -316,7 +316,7 @@ func TestDoubledQuantumMisses(t *testing.T) {
 // Ctrl-C keeps what was measured, and says that it is not all.
 func TestInterrupted(t *testing.T) {
 	r := bubble(t, 22*time.Second, nil, how{}) // in the first run side by side
-	if r.code != exitFailed || !strings.Contains(r.stderr, "interrupted; 2 runs are kept") {
+	if r.code != exitFailed || !strings.Contains(r.stderr, "interrupted; kept in "+r.dir+": 2 runs, and what there is of time-slicing/pair") {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
 	if r.report == nil || r.report.Complete || r.report.Problem != "interrupted" || len(r.report.Rows) != 4 {
@@ -337,6 +337,40 @@ func TestInterrupted(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(r.dir, name)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// stopping cancels while its servers are stopped.
+type stopping struct {
+	*Simulation
+	cancel func()
+}
+
+func (s *stopping) start(ctx context.Context, m sharing.Mechanism, dir string, say func(string, ...any)) (*stand, error) {
+	st, err := s.Simulation.start(ctx, m, dir, say)
+	if err == nil {
+		stop := st.close
+		st.close = func() error {
+			s.cancel()
+			return stop()
+		}
+	}
+	return st, err
+}
+
+// Ctrl-C while the servers are stopped after the last run takes nothing away.
+func TestInterruptedAtTheEnd(t *testing.T) {
+	h := how{plan: timeSlicingOnly(), seconds: 2, opts: Options{Dir: t.TempDir(), simulatedTime: true}}
+	var r results
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r = h.measured(ctx, t, false, func(p *Plan) (Site, error) {
+			return &stopping{&Simulation{plan: p, pipe: true}, cancel}, nil
+		})
+	})
+	if r.code != exitOK || r.report == nil || !r.report.Complete || strings.Contains(r.stdout, "NOT COMPLETE") {
+		t.Errorf("exit %d: %s\n%s", r.code, r.stderr, r.stdout)
 	}
 }
 
@@ -369,7 +403,7 @@ func TestFailureIsNoInterrupt(t *testing.T) {
 // Ctrl-C in the first run keeps what there is of it.
 func TestInterruptedAtOnce(t *testing.T) {
 	r := bubble(t, 5*time.Second, nil, how{})
-	if r.code != exitFailed || !strings.Contains(r.stderr, "interrupted; 0 runs are kept") || !strings.Contains(r.stderr, "and what there is of time-slicing/solo-chat") {
+	if r.code != exitFailed || !strings.Contains(r.stderr, "interrupted; kept in "+r.dir+": 0 runs, and what there is of time-slicing/solo-chat") {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
 	if r.report == nil || len(r.report.Rows) != 1 || !r.report.Rows[0].Cut || r.report.Rows[0].Actual[profile.MetricTPOTP50] <= 0 {
