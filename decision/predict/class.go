@@ -39,7 +39,10 @@ func decodingShare(q *profile.SoloProfile) float64 {
 func busyDecoding(q *profile.SoloProfile) (float64, bool) {
 	busy, ok := profile.Positive(q.GPUBusyFraction)
 	decoding := decodingShare(q)
-	return (busy - busyPrefilling*max(0, 1-decoding)) / decoding, ok && decoding >= mostlyDecoding
+	if decoding < mostlyDecoding { // prompts keep the GPU at least as busy
+		return busy, ok && busy < launchedBusy*decoding
+	}
+	return (busy - busyPrefilling*max(0, 1-decoding)) / decoding, ok
 }
 
 // readGaps finds whether the profiles of a server show that its kernels are launched one by one, by the gaps between
@@ -52,10 +55,12 @@ func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.So
 		if i > 0 {
 			q = siblings[i-1]
 		}
-		if decodingShare(q) < mostlyDecoding || q != base && !alike(q, base) || slices.Contains(loads, q) {
+		if q != base && !alike(q, base) || i > 0 && q == base {
 			continue
 		}
-		loads = append(loads, q)
+		if decodingShare(q) >= mostlyDecoding {
+			loads = append(loads, q)
+		}
 		if busy, ok := busyDecoding(q); ok {
 			t.gaps = t.gaps || busy < launchedBusy
 			sum, n = sum+busy, n+1
@@ -122,11 +127,11 @@ func (p *Predictor) classOf(models []tenantModel, i int) profile.Class {
 	return class
 }
 
-// leftOut are half-widths of the 90% intervals of what nothing was calibrated on: of times and rates, of tails and of
-// the first token, under time-slicing and MPS. They hold 90% of what was measured in examples/predict/testdata of
-// engines and kinds of tenants left out whole, where the host launches nothing and the slowdown is 2 at most. Elsewhere
-// they are wider by what the predictor knows ([unsure], sharedCore): the width of a class is not its own.
-var leftOut = [...]struct{ times, tails, first float64 }{{0.19, 0.2, 0.28}, {0.16, 0.25, 0.32}}
+// leftOut are half-widths of the 90% intervals of what nothing was calibrated on: of times and rates, of tails, of the
+// first token and its tail, under time-slicing and MPS. They hold 90% of what was measured in examples/predict/testdata
+// of engines and kinds of tenants left out whole, where the host launches nothing and the slowdown is 2 at most.
+// Elsewhere they are wider by what the predictor knows ([unsure], sharedCore): the width of a class is not its own.
+var leftOut = [...]struct{ times, tails, first, firstTail float64 }{{0.19, 0.2, 0.28, 0.4}, {0.16, 0.25, 0.32, 0.4}}
 
 // slowUnsure is the weight of the logarithm of the slowdown over twice in half-widths of leftOut.
 var slowUnsure = costs.Value("slow_unsure")
@@ -138,8 +143,10 @@ func unsure(slowdown float64) float64 { return math.Hypot(1, slowUnsure*math.Log
 func halfWidthLeftOut(m sharing.Mechanism, metric profile.Metric) float64 {
 	w := leftOut[slices.Index(profile.Mechanisms[:], m)]
 	switch metric {
-	case profile.MetricTTFTP50, profile.MetricTTFTP99:
+	case profile.MetricTTFTP50:
 		return w.first
+	case profile.MetricTTFTP99:
+		return w.firstTail
 	case profile.MetricTPOTP99, profile.MetricE2EP99, profile.MetricStepP99:
 		return w.tails
 	}

@@ -62,7 +62,7 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 	}
 	for i := range models {
 		t, st := &models[i], &states[i]
-		p.fill(mechanism, p.classOf(models, i), t, &out[i], func(m profile.Metric) float64 { return st.metric(t, m) })
+		p.fill(mechanism, t, &out[i], func(m profile.Metric) float64 { return st.metric(t, m) })
 	}
 }
 

@@ -118,6 +118,9 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
+	for i := range models {
+		models[i].class = p.classOf(models, i)
+	}
 	if mechanism == sharing.MechanismTimeSlicing {
 		p.besideLarger(models)
 	} else {

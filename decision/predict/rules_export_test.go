@@ -15,7 +15,7 @@ var Rules = map[string]*float64{
 	"launched_busy": &launchedBusy, "mostly_decoding": &mostlyDecoding,
 	"busy_prefilling": &busyPrefilling, "most_gaps": &mostGaps, "usual_busy": &usualBusy, "usual_sms": &usualSMs,
 	"lone_error": &loneError, "lone_first": &loneFirst,
-	"first_of_other": &firstOfOther, "slowerPace": &slowerPace, "client_delay": &clientDelay,
+	"first_of_other": &firstOfOther, "slowerPace": &slowerPace, "everyRun": &everyRun, "client_delay": &clientDelay,
 	"decode_of_tpot": &decodeOfTPOT, "sm_filling": &smFilling, "link_half": &linkHalf, "fills_gpu'": &fillsGPU,
 	"spared_step": &sparedStep, "max_sm_share": &maxSMShare,
 	"sm_decoding": &usualDecodeSM, "usual_doublings": &usualDoublings,

@@ -79,7 +79,7 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 		}
 	}
 	for i := range models {
-		p.fill(mechanism, p.classOf(models, i), &models[i], &out[i], func(m profile.Metric) float64 {
+		p.fill(mechanism, &models[i], &out[i], func(m profile.Metric) float64 {
 			v := values[i][m]
 			for _, s := range sides {
 				if other := s.other[i][m]; v > 0 && other > 0 {
@@ -115,6 +115,9 @@ func combined(t *tenantModel, alone, together *outcome) (out profile.Figures) {
 	case t.closed && others && t.base.Load.OutputSpread == 0 && min(first, alone.prefill, together.prefill) > 0:
 		out[profile.MetricTTFTP50] = first * together.prefill / alone.prefill
 	}
+	if t.class != profile.ClassGraphs && *together != *alone {
+		out[profile.MetricTTFTP99] = math.Sqrt(out[profile.MetricTTFTP99] * usualTail * out[profile.MetricTTFTP50])
+	}
 	for _, m := range tails {
 		if out[m[1]] > 0 {
 			out[m[1]] = max(out[m[1]], out[m[0]])
@@ -127,6 +130,9 @@ func combined(t *tenantModel, alone, together *outcome) (out profile.Figures) {
 var tails = [...][2]profile.Metric{{profile.MetricTTFTP50, profile.MetricTTFTP99},
 	{profile.MetricTPOTP50, profile.MetricTPOTP99}, {profile.MetricE2EP50, profile.MetricE2EP90},
 	{profile.MetricE2EP90, profile.MetricE2EP99}, {profile.MetricStepP50, profile.MetricStepP99}}
+
+// usualTail is the P99 of first tokens over their median: alone it is the latest of a few dozen, which tells little.
+var usualTail = costs.Value("usual_tail")
 
 // The parts of what the simulation misses alone that are added beside others, of medians and of the first token.
 var loneError, loneFirst = costs.Value("lone_error"), costs.Value("lone_first")
@@ -298,20 +304,19 @@ func (p *Predictor) withStep(models []tenantModel, alone []outcome, i int, gpu f
 // unseenModel is the factor by which an interval widens for a model that the predictor was not calibrated on.
 var unseenModel = costs.Value("unseen_model")
 
-func (p *Predictor) fill(mechanism sharing.Mechanism, class profile.Class, t *tenantModel, out *Prediction,
-	value func(profile.Metric) float64) {
-	*out = Prediction{Mechanism: mechanism, Class: class, Basis: sharing.BasisPrior, Notes: t.notes}
+func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, value func(profile.Metric) float64) {
+	*out = Prediction{Mechanism: by, Class: t.class, Basis: sharing.BasisPrior, Notes: t.notes}
 	of := t.kind.MainMetric()
 	stretch, unsure := 1.0, unsure(value(of)/t.reference)
-	if class == profile.ClassGraphs && len(p.Models) > 0 && !slices.Contains(p.Models, t.base.Server.Model) {
+	if t.class == profile.ClassGraphs && len(p.Models) > 0 && !slices.Contains(p.Models, t.base.Server.Model) {
 		stretch = unseenModel
 	}
 	for m := range profile.Metric(profile.MetricCount) {
-		r := p.Residuals(mechanism)[m]
-		if class != profile.ClassGraphs {
-			r = costs.Residual{HalfWidth: unsure * halfWidthLeftOut(mechanism, m)}
+		r := p.Residuals(by)[m]
+		if t.class != profile.ClassGraphs {
+			r = costs.Residual{HalfWidth: unsure * halfWidthLeftOut(by, m)}
 			if first := m == profile.MetricTTFTP50 || m == profile.MetricTTFTP99; first && t.pieces > 1 && !t.gaps &&
-				mechanism == sharing.MechanismTimeSlicing { // prompts come at the pace of a core that others share or not
+				by == sharing.MechanismTimeSlicing { // prompts come at the pace of a core that others share or not
 				r.HalfWidth = math.Hypot(r.HalfWidth, math.Log(sharedCore)/2)
 			}
 		}
@@ -337,7 +342,7 @@ func (p *Predictor) fill(mechanism sharing.Mechanism, class profile.Class, t *te
 	if v, ok := out.Get(of); ok {
 		out.Slowdown = profile.Interval{Value: v.Value / t.reference, Low: v.Low / t.reference, High: v.High / t.reference}
 	}
-	if mechanism == sharing.MechanismTimeSlicing {
+	if by == sharing.MechanismTimeSlicing {
 		turns, other, _ := p.turnsOf(t)
 		out.Turns = profile.Some(turns)
 		if other > 0 {

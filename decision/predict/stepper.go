@@ -68,17 +68,9 @@ var sharedCore = costs.Value("shared_core")
 // all runs in which nobody held up the kernels, and of one in which the core was shared for half of the time. A single
 // run does not say which of the two paces it had.
 func (t *tenantModel) paceBeside(mechanism sharing.Mechanism, s *profile.Solo, gapsKnown bool) {
-	if !gapsKnown || s.MPS != nil && s.TimeSlicing != nil && s.MPS.Server != s.TimeSlicing.Server {
+	runs := freeRuns(mechanism, s)
+	if !gapsKnown || len(runs) == 0 {
 		return
-	}
-	var runs []float64
-	for _, b := range []*profile.SoloProfile{s.TimeSlicing, s.MPS} {
-		if b != nil {
-			runs = append(runs, b.Step.P50.Or(0))
-		}
-	}
-	if s.MPS != nil && mechanism == sharing.MechanismMPS { // in turns a host launches while others have theirs
-		runs = append(runs, s.MPS.Pressure.Steps()...)
 	}
 	if len(runs) == 1 {
 		runs = append(runs, runs[0]/math.Sqrt(sharedCore))

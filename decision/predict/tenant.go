@@ -3,23 +3,26 @@ package predict
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
+	"gonum.org/v1/gonum/stat"
 )
 
 // tenantModel is a workload taken apart for prediction. Times are in milliseconds, rates in requests a millisecond.
 type tenantModel struct {
 	base       *profile.SoloProfile // which it was read from
 	kind       profile.Kind
-	seen       bool    // its engine is one that the predictor was calibrated on
-	gaps       bool    // its kernels are launched one by one
-	busy       float64 // of a step with gaps, in which the GPU works; 0 = not known
-	think      float64 // between two steps of a burster
-	pieces     int     // in which a server's prefill or another tenant's step reaches the GPU
-	unknownSMs bool    // sms is assumed
+	class      profile.Class // in its group
+	seen       bool          // its engine is one that the predictor was calibrated on
+	gaps       bool          // its kernels are launched one by one
+	busy       float64       // of a step with gaps, in which the GPU works; 0 = not known
+	think      float64       // between two steps of a burster
+	pieces     int           // in which a server's prefill or another tenant's step reaches the GPU
+	unknownSMs bool          // sms is assumed
 	// smsError is the half-width that not knowing sms well adds to the intervals of those beside it under MPS.
 	smsError float64
 	// The share of the time on the GPU in which its kernels leave others' no room, and those that fill the GPU.
@@ -58,10 +61,9 @@ type tenantModel struct {
 	// offered is the half-width of an open loop's offered load: chance gives another seed another number of requests.
 	offered float64
 	// widen is added to the intervals' half-widths in quadrature.
-	widen float64
-	notes []string
-
-	growth profile.Optional[float64] // of the first token, beside others in turns, for each ms of a token's
+	widen  float64
+	notes  []string
+	growth profile.Optional[float64] // of the first token beside others, for each ms of a token's
 }
 
 // settled holds the factors that adjust a tenant's engine alone, until it does what was measured.
@@ -70,8 +72,9 @@ type settled struct {
 	waits                          int     // of the host for the GPU within a step with gaps
 }
 
-// slowerPace is the time per token without MPS over that under it from which on the former is a host's pace.
-var slowerPace = 1.0
+// slowerPace is the time per token without MPS over that under it from which on the former is a host's pace, and
+// everyRun is the weight of all other runs in a server's pace.
+var slowerPace, everyRun = 1.0, 1.0
 
 // clientDelay is the time from a request's end to its client's next request on one machine.
 var clientDelay = costs.Value("client_delay")
@@ -109,8 +112,15 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	if err := t.readProfile(p, base, s.Siblings...); err != nil {
 		return err
 	}
-	if t.gaps && mechanism == sharing.MechanismMPS {
+	switch host := 1 - t.busy; {
+	case t.gaps && t.busy > 0 && host > sharedCore*t.busy: // 90% of two draws from a range lie as near
+		t.note(host*(1-math.Sqrt(0.1))*math.Log(sharedCore), "the GPU works for %.0f%% of a step only: the rest is its "+
+			"host's, whose pace changes from one run to the next", 100*t.busy)
+	case t.gaps && mechanism == sharing.MechanismMPS:
 		t.note(math.Log(sharedCore)/4, "its host launches kernel by kernel, at the pace of a core that others share or not")
+	}
+	if mechanism == sharing.MechanismMPS && !home(base) {
+		t.paceOfRuns(s)
 	}
 	t.seen = p.seen(base)
 	if !t.seen {
@@ -136,11 +146,13 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 			t.reference = v
 		}
 	}
+	if o := s.TimeSlicing; o != nil && !home(base) {
+		t.growth = o.TTFTGrowth
+	}
 	if mechanism != sharing.MechanismMPS {
 		t.countTurns(p, base)
 		t.countEdge(p, base, s.Siblings)
 		if !home(base) {
-			t.growth = base.TTFTGrowth
 			if t.gpu > t.host { // it launches ahead of the GPU
 				t.pieces = 1
 			}
@@ -159,6 +171,32 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	t.takeTurns(p, base, s.Server.SMPercent.Or(100)/100)
 	t.readSMs(base, s.Elsewhere)
 	return nil
+}
+
+// freeRuns are the medians of a tenant's step or time per token in the runs in which nobody held up its kernels.
+func freeRuns(mechanism sharing.Mechanism, s *profile.Solo) (ms []float64) {
+	if s.MPS != nil && s.TimeSlicing != nil && s.MPS.Server != s.TimeSlicing.Server {
+		return nil
+	}
+	for _, b := range []*profile.SoloProfile{s.TimeSlicing, s.MPS} {
+		if b != nil {
+			ms = append(ms, b.Figures()[b.Kind.MainMetric()])
+		}
+	}
+	if s.MPS != nil && mechanism == sharing.MechanismMPS { // in turns a host launches while others have theirs
+		ms = append(ms, s.MPS.Pressure.Steps()...)
+	}
+	return slices.DeleteFunc(ms, func(v float64) bool { return v <= 0 })
+}
+
+// paceOfRuns has a server under MPS take its steps at the mean pace of the run that it was read from and of all in
+// which nobody held up its kernels: single ones differ by a fifth, since the host's pace does.
+func (t *tenantModel) paceOfRuns(s *profile.Solo) {
+	own := t.alone[profile.MetricTPOTP50]
+	mean := stat.GeometricMean(append(freeRuns(sharing.MechanismMPS, s), own), nil)
+	extra := t.step * (math.Pow(mean/own, everyRun) - 1)
+	t.stretch(extra)
+	t.added -= extra
 }
 
 func sameName(a, b string) bool {

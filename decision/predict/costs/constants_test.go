@@ -110,6 +110,9 @@ func TestDerivedAgain(t *testing.T) {
 				found["usual_busy"] = append(found["usual_busy"], busy*1e3/r.StepsPerS.Or(1)/r.Step.P50.Or(1))
 				found["usual_sms"] = append(found["usual_sms"], sm/busy)
 			}
+			if first := r.TTFT.P50.Or(0); r.Tenants > 1 && first > 0 && !r.TTFT.P99.IsZero() {
+				found["usual_tail"] = append(found["usual_tail"], r.TTFT.P99.Or(0)/first)
+			}
 			if r.Tenants == 1 && r.Kind == profile.KindServer && (r.Engine == "" || r.Engine == "cotenant-testbed") &&
 				layersOf[strings.TrimPrefix(r.Server.Model, "rand-")] > 0 && r.Load.Closed() && r.Server.SMPercent.IsZero() {
 				bySeries[r.Series] = append(bySeries[r.Series], r.Profile())
@@ -150,7 +153,7 @@ func TestDerivedAgain(t *testing.T) {
 			t.Errorf("%s: up to %v in the table, %.4f by %d rows", name, c.Spread[1], stats.NearestRank(values, 0.95), n)
 		}
 	}
-	if len(found) != 6 {
+	if len(found) != 7 {
 		t.Errorf("%d constants derived", len(found))
 	}
 	var loops [2][]float64 // of a host's loop, of a core alone and one that others share

@@ -54,7 +54,7 @@ type SoloProfile struct {
 	// number of slices.
 	Turns Optional[float64] `yaml:"turns" json:"turns,omitzero"`
 	// TTFTGrowth is by how much later the first token comes beside that neighbour, for each millisecond that a token
-	// takes longer there (medians of TTFT and TPOT): how a server's prompts wait, and for each other.
+	// takes longer there (medians of TTFT and TPOT): how a server's prompts wait, and for each other, under MPS too.
 	TTFTGrowth Optional[float64] `yaml:"ttft_growth" json:"ttft_growth,omitzero"`
 
 	// Pressure was measured beside package probe's reporter and press; nil where it was not.
