@@ -2,25 +2,23 @@
 // and the point at which it ends, and the division of a shared hour among its tenants.
 //
 // Money is exact: integer micro-units with a currency. Where a result is not a whole number of micro-units it is
-// rounded once, at the end, half away from zero. Fractions that multiply money are [PPM], parts per million; where
-// a measured float64 enters (a rate, a tenant's use) it is taken as the exact binary number it is, so a result
-// never depends on the machine.
+// rounded once, at the end, half away from zero. Fractions that multiply money are [PPM], parts per million; where a
+// measured float64 enters (a rate, a tenant's use) it is taken as the exact binary number it is, so a result never
+// depends on the machine.
 //
-// [SharedGPU.Split] divides a GPU's price among its tenants so that the parts
-// and the idle row add up to the price to the last micro-unit.
+// [SharedGPU.Split] divides a GPU's price among its tenants so that the parts and the idle row add up to the price to
+// the last micro-unit.
 //
-// What a mechanism costs by itself is not known here: sharing.InfoFor(m).Overhead is the bracket to start from,
-// with its source, and [OverheadRange] makes it ready for money.
+// What a mechanism costs by itself is not known here: sharing.InfoFor(m).Overhead is the bracket to start from, with
+// its source, and [OverheadRange] makes it ready for money.
 //
-// Three widely read articles have calculators of their own, which the tests
-// reproduce and whose errors the comments name:
-//   - the latency article, "GPU Sharing Performance Reality: 50-100% Latency
-//     Impact Analysis Across 6 Strategies on Amazon EKS"
-//     (https://myitbasics.com/gpu-sharing-amazon-eks/)
-//   - the economics article, "Why share a GPU? The economics, the mechanics, the
-//     four mechanisms" (https://asleekgeek.com/articles/gpu-sharing-fundamentals)
-//   - "Why Share GPUs?"
-//     (https://lucaberton.com/blog/gpu-sharing-kubernetes-mig-mps-time-slicing-2026/)
+// Three widely read articles have calculators of their own, which the tests reproduce and whose errors the comments
+// name:
+//   - the latency article, "GPU Sharing Performance Reality: 50-100% Latency Impact Analysis Across 6 Strategies on
+//     Amazon EKS" (https://myitbasics.com/gpu-sharing-amazon-eks/)
+//   - the economics article, "Why share a GPU? The economics, the mechanics, the four mechanisms"
+//     (https://asleekgeek.com/articles/gpu-sharing-fundamentals)
+//   - "Why Share GPUs?" (https://lucaberton.com/blog/gpu-sharing-kubernetes-mig-mps-time-slicing-2026/)
 //
 // All functions are safe for concurrent use.
 //

@@ -1,5 +1,5 @@
-// Package loadgen puts load on OpenAI-compatible LLM endpoints, several tenants
-// at once, and measures the latency and throughput of each.
+// Package loadgen puts load on OpenAI-compatible LLM endpoints, several tenants at once, and measures the latency and
+// throughput of each.
 //
 //	res, err := loadgen.Run(ctx, loadgen.LoadPlan{
 //		Duration: time.Minute,
@@ -12,26 +12,25 @@
 //		}},
 //	}, loadgen.Options{Dir: "runs/chat"})
 //
-// A [LoadPlan] names the tenants; [Run] drives them and returns a [Result] whose [Summary] has figures per tenant
-// and in total, and a [ClientHealth] verdict on the client itself. With Options.Dir set, the run leaves a directory
-// of artifacts (see [ArtifactConfig] and its neighbours), which [LoadResult] reads back and [Merge] puts together
-// for the workers that shared a plan. A tenant can ask for adapters by name ([AdapterMix]), each with figures of
-// its own, and leave the choice among its endpoints to a [Router] of the caller's. [Search] looks for the highest
-// rate that keeps the tenants' SLOs, and [Study] makes the runs that show how tenants disturb one another.
+// A [LoadPlan] names the tenants; [Run] drives them and returns a [Result] whose [Summary] has figures per tenant and
+// in total, and a [ClientHealth] verdict on the client itself. With Options.Dir set, the run leaves a directory of
+// artifacts (see [ArtifactConfig] and its neighbours), which [LoadResult] reads back and [Merge] puts together for
+// the workers that shared a plan. A tenant can ask for adapters by name ([AdapterMix]), each with figures of its own,
+// and leave the choice among its endpoints to a [Router] of the caller's. [Search] looks for the highest rate that
+// keeps the tenants' SLOs, and [Study] makes the runs that show how tenants disturb one another.
 //
-// Package loadgen/prompt reads and makes up prompts, and reads published traces, which give the arrivals too.
-// Package loadgen/report compares groups of repeated runs, and puts the result files of other tools beside this
-// package's; its package study makes tests of several runs. Package loadgen/planfile reads plans from files.
-// Package loadgen/loadgentest is a server with scripted timing and faults, and a simulated GPU.
+// Package loadgen/prompt reads and makes up prompts, and reads published traces, which give the arrivals too. Package
+// loadgen/report compares groups of repeated runs, and puts the result files of other tools beside this package's;
+// its package study makes tests of several runs. Package loadgen/planfile reads plans from files. Package
+// loadgen/loadgentest is a server with scripted timing and faults, and a simulated GPU.
 //
 // # What is measured
 //
-// Every metric has one definition, which [Definitions] returns and which is written into every summary. An
-// open-loop request is timed from its scheduled start, so a server (or a client) that falls behind cannot look
-// better than it is; the service figures, counted from the actual send, stand beside. Only events that carry
-// content, reasoning or a tool-call delta count as tokens; a role, a usage report, a finish reason and a comment
-// never do. A request is ok only with HTTP 200, a terminator ([DONE] or a finish reason), no error event and at
-// least one token.
+// Every metric has one definition, which [Definitions] returns and which is written into every summary. An open-loop
+// request is timed from its scheduled start, so a server (or a client) that falls behind cannot look better than it
+// is; the service figures, counted from the actual send, stand beside. Only events that carry content, reasoning or a
+// tool-call delta count as tokens; a role, a usage report, a finish reason and a comment never do. A request is ok
+// only with HTTP 200, a terminator ([DONE] or a finish reason), no error event and at least one token.
 //
 // Without continuous usage from the server, itl spreads the request's tokens evenly over its events, while tpot
 // counts the first event as one token. The two therefore differ a little when events carry several tokens. That is

@@ -18,14 +18,12 @@ import (
 // errDrainTime cancels what is in flight when LoadPlan.Drain is over.
 var errDrainTime = errors.New("cut off at the end of the run")
 
-// Run makes the plan's run and reports it. It blocks until the run is over and
-// every goroutine it started has ended.
+// Run makes the plan's run and reports it. It blocks until the run is over and every goroutine it started has ended.
 //
-// When ctx ends, no further load is offered, what is in flight is ClassCancelled, and Run returns the Result of
-// what was done (Summary.Complete false), with the artifacts written, together with an error that wraps ctx's. A
-// failing prompt source and an unwritable directory likewise come with the Result of what was measured. An invalid
-// plan or directory, or a plan that needs more open files than the process may have, comes without one, and nothing
-// is sent.
+// When ctx ends, no further load is offered, what is in flight is ClassCancelled, and Run returns the Result of what
+// was done (Summary.Complete false), with the artifacts written, together with an error that wraps ctx's. A failing
+// prompt source and an unwritable directory likewise come with the Result of what was measured. An invalid plan or
+// directory, or a plan that needs more open files than the process may have, comes without one, and nothing is sent.
 func Run(ctx context.Context, plan LoadPlan, opts Options) (*Result, error) {
 	if err := errors.Join(plan.Validate(), opts.check()); err != nil {
 		return nil, err

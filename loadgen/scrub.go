@@ -16,9 +16,8 @@ import (
 	"unicode/utf16"
 )
 
-// scrubber removes a plan's credentials from text, in whatever encoding they come
-// and whatever is left of them: of a credential of at least gramSize characters,
-// any gramSize of them in a row are removed; of a shorter one the whole.
+// scrubber removes a plan's credentials from text, in whatever encoding they come and whatever is left of them: of a
+// credential of at least gramSize characters, any gramSize of them in a row are removed; of a shorter one the whole.
 type scrubber struct {
 	forms    []string // encodings of the credentials, the longest first
 	replacer *strings.Replacer
@@ -295,8 +294,7 @@ func looksSecret(name string) bool {
 	return slices.ContainsFunc(credentialWords, func(w string) bool { return strings.Contains(name, w) })
 }
 
-// harmlessQueries are the names of a URL's query whose values are no credentials;
-// every other one's is taken for one.
+// harmlessQueries are the names of a URL's query whose values are no credentials; every other one's is taken for one.
 var harmlessQueries = []string{
 	"alt", "api-version", "api_version", "debug", "deployment", "deployment-id", "deployment_id", "engine", "format",
 	"model", "region", "replica",

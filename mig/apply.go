@@ -143,10 +143,9 @@ func newPending(state DeviceState) *PendingError {
 // holds anything that Apply did not leave there, somebody else is changing it, and the step is not made
 // (ErrConflict). When a step fails everything that Apply did is undone, and nothing that others did: an instance is
 // Apply's own when the driver returned it to Apply. Some drivers refuse after they have acted: the device is read
-// after every call that failed, and what changed as the call would have changed it is Apply's own as well, but for
-// an instance that stands where the driver said that there is no room, which is left alone and named. The error is
-// then an *ApplyError, which also says what is left where undoing failed. A device that is a Locker is locked
-// meanwhile.
+// after every call that failed, and what changed as the call would have changed it is Apply's own as well, but for an
+// instance that stands where the driver said that there is no room, which is left alone and named. The error is then
+// an *ApplyError, which also says what is left where undoing failed. A device that is a Locker is locked meanwhile.
 func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) (Report, error) {
 	if err := ctx.Err(); err != nil {
 		return Report{}, err
@@ -194,8 +193,7 @@ func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) 
 	return a.report, nil
 }
 
-// check compares the device with what the plan starts from, and says whether
-// it holds already what the plan leads to.
+// check compares the device with what the plan starts from, and says whether it holds already what the plan leads to.
 func check(state DeviceState, plan ChangePlan) (done bool, err error) {
 	mode := plan.mode(state.Mode)
 	if state.Mode != state.Pending {

@@ -149,11 +149,9 @@ func (p *Profile) String() string {
 	return p.Name
 }
 
-// The catalogue: one GPU an object and one profile a line. "engines" are copy,
-// NVDEC, NVENC, JPEG, OFA; a placement is a start and the profile's size;
-// "verified" has one letter each for name, id, memory, SMs, engines, maximum
-// and placements: M measured, C captured, D documented, F family, I inferred,
-// - unverified. What is left out is unknown.
+// The catalogue: one GPU an object and one profile a line. "engines" are copy, NVDEC, NVENC, JPEG, OFA; a placement
+// is a start and the profile's size; "verified" has one letter each for name, id, memory, SMs, engines, maximum and
+// placements: M measured, C captured, D documented, F family, I inferred, - unverified. What is left out is unknown.
 //
 //go:embed catalogue.json
 var catalogueJSON []byte

@@ -63,10 +63,9 @@ func (m *Model) called(folded string) bool {
 	return slices.ContainsFunc(m.names(), func(name string) bool { return sharing.FoldGPUName(name) == folded })
 }
 
-// Lookup finds a GPU by product name ("NVIDIA A100-SXM4-80GB"), key ("a100-80gb") or PCI id ("0x2335",
-// "0x233510DE", "0x2BB310DE:0x204D10DE", "10de:2335"). Names match loosely: case, "NVIDIA ", separators and a
-// suffix in parentheses don't count, and sharing.LookupGPU's short forms ("A100 80GB") will do. The error is a
-// *LookupError.
+// Lookup finds a GPU by product name ("NVIDIA A100-SXM4-80GB"), key ("a100-80gb") or PCI id ("0x2335", "0x233510DE",
+// "0x2BB310DE:0x204D10DE", "10de:2335"). Names match loosely: case, "NVIDIA ", separators and a suffix in parentheses
+// don't count, and sharing.LookupGPU's short forms ("A100 80GB") will do. The error is a *LookupError.
 func Lookup(name string) (*Model, error) {
 	c, err := loaded()
 	if err != nil {
@@ -178,8 +177,7 @@ func (m *Model) Profile(name string) (*Profile, error) {
 	return nil, m.unknownProfile(name)
 }
 
-// ProfileByConst returns the profile of an NVML constant
-// (NVML_GPU_INSTANCE_PROFILE_*), or nil when the GPU has none.
+// ProfileByConst returns the profile of an NVML constant (NVML_GPU_INSTANCE_PROFILE_*), or nil when the GPU has none.
 func (m *Model) ProfileByConst(nvmlConst int) *Profile {
 	for _, p := range m.Profiles {
 		if p.Const == nvmlConst {

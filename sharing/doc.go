@@ -10,15 +10,12 @@
 //
 // # Sources
 //
-// A source is something that a stranger can open: a page, a repository at a
-// commit, a paper, or a measurement of ours that lies in this repository. Its
-// id is lower case and says who published what: publisher-document, and
-// -section where a document has several entries (nvidia-mps-guide,
-// nvidia-mps-guide-limits, k8s-device-plugin). A paper is named by its system
-// (miso-paper). What is ours starts with cotenant-: measurements, computations
-// and data (cotenant-h200-colocation), and cotenant-reading, which stands where
-// no source says a thing in so many words; the statement then says what it is
-// inferred from.
+// A source is something that a stranger can open: a page, a repository at a commit, a paper, or a measurement of ours
+// that lies in this repository. Its id is lower case and says who published what: publisher-document, and -section
+// where a document has several entries (nvidia-mps-guide, nvidia-mps-guide-limits, k8s-device-plugin). A paper is
+// named by its system (miso-paper). What is ours starts with cotenant-: measurements, computations and data
+// (cotenant-h200-colocation), and cotenant-reading, which stands where no source says a thing in so many words; the
+// statement then says what it is inferred from.
 //
 // What widely read articles print instead, and where they part from this package,
 // stands in REPORT-2026-11.md beside it.

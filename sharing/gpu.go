@@ -64,10 +64,8 @@ type GPU struct {
 	Architecture Architecture
 
 	ComputeCapability Cell[ComputeCapability]
-	// Memory is the total that NVML, or CUDA where NVML has none, reports where
-	// MemoryVisible is set. Else
-	// it is the nominal size in GiB, of which a driver shows up to 2% less on
-	// HBM and up to 7% less on GDDR boards with ECC.
+	// Memory is the total that NVML, or CUDA where NVML has none, reports where MemoryVisible is set. Else it is the
+	// nominal size in GiB, of which a driver shows up to 2% less on HBM and up to 7% less on GDDR boards with ECC.
 	Memory        Cell[Bytes]
 	MemoryVisible bool
 	// MemoryBandwidthGBps is the peak bandwidth of device memory in 10^9 bytes
@@ -217,15 +215,12 @@ var gpuByKey = sync.OnceValue(func() gpuIndex {
 	return x
 })
 
-// LookupGPU finds a GPU by product name ("NVIDIA A100-SXM4-80GB"), alias
-// ("A100-80GB") or PCI id. Names compare by FoldGPUName. A product name wins
-// over an alias: "H200" is the SXM board, which NVML calls so; "A100" fits four
-// boards and is an *AmbiguousGPUError. A short form that gives the memory size
-// but no form factor ("A100-80GB", "V100-32GB", "H100-80GB") means the SXM
-// board. PCI ids are "0x20B2" (device), "0x20B210DE" (device and vendor, as
-// NVML and mig-parted write it, a ":subsystem" after it is ignored) or
-// "10DE:20B2". A name with facts in parentheses, as DescribeGPU writes it, is a
-// GPU of its own. Other names are an *UnknownGPUError.
+// LookupGPU finds a GPU by product name ("NVIDIA A100-SXM4-80GB"), alias ("A100-80GB") or PCI id. Names compare by
+// FoldGPUName. A product name wins over an alias: "H200" is the SXM board, which NVML calls so; "A100" fits four
+// boards and is an *AmbiguousGPUError. A short form that gives the memory size but no form factor ("A100-80GB",
+// "V100-32GB", "H100-80GB") means the SXM board. PCI ids are "0x20B2" (device), "0x20B210DE" (device and vendor, as
+// NVML and mig-parted write it, a ":subsystem" after it is ignored) or "10DE:20B2". A name with facts in parentheses,
+// as DescribeGPU writes it, is a GPU of its own. Other names are an *UnknownGPUError.
 //
 // The GPU is shared and must not be modified.
 func LookupGPU(name string) (*GPU, error) {

@@ -4,10 +4,10 @@
 // A [Sampler] reads a [Reader] (telemetrynvml for a real driver, telemetrytest for a scripted one) on two clocks: a
 // fast one for what costs microseconds and a slow one for what costs milliseconds. Each device has its own readers
 // and a watchdog: one that hangs or fails is down ([Latest.Down]) and holds nobody up. What it reads becomes a
-// [Series], which is written as CSV and read back without loss, or, one sample at a time, a [Latest] for
-// Prometheus. [MeasureEnergy] integrates power and checks it against the energy counter, [DetectIdle] finds deep
-// idle, execution-idle and stalled time, and [ReapPolicy.Recoverable] computes what reaping would give back. A
-// [Digest] does all of it as samples come, in little memory.
+// [Series], which is written as CSV and read back without loss, or, one sample at a time, a [Latest] for Prometheus.
+// [MeasureEnergy] integrates power and checks it against the energy counter, [DetectIdle] finds deep idle,
+// execution-idle and stalled time, and [ReapPolicy.Recoverable] computes what reaping would give back. A [Digest]
+// does all of it as samples come, in little memory.
 //
 // # Missing is not zero
 //
@@ -20,9 +20,8 @@
 // series is never mistaken for a measured one. Jitter, gaps, clock jumps, lost devices and dropped values are kept
 // beside the figures as [Event].
 //
-// NVML's utilization is the share of time in which any kernel ran: a kernel of
-// one thread reads 100%. It says nothing about capacity; for that use the GPM
-// figures of Hopper and later ([MetricSMUtilPercent], [MetricDRAMUtilPercent]).
+// NVML's utilization is the share of time in which any kernel ran: a kernel of one thread reads 100%. It says nothing
+// about capacity; for that use the GPM figures of Hopper and later ([MetricSMUtilPercent], [MetricDRAMUtilPercent]).
 //
 // It is stable: its API changes incompatibly only with a new major version.
 package telemetry

@@ -289,8 +289,9 @@ func (c *Collector) ReadFile(file string, stdin io.Reader) error {
 const mostArrivals = 64 << 20 // bytes
 
 // LoadArrivals reads a file of objects that are not in the cluster yet, such as the Deployment of a pull request, as
-// YAML or JSON: the workloads that they make, without a today. What their annotations and another file of hints, which
-// may be "", do not say is not known. Errors of their content match ErrInvalid.
+// YAML or JSON: the workloads that they make, without a today, and with a request only for MIG instances. What their
+// annotations and another file of hints, which may be "", do not say is not known. Errors of their content match
+// ErrInvalid.
 func LoadArrivals(name, hints string) ([]decision.Workload, error) {
 	opts, err := LoadOptions("", hints)
 	if err != nil {
@@ -323,7 +324,10 @@ func LoadArrivals(name, hints string) ([]decision.Workload, error) {
 	}
 	d := c.Discover()
 	for i := range d.Fleet.Workloads {
-		d.Fleet.Workloads[i].Today, d.Fleet.Workloads[i].Request = nil, nil
+		w := &d.Fleet.Workloads[i]
+		if w.Today = nil; w.Request != nil && w.Request.Profile == "" { // else its pods start on no other device
+			w.Request = nil
+		}
 	}
 	if len(d.Fleet.Workloads) == 0 {
 		return nil, fmt.Errorf("%w: %s: nothing in it asks for a GPU", ErrInvalid, name)

@@ -55,6 +55,9 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 	node, several := b.home(w)
 	if node != nil {
 		b.askedOf(w, node, at, &out)
+	} else if p.ask.profile != "" {
+		out.Request = &decision.Asked{Mechanism: sharing.MechanismMIG, Profile: p.ask.profile}
+		b.note(at+".request", declared("%s", p.ask.resource))
 	}
 	if m, ok := w.held.Get(); ok {
 		out.Memory = w.held

@@ -12,9 +12,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// residual is the fleet of what may move and the GPUs that it may have.
-func (c *cluster) residual(pinned map[string]bool) *decision.Fleet {
-	f := &decision.Fleet{Version: c.fleet.Version, Trust: c.fleet.Trust}
+// residual is the fleet of what may move and the GPUs that it may have, without those that come and ask for MIG
+// instances by their profile: no other devices start their pods.
+func (c *cluster) residual(pinned map[string]bool) (f *decision.Fleet, asking []string) {
+	f = &decision.Fleet{Version: c.fleet.Version, Trust: c.fleet.Trust}
 	gpus, held := map[string]int{}, map[string]int{}
 	for _, n := range c.nodes {
 		if !pinned[n.Name] {
@@ -64,10 +65,13 @@ func (c *cluster) residual(pinned map[string]bool) *decision.Fleet {
 		}
 		if w.Today != nil {
 			w.Replicas = decision.Replicas{Max: c.wants[w.Name]}
+		} else if w.Request != nil && w.Request.Profile != "" {
+			asking = append(asking, w.Name)
+			continue
 		}
 		f.Workloads = append(f.Workloads, w)
 	}
-	return f
+	return f, asking
 }
 
 // unused counts the GPUs of a node that nobody holds, and those of its free MIG instances.
@@ -93,7 +97,7 @@ func (c *cluster) unused(n *node) int {
 
 // place seats all workloads on the nodes: those that may move as decided, and as today where that takes no node more.
 // full names one for which the nodes were too few.
-func (c *cluster) place(r *decision.Result, pinned map[string]bool) (
+func (c *cluster) place(r *decision.Result, asking []string, pinned map[string]bool) (
 	loads []*load, seats map[string]seat, full string) {
 	seats = maps.Clone(c.today)
 	pools := map[string]string{} // of what moves
@@ -133,6 +137,18 @@ func (c *cluster) place(r *decision.Result, pinned map[string]bool) (
 				_, _, lacking := lay(seats)
 				return lacking != d.Workload
 			})
+		}
+	}
+	for _, w := range asking {
+		seats[w] = seat{sharing.MechanismMIG, c.of[w].Request.Profile}
+		if !slices.ContainsFunc(c.fleet.Pools, func(p decision.Pool) bool {
+			if pools[w] = p.Name; c.of[w].Pool != "" && c.of[w].Pool != p.Name {
+				return false
+			}
+			_, _, lacking := lay(seats)
+			return lacking != w
+		}) {
+			return nil, nil, w
 		}
 	}
 	// As today, as decided, and in MIG instances that stand free already: the fewest nodes, and today before the others.

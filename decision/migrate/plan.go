@@ -233,16 +233,18 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 // attempt plans around what stays. again names workloads that have to stay as well, for another attempt.
 func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string, err error) {
 	pinned := c.pinned()
-	rest := c.residual(pinned)
-	if len(rest.Workloads) == 0 {
+	rest, asking := c.residual(pinned)
+	if len(rest.Workloads)+len(asking) == 0 {
 		return c.leave("nothing that runs may be moved before more is known of it"), nil, nil
 	}
 	if len(rest.Pools) == 0 {
 		return c.leave("every node holds something that stays where it is, and has no device free"), nil, nil
 	}
-	r, err := decision.Decide(ctx, rest, c.opts)
-	if err != nil {
-		return nil, nil, err
+	r := &decision.Result{}
+	if len(rest.Workloads) > 0 {
+		if r, err = decision.Decide(ctx, rest, c.opts); err != nil {
+			return nil, nil, err
+		}
 	}
 	again = map[string]string{}
 	for i := range r.Decisions {
@@ -260,9 +262,14 @@ func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string
 	if len(again) > 0 {
 		return nil, again, nil
 	}
-	loads, seats, full := c.place(r, pinned)
+	loads, seats, full := c.place(r, asking, pinned)
 	if full != "" {
-		return nil, map[string]string{full: "too few nodes are free to hand out GPUs as it needs them"}, nil
+		why := "too few nodes are free to hand out GPUs as it needs them"
+		if slices.Contains(asking, full) {
+			why = fmt.Sprintf("it asks for %d x %s, and no pool has as many free or can make them",
+				c.wants[full]*max(1, c.of[full].GPUs), c.of[full].Request.Profile)
+		}
+		return nil, map[string]string{full: why}, nil
 	}
 	return c.propose(ctx, loads, seats, r)
 }

@@ -213,3 +213,37 @@ func TestNoPrices(t *testing.T) {
 		t.Errorf("%+v\n%s", p.Bill, text)
 	}
 }
+
+// TestAsksForInstances: what comes and asks for MIG instances by their profile gets those that stand free, whatever is
+// known of it, or a node that can make them; else its reason names them.
+func TestAsksForInstances(t *testing.T) {
+	const text = `version: v1
+pools:
+  - {name: h, gpu: H100-SXM5-80GB, count: 2, gpus_per_node: 1, price_per_gpu_hour: 3 USD, delivery: gpu-operator}
+workloads:
+  - {name: t/old, kind: online-inference, replicas: 2, tenant: t, today: {mechanism: mig, profile: 1g.10gb, object: Deployment, places: [{node: n1, replicas: 2}]}}
+  - {name: u/new, kind: online-inference, replicas: COUNT, tenant: u, request: {mechanism: mig, profile: PROFILE}}
+today:
+  nodes:
+    - {name: n1, pool: h, gpus: 1, gpus_in_mig: 1, instances: {1g.10gb: 4, 3g.40gb: 1}}
+    - {name: n2, pool: h, gpus: 1OTHER}
+`
+	for _, c := range []struct{ count, profile, other, steps, waits, why string }{
+		{"2", "1g.10gb", "", "Start 2 replicas of u/new on n1 (2), each on mig 1g.10gb", "[]", ""},
+		{"1", "3g.40gb", "", "Start 1 replica of u/new on n1 (1), each on mig 3g.40gb", "[]", ""},
+		{"3", "1g.10gb", "", "Drain n2, on which no GPU is in use, and let it hand out 1 x 1g.10gb (today whole GPUs); " +
+			"Start 3 replicas of u/new on n1 (2), n2 (1), each on mig 1g.10gb", "[]", ""},
+		{"3", "1g.10gb", ", closed: cordoned", "", "[u/new]", "it asks for 3 x 1g.10gb, and no pool has as many free or can make them"},
+		{"1", "1g.5gb", "", "", "[u/new]", "it asks for 1 x 1g.5gb, and no pool has as many free or can make them"},
+	} {
+		f := fleetOf(t, strings.NewReplacer("COUNT", c.count, "PROFILE", c.profile, "OTHER", c.other).Replace(text))
+		p, err := Admit(t.Context(), f, decision.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := slices.ContainsFunc(p.Stays, func(s Stay) bool { return c.why != "" && strings.Contains(s.Why, c.why) })
+		if got := titles(p); got != c.steps || fmt.Sprint(p.Waits()) != c.waits || told != (c.why != "") {
+			t.Errorf("%s x %s%s: %q, waits %v, %+v", c.count, c.profile, c.other, got, p.Waits(), p.Stays)
+		}
+	}
+}

@@ -228,8 +228,7 @@ func (w *work) keepAlike(m *int, want int) {
 	*m = n
 }
 
-// try scores the option in w, which takes GPUs that have so much free, and keeps
-// it where it is better than the best.
+// try scores the option in w, which takes GPUs that have so much free, and keeps it where it is better than the best.
 func (s *Scorer) try(w *work, gpus, start int, free float64) {
 	o := &w.option
 	o.GPUs, o.Start, o.Slowdown, o.LostMilli, o.Unpredicted = w.gpus[:gpus], start, Optional[float64]{}, 0, 0
@@ -250,6 +249,5 @@ func (s *Scorer) try(w *work, gpus, start int, free float64) {
 	copy(w.best.gpus[:], w.gpus[:gpus])
 }
 
-// tie is the difference up to which scores are equal: what adding the same
-// numbers in another order may make of them.
+// tie is the difference up to which scores are equal: what adding the same numbers in another order may make of them.
 const tie = 1e-9

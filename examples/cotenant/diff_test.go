@@ -31,6 +31,7 @@ func TestDiff(t *testing.T) {
 	const fleets = "../../decision/migrate/testdata/"
 	rag, many := write("rag.yaml", ragDeployment), write("many.yaml", strings.Replace(ragDeployment, "replicas: 2", "replicas: 50", 1))
 	both := write("both.yaml", ragDeployment+"---\n"+strings.NewReplacer("rag", "huge", "replicas: 2", "replicas: 50").Replace(ragDeployment))
+	slices := write("slices.yaml", strings.Replace(ragDeployment, "nvidia.com/gpu", "nvidia.com/mig-1g.10gb", 1))
 	hints := write("hints.yaml", "workloads: {llm/rag: {memory: 5GiB, gpu_busy: 0.05, slo: {e2e_p99: 8s}, solo: {e2e_p99: 100ms}}}")
 	for _, c := range []struct {
 		name, args, want string
@@ -40,6 +41,7 @@ func TestDiff(t *testing.T) {
 		{"a node is emptied", "-fleet known.yaml", "a100-2 llm/chat: leaves: 3 x exclusive", exitNo},
 		{"a Deployment of which nothing is known", "-fleet nothing.yaml -with " + rag, "a100-2 llm/rag: comes: 2 x exclusive; whether it keeps its objectives is not known", exitDone},
 		{"one that fits free instances", "-fleet nothing.yaml -hints " + hints + " -with " + rag, "a100-1 llm/rag: comes: 2 x mig 1g.10gb; keeps its objectives", exitDone},
+		{"one that asks for free instances", "-fleet nothing.yaml -with " + slices, "a100-1 llm/rag: comes: 2 x mig 1g.10gb; whether it keeps its objectives is not known", exitDone},
 		{"one for which there is no room", "-fleet nothing.yaml -with " + many, "PLAN: all stays as it is: llm/rag has no place", exitNo},
 		{"one of two has a place", "-fleet nothing.yaml -hints " + hints + " -with " + both, "a100-1 llm/rag: comes: 2 x mig 1g.10gb; keeps its objectives", exitNo},
 		{"as JSON", "-json -fleet known.yaml", `"monthly_saved": "18980.00"`, exitNo},

@@ -29,9 +29,8 @@ func enoughSamples(alpha float64) int {
 // mannWhitney returns the two-sided p-value of the U test: twice the smaller tail of the rank sum's distribution
 // given the ties, at most 1. See Mann and Whitney, Ann. Math. Statist. 18 (1947).
 //
-// github.com/aclements/go-moremath, which benchstat uses, agrees to 1e-15 without
-// ties. With ties its distribution is not symmetric, and it doubles one tail
-// whichever is the smaller: {3} against {2, 2, 2} has p = 0.5, and 1.5 there.
+// github.com/aclements/go-moremath, which benchstat uses, agrees to 1e-15 without ties. With ties its distribution is
+// not symmetric, and it doubles one tail whichever is the smaller: {3} against {2, 2, 2} has p = 0.5, and 1.5 there.
 func mannWhitney(a, b []float64) (p float64, exact bool) {
 	n, m := len(a), len(b)
 	ranks, ties := midRanks(slices.Concat(a, b))
@@ -149,9 +148,8 @@ const (
 	correctionHolm        = "Holm"
 )
 
-// adjust corrects the p-values of figures that were measured on the same runs, so
-// that the chance of any claim where nothing differs is at most the tests' level.
-// base[i] and other[i] are figure i's values, in the order of the runs.
+// adjust corrects the p-values of figures that were measured on the same runs, so that the chance of any claim where
+// nothing differs is at most the tests' level. base[i] and other[i] are figure i's values, in the order of the runs.
 //
 // The figures of a run depend on one another, and the Mann-Whitney p-values of few runs come in few steps; both
 // make Holm's correction claim less than it could. So the runs are relabelled in every possible way, and a figure's

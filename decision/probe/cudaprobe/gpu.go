@@ -23,8 +23,7 @@ import (
 //go:embed kernels/kernels.ptx
 var ptx string
 
-// gpu is a context on a device, with the kernels in it. All of it belongs to one
-// thread.
+// gpu is a context on a device, with the kernels in it. All of it belongs to one thread.
 type gpu struct {
 	stream                        C.CUstream
 	spin, pulse, compute, reading C.CUfunction
@@ -86,8 +85,7 @@ func stamps(from C.CUdeviceptr, n int) ([]uint64, error) {
 // mostStamps bounds what one task records.
 const mostStamps = 1 << 16
 
-// leastGap is the gap of a spinning thread's clock from which on it was off the
-// GPU, in ns.
+// leastGap is the gap of a spinning thread's clock from which on it was off the GPU, in ns.
 const leastGap = 5000
 
 func (g *gpu) runSpin(t probe.Task) (r probe.Reading, err error) {
@@ -167,8 +165,7 @@ func (g *gpu) runSteps(t probe.Task, launch func() error) (r probe.Reading, err 
 	return r, nil
 }
 
-// kernels returns what launches a step's kernels, in one graph when there are
-// several.
+// kernels returns what launches a step's kernels, in one graph when there are several.
 func (g *gpu) kernels(n int, oneByOne bool, one func() error) (launch func() error, release func(), err error) {
 	if n <= 1 {
 		return one, func() {}, nil
