@@ -23,8 +23,7 @@ type Options struct {
 	Dir string
 	// RunID names the run; "" means one made of the time, the plan's scenario and its seed.
 	RunID string
-	// Progress, when not nil, is called every second, from one
-	// goroutine, and once after the last request.
+	// Progress, when not nil, is called every second, from one goroutine, and once after the last request.
 	Progress func(Progress)
 	// KeepRecords keeps every Record in Result.Records.
 	KeepRecords bool

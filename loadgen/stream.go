@@ -19,8 +19,7 @@ type event struct {
 	tokens int32 // the server's running count, 0 unknown
 }
 
-// stream holds the reading of one answer. It is reused from request to request;
-// events and lags are valid until then.
+// stream holds the reading of one answer. It is reused from request to request; events and lags are valid until then.
 type stream struct {
 	in       wire.Reader
 	parser   wire.Parser

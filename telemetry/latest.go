@@ -16,8 +16,7 @@ import (
 // promPrefix starts the name of every exposed metric.
 const promPrefix = "cotenant_gpu_"
 
-// promUnits turn the unit at the end of a metric's name into Prometheus' base
-// unit, of which one is times/over of it.
+// promUnits turn the unit at the end of a metric's name into Prometheus' base unit, of which one is times/over of it.
 var promUnits = []struct {
 	suffix, unit string
 	times, over  float64

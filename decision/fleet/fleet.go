@@ -192,7 +192,7 @@ type Today struct {
 }
 
 // Asked records a team's request, or its present state: the traps in it are found even where the decision goes
-// elsewhere.
+// elsewhere. What comes to a running cluster gets MIG instances of the profile that it asks for, and nothing else.
 type Asked struct {
 	Mechanism    sharing.Mechanism `yaml:"mechanism,required"`
 	Profile      string            `yaml:"profile"`                  // MIG profile

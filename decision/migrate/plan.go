@@ -104,9 +104,9 @@ type cluster struct {
 	currency string
 }
 
-// Make plans the fleet's change, or says why all stays as it is. Workloads without today come new and get places; those
-// for which there is none stand in Stays with the reason, and [Plan.Waits] names them. opts are those of
-// [decision.Decide]; the error is its, or that of a fleet without state.
+// Make plans the fleet's change, or says why all stays as it is. Workloads without today come new and get places, those
+// whose request names a MIG profile instances of it; those for which there is none stand in Stays with the reason, and
+// [Plan.Waits] names them. opts are those of [decision.Decide]; the error is its, or that of a fleet without state.
 func Make(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan, error) {
 	return plan(ctx, f, opts, nil)
 }

@@ -83,8 +83,8 @@ func TestClassesLeftOut(t *testing.T) {
 		name := m.Row.Kind.String()
 		besideIt := m.Row.Kind == profile.KindServer && strings.Contains(m.Row.Case, "l")
 		switch class := m.Prediction.Class; {
-		case m.Row.Server.Variant == "transformers":
-			name = m.Row.Server.Variant
+		case m.Row.Server.Variant == "transformers" && !strings.Contains(m.Series, "h100-engines"):
+			name = m.Row.Server.Variant + ", H200"
 		case besideIt && slices.Contains(withoutFlash, m.Series):
 			name = cmp.Or(m.Row.Server.Variant, "beside ik_llama.cpp") + ", answers uneven, without flash attention"
 		case besideIt && strings.Contains(m.Series, "llamacpp") && m.Row.Load.OutputSpread > 0:
@@ -138,8 +138,10 @@ func TestClassesLeftOut(t *testing.T) {
 		{"ik_llama.cpp, answers uneven, without flash attention", sharing.MechanismMPS, profile.MetricTTFTP99, 0.3, 0.8, 0.9},
 		{"server, mixed", sharing.MechanismTimeSlicing, profile.MetricTTFTP99, 0.25, 0.8, 1.1},
 		{"server, mixed", sharing.MechanismMPS, profile.MetricTTFTP99, 0.25, 0.8, 0.9},
-		{"transformers", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.22, 0.8, 0.85},
-		{"transformers", sharing.MechanismMPS, profile.MetricTPOTP50, 0.22, 0.8, 0.85},
+		{"transformers, H100, 4", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.2, 0.8, 0.85},
+		{"transformers, H100, 4", sharing.MechanismMPS, profile.MetricTPOTP50, 0.2, 0.8, 0.85},
+		{"transformers, H200", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.22, 0.8, 0.85},
+		{"transformers, H200", sharing.MechanismMPS, profile.MetricTPOTP50, 0.33, 0.65, 0.85},
 		{"ik_llama.cpp", sharing.MechanismMPS, profile.MetricTTFTP50, 0.15, 0.8, 0.8},
 		{"ik_llama.cpp, H200", sharing.MechanismTimeSlicing, profile.MetricTPOTP50, 0.14, 0.78, 0.5},
 		{"ik_llama.cpp, H200", sharing.MechanismMPS, profile.MetricTPOTP50, 0.1, 0.8, 0.5},

@@ -9,7 +9,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
-	"gonum.org/v1/gonum/stat"
 )
 
 // tenantModel is a workload taken apart for prediction. Times are in milliseconds, rates in requests a millisecond.
@@ -119,7 +118,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	case t.gaps && mechanism == sharing.MechanismMPS:
 		t.note(math.Log(sharedCore)/4, "its host launches kernel by kernel, at the pace of a core that others share or not")
 	}
-	if mechanism == sharing.MechanismMPS && !home(base) {
+	if mechanism == sharing.MechanismMPS && !home(base) && !base.GapsHoldPrompts() {
 		t.paceOfRuns(s)
 	}
 	t.seen = p.seen(base)
@@ -173,14 +172,18 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	return nil
 }
 
-// freeRuns are the medians of a tenant's step or time per token in the runs in which nobody held up its kernels.
+// freeRuns are the medians of a tenant's step in the runs in which nobody held up its kernels.
 func freeRuns(mechanism sharing.Mechanism, s *profile.Solo) (ms []float64) {
 	if s.MPS != nil && s.TimeSlicing != nil && s.MPS.Server != s.TimeSlicing.Server {
 		return nil
 	}
 	for _, b := range []*profile.SoloProfile{s.TimeSlicing, s.MPS} {
-		if b != nil {
-			ms = append(ms, b.Figures()[b.Kind.MainMetric()])
+		switch {
+		case b == nil || b.GapsHoldPrompts():
+		case b.Kind == profile.KindServer:
+			ms = append(ms, b.ITL.P50.Or(0))
+		default:
+			ms = append(ms, b.Step.P50.Or(0))
 		}
 	}
 	if s.MPS != nil && mechanism == sharing.MechanismMPS { // in turns a host launches while others have theirs
@@ -189,12 +192,12 @@ func freeRuns(mechanism sharing.Mechanism, s *profile.Solo) (ms []float64) {
 	return slices.DeleteFunc(ms, func(v float64) bool { return v <= 0 })
 }
 
-// paceOfRuns has a server under MPS take its steps at the mean pace of the run that it was read from and of all in
+// paceOfRuns has a server under MPS take its steps at the middle pace of the run that it was read from and of all in
 // which nobody held up its kernels: single ones differ by a fifth, since the host's pace does.
 func (t *tenantModel) paceOfRuns(s *profile.Solo) {
-	own := t.alone[profile.MetricTPOTP50]
-	mean := stat.GeometricMean(append(freeRuns(sharing.MechanismMPS, s), own), nil)
-	extra := t.step * (math.Pow(mean/own, everyRun) - 1)
+	runs := append(freeRuns(sharing.MechanismMPS, s), t.step)
+	slices.Sort(runs)
+	extra := t.step * (math.Pow(middle(runs)/t.step, everyRun) - 1)
 	t.stretch(extra)
 	t.added -= extra
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/cotenant/cotenant/internal/promtext"
 )
 
-// A tenant's page may say anything: what Fetch takes of it is bounded. A vLLM
-// page has some 100 KB for each replica.
+// A tenant's page may say anything: what Fetch takes of it is bounded. A vLLM page has some 100 KB for each replica.
 const (
 	maxPage     = 4 << 20
 	maxReplicas = 256
