@@ -351,8 +351,7 @@ func ordinals(list string) (out []int) {
 	return out
 }
 
-// blockedLarge finds a layout in which a 3g at start 0 keeps a free half from
-// holding the 4g that only starts there.
+// blockedLarge finds a layout in which a 3g at start 0 keeps a free half from holding the 4g that only starts there.
 func blockedLarge(p *CompiledPool) string {
 	for i, text := range p.Pool.Layouts {
 		layout, err := p.Ground().Model().ParseLayout(text)

@@ -30,8 +30,7 @@ type applier struct {
 type effect struct {
 	op      Op
 	setMode bool
-	// at is the GPU instance: as it stood before it was destroyed, and as the
-	// driver returned it when it was created.
+	// at is the GPU instance: as it stood before it was destroyed, and as the driver returned it when it was created.
 	at   DeviceInstance
 	want Instance
 	// made are the compute instances that the driver returned, and hit those that it destroyed, or may have. gone

@@ -32,9 +32,8 @@ var nameForm = regexp.MustCompile(`^(?:MIG )?(?:([1-9][0-9]{0,2})c\.)?([1-9][0-9
 
 const nameAttribute = `[A-Za-z](?:[A-Za-z0-9.]*[A-Za-z0-9])?`
 
-// ParseName reads a profile name: [<C>c.]<G>g.<GB>gb followed by +attr or
-// -attr, several separated by commas. The prefix "MIG ", which nvidia-smi
-// prints, is allowed. C must not exceed G.
+// ParseName reads a profile name: [<C>c.]<G>g.<GB>gb followed by +attr or -attr, several separated by commas. The
+// prefix "MIG ", which nvidia-smi prints, is allowed. C must not exceed G.
 func ParseName(s string) (Name, error) {
 	bad := func(why string) (Name, error) {
 		return Name{}, invalid(fmt.Errorf("%q is not a MIG profile name: %s", problem.Clip(s), why))

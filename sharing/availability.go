@@ -14,9 +14,8 @@ type Finding struct {
 	Source SourceID
 }
 
-// Available answers whether the hardware and driver of env can run m. It is a
-// gate on hardware only: that a licence, a hypervisor, a plugin or a scheduler
-// is needed besides is in Text. What env does not tell is Unknown, never No.
+// Available answers whether the hardware and driver of env can run m. It is a gate on hardware only: that a licence,
+// a hypervisor, a plugin or a scheduler is needed besides is in Text. What env does not tell is Unknown, never No.
 func Available(m Mechanism, env Environment) Finding {
 	switch m {
 	case MechanismNone:

@@ -33,8 +33,7 @@ type Trap struct {
 	Sources   []SourceID // what shows the truth, then who makes the claim
 }
 
-// trapTable holds first what widely read sources claim or fall into, then what
-// fails with MPS, time-slicing and HAMi.
+// trapTable holds first what widely read sources claim or fall into, then what fails with MPS, time-slicing and HAMi.
 var trapTable = table[Trap]("traps.json")
 
 // Traps lists all traps. The slice is the caller's; the Sources of its rows are shared and must not be modified.

@@ -89,8 +89,7 @@ func (s *search) others(ctx context.Context, c *candidate, parts []part, at []*g
 
 const mostDivisions = 16 // bound of the ways to put parts on kinds of GPU that are looked at
 
-// divisions are the ways to put parts on kinds of GPU: each on any of them, or where
-// that makes too many, all on one.
+// divisions are the ways to put parts on kinds of GPU: each on any of them, or where that makes too many, all on one.
 func (s *search) divisions(parts []part) [][]*gpu {
 	all := [][]*gpu{nil}
 	for range parts {

@@ -10,9 +10,8 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/serving"
 )
 
-// on searches a kind, each part alone on its kind of GPU, with every layout and router.
-// beat is the price that a candidate must stay below to matter. The error is the reason why the kind is impossible
-// there.
+// on searches a kind, each part alone on its kind of GPU, with every layout and router. beat is the price that a
+// candidate must stay below to matter. The error is the reason why the kind is impossible there.
 func (s *search) on(ctx context.Context, k Kind, parts []part, at []*gpu, beat *candidate) (*candidate, error) {
 	c, err := s.fit(ctx, k, parts, at, beat)
 	if c == nil {

@@ -38,9 +38,8 @@ func (c *Collector) keepServing(name string, in io.Reader, parse func(io.Reader)
 	return inFile(name, err)
 }
 
-// takeServing puts what model servers say of themselves into the workloads that
-// they are: what a server that is alone on its GPU shows are latencies alone. A
-// file is named after its pod or workload, with or without the namespace.
+// takeServing puts what model servers say of themselves into the workloads that they are: what a server that is alone
+// on its GPU shows are latencies alone. A file is named after its pod or workload, with or without the namespace.
 func (b *build) takeServing() {
 	type total struct {
 		alone    bool

@@ -316,8 +316,7 @@ func (c *checker) profileOf(path string, m sharing.Mechanism, profile string) {
 		"contradicts mechanism %s", m)
 }
 
-// joinProblems puts the problems of two stages into one error, without
-// repeating a path that the first has reported.
+// joinProblems puts the problems of two stages into one error, without repeating a path that the first has reported.
 func joinProblems(first, second error) error {
 	var all, later problem.List
 	all.AddErr("", first)

@@ -11,8 +11,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// expected returns the TPOT in milliseconds that a tenant should have beside the
-// others, and the name of its source.
+// expected returns the TPOT in milliseconds that a tenant should have beside the others, and the name of its source.
 func (g *Guard) expected(i int) (profile.Interval, string, bool) {
 	t, s := &g.tenants[i], &g.states[i]
 	in, ok := t.Expect.Get()

@@ -349,8 +349,7 @@ func syncFolder(dir string) error {
 	return f.Close()
 }
 
-// Resume takes up what a log's state says was done. Call it before the first Step,
-// whose observations count from now.
+// Resume takes up what a log's state says was done. Call it before the first Step, whose observations count from now.
 func (g *Guard) Resume(l *Log, now time.Time) {
 	at := map[int]int{}
 	for i := range g.gpus {

@@ -16,8 +16,7 @@ type fate struct {
 	all     []draw  // with room for all, so that none moves
 }
 
-// draw holds the random numbers of a request: the gap before it, of mean 1, and its
-// lengths or work over their means.
+// draw holds the random numbers of a request: the gap before it, of mean 1, and its lengths or work over their means.
 type draw struct{ gap, in, out float64 }
 
 // drive is the process that generates a workload's requests.

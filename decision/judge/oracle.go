@@ -89,10 +89,9 @@ func (s *scene) exhaustive(in []bool) bool {
 	return n <= exhaustiveWorkloads && replicas <= exhaustiveReplicas
 }
 
-// cheapest returns the cheapest arrangement of the workloads in the set, a set cover by cutting planes. A GPU's
-// price does not depend on its tenants, so only the maximal sets of tenants that a GPU may bear are candidates; one
-// is simulated when the cheapest cover uses it, and where that refutes it the sets with one tenant fewer take its
-// place.
+// cheapest returns the cheapest arrangement of the workloads in the set, a set cover by cutting planes. A GPU's price
+// does not depend on its tenants, so only the maximal sets of tenants that a GPU may bear are candidates; one is
+// simulated when the cheapest cover uses it, and where that refutes it the sets with one tenant fewer take its place.
 func (o *oracle) cheapest(in []bool) (arrangement, bool) {
 	need := make([]int, len(in))
 	for i, yes := range in {

@@ -235,9 +235,8 @@ type slice struct {
 	sms, bandwidth float64 // shares, 1 = all
 }
 
-// sliceOf returns a MIG profile's shares of the GPU: of its SMs as they were counted
-// on the hardware, which is not always by slices (a 1g.20gb of an H100 has 26 of
-// 132).
+// sliceOf returns a MIG profile's shares of the GPU: of its SMs as they were counted on the hardware, which is not
+// always by slices (a 1g.20gb of an H100 has 26 of 132).
 func sliceOf(m *mig.Model, p *mig.Profile) slice {
 	s := slice{sms: float64(p.ComputeSlices) / float64(m.ComputeSlices),
 		bandwidth: float64(p.PlacementUnits) / float64(m.Units)}

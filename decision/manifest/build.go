@@ -271,8 +271,7 @@ func (b *builder) cluster() {
 	}
 }
 
-// Codes of the warnings that Build gives besides those about configuration
-// documents, which stand in package sharing.
+// Codes of the warnings that Build gives besides those about configuration documents, which stand in package sharing.
 const (
 	// no delivery that was asked for can deliver the mechanism
 	WarnNotDelivered sharing.WarningCode = "not-delivered"

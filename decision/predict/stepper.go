@@ -2,7 +2,6 @@ package predict
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
@@ -58,36 +57,6 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 	}
 	t.readSMs(base, s.Elsewhere)
 	return nil
-}
-
-// sharedCore is the number of times as long that a host's thread takes while another thread runs on its core.
-var sharedCore = costs.Value("shared_core")
-
-// paceBeside sets the length of a step whose kernels the host launches one by one. A host's thread has its core alone
-// or shares it, which changes from second to second, whoever is on the GPU. So the pace beside others is the middle of
-// all runs in which nobody held up the kernels, and of one in which the core was shared for half of the time. A single
-// run does not say which of the two paces it had.
-func (t *tenantModel) paceBeside(mechanism sharing.Mechanism, s *profile.Solo, gapsKnown bool) {
-	runs := freeRuns(mechanism, s)
-	if !gapsKnown || len(runs) == 0 {
-		return
-	}
-	if len(runs) == 1 {
-		runs = append(runs, runs[0]/math.Sqrt(sharedCore))
-	}
-	runs = append(runs, slices.Min(runs)*math.Sqrt(sharedCore))
-	slices.Sort(runs)
-	fast, step, slow := runs[0], middle(runs), slices.Max(runs)
-	if t.gpu >= gapless*step {
-		return
-	}
-	pace := max(step, t.gpu) / t.step
-	t.step *= pace
-	t.alone[profile.MetricStepP50] *= pace
-	t.alone[profile.MetricStepP99] *= pace
-	t.alone[profile.MetricStepsPerSecond] /= pace
-	t.note(math.Log(slow/fast)/2, "its host launches kernel by kernel, at the pace of a core that others share or not: "+
-		"%.3g to %.3g ms a step", fast, slow)
 }
 
 // linkHalf is the wait of a chain's link, in us, beside kernels that leave no room for half of the time.

@@ -3,7 +3,6 @@ package predict
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
@@ -70,10 +69,6 @@ type settled struct {
 	step, gpu, prefill, prefillGPU float64 // of a step and a prefill: the time alone, and the GPU's work in it
 	waits                          int     // of the host for the GPU within a step with gaps
 }
-
-// slowerPace is the time per token without MPS over that under it from which on the former is a host's pace, and
-// everyRun is the weight of all other runs in a server's pace.
-var slowerPace, everyRun = 1.0, 1.0
 
 // clientDelay is the time from a request's end to its client's next request on one machine.
 var clientDelay = costs.Value("client_delay")
@@ -170,36 +165,6 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	t.takeTurns(p, base, s.Server.SMPercent.Or(100)/100)
 	t.readSMs(base, s.Elsewhere)
 	return nil
-}
-
-// freeRuns are the medians of a tenant's step in the runs in which nobody held up its kernels.
-func freeRuns(mechanism sharing.Mechanism, s *profile.Solo) (ms []float64) {
-	if s.MPS != nil && s.TimeSlicing != nil && s.MPS.Server != s.TimeSlicing.Server {
-		return nil
-	}
-	for _, b := range []*profile.SoloProfile{s.TimeSlicing, s.MPS} {
-		switch {
-		case b == nil || b.GapsHoldPrompts():
-		case b.Kind == profile.KindServer:
-			ms = append(ms, b.ITL.P50.Or(0))
-		default:
-			ms = append(ms, b.Step.P50.Or(0))
-		}
-	}
-	if s.MPS != nil && mechanism == sharing.MechanismMPS { // in turns a host launches while others have theirs
-		ms = append(ms, s.MPS.Pressure.Steps()...)
-	}
-	return slices.DeleteFunc(ms, func(v float64) bool { return v <= 0 })
-}
-
-// paceOfRuns has a server under MPS take its steps at the middle pace of the run that it was read from and of all in
-// which nobody held up its kernels: single ones differ by a fifth, since the host's pace does.
-func (t *tenantModel) paceOfRuns(s *profile.Solo) {
-	runs := append(freeRuns(sharing.MechanismMPS, s), t.step)
-	slices.Sort(runs)
-	extra := t.step * (math.Pow(middle(runs)/t.step, everyRun) - 1)
-	t.stretch(extra)
-	t.added -= extra
 }
 
 func sameName(a, b string) bool {
@@ -327,125 +292,3 @@ func (t *tenantModel) stretch(extra float64) {
 		}
 	}
 }
-
-// takeApart finds the parts of a decode step and a prefill. usualHost is the host's part
-// of a step, where GPM does not tell; 0 = the parameter.
-func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile, usualHost float64) error {
-	busy := 0.0 // GPU-active time for each request
-	if t.closed {
-		t.batch = float64(min(t.clients, t.slots))
-		perMS := t.alone[profile.MetricTokensPerSecond] / 1e3
-		t.cycle = float64(t.clients) * float64(t.output) / perMS * t.batch / float64(t.clients)
-		t.prefill = (t.cycle - t.steps*t.step - clientDelay) / t.batch
-		busy = b.GPUBusyFraction.Or(0) * t.cycle
-	} else {
-		e2e, tpot := b.E2E.Average()+t.steps*t.added, b.TPOT.Average()+t.added
-		t.batch = max(1, t.rate*e2e)
-		t.prefill = (tpot - t.step) * t.steps / (t.rate * e2e)
-		if ttft := t.alone[profile.MetricTTFTP50]; ttft > 0 && t.prefill > 0 {
-			// What prefills add to TPOT is a small difference of two noisy figures; the first token, less the step
-			// that it waits for, is another view of the same time.
-			first := max(0.5*ttft, ttft-t.liveFraction(e2e)*t.step/2)
-			t.prefill = max(t.prefill, costs.Value("least_of_first")*first)
-		}
-	}
-	if ttft := t.alone[profile.MetricTTFTP50]; ttft > 0 && (t.prefill < 0.1*ttft && t.batch < 2 || t.prefill <= 0) {
-		t.prefill = ttft / max(1, (t.batch+1)/2)
-		t.note(0, "the profile's throughput leaves no time for prefills; TTFT was used")
-	}
-	switch {
-	case t.prefill <= 0:
-		return fmt.Errorf("%w: its decode steps take longer than its requests do", ErrUnpredictable)
-	case t.step < profile.ShortestPart || t.prefill < profile.ShortestPart || t.step > profile.LongestPart ||
-		t.prefill > profile.LongestPart:
-		return fmt.Errorf("%w: its throughput leaves %.3g ms for a step and %.3g ms for a prefill", ErrUnpredictable,
-			t.step, t.prefill)
-	}
-	host, prefillBusy := p.idleParts(t, busy, usualHost)
-	if t.gaps && t.busy > 0 {
-		host, prefillBusy, t.perToken = 1-t.busy, busyPrefilling, 0
-	}
-	t.host = host * t.step
-	t.gpu = t.step - t.host - t.perToken*t.batch
-	if least := costs.Value("least_gpu_part") * t.step; t.gpu < least && !t.gaps {
-		t.gpu = least
-		t.perToken = (t.step - t.host - t.gpu) / t.batch
-	}
-	t.interrupts = max(0, (t.alone[profile.MetricTPOTP50]-t.step)*t.steps/t.prefill)
-	t.prefillGPU = prefillBusy * t.prefill
-	return nil
-}
-
-func (p *Predictor) alone(b *profile.SoloProfile) (t tenantModel, err error) {
-	if err = t.readProfile(p, b); err == nil {
-		err = t.takeApart(p, b, 0)
-	}
-	return t, err
-}
-
-// alike says that q, of the same server as b, is another closed loop under the same mechanism, whose decode steps can
-// be told from its gaps between tokens.
-func alike(q, b *profile.SoloProfile) bool {
-	return q != b && q.Load.Closed() && q.Mechanism == b.Mechanism && !q.GapsHoldPrompts()
-}
-
-// usualHost is the host's part of a decode step as the server's other loads tell it; 0 when none does.
-func (p *Predictor) usualHost(base *profile.SoloProfile, siblings []*profile.SoloProfile) float64 {
-	sum, n := 0.0, 0
-	for _, q := range siblings {
-		if !alike(q, base) || q.GPUBusyFraction.IsZero() {
-			continue
-		}
-		if m, err := p.alone(q); err == nil {
-			sum, n = sum+m.host/m.step, n+1
-		}
-	}
-	return sum / float64(max(n, 1))
-}
-
-// The deviations of the host's part of a step and of a prefill's busy share from the usual, and GPM's error.
-var hostError, prefillError, gpmError = costs.Value("host_error"), costs.Value("prefill_error"),
-	costs.Value("gpm_error")
-
-// idleParts are the fraction of a decode step in which the GPU waits for the host, and the fraction of a prefill in
-// which it works. One figure of GPM, the time busy that a request takes in all, speaks of both: each is moved from
-// what is usual by as much as it may differ from that, as a Kalman filter does it.
-func (p *Predictor) idleParts(t *tenantModel, busy, usualHost float64) (host, prefillBusy float64) {
-	host, prefillBusy = p.Parameters.HostFraction.Value, p.usualPrefill(t)
-	if busy <= 0 {
-		if usualHost > 0 {
-			host = usualHost
-		}
-		return host, prefillBusy
-	}
-	decoding, prefilling := t.steps*t.step, t.batch*t.prefill
-	beyond := busy - (1-host)*decoding + t.steps*t.perToken*t.batch - prefillBusy*prefilling
-	hostVar, prefillVar := hostError*hostError*decoding, prefillError*prefillError*prefilling
-	gain := beyond / (hostVar*decoding + prefillVar*prefilling + math.Pow(gpmError*busy, 2))
-	host -= hostVar * gain
-	prefillBusy += prefillVar * gain
-	return min(max(host, 0), p.Parameters.HostFraction.High), min(max(prefillBusy, p.Parameters.PrefillBusy.Low), 1)
-}
-
-// usualPrefill is the fraction of a prefill in which the GPU works as a rule: it reads the weights as a decode step
-// does, in kernels that are launched one by one, and then there is the work on its tokens.
-func (p *Predictor) usualPrefill(t *tenantModel) float64 {
-	sms := t.base.Server.SMPercent.Or(100) / 100 // of which more make prompts faster, and hardly steps
-	steps := p.Parameters.PrefillSteps.Value + float64(t.base.Load.Prompt)/(p.Parameters.PrefillTokens.Value*sms)
-	return min(p.Parameters.PrefillBusy.Value, steps*t.step/t.prefill)
-}
-
-// duty is the share of time in which decode is on the GPU, and in which a prefill runs.
-func (t *tenantModel) duty() (decode, prefill float64) {
-	if t.closed {
-		return t.steps * t.gpu / t.cycle, t.batch * t.prefill / t.cycle
-	}
-	prefill = min(1, t.rate*t.prefill)
-	if busy, ok := profile.Positive(t.base.GPUBusyFraction); ok {
-		return max(0.02, busy-prefill*t.prefillGPU/t.prefill), prefill
-	}
-	return (1 - prefill) * t.liveFraction(t.steps*t.step) * t.gpu / t.step, prefill
-}
-
-// liveFraction is the share of time in which an open loop has a request that takes ms, by Poisson arrivals.
-func (t *tenantModel) liveFraction(ms float64) float64 { return 1 - math.Exp(-t.rate*ms) }

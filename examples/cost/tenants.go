@@ -51,8 +51,7 @@ func checkMechanism(m sharing.Mechanism, tenants int) error {
 	return nil
 }
 
-// priorsOf lists what the sources say a mechanism costs, and last the bracket
-// to plan with where it is none of these.
+// priorsOf lists what the sources say a mechanism costs, and last the bracket to plan with where it is none of these.
 func priorsOf(m sharing.Mechanism) []sharing.Overhead {
 	info := sharing.InfoFor(m)
 	priors := slices.Clone(info.Overheads)

@@ -1,5 +1,4 @@
-// Package golden compares output with files under testdata; run the tests with
-// -update to rewrite them.
+// Package golden compares output with files under testdata; run the tests with -update to rewrite them.
 package golden
 
 import (

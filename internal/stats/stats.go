@@ -4,9 +4,8 @@ package stats
 
 import "math"
 
-// Rank is the nearest rank, from 1 to n, of the quantile q among n values: the
-// smallest rank with at least a share q of the values at or below it. A product
-// q*n that rounding has put just above a whole number counts as that number.
+// Rank is the nearest rank, from 1 to n, of the quantile q among n values: the smallest rank with at least a share q
+// of the values at or below it. A product q*n that rounding has put just above a whole number counts as that number.
 func Rank(q float64, n int64) int64 {
 	return min(max(int64(math.Ceil(q*float64(n)-1e-9)), 1), n)
 }

@@ -95,10 +95,9 @@ func (c Condition) holds(v float64) bool {
 	return v <= c.bound
 }
 
-// Gate returns nil when the run is valid, is whole, and none of the conditions holds. A figure that the run does
-// not have, or has too few requests for, is unknown, and fails. A share of kept objectives ("goodput") is looked
-// for in each tenant that has objectives; everything else is of the totals. The error wraps ErrGate and names every
-// reason.
+// Gate returns nil when the run is valid, is whole, and none of the conditions holds. A figure that the run does not
+// have, or has too few requests for, is unknown, and fails. A share of kept objectives ("goodput") is looked for in
+// each tenant that has objectives; everything else is of the totals. The error wraps ErrGate and names every reason.
 func Gate(s *loadgen.Summary, failIf ...Condition) error {
 	var l problem.List
 	for _, fault := range faults(s) {

@@ -34,9 +34,8 @@ func (d *device) err(r nvml.Return, format string, args ...any) error {
 // more than the header that go-nvml was generated from.
 const profileConsts = nvml.GPU_INSTANCE_PROFILE_COUNT + 1
 
-// listRoom is the length of a list of instances of one profile: more than
-// any GPU has placement units. The count that the driver reports for a profile,
-// which go-nvml would make room for, has been wrong (of the A30) and may be 0.
+// listRoom is the length of a list of instances of one profile: more than any GPU has placement units. The count that
+// the driver reports for a profile, which go-nvml would make room for, has been wrong (of the A30) and may be 0.
 const listRoom = 64
 
 func newDevice(lib nvml.Interface, h nvml.Device) (*Device, error) {

@@ -167,8 +167,7 @@ func (g *GPU) Use(start int) (release func(), err error) {
 	}, nil
 }
 
-// Reset resets the GPU: a pending mode takes effect and all instances are gone.
-// It fails while a client uses the GPU.
+// Reset resets the GPU: a pending mode takes effect and all instances are gone. It fails while a client uses the GPU.
 func (g *GPU) Reset() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

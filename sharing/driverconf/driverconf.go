@@ -1,9 +1,8 @@
 // Package driverconf reads and writes the documents by which NVIDIA's Kubernetes device plugin (version v1) and DRA
 // driver (resource.nvidia.com/v1beta1) share GPUs by time-slicing and MPS. The package is experimental.
 //
-// [Parse] reads either, YAML or JSON, strictly: unknown keys, which the plugin
-// would drop without a word, and what the reader would refuse are errors; what it
-// accepts and does otherwise than it looks is a warning with its source.
+// [Parse] reads either, YAML or JSON, strictly: unknown keys, which the plugin would drop without a word, and what
+// the reader would refuse are errors; what it accepts and does otherwise than it looks is a warning with its source.
 package driverconf
 
 import (

@@ -226,8 +226,7 @@ func (a *Accountant) Event(e telemetry.Event) error {
 	return nil
 }
 
-// Tick ends windows that no costly reading ended: those of devices that are
-// down, or that have none of the readings.
+// Tick ends windows that no costly reading ended: those of devices that are down, or that have none of the readings.
 func (a *Accountant) Tick() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -277,9 +277,8 @@ func figure(ms float64) string {
 	return fmt.Sprintf("%.0f", ms)
 }
 
-// WriteRouters writes the configuration that puts requests before the chosen
-// arrangement's replicas to a new folder: a pool for each server, by the label app. Its
-// warnings become notes. Nothing is written where nothing is chosen.
+// WriteRouters writes the configuration that puts requests before the chosen arrangement's replicas to a new folder:
+// a pool for each server, by the label app. Its warnings become notes. Nothing is written where nothing is chosen.
 func (r *Report) WriteRouters(dir string) error {
 	if r.Chosen == nil {
 		return nil

@@ -210,8 +210,7 @@ const (
 	prefixBlock      = 16      // tokens of a block of a prompt (vLLM's block size)
 )
 
-// conversations reads ShareGPT's: conversations begin as a Poisson process, and their
-// turns follow at reading speed.
+// conversations reads ShareGPT's: conversations begin as a Poisson process, and their turns follow at reading speed.
 func (s *Study) conversations(r io.Reader, name string, seed uint64) error {
 	all, skipped, err := prompt.ReadShareGPT(r)
 	if err == nil && len(all) == 0 {

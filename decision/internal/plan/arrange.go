@@ -125,8 +125,7 @@ func (pl *Planner) order() []int {
 	return order
 }
 
-// lonelyCosts keeps workloads that meet nobody from a mechanism that shares,
-// where a GPU of their own costs the same.
+// lonelyCosts keeps workloads that meet nobody from a mechanism that shares, where a GPU of their own costs the same.
 const lonelyCosts = 1e6
 
 // lonelyWorth weighs that a workload meets nobody yet where GPUs are shared: against it, unless workloads that come

@@ -1,6 +1,5 @@
-// Package routers writes the side of an arrangement that puts requests before the
-// replicas: the Gateway API inference extension's objects, values of llm-d's router
-// chart and of vLLM's production stack. The package is experimental.
+// Package routers writes the side of an arrangement that puts requests before the replicas: the Gateway API inference
+// extension's objects, values of llm-d's router chart and of vLLM's production stack. The package is experimental.
 package routers
 
 import (

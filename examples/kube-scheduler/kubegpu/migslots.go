@@ -77,9 +77,8 @@ func (r *reader) readSingle(label string, offered int) {
 	}
 }
 
-// readMixed reads the MIG instances of a node of the strategy "mixed". The
-// labels say how many there are on the node and not on which GPU: GPUs are taken
-// to be partitioned alike where the numbers allow it, and else as few as can be.
+// readMixed reads the MIG instances of a node of the strategy "mixed". The labels say how many there are on the node
+// and not on which GPU: GPUs are taken to be partitioned alike where the numbers allow it, and else as few as can be.
 func (r *reader) readMixed(instances map[string]int, full int) {
 	model := r.migModel()
 	if model == nil {

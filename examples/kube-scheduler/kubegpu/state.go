@@ -230,9 +230,8 @@ func (s *State) inTheWay(g int, profile string, taken []Device) []placement.Runn
 	return out
 }
 
-// snapshot is the node as placement sees it. For a MIG profile, what is free on
-// its GPUs are the free instances of that profile: others stand in the way, and
-// space that is not partitioned is not for the device plugin to hand out.
+// snapshot is the node as placement sees it. For a MIG profile, what is free on its GPUs are the free instances of
+// that profile: others stand in the way, and space that is not partitioned is not for the device plugin to hand out.
 func (s *State) snapshot(profile string, taken ...Device) (*placement.Snapshot, error) {
 	if s.base != nil && profile == "" && len(taken) == 0 {
 		return s.base, nil

@@ -24,8 +24,7 @@ import (
 // ErrArgs is matched by errors about the plugin's arguments.
 var ErrArgs = errors.New("cotenant: invalid arguments")
 
-// Args are the plugin's arguments in the scheduler's configuration. The zero
-// value is the documented default of each.
+// Args are the plugin's arguments in the scheduler's configuration. The zero value is the documented default of each.
 type Args struct {
 	// Policy is cotenant, fgd, best-fit, spread or random; "" is cotenant where
 	// a mix is given, and best-fit where none is.

@@ -146,8 +146,7 @@ var ErrChunked = errors.New("malformed chunked encoding")
 // lines together; net/http has the same bound.
 const maxChunkLine = 4096
 
-// maxChunkExcess bounds what chunk lines may take beyond 16 bytes and twice the
-// data of each chunk, as net/http does.
+// maxChunkExcess bounds what chunk lines may take beyond 16 bytes and twice the data of each chunk, as net/http does.
 const maxChunkExcess = 16 << 10
 
 // chunkedDecoder undoes the chunked transfer coding of data that is handed to it

@@ -73,8 +73,7 @@ func (t *tap) takeHead(b []byte, stamp int64) (rest []byte, err error) {
 	}
 }
 
-// headMemo is the head that was read last: a server's heads differ from second to
-// second, not from answer to answer.
+// headMemo is the head that was read last: a server's heads differ from second to second, not from answer to answer.
 type headMemo struct{ last atomic.Pointer[knownHead] }
 
 type knownHead struct {

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// receiver reads with recvmsg, so that the kernel's receive time of the last
-// segment comes with the data. The read is made without telling the Go scheduler:
-// the socket never blocks, and the hand-off costs more than the read itself.
+// receiver reads with recvmsg, so that the kernel's receive time of the last segment comes with the data. The read is
+// made without telling the Go scheduler: the socket never blocks, and the hand-off costs more than the read itself.
 type receiver struct {
 	msg unix.Msghdr
 	iov unix.Iovec

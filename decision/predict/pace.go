@@ -1,0 +1,74 @@
+package predict
+
+import (
+	"math"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// sharedCore is the number of times as long that a host's thread takes while another thread runs on its core.
+var sharedCore = costs.Value("shared_core")
+
+// paceBeside sets the length of a step whose kernels the host launches one by one. A host's thread has its core alone
+// or shares it, which changes from second to second, whoever is on the GPU. So the pace beside others is the middle of
+// all runs in which nobody held up the kernels, and of one in which the core was shared for half of the time. A single
+// run does not say which of the two paces it had.
+func (t *tenantModel) paceBeside(mechanism sharing.Mechanism, s *profile.Solo, gapsKnown bool) {
+	runs := freeRuns(mechanism, s)
+	if !gapsKnown || len(runs) == 0 {
+		return
+	}
+	if len(runs) == 1 {
+		runs = append(runs, runs[0]/math.Sqrt(sharedCore))
+	}
+	runs = append(runs, slices.Min(runs)*math.Sqrt(sharedCore))
+	slices.Sort(runs)
+	fast, step, slow := runs[0], middle(runs), slices.Max(runs)
+	if t.gpu >= gapless*step {
+		return
+	}
+	pace := max(step, t.gpu) / t.step
+	t.step *= pace
+	t.alone[profile.MetricStepP50] *= pace
+	t.alone[profile.MetricStepP99] *= pace
+	t.alone[profile.MetricStepsPerSecond] /= pace
+	t.note(math.Log(slow/fast)/2, "its host launches kernel by kernel, at the pace of a core that others share or not: "+
+		"%.3g to %.3g ms a step", fast, slow)
+}
+
+// slowerPace is the time per token without MPS over that under it from which on the former is a host's pace, and
+// everyRun is the weight of all other runs in a server's pace.
+var slowerPace, everyRun = 1.0, 1.0
+
+// freeRuns are the medians of a tenant's step in the runs in which nobody held up its kernels.
+func freeRuns(mechanism sharing.Mechanism, s *profile.Solo) (ms []float64) {
+	if s.MPS != nil && s.TimeSlicing != nil && s.MPS.Server != s.TimeSlicing.Server {
+		return nil
+	}
+	for _, b := range []*profile.SoloProfile{s.TimeSlicing, s.MPS} {
+		switch {
+		case b == nil || b.GapsHoldPrompts():
+		case b.Kind == profile.KindServer:
+			ms = append(ms, b.ITL.P50.Or(0))
+		default:
+			ms = append(ms, b.Step.P50.Or(0))
+		}
+	}
+	if s.MPS != nil && mechanism == sharing.MechanismMPS { // in turns a host launches while others have theirs
+		ms = append(ms, s.MPS.Pressure.Steps()...)
+	}
+	return slices.DeleteFunc(ms, func(v float64) bool { return v <= 0 })
+}
+
+// paceOfRuns has a server under MPS take its steps at the middle pace of the run that it was read from and of all in
+// which nobody held up its kernels: single ones differ by a fifth, since the host's pace does.
+func (t *tenantModel) paceOfRuns(s *profile.Solo) {
+	runs := append(freeRuns(sharing.MechanismMPS, s), t.step)
+	slices.Sort(runs)
+	extra := t.step * (math.Pow(middle(runs)/t.step, everyRun) - 1)
+	t.stretch(extra)
+	t.added -= extra
+}
