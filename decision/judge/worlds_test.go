@@ -80,12 +80,12 @@ func TestWorldsAreMeasured(t *testing.T) {
 			t.Errorf("MPS adds %.4f ms a layer at the quantile %v of %d rows, %.4f in worlds", v, q, len(even), want)
 		}
 	}
-	// Of all rows more are of a host at the faster of its two paces, shared_core times as fast, where MPS adds less than in
-	// any world. The others spread as worlds do, or less.
+	// Of all rows some three in ten are of a host at the faster of its two paces, shared_core times as fast, where MPS adds
+	// less than in any world. The others spread as worlds do, or less.
 	faster, _ := slices.BinarySearch(added, mps.Median/math.Sqrt(costs.Value("shared_core")))
 	at := func(q float64) float64 { return stats.NearestRank(added[faster:], q) }
 	wide := math.Log(at(0.84)/at(0.16)) / 2 / mps.Sigma
-	if n := len(added); n < 100 || faster > n/4 || math.Abs(at(0.5)/mps.Median-1) > 0.07 || wide < 0.6 || wide > 1.07 {
+	if n := len(added); n < 100 || faster > 3*n/10 || math.Abs(at(0.5)/mps.Median-1) > 0.07 || wide < 0.6 || wide > 1.07 {
 		t.Errorf("of %d lone servers MPS adds less to %d than in any world: %.3v; to the others %.4f ms a layer (%.4f to %.4f), in "+
 			"worlds %v, of sigma %v", n, faster, added[:faster], at(0.5), at(0.16), at(0.84), mps.Median, mps.Sigma)
 	}

@@ -49,12 +49,8 @@ func freeRuns(mechanism sharing.Mechanism, s *profile.Solo) (ms []float64) {
 		return nil
 	}
 	for _, b := range []*profile.SoloProfile{s.TimeSlicing, s.MPS} {
-		switch {
-		case b == nil || b.GapsHoldPrompts():
-		case b.Kind == profile.KindServer:
-			ms = append(ms, b.ITL.P50.Or(0))
-		default:
-			ms = append(ms, b.Step.P50.Or(0))
+		if b != nil && !b.GapsHoldPrompts() {
+			ms = append(ms, b.ITL.P50.Or(0), b.Step.P50.Or(0)) // a server has the former, others the latter
 		}
 	}
 	if s.MPS != nil && mechanism == sharing.MechanismMPS { // in turns a host launches while others have theirs

@@ -107,13 +107,15 @@ func combined(t *tenantModel, alone, together *outcome) (out profile.Figures) {
 		out[m] = combine(profile.Metric(m), t.alone[m], alone.Figures[m], together.Figures[m])
 	}
 	// Clients whose answers are all of one length stay in step: how prompts of another engine wait for one another then,
-	// in one batch or in turn, only what it did alone shows.
+	// in one batch or in turn, only what it did alone shows. So it does of others, but for what neighbours add.
 	first, others := t.alone[profile.MetricTTFTP50], t.gaps || !home(t.base)
 	switch growth, counted := t.growth.Get(); {
 	case counted && first > 0: // beside a neighbour that spins it was seen
 		out[profile.MetricTTFTP50] = first + growth*max(0, out[profile.MetricTPOTP50]-t.alone[profile.MetricTPOTP50])
 	case t.closed && others && t.base.Load.OutputSpread == 0 && min(first, alone.prefill, together.prefill) > 0:
 		out[profile.MetricTTFTP50] = first * together.prefill / alone.prefill
+	case others && min(first, alone.Figures[profile.MetricTTFTP50]) > 0:
+		out[profile.MetricTTFTP50] += (first - alone.Figures[profile.MetricTTFTP50]) * (1 - loneFirst)
 	}
 	if t.class != profile.ClassGraphs && *together != *alone {
 		out[profile.MetricTTFTP99] = math.Sqrt(out[profile.MetricTTFTP99] * usualTail * out[profile.MetricTTFTP50])

@@ -28,6 +28,7 @@ def build(a):
                       num_attention_heads=heads, num_key_value_heads=kv, max_position_embeddings=8192,
                       eos_token_id=None, bos_token_id=None, pad_token_id=0)
     cfg._attn_implementation = "sdpa"
+    torch.backends.cuda.enable_cudnn_sdp(False)  # which plans anew, for 42 ms on an H200, for each length of keys
     torch.set_default_dtype(torch.bfloat16)
     with torch.device("cuda"):
         model = LlamaForCausalLM(cfg).eval()
