@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/cotenant/cotenant/internal/race"
 )
 
 // What a locator may be, besides a file of this repository.
@@ -66,6 +68,7 @@ func walkCode(visit func(path string, code []byte)) error {
 
 // TestSourcesAreCited looks for each source in the module's code and data.
 func TestSourcesAreCited(t *testing.T) {
+	race.Long(t)
 	var text strings.Builder
 	err := walkCode(func(path string, code []byte) {
 		if filepath.Base(path) != "sources.json" {
@@ -90,6 +93,7 @@ func TestSourcesAreCited(t *testing.T) {
 // SourceID, or that it or a table gives a field named Source. TestConstantsResolve, of the nightly run,
 // finds the constants by their type.
 func TestLiteralsResolve(t *testing.T) {
+	race.Long(t)
 	literal := regexp.MustCompile(`(?:\bSourceID\(|\bSource:\s*|"source":\s*)"([a-z0-9-]*)"`)
 	found := 0
 	err := walkCode(func(path string, code []byte) {

@@ -151,6 +151,7 @@ func TestFewest(t *testing.T) {
 
 // TestDeterministic: the same plan gives the same bytes.
 func TestDeterministic(t *testing.T) {
+	race.Long(t)
 	var first []byte
 	for range 2 {
 		data, err := json.Marshal(found(t, small(t, 10, nil)))
@@ -349,6 +350,7 @@ func TestRefuses(t *testing.T) {
 
 // TestCutShort: what was searched when the context ended comes with its error.
 func TestCutShort(t *testing.T) {
+	race.Long(t)
 	whole, err := small(t, 10, nil).Search(context.Background())
 	if err != nil {
 		t.Fatal(err)

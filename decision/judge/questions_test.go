@@ -98,6 +98,7 @@ func ExampleTally() {
 }
 
 func TestAnswersAreWritten(t *testing.T) {
+	race.Long(t)
 	a, err := Ask(t.Context(), mixesOf(t, "h200-mixes-9.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -117,6 +118,7 @@ func migOnline(tb testing.TB, mix string, perNode, arrivals int, seed uint64, po
 // TestMIGOnline: best-fit accepts no more than the policies that count
 // fragmentation.
 func TestMIGOnline(t *testing.T) {
+	race.Long(t)
 	frag := func(m *Mix) Policy { return NewFragmentation(m) }
 	for name, mix := range migMixes {
 		alone := migOnline(t, mix, 1, 3_000, 0, frag)

@@ -236,6 +236,7 @@ func TestManyTurnsOfABusyServer(t *testing.T) {
 // without MPS.
 func TestPaceFromOneMechanism(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	rows := slices.DeleteFunc(rowsOf(t, "h200-tenants-7.json"), func(r profile.Row) bool { return r.Mechanism != sharing.MechanismMPS })
 	p := predict.NewPredictor()
 	measured, err := p.PredictRows(predict.MethodSimulated, rows, nil)

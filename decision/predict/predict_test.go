@@ -215,6 +215,7 @@ func TestParametersArePlausible(t *testing.T) {
 
 func TestPredictorRoundTrip(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	fitted, err := predict.NewPredictor().Fit(predict.MethodClosedForm, colocation(t))
 	if err != nil {
 		t.Fatal(err)

@@ -63,6 +63,7 @@ func TestCountedTurnsAreUsed(t *testing.T) {
 
 func TestTurnsThatAreNoWholeNumber(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	p := predict.NewPredictor()
 	on := func(turns float64, method predict.Method) predict.Prediction {
 		t.Helper()

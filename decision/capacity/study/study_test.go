@@ -251,6 +251,7 @@ func TestOddTraces(t *testing.T) {
 // TestUnequalDivisions: of three servers on a GPU's slices the one that most of the requests ask for has more slices than
 // the others, where with as many for each it would take another GPU.
 func TestUnequalDivisions(t *testing.T) {
+	race.Long(t)
 	path := filepath.Join(t.TempDir(), "burst.csv")
 	text := "Timestamp,Model,Request tokens,Response tokens\n"
 	for i := range 3000 {

@@ -10,6 +10,7 @@ import (
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/nightly"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -88,6 +89,7 @@ func TestOverfull(t *testing.T) {
 // as little as comparing all arrangements does, and never more.
 func TestSearchFindsWhatIsBest(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	rng := rand.New(rand.NewPCG(41, 42))
 	short := 0
 	for i := range nightly.Cases(10, 40) {
@@ -156,6 +158,7 @@ func TestWholeNodesFill(t *testing.T) {
 // search finds what a dynamic program over the GPUs in use finds.
 func TestSearchOfWholeNodes(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	rng := rand.New(rand.NewPCG(61, 62))
 	for range nightly.Cases(8, 60) {
 		f := &fleet.Fleet{Version: "v1"}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -93,6 +94,7 @@ func csvOf(t *testing.T, name string) [][]string {
 // value.
 func TestDerivedAgain(t *testing.T) {
 	t.Parallel()
+	race.Long(t)
 	files, err := filepath.Glob("../../../examples/predict/testdata/*.json")
 	if err != nil || len(files) < 30 {
 		t.Fatalf("%d files, %v", len(files), err)

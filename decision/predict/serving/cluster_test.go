@@ -18,6 +18,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -95,6 +96,7 @@ func randomRequests(c *serving.Cluster, n int, perS float64, seed uint64) iter.S
 // Nothing is lost and nothing is made: every request ends once, with all of its
 // tokens, and no replica holds more KV cache than it has.
 func TestConservation(t *testing.T) {
+	race.Long(t)
 	var preempted, waitedForAdapters, evicted, wakes, hits int64
 	for seed := range uint64(120) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -13,6 +13,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/predict/serving"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -352,6 +353,7 @@ func TestNamesRoundTrip(t *testing.T) {
 
 // Ten times the requests take no more memory.
 func TestMemoryIsFlat(t *testing.T) {
+	race.Long(t)
 	e := costs.NewEngine(llama8B, machineOf(t, "H100-SXM5-80GB"))
 	c := oneService(e, 4, 80*sharing.GiB)
 	c.PrefixTokens = 512
