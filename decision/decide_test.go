@@ -101,6 +101,19 @@ func TestMemoryNeed(t *testing.T) {
 	}
 }
 
+// TestStatedMemoryFillsAGPU: what is stated of a replica is all that it takes where nobody else is on its GPU.
+func TestStatedMemoryFillsAGPU(t *testing.T) {
+	for memory, want := range map[string]int{"77.6GiB": 1, "77.7GiB": 0} { // an H100 has 77.66
+		r := decideText(t, `
+pools: [{name: p, gpu: H100-80GB, count: 1}]
+workloads: [{name: w, kind: training, gpu_busy: 0.9, memory: `+memory+`}]
+`)
+		if r.Decisions[0].Placed != want {
+			t.Errorf("%s: %d placed, want %d", memory, r.Decisions[0].Placed, want)
+		}
+	}
+}
+
 // TestEveryMechanismIsACandidate: of every workload, on every pool.
 func TestEveryMechanismIsACandidate(t *testing.T) {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "a", GPU: "A100-SXM4-80GB", Count: 2}, {Name: "b", GPU: "T4", Count: 2}}, Workloads: []Workload{online, gang}}

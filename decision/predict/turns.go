@@ -32,7 +32,7 @@ func (p *Predictor) TurnsBesideSpinner(alone, beside time.Duration) (float64, er
 			beside)
 	case turns < 0.5:
 		return 0, fmt.Errorf("predict: a step takes %v beside the spinning neighbour and %v alone, so it did not wait "+
-			"for it: did the neighbour spin, on the same GPU and without MPS?", beside, alone)
+			"for it: did the neighbour spin, on the same GPU and without MPS, or was the host slower alone?", beside, alone)
 	case turns > most:
 		return 0, fmt.Errorf("predict: a step takes %v beside the spinning neighbour and %v alone: %.1f turns are more "+
 			"than it can take, so it waited for something else too", beside, alone, turns)

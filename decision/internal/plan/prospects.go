@@ -190,11 +190,11 @@ func (pl *Planner) answerOf(members []Member, tenants []prospect.Tenant, first [
 	return r
 }
 
-// MemoryOf returns what a replica takes of a GPU or slice, context and all.
+// MemoryOf returns what a replica takes of a GPU or slice, context and all: of one of its own, what is stated of it.
 func (pl *Planner) MemoryOf(w int, m sharing.Mechanism) sharing.Bytes {
 	cw := pl.Workloads[w]
 	need := cw.Demand().Memory.Under(m)
-	if cw.Demand().Memory.Context == 0 && !gate.TraitsOf(m).Limited {
+	if cw.Demand().Memory.Context == 0 && !gate.TraitsOf(m).Limited && m != sharing.MechanismExclusive {
 		need += gate.ContextMemory * sharing.Bytes(cw.Demand().Processes)
 	}
 	return need
