@@ -22,7 +22,7 @@ import (
 
 // ratchet is the most lines of Go that the library and the examples may have
 // together, tests apart and generated files counted. Lower it with every cut; what raises it says why.
-const ratchet = 114481
+const ratchet = 114479
 
 // maxColumns is the longest line outside tests; a tab counts as one.
 const maxColumns = 120
