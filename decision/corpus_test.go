@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -148,7 +147,6 @@ func corpusFleet(t testing.TB, pools, workloads int) *Fleet {
 // difference must be argued in the file, and an argument must be about
 // something that the program still says.
 func TestExpertsAgree(t *testing.T) {
-	race.Long(t)
 	cases := decidedCorpus(t)
 	if len(cases) < 50 {
 		t.Errorf("%d fleets", len(cases))

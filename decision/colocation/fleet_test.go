@@ -158,7 +158,6 @@ func checkColumns(t *testing.T, text string) {
 // side, every line and artifact says that it is simulated, and nothing contradicts
 // the decision.
 func TestMeasure(t *testing.T) {
-	race.Long(t)
 	var b simulatedFleet
 	b.run(t, FleetOptions{Seconds: 2})
 	if b.code != exitOK {

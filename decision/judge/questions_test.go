@@ -98,8 +98,8 @@ func ExampleTally() {
 }
 
 func TestAnswersAreWritten(t *testing.T) {
-	race.Long(t)
-	a, err := Ask(t.Context(), mixesOf(t, "h200-mixes-9.json"))
+	mixes := mixesOf(t, "h200-mixes-9.json")
+	a, err := Ask(t.Context(), mixes[:race.Fewer(len(mixes))])
 	if err != nil {
 		t.Fatal(err)
 	}

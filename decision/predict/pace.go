@@ -62,8 +62,7 @@ func freeRuns(mechanism sharing.Mechanism, s *profile.Solo) (ms []float64) {
 // paceOfRuns has a server under MPS take its steps at the middle pace of the run that it was read from and of all in
 // which nobody held up its kernels: single ones differ by a fifth, since the host's pace does.
 func (t *tenantModel) paceOfRuns(s *profile.Solo) {
-	runs := append(freeRuns(sharing.MechanismMPS, s), t.step)
-	slices.Sort(runs)
+	runs := slices.Sorted(slices.Values(append(freeRuns(sharing.MechanismMPS, s), t.step)))
 	extra := t.step * (math.Pow(middle(runs)/t.step, everyRun) - 1)
 	t.stretch(extra)
 	t.added -= extra

@@ -108,17 +108,18 @@ func combined(t *tenantModel, alone, together *outcome) (out profile.Figures) {
 	}
 	// Clients whose answers are all of one length stay in step: how prompts of another engine wait for one another then,
 	// in one batch or in turn, only what it did alone shows. So it does of others, but for what neighbours add.
-	first, others := t.alone[profile.MetricTTFTP50], t.gaps || !home(t.base)
+	const ttft = profile.MetricTTFTP50
+	first, others := t.alone[ttft], t.gaps || !home(t.base)
 	switch growth, counted := t.growth.Get(); {
 	case counted && first > 0: // beside a neighbour that spins it was seen
-		out[profile.MetricTTFTP50] = first + growth*max(0, out[profile.MetricTPOTP50]-t.alone[profile.MetricTPOTP50])
+		out[ttft] = first + growth*max(0, out[profile.MetricTPOTP50]-t.alone[profile.MetricTPOTP50])
 	case t.closed && others && t.base.Load.OutputSpread == 0 && min(first, alone.prefill, together.prefill) > 0:
-		out[profile.MetricTTFTP50] = first * together.prefill / alone.prefill
-	case others && min(first, alone.Figures[profile.MetricTTFTP50]) > 0:
-		out[profile.MetricTTFTP50] += (first - alone.Figures[profile.MetricTTFTP50]) * (1 - loneFirst)
+		out[ttft] = first * together.prefill / alone.prefill
+	case others: // corrected wholly, as a tail is
+		out[ttft] = combine(profile.MetricTTFTP99, first, alone.Figures[ttft], together.Figures[ttft])
 	}
 	if t.class != profile.ClassGraphs && *together != *alone {
-		out[profile.MetricTTFTP99] = math.Sqrt(out[profile.MetricTTFTP99] * usualTail * out[profile.MetricTTFTP50])
+		out[profile.MetricTTFTP99] = math.Sqrt(out[profile.MetricTTFTP99] * usualTail * out[ttft])
 	}
 	for _, m := range tails {
 		if out[m[1]] > 0 {
