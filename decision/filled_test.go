@@ -12,7 +12,7 @@ import (
 // beside which it was measured at 46 ms, and shares with a notebook.
 func TestServerBesideFFT(t *testing.T) {
 	t.Parallel()
-	profiles, err := profile.LoadProfiles("../examples/predict/testdata/h200-tenants.json")
+	profiles, err := profile.LoadProfiles("predict/testdata/h200-tenants.json")
 	if err != nil {
 		t.Fatal(err)
 	}

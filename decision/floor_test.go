@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-const measuredRows = "../examples/predict/testdata/"
+const measuredRows = "predict/testdata/"
 
 // llama8B is an 8B server of 16-bit weights that was measured alone on an H200,
 // where a token takes 6.89 ms at the 99th percentile.

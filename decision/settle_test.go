@@ -219,7 +219,7 @@ func TestSimulatedPredictor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profiles, err := profile.LoadProfiles("../examples/predict/testdata/h200-colocation.json")
+	profiles, err := profile.LoadProfiles("predict/testdata/h200-colocation.json")
 	if err != nil {
 		t.Fatal(err)
 	}

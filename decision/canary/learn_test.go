@@ -16,7 +16,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-const alone = "../../examples/predict/testdata/h100-tenants.json"
+const alone = "../predict/testdata/h100-tenants.json"
 
 // learning is a plan of an encoder beside an 8B server, of which both were measured alone.
 func learning(t *testing.T) (p canary.Plan, group []profile.Solo) {

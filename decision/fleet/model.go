@@ -129,7 +129,7 @@ func (w *Workload) adapterMemory() sharing.Bytes {
 }
 
 // leastOfMemory is the part of a server's stated memory that its weights take at least: the rest is KV cache. Those
-// of the 1B of examples/predict/testdata are 13% of what its server took.
+// of the 1B of decision/predict/testdata are 13% of what its server took.
 const leastOfMemory = 0.1
 
 // Reads are the bytes that a token reads at least, on all GPUs together, and with every sequence and the whole KV

@@ -13,7 +13,7 @@ import (
 
 // A submission is scored as the rules of thumb are, and its answers are to questions that there are.
 func TestBenchmark(t *testing.T) {
-	rows, err := profile.LoadRows("../../examples/predict/testdata/h200-mixes-3.json")
+	rows, err := profile.LoadRows("../predict/testdata/h200-mixes-3.json")
 	if err != nil {
 		t.Fatal(err)
 	}

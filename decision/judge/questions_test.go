@@ -19,7 +19,7 @@ func mixesOf(t *testing.T, names ...string) []predict.Mix {
 	t.Helper()
 	var files []profile.Rows
 	for _, name := range names {
-		rows, err := profile.LoadRows("../../examples/predict/testdata/" + name)
+		rows, err := profile.LoadRows("../predict/testdata/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}

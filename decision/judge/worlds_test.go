@@ -16,7 +16,7 @@ import (
 // TestWorldsAreMeasured holds what the spreads of worlds say of model servers to the rows of the tree: the GPU's idle
 // part of a lone client's steps, and the time that MPS adds to a step for each layer.
 func TestWorldsAreMeasured(t *testing.T) {
-	files, err := filepath.Glob("../../examples/predict/testdata/*.json")
+	files, err := filepath.Glob("../predict/testdata/*.json")
 	if err != nil || len(files) < 30 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}

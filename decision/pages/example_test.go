@@ -109,7 +109,7 @@ func ExampleChanged() {
 
 // How far are predictions from what was measured, here of an H100 by the constants of an H200?
 func ExamplePredicted() {
-	rows, err := profile.LoadRows("../../examples/predict/testdata/h100-colocation.json")
+	rows, err := profile.LoadRows("../predict/testdata/h100-colocation.json")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 
 // measured are servers that were measured alone on an H200.
 func measured() (*profile.Profiles, error) {
-	return profile.LoadProfiles("../../examples/predict/testdata/h200-colocation.json")
+	return profile.LoadProfiles("../predict/testdata/h200-colocation.json")
 }
 
 func server(model string, clients int) profile.ProfileRef {

@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// calibrationEngine is the engine of the rows that the built-in constants describe (examples/predict/testdata).
+// calibrationEngine is the engine of the rows that the built-in constants describe (decision/predict/testdata).
 const calibrationEngine = "cotenant-testbed"
 
 // home says that a server's engine is the one of the built-in constants, or a simulated one.
@@ -128,7 +128,7 @@ func (p *Predictor) classOf(models []tenantModel, i int) profile.Class {
 }
 
 // leftOut are half-widths of the 90% intervals of what nothing was calibrated on: of times and rates, of tails, of the
-// first token and its tail, under time-slicing and MPS. They hold 90% of what was measured in examples/predict/testdata
+// first token and its tail, under time-slicing and MPS. They hold 90% of what was measured in decision/predict/testdata
 // of engines and kinds of tenants left out whole, where the host launches nothing and the slowdown is 2 at most.
 // Elsewhere they are wider by what the predictor knows ([unsure], sharedCore): the width of a class is not its own.
 var leftOut = [...]struct{ times, tails, first, firstTail float64 }{{0.19, 0.2, 0.28, 0.4}, {0.16, 0.25, 0.32, 0.4}}

@@ -8,7 +8,7 @@ import (
 
 // testdata is where the measurements are; its README.md says where they come
 // from.
-const testdata = "../../examples/predict/testdata/"
+const testdata = "testdata/"
 
 func rowsOf(tb testing.TB, name string) profile.Rows {
 	tb.Helper()

@@ -12,7 +12,7 @@ import (
 
 // Two servers were measured alone. What will each see beside the other?
 func Example() {
-	profiles, err := profile.LoadProfiles("../../examples/predict/testdata/h200-colocation.json")
+	profiles, err := profile.LoadProfiles("testdata/h200-colocation.json")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func (f *Forecasts) Predict(mechanism sharing.Mechanism, group []profile.Solo) (
 }
 
 // screened is by how much a simulation's latencies lie above (first) and below the closed form's, as logarithms:
-// twice the worst in 383 co-located tenants of H200s and H100s in examples/predict/testdata, and at most six times.
+// twice the worst in 383 co-located tenants of H200s and H100s in decision/predict/testdata, and at most six times.
 var screened = map[sharing.Mechanism]map[profile.Metric][2]float64{
 	sharing.MechanismTimeSlicing: {
 		profile.MetricTPOTP50: {0.6, 0.25}, profile.MetricTPOTP99: {1, 0.15}, profile.MetricTTFTP99: {1.8,

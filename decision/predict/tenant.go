@@ -227,7 +227,7 @@ func (t *tenantModel) repeatArrivals(s *profile.Solo, base *profile.SoloProfile)
 var firstOfOther, fewestRepeated = costs.Value("first_of_other"), int(costs.Value("fewest_repeated"))
 
 // shareFirst takes the first token alone from the runs under both mechanisms, where there are two: nobody else is
-// on the GPU, so both measure the same, and by chance they differ by 20% (examples/predict/testdata).
+// on the GPU, so both measure the same, and by chance they differ by 20% (decision/predict/testdata).
 func (t *tenantModel) shareFirst(s *profile.Solo) {
 	if s.MPS == nil || s.TimeSlicing == nil || s.MPS.Server != s.TimeSlicing.Server {
 		return

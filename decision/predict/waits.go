@@ -58,7 +58,7 @@ func (t *tenantModel) splitSMs(p *Predictor, base *profile.SoloProfile, s *profi
 // takeTurns finds how long a step's kernels wait for those of others under MPS, and others for them.
 //
 // The law is that of [contention.Law.Demand]: 74 steps of 1B, 3B and 8B servers beside up to three others on an H100
-// and an H200 are missed by 3% on average (examples/predict/testdata/mps-steps.csv).
+// and an H200 are missed by 3% on average (decision/predict/testdata/mps-steps.csv).
 func (t *tenantModel) takeTurns(p *Predictor, b *profile.SoloProfile, share float64) {
 	q := &p.Parameters
 	u, ok := bandwidthOf(b)
@@ -99,7 +99,7 @@ var sparedStep = costs.Value("spared_step")
 // unspared returns the step of a profile that was spared most of what MPS costs, as the server's other loads tell it:
 // for seconds, a lone tenant may be spared what it has nothing of beside others. Its step is then much shorter than
 // those of the server's other loads, though it reads as much memory. On two hosts of four on which whole plans were
-// measured that was so of 9 loads of 40 (h100-mixes-6 and h200-mixes-7 in examples/predict/testdata).
+// measured that was so of 9 loads of 40 (h100-mixes-6 and h200-mixes-7 in decision/predict/testdata).
 func (p *Predictor) unspared(base *profile.SoloProfile, siblings []*profile.SoloProfile) (step float64, spared bool) {
 	own, ok := profile.Positive(base.ITL.P50)
 	u, ok2 := bandwidthOf(base)

@@ -13,7 +13,7 @@ import (
 // TestStepsBesideOthers holds what takeTurns says to decode steps of servers that did
 // hardly anything but decode, alone and beside up to three others.
 func TestStepsBesideOthers(t *testing.T) {
-	f, err := os.Open("../../examples/predict/testdata/mps-steps.csv")
+	f, err := os.Open("testdata/mps-steps.csv")
 	if err != nil {
 		t.Fatal(err)
 	}

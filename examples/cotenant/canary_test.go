@@ -90,7 +90,7 @@ func TestCanaryLearns(t *testing.T) {
 		return path
 	}
 	const chat = "profile: {server: {model: rand-8b, slots: 16}, load: {concurrency: 4, prompt: 256, output: 64}}"
-	const profiles = "../predict/testdata/h100-tenants.json"
+	const profiles = "../../decision/predict/testdata/h100-tenants.json"
 	learned := filepath.Join(dir, "learned.json")
 	p, err := canary.LoadPlan(file("plan.yaml", "mechanism: time-slicing\nprofiles: "+profiles+"\nlearned: "+learned+`
 tenants:

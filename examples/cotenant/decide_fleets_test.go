@@ -22,7 +22,7 @@ import (
 
 const (
 	decideExample  = "../quickstart/fleet.yaml"
-	decideProfiles = "../predict/testdata/h200-colocation.json"
+	decideProfiles = "../../decision/predict/testdata/h200-colocation.json"
 	decideGolden   = "testdata/decide/"
 )
 

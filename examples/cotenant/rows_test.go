@@ -8,7 +8,7 @@ import (
 )
 
 func TestRows(t *testing.T) {
-	rows, err := os.ReadFile("../predict/testdata/h100-mixes-11.json")
+	rows, err := os.ReadFile("../../decision/predict/testdata/h100-mixes-11.json")
 	if err != nil {
 		t.Fatal(err)
 	}

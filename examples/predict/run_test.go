@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	h200    = "testdata/h200-colocation.json"
-	capped  = "testdata/h200-colocation-sm-percent.json"
-	mixes   = "testdata/h200-mixes.json"
-	mixes2  = "testdata/h200-mixes-2.json"
-	h200two = "testdata/h200-two-models.json"
-	h100    = "testdata/h100-colocation.json"
+	h200    = "../../decision/predict/testdata/h200-colocation.json"
+	capped  = "../../decision/predict/testdata/h200-colocation-sm-percent.json"
+	mixes   = "../../decision/predict/testdata/h200-mixes.json"
+	mixes2  = "../../decision/predict/testdata/h200-mixes-2.json"
+	h200two = "../../decision/predict/testdata/h200-two-models.json"
+	h100    = "../../decision/predict/testdata/h100-colocation.json"
 )
 
 func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
@@ -338,7 +338,7 @@ func TestSeriesOfOneName(t *testing.T) {
 	dir := t.TempDir()
 	var args []string
 	var want []string
-	for folder, file := range map[string]string{"monday/a": "testdata/h200-two-models.json", "monday/b": "testdata/h200-mixes-3.json", "b": "testdata/h100-two-models.json"} {
+	for folder, file := range map[string]string{"monday/a": "../../decision/predict/testdata/h200-two-models.json", "monday/b": "../../decision/predict/testdata/h200-mixes-3.json", "b": "../../decision/predict/testdata/h100-two-models.json"} {
 		data, err := os.ReadFile(file)
 		if err == nil {
 			err = os.MkdirAll(filepath.Join(dir, folder), 0o755)
@@ -385,7 +385,7 @@ func TestSubmissions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rows, err := os.ReadFile("testdata/h200-mixes-3.json")
+	rows, err := os.ReadFile("../../decision/predict/testdata/h200-mixes-3.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ var pages = []struct{ name, command, file string }{ // file is the page below {}
 	{"a GPU probed", "cotenant probe -report {}", ""},
 	{"decisions judged", "judge -fleets 20 -report {}", ""},
 	{"a trace replayed", "fleet -bound -report {}", ""},
-	{"one series predicted", "predict -profiles examples/predict/testdata/h100-two-models.json -report {}", ""},
+	{"one series predicted", "predict -profiles decision/predict/testdata/h100-two-models.json -report {}", ""},
 	{"recorded series", "predict -method closed-form {recorded} -report {}", ""},
 }
 

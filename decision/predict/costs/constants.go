@@ -25,7 +25,7 @@ type Constant struct {
 	PerTenant bool             `json:"per_tenant,omitzero"`
 	Basis     sharing.Basis    `json:"basis"`
 	Source    sharing.SourceID `json:"source"`
-	// over the rows of examples/predict/testdata, or the source's words
+	// over the rows of decision/predict/testdata, or the source's words
 	Query string `json:"query,omitempty"`
 }
 

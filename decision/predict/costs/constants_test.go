@@ -78,7 +78,7 @@ var layersOf = map[string]float64{"160m": 12, "1b": 16, "3b": 28, "8b": 32}
 // csvOf are the rows of a file of measurements, without its head.
 func csvOf(t *testing.T, name string) [][]string {
 	t.Helper()
-	f, err := os.Open("../../../examples/predict/testdata/" + name)
+	f, err := os.Open("../testdata/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func csvOf(t *testing.T, name string) [][]string {
 func TestDerivedAgain(t *testing.T) {
 	t.Parallel()
 	race.Long(t)
-	files, err := filepath.Glob("../../../examples/predict/testdata/*.json")
+	files, err := filepath.Glob("../testdata/*.json")
 	if err != nil || len(files) < 30 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}

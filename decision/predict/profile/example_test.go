@@ -10,7 +10,7 @@ import (
 )
 
 // measured is a file of rows that an H200 gave.
-const measured = "../../../examples/predict/testdata/h200-colocation.json"
+const measured = "../testdata/h200-colocation.json"
 
 // A profile is found by the workload that was measured: the server, and the load that its clients put on it.
 func ExampleProfiles_Solo() {

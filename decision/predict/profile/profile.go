@@ -407,7 +407,7 @@ const UsualSlots = 16
 
 // WeightsRead returns the bytes of weights that a decode step of the server reads, by the DRAM traffic of its
 // closed loops on a GPU of so much peak bandwidth (bytes a second): the least among its loads of the traffic of a
-// cycle over the decode steps and prefills in it. On the 1B, 3B and 8B servers of examples/predict/testdata, of
+// cycle over the decode steps and prefills in it. On the 1B, 3B and 8B servers of decision/predict/testdata, of
 // 16-bit weights, that is 0.8 to 0.95 of their size. 0 where the traffic was not measured.
 func (s *Solo) WeightsRead(bandwidth float64) float64 {
 	least := math.Inf(1)

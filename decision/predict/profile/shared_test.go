@@ -58,7 +58,7 @@ func TestRowSchema(t *testing.T) {
 // What must not be given to others is found, and public names are let through.
 func TestCheckShared(t *testing.T) {
 	t.Parallel()
-	rows, err := profile.LoadRows("../../../examples/predict/testdata/h200-colocation.json")
+	rows, err := profile.LoadRows("../testdata/h200-colocation.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import "testing"
 // TestWeightsRead: DRAM traffic tells the size of servers that were measured, and
 // never more than it is.
 func TestWeightsRead(t *testing.T) {
-	ps, err := LoadProfiles("../../../examples/predict/testdata/h200-colocation.json")
+	ps, err := LoadProfiles("../testdata/h200-colocation.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func ExampleSimulate() {
 
 // What was measured on one GPU says what to expect on another, the less surely the more they differ.
 func ExampleCarryOver() {
-	profiles, err := profile.LoadProfiles("../../../examples/predict/testdata/h200-colocation.json")
+	profiles, err := profile.LoadProfiles("../testdata/h200-colocation.json")
 	if err != nil {
 		log.Fatal(err)
 	}

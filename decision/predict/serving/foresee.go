@@ -70,7 +70,7 @@ func (c *Cluster) Foresee(ctx context.Context, requests iter.Seq[Request]) (*Rep
 }
 
 // aloneHalfWidths are half-widths of the 90% intervals of a server that has its GPU to itself, by metric, beyond what
-// its costs leave open: as the lone rows of examples/predict/testdata are met by an engine that another load of the
+// its costs leave open: as the lone rows of decision/predict/testdata are met by an engine that another load of the
 // same server was measured for (40 rows of H200s and H100s; tokens/s of the 28 in a closed loop). Those of TTFT are
 // priors: the rows' own, 0.39 and 0.70, are of few requests, the first of a length among them.
 var aloneHalfWidths = [profile.MetricCount]float64{0.065, 0.16, 0.28, 0.50, 0.08, 0.13, 0.17, 0.11}

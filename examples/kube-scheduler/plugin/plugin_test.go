@@ -494,7 +494,7 @@ func TestLongEvent(t *testing.T) {
 // measuredProfiles is a file of what was measured on an H200.
 func measuredProfiles(t *testing.T) string {
 	t.Helper()
-	data, err := os.ReadFile("../../predict/testdata/h200-colocation.json")
+	data, err := os.ReadFile("../../../decision/predict/testdata/h200-colocation.json")
 	if err != nil {
 		t.Fatal(err)
 	}

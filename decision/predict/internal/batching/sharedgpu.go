@@ -122,7 +122,7 @@ func (g *GPU) turns(r *Replica) (work, turns float64) {
 func (a *Activity) launchBound() bool { return a.Kind == Prefilling && a.Host > 0.1*a.GPU }
 
 // What the shares of the SMs, which is all that is known of a Cluster's engines, say of the time in which others'
-// kernels hold up one's own under MPS: chosen on the H200 series of examples/predict/testdata.
+// kernels hold up one's own under MPS: chosen on the H200 series of decision/predict/testdata.
 var (
 	SMBlocking, SMQueueShare      = costs.Value("sm_blocking"), costs.Value("sm_queue_share")
 	SMArbitration, PrefillOverlap = costs.Value("sm_arbitration"), costs.Value("prefill_overlap")
