@@ -33,11 +33,8 @@ func Best(names []string, scores []float64) int {
 }
 
 // Cluster is a number of nodes and what runs on them, for those who place pods outside a scheduler: to replay, to
-// plan ahead, to write claims. It is not safe for concurrent use.
+// plan ahead. It is not safe for concurrent use.
 type Cluster struct {
-	// Exact says that pods get the very GPUs that are decided, on every node.
-	Exact bool
-
 	nodes   []*Node
 	names   []string
 	running map[string][]Running
@@ -64,9 +61,6 @@ func NewCluster(nodes []*v1.Node, bound []*v1.Pod) *Cluster {
 
 func (c *Cluster) state(i int) *State {
 	if c.states[i] == nil {
-		if n := c.nodes[i]; n != nil && c.Exact {
-			n.Exact = true
-		}
 		c.states[i] = NewState(c.nodes[i], c.running[c.names[i]])
 	}
 	return c.states[i]

@@ -32,8 +32,6 @@ type Node struct {
 	// Problems are contradictions between its labels and its capacity: nothing is
 	// placed on such a node. Notes are what is odd and does no harm.
 	Problems, Notes []string
-	// Exact says that pods get the very GPUs that are decided, as by DRA's claims.
-	Exact bool
 
 	cpuMilli int64
 	memory   sharing.Bytes
@@ -43,7 +41,7 @@ type Node struct {
 // Choice returns among how many GPUs the kubelet picks for a pod, or HAMi's own scheduler extender, whichever was
 // decided; 1 where the pod gets that one.
 func (n *Node) Choice() int {
-	if n.Exact || n.Mechanism == sharing.MechanismExclusive || len(n.slots) > 0 {
+	if n.Mechanism == sharing.MechanismExclusive || len(n.slots) > 0 {
 		return 1
 	}
 	return len(n.GPUs)

@@ -1,4 +1,4 @@
-package dra_test
+package kubegpu_test
 
 import (
 	"encoding/json"
@@ -15,6 +15,10 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	resourcev1beta1 "k8s.io/api/resource/v1beta1"
 	resourcev1beta2 "k8s.io/api/resource/v1beta2"
+	"k8s.io/apimachinery/pkg/runtime"
+	resourceapi "k8s.io/kubernetes/pkg/apis/resource"
+	"k8s.io/kubernetes/pkg/apis/resource/install"
+	"k8s.io/kubernetes/pkg/apis/resource/validation"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
@@ -86,5 +90,35 @@ func TestUpstreamTypes(t *testing.T) {
 			t.Fatal(err)
 		}
 		strictly(t, file, raw)
+	}
+}
+
+// TestClaimsAreValid checks package manifest's claims by the API server's own rules.
+func TestClaimsAreValid(t *testing.T) {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	read := func(name string, from, to runtime.Object) {
+		t.Helper()
+		data, err := os.ReadFile("../../../decision/manifest/testdata/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(data, from); err != nil {
+			t.Fatal(err)
+		}
+		scheme.Default(from)
+		if err := scheme.Convert(from, to, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var claim resourceapi.ResourceClaim
+	read("claim.yaml", new(resourcev1.ResourceClaim), &claim)
+	if errs := validation.ValidateResourceClaim(&claim); len(errs) > 0 || len(claim.Spec.Devices.Config) == 0 {
+		t.Error(errs)
+	}
+	var template resourceapi.ResourceClaimTemplate
+	read("claim-template.yaml", new(resourcev1.ResourceClaimTemplate), &template)
+	if errs := validation.ValidateResourceClaimTemplate(&template); len(errs) > 0 {
+		t.Error(errs)
 	}
 }
