@@ -10,6 +10,5 @@
 // MPS exists on Linux and QNX. Arithmetic, parsing, plans and documents work
 // everywhere; running the control program elsewhere fails with ErrPlatform.
 //
-// Package driverconf under sharing has the documents of the Kubernetes device plugin and DRA driver. The package is
-// experimental. Facts carry their source in parentheses, as keys that sharing.SourceByID resolves.
+// The package is experimental. Facts carry their source in parentheses, as keys that sharing.SourceByID resolves.
 package mps

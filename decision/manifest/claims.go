@@ -8,9 +8,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 // draFiles writes the group's claims and the pods that use them.
@@ -157,20 +157,20 @@ func (b *builder) sharedClaims(g *group) {
 
 // draConfig is the parameters of a shared device. The daemon's defaults hold for every client, so they are the most
 // that any tenant may have; each pod's environment tightens its own.
-func (g *group) draConfig(tenants []seat) *driverconf.DRA {
+func (g *group) draConfig(tenants []seat) *DRAConfig {
 	if g.Mechanism == sharing.MechanismTimeSlicing {
-		return &driverconf.DRA{Strategy: driverconf.TimeSlicing, Interval: "Default"}
+		return &DRAConfig{Strategy: StrategyTimeSlicing, Interval: "Default"}
 	}
-	limits := &driverconf.Limits{}
+	limits := &MPSLimits{}
 	percent := 0.0
 	for _, s := range tenants {
 		percent = max(percent, s.percent)
-		limits.PinnedMemory = max(limits.PinnedMemory, driverconf.Quantity(s.processLimit()))
+		limits.PinnedMemory = max(limits.PinnedMemory, Quantity(s.processLimit()))
 	}
 	if !slices.ContainsFunc(tenants, func(s seat) bool { return s.percent == 0 }) {
-		limits.ActiveThreadPercentage = driverconf.Some(int(math.Ceil(percent)))
+		limits.ActiveThreadPercentage = decision.Some(int(math.Ceil(percent)))
 	}
-	return &driverconf.DRA{MIGDevice: usesMIG(g.Mechanism), Strategy: driverconf.MPS, MPS: limits}
+	return &DRAConfig{MIGDevice: usesMIG(g.Mechanism), Strategy: StrategyMPS, MPS: limits}
 }
 
 // draGate names the feature gate that the parameters of the group's claims need.
@@ -206,7 +206,7 @@ type claim struct {
 	// memory is consumed of each device, which other claims may then share: see the driver's feature gate
 	// ConsumableShares. 0 leaves it out.
 	memory sharing.Bytes
-	config *driverconf.DRA // the driver's opaque parameters; nil leaves them out
+	config *DRAConfig // the driver's opaque parameters; nil leaves them out
 }
 
 // node is the document of a claim.
@@ -234,7 +234,7 @@ func (b *builder) node(c *claim) *yaml.Node {
 			err = yaml.Unmarshal(data, &parameters)
 		}
 		if err != nil {
-			b.fail(invalid(err))
+			b.fail(err)
 			return yamlnode.Map()
 		}
 		config = append(config, yamlnode.Map("requests", []string{name},

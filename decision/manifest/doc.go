@@ -8,6 +8,9 @@
 // the rules of the program that will read it before it is returned; what is legal there and does not do what it
 // looks like comes back as a [sharing.Warning] with its source.
 //
+// [ParseConfig] reads the documents by which the device plugin and the DRA driver share GPUs, and says what they do
+// otherwise than they look.
+//
 // Package routers below it writes the other half of an arrangement: requests before the replicas.
 //
 // Three rules hold throughout: a node shares by one mechanism, so each group of GPUs has a device-plugin

@@ -10,12 +10,11 @@ import (
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 func TestClaim(t *testing.T) {
 	c := &claim{name: "half", namespace: "ml", gpu: "A100-SXM4-80GB", profile: "3g.40gb", count: 1,
-		config: &driverconf.DRA{MIGDevice: true, Strategy: driverconf.MPS, MPS: &driverconf.Limits{ActiveThreadPercentage: driverconf.Some(50)}}}
+		config: &DRAConfig{MIGDevice: true, Strategy: StrategyMPS, MPS: &MPSLimits{ActiveThreadPercentage: decision.Some(50)}}}
 	for file, template := range map[string]bool{"testdata/claim.yaml": false, "testdata/claim-template.yaml": true} {
 		c.template = template
 		got, err := yamlnode.Encode(nil, new(builder).node(c))
@@ -33,7 +32,7 @@ func TestClaim(t *testing.T) {
 // Parameters that the driver would refuse end the build, and so does the first of several errors.
 func TestClaimRefused(t *testing.T) {
 	var b builder
-	b.node(&claim{config: &driverconf.DRA{Strategy: driverconf.MPS, MPS: &driverconf.Limits{PinnedMemory: 5}}})
+	b.node(&claim{config: &DRAConfig{Strategy: StrategyMPS, MPS: &MPSLimits{PinnedMemory: 5}}})
 	b.resource("no profile")
 	if b.err == nil || !errors.Is(b.err, ErrInvalid) || !strings.Contains(b.err.Error(), "below 1Mi") {
 		t.Error(b.err)

@@ -96,3 +96,61 @@ func ExampleParseHAMiRegister() {
 	// 1 NVIDIA-L4 10 pods, 23034 MiB, healthy: true
 	// "GPU-1,10" has 2 fields; at least five belong there
 }
+
+// The device plugin shares each GPU among four clients, equally.
+func ExamplePluginConfig_Marshal() {
+	c := manifest.PluginConfig{MPS: &manifest.Replication{Resources: []manifest.ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 4}}}}
+	doc, err := c.Marshal()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(string(doc))
+	// Output:
+	// version: v1
+	// sharing:
+	//   mps:
+	//     resources:
+	//       - name: nvidia.com/gpu
+	//         replicas: 4
+}
+
+// What the plugin would ignore without a word becomes a warning.
+func ExampleParseConfig() {
+	_, warnings, err := manifest.ParseConfig([]byte(`
+version: v1
+flags: {renameByDefault: true}
+sharing:
+  mps:
+    resources:
+    - {name: nvidia.com/gpu, devices: [0], replicas: 4}
+`))
+	fmt.Println(err)
+	for _, w := range warnings {
+		fmt.Println(w.Code, w.Path)
+	}
+	// Output:
+	// <nil>
+	// flag-ignored flags.renameByDefault
+	// devices-ignored sharing.mps.resources[0].devices
+}
+
+// A DRA claim's parameters, whose limits hold for each client.
+func ExampleDRAConfig_Marshal() {
+	c := manifest.DRAConfig{Strategy: manifest.StrategyMPS, MPS: &manifest.MPSLimits{
+		ActiveThreadPercentage: decision.Some(50), PinnedMemory: manifest.Quantity(10 * sharing.GiB)}}
+	doc, err := c.Marshal()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(string(doc))
+	// Output:
+	// apiVersion: resource.nvidia.com/v1beta1
+	// kind: GpuConfig
+	// sharing:
+	//   strategy: MPS
+	//   mpsConfig:
+	//     defaultActiveThreadPercentage: 50
+	//     defaultPinnedDeviceMemoryLimit: 10Gi
+}

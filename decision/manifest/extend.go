@@ -6,7 +6,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 // Group shows an Extension the GPUs of a pool that share by one mechanism.
@@ -88,7 +87,7 @@ func (b *builder) offers(g *group) map[string]int {
 		}
 		return out
 	case shared(g.Mechanism):
-		return map[string]int{driverconf.GPU: g.GPUs * g.clients()}
+		return map[string]int{gpuResource: g.GPUs * g.clients()}
 	}
-	return map[string]int{driverconf.GPU: g.GPUs}
+	return map[string]int{gpuResource: g.GPUs}
 }

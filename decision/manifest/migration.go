@@ -13,7 +13,6 @@ import (
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 // Migration writes a plan's steps for a cluster that runs: plan.md with each step's commands, check and way back, and
@@ -98,7 +97,7 @@ func (b *builder) patch(s *migrate.Step) {
 		}
 		amounts := yamlnode.Map()
 		if w.Today != nil { // what it asks for today goes
-			had := driverconf.GPU
+			had := gpuResource
 			if w.Today.Mechanism == sharing.MechanismMIG {
 				had = b.resource(w.Today.Profile)
 			}

@@ -6,7 +6,6 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 // Names of the ConfigMaps that the GPU Operator is pointed to.
@@ -17,9 +16,9 @@ const (
 
 // pluginFiles writes the device-plugin configurations, one for each key, and the ConfigMap with all of them.
 func (b *builder) pluginFiles() {
-	configs := map[string]*driverconf.Plugin{}
+	configs := map[string]*PluginConfig{}
 	if b.plan == nil {
-		configs[exclusiveKey] = &driverconf.Plugin{Flags: driverconf.Flags{MIGStrategy: "none"}}
+		configs[exclusiveKey] = &PluginConfig{Flags: PluginFlags{MIGStrategy: "none"}}
 	}
 	for _, g := range b.groups {
 		if !byPlugin(g.Mechanism) {
@@ -39,7 +38,7 @@ func (b *builder) pluginFiles() {
 	docs := map[string]string{}
 	for _, key := range sortedKeys(configs) {
 		doc, err := configs[key].Marshal()
-		b.fail(invalid(err))
+		b.fail(err)
 		docs[key] = string(doc)
 		b.add("device-plugin/"+key+".yaml", "device-plugin configuration, version v1", doc)
 	}
@@ -149,10 +148,10 @@ func (g *group) pluginKey() string {
 }
 
 // pluginConfig is the device-plugin configuration of the group's nodes.
-func (g *group) pluginConfig() *driverconf.Plugin {
-	c := &driverconf.Plugin{Flags: driverconf.Flags{MIGStrategy: "none"}}
-	replicas := &driverconf.Block{FailRequestsGreaterThanOne: driverconf.Some(true),
-		Resources: []driverconf.Resource{{Name: driverconf.GPU, Replicas: g.clients()}}}
+func (g *group) pluginConfig() *PluginConfig {
+	c := &PluginConfig{Flags: PluginFlags{MIGStrategy: "none"}}
+	replicas := &Replication{FailRequestsGreaterThanOne: decision.Some(true),
+		Resources: []ReplicatedResource{{Name: gpuResource, Replicas: g.clients()}}}
 	switch g.Mechanism {
 	case sharing.MechanismTimeSlicing:
 		c.TimeSlicing = replicas

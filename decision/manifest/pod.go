@@ -15,7 +15,6 @@ import (
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 // GroupLabel is the node label that ties pods to their group's nodes.
@@ -117,7 +116,7 @@ func (b *builder) pods(g *group, d sharing.Delivery, first bool) {
 		case sharing.DeliveryKAI:
 			b.fail(invalid(b.kaiPod(p, m)))
 		case sharing.DeliveryVGPUManager:
-			p.limits = map[string]string{driverconf.GPU: strconv.Itoa(m.gpus())}
+			p.limits = map[string]string{gpuResource: strconv.Itoa(m.gpus())}
 			p.header = append(p.header, "For the cluster whose nodes are virtual machines with a virtual GPU.")
 		default:
 			b.pluginPod(p, m)
@@ -139,7 +138,7 @@ func (b *builder) resource(profile string) string {
 
 // pluginPod is the workload as the device plugin serves it.
 func (b *builder) pluginPod(p *pod, m *member) {
-	resource := driverconf.GPU
+	resource := gpuResource
 	if m.Mechanism == sharing.MechanismMIG {
 		resource = b.resource(m.Profile)
 	}
@@ -147,8 +146,8 @@ func (b *builder) pluginPod(p *pod, m *member) {
 	if !usesMPS(m.Mechanism) {
 		return
 	}
-	share := driverconf.Share{Replicas: m.group.clients(), Total: m.group.memory()}
-	limit, percent := share.PinnedMemoryLimit(), float64(share.ActiveThreadPercentage())
+	share := equalShare{replicas: m.group.clients(), total: m.group.memory()}
+	limit, percent := share.pinnedMemoryLimit(), float64(share.activeThreadPercentage())
 	const source, remedy = "k8s-device-plugin", "use fewer replicas, or deliver by DRA"
 	if per := m.processLimit(); limit > 0 && per > limit {
 		b.warn(WarnEqualShares, m.name, source, remedy, "the plugin limits each process to %v, an equal share; the "+

@@ -12,7 +12,6 @@ import (
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 // schema lists every path that a document may have, with the type of its
@@ -226,10 +225,10 @@ func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, _, err := driverconf.Parse(parameters)
+			c, _, err := ParseConfig(parameters)
 			if err != nil {
 				t.Errorf("%s: %v", path, err)
-			} else if dra, ok := c.(*driverconf.DRA); !ok || dra.MIGDevice != (class == "mig.nvidia.com") {
+			} else if dra, ok := c.(*DRAConfig); !ok || dra.MIGDevice != (class == "mig.nvidia.com") {
 				t.Errorf("%s: parameters of the wrong kind for %s", path, class)
 			}
 		}
@@ -271,8 +270,8 @@ func values(n *yaml.Node) map[string]string {
 
 func checkPlugin(t *testing.T, path string, data []byte) {
 	t.Helper()
-	parsed, _, err := driverconf.Parse(data)
-	c, _ := parsed.(*driverconf.Plugin)
+	parsed, _, err := ParseConfig(data)
+	c, _ := parsed.(*PluginConfig)
 	switch {
 	case err != nil || c == nil:
 		t.Errorf("%s: %T, %v", path, parsed, err)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/sharing/driverconf"
 )
 
 // share asks HAMi, or Volcano's vGPU device plugin, whose enforcement is HAMi's, for the workload's part of a card.
@@ -137,7 +136,7 @@ func (b *builder) can(d sharing.Delivery, m sharing.Mechanism) bool {
 func (b *builder) kaiPod(p *pod, m *member) error {
 	p.scheduler, p.queue = "kai-scheduler", b.opts.KAIQueue
 	if !shared(m.Mechanism) {
-		p.limits = map[string]string{driverconf.GPU: strconv.Itoa(m.gpus())}
+		p.limits = map[string]string{gpuResource: strconv.Itoa(m.gpus())}
 		return nil
 	}
 	p.header = append(p.header, "For nodes whose device plugin replicates nothing: KAI divides whole GPUs.")

@@ -15,16 +15,15 @@ const nvml = "github.com/NVIDIA/go-nvml"
 // a package with those below it. What stands in nobody's list (drivers that need cgo, what is experimental, doubles for
 // tests) is for examples and users.
 var allowed = map[string][]string{
-	"sharing":            {},
-	"sharing/driverconf": {"sharing"},
-	"mig":                {"sharing"},
-	"mig/mignvml":        {"mig", "sharing"},
-	"mig/migtest":        {"mig", "sharing"},
-	"mps":                {"sharing"},
-	"mps/contention":     {"timeslice"},
-	"mps/mpstest":        {"mps", "sharing"},
-	"timeslice":          {"sharing"},
-	"telemetry":          {"sharing"},
+	"sharing":        {},
+	"mig":            {"sharing"},
+	"mig/mignvml":    {"mig", "sharing"},
+	"mig/migtest":    {"mig", "sharing"},
+	"mps":            {"sharing"},
+	"mps/contention": {"timeslice"},
+	"mps/mpstest":    {"mps", "sharing"},
+	"timeslice":      {"sharing"},
+	"telemetry":      {"sharing"},
 	"telemetry/account": {
 		"cost", "mig", "mps", "sharing", "telemetry", "telemetry/container", "telemetry/ledger", "telemetry/serving",
 	},
@@ -78,7 +77,7 @@ var allowed = map[string][]string{
 	"decision/advise":  {"decision", "decision/migrate"},
 	"decision/migrate": {"cost", "decision", "decision/gate", "decision/predict/...", "mig", "sharing"},
 	"decision/manifest": {
-		"decision", "decision/gate", "decision/migrate", "mig", "mps", "sharing", "sharing/driverconf",
+		"decision", "decision/gate", "decision/migrate", "mig", "mps", "sharing",
 	},
 	"decision/manifest/addons":         {"decision", "decision/manifest", "sharing"},
 	"decision/manifest/routers":        {"decision/manifest", "decision/predict/serving", "sharing"},

@@ -1,4 +1,4 @@
-package driverconf
+package manifest
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/internal/yamlnode"
@@ -15,80 +16,74 @@ import (
 )
 
 const (
-	// GPU names the resource of a whole GPU.
-	GPU = "nvidia.com/gpu"
+	// gpuResource is a whole GPU.
+	gpuResource = "nvidia.com/gpu"
 	// migPrefix begins the names of MIG devices under the mixed strategy.
 	migPrefix = "nvidia.com/mig-"
 )
 
-// Resource is a resource that the plugin replicates.
-type Resource struct {
+// ReplicatedResource is a resource that the plugin replicates.
+type ReplicatedResource struct {
 	Name string `yaml:"name,required"` // nvidia.com/gpu, or under time-slicing also nvidia.com/mig-...
 	// Replicas is 2 or more: clients of each GPU under MPS, turns under time-slicing, which are no capacity.
 	Replicas int `yaml:"replicas,required"`
 }
 
-// Block is a document's sharing.mps or sharing.timeSlicing. Under MPS the plugin
+// Replication is a document's sharing.mps or sharing.timeSlicing. Under MPS the plugin
 // gives each replica an equal share of memory and of active threads.
-type Block struct {
+type Replication struct {
 	// RenameByDefault offers the replicas under the resource's name with ".shared" behind it.
 	RenameByDefault bool `yaml:"renameByDefault"`
 	// FailRequestsGreaterThanOne refuses pods that ask for several replicas. Missing
 	// leaves the plugin's default: true under MPS, false under time-slicing, where
 	// NVIDIA recommends true, for several replicas give no larger share.
-	FailRequestsGreaterThanOne Optional[bool] `yaml:"failRequestsGreaterThanOne"`
-	Resources                  []Resource     `yaml:"resources,required"` // at least one; under MPS nvidia.com/gpu alone
+	FailRequestsGreaterThanOne decision.Optional[bool] `yaml:"failRequestsGreaterThanOne"`
+	Resources                  []ReplicatedResource    `yaml:"resources,required"` // at least one; under MPS nvidia.com/gpu alone
 }
 
-// Flags are the flags of the plugin and of GPU feature discovery that the document
+// PluginFlags are the flags of the plugin and of GPU feature discovery that the document
 // holds. Empty and missing leave a flag out.
-type Flags struct {
-	MIGStrategy             string         `yaml:"migStrategy"` // none, single or mixed
-	FailOnInitError         Optional[bool] `yaml:"failOnInitError"`
-	MPSRoot                 string         `yaml:"mpsRoot"` // of the MPS daemon, by default /run/nvidia/mps
-	NvidiaDriverRoot        string         `yaml:"nvidiaDriverRoot"`
-	NvidiaDevRoot           string         `yaml:"nvidiaDevRoot"`
-	GDSEnabled              Optional[bool] `yaml:"gdsEnabled"`
-	MOFEDEnabled            Optional[bool] `yaml:"mofedEnabled"`
-	UseNodeFeatureAPI       Optional[bool] `yaml:"useNodeFeatureAPI"`
-	DeviceDiscoveryStrategy string         `yaml:"deviceDiscoveryStrategy"`
-	Plugin                  PluginFlags    `yaml:"plugin"`
-	GFD                     GFDFlags       `yaml:"gfd"`
-}
-
-// PluginFlags stand under flags.plugin.
 type PluginFlags struct {
-	PassDeviceSpecs               Optional[bool]     `yaml:"passDeviceSpecs"`
-	DeviceListStrategy            strictyaml.Strings `yaml:"deviceListStrategy"` // envvar, volume-mounts, cdi-...
-	DeviceIDStrategy              string             `yaml:"deviceIDStrategy"`   // uuid or index
-	CDIAnnotationPrefix           string             `yaml:"cdiAnnotationPrefix"`
-	NvidiaCTKPath                 string             `yaml:"nvidiaCTKPath"`
-	ContainerDriverRoot           string             `yaml:"containerDriverRoot"`
-	SharedDevicesAllocationPolicy string             `yaml:"sharedDevicesAllocationPolicy"` // distributed or packed
+	MIGStrategy             string                  `yaml:"migStrategy"` // none, single or mixed
+	FailOnInitError         decision.Optional[bool] `yaml:"failOnInitError"`
+	MPSRoot                 string                  `yaml:"mpsRoot"` // of the MPS daemon, by default /run/nvidia/mps
+	NvidiaDriverRoot        string                  `yaml:"nvidiaDriverRoot"`
+	NvidiaDevRoot           string                  `yaml:"nvidiaDevRoot"`
+	GDSEnabled              decision.Optional[bool] `yaml:"gdsEnabled"`
+	MOFEDEnabled            decision.Optional[bool] `yaml:"mofedEnabled"`
+	UseNodeFeatureAPI       decision.Optional[bool] `yaml:"useNodeFeatureAPI"`
+	DeviceDiscoveryStrategy string                  `yaml:"deviceDiscoveryStrategy"`
+	Plugin                  struct {
+		PassDeviceSpecs               decision.Optional[bool] `yaml:"passDeviceSpecs"`
+		DeviceListStrategy            strictyaml.Strings      `yaml:"deviceListStrategy"` // envvar, volume-mounts, cdi-...
+		DeviceIDStrategy              string                  `yaml:"deviceIDStrategy"`   // uuid or index
+		CDIAnnotationPrefix           string                  `yaml:"cdiAnnotationPrefix"`
+		NvidiaCTKPath                 string                  `yaml:"nvidiaCTKPath"`
+		ContainerDriverRoot           string                  `yaml:"containerDriverRoot"`
+		SharedDevicesAllocationPolicy string                  `yaml:"sharedDevicesAllocationPolicy"` // distributed or packed
+	} `yaml:"plugin"`
+	GFD struct {
+		Oneshot         decision.Optional[bool] `yaml:"oneshot"`
+		NoTimestamp     decision.Optional[bool] `yaml:"noTimestamp"`
+		SleepInterval   string                  `yaml:"sleepInterval"`
+		OutputFile      string                  `yaml:"outputFile"`
+		MachineTypeFile string                  `yaml:"machineTypeFile"`
+	} `yaml:"gfd"`
 }
 
-// GFDFlags stand under flags.gfd.
-type GFDFlags struct {
-	Oneshot         Optional[bool] `yaml:"oneshot"`
-	NoTimestamp     Optional[bool] `yaml:"noTimestamp"`
-	SleepInterval   string         `yaml:"sleepInterval"`
-	OutputFile      string         `yaml:"outputFile"`
-	MachineTypeFile string         `yaml:"machineTypeFile"`
-}
-
-// Plugin is a configuration document (version v1) of NVIDIA's Kubernetes device
+// PluginConfig is a configuration document (version v1) of NVIDIA's Kubernetes device
 // plugin. The zero value shares nothing. With both blocks MPS wins.
-type Plugin struct {
-	Flags       Flags
-	TimeSlicing *Block
-	MPS         *Block
+type PluginConfig struct {
+	Flags       PluginFlags
+	TimeSlicing *Replication
+	MPS         *Replication
 }
 
 // wirePlugin reads a document with what the plugin ignores in it.
 type wirePlugin struct {
 	Version string `yaml:"version,required"`
 	Flags   struct {
-		Flags
+		PluginFlags
 		RenameByDefault ignoredValue `yaml:"renameByDefault"`
 		FailRequests    ignoredValue `yaml:"failRequestsGreaterThanOne"`
 	} `yaml:"flags"`
@@ -100,12 +95,12 @@ type wirePlugin struct {
 }
 
 type wireBlock struct {
-	Block
+	Replication
 	Resources []wireResource `yaml:"resources,required"`
 }
 
 type wireResource struct {
-	Resource
+	ReplicatedResource
 	Rename  ignoredValue `yaml:"rename"`
 	Devices ignoredValue `yaml:"devices"`
 }
@@ -116,12 +111,12 @@ type ignoredValue struct{ present bool }
 // DecodeNode takes any value.
 func (v *ignoredValue) DecodeNode(*strictyaml.Decoder, string, *yaml.Node) { v.present = true }
 
-func parsePlugin(data []byte) (*Plugin, []sharing.Warning, error) {
+func parsePlugin(data []byte) (*PluginConfig, []sharing.Warning, error) {
 	var w wirePlugin
 	if err := strictyaml.Decode(data, &w, strictyaml.Options{}); err != nil {
 		return nil, nil, err
 	}
-	d := &Plugin{Flags: w.Flags.Flags, TimeSlicing: w.Sharing.TimeSlicing.block(), MPS: w.Sharing.MPS.block()}
+	d := &PluginConfig{Flags: w.Flags.PluginFlags, TimeSlicing: w.Sharing.TimeSlicing.block(), MPS: w.Sharing.MPS.block()}
 	var l problem.List
 	l.If(w.Version != "v1", "version", `write "v1"`, "%q is not a version that the plugin reads", w.Version)
 	d.check(&l)
@@ -131,19 +126,19 @@ func parsePlugin(data []byte) (*Plugin, []sharing.Warning, error) {
 	return d, w.warnings(d), nil
 }
 
-func (b *wireBlock) block() *Block {
+func (b *wireBlock) block() *Replication {
 	if b == nil {
 		return nil
 	}
 	for _, r := range b.Resources {
-		b.Block.Resources = append(b.Block.Resources, r.Resource)
+		b.Replication.Resources = append(b.Replication.Resources, r.ReplicatedResource)
 	}
-	return &b.Block
+	return &b.Replication
 }
 
 // Marshal validates the document and writes it as the plugin reads it. The same
 // value gives the same bytes. Errors match ErrInvalid.
-func (d *Plugin) Marshal() ([]byte, error) {
+func (d *PluginConfig) Marshal() ([]byte, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
 	}
@@ -152,9 +147,9 @@ func (d *Plugin) Marshal() ([]byte, error) {
 }
 
 // Validate returns every reason for which the plugin would refuse the document.
-func (d *Plugin) Validate() error { return validate(d.check) }
+func (d *PluginConfig) Validate() error { return validate(d.check) }
 
-func (d *Plugin) check(l *problem.List) {
+func (d *PluginConfig) check(l *problem.List) {
 	oneOf(l, "flags.migStrategy", d.Flags.MIGStrategy, "none", "single", "mixed")
 	oneOf(l, "flags.plugin.deviceIDStrategy", d.Flags.Plugin.DeviceIDStrategy, "uuid", "index")
 	oneOf(l, "flags.plugin.sharedDevicesAllocationPolicy", d.Flags.Plugin.SharedDevicesAllocationPolicy, "distributed",
@@ -181,29 +176,29 @@ func oneOf(l *problem.List, path, value string, allowed ...string) {
 	}
 }
 
-func checkMPS(l *problem.List, path string, b *Block) {
+func checkMPS(l *problem.List, path string, b *Replication) {
 	checkBlock(l, path, b, func(at string, name string) {
 		switch {
-		case name == GPU:
+		case name == gpuResource:
 		case strings.HasPrefix(name, migPrefix):
 			l.Addf(at, "share MIG devices by MPS through the DRA driver", "the plugin does not share MIG devices by MPS")
 		default:
-			l.Addf(at, "write "+GPU, "the plugin shares only %s by MPS, not %q", GPU, name)
+			l.Addf(at, "write "+gpuResource, "the plugin shares only %s by MPS, not %q", gpuResource, name)
 		}
 	})
 }
 
 var migResource = regexp.MustCompile(`^nvidia\.com/mig-[0-9]+(c\.[0-9]+)?g\.[0-9]+gb([.-][a-z0-9.]*[a-z0-9])?$`)
 
-func checkTimeSlicing(l *problem.List, path string, b *Block) {
+func checkTimeSlicing(l *problem.List, path string, b *Replication) {
 	checkBlock(l, path, b, func(at string, name string) {
-		l.If(name != GPU && !migResource.MatchString(name), at,
-			"write "+GPU+" or a MIG resource such as "+migPrefix+"1g.10gb", "the plugin offers no resource %q", name)
+		l.If(name != gpuResource && !migResource.MatchString(name), at,
+			"write "+gpuResource+" or a MIG resource such as "+migPrefix+"1g.10gb", "the plugin offers no resource %q", name)
 	})
 }
 
-func checkBlock(l *problem.List, path string, b *Block, checkName func(at, name string)) {
-	l.If(len(b.Resources) == 0, path+".resources", "name the resource to replicate, for example "+GPU, "has no entry")
+func checkBlock(l *problem.List, path string, b *Replication, checkName func(at, name string)) {
+	l.If(len(b.Resources) == 0, path+".resources", "name the resource to replicate, for example "+gpuResource, "has no entry")
 	first := map[string]int{}
 	for i, r := range b.Resources {
 		at := fmt.Sprintf("%s.resources[%d]", path, i)
@@ -218,7 +213,7 @@ func checkBlock(l *problem.List, path string, b *Block, checkName func(at, name 
 	}
 }
 
-func (w *wirePlugin) warnings(d *Plugin) []sharing.Warning {
+func (w *wirePlugin) warnings(d *PluginConfig) []sharing.Warning {
 	var out []sharing.Warning
 	add := func(code sharing.WarningCode, path, message, remedy string) {
 		out = append(out, sharing.Warning{Code: code, Path: path, Message: message, Remedy: remedy,
@@ -257,7 +252,7 @@ func (w *wirePlugin) warnings(d *Plugin) []sharing.Warning {
 }
 
 // Warnings lists what the plugin accepts in the document and does otherwise than it looks.
-func (d *Plugin) Warnings() []sharing.Warning {
+func (d *PluginConfig) Warnings() []sharing.Warning {
 	var out []sharing.Warning
 	add := func(code sharing.WarningCode, path, message, remedy string) {
 		out = append(out, sharing.Warning{Code: code, Path: path, Message: message, Remedy: remedy,
@@ -294,7 +289,7 @@ func (d *Plugin) Warnings() []sharing.Warning {
 		if r.Replicas < 2 || 100%r.Replicas == 0 {
 			continue
 		}
-		percent := Share{Replicas: r.Replicas}.ActiveThreadPercentage()
+		percent := equalShare{replicas: r.Replicas}.activeThreadPercentage()
 		out = append(out, sharing.Warning{
 			Code: sharing.WarnUnevenPercentage, Path: mpsReplicas(i), Source: "k8s-device-plugin-mps",
 			Message: fmt.Sprintf("the plugin gives each of %d replicas %d%% of the threads and leaves %d%% to nobody",
@@ -309,7 +304,7 @@ func mpsReplicas(i int) string { return fmt.Sprintf("sharing.mps.resources[%d].r
 
 // WarningsFor lists what the plugin does with the document's MPS block on a GPU of the given compute capability. It
 // allows 48 replicas from capability 7.5 on and 16 below, also on a V100 (7.0), whose hardware takes 48 clients.
-func (d *Plugin) WarningsFor(major, minor int) []sharing.Warning {
+func (d *PluginConfig) WarningsFor(major, minor int) []sharing.Warning {
 	limit := 16
 	if major > 7 || major == 7 && minor >= 5 {
 		limit = 48
@@ -331,20 +326,20 @@ func (d *Plugin) WarningsFor(major, minor int) []sharing.Warning {
 	return out
 }
 
-// Share is the limits that the plugin sets for each MPS client of a GPU.
-type Share struct {
-	Replicas int           // 2 or more
-	Total    sharing.Bytes // memory of the GPU
+// equalShare is the limits that the plugin sets for each MPS client of a GPU.
+type equalShare struct {
+	replicas int           // 2 or more
+	total    sharing.Bytes // memory of the GPU
 }
 
-// ActiveThreadPercentage returns 100/Replicas, rounded down to a whole number.
-func (s Share) ActiveThreadPercentage() int { return 100 / max(s.Replicas, 1) }
+// activeThreadPercentage returns 100/Replicas, rounded down to a whole number.
+func (s equalShare) activeThreadPercentage() int { return 100 / max(s.replicas, 1) }
 
-// PinnedMemoryLimit returns Total/Replicas, the limit of each client process (not
+// pinnedMemoryLimit returns Total/Replicas, the limit of each client process (not
 // of each container), rounded down to whole mebibytes.
-func (s Share) PinnedMemoryLimit() sharing.Bytes {
-	if s.Replicas < 1 {
-		return s.Total
+func (s equalShare) pinnedMemoryLimit() sharing.Bytes {
+	if s.replicas < 1 {
+		return s.total
 	}
-	return s.Total / sharing.Bytes(s.Replicas) / sharing.MiB * sharing.MiB
+	return s.total / sharing.Bytes(s.replicas) / sharing.MiB * sharing.MiB
 }

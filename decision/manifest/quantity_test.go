@@ -1,4 +1,4 @@
-package driverconf
+package manifest
 
 import (
 	"testing"

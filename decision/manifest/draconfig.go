@@ -1,4 +1,4 @@
-package driverconf
+package manifest
 
 import (
 	"errors"
@@ -12,20 +12,21 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// The strategies of a DRA document.
+// The strategies of a DRAConfig.
 const (
-	TimeSlicing = "TimeSlicing"
-	MPS         = "MPS"
+	StrategyTimeSlicing = "TimeSlicing"
+	StrategyMPS         = "MPS"
 )
 
 const (
-	apiVersion = "resource.nvidia.com/v1beta1"
+	draVersion = "resource.nvidia.com/v1beta1"
 	gpuKind    = "GpuConfig"
 	migKind    = "MigDeviceConfig"
 )
@@ -33,28 +34,28 @@ const (
 // intervals are the time-slice intervals, in the order of the numbers that nvidia-smi gives them.
 var intervals = []string{"Default", "Short", "Medium", "Long"}
 
-// Limits are the fields of a DRA document's mpsConfig.
-type Limits struct {
+// MPSLimits are the fields of a DRA document's mpsConfig.
+type MPSLimits struct {
 	// ActiveThreadPercentage is the default of clients, 0 to 100.
-	ActiveThreadPercentage Optional[int] `yaml:"defaultActiveThreadPercentage"`
+	ActiveThreadPercentage decision.Optional[int] `yaml:"defaultActiveThreadPercentage"`
 	// PinnedMemory is the default for each client process on each device, which the
 	// driver rounds down to whole mebibytes; 0 leaves it unset.
 	PinnedMemory Quantity `yaml:"defaultPinnedDeviceMemoryLimit,null"`
 	// PerDevicePinnedMemory overrides it for a device, named by its index in the claim ("0") or its UUID.
 	PerDevicePinnedMemory map[string]Quantity `yaml:"defaultPerDevicePinnedMemoryLimit"`
 	// MultiUser lets clients of different users share one server.
-	MultiUser Optional[bool] `yaml:"multiUser"`
+	MultiUser decision.Optional[bool] `yaml:"multiUser"`
 }
 
-// DRA holds the opaque parameters of a claim for NVIDIA's DRA driver (resource.nvidia.com/v1beta1). The zero value
+// DRAConfig holds the opaque parameters of a claim for NVIDIA's DRA driver (resource.nvidia.com/v1beta1). The zero value
 // is a GpuConfig that shares nothing beyond the driver's default.
-type DRA struct {
+type DRAConfig struct {
 	// MIGDevice makes it a MigDeviceConfig, which has no Interval. The driver
 	// ignores a GpuConfig on MIG devices without a word.
 	MIGDevice bool
-	Strategy  string  // TimeSlicing, MPS, or "" for a document without sharing
-	Interval  string  // Default, Short, Medium or Long; "" leaves it out
-	MPS       *Limits // nil leaves it out
+	Strategy  string     // StrategyTimeSlicing, StrategyMPS, or "" for a document without sharing
+	Interval  string     // Default, Short, Medium or Long; "" leaves it out
+	MPS       *MPSLimits // nil leaves it out
 }
 
 type wireDRA struct {
@@ -66,31 +67,31 @@ type wireDRA struct {
 type wireStrategy struct {
 	Strategy          string        `yaml:"strategy,required"`
 	TimeSlicingConfig *wireInterval `yaml:"timeSlicingConfig"`
-	MPSConfig         *Limits       `yaml:"mpsConfig"`
+	MPSConfig         *MPSLimits    `yaml:"mpsConfig"`
 }
 
 type wireInterval struct {
 	Interval string `yaml:"interval"`
 }
 
-func parseDRA(data []byte) (*DRA, []sharing.Warning, error) {
+func parseDRA(data []byte) (*DRAConfig, []sharing.Warning, error) {
 	var w wireDRA
 	if err := strictyaml.Decode(data, &w, strictyaml.Options{}); err != nil {
 		return nil, nil, err
 	}
 	var l problem.List
-	l.If(w.APIVersion != apiVersion, "apiVersion", "write "+apiVersion, "%q is not read by the DRA driver",
+	l.If(w.APIVersion != draVersion, "apiVersion", "write "+draVersion, "%q is not read by the DRA driver",
 		w.APIVersion)
 	l.If(w.Kind != gpuKind && w.Kind != migKind, "kind", "write "+gpuKind+" or "+migKind,
 		"%q does not configure sharing", w.Kind)
-	d := &DRA{MIGDevice: w.Kind == migKind}
+	d := &DRAConfig{MIGDevice: w.Kind == migKind}
 	if s := w.Sharing; s != nil {
 		d.Strategy = s.Strategy
 		l.If(s.Strategy == "", "sharing.strategy", "write TimeSlicing or MPS", "is empty")
 		if s.TimeSlicingConfig != nil {
 			l.If(d.MIGDevice, "sharing.timeSlicingConfig", "remove it", "a MigDeviceConfig has no time-slice settings")
 			d.Interval = s.TimeSlicingConfig.Interval
-			l.If(s.Strategy == MPS, "sharing.timeSlicingConfig", "remove it", "does not go with the MPS strategy")
+			l.If(s.Strategy == StrategyMPS, "sharing.timeSlicingConfig", "remove it", "does not go with the MPS strategy")
 		}
 		d.MPS = s.MPSConfig
 	}
@@ -104,13 +105,13 @@ func parseDRA(data []byte) (*DRA, []sharing.Warning, error) {
 const tooSmallRemedy = "give a limit of 1Mi or more, or leave the key out"
 
 // Validate returns every reason for which the driver would refuse the document.
-func (d *DRA) Validate() error { return validate(d.check) }
+func (d *DRAConfig) Validate() error { return validate(d.check) }
 
-func (d *DRA) check(l *problem.List) {
+func (d *DRAConfig) check(l *problem.List) {
 	switch d.Strategy {
-	case TimeSlicing:
+	case StrategyTimeSlicing:
 		l.If(d.MPS != nil, "sharing.mpsConfig", "remove it", "does not go with the TimeSlicing strategy")
-	case MPS:
+	case StrategyMPS:
 		l.If(d.Interval != "", "sharing.timeSlicingConfig", "remove it", "does not go with the MPS strategy")
 	case "":
 	default:
@@ -129,7 +130,7 @@ func (d *DRA) check(l *problem.List) {
 
 var deviceKey = regexp.MustCompile(`^([0-9]{1,4}|(GPU|MIG)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
 
-func (m *Limits) check(l *problem.List, path string) {
+func (m *MPSLimits) check(l *problem.List, path string) {
 	if p := m.ActiveThreadPercentage.Or(1); p < 0 || p > 100 {
 		l.Addf(path+".defaultActiveThreadPercentage", "give a whole number from 1 to 100",
 			"must lie between 0 and 100, not %d", p)
@@ -145,16 +146,16 @@ func (m *Limits) check(l *problem.List, path string) {
 
 // Warnings lists what the driver accepts in the document and does otherwise than it
 // looks, and the feature gate that it needs.
-func (d *DRA) Warnings() []sharing.Warning {
+func (d *DRAConfig) Warnings() []sharing.Warning {
 	var out []sharing.Warning
 	add := func(code sharing.WarningCode, path string, source sharing.SourceID, message, remedy string) {
 		out = append(out, sharing.Warning{Code: code, Path: path, Message: message, Remedy: remedy, Source: source})
 	}
 	switch d.Strategy {
-	case TimeSlicing:
+	case StrategyTimeSlicing:
 		add(sharing.WarnFeatureGate, "sharing.strategy", "nvidia-dra-driver",
 			"needs the driver's feature gate TimeSlicingSettings, which is alpha and off by default", "turn the gate on")
-	case MPS:
+	case StrategyMPS:
 		add(sharing.WarnFeatureGate, "sharing.strategy", "nvidia-dra-driver", "needs the driver's feature gate MPSSupport, "+
 			"which is alpha and off by default, and excludes DynamicMIG and consumable shares", "turn the gate on")
 		add(sharing.WarnClaimScope, "sharing.strategy", "nvidia-dra-driver", "each claim has an MPS daemon of its own: "+
@@ -188,7 +189,7 @@ func (d *DRA) Warnings() []sharing.Warning {
 }
 
 // Marshal validates the document and writes it. Errors match ErrInvalid.
-func (d *DRA) Marshal() ([]byte, error) {
+func (d *DRAConfig) Marshal() ([]byte, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
 	}
@@ -200,7 +201,7 @@ func (d *DRA) Marshal() ([]byte, error) {
 		sharing = yamlnode.Map("strategy", d.Strategy, "timeSlicingConfig",
 			yamlnode.Map("interval", yamlnode.Some(d.Interval)), "mpsConfig", d.MPS)
 	}
-	return yamlnode.Encode(nil, yamlnode.Map("apiVersion", apiVersion, "kind", kind, "sharing", sharing))
+	return yamlnode.Encode(nil, yamlnode.Map("apiVersion", draVersion, "kind", kind, "sharing", sharing))
 }
 
 // Quantity is an amount of memory in bytes, written as Kubernetes writes it: "10Gi".

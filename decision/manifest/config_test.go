@@ -1,4 +1,4 @@
-package driverconf
+package manifest
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -24,26 +25,29 @@ func TestMIGResourceNames(t *testing.T) {
 		"nvidia.com/gpu": true, "nvidia.com/mig-1g.5gb": true, "nvidia.com/mig-1g.10gb.me": true, "nvidia.com/mig-1c.3g.20gb": true, "nvidia.com/mig-1g.24gb.me.all": true,
 		"nvidia.com/mig-1g.24gb-me": true, "gpu": false, "nvidia.com/mig-*": false, "nvidia.com/mig-1g": false, "nvidia.com/mig-1g.5gb.": false, "nvidia.com/gpu.shared": false,
 	} {
-		d := Plugin{TimeSlicing: &Block{Resources: []Resource{{Name: name, Replicas: 2}}}}
+		d := PluginConfig{TimeSlicing: &Replication{Resources: []ReplicatedResource{{Name: name, Replicas: 2}}}}
 		if err := d.Validate(); (err == nil) != ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func TestParsePlugin(t *testing.T) {
+func TestParsePluginConfig(t *testing.T) {
+	ignoredFlags, packed := PluginFlags{MIGStrategy: "single", MPSRoot: "/run/nvidia/mps"}, PluginFlags{}
+	ignoredFlags.Plugin.DeviceListStrategy = []string{"envvar"}
+	packed.Plugin.SharedDevicesAllocationPolicy = "packed"
 	for _, c := range []struct {
 		name, in string
-		want     *Plugin
+		want     *PluginConfig
 		warn     []sharing.WarningCode
 	}{
 		{
 			name: "plain", in: "version: v1\nsharing:\n  mps:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n",
-			want: &Plugin{MPS: &Block{Resources: []Resource{{Name: "nvidia.com/gpu", Replicas: 4}}}},
+			want: &PluginConfig{MPS: &Replication{Resources: []ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 4}}}},
 		},
 		{
 			name: "json", in: `{"version":"v1","sharing":{"mps":{"failRequestsGreaterThanOne":false,"renameByDefault":true,"resources":[{"name":"nvidia.com/gpu","replicas":2}]}}}`,
-			want: &Plugin{MPS: &Block{RenameByDefault: true, FailRequestsGreaterThanOne: Some(false), Resources: []Resource{{Name: "nvidia.com/gpu", Replicas: 2}}}},
+			want: &PluginConfig{MPS: &Replication{RenameByDefault: true, FailRequestsGreaterThanOne: decision.Some(false), Resources: []ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 2}}}},
 		},
 		{
 			name: "ignored fields", in: `
@@ -58,19 +62,19 @@ sharing:
     resources:
     - {name: nvidia.com/gpu, devices: all, replicas: 4}
 `,
-			want: &Plugin{Flags: Flags{MIGStrategy: "single", MPSRoot: "/run/nvidia/mps", Plugin: PluginFlags{DeviceListStrategy: []string{"envvar"}}},
-				MPS: &Block{Resources: []Resource{{Name: "nvidia.com/gpu", Replicas: 7}}}, TimeSlicing: &Block{Resources: []Resource{{Name: "nvidia.com/gpu", Replicas: 4}}}},
+			want: &PluginConfig{Flags: ignoredFlags,
+				MPS: &Replication{Resources: []ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 7}}}, TimeSlicing: &Replication{Resources: []ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 4}}}},
 			warn: []sharing.WarningCode{sharing.WarnResourcesIgnored, sharing.WarnFlagIgnored, sharing.WarnFlagIgnored, sharing.WarnRenameIgnored, sharing.WarnDevicesIgnored,
 				sharing.WarnDevicesIgnored, sharing.WarnTimeSlicingIgnored, sharing.WarnMIGStrategyConflict, sharing.WarnUnevenPercentage},
 		},
 		{
 			name: "turns", in: "version: v1\nsharing:\n  timeSlicing:\n    failRequestsGreaterThanOne: true\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n",
-			want: &Plugin{TimeSlicing: &Block{FailRequestsGreaterThanOne: Some(true), Resources: []Resource{{Name: "nvidia.com/gpu", Replicas: 4}}}},
+			want: &PluginConfig{TimeSlicing: &Replication{FailRequestsGreaterThanOne: decision.Some(true), Resources: []ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 4}}}},
 			warn: []sharing.WarningCode{sharing.WarnReplicasNotCapacity},
 		},
 		{
 			name: "mig", in: "version: v1\nflags: {migStrategy: single}\nsharing: {timeSlicing: {renameByDefault: true, resources: [{name: nvidia.com/gpu, replicas: 2}, {name: nvidia.com/mig-1g.10gb, replicas: 3}]}}",
-			want: &Plugin{Flags: Flags{MIGStrategy: "single"}, TimeSlicing: &Block{RenameByDefault: true, Resources: []Resource{{Name: "nvidia.com/gpu", Replicas: 2}, {Name: "nvidia.com/mig-1g.10gb", Replicas: 3}}}},
+			want: &PluginConfig{Flags: PluginFlags{MIGStrategy: "single"}, TimeSlicing: &Replication{RenameByDefault: true, Resources: []ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 2}, {Name: "nvidia.com/mig-1g.10gb", Replicas: 3}}}},
 			warn: []sharing.WarningCode{sharing.WarnLargeRequestsAllowed, sharing.WarnMIGStrategyConflict, sharing.WarnReplicasNotCapacity},
 		},
 		{
@@ -85,13 +89,13 @@ sharing:
     resources:
     - {name: nvidia.com/gpu, replicas: 2}
 `,
-			want: &Plugin{Flags: Flags{Plugin: PluginFlags{SharedDevicesAllocationPolicy: "packed"}}, TimeSlicing: &Block{Resources: []Resource{{Name: "nvidia.com/gpu", Replicas: 2}}},
-				MPS: &Block{Resources: []Resource{{Name: "nvidia.com/gpu", Replicas: 2}}}},
+			want: &PluginConfig{Flags: packed, TimeSlicing: &Replication{Resources: []ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 2}}},
+				MPS: &Replication{Resources: []ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 2}}}},
 			warn: []sharing.WarningCode{sharing.WarnFlagIgnored, sharing.WarnRenameIgnored, sharing.WarnDevicesIgnored, sharing.WarnTimeSlicingIgnored},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, ws, err := Parse([]byte(c.in))
+			got, ws, err := ParseConfig([]byte(c.in))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +114,7 @@ sharing:
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseConfigRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, in string
 		want     []string
@@ -193,7 +197,7 @@ sharing:
 
 func refused(t *testing.T, in string, want ...string) {
 	t.Helper()
-	got, ws, err := Parse([]byte(in))
+	got, ws, err := ParseConfig([]byte(in))
 	if got != nil || ws != nil || !errors.Is(err, ErrInvalid) {
 		t.Fatalf("got %+v, %v", got, err)
 	}
@@ -206,15 +210,15 @@ func refused(t *testing.T, in string, want ...string) {
 
 const draHead = "apiVersion: resource.nvidia.com/v1beta1\n"
 
-func TestParseDRA(t *testing.T) {
+func TestParseDRAConfig(t *testing.T) {
 	for _, c := range []struct {
 		name, in string
-		want     *DRA
+		want     *DRAConfig
 		warn     []sharing.WarningCode
 	}{
-		{"no limit", draHead + "kind: GpuConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: null}}", &DRA{Strategy: MPS, MPS: &Limits{}},
+		{"no limit", draHead + "kind: GpuConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: null}}", &DRAConfig{Strategy: StrategyMPS, MPS: &MPSLimits{}},
 			[]sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope}},
-		{"bare", draHead + "kind: GpuConfig\nsharing: {strategy: MPS}", &DRA{Strategy: MPS}, []sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope}},
+		{"bare", draHead + "kind: GpuConfig\nsharing: {strategy: MPS}", &DRAConfig{Strategy: StrategyMPS}, []sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope}},
 		{"limits", draHead + `kind: GpuConfig
 sharing:
   strategy: MPS
@@ -223,21 +227,21 @@ sharing:
     defaultPinnedDeviceMemoryLimit: 1500k
     defaultPerDevicePinnedMemoryLimit: {"0": 10Gi, GPU-b1028956-cfa2-0990-bf4a-5da9abb51763: 1.5Gi, "1": 2097152}
     multiUser: true
-`, &DRA{Strategy: MPS, MPS: &Limits{
-			ActiveThreadPercentage: Some(0), PinnedMemory: 1500 * 1000, MultiUser: Some(true),
+`, &DRAConfig{Strategy: StrategyMPS, MPS: &MPSLimits{
+			ActiveThreadPercentage: decision.Some(0), PinnedMemory: 1500 * 1000, MultiUser: decision.Some(true),
 			PerDevicePinnedMemory: map[string]Quantity{"0": 10 << 30, "1": 2 << 20, "GPU-b1028956-cfa2-0990-bf4a-5da9abb51763": 1536 << 20},
 		}}, []sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope, sharing.WarnZeroPercentage, sharing.WarnLimitRoundedDown}},
 		{"mig", draHead + "kind: MigDeviceConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: 4Gi}}",
-			&DRA{MIGDevice: true, Strategy: MPS, MPS: &Limits{PinnedMemory: 4 << 30}},
+			&DRAConfig{MIGDevice: true, Strategy: StrategyMPS, MPS: &MPSLimits{PinnedMemory: 4 << 30}},
 			[]sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope, sharing.WarnMIGMemoryLimit}},
-		{"nothing shared", draHead + "kind: GpuConfig", &DRA{}, nil},
-		{"turns", draHead + "kind: GpuConfig\nsharing: {strategy: TimeSlicing}", &DRA{Strategy: TimeSlicing}, []sharing.WarningCode{sharing.WarnFeatureGate}},
-		{"short turns", draHead + "kind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Short}}", &DRA{Strategy: TimeSlicing, Interval: "Short"},
+		{"nothing shared", draHead + "kind: GpuConfig", &DRAConfig{}, nil},
+		{"turns", draHead + "kind: GpuConfig\nsharing: {strategy: TimeSlicing}", &DRAConfig{Strategy: StrategyTimeSlicing}, []sharing.WarningCode{sharing.WarnFeatureGate}},
+		{"short turns", draHead + "kind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Short}}", &DRAConfig{Strategy: StrategyTimeSlicing, Interval: "Short"},
 			[]sharing.WarningCode{sharing.WarnFeatureGate}},
-		{"turns on MIG", draHead + "kind: MigDeviceConfig\nsharing: {strategy: TimeSlicing}", &DRA{MIGDevice: true, Strategy: TimeSlicing}, []sharing.WarningCode{sharing.WarnFeatureGate}},
+		{"turns on MIG", draHead + "kind: MigDeviceConfig\nsharing: {strategy: TimeSlicing}", &DRAConfig{MIGDevice: true, Strategy: StrategyTimeSlicing}, []sharing.WarningCode{sharing.WarnFeatureGate}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, ws, err := Parse([]byte(c.in))
+			got, ws, err := ParseConfig([]byte(c.in))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -252,45 +256,49 @@ sharing:
 }
 
 // fullPlugin sets every flag.
-func fullPlugin() *Plugin {
-	return &Plugin{
-		Flags: Flags{
-			MIGStrategy: "mixed", FailOnInitError: Some(true), MPSRoot: "/run/nvidia/mps", NvidiaDriverRoot: "/run/nvidia/driver", NvidiaDevRoot: "/", GDSEnabled: Some(false),
-			MOFEDEnabled: Some(false), UseNodeFeatureAPI: Some(true), DeviceDiscoveryStrategy: "auto",
-			Plugin: PluginFlags{PassDeviceSpecs: Some(true), DeviceListStrategy: []string{"envvar", "cdi-cri"},
-				DeviceIDStrategy: "uuid", CDIAnnotationPrefix: "cdi.k8s.io/", NvidiaCTKPath: "/usr/bin/nvidia-ctk", ContainerDriverRoot: "/driver-root", SharedDevicesAllocationPolicy: "packed"},
-			GFD: GFDFlags{Oneshot: Some(false), NoTimestamp: Some(true), SleepInterval: "60s", OutputFile: "/features.d/gfd", MachineTypeFile: "/machine-type"},
+func fullPlugin() *PluginConfig {
+	c := &PluginConfig{
+		Flags: PluginFlags{
+			MIGStrategy: "mixed", FailOnInitError: decision.Some(true), MPSRoot: "/run/nvidia/mps", NvidiaDriverRoot: "/run/nvidia/driver", NvidiaDevRoot: "/", GDSEnabled: decision.Some(false),
+			MOFEDEnabled: decision.Some(false), UseNodeFeatureAPI: decision.Some(true), DeviceDiscoveryStrategy: "auto",
 		},
-		TimeSlicing: &Block{RenameByDefault: true, FailRequestsGreaterThanOne: Some(true),
-			Resources: []Resource{{Name: GPU, Replicas: 4}, {Name: "nvidia.com/mig-1g.5gb", Replicas: 2}}},
+		TimeSlicing: &Replication{RenameByDefault: true, FailRequestsGreaterThanOne: decision.Some(true),
+			Resources: []ReplicatedResource{{Name: gpuResource, Replicas: 4}, {Name: "nvidia.com/mig-1g.5gb", Replicas: 2}}},
 	}
+	p, g := &c.Flags.Plugin, &c.Flags.GFD
+	p.PassDeviceSpecs, p.DeviceListStrategy, p.DeviceIDStrategy = decision.Some(true), []string{"envvar", "cdi-cri"}, "uuid"
+	p.CDIAnnotationPrefix, p.NvidiaCTKPath, p.ContainerDriverRoot = "cdi.k8s.io/", "/usr/bin/nvidia-ctk", "/driver-root"
+	p.SharedDevicesAllocationPolicy = "packed"
+	g.Oneshot, g.NoTimestamp = decision.Some(false), decision.Some(true)
+	g.SleepInterval, g.OutputFile, g.MachineTypeFile = "60s", "/features.d/gfd", "/machine-type"
+	return c
 }
 
-func TestMarshal(t *testing.T) {
+func TestConfigMarshal(t *testing.T) {
 	for name, c := range map[string]Config{
-		"plugin":         &Plugin{MPS: &Block{Resources: []Resource{{Name: GPU, Replicas: 4}}}},
-		"plugin-options": &Plugin{MPS: &Block{RenameByDefault: true, FailRequestsGreaterThanOne: Some(true), Resources: []Resource{{Name: GPU, Replicas: 7}}}},
+		"plugin":         &PluginConfig{MPS: &Replication{Resources: []ReplicatedResource{{Name: gpuResource, Replicas: 4}}}},
+		"plugin-options": &PluginConfig{MPS: &Replication{RenameByDefault: true, FailRequestsGreaterThanOne: decision.Some(true), Resources: []ReplicatedResource{{Name: gpuResource, Replicas: 7}}}},
 		"plugin-full":    fullPlugin(),
-		"dra-gpu": &DRA{Strategy: MPS, MPS: &Limits{ActiveThreadPercentage: Some(50), PinnedMemory: 10 << 30, MultiUser: Some(true),
+		"dra-gpu": &DRAConfig{Strategy: StrategyMPS, MPS: &MPSLimits{ActiveThreadPercentage: decision.Some(50), PinnedMemory: 10 << 30, MultiUser: decision.Some(true),
 			PerDevicePinnedMemory: map[string]Quantity{"1": 4096 << 20, "0": 9728 << 20}}},
-		"dra-mig":   &DRA{MIGDevice: true, Strategy: MPS, MPS: &Limits{ActiveThreadPercentage: Some(50)}},
-		"dra-turns": &DRA{Strategy: TimeSlicing, Interval: "Medium"},
+		"dra-mig":   &DRAConfig{MIGDevice: true, Strategy: StrategyMPS, MPS: &MPSLimits{ActiveThreadPercentage: decision.Some(50)}},
+		"dra-turns": &DRAConfig{Strategy: StrategyTimeSlicing, Interval: "Medium"},
 	} {
 		got, err := c.Marshal()
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden.Check(t, "testdata/"+name+".yaml", got)
-		back, _, err := Parse(got)
+		golden.Check(t, "testdata/config-"+name+".yaml", got)
+		back, _, err := ParseConfig(got)
 		if diff := cmp.Diff(c, back); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", name, err, diff)
 		}
 	}
 	full := fullPlugin()
-	full.MPS = &Block{Resources: []Resource{{Name: GPU, Replicas: 2}}}
+	full.MPS = &Replication{Resources: []ReplicatedResource{{Name: gpuResource, Replicas: 2}}}
 	for want, c := range map[string]Config{
-		"has no entry": &Plugin{MPS: &Block{}}, "-1": &DRA{Strategy: MPS, MPS: &Limits{ActiveThreadPercentage: Some(-1)}}, "1Mi": &DRA{Strategy: MPS, MPS: &Limits{PinnedMemory: 5}},
-		`"9"`: &DRA{Strategy: TimeSlicing, Interval: "9"}, "no time-slice settings": &DRA{MIGDevice: true, Strategy: TimeSlicing, Interval: "Long"},
+		"has no entry": &PluginConfig{MPS: &Replication{}}, "-1": &DRAConfig{Strategy: StrategyMPS, MPS: &MPSLimits{ActiveThreadPercentage: decision.Some(-1)}}, "1Mi": &DRAConfig{Strategy: StrategyMPS, MPS: &MPSLimits{PinnedMemory: 5}},
+		`"9"`: &DRAConfig{Strategy: StrategyTimeSlicing, Interval: "9"}, "no time-slice settings": &DRAConfig{MIGDevice: true, Strategy: StrategyTimeSlicing, Interval: "Long"},
 		"refuses MPS together with the mixed MIG strategy": full,
 	} {
 		if b, err := c.Marshal(); b != nil || !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
@@ -303,7 +311,7 @@ func TestPluginReplicaCap(t *testing.T) {
 	for _, cc := range []struct {
 		major, minor, replicas, warnings int
 	}{{6, 0, 17, 1}, {6, 0, 16, 0}, {7, 0, 17, 1}, {7, 5, 48, 0}, {7, 5, 49, 1}, {9, 0, 48, 0}} {
-		c := &Plugin{MPS: &Block{Resources: []Resource{{Name: GPU, Replicas: cc.replicas}}}}
+		c := &PluginConfig{MPS: &Replication{Resources: []ReplicatedResource{{Name: gpuResource, Replicas: cc.replicas}}}}
 		ws := c.WarningsFor(cc.major, cc.minor)
 		if len(ws) != cc.warnings {
 			t.Errorf("%d.%d: %v", cc.major, cc.minor, ws)
@@ -318,21 +326,21 @@ func TestPluginReplicaCap(t *testing.T) {
 
 func TestPluginShare(t *testing.T) {
 	for _, c := range []struct {
-		s       Share
+		s       equalShare
 		percent int
 		mem     sharing.Bytes
 	}{
-		{Share{Replicas: 4, Total: 81559 * sharing.MiB}, 25, 20389 * sharing.MiB},
-		{Share{Replicas: 7, Total: 80 * sharing.GiB}, 14, 11702 * sharing.MiB},
-		{Share{Total: sharing.GiB}, 100, sharing.GiB},
+		{equalShare{replicas: 4, total: 81559 * sharing.MiB}, 25, 20389 * sharing.MiB},
+		{equalShare{replicas: 7, total: 80 * sharing.GiB}, 14, 11702 * sharing.MiB},
+		{equalShare{total: sharing.GiB}, 100, sharing.GiB},
 	} {
-		if p, m := c.s.ActiveThreadPercentage(), c.s.PinnedMemoryLimit(); p != c.percent || m != c.mem {
+		if p, m := c.s.activeThreadPercentage(), c.s.pinnedMemoryLimit(); p != c.percent || m != c.mem {
 			t.Errorf("%+v: %d%%, %v", c.s, p, m)
 		}
 	}
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzParseConfig(f *testing.F) {
 	for _, s := range []string{
 		"version: v1\nflags: {renameByDefault: true, plugin: {deviceListStrategy: [envvar]}}\nsharing: {mps: {resources: [{name: nvidia.com/gpu, rename: x, devices: 2, replicas: 3}]}}",
 		"version: v1\nflags: {gfd: {oneshot: true}}\nsharing: {timeSlicing: {resources: [{name: nvidia.com/mig-1g.5gb, rename: x, devices: 2, replicas: 0x3}]}}",
@@ -343,7 +351,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		c, ws, err := Parse(in)
+		c, ws, err := ParseConfig(in)
 		if err != nil {
 			if c != nil || ws != nil {
 				t.Fatalf("value with error %v", err)
@@ -354,7 +362,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, _, err := Parse(out)
+		back, _, err := ParseConfig(out)
 		if err != nil {
 			t.Fatal(err)
 		}
