@@ -239,12 +239,12 @@ var cronYAML string
 
 var cronTemplate = template.Must(template.New("").Parse(cronYAML))
 
-// CronJob writes the objects with which a cluster looks at itself: a CronJob that runs `cotenant advise` of an image, a
-// ServiceAccount that may get and list what is read and change nothing, and a volume for the looks. every must divide
-// an hour or a day; patience is that of Options.
+// CronJob writes the objects with which a cluster looks at itself: a CronJob that runs `cotenant advise` of an image,
+// which has kubectl on PATH, a ServiceAccount that may get and list what is read and change nothing, and a volume for
+// the looks. every must divide an hour or a day; patience is that of Options.
 func CronJob(namespace, image string, every, patience time.Duration) ([]byte, error) {
 	if image == "" {
-		return nil, errors.New("advise: a CronJob needs an image with the program as its entry point")
+		return nil, errors.New("advise: a CronJob needs an image with cotenant as its entry point, and kubectl")
 	}
 	schedule := ""
 	switch minutes, hours := int(every/time.Minute), int(every/time.Hour); {

@@ -27,7 +27,7 @@ func runAdvise(ctx context.Context, args []string, std stdio) error {
 	every := fl.Duration("every", 0, "look again after this time, until interrupted; 0 = once")
 	patience := fl.Duration("patience", 24*time.Hour, "for how long a proposal must have been the best")
 	cron := fl.String("cronjob", "", "write a CronJob that does it in the cluster to this `FILE`, and exit")
-	image := fl.String("image", "", "`IMAGE` of this program, for -cronjob")
+	image := fl.String("image", "", "`IMAGE` with this program as its entry point and kubectl on PATH, for -cronjob")
 	namespace := fl.String("namespace", "gpu-operator", "namespace of the CronJob")
 	if err := parse(fl, args, adviseUsage, len(args), std); err != nil {
 		return err

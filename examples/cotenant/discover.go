@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -43,7 +44,7 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 	var o discoverOptions
 	fl.BoolVar(&o.json, "json", false, "print JSON: fleet, provenance, findings, unknown, today and rightsize")
 	fl.BoolVar(&o.decide, "decide", false, "plan what should change, step by step; with -out in files")
-	fl.BoolVar(&o.kube, "kube", false, "read the live cluster of $KUBECONFIG, ~/.kube/config or this pod")
+	fl.BoolVar(&o.kube, "kube", false, "read the live cluster by kubectl get, also in a pod; kubectl must be on PATH")
 	fl.BoolVar(&o.real, "real", false, "ask this machine's driver (NVML) for its GPUs, MIG instances and processes")
 	fl.BoolVar(&o.settle, "settle-job", false, "print nothing but a Kubernetes Job (YAML) that measures what no input "+
 		"says, on the node where most money hangs on it")
@@ -96,11 +97,11 @@ func (o *discoverOptions) read(ctx context.Context, std stdio) (c *discover.Coll
 		c.AddInventory(host, inv)
 	}
 	if live {
-		part, err = kube.Read(ctx, c.Read, kube.Options{Kubectl: isPlugin(), Messages: std.err})
+		part, err = kube.Read(ctx, c.Read, std.err)
 		if err != nil && ctx.Err() == nil {
 			err = fmt.Errorf("%w\nor use: kubectl get %s -A -o json | cotenant discover -", err, kube.Resources())
 		}
-		if errors.Is(err, kube.ErrConfig) {
+		if errors.Is(err, exec.ErrNotFound) {
 			err = badInput(err)
 		}
 		if err != nil {

@@ -2,61 +2,50 @@ package kube_test
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"log"
-	"net/http"
-	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/discover/kube"
 )
 
-// write makes a kubeconfig for the time of an example and returns its folder.
-func write(config string) (folder string, remove func()) {
+// onPath has a folder with a kubectl that is this script, or with none, be the whole PATH for the time of an example.
+func onPath(script string) (undo func()) {
+	path := os.Getenv("PATH")
 	folder, err := os.MkdirTemp("", "kube")
-	if err == nil {
-		err = os.WriteFile(filepath.Join(folder, "config"), []byte(config), 0o600)
+	if err == nil && script != "" {
+		err = os.WriteFile(filepath.Join(folder, "kubectl"), []byte(script), 0o700)
 	}
 	if err == nil {
-		err = os.Setenv("KUBECONFIG", filepath.Join(folder, "config"))
+		err = os.Setenv("PATH", folder)
 	}
 	if err != nil {
 		log.Fatal(err)
 	}
-	return folder, func() { os.RemoveAll(folder); os.Unsetenv("KUBECONFIG") }
+	return func() { os.RemoveAll(folder); os.Setenv("PATH", path) }
 }
 
-// objects stands for an API server: of one node with GPUs, whose pods the user may not list.
-func objects(w http.ResponseWriter, r *http.Request) {
-	switch r.URL.Path {
-	case "/apis":
-		fmt.Fprint(w, `{"kind": "APIGroupList", "groups": []}`)
-	case "/api/v1/nodes":
-		fmt.Fprint(w, `{"kind": "NodeList", "items": [{"metadata": {"name": "gpu-1", "labels": {"nvidia.com/gpu.product": "NVIDIA-L40S",
-			"nvidia.com/gpu.count": "2"}}, "status": {"allocatable": {"nvidia.com/gpu": "2"}, "conditions": [{"type": "Ready", "status": "True"}]}}]}`)
-	case "/api/v1/pods":
-		w.WriteHeader(http.StatusForbidden)
-	default:
-		w.WriteHeader(http.StatusNotFound)
-	}
-}
+// oneNode stands for kubectl and a cluster of one node with GPUs that knows no extension, whose pods the user may not list.
+const oneNode = `#!/bin/sh
+case "$*" in
+"get nodes,"*" --all-namespaces -o json")
+	echo '{"kind": "List", "items": [{"kind": "Node", "metadata": {"name": "gpu-1", "labels": {"nvidia.com/gpu.product": "NVIDIA-L40S",
+		"nvidia.com/gpu.count": "2"}}, "status": {"allocatable": {"nvidia.com/gpu": "2"}, "conditions": [{"type": "Ready", "status": "True"}]}}]}'
+	echo 'Error from server (Forbidden): pods is forbidden' >&2 ;;
+*) echo "error: the server doesn't have a resource type" >&2 ;;
+esac
+exit 1
+`
 
-// The cluster of the current context becomes a fleet, beside what its user was not allowed to see.
+// The cluster of kubectl's context becomes a fleet, beside what its user was not allowed to see.
 func ExampleRead() {
-	api := httptest.NewTLSServer(http.HandlerFunc(objects))
-	defer api.Close()
-	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw}))
-	_, remove := write(fmt.Sprintf(`{current-context: lab, contexts: [{name: lab, context: {cluster: lab, user: ada}}],
-		clusters: [{name: lab, cluster: {server: %q, certificate-authority-data: %s}}], users: [{name: ada, user: {token: t}}]}`, api.URL, ca))
-	defer remove()
+	defer onPath(oneNode)()
 	c := discover.New(discover.Options{})
-	part, err := kube.Read(context.Background(), c.Read, kube.Options{})
+	part, err := kube.Read(context.Background(), c.Read, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -65,23 +54,22 @@ func ExampleRead() {
 		fmt.Println(p.Name, p.GPU, p.Count)
 	}
 	// Output:
-	// left out: kube: api/v1/pods: not allowed (403): grant get and list on it; the rest is used
+	// left out: kube: kubectl get nodes,pods,deployments,statefulsets,replicasets,daemonsets,poddisruptionbudgets,resourcequotas,jobs,horizontalpodautoscalers: exit status 1: Error from server (Forbidden): pods is forbidden
 	// l40s L40S 2
 }
 
-// A kubeconfig that can't be used is told apart from a cluster that can't be reached, with what to change.
-func ExampleRead_config() {
-	folder, remove := write("{current-context: lab, contexts: [{name: prod, context: {cluster: prod, user: ada}}]}")
-	defer remove()
-	_, err := kube.Read(context.Background(), discover.New(discover.Options{}).Read, kube.Options{})
-	fmt.Println(errors.Is(err, kube.ErrConfig))
-	fmt.Println(strings.ReplaceAll(err.Error(), folder, "~/.kube"))
+// A machine without kubectl is told apart from a cluster that kubectl can't reach.
+func ExampleRead_withoutKubectl() {
+	defer onPath("")()
+	_, err := kube.Read(context.Background(), discover.New(discover.Options{}).Read, nil)
+	fmt.Println(errors.Is(err, exec.ErrNotFound))
+	fmt.Println(err)
 	// Output:
 	// true
-	// kube: no usable kubeconfig: ~/.kube/config: current-context "lab" has no cluster: choose one with kubectl config use-context
+	// kube: exec: "kubectl": executable file not found in $PATH
 }
 
-// Objects of a cluster that can't be reached directly come through kubectl.
+// Objects of a cluster that this machine can't reach come from another's kubectl.
 func ExampleResources() {
 	fmt.Println("kubectl get " + kube.Resources() + " -A -o json")
 	// Output:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the scheduler end to end: builds kube-apiserver and this example's
+# Runs the scheduler end to end: builds kube-apiserver, kubectl and this example's
 # kube-scheduler from their Go modules, takes etcd from the PATH or Debian's
 # package, starts them on loopback with everything they write in a temporary
 # folder, and binds made-up pods to made-up nodes.
@@ -57,7 +57,9 @@ build() { # module package output
   go -C "$1" build -ldflags "-X k8s.io/component-base/version.gitVersion=$version" -o "$work/$3" "$2"
 }
 build apiserver k8s.io/kubernetes/cmd/kube-apiserver kube-apiserver
+build apiserver k8s.io/kubernetes/cmd/kubectl kubectl
 build .. ./cmd/kube-scheduler kube-scheduler
+export PATH="$work:$PATH" # for cotenant's kubectl
 go version
 set -m
 TMPDIR=$work go -C .. test -tags e2e -count=1 -timeout 20m -v ./e2e "$@" -args \
