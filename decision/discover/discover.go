@@ -230,13 +230,10 @@ func (c *Collector) readUsage(name string, kind usage.Kind, in io.Reader) error 
 	if c.usage == nil {
 		c.usage = usage.New()
 	}
-	switch kind {
-	case usage.KindText:
+	if kind == usage.KindText {
 		return c.usage.Text(name, in)
-	case usage.KindJSON:
-		return c.usage.JSON(name, in)
 	}
-	return c.usage.Telemetry(name, in, stem(name))
+	return c.usage.JSON(name, in)
 }
 
 func inFile(name string, err error) error {

@@ -50,10 +50,7 @@ func (b *build) takeUsage() {
 	b.c.usage.Repeats = b.c.exporter.before(attributing...)
 	u := b.c.usage.Usage()
 	b.checkSources(u)
-	kind := "telemetry CSV"
-	if slices.ContainsFunc(u.Sources, func(s usage.Source) bool { return s.Kind != "telemetry csv" }) {
-		kind = strings.TrimSpace("dcgm-exporter " + b.c.exporter.text)
-	}
+	kind := strings.TrimSpace("dcgm-exporter " + b.c.exporter.text)
 	of := map[*workload]*gathering{}
 	owners, uids := b.podOwners()
 	gone := map[string]bool{}

@@ -20,6 +20,7 @@ func runAdvise(ctx context.Context, args []string, std stdio) error {
 	fl := flagSet("advise")
 	var o discoverOptions
 	fl.BoolVar(&o.kube, "kube", false, "read the live cluster, as discover -kube does")
+	prometheusFlag(fl, &o.prometheus)
 	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices, as discover reads it")
 	fl.StringVar(&o.hints, "hints", "", "`FILE` of what you know better, as discover reads it")
 	page.Report(fl, &o.report, "write a page with the advice, and what changed since,")

@@ -5,12 +5,14 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
@@ -34,9 +36,9 @@ var discoverUsage string
 
 // discoverOptions holds the flags of discover.
 type discoverOptions struct {
-	json, decide, real, kube, all, settle bool
-	out, prices, hints, report            string
-	files                                 []string
+	json, decide, real, kube, all, settle  bool
+	out, prices, hints, report, prometheus string
+	files                                  []string
 }
 
 func runDiscover(ctx context.Context, args []string, std stdio) error {
@@ -45,6 +47,7 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 	fl.BoolVar(&o.json, "json", false, "print JSON: fleet, provenance, findings, unknown, today and rightsize")
 	fl.BoolVar(&o.decide, "decide", false, "plan what should change, step by step; with -out in files")
 	fl.BoolVar(&o.kube, "kube", false, "read the live cluster by kubectl get, also in a pod; kubectl must be on PATH")
+	prometheusFlag(fl, &o.prometheus)
 	fl.BoolVar(&o.real, "real", false, "ask this machine's driver (NVML) for its GPUs, MIG instances and processes")
 	fl.BoolVar(&o.settle, "settle-job", false, "print nothing but a Kubernetes Job (YAML) that measures what no input "+
 		"says, on the node where most money hangs on it")
@@ -77,10 +80,18 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 	return part
 }
 
+// prometheusWindow is how much -prometheus asks for.
+const prometheusWindow = 24 * time.Hour
+
+func prometheusFlag(fl *flag.FlagSet, to *string) {
+	fl.StringVar(to, "prometheus", "", "`URL` of the Prometheus server that scrapes dcgm-exporter: take the last 24 h of use "+
+		"from it")
+}
+
 // read collects all inputs. part names what could not be read beside the rest.
 func (o *discoverOptions) read(ctx context.Context, std stdio) (c *discover.Collector, part, err error) {
 	live := o.kube || isPlugin() && len(o.files) == 0 && !o.real
-	builtIn := len(o.files) == 0 && !o.real && !live
+	builtIn := len(o.files) == 0 && !o.real && !live && o.prometheus == ""
 	opts, err := discover.LoadOptions(o.prices, o.hints)
 	if err == nil && opts.Prices == nil && builtIn {
 		opts.Prices, err = discover.ParsePrices(discoverPrices)
@@ -110,6 +121,13 @@ func (o *discoverOptions) read(ctx context.Context, std stdio) (c *discover.Coll
 	}
 	if builtIn {
 		part = badInput(c.Read("the built-in cluster", bytes.NewReader(discoverCluster)))
+	}
+	if o.prometheus != "" {
+		err := c.ReadPrometheus(ctx, o.prometheus, time.Now(), prometheusWindow)
+		if errors.Is(err, discover.ErrInvalid) {
+			return nil, nil, badInput(err)
+		}
+		part = errors.Join(part, err)
 	}
 	for _, file := range o.files {
 		err := c.ReadFile(file, std.in)

@@ -154,6 +154,7 @@ func TestDiscoverExits(t *testing.T) {
 		{"half of the second file", pod[:40], []string{write("whole.json", all), "-"}, partly, "cut off after 0 objects"},
 		{"refused by the API server", `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"nodes is forbidden"}`, []string{"-"}, exitBadInput, `the API server refused: "nodes is forbidden"`},
 		{"refused beside the rest", `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"nodes is forbidden"}` + pod, []string{"-"}, partly, "the API server refused"},
+		{"no URL of Prometheus", "", []string{"-prometheus", "host:9090"}, exitBadInput, "is no URL of a Prometheus server"},
 		{"refused by Prometheus", `{"status":"error","errorType":"bad_data","error":"parse error"}`, []string{"-"}, exitBadInput, `Prometheus answers "parse error"`},
 		{"a query without an answer", `{"status":"success","data":{"resultType":"matrix","result":[]}}`, []string{"-"}, exitBadInput, "it has no series"},
 		{"what kubectl says", "No resources found\n", []string{"-"}, exitBadInput, "of no kind that is read"},

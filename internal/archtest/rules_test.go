@@ -83,7 +83,7 @@ var allowed = map[string][]string{
 	"decision/manifest/routers":        {"decision/manifest", "decision/predict/serving", "sharing"},
 	"decision/discover/kube":           {},
 	"decision/discover/internal/nvsmi": {"sharing", "telemetry"},
-	"decision/discover/internal/usage": {"sharing", "telemetry"},
+	"decision/discover/internal/usage": {"sharing"},
 
 	"decision/colocation": {
 		"cost", "decision", "decision/gate", "decision/predict/...", "decision/probe", "decision/simgpu", "loadgen",

@@ -1,7 +1,6 @@
 package usage
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,84 +12,58 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// JSON reads answers of Prometheus' HTTP interface to queries and range queries (resultType matrix or vector), also
-// without the envelope, as promtool prints them; several may follow one another. It keeps one sample at a time.
-// Series without a name are those of the metric in the file's name ("DCGM_FI_DEV_FB_USED.json"), if there is one.
-// The error names the problems of this source; what could be read counts.
+// JSON reads the answer of Prometheus' HTTP interface to a query or a range query (resultType vector or matrix), one
+// sample at a time. The error names the problems of this source; what could be read counts.
 func (r *Reader) JSON(name string, in io.Reader) error {
-	src := r.begin(name, "prometheus json")
+	src := r.begin(name)
 	j := &jsonReader{r: r, src: src, d: jx.Decode(in, 64<<10)}
-	j.fallback, _ = inName(name)
-	for first := true; ; first = false {
-		err := j.answer()
-		if errors.Is(err, io.EOF) && !first {
-			break
+	if err := j.answer(); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
 		}
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			src.problem(j.path(), "query again", "%s", problem.Clip(err.Error()))
-			break
-		}
+		src.problem(j.path(), "query again", "%s", problem.Clip(err.Error()))
 	}
 	return r.end(src)
 }
 
 type jsonReader struct {
-	r        *Reader
-	src      *Source
-	d        *jx.Decoder
-	fallback string // the metric of series without a name
-	series   int    // that have begun
-	depth    int
+	r      *Reader
+	src    *Source
+	d      *jx.Decoder
+	series int // that have begun
 }
 
 func (j *jsonReader) path() string { return fmt.Sprintf("result[%d]", max(0, j.series-1)) }
 
-// answer reads one answer, an object or promtool's array.
+// answer reads the envelope.
 func (j *jsonReader) answer() error {
-	switch j.d.Next() {
-	case jx.Array:
-		return j.result()
-	case jx.Object:
-		return j.object()
-	case jx.Invalid:
-		if err := j.d.Skip(); err != nil {
-			return err
-		}
-	}
-	return ErrKind
-}
-
-// object reads the envelope, or the data in it.
-func (j *jsonReader) object() error {
-	if j.depth++; j.depth > 2 {
+	if next := j.d.Next(); next != jx.Object && next != jx.Invalid {
 		return ErrKind
 	}
-	defer func() { j.depth-- }()
+	text := func(path, remedy, format string) error {
+		t, err := j.d.Str()
+		if err == nil {
+			j.src.problem(path, remedy, format, problem.Clip(strconv.Quote(t)))
+		}
+		return err
+	}
 	return j.d.ObjBytes(func(d *jx.Decoder, key []byte) error {
 		switch {
 		case string(key) == "data" && d.Next() == jx.Object:
-			return j.object()
-		case string(key) == "result" && d.Next() == jx.Array:
-			return j.result()
+			return d.ObjBytes(func(d *jx.Decoder, key []byte) error {
+				if string(key) == "result" && d.Next() == jx.Array {
+					return j.result()
+				}
+				return d.Skip()
+			})
 		case string(key) == "error" && d.Next() == jx.String:
-			text, err := d.Str()
-			if err == nil {
-				j.src.problem("error", "query again", "Prometheus answers %s", problem.Clip(strconv.Quote(text)))
-			}
-			return err
+			return text("error", "query again", "Prometheus answers %s")
 		case string(key) == "warnings" && d.Next() == jx.Array:
 			return d.Arr(func(d *jx.Decoder) error {
 				if d.Next() != jx.String {
 					return d.Skip()
 				}
-				text, err := d.Str()
-				if err == nil {
-					j.src.problem("warnings", "", "Prometheus warns %s", problem.Clip(strconv.Quote(text)))
-				}
-				return err
+				return text("warnings", "", "Prometheus warns %s")
 			})
 		}
 		return d.Skip()
@@ -149,9 +122,8 @@ func (j *jsonReader) labels() (*tenant, source, error) {
 	if err != nil {
 		return nil, source{}, err
 	}
-	if l["metric"] = cmp.Or(l["metric"], j.fallback); l["metric"] == "" {
-		j.src.problem(j.path(), "query the metric itself, or name the file after it: DCGM_FI_DEV_GPU_UTIL.json",
-			"a series without a name")
+	if l["metric"] == "" {
+		j.src.problem(j.path(), "query the metric itself", "a series without a name")
 		return nil, source{}, nil
 	}
 	t, to := j.r.series(j.src, l)

@@ -2,13 +2,14 @@ package usage
 
 import (
 	"cmp"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
 )
 
 // Key names whose figures they are: those of a GPU or a MIG instance, and of a pod's
@@ -180,23 +181,9 @@ var metrics = map[string]source{
 	"cotenant_gpu_mem_used_bytes":      {FigureMemUsed, 1},
 }
 
-// telemetryFigures are the figures of our telemetry CSV.
-var telemetryFigures = map[telemetry.Metric]Figure{
-	telemetry.MetricGPUUtilPercent: FigureGPUUtil, telemetry.MetricGraphicsUtilPercent: FigureGraphics,
-	telemetry.MetricSMUtilPercent: FigureSM, telemetry.MetricDRAMUtilPercent: FigureDRAM,
-	telemetry.MetricMemUsedBytes: FigureMemUsed,
-}
-
-// inName finds a metric in a file's name ("fb_used/DCGM_FI_DEV_FB_USED.json"),
-// for answers to queries whose series have lost their name.
-func inName(file string) (string, bool) {
-	found := ""
-	for name := range metrics {
-		if strings.Contains(file, name) && len(name) > len(found) {
-			found = name
-		}
-	}
-	return found, found != ""
+// Query selects all series that are read, in Prometheus' language.
+func Query() string {
+	return `{__name__=~"` + strings.Join(slices.Sorted(maps.Keys(metrics)), "|") + `"}`
 }
 
 // Refusal names the reason for refusing a sample. The zero Refusal is none.

@@ -13,10 +13,8 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/promtext"
-	"github.com/cotenant/cotenant/telemetry"
 )
 
 // ErrKind says that a text is not what was expected of it.
@@ -51,8 +49,8 @@ func New() *Reader {
 }
 
 // begin opens a source.
-func (r *Reader) begin(name, kind string) *Source {
-	r.sources = append(r.sources, Source{Name: name, Kind: kind})
+func (r *Reader) begin(name string) *Source {
+	r.sources = append(r.sources, Source{Name: name})
 	return &r.sources[len(r.sources)-1]
 }
 
@@ -166,26 +164,21 @@ type Kind uint8
 
 // The kinds.
 const (
-	KindNone      Kind = iota
-	KindText           // Prometheus text with GPU metrics
-	KindJSON           // an answer of Prometheus' HTTP interface
-	KindTelemetry      // our telemetry CSV
+	KindNone Kind = iota
+	KindText      // Prometheus text with GPU metrics
+	KindJSON      // an answer of Prometheus' HTTP interface
 )
 
 var (
-	textHead  = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(DCGM_FI_|dcgm_|cotenant_gpu_)[A-Za-z_]+[ {]`)
-	errorHead = regexp.MustCompile(`^\s*\{\s*"status"\s*:\s*"error"\s*,\s*"errorType"\s*:`)
-	jsonHead  = regexp.MustCompile(`^\s*\{\s*"(status|resultType|data)"\s*:|^\s*\[\s*\{\s*"(metric|values?)"\s*:`)
+	textHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(DCGM_FI_|dcgm_|cotenant_gpu_)[A-Za-z_]+[ {]`)
+	jsonHead = regexp.MustCompile(`^\s*\{\s*"status"\s*:\s*"(success|error)"`)
 )
 
 // Sniff says which source begins with head; a few KiB are enough.
 func Sniff(head []byte) Kind {
 	head = bytes.TrimPrefix(head, []byte("\ufeff"))
 	switch {
-	case bytes.HasPrefix(head, []byte("kind,at_s,time,basis,")):
-		return KindTelemetry
-	case errorHead.Match(head), jsonHead.Match(head) && bytes.Contains(head, []byte(`"result`)), jsonHead.Match(head) &&
-		head[bytes.IndexAny(head, "[{")] == '[':
+	case jsonHead.Match(head):
 		return KindJSON
 	case textHead.Match(head):
 		return KindText
@@ -197,7 +190,7 @@ func Sniff(head []byte) Kind {
 // several pages may follow one another. Samples without a time stamp count
 // without one. The error names the problems of this source; what could be read counts.
 func (r *Reader) Text(name string, in io.Reader) error {
-	src := r.begin(name, "prometheus text")
+	src := r.begin(name)
 	err := promtext.Read(in, func(p promtext.Page) {
 		r.page++
 		for _, f := range p.Families {
@@ -236,71 +229,3 @@ func (r *Reader) family(src *Source, f *dto.MetricFamily) {
 		r.sample(src, t, to.figure, when, v*to.scale)
 	}
 }
-
-// Telemetry reads the CSV that package telemetry writes on a node; node is the
-// node's name, empty where it is not known. MIG instances have keys of their
-// own. The error names the problems of this source; what could be read counts.
-func (r *Reader) Telemetry(name string, in io.Reader, node string) error {
-	src := r.begin(name, "telemetry csv")
-	err := telemetry.CopyCSV(&csvSink{r: r, src: src, node: node}, in)
-	src.problems(err)
-	return r.end(src)
-}
-
-type csvSink struct {
-	r         *Reader
-	src       *Source
-	node      string
-	start     time.Time
-	devices   []*tenant
-	instances map[[2]int]*tenant
-	uuids     []string
-}
-
-// Begin takes the header: the devices.
-func (c *csvSink) Begin(h telemetry.Header) error {
-	c.start, c.instances = h.Start, map[[2]int]*tenant{}
-	for i, d := range h.Devices {
-		c.uuids = append(c.uuids, d.UUID)
-		c.devices = append(c.devices, c.r.tenant(c.src, rawKey{Key: Key{Node: c.node, GPU: d.UUID, Index: optional.Of(i)}}))
-		c.src.Series++
-	}
-	if h.Info.Basis.String() == "simulated" {
-		c.src.problem("", "measure, or keep it apart", "its figures are simulated")
-	}
-	return nil
-}
-
-// Sample takes the figures of a device and its instances.
-func (c *csvSink) Sample(x *telemetry.Sample) error {
-	ms := c.start.Add(x.At).UnixMilli()
-	if t := c.devices[x.Device]; t != nil {
-		c.figures(t, ms, x.Get)
-	}
-	for i := range x.Instances {
-		in := &x.Instances[i]
-		at := [2]int{x.Device, in.ID}
-		t := c.instances[at]
-		if t == nil {
-			t = c.r.tenant(c.src, rawKey{Key: Key{Node: c.node, GPU: c.uuids[x.Device], Index: optional.Of(x.Device),
-				Instance: optional.Of(in.ID)}})
-			if t == nil {
-				continue
-			}
-			c.instances[at] = t
-		}
-		c.figures(t, ms, in.Get)
-	}
-	return nil
-}
-
-func (c *csvSink) figures(t *tenant, ms int64, get func(telemetry.Metric) (float64, bool)) {
-	for m, f := range telemetryFigures {
-		if v, ok := get(m); ok {
-			c.r.sample(c.src, t, f, ms, v)
-		}
-	}
-}
-
-// Event takes nothing: losses show as gaps.
-func (c *csvSink) Event(telemetry.Event) error { return nil }

@@ -1,5 +1,5 @@
-// Package usage reads what GPUs and their tenants used over time, and reduces it to statistics while it reads: the
-// Prometheus text of dcgm-exporter, the JSON of Prometheus' range queries, and our own telemetry CSV.
+// Package usage reads what GPUs and their tenants used over time, and reduces it to statistics while it reads: pages of
+// dcgm-exporter, and answers of Prometheus' query API.
 //
 // Memory grows with the number of tenants, not with the samples: percentiles come from buckets, 128 to a power of two,
 // so that they are at most 1/128 above the truth and never below it. Means, extremes and counts are exact.
@@ -29,7 +29,6 @@ type Usage struct {
 // Source is one file, or one stream.
 type Source struct {
 	Name     string
-	Kind     string // "prometheus text", "prometheus json", "telemetry csv"
 	From, To time.Time
 	Series   int   // series that are read
 	Samples  int64 // of them, refused ones too

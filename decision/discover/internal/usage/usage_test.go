@@ -1,12 +1,10 @@
 package usage
 
 import (
-	stdcmp "cmp"
 	"fmt"
 	"math"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cotenant/cotenant/internal/optional"
-	"github.com/cotenant/cotenant/telemetry"
 )
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -248,14 +245,12 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// What else asks Prometheus writes other envelopes.
+// Prometheus answers a query at one time with a vector, and writes what it likes beside the series.
 func TestJSONForms(t *testing.T) {
 	for name, text := range map[string]string{
-		"promtool":            `[{"metric":{` + utilLabels + `},"values":[[1795348800,"7"]]}]`,
-		"vector":              `{"status":"success","data":{"resultType":"vector","result":[{"metric":{` + utilLabels + `},"value":[1795348800.5,"7"]}]}}`,
-		"without an envelope": `{"resultType":"matrix","result":[{"metric":{` + utilLabels + `},"values":[[1795348800,7]]}]}`,
-		"other series":        `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"up"},"values":[[1,"1"]]},{"metric":{` + utilLabels + `},"values":[[1795348800,"7"]]}]},"infos":["x"]}`,
-		"escapes":             `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{` + strings.ReplaceAll(utilLabels, "GPU-a", `GPU-\u0061`) + `},"values":[[1795348800,"7"]]}]}}`,
+		"vector":       `{"status":"success","data":{"resultType":"vector","result":[{"metric":{` + utilLabels + `},"value":[1795348800.5,"7"]}]}}`,
+		"other series": `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"up"},"values":[[1,"1"]]},{"metric":{` + utilLabels + `},"values":[[1795348800,"7"]]}]},"infos":["x"]}`,
+		"escapes":      `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{` + strings.ReplaceAll(utilLabels, "GPU-a", `GPU-\u0061`) + `},"values":[[1795348800,"7"]]}]}}`,
 	} {
 		r := New()
 		if err := r.JSON("x.json", strings.NewReader(text)); err != nil {
@@ -264,14 +259,6 @@ func TestJSONForms(t *testing.T) {
 		if got := tenants(t, r)["{node=n, gpu=GPU-a}"].Figures[FigureGPUUtil]; got.N != 1 || got.Max != 7 {
 			t.Errorf("%s: %+v", name, got)
 		}
-	}
-	r := New()
-	unnamed := strings.ReplaceAll(matrix(`"UUID":"GPU-a"`, noon, time.Second, "8"), `"__name__":"DCGM_FI_DEV_GPU_UTIL",`, "")
-	if err := r.JSON("queries/DCGM_FI_DEV_FB_USED.json", strings.NewReader(unnamed)); err != nil {
-		t.Fatal(err)
-	}
-	if got := tenants(t, r)["{gpu=GPU-a}"].Figures[FigureMemUsed].Max; got != 8<<20 {
-		t.Errorf("memory %v", got)
 	}
 }
 
@@ -282,8 +269,10 @@ func TestRefused(t *testing.T) {
 	if err := r.JSON("a.json", strings.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.JSON("b.json", strings.NewReader(matrix(utilLabels, noon.Add(3*time.Hour), time.Minute, "9")+matrix(utilLabels, time.Unix(7, 0), time.Minute, "9"))); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{"b.json": matrix(utilLabels, noon.Add(3*time.Hour), time.Minute, "9"), "c.json": matrix(utilLabels, time.Unix(7, 0), time.Minute, "9")} {
+		if err := r.JSON(name, strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	u := r.Usage()
 	got := u.Tenants[0].Figures[FigureGPUUtil]
@@ -291,7 +280,7 @@ func TestRefused(t *testing.T) {
 	if diff := cmp.Diff(want, got.Refused); diff != "" || got.N != 3 || got.Max != 9 {
 		t.Errorf("%+v %s", got, diff)
 	}
-	if u.Sources[0].Refused != 5 || u.Sources[1].Refused != 1 {
+	if u.Sources[0].Refused != 5 || u.Sources[1].Refused+u.Sources[2].Refused != 1 {
 		t.Errorf("%+v", u.Sources)
 	}
 }
@@ -310,7 +299,7 @@ func TestProblems(t *testing.T) {
 		"a pod":     {`{"kind":"Pod"}`, "x.json: it has no series, or none of a metric of a GPU", 0},
 		"text":      {"hello", "x.json: result[0]: ", 0},
 		"no labels": {matrix(`"__name__":"DCGM_FI_DEV_GPU_UTIL"`, noon, time.Second, "1"), "names neither a GPU nor a pod (query without an aggregation", 0},
-		"no name":   {matrix(`"UUID":"GPU-a"`, noon, time.Second, "1"), "a series without a name (query the metric itself", 0},
+		"no name":   {matrix(`"UUID":"GPU-a"`, noon, time.Second, "1"), "a series without a name (query the metric itself)", 0},
 		"scalar":    {`{"status":"success","data":{"resultType":"scalar","result":[1795348800,"1"]}}`, "query a metric, not a number", 0},
 		"odd pairs": {strings.Replace(whole, `"2"]`, `"2",3]`, 1), `a sample that is not [time, "value"]`, 2},
 		"words":     {strings.Replace(whole, `"2"`, `"two"`, 1), `a sample that is not [time, "value"]`, 2},
@@ -347,16 +336,12 @@ func TestProblems(t *testing.T) {
 }
 
 func TestSniff(t *testing.T) {
-	csv, err := os.ReadFile("../../../../telemetry/testdata/h200.csv")
-	if err != nil {
-		csv = []byte("kind,at_s,time,basis,device,tick\n")
-	}
 	for _, c := range []struct {
 		text string
 		want Kind
 	}{
-		{page, KindText}, {migPage, KindText}, {"cotenant_gpu_up{device=\"0\"} 1\n", KindText}, {string(csv[:min(len(csv), 4096)]), KindTelemetry},
-		{matrix(utilLabels, noon, time.Second, "1"), KindJSON}, {`[{"metric":{},"values":[]}]`, KindJSON},
+		{page, KindText}, {migPage, KindText}, {"cotenant_gpu_up{device=\"0\"} 1\n", KindText}, {"kind,at_s,time,basis,device\n", KindNone},
+		{matrix(utilLabels, noon, time.Second, "1"), KindJSON}, {`[{"metric":{},"values":[]}]`, KindNone},
 		{`{"status":"success","data":{"resultType":"vector"`, KindJSON},
 		{`{"status":{"phase":"Running"},"kind":"Pod"}`, KindNone}, {`{"apiVersion":"v1","kind":"List"}`, KindNone}, {"vllm:num_requests_running 1\n", KindNone}, {"", KindNone},
 	} {
@@ -400,7 +385,7 @@ func TestSketch(t *testing.T) {
 
 func FuzzJSON(f *testing.F) {
 	f.Add(matrix(utilLabels, noon, time.Second, "1", "NaN", "-4"))
-	f.Add(`[{"metric":{"UUID":"GPU-a","__name__":"DCGM_FI_DEV_FB_USED"},"value":[1e30,"1"]}]`)
+	f.Add(`{"data":{"result":[{"metric":{"UUID":"GPU-a","__name__":"DCGM_FI_DEV_FB_USED"},"value":[1e30,"1"]}]}}`)
 	f.Add(`{"data":{"result":[{"values":[[1,"1"]],"metric":{"pod":"p","__name__":"DCGM_FI_DEV_FB_USED"}}]}}`)
 	f.Fuzz(func(t *testing.T, s string) {
 		r := New()
@@ -451,57 +436,5 @@ func sane(t *testing.T, r *Reader) {
 	}
 	if again := r.Usage(); cmp.Diff(u.Tenants, again.Tenants) != "" || cmp.Diff(u.Devices, again.Devices) != "" {
 		t.Error("asking twice gives two answers")
-	}
-}
-
-// Our own CSV gives the same statistics as the series that it holds.
-func TestTelemetry(t *testing.T) {
-	const file = "../../../../telemetry/testdata/mixed.csv"
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	series, err := telemetry.ReadCSV(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Seek(0, 0); err != nil {
-		t.Fatal(err)
-	}
-	r := New()
-	if err := r.Telemetry("node.csv", f, "node-7"); err != nil && !strings.Contains(err.Error(), "simulated") {
-		t.Fatal(err)
-	}
-	u := r.Usage()
-	checked := 0
-	for i, d := range series.Devices {
-		for _, s := range u.Tenants {
-			if s.GPU != d.UUID || !s.Instance.IsZero() {
-				continue
-			}
-			if s.Node != "node-7" {
-				t.Errorf("%+v", s.Key)
-			}
-			for m, fig := range telemetryFigures {
-				ps := series.Points(i, m)
-				st := s.Figures[fig]
-				if got := st.N + int64(total(st)); got != int64(len(ps)) {
-					t.Errorf("%v: %d samples, the series has %d", m, got, len(ps))
-				}
-				if len(ps) > 0 && total(st) == 0 {
-					checked++
-					if most := slices.MaxFunc(ps, func(a, b telemetry.Point) int { return stdcmp.Compare(a.Value, b.Value) }); st.Max != most.Value {
-						t.Errorf("%v: %+v", m, st)
-					}
-				}
-			}
-		}
-	}
-	if checked == 0 || len(u.Tenants) < len(series.Devices) {
-		t.Errorf("%d figures compared, %d keys", checked, len(u.Tenants))
-	}
-	if err := r.Telemetry("broken.csv", strings.NewReader("kind,at_s\n"), ""); err == nil || !strings.Contains(err.Error(), "broken.csv: line 1") {
-		t.Errorf("%v", err)
 	}
 }
