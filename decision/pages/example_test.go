@@ -1,7 +1,6 @@
 package pages_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log"
@@ -11,7 +10,6 @@ import (
 	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/mig"
 )
 
 // The first sentence of a page is the answer; its sections draw each pool's GPUs.
@@ -50,61 +48,6 @@ func ExamplePlan() {
 	// Output:
 	// The plan frees 18,980.00 USD a month. It empties 1 node of 4.
 	// 4 nodes with GPUs today, 3 after.
-}
-
-// How many GPUs hold a demand for instances, in which layouts? A page is one file that opens without a network.
-func ExamplePacked() {
-	model, err := mig.Lookup("A100-SXM4-80GB")
-	if err != nil {
-		log.Fatal(err)
-	}
-	demand, err := mig.ParseCounts("1g.10gb=40,3g.40gb=12")
-	if err != nil {
-		log.Fatal(err)
-	}
-	packing, err := model.Pack(demand)
-	if err != nil {
-		log.Fatal(err)
-	}
-	page := pages.Packed(&packing)
-	fmt.Println(page.Answer)
-	var file bytes.Buffer
-	if err := page.Write(&file); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("loads something:", bytes.Contains(file.Bytes(), []byte(" src=")))
-	// Output:
-	// 11 GPUs hold what is asked for; no fewer do.
-	// loads something: false
-}
-
-// What a change of a GPU's layout destroys and creates.
-func ExampleChanged() {
-	model, err := mig.Lookup("A100-SXM4-80GB")
-	if err != nil {
-		log.Fatal(err)
-	}
-	have, err := model.ParseLayout("3g.40gb@4!busy,2g.20gb@0")
-	if err != nil {
-		log.Fatal(err)
-	}
-	plan, err := mig.Diff(model, have, []mig.Count{{Profile: "3g.40gb", N: 2}}, mig.DiffOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	page := pages.Changed(&plan)
-	fmt.Println(page.Answer)
-	for _, m := range page.Sections[1].Maps {
-		fmt.Print(m.Title + ":")
-		for _, slice := range m.Nodes[0].GPUs[0].Parts {
-			fmt.Printf(" %s (%.0f%%)", slice.Name, 100*slice.Share)
-		}
-		fmt.Println()
-	}
-	// Output:
-	// 1 instance destroyed, 1 created, 1 kept.
-	// Before: 2g.20gb (25%) free (12%) free (12%) 3g.40gb (50%)
-	// After: 3g.40gb (50%) 3g.40gb (50%)
 }
 
 // How far are predictions from what was measured, here of an H100 by the constants of an H200?

@@ -282,11 +282,3 @@ func TestNamesAreOnce(t *testing.T) {
 		}
 	}
 }
-
-// The turn's length stands out on the page.
-func TestPageChoosesTheTurn(t *testing.T) {
-	r := &probe.Result{Measured: []probe.Measurement{{Name: probe.Switch, Value: 1, Unit: "us"}, {Name: probe.Quantum, Value: 2, Unit: "ms"}}}
-	if got := r.Page(&probe.Report{}).Sections[0].Tables[0].Chosen; !slices.Equal(got, []int{1}) {
-		t.Errorf("rows %v stand out", got)
-	}
-}

@@ -31,13 +31,6 @@ type NotMeasured struct {
 	Why  string `json:"why"`
 }
 
-// Lane holds the turns of one of several spinning processes, in milliseconds from the first turn of any of them.
-type Lane struct {
-	Processes int          // that took turns at once
-	Process   int          // which of them, from 1
-	On        [][2]float64 // from and to
-}
-
 // Result holds the outcome of a probe.
 type Result struct {
 	Info        Info
@@ -46,7 +39,6 @@ type Result struct {
 	NotMeasured []NotMeasured
 	Warnings    []string // what a reader of the figures must know
 	Took        time.Duration
-	Lanes       []Lane
 }
 
 // Get returns a measurement by its name.

@@ -16,7 +16,6 @@ type turns struct {
 	tenants int
 	on, off []time.Duration // of all of them, ascending
 	probe   timeslice.ProbeRun
-	lanes   [][]Interval // when each was on the GPU
 }
 
 // errNoTurns reports that processes that ran at once never took turns.
@@ -32,22 +31,20 @@ func turnsOf(readings []Reading) (*turns, error) {
 	}
 	for i, r := range readings {
 		var on, off []time.Duration
-		var lane []Interval
 		for k, gap := range r.Off {
 			if gap.From < from || gap.To > to {
 				continue
 			}
 			off = append(off, gap.Length())
 			if k > 0 && r.Off[k-1].From >= from {
-				turn := Interval{r.Off[k-1].To, gap.From}
-				on, lane = append(on, turn.Length()), append(lane, turn)
+				on = append(on, gap.From-r.Off[k-1].To)
 			}
 		}
 		if len(on) < 20 {
 			return nil, fmt.Errorf("%w (process %d of %d was off the GPU %d times in %v)", errNoTurns, i+1, len(readings),
 				len(off), to-from)
 		}
-		t.on, t.off, t.lanes = append(t.on, on...), append(t.off, off...), append(t.lanes, lane)
+		t.on, t.off = append(t.on, on...), append(t.off, off...)
 		t.probe.On, t.probe.Off = append(t.probe.On, middle(on)), append(t.probe.Off, middle(off))
 	}
 	slices.Sort(t.on)
@@ -131,7 +128,6 @@ func (r *run) turns(ctx context.Context) error {
 			return err
 		}
 		runs, on, seen = append(runs, t.probe), append(on, t.on...), append(seen, t)
-		r.lanes(t)
 	}
 	c, err := timeslice.CalibrateProbe(runs...)
 	if err != nil {
@@ -153,28 +149,6 @@ func (r *run) turns(ctx context.Context) error {
 	r.measureAs(Switch, "ms", millis(c.Scheduler.Switch), switches, millis,
 		"time off the GPU of "+spinning+", beyond the others' slices")
 	return nil
-}
-
-// shownLanes bounds the turns that a result keeps for drawing.
-const shownLanes = 40 * time.Millisecond
-
-func (r *run) lanes(t *turns) {
-	var first time.Duration
-	for i, lane := range t.lanes {
-		if i == 0 || lane[0].From < first {
-			first = lane[0].From
-		}
-	}
-	for i, lane := range t.lanes {
-		l := Lane{Processes: t.tenants, Process: i + 1}
-		for _, on := range lane {
-			if on.From-first > shownLanes {
-				break
-			}
-			l.On = append(l.On, [2]float64{millis(on.From - first), millis(on.To - first)})
-		}
-		r.Lanes = append(r.Lanes, l)
-	}
 }
 
 // resumed has work that reads memory go on over many slices, beside a process

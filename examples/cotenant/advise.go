@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/advise"
-	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
 
@@ -23,7 +22,6 @@ func runAdvise(ctx context.Context, args []string, std stdio) error {
 	prometheusFlag(fl, &o.prometheus)
 	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices, as discover reads it")
 	fl.StringVar(&o.hints, "hints", "", "`FILE` of what you know better, as discover reads it")
-	page.Report(fl, &o.report, "write a page with the advice, and what changed since,")
 	dir := fl.String("out", "", "`DIR` of the dated files")
 	every := fl.Duration("every", 0, "look again after this time, until interrupted; 0 = once")
 	patience := fl.Duration("patience", 24*time.Hour, "for how long a proposal must have been the best")
@@ -90,5 +88,5 @@ func (o *discoverOptions) look(ctx context.Context, dir string, patience time.Du
 	if err != nil {
 		return nil, err
 	}
-	return a, errors.Join(page.WriteHTML(o.report, pages.Advised(d, a)), a.WriteText(std.out))
+	return a, a.WriteText(std.out)
 }

@@ -17,8 +17,6 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/discover/kube"
-	"github.com/cotenant/cotenant/decision/migrate"
-	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/examples/internal/gpu"
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
@@ -36,9 +34,9 @@ var discoverUsage string
 
 // discoverOptions holds the flags of discover.
 type discoverOptions struct {
-	json, decide, real, kube, all, settle  bool
-	out, prices, hints, report, prometheus string
-	files                                  []string
+	json, decide, real, kube, all, settle bool
+	out, prices, hints, prometheus        string
+	files                                 []string
 }
 
 func runDiscover(ctx context.Context, args []string, std stdio) error {
@@ -53,7 +51,6 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 		"says, on the node where most money hangs on it")
 	fl.BoolVar(&o.all, "all", false, "text: list everything, however long")
 	fl.Func("out", "`FILE` to write the fleet to, with where each field comes from", page.Named(&o.out))
-	page.Report(fl, &o.report, "write a page with what runs, findings, unknowns and, with -decide, the plan")
 	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices an hour: \"A100-SXM4-80GB: 3.25 USD\", "+
 		"\"p4d.24xlarge: 32.77 USD\"")
 	fl.StringVar(&o.hints, "hints", "", "`FILE` of what you know better: {workloads: {team/chat: {kind: "+
@@ -170,7 +167,6 @@ func (o *discoverOptions) write(ctx context.Context, d *discover.Discovery, std 
 		WriteJSON(io.Writer) error
 		WriteText(io.Writer, discover.TextOptions) error
 	} = d
-	var plan *migrate.Plan
 	if o.decide {
 		all, err := d.Decide(ctx, decision.Options{Input: o.out})
 		if err == nil && o.out != "" {
@@ -180,10 +176,7 @@ func (o *discoverOptions) write(ctx context.Context, d *discover.Discovery, std 
 		if err != nil {
 			return badInput(err)
 		}
-		out, plan = all, all.Plan
-	}
-	if err := page.WriteHTML(o.report, pages.Discovered(d, plan)); err != nil {
-		return err
+		out = all
 	}
 	if o.json {
 		return out.WriteJSON(std.out)

@@ -9,7 +9,6 @@ import (
 	"path"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/mignvml"
@@ -120,8 +119,6 @@ func migCheck(c *migCall) func(context.Context) error {
 
 func migPack(c *migCall) func(context.Context) error {
 	text := c.String("demand", "", "`COUNTS` such as 1g.10gb=40,3g.40gb=12")
-	html := ""
-	page.Report(c.FlagSet, &html, "write a page of the distinct layouts")
 	return func(context.Context) error {
 		m, err := c.model()
 		if err != nil {
@@ -135,9 +132,6 @@ func migPack(c *migCall) func(context.Context) error {
 			return badInput(errors.New("say what is wanted, for example -demand 1g.10gb=40,3g.40gb=12"))
 		}
 		p, err := m.Pack(demand)
-		if err == nil {
-			err = page.WriteHTML(html, pages.Packed(&p))
-		}
 		if err != nil {
 			return err
 		}
@@ -214,11 +208,9 @@ func migChange(apply bool) func(*migCall) func(context.Context) error {
 		var opts mig.DiffOptions
 		c.BoolVar(&opts.AllowBusy, "allow-busy", false,
 			"destroy instances in use, as few as possible; a driver still refuses while clients run")
-		html, dryRun := "", new(bool)
+		dryRun := new(bool)
 		if apply {
 			dryRun = c.Bool("dry-run", false, "change nothing")
-		} else {
-			page.Report(c.FlagSet, &html, "write a page of before and after")
 		}
 		return func(ctx context.Context) (err error) {
 			want, err := mig.ParseCounts(strings.TrimPrefix(*text, "none"))
@@ -236,14 +228,11 @@ func migChange(apply bool) func(*migCall) func(context.Context) error {
 				return err
 			}
 			p, err := mig.PlanChange(ctx, gpu, want, opts)
-			switch {
-			case err == nil && apply:
-				return c.apply(ctx, gpu, p, *dryRun)
-			case err == nil:
-				err = page.WriteHTML(html, pages.Changed(&p))
-			}
 			if err != nil {
 				return err
+			}
+			if apply {
+				return c.apply(ctx, gpu, p, *dryRun)
 			}
 			return benchPrint(c.std.out, *c.json, p)
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -111,19 +110,6 @@ func TestMIGBadInput(t *testing.T) {
 		code, out, errs := program(t, c.stdin, strings.Fields("mig "+c.args)...)
 		if code != exitBadInput || out != "" || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: exit %d, out %q, err %q; want %q", c.args, code, out, errs, c.want)
-		}
-	}
-}
-
-func TestMIGPage(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "x.html")
-	for _, args := range []string{"pack -gpu A30 -demand 1g.6gb=5 -report ", "plan -gpu A30 -want 1g.6gb -report "} {
-		if code, _, errs := program(t, "", strings.Fields("mig "+args+name)...); code != 0 {
-			t.Fatal(errs)
-		}
-		data, err := os.ReadFile(name)
-		if err != nil || !bytes.Contains(data, []byte(`class="part c0"`)) || !bytes.Contains(data, []byte("1g.6gb")) {
-			t.Errorf("%s: %.60s, %v", args, data, err)
 		}
 	}
 }

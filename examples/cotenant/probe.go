@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"path/filepath"
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe"
@@ -25,7 +24,7 @@ var probeOpen = gpu.OpenProbe
 type probeConfig struct {
 	machine
 	real, json bool
-	out, page  string
+	out        string
 	base       predict.Predictor
 }
 
@@ -64,7 +63,6 @@ func parseProbe(args []string, std stdio) (*probeConfig, error) {
 	fl.BoolVar(&c.real, "real", false, "probe this machine's GPU, a simulated one otherwise")
 	fl.BoolVar(&c.json, "json", false, "print the result as JSON")
 	fl.Func("out", "write the predictor to `FILE`", page.Named(&c.out))
-	page.Report(fl, &c.page, "write a page with the figures and who was on the GPU when")
 	fl.StringVar(&predictor, "predictor", "", "predictor `FILE` to take the other parameters from (default: an H200's)")
 	fl.IntVar(&c.device, "device", 0, "with -real: the GPU's `INDEX`, as NVML counts")
 	c.flags(fl)
@@ -77,9 +75,6 @@ func parseProbe(args []string, std stdio) (*probeConfig, error) {
 	}
 	if c.device < 0 {
 		errs = append(errs, fmt.Errorf("-device: must be an index, is %d", c.device))
-	}
-	if c.out != "" && filepath.Clean(c.out) == filepath.Clean(c.page) {
-		errs = append(errs, errors.New("-out and -report name the same file (name two)"))
 	}
 	if predictor != "" {
 		p, err := predict.LoadPredictor(predictor)
@@ -105,9 +100,6 @@ func (c *probeConfig) report(r *probe.Result, notes []string, w io.Writer) error
 		}
 	}
 	out := r.Report(&p, notes...)
-	if len(r.Measured) > 0 {
-		errs = append(errs, page.WriteHTML(c.page, r.Page(out)))
-	}
 	if c.json {
 		return errors.Join(append(errs, page.JSON(w, out))...)
 	}

@@ -17,7 +17,7 @@ for (const figure of document.querySelectorAll("figure")) {
     const [min, max] = d3.extent(values.filter(v => v != null && (v > 0 || !a.Log)));
     return {
       label: a.Label, labelAnchor: "center", labelArrow: "none", grid: true, type: a.Log ? "log" : "linear",
-      ticks: a.Ticks ?? undefined, tickFormat: a.Ticks ? String : a.Log ? ",~r" : undefined,
+      tickFormat: a.Log ? ",~r" : undefined,
       domain: [a.Min || (a.Log ? min / 1.05 || 1 : Math.min(0, min * 1.05) || 0), a.Max || max * 1.05 || (a.Log ? 10 : 1)],
     };
   };

@@ -152,10 +152,9 @@ type Chart struct {
 
 // Axis is one of a chart's axes.
 type Axis struct {
-	Label    string    // with its unit in parentheses
-	Log      bool      // logarithmic; values of 0 and less are left out
-	Min, Max float64   // 0: by the data, and from 0 where the axis is not logarithmic
-	Ticks    []float64 // the only steps to name; nil: by the range
+	Label    string  // with its unit in parentheses
+	Log      bool    // logarithmic; values of 0 and less are left out
+	Min, Max float64 // 0: by the data, and from 0 where the axis is not logarithmic
 }
 
 // Series is a line of a chart, or a set of points.
