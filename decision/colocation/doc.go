@@ -3,7 +3,6 @@
 //
 // [ParsePlan] reads which loads to run on which servers. [Measure] takes the plan through its modes on a [Machine]
 // with real servers or a [Simulation]: each load alone, a prediction that is written down, then the loads side by side.
-// [SimulateFleet] does the same for the GPUs that a decision fills, and compares the outcome with the decision.
 // [Record] makes one run with telemetry beside it, and [Recording.Row] turns it into a row of the co-location format.
 //
 // It changes no compute mode, clocks, MIG or compute policy. A Machine starts and stops

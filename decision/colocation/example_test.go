@@ -69,7 +69,7 @@ func ExampleRecord() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	row := recording.Row([]string{"chat"}, nil)
+	row := recording.Row("chat", 0)
 	row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = sharing.MechanismTimeSlicing, "alone", 1, profile.Server{Model: "rand-1b"}, load
 	profiles := profile.Rows{row}.Profiles()
 	fmt.Println(len(profiles), "profile of", profiles[0].Requests, "requests,", row.Errors, "failed")

@@ -38,12 +38,9 @@ type tenantPrediction struct {
 	Load      string                              `json:"load"`
 	Basis     sharing.Basis                       `json:"basis"`
 	Predicted map[profile.Metric]profile.Interval `json:"predicted"`
-	// Prior holds expectations without an interval.
-	Prior map[profile.Metric]float64 `json:"expected_without_interval,omitempty"`
 	// Slowdown is TPOT over that alone under time-slicing, where that was run.
-	Slowdown      *profile.Interval     `json:"slowdown_factor,omitempty"`
-	PriorSlowdown *float64              `json:"slowdown_factor_without_interval,omitempty"`
-	Turns         profile.Optional[int] `json:"time_slices_per_step,omitzero"`
+	Slowdown profile.Interval      `json:"slowdown_factor"`
+	Turns    profile.Optional[int] `json:"time_slices_per_step,omitzero"`
 	// OtherTurns is another number of slices that the step nearly takes.
 	OtherTurns profile.Optional[int] `json:"or_time_slices_per_step,omitzero"`
 	Notes      []string              `json:"notes,omitempty"`
@@ -79,7 +76,16 @@ func (f *planFlow) predictCase(m sharing.Mechanism, c Case, profiles *profile.Pr
 		}
 		group = append(group, solo)
 	}
-	return predictTenants(f.Predictor, m, c.Loads, group)
+	predictions, err := f.Predictor.Predict(predictedAs(m), group, predict.MethodSimulated)
+	if err != nil {
+		return nil, err
+	}
+	var out []tenantPrediction
+	for i, p := range predictions {
+		out = append(out, tenantPrediction{Load: c.Loads[i], Basis: p.Basis, Predicted: maps.Collect(p.All()),
+			Slowdown: p.Slowdown, Turns: p.Turns, OtherTurns: p.OtherTurns, Notes: p.Notes})
+	}
+	return out, nil
 }
 
 // serverOf is a load's server as profiles know it.
@@ -133,66 +139,12 @@ func (f *planFlow) profiles() (ps *profile.Profiles, from []string, err error) {
 	return ps, from, nil
 }
 
-// expectedCell formats the expectation of a metric.
-func expectedCell(predicted map[profile.Metric]profile.Interval, prior map[profile.Metric]float64,
-	m profile.Metric) string {
-	if v, ok := predicted[m]; ok {
-		return fmt.Sprintf("%s (%s-%s)", short(v.Value), short(v.Low), short(v.High))
-	}
-	if v, ok := prior[m]; ok {
-		return short(v) + " (prior)"
-	}
-	return "-"
-}
-
-// predictedAs returns the mechanism that a Predictor knows: a workload with nobody
-// beside it takes turns with itself, and emulated slices are MPS clients.
+// predictedAs returns the mechanism that a Predictor knows: emulated slices are MPS clients.
 func predictedAs(m sharing.Mechanism) sharing.Mechanism {
-	switch m {
-	case sharing.MechanismExclusive:
-		return sharing.MechanismTimeSlicing
-	case sharing.MechanismMIGLikeEmulation:
+	if m == sharing.MechanismMIGLikeEmulation {
 		return sharing.MechanismMPS
 	}
 	return m
-}
-
-// predictTenants predicts what the loads of these names see beside one another. Copies of a load see much the same:
-// the mean of them is expected, within any one's interval.
-func predictTenants(p *predict.Predictor, how sharing.Mechanism, names []string,
-	group []profile.Solo) ([]tenantPrediction, error) {
-	predictions, err := p.Predict(predictedAs(how), group, predict.MethodSimulated)
-	if err != nil {
-		return nil, err
-	}
-	copies := map[string][]predict.Prediction{}
-	for i, name := range names {
-		copies[name] = append(copies[name], predictions[i])
-	}
-	var out []tenantPrediction
-	for _, name := range names {
-		of := copies[name]
-		if of == nil {
-			continue
-		}
-		delete(copies, name)
-		t := tenantPrediction{Load: name, Basis: of[0].Basis, Predicted: maps.Collect(of[0].All()),
-			Slowdown: &of[0].Slowdown, Turns: of[0].Turns, OtherTurns: of[0].OtherTurns, Notes: of[0].Notes}
-		for i := range of[1:] {
-			*t.Slowdown = middle(*t.Slowdown, of[i+1].Slowdown, i+1)
-			for m, v := range of[i+1].All() {
-				t.Predicted[m] = middle(t.Predicted[m], v, i+1)
-			}
-		}
-		out = append(out, t)
-	}
-	return out, nil
-}
-
-// middle is the mean of n intervals and one more, with the widest bounds.
-func middle(of, and profile.Interval, n int) profile.Interval {
-	return profile.Interval{Value: of.Value + (and.Value-of.Value)/float64(n+1), Low: min(of.Low, and.Low),
-		High: max(of.High, and.High)}
 }
 
 // predicted finds the prediction of a load in a case, nil if there is none.

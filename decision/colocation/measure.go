@@ -79,7 +79,7 @@ func Measure(ctx context.Context, plan *Plan, site Site, opts Options) (*Report,
 	if len(f.runs)+len(f.cut)+len(f.missing) == 0 {
 		return nil, err
 	}
-	rep := f.report(context.WithoutCancel(ctx), err)
+	rep := f.report(err)
 	var cerr error
 	rep.Calibrated, cerr = f.calibrate()
 	return rep, errors.Join(err, cerr, f.write("report.json", rep))
@@ -250,7 +250,7 @@ func (f *planFlow) play(ctx context.Context, st *stand, r *run, window loadgen.W
 	for i, name := range r.loads {
 		l := f.plan.Load(name)
 		p, _ := f.plan.serverFor(l)
-		row := rec.Row([]string{name}, []int{st.device})
+		row := rec.Row(name, st.device)
 		switch {
 		case tenants[i] != nil:
 			err = errors.Join(err, countSteps(&row, tenants[i], &rec.Summary.Window, r.solo()))

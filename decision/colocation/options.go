@@ -40,11 +40,9 @@ type Options struct {
 	// Progress, if not nil, is called with a line before each run, and with each note.
 	Progress func(line string)
 
-	// For tests: the clock, all in simulated time, and the quantum of a fleet's
-	// simulated GPUs, which the predictor does not know.
+	// For tests: the clock, and all in simulated time.
 	time          func() time.Time
 	simulatedTime bool
-	quantum       time.Duration
 }
 
 func (o Options) filled() Options {
@@ -93,7 +91,7 @@ type stand struct {
 	dead      map[int]error // servers known to have stopped
 }
 
-// bench holds what both flows measure with.
+// bench holds what a plan is measured with.
 type bench struct {
 	Options
 	simulated bool

@@ -34,7 +34,7 @@ func (rep *Report) Page() *webpage.Page {
 		c := webpage.Against(m.Title())
 		for i := range rep.Rows {
 			r := &rep.Rows[i]
-			if v, ok := r.Predicted[m]; ok && rep.beside(r) && r.Actual[m] > 0 {
+			if v, ok := r.Predicted[m]; ok && r.beside() && r.Actual[m] > 0 {
 				c.Add(r.Mode.String(), webpage.Point{X: r.Actual[m], Y: v.Value, Low: v.Low, High: v.High})
 			}
 		}
@@ -43,14 +43,13 @@ func (rep *Report) Page() *webpage.Page {
 	var worst *ReportRow
 	for i := range rep.Rows {
 		r := &rep.Rows[i]
-		if !rep.beside(r) {
+		if !r.beside() {
 			continue
 		}
 		if r.Slowdown != nil && (worst == nil || *r.Slowdown > *worst.Slowdown) {
 			worst = r
 		}
-		predicted, of := any(r.PriorSlowdown), r.Kind.MainMetric()
-		took, foreseen, kept := "-", "-", "-"
+		of, predicted, took, foreseen, kept := r.Kind.MainMetric(), "-", "-", "-", "-"
 		if s := r.PredictedSlowdown; s != nil {
 			predicted = webpage.Interval(s.Value, s.Low, s.High)
 		}
@@ -99,7 +98,26 @@ func (rep *Report) Page() *webpage.Page {
 }
 
 // beside says whether the page shows a row: one of a run to its end that is not of a load alone.
-func (rep *Report) beside(r *ReportRow) bool { return !r.Cut && (r.Tenants > 1 || len(rep.Scenes) > 0) }
+func (r *ReportRow) beside() bool { return !r.Cut && r.Tenants > 1 }
+
+// missed lists the limits that were not kept.
+func (r *ReportRow) missed() string {
+	names := map[profile.Metric]string{profile.MetricTTFTP99: "TTFT P99", profile.MetricTPOTP99: "TPOT P99",
+		profile.MetricE2EP99: "E2E P99"}
+	var out []string
+	for _, o := range r.Objectives {
+		switch {
+		case o.Kept:
+		case o.ActualMS == nil:
+			out = append(out, names[o.Metric]+": no answer ended")
+		case *o.ActualMS > o.LimitMS:
+			out = append(out, fmt.Sprintf("%s %s > %s", names[o.Metric], short(*o.ActualMS), short(o.LimitMS)))
+		default:
+			out = append(out, fmt.Sprintf("%d requests failed", r.Failed))
+		}
+	}
+	return strings.Join(slices.Compact(out), ", ")
+}
 
 // pressureCharts draw what a tenant does to kernels beside it, and these to the tenant, by the length of the kernels.
 func pressureCharts(name string, p *profile.Pressure) []webpage.Chart {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
@@ -35,7 +34,6 @@ type Plan struct {
 	Loads       []Load              `yaml:"loads"`   // of servers
 	Cases       []Case              `yaml:"cases"`   // default: the tenants, and the first load of each server, together
 	SimGPU      *SimulatedGPU       `yaml:"simulated_gpu"`
-	Decision    Decision            `yaml:"decision"`
 
 	text    []byte // as it was read
 	serving int    // so many of Servers serve tokens; then come Tenants
@@ -65,7 +63,7 @@ type Server struct {
 	// is the percentage of the GPU's memory.
 	Percent     float64       `yaml:"percent,nonzero"`
 	MemoryLimit sharing.Bytes `yaml:"memory_limit,nonzero"`
-	// Memory of the server, for a decision.
+	// Memory that it takes: with a command it is not started where the GPU has less left.
 	Memory    profile.Optional[sharing.Bytes] `yaml:"memory"`
 	Simulated *SimulatedServer                `yaml:"simulated"`
 }
@@ -98,12 +96,6 @@ type Load struct {
 type Case struct {
 	Name  string   `yaml:"name,required"`
 	Loads []string `yaml:"loads,required"`
-}
-
-// Decision holds inputs of a decision on the loads that are not measured.
-type Decision struct {
-	GPU   string                       `yaml:"gpu"` // product name; default: the GPU that is measured
-	Price profile.Optional[cost.Money] `yaml:"price_per_hour"`
 }
 
 // SimulatedGPU is the GPU of a simulated run; what is zero has the simulation's default.
@@ -209,10 +201,6 @@ func (p *Plan) check(list *problem.List, real bool) {
 	}
 	for i := range p.Cases {
 		p.checkCase(list, fmt.Sprintf("cases[%d]", i), p.Cases[i].Loads, loads)
-	}
-	if gpu := p.Decision.GPU; gpu != "" {
-		_, err := sharing.LookupGPU(gpu)
-		list.AddErr("decision.gpu", err)
 	}
 }
 

@@ -29,7 +29,6 @@ loads:
 cases:
   - {name: one, loads: [x]}
   - {name: one, loads: [x, y, xx]}
-decision: {gpu: H2000}
 `,
 		"unknown-keys": `
 version: v1

@@ -132,38 +132,26 @@ func asSteps(row *profile.Row, kind profile.Kind) {
 	row.Requests, row.Errors = profile.Optional[int]{}, profile.Optional[int]{}
 }
 
-// Row combines the outcomes of a load's clients, each a tenant of the run with its server on one of the devices:
-// counts add, latencies are those of all requests, rates and utilisations are means over the clients. The caller
-// adds mechanism, case, server, load and the number of tenants on a GPU.
-func (r *Recording) Row(clients []string, devices []int) profile.Row {
-	requests, failed, rate, wall := 0, 0, 0.0, 0.0
-	histograms := map[loadgen.LatencyMetric]*loadgen.Histogram{}
-	for _, name := range clients {
-		if t, ok := r.Summary.Tenant(name); ok {
-			requests, failed = requests+int(t.Counts.OK), failed+int(t.Counts.Failed)
-			rate += t.OutputTokensPerS / float64(len(clients))
-			wall = max(wall, t.DurationS)
-		}
-		for _, h := range r.Histograms {
-			if h.Tenant != name {
-				continue
-			}
-			for m, v := range h.ByMetric {
-				if histograms[m] == nil {
-					histograms[m] = loadgen.NewHistogram()
-				}
-				histograms[m].Merge(v)
-			}
+// Row returns what a tenant of the run saw of its server on a device. The caller adds mechanism, case, server, load and
+// the number of tenants on the GPU.
+func (r *Recording) Row(tenant string, device int) profile.Row {
+	var row profile.Row
+	seen, ok := r.Summary.Tenant(tenant)
+	if !ok {
+		seen = &loadgen.TenantSummary{} // it works by itself, and no client asks it
+	}
+	row.Requests, row.Errors = profile.Some(int(seen.Counts.OK)), profile.Some(int(seen.Counts.Failed))
+	row.WallS, row.TokensPerS = profile.Some(seen.DurationS), profile.Some(seen.OutputTokensPerS)
+	for _, h := range r.Histograms {
+		if h.Tenant == tenant {
+			row.TTFT, row.TPOT = millis(h.ByMetric[loadgen.MetricTTFT]), millis(h.ByMetric[loadgen.MetricTPOT])
+			row.ITL, row.E2E = millis(h.ByMetric[loadgen.MetricITL]), millis(h.ByMetric[loadgen.MetricE2E])
 		}
 	}
-	row := profile.Row{Requests: profile.Some(requests), Errors: profile.Some(failed), WallS: profile.Some(wall),
-		Outcome: profile.Outcome{TokensPerS: profile.Some(rate),
-			TTFT: millis(histograms[loadgen.MetricTTFT]), TPOT: millis(histograms[loadgen.MetricTPOT]),
-			ITL: millis(histograms[loadgen.MetricITL]), E2E: millis(histograms[loadgen.MetricE2E])}}
 	if r.Series == nil {
 		return row
 	}
-	mean := func(m telemetry.Metric, unit float64) profile.Optional[float64] { return r.mean(devices, m, unit) }
+	mean := func(m telemetry.Metric, unit float64) profile.Optional[float64] { return r.mean(device, m, unit) }
 	row.GPU = profile.RowGPU{Util: mean(telemetry.MetricGPUUtilPercent, 1),
 		MemUtil: mean(telemetry.MetricMemUtilPercent, 1), PowerW: mean(telemetry.MetricPowerWatts, 1),
 		UsedGiB: mean(telemetry.MetricMemUsedBytes, float64(sharing.GiB)), SMMHz: mean(telemetry.MetricSMClockMHz, 1)}
@@ -182,28 +170,22 @@ func millis(h *loadgen.Histogram) profile.LatencyMS {
 	return profile.LatencyMS{P50: v(f.P50), P90: v(f.P90), P95: v(f.P95), P99: v(f.P99), Mean: v(f.Mean)}
 }
 
-// mean is the mean over the devices of a metric's means in the run's window, missing where no device has it. A GPM
-// figure is about the time before it, so that the first one of the window is left out.
-func (r *Recording) mean(devices []int, m telemetry.Metric, unit float64) profile.Optional[float64] {
+// mean is the mean of a device's metric in the run's window. A GPM figure is about the time before it, so that the
+// first one of the window is left out.
+func (r *Recording) mean(device int, m telemetry.Metric, unit float64) profile.Optional[float64] {
 	from, to := time.Unix(0, r.Summary.Window.FromNS).Sub(r.Series.Start),
 		time.Unix(0, r.Summary.Window.ToNS).Sub(r.Series.Start)
 	if m >= telemetry.MetricGraphicsUtilPercent {
 		from += gpmPeriod
 	}
-	total, have := 0.0, 0
-	for _, d := range devices {
-		sum, n := 0.0, 0
-		for _, p := range r.Series.Points(d, m) {
-			if p.At >= from && p.At <= to {
-				sum, n = sum+p.Value, n+1
-			}
-		}
-		if n > 0 {
-			total, have = total+sum/float64(n)/unit, have+1
+	sum, n := 0.0, 0
+	for _, p := range r.Series.Points(device, m) {
+		if p.At >= from && p.At <= to {
+			sum, n = sum+p.Value, n+1
 		}
 	}
-	if have == 0 {
+	if n == 0 {
 		return profile.Optional[float64]{}
 	}
-	return profile.Some(total / float64(have))
+	return profile.Some(sum / float64(n) / unit)
 }

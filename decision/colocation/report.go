@@ -1,7 +1,6 @@
 package colocation
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"math"
@@ -13,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// report is report.json.
+// Report is report.json.
 type Report struct {
 	// Basis is that of every actual figure: measured or simulated.
 	Basis    sharing.Basis `json:"basis"`
@@ -29,12 +28,10 @@ type Report struct {
 	// Calibrated names the file of a predictor fitted to this run.
 	Calibrated string `json:"calibrated,omitempty"`
 
-	Rows        []ReportRow     `json:"rows"`
-	Pressures   []loadPressure  `json:"pressures,omitempty"`
-	Agreement   []agreement     `json:"agreement"`
-	Verdicts    []verdict       `json:"verdicts,omitempty"`
-	Decision    *decisionReport `json:"decision,omitempty"`
-	fleetReport                 // with -input
+	Rows      []ReportRow    `json:"rows"`
+	Pressures []loadPressure `json:"pressures,omitempty"`
+	Agreement []agreement    `json:"agreement"`
+	Verdicts  []verdict      `json:"verdicts,omitempty"`
 }
 
 // ReportRow is one load in one run.
@@ -44,7 +41,6 @@ type ReportRow struct {
 	Case     string            `json:"case"`
 	Load     string            `json:"load"`
 	Tenants  int               `json:"tenants"`
-	Copies   int               `json:"copies_measured,omitempty"` // of a fleet's workload
 	Began    time.Time         `json:"began"`
 	Run      string            `json:"run"`                 // folder
 	Cut      bool              `json:"cut_short,omitempty"` // the run was interrupted: nothing is concluded from it
@@ -65,14 +61,11 @@ type ReportRow struct {
 	PredictedAt       *time.Time                          `json:"predicted_at,omitempty"`
 	PredictionBasis   *sharing.Basis                      `json:"prediction_basis,omitempty"`
 	Predicted         map[profile.Metric]profile.Interval `json:"predicted,omitempty"`
-	Prior             map[profile.Metric]float64          `json:"expected_without_interval,omitempty"`
 	PredictedSlowdown *profile.Interval                   `json:"predicted_slowdown_factor,omitempty"`
-	PriorSlowdown     *float64                            `json:"slowdown_factor_without_interval,omitempty"`
 	ErrorFraction     map[profile.Metric]float64          `json:"error_fraction,omitempty"`
 	Inside            map[profile.Metric]bool             `json:"inside_interval,omitempty"`
 
 	Objectives []objective `json:"objectives,omitempty"`
-	Decided    *decided    `json:"decision,omitempty"` // of a fleet's workload
 }
 
 // objective is a limit of a load held against what came.
@@ -100,8 +93,7 @@ func (r *ReportRow) fill(row, alone *profile.Row, p *tenantPrediction, written t
 		}
 	}
 	if p != nil {
-		r.PredictedAt, r.PredictionBasis, r.Predicted, r.Prior, r.PredictedSlowdown, r.PriorSlowdown = &written, &p.Basis,
-			p.Predicted, p.Prior, p.Slowdown, p.PriorSlowdown
+		r.PredictedAt, r.PredictionBasis, r.Predicted, r.PredictedSlowdown = &written, &p.Basis, p.Predicted, &p.Slowdown
 		r.ErrorFraction, r.Inside = map[profile.Metric]float64{}, map[profile.Metric]bool{}
 		for m, v := range p.Predicted {
 			if a := r.Actual[m]; a > 0 {
@@ -136,7 +128,7 @@ func (rep *Report) end(failed error, b *bench) {
 }
 
 // report is made of the runs so far. failed is the reason for an early end.
-func (f *planFlow) report(ctx context.Context, failed error) *Report {
+func (f *planFlow) report(failed error) *Report {
 	rep := &Report{Basis: f.site.basis(), Rows: []ReportRow{}}
 	rep.GPU, rep.Driver = f.site.gpu()
 	rep.end(failed, &f.bench)
@@ -162,7 +154,6 @@ func (f *planFlow) report(ctx context.Context, failed error) *Report {
 	rep.Pressures = f.pressures
 	rep.Agreement = agreements(rep.Rows, f.plan.Modes)
 	rep.Verdicts = f.verdicts(rep.Rows)
-	rep.Decision = f.decide(ctx)
 	return rep
 }
 

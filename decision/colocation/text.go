@@ -10,7 +10,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
@@ -48,9 +47,6 @@ var tableMetrics = []struct {
 
 // WriteText writes the report for people, in lines of at most 100 columns.
 func (rep *Report) WriteText(w io.Writer) error {
-	if rep.SecondsPerRun > 0 {
-		return rep.writeFleet(w)
-	}
 	p := printer{bufio.NewWriter(w)}
 	var modes []sharing.Mechanism
 	for _, r := range rep.Rows {
@@ -80,9 +76,6 @@ func (rep *Report) WriteText(w io.Writer) error {
 	}
 	if len(rep.Verdicts) > 0 {
 		p.verdicts(rep.Verdicts)
-	}
-	if rep.Decision != nil {
-		p.decision(rep.Decision)
 	}
 	for _, n := range rep.Notes {
 		p.line("note: %s", n)
@@ -243,59 +236,6 @@ func (p printer) verdicts(list []verdict) {
 	p.line("")
 }
 
-func (p printer) decision(d *decisionReport) {
-	if d.Problem != "" {
-		p.line("No decision: %s\n", d.Problem)
-		return
-	}
-	p.line("Decision on %s between not sharing and what was run, without and with the runs alone as "+
-		"evidence\n(report.json has every reason)", d.GPU)
-	for _, w := range d.Workload {
-		p.line("  %s: %s -> %s", w.Workload, w.Before, w.After)
-		for _, r := range w.New {
-			// What speaks for the choice, and against what else was run.
-			if run := r.Mechanism == sharing.MechanismTimeSlicing ||
-				r.Mechanism == sharing.MechanismMPS; r.Mechanism == w.After.Mechanism || run && r.Verdict != gate.VerdictPass {
-				p.line("    %s: %s: %s", r.Mechanism, r.Verdict, r.Message)
-			}
-		}
-		if s := w.Predicted; s != nil {
-			p.line("    predicted with %d tenants on a GPU: %.2f times slower than alone (%.2f to %.2f, %s)", s.Tenants,
-				s.Slowdown.Value, s.Slowdown.Low, s.Slowdown.High, s.Basis)
-		}
-	}
-	for _, w := range d.Workload {
-		for _, s := range w.BreakEven {
-			if s.TimeSlicing.Value == 0 {
-				continue // it serves no tokens
-			}
-			sure := ""
-			if !s.Sure {
-				sure = ", but the intervals overlap"
-			}
-			from := fmt.Sprintf("from %d copies on a GPU", s.Tenants)
-			if s.Tenants == 1 {
-				from = "alone on a GPU"
-			}
-			sliced, mps := short(s.TimeSlicing.Value), short(s.MPS.Value)
-			if sliced == mps {
-				p.line("  %s: %s time-slicing and MPS are predicted alike (TPOT p50 %s ms)", w.Workload, from, mps)
-				continue
-			}
-			p.line("  %s: %s %s is predicted to be the better (TPOT p50 %s ms by time-slicing, %s by MPS)%s",
-				w.Workload, from, s.Better, sliced, mps, sure)
-		}
-	}
-	p.line("")
-}
-
-func (a answer) String() string {
-	if a.Mechanism == sharing.MechanismNone {
-		return "nowhere"
-	}
-	return fmt.Sprintf("%s (%s, %d on a GPU)", a.Mechanism, a.Verdict, a.Tenants)
-}
-
 func number(figures map[profile.Metric]float64, m profile.Metric) string {
 	if v, ok := figures[m]; ok {
 		return short(v)
@@ -312,4 +252,11 @@ func short(v float64) string {
 		return fmt.Sprintf("%.1f", v)
 	}
 	return fmt.Sprintf("%.2f", v)
+}
+
+func times(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return short(*v) + "x"
 }

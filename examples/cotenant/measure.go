@@ -1,25 +1,21 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"errors"
-	"flag"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
 	"github.com/cotenant/cotenant/examples/internal/chart"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mps"
-	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
@@ -28,14 +24,11 @@ var measureUsage string
 
 type measureConfig struct {
 	machine
-	real, json, printPlan, noTelemetry                    bool
-	fleet, profiles, plan, dir, predictorFile, html, plot string
+	real, json, printPlan, noTelemetry   bool
+	plan, dir, predictorFile, html, plot string
 
 	opts    colocation.Options
 	seconds float64
-	// with -fleet
-	mechanisms []sharing.Mechanism // empty are those of the decision, and the usual ones
-	seed       uint64
 }
 
 func runMeasure(ctx context.Context, args []string, std stdio) error {
@@ -48,11 +41,7 @@ func runMeasure(ctx context.Context, args []string, std stdio) error {
 		return printText(std.out, string(text))
 	}
 	c.opts.Progress = func(line string) { fmt.Fprintln(std.err, line) }
-	measure := c.measurePlan
-	if c.fleet != "" {
-		measure = c.measureFleet
-	}
-	rep, err := measure(ctx, std)
+	rep, err := c.measure(ctx, std)
 	if rep != nil {
 		err = errors.Join(err, page.WriteHTML(c.html, rep.Page()), chart.WriteAll(c.plot, rep.Page()))
 	}
@@ -78,19 +67,11 @@ func parseMeasure(args []string, std stdio) (*measureConfig, error) {
 	c := &measureConfig{}
 	fl := flagSet("measure")
 	fl.BoolVar(&c.real, "real", false, "measure this machine's GPU, a simulated one otherwise")
-	fl.StringVar(&c.fleet, "fleet", "", "fleet `FILE` to decide and simulate, - for standard input")
-	fl.StringVar(&c.profiles, "profiles", "", "with -fleet: `FILE` of workloads measured alone, to decide with")
-	fl.Func("mechanisms", "with -fleet: comma-separated `LIST` to run (default: exclusive, time-slicing, mps, mig "+
-		"and those recommended)", func(list string) (err error) {
-		c.mechanisms, err = sharing.ParseMechanisms(list)
-		return err
-	})
-	fl.Uint64Var(&c.seed, "seed", 1, "with -fleet: of arrivals, prompts and kernel lengths")
 	fl.StringVar(&c.plan, "plan", "simulated", "plan `FILE`, YAML, or a built-in one: simulated, mixed, two-models, vllm")
 	fl.StringVar(&c.opts.Dir, "out", "", "new folder for the results (default: measure-TIME)")
 	fl.StringVar(&c.dir, "dir", "", "working folder of the servers' commands (default: this one)")
-	fl.Float64Var(&c.seconds, "seconds", 0, "length of each run (default: the plan's; 7 with -fleet)")
-	fl.StringVar(&c.predictorFile, "predictor", "", "predictor `FILE` to predict with; with -fleet to decide with")
+	fl.Float64Var(&c.seconds, "seconds", 0, "length of each run (default: the plan's)")
+	fl.StringVar(&c.predictorFile, "predictor", "", "predictor `FILE` to predict with")
 	fl.Func("price", "`PRICE` of a GPU hour, \"2.90 USD\": adds the cost of a million tokens", func(s string) (err error) {
 		c.opts.Price, err = cost.ParsePrice(s)
 		return err
@@ -109,14 +90,14 @@ func parseMeasure(args []string, std stdio) (*measureConfig, error) {
 	if err := parse(fl, args, measureUsage, 0, std); err != nil {
 		return nil, err
 	}
-	return c, badInput(c.check(fl))
+	return c, badInput(c.check())
 }
 
 // check names everything that is wrong with the flags.
-func (c *measureConfig) check(fl *flag.FlagSet) error {
+func (c *measureConfig) check() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if c.real && c.plan == "simulated" && !c.printPlan && c.fleet == "" {
+	if c.real && c.plan == "simulated" && !c.printPlan {
 		bad("-plan: -real needs a plan of the servers to measure (-print-plan prints one to start from)")
 	}
 	if c.opts.Silent < time.Second {
@@ -125,22 +106,11 @@ func (c *measureConfig) check(fl *flag.FlagSet) error {
 	if s := c.opts.Spinner; s < 0 || s > 0 && s < time.Second || s > 10*time.Minute {
 		bad("-spinner: must be 0, or lie between 1s and 10m, is %v", s)
 	}
-	others, why := []string{"profiles", "mechanisms", "seed"}, "is for -fleet only (add -fleet)"
-	if c.fleet != "" {
-		others = []string{"price", "real", "plan", "print-plan", "dir", "no-telemetry", "nvml", "control", "silent",
-			"spinner"}
-		why = "does not go with -fleet, which is simulated (leave one of them out)"
-		c.seconds = cmp.Or(c.seconds, colocation.DefaultFleetSeconds)
-		if !(c.seconds >= 1 && c.seconds <= 600) {
-			bad("-seconds: must lie between 1 and 600, is %v", c.seconds)
-		}
-	}
-	errs = append(errs, refuse(fl, why, others...)...)
 	return errors.Join(errs...)
 }
 
-// measurePlan measures a plan and prints the report.
-func (c *measureConfig) measurePlan(ctx context.Context, std stdio) (*colocation.Report, error) {
+// measure measures a plan and prints the report.
+func (c *measureConfig) measure(ctx context.Context, std stdio) (*colocation.Report, error) {
 	text, builtin := colocation.BuiltinPlan(c.plan)
 	if !builtin {
 		var err error
@@ -200,37 +170,4 @@ func (c *measureConfig) openMachine(ctx context.Context, plan *colocation.Plan) 
 		return nil, nil, errors.Join(err, closeSource())
 	}
 	return m, closeSource, nil
-}
-
-// measureFleet decides a fleet, simulates the GPUs that the decision fills, and prints the decision and the report.
-func (c *measureConfig) measureFleet(ctx context.Context, std stdio) (*colocation.Report, error) {
-	var opts decision.Options
-	fleet, err := loadFleet(c.fleet, c.profiles, c.predictorFile, "", std.in, &opts)
-	if err != nil {
-		return nil, badInput(err)
-	}
-	result, err := decision.Decide(context.WithoutCancel(ctx), fleet, opts)
-	if err != nil {
-		return nil, badInput(err)
-	}
-	if c.opts.Dir, err = colocation.NewFolder(c.opts.Dir); err != nil {
-		return nil, badInput(fmt.Errorf("-out: %w", err))
-	}
-	if !c.json {
-		if err := result.WriteText(std.out, decision.TextOptions{}); err != nil {
-			return nil, err
-		}
-	}
-	rep, err := colocation.SimulateFleet(ctx, fleet, result, colocation.FleetOptions{
-		Options: c.opts, Profiles: opts.Profiles, Seed: c.seed, Seconds: c.seconds, Mechanisms: c.mechanisms})
-	switch {
-	case rep == nil:
-		return nil, err
-	case !c.json:
-		return rep, errors.Join(err, rep.WriteText(std.out))
-	}
-	return rep, errors.Join(err, page.JSON(std.out, struct {
-		*decision.Result
-		Simulated *colocation.Report `json:"simulated"`
-	}{result, rep}))
 }

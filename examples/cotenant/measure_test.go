@@ -8,43 +8,25 @@ import (
 	"testing"
 )
 
-const measurePair = `
-version: v1
-trust: all
-pools: [{name: lab, gpu: L40S, count: 1, mechanisms: [time-slicing, mps]}]
-workloads:
-  - {name: light, kind: online-inference, memory: 4GiB, gpu_busy: 0.1}
-`
-
 // TestMeasureFlags: each problem is named, and nothing is written.
 func TestMeasureFlags(t *testing.T) {
-	bad := "version: v1\npools: [{name: a, gpu: X9000, count: 1}]\nworkloads: [{name: w, kind: batch, memory: 5}]\n"
 	for _, c := range []struct {
-		args  []string
-		fleet string
-		code  int
-		want  []string
+		args []string
+		code int
+		want []string
 	}{
-		{[]string{"-print-plan"}, "", exitDone, []string{"llmserver.py"}},
-		{[]string{"-h"}, "", exitDone, []string{"Measures workloads alone and side by side", "-predictor FILE"}},
-		{[]string{"-nonsense"}, "", exitBadInput, []string{"not defined"}},
-		{[]string{"now"}, "", exitBadInput, []string{"unexpected"}},
-		{[]string{"-real"}, "", exitBadInput, []string{"-real needs a plan"}},
-		{[]string{"-plot", "x.bmp"}, "", exitBadInput, []string{"ends in .svg or .png or .pdf"}},
-		{[]string{"-plan", "no-such-file"}, "", exitBadInput, []string{"no such file"}},
-		{[]string{"-predictor", "no-such-file"}, "", exitBadInput, []string{"no such file"}},
-		{[]string{"-predictor", "main.go"}, "", exitBadInput, []string{"main.go"}},
-		{[]string{"-seconds", "-3"}, "", exitBadInput, []string{"plan simulated: seconds"}},
-		{[]string{"-out", "."}, "", exitBadInput, []string{"is not empty"}},
-		{[]string{"-silent", "1ms", "-spinner", "1h"}, "", exitBadInput, []string{"-silent: must be", "-spinner: must be"}},
-		{[]string{"-fleet", "-"}, bad, exitBadInput, []string{"pools[0].gpu: ", "workloads[0].memory: "}},
-		{[]string{"-fleet", "does-not-exist.yaml"}, "", exitBadInput, []string{"does-not-exist.yaml"}},
-		{[]string{"-fleet", "-", "-mechanisms", "mps,time-slcing"}, measurePair, exitBadInput, []string{`"time-slcing"`, `did you mean "time-slicing"?`}},
-		{[]string{"-fleet", "-", "-mechanisms", "none"}, measurePair, exitBadInput, []string{"cannot be run"}},
-		{[]string{"-fleet", "-", "-seconds", "NaN"}, measurePair, exitBadInput, []string{"-seconds: must lie between 1 and 600"}},
-		{[]string{"-fleet", "-", "-seed", "x"}, measurePair, exitBadInput, []string{"-seed"}},
-		{[]string{"-seed", "2", "-mechanisms", "mps"}, "", exitBadInput, []string{"-seed: is for -fleet only", "-mechanisms: is for -fleet only"}},
-		{[]string{"-fleet", "-", "-real", "-plan", "x"}, measurePair, exitBadInput, []string{"-real: does not go with -fleet", "-plan: does not go with -fleet"}},
+		{[]string{"-print-plan"}, exitDone, []string{"llmserver.py"}},
+		{[]string{"-h"}, exitDone, []string{"Measures workloads alone and side by side", "-predictor FILE"}},
+		{[]string{"-nonsense"}, exitBadInput, []string{"not defined"}},
+		{[]string{"now"}, exitBadInput, []string{"unexpected"}},
+		{[]string{"-real"}, exitBadInput, []string{"-real needs a plan"}},
+		{[]string{"-plot", "x.bmp"}, exitBadInput, []string{"ends in .svg or .png or .pdf"}},
+		{[]string{"-plan", "no-such-file"}, exitBadInput, []string{"no such file"}},
+		{[]string{"-predictor", "no-such-file"}, exitBadInput, []string{"no such file"}},
+		{[]string{"-predictor", "main.go"}, exitBadInput, []string{"main.go"}},
+		{[]string{"-seconds", "-3"}, exitBadInput, []string{"plan simulated: seconds"}},
+		{[]string{"-out", "."}, exitBadInput, []string{"is not empty"}},
+		{[]string{"-silent", "1ms", "-spinner", "1h"}, exitBadInput, []string{"-silent: must be", "-spinner: must be"}},
 	} {
 		args := append([]string{"measure"}, c.args...)
 		out := filepath.Join(t.TempDir(), "results")
@@ -52,7 +34,7 @@ func TestMeasureFlags(t *testing.T) {
 			args = append(args, "-out", out)
 		}
 		var stdout, stderr strings.Builder
-		code := run(t.Context(), args, stdio{strings.NewReader(c.fleet), &stdout, &stderr})
+		code := run(t.Context(), args, stdio{nil, &stdout, &stderr})
 		if code != c.code || code != exitDone && stdout.Len() > 0 {
 			t.Errorf("%q: exit %d: %s%s", c.args, code, &stdout, &stderr)
 		}
@@ -90,8 +72,8 @@ func TestMeasureInterrupted(t *testing.T) {
 	cancel()
 	var stdout, stderr strings.Builder
 	out := filepath.Join(t.TempDir(), "x")
-	code := run(ctx, []string{"measure", "-fleet", "-", "-seconds", "1", "-out", out}, stdio{strings.NewReader(measurePair), &stdout, &stderr})
-	if code != exitInterrupted || !strings.Contains(stdout.String(), "NOT COMPLETE: interrupted") {
+	code := run(ctx, []string{"measure", "-seconds", "1", "-out", out}, stdio{nil, &stdout, &stderr})
+	if code != exitInterrupted || !strings.Contains(stderr.String(), "interrupted") {
 		t.Errorf("exit %d: %s%s", code, stdout.String(), stderr.String())
 	}
 }

@@ -84,8 +84,8 @@ var allowed = map[string][]string{
 	"decision/discover/internal/usage": {"sharing"},
 
 	"decision/colocation": {
-		"cost", "decision", "decision/gate", "decision/predict/...", "decision/probe", "decision/simgpu", "loadgen",
-		"loadgen/loadgentest", "loadgen/prompt", "mig", "mps", "sharing", "telemetry", "telemetry/serving",
+		"cost", "decision/predict/...", "decision/probe", "decision/simgpu", "loadgen", "loadgen/loadgentest",
+		"loadgen/prompt", "mps", "sharing", "telemetry", "telemetry/serving",
 	},
 	"decision/canary": {"decision/guard", "decision/predict/...", "sharing", "telemetry", "telemetry/serving"},
 	"decision/guard": {
