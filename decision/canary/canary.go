@@ -38,7 +38,6 @@ type tenantState struct {
 	unseen  int      // bins
 	away    string   // the last reason for that
 	before  []Sample // of each objective
-	after   []Sample // since the newcomer came, until the verdict
 	loads   []float64
 	limits  []float64 // the last ones
 }
@@ -53,7 +52,6 @@ func New(p Plan) (*Canary, error) {
 	for _, t := range p.Tenants {
 		s := tenantState{
 			open: make([]bin, len(t.Objectives)), before: make([]Sample, len(t.Objectives)),
-			after:  make([]Sample, len(t.Objectives)),
 			limits: make([]float64, len(t.Objectives)),
 		}
 		for _, o := range t.Objectives {
@@ -88,7 +86,7 @@ func (c *Canary) Look(l Look) Verdict {
 	}
 	c.close(int(l.At / binLength))
 	for i := range c.tenants {
-		c.tenants[i].take(&c.plan.Tenants[i], &l.Tenants[i], c.verdict == KeepLooking)
+		c.tenants[i].take(&c.plan.Tenants[i], &l.Tenants[i])
 	}
 	return c.verdict
 }
@@ -109,8 +107,8 @@ func (c *Canary) before(l *Look) {
 	}
 }
 
-// take adds a look to the open bin, and until the verdict to what is learnt from.
-func (t *tenantState) take(p *Tenant, s *Seen, learn bool) {
+// take adds a look to the open bin.
+func (t *tenantState) take(p *Tenant, s *Seen) {
 	if why := s.wrong(p); why != "" {
 		t.away = why
 		return
@@ -127,11 +125,6 @@ func (t *tenantState) take(p *Tenant, s *Seen, learn bool) {
 		bins[k].add(&b)
 	}
 	t.open, t.seen = bins, true
-	for k := range t.after {
-		if learn {
-			t.after[k].merge(&s.Metrics[k])
-		}
-	}
 }
 
 // limit returns the limit of an objective: the end that promotion needs, and the one that taking back needs.

@@ -22,6 +22,5 @@
 // bounds in a Result hold under that assumption; the tests hold them against simulated noise.
 //
 // [Run] does all of it for one newcomer: it reads metrics pages, counters and the device, carries the verdict out
-// through hooks, and after a crash knows what it did. Where the plan says so it writes what was predicted and seen, for
-// [predict.Learn]. It is experimental: its API may change between minor versions.
+// through hooks, and after a crash knows what it did. It is experimental: its API may change between minor versions.
 package canary

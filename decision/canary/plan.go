@@ -12,7 +12,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // Plan says who is put beside whom, what each of them was promised, and how sure a verdict must be. Its tenants and
@@ -43,16 +42,6 @@ type Plan struct {
 	// Manifest is a file of Kubernetes objects, such as cotenant decide -out writes: without hooks, kubectl applies
 	// it and deletes it again.
 	Manifest string `yaml:"manifest"`
-
-	// Learned is a file of rows. The canary adds one for each tenant when it comes to a verdict, what was predicted and
-	// what was seen, which [predict.Learn] learns from. Two programs must not add to it at once. Predicted is from
-	// Profiles, a file of rows or profiles of the tenants alone, under Mechanism by Predictor, "" is that of an H200,
-	// and by the rows so far. Slice is the MIG profile that the tenants are on; "" is a whole GPU.
-	Learned   string            `yaml:"learned"`
-	Profiles  string            `yaml:"profiles"`
-	Predictor string            `yaml:"predictor"`
-	Mechanism sharing.Mechanism `yaml:"mechanism"`
-	Slice     string            `yaml:"slice"`
 }
 
 // A Tenant is the newcomer or a neighbour.
@@ -73,8 +62,6 @@ type Tenant struct {
 	Page    string   `yaml:"page"`
 	Counter *Counter `yaml:"counter"`
 	Lines   string   `yaml:"lines"`
-	// Profile names the tenant among the plan's profiles, as a fleet file does.
-	Profile *profile.ProfileRef `yaml:"profile"`
 }
 
 // Counter names a counter of a Prometheus page.
@@ -122,7 +109,6 @@ func LoadPlan(path string) (Plan, error) {
 		_, err = New(p)
 		l.AddErr("", err)
 		p.checkRun(&l)
-		p.foresee(&l)
 		return p, l.Err()
 	})
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/guard"
-	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // Why nothing is done: all are ErrWithheld, which is also a dry run, a kill switch or a log that disagrees with its
@@ -53,13 +52,11 @@ const keepEvery = 10 * time.Second
 // runner carries one canary out.
 type runner struct {
 	*Canary
-	foreseen
 	actor guard.Actor
 	src   Source
 	opts  RunOptions
 	zero  time.Duration // At of the source's look when the newcomer was placed
 	kept  time.Duration
-	lost  error // why no row could be written
 }
 
 // Run carries a plan out: it looks at the neighbours, has the newcomer placed, looks on, has it promoted or taken
@@ -77,11 +74,7 @@ func Run(ctx context.Context, p Plan, a *guard.Actor, src Source, opts RunOption
 	if a.Log == nil {
 		return c.Result(), fmt.Errorf("%w: no audit log", ErrWithheld)
 	}
-	var l problem.List
-	r := &runner{Canary: c, foreseen: p.foresee(&l), actor: *a, src: src, opts: opts}
-	if err := l.Err(); err != nil {
-		return c.Result(), fmt.Errorf("canary: plan: %w", err)
-	}
+	r := &runner{Canary: c, actor: *a, src: src, opts: opts}
 	r.actor.Hooks = p.hooks()
 	r.opts.Retry, r.opts.Settle = cmp.Or(opts.Retry, 30*time.Second), cmp.Or(opts.Settle, 10*time.Second)
 	known, placed := a.Log.Canaries()
@@ -200,10 +193,7 @@ func (r *runner) look(ctx context.Context) (Result, error) {
 			}
 		}
 		if ended {
-			if err = r.keep(); err == nil {
-				r.lost = r.learn()
-			}
-			if err == nil && r.verdict == Promote {
+			if err = r.keep(); err == nil && r.verdict == Promote {
 				err = r.carryOut(ctx, guard.ActionPromote)
 			}
 		} else if r.at-r.kept >= keepEvery && !r.done {
@@ -217,9 +207,9 @@ func (r *runner) look(ctx context.Context) (Result, error) {
 		}
 	}
 	if r.verdict == Promote {
-		return r.Result(), r.lost
+		return r.Result(), nil
 	}
-	return r.Result(), errors.Join(r.carryOut(ctx, guard.ActionTakeBack), r.lost)
+	return r.Result(), r.carryOut(ctx, guard.ActionTakeBack)
 }
 
 // keep saves what was counted.

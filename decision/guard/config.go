@@ -46,7 +46,6 @@ type configFile struct {
 	Tenants  []configTenant      `yaml:"tenants,required"`
 	Profiles string              `yaml:"profiles"`
 	Predict  string              `yaml:"predictor"`
-	Learned  string              `yaml:"learned"` // rows of ended canaries
 	Hooks    map[string][]string `yaml:"hooks"`
 	Policy   string              `yaml:"policy"`
 	Reap     bool                `yaml:"reap"`
@@ -200,8 +199,8 @@ func (r *reading) address(where, url, of string) {
 // predictions loads the files of profiles and of a calibrated predictor.
 func (r *reading) predictions(f *configFile) {
 	var err error
-	if f.Predict != "" || f.Learned != "" {
-		r.c.Predictor, err = predict.LoadPredictorWith(f.Predict, f.Learned)
+	if f.Predict != "" {
+		r.c.Predictor, err = predict.LoadPredictor(f.Predict)
 		r.AddErr("predictor", err)
 	}
 	if r.c.Profiles, err = profile.NewProfiles(); err == nil && f.Profiles != "" {

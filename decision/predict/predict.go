@@ -33,7 +33,6 @@ type Prediction struct {
 	// BasisPrior; BasisTransferred where those are of another GPU.
 	Basis     sharing.Basis
 	value     [profile.MetricCount]profile.Interval // the zero Interval where nothing was predicted
-	unlearned map[profile.Metric]profile.Interval   // before Predictor.Learned moved it; nil where nothing did
 	rateAlone float64                               // steps a second of a tenant that serves no tokens
 	// Slowdown is the predicted TPOT over that of the workload alone without MPS,
 	// where that was measured; else over the profile used.
@@ -140,15 +139,6 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 	} else if err := p.simulate(mechanism, models, out, known); err != nil {
 		return nil, err
 	}
-	if p.Learned != nil {
-		all := make([]profile.ProfileRef, len(models))
-		for i := range models {
-			all[i] = profile.ProfileRef{Server: models[i].base.Server, Load: models[i].base.Load.Same()}
-		}
-		for i := range out {
-			p.Learned.apply(mechanism, models[i].base, slices.Delete(slices.Clone(all), i, i+1), &out[i])
-		}
-	}
 	return out, nil
 }
 
@@ -173,8 +163,6 @@ func (p *Prediction) Raise(floor [costs.LatencyCount]float64) {
 // ParsePredictor. Make one with NewPredictor, and calibrate it with Fit.
 type Predictor struct {
 	costs.Calibration
-	// Learned moves predictions by what ended canaries showed ([LoadLearned]); nil moves none. It is in no file.
-	Learned *Learned `yaml:"-" json:"-"`
 }
 
 // NewPredictor returns the predictor for an H200 with driver 580 as measured for this project.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/canary"
-	"github.com/cotenant/cotenant/decision/guard"
 )
 
 func callCanary(ctx context.Context, args ...string) (stdout, stderr string, code int) {
@@ -75,64 +73,5 @@ func TestCanaryRefuses(t *testing.T) {
 				t.Errorf("exit %d: %s", code, errs)
 			}
 		})
-	}
-}
-
-// TestCanaryLearns: canaries of a world in which chat takes half as long again as predicted write rows that are fit to be given
-// to others, and with which decide lets two replicas share no more.
-func TestCanaryLearns(t *testing.T) {
-	dir := t.TempDir()
-	file := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	const chat = "profile: {server: {model: rand-8b, slots: 16}, load: {concurrency: 4, prompt: 256, output: 64}}"
-	const profiles = "../../decision/predict/testdata/h100-tenants.json"
-	learned := filepath.Join(dir, "learned.json")
-	p, err := canary.LoadPlan(file("plan.yaml", "mechanism: time-slicing\nprofiles: "+profiles+"\nlearned: "+learned+`
-tenants:
-  - {name: new, agreed: true, page: "http://new/metrics", objectives: [{metric: tpot, limit: 0.04}],
-     `+chat+`}
-  - {name: old, agreed: true, page: "http://old/metrics", objectives: [{metric: tpot, limit: 0.04}],
-     `+chat+`}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := guard.OpenLog(filepath.Join(dir, "log"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	for k := range uint64(6) {
-		p.Tenants[0].Name = fmt.Sprint("new-", k)
-		src := canary.NewSimulated(p, []float64{0.7, 0.7}, 10*time.Second, 0, 1, k) // 28 ms
-		if _, err := canary.Run(t.Context(), p, &guard.Actor{Apply: true, Log: log}, src, canary.RunOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	call := func(args ...string) string {
-		var out, errs bytes.Buffer
-		if code := run(t.Context(), args, stdio{strings.NewReader(""), &out, &errs}); code != exitDone {
-			t.Fatalf("%v: exit %d: %s", args, code, errs.String())
-		}
-		return out.String()
-	}
-	if out := call("rows", "check", learned); !strings.Contains(out, "12 rows, fit to be given") {
-		t.Error(out)
-	}
-	fleet := file("fleet.yaml", `version: v1
-pools:
-  - {name: h100, gpu: H100-80GB, count: 2, price_per_gpu_hour: "3 USD", driver: "580.159.04", mechanisms: [time-slicing]}
-workloads:
-  - {name: chat, kind: online-inference, replicas: 2, memory: 20GiB, gpu_busy: 0.3, evidence: measured, slo: {tpot_p50: 25ms},
-     `+chat+`}
-`)
-	without, with := call("decide", "-profiles", profiles, fleet), call("decide", "-profiles", profiles, "-learned", learned, fleet)
-	if !strings.Contains(without, "2 x time-slicing") || !strings.Contains(with, "2 x exclusive") {
-		t.Errorf("without: %s\nwith: %s", without, with)
 	}
 }

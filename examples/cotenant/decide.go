@@ -24,7 +24,7 @@ var decideUsage string
 
 // decideConfig holds the flags of decide.
 type decideConfig struct {
-	fleet, out, report, profiles, predictor, learned, explain, why string
+	fleet, out, report, profiles, predictor, explain, why string
 
 	confidence           float64
 	json, strict, schema bool
@@ -40,8 +40,6 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 	fl.StringVar(&c.profiles, "profiles", "", "`FILE` of workloads measured alone: profiles, or rows in the co-location "+
 		"format; those that the fleet names are predicted")
 	fl.StringVar(&c.predictor, "predictor", "", "`FILE` of a fitted predictor; needs -profiles")
-	fl.StringVar(&c.learned, "learned", "", "`FILE` of rows of ended canaries, which correct predictions; "+
-		"FILE@N takes the first N")
 	fl.Float64Var(&c.confidence, "confidence", decision.DefaultConfidence,
 		"how sure decisions must be that objectives are kept, 0.5 to 0.999")
 	fl.BoolVar(&c.strict, "strict", false, "exit 1 when a workload is placed in part or not at all, or goes on waiting")
@@ -58,7 +56,7 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 		return badInput(err)
 	}
 	opts := decision.Options{Confidence: c.confidence}
-	fleet, err := loadFleet(c.fleet, c.profiles, c.predictor, c.learned, std.in, &opts)
+	fleet, err := loadFleet(c.fleet, c.profiles, c.predictor, std.in, &opts)
 	if err != nil {
 		return badInput(err)
 	}

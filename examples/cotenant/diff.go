@@ -24,7 +24,7 @@ func runDiff(ctx context.Context, args []string, std stdio) error {
 		return err
 	}
 	var opts decision.Options
-	fleet, err := loadFleet(*file, "", "", "", std.in, &opts)
+	fleet, err := loadFleet(*file, "", "", std.in, &opts)
 	if *file == "" {
 		err = errors.New("name a fleet with -fleet; cotenant discover -out writes one")
 	}

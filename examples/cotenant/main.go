@@ -68,7 +68,6 @@ func commands() []command {
 		{"mig", "plan how GPUs are partitioned with MIG, and do it", runMig},
 		{"probe", "measure what a GPU does when processes share it", runProbe},
 		{"measure", "run workloads alone and side by side, predicted first", runMeasure},
-		{"rows", "check measured rows before they are given to others", runRows},
 		{"monitor", "show what GPUs do and who holds them idle", runMonitor},
 		{"version", "print the version and what this build can reach", runVersion},
 	}

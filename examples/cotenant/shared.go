@@ -44,7 +44,7 @@ func refuse(fl *flag.FlagSet, why string, names ...string) (errs []error) {
 
 // loadFleet reads the fleet of a file, or of standard input for "-". opts gets its
 // name, and the profiles and the predictor of the files that are named.
-func loadFleet(file, profiles, predictor, learned string, stdin io.Reader, opts *decision.Options) (
+func loadFleet(file, profiles, predictor string, stdin io.Reader, opts *decision.Options) (
 	fleet *decision.Fleet, err error) {
 	if file == "-" {
 		fleet, err = decision.ReadFleet(stdin)
@@ -52,8 +52,8 @@ func loadFleet(file, profiles, predictor, learned string, stdin io.Reader, opts 
 		opts.Input = file
 		fleet, err = decision.LoadFleet(file)
 	}
-	if err == nil && predictor+learned != "" {
-		opts.Predictor, err = predict.LoadPredictorWith(predictor, learned)
+	if err == nil && predictor != "" {
+		opts.Predictor, err = predict.LoadPredictor(predictor)
 	}
 	if err == nil && profiles != "" {
 		opts.Profiles, err = profile.LoadProfiles(profiles)

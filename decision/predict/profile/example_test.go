@@ -66,25 +66,6 @@ func ExampleRows_Cases() {
 	// quad 1b c1, mps: 4.2 ms a token, alone 1.8
 }
 
-// Before rows are given to others: what in them is nobody's business, and what others need to use them?
-func ExampleRows_CheckShared() {
-	rows, err := profile.ParseRows([]byte(`[{"mechanism": "time-slicing", "case": "chat on gpu-7.eu.corp", "tenants": 2,
-		"server": {"model": "/home/anna/models/8b"}, "load": {"concurrency": 4, "prompt": 128, "output": 64},
-		"tpot_ms": {"p50": 14.6}}, {"mechanism": "time-slicing", "case": "chat on gpu-7.eu.corp", "tenants": 2,
-		"server": {"model": "1b"}, "load": {"server": 1, "rate": 12, "prompt": 128, "output": 64},
-		"version": 2, "engine": "vllm", "gpu_name": "NVIDIA H200", "tpot_ms": {"p50": 4.2}}]`))
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(rows.CheckShared())
-	// Output:
-	// [0].case: "chat on gpu-7.eu.corp" looks like a host's name (leave it out, or write a name of your own choice)
-	// [0].server.model: "/home/anna/models/8b" looks like a path (leave it out, or write a name of your own choice)
-	// [0].gpu_name: is missing: others can't use the row (write the product's name)
-	// [0].engine: is missing: others can't use the row (write version: 2 and the engine)
-	// [1].case: "chat on gpu-7.eu.corp" looks like a host's name (leave it out, or write a name of your own choice)
-}
-
 // A prediction keeps an objective, misses it, or only a measurement can tell.
 func ExampleInterval_Below() {
 	var slo profile.SLO

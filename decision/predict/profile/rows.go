@@ -35,12 +35,6 @@ type Row struct {
 	Turns      Optional[float64] `yaml:"turns" json:"turns,omitzero"`             // of a lone tenant, as in SoloProfile
 	TTFTGrowth Optional[float64] `yaml:"ttft_growth" json:"ttft_growth,omitzero"` // likewise
 	Pressure   *Pressure         `yaml:"pressure" json:"pressure,omitempty"`
-	// the MIG profile that the case ran on; "" is a whole GPU
-	Slice string `yaml:"slice" json:"slice,omitempty"`
-	// Predicted holds what was said of the row before it was measured, with Class, as a canary writes it
-	// ([predict.Prediction.Ended]): what [predict.Learn] learns from.
-	Predicted map[Metric]Interval `yaml:"predicted" json:"predicted,omitempty"`
-	Class     Class               `yaml:"class" json:"class,omitzero"`
 }
 
 // RowGPU are means of NVML's readings over a case: utilisations in percent,
@@ -78,8 +72,7 @@ func ParseRows(data []byte) (Rows, error) {
 		rows[i].check(&list, fmt.Sprintf("[%d]", i))
 	}
 	for _, c := range rows.Cases() {
-		// A canary may tell of some of the tenants only.
-		if r := &c.Rows[0]; len(c.Rows) != r.Tenants && len(r.Predicted) == 0 {
+		if r := &c.Rows[0]; len(c.Rows) != r.Tenants {
 			list.Addf(fmt.Sprintf("[%d]", c.At), "keep the rows of a case together",
 				"case %q under %s has %d tenants and %d rows", problem.Clip(r.Case), r.Mechanism, r.Tenants, len(c.Rows))
 		}
@@ -100,12 +93,6 @@ func (r *Row) check(list *problem.List, path string) {
 	}
 	if v := r.Version.Or(1); v < 1 || v > VersionOfKinds {
 		list.Addf(path+".version", fmt.Sprintf("this package reads 1 to %d", VersionOfKinds), "is %d", v)
-	}
-	list.If(len(r.Predicted) > 0 && r.Version.Or(1) < VersionOfKinds, path+".predicted",
-		fmt.Sprintf("write version: %d", VersionOfKinds), "needs the second version of rows")
-	for m, v := range r.Predicted {
-		list.If(!(v.Low > 0 && v.Low <= v.Value && v.Value <= v.High && v.High <= 1e9), path+".predicted."+m.String(), "",
-			"must be 0 < low <= value <= high, is %v", v)
 	}
 	checkFraction(list, path+".engine_busy", r.EngineBusy, 1)
 	list.If(r.Errors.Or(0) < 0, path+".errors", "", "is negative")
