@@ -116,5 +116,5 @@ var commandLines = []string{
 	"cotenant probe", "cotenant probe -json",
 	"cotenant measure -print-plan", "cotenant measure -print-plan -plan mixed", "cotenant rows -schema",
 	"cotenant monitor", "cotenant monitor -json -duration 2h", "cotenant monitor -price 3.50 -duration 6h -every 3h",
-	"quickstart", "cost", "mps", "timeslice", "fleet -policy cotenant", "judge",
+	"quickstart", "cost", "mps", "timeslice", "judge",
 }

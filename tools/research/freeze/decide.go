@@ -87,7 +87,7 @@ func discovered(files ...string) question {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s", err, stderr)
 		}
-		of, err := command(nil, "cotenant", "decide", "-json", fleet)(t)
+		of, err := command(data, "cotenant", "decide", "-json", "-")(t)
 		return map[string]any{"fleet": value(data), "decision": of}, err
 	}
 }

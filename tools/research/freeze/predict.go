@@ -29,9 +29,9 @@ func predicted(file, method string) question {
 		if !t.has[name] {
 			name, given = "cotenant", append([]string{"predict"}, args...)
 		}
-		code, stdout, stderr, err := t.call(nil, name, given...)
+		code, stdout, _, err := t.call(nil, name, given...)
 		if err != nil || code != 0 {
-			return output{Exit: code, Stderr: value(stderr)}, err
+			return output{Exit: code}, err // no rows
 		}
 		doc, _ := value(stdout).(map[string]any)
 		rows, ok := doc["rows"].([]any)
@@ -57,17 +57,8 @@ func predicted(file, method string) question {
 // placement asks for the allocation of the built-in trace by every policy, and where OPENB_DIR names the
 // openb trace's folder, for that too.
 func placement(*tree) (map[string]question, error) {
-	replayed := func(args ...string) question {
-		return func(t *tree) (any, error) {
-			out, err := command(nil, "fleet", append([]string{"-json"}, args...)...)(t)
-			if o, ok := out.(output); ok {
-				o.Stdout = without(o.Stdout, "mean_seconds", "seconds")
-				out = o
-			}
-			return out, err
-		}
-	}
-	out := map[string]question{"built-in": replayed()}
+	replayed := func(args ...string) question { return command(nil, "fleet", append([]string{"-json"}, args...)...) }
+	out := map[string]question{"built-in": replayed(), "built-in, one seed": replayed("-policy", "cotenant")}
 	for _, ratio := range []string{"0.9", "1.1"} {
 		out["built-in, "+ratio+" times the GPUs"] = replayed("-ratio", ratio)
 	}

@@ -128,7 +128,7 @@ func value(data []byte) any {
 	dec.UseNumber()
 	var v any
 	if err := dec.Decode(&v); err == nil && !dec.More() {
-		return v
+		return without(v, "seconds", "mean_seconds") // that it took
 	}
 	if len(data) == 0 {
 		return nil
@@ -136,12 +136,14 @@ func value(data []byte) any {
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 }
 
-// without removes keys from a value, wherever they are.
+// without removes keys of numbers from a value, wherever they are.
 func without(v any, keys ...string) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, k := range keys {
-			delete(v, k)
+			if _, ok := v[k].(json.Number); ok {
+				delete(v, k)
+			}
 		}
 		for _, of := range v {
 			without(of, keys...)
