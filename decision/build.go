@@ -17,8 +17,7 @@ import (
 // answers puts what was planned into words and figures.
 type answers struct {
 	*plan.Planner
-	imaginary bool // nobody reads them but for place and price: they have no candidates and no alternatives
-	mixes     map[plan.GroupKey]*mix
+	mixes map[plan.GroupKey]*mix
 }
 
 func (pl *answers) result() (*Result, error) {
@@ -118,10 +117,7 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 	cw := pl.Workloads[w]
 	d := Decision{Workload: cw.Workload().Name, Mechanism: sharing.MechanismNone, Replicas: cw.Workload().ReplicaCount(),
 		GPUs:   cw.Workload().GPUCount(),
-		Memory: memoryText(&cw.Demand().Memory)}
-	if !pl.imaginary {
-		d.Candidates = pl.candidates(w)
-	}
+		Memory: memoryText(&cw.Demand().Memory), Candidates: pl.candidates(w)}
 	c := pl.Chosen[w]
 	pl.answer(w, &d, share)
 	if c != nil {
@@ -145,13 +141,15 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 		d.BreakEven = pl.breakEven(w)
 	}
 	pl.scene(w, share.fullest).findTraps(&d)
-	if err := pl.provisional(w, &d, share); err != nil {
-		return d, err
+	var err error
+	if d.Status == StatusProvisional {
+		if d.Settle, err = pl.proposed(w, &d, share); err != nil {
+			return d, err
+		}
 	}
 	if c == nil || !pl.Pools[c.Pool].Priced {
 		return d, nil
 	}
-	var err error
 	if d.Cost, err = pl.costOf(w, pl.Pools[c.Pool], share); err == nil && cw.Workload().Revenue != nil {
 		d.Impact, err = pl.impact(w, c, share, pl.Pools[c.Pool])
 	}

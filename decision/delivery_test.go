@@ -71,22 +71,6 @@ workloads:
 	}
 }
 
-// TestWhatInstallingWouldSave: T4s carry one replica less without HAMi's limits.
-func TestWhatInstallingWouldSave(t *testing.T) {
-	const fleet = `
-pools: [{name: t4, gpu: T4, count: 4, price_per_gpu_hour: "0.53 USD"%s}]
-workloads: [{name: dev, kind: online-inference, replicas: 4, memory: 3GiB, gpu_busy: 0.1, tenant: shop}]
-`
-	r := decideText(t, strings.Replace(fleet, "%s", "", 1))
-	in := r.Installing
-	if in == nil || in.Delivery != sharing.DeliveryHAMi || in.GPUsFreed != 1 || in.MonthlyFreed != "386.90" || !slices.Equal(in.Pools, []string{"t4"}) {
-		t.Fatalf("%+v", in)
-	}
-	if got := decideText(t, strings.Replace(fleet, "%s", ", delivery: hami", 1)); got.Totals.GPUsAfter != in.GPUsAfter || got.Installing != nil {
-		t.Errorf("with HAMi %d GPUs, said were %d; then to install: %+v", got.Totals.GPUsAfter, in.GPUsAfter, got.Installing)
-	}
-}
-
 // TestIsolationOfTodayIsKept: what runs in MIG slices does not move to MPS, however
 // much that saves, unless the file says that it may.
 func TestIsolationOfTodayIsKept(t *testing.T) {

@@ -18,16 +18,11 @@ type Result struct {
 	Pools      []PoolResult `json:"pools"`     // by pool name
 	Traps      []TrapHit    `json:"traps"`     // of the fleet as a whole, worst first
 	Totals     Totals       `json:"totals"`
-	// Relaxed stands where less confidence would place more, or the same for a fifth less;
-	// of fleets of few workloads.
-	Relaxed *Relaxed `json:"at_less_confidence,omitempty"`
 	// Assumes lists what the answers for the fleet take for granted together.
 	Assumes []Assumption `json:"assumes,omitempty"`
 	// Remarks name what is asked for and cannot be, and nodes and prices that nobody can mean, which are taken as stated.
 	Remarks []string `json:"remarks,omitempty"`
-	// Installing names the delivery that would save most, where one would; of fleets of few workloads.
-	Installing *Installing `json:"installing,omitempty"`
-	From       Origins     `json:"consequences_from"`
+	From    Origins  `json:"consequences_from"`
 	// Search says how the arrangement was found.
 	Search Search `json:"search"`
 	// Sources lists what the reasons, the isolation and the traps rest on.
@@ -58,19 +53,11 @@ type Decision struct {
 	Consequences []Consequence `json:"consequences,omitempty"`
 	From         From          `json:"consequences_from"`
 	Assumes      []Assumption  `json:"assumes,omitempty"`
-	// Of a provisional answer: whole GPUs of its own, where it has none; what it
-	// would get if an assumption turned out otherwise; and what to measure.
-	Safe      *Alternative `json:"safe,omitempty"`
-	Otherwise *Alternative `json:"otherwise,omitempty"`
-	Settle    *Settle      `json:"settle,omitempty"`
-	// Gamble is a place that costs a fifth less, or one where there is none, and
-	// where the objectives may be missed; of fleets of few workloads.
-	Gamble *Alternative `json:"gamble,omitempty"`
-	// Relaxed is its place where less confidence would do; see Result.Relaxed.
-	Relaxed  *Alternative `json:"at_less_confidence,omitempty"`
-	Replicas int          `json:"replicas"`
-	GPUs     int          `json:"gpus"` // per replica
-	Memory   string       `json:"memory"`
+	// Settle is what to measure, of a provisional answer.
+	Settle   *Settle `json:"settle,omitempty"`
+	Replicas int     `json:"replicas"`
+	GPUs     int     `json:"gpus"` // per replica
+	Memory   string  `json:"memory"`
 	// TradeOff names what the choice accepts.
 	TradeOff *gate.ReasonText `json:"trade_off,omitempty"`
 	// Risk is the row of the risk matrix that kind and mechanism fall in.

@@ -70,8 +70,8 @@ type Settle struct {
 	InputTokens  int              `json:"input_tokens,omitempty"`
 	OutputTokens int              `json:"output_tokens,omitempty"`
 	Duration     profile.Duration `json:"duration"`
-	// MonthlyAtStake is the difference between the answer and its safe alternative, an exact decimal; absent without
-	// prices, and where the alternative places fewer replicas.
+	// MonthlyAtStake is the difference between the answer and whole GPUs of its own, an exact decimal; absent without
+	// prices, and where it has them.
 	MonthlyAtStake string `json:"monthly_at_stake,omitempty"`
 }
 
@@ -213,9 +213,6 @@ func tightest(list []Consequence) string {
 // bound says what stands in the way of a workload that has no place: the GPUs that are missing, or what a whole GPU
 // of its own fails by, which asks least of a pool.
 func (pl *answers) bound(w int, d *Decision) string {
-	if pl.imaginary {
-		return ""
-	}
 	if m := d.MoreGPUs; m != nil {
 		return fmt.Sprintf("no room: %s more in pool %s would do", plaintext.Count(m.GPUs, "GPU"), m.Pool)
 	}
@@ -339,4 +336,32 @@ func consequencesOf(d *prospect.Tenant, o *prospect.Prospect) []Consequence {
 		out = append(out, consequence(costs.LatencyName(k)+" P99", ms, 1e3*limit))
 	}
 	return out
+}
+
+// MoreGPUs is the number of GPUs of a pool that would have to be added for the unplaced replicas, with everything
+// else as it stands: in whole nodes where the pool states gpus_per_node.
+type MoreGPUs struct {
+	Pool string `json:"pool"`
+	GPUs int    `json:"gpus"`
+}
+
+// moreGPUs is the cheapest addition to one pool that places all replicas of w,
+// nil where none are missing or more GPUs would not help.
+func (pl *answers) moreGPUs(w int) *MoreGPUs {
+	var best *MoreGPUs
+	price := 0.0
+	for key, want := range pl.Full[w] {
+		cp := pl.Pools[key.Pool]
+		m := MoreGPUs{cp.Pool.Name, cp.Paid(want, 0).GPUs() - cp.Pool.Count}
+		rate := cp.Price // what is reserved is there already
+		if pl.Workloads[w].Workload().Spot {
+			rate = cp.Spot.PricePerGPUHour
+		}
+		total := float64(m.GPUs) * pl.Counts(rate)
+		if best == nil || total < price || total == price &&
+			(m.GPUs < best.GPUs || m.GPUs == best.GPUs && m.Pool < best.Pool) {
+			best, price = &m, total
+		}
+	}
+	return best
 }

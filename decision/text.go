@@ -116,24 +116,11 @@ func (t *text) money() {
 		from = []string{"by the gates alone"}
 	}
 	t.put(0, 0, "", line+fmt.Sprintf(" at %.4g%% confidence: %s", 100*t.r.Confidence, strings.Join(from, ", ")))
-	if x := t.r.Relaxed; x != nil {
-		money := ""
-		if x.Monthly != "" {
-			money = fmt.Sprintf(" for %s %s a month", cents(x.Monthly), x.Currency)
-		}
-		t.put(0, 0, "", "or "+t.paint(yellow, "provisional")+fmt.Sprintf(": at %.4g%% confidence %d of %s find room, on "+
-			"%s%s. To settle it, %s. Run: %s",
-			100*x.Confidence, x.Placed, plaintext.Count(replicas, "replica"), plaintext.Count(x.GPUs, "GPU"), money,
-			x.Settle.Measurement, t.command(&x.Settle)))
-	}
 	if t.r.Search != SearchAll {
 		t.put(0, 0, "", "the arrangement is the best of many tried; a fleet of this size has too many to compare all")
 	}
 	for _, a := range t.r.Assumes {
 		t.put(0, 0, "", fmt.Sprintf("assumes %s: %s", a.What, a.Why))
-	}
-	if in := t.r.Installing; in != nil {
-		t.put(0, 0, "", in.String())
 	}
 	for k, remark := range t.r.Remarks {
 		if k == mostRemarks && len(t.r.Remarks) > mostRemarks+1 {
@@ -215,14 +202,8 @@ func (t *text) workloads() {
 
 // answer is a decision in a line: what, why in numbers, and the worst of it.
 func (t *text) answer(d *Decision) string {
-	relaxed := ""
-	if d.Relaxed != nil && d.Unplaced > 0 {
-		relaxed = fmt.Sprintf("; at %.4g%% confidence %s on %s", 100*t.r.Relaxed.Confidence,
-			choice(d.Relaxed.Mechanism, d.Relaxed.Profile),
-			d.Relaxed.Pool)
-	}
 	if d.Status == StatusNone {
-		return t.status(d.Status) + ": " + d.Why + relaxed
+		return t.status(d.Status) + ": " + d.Why
 	}
 	line := choice(d.Mechanism, d.Profile) + " on " + d.Pool
 	if d.GPUs > 1 {
@@ -237,7 +218,7 @@ func (t *text) answer(d *Decision) string {
 	if d.Unplaced > 0 {
 		line += ", " + t.paint(yellow, fmt.Sprintf("%d unplaced", d.Unplaced))
 		if m := d.MoreGPUs; m != nil {
-			line += fmt.Sprintf(" (%s more in %s would do%s)", plaintext.Count(m.GPUs, "GPU"), m.Pool, relaxed)
+			line += fmt.Sprintf(" (%s more in %s would do)", plaintext.Count(m.GPUs, "GPU"), m.Pool)
 		}
 	}
 	if c := d.Cost; c != nil {
@@ -271,32 +252,14 @@ func (t *text) worst(d *Decision) string {
 	return risk
 }
 
-// unsettled lists the assumptions of a provisional answer, its alternatives and the measurement that settles it.
+// unsettled lists the assumptions of a provisional answer and the measurement that settles it.
 func (t *text) unsettled(d *Decision) (lines []string) {
-	var parts []string
 	if n := len(d.Assumes); n > 0 {
-		part := "assumes " + d.Assumes[0].What
+		line := "assumes " + d.Assumes[0].What
 		if n > 1 {
-			part += fmt.Sprintf(" (and %d more)", n-1)
+			line += fmt.Sprintf(" (and %d more)", n-1)
 		}
-		parts = append(parts, part)
-	}
-	safe, other := d.Safe, d.Otherwise
-	if safe != nil {
-		name := "safe"
-		if other != nil && safe.String() == other.String() {
-			name, other = "safe, and if "+other.If, nil
-		}
-		parts = append(parts, name+": "+safe.String())
-	}
-	if other != nil {
-		parts = append(parts, fmt.Sprintf("if %s: %s", other.If, other))
-	}
-	if len(parts) > 0 {
-		lines = append(lines, strings.Join(parts, "; "))
-	}
-	if g := d.Gamble; g != nil {
-		lines = append(lines, "or a gamble: "+g.String())
+		lines = append(lines, line)
 	}
 	if s := d.Settle; s != nil {
 		stake := ""

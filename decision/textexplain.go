@@ -30,18 +30,6 @@ func (t *text) explain(d *Decision) {
 	for _, a := range d.Assumes {
 		say("assumes", "%s: %s", a.What, a.Why)
 	}
-	if d.Safe != nil {
-		say("safe", "%s", d.Safe)
-	}
-	if d.Otherwise != nil {
-		say("otherwise", "if %s: %s", d.Otherwise.If, d.Otherwise)
-	}
-	if d.Gamble != nil {
-		say("gamble", "%s", d.Gamble)
-	}
-	if d.Relaxed != nil {
-		say("otherwise", "if %s: %s", d.Relaxed.If, d.Relaxed)
-	}
 	if s := d.Settle; s != nil {
 		say("settle", "%s", s.Measurement)
 		if s.MonthlyAtStake != "" {

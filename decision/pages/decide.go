@@ -59,9 +59,6 @@ func Decide(f *decision.Fleet, r *decision.Result) *webpage.Page {
 	for _, a := range r.Assumes {
 		notes = append(notes, "Assumes "+a.What+": "+a.Why)
 	}
-	if r.Installing != nil {
-		notes = append(notes, r.Installing.String())
-	}
 	p.Sections = []webpage.Section{{Notes: notes, Tables: []webpage.Table{money("GPUs", t.Currency, t.GPUsToday,
 		t.GPUsAfter, t.MonthlyToday, t.MonthlyAfter, t.MonthlyFreed), gets}}, {Title: "GPUs as planned", Text: []string{
 		"The width of a tenant is its part of the GPU's memory, that of a MIG instance its slices. Click a name for the " +
@@ -179,7 +176,7 @@ func workloadOf(f *decision.Fleet, name string) *decision.Workload {
 	return &f.Workloads[slices.IndexFunc(f.Workloads, func(w decision.Workload) bool { return w.Name == name })]
 }
 
-// detail says of a workload why it gets its place, at what odds, what else it could get, and its traps.
+// detail says of a workload why it gets its place, at what odds, and its traps.
 func detail(r *decision.Result, d *decision.Decision) (lines []string) {
 	if len(r.Decisions) < manyWorkloads {
 		var b bytes.Buffer
@@ -191,11 +188,6 @@ func detail(r *decision.Result, d *decision.Decision) (lines []string) {
 	say("%s: %s", d.Status, d.Why)
 	for _, c := range d.Consequences {
 		say("%s %.4g (%.4g to %.4g) of %.4g: kept %s", c.Metric, c.Value, c.Low, c.High, c.Limit, c.Verdict)
-	}
-	for i, a := range []*decision.Alternative{d.Safe, d.Otherwise, d.Gamble} {
-		if a != nil {
-			say("%s: %s", []string{"Safe", "Otherwise", "A gamble"}[i], a)
-		}
 	}
 	for _, hit := range d.Traps {
 		say("Trap %s (%s): %s", hit.ID, hit.Severity, hit.Message)

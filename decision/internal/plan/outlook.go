@@ -44,11 +44,11 @@ type outlookKey struct {
 // OutlookOf returns what workload w asks of a GPU of pool p under a mechanism.
 func (pl *Planner) OutlookOf(w, p int, m sharing.Mechanism) *outlook {
 	key := outlookKey{w, pl.alike[p], pl.Measured(w, p, m)}
-	if o := pl.Outlooks[key]; o != nil {
+	if o := pl.outlooks[key]; o != nil {
 		return o
 	}
 	o := pl.makeOutlook(w, p, key.measured)
-	pl.Outlooks[key] = o
+	pl.outlooks[key] = o
 	return o
 }
 

@@ -41,8 +41,7 @@ type Options struct {
 	Input string
 	// Headroom is the memory that layouts leave free; nil means DefaultHeadroom.
 	Headroom *Headroom
-	// Brief leaves out of the answer what would be the case otherwise (with more GPUs, less confidence, another
-	// delivery), and searches less for the best arrangement.
+	// Brief searches less for the best arrangement.
 	Brief bool
 
 	ctx context.Context // of Decide
@@ -109,14 +108,12 @@ type Planner struct {
 	Migrations []*Migration
 	Placed     []int // by workload: replicas
 	alike      []int // by pool: the first pool with the same GPU
-	Outlooks   map[outlookKey]*outlook
+	outlooks   map[outlookKey]*outlook
 	Seen       map[string]Prospects
-	Simulated  int // arrangements of a GPU
+	simulated  int // arrangements of a GPU
 	Search     Search
-	rounds     int        // of a search
-	unused     float64    // see tariff
-	Daring     bool       // takes whatever may keep its objectives; see gamble
-	Gambles    [][]Choice // by workload: choices that keep its objectives in part of what may be the case
+	rounds     int     // of a search
+	unused     float64 // see tariff
 }
 
 // GroupKey names a group: the index of a pool and the mechanism that some of its GPUs run.
@@ -136,8 +133,8 @@ func PlanFleet(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
 
 // NewPlan is a fleet before it is arranged.
 func NewPlan(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
-	pl := newPlanner(opt)
-	pl.rounds = rounds
+	pl := &Planner{Opt: opt, outlooks: map[outlookKey]*outlook{}, Seen: map[string]Prospects{}, rounds: rounds,
+		unused: sunkWeight}
 	for i := range f.Pools {
 		p, err := score.CompilePool(&f.Pools[i])
 		if err != nil {
@@ -196,21 +193,6 @@ func writeContent(b *strings.Builder, v reflect.Value) {
 	default:
 		fmt.Fprint(b, v) // maps in the order of their keys
 	}
-}
-
-// Imagined is a workload alone in some pools, to be planned without its profile. Of its arrangements some count as
-// simulated already: where all do, closed forms must.
-func (pl *Planner) Imagined(wl *fleet.Workload, simulated int, pools ...*score.CompiledPool) *Planner {
-	mini := newPlanner(pl.Opt)
-	mini.Opt.Profiles = nil
-	mini.Simulated = simulated
-	mini.Pools, mini.Workloads = pools, []*score.CompiledWorkload{score.CompileWorkload(wl)}
-	return mini
-}
-
-func newPlanner(opt Options) *Planner {
-	return &Planner{Opt: opt,
-		Outlooks: map[outlookKey]*outlook{}, Seen: map[string]Prospects{}, rounds: Rounds, unused: sunkWeight}
 }
 
 // Plan finds what each workload could take and arranges the fleet.

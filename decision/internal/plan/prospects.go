@@ -119,8 +119,8 @@ func (pl *Planner) compute(s Site, members []Member) Prospects {
 	}
 	all := prospect.Prospects(machine, share, tenants, pl.Opt.Confidence, nil)
 	r := pl.answerOf(members, tenants, first, all)
-	if len(tenants) > 0 && pl.Simulated < MostSimulated && close(share, r.Answer, tenants, all) {
-		pl.Simulated++
+	if len(tenants) > 0 && pl.simulated < mostSimulated && close(share, r.Answer, tenants, all) {
+		pl.simulated++
 		prospect.Simulate(machine, share, tenants, pl.Opt.Confidence, all)
 		r = pl.answerOf(members, tenants, first, all)
 		r.Simulated = true
@@ -128,8 +128,8 @@ func (pl *Planner) compute(s Site, members []Member) Prospects {
 	return r
 }
 
-// MostSimulated bounds the arrangements of a GPU that are simulated in deciding a fleet; closed forms judge the others.
-const MostSimulated = 300
+// mostSimulated bounds the arrangements of a GPU that are simulated in deciding a fleet; closed forms judge the others.
+const mostSimulated = 300
 
 // withinReach and overReach are how far below and above the closed forms' figures a simulation's may lie for it to be
 // worth its time; aloneReach is withinReach of a lone tenant, whose simulation costs less.

@@ -18,7 +18,6 @@ import (
 // the rest by what a replica costs. Workloads are weighed side by side; what depends on how many arrangements were
 // simulated before is weighed again in its turn.
 func (pl *Planner) weigh() {
-	pl.Gambles = make([][]Choice, len(pl.Workloads))
 	type weighed struct { // where so many arrangements were simulated before
 		Planner
 		before int
@@ -26,10 +25,10 @@ func (pl *Planner) weigh() {
 	}
 	now := *pl
 	var simulated atomic.Int64
-	simulated.Store(int64(pl.Simulated))
+	simulated.Store(int64(pl.simulated))
 	weighing := func(w int) (*weighed, error) {
 		one := &weighed{Planner: now, before: int(simulated.Load())}
-		one.Seen, one.Outlooks, one.Simulated = map[string]Prospects{}, map[outlookKey]*outlook{}, one.before
+		one.Seen, one.outlooks, one.simulated = map[string]Prospects{}, map[outlookKey]*outlook{}, one.before
 		one.kept = one.weighOne(w)
 		return one, nil
 	}
@@ -40,14 +39,14 @@ func (pl *Planner) weigh() {
 			return // arrange returns the error
 		}
 		one, _ := get(w)
-		if one.before != pl.Simulated && pl.Simulated+one.Simulated-one.before >= MostSimulated {
-			pl.Gambles[w], pl.Banned[w] = nil, nil
+		if one.before != pl.simulated && pl.simulated+one.simulated-one.before >= mostSimulated {
+			pl.Banned[w] = nil
 			one, _ = weighing(w)
 		}
-		pl.Simulated += one.Simulated - one.before
-		simulated.Store(int64(pl.Simulated))
+		pl.simulated += one.simulated - one.before
+		simulated.Store(int64(pl.simulated))
 		maps.Copy(pl.Seen, one.Seen)
-		maps.Copy(pl.Outlooks, one.Outlooks)
+		maps.Copy(pl.outlooks, one.outlooks)
 		pl.Choices[w] = one.kept
 	}
 }
@@ -61,7 +60,7 @@ func (pl *Planner) weighOne(w int) (kept []Choice) {
 			sure = sure || c.Answer == sharing.AnswerYes
 		}
 	}
-	if sure && !pl.Daring {
+	if sure {
 		kept = slices.DeleteFunc(kept, func(c Choice) bool {
 			unsure := c.Answer != sharing.AnswerYes && pl.complete(w, c.Pool, c.Mechanism)
 			if unsure {
@@ -84,7 +83,7 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 	one := []Member{{w, 1}}
 	known := pl.complete(w, c.Pool, c.Mechanism)
 	accept := func(p Prospects) bool {
-		return p.Answer == sharing.AnswerYes || !known && p.Answer == sharing.AnswerUnknown && p.likely || pl.dares(p)
+		return p.Answer == sharing.AnswerYes || !known && p.Answer == sharing.AnswerUnknown && p.likely
 	}
 	if t.Sliced {
 		inside := gate.PerInstance(c.Mechanism)
@@ -105,9 +104,6 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 				c.Answer, c.Smaller = last.Answer, smaller
 				return true
 			}
-			if last.Answer == sharing.AnswerUnknown {
-				pl.Gambles[w] = append(pl.Gambles[w], *c)
-			}
 			smaller = s
 		}
 		c.Smaller = smaller
@@ -126,7 +122,7 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 	p := pl.ProspectsOf(Site{GroupKey: c.GroupKey}, one)
 	if c.Mechanism == sharing.MechanismExclusive {
 		c.Unit, c.Answer, c.Fits = price*float64(cw.Workload().GPUCount()), p.Answer, 1
-		ok := p.Answer == sharing.AnswerYes || p.Answer == sharing.AnswerUnknown && p.likely || pl.dares(p)
+		ok := p.Answer == sharing.AnswerYes || p.Answer == sharing.AnswerUnknown && p.likely
 		if !ok {
 			pl.missed(w, c, p)
 		}
@@ -163,13 +159,7 @@ func (pl *Planner) missed(w int, c *Choice, p Prospects) {
 		return
 	}
 	pl.ban(w, c, pl.reasonOf(w, c, p))
-	if p.Answer == sharing.AnswerUnknown && c.Slice == nil {
-		pl.Gambles[w] = append(pl.Gambles[w], *c)
-	}
 }
-
-// dares says whether a daring planner takes what has these prospects.
-func (pl *Planner) dares(p Prospects) bool { return pl.Daring && p.Answer == sharing.AnswerUnknown }
 
 // Counts returns the weight of a GPU of the price: 1 where any pool has no price.
 func (pl *Planner) Counts(price cost.Money) float64 {
@@ -214,7 +204,7 @@ func (pl *Planner) room(g *Group, p int, b *bin, w int, c *Choice, limit int) in
 	fits := func(k int) bool {
 		r := pl.ProspectsOf(Site{GroupKey: GroupKey{p, g.Mechanism}}, joined(slices.Clone(b.Members), w, k))
 		return r.Answer == sharing.AnswerYes ||
-			r.Answer == sharing.AnswerUnknown && r.likely && !pl.complete(w, p, g.Mechanism) || pl.dares(r)
+			r.Answer == sharing.AnswerUnknown && r.likely && !pl.complete(w, p, g.Mechanism)
 	}
 	low, high := 0, n // fits(low) holds, what lies above high does not
 	for step := 1; low < high; {

@@ -34,12 +34,12 @@ func ExampleProspects() {
 		share := costs.Share{Mechanism: m, SMs: 1, Bandwidth: 1}
 		o := prospect.Prospects(machine("A100-SXM4-80GB"), share, tenants, 0.9, nil)[0]
 		p99 := o.P99[costs.LatencyTPOT]
-		fmt.Printf("%v: P99 of %.0f ms a token (%.0f to %.0f), kept: %v, with a probability of %.2f\n", m, 1e3*p99.Value, 1e3*p99.Low, 1e3*p99.High,
-			o.Kept(&tenants[0]), o.Odds(&tenants[0], 0.9))
+		fmt.Printf("%v: P99 of %.0f ms a token (%.0f to %.0f), kept: %v\n", m, 1e3*p99.Value, 1e3*p99.Low, 1e3*p99.High,
+			o.Kept(&tenants[0]))
 	}
 	// Output:
-	// time-slicing: P99 of 51 ms a token (31 to 101), kept: unknown, with a probability of 0.62
-	// mps: P99 of 31 ms a token (19 to 58), kept: yes, with a probability of 0.91
+	// time-slicing: P99 of 51 ms a token (31 to 101), kept: unknown
+	// mps: P99 of 31 ms a token (19 to 58), kept: yes
 }
 
 // Played request by request, the bounds of the figures that have a limit move with their medians.

@@ -140,25 +140,6 @@ func (o *Prospect) Likely(d *Tenant) bool {
 	return likely
 }
 
-// Odds is the probability that every objective is kept, 0 to 1, where the bounds were computed at a confidence: the
-// least of the objectives' own, each figure log-normal about its median.
-func (o *Prospect) Odds(d *Tenant, confidence float64) float64 {
-	z := distuv.UnitNormal.Quantile(confidence)
-	odds := 1.0
-	o.held(d, func(b Bounds, most float64) {
-		switch {
-		case b.Low == 0: // not known
-		case math.IsInf(b.Value, 1):
-			odds = 0
-		case b.High > b.Value && z > 0:
-			odds = min(odds, distuv.UnitNormal.CDF(z*math.Log(most/b.Value)/math.Log(b.High/b.Value)))
-		case b.Value > most:
-			odds = 0
-		}
-	})
-	return odds
-}
-
 // formError is the standard deviation of the logarithm by which the closed forms miss the event simulation of as many
 // requests as a P99 is judged by; bursts of uneven requests make it larger at the bounds of the time per output token.
 var formError = [costs.LatencyCount]float64{0.18, 0.3, 0.18}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -21,43 +20,6 @@ func sevenTenants(busy float64) *Fleet {
 			Memory: Some(7 * sharing.GiB), GPUBusy: Some(busy), Tenant: fmt.Sprintf("t%d", i), Isolation: hard})
 	}
 	return f
-}
-
-func TestLessConfidencePlacesMore(t *testing.T) {
-	t.Parallel()
-	r := decide(t, sevenTenants(0.17))
-	x := r.Relaxed
-	if x == nil || x.Confidence != 0.9 || x.Placed != 7 || x.GPUs != 1 || !strings.Contains(x.Settle.Measurement, "slice 1g.10gb") || x.Settle.Workload == "" {
-		t.Fatalf("%+v", x)
-	}
-	decided := 0
-	for _, d := range r.Decisions {
-		if d.Status == StatusDecided {
-			decided++
-		}
-		if a := d.Relaxed; a == nil || a.Mechanism != sharing.MechanismMIG || a.Profile != "1g.10gb" || a.If != "90% confidence is enough" {
-			t.Errorf("%s: %+v", d.Workload, a)
-		}
-	}
-	if decided != 3 {
-		t.Errorf("%d decided", decided)
-	}
-	text := strings.Join(textOf(t, r, TextOptions{}), "\n")
-	for _, want := range []string{"or provisional: at 90% confidence 7 of 7 replicas find room, on 1 GPU.", "would do; at 90% confidence mig 1g.10gb on a100"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing in\n%s", want, text)
-		}
-	}
-}
-
-// TestLessConfidenceIsNotAlwaysOffered: where all find room, or none more would.
-func TestLessConfidenceIsNotAlwaysOffered(t *testing.T) {
-	t.Parallel()
-	for _, busy := range []float64{0.1, 0.8} {
-		if r := decide(t, sevenTenants(busy)); r.Relaxed != nil {
-			t.Errorf("%v busy: %+v", busy, r.Relaxed)
-		}
-	}
 }
 
 // TestMoreConfidenceNeverPlacesMore, in fleets that run short of GPUs.
@@ -90,40 +52,6 @@ func TestMoreConfidenceNeverPlacesMore(t *testing.T) {
 	}
 	if short < 6 {
 		t.Errorf("GPUs run short in %d answers only", short)
-	}
-}
-
-// TestMuchCheaperAtLessConfidence: what costs a fifth less at less confidence stands
-// beside the answer, with what would settle it.
-func TestMuchCheaperAtLessConfidence(t *testing.T) {
-	t.Parallel()
-	race.Long(t)
-	offered := 0
-	for _, busy := range []float64{0.14, 0.16, 0.17, 0.18, 0.2} {
-		f := sevenTenants(busy)
-		f.Pools[0].Count = 7
-		r := decide(t, f)
-		cheapest := r.bill()
-		for _, confidence := range lowerConfidence {
-			less, err := decideAt(f, Options{Confidence: confidence, Headroom: &DefaultHeadroom, MaxPoolsListed: 16}, confidence)
-			if err != nil {
-				t.Fatal(err)
-			}
-			cheapest = min(cheapest, less.bill())
-		}
-		x := r.Relaxed
-		if (cheapest <= muchCheaper*r.bill()) != (x != nil) {
-			t.Errorf("%v busy: %v, %v at less confidence, and beside it %+v", busy, r.bill(), cheapest, x)
-		}
-		if x != nil {
-			offered++
-			if x.Settle.Workload == "" || x.GPUs >= r.Totals.GPUsAfter {
-				t.Errorf("%v busy: %+v beside %d GPUs", busy, x, r.Totals.GPUsAfter)
-			}
-		}
-	}
-	if offered == 0 {
-		t.Error("none is cheaper")
 	}
 }
 
