@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // impossible names the mechanisms that pools and workloads ask for and that hardware or delivery cannot give them.
@@ -17,26 +18,36 @@ func (pl *answers) impossible() (out []string) {
 			}
 		}
 	}
+	for _, m := range pl.Opt.Allow {
+		if why := pl.denied(m, ""); why != "" {
+			out = append(out, fmt.Sprintf("%s is to be allowed, and no pool can have it: %s", m, why))
+		}
+	}
 	for _, cw := range pl.Workloads {
 		asked := cw.Workload().Request
 		if asked == nil {
 			continue
 		}
-		var whys []string
-		possible := false
-		for _, cp := range pl.Pools {
-			if cw.Workload().Pool != "" && cw.Workload().Pool != cp.Pool.Name {
-				continue
-			}
-			why := cp.Ground().Denial(asked.Mechanism)
-			possible = possible || why.Verdict == gate.VerdictPass
-			whys = append(whys, why.String())
-		}
-		if !possible && len(whys) > 0 {
-			slices.Sort(whys)
-			out = append(out, fmt.Sprintf("%s asks for %s, which no pool has: %s", cw.Workload().Name, asked.Mechanism,
-				strings.Join(slices.Compact(whys), "; ")))
+		if why := pl.denied(asked.Mechanism, cw.Workload().Pool); why != "" {
+			out = append(out, fmt.Sprintf("%s asks for %s, which no pool has: %s", cw.Workload().Name, asked.Mechanism, why))
 		}
 	}
 	return out
+}
+
+// denied says why no pool, or not the one of a name, can have a mechanism; "" where one can.
+func (pl *answers) denied(m sharing.Mechanism, pool string) string {
+	var whys []string
+	for _, cp := range pl.Pools {
+		if pool != "" && pool != cp.Pool.Name {
+			continue
+		}
+		why := cp.Ground().Denial(m)
+		if why.Verdict == gate.VerdictPass {
+			return ""
+		}
+		whys = append(whys, why.String())
+	}
+	slices.Sort(whys)
+	return strings.Join(slices.Compact(whys), "; ")
 }

@@ -7,6 +7,9 @@
 // parts stay in the result. Not sharing is always a candidate. Traps that the input walks into are reported by
 // severity.
 //
+// What less confidence or another mechanism would be worth is another call with other options: [Compare] makes the calls
+// and a table of the answers.
+//
 // Schedulers use [CompilePool], [CompileWorkload] and [Evaluate]: one workload against one pool without allocating.
 //
 // Decisions are deterministic: the same fleet in any order gives the same

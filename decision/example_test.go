@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os"
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
@@ -122,4 +123,40 @@ func ExampleWorkload_MemoryNeed() {
 	n := w.MemoryNeed()
 	fmt.Println(n.Weights, n.KVCache, n.Context, n.Total)
 	// Output: 13.04GiB 1.89GiB 512MiB 15.43GiB
+}
+
+// What would less confidence be worth, or HAMi if it were installed?
+func ExampleCompare() {
+	fleet, err := decision.ParseFleet([]byte(`
+version: v1
+pools:
+  - {name: t4, gpu: T4, count: 4, price_per_gpu_hour: "0.53 USD"}
+  - {name: l40s, gpu: L40S, count: 4, price_per_gpu_hour: "1.86 USD"}
+  - {name: h100, gpu: H100 80GB HBM3, count: 4, price_per_gpu_hour: "9.10 USD"}
+workloads:
+  - {name: dev, kind: online-inference, replicas: 4, memory: 3GiB, gpu_busy: 0.1, tenant: shop}
+  - {name: chat, kind: online-inference, replicas: 4, tenant: help, slo: {tpot_p99: 50ms},
+     model: {parameters: 8e9, weights: fp16, layers: 32, kv_heads: 8, head_dim: 128},
+     load: {requests_per_s: 2, input_tokens: 1000, output_tokens: 250}}
+`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	plain, unsure, hami := decision.Options{}, decision.Options{Confidence: 0.9}, decision.Options{}
+	hami.Allow = []sharing.Mechanism{sharing.MechanismHAMi}
+	c, err := decision.Compare(context.Background(), fleet, plain, unsure, hami)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = c.WriteText(os.Stdout)
+	// Output:
+	// options      plain                           confidence=0.9                        allow=hami
+	// confidence   97%                             90%                                   97%
+	// workloads    2 decided                       2 decided                             2 decided
+	// replicas     8 of 8 placed                   8 of 8 placed                         8 of 8 placed
+	// GPUs         3 of 12                         6 of 12                               2 of 12
+	// a month      7416.80 USD                     6205.00 USD                           7029.90 USD
+	// freed        26134.00 USD                    27345.80 USD                          26520.90 USD
+	// chat         4 x mps on h100, 9.10 an hour   4 x exclusive on l40s, 7.44 an hour   4 x mps on h100, 9.10 an hour
+	// dev          4 x mps on t4, 1.06 an hour     4 x mps on t4, 1.06 an hour           4 x hami on t4, 0.53 an hour
 }

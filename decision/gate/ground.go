@@ -20,9 +20,10 @@ type GPUKind struct {
 	// carries out, where it is not stated those of the driver itself.
 	Mechanisms       []sharing.Mechanism
 	Delivery         sharing.Delivery
-	VGPU             bool           // a hypervisor with vGPU manager and licences
-	StaticPartitions sharing.Answer // set when MPS static SM partitions are on
-	Together         int            // GPUs that one replica may have
+	Installed        []sharing.Mechanism // taken for delivered and allowed, whatever Delivery and Mechanisms say
+	VGPU             bool                // a hypervisor with vGPU manager and licences
+	StaticPartitions sharing.Answer      // set when MPS static SM partitions are on
+	Together         int                 // GPUs that one replica may have
 }
 
 // Ground is a kind of GPU prepared for the gates. It is read-only once made and safe for concurrent use.
@@ -72,8 +73,11 @@ func NewGround(k GPUKind) (*Ground, error) {
 	env.Modes[sharing.ModeStaticSMPartitions] = k.StaticPartitions
 	for m := range traits {
 		mech := sharing.Mechanism(m)
-		g.allowed[m] = len(k.Mechanisms) == 0 || mech == sharing.MechanismExclusive || slices.Contains(k.Mechanisms, mech)
-		g.delivered[m] = k.delivers(mech)
+		installed := slices.Contains(k.Installed, mech)
+		g.allowed[m] = len(k.Mechanisms) == 0 || mech == sharing.MechanismExclusive || slices.Contains(k.Mechanisms, mech) ||
+			installed
+		g.delivered[m] = k.delivers(mech) || installed
+		g.vgpu = g.vgpu || installed && (mech == sharing.MechanismVGPU || mech == sharing.MechanismMIGBackedVGPU)
 		g.available[m] = sharing.Available(mech, env)
 		g.answers[m] = g.available[m].Answer
 		for a := range sharing.AxisCount {

@@ -26,14 +26,15 @@ type CompiledPool struct {
 // Ground returns what the gates know of the pool's GPUs.
 func (p *CompiledPool) Ground() *gate.Ground { return p.ground }
 
-// CompilePool prepares a pool. It fails for a GPU that is not known.
-func CompilePool(pool *fleet.Pool) (*CompiledPool, error) {
+// CompilePool prepares a pool, as if what delivers the installed mechanisms were there. It fails for a GPU that is not
+// known.
+func CompilePool(pool *fleet.Pool, installed ...sharing.Mechanism) (*CompiledPool, error) {
 	gpu, err := sharing.LookupGPU(pool.GPU)
 	if err != nil {
 		return nil, fmt.Errorf("decision: pool %q: %w", pool.Name, err)
 	}
 	kind := gate.GPUKind{Name: pool.Name, GPU: gpu, Driver: pool.Driver, Mechanisms: pool.Mechanisms,
-		Delivery: pool.Delivery, VGPU: pool.VGPU}
+		Delivery: pool.Delivery, Installed: installed, VGPU: pool.VGPU}
 	kind.Together = min(pool.Count, pool.GPUsPerNode.Or(pool.Count))
 	if on, stated := pool.StaticPartitions.Get(); stated {
 		kind.StaticPartitions = sharing.AnswerOf(on)

@@ -24,7 +24,7 @@ var decideUsage string
 
 // decideConfig holds the flags of decide.
 type decideConfig struct {
-	fleet, out, report, profiles, predictor, explain, why string
+	fleet, out, report, profiles, predictor, explain, why, compare string
 
 	confidence           float64
 	json, strict, schema bool
@@ -45,6 +45,8 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 	fl.BoolVar(&c.strict, "strict", false, "exit 1 when a workload is placed in part or not at all, or goes on waiting")
 	fl.StringVar(&c.explain, "explain", "", "show everything about one `WORKLOAD`, every candidate and its reasons")
 	fl.StringVar(&c.why, "why", "", "show the trap or the source of this `ID` in full")
+	fl.StringVar(&c.compare, "compare", "", "decide again with other `OPTIONS`, confidence=0.9,allow=hami, and show all "+
+		"side by side; see above")
 	fl.BoolVar(&c.schema, "schema", false, "print the JSON Schema of a fleet file and exit")
 	if err := parse(fl, args, decideUsage, 1, std); err != nil {
 		return err
@@ -59,6 +61,9 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 	fleet, err := loadFleet(c.fleet, c.profiles, c.predictor, std.in, &opts)
 	if err != nil {
 		return badInput(err)
+	}
+	if c.compare != "" {
+		return c.compareFleet(ctx, fleet, opts, std)
 	}
 	if fleet.Today != nil && c.explain == "" && c.why == "" {
 		return c.planFleet(ctx, fleet, opts, std)
@@ -113,6 +118,8 @@ func (c *decideConfig) check(arg string) error {
 		return errors.New("-explain and -why are text; -json has everything about every workload")
 	case c.explain != "" && c.why != "":
 		return errors.New("-explain and -why are one question each; ask them one after the other")
+	case c.compare != "" && (c.explain+c.why+c.out+c.report != "" || c.strict):
+		return errors.New("-compare shows answers side by side; leave -explain, -why, -out, -report and -strict out")
 	case !(c.confidence >= 0.5 && c.confidence <= 0.999):
 		return fmt.Errorf("-confidence %v: use 0.5 to 0.999", c.confidence)
 	case c.predictor != "" && c.profiles == "":

@@ -21,6 +21,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -41,11 +42,16 @@ type Options struct {
 	Input string
 	// Headroom is the memory that layouts leave free; nil means DefaultHeadroom.
 	Headroom *Headroom
+	// Allow holds mechanisms that every pool may use as if what delivers them were installed there, whatever the pool
+	// lists and states as its delivery. Hardware that does not have one stays without it.
+	Allow []sharing.Mechanism
 	// Brief searches less for the best arrangement.
 	Brief bool
 
 	ctx context.Context // of Decide
 }
+
+var errOptions = errors.New("decision: options")
 
 // Prepare checks options and the fleet that they are for, and fills in the defaults.
 func (o *Options) Prepare(ctx context.Context, f *fleet.Fleet) error {
@@ -53,18 +59,32 @@ func (o *Options) Prepare(ctx context.Context, f *fleet.Fleet) error {
 	if f == nil {
 		return errors.New("decision: the fleet is nil")
 	}
-	if err := f.Validate(); err != nil {
+	if err := errors.Join(f.Validate(), problem.Under(errOptions, o.Check())); err != nil {
 		return err
 	}
-	o.Confidence = cmp.Or(o.Confidence, DefaultConfidence)
-	if !(o.Confidence >= 0.5 && o.Confidence <= 0.999) {
-		return fmt.Errorf("decision: confidence %v is out of range; use 0.5 to 0.999", o.Confidence)
-	}
-	o.Headroom = cmp.Or(o.Headroom, &DefaultHeadroom)
+	o.Confidence, o.Headroom = cmp.Or(o.Confidence, DefaultConfidence), cmp.Or(o.Headroom, &DefaultHeadroom)
 	if o.MaxPoolsListed <= 0 {
 		o.MaxPoolsListed = 16
 	}
 	return nil
+}
+
+// Check returns every problem of the options in one error.
+func (o *Options) Check() error {
+	var l problem.List
+	confidence := cmp.Or(o.Confidence, DefaultConfidence)
+	l.If(!(confidence >= 0.5 && confidence <= 0.999), "confidence", "use 0.5 to 0.999", "%v is out of range", confidence)
+	h := cmp.Or(o.Headroom, &DefaultHeadroom)
+	l.If(!(h.Driver >= 0 && h.Driver < 1), "headroom.driver", "use 0 or more, below 1", "%v is out of range", h.Driver)
+	l.If(!(h.Fragmentation >= 0 && h.Fragmentation <= 1), "headroom.fragmentation", "use 0 to 1", "%v is out of range",
+		h.Fragmentation)
+	for i, m := range o.Allow {
+		switch m {
+		case sharing.MechanismNone, sharing.MechanismExclusive, sharing.MechanismInServer, sharing.MechanismResearch:
+			l.Addf(fmt.Sprintf("allow[%d]", i), "name one that is installed, such as hami", "nothing delivers %s", m)
+		}
+	}
+	return l.Err()
 }
 
 // Err says why deciding is to end.
@@ -136,7 +156,7 @@ func NewPlan(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
 	pl := &Planner{Opt: opt, outlooks: map[outlookKey]*outlook{}, Seen: map[string]Prospects{}, rounds: rounds,
 		unused: sunkWeight}
 	for i := range f.Pools {
-		p, err := score.CompilePool(&f.Pools[i])
+		p, err := score.CompilePool(&f.Pools[i], opt.Allow...)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,137 @@
+package decision
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// TestCompare: each column is what Decide answers with its options, and what differs is named.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	f := sevenTenants(0.17)
+	f.Pools[0].PricePerGPUHour = Some(price(t, "3.25 USD"))
+	options := []Options{{}, {Confidence: 0.9}, {Headroom: &Headroom{Driver: 0.025, Fragmentation: 0.2}}, {Confidence: DefaultConfidence}}
+	c, err := Compare(t.Context(), f, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"plain", "confidence=0.9", "headroom=0.2", "plain"} {
+		r, err := Decide(t.Context(), f, options[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		col := &c.Columns[i]
+		if diff := cmp.Diff(r, col.Result); diff != "" || col.Options != want || col.Bill != r.Totals.Bill {
+			t.Errorf("%s, want %s: %s", col.Options, want, diff)
+		}
+	}
+	if plain, unsure := c.Columns[0], c.Columns[1]; plain.Placed != 3 || plain.None != 4 || unsure.Placed != 7 || unsure.Decided != 7 || unsure.Currency != "USD" {
+		t.Errorf("%+v, %+v", plain, unsure)
+	}
+	for _, change := range c.Changes {
+		if as := change.Answers; len(as) != 4 || as[0] != as[2] || as[0] != as[3] || as[1].Profile != "1g.10gb" || as[1].Hourly != "0.464285" && as[1].Hourly != "0.464286" {
+			t.Errorf("%s: %+v", change.Workload, as)
+		}
+	}
+	if len(c.Changes) != 7 { // those that have a place already get a smaller slice
+		t.Errorf("%d workloads differ", len(c.Changes))
+	}
+	for len(c.Changes) < mostChanges+3 {
+		c.Changes = append(c.Changes, c.Changes[0])
+	}
+	var b bytes.Buffer
+	if err := c.WriteText(&b); err != nil || strings.Count(b.String(), "\n") != 7+mostChanges+1 || !strings.Contains(b.String(), "\n3 workloads more with") {
+		t.Errorf("%v: %s", err, b.String())
+	}
+	b.Reset()
+	if err := c.WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	var back Comparison
+	dec := json.NewDecoder(&b)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&back); err != nil || !slices.EqualFunc(back.Changes, c.Changes, func(a, b Change) bool { return slices.Equal(a.Answers, b.Answers) }) {
+		t.Errorf("read back: %v, %+v", err, back)
+	}
+}
+
+// TestAllow: what is allowed is decided as if a pool stated its delivery, beside what the pool has otherwise.
+func TestAllow(t *testing.T) {
+	t.Parallel()
+	const fleet = `version: v1
+pools: [{name: t4, gpu: T4, count: 4, price_per_gpu_hour: "0.53 USD"%s}]
+workloads: [{name: dev, kind: online-inference, replicas: 4, memory: 3GiB, gpu_busy: 0.1, tenant: shop}]
+`
+	compare := func(pool string, m sharing.Mechanism) *Comparison {
+		f, err := ParseFleet(fmt.Appendf(nil, fleet, pool))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := Compare(t.Context(), f, Options{}, Options{Allow: []sharing.Mechanism{m}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	installed := compare(", delivery: hami", sharing.MechanismHAMi)
+	for _, pool := range []string{"", ", mechanisms: [mps]", ", delivery: gpu-operator"} {
+		c := compare(pool, sharing.MechanismHAMi)
+		plain, allowed := c.Columns[0], c.Columns[1]
+		if plain.GPUsAfter != 2 || allowed.GPUsAfter != 1 || allowed.Options != "allow=hami" || installed.Columns[0].GPUsAfter != 1 || len(installed.Changes) != 0 {
+			t.Errorf("%q: %+v, %+v, installed %+v", pool, plain, allowed, installed)
+		}
+		if got := mechanismsOf(allowed.Result, "dev"); slices.Contains(got, sharing.MechanismTimeSlicing) && pool == ", mechanisms: [mps]" || slices.Contains(got, sharing.MechanismHAMiWithMPS) {
+			t.Errorf("%q: what is not allowed passes: %v", pool, got)
+		}
+	}
+	c := compare("", sharing.MechanismMIG)
+	var b bytes.Buffer
+	if err := c.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Changes) != 0 || len(c.Columns[1].Remarks) != 1 || !strings.Contains(b.String(), "no pool can have it") || !strings.Contains(b.String(), "1 workload with the same answer in all") {
+		t.Errorf("MIG on a T4: %s", b.String())
+	}
+}
+
+// TestCompareRefuses names every problem in one error.
+func TestCompareRefuses(t *testing.T) {
+	f := sevenTenants(0.1)
+	f.Pools[0].GPU, f.Workloads[1].Name = "Z80", ""
+	_, err := Compare(t.Context(), f, Options{Confidence: 2}, Options{Headroom: &Headroom{Driver: 1, Fragmentation: -1}, Allow: []sharing.Mechanism{sharing.MechanismExclusive}})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"pools[0].gpu", "workloads[1].name", "options[0].confidence: 2 is out of range", "options[1].headroom.driver: 1", "options[1].headroom.fragmentation: -1", "options[1].allow[0]: nothing delivers exclusive"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not named: %v", want, err)
+		}
+	}
+	if _, err := Compare(t.Context(), sevenTenants(0.1)); err == nil {
+		t.Error("without options there is nothing to compare")
+	}
+	if _, err := Compare(t.Context(), nil, Options{}); err == nil {
+		t.Error("without a fleet")
+	}
+	if c, err := Compare(t.Context(), sevenTenants(0.1), Options{}); err != nil || !errors.Is(c.WriteText(failing{}), errFull) {
+		t.Errorf("what cannot be written is written: %v", err)
+	}
+	if _, err := Decide(t.Context(), f, Options{Confidence: 0.4}); err == nil || !strings.Contains(err.Error(), "pools[0].gpu") || !strings.Contains(err.Error(), "confidence: 0.4") {
+		t.Errorf("Decide names one of fleet and options: %v", err)
+	}
+}
+
+var errFull = errors.New("full")
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errFull }
