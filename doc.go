@@ -10,7 +10,7 @@
 //     GPUs a trace needs, decision/discover what a cluster runs today, and
 //     decision/manifest writes the configuration; decision/colocation measures
 //     workloads alone and side by side, decision/guard watches those that
-//     share, decision/canary promotes a newcomer or takes it back, and
+//     share, decision/canary says whether a newcomer may stay, and
 //     decision/judge holds decisions to simulated worlds
 //   - cost: money, cost per workload, attribution that reconciles
 //   - mig: profiles, placements and layouts of MIG

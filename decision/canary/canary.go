@@ -1,7 +1,6 @@
 package canary
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -68,9 +67,6 @@ func New(p Plan) (*Canary, error) {
 	}
 	return c, nil
 }
-
-// Withdraw takes the newcomer back because somebody whose consent it needs has withdrawn it.
-func (c *Canary) Withdraw(reason string) { c.end(TakeBack, reason) }
 
 // Look takes what was seen since the last look, once a second or so, and returns the verdict. What is missing,
 // contradicts itself or lies outside of what a limit was made for counts for nothing; a look that is not later than
@@ -223,8 +219,6 @@ func (c *Canary) bars() (kept, broken, slow float64) {
 // slowPart is the part of the bound on wrong take-backs that is spent on noticing the very slow.
 const slowPart = 0.8
 
-const allKept = "every objective of every tenant is kept"
-
 // judge holds the evidence against what each verdict takes.
 func (c *Canary) judge() {
 	length, at := c.blockBins(), time.Duration(c.bins)*binLength
@@ -251,7 +245,7 @@ func (c *Canary) judge() {
 		}
 	}
 	if c.verdict == KeepLooking && gates {
-		c.verdict, c.reason, c.moved = Promote, allKept, at
+		c.verdict, c.reason, c.moved = Promote, "every objective of every tenant is kept", at
 	}
 	switch {
 	case c.verdict == Promote:
@@ -262,54 +256,3 @@ func (c *Canary) judge() {
 }
 
 func (c *Canary) end(v Verdict, reason string) { c.verdict, c.reason, c.done = v, reason, true }
-
-// snapshot holds the part of a canary that outlives a program.
-type snapshot struct {
-	Bins    int           `json:"bins"`
-	Streams [][]stream    `json:"streams"`
-	Moved   time.Duration `json:"promoted_ns,omitempty"`
-	Verdict Verdict       `json:"verdict"`
-}
-
-// Snapshot returns what was counted so far, for Restore. What was seen before the newcomer came is not in it.
-func (c *Canary) Snapshot() ([]byte, error) {
-	s := snapshot{Bins: c.bins, Moved: c.moved, Verdict: c.verdict}
-	for i := range c.tenants {
-		s.Streams = append(s.Streams, c.tenants[i].streams)
-	}
-	return json.Marshal(s)
-}
-
-// Restore takes up a Snapshot of a canary of the same plan, in a canary that has not looked yet. Its next look is to
-// be later than Result().At.
-func (c *Canary) Restore(data []byte) error {
-	var s snapshot
-	if err := json.Unmarshal(data, &s); err != nil {
-		return fmt.Errorf("canary: snapshot: %w", err)
-	}
-	same := len(s.Streams) == len(c.tenants)
-	for i := range s.Streams {
-		same = same && len(s.Streams[i]) == len(c.tenants[i].streams)
-		for k := range s.Streams[i] {
-			same = same && len(s.Streams[i][k].Bins) == s.Bins
-		}
-	}
-	if !same {
-		return errors.New("canary: the snapshot is of another plan")
-	}
-	for at := range s.Bins {
-		for i := range c.tenants {
-			t := &c.tenants[i]
-			t.seen = !s.Streams[i][0].Bins[at].Away
-			for k := range t.open {
-				t.open[k] = s.Streams[i][k].Bins[at]
-			}
-		}
-		c.close(at + 1)
-	}
-	if s.Verdict == Promote && c.verdict == KeepLooking {
-		c.verdict, c.reason, c.moved = Promote, allKept, s.Moved
-	}
-	c.at = time.Duration(s.Bins)*binLength - 1
-	return nil
-}

@@ -146,58 +146,6 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-func TestWithdraw(t *testing.T) {
-	c, err := canary.New(twoTenants())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Look(seen(1, 0.1, 0.1))
-	c.Withdraw("ann has withdrawn chat")
-	if r := c.Result(); r.Verdict != canary.TakeBack || !r.Done || r.Reason != "ann has withdrawn chat" {
-		t.Errorf("%+v", r)
-	}
-}
-
-// TestSnapshot: a canary that goes on from a snapshot comes to the verdict of one that was never stopped.
-func TestSnapshot(t *testing.T) {
-	for _, stop := range []int{1, 37, 90} {
-		c, err := canary.New(twoTenants())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for second := 0; second < 3600 && c.Look(seen2(second)) == canary.KeepLooking; second++ {
-			if second != stop*2 {
-				continue
-			}
-			data, err := c.Snapshot()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c, err = canary.New(twoTenants()); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.Restore(data); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if r := c.Result(); r.Verdict != canary.Promote || r.At < 100*time.Second || r.At > 2*time.Minute {
-			t.Errorf("stopped after %d s: %s after %v: %s", stop*2, r.Verdict, r.At, r.Reason)
-		}
-	}
-	c, _ := canary.New(canary.Plan{Tenants: twoTenants().Tenants[:1]})
-	for _, data := range []string{"{", "{}", `{"bins":3,"streams":[[{"bins":[]}]]}`} {
-		if err := c.Restore([]byte(data)); err == nil {
-			t.Errorf("%s was taken up", data)
-		}
-	}
-}
-
-func seen2(second int) canary.Look {
-	l := seen(second, 0.25, 0.2)
-	l.Tenants[1].Load = some(2)
-	return l
-}
-
 func TestBadPlans(t *testing.T) {
 	bad := canary.Plan{
 		Deadline: -1, WrongPromotion: 2, WrongTakeBack: math.NaN(), PerDay: -1,

@@ -1,5 +1,5 @@
-// Package canary puts one replica beside others, tests at every look whether it and its neighbours keep what they
-// were promised, and says promote, take back, keep looking, or that it cannot tell by the deadline and what would.
+// Package canary tests at every look whether a new replica and its neighbours on a GPU keep what they were promised,
+// and says promote, take back, keep looking, or that it cannot tell by the deadline and what would.
 //
 //	c, err := canary.New(canary.Plan{Deadline: 30 * time.Minute, Tenants: []canary.Tenant{
 //		{Name: "newcomer", Objectives: []canary.Objective{{Metric: "ttft", Quantile: 0.5, Limit: 0.4}}},
@@ -21,6 +21,6 @@
 // has, whatever went before, an expected share within a quarter of the limit's: the blocks are long for that. The
 // bounds in a Result hold under that assumption; the tests hold them against simulated noise.
 //
-// [Run] does all of it for one newcomer: it reads metrics pages, counters and the device, carries the verdict out
-// through hooks, and after a crash knows what it did. It is experimental: its API may change between minor versions.
+// A Canary has no input but its looks. An [Endpoint] reads metrics pages and answers Argo Rollouts and Flagger, which
+// place, promote and take back. It is experimental: its API may change between minor versions.
 package canary

@@ -28,16 +28,16 @@ const (
 
 // bin counts the observations of binLength.
 type bin struct {
-	N     int32 `json:"n"`
-	Least int32 `json:"l,omitempty"` // certainly beyond the limit
-	Most  int32 `json:"m,omitempty"` // perhaps beyond it
-	Slow  int32 `json:"s,omitempty"` // certainly beyond slowFactor times the limit
-	Away  bool  `json:"a,omitempty"` // could not be read, or not believed
+	N     int32
+	Least int32 // certainly beyond the limit
+	Most  int32 // perhaps beyond it
+	Slow  int32 // certainly beyond slowFactor times the limit
+	Away  bool  // could not be read, or not believed
 }
 
 // stream holds what was counted of one objective, and the evidence for and against it.
 type stream struct {
-	Bins []bin `json:"bins"`
+	Bins []bin
 
 	share   float64 // of observations that may lie beyond the limit by its quantile
 	fast    float64 // logarithm of the detector of slowFactor

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/guard"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
@@ -30,18 +29,6 @@ type Plan struct {
 	PerDay        int     `yaml:"canaries_per_day"`
 	// Tenants are the newcomer, which comes first, and its neighbours.
 	Tenants []Tenant `yaml:"tenants,required"`
-
-	// What follows is for Run. GPU is the device's index.
-	GPU int `yaml:"gpu"`
-	// Before bounds the looks at the neighbours before the newcomer is placed; 0 = none.
-	Before time.Duration `yaml:"before"`
-	// Hooks are a command and its arguments, or an http address, for place, promote and take-back, each of which may
-	// be carried out again: the same replica must come of it. Without any, another tool places and removes the
-	// newcomer, and asks for the answer.
-	Hooks map[guard.Action][]string `yaml:"hooks"`
-	// Manifest is a file of Kubernetes objects, such as cotenant decide -out writes: without hooks, kubectl applies
-	// it and deletes it again.
-	Manifest string `yaml:"manifest"`
 }
 
 // A Tenant is the newcomer or a neighbour.
@@ -52,16 +39,11 @@ type Tenant struct {
 	MinLoad float64 `yaml:"min_load"`
 	MaxLoad float64 `yaml:"max_load"`
 
-	// Owner has agreed in writing to the canary, where Agreed says so: Run does nothing without it.
-	Owner  string `yaml:"owner"`
-	Agreed bool   `yaml:"agreed"`
-	// Page is the address of the metrics page of the tenant's model server, vLLM's or SGLang's, whose ttft, itl,
-	// tpot, e2e and queue are metrics in seconds, or llama.cpp's, which tells itl alone, a mean each second. Counter
-	// is a counter of a Prometheus page, Lines a file to which a line is appended for each step: their metric is
-	// steps, a second.
+	// Page is for an Endpoint: the address of the metrics page of the tenant's model server, vLLM's or SGLang's, whose
+	// ttft, itl, tpot, e2e and queue are metrics in seconds, or llama.cpp's, which tells itl alone, a mean each second.
+	// Counter is a counter of a Prometheus page: its metric is steps, a second.
 	Page    string   `yaml:"page"`
 	Counter *Counter `yaml:"counter"`
-	Lines   string   `yaml:"lines"`
 }
 
 // Counter names a counter of a Prometheus page.
@@ -98,8 +80,8 @@ const allowance = 1.3
 // loadSlack is the factor by which a load may lie beyond those that a limit was made for.
 const loadSlack = 1.25
 
-// LoadPlan reads a plan that Run can carry out from a YAML file. The error names every problem with its path in it; it
-// wraps ErrDeadline where no test could keep the deadline.
+// LoadPlan reads an Endpoint's plan from a YAML file. The error names every problem with its path in it; it wraps
+// ErrDeadline where no test could keep the deadline.
 func LoadPlan(path string) (Plan, error) {
 	p, err := profile.ReadFile(path, func(data []byte) (p Plan, err error) {
 		if err := strictyaml.Decode(data, &p, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
@@ -108,7 +90,7 @@ func LoadPlan(path string) (Plan, error) {
 		var l problem.List
 		_, err = New(p)
 		l.AddErr("", err)
-		p.checkRun(&l)
+		p.checkSources(&l)
 		return p, l.Err()
 	})
 	if err != nil {
@@ -122,42 +104,19 @@ var pageMetrics = []string{"ttft", "itl", "tpot", "e2e", "queue"}
 
 const steps = "steps"
 
-// checkRun checks what Run needs beyond New.
-func (p *Plan) checkRun(l *problem.List) {
+// checkSources checks that a page or a counter tells each metric.
+func (p *Plan) checkSources(l *problem.List) {
 	for i := range p.Tenants {
-		t, at := &p.Tenants[i], fmt.Sprintf("tenants[%d]", i)
+		t := &p.Tenants[i]
 		for k, o := range t.Objectives {
-			at := fmt.Sprintf("%s.objectives[%d]", at, k)
-			counted := t.Counter != nil || t.Lines != ""
+			at := fmt.Sprintf("tenants[%d].objectives[%d]", i, k)
 			l.If(!slices.Contains(pageMetrics, o.Metric) && o.Metric != steps, at+".metric",
 				"use "+strings.Join(pageMetrics, ", ")+" or "+steps, "%q", o.Metric)
-			l.If(o.Metric == steps && !counted, at, "add counter or lines", "nothing tells its steps")
+			l.If(o.Metric == steps && t.Counter == nil, at, "add counter", "nothing tells its steps")
 			l.If(o.Metric == steps && !o.AtLeast, at, "add at_least: true", "more steps are better")
 			l.If(o.Metric != steps && t.Page == "", at, "add page", "nothing tells its %s", o.Metric)
 		}
-		l.If(strings.ContainsAny(t.Name, "\n\r"), at+".name", "use one line", "%q", t.Name)
 	}
-	for a, hook := range p.Hooks {
-		l.If(a != guard.ActionPlace && a != guard.ActionPromote && a != guard.ActionTakeBack, "hooks."+string(a),
-			"use place, promote or take-back", "no step of that name")
-		l.If(len(hook) == 0 || hook[0] == "", "hooks."+string(a), "use a list: the program, then its arguments", "no command")
-	}
-	l.If(len(p.Hooks) > 0 && p.Manifest != "", "manifest", "leave one out", "there are hooks, too")
-	l.If((p.Hooks[guard.ActionPlace] == nil) != (p.Hooks[guard.ActionTakeBack] == nil), "hooks",
-		"add both place and take-back, or neither", "what is placed must be taken back by the same path")
-	l.If(p.GPU < 0, "gpu", "use an index from 0", "%d", p.GPU)
-	l.If(p.Before < 0, "before", "use a duration", "%v", p.Before)
-}
-
-// withdrawn names the owners whose consent is missing; "" = none's.
-func (p *Plan) withdrawn() string {
-	var who []string
-	for _, t := range p.Tenants {
-		if !t.Agreed {
-			who = append(who, fmt.Sprintf("%s (owner %q)", t.Name, t.Owner))
-		}
-	}
-	return strings.Join(who, ", ")
 }
 
 // withDefaults returns a copy without zeros, or every problem of the plan.

@@ -16,7 +16,7 @@ const (
 	KeepLooking Verdict = "keep looking"
 	Promote     Verdict = "promote"
 	TakeBack    Verdict = "take back"
-	CannotTell  Verdict = "cannot tell" // by the deadline: the newcomer goes back, nothing is said against it
+	CannotTell  Verdict = "cannot tell" // by the deadline: nothing is said against the newcomer
 )
 
 // Result is a verdict with its evidence and its bounds.

@@ -1,15 +1,10 @@
 package canary
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math"
-	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/cotenant/cotenant/telemetry"
@@ -17,90 +12,11 @@ import (
 )
 
 const (
-	lookEvery = time.Second
-	// busyLooks is the number of looks over which the device's greatest utilization counts: one reading of the
-	// driver covers a second at the most, in which a server with little to do may have rested.
-	busyLooks = 5
 	// loadOver is the time over which a load is averaged.
 	loadOver = 30 * time.Second
 	// slowStep is the time after which a step that has not ended counts as a rate of one in the time so far.
 	slowStep = 10 * time.Second
 )
-
-// Machine is the Source of real tenants: their metrics pages, counters and files, and the device where a reader is
-// given. It is not safe for concurrent use.
-type Machine struct {
-	plan    Plan
-	reader  telemetry.Reader
-	start   time.Time
-	tenants []tenantSource
-	busy    []float64
-	seen    int
-}
-
-// NewMachine returns the source of a plan's tenants. reader, of which the plan's GPU is read, may be nil.
-func NewMachine(p Plan, reader telemetry.Reader) *Machine {
-	m := &Machine{plan: p, reader: reader, start: time.Now(), tenants: make([]tenantSource, len(p.Tenants))}
-	for i := range m.tenants {
-		m.tenants[i].client = serving.NewClient()
-	}
-	return m
-}
-
-// Next waits for the next second and reads everything at once. What does not answer within it is missing.
-func (m *Machine) Next(ctx context.Context) (Look, error) {
-	m.seen = max(m.seen+1, int(time.Since(m.start)/lookEvery))
-	select {
-	case <-ctx.Done():
-		return Look{}, ctx.Err()
-	case <-time.After(time.Until(m.start.Add(time.Duration(m.seen) * lookEvery))):
-	}
-	l := Look{At: time.Since(m.start), Tenants: make([]Seen, len(m.tenants))}
-	reading, cancel := context.WithTimeout(ctx, lookEvery)
-	defer cancel()
-	var wg sync.WaitGroup
-	for i := range m.tenants {
-		wg.Go(func() { l.Tenants[i] = m.tenants[i].look(reading, &m.plan.Tenants[i]) })
-	}
-	busy, err := m.device(reading)
-	wg.Wait()
-	for i := range l.Tenants {
-		if l.Tenants[i].Busy = busy; err != nil && l.Tenants[i].Missing == "" {
-			l.Tenants[i].Missing = "the device does not answer: " + err.Error()
-		}
-	}
-	return l, ctx.Err()
-}
-
-// device returns the greatest utilization of the last looks, 0 to 1: the driver's, and on MIG GPM's.
-func (m *Machine) device(ctx context.Context) (busy serving.Optional[float64], err error) {
-	if m.reader == nil {
-		return busy, nil
-	}
-	var r telemetry.Reading
-	if err := m.reader.Read(ctx, m.plan.GPU, telemetry.GroupBasic, &r); err != nil {
-		return busy, err
-	}
-	v, ok := r.Get(telemetry.MetricGPUUtilPercent)
-	if !ok {
-		if err := m.reader.Read(ctx, m.plan.GPU, telemetry.GroupGPM, &r); err != nil {
-			if errors.Is(err, telemetry.ErrUnsupported) {
-				err = nil
-			}
-			return busy, err
-		}
-		v, ok = r.Get(telemetry.MetricSMUtilPercent)
-	}
-	if !ok {
-		return busy, nil
-	}
-	if m.busy = append(m.busy, v/100); len(m.busy) > busyLooks {
-		m.busy = m.busy[1:]
-	} else if len(m.busy) < busyLooks {
-		return busy, nil
-	}
-	return telemetry.Some(max(m.busy[0], m.busy[1], m.busy[2], m.busy[3], m.busy[4])), nil
-}
 
 // tenantSource holds what was read last of a tenant.
 type tenantSource struct {
@@ -109,8 +25,6 @@ type tenantSource struct {
 	at     time.Time // of before
 	load   float64   // requests a second, averaged
 
-	size    int64   // of the file of lines, as far as they were counted
-	lines   float64 // in it
 	steps   float64 // counted; at is when they were
 	stepsAt time.Time
 	counted bool
@@ -123,7 +37,7 @@ func (t *tenantSource) look(ctx context.Context, p *Tenant) (s Seen) {
 	if p.Page != "" {
 		err = t.page(ctx, p, &s)
 	}
-	if p.Counter != nil || p.Lines != "" {
+	if p.Counter != nil {
 		rates, stepErr := t.stepRates(ctx, p)
 		err = errors.Join(err, stepErr)
 		for k, o := range p.Objectives {
@@ -194,12 +108,7 @@ func (t *tenantSource) page(ctx context.Context, p *Tenant, s *Seen) error {
 
 // stepRates reads a counter of steps and returns the rate of each that ended since it was read before.
 func (t *tenantSource) stepRates(ctx context.Context, p *Tenant) (rates []float64, err error) {
-	var n float64
-	if p.Lines != "" {
-		n, err = t.countLines(p.Lines)
-	} else {
-		n, err = t.client.Counter(ctx, p.Counter.URL, p.Counter.Name)
-	}
+	n, err := t.client.Counter(ctx, p.Counter.URL, p.Counter.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -219,28 +128,4 @@ func (t *tenantSource) stepRates(ctx context.Context, p *Tenant) (rates []float6
 		return []float64{1 / took}, nil
 	}
 	return slices.Repeat([]float64{(n - was) / took}, int(min(n-was, 1000))), nil
-}
-
-// countLines counts the lines of a file, of which what was counted before is not read again. One that is shorter than
-// before is counted anew.
-func (t *tenantSource) countLines(path string) (float64, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || info.Size() < t.size {
-		t.size, t.lines = 0, 0
-	}
-	in := io.NewSectionReader(f, t.size, math.MaxInt64-t.size)
-	for buffer := make([]byte, 32<<10); ; {
-		n, err := in.Read(buffer)
-		t.size, t.lines = t.size+int64(n), t.lines+float64(bytes.Count(buffer[:n], []byte("\n")))
-		if errors.Is(err, io.EOF) {
-			return t.lines, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
 }

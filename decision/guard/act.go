@@ -65,7 +65,7 @@ func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 			p.Withheld = a.Log.stopped
 		case a.Kill != "" && !errors.Is(err, os.ErrNotExist):
 			p.Withheld = "kill switch: " + a.Kill
-		case a.try == nil && a.Hooks[p.Action] == nil && (a.Evict == nil || p.Action != ActionReap):
+		case a.try == nil && len(a.Hooks[p.Action]) == 0 && (a.Evict == nil || p.Action != ActionReap):
 			p.Withheld = "no hook for " + string(p.Action)
 		}
 	}
@@ -80,7 +80,7 @@ func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 	switch hook := a.Hooks[p.Action]; {
 	case a.try != nil:
 		err = a.try(ctx, p)
-	case hook != nil:
+	case len(hook) > 0:
 		err = runHook(ctx, hook, p)
 	default:
 		err = a.Evict.evict(ctx, p.Target)
@@ -93,15 +93,10 @@ func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 }
 
 // runHook runs a command without a shell: the proposal is its standard input as JSON, and GUARD_ACTION,
-// GUARD_TARGET, GUARD_GPU, GUARD_PERCENT and GUARD_TO are in its environment. An http or https address is posted
-// the JSON. An empty hook does nothing.
+// GUARD_TARGET, GUARD_GPU, GUARD_PERCENT and GUARD_TO are in its environment.
 func runHook(ctx context.Context, hook []string, p *Proposal) error {
 	in, err := json.Marshal(p)
-	if err != nil || len(hook) == 0 {
-		return err
-	}
-	if strings.HasPrefix(hook[0], "http://") || strings.HasPrefix(hook[0], "https://") {
-		_, err = post(ctx, http.DefaultClient, hook[0], "", in)
+	if err != nil {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, hook[0], hook[1:]...)
@@ -135,9 +130,7 @@ func post(ctx context.Context, client *http.Client, url, token string, in []byte
 		return 0, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
+	req.Header.Set("Authorization", "Bearer "+token)
 	resp, err := client.Do(req)
 	if err != nil {
 		return 0, err

@@ -54,33 +54,23 @@ const (
 	ActionReap   Action = "reap"
 )
 
-// The steps of a canary, which decision/canary carries out through an Actor and its Log: a newcomer is placed, and
-// then promoted or taken back. No Guard proposes them.
-const (
-	ActionPlace    Action = "place"
-	ActionPromote  Action = "promote"
-	ActionTakeBack Action = "take-back"
-)
-
-func (a Action) ofCanary() bool { return a == ActionPlace || a == ActionPromote || a == ActionTakeBack }
-
 // Acts reports that the action changes anything for anybody.
 func (a Action) Acts() bool { return a == ActionCap || a == ActionMove || a == ActionReap }
 
-// A Proposal names an  Action with its evidence and the effect to expect.
+// A Proposal names an Action with its evidence and the effect to expect.
 type Proposal struct {
 	At       time.Duration `json:"at_ns"`
 	Action   Action        `json:"action"`
 	GPU      int           `json:"gpu"`              // index of the device
 	Victim   string        `json:"victim,omitempty"` // the tenant that suffers
-	Target   string        `json:"target"`           // whom the  Action concerns
+	Target   string        `json:"target"`           // whom the Action concerns
 	Owner    string        `json:"owner,omitempty"`
 	Percent  float64       `json:"active_thread_percent,omitempty"` // of a cap
 	To       *int          `json:"to_gpu,omitempty"`                // index of the device to move to
 	Evidence []string      `json:"evidence"`
 	Effect   string        `json:"effect"`
 	Checks   *Checks       `json:"checks,omitempty"` // of what may be carried out
-	// Withheld is the reason for which the  Action is only proposed.
+	// Withheld is the reason for which the Action is only proposed.
 	Withheld string `json:"withheld,omitempty"`
 
 	victim, target int // tenants; -1 = none

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,60 +68,6 @@ type state struct {
 	Acts   []acted            `json:"acts"`             // of the last day
 	Capped map[string]float64 `json:"capped"`           // percent of the threads, by tenant
 	Moved  map[string]int     `json:"moved"`            // index of the GPU, by tenant
-	// Canaries by the newcomer's name, and when newcomers were placed in the last day.
-	Canaries map[string]Canary `json:"canaries,omitempty"`
-	Placed   []time.Time       `json:"placed,omitempty"`
-}
-
-// Canary holds what a Log knows of a canary.
-type Canary struct {
-	GPU    int    `json:"gpu"`
-	Action Action `json:"action"` // the last one that was tried
-	Done   bool   `json:"done"`   // it was carried out
-	// Kept was given to Keep last.
-	Kept json.RawMessage `json:"kept,omitempty"`
-}
-
-// Over reports that nothing is left of the canary to be taken back.
-func (c *Canary) Over() bool { return c.Done && c.Action != ActionPlace }
-
-// Canaries returns what is known of each canary by its newcomer, and how many newcomers were placed in the last day.
-func (l *Log) Canaries() (known map[string]Canary, placed int) {
-	for _, at := range l.state.Placed {
-		if l.now().Sub(at) < keepActs {
-			placed++
-		}
-	}
-	return maps.Clone(l.state.Canaries), placed
-}
-
-// Keep saves what is to be known of a canary after a crash, in the state's file.
-func (l *Log) Keep(newcomer string, data []byte) error {
-	c, ok := l.state.Canaries[newcomer]
-	if !ok || l.stopped != "" {
-		return nil
-	}
-	c.Kept = data
-	l.state.Canaries[newcomer] = c
-	return l.save()
-}
-
-// canary changes the state by a step of a canary.
-func (s *state) canary(e *AuditEntry) {
-	c := s.Canaries[e.Target]
-	switch e.Event {
-	case EventTrying:
-		if e.Action == ActionPlace {
-			c = Canary{GPU: e.GPU}
-			s.Placed = append(slices.DeleteFunc(s.Placed, func(at time.Time) bool { return e.Time.Sub(at) > keepActs }), e.Time)
-		}
-		c.Action, c.Done = e.Action, false
-	case EventDone:
-		c.Done = true
-	default:
-		return
-	}
-	s.Canaries[e.Target] = c
 }
 
 type acted struct {
@@ -137,9 +82,6 @@ const keepActs = 24 * time.Hour
 // apply changes the state by an entry.
 func (s *state) apply(e *AuditEntry) {
 	s.Entry = e
-	if e.Action.ofCanary() {
-		s.canary(e)
-	}
 	switch e.Event {
 	case EventTrying:
 		s.Trying = e
@@ -160,7 +102,7 @@ func (s *state) apply(e *AuditEntry) {
 }
 
 func newState() state {
-	return state{Capped: map[string]float64{}, Moved: map[string]int{}, Canaries: map[string]Canary{}}
+	return state{Capped: map[string]float64{}, Moved: map[string]int{}}
 }
 
 // OpenLog opens or makes the audit log at path and its state in path.state. What was being tried when the program
@@ -311,14 +253,6 @@ func (l *Log) write(e AuditEntry) error {
 		return fmt.Errorf("guard: audit log: %w", err)
 	}
 	l.state.apply(&e)
-	if err := l.save(); err != nil {
-		return err
-	}
-	return appendLine(l.file, line)
-}
-
-// save replaces the file of the state.
-func (l *Log) save() error {
 	data, err := json.Marshal(&l.state)
 	if err == nil {
 		err = atomicfile.Write(l.path+".state", data, 0o644)
@@ -329,7 +263,7 @@ func (l *Log) save() error {
 	if err != nil {
 		return fmt.Errorf("guard: state: %w", err)
 	}
-	return nil
+	return appendLine(l.file, line)
 }
 
 func appendLine(f *os.File, line []byte) error {

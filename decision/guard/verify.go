@@ -73,7 +73,7 @@ func (v *verifier) entry(e *AuditEntry) (problems findings) {
 	case EventTrying:
 		bad(v.trying != nil, "it was tried while another action was")
 		v.trying = e
-		if e.Action != ActionNotice && !e.Action.ofCanary() {
+		if e.Action != ActionNotice {
 			problems = append(problems, v.act(e)...)
 		}
 	case EventDone, EventFailed, EventUnfinished:

@@ -202,6 +202,7 @@ func (b *builder) run() {
 	for _, m := range b.members {
 		b.limitWarnings(m)
 	}
+	b.canaries()
 	b.cluster()
 	b.page("rollout", "the rollout, step by step: read it first", b.rollout())
 }

@@ -11,6 +11,9 @@
 // [ParseConfig] reads the documents by which the device plugin and the DRA driver share GPUs, and says what they do
 // otherwise than they look.
 //
+// A service with objectives that comes to share a GPU gets a canary: a plan for cotenant canary, an AnalysisTemplate of
+// Argo Rollouts, and the analysis of a Flagger Canary.
+//
 // Package routers below it writes the other half of an arrangement: requests before the replicas.
 //
 // Three rules hold throughout: a node shares by one mechanism, so each group of GPUs has a device-plugin

@@ -50,6 +50,7 @@ func (b *builder) runPlan() {
 			b.patch(s)
 		}
 	}
+	b.planCanaries()
 	b.page("plan", "the steps: read it first", b.planPage())
 }
 

@@ -3,11 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -15,63 +15,76 @@ import (
 	"github.com/cotenant/cotenant/decision/canary"
 )
 
-func callCanary(ctx context.Context, args ...string) (stdout, stderr string, code int) {
-	var out, errs bytes.Buffer
-	code = run(ctx, append([]string{"canary"}, args...), stdio{strings.NewReader(""), &out, &errs})
-	return out.String(), errs.String(), code
+// TestCanaryEndpoint: the plan that is printed is answered for, until Ctrl-C.
+func TestCanaryEndpoint(t *testing.T) {
+	_, text, _ := program(t, "", "canary", "-print-plan")
+	plan := filepath.Join(t.TempDir(), "plan.yaml")
+	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	var out bytes.Buffer
+	said, errs := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"canary", "-plan", plan, "-listen", "localhost:0"}, stdio{nil, &out, errs})
+	}()
+	line := make([]byte, 200)
+	n, err := said.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := regexp.MustCompile(`answering at (\S+)`).FindSubmatch(line[:n])
+	if address == nil {
+		t.Fatalf("%s", line[:n])
+	}
+	for path, status := range map[string]int{"/?rollout=1": http.StatusOK, "/promote": http.StatusTooEarly} {
+		resp, err := http.Get("http://" + string(address[1]) + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != status || !strings.Contains(string(body), `"answer":"wait"`) {
+			t.Errorf("%s: %s, %v, %s", path, resp.Status, err, body)
+		}
+	}
+	stop()
+	if code := <-ended; code != exitDone || out.Len() > 0 {
+		t.Errorf("exit %d: %s", code, &out)
+	}
 }
 
-// TestCanaryDay: the plan that is printed plays a day, the same each time.
-func TestCanaryDay(t *testing.T) {
-	text, _, code := callCanary(t.Context(), "-print-plan")
-	plan := filepath.Join(t.TempDir(), "plan.yaml")
-	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil || code != 0 {
-		t.Fatal(code, err)
+// TestCanaryPlans: what decide -out writes for a service can be looked at.
+func TestCanaryPlans(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "config")
+	if code, _, errs := program(t, "", "decide", "-out", out, "../quickstart/testdata/measured.yaml"); code != exitDone {
+		t.Fatal(errs)
 	}
-	day, errs, code := callCanary(t.Context(), "-plan", plan)
-	if code != 0 || strings.Count(day, "promote ") != 5 || !strings.Contains(day, "Nothing here is measured") {
-		t.Errorf("exit %d: %s\n%s", code, errs, day)
-	}
-	out, _, code := callCanary(t.Context(), "-plan", plan, "-json")
-	var rep canary.DayReport
-	if err := json.Unmarshal([]byte(out), &rep); err != nil || code != 0 || rep.String() != day {
-		t.Errorf("exit %d: %v\n%s", code, err, out)
+	for _, name := range []string{"chat", "coder"} {
+		if p, err := canary.LoadPlan(filepath.Join(out, "canary", name+".yaml")); err != nil || len(p.Tenants) != 2 {
+			t.Errorf("%s: %+v, %v", name, p, err)
+		}
 	}
 }
 
 func TestCanaryRefuses(t *testing.T) {
-	srv := httptest.NewServer(http.NotFoundHandler())
-	defer srv.Close()
-	for name, c := range map[string]struct {
-		plan string
-		args []string
-		code int
-		want string
-	}{
-		"no plan":      {"", nil, exitBadInput, "no such file"},
-		"keys":         {"tenant: 1\n", nil, exitBadInput, "tenant: unknown key"},
-		"flags":        {"PLAN", []string{"-again"}, exitBadInput, "-again: is for -real only"},
-		"deadline":     {"deadline: 1m\nPLAN", nil, exitBadInput, "the deadline is shorter than any test can take"},
-		"no consent":   {"PLAN", []string{"-real"}, exitNo, `an owner has not agreed: a (owner "")`},
-		"kill switch":  {"AGREED", []string{"-real", "-kill", "/"}, exitNo, "kill switch: /"},
-		"bad address":  {"AGREED", []string{"-real", "-listen", "nowhere:x"}, exitBadInput, "-listen"},
-		"interrupted":  {"AGREED", []string{"-real"}, exitInterrupted, "0s  keep looking"},
-		"needs no log": {"AGREED", []string{"-real", "-audit", "/no/such/folder/log"}, exitBadInput, "-audit"},
+	plan := filepath.Join(t.TempDir(), "plan.yaml")
+	for name, c := range map[string]struct{ plan, args, want string }{
+		"nothing":     {"", "", "-plan: give a FILE"},
+		"no address":  {"", "-plan PLAN", "-listen: give an ADDRESS"},
+		"no plan":     {"", "-plan no.yaml -listen :0", "no such file"},
+		"keys":        {"tenant: 1\n", "-plan PLAN -listen :0", "tenant: unknown key"},
+		"deadline":    {"deadline: 1m\ntenants:\n  - {name: a, page: x, objectives: [{metric: ttft, limit: 1}]}\n", "-plan PLAN -listen :0", "the deadline is shorter than any test can take"},
+		"bad address": {"tenants:\n  - {name: a, page: x, objectives: [{metric: ttft, limit: 1}]}\n", "-plan PLAN -listen nowhere:x", "-listen"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			plan := filepath.Join(t.TempDir(), "plan.yaml")
-			tenant := "tenants:\n  - {name: a, page: '" + srv.URL + "', objectives: [{metric: ttft, limit: 1}]"
-			text := strings.NewReplacer("PLAN", tenant+"}\n", "AGREED", tenant+", agreed: true}\n").Replace(c.plan)
-			if text != "" {
-				if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
-			defer cancel()
-			if _, errs, code := callCanary(ctx, append([]string{"-plan", plan}, c.args...)...); code != c.code || !strings.Contains(errs, c.want) {
-				t.Errorf("exit %d: %s", code, errs)
-			}
-		})
+		if err := os.WriteFile(plan, []byte(c.plan), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args := append([]string{"canary"}, strings.Fields(strings.ReplaceAll(c.args, "PLAN", plan))...)
+		if code, out, errs := program(t, "", args...); code != exitBadInput || out != "" || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: exit %d: %s%s", name, code, out, errs)
+		}
 	}
 }

@@ -64,7 +64,7 @@ func commands() []command {
 		{"bench", "put load on LLM endpoints and compare runs", runBench},
 		{"capacity", "find the fewest GPUs for a trace of requests and its objectives", runCapacity},
 		{"guard", "watch who disturbs whom on shared GPUs, and act on evidence", runGuard},
-		{"canary", "put a replica beside others, test all, promote it or take it back", runCanary},
+		{"canary", "tell Argo Rollouts or Flagger whether a new replica may stay beside others", runCanary},
 		{"mig", "plan how GPUs are partitioned with MIG, and do it", runMig},
 		{"probe", "measure what a GPU does when processes share it", runProbe},
 		{"measure", "run workloads alone and side by side, predicted first", runMeasure},

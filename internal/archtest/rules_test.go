@@ -87,7 +87,7 @@ var allowed = map[string][]string{
 		"cost", "decision/predict/...", "decision/probe", "decision/simgpu", "loadgen", "loadgen/loadgentest",
 		"loadgen/prompt", "mps", "sharing", "telemetry", "telemetry/serving",
 	},
-	"decision/canary": {"decision/guard", "decision/predict/...", "sharing", "telemetry", "telemetry/serving"},
+	"decision/canary": {"decision/predict/profile", "telemetry", "telemetry/serving"},
 	"decision/guard": {
 		"decision", "decision/predict/...", "loadgen", "sharing", "telemetry", "telemetry/container", "telemetry/serving",
 	},
