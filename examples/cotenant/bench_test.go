@@ -176,7 +176,6 @@ func TestExitCodes(t *testing.T) {
 		{"no trace", []string{"-trace", "nowhere.csv"}, exitBadInput, "nowhere.csv"},
 		{"no run", []string{"table", full}, exitBadInput, "no summary.json"},
 		{"compare without groups", []string{"compare", "a", "b"}, exitBadInput, "write -- between"},
-		{"import nothing", []string{"import"}, exitBadInput, "name at least one"},
 		{"key with a line break", append([]string{"-endpoint", url, "-api-key-env", "COTENANT_TEST_BAD_KEY"}, small...), exitBadInput, "api_key: holds control characters"},
 		{"price without a currency", []string{"-price", "3.60"}, exitBadInput, "currency"},
 	} {
@@ -262,7 +261,7 @@ func TestSweepOnTheEmbeddedServer(t *testing.T) {
 			t.Errorf("%s is %s", r.Summary.RunID, r.Summary.Basis)
 		}
 	}
-	for _, name := range []string{"report.html", "table.md", "figures/throughput-concurrency.svg", "figures/p99-e2e-concurrency.png", "figures/cdf-e2e.svg", "figures/cdf-ttft.png"} {
+	for _, name := range []string{"report.html", "figures/throughput-concurrency.svg", "figures/p99-e2e-concurrency.png", "figures/cdf-e2e.svg", "figures/cdf-ttft.png"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
 		}
@@ -744,18 +743,6 @@ func TestBenchTables(t *testing.T) {
 	}
 	code, _, errs = execBench(t.Context(), "", "compare", runs+"/mps-c8", "--", runs+"/mps-c8")
 	if code != exitBadInput || !strings.Contains(errs, "is base[0] too") {
-		t.Errorf("exit %d: %s", code, errs)
-	}
-	const results = "../../loadgen/report/testdata/results/"
-	code, out, errs = execBench(t.Context(), "", "import", results+"vllm.json", results+"aiperf.json", runs+"/mps-c8/summary.json")
-	if code != exitDone {
-		t.Fatal(errs)
-	}
-	// The definitions are loadgen's own to test.
-	table, _, _ := strings.Cut(out, "\nWhat the figures mean")
-	golden.Check(t, "testdata/bench-import.golden", []byte(table))
-	code, _, errs = execBench(t.Context(), "", "import", "testdata/bench-table.golden", "nowhere.json")
-	if code != exitBadInput || !strings.Contains(errs, "no known tool's table") || !strings.Contains(errs, "nowhere.json") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }

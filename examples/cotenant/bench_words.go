@@ -20,10 +20,10 @@ import (
 func runBenchWord(word string, args []string, std stdio) error {
 	words := map[string]func(*flag.FlagSet, []string, stdio) error{
 		"report": benchReport, "table": benchTable, "compare": benchCompare,
-		"job": benchJob, "merge": benchMerge, "import": benchImport,
+		"job": benchJob, "merge": benchMerge,
 	}
 	if words[word] == nil {
-		return badInput(fmt.Errorf("unknown word %q (known: report, table, compare, job, merge, import)", word))
+		return badInput(fmt.Errorf("unknown word %q (known: report, table, compare, job, merge)", word))
 	}
 	return words[word](flagSet("bench "+word), args, std)
 }
@@ -114,26 +114,6 @@ func benchCompare(fl *flag.FlagSet, args []string, std stdio) error {
 		return badInput(err)
 	}
 	return benchPrint(std.out, *asJSON, c)
-}
-
-func benchImport(fl *flag.FlagSet, args []string, std stdio) error {
-	asCSV := fl.Bool("csv", false, "every figure, as CSV")
-	asJSON := fl.Bool("json", false, "every figure, as JSON")
-	const usage = "import [-csv|-json] FILE...\n\nResults of vLLM, SGLang, guidellm, aiperf, inference-perf and bench " +
-		"in one table, each figure with\nits own definition."
-	if _, err := benchParse(fl, args, usage, std); err != nil {
-		return err
-	}
-	all, err := report.ReadFiles(fl.Args()...)
-	switch {
-	case fl.NArg() == 0:
-		return badInput(errors.New("name at least one result file"))
-	case err != nil:
-		return badInput(err)
-	case *asCSV:
-		return all.WriteCSV(std.out)
-	}
-	return benchPrint(std.out, *asJSON, all)
 }
 
 func benchMerge(fl *flag.FlagSet, args []string, std stdio) error {

@@ -5,8 +5,12 @@ import (
 	"io"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/aclements/go-moremath/stats"
+	"golang.org/x/perf/benchmath"
 
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/optional"
@@ -56,10 +60,9 @@ type FigureComparison struct {
 	Base   ComparedSide `json:"base"`
 	Other  ComparedSide `json:"other"`
 	Claim  Claim        `json:"verdict"`
-	// P is the two-sided p-value of the Mann-Whitney U test; missing where there was nothing to test. Exact says
-	// that it comes from all arrangements of the ranks, ties included, and not from the normal approximation.
-	P     Optional[float64] `json:"p,omitzero"`
-	Exact bool              `json:"p_exact,omitempty"`
+	// P is the two-sided p-value of the Mann-Whitney U test, as benchstat computes it; missing where there was nothing
+	// to test.
+	P Optional[float64] `json:"p,omitzero"`
 	// PCorrected allows for the other figures that CompareRuns tested; missing where the figure was not among them.
 	PCorrected Optional[float64] `json:"p_corrected,omitzero"`
 	// Shift is the Hodges-Lehmann estimate of other minus base: the median of all pairwise differences. ShiftCI is
@@ -136,8 +139,8 @@ func Compare(figure string, base, other []float64, opts CompareOptions) (FigureC
 		c.Change = optional.Of(c.Shift / math.Abs(c.Base.Median))
 	}
 	alpha := 1 - conf
-	p, exact := mannWhitney(base, other)
-	c.P, c.Exact = optional.Of(p), exact
+	p := pValue(base, other)
+	c.P = optional.Of(p)
 	switch least := leastP(n, m); {
 	case least > alpha*(1+1e-9):
 		c.Reasons = append(c.Reasons, fmt.Sprintf("%d and %d values cannot show a difference at level %.3g: the least "+
@@ -157,14 +160,16 @@ func Compare(figure string, base, other []float64, opts CompareOptions) (FigureC
 }
 
 func describe(values []float64, conf float64) ComparedSide {
-	s := ComparedSide{N: len(values)}
-	if s.N == 0 {
-		return s
+	side := ComparedSide{N: len(values)}
+	if side.N == 0 {
+		return side
 	}
-	sorted := slices.Sorted(slices.Values(values))
-	s.Median = medianOf(sorted)
-	s.CI = medianInterval(sorted, conf)
-	return s
+	s := benchmath.AssumeNothing.Summary(sample(values), conf)
+	side.Median = s.Center
+	if !math.IsInf(s.Lo, 0) && !math.IsInf(s.Hi, 0) {
+		side.CI = &ConfidenceInterval{s.Lo, s.Hi, s.Confidence}
+	}
+	return side
 }
 
 func medianOf(sorted []float64) float64 {
@@ -176,41 +181,14 @@ func medianOf(sorted []float64) float64 {
 	return sorted[n/2-1]/2 + sorted[n/2]/2
 }
 
-// medianInterval is the narrowest symmetric pair of order statistics that covers
-// the median with at least the given confidence.
-func medianInterval(sorted []float64, conf float64) *ConfidenceInterval {
-	n := len(sorted)
-	tail, below := 0.0, math.Exp2(-float64(n)) // P(B = 0) of a Binomial(n, 1/2)
-	best := -1
-	for k := 0; k < n/2; k++ {
-		if tail+below > (1-conf)/2 {
-			break
-		}
-		tail += below
-		below *= float64(n-k) / float64(k+1)
-		best = k
-	}
-	if best < 0 {
-		return nil
-	}
-	return &ConfidenceInterval{sorted[best], sorted[n-1-best], 1 - 2*tail}
-}
-
 // shiftInterval inverts the Mann-Whitney test over the sorted differences.
 func shiftInterval(diffs []float64, n, m int, conf float64) *ConfidenceInterval {
-	tail, best := 0.0, -1
-	cdf := untiedU(n, m)
-	for k := range len(diffs) / 2 {
-		if t := cdf(k); t <= (1-conf)/2 {
-			tail, best = t, k
-		} else {
-			break
-		}
-	}
+	tail := func(k int) float64 { return stats.UDist{N1: n, N2: m}.CDF(float64(k)) }
+	best := sort.Search(len(diffs)/2, func(k int) bool { return tail(k) > (1-conf)/2 }) - 1
 	if best < 0 {
 		return nil
 	}
-	return &ConfidenceInterval{diffs[best], diffs[len(diffs)-1-best], 1 - 2*tail}
+	return &ConfidenceInterval{diffs[best], diffs[len(diffs)-1-best], 1 - 2*tail(best)}
 }
 
 // WriteText writes the comparison as a table for people.

@@ -1,4 +1,4 @@
-// Package report compares what runs of loadgen found, and reads other tools' results beside them.
+// Package report compares what runs of loadgen found, and shows it.
 //
 // [CompareRuns] compares two groups of repeated runs and refuses claims that so
 // few runs, or so few requests, cannot support:
@@ -10,7 +10,6 @@
 //	}
 //	return c.WriteText(os.Stdout)
 //
-// [ReadResults] reads the result files of other tools; each figure keeps its tool's name, unit and definition.
 // [Slowdowns] says what a tenant loses beside its neighbours; [Gate] holds a run to conditions.
 //
 // Stable.

@@ -3,14 +3,6 @@
 package report
 
 // String returns "unsupported", "no difference shown", "lower" or "higher".
-func (c Claim) String() string                      { return claimNames.String(c) }
-func (c Claim) MarshalText() ([]byte, error)        { return claimNames.Text(c) }
-func (c *Claim) UnmarshalText(text []byte) error    { return claimNames.Parse(c, text) }
-func (q Quantity) String() string                   { return quantityNames.String(q) }
-func (q Quantity) MarshalText() ([]byte, error)     { return quantityNames.Text(q) }
-func (q *Quantity) UnmarshalText(text []byte) error { return quantityNames.Parse(q, text) }
-
-// String returns "unknown", "loadgen", "vllm", "inferencex", "sglang", "guidellm", "aiperf" or "inference-perf".
-func (t Tool) String() string                   { return toolNames.String(t) }
-func (t Tool) MarshalText() ([]byte, error)     { return toolNames.Text(t) }
-func (t *Tool) UnmarshalText(text []byte) error { return toolNames.Parse(t, text) }
+func (c Claim) String() string                   { return claimNames.String(c) }
+func (c Claim) MarshalText() ([]byte, error)     { return claimNames.Text(c) }
+func (c *Claim) UnmarshalText(text []byte) error { return claimNames.Parse(c, text) }

@@ -2,8 +2,6 @@ package report_test
 
 import (
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/report"
@@ -18,30 +16,6 @@ func ExampleCompare() {
 	// Output:
 	// unsupported [3 and 3 values cannot show a difference at level 0.05: the least possible p is 0.1 (use at least 4 of each)] <nil>
 	// higher by 40 ms (p 0.029) <nil>
-}
-
-// Results of other tools keep their names and definitions.
-func ExampleReadResults() {
-	f, err := os.Open("testdata/results/aiperf.json")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer f.Close()
-	results, err := report.ReadResults("aiperf.json", f)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, fig := range results[0].Figures {
-		if fig.Statistic == "p99" {
-			fmt.Println(fig.Name, fig.Value, fig.Unit, "-", strings.SplitAfter(fig.Definition, ".")[0])
-		}
-	}
-	// Output:
-	// time_to_first_token.p99 69 ms - First response with content or reasoning minus the request's start; a role-only one is skipped.
-	// inter_token_latency.p99 20.4 ms - (request_latency - time_to_first_token)/(n - 1), a mean for each request: what others call TPOT.
-	// request_latency.p99 2049.5 ms - Last response with content minus the request's start.
 }
 
 // What a tenant loses beside a neighbour: its figures together over those alone.

@@ -19,15 +19,12 @@ func TestHostileText(t *testing.T) {
 	s.ClientHealth.Reasons, s.SteadyState.Reason = []string{evil}, evil
 	var b bytes.Buffer
 	results := []*loadgen.Result{{Summary: s}}
-	rows, tools := ScenariosOf(results), ToolResults{{Run: evil, Load: evil, Notes: []string{evil}}}
+	rows := ScenariosOf(results)
 	for name, write := range map[string]func() error{
 		"summary":   func() error { return WriteSummary(&b, &s) },
 		"page":      func() error { return WriteHTML(&b, results) },
 		"scenarios": func() error { return rows.WriteText(&b) },
-		"markdown":  func() error { return rows.WriteMarkdown(&b) },
 		"slowdowns": func() error { return SlowdownTable{{Tenant: evil, Withheld: evil}}.WriteText(&b) },
-		"tools":     func() error { return tools.WriteText(&b) },
-		"csv":       func() error { tools[0].Figures = []ToolFigure{{Name: evil}}; return tools.WriteCSV(&b) },
 		"compare":   func() error { return (&RunComparison{Base: evil, Other: evil, Warnings: []string{evil}}).WriteText(&b) },
 	} {
 		b.Reset()

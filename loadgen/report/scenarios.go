@@ -208,21 +208,6 @@ func (rows Scenarios) WriteText(w io.Writer) error {
 	return errors.Join(tw.Flush(), b.Flush())
 }
 
-// WriteMarkdown writes the table for a paper or an issue.
-func (rows Scenarios) WriteMarkdown(w io.Writer) error {
-	b := bufio.NewWriter(plaintext.NewWriter(w))
-	if rows.synthetic() {
-		fmt.Fprintf(b, "**%s**\n\n", SyntheticNote)
-	}
-	fmt.Fprintln(b, "| Scenario | Load | Throughput (tokens/s) | P99 latency (s) | Remarks |\n|---|---|---|---|---|")
-	for i := range rows {
-		r := &rows[i]
-		fmt.Fprintf(b, "| %s | %s | %.1f | %s | %s |\n", strings.ReplaceAll(r.Scenario, "|", "\\|"), r.Load, r.TokensPerS,
-			r.p99(), r.remarks())
-	}
-	return b.Flush()
-}
-
 // Slowdown compares a tenant with neighbours to the same tenant alone. A factor
 // is with/alone; it is missing when one of the two is not known.
 type Slowdown struct {

@@ -37,21 +37,20 @@ const figureWidth, figureHeight = 20 * vg.Centimeter, 10 * vg.Centimeter
 // longestName is the number of characters of the longest name in a legend.
 const longestName = 44
 
-// WriteReport writes table.md, figures/*.svg and *.png and report.html into dir, and returns the page's path.
+// WriteReport writes figures/*.svg and *.png and report.html into dir, and returns the page's path.
 func WriteReport(dir string, results []*loadgen.Result) (string, error) {
 	figures := filepath.Join(dir, "figures")
 	if err := os.MkdirAll(figures, 0o755); err != nil {
 		return "", err
 	}
-	var table, html bytes.Buffer
-	err := errors.Join(report.WriteHTML(&html, results), report.ScenariosOf(results).WriteMarkdown(&table))
+	var html bytes.Buffer
+	err := report.WriteHTML(&html, results)
 	for _, c := range report.Figures(results) {
 		name := filepath.Join(figures, c.Name)
 		err = errors.Join(err, WriteFile(name+".svg", &c), WriteFile(name+".png", &c))
 	}
 	at := filepath.Join(dir, "report.html")
-	return at, errors.Join(err, page.WriteFile(filepath.Join(dir, "table.md"), table.Bytes()),
-		page.WriteFile(at, html.Bytes()))
+	return at, errors.Join(err, page.WriteFile(at, html.Bytes()))
 }
 
 // Named is [page.Named] for a flag that names a chart's file.

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/report"
@@ -91,7 +90,7 @@ func TestReportOfTheExampleRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"report.html", "table.md", "figures/throughput-concurrency.svg", "figures/throughput-concurrency.png",
+	for _, name := range []string{"report.html", "figures/throughput-concurrency.svg", "figures/throughput-concurrency.png",
 		"figures/p99-e2e-concurrency.svg", "figures/cdf-ttft.svg", "figures/cdf-chunk-gap.svg", "figures/cdf-e2e.svg"} {
 		if !files[filepath.FromSlash(name)] {
 			t.Errorf("no %s", name)
@@ -100,11 +99,6 @@ func TestReportOfTheExampleRuns(t *testing.T) {
 	if files[filepath.Join("figures", "timeline-tokens.svg")] {
 		t.Error("runs of two seconds are drawn over time")
 	}
-	table, err := os.ReadFile(filepath.Join(first, "table.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden.Check(t, "testdata/table.md", table)
 }
 
 func BenchmarkReport(b *testing.B) {
