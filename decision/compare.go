@@ -3,7 +3,6 @@ package decision
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,12 +28,10 @@ type Column struct {
 	// Options names what differs from the first column's, which is "plain": "confidence=0.9 allow=hami".
 	Options string `json:"options"`
 	// Confidence is that of the answer; see Result.
-	Confidence  float64 `json:"confidence"`
-	Decided     int     `json:"decided"` // workloads
-	Provisional int     `json:"provisional"`
-	None        int     `json:"none"`
-	Placed      int     `json:"placed"` // replicas
-	Unplaced    int     `json:"unplaced"`
+	Confidence float64        `json:"confidence"`
+	Statuses   map[Status]int `json:"statuses"` // workloads
+	Placed     int            `json:"placed"`   // replicas
+	Unplaced   int            `json:"unplaced"`
 	Bill
 	Currency string   `json:"currency,omitempty"`
 	Remarks  []string `json:"remarks,omitempty"` // those that the first column does not have
@@ -80,11 +77,10 @@ func Compare(ctx context.Context, f *Fleet, options ...Options) (*Comparison, er
 			return nil, err
 		}
 		col := Column{Options: differing(&options[0], &options[i]), Confidence: r.Confidence, Bill: r.Totals.Bill,
-			Currency: r.Totals.Currency, Result: r}
+			Currency: r.Totals.Currency, Result: r, Statuses: map[Status]int{}}
 		col.Placed, col.Unplaced = r.placed()
 		for k := range r.Decisions {
-			*[...]*int{StatusNone: &col.None, StatusProvisional: &col.Provisional,
-				StatusDecided: &col.Decided}[r.Decisions[k].Status]++
+			col.Statuses[r.Decisions[k].Status]++
 		}
 		for _, remark := range r.Remarks {
 			if i > 0 && !slices.Contains(c.Columns[0].Result.Remarks, remark) {
@@ -117,12 +113,12 @@ func answerOf(d *Decision) Answer {
 // differing names what options have otherwise than others.
 func differing(from, o *Options) string {
 	var out []string
-	was, is := cmp.Or(from.Headroom, &DefaultHeadroom), cmp.Or(o.Headroom, &DefaultHeadroom)
 	add := func(differs bool, format string, args ...any) {
 		if differs {
 			out = append(out, fmt.Sprintf(format, args...))
 		}
 	}
+	was, is := cmp.Or(from.Headroom, &DefaultHeadroom), cmp.Or(o.Headroom, &DefaultHeadroom)
 	confidence := cmp.Or(o.Confidence, DefaultConfidence)
 	add(confidence != cmp.Or(from.Confidence, DefaultConfidence), "confidence=%v", confidence)
 	add(is.Fragmentation != was.Fragmentation, "headroom=%v", is.Fragmentation)
@@ -131,20 +127,14 @@ func differing(from, o *Options) string {
 		add(!slices.Contains(from.Allow, m), "allow=%s", m)
 	}
 	for _, m := range from.Allow {
-		add(!slices.Contains(o.Allow, m), "allow!=%s", m)
+		add(!slices.Contains(o.Allow, m), "without allow=%s", m)
 	}
 	add(o.Profiles != from.Profiles || o.Predictor != from.Predictor, "other profiles")
-	add(o.Brief != from.Brief, "brief=%t", o.Brief)
 	return cmp.Or(strings.Join(out, " "), "plain")
 }
 
 // WriteJSON writes the comparison as indented JSON with a final newline.
-func (c *Comparison) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(c)
-}
+func (c *Comparison) WriteJSON(w io.Writer) error { return writeJSON(w, c) }
 
 // mostChanges bounds the workloads that the table shows; the rest are counted.
 const mostChanges = 24
@@ -162,11 +152,15 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	}
 	line("options", func(col *Column) string { return col.Options })
 	line("confidence", func(col *Column) string { return fmt.Sprintf("%.4g%%", 100*col.Confidence) })
-	line("workloads", (*Column).statuses)
+	for _, st := range []Status{StatusDecided, StatusProvisional, StatusNone} {
+		if slices.ContainsFunc(c.Columns, func(col Column) bool { return col.Statuses[st] > 0 }) {
+			line(st.String(), func(col *Column) string { return plaintext.Count(col.Statuses[st], "workload") })
+		}
+	}
 	line("replicas", func(col *Column) string {
 		return fmt.Sprintf("%d of %d placed", col.Placed, col.Placed+col.Unplaced)
 	})
-	line("GPUs", func(col *Column) string { return fmt.Sprintf("%d of %d", col.GPUsAfter, col.GPUsToday) })
+	line("GPUs", func(col *Column) string { return fmt.Sprintf("%d, %d today", col.GPUsAfter, col.GPUsToday) })
 	money := func(col *Column, amount string) string {
 		if amount == "" {
 			return "-"
@@ -200,19 +194,6 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, after.String())
 	return err
-}
-
-func (col *Column) statuses() string {
-	var out []string
-	for _, s := range []struct {
-		n    int
-		name Status
-	}{{col.Decided, StatusDecided}, {col.Provisional, StatusProvisional}, {col.None, StatusNone}} {
-		if s.n > 0 {
-			out = append(out, fmt.Sprintf("%d %s", s.n, s.name))
-		}
-	}
-	return strings.Join(out, ", ")
 }
 
 // String says in a few words what a workload gets, and what that costs an hour.

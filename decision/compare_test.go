@@ -34,7 +34,7 @@ func TestCompare(t *testing.T) {
 			t.Errorf("%s, want %s: %s", col.Options, want, diff)
 		}
 	}
-	if plain, unsure := c.Columns[0], c.Columns[1]; plain.Placed != 3 || plain.None != 4 || unsure.Placed != 7 || unsure.Decided != 7 || unsure.Currency != "USD" {
+	if plain, unsure := c.Columns[0], c.Columns[1]; plain.Placed != 3 || plain.Statuses[StatusNone] != 4 || unsure.Placed != 7 || unsure.Statuses[StatusDecided] != 7 || unsure.Currency != "USD" {
 		t.Errorf("%+v, %+v", plain, unsure)
 	}
 	for _, change := range c.Changes {
@@ -49,7 +49,7 @@ func TestCompare(t *testing.T) {
 		c.Changes = append(c.Changes, c.Changes[0])
 	}
 	var b bytes.Buffer
-	if err := c.WriteText(&b); err != nil || strings.Count(b.String(), "\n") != 7+mostChanges+1 || !strings.Contains(b.String(), "\n3 workloads more with") {
+	if err := c.WriteText(&b); err != nil || strings.Count(b.String(), "\n") != 8+mostChanges+1 || !strings.Contains(b.String(), "\n3 workloads more with") {
 		t.Errorf("%v: %s", err, b.String())
 	}
 	b.Reset()

@@ -152,9 +152,9 @@ workloads:
 	// Output:
 	// options      plain                           confidence=0.9                        allow=hami
 	// confidence   97%                             90%                                   97%
-	// workloads    2 decided                       2 decided                             2 decided
+	// decided      2 workloads                     2 workloads                           2 workloads
 	// replicas     8 of 8 placed                   8 of 8 placed                         8 of 8 placed
-	// GPUs         3 of 12                         6 of 12                               2 of 12
+	// GPUs         3, 12 today                     6, 12 today                           2, 12 today
 	// a month      7416.80 USD                     6205.00 USD                           7029.90 USD
 	// freed        26134.00 USD                    27345.80 USD                          26520.90 USD
 	// chat         4 x mps on h100, 9.10 an hour   4 x exclusive on l40s, 7.44 an hour   4 x mps on h100, 9.10 an hour

@@ -5,64 +5,51 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// proposed is the measurement that settles a provisional answer for workload w, with the money that hangs on it.
+// proposed is the measurement that settles a provisional answer for workload w, with the money between the answer and
+// GPUs of its own.
 func (pl *answers) proposed(w int, d *Decision, share workloadShare) (*Settle, error) {
-	s := pl.measurement(w, d)
-	cp := pl.Pools[pl.Chosen[w].Pool]
-	if pl.Chosen[w].Mechanism == sharing.MechanismExclusive || !cp.Priced {
+	s, own := pl.measurement(w, d), pl.ownGPUs(w)
+	if c := pl.Chosen[w]; c.Mechanism == sharing.MechanismExclusive || !pl.Pools[c.Pool].Priced || own == nil {
 		return s, nil
 	}
-	own, err := pl.ownGPUs(w)
-	if own == nil || err != nil {
-		return s, err
-	}
-	var sums sums
-	month := sums.monthly(share.micros, cp.Price.Currency())
-	stake := sums.of(own.Sub(month))
-	if stake.Sign() < 0 {
-		stake = sums.of(cost.Money{}.Sub(stake))
-	}
-	s.MonthlyAtStake = stake.Decimal()
-	return s, sums.err
-}
-
-// ownGPUs is the price of a month of whole GPUs for the placed replicas of w, the cheapest that keep its objectives
-// surely or else any; nil where no pool has so many, or it has no price.
-func (pl *answers) ownGPUs(w int) (*cost.Money, error) {
 	wl := pl.Workloads[w].Workload()
-	gpus := pl.Placed[w] * wl.GPUCount()
-	var best *plan.Choice
-	for i := range pl.Choices[w] {
-		c := &pl.Choices[w][i]
-		if c.Mechanism != sharing.MechanismExclusive || gpus > pl.Pools[c.Pool].Pool.Count {
-			continue
-		}
-		// They are in the order of their price.
-		if best == nil || c.Answer == sharing.AnswerYes && best.Answer != sharing.AnswerYes {
-			best = c
-		}
-	}
-	if best == nil || !pl.Pools[best.Pool].Priced {
-		return nil, nil
-	}
-	cp, spot := pl.Pools[best.Pool], 0
-	if wl.Spot && cp.Pool.Spot != nil {
+	gpus, spot := pl.Placed[w]*wl.GPUCount(), 0
+	if wl.Spot && own.Pool.Spot != nil {
 		spot = gpus
 	}
-	hour, err := pay(cp, cp.Paid(gpus, spot))
+	hour, err := pay(own, own.Paid(gpus, spot))
 	if err != nil {
 		return nil, err
 	}
-	var s sums
-	month := s.monthly(hour.micros, cp.Price.Currency())
-	return &month, s.err
+	var all sums
+	stake := max(hour.micros-share.micros, share.micros-hour.micros)
+	s.MonthlyAtStake = all.monthly(stake, own.Price.Currency()).Decimal()
+	return s, all.err
+}
+
+// ownGPUs is the pool that has whole GPUs for the placed replicas of w, the cheapest where they keep its objectives
+// surely or else any; nil where none has, or it has no price.
+func (pl *answers) ownGPUs(w int) (own *CompiledPool) {
+	sure := false
+	for _, c := range pl.Choices[w] { // in the order of their price
+		p := pl.Pools[c.Pool]
+		if c.Mechanism != sharing.MechanismExclusive || pl.Placed[w]*pl.Workloads[w].Workload().GPUCount() > p.Pool.Count {
+			continue
+		}
+		if yes := c.Answer == sharing.AnswerYes; own == nil || yes && !sure {
+			own, sure = p, yes
+		}
+	}
+	if own == nil || !own.Priced {
+		return nil
+	}
+	return own
 }
 
 // guessesBusy says whether how busy workload w keeps a GPU of its choice is assumed.
