@@ -20,9 +20,8 @@
 // keeps the tenants' SLOs, and [Study] makes the runs that show how tenants disturb one another.
 //
 // Package loadgen/prompt reads and makes up prompts, and reads published traces, which give the arrivals too. Package
-// loadgen/report compares groups of repeated runs, and puts the result files of other tools beside this package's;
-// its package study makes tests of several runs. Package loadgen/planfile reads plans from files. Package
-// loadgen/loadgentest is a server with scripted timing and faults, and a simulated GPU.
+// loadgen/report compares groups of repeated runs. Package loadgen/study reads plans from files, and makes tests of
+// several runs. Package loadgen/loadgentest is a server with scripted timing and faults, and a simulated GPU.
 //
 // # What is measured
 //

@@ -130,7 +130,7 @@ type Retry struct {
 	Max int
 }
 
-// Tenant is one source of load with a report of its own. Its keys in a file are those that package planfile reads.
+// Tenant is one source of load with a report of its own. Its keys in a file are those that package study reads.
 type Tenant struct {
 	// Name is unique in the plan; it labels everything the tenant leaves.
 	Name  string `yaml:"name,required"`

@@ -18,9 +18,8 @@ import (
 	"github.com/cotenant/cotenant/examples/internal/chart"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
-	"github.com/cotenant/cotenant/loadgen/planfile"
 	"github.com/cotenant/cotenant/loadgen/report"
-	"github.com/cotenant/cotenant/loadgen/report/study"
+	"github.com/cotenant/cotenant/loadgen/study"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
@@ -87,7 +86,7 @@ func runBench(ctx context.Context, args []string, std stdio) (err error) {
 	if err := errors.Join(c.Apply(), c.FromEnv(os.LookupEnv), c.Check()); err != nil {
 		return badInput(err)
 	}
-	if err := c.Resolve(planfile.Options{Stdin: std.in}); err != nil {
+	if err := c.Resolve(study.FileOptions{Stdin: std.in}); err != nil {
 		return badInput(err)
 	}
 	if c.sampled && len(c.Scenarios) > 0 {
@@ -95,7 +94,7 @@ func runBench(ctx context.Context, args []string, std stdio) (err error) {
 	}
 	constants := costs.H200().Parameters
 	c.Device = func(how string) loadgentest.Device {
-		if how == planfile.TimeSliced {
+		if how == study.TimeSliced {
 			return simgpu.New(sharing.MechanismTimeSlicing, &constants)
 		}
 		return simgpu.New(sharing.MechanismMPS, &constants)

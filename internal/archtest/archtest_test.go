@@ -116,7 +116,7 @@ func TestCheckFindsForbiddenImports(t *testing.T) {
 		{"loadgen/prompt", m + "loadgen", false},
 		{"loadgen/prompt", m + "loadgen/report", true},
 		{"loadgen/report", m + "loadgen", false},
-		{"loadgen/report/study", m + "telemetry", true},
+		{"loadgen/study", m + "telemetry", true},
 		{"loadgen/prompt", m + "sharing", true},
 		{"loadgen", m + "loadgen/internal/wire", false},
 		{"loadgen/prompt", m + "loadgen/internal/wire", true},

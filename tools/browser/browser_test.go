@@ -46,7 +46,7 @@ var pages = []struct{ name, command, file string }{ // file is the page below {}
 	{"capacity of the built-in trace", "cotenant capacity -report {}", ""},
 	{"pressure of three loads", "cotenant measure -plan mixed -seconds 2 -out {}-runs -report {}", ""},
 	{"capacity at three loads", "cotenant capacity -trace rate=6,in=400,out=120,n=600 -model chat=params:7e9,fp8 -gpu L40S=0.9 -gpu H100-SXM5-80GB=2.9 -load 0.5,2,6 -report {}", ""},
-	{"two tenants", "cotenant bench -plan loadgen/planfile/testdata/plan.yaml -study -report -progress=false -out {}", "report.html"},
+	{"two tenants", "cotenant bench -plan loadgen/study/testdata/plan.yaml -study -report -progress=false -out {}", "report.html"},
 	{"five scenarios", "cotenant bench -simulate baseline,mig,mig-emulation,mps,time-slicing -concurrency 2,8,24 -requests 60 -random-input-len 128 -random-output-len 32 -slo-ttft 300ms -progress=false -report -out {}", "report.html"},
 	{"side by side", "cotenant measure -seconds 2 -out {}.runs -report {}", ""},
 	{"decisions judged", "judge -fleets 20 -report {}", ""},

@@ -7,7 +7,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/loadgen/report/study"
+	"github.com/cotenant/cotenant/loadgen/study"
 )
 
 // Outcome shows a study's outcome beside what its runs cost.

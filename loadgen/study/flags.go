@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen"
-	"github.com/cotenant/cotenant/loadgen/planfile"
 	"github.com/cotenant/cotenant/loadgen/report"
 )
 
@@ -22,9 +21,9 @@ type Flags struct {
 	Config
 	fl                  *flag.FlagSet
 	names               map[string]bool // those of BindFlags; true: given
-	server              planfile.Endpoint
+	server              Endpoint
 	search              []float64
-	trace               planfile.Trace
+	trace               Trace
 	randomIn, randomOut int
 }
 
@@ -34,7 +33,7 @@ func BindFlags(fl *flag.FlagSet) *Flags {
 	c := &Flags{fl: fl, names: map[string]bool{}}
 	c.server.Header = map[string]string{}
 	f := &c.File
-	f.Tenants = []planfile.Tenant{{Tenant: loadgen.Tenant{Name: "load", Body: map[string]any{}}}}
+	f.Tenants = []Tenant{{Tenant: loadgen.Tenant{Name: "load", Body: map[string]any{}}}}
 	t := &f.Tenants[0]
 	fl.StringVar(&c.server.URL, "endpoint", "", "base `URL` of the server; without it a simulated one is measured")
 	fl.TextVar(&t.API, "api", loadgen.APIChat, "chat, completions or responses")
@@ -149,8 +148,8 @@ func (c *Flags) Apply() error {
 	bad(c.names["search"] && len(c.search) != 2, "-search: is %v (write LOW,HIGH, e.g. 1,50)", c.search)
 	bad(c.randomIn < 1 || c.randomOut < 1, "-random-input-len, -random-output-len: use 1 or more")
 	if c.names["random-input-len"] || c.names["random-output-len"] {
-		in, out := planfile.Lengths{Fixed: c.randomIn}, planfile.Lengths{Fixed: c.randomOut}
-		t.Synthetic = &planfile.Synthetic{Input: in, Output: out}
+		in, out := Lengths{Fixed: c.randomIn}, Lengths{Fixed: c.randomOut}
+		t.Synthetic = &Synthetic{Input: in, Output: out}
 	}
 	if c.trace.File != "" {
 		t.Trace = &c.trace
@@ -164,7 +163,7 @@ func (c *Flags) Apply() error {
 		c.Concurrency = []int{8}
 	}
 	if c.server.URL != "" {
-		t.Endpoints = []planfile.Endpoint{c.server}
+		t.Endpoints = []Endpoint{c.server}
 	} else if len(c.Scenarios) == 0 && c.PlanFile == "" {
 		c.Scenarios = []string{"baseline"}
 	}

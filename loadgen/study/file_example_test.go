@@ -1,4 +1,4 @@
-package planfile_test
+package study_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/loadgen"
-	"github.com/cotenant/cotenant/loadgen/planfile"
+	"github.com/cotenant/cotenant/loadgen/study"
 )
 
 const twoTenants = `
@@ -25,7 +25,7 @@ tenants:
 `
 
 func write(text string) string {
-	dir, err := os.MkdirTemp("", "planfile")
+	dir, err := os.MkdirTemp("", "plan")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -38,10 +38,10 @@ func write(text string) string {
 
 // A plan is read with everything that it names; tenants without prompts of their
 // own get those of the options.
-func ExampleLoad() {
+func ExampleLoadFile() {
 	path := write(twoTenants)
 	defer os.RemoveAll(filepath.Dir(path))
-	file, err := planfile.Load(path, planfile.Options{Prompts: []loadgen.Prompt{{Text: "Tell me a story."}}})
+	file, err := study.LoadFile(path, study.FileOptions{Prompts: []loadgen.Prompt{{Text: "Tell me a story."}}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -58,10 +58,10 @@ func ExampleLoad() {
 }
 
 // Everything that is wrong with a plan is named at once.
-func ExampleLoad_problems() {
+func ExampleLoadFile_problems() {
 	path := write("tenants:\n- {name: a, concurrency: 2, rate: 3, arrivals: weekly}\n- {name: b, trace: {file: nowhere.csv}}\n")
 	defer os.RemoveAll(filepath.Dir(path))
-	_, err := planfile.Load(path, planfile.Options{})
+	_, err := study.LoadFile(path, study.FileOptions{})
 	fmt.Println(strings.ReplaceAll(err.Error(), filepath.Dir(path)+string(filepath.Separator), ""))
 	// Output:
 	// plan.yaml: tenants[0].endpoints: missing (add one, or set the plan's embedded)
@@ -73,8 +73,8 @@ func ExampleLoad_problems() {
 
 // A program with flags of its own fills a file in, and resolves it.
 func ExampleFile_Resolve() {
-	file := planfile.File{Embedded: "concurrent", Tenants: []planfile.Tenant{{Tenant: loadgen.Tenant{Name: "load", Requests: 10}, Rate: 5}}}
-	if err := file.Resolve(planfile.Options{}); err != nil {
+	file := study.File{Embedded: "concurrent", Tenants: []study.Tenant{{Tenant: loadgen.Tenant{Name: "load", Requests: 10}, Rate: 5}}}
+	if err := file.Resolve(study.FileOptions{}); err != nil {
 		log.Fatal(err)
 	}
 	plan, err := file.Plan([]loadgen.Endpoint{{URL: "http://127.0.0.1:8001"}})

@@ -9,16 +9,15 @@ import (
 
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
-	"github.com/cotenant/cotenant/loadgen/planfile"
 	"github.com/cotenant/cotenant/loadgen/report"
-	"github.com/cotenant/cotenant/loadgen/report/study"
+	"github.com/cotenant/cotenant/loadgen/study"
 )
 
 // test is the load test that a command line describes. Its runs count on a machine that has other work too.
 func test(args ...string) study.Config {
 	fl := flag.NewFlagSet("load", flag.ContinueOnError)
 	f := study.BindFlags(fl)
-	if err := errors.Join(fl.Parse(args), f.Apply(), f.Check(), f.Resolve(planfile.Options{})); err != nil {
+	if err := errors.Join(fl.Parse(args), f.Apply(), f.Check(), f.Resolve(study.FileOptions{})); err != nil {
 		log.Fatal(err)
 	}
 	f.Health = loadgen.HealthLimits{SendLagP99: -1, PacingLagP99: -1, ReadLagP99: -1, SchedulingP99: -1, GCPauseMax: -1, CPUFraction: -1}

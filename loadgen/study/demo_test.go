@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen"
-	"github.com/cotenant/cotenant/loadgen/planfile"
 )
 
 // TestDemo: the demonstration, in simulated time: five ways at three loads, each of which
@@ -22,8 +21,8 @@ func TestDemo(t *testing.T) {
 	sums := map[string]*loadgen.Summary{}
 	synctest.Test(t, func(t *testing.T) {
 		c := Config{Demo: true, Device: onGPU, Concurrency: []int{4, 16, 48}, Dir: dir, Health: noLimits, inMemory: true}
-		c.File = planfile.File{Duration: time.Second, Seed: 1, Tenants: []planfile.Tenant{{Tenant: loadgen.Tenant{Name: "x", Warmup: 4}}}}
-		if err := c.Resolve(planfile.Options{}); err != nil {
+		c.File = File{Duration: time.Second, Seed: 1, Tenants: []Tenant{{Tenant: loadgen.Tenant{Name: "x", Warmup: 4}}}}
+		if err := c.Resolve(FileOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		o, err := Run(t.Context(), c)

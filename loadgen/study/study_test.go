@@ -17,7 +17,6 @@ import (
 	"github.com/cotenant/cotenant/decision/simgpu"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
-	"github.com/cotenant/cotenant/loadgen/planfile"
 	mechanism "github.com/cotenant/cotenant/sharing"
 )
 
@@ -42,7 +41,7 @@ func serve(t *testing.T, script loadgentest.Script) string {
 // onGPU is the simulated GPU that programs give a load test.
 func onGPU(sharing string) loadgentest.Device {
 	p := costs.H200().Parameters
-	if sharing == planfile.TimeSliced {
+	if sharing == TimeSliced {
 		return simgpu.New(mechanism.MechanismTimeSlicing, &p)
 	}
 	return simgpu.New(mechanism.MechanismMPS, &p)
@@ -61,7 +60,7 @@ func configured(t *testing.T, args ...string) (Config, error) {
 	if err := errors.Join(f.Apply(), f.Check()); err != nil {
 		return f.Config, err
 	}
-	return f.Config, f.Resolve(planfile.Options{})
+	return f.Config, f.Resolve(FileOptions{})
 }
 
 // TestDisturbedRuns: a simulated run that the machine disturbed is made again, and
@@ -125,7 +124,7 @@ func TestVerdict(t *testing.T) {
 // TestPlanOfTestdata runs the example plan under each sharing of the simulated GPU.
 func TestPlanOfTestdata(t *testing.T) {
 	for _, sharing := range []string{"time-sliced", "concurrent", "partitioned"} {
-		p, err := planfile.Load("../../planfile/testdata/plan.yaml", planfile.Options{})
+		p, err := LoadFile("testdata/plan.yaml", FileOptions{})
 		if err != nil || len(p.Tenants) != 3 {
 			t.Fatalf("%+v, %v", p, err)
 		}

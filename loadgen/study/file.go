@@ -1,18 +1,4 @@
-// Package planfile reads load plans from YAML or JSON: which tenants ask what of
-// which servers, with the files of prompts and traces that a plan names.
-//
-//	file, err := planfile.Load("plan.yaml", planfile.Options{})
-//	if err != nil {
-//		return err // names everything that is wrong, each with its path
-//	}
-//	plan, err := file.Plan(nil)
-//	if err != nil {
-//		return err
-//	}
-//	result, err := loadgen.Run(ctx, plan, loadgen.Options{})
-//
-// Stable.
-package planfile
+package study
 
 import (
 	"context"
@@ -113,9 +99,9 @@ type Lengths struct {
 	Empirical []int             `yaml:"empirical"`
 }
 
-// Options say what a plan's names stand for.
-type Options struct {
-	// Dir is the folder that file names are relative to. [Load] sets it.
+// FileOptions say what a plan's names stand for.
+type FileOptions struct {
+	// Dir is the folder that file names are relative to. [LoadFile] sets it.
 	Dir string
 	// Stdin is the file of prompts named "-"; nil means that none may be.
 	Stdin io.Reader
@@ -132,8 +118,8 @@ const (
 
 var sharings = []string{TimeSliced, Concurrent, Partitioned}
 
-// Load reads a plan strictly, and every file that it names. The error names everything that is wrong with them.
-func Load(path string, opts Options) (*File, error) {
+// LoadFile reads a plan strictly, and every file that it names. The error names everything that is wrong with them.
+func LoadFile(path string, opts FileOptions) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -153,8 +139,8 @@ func Load(path string, opts Options) (*File, error) {
 }
 
 // Resolve reads the files that the plan names, and names everything that is wrong
-// with it. It must come before [File.Plan] where the plan was not read by [Load].
-func (f *File) Resolve(opts Options) error {
+// with it. It must come before [File.Plan] where the plan was not read by [LoadFile].
+func (f *File) Resolve(opts FileOptions) error {
 	var l problem.List
 	l.If(f.Embedded != "" && !slices.Contains(sharings, f.Embedded), "embedded", fmt.Sprintf("use one of %v", sharings),
 		"unknown sharing %q", f.Embedded)

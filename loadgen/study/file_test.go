@@ -1,4 +1,4 @@
-package planfile
+package study
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-func FuzzLoad(f *testing.F) {
+func FuzzLoadFile(f *testing.F) {
 	plan, err := os.ReadFile("testdata/plan.yaml")
 	if err != nil {
 		f.Fatal(err)
@@ -23,7 +23,7 @@ func FuzzLoad(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		file, err := Load(path, Options{})
+		file, err := LoadFile(path, FileOptions{})
 		if (file == nil) == (err == nil) {
 			t.Fatalf("file %v, error %v", file, err)
 		}
@@ -50,7 +50,7 @@ func TestAdapters(t *testing.T) {
 		if err := os.WriteFile(path, []byte(plan), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		file, err := Load(path, Options{Prompts: []loadgen.Prompt{{Text: "x"}}})
+		file, err := LoadFile(path, FileOptions{Prompts: []loadgen.Prompt{{Text: "x"}}})
 		switch {
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s: %v", text, err)
@@ -74,7 +74,7 @@ func TestErrorsNameEveryProblem(t *testing.T) {
 		if err := os.WriteFile(file, []byte(plan), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Load(file, Options{})
+		_, err := LoadFile(file, FileOptions{})
 		fmt.Fprintln(&b, err)
 	}
 	// Systems differ in their paths and in how they call a missing file.

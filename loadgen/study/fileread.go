@@ -1,4 +1,4 @@
-package planfile
+package study
 
 import (
 	"bytes"
@@ -42,7 +42,7 @@ func (e *Endpoint) readTLS(l *problem.List, path, dir string) {
 	}
 }
 
-func (t *Tenant) read(l *problem.List, path string, opts Options, seed uint64) {
+func (t *Tenant) read(l *problem.List, path string, opts FileOptions, seed uint64) {
 	var err error
 	switch {
 	case t.Trace != nil:
@@ -89,7 +89,7 @@ func join(dir, file string) string {
 
 // readPrompts reads the tenant's prompts and sees to it that they fit the API: messages don't fit completions. They
 // are left out of the default set and refused in a file.
-func (t *Tenant) readPrompts(opts Options) (prompts []loadgen.Prompt, err error) {
+func (t *Tenant) readPrompts(opts FileOptions) (prompts []loadgen.Prompt, err error) {
 	switch {
 	case t.Prompts == "":
 		prompts = opts.Prompts
@@ -119,7 +119,7 @@ func (t *Tenant) readPrompts(opts Options) (prompts []loadgen.Prompt, err error)
 	return fit, nil
 }
 
-func (t *Tenant) readShareGPT(opts Options) ([]prompt.Conversation, error) {
+func (t *Tenant) readShareGPT(opts FileOptions) ([]prompt.Conversation, error) {
 	if t.API == loadgen.APICompletions {
 		return nil, errors.New("conversations are messages, for which the completions API has no place (use chat)")
 	}

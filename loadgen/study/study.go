@@ -1,9 +1,12 @@
-// Package study makes load tests of several runs: sweeps over loads and repeats, tenants alone and together,
+// Package study makes load tests from plans of users: sweeps over loads and repeats, tenants alone and together,
 // searches for the highest rate that keeps the SLOs, and a demonstration on simulated GPUs.
 //
-//	file, err := planfile.Load("plan.yaml", planfile.Options{})
+// A [File] is a plan as users write it, in YAML or JSON: which tenants ask what of which servers, with the files of
+// prompts and traces that it names. [Run] makes the runs.
+//
+//	file, err := study.LoadFile("plan.yaml", study.FileOptions{})
 //	if err != nil {
-//		return err
+//		return err // names everything that is wrong, each with its path
 //	}
 //	outcome, err := study.Run(ctx, study.Config{File: *file, Interference: true, Dir: "out"})
 //	if err != nil {
@@ -26,7 +29,6 @@ import (
 
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
-	"github.com/cotenant/cotenant/loadgen/planfile"
 	"github.com/cotenant/cotenant/loadgen/report"
 )
 
@@ -145,7 +147,7 @@ type level struct {
 
 func rateLevel(rate float64) level { return level{name: fmt.Sprintf("r%.6g", rate), rate: rate} }
 
-func (l level) apply(t *planfile.Tenant) {
+func (l level) apply(t *Tenant) {
 	if t.Concurrency, t.Rate = l.concurrency, l.rate; l.rate == 0 {
 		t.Arrivals = ""
 	}

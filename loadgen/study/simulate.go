@@ -16,7 +16,6 @@ import (
 
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
-	"github.com/cotenant/cotenant/loadgen/planfile"
 	"github.com/cotenant/cotenant/loadgen/prompt"
 	"github.com/cotenant/cotenant/loadgen/report"
 )
@@ -29,7 +28,7 @@ func Prompts() ([]loadgen.Prompt, error) { return prompt.Read(bytes.NewReader(bu
 
 // hosting describes equal servers on simulated GPUs.
 type hosting struct {
-	sharing       string // see planfile.File.Embedded
+	sharing       string // see File.Embedded
 	gpus, servers int
 	sm, bandwidth float64 // the share of its GPU that each server may use
 	slots         int     // answers under way at once in a server; 0 means loadgentest's default
@@ -37,12 +36,12 @@ type hosting struct {
 
 // scenarios puts model replicas on one simulated GPU.
 var scenarios = map[string]*hosting{
-	"baseline":     {planfile.Partitioned, 1, 1, 1, 1, 0},
-	"time-slicing": {planfile.TimeSliced, 1, 2, 1, 1, 0},
-	"mps":          {planfile.Concurrent, 1, 2, 1, 1, 0},
+	"baseline":     {Partitioned, 1, 1, 1, 1, 0},
+	"time-slicing": {TimeSliced, 1, 2, 1, 1, 0},
+	"mps":          {Concurrent, 1, 2, 1, 1, 0},
 	// MPS with an active thread percentage each: the SMs are parted, the memory is not.
-	"mig-emulation": {planfile.Concurrent, 1, 2, 0.5, 1, 0},
-	"mig":           {planfile.Partitioned, 1, 2, 0.5, 0.5, 0},
+	"mig-emulation": {Concurrent, 1, 2, 0.5, 1, 0},
+	"mig":           {Partitioned, 1, 2, 0.5, 0.5, 0},
 }
 
 // ScenarioNames returns the names that Config.Scenarios knows, sorted.
@@ -71,7 +70,7 @@ func (t *test) open(h *hosting) (*loadgentest.Simulation, error) {
 
 // device is the GPU that servers share, nil where each has one, or a part, to itself.
 func (c *Config) device(sharing string) loadgentest.Device {
-	if sharing == planfile.Partitioned {
+	if sharing == Partitioned {
 		return nil
 	}
 	return c.Device(sharing)
@@ -114,15 +113,15 @@ type demoPart struct {
 
 var demoParts = []demoPart{
 	{"exclusive", "two GPUs, one for each tenant",
-		hosting{planfile.Partitioned, 2, 2, 1, 1, demoSlots}},
+		hosting{Partitioned, 2, 2, 1, 1, demoSlots}},
 	{"time-slicing", "one GPU, the tenants' servers take turns of 2.09 ms",
-		hosting{planfile.TimeSliced, 1, 2, 1, 1, demoSlots}},
+		hosting{TimeSliced, 1, 2, 1, 1, demoSlots}},
 	{"mps", "one GPU, the servers' kernels run side by side and contend",
-		hosting{planfile.Concurrent, 1, 2, 1, 1, demoSlots}},
+		hosting{Concurrent, 1, 2, 1, 1, demoSlots}},
 	{"mig", "one GPU cut in two: 3 of 7 SM slices and half of the bandwidth for each server",
-		hosting{planfile.Partitioned, 1, 2, 3. / 7, 0.5, demoSlots}},
+		hosting{Partitioned, 1, 2, 3. / 7, 0.5, demoSlots}},
 	{"merged", "one GPU, one server: both tenants' answers share its batches",
-		hosting{planfile.Partitioned, 1, 1, 1, 1, 2 * demoSlots}},
+		hosting{Partitioned, 1, 1, 1, 1, 2 * demoSlots}},
 }
 
 // DemoGPUs returns the number of GPUs behind a scenario of a demonstration's results.

@@ -14,7 +14,6 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
-	"github.com/cotenant/cotenant/loadgen/planfile"
 	"github.com/cotenant/cotenant/loadgen/report"
 )
 
@@ -23,7 +22,7 @@ import (
 type Config struct {
 	// File is the plan, resolved. A sweep and a search take its first tenant alone.
 	// Resolve reads it from PlanFile where that is not empty.
-	File     planfile.File
+	File     File
 	PlanFile string
 	// Concurrency and Rates (requests/s) are the loads of a sweep, one run for each.
 	Concurrency []int
@@ -37,7 +36,7 @@ type Config struct {
 	Interference bool
 	// Demo runs two tenants under five ways of sharing simulated GPUs, each at the loads of Concurrency.
 	Demo bool
-	// Device makes the simulated GPU that servers share in a way (planfile.TimeSliced or planfile.Concurrent), such as
+	// Device makes the simulated GPU that servers share in a way (TimeSliced or Concurrent), such as
 	// that of package simgpu; Scenarios, Demo and a File that embeds servers need it.
 	Device func(sharing string) loadgentest.Device
 	// FailIf holds conditions under which Outcome.Verdict fails.
@@ -66,7 +65,7 @@ type Config struct {
 	inMemory bool // simulated servers are reached through memory, as synctest needs
 }
 
-// Check returns an error that names every problem of the configuration, File's own apart, which planfile finds.
+// Check returns an error that names every problem of the configuration, File's own apart, which Resolve finds.
 func (c *Config) Check() error {
 	var l problem.List
 	l.If(c.Repeats < 0, "repeats", "use 1 or more", "is %d", c.Repeats)
@@ -111,14 +110,14 @@ func (c *Config) Check() error {
 
 // Resolve reads PlanFile, or, with none, the files that File names, where a first tenant without a load of its own
 // takes the test's first one. Tenants without prompts get Prompts.
-func (c *Config) Resolve(opts planfile.Options) (err error) {
+func (c *Config) Resolve(opts FileOptions) (err error) {
 	if opts.Prompts == nil {
 		if opts.Prompts, err = Prompts(); err != nil {
 			return err
 		}
 	}
 	if c.PlanFile != "" {
-		file, err := planfile.Load(c.PlanFile, opts)
+		file, err := LoadFile(c.PlanFile, opts)
 		if err == nil {
 			c.File = *file
 		}
