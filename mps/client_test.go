@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -326,6 +328,24 @@ func TestVerifyWaits(t *testing.T) {
 			t.Errorf("%+v, %v after %v", m, err, time.Since(start))
 		}
 	})
+}
+
+type fakeProcess struct {
+	d        *mpstest.Daemon
+	pid      int
+	stubborn bool // does not end on SIGTERM
+	signals  []os.Signal
+}
+
+func (p *fakeProcess) Signal(s os.Signal) error {
+	p.signals = append(p.signals, s)
+	switch {
+	case s == syscall.SIGKILL:
+		p.d.Kill(p.pid)
+	case !p.stubborn:
+		p.d.Exit(p.pid)
+	}
+	return nil
 }
 
 func TestStopClient(t *testing.T) {

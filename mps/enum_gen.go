@@ -2,11 +2,6 @@
 
 package mps
 
-// String returns "unknown", "none", "fault", "server-gone" or "daemon-gone".
-func (d Damage) String() string                   { return damageNames.String(d) }
-func (d Damage) MarshalText() ([]byte, error)     { return damageNames.Text(d) }
-func (d *Damage) UnmarshalText(text []byte) error { return damageNames.Parse(d, text) }
-
 // String returns "mps" or "hami".
 func (e Enforcer) String() string                   { return enforcerNames.String(e) }
 func (e Enforcer) MarshalText() ([]byte, error)     { return enforcerNames.Text(e) }

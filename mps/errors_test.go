@@ -3,7 +3,6 @@ package mps
 import (
 	"encoding"
 	"errors"
-	"slices"
 	"testing"
 )
 
@@ -82,27 +81,4 @@ func TestEnums(t *testing.T) {
 	checkEnum(t, PriorityBelowNormal)
 	checkEnum(t, EnforcerHAMi)
 	checkEnum(t, ServingSGLang)
-	checkEnum(t, DamageDaemon)
-}
-
-func TestAffected(t *testing.T) {
-	on := func(n int, pids ...int) DeviceClients {
-		d := DeviceClients{Ordinal: n}
-		for _, p := range pids {
-			d.Clients = append(d.Clients, ClientContext{PID: p})
-		}
-		return d
-	}
-	devices := []DeviceClients{on(0, 1, 2), on(1, 2, 3), on(2, 4), on(3, 5, 6)}
-	for _, c := range []struct {
-		culprit int
-		want    []int
-	}{{1, []int{1, 2, 3}}, {4, []int{4}}, {6, []int{5, 6}}, {9, []int{1, 2, 3, 4, 5, 6, 9}}} {
-		if got := affected(devices, c.culprit); !slices.Equal(got, c.want) {
-			t.Errorf("culprit %d: %v, want %v", c.culprit, got, c.want)
-		}
-	}
-	if got := affected(devices); len(got) != 0 {
-		t.Errorf("no culprit: %v", got)
-	}
 }

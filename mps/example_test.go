@@ -79,26 +79,6 @@ func ExampleClientEnvironment_Build() {
 	// [CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=2G] <nil>
 }
 
-// What became of the neighbours of a client that was killed.
-func ExampleDiagnose() {
-	ctx := context.Background()
-	fake := mpstest.New(mpstest.Options{KillEffect: mpstest.KillFaults})
-	c, err := mps.NewClient(mps.Options{Runner: fake})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	a, _ := fake.Connect(mpstest.Process{PID: 5000100})
-	b, _ := fake.Connect(mpstest.Process{PID: 5000200})
-	before, _ := c.Snapshot(ctx)
-	fake.Kill(b.PID)
-	after, _ := c.Snapshot(ctx)
-	d := mps.Diagnose(before, after, b.PID)
-	fmt.Println(d.Damage, d.Affected[0] == a.PID, d.MustExit, d.Recovered)
-	// Output:
-	// fault true [5000100] no
-}
-
 // End a client without harm to its neighbours.
 func ExampleClient_StopClient() {
 	ctx := context.Background()

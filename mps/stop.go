@@ -1,11 +1,13 @@
 package mps
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -351,4 +353,8 @@ func (c *Client) after(ctx context.Context, r *StopReport, server, client int) e
 	r.Left = !slices.Contains(s.Clients, client)
 	r.Others = slices.DeleteFunc(s.Clients, func(p int) bool { return p == client })
 	return nil
+}
+
+func pidList(pids []int) string {
+	return cmp.Or(strings.Trim(strings.ReplaceAll(fmt.Sprint(pids), " ", ", "), "[]"), "none")
 }

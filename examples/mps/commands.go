@@ -74,9 +74,6 @@ func (c *config) status(cl *mps.Client) error {
 			for _, s := range r.Snapshot.Servers {
 				fmt.Fprintf(w, "server %d: %v, clients %v\n", s.Server, s.State, s.Clients)
 			}
-			for _, advice := range mps.Diagnose(*r.Snapshot, *r.Snapshot).Advice {
-				fmt.Fprint(w, page.Fold("advice: "+advice+"\n"))
-			}
 		}
 	})
 }

@@ -82,7 +82,7 @@ func (d *Daemon) serverFor(uid int) (*server, error) {
 	if s.uid != uid {
 		return nil, ErrWaiting
 	}
-	if s.state == mps.StateFault || s.hung {
+	if s.state == mps.StateFault {
 		return nil, ErrNotReady
 	}
 	return s, nil
@@ -137,8 +137,6 @@ func (d *Daemon) Work(pid int) error {
 			case c.PID != pid:
 			case c.terminated:
 				return errors.New("CUDA_ERROR_MPS_CLIENT_TERMINATED")
-			case s.hung:
-				return errors.New("mpstest: the call does not return")
 			case s.state == mps.StateFault && c.faulty:
 				return errors.New("mpstest: sticky error")
 			default:
@@ -166,22 +164,11 @@ func (d *Daemon) leave(pid int, orderly bool) {
 		}
 		c := s.clients[i]
 		s.clients = slices.Delete(s.clients, i, i+1)
-		if !orderly && !c.terminated {
-			d.harm(s)
+		if !orderly && !c.terminated && d.opt.KillEffect == KillFaults {
+			d.fault(s)
 		}
 		d.refresh()
 		return
-	}
-}
-
-func (d *Daemon) harm(s *server) {
-	switch d.opt.KillEffect {
-	case KillFaults:
-		d.fault(s)
-	case KillHangs:
-		s.hung = true
-	case KillServer:
-		d.removeServer(s)
 	}
 }
 

@@ -1,7 +1,6 @@
 package mpstest
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,17 +9,11 @@ import (
 )
 
 // command plays one v2 command. It is called with mu held.
-func (d *Daemon) command(ctx context.Context, line string, fault *Fault) (string, error) {
+func (d *Daemon) command(line string, fault *Fault) string {
 	d.refresh()
 	w := strings.Fields(line)
 	if len(w) == 0 || fault != nil && fault.Kind == FaultIgnore && strings.HasPrefix(w[0], "set_") {
-		return "", nil
-	}
-	if s := d.hungServer(w); s != nil {
-		d.mu.Unlock()
-		<-ctx.Done()
-		d.mu.Lock()
-		return "", context.Cause(ctx)
+		return ""
 	}
 	text, known := d.answer(w[0], w[1:])
 	if !known {
@@ -32,18 +25,7 @@ func (d *Daemon) command(ctx context.Context, line string, fault *Fault) (string
 	if fault != nil && fault.Kind == FaultCut {
 		text = text[:max(0, len(text)-2)]
 	}
-	return text, nil
-}
-
-// hungServer returns the server that a command waits for without end.
-func (d *Daemon) hungServer(w []string) *server {
-	if len(w) < 2 || strings.HasPrefix(w[0], "shutdown") {
-		return nil
-	}
-	if s := d.server(w[1]); s != nil && s.hung {
-		return s
-	}
-	return nil
+	return text
 }
 
 // answer is the answer of a command and whether the fake knows it.

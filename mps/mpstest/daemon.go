@@ -51,8 +51,6 @@ type KillEffect uint8
 const (
 	KillHarmless KillEffect = iota // the client leaves the list
 	KillFaults                     // its server goes to FAULT until all have exited
-	KillHangs                      // its server no longer answers
-	KillServer                     // its server dies, its other clients fail
 )
 
 // Daemon is a fake control daemon. It is safe for concurrent use.
@@ -80,7 +78,6 @@ type server struct {
 	pid   int
 	uid   int
 	state mps.ServerState
-	hung  bool
 	settings
 	process *process // nil: there is none
 	clients []*client
@@ -153,23 +150,17 @@ func (d *Daemon) Run(ctx context.Context, in mps.Invocation) (mps.Output, error)
 	if d.gone || pipeOf(in.Env) != d.opt.PipeDirectory {
 		return mps.Output{Stdout: noDaemon, ExitCode: 1}, nil
 	}
-	out := mps.Output{}
-	var err error
 	if len(in.Args) > 0 {
 		d.commands = append(d.commands, op)
-		out.Stdout, err = d.command(ctx, op, nil)
-	} else {
-		for line := range strings.Lines(in.Stdin) {
-			line = strings.TrimRight(line, "\r\n")
-			d.commands = append(d.commands, line)
-			var text string
-			text, err = d.command(ctx, line, fault)
-			if out.Stdout += text; err != nil {
-				break
-			}
-		}
+		return mps.Output{Stdout: d.command(op, nil)}, nil
 	}
-	return out, err
+	out := mps.Output{}
+	for line := range strings.Lines(in.Stdin) {
+		line = strings.TrimRight(line, "\r\n")
+		d.commands = append(d.commands, line)
+		out.Stdout += d.command(line, fault)
+	}
+	return out, nil
 }
 
 // pipeOf returns the pipe directory that an environment chooses.

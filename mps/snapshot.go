@@ -1,0 +1,71 @@
+package mps
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Snapshot lists a daemon's servers and clients at one time.
+type Snapshot struct {
+	Time    time.Time
+	Daemon  sharing.Answer // whether a daemon answers; Unknown if it is silent
+	Servers []ServerSnapshot
+}
+
+// ServerSnapshot is one server in a Snapshot.
+type ServerSnapshot struct {
+	Server int
+	// State is StateUnknown if the server did not answer.
+	State   ServerState
+	Clients []int
+	Devices []DeviceClients
+}
+
+// Snapshot asks for all servers, their states and their clients. A missing or silent daemon is no error but an
+// answer; a refusal or an answer that cannot be understood is one.
+func (c *Client) Snapshot(ctx context.Context) (Snapshot, error) {
+	s := Snapshot{Time: time.Now()}
+	servers, err := c.Servers(ctx)
+	switch {
+	case errors.Is(err, ErrNoDaemon):
+		s.Daemon = sharing.AnswerNo
+		return s, nil
+	case errors.Is(err, ErrTimeout):
+		return s, nil
+	case err != nil:
+		return s, err
+	}
+	s.Daemon = sharing.AnswerYes
+	for _, pid := range servers {
+		srv, err := c.serverSnapshot(ctx, pid)
+		if errors.Is(err, ErrServerNotFound) {
+			continue // it ended in between
+		}
+		if err != nil && !errors.Is(err, ErrTimeout) {
+			return s, err
+		}
+		s.Servers = append(s.Servers, srv)
+	}
+	return s, nil
+}
+
+func (c *Client) serverSnapshot(ctx context.Context, pid int) (ServerSnapshot, error) {
+	s := ServerSnapshot{Server: pid}
+	state, err := c.ServerStatus(ctx, pid)
+	if err != nil {
+		return s, err
+	}
+	clients, err := c.Clients(ctx, pid)
+	if err != nil {
+		return s, err
+	}
+	devices, err := c.DeviceClients(ctx, pid)
+	if err != nil {
+		return s, err
+	}
+	s.State, s.Clients, s.Devices = state, clients, devices
+	return s, nil
+}
