@@ -6,9 +6,8 @@
 //   - decision: which mechanism for each workload, on which pool, in which
 //     layout, at what cost; decision/predict says what workloads will see
 //     beside others, decision/probe measures a GPU for that,
-//     decision/placement where one request goes, decision/capacity how many
-//     GPUs a trace needs, decision/discover what a cluster runs today, and
-//     decision/manifest writes the configuration; decision/colocation measures
+//     decision/placement where one request goes, decision/discover what a
+//     cluster runs today, and decision/manifest writes the configuration; decision/colocation measures
 //     workloads alone and side by side, decision/guard watches those that
 //     share, decision/canary says whether a newcomer may stay, and
 //     decision/judge holds decisions to simulated worlds

@@ -1,31 +1,22 @@
 package observe_test
 
 import (
-	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cotenant/cotenant/decision/observe"
-	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	simulated "github.com/cotenant/cotenant/decision/predict/serving"
-	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
-	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
@@ -118,159 +109,24 @@ func TestOneLoadOnly(t *testing.T) {
 	}
 }
 
-// What engines made of the profiles say of a load that was not seen is held against the server itself. modelError and
-// how windows are left out were chosen on the servers 500 to 547.
-func TestPredictionsFromProfiles(t *testing.T) {
-	t.Parallel()
-	race.Long(t)
-	n, most := 0, 1.0 // of so few as the plain run has all may hold
-	var miss, width [2]float64
-	inside := 0
-	from, servers := 300, 12
-	if nightly.Enabled {
-		from, servers, most = 700, 64, 0.97
-	}
-	for i := range servers {
-		s := newServer(truths(from+i), uint64(i))
-		var phases []phase
-		for k, busy := range []float64{0.1, 0.3, 0.5} {
-			prompt := []float64{300, 900, 500}[(k+i)%3]
-			phases = append(phases, phase{600, s.rate(busy, prompt, 120), prompt, 120})
-		}
-		p := observed(t, s, phases...)[0]
-		p.GPU = "simulated GPU"
-		prompt := []float64{600, 150, 1200}[i%3] // also beyond the windows'
-		asked := phase{900, s.rate(0.4, prompt, 80), prompt, 80}
-		fresh := newServer(s.truth, uint64(1000+i))
-		fresh.run(asked, 60, func() {})
-		tpot, ttft := 1e3*median(fresh.tpots), 1e3*median(fresh.ttfts)
-		got := foreseen(t, &p, drawn(asked, uint64(i)))
-		for k, v := range []struct {
-			m    profile.Metric
-			want float64
-		}{{profile.MetricTPOTP50, tpot}, {profile.MetricTTFTP50, ttft}} {
-			n++
-			off := math.Abs(got[v.m].Value/v.want - 1)
-			miss[k] += off / float64(servers)
-			width[k] += got[v.m].WidthFraction() / float64(servers)
-			if got[v.m].Contains(v.want) {
-				inside++
-			}
-			t.Logf("%d stepped %v %v: %v, in truth %.2f", i, s.stepped, v.m, got[v.m], v.want)
-		}
-	}
-	t.Logf("mean errors %.3f, widths %.3f, inside %d of %d", miss, width, inside, n)
-	if miss[0] > 0.08 || miss[1] > 0.15 || inside < n*85/100 || float64(inside) > most*float64(n) {
-		t.Errorf("TPOT and TTFT are missed by %.3f on average; the intervals hold %d of %d", miss, inside, n)
-	}
-}
-
-func median(v []float64) float64 {
-	slices.Sort(v)
-	return v[len(v)/2]
-}
-
-// drawn are requests of a load.
-func drawn(load phase, seed uint64) (requests []simulated.Request) {
-	rng := newServer(truth{}, seed+5000)
-	for at := 0.0; at < load.seconds; at += rng.rng.ExpFloat64() / load.rate {
-		requests = append(requests, simulated.Request{At: time.Duration(at * 1e9), Input: rng.length(load.prompt, 0.5), Output: rng.length(load.output, 0.5)})
-	}
-	return requests
-}
-
-// TestRealServers: the testbed's servers on an H100 (driver 580.159.04), an 8B whose prompts are computed in the steps
-// of the others, with vLLM's names on its page, and a 1B whose prompts are computed by themselves, with SGLang's. Their
-// pages of three loads (prompts of 128, 512 and 256 tokens; 2, 6 and 12 requests a second, of the 1B 4, 9 and 18) predict
-// two others, as their clients measured them.
-func TestRealServers(t *testing.T) {
-	data, err := os.ReadFile("testdata/h100-held.json")
-	var held []struct {
-		Pages         string
-		Input, Output int
-		TPOT          float64   `json:"tpot_ms_p50"`
-		TTFT          float64   `json:"ttft_ms_p50"`
-		At            []float64 `json:"at_ms"`
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &held)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	miss := map[profile.Metric]float64{}
-	for _, h := range held {
-		f, err := os.Open("testdata/" + h.Pages)
+// TestRealPages: what the pages of the testbed's servers on an H100 (driver 580.159.04) tell at three loads: of an 8B
+// whose prompts are computed in the steps of the others, with vLLM's names, and of a 1B whose prompts are computed by
+// themselves, with SGLang's. A step lies below the time per output token that clients measured at another load, which
+// holds others' prompts, and above half of it; a prefill below the time to the first token.
+func TestRealPages(t *testing.T) {
+	for _, c := range []struct {
+		file, engine string
+		tpot, ttft   float64 // P50 in ms
+	}{{"h100-vllm.prom.gz", "vllm", 12.09, 32.35}, {"h100-sglang.prom.gz", "sglang", 3.12, 10.63}} {
+		profiles, err := observe.Profiles(pages(c.file))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer f.Close()
-		z, err := gzip.NewReader(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		readings, err := serving.Parse(z)
-		if err != nil {
-			t.Fatal(err)
-		}
-		profiles, err := observe.Profiles(readings)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var requests []simulated.Request
-		for _, at := range h.At {
-			requests = append(requests, simulated.Request{At: time.Duration(at * 1e6), Input: h.Input, Output: h.Output})
-		}
-		got := foreseen(t, &profiles[0], requests)
-		for m, want := range map[profile.Metric]float64{profile.MetricTPOTP50: h.TPOT, profile.MetricTTFTP50: h.TTFT} {
-			miss[m] += math.Abs(got[m].Value/want-1) / float64(len(held))
-			t.Logf("%s %d/%d %v: %v, measured %.2f", h.Pages, h.Input, h.Output, m, got[m], want)
-			if !got[m].Contains(want) {
-				t.Errorf("%s %d/%d: %v is %v, measured %.2f", h.Pages, h.Input, h.Output, m, got[m], want)
-			}
+		f := profiles[0].Fit
+		if profiles[0].Engine != c.engine || f.StepAt.Value > c.tpot || f.StepAt.Value < c.tpot/2 || f.PrefillAt.Value > c.ttft || f.PrefillAt.Low <= 0 {
+			t.Errorf("%s: step %v, prefill %v", c.file, f.StepAt, f.PrefillAt)
 		}
 	}
-	if t.Logf("mean errors %v", miss); miss[profile.MetricTPOTP50] > 0.08 || miss[profile.MetricTTFTP50] > 0.15 {
-		t.Errorf("mean errors %v", miss)
-	}
-}
-
-// foreseen plays requests on the engine that a profile shows.
-func foreseen(t *testing.T, p *observe.Profile, requests []simulated.Request) map[profile.Metric]profile.Interval {
-	t.Helper()
-	profiles, err := profile.NewProfiles(p.SoloProfile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	solo, err := profiles.Solo(p.Server, p.Load)
-	if err != nil {
-		t.Fatal(err)
-	}
-	gpu, err := sharing.LookupGPU("H100 80GB HBM3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	prior := costs.NewEngine(costs.Model{Parameters: 8e9, Layers: 32, KVHeads: 8, HeadDim: 128}, costs.MachineOf(gpu))
-	prior.ChunkTokens = 0
-	if p.Engine == "vllm" {
-		prior.ChunkTokens = 8192
-	}
-	predictor := predict.NewPredictor()
-	if predict.SimulatedGPU(p.GPU) {
-		predictor.GPU = p.GPU
-	}
-	engine, err := predictor.Engine(prior, solo)
-	if err != nil {
-		t.Fatal(err)
-	}
-	memory, _ := gpu.Memory.Get()
-	c := simulated.Cluster{GPUs: []simulated.SharedGPU{{Mechanism: sharing.MechanismExclusive, Memory: memory}}, Warmup: min(30*time.Second, requests[len(requests)-1].At/20),
-		Services: []simulated.Service{{Name: "m", Engine: engine, Replicas: []simulated.Replica{{Memory: memory * 9 / 10}}}}}
-	r, err := c.Foresee(t.Context(), slices.Values(requests))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Services[0].Foreseen
 }
 
 // What makes no profile is refused, or left out and named.

@@ -38,7 +38,6 @@ type server struct {
 	tokens, prompts  float64
 	requests         float64
 	hist             map[string]*histogram
-	tpots, ttfts     []float64
 }
 
 type histogram struct {
@@ -204,7 +203,6 @@ func (s *server) finish(at float64) {
 				r.output--
 				s.tokens++
 				s.hist["ttft"].add(at - r.came)
-				s.ttfts = append(s.ttfts, at-r.came)
 				r.prompt = r.output
 			}
 		case s.stepped || !prefilled:
@@ -217,9 +215,7 @@ func (s *server) finish(at float64) {
 			s.requests++
 			s.hist["e2e"].add(at - r.came)
 			if r.prompt > 0 {
-				tpot := (at - r.first) / float64(r.prompt)
-				s.hist["tpot"].add(tpot)
-				s.tpots = append(s.tpots, tpot)
+				s.hist["tpot"].add((at - r.first) / float64(r.prompt))
 			}
 			continue
 		}

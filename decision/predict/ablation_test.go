@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -32,8 +31,7 @@ type rule struct {
 }
 
 // corpus is rows under a mechanism: of the servers that predictors are calibrated on, of foreign engines and kinds of
-// tenants, of some of either by profiles that lack MPS, GPM and gaps between tokens (bare) or GPM alone (uncounted), or
-// steps and prefills of replicas beside one activity of another (beside, see BesideNeighbours).
+// tenants, or of some of either by profiles that lack MPS, GPM and gaps between tokens (bare) or GPM alone (uncounted).
 type corpus struct {
 	mechanism sharing.Mechanism
 	kind      string
@@ -47,7 +45,6 @@ var (
 	turnsBare    = corpus{sharing.MechanismTimeSlicing, " bare"}
 	mpsBare      = corpus{sharing.MechanismMPS, " bare"}
 	mpsUncounted = corpus{sharing.MechanismMPS, " uncounted"}
-	mpsBeside    = corpus{sharing.MechanismMPS, " beside"}
 )
 
 func (of corpus) String() string { return of.mechanism.String() + of.kind }
@@ -120,20 +117,6 @@ func (c constants) set() (restore func()) {
 			f()
 		}
 	}
-}
-
-// missed are the errors with constants of other values.
-func (of corpus) missed(t *testing.T, with constants) (out [3]missedBy) {
-	t.Helper()
-	if of != mpsBeside {
-		return of.errors(of.predict(t, with))
-	}
-	defer with.set()()
-	out = [3]missedBy{{}, {}, {}}
-	for i, e := range predict.BesideNeighbours(t)[of.mechanism] {
-		out[0][unit{name: strconv.Itoa(i)}] = 100 * e
-	}
-	return out
 }
 
 // predict predicts with constants of other values.
@@ -258,9 +241,9 @@ func TestAblation(t *testing.T) {
 			wins, moves := false, false
 			for _, on := range r.on {
 				if _, ok := whole[on]; !ok {
-					whole[on] = on.missed(t, nil)
+					whole[on] = on.errors(on.predict(t, nil))
 				}
-				with, without := whole[on], on.missed(t, r.neutral)
+				with, without := whole[on], on.errors(on.predict(t, r.neutral))
 				var cells [3]string
 				var ps [3]float64
 				moved := false

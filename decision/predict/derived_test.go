@@ -41,7 +41,7 @@ func (r *rule) derive(t *testing.T, name string, with [3]missedBy, widens bool) 
 	for _, v := range append([]float64{table}, r.tried...) {
 		e := with
 		if v != table {
-			e = r.on[0].missed(t, constants{name: v})
+			e = r.on[0].errors(r.on[0].predict(t, constants{name: v}))
 		}
 		loss[v] = missedBy{}
 		for u := range units {

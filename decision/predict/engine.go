@@ -15,8 +15,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// engine is a tenant of Predict: a replica without limits of memory that prefills one request between two decode steps,
-// and its clients, as a timeslice.Submitter. Steps and prefills are those of the tenant's profile. A prefill's kernels
+// engine is a tenant of Predict: a replica that prefills one request between two decode steps, and its clients, as a timeslice.Submitter. Steps and prefills are those of the tenant's profile. A prefill's kernels
 // are launched at an even pace, whether or not the GPU gets to run them; decode waits for its step.
 type engine struct {
 	batching.Replica
@@ -39,6 +38,9 @@ type engine struct {
 	spare             batching.Spares
 }
 
+// mostQueued bounds the queue of an open loop that cannot keep up.
+const mostQueued = 1 << 14
+
 // launches are the pieces in which a prefill whose kernels come one by one, or a step with gaps, reaches the GPU: finer
 // ones predict no better.
 const launches = 20
@@ -48,8 +50,7 @@ var mostCopies = launches // of inputs that the host waits for in a step
 func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
 	e := &engine{t: t, rng: rand.New(rand.NewPCG(batching.SimulationSeed, uint64(index))), from: from,
 		until: until}
-	e.Replica = batching.Replica{To: e, Rates: batching.Rates{Sequences: t.slots, SlowPrefill: 1},
-		KV: batching.NewKVCache(math.MaxInt32, 1), Size: costs.UsualBlock, Phases: make([]int, costs.UsualBlock), Steps: true}
+	e.Replica = batching.Replica{To: e, Rates: batching.Rates{Sequences: t.slots}, Steps: true}
 	if t.kind != profile.KindServer {
 		e.launched, e.start = t.pieces, -1 // a step that is not counted has ended
 		return e
@@ -168,7 +169,7 @@ func (e *engine) Tokens(n int64, now float64) {
 }
 
 // Ended implements batching.Audience: it counts the request, and its client sends the next.
-func (e *engine) Ended(_ *batching.Replica, f *batching.Flight, ms float64) {
+func (e *engine) Ended(f *batching.Flight, ms float64) {
 	came, first, now := exactly(f.Came), exactly(f.First), exactly(ms)
 	if came >= e.from {
 		e.ttft = append(e.ttft, batching.InMillis(first-came))
@@ -188,14 +189,12 @@ func exactly(ms float64) time.Duration {
 	return time.Duration(math.Round(ms * float64(time.Millisecond)))
 }
 
-func (e *engine) Started(*batching.Replica, *batching.Flight) {}
-func (e *engine) Gaps(float64, int64, float64, int)           {}
-func (e *engine) Preempted(*batching.Flight)                  {}
-func (e *engine) Reject(*batching.Flight, float64)            {}
+// Started implements batching.Audience.
+func (e *engine) Started(*batching.Flight) {}
 
 func (e *engine) arrive(now time.Duration) {
 	n := 0
-	for ; n < len(e.arrivals) && e.arrivals[n] <= now && e.Waiting.Len() < batching.MaxQueue; n++ {
+	for ; n < len(e.arrivals) && e.arrivals[n] <= now && e.Waiting.Len() < mostQueued; n++ {
 		at, output := e.arrivals[n], e.t.output
 		if around := min(int(e.t.base.Load.OutputSpread*float64(output)), output-2); around > 0 {
 			output += e.rng.IntN(2*around+1) - around

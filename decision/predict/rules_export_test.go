@@ -2,7 +2,6 @@ package predict
 
 import (
 	"github.com/cotenant/cotenant/decision/predict/costs"
-	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 )
 
 // Rules are constants that tests give other values, by their names in constants.json or in the code; one that stands
@@ -21,8 +20,6 @@ var Rules = map[string]*float64{
 	"sm_decoding": &usualDecodeSM, "usual_doublings": &usualDoublings,
 	"unseen_model": &unseenModel, "slow_unsure": &slowUnsure,
 	"between_series": &betweenSeries, "series_share": &seriesShare, "prior_weight": &priorWeight,
-	"sm_blocking": &batching.SMBlocking, "sm_queue_share": &batching.SMQueueShare, "sm_arbitration": &batching.SMArbitration,
-	"prefill_overlap": &batching.PrefillOverlap, "size_exponent": &batching.SizeExponent,
 	"fills_gpu": &costs.Contention.FillsGPU, "slowest_speed": &costs.Contention.SlowestSpeed,
 	"most_reading": &costs.Contention.MostReading, "capped_blocking": &costs.Contention.CappedBlocking,
 	"capped_alone": &costs.Contention.CappedAlone, "capped_reading": &costs.Contention.CappedReading,

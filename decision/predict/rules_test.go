@@ -59,7 +59,7 @@ var rules = []rule{
 	{[]corpus{mps}, constants{"spared_step": 0}, []float64{0.92, 0.96},
 		"two series only lie there; intervals would hold 79% of one, now 95%, and the P95 over all rows grows from 7.9 to 8.5"},
 	{[]corpus{mps}, constants{"cap_exponent": 0}, nil, "a parameter of calibrations that others keep in files; one case only was not measured alone so"},
-	{[]corpus{mpsBeside, mps, mpsForeign}, constants{"max_sm_share": 1}, nil, ""},
+	{[]corpus{mps, mpsForeign}, constants{"max_sm_share": 1}, nil, "a bound that no row reaches: the smaller ones of a server's kernels leave SMs free"},
 
 	// Of engines and kinds of tenants that nothing is calibrated on.
 	{[]corpus{turnsForeign, mpsForeign}, constants{"gapless": 0}, []float64{0.8, 0.95}, ""},
@@ -85,14 +85,6 @@ var rules = []rule{
 	{[]corpus{mpsBare}, constants{"sm_decoding": 0.6}, []float64{0.3, 0.6}, ""},
 	{[]corpus{mpsUncounted}, constants{"link_half": 1e9}, []float64{4, 9}, ""},
 
-	// Of replicas on one GPU under MPS, whose shares of the SMs are all that is known of them.
-	{[]corpus{mpsBeside}, constants{"sm_blocking": 0}, nil, ""},
-	{[]corpus{mpsBeside}, constants{"sm_queue_share": 0}, nil, ""},
-	{[]corpus{mpsBeside}, constants{"sm_arbitration": 0}, nil, ""},
-	{[]corpus{mpsBeside}, constants{"prefill_overlap": 1}, nil, ""},
-	{[]corpus{mpsBeside}, constants{"size_exponent": 0, "typical_step": 4, "least_robustness": 0.92}, nil,
-		"all eight shares that MPS leaves by serving/testdata/published.json would be missed by a point more"},
-
 	// How wide intervals are.
 	{[]corpus{turns, mps}, constants{"few_series": 0}, nil, "intervals under time-slicing would hold 76% of h100-mixes, now 95%"},
 	{[]corpus{turns, mps}, constants{"fewest": 0}, nil, "with series left out and not days, intervals under MPS would be 20% wide, now 16%"},
@@ -111,17 +103,12 @@ var rules = []rule{
 // aside are constants that no rule leaves out, by what derives them.
 var aside = map[string]string{
 	"package timeslice, from a probe's readings": "quantum switch",
-	"costs.TestDerivedAgain": `usual_tail mps_step_per_layer burstiness length_sigma stated_lengths matrix_per_layer lora_step_per_layer lora_each_per_layer
-		lora_prefill_per_layer copy disk pin boost`,
-	"TestPublishedSlices": "slice_other slice_prefill",
-	"the published figures of package serving, of servers that nobody measured here": `weights_read dequantized_read context_read layer_time
-		layer_time_older launch_time expert_layer_time step_time sequence_time step_time_overlapped sequence_time_overlapped
-		request_time_overlapped request_time between_sources narrow_rate overhead`,
+	"costs.TestDerivedAgain":                     `usual_tail mps_step_per_layer burstiness length_sigma stated_lengths boost`,
+	"TestPublishedSlices":                        "slice_other slice_prefill",
 	"a prior of what nothing is known of: its source": `decode_efficiency step_per_layer prefill_per_layer prefill_efficiency sm_other
-		slice_decoding turns_overhead mps_blocking launch_busy adapter_load adapter_fetch sleep_fixed carried_prefill counted_tolerance service_sigma other_host
+		slice_decoding turns_overhead mps_blocking launch_busy carried_prefill service_sigma other_host
 		token_aside least_beside`,
-	"a doubt of what a user states or a profile says: no row holds two of the same": `load_error busy_error alone_error step_error
-		prefill_time_error sequence_error host_part_error prefill_busy_error decode_sm_error prefill_sm_error mps_step_error`,
+	"a doubt of what a user states or a profile says: no row holds two of the same": "load_error busy_error alone_error",
 	"no row is of such a GPU, driver, server, load or probe, or of one series alone; series_share is what is promised": `transferred_turns
 		transferred_mps transferred_turns_far transferred_mps_far unseen_model wider_driver wider_slots wider_few_end wider_turns shortest_turn
 		between_series series_share`,

@@ -46,9 +46,9 @@ type tenantModel struct {
 	length     float64 // gpu, before it was moved to the turns that were counted
 	otherShare float64 // of the steps that were counted with otherWay, with its sign
 	// interrupts is the number of prefills, others' included, between a request's first and last token.
-	interrupts          float64
-	cycle               float64 // closed loop: from one request in a slot of the batch to the next
-	decodeSM, prefillSM float64 // the shares of the SMs that decode and prefill take while on the GPU
+	interrupts float64
+	cycle      float64 // closed loop: from one request in a slot of the batch to the next
+	decodeSM   float64 // the share of the SMs that decode takes while on the GPU
 	// Under MPS, by phase: by how much work takes longer for a neighbour that holds up
 	// others by 1, and by how much it holds up others. See Predictor.takeTurns.
 	decodeWaits, prefillWaits, decodeHolds, prefillHolds float64

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
-	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -14,12 +13,12 @@ import (
 var maxSMShare, usualDecodeSM, usualDoublings = costs.Value("max_sm_share"), costs.Value("sm_decoding"),
 	costs.Value("usual_doublings")
 
-// splitSMs finds the shares of the SMs that decode and prefill take, from the
-// mean shares at several loads: each is a mixture of the two.
+// splitSMs finds the share of the SMs that decode takes, from the mean shares at several loads: each is a mixture of its
+// and a prefill's.
 func (t *tenantModel) splitSMs(p *Predictor, base *profile.SoloProfile, s *profile.Solo) {
 	u, ok := base.SMFraction.Get()
 	if !ok {
-		t.decodeSM, t.prefillSM = usualDecodeSM, maxSMShare
+		t.decodeSM = usualDecodeSM
 		t.note(costs.Value("wider_no_sm"), "no SM utilisation in the profile")
 		return
 	}
@@ -47,12 +46,10 @@ func (t *tenantModel) splitSMs(p *Predictor, base *profile.SoloProfile, s *profi
 	d, f := fit.solve()
 	if d <= 0.02 || f <= 0.02 {
 		d = u / (decode + prefill)
-		f = d
 	}
 	// Where MPS or a cap stretches a step, its SM time is spread thinner.
 	most := min(maxSMShare, s.Server.SMPercent.Or(100)/100)
 	t.decodeSM = min(d*alone.gpu/t.gpu, most)
-	t.prefillSM = min(f*t.prefill/(batching.PrefillOverlap*t.prefillGPU), most) // a Cluster takes it so
 }
 
 // takeTurns finds how long a step's kernels wait for those of others under MPS, and others for them.

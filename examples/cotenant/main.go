@@ -62,7 +62,6 @@ func commands() []command {
 		{"diff", "show what would change of what runs, or where a new workload would land", runDiff},
 		{"discover", "make a fleet file of what a cluster or machine says of itself", runDiscover},
 		{"bench", "put load on LLM endpoints and compare runs", runBench},
-		{"capacity", "find the fewest GPUs for a trace of requests and its objectives", runCapacity},
 		{"guard", "watch who disturbs whom on shared GPUs, and act on evidence", runGuard},
 		{"canary", "tell Argo Rollouts or Flagger whether a new replica may stay beside others", runCanary},
 		{"mig", "plan how GPUs are partitioned with MIG, and do it", runMig},

@@ -134,8 +134,6 @@ func TestCheckFindsForbiddenImports(t *testing.T) {
 		{"decision/predict", m + "mig", true},
 		{"decision/placement", m + "decision/predict", false},
 		{"decision/placement", m + "decision/manifest", true},
-		{"decision/capacity", m + "decision/predict", false},
-		{"decision/capacity", m + "loadgen", true},
 		{"loadgen/parts", "fmt", true}, // a package without a rule
 		{"cost", m + "decision", true},
 		{"internal/problem", m + "sharing", true},

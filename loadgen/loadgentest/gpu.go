@@ -49,13 +49,8 @@ type Model struct {
 	StepKernels int
 	KernelMean  time.Duration
 	KernelCV    float64
-	// BatchCost is the growth of a step with each further sequence in the batch; 0 means 0.01.
-	BatchCost float64
-	// ContextCost is the growth of a step for each 1000 tokens of context in the batch; 0 means none.
-	ContextCost time.Duration
-	// PrefillPerToken is the prefill's length per prompt token that is not in a prefix
-	// cache; 0 means 20 µs. PrefillLeast is how long it takes at least; 0 means no bound.
-	PrefillPerToken, PrefillLeast time.Duration
+	// PrefillPerToken is the prefill's length per prompt token that is not in a prefix cache; 0 means 20 µs.
+	PrefillPerToken time.Duration
 	// SMDemand and BandwidthDemand are the fractions of the GPU that a decode kernel uses when it runs alone; 0 means
 	// 0.4 and 0.6. A prefill kernel uses 0.9 of the SMs.
 	SMDemand, BandwidthDemand float64
@@ -75,8 +70,7 @@ func (m Model) withDefaults() Model {
 	for _, f := range []struct {
 		v   *float64
 		def float64
-	}{{&m.KernelCV, 0.3}, {&m.BatchCost, 0.01}, {&m.SMDemand, 0.4}, {&m.BandwidthDemand, 0.6}, {&m.SMShare, 1},
-		{&m.BandwidthShare, 1}} {
+	}{{&m.KernelCV, 0.3}, {&m.SMDemand, 0.4}, {&m.BandwidthDemand, 0.6}, {&m.SMShare, 1}, {&m.BandwidthShare, 1}} {
 		*f.v = cmp.Or(*f.v, f.def)
 	}
 	m.KernelCV = max(m.KernelCV, 0)
@@ -100,8 +94,7 @@ func (m Model) check() error {
 	if !(m.SMHold >= 0 && m.SMHold <= 1) {
 		errs = append(errs, fmt.Errorf("%w: SMHold is %v (use a fraction of 0 to 1)", errModel, m.SMHold))
 	}
-	if m.StepKernels < 0 || m.KernelMean < 0 || m.PrefillPerToken < 0 || m.PrefillLeast < 0 || m.ContextCost < 0 ||
-		m.BatchCost < 0 || math.IsNaN(m.KernelCV) {
+	if m.StepKernels < 0 || m.KernelMean < 0 || m.PrefillPerToken < 0 || math.IsNaN(m.KernelCV) {
 		errs = append(errs, fmt.Errorf("%w: negative lengths or counts", errModel))
 	}
 	return errors.Join(errs...)
@@ -209,14 +202,13 @@ type gpuClient struct {
 type sequence struct {
 	client *gpuClient
 	prompt int // tokens to compute
-	held   int // tokens of context
 	left   int
 	tokens chan struct{} // one element a token; never full
 	ended  bool
 }
 
 func (c *gpuClient) begin(r Request, tokens int) *sequence {
-	s := &sequence{client: c, prompt: max(1, r.PromptTokens-r.CachedTokens.Or(0)), held: r.PromptTokens, left: tokens,
+	s := &sequence{client: c, prompt: max(1, r.PromptTokens-r.CachedTokens.Or(0)), left: tokens,
 		tokens: make(chan struct{}, tokens)}
 	g := c.gpu
 	g.mu.Lock()
@@ -286,28 +278,27 @@ func (c *gpuClient) next() (Kernel, bool) {
 	return c.kernels[0], true
 }
 
+// batchCost is the growth of a step with each further sequence in the batch.
+const batchCost = 0.01
+
 // step draws the kernels of the next step: the prefill of what is new, and one token for every sequence.
 func (c *gpuClient) step() {
-	fresh, prefill, context := 0, time.Duration(0), 0
+	fresh := 0
 	m := &c.model
 	for _, s := range c.waiting {
 		fresh += s.prompt
-		prefill += max(m.PrefillPerToken*time.Duration(s.prompt), m.PrefillLeast)
 	}
 	ended := func(s *sequence) bool { return s.ended || s.left == 0 }
 	c.running = slices.DeleteFunc(append(c.running, c.waiting...), ended)
 	c.waiting = nil
-	for _, s := range c.running {
-		context += s.held
-	}
 	if len(c.running) == 0 {
 		return
 	}
 	if fresh > 0 {
+		prefill := m.PrefillPerToken * time.Duration(fresh)
 		c.draw(prefillKernels, prefill.Seconds()/prefillKernels, Kernel{SMs: prefillSM, Prefill: true})
 	}
-	mean := m.KernelMean.Seconds()*(1+m.BatchCost*float64(len(c.running)-1)) +
-		m.ContextCost.Seconds()*float64(context)/1e3/float64(m.StepKernels)
+	mean := m.KernelMean.Seconds() * (1 + batchCost*float64(len(c.running)-1))
 	c.draw(m.StepKernels, mean, Kernel{SMs: m.SMDemand})
 }
 
@@ -328,7 +319,6 @@ func (c *gpuClient) tokens() {
 	for _, s := range c.running {
 		if s.left > 0 {
 			s.left--
-			s.held++
 			s.tokens <- struct{}{}
 		}
 	}

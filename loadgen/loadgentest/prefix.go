@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// CacheBlockTokens is the number of tokens of a block of the prefix cache: vLLM's default.
-const CacheBlockTokens = 16
+// cacheBlockTokens is the number of tokens of a block of the prefix cache: vLLM's default.
+const cacheBlockTokens = 16
 
 // prefixCache holds whole blocks of prompts by the hash of everything up to their end.
 type prefixCache struct {
@@ -31,14 +31,14 @@ func (c *prefixCache) use(model, prompt string) (cached int) {
 		h.Write([]byte{0})
 		h.Write([]byte(w))
 		words++
-		if inBlock++; inBlock < CacheBlockTokens {
+		if inBlock++; inBlock < cacheBlockTokens {
 			continue
 		}
 		inBlock = 0
 		key := h.Sum64()
 		keys = append(keys, key)
 		if _, there := c.blocks[key]; hit && there {
-			cached += CacheBlockTokens
+			cached += cacheBlockTokens
 		} else {
 			hit = false
 		}
@@ -57,7 +57,7 @@ func (c *prefixCache) use(model, prompt string) (cached int) {
 		}
 	}
 	if cached == words && cached > 0 {
-		cached -= CacheBlockTokens
+		cached -= cacheBlockTokens
 	}
 	return cached
 }

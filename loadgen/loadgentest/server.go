@@ -34,7 +34,7 @@ type Options struct {
 	// simulated GPU; Reply's TTFT and Interval are not used then.
 	GPU   *GPU
 	Model Model
-	// CacheBlocks, when above 0, gives the server a prefix cache of so many blocks of CacheBlockTokens tokens
+	// CacheBlocks, when above 0, gives the server a prefix cache of so many blocks of 16 tokens
 	// (words of the prompt), the least recently used dropped first. Prompts of one model that begin alike share it;
 	// usage reports what came from it as cached_tokens, and a simulated GPU does not prefill that again.
 	CacheBlocks int

@@ -7,7 +7,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 )
 
@@ -51,27 +50,21 @@ const (
 	gatewayVersion = "v1.6.0"  // of the Gateway API inference extension, whose pool is written
 )
 
-// choices are llm-d's scorers of a policy, the policy that stands for one that it lacks, and what one needs beside the
-// documents. A policy without scorers draws a server.
-var choices = map[serving.RoutePolicy]struct {
-	scorers []scorer
-	instead serving.RoutePolicy // the zero policy, which llm-d lacks, where it is the same
-	needs   string
-	remedy  string
+// choices are llm-d's scorers of a policy, and what one needs beside the documents. A policy without scorers draws a
+// server.
+var choices = map[Policy]struct {
+	scorers       []scorer
+	needs, remedy string
 }{
-	serving.RoutePolicyRoundRobin:    {instead: serving.RoutePolicyRandom},
-	serving.RoutePolicyLeastRequests: {scorers: []scorer{{kind: pluginActive, weight: 1}}},
-	serving.RoutePolicyPowerOfTwo: {scorers: []scorer{{kind: pluginActive, weight: 1}},
-		instead: serving.RoutePolicyLeastRequests},
-	serving.RoutePolicySession: {scorers: []scorer{{kind: pluginSession, weight: 3}, {kind: pluginActive, weight: 1}},
+	PolicyPrefixApproximate: {scorers: []scorer{{kind: pluginPrefix, weight: 3}, {kind: pluginActive, weight: 1}}},
+	PolicyPrefixExact: {scorers: []scorer{precise, {kind: pluginQueue, weight: 1}}, needs: kvEvents,
+		remedy: kvRemedy},
+	PolicyKVAware: {scorers: []scorer{precise, {kind: pluginKV, weight: 2}, {kind: pluginQueue, weight: 1}},
+		needs: kvEvents, remedy: kvRemedy},
+	PolicyLeastRequests: {scorers: []scorer{{kind: pluginActive, weight: 1}}},
+	PolicySession: {scorers: []scorer{{kind: pluginSession, weight: 3}, {kind: pluginActive, weight: 1}},
 		needs:  "llm-d's session affinity goes by the header x-session-token, which the router sets in its answer",
 		remedy: "let the clients send it back with the next turn"},
-	serving.RoutePolicyPrefixApproximate: {scorers: []scorer{{kind: pluginPrefix, weight: 3},
-		{kind: pluginActive, weight: 1}}},
-	serving.RoutePolicyPrefixExact: {scorers: []scorer{precise, {kind: pluginQueue, weight: 1}}, needs: kvEvents,
-		remedy: kvRemedy},
-	serving.RoutePolicyKVAware: {scorers: []scorer{precise, {kind: pluginKV, weight: 2}, {kind: pluginQueue, weight: 1}},
-		needs: kvEvents, remedy: kvRemedy},
 }
 
 // precise scores by the exact prefix index.
@@ -86,14 +79,14 @@ const (
 // llmdPicker is the configuration of llm-d's endpoint picker.
 func (b *builder) llmdPicker(p *Pool) picker {
 	c, choice := picker{before: []scorer{{kind: pluginSingle}}}, choices[p.Policy]
-	if choice.instead != serving.RoutePolicyRoundRobin {
+	if p.Policy == PolicyRoundRobin {
 		b.unlike(WarnPolicy, p, fmt.Sprintf("llm-d's router has no %v policy; its configuration takes %v", p.Policy,
-			choice.instead), "plan with a policy that it has")
+			PolicyRandom), "use a policy that it has")
 	}
 	if choice.needs != "" {
 		b.unlike(WarnNeeds, p, choice.needs, choice.remedy)
 	}
-	if choice.needs == kvEvents {
+	if p.Policy.exact() {
 		c.precise(p)
 	}
 	last := scorer{kind: pluginMax}
@@ -140,20 +133,20 @@ func (c picker) document() *yaml.Node {
 // configuration in llm-d's, which has them since the extension's v1.6.
 func (b *builder) inferenceExtension(p *Pool, config string) error {
 	docs := []*yaml.Node{
-		yamlnode.Map("apiVersion", poolAPI, "kind", "InferencePool", "metadata", yamlnode.Map("name", p.Name),
+		yamlnode.Map("apiVersion", poolAPI, "kind", "InferencePool", "metadata", p.metadata(p.Name),
 			"spec", yamlnode.Map(
-				"selector", yamlnode.Map("matchLabels", p.Labels), "targetPorts", ports(),
+				"selector", yamlnode.Map("matchLabels", p.Labels), "targetPorts", p.ports(),
 				"endpointPickerRef", yamlnode.Map("kind", "Service", "name", p.Name+"-epp", "port", yamlnode.Map("number", eppPort),
 					"failureMode", "FailOpen"))),
-		yamlnode.ConfigMap(p.Name+"-epp", yamlnode.Some(""), map[string]string{eppConfigFile: config}),
+		yamlnode.ConfigMap(p.Name+"-epp", yamlnode.Some(p.Namespace), map[string]string{eppConfigFile: config}),
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Priorities)) {
 		docs = append(docs, yamlnode.Map("apiVersion", objectiveAPI, "kind", "InferenceObjective",
-			"metadata", yamlnode.Map("name", name), "spec",
+			"metadata", p.metadata(name), "spec",
 			yamlnode.Map("poolRef", yamlnode.Map("group", poolGroup, "kind", "InferencePool", "name",
 				p.Name), "priority", p.Priorities[name])))
 	}
-	return b.encode("inference-extension/"+p.Name+".yaml", "pool, objectives and endpoint picker configuration", []string{
+	return b.encode("inference-extension/"+p.file()+".yaml", "pool, objectives and endpoint picker configuration", []string{
 		poolAPI + " of the Gateway API inference extension " + gatewayVersion + "; " + objectiveAPI + " and " + configAPI +
 			" of llm-d-router " + routerVersion + ", which has the endpoint picker now.",
 		"The endpoint picker " + p.Name + "-epp starts with --config-file=/config/" + eppConfigFile +
@@ -168,14 +161,14 @@ func (b *builder) llmdValues(p *Pool, config string) error {
 		objectives = append(objectives, yamlnode.Map("name", name, "priority", p.Priorities[name]))
 	}
 	values := yamlnode.Map(
-		"modelServers", yamlnode.Map("type", "vllm", "protocol", "http", "targetPorts", ports(), "matchLabels",
+		"modelServers", yamlnode.Map("type", "vllm", "protocol", "http", "targetPorts", p.ports(), "matchLabels",
 			p.Labels),
 		"inferencePool", yamlnode.Map("create", true, "failureMode", "FailOpen"),
 		"epp", yamlnode.Map("pluginsConfigFile", eppConfigFile, "pluginsCustomConfig", yamlnode.Map(eppConfigFile,
 			&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: config, Style: yaml.LiteralStyle})),
 		"inferenceObjectives", objectives)
-	return b.encode("llm-d/"+p.Name+".values.yaml", "values of llm-d's router", []string{
-		"helm install " + p.Name + " of the chart llm-d-router-gateway " + routerVersion +
+	return b.encode("llm-d/"+p.file()+".values.yaml", "values of llm-d's router", []string{
+		p.install() + " of the chart llm-d-router-gateway " + routerVersion +
 			": github.com/llm-d/llm-d-router, config/charts.",
 	}, yamlnode.Map("router", values))
 }

@@ -7,13 +7,12 @@ import (
 
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/manifest/routers"
-	"github.com/cotenant/cotenant/decision/predict/serving"
 )
 
 // The router's side of an arrangement, and what a router lacks.
 func ExampleBuild() {
 	folder, err := routers.Build([]routers.Pool{{
-		Name: "chat", Model: "llama-8b", Labels: map[string]string{"app": "chat"}, Policy: serving.RoutePolicyRoundRobin,
+		Name: "chat", Model: "llama-8b", Labels: map[string]string{"app": "chat"}, Policy: routers.PolicyRoundRobin,
 		Priorities: map[string]int{"interactive": 10},
 	}})
 	if err != nil {
@@ -33,7 +32,7 @@ func ExampleBuild() {
 // vLLM's production stack starts the servers too, here each on a slice of a GPU.
 func ExampleStackServers() {
 	folder, err := routers.Build([]routers.Pool{{
-		Name: "chat", Model: "llama-8b", Labels: map[string]string{"app": "chat"}, Policy: serving.RoutePolicyPrefixApproximate,
+		Name: "chat", Model: "llama-8b", Labels: map[string]string{"app": "chat"}, Policy: routers.PolicyPrefixApproximate,
 		Servers: &routers.StackServers{Replicas: 4, Repository: "vllm/vllm-openai", Tag: "v0.11.0", ModelURL: "meta-llama/Llama-3.1-8B-Instruct",
 			CPUs: 4, Memory: "16Gi", Storage: "50Gi", GPUResource: "nvidia.com/mig-3g.40gb"},
 	}})
@@ -75,7 +74,7 @@ func ExampleStackServers() {
 
 // Policies want different things beside the documents.
 func ExampleBuild_warnings() {
-	for _, p := range []serving.RoutePolicy{serving.RoutePolicyLeastRequests, serving.RoutePolicySession, serving.RoutePolicyPrefixExact} {
+	for _, p := range []routers.Policy{routers.PolicyLeastRequests, routers.PolicySession, routers.PolicyPrefixExact} {
 		folder, err := routers.Build([]routers.Pool{{Name: "chat", Model: "llama-8b", Labels: map[string]string{"app": "chat"}, Policy: p}})
 		if err != nil {
 			fmt.Println(err)
@@ -98,7 +97,7 @@ func ExampleBuild_warnings() {
 func ExampleBuild_invalid() {
 	_, err := routers.Build([]routers.Pool{
 		{Name: "Chat", Model: "llama-8b", Labels: map[string]string{"app": "my chat"}},
-		{Name: "embed", Labels: map[string]string{"app": "embed"}, Priorities: map[string]int{"Interactive": 10}},
+		{Name: "embed", Labels: map[string]string{"app": "embed"}, Policy: routers.PolicyPrefixExact, Priorities: map[string]int{"Interactive": 10}},
 	})
 	fmt.Println(errors.Is(err, manifest.ErrInvalid))
 	fmt.Println(err)

@@ -10,7 +10,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision/manifest"
-	"github.com/cotenant/cotenant/decision/predict/serving"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 )
@@ -158,7 +157,7 @@ func checkRouterFile(t *testing.T, f manifest.File) {
 	}
 }
 
-func routerPool(p serving.RoutePolicy) Pool {
+func routerPool(p Policy) Pool {
 	return Pool{
 		Name: "chat-8b", Model: "llama-8b", Labels: map[string]string{"app": "chat-8b", "cotenant.dev/group": "h100-mps"}, Policy: p,
 		Priorities: map[string]int{"chat": 10, "batch": -1},
@@ -170,7 +169,7 @@ func routerPool(p serving.RoutePolicy) Pool {
 // TestRouterDocuments holds the documents of each policy against the tables of
 // their readers.
 func TestRouterDocuments(t *testing.T) {
-	for _, p := range serving.RoutePolicies() {
+	for _, p := range Policies() {
 		f, err := Build([]Pool{routerPool(p)})
 		if err != nil {
 			t.Fatal(err)
@@ -186,14 +185,13 @@ func TestRouterDocuments(t *testing.T) {
 
 // TestRouterWarnings: a router without a policy says which it takes.
 func TestRouterWarnings(t *testing.T) {
-	for p, want := range map[serving.RoutePolicy][]string{
-		serving.RoutePolicyLeastRequests:     {"production stack's router has no least-requests policy; its values take round-robin"},
-		serving.RoutePolicyPowerOfTwo:        {"llm-d's router has no power-of-two policy; its configuration takes least-requests"},
-		serving.RoutePolicyRoundRobin:        {"llm-d's router has no round-robin policy; its configuration takes random"},
-		serving.RoutePolicyRandom:            {"production stack's router has no random policy"},
-		serving.RoutePolicySession:           {"x-session-token", "x-session-id"},
-		serving.RoutePolicyPrefixApproximate: nil,
-		serving.RoutePolicyPrefixExact:       {"KV cache events", "LMCache"},
+	for p, want := range map[Policy][]string{
+		PolicyLeastRequests:     {"production stack's router has no least-requests policy; its values take round-robin"},
+		PolicyRoundRobin:        {"llm-d's router has no round-robin policy; its configuration takes random"},
+		PolicyRandom:            {"production stack's router has no random policy"},
+		PolicySession:           {"x-session-token", "x-session-id"},
+		PolicyPrefixApproximate: nil,
+		PolicyPrefixExact:       {"KV cache events", "LMCache"},
 	} {
 		f, err := Build([]Pool{routerPool(p)})
 		if err != nil {
@@ -208,14 +206,14 @@ func TestRouterWarnings(t *testing.T) {
 				t.Errorf("%v: no %q in %q", p, w, all)
 			}
 		}
-		if want == nil && len(all) > 0 || p == serving.RoutePolicyRandom && len(all) > 1 {
+		if want == nil && len(all) > 0 || p == PolicyRandom && len(all) > 1 {
 			t.Errorf("%v: %q", p, all)
 		}
 	}
 }
 
 func TestRouterGolden(t *testing.T) {
-	pools := []Pool{routerPool(serving.RoutePolicyPrefixExact), {Name: "code-1b", Model: "llama-1b", Labels: map[string]string{"app": "code-1b"}, Policy: serving.RoutePolicyLeastRequests}}
+	pools := []Pool{routerPool(PolicyPrefixExact), {Name: "code-1b", Model: "llama-1b", Labels: map[string]string{"app": "code-1b"}, Policy: PolicyLeastRequests}}
 	f, err := Build(pools)
 	if err != nil {
 		t.Fatal(err)
@@ -232,16 +230,17 @@ func TestRouterGolden(t *testing.T) {
 // TestRouterRefuses names every problem.
 func TestRouterRefuses(t *testing.T) {
 	_, err := Build([]Pool{
-		{Name: "Chat", Labels: map[string]string{"a b": "x", "ok": "-"}, Policy: 99, Priorities: map[string]int{"Big": 1}, Servers: &StackServers{Memory: "lots", GPUResource: "a b"}},
-		{Name: "Chat", Model: "m", Labels: map[string]string{"a": "b"}},
+		{Name: "Chat", Namespace: "My", Port: -1, Labels: map[string]string{"a b": "x", "ok": "-"}, Policy: 99, Priorities: map[string]int{"Big": 1}, Servers: &StackServers{Memory: "lots", GPUResource: "a b"}},
+		{Name: "Chat", Namespace: "My", Model: "m", Labels: map[string]string{"a": "b"}},
+		{Name: "chat", Labels: map[string]string{"a": "b"}, Policy: PolicyPrefixExact},
 	})
 	if !errors.Is(err, manifest.ErrInvalid) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`pools[0].name: is "Chat"`, "pools[0].model: missing", "pools[0].labels[a b]", "pools[0].labels[ok]", "pools[0].policy: 99", "pools[0].priorities[Big]",
+		`pools[0].name: is "Chat"`, `pools[0].namespace: is "My"`, "pools[0].port: is -1", "pools[2].model: missing", "pools[0].labels[a b]", "pools[0].labels[ok]", "pools[0].policy: 99", "pools[0].priorities[Big]",
 		"pools[0].servers.repository: missing", "pools[0].servers.tag", "pools[0].servers.model_url", `pools[0].servers.memory: is "lots"`, "pools[0].servers.storage", "pools[0].servers.replicas: is 0",
-		"pools[0].servers.cpus", "pools[0].servers.gpu_resource", `pools[1].name: "Chat" twice`,
+		"pools[0].servers.cpus", "pools[0].servers.gpu_resource", `pools[1].name: "My.Chat" twice`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)

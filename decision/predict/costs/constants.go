@@ -54,11 +54,6 @@ var byName = sync.OnceValue(func() map[string]*Constant {
 // Value returns the value of the constant of a name.
 func Value(name string) float64 { return Named(name).Value }
 
-// Cost returns a constant for each of n as a cost.
-func (c Constant) Cost(n float64) Cost {
-	return Cost{Value: n * c.Value, Sigma: c.Sigma, Basis: c.Basis, Source: c.Source}
-}
-
 // parameter returns the constant as a parameter of a calibration.
 func (c Constant) parameter() Parameter {
 	return Parameter{Value: c.Value, Unit: c.Unit, Low: c.Range[0], High: c.Range[1], Basis: sharing.BasisPrior,
@@ -73,14 +68,6 @@ func (c *Constant) Shifted(z float64) float64 {
 		return c.Value * math.Exp(z*c.Sigma)
 	}
 	return min(max(c.Value+z*(c.Spread[1]-c.Spread[0])/math.Sqrt(12), c.Spread[0]), c.Spread[1])
-}
-
-// sigma is the standard deviation of the quantity's logarithm.
-func (c *Constant) sigma() float64 {
-	if c.Sigma > 0 {
-		return c.Sigma
-	}
-	return (c.Spread[1] - c.Spread[0]) / math.Sqrt(12) / c.Value
 }
 
 // The quantities that outcomes rest on where nothing was measured, as indices into a Setting: the first rows of the

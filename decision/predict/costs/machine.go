@@ -76,8 +76,6 @@ type Machine struct {
 	Bandwidth float64 // bytes a second; 0 = not known
 	FLOPs     float64 // dense 16-bit operations a second; 0 = not known
 	Narrowest float64 // bytes of the narrowest operand that it has a rate of its own for; 0 = any
-	// Efficiency is the fraction of FLOPs that long prompts reach; 0 = not known.
-	Efficiency float64
 }
 
 // MachineOf reads a GPU's row; what the table does not know stays 0.
@@ -92,11 +90,9 @@ func MachineOf(g *sharing.GPU) Machine {
 	}
 	switch cc, _ := g.ComputeCapability.Get(); {
 	case cc.Major == 8 && cc.Minor == 0: // GA100 has twice the rate of the other Ampere chips
-		r.perCycle, r.ghz, m.Efficiency = 2048, 1.41, 0.6
+		r.perCycle, r.ghz = 2048, 1.41
 	case strings.HasPrefix(g.Name, "H20") && !strings.HasPrefix(g.Name, "H200"): // 148 TFLOP/s
-		r.perCycle, m.Efficiency = 1037, 0.7
-	case cc.Major == 9:
-		m.Efficiency = 0.46
+		r.perCycle = 1037
 	case cc.Major == 12: // the RTX chips of Blackwell have Ada's
 		r.perCycle, r.ghz = 1024, 2.3
 	}

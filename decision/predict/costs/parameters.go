@@ -253,13 +253,6 @@ func (p *Parameters) Law() contention.Law {
 	return l
 }
 
-// TurnsFor is the mean number of turns that work on the GPU takes beside others. What is
-// lost of a slice is lost when work is resumed: not in its first turn.
-func (p *Parameters) TurnsFor(work, tolerance float64) float64 {
-	quantum, loss := p.Quantum.Value, p.SliceLoss.Value
-	return MeanTurns(1+max((work-quantum)/quantum, (work-quantum)/(quantum-loss)), tolerance)
-}
-
 // MeanTurns is the mean number of turns of a step that takes quanta of them on
 // the GPU: near a whole number, as the prediction flags it, it may be either.
 func MeanTurns(quanta, tolerance float64) float64 {
@@ -270,10 +263,6 @@ func MeanTurns(quanta, tolerance float64) float64 {
 	}
 	return n + min(1, (quanta+within-n)/(2*within))
 }
-
-// CountedTolerance takes the place of timeslice.BoundaryTolerance where turns were counted: they tell the host's part
-// of a step, and so the GPU's, to about as much.
-var CountedTolerance = Value("counted_tolerance")
 
 // Transferred holds the half-widths that a GPU adds which the predictor was not calibrated on: one of the same
 // architecture, and one of another.

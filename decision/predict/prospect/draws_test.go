@@ -44,7 +44,7 @@ func TestSimulationsAreToldApart(t *testing.T) {
 		default:
 			t.Errorf("%s: %s is not told apart", path, v.Type())
 		}
-		floor := path == "machine.Narrowest" || path == "machine.Efficiency" || strings.HasPrefix(path, "tenant.Least.") // which bound what was played
+		floor := path == "machine.Narrowest" || strings.HasPrefix(path, "tenant.Least.") // which bound what was played
 		if same := e.key() == before; same != (floor || path == "tenant.Workload" || path == "tenant.AloneSigma") {
 			t.Errorf("%s: the same: %v", path, same)
 		}

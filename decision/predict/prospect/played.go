@@ -26,11 +26,10 @@ const (
 	leastSpread       = 0.05    // of the logarithm of a P99: that of 2,000 requests varies by as much
 )
 
-// Simulate takes the place of the closed forms' medians: it plays the tenants request by request on a
-// [serving.Cluster]'s replicas, every quantity at its median, and moves the bounds that [Prospects] found along. What
-// uncertain quantities do is left as it is, the error of the closed forms goes. It takes milliseconds; the same input
-// gives the same output. Latencies without a limit are left as they are. The prospects must be those of the same
-// arguments.
+// Simulate takes the place of the closed forms' medians: it plays the tenants request by request, every quantity at its
+// median, and moves the bounds that [Prospects] found along. What uncertain quantities do is left as it is, the error of
+// the closed forms goes. It takes milliseconds; the same input gives the same output. Latencies without a limit are left
+// as they are. The prospects must be those of the same arguments.
 func Simulate(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64, out []Prospect) {
 	z := distuv.UnitNormal.Quantile(confidence)
 	e := evaluation{machine: m, share: share}
@@ -127,12 +126,10 @@ func (b *Bounds) instead(low, high, in float64) {
 	}
 }
 
-// player is a tenant while it is played: a replica without limits of memory on the GPU that all share, and its clients.
-// A request to what is no model server is a prefill of one token. Times are in ms where the replica has them, else in
-// seconds.
-//
-// Two things are not as in a [serving.Cluster]. Prefills that wait run one after another, before anybody decodes again,
-// and tenants slow each other down by the prior's crowd, as the closed forms have it: turns and SMs need profiles.
+// player is a tenant while it is played: a replica on the GPU that all share, and its clients. A request to what is no
+// model server is a prefill of one token. Prefills that wait run one after another, before anybody decodes again, and
+// tenants slow each other down by the prior's crowd, as the closed forms have it: turns and SMs need profiles. Times are
+// in ms where the replica has them, else in seconds.
 type player struct {
 	batching.Replica
 	state
@@ -169,12 +166,11 @@ func (e *evaluation) play(on *stage) []player {
 		if p.d.Serving != nil && e.uneven != nil {
 			p.draws = on.stream(i, sourceUneven, p.d.Serving, e.uneven)
 		}
-		p.Replica = batching.Replica{To: p, Rates: p.rates(e), Sleep: &costs.Sleep{}, GPU: g,
-			KV: batching.NewKVCache(math.MaxInt32, 1), Size: 1, Phases: make([]int, 1)}
+		p.Replica = batching.Replica{To: p, Rates: p.rates(e), GPU: g}
 		coming.set(i, 1e3*p.gap())
 		g.Replicas = append(g.Replicas, &p.Replica)
 	}
-	g.SettleDown()
+	g.Retime()
 	until, part := 0.0, 1.0
 	if e.uneven != nil {
 		part = unevenPart
@@ -243,9 +239,9 @@ func alike(players []player) (all [][]player) {
 
 // rates are the tenant's costs as a replica has them.
 func (p *player) rates(e *evaluation) batching.Rates {
-	c := batching.Rates{DecodeSM: 1, PrefillSM: 1, Sequences: 1, PrefillsFirst: true, SlowPrefill: 1}
+	c := batching.Rates{Share: 1, Sequences: 1, PrefillsFirst: true, SlowPrefill: 1}
 	if e.share.Mechanism == sharing.MechanismMPS {
-		c.DecodeSM, c.PrefillSM = p.blocking, p.blocking
+		c.Share = p.blocking
 	}
 	v := p.d.Serving
 	if v == nil {
@@ -322,14 +318,14 @@ func (p *player) send(now float64) {
 func length(tokens float64) int { return int(max(1, math.Round(tokens))) }
 
 // Started implements batching.Audience.
-func (p *player) Started(_ *batching.Replica, f *batching.Flight) {
+func (p *player) Started(f *batching.Flight) {
 	if p.d.Serving != nil {
 		p.sample(costs.LatencyTTFT, f.First-f.Came)
 	}
 }
 
 // Ended implements batching.Audience.
-func (p *player) Ended(_ *batching.Replica, f *batching.Flight, now float64) {
+func (p *player) Ended(f *batching.Flight, now float64) {
 	if p.perS == 0 {
 		p.took, p.done = p.took+(now-f.Came)/1e3, p.done+1
 	} else {
@@ -344,9 +340,7 @@ func (p *player) Ended(_ *batching.Replica, f *batching.Flight, now float64) {
 	}
 }
 
-func (p *player) Tokens(int64, float64)             {}
-func (p *player) Gaps(float64, int64, float64, int) {}
-func (p *player) Preempted(*batching.Flight)        {}
-func (p *player) Reject(*batching.Flight, float64)  {}
+// Tokens implements batching.Audience.
+func (p *player) Tokens(int64, float64) {}
 
 func (p *player) sample(k int, ms float64) { p.samples[k] = append(p.samples[k], ms/1e3) }

@@ -1,137 +1,112 @@
-// Package batching simulates servers with continuous batching (Yu et al., Orca, OSDI 2022), each with a paged KV cache
-// (Kwon et al., PagedAttention, SOSP 2023), and the GPU that they share, event by event.
+// Package batching simulates servers with continuous batching (Yu et al., Orca, OSDI 2022) and the GPU that they share,
+// event by event.
 package batching
 
 import (
 	"math"
-
-	"github.com/cotenant/cotenant/decision/predict/costs"
+	"slices"
+	"time"
 )
 
-// Audience sees what a replica does to requests: the service that it is of,
-// or the clients of a tenant of Predict. Times are in ms.
-type Audience interface {
-	Started(r *Replica, f *Flight) // its first token, at f.first
-	Tokens(n int64, now float64)   // given at a time
-	Gaps(step float64, n int64, stall float64,
-		stalled int) // n gaps of a step's length, and stalled ones that something came before
-	Preempted(f *Flight)
-	Ended(r *Replica, f *Flight, now float64)
-	Reject(f *Flight, now float64)
+// SimulationSeed seeds all predictions: the same input gives the same bytes.
+const SimulationSeed = 1
+
+func Millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+func InMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// Flight is a request on its way. Times are in ms.
+type Flight struct {
+	Input, Output int // tokens
+	Came, First   float64
 }
 
-// Replica is one server with continuous batching: what it does and what waits. The cluster plays it in runs of steps,
-// Predict step by step. Times are in ms. It does one thing at a time, an activity of so many equal units: a run of
-// decode steps until the batch changes, a prefill, a mixed step, the loading of an adapter, falling asleep or waking.
+// Spares are flights that have ended, for the next requests.
+type Spares []*Flight
+
+// Next returns a flight that begins as f.
+func (s *Spares) Next(f Flight) *Flight {
+	k := len(*s) - 1
+	if k < 0 {
+		next := f // here alone it escapes
+		return &next
+	}
+	next := (*s)[k]
+	*s, *next = (*s)[:k], f
+	return next
+}
+
+// Audience sees what a replica does to requests: the clients of a tenant. Times are in ms.
+type Audience interface {
+	Started(f *Flight)           // its first token, at f.First
+	Tokens(n int64, now float64) // given at a time
+	Ended(f *Flight, now float64)
+}
+
+// Replica is one server with continuous batching and room for every context: what it does and what waits. It does one
+// thing at a time, an activity of so many equal units: a prefill of one prompt, or a run of decode steps until the batch
+// changes. Times are in ms.
 type Replica struct {
 	To    Audience
 	Rates Rates
-	Sleep *costs.Sleep
-	GPU   *GPU // nil: always awake
-	KV    *KVCache
-	Size  int  // tokens of a block
-	Unit  int  // tokens of a prefix's block; 0 without prefix cache
+	GPU   *GPU // nil: whoever runs the replica ends its activities
 	Steps bool // decodes step by step
 
 	Waiting queue
-	Entered []*Flight // admitted, their prompts not yet computed, in order
 	Running []*Flight // decoding, in the order of admission
-	Marks   []int64   // of the running: the tick at which each ends
+	marks   []int64   // of the running: the tick at which each ends
 	ticks   int64     // decode steps done
-	Context float64   // tokens of context of the running
-	Pending int       // tokens of prompts still to compute, as far as is known
-	Phases  []int     // running requests by the tick, modulo a block, before which each needs another block
 
 	Act     Activity
-	turn    bool    // a decode step comes before the next prefill
-	stall   float64 // ms since the last step in which the running got nothing
-	stalled int     // how many of them
-	LoRA    adapterSlots
-	Rest    rest
-	Stats   replicaStats
+	prompt  *Flight // whose prefill runs
+	decodes bool    // a decode step comes before the next prefill
 }
 
-// Rates are an engine's costs as the simulation reads them.
+// Rates are what a replica's work takes alone on the GPU, in ms.
 type Rates struct {
-	Step, context, Host             float64 // ms; context for a token
-	Sequence, hostSequence          float64 // ms of each in the batch, on the GPU and on the host
-	matrix                          float64 // ms of a batch of several
-	experts, unused                 float64 // ms to read all routed experts, and the share that a token leaves out
-	captured                        []int
-	Prefill, Token, Busy            float64
-	request                         float64 // ms of the host for each that begins
-	SlowPrefill                     float64 // factor of computing prompts
-	HostToken                       float64 // ms of the host for a token of a prompt
-	DecodeSM, PrefillSM             float64
-	PrefillsFirst                   bool // waiting prefills run before anybody decodes; else one between two steps
-	adds                            bool // see costs.Engine
-	Sequences, chunk                int
-	turns                           []costs.CountedTurns
-	attention                       float64 // ms for a token and a token of its context
-	loraStep, loraEach, loraPrefill float64
-	loraLoad, loraFetch             float64
-	fallAsleep, wake                float64
+	Step, Host    float64 // a decode step, and the host's part of it
+	Sequence      float64 // more of each sequence in a step, on the GPU
+	Prefill, Busy float64 // a prefill at least, where launches bound it, and the GPU's part of that
+	Token         float64 // of a prompt
+	SlowPrefill   float64 // factor of computing prompts
+	HostToken     float64 // the host's time for a token of a prompt
+	Share         float64 // of the GPU that its work blocks
+	PrefillsFirst bool    // waiting prefills run before anybody decodes; else one between two steps
+	Sequences     int     // most in a batch
 }
 
-func RatesOf(e *costs.Engine, mps bool) Rates {
-	r := Rates{
-		Step: e.Step.Value, context: e.StepContext.Value / 1e3, Host: e.HostFraction.Value * e.Step.Value,
-		Prefill: e.Prefill.Value, Token: e.PrefillToken.Value / 1e3, attention: e.PrefillContext.Value / 1e6,
-		Busy: e.PrefillBusy.Value, request: e.Request.Value,
-		DecodeSM: e.DecodeSM.Value, PrefillSM: e.PrefillSM.Value,
-		SlowPrefill: 1, turns: e.Turns, Sequences: e.MostSequences(), chunk: e.ChunkTokens,
-		fallAsleep: e.Sleep.FallAsleep(e.Model), wake: e.Sleep.Wake(e.Model),
-	}
-	r.matrix, r.captured = e.StepMatrix.Value, e.Captured
-	r.experts, r.unused, r.PrefillsFirst = e.StepExperts.Value, e.Model.UnusedExperts(), e.PrefillsFirst
-	r.adds = e.Adds
-	r.hostSequence = min(e.StepSequence.Value, costs.HostPerSequence)
-	r.Sequence = e.StepSequence.Value - r.hostSequence
-	if mps {
-		// Part of which kernels wait for each other, so that nothing is seen of what a product
-		// of matrices takes more than one with a vector: on an H100 and an H200 a step of two
-		// sequences takes no longer than that of one (1B and 8B, -0.12 to 0.00 ms).
-		r.Step, r.matrix = r.Step+e.MPSStep.Value, 0
-	}
-	if e.Adapters.Slots > 0 {
-		r.loraStep, r.loraEach, r.loraPrefill = e.Adapters.Step.Value, e.Adapters.Each.Value, e.Adapters.Prefill.Value
-		r.loraLoad, r.loraFetch = e.Adapters.Load.Value, e.Adapters.Fetch.Value
-	}
-	return r
-}
-
-// batched is the GPU's time for the sequences of a decode step, but for their contexts.
-func (r *Rates) batched(n int) float64 {
+// step is the GPU's time for a decode step of n sequences, whose tokens are multiplied as a prompt's are.
+func (r *Rates) step(n int) float64 {
+	read := r.Step - r.Host
 	if n < 2 {
-		return r.Sequence * float64(n)
+		return read + r.Sequence*float64(n)
 	}
-	read, rows := r.Step-r.Host, float64(costs.Padded(r.captured, n))
-	return max(read+r.matrix+r.moreExperts(n), r.Token*rows) - read + r.Sequence*rows
+	rows := float64(n)
+	return read + (max(read, r.Token*rows) - read + r.Sequence*rows)
 }
 
-// moreExperts is the time in which a step of so many tokens reads the experts that they use beyond those of one,
-// each token's drawn evenly and by itself.
-func (r *Rates) moreExperts(tokens int) float64 {
-	if r.experts == 0 {
-		return 0
-	}
-	return r.experts * (r.unused - math.Pow(r.unused, float64(tokens)))
-}
+type phase uint8
 
-// Activity is the work that a replica is at: units of equal length, each of host and gpu ms when nobody else is on
-// the GPU.
+const (
+	idle phase = iota
+	Prefilling
+	Decoding
+)
+
+// Works says that the GPU is used.
+func (k phase) Works() bool { return k != idle }
+
+// Activity is the work that a replica is at: units of equal length, each of Host and GPU ms when nobody else is on the
+// GPU.
 type Activity struct {
 	Kind      phase
 	Host, GPU float64
 	units     float64 // to do
 	done      float64
 	Unit      float64 // ms that a unit takes now
-	Share     float64 // of the GPU that its work blocks under MPS
+	Share     float64 // of the GPU that its work blocks
 	Cost      float64 // to a neighbour, once it was asked for
 	since     float64 // when done was right
-	start     float64
-	runs      bool // decodes: ends early, at a whole unit, when somebody comes
-	decodes   int  // requests that get a token with each unit
 }
 
 // Alone returns the time of a unit when nobody else is on the GPU.
@@ -152,37 +127,18 @@ func (a *Activity) advance(now float64) {
 }
 
 func (r *Replica) arrive(f *Flight, now float64) {
-	if r.tooLarge(f) || r.Waiting.Len() >= MaxQueue {
-		r.To.Reject(f, now)
-		return
-	}
 	r.Waiting.Push(f)
-	r.Pending += f.Input
-	r.Stats.QueueHigh = max(r.Stats.QueueHigh, r.Waiting.Len())
-	r.Rest.asked = now
 	switch a := &r.Act; {
 	case a.Kind == idle:
 		r.Plan(now)
-	case a.Kind == dozing:
-		a.Kind = idle
-		r.Plan(now)
-	case a.runs && r.mayAdmit(f) && (r.Waiting.Len() == 1 || r.Waiting.at(0).blocked == BlockedAdapter):
+	case a.Kind == Decoding && r.Waiting.Len() == 1 && r.hasRoom():
 		// The run ends at the step that is under way.
 		a.advance(now)
 		a.units = min(a.units, max(1, math.Ceil(a.done-1e-9)))
 	}
 }
 
-func (r *Replica) tooLarge(f *Flight) bool {
-	return blocksOf(f.Input+f.Output, r.Size) > r.KV.Total || f.Adapter > 0 && r.LoRA.slots == 0
-}
-
-func blocksOf(tokens, size int) int { return (tokens + size - 1) / size }
-
-// mayAdmit says whether a waiting request may find room now, without trying.
-func (r *Replica) mayAdmit(f *Flight) bool {
-	return len(r.Running)+len(r.Entered) < r.Rates.Sequences && r.KV.available() > 0 && r.Rest.admits()
-}
+func (r *Replica) hasRoom() bool { return len(r.Running) < r.Rates.Sequences }
 
 // Finish ends the activity that is due now and plans the next.
 func (r *Replica) Finish(now float64) {
@@ -194,51 +150,74 @@ func (r *Replica) Finish(now float64) {
 func (r *Replica) End(now float64) {
 	a := r.Act
 	r.Act.Kind = idle
-	if a.Kind.Works() {
-		r.Stats.Busy += now - a.start
-		r.Stats.GPU += a.units * a.GPU
-	}
 	switch a.Kind {
-	case Decoding:
-		r.stepped(int64(a.units), &a, now)
 	case Prefilling:
-		r.computed(now, &a)
-	case loading:
-		r.stall += now - a.start
-		r.stalled = len(r.Running)
-	case dozing:
-		r.begin(now, Activity{Kind: fallingAsleep, Host: r.Rates.fallAsleep, units: 1})
-	case fallingAsleep, waking:
-		r.GPU.slept(r, a.Kind, now)
+		r.decodes = !r.Rates.PrefillsFirst
+		r.first(now)
+	case Decoding:
+		r.stepped(int64(a.units), now)
 	}
 }
 
 // Plan decides what the replica does next, if anything.
 func (r *Replica) Plan(now float64) {
-	if r.Act.Kind != idle {
-		return
-	}
-	if r.GPU != nil && !r.GPU.awake(r, now) {
-		return
-	}
-	if !(r.turn && len(r.Running) > 0 && r.Rates.chunk == 0) {
-		if load := r.admit(now); load > 0 {
-			r.begin(now, Activity{Kind: loading, Host: load, units: 1})
-			return
-		}
-	}
 	switch {
-	case len(r.Entered) > 0 && !(r.turn && len(r.Running) > 0 && r.Rates.chunk == 0):
-		r.PrefillNext(now)
+	case r.Act.Kind != idle:
+	case r.Waiting.Len() > 0 && r.hasRoom() && !(r.decodes && len(r.Running) > 0):
+		r.prompt = r.Waiting.pop()
+		a := Activity{Kind: Prefilling, units: 1, Share: r.Rates.Share}
+		tokens := float64(r.prompt.Input)
+		a.GPU = max(r.Rates.SlowPrefill*(tokens*r.Rates.Token), r.Rates.Busy*r.Rates.Prefill)
+		a.Host = max(0, r.Rates.Prefill-a.GPU) + r.Rates.HostToken*tokens
+		r.begin(now, a)
 	case len(r.Running) > 0:
-		r.Decode(now)
-	case r.GPU != nil:
-		r.GPU.rested(r, now)
+		r.decode(now)
 	}
 }
 
+// first gives a request the token that its prefill ends with.
+func (r *Replica) first(now float64) {
+	f := r.prompt
+	r.prompt, f.First = nil, now
+	r.To.Started(f)
+	r.To.Tokens(1, now)
+	if f.Output == 1 {
+		r.To.Ended(f, now)
+		return
+	}
+	r.Running = append(r.Running, f)
+	r.marks = append(r.marks, r.ticks+int64(f.Output-1))
+}
+
+// decode begins a run of steps in which the batch stays as it is: until the next request ends.
+func (r *Replica) decode(now float64) {
+	steps := slices.Min(r.marks) - r.ticks
+	if r.Steps || r.decodes && r.Waiting.Len() > 0 && r.hasRoom() { // a prefill was held back for this step
+		steps = 1
+	}
+	r.begin(now, Activity{Kind: Decoding, units: float64(steps), Share: r.Rates.Share, Host: r.Rates.Host,
+		GPU: r.Rates.step(len(r.Running))})
+}
+
+func (r *Replica) stepped(steps int64, now float64) {
+	r.decodes = false
+	r.ticks += steps
+	r.To.Tokens(int64(len(r.Running))*steps, now)
+	k := 0
+	for i, f := range r.Running {
+		if r.marks[i] > r.ticks {
+			r.Running[k], r.marks[k] = f, r.marks[i]
+			k++
+			continue
+		}
+		r.To.Ended(f, now)
+	}
+	clear(r.Running[k:])
+	r.Running, r.marks = r.Running[:k], r.marks[:k]
+}
+
 func (r *Replica) begin(now float64, a Activity) {
-	a.since, a.start = now, now
+	a.since = now
 	a.Unit = a.Alone()
 	r.Act = a
 	if r.GPU != nil {
@@ -246,14 +225,21 @@ func (r *Replica) begin(now float64, a Activity) {
 	}
 }
 
-// replicaStats counts a replica's work. Times are in ms.
-type replicaStats struct {
-	Busy, GPU    float64
-	QueueHigh    int
-	Preemptions  int64
-	AdapterLoads int64
-	Completed    int64
-	Prompt       int64 // tokens of prompts, and of these from the cache
-	Cached       int64
-	Blocked      [blockedCount]int64
+// queue is a first-in, first-out queue.
+type queue []*Flight
+
+func (q *queue) Len() int { return len(*q) }
+
+func (q *queue) Push(f *Flight) { *q = append(*q, f) }
+
+// pop takes the first out. Where few wait the others move up, so that the queue's memory is used again.
+func (q *queue) pop() *Flight {
+	f := (*q)[0]
+	if len(*q) < 64 {
+		*q = slices.Delete(*q, 0, 1)
+	} else {
+		(*q)[0] = nil
+		*q = (*q)[1:]
+	}
+	return f
 }
