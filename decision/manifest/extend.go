@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -16,16 +17,26 @@ type Group struct {
 	Delivery   sharing.Delivery // the first that delivers it; DeliveryBare where none does
 	Offers     map[string]int   // of its nodes under Delivery, by resource name; nil where it hands out none
 	Namespaces []string         // those of its workloads, in order; "" stands for none
+	Members    []Member         // its workloads, in the order of the decisions
 }
 
-// Extension adds another program's documents to those of Build. Package addons
-// has Kueue's queues and the settings of NVIDIA's vGPU manager.
+// Member shows an Extension a workload of a Group.
+type Member struct {
+	Workload        *decision.Workload
+	Namespace, Name string // of its Deployment; no namespace is ""
+	Replicas        int
+}
+
+// Extension adds another program's documents to those of Build. Package addons has Kueue's queues and the settings of
+// NVIDIA's vGPU manager, package routers what puts a router before a service's replicas.
 type Extension interface {
 	// Documents returns files and warnings about a decision's groups. Its error
 	// should name every problem; it ends Build and matches ErrInvalid.
 	Documents(groups []Group) ([]File, []sharing.Warning, error)
 	// Labels returns the labels of the Deployments that a group's Delivery writes.
 	Labels(g *Group) map[string]string
+	// PodLabels returns the labels of a workload's pods.
+	PodLabels(m *Member) map[string]string
 }
 
 // extend asks the extensions for their documents.
@@ -38,6 +49,7 @@ func (b *builder) extend() error {
 		g.view = &Group{GroupResult: g.GroupResult, Pool: g.pool, Key: g.key, Delivery: b.primary(g), Offers: b.offers(g)}
 		for _, m := range g.members {
 			g.view.Namespaces = append(g.view.Namespaces, m.space)
+			g.view.Members = append(g.view.Members, m.view())
 		}
 		slices.Sort(g.view.Namespaces)
 		g.view.Namespaces = slices.Compact(g.view.Namespaces)
@@ -49,8 +61,25 @@ func (b *builder) extend() error {
 			return invalid(err)
 		}
 		b.Files, b.Warnings = append(b.Files, files...), append(b.Warnings, warnings...)
+		for _, f := range files {
+			b.notes = append(b.notes, fmt.Sprintf("%s: %s.", f.Path, f.Note))
+		}
 	}
 	return nil
+}
+
+// view is what extensions see of a workload.
+func (m *member) view() Member {
+	return Member{Workload: m.workload, Namespace: m.space, Name: m.name, Replicas: m.Replicas}
+}
+
+// podLabels are those that extensions give a workload's pods.
+func (b *builder) podLabels(m *member) map[string]string {
+	out, view := map[string]string{}, m.view()
+	for _, e := range b.opts.Extensions {
+		maps.Copy(out, e.PodLabels(&view))
+	}
+	return out
 }
 
 // extraLabels are those that extensions give the Deployments of a delivery.

@@ -28,6 +28,7 @@ type pod struct {
 	scheduler   string
 	queue       string            // of KAI
 	labels      map[string]string // of the Deployment
+	podLabels   map[string]string
 	env         []*yaml.Node
 	args        []string
 	limits      map[string]string
@@ -45,7 +46,7 @@ func (p *pod) node(m *member) *yaml.Node {
 		claims = yamlnode.List(yamlnode.Map("name", c.request()))
 		podClaims = yamlnode.List(yamlnode.Map("name", c.request(), source, c.name))
 	}
-	labels := map[string]string{}
+	labels := maps.Clone(p.podLabels)
 	if p.queue != "" {
 		labels["kai.scheduler/queue"] = p.queue
 	}
@@ -66,7 +67,7 @@ func (p *pod) node(m *member) *yaml.Node {
 
 // newPod returns the part that every delivery has in common.
 func (b *builder) newPod(m *member) *pod {
-	p := &pod{name: m.name, replicas: m.Replicas, args: b.fractionArgs(m)}
+	p := &pod{name: m.name, replicas: m.Replicas, args: b.fractionArgs(m), podLabels: b.podLabels(m)}
 	p.header = []string{fmt.Sprintf("%s: %v on the nodes of %s.", m.name, m.Mechanism, m.group.key),
 		"A patch: add the image, or apply it to the Deployment that has one."}
 	if len(p.args) > 0 {

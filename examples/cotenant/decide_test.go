@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/golden"
 )
 
 const decideFleets = "../quickstart/testdata/"
@@ -78,6 +80,31 @@ func TestDecideOut(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "plan.md")); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestDecideOutRouters: the folder has a router before the replicas of a model server, and its pods the label by which
+// it finds them; the other services have one replica, or are no language models.
+func TestDecideOutRouters(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "plan")
+	if code, _, errs := program(t, "", "decide", "-out", dir, "../quickstart/fleet.yaml"); code != exitDone {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	var b bytes.Buffer
+	for _, pattern := range []string{"inference-extension/*", "llm-d/*", "pods/chat.yaml"} {
+		files, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, _ := filepath.Rel(dir, file)
+			fmt.Fprintf(&b, "==> %s\n%s", filepath.ToSlash(name), data)
+		}
+	}
+	golden.Check(t, "testdata/decide/routers.txt", b.Bytes())
 }
 
 // TestSettleCommand: the measurement of a provisional answer is this program's

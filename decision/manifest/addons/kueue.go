@@ -39,6 +39,9 @@ func (k Kueue) Labels(g *manifest.Group) map[string]string {
 	return map[string]string{kueueLabel: k.Queue}
 }
 
+// PodLabels returns none.
+func (Kueue) PodLabels(*manifest.Member) map[string]string { return nil }
+
 // Documents writes one resource group with all flavours, because a resource may stand in one group only and every
 // flavour of a group must list the same resources in the same order.
 func (k Kueue) Documents(groups []manifest.Group) ([]manifest.File, []sharing.Warning, error) {

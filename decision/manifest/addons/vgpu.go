@@ -111,6 +111,9 @@ const (
 // Labels returns none.
 func (VGPU) Labels(*manifest.Group) map[string]string { return nil }
 
+// PodLabels returns none.
+func (VGPU) PodLabels(*manifest.Member) map[string]string { return nil }
+
 // Documents writes a file vgpu/GROUP.conf for each group.
 func (v VGPU) Documents(groups []manifest.Group) ([]manifest.File, []sharing.Warning, error) {
 	var l problem.List

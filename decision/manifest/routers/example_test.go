@@ -1,10 +1,12 @@
 package routers_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/manifest/routers"
 )
@@ -27,6 +29,39 @@ func ExampleBuild() {
 	// inference-extension/chat.yaml
 	// llm-d/chat.values.yaml
 	// llm-d's router has no round-robin policy; its configuration takes random
+}
+
+// The folder of a decision with a router before the replicas of its chat.
+func ExampleServices() {
+	fleet, err := decision.ParseFleet([]byte(`
+version: v1
+pools: [{name: serve, gpu: L40S, count: 4}]
+workloads:
+  - {name: chat, kind: online-inference, replicas: 3, model: {parameters: 8e9, weights: fp16}, gpu_busy: 0.3}
+  - {name: embed, kind: online-inference, replicas: 1, memory: 4GiB, gpu_busy: 0.2}
+`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	result, err := decision.Decide(context.Background(), fleet, decision.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	folder, err := manifest.Build(fleet, result, manifest.Options{Extensions: []manifest.Extension{routers.Services{}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, f := range folder.Files {
+		if strings.HasPrefix(f.Path, "inference-extension/") || strings.HasPrefix(f.Path, "llm-d/") {
+			fmt.Println(f.Path+":", f.Note)
+		}
+	}
+	// Output:
+	// inference-extension/chat.yaml: pool, objectives and endpoint picker configuration
+	// llm-d/chat.values.yaml: values of llm-d's router
 }
 
 // vLLM's production stack starts the servers too, here each on a slice of a GPU.
