@@ -26,5 +26,4 @@
 // An Actor carries proposals out through hooks or the Kubernetes eviction API, and records every step before it is
 // taken. Its Log keeps the budget, the cool-down and what was done over restarts; Verify reads a log and finds the
 // actions before which a condition does not hold by what was recorded. Run puts everything together for one machine.
-// PlayDay takes a simulated cluster through a day.
 package guard

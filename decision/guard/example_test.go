@@ -1,7 +1,6 @@
 package guard_test
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -53,19 +52,4 @@ func ExampleLoadConfig() {
 	// Output:
 	// guard: testdata/bad.yaml: tenants[0].gpu: 3 is not among gpus
 	// tenants[0]: nothing tells its latency (add metrics or probe)
-}
-
-// A morning of a simulated cluster of ten GPUs.
-func ExamplePlayDay() {
-	ctx, cancel := context.WithCancel(context.Background())
-	day, err := guard.PlayDay(ctx, guard.DayOptions{
-		Seed: 1, GPUs: 10, Rules: guard.DefaultRules(time.Minute),
-		Progress: func(window int) {
-			if window == 6*60 {
-				cancel()
-			}
-		},
-	})
-	fmt.Println(day.Watched, day.Tenants > 10, day.OnBadData, err)
-	// Output: 6h1m0s true 0 <nil>
 }

@@ -307,13 +307,14 @@ func TestHardlyWatchedIsNotIdle(t *testing.T) {
 // TestAVictimsPageIsCorroborated caps a neighbour for a tenant that slows down, and
 // not for one whose page says what cannot be.
 func TestAVictimsPageIsCorroborated(t *testing.T) {
-	day, err := newDay(1, 10)
+	profiles, err := profile.LoadProfiles("../../examples/cotenant/guard/rows.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	gpu := GPU{Name: day.Predictor.GPU, Mechanism: sharing.MechanismMPS}
-	victim := Tenant{Name: "a/chat", Kind: decision.KindOnlineInference, Server: profile.Server{Model: uses[2].model}, Load: uses[2].load, Holds: 0.4}
-	other := Tenant{Name: "b/batch", Kind: decision.KindBatch, Server: profile.Server{Model: uses[3].model}, Load: uses[3].load, Holds: 0.4}
+	gpu := GPU{Name: "H200", Mechanism: sharing.MechanismMPS}
+	server := func(model string) profile.Server { return profile.Server{Model: model} }
+	victim := Tenant{Name: "a/chat", Kind: decision.KindOnlineInference, Server: server("3b"), Load: profile.Load{Rate: 4, Prompt: 128, Output: 64}, Holds: 0.4}
+	other := Tenant{Name: "b/batch", Kind: decision.KindBatch, Server: server("8b"), Load: profile.Load{Rate: 2, Prompt: 256, Output: 64}, Holds: 0.4}
 	for name, c := range map[string]struct {
 		slow, load float64 // of the quiet TPOT; tokens a second
 		watts      float64
@@ -328,7 +329,7 @@ func TestAVictimsPageIsCorroborated(t *testing.T) {
 		"infinite":               {math.Inf(1), 100, 500, none(), "not even an alarm"},
 	} {
 		g, err := New(DefaultRules(time.Minute), Config{
-			GPUs: []GPU{gpu}, Tenants: []Tenant{victim, other}, Profiles: day.Profiles, Predictor: day.Predictor,
+			GPUs: []GPU{gpu}, Tenants: []Tenant{victim, other}, Profiles: profiles,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -51,8 +51,8 @@ func guardFlags(args []string, std stdio) (*guardConfig, error) {
 	fl.IntVar(&c.slow, "slow", 3, "windows in a row above what is expected that raise an alarm")
 	fl.IntVar(&c.budget, "budget", 100, "actions in an hour at most")
 	fl.DurationVar(&c.cooldown, "cooldown", 0, "time between two actions on a GPU (default: 30 windows)")
-	fl.Uint64Var(&c.seed, "seed", 1, "of the simulated day")
-	fl.BoolVar(&c.json, "json", false, "print JSON: of the real node a line for each proposal")
+	fl.Uint64Var(&c.seed, "seed", 1, "of the simulated node")
+	fl.BoolVar(&c.json, "json", false, "print a line of JSON for each proposal")
 	if err := parse(fl, args, guardUsage, 0, std); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func guardFlags(args []string, std stdio) (*guardConfig, error) {
 	}
 	bad(c.real && c.path == "", "-real: nobody says who the tenants are (add -config FILE)")
 	if !c.real {
-		probs = append(probs, refuse(fl, "means nothing to the simulated day (add -real)", "config", "apply", "evict",
+		probs = append(probs, refuse(fl, "means nothing to the simulated node (add -real)", "config", "apply", "evict",
 			"kill", "audit", "acknowledge", "duration", "window")...)
 	}
 	bad(c.apply && c.audit == "", "-apply: nothing is done unrecorded (add -audit FILE)")
@@ -130,17 +130,44 @@ func runGuard(ctx context.Context, args []string, std stdio) error {
 	return c.simulate(ctx, std)
 }
 
-// simulate plays the day.
+// simulate watches the simulated node through a day, and carries out there what is proposed.
 func (c *guardConfig) simulate(ctx context.Context, std stdio) error {
-	rep, err := guard.PlayDay(ctx, guard.DayOptions{Seed: c.seed, Rules: c.rules(time.Minute), Progress: func(w int) {
-		if w%360 == 0 && w > 0 {
-			fmt.Fprintf(std.err, "%02d:00\n", w/60)
-		}
-	}})
+	n, err := newNode(c.seed)
 	if err != nil {
 		return err
 	}
-	return errors.Join(answer(std.out, c.json, rep, rep.String()), ctx.Err())
+	g, err := guard.New(c.rules(time.Minute), n.config)
+	if err != nil {
+		return err
+	}
+	for at := time.Minute; at <= 24*time.Hour && ctx.Err() == nil; at += time.Minute {
+		list := g.Step(n.observe(ctx, at))
+		for i := range list {
+			if n.carry(&list[i]) {
+				g.Done(&list[i])
+			}
+		}
+		if err := c.tell(std, list); err != nil {
+			return err
+		}
+	}
+	if !c.json {
+		err = printText(std.out, "\nAll figures are simulated. With -real this machine's GPUs are watched.\n")
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+// tell prints proposals.
+func (c *guardConfig) tell(std stdio, list []guard.Proposal) (err error) {
+	enc := json.NewEncoder(std.out)
+	for i := 0; i < len(list) && err == nil; i++ {
+		if c.json {
+			err = enc.Encode(list[i])
+		} else {
+			err = printText(std.out, page.Fold(list[i].String()))
+		}
+	}
+	return err
 }
 
 // watch guards this machine's GPUs.
@@ -180,22 +207,10 @@ func (c *guardConfig) watch(ctx context.Context, std stdio) error {
 	}
 	mode := map[bool]string{true: "acting", false: "dry run (-apply acts)"}[c.apply]
 	fmt.Fprintf(std.err, "watching %d tenants on %d GPUs; %s\n", len(s.Tenants), len(s.GPUs), mode)
-	enc := json.NewEncoder(std.out)
 	windows, said := 0, 0
 	told := func(_ guard.Observation, list []guard.Proposal) error {
 		windows, said = windows+1, said+len(list)
-		for i := range list {
-			var err error
-			if c.json {
-				err = enc.Encode(list[i])
-			} else {
-				err = printText(std.out, page.Fold(list[i].String()))
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		return c.tell(std, list)
 	}
 	health, err := guard.Run(ctx, driver, c.rules(c.window), s, a, told)
 	if errors.Is(err, guard.ErrNoGPU) {

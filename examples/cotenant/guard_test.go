@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/guard"
 	"github.com/cotenant/cotenant/internal/golden"
-	"github.com/cotenant/cotenant/internal/race"
 )
 
 func callGuard(t *testing.T, args ...string) (stdout, stderr string, code int) {
@@ -21,18 +21,33 @@ func callGuard(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), code
 }
 
-func TestGuardDay(t *testing.T) {
-	race.Long(t)
+// TestGuardNode: of the simulated node the disturber is moved, and nobody else, and the idle notebook reaped, in lines of
+// text and of JSON alike.
+func TestGuardNode(t *testing.T) {
 	got, _, code := callGuard(t)
-	if code != 0 {
+	if code != exitDone {
 		t.Fatal(code)
 	}
-	golden.Check(t, filepath.Join("testdata", "guard-day.txt"), []byte(got))
+	golden.Check(t, filepath.Join("testdata", "guard.txt"), []byte(got))
 	for _, text := range []string{got, guardUsage} {
 		for _, line := range strings.Split(text, "\n") {
 			if len([]rune(line)) > 100 {
 				t.Errorf("%d columns: %s", len(line), line)
 			}
+		}
+	}
+	for seed := range 5 {
+		out, _, code := callGuard(t, "-json", "-seed", fmt.Sprint(seed))
+		var said []string
+		for line := range strings.Lines(out) {
+			var p guard.Proposal
+			if err := json.Unmarshal([]byte(line), &p); err != nil {
+				t.Fatal(err)
+			}
+			said = append(said, fmt.Sprint(p.Action, " ", p.Target))
+		}
+		if want := "[notice lab/notebook reap lab/notebook move llm/summaries]"; code != exitDone || fmt.Sprint(said) != want {
+			t.Errorf("seed %d: exit %d: %v", seed, code, said)
 		}
 	}
 }
@@ -73,9 +88,8 @@ func TestGuardInterrupted(t *testing.T) {
 	if code := run(ctx, []string{"guard", "-json"}, stdio{nil, &out, &errs}); code != exitInterrupted {
 		t.Fatal(code, errs.String())
 	}
-	var rep guard.DayReport
-	if err := json.Unmarshal(out.Bytes(), &rep); err != nil || rep.Watched != 0 || !rep.Simulated {
-		t.Fatal(err, rep.Watched)
+	if out.Len() > 0 {
+		t.Error(out.String())
 	}
 }
 

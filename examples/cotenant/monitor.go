@@ -15,7 +15,6 @@ import (
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
-	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
 //go:embed usage/monitor.txt
@@ -171,7 +170,7 @@ func (c *monitorConfig) print(rep *telemetry.Report, std stdio) error {
 // open opens NVML or the simulated node.
 func (c *monitorConfig) open() (telemetry.Reader, func(), error) {
 	if !c.real {
-		src, err := telemetrytest.New(telemetrytest.Day(c.seed))
+		src, err := newNode(c.seed)
 		return src, func() {}, err
 	}
 	src, err := telemetrynvml.Open(telemetrynvml.Options{LibraryPath: c.library})

@@ -149,18 +149,31 @@ const (
 	dayIdleMHz     = 345
 )
 
-// Day returns the script of a day on four GPUs: a model server with quiet times, a
-// notebook that somebody left open, a job that hangs, and a free GPU that falls off
-// the bus for two hours. The figures are invented, of the size that an H200 shows.
+// Day returns the script of a day on four GPUs: a model server with quiet times, beside which a batch job runs from
+// 14:10 to 14:35, a notebook that somebody left open, a job that hangs, and a free GPU that falls off the bus for two
+// hours. The figures are invented, of the size that an H200 shows.
 func Day(seed uint64) Script {
 	free := phase(9*time.Hour, 0, 0, 0, 76, dayIdleMHz, telemetry.ThrottleIdle)
 	server := process(2101, "llm-server", 17, 17.3)
 	notebook, train := process(3300, "jupyter", 39, 40), process(4711, "train", 119, 120)
+	serves := func(length time.Duration) Phase { return server(phase(length, 89, 23, 22, 248, dayBusyMHz, 0)) }
+	quiet := server(phase(20*time.Minute, 0, 0, 0, 118, dayBusyMHz, 0))
+	disturbed := process(2102, "summaries", 38, 55.3)(phase(25*time.Minute, 44, 46, 45, 410, dayBusyMHz, 0))
+	disturbed.Figures[telemetry.MetricGPUUtilPercent], disturbed.Figures[telemetry.MetricGraphicsUtilPercent] = 99, 99
+	disturbed.Processes = append(disturbed.Processes, telemetry.Process{PID: 2101, Name: "llm-server",
+		Memory: telemetry.Some(17 * sharing.GiB), SMUtilPercent: telemetry.Some(55.0)})
+	var shared []Phase
+	for hour := range 24 {
+		if hour == 14 {
+			shared = append(shared, serves(10*time.Minute), disturbed, serves(5*time.Minute), quiet)
+		} else {
+			shared = append(shared, serves(40*time.Minute), quiet)
+		}
+	}
 	device := telemetry.Device{Name: "simulated H200", MIG: sharing.AnswerNo, GPM: sharing.AnswerYes}
 	s := Script{Seed: seed, NoisePercent: 3}
 	for _, phases := range [][]Phase{
-		{server(phase(40*time.Minute, 89, 23, 22, 248, dayBusyMHz, 0)),
-			server(phase(20*time.Minute, 0, 0, 0, 118, dayBusyMHz, 0))},
+		shared,
 		{phase(30*time.Minute, 0, 0, 0, 76, dayIdleMHz, telemetry.ThrottleIdle),
 			notebook(phase(90*time.Minute, 60, 35, 30, 390, dayBusyMHz, 0)), notebook(phase(0, 0, 0, 0, 121, dayBusyMHz, 0))},
 		{train(phase(8*time.Hour, 99, 85, 60, 640, dayBusyMHz, telemetry.ThrottlePowerCap)),
