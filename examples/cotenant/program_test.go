@@ -101,7 +101,7 @@ func TestWrongLargeFile(t *testing.T) {
 	if err := os.Truncate(file, 1<<40); err != nil {
 		t.Skip(err)
 	}
-	for _, line := range []string{"guard -real -config FILE", "canary -plan FILE -listen :0", "rows check FILE",
+	for _, line := range []string{"guard -real -config FILE", "canary -plan FILE -listen :0",
 		"decide -profiles FILE ../quickstart/fleet.yaml", "decide FILE", "diff -fleet ../quickstart/fleet.yaml -with FILE", "advise -hints FILE -out x", "probe -predictor FILE"} {
 		code, out, errs := program(t, "", strings.Fields(strings.ReplaceAll(line, "FILE", file))...)
 		if code != exitBadInput || out != "" || !strings.Contains(errs, file+": the input is larger than ") {
