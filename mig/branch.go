@@ -11,12 +11,12 @@ type boundNode struct {
 	bound     int64
 	seq       int
 	low, high []int32 // of columns; high < 0: no bound
-	least     []int64 // of bins
-	most      []int64 // of bins; negative: no bound
+	least     int64   // of all columns together
+	most      int64   // likewise; negative: no bound
 }
 
 func (n *boundNode) child(bound int64, seq int) *boundNode {
-	return &boundNode{bound, seq, slices.Clone(n.low), slices.Clone(n.high), slices.Clone(n.least), slices.Clone(n.most)}
+	return &boundNode{bound, seq, slices.Clone(n.low), slices.Clone(n.high), n.least, n.most}
 }
 
 // after orders nodes: the one to take next, that of the lowest bound and then the youngest, comes last.
@@ -28,8 +28,7 @@ func (n *boundNode) after(m *boundNode) int {
 // are taken in the order of their bounds, so that the lowest bound that is left is a bound of them all.
 func (p *coverProblem) branchAndBound(sol *coverSolution, relaxations int) {
 	open := []*boundNode{{bound: sol.bound, low: make([]int32, len(p.columns)),
-		high:  slices.Repeat([]int32{-1}, len(p.columns)),
-		least: make([]int64, len(p.limits)), most: slices.Clone(p.limits)}}
+		high: slices.Repeat([]int32{-1}, len(p.columns)), most: p.limit}}
 	for seq := 1; len(open) > 0; {
 		last := len(open) - 1
 		n := open[last]
@@ -42,20 +41,20 @@ func (p *coverProblem) branchAndBound(sol *coverSolution, relaxations int) {
 		if !ok || n.bound >= sol.cost {
 			continue
 		}
-		bins := make([]float64, len(p.limits))
+		gpus := 0.0
 		for c, v := range x {
-			bins[p.columns[c].bin] += v + float64(n.low[c])
+			gpus += v + float64(n.low[c])
 		}
-		// How many GPUs of each bin are used decides the cost, so that is settled first.
-		b, c := mostFractional(bins), mostFractional(x)
-		if b < 0 && c < 0 {
-			continue // whole: relaxNode has taken it
+		// How many GPUs are used decides the cost, so that is settled first.
+		whole, c := math.Abs(gpus-math.Round(gpus)) <= wholeEps, mostFractional(x)
+		if whole && c < 0 {
+			continue // relaxNode has taken it
 		}
 		below, above := n.child(n.bound, seq), n.child(n.bound, seq+1)
 		seq += 2
-		if b >= 0 {
-			below.most[b] = int64(math.Floor(bins[b]))
-			above.least[b] = below.most[b] + 1
+		if !whole {
+			below.most = int64(math.Floor(gpus))
+			above.least = below.most + 1
 		} else {
 			below.high[c] = n.low[c] + int32(math.Floor(x[c]))
 			above.low[c] = below.high[c] + 1
@@ -74,19 +73,18 @@ func (p *coverProblem) branchAndBound(sol *coverSolution, relaxations int) {
 // relaxNode solves the relaxation of a node, raises the node's bound, and tries to complete the relaxation to a
 // better solution. x is what comes on top of the node's least uses.
 func (p *coverProblem) relaxNode(n *boundNode, sol *coverSolution) (x []float64, ok bool) {
-	sub := coverProblem{items: p.items, columns: p.columns, demand: p.demand, limits: slices.Clone(n.most),
-		least: slices.Clone(n.least)}
+	sub := coverProblem{items: p.items, columns: p.columns, demand: p.demand, limit: n.most, least: n.least}
 	var base int64
 	for c, k := range n.low {
-		base += int64(k) * p.columns[c].cost
-		if b := p.columns[c].bin; sub.limits[b] >= 0 {
-			if sub.limits[b] -= int64(k); sub.limits[b] < 0 {
+		base += int64(k)
+		if sub.limit >= 0 {
+			if sub.limit -= int64(k); sub.limit < 0 {
 				return nil, false
 			}
 		}
-		sub.least[p.columns[c].bin] = max(0, sub.least[p.columns[c].bin]-int64(k))
+		sub.least = max(0, sub.least-int64(k))
 		for i := range p.items {
-			sub.demand[i] = int32(max(0, int64(sub.demand[i])-int64(k)*int64(p.columns[c].take[i])))
+			sub.demand[i] = int32(max(0, int64(sub.demand[i])-int64(k)*int64(p.columns[c][i])))
 		}
 	}
 	for c, h := range n.high {
@@ -102,21 +100,19 @@ func (p *coverProblem) relaxNode(n *boundNode, sol *coverSolution) (x []float64,
 	if n.seq == 0 {
 		s.budget = firstNodes
 	}
-	value := s.dualBound(&sub.demand, sub.limits)
+	value := s.dualBound(&sub.demand, sub.limit)
 	for k, b := range sub.bounded {
 		value -= prices.bound[k] * float64(b.most)
 	}
-	for b, l := range sub.least {
-		value += prices.least[b] * float64(l)
-	}
+	value += prices.least * float64(sub.least)
 	n.bound = max(n.bound, base+ceilCost(value))
 	if n.bound >= sol.cost {
 		return x, true
 	}
 	// Completing ignores the bounds above: any solution counts.
 	s.order = sub.columnOrder(prices)
-	rest, limits, cost, times := sub.roundDown(x)
-	if s.run(rest, limits, base+cost, sol.cost, n.bound); s.found {
+	rest, limit, cost, times := sub.roundDown(x)
+	if s.run(rest, limit, base+cost, sol.cost, n.bound); s.found {
 		sol.cost = s.bestCost
 		sol.times = times
 		for c, k := range n.low {

@@ -148,7 +148,7 @@ func (m *Model) device(name string) (*Profile, int, error) {
 // packCompute puts compute instances (slices to number) into as few GPU instances of g slices as possible. It is
 // the same covering problem as packing GPUs, with the ways to cut a GPU instance as columns.
 func packCompute(rule CIRule, g int, sizes map[int]int) []cutDemand {
-	p := coverProblem{limits: []int64{-1}, budget: 10_000}
+	p := coverProblem{limit: -1, budget: 10_000}
 	var of []int
 	for c := g; c >= 1; c-- {
 		if sizes[c] > 0 {
@@ -163,7 +163,7 @@ func packCompute(rule CIRule, g int, sizes map[int]int) []cutDemand {
 	p.columns = cutColumns(rule, g, of)
 	sol, _ := p.solve()
 	var cuts []cutDemand
-	_ = p.uses(sol, func(_ *column, take itemCounts, times int64) error {
+	_ = p.uses(sol, func(take itemCounts, times int64) error {
 		cut := cutDemand{times: int(times)}
 		for i, size := range of {
 			cut.compute = append(cut.compute, slices.Repeat([]int{size}, int(take[i]))...)
@@ -176,8 +176,8 @@ func packCompute(rule CIRule, g int, sizes map[int]int) []cutDemand {
 
 // cutColumns returns the maximal ways to cut a GPU instance of g slices into
 // compute instances of the given sizes, largest first.
-func cutColumns(rule CIRule, g int, of []int) []column {
-	var columns []column
+func cutColumns(rule CIRule, g int, of []int) []itemCounts {
+	var columns []itemCounts
 	var take itemCounts
 	var sizes []int
 	var grow func(i int)
@@ -188,7 +188,7 @@ func cutColumns(rule CIRule, g int, of []int) []column {
 					return
 				}
 			}
-			columns = append(columns, column{take: take, cost: 1})
+			columns = append(columns, take)
 			return
 		}
 		if fitCompute(rule, g, append(slices.Clone(sizes), of[i])) {

@@ -88,7 +88,7 @@ func ExampleApply() {
 	// 1g.35gb@0,1g.35gb@2,3g.71gb@4
 }
 
-func ExamplePack() {
+func ExampleModel_Pack() {
 	gpu, _ := mig.Lookup("A100 80GB")
 	packing, err := gpu.Pack([]mig.Count{{Profile: "1g.10gb", N: 40}, {Profile: "3g.40gb", N: 12}})
 	fmt.Println(packing.GPUs, packing.LowerBound, packing.Optimal, err)

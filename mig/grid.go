@@ -58,7 +58,7 @@ func newGrid(m *Model) *grid {
 		g.maximum = append(g.maximum, limit)
 	}
 	g.flexibility = sync.OnceValue(g.countFree)
-	g.multisets = sync.OnceValue(func() []multiset { return m.multisetsFrom(state{}) })
+	g.multisets = sync.OnceValue(m.multisets)
 	return g
 }
 

@@ -4,37 +4,30 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-)
 
-// Bin is a kind of GPU to pack on.
-type Bin struct {
-	Model *Model
-	Have  Layout // the instances that every such GPU holds already and keeps
-	Limit int    // the number of such GPUs; 0 means as many as are needed
-	Cost  int64  // the weight of using one, in any unit; 0 means 1
-	Owned bool   // using one costs nothing, as for a GPU that is in use anyway because of what it holds
-}
+	"github.com/cotenant/cotenant/internal/plaintext"
+)
 
 // PackOptions tune Pack. The zero value is the documented default.
 type PackOptions struct {
-	// SearchNodes bounds the exact search; 0 means 200,000, which bounds the time to about a second even with many
-	// kinds of bins. Where it runs out, Packing.Optimal is false.
+	// Limit is the number of GPUs that there are; 0 means as many as are needed.
+	Limit int
+	// SearchNodes bounds the exact search; 0 means 200,000, which bounds the time to about a second. Where it runs out,
+	// Packing.Optimal is false.
 	SearchNodes int
 }
 
 // Packing spreads a demand over GPUs.
 type Packing struct {
 	GPUs       int           `json:"gpus"`        // GPUs that get instances
-	Cost       int64         `json:"cost"`        // their cost; the number of GPUs where every bin costs 1
-	LowerBound int64         `json:"lower_bound"` // proven: no packing costs less
-	Optimal    bool          `json:"optimal"`     // no packing costs less than this one
+	LowerBound int64         `json:"lower_bound"` // proven: no packing takes fewer
+	Optimal    bool          `json:"optimal"`     // no packing takes fewer than this one
 	Groups     []PackedGroup `json:"groups"`      // the distinct layouts, in a fixed order
 }
 
-// PackedGroup is a layout that some GPUs of one bin get.
+// PackedGroup is a layout that some GPUs get.
 type PackedGroup struct {
-	Bin    int    `json:"bin"`    // index in the bins that were given
-	Layout Layout `json:"layout"` // of each GPU: the bin's instances and the new ones
+	Layout Layout `json:"layout"` // of each GPU
 	GPUs   int    `json:"gpus"`   // number of GPUs that get this layout
 }
 
@@ -60,39 +53,44 @@ func (p Packing) Layouts() []Layout {
 	return out
 }
 
-// Pack packs a demand on as few GPUs of the model as possible; see Pack.
-func (m *Model) Pack(demand []Count) (Packing, error) {
-	return Pack(demand, []Bin{{Model: m}}, PackOptions{})
-}
+// Pack packs a demand on as few GPUs of the model as possible; see PackWith.
+func (m *Model) Pack(demand []Count) (Packing, error) { return m.PackWith(demand, PackOptions{}) }
 
-// Pack spreads a demand over GPUs at the lowest cost: with the defaults, on as few GPUs as possible. It is the
-// cutting-stock problem (Gilmore and Gomory 1961) with the possible layouts as patterns, solved exactly by linear
-// relaxation and branch and bound (Land and Doig 1960); the proven lower bound is reported beside the answer. A
-// profile name means every profile that a bin's GPU calls by it.
+// PackWith packs a demand on as few GPUs of the model as possible. It is the cutting-stock problem (Gilmore and Gomory
+// 1961) with the possible layouts as patterns, solved exactly by linear relaxation and branch and bound (Land and Doig
+// 1960); the proven lower bound is reported beside the answer.
 //
-// The error is an ErrInvalid that names every problem of the input (an ErrUnknownProfile where no bin has a
-// profile), ErrPlacementsUnknown, ErrInfeasible where the limits are too small, or none of these where the search
+// The error is an ErrInvalid that names every problem of the input (an ErrUnknownProfile where the model lacks a
+// profile), ErrPlacementsUnknown, ErrInfeasible where the limit is too small, or none of these where the search
 // ended before it found a packing or a proof that there is none.
-func Pack(demand []Count, bins []Bin, opts PackOptions) (Packing, error) {
-	pk, err := newPacker(demand, bins)
-	if err != nil {
+func (m *Model) PackWith(demand []Count, opts PackOptions) (Packing, error) {
+	if err := m.needGrid(); err != nil {
+		return Packing{}, err
+	}
+	var list problems
+	list.If(opts.SearchNodes < 0, "SearchNodes", "use 0 for the default", "%d is negative", opts.SearchNodes)
+	list.If(opts.Limit < 0, "Limit", "use 0 for as many GPUs as are needed", "%d is negative", opts.Limit)
+	pk := packer{model: m}
+	pk.readDemand(demand, &list)
+	if err := list.err(); err != nil {
 		return Packing{}, err
 	}
 	if pk.problem.demand == (itemCounts{}) {
 		return Packing{Optimal: true}, nil
 	}
+	pk.addColumns()
 	pk.problem.budget = cmp.Or(opts.SearchNodes, 200_000)
-	if opts.SearchNodes < 0 {
-		return Packing{}, invalid(fmt.Errorf("SearchNodes: %d is negative", opts.SearchNodes))
+	if pk.problem.limit = int64(opts.Limit); opts.Limit == 0 {
+		pk.problem.limit = -1
 	}
 	sol, ok := pk.problem.solve()
 	if sol.undecided {
 		return Packing{}, fmt.Errorf("mig: no packing was found, and none was ruled out, in %d search nodes; raise "+
-			"SearchNodes or the limits", pk.problem.budget)
+			"SearchNodes or Limit", pk.problem.budget)
 	}
 	if !ok {
-		return Packing{}, fmt.Errorf("%w: the demand does not fit the GPUs that there are; raise the limits or lower the "+
-			"demand", ErrInfeasible)
+		return Packing{}, fmt.Errorf("%w: the demand does not fit %s; raise the limit or lower the demand",
+			ErrInfeasible, plaintext.Count(opts.Limit, "GPU"))
 	}
 	return pk.packing(sol)
 }

@@ -10,27 +10,21 @@ import (
 	"github.com/cotenant/cotenant/internal/nightly"
 )
 
-// held checks that a packing is what the demand asks for, that every layout is
-// valid and that the limits are kept.
-func held(t *testing.T, demand []Count, bins []Bin, p Packing) {
+// held checks that a packing is what the demand asks for and that every layout is valid.
+func held(t *testing.T, demand []Count, p Packing) {
 	t.Helper()
-	got := map[string]int{}
-	gpus := map[int]int{}
+	got, total := map[string]int{}, 0
 	for _, g := range p.Groups {
 		if err := g.Layout.Validate(); err != nil {
 			t.Fatalf("%s: %v", g.Layout, err)
 		}
-		have := bins[g.Bin].Have
-		if len(have.Instances) == 0 && len(g.Layout.Instances) == 0 {
+		if len(g.Layout.Instances) == 0 {
 			t.Errorf("an empty layout")
 		}
 		for _, c := range g.Layout.Counts() {
 			got[c.Profile] += c.N * g.GPUs
 		}
-		for _, c := range have.Counts() {
-			got[c.Profile] -= c.N * g.GPUs
-		}
-		gpus[g.Bin] += g.GPUs
+		total += g.GPUs
 	}
 	want := map[string]int{}
 	for _, c := range demand {
@@ -41,18 +35,11 @@ func held(t *testing.T, demand []Count, bins []Bin, p Packing) {
 			t.Errorf("%s: %d packed, %d wanted", name, got[name], n)
 		}
 	}
-	total := 0
-	for b, n := range gpus {
-		total += n
-		if limit := bins[b].Limit; limit > 0 && n > limit {
-			t.Errorf("bin %d: %d GPUs, limit %d", b, n, limit)
-		}
-	}
 	if total != p.GPUs || len(p.Layouts()) != p.GPUs {
 		t.Errorf("%d GPUs in groups, %d said", total, p.GPUs)
 	}
-	if p.Cost < p.LowerBound || p.Optimal != (p.Cost == p.LowerBound) {
-		t.Errorf("cost %d, bound %d, optimal %v", p.Cost, p.LowerBound, p.Optimal)
+	if int64(p.GPUs) < p.LowerBound || p.Optimal != (int64(p.GPUs) == p.LowerBound) {
+		t.Errorf("%d GPUs, bound %d, optimal %v", p.GPUs, p.LowerBound, p.Optimal)
 	}
 }
 
@@ -117,7 +104,7 @@ func TestPackAgainstBruteForce(t *testing.T) {
 					t.Errorf("%s %v: %d GPUs (optimal %v), brute force %d", c.gpu, demand, p.GPUs, p.Optimal, want)
 				}
 				if checked%50 == 0 {
-					held(t, demand, []Bin{{Model: m}}, p)
+					held(t, demand, p)
 				}
 				checked++
 				return
@@ -136,104 +123,6 @@ func TestPackAgainstBruteForce(t *testing.T) {
 		}
 		grow(0, c.items)
 		t.Logf("%s: %d demands", c.gpu, checked)
-	}
-}
-
-// bruteCost returns the lowest cost of n on bins of one profile list, from bin b
-// on, of which used GPUs are taken.
-func bruteCost(bins []Bin, sets [][]multiset, b, used int, n multiset, memo map[string]int64) int64 {
-	if n == (multiset{}) {
-		return 0
-	}
-	if b == len(bins) {
-		return 1 << 40
-	}
-	key := fmt.Sprint(b, used, n)
-	if v, ok := memo[key]; ok {
-		return v
-	}
-	best := bruteCost(bins, sets, b+1, 0, n, memo)
-	if limit := bins[b].Limit; limit == 0 || used < limit {
-		cost := max(bins[b].Cost, 1)
-		if bins[b].Owned {
-			cost = 0
-		}
-		for _, s := range sets[b] {
-			left, ok := n, true
-			for i := range n {
-				ok = ok && s[i] <= n[i]
-				left[i] -= s[i]
-			}
-			if ok {
-				best = min(best, cost+bruteCost(bins, sets, b, used+1, left, memo))
-			}
-		}
-	}
-	memo[key] = best
-	return best
-}
-
-// TestPackCostAgainstBruteForce packs small demands on bins of several costs,
-// limits and pinned instances.
-func TestPackCostAgainstBruteForce(t *testing.T) {
-	m := gpu(t, "a100-80gb")
-	rng := rand.New(rand.NewPCG(8, 8))
-	var layouts []Layout
-	all, err := m.Layouts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for l := range all {
-		layouts = append(layouts, l)
-	}
-	for range nightly.Cases(30, 150) {
-		bins := []Bin{{Model: m, Cost: 7, Limit: 1 + rng.IntN(2)}, {Model: m, Have: layouts[rng.IntN(len(layouts))], Cost: 2, Limit: 2},
-			{Model: m, Have: layouts[rng.IntN(len(layouts))], Limit: 1, Owned: true}, {Model: gpu(t, "h100-80gb-sxm"), Cost: 10 + int64(rng.IntN(4))}}
-		demand := randomDemand(rng, m, 1+rng.IntN(9))
-		p, err := Pack(demand, bins, PackOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		held(t, demand, bins, p)
-		d, err := m.resolve(demand)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var n multiset
-		for i, k := range d.instances() {
-			n[i] = uint8(k)
-		}
-		var sets [][]multiset
-		for _, b := range bins {
-			st, err := b.Model.stateOf(b.Have)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sets = append(sets, b.Model.multisetsFrom(st))
-		}
-		if want := bruteCost(bins, sets, 0, 0, n, map[string]int64{}); p.Cost != want || !p.Optimal {
-			t.Errorf("%v: cost %d (optimal %v, bound %d), brute force %d", demand, p.Cost, p.Optimal, p.LowerBound, want)
-		}
-	}
-}
-
-// TestPackCostsProven packs larger demands where costs differ, which the
-// rounded-up relaxation does not settle.
-func TestPackCostsProven(t *testing.T) {
-	m, h100 := gpu(t, "a100-80gb"), gpu(t, "h100-80gb-sxm")
-	rng := rand.New(rand.NewPCG(9, 9))
-	for range nightly.Cases(4, 20) {
-		bins := []Bin{{Model: m, Cost: 7, Limit: 3 + rng.IntN(10)}, {Model: h100, Cost: 11, Limit: 20},
-			{Model: m, Have: layout(t, m, "1g.10gb@1,2g.20gb@4"), Limit: 5, Cost: 2}, {Model: h100, Cost: 13}}
-		demand := randomDemand(rng, m, 20+rng.IntN(100))
-		p, err := Pack(demand, bins, PackOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		held(t, demand, bins, p)
-		if !p.Optimal {
-			t.Errorf("%v: cost %d, bound %d", demand, p.Cost, p.LowerBound)
-		}
 	}
 }
 
@@ -278,7 +167,7 @@ func TestPackRandom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		held(t, demand, []Bin{{Model: m}}, p)
+		held(t, demand, p)
 		if !p.Optimal {
 			t.Errorf("%s %v: %d GPUs, bound %d", m.Key, demand, p.GPUs, p.LowerBound)
 		}
@@ -289,35 +178,14 @@ func TestPackRandom(t *testing.T) {
 	t.Logf("%d of %d equal their lower bound", equal, n)
 }
 
-func TestPackBins(t *testing.T) {
-	a100, a30 := gpu(t, "a100-80gb"), gpu(t, "a30")
-	for _, c := range []struct {
-		name, demand string
-		bins         []Bin
-		want         string
-	}{
-		{"one model", "1g.10gb=40,3g.40gb=12", []Bin{{Model: a100}}, "11 GPUs, cost 11, bound 11, optimal true"},
-		{"two models", "1g.10gb=7,1g.6gb=5", []Bin{{Model: a100}, {Model: a30}}, "3 GPUs, cost 3, bound 3, optimal true"},
-		{"cheaper model first", "1g.10gb=14", []Bin{{Model: a100, Cost: 10}, {Model: gpu(t, "h100-80gb-sxm"), Cost: 7, Limit: 1}}, "2 GPUs, cost 17, bound 17, optimal true"},
-		{"pinned and owned", "3g.40gb=3", []Bin{
-			{Model: a100, Have: layout(t, a100, "3g.40gb@0!busy"), Limit: 1, Owned: true}, {Model: a100}}, "2 GPUs, cost 1, bound 1, optimal true"},
-		{"pinned, both alike", "4g.40gb=2", []Bin{
-			{Model: a100, Have: layout(t, a100, "3g.40gb@4"), Limit: 1, Owned: true},
-			{Model: a100, Have: layout(t, a100, "3g.40gb@4"), Limit: 1, Owned: true}, {Model: a100}}, "2 GPUs, cost 0, bound 0, optimal true"},
-		{"compute instances", "1c.3g.40gb=8,3g.40gb=1", []Bin{{Model: a100}}, "2 GPUs, cost 2, bound 2, optimal true"},
-		{"nothing", "1g.10gb=0", []Bin{{Model: a100}}, "0 GPUs, cost 0, bound 0, optimal true"},
+func TestPack(t *testing.T) {
+	a100 := gpu(t, "a100-80gb")
+	for demand, want := range map[string]string{
+		"1g.10gb=40,3g.40gb=12": "11 GPUs, bound 11, optimal true", "1c.3g.40gb=8,3g.40gb=1": "2 GPUs, bound 2, optimal true", "1g.10gb=0": "0 GPUs, bound 0, optimal true",
 	} {
-		p, err := Pack(counts(t, c.demand), c.bins, PackOptions{})
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
-		got := fmt.Sprintf("%d GPUs, cost %d, bound %d, optimal %v", p.GPUs, p.Cost, p.LowerBound, p.Optimal)
-		if got != c.want {
-			t.Errorf("%s: %s; want %s", c.name, got, c.want)
-		}
-		if c.name != "compute instances" {
-			held(t, counts(t, c.demand), c.bins, p)
+		p, err := a100.PackWith(counts(t, demand), PackOptions{Limit: 11})
+		if got := fmt.Sprintf("%d GPUs, bound %d, optimal %v", p.GPUs, p.LowerBound, p.Optimal); err != nil || got != want {
+			t.Errorf("%s: %s, %v; want %s", demand, got, err, want)
 		}
 	}
 }
@@ -326,21 +194,20 @@ func TestPackErrors(t *testing.T) {
 	a100 := gpu(t, "a100-80gb")
 	for _, c := range []struct {
 		name   string
+		model  *Model
 		demand []Count
-		bins   []Bin
+		opts   PackOptions
 		is     error
 		want   string
 	}{
-		{"no bins", nil, nil, ErrInvalid, "bins: is empty"},
-		{"no model", nil, []Bin{{}}, ErrInvalid, "has no GPU"},
-		{"unknown profile", []Count{{"9g.99gb", 1}, {"1g.5gb", 2}}, []Bin{{Model: a100}}, ErrUnknownProfile, "demand[1]"},
-		{"negative", []Count{{"1g.10gb", -1}}, []Bin{{Model: a100}}, ErrInvalid, "not a count"},
-		{"overflow", []Count{{"1g.10gb", MaxCount}, {"1g.10gb", MaxCount}}, []Bin{{Model: a100}}, ErrInvalid, "at most"},
-		{"limit", []Count{{"7g.80gb", 2}}, []Bin{{Model: a100, Limit: 1}}, ErrInfeasible, "does not fit"},
-		{"unknown placements", []Count{{"1g.24gb", 1}}, []Bin{{Model: gpu(t, "rtx-pro-5000-blackwell-48gb")}}, ErrPlacementsUnknown, ""},
-		{"bad have", []Count{{"1g.10gb", 1}}, []Bin{{Model: a100, Have: Layout{Model: a100, Instances: []Instance{{Profile: a100.Profiles[0], Placement: Placement{7, 1}}}}}}, ErrInvalid, "can't stand at"},
+		{"options", a100, nil, PackOptions{Limit: -1, SearchNodes: -1}, ErrInvalid, "Limit: -1 is negative"},
+		{"unknown profile", a100, []Count{{"9g.99gb", 1}, {"1g.5gb", 2}}, PackOptions{}, ErrUnknownProfile, "demand[1]"},
+		{"negative", a100, []Count{{"1g.10gb", -1}}, PackOptions{}, ErrInvalid, "not a count"},
+		{"overflow", a100, []Count{{"1g.10gb", MaxCount}, {"1g.10gb", MaxCount}}, PackOptions{}, ErrInvalid, "at most"},
+		{"limit", a100, []Count{{"7g.80gb", 2}}, PackOptions{Limit: 1}, ErrInfeasible, "does not fit 1 GPU;"},
+		{"unknown placements", gpu(t, "rtx-pro-5000-blackwell-48gb"), []Count{{"1g.24gb", 1}}, PackOptions{}, ErrPlacementsUnknown, ""},
 	} {
-		p, err := Pack(c.demand, c.bins, PackOptions{})
+		p, err := c.model.PackWith(c.demand, c.opts)
 		if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) || p.GPUs != 0 {
 			t.Errorf("%s: %v", c.name, err)
 		}

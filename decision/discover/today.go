@@ -155,7 +155,7 @@ func packed(tenants []*onMIG, profiles map[*onMIG]*mig.Profile) int {
 	for _, t := range tenants {
 		n[profiles[t].Name] += t.instances
 	}
-	p, err := mig.Pack(counts(n), []mig.Bin{{Model: tenants[0].model}}, mig.PackOptions{SearchNodes: 50_000})
+	p, err := tenants[0].model.PackWith(counts(n), mig.PackOptions{SearchNodes: 50_000})
 	if err != nil {
 		return -1
 	}

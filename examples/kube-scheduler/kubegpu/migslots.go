@@ -117,7 +117,7 @@ func (r *reader) readMixed(instances map[string]int, full int) {
 		r.problem("offers MIG instances, and label %s says that all %d GPUs are whole", LabelCount, count)
 		return
 	}
-	packing, err := mig.Pack(want, []mig.Bin{{Model: model, Limit: limit}}, mig.PackOptions{})
+	packing, err := model.PackWith(want, mig.PackOptions{Limit: limit})
 	if err != nil {
 		r.problem("offers more MIG instances (%s) than fit on %d of %s", countsText(want), limit, model.Key)
 		return
