@@ -9,8 +9,7 @@
 //     decision/placement where one request goes, decision/discover what a
 //     cluster runs today, and decision/manifest writes the configuration; decision/colocation measures
 //     workloads alone and side by side, decision/guard watches those that
-//     share, decision/canary says whether a newcomer may stay, and
-//     decision/judge holds decisions to simulated worlds
+//     share, and decision/canary says whether a newcomer may stay
 //   - cost: money, cost per workload, attribution that reconciles
 //   - mig: profiles, placements and layouts of MIG
 //   - mps, timeslice: driving, configuring and modelling the other mechanisms

@@ -84,7 +84,7 @@ func TestMeasureNotValid(t *testing.T) {
 
 // TestReportEndings: a page is not written under the name of something else, and no work is lost for a name.
 func TestReportEndings(t *testing.T) {
-	for _, line := range []string{"decide -report x.pdf ../quickstart/fleet.yaml", "measure -report x.pdf"} {
+	for _, line := range []string{"decide -report x.pdf ../quickstart/fleet.yaml", "measure -report x.pdf", "predict -report x.pdf"} {
 		code, out, errs := program(t, "", strings.Fields(line)...)
 		if code != exitBadInput || out != "" || !strings.Contains(errs, `invalid value "x.pdf" for flag -report: name a file that ends in .html`) {
 			t.Errorf("%s: exit %d: %s%s", line, code, out, errs)
@@ -101,7 +101,7 @@ func TestWrongLargeFile(t *testing.T) {
 	if err := os.Truncate(file, 1<<40); err != nil {
 		t.Skip(err)
 	}
-	for _, line := range []string{"guard -real -config FILE", "canary -plan FILE -listen :0",
+	for _, line := range []string{"guard -real -config FILE", "canary -plan FILE -listen :0", "predict -profiles FILE",
 		"decide -profiles FILE ../quickstart/fleet.yaml", "decide FILE", "diff -fleet ../quickstart/fleet.yaml -with FILE", "advise -hints FILE -out x", "probe -predictor FILE"} {
 		code, out, errs := program(t, "", strings.Fields(strings.ReplaceAll(line, "FILE", file))...)
 		if code != exitBadInput || out != "" || !strings.Contains(errs, file+": the input is larger than ") {

@@ -47,10 +47,8 @@ var pages = []struct{ name, command, file string }{ // file is the page below {}
 	{"two tenants", "cotenant bench -plan loadgen/study/testdata/plan.yaml -study -report -progress=false -out {}", "report.html"},
 	{"five scenarios", "cotenant bench -simulate baseline,mig,mig-emulation,mps,time-slicing -concurrency 2,8,24 -requests 60 -random-input-len 128 -random-output-len 32 -slo-ttft 300ms -progress=false -report -out {}", "report.html"},
 	{"side by side", "cotenant measure -seconds 2 -out {}.runs -report {}", ""},
-	{"decisions judged", "judge -fleets 20 -report {}", ""},
-	{"a trace replayed", "fleet -bound -report {}", ""},
-	{"one series predicted", "predict -profiles decision/predict/testdata/h100-two-models.json -report {}", ""},
-	{"recorded series", "predict -method closed-form {recorded} -report {}", ""},
+	{"one series predicted", "cotenant predict -profiles decision/predict/testdata/h100-two-models.json -report {}", ""},
+	{"recorded series", "cotenant predict -method closed-form {recorded} -report {}", ""},
 }
 
 // pictures are those of the README, by the names of their pages.
@@ -95,8 +93,7 @@ func TestPages(t *testing.T) {
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	build := exec.Command("go", "build", "-o", filepath.Join(t.TempDir(), "bin")+"/", "./examples/cotenant", "./examples/predict",
-		"./examples/judge", "./examples/fleet")
+	build := exec.Command("go", "build", "-o", filepath.Join(t.TempDir(), "bin")+"/", "./examples/cotenant")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -114,8 +111,9 @@ func TestPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, recorded, _ := strings.Cut(string(written), "\ngo run ./examples/predict ")
+	_, recorded, _ := strings.Cut(string(written), "\ngo run -C tools/research ./cmd/predict ")
 	recorded, _, _ = strings.Cut(recorded, "\n")
+	recorded = strings.ReplaceAll(recorded, "../../decision", "decision")
 	fleet, cluster := filepath.Join(dir, "fleet.yaml"), filepath.Join(dir, "cluster.yaml")
 	if err := os.WriteFile(fleet, []byte(largeFleet()), 0o644); err != nil {
 		t.Fatal(err)

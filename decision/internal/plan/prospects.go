@@ -15,7 +15,7 @@ import (
 
 // DefaultConfidence is the probability with which a decision keeps objectives, unless Options say otherwise. Of what is
 // near its limit one in twenty may miss it, so that of all workloads, most of which are not, fewer than one in a
-// hundred does: judge/REPORT-2026-11.md has the figures, and what less or more confidence costs.
+// hundred does: tools/research/judge/REPORT-2026-11.md has the figures, and what less or more confidence costs.
 const DefaultConfidence = 0.97
 
 // Headroom is memory that a layout leaves free beside what its tenants need.

@@ -21,7 +21,7 @@ type tree struct {
 var programs = map[string][]string{
 	"cotenant": {"examples/cotenant"}, "quickstart": {"examples/quickstart"}, "cost": {"examples/cost"},
 	"mps": {"examples/mps"}, "timeslice": {"examples/timeslice"},
-	"predict": {"tools/research/cmd/predict", "examples/predict"},
+	"predict": {"examples/predict"}, // now cotenant predict
 	"fleet":   {"tools/research/cmd/fleet", "examples/fleet"},
 	"judge":   {"tools/research/cmd/judge", "examples/judge"},
 }

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/cotenant/cotenant/decision/observe"
+	"github.com/cotenant/cotenant/decision/pages"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry/serving"
+)
+
+//go:embed usage/predict.txt
+var predictUsage string
+
+type predictConfig struct {
+	profiles, metrics           []string
+	predictor, gpu, out, report string
+	json                        bool
+	method                      predict.Method
+}
+
+func runPredict(_ context.Context, args []string, std stdio) error {
+	var c predictConfig
+	fl := flagSet("predict")
+	list := func(name, usage string, to *[]string) {
+		fl.Func(name, usage+"; may be repeated", func(s string) error { *to = append(*to, s); return nil })
+	}
+	list("profiles", "`FILE` of profiles and of rows to predict", &c.profiles)
+	list("from-metrics", "`FILE` of a server's metrics pages, two or more pages in one file or several, or\n"+
+		"Prometheus' answer to a range query; pages without times have their file's time", &c.metrics)
+	fl.StringVar(&c.predictor, "predictor", "", "`FILE` of a fitted predictor (default: the built-in one, of an H200)")
+	fl.StringVar(&c.gpu, "gpu", "", "`NAME` of the GPU of rows and pages that name none (default: the predictor's)")
+	fl.TextVar(&c.method, "method", predict.MethodSimulated, "simulated, or closed-form: faster and less accurate")
+	fl.BoolVar(&c.json, "json", false, "print JSON")
+	fl.Func("out", "with -from-metrics: write the profiles to `FILE`", page.Named(&c.out))
+	page.Report(fl, &c.report, "with -profiles: write a page of predictions beside measurements")
+	if err := parse(fl, args, predictUsage, 0, std); err != nil {
+		return err
+	}
+	switch {
+	case len(c.metrics) > 0:
+		const why = "-from-metrics makes profiles; give them to -profiles in another run"
+		if errs := refuse(fl, why, "profiles", "predictor", "report", "method"); len(errs) > 0 {
+			return badInput(errors.Join(errs...))
+		}
+		return c.observe(std)
+	case len(c.profiles) == 0:
+		return badInput(errors.New("name a file of rows: -profiles FILE"))
+	case c.out != "":
+		return badInput(errors.New("-out: only -from-metrics makes profiles to write"))
+	}
+	rep, err := c.predict()
+	if err != nil {
+		return badInput(err)
+	}
+	how := fmt.Sprintf("Predicted by the constants of %s (%s).", rep.Predictor.GPU, c.method)
+	if err := page.WriteHTML(c.report, pages.Predicted(rep.shown, how)); err != nil {
+		return err
+	}
+	if c.json {
+		return page.JSON(std.out, rep)
+	}
+	return printText(std.out, page.Fold(rep.text()))
+}
+
+// predictReport is the output of -json.
+type predictReport struct {
+	Method    predict.Method `json:"method"`
+	Predictor struct {
+		GPU    string   `json:"gpu"`
+		Driver string   `json:"driver,omitempty"`
+		Models []string `json:"models,omitempty"`
+	} `json:"predictor"`
+	Assumed []string               `json:"assumed,omitempty"` // where the files do not say
+	Rows    []predictRow           `json:"rows"`
+	Errors  []predict.ErrorSummary `json:"errors,omitempty"` // of the rows that were measured
+
+	shown []predict.Measured
+}
+
+type predictRow struct {
+	Series     string                              `json:"series,omitempty"`
+	Index      int                                 `json:"index"` // in its file
+	Mechanism  sharing.Mechanism                   `json:"mechanism"`
+	Case       string                              `json:"case"`
+	Kind       profile.Kind                        `json:"kind,omitzero"`
+	Server     profile.Server                      `json:"server"`
+	Load       profile.Load                        `json:"load,omitzero"`
+	Basis      *sharing.Basis                      `json:"basis,omitempty"`
+	Predicted  map[profile.Metric]profile.Interval `json:"predicted,omitempty"`
+	Actual     map[profile.Metric]float64          `json:"actual,omitempty"`
+	Slowdown   *profile.Interval                   `json:"slowdown,omitempty"`
+	Turns      profile.Optional[int]               `json:"turns,omitzero"`
+	OtherTurns profile.Optional[int]               `json:"other_turns,omitzero"`
+	Notes      []string                            `json:"notes,omitempty"`
+	Unknown    string                              `json:"unknown,omitempty"` // why there is no prediction
+}
+
+// predict predicts the rows of several tenants of all files; a file's workloads may have their profiles in another.
+func (c *predictConfig) predict() (*predictReport, error) {
+	p := predict.NewPredictor()
+	if c.predictor != "" {
+		kept, err := predict.LoadPredictor(c.predictor)
+		if err != nil {
+			return nil, err
+		}
+		p = *kept
+	}
+	plain := func(gpu string) string { return strings.TrimPrefix(strings.ToLower(gpu), "nvidia ") }
+	if _, err := sharing.LookupGPU(c.gpu); err != nil && c.gpu != "" && plain(c.gpu) != plain(p.GPU) {
+		return nil, fmt.Errorf("-gpu: %w", err)
+	}
+	rep := &predictReport{Method: c.method, Rows: []predictRow{}}
+	rep.Predictor.GPU, rep.Predictor.Driver, rep.Predictor.Models = p.GPU, p.Driver, p.Models
+	var all profile.Profiles
+	var files []profile.Rows
+	for i, name := range c.profiles {
+		if slices.Contains(c.profiles[:i], name) {
+			return nil, fmt.Errorf("-profiles: %s is given twice", name)
+		}
+		rows, err := profile.LoadRows(name)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			if rows[i].GPUName = cmp.Or(rows[i].GPUName, c.gpu); rows[i].GPUName == "" && rep.Assumed == nil {
+				rep.Assumed = []string{fmt.Sprintf("rows that name no GPU are of the %s, as the predictor is (-gpu NAME says "+
+					"otherwise)", p.GPU)}
+			}
+		}
+		if err := all.Add(rows.Profiles()...); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		files = append(files, rows)
+	}
+	for i, rows := range files {
+		of, err := p.PredictRows(c.method, rows, &all)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.profiles[i], err)
+		}
+		rep.shown = append(rep.shown, of...)
+	}
+	for i := range rep.shown {
+		rep.Rows = append(rep.Rows, predictRowOf(&rep.shown[i]))
+	}
+	rep.Errors = predict.ErrorsOf(rep.shown)
+	return rep, nil
+}
+
+func predictRowOf(m *predict.Measured) predictRow {
+	r := predictRow{Series: m.Series, Index: m.Index, Mechanism: m.Row.Mechanism, Case: m.Row.Case, Kind: m.Row.Kind,
+		Server: m.Row.Server, Load: m.Row.Load, Actual: maps.Collect(m.Row.All())}
+	if m.Err != nil {
+		r.Unknown = m.Err.Error()
+		return r
+	}
+	p := m.Prediction
+	slowdown := fiveFigures(p.Slowdown)
+	r.Basis, r.Slowdown, r.Predicted = &p.Basis, &slowdown, map[profile.Metric]profile.Interval{}
+	r.Turns, r.OtherTurns, r.Notes = p.Turns, p.OtherTurns, p.Notes
+	for metric, v := range p.All() {
+		r.Predicted[metric] = fiveFigures(v)
+	}
+	return r
+}
+
+// fiveFigures rounds an interval: more figures would pretend, and differ between machines.
+func fiveFigures(v profile.Interval) profile.Interval {
+	for _, f := range []*float64{&v.Value, &v.Low, &v.High} {
+		if *f != 0 && !math.IsInf(*f, 0) && !math.IsNaN(*f) {
+			scale := math.Pow(10, 4-math.Floor(math.Log10(math.Abs(*f))))
+			*f = math.Round(*f*scale) / scale
+		}
+	}
+	return v
+}
+
+// text returns the report for people: a line for each tenant, and each note once.
+func (rep *predictReport) text() string {
+	var b bytes.Buffer
+	for _, m := range sharing.Mechanisms() {
+		if rows := slices.DeleteFunc(slices.Clone(rep.Rows), func(r predictRow) bool { return r.Mechanism != m }); len(rows) > 0 {
+			writePredictions(&b, m, rows)
+		}
+	}
+	if len(rep.Rows) == 0 {
+		b.WriteString("Nothing to predict: every row has one tenant, and rows with one tenant are profiles.\n")
+	}
+	var said []string
+	for _, r := range rep.Rows {
+		for _, note := range append(strings.Split(r.Unknown, "\n"), r.Notes...) {
+			if note != "" && !slices.Contains(said, note) {
+				said = append(said, note)
+				fmt.Fprintf(&b, "note: %s: %s\n", r.Case, note)
+			}
+		}
+	}
+	for _, a := range rep.Assumed {
+		fmt.Fprintf(&b, "assumed: %s\n", a)
+	}
+	for _, e := range rep.Errors {
+		if e.Metric == profile.MetricTPOTP50 || e.Metric == profile.MetricStepP50 {
+			fmt.Fprintf(&b, "%s, %s: missed by %.1f%% on average, %.1f%% at P95; %.0f%% of %d outcomes lie in the 90%% intervals\n",
+				e.Mechanism, e.Metric.Title(), 100*e.MeanFraction, 100*e.P95Fraction, 100*e.CoverageFraction.Or(0), e.Rows)
+		}
+	}
+	return b.String()
+}
+
+func writePredictions(w io.Writer, m sharing.Mechanism, rows []predictRow) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "%s\tTENANT, IN/OUT\tTPOT P50\t90%%\tMEASURED\tERROR\tSLOWDOWN\n", strings.ToUpper(m.String()))
+	for _, r := range rows {
+		name := cmp.Or(r.Server.Model, r.Server.String())
+		if percent := r.Server.SMPercent.Or(100); percent < 100 {
+			name += fmt.Sprintf("@%g%%", percent)
+		}
+		switch {
+		case r.Kind != profile.KindServer:
+			name += ", steps"
+		case r.Load.Closed():
+			name += fmt.Sprintf(" x%d %d/%d", r.Load.Concurrency, r.Load.Prompt, r.Load.Output)
+		default:
+			name += fmt.Sprintf(" %g/s %d/%d", r.Load.Rate, r.Load.Prompt, r.Load.Output)
+		}
+		v, got, miss := r.Predicted[r.Kind.MainMetric()], "-", "-"
+		if actual, ok := r.Actual[r.Kind.MainMetric()]; ok {
+			got = fmt.Sprintf("%.2fms", actual)
+			miss = fmt.Sprintf("%+.1f%%", 100*(v.Value/actual-1))
+		}
+		if r.Unknown != "" {
+			fmt.Fprintf(tw, "%s\t%s\tunknown\t\t%s\t\t\n", shortened(r.Case), shortened(name), got)
+			continue
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.2fx\n", shortened(r.Case), shortened(name), v.Value, v.Low, v.High,
+			got, miss, r.Slowdown.Value)
+	}
+	fmt.Fprintln(tw)
+	_ = tw.Flush() // into a buffer
+}
+
+// shortened keeps the beginning and more of the end of a name, where names of runs differ.
+func shortened(s string) string {
+	const most = 24
+	if r := []rune(s); len(r) > most {
+		return string(r[:most/3]) + "…" + string(r[len(r)-(most-most/3-1):])
+	}
+	return s
+}
+
+// observe makes profiles of servers from their metrics pages.
+func (c *predictConfig) observe(std stdio) error {
+	var readings []serving.Reading
+	for _, name := range c.metrics {
+		data, err := page.Read(name, std.in)
+		if err != nil {
+			return badInput(err)
+		}
+		parse := serving.Parse
+		if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+			parse = serving.ParseRange
+		}
+		read, err := parse(bytes.NewReader(data))
+		if err != nil {
+			return badInput(fmt.Errorf("%s: %w", name, err))
+		}
+		for i := range read {
+			if info, err := os.Stat(name); read[i].At.IsZero() && err == nil {
+				read[i].At = info.ModTime()
+			}
+		}
+		readings = append(readings, read...)
+	}
+	found, err := observe.Profiles(readings)
+	if len(found) == 0 {
+		return badInput(err)
+	}
+	var profiles []profile.SoloProfile
+	for i := range found {
+		found[i].GPU = c.gpu
+		profiles = append(profiles, found[i].SoloProfile)
+		for _, left := range slices.Concat(found[i].Left, found[i].Fit.Unknown) {
+			fmt.Fprintf(std.err, "cotenant predict: %s: not told: %s\n", found[i].Server.Model, left)
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(std.err, "cotenant predict: left out: %v\n", err)
+	}
+	if c.out != "" {
+		return page.WriteJSON(c.out, profiles)
+	}
+	return page.JSON(std.out, profiles)
+}
