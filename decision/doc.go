@@ -7,8 +7,8 @@
 // parts stay in the result. Not sharing is always a candidate. Traps that the input walks into are reported by
 // severity.
 //
-// What less confidence or another mechanism would be worth is another call with other options: [Compare] makes the calls
-// and a table of the answers.
+// What less confidence or another mechanism would be worth is another call with other options: [Compare] makes the
+// calls and a table of the answers.
 //
 // Schedulers use [CompilePool], [CompileWorkload] and [Evaluate]: one workload against one pool without allocating.
 //
