@@ -82,7 +82,8 @@ const (
 	CriterionCount   = fleet.CriterionCount
 )
 
-// LoadFleet reads a fleet from a file; see [ParseFleet]. The error names the file.
+// LoadFleet reads a fleet from a file; see [ParseFleet]. The error names the file. Files that it names, the config.json
+// of models, are looked for from its folder.
 func LoadFleet(path string) (*Fleet, error) { return fleet.LoadFleet(path) }
 
 // ReadFleet reads a fleet from r; see [ParseFleet].
@@ -90,7 +91,14 @@ func ReadFleet(r io.Reader) (*Fleet, error) { return fleet.ReadFleet(r) }
 
 // ParseFleet reads a fleet from YAML or JSON. The error names every problem with its path and, where there is one,
 // a remedy: unknown keys, duplicate keys and names, numbers out of range, unknown GPUs, contradictions.
+// A fleet whose models name a config needs [ParseFleetWith].
 func ParseFleet(data []byte) (*Fleet, error) { return fleet.ParseFleet(data) }
+
+// ParseFleetWith is ParseFleet of a fleet that may name files, the config.json of models, which readFile reads by the
+// names that the fleet has: [os.ReadFile] from the working folder, the ReadFile of an [embed.FS] from what is built in.
+func ParseFleetWith(data []byte, readFile func(name string) ([]byte, error)) (*Fleet, error) {
+	return fleet.ParseFleetWith(data, readFile)
+}
 
 // Schema returns the JSON Schema (2020-12) of a fleet file.
 func Schema() []byte { return fleet.Schema() }

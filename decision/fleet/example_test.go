@@ -23,6 +23,30 @@ workloads:
 	// workloads[0].gpu_busy: 20 is out of range (use a share between 0 and 1, for example 0.25)
 }
 
+// A model's config.json says what it takes: Qwen3-14B in 4 bits, whose embeddings keep 16.
+func ExampleParseFleetWith() {
+	readFile := func(name string) ([]byte, error) { // os.ReadFile, or that of an embed.FS
+		return []byte(`{"model_type": "qwen3", "num_hidden_layers": 40, "hidden_size": 5120, "num_attention_heads": 40,
+			"num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 17408, "vocab_size": 151936,
+			"tie_word_embeddings": false, "quantization_config": {"quant_method": "awq", "bits": 4}}`), nil
+	}
+	f, err := fleet.ParseFleetWith([]byte(`
+version: v1
+pools: [{name: serve, gpu: L40S, count: 2}]
+workloads:
+  - {name: chat, kind: online-inference, model: {config: qwen3-14b-awq/config.json}, gpu_busy: 0.3}
+`), readFile)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	m, need := f.Workloads[0].Model, f.Workloads[0].MemoryNeed()
+	each, _ := m.KVPerToken()
+	fmt.Printf("%.1fe9 parameters, %v: %v of weights, %v of KV cache a token\n", float64(m.Parameters)/1e9, m.Weights, need.Weights, each)
+	// Output:
+	// 14.8e9 parameters, int4: 9.05GiB of weights, 160KiB of KV cache a token
+}
+
 // What does a 70B model take of each of the two GPUs that it is spread over? Half of its weights, half of the KV cache
 // of the requests that it holds at once, and a CUDA context.
 func ExampleWorkload_MemoryNeed() {

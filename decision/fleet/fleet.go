@@ -9,6 +9,7 @@ import (
 	"bytes"
 	_ "embed"
 	"io"
+	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
 
@@ -140,10 +141,12 @@ type Workload struct {
 	Weights *Weights            `yaml:"weights"` // of the criteria; default by kind
 }
 
-// LanguageModel gives the memory of a model server from the model.
+// LanguageModel gives the memory of a model server from the model: from its parameters and their precision, or from
+// Config, beside which what is stated counts.
 type LanguageModel struct {
-	Parameters int64     `yaml:"parameters,required"` // 8e9
-	Weights    Precision `yaml:"weights,required"`
+	Config     string    `yaml:"config,nonzero"` // path of the model's config.json, from the fleet's file
+	Parameters int64     `yaml:"parameters"`     // 8e9; this and Weights, or Config
+	Weights    Precision `yaml:"weights"`
 	// Active counts the parameters that one token uses, of a mixture of experts; 0 = all.
 	Active  int64                   `yaml:"active_parameters,nonzero"`
 	KVCache Optional[sharing.Bytes] `yaml:"kv_cache"` // per GPU; absent = from load and shape, or a prior, said so
@@ -152,6 +155,31 @@ type LanguageModel struct {
 	KVHeads Optional[int] `yaml:"kv_heads"`
 	HeadDim Optional[int] `yaml:"head_dim"`
 	KVDtype Precision     `yaml:"kv_dtype"` // default: 16 bits
+
+	// What [ParseModelConfig] tells besides: the parameters that keep 16 bits whatever Weights says, and of these the
+	// input's embedding, of which a token reads one row, where it is not the output's too; and the layers that keep the
+	// last Window tokens of a context only.
+	Unquantized, Embedding int64
+	Window, WindowLayers   int
+}
+
+// DecodeNode reads a model, which needs its parameters and weights where it names no config.
+func (m *LanguageModel) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+	type plain LanguageModel
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == "config" {
+			d.Value(path, n, (*plain)(m))
+			return
+		}
+	}
+	var file struct {
+		plain
+		Parameters int64     `yaml:"parameters,required"`
+		Weights    Precision `yaml:"weights,required"`
+	}
+	d.Value(path, n, &file)
+	*m = LanguageModel(file.plain)
+	m.Parameters, m.Weights = file.Parameters, file.Weights
 }
 
 // Framework is the model server or training framework of a workload.
@@ -226,8 +254,21 @@ func (p *Pool) Price() (cost.Money, bool) {
 // maxInputBytes bounds a fleet file.
 const maxInputBytes = 16 << 20
 
-// LoadFleet reads a fleet from a file; see [ParseFleet]. The error names the file.
-func LoadFleet(path string) (*Fleet, error) { return profile.ReadFile(path, ParseFleet) }
+// maxConfigBytes bounds a model's config.json.
+const maxConfigBytes = 4 << 20
+
+// LoadFleet reads a fleet from a file; see [ParseFleet]. The error names the file. Files that it names are looked for
+// from its folder.
+func LoadFleet(path string) (*Fleet, error) {
+	return profile.ReadFile(path, func(data []byte) (*Fleet, error) {
+		return ParseFleetWith(data, func(name string) ([]byte, error) {
+			if !filepath.IsAbs(name) {
+				name = filepath.Join(filepath.Dir(path), filepath.FromSlash(name))
+			}
+			return strictyaml.ReadFile(name, strictyaml.Options{MaxBytes: maxConfigBytes})
+		})
+	})
+}
 
 // ReadFleet reads a fleet from r; see [ParseFleet].
 func ReadFleet(r io.Reader) (*Fleet, error) {
@@ -239,10 +280,16 @@ func ReadFleet(r io.Reader) (*Fleet, error) {
 }
 
 // ParseFleet reads a fleet from YAML or JSON. The error names every problem with its path and, where there is one,
-// a remedy: unknown keys, duplicate keys and names, numbers out of range, unknown GPUs, contradictions.
-func ParseFleet(data []byte) (*Fleet, error) {
+// a remedy: unknown keys, duplicate keys and names, numbers out of range, unknown GPUs, contradictions. A fleet whose
+// models name a config needs [ParseFleetWith].
+func ParseFleet(data []byte) (*Fleet, error) { return ParseFleetWith(data, nil) }
+
+// ParseFleetWith is ParseFleet of a fleet that may name files, the config.json of models, which readFile reads by the
+// names that the fleet has: [os.ReadFile] from the working folder, the ReadFile of an [embed.FS] from what is built in.
+func ParseFleetWith(data []byte, readFile func(name string) ([]byte, error)) (*Fleet, error) {
 	var f Fleet
-	if err := strictyaml.Decode(data, &f, strictyaml.Options{MaxBytes: maxInputBytes}); err != nil {
+	err := strictyaml.Decode(data, &f, strictyaml.Options{MaxBytes: maxInputBytes})
+	if err = joinProblems(err, f.readConfigs(readFile)); err != nil {
 		// What was decoded is still checked, so that one run shows everything.
 		return nil, joinProblems(err, f.validate(true))
 	}

@@ -161,7 +161,7 @@ func (c *checker) load(path string, w *Workload) {
 		}
 		c.If(stated == 1 || stated == 2, at,
 			"state layers, kv_heads and head_dim together: they give the KV cache of a token", "its shape is stated in part")
-		c.If(m.Active < 0 || m.Active > m.Parameters, at+".active_parameters",
+		c.If(m.Active < 0 || m.Active > m.Parameters && m.Parameters > 0, at+".active_parameters",
 			"write how many of the parameters one token uses", "%d is out of range", m.Active)
 	}
 }

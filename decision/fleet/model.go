@@ -19,8 +19,7 @@ func (w *Workload) MemoryNeed() gate.MemoryNeed {
 	}
 	var n gate.MemoryNeed
 	gpus := int64(max(1, w.GPUs))
-	// Parameters are at most 1e14, so the product stays far below 2^63.
-	n.Weights = sharing.Bytes((w.Model.Parameters*halfBytes[w.Model.Weights]/2+gpus-1)/gpus) +
+	n.Weights = sharing.Bytes((w.Model.halfWeights(w.Model.Parameters)/2+gpus-1)/gpus) +
 		w.adapterMemory()/sharing.Bytes(gpus)
 	if kv, stated := w.Model.KVCache.Get(); stated {
 		n.KVCache = kv
@@ -63,6 +62,17 @@ func (m *LanguageModel) KVPerToken() (sharing.Bytes, bool) {
 	}
 	half := halfBytes[cmp.Or(m.KVDtype, PrecisionFP16)]
 	return sharing.Bytes(2 * int64(layers) * int64(heads) * int64(dim) * half / 2), true
+}
+
+// KVAt is the KV cache that each token of a context of so many tokens takes on average: that of KVPerToken, and less
+// where layers keep a window of the context only.
+func (m *LanguageModel) KVAt(context float64) (sharing.Bytes, bool) {
+	perToken, known := m.KVPerToken()
+	if w := float64(m.Window); known && m.WindowLayers > 0 && w < context {
+		part := float64(m.WindowLayers) / float64(m.Layers.Or(1))
+		perToken = sharing.Bytes(math.Ceil(float64(perToken) * (1 - part*(1-w/context))))
+	}
+	return perToken, known
 }
 
 // PriorKVPerToken stands for the KV cache per token of a model whose shape is not stated: 128 KiB for 8B and 320
@@ -108,8 +118,14 @@ func (w *Workload) kvNeed() (need sharing.Bytes, prior bool) {
 	if !a || !b {
 		return perToken * sharing.Bytes(max(priorKVTokens, l.ContextTokens)), true
 	}
-	tokens := max(w.sequences(output)*(input+output), l.ContextTokens)
-	return perToken * sharing.Bytes(tokens), !known
+	of := func(tokens, context int) sharing.Bytes {
+		each := perToken
+		if known {
+			each, _ = w.Model.KVAt(float64(context))
+		}
+		return each * sharing.Bytes(tokens)
+	}
+	return max(of(w.sequences(output)*(input+output), input+output), of(l.ContextTokens, l.ContextTokens)), !known
 }
 
 // adapterMemory is the memory of a server's adapters: on every layer, for each of the four attention projections, two
@@ -154,10 +170,23 @@ func (w *Workload) Reads() (least, most, layers float64) {
 	return m.WeightBytes(m.ActiveParameters()), m.WeightBytes(m.Parameters) + cache, m.Depth()
 }
 
-// WeightBytes returns the bytes that so many of a model's parameters take; 0 where their precision is not known.
+// WeightBytes returns the bytes that so many of a model's parameters take, all or those of a token; 0 where their
+// precision is not known.
 func (m *LanguageModel) WeightBytes(parameters int64) float64 {
-	return float64(parameters) * float64(halfBytes[m.Weights]) / 2
+	return float64(m.halfWeights(parameters)) / 2
 }
+
+// halfWeights is WeightBytes in half bytes. Parameters are at most 1e14, so the product stays far below 2^63.
+func (m *LanguageModel) halfWeights(parameters int64) int64 {
+	half, kept := halfBytes[m.Weights], m.Unquantized
+	if parameters < m.Parameters {
+		kept -= m.Embedding
+	}
+	return parameters*half + min(kept, parameters)*max(0, halfBytes[PrecisionFP16]-half)
+}
+
+// Width is the bytes of a parameter by its precision; 0 where that is not known.
+func (m *LanguageModel) Width() float64 { return float64(halfBytes[m.Weights]) / 2 }
 
 // ActiveParameters counts the parameters that one token uses.
 func (m *LanguageModel) ActiveParameters() int64 { return cmp.Or(m.Active, m.Parameters) }

@@ -208,9 +208,11 @@ func (c *checker) workload(path string, w *Workload) {
 	c.If(!w.Memory.IsZero() && w.Model != nil, path+".model", "keep memory or model", "contradicts memory")
 	c.bytes(path+".memory", w.Memory)
 	if m := w.Model; m != nil {
-		c.If(m.Parameters < 1e6 || m.Parameters > 1e14, path+".model.parameters",
+		unread := m.Config != "" && m.Parameters == 0
+		c.If(unread && !c.partial, path+".model.config", "fill the model in by ParseModelConfig", "was not read")
+		c.If((m.Parameters < 1e6 || m.Parameters > 1e14) && !unread, path+".model.parameters",
 			"write the number of parameters, for example 8e9", "%d is out of range", m.Parameters)
-		if m.Weights == PrecisionUnknown && !c.partial {
+		if m.Weights == PrecisionUnknown && !c.partial && !unread {
 			c.Addf(path+".model.weights", known(precisionNames.Values()), "is missing")
 		}
 		c.bytes(path+".model.kv_cache", m.KVCache)

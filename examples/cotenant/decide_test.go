@@ -82,6 +82,30 @@ func TestDecideOut(t *testing.T) {
 	}
 }
 
+// TestDecideConfig: a fleet's models may name their config.json, from the fleet's folder; standard input has none.
+func TestDecideConfig(t *testing.T) {
+	const fleet = "version: v1\npools: [{name: p, gpu: L4, count: 1}]\n" +
+		"workloads: [{name: w, kind: online-inference, gpu_busy: 0.2, model: {config: w/config.json}}]\n"
+	const config = `{"model_type":"llama","num_hidden_layers":16,"hidden_size":2048,"num_attention_heads":32,` +
+		`"num_key_value_heads":8,"head_dim":64,"intermediate_size":8192,"vocab_size":128256,"tie_word_embeddings":true}`
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "w"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"fleet.yaml": fleet, "w/config.json": config} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, out, errs := program(t, "", "decide", "-json", filepath.Join(dir, "fleet.yaml")); code != exitDone || !strings.Contains(out, `"memory": "3.3GiB"`) {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	code, _, errs := program(t, fleet, "decide", "-")
+	if code != exitBadInput || !strings.Contains(errs, "workloads[0].model.config: w/config.json cannot be opened") || !strings.Contains(errs, "name the fleet as a file") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
 // TestDecideOutRouters: the folder has a router before the replicas of a model server, and its pods the label by which
 // it finds them; the other services have one replica, or are no language models.
 func TestDecideOutRouters(t *testing.T) {

@@ -178,9 +178,9 @@ func (pl *Planner) leastOf(w int) (l costs.Least) {
 	}
 	l.Output = output
 	if m := wl.Model; m != nil {
-		l.Weights, l.Width = m.WeightBytes(m.ActiveParameters())/gpus, m.WeightBytes(1)
+		l.Weights, l.Width = m.WeightBytes(m.ActiveParameters())/gpus, m.Width()
 		l.Prompt = 2 * float64(m.ActiveParameters()) * input / gpus
-		if kv, known := m.KVPerToken(); known {
+		if kv, known := m.KVAt(input + output/2); known {
 			l.KV = float64(kv) * (input + output/2) / gpus
 		}
 	} else if pl.Named(w) && pl.Evidence.GPUs[w] != nil {

@@ -131,12 +131,13 @@ func (pl *Planner) Serves(w *fleet.Workload) bool {
 
 func servingOf(w *fleet.Workload) *prospect.Serving {
 	m, l := w.Model, w.Load
-	kv, known := m.KVPerToken()
+	input, output := float64(l.InputTokens.Or(0)), float64(l.OutputTokens.Or(0))
+	kv, known := m.KVAt(input + output/2)
 	if !known {
 		kv = fleet.PriorKVPerToken(m.Parameters)
 	}
-	return &prospect.Serving{PerS: l.PeakPerS() / float64(w.ReplicaCount()), Input: float64(l.InputTokens.Or(0)),
-		Output: float64(l.OutputTokens.Or(0)), LengthSigma: l.LengthSigma(),
+	return &prospect.Serving{PerS: l.PeakPerS() / float64(w.ReplicaCount()), Input: input,
+		Output: output, LengthSigma: l.LengthSigma(),
 		Weights: m.WeightBytes(m.ActiveParameters()), Parameters: float64(m.ActiveParameters()),
 		KVPerToken: float64(kv), Layers: m.Depth()}
 }

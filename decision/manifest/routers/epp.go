@@ -146,7 +146,8 @@ func (b *builder) inferenceExtension(p *Pool, config string) error {
 			yamlnode.Map("poolRef", yamlnode.Map("group", poolGroup, "kind", "InferencePool", "name",
 				p.Name), "priority", p.Priorities[name])))
 	}
-	return b.encode("inference-extension/"+p.file()+".yaml", "pool, objectives and endpoint picker configuration", []string{
+	note := "pool, objectives and endpoint picker configuration"
+	return b.encode("inference-extension/"+p.file()+".yaml", note, []string{
 		poolAPI + " of the Gateway API inference extension " + gatewayVersion + "; " + objectiveAPI + " and " + configAPI +
 			" of llm-d-router " + routerVersion + ", which has the endpoint picker now.",
 		"The endpoint picker " + p.Name + "-epp starts with --config-file=/config/" + eppConfigFile +

@@ -44,8 +44,8 @@ type Audience interface {
 }
 
 // Replica is one server with continuous batching and room for every context: what it does and what waits. It does one
-// thing at a time, an activity of so many equal units: a prefill of one prompt, or a run of decode steps until the batch
-// changes. Times are in ms.
+// thing at a time, an activity of so many equal units: a prefill of one prompt, or a run of decode steps until its
+// batch changes. Times are in ms.
 type Replica struct {
 	To    Audience
 	Rates Rates
