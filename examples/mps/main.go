@@ -10,9 +10,11 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/exec"
 	"os/signal"
-	"slices"
+	"strconv"
 	"syscall"
+	"text/tabwriter"
 	"time"
 
 	"github.com/cotenant/cotenant/examples/internal/page"
@@ -29,14 +31,12 @@ func main() {
 
 const usage = `usage: mps [flags] [command]
 
-commands (status if none is given):
-  status    daemon, servers, clients and limits
-  start     start a control daemon in the background
-  limit     set and read back limits: -percent, -memory, -device, -server
+commands (verify if none is given):
+  start            start a control daemon in the background
+  limit            set and read back limits: -percent, -memory, -device
   run -- CMD ...   run a command as an MPS client, and say whether it is one
   verify [PID ...] prove membership; without PIDs of every client
-  terminate PID ...  end clients' work, so that killing them harms nobody
-  stop      end the daemon; clients have -grace to leave
+  stop             end the daemon; clients have -grace to leave
 
 It never changes compute mode, clocks, persistence, MIG or compute policy.
 
@@ -51,27 +51,20 @@ var errUsage = errors.New("bad input")
 
 // config holds the flags.
 type config struct {
-	real, json     bool
-	pipe, log      string
-	control        string
-	timeout, grace time.Duration
-	wait           time.Duration
-	percent        float64
-	memory         sharing.Bytes
-	device         string
-	server         int
-	limits         string
-	args           []string
-	ctx            context.Context
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	child          io.Writer  // of a command that runs
-	runner         mps.Runner // talks to a real daemon; nil = its program
+	real                  bool
+	daemon                mps.DaemonOptions
+	control, device       string
+	grace, wait           time.Duration
+	percent               float64
+	memory                sharing.Bytes
+	args                  []string
+	ctx                   context.Context
+	stdin                 io.Reader
+	stdout, stderr, child io.Writer // child: of a command that runs
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	c := &config{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
-	return c.run(args)
+	return (&config{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}).run(args)
 }
 
 func (c *config) run(args []string) int {
@@ -82,10 +75,7 @@ func (c *config) run(args []string) int {
 	c.child = c.stdout
 	return page.Run(c.ctx, "mps", c.stdout, c.stderr, func(stdout io.Writer) error {
 		c.stdout = stdout
-		command, err := c.parse(args)
-		if err == nil {
-			err = c.dispatch(command)
-		}
+		err := c.dispatch(args)
 		switch {
 		case errors.Is(err, errUsage), errors.Is(err, mps.ErrInvalid):
 			return page.BadInput(err)
@@ -98,70 +88,54 @@ func (c *config) run(args []string) int {
 	})
 }
 
-func (c *config) parse(args []string) (command string, err error) {
+func (c *config) dispatch(args []string) error {
 	fs := page.FlagSet("mps")
 	fs.BoolVar(&c.real, "real", false, "use this machine's nvidia-cuda-mps-control instead of the fake")
-	fs.BoolVar(&c.json, "json", false, "print JSON")
-	fs.StringVar(&c.pipe, "pipe", "", "pipe directory (default "+mps.DefaultPipe+")")
-	fs.StringVar(&c.log, "log", "", "log directory (default "+mps.DefaultLog+")")
+	fs.StringVar(&c.daemon.PipeDirectory, "pipe", "", "pipe directory (default "+mps.DefaultPipe+")")
+	fs.StringVar(&c.daemon.LogDirectory, "log", "", "log directory (default "+mps.DefaultLog+")")
 	fs.StringVar(&c.control, "control", "", "path of the control program (default: on PATH)")
-	fs.DurationVar(&c.timeout, "timeout", 10*time.Second, "for each command to the daemon")
+	fs.DurationVar(&c.daemon.Timeout, "timeout", 10*time.Second, "for each command to the daemon")
 	fs.DurationVar(&c.grace, "grace", 5*time.Second, "stop: time for clients to leave")
 	fs.DurationVar(&c.wait, "wait", 3*time.Minute, "run: time for a command to become a client")
 	fs.Float64Var(&c.percent, "percent", 0, "active thread percentage")
 	fs.TextVar(&c.memory, "memory", sharing.Bytes(0), "pinned memory limit of each client, for example 8GiB")
 	fs.StringVar(&c.device, "device", "0", "device of -memory: ordinal or UUID")
-	fs.IntVar(&c.server, "server", 0, "limit: process ID of a server (default: servers to come)")
-	fs.StringVar(&c.limits, "limits", "", "run: the client's own memory limits, for example 0=2G")
 	if err := page.Parse(fs, args, usage, math.MaxInt, c.stdout); err != nil {
-		return "", err
+		return err
 	}
+	command := cmp.Or(fs.Arg(0), "verify")
 	// Flags may also follow the command.
-	rest := fs.Args()
-	if len(rest) == 0 {
-		rest = []string{"status"}
-	}
-	command = rest[0]
-	if err := page.Parse(fs, rest[1:], usage, math.MaxInt, c.stdout); err != nil {
-		return "", err
+	if err := page.Parse(fs, fs.Args()[min(1, fs.NArg()):], usage, math.MaxInt, c.stdout); err != nil {
+		return err
 	}
 	c.args = fs.Args()
-	if len(c.args) > 0 && !slices.Contains([]string{"run", "verify", "terminate"}, command) {
-		return "", fmt.Errorf("%w: %s takes no argument %q (see -h)", errUsage, command, c.args[0])
-	}
-	if p := c.percent; command != "limit" && !(p >= 0 && p <= 100) { // limit has its own words
-		return "", fmt.Errorf("%w: -percent: %v is not between 0 and 100", errUsage, p)
-	}
-	return command, nil
-}
-
-func (c *config) dispatch(command string) error {
-	commands := map[string]func(*mps.Client) error{
-		"status": c.status, "start": c.start, "limit": c.limit, "run": c.runClient,
-		"verify": c.verify, "terminate": c.terminate, "stop": c.stop,
-	}
-	f, ok := commands[command]
-	if !ok {
+	do, ok := map[string]func(*mps.Client) error{"start": c.start, "limit": c.limit, "run": c.runClient,
+		"verify": c.verify, "stop": c.stop}[command]
+	switch {
+	case !ok:
 		return fmt.Errorf("%w: unknown command %q (see -h)", errUsage, command)
+	case len(c.args) > 0 && command != "run" && command != "verify":
+		return fmt.Errorf("%w: %s takes no argument %q (see -h)", errUsage, command, c.args[0])
 	}
-	if !c.real && !c.json {
+	if !c.real {
 		fmt.Fprintln(c.stdout, "simulated: a fake daemon, no GPU; -real uses this machine's")
 	}
 	cl, err := c.client()
 	if err != nil {
 		return err
 	}
-	return f(cl)
+	return do(cl)
 }
 
 // client returns a client of the real daemon, or of a fake with two clients.
 func (c *config) client() (*mps.Client, error) {
-	o := mps.Options{PipeDirectory: c.pipe, Timeout: c.timeout, Runner: c.runner}
+	o := mps.Options{PipeDirectory: c.daemon.PipeDirectory, Timeout: c.daemon.Timeout, Runner: c.daemon.Runner}
 	if c.real {
-		o.Runner = cmp.Or(o.Runner, mps.Runner(c.program()))
+		c.daemon.Program = &mps.Program{Path: c.control}
+		o.Runner = cmp.Or(o.Runner, mps.Runner(c.daemon.Program))
 		return mps.NewClient(o)
 	}
-	fake := mpstest.New(mpstest.Options{PipeDirectory: c.pipe})
+	fake := mpstest.New(mpstest.Options{PipeDirectory: o.PipeDirectory})
 	o.Runner, o.GPUs = fake, fake.GPUs()
 	cl, err := mps.NewClient(o)
 	if err != nil {
@@ -176,13 +150,151 @@ func (c *config) client() (*mps.Client, error) {
 	return cl, nil
 }
 
-func (c *config) program() *mps.Program { return &mps.Program{Path: c.control} }
-
-// print writes v as JSON, or calls table for people.
-func (c *config) print(v any, table func(io.Writer)) error {
-	if !c.json {
-		table(c.stdout)
-		return nil
+func (c *config) start(cl *mps.Client) (err error) {
+	if c.real {
+		if cl, err = mps.StartDetached(c.ctx, c.daemon); err != nil {
+			return err
+		}
 	}
-	return page.JSON(c.stdout, v)
+	fmt.Fprintf(c.stdout, "started; clients need %s=%s\n", mps.EnvPipeDirectory, cl.PipeDirectory())
+	return nil
+}
+
+// stop ends a daemon that an earlier run has started, and its servers.
+func (c *config) stop(cl *mps.Client) error {
+	graceful := false
+	if !c.real {
+		var err error
+		if graceful, err = cl.Quit(c.ctx, c.grace); err != nil {
+			return err
+		}
+	} else {
+		d, err := mps.Adopt(c.ctx, c.daemon)
+		if err != nil {
+			return err
+		}
+		r, err := d.Stop(c.ctx, c.grace)
+		if err != nil {
+			return err
+		}
+		graceful = r.Graceful
+	}
+	fmt.Fprintf(c.stdout, "stopped; every server ended by itself: %t\n", graceful)
+	return nil
+}
+
+func (c *config) limit(cl *mps.Client) error {
+	if c.percent == 0 && c.memory == 0 {
+		return fmt.Errorf("%w: limit needs -percent, -memory or both", errUsage)
+	}
+	if c.percent != 0 {
+		if err := cl.SetActiveThreadPercentage(c.ctx, 0, c.percent); err != nil {
+			return err
+		}
+		fmt.Fprintf(c.stdout, "in force: %g%% of the threads\n", c.percent)
+	}
+	if c.memory != 0 {
+		if err := cl.SetPinnedMemLimit(c.ctx, 0, c.device, c.memory); err != nil {
+			return err
+		}
+		fmt.Fprintf(c.stdout, "in force: %v for each process on device %s\n", c.memory, c.device)
+	}
+	fmt.Fprintln(c.stdout, "it holds for clients that connect once a new server has started")
+	return nil
+}
+
+func (c *config) runClient(cl *mps.Client) error {
+	if len(c.args) == 0 {
+		return fmt.Errorf("%w: run needs a command: run -- CMD", errUsage)
+	}
+	env := mps.ClientEnvironment{PipeDirectory: cl.PipeDirectory(), DaemonPipeDirectory: cl.PipeDirectory(),
+		ActiveThreadPercentage: c.percent}
+	vars, err := env.Build()
+	if err != nil {
+		return err
+	}
+	if !c.real {
+		_, err = fmt.Fprintf(c.stdout, "%q would run with %q\n", c.args, vars)
+		return err
+	}
+	cmd := exec.CommandContext(c.ctx, c.args[0], c.args[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	if cmd.Env, err = env.Environ(os.Environ()); err != nil {
+		return err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, c.child, c.stderr
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	ctx, cancel := context.WithCancel(c.ctx)
+	verified := make(chan struct{})
+	go func() {
+		defer close(verified)
+		m, err := cl.Verify(ctx, cmd.Process.Pid, mps.VerifyOptions{Wait: c.wait})
+		switch {
+		case err != nil && ctx.Err() != nil:
+			fmt.Fprintf(c.stderr, "mps: process %d ended before it became a client\n", cmd.Process.Pid)
+		case err != nil:
+			fmt.Fprintf(c.stderr, "mps: verify: %v\n", err)
+		case m.Client == sharing.AnswerYes:
+			fmt.Fprintf(c.stderr, "mps: process %d is a client of server %d\n", m.PID, m.Server)
+		default:
+			fmt.Fprintf(c.stderr, "mps: process %d is no client: %s\n", m.PID, m.Reason)
+		}
+	}()
+	err = <-done
+	cancel()
+	<-verified
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() {
+		return &page.ExitError{Code: exit.ExitCode()}
+	}
+	return err
+}
+
+func (c *config) verify(cl *mps.Client) error {
+	var pids []int
+	for _, a := range c.args {
+		pid, err := strconv.Atoi(a)
+		if err != nil || pid <= 0 {
+			return fmt.Errorf("%w: %q is no process ID", errUsage, a)
+		}
+		pids = append(pids, pid)
+	}
+	if len(pids) == 0 {
+		s, err := cl.Snapshot(c.ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.stdout, "a daemon answers at %s: %v\n", cl.PipeDirectory(), s.Daemon)
+		for _, server := range s.Servers {
+			pids = append(pids, server.Clients...)
+		}
+	}
+	tw, missing := tabwriter.NewWriter(c.stdout, 0, 4, 2, ' ', 0), 0
+	fmt.Fprintln(tw, "PID\tclient\tserver\tthreads\tbecause")
+	for _, pid := range pids {
+		m, err := cl.Verify(c.ctx, pid, mps.VerifyOptions{})
+		if err != nil {
+			return err
+		}
+		threads := "-"
+		for _, cell := range []sharing.Cell[float64]{m.ServerPercentage, m.EffectivePercentage} {
+			if p, ok := cell.Get(); ok {
+				threads = fmt.Sprintf("%g%%", p)
+			}
+		}
+		if m.Client != sharing.AnswerYes {
+			missing++
+		}
+		fmt.Fprintf(tw, "%d\t%v\t%d\t%s\t%s\n", m.PID, m.Client, m.Server, threads, m.Reason)
+	}
+	err := tw.Flush()
+	if err == nil && missing > 0 {
+		err = fmt.Errorf("%w: %d of %d", mps.ErrNotClient, missing, len(pids))
+	}
+	return err
 }

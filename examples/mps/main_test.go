@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/mps/mpstest"
 )
 
@@ -31,9 +32,8 @@ func runTest(t *testing.T, args ...string) (code int, stdout, stderr string) {
 
 func TestGolden(t *testing.T) {
 	for name, args := range map[string][]string{
-		"status": nil, "status-json": {"-json", "status"}, "verify": {"verify"}, "verify-json": {"verify", "-json"},
-		"limit": {"limit", "-percent", "25", "-memory", "8GiB"}, "run": {"run", "-percent", "33.3334", "-limits", "0=2G", "--", "serve", "-x"},
-		"start": {"start"}, "stop": {"stop"}, "terminate": {"terminate", "5000000"}, "help": {"-h"},
+		"verify": nil, "limit": {"limit", "-percent", "25", "-memory", "8GiB"}, "run": {"run", "-percent", "33.3334", "--", "serve", "-x"},
+		"start": {"start"}, "stop": {"stop"}, "help": {"-h"},
 	} {
 		code, out, errs := runTest(t, args...)
 		if code != 0 || errs != "" {
@@ -54,19 +54,16 @@ func TestBadInput(t *testing.T) {
 		{[]string{"limit"}, "needs -percent", 2},
 		{[]string{"limit", "-percent", "100.1"}, "out of range", 2},
 		{[]string{"limit", "-percent", "NaN"}, "no percentage", 2},
-		{[]string{"run", "-percent", "NaN", "--", "true"}, "-percent: NaN", 2},
-		{[]string{"status", "-percent", "-5"}, "-percent: -5", 2},
+		{[]string{"run", "-percent", "NaN", "--", "true"}, "NaN", 2},
+		{[]string{"run", "-percent", "-5", "--", "true"}, "-5", 2},
 		{[]string{"limit", "-memory", "8"}, "add a unit", 2},
 		{[]string{"limit", "-memory", "999GiB"}, "larger than the GPU", 2},
 		{[]string{"limit", "-memory", "1GiB", "-device", "0\nquit"}, "is no device", 2},
 		{[]string{"run"}, "needs a command", 2},
-		{[]string{"run", "-limits", "0=2G,1=4G", "--", "x"}, "drops every limit", 2},
 		{[]string{"verify", "x"}, "no process ID", 2},
 		{[]string{"verify", "4999999"}, "not an MPS client", 1},
-		{[]string{"status", "now"}, "takes no argument", 2},
-		{[]string{"terminate"}, "needs process IDs", 2},
-		{[]string{"terminate", "4999999"}, "not an MPS client", 1},
-		{[]string{"-pipe", "relative", "status"}, "relative", 2},
+		{[]string{"start", "now"}, "takes no argument", 2},
+		{[]string{"-pipe", "relative", "verify"}, "relative", 2},
 		{[]string{"-real", "-control", "/no/such/program", "stop"}, "not found", 5},
 	} {
 		code, _, errs := runTest(t, c.args...)
@@ -104,7 +101,7 @@ func realConfig(t *testing.T) (c *config, args []string, stdout, stderr *bytes.B
 	})
 	args = []string{"-real", "-control", p.Path, "-pipe", filepath.Join(dir, "p"), "-log", filepath.Join(dir, "l"), "-timeout", "1m"}
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
-	return &config{ctx: t.Context(), stdin: strings.NewReader(""), stdout: stdout, stderr: stderr, runner: mpstest.Socket{}}, args, stdout, stderr
+	return &config{ctx: t.Context(), stdin: strings.NewReader(""), stdout: stdout, stderr: stderr, daemon: mps.DaemonOptions{Runner: mpstest.Socket{}}}, args, stdout, stderr
 }
 
 func TestRealCommands(t *testing.T) {
@@ -114,13 +111,12 @@ func TestRealCommands(t *testing.T) {
 		want string
 		code int
 	}{
-		{[]string{"status"}, "running no", 0},
+		{[]string{"verify"}, "answers at", 0},
 		{[]string{"start"}, "started", 0},
 		{[]string{"start"}, "already answers", 5},
 		{[]string{"limit", "-percent", "50"}, "in force: 50%", 0},
 		{[]string{"run", "-wait", "30s", "--", "env", mpstest.ClientRole, args[2]}, "is a client of server", 0},
 		{[]string{"run", "-wait", "1ms", "--", "env", "-i", "false"}, "", 1},
-		{[]string{"status"}, "ACTIVE", 0},
 		{[]string{"verify"}, "PID", 0},
 		{[]string{"stop", "-grace", "1s"}, "stopped", 0},
 	} {

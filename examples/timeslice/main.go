@@ -1,5 +1,5 @@
 // Command timeslice shows what tenants of a time-sliced GPU do to each other: latency against the number of
-// tenants, as a table, JSON and SVG, and which tenant is hurt and why. It simulates, and needs no GPU.
+// tenants, simulated and in closed forms, as a table or JSON. It needs no GPU.
 package main
 
 import (
@@ -15,7 +15,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/cotenant/cotenant/examples/internal/chart"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
@@ -24,7 +23,7 @@ import (
 const usage = `timeslice simulates tenants that share a GPU by time-slicing.
 
   timeslice                                    four built-in tenants
-  timeslice -f tenants.yaml -plot latency.svg   your own, with a chart
+  timeslice -f tenants.yaml                    your own
   timeslice -quantum 2.1ms -switch 150us       with what cotenant probe measured
 
 A file of tenants, YAML or JSON, lists them in the order in which they join. The built-in one:
@@ -46,9 +45,7 @@ const builtIn = `tenants:
   - {name: training, step: 120ms}
 `
 
-const (
-	maxTenants = 16 // for the closed loop's exact form and the table
-)
+const maxTenants = 16 // for the closed loop's exact form and the table
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -67,8 +64,6 @@ func simulate(ctx context.Context, args []string, stdin io.Reader, stdout io.Wri
 	fs := page.FlagSet("timeslice")
 	file := fs.String("f", "", "`file` of tenants; - is standard input")
 	asJSON := fs.Bool("json", false, "print JSON, times in nanoseconds unless their names say otherwise")
-	plot := ""
-	fs.Func("plot", "write a chart of latency against tenants to `file`.svg, or .png or .pdf", chart.Named(&plot))
 	length := fs.Duration("for", time.Minute, "time to simulate")
 	seed := fs.Uint64("seed", 1, "seed of the random draws")
 	measured := timeslice.H200()
@@ -108,9 +103,6 @@ func simulate(ctx context.Context, args []string, stdin io.Reader, stdout io.Wri
 		err = page.JSON(stdout, s)
 	} else {
 		err = writeTable(stdout, sim, s)
-	}
-	if err == nil && plot != "" {
-		err = writeChart(plot, s)
 	}
 	if err == nil && s.Interrupted {
 		err = page.ExitWith(page.ExitInterrupted, errors.New("interrupted; what was done is above"))
@@ -165,7 +157,7 @@ func writeTable(out io.Writer, sim timeslice.Simulation, s *study) error {
 			if form != "" {
 				step = fmt.Sprintf("%.2fms %s", ms(steps[i]), form)
 			}
-			if x, ok := slowdown(t.Request, s.Alone[i].Tenants[0].Request, (*timeslice.Latency).Mean); ok {
+			if x, ok := slowdown(t.Request, s.Alone[i].Tenants[0].Request); ok {
 				slow = fmt.Sprintf("%.2fx", x)
 			}
 			if who, share, ok := t.BlamedOn(); ok {
@@ -175,28 +167,13 @@ func writeTable(out io.Writer, sim timeslice.Simulation, s *study) error {
 				waits += fmt.Sprintf(", %d requests queue", t.Unfinished)
 			}
 			fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f%%\t%s\n", n, t.Name, show(t.Request.Quantile(0.5)),
-				show(p99(t.Request)), slow, show(t.Step.Mean()), step,
+				show(t.Request.Quantile(0.99)), slow, show(t.Step.Mean()), step,
 				100*float64(t.GPU)/float64(res.Totals.Simulated), waits)
 		}
 	}
 	_ = tw.Flush() // into a buffer
 	if n := len(s.Together); n > 1 {
 		fmt.Fprintf(w, "\nWith all %d tenants %.1f%% of the GPU's time goes to switching.\n", n, 100*switching)
-	}
-	if h := s.Hurt; h != nil {
-		fmt.Fprintf(w, "\n%s is hurt most: its P99 is %.2fx what it is alone, because\n", h.Tenant, h.P99Slowdown)
-		for _, y := range h.Why {
-			fmt.Fprintf(w, "  - %s\n", y)
-		}
-		fmt.Fprint(w, "Its P99 by quantum:")
-		for _, q := range h.ByQuantum {
-			if d, ok := p99(q.Request); ok {
-				fmt.Fprintf(w, "  %gms %.1fms", q.QuantumMS, ms(d))
-			} else {
-				fmt.Fprintf(w, "  %gms -", q.QuantumMS)
-			}
-		}
-		fmt.Fprintln(w)
 	}
 	if !s.Sources.IsZero() {
 		w.WriteByte('\n')

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,22 +33,6 @@ func TestGolden(t *testing.T) {
 			t.Fatalf("%s: exit %d, %s", name, code, errs)
 		}
 		golden.Check(t, filepath.Join("testdata", name), []byte(out))
-	}
-}
-
-func TestSVG(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "chart.svg")
-	if code, _, errs := call(t, context.Background(), pair, "-for", "2s", "-f", "-", "-plot", path); code != 0 {
-		t.Fatal(errs)
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"chat P99", "batch P50", "simulated"} {
-		if !bytes.Contains(b, []byte(want)) {
-			t.Errorf("the chart does not say %q", want)
-		}
 	}
 }
 

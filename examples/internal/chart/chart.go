@@ -26,12 +26,6 @@ import (
 	"github.com/cotenant/cotenant/loadgen/report"
 )
 
-// Chart and Point are those of webpage, for examples that draw their own.
-type (
-	Chart = webpage.Chart
-	Point = webpage.Point
-)
-
 const figureWidth, figureHeight = 20 * vg.Centimeter, 10 * vg.Centimeter
 
 // longestName is the number of characters of the longest name in a legend.
