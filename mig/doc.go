@@ -2,8 +2,8 @@
 //
 // A [Model] is one GPU of the embedded catalogue: its GPU-instance profiles, where each may be placed, its engines
 // and SMs, each with how well it is verified. A [Layout] is a set of placed instances on one GPU. Planning is pure
-// and exact: [Model.Place] puts a multiset of profiles on one GPU, [Model.Pack] a demand on as few GPUs as possible, and
-// [Diff] finds the least disruptive change. Only [Apply] touches a device, through the small [Device] interface,
+// and exact: [Model.Place] puts a multiset of profiles on one GPU, [Model.Pack] a demand on as few GPUs as possible,
+// and [Diff] finds the least disruptive change. Only [Apply] touches a device, through the small [Device] interface,
 // and it goes back to the layout that was there when a step fails, without touching what others made meanwhile.
 // Package mig/migtest has a simulated GPU behind that interface, and mig/mignvml a real one.
 //

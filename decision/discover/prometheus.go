@@ -18,8 +18,8 @@ const (
 )
 
 // ReadPrometheus asks a Prometheus server (http://HOST:9090, behind a path or with user:password@ where it needs them)
-// for what dcgm-exporter wrote of the GPUs up to end, minute by minute, and takes it over as Read does. One query serves
-// the whole window; Prometheus itself allows one of a week.
+// for what dcgm-exporter wrote of the GPUs up to end, minute by minute, and takes it over as Read does. One query
+// serves the whole window; Prometheus itself allows one of a week.
 func (c *Collector) ReadPrometheus(ctx context.Context, server string, end time.Time, window time.Duration) error {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

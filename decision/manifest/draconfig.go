@@ -47,8 +47,8 @@ type MPSLimits struct {
 	MultiUser decision.Optional[bool] `yaml:"multiUser"`
 }
 
-// DRAConfig holds the opaque parameters of a claim for NVIDIA's DRA driver (resource.nvidia.com/v1beta1). The zero value
-// is a GpuConfig that shares nothing beyond the driver's default.
+// DRAConfig holds the opaque parameters of a claim for NVIDIA's DRA driver (resource.nvidia.com/v1beta1). The zero
+// value is a GpuConfig that shares nothing beyond the driver's default.
 type DRAConfig struct {
 	// MIGDevice makes it a MigDeviceConfig, which has no Interval. The driver
 	// ignores a GpuConfig on MIG devices without a word.

@@ -38,7 +38,7 @@ type Replication struct {
 	// leaves the plugin's default: true under MPS, false under time-slicing, where
 	// NVIDIA recommends true, for several replicas give no larger share.
 	FailRequestsGreaterThanOne decision.Optional[bool] `yaml:"failRequestsGreaterThanOne"`
-	Resources                  []ReplicatedResource    `yaml:"resources,required"` // at least one; under MPS nvidia.com/gpu alone
+	Resources                  []ReplicatedResource    `yaml:"resources,required"` // one or more; MPS: nvidia.com/gpu
 }
 
 // PluginFlags are the flags of the plugin and of GPU feature discovery that the document
@@ -198,7 +198,8 @@ func checkTimeSlicing(l *problem.List, path string, b *Replication) {
 }
 
 func checkBlock(l *problem.List, path string, b *Replication, checkName func(at, name string)) {
-	l.If(len(b.Resources) == 0, path+".resources", "name the resource to replicate, for example "+gpuResource, "has no entry")
+	l.If(len(b.Resources) == 0, path+".resources", "name the resource to replicate, for example "+gpuResource,
+		"has no entry")
 	first := map[string]int{}
 	for i, r := range b.Resources {
 		at := fmt.Sprintf("%s.resources[%d]", path, i)

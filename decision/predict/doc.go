@@ -9,8 +9,8 @@
 // to expect. Every interval is to hold the measured value with a probability of 90%. What cannot be predicted is an
 // error that says why: [profile.ErrNoProfile], [ErrOtherGPU], [ErrUnpredictable].
 //
-// [SliceSlowdown] tells of MIG slices. Measurements are in package profile, constants in package costs, and what is said
-// of workloads that nobody measured in package prospect.
+// [SliceSlowdown] tells of MIG slices. Measurements are in package profile, constants in package costs, and what is
+// said of workloads that nobody measured in package prospect.
 //
 // Nothing here touches a GPU. Predictors and profiles may be read concurrently; the same input gives the same bytes.
 //

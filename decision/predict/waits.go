@@ -13,8 +13,8 @@ import (
 var maxSMShare, usualDecodeSM, usualDoublings = costs.Value("max_sm_share"), costs.Value("sm_decoding"),
 	costs.Value("usual_doublings")
 
-// splitSMs finds the share of the SMs that decode takes, from the mean shares at several loads: each is a mixture of its
-// and a prefill's.
+// splitSMs finds the share of the SMs that decode takes, from the mean shares at several loads: each is a mixture of
+// its and a prefill's.
 func (t *tenantModel) splitSMs(p *Predictor, base *profile.SoloProfile, s *profile.Solo) {
 	u, ok := base.SMFraction.Get()
 	if !ok {

@@ -81,8 +81,8 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 const prometheusWindow = 24 * time.Hour
 
 func prometheusFlag(fl *flag.FlagSet, to *string) {
-	fl.StringVar(to, "prometheus", "", "`URL` of the Prometheus server that scrapes dcgm-exporter: take the last 24 h of use "+
-		"from it")
+	fl.StringVar(to, "prometheus", "", "`URL` of the Prometheus server that scrapes dcgm-exporter: take the last "+
+		"24 h of use from it")
 }
 
 // read collects all inputs. part names what could not be read beside the rest.

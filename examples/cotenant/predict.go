@@ -194,7 +194,8 @@ func fiveFigures(v profile.Interval) profile.Interval {
 func (rep *predictReport) text() string {
 	var b bytes.Buffer
 	for _, m := range sharing.Mechanisms() {
-		if rows := slices.DeleteFunc(slices.Clone(rep.Rows), func(r predictRow) bool { return r.Mechanism != m }); len(rows) > 0 {
+		other := func(r predictRow) bool { return r.Mechanism != m }
+		if rows := slices.DeleteFunc(slices.Clone(rep.Rows), other); len(rows) > 0 {
 			writePredictions(&b, m, rows)
 		}
 	}
@@ -215,8 +216,8 @@ func (rep *predictReport) text() string {
 	}
 	for _, e := range rep.Errors {
 		if e.Metric == profile.MetricTPOTP50 || e.Metric == profile.MetricStepP50 {
-			fmt.Fprintf(&b, "%s, %s: missed by %.1f%% on average, %.1f%% at P95; %.0f%% of %d outcomes lie in the 90%% intervals\n",
-				e.Mechanism, e.Metric.Title(), 100*e.MeanFraction, 100*e.P95Fraction, 100*e.CoverageFraction.Or(0), e.Rows)
+			fmt.Fprintf(&b, "%s, %s: missed by %.1f%% on average, %.1f%% at P95; "+
+				"%.0f%% of %d outcomes lie in the 90%% intervals\n", e.Mechanism, e.Metric.Title(), 100*e.MeanFraction, 100*e.P95Fraction, 100*e.CoverageFraction.Or(0), e.Rows)
 		}
 	}
 	return b.String()
@@ -247,8 +248,8 @@ func writePredictions(w io.Writer, m sharing.Mechanism, rows []predictRow) {
 			fmt.Fprintf(tw, "%s\t%s\tunknown\t\t%s\t\t\n", shortened(r.Case), shortened(name), got)
 			continue
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.2fx\n", shortened(r.Case), shortened(name), v.Value, v.Low, v.High,
-			got, miss, r.Slowdown.Value)
+		fmt.Fprintf(tw, "%s\t%s\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.2fx\n", shortened(r.Case), shortened(name), v.Value,
+			v.Low, v.High, got, miss, r.Slowdown.Value)
 	}
 	fmt.Fprintln(tw)
 	_ = tw.Flush() // into a buffer

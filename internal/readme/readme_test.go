@@ -177,7 +177,7 @@ func forMachines(args []string) bool {
 // no dispatcher by itself.
 var nested = map[string][]string{
 	"cost":           {"tenants", "nodes", "sla", "compare"},
-	"cotenant bench": {"report", "table", "compare", "job", "merge", "import"},
+	"cotenant bench": {"report", "table", "compare", "job", "merge"},
 	"cotenant mig":   {"check", "pack", "plan", "apply", "generate", "enumerate"},
 	"mps":            {"run"},
 }

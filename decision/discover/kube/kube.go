@@ -16,9 +16,9 @@ import (
 )
 
 // Read lists what the cluster of kubectl's current context has of each resource and passes it to take (the method Read
-// of a discover.Collector) as JSON, together with a name for messages. messages receives what kubectl prints on standard
-// error, such as a login's questions; nil puts it into the error. part names what could not be read beside the rest; err
-// is set when nothing was read, and matches exec.ErrNotFound when kubectl is not on PATH.
+// of a discover.Collector) as JSON, together with a name for messages. messages receives what kubectl prints on
+// standard error, such as a login's questions; nil puts it into the error. part names what could not be read beside
+// the rest; err is set when nothing was read, and matches exec.ErrNotFound when kubectl is not on PATH.
 //
 // One kubectl get reads the resources of every cluster, and another each that an extension adds, since kubectl refuses
 // the whole command for a kind that the cluster lacks.

@@ -27,9 +27,9 @@ const (
 )
 
 // Simulate takes the place of the closed forms' medians: it plays the tenants request by request, every quantity at its
-// median, and moves the bounds that [Prospects] found along. What uncertain quantities do is left as it is, the error of
-// the closed forms goes. It takes milliseconds; the same input gives the same output. Latencies without a limit are left
-// as they are. The prospects must be those of the same arguments.
+// median, and moves the bounds that [Prospects] found along. What uncertain quantities do is left as it is, the error
+// of the closed forms goes. It takes milliseconds; the same input gives the same output. Latencies without a limit are
+// left as they are. The prospects must be those of the same arguments.
 func Simulate(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64, out []Prospect) {
 	z := distuv.UnitNormal.Quantile(confidence)
 	e := evaluation{machine: m, share: share}
@@ -128,8 +128,8 @@ func (b *Bounds) instead(low, high, in float64) {
 
 // player is a tenant while it is played: a replica on the GPU that all share, and its clients. A request to what is no
 // model server is a prefill of one token. Prefills that wait run one after another, before anybody decodes again, and
-// tenants slow each other down by the prior's crowd, as the closed forms have it: turns and SMs need profiles. Times are
-// in ms where the replica has them, else in seconds.
+// tenants slow each other down by the prior's crowd, as the closed forms have it: turns and SMs need profiles. Times
+// are in ms where the replica has them, else in seconds.
 type player struct {
 	batching.Replica
 	state
