@@ -179,49 +179,6 @@ func TestServers(t *testing.T) {
 	}
 }
 
-func TestProbe(t *testing.T) {
-	ctx := t.Context()
-	answers := func(s mps.Support) [6]sharing.Answer {
-		return [...]sharing.Answer{s.Installed, s.Running, s.ProtocolV3.Answer, s.ClientPriority.Answer, s.Processes.Answer,
-			s.TerminateClient.Answer}
-	}
-	const y, n, u = sharing.AnswerYes, sharing.AnswerNo, sharing.AnswerUnknown
-	for _, c := range []struct {
-		name  string
-		opt   mpstest.Options
-		fault mpstest.Fault
-		proto mps.Protocol
-		want  [6]sharing.Answer
-	}{
-		{"driver 580", mpstest.Options{}, mpstest.Fault{}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, y, u}},
-		{"garbled ps", mpstest.Options{}, mpstest.Fault{Kind: mpstest.FaultGarbage, Command: "ps"}, mps.ProtocolV2, [...]sharing.Answer{y, y, u, y, u, u}},
-	} {
-		d := mpstest.New(c.opt)
-		if c.fault.Kind != mpstest.FaultNone {
-			d.Inject(c.fault)
-		}
-		s, err := newClient(t, d).Probe(ctx)
-		if err != nil || s.Protocol != c.proto {
-			t.Errorf("%s: %v, %v", c.name, s.Protocol, err)
-		}
-		if diff := cmp.Diff(c.want, answers(s)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.name, diff)
-		}
-	}
-	d := mpstest.New(mpstest.Options{})
-	d.Stop()
-	if s, err := newClient(t, d).Probe(ctx); err != nil || s.Installed != y || s.Running != n || len(s.Commands) == 0 {
-		t.Errorf("no daemon: %+v, %v", s, err)
-	}
-	none, err := mps.NewClient(mps.Options{Runner: &mps.Program{Path: "no-such-program"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s, err := none.Probe(ctx); err != nil || s.Installed != n || s.Running != n {
-		t.Errorf("not installed: %+v, %v", s, err)
-	}
-}
-
 func TestFaults(t *testing.T) {
 	for _, tc := range []struct {
 		fault mpstest.Fault

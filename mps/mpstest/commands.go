@@ -238,18 +238,3 @@ func (d *Daemon) deviceQuery(args []string) string {
 	}
 	return strings.TrimLeft(b.String(), "\n")
 }
-
-// help has the form of the program's help: options, then commands with their explanation on the next line.
-func (d *Daemon) help() string {
-	commands := []string{"start_server -uid <user id>", "quit", "get_server_list", "get_server_status <PID>",
-		"get_client_list <PID>",
-		"get_device_client_list [<PID>]", "ps [-p PID]", "set_default_active_thread_percentage <percentage>",
-		"get_default_active_thread_percentage"}
-	var b strings.Builder
-	b.WriteString("OPTIONS:\n  -h,--help                help\n")
-	b.WriteString("\nCOMMAND:\n")
-	for _, c := range commands {
-		fmt.Fprintf(&b, "  %s\n                       (fake)\n", c)
-	}
-	return b.String()
-}

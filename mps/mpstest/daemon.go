@@ -142,9 +142,6 @@ func (d *Daemon) Run(ctx context.Context, in mps.Invocation) (mps.Output, error)
 			return out, err
 		}
 	}
-	if slices.Equal(in.Args, []string{"-h"}) {
-		return mps.Output{Stdout: d.help()}, nil
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.gone || pipeOf(in.Env) != d.opt.PipeDirectory {

@@ -147,9 +147,6 @@ func control(args []string, stdin io.Reader, stdout io.Writer) int {
 			return code
 		}
 	}
-	if slices.Equal(args, []string{"-h"}) {
-		return say(stdout, New(options()).help(), 0)
-	}
 	in := mps.Invocation{Args: args, Env: []string{mps.EnvPipeDirectory + "=" + pipeDir()}}
 	if len(args) == 0 {
 		text, err := io.ReadAll(stdin)
