@@ -5,7 +5,8 @@
 // and exact: [Model.Place] puts a multiset of profiles on one GPU, [Model.Pack] a demand on as few GPUs as possible,
 // and [Diff] finds the least disruptive change. Only [Apply] touches a device, through the small [Device] interface,
 // and it goes back to the layout that was there when a step fails, without touching what others made meanwhile.
-// Package mig/migtest has a simulated GPU behind that interface, and mig/mignvml a real one.
+// Package mig/migtest has a simulated GPU behind that interface, and mig/mignvml a real one; mig/parted has the files
+// of mig-parted.
 //
 // What the catalogue does not know stays unknown: where a GPU's placements are
 // not known, planning answers with [ErrPlacementsUnknown] and not with a guess.

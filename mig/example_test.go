@@ -36,27 +36,6 @@ func ExampleModel_Place_occupied() {
 	// mig: 4g.71gb can't be placed on h200-141gb-sxm beside 3g.71gb@0!busy: 4g.71gb (4 units) starts only at 0, and no disjoint starts are left
 }
 
-func ExampleParsePartedConfig() {
-	c, err := mig.ParsePartedConfig([]byte(`
-version: v1
-mig-configs:
-  all-balanced:
-    - devices: all
-      mig-enabled: true
-      mig-devices: {"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1}
-`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	a100, _ := mig.Lookup("A100 80GB")
-	for _, f := range mig.CheckParted(c, a100) {
-		fmt.Println(f.Label, f.GPU, f.Feasible, f.Layout)
-	}
-	// Output:
-	// all-balanced a100-80gb yes 2g.20gb@0,1g.10gb@2,1g.10gb@3,3g.40gb@4
-}
-
 func ExampleDiff() {
 	gpu, _ := mig.Lookup("A100 80GB")
 	have, _ := gpu.ParseLayout("3g.40gb@4!busy,1g.10gb@0")
@@ -99,45 +78,4 @@ func ExampleModel_Pack() {
 	// 11 11 true <nil>
 	// 10 x 1g.10gb@0,1g.10gb@1,1g.10gb@2,1g.10gb@3,3g.40gb@4
 	// 1 x 3g.40gb@0,3g.40gb@4
-}
-
-func ExampleLayout_PartedEntry() {
-	gpu, _ := mig.Lookup("A100 80GB")
-	packing, err := gpu.Pack([]mig.Count{{Profile: "1c.3g.40gb", N: 3}, {Profile: "2g.20gb", N: 2}, {Profile: "7g.80gb", N: 1}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	config := mig.PartedConfig{Configs: map[string][]mig.PartedEntry{}}
-	for i, l := range packing.Layouts() {
-		config.Configs["serving"] = append(config.Configs["serving"], l.PartedEntry(i))
-	}
-	text, err := config.Marshal()
-	fmt.Print(string(text), err)
-	// Output:
-	// version: v1
-	// mig-configs:
-	//   serving:
-	//     - devices: [0]
-	//       mig-enabled: true
-	//       mig-devices:
-	//         "2g.20gb": 2
-	//         "1c.3g.40gb": 3
-	//     - devices: [1]
-	//       mig-enabled: true
-	//       mig-devices:
-	//         "7g.80gb": 1
-	// <nil>
-}
-
-func ExampleGenerateParted() {
-	gpu, _ := mig.Lookup("A30")
-	config, err := mig.GenerateParted(gpu)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(config.Labels())
-	// Output:
-	// [all-1g.6gb all-1g.6gb.me all-2g.12gb all-2g.12gb.me all-4g.24gb all-balanced all-disabled all-enabled]
 }

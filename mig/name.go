@@ -134,3 +134,7 @@ func ParseResourceName(s string) (Name, error) {
 	}
 	return n, nil
 }
+
+// LabelConfigState is the node label in which the GPU Operator's MIG manager says
+// how far it is: pending, rebooting, success or failed.
+const LabelConfigState = resourceDomain + "mig.config.state"

@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -57,7 +57,7 @@ func (b *build) checkLayout(n *node) {
 		return
 	}
 	for _, p := range b.c.parted {
-		for _, f := range mig.CheckParted(p.PartedConfig, model) {
+		for _, f := range parted.Check(p.Config, model) {
 			if f.Label == key && f.Feasible == sharing.AnswerNo {
 				b.find("mig-config-impossible", sharing.SeverityHigh, "node "+n.name, p.source,
 					"label %s asks for %.60q of %s, which a %s cannot have: %s", labelMIG, key, p.object, model.Key, f.Reason)
@@ -85,7 +85,7 @@ type pluginConfig struct {
 // partedConfig is a configuration of mig-parted, as a ConfigMap has it.
 type partedConfig struct {
 	object, source string
-	*mig.PartedConfig
+	*parted.Config
 }
 
 // takeConfigMap looks for configurations of the device plugin and of mig-parted:
@@ -97,13 +97,13 @@ func (c *Collector) takeConfigMap(file string, o *configMapObject) {
 		switch {
 		case len(text) > 1<<20:
 		case strings.Contains(text, "mig-configs"):
-			parted, err := mig.ParsePartedConfig([]byte(text))
+			config, err := parted.Parse([]byte(text))
 			if err != nil {
 				c.find("config-unreadable", sharing.SeverityMedium, object, source,
 					"it is no configuration that mig-parted reads: %s", strings.TrimPrefix(firstLine(err.Error()), "mig: "))
 				continue
 			}
-			c.parted = append(c.parted, &partedConfig{object, source, parted})
+			c.parted = append(c.parted, &partedConfig{object, source, config})
 		case strings.Contains(text, "version:") || strings.Contains(text, `"version"`):
 			p := &pluginConfig{object: object, source: source}
 			if yaml.Unmarshal([]byte(text), p) != nil || p.Version != "v1" || !strings.Contains(text, "sharing") &&

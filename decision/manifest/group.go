@@ -12,6 +12,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -206,7 +207,7 @@ func (g *group) checkMIG(l *problem.List) {
 type nodeKind struct {
 	Name    string // of the label's file, and the label of mig-parted
 	Nodes   int    // 0 where unknown
-	entries []mig.PartedEntry
+	entries []parted.Entry
 }
 
 // nodeKinds divides a MIG group's GPUs, in the order of its layouts, into nodes, and puts nodes that are alike
@@ -245,22 +246,22 @@ func (g *group) nodeKinds() []nodeKind {
 
 // nodeEntries is the mig-parted entries of one node with size GPUs. GPUs
 // beyond the group's are switched out of MIG mode.
-func nodeEntries(gpus []map[string]int, size int) []mig.PartedEntry {
-	var out []mig.PartedEntry
+func nodeEntries(gpus []map[string]int, size int) []parted.Entry {
+	var out []parted.Entry
 	for i := range size {
 		instances := map[string]int(nil)
 		if i < len(gpus) {
 			instances = gpus[i]
 		}
-		j := slices.IndexFunc(out, func(e mig.PartedEntry) bool { return maps.Equal(e.MIGDevices, instances) })
+		j := slices.IndexFunc(out, func(e parted.Entry) bool { return maps.Equal(e.MIGDevices, instances) })
 		if j < 0 {
-			out = append(out, mig.PartedEntry{MIGEnabled: instances != nil, MIGDevices: instances})
+			out = append(out, parted.Entry{MIGEnabled: instances != nil, MIGDevices: instances})
 			j = len(out) - 1
 		}
 		out[j].Devices.Indices = append(out[j].Devices.Indices, i)
 	}
 	if len(out) == 1 {
-		out[0].Devices = mig.DeviceSelector{All: true}
+		out[0].Devices = parted.DeviceSelector{All: true}
 	}
 	return out
 }
@@ -270,9 +271,9 @@ const allDisabled = "all-disabled"
 
 // partedFiles writes mig-parted's configuration, alone and for the MIG manager.
 func (b *builder) partedFiles() {
-	c := &mig.PartedConfig{Configs: map[string][]mig.PartedEntry{}}
+	c := &parted.Config{Configs: map[string][]parted.Entry{}}
 	if b.plan == nil {
-		c.Configs[allDisabled] = []mig.PartedEntry{{Devices: mig.DeviceSelector{All: true}}}
+		c.Configs[allDisabled] = []parted.Entry{{Devices: parted.DeviceSelector{All: true}}}
 	}
 	for _, g := range b.groups {
 		if !usesMIG(g.Mechanism) {

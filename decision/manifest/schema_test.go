@@ -11,6 +11,7 @@ import (
 
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -178,7 +179,7 @@ func checkFile(t *testing.T, f File) {
 			checkPlugin(t, f.Path, f.Data)
 			continue
 		case kind == "" && folder == "mig-parted":
-			if _, err := mig.ParsePartedConfig(f.Data); err != nil {
+			if _, err := parted.Parse(f.Data); err != nil {
 				t.Errorf("%s: %v", f.Path, err)
 			}
 			continue
@@ -204,7 +205,7 @@ func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 		data := field(d, "data")
 		for i := 0; i < len(data.Content); i += 2 {
 			if data.Content[i].Value == "config.yaml" {
-				if _, err := mig.ParsePartedConfig([]byte(data.Content[i+1].Value)); err != nil {
+				if _, err := parted.Parse([]byte(data.Content[i+1].Value)); err != nil {
 					t.Errorf("%s: %v", path, err)
 				}
 				continue
@@ -314,7 +315,7 @@ func TestReferencesResolve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parted, err := mig.ParsePartedConfig([]byte(find(t, folder, "mig-parted/config.yaml")))
+	parted, err := parted.Parse([]byte(find(t, folder, "mig-parted/config.yaml")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/mignvml"
 	"github.com/cotenant/cotenant/mig/migtest"
+	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -102,7 +103,7 @@ func migCheck(c *migCall) func(context.Context) error {
 		if err != nil {
 			return badInput(err)
 		}
-		findings, err := mig.CheckPartedFile(data, c.models...)
+		findings, err := parted.CheckFile(data, c.models...)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.Arg(0), err)
 		}
@@ -142,7 +143,7 @@ func migPack(c *migCall) func(context.Context) error {
 func migGenerate(c *migCall) func(context.Context) error {
 	name := c.String("configmap", "", "write it as the ConfigMap `NAMESPACE/NAME` for the GPU Operator")
 	return func(context.Context) error {
-		config, err := mig.GenerateParted(c.models...)
+		config, err := parted.Generate(c.models...)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
-package mig
+package parted
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,28 +12,25 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/internal/yamlnode"
+	"github.com/cotenant/cotenant/mig"
 )
-
-// LabelConfigState is the node label in which the GPU Operator's MIG manager says
-// how far it is: pending, rebooting, success or failed.
-const LabelConfigState = resourceDomain + "mig.config.state"
 
 const configMapKey = "config.yaml" // the key of the configuration in the MIG manager's ConfigMap
 
 // ConfigMap writes the configuration as the ConfigMap that the GPU Operator's
 // migManager.config.name names. namespace may be empty.
-func (c PartedConfig) ConfigMap(name, namespace string) ([]byte, error) {
+func (c Config) ConfigMap(name, namespace string) ([]byte, error) {
 	text, err := c.Marshal()
 	if err != nil {
 		return nil, err
 	}
-	var list problems
+	var list problem.List
 	list.If(len(name) > 253 || !objectForm.MatchString(name), "name", "use lower-case letters, digits, - and .",
 		"%q can't name a ConfigMap", problem.Clip(name))
 	list.If(namespace != "" && (len(namespace) > 63 || !namespaceForm.MatchString(namespace)), "namespace",
 		"use lower-case letters, digits and -", "%q can't name a namespace", problem.Clip(namespace))
-	if err := list.err(); err != nil {
-		return nil, err
+	if err := list.Err(); err != nil {
+		return nil, invalid(err)
 	}
 	var ns *yaml.Node
 	if namespace != "" {
@@ -52,13 +50,13 @@ var (
 // NamedConfig is a configuration and where it stands in a file.
 type NamedConfig struct {
 	Source string // "namespace/name" or "name" of the ConfigMap; empty for a plain configuration file
-	Config *PartedConfig
+	Config *Config
 }
 
-// ParsePartedFile reads a mig-parted configuration or Kubernetes manifests. In manifests every ConfigMap with the
+// ParseFile reads a mig-parted configuration or Kubernetes manifests. In manifests every ConfigMap with the
 // key config.yaml is read, and everything else is skipped. The error names every problem; a file of manifests
 // without such a ConfigMap is one.
-func ParsePartedFile(data []byte) ([]NamedConfig, error) {
+func ParseFile(data []byte) ([]NamedConfig, error) {
 	docs, err := strictyaml.Parse(data, strictyaml.Options{})
 	if err != nil {
 		return nil, invalid(err)
@@ -67,14 +65,14 @@ func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 		m := fields(*n)
 		return m["kind"].Value != "" && m["apiVersion"].Value != ""
 	}) {
-		c, err := ParsePartedConfig(data)
+		c, err := Parse(data)
 		if err != nil {
 			return nil, err
 		}
 		return []NamedConfig{{Config: c}}, nil
 	}
 	var out []NamedConfig
-	var list problems
+	var list problem.List
 	for len(docs) > 0 {
 		m := fields(*docs[0])
 		docs = docs[1:]
@@ -91,9 +89,9 @@ func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 		if ns := meta["namespace"].Value; ns != "" {
 			source = ns + "/" + source
 		}
-		c, err := ParsePartedConfig([]byte(text.Value))
+		c, err := Parse([]byte(text.Value))
 		if err != nil {
-			list.add(fmt.Sprintf("ConfigMap %s: %s", source, configMapKey), err)
+			list.AddErr(fmt.Sprintf("ConfigMap %s: %s", source, configMapKey), errors.Unwrap(err))
 			continue
 		}
 		out = append(out, NamedConfig{Source: source, Config: c})
@@ -101,8 +99,8 @@ func ParsePartedFile(data []byte) ([]NamedConfig, error) {
 	list.If(len(out) == 0 && list.Len() == 0, "", "name a mig-parted file, or manifests with such a ConfigMap",
 		"no ConfigMap has the key %s",
 		configMapKey)
-	if err := list.err(); err != nil {
-		return nil, err
+	if err := list.Err(); err != nil {
+		return nil, invalid(err)
 	}
 	return out, nil
 }
@@ -117,51 +115,16 @@ func fields(n yaml.Node) map[string]yaml.Node {
 	return out
 }
 
-// Balanced returns the mix that mig-parted calls all-balanced: two 1g, one 2g and, on seven-slice GPUs, one 3g,
-// each in the plain variant of which most fit. The error is ErrNotSupported for GPUs of other sizes.
-func (m *Model) Balanced() ([]Count, error) {
-	var sizes []Count
-	switch m.ComputeSlices {
-	case 7:
-		sizes = []Count{{"1g", 2}, {"2g", 1}, {"3g", 1}}
-	case 4:
-		sizes = []Count{{"1g", 2}, {"2g", 1}}
-	default:
-		return nil, fmt.Errorf("%w: a balanced mix is defined for seven and four compute slices, and %s has %d",
-			ErrNotSupported, m.Key, m.ComputeSlices)
-	}
-	for i := range sizes {
-		p := m.base(int(sizes[i].Profile[0] - '0'))
-		if p == nil {
-			return nil, fmt.Errorf("%w: %s has no plain %s profile", ErrNotSupported, m.Key, sizes[i].Profile)
-		}
-		sizes[i].Profile = p.Name
-	}
-	return sizes, nil
-}
-
-// base returns the plain profile of some slices of which most fit, or nil.
-func (m *Model) base(slices int) *Profile {
-	var best *Profile
-	for _, p := range m.Profiles {
-		if p.ComputeSlices == slices && len(p.parsed.Attributes) == 0 && len(p.parsed.Without) == 0 &&
-			(best == nil || p.MaxInstances > best.MaxInstances) {
-			best = p
-		}
-	}
-	return best
-}
-
-// GenerateParted returns a mig-parted configuration for nodes with these GPUs: all-disabled, all-enabled,
+// Generate returns a mig-parted configuration for nodes with these GPUs: all-disabled, all-enabled,
 // all-balanced where there is such a mix, and for each profile all-<profile> with as many as fit. With more than
 // one model every entry has the device filters of its model, all of them. Models whose profiles are not known are
 // refused.
-func GenerateParted(models ...*Model) (*PartedConfig, error) {
-	c := &PartedConfig{Configs: map[string][]PartedEntry{
+func Generate(models ...*mig.Model) (*Config, error) {
+	c := &Config{Configs: map[string][]Entry{
 		"all-disabled": {{Devices: DeviceSelector{All: true}}},
 		"all-enabled":  {{Devices: DeviceSelector{All: true}, MIGEnabled: true, MIGDevices: map[string]int{}}},
 	}}
-	var list problems
+	var list problem.List
 	list.If(len(models) == 0, "models", "name at least one GPU", "is empty")
 	for i, m := range models {
 		if m == nil || len(m.Profiles) == 0 {
@@ -172,12 +135,12 @@ func GenerateParted(models ...*Model) (*PartedConfig, error) {
 			list.Addf(fmt.Sprintf("models[%d]", i), "name it once", "%s stands there twice", m.Key)
 			continue
 		}
-		var filter []DeviceFilter
+		var filter []mig.DeviceFilter
 		if len(models) > 1 {
-			filter = m.filters()
+			filter = m.DeviceFilters()
 		}
 		add := func(label string, devices map[string]int) {
-			c.Configs[label] = append(c.Configs[label], PartedEntry{Filter: filter, Devices: DeviceSelector{All: true},
+			c.Configs[label] = append(c.Configs[label], Entry{Filter: filter, Devices: DeviceSelector{All: true},
 				MIGEnabled: true, MIGDevices: devices})
 		}
 		if counts, err := m.Balanced(); err == nil {
@@ -189,33 +152,29 @@ func GenerateParted(models ...*Model) (*PartedConfig, error) {
 		}
 		for _, p := range m.Profiles {
 			if p.MaxInstances > 0 {
-				add("all-"+labelPart(p.parsed), map[string]int{p.Name: p.MaxInstances})
+				add("all-"+labelPart(p.Name), map[string]int{p.Name: p.MaxInstances})
 			}
 		}
 	}
-	if err := list.err(); err != nil {
-		return nil, err
+	if err := list.Err(); err != nil {
+		return nil, invalid(err)
 	}
 	return c, nil
 }
 
-// Filters returns the device filters of the model's PCI identities. A device id
-// that other models share is given with the subsystems of this one.
-func (m *Model) filters() []DeviceFilter {
-	var out []DeviceFilter
-	for _, p := range m.PCI {
-		f, _ := parsePCI(p.Device) // as the catalogue writes it
-		if len(f.Models()) < 2 {
-			out = append(out, f)
-			continue
-		}
-		for _, s := range p.Subsystems {
-			if sub, ok := parsePCI(s); ok {
-				g := f
-				g.HasSubsystem, g.Subsystem, g.SubsystemVendor = true, sub.Device, nvidiaVendor
-				out = append(out, g)
-			}
-		}
+// labelPart is a profile's name as mig-parted's own labels write it.
+func labelPart(name string) string { return strings.ReplaceAll(name, "+", ".") }
+
+// inputError is an error about an input, which is mig.ErrInvalid.
+type inputError struct{ err error }
+
+func (e *inputError) Error() string        { return "mig: " + e.err.Error() }
+func (e *inputError) Unwrap() error        { return e.err }
+func (e *inputError) Is(target error) bool { return target == mig.ErrInvalid }
+
+func invalid(err error) error {
+	if err == nil {
+		return nil
 	}
-	return out
+	return &inputError{err}
 }

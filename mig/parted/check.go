@@ -1,4 +1,4 @@
-package mig
+package parted
 
 import (
 	"cmp"
@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// PartedFinding is the verdict on one entry of a configuration for one GPU.
-type PartedFinding struct {
+// Finding is the verdict on one entry of a configuration for one GPU.
+type Finding struct {
 	Source string `json:"source,omitempty"` // the ConfigMap that holds the configuration, where it is one
 	Label  string `json:"label"`
 	Entry  int    `json:"entry"` // index in the label's list
@@ -20,7 +21,7 @@ type PartedFinding struct {
 	// catalogue, or "any" for an entry without a filter that no GPU decides.
 	GPU      string         `json:"gpu"`
 	Feasible sharing.Answer `json:"feasible"`
-	Layout   Layout         `json:"layout,omitzero"` // the proof, where Feasible is Yes and there are instances
+	Layout   mig.Layout     `json:"layout,omitzero"` // the proof, where Feasible is Yes and there are instances
 	// Reason explains No and Unknown.
 	Reason string `json:"reason,omitempty"`
 	// OverriddenBy has the indexes of later entries of the label that select some of the same GPUs: there
@@ -29,7 +30,7 @@ type PartedFinding struct {
 }
 
 // String writes the finding as a line of a table: label and entry, GPU, answer, placements or reason.
-func (f PartedFinding) String() string {
+func (f Finding) String() string {
 	text := f.Reason + strings.ReplaceAll(f.Layout.String(), ",", " ")
 	if len(f.OverriddenBy) > 0 {
 		text += fmt.Sprintf(" (later entries select some of the same GPUs: %v)", f.OverriddenBy)
@@ -38,12 +39,12 @@ func (f PartedFinding) String() string {
 	return strings.TrimRight(fmt.Sprintf("%-20s  %-16s  %-8s  %s", entry, f.GPU, f.Feasible, text), " ")
 }
 
-// CheckParted says for every entry whether its devices can be placed. With a model it checks the entries that
+// Check says for every entry whether its devices can be placed. With a model it checks the entries that
 // select it. Without, each device filter picks its GPUs; an entry without a filter is feasible when one GPU of the
 // catalogue can hold it; a filter outside the catalogue is Unknown unless MIG is disabled. Findings are ordered by
 // label, entry and GPU.
-func CheckParted(c *PartedConfig, m *Model) []PartedFinding {
-	var out []PartedFinding
+func Check(c *Config, m *mig.Model) []Finding {
+	var out []Finding
 	for _, label := range c.Labels() {
 		entries := c.Configs[label]
 		for i, e := range entries {
@@ -57,20 +58,20 @@ func CheckParted(c *PartedConfig, m *Model) []PartedFinding {
 	return out
 }
 
-// CheckPartedFile checks every configuration of a file on the models, or on those
-// that its device filters pick; see ParsePartedFile and CheckParted.
-func CheckPartedFile(data []byte, models ...*Model) ([]PartedFinding, error) {
-	configs, err := ParsePartedFile(data)
+// CheckFile checks every configuration of a file on the models, or on those
+// that its device filters pick; see ParseFile and Check.
+func CheckFile(data []byte, models ...*mig.Model) ([]Finding, error) {
+	configs, err := ParseFile(data)
 	if err != nil {
 		return nil, err
 	}
 	if len(models) == 0 {
-		models = []*Model{nil}
+		models = []*mig.Model{nil}
 	}
-	out := []PartedFinding{}
+	out := []Finding{}
 	for _, c := range configs {
 		for _, m := range models {
-			for _, f := range CheckParted(c.Config, m) {
+			for _, f := range Check(c.Config, m) {
 				f.Source = c.Source
 				out = append(out, f)
 			}
@@ -79,27 +80,27 @@ func CheckPartedFile(data []byte, models ...*Model) ([]PartedFinding, error) {
 	return out, nil
 }
 
-func (e PartedEntry) check(m *Model) []PartedFinding {
+func (e Entry) check(m *mig.Model) []Finding {
 	// Where the model has several PCI identities, one is enough for a filter to let it through.
-	selects := func(f DeviceFilter) bool { return slices.Contains(f.Models(), m) }
+	selects := func(f mig.DeviceFilter) bool { return slices.Contains(f.Models(), m) }
 	switch {
 	case m != nil && len(e.Filter) > 0 && !slices.ContainsFunc(e.Filter, selects):
 		return nil
 	case m != nil:
-		return []PartedFinding{e.checkOn(m)}
+		return []Finding{e.checkOn(m)}
 	case len(e.Filter) == 0:
-		return []PartedFinding{e.checkAny()}
+		return []Finding{e.checkAny()}
 	}
-	var out []PartedFinding
-	var seen []*Model
+	var out []Finding
+	var seen []*mig.Model
 	for _, f := range e.Filter {
 		models := f.Models()
 		switch {
 		case len(models) > 0:
 		case e.MIGEnabled:
-			out = append(out, PartedFinding{GPU: f.String(), Reason: "the catalogue has no GPU with this device filter"})
+			out = append(out, Finding{GPU: f.String(), Reason: "the catalogue has no GPU with this device filter"})
 		default:
-			out = append(out, PartedFinding{GPU: f.String(), Feasible: sharing.AnswerYes})
+			out = append(out, Finding{GPU: f.String(), Feasible: sharing.AnswerYes})
 		}
 		for _, m := range models {
 			if !slices.Contains(seen, m) {
@@ -111,25 +112,25 @@ func (e PartedEntry) check(m *Model) []PartedFinding {
 	return out
 }
 
-func (e PartedEntry) checkOn(m *Model) PartedFinding {
-	f := PartedFinding{GPU: m.Key, Feasible: sharing.AnswerYes}
+func (e Entry) checkOn(m *mig.Model) Finding {
+	f := Finding{GPU: m.Key, Feasible: sharing.AnswerYes}
 	if !e.MIGEnabled || len(e.MIGDevices) == 0 {
 		return f
 	}
 	var err error
-	if f.Layout, err = m.Place(e.Counts(), Layout{}); err == nil {
+	if f.Layout, err = m.Place(e.Counts(), mig.Layout{}); err == nil {
 		return f
 	}
-	f.Layout, f.Feasible = Layout{}, sharing.AnswerUnknown
+	f.Layout, f.Feasible = mig.Layout{}, sharing.AnswerUnknown
 	f.Reason = strings.ReplaceAll(strings.TrimPrefix(err.Error(), "mig: "), "\n", "; ")
-	if errors.Is(err, ErrInfeasible) || len(m.Profiles) > 0 && m.anyUnknownName(e) {
+	if errors.Is(err, mig.ErrInfeasible) || len(m.Profiles) > 0 && anyUnknownName(m, e) {
 		f.Feasible = sharing.AnswerNo
 	}
 	return f
 }
 
 // anyUnknownName reports whether the entry names a profile that m does not have.
-func (m *Model) anyUnknownName(e PartedEntry) bool {
+func anyUnknownName(m *mig.Model, e Entry) bool {
 	for name := range e.MIGDevices {
 		if _, err := m.Profile(name); err != nil {
 			return true
@@ -140,13 +141,13 @@ func (m *Model) anyUnknownName(e PartedEntry) bool {
 
 // checkAny looks for a GPU that can hold the entry, and otherwise gives the
 // reason of the first GPU that has all its profiles.
-func (e PartedEntry) checkAny() PartedFinding {
+func (e Entry) checkAny() Finding {
 	if !e.MIGEnabled || len(e.MIGDevices) == 0 {
-		return PartedFinding{GPU: "any", Feasible: sharing.AnswerYes}
+		return Finding{GPU: "any", Feasible: sharing.AnswerYes}
 	}
-	first := map[sharing.Answer]*PartedFinding{}
-	for _, m := range Models() {
-		if !m.anyUnknownName(e) {
+	first := map[sharing.Answer]*Finding{}
+	for _, m := range mig.Models() {
+		if !anyUnknownName(m, e) {
 			f := e.checkOn(m)
 			if f.Feasible == sharing.AnswerYes {
 				return f
@@ -157,22 +158,23 @@ func (e PartedEntry) checkAny() PartedFinding {
 	if f := cmp.Or(first[sharing.AnswerUnknown], first[sharing.AnswerNo]); f != nil {
 		return *f
 	}
-	return PartedFinding{GPU: "any", Feasible: sharing.AnswerNo, Reason: e.noGPU()}
+	return Finding{GPU: "any", Feasible: sharing.AnswerNo, Reason: e.noGPU()}
 }
 
-func (e PartedEntry) noGPU() string {
+func (e Entry) noGPU() string {
 	var all, missing []string
-	for _, m := range Models() {
+	for _, m := range mig.Models() {
 		all = append(all, m.ProfileNames()...)
 	}
 	for _, c := range e.Counts() {
-		has := func(m *Model) bool {
+		has := func(m *mig.Model) bool {
 			_, err := m.Profile(c.Profile)
 			return err == nil
 		}
-		if n, err := ParseName(c.Profile); err == nil && !slices.ContainsFunc(Models(), has) {
+		if n, err := mig.ParseName(c.Profile); err == nil && !slices.ContainsFunc(mig.Models(), has) {
 			text := c.Profile
-			if near := problem.Nearest(n.gpuInstance().String(), all); near != "" {
+			n.ComputeSlices = n.Slices // of the whole GPU instance
+			if near := problem.Nearest(n.String(), all); near != "" {
 				text += fmt.Sprintf(" (did you mean %s?)", near)
 			}
 			missing = append(missing, text)
@@ -182,7 +184,7 @@ func (e PartedEntry) noGPU() string {
 }
 
 // overriddenBy returns the later entries that may select a GPU that entry i selects.
-func overriddenBy(entries []PartedEntry, i int) []int {
+func overriddenBy(entries []Entry, i int) []int {
 	var out []int
 	for j := i + 1; j < len(entries); j++ {
 		if selectorsMeet(entries[i].Devices, entries[j].Devices) && filtersMeet(entries[i].Filter, entries[j].Filter) {
@@ -196,12 +198,14 @@ func selectorsMeet(a, b DeviceSelector) bool {
 	return a.All && b.All || a.All && len(b.Indices) > 0 || slices.ContainsFunc(a.Indices, b.includes)
 }
 
-func filtersMeet(a, b []DeviceFilter) bool {
+func filtersMeet(a, b []mig.DeviceFilter) bool {
 	return len(a) == 0 || len(b) == 0 ||
-		slices.ContainsFunc(a, func(f DeviceFilter) bool { return slices.ContainsFunc(b, f.meets) })
+		slices.ContainsFunc(a, func(f mig.DeviceFilter) bool {
+			return slices.ContainsFunc(b, func(g mig.DeviceFilter) bool { return meet(f, g) })
+		})
 }
 
-// meets reports whether one device can pass both filters.
-func (f DeviceFilter) meets(g DeviceFilter) bool {
+// meet reports whether one device can pass both filters.
+func meet(f, g mig.DeviceFilter) bool {
 	return f.Device == g.Device && f.Vendor == g.Vendor && (!f.HasSubsystem || !g.HasSubsystem || f == g)
 }

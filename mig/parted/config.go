@@ -1,4 +1,10 @@
-package mig
+// Package parted reads, checks, makes and writes configurations of NVIDIA's mig-parted (version v1), which the GPU
+// Operator's MIG manager reads: which GPUs of a node get which MIG devices. [Parse] reads one strictly, [ParseFile]
+// also finds it in Kubernetes manifests, [Check] says whether its entries can be placed, [EntryOf] makes an entry of a
+// layout and [Generate] a configuration of a node's GPUs. Errors about an input match mig.ErrInvalid.
+//
+// It is stable: its API changes incompatibly only with a new major version.
+package parted
 
 import (
 	"cmp"
@@ -12,20 +18,21 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/internal/yamlnode"
+	"github.com/cotenant/cotenant/mig"
 )
 
-// PartedConfig is a configuration file of NVIDIA's mig-parted, version v1,
+// Config is a configuration file of NVIDIA's mig-parted, version v1,
 // which the GPU Operator's MIG manager reads: for each label a list of entries.
-type PartedConfig struct {
+type Config struct {
 	// Configs maps a label ("all-balanced") to its entries. mig-parted applies the entries in order to every GPU
 	// they select, so that the last one that selects a GPU wins.
-	Configs map[string][]PartedEntry
+	Configs map[string][]Entry
 }
 
-// PartedEntry says how the GPUs that it selects are partitioned.
-type PartedEntry struct {
+// Entry says how the GPUs that it selects are partitioned.
+type Entry struct {
 	// Filter selects GPUs by PCI identity; empty selects every GPU.
-	Filter []DeviceFilter
+	Filter []mig.DeviceFilter
 	// Devices selects among them by index.
 	Devices DeviceSelector
 	// MIGEnabled switches MIG mode.
@@ -45,19 +52,19 @@ type DeviceSelector struct {
 func (s DeviceSelector) includes(index int) bool { return s.All || slices.Contains(s.Indices, index) }
 
 // Counts returns the entry's devices ordered by profile name.
-func (e PartedEntry) Counts() []Count {
-	counts := make([]Count, 0, len(e.MIGDevices))
+func (e Entry) Counts() []mig.Count {
+	counts := make([]mig.Count, 0, len(e.MIGDevices))
 	for _, name := range slices.Sorted(maps.Keys(e.MIGDevices)) {
-		counts = append(counts, Count{Profile: name, N: e.MIGDevices[name]})
+		counts = append(counts, mig.Count{Profile: name, N: e.MIGDevices[name]})
 	}
 	return counts
 }
 
-// PartedEntry returns the entry that gives GPUs of a node, by their index, the devices of the layout; without an
+// EntryOf returns the entry that gives GPUs of a node, by their index, the devices of a layout; without an
 // index all of them. An empty layout switches MIG off. mig-parted places the instances itself, by trying orders: it
 // keeps the numbers, not the starts.
-func (l Layout) PartedEntry(gpus ...int) PartedEntry {
-	e := PartedEntry{Devices: DeviceSelector{All: len(gpus) == 0, Indices: gpus}, MIGEnabled: len(l.Instances) > 0}
+func EntryOf(l mig.Layout, gpus ...int) Entry {
+	e := Entry{Devices: DeviceSelector{All: len(gpus) == 0, Indices: gpus}, MIGEnabled: len(l.Instances) > 0}
 	for _, in := range l.Instances {
 		if e.MIGDevices == nil {
 			e.MIGDevices = map[string]int{}
@@ -66,7 +73,7 @@ func (l Layout) PartedEntry(gpus ...int) PartedEntry {
 			e.MIGDevices[in.Profile.String()]++
 		}
 		for _, slices := range in.Compute {
-			name := in.Profile.parsed
+			name, _ := mig.ParseName(in.Profile.Name) // as the catalogue writes it
 			name.ComputeSlices = slices
 			e.MIGDevices[name.String()]++
 		}
@@ -75,28 +82,30 @@ func (l Layout) PartedEntry(gpus ...int) PartedEntry {
 }
 
 // Labels returns the labels in order.
-func (c PartedConfig) Labels() []string { return slices.Sorted(maps.Keys(c.Configs)) }
+func (c Config) Labels() []string { return slices.Sorted(maps.Keys(c.Configs)) }
 
-type rawParted struct {
-	Version string                      `yaml:"version,required"`
-	Configs map[string][]rawPartedEntry `yaml:"mig-configs,required"`
+type rawConfig struct {
+	Version string                `yaml:"version,required"`
+	Configs map[string][]rawEntry `yaml:"mig-configs,required"`
 }
 
-type rawPartedEntry struct {
-	Filter  partedFilter   `yaml:"device-filter"`
-	Devices partedSelector `yaml:"devices,required"`
-	Enabled *bool          `yaml:"mig-enabled,required"`
-	MIG     *partedDevices `yaml:"mig-devices"`
+type rawEntry struct {
+	Filter  filters  `yaml:"device-filter"`
+	Devices selector `yaml:"devices,required"`
+	Enabled *bool    `yaml:"mig-enabled,required"`
+	MIG     *devices `yaml:"mig-devices"`
 }
 
-type partedFilter []DeviceFilter
+const filterRemedy = `write 0x<device><vendor>, for example "0x233510DE" or "0x2BB310DE:0x204D10DE"`
+
+type filters []mig.DeviceFilter
 
 // DecodeNode reads a filter or a list of filters.
-func (f *partedFilter) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+func (f *filters) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	var texts strictyaml.Strings
 	d.Value(path, n, &texts)
 	for _, s := range texts {
-		one, err := ParseDeviceFilter(s)
+		one, err := mig.ParseDeviceFilter(s)
 		if err != nil {
 			d.Addf(path, n, filterRemedy, "%q is not a device filter", problem.Clip(s))
 		}
@@ -104,10 +113,10 @@ func (f *partedFilter) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.No
 	}
 }
 
-type partedSelector DeviceSelector
+type selector DeviceSelector
 
 // DecodeNode reads "all" or a list of indices.
-func (s *partedSelector) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+func (s *selector) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode {
 		if n.Tag != "!!str" || n.Value != "all" {
 			d.Addf(path, n, "write all or a list of indices such as [0, 2]", "%q selects no devices", problem.Clip(n.Value))
@@ -123,25 +132,25 @@ func (s *partedSelector) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.
 	}
 }
 
-type partedDevices map[string]int
+type devices map[string]int
 
 // DecodeNode reads profile names and counts.
-func (p *partedDevices) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+func (p *devices) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	var raw map[string]int
 	d.Value(path, n, &raw)
-	*p = make(partedDevices, len(raw))
+	*p = make(devices, len(raw))
 	zero := 0
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
 		at := problem.Join(path, name)
-		parsed, err := ParseName(name)
+		parsed, err := mig.ParseName(name)
 		if err != nil || strings.HasPrefix(name, "MIG ") {
 			d.Addf(at, n, `write it like "1g.10gb", "1c.3g.40gb" or "1g.10gb+me"`, "%q is not a MIG profile name",
 				problem.Clip(name))
 			continue
 		}
 		switch count := raw[name]; {
-		case count < 0 || count > MaxCount:
-			d.Addf(at, n, fmt.Sprintf("use 0 to %d", MaxCount), "%d is not a count", count)
+		case count < 0 || count > mig.MaxCount:
+			d.Addf(at, n, fmt.Sprintf("use 0 to %d", mig.MaxCount), "%d is not a count", count)
 			continue
 		case count == 0:
 			zero++
@@ -157,24 +166,24 @@ func (p *partedDevices) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.N
 	}
 }
 
-// ParsePartedConfig reads a mig-parted configuration, YAML or JSON, strictly: unknown and duplicate keys, anchors,
-// bad names, filters and counts are errors, all reported at once. It checks the form; CheckParted checks whether
+// Parse reads a mig-parted configuration, YAML or JSON, strictly: unknown and duplicate keys, anchors,
+// bad names, filters and counts are errors, all reported at once. It checks the form; Check checks whether
 // the entries can be placed.
-func ParsePartedConfig(data []byte) (*PartedConfig, error) {
-	var raw rawParted
+func Parse(data []byte) (*Config, error) {
+	var raw rawConfig
 	if err := strictyaml.Decode(data, &raw, strictyaml.Options{}); err != nil {
 		return nil, invalid(err)
 	}
 	var list problem.List
 	list.If(raw.Version != "v1", "version", "write v1", "is %q", problem.Clip(raw.Version))
 	list.If(len(raw.Configs) == 0, "mig-configs", "add at least one label", "has no labels")
-	c := &PartedConfig{Configs: map[string][]PartedEntry{}}
+	c := &Config{Configs: map[string][]Entry{}}
 	for _, label := range slices.Sorted(maps.Keys(raw.Configs)) {
 		path := problem.Join("mig-configs", label)
 		list.If(len(raw.Configs[label]) == 0, path, "add at least one entry", "has no entries")
 		for i, r := range raw.Configs[label] {
 			at := fmt.Sprintf("%s[%d].mig-devices", path, i)
-			e := PartedEntry{Filter: r.Filter, Devices: DeviceSelector(r.Devices)}
+			e := Entry{Filter: r.Filter, Devices: DeviceSelector(r.Devices)}
 			if r.Enabled == nil {
 				list.Addf(fmt.Sprintf("%s[%d].mig-enabled", path, i), "write true or false", "has no value")
 				continue
@@ -199,7 +208,7 @@ func ParsePartedConfig(data []byte) (*PartedConfig, error) {
 
 // Marshal writes the configuration as mig-parted reads it: labels in order, device lists in flow style, names
 // quoted, filters in upper case. It fails when the configuration is not valid.
-func (c PartedConfig) Marshal() ([]byte, error) {
+func (c Config) Marshal() ([]byte, error) {
 	configs := yamlnode.Map()
 	for _, label := range c.Labels() {
 		entries := yamlnode.List()
@@ -210,7 +219,7 @@ func (c PartedConfig) Marshal() ([]byte, error) {
 	}
 	text, err := yamlnode.Encode(nil, yamlnode.Map("version", "v1", "mig-configs", configs))
 	if err == nil {
-		_, err = ParsePartedConfig(text)
+		_, err = Parse(text)
 	}
 	if err != nil {
 		return nil, err
@@ -218,10 +227,10 @@ func (c PartedConfig) Marshal() ([]byte, error) {
 	return text, nil
 }
 
-func (e PartedEntry) node() *yaml.Node {
+func (e Entry) node() *yaml.Node {
 	var filter, devices, profiles *yaml.Node
 	if len(e.Filter) > 0 {
-		filter = flow(e.Filter, func(f DeviceFilter) *yaml.Node { return yamlnode.Quoted(f.String()) })
+		filter = flow(e.Filter, func(f mig.DeviceFilter) *yaml.Node { return yamlnode.Quoted(f.String()) })
 	}
 	if devices = yamlnode.Text("all"); !e.Devices.All {
 		devices = flow(e.Devices.Indices, func(i int) *yaml.Node { return yamlnode.Value(i) })
@@ -248,7 +257,7 @@ func flow[T any](items []T, node func(T) *yaml.Node) *yaml.Node {
 
 // canonicalName drops a compute part that says nothing, as mig-parted wants.
 func canonicalName(name string) string {
-	if n, err := ParseName(name); err == nil {
+	if n, err := mig.ParseName(name); err == nil {
 		return n.String()
 	}
 	return name
@@ -258,8 +267,8 @@ func canonicalName(name string) string {
 func sortedProfiles(devices map[string]int) []string {
 	names := slices.Sorted(maps.Keys(devices))
 	slices.SortStableFunc(names, func(a, b string) int {
-		p, err1 := ParseName(a)
-		q, err2 := ParseName(b)
+		p, err1 := mig.ParseName(a)
+		q, err2 := mig.ParseName(b)
 		if err1 != nil || err2 != nil {
 			return 0
 		}

@@ -1,4 +1,4 @@
-package mig
+package parted_test
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -40,7 +42,7 @@ mig-configs:
 `
 
 func TestPartedRoundTrip(t *testing.T) {
-	c, err := ParsePartedConfig([]byte(partedText))
+	c, err := parted.Parse([]byte(partedText))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +51,7 @@ func TestPartedRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Check(t, "testdata/parted.yaml", out)
-	back, err := ParsePartedConfig(out)
+	back, err := parted.Parse(out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,19 +86,19 @@ func TestParsePartedErrors(t *testing.T) {
 		{entry("{devices: all, devices: all, mig-enabled: true, mig-devices: {}}"), "duplicate key"},
 		{strings.Repeat("#", 10<<20), "larger than"},
 	} {
-		got, err := ParsePartedConfig([]byte(c.in))
-		if !errors.Is(err, ErrInvalid) || got != nil || !strings.Contains(err.Error(), c.want) {
+		got, err := parted.Parse([]byte(c.in))
+		if !errors.Is(err, mig.ErrInvalid) || got != nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.80q: %v, want %q", c.in, err, c.want)
 		}
 	}
 }
 
-func FuzzParsePartedConfig(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	f.Add(partedText)
 	f.Add(`{"version":"v1","mig-configs":{"a":[{"devices":"all","mig-enabled":true,"mig-devices":{"1g.5gb":7}}]}}`)
 	f.Add("version: v1\nmig-configs:\n  \"\\u0000: x\":\n    - devices: []\n      mig-enabled: true\n      mig-devices: {}\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		c, err := ParsePartedConfig([]byte(s))
+		c, err := parted.Parse([]byte(s))
 		if (err == nil) != (c != nil) {
 			t.Fatalf("%v with %v", c, err)
 		}
@@ -107,7 +109,7 @@ func FuzzParsePartedConfig(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%v\n%+v", err, c)
 		}
-		back, err := ParsePartedConfig(out)
+		back, err := parted.Parse(out)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -119,7 +121,7 @@ func FuzzParsePartedConfig(f *testing.F) {
 }
 
 func TestCheckParted(t *testing.T) {
-	c, err := ParsePartedConfig([]byte(`
+	c, err := parted.Parse([]byte(`
 version: v1
 mig-configs:
   bad:
@@ -141,11 +143,11 @@ mig-configs:
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	for _, f := range CheckParted(c, nil) {
+	for _, f := range parted.Check(c, nil) {
 		fmt.Fprintf(&b, "%s[%d] %s %s layout=%q over=%v %s\n", f.Label, f.Entry, f.GPU, f.Feasible, f.Layout, f.OverriddenBy, f.Reason)
 	}
 	golden.Check(t, "testdata/check.txt", []byte(b.String()))
-	for _, f := range CheckParted(c, gpu(t, "H200")) {
+	for _, f := range parted.Check(c, lookup(t, "H200")) {
 		if f.Label == "filtered" && (f.Entry != 0 || f.Feasible != sharing.AnswerNo) {
 			t.Errorf("%+v", f)
 		}
@@ -161,7 +163,7 @@ func TestPartedFileOfManyKeys(t *testing.T) {
 		fmt.Fprintf(&text, "a%d: 1\n", i)
 	}
 	began := time.Now()
-	if _, err := ParsePartedFile(text.Bytes()); err == nil || time.Since(began) > 30*time.Second {
+	if _, err := parted.ParseFile(text.Bytes()); err == nil || time.Since(began) > 30*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 }
