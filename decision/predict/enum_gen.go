@@ -2,11 +2,6 @@
 
 package predict
 
-// String returns "n-times-slower", "flat-1.75", "processor-sharing-graphics-util" or "processor-sharing-engine-busy".
-func (b Baseline) String() string                   { return baselines.String(b) }
-func (b Baseline) MarshalText() ([]byte, error)     { return baselines.Text(b) }
-func (b *Baseline) UnmarshalText(text []byte) error { return baselines.Parse(b, text) }
-
 // String returns "simulated" or "closed-form".
 func (m Method) String() string                   { return methods.String(m) }
 func (m Method) MarshalText() ([]byte, error)     { return methods.Text(m) }

@@ -86,6 +86,12 @@ func (p *Prediction) hold(confidence float64) {
 	stretch(&p.Slowdown, z)
 }
 
+// Widened returns the prediction with the interval of one metric so many times as wide, as a logarithm.
+func (p Prediction) Widened(m profile.Metric, times float64) Prediction {
+	stretch(&p.value[m], times)
+	return p
+}
+
 // stretch multiplies the logarithms of the bounds over the value.
 func stretch(i *profile.Interval, z float64) {
 	if i.Value > 0 {

@@ -195,9 +195,7 @@ func (rep *predictReport) text() string {
 	var b bytes.Buffer
 	for _, m := range sharing.Mechanisms() {
 		other := func(r predictRow) bool { return r.Mechanism != m }
-		if rows := slices.DeleteFunc(slices.Clone(rep.Rows), other); len(rows) > 0 {
-			writePredictions(&b, m, rows)
-		}
+		writePredictions(&b, m, slices.DeleteFunc(slices.Clone(rep.Rows), other))
 	}
 	if len(rep.Rows) == 0 {
 		b.WriteString("Nothing to predict: every row has one tenant, and rows with one tenant are profiles.\n")
@@ -216,14 +214,18 @@ func (rep *predictReport) text() string {
 	}
 	for _, e := range rep.Errors {
 		if e.Metric == profile.MetricTPOTP50 || e.Metric == profile.MetricStepP50 {
-			fmt.Fprintf(&b, "%s, %s: missed by %.1f%% on average, %.1f%% at P95; "+
-				"%.0f%% of %d outcomes lie in the 90%% intervals\n", e.Mechanism, e.Metric.Title(), 100*e.MeanFraction, 100*e.P95Fraction, 100*e.CoverageFraction.Or(0), e.Rows)
+			fmt.Fprintf(&b, "%s, %s: missed by %.1f%% on average, %.1f%% at P95; %.0f%% of %d outcomes lie in the 90%% "+
+				"intervals\n", e.Mechanism, e.Metric.Title(), 100*e.MeanFraction, 100*e.P95Fraction,
+				100*e.CoverageFraction.Or(0), e.Rows)
 		}
 	}
 	return b.String()
 }
 
 func writePredictions(w io.Writer, m sharing.Mechanism, rows []predictRow) {
+	if len(rows) == 0 {
+		return
+	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "%s\tTENANT, IN/OUT\tTPOT P50\t90%%\tMEASURED\tERROR\tSLOWDOWN\n", strings.ToUpper(m.String()))
 	for _, r := range rows {
@@ -248,8 +250,8 @@ func writePredictions(w io.Writer, m sharing.Mechanism, rows []predictRow) {
 			fmt.Fprintf(tw, "%s\t%s\tunknown\t\t%s\t\t\n", shortened(r.Case), shortened(name), got)
 			continue
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.2fx\n", shortened(r.Case), shortened(name), v.Value,
-			v.Low, v.High, got, miss, r.Slowdown.Value)
+		fmt.Fprintf(tw, "%s\t%s\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.2fx\n", shortened(r.Case), shortened(name), v.Value, v.Low,
+			v.High, got, miss, r.Slowdown.Value)
 	}
 	fmt.Fprintln(tw)
 	_ = tw.Flush() // into a buffer

@@ -11,20 +11,21 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/tools/research/accuracy"
 )
 
 // report is the output of -json.
 type report struct {
-	Method     predict.Method                  `json:"method"`
-	Predictor  summary                         `json:"predictor"`
-	Assumed    []string                        `json:"assumed,omitempty"` // where the files do not say
-	Errors     errorTable                      `json:"errors"`
-	Splits     map[predict.Split]errorTable    `json:"splits,omitempty"`
-	Baselines  map[predict.Baseline]errorTable `json:"baselines"`         // of simpler rules
-	Series     []series                        `json:"series,omitempty"`  // each predicted by the others
-	Classes    []series                        `json:"classes,omitempty"` // likewise, by engine and kind of tenant
-	Parameters []costs.NamedParameter          `json:"parameters"`
-	Sources    sharing.Citations               `json:"sources,omitzero"`
+	Method     predict.Method                   `json:"method"`
+	Predictor  summary                          `json:"predictor"`
+	Assumed    []string                         `json:"assumed,omitempty"` // where the files do not say
+	Errors     errorTable                       `json:"errors"`
+	Splits     map[predict.Split]errorTable     `json:"splits,omitempty"`
+	Baselines  map[accuracy.Baseline]errorTable `json:"baselines"`         // of simpler rules
+	Series     []series                         `json:"series,omitempty"`  // each predicted by the others
+	Classes    []series                         `json:"classes,omitempty"` // likewise, by engine and kind of tenant
+	Parameters []costs.NamedParameter           `json:"parameters"`
+	Sources    sharing.Citations                `json:"sources,omitzero"`
 }
 
 type summary struct {
@@ -40,7 +41,7 @@ type series struct {
 	GPU    string     `json:"gpu,omitempty"` // "" where its rows do not say
 	Errors errorTable `json:"errors"`
 	// Asked counts the answers whether a median stays below 1.3, 1.6 and 2 times that alone, of classes.
-	Asked map[sharing.Mechanism]predict.Asked `json:"asked,omitempty"`
+	Asked map[sharing.Mechanism]accuracy.Asked `json:"asked,omitempty"`
 }
 
 // errorTable holds errors by mechanism and metric.
@@ -83,9 +84,9 @@ func (o *options) report(p *predict.Predictor, others *profile.Profiles) (*repor
 		}
 		measured = append(measured, of...)
 	}
-	rep.Errors, rep.Baselines = tableOf(predict.ErrorsOf(measured)), map[predict.Baseline]errorTable{}
-	for _, b := range predict.Baselines() {
-		errs, err := predict.BaselineErrors(b, files...)
+	rep.Errors, rep.Baselines = tableOf(predict.ErrorsOf(measured)), map[accuracy.Baseline]errorTable{}
+	for _, b := range accuracy.Baselines() {
+		errs, err := accuracy.BaselineErrors(b, files...)
 		if err != nil {
 			return nil, err
 		}
@@ -118,13 +119,13 @@ func (o *options) seriesOut(files []profile.Rows) (of, classes []series, all err
 		return nil, nil, nil, err
 	}
 	of = grouped(held, func(m predict.Measured) (string, string) { return m.Series, m.Row.GPUName })
-	left := predict.LeaveClassesOut(held)
+	left := accuracy.LeaveClassesOut(held)
 	classes = grouped(left, func(m predict.Measured) (string, string) { return m.ClassName(), "" })
 	for i := range classes {
 		class := slices.DeleteFunc(slices.Clone(left), func(m predict.Measured) bool {
 			return m.ClassName() != classes[i].Series
 		})
-		classes[i].Asked = predict.AskedOf(class, 1.3, 1.6, 2)
+		classes[i].Asked = accuracy.AskedOf(class, 1.3, 1.6, 2)
 	}
 	return of, classes, tableOf(predict.ErrorsOf(held)), nil
 }

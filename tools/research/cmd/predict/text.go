@@ -11,6 +11,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/tools/research/accuracy"
 )
 
 // write writes the report for people.
@@ -25,7 +26,7 @@ func (rep *report) write(out io.Writer) error {
 		for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
 			list = append(list, series{Series: strings.TrimPrefix(split.String(), "leave-"), Errors: rep.Splits[split]})
 		}
-		for _, b := range predict.Baselines() {
+		for _, b := range accuracy.Baselines() {
 			list = append(list, series{Series: baselineNames[b], Errors: rep.Baselines[b]})
 		}
 		wrapped(w, "Mean / P95 of the absolute error, the share of the outcomes in the 90% intervals, and their mean width, "+
@@ -43,8 +44,8 @@ func (rep *report) write(out io.Writer) error {
 
 // baselineNames name the simpler rules: N tenants make it N times slower, everything is 1.75 times slower, and shares
 // of what keeps the GPU, or its engines, busy.
-var baselineNames = [...]string{predict.BaselineNTimesSlower: "N times slower", predict.BaselineFlat: "1.75 times",
-	predict.BaselineGPUBusy: "GPU busy", predict.BaselineEngineBusy: "engine busy"}
+var baselineNames = [...]string{accuracy.BaselineNTimesSlower: "N times slower", accuracy.BaselineFlat: "1.75 times",
+	accuracy.BaselineGPUBusy: "GPU busy", accuracy.BaselineEngineBusy: "engine busy"}
 
 // tabulate aligns the cells of lines, which tabs part.
 func tabulate(padding int, lines []string) []byte {

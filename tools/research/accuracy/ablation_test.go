@@ -1,4 +1,4 @@
-package predict_test
+package accuracy_test
 
 import (
 	"bytes"
@@ -94,16 +94,16 @@ func (c constants) set() (restore func()) {
 		undo, *at = append(undo, func() { *at = before }), v
 	}
 	for name, v := range c {
-		for _, at := range []*float64{predict.Rules[name], predict.Rules[name+"'"]} {
+		for _, at := range []*float64{tunable[name], tunable[name+"'"]} {
 			if at != nil {
 				put(at, v)
 			}
 		}
-		if at := predict.Counts[name]; at != nil {
+		if at := counts[name]; at != nil {
 			before := *at
 			undo, *at = append(undo, func() { *at = before }), int(v)
 		}
-		if at := predict.Trials[name]; at != nil {
+		if at := trials[name]; at != nil {
 			before := *at
 			undo, *at = append(undo, func() { *at = before }), []float64{v, v + 1e-9}
 		}
@@ -230,7 +230,7 @@ func TestSignedRank(t *testing.T) {
 // that. Constants are what all rows choose of the values that are tried.
 func TestAblation(t *testing.T) {
 	nightly.Only(t)
-	report, err := os.ReadFile("REPORT-2026-11.md")
+	report, err := os.ReadFile("../../../decision/predict/REPORT-2026-11.md")
 	if err != nil {
 		t.Fatal(err)
 	}

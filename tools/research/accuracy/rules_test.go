@@ -1,4 +1,4 @@
-package predict_test
+package accuracy_test
 
 import (
 	"strings"
