@@ -1,23 +1,26 @@
 package usage
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
-
-	"github.com/go-faster/jx"
+	"strings"
 
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // JSON reads the answer of Prometheus' HTTP interface to a query or a range query (resultType vector or matrix), one
-// sample at a time. The error names the problems of this source; what could be read counts.
+// series at a time. The error names the problems of this source; what could be read counts.
 func (r *Reader) JSON(name string, in io.Reader) error {
 	src := r.begin(name)
-	j := &jsonReader{r: r, src: src, d: jx.Decode(in, 64<<10)}
-	if err := j.answer(); err != nil {
+	j := &jsonReader{r: r, src: src, d: json.NewDecoder(in)}
+	if err := j.object(j.envelope); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
@@ -29,147 +32,129 @@ func (r *Reader) JSON(name string, in io.Reader) error {
 type jsonReader struct {
 	r      *Reader
 	src    *Source
-	d      *jx.Decoder
+	d      *json.Decoder
 	series int // that have begun
 }
 
 func (j *jsonReader) path() string { return fmt.Sprintf("result[%d]", max(0, j.series-1)) }
 
-// answer reads the envelope.
-func (j *jsonReader) answer() error {
-	if next := j.d.Next(); next != jx.Object && next != jx.Invalid {
-		return ErrKind
+// object calls field for each key of the object that comes next, which must read the value.
+func (j *jsonReader) object(field func(key string) error) error {
+	if t, err := j.d.Token(); err != nil || t != json.Delim('{') {
+		return errors.Join(err, ErrKind)
 	}
-	text := func(path, remedy, format string) error {
-		t, err := j.d.Str()
+	for j.d.More() {
+		key, err := j.d.Token()
 		if err == nil {
-			j.src.problem(path, remedy, format, problem.Clip(strconv.Quote(t)))
+			err = field(key.(string))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := j.d.Token()
+	return err
+}
+
+// envelope reads a field of the answer.
+func (j *jsonReader) envelope(key string) error {
+	var text string
+	var texts []string
+	var skipped json.RawMessage
+	switch key {
+	case "data":
+		return j.object(j.data)
+	case "error":
+		err := j.d.Decode(&text)
+		if err == nil {
+			j.src.problem("error", "query again", "Prometheus answers %s", problem.Clip(strconv.Quote(text)))
+		}
+		return err
+	case "warnings":
+		err := j.d.Decode(&texts)
+		for _, text := range texts {
+			j.src.problem("warnings", "", "Prometheus warns %s", problem.Clip(strconv.Quote(text)))
 		}
 		return err
 	}
-	return j.d.ObjBytes(func(d *jx.Decoder, key []byte) error {
-		switch {
-		case string(key) == "data" && d.Next() == jx.Object:
-			return d.ObjBytes(func(d *jx.Decoder, key []byte) error {
-				if string(key) == "result" && d.Next() == jx.Array {
-					return j.result()
-				}
-				return d.Skip()
-			})
-		case string(key) == "error" && d.Next() == jx.String:
-			return text("error", "query again", "Prometheus answers %s")
-		case string(key) == "warnings" && d.Next() == jx.Array:
-			return d.Arr(func(d *jx.Decoder) error {
-				if d.Next() != jx.String {
-					return d.Skip()
-				}
-				return text("warnings", "", "Prometheus warns %s")
-			})
-		}
-		return d.Skip()
-	})
+	return j.d.Decode(&skipped)
+}
+
+// data reads a field of what was asked for.
+func (j *jsonReader) data(key string) error {
+	var skipped json.RawMessage
+	if key == "result" {
+		return j.result()
+	}
+	err := j.d.Decode(&skipped)
+	if kind := string(skipped); key == "resultType" && (kind == `"scalar"` || kind == `"string"`) {
+		return fmt.Errorf("a %s (query a metric, not a number)", strings.Trim(kind, `"`))
+	}
+	return err
 }
 
 func (j *jsonReader) result() error {
-	return j.d.Arr(func(d *jx.Decoder) error {
+	if t, err := j.d.Token(); err != nil || t != json.Delim('[') {
+		return errors.Join(err, ErrKind)
+	}
+	for j.d.More() {
 		j.series++
-		if d.Next() != jx.Object {
-			if j.series <= 2 { // a scalar: [time, "value"]
-				j.src.problem(j.path(), "query a metric, not a number", "no series")
-			}
-			return d.Skip()
+		var s struct {
+			Metric map[string]string
+			Values []point
+			Value  *point // of a vector
 		}
-		return j.one()
-	})
-}
-
-// one reads a series, whose labels Prometheus writes before the samples.
-func (j *jsonReader) one() error {
-	var (
-		t     *tenant
-		to    source
-		ready bool
-	)
-	return j.d.ObjBytes(func(d *jx.Decoder, key []byte) error {
-		switch {
-		case string(key) == "metric" && d.Next() == jx.Object:
-			var err error
-			t, to, err = j.labels()
-			ready = true
+		if err := j.d.Decode(&s); err != nil {
 			return err
-		case (string(key) == "values" || string(key) == "value") && !ready:
-			j.src.problem(j.path(), "query again", "a series without labels before its samples")
-		case string(key) == "values" && d.Next() == jx.Array && t != nil: // else a metric that is not read
-			return d.Arr(func(*jx.Decoder) error { return j.pair(t, to) })
-		case string(key) == "value" && d.Next() == jx.Array && t != nil:
-			return j.pair(t, to)
 		}
-		return d.Skip()
-	})
+		if s.Value != nil {
+			s.Values = append(s.Values, *s.Value)
+		}
+		j.take(s.Metric, s.Values)
+	}
+	_, err := j.d.Token()
+	return err
 }
 
-// labels reads a series' labels and finds its tenant: nil where the metric is not read.
-func (j *jsonReader) labels() (*tenant, source, error) {
+// take hands the samples of a series over, if its metric is read.
+func (j *jsonReader) take(metric map[string]string, points []point) {
 	l := labels{}
-	err := j.d.ObjBytes(func(d *jx.Decoder, key []byte) (err error) {
-		of := labelOf[string(key)]
-		if of == "" || d.Next() != jx.String {
-			return d.Skip()
+	for _, name := range slices.Sorted(maps.Keys(metric)) { // as Prometheus writes them
+		if of := labelOf[name]; of != "" {
+			l[of] = metric[name]
 		}
-		l[of], err = d.Str()
-		return err
-	})
-	if err != nil {
-		return nil, source{}, err
 	}
 	if l["metric"] == "" {
 		j.src.problem(j.path(), "query the metric itself", "a series without a name")
-		return nil, source{}, nil
+		return
 	}
 	t, to := j.r.series(j.src, l)
-	return t, to, nil
+	for _, p := range points {
+		switch {
+		case t == nil:
+		case !p.ok:
+			j.src.problem(j.path(), "query again", `a sample that is not [time, "value"]`)
+		default:
+			j.r.sample(j.src, t, to.figure, p.ms, p.v*to.scale)
+		}
+	}
 }
 
-// pair reads [time, "value"].
-func (j *jsonReader) pair(t *tenant, to source) error {
-	var (
-		ms int64
-		v  float64
-		i  int
-		ok = true
-	)
-	err := j.d.Arr(func(d *jx.Decoder) error {
-		i++
-		switch next := d.Next(); {
-		case i == 1 && next == jx.Number:
-			s, err := d.Float64()
-			if ms = int64(math.Round(s * 1000)); err == nil && !(math.Abs(s) < 1e14) {
-				ms = math.MaxInt64 // no clock
-			}
-			return err
-		case i == 2 && next == jx.String:
-			text, err := d.StrBytes()
-			if err != nil {
-				return err
-			}
-			v, err = strconv.ParseFloat(string(text), 64)
-			ok = ok && (err == nil || errors.Is(err, strconv.ErrRange))
-			return nil
-		case i == 2 && next == jx.Number:
-			var err error
-			v, err = d.Float64()
-			return err
-		}
-		ok = false
-		return d.Skip()
-	})
-	switch {
-	case err != nil:
-		return err
-	case !ok || i != 2:
-		j.src.problem(j.path(), "query again", `a sample that is not [time, "value"]`)
-	default:
-		j.r.sample(j.src, t, to.figure, ms, v*to.scale)
+// point is a sample as Prometheus writes it: [seconds, "value"].
+type point struct {
+	ms int64
+	v  float64
+	ok bool
+}
+
+// UnmarshalJSON reads a sample. One of another form is not ok.
+func (p *point) UnmarshalJSON(data []byte) error {
+	at, value, _ := bytes.Cut(bytes.Trim(data, "[] \t\r\n"), []byte(","))
+	s, err1 := strconv.ParseFloat(string(bytes.TrimSpace(at)), 64)
+	v, err2 := strconv.ParseFloat(string(bytes.Trim(value, `" `)), 64)
+	p.v, p.ok = v, err1 == nil && (err2 == nil || errors.Is(err2, strconv.ErrRange))
+	if p.ms = int64(math.Round(s * 1000)); !(math.Abs(s) < 1e14) {
+		p.ms = math.MaxInt64 // no clock
 	}
 	return nil
 }

@@ -293,7 +293,7 @@ func TestProblems(t *testing.T) {
 		text, want string
 		n          int64
 	}{
-		"cut":       {whole[:len(whole)-20], "x.json: result[0]: ", 2},
+		"cut":       {whole[:len(whole)-20], "x.json: result[0]: ", 0},
 		"an error":  {`{"status":"error","errorType":"bad_data","error":"parse error"}`, `x.json: error: Prometheus answers "parse error"`, 0},
 		"empty":     {"", "x.json: result[0]: ", 0},
 		"a pod":     {`{"kind":"Pod"}`, "x.json: it has no series, or none of a metric of a GPU", 0},
