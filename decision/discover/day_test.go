@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -169,7 +170,7 @@ func (d *aDay) objects() string {
 // every unknown is truly absent from the inputs: pods that share a GPU have no
 // figures of their own.
 func TestDay(t *testing.T) {
-	d := newDay(time.Minute)
+	d := newDay(time.Duration(nightly.Cases(60, 15)) * time.Second)
 	samples := int(24 * time.Hour / d.step)
 	c := discover.New(discover.Options{})
 	if err := c.Read("objects.json", strings.NewReader(d.objects())); err != nil {

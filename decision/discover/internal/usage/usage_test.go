@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -245,6 +246,32 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// TestTimes: minutes are known where there is a sample, busy or idle with what was held in them, and pods that follow one
+// another on a GPU share nothing.
+func TestTimes(t *testing.T) {
+	r := New()
+	of := func(metric, pod string) string {
+		return fmt.Sprintf(`"__name__":%q,"Hostname":"n","UUID":"GPU-a","gpu":"0","namespace":"t","pod":%q`, metric, pod)
+	}
+	for i, text := range []string{
+		matrix(of("DCGM_FI_DEV_GPU_UTIL", "first"), noon, time.Minute, "90", "0", "0"), matrix(of("DCGM_FI_DEV_FB_USED", "first"), noon, time.Minute, "2000", "2000", "4"),
+		matrix(of("DCGM_FI_DEV_GPU_UTIL", "second"), noon.Add(10*time.Minute), time.Minute, "40", "40"), matrix(of("DCGM_FI_DEV_FB_USED", "second"), noon.Add(10*time.Minute), time.Minute, "3000", "3000"),
+	} {
+		if err := r.JSON(fmt.Sprint(i), strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	by := tenants(t, r)
+	first, second := by["{node=n, gpu=GPU-a, pod=t/first}"], by["{node=n, gpu=GPU-a, pod=t/second}"]
+	if first.Shared || second.Shared || first.Times != (Times{Known: 3 * time.Minute, Busy: time.Minute, Held: 2 * time.Minute, ExecutionIdle: time.Minute}) ||
+		second.Times != (Times{Known: 2 * time.Minute, Busy: 2 * time.Minute, Held: 2 * time.Minute}) {
+		t.Errorf("%+v\n%+v", first, second)
+	}
+	if d := r.Usage().Devices; len(d) != 1 || d[0].Times.Known != 5*time.Minute || d[0].Times.Busy != 3*time.Minute {
+		t.Errorf("%+v", d)
+	}
+}
+
 // Prometheus answers a query at one time with a vector, and writes what it likes beside the series.
 func TestJSONForms(t *testing.T) {
 	for name, text := range map[string]string{
@@ -349,6 +376,12 @@ func TestSniff(t *testing.T) {
 			t.Errorf("%.60q is %v, want %v", c.text, got, c.want)
 		}
 	}
+}
+
+// nearestRank is the smallest value that so many of all do not exceed.
+func nearestRank(values []float64, q float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[max(int(math.Ceil(q*float64(len(sorted)))), 1)-1]
 }
 
 // The sketch's percentiles hold their stated error, and merging changes nothing.
