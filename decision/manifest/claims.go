@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -13,10 +14,32 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
+// consumes reports whether the pods of a group hold claims for parts of GPUs. The gate for that is the whole driver's,
+// and under it the driver refuses claims that ask for MPS, so that no group of a folder with MPS has it.
+func (b *builder) consumes(g *group) bool {
+	return g.Mechanism == sharing.MechanismTimeSlicing && b.uses(sharing.DeliveryDRA) && !b.any(usesMPS) &&
+		!slices.ContainsFunc(g.members, func(m *member) bool { return m.memory == 0 })
+}
+
+// draGates are the gates of the DRA driver that the folder's claims need, and what they exclude.
+func (b *builder) draGates() string {
+	gates := map[string]bool{}
+	for _, g := range b.groups {
+		switch {
+		case b.consumes(g):
+			gates["ConsumableShares, with consumableShares=memory"] = true
+		case g.Mechanism == sharing.MechanismTimeSlicing:
+			gates["TimeSlicingSettings"] = true
+		case usesMPS(g.Mechanism):
+			gates["MPSSupport, which excludes DynamicMIG and ConsumableShares"] = true
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(gates)), "; ")
+}
+
 // draFiles writes the group's claims and the pods that use them.
 func (b *builder) draFiles(g *group) {
-	consumes := g.Mechanism == sharing.MechanismTimeSlicing &&
-		!slices.ContainsFunc(g.members, func(m *member) bool { return m.memory == 0 })
+	consumes := b.consumes(g)
 	if shared(g.Mechanism) && !consumes {
 		b.sharedClaims(g)
 		return
@@ -188,7 +211,7 @@ func (g *group) draGate() []string {
 		gate),
 		fmt.Sprintf("helm upgrade ... --set featureGates.%s=true. Without it the claims cannot be prepared.", gate)}
 	if usesMPS(g.Mechanism) {
-		lines = append(lines, "MPSSupport and DynamicMIG exclude one another.")
+		lines = append(lines, "MPSSupport excludes DynamicMIG and ConsumableShares, all values of the driver's whole chart.")
 	}
 	return lines
 }

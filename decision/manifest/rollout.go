@@ -50,6 +50,7 @@ func (b *builder) page(name, note string, v any) {
 type rolloutPage struct {
 	Namespace                       string
 	Plugin, MIG, Operator, DRA, MPS bool
+	Gates                           string // of the DRA driver
 	Notes                           []string
 	Pools                           []decision.PoolResult
 	Phases                          []phase
@@ -90,6 +91,7 @@ type workloadPage struct {
 func (b *builder) rollout() *rolloutPage {
 	p := &rolloutPage{Namespace: b.opts.OperatorNamespace, Plugin: b.byPlugin(), MIG: b.any(usesMIG),
 		Operator: b.uses(sharing.DeliveryGPUOperator), DRA: b.uses(sharing.DeliveryDRA), MPS: b.any(usesMPS),
+		Gates: b.draGates(),
 		Notes: slices.Concat(b.opts.Notes, b.notes), Pools: b.result.Pools, Phases: rolloutTable().Phases,
 		Checks: b.checks()}
 	for _, g := range b.groups {
