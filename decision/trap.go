@@ -36,6 +36,7 @@ type trapScene struct {
 	chosen    sharing.Mechanism
 	profile   string // of MIG, that was chosen
 	tenants   int    // on its fullest GPU
+	here      int    // pods that share its fullest GPU today; 0 = not known
 	untrusted bool
 	uids      bool   // workloads of other user ids share its MPS group
 	unequal   bool   // tenants of its GPUs differ in kind or demand
@@ -65,10 +66,15 @@ func (s *trapScene) framework(names ...string) bool {
 var mpsFamily = []sharing.Mechanism{sharing.MechanismMPS, sharing.MechanismHAMiWithMPS, sharing.MechanismMIGWithMPS,
 	sharing.MechanismMIGLikeEmulation}
 
+var migFamily = []sharing.Mechanism{sharing.MechanismMIG, sharing.MechanismMIGWithMPS, sharing.MechanismMIGBackedVGPU}
+
 func (s *trapScene) mps() bool { return s.in(mpsFamily...) }
 
-// requested replicas per GPU, or those that were decided.
+// perGPU is who shares a GPU: today where that is known, else the replicas that were requested or decided.
 func (s *trapScene) perGPU() int {
+	if s.here > 0 {
+		return s.here
+	}
 	if s.r.Replicas > 0 {
 		return s.r.Replicas
 	}
@@ -82,7 +88,7 @@ const doubleMemoryCI = 7
 // detectors has one function a trap; it returns what it found, or "".
 var detectors = map[string]func(*trapScene) string{
 	"time-slicing-takes-turns": func(s *trapScene) string {
-		return say(s.in(sharing.MechanismTimeSlicing) &&
+		return say(s.in(sharing.MechanismTimeSlicing) && s.here != 1 &&
 			(s.cw.Demand().SLO != (profile.SLO{}) || s.w.Kind == KindOnlineInference),
 			"%s takes turns: with %d busy tenants each waits for the others", sharing.MechanismTimeSlicing, max(2, s.perGPU()))
 	},
@@ -143,7 +149,7 @@ var detectors = map[string]func(*trapScene) string{
 			"a training job at %.0f%% slows down by what its neighbours take", s.cw.Demand().Busy*100)
 	},
 	"replicas-share-memory": func(s *trapScene) string {
-		if s.p == nil || !s.in(sharing.MechanismTimeSlicing) || s.p.Memory == 0 {
+		if s.p == nil || !s.in(sharing.MechanismTimeSlicing) || s.p.Memory == 0 || s.here == 1 {
 			return ""
 		}
 		n := max(2, s.perGPU())
@@ -284,8 +290,8 @@ var detectors = map[string]func(*trapScene) string{
 			"HAMi's gpucores does not hold CUDA graphs back, which the framework launches by default")
 	},
 	"parallelism-across-slices": func(s *trapScene) string {
-		return say(s.w.GPUCount() > 1 && s.r.Mechanism > sharing.MechanismExclusive,
-			"a replica over %d GPUs cannot run on shares or slices", s.w.GPUCount())
+		return say(s.w.GPUCount() > 1 && slices.Contains(migFamily, s.r.Mechanism),
+			"a replica over %d MIG instances cannot run in parallel over them: they have no peer access", s.w.GPUCount())
 	},
 	"mps-on-mig-delivery": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismMIGWithMPS) && (s.p == nil || s.p.Pool.Delivery <= sharing.DeliveryGPUOperator),

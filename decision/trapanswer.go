@@ -2,6 +2,7 @@ package decision
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -79,13 +80,23 @@ func (s *trapScene) findTraps(d *Decision) {
 }
 
 // TrapsToday are the traps that a workload walks into by itself and by what it states that it has now (request), on
-// a pool, which may be nil. The worst stand first.
-func TrapsToday(w *CompiledWorkload, p *CompiledPool) []TrapHit {
+// a pool, which may be nil. The worst stand first. here is how many pods share its fullest GPU, 0 where that is not
+// known. A trap that it walks into only once all places that a GPU advertises are taken is said to be one to come, and
+// of a medium severity at the most.
+func TrapsToday(w *CompiledWorkload, p *CompiledPool, here int) []TrapHit {
 	s := newScene(w, p)
 	var hits []TrapHit
 	for _, t := range sharing.Traps() {
-		if message := detectors[t.ID](s); message != "" {
-			hits = append(hits, TrapHit{ID: t.ID, Severity: t.Severity, Message: message, Sources: t.Sources})
+		s.here = here
+		message, severity := detectors[t.ID](s), t.Severity
+		if s.here = 0; message == "" && here > 0 && s.r.Replicas > here {
+			if message = detectors[t.ID](s); message != "" {
+				message = fmt.Sprintf("once all %d places of a GPU are taken: %s", s.r.Replicas, message)
+				severity = min(severity, sharing.SeverityMedium)
+			}
+		}
+		if message != "" {
+			hits = append(hits, TrapHit{ID: t.ID, Severity: severity, Message: message, Sources: t.Sources})
 		}
 	}
 	sortHits(hits)

@@ -19,10 +19,12 @@ type build struct {
 	*Discovery
 	findings
 	c       *Collector
-	devices map[string]map[string]*device
-	held    map[allocation]int // pods by DRA device
+	devices map[string][]*device // of DRA, by node
+	heldBy  map[deviceID]int     // pods by DRA device
 	// heldDevices are the DRA devices that claims were given.
 	heldDevices map[*device]bool
+	hamiCounts  map[string]bool // what nodes call HAMi's count of GPUs
+	others      map[string]bool // resources that GPU nodes offer and that are not understood
 	nodes       []*node
 	byName      map[string]*node
 	pools       []*pool
@@ -60,8 +62,8 @@ type workloadKey struct {
 
 // Discover makes the fleet of what was read so far. It may be called again after more was read.
 func (c *Collector) Discover() *Discovery {
-	b := &build{c: c, devices: c.devices, held: map[allocation]int{},
-		heldDevices: map[*device]bool{}, byName: map[string]*node{},
+	b := &build{c: c, devices: map[string][]*device{}, heldBy: map[deviceID]int{}, hamiCounts: map[string]bool{},
+		others: map[string]bool{}, heldDevices: map[*device]bool{}, byName: map[string]*node{},
 		poolOf: map[*node]*pool{}, byDevice: map[string]*workload{},
 		sharedSeries: map[*workload]bool{}, vendors: map[string][]string{},
 		Discovery: &Discovery{kai: map[string]string{}, Provenance: map[string]Provenance{}, settle: map[string]*settling{}},
@@ -75,6 +77,7 @@ func (c *Collector) Discover() *Discovery {
 	}
 	b.joinMachines()
 	b.group()
+	b.notUnderstood()
 	b.makePools()
 	b.makeWorkloads()
 	b.takeUsage()
@@ -83,6 +86,7 @@ func (c *Collector) Discover() *Discovery {
 	b.cluster()
 	b.unusedHints()
 	b.checkKAI()
+	b.checkHeld()
 	b.check()
 	b.checkGates()
 	b.leftOut()
@@ -97,16 +101,22 @@ func (c *Collector) Discover() *Discovery {
 	return b.Discovery
 }
 
-// claims puts what pods hold by ResourceClaims into what they ask for.
+// claims counts who holds which device of the DRA driver, and sorts the devices by node.
 func (b *build) claims() {
+	for _, pool := range sortedKeys(b.c.devices) {
+		for _, name := range sortedKeys(b.c.devices[pool]) {
+			node := b.c.poolNode[pool]
+			b.devices[node] = append(b.devices[node], b.c.devices[pool][name])
+		}
+	}
 	for _, p := range b.c.users {
 		for a := range b.allocations(p) {
-			b.held[a]++
+			b.heldBy[a]++
 		}
 	}
 	for _, k := range b.c.claims {
 		for _, a := range k.allocated {
-			if d := b.device(a); d != nil {
+			if d := b.device(a.deviceID); d != nil {
 				b.heldDevices[d] = true
 			}
 		}
@@ -114,12 +124,12 @@ func (b *build) claims() {
 }
 
 // allocations are the devices that a pod's claims were given, each with its claim.
-func (b *build) allocations(p *pod) iter.Seq2[allocation, *claim] {
-	return func(yield func(allocation, *claim) bool) {
-		for _, key := range p.claims {
-			if k := b.c.claims[key]; k != nil {
+func (b *build) allocations(p *pod) iter.Seq2[deviceID, *claim] {
+	return func(yield func(deviceID, *claim) bool) {
+		for _, c := range p.claims {
+			if k := b.c.claims[c.claim]; k != nil {
 				for _, a := range k.allocated {
-					if !yield(a, k) {
+					if !yield(a.deviceID, k) {
 						return
 					}
 				}
@@ -128,65 +138,15 @@ func (b *build) allocations(p *pod) iter.Seq2[allocation, *claim] {
 	}
 }
 
-// drawn sums up a pod's claims: how many devices, of which profile, how they are shared, and how much memory of each
-// is consumed, 0 where that is not said.
-func (b *build) drawn(p *pod) (n int, profile string, mechanism sharing.Mechanism, memory sharing.Bytes) {
-	mechanism = sharing.MechanismExclusive
-	named := slices.ContainsFunc(p.claims, func(key string) bool { return b.c.claims[key] != nil })
-	for _, key := range p.claims {
-		k := b.c.claims[key]
-		if name, ok := strings.CutPrefix(key, "template:"); ok && !named {
-			k = b.c.templates[name]
-		}
-		if k == nil {
-			continue
-		}
-		for _, class := range k.classes {
-			kind := b.c.classKind(class)
-			if kind != "" && len(k.allocated) == 0 {
-				n++
-			}
-			if kind == "mig" {
-				mechanism = sharing.MechanismMIG
-			}
-		}
-		part := false // of a device that several claims may consume
-		for _, a := range k.allocated {
-			n++
-			d := b.device(a)
-			if d != nil && d.kind == "mig" {
-				mechanism, profile = sharing.MechanismMIG, d.profile
-			}
-			part = part || d != nil && d.several && (k.memory == 0 || k.memory < d.memory)
-		}
-		if part || len(k.allocated) == 0 {
-			memory = max(memory, k.memory)
-		}
-		several := k.pods > 1 || part || slices.ContainsFunc(k.allocated, func(a allocation) bool { return b.held[a] > 1 })
-		switch {
-		case k.strategy == "MPS" && mechanism == sharing.MechanismMIG:
-			mechanism = sharing.MechanismMIGWithMPS
-		case k.strategy == "MPS":
-			mechanism = sharing.MechanismMPS
-		case mechanism != sharing.MechanismMIG && several:
-			mechanism = sharing.MechanismTimeSlicing
-		}
-	}
-	return n, profile, mechanism, memory
-}
-
 // group puts pods of one owner together.
 func (b *build) group() {
 	byKey := map[workloadKey]*workload{}
 	add := func(p *pod) *workload {
 		o := b.root(p.namespace, p.owner)
-		if n, profile, _, memory := b.drawn(p); p.ask.gpus == 0 {
-			p.ask.gpus, p.ask.profile, p.ask.resource, p.ask.memory = n, profile, "ResourceClaim", memory
+		if b.resolve(p); p.ask.gpus == 0 {
+			return nil // its claims and resources are for something else
 		}
-		if p.ask.gpus == 0 {
-			return nil // its claims are for something else
-		}
-		key := workloadKey{p.namespace, o, p.ask.signature()}
+		key := workloadKey{p.namespace, o, p.signature}
 		w := byKey[key]
 		if w == nil {
 			w = &workload{key: key, first: p}
@@ -226,6 +186,11 @@ func (b *build) group() {
 			cmp.Compare(x.key.owner.kind, y.key.owner.kind), cmp.Compare(y.all, x.all),
 			cmp.Compare(x.key.signature, y.key.signature))
 	})
+	b.attach()
+}
+
+// attach names the workloads, and puts their pods on the nodes.
+func (b *build) attach() {
 	taken := map[string]bool{}
 	for _, w := range b.workloads {
 		base := workloadName(w.key.namespace, w.key.owner.name)
@@ -238,9 +203,12 @@ func (b *build) group() {
 			}
 			p.of, p.at = w, b.byName[p.node]
 			if p.at != nil && p.running {
-				p.at.pods = append(p.at.pods, p)
+				p.at.take(p)
 			}
 		}
+	}
+	for _, n := range b.nodes {
+		n.placed()
 	}
 }
 
@@ -388,7 +356,11 @@ func (b *build) makePool(p *pool) decision.Pool {
 		}
 	}
 	if len(out.Layouts) > 0 {
-		b.note(at+".layouts", Provenance{BasisMeasured, "nvidia-smi"})
+		for _, m := range slices.Backward(p.nodes) {
+			if len(m.layouts) > 0 {
+				b.note(at+".layouts", m.layoutsFrom)
+			}
+		}
 	}
 	if key, from := b.price(&out); key != "" {
 		b.note(at+"."+key, from)

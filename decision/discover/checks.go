@@ -1,7 +1,6 @@
 package discover
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -57,22 +56,8 @@ func (b *build) unheld() {
 		var names []string
 		free, all := 0, 0
 		for _, n := range p.nodes {
-			held, alone := map[string]bool{}, 0
-			for _, p := range n.pods {
-				switch {
-				case p.ask.resource == "ResourceClaim":
-					for a := range b.allocations(p) {
-						d := cmp.Or(b.device(a), &device{})
-						held[cmp.Or(d.parent, d.uuid, a.device)] = true
-					}
-				case p.ask.group != "":
-					held[p.ask.group] = true
-				default:
-					alone += p.ask.gpus
-				}
-			}
 			all += n.gpus
-			if left := n.gpus - len(held) - alone; left > 0 {
+			if left := n.free(); left > 0 {
 				free, names = free+left, append(names, fmt.Sprintf("%s (%d)", n.name, left))
 			}
 		}
@@ -82,6 +67,30 @@ func (b *build) unheld() {
 				plaintext.Some(names, mostNames, len(names)), monthly(&b.Fleet.Pools[p.index], free))
 		}
 	}
+}
+
+// free is how many GPUs of a node no pod holds, at the least: what is not understood may be any of them.
+func (n *node) free() int {
+	if len(n.opaque) > 0 {
+		return 0
+	}
+	taken, alone := map[string]bool{}, 0
+	for gpu := range n.apartGPUs {
+		taken[gpu] = true
+	}
+	for _, p := range n.pods {
+		if len(p.held) == 0 { // a process on a machine
+			alone += p.ask.gpus
+		}
+		for i := range p.held {
+			if h := &p.held[i]; h.device != "" {
+				taken[h.device] = true
+			} else {
+				alone += h.gpus
+			}
+		}
+	}
+	return max(0, n.gpus-len(taken)-alone)
 }
 
 // monthly writes what GPUs of a pool cost in a month, "" without a price.

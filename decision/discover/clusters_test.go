@@ -44,7 +44,7 @@ var clusters = []struct {
 		[]string{"tesla-t4 time-slicing 8 7"},
 		[]string{"data/jupyter-ada notebook 1 1 - time-slicing 4", "data/jupyter-bob notebook 1 1 - time-slicing 4", "data/jupyter-eve notebook 1 1 - time-slicing 4",
 			"data/nightly batch 1 1 - time-slicing 4", "web/ranker online-inference 3 1 - time-slicing 4"},
-		[]string{"trap-replicas-share-memory", "gpus-not-held", "trap-time-slicing-takes-turns"}},
+		[]string{"gpus-not-held", "trap-replicas-share-memory", "trap-time-slicing-takes-turns"}},
 	{"mps",
 		[]string{"a100-sxm4-80gb A100-SXM4-80GB 8 device-plugin"},
 		[]string{"a100-sxm4-80gb mps 8 9"},

@@ -47,7 +47,11 @@ func rows(d *discover.Discovery) []string {
 		out = append(out, fmt.Sprintf("%s %s %d", p.Name, p.GPU, p.Count))
 	}
 	for _, s := range d.Today {
-		out = append(out, fmt.Sprintf("%v %d %d", s.Mechanism, s.GPUs, s.Tenants))
+		text := fmt.Sprintf("%v %d %d", s.Mechanism, s.GPUs, s.Tenants)
+		for _, in := range s.Inside {
+			text += fmt.Sprintf(" inside %s %v %d", in.Profile, in.Mechanism, in.Pods)
+		}
+		out = append(out, text)
 	}
 	for _, w := range d.Fleet.Workloads {
 		text := fmt.Sprintf("%s %d %v", w.Name, w.GPUs, w.Memory)

@@ -1,12 +1,15 @@
 package discover
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -72,6 +75,7 @@ const mostNames = 8 // bound of the names of a list that is written out
 // pluginConfig is a configuration of the device plugin, as a ConfigMap has it.
 type pluginConfig struct {
 	object, source string
+	refused        bool   // the plugin does not start with it
 	Version        string `yaml:"version"`
 	Flags          struct {
 		MIGStrategy string `yaml:"migStrategy"`
@@ -104,51 +108,138 @@ func (c *Collector) takeConfigMap(file string, o *configMapObject) {
 				continue
 			}
 			c.parted = append(c.parted, &partedConfig{object, source, config})
+		case strings.Contains(text, "resourceCountName"):
+			c.takeHAMiNames(text)
 		case strings.Contains(text, "version:") || strings.Contains(text, `"version"`):
 			p := &pluginConfig{object: object, source: source}
 			if yaml.Unmarshal([]byte(text), p) != nil || p.Version != "v1" || !strings.Contains(text, "sharing") &&
 				!strings.Contains(text, "flags") {
 				continue
 			}
-			c.checkPlugin(p)
+			c.checkPlugin(p, text)
 			c.plugins[key] = append(c.plugins[key], p)
 		}
 	}
 }
 
-// checkPlugin looks for what a configuration says against itself.
-func (c *Collector) checkPlugin(p *pluginConfig) {
+// ignored are the warnings about what a configuration says and the plugin does not do.
+var ignored = []sharing.WarningCode{sharing.WarnFlagIgnored, sharing.WarnResourcesIgnored, sharing.WarnRenameIgnored,
+	sharing.WarnDevicesIgnored, sharing.WarnMIGStrategyConflict}
+
+// checkPlugin looks for what the plugin does with a configuration otherwise than it looks: refuse it, or pass over a
+// part of it without a word.
+func (c *Collector) checkPlugin(p *pluginConfig, text string) {
 	s := p.Sharing
 	if s.TimeSlicing != nil && s.MPS != nil {
 		c.find("time-slicing-and-mps", sharing.SeverityHigh, p.object, p.source,
 			"sharing has timeSlicing and mps: the device plugin takes mps alone")
 	}
-	for _, block := range []*sharingBlock{s.TimeSlicing, s.MPS} {
-		if block == nil {
-			continue
+	mig := s.MPS != nil && p.Flags.MIGStrategy == "mixed" || s.MPS != nil && slices.ContainsFunc(s.MPS.Resources,
+		func(r replicated) bool { return strings.HasPrefix(r.Name, migPrefix) })
+	if mig {
+		c.find("mps-and-mig", sharing.SeverityHigh, p.object, p.source,
+			"MPS and MIG together: the device plugin refuses MPS on MIG devices")
+		p.refused = true
+	}
+	_, warnings, err := manifest.ParseConfig([]byte(text))
+	for _, w := range warnings {
+		if slices.Contains(ignored, w.Code) {
+			c.find("config-ignored", sharing.SeverityMedium, p.object, p.source, "%s: %s (%s)", w.Path, w.Message, w.Remedy)
 		}
-		mig := block == s.MPS && p.Flags.MIGStrategy == "mixed"
-		for _, r := range block.Resources {
-			mig = mig || block == s.MPS && strings.HasPrefix(r.Name, migPrefix)
-			if r.Replicas < 2 {
-				c.find("replicas-without-sharing", sharing.SeverityMedium, p.object, p.source,
-					"%s has %d replica(s): nothing is shared", r.Name, r.Replicas)
-			}
-		}
-		if mig {
-			c.find("mps-and-mig", sharing.SeverityHigh, p.object, p.source,
-				"MPS and MIG together: the device plugin refuses MPS on MIG devices")
+	}
+	var l problem.List
+	l.AddErr("", err)
+	for _, w := range l.Problems() {
+		switch {
+		case w.Message == manifest.ErrInvalid.Error():
+		case w.Message == "unknown key":
+			c.find("config-ignored", sharing.SeverityMedium, p.object, p.source,
+				"%s: the plugin knows no such key and passes over it without a word (%s)", w.Path, w.Remedy)
+		case !mig:
+			p.refused = true
+			c.find("config-refused", sharing.SeverityHigh, p.object, p.source,
+				"%s: %s: the plugin does not start with it (%s)", w.Path, w.Message, w.Remedy)
 		}
 	}
 }
 
+// checkEffect compares the configuration that a node's label selects with what the node offers.
+func (b *build) checkEffect(n *node) {
+	key := n.label(labelPlugin)
+	if key == "" || len(b.c.plugins) == 0 {
+		return
+	}
+	object, source := "node "+n.name, "label "+labelPlugin
+	if len(b.c.plugins[key]) == 0 {
+		b.find("config-missing", sharing.SeverityMedium, object, source,
+			"label %s selects %.60q, which no ConfigMap that was read has: the node has another configuration, or none",
+			labelPlugin, key)
+		return
+	}
+	p := b.pluginConfig(n)
+	if p == nil || p.refused {
+		return
+	}
+	block, mechanism := p.block()
+	want := map[string]int{}
+	if block != nil {
+		for _, r := range block.Resources {
+			want[r.Name] = r.Replicas
+		}
+	}
+	differs := func(resource string, has int, m sharing.Mechanism) {
+		wants := max(1, want[resource])
+		if wants == has && (wants == 1 || m == mechanism) {
+			return
+		}
+		by := func(k int, m sharing.Mechanism) string {
+			if k < 2 {
+				return "1, whole"
+			}
+			return fmt.Sprintf("%d, by %s", k, m)
+		}
+		b.find("config-not-in-effect", sharing.SeverityMedium, object, p.source,
+			"label %s selects %q of %s, in which %s has replicas: %s; the node offers %s: the configuration is not in effect",
+			labelPlugin, key, p.object, resource, by(wants, mechanism), by(has, m))
+	}
+	switch {
+	case n.single != "" && len(n.inside) > 0:
+		differs(resourceGPU, n.inside[0].Pods, plain(n.inside[0].Mechanism))
+	case n.offered > 0:
+		differs(resourceGPU, n.replicas, n.mechanism)
+	}
+	for _, profile := range sortedKeys(n.instances) {
+		pods, m := 1, sharing.MechanismExclusive
+		for _, in := range n.inside {
+			if in.Profile == profile {
+				pods, m = in.Pods, plain(in.Mechanism)
+			}
+		}
+		if resource := migPrefix + strings.ReplaceAll(profile, "+", "."); n.single == "" && n.amount(resource) > 0 {
+			differs(resource, pods, m)
+		}
+	}
+}
+
+// plain is how the pods of one MIG instance share it.
+func plain(m sharing.Mechanism) sharing.Mechanism {
+	if m == sharing.MechanismMIGWithMPS {
+		return sharing.MechanismMPS
+	}
+	return m
+}
+
+// block is what a configuration shares, and how.
+func (p *pluginConfig) block() (*sharingBlock, sharing.Mechanism) {
+	if p.Sharing.MPS != nil {
+		return p.Sharing.MPS, sharing.MechanismMPS
+	}
+	return p.Sharing.TimeSlicing, sharing.MechanismTimeSlicing
+}
+
 // shares returns a configuration's mechanism for whole GPUs and their replicas.
 func (p *pluginConfig) shares() (sharing.Mechanism, int) {
-	mechanism, block := sharing.MechanismTimeSlicing, p.Sharing.TimeSlicing
-	if p.Sharing.MPS != nil {
-		mechanism, block = sharing.MechanismMPS, p.Sharing.MPS
-	}
-	if block != nil {
+	if block, mechanism := p.block(); block != nil {
 		for _, r := range block.Resources {
 			if r.Name == resourceGPU && r.Replicas > 1 {
 				return mechanism, r.Replicas
@@ -159,8 +250,31 @@ func (p *pluginConfig) shares() (sharing.Mechanism, int) {
 }
 
 type sharingBlock struct {
-	Resources []struct {
-		Name     string `yaml:"name"`
-		Replicas int    `yaml:"replicas"`
-	} `yaml:"resources"`
+	Resources []replicated `yaml:"resources"`
+}
+
+type replicated struct {
+	Name     string `yaml:"name"`
+	Replicas int    `yaml:"replicas"`
+}
+
+// takeHAMiNames reads what HAMi's configuration calls its resources.
+func (c *Collector) takeHAMiNames(text string) {
+	var config struct {
+		NVIDIA struct {
+			Count   string `yaml:"resourceCountName"`
+			Memory  string `yaml:"resourceMemoryName"`
+			Percent string `yaml:"resourceMemoryPercentageName"`
+			Cores   string `yaml:"resourceCoreName"`
+		} `yaml:"nvidia"`
+	}
+	if yaml.Unmarshal([]byte(text), &config) != nil {
+		return
+	}
+	n := config.NVIDIA
+	for i, name := range []string{n.Count, n.Memory, n.Percent, n.Cores} {
+		if name != "" && useOf(name).role == roleUnknown {
+			c.hamiNames[name] = [...]role{roleCount, roleMemory, rolePercent, roleCores}[i]
+		}
+	}
 }

@@ -74,6 +74,7 @@ type Sharing struct {
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	GPUs      int               `json:"gpus"`
 	Tenants   int               `json:"tenants"` // pods that run on them
+	Inside    []Inside          `json:"inside,omitempty"`
 }
 
 // Rightsize is a MIG instance that is larger than its tenant needs.
@@ -115,11 +116,13 @@ type Collector struct {
 
 	objects           int
 	nodes             map[string]*nodeObject
-	devices           map[string]map[string]*device // by node and name
-	generation        map[string]int64
+	devices           map[string]map[string]*device // of DRA, by pool and name
+	generation        map[string]int64              // by pool
 	claims, templates map[string]*claim
-	classes           map[string]string // "gpu" or "mig", by the name of a DeviceClass
+	classes           map[string]deviceClass
+	answers           map[string]string // classes by the extended resource that they answer to
 	poolNode          map[string]string // nodes by the name of their pool of DRA devices
+	hamiNames         map[string]role   // what HAMi's configuration calls its resources
 	controllers       map[string]*controller
 	autoscalers       map[string]autoscaler
 	users             []*pod
@@ -152,7 +155,8 @@ func New(opts Options) *Collector {
 	opts.Prices, opts.Hints = cmp.Or(opts.Prices, &Prices{}), cmp.Or(opts.Hints, &Hints{})
 	return &Collector{opts: opts, nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{},
 		generation: map[string]int64{},
-		claims:     map[string]*claim{}, templates: map[string]*claim{}, classes: map[string]string{},
+		claims:     map[string]*claim{}, templates: map[string]*claim{}, classes: map[string]deviceClass{},
+		answers: map[string]string{}, hamiNames: map[string]role{},
 		poolNode: map[string]string{}, foreign: map[string]map[string]int{}, controllers: map[string]*controller{},
 		autoscalers: map[string]autoscaler{},
 		podUIDs:     map[string]string{}, plugins: map[string][]*pluginConfig{}, clusters: map[string][]string{},

@@ -2,7 +2,6 @@ package discover
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
@@ -17,7 +16,8 @@ const draDriver = "gpu.nvidia.com" // the name of NVIDIA's DRA driver for GPUs
 // device is a GPU or MIG device of a ResourceSlice.
 type device struct {
 	name, kind, uuid, parent, product, profile, driver string
-	architecture, capability                           string
+	architecture, capability, pciBus, pool             string
+	taint                                              string // why it takes no new claims
 
 	memory sharing.Bytes
 	// several says that claims may share the device (the driver's ConsumableShares), each consuming a part of its
@@ -35,6 +35,10 @@ type deviceBody struct {
 		Value string `json:"value"`
 	} `json:"capacity"`
 	Several bool `json:"allowMultipleAllocations"`
+	Taints  []struct {
+		Key    string `json:"key"`
+		Effect string `json:"effect"`
+	} `json:"taints"`
 }
 
 type sliceDevice struct {
@@ -81,7 +85,7 @@ type sliceObject struct {
 	} `json:"spec"`
 }
 
-// takeSlice keeps the devices of NVIDIA's driver. A node has several slices where its GPUs can be partitioned: one of
+// takeSlice keeps the devices of NVIDIA's driver. A pool has several slices where its GPUs can be partitioned: one of
 // counters, and one of each GPU's devices.
 func (c *Collector) takeSlice(file string, o *sliceObject) {
 	if o.Spec.Driver != draDriver {
@@ -91,150 +95,29 @@ func (c *Collector) takeSlice(file string, o *sliceObject) {
 		c.foreign[o.Spec.Driver][o.Spec.NodeName] += len(o.Spec.Devices)
 		return
 	}
-	name := cmp.Or(o.Spec.NodeName, o.Spec.Pool.Name)
-	c.poolNode[o.Spec.Pool.Name] = name
-	if o.Spec.Pool.Generation < c.generation[name] {
+	pool := o.Spec.Pool.Name
+	c.poolNode[pool] = cmp.Or(c.poolNode[pool], o.Spec.NodeName, pool)
+	if o.Spec.Pool.Generation < c.generation[pool] {
 		return // a newer one was read
 	}
-	if o.Spec.Pool.Generation > c.generation[name] || c.devices[name] == nil {
-		c.generation[name], c.devices[name] = o.Spec.Pool.Generation, map[string]*device{}
+	if o.Spec.Pool.Generation > c.generation[pool] || c.devices[pool] == nil {
+		c.generation[pool], c.devices[pool] = o.Spec.Pool.Generation, map[string]*device{}
 	}
 	for i := range o.Spec.Devices {
 		d := &o.Spec.Devices[i]
 		body := cmp.Or(d.Basic, &d.deviceBody)
-		c.devices[name][d.Name] = &device{name: d.Name, kind: body.get("type"), uuid: body.get("uuid"),
+		one := &device{name: d.Name, pool: pool, kind: body.get("type"), uuid: body.get("uuid"),
 			parent: body.get("parentUUID"), product: body.get("productName"), profile: body.get("profile"),
-			driver: body.get("driverVersion"), architecture: body.get("architecture"),
-			capability: strings.TrimSuffix(body.get("cudaComputeCapability"), ".0"), several: body.Several,
-			memory: sharing.Bytes(body.amount("memory")), shares: int(min(body.amount("shares"), mostReplicas))}
-	}
-}
-
-type deviceRequest struct {
-	Class    string `json:"deviceClassName"`
-	Count    int    `json:"count"`
-	Capacity struct {
-		Requests map[string]string `json:"requests"`
-	} `json:"capacity"`
-}
-
-type claimSpec struct {
-	Devices struct {
-		Requests []struct {
-			deviceRequest
-			Exactly *deviceRequest  `json:"exactly"`
-			First   []deviceRequest `json:"firstAvailable"`
-		} `json:"requests"`
-		Config []claimConfig `json:"config"`
-	} `json:"devices"`
-}
-
-type claimConfig struct {
-	Opaque struct {
-		Driver     string          `json:"driver"`
-		Parameters json.RawMessage `json:"parameters"`
-	} `json:"opaque"`
-}
-
-// strategy is the sharing that a configuration of the driver asks for.
-func (c *claimConfig) strategy() string {
-	var p struct {
-		Sharing struct {
-			Strategy string `json:"strategy"`
-		} `json:"sharing"`
-	}
-	if c.Opaque.Driver != draDriver || json.Unmarshal(c.Opaque.Parameters, &p) != nil {
-		return ""
-	}
-	return p.Sharing.Strategy
-}
-
-type claimObject struct {
-	Metadata metadata  `json:"metadata"`
-	Spec     claimSpec `json:"spec"`
-	Status   struct {
-		Allocation struct {
-			Devices struct {
-				Results []struct {
-					Driver   string            `json:"driver"`
-					Pool     string            `json:"pool"`
-					Device   string            `json:"device"`
-					Consumed map[string]string `json:"consumedCapacity"`
-				} `json:"results"`
-				Config []claimConfig `json:"config"`
-			} `json:"devices"`
-		} `json:"allocation"`
-		ReservedFor []struct {
-			Resource string `json:"resource"`
-			Name     string `json:"name"`
-		} `json:"reservedFor"`
-	} `json:"status"`
-}
-
-// claim holds the known parts of a ResourceClaim for GPUs.
-type claim struct {
-	classes   []string // that it asks for, one an entry for each device
-	strategy  string   // TimeSlicing, MPS or none
-	allocated []allocation
-	memory    sharing.Bytes // that it consumes of each device, the most; 0 = not said
-	pods      int           // that it is reserved for
-}
-
-type allocation struct{ pool, device string }
-
-func (s *claimSpec) claim() claim {
-	var out claim
-	for _, r := range s.Devices.Requests {
-		req := *cmp.Or(r.Exactly, &r.deviceRequest)
-		if req.Class == "" && len(r.First) > 0 {
-			req = r.First[0]
+			driver: body.get("driverVersion"), architecture: body.get("architecture"), several: body.Several,
+			pciBus:     body.Attributes["resource.kubernetes.io/pciBusID"].String,
+			capability: strings.TrimSuffix(body.get("cudaComputeCapability"), ".0"),
+			memory:     sharing.Bytes(body.amount("memory")), shares: int(min(body.amount("shares"), mostReplicas))}
+		for _, t := range body.Taints {
+			if t.Effect == "NoSchedule" || t.Effect == "NoExecute" {
+				one.taint = t.Key
+			}
 		}
-		out.memory = max(out.memory, sharing.Bytes(quantity(req.Capacity.Requests["memory"])))
-		for range min(max(1, req.Count), 1024) {
-			out.classes = append(out.classes, req.Class)
-		}
-	}
-	for i := range s.Devices.Config {
-		if text := s.Devices.Config[i].strategy(); text != "" {
-			out.strategy = text
-		}
-	}
-	return out
-}
-
-func (c *Collector) takeClaim(file string, o *claimObject) {
-	k := o.Spec.claim()
-	for i := range o.Status.Allocation.Devices.Config {
-		if text := o.Status.Allocation.Devices.Config[i].strategy(); text != "" {
-			k.strategy = text
-		}
-	}
-	for _, r := range o.Status.Allocation.Devices.Results {
-		if r.Driver == draDriver {
-			k.allocated = append(k.allocated, allocation{r.Pool, r.Device})
-			k.memory = max(k.memory, sharing.Bytes(quantity(r.Consumed["memory"])))
-		}
-	}
-	for _, r := range o.Status.ReservedFor {
-		if r.Resource == "pods" {
-			k.pods++
-		}
-	}
-	if len(k.classes) > 0 || len(k.allocated) > 0 {
-		c.claims[o.Metadata.Namespace+"/"+o.Metadata.Name] = &k
-	}
-}
-
-type claimTemplateObject struct {
-	Metadata metadata `json:"metadata"`
-	Spec     struct {
-		Spec claimSpec `json:"spec"`
-	} `json:"spec"`
-}
-
-func (c *Collector) takeClaimTemplate(file string, o *claimTemplateObject) {
-	if k := o.Spec.Spec.claim(); len(k.classes) > 0 {
-		c.templates[o.Metadata.Namespace+"/"+o.Metadata.Name] = &k
+		c.devices[pool][d.Name] = one
 	}
 }
 
@@ -257,19 +140,6 @@ func (c *Collector) takeGPUCluster(file string, o *gpuClusterObject) {
 	c.exporter.see(exporterImage, "/dcgm-exporter:"+o.Spec.Exporter.Version, file+": GPUCluster")
 }
 
-// checkGates finds claims whose parameters the DRA driver refuses, as its gates are.
-func (b *build) checkGates() {
-	for _, of := range []map[string]*claim{b.c.claims, b.c.templates} {
-		for _, name := range slices.Sorted(maps.Keys(of)) {
-			gate := map[string]string{"MPS": "MPSSupport", "TimeSlicing": "TimeSlicingSettings"}[of[name].strategy]
-			if b.c.gates != nil && gate != "" && !b.c.gates[gate] {
-				b.find("dra-gate-off", sharing.SeverityHigh, "claim "+name, "GPUCluster, spec.draDriver.featureGates",
-					"asks for %s, and the DRA driver's feature gate %s is off: it cannot be prepared", of[name].strategy, gate)
-			}
-		}
-	}
-}
-
 type deviceClassObject struct {
 	Metadata metadata `json:"metadata"`
 	Spec     struct {
@@ -278,75 +148,128 @@ type deviceClassObject struct {
 				Expression string `json:"expression"`
 			} `json:"cel"`
 		} `json:"selectors"`
+		Extended string        `json:"extendedResourceName"`
+		Config   []claimConfig `json:"config"`
 	} `json:"spec"`
 }
 
-// takeDeviceClass keeps which kind of device of NVIDIA's driver a class stands for.
+// deviceClass is the kind of device that a class stands for, and how it has them shared.
+type deviceClass struct {
+	kind     string // gpu, mig or vfio; empty of another driver's
+	strategy string
+}
+
+// takeDeviceClass keeps which kind of device a class stands for, and to which resource it answers.
 func (c *Collector) takeDeviceClass(file string, o *deviceClassObject) {
+	var class deviceClass
 	for _, s := range o.Spec.Selectors {
-		if e := s.CEL.Expression; strings.Contains(e, draDriver) {
-			c.classes[o.Metadata.Name] = "gpu"
-			if strings.Contains(e, "'mig'") || strings.Contains(e, `"mig"`) {
-				c.classes[o.Metadata.Name] = "mig"
+		e := s.CEL.Expression
+		if !strings.Contains(e, draDriver) {
+			continue
+		}
+		class.kind = "gpu"
+		for _, kind := range []string{"mig", "vfio"} {
+			if strings.Contains(e, "'"+kind+"'") || strings.Contains(e, `"`+kind+`"`) {
+				class.kind = kind
 			}
 		}
 	}
+	for i := range o.Spec.Config {
+		class.strategy = cmp.Or(o.Spec.Config[i].strategy(), class.strategy)
+	}
+	c.classes[o.Metadata.Name] = class
+	if o.Spec.Extended != "" {
+		c.answers[o.Spec.Extended] = o.Metadata.Name
+	}
 }
 
-// classKind is "gpu" or "mig" of a class for NVIDIA's devices, "" of another's.
+// driverClasses are those that the driver's chart brings.
+var driverClasses = map[string]string{draDriver: "gpu", "mig.nvidia.com": "mig", "vfio.gpu.nvidia.com": "vfio"}
+
+// classKind is "gpu", "mig" or "vfio" of a class for NVIDIA's devices, "" of another's.
 func (c *Collector) classKind(name string) string {
-	switch name {
-	case draDriver:
-		return "gpu"
-	case "mig.nvidia.com":
-		return "mig"
+	return cmp.Or(driverClasses[name], c.classes[name].kind)
+}
+
+// implicitClass begins the resource to which every class answers (KEP-5004).
+const implicitClass = "deviceclass.resource.kubernetes.io/"
+
+// classUse reads a resource to which a class of devices answers; false says that none does that is known.
+func (b *build) classUse(key string) (use, bool) {
+	name, implicit := strings.CutPrefix(key, implicitClass)
+	if !implicit {
+		if name = b.c.answers[key]; name == "" || useOf(key).role != roleUnknown {
+			return use{}, false
+		}
 	}
-	return c.classes[name]
+	_, known := b.c.classes[name]
+	switch b.c.classKind(name) {
+	case "gpu", "vfio":
+		return use{role: roleCount, delivery: sharing.DeliveryDRA, mechanism: sharing.MechanismExclusive}, true
+	case "mig":
+		return use{role: roleMIG, delivery: sharing.DeliveryDRA, mechanism: sharing.MechanismMIG}, true
+	}
+	return use{}, known // of another driver
 }
 
 // device is the one that a claim was given, nil where no slice has it.
-func (b *build) device(a allocation) *device {
-	return b.devices[cmp.Or(b.c.poolNode[a.pool], a.pool)][a.device]
+func (b *build) device(id deviceID) *device { return b.c.devices[id.pool][id.device] }
+
+// gpuOf tells a device's GPU apart: instances lie on their parent, and a device for virtual machines is another form
+// of the GPU at its PCI address, or of that with its number where a slice has no addresses.
+func (b *build) gpuOf(d *device) string {
+	switch {
+	case d.parent != "":
+		return d.parent
+	case d.kind != "vfio":
+		return cmp.Or(d.uuid, d.pool+"/"+d.name)
+	}
+	number, _ := strings.CutPrefix(d.name, "gpu-vfio-")
+	for _, name := range slices.Sorted(maps.Keys(b.c.devices[d.pool])) {
+		o := b.c.devices[d.pool][name]
+		switch {
+		case o.kind == "vfio":
+		case d.pciBus != "" && o.pciBus != "":
+			if d.pciBus == o.pciBus {
+				return b.gpuOf(o)
+			}
+		case name == "gpu-"+number || strings.HasPrefix(name, "gpu-"+number+"-mig-"):
+			return b.gpuOf(o)
+		}
+	}
+	return cmp.Or(d.pciBus, d.uuid, d.pool+"/"+d.name)
 }
 
 // readDevices reads a node that the DRA driver serves.
 func (n *node) readDevices(b *build) {
-	parents := map[string]bool{}
-	n.devices = b.devices[n.name]
-	for _, name := range slices.Sorted(maps.Keys(n.devices)) {
-		d := n.devices[name]
-		uuid := d.uuid
-		if d.kind == "mig" {
-			uuid = d.parent
-		}
-		if uuid != "" {
-			parents[uuid] = true
-		}
+	gpus := map[string]bool{}
+	// A GPU is in MIG mode where it is not offered as a whole, or an instance of it is there: a static one, which has
+	// a UUID, or one of those that the driver can make that a claim holds.
+	offered, inMIG := map[string]bool{}, map[string]bool{}
+	for _, d := range n.devices {
+		gpus[b.gpuOf(d)] = true
+		offered[b.gpuOf(d)] = offered[b.gpuOf(d)] || d.kind != "mig"
 		if n.driver.IsZero() {
 			if v, err := sharing.ParseDriver(d.driver); err == nil {
 				n.driver, n.driverFrom = v, declared("ResourceSlice attribute driverVersion")
 			}
 		}
 	}
-	n.uuids = slices.Sorted(maps.Keys(parents))
-	n.gpus, n.gpusFrom = len(parents), declared("ResourceSlice: devices of %s", draDriver)
+	n.uuids = slices.Sorted(maps.Keys(gpus))
+	n.gpus, n.gpusFrom = len(gpus), declared("ResourceSlice: devices of %s", draDriver)
 	n.mechanismFrom = declared("ResourceSlice and ResourceClaims")
-	// A GPU is in MIG mode where it is not offered as a whole, or an instance of it is there: a static one, which has
-	// a UUID, or one of those that the driver can make that a claim holds.
-	offered, inMIG := map[string]bool{}, map[string]bool{}
 	for _, d := range n.devices {
-		if d.kind != "mig" {
-			offered[d.uuid] = true
-		}
-	}
-	for _, d := range n.devices {
-		if d.kind == "mig" && (d.uuid != "" || b.heldDevices[d]) {
+		there := d.kind == "mig" && (d.uuid != "" || b.heldDevices[d])
+		if there {
 			n.instances[d.profile]++
 		}
-		if d.kind == "mig" && (!offered[d.parent] || d.uuid != "" || b.heldDevices[d]) {
+		if there || d.kind == "mig" && !offered[d.parent] {
 			inMIG[d.parent] = true
 		}
 		n.replicas = max(n.replicas, d.shares)
+		if d.taint != "" {
+			n.apartGPUs[b.gpuOf(d)] = "tainted " + d.taint
+		}
 	}
 	n.inMIG = len(inMIG)
 	n.whole = n.gpus - n.inMIG

@@ -2,6 +2,7 @@ package discover
 
 import (
 	_ "embed"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -38,6 +39,7 @@ var namesYAML []byte
 var names = sync.OnceValue(func() (all struct {
 	Rules, Servers []nameRule
 	Machines, GKE  map[string]string
+	Ordinary       []string
 }) {
 	_ = yaml.Unmarshal(namesYAML, &all) // a test reads the file that is built in
 	return all
@@ -45,9 +47,9 @@ var names = sync.OnceValue(func() (all struct {
 
 // instanceModel is the GPU of a cloud's machine type.
 func instanceModel(machine string) (string, bool) {
-	for prefix, gpu := range names().Machines {
+	for _, prefix := range slices.Sorted(maps.Keys(names().Machines)) {
 		if strings.HasPrefix(machine, prefix) {
-			return gpu, true
+			return names().Machines[prefix], true
 		}
 	}
 	return "", false
@@ -210,5 +212,3 @@ func (b *build) checkKAI() {
 // kaiContainer begins the annotations by container of KAI's mode NvFractions:
 // nvidia.com/container.NAME.gpu-memory.limit, from 0.18.
 const kaiContainer = "nvidia.com/container."
-
-var kaiMemory = regexp.MustCompile(`^nvidia\.com/container\.(.+)\.gpu-memory\.(limit|request)$`)

@@ -223,19 +223,11 @@ var keptKeys = []string{
 	"kubernetes.azure.com/agentpool", "kubernetes.azure.com/cluster", "agentpool", "alpha.eksctl.io/nodegroup-name",
 	"alpha.eksctl.io/cluster-name",
 	"hami.io/", "4pd.io/", "volcano.sh/", "kai.scheduler/", "runai/", "run.ai/", "runai-", "gpu-fraction", "gpu-memory",
-	"gpu-group",
+	"gpu-group", "ALIYUN_COM_GPU_MEM_", "aliyun.accelerator/",
 	"leaderworkerset.sigs.k8s.io/", "training.kubeflow.org/", "jobset.sigs.k8s.io/", "ray.io/", "notebook-name",
 	"serving.kserve.io/", "kueue.x-k8s.io/",
 	"pod-template-hash", "cotenant.dev/", "batch.kubernetes.io/",
 }
-
-// gpuResources are the beginnings of the resources that are about a GPU.
-var gpuResources = []string{"nvidia.com/", "volcano.sh/vgpu", "amd.com/", "gpu.intel.com/", "cotenant.dev/",
-	"requests.nvidia.com/"}
-
-// otherVendors are the resources, and the DRA drivers, of the plugins of AMD and Intel.
-var otherVendors = []struct{ resource, driver, name string }{{"amd.com/", "gpu.amd.com", "AMD"},
-	{"gpu.intel.com/", "gpu.intel.com", "Intel"}}
 
 func begins(key string, with []string) bool {
 	return slices.ContainsFunc(with, func(k string) bool { return strings.HasPrefix(key, k) })
@@ -265,19 +257,6 @@ func entries(data []byte, take func(k string, raw json.RawMessage)) error {
 		take(k, raw)
 	}
 	return err
-}
-
-// quantities are amounts by resource. They may be written as text or numbers.
-type quantities map[string]string
-
-// UnmarshalJSON reads the amounts of everything that is about a GPU.
-func (q *quantities) UnmarshalJSON(data []byte) error {
-	*q = quantities{}
-	return entries(data, func(k string, raw json.RawMessage) {
-		if begins(k, gpuResources) {
-			(*q)[k] = strings.Trim(string(raw), `"`)
-		}
-	})
 }
 
 type ownerRef struct {
@@ -357,6 +336,7 @@ type podSpec struct {
 }
 
 type podClaim struct {
+	Name     string `json:"name"`
 	Claim    string `json:"resourceClaimName"`
 	Template string `json:"resourceClaimTemplateName"`
 }
@@ -368,8 +348,15 @@ type podObject struct {
 		Phase  string    `json:"phase"`
 		Start  time.Time `json:"startTime"`
 		Claims []struct {
+			Name  string `json:"name"`
 			Claim string `json:"resourceClaimName"`
 		} `json:"resourceClaimStatuses"`
+		Extended struct {
+			Claim    string `json:"resourceClaimName"`
+			Mappings []struct {
+				Resource string `json:"resourceName"`
+			} `json:"requestMappings"`
+		} `json:"extendedResourceClaimStatus"`
 	} `json:"status"`
 }
 

@@ -39,14 +39,20 @@ func stem(file string) string {
 // joinMachines gives nodes what nvidia-smi said of them, and makes nodes of the machines that are none.
 func (b *build) joinMachines() {
 	machines := slices.Clone(b.c.machines)
-	for name, by := range b.c.instances {
-		for _, m := range machines {
+	for _, name := range sortedKeys(b.c.instances) {
+		joined := false
+		for i, m := range machines {
 			if m.name == name || len(machines) == 1 {
 				inv := m.inventory
 				inv.GPUs = slices.Clone(inv.GPUs)
-				nvsmi.Join(&inv, by)
-				m.inventory = inv
+				nvsmi.Join(&inv, b.c.instances[name])
+				machines[i], joined = &machine{m.name, inv}, true
 			}
+		}
+		if !joined && len(b.c.instances[name]) > 0 {
+			b.find("instances-without-gpu", sharing.SeverityMedium, "file "+name, "nvidia-smi mig -lgi",
+				"lists MIG instances of %s, and what their GPUs are is missing: give `nvidia-smi -q -x` of the same machine too",
+				plaintext.Count(len(b.c.instances[name]), "GPU"))
 		}
 	}
 	taken := map[string]bool{}
@@ -90,7 +96,7 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "nvidia-smi",
 			"its labels and resources say %s, and the driver has %d", plaintext.Count(n.gpus, "GPU"), len(inv.GPUs))
 	}
-	n.gpus, n.gpusFrom, n.layouts = len(inv.GPUs), from, nil
+	n.gpus, n.gpusFrom, n.layouts, n.layoutsFrom = len(inv.GPUs), from, nil, Provenance{BasisMeasured, "nvidia-smi"}
 	if d, err := sharing.ParseDriver(inv.Driver); err == nil {
 		n.driver, n.driverFrom = d, from
 	}
@@ -116,6 +122,7 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 		} else if n.gpu == nil {
 			n.product = g.Name
 		}
+		b.checkGuest("machine "+n.name, g.Name, "nvidia-smi", false)
 		if g.MIG == sharing.AnswerYes {
 			inMIG++
 		}

@@ -49,15 +49,23 @@ type node struct {
 	inMIG                  int            // GPUs in MIG mode
 	instances              map[string]int // MIG instances by profile
 	single                 string         // the profile that nvidia.com/gpu stands for
-	layouts                []string       // exact, of the GPUs in MIG mode
+	layoutsFrom            fact
+	layouts                []string // exact, of the GPUs in MIG mode
 	uuids                  []string
-	pids                   map[uint32]bool    // processes that were counted, of a machine
-	apart                  string             // why no pod is placed on it: cordoned, not ready
-	devices                map[string]*device // of DRA, by name
-	managers               []string           // who hands out its GPUs
-	offered                int                // of nvidia.com/gpu or gpu.shared
-	registered             []manifest.HAMiGPU
-	pods                   []*pod // that run there
+	pids                   map[uint32]bool     // processes that were counted, of a machine
+	apart                  string              // why no pod is placed on it: cordoned, not ready
+	apartGPUs              map[string]string   // GPUs that take nobody new, and why
+	devices                []*device           // of DRA
+	managers               []string            // who hands out its GPUs
+	offered                int                 // of nvidia.com/gpu or gpu.shared
+	registry               sharing.Delivery    // HAMi or Volcano, where one of them hands out its GPUs
+	registered             []manifest.HAMiGPU  // with it
+	countName              string              // what the node calls HAMi's count of GPUs, where it is renamed
+	inside                 []Inside            // MIG instances that pods share
+	others                 []string            // resources that it offers and that are not understood
+	opaque                 map[string][]string // pods by what they hold that is not understood
+	closed                 string              // why what is free of it is not known, or not for everybody
+	pods                   []*pod              // that run there
 }
 
 // takeNode keeps a node that may have GPUs.
@@ -98,7 +106,7 @@ var platforms = map[string]string{"cloud.google.com/gke-nodepool": "gke-managed"
 // readNode reads what a node's labels, annotations and resources say.
 func (b *build) readNode(o *nodeObject) *node {
 	n := &node{name: o.Metadata.Name, meta: o, replicas: 1, mechanism: sharing.MechanismExclusive,
-		instances: map[string]int{}}
+		instances: map[string]int{}, apartGPUs: map[string]string{}, opaque: map[string][]string{}}
 	l := o.Metadata.Labels
 	for _, key := range groupLabels {
 		if l[key] != "" {
@@ -111,11 +119,13 @@ func (b *build) readNode(o *nodeObject) *node {
 			n.instanceType, n.typeFrom = l[key], key
 		}
 	}
+	n.devices = b.devices[n.name]
 	n.readManagers(b)
+	n.readOffers(b)
 	n.readProduct(b)
 	n.readDriver()
 	switch {
-	case len(b.devices[n.name]) > 0 && n.capacity(resourceGPU) == 0:
+	case len(n.devices) > 0 && n.capacity(resourceGPU) == 0:
 		n.readDevices(b)
 	case len(n.registered) > 0:
 		n.readRegistered(b)
@@ -126,6 +136,8 @@ func (b *build) readNode(o *nodeObject) *node {
 	default:
 		n.readPlugin(b)
 	}
+	n.readShares(b)
+	n.readApart(b)
 	if n.gpus > mostPerNode {
 		b.find("label-lies", sharing.SeverityHigh, "node "+n.name, n.gpusFrom.Source,
 			"%d GPUs are more than a node has; it is left out", n.gpus)
@@ -133,6 +145,7 @@ func (b *build) readNode(o *nodeObject) *node {
 	}
 	if n.gpus == 0 {
 		b.otherVendor(n)
+		b.notCounted(n)
 		return nil
 	}
 	switch {
@@ -254,12 +267,20 @@ func (n *node) readManagers(b *build) {
 				r.key, err)
 		}
 		if len(devices) > 0 {
-			n.registered = devices
+			n.registered, n.registry = devices, r.d
 			add(r.d, r.name, declared("annotation %s", r.key))
 		}
 	}
-	plugin := n.capacity(resourceGPU) > 0 || n.capacity(resourceShared) > 0 || len(n.migResources()) > 0
-	if len(b.devices[n.name]) > 0 {
+	if n.registry == sharing.DeliveryBare && n.capacity("volcano.sh/vgpu-number") > 0 {
+		n.registry = sharing.DeliveryVolcano
+		add(n.registry, "Volcano", declared("resource volcano.sh/vgpu-number"))
+		b.find("register-missing", sharing.SeverityMedium, "node "+n.name, "annotation "+registerVolcano,
+			"offers volcano.sh/vgpu-number and lacks the annotation %s: which GPUs it shares, and their memory, is not known, "+
+				"and Volcano's scheduler places nothing there", registerVolcano)
+	}
+	plugin := n.capacity(resourceGPU) > 0 || n.capacity(resourceShared) > 0 ||
+		slices.ContainsFunc(sortedKeys(n.amounts()), func(key string) bool { return strings.HasPrefix(key, migPrefix) })
+	if len(n.devices) > 0 {
 		add(sharing.DeliveryDRA, "the DRA driver", declared("ResourceSlice of gpu.nvidia.com"))
 	}
 	if plugin && !slices.Contains(n.managers, "HAMi") {
@@ -292,39 +313,3 @@ func (n *node) readDriver() {
 
 // resourceMilli is thousandths of a GPU, as this repository's scheduler hands them out.
 const resourceMilli = "cotenant.dev/gpu-milli"
-
-// checkNode looks for what a node's labels say wrongly.
-func (b *build) checkNode(n *node) {
-	object := "node " + n.name
-	if v, ok := n.number(b, "nvidia.com/gpu.memory"); ok && n.gpu != nil && n.single == "" && v > 0 {
-		got := sharing.Bytes(v) * sharing.MiB
-		if known, ok := n.gpu.Memory.Get(); ok && !near(got, known) {
-			b.find("label-lies", sharing.SeverityHigh, object, "label nvidia.com/gpu.memory",
-				"label nvidia.com/gpu.memory says %v, and no %s has that: it has %v", got, n.gpu.Name, known)
-		}
-	}
-	if len(n.managers) > 1 {
-		b.find("two-managers", sharing.SeverityHigh, object, n.deliveryFrom.Source,
-			"%s hand out its GPUs: each gives away what the other has given", strings.Join(n.managers, " and "))
-	}
-	text, says := n.meta.Status.Allocatable["nvidia.com/gpu"]
-	if healthy, all := count(text), n.capacity(resourceGPU); says && len(n.registered) == 0 && healthy < all {
-		b.find("unhealthy-gpus", sharing.SeverityMedium, object, "status.allocatable",
-			"%d of %d of nvidia.com/gpu are not healthy", all-healthy, all)
-	}
-	if n.label(mig.LabelConfigState) == "failed" {
-		b.find("mig-config-failed", sharing.SeverityHigh, object, "label "+mig.LabelConfigState,
-			"its MIG configuration %.60q was not applied", n.label(labelMIG))
-	}
-	if n.gpu != nil && n.gpu.Source == "" {
-		b.find("gpu-not-in-table", sharing.SeverityLow, object, n.productFrom.Source,
-			"the GPU table does not have %.60q: it counts with its memory and capability, and what its architecture has",
-			n.product)
-	}
-	if n.gpu == nil && n.product != "" {
-		if _, err := sharing.LookupGPU(n.product); err != nil {
-			b.find("gpu-unknown", sharing.SeverityMedium, object, n.productFrom.Source, "%s",
-				strings.TrimPrefix(err.Error(), "sharing: "))
-		}
-	}
-}

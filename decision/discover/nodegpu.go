@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,10 +38,9 @@ func (n *node) readProduct(b *build) {
 		text, from = l[skuLabels[sku]], "label "+skuLabels[sku]
 		byMachine() // a bare "a100" is several boards; the machine has one of them
 	default:
-		for _, d := range b.devices[n.name] {
-			if d.product != "" {
+		for _, d := range n.devices {
+			if d.product != "" && (text == "" || d.kind != "vfio" && strings.Contains(text, "[")) {
 				text, from = d.product, "ResourceSlice attribute productName"
-				break
 			}
 		}
 		for _, r := range n.registered {
@@ -61,6 +61,9 @@ func (n *node) readProduct(b *build) {
 	if text == "" {
 		byMachine()
 	}
+	if text == "" && l["aliyun.accelerator/nvidia_name"] != "" {
+		text, from = l["aliyun.accelerator/nvidia_name"], "label aliyun.accelerator/nvidia_name"
+	}
 	text = strings.TrimSuffix(text, "-SHARED")
 	board, profile, single := strings.Cut(text, "-MIG-")
 	if single {
@@ -70,12 +73,47 @@ func (n *node) readProduct(b *build) {
 	mib := cmp.Or(l["nvidia.com/gpu.memory"], l["karpenter.k8s.aws/instance-gpu-memory"],
 		l["eks.amazonaws.com/instance-gpu-memory"])
 	if n.gpu = lookupGPU(board, mib, single); n.gpu == nil && !single {
-		n.describe(b, mib)
+		n.describe(mib)
 	}
 }
 
+var (
+	bracketed = regexp.MustCompile(`\[(.+)\]`)
+	chipFirst = regexp.MustCompile(`^[A-Z]{2}\d{3}[A-Z]{0,3} `)
+)
+
+// plainBoard is the name of a GPU without what the PCI database writes around it: "GH100 [H100 SXM5 80GB]".
+func plainBoard(name string) string {
+	if m := bracketed.FindStringSubmatch(name); m != nil {
+		return m[1]
+	}
+	return chipFirst.ReplaceAllString(name, "")
+}
+
+// boardOf takes a GPU's name over from a resource, where nothing else says it.
+func (n *node) boardOf(name, key string) {
+	if n.product == "" && name != "" {
+		n.product, n.productFrom = name, derived("resource %s", key)
+		n.gpu = lookupGPU(name, "", false)
+	}
+}
+
+// vgpusOn is how many vGPUs of a type one of the node's GPUs has, 1 where that is not known.
+func (n *node) vgpusOn(u use) int {
+	if n.gpu == nil || u.memory == 0 {
+		return 1
+	}
+	// A type's gigabytes are of the board's nominal memory, of which a driver shows some percent less.
+	total, _ := n.gpu.Memory.Get()
+	most := max(1, int(float64(total)*1.09/float64(u.memory)))
+	if v, _ := sharing.ParseVGPUType(u.profile); v.Slices > 0 && n.model() != nil {
+		most = min(most, max(1, n.model().ComputeSlices/v.Slices))
+	}
+	return most
+}
+
 // describe makes a GPU of what labels or the DRA driver's attributes say of one that the table does not have.
-func (n *node) describe(b *build, mib string) {
+func (n *node) describe(mib string) {
 	var unknown *sharing.UnknownGPUError
 	if _, err := sharing.LookupGPU(n.product); !errors.As(err, &unknown) {
 		return
@@ -84,17 +122,25 @@ func (n *node) describe(b *build, mib string) {
 	memory, capability := sharing.Bytes(count(mib))*sharing.MiB, l["nvidia.com/gpu.compute.major"]+"."+
 		l["nvidia.com/gpu.compute.minor"]
 	family := l["nvidia.com/gpu.family"]
-	for _, d := range b.devices[n.name] {
+	for _, d := range n.devices {
 		if d.kind == "gpu" {
 			memory, capability, family = max(memory, d.memory), d.capability, strings.ToLower(d.architecture)
+		}
+	}
+	for i := range n.registered {
+		if memory == 0 { // scaled where HAMi is told to give away more than there is
+			memory = sharing.Bytes(n.registered[i].Memory) * sharing.MiB
 		}
 	}
 	var cc sharing.ComputeCapability
 	var a sharing.Architecture
 	_ = cc.UnmarshalText([]byte(capability)) // what is no capability describes nothing
 	_ = a.UnmarshalText([]byte(strings.TrimSuffix(family, " lovelace")))
-	if text := sharing.DescribeGPU(strings.ReplaceAll(strings.TrimPrefix(n.product, "NVIDIA-"), "-", " "), memory, cc,
-		a); text != "" {
+	name := strings.ReplaceAll(strings.TrimPrefix(n.product, "NVIDIA-"), "-", " ")
+	if v, ok := sharing.ParseVGPUType(n.product); ok {
+		name = v.Name
+	}
+	if text := sharing.DescribeGPU(name, memory, cc, a); text != "" {
 		n.gpu, _ = sharing.LookupGPU(text)
 	}
 }
@@ -105,7 +151,8 @@ func lookupGPU(name, mib string, single bool) *sharing.GPU {
 	if name == "" {
 		return nil
 	}
-	for _, text := range []string{name, strings.TrimPrefix(name, "NVIDIA-"), strings.ReplaceAll(name, "-", " ")} {
+	for _, text := range []string{name, strings.TrimPrefix(name, "NVIDIA-"), strings.ReplaceAll(name, "-", " "),
+		plainBoard(name)} {
 		if gpu, err := sharing.LookupGPU(text); err == nil {
 			return gpu
 		}

@@ -17,19 +17,67 @@ const (
 	migPrefix      = "nvidia.com/mig-"
 )
 
-// migResources are the MIG instances that the node offers, by profile.
-func (n *node) migResources() map[string]int {
-	out := map[string]int{}
+// Inside tells of MIG instances that each serve several pods: nothing but what the mechanism isolates stands between
+// the pods of one instance.
+type Inside struct {
+	Profile   string            `json:"profile"`
+	Mechanism sharing.Mechanism `json:"mechanism"`
+	Pods      int               `json:"pods"` // to an instance
+}
+
+// migResources are the MIG instances that the node offers, by profile, with how pods share them.
+func (n *node) migResources(b *build) (map[string]int, []Inside) {
+	out, offered := map[string]int{}, map[string]int{}
 	for _, list := range []quantities{n.meta.Status.Allocatable, n.meta.Status.Capacity} {
 		for key, text := range list {
 			if profile, ok := strings.CutPrefix(key, migPrefix); ok && count(text) > 0 {
 				profile, _ = strings.CutSuffix(profile, ".shared")
-				each := max(1, count(n.label(migPrefix+profile+".replicas")))
-				out[profileName(profile)] = max(out[profileName(profile)], count(text)/each)
+				offered[profile] = max(offered[profile], count(text))
 			}
 		}
 	}
-	return out
+	for _, key := range sortedKeys(n.meta.Metadata.Labels) { // GPU Feature Discovery sees what the plugin does not offer
+		profile, ok := strings.CutSuffix(strings.TrimPrefix(key, migPrefix), ".count")
+		if n := count(n.label(key)); ok && strings.HasPrefix(key, migPrefix) && offered[profile] == 0 && n > 0 {
+			out[profileName(profile)] = n
+		}
+	}
+	var inside []Inside
+	for _, profile := range sortedKeys(offered) {
+		key, name := migPrefix+profile, profileName(profile)
+		each := max(1, count(n.label(key+".replicas")))
+		if labelled := count(n.label(key + ".count")); each == 1 && labelled > 0 && offered[profile]%labelled == 0 {
+			each = offered[profile] / labelled
+		}
+		if model := n.model(); each == 1 && model != nil { // more than the GPUs can have are shared
+			boards := max(1, count(n.label("nvidia.com/gpu.count")))
+			if p, err := model.Profile(name); err == nil && p.MaxInstances > 0 &&
+				n.label("nvidia.com/gpu.count") != "" && offered[profile]%(p.MaxInstances*boards) == 0 {
+				each = offered[profile] / (p.MaxInstances * boards)
+			}
+		}
+		out[name] = offered[profile] / each
+		if each > 1 {
+			m := sharing.MechanismTimeSlicing
+			if n.label(key+".sharing-strategy") == "mps" {
+				m = sharing.MechanismMIGWithMPS
+				b.find("mps-and-mig", sharing.SeverityHigh, "node "+n.name, "label "+key+".sharing-strategy",
+					"MPS and MIG together: the device plugin refuses MPS on MIG devices")
+			}
+			inside = append(inside, Inside{name, m, each})
+		}
+	}
+	return out, inside
+}
+
+// tellInside reports instances that pods share.
+func (b *build) tellInside(n *node, source string) {
+	for _, in := range n.inside {
+		n.closed = cmp.Or(n.closed, "one whose MIG instances pods share")
+		b.find("mig-instances-shared", sharing.SeverityHigh, "node "+n.name, source,
+			"each of its %d instances %s is shared by %d pods by %s: between the pods of one instance the hardware isolates "+
+				"neither memory nor compute nor faults", n.instances[in.Profile], in.Profile, in.Pods, plain(in.Mechanism))
+	}
 }
 
 // profileName undoes what resource names do to profiles: "1g.10gb.me" is 1g.10gb+me.
@@ -47,7 +95,8 @@ func (n *node) readPlugin(b *build) {
 		resource = resourceShared
 	}
 	n.offered = n.capacity(resource)
-	n.instances = n.migResources()
+	n.instances, n.inside = n.migResources(b)
+	b.tellInside(n, "labels and resources "+migPrefix+"*")
 	labelled, stated := n.number(b, "nvidia.com/gpu.count")
 	from := declared("label nvidia.com/gpu.count")
 	switch {
@@ -66,6 +115,14 @@ func (n *node) readPlugin(b *build) {
 		if stated && labelled > 0 && n.label("nvidia.com/gpu.present") == "true" {
 			// GFD runs and the plugin does not offer anything.
 			n.gpus, n.whole, n.gpusFrom = labelled, labelled, from
+			if n.registry != sharing.DeliveryBare {
+				n.mechanism, n.mechanismFrom = sharing.MechanismHAMi, n.deliveryFrom
+				n.replicas = max(1, n.amount("volcano.sh/vgpu-number")/labelled)
+				return
+			}
+			if len(n.amounts()) > 0 {
+				return // another system hands them out
+			}
 			b.find("gpus-not-offered", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.count",
 				"has %d GPUs by its labels and offers none: no pod can use them", labelled)
 		}
@@ -156,15 +213,12 @@ func (n *node) readReplicas(b *build, resource string) int {
 func (n *node) readSingle(b *build, labelled int) {
 	n.readReplicas(b, "nvidia.com/gpu")
 	offered := n.offered / n.replicas
-	if n.replicas > 1 {
-		b.find("mig-instances-shared", sharing.SeverityLow, "node "+n.name, "label nvidia.com/gpu.replicas",
-			"each MIG instance is shared by %d pods", n.replicas)
-	}
 	if n.single == "INVALID" {
 		b.find("mig-invalid", sharing.SeverityHigh, "node "+n.name, "label nvidia.com/gpu.product",
 			"the MIG layout does not suit the strategy \"single\": nothing can be placed")
 	} else {
 		n.instances[n.single] = offered
+		n.shareInside(b, n.single, "label nvidia.com/gpu.replicas")
 	}
 	if s := n.label("nvidia.com/mig.strategy"); s != "" && s != "single" {
 		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/mig.strategy",
@@ -248,14 +302,33 @@ func (n *node) readGKE(b *build) {
 	}
 	if partition != "" && offered > 0 {
 		n.single, n.instances = partition, map[string]int{partition: offered}
+		n.shareInside(b, partition, "label cloud.google.com/gke-max-shared-clients-per-gpu")
 		n.inMIG, n.gpusFrom = n.gpusForInstances(b, 0, fact{})
 		n.gpus, n.whole = n.inMIG, 0
 	}
 }
 
+// shareInside moves what labels say of the sharing of GPUs to the MIG instances that the GPUs are divided into.
+func (n *node) shareInside(b *build, profile, source string) {
+	if n.replicas < 2 {
+		return
+	}
+	m := sharing.MechanismTimeSlicing
+	if n.mechanism == sharing.MechanismMPS {
+		m = sharing.MechanismMIGWithMPS
+	}
+	n.inside = []Inside{{profile, m, n.replicas}}
+	n.replicas, n.mechanism = 1, sharing.MechanismExclusive
+	b.tellInside(n, source)
+}
+
 // readRegistered reads the GPUs that HAMi or Volcano registered.
 func (n *node) readRegistered(b *build) {
 	n.mechanism, n.mechanismFrom = sharing.MechanismHAMi, n.deliveryFrom
+	if n.registry == sharing.DeliveryVolcano && n.amount("volcano.sh/vgpu-number") == 0 {
+		b.find("registered-not-offered", sharing.SeverityLow, "node "+n.name, n.deliveryFrom.Source,
+			"GPUs are registered, and the node offers no volcano.sh/vgpu-number: its device plugin does not run")
+	}
 	n.gpus, n.whole, n.gpusFrom = len(n.registered), len(n.registered), n.deliveryFrom
 	for i := range n.registered {
 		d := &n.registered[i]

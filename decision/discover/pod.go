@@ -1,7 +1,6 @@
 package discover
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -18,41 +17,38 @@ type pod struct {
 	namespace, name, node string
 	owner                 owner
 	running               bool
-	ask                   ask
+	wants                 []wanted // by container, in the pod's order
+	notes                 stringMap
 	guess                 guess
 	framework             framework
 	uid                   decision.Optional[int]
 	selects               string // the key of a node selector that picks GPUs
-	annotated             stringMap
-	claims                []string // ResourceClaims, namespace/name
+	claims                []claimRef
+	extended              map[string]bool // resources that a claim stands behind
 	labels                stringMap
 	container             string // the first that asks for GPUs
 
-	of *workload // in the discovery that is made
-	at *node     // likewise, nil for a node that is not known
+	// In the discovery that is made.
+	held      []holding
+	ask       ask // of them, put together
+	signature string
+	of        *workload
+	at        *node // nil for a node that is not known
 }
+
+// claimRef names a ResourceClaim and the template that it is made from, by namespace and name; either may be empty.
+type claimRef struct{ claim, template string }
 
 // owner identifies the object that made a pod, as far as it is known.
 type owner struct{ kind, name string }
 
-// ask holds a pod's requests of GPUs.
+// ask is what a pod has of GPUs, as a fleet has it.
 type ask struct {
-	gpus     int    // devices, or replicas of them
+	gpus     int    // devices, or shares of them
 	resource string // nvidia.com/gpu, ...
-	profile  string // MIG
-	memory   sharing.Bytes
-	percent  int // of each card's memory
-	cores    int // percent
-	fraction string
-	group    string // KAI: the GPU that pods share
-	shared   bool   // asks for a part of a card
+	profile  string // of MIG, the largest
+	cores    int    // percent, the most of one card
 	delivery sharing.Delivery
-}
-
-// signature tells pods of one owner apart that ask for different things.
-func (a *ask) signature() string {
-	return fmt.Sprint(a.gpus, "|", a.resource, "|", a.profile, "|", a.memory, "|", a.percent, "|", a.cores, "|",
-		a.fraction)
 }
 
 // framework holds a model server's settings from its pod's arguments.
@@ -77,17 +73,13 @@ func (c *Collector) takePod(file string, o *podObject) {
 		c.exporter.see(exporterImage, o.Spec.Containers[i].Image, file)
 	}
 	p := newPod(&o.Metadata, &o.Spec)
-	for _, s := range o.Status.Claims {
-		if s.Claim != "" {
-			p.claims = append(p.claims, o.Metadata.Namespace+"/"+s.Claim)
-		}
-	}
+	p.readClaims(o)
 	if !p.uses() {
 		return
 	}
-	if p.ask.gpus > mostPerNode {
+	if n := p.counted(); n > mostPerNode {
 		c.trouble(file, "Pod "+key, fmt.Sprintf("spec.containers[].resources: it asks for %d GPUs, more than a node has; it "+
-			"is left out", p.ask.gpus))
+			"is left out", n))
 		return
 	}
 	if uid, ok := c.podUIDs[key]; ok {
@@ -106,32 +98,27 @@ func (c *Collector) takePod(file string, o *podObject) {
 
 // newPod reads a pod, or a template of pods.
 func newPod(m *metadata, s *podSpec) *pod {
-	p := &pod{namespace: m.Namespace, name: m.Name, node: s.NodeName, annotated: stringMap{}, labels: m.Labels}
-	for k, v := range m.Annotations {
-		if strings.HasPrefix(k, "cotenant.dev/") {
-			p.annotated[k] = v
-		}
-	}
-	containers := slices.Clone(s.Containers)
+	p := &pod{namespace: m.Namespace, name: m.Name, node: s.NodeName, notes: m.Annotations, labels: m.Labels}
+	var containers []container
 	for _, c := range s.InitContainers {
-		if c.RestartPolicy == "Always" {
+		init := c.RestartPolicy != "Always" // else a sidecar
+		if p.want(&c, init); !init {
 			containers = append(containers, c)
 		}
 	}
-	p.ask = askOf(containers)
-	for i := range slices.Backward(containers) {
-		if one := askOf(containers[i : i+1]); one.gpus > 0 {
-			p.container = containers[i].Name
+	for i := range s.Containers {
+		p.want(&s.Containers[i], false)
+	}
+	containers = append(slices.Clone(s.Containers), containers...)
+	for _, init := range []bool{true, false} {
+		for _, w := range slices.Backward(p.wants) {
+			if w.init == init && len(w.amounts) > 0 {
+				p.container = w.container
+			}
 		}
 	}
-	p.kai(m)
 	for _, c := range s.Claims {
-		switch {
-		case c.Claim != "":
-			p.claims = append(p.claims, m.Namespace+"/"+c.Claim)
-		case c.Template != "":
-			p.claims = append(p.claims, "template:"+m.Namespace+"/"+c.Template)
-		}
+		p.claims = append(p.claims, claimRef{named(m.Namespace, c.Claim), named(m.Namespace, c.Template)})
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.NodeSelector)) {
 		p.selects = k
@@ -142,78 +129,64 @@ func newPod(m *metadata, s *podSpec) *pod {
 	return p
 }
 
-// uses reports whether a pod asks for GPUs.
-func (p *pod) uses() bool { return p.ask.gpus > 0 || len(p.claims) > 0 || p.ask.fraction != "" }
+// named is an object's name with its namespace; empty without one.
+func named(namespace, name string) string {
+	if name == "" {
+		return ""
+	}
+	return namespace + "/" + name
+}
 
-func askOf(containers []container) ask {
-	var a ask
-	for i := range containers {
-		for _, list := range []quantities{containers[i].Resources.Limits, containers[i].Resources.Requests} {
-			if a.add(list) {
-				break // requests repeat the limits of extended resources
+// readClaims takes over the claims that were made for a pod: of its templates, and of the extended resources to which
+// classes of devices answer (KEP-5004).
+func (p *pod) readClaims(o *podObject) {
+	for i := range o.Spec.Claims {
+		for _, s := range o.Status.Claims {
+			if s.Name == o.Spec.Claims[i].Name && s.Claim != "" {
+				p.claims[i].claim = named(p.namespace, s.Claim)
 			}
 		}
 	}
-	return a
-}
-
-// add takes over the resources of a container and says whether any is a GPU.
-func (a *ask) add(list quantities) bool {
-	found := false
-	for _, key := range slices.Sorted(maps.Keys(list)) {
-		n := count(list[key])
-		if n == 0 {
-			continue
-		}
-		switch {
-		case key == "nvidia.com/gpu" || key == "nvidia.com/gpu.shared" || key == "volcano.sh/vgpu-number":
-			a.gpus, a.resource, found = a.gpus+n, key, true
-			if key == "volcano.sh/vgpu-number" {
-				a.delivery, a.shared = sharing.DeliveryVolcano, true
-			}
-		case strings.HasPrefix(key, migPrefix):
-			profile, _ := strings.CutSuffix(strings.TrimPrefix(key, migPrefix), ".shared")
-			a.gpus, a.resource, a.profile, found = a.gpus+n, key, profileName(profile), true
-		case key == "nvidia.com/gpumem" || key == "volcano.sh/vgpu-memory":
-			a.memory, a.shared = sharing.Bytes(n)*sharing.MiB, true
-		case key == "nvidia.com/gpumem-percentage" || key == "volcano.sh/vgpu-memory-percentage":
-			a.percent, a.shared = n, n < 100
-		case key == "nvidia.com/gpucores" || key == "volcano.sh/vgpu-cores":
-			a.cores, a.shared = min(n, 100), a.shared || n < 100
-		case key == "cotenant.dev/gpu-milli":
-			a.gpus, a.resource, a.shared, found = a.gpus+(n+999)/1000, key, a.shared || n%1000 != 0, true
-		}
-	}
-	// HAMi gives a card to a pod that asks for memory alone.
-	if !found && (a.memory > 0 || a.percent > 0) && a.gpus == 0 {
-		a.gpus, a.resource, found = 1, "nvidia.com/gpumem", true
-	}
-	return found
-}
-
-// kai reads the annotations of the KAI scheduler.
-func (p *pod) kai(m *metadata) {
-	fraction, memory := m.Annotations["gpu-fraction"], m.Annotations["gpu-memory"]
-	var held sharing.Bytes
-	from := ""
-	for _, key := range slices.Sorted(maps.Keys(m.Annotations)) { // a limit comes before its request
-		if kaiMemory.MatchString(key) && held == 0 {
-			held, from = sharing.Bytes(quantity(m.Annotations[key])), key
-		}
-	}
-	if fraction == "" && memory == "" && held == 0 {
+	e := o.Status.Extended
+	if e.Claim == "" {
 		return
 	}
-	p.ask.delivery, p.ask.shared, p.ask.resource = sharing.DeliveryKAI, true, "annotation gpu-fraction"
-	p.ask.fraction = cmp.Or(fraction, memory+" MiB")
-	p.ask.gpus = max(1, p.ask.gpus, count(m.Annotations["gpu-fraction-num-devices"]))
-	if mib, err := strconv.ParseInt(memory, 10, 64); err == nil && mib > 0 && mib <= int64(mostMemory/sharing.MiB) {
-		p.ask.memory, p.ask.resource = sharing.Bytes(mib)*sharing.MiB, "annotation gpu-memory"
+	p.claims, p.extended = append(p.claims, claimRef{claim: named(p.namespace, e.Claim)}), map[string]bool{}
+	for _, m := range e.Mappings {
+		p.extended[m.Resource] = true
 	}
-	if held > 0 {
-		p.ask.memory, p.ask.resource, p.ask.fraction = held, "annotation "+from, held.String()
+}
+
+// want keeps what a container asks for of devices. Requests repeat the limits of extended resources.
+func (p *pod) want(c *container, init bool) {
+	w := wanted{container: c.Name, init: init, amounts: map[string]int{}}
+	for _, list := range []quantities{c.Resources.Limits, c.Resources.Requests} {
+		for key, text := range list {
+			if v := amountOf(text); v > 0 && !ordinary(key) {
+				w.amounts[key] = max(w.amounts[key], v)
+			}
+		}
 	}
-	p.ask.group = cmp.Or(m.Labels["runai-gpu-group"], m.Labels["kai.scheduler/gpu-group"], m.Annotations["gpu-group"])
+	p.wants = append(p.wants, w)
+}
+
+// counted is the number of GPUs that a pod's containers ask for by resources that count them.
+func (p *pod) counted() (n int) {
+	for _, w := range p.wants {
+		for key, v := range w.amounts {
+			if r := useOf(key).role; r == roleCount || r == roleMIG {
+				n += v
+			}
+		}
+	}
+	return n
+}
+
+// uses reports whether a pod may hold GPUs.
+func (p *pod) uses() bool {
+	asks := func(w wanted) bool { return len(w.amounts) > 0 }
+	return slices.ContainsFunc(p.wants, asks) || len(p.claims) > 0 || p.notes["gpu-fraction"] != "" ||
+		p.notes["gpu-memory"] != "" || slices.ContainsFunc(slices.Collect(maps.Keys(p.notes)), kaiAnnotation.MatchString)
 }
 
 var fractionFlag = regexp.MustCompile(`^--(gpu-memory-utilization|mem-fraction-static|cuda-memory-fraction)` +
@@ -315,7 +288,7 @@ func (c *Collector) takeController(file, kind string, o *controllerObject) {
 	template := o.Spec.Template.Metadata
 	template.Namespace, template.Name = k.namespace, k.name
 	template.Owners = []ownerRef{{Kind: kind, Name: k.name, Controller: true}}
-	if p := newPod(&template, &o.Spec.Template.Spec); p.uses() && p.ask.gpus <= mostPerNode {
+	if p := newPod(&template, &o.Spec.Template.Spec); p.uses() && p.counted() <= mostPerNode {
 		k.pod = p
 	}
 	c.controllers[kind+"/"+k.namespace+"/"+k.name] = k

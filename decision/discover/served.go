@@ -173,7 +173,7 @@ func (b *build) alone(w *workload, only *pod) bool {
 		if p.at == nil || only != nil && p != only {
 			continue
 		}
-		m := b.sharedBy(p, p.at)
+		m := b.mechanisms(p, p.at)[0]
 		// On a MIG instance it may be alone, and not on a whole GPU.
 		if m == sharing.MechanismMIG || m != sharing.MechanismExclusive && len(p.at.pods) > 1 {
 			return false

@@ -86,7 +86,14 @@ func (p *page) today(d *Discovery) {
 			plaintext.Count(s.Tenants, "tenant"))
 		for k := range d.Fleet.Pools {
 			if v := &d.Fleet.Pools[k]; v.Name == s.Pool && s.Mechanism != sharing.MechanismExclusive {
+				if len(s.Inside) > 0 {
+					text += "; between instances"
+				}
 				text += "; isolation: " + isolation(v, s.Mechanism)
+				for _, in := range s.Inside {
+					text += fmt.Sprintf("; each %s is shared by %s among %d pods, isolation between them: %s", in.Profile,
+						plain(in.Mechanism), in.Pods, isolation(v, in.Mechanism))
+				}
 				if s.Mechanism == sharing.MechanismTimeSlicing && d.kai[s.Pool] != "" {
 					text += "; " + d.kai[s.Pool]
 				}
@@ -127,7 +134,7 @@ func (p *page) workloads(d *Discovery) {
 		if r := v.Request; r != nil {
 			text += strings.TrimSuffix(fmt.Sprintf("; %v %s", r.Mechanism, r.Profile), " ")
 			if r.Replicas > 0 {
-				text += fmt.Sprintf(" %d to a GPU", r.Replicas)
+				text += fmt.Sprintf(" %d to %s", r.Replicas, map[bool]string{true: "an instance", false: "a GPU"}[r.Profile != ""])
 			}
 		}
 		memory, busy := "not known", "not known"

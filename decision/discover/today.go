@@ -39,11 +39,18 @@ func (b *build) traps() {
 		if p := b.poolOf[n]; p != nil {
 			at = pools[p.name]
 		}
-		for _, t := range decision.TrapsToday(decision.CompileWorkload(v), at) {
-			h := byTrap[t.ID]
+		here := 0 // the most on any of its nodes
+		for _, p := range w.pods {
+			if p.at != nil && p.running {
+				here = max(here, p.at.tenantsOfOne())
+			}
+		}
+		for _, t := range decision.TrapsToday(decision.CompileWorkload(v), at, here) {
+			key := fmt.Sprint(t.ID, t.Severity) // one that is there is worse than one to come
+			h := byTrap[key]
 			if h == nil {
 				h = &hit{trap: t}
-				byTrap[t.ID] = h
+				byTrap[key] = h
 				hits = append(hits, h)
 			}
 			h.names = append(h.names, w.name)
@@ -220,6 +227,9 @@ func (b *build) cluster() {
 	}
 	for _, q := range b.c.quotas {
 		for _, key := range slices.Sorted(maps.Keys(q.Status.Hard)) {
+			if !begins(key, quotaResources) {
+				continue
+			}
 			resource := strings.TrimPrefix(key, "requests.")
 			t.Quotas = append(t.Quotas, decision.Quota{Namespace: q.Metadata.Namespace, Resource: resource,
 				Free: max(0, count(q.Status.Hard[key])-count(q.Status.Used[key]))})
@@ -250,6 +260,8 @@ func (b *build) nodeToday(n *node) decision.Node {
 		out.Closed = "cordoned"
 	case !n.meta.ready():
 		out.Closed = "not ready"
+	default:
+		out.Closed = n.closed
 	}
 	return out
 }

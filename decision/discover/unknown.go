@@ -31,33 +31,97 @@ func (b *build) check() {
 			"nodes name %d clusters: %v: give each cluster's files alone", len(names), names)
 	}
 	for _, n := range b.nodes {
-		asked, given := 0, sharing.Bytes(0)
+		asked := 0
 		for _, p := range n.pods {
-			switch {
-			case n.mechanism == sharing.MechanismHAMi && p.ask.memory > 0:
-				given += p.ask.memory * sharing.Bytes(p.ask.gpus)
-			case p.ask.resource == resourceGPU || p.ask.resource == resourceShared:
-				asked += p.ask.gpus
+			for i := range p.held {
+				if h := &p.held[i]; h.resource == resourceGPU || h.resource == resourceShared {
+					asked += h.gpus
+				}
 			}
-			f := p.framework.memoryFraction.Or(0)
-			if n.mechanism == sharing.MechanismTimeSlicing && f*float64(n.replicas) > 1 && p.of.all > 1 {
+			f, tenants := p.framework.memoryFraction.Or(0), n.tenantsOfOne()
+			if n.mechanism == sharing.MechanismTimeSlicing && f*float64(tenants) > 1 {
 				b.find("memory-oversubscribed", sharing.SeverityHigh, "workload "+p.of.name, "memory fraction flag",
-					"each pod takes %.0f%% of a GPU's memory where %d may share one: %s fit, and the next fails to start", 100*f,
-					n.replicas, plaintext.Count(int(1/f), "pod"))
+					"each pod takes %.0f%% of a GPU's memory where %d share one: %s fit, and the next fails to start", 100*f,
+					tenants, plaintext.Count(int(1/f), "pod"))
+			} else if n.mechanism == sharing.MechanismTimeSlicing && f*float64(n.replicas) > 1 && p.of.all > 1 {
+				b.find("memory-oversubscribed", sharing.SeverityMedium, "workload "+p.of.name, "memory fraction flag",
+					"each pod takes %.0f%% of a GPU's memory where %d may share one: %s would fit, and the next fail to start",
+					100*f, n.replicas, plaintext.Count(int(1/f), "pod"))
 			}
 		}
-		if n.gpu == nil {
-			continue
-		}
-		if total, ok := n.gpu.Memory.Get(); ok && given > total*sharing.Bytes(n.gpus) {
-			b.find("memory-oversubscribed", sharing.SeverityHigh, "node "+n.name, "nvidia.com/gpumem",
-				"pods are given %v of GPU memory, and its %s have %v", given, plaintext.Count(n.gpus, "GPU"),
-				total*sharing.Bytes(n.gpus))
-		}
-		if n.offered > 0 && asked > n.offered {
+		b.checkMemory(n)
+		if n.offered > 0 && asked > n.offered && n.registry == sharing.DeliveryBare {
 			b.find("overcommitted", sharing.SeverityHigh, "node "+n.name, "nvidia.com/gpu",
 				"pods hold %d of nvidia.com/gpu and it offers %d: the files are of two moments, or a second scheduler places",
 				asked, n.offered)
+		}
+	}
+}
+
+// tenantsOfOne is how many pods share the fullest of a node's GPUs, at the least.
+func (n *node) tenantsOfOne() int {
+	of, unknown := map[string]int{}, 0
+	for _, p := range n.pods {
+		here := map[string]bool{}
+		for i := range p.held {
+			if h := &p.held[i]; h.device == "" {
+				unknown += min(h.gpus, n.gpus) // several shares of one GPU are one tenant's
+			} else if h.profile == "" && !here[h.device] {
+				here[h.device] = true
+				of[h.device]++
+			}
+		}
+	}
+	most := 0
+	if n.gpus > 0 {
+		most = (unknown + n.gpus - 1) / n.gpus
+	}
+	for _, k := range of {
+		most = max(most, k)
+	}
+	return most
+}
+
+// checkMemory looks for GPUs of which pods were given, or ask for, more memory than there is.
+func (b *build) checkMemory(n *node) {
+	if n.gpu == nil {
+		return
+	}
+	total, ok := n.gpu.Memory.Get()
+	given, of := sharing.Bytes(0), map[string]sharing.Bytes{}
+	limits := map[string]sharing.Bytes{}
+	for _, p := range n.pods {
+		for i := range p.held {
+			h := &p.held[i]
+			v := h.bytes(total)
+			switch {
+			case h.delivery == sharing.DeliveryKAI:
+				limits[h.device] += v
+			case h.profile != "" || h.delivery != sharing.DeliveryHAMi && h.delivery != sharing.DeliveryVolcano:
+			case h.device != "":
+				of[h.device] += v
+				given += v
+			default:
+				given += v * sharing.Bytes(h.gpus)
+			}
+		}
+	}
+	if ok && given > total*sharing.Bytes(n.gpus) {
+		b.find("memory-oversubscribed", sharing.SeverityHigh, "node "+n.name, "nvidia.com/gpumem",
+			"pods are given %v of GPU memory, and its %s have %v", given, plaintext.Count(n.gpus, "GPU"),
+			total*sharing.Bytes(n.gpus))
+		return
+	}
+	for _, gpu := range sortedKeys(of) {
+		if ok && of[gpu] > total+total/12 { // as the driver may show some percent more
+			b.find("memory-oversubscribed", sharing.SeverityHigh, "node "+n.name, "annotations of pods",
+				"pods are given %v of the memory of GPU %s, which has %v", of[gpu], gpu, total)
+		}
+	}
+	for _, gpu := range sortedKeys(limits) {
+		if ok && limits[gpu] > total+total/12 {
+			b.find("memory-oversubscribed", sharing.SeverityMedium, "node "+n.name, "annotations of pods",
+				"the pods on one GPU (%s) may take %v together, and it has %v", gpu, limits[gpu], total)
 		}
 	}
 }
@@ -72,7 +136,7 @@ func (b *build) atStake(w *workload) (cost.Money, bool) {
 			continue
 		}
 		parts := n.replicas
-		switch b.sharedBy(p, n) {
+		switch b.mechanisms(p, n)[0] {
 		case sharing.MechanismMIG, sharing.MechanismMIGWithMPS:
 			parts = 1
 			if profile := n.profile(p.ask.profile); profile != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,7 +26,7 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 	out := decision.Workload{Name: w.name, Kind: p.guess.kind, GPUs: p.ask.gpus, Tenant: workloadName("", p.namespace)}
 	b.note(at+".name", declared("%s %s", o.kind, strings.TrimPrefix(w.key.namespace+"/"+o.name, "/")))
 	b.note(at+".kind", guessed("rule %s", p.guess.rule))
-	if text := p.annotated["cotenant.dev/kind"]; text != "" && out.Kind.UnmarshalText([]byte(text)) == nil {
+	if text := p.notes["cotenant.dev/kind"]; text != "" && out.Kind.UnmarshalText([]byte(text)) == nil {
 		b.note(at+".kind", declared("annotation cotenant.dev/kind"))
 	}
 	b.note(at+".gpus", declared("%s", p.ask.resource))
@@ -36,13 +35,13 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 		out.Tenant = ""
 		delete(b.Provenance, at+".tenant")
 	}
-	if text := p.annotated["cotenant.dev/tenant"]; text != "" {
+	if text := p.notes["cotenant.dev/tenant"]; text != "" {
 		out.Tenant = workloadName("", text)
 		b.note(at+".tenant", declared("annotation cotenant.dev/tenant"))
 	}
 	for key, into := range map[string]*decision.Optional[profile.Duration]{"ttft": &out.SLO.TTFTP99,
 		"tpot": &out.SLO.TPOTP99, "e2e": &out.SLO.E2EP99} { // the objectives that this repository's scheduler takes
-		if d, err := time.ParseDuration(p.annotated["cotenant.dev/"+key+"-p99"]); err == nil && d > 0 {
+		if d, err := time.ParseDuration(p.notes["cotenant.dev/"+key+"-p99"]); err == nil && d > 0 {
 			*into = decision.Some(profile.Duration(d))
 			b.note(at+".slo", declared("annotations cotenant.dev/*-p99"))
 		}
@@ -108,24 +107,10 @@ func (b *build) home(w *workload) (at *node, several bool) {
 	return at, several
 }
 
-// sharedBy is the mechanism by which a pod has its GPUs on a node.
-func (b *build) sharedBy(p *pod, n *node) sharing.Mechanism {
-	_, _, drawn, _ := b.drawn(p)
-	switch {
-	case p.ask.resource == "ResourceClaim":
-		return drawn
-	case p.ask.profile != "" || n.single != "" && n.inMIG > 0:
-		return sharing.MechanismMIG
-	case p.ask.delivery == sharing.DeliveryKAI:
-		return sharing.MechanismTimeSlicing
-	}
-	return n.mechanism
-}
-
 // askedOf writes what a workload has today, and how much memory that bounds it to.
 func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload) {
 	p := w.first
-	m := b.sharedBy(p, n)
+	m := b.mechanisms(p, n)[0]
 	var total sharing.Bytes
 	if n.gpu != nil {
 		total, _ = n.gpu.Memory.Get()
@@ -151,7 +136,10 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 			profile = n.single
 		}
 		out.Request.Profile = profile
-		if prof := n.profile(profile); prof != nil {
+		in := slices.IndexFunc(n.inside, func(x Inside) bool { return x.Profile == profile })
+		if in >= 0 {
+			out.Request.Replicas = n.inside[in].Pods
+		} else if prof := n.profile(profile); prof != nil {
 			v, _ := prof.Memory.Get()
 			memory(v, derived("a %s has no more (%s)", prof.Name, p.ask.resource))
 		}
@@ -163,21 +151,20 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 		}
 	case sharing.MechanismTimeSlicing:
 		out.Request.Replicas = n.sharers()
-		if p.ask.delivery == sharing.DeliveryKAI {
-			from = declared("%s", p.ask.resource)
-			if f, err := strconv.ParseFloat(p.ask.fraction, 64); err == nil && f > 0 && f < 1 && total > 0 {
-				memory(sharing.Bytes(f*float64(total)), derived("annotation gpu-fraction of a %s", n.gpu.Name))
-			}
-		}
 	case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
 		out.Request.Cores = p.ask.cores
-		if p.ask.percent > 0 && p.ask.percent < 100 && total > 0 {
-			memory(total*sharing.Bytes(p.ask.percent)/100, derived("percent of the memory that it asks for, of a %s",
-				n.gpu.Name))
+	}
+	if p.ask.delivery == sharing.DeliveryKAI {
+		from, out.Request.Replicas = declared("%s", p.ask.resource), 0
+	}
+	most, by := sharing.Bytes(0), (*holding)(nil)
+	for _, k := range w.pods {
+		if v, h := k.mostOf(total); v > most {
+			most, by = v, h
 		}
 	}
-	if p.ask.memory > 0 {
-		memory(p.ask.memory, declared("%s", memoryResource(p)))
+	if by != nil && m != sharing.MechanismMPS || by != nil && out.Memory.IsZero() {
+		memory(most, by.says(n))
 	}
 	if (m == sharing.MechanismTimeSlicing || m == sharing.MechanismMPS) && out.GPUs > 1 &&
 		p.ask.delivery != sharing.DeliveryKAI && p.ask.resource != "ResourceClaim" {
@@ -188,16 +175,31 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 	b.note(at+".today", from)
 }
 
-func memoryResource(p *pod) string {
-	switch {
-	case p.ask.delivery == sharing.DeliveryKAI:
-		return p.ask.resource
-	case p.ask.delivery == sharing.DeliveryVolcano:
-		return "volcano.sh/vgpu-memory"
-	case p.ask.resource == "ResourceClaim":
-		return "ResourceClaim, its capacity memory"
+// says is where the memory of a holding comes from.
+func (h *holding) says(n *node) Provenance {
+	board := "card"
+	if n.gpu != nil {
+		board = n.gpu.Name
 	}
-	return "nvidia.com/gpumem"
+	switch {
+	case h.granted && h.resource != "ResourceClaim":
+		return declared("%s: what it was given", h.resource)
+	case h.memory > 0 && h.delivery == sharing.DeliveryVolcano:
+		return declared("volcano.sh/vgpu-memory")
+	case h.memory > 0 && h.delivery == sharing.DeliveryHAMi:
+		return declared("nvidia.com/gpumem")
+	case h.memory > 0 && h.delivery == sharing.DeliveryDRA:
+		return declared("ResourceClaim, its capacity memory")
+	case h.memory > 0 && h.role == roleAmount && h.delivery != sharing.DeliveryKAI:
+		return derived("resource %s, by what the node offers of it", h.resource)
+	case h.memory > 0:
+		return declared("%s", h.resource)
+	case h.percent >= 100:
+		return derived("it asks for no memory, so that it is given all of a %s", board)
+	case h.percent > 0:
+		return derived("percent of the memory that it asks for, of a %s", board)
+	}
+	return derived("annotation gpu-fraction of a %s", board)
 }
 
 // today counts what shares what.
@@ -218,43 +220,35 @@ func (b *build) today() {
 		}
 		rows[k].GPUs += gpus
 		rows[k].Tenants += tenants
+		for _, in := range n.inside {
+			if m == sharing.MechanismMIG && !slices.Contains(rows[k].Inside, in) {
+				rows[k].Inside = append(rows[k].Inside, in)
+			}
+		}
 	}
 	for _, n := range b.nodes {
-		tenants := map[sharing.Mechanism]int{}
-		groups, held := map[string]bool{}, map[sharing.Mechanism]map[string]bool{}
+		tenants, held := map[sharing.Mechanism]int{}, map[sharing.Mechanism]map[string]bool{}
 		for _, p := range n.pods {
-			m := b.sharedBy(p, n)
-			tenants[m]++
-			if p.ask.delivery == sharing.DeliveryKAI {
-				groups[cmp.Or(p.ask.group, p.name)] = true // without a group a GPU of its own, as far as is known
+			for _, m := range b.mechanisms(p, n) {
+				tenants[m]++
 			}
-			if p.ask.resource != "ResourceClaim" {
-				continue
-			}
-			for a := range b.allocations(p) {
-				if d := b.device(a); d != nil && d.kind != "mig" {
-					if held[m] == nil {
-						held[m] = map[string]bool{}
+			for i := range p.held {
+				if h := &p.held[i]; h.device != "" && h.mechanism != sharing.MechanismNone && h.profile == "" {
+					if held[h.mechanism] == nil {
+						held[h.mechanism] = map[string]bool{}
 					}
-					held[m][a.device] = true
+					held[h.mechanism][h.device] = true
 				}
 			}
 		}
 		whole := n.whole
-		share := func(m sharing.Mechanism, gpus int) {
-			gpus = min(gpus, whole)
-			add(n, m, gpus, tenants[m])
-			delete(tenants, m)
-			whole -= gpus
-		}
 		add(n, sharing.MechanismMIG, max(0, n.inMIG), tenants[sharing.MechanismMIG])
 		delete(tenants, sharing.MechanismMIG)
-		if len(groups) > 0 && n.mechanism == sharing.MechanismExclusive {
-			share(sharing.MechanismTimeSlicing, len(groups))
-		}
 		for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-			if len(held[m]) > 0 {
-				share(m, len(held[m]))
+			if gpus := min(len(held[m]), whole); gpus > 0 && n.mechanism == sharing.MechanismExclusive {
+				add(n, m, gpus, tenants[m])
+				delete(tenants, m)
+				whole -= gpus
 			}
 		}
 		add(n, n.mechanism, whole, tenants[n.mechanism])

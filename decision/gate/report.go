@@ -183,6 +183,10 @@ func (r *Reason) source() sharing.SourceID {
 			id = g.isolation[r.Mechanism][r.Axis].Source
 		case CodeHardware, CodeHardwareUnknown:
 			id = g.available[r.Mechanism].Source
+		case CodeMultiGPU:
+			if usesInstances(r.Mechanism) {
+				id = "nvidia-mig-guide-deployment"
+			}
 		}
 		if id != "" {
 			return id

@@ -99,6 +99,15 @@ func (r *Reason) figure(name string) string {
 		if d.NeverShares && r.Mechanism == sharing.MechanismExclusive {
 			return "; write a gang over several nodes as replicas, one a node"
 		}
+	case "span.shares":
+		switch {
+		case usesInstances(r.Mechanism):
+			return ", and MIG instances cannot reach one another"
+		case r.Mechanism == sharing.MechanismTimeSlicing || r.Mechanism == sharing.MechanismMPS:
+			return ", and the device plugin may put several shares of one replica on one of them"
+		}
+		return fmt.Sprintf(", and shares of several by %s are not planned: its ranks wait for one another, and what "+
+			"neighbours on each do to that was not measured", r.Mechanism)
 	case "axis":
 		return r.Axis.String()
 	case "level":
@@ -154,4 +163,8 @@ func (r *Reason) figure(name string) string {
 		return predicted(r)
 	}
 	return ""
+}
+
+func usesInstances(m sharing.Mechanism) bool {
+	return m == sharing.MechanismMIG || m == sharing.MechanismMIGWithMPS || m == sharing.MechanismMIGBackedVGPU
 }

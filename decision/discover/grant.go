@@ -1,0 +1,264 @@
+package discover
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Annotations of pods in which schedulers write what they gave: HAMi (its protocol.md and dynamic-mig-migration.md),
+// the scheduler that became HAMi, and Volcano.
+const (
+	grantHAMi    = "hami.io/vgpu-devices-allocated"
+	grantHAMiMIG = "hami.io/vgpu-mig-allocations" // from 2.10
+	grantOld     = "4pd.io/vgpu-ids-new"
+	grantVolcano = "volcano.sh/vgpu-ids-new"
+)
+
+// grant is one device of a container.
+type grant struct {
+	uuid     string
+	template bool // one of HAMi's MIG templates, whose instance the device plugin makes
+	mib      int64
+	cores    int
+}
+
+// Before 2.10 HAMi writes the MIG template and the slot in it behind the UUID.
+var migSlot = regexp.MustCompile(`^(.*)\[\d+-\d+\]$`)
+
+// parseGrants reads what a scheduler wrote: for each container its devices, UUID,kind,MiB,percent and a colon behind
+// each, and a semicolon behind the container.
+func parseGrants(text string) (containers [][]grant, err error) {
+	for part := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(text), ";"), ";") {
+		var devices []grant
+		for d := range strings.SplitSeq(part, ":") {
+			if strings.TrimSpace(d) == "" {
+				continue
+			}
+			f := strings.Split(d, ",")
+			if len(f) < 4 {
+				return nil, fmt.Errorf("%.60q has %d fields; four belong there", d, len(f))
+			}
+			g := grant{uuid: strings.TrimSpace(f[0])}
+			if m := migSlot.FindStringSubmatch(g.uuid); m != nil {
+				g.uuid, g.template = m[1], true
+			}
+			var wrong error
+			g.mib, err = strconv.ParseInt(f[2], 10, 64)
+			g.cores, wrong = strconv.Atoi(f[3])
+			if err = cmp.Or(err, wrong); err != nil || g.mib < 0 || g.mib > int64(mostMemory/sharing.MiB) || g.cores < 0 {
+				return nil, fmt.Errorf("%.60q is no device with its memory and its percent", d)
+			}
+			devices = append(devices, g)
+		}
+		containers = append(containers, devices)
+	}
+	return containers, nil
+}
+
+// migAllocation is an entry of HAMi's annotation of MIG instances.
+type migAllocation struct {
+	Container int    `json:"containerIndex"`
+	Device    int    `json:"deviceIndex"`
+	GPU       string `json:"gpuUUID"`
+	Profile   string `json:"profile"`
+	Placement struct {
+		Start int `json:"start"`
+		Size  int `json:"size"`
+	} `json:"placement"`
+}
+
+// granted is what a pod was given, nil where nobody wrote that down.
+func (b *build) granted(p *pod, n *node, asked []holding) (all []holding) {
+	if i, ok := p.notes["ALIYUN_COM_GPU_MEM_IDX"]; ok && len(asked) == 1 && count(i+"0") >= 0 {
+		one := asked[0]
+		one.device, one.gpus, one.granted = "index "+i, 1, true
+		return []holding{one}
+	}
+	for _, key := range []string{grantHAMi, grantOld, grantVolcano} {
+		text := p.notes[key]
+		if text == "" {
+			continue
+		}
+		containers, err := parseGrants(text)
+		if err != nil {
+			b.find("annotation-unreadable", sharing.SeverityMedium, "pod "+p.namespace+"/"+p.name, "annotation "+key,
+				"annotation %s: %v; what it asks for is used", key, err)
+			return nil
+		}
+		u := use{role: roleCount, delivery: sharing.DeliveryHAMi}
+		if key == grantVolcano {
+			u.delivery = sharing.DeliveryVolcano
+		}
+		instances := b.instances(p)
+		names := p.containers(len(containers))
+		for i, devices := range containers {
+			for k, g := range devices {
+				h := holding{use: u, gpus: 1, device: g.uuid, resource: "annotation " + key, cores: g.cores,
+					memory: sharing.Bytes(g.mib) * sharing.MiB, granted: true}
+				if i < len(names) {
+					h.container = names[i]
+				}
+				if in := instances[[2]int{i, k}]; in != nil {
+					h.profile, h.start, h.size = in.Profile, in.Placement.Start, in.Placement.Size
+				} else if g.template || n.modeOf(g.uuid) == "mig" {
+					h.profile = n.profileFor(h.memory)
+				}
+				if h.profile != "" || g.template || n.modeOf(g.uuid) == "mig" {
+					h.mechanism, h.cores = sharing.MechanismMIG, 0
+				}
+				all = append(all, h)
+			}
+		}
+		return all
+	}
+	return nil
+}
+
+// containers are the names of a pod's containers, with those that end before the others start where n counts them.
+func (p *pod) containers(n int) (names []string) {
+	for _, w := range p.wants {
+		if !w.init || n == len(p.wants) {
+			names = append(names, w.container)
+		}
+	}
+	return names
+}
+
+// instances are the MIG instances that HAMi gave a pod, by the places of its container and device.
+func (b *build) instances(p *pod) map[[2]int]*migAllocation {
+	var all []migAllocation
+	out := map[[2]int]*migAllocation{}
+	text := p.notes[grantHAMiMIG]
+	if err := json.Unmarshal([]byte(cmp.Or(text, "[]")), &all); err != nil {
+		b.find("annotation-unreadable", sharing.SeverityMedium, "pod "+p.namespace+"/"+p.name, "annotation "+grantHAMiMIG,
+			"annotation %s is no list of instances", grantHAMiMIG)
+	}
+	for i := range all {
+		out[[2]int{all[i].Container, all[i].Device}] = &all[i]
+	}
+	return out
+}
+
+// modeOf is the mode in which HAMi runs a GPU: hami-core, mps or mig; empty where it is not said.
+func (n *node) modeOf(uuid string) string {
+	if n == nil {
+		return ""
+	}
+	for i := range n.registered {
+		if n.registered[i].ID == uuid {
+			return n.registered[i].Mode
+		}
+	}
+	return ""
+}
+
+// profileFor is the MIG profile of the node's GPU whose memory is nearest to what was given, as a driver may show
+// some percent less or more than another; empty where none is near.
+func (n *node) profileFor(memory sharing.Bytes) (name string) {
+	if n == nil {
+		return ""
+	}
+	m := n.model()
+	if m == nil {
+		return ""
+	}
+	best := math.Inf(1)
+	for _, p := range m.Profiles {
+		have, ok := p.Memory.Get()
+		off := math.Abs(float64(have)/float64(memory) - 1)
+		if ok && !strings.ContainsAny(p.Name, "+-") && off < min(best, 0.1) {
+			name, best = p.Name, off
+		}
+	}
+	return name
+}
+
+var (
+	// kaiAnnotation is of KAI's mode NvFractions, by container, from 0.18.
+	kaiAnnotation = regexp.MustCompile(`^nvidia\.com/container\.(.+)\.(gpu-memory\.limit|gpu-memory\.request` +
+		`|gpu-compute\.mode|gpus\.devices)$`)
+	kaiGroups = regexp.MustCompile(`^(?:runai-gpu-group|kai\.scheduler/gpu-group)(?:/.+)?$`)
+)
+
+// kaiHoldings reads the annotations of the KAI scheduler: a part of each of some GPUs. The mode NvFractions has them
+// by container: a request, by which KAI places, and a limit, which the driver holds.
+func (b *build) kaiHoldings(p *pod) (all []holding) {
+	a := p.notes
+	base := holding{use: use{role: roleAmount, delivery: sharing.DeliveryKAI, mechanism: sharing.MechanismTimeSlicing},
+		gpus: 1}
+	var groups []string
+	for _, key := range sortedKeys(p.labels) {
+		if kaiGroups.MatchString(key) && p.labels[key] != "" && !slices.Contains(groups, p.labels[key]) {
+			groups = append(groups, p.labels[key])
+		}
+	}
+	if g := a["gpu-group"]; g != "" && len(groups) == 0 {
+		groups = []string{g}
+	}
+	containers := map[string]holding{}
+	for _, key := range sortedKeys(a) { // a limit comes before its request
+		m := kaiAnnotation.FindStringSubmatch(key)
+		if m == nil {
+			continue
+		}
+		h, ok := containers[m[1]]
+		if !ok {
+			h = base
+			h.container = m[1]
+		}
+		switch v := sharing.Bytes(quantity(a[key])); {
+		case m[2] == "gpu-compute.mode" && a[key] == "sm-sharing":
+			h.mechanism = sharing.MechanismMPS
+		case m[2] == "gpus.devices" && len(groups) == 0:
+			for d := range strings.SplitSeq(a[key], ",") {
+				groups = append(groups, "GPU "+strings.TrimSpace(d))
+			}
+		case m[2] == "gpu-memory.request":
+			h.request = v
+			fallthrough
+		case m[2] == "gpu-memory.limit" && h.memory == 0:
+			if h.memory == 0 && v > 0 {
+				h.memory, h.resource = v, "annotation "+key
+			}
+		}
+		containers[m[1]] = h
+	}
+	for _, name := range sortedKeys(containers) {
+		if h := containers[name]; h.memory > 0 {
+			all = append(all, h)
+		}
+	}
+	fraction, _ := strconv.ParseFloat(a["gpu-fraction"], 64)
+	mib, _ := strconv.ParseInt(a["gpu-memory"], 10, 64)
+	if len(all) == 0 && (a["gpu-fraction"] != "" || a["gpu-memory"] != "") {
+		base.resource = "annotation gpu-fraction"
+		switch {
+		case fraction > 0 && fraction < 1:
+			base.fraction = fraction
+		case mib > 0 && mib <= int64(mostMemory/sharing.MiB):
+			base.memory, base.resource = sharing.Bytes(mib)*sharing.MiB, "annotation gpu-memory"
+		}
+		all = append(all, base)
+	}
+	// Each of so many GPUs; without a group they are its own, as far as is known.
+	devices := max(1, count(a["gpu-fraction-num-devices"]), len(groups))
+	for len(groups) < devices && len(groups) < mostPerNode {
+		groups = append(groups, fmt.Sprintf("%s/%s %d", p.namespace, p.name, len(groups)))
+	}
+	var out []holding
+	for _, h := range all {
+		for _, g := range groups {
+			h.device = "KAI's " + g
+			out = append(out, h)
+		}
+	}
+	return out
+}

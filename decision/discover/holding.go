@@ -1,0 +1,269 @@
+package discover
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// holding is what a pod was given, or asks for, of GPUs alike: of one that is known, or of several that are not.
+type holding struct {
+	use
+	gpus           int    // GPUs, shares of them or MIG instances
+	device         string // the GPU, as its node's devices are told apart; "" = not known which
+	container      string
+	resource       string
+	memory         sharing.Bytes // of each
+	request        sharing.Bytes // by which KAI places, where memory is a limit beyond it
+	percent, cores int           // of each card
+	fraction       float64
+	start, size    int  // of a MIG instance that was placed; size 0 = not known
+	granted        bool // somebody says that it was given, not that it is asked for
+}
+
+// bytes is the memory of each GPU that has so much; 0 where nothing bounds or says it.
+func (h *holding) bytes(total sharing.Bytes) sharing.Bytes {
+	switch {
+	case h.memory > 0:
+		return h.memory
+	case h.percent > 0:
+		return total * sharing.Bytes(min(h.percent, 100)) / 100
+	}
+	return sharing.Bytes(h.fraction * float64(total))
+}
+
+// wanted is what one container asks for.
+type wanted struct {
+	container string
+	init      bool // it ends before the others start
+	amounts   map[string]int
+}
+
+// resolve says what a pod has: what it was given where somebody wrote that down, else what it asks for.
+func (b *build) resolve(p *pod) {
+	n := b.byName[p.node]
+	asked := b.asked(p, n)
+	p.held = b.granted(p, n, asked)
+	if p.held == nil {
+		p.held = asked
+	}
+	p.held = append(p.held, b.kaiHoldings(p)...)
+	claimed := b.claimed(p, n)
+	p.held = append(p.held, claimed...)
+	p.signature = signature(append(append(asked, b.kaiHoldings(p)...), claimed...))
+	p.ask = summary(p.held)
+}
+
+// signature tells pods of one owner apart that ask for different things, whatever device they were given.
+func signature(all []holding) string {
+	var parts []string
+	for _, h := range all {
+		parts = append(parts, fmt.Sprint(h.gpus, "|", h.resource, "|", h.profile, "|", h.memory, "|", h.percent, "|", h.cores,
+			"|", h.fraction))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, "+")
+}
+
+// summary puts a pod's holdings into one, as a fleet has them: the GPUs, and the most that it has of one of them.
+func summary(held []holding) (a ask) {
+	devices, cores := map[string]bool{}, map[string]int{}
+	for i := range held {
+		h := &held[i]
+		a.resource, a.delivery = cmp.Or(a.resource, h.resource), cmp.Or(a.delivery, h.delivery)
+		if larger(h.profile, a.profile) {
+			a.profile = h.profile
+		}
+		switch {
+		case h.profile != "" || h.device == "":
+			a.gpus += h.gpus
+		case !devices[h.device]:
+			a.gpus++
+			devices[h.device] = true
+		}
+		cores[h.device] += h.cores
+		if h.device == "" {
+			cores[""] = max(a.cores, h.cores)
+		}
+		a.cores = min(100, max(a.cores, cores[h.device]))
+	}
+	return a
+}
+
+// larger reports whether a MIG profile has more slices than another, or is the first.
+func larger(profile, than string) bool {
+	x, errX := mig.ParseName(profile)
+	y, errY := mig.ParseName(than)
+	if errX != nil || errY != nil {
+		return than == ""
+	}
+	return cmp.Or(cmp.Compare(x.Slices, y.Slices), cmp.Compare(x.GB, y.GB)) > 0
+}
+
+// mostOf is the most memory that a pod has of one GPU, and the holding that says so; 0 where nothing says it.
+func (p *pod) mostOf(total sharing.Bytes) (most sharing.Bytes, by *holding) {
+	sums := map[string]sharing.Bytes{}
+	for i := range p.held {
+		h := &p.held[i]
+		v := h.bytes(total)
+		if h.device != "" && h.profile == "" {
+			sums[h.device] += v
+			v = sums[h.device]
+		}
+		if v > most {
+			most, by = v, h
+		}
+	}
+	return most, by
+}
+
+// asked is what a pod's containers ask for. What an init container asks for beyond the others is held as well.
+func (b *build) asked(p *pod, n *node) []holding {
+	var all []holding
+	total := map[string]int{}
+	key := func(h *holding) string { return h.resource + " " + h.profile }
+	for i := range p.wants {
+		if w := &p.wants[i]; !w.init {
+			for _, h := range b.container(p, w, n) {
+				total[key(&h)] += h.gpus
+				all = append(all, h)
+			}
+		}
+	}
+	for i := range p.wants {
+		if w := &p.wants[i]; w.init {
+			for _, h := range b.container(p, w, n) {
+				if more := h.gpus - total[key(&h)]; more > 0 {
+					total[key(&h)], h.gpus = h.gpus, more
+					all = append(all, h)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// container reads what one container asks for on a node, which may be nil.
+func (b *build) container(p *pod, w *wanted, n *node) (all []holding) {
+	cards := holding{container: w.container}
+	amounts := map[string]holding{} // by the domain of the resource: its resources speak of the same share
+	slices := map[string]holding{}  // likewise, by profile
+	for _, key := range sortedKeys(w.amounts) {
+		v := w.amounts[key]
+		if p.extended[key] {
+			continue // by a claim
+		}
+		u, byClass := b.classUse(key)
+		if !byClass {
+			u = b.use(key, n)
+		}
+		one := holding{use: u, gpus: v, container: w.container, resource: key}
+		switch u.role {
+		case roleCount:
+			cards.gpus, cards.resource, cards.use = cards.gpus+v, key, u
+		case roleMemory:
+			cards.memory, cards.delivery = sharing.Bytes(v)*sharing.MiB, u.delivery
+		case rolePercent:
+			cards.percent, cards.delivery = v, u.delivery
+		case roleCores:
+			cards.cores, cards.delivery = min(v, 100), u.delivery
+		case roleMilli:
+			one.gpus = (v + 999) / 1000
+			all = append(all, one)
+		case roleMIG:
+			if v > slices[u.profile].gpus {
+				slices[u.profile] = one
+			}
+		case roleWhole, roleVGPU, roleSlice:
+			one.memory = u.memory
+			all = append(all, one)
+		case roleAmount:
+			domain, _, _ := strings.Cut(key, "/")
+			h := b.amount(one, key, v, n)
+			if had, ok := amounts[domain]; ok {
+				h.gpus, h.memory = max(h.gpus, had.gpus), max(h.memory, had.memory)
+			}
+			amounts[domain] = h
+		}
+	}
+	// HAMi gives a card to a container that asks for memory alone, and all of a card to one that asks for none.
+	if cards.gpus == 0 && (cards.memory > 0 || cards.percent > 0) {
+		cards.gpus, cards.resource = 1, "nvidia.com/gpumem"
+	}
+	if hami := cards.delivery == sharing.DeliveryHAMi || cards.delivery == sharing.DeliveryVolcano; hami &&
+		cards.memory == 0 && cards.percent == 0 {
+		cards.percent = 100
+	}
+	if cards.gpus > 0 {
+		all = append(all, cards)
+	}
+	for _, profile := range sortedKeys(slices) {
+		all = append(all, slices[profile])
+	}
+	for _, domain := range sortedKeys(amounts) {
+		all = append(all, amounts[domain])
+	}
+	return all
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// amount reads a part of what a node offers of a resource of which nothing else is known. It counts as the most GPUs
+// that it can lie on, but for memory, which is of one GPU as far as it fits.
+func (b *build) amount(h holding, key string, v int, n *node) holding {
+	offered := n.amount(key)
+	switch {
+	case n == nil || n.gpus == 0:
+		h.gpus = 1
+		return h
+	case offered == 0:
+		h.gpus = min(v, n.gpus)
+		return h
+	}
+	if wordOf(key) == roleMemory && n.gpu != nil {
+		total, _ := n.gpu.Memory.Get()
+		h.gpus = min(n.gpus, (v*n.gpus+offered-1)/offered)
+		all := int64(n.gpus) * total.MiB()
+		h.memory = sharing.Bytes(all*int64(v)/int64(offered*h.gpus)) * sharing.MiB
+		return h
+	}
+	if h.gpus = min(v, n.gpus); offered <= n.gpus {
+		h.mechanism = sharing.MechanismExclusive
+	}
+	return h
+}
+
+// mechanisms are those by which a pod has its GPUs on a node, which share before those that do not.
+func (b *build) mechanisms(p *pod, n *node) (out []sharing.Mechanism) {
+	for i := range p.held {
+		m := p.held[i].mechanism
+		switch {
+		case m != sharing.MechanismNone:
+		case p.held[i].profile != "" || n.single != "" && n.inMIG > 0:
+			m = sharing.MechanismMIG
+		default:
+			m = n.mechanism
+		}
+		if !slices.Contains(out, m) {
+			out = append(out, m)
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, n.mechanism)
+	}
+	slices.SortStableFunc(out, func(x, y sharing.Mechanism) int {
+		whole := func(m sharing.Mechanism) int {
+			if m == sharing.MechanismExclusive {
+				return 1
+			}
+			return 0
+		}
+		return whole(x) - whole(y)
+	})
+	return out
+}

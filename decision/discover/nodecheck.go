@@ -1,0 +1,148 @@
+package discover
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/plaintext"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// cordonHAMi is HAMi's annotation, from 2.10, of the GPUs of a node that take no new pods.
+const cordonHAMi = "hami.io/device-cordon"
+
+// readApart finds the GPUs of a node that take nobody new: cordoned, unhealthy, tainted.
+func (n *node) readApart(b *build) {
+	for text := range strings.SplitSeq(n.meta.Metadata.Annotations[cordonHAMi], ",") {
+		uuid := strings.TrimSpace(text)
+		if uuid == "" {
+			continue
+		}
+		known := false
+		for i := range n.registered {
+			known = known || n.registered[i].ID == uuid
+		}
+		if !known {
+			b.find("gpu-cordoned", sharing.SeverityLow, "node "+n.name, "annotation "+cordonHAMi,
+				"names GPU %.60q, which the node does not have: nothing is cordoned by it", uuid)
+			continue
+		}
+		n.apartGPUs[uuid] = "cordoned"
+		b.find("gpu-cordoned", sharing.SeverityMedium, "node "+n.name, "annotation "+cordonHAMi,
+			"GPU %s is cordoned: HAMi's scheduler leaves it out, and pods that run on it stay", uuid)
+	}
+	for i := range n.registered {
+		if d := &n.registered[i]; d.Healthy != nil && !*d.Healthy {
+			n.apartGPUs[d.ID] = "not healthy"
+		}
+	}
+	var tainted []string
+	for _, gpu := range sortedKeys(n.apartGPUs) {
+		if taint, ok := strings.CutPrefix(n.apartGPUs[gpu], "tainted "); ok {
+			tainted = append(tainted, gpu+" ("+taint+")")
+		}
+	}
+	if len(tainted) > 0 {
+		b.find("gpu-tainted", sharing.SeverityMedium, "node "+n.name, "ResourceSlice, taints of devices",
+			"%s: no new claim is given %s", plaintext.Some(tainted, mostNames, len(tainted)),
+			plaintext.Count(len(tainted), "tainted GPU"))
+	}
+}
+
+// notCounted reports a node of which some resource says that it has GPUs, and nothing how many.
+func (b *build) notCounted(n *node) {
+	var names []string
+	for _, key := range n.others {
+		if n.product != "" || gpuWord.MatchString(key) {
+			names = append(names, key)
+			b.others[key] = true
+		}
+	}
+	if len(names) > 0 {
+		b.find("gpus-not-counted", sharing.SeverityMedium, "node "+n.name, "resource "+names[0],
+			"offers %s, which is not understood, and nothing says how many GPUs it has: it is in no pool",
+			plaintext.Some(names, mostNames, len(names)))
+	}
+}
+
+// checkNode looks for what a node's labels say wrongly.
+func (b *build) checkNode(n *node) {
+	object := "node " + n.name
+	if v, ok := n.number(b, "nvidia.com/gpu.memory"); ok && n.gpu != nil && n.single == "" && v > 0 {
+		got := sharing.Bytes(v) * sharing.MiB
+		if known, ok := n.gpu.Memory.Get(); ok && !near(got, known) {
+			b.find("label-lies", sharing.SeverityHigh, object, "label nvidia.com/gpu.memory",
+				"label nvidia.com/gpu.memory says %v, and no %s has that: it has %v", got, n.gpu.Name, known)
+		}
+	}
+	if len(n.managers) > 1 {
+		b.find("two-managers", sharing.SeverityHigh, object, n.deliveryFrom.Source,
+			"%s hand out its GPUs: each gives away what the other has given", strings.Join(n.managers, " and "))
+	}
+	text, says := n.meta.Status.Allocatable["nvidia.com/gpu"]
+	if healthy, all := count(text), n.capacity(resourceGPU); says && len(n.registered) == 0 && healthy < all {
+		b.find("unhealthy-gpus", sharing.SeverityMedium, object, "status.allocatable",
+			"%d of %d of nvidia.com/gpu are not healthy", all-healthy, all)
+	}
+	b.checkEffect(n)
+	if n.label(mig.LabelConfigState) == "failed" {
+		b.find("mig-config-failed", sharing.SeverityHigh, object, "label "+mig.LabelConfigState,
+			"its MIG configuration %.60q was not applied", n.label(labelMIG))
+	}
+	if kinds := n.kinds(); len(kinds) > 1 {
+		b.find("gpus-differ", sharing.SeverityMedium, object, n.productFrom.Source,
+			"has GPUs of several kinds (%s): all of them count as %s", plaintext.Some(kinds, mostNames, len(kinds)), n.product)
+	}
+	if b.checkGuest(object, n.product, n.productFrom.Source, n.label("nvidia.com/vgpu.present") == "true") {
+		return
+	}
+	if n.gpu != nil && n.gpu.Source == "" {
+		b.find("gpu-not-in-table", sharing.SeverityLow, object, n.productFrom.Source,
+			"the GPU table does not have %.60q: it counts with its memory and capability, and what its architecture has",
+			n.product)
+	}
+	if n.gpu == nil && n.product != "" {
+		if _, err := sharing.LookupGPU(n.product); err != nil {
+			b.find("gpu-unknown", sharing.SeverityMedium, object, n.productFrom.Source, "%s",
+				strings.TrimPrefix(err.Error(), "sharing: "))
+		}
+	}
+}
+
+// kinds are the names of a node's GPUs, where those who hand them out say them one by one.
+func (n *node) kinds() (out []string) {
+	add := func(name string) {
+		if name != "" && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	for i := range n.registered {
+		add(strings.TrimPrefix(n.registered[i].Type, "NVIDIA-"))
+	}
+	for _, d := range n.devices {
+		if d.kind != "vfio" {
+			add(d.product)
+		}
+	}
+	return out
+}
+
+// checkGuest reports a GPU that is virtual: what its machine says of it holds only inside.
+func (b *build) checkGuest(object, product, source string, labelled bool) bool {
+	v, ok := sharing.ParseVGPUType(product)
+	switch {
+	case ok && v.Slices > 0:
+		b.find("vgpu-guest", sharing.SeverityMedium, object, source,
+			"its GPU is the vGPU %s: a MIG instance of %d slices and %v of a board %s, whose other instances belong to other "+
+				"virtual machines", v.Name, v.Slices, v.Memory, v.Board)
+	case ok:
+		b.find("vgpu-guest", sharing.SeverityMedium, object, source,
+			"its GPU is the vGPU %s: %v of a board %s, which other virtual machines may share; exclusive holds only inside "+
+				"this machine", v.Name, v.Memory, v.Board)
+	case labelled:
+		b.find("vgpu-guest", sharing.SeverityMedium, object, "label nvidia.com/vgpu.present",
+			"its GPU is a vGPU, which other virtual machines may share: exclusive holds only inside this machine")
+	}
+	return ok || labelled
+}
