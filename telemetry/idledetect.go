@@ -151,6 +151,10 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing
 	}
 	busy := atLeast(activePercent, MetricGPUUtilPercent, MetricGraphicsUtilPercent)
 	working := atLeast(workingPercent, MetricSMUtilPercent, MetricDRAMUtilPercent, MetricTensorUtilPercent)
+	if sm, ok := s.fresh(MetricSMUtilPercent, now, d.h.maxAge()); working == sharing.AnswerNo && busy == sharing.AnswerYes &&
+		(!ok || sm == 0) {
+		working = sharing.AnswerUnknown // a kernel of one thread reads more: nobody filled the counter
+	}
 	traffic := atLeast(activeBytesPerS, MetricPCIeTxBytesPerS, MetricPCIeRxBytesPerS, MetricNVLinkTxBytesPerS,
 		MetricNVLinkRxBytesPerS)
 	if busy != sharing.AnswerYes {
@@ -227,7 +231,8 @@ const (
 	// StateActive: work is done, or the device was idle for less than the sustain time.
 	StateActive
 	// StateStalled: the device reports busy, but next to no SM, memory or link
-	// works: a spinning kernel, a hung collective. Only GPM can show it.
+	// works: a spinning kernel, a hung collective. Only GPM can show it, and an SM utilization of exactly 0 beside it
+	// is one that was not filled.
 	StateStalled
 	// StateExecutionIdle: a program is resident and draws power above deep idle, but does nothing.
 	StateExecutionIdle

@@ -56,7 +56,8 @@ func (b *build) takeUsage() {
 	gone := map[string]bool{}
 	for i := range u.Tenants {
 		s := &u.Tenants[i]
-		if len(s.Void) > 0 && s.Instance.IsZero() {
+		b.voidZeros(s, kind)
+		if s.Blind {
 			b.find("exporter-sees-no-processes", sharing.SeverityMedium, "GPU "+cmp.Or(s.GPU, s.Node), kind,
 				"its pods' own series are all 0 while the GPU works: the exporter cannot tell their processes apart; start it "+
 					"with hostPID: true")
@@ -86,6 +87,34 @@ func (b *build) takeUsage() {
 	}
 	b.idleGPUs(u, kind)
 	b.strayDevices(u, kind)
+}
+
+// voidZeros reports figures whose zeros say nothing, and what is used instead.
+func (b *build) voidZeros(s *usage.Stats, kind string) {
+	object := "GPU " + cmp.Or(s.GPU, s.Node)
+	if s.Pod != "" {
+		object = "pod " + named(s.Namespace, s.Pod)
+	}
+	divided := s.Profile != "" || !s.Instance.IsZero()
+	for _, f := range []usage.Figure{usage.FigureSM, usage.FigureGraphics, usage.FigureGPUUtil} {
+		if !s.Void[f] || s.Shared {
+			continue
+		}
+		if f == usage.FigureGPUUtil && divided {
+			b.find("utilization-not-measured", sharing.SeverityLow, object, kind,
+				"NVML's utilization of a MIG instance is 0 whatever it does: export DCGM_FI_PROF_GR_ENGINE_ACTIVE")
+			continue
+		}
+		used := "so that how busy it is is not known"
+		for _, g := range busyFigures {
+			if m, ok := s.Figures[g]; ok && !s.Void[g] && m.Max > 0 {
+				used = figureTexts[g] + " is used"
+				break
+			}
+		}
+		b.find("counter-not-filled", sharing.SeverityMedium, object, kind,
+			"%s is 0 throughout while others show work: %s", figureTexts[f], used)
+	}
 }
 
 // podOwners finds workloads by pod, and by what the names of an owner's pods begin with, so that pods that have
@@ -188,9 +217,10 @@ func (g *gathering) add(s *usage.Stats, n *node) {
 	if s.Profile != "" || !s.Instance.IsZero() {
 		part = instancePart(s, n)
 	}
+	divided := n != nil && n.inMIG > 0 && n.whole == 0 // exporters of old do not name the instance
 	for _, f := range busyFigures {
 		v, ok := counts(f)
-		if !ok || part == 0 {
+		if !ok || part == 0 || divided && f == usage.FigureGPUUtil && v.Max == 0 {
 			continue
 		}
 		if g.figure != 0 && g.figure != f {
@@ -202,6 +232,11 @@ func (g *gathering) add(s *usage.Stats, n *node) {
 		g.p50, g.p95 = max(g.p50, v.P50/100*part), max(g.p95, v.P95/100*part)
 		g.samples = max(g.samples, v.N)
 		break
+	}
+	if _, profiled := s.Figures[usage.FigureSM]; divided && !profiled && s.Figures[usage.FigureGPUUtil].Max == 0 {
+		if _, profiled = s.Figures[usage.FigureGraphics]; !profiled {
+			return
+		}
 	}
 	g.known += s.Times.Known
 	g.execution += s.Times.ExecutionIdle

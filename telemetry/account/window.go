@@ -175,7 +175,8 @@ func (a *Accountant) instancesOf(d *device, held map[container.Pod][]container.D
 		if c.Slices == 0 {
 			continue
 		}
-		if v, ok := in.Get(telemetry.MetricGraphicsUtilPercent); ok {
+		// A 0 beside other counters that show work is one that was not filled.
+		if v, ok := in.Get(telemetry.MetricGraphicsUtilPercent); ok && (v > 0 || !works(in)) {
 			c.Busy = ledger.Some(min(v/100, 1))
 		}
 		pods := map[container.Pod]bool{}
@@ -206,4 +207,10 @@ func (a *Accountant) instancesOf(d *device, held map[container.Pod][]container.D
 		}
 		w.Claims = append(w.Claims, c)
 	}
+}
+
+// works reports whether a counter of an instance other than its time with work shows any.
+func works(in *telemetry.Instance) bool {
+	return slices.ContainsFunc([]telemetry.Metric{telemetry.MetricSMUtilPercent, telemetry.MetricDRAMUtilPercent,
+		telemetry.MetricTensorUtilPercent}, func(m telemetry.Metric) bool { v, _ := in.Get(m); return v > 0 })
 }

@@ -135,26 +135,34 @@ const (
 	FigureSM              // percent of SMs that were busy (profiling)
 	FigureDRAM            // percent of memory bandwidth in use (profiling)
 	FigureMemUsed         // bytes
+	FigurePower           // watts
 	figureEnd
 )
 
 // String names the figure.
 func (f Figure) String() string {
-	return [...]string{"", "gpu-util", "graphics", "sm", "dram", "mem-used"}[f]
+	return [...]string{"", "gpu-util", "graphics", "sm", "dram", "mem-used", "power"}[f]
 }
 
 const (
 	mib      = float64(sharing.MiB)
 	maxBytes = 1 << 44 // 16 TiB: more than any GPU
+	maxWatts = 20_000
 )
 
 // limit is the largest value that can be.
 func (f Figure) limit() float64 {
-	if f == FigureMemUsed {
+	switch f {
+	case FigureMemUsed:
 		return maxBytes
+	case FigurePower:
+		return maxWatts
 	}
 	return 100
 }
+
+// utilizations are the figures that say how busy a GPU is.
+var utilizations = []Figure{FigureGPUUtil, FigureGraphics, FigureSM, FigureDRAM}
 
 // source maps a metric of a page to its figure and one of its unit to in the figure's unit.
 type source struct {
@@ -170,6 +178,7 @@ var metrics = map[string]source{
 	"DCGM_FI_PROF_SM_ACTIVE":        {FigureSM, 100},
 	"DCGM_FI_PROF_DRAM_ACTIVE":      {FigureDRAM, 100},
 	"DCGM_FI_DEV_FB_USED":           {FigureMemUsed, mib},
+	"DCGM_FI_DEV_POWER_USAGE":       {FigurePower, 1},
 
 	"dcgm_gpu_utilization": {FigureGPUUtil, 1},
 	"dcgm_fb_used":         {FigureMemUsed, mib},
@@ -179,6 +188,7 @@ var metrics = map[string]source{
 	"cotenant_gpu_sm_util_ratio":       {FigureSM, 100},
 	"cotenant_gpu_dram_util_ratio":     {FigureDRAM, 100},
 	"cotenant_gpu_mem_used_bytes":      {FigureMemUsed, 1},
+	"cotenant_gpu_power_watts":         {FigurePower, 1},
 }
 
 // Query selects all series that are read, in Prometheus' language.

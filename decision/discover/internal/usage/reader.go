@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"regexp"
-	"slices"
-	"strings"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -57,7 +54,8 @@ func (r *Reader) begin(name string) *Source {
 // end closes a source: one without any figure is a problem. It returns the source's problems.
 func (r *Reader) end(src *Source) error {
 	if src.Series == 0 && src.probs.Len() == 0 {
-		src.problem("", fmt.Sprintf("query one of %s", strings.Join(slices.Sorted(maps.Keys(metrics))[:4], ", ")),
+		src.problem("", "query one of DCGM_FI_DEV_FB_USED, DCGM_FI_DEV_GPU_UTIL, DCGM_FI_PROF_GR_ENGINE_ACTIVE, "+
+			"DCGM_FI_PROF_SM_ACTIVE",
 			"it has no series, or none of a metric of a GPU that is read")
 	}
 	return src.probs.Err()

@@ -32,7 +32,7 @@ func (f Figure) check(v float64) (float64, Refusal) {
 		return v, RefusalNotNumber
 	case v < 0:
 		return v, RefusalNegative
-	case f != FigureMemUsed && v > 100 && v <= 101:
+	case f.limit() == 100 && v > 100 && v <= 101:
 		return 100, ""
 	case v > f.limit():
 		return v, RefusalOver
@@ -140,8 +140,8 @@ func (s *sketch) quantile(q float64) (v float64) {
 
 // What a slot knows of a tenant or a device.
 const (
-	slotUtil    = 1 << iota // a utilization, of any kind
-	slotBusy                // something ran
+	slotUtil    = 1 << iota // a utilization by profiling counters
+	slotBusy                // of these, something ran
 	slotMem                 // its memory
 	slotHeld                // a program was resident
 	slotGPUUtil             // NVML's utilization, which the exporter may give of a pod's own processes
@@ -197,7 +197,9 @@ func flagsOf(f Figure, v float64) uint8 {
 	case FigureMemUsed:
 		known, on, busy = slotMem, slotHeld, v >= heldBytes
 	case FigureGPUUtil:
-		known, on = slotUtil|slotGPUUtil, slotBusy|slotGPUBusy
+		known, on = slotGPUUtil, slotGPUBusy
+	case FigurePower:
+		return 0
 	case FigureSM, FigureDRAM:
 		busy = v >= workPercent
 	}
@@ -225,6 +227,20 @@ func (s *slots) get(slot int64) uint8 {
 		return s.flags[i]
 	}
 	return 0
+}
+
+// told adds the slots up by the figures that are not void.
+func (s *slots) told(void map[Figure]bool, figures map[Figure]Statistics) Times {
+	var known, busy uint8
+	if _, ok := figures[FigureGPUUtil]; ok && !void[FigureGPUUtil] {
+		known, busy = slotGPUUtil, slotGPUBusy
+	}
+	for _, f := range []Figure{FigureGraphics, FigureSM, FigureDRAM} {
+		if _, ok := figures[f]; ok && !void[f] {
+			known, busy = known|slotUtil, busy|slotBusy
+		}
+	}
+	return s.times(known, busy)
 }
 
 // times adds the slots up, by the utilization that known and busy mean.

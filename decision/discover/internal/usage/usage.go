@@ -48,9 +48,13 @@ type Stats struct {
 	// Own names the figures of the pod's own processes, which dcgm-exporter gives beside the device's series:
 	// https://github.com/NVIDIA/dcgm-exporter/pull/594.
 	Own map[Figure]bool
-	// Void names the figures of which the exporter has a series for each pod and could not fill it: all are 0 while
-	// the device works, as without hostPID, or they are the utilization of a MIG instance's processes, always 0.
+	// Void names the figures that the exporter has and could not fill: all are 0 while another figure shows work, as a
+	// pod's own without hostPID, or profiling counters that something else holds; or they are NVML's utilization of a
+	// MIG instance or its GPU, which the driver does not measure.
 	Void map[Figure]bool
+	// Blind says that the exporter gives a pod's own figures and cannot tell its processes from others', as without
+	// hostPID.
+	Blind bool
 	// Beside says of a device's series, which names no pod, that pods have series of the same device.
 	Beside bool
 	Times  Times
@@ -106,9 +110,17 @@ func (r *Reader) Usage() *Usage {
 		}
 	}
 	devices, stats := map[Key]*device{}, map[Key]*Stats{}
+	divided := map[string]bool{} // GPUs of which there are series of MIG instances
+	for k := range merged {
+		if k.GPU != "" && (!k.Instance.IsZero() || k.Profile != "") {
+			divided[k.GPU] = true
+		}
+	}
 	for _, k := range slices.SortedFunc(maps.Keys(merged), Key.Compare) {
-		s := &Stats{Key: k, Times: merged[k].slots.times(slotUtil, slotBusy)}
+		s := &Stats{Key: k}
 		s.figures(&merged[k].accs)
+		s.Void = void(s.Figures, divided[k.GPU] || k.Profile != "" || !k.Instance.IsZero())
+		s.Times = merged[k].slots.told(s.Void, s.Figures)
 		stats[k] = s
 		if k.GPU == "" && k.Index.IsZero() {
 			continue
@@ -125,7 +137,10 @@ func (r *Reader) Usage() *Usage {
 		d.add(merged[k])
 	}
 	for _, d := range slices.SortedFunc(maps.Values(devices), func(a, b *device) int { return a.key.Compare(b.key) }) {
-		u.Devices = append(u.Devices, Stats{Key: d.key, Times: d.all.slots.times(slotUtil, slotBusy)})
+		all := Stats{Key: d.key}
+		all.figures(&d.all.accs)
+		all.Void = void(all.Figures, divided[d.key.GPU] || d.key.Profile != "" || !d.key.Instance.IsZero())
+		u.Devices = append(u.Devices, Stats{Key: d.key, Times: d.all.slots.told(all.Void, all.Figures), Void: all.Void})
 		d.attribute(stats, r.Repeats)
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(stats), Key.Compare) {
@@ -187,6 +202,38 @@ func (d *device) add(t *tenant) {
 		m.slots.merge(&t.slots)
 		m.pages.merge(&t.pages)
 	}
+	for f, a := range t.accs { // each moment several times, where pods share the device: enough to tell zeros
+		if a == nil {
+			continue
+		}
+		if d.all.accs[f] == nil {
+			d.all.accs[f] = new(acc)
+		}
+		d.all.accs[f].merge(a)
+	}
+}
+
+const (
+	showsWork   = 2.0   // percent: more than what rounds to nothing
+	workedWatts = 250.0 // that no board draws without work
+)
+
+// void finds the figures whose zeros say nothing. divided says that the device is a MIG instance, or has some.
+func void(figures map[Figure]Statistics, divided bool) map[Figure]bool {
+	works := figures[FigurePower].P50 >= workedWatts
+	for _, f := range utilizations {
+		works = works || figures[f].Max >= showsWork
+	}
+	var out map[Figure]bool
+	for _, f := range utilizations {
+		if m, ok := figures[f]; ok && m.N > 0 && m.Max == 0 && (works || divided && f == FigureGPUUtil) {
+			if out == nil {
+				out = map[Figure]bool{}
+			}
+			out[f] = true
+		}
+	}
+	return out
 }
 
 // attribute finds which pods share the device, and which of their figures are their own. An exporter that repeats
@@ -219,12 +266,13 @@ func (d *device) attribute(stats map[Key]*Stats, repeats bool) {
 				*set = map[Figure]bool{}
 			}
 			(*set)[x.f] = true
+			s.Blind = s.Blind || void && d.key.Instance.IsZero()
 		}
 	}
 	for _, t := range d.pods {
 		s := stats[t.raw.Key]
 		s.Shared = shared[t]
-		if s.Shared && s.Own[FigureGPUUtil] {
+		if s.Shared && s.Own[FigureGPUUtil] && !s.Void[FigureGPUUtil] {
 			s.Times = t.slots.times(slotGPUUtil, slotGPUBusy)
 		}
 		if bare := stats[t.raw.device()]; bare != nil {

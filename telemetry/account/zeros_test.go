@@ -1,0 +1,32 @@
+package account
+
+import (
+	"testing"
+
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/container"
+	"github.com/cotenant/cotenant/telemetry/ledger"
+)
+
+// TestZerosOfInstances: with every subset of an instance's counters at zero, one of which another shows work is not
+// said to be unused.
+func TestZerosOfInstances(t *testing.T) {
+	counters := []telemetry.Metric{telemetry.MetricGraphicsUtilPercent, telemetry.MetricSMUtilPercent, telemetry.MetricDRAMUtilPercent, telemetry.MetricTensorUtilPercent}
+	for zero := range 1 << len(counters) {
+		in := telemetry.Instance{ID: 1, UUID: "MIG-a", ComputeSlices: telemetry.Some(3)}
+		for i, m := range counters {
+			in.Set(m, float64(60*(1-zero>>i&1)))
+		}
+		b := newBench(t)
+		b.devs[0].mig = sharing.AnswerYes
+		d := b.devs[0]
+		d.instances = []telemetry.Instance{in}
+		var w ledger.Window
+		b.instancesOf(d, map[container.Pod][]container.Device{}, &w)
+		busy, known := w.Claims[0].Busy.Get()
+		if works := zero != 1<<len(counters)-1; works && known && busy < 0.5 || !works && (!known || busy != 0) {
+			t.Errorf("zero %04b: busy %v", zero, w.Claims[0].Busy)
+		}
+	}
+}
