@@ -196,3 +196,20 @@ func TestAnotherTime(t *testing.T) {
 		}
 	}
 }
+
+// TestWrappedPages: pages of model servers behind wrappers are read, and one of which no family is known says what was
+// looked for.
+func TestWrappedPages(t *testing.T) {
+	for page, want := range map[string]string{
+		"# HELP ray_vllm:num_requests_running Running.\n# TYPE ray_vllm:num_requests_running gauge\nray_vllm:num_requests_running{model_name=\"m\"} 3\n": "",
+		"# TYPE ray_vllm_num_requests_running gauge\nray_vllm_num_requests_running{model_name=\"m\"} 3\n":                                                "",
+		"# TYPE ray_vllm_runs gauge\nray_vllm_runs 3\n":           "looked for vllm:num_requests_running",
+		"# TYPE tgi_request_count counter\ntgi_request_count 3\n": "looked for DCGM_FI_DEV_FB_USED, vllm:num_requests_running",
+		`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"ray_vllm_num_requests_running"},"values":[[1795000000,"3"]]}]}}`: "",
+	} {
+		_, err := read(t, discover.Options{}, "chat-0.txt", page)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", page, err)
+		}
+	}
+}

@@ -202,6 +202,10 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 	switch {
 	case text[0] == '{':
 		return c.readKube(name, in)
+	case metricsHead.Match(text):
+		return fmt.Errorf("%s: it is a metrics page with none of the families that are read: looked for DCGM_FI_DEV_FB_USED, "+
+			"vllm:num_requests_running, sglang:num_running_reqs, llamacpp:requests_processing and the like, with any prefix",
+			name)
 	case bytes.HasPrefix(text, []byte("apiVersion:")), bytes.HasPrefix(text, []byte("---")),
 		bytes.HasPrefix(text, []byte("items:")), bytes.HasPrefix(text, []byte("kind:")):
 		return fmt.Errorf("%s: it is YAML: write it with `kubectl get ... -o json`", name)

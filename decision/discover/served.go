@@ -25,9 +25,11 @@ type metricsPage struct {
 }
 
 // rangeHead matches the beginning of Prometheus' answer to a range query for a model server's series.
-var rangeHead = regexp.MustCompile(`"resultType":\s*"matrix"[\s\S]*"__name__":\s*"(vllm|sglang|llamacpp)[:_]`)
+var rangeHead = regexp.MustCompile(`"resultType":\s*"matrix"[\s\S]*"__name__":\s*"(\w+[:_])?(vllm|sglang|llamacpp)[:_]`)
 
-var servingHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(vllm|sglang|llamacpp)[:_]`)
+var servingHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(\w+[:_])?(vllm|sglang|llamacpp)[:_]`)
+
+var metricsHead = regexp.MustCompile(`^# (HELP|TYPE) [A-Za-z_:]`)
 
 // keepServing keeps what a model server says of itself.
 func (c *Collector) keepServing(name string, in io.Reader, parse func(io.Reader) ([]serving.Reading, error)) error {

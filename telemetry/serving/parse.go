@@ -2,12 +2,12 @@ package serving
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +16,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/promtext"
 )
@@ -30,61 +31,22 @@ type key struct {
 // maxReadings bounds the memory: a page has a handful.
 const maxReadings = 100_000
 
-// names maps a metric's name to the field of its figure, without the engine's prefix. Sources: vLLM's
-// vllm/engine/metrics.py (before 0.8, "V0") and vllm/v1/metrics/loggers.py; SGLang's
-// python/sglang/srt/metrics/collector.py; llama.cpp's tools/server/server.cpp (its pages name no model).
-//
-// vLLM called the KV cache's gauge gpu_cache_usage_perc until 0.10, and until 0.11 called the time between tokens
-// time_per_output_token_seconds, as SGLang did until 0.4.5: both observe every token, so that the figure is ITL.
-// The time per token of a request is request_time_per_output_token_seconds.
-var names = map[string]func(*Reading, *value){
-	"num_requests_running":                  func(r *Reading, v *value) { v.sum(&r.Running) },
-	"requests_processing":                   func(r *Reading, v *value) { v.sum(&r.Running) },
-	"requests_deferred":                     func(r *Reading, v *value) { v.sum(&r.Waiting) },
-	"kv_cache_usage_ratio":                  func(r *Reading, v *value) { v.share(&r.KVUsage) },
-	"tokens_predicted_total":                func(r *Reading, v *value) { v.sum(&r.GenerationTokens) },
-	"prompt_seconds_total":                  func(r *Reading, v *value) { v.sum(&r.PromptSeconds) },
-	"tokens_predicted_seconds_total":        func(r *Reading, v *value) { v.sum(&r.DecodeSeconds) },
-	"prefix_cache_queries_total":            func(r *Reading, v *value) { v.sum(&r.PrefixQueries) },
-	"prefix_cache_hits_total":               func(r *Reading, v *value) { v.sum(&r.PrefixHits) },
-	"cached_tokens_total":                   func(r *Reading, v *value) { v.sum(&r.PrefixHits) },
-	"spec_decode_num_draft_tokens_total":    func(r *Reading, v *value) { v.sum(&r.Drafted) },
-	"spec_decode_num_accepted_tokens_total": func(r *Reading, v *value) { v.sum(&r.Accepted) },
-	"num_running_reqs":                      func(r *Reading, v *value) { v.sum(&r.Running) },
-	"num_requests_waiting":                  func(r *Reading, v *value) { v.sum(&r.Waiting) },
-	"num_queue_reqs":                        func(r *Reading, v *value) { v.sum(&r.Waiting) },
-	"kv_cache_usage_perc":                   func(r *Reading, v *value) { v.share(&r.KVUsage) },
-	"gpu_cache_usage_perc":                  func(r *Reading, v *value) { v.share(&r.KVUsage) },
-	"token_usage":                           func(r *Reading, v *value) { v.share(&r.KVUsage) },
-	"prompt_tokens_total":                   func(r *Reading, v *value) { v.sum(&r.PromptTokens) },
-	"generation_tokens_total":               func(r *Reading, v *value) { v.sum(&r.GenerationTokens) },
-	"request_success_total":                 func(r *Reading, v *value) { v.sum(&r.Requests) },
-	"num_requests_total":                    func(r *Reading, v *value) { v.sum(&r.Requests) },
-	"time_to_first_token_seconds":           func(r *Reading, v *value) { v.histogram(&r.TTFT) },
-	"inter_token_latency_seconds":           func(r *Reading, v *value) { v.histogram(&r.ITL) },
-	"time_per_output_token_seconds":         func(r *Reading, v *value) { v.older(&r.ITL) },
-	"e2e_request_latency_seconds":           func(r *Reading, v *value) { v.histogram(&r.E2E) },
-	"request_queue_time_seconds":            func(r *Reading, v *value) { v.histogram(&r.Queue) },
-	"queue_time_seconds":                    func(r *Reading, v *value) { v.histogram(&r.Queue) },
-	"request_prompt_tokens":                 func(r *Reading, v *value) { v.histogram(&r.PromptLength) },
-	"prompt_tokens_histogram":               func(r *Reading, v *value) { v.histogram(&r.PromptLength) },
-	"request_generation_tokens":             func(r *Reading, v *value) { v.histogram(&r.OutputLength) },
-	"generation_tokens_histogram":           func(r *Reading, v *value) { v.histogram(&r.OutputLength) },
-	"iteration_tokens_total":                func(r *Reading, v *value) { v.histogram(&r.StepTokens) },
-	"request_time_per_output_token_seconds": func(r *Reading, v *value) { v.histogram(&r.TPOT) },
-}
-
 // Parse reads a metrics page of vLLM, SGLang or llama.cpp, or several one after another, as of the pods of a
-// deployment. There is one reading for each model and replica of each page, in the order of pages, models and
-// replicas. Of SGLang's tensor- and pipeline-parallel ranks, which say the same, the lowest is read.
+// deployment; what stands before the engine in a metric's name, as Ray Serve's ray_, does not matter. There is one
+// reading for each model and replica of each page, in the order of pages, models and replicas. Of SGLang's tensor- and pipeline-parallel ranks, which say the same, the lowest is read.
 //
 // Lines that cannot be read, and values that cannot be, are named in the error and left out; the readings of the
-// rest are returned beside it. ErrNone says that nothing was found.
+// rest are returned beside it. ErrNone says that nothing was found, and what was looked for.
 func Parse(in io.Reader) ([]Reading, error) {
-	p := &parser{readings: map[key]*Reading{}, ranks: map[key]int{}}
+	p := &parser{readings: map[key]*Reading{}, ranks: map[key]int{}, from: map[filled]string{}, blocks: map[key]bool{}}
 	p.probs.AddErr("", promtext.Read(in, p.page))
 	if len(p.readings) == 0 {
-		return nil, errors.Join(ErrNone, p.probs.Err())
+		return nil, errors.Join(p.none(), p.probs.Err())
+	}
+	for k, r := range p.readings {
+		if p.blocks[k] {
+			r.tokensOfBlocks()
+		}
 	}
 	keys := slices.SortedFunc(maps.Keys(p.readings), func(a, b key) int {
 		return cmp.Or(cmp.Compare(a.page, b.page), cmp.Compare(a.engine, b.engine), cmp.Compare(a.model, b.model),
@@ -101,61 +63,163 @@ type parser struct {
 	probs    problem.List
 	readings map[key]*Reading
 	ranks    map[key]int
+	from     map[filled]string // families by the fields that they filled
+	blocks   map[key]bool      // readings whose prefix cache counts blocks
+	families []string          // that were not read, some of them
 }
 
-// engineOf splits a metric's name. Some collectors write the colon as an underscore.
-func engineOf(name string) (Engine, string) {
-	for prefix, e := range map[string]Engine{"vllm": EngineVLLM, "sglang": EngineSGLang,
-		"llamacpp": EngineLlamaCpp} {
-		if rest, ok := strings.CutPrefix(name, prefix); ok && len(rest) > 1 && (rest[0] == ':' || rest[0] == '_') {
-			return e, rest[1:]
+type filled struct {
+	key
+	field string
+}
+
+// engineName splits a metric's name: what stands before the engine is a namespace or a wrapper's prefix, and some
+// collectors write the colon as an underscore.
+var engineName = regexp.MustCompile(`(?:^|[_:])(vllm|sglang|llamacpp)[:_](.+)$`)
+
+var engines = map[string]Engine{"vllm": EngineVLLM, "sglang": EngineSGLang, "llamacpp": EngineLlamaCpp}
+
+// engineOf is the engine and the figure of a metric's name. Wrappers may leave out the end of a counter's name.
+func engineOf(name string) (Engine, figure, bool) {
+	m := engineName.FindStringSubmatch(name)
+	if m == nil {
+		return EngineUnknown, figure{}, false
+	}
+	f, ok := names[m[2]]
+	if !ok {
+		f, ok = names[m[2]+"_total"]
+	}
+	return engines[m[1]], f, ok
+}
+
+// none says what was looked for on a page of which nothing was read.
+func (p *parser) none() error {
+	has := ""
+	if len(p.families) > 0 {
+		has = fmt.Sprintf("; the page has %s", plaintext.Some(p.families, 3, len(p.families)))
+	}
+	return fmt.Errorf("%w: looked for vllm:num_requests_running, sglang:num_running_reqs, llamacpp:requests_processing "+
+		"and the like, with any prefix%s", ErrNone, has)
+}
+
+// page takes a page: first which ranks there are, then the figures of the lowest, by present names before former ones.
+func (p *parser) page(pg promtext.Page) {
+	for _, f := range pg.Families {
+		if _, _, ok := engineOf(f.GetName()); !ok && len(p.families) < maxReadings {
+			p.families = append(p.families, f.GetName())
+		}
+		p.rank(pg.Number, f)
+	}
+	for _, former := range []bool{false, true} {
+		for _, f := range pg.Families {
+			if engine, fig, ok := engineOf(f.GetName()); ok && fig.former == former {
+				p.family(pg.Number, engine, fig, f)
+			}
 		}
 	}
-	return EngineUnknown, ""
 }
 
-// page takes a page: first which ranks there are, then the figures of the lowest.
-func (p *parser) page(pg promtext.Page) {
-	for _, take := range []bool{false, true} {
-		for _, f := range pg.Families {
-			engine, name := engineOf(f.GetName())
-			into := names[name]
-			if into == nil {
-				continue
+// rank notes the lowest rank that gives a family's figures.
+func (p *parser) rank(page int, f *dto.MetricFamily) {
+	engine, _, ok := engineOf(f.GetName())
+	if !ok {
+		return
+	}
+	for _, m := range f.Metric {
+		k, rank := labels(m)
+		k.page, k.engine = page, engine
+		if low, ok := p.ranks[k]; rank >= 0 && (!ok || rank < low) {
+			p.ranks[k] = rank
+		}
+	}
+}
+
+func (p *parser) family(page int, engine Engine, fig figure, f *dto.MetricFamily) {
+	totals := totals(f)
+	for i, m := range f.Metric {
+		k, rank := labels(m)
+		whole := totals[k]
+		k.page, k.engine = page, engine
+		if rank >= 0 && rank > p.ranks[k] || whole != nil && !whole[i] {
+			continue
+		}
+		at := filled{k, fig.field}
+		if had, ok := p.from[at]; ok && had != f.GetName() {
+			continue
+		}
+		r := p.readings[k]
+		if r == nil {
+			if len(p.readings) >= maxReadings {
+				return
 			}
-			for i, m := range f.Metric {
-				k, rank := labels(m)
-				k.page, k.engine = pg.Number, engine
-				if low, ok := p.ranks[k]; rank >= 0 && (!ok || rank < low) {
-					p.ranks[k] = rank
-				}
-				if !take || rank >= 0 && rank > p.ranks[k] {
-					continue
-				}
-				r := p.readings[k]
-				if r == nil {
-					if len(p.readings) >= maxReadings {
-						return
-					}
-					r = &Reading{Engine: engine, Model: k.model, Replica: k.replica}
-					p.readings[k] = r
-				}
-				v := &value{p: p, path: fmt.Sprintf("%s[%d]", f.GetName(), i), m: m}
-				if ms := m.GetTimestampMs(); ms > 0 {
-					if r.At = time.UnixMilli(ms).UTC(); r.At.Year() < 2001 {
-						v.problem("its time, %d, is of the year %d: pages have milliseconds since 1970", ms, r.At.Year())
-					}
-				}
-				into(r, v)
+			r = &Reading{Engine: engine, Model: k.model, Replica: k.replica}
+			p.readings[k] = r
+		}
+		p.from[at] = f.GetName()
+		if strings.HasPrefix(fig.field, "Prefix") && strings.Contains(f.GetHelp(), "blocks") {
+			p.blocks[k] = true
+		}
+		v := &value{p: p, path: fmt.Sprintf("%s[%d]", f.GetName(), i), m: m}
+		if ms := m.GetTimestampMs(); ms > 0 {
+			if r.At = time.UnixMilli(ms).UTC(); r.At.Year() < 2001 {
+				v.problem("its time, %d, is of the year %d: pages have milliseconds since 1970", ms, r.At.Year())
 			}
 		}
+		fig.set(r, v)
+	}
+}
+
+// totals finds, for the readings of a family that have a series beside its own parts, which series are no parts. SGLang
+// with priorities gives the total with an empty priority; a total beside other parts equals their sum.
+func totals(f *dto.MetricFamily) map[key]map[int]bool {
+	var out map[key]map[int]bool
+	for _, label := range []string{"priority", "cache_source"} {
+		whole, parts, sums := map[key]map[int]bool{}, map[key]float64{}, map[key]float64{}
+		for i, m := range f.Metric {
+			k, _ := labels(m)
+			for _, l := range m.Label {
+				v, ok := promtext.Value(m)
+				switch {
+				case l.GetName() != label || !ok:
+				case l.GetValue() == "" || l.GetValue() == "total":
+					if whole[k] == nil {
+						whole[k] = map[int]bool{}
+					}
+					whole[k][i] = true
+					sums[k] += v
+				default:
+					parts[k] += v
+				}
+			}
+		}
+		for k, is := range whole {
+			if _, divided := parts[k]; divided && (label == "priority" || math.Abs(sums[k]-parts[k]) <= 1) {
+				if out == nil {
+					out = map[key]map[int]bool{}
+				}
+				out[k] = is
+			}
+		}
+	}
+	return out
+}
+
+// tokensOfBlocks turns the prefix cache's counters of blocks, as early 0.8 has them, into tokens: every prompt was
+// looked up.
+func (r *Reading) tokensOfBlocks() {
+	queries, ok := r.PrefixQueries.Get()
+	prompt, known := r.PromptTokens.Get()
+	hits, found := r.PrefixHits.Get()
+	r.PrefixQueries, r.PrefixHits = Optional[float64]{}, Optional[float64]{}
+	if ok && known && found && queries > 0 {
+		r.PrefixQueries, r.PrefixHits = optional.Of(prompt), optional.Of(min(1, hits/queries)*prompt)
 	}
 }
 
 // labels name whose figure it is, and the rank that gives it: -1 for none.
 func labels(m *dto.Metric) (k key, rank int) {
 	rank = -1
-	instance := ""
+	instance, worker := "", ""
 	for _, l := range m.Label {
 		switch l.GetName() {
 		case "model_name":
@@ -164,14 +228,18 @@ func labels(m *dto.Metric) (k key, rank int) {
 			k.replica = l.GetValue()
 		case "instance":
 			instance = l.GetValue()
+		case "ReplicaId": // of Ray Serve
+			worker = l.GetValue()
 		case "tp_rank", "pp_rank", "moe_ep_rank":
 			if n, err := strconv.Atoi(l.GetValue()); err == nil && n >= 0 && n < 1<<16 {
 				rank = max(rank, 0) + n
 			}
 		}
 	}
-	if instance != "" {
-		k.replica = strings.TrimSuffix(instance+" "+k.replica, " ")
+	for _, before := range []string{worker, instance} {
+		if before != "" {
+			k.replica = strings.TrimSuffix(before+" "+k.replica, " ")
+		}
 	}
 	return k, rank
 }
@@ -215,13 +283,6 @@ func (v *value) share(to *Optional[float64]) {
 	}
 }
 
-// older takes a histogram under a former name, where the new one is not there.
-func (v *value) older(to **Histogram) {
-	if *to == nil {
-		v.histogram(to)
-	}
-}
-
 func (v *value) histogram(to **Histogram) {
 	in := v.m.Histogram
 	if in == nil {
@@ -244,86 +305,4 @@ func (v *value) histogram(to **Histogram) {
 	case !(*to).add(h): // its labels are not told apart
 		v.problem("other buckets than the series before it")
 	}
-}
-
-// escape writes a label's value as a page has it.
-var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
-
-// ParseRange reads Prometheus' answer to a range query (/api/v1/query_range) for a server's series, such as
-// {__name__=~"vllm:.*"}: the readings of each time in order, with At set. Otherwise it is as Parse.
-func ParseRange(in io.Reader) ([]Reading, error) {
-	var answer struct {
-		Status, Error string
-		Data          struct {
-			ResultType string
-			Result     []struct {
-				Metric map[string]string
-				Values [][2]any // seconds, figure as text
-			}
-		}
-	}
-	if err := json.NewDecoder(in).Decode(&answer); err != nil {
-		return nil, fmt.Errorf("serving: no answer of Prometheus: %w", err)
-	}
-	if answer.Status != "success" || answer.Data.ResultType != "matrix" {
-		return nil, fmt.Errorf("serving: Prometheus answered %.20q %.20q with a %.20q: ask /api/v1/query_range",
-			answer.Status, answer.Error, answer.Data.ResultType)
-	}
-	histogram := map[string]bool{}
-	for _, s := range answer.Data.Result {
-		if base, ok := strings.CutSuffix(s.Metric["__name__"], "_bucket"); ok {
-			histogram[base] = true
-		}
-	}
-	pages := map[float64]map[string]*strings.Builder{} // by time and family
-	for _, s := range answer.Data.Result {
-		name, labels := s.Metric["__name__"], []string{}
-		for _, l := range slices.Sorted(maps.Keys(s.Metric)) {
-			if l != "__name__" {
-				labels = append(labels, l+`="`+escape.Replace(s.Metric[l])+`"`)
-			}
-		}
-		family, kind := name, "untyped"
-		for _, end := range []string{"_bucket", "_sum", "_count"} {
-			if base, ok := strings.CutSuffix(name, end); ok && histogram[base] {
-				family, kind = base, "histogram"
-			}
-		}
-		for _, v := range s.Values {
-			at, ok := v[0].(float64)
-			text, ok2 := v[1].(string)
-			if !ok || !ok2 {
-				return nil, fmt.Errorf("serving: %s: a value that is no pair of seconds and text", name)
-			}
-			if pages[at] == nil {
-				pages[at] = map[string]*strings.Builder{}
-			}
-			b := pages[at][family]
-			if b == nil {
-				b = &strings.Builder{}
-				fmt.Fprintf(b, "# TYPE %s %s\n", family, kind)
-				pages[at][family] = b
-			}
-			fmt.Fprintf(b, "%s{%s} %s\n", name, strings.Join(labels, ","), text)
-		}
-	}
-	var out []Reading
-	for _, at := range slices.Sorted(maps.Keys(pages)) {
-		var page strings.Builder
-		for _, family := range slices.Sorted(maps.Keys(pages[at])) {
-			page.WriteString(pages[at][family].String())
-		}
-		readings, err := Parse(strings.NewReader(page.String()))
-		if err != nil {
-			return out, fmt.Errorf("serving: at %v: %w", at, err)
-		}
-		for i := range readings {
-			readings[i].At = time.UnixMilli(int64(at * 1e3)).UTC()
-		}
-		out = append(out, readings...)
-	}
-	if len(out) == 0 {
-		return nil, ErrNone
-	}
-	return out, nil
 }

@@ -1,0 +1,102 @@
+package serving
+
+// figure is how a metric is read: into a field, which one family of a page fills. A former name fills it only where the
+// present one is not there: versions between have both, with the same figures.
+type figure struct {
+	field  string
+	former bool
+	set    func(*Reading, *value)
+}
+
+func sum(field string, of func(*Reading) *Optional[float64]) figure {
+	return figure{field: field, set: func(r *Reading, v *value) { v.sum(of(r)) }}
+}
+
+func share(field string, of func(*Reading) *Optional[float64]) figure {
+	return figure{field: field, set: func(r *Reading, v *value) { v.share(of(r)) }}
+}
+
+func histogram(field string, of func(*Reading) **Histogram) figure {
+	return figure{field: field, set: func(r *Reading, v *value) { v.histogram(of(r)) }}
+}
+
+// latency is a histogram of times that are never 0: a sum of 0 over requests is one that nobody filled.
+func latency(field string, of func(*Reading) **Histogram) figure {
+	return figure{field: field, set: func(r *Reading, v *value) {
+		if h := v.m.Histogram; h != nil && h.GetSampleCount() > 0 && h.GetSampleSum() == 0 {
+			return
+		}
+		v.histogram(of(r))
+	}}
+}
+
+func (f figure) formerly() figure {
+	f.former = true
+	return f
+}
+
+var (
+	running       = sum("Running", func(r *Reading) *Optional[float64] { return &r.Running })
+	waiting       = sum("Waiting", func(r *Reading) *Optional[float64] { return &r.Waiting })
+	kvUsage       = share("KVUsage", func(r *Reading) *Optional[float64] { return &r.KVUsage })
+	promptTokens  = sum("PromptTokens", func(r *Reading) *Optional[float64] { return &r.PromptTokens })
+	generation    = sum("GenerationTokens", func(r *Reading) *Optional[float64] { return &r.GenerationTokens })
+	requests      = sum("Requests", func(r *Reading) *Optional[float64] { return &r.Requests })
+	prefixQueries = sum("PrefixQueries", func(r *Reading) *Optional[float64] { return &r.PrefixQueries })
+	prefixHits    = sum("PrefixHits", func(r *Reading) *Optional[float64] { return &r.PrefixHits })
+	promptSeconds = sum("PromptSeconds", func(r *Reading) *Optional[float64] { return &r.PromptSeconds })
+	decodeSeconds = sum("DecodeSeconds", func(r *Reading) *Optional[float64] { return &r.DecodeSeconds })
+	drafted       = sum("Drafted", func(r *Reading) *Optional[float64] { return &r.Drafted })
+	accepted      = sum("Accepted", func(r *Reading) *Optional[float64] { return &r.Accepted })
+	stepTokens    = histogram("StepTokens", func(r *Reading) **Histogram { return &r.StepTokens })
+	itl           = latency("ITL", func(r *Reading) **Histogram { return &r.ITL })
+	queue         = histogram("Queue", func(r *Reading) **Histogram { return &r.Queue })
+	promptLength  = histogram("PromptLength", func(r *Reading) **Histogram { return &r.PromptLength })
+	outputLength  = histogram("OutputLength", func(r *Reading) **Histogram { return &r.OutputLength })
+)
+
+// names maps a metric's name to the field of its figure, without the engine's prefix. Sources: vLLM's
+// vllm/engine/metrics.py (before 0.8, "V0") and vllm/v1/metrics/loggers.py; SGLang's
+// python/sglang/srt/observability/metrics_collector.py; llama.cpp's tools/server/server.cpp (its pages name no model).
+//
+// vLLM called the KV cache's gauge gpu_cache_usage_perc and the prefix cache's counters gpu_prefix_cache_* until 0.10,
+// and until 0.11 called the time between tokens time_per_output_token_seconds, as SGLang did until 0.4.5: both observe
+// every token, so that the figure is ITL. The time per token of a request is request_time_per_output_token_seconds.
+var names = map[string]figure{
+	"num_requests_running":                  running,
+	"num_running_reqs":                      running,
+	"requests_processing":                   running,
+	"num_requests_waiting":                  waiting,
+	"num_queue_reqs":                        waiting,
+	"requests_deferred":                     waiting,
+	"kv_cache_usage_perc":                   kvUsage,
+	"gpu_cache_usage_perc":                  kvUsage.formerly(),
+	"kv_cache_usage_ratio":                  kvUsage,
+	"token_usage":                           kvUsage,
+	"prompt_tokens_total":                   promptTokens,
+	"generation_tokens_total":               generation,
+	"tokens_predicted_total":                generation,
+	"request_success_total":                 requests,
+	"num_requests_total":                    requests,
+	"prefix_cache_queries_total":            prefixQueries,
+	"gpu_prefix_cache_queries_total":        prefixQueries.formerly(),
+	"prefix_cache_hits_total":               prefixHits,
+	"gpu_prefix_cache_hits_total":           prefixHits.formerly(),
+	"cached_tokens_total":                   prefixHits,
+	"prompt_seconds_total":                  promptSeconds,
+	"tokens_predicted_seconds_total":        decodeSeconds,
+	"spec_decode_num_draft_tokens_total":    drafted,
+	"spec_decode_num_accepted_tokens_total": accepted,
+	"time_to_first_token_seconds":           latency("TTFT", func(r *Reading) **Histogram { return &r.TTFT }),
+	"inter_token_latency_seconds":           itl,
+	"time_per_output_token_seconds":         itl.formerly(),
+	"e2e_request_latency_seconds":           latency("E2E", func(r *Reading) **Histogram { return &r.E2E }),
+	"request_time_per_output_token_seconds": latency("TPOT", func(r *Reading) **Histogram { return &r.TPOT }),
+	"request_queue_time_seconds":            queue,
+	"queue_time_seconds":                    queue,
+	"request_prompt_tokens":                 promptLength,
+	"prompt_tokens_histogram":               promptLength,
+	"request_generation_tokens":             outputLength,
+	"generation_tokens_histogram":           outputLength,
+	"iteration_tokens_total":                stepTokens,
+}
