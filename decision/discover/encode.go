@@ -38,7 +38,7 @@ func (d *Discovery) Empty() bool {
 		!slices.ContainsFunc(d.Unknown, func(u Unknown) bool { return strings.HasPrefix(u.Path, "nodes.") })
 }
 
-// Valid returns what keeps the fleet from being decided: no pool or no workload was found, or what a hint says.
+// Valid returns what keeps the fleet from being decided: no pool was found, or what a hint says.
 func (d *Discovery) Valid() error { return d.Fleet.Validate() }
 
 // fleetNode is the fleet as YAML.

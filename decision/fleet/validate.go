@@ -39,7 +39,9 @@ func (f *Fleet) validate(partial bool) error {
 		problem.Clip(f.Version))
 	if !partial {
 		c.count("pools", len(f.Pools), maxPools)
-		c.count("workloads", len(f.Workloads), maxWorkloads)
+		if len(f.Workloads) > 0 || f.Today == nil { // a cluster that is seen may have none yet
+			c.count("workloads", len(f.Workloads), maxWorkloads)
+		}
 	}
 	currency, pools := "", map[string]*Pool{}
 	for i := range f.Pools {

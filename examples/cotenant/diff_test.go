@@ -58,3 +58,49 @@ func TestDiff(t *testing.T) {
 		}
 	}
 }
+
+const freshNode = `{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "fresh", "labels":
+  {"nvidia.com/gpu.count": "2", "nvidia.com/gpu.product": "NVIDIA-L40S", "nvidia.com/gpu.memory": "46068"}},
+ "status": {"allocatable": {"nvidia.com/gpu": "2"}, "conditions": [{"type": "Ready", "status": "True"}]}}
+`
+
+// TestDiffOfAFreshCluster: the fleet that discover wrote of a cluster before its first workload is read by diff, decide
+// and advise.
+func TestDiffOfAFreshCluster(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	rag := write("rag.yaml", strings.Replace(ragDeployment, "replicas: 2", "replicas: 1", 1))
+	hints := write("hints.yaml", "workloads: {llm/rag: {kind: batch, memory: 10GiB, gpu_busy: 0.3}}")
+	for name, text := range map[string]string{
+		"a node alone": freshNode,
+		"all has ended": freshNode + `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "done", "namespace": "llm"},
+ "spec": {"nodeName": "fresh", "containers": [{"name": "m", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+ "status": {"phase": "Succeeded"}}
+`} {
+		fleet := filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".yaml")
+		for _, c := range []struct {
+			args, want string
+			code       int
+		}{
+			{"discover -out " + fleet + " " + write("cluster.json", text), "l40s", exitDone},
+			{"diff -fleet " + fleet + " -with " + rag + " -hints " + hints, "llm/rag: comes: 1 x", exitDone},
+			{"diff -fleet " + fleet, "all stays as it is", exitDone},
+			{"decide " + fleet, "all stays as it is", exitDone},
+			{"advise -out " + filepath.Join(dir, "plan") + " " + filepath.Join(dir, "cluster.json"), "", exitDone},
+		} {
+			code, stdout, stderr := program(t, "", strings.Fields(c.args)...)
+			if all := strings.Join(strings.Fields(stdout+stderr), " "); code != c.code || !strings.Contains(all, c.want) {
+				t.Errorf("%s: %s: exit %d, want %d and %q\n%s%s", name, c.args, code, c.code, c.want, stdout, stderr)
+			}
+		}
+		if err := os.RemoveAll(filepath.Join(dir, "plan")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -114,11 +114,14 @@ func parseObject(l line) (*object, bool) {
 		return o, false
 	}
 	if err := json.Unmarshal(l.text, &o.values); err != nil || o.values == nil {
-		msg := "not an object"
+		msg, remedy := "not an object", "write one JSON object a line"
 		if err != nil {
 			msg = strings.TrimPrefix(err.Error(), "json: ")
 		}
-		o.bad("", "write one JSON object a line", "not a JSON object: %s", msg)
+		if bytes.HasPrefix(bytes.TrimSpace(l.text), []byte("[")) {
+			msg, remedy = "a list", "write one JSON object a line: jq -c '.[]' FILE"
+		}
+		o.bad("", remedy, "not a JSON object: %s", msg)
 		return o, false
 	}
 	return o, true

@@ -21,8 +21,10 @@ type TraceFormat uint8
 
 // The formats.
 const (
-	TraceUnknown  TraceFormat = iota
-	TraceMooncake             // FAST'25 JSON Lines: timestamp (ms), input_length, output_length, hash_ids of 512 tokens
+	TraceUnknown TraceFormat = iota
+	// FAST'25 JSON Lines: timestamp (ms), input_length, output_length; hash_ids, of blocks of 512 tokens unless all fit
+	// another power of two, may be missing
+	TraceMooncake
 	// Qwen Bailian JSON Lines: the same with chat_id, parent_chat_id, turn, timestamp in seconds, blocks of 16 tokens
 	TraceBailian
 	TraceAzure    // Azure LLM inference 2023 and 2024: CSV with TIMESTAMP, ContextTokens, GeneratedTokens
@@ -66,6 +68,10 @@ type Trace struct {
 func DetectTrace(head []byte) (TraceFormat, error) {
 	line, _, _ := bytes.Cut(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), []byte("\n"))
 	line = bytes.TrimSpace(line)
+	if bytes.HasPrefix(line, []byte("[")) || bytes.Equal(line, []byte("{")) {
+		return TraceUnknown, fmt.Errorf("%w: the trace is one JSON document: write one object a line (jq -c '.[]' FILE)",
+			loadgen.ErrInput)
+	}
 	if bytes.HasPrefix(line, []byte("{")) {
 		if bytes.Contains(line, []byte(`"chat_id"`)) {
 			return TraceBailian, nil
@@ -91,9 +97,10 @@ func DetectTrace(head []byte) (TraceFormat, error) {
 func ReadTrace(format TraceFormat, r io.Reader) (*Trace, error) {
 	t := &Trace{Format: format}
 	var row func(line) (r TraceRequest, keep bool)
+	var blocked []hashed
 	switch format {
 	case TraceMooncake:
-		t.BlockTokens, row = 512, t.mooncake
+		row = t.mooncake(&blocked)
 	case TraceBailian:
 		t.BlockTokens, row = 16, bailian{}.row
 	case TraceAzure:
@@ -108,6 +115,9 @@ func ReadTrace(format TraceFormat, r io.Reader) (*Trace, error) {
 			t.Requests = append(t.Requests, req)
 		}
 	})
+	if err == nil && format == TraceMooncake {
+		err = t.blocks(blocked)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package prompt
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -103,6 +104,55 @@ func TestReadTraceErrors(t *testing.T) {
 	}
 	if _, err := DetectTrace([]byte("a,b,c\n")); !errors.Is(err, loadgen.ErrInput) {
 		t.Errorf("unknown header: %v", err)
+	}
+}
+
+// TestMooncakeVariants: tools that write Mooncake's format leave hashes of blocks out, on all lines or some, or write
+// blocks of another size.
+func TestMooncakeVariants(t *testing.T) {
+	line := func(in int, rest string) string {
+		return fmt.Sprintf(`{"timestamp": %d, "input_length": %d, "output_length": 5%s}`, in, in, rest) + "\n"
+	}
+	for name, c := range map[string]struct {
+		text    string
+		block   int
+		blocks  []int // per line
+		problem string
+	}{
+		"no hashes":                 {text: line(100, "") + line(700, ""), blocks: []int{0, 0}},
+		"hashes on some lines":      {text: line(100, "") + line(700, `, "hash_ids": [1, 2]`), block: 512, blocks: []int{0, 2}},
+		"no input":                  {text: line(0, `, "hash_ids": []`), block: 512, blocks: []int{0}},
+		"blocks of 64":              {text: line(100, `, "hash_ids": [1, 2]`) + line(130, `, "hash_ids": [1, 3, 4]`), block: 64, blocks: []int{2, 3}},
+		"one line is no size":       {text: line(100, `, "hash_ids": [1, 2]`), problem: "line 1.hash_ids: 2 ids for 100 tokens, which are 1 blocks (give one id for each 512 tokens, or all"},
+		"sizes that differ":         {text: line(100, `, "hash_ids": [1, 2]`) + line(100, `, "hash_ids": [1, 2, 3]`), problem: "line 2.hash_ids: 3 ids"},
+		"hashes that are no list":   {text: line(100, `, "hash_ids": 7`), problem: "line 1.hash_ids"},
+		"no output":                 {text: `{"timestamp": 0, "input_length": 3}`, problem: "line 1.output_length: missing"},
+		"a list":                    {text: `[{"timestamp": 0, "input_length": 3, "output_length": 4}]`, problem: "jq -c '.[]' FILE"},
+		"one document over lines":   {text: "{\n \"timestamp\": 0}", problem: "not a JSON object"},
+		"a list in lines":           {text: "[\n{\"timestamp\": 0, \"input_length\": 3, \"output_length\": 4}\n]", problem: "jq -c '.[]' FILE"},
+		"a null where hashes stand": {text: line(100, `, "hash_ids": null`), blocks: []int{0}},
+	} {
+		tr, err := ReadTrace(TraceMooncake, strings.NewReader(c.text))
+		if c.problem != "" {
+			if err == nil || !strings.Contains(err.Error(), c.problem) {
+				t.Errorf("%s: %v, want %q", name, err, c.problem)
+			}
+			continue
+		}
+		if err != nil || tr.BlockTokens != c.block || len(tr.Requests) != len(c.blocks) {
+			t.Errorf("%s: %+v, %v", name, tr, err)
+			continue
+		}
+		for i, n := range c.blocks {
+			if len(tr.Requests[i].Blocks) != n {
+				t.Errorf("%s: line %d has blocks %v", name, i+1, tr.Requests[i].Blocks)
+			}
+		}
+	}
+	for _, head := range []string{`[{"timestamp": 0}]`, "{\n  \"timestamp\": 0\n}"} {
+		if f, err := DetectTrace([]byte(head)); err == nil || !strings.Contains(err.Error(), "one object a line") {
+			t.Errorf("%s: %v, %v", head, f, err)
+		}
 	}
 }
 

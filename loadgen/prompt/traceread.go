@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 // The columns of the CSV formats, by name: their order has changed between
@@ -140,18 +141,65 @@ func burstGPTRow(c *cells) (TraceRequest, bool) {
 	return r, r.OutputTokens > 0 // else it failed
 }
 
-// mooncake reads a line; the number of blocks must be that of the input's length.
-func (t *Trace) mooncake(l line) (r TraceRequest, keep bool) {
-	o, ok := parseObject(l)
-	if !ok {
-		return r, false
+// blockSizes are the sizes of blocks in which tools write Mooncake traces; the published ones have 512 tokens.
+var blockSizes = []int{512, 16, 32, 64, 128, 256, 1024, 2048}
+
+// hashed is a line with hashes of blocks.
+type hashed struct{ line, tokens, blocks int }
+
+// holds reports whether a prompt of so many tokens has so many blocks of a size.
+func (h hashed) holds(size int) bool { return h.blocks == (h.tokens+size-1)/size }
+
+// mooncake reads a line. Hashes of blocks are optional, line by line.
+func (t *Trace) mooncake(all *[]hashed) func(line) (TraceRequest, bool) {
+	return func(l line) (r TraceRequest, keep bool) {
+		o, ok := parseObject(l)
+		if !ok {
+			return r, false
+		}
+		r = request(o, time.Millisecond)
+		if string(o.values["hash_ids"]) == "null" {
+			delete(o.values, "hash_ids")
+		}
+		if o.decode("hash_ids", &r.Blocks, "a list of whole numbers") && o.good() {
+			*all = append(*all, hashed{l.n, r.InputTokens, len(r.Blocks)})
+		}
+		return r, true
 	}
-	r = request(o, time.Millisecond)
-	if want := (r.InputTokens + t.BlockTokens - 1) / t.BlockTokens; o.good() && len(r.Blocks) != want {
-		o.bad("hash_ids", fmt.Sprintf("give one id for each %d tokens", t.BlockTokens),
-			"%d ids for %d tokens, which are %d blocks", len(r.Blocks), r.InputTokens, want)
+}
+
+// blocks finds the size of a trace's blocks: 512 tokens, or another that all of its lines have, of which at least two
+// have several. Of a trace of no one size the lines that do not have 512 are problems.
+func (t *Trace) blocks(all []hashed) error {
+	t.BlockTokens = 0
+	if len(all) == 0 {
+		return nil
 	}
-	return r, true
+	several := 0
+	for _, h := range all {
+		if h.blocks > 1 {
+			several++
+		}
+	}
+	for _, size := range blockSizes {
+		if size != blockSizes[0] && several < 2 {
+			break
+		}
+		if !slices.ContainsFunc(all, func(h hashed) bool { return !h.holds(size) }) {
+			t.BlockTokens = size
+			return nil
+		}
+	}
+	var l problem.List
+	for _, h := range all {
+		if size := blockSizes[0]; !h.holds(size) && l.Len() <= problem.Enough {
+			l.Add(&problem.Problem{Path: fmt.Sprintf("line %d.hash_ids", h.line), Line: h.line,
+				Message: fmt.Sprintf("%d ids for %d tokens, which are %d blocks", h.blocks, h.tokens, (h.tokens+size-1)/size),
+				Remedy: fmt.Sprintf("give one id for each %d tokens, or all lines blocks of one other size, a power of two from "+
+					"16 to 2048", size)})
+		}
+	}
+	return l.Under(loadgen.ErrInput)
 }
 
 // request reads what both JSON formats have.
@@ -165,7 +213,6 @@ func request(o *object, unit time.Duration) (r TraceRequest) {
 	}
 	r.InputTokens = o.tokens("input_length")
 	r.OutputTokens = o.tokens("output_length")
-	o.require("hash_ids", &r.Blocks, "a list of whole numbers")
 	return r
 }
 
@@ -192,6 +239,7 @@ func (root bailian) row(l line) (r TraceRequest, keep bool) {
 		return r, false
 	}
 	r = request(o, time.Second)
+	o.require("hash_ids", &r.Blocks, "a list of whole numbers")
 	var chat, parent int64
 	for _, f := range []struct {
 		name string
