@@ -187,7 +187,9 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 	if len(text) == 0 {
 		return fmt.Errorf("%s: it is empty", name)
 	}
-	if kind := nvsmi.Sniff(head); kind != nvsmi.KindNone {
+	if kind := nvsmi.Sniff(head); kind == nvsmi.KindUnread {
+		return fmt.Errorf("%s: it is %s: give `nvidia-smi -q -x` of the machine", name, nvsmi.Unread(head))
+	} else if kind != nvsmi.KindNone {
 		return c.readMachine(name, kind, in)
 	}
 	if text[0] == '{' && rangeHead.Match(head) {
@@ -203,9 +205,12 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 	case text[0] == '{':
 		return c.readKube(name, in)
 	case metricsHead.Match(text):
-		return fmt.Errorf("%s: it is a metrics page with none of the families that are read: looked for DCGM_FI_DEV_FB_USED, "+
-			"vllm:num_requests_running, sglang:num_running_reqs, llamacpp:requests_processing and the like, with any prefix",
-			name)
+		return fmt.Errorf("%s: it is a metrics page with none of the families that are read: looked for "+
+			"DCGM_FI_DEV_FB_USED, vllm:num_requests_running, sglang:num_running_reqs, llamacpp:requests_processing and the like, "+
+			"with any prefix", name)
+	case text[0] == '[':
+		return fmt.Errorf("%s: it is a JSON list: give objects as `kubectl get ... -o json` writes them, or one after "+
+			"another (jq -c '.[]')", name)
 	case bytes.HasPrefix(text, []byte("apiVersion:")), bytes.HasPrefix(text, []byte("---")),
 		bytes.HasPrefix(text, []byte("items:")), bytes.HasPrefix(text, []byte("kind:")):
 		return fmt.Errorf("%s: it is YAML: write it with `kubectl get ... -o json`", name)

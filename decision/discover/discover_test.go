@@ -160,7 +160,12 @@ func TestUnreadable(t *testing.T) {
 		{"no kind", `{"a":1}`, "without kind", 0},
 		{"unknown version", `{"kind":"List","items":[` + node + `,{"apiVersion":"v7","kind":"Node","metadata":{"name":"m"}}]}`, `version "v7" is not known`, 1},
 		{"wrong type", `{"kind":"List","items":[` + node + `,{"apiVersion":"v1","kind":"Pod","metadata":{"name":7}}]}`, "metadata.name is a number", 1},
-		{"array", `[1]`, "of no kind that is read", 0},
+		{"array", `[1]`, "it is a JSON list: give objects as", 0},
+		{"array of objects", "[" + node + "]", "(jq -c '.[]')", 0},
+		{"table of nvidia-smi", "+---+\n| NVIDIA-SMI 580.95.05 Driver |\n", "give `nvidia-smi -q -x` of the machine", 0},
+		{"nvidia-smi -L", "GPU 0: NVIDIA H200 (UUID: GPU-6)\n", "it is nvidia-smi -L, which has no memory", 0},
+		{"cut off", "$ nvidia-smi -q -x\n<nvidia_smi_log><driver_version>580.95.05</driver_version><gpu id=\"0\"><product_name>" +
+			"NVIDIA L4</product_name><uuid>GPU-1</uuid></gpu><gpu id=\"1\"><prod", "gpu[1]", 1},
 		{"two documents", node + "\n" + strings.ReplaceAll(node, `"n"`, `"m"`), "", 2},
 	} {
 		d, err := read(t, discover.Options{}, "file.json", c.text)
@@ -173,6 +178,27 @@ func TestUnreadable(t *testing.T) {
 		}
 		if got != c.gpus {
 			t.Errorf("%s: %d GPUs, want %d", c.name, got, c.gpus)
+		}
+	}
+}
+
+// TestSeenInPart: what a container with a MIG device sees of a GPU is no GPU that is free.
+func TestSeenInPart(t *testing.T) {
+	for name, c := range map[string]struct {
+		text  string
+		taken bool
+	}{
+		"memory is refused": {"name, memory.total [MiB]\nNVIDIA A100-SXM4-80GB, [Insufficient Permissions]\n", true},
+		"use is refused":    {"name, memory.total [MiB], memory.used [MiB]\nNVIDIA A100-SXM4-80GB, 81920 MiB, [Insufficient Permissions]\n", true},
+		"nothing is":        {"name, memory.total [MiB], memory.used [MiB]\nNVIDIA A100-SXM4-80GB, 81920 MiB, [N/A]\n", false},
+	} {
+		d, err := read(t, discover.Options{}, "box.csv", c.text)
+		if err != nil || len(d.Fleet.Pools) != 1 {
+			t.Fatalf("%s: %v %+v", name, err, d.Fleet)
+		}
+		found := slices.ContainsFunc(d.Findings, func(f discover.Finding) bool { return f.Code == "gpu-seen-in-part" })
+		if n := d.Fleet.Today.Nodes[0]; found != c.taken || (n.InMIG == 1) != c.taken {
+			t.Errorf("%s: %+v, findings %+v", name, n, d.Findings)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 		n.driver, n.driverFrom = d, from
 	}
 	inMIG := 0
-	var byMPS, inTurn []string // the GPUs that are shared so
+	var byMPS, inTurn, denied []string // the GPUs that are shared so, or tell nothing of the whole
 	n.uuids = nil
 	instances := map[string]int{}
 	for i := range inv.GPUs {
@@ -123,8 +123,11 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 			n.product = g.Name
 		}
 		b.checkGuest("machine "+n.name, g.Name, "nvidia-smi", false)
-		if g.MIG == sharing.AnswerYes {
+		if g.MIG == sharing.AnswerYes || g.Denied && g.MIG == sharing.AnswerUnknown {
 			inMIG++
+		}
+		if g.Denied {
+			denied = append(denied, strconv.Itoa(i))
 		}
 		for _, in := range g.Instances {
 			if in.Profile != "" {
@@ -145,10 +148,18 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 		n.instances = instances
 	}
 	n.whole = n.gpus - n.inMIG
+	if len(denied) > 0 {
+		b.find("gpu-seen-in-part", sharing.SeverityMedium, "machine "+n.name, "nvidia-smi",
+			"GPU %s: the driver answers Insufficient Permissions, as it does inside a container that has a MIG device: what "+
+				"the whole GPU holds is not known: give `nvidia-smi -q -x` of the node itself", strings.Join(denied, ", "))
+	}
 	if n.meta != nil {
 		return
 	}
 	n.mechanismFrom = derived("processes on its GPUs")
+	if len(denied) > 0 {
+		n.mechanism, n.mechanismFrom = sharing.MechanismMIG, guessed("nvidia-smi: Insufficient Permissions")
+	}
 	switch {
 	case len(byMPS) > 0 && len(byMPS) >= len(inTurn):
 		n.mechanism = sharing.MechanismMPS

@@ -82,13 +82,14 @@ func (r *reader) gpu(inv *telemetry.Inventory, x *xmlGPU) {
 		return
 	}
 	i := len(inv.GPUs)
-	r.lost = false
+	r.lost, r.denied = false, false
 	at := func(field string) string { return fmt.Sprintf("gpu[%d].%s", i, field) }
 	g := telemetry.GPU{Index: optional.Of(i), UUID: r.uuid(at("uuid"), x.UUID), Name: r.text(at("product_name"), x.Name),
 		PCIBus: strings.ToLower(r.text(at("id"), x.ID)), PCIID: r.pciID(at("pci.pci_device_id"), x.PCIID),
 		MemoryTotal: r.bytes(at("fb_memory_usage.total"), x.Memory), MIG: r.onOff(at("mig_mode.current_mig"), x.MIG)}
 	// "Ada Lovelace" is ada; an architecture that is not known describes nothing.
 	_ = g.Architecture.UnmarshalText([]byte(strings.ToLower(strings.TrimSuffix(x.Arch, " Lovelace"))))
+	g.Denied = r.denied
 	r.probs.If(g.UUID == "" && !r.lost, at("uuid"), "print it with a driver that works", "the GPU has no UUID")
 	for j, m := range x.Instances {
 		in := func(field string) string { return at(fmt.Sprintf("mig_devices[%d].%s", j, field)) }
@@ -222,6 +223,9 @@ func Query(in io.Reader) (telemetry.Inventory, error) {
 	rd := csv.NewReader(io.LimitReader(in, maxText))
 	rd.TrimLeadingSpace, rd.FieldsPerRecord, rd.LazyQuotes = true, -1, true
 	head, err := rd.Read()
+	if err == nil && promptLine.MatchString(strings.Join(head, ",")+"\n") {
+		head, err = rd.Read()
+	}
 	if err != nil {
 		return inv, fmt.Errorf("%w: --query-gpu: %w", ErrKind, err)
 	}
@@ -260,15 +264,17 @@ func Query(in io.Reader) (telemetry.Inventory, error) {
 func (r *reader) row(inv *telemetry.Inventory, names, rec []string, row int) {
 	var g telemetry.GPU
 	at := func(name string) string { return fmt.Sprintf("line %d, %s", row, name) }
-	r.lost = false
+	r.lost, r.denied = false, false
 	for i, name := range names {
 		if name == "driver_version" {
 			inv.Driver = cmp.Or(r.text(at(name), rec[i]), inv.Driver)
 		} else if set := columns[name]; set != nil {
 			set(r, &g, at(name), rec[i])
+		} else {
+			r.denied = r.denied || strings.EqualFold(strings.Trim(rec[i], " []"), noPermission)
 		}
 	}
-	g.Lost = r.lost
+	g.Lost, g.Denied = r.lost, r.denied
 	if k := slices.IndexFunc(inv.GPUs, func(h telemetry.GPU) bool { return same(&g, &h) }); k >= 0 {
 		inv.GPUs[k] = g
 	} else {

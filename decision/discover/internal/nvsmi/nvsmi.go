@@ -33,30 +33,71 @@ const (
 	KindQuery          // --query-gpu with --format=csv
 	KindTopology       // topo -m
 	KindInstances      // mig -lgi
+	KindUnread         // an output for people, or of processes alone: see Unread
 )
 
 var (
-	queryHead = regexp.MustCompile(`^\s*(index|uuid|gpu_uuid|name|gpu_name|timestamp|count|driver_version` +
-		`|pci\.[a-z_.]+|memory\.[a-z]+|utilization\.[a-z]+|mig\.mode\.[a-z]+|power\.[a-z.]+|compute_mode` +
-		`|temperature\.[a-z.]+)( \[[A-Za-z%]+\])?\s*(,|\r?\n|$)`)
-	topoHead = regexp.MustCompile(`(?m)^(\x1b\[[0-9;]*m)?\s+(\x1b\[[0-9;]*m)?GPU0\b`)
-	lgiHead  = regexp.MustCompile(`(?m)^\|\s*GPU instances:|^No GPU instances found|^No MIG-enabled devices found`)
+	// A header is a line of names of columns, of which the first is known or another is one that only nvidia-smi has.
+	queryLine = regexp.MustCompile(`^\s*[a-z][a-z0-9_.]*( \[[A-Za-z%/]+\])?(\s*,\s*[a-z][a-z0-9_.]*( \[[A-Za-z%/]+\])?)*` +
+		`\s*(\n|$)`)
+	queryHead = regexp.MustCompile(`^\s*(index|uuid|name|timestamp|count)( \[|\s*,|\s*$)|(^|,)\s*(` +
+		`gpu_(uuid|name|bus_id|serial)|driver_version|compute_(mode|cap)|(pci|memory|utilization|mig|power|temperature|clocks|ecc|fan|pcie)\.[a-z_.]+)\b`)
+	// promptLine is the command that a copy from a terminal begins with.
+	promptLine = regexp.MustCompile(`^[^\n,|]{0,200}\bnvidia-smi( [^\n]*)?\r?\n`)
+	topoHead   = regexp.MustCompile(`(?m)^(\x1b\[[0-9;]*m)?\s+(\x1b\[[0-9;]*m)?GPU0\b`)
+	lgiHead    = regexp.MustCompile(`(?m)^\|\s*GPU instances:|^No GPU instances found|^No MIG-enabled devices found`)
 )
 
-// Sniff says which output begins with head; a few KiB are enough.
+// Sniff says which output begins with head; a few KiB are enough. A shell's prompt with the command may stand first.
 func Sniff(head []byte) Kind {
-	head = bytes.TrimPrefix(head, []byte("\ufeff"))
-	switch {
+	switch line := firstLine(head); {
 	case bytes.Contains(head, []byte("<nvidia_smi_log")):
 		return KindXML
 	case topoHead.Match(head):
 		return KindTopology
 	case lgiHead.Match(head):
 		return KindInstances
-	case queryHead.Match(bytes.TrimLeft(head, "\r\n")):
+	case Unread(head) != "":
+		return KindUnread
+	case queryLine.Match(line) && queryHead.Match(bytes.TrimSpace(line)):
 		return KindQuery
 	}
 	return KindNone
+}
+
+// firstLine is a text's first line that is neither empty nor a prompt.
+func firstLine(head []byte) []byte {
+	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), "\r\n")
+	head = bytes.TrimLeft(head[len(promptLine.Find(head)):], "\r\n")
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	return line
+}
+
+// unread are the outputs that lack what is needed of a GPU, by what marks them.
+var unread = []struct {
+	mark *regexp.Regexp
+	what string
+}{
+	{regexp.MustCompile(`(?m)^\| NVIDIA-SMI [0-9]`), "the table of nvidia-smi, which shortens names"},
+	{regexp.MustCompile(`(?m)^GPU [0-9]+: .*\(UUID: (GPU|MIG)-`), "nvidia-smi -L, which has no memory"},
+	{regexp.MustCompile(`(?m)^=+ ?NVSMI LOG ?=+`), "the text of nvidia-smi -q"},
+	{regexp.MustCompile(`(?m)^# ?gpu +[a-z].*\n# ?Idx\b`), "nvidia-smi dmon or pmon, which names no GPU"},
+	{regexp.MustCompile(`(?m)^\s*([a-z_]+,\s*)*(process_name|used_gpu_memory)\b`), "a query of processes alone"},
+	{regexp.MustCompile(`\A([0-9]+, *)?((NVIDIA|Tesla|Quadro|GeForce|GRID) [^\n,]*|GPU-[0-9a-f-]{36}),`),
+		"a query's CSV without its header"},
+	{regexp.MustCompile(`(?m)^(NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found)`),
+		"nvidia-smi's word that it sees no GPU"},
+}
+
+// Unread says what an output is that is known and not read, "" of any other text.
+func Unread(head []byte) string {
+	head = bytes.TrimPrefix(head, []byte("\ufeff"))
+	for _, u := range unread {
+		if u.mark.Match(head) {
+			return u.what
+		}
+	}
+	return ""
 }
 
 // ErrKind says that a text is not what was expected of it.
@@ -69,7 +110,10 @@ const maxText = 64 << 20
 var missing = map[string]bool{"": true, "-": true, "n/a": true, "not supported": true, "none": true,
 	"not available":                      true,
 	"not available in wddm driver model": true, "requested functionality has been deprecated": true,
-	"insufficient permissions": true, "not found": true}
+	noPermission: true, "not found": true}
+
+// noPermission is what a container that has a part of a GPU is answered of the whole.
+const noPermission = "insufficient permissions"
 
 // failed are the texts for "the driver could not say".
 var failed = map[string]bool{"unknown error": true, "err!": true, "gpu is lost": true, "gpu requires reset": true,
@@ -79,6 +123,8 @@ var failed = map[string]bool{"unknown error": true, "err!": true, "gpu is lost":
 type reader struct {
 	probs problem.List
 	lost  bool // the driver answered of a field that the GPU is lost or needs a reset
+	// denied: the driver answered of a field that the caller has no permission
+	denied bool
 }
 
 func (r *reader) full() bool { return r.probs.Len() >= problem.Enough }
@@ -92,6 +138,7 @@ func (r *reader) text(path, s string) string {
 	}
 	switch key := strings.ToLower(strings.TrimSpace(plain)); {
 	case missing[key]:
+		r.denied = r.denied || key == noPermission
 		return ""
 	case failed[key]:
 		r.lost = r.lost || key == "gpu is lost" || key == "gpu requires reset"

@@ -79,20 +79,77 @@ func TestQueryOfRealGPUs(t *testing.T) {
 
 func TestSniff(t *testing.T) {
 	for _, name := range []string{"h100", "h200"} {
-		for suffix, want := range map[string]Kind{".xml": KindXML, "-gpu.csv": KindQuery, "-topo.txt": KindTopology, "-mig.txt": KindInstances, "-nounits.csv": KindNone} {
+		for suffix, want := range map[string]Kind{".xml": KindXML, "-gpu.csv": KindQuery, "-topo.txt": KindTopology, "-mig.txt": KindInstances, "-nounits.csv": KindUnread} {
 			if got := Sniff([]byte(file(t, name+suffix))); got != want {
 				t.Errorf("%s%s is %v, want %v", name, suffix, got, want)
 			}
 		}
 	}
 	for text, want := range map[string]Kind{
-		"memory.used [MiB]\n1933 MiB\n": KindQuery,
-		"name\nsomething else\n":        KindQuery, // and Query finds nothing wrong with it: a name
-		"kind: Pod\n":                   KindNone, "{}": KindNone, "": KindNone, "kind,at_s,time\n": KindNone,
+		"memory.used [MiB]\n1933 MiB\n":                                      KindQuery,
+		"name\nsomething else\n":                                             KindQuery, // and Query finds nothing wrong with it: a name
+		"serial, driver_version, name\n1, 580, T\n":                          KindQuery,
+		"fan.speed [%], clocks.gr [MHz]\n1 %, 2 MHz\n":                       KindQuery,
+		"root@gpu-1:~# nvidia-smi --query-gpu=name --format=csv\nname\nT4\n": KindQuery,
+		"$ nvidia-smi mig -lgi\nNo GPU instances found\n":                    KindInstances,
+		"time,team,cost\n":                                                   KindNone, // another program's
+		"Name, Memory.Total\n":                                               KindNone,
+		"kind: Pod\n":                                                        KindNone, "{}": KindNone, "": KindNone, "kind,at_s,time\n": KindNone,
 	} {
 		if got := Sniff([]byte(text)); got != want {
 			t.Errorf("%q is %v, want %v", text, got, want)
 		}
+	}
+}
+
+// TestUnread: outputs that lack what is needed are known by name.
+func TestUnread(t *testing.T) {
+	for text, want := range map[string]string{
+		"Thu Jul 16 10:11:12 2026\n+---+\n| NVIDIA-SMI 580.95.05   Driver Version: 580.95.05 |\n":    "table",
+		"me@gpu:~$ nvidia-smi\nThu Jul 16\n+---+\n| NVIDIA-SMI 470.57 Driver |\n":                    "table",
+		"GPU 0: NVIDIA H200 (UUID: GPU-60000000-aaaa)\n  MIG 3g.71gb     Device  0: (UUID: MIG-1)\n": "-L",
+		"\n==============NVSMI LOG==============\n\nTimestamp : Wed\n":                               "nvidia-smi -q",
+		"# gpu    pwr  gtemp\n# Idx      W      C\n    0     70     30\n":                            "dmon",
+		"pid, process_name, used_gpu_memory [MiB]\n1, python, 30 MiB\n":                              "processes",
+		"gpu_uuid, used_gpu_memory [MiB]\nGPU-1, 30 MiB\n":                                           "processes",
+		"0, NVIDIA A100-SXM4-80GB, 81920 MiB\n":                                                      "without its header",
+		"Tesla V100-SXM2-16GB, 16384 MiB\n":                                                          "without its header",
+		"GPU-63ea5d6e-fa85-65d4-eeb7-3e723952ba5d, NVIDIA H200\n":                                    "without its header",
+		"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n":            "sees no GPU",
+		"No devices were found\n":                                                                    "sees no GPU",
+		"name, memory.total [MiB]\nT4, 1 MiB\n":                                                      "",
+		"a note on NVIDIA-SMI 580 and GPU 0\n":                                                       "",
+		"# gpu metrics\nvllm:num_requests 1\n":                                                       "",
+		"No GPU instances found\n":                                                                   "",
+	} {
+		if got := Unread([]byte(text)); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+		if kind := Sniff([]byte(text)); (kind == KindUnread) != (want != "") {
+			t.Errorf("%q is of kind %v", text, kind)
+		}
+	}
+}
+
+// TestDenied: inside a container with a MIG device the driver refuses the figures of the whole GPU.
+func TestDenied(t *testing.T) {
+	const head = "$ nvidia-smi --query-gpu=name,memory.total,memory.used --format=csv\nname, memory.total [MiB], memory.used [MiB]\n"
+	for text, want := range map[string]bool{
+		head + "NVIDIA A100-SXM4-80GB, [Insufficient Permissions], [N/A]\n": true,
+		head + "NVIDIA A100-SXM4-80GB, [N/A], [Insufficient Permissions]\n": true, // of a column that is not read
+		head + "NVIDIA A100-SXM4-80GB, 81920 MiB, 40000 MiB\n":              false,
+	} {
+		inv, err := Query(strings.NewReader(text))
+		if err != nil || len(inv.GPUs) != 1 || inv.GPUs[0].Denied != want {
+			t.Errorf("%s%+v, %v", text, inv, err)
+		}
+	}
+	const gpu = `<gpu id="00000000:07:00.0"><product_name>NVIDIA H100 80GB HBM3</product_name><uuid>GPU-1</uuid>
+<fb_memory_usage><total>%s</total></fb_memory_usage></gpu>`
+	inv, err := XML(strings.NewReader("<nvidia_smi_log>" + fmt.Sprintf(gpu, "Insufficient Permissions") +
+		strings.Replace(fmt.Sprintf(gpu, "81559 MiB"), "GPU-1", "GPU-2", 1) + "</nvidia_smi_log>"))
+	if err != nil || len(inv.GPUs) != 2 || !inv.GPUs[0].Denied || inv.GPUs[1].Denied {
+		t.Errorf("%+v, %v", inv, err)
 	}
 }
 
