@@ -24,6 +24,8 @@ type Finding struct {
 	Layout   mig.Layout     `json:"layout,omitzero"` // the proof, where Feasible is Yes and there are instances
 	// Reason explains No and Unknown.
 	Reason string `json:"reason,omitempty"`
+	// Note says of profiles that drivers name differently which names a board may have.
+	Note string `json:"note,omitempty"`
 	// OverriddenBy has the indexes of later entries of the label that select some of the same GPUs: there
 	// mig-parted applies this entry and then that one.
 	OverriddenBy []int `json:"overridden_by,omitempty"`
@@ -32,6 +34,9 @@ type Finding struct {
 // String writes the finding as a line of a table: label and entry, GPU, answer, placements or reason.
 func (f Finding) String() string {
 	text := f.Reason + strings.ReplaceAll(f.Layout.String(), ",", " ")
+	if f.Note != "" {
+		text += " (" + f.Note + ")"
+	}
 	if len(f.OverriddenBy) > 0 {
 		text += fmt.Sprintf(" (later entries select some of the same GPUs: %v)", f.OverriddenBy)
 	}
@@ -118,6 +123,11 @@ func (e Entry) checkOn(m *mig.Model) Finding {
 		return f
 	}
 	var err error
+	var conflict string
+	if f.Note, conflict = e.names(m); conflict != "" {
+		f.Feasible, f.Reason = sharing.AnswerNo, conflict
+		return f
+	}
 	if f.Layout, err = m.Place(e.Counts(), mig.Layout{}); err == nil {
 		return f
 	}

@@ -167,3 +167,38 @@ func TestPartedFileOfManyKeys(t *testing.T) {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 }
+
+// TestCheckPartedNames: of a profile that drivers name differently both names are told, and an entry that mixes the
+// names of two drivers is refused.
+func TestCheckPartedNames(t *testing.T) {
+	for _, c := range []struct {
+		gpu, devices string
+		feasible     sharing.Answer
+		want         string
+	}{
+		{"GB200", `{"1g.23gb": 7}`, sharing.AnswerYes, "a board has 1g.23gb or 1g.24gb, by its driver"},
+		{"GB200", `{"1g.24gb": 7}`, sharing.AnswerYes, "a board has 1g.23gb or 1g.24gb, by its driver"},
+		{"GB200", `{"1g.24gb+me": 1, "1g.24gb": 6}`, sharing.AnswerYes, "1g.23gb or 1g.24gb, 1g.23gb+me or 1g.24gb+me, by"},
+		{"GB200", `{"1c.3g.95gb": 2}`, sharing.AnswerYes, "3g.93gb or 3g.95gb"},
+		{"GB200", `{"1g.47gb": 1}`, sharing.AnswerYes, ""},
+		{"GB200", `{"1g.23gb": 2, "3g.95gb": 1}`, sharing.AnswerNo, "no driver has both 1g.23gb and 3g.95gb"},
+		{"GB200", `{"1g.24gb": 2, "1g.47gb": 1}`, sharing.AnswerYes, "1g.23gb or 1g.24gb"},
+		{"A100-SXM4-80GB", `{"7g.79gb": 1}`, sharing.AnswerYes, "7g.80gb or 7g.79gb"},
+		{"A100-SXM4-80GB", `{"1g.10gb": 7}`, sharing.AnswerYes, ""},
+		{"B200", `{"1g.23gb": 7}`, sharing.AnswerYes, ""},
+	} {
+		m, err := mig.Lookup(c.gpu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := "version: v1\nmig-configs: {a: [{devices: all, mig-enabled: true, mig-devices: " + c.devices + "}]}\n"
+		all, err := parted.CheckFile([]byte(text), m)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%s: %v, %v", c.devices, all, err)
+		}
+		f := all[0]
+		if f.Feasible != c.feasible || !strings.Contains(f.String(), c.want) || c.want == "" && f.Note != "" {
+			t.Errorf("%s on %s: %v: %s", c.devices, c.gpu, f.Feasible, f)
+		}
+	}
+}
