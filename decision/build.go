@@ -45,7 +45,7 @@ func (pl *answers) result() (*Result, error) {
 	}
 	slices.SortFunc(r.Decisions, func(a, b Decision) int { return cmp.Compare(a.Workload, b.Workload) })
 	r.Assumes = append(pl.strangers(), pl.pretended()...)
-	r.Remarks = append(pl.impossible(), pl.oddPools()...)
+	r.Remarks = slices.Concat(pl.impossible(), pl.oddPools(), pl.configNotes())
 	for p := range pl.Pools {
 		r.Pools = append(r.Pools, pl.poolResult(p))
 	}

@@ -11,6 +11,15 @@ import (
 // another time's: the dearest on any cloud's list are below 20.
 const dearestHour = 100_000_000
 
+// configNotes are those of the models' configs, each once.
+func (pl *answers) configNotes() (out []string) {
+	for _, cw := range pl.Workloads {
+		out = append(out, cw.Workload().ConfigNotes()...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // oddPools remarks on nodes and prices that nobody can mean. They are taken as they are stated.
 func (pl *answers) oddPools() (out []string) {
 	for _, cp := range pl.Pools {

@@ -53,3 +53,22 @@ func TestOneGPU(t *testing.T) {
 		t.Errorf("%q does not say %q", why, want)
 	}
 }
+
+// TestConfigRemarks: what a model's config.json says that one may not think, or that is not understood, is said once.
+func TestConfigRemarks(t *testing.T) {
+	const config = `{"model_type":"llama","num_hidden_layers":32,"hidden_size":4096,"num_attention_heads":32,"num_key_value_heads":8,` +
+		`"intermediate_size":14336,"vocab_size":128256,"quantization_config":{"quant_method":"fp8","ignored_layers":["re:(?!lm_head)"],` +
+		`"kv_cache_scheme":{"num_bits":8,"type":"float"}}}`
+	f, err := ParseFleetWith([]byte("version: v1\npools: [{name: p, gpu: L40S, count: 2}]\nworkloads:\n"+
+		"  - {name: a, kind: online-inference, gpu_busy: 0.3, model: {config: m.json}}\n"+
+		"  - {name: b, kind: online-inference, gpu_busy: 0.3, model: {config: m.json}}\n"), func(string) ([]byte, error) { return []byte(config), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := decide(t, f)
+	text := strings.Join(strings.Fields(strings.Join(textOf(t, r, TextOptions{}), " ")), " ")
+	if len(r.Remarks) != 2 || !strings.Contains(r.Remarks[0], "m.json: its KV cache was counted in fp8, as kv_cache_scheme asks") ||
+		!strings.Contains(r.Remarks[1], `m.json: quantization_config: the pattern "re:(?!lm_head)" is not understood`) || !strings.Contains(text, "remark: "+r.Remarks[1]) {
+		t.Errorf("%q in\n%s", r.Remarks, text)
+	}
+}

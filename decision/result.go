@@ -20,7 +20,8 @@ type Result struct {
 	Totals     Totals       `json:"totals"`
 	// Assumes lists what the answers for the fleet take for granted together.
 	Assumes []Assumption `json:"assumes,omitempty"`
-	// Remarks name what is asked for and cannot be, and nodes and prices that nobody can mean, which are taken as stated.
+	// Remarks name what is asked for and cannot be, nodes and prices that nobody can mean, which are taken as stated, and
+	// what was not understood of models' configs.
 	Remarks []string `json:"remarks,omitempty"`
 	From    Origins  `json:"consequences_from"`
 	// Search says how the arrangement was found.

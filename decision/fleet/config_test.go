@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"math"
@@ -13,111 +14,138 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// configs are the fields of published config.json files that a shape follows from, with the parameters in billions
-// that their model cards state: all, and those of one token where that differs.
-var configs = []struct {
-	name, config     string
-	billions, active float64
-	weights          float64 // GB on disk, by the repository's files
-	kv               int     // bytes of a token
-}{
-	{"Llama-3.1-8B", `{"model_type":"llama","num_hidden_layers":32,"hidden_size":4096,"num_attention_heads":32,"num_key_value_heads":8,"intermediate_size":14336,"vocab_size":128256,"tie_word_embeddings":false}`, 8.03, 0, 16.1, 131072},
-	{"Llama-3.2-1B", `{"model_type":"llama","num_hidden_layers":16,"hidden_size":2048,"num_attention_heads":32,"num_key_value_heads":8,"head_dim":64,"intermediate_size":8192,"vocab_size":128256,"tie_word_embeddings":true}`, 1.24, 0, 2.47, 32768},
-	{"Qwen2.5-7B", `{"model_type":"qwen2","num_hidden_layers":28,"hidden_size":3584,"num_attention_heads":28,"num_key_value_heads":4,"intermediate_size":18944,"vocab_size":152064,"tie_word_embeddings":false,"use_sliding_window":false,"sliding_window":131072,"max_window_layers":28}`, 7.62, 0, 15.2, 57344},
-	{"Qwen3-8B-FP8", `{"model_type":"qwen3","num_hidden_layers":36,"hidden_size":4096,"num_attention_heads":32,"num_key_value_heads":8,"head_dim":128,"intermediate_size":12288,"vocab_size":151936,"tie_word_embeddings":false,"quantization_config":{"quant_method":"fp8","activation_scheme":"dynamic"}}`, 8.19, 0, 9.43, 147456},
-	{"Qwen3-14B-AWQ", `{"model_type":"qwen3","num_hidden_layers":40,"hidden_size":5120,"num_attention_heads":40,"num_key_value_heads":8,"head_dim":128,"intermediate_size":17408,"vocab_size":151936,"tie_word_embeddings":false,"quantization_config":{"quant_method":"awq","bits":4}}`, 14.8, 0, 9.96, 163840},
-	{"Qwen3-30B-A3B", `{"model_type":"qwen3_moe","num_hidden_layers":48,"hidden_size":2048,"num_attention_heads":32,"num_key_value_heads":4,"head_dim":128,"intermediate_size":6144,"moe_intermediate_size":768,"num_experts":128,"num_experts_per_tok":8,"mlp_only_layers":[],"vocab_size":151936,"tie_word_embeddings":false}`, 30.5, 3.3, 61.1, 98304},
-	{"Mixtral-8x7B", `{"model_type":"mixtral","num_hidden_layers":32,"hidden_size":4096,"num_attention_heads":32,"num_key_value_heads":8,"intermediate_size":14336,"num_local_experts":8,"num_experts_per_tok":2,"vocab_size":32000,"sliding_window":null}`, 46.7, 12.9, 93.4, 131072},
-	{"DeepSeek-V2-Lite", `{"model_type":"deepseek_v2","num_hidden_layers":27,"hidden_size":2048,"num_attention_heads":16,"num_key_value_heads":16,"kv_lora_rank":512,"q_lora_rank":null,"qk_rope_head_dim":64,"qk_nope_head_dim":128,"v_head_dim":128,"intermediate_size":10944,"moe_intermediate_size":1408,"n_routed_experts":64,"n_shared_experts":2,"num_experts_per_tok":6,"first_k_dense_replace":1,"vocab_size":102400}`, 15.7, 2.4, 31.4, 31104},
-	{"gpt-oss-20b", `{"model_type":"gpt_oss","num_hidden_layers":24,"hidden_size":2880,"num_attention_heads":64,"num_key_value_heads":8,"head_dim":64,"intermediate_size":2880,"num_local_experts":32,"num_experts_per_tok":4,"vocab_size":201088,"tie_word_embeddings":false,"sliding_window":128,"layer_types":["sliding_attention","full_attention","sliding_attention","full_attention","sliding_attention","full_attention","sliding_attention","full_attention","sliding_attention","full_attention","sliding_attention","full_attention","sliding_attention","full_attention","sliding_attention","full_attention","sliding_attention","full_attention","sliding_attention","full_attention","sliding_attention","full_attention","sliding_attention","full_attention"],"quantization_config":{"quant_method":"mxfp4"}}`, 20.9, 3.6, 13.8, 49152},
-	{"gemma-2-9b", `{"model_type":"gemma2","num_hidden_layers":42,"hidden_size":3584,"num_attention_heads":16,"num_key_value_heads":8,"head_dim":256,"intermediate_size":14336,"vocab_size":256000,"sliding_window":4096}`, 9.24, 0, 18.5, 344064},
+// published is a row of testdata/models.json: the fields of a published config.json that its shape follows from, with
+// what is published at its source: billions of parameters of the language model, all and of one token, the bytes of the
+// checkpoint (total_size of its index, or of its files) and, counted by hand, those of the KV cache of a token.
+type published struct {
+	Name, Source     string
+	Config           json.RawMessage
+	Billions, Active float64
+	Bytes            float64
+	KV               int64
+	State            int
+	Note             string
 }
 
-// A model that is counted from a config has the parameters, the bytes and the KV cache that the model has.
-func TestParseModelConfig(t *testing.T) {
-	for _, c := range configs {
-		m, err := fleet.ParseModelConfig([]byte(c.config))
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
+func publishedModels(t testing.TB) (models []published) {
+	t.Helper()
+	data, err := os.ReadFile("testdata/models.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &models); err != nil {
+		t.Fatal(err)
+	}
+	return models
+}
+
+// configOf is the config of a published model with other fields.
+func configOf(t testing.TB, name, fields string) []byte {
+	t.Helper()
+	for _, p := range publishedModels(t) {
+		if p.Name != name {
 			continue
 		}
-		near := func(what string, got, want, by float64) {
-			if math.Abs(got/want-1) > by {
-				t.Errorf("%s: %s is %.4g, want %.4g", c.name, what, got, want)
-			}
+		of := map[string]any{}
+		if err := errors.Join(json.Unmarshal(p.Config, &of), json.Unmarshal([]byte(fields), &of)); err != nil {
+			t.Fatal(err)
 		}
-		near("parameters", float64(m.Parameters)/1e9, c.billions, 0.01)
-		if c.active > 0 {
-			near("active parameters", float64(m.Active)/1e9, c.active, 0.12)
-		} else if m.Active != m.Parameters-m.Embedding {
-			t.Errorf("%s: a token uses %d of %d", c.name, m.Active, m.Parameters)
-		}
-		near("weights", m.WeightBytes(m.Parameters)/1e9, c.weights, 0.09)
-		if kv, known := m.KVPerToken(); !known || int(kv) != c.kv {
-			t.Errorf("%s: %d bytes of KV cache a token, want %d", c.name, kv, c.kv)
-		}
-		if all, some := m.WeightBytes(m.Parameters), m.WeightBytes(m.Active); some > all || some < all/2 && c.active == 0 {
-			t.Errorf("%s: a token reads %.3g of %.3g bytes", c.name, some, all)
-		}
-	}
-}
-
-// Windows keep a part of a long context: half of gpt-oss's layers keep 128 tokens, and half of Gemma 2's 4096.
-func TestKVAt(t *testing.T) {
-	for _, c := range configs[len(configs)-2:] {
-		m, err := fleet.ParseModelConfig([]byte(c.config))
+		data, err := json.Marshal(of)
 		if err != nil {
 			t.Fatal(err)
 		}
-		const context = 8192
-		full, _ := m.KVPerToken()
-		kept := 0.5 + 0.5*float64(m.Window)/context
-		if got, _ := m.KVAt(context); math.Abs(float64(got)-kept*float64(full)) > 1 {
-			t.Errorf("%s: a token of a long context keeps %d of %d bytes", c.name, got, full)
+		return data
+	}
+	t.Fatalf("no model %s", name)
+	return nil
+}
+
+// A model that is counted from a config has the parameters, the bytes and the KV cache that the model has.
+func TestPublishedModels(t *testing.T) {
+	models := publishedModels(t)
+	bytes := 0
+	for _, p := range models {
+		m, err := fleet.ParseModelConfig(p.Config)
+		if err != nil {
+			t.Errorf("%s: %v", p.Name, err)
+			continue
 		}
-		if got, _ := m.KVAt(100); got != full {
-			t.Errorf("%s: a token of a short context keeps %d of %d bytes", c.name, got, full)
+		near := func(what string, got, want, by float64) {
+			if want > 0 && math.Abs(got/want-1) > by {
+				t.Errorf("%s: %s is %.4g, %s has %.4g", p.Name, what, got, p.Source, want)
+			}
 		}
+		near("parameters", float64(m.Parameters)/1e9, p.Billions, 0.03) // cards round: 48 of 49.1, 1000 of 1026
+		near("active parameters", float64(m.Active)/1e9, p.Active, 0.12)
+		near("bytes", m.WeightBytes(m.Parameters), p.Bytes, 0.005)
+		if p.Bytes > 0 {
+			bytes++
+		}
+		if p.Active == 0 && (m.Active != m.Parameters-m.Embedding) && p.Name != "Qwen3-Next-80B-A3B" {
+			t.Errorf("%s: a token uses %d of %d", p.Name, m.Active, m.Parameters)
+		}
+		if kv, known := m.KVPerToken(); !known || int64(kv) != p.KV {
+			t.Errorf("%s: %d bytes of KV cache a token, want %d", p.Name, kv, p.KV)
+		}
+		if (m.Cache.State > 0) != (p.State > 0) {
+			t.Errorf("%s: a state of %d bytes", p.Name, m.Cache.State)
+		}
+		if all, some := m.WeightBytes(m.Parameters), m.ActiveBytes(); some > all || some < all/2 && m.Active > m.Parameters/2 {
+			t.Errorf("%s: a token reads %.3g of %.3g bytes", p.Name, some, all)
+		}
+		if notes := strings.Join(m.Notes, "; "); p.Note == "" && notes != "" || !strings.Contains(notes, p.Note) && p.Note != "kv_cache_scheme" {
+			t.Errorf("%s: notes %q, want %q", p.Name, notes, p.Note)
+		}
+	}
+	if len(models) < 40 || bytes < 25 {
+		t.Errorf("%d models, %d with bytes", len(models), bytes)
 	}
 }
 
-// Each way to quantize is the precision that servers load the weights in.
-func TestParseModelConfigPrecisions(t *testing.T) {
-	for quantized, want := range map[string]fleet.Precision{
-		``:                                              fleet.PrecisionFP16,
-		`,"torch_dtype":"bfloat16"`:                     fleet.PrecisionBF16,
-		`,"dtype":"bfloat16"`:                           fleet.PrecisionBF16,
-		`,"torch_dtype":"float32"`:                      fleet.PrecisionFP16,
-		quantization(`"fbgemm_fp8"`):                    fleet.PrecisionFP8,
-		quantization(`"gptq","bits":8`):                 fleet.PrecisionINT8,
-		quantization(`"bitsandbytes"`):                  fleet.PrecisionINT4,
-		quantization(`"mxfp4"`):                         fleet.PrecisionFP4,
-		quantization(`"modelopt","quant_algo":"NVFP4"`): fleet.PrecisionFP4,
-		quantization(`"modelopt"`):                      fleet.PrecisionFP8,
-		quantization(`"compressed-tensors","config_groups":{"group_0":{"weights":{"num_bits":8,"type":"float"}}}`): fleet.PrecisionFP8,
-		quantization(`"compressed-tensors","config_groups":{"group_0":{"weights":{"num_bits":4,"type":"int"}}}`):   fleet.PrecisionINT4,
+// Windows and chunks keep a part of a long context, and a state is spread over the context.
+func TestKVAt(t *testing.T) {
+	for name, want := range map[string]struct {
+		context float64
+		kv      sharing.Bytes
+	}{
+		"gpt-oss-20b":        {8192, 24576 + 24576*128/8192},
+		"gemma-2-9b":         {8192, 172032 + 172032*4096/8192},
+		"gemma-3-12b":        {131072, 8*8192 + 40*8192*1024/131072}, // 8 of 48 layers keep all
+		"Llama-4-Scout":      {1 << 20, 12*4096 + 36*4096*8192/(1<<20)},
+		"Olmo-3-7B":          {65536, 8*16384 + 24*16384*4096/65536},
+		"Phi-3-mini-4k":      {2047 * 2, 393216 / 2},
+		"Qwen2.5-7B":         {131072, 57344}, // it does not use its window
+		"Qwen3-Next-80B-A3B": {4096, 24576 + 39518208/4096},
 	} {
-		m, err := fleet.ParseModelConfig([]byte(strings.Replace(configs[0].config, `,"tie_word`, quantized+`,"tie_word`, 1)))
-		if err != nil || m.Weights != want {
-			t.Errorf("%s: %v, want %v: %v", quantized, m.Weights, want, err)
+		m, err := fleet.ParseModelConfig(configOf(t, name, "{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := m.KVAt(want.context); got != want.kv {
+			t.Errorf("%s: a token of a long context keeps %d bytes, want %d", name, got, want.kv)
+		}
+		full, _ := m.KVPerToken()
+		if got, _ := m.KVAt(100); m.Cache.State == 0 && got != full {
+			t.Errorf("%s: a token of a short context keeps %d of %d bytes", name, got, full)
 		}
 	}
-}
-
-func quantization(method string) string {
-	return `,"quantization_config":{"quant_method":` + method + `}`
 }
 
 func TestParseModelConfigBad(t *testing.T) {
 	for text, want := range map[string]string{
-		"<!doctype html><title>Log in</title>":                      "is a page in HTML, as a login gives",
-		`{"model_type":"mamba","num_hidden_layers":2}`:              `model_type: "mamba" is an architecture that is not read here`,
-		`{"model_type":"llama","hidden_size":0}`:                    "num_hidden_layers: is 0 or missing",
-		`{"model_type":"qwen3","layer_types":["linear_attention"]}`: `layer_types[0]: "linear_attention"`,
+		"<!doctype html><title>Log in</title>":               "is a page in HTML, as a login gives",
+		`{"model_type":"mamba","num_hidden_layers":2}`:       `model_type: "mamba" is an architecture that is not read here`,
+		`{"model_type":"llama","hidden_size":0}`:             "num_hidden_layers: is 0 or missing",
+		`{"model_type":"qwen3","layer_types":["retention"]}`: `layer_types[0]: "retention"`,
+		`{"model_type":"mamba2","num_key_value_heads":8,"num_hidden_layers":2,"hidden_size":8,"num_attention_heads":8,"state_size":8}`: "is not read here (it has state_size)",
 		`[1]`: "is no config.json",
-		`{"model_type":"llama","num_hidden_layers":"many"}`:           "num_hidden_layers: is a string and must be of type int",
-		strings.Replace(configs[3].config, `"fp8"`, `"squeeze"`, 1):   `quant_method: "squeeze"`,
-		strings.Replace(configs[4].config, `"bits":4`, `"bits":3`, 1): "weights of 3 bits",
+		`{"model_type":"llama","num_hidden_layers":"many"}`:                                                    "num_hidden_layers: is a string and must be of type int",
+		`{"model_type":"qwen3","num_hidden_layers":5000}`:                                                      "num_hidden_layers: is 5000 or missing",
+		`{"model_type":"qwen3","head_dim":-1}`:                                                                 "head_dim: -1 is out of range",
+		string(configOf(t, "Llama-3.1-8B", `{"quantization_config":{"quant_method":"squeeze"}}`)):              `quantization_config.quant_method: "squeeze" is not read here (state weights beside config)`,
+		string(configOf(t, "Llama-3.1-8B", `{"quantization_config":{"quant_method":"gptq","bits":-3}}`)):       "the format of the weights of gptq is not read here",
+		string(configOf(t, "Llama-3.1-8B", `{"quantization_config":{"quant_method":"compressed-tensors"}}`)):   "the format of the weights of compressed-tensors",
+		string(configOf(t, "Llama-3.1-8B", `{"quantization_config":{"quant_method":"quanto","weights":"x"}}`)): "the format of the weights of quanto",
 	} {
 		if m, err := fleet.ParseModelConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: %+v, %v; want %q", text, m, err, want)
@@ -129,8 +157,8 @@ func TestParseModelConfigBad(t *testing.T) {
 }
 
 func FuzzParseModelConfig(f *testing.F) {
-	for _, c := range configs {
-		f.Add([]byte(c.config))
+	for _, p := range publishedModels(f) {
+		f.Add([]byte(p.Config))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if m, err := fleet.ParseModelConfig(data); err == nil && (m.Weights == fleet.PrecisionUnknown || m.Layers.IsZero()) {
@@ -152,7 +180,7 @@ func TestParseFleetWith(t *testing.T) {
 		if name != "models/chat.json" {
 			return nil, fs.ErrNotExist
 		}
-		return []byte(configs[0].config), nil
+		return configOf(t, "Llama-3.1-8B", `{"torch_dtype":"float16"}`), nil
 	}
 	f, err := fleet.ParseFleetWith([]byte(withConfig), read)
 	if err != nil {
@@ -192,10 +220,10 @@ func TestParseFleetWithBad(t *testing.T) {
 		return func(string) ([]byte, error) { return []byte(s), nil }
 	}
 	for want, read := range map[string]func(string) ([]byte, error){
-		`workloads[0].model.config: models/chat.json cannot be opened: the fleet was read from text (name the fleet as a file, give ParseFleetWith a way to open files, or state parameters, weights, layers, kv_heads and head_dim instead of config)`: nil,
-		`workloads[0].model.config: file does not exist (write the path from the fleet's file to the model's config.json)`:                                                                                                                              func(string) ([]byte, error) { return nil, fs.ErrNotExist },
-		`workloads[0].model.config: models/chat.json: is a page in HTML, as a login gives, and no config.json (download it with a token)`:                                                                                                               text("<html>"),
-		`workloads[0].model.config: models/chat.json: layer_types[0]: "linear_attention" is a layer that is not read here (state parameters, weights, layers, kv_heads and head_dim instead of config)`:                                                 text(strings.Replace(configs[0].config, `{`, `{"layer_types":["linear_attention"],`, 1)),
+		`workloads[0].model.config: models/chat.json cannot be opened: the fleet was read from text (name the fleet as a file, give ParseFleetWith a way to open files, or state parameters, weights, layers (those that keep a KV cache), kv_heads and head_dim instead of config)`: nil,
+		`workloads[0].model.config: file does not exist (write the path from the fleet's file to the model's config.json)`:                                                                                                                                                           func(string) ([]byte, error) { return nil, fs.ErrNotExist },
+		`workloads[0].model.config: models/chat.json: is a page in HTML, as a login gives, and no config.json (download it with a token)`:                                                                                                                                            text("<html>"),
+		`workloads[0].model.config: models/chat.json: layer_types[0]: "retention" is a layer that is not read here (state parameters, weights, layers (those that keep a KV cache), kv_heads and head_dim instead of config)`:                                                        text(string(configOf(t, "Llama-3.1-8B", `{"layer_types":["retention"]}`))),
 	} {
 		_, err := fleet.ParseFleetWith([]byte(withConfig), read)
 		if err == nil || err.Error() != want {
@@ -230,7 +258,7 @@ func TestLoadFleetConfig(t *testing.T) {
 		}
 		return name
 	}
-	config := write("models/chat.json", configs[0].config)
+	config := write("models/chat.json", string(configOf(t, "Llama-3.1-8B", "{}")))
 	for name, in := range map[string]string{"fleet.yaml": "models/chat.json", "fleets/fleet.yaml": "../models/chat.json", "absolute.yaml": config} {
 		f, err := fleet.LoadFleet(write(name, strings.Replace(withConfig, "models/chat.json", in, 1)))
 		if err != nil {

@@ -44,7 +44,7 @@ workloads:
 	each, _ := m.KVPerToken()
 	fmt.Printf("%.1fe9 parameters, %v: %v of weights, %v of KV cache a token\n", float64(m.Parameters)/1e9, m.Weights, need.Weights, each)
 	// Output:
-	// 14.8e9 parameters, int4: 9.05GiB of weights, 160KiB of KV cache a token
+	// 14.8e9 parameters, int4: 9.29GiB of weights, 160KiB of KV cache a token
 }
 
 // What does a 70B model take of each of the two GPUs that it is spread over? Half of its weights, half of the KV cache

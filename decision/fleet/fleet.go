@@ -156,11 +156,24 @@ type LanguageModel struct {
 	HeadDim Optional[int] `yaml:"head_dim"`
 	KVDtype Precision     `yaml:"kv_dtype"` // default: 16 bits
 
-	// What [ParseModelConfig] tells besides: the parameters that keep 16 bits whatever Weights says, and of these the
-	// input's embedding, of which a token reads one row, where it is not the output's too; and the layers that keep the
-	// last Window tokens of a context only.
-	Unquantized, Embedding int64
-	Window, WindowLayers   int
+	// What [ParseModelConfig] tells besides: the parameters that keep 16 bits whatever Weights says, and of these the rows
+	// of embeddings that a token does not read; the bytes of all weights and of those that a token reads, as their formats
+	// have them, 0 = by Weights; the bytes of the encoders of images beside the language model, which Size includes; and
+	// the cache of a sequence.
+	Unquantized, Embedding   int64
+	Size, ActiveSize, Towers sharing.Bytes
+	Cache                    KVShape
+	Notes                    []string // what of the config was not understood, or counts otherwise than one may think
+	kvAskedBy                string   // the field that asks for KVDtype
+}
+
+// KVShape is the cache of one sequence, counted layer by layer; zero = by layers, KV heads and head dimension.
+type KVShape struct {
+	Elements       int64 // of a token, in the layers that keep the whole context
+	WindowElements int64 // of a token, in those that keep the last Window tokens
+	Window         int
+	Extra          int64 // bytes of a token besides, whatever the type of the others: an indexer's keys
+	State          int64 // bytes of a sequence, whatever its length: linear attention, Mamba, convolutions
 }
 
 // DecodeNode reads a model, which needs its parameters and weights where it names no config.

@@ -52,8 +52,11 @@ func (w *Workload) Decodes() bool {
 }
 
 // KVPerToken is the KV cache that one token of context takes, exactly, and whether the model's shape is stated: two
-// vectors (key and value) of KVHeads x HeadDim elements in each layer.
+// vectors (key and value) of KVHeads x HeadDim elements in each layer, or what its config has while no window is full.
 func (m *LanguageModel) KVPerToken() (sharing.Bytes, bool) {
+	if s := m.Cache; s != (KVShape{}) {
+		return sharing.Bytes(math.Ceil(m.elementBytes()*float64(s.Elements+s.WindowElements))) + sharing.Bytes(s.Extra), true
+	}
 	layers, a := m.Layers.Get()
 	heads, b := m.KVHeads.Get()
 	dim, c := m.HeadDim.Get()
@@ -64,15 +67,29 @@ func (m *LanguageModel) KVPerToken() (sharing.Bytes, bool) {
 	return sharing.Bytes(2 * int64(layers) * int64(heads) * int64(dim) * half / 2), true
 }
 
-// KVAt is the KV cache that each token of a context of so many tokens takes on average: that of KVPerToken, and less
-// where layers keep a window of the context only.
+// elementBytes is what an element of a KV cache takes; those of 4 bits have a scale of 8 for each 16.
+func (m *LanguageModel) elementBytes() float64 {
+	half := float64(halfBytes[cmp.Or(m.KVDtype, PrecisionFP16)])
+	if m.KVDtype == PrecisionFP4 {
+		half *= 1 + 8.0/16/4
+	}
+	return half / 2
+}
+
+// KVAt is what each token of a context of so many tokens takes of a cache on average: as KVPerToken, less where layers
+// keep a window of the context only, and with its part of the states.
 func (m *LanguageModel) KVAt(context float64) (sharing.Bytes, bool) {
 	perToken, known := m.KVPerToken()
-	if w := float64(m.Window); known && m.WindowLayers > 0 && w < context {
-		part := float64(m.WindowLayers) / float64(m.Layers.Or(1))
-		perToken = sharing.Bytes(math.Ceil(float64(perToken) * (1 - part*(1-w/context))))
+	s := m.Cache
+	if s == (KVShape{}) || context <= 0 {
+		return perToken, known
 	}
-	return perToken, known
+	kept := 1.0
+	if window := float64(s.Window); window > 0 {
+		kept = min(1, window/context)
+	}
+	elements := float64(s.Elements) + kept*float64(s.WindowElements)
+	return sharing.Bytes(math.Ceil(m.elementBytes()*elements + float64(s.Extra) + float64(s.State)/context)), true
 }
 
 // PriorKVPerToken stands for the KV cache per token of a model whose shape is not stated: 128 KiB for 8B and 320
@@ -167,7 +184,7 @@ func (w *Workload) Reads() (least, most, layers float64) {
 		cache = float64(prior)
 	}
 	m := w.Model
-	return m.WeightBytes(m.ActiveParameters()), m.WeightBytes(m.Parameters) + cache, m.Depth()
+	return m.ActiveBytes(), m.WeightBytes(m.Parameters) + cache, m.Depth()
 }
 
 // WeightBytes returns the bytes that so many of a model's parameters take, all or those of a token; 0 where their
@@ -178,11 +195,32 @@ func (m *LanguageModel) WeightBytes(parameters int64) float64 {
 
 // halfWeights is WeightBytes in half bytes. Parameters are at most 1e14, so the product stays far below 2^63.
 func (m *LanguageModel) halfWeights(parameters int64) int64 {
-	half, kept := halfBytes[m.Weights], m.Unquantized
-	if parameters < m.Parameters {
-		kept -= m.Embedding
+	if m.Size > 0 && parameters == m.Parameters {
+		return 2 * int64(m.Size)
+	} else if m.Size > 0 {
+		return int64(2 * float64(m.ActiveSize) / float64(max(1, m.Active)) * float64(parameters))
 	}
-	return parameters*half + min(kept, parameters)*max(0, halfBytes[PrecisionFP16]-half)
+	half, kept, towers := halfBytes[m.Weights], m.Unquantized, 2*int64(m.Towers)
+	if parameters < m.Parameters {
+		kept, towers = kept-m.Embedding, 0
+	}
+	return parameters*half + min(kept, parameters)*max(0, halfBytes[PrecisionFP16]-half) + towers
+}
+
+// ActiveBytes returns the bytes of weights that one token reads; 0 where their precision is not known.
+func (m *LanguageModel) ActiveBytes() float64 {
+	if m.Size > 0 {
+		return float64(m.ActiveSize)
+	}
+	return m.WeightBytes(m.ActiveParameters()) - float64(m.towersRead())
+}
+
+// towersRead are the bytes of encoders in the weights of all parameters, of which a token reads none.
+func (m *LanguageModel) towersRead() sharing.Bytes {
+	if m.ActiveParameters() < m.Parameters {
+		return 0
+	}
+	return m.Towers
 }
 
 // Width is the bytes of a parameter by its precision; 0 where that is not known.

@@ -178,7 +178,7 @@ func (pl *Planner) leastOf(w int) (l costs.Least) {
 	}
 	l.Output = output
 	if m := wl.Model; m != nil {
-		l.Weights, l.Width = m.WeightBytes(m.ActiveParameters())/gpus, m.Width()
+		l.Weights, l.Width = m.ActiveBytes()/gpus, m.Width()
 		l.Prompt = 2 * float64(m.ActiveParameters()) * input / gpus
 		if kv, known := m.KVAt(input + output/2); known {
 			l.KV = float64(kv) * (input + output/2) / gpus

@@ -138,7 +138,7 @@ func servingOf(w *fleet.Workload) *prospect.Serving {
 	}
 	return &prospect.Serving{PerS: l.PeakPerS() / float64(w.ReplicaCount()), Input: input,
 		Output: output, LengthSigma: l.LengthSigma(),
-		Weights: m.WeightBytes(m.ActiveParameters()), Parameters: float64(m.ActiveParameters()),
+		Weights: m.ActiveBytes(), Parameters: float64(m.ActiveParameters()),
 		KVPerToken: float64(kv), Layers: m.Depth()}
 }
 

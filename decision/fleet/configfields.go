@@ -1,0 +1,200 @@
+package fleet
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+)
+
+// modelConfig holds the fields of Hugging Face's config.json that memory and time follow from, under the names that
+// the configuration classes of transformers use. A pointer is a field of which null means something else than absence.
+type modelConfig struct {
+	ModelType string          `json:"model_type"`
+	Text      json.RawMessage `json:"text_config"` // of what reads images as well
+	LLM       json.RawMessage `json:"llm_config"`  // the same of InternVL and Nemotron VL
+	Vision    *visionConfig   `json:"vision_config"`
+	Audio     json.RawMessage `json:"audio_config"`
+	within    bool            // it is the language model of a config with other parts
+
+	Layers       int   `json:"num_hidden_layers"`
+	Hidden       int   `json:"hidden_size"`
+	Heads        int   `json:"num_attention_heads"`
+	KVHeads      *int  `json:"num_key_value_heads"`
+	HeadDim      *int  `json:"head_dim"`
+	Intermediate sizes `json:"intermediate_size"`
+	Vocabulary   int   `json:"vocab_size"`
+	Tied         *bool `json:"tie_word_embeddings"`
+
+	Type    string `json:"dtype"` // of what is not quantized
+	OldType string `json:"torch_dtype"`
+
+	// Multi-head latent attention, as DeepSeek's, with the indexer of its sparse attention.
+	KVRank     int  `json:"kv_lora_rank"`
+	QRank      *int `json:"q_lora_rank"`
+	RopeDim    int  `json:"qk_rope_head_dim"`
+	NopeDim    int  `json:"qk_nope_head_dim"`
+	ValueDim   int  `json:"v_head_dim"`
+	IndexDim   int  `json:"index_head_dim"`
+	IndexHeads int  `json:"index_n_heads"`
+
+	// Experts, by the names of different model types.
+	Experts       int      `json:"num_experts"`
+	LocalExperts  int      `json:"num_local_experts"`
+	RoutedExperts int      `json:"n_routed_experts"`
+	Used          int      `json:"num_experts_per_tok"`
+	UsedToo       int      `json:"num_experts_per_token"`
+	TopK          int      `json:"top_k_experts"`
+	ExpertWidth   int      `json:"moe_intermediate_size"`
+	LatentWidth   int      `json:"moe_latent_size"`
+	DenseWidth    int      `json:"intermediate_size_mlp"`
+	SharedExperts int      `json:"n_shared_experts"`
+	SharedToo     int      `json:"num_shared_experts"`
+	SharedWidth   int      `json:"shared_expert_intermediate_size"`
+	SharedMLP     int      `json:"shared_intermediate_size"`
+	SharedRouted  int      `json:"moe_shared_expert_intermediate_size"`
+	DenseFirst    int      `json:"first_k_dense_replace"`
+	DenseLayers   []int    `json:"mlp_only_layers"`
+	MoELayers     []int    `json:"moe_layers"`
+	MoEStep       int      `json:"interleave_moe_layer_step"`
+	SparseStep    int      `json:"decoder_sparse_step"`
+	MLPTypes      []string `json:"mlp_layer_types"`
+	MoEBlock      bool     `json:"enable_moe_block"`
+
+	// Which layers keep what of a context.
+	Window        *int         `json:"sliding_window"`
+	UseWindow     *bool        `json:"use_sliding_window"`
+	WindowFrom    int          `json:"max_window_layers"`
+	WindowPattern pattern      `json:"sliding_window_pattern"` // every so many layers has no window
+	Chunk         *int         `json:"attention_chunk_size"`
+	Rotary        []int        `json:"no_rope_layers"` // 1: with chunks
+	RotaryStep    int          `json:"no_rope_layer_interval"`
+	LayerTypes    []string     `json:"layer_types"`
+	BlockTypes    []string     `json:"layers_block_type"`
+	Pattern       string       `json:"hybrid_override_pattern"`
+	FullStep      int          `json:"full_attention_interval"`
+	FullLayers    []int        `json:"attn_layer_indices"`
+	FullIndexes   []int        `json:"full_attn_idxs"`
+	AttentionList []int        `json:"attn_type_list"` // 1: full, 0: linear
+	Linear        *linearLists `json:"linear_attn_config"`
+	KVShared      int          `json:"num_kv_shared_layers"`
+
+	// Of the full layers of Gemma 4, and of all layers' own embeddings.
+	GlobalDim   int  `json:"global_head_dim"`
+	GlobalHeads int  `json:"num_global_key_value_heads"`
+	KeyIsValue  bool `json:"attention_k_eq_v"`
+	DoubleWide  bool `json:"use_double_wide_mlp"`
+	LayerVocab  int  `json:"vocab_size_per_layer_input"`
+	LayerHidden int  `json:"hidden_size_per_layer_input"`
+	LaurelRank  int  `json:"laurel_rank"`
+
+	recurrent
+
+	Predicted    int           `json:"num_nextn_predict_layers"`
+	PredictedToo int           `json:"mtp_num_hidden_layers"`
+	Quantization *quantization `json:"quantization_config"`
+}
+
+// recurrent holds the shape of layers with a state instead of a cache: gated delta networks, Mamba 2, convolutions.
+type recurrent struct {
+	KeyHeads   int    `json:"linear_num_key_heads"`
+	ValueHeads int    `json:"linear_num_value_heads"`
+	KeyDim     int    `json:"linear_key_head_dim"`
+	LinearDim  int    `json:"linear_value_head_dim"`
+	Kernel     int    `json:"linear_conv_kernel_dim"`
+	KDAHeads   int    `json:"linear_num_heads"`
+	KDADim     int    `json:"linear_head_dim"`
+	Inner      int    `json:"mamba_d_ssm"`
+	Expand     int    `json:"mamba_expand"`
+	MHeads     int    `json:"mamba_n_heads"`
+	MHeadsToo  int    `json:"mamba_num_heads"`
+	MHeadDim   int    `json:"mamba_head_dim"`
+	MGroups    int    `json:"mamba_n_groups"`
+	MGroupsToo int    `json:"n_groups"`
+	MState     int    `json:"mamba_d_state"`
+	MStateToo  int    `json:"ssm_state_size"`
+	MKernel    int    `json:"mamba_d_conv"`
+	MKernelToo int    `json:"conv_kernel"`
+	StateType  string `json:"mamba_ssm_cache_dtype"`
+	StateToo   string `json:"mamba_ssm_dtype"`
+	ShortConv  int    `json:"conv_l_cache"`
+
+	// LFM2 states a wider feed-forward than it has.
+	BlockWidth  int     `json:"block_ff_dim"`
+	BlockAdjust bool    `json:"block_auto_adjust_ff_dim"`
+	BlockFactor float64 `json:"block_ffn_dim_multiplier"`
+	BlockOf     int     `json:"block_multiple_of"`
+}
+
+// linearLists are the layers of Kimi Linear, counted from 1, and the shape of the linear ones.
+type linearLists struct {
+	Full   []int `json:"full_attn_layers"`
+	Linear []int `json:"kda_layers"`
+	Heads  int   `json:"num_heads"`
+	Dim    int   `json:"head_dim"`
+}
+
+// sizes is a size for all layers, or one for each.
+type sizes []int
+
+// UnmarshalJSON reads one number or a list.
+func (s *sizes) UnmarshalJSON(data []byte) error {
+	if bytes.HasPrefix(data, []byte("[")) {
+		return json.Unmarshal(data, (*[]int)(s))
+	}
+	var one int
+	err := json.Unmarshal(data, &one)
+	*s = sizes{one}
+	return err
+}
+
+func (s sizes) at(layer int) int {
+	if len(s) == 0 {
+		return 0
+	}
+	return s[min(layer, len(s)-1)]
+}
+
+// pattern is every how many layers one has no window, as a number or spelled out (LLLG).
+type pattern int
+
+// UnmarshalJSON reads a number or letters.
+func (p *pattern) UnmarshalJSON(data []byte) error {
+	if bytes.HasPrefix(data, []byte(`"`)) {
+		*p = pattern(len(data) - 2)
+		return nil
+	}
+	return json.Unmarshal(data, (*int)(p))
+}
+
+// bounded are the sizes that may be left out.
+func (c *modelConfig) bounded() []struct {
+	name string
+	v    int
+} {
+	of := func(p *int) int {
+		if p == nil {
+			return 0
+		}
+		return *p
+	}
+	return []struct {
+		name string
+		v    int
+	}{{"num_key_value_heads", of(c.KVHeads)}, {"head_dim", of(c.HeadDim)}, {"kv_lora_rank", c.KVRank},
+		{"q_lora_rank", of(c.QRank)}, {"qk_rope_head_dim", c.RopeDim}, {"qk_nope_head_dim", c.NopeDim},
+		{"v_head_dim", c.ValueDim}, {"num_experts", max(c.Experts, c.LocalExperts, c.RoutedExperts)},
+		{"num_experts_per_tok", max(c.Used, c.UsedToo, c.TopK)}, {"moe_intermediate_size", c.ExpertWidth},
+		{"n_shared_experts", max(c.SharedExperts, c.SharedToo)}, {"index_head_dim", c.IndexDim},
+		{"index_n_heads", c.IndexHeads}, {"intermediate_size", slices.Max(append(c.Intermediate, 0))},
+		{"intermediate_size", -slices.Min(append(c.Intermediate, 0))}, {"intermediate_size_mlp", c.DenseWidth},
+		{"shared_intermediate_size", max(c.SharedMLP, c.SharedRouted, c.SharedWidth)}, {"moe_latent_size", c.LatentWidth},
+		{"global_head_dim", c.GlobalDim}, {"num_global_key_value_heads", c.GlobalHeads},
+		{"vocab_size_per_layer_input", c.LayerVocab}, {"hidden_size_per_layer_input", c.LayerHidden},
+		{"laurel_rank", c.LaurelRank}, {"linear_num_key_heads", max(c.KeyHeads, c.KDAHeads)},
+		{"linear_num_value_heads", c.ValueHeads}, {"linear_key_head_dim", max(c.KeyDim, c.KDADim)},
+		{"linear_value_head_dim", c.LinearDim}, {"linear_conv_kernel_dim", c.Kernel}, {"mamba_d_ssm", c.Inner},
+		{"mamba_expand", c.Expand}, {"mamba_n_heads", max(c.MHeads, c.MHeadsToo)}, {"mamba_head_dim", c.MHeadDim},
+		{"mamba_n_groups", max(c.MGroups, c.MGroupsToo)}, {"mamba_d_state", max(c.MState, c.MStateToo)},
+		{"mamba_d_conv", max(c.MKernel, c.MKernelToo)}, {"conv_L_cache", c.ShortConv},
+		{"block_ff_dim", c.BlockWidth}, {"block_multiple_of", c.BlockOf}}
+}

@@ -1,0 +1,295 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// decoder is a language model as its config.json describes it, and what is counted of it.
+type decoder struct {
+	*modelConfig
+	family  *family
+	modules []module
+	cache   KVShape
+	state   float64 // bytes
+	notes   []string
+}
+
+func (d *decoder) note(format string, args ...any) {
+	d.notes = append(d.notes, fmt.Sprintf(format, args...))
+}
+
+// module is a part of a checkpoint with a name of its own: one of each kind of a layer, one expert for all.
+type module struct {
+	name   string
+	size   float64 // parameters
+	read   float64 // those of them that a token reads
+	linear bool    // a matrix that may be quantized
+	head   bool    // the output's embedding
+}
+
+// maxLayers, maxSize and maxVocabulary bound what a config may say.
+const maxLayers, maxSize, maxVocabulary = 1 << 12, 1 << 20, 1 << 24
+
+// check names every field that is missing or cannot be used.
+func (d *decoder) check() error {
+	c := d.modelConfig
+	var l problem.List
+	kinds := d.kinds()
+	if c.Pattern != "" || c.Layers == 0 && c.LayerTypes == nil {
+		if c.Layers > 0 && c.Layers != len(kinds) {
+			d.note("num_hidden_layers is %d and hybrid_override_pattern has %d, which were counted", c.Layers, len(kinds))
+		}
+		c.Layers = len(kinds)
+	}
+	width := max(c.Intermediate.at(0), c.ExpertWidth)
+	for _, f := range []struct {
+		name string
+		v    int
+		most int
+	}{{"num_hidden_layers", c.Layers, maxLayers}, {"hidden_size", c.Hidden, maxSize},
+		{"num_attention_heads", c.Heads, maxSize}, {"intermediate_size", width, maxSize},
+		{"vocab_size", c.Vocabulary, maxVocabulary}} {
+		l.If(f.v < 1 || f.v > f.most, f.name, instead, "is %d or missing", f.v)
+	}
+	for _, f := range c.bounded() {
+		l.If(f.v < 0 || f.v > maxSize, f.name, instead, "%d is out of range", f.v)
+	}
+	field := "layer_types"
+	if c.LayerTypes == nil {
+		field = "layers_block_type"
+	}
+	if c.Pattern != "" {
+		field = "hybrid_override_pattern"
+	}
+	for i, kind := range kinds {
+		_, known := mixers[kind]
+		l.If(!known, fmt.Sprintf("%s[%d]", field, i), instead, "%q is a layer that is not read here", problem.Clip(kind))
+	}
+	l.If(l.Len() == 0 && len(kinds) > 0 && len(kinds) < c.Layers, field, instead, "has %d of %d layers", len(kinds),
+		c.Layers)
+	return l.Err()
+}
+
+// count fills in the modules of all layers and what they keep of a sequence.
+func (d *decoder) count() error {
+	c := d.modelConfig
+	for i := range c.Layers {
+		at := fmt.Sprintf("layers.%d.", i)
+		switch d.mixer(i) {
+		case mixFull:
+			d.attention(at, i, true)
+		case mixWindow:
+			d.attention(at, i, false)
+		case mixBoth:
+			d.attention(at, i, true)
+			d.linear(at)
+		case mixLinear:
+			d.linear(at)
+		case mixConv:
+			d.matrix(at+"conv.in_proj", 3*c.Hidden, c.Hidden)
+			d.matrix(at+"conv.out_proj", c.Hidden, c.Hidden)
+			d.state += 2 * float64(c.Hidden) * float64(c.ShortConv)
+		}
+		d.feedForward(at, i)
+		d.keep(at+"norms", 2*float64(c.Hidden))
+		if c.LayerHidden > 0 {
+			d.matrix(at+"per_layer_input_gate", c.Hidden, c.LayerHidden)
+			d.matrix(at+"per_layer_projection", c.Hidden, c.LayerHidden)
+			d.matrix(at+"laurel", c.Hidden, 2*c.LaurelRank)
+		}
+	}
+	if c.LayerHidden > 0 { // of each token, one row
+		d.modules = append(d.modules, module{name: "embed_tokens_per_layer",
+			size: float64(c.LayerVocab) * float64(c.Layers*c.LayerHidden), read: float64(c.Layers * c.LayerHidden)})
+		d.matrix("per_layer_model_projection", c.Hidden, c.Layers*c.LayerHidden)
+	}
+	embedding := float64(c.Vocabulary) * float64(c.Hidden)
+	if tied := c.Tied != nil && *c.Tied; tied {
+		d.keep("embed_tokens", embedding)
+	} else {
+		d.modules = append(d.modules, module{name: "embed_tokens", size: embedding},
+			module{name: "lm_head", size: embedding, read: embedding, linear: true, head: true})
+	}
+	all := 0.0
+	for i := range d.modules {
+		all += d.modules[i].size
+	}
+	if most := max(all, d.state); most > 1e14 {
+		return &problem.Problem{Path: "num_hidden_layers", Remedy: instead,
+			Message: fmt.Sprintf("%.3g parameters or bytes of state are out of range", most)}
+	}
+	d.cache.State = int64(d.state)
+	return nil
+}
+
+// matrix adds a matrix that may be quantized, of which a token reads all.
+func (d *decoder) matrix(name string, rows, columns int) { d.matrices(name, rows, columns, 1, 1) }
+
+// matrices adds so many equal ones, of which a token reads some.
+func (d *decoder) matrices(name string, rows, columns, all, read int) {
+	if one := float64(rows) * float64(columns); one > 0 {
+		d.modules = append(d.modules, module{name: name, size: one * float64(all), read: one * float64(read), linear: true})
+	}
+}
+
+// keep adds what is never quantized.
+func (d *decoder) keep(name string, size float64) {
+	d.modules = append(d.modules, module{name: name, size: size, read: size})
+}
+
+// heads are the number and dimension of a layer's keys and values.
+func (d *decoder) heads(full bool) (kv, dim int) {
+	c := d.modelConfig
+	kv, dim = c.Heads, c.Hidden/max(1, c.Heads)
+	if c.KVHeads != nil && *c.KVHeads > 0 {
+		kv = *c.KVHeads
+	}
+	if c.HeadDim != nil && *c.HeadDim > 0 {
+		dim = *c.HeadDim
+	}
+	if full && c.GlobalDim > 0 {
+		dim = c.GlobalDim
+		if c.KeyIsValue && c.GlobalHeads > 0 {
+			kv = c.GlobalHeads
+		}
+	}
+	return kv, dim
+}
+
+// attention adds a layer that keeps keys and values of the whole context, or of the last tokens.
+func (d *decoder) attention(at string, layer int, full bool) {
+	c := d.modelConfig
+	at += "self_attn."
+	if d.family.mlp == "mixer" {
+		at = strings.TrimSuffix(at, "self_attn.") + "mixer."
+	}
+	kept := 0
+	if c.KVRank > 0 {
+		head := c.NopeDim + c.RopeDim
+		if c.QRank != nil && *c.QRank > 0 {
+			d.matrix(at+"q_a_proj", c.Hidden, *c.QRank)
+			d.matrix(at+"q_b_proj", *c.QRank, c.Heads*head)
+		} else {
+			d.matrix(at+"q_proj", c.Hidden, c.Heads*head)
+		}
+		d.matrix(at+"kv_a_proj_with_mqa", c.Hidden, c.KVRank+c.RopeDim)
+		d.matrix(at+"kv_b_proj", c.KVRank, c.Heads*(c.NopeDim+c.ValueDim))
+		d.matrix(at+"o_proj", c.Heads*c.ValueDim, c.Hidden)
+		if c.IndexDim > 0 {
+			rank := c.Hidden
+			if c.QRank != nil && *c.QRank > 0 {
+				rank = *c.QRank
+			}
+			d.matrix(at+"indexer.wq_b", rank, c.IndexHeads*c.IndexDim)
+			d.matrix(at+"indexer.wk", c.Hidden, c.IndexDim)
+			d.keep(at+"indexer.weights_proj", float64(c.Hidden)*float64(c.IndexHeads))
+			// Its keys have 8 bits, with a scale of 32 for 128 of them (vllm/model_executor/models/deepseek_v2.py).
+			d.cache.Extra += int64(c.IndexDim) + 4*int64((c.IndexDim+127)/128)
+		}
+		kept = c.KVRank + c.RopeDim
+	} else {
+		kv, dim := d.heads(full)
+		query := c.Heads * dim
+		if d.family.gated {
+			d.matrix(at+"q_proj", c.Hidden, 2*query)
+		} else {
+			d.matrix(at+"q_proj", c.Hidden, query)
+		}
+		if layer < c.Layers-c.KVShared || c.LayerHidden > 0 && c.LaurelRank > 0 { // Gemma 3n has weights that it leaves
+			d.matrix(at+"k_proj", c.Hidden, kv*dim)
+			if !full || !c.KeyIsValue {
+				d.matrix(at+"v_proj", c.Hidden, kv*dim)
+			}
+		}
+		d.matrix(at+"o_proj", query, c.Hidden)
+		kept = 2 * kv * dim
+	}
+	if layer >= c.Layers-c.KVShared {
+		return // it reads the keys and values of a layer before
+	}
+	if full {
+		d.cache.Elements += int64(kept)
+		return
+	}
+	d.cache.WindowElements += int64(kept)
+	if d.cache.Window = 0; c.Window != nil {
+		d.cache.Window = *c.Window
+	}
+	if c.Chunk != nil && *c.Chunk > 0 {
+		d.cache.Window = *c.Chunk
+	}
+}
+
+// feedForward adds what follows a layer's attention.
+func (d *decoder) feedForward(at string, layer int) {
+	c := d.modelConfig
+	kinds := d.kinds()
+	kind := ""
+	if len(kinds) > 0 {
+		kind = kinds[layer]
+	}
+	mlp := cmp.Or(d.family.mlp, "mlp") + "."
+	if mlp == "mixer." && (mixers[kind] != mixNothing) {
+		return // a layer is one thing
+	}
+	experts := max(c.Experts, c.LocalExperts, c.RoutedExperts)
+	sparse := experts > 0 && d.sparse(layer, kind)
+	width := c.Intermediate.at(layer)
+	if c.BlockAdjust && c.BlockOf > 0 && c.BlockFactor > 0 && c.BlockFactor < 16 {
+		width = int(c.BlockFactor * float64(2*cmp.Or(c.BlockWidth, width)/3))
+		width = (width + c.BlockOf - 1) / c.BlockOf * c.BlockOf
+	}
+	if c.DoubleWide && layer >= c.Layers-c.KVShared {
+		width *= 2
+	}
+	if !sparse || c.MoEBlock {
+		d.gate(at+mlp, c.Hidden, cmp.Or(c.DenseWidth, width, c.SharedMLP), 1, 1)
+		if !sparse {
+			return
+		}
+	}
+	width = cmp.Or(c.ExpertWidth, c.Intermediate.at(layer))
+	through := cmp.Or(c.LatentWidth, c.Hidden)
+	if c.LatentWidth > 0 {
+		d.matrix(at+mlp+"fc1_latent_proj", c.Hidden, through)
+		d.matrix(at+mlp+"fc2_latent_proj", through, c.Hidden)
+	}
+	d.keep(at+mlp+"gate", float64(c.Hidden)*float64(experts))
+	used := min(max(c.Used, c.UsedToo, c.TopK, 1), experts)
+	d.gate(at+mlp+"experts.0.", through, width, experts, used)
+	shared := cmp.Or(c.SharedWidth, c.SharedMLP, c.SharedRouted, max(c.SharedExperts, c.SharedToo)*width)
+	d.gate(at+mlp+cmp.Or(d.family.shared, "shared_experts")+".", c.Hidden, shared, 1, 1)
+}
+
+// gate adds the matrices of a feed-forward, or of so many experts.
+func (d *decoder) gate(at string, hidden, width, all, read int) {
+	names := []string{"gate_proj", "up_proj", "down_proj"}
+	if d.family.ungated {
+		names = names[1:]
+	}
+	for _, name := range names {
+		d.matrices(at+name, hidden, width, all, read)
+	}
+}
+
+// sparse says whether a layer has experts.
+func (d *decoder) sparse(layer int, kind string) bool {
+	c := d.modelConfig
+	switch {
+	case d.family.mlp == "mixer":
+		return kind == "moe" || kind == "E"
+	case layer < len(c.MLPTypes):
+		return c.MLPTypes[layer] != "dense"
+	case c.MoELayers != nil:
+		return slices.Contains(c.MoELayers, layer)
+	case c.MoEStep > 0:
+		return (layer+1)%c.MoEStep == 0
+	}
+	return layer >= c.DenseFirst && !slices.Contains(c.DenseLayers, layer) &&
+		(c.SparseStep <= 1 || (layer+1)%c.SparseStep == 0)
+}

@@ -1,0 +1,369 @@
+package fleet
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// quantization holds what config.json says of the numbers of its weights, as transformers
+// (src/transformers/utils/quantization_config.py), compressed-tensors, NVIDIA's Model Optimizer and others write it.
+type quantization struct {
+	Method string          `json:"quant_method"`
+	Bits   float64         `json:"bits"`
+	Group  *int            `json:"group_size"`
+	Sym    *bool           `json:"sym"`
+	Zero   *bool           `json:"zero_point"`
+	Head   bool            `json:"lm_head"`
+	Type   json.RawMessage `json:"quant_type"` // of torchao
+
+	// Of bitsandbytes.
+	Load4  *bool `json:"load_in_4bit"`
+	Load8  *bool `json:"load_in_8bit"`
+	Double bool  `json:"bnb_4bit_use_double_quant"`
+
+	// Modules that keep 16 bits, by the names of different quantizers.
+	NotConverted   []string `json:"modules_to_not_convert"`
+	Skipped        []string `json:"llm_int8_skip_modules"`
+	Ignore         []string `json:"ignore"`
+	IgnoredLayers  []string `json:"ignored_layers"`
+	ExcludeModules []string `json:"exclude_modules"`
+	Exclude        []string `json:"exclude"`
+	SkipModules    []string `json:"skip_modules"`
+	NotQuantized   []string `json:"linear_weights_not_to_quantize"`
+
+	Algorithm   string                  `json:"quant_algo"`
+	KVAlgorithm string                  `json:"kv_cache_quant_algo"`
+	KVScheme    *number                 `json:"kv_cache_scheme"`
+	KVGroup     []string                `json:"kv_cache_group"`
+	Nested      *quantization           `json:"quantization"`
+	ByLayer     map[string]quantization `json:"quantized_layers"`
+	Groups      map[string]struct {
+		Weights *number  `json:"weights"`
+		Targets []string `json:"targets"`
+	} `json:"config_groups"`
+	Block   []int           `json:"weight_block_size"`
+	Dynamic json.RawMessage `json:"dynamic"`      // of GPTQModel
+	Extra   json.RawMessage `json:"extra_config"` // of AutoRound
+	Weights string          `json:"weights"`      // of quanto
+	HQQ     json.RawMessage `json:"quant_config"`
+	Global  *struct {
+		Weight *quarkNumber `json:"weight"`
+	} `json:"global_quant_config"` // of Quark
+	Layerwise map[string]struct {
+		Weight *quarkNumber `json:"weight"`
+	} `json:"layer_quant_config"`
+
+	// Of AQLM.
+	CodeBits  float64 `json:"nbits_per_codebook"`
+	Codebooks float64 `json:"num_codebooks"`
+	InGroup   float64 `json:"in_group_size"`
+	OutGroup  float64 `json:"out_group_size"`
+}
+
+// number is a format of numbers as compressed-tensors writes it.
+type number struct {
+	Bits      float64 `json:"num_bits"`
+	Type      string  `json:"type"`
+	Group     *int    `json:"group_size"`
+	Symmetric *bool   `json:"symmetric"`
+	Scale     string  `json:"scale_dtype"`
+}
+
+// quarkNumber is the same as AMD's Quark writes it.
+type quarkNumber struct {
+	Type  string `json:"dtype"`
+	Group *int   `json:"group_size"`
+}
+
+// scheme is what becomes of each module.
+type scheme struct {
+	all     format
+	skip    []matcher
+	some    []special // that have a format of their own, the first that matches
+	head    bool      // the output's embedding is quantized like other modules
+	experts bool      // experts alone are quantized
+	only    bool      // those of some alone are
+}
+
+type special struct {
+	matcher
+	format
+}
+
+// of is the format of a module.
+func (s *scheme) of(m *module, prefixes []string) format {
+	if !m.linear || s.experts && !strings.Contains(m.name, ".experts.") {
+		return unquantized
+	}
+	if m.head && !s.head {
+		return unquantized
+	}
+	for _, skip := range s.skip {
+		if skip.matches(m, prefixes) {
+			return unquantized
+		}
+	}
+	for _, is := range s.some {
+		if is.matches(m, prefixes) {
+			return is.format
+		}
+	}
+	if s.only {
+		return unquantized
+	}
+	return s.all
+}
+
+// matcher is a module's name, a glob or a regular expression.
+type matcher struct {
+	name    string
+	pattern *regexp.Regexp
+}
+
+// newMatcher reads a name (of a module or of what holds it), a glob, or after re: an expression from the name's start.
+func newMatcher(text string) (matcher, bool) {
+	pattern, is := strings.CutPrefix(text, "re:")
+	switch {
+	case is:
+		pattern = "^(?:" + pattern + ")"
+	case strings.Contains(text, "*"):
+		pattern = "^" + strings.ReplaceAll(regexp.QuoteMeta(text), `\*`, ".*") + `(?:\..*)?$`
+	default:
+		return matcher{name: text}, true
+	}
+	re, err := regexp.Compile(pattern)
+	return matcher{pattern: re}, err == nil
+}
+
+// fused are the names under which servers join matrices.
+var fused = map[string]string{"q_proj": "qkv_proj", "k_proj": "qkv_proj", "v_proj": "qkv_proj",
+	"gate_proj": "gate_up_proj", "up_proj": "gate_up_proj"}
+
+func (r matcher) matches(m *module, prefixes []string) bool {
+	names := []string{m.name}
+	at := strings.LastIndexByte(m.name, '.') + 1
+	if joined := fused[m.name[at:]]; joined != "" {
+		names = append(names, m.name[:at]+joined)
+	}
+	for _, name := range names {
+		if r.pattern == nil {
+			if strings.Contains("."+name+".", "."+strings.TrimPrefix(r.name, "model.")+".") {
+				return true
+			}
+			for _, prefix := range prefixes {
+				if strings.HasPrefix(prefix+name+".", r.name+".") {
+					return true
+				}
+			}
+			continue
+		}
+		for _, prefix := range prefixes {
+			if r.pattern.MatchString(prefix + name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// prefixes are those of a checkpoint's modules, of one that reads images too.
+func (d *decoder) prefixes() []string {
+	if d.Vision == nil && !d.within {
+		return []string{"model.", "", "backbone."}
+	}
+	return []string{"model.", "", "model.language_model.", "language_model.model.", "language_model."}
+}
+
+// scheme reads what becomes of the modules; the notes name what is not understood.
+func (d *decoder) scheme() (*scheme, error) {
+	q := d.Quantization
+	if q == nil {
+		return &scheme{all: unquantized}, nil
+	}
+	if q.Nested != nil {
+		method := q.Method
+		q = q.Nested
+		q.Method = cmp.Or(q.Method, method)
+	}
+	s := &scheme{}
+	for _, name := range slices.Concat(q.NotConverted, q.Skipped, q.Ignore, q.IgnoredLayers, q.ExcludeModules, q.Exclude,
+		q.SkipModules, q.NotQuantized) {
+		d.matched(name, func(m matcher) { s.skip = append(s.skip, m) })
+	}
+	known := true
+	switch method := strings.ToLower(q.Method); method {
+	case "fp8", "fbgemm_fp8", "deepseek_fp8":
+		s.all = q.blocks(fp8)
+	case "gptq", "gptq_marlin", "awq", "awq_marlin", "auto-round", "auto_round", "autoround", "intel/auto-round":
+		s.all, s.head = q.integers(), q.Head
+		d.overridden(q, s)
+	case "bitsandbytes":
+		s.all = q.bitsAndBytes()
+	case "mxfp4":
+		s.all, s.experts = mxfp4, true
+	case "mxfp8":
+		s.all = mxfp8
+	case "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8":
+		if known = len(q.Groups) > 0 && d.groups(q, s); !known {
+			s.all, known = q.byAlgorithm(cmp.Or(q.Algorithm, "FP8"))
+		}
+		s.head, s.only = true, len(q.ByLayer) > 0
+		for _, name := range slices.Sorted(maps.Keys(q.ByLayer)) {
+			of := q.ByLayer[name]
+			f, understood := of.byAlgorithm(of.Algorithm)
+			if !understood {
+				d.note("quantized_layers: quant_algo %q of %s is not understood: 16 bits were counted", problem.Clip(of.Algorithm),
+					problem.Clip(name))
+				f = unquantized
+			}
+			d.matched(name, func(m matcher) { s.some = append(s.some, special{m, f}) })
+		}
+		known = known || s.only
+	case "compressed-tensors", "compressed_tensors":
+		known, s.head = d.groups(q, s), true
+	case "hqq":
+		s.all = q.hqq()
+	case "aqlm":
+		s.all = format{bits: q.CodeBits * q.Codebooks / max(1, q.InGroup*max(1, q.OutGroup)), floating: false}
+		s.all.narrow = s.all.bits
+	case "torchao":
+		s.all, known = q.torchAO()
+	case "quanto":
+		s.all, known = named(q.Weights, q.Group)
+	case "quark":
+		s.head = true
+		if known = q.Global != nil && q.Global.Weight != nil; known {
+			s.all, known = named(q.Global.Weight.Type, q.Global.Weight.Group)
+		}
+		for _, name := range slices.Sorted(maps.Keys(q.Layerwise)) {
+			if w := q.Layerwise[name].Weight; w != nil {
+				f, understood := named(w.Type, w.Group)
+				if !understood {
+					d.note("layer_quant_config: dtype %q of %s is not understood: 16 bits were counted", problem.Clip(w.Type),
+						problem.Clip(name))
+					f = unquantized
+				}
+				d.matched(name, func(m matcher) { s.some = append(s.some, special{m, f}) })
+			}
+		}
+	case "eetq":
+		s.all = eight
+	case "bitnet":
+		s.all = format{bits: 2, narrow: 2}
+	case "exl2", "exl3":
+		s.all = format{bits: q.Bits, narrow: q.Bits}
+	default:
+		return nil, &problem.Problem{Path: "quantization_config.quant_method", Remedy: "state weights beside config",
+			Message: fmt.Sprintf("%q is not read here", problem.Clip(method))}
+	}
+	if !known || !s.all.valid() && !s.only {
+		return nil, &problem.Problem{Path: "quantization_config", Remedy: "state weights beside config",
+			Message: fmt.Sprintf("the format of the weights of %s is not read here", problem.Clip(q.Method))}
+	}
+	return s, nil
+}
+
+// matched hands on the matcher of a name, or notes that it is not understood.
+func (d *decoder) matched(name string, take func(matcher)) {
+	if m, understood := newMatcher(name); understood {
+		take(m)
+	} else {
+		d.note("quantization_config: the pattern %q is not understood and was taken for none", problem.Clip(name))
+	}
+}
+
+// groups reads the groups of compressed-tensors: those of all matrices last, after those of some.
+func (d *decoder) groups(q *quantization, s *scheme) bool {
+	for _, name := range slices.Sorted(maps.Keys(q.Groups)) {
+		g := q.Groups[name]
+		if g.Weights == nil {
+			continue
+		}
+		f := g.Weights.format()
+		for _, target := range g.Targets {
+			if target == "Linear" {
+				s.all = f
+				continue
+			}
+			d.matched(target, func(m matcher) { s.some = append(s.some, special{m, f}) })
+		}
+		if len(g.Targets) == 0 {
+			s.all = f
+		}
+	}
+	s.only = s.all.bits == 0 && len(s.some) > 0
+	return s.all.bits > 0 || s.only
+}
+
+// overridden reads what GPTQModel's dynamic and AutoRound's extra_config say of some modules.
+func (d *decoder) overridden(q *quantization, s *scheme) {
+	for field, data := range map[string]json.RawMessage{"dynamic": q.Dynamic, "extra_config": q.Extra} {
+		var of map[string]json.RawMessage
+		if len(data) == 0 || bytes.Equal(data, []byte("null")) {
+			continue
+		}
+		if err := json.Unmarshal(data, &of); err != nil {
+			d.note("quantization_config.%s is not understood", field)
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(of)) {
+			own := *q
+			if err := json.Unmarshal(of[name], &own); err != nil {
+				d.note("quantization_config.%s: %s is not understood", field, problem.Clip(name))
+				continue
+			}
+			pattern, negative := strings.CutPrefix(name, "-:")
+			if field == "dynamic" {
+				pattern = "re:" + strings.TrimPrefix(pattern, "+:")
+			}
+			d.matched(pattern, func(m matcher) {
+				if negative {
+					s.skip = append(s.skip, m)
+				} else if f := own.integers(); f.narrow >= 16 {
+					s.some = append(s.some, special{m, unquantized})
+				} else {
+					s.some = append(s.some, special{m, f})
+				}
+			})
+		}
+	}
+}
+
+// kv is the precision of the KV cache that the checkpoint asks for, and under which name.
+func (d *decoder) kv() (Precision, string) {
+	q := d.Quantization
+	if q == nil {
+		return PrecisionUnknown, ""
+	}
+	if q.Nested != nil {
+		q = q.Nested
+	}
+	switch name := strings.ToUpper(q.KVAlgorithm); {
+	case strings.Contains(name, "FP4"):
+		return PrecisionFP4, "kv_cache_quant_algo"
+	case strings.Contains(name, "FP8"):
+		return PrecisionFP8, "kv_cache_quant_algo"
+	case strings.Contains(name, "INT8"):
+		return PrecisionINT8, "kv_cache_quant_algo"
+	case name != "" && name != "NONE":
+		d.note("kv_cache_quant_algo %q is not understood: a KV cache of 16 bits was counted", problem.Clip(q.KVAlgorithm))
+	}
+	if n := q.KVScheme; n != nil {
+		if f := n.format(); f.valid() && f.narrow < 16 {
+			return f.precision(), "kv_cache_scheme"
+		}
+		d.note("kv_cache_scheme is not understood: a KV cache of 16 bits was counted")
+	}
+	if len(q.KVGroup) > 0 {
+		return PrecisionFP8, "kv_cache_group"
+	}
+	return PrecisionUnknown, ""
+}
