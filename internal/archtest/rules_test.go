@@ -44,9 +44,10 @@ var allowed = map[string][]string{
 		"decision/score", "mig", "mps", "sharing", "timeslice"},
 	"decision/internal/plan": {"cost", "decision/fleet", "decision/gate", "decision/predict/...", "decision/score",
 		"mig", "mps", "sharing"},
-	"decision/score": {"cost", "decision/fleet", "decision/gate", "decision/predict/profile", "sharing"},
-	"decision/fleet": {"cost", "decision/gate", "decision/predict/profile", "mig", "mps", "sharing", "timeslice"},
-	"decision/gate":  {"decision/predict/...", "mig", "sharing"},
+	"decision/score":  {"cost", "decision/fleet", "decision/gate", "decision/predict/profile", "sharing"},
+	"decision/fleet":  {"cost", "decision/gate", "decision/predict/profile", "mig", "mps", "sharing", "timeslice"},
+	"decision/gate":   {"decision/predict/...", "mig", "sharing"},
+	"decision/layout": {"cost", "mig", "sharing"},
 
 	"decision/predict/profile":           {"sharing"},
 	"decision/predict/costs":             {"decision/predict/profile", "mps/contention", "sharing", "timeslice"},

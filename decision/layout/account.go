@@ -1,0 +1,247 @@
+package layout
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+	"sync/atomic"
+
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// fault says why a device takes nobody, although it may have room.
+type fault uint8
+
+const (
+	faultNone       fault = iota
+	faultUnknownGPU       // nobody knows what it is
+	faultHealth           // unhealthy or lost
+	faultModes            // tenants of two mechanisms
+	faultInstances        // its instances do not fit on it together
+	faultNoMIG            // it is in MIG mode, and has none
+	faultNoInstance       // a tenant names no instance that is there
+	faultTenants          // more of them than slots
+	faultMemory           // more is given than there is
+	faultCompute          // likewise
+)
+
+// Sliced reports whether tenants of a mechanism hold MIG instances.
+func Sliced(m sharing.Mechanism) bool {
+	return m == sharing.MechanismMIG || m == sharing.MechanismMIGWithMPS || m == sharing.MechanismMIGBackedVGPU
+}
+
+// clients reports whether tenants of a mechanism are MPS clients.
+func clients(m sharing.Mechanism) bool {
+	switch m {
+	case sharing.MechanismMPS, sharing.MechanismMIGWithMPS, sharing.MechanismHAMiWithMPS,
+		sharing.MechanismMIGLikeEmulation:
+		return true
+	}
+	return false
+}
+
+// hamiSplit is HAMi's default deviceSplitCount (hami-values).
+const hamiSplit = 10
+
+// SlotsOf is the number of tenants that a device offers under a mode, and under MIG each of its instances: what is
+// stated, or else the mode's own, and no more than MPS takes clients.
+func (d *Device) SlotsOf(m sharing.Mechanism) int32 {
+	n := cmp.Or(d.Slots, math.MaxInt16)
+	switch {
+	case m == sharing.MechanismExclusive:
+		return 1
+	case m == sharing.MechanismMIG || m == sharing.MechanismMIGBackedVGPU:
+		return max(1, d.Slots)
+	case d.Slots == 0 && (m == sharing.MechanismHAMi || m == sharing.MechanismHAMiWithMPS):
+		n = hamiSplit
+	}
+	if clients(m) {
+		most := int32(mostClients)
+		switch {
+		case d.GPU != nil && d.GPU.Known != nil && d.GPU.Known.Architecture != sharing.ArchitectureUnknown &&
+			d.GPU.Known.Architecture < sharing.ArchitectureVolta:
+			most = oldClients
+		case d.Slots == 0:
+			most = leastClients
+		}
+		n = min(n, most)
+	}
+	return n
+}
+
+// MPS takes 16 clients before Volta, 48 from then on (nvidia-mps-guide), and 60 from CUDA 13.1 on
+// (nvidia-mps-guide-limits), which whoever knows the driver states as slots.
+const oldClients, leastClients, mostClients = 16, 48, 60
+
+var versions atomic.Uint64
+
+// recount works out anew what is left of a node that is not shared yet.
+func (n *Node) recount() {
+	n.freeCPU, n.freeMemory, n.tenant, n.mixed = n.CPUMilli, n.Memory, "", false
+	for i := range n.Assignments {
+		a := &n.Assignments[i]
+		n.freeCPU -= a.CPUMilli
+		n.freeMemory -= a.HostMemory
+		if i == 0 {
+			n.tenant = a.Workload.Tenant
+		} else if n.tenant != a.Workload.Tenant {
+			n.mixed = true
+		}
+	}
+	for i := range n.Devices {
+		n.recountDevice(i)
+	}
+	n.version = versions.Add(1)
+}
+
+// recountDevice works out anew what is left of a device.
+func (n *Node) recountDevice(i int) {
+	d := &n.Devices[i]
+	f := Free{Compute: 1000}
+	if d.GPU != nil {
+		f.Memory = d.GPU.Usable()
+	} else {
+		f.fault = faultUnknownGPU
+	}
+	if d.Open {
+		d.Mode = sharing.MechanismNone
+	}
+	mode := d.Mode
+	for a := range n.on(i) {
+		f.Tenants++
+		switch given := cmp.Or(a.Mode, d.Mode, sharing.MechanismExclusive); {
+		case mode == sharing.MechanismNone:
+			mode = given
+		case given != mode:
+			f.fault = faultModes
+			if d.Open { // the same one, whoever came first
+				mode = min(mode, given)
+			}
+		}
+	}
+	d.Mode = mode
+	slots := d.SlotsOf(mode)
+	switch {
+	case Sliced(mode) || mode == sharing.MechanismNone && len(d.Instances) > 0:
+		n.recountInstances(i, &f, slots)
+	default:
+		for a := range n.on(i) {
+			f.Memory -= a.Memory + d.GPU.context()
+			if f.Compute -= a.Compute; a.Profile != nil {
+				f.fault = faultNoInstance
+			}
+		}
+		f.Slots = slots - f.Tenants
+		if mode == sharing.MechanismExclusive && f.Tenants > 0 {
+			f.Compute = min(f.Compute, 0)
+		}
+	}
+	switch {
+	case d.Health == HealthUnhealthy || d.Health == HealthLost:
+		f.fault = faultHealth
+	case f.fault != faultNone:
+	case f.Slots < 0:
+		f.fault = faultTenants
+	case f.Memory < 0 && d.GPU.Memory > 0:
+		f.fault = faultMemory
+	case f.Compute < 0:
+		f.fault = faultCompute
+	}
+	if f.fault != faultNone {
+		f.Slots = 0
+	}
+	d.free = f
+}
+
+func (g *GPU) context() sharing.Bytes {
+	if g == nil {
+		return 0
+	}
+	return g.Context
+}
+
+// on visits the assignments on a device.
+func (n *Node) on(device int) func(func(*Assignment) bool) {
+	return func(visit func(*Assignment) bool) { n.On(device, visit) }
+}
+
+// recountInstances does it for a device with MIG instances. Its compute is what no instance takes, and its memory and
+// slots those of instances.
+func (n *Node) recountInstances(i int, f *Free, slots int32) {
+	d := &n.Devices[i]
+	model := d.model()
+	if model == nil {
+		f.fault = faultNoMIG
+		return
+	}
+	var slice mig.Occupancy
+	fits := true
+	taken := 0
+	for k := range d.Instances {
+		in := &d.Instances[k]
+		if in.Profile == nil || in.Profile.Model() != model {
+			fits = false
+			break
+		}
+		if slice, fits = slice.With(in.Profile, int(in.Start)); !fits {
+			break
+		}
+		if k < 32 {
+			on, whole := n.recountInstance(i, in, slots)
+			if taken += int(on); whole {
+				f.Full |= 1 << k
+			} else {
+				f.Slots += slots - on
+			}
+			if on > slots {
+				f.fault = faultTenants
+			}
+		}
+	}
+	switch {
+	case !fits:
+		f.fault = faultInstances
+	case taken != int(f.Tenants):
+		f.fault = faultNoInstance
+	}
+	units := model.Units - bits.OnesCount32(slice.Mask())
+	f.Compute = int32(1000 * units / max(1, model.Units))
+	if f.slice = &slice; d.Dynamic {
+		f.Slots += int32(units)
+	}
+}
+
+// recountInstance counts the tenants of an instance, and reports whether it takes no more of them.
+func (n *Node) recountInstance(i int, in *Instance, slots int32) (tenants int32, full bool) {
+	compute, memory := int32(1000), sharing.Bytes(math.MaxInt64)
+	if b, known := in.Profile.Memory.Get(); known {
+		memory = b
+	}
+	for a := range n.on(i) {
+		if a.Profile != in.Profile || a.Start != in.Start {
+			continue
+		}
+		tenants++
+		compute -= a.Compute
+		memory -= a.Memory + n.Devices[i].GPU.context()
+	}
+	return tenants, tenants >= slots || compute < 0 || memory < 0
+}
+
+// model is the MIG model of a device, that of its instances where the GPU does not say.
+func (d *Device) model() *mig.Model {
+	if d.GPU != nil && d.GPU.MIG != nil {
+		return d.GPU.MIG
+	}
+	if len(d.Instances) > 0 && d.Instances[0].Profile != nil {
+		return d.Instances[0].Profile.Model()
+	}
+	return nil
+}
+
+// instance returns the index of an instance, -1 where the device has none such.
+func (d *Device) instance(p *mig.Profile, start int8) int {
+	return slices.IndexFunc(d.Instances, func(in Instance) bool { return in.Profile == p && in.Start == start })
+}

@@ -1,0 +1,347 @@
+package layout
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Assign puts a replica on devices of a node: one assignment for each device or instance, all of one key. It asks what
+// a layout knows (health, mode, slots, memory, compute, instances, CPU, the rules of the delivery), and not who trusts
+// whom or what objectives say: package placement does. The error is an ErrNodeGone, or an ErrConflict that says what
+// is in the way; c is unchanged as always.
+func (c *Cluster) Assign(node string, assignments ...Assignment) (*Cluster, error) {
+	at := c.Position(node)
+	if at < 0 {
+		return nil, fmt.Errorf("%w: %s", ErrNodeGone, node)
+	}
+	conflict := func(format string, args ...any) (*Cluster, error) {
+		return nil, fmt.Errorf("%w: node %s: %s", ErrConflict, node, fmt.Sprintf(format, args...))
+	}
+	if len(assignments) == 0 {
+		return conflict("nothing is to be assigned")
+	}
+	key := assignments[0].Key
+	if key == "" {
+		return conflict("a replica needs a key")
+	}
+	if on := c.Find(key); on != nil {
+		return conflict("%s is assigned to node %s already", key, on.Name)
+	}
+	n := c.At(at).clone()
+	if n.Closed != "" {
+		return conflict("it takes no replicas: %s", n.Closed)
+	}
+	for i := range assignments {
+		a := assignments[i]
+		if a.Workload == nil {
+			a.Workload = nobody
+		}
+		if a.Key != key {
+			return conflict("%s and %s are two keys", key, a.Key)
+		}
+		if why := n.refuses(&a); why != "" {
+			return conflict("%s: %s", key, why)
+		}
+		n.put(a)
+		n.recount()
+	}
+	out := c.set(at, n)
+	out.keys = out.keys.own()
+	out.keys.set(key, int32(at))
+	return out, nil
+}
+
+// Release takes a replica off its node, and reports whether it was on one.
+func (c *Cluster) Release(key string) (*Cluster, bool) {
+	at := c.keyAt(key, "")
+	if at < 0 {
+		return c, false
+	}
+	n := c.At(int(at)).clone()
+	n.remove(key)
+	n.recount()
+	out := c.set(int(at), n)
+	out.keys = out.keys.own()
+	out.keys.unset(key, at)
+	return out, true
+}
+
+// clone copies a node for changes.
+func (n *Node) clone() *Node {
+	out := *n
+	out.Devices = slices.Clone(n.Devices)
+	out.Assignments = n.Assignments[:len(n.Assignments):len(n.Assignments)]
+	return &out
+}
+
+// put adds an assignment that the node takes, with its instance where that is to be made.
+func (n *Node) put(a Assignment) {
+	if a.Device >= 0 && a.Profile != nil {
+		d := &n.Devices[a.Device]
+		if d.instance(a.Profile, a.Start) < 0 && d.Dynamic {
+			at, _ := slices.BinarySearchFunc(d.Instances, a.Start, func(in Instance, s int8) int {
+				return cmp.Compare(in.Start, s)
+			})
+			d.Instances = slices.Insert(slices.Clip(d.Instances), at, Instance{a.Profile, a.Start, true})
+		}
+	}
+	if a.Device >= 0 && n.Devices[a.Device].Open {
+		a.Mode = cmp.Or(a.Mode, n.Devices[a.Device].Mode)
+	}
+	n.Assignments = append(n.Assignments, a)
+}
+
+// remove takes away the assignments of a key, with the instances that were made for them.
+func (n *Node) remove(key string) {
+	var gone []Assignment
+	kept := make([]Assignment, 0, len(n.Assignments))
+	for _, a := range n.Assignments {
+		if a.Key == key {
+			gone = append(gone, a)
+		} else {
+			kept = append(kept, a)
+		}
+	}
+	n.Assignments = kept
+	for _, a := range gone {
+		if a.Device < 0 || a.Profile == nil {
+			continue
+		}
+		d := &n.Devices[a.Device]
+		i := d.instance(a.Profile, a.Start)
+		if i >= 0 && d.Instances[i].made && !slices.ContainsFunc(kept, func(b Assignment) bool {
+			return b.Device == a.Device && b.Profile == a.Profile && b.Start == a.Start
+		}) {
+			if d.Instances = slices.Delete(slices.Clone(d.Instances), i, i+1); len(d.Instances) == 0 {
+				d.Instances = nil
+			}
+		}
+	}
+}
+
+// refuses says why the node does not take one more assignment; empty where it does.
+func (n *Node) refuses(a *Assignment) string {
+	switch {
+	case a.CPUMilli > n.freeCPU && a.CPUMilli > 0:
+		return fmt.Sprintf("needs %dm CPU, %dm are free", a.CPUMilli, n.freeCPU)
+	case a.HostMemory > n.freeMemory && a.HostMemory > 0:
+		return fmt.Sprintf("needs %v of the host's memory, %v are free", a.HostMemory, n.freeMemory)
+	case a.Device == NoDevice:
+		return ""
+	case a.Device < 0 || int(a.Device) >= len(n.Devices):
+		return fmt.Sprintf("there is no device %d", a.Device)
+	case a.Compute < 0 || a.Memory < 0 || a.CPUMilli < 0 || a.HostMemory < 0:
+		return "it asks for less than nothing"
+	}
+	d := &n.Devices[a.Device]
+	where := fmt.Sprintf("device %d", a.Device)
+	mode := cmp.Or(a.Mode, d.Mode)
+	switch {
+	case d.free.fault != faultNone:
+		return where + " takes nobody: " + d.faultText()
+	case mode == sharing.MechanismNone:
+		return where + " has no mode yet, and the replica names none"
+	case d.Mode != sharing.MechanismNone && mode != d.Mode:
+		return fmt.Sprintf("%s runs %v, not %v", where, d.Mode, mode)
+	case d.Mode == sharing.MechanismNone && !n.Carries(int(a.Device), mode):
+		return fmt.Sprintf("%s can't run %v: its hardware, its delivery (%v) or the node's other devices do not allow it",
+			where, mode, n.Delivery)
+	case slices.ContainsFunc(n.Assignments, func(b Assignment) bool {
+		return b.Key == a.Key && b.Device == a.Device && (b.Profile == nil || b.Start == a.Start)
+	}):
+		return where + " has the replica already"
+	}
+	if Sliced(mode) {
+		return d.refusesInstance(a, mode, where)
+	}
+	free, need := &d.free, a.Memory+d.GPU.Context
+	switch {
+	case a.Profile != nil:
+		return where + " is not in MIG mode"
+	case d.SlotsOf(mode) <= free.Tenants:
+		return where + " has as many tenants as it takes"
+	case a.Memory > 0 && d.GPU.Memory == 0:
+		return where + " has a memory that is not known"
+	case need > free.Memory && d.GPU.Memory > 0:
+		return fmt.Sprintf("%s has %v free, not %v", where, free.Memory, need)
+	case d.Limit > 0 && a.Memory > d.Limit:
+		return fmt.Sprintf("%s limits a tenant to %v, and it needs %v", where, d.Limit, a.Memory)
+	case a.Compute > free.Compute:
+		return fmt.Sprintf("%s has %d thousandths free, not %d", where, free.Compute, a.Compute)
+	}
+	return ""
+}
+
+// refusesInstance is refuses for a replica on a MIG instance.
+func (d *Device) refusesInstance(a *Assignment, mode sharing.Mechanism, where string) string {
+	model := d.model()
+	switch {
+	case model == nil || a.Profile == nil:
+		return where + " is in MIG mode, and the replica names no instance"
+	case a.Profile.Model() != model:
+		return fmt.Sprintf("%s has no %s of a %s", where, a.Profile.Name, a.Profile.Model().Key)
+	}
+	need := a.Memory + d.GPU.context()
+	if b, known := a.Profile.Memory.Get(); known && need > b {
+		return fmt.Sprintf("%s has %v on %s, not %v", where, b, a.Profile.Name, need)
+	}
+	if i := d.instance(a.Profile, a.Start); i >= 0 {
+		if d.free.Full>>i&1 != 0 {
+			return fmt.Sprintf("%s has no room on %s at %d", where, a.Profile.Name, a.Start)
+		}
+		return ""
+	}
+	if !d.Dynamic {
+		return fmt.Sprintf("%s has no instance %s at %d, and none is made", where, a.Profile.Name, a.Start)
+	}
+	if _, ok := d.Occupied().With(a.Profile, int(a.Start)); !ok {
+		return fmt.Sprintf("%s has no room for %s at %d", where, a.Profile.Name, a.Start)
+	}
+	return ""
+}
+
+// Room returns the starts at which a device has, or gets, an instance of a profile for one more tenant, as bits. It
+// does not allocate.
+func (d *Device) Room(p *mig.Profile) (starts uint32) {
+	f := &d.free
+	if f.fault != faultNone || d.model() != p.Model() {
+		return 0
+	}
+	for i := range d.Instances {
+		in := &d.Instances[i]
+		if in.Profile == p && i < bits.UintSize && f.Full>>i&1 == 0 {
+			starts |= 1 << in.Start
+		}
+	}
+	if d.Dynamic {
+		slice := d.Occupied()
+		for _, at := range p.Placements {
+			if _, ok := slice.With(p, at.Start); ok {
+				starts |= 1 << at.Start
+			}
+		}
+	}
+	return starts
+}
+
+// Fault says why a device takes nobody whatever is free of it; empty where nothing speaks against it.
+func (d *Device) Fault() string {
+	if d.free.fault == faultNone {
+		return ""
+	}
+	return d.faultText()
+}
+
+func (d *Device) faultText() string {
+	switch d.free.fault {
+	case faultUnknownGPU:
+		return "what it is, is not known"
+	case faultHealth:
+		return "it is " + d.Health.String()
+	case faultModes:
+		return "its tenants run under two mechanisms"
+	case faultInstances:
+		return "its MIG instances do not fit together"
+	case faultNoMIG:
+		return "it has no MIG, or where its instances may stand is not known"
+	case faultNoInstance:
+		return "a tenant is on a MIG instance that is not there"
+	case faultTenants:
+		return "more tenants than slots are on it"
+	case faultMemory:
+		return fmt.Sprintf("%v more of its memory are given away than there is", -d.free.Memory)
+	case faultCompute:
+		return fmt.Sprintf("%d thousandths more of it are given away than there are", -d.free.Compute)
+	}
+	return ""
+}
+
+// locate finds places for assignments whose device is not known or not there.
+func (n *Node) locate(path string, l *problems) {
+	var lost []int
+	for i := range n.Assignments {
+		a := &n.Assignments[i]
+		switch {
+		case a.Device == NoDevice:
+			a.Profile = nil
+		case a.Device == UnknownDevice:
+			lost = append(lost, i)
+		case a.Device < 0 || int(a.Device) >= len(n.Devices):
+			l.add(n, fmt.Sprintf("%s.assignments[%d].device", path, i), "list the device, lost where it is gone", "",
+				"%s is assigned to device %d, and the node has %d", a.Key, a.Device, len(n.Devices))
+			a.Device = UnknownDevice
+			lost = append(lost, i)
+		default:
+			n.hold(a)
+		}
+	}
+	// By what they are, again and again, so that neither their order nor that of the places found matters.
+	slices.SortStableFunc(lost, func(i, k int) int { return compareAssignments(n.Assignments[i], n.Assignments[k]) })
+	for before := 0; before != len(lost); {
+		before = len(lost)
+		lost = slices.DeleteFunc(lost, func(i int) bool {
+			n.recount()
+			best := n.emptiest(&n.Assignments[i])
+			if best.Device < 0 {
+				return false
+			}
+			n.hold(&best)
+			n.Assignments[i] = best
+			return true
+		})
+	}
+	for _, i := range lost {
+		l.add(n, fmt.Sprintf("%s.assignments[%d]", path, i), "", "", "%s finds no room: the node is overcommitted",
+			n.Assignments[i].Key)
+	}
+}
+
+// hold makes, or marks as made, the instance of an assignment to a dynamic device.
+func (n *Node) hold(a *Assignment) {
+	d := &n.Devices[a.Device]
+	if d.Open {
+		own := sharing.MechanismExclusive
+		if a.Profile != nil {
+			own = sharing.MechanismMIG
+		}
+		a.Mode = cmp.Or(a.Mode, d.Mode, own)
+	}
+	if a.Profile == nil || !d.Dynamic {
+		return
+	}
+	if i := d.instance(a.Profile, a.Start); i >= 0 {
+		d.Instances[i].made = true
+		return
+	}
+	d.Instances = append(d.Instances, Instance{a.Profile, a.Start, true})
+	slices.SortStableFunc(d.Instances, func(a, b Instance) int { return int(a.Start) - int(b.Start) })
+}
+
+// emptiest returns an assignment with the device that has most left and takes it.
+func (n *Node) emptiest(a *Assignment) Assignment {
+	best := *a
+	var left *Free
+	for i := range n.Devices {
+		try := *a
+		try.Device, try.Assumed, try.CPUMilli, try.HostMemory = int16(i), true, 0, 0
+		d := &n.Devices[i]
+		if try.Profile != nil {
+			starts := d.Room(try.Profile)
+			if starts == 0 {
+				continue
+			}
+			try.Start = int8(bits.TrailingZeros32(starts))
+		}
+		f := &d.free
+		if n.refuses(&try) == "" && (left == nil || f.Compute > left.Compute ||
+			f.Compute == left.Compute && f.Memory > left.Memory) {
+			best.Device, best.Start, best.Assumed, left = try.Device, try.Start, true, f
+		}
+	}
+	return best
+}

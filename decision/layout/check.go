@@ -1,0 +1,223 @@
+package layout
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Check returns everything about the node that cannot be, or that its delivery cannot carry, with path, remedy and
+// source.
+func (n *Node) Check() []Problem {
+	var l problems
+	n.check("", &l)
+	return l
+}
+
+// Check returns the problems of all nodes.
+func (c *Cluster) Check() []Problem {
+	var l problems
+	for n := range c.Nodes() {
+		path := fmt.Sprintf("nodes[%s]", n.Name)
+		n.check(path, &l)
+		for key := range n.keys() {
+			c.checkKey(key, n, path, &l)
+		}
+	}
+	return l
+}
+
+func (n *Node) check(path string, l *problems) {
+	if path != "" {
+		path += "."
+	}
+	if n.Name == "" {
+		l.add(n, path+"name", "name the node", "", "is empty")
+	}
+	if n.CPUMilli < 0 || n.Memory < 0 {
+		l.add(n, path+"cpu_milli", "", "", "a node has no %dm of CPU and %v of memory", n.CPUMilli, n.Memory)
+	} else if n.freeCPU < 0 || n.freeMemory < 0 {
+		l.add(n, path+"assignments", "", "", "take %dm of CPU and %v of the host's memory more than there is",
+			max(0, -n.freeCPU), max(0, -n.freeMemory))
+	}
+	seen := map[string]int{}
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		at := fmt.Sprintf("%sdevices[%d]", path, i)
+		if first, twice := seen[d.UUID]; twice && d.UUID != "" {
+			l.add(n, at+".uuid", "list each device once", "", "%q is that of devices[%d] as well", d.UUID, first)
+		}
+		seen[d.UUID] = i
+		n.checkDevice(d, at, l)
+	}
+	for i := range n.Assignments {
+		n.checkAssignment(i, fmt.Sprintf("%sassignments[%d]", path, i), l)
+	}
+	n.checkDelivery(path, l)
+}
+
+// checkDevice asks what concerns one device alone.
+func (n *Node) checkDevice(d *Device, at string, l *problems) {
+	if d.free.fault != faultNone && d.free.fault != faultNoMIG {
+		field := map[fault]string{faultUnknownGPU: ".gpu", faultHealth: ".health", faultModes: ".mode",
+			faultInstances: ".instances"}[d.free.fault]
+		l.add(n, at+field, "it keeps its tenants and takes no more", "", "%s", d.faultText())
+	}
+	if d.GPU == nil {
+		return
+	}
+	if g := d.GPU; g.Memory < 0 || g.Reserved < 0 || g.Context < 0 || g.Memory > 0 && g.Reserved > g.Memory {
+		l.add(n, at+".memory", "", "", "%v with %v reserved, and %v for each tenant, cannot be", g.Memory, g.Reserved,
+			g.Context)
+	}
+	if d.Slots < 0 || d.Limit < 0 {
+		l.add(n, at+".slots", "leave out what is not set", "", "%d slots, each of %v", d.Slots, d.Limit)
+	}
+	if most := RulesOf(n.Delivery).MaxSlots(d.Mode, d.GPU); most > 0 && d.Slots > most {
+		r := ruleTable[RuleReplicaCap]
+		if !RulesOf(n.Delivery).Has(RuleReplicaCap) {
+			r.text, r.source = fmt.Sprintf("MPS takes %d clients on it", most), "nvidia-mps-guide-limits"
+		}
+		if d.Mode != sharing.MechanismExclusive {
+			l.add(n, at+".slots", fmt.Sprintf("use %d or fewer", most), r.source, "%d slots under %v: %s", d.Slots, d.Mode,
+				r.text)
+		}
+	}
+	if Sliced(d.Mode) && d.model() == nil {
+		l.add(n, at+".mode", "", "cotenant-mig-catalogue", "%s has no MIG, or where its instances may stand is not known",
+			d.GPU.Name)
+	} else if d.GPU.Known != nil && d.Mode != sharing.MechanismNone && d.Mode != sharing.MechanismVGPU &&
+		d.Mode != sharing.MechanismMIGBackedVGPU {
+		if f := sharing.Available(d.Mode, sharing.Environment{GPU: d.GPU.Known}); f.Answer == sharing.AnswerNo {
+			l.add(n, at+".mode", "", f.Source, "%v on a %s: %s", d.Mode, d.GPU.Name, f.Text)
+		}
+	}
+	if f := sharing.Delivers(n.Delivery, d.Mode); d.Mode != sharing.MechanismNone && f.Answer == sharing.AnswerNo {
+		l.add(n, at+".mode", "choose another mode, or another delivery", f.Source, "%v does not carry %v: %s", n.Delivery,
+			d.Mode, f.Text)
+	}
+}
+
+// checkAssignment asks what concerns one assignment beside what its device already says.
+func (n *Node) checkAssignment(i int, at string, l *problems) {
+	a := &n.Assignments[i]
+	if a.Key == "" {
+		l.add(n, at+".key", "name the replica", "", "is empty")
+	}
+	for k := range n.Assignments[:i] {
+		if b := &n.Assignments[k]; a.Key == b.Key && a.Device == b.Device && (a.Profile == nil || a.Start == b.Start) {
+			l.add(n, at+".key", "a replica has a device once", "", "%s is assigned to device %d twice", a.Key, a.Device)
+			break
+		}
+	}
+	if a.Compute < 0 || a.Memory < 0 || a.CPUMilli < 0 || a.HostMemory < 0 || a.Cap < 0 || a.Busy < 0 {
+		l.add(n, at, "", "", "%s has less than nothing", a.Key)
+	}
+	if a.Device < 0 {
+		return
+	}
+	d := &n.Devices[a.Device]
+	if a.Mode != sharing.MechanismNone && d.Mode != a.Mode {
+		l.add(n, at+".mode", "a device has one mode at a time", "", "%s runs under %v on device %d, which runs %v", a.Key,
+			a.Mode, a.Device, d.Mode)
+	}
+	need := a.Memory + d.GPU.context()
+	if a.Profile != nil {
+		if k := d.instance(a.Profile, a.Start); k < 0 {
+			l.add(n, at+".profile", "list the instance", "", "device %d has no %s at %d", a.Device, a.Profile.Name, a.Start)
+		}
+		if b, known := a.Profile.Memory.Get(); known && need > b {
+			l.add(n, at+".memory", "", "cotenant-mig-catalogue", "%s needs %v, and %s has %v", a.Key, need, a.Profile.Name, b)
+		}
+	} else if d.Limit > 0 && a.Memory > d.Limit {
+		l.add(n, at+".memory", "use fewer slots, or another mode", ruleTable[RuleEqualLimits].source,
+			"%s needs %v, and each of %d slots is limited to %v", a.Key, a.Memory, d.Slots, d.Limit)
+	}
+}
+
+// checkDelivery holds the devices of a node together against the rules of its delivery.
+func (n *Node) checkDelivery(path string, l *problems) {
+	rules := RulesOf(n.Delivery)
+	broken := func(r Rule, at, remedy, format string, args ...any) {
+		if rules.Has(r) {
+			l.add(n, at, remedy, r.Source(), format+": "+r.String(), args...)
+		}
+	}
+	var full *Device // the first that is not in MIG mode
+	var fullAt int
+	var mps, dynamic string
+	sliced := 0
+	slots, split := map[string]int32{}, int32(0)
+	single := ""
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		at := fmt.Sprintf("%sdevices[%d]", path, i)
+		if d.Mode == sharing.MechanismNone {
+			continue
+		}
+		shared := d.Mode != sharing.MechanismExclusive
+		if clients(d.Mode) && d.Mode != sharing.MechanismHAMiWithMPS {
+			mps = cmp.Or(mps, at)
+		}
+		if d.Dynamic && Sliced(d.Mode) {
+			dynamic = cmp.Or(dynamic, at)
+			broken(RuleMadeBefore, at+".dynamic", "make the instances, or deliver by DRA or HAMi", "makes instances on demand")
+		} else if Sliced(d.Mode) {
+			broken(RuleMadeOnDemand, at+".instances", "set dynamic", "has instances that are made by hand")
+		}
+		if Sliced(d.Mode) {
+			sliced++
+			for _, in := range d.Instances {
+				if in.Profile == nil {
+					continue
+				}
+				name := in.Profile.Name
+				if before, ok := slots[name]; ok && before != d.SlotsOf(d.Mode) {
+					broken(RuleProfileSlots, at+".slots", "give all instances of a profile as many",
+						"%s has %d slots here and %d on another device", name, d.SlotsOf(d.Mode), before)
+				}
+				slots[name] = d.SlotsOf(d.Mode)
+				if single = cmp.Or(single, name); n.MIGStrategy == MIGStrategySingle && single != name {
+					broken(RuleStrategySingle, at+".instances", "use the strategy mixed", "has %s beside %s", name, single)
+				}
+			}
+			continue
+		}
+		if full == nil {
+			full, fullAt = d, i
+		} else if full.Mode != d.Mode || shared && full.SlotsOf(d.Mode) != d.SlotsOf(d.Mode) {
+			broken(RuleOneMode, at+".mode", "put it on a node of its own, or deliver by DRA",
+				"%v with %d slots beside devices[%d], %v with %d", d.Mode, d.SlotsOf(d.Mode), fullAt, full.Mode,
+				full.SlotsOf(full.Mode))
+		}
+		if shared {
+			if d.Slots == 1 {
+				broken(RuleTwoSlots, at+".slots", "use 2 or more, or exclusive", "%v with one slot", d.Mode)
+			}
+			if split == 0 {
+				split = d.SlotsOf(d.Mode)
+			} else if split != d.SlotsOf(d.Mode) {
+				broken(RuleOneSplit, at+".slots", "give all cards as many", "%d slots beside %d", d.SlotsOf(d.Mode), split)
+			}
+			if want := rules.Limit(d.Mode, d.GPU, d.Slots); want > 0 && d.Limit != want {
+				broken(RuleEqualLimits, at+".limit", fmt.Sprintf("it is %v", want), "a limit of %v at %d slots", d.Limit, d.Slots)
+			}
+		}
+	}
+	if sliced > 0 && n.MIGStrategy == MIGStrategyNone {
+		broken(RuleStrategyNone, path+"mig_strategy", "use mixed", "%d devices are in MIG mode", sliced)
+	}
+	if full != nil && n.MIGStrategy == MIGStrategySingle {
+		broken(RuleStrategySingle, fmt.Sprintf("%sdevices[%d].mode", path, fullAt), "use mixed", "is not in MIG mode")
+	}
+	if mps != "" && (sliced > 0 || n.MIGStrategy >= MIGStrategySingle) {
+		broken(RuleNoMPSBesideMIG, mps+".mode", "put it on a node of its own", "MPS beside devices in MIG mode")
+	}
+	if mps != "" && n.Consumable {
+		broken(RuleConsumable, mps+".mode", "turn consumable shares off", "MPS on a node with consumable shares")
+	}
+	if mps != "" && dynamic != "" {
+		broken(RuleDynamicMIG, mps+".mode", "make the instances beforehand", "MPS beside %s.dynamic", dynamic)
+	}
+}

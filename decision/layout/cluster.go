@@ -1,0 +1,242 @@
+package layout
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Errors that calls of this package wrap; test for them with errors.Is.
+var (
+	// ErrInvalid says that a layout contradicts itself; the error names every place.
+	ErrInvalid = errors.New("layout: invalid")
+	// ErrConflict says that a node does not take what is to be assigned to it.
+	ErrConflict = errors.New("layout: conflict")
+	// ErrNodeGone says that there is no node of the name.
+	ErrNodeGone = errors.New("layout: the node is gone")
+	// ErrUnknownName is wrapped by errors about texts that name no value.
+	ErrUnknownName = errors.New("layout: unknown name")
+)
+
+const chunkSize = 32
+
+// Cluster is a number of nodes with what is assigned to them. It is immutable and safe for concurrent use: every change
+// returns another one that shares all but the node that changed. The zero Cluster has no nodes.
+//
+// Nodes have positions, which they keep as long as they are there; a position whose node is gone is empty until another
+// node takes it.
+type Cluster struct {
+	chunks      []*[chunkSize]*Node
+	len, nodes  int // positions, and those that are not empty
+	names, keys index
+}
+
+// Observe makes a cluster of nodes as they are found. Nothing is refused: what contradicts itself stays, takes nobody
+// more where that concerns a device, and is among the problems; of two nodes of one name the first is taken. The nodes
+// are copied; GPUs and workloads must not change any more.
+//
+// An assignment to UnknownDevice, or to a device that is not there, is put on the emptiest device that takes it and is
+// marked as assumed.
+func Observe(nodes []Node) (*Cluster, []Problem) {
+	c := &Cluster{}
+	var l problems
+	for i := range nodes {
+		n := observe(&nodes[i], fmt.Sprintf("nodes[%d]", i), &l)
+		if first := c.position(n.Name); first >= 0 {
+			l.add(n, fmt.Sprintf("nodes[%d].name", i), "name each node once", "",
+				"%q is the name of nodes[%d] as well: the later one is left out", n.Name, first)
+			continue
+		}
+		for key := range n.keys() {
+			c.checkKey(key, n, fmt.Sprintf("nodes[%d]", i), &l)
+			c.keys.add(key, int32(c.len))
+		}
+		if c.len%chunkSize == 0 {
+			c.chunks = append(c.chunks, new([chunkSize]*Node))
+		}
+		c.chunks[c.len/chunkSize][c.len%chunkSize] = n
+		c.names.add(n.Name, int32(c.len))
+		c.len++
+		c.nodes++
+	}
+	return c, l
+}
+
+// checkKey reports a key that another node has too.
+func (c *Cluster) checkKey(key string, n *Node, path string, l *problems) {
+	if at := c.keyAt(key, n.Name); at >= 0 {
+		l.add(n, path+".assignments", "a replica is on one node", "", "%s is assigned to node %s as well", key,
+			c.At(int(at)).Name)
+	}
+}
+
+// keyAt returns the position of a node that has an assignment of a key, but for one node; -1 where there is none.
+func (c *Cluster) keyAt(key, but string) int32 {
+	return c.keys.find(key, func(at int32) bool {
+		n := c.At(int(at))
+		return n != nil && n.Name != but && n.find(key) >= 0
+	})
+}
+
+// keys visits each key on the node once.
+func (n *Node) keys() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range n.Assignments {
+			key := n.Assignments[i].Key
+			if n.find(key) == i && !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+// Len is the number of positions, of which some may be empty.
+func (c *Cluster) Len() int { return c.len }
+
+// Count is the number of nodes.
+func (c *Cluster) Count() int { return c.nodes }
+
+// At returns the node of a position; nil where it is empty or out of range.
+func (c *Cluster) At(position int) *Node {
+	if position < 0 || position >= c.len {
+		return nil
+	}
+	return c.chunks[position/chunkSize][position%chunkSize]
+}
+
+// Nodes visits the nodes in the order of their positions.
+func (c *Cluster) Nodes() iter.Seq[*Node] {
+	return func(yield func(*Node) bool) {
+		for i := range c.len {
+			if n := c.At(i); n != nil && !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+// Same reports whether two clusters have the same nodes at a number of positions from a first one on, which is cheap
+// to know: whoever follows changes can skip them.
+func (c *Cluster) Same(o *Cluster, chunk int) bool {
+	return o != nil && chunk < len(c.chunks) && chunk < len(o.chunks) && c.chunks[chunk] == o.chunks[chunk]
+}
+
+// ChunkSize is the number of positions that Same compares at once.
+const ChunkSize = chunkSize
+
+// Position returns the position of a node by name, -1 where there is none.
+func (c *Cluster) Position(name string) int { return int(c.position(name)) }
+
+func (c *Cluster) position(name string) int32 {
+	return c.names.find(name, func(at int32) bool { n := c.At(int(at)); return n != nil && n.Name == name })
+}
+
+// Node returns a node by name; nil where there is none.
+func (c *Cluster) Node(name string) *Node { return c.At(int(c.position(name))) }
+
+// Find returns the node that a replica is assigned to; nil where it is on none.
+func (c *Cluster) Find(key string) *Node { return c.At(int(c.keyAt(key, ""))) }
+
+// set returns a cluster with another node at a position, and other keys.
+func (c *Cluster) set(at int, n *Node) *Cluster {
+	out := *c
+	out.chunks = slices.Clone(c.chunks)
+	chunk := *c.chunks[at/chunkSize]
+	chunk[at%chunkSize] = n
+	out.chunks[at/chunkSize] = &chunk
+	return &out
+}
+
+// WithNode returns the cluster with a node as it is found now: in place of the one of its name, or as a new one.
+func (c *Cluster) WithNode(node Node) (*Cluster, []Problem) {
+	var l problems
+	n := observe(&node, "node", &l)
+	at := c.Position(n.Name)
+	out := c
+	if at < 0 {
+		out = c.room()
+		at = slices.IndexFunc(out.chunks, func(c *[chunkSize]*Node) bool { return slices.Contains(c[:], nil) })
+		at = at*chunkSize + slices.Index(out.chunks[at][:], nil)
+		out.len, out.nodes = max(out.len, at+1), out.nodes+1
+		out.names = out.names.own()
+		out.names.set(n.Name, int32(at))
+	}
+	before := c.At(at)
+	out = out.set(at, n)
+	out.keys = out.keys.own()
+	if before != nil {
+		for key := range before.keys() {
+			out.keys.unset(key, int32(at))
+		}
+	}
+	for key := range n.keys() {
+		out.checkKey(key, n, "node", &l)
+		out.keys.set(key, int32(at))
+	}
+	return out, l
+}
+
+// room returns a copy of the cluster that has an empty position.
+func (c *Cluster) room() *Cluster {
+	out := *c
+	if c.nodes == len(c.chunks)*chunkSize {
+		out.chunks = append(slices.Clone(c.chunks), new([chunkSize]*Node))
+	}
+	return &out
+}
+
+// WithoutNode returns the cluster without a node and what was assigned to it; c itself where there is none of the name.
+func (c *Cluster) WithoutNode(name string) *Cluster {
+	at := c.Position(name)
+	if at < 0 {
+		return c
+	}
+	n := c.At(at)
+	out := c.set(at, nil)
+	out.nodes--
+	out.names, out.keys = out.names.own(), out.keys.own()
+	out.names.unset(name, int32(at))
+	for key := range n.keys() {
+		out.keys.unset(key, int32(at))
+	}
+	return out
+}
+
+// Join returns the nodes of clusters as one, those of the first before those of the others.
+func Join(parts ...*Cluster) (*Cluster, []Problem) {
+	var all []Node
+	for _, p := range parts {
+		for n := range p.Nodes() {
+			all = append(all, *n)
+		}
+	}
+	return Observe(all)
+}
+
+// observe copies a node and works out what is left of it.
+func observe(in *Node, path string, l *problems) *Node {
+	n := *in
+	n.Devices, n.Assignments = slices.Clone(in.Devices), slices.Clone(in.Assignments)
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		d.Instances = slices.Clone(d.Instances)
+		slices.SortStableFunc(d.Instances, func(a, b Instance) int { return int(a.Start) - int(b.Start) })
+		if d.Mode == sharing.MechanismNone && len(d.Instances) > 0 {
+			d.Mode = sharing.MechanismMIG
+		}
+		d.Open = d.Open || d.Mode == sharing.MechanismNone
+	}
+	for i := range n.Assignments {
+		a := &n.Assignments[i]
+		if a.Workload == nil {
+			a.Workload = nobody
+		}
+	}
+	n.locate(path, l)
+	n.recount()
+	n.check(path, l)
+	return &n
+}

@@ -1,0 +1,161 @@
+package layout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// FindingKind is a kind of waste.
+type FindingKind uint8
+
+// The kinds of findings.
+const (
+	FindingEmptyInstances FindingKind = iota + 1 // MIG instances that nobody holds
+	FindingWholeForSlice                         // a whole device held by work that uses no more than half of it
+	FindingFreeShares                            // slots of shared devices that nobody holds
+	FindingUnaskedMode                           // devices in a mode that no workload asks for, without tenants
+)
+
+var findingNames = enum.Of[FindingKind](ErrUnknownName, "finding", "", "empty-instances", "whole-for-slice",
+	"free-shares", "unasked-mode")
+
+// Finding is something that is paid for and used by nobody, on one node.
+type Finding struct {
+	Kind    FindingKind `json:"kind"`
+	Node    string      `json:"node"`
+	Pool    string      `json:"pool"`
+	Devices []int       `json:"devices"` // their indexes
+	Text    string      `json:"text"`
+	GPUs    float64     `json:"gpus"` // that lie fallow, in whole ones
+	// PerHour is the part of the node's price that they are; absent where the pool has none.
+	PerHour cost.Money `json:"per_hour,omitzero"`
+}
+
+// Asked says which modes workloads of a pool ask for. A nil Asked takes those that have tenants anywhere in the layout.
+type Asked func(pool string, m sharing.Mechanism) bool
+
+// Findings lists what is paid for and used by nobody, node by node in their order. What follows from what was measured
+// ([Assignment.Busy]) is left out where nothing was. The error is one of prices.
+func (c *Cluster) Findings(prices Prices, asked Asked) ([]Finding, error) {
+	if asked == nil {
+		held := map[sharing.Mechanism]bool{}
+		for n := range c.Nodes() {
+			for i := range n.Devices {
+				if n.Devices[i].free.Tenants > 0 {
+					held[n.Devices[i].Mode] = true
+				}
+			}
+		}
+		asked = func(_ string, m sharing.Mechanism) bool { return held[m] }
+	}
+	var out []Finding
+	for n := range c.Nodes() {
+		price := prices[n.Pool]
+		whole, priced, err := price.whole(len(n.Devices))
+		if err != nil {
+			return nil, fmt.Errorf("layout: pool %s: %w", n.Pool, err)
+		}
+		for _, f := range n.findings(asked) {
+			f.Node, f.Pool = n.Name, n.Pool
+			if priced {
+				const exact = 10_000
+				if f.PerHour, err = whole.MulFrac(int64(f.GPUs*exact+0.5), int64(len(n.Devices))*exact); err != nil {
+					return nil, fmt.Errorf("layout: node %s: %w", n.Name, err)
+				}
+			}
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+// findings are those of a node, one of a kind.
+func (n *Node) findings(asked Asked) (out []Finding) {
+	add := func(kind FindingKind, i int, gpus float64) *Finding {
+		at := slices.IndexFunc(out, func(f Finding) bool { return f.Kind == kind })
+		if at < 0 {
+			at = len(out)
+			out = append(out, Finding{Kind: kind})
+		}
+		f := &out[at]
+		f.Devices, f.GPUs = append(f.Devices, i), f.GPUs+gpus
+		return f
+	}
+	empty := map[string]int{}
+	slots, whole := 0, 0
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		f := &d.free
+		shared := d.Mode != sharing.MechanismNone && d.Mode != sharing.MechanismExclusive
+		switch {
+		case f.fault != faultNone:
+		case shared && f.Tenants == 0 && !d.Open && !asked(n.Pool, d.Mode):
+			add(FindingUnaskedMode, i, 1)
+		case Sliced(d.Mode):
+			gpus := 0.0
+			for _, in := range d.Instances {
+				if !n.holds(i, in) {
+					empty[in.Profile.Name]++
+					gpus += float64(in.Profile.PlacementUnits) / float64(max(1, in.Profile.Model().Units))
+				}
+			}
+			if gpus > 0 {
+				add(FindingEmptyInstances, i, gpus)
+			}
+		case d.Mode == sharing.MechanismExclusive:
+			if part := n.half(i); part > 0 {
+				add(FindingWholeForSlice, i, 1-part)
+				whole++
+			}
+		case shared && d.Slots > 0 && f.Slots > 0:
+			add(FindingFreeShares, i, float64(f.Slots)/float64(d.Slots))
+			slots += int(f.Slots)
+		}
+	}
+	for i := range out {
+		f := &out[i]
+		switch f.Kind {
+		case FindingEmptyInstances:
+			var parts []string
+			for _, p := range sortedKeys(empty) {
+				parts = append(parts, fmt.Sprintf("%d x %s", empty[p], p))
+			}
+			f.Text = strings.Join(parts, ", ") + " held by nobody"
+		case FindingWholeForSlice:
+			f.Text = fmt.Sprintf("whole GPUs held by work that a part of each would do for: %d", whole)
+		case FindingFreeShares:
+			f.Text = fmt.Sprintf("shares held by nobody: %d", slots)
+		case FindingUnaskedMode:
+			f.Text = fmt.Sprintf("%d GPUs run %v, which no workload asks for", len(f.Devices), n.Devices[f.Devices[0]].Mode)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Finding) int { return cmp.Compare(a.Kind, b.Kind) })
+	return out
+}
+
+func (n *Node) holds(i int, in Instance) bool {
+	return slices.ContainsFunc(n.Assignments, func(a Assignment) bool {
+		return int(a.Device) == i && a.Profile == in.Profile && a.Start == in.Start
+	})
+}
+
+// half returns the part of a device that its one tenant was measured to use, where that is no more than half of it.
+func (n *Node) half(i int) float64 {
+	total := n.Devices[i].GPU.Usable()
+	for a := range n.on(i) {
+		part := float64(a.Busy) / 1000
+		if a.Memory > 0 && total > 0 {
+			part = max(part, float64(a.Memory)/float64(total))
+		}
+		if a.Busy > 0 && part <= 0.5 {
+			return part
+		}
+	}
+	return 0
+}

@@ -1,0 +1,96 @@
+package layout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// place says where a replica is, as closely as two replicas of a workload need to agree to be taken for one.
+type place struct {
+	workload, tenant string
+	node, devices    string
+}
+
+func (n *Node) place(key string, exact bool, onNode bool) place {
+	as := n.Replica(key)
+	p := place{workload: as[0].Workload.Name, tenant: as[0].Workload.Tenant}
+	if onNode {
+		p.node = n.Name
+	}
+	if exact {
+		for _, a := range as {
+			p.devices += fmt.Sprintf("%d@%d,", a.Device, a.Start)
+		}
+	}
+	return p
+}
+
+// Match returns the layout to with the keys of from: replicas of a workload are alike, so that those which stand where
+// one stands in from keep its key, first on the same devices, then on the same node, then anywhere. Replicas beyond
+// those of from keep their own keys, or get a number where one of from has it.
+func Match(from, to *Cluster) *Cluster {
+	taken := map[string]bool{} // keys of from that have a replica in to
+	next := map[string]string{}
+	for _, by := range [][2]bool{{true, true}, {false, true}, {false, false}} {
+		free := map[place][]string{}
+		for n := range from.Nodes() {
+			for key := range n.keys() {
+				if !taken[key] {
+					p := n.place(key, by[0], by[1])
+					free[p] = append(free[p], key)
+				}
+			}
+		}
+		for _, keys := range free {
+			slices.Sort(keys)
+		}
+		for _, n := range byName(to) {
+			keys := slices.Sorted(n.keys())
+			for _, key := range keys {
+				if _, done := next[key]; done {
+					continue
+				}
+				p := n.place(key, by[0], by[1])
+				all := free[p]
+				if len(all) == 0 {
+					continue
+				}
+				i := max(0, slices.Index(all, key)) // its own, where that is among them
+				next[key], taken[all[i]] = all[i], true
+				free[p] = slices.Delete(slices.Clone(all), i, i+1)
+			}
+		}
+	}
+	used := map[string]bool{}
+	for _, key := range next {
+		used[key] = true
+	}
+	var nodes []Node
+	for n := range to.Nodes() {
+		copied := *n
+		copied.Assignments = slices.Clone(n.Assignments)
+		for i := range copied.Assignments {
+			a := &copied.Assignments[i]
+			key, ok := next[a.Key]
+			if !ok {
+				key = a.Key
+				for k := 2; used[key] || from.Find(key) != nil; k++ {
+					key = fmt.Sprintf("%s-%d", a.Key, k)
+				}
+				used[key], next[a.Key] = true, key
+			}
+			a.Key = key
+		}
+		nodes = append(nodes, copied)
+	}
+	out, _ := Observe(nodes)
+	return out
+}
+
+// byName lists the nodes by their names.
+func byName(c *Cluster) []*Node {
+	nodes := slices.Collect(c.Nodes())
+	slices.SortFunc(nodes, func(a, b *Node) int { return cmp.Compare(a.Name, b.Name) })
+	return nodes
+}

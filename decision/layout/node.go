@@ -1,0 +1,245 @@
+package layout
+
+import (
+	"slices"
+	"time"
+
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Node is a node with its devices and what is assigned to them. A Node of a [Cluster] is read-only.
+type Node struct {
+	Name, Pool string
+	// Delivery hands the devices out; DeliveryBare is a machine without an orchestrator.
+	Delivery sharing.Delivery
+	// MIGStrategy is the device plugin's; a node that does not say is mixed where a device is in MIG mode.
+	MIGStrategy MIGStrategy
+	// Consumable says that the DRA driver hands out shares of devices to separate claims (--consumable-shares).
+	Consumable bool
+	Spot       bool          // bought as interruptible
+	Closed     string        // why it takes no more replicas, such as "cordoned"; empty = it does
+	CPUMilli   int64         // thousandths of a core that replicas may have
+	Memory     sharing.Bytes // of the host, that replicas may have
+	Devices    []Device
+	// Assignments are in the order in which they came.
+	Assignments []Assignment
+
+	version    uint64
+	freeCPU    int64
+	freeMemory sharing.Bytes
+	tenant     string
+	mixed      bool
+}
+
+// GPU is a kind of device, shared by all devices of the kind and never changed.
+type GPU struct {
+	Name string // the product's; as the GPU table writes it where that has it
+	// Known is the row of the GPU table; nil = not known.
+	Known    *sharing.GPU
+	Memory   sharing.Bytes // of the device; 0 = not known
+	Reserved sharing.Bytes // of it, by the driver and others outside the layout: nobody is given it
+	// Context is memory that each tenant takes beside what its assignment says: 0 where assignments hold it.
+	Context sharing.Bytes
+	// MIG is the model that partitions it; nil = it is never partitioned.
+	MIG *mig.Model
+}
+
+// GPUOf returns a kind of device by a name that the GPU table knows, with the table's memory and, where the catalogue
+// knows placements, MIG. A name that the table does not know is kept, with nothing else.
+func GPUOf(name string) *GPU {
+	g := &GPU{Name: name}
+	if row, err := sharing.LookupGPU(name); err == nil {
+		g.Known, g.Name = row, row.Name
+		g.Memory, _ = row.Memory.Get()
+		if model, err := mig.Lookup(row.Name); err == nil && model.PlacementsKnown() &&
+			!(row.MIG.Known && row.MIG.Value == sharing.AnswerNo) {
+			g.MIG = model
+		}
+	}
+	return g
+}
+
+// Usable is the memory that tenants may have between them; 0 = not known.
+func (g *GPU) Usable() sharing.Bytes { return max(0, g.Memory-g.Reserved) }
+
+// Device is one GPU and the way in which it is shared.
+type Device struct {
+	UUID string // may be empty
+	GPU  *GPU   // nil = not known: it takes nobody
+	// Mode is the mechanism that its tenants share it by. None on an open device says that it has no tenant yet.
+	Mode sharing.Mechanism
+	// Open says that the mode comes with the first tenant and goes with the last one. Mode None implies it.
+	Open bool
+	// Slots counts the tenants that the mode offers (replicas of the device plugin, HAMi's split), under MIG those of
+	// each instance. 0 is the mode's own number: 1 of whole GPUs and instances, as many as fit elsewhere.
+	Slots int32
+	// Limit is the memory of each tenant, where the delivery enforces one; 0 = none.
+	Limit sharing.Bytes
+	// Instances are the MIG instances that exist, by start.
+	Instances []Instance
+	// Dynamic says that instances are made for the tenants who come and destroyed when they leave.
+	Dynamic bool
+	Health  Health
+	// Link numbers the group of devices that NVLink connects, from 1; 0 = not known. NUMA is the node's NUMA node
+	// plus 1; 0 = not known.
+	Link, NUMA int16
+
+	free Free
+}
+
+// Instance is a MIG instance of a device.
+type Instance struct {
+	Profile *mig.Profile
+	Start   int8
+	made    bool // with its first tenant, on a dynamic device
+}
+
+// Values of Assignment.Device that are no index.
+const (
+	NoDevice      int16 = -1 // the replica holds none
+	UnknownDevice int16 = -2 // it holds one, and which is not known; Observe assumes the emptiest that takes it
+)
+
+// Assignment is one replica on one device, or instance of one.
+type Assignment struct {
+	Key      string // of the replica, unique in the cluster
+	Workload *Workload
+	Device   int16 // index into Node.Devices, NoDevice or UnknownDevice
+	// Mode is the mechanism that the replica was given, and None that of the device.
+	Mode sharing.Mechanism
+	// Profile and Start name the MIG instance; nil = no instance.
+	Profile *mig.Profile
+	Start   int8
+	Assumed bool // Observe chose the device
+	// Compute is the thousandths of the device, or instance, that are booked for it. Busy is what it was measured to
+	// use of the whole device. Cap is the most that it can use, as enforced. 0 = not known, or none.
+	Compute, Busy, Cap int32
+	Memory             sharing.Bytes // of the device; 0 = not limited and not known
+	CPUMilli           int64         // of the host; in one assignment of a key
+	HostMemory         sharing.Bytes
+}
+
+// Workload is what the replicas of a workload have in common. Assignments of one workload share one, which never
+// changes.
+type Workload struct {
+	Name   string // as fleets and predictions name it; may be empty
+	Tenant string
+	Trusts []string // other tenants that it may share with; both sides must say so
+	// Objective limits what neighbours may do to it.
+	Objective Objective
+}
+
+// Objective has the limits of a workload's latencies and slowdown; zero fields set none.
+type Objective struct {
+	Slowdown                          float64 // times slower than alone
+	TTFTP99, TPOTP50, TPOTP99, E2EP99 time.Duration
+}
+
+// IsZero reports whether nothing is limited.
+func (o *Objective) IsZero() bool { return *o == Objective{} }
+
+var nobody = &Workload{}
+
+// Trust reports whether two workloads may share a device that does not isolate them: they are one tenant's, each names
+// the other's tenant, or no tenant is stated and they are one workload. Decide trusts by the same rule.
+func (w *Workload) Trust(o *Workload) bool {
+	switch {
+	case w == o:
+		return true
+	case w.Tenant == "" && o.Tenant == "":
+		return w.Name == o.Name
+	case w.Tenant == o.Tenant:
+		return true
+	}
+	return slices.Contains(w.Trusts, o.Tenant) && slices.Contains(o.Trusts, w.Tenant)
+}
+
+// Health is what is reported of a device.
+type Health uint8
+
+// The states of health. A device of which nothing is reported is used; an unhealthy or lost one takes nobody.
+const (
+	HealthNotReported Health = iota
+	HealthHealthy
+	HealthUnhealthy
+	HealthLost // it was there, and is not listed any more
+)
+
+var healthNames = enum.Of[Health](ErrUnknownName, "health", "not-reported", "healthy", "unhealthy", "lost")
+
+// MIGStrategy is the device plugin's way to name MIG instances.
+type MIGStrategy uint8
+
+// The strategies.
+const (
+	MIGStrategyNotStated MIGStrategy = iota
+	MIGStrategyNone                  // devices in MIG mode are not handed out
+	MIGStrategySingle                // all devices have instances of one profile, which stand for nvidia.com/gpu
+	MIGStrategyMixed                 // each profile is a resource of its own, beside full GPUs
+)
+
+var strategyNames = enum.Of[MIGStrategy](ErrUnknownName, "MIG strategy", "not-stated", "none", "single", "mixed")
+
+// Free is what is left of a device. Memory and compute are apart: neither is charged for the other.
+type Free struct {
+	Memory  sharing.Bytes // means nothing where the device's memory is not known
+	Compute int32         // thousandths
+	Tenants int32
+	// Slots is how many more tenants it takes; 0 where it takes nobody for any reason. Under MIG it bounds nothing but
+	// says whether there is a use in looking at instances.
+	Slots int32
+	// Full has a bit for each of Instances that takes no more tenants.
+	Full  uint32
+	slice *mig.Occupancy
+	fault fault
+}
+
+// Free returns what is left of the device. It is read-only.
+func (d *Device) Free() *Free { return &d.free }
+
+// Occupied is the space that the device's MIG instances take.
+func (d *Device) Occupied() mig.Occupancy {
+	if d.free.slice == nil {
+		return mig.Occupancy{}
+	}
+	return *d.free.slice
+}
+
+// Version numbers the states of nodes of this process: two nodes of one version are the same.
+func (n *Node) Version() uint64 { return n.version }
+
+// FreeCPU and FreeMemory are what is left of the host.
+func (n *Node) FreeCPU() int64 { return n.freeCPU }
+
+// FreeMemory is what is left of the host's memory.
+func (n *Node) FreeMemory() sharing.Bytes { return n.freeMemory }
+
+// Tenant is the tenant of everybody on the node, and one reports whether there is just one.
+func (n *Node) Tenant() (tenant string, one bool) { return n.tenant, !n.mixed }
+
+// Used reports whether anything is assigned to the node.
+func (n *Node) Used() bool { return len(n.Assignments) > 0 }
+
+// Tenants counts those on a device.
+func (n *Node) Tenants(device int) int { return int(n.Devices[device].free.Tenants) }
+
+// On visits the assignments on a device, in their order.
+func (n *Node) On(device int, visit func(*Assignment) bool) {
+	for i := range n.Assignments {
+		if int(n.Assignments[i].Device) == device && !visit(&n.Assignments[i]) {
+			return
+		}
+	}
+}
+
+// DeviceByUUID returns the index of a device, -1 where there is none.
+func (n *Node) DeviceByUUID(uuid string) int {
+	return slices.IndexFunc(n.Devices, func(d Device) bool { return d.UUID == uuid && uuid != "" })
+}
+
+// find returns the index of the first assignment of a key, -1 where there is none.
+func (n *Node) find(key string) int {
+	return slices.IndexFunc(n.Assignments, func(a Assignment) bool { return a.Key == key })
+}

@@ -1,0 +1,219 @@
+package layout
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Rule is a rule of what a delivery can carry.
+type Rule uint8
+
+// The rules.
+const (
+	// RuleOneMode: the full devices of a node are handed out by one mode with one number of slots.
+	RuleOneMode Rule = iota
+	// RuleTwoSlots: a shared mode has two slots or more.
+	RuleTwoSlots
+	// RuleReplicaCap: a device has at most 48 slots under MPS, 16 below compute capability 7.5.
+	RuleReplicaCap
+	// RuleEqualLimits: each MPS client may have the device's memory divided by the slots.
+	RuleEqualLimits
+	// RuleNoMPSBesideMIG: MPS and MIG strategies single and mixed exclude each other on a node.
+	RuleNoMPSBesideMIG
+	// RuleStrategyNone: devices in MIG mode are not handed out without a strategy.
+	RuleStrategyNone
+	// RuleStrategySingle: all devices are in MIG mode and have instances of one profile.
+	RuleStrategySingle
+	// RuleProfileSlots: instances of one profile have one number of slots on the whole node.
+	RuleProfileSlots
+	// RuleMadeBefore: instances are made beforehand, and not for a tenant who comes.
+	RuleMadeBefore
+	// RuleMadeOnDemand: instances are made and destroyed by the delivery itself.
+	RuleMadeOnDemand
+	// RuleConsumable: MPS and consumable shares exclude each other on a node.
+	RuleConsumable
+	// RuleDynamicMIG: MPS and instances on demand exclude each other on a node.
+	RuleDynamicMIG
+	// RuleOneSplit: the shared devices of a node have one number of slots.
+	RuleOneSplit
+	ruleCount
+)
+
+type rule struct {
+	deliveries []sharing.Delivery
+	text       string
+	source     sharing.SourceID
+}
+
+var (
+	plugins = []sharing.Delivery{sharing.DeliveryDevicePlugin, sharing.DeliveryGPUOperator}
+	onDRA   = []sharing.Delivery{sharing.DeliveryDRA}
+	onHAMi  = []sharing.Delivery{sharing.DeliveryHAMi, sharing.DeliveryVolcano}
+)
+
+// ruleTable is what sources say of deliveries that Delivers does not: which mechanisms a delivery has at all stands in
+// package sharing.
+var ruleTable = [ruleCount]rule{
+	RuleOneMode: {plugins, "the device plugin shares all full GPUs of a node by one mode and one number of replicas: " +
+		"MPS and time-slicing exclude each other", "k8s-device-plugin-config"},
+	RuleTwoSlots: {plugins, "the device plugin refuses fewer than 2 replicas", "k8s-device-plugin-config"},
+	RuleReplicaCap: {plugins, "the device plugin allows 48 MPS replicas from compute capability 7.5 on, and 16 below",
+		"k8s-device-plugin-mps"},
+	RuleEqualLimits: {plugins, "the device plugin limits each MPS client to the GPU's memory by the number of replicas",
+		"k8s-device-plugin-mps"},
+	RuleNoMPSBesideMIG: {plugins, "the device plugin refuses MPS under the MIG strategies single and mixed",
+		"k8s-device-plugin"},
+	RuleStrategyNone: {plugins, "under the MIG strategy none GPUs in MIG mode are not handed out", "k8s-device-plugin"},
+	RuleStrategySingle: {plugins, "the MIG strategy single needs instances of one profile on every GPU of the node",
+		"k8s-device-plugin"},
+	RuleProfileSlots: {plugins, "the device plugin replicates all MIG devices of one resource alike",
+		"k8s-device-plugin-config"},
+	RuleMadeBefore:   {plugins, "the device plugin hands out MIG instances that exist and makes none", "k8s-device-plugin"},
+	RuleMadeOnDemand: {onHAMi, "HAMi and Volcano make MIG instances for the pods that ask, and reclaim them", "hami"},
+	RuleConsumable:   {onDRA, "the DRA driver refuses MPS where it hands out consumable shares", "nvidia-dra-driver"},
+	RuleDynamicMIG:   {onDRA, "the DRA driver refuses MPS where it makes MIG instances on demand", "nvidia-dra-driver"},
+	RuleOneSplit:     {onHAMi, "one deviceSplitCount holds for all cards of a node", "hami-values"},
+}
+
+// String says what the rule is.
+func (r Rule) String() string {
+	if r >= ruleCount {
+		return fmt.Sprintf("invalid(%d)", uint8(r))
+	}
+	return ruleTable[r].text
+}
+
+// Source is that of the rule.
+func (r Rule) Source() sharing.SourceID { return ruleTable[r].source }
+
+// Rules are those of one delivery.
+type Rules struct{ delivery sharing.Delivery }
+
+// RulesOf returns the rules of a delivery.
+func RulesOf(d sharing.Delivery) Rules { return Rules{d} }
+
+// Has reports whether a rule holds.
+func (r Rules) Has(rule Rule) bool {
+	return rule < ruleCount && slices.Contains(ruleTable[rule].deliveries, r.delivery)
+}
+
+// All lists the rules that hold.
+func (r Rules) All() (out []Rule) {
+	for rule := range ruleCount {
+		if r.Has(rule) {
+			out = append(out, rule)
+		}
+	}
+	return out
+}
+
+// WholeNodes reports whether a node's full devices are shared alike, so that nodes and not devices are planned.
+func (r Rules) WholeNodes() bool { return r.Has(RuleOneMode) }
+
+// MaxSlots is the most slots that the delivery takes on a device under a mode; 0 = nothing bounds them.
+func (r Rules) MaxSlots(m sharing.Mechanism, g *GPU) int32 {
+	switch {
+	case m == sharing.MechanismExclusive:
+		return 1
+	case !clients(m):
+		return 0
+	case r.Has(RuleReplicaCap) && g.Known != nil && g.Known.ComputeCapability.Known:
+		if cc := g.Known.ComputeCapability.Value; cc.Major < 7 || cc.Major == 7 && cc.Minor < 5 {
+			return oldClients
+		}
+		return leastClients
+	}
+	return (&Device{GPU: g, Slots: mostClients}).SlotsOf(m)
+}
+
+// Limit is the memory that the delivery leaves to each of a device's tenants, 0 where it sets no limit by itself.
+func (r Rules) Limit(m sharing.Mechanism, g *GPU, slots int32) sharing.Bytes {
+	if !clients(m) || !r.Has(RuleEqualLimits) || slots < 2 || g == nil {
+		return 0
+	}
+	return g.Memory / sharing.Bytes(slots) / sharing.MiB * sharing.MiB
+}
+
+// Cap is the thousandths of a device's threads that the delivery leaves to each of its tenants, 0 where it sets no cap
+// by itself: the device plugin divides 100 percent by the replicas and drops the rest.
+func (r Rules) Cap(m sharing.Mechanism, slots int32) int32 {
+	if !clients(m) || !r.Has(RuleEqualLimits) || slots < 2 {
+		return 0
+	}
+	return 10 * (100 / slots)
+}
+
+// Configure gives a device a mode with so many slots, and the limit that the delivery sets with it.
+func (r Rules) Configure(d *Device, m sharing.Mechanism, slots int32) {
+	d.Mode, d.Open, d.Slots = m, false, slots
+	if m == sharing.MechanismExclusive {
+		d.Slots = 1
+	}
+	d.Limit = r.Limit(m, d.GPU, d.Slots)
+}
+
+// delivered is what sharing.Delivers answers, for many questions.
+var delivered = sync.OnceValue(func() (out [256][sharing.MechanismCount]bool) {
+	for _, d := range sharing.Deliveries() {
+		for _, m := range sharing.Mechanisms() {
+			out[d][m] = sharing.Delivers(d, m).Answer != sharing.AnswerNo
+		}
+	}
+	return out
+})
+
+// Carries reports whether a device of the node, by its delivery and its hardware, may run a mode beside what the other
+// devices run. It does not allocate.
+func (n *Node) Carries(device int, m sharing.Mechanism) bool {
+	if int(m) >= sharing.MechanismCount || !delivered()[n.Delivery][m] {
+		return false
+	}
+	d := &n.Devices[device]
+	if d.GPU == nil || Sliced(m) && d.model() == nil || d.GPU.Known != nil && denied(d.GPU.Known, m) {
+		return false
+	}
+	rules := RulesOf(n.Delivery)
+	alike, apart := rules.WholeNodes(), rules.Has(RuleNoMPSBesideMIG)
+	mps, consumable := clients(m), n.Consumable && rules.Has(RuleConsumable)
+	dynamic := rules.Has(RuleDynamicMIG)
+	if mps && (consumable || apart && n.MIGStrategy >= MIGStrategySingle) || Sliced(m) && d.Dynamic &&
+		rules.Has(RuleMadeBefore) {
+		return false
+	}
+	for i := range n.Devices {
+		o := &n.Devices[i]
+		if i == device || o.Mode == sharing.MechanismNone {
+			continue
+		}
+		switch sliced := Sliced(o.Mode); {
+		case apart && (mps && sliced || Sliced(m) && clients(o.Mode)):
+			return false
+		case dynamic && (mps && sliced && o.Dynamic || Sliced(m) && d.Dynamic && clients(o.Mode)):
+			return false
+		case alike && o.Mode != m && !sliced && !Sliced(m):
+			return false
+		}
+	}
+	return true
+}
+
+// denied reports whether hardware can't run a mode. It answers from what is kept, without allocating.
+func denied(g *sharing.GPU, m sharing.Mechanism) bool {
+	if m == sharing.MechanismExclusive || m == sharing.MechanismVGPU || m == sharing.MechanismMIGBackedVGPU {
+		return false
+	}
+	if kept, ok := denials.Load(g); ok {
+		return kept.(*[sharing.MechanismCount]bool)[m]
+	}
+	all := new([sharing.MechanismCount]bool)
+	for _, m := range sharing.Mechanisms() {
+		all[m] = sharing.Available(m, sharing.Environment{GPU: g}).Answer == sharing.AnswerNo
+	}
+	denials.Store(g, all)
+	return all[m]
+}
+
+var denials sync.Map // *sharing.GPU to *[MechanismCount]bool
