@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/score"
 )
 
@@ -15,11 +16,18 @@ type Bill struct {
 	GPUsAfter  int `json:"gpus_after"`
 	NodesToday int `json:"nodes_today,omitempty"` // of pools that state gpus_per_node
 	NodesAfter int `json:"nodes_after,omitempty"`
-	// MonthlyToday, MonthlyAfter and their difference MonthlyFreed are exact decimals, absent without a price.
-	// MonthlyFreed is negative where the answer needs more than there is.
+	// MonthlyToday and MonthlyAfter are exact decimals like the rest, absent without a price. MonthlyAfter is the price
+	// of the layout.
 	MonthlyToday string `json:"monthly_today,omitempty"`
 	MonthlyAfter string `json:"monthly_after,omitempty"`
-	MonthlyFreed string `json:"monthly_freed,omitempty"`
+	// MonthlyFreed is what is paid no more: by sharing, and by nodes that nobody used before, less what is added.
+	// It is negative where the answer needs more than there is.
+	MonthlyFreed          string `json:"monthly_freed,omitempty"`
+	MonthlyFreedBySharing string `json:"monthly_freed_by_sharing,omitempty"`
+	MonthlyFreedIdle      string `json:"monthly_freed_idle,omitempty"`
+	MonthlyAdded          string `json:"monthly_added,omitempty"`
+	// MonthlyUnplaced is the price of GPUs that stay free and are not freed: replicas without a place may hold them.
+	MonthlyUnplaced string `json:"monthly_unplaced,omitempty"`
 }
 
 // hourly counts the GPUs and nodes of a pool that are paid for, with their price in micro-units an hour.
@@ -28,12 +36,14 @@ type hourly struct {
 	micros      int64
 }
 
+func (h *hourly) add(o hourly) {
+	h.gpus, h.nodes, h.micros = h.gpus+o.gpus, h.nodes+o.nodes, h.micros+o.micros
+}
+
 // pay prices GPUs of a pool that are paid for.
 func pay(p *CompiledPool, paid score.Paid) (h hourly, err error) {
-	perNode, known := p.Pool.GPUsPerNode.Get()
-	if h.gpus = paid.GPUs(); known {
-		h.nodes = (h.gpus + perNode - 1) / perNode
-	}
+	h.count(p, paid.GPUs())
+	perNode := p.Pool.GPUsPerNode.Or(1)
 	if !p.Priced {
 		return h, nil
 	}
@@ -50,13 +60,17 @@ func pay(p *CompiledPool, paid score.Paid) (h hourly, err error) {
 	return h, err
 }
 
-// paidToday prices a pool as it is: nothing where it is not owned, and as spot what
-// is stated to be. Of a pool that says only what spot would cost all is on demand.
-func paidToday(p *CompiledPool) (hourly, error) {
-	if !p.Pool.Owned.Or(true) {
-		return hourly{}, nil
+func (h *hourly) count(p *CompiledPool, gpus int) {
+	h.gpus = gpus
+	if perNode, known := p.Pool.GPUsPerNode.Get(); known {
+		h.nodes = (gpus + perNode - 1) / perNode
 	}
-	paid := p.Paid(p.Pool.Count, 0)
+}
+
+// onDemand prices so many nodes of a pool as they are bought today: as spot what is stated to be. Of a pool that says
+// only what spot would cost all is on demand.
+func onDemand(p *CompiledPool, nodes int) (hourly, error) {
+	paid := score.Paid{Reserved: p.Reserved.Count, OnDemand: max(0, nodes*p.Pool.GPUsPerNode.Or(1)-p.Reserved.Count)}
 	if s := p.Pool.Spot; s != nil {
 		paid.Spot = min(s.Count, p.Spot.Count, paid.OnDemand)
 		paid.OnDemand -= paid.Spot
@@ -64,54 +78,134 @@ func paidToday(p *CompiledPool) (hourly, error) {
 	return pay(p, paid)
 }
 
-// billed fills in a bill from what is paid by the hour.
-func billed(today, after hourly, currency string) (Bill, error) {
-	b := Bill{GPUsToday: today.gpus, GPUsAfter: after.gpus, NodesToday: today.nodes, NodesAfter: after.nodes}
+// account is a pool's money by the hour.
+type account struct {
+	today, after, alone           hourly
+	sharing, idle, unplaced, more int64
+}
+
+func (a *account) add(o *account) {
+	a.today.add(o.today)
+	a.after.add(o.after)
+	a.alone.add(o.alone)
+	a.sharing, a.idle = a.sharing+o.sharing, a.idle+o.idle
+	a.unplaced, a.more = a.unplaced+o.unplaced, a.more+o.more
+}
+
+// account parts what a pool costs. Nodes that placed replicas would use alone, or do use today, and that the layout does
+// not, are freed by sharing. What is left of the others is idle, but for what replicas without a place may hold.
+func (pl *answers) account(p int, after *layout.PoolCost) (a account, err error) {
+	cp := pl.Pools[p]
+	price := func(nodes int) (h hourly) {
+		h, failed := onDemand(cp, nodes)
+		err = errors.Join(err, failed)
+		return h
+	}
+	a.after.micros = after.PerHour.Micros()
+	a.after.count(cp, after.GPUs+after.ReservedIdle)
+	before, held := pl.Before(p)
+	alone := price(before)
+	if a.alone = alone; !cp.Pool.Owned.Or(true) {
+		a.more = a.after.micros
+		return a, err
+	}
+	most := (cp.Pool.Count + cp.Pool.GPUsPerNode.Or(1) - 1) / cp.Pool.GPUsPerNode.Or(1)
+	a.today = price(most)
+	if on, known := pl.nodesToday(p); known {
+		before, held = on[0], on[1]
+	}
+	before = min(most, max(before, after.Used))
+	used, kept := price(before), price(min(most, before+held))
+	a.sharing, a.unplaced, a.idle = used.micros-a.after.micros, kept.micros-used.micros, a.today.micros-kept.micros
+	if a.sharing < 0 {
+		a.sharing, a.more = 0, -a.sharing
+	}
+	return a, err
+}
+
+// nodesToday counts the nodes of a pool on which replicas run today that have a place, and those on which only others
+// do. It is known where the fleet says where its replicas run.
+func (pl *answers) nodesToday(p int) (nodes [2]int, known bool) {
+	if pl.fleet.Today == nil {
+		return nodes, false
+	}
+	pool := map[string]bool{}
+	for _, n := range pl.fleet.Today.Nodes {
+		pool[n.Name] = n.Pool == pl.Pools[p].Pool.Name
+	}
+	with := map[string]bool{} // whether a replica with a place runs there
+	for w, cw := range pl.Workloads {
+		if t := cw.Workload().Today; t != nil {
+			for _, on := range t.On {
+				if pool[on.Node] {
+					with[on.Node] = with[on.Node] || pl.Placed[w] > 0
+				}
+			}
+		}
+	}
+	for _, placed := range with {
+		if placed {
+			nodes[0]++
+		} else {
+			nodes[1]++
+		}
+	}
+	return nodes, true
+}
+
+// billed fills in a bill.
+func (a *account) billed(currency string) (Bill, error) {
+	b := Bill{GPUsToday: a.today.gpus, GPUsAfter: a.after.gpus, NodesToday: a.today.nodes, NodesAfter: a.after.nodes}
 	if currency == "" {
 		return b, nil
 	}
 	var s sums
-	before, then := s.monthly(today.micros, currency), s.monthly(after.micros, currency)
-	b.MonthlyToday, b.MonthlyAfter = before.Decimal(), then.Decimal()
-	b.MonthlyFreed = s.of(before.Sub(then)).Decimal()
+	month := func(micros int64) string { return s.monthly(micros, currency).Decimal() }
+	part := func(micros int64) string {
+		if micros == 0 {
+			return ""
+		}
+		return month(micros)
+	}
+	b.MonthlyToday, b.MonthlyAfter = month(a.today.micros), month(a.after.micros)
+	b.MonthlyFreed = month(a.sharing + a.idle - a.more)
+	b.MonthlyFreedBySharing, b.MonthlyFreedIdle = part(a.sharing), part(a.idle)
+	b.MonthlyAdded, b.MonthlyUnplaced = part(a.more), part(a.unplaced)
 	return b, s.err
 }
 
-// bill prices the pools and sums them up.
+// bill prices the layout's pools and sums them up.
 func (pl *answers) bill(r *Result) (err error) {
 	t := &r.Totals
 	t.HoursPerMonth, t.WorkloadsTotal = cost.HoursPerMonth, len(pl.Workloads)
-	alone := make([]int, len(pl.Pools)) // GPUs, were each replica on GPUs of its own
 	for w, c := range pl.Chosen {
 		if c == nil {
 			t.Unplaced++
-			continue
 		}
-		alone[c.Pool] += pl.Placed[w] * pl.Workloads[w].Workload().GPUCount()
+		t.AloneGPUs += pl.Placed[w] * pl.Workloads[w].Workload().GPUCount()
 	}
-	var today, after hourly
+	var all account
 	for p, cp := range pl.Pools {
-		pool := &r.Pools[p]
-		now, err1 := paidToday(cp)
-		then, err2 := pay(cp, cp.Paid(pl.Used(p)))
-		if err := errors.Join(err1, err2); err != nil {
+		one, err := pl.account(p, pl.costs[p])
+		if err != nil {
 			return err
 		}
 		if cp.Priced {
 			t.Currency = cp.Price.Currency()
-		} else if now.gpus+then.gpus > 0 {
+		} else if one.today.gpus+one.after.gpus > 0 {
 			t.UnpricedPools = append(t.UnpricedPools, cp.Pool.Name)
 		}
-		if pool.Bill, err = billed(now, then, cp.Price.Currency()); err != nil {
+		if r.Pools[p].Bill, err = one.billed(cp.Price.Currency()); err != nil {
 			return err
 		}
-		today = hourly{today.gpus + now.gpus, today.nodes + now.nodes, today.micros + now.micros}
-		after = hourly{after.gpus + then.gpus, after.nodes + then.nodes, after.micros + then.micros}
-		t.GPUsNotBought += max(0, alone[p]-max(now.gpus, then.gpus))
+		all.add(&one)
 	}
 	if len(t.UnpricedPools) > 0 {
 		t.Currency = ""
 	}
-	t.Bill, err = billed(today, after, t.Currency)
+	if t.Bill, err = all.billed(t.Currency); err == nil && t.Currency != "" {
+		var s sums
+		t.MonthlyAlone, err = s.monthly(all.alone.micros, t.Currency).Decimal(), s.err
+	}
 	return err
 }

@@ -37,9 +37,9 @@ workloads: [{name: n, kind: notebook, replicas: 20, memory: 4GiB, gpu_busy: 0.05
 	// 1.80 an hour for 730 hours is 1314 a month and GPU.
 	after := []string{"", "1314.00", "2628.00", "3942.00"}[used]
 	freed := []string{"", "9198.00", "7884.00", "6570.00"}[used]
-	want := Bill{GPUsToday: 8, GPUsAfter: used, MonthlyToday: "10512.00", MonthlyAfter: after, MonthlyFreed: freed}
-	if diff := cmp.Diff(want, r.Totals.Bill); diff != "" || r.Totals.GPUsNotBought != 12 {
-		t.Errorf("%s, %d GPUs not bought", diff, r.Totals.GPUsNotBought)
+	want := Bill{GPUsToday: 8, GPUsAfter: used, MonthlyToday: "10512.00", MonthlyAfter: after, MonthlyFreed: freed, MonthlyFreedBySharing: freed}
+	if diff := cmp.Diff(want, r.Totals.Bill); diff != "" || r.Totals.AloneGPUs != 20 || r.Totals.MonthlyAlone != "26280.00" {
+		t.Errorf("%s, alone %d GPUs for %s", diff, r.Totals.AloneGPUs, r.Totals.MonthlyAlone)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestNodesArePaidWhole(t *testing.T) {
 pools: [{name: p, gpu: A100-SXM4-80GB, count: 16, gpus_per_node: 8, node_price_per_hour: "10.00 USD"}]
 workloads: [{name: t, kind: training, replicas: 3, memory: 60GiB, gpu_busy: 0.9, tenant: t}]
 `)
-	want := Bill{GPUsToday: 16, GPUsAfter: 8, NodesToday: 2, NodesAfter: 1, MonthlyToday: "14600.00", MonthlyAfter: "7300.00", MonthlyFreed: "7300.00"}
+	want := Bill{GPUsToday: 16, GPUsAfter: 8, NodesToday: 2, NodesAfter: 1, MonthlyToday: "14600.00", MonthlyAfter: "7300.00", MonthlyFreed: "7300.00", MonthlyFreedIdle: "7300.00"}
 	if diff := cmp.Diff(want, r.Totals.Bill); diff != "" {
 		t.Error(diff)
 	}
@@ -57,7 +57,7 @@ workloads: [{name: t, kind: training, replicas: 3, memory: 60GiB, gpu_busy: 0.9,
 		t.Error(diff)
 	}
 	var text strings.Builder
-	if err := r.WriteText(&text, TextOptions{}); err != nil || !strings.Contains(text.String(), "1 node paid for of 2, 5 GPUs paid for and unused") {
+	if err := r.WriteText(&text, TextOptions{}); err != nil || !strings.Contains(text.String(), "1 of 2 nodes, 5 GPUs unused") {
 		t.Errorf("%v: %s", err, text.String())
 	}
 }
@@ -73,7 +73,7 @@ workloads:
   - {name: train, kind: training, replicas: 5, memory: 60GiB, gpu_busy: 0.9, tenant: t}
   - {name: rank, kind: training, replicas: 2, memory: 16GiB, gpu_busy: 0.9, tenant: t}
 `
-	want := Bill{GPUsAfter: 8, NodesAfter: 1, MonthlyToday: "0.00", MonthlyAfter: "20440.00", MonthlyFreed: "-20440.00"}
+	want := Bill{GPUsAfter: 8, NodesAfter: 1, MonthlyToday: "0.00", MonthlyAfter: "20440.00", MonthlyFreed: "-20440.00", MonthlyAdded: "20440.00"}
 	pinned := strings.Replace(text, "memory: 16GiB", "pool: big, memory: 16GiB", 1)
 	for _, text := range []string{text, pinned} {
 		if diff := cmp.Diff(want, decideText(t, text).Totals.Bill); diff != "" {
@@ -197,9 +197,9 @@ pools: [{name: p, gpu: A100-SXM4-80GB, count: 8, price_per_gpu_hour: "2.00 USD",
 workloads: [{name: t, kind: training, replicas: 3, memory: 60GiB, gpu_busy: 0.9, tenant: t}]
 `
 	r := decideText(t, buy)
-	want := Bill{GPUsAfter: 3, MonthlyToday: "0.00", MonthlyAfter: "4380.00", MonthlyFreed: "-4380.00"}
-	if diff := cmp.Diff(want, r.Totals.Bill); diff != "" || r.Totals.GPUsNotBought != 0 {
-		t.Errorf("%s, %d GPUs not bought", diff, r.Totals.GPUsNotBought)
+	want := Bill{GPUsAfter: 3, MonthlyToday: "0.00", MonthlyAfter: "4380.00", MonthlyFreed: "-4380.00", MonthlyAdded: "4380.00"}
+	if diff := cmp.Diff(want, r.Totals.Bill); diff != "" || r.Totals.AloneGPUs != 3 {
+		t.Errorf("%s, alone %d GPUs", diff, r.Totals.AloneGPUs)
 	}
 	var text strings.Builder
 	if err := r.WriteText(&text, TextOptions{}); err != nil || !strings.Contains(text.String(), "4380.00 USD a month more needed") ||
@@ -230,7 +230,7 @@ func TestUnusedPools(t *testing.T) {
 		after := decide(t, &f)
 		tried++
 		b, a := before.Totals, after.Totals
-		if a.GPUsToday != b.GPUsToday+3 || a.GPUsAfter != b.GPUsAfter || a.MonthlyAfter != b.MonthlyAfter || a.GPUsNotBought != b.GPUsNotBought {
+		if a.GPUsToday != b.GPUsToday+3 || a.GPUsAfter != b.GPUsAfter || a.MonthlyAfter != b.MonthlyAfter || a.AloneGPUs != b.AloneGPUs {
 			t.Errorf("%s: %+v became %+v", cases[i].Name, b, a)
 		}
 		plus := price(t, "2190.00 USD")

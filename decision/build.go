@@ -8,22 +8,27 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/internal/plan"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/score"
-	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // answers puts what was planned into words and figures.
 type answers struct {
 	*plan.Planner
+	fleet *Fleet
 	mixes map[plan.GroupKey]*mix
+	costs []*layout.PoolCost // by pool
 }
 
 func (pl *answers) result() (*Result, error) {
 	r := &Result{Version: "v1", Confidence: pl.Opt.Confidence, Search: pl.Search, Decisions: []Decision{},
 		Pools: []PoolResult{}, Traps: []TrapHit{}}
 	pl.mixGroups()
+	if err := pl.layout(r); err != nil {
+		return nil, err
+	}
 	shares, err := pl.shares()
 	if err != nil {
 		return nil, err
@@ -249,15 +254,10 @@ func (pl *answers) poolResult(p int) PoolResult {
 		}
 		g := pl.Groups[key]
 		gr := GroupResult{Mechanism: g.Mechanism, GPUs: g.GPUs(), LowerBound: pl.lowerBound(g), Layouts: pl.layouts(g)}
-		if n := cp.Pool.GPUsPerNode.Or(1); gr.GPUs%n != 0 && g.Mechanism != sharing.MechanismExclusive {
-			gr.Notes = append(gr.Notes, fmt.Sprintf("%s: no whole number of nodes of %d. The device plugin has one sharing "+
-				"configuration a node, so give this group nodes of its own, or deliver by DRA",
-				plaintext.Count(gr.GPUs, "GPU"), n))
-		}
 		r.Groups = append(r.Groups, gr)
 	}
 	r.GPUsNeeded, r.SpotGPUs = pl.Used(p)
-	r.SpotGPUs = min(r.SpotGPUs, cp.Paid(r.GPUsNeeded, r.SpotGPUs).Spot)
+	r.SpotGPUs = min(r.SpotGPUs, pl.costs[p].Spot)
 	r.Migration = pl.Migrations[p]
 	return r
 }

@@ -24,8 +24,8 @@ type workloadShare struct {
 func (pl *answers) shares() ([]workloadShare, error) {
 	out := make([]workloadShare, len(pl.Workloads))
 	left := make([]score.Paid, len(pl.Pools))
-	for p, cp := range pl.Pools {
-		left[p] = cp.Paid(pl.Used(p))
+	for p, c := range pl.costs {
+		left[p] = score.Paid{Spot: c.Spot, Reserved: c.Reserved + c.ReservedIdle, OnDemand: c.OnDemand}
 	}
 	var failed error
 	for _, key := range pl.GroupKeys() {

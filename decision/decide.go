@@ -21,7 +21,7 @@ func Decide(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := (&answers{Planner: pl}).result()
+	r, err := (&answers{Planner: pl, fleet: f}).result()
 	if err != nil || opt.Brief || len(f.Workloads) > assuredUpTo || len(pl.Seen) > assuredSeen {
 		return r, err
 	}
@@ -63,7 +63,7 @@ func decideAt(f *Fleet, opt Options, confidence float64) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return (&answers{Planner: pl}).result()
+	return (&answers{Planner: pl, fleet: f}).result()
 }
 
 // placed counts replicas.

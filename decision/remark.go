@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
 // dearestHour is the price of a GPU-hour in dollars, euros and pounds, in micro-units, from where on it is likely to be
@@ -22,6 +23,16 @@ func (pl *answers) configNotes() (out []string) {
 
 // oddPools remarks on nodes and prices that nobody can mean. They are taken as they are stated.
 func (pl *answers) oddPools() (out []string) {
+	var counted []string
+	for p, cp := range pl.Pools {
+		if pl.CountsGPUs(p) {
+			counted = append(counted, cp.Pool.Name)
+		}
+	}
+	if len(counted) > 0 {
+		out = append(out, fmt.Sprintf("%s: no gpus_per_node is stated, so GPUs are counted and not nodes; a node of the "+
+			"device plugin shares all of its GPUs by one mode", plaintext.Some(counted, 4, len(counted))))
+	}
 	for _, cp := range pl.Pools {
 		say := func(format string, args ...any) {
 			out = append(out, "pool "+cp.Pool.Name+": "+fmt.Sprintf(format, args...))

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -18,6 +19,11 @@ type Result struct {
 	Pools      []PoolResult `json:"pools"`     // by pool name
 	Traps      []TrapHit    `json:"traps"`     // of the fleet as a whole, worst first
 	Totals     Totals       `json:"totals"`
+	// Layout is who sits where: what the totals price, and what files are written from. Nodes have the names of their
+	// pools with a number, replicas those of their workloads with one.
+	Layout *layout.Cluster `json:"layout"`
+	// Findings are what the layout pays for and nobody uses, node by node.
+	Findings []layout.Finding `json:"findings,omitempty"`
 	// Assumes lists what the answers for the fleet take for granted together.
 	Assumes []Assumption `json:"assumes,omitempty"`
 	// Remarks name what is asked for and cannot be, nodes and prices that nobody can mean, which are taken as stated, and
@@ -165,7 +171,6 @@ type GroupResult struct {
 	// LowerBound is proven: no packing takes fewer GPUs.
 	LowerBound int            `json:"lower_bound"`
 	Layouts    []LayoutResult `json:"layouts"`
-	Notes      []string       `json:"notes,omitempty"`
 }
 
 // LayoutResult is one GPU, or several that are alike.
@@ -195,9 +200,9 @@ type TenantResult struct {
 type Totals struct {
 	Bill
 	Currency string `json:"currency,omitempty"`
-	// GPUsNotBought are those beyond the ones that are paid for, today or after,
-	// that a GPU for each replica (or several, for those that need them) would take.
-	GPUsNotBought  int      `json:"gpus_not_bought"`
+	// AloneGPUs and MonthlyAlone are what the placed replicas would take were each alone on GPUs of its pool.
+	AloneGPUs      int      `json:"alone_gpus"`
+	MonthlyAlone   string   `json:"monthly_alone,omitempty"`
 	Unplaced       int      `json:"unplaced_workloads"`
 	UnpricedPools  []string `json:"unpriced_pools,omitempty"`
 	HoursPerMonth  int      `json:"hours_per_month"`

@@ -352,7 +352,7 @@ func (pl *answers) moreGPUs(w int) *MoreGPUs {
 	price := 0.0
 	for key, want := range pl.Full[w] {
 		cp := pl.Pools[key.Pool]
-		m := MoreGPUs{cp.Pool.Name, cp.Paid(want, 0).GPUs() - cp.Pool.Count}
+		m := MoreGPUs{cp.Pool.Name, want - cp.Pool.Count}
 		rate := cp.Price // what is reserved is there already
 		if pl.Workloads[w].Workload().Spot {
 			rate = cp.Spot.PricePerGPUHour

@@ -115,7 +115,7 @@ func (t *text) money() {
 	if len(from) == 0 {
 		from = []string{"by the gates alone"}
 	}
-	t.put(0, 0, "", line+fmt.Sprintf(" at %.4g%% confidence: %s", 100*t.r.Confidence, strings.Join(from, ", ")))
+	t.put(0, 0, "", line+fmt.Sprintf(" at %.4g%% confidence: %s", 100*t.r.Confidence, strings.Join(from, ", "))+s.alone())
 	if t.r.Search != SearchAll {
 		t.put(0, 0, "", "the arrangement is the best of many tried; a fleet of this size has too many to compare all")
 	}
@@ -134,9 +134,6 @@ func (t *text) money() {
 // bill writes the cost of the pools today and once the answer is applied.
 func (t *text) bill(s *Totals) {
 	gpus := fmt.Sprintf("%s today, %d after", plaintext.Count(s.GPUsToday, "GPU"), s.GPUsAfter)
-	if s.GPUsNotBought > 0 {
-		gpus += fmt.Sprintf(", %d more were each replica alone", s.GPUsNotBought)
-	}
 	placed := 0
 	for i := range t.r.Decisions {
 		placed += t.r.Decisions[i].Placed
@@ -145,12 +142,26 @@ func (t *text) bill(s *Totals) {
 		t.put(0, 0, "", t.paint(bold, "nothing is placed")+": no GPU is used")
 		return
 	}
-	line := gpus
+	line, parts := gpus, []string{}
+	part := func(amount, what string) {
+		if amount != "" {
+			parts = append(parts, cents(amount)+" "+what)
+		}
+	}
+	const bySharing, ofIdle = "freed by sharing", "freed of pools and nodes that nobody used before"
+	part(s.MonthlyFreedBySharing, bySharing)
+	part(s.MonthlyFreedIdle, ofIdle)
+	part(s.MonthlyAdded, "added")
+	part(s.MonthlyUnplaced, "of free GPUs kept, which work without a place may hold")
 	switch {
 	case s.MonthlyFreed != "":
 		freed, word := s.MonthlyFreed, "freed"
 		if more, negative := strings.CutPrefix(freed, "-"); negative {
 			freed, word = more, "more needed"
+		} else if len(parts) == 1 && s.MonthlyFreedBySharing != "" {
+			word = bySharing
+		} else if len(parts) == 1 && s.MonthlyFreedIdle != "" {
+			word = ofIdle
 		}
 		line = t.paint(bold, cents(freed)+" "+s.Currency+" a month "+word) +
 			fmt.Sprintf(": %s today, %s after; %s", cents(s.MonthlyToday), cents(s.MonthlyAfter), gpus)
@@ -158,6 +169,21 @@ func (t *text) bill(s *Totals) {
 		line += "; no money: no price is stated for " + plaintext.Some(s.UnpricedPools, 6, len(s.UnpricedPools))
 	}
 	t.put(0, 0, "", line)
+	if len(parts) > 1 || s.MonthlyUnplaced != "" {
+		t.put(0, 0, "", strings.Join(parts, "; "))
+	}
+}
+
+// alone says what the placed replicas would take were each alone.
+func (s *Totals) alone() string {
+	if s.AloneGPUs == 0 {
+		return ""
+	}
+	text := "; alone: " + plaintext.Count(s.AloneGPUs, "GPU")
+	if s.MonthlyAlone != "" {
+		text += fmt.Sprintf(", %s %s", cents(s.MonthlyAlone), s.Currency)
+	}
+	return text
 }
 
 // mostRemarks bounds the remarks that the text shows; the rest are counted.

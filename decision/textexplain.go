@@ -99,8 +99,7 @@ func (t *text) predicted(d *Decision) {
 	}
 }
 
-// places writes the GPUs of a pool that carry a workload, with the positions of
-// its instances, and what is to be noted of them.
+// places writes the GPUs of a pool that carry a workload, with the positions of its instances.
 func (t *text) places(d *Decision, p *PoolResult) {
 	for _, g := range p.Groups {
 		if p.Pool != d.Pool || g.Mechanism != d.Mechanism {
@@ -121,9 +120,6 @@ func (t *text) places(d *Decision, p *PoolResult) {
 				t.put(2, explained, "on", fmt.Sprintf("%s of %s: %s", plaintext.Count(l.GPUs, "GPU"), p.Pool,
 					strings.Join(parts, " | ")))
 			}
-		}
-		for _, note := range g.Notes {
-			t.put(2, explained, "note", note)
 		}
 		if m := p.Migration; m != nil {
 			for _, step := range m.Steps {

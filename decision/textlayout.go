@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -15,6 +17,7 @@ const (
 	mostPoolLines = 16
 	mostLayouts   = 4
 	mostTenants   = 6
+	mostFindings  = 4
 )
 
 // layout is a line for each pool: how many of its GPUs run what.
@@ -50,9 +53,52 @@ func (t *text) layout() {
 	if len(unused) > 0 {
 		t.put(2, at, "", "unused: "+plaintext.Some(unused, mostTenants, len(unused)))
 	}
+	t.findings(at)
 	if names := t.r.running(sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS); len(names) > 0 {
 		t.put(2, at, "", fmt.Sprintf("HAMi must run on %s; where it can't, list what can as the pool's mechanisms",
 			plaintext.Some(names, mostTenants, len(names))))
+	}
+}
+
+// unusedWords says what a finding is, of several nodes.
+var unusedWords = map[layout.FindingKind]string{
+	layout.FindingEmptyInstances: "MIG instances that nobody holds",
+	layout.FindingWholeForSlice:  "whole GPUs held by work that uses a part of them",
+	layout.FindingFreeShares:     "shares that nobody holds",
+	layout.FindingUnaskedMode:    "GPUs in a mode that no workload asks for",
+}
+
+// findings sums up what is paid for and used by nobody, by pool and kind, the dearest first.
+func (t *text) findings(at int) {
+	type sum struct {
+		layout.Finding
+		nodes int
+	}
+	var all []*sum
+	var s sums
+	for _, f := range t.r.Findings {
+		k := slices.IndexFunc(all, func(o *sum) bool { return o.Pool == f.Pool && o.Kind == f.Kind })
+		if k < 0 {
+			all = append(all, &sum{f, 1})
+			continue
+		}
+		all[k].nodes++
+		all[k].GPUs += f.GPUs
+		all[k].PerHour = s.of(all[k].PerHour.Add(f.PerHour))
+	}
+	slices.SortStableFunc(all, func(a, b *sum) int {
+		return cmp.Or(cmp.Compare(b.PerHour.Micros(), a.PerHour.Micros()), cmp.Compare(b.GPUs, a.GPUs))
+	})
+	for k, f := range all {
+		if k == mostFindings && len(all) > mostFindings {
+			t.put(2, at, "", fmt.Sprintf("and %d more of what nobody uses", len(all)-k))
+			return
+		}
+		line := fmt.Sprintf("unused: %s, %.3g GPUs' worth of %s", unusedWords[f.Kind], f.GPUs, f.Pool)
+		if month := s.of(cost.Monthly(f.PerHour)); f.PerHour.Sign() > 0 && s.err == nil {
+			line += fmt.Sprintf(", %s a month", cents(month.Decimal()))
+		}
+		t.put(2, at, "", line)
 	}
 }
 
@@ -84,9 +130,6 @@ func (p *PoolResult) brief(onlyCounts bool) string {
 			layouts = append(layouts, g.Layouts[k].brief())
 		}
 		groups[i] = fmt.Sprintf("%s %s", g.Mechanism, strings.Join(layouts, " + "))
-		if len(g.Notes) > 0 {
-			groups[i] += " (has a note)"
-		}
 	}
 	out := strings.Join(groups, "; ")
 	if m := p.Migration; m != nil {
@@ -138,10 +181,10 @@ func (b *Bill) brief(used, spot int) string {
 	if b.NodesToday == 0 && b.NodesAfter > 0 {
 		text += ", " + plaintext.Count(b.NodesAfter, "node")
 	} else if b.NodesToday > 0 {
-		text += fmt.Sprintf(", %s paid for of %d", plaintext.Count(b.NodesAfter, "node"), b.NodesToday)
+		text += fmt.Sprintf(", %d of %s", b.NodesAfter, plaintext.Count(b.NodesToday, "node"))
 	}
 	if b.GPUsAfter > used {
-		text += fmt.Sprintf(", %s paid for and unused", plaintext.Count(b.GPUsAfter-used, "GPU"))
+		text += fmt.Sprintf(", %s unused", plaintext.Count(b.GPUsAfter-used, "GPU"))
 	}
 	if b.MonthlyToday != "" && b.GPUsToday == 0 && b.GPUsAfter > 0 {
 		text += fmt.Sprintf(", to be bought for %s a month", cents(b.MonthlyAfter))

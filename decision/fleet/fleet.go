@@ -53,8 +53,9 @@ type Pool struct {
 	Layouts []string `yaml:"layouts"`
 
 	// What the rest is for: gates and the detectors of traps.
-	Mechanisms       []sharing.Mechanism `yaml:"mechanisms"`        // those that may be used here; empty = all
-	Delivery         sharing.Delivery    `yaml:"delivery"`          // DeliveryBare = not stated
+	Mechanisms       []sharing.Mechanism `yaml:"mechanisms"` // those that may be used here; empty = all
+	Delivery         sharing.Delivery    `yaml:"delivery"`   // DeliveryBare = not stated: the device plugin
+	Standalone       bool                // delivery none in a file: a machine without an orchestrator
 	VGPU             bool                `yaml:"vgpu"`              // hypervisor with vGPU manager and licences
 	VGPUType         string              `yaml:"vgpu_type"`         // e.g. A100D-10C; for the manifests
 	Platform         string              `yaml:"platform"`          // e.g. eks-managed
@@ -70,11 +71,21 @@ func (p *Pool) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	type plain Pool
 	var file struct {
 		plain
+		Delivery    string `yaml:"delivery"`
 		MPSProtocol int    `yaml:"mps_protocol"`
 		Timeslice   string `yaml:"timeslice"`
 	}
 	d.Value(path, n, &file)
 	*p = Pool(file.plain)
+	switch file.Delivery {
+	case "":
+	case "none", "bare":
+		p.Standalone = true
+	default:
+		if err := p.Delivery.UnmarshalText([]byte(file.Delivery)); err != nil {
+			d.Addf(path+".delivery", n, "", "%v", err)
+		}
+	}
 	switch file.MPSProtocol {
 	case 0:
 	case 2:

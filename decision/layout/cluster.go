@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"iter"
@@ -239,4 +240,14 @@ func observe(in *Node, path string, l *problems) *Node {
 	n.recount()
 	n.check(path, l)
 	return &n
+}
+
+// Equal reports whether two clusters are written the same way: nodes by name, with all that they hold.
+func (c *Cluster) Equal(o *Cluster) bool {
+	if c == nil || o == nil {
+		return c == o
+	}
+	a, err := c.MarshalJSON()
+	b, err2 := o.MarshalJSON()
+	return err == nil && err2 == nil && bytes.Equal(a, b)
 }

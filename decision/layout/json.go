@@ -149,6 +149,15 @@ func (a *Assignment) form() assignmentJSON {
 	return j
 }
 
+// UnmarshalJSON reads what MarshalJSON writes. Problems of the layout itself are not told: Check has them.
+func (c *Cluster) UnmarshalJSON(data []byte) error {
+	out, _, err := Parse(data)
+	if err == nil {
+		*c = *out
+	}
+	return err
+}
+
 // maxBytes bounds what Parse reads.
 const maxBytes = 256 << 20
 

@@ -40,6 +40,7 @@ type search struct {
 	whole  []int     // pools that are bought in whole nodes
 	judged int
 	looked int
+	moving         // of a fit
 	total  int     // replicas
 	short  bool    // the best arrangement lacks room for some
 	scale  float64 // what the dearest GPU counts
@@ -60,8 +61,8 @@ type arranged struct {
 	way    []int // by workload: into its ways, -1 = nowhere
 	placed []int // by workload: replicas
 	gpus   []*filling
-	used   []int // by pool
-	spots  []int
+	loads  []load // by pool
+	parts  []load // by site: of its pool's load
 
 	replicas int
 	cost     float64 // by the bill
@@ -74,7 +75,7 @@ type arranged struct {
 func (a *arranged) copyFrom(b *arranged) {
 	a.way, a.placed = append(a.way[:0], b.way...), append(a.placed[:0], b.placed...)
 	a.gpus = append(a.gpus[:0], b.gpus...)
-	a.used, a.spots = append(a.used[:0], b.used...), append(a.spots[:0], b.spots...)
+	a.loads, a.parts = append(a.loads[:0], b.loads...), append(a.parts[:0], b.parts...)
 	a.replicas, a.cost, a.guided, a.whole, a.score = b.replicas, b.cost, b.guided, b.whole, b.score
 }
 
@@ -181,17 +182,18 @@ func (pl *Planner) newSearch() *search {
 // present returns the arrangement that stands.
 func (s *search) present() *arranged {
 	pl := s.pl
-	a := &arranged{placed: slices.Clone(pl.Placed), used: make([]int, len(pl.Pools)), spots: make([]int, len(pl.Pools))}
+	a := &arranged{placed: slices.Clone(pl.Placed), parts: make([]load, len(s.sites))}
 	for w, c := range pl.Chosen {
 		a.way = append(a.way, slices.IndexFunc(s.ways[w], func(v wayIn) bool { return v.c == c }))
 	}
 	for _, key := range pl.GroupKeys() {
 		if h := s.sites[key]; h != nil {
 			a.gpus = append(a.gpus, s.fillingsOf(h, pl.Groups[key])...)
+			a.parts[h.index] = pl.loadOf(key, pl.Groups[key])
 		}
 	}
 	for p := range pl.Pools {
-		a.used[p], a.spots[p] = pl.Used(p)
+		a.loads = append(a.loads, pl.load(p))
 	}
 	s.weigh(a)
 	s.second(a)
@@ -205,8 +207,8 @@ func (s *search) weigh(a *arranged) {
 		a.replicas += n
 	}
 	for p := range s.bill {
-		a.cost += s.bill[p].of(a.used[p], a.spots[p])
-		a.guided += s.guide[p].of(a.used[p], a.spots[p])
+		a.cost += s.bill[p].of(&a.loads[p])
+		a.guided += s.guide[p].of(&a.loads[p])
 	}
 }
 
@@ -294,8 +296,9 @@ func (a *arranged) seconds(b *arranged) int {
 	return cmp.Or(cmp.Compare(a.whole, b.whole), byScore)
 }
 
-// own gives workloads that share none of their GPUs those GPUs, where they could have had them.
+// own gives workloads that share none of their GPUs those GPUs, where they could have had them for as little.
 func (s *search) own(a *arranged) error {
+	before := &arranged{}
 	for w, k := range a.way {
 		if k < 0 || s.ways[w][k].site == nil || s.ways[w][k].site.each > 1 || !s.alone(a, w) {
 			continue
@@ -306,9 +309,13 @@ func (s *search) own(a *arranged) error {
 			continue
 		}
 		n := a.placed[w]
+		before.copyFrom(a)
 		s.remove(a, w)
 		if _, _, err := s.fit(a, w, own, n, 0, true); err != nil {
 			return err
+		}
+		if s.weigh(a); before.compare(a) > 0 {
+			a.copyFrom(before)
 		}
 	}
 	return nil

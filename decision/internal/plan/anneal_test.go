@@ -203,7 +203,7 @@ func TestSearchOfWholeNodes(t *testing.T) {
 		}
 		bill := 0
 		for p, cp := range pl.Pools {
-			bill += cp.Paid(pl.Used(p)).GPUs() * prices[cp.Pool.Name]
+			bill += pl.Paid(p).GPUs() * prices[cp.Pool.Name]
 		}
 		if len(pl.lacking()) > 0 || bill != least {
 			t.Errorf("%d for all but %d, and all could have their places for %d", bill, len(pl.lacking()), least)
@@ -226,11 +226,11 @@ func TestLeaveEmptiesNodes(t *testing.T) {
 	for range 100 {
 		now.copyFrom(at)
 		s.leave(now)
-		if now.used[0] == 0 {
+		if now.loads[0].gpus == 0 {
 			emptied++
 		}
 	}
-	if at.used[0] != 4 || emptied < 20 {
-		t.Errorf("%d GPUs in use, free after %d of 100 draws", at.used[0], emptied)
+	if at.loads[0].gpus != 4 || emptied < 20 {
+		t.Errorf("%d GPUs in use, free after %d of 100 draws", at.loads[0].gpus, emptied)
 	}
 }

@@ -30,6 +30,8 @@ type shared struct {
 	group    *Group
 	sliced   bool
 	each     int // replicas of a workload that an instance holds
+	index    int // among the sites
+	class    siteClass
 	empty    *filling
 	fillings map[string]*filling
 	layouts  map[string]bool // whether instances of these profiles fit together
@@ -38,7 +40,8 @@ type shared struct {
 func (s *search) newShared(key GroupKey) *shared {
 	h := &shared{key: key, group: &Group{Pool: s.pl.Pools[key.Pool], Mechanism: key.Mechanism},
 		sliced: gate.TraitsOf(key.Mechanism).Sliced,
-		each:   gate.PerInstance(key.Mechanism), fillings: map[string]*filling{}, layouts: map[string]bool{}}
+		each:   gate.PerInstance(key.Mechanism), index: len(s.sites), class: s.pl.sites[key.Pool].class[key.Mechanism],
+		fillings: map[string]*filling{}, layouts: map[string]bool{}}
 	h.empty = s.filling(h, nil)
 	return h
 }
@@ -55,7 +58,7 @@ func (s *search) filling(h *shared, members []Member) *filling {
 	f := &filling{site: h, members: members, room: slices.Repeat([]int16{-1}, len(s.pl.Workloads)),
 		more: map[uint64]*filling{}, less: make([]*filling, len(members))}
 	f.bin.limit = math.MaxInt
-	f.spot = h.group.Pool.Pool.Spot != nil && s.pl.Interruptible(members)
+	f.spot = s.pl.sites[h.key.Pool].spot && s.pl.Interruptible(members)
 	if !h.sliced {
 		for _, m := range members {
 			s.pl.put(h.group, &f.bin, m.Workload, s.pl.Choice(m.Workload, h.key), m.Replicas)

@@ -75,19 +75,19 @@ func (g *grid) members(point int) []Member {
 
 // packing holds what a point's replicas add to a pool under one mechanism.
 type packing struct {
-	group      *Group
-	gpus, spot int
-	score      float64
+	group *Group
+	load  load
+	score float64
 }
 
 // way is a way to place a point's replicas in a pool.
 type way struct {
 	worth
-	gpus, spot int
-	key        GroupKey
-	point      int // what is packed under the key
-	packing    *packing
-	before     *way // where the others are
+	load    load // of the whole pool
+	key     GroupKey
+	point   int // what is packed under the key
+	packing *packing
+	before  *way // where the others are
 }
 
 func cheaper(cost, than float64) bool { return cost < than-1e-9*max(1, math.Abs(than)) }
@@ -108,16 +108,16 @@ func (a worth) better(b worth) bool {
 	return c < 0 || c == 0 && a.score > b.score+1e-9
 }
 
-// keep adds a way to those that are worth keeping: none that needs no more GPUs is as good.
-func keep(front []*way, v way) []*way {
+// keep adds a way to those that are worth keeping: none that needs no more nodes is as good.
+func keep(front []*way, v way, s *sites) []*way {
 	for _, old := range front {
-		if old.gpus <= v.gpus && !v.better(old.worth) {
+		if old.load.within(&v.load, s) && !v.better(old.worth) {
 			return front
 		}
 	}
 	out := make([]*way, 0, len(front)+1)
 	for _, old := range front {
-		if old.gpus < v.gpus || old.better(v.worth) {
+		if !v.load.within(&old.load, s) || old.better(v.worth) {
 			out = append(out, old)
 		}
 	}
@@ -194,15 +194,17 @@ func (pl *Planner) offers(g *grid) [][]GroupKey {
 
 // within finds the ways to place each point in one pool, one mechanism after another.
 func (pl *Planner) within(g *grid, p int, keys []GroupKey) ([][]*way, error) {
-	used, usedSpot := pl.Used(p)
+	now := pl.load(p)
 	t := pl.tariff(p)
+	paid := t.of(&now)
 	ways := make([][]*way, g.size)
-	ways[0] = []*way{{}}
+	ways[0] = []*way{{load: now}}
 	for _, key := range keys {
 		packings, err := pl.packings(g, key)
 		if err != nil {
 			return nil, err
 		}
+		base := pl.loadOf(key, pl.Groups[key])
 		// From the largest point down: those without this mechanism are still there.
 		for point := g.size - 1; point > 0; point-- {
 			set := g.support(point)
@@ -213,12 +215,12 @@ func (pl *Planner) within(g *grid, p int, keys []GroupKey) ([][]*way, error) {
 					continue
 				}
 				for _, before := range ways[point-here] {
-					gpus, spot := before.gpus+pk.gpus, before.spot+pk.spot
-					if used+gpus > pl.Pools[p].Pool.Count {
+					l := before.load.minus(&base)
+					if l = l.plus(&pk.load); !t.sites.fits(&l) {
 						continue
 					}
-					cost := t.of(used+gpus, usedSpot+spot) - t.of(used, usedSpot)
-					ways[point] = keep(ways[point], way{worth{cost, before.score + pk.score}, gpus, spot, key, here, pk, before})
+					w := worth{t.of(&l) - paid, before.score + pk.score}
+					ways[point] = keep(ways[point], way{w, l, key, here, pk, before}, t.sites)
 				}
 			}
 		}
@@ -265,7 +267,7 @@ func (pl *Planner) packings(g *grid, key GroupKey) ([]*packing, error) {
 		} else if group, err = pl.pack(key, base, g.members(point)); err != nil {
 			return nil, err
 		}
-		one := &packing{group: group, gpus: group.GPUs() - base.GPUs(), spot: pl.SpotGPUs(group) - pl.SpotGPUs(base)}
+		one := &packing{group: group, load: pl.loadOf(key, group)}
 		for i, w := range g.ws {
 			if set>>i&1 == 0 {
 				continue
@@ -290,8 +292,7 @@ func (pl *Planner) take(g *grid, s *spread) {
 			who := g.members(v.point)
 			taken := v.packing.group
 			// The GPUs are as few; this spreads them more evenly.
-			if even, err := pl.pack(v.key, pl.Groups[v.key], who); g.exact && err == nil && even.GPUs() <= taken.GPUs() &&
-				pl.SpotGPUs(even) >= pl.SpotGPUs(taken) {
+			if even, err := pl.pack(v.key, pl.Groups[v.key], who); g.exact && err == nil && pl.noMore(v.key, even, taken) {
 				taken = even
 			}
 			pl.Groups[v.key] = taken

@@ -166,7 +166,11 @@ func (pl *Planner) level(key GroupKey) {
 	}
 	SortMembers(who)
 	even := &Group{Pool: g.Pool, Mechanism: g.Mechanism}
-	for _, part := range pl.friends(who) {
+	parts := [][]Member{who}
+	if gate.TraitsOf(g.Mechanism).Trusting { // else strangers meet
+		parts = pl.friends(who)
+	}
+	for _, part := range parts {
 		n := 0
 		for i := range g.Bins {
 			if slices.ContainsFunc(part, func(m Member) bool { return m.Workload == g.Bins[i].Members[0].Workload }) {
@@ -179,7 +183,7 @@ func (pl *Planner) level(key GroupKey) {
 		}
 		even.Bins = append(even.Bins, bins...)
 	}
-	if even.busiest() < g.busiest() && even.busiest() > 1 && pl.SpotGPUs(even) >= pl.SpotGPUs(g) {
+	if even.busiest() < g.busiest() && even.busiest() > 1 && pl.noMore(key, even, g) {
 		pl.Groups[key] = even
 	}
 }

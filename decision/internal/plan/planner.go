@@ -132,6 +132,7 @@ type Planner struct {
 	Seen       map[string]Prospects
 	simulated  int // arrangements of a GPU
 	Search     Search
+	sites      []sites // by pool
 	rounds     int     // of a search
 	unused     float64 // see tariff
 }
@@ -164,6 +165,9 @@ func NewPlan(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
 	}
 	pl.Workloads = compiled(f.Workloads)
 	slices.SortFunc(pl.Pools, func(a, b *score.CompiledPool) int { return cmp.Compare(a.Pool.Name, b.Pool.Name) })
+	for _, cp := range pl.Pools {
+		pl.sites = append(pl.sites, newSites(cp))
+	}
 	if opt.Profiles != nil {
 		var err error
 		if pl.Evidence, err = newEvidence(f, pl.Workloads, opt); err != nil {

@@ -134,34 +134,39 @@ func (pl *Planner) inPart(w int) error {
 			continue
 		}
 		base := pl.Groups[c.GroupKey]
-		used, spot := pl.Used(c.Pool)
-		others := used - base.GPUs()
-		room := pl.Pools[c.Pool].Pool.Count - others
+		s, others, now := &pl.sites[c.Pool], pl.loadBut(c.Pool, c.GroupKey), pl.load(c.Pool)
+		with := func(g *Group) load { one := pl.loadOf(c.GroupKey, g); return others.plus(&one) }
 		full, err := pl.pack(c.GroupKey, base, []Member{{w, replicas}})
 		if err != nil {
 			return err
 		}
 		pk, n := full, replicas
-		if full.GPUs() > room {
+		if all := with(full); !s.fits(&all) {
 			if pl.Full[w] == nil {
 				pl.Full[w] = map[GroupKey]int{}
 			}
-			pl.Full[w][c.GroupKey] = others + full.GPUs()
+			nodes, _ := s.count(&all)
+			pl.Full[w][c.GroupKey] = nodes * s.each
 			low := max(most, 1) - 1
 			n = replicas - 1 - sort.Search(replicas-1-low, func(fewer int) bool {
 				tried, err := pl.pack(c.GroupKey, base, []Member{{w, replicas - 1 - fewer}})
-				fits := err == nil && tried.GPUs() <= room
+				if err != nil {
+					return false
+				}
+				l := with(tried)
+				fits := s.fits(&l)
 				if fits {
 					pk = tried
 				}
 				return fits
 			})
-			if n == 0 || n < most || pk.GPUs() > room {
+			if l := with(pk); n == 0 || n < most || !s.fits(&l) {
 				continue
 			}
 		}
 		t := pl.tariff(c.Pool)
-		added := t.of(others+pk.GPUs(), spot+pl.SpotGPUs(pk)-pl.SpotGPUs(base)) - t.of(used, spot)
+		l := with(pk)
+		added := t.of(&l) - t.of(&now)
 		if best == nil && n > most || best != nil && (n > most || n == most && cheaper(added, least)) {
 			best, bestPack, most, least = c, pk, n, added
 		}

@@ -48,7 +48,7 @@ func (pl *Planner) EachGPU(g *Group, visit func(members []Member, units []int, g
 
 // SpotGPUs counts those of a group's GPUs that may be spot; 0 of none.
 func (pl *Planner) SpotGPUs(g *Group) (n int) {
-	if g == nil || g.Pool.Pool.Spot == nil {
+	if g == nil || g.Pool.Spot.Count == 0 {
 		return 0
 	}
 	pl.EachGPU(g, func(members []Member, _ []int, gpus int) {
@@ -61,32 +61,100 @@ func (pl *Planner) SpotGPUs(g *Group) (n int) {
 
 // Used counts a pool's GPUs in use, and those of them that may be spot.
 func (pl *Planner) Used(p int) (gpus, spot int) {
-	for key, g := range pl.Groups {
-		if key.Pool == p {
-			gpus += g.GPUs()
-			spot += pl.SpotGPUs(g)
-		}
-	}
-	return gpus, spot
+	l := pl.load(p)
+	return l.gpus, l.spot
 }
 
 // tariff holds the prices of a pool's GPUs for an hour, as the search counts them.
 type tariff struct {
 	*score.CompiledPool
+	sites        *sites
 	price, cheap float64
 	unused       float64 // the part of its price that is taken off for a GPU which is bought with its node and left free
 }
 
 func (pl *Planner) tariff(p int) tariff {
 	cp := pl.Pools[p]
-	return tariff{cp, pl.Counts(cp.Price), pl.Counts(cp.Spot.PricePerGPUHour), pl.unused}
+	return tariff{cp, &pl.sites[p], pl.Counts(cp.Price), pl.Counts(cp.Spot.PricePerGPUHour), pl.unused}
 }
 
-// of returns the weight of n GPUs, spot of which everybody may lose: of what is bought for them, and of what they take
-// of the reserved ones.
-func (t *tariff) of(n, spot int) float64 {
-	paid := t.Paid(n, spot)
-	free := paid.GPUs() - max(n, paid.Reserved)
+// of returns the weight of a load: of the nodes that are bought for it, and of what it takes of the reserved GPUs.
+func (t *tariff) of(l *load) float64 {
+	nodes, spot := t.sites.count(l)
+	paid := t.sites.paid(nodes, spot)
+	if t.Reserved.Count%t.sites.each != 0 && l.gpus <= t.Reserved.Count { // of nodes that others pay for
+		paid.OnDemand, paid.Spot = 0, 0
+	}
+	free := paid.GPUs() - max(l.gpus, paid.Reserved)
 	return t.cheap*(float64(paid.Spot)-t.unused*float64(free)) +
-		t.price*(float64(paid.OnDemand)+sunkWeight*float64(min(n, paid.Reserved)))
+		t.price*(float64(paid.OnDemand)+sunkWeight*float64(min(l.gpus, paid.Reserved)))
+}
+
+// Paid returns what is paid for of a pool.
+func (pl *Planner) Paid(p int) score.Paid {
+	l := pl.load(p)
+	return pl.sites[p].paid(pl.sites[p].count(&l))
+}
+
+// Before counts the nodes of a pool (or its GPUs where it does not say how many a node has) that its replicas would
+// take were each alone, and those that replicas without a place could hold: in their pool, or the one that suits best.
+func (pl *Planner) Before(p int) (nodes, held int) {
+	st := &pl.sites[p]
+	sizes, waiting := make([]int32, st.each+1), 0
+	var alone load
+	for w, cw := range pl.Workloads {
+		wl := cw.Workload()
+		size, left := wl.GPUCount(), wl.ReplicaCount()-pl.Placed[w]
+		if c := pl.Chosen[w]; c != nil && c.Pool == p {
+			if alone.gpus += size * pl.Placed[w]; st.each > 1 {
+				sizes[size] += int32(pl.Placed[w])
+			}
+		}
+		if left > 0 && pl.home(w) == p {
+			waiting += size * left
+		}
+	}
+	if st.each > 1 {
+		alone.wholes(st, sizes, nil)
+	}
+	nodes, _ = st.count(&alone)
+	return nodes, (waiting + st.each - 1) / st.each
+}
+
+// CountsGPUs reports whether a pool shares its GPUs by several modes, of which its delivery lets a node have one, and does
+// not say which GPUs are a node's.
+func (pl *Planner) CountsGPUs(p int) bool {
+	own, groups := false, 0
+	for key := range pl.Groups {
+		if key.Pool == p {
+			class := pl.sites[p].class[key.Mechanism]
+			own, groups = own || class == classTurns || class == classLimited, groups+1
+		}
+	}
+	return own && groups > 1 && !pl.sites[p].stated
+}
+
+// home is the pool in which a workload is most likely today; -1 where nothing says.
+func (pl *Planner) home(w int) int {
+	switch pin := pl.Workloads[w].Workload().Pool; {
+	case pin != "":
+		return slices.IndexFunc(pl.Pools, func(p *score.CompiledPool) bool { return p.Pool.Name == pin })
+	case pl.Chosen[w] != nil:
+		return pl.Chosen[w].Pool
+	case len(pl.Choices[w]) > 0:
+		return pl.Choices[w][0].Pool
+	case len(pl.Pools) == 1:
+		return 0
+	}
+	return -1
+}
+
+// paid returns what is paid for where so many nodes are in use, some of them by those who may lose them: the reserved
+// GPUs in any case, which the nodes of others use first.
+func (s *sites) paid(nodes, spot int) score.Paid {
+	reserved := s.pool.Reserved.Count
+	spot = min(spot, s.pool.Spot.Count/s.each)
+	firm := (nodes - spot) * s.each
+	return score.Paid{Reserved: reserved, OnDemand: max(0, firm-reserved),
+		Spot: max(0, spot*s.each-max(0, reserved-firm))}
 }

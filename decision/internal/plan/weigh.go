@@ -8,6 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/internal/memo"
 	"github.com/cotenant/cotenant/mps"
@@ -134,6 +135,13 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 	}
 	c.Answer = p.Answer
 	c.Tenants = pl.seats(w, c)
+	if s := &pl.sites[c.Pool]; s.class[c.Mechanism] == classLimited {
+		if c.Tenants = min(c.Tenants, s.slots(c.Mechanism, need)); c.Tenants < 2 {
+			pl.ban(w, c, gate.Reason{Code: gate.CodeGPUMemory, Verdict: gate.VerdictReject, Need: int64(need),
+				Have: int64(layout.RulesOf(s.deliveryOf(c.Mechanism)).Limit(c.Mechanism, s.gpu, 2))})
+			return false
+		}
+	}
 	alone := &bin{limit: c.Tenants}
 	g := &Group{Pool: cp, Mechanism: c.Mechanism}
 	most := pl.room(g, c.Pool, alone, w, c, min(c.Tenants, mostAlike))

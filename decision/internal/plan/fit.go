@@ -1,0 +1,228 @@
+package plan
+
+import (
+	"sort"
+)
+
+// moving is what one workload's coming adds.
+type moving struct {
+	joins []join
+	spans []span
+}
+
+// join is replicas, or instances, that come to a GPU.
+type join struct{ gpu, n int }
+
+// remove takes a workload from its place.
+func (s *search) remove(a *arranged, w int) {
+	if a.way[w] < 0 {
+		return
+	}
+	v, n := s.ways[w][a.way[w]], a.placed[w]
+	a.way[w], a.placed[w] = -1, 0
+	p := v.c.Pool
+	if v.site == nil {
+		a.loads[p] = s.withWhole(&a.loads[p], w, p, -n)
+		return
+	}
+	kept := a.gpus[:0]
+	firm, spot := 0, 0
+	s.spans = s.spans[:0]
+	for _, f := range a.gpus {
+		if f.site == v.site {
+			if f = s.without(f, w); len(f.members) == 0 {
+				continue
+			}
+			firm, spot = s.add(f.site, &f.bin, f.spot, firm, spot)
+		}
+		kept = append(kept, f)
+	}
+	a.gpus = kept
+	part := s.partOf(v.site, firm, spot)
+	a.loads[p] = a.swapped(v.site, &part)
+	a.parts[v.site.index] = part
+}
+
+// add counts a GPU of a site.
+func (s *search) add(h *shared, b *bin, cheap bool, firm, spot int) (int, int) {
+	if h.class == classLimited {
+		s.spans = append(s.spans, spanOf(b, cheap, len(s.spans)))
+	}
+	if cheap {
+		return firm, spot + 1
+	}
+	return firm + 1, spot
+}
+
+// partOf is what so many GPUs of a site, those of spans where their slots matter, add to its pool's load.
+func (s *search) partOf(h *shared, firm, spot int) (l load) {
+	st := &s.pl.sites[h.key.Pool]
+	switch {
+	case st.each == 1:
+		l.gpus, l.spot = firm+spot, spot
+	case h.class == classLimited:
+		l.limited(st, s.spans)
+	default:
+		l.alike(st, h.class, firm, spot)
+	}
+	return l
+}
+
+// swapped is the load of a site's pool with another part of the site.
+func (a *arranged) swapped(h *shared, part *load) load {
+	rest := a.loads[h.key.Pool].minus(&a.parts[h.index])
+	return rest.plus(part)
+}
+
+// withWhole is a pool's load with n more replicas of a workload on whole GPUs, or fewer.
+func (s *search) withWhole(l *load, w, p, n int) load {
+	st, size := &s.pl.sites[p], s.pl.Workloads[w].Workload().GPUCount()
+	out := *l
+	out.gpus += n * size
+	cheap := s.owns(w, p)
+	if cheap {
+		out.spot += n * size
+	}
+	if st.each == 1 {
+		return out
+	}
+	all := make([]int32, 2*st.each+2)
+	sizes, spots := all[:st.each+1], all[st.each+1:]
+	copy(sizes, l.sizes)
+	copy(spots, l.spotSizes)
+	if cheap {
+		spots[size] += int32(n)
+	} else {
+		sizes[size] += int32(n)
+	}
+	out.wholes(st, sizes, spots)
+	return out
+}
+
+// owns says whether GPUs of w's own in a pool may be spot.
+func (s *search) owns(w, pool int) bool {
+	return s.pl.sites[pool].spot && s.pl.Workloads[w].Workload().Spot
+}
+
+// most is the largest number, up to n, for which a load fits; -1 where none does.
+func most(n int, fits func(int) bool) int {
+	if fits(n) {
+		return n
+	}
+	return n - 1 - sort.Search(n, func(k int) bool { return fits(n - 1 - k) })
+}
+
+// fit counts the replicas of w, of those wanted, that find room by one of its ways, and what that adds to the cost;
+// with commit set they take their places.
+func (s *search) fit(a *arranged, w, k, want int, salt uint64, commit bool) (placed int, cost float64, err error) {
+	v := s.ways[w][k]
+	p := v.c.Pool
+	t := &s.guide[p]
+	now := &a.loads[p]
+	var next load
+	if v.site == nil {
+		size := s.pl.Workloads[w].Workload().GPUCount()
+		placed = most(min(want, (t.Pool.Count-now.gpus)/size), func(n int) bool {
+			next = s.withWhole(now, w, p, n)
+			return t.sites.fits(&next)
+		})
+		if placed <= 0 {
+			return 0, 0, nil
+		}
+		next = s.withWhole(now, w, p, placed)
+	} else if placed, err = s.share(a, &next, v, w, want, salt, commit); placed <= 0 || err != nil {
+		return 0, 0, err
+	}
+	cost = t.of(&next) - t.of(now)
+	if commit {
+		a.way[w], a.placed[w], a.loads[p] = k, placed, next
+	}
+	return placed, cost, nil
+}
+
+// share is fit on GPUs that are shared; next becomes the load of their pool.
+func (s *search) share(a *arranged, next *load, v wayIn, w, want int, salt uint64, commit bool) (placed int, err error) {
+	h, p := v.site, v.c.Pool
+	st := &s.pl.sites[p]
+	limited := h.class == classLimited && st.each > 1
+	s.looked += len(a.gpus)
+	all := (want + h.each - 1) / h.each
+	left := all
+	part := &a.parts[h.index]
+	firm, spot := part.gpus-part.spot, part.spot
+	s.joins, s.spans = s.joins[:0], s.spans[:0]
+	for i, f := range a.gpus {
+		if left == 0 && !limited {
+			break
+		}
+		if f.site != h {
+			continue
+		}
+		n := 0
+		if left > 0 && salt>>(i%61)&31 != 31 {
+			if n, err = s.roomIn(f, w); err != nil {
+				return 0, err
+			}
+			n = min(n, left)
+		}
+		cheap := f.spot
+		if n > 0 {
+			left -= n
+			s.joins = append(s.joins, join{i, n})
+			if cheap = f.spot && s.owns(w, p); f.spot && !cheap {
+				firm, spot = firm+1, spot-1
+			}
+		}
+		if limited {
+			s.spans = append(s.spans, s.spanWith(&f.bin, v.c, n, cheap))
+		}
+	}
+	room, fresh := 0, 0
+	if left > 0 {
+		if room, err = s.roomIn(h.empty, w); err != nil {
+			return 0, err
+		}
+	}
+	if room > 0 {
+		fresh = min((left+room-1)/room, st.pool.Pool.Count-a.loads[p].gpus)
+	}
+	old := len(s.spans)
+	var own load
+	with := func(n int) bool {
+		s.spans = s.spans[:old]
+		for i := 0; limited && i < n; i++ {
+			s.spans = append(s.spans, s.spanWith(&h.empty.bin, v.c, min(room, left-i*room), s.owns(w, p)))
+		}
+		if s.owns(w, p) {
+			own = s.partOf(h, firm, spot+n)
+		} else {
+			own = s.partOf(h, firm+n, spot)
+		}
+		*next = a.swapped(h, &own)
+		return st.fits(next)
+	}
+	if fresh = most(fresh, with); fresh < 0 {
+		return 0, nil
+	}
+	with(fresh)
+	if commit {
+		for _, j := range s.joins {
+			a.gpus[j.gpu] = s.with(a.gpus[j.gpu], w, j.n)
+		}
+		for i := range fresh {
+			a.gpus = append(a.gpus, s.with(h.empty, w, min(room, left-i*room)))
+		}
+		a.parts[h.index] = own
+	}
+	left = max(0, left-fresh*room)
+	return min(want, (all-left)*h.each), nil
+}
+
+// spanWith is the span of a GPU to which n more replicas come.
+func (s *search) spanWith(b *bin, c *Choice, n int, cheap bool) span {
+	one := bin{n: b.n + n, limit: b.limit}
+	if n > 0 {
+		one.limit = min(one.limit, c.Tenants)
+	}
+	return spanOf(&one, cheap, len(s.spans))
+}

@@ -1,0 +1,387 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// How many nodes a pool needs is counted in one order, which placing (place.go) follows: nodes that one mechanism has
+// for itself; replicas on whole GPUs, the largest first, each where it leaves least; then single GPUs. Those who can't
+// lose their GPU come before those who can.
+
+// sites are a pool's nodes, and what their delivery lets stand on one.
+type sites struct {
+	pool     *score.CompiledPool
+	each     int // GPUs of a node; 1 where the pool does not say
+	most     int // nodes that there are
+	stated   bool
+	spot     bool // some may be bought as spot
+	delivery sharing.Delivery
+	gpu      *layout.GPU
+	class    [sharing.MechanismCount]siteClass
+}
+
+// siteClass says which nodes the GPUs of a mechanism may stand on.
+type siteClass uint8
+
+const (
+	classOpen    siteClass = iota // any that is not taken by one mechanism
+	classTurns                    // nodes of its own, on which MIG may have what is left
+	classLimited                  // nodes of its own, with one memory limit on each
+	classOwn                      // nodes of its own
+)
+
+func newSites(p *score.CompiledPool) sites {
+	s := sites{pool: p, each: p.Pool.GPUsPerNode.Or(1), delivery: p.Pool.Delivery, spot: p.Spot.Count > 0,
+		gpu: layout.GPUOf(p.Ground().GPU().Name)}
+	s.stated = !p.Pool.GPUsPerNode.IsZero()
+	if s.delivery == sharing.DeliveryBare && !p.Pool.Standalone {
+		s.delivery = sharing.DeliveryDevicePlugin
+	}
+	s.most = (p.Pool.Count + s.each - 1) / s.each
+	for _, m := range sharing.Mechanisms() {
+		rules := layout.RulesOf(s.deliveryOf(m))
+		switch {
+		case m == sharing.MechanismExclusive:
+		case s.deliveryOf(m) != s.deliveryOf(sharing.MechanismExclusive):
+			s.class[m] = classOwn
+		case layout.Sliced(m) || !rules.WholeNodes():
+		case rules.Limit(m, s.gpu, 2) > 0:
+			s.class[m] = classLimited
+		default:
+			s.class[m] = classTurns
+		}
+	}
+	return s
+}
+
+// deliveryOf is who hands out the GPUs that run a mechanism: the pool's delivery, or what must be installed beside it.
+func (s *sites) deliveryOf(m sharing.Mechanism) sharing.Delivery {
+	for _, d := range []sharing.Delivery{s.delivery, sharing.DeliveryBare, sharing.DeliveryHAMi,
+		sharing.DeliveryVGPUManager} {
+		if f := sharing.Delivers(d, m); f.Answer == sharing.AnswerYes ||
+			d == s.delivery && f.Answer == sharing.AnswerUnknown {
+			return d
+		}
+	}
+	return s.delivery
+}
+
+// slots is the most tenants like a workload that a GPU takes by the rules of its delivery: each must have the memory
+// that it needs. 0 = nothing bounds them.
+func (s *sites) slots(m sharing.Mechanism, need sharing.Bytes) int {
+	rules := layout.RulesOf(s.deliveryOf(m))
+	if s.class[m] != classLimited {
+		return 0
+	}
+	most := int(rules.MaxSlots(m, s.gpu))
+	if need > 0 {
+		most = min(most, int(s.gpu.Memory/need))
+	}
+	for most > 1 && rules.Limit(m, s.gpu, int32(most)) < need {
+		most--
+	}
+	return most
+}
+
+// load is what stands on a pool's nodes, as far as their number depends on it. Loads of different mechanisms add up.
+type load struct {
+	gpus, spot         int
+	nodes, spotNodes   int // that one mechanism has for itself
+	spare, spareSpot   int // GPUs of these that instances may have
+	single, singleSpot int // GPUs of classOpen but whole replicas
+	whole, wholeSpot   int // GPUs of replicas on whole GPUs
+	wholeNodes         int // that these need at least, without spot
+	sizes, spotSizes   []int32
+	multiple           bool // a replica has several GPUs
+}
+
+func (l load) plus(o *load) load {
+	l.gpus, l.spot = l.gpus+o.gpus, l.spot+o.spot
+	l.nodes, l.spotNodes = l.nodes+o.nodes, l.spotNodes+o.spotNodes
+	l.spare, l.spareSpot = l.spare+o.spare, l.spareSpot+o.spareSpot
+	l.single, l.singleSpot = l.single+o.single, l.singleSpot+o.singleSpot
+	if o.whole+o.wholeSpot > 0 { // of the one mechanism that has them
+		l.whole, l.wholeSpot, l.wholeNodes, l.multiple = o.whole, o.wholeSpot, o.wholeNodes, o.multiple
+		l.sizes, l.spotSizes = o.sizes, o.spotSizes
+	}
+	return l
+}
+
+// minus takes away what was added for a mechanism.
+func (l load) minus(o *load) load {
+	l.gpus, l.spot = l.gpus-o.gpus, l.spot-o.spot
+	l.nodes, l.spotNodes = l.nodes-o.nodes, l.spotNodes-o.spotNodes
+	l.spare, l.spareSpot = l.spare-o.spare, l.spareSpot-o.spareSpot
+	l.single, l.singleSpot = l.single-o.single, l.singleSpot-o.singleSpot
+	if o.whole+o.wholeSpot > 0 {
+		l.whole, l.wholeSpot, l.wholeNodes, l.multiple, l.sizes, l.spotSizes = 0, 0, 0, false, nil, nil
+	}
+	return l
+}
+
+// within reports whether a load needs no more than another, whatever comes to both.
+func (l *load) within(o *load, s *sites) bool {
+	if s.each == 1 {
+		return l.gpus <= o.gpus
+	}
+	least := func(l *load) int {
+		if l.multiple {
+			return l.wholeNodes
+		}
+		return 0
+	}
+	return l.gpus <= o.gpus && (l.nodes < o.nodes || l.nodes == o.nodes && l.spare >= o.spare) &&
+		l.single+l.singleSpot+l.whole+l.wholeSpot <= o.single+o.singleSpot+o.whole+o.wholeSpot && least(l) <= least(o)
+}
+
+// wholes fills in the replicas on whole GPUs, by size.
+func (l *load) wholes(s *sites, sizes, spotSizes []int32) {
+	l.sizes, l.spotSizes, l.whole, l.wholeSpot, l.multiple = sizes, spotSizes, 0, 0, false
+	for size, n := range sizes {
+		l.whole += size * int(n)
+		l.multiple = l.multiple || size > 1 && n > 0
+	}
+	for size, n := range spotSizes {
+		l.wholeSpot += size * int(n)
+		l.multiple = l.multiple || size > 1 && n > 0
+	}
+	l.wholeNodes = (l.whole + s.each - 1) / s.each
+	if l.multiple && s.each > 1 {
+		var free [64]int32
+		if s.each < len(free) {
+			l.wholeNodes = bestFit(free[:s.each+1], sizes)
+		} else {
+			l.wholeNodes = bestFit(make([]int32, s.each+1), sizes)
+		}
+	}
+}
+
+// bestFit puts replicas, the largest first, each on the node with least room for it, and returns the nodes that come
+// to those there are. free counts nodes by their free GPUs, of which the last is an empty node's.
+func bestFit(free, sizes []int32) (nodes int) {
+	each := len(free) - 1
+	for size := min(each, len(sizes)-1); size > 0; size-- {
+		for left := sizes[size]; left > 0; {
+			at := size
+			for at <= each && free[at] == 0 {
+				at++
+			}
+			if at > each {
+				at = each
+				free[at]++
+				nodes++
+			}
+			fit := int32(at / size)
+			if left < fit {
+				free[at]--
+				free[at-int(left)*size]++
+				break
+			}
+			n := min(free[at], left/fit)
+			free[at] -= n
+			free[at-int(fit)*size] += n
+			left -= n * fit
+		}
+	}
+	return nodes
+}
+
+// fillUp gives single GPUs to nodes with free ones, the fullest first, and returns those that are left.
+func fillUp(free []int32, n int) int {
+	for at := 1; at < len(free) && n > 0; at++ {
+		m := min(int(free[at]), n/at)
+		free[at] -= int32(m)
+		free[0] += int32(m)
+		if n -= m * at; free[at] > 0 && n > 0 {
+			free[at]--
+			free[at-n]++
+			return 0
+		}
+	}
+	return n
+}
+
+// count returns the nodes that a load needs, and those of them on which everybody may lose the GPU. A pool that does
+// not say how many GPUs a node has counts GPUs.
+func (s *sites) count(l *load) (nodes, spot int) {
+	if s.each == 1 {
+		return l.gpus, l.spot
+	}
+	if !s.spot || l.spot == 0 {
+		open := l.wholeNodes
+		if left := l.single - l.spare - (open*s.each - l.whole); left > 0 {
+			open += (left + s.each - 1) / s.each
+		}
+		return l.nodes + open, 0
+	}
+	free := make([]int32, s.each+1)
+	single := func(n int, spare *int) (nodes int) {
+		n = fillUp(free, n)
+		taken := min(n, *spare)
+		n, *spare = n-taken, *spare-taken
+		nodes = (n + s.each - 1) / s.each
+		free[s.each] += int32(nodes)
+		fillUp(free[:], n)
+		return nodes
+	}
+	spare := l.spare
+	firm := bestFit(free, l.sizes)
+	firm += single(l.single, &spare)
+	spare += l.spareSpot
+	cheap := bestFit(free, l.spotSizes)
+	cheap += single(l.singleSpot, &spare)
+	return l.nodes + firm + cheap, l.spotNodes + cheap
+}
+
+// fits reports whether the pool has the nodes that a load needs.
+func (s *sites) fits(l *load) bool {
+	if l.gpus > s.pool.Pool.Count {
+		return false
+	}
+	if s.each == 1 {
+		return true
+	}
+	n, _ := s.count(l)
+	return n <= s.most
+}
+
+// alike counts GPUs that any node of theirs may have beside one another.
+func (l *load) alike(s *sites, class siteClass, firm, spot int) {
+	l.gpus, l.spot = firm+spot, spot
+	if class == classOpen {
+		l.single, l.singleSpot = firm, spot
+		return
+	}
+	own := (firm + s.each - 1) / s.each
+	l.nodes = max(own, (firm+spot+s.each-1)/s.each)
+	l.spotNodes = l.nodes - own
+	l.spare, l.spareSpot = 0, 0
+	if class == classTurns {
+		l.spare = max(0, own*s.each-firm-spot)
+		l.spareSpot = l.nodes*s.each - firm - spot - l.spare
+	}
+}
+
+// span is the numbers of slots that a GPU could have: at least those of its tenants, and so few that the memory limit
+// holds each.
+type span struct {
+	low, high int32
+	spot      bool
+	at        int32 // whose it is
+}
+
+// limited counts GPUs of which those on a node have one number of slots.
+func (l *load) limited(s *sites, spans []span) {
+	l.gpus, l.spot = len(spans), 0
+	low, high := int32(0), int32(1<<30)
+	for i := range spans {
+		if low, high = max(low, spans[i].low), min(high, spans[i].high); spans[i].spot {
+			l.spot++
+		}
+	}
+	if low <= high || s.each == 1 {
+		l.alike(s, classLimited, l.gpus-l.spot, l.spot)
+		return
+	}
+	l.nodes, l.spotNodes = 0, 0
+	s.cover(slices.Clone(spans), func(node []span) {
+		l.nodes++
+		if node[0].spot {
+			l.spotNodes++
+		}
+	})
+}
+
+// cover divides GPUs among the fewest nodes: the one that takes fewest slots first, with those that can have as many.
+// A node of spot GPUs has no others.
+func (s *sites) cover(spans []span, visit func(node []span)) {
+	slices.SortFunc(spans, func(a, b span) int {
+		if a.spot != b.spot {
+			return map[bool]int{false: -1, true: 1}[a.spot]
+		}
+		return cmp.Or(cmp.Compare(a.high, b.high), cmp.Compare(b.low, a.low), cmp.Compare(a.at, b.at))
+	})
+	for len(spans) > 0 {
+		slots, n := spans[0].high, 1
+		for k := 1; k < len(spans) && n < s.each && spans[k].spot == spans[0].spot; k++ {
+			if spans[k].low <= slots {
+				one := spans[k]
+				copy(spans[n+1:k+1], spans[n:k])
+				spans[n] = one
+				n++
+			}
+		}
+		visit(spans[:n])
+		spans = spans[n:]
+	}
+}
+
+// spanOf is the span of a GPU with tenants, of whom the strictest takes so many at most.
+func spanOf(b *bin, spot bool, at int) span {
+	return span{int32(max(2, b.n)), int32(min(b.limit, mostTogether)), spot, int32(at)}
+}
+
+// loadOf is what a group adds to its pool's nodes.
+func (pl *Planner) loadOf(key GroupKey, g *Group) (l load) {
+	if g == nil {
+		return l
+	}
+	s := &pl.sites[key.Pool]
+	if s.each == 1 {
+		l.gpus, l.spot = g.GPUs(), pl.SpotGPUs(g)
+		return l
+	}
+	if key.Mechanism == sharing.MechanismExclusive {
+		sizes, spots := make([]int32, s.each+1), make([]int32, s.each+1)
+		for _, m := range g.Wholes {
+			to := sizes
+			if s.spot && pl.Interruptible([]Member{m}) {
+				to = spots
+			}
+			to[pl.Workloads[m.Workload].Workload().GPUCount()] += int32(m.Replicas)
+		}
+		l.wholes(s, sizes, spots)
+		l.gpus, l.spot = l.whole+l.wholeSpot, l.wholeSpot
+		return l
+	}
+	if s.class[key.Mechanism] == classLimited {
+		l.limited(s, pl.spans(s, g))
+		return l
+	}
+	spot := pl.SpotGPUs(g)
+	l.alike(s, s.class[key.Mechanism], g.GPUs()-spot, spot)
+	return l
+}
+
+// noMore reports whether one way to pack a group takes no more GPUs and nodes than another.
+func (pl *Planner) noMore(key GroupKey, one, other *Group) bool {
+	a, b := pl.loadOf(key, one), pl.loadOf(key, other)
+	return a.gpus <= b.gpus && a.spot >= b.spot && a.nodes <= b.nodes && a.spotNodes >= b.spotNodes
+}
+
+func (pl *Planner) spans(s *sites, g *Group) []span {
+	out := make([]span, len(g.Bins))
+	for i := range g.Bins {
+		out[i] = spanOf(&g.Bins[i], s.spot && pl.Interruptible(g.Bins[i].Members), i)
+	}
+	return out
+}
+
+// loadBut is what stands on a pool's nodes without one group.
+func (pl *Planner) loadBut(p int, but GroupKey) (l load) {
+	for key, g := range pl.Groups {
+		if key.Pool == p && key != but {
+			one := pl.loadOf(key, g)
+			l = l.plus(&one)
+		}
+	}
+	return l
+}
+
+// load returns what stands on a pool's nodes.
+func (pl *Planner) load(p int) load { return pl.loadBut(p, GroupKey{Pool: -1}) }
