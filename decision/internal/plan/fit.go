@@ -26,14 +26,20 @@ func (s *search) remove(a *arranged, w int) {
 		return
 	}
 	kept := a.gpus[:0]
-	firm, spot := 0, 0
+	firm, spot := int32(0), int32(0)
+	limited := v.site.class == classLimited && s.pl.sites[p].each > 1
 	s.spans = s.spans[:0]
 	for _, f := range a.gpus {
 		if f.site == v.site {
 			if f = s.without(f, w); len(f.members) == 0 {
 				continue
 			}
-			firm, spot = s.add(f.site, &f.bin, f.spot, firm, spot)
+			if firm++; f.spot {
+				firm, spot = firm-1, spot+1
+			}
+			if limited {
+				s.spans = append(s.spans, spanOf(&f.bin, f.spot, len(s.spans)))
+			}
 		}
 		kept = append(kept, f)
 	}
@@ -43,19 +49,8 @@ func (s *search) remove(a *arranged, w int) {
 	a.parts[v.site.index] = part
 }
 
-// add counts a GPU of a site.
-func (s *search) add(h *shared, b *bin, cheap bool, firm, spot int) (int, int) {
-	if h.class == classLimited {
-		s.spans = append(s.spans, spanOf(b, cheap, len(s.spans)))
-	}
-	if cheap {
-		return firm, spot + 1
-	}
-	return firm + 1, spot
-}
-
 // partOf is what so many GPUs of a site, those of spans where their slots matter, add to its pool's load.
-func (s *search) partOf(h *shared, firm, spot int) (l load) {
+func (s *search) partOf(h *shared, firm, spot int32) (l load) {
 	st := &s.pl.sites[h.key.Pool]
 	switch {
 	case st.each == 1:
@@ -78,24 +73,26 @@ func (a *arranged) swapped(h *shared, part *load) load {
 func (s *search) withWhole(l *load, w, p, n int) load {
 	st, size := &s.pl.sites[p], s.pl.Workloads[w].Workload().GPUCount()
 	out := *l
-	out.gpus += n * size
+	out.gpus += int32(n * size)
 	cheap := s.owns(w, p)
 	if cheap {
-		out.spot += n * size
+		out.spot += int32(n * size)
 	}
 	if st.each == 1 {
 		return out
 	}
 	all := make([]int32, 2*st.each+2)
 	sizes, spots := all[:st.each+1], all[st.each+1:]
-	copy(sizes, l.sizes)
-	copy(spots, l.spotSizes)
+	if l.wholes != nil {
+		copy(sizes, l.sizes)
+		copy(spots, l.spotSizes)
+	}
 	if cheap {
 		spots[size] += int32(n)
 	} else {
 		sizes[size] += int32(n)
 	}
-	out.wholes(st, sizes, spots)
+	out.wholes = newWholes(st, sizes, spots)
 	return out
 }
 
@@ -122,10 +119,13 @@ func (s *search) fit(a *arranged, w, k, want int, salt uint64, commit bool) (pla
 	var next load
 	if v.site == nil {
 		size := s.pl.Workloads[w].Workload().GPUCount()
-		placed = most(min(want, (t.Pool.Count-now.gpus)/size), func(n int) bool {
-			next = s.withWhole(now, w, p, n)
-			return t.sites.fits(&next)
-		})
+		placed = min(want, (t.Pool.Count-int(now.gpus))/size)
+		if t.sites.each > 1 {
+			placed = most(placed, func(n int) bool {
+				next = s.withWhole(now, w, p, n)
+				return t.sites.fits(&next)
+			})
+		}
 		if placed <= 0 {
 			return 0, 0, nil
 		}
@@ -184,27 +184,34 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, salt uint6
 		}
 	}
 	if room > 0 {
-		fresh = min((left+room-1)/room, st.pool.Pool.Count-a.loads[p].gpus)
+		fresh = min((left+room-1)/room, st.pool.Pool.Count-int(a.loads[p].gpus))
 	}
 	old := len(s.spans)
-	var own load
+	own := load{gpus: firm + spot + int32(fresh), spot: spot}
 	with := func(n int) bool {
 		s.spans = s.spans[:old]
 		for i := 0; limited && i < n; i++ {
 			s.spans = append(s.spans, s.spanWith(&h.empty.bin, v.c, min(room, left-i*room), s.owns(w, p)))
 		}
 		if s.owns(w, p) {
-			own = s.partOf(h, firm, spot+n)
+			own = s.partOf(h, firm, spot+int32(n))
 		} else {
-			own = s.partOf(h, firm+n, spot)
+			own = s.partOf(h, firm+int32(n), spot)
 		}
 		*next = a.swapped(h, &own)
 		return st.fits(next)
 	}
-	if fresh = most(fresh, with); fresh < 0 {
+	if st.each == 1 {
+		if s.owns(w, p) {
+			own.spot += int32(fresh)
+		}
+		*next = a.loads[p]
+		next.gpus, next.spot = next.gpus+own.gpus-part.gpus, next.spot+own.spot-part.spot
+	} else if fresh = most(fresh, with); fresh < 0 {
 		return 0, nil
+	} else {
+		with(fresh)
 	}
-	with(fresh)
 	if commit {
 		for _, j := range s.joins {
 			a.gpus[j.gpu] = s.with(a.gpus[j.gpu], w, j.n)

@@ -90,75 +90,82 @@ func (s *sites) slots(m sharing.Mechanism, need sharing.Bytes) int {
 
 // load is what stands on a pool's nodes, as far as their number depends on it. Loads of different mechanisms add up.
 type load struct {
-	gpus, spot         int
-	nodes, spotNodes   int // that one mechanism has for itself
-	spare, spareSpot   int // GPUs of these that instances may have
-	single, singleSpot int // GPUs of classOpen but whole replicas
-	whole, wholeSpot   int // GPUs of replicas on whole GPUs
-	wholeNodes         int // that these need at least, without spot
-	sizes, spotSizes   []int32
-	multiple           bool // a replica has several GPUs
+	gpus, spot         int32
+	nodes, spotNodes   int32 // that one mechanism has for itself
+	spare, spareSpot   int32 // GPUs of these that instances may have
+	single, singleSpot int32 // GPUs of classOpen but whole replicas
+	*wholes                  // of the one mechanism that has them; nil = none
 }
 
-func (l load) plus(o *load) load {
-	l.gpus, l.spot = l.gpus+o.gpus, l.spot+o.spot
-	l.nodes, l.spotNodes = l.nodes+o.nodes, l.spotNodes+o.spotNodes
-	l.spare, l.spareSpot = l.spare+o.spare, l.spareSpot+o.spareSpot
-	l.single, l.singleSpot = l.single+o.single, l.singleSpot+o.singleSpot
-	if o.whole+o.wholeSpot > 0 { // of the one mechanism that has them
-		l.whole, l.wholeSpot, l.wholeNodes, l.multiple = o.whole, o.wholeSpot, o.wholeNodes, o.multiple
-		l.sizes, l.spotSizes = o.sizes, o.spotSizes
+// wholes are replicas on whole GPUs by size, those who may lose them apart.
+type wholes struct {
+	sizes, spotSizes []int32
+	whole, wholeSpot int32 // GPUs
+	wholeNodes       int32 // that they need at least, without spot
+	multiple         bool  // a replica has several GPUs
+}
+
+func (l *load) plus(o *load) load {
+	out := load{l.gpus + o.gpus, l.spot + o.spot, l.nodes + o.nodes, l.spotNodes + o.spotNodes, l.spare + o.spare,
+		l.spareSpot + o.spareSpot, l.single + o.single, l.singleSpot + o.singleSpot, l.wholes}
+	if o.wholes != nil {
+		out.wholes = o.wholes
 	}
-	return l
+	return out
 }
 
 // minus takes away what was added for a mechanism.
-func (l load) minus(o *load) load {
-	l.gpus, l.spot = l.gpus-o.gpus, l.spot-o.spot
-	l.nodes, l.spotNodes = l.nodes-o.nodes, l.spotNodes-o.spotNodes
-	l.spare, l.spareSpot = l.spare-o.spare, l.spareSpot-o.spareSpot
-	l.single, l.singleSpot = l.single-o.single, l.singleSpot-o.singleSpot
-	if o.whole+o.wholeSpot > 0 {
-		l.whole, l.wholeSpot, l.wholeNodes, l.multiple, l.sizes, l.spotSizes = 0, 0, 0, false, nil, nil
+func (l *load) minus(o *load) load {
+	out := load{l.gpus - o.gpus, l.spot - o.spot, l.nodes - o.nodes, l.spotNodes - o.spotNodes, l.spare - o.spare,
+		l.spareSpot - o.spareSpot, l.single - o.single, l.singleSpot - o.singleSpot, l.wholes}
+	if o.wholes != nil {
+		out.wholes = nil
 	}
-	return l
+	return out
+}
+
+// open counts the GPUs of replicas on whole GPUs, and the nodes that they need at least.
+func (l *load) open() (gpus, nodes int32) {
+	if l.wholes == nil {
+		return 0, 0
+	}
+	return l.whole, l.wholeNodes
 }
 
 // within reports whether a load needs no more than another, whatever comes to both.
 func (l *load) within(o *load, s *sites) bool {
-	if s.each == 1 {
+	if s.each == 1 || l.gpus > o.gpus {
 		return l.gpus <= o.gpus
 	}
-	least := func(l *load) int {
-		if l.multiple {
-			return l.wholeNodes
+	single := func(l *load) (gpus, nodes int32) {
+		if gpus = l.single + l.singleSpot; l.wholes != nil {
+			if gpus += l.whole + l.wholeSpot; l.multiple {
+				nodes = l.wholeNodes
+			}
 		}
-		return 0
+		return gpus, nodes
 	}
-	return l.gpus <= o.gpus && (l.nodes < o.nodes || l.nodes == o.nodes && l.spare >= o.spare) &&
-		l.single+l.singleSpot+l.whole+l.wholeSpot <= o.single+o.singleSpot+o.whole+o.wholeSpot && least(l) <= least(o)
+	gpus, nodes := single(l)
+	otherGPUs, otherNodes := single(o)
+	return (l.nodes < o.nodes || l.nodes == o.nodes && l.spare >= o.spare) && gpus <= otherGPUs && nodes <= otherNodes
 }
 
-// wholes fills in the replicas on whole GPUs, by size.
-func (l *load) wholes(s *sites, sizes, spotSizes []int32) {
-	l.sizes, l.spotSizes, l.whole, l.wholeSpot, l.multiple = sizes, spotSizes, 0, 0, false
+// newWholes counts replicas on whole GPUs by size.
+func newWholes(s *sites, sizes, spotSizes []int32) *wholes {
+	l := &wholes{sizes: sizes, spotSizes: spotSizes}
 	for size, n := range sizes {
-		l.whole += size * int(n)
+		l.whole += int32(size) * n
 		l.multiple = l.multiple || size > 1 && n > 0
 	}
 	for size, n := range spotSizes {
-		l.wholeSpot += size * int(n)
+		l.wholeSpot += int32(size) * n
 		l.multiple = l.multiple || size > 1 && n > 0
 	}
-	l.wholeNodes = (l.whole + s.each - 1) / s.each
-	if l.multiple && s.each > 1 {
-		var free [64]int32
-		if s.each < len(free) {
-			l.wholeNodes = bestFit(free[:s.each+1], sizes)
-		} else {
-			l.wholeNodes = bestFit(make([]int32, s.each+1), sizes)
-		}
+	l.wholeNodes = (l.whole + int32(s.each) - 1) / int32(s.each)
+	if l.multiple {
+		l.wholeNodes = int32(bestFit(make([]int32, s.each+1), sizes))
 	}
+	return l
 }
 
 // bestFit puts replicas, the largest first, each on the node with least room for it, and returns the nodes that come
@@ -210,14 +217,15 @@ func fillUp(free []int32, n int) int {
 // not say how many GPUs a node has counts GPUs.
 func (s *sites) count(l *load) (nodes, spot int) {
 	if s.each == 1 {
-		return l.gpus, l.spot
+		return int(l.gpus), int(l.spot)
 	}
+	each := int32(s.each)
 	if !s.spot || l.spot == 0 {
-		open := l.wholeNodes
-		if left := l.single - l.spare - (open*s.each - l.whole); left > 0 {
-			open += (left + s.each - 1) / s.each
+		gpus, open := l.open()
+		if left := l.single - l.spare - (open*each - gpus); left > 0 {
+			open += (left + each - 1) / each
 		}
-		return l.nodes + open, 0
+		return int(l.nodes + open), 0
 	}
 	free := make([]int32, s.each+1)
 	single := func(n int, spare *int) (nodes int) {
@@ -226,21 +234,25 @@ func (s *sites) count(l *load) (nodes, spot int) {
 		n, *spare = n-taken, *spare-taken
 		nodes = (n + s.each - 1) / s.each
 		free[s.each] += int32(nodes)
-		fillUp(free[:], n)
+		fillUp(free, n)
 		return nodes
 	}
-	spare := l.spare
-	firm := bestFit(free, l.sizes)
-	firm += single(l.single, &spare)
-	spare += l.spareSpot
-	cheap := bestFit(free, l.spotSizes)
-	cheap += single(l.singleSpot, &spare)
-	return l.nodes + firm + cheap, l.spotNodes + cheap
+	var w wholes
+	if l.wholes != nil {
+		w = *l.wholes
+	}
+	spare := int(l.spare)
+	firm := bestFit(free, w.sizes)
+	firm += single(int(l.single), &spare)
+	spare += int(l.spareSpot)
+	cheap := bestFit(free, w.spotSizes)
+	cheap += single(int(l.singleSpot), &spare)
+	return int(l.nodes) + firm + cheap, int(l.spotNodes) + cheap
 }
 
 // fits reports whether the pool has the nodes that a load needs.
 func (s *sites) fits(l *load) bool {
-	if l.gpus > s.pool.Pool.Count {
+	if int(l.gpus) > s.pool.Pool.Count {
 		return false
 	}
 	if s.each == 1 {
@@ -251,19 +263,19 @@ func (s *sites) fits(l *load) bool {
 }
 
 // alike counts GPUs that any node of theirs may have beside one another.
-func (l *load) alike(s *sites, class siteClass, firm, spot int) {
+func (l *load) alike(s *sites, class siteClass, firm, spot int32) {
 	l.gpus, l.spot = firm+spot, spot
 	if class == classOpen {
 		l.single, l.singleSpot = firm, spot
 		return
 	}
-	own := (firm + s.each - 1) / s.each
-	l.nodes = max(own, (firm+spot+s.each-1)/s.each)
+	each := int32(s.each)
+	own := (firm + each - 1) / each
+	l.nodes = max(own, (firm+spot+each-1)/each)
 	l.spotNodes = l.nodes - own
-	l.spare, l.spareSpot = 0, 0
 	if class == classTurns {
-		l.spare = max(0, own*s.each-firm-spot)
-		l.spareSpot = l.nodes*s.each - firm - spot - l.spare
+		l.spare = max(0, own*each-firm-spot)
+		l.spareSpot = l.nodes*each - firm - spot - l.spare
 	}
 }
 
@@ -277,7 +289,7 @@ type span struct {
 
 // limited counts GPUs of which those on a node have one number of slots.
 func (l *load) limited(s *sites, spans []span) {
-	l.gpus, l.spot = len(spans), 0
+	l.gpus, l.spot = int32(len(spans)), 0
 	low, high := int32(0), int32(1<<30)
 	for i := range spans {
 		if low, high = max(low, spans[i].low), min(high, spans[i].high); spans[i].spot {
@@ -288,7 +300,6 @@ func (l *load) limited(s *sites, spans []span) {
 		l.alike(s, classLimited, l.gpus-l.spot, l.spot)
 		return
 	}
-	l.nodes, l.spotNodes = 0, 0
 	s.cover(slices.Clone(spans), func(node []span) {
 		l.nodes++
 		if node[0].spot {
@@ -333,7 +344,7 @@ func (pl *Planner) loadOf(key GroupKey, g *Group) (l load) {
 	}
 	s := &pl.sites[key.Pool]
 	if s.each == 1 {
-		l.gpus, l.spot = g.GPUs(), pl.SpotGPUs(g)
+		l.gpus, l.spot = int32(g.GPUs()), int32(pl.SpotGPUs(g))
 		return l
 	}
 	if key.Mechanism == sharing.MechanismExclusive {
@@ -345,7 +356,7 @@ func (pl *Planner) loadOf(key GroupKey, g *Group) (l load) {
 			}
 			to[pl.Workloads[m.Workload].Workload().GPUCount()] += int32(m.Replicas)
 		}
-		l.wholes(s, sizes, spots)
+		l.wholes = newWholes(s, sizes, spots)
 		l.gpus, l.spot = l.whole+l.wholeSpot, l.wholeSpot
 		return l
 	}
@@ -353,8 +364,8 @@ func (pl *Planner) loadOf(key GroupKey, g *Group) (l load) {
 		l.limited(s, pl.spans(s, g))
 		return l
 	}
-	spot := pl.SpotGPUs(g)
-	l.alike(s, s.class[key.Mechanism], g.GPUs()-spot, spot)
+	spot := int32(pl.SpotGPUs(g))
+	l.alike(s, s.class[key.Mechanism], int32(g.GPUs())-spot, spot)
 	return l
 }
 
@@ -375,7 +386,13 @@ func (pl *Planner) spans(s *sites, g *Group) []span {
 // loadBut is what stands on a pool's nodes without one group.
 func (pl *Planner) loadBut(p int, but GroupKey) (l load) {
 	for key, g := range pl.Groups {
-		if key.Pool == p && key != but {
+		if key.Pool != p || key == but {
+			continue
+		}
+		if pl.sites[p].each == 1 {
+			l.gpus += int32(g.GPUs())
+			l.spot += int32(pl.SpotGPUs(g))
+		} else {
 			one := pl.loadOf(key, g)
 			l = l.plus(&one)
 		}

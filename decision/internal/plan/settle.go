@@ -134,8 +134,9 @@ func (pl *Planner) inPart(w int) error {
 			continue
 		}
 		base := pl.Groups[c.GroupKey]
-		s, others, now := &pl.sites[c.Pool], pl.loadBut(c.Pool, c.GroupKey), pl.load(c.Pool)
+		s, others, now := &pl.sites[c.Pool], pl.loadBut(c.Pool, c.GroupKey), load{}
 		with := func(g *Group) load { one := pl.loadOf(c.GroupKey, g); return others.plus(&one) }
+		now = with(base)
 		full, err := pl.pack(c.GroupKey, base, []Member{{w, replicas}})
 		if err != nil {
 			return err

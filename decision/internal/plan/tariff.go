@@ -62,7 +62,7 @@ func (pl *Planner) SpotGPUs(g *Group) (n int) {
 // Used counts a pool's GPUs in use, and those of them that may be spot.
 func (pl *Planner) Used(p int) (gpus, spot int) {
 	l := pl.load(p)
-	return l.gpus, l.spot
+	return int(l.gpus), int(l.spot)
 }
 
 // tariff holds the prices of a pool's GPUs for an hour, as the search counts them.
@@ -80,14 +80,15 @@ func (pl *Planner) tariff(p int) tariff {
 
 // of returns the weight of a load: of the nodes that are bought for it, and of what it takes of the reserved GPUs.
 func (t *tariff) of(l *load) float64 {
+	gpus := int(l.gpus)
 	nodes, spot := t.sites.count(l)
 	paid := t.sites.paid(nodes, spot)
-	if t.Reserved.Count%t.sites.each != 0 && l.gpus <= t.Reserved.Count { // of nodes that others pay for
+	if t.Reserved.Count%t.sites.each != 0 && gpus <= t.Reserved.Count { // of nodes that others pay for
 		paid.OnDemand, paid.Spot = 0, 0
 	}
-	free := paid.GPUs() - max(l.gpus, paid.Reserved)
+	free := paid.GPUs() - max(gpus, paid.Reserved)
 	return t.cheap*(float64(paid.Spot)-t.unused*float64(free)) +
-		t.price*(float64(paid.OnDemand)+sunkWeight*float64(min(l.gpus, paid.Reserved)))
+		t.price*(float64(paid.OnDemand)+sunkWeight*float64(min(gpus, paid.Reserved)))
 }
 
 // Paid returns what is paid for of a pool.
@@ -106,7 +107,7 @@ func (pl *Planner) Before(p int) (nodes, held int) {
 		wl := cw.Workload()
 		size, left := wl.GPUCount(), wl.ReplicaCount()-pl.Placed[w]
 		if c := pl.Chosen[w]; c != nil && c.Pool == p {
-			if alone.gpus += size * pl.Placed[w]; st.each > 1 {
+			if alone.gpus += int32(size * pl.Placed[w]); st.each > 1 {
 				sizes[size] += int32(pl.Placed[w])
 			}
 		}
@@ -115,7 +116,7 @@ func (pl *Planner) Before(p int) (nodes, held int) {
 		}
 	}
 	if st.each > 1 {
-		alone.wholes(st, sizes, nil)
+		alone.wholes = newWholes(st, sizes, nil)
 	}
 	nodes, _ = st.count(&alone)
 	return nodes, (waiting + st.each - 1) / st.each
