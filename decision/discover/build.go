@@ -347,6 +347,9 @@ func (b *build) makePool(p *pool) decision.Pool {
 	b.note(at+".gpus_per_node", from)
 	if n.delivery != sharing.DeliveryBare {
 		b.note(at+".delivery", n.deliveryFrom)
+	} else if !slices.ContainsFunc(p.nodes, func(m *node) bool { return m.meta != nil }) {
+		out.Standalone = true
+		b.note(at+".delivery", derived("no Node describes it: a machine without an orchestrator"))
 	}
 	if n.instanceType != "" {
 		b.note(at+".instance_type", declared("label %s", n.typeFrom))

@@ -153,6 +153,9 @@ func (e *encoder) mapping(path string, v reflect.Value) *yaml.Node {
 		below := strings.TrimPrefix(path+"."+key, ".")
 		must := strings.Contains(options, "required") && v.Field(i).Kind() != reflect.Slice
 		field := e.value(below, v.Field(i), must)
+		if p, ok := v.Interface().(decision.Pool); ok && p.Standalone && key == "delivery" {
+			field = yamlnode.Text("none")
+		}
 		if field == nil {
 			continue
 		}

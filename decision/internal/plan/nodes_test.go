@@ -1,0 +1,141 @@
+package plan
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/internal/nightly"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// TestNodesAreCountedAsTheyAreFilled: random GPUs of all mechanisms, those of replicas with several and of spot ones
+// among them, take as many nodes as are counted, and as many that may be lost.
+func TestNodesAreCountedAsTheyAreFilled(t *testing.T) {
+	rng := rand.New(rand.NewPCG(71, 72))
+	price, _ := cost.FromMicros(2_000_000, "USD")
+	cheap, _ := cost.FromMicros(1_000_000, "USD")
+	different := 0
+	for i := range nightly.Cases(2000, 50_000) {
+		p := fleet.Pool{Name: "p", GPU: "A100-SXM4-80GB", Count: 10_000, GPUsPerNode: fleet.Some(1 + rng.IntN(8)),
+			PricePerGPUHour: fleet.Some(price), Delivery: []sharing.Delivery{sharing.DeliveryBare,
+				sharing.DeliveryGPUOperator, sharing.DeliveryDRA, sharing.DeliveryHAMi}[rng.IntN(4)]}
+		if rng.IntN(2) == 0 {
+			p.Spot = &fleet.Tariff{PricePerGPUHour: cheap}
+		}
+		f := &fleet.Fleet{Version: "v1", Pools: []fleet.Pool{p}}
+		for w := range 8 {
+			f.Workloads = append(f.Workloads, fleet.Workload{Name: string(rune('a' + w)), Kind: fleet.KindTraining,
+				GPUs: 1 + rng.IntN(p.GPUsPerNode.Or(1)), Spot: rng.IntN(2) == 0})
+		}
+		pl, err := NewPlan(f, Options{}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pl.Groups = map[GroupKey]*Group{}
+		for _, m := range []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing,
+			sharing.MechanismMPS, sharing.MechanismMIG, sharing.MechanismHAMi} {
+			g := &Group{Pool: pl.Pools[0], Mechanism: m}
+			for range rng.IntN(12) {
+				who := []Member{{rng.IntN(8), 1 + rng.IntN(3)}}
+				switch m {
+				case sharing.MechanismExclusive:
+					g.Wholes = append(g.Wholes, who[0])
+					g.Whole += who[0].Replicas * pl.Workloads[who[0].Workload].Workload().GPUCount()
+				case sharing.MechanismMIG:
+					g.Sliced = append(g.Sliced, sliced{Layout: mig.Layout{Instances: make([]mig.Instance, 1)}, Members: who})
+				default:
+					n := 1 + rng.IntN(10)
+					g.Bins = append(g.Bins, bin{Members: who, n: n, limit: max(2, n+rng.IntN(6))})
+				}
+			}
+			if g.GPUs() > 0 {
+				pl.Groups[GroupKey{0, m}] = g
+			}
+		}
+		l := pl.load(0)
+		nodes, spot := pl.sites[0].count(&l)
+		filled := pl.onNodes(0)
+		lost := 0
+		for _, n := range filled {
+			if n.spot {
+				lost++
+			}
+			checkPlace(t, &pl.sites[0], n)
+		}
+		if len(filled) != nodes || lost != spot {
+			t.Fatalf("case %d: %d nodes, %d of them spot, and %d and %d are counted: %+v", i, len(filled), lost, nodes, spot, l)
+		}
+		if nodes > (int(l.gpus)+pl.sites[0].each-1)/pl.sites[0].each {
+			different++
+		}
+	}
+	if different < 100 {
+		t.Errorf("in %d cases more nodes are needed than GPUs fill", different)
+	}
+}
+
+// checkPlace holds what stands on a node against its rules.
+func checkPlace(t *testing.T, s *sites, n *place) {
+	t.Helper()
+	for _, c := range n.contents {
+		class := s.class[c.key.Mechanism]
+		fill := c.sliced != nil && n.own != sharing.MechanismNone && s.class[n.own] == classTurns
+		if open := class == classOpen && (n.own == sharing.MechanismNone || fill); !open && c.key.Mechanism != n.own {
+			t.Errorf("%v on a node of %v", c.key.Mechanism, n.own)
+		}
+	}
+	if n.free < 0 {
+		t.Errorf("%d GPUs free", n.free)
+	}
+}
+
+// TestFewestNodesByLimit: nodes that have one memory limit each are as few as any division of the GPUs among them.
+func TestFewestNodesByLimit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(73, 74))
+	for range nightly.Cases(300, 5000) {
+		s := &sites{each: 1 + rng.IntN(3)}
+		spans := make([]span, 1+rng.IntN(7))
+		for i := range spans {
+			spans[i].low = int32(2 + rng.IntN(6))
+			spans[i].high = spans[i].low + int32(rng.IntN(4))
+			spans[i].at = int32(i)
+		}
+		got := 0
+		s.cover(slices.Clone(spans), func(node []span) {
+			low, high := int32(0), int32(99)
+			for _, one := range node {
+				low, high = max(low, one.low), min(high, one.high)
+			}
+			if got++; len(node) > s.each || low > high {
+				t.Errorf("a node of %v", node)
+			}
+		})
+		if want := fewestNodes(spans, s.each, nil); got != want {
+			t.Errorf("%v on nodes of %d: %d nodes, and %d would do", spans, s.each, got, want)
+		}
+	}
+}
+
+// fewestNodes tries every division.
+func fewestNodes(left []span, each int, nodes [][]span) int {
+	if len(left) == 0 {
+		return len(nodes)
+	}
+	best := fewestNodes(left[1:], each, append(slices.Clone(nodes), []span{left[0]}))
+	for i, node := range nodes {
+		low, high := left[0].low, left[0].high
+		for _, o := range node {
+			low, high = max(low, o.low), min(high, o.high)
+		}
+		if len(node) < each && low <= high {
+			next := slices.Clone(nodes)
+			next[i] = append(slices.Clone(node), left[0])
+			best = min(best, fewestNodes(left[1:], each, next))
+		}
+	}
+	return best
+}
