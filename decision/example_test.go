@@ -81,7 +81,7 @@ workloads:
 	fmt.Println(err)
 	// Output:
 	// workloads[0].gpu_bsy: unknown key (did you mean "gpu_busy"?)
-	// pools[0].gpu: sharing: unknown GPU "A100-SXM5-80GB"; did you mean "A100-SXM4-80GB", "H100 80GB HBM3" or "A100-SXM4-40GB"?
+	// pools[0].gpu: sharing: unknown GPU "A100-SXM5-80GB"; did you mean "A100-SXM4-80GB" or "A100-SXM4-40GB"?
 	// workloads[0].slo.ttft_p99: -5ms is out of range (write a positive duration, for example 500ms)
 }
 

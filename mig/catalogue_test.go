@@ -109,7 +109,7 @@ func TestLookup(t *testing.T) {
 			t.Errorf("Lookup(%q): %v", name, err)
 		}
 	}
-	for _, name := range []string{"A100X", "0x230e", "10de:29BC"} {
+	for _, name := range []string{"A100X", "0x230e", "10de:29BC", "NVIDIA-VR200"} {
 		if _, err := Lookup(name); !errors.Is(err, ErrUnknownGPU) || !strings.Contains(err.Error(), "no source gives the MIG profiles") {
 			t.Errorf("Lookup(%q): %v", name, err)
 		}

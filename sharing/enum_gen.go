@@ -7,7 +7,7 @@ func (a Answer) String() string                   { return answerNames.String(a)
 func (a Answer) MarshalText() ([]byte, error)     { return answerNames.Text(a) }
 func (a *Answer) UnmarshalText(text []byte) error { return answerNames.Parse(a, text) }
 
-// String returns "unknown", "pascal", "volta", "turing", "ampere", "ada", "hopper" or "blackwell".
+// String returns "unknown", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell" or "rubin".
 func (a Architecture) String() string                   { return architectureNames.String(a) }
 func (a Architecture) MarshalText() ([]byte, error)     { return architectureNames.Text(a) }
 func (a *Architecture) UnmarshalText(text []byte) error { return architectureNames.Parse(a, text) }

@@ -18,17 +18,18 @@ type Architecture uint8
 // The architectures.
 const (
 	ArchitectureUnknown   Architecture = iota
-	ArchitecturePascal                 // P100
+	ArchitecturePascal                 // P100, P40, GTX 1080 Ti
 	ArchitectureVolta                  // V100
 	ArchitectureTuring                 // T4, RTX 2080 Ti, Quadro RTX 6000
-	ArchitectureAmpere                 // A100, A10, A30, A40, RTX 3090
+	ArchitectureAmpere                 // A100, A10, A30, A40, RTX 3090, RTX A6000
 	ArchitectureAda                    // L4, L40S, RTX 4090, RTX 6000 Ada
 	ArchitectureHopper                 // H100, H200
 	ArchitectureBlackwell              // B200, RTX PRO 6000, RTX 5090, GB10; B300 and GB300 (Blackwell Ultra) too
+	ArchitectureRubin                  // VR200
 )
 
 var architectureNames = enum.Of[Architecture](ErrUnknownName, "architecture", "unknown", "pascal", "volta", "turing",
-	"ampere", "ada", "hopper", "blackwell")
+	"ampere", "ada", "hopper", "blackwell", "rubin")
 
 // ComputeCapability is the CUDA compute capability of a GPU, for example {9, 0}.
 type ComputeCapability struct{ Major, Minor int }
@@ -108,9 +109,14 @@ func (e *UnknownGPUError) Error() string {
 			"generation (loadgen, cotenant bench -endpoint) and comparing costs (cost, examples/cost)",
 			problem.Clip(e.Name), v)
 	}
+	if v, ok := ParseVGPUType(e.Name); ok {
+		return fmt.Sprintf("sharing: %q is a vGPU, %v of a board %s as its virtual machine sees it; give the host's board, or "+
+			"describe the vGPU by its memory and compute capability, such as \"%s (%v, 8.6)\"", problem.Clip(e.Name), v.Memory,
+			v.Board, v.Name, v.Memory)
+	}
 	if len(e.Nearest) == 0 {
-		return fmt.Sprintf("sharing: unknown GPU %q; give the product name that nvidia-smi prints, or a PCI id such as "+
-			"10DE:20B2", problem.Clip(e.Name))
+		return fmt.Sprintf("sharing: unknown GPU %q; give the product name that nvidia-smi prints, a PCI id such as 10DE:20B2, "+
+			"or a description with its memory and compute capability, such as \"My GPU (16GiB, 8.6)\"", problem.Clip(e.Name))
 	}
 	return fmt.Sprintf("sharing: unknown GPU %q; did you mean %s?", problem.Clip(e.Name), orList(e.Nearest))
 }
@@ -188,12 +194,11 @@ type gpuIndex struct {
 	names   map[string]*GPU
 	aliases map[string][]*GPU
 	pci     map[string][]*GPU
-	words   []string // every name and alias, for suggestions
-	owner   map[string]*GPU
+	words   []gpuWord // every name and alias, for suggestions
 }
 
 var gpuByKey = sync.OnceValue(func() gpuIndex {
-	x := gpuIndex{map[string]*GPU{}, map[string][]*GPU{}, map[string][]*GPU{}, nil, map[string]*GPU{}}
+	x := gpuIndex{map[string]*GPU{}, map[string][]*GPU{}, map[string][]*GPU{}, nil}
 	rows := gpuTable()
 	for i := range rows {
 		g := &rows[i]
@@ -203,10 +208,7 @@ var gpuByKey = sync.OnceValue(func() gpuIndex {
 			if word != g.Name {
 				x.aliases[key] = append(x.aliases[key], g)
 			}
-			if x.owner[key] == nil {
-				x.owner[key] = g
-				x.words = append(x.words, key)
-			}
+			x.words = append(x.words, gpuWord{gpuParts(word), g})
 		}
 		for _, id := range g.PCIIDs {
 			x.pci[id] = append(x.pci[id], g)
@@ -276,32 +278,3 @@ func pciKey(s string) (string, bool) {
 }
 
 func isHex(s string) bool { return s != "" && strings.Trim(s, "0123456789ABCDEF") == "" }
-
-// nearestGPUs suggests at most three products.
-func nearestGPUs(name string) []string {
-	key := FoldGPUName(name)
-	if key == "" || len(key) > 64 {
-		return nil
-	}
-	var near []string
-	add := func(word string) {
-		if n := gpuByKey().owner[word].Name; !slices.Contains(near, n) && len(near) < 3 {
-			near = append(near, n)
-		}
-	}
-	for _, w := range gpuByKey().words {
-		if len(key) >= 3 && strings.Contains(w, key) {
-			add(w)
-		}
-	}
-	left := slices.Clone(gpuByKey().words)
-	for len(near) < 3 {
-		w := problem.Nearest(key, left)
-		if w == "" {
-			break
-		}
-		add(w)
-		left = slices.DeleteFunc(left, func(x string) bool { return x == w })
-	}
-	return near
-}

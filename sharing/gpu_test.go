@@ -3,6 +3,7 @@ package sharing
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,6 +96,34 @@ func TestLookupGPUUnknown(t *testing.T) {
 	}
 }
 
+// TestNamesakes: a name with another model in it is no typing error of a product.
+func TestNamesakes(t *testing.T) {
+	for in, want := range map[string][]string{
+		"RTX A6000 Ti": nil, "RTX 8000": nil, "RTX A5500": nil, "RTX A2000": nil, "GeForce RTX 3090 Ti": nil, "RTX 4090 D": nil,
+		"GeForce RTX 4080 SUPER": nil, "RTX A1000": nil, "T1000": nil, "H100-SMX": {"H100 80GB HBM3", "H100 SXM5 94GB"}, "RTZ A6000": {"RTX A6000"},
+		"GeForce RTX 3900": {"GeForce RTX 3090"}, "Tesla P4": nil, "RTX A600": {"RTX A6000"}, "H2000": {"H200", "H200 NVL"},
+		"A100-SXM5-80GB": {"A100-SXM4-80GB", "A100-SXM4-40GB"},
+	} {
+		_, err := LookupGPU(in)
+		var unknown *UnknownGPUError
+		if !errors.As(err, &unknown) || !slices.Equal(unknown.Nearest, want) {
+			t.Errorf("%s: %v, want %q", in, err, want)
+		}
+	}
+}
+
+// TestVGPUNames: what a guest's driver prints is told from a board.
+func TestVGPUNames(t *testing.T) {
+	for in, want := range map[string]string{
+		"NVIDIA A10-12Q": "a vGPU, 12GiB of a board A10 as its", "GRID T4-8C": "8GiB of a board T4", "NVIDIA RTXA6000-48Q": "of a board RTXA6000",
+		"A100D-1-10C": "10GiB of a board A100D", "L2-24Q": `"L2-24Q (24GiB, 8.6)"`, "A10-Q": "unknown GPU",
+	} {
+		if _, err := LookupGPU(in); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", in, err, want)
+		}
+	}
+}
+
 // TestOtherVendors: a GPU that is not NVIDIA's is told from a misspelt one.
 func TestOtherVendors(t *testing.T) {
 	for _, c := range []struct{ in, vendor string }{
@@ -150,6 +179,19 @@ func TestGPUFacts(t *testing.T) {
 		{"RTX 5090", ArchitectureBlackwell, "12.0", 32607, true, 170, AnswerNo, AnswerYes},
 		{"L20", ArchitectureAda, "8.9", 46068, true, 92, AnswerNo, AnswerYes},
 		{"GB10", ArchitectureBlackwell, "12.1", 122570, true, 48, AnswerNo, AnswerYes},
+		{"RTX A6000", ArchitectureAmpere, "8.6", 49140, true, 84, AnswerNo, AnswerYes},
+		{"NVIDIA RTX A5000", ArchitectureAmpere, "8.6", 24564, true, 64, AnswerNo, AnswerYes},
+		{"NVIDIA-RTX-A4000", ArchitectureAmpere, "8.6", 16376, true, 48, AnswerNo, AnswerYes},
+		{"RTX 5000 Ada", ArchitectureAda, "8.9", 32760, true, 100, AnswerNo, AnswerYes},
+		{"RTX 4500 Ada Generation", ArchitectureAda, "8.9", 24570, true, 60, AnswerNo, AnswerYes},
+		{"RTX 4000 Ada Generation", ArchitectureAda, "8.9", 20475, true, 48, AnswerNo, AnswerYes},
+		{"RTX 2000 Ada Generation", ArchitectureAda, "8.9", 16380, true, 22, AnswerNo, AnswerYes},
+		{"NVIDIA-RTX-PRO-4000-Blackwell", ArchitectureBlackwell, "12.0", 24467, true, 70, AnswerNo, AnswerYes},
+		{"RTX PRO 2000 Blackwell", ArchitectureBlackwell, "12.0", 16384, false, 34, AnswerNo, AnswerYes},
+		{"L2", ArchitectureAda, "8.9", 24576, false, 0, AnswerNo, AnswerYes},
+		{"P40", ArchitecturePascal, "6.1", 23040, true, 30, AnswerNo, AnswerUnknown},
+		{"GTX 1080 Ti", ArchitecturePascal, "6.1", 11264, true, 28, AnswerNo, AnswerUnknown},
+		{"Rubin", ArchitectureRubin, "10.7", 288 << 10, false, 0, AnswerUnknown, AnswerUnknown},
 		{"H200 NVL", ArchitectureHopper, "9.0", 143771, true, 0, AnswerYes, AnswerYes},
 		{"H20-3e", ArchitectureHopper, "9.0", 144384, false, 78, AnswerYes, AnswerYes},
 		{"B300 SXM6 AC", ArchitectureBlackwell, "10.3", 275040, true, 0, AnswerYes, AnswerYes},
@@ -187,6 +229,11 @@ func TestBandwidths(t *testing.T) {
 		"H800": {}, "H800 PCIe": {}, "H800 NVL": {}, "GH200 480GB": {4000, "nvidia-gh200-datasheet"}, "GH200 144G HBM3e": {4900, "nvidia-gh200-datasheet"},
 		"H200": {4800, "tensorrt-llm-clusters"}, "H200 NVL": {4800, "tensorrt-llm-clusters"}, "H20": {4000, "tensorrt-llm-clusters"}, "H20-3e": {},
 		"B200": {7700, "nvidia-blackwell-datasheet"}, "GB200": {8000, "nvidia-blackwell-datasheet"}, "B300 SXM6 AC": {8000, "nvidia-hgx"}, "GB300": {8000, "nvidia-gb300-nvl72"},
+		"GeForce GTX 1080 Ti": {484, "technic3d-gtx-1080-ti"}, "L2": {}, "RTX 2000 Ada Generation": {}, "RTX 4000 SFF Ada Generation": {},
+		"RTX 4000 Ada Generation": {360, "topcpu-rtx-4000-ada"}, "RTX 4500 Ada Generation": {432, "askgeek-rtx-4500-ada"}, "RTX 5000 Ada Generation": {576, "topcpu-rtx-4000-ada"},
+		"RTX A4000": {448, "alldbin-rtx-a4000"}, "RTX A4500": {640, "cputronic-rtx-a4500"}, "RTX A5000": {768, "alldbin-rtx-a5000"}, "RTX A6000": {768, "sysrqmts-rtx-a6000"},
+		"RTX PRO 2000 Blackwell": {288, "cputronic-rtx-pro"}, "RTX PRO 4000 Blackwell": {672, "cputronic-rtx-pro"}, "RTX PRO 4000 Blackwell SFF Edition": {432, "hmc-tech-rtx-pro-4000-sff"},
+		"Tesla P40": {346, "microway-p40"}, "VR200": {},
 		"RTX PRO 6000 Blackwell Server Edition": {1597, "nvidia-rtx-pro-server"}, "RTX PRO 6000 Blackwell Workstation Edition": {1792, "nvidia-rtx-pro"},
 		"RTX PRO 6000 Blackwell Max-Q Workstation Edition": {1792, "nvidia-rtx-pro"},
 		"RTX PRO 5000 Blackwell":                           {1344, "nvidia-rtx-pro"}, "RTX PRO 5000 72GB Blackwell": {1344, "nvidia-rtx-pro"}, "RTX PRO 4500 Blackwell": {896, "nvidia-rtx-pro"},

@@ -13,7 +13,7 @@ var (
 )
 
 // DescribeGPU writes a GPU that the table does not have so that LookupGPU takes it: its product name, with its memory
-// and its compute capability, or else its architecture, in parentheses: "RTX 4000 Ada Generation (20475MiB, 8.9)".
+// and its compute capability, or else its architecture, in parentheses: "GeForce RTX 4080 (16376MiB, 8.9)".
 // What is zero is left out; of an unnamed GPU, and of one of which nothing is known, the text is empty.
 func DescribeGPU(product string, memory Bytes, cc ComputeCapability, a Architecture) string {
 	var facts []string
@@ -86,6 +86,8 @@ func (c ComputeCapability) Architecture() Architecture {
 		return ArchitectureAda
 	case c.Major == 9:
 		return ArchitectureHopper
+	case c.Major == 10 && c.Minor >= 7, c.Major == 13: // 10.7 as CUDA has it, 13 as the device plugin
+		return ArchitectureRubin
 	case c.Major >= 10 && c.Major <= 12:
 		return ArchitectureBlackwell
 	}

@@ -8,7 +8,7 @@ import (
 
 // A GPU that the table does not have is described by what its driver says of it.
 func ExampleDescribeGPU() {
-	text := DescribeGPU("NVIDIA RTX 4000 Ada Generation", 20475*MiB, ComputeCapability{8, 9}, ArchitectureUnknown)
+	text := DescribeGPU("NVIDIA GeForce RTX 4080", 16376*MiB, ComputeCapability{8, 9}, ArchitectureUnknown)
 	gpu, err := LookupGPU(text)
 	if err != nil {
 		fmt.Println(err)
@@ -17,7 +17,7 @@ func ExampleDescribeGPU() {
 	fmt.Println(gpu.Name)
 	fmt.Println(gpu.Architecture, "MIG:", gpu.MIG.Value)
 	// Output:
-	// RTX 4000 Ada Generation (20475MiB, 8.9)
+	// GeForce RTX 4080 (16376MiB, 8.9)
 	// ada MIG: no
 }
 
@@ -30,11 +30,13 @@ func TestDescribedGPUs(t *testing.T) {
 	}{
 		{"Tesla P4 (7680MiB, 6.1)", ArchitecturePascal, AnswerNo, 7680 * MiB},
 		{"NVIDIA GeForce RTX 4070 Ti (12282MiB, ada)", ArchitectureAda, AnswerNo, 12282 * MiB},
-		{"RTX A6000 (49140MiB, 8.6)", ArchitectureAmpere, AnswerNo, 49140 * MiB},
+		{"RTX A5500 (24564MiB, 8.6)", ArchitectureAmpere, AnswerNo, 24564 * MiB},
 		{"Orin (8.7)", ArchitectureAmpere, AnswerNo, 0},
 		{"Thor (122GiB, 11.0)", ArchitectureBlackwell, AnswerUnknown, 122 * GiB},
 		{"NVIDIA B100 (183359MiB, 10.0)", ArchitectureBlackwell, AnswerUnknown, 183359 * MiB},
-		{"RTX PRO 2000 Blackwell (16311MiB, blackwell)", ArchitectureBlackwell, AnswerUnknown, 16311 * MiB},
+		{"RTX PRO 1000 Blackwell (8151MiB, blackwell)", ArchitectureBlackwell, AnswerUnknown, 8151 * MiB},
+		{"VR300 (288GiB, 10.7)", ArchitectureRubin, AnswerUnknown, 288 * GiB},
+		{"A10-12Q (12GiB, 8.6)", ArchitectureAmpere, AnswerNo, 12 * GiB},
 	} {
 		g, err := LookupGPU(c.text)
 		if err != nil {

@@ -10,10 +10,10 @@ import (
 
 func TestParseVGPUType(t *testing.T) {
 	for name, want := range map[string]sharing.VGPUType{
-		"NVIDIA A10-12Q": {Name: "A10-12Q", Board: "A10", Memory: 12 * sharing.GiB},
-		"NVIDIA-A10-12Q": {Name: "A10-12Q", Board: "A10", Memory: 12 * sharing.GiB},
-		"GRID T4-8C":     {Name: "T4-8C", Board: "T4", Memory: 8 * sharing.GiB},
-		"A100D-1-10CME":  {Name: "A100D-1-10CME", Board: "A100D", Slices: 1, Memory: 10 * sharing.GiB},
+		"NVIDIA A10-12Q":                         {Name: "A10-12Q", Board: "A10", Memory: 12 * sharing.GiB},
+		"NVIDIA-A10-12Q":                         {Name: "A10-12Q", Board: "A10", Memory: 12 * sharing.GiB},
+		"GRID T4-8C":                             {Name: "T4-8C", Board: "T4", Memory: 8 * sharing.GiB},
+		"A100D-1-10CME":                          {Name: "A100D-1-10CME", Board: "A100D", Slices: 1, Memory: 10 * sharing.GiB},
 		"NVIDIA RTX6000-Ada-48Q":                 {Name: "RTX6000-Ada-48Q", Board: "RTX6000-Ada", Memory: 48 * sharing.GiB},
 		"NVIDIA RTX Pro 6000 Blackwell DC-1-24Q": {Name: "RTX Pro 6000 Blackwell DC-1-24Q", Board: "RTX Pro 6000 Blackwell DC", Slices: 1, Memory: 24 * sharing.GiB},
 	} {

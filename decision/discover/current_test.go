@@ -126,7 +126,7 @@ func TestNodesOf2026(t *testing.T) {
 	}
 	cordoned := strings.Replace(aNode("c", l4, "", "nvidia.com/gpu=2"), `"status":{`, `"spec":{"unschedulable":true},"status":{`, 1)
 	amd := `{"apiVersion":"resource.k8s.io/v1","kind":"ResourceSlice","metadata":{"name":"s"},"spec":{"driver":"gpu.amd.com","nodeName":"n","pool":{"name":"n"},"devices":[{"name":"gpu-0"},{"name":"gpu-1"}]}}`
-	prices, err := discover.ParsePrices([]byte("L4: 1 USD\nRTX 4000 Ada Generation: 0.5 USD\n"))
+	prices, err := discover.ParsePrices([]byte("L4: 1 USD\nGeForce RTX 4080: 0.5 USD\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestNodesOf2026(t *testing.T) {
 		{"Azure's Karpenter", aNode("a", "karpenter.azure.com/sku-gpu-name=A100 node.kubernetes.io/instance-type=Standard_NC24ads_A100_v4", "", "nvidia.com/gpu=1"), "a100-80gb-pcie 1", "", ""},
 		{"AWS's Karpenter", aNode("a", "karpenter.k8s.aws/instance-gpu-name=a100 karpenter.k8s.aws/instance-gpu-memory=40960 node.kubernetes.io/instance-type=p4d.24xlarge", "", "nvidia.com/gpu=8"), "a100-sxm4-40gb 8", "", ""},
 		{"GKE", aNode("a", "cloud.google.com/gke-accelerator=nvidia-tesla-p4 cloud.google.com/gke-nodepool=small", "", "nvidia.com/gpu=1"), "small 1", "gpu-not-in-table", "Tesla P4"},
-		{"outside the table", aNode("a", "nvidia.com/gpu.product=NVIDIA-RTX-4000-Ada-Generation nvidia.com/gpu.memory=20475 nvidia.com/gpu.compute.major=8 nvidia.com/gpu.compute.minor=9 nvidia.com/gpu.family=ada-lovelace", "", "nvidia.com/gpu=2") + "," + aPod("p", "a", "x=1"), "rtx-4000-ada-generation 2", "gpus-not-held", "1 of 2 GPUs are held by no pod: a (1): 365.00 USD a month"},
+		{"outside the table", aNode("a", "nvidia.com/gpu.product=NVIDIA-GeForce-RTX-4080 nvidia.com/gpu.memory=16376 nvidia.com/gpu.compute.major=8 nvidia.com/gpu.compute.minor=9 nvidia.com/gpu.family=ada-lovelace", "", "nvidia.com/gpu=2") + "," + aPod("p", "a", "x=1"), "geforce-rtx-4080 2", "gpus-not-held", "1 of 2 GPUs are held by no pod: a (1): 365.00 USD a month"},
 	} {
 		d, err := read(t, discover.Options{Prices: prices}, c.name, list(c.items))
 		if err != nil {

@@ -186,7 +186,7 @@ func (b *build) unknowns() {
 		}
 		add("nodes."+n.name+".gpu", why+": it is in no pool",
 			"run GPU Feature Discovery, give `nvidia-smi -q -x` of the node, or name the GPU with -hints, for example "+
-				"gpu: RTX 4000 Ada Generation (20475MiB, 8.9)")
+				"gpu: GeForce RTX 4080 (16376MiB, 8.9)")
 	}
 	for i := range b.Fleet.Pools {
 		p := &b.Fleet.Pools[i]

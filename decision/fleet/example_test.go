@@ -18,7 +18,7 @@ workloads:
 `))
 	fmt.Println(err)
 	// Output:
-	// pools[0].gpu: sharing: unknown GPU "A100-80GB-SXM9"; did you mean "A100 80GB PCIe", "A100-SXM4-80GB" or "H100 80GB HBM3"?
+	// pools[0].gpu: sharing: unknown GPU "A100-80GB-SXM9"; did you mean "A100-SXM4-80GB" or "A100-SXM4-40GB"?
 	// workloads[0].replicas: min 4 is above max 2 (min is at most max)
 	// workloads[0].gpu_busy: 20 is out of range (use a share between 0 and 1, for example 0.25)
 }

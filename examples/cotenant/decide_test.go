@@ -153,3 +153,20 @@ func TestSettleCommand(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// TestDecideOnWorkstationGPUs: boards that many have hold what their memory holds.
+func TestDecideOnWorkstationGPUs(t *testing.T) {
+	for gpu, memory := range map[string][2]string{
+		"RTX A6000": {"40GiB", "50GiB"}, "NVIDIA-RTX-A5000": {"20GiB", "25GiB"}, "RTX PRO 4000 Blackwell": {"20GiB", "25GiB"}, "Tesla P40": {"20GiB", "25GiB"},
+	} {
+		for i, need := range memory {
+			fleet := "version: v1\npools: [{name: a, gpu: " + gpu + ", count: 1, price_per_gpu_hour: \"0.50 USD\"}]\n" +
+				"workloads:\n  - {name: w, kind: batch, memory: " + need + ", gpu_busy: 0.5}\n"
+			_, stdout, stderr := program(t, fleet, "decide", "-")
+			all := strings.Join(strings.Fields(stdout+stderr), " ")
+			if strings.Contains(all, "exclusive on a, ") != (i == 0) || strings.Contains(all, "needs "+need) != (i == 1) {
+				t.Errorf("%s, %s:\n%s%s", gpu, need, stdout, stderr)
+			}
+		}
+	}
+}
