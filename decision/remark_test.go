@@ -67,7 +67,7 @@ func TestConfigRemarks(t *testing.T) {
 	}
 	r := decide(t, f)
 	text := strings.Join(strings.Fields(strings.Join(textOf(t, r, TextOptions{}), " ")), " ")
-	if len(r.Remarks) != 2 || !strings.Contains(r.Remarks[0], "m.json: its KV cache was counted in fp8, as kv_cache_scheme asks") ||
+	if len(r.Remarks) != 2 || !strings.Contains(r.Remarks[0], "m.json: a KV cache in fp8 was counted, as kv_cache_scheme asks") ||
 		!strings.Contains(r.Remarks[1], `m.json: quantization_config: the pattern "re:(?!lm_head)" is not understood`) || !strings.Contains(text, "remark: "+r.Remarks[1]) {
 		t.Errorf("%q in\n%s", r.Remarks, text)
 	}

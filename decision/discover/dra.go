@@ -191,7 +191,7 @@ func (c *Collector) classKind(name string) string {
 	return cmp.Or(driverClasses[name], c.classes[name].kind)
 }
 
-// implicitClass begins the resource to which every class answers (KEP-5004).
+// implicitClass begins the resource to which every class answers (KEP-5004, stable in Kubernetes 1.37).
 const implicitClass = "deviceclass.resource.kubernetes.io/"
 
 // classUse reads a resource to which a class of devices answers; false says that none does that is known.

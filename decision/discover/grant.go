@@ -13,8 +13,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Annotations of pods in which schedulers write what they gave: HAMi (its protocol.md and dynamic-mig-migration.md),
-// the scheduler that became HAMi, and Volcano.
+// Annotations of pods in which schedulers write what they gave: HAMi (protocol.md and dynamic-mig-migration.md at
+// 4707fb02), the scheduler that became HAMi, and Volcano (65f4653d).
 const (
 	grantHAMi    = "hami.io/vgpu-devices-allocated"
 	grantHAMiMIG = "hami.io/vgpu-mig-allocations" // from 2.10

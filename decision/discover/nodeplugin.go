@@ -283,7 +283,8 @@ func (n *node) profile(name string) *mig.Profile {
 	return p
 }
 
-// readGKE reads a node of GKE, which labels sharing and partitions itself.
+// readGKE reads a node of GKE, which labels sharing and partitions itself; gpuSharing of a ComputeClass gives nodes the
+// same labels, from 1.35.2.
 func (n *node) readGKE(b *build) {
 	n.readPlugin(b)
 	offered := n.offered

@@ -93,7 +93,7 @@ var byName = map[string]use{
 var (
 	// nos divides a GPU among MPS clients: nvidia.com/gpu-10gb.
 	nosSlice = regexp.MustCompile(`^nvidia\.com/gpu-(\d{1,4})gb$`)
-	// KubeVirt's plugin names GPUs after the PCI database, in capitals: nvidia.com/TU104GL_TESLA_T4.
+	// KubeVirt's plugin (d26f2374) names GPUs after the PCI database, in capitals: nvidia.com/TU104GL_TESLA_T4.
 	passedThrough = regexp.MustCompile(`^nvidia\.com/([A-Z]{2}\d{3}[A-Z]{0,3})_([A-Z0-9_]+)$`)
 	// InstaSlice and its successor, Dynamic Accelerator Slicer.
 	dasSlice = regexp.MustCompile(`^(?:mig\.das\.com/(?:mig-)?|instaslice\.(?:redhat\.com|codeflare\.dev)/mig-)(\d.*)$`)

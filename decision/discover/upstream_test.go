@@ -46,7 +46,7 @@ func TestUpstreamTable(t *testing.T) {
 			t.Errorf("%s: there is no %s in %s", project, name, dir)
 		}
 	}
-	if rows < 7 {
+	if rows < 17 {
 		t.Errorf("%d rows", rows)
 	}
 }

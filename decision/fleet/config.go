@@ -204,7 +204,11 @@ func (d *decoder) model(stated Precision) (LanguageModel, error) {
 			m.Weights = PrecisionBF16
 		}
 	}
-	m.KVDtype, m.kvAskedBy = d.kv()
+	field := ""
+	if m.KVDtype, field = d.kv(); m.KVDtype != PrecisionUnknown {
+		d.note(kvAsked+"%s was counted, as %s asks; servers that do not follow it, such as vLLM before December 2025, keep 16 "+
+			"bits unless told (state kv_dtype: fp16 for those)", m.KVDtype, field)
+	}
 	if n := max(c.Predicted, c.PredictedToo); n > 0 {
 		d.note("what predicts further tokens (%d more layers) is not counted: servers load it for speculative "+
 			"decoding only", n)
@@ -233,12 +237,14 @@ func (m *LanguageModel) take(c *LanguageModel) {
 		m.Layers, m.KVHeads, m.HeadDim, m.Cache = c.Layers, c.KVHeads, c.HeadDim, c.Cache
 	}
 	m.Notes = c.Notes
-	if m.KVDtype == PrecisionUnknown && c.KVDtype != PrecisionUnknown {
-		m.KVDtype = c.KVDtype
-		m.Notes = append(m.Notes, fmt.Sprintf("its KV cache was counted in %s, as %s asks; servers that do not follow it, "+
-			"such as vLLM before December 2025, keep 16 bits unless told (state kv_dtype: fp16 for those)", c.KVDtype, c.kvAskedBy))
+	if m.KVDtype != PrecisionUnknown {
+		m.Notes = slices.DeleteFunc(slices.Clone(c.Notes), func(note string) bool { return strings.HasPrefix(note, kvAsked) })
 	}
+	m.KVDtype = cmp.Or(m.KVDtype, c.KVDtype)
 }
+
+// kvAsked begins the note about a KV cache that the checkpoint asks for.
+const kvAsked = "a KV cache in "
 
 // readConfigs fills in the models of a fleet that name a config.json.
 func (f *Fleet) readConfigs(readFile func(name string) ([]byte, error)) error {

@@ -93,7 +93,7 @@ func TestPublishedModels(t *testing.T) {
 		if all, some := m.WeightBytes(m.Parameters), m.ActiveBytes(); some > all || some < all/2 && m.Active > m.Parameters/2 {
 			t.Errorf("%s: a token reads %.3g of %.3g bytes", p.Name, some, all)
 		}
-		if notes := strings.Join(m.Notes, "; "); p.Note == "" && notes != "" || !strings.Contains(notes, p.Note) && p.Note != "kv_cache_scheme" {
+		if notes := strings.Join(m.Notes, "; "); p.Note == "" && notes != "" || !strings.Contains(notes, p.Note) {
 			t.Errorf("%s: notes %q, want %q", p.Name, notes, p.Note)
 		}
 	}

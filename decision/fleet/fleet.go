@@ -175,7 +175,6 @@ type LanguageModel struct {
 	Size, ActiveSize, Towers sharing.Bytes
 	Cache                    KVShape
 	Notes                    []string // what of the config was not understood, or counts otherwise than one may think
-	kvAskedBy                string   // the field that asks for KVDtype
 }
 
 // KVShape is the cache of one sequence, counted layer by layer; zero = by layers, KV heads and head dimension.

@@ -216,9 +216,9 @@ func TestKVSchemes(t *testing.T) {
 	}{
 		`"quant_method":"fp8"`:                        {2, ""},
 		`"quant_method":"fp8","kv_cache_scheme":null`: {2, ""},
-		`"quant_method":"fp8","kv_cache_scheme":{"num_bits":8,"type":"float","strategy":"head"}`:                              {1, "in fp8, as kv_cache_scheme asks"},
-		`"quant_method":"fp8","kv_cache_scheme":{"num_bits":4,"type":"float","group_size":16}`:                                {0.5 * 9 / 8, "in fp4, as kv_cache_scheme asks"},
-		`"quant_method":"fp8","kv_cache_scheme":{"num_bits":8,"type":"int"}`:                                                  {1, "in int8, as kv_cache_scheme asks"},
+		`"quant_method":"fp8","kv_cache_scheme":{"num_bits":8,"type":"float","strategy":"head"}`:                              {1, "in fp8 was counted, as kv_cache_scheme asks"},
+		`"quant_method":"fp8","kv_cache_scheme":{"num_bits":4,"type":"float","group_size":16}`:                                {0.5 * 9 / 8, "in fp4 was counted, as kv_cache_scheme asks"},
+		`"quant_method":"fp8","kv_cache_scheme":{"num_bits":8,"type":"int"}`:                                                  {1, "in int8 was counted, as kv_cache_scheme asks"},
 		`"quant_method":"modelopt","quant_algo":"FP8","kv_cache_quant_algo":"FP8"`:                                            {1, "as kv_cache_quant_algo asks"},
 		`"quant_method":"modelopt","quant_algo":"NVFP4","kv_cache_quant_algo":"NVFP4"`:                                        {0.5 * 9 / 8, "as kv_cache_quant_algo asks"},
 		`"quant_method":"modelopt","quantization":{"quant_algo":"FP8","kv_cache_quant_algo":"FP8"}`:                           {1, "as kv_cache_quant_algo asks"},

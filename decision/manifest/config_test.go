@@ -73,6 +73,10 @@ sharing:
 			warn: []sharing.WarningCode{sharing.WarnReplicasNotCapacity},
 		},
 		{
+			name: "imex and gdrcopy", in: "version: v1\nflags: {gdrcopyEnabled: true}\nimex: {channelIDs: [0], required: true}\n",
+			want: &PluginConfig{Flags: PluginFlags{GDRCopyEnabled: decision.Some(true)}, IMEX: &IMEX{ChannelIDs: []int{0}, Required: decision.Some(true)}},
+		},
+		{
 			name: "mig", in: "version: v1\nflags: {migStrategy: single}\nsharing: {timeSlicing: {renameByDefault: true, resources: [{name: nvidia.com/gpu, replicas: 2}, {name: nvidia.com/mig-1g.10gb, replicas: 3}]}}",
 			want: &PluginConfig{Flags: PluginFlags{MIGStrategy: "single"}, TimeSlicing: &Replication{RenameByDefault: true, Resources: []ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 2}, {Name: "nvidia.com/mig-1g.10gb", Replicas: 3}}}},
 			warn: []sharing.WarningCode{sharing.WarnLargeRequestsAllowed, sharing.WarnMIGStrategyConflict, sharing.WarnReplicasNotCapacity},
@@ -130,6 +134,7 @@ sharing:
     resources:
     - {name: nvidia.com/gpu, replicas: 1}
 `, []string{`flags.mpsroot: unknown key (did you mean "mpsRoot"?)`, "failRequestsGreaterThanOne: must be true or false"}},
+		{"channels", "version: v1\nimex: {channelIDs: [0, 1]}", []string{"imex.channelIDs: the plugin knows no other channel than 0"}},
 		{"rules", `
 version: v2
 flags: {migStrategy: mixed, plugin: {deviceIDStrategy: name, deviceListStrategy: [envvars]}}
@@ -281,8 +286,9 @@ func TestConfigMarshal(t *testing.T) {
 		"plugin-full":    fullPlugin(),
 		"dra-gpu": &DRAConfig{Strategy: StrategyMPS, MPS: &MPSLimits{ActiveThreadPercentage: decision.Some(50), PinnedMemory: 10 << 30, MultiUser: decision.Some(true),
 			PerDevicePinnedMemory: map[string]Quantity{"1": 4096 << 20, "0": 9728 << 20}}},
-		"dra-mig":   &DRAConfig{MIGDevice: true, Strategy: StrategyMPS, MPS: &MPSLimits{ActiveThreadPercentage: decision.Some(50)}},
-		"dra-turns": &DRAConfig{Strategy: StrategyTimeSlicing, Interval: "Medium"},
+		"dra-mig":     &DRAConfig{MIGDevice: true, Strategy: StrategyMPS, MPS: &MPSLimits{ActiveThreadPercentage: decision.Some(50)}},
+		"dra-turns":   &DRAConfig{Strategy: StrategyTimeSlicing, Interval: "Medium"},
+		"plugin-imex": &PluginConfig{Flags: PluginFlags{GDRCopyEnabled: decision.Some(true)}, IMEX: &IMEX{ChannelIDs: []int{0}, Required: decision.Some(true)}},
 	} {
 		got, err := c.Marshal()
 		if err != nil {

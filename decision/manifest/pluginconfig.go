@@ -42,13 +42,14 @@ type Replication struct {
 }
 
 // PluginFlags are the flags of the plugin and of GPU feature discovery that the document
-// holds. Empty and missing leave a flag out.
+// holds, as api/config/v1 has them at 1b826acc (0.20). Empty and missing leave a flag out.
 type PluginFlags struct {
 	MIGStrategy             string                  `yaml:"migStrategy"` // none, single or mixed
 	FailOnInitError         decision.Optional[bool] `yaml:"failOnInitError"`
 	MPSRoot                 string                  `yaml:"mpsRoot"` // of the MPS daemon, by default /run/nvidia/mps
 	NvidiaDriverRoot        string                  `yaml:"nvidiaDriverRoot"`
 	NvidiaDevRoot           string                  `yaml:"nvidiaDevRoot"`
+	GDRCopyEnabled          decision.Optional[bool] `yaml:"gdrcopyEnabled"`
 	GDSEnabled              decision.Optional[bool] `yaml:"gdsEnabled"`
 	MOFEDEnabled            decision.Optional[bool] `yaml:"mofedEnabled"`
 	UseNodeFeatureAPI       decision.Optional[bool] `yaml:"useNodeFeatureAPI"`
@@ -71,12 +72,19 @@ type PluginFlags struct {
 	} `yaml:"gfd"`
 }
 
+// IMEX are the channels that containers with GPUs get, to reach memory of other nodes.
+type IMEX struct {
+	ChannelIDs []int                   `yaml:"channelIDs"` // none, or 0
+	Required   decision.Optional[bool] `yaml:"required"`
+}
+
 // PluginConfig is a configuration document (version v1) of NVIDIA's Kubernetes device
 // plugin. The zero value shares nothing. With both blocks MPS wins.
 type PluginConfig struct {
 	Flags       PluginFlags
 	TimeSlicing *Replication
 	MPS         *Replication
+	IMEX        *IMEX
 }
 
 // wirePlugin reads a document with what the plugin ignores in it.
@@ -92,6 +100,7 @@ type wirePlugin struct {
 		TimeSlicing *wireBlock `yaml:"timeSlicing"`
 		MPS         *wireBlock `yaml:"mps"`
 	} `yaml:"sharing"`
+	IMEX *IMEX `yaml:"imex"`
 }
 
 type wireBlock struct {
@@ -116,7 +125,8 @@ func parsePlugin(data []byte) (*PluginConfig, []sharing.Warning, error) {
 	if err := strictyaml.Decode(data, &w, strictyaml.Options{}); err != nil {
 		return nil, nil, err
 	}
-	d := &PluginConfig{Flags: w.Flags.PluginFlags, TimeSlicing: w.Sharing.TimeSlicing.block(), MPS: w.Sharing.MPS.block()}
+	d := &PluginConfig{Flags: w.Flags.PluginFlags, TimeSlicing: w.Sharing.TimeSlicing.block(), MPS: w.Sharing.MPS.block(),
+		IMEX: w.IMEX}
 	var l problem.List
 	l.If(w.Version != "v1", "version", `write "v1"`, "%q is not a version that the plugin reads", w.Version)
 	d.check(&l)
@@ -143,7 +153,8 @@ func (d *PluginConfig) Marshal() ([]byte, error) {
 		return nil, err
 	}
 	return yamlnode.Encode(nil, yamlnode.Map("version", "v1", "flags", yamlnode.Struct(d.Flags), "sharing",
-		yamlnode.Map("timeSlicing", yamlnode.Struct(d.TimeSlicing), "mps", yamlnode.Struct(d.MPS))))
+		yamlnode.Map("timeSlicing", yamlnode.Struct(d.TimeSlicing), "mps", yamlnode.Struct(d.MPS)), "imex",
+		yamlnode.Struct(d.IMEX)))
 }
 
 // Validate returns every reason for which the plugin would refuse the document.
@@ -157,6 +168,9 @@ func (d *PluginConfig) check(l *problem.List) {
 	for i, s := range d.Flags.Plugin.DeviceListStrategy {
 		oneOf(l, fmt.Sprintf("flags.plugin.deviceListStrategy[%d]", i), s, "envvar", "volume-mounts", "cdi-annotations",
 			"cdi-cri")
+	}
+	if x := d.IMEX; x != nil && len(x.ChannelIDs) > 0 && !slices.Equal(x.ChannelIDs, []int{0}) {
+		l.Addf("imex.channelIDs", "write [0] or leave it out", "the plugin knows no other channel than 0")
 	}
 	if d.MPS != nil {
 		checkMPS(l, "sharing.mps", d.MPS)
