@@ -226,6 +226,27 @@ func (m *LanguageModel) towersRead() sharing.Bytes {
 // Width is the bytes of a parameter by its precision; 0 where that is not known.
 func (m *LanguageModel) Width() float64 { return float64(halfBytes[m.Weights]) / 2 }
 
+// hardwareSince is the compute capability from which on GPUs multiply numbers of a precision: BF16 since Ampere, FP8
+// since Ada, FP4 since Blackwell (CUDA C++ Programming Guide, compute capabilities).
+var hardwareSince = map[Precision]sharing.ComputeCapability{PrecisionBF16: {Major: 8}, PrecisionFP8: {Major: 8, Minor: 9},
+	PrecisionFP4: {Major: 10}}
+
+// Converted says whether weights of a precision are converted to others on their way, since a GPU has no arithmetic for
+// them; unknown where its compute capability is.
+func (p Precision) Converted(gpu *sharing.GPU) sharing.Answer {
+	since, newer := hardwareSince[p]
+	is, known := gpu.ComputeCapability.Get()
+	switch {
+	case !newer:
+		return sharing.AnswerNo
+	case !known:
+		return sharing.AnswerUnknown
+	case is.Major < since.Major || is.Major == since.Major && is.Minor < since.Minor:
+		return sharing.AnswerYes
+	}
+	return sharing.AnswerNo
+}
+
 // ActiveParameters counts the parameters that one token uses.
 func (m *LanguageModel) ActiveParameters() int64 { return cmp.Or(m.Active, m.Parameters) }
 

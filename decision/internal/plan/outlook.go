@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -72,6 +73,7 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 	m := costs.MachineOf(pl.Pools[p].Ground().GPU())
 	if pl.Serves(wl) && m.Bandwidth > 0 && m.FLOPs > 0 {
 		d.Serving = servingOf(wl)
+		d.Slower = o.converted(wl, pl.Pools[p].Ground().GPU())
 		return o
 	}
 	if wl.Load != nil && wl.GPUBusy.IsZero() && !measured {
@@ -96,7 +98,11 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 			d.Alone[k] = prospect.P99s(pl.Evidence.Solos[w].Uncontended())[k]
 			continue
 		}
-		if pl.carryOver(o, w, p, k) || k == costs.LatencyTPOT && o.bySize(wl, m) {
+		if pl.carryOver(o, w, p, k) {
+			continue
+		}
+		if k == costs.LatencyTPOT && o.bySize(wl, m) {
+			d.AloneSigma[k] = math.Hypot(d.AloneSigma[k], o.converted(wl, pl.Pools[p].Ground().GPU()))
 			continue
 		}
 		d.Alone[k] = assumedAlone * limit
@@ -170,6 +176,25 @@ func (o *outlook) bySize(w *fleet.Workload, m costs.Machine) bool {
 	o.Assumes = append(o.Assumes, Assumption{What: fmt.Sprintf("TPOT P99 of %s alone is %s", w.Name, o.Size),
 		Why: "solo is not stated, and the load does not tell", Basis: sharing.BasisPrior})
 	return true
+}
+
+// converted says so where a GPU has no arithmetic for the numbers of a model's weights, and returns by how much its
+// latencies may be longer than their bytes tell, as the standard deviation of their logarithm.
+func (o *outlook) converted(w *fleet.Workload, gpu *sharing.GPU) float64 {
+	if w.Model == nil || w.Model.Weights.Converted(gpu) != sharing.AnswerYes {
+		return 0
+	}
+	a := Assumption{Why: "engines differ in it, or refuse such weights; measure it there", Basis: sharing.BasisPrior,
+		What: fmt.Sprintf("the %s weights of %s, which %s has no arithmetic for, are converted on the way at little cost",
+			w.Model.Weights, w.Name, problem.A(gpu.Name))}
+	sigma := prospect.Converted
+	if w.Model.Weights == fleet.PrecisionBF16 { // once, when they are loaded
+		a.What = fmt.Sprintf("the bf16 weights of %s are loaded as fp16 on %s, which has no arithmetic for them", w.Name,
+			problem.A(gpu.Name))
+		sigma = 0
+	}
+	o.Assumes = append(o.Assumes, a)
+	return sigma
 }
 
 // About is a figure of two digits, or a whole number.

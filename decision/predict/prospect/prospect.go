@@ -39,6 +39,9 @@ func (v *Serving) lengths(s *costs.Setting) float64 {
 
 var statedLengths = costs.Named("stated_lengths")
 
+// Converted is Tenant.Slower where weights are converted on the way.
+var Converted = costs.Named("converted_weights").Sigma
+
 // Tenant holds the facts about one replica on a whole GPU, at its busiest hour. It is a model server with a load
 // (Serving), a server of another kind (Alone or Limits, with Busy), or work without latency objectives (Busy alone).
 type Tenant struct {
@@ -48,10 +51,13 @@ type Tenant struct {
 	Limits  [costs.LatencyCount]float64 // objectives in seconds; 0 = none
 	// AloneSigma is the uncertainty of Alone, as the standard deviation of its logarithm; 0 = as a measurement is.
 	AloneSigma [costs.LatencyCount]float64
-	Decodes    bool // a language model's server: bound by bandwidth
-	Online     bool // requests arrive whether it keeps up or not; implied by Serving, Alone and Limits
-	Workload   int  // tenants of the same workload err alike
-	Least      costs.Least
+	// Slower is the standard deviation of the logarithm by which a model server's latencies may be longer than its bytes
+	// and operations tell, such as where the GPU has no arithmetic for the numbers of its weights.
+	Slower   float64
+	Decodes  bool // a language model's server: bound by bandwidth
+	Online   bool // requests arrive whether it keeps up or not; implied by Serving, Alone and Limits
+	Workload int  // tenants of the same workload err alike
+	Least    costs.Least
 }
 
 // online says whether requests arrive whether it keeps up or not.
@@ -214,7 +220,7 @@ func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence 
 			t.out.P99[k] = Bounds{Value: t.base.p99[k]}
 			if len(tenants) > 1 || share.SMs < 1 || t.d.Serving != nil { // else it was measured just so
 				t.out.P99[k].Low = to.z * formError[k] * to.z * formError[k]
-				t.out.P99[k].High = t.out.P99[k].Low
+				t.out.P99[k].High = t.out.P99[k].Low + to.z*t.d.Slower*to.z*t.d.Slower
 			}
 		}
 		t.out.Rate, t.out.Busy = Bounds{Value: t.base.rate}, Bounds{Value: t.base.busy}
