@@ -135,7 +135,8 @@ next:
 
 // unlike are parts of the names of fields that a decoder of grouped heads does not have.
 var unlike = []string{"mamba", "ssm", "state_size", "conv_", "lightning", "recurrent", "rwkv", "retention", "compress",
-	"linear_", "attn_type", "attention_type", "block_type", "hybrid", "index_", "time_", "kv_lora", "sparse_attention"}
+	"linear_", "cross_attention_layers", "attn_type", "attention_type", "block_type", "hybrid", "index_", "time_",
+	"kv_lora", "sparse_attention"}
 
 // stranger says that a model type is not known, of a config that has all fields of a decoder with grouped heads.
 func (c *modelConfig) stranger(text []byte) ([]string, error) {
@@ -206,8 +207,8 @@ func (d *decoder) model(stated Precision) (LanguageModel, error) {
 	}
 	field := ""
 	if m.KVDtype, field = d.kv(); m.KVDtype != PrecisionUnknown {
-		d.note(kvAsked+"%s was counted, as %s asks; servers that do not follow it, such as vLLM before December 2025, keep 16 "+
-			"bits unless told (state kv_dtype: fp16 for those)", m.KVDtype, field)
+		d.note(kvAsked+"%s was counted, as %s asks; servers that do not follow it, such as vLLM before December 2025, keep "+
+			"16 bits unless told (state kv_dtype: fp16 for those)", m.KVDtype, field)
 	}
 	if n := max(c.Predicted, c.PredictedToo); n > 0 {
 		d.note("what predicts further tokens (%d more layers) is not counted: servers load it for speculative "+

@@ -82,7 +82,7 @@ var families = []family{
 	{types: "deepseek_v2", defaults: `{"vocab_size":102400,"hidden_size":4096,"intermediate_size":11008,
 		"num_hidden_layers":30,"num_attention_heads":32,"kv_lora_rank":512,"q_lora_rank":1536,"qk_rope_head_dim":64,
 		"qk_nope_head_dim":128,"v_head_dim":128,"moe_intermediate_size":1407}`},
-	{types: "deepseek_v3 kimi_k2 kimi_k25", defaults: `{"vocab_size":129280,"hidden_size":7168,
+	{types: "deepseek_v3 kimi_k2 kimi_k25 glm4_moe_lite", defaults: `{"vocab_size":129280,"hidden_size":7168,
 		"intermediate_size":18432,"num_hidden_layers":61,"num_attention_heads":128,"kv_lora_rank":512,
 		"q_lora_rank":1536,"qk_rope_head_dim":64,"qk_nope_head_dim":128,"v_head_dim":128,"moe_intermediate_size":2048,
 		"n_routed_experts":256,"n_shared_experts":1,"num_experts_per_tok":8,"first_k_dense_replace":3}`},

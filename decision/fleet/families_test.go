@@ -37,6 +37,7 @@ func TestClassDefaults(t *testing.T) {
 		{"Qwen3.5-27B, a hybrid of its class's", `{"model_type":"qwen3_5","tie_word_embeddings":false,"text_config":{"model_type":"qwen3_5_text","hidden_size":5120,"intermediate_size":17408,"num_hidden_layers":64,"num_attention_heads":24,"num_key_value_heads":4,"linear_num_value_heads":48}}`, 26.9, 65536},
 		{"one of EXAONE 4's pattern in letters", `{"model_type":"exaone4","num_hidden_layers":64,"hidden_size":5120,"num_attention_heads":40,"num_key_value_heads":8,"head_dim":128,"intermediate_size":27392,"vocab_size":102400,"sliding_window":4096,"sliding_window_pattern":"LLLG"}`, 32.0, 262144},
 		{"MiniMax-M1, of which every eighth layer keeps all", `{"model_type":"minimax_m1","num_hidden_layers":80,"hidden_size":6144,"num_attention_heads":64,"num_key_value_heads":8,"head_dim":128,"intermediate_size":9216,"num_local_experts":32,"num_experts_per_tok":2,"vocab_size":200064,"attn_type_list":[0,0,0,0,0,0,0,1,0,0,0,0,0,0,0,1,0,0,0,0,0,0,0,1,0,0,0,0,0,0,0,1,0,0,0,0,0,0,0,1,0,0,0,0,0,0,0,1,0,0,0,0,0,0,0,1,0,0,0,0,0,0,0,1,0,0,0,0,0,0,0,1,0,0,0,0,0,0,0,1]}`, 456, 40960},
+		{"GLM-4.7-Flash, latent", `{"model_type":"glm4_moe_lite","num_hidden_layers":47,"hidden_size":2048,"num_attention_heads":20,"num_key_value_heads":20,"kv_lora_rank":512,"q_lora_rank":768,"qk_rope_head_dim":64,"qk_nope_head_dim":192,"v_head_dim":256,"intermediate_size":10240,"moe_intermediate_size":1536,"n_routed_experts":64,"n_shared_experts":1,"num_experts_per_tok":4,"first_k_dense_replace":1,"vocab_size":154880}`, 30, 47 * 1152},
 		{"GLM-5, latent with an indexer", `{"model_type":"glm_moe_dsa","num_hidden_layers":78,"hidden_size":6144,"num_attention_heads":64,"intermediate_size":12288,"vocab_size":154880}`, 744, 78 * (1152 + 132)},
 		{"Gemma 4, whose full layers have heads of their own and the last ones none", `{"model_type":"gemma4","text_config":{"model_type":"gemma4_text","hidden_size":1536,"intermediate_size":6144,"num_hidden_layers":35,"num_attention_heads":8,"num_key_value_heads":1,"num_kv_shared_layers":20,"use_double_wide_mlp":true,"sliding_window_pattern":5}}`, 4.6, (3*512 + 12*256) * 2 * 2},
 	} {
@@ -94,12 +95,13 @@ func TestStrangers(t *testing.T) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	for name, fields := range map[string]string{
-		"rwkv7":                                `{"model_type":"rwkv7","num_key_value_heads":null}`,
-		"jamba":                                `{"model_type":"jamba","mamba_d_state":16}`,
-		"deepseek_v4 (it has compress_ratios)": `{"model_type":"deepseek_v4","compress_ratios":[0,4,128]}`,
-		"zamba2 (it has hybrid_layer_ids)":     `{"model_type":"zamba2","hybrid_layer_ids":[6,12]}`,
+		"rwkv7":                                  `{"model_type":"rwkv7","num_key_value_heads":null}`,
+		"jamba":                                  `{"model_type":"jamba","mamba_d_state":16}`,
+		"deepseek_v4 (it has compress_ratios)":   `{"model_type":"deepseek_v4","compress_ratios":[0,4,128]}`,
+		"mllama (it has cross_attention_layers)": `{"model_type":"mllama_text_model","cross_attention_layers":[3,8]}`,
+		"zamba2 (it has hybrid_layer_ids)":       `{"model_type":"zamba2","hybrid_layer_ids":[6,12]}`,
 	} {
-		name, because, _ := strings.Cut(name, " ")
+		name, because, _ := strings.Cut(strings.Replace(name, "mllama", "mllama_text_model", 1), " ")
 		_, err := fleet.ParseModelConfig(configOf(t, "Llama-3.1-8B", fields))
 		if err == nil || !strings.Contains(err.Error(), `"`+name+`" is an architecture that is not read here`) || !strings.Contains(err.Error(), because) || !strings.Contains(err.Error(), "layers (those that keep a KV cache)") {
 			t.Errorf("%s: %v", name, err)
