@@ -15,7 +15,6 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/simgpu"
-	"github.com/cotenant/cotenant/examples/internal/chart"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/loadgen/report"
@@ -38,7 +37,7 @@ type benchConfig struct {
 func benchFlags(fl *flag.FlagSet) *benchConfig {
 	c := &benchConfig{Flags: study.BindFlags(fl)}
 	fl.BoolVar(&c.progress, "progress", true, "live progress on stderr")
-	fl.BoolVar(&c.report, "report", false, "write figures and report.html into -out")
+	fl.BoolVar(&c.report, "report", false, "write report.html into -out")
 	fl.BoolVar(&c.sampled, "telemetry", false, "sample this machine's GPUs beside each run: telemetry.csv in -out")
 	fl.BoolVar(&c.asJSON, "json", false, "print the summaries as JSON instead of tables")
 	fl.Func("price", "`PRICE` of an hour of the GPUs, e.g. \"2.90 USD\": adds the costs of a million tokens", c.setPrice)
@@ -130,9 +129,8 @@ func runBench(ctx context.Context, args []string, std stdio) (err error) {
 	if o == nil {
 		return err
 	}
-	shown := chart.Outcome{Outcome: o, Price: c.price, Demo: c.Demo, Dir: c.Dir, Page: c.report}
-	if show := shown.Write(std.out, c.asJSON); show != nil {
-		return errors.Join(err, show)
+	if shown := c.show(std.out, o); shown != nil {
+		return errors.Join(err, shown)
 	}
 	if err == nil || errors.Is(err, loadgen.ErrNoRate) {
 		err = errors.Join(err, o.Verdict())

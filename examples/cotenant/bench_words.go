@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/examples/internal/chart"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/report"
@@ -56,12 +55,12 @@ func benchPrint(w io.Writer, asJSON bool, table interface{ WriteText(io.Writer) 
 
 func benchReport(fl *flag.FlagSet, args []string, std stdio) error {
 	out := fl.String("out", "", "`DIR` to write into (default: the first RUN)")
-	const usage = "report [-out DIR] RUN...\n\nTable, figures (SVG and PNG) and one page of HTML."
+	const usage = "report [-out DIR] RUN...\n\nTable, and one page of HTML with charts."
 	results, err := benchParse(fl, args, usage, std)
 	if err != nil {
 		return err
 	}
-	at, err := chart.WriteReport(cmp.Or(*out, fl.Arg(0)), results)
+	at, err := writeBenchPage(cmp.Or(*out, fl.Arg(0)), results)
 	if err = errors.Join(err, report.ScenariosOf(results).WriteText(std.out)); err == nil {
 		_, err = fmt.Fprintf(std.out, "\nreport: %s\n", at)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
-	"github.com/cotenant/cotenant/examples/internal/chart"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
@@ -24,8 +23,8 @@ var measureUsage string
 
 type measureConfig struct {
 	machine
-	real, json, printPlan, noTelemetry   bool
-	plan, dir, predictorFile, html, plot string
+	real, json, printPlan, noTelemetry bool
+	plan, dir, predictorFile, html     string
 
 	opts    colocation.Options
 	seconds float64
@@ -43,7 +42,7 @@ func runMeasure(ctx context.Context, args []string, std stdio) error {
 	c.opts.Progress = func(line string) { fmt.Fprintln(std.err, line) }
 	rep, err := c.measure(ctx, std)
 	if rep != nil {
-		err = errors.Join(err, page.WriteHTML(c.html, rep.Page()), chart.WriteAll(c.plot, rep.Page()))
+		err = errors.Join(err, page.WriteHTML(c.html, rep.Page()))
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -83,8 +82,6 @@ func parseMeasure(args []string, std stdio) (*measureConfig, error) {
 		"with -real: give a server up that answers nothing for so long, not even a request for one token")
 	fl.DurationVar(&c.opts.Spinner, "spinner", 4*time.Second, "with -real: run each load so long beside a spinning "+
 		"neighbour, to count the time slices of its step, and under MPS beside probes, which slow it; 0 = do not")
-	fl.Func("plot", "draw the report's charts into `FILE`-CHART.svg, or .png or .pdf, as FILE ends: "+
-		"predicted against measured, and what each tenant does to kernels and they to it", chart.Named(&c.plot))
 	page.Report(fl, &c.html, "write a page with the outcome, predicted against measured,")
 	c.flags(fl)
 	if err := parse(fl, args, measureUsage, 0, std); err != nil {

@@ -20,7 +20,6 @@ func TestMeasureFlags(t *testing.T) {
 		{[]string{"-nonsense"}, exitBadInput, []string{"not defined"}},
 		{[]string{"now"}, exitBadInput, []string{"unexpected"}},
 		{[]string{"-real"}, exitBadInput, []string{"-real needs a plan"}},
-		{[]string{"-plot", "x.bmp"}, exitBadInput, []string{"ends in .svg or .png or .pdf"}},
 		{[]string{"-plan", "no-such-file"}, exitBadInput, []string{"no such file"}},
 		{[]string{"-predictor", "no-such-file"}, exitBadInput, []string{"no such file"}},
 		{[]string{"-predictor", "main.go"}, exitBadInput, []string{"main.go"}},

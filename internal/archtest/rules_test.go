@@ -149,16 +149,13 @@ func forbidden(rel, top, dep string) string {
 	if dep == "C" && rel != cudaLeaf {
 		return "only " + cudaLeaf + " has C of its own"
 	}
-	if strings.HasPrefix(dep, "gonum.org/v1/plot") && top != "examples" {
-		return "plotting belongs to the examples"
-	}
 	if dep != Module && !strings.HasPrefix(dep, Module+"/") {
 		return ""
 	}
 	dep = relative(dep)
 	depTop, _, _ := strings.Cut(dep, "/")
 	switch {
-	case top == "examples" && depTop == "internal" && (dep != "internal/webpage" || rel != "examples/internal/chart"):
+	case top == "examples" && depTop == "internal":
 		return "an example imports public packages only, so that it can be copied"
 	case top == "examples":
 		return ""

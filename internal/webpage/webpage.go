@@ -140,14 +140,13 @@ func (g GPU) Free() float64 {
 
 // Chart draws series of points on two axes.
 type Chart struct {
-	Name           string // of its file where it is drawn into one
+	Name           string // of its own among those of a page; empty where nothing asks
 	Title, Caption string
 	X, Y           Axis
 	Series         []Series
 	Limits         []Limit
 	Scatter        bool // points alone, not joined
 	Diagonal       bool // a line where X equals Y
-	Simulated      bool // say so where the chart stands alone
 }
 
 // Axis is one of a chart's axes.

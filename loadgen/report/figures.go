@@ -42,9 +42,9 @@ func (b *bound) figures(m *loadgen.Measures) loadgen.Figures {
 	return loadgen.Figures{}
 }
 
-// Figures returns the charts that runs have data for: throughput and P99 latency by load, with the objectives, which
+// charts returns the charts that runs have data for: throughput and P99 latency by load, with the objectives, which
 // come first; and distributions and courses of the highest load of each scenario. Intervals span repeated runs.
-func Figures(results []*loadgen.Result) []webpage.Chart {
+func charts(results []*loadgen.Result) []webpage.Chart {
 	d := drawer{several: slices.ContainsFunc(results, func(r *loadgen.Result) bool { return len(r.Summary.Tenants) > 1 })}
 	var highest []*loadgen.Result // the last run of each scenario's highest load: a curve for each run would show nothing
 	for _, r := range results {
@@ -90,7 +90,6 @@ func (d *drawer) add(s *loadgen.Summary, like webpage.Chart, line string, limit 
 		d.charts = append(d.charts, like)
 	}
 	c := &d.charts[i]
-	c.Simulated = c.Simulated || synthetic(s)
 	l := c.Line(line)
 	l.Colour, l.Points = s.Scenario, append(l.Points, points...)
 	mark := webpage.Limit{Name: fmt.Sprintf("objective: %v ms", float64(limit)), At: float64(limit), Vertical: c.X.Log}
@@ -99,16 +98,11 @@ func (d *drawer) add(s *loadgen.Summary, like webpage.Chart, line string, limit 
 	}
 }
 
-// ofTenant names a tenant's chart and its file.
+// ofTenant names a tenant's chart.
 func (d *drawer) ofTenant(tenant, name, title string) webpage.Chart {
 	if d.several {
 		title = tenant + ": " + title
-		name += "-" + strings.Map(func(r rune) rune {
-			if strings.ContainsRune(`/\:*?"<>| `, r) {
-				return '-'
-			}
-			return r
-		}, tenant)
+		name += "-" + tenant
 	}
 	return webpage.Chart{Name: name, Title: title}
 }

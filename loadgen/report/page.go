@@ -48,7 +48,7 @@ func WriteHTML(w io.Writer, results []*loadgen.Result) error {
 	for _, name := range slices.Sorted(maps.Keys(definitions)) {
 		meaning.Add(name, definitions[name])
 	}
-	p.Sections = []webpage.Section{first, {Title: "Charts", Charts: Figures(results)}, all,
+	p.Sections = []webpage.Section{first, {Title: "Charts", Charts: charts(results)}, all,
 		{Title: "What the figures mean", Folded: true, Tables: []webpage.Table{meaning}}}
 	return p.Write(w)
 }

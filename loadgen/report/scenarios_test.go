@@ -59,7 +59,7 @@ func TestShortRunsHaveNoCourse(t *testing.T) {
 	for s := range int64(6) {
 		r.Timeline = append(r.Timeline, loadgen.TimelineRow{Tenant: "t", UnixNS: s * 1e9, Tokens: 5})
 		r.Summary.Window.ToNS = (s + 1) * 1e9
-		if got := len(Figures([]*loadgen.Result{r})) > 0; got != (s+1 >= leastSeconds) {
+		if got := len(charts([]*loadgen.Result{r})) > 0; got != (s+1 >= leastSeconds) {
 			t.Errorf("%d seconds: drawn %v", s+1, got)
 		}
 	}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/report"
+	"github.com/cotenant/cotenant/loadgen/study"
+)
+
+// show prints a study's tables, or its runs as JSON, with what they cost, and writes the page if asked for. Nothing is
+// printed where the page fails.
+func (c *benchConfig) show(w io.Writer, o *study.Outcome) error {
+	hourly := func(scenario string) (cost.Money, error) {
+		if c.Demo {
+			return c.price.Mul(int64(study.DemoGPUs(scenario)))
+		}
+		return c.price, nil
+	}
+	runs, err := costsOf(o.Results, hourly)
+	if err != nil {
+		return err
+	}
+	if c.asJSON {
+		return page.JSON(w, runs)
+	}
+	var b bytes.Buffer
+	if err := o.WriteText(&b); err != nil {
+		return err
+	}
+	if c.price.Sign() > 0 {
+		if err := writeCosts(&b, runs); err != nil {
+			return err
+		}
+	}
+	if c.Dir != "" {
+		fmt.Fprintf(&b, "\nartifacts: %s\n", c.Dir)
+	}
+	if c.report {
+		at, err := writeBenchPage(c.Dir, o.Results)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "report:    %s\n", at)
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+// writeBenchPage writes report.html into a folder, and returns its path.
+func writeBenchPage(dir string, results []*loadgen.Result) (string, error) {
+	var html bytes.Buffer
+	if err := report.WriteHTML(&html, results); err != nil {
+		return "", err
+	}
+	at := filepath.Join(dir, "report.html")
+	return at, errors.Join(os.MkdirAll(dir, 0o755), page.WriteFile(at, html.Bytes()))
+}
+
+// runCosts holds a run and the costs of its tenants.
+type runCosts struct {
+	*loadgen.Summary
+	Costs []tenantCosts `json:"token_costs,omitempty"`
+}
+
+// tenantCosts holds the price of a million tokens of one tenant.
+type tenantCosts struct {
+	Tenant string `json:"tenant"`
+	cost.TokenCosts
+}
+
+// costsOf divides the hourly price of each scenario's GPUs among the tenants of its runs; runs of scenarios without a
+// price have none.
+func costsOf(results []*loadgen.Result, hourly func(scenario string) (cost.Money, error)) (runs []runCosts, err error) {
+	for _, r := range results {
+		run := runCosts{Summary: &r.Summary}
+		price, err := hourly(r.Summary.Scenario)
+		if err == nil && price.Sign() > 0 {
+			run.Costs, err = tokenCosts(&r.Summary, price)
+		}
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, run)
+	}
+	return runs, nil
+}
+
+// tokenCosts divides an hourly price of all GPUs among a run's tenants, in equal parts. Probes have none.
+func tokenCosts(s *loadgen.Summary, hourly cost.Money) (out []tenantCosts, err error) {
+	served := slices.DeleteFunc(slices.Clone(s.Tenants), func(t loadgen.TenantSummary) bool { return t.Probe })
+	for i := range served {
+		t := &served[i]
+		if !(t.DurationS > 0) {
+			continue
+		}
+		rates := cost.TokenRates{Input: float64(t.PromptTokens) / t.DurationS, Output: t.OutputTokensPerS}
+		if t.Goodput != nil {
+			rates.Good = t.Goodput.OutputTokensPerS.Or(0)
+		}
+		c, err := cost.PerMillionTokens(hourly, len(served), rates)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", t.Name, err)
+		}
+		out = append(out, tenantCosts{t.Name, c})
+	}
+	return out, nil
+}
+
+// writeCosts writes the costs of every run's tenants.
+func writeCosts(w io.Writer, runs []runCosts) error {
+	fmt.Fprint(w, "\nWhat a million tokens cost, the GPUs' price in equal parts among the tenants (good: output of\n"+
+		"requests that kept their SLO)\n")
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "scenario\tload\ttenant\tinput\toutput\tgood")
+	for _, r := range runs {
+		for _, c := range r.Costs {
+			load, kinds := report.LevelOf(r.Summary).Text, strings.Join(c.Texts(), "\t")
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", r.Scenario, load, c.Tenant, kinds)
+		}
+	}
+	return tw.Flush()
+}
