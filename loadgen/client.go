@@ -34,7 +34,7 @@ func newClient(runCtx context.Context, t *Tenant, clk *wire.Clock, receive Recei
 		tenant: t, clock: clk, timeouts: t.Timeouts.withDefaults(), scrub: scrub,
 		streams: sync.Pool{New: func() any { return &stream{} }},
 	}
-	c.router.routing, c.router.custom = t.Routing, t.Router
+	c.router.routing = t.Routing
 	for i := range t.Endpoints {
 		e, err := newEndpoint(runCtx, &t.Endpoints[i], t.API, !t.NonStreaming, wire.Mode(receive), &c.conns,
 			c.timeouts.Connect)
@@ -54,20 +54,15 @@ func (c *client) close() {
 }
 
 // do makes the request that body describes, with its retries, and fills in rec and s. It returns when the request
-// has ended. An error means that no endpoint could be chosen to send it to.
-func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s *stream) error {
+// has ended.
+func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s *stream) {
 	rec.PromptTokens = p.PromptTokens
 	s.asked = choicesAsked(p.Body, c.tenant.Body)
 	rec.AskedTokens, rec.IgnoreEOS = p.tokensAsked(c.tenant, s.asked), p.ignoresEOS(c.tenant)
 	backoff := 100 * time.Millisecond
 	for fresh := false; ; {
-		endpoint, release, err := c.router.take(c.tenant, p)
-		if err != nil {
-			return err
-		}
-		a := &attempt{client: c, rec: rec, stream: s, endpoint: endpoint, fresh: fresh}
+		a := &attempt{client: c, rec: rec, stream: s, endpoint: c.router.pick(p), fresh: fresh}
 		a.run(ctx, body)
-		release()
 		if fresh = a.stale && ctx.Err() == nil; fresh {
 			// On a new connection, as browsers do: the server never saw the request. net/http
 			// may find another kept one that was put back meanwhile.
@@ -76,11 +71,11 @@ func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s 
 			continue
 		}
 		if !rec.Class.retriable() || rec.Retries >= c.tenant.Retry.Max || ctx.Err() != nil {
-			return nil
+			return
 		}
 		wait := max(backoff<<min(rec.Retries, 20), a.retryAfter)
 		if sleep(ctx, wait) != nil {
-			return nil // the failure stands
+			return // the failure stands
 		}
 		rec.Retries++
 	}

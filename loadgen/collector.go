@@ -25,7 +25,6 @@ type collector struct {
 	reads        ReadCounts
 	timeline     timeline
 	cache        PromptCache
-	adapters     map[string]*adapterFigures
 }
 
 // tokenSources are the sources for which figures are kept side by side, best
@@ -89,7 +88,6 @@ func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
 		c.firstStart = r.IntendedNS
 	}
 	c.counts.took(r)
-	c.ofAdapter(r)
 	if l.pacing >= 0 {
 		c.metrics[MetricPacingLag].Record(l.pacing)
 	}

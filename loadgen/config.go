@@ -1,7 +1,6 @@
 package loadgen
 
 import (
-	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -38,8 +37,6 @@ type TenantConfig struct {
 	Usage        UsageMode        `json:"usage"`
 	Endpoints    []EndpointConfig `json:"endpoints"`
 	Routing      Routing          `json:"routing"`
-	Router       string           `json:"router,omitempty"` // the Go type of the tenant's Router
-	Adapters     *AdapterMix      `json:"adapters,omitempty"`
 	Load         string           `json:"load"`
 	Requests     int              `json:"requests,omitempty"`
 	Warmup       int              `json:"warmup,omitempty"`
@@ -109,12 +106,6 @@ func newConfig(p *LoadPlan, o *Options, clk *wire.Clock, scrub *scrubber) *Confi
 			SLO:       t.SLO.figures(),
 			TimeoutsS: TimeoutsConfig{to.Connect.Seconds(), to.FirstToken.Seconds(), to.Idle.Seconds(), to.Total.Seconds()},
 			RetryMax:  t.Retry.Max, Body: scrub.cleanMap(t.Body), HasTokenizer: t.Tokenizer != nil, Probe: t.Probe,
-		}
-		if t.Router != nil {
-			tc.Router = fmt.Sprintf("%T", t.Router)
-		}
-		if len(t.Adapters.Names) > 0 {
-			tc.Adapters = &t.Adapters
 		}
 		for j := range t.Endpoints {
 			e := &t.Endpoints[j]

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"hash/fnv"
 	"net"
 	"net/http"
@@ -29,8 +28,6 @@ type endpoint struct {
 	transport *http.Transport
 	weight    int
 	credit    int // of the weighted turn
-
-	inFlight, tokens int64 // of the Router's state, guarded by router.mu
 }
 
 // newEndpoint resolves e. Dials end with runCtx, so that none outlives the run.
@@ -130,72 +127,11 @@ func apiPath(path string, api API) string {
 	return path + "/v1" + suffix
 }
 
-// Router chooses which of a tenant's endpoints serves a request.
-//
-//	tenant.Router = loadgen.RouterFunc(func(_ *loadgen.Prompt, at []loadgen.EndpointState) int {
-//		best := 0
-//		for i := range at {
-//			if at[i].InFlight < at[best].InFlight {
-//				best = i
-//			}
-//		}
-//		return best
-//	})
-//
-// Pick returns an index of at, which is in the order of Tenant.Endpoints and valid during the call. An index out of
-// range ends the run with an error. Pick is called when the request is sent, and again when it is retried, from one
-// goroutine at a time; a Router that several tenants share must be safe for concurrent use.
-type Router interface {
-	Pick(p *Prompt, at []EndpointState) int
-}
-
-// RouterFunc is a Router that is one function.
-type RouterFunc func(p *Prompt, at []EndpointState) int
-
-// Pick calls f.
-func (f RouterFunc) Pick(p *Prompt, at []EndpointState) int { return f(p, at) }
-
-// EndpointState describes an endpoint by the requests of one tenant.
-type EndpointState struct {
-	InFlight int64 // requests that were sent and have not ended
-	// TokensInFlight are the prompt and output tokens that those mean, as far as their prompts say.
-	TokensInFlight int64
-}
-
 // router chooses endpoints. It is safe for concurrent use.
 type router struct {
-	mu        sync.Mutex
+	mu        sync.Mutex // guards the endpoints' credit
 	routing   Routing
-	custom    Router // nil: as routing says
 	endpoints []*endpoint
-	state     []EndpointState // what custom is shown
-}
-
-// take picks p's endpoint; release ends the request there.
-func (r *router) take(t *Tenant, p *Prompt) (e *endpoint, release func(), err error) {
-	if r.custom == nil {
-		return r.pick(p), func() {}, nil
-	}
-	tokens := int64(p.PromptTokens + p.outputBound(t))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.state = r.state[:0]
-	for _, e := range r.endpoints {
-		r.state = append(r.state, EndpointState{InFlight: e.inFlight, TokensInFlight: e.tokens})
-	}
-	i := r.custom.Pick(p, r.state)
-	if i < 0 || i >= len(r.endpoints) {
-		return nil, nil, fmt.Errorf("loadgen: tenant %q: its router picked endpoint %d of %d", t.Name, i, len(r.endpoints))
-	}
-	e = r.endpoints[i]
-	e.inFlight++
-	e.tokens += tokens
-	return e, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		e.inFlight--
-		e.tokens -= tokens
-	}, nil
 }
 
 func (r *router) pick(p *Prompt) *endpoint {

@@ -69,45 +69,6 @@ func ExamplePoisson() {
 	// Output: 148ms 165ms 174ms 789ms 1.184s 1.413s 1.522s 1.66s 1.845s
 }
 
-// Adapters of one server by name, seven of ten requests for the first, each with its
-// own figures, over two replicas of which the less busy one gets the next request.
-func ExampleRouter() {
-	var endpoints []loadgen.Endpoint
-	for range 2 {
-		srv, err := loadgentest.NewServer(loadgentest.Options{})
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		defer srv.Close()
-		endpoints = append(endpoints, loadgen.Endpoint{URL: srv.URL})
-	}
-	leastBusy := loadgen.RouterFunc(func(_ *loadgen.Prompt, at []loadgen.EndpointState) int {
-		best := 0
-		for i := range at {
-			if at[i].TokensInFlight < at[best].TokensInFlight {
-				best = i
-			}
-		}
-		return best
-	})
-	res, err := loadgen.Run(context.Background(), loadgen.LoadPlan{Seed: 1, Tenants: []loadgen.Tenant{{
-		Name: "lora", Endpoints: endpoints, Router: leastBusy, Prompts: loadgen.Texts("Why share a GPU?"), MaxTokens: 4, Requests: 200,
-		Adapters: loadgen.AdapterMix{Names: []string{"sql", "chat", "law"}, Shares: []float64{70, 20, 10}}, Load: loadgen.OfferedLoad{Concurrency: 4},
-	}}}, loadgen.Options{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, a := range res.Summary.Tenants[0].Adapters {
-		fmt.Println(a.Name, a.Requests, "requests,", a.OutputTokens, "tokens")
-	}
-	// Output:
-	// chat 43 requests, 172 tokens
-	// law 22 requests, 88 tokens
-	// sql 135 requests, 540 tokens
-}
-
 // The highest rate at which 99% of the requests keep their SLO, here against a
 // formula in place of a server.
 func ExampleSearch() {

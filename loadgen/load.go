@@ -82,9 +82,6 @@ func readHistograms(r io.Reader) ([]TenantHistograms, error) {
 			out = append(out, TenantHistograms{Tenant: line.Tenant, Probe: line.Probe, ByMetric: map[LatencyMetric]*Histogram{}})
 		}
 		by := out[i].ByMetric
-		if line.Adapter != "" {
-			by = out[i].adapter(line.Adapter)
-		}
 		if by[line.Metric] != nil {
 			l.Addf(at, "", "second histogram of %v of tenant %q", line.Metric, line.Tenant)
 			continue

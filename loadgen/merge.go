@@ -57,19 +57,13 @@ func Merge(results ...*Result) (*Result, error) {
 				merged[t.Name] = &TenantHistograms{Tenant: t.Name, Probe: t.Probe, ByMetric: map[LatencyMetric]*Histogram{}}
 			}
 			sum.Tenants[at].add(&t.Measures)
-			sum.Tenants[at].addAdapters(t.Adapters)
 		}
 		for _, th := range r.Histograms {
 			if !th.Probe {
 				mergeInto(totals, th.ByMetric)
 			}
-			into := merged[th.Tenant]
-			if into == nil {
-				continue
-			}
-			mergeInto(into.ByMetric, th.ByMetric)
-			for adapter, by := range th.ByAdapter {
-				mergeInto(into.adapter(adapter), by)
+			if into := merged[th.Tenant]; into != nil {
+				mergeInto(into.ByMetric, th.ByMetric)
 			}
 		}
 	}
@@ -80,7 +74,6 @@ func Merge(results ...*Result) (*Result, error) {
 		t := &sum.Tenants[i]
 		t.rates()
 		t.fill(merged[t.Name].ByMetric)
-		t.fillAdapters(merged[t.Name].ByAdapter)
 		out.Histograms = append(out.Histograms, *merged[t.Name])
 	}
 	health.SendLag, health.PacingLag, health.ReadLag = totals[MetricSendLag].Figures(), totals[MetricPacingLag].Figures(),

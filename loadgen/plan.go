@@ -118,9 +118,6 @@ func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration)
 	} {
 		notNegative(l, path+"."+d.name, d.value)
 	}
-	t.Adapters.check(l, path+".adapters")
-	l.If(t.Router != nil && t.Routing != RoutingRoundRobin, path+".routing", "keep one of the two",
-		"has no effect beside a router")
 	t.checkLoad(l, path+".load", planDuration)
 	l.If(len(t.Endpoints) == 0, path+".endpoints", "add at least one", "no endpoint")
 	for i := range t.Endpoints {

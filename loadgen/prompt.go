@@ -29,10 +29,7 @@ type Prompt struct {
 	PromptTokens int
 	// Session and Prefix group requests for sticky routing and for analysis.
 	Session, Prefix string
-	// Blocks are the hashes of the prompt's leading blocks of equal length, where its source knows them: prompts
-	// with equal leading blocks share that prefix. They are for a Router.
-	Blocks []int64
-	// Model is the model or the adapter that is asked for; "" means one of the tenant's Adapters, or its Model.
+	// Model is the model or the adapter that is asked for; "" means the tenant's Model.
 	Model string
 	// Body holds further fields of the request's JSON object ("tools", "temperature"); they win over the tenant's.
 	Body map[string]any

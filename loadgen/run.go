@@ -78,7 +78,7 @@ func (r *runner) prepare(runCtx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("loadgen: tenant %q: %w", t.Name, err)
 		}
-		tr := &tenantRun{plan: r.plan, tenant: t, opts: r.opts, client: c, clock: r.clock, mix: newAdapterPicker(&t.Adapters)}
+		tr := &tenantRun{plan: r.plan, tenant: t, opts: r.opts, client: c, clock: r.clock}
 		if r.dir != nil {
 			tr.log = r.dir.requests
 		}
@@ -244,11 +244,10 @@ func (r *runner) result(complete bool) (*Result, error) {
 		slo := t.tenant.SLO
 		sum.Tenants = append(sum.Tenants, TenantSummary{
 			Name: t.tenant.Name, Model: t.tenant.Model, API: t.tenant.API, Load: t.tenant.Load.describe(), Probe: t.tenant.Probe,
-			Measures: t.collector.measures(&slo), Adapters: t.collector.adapterSummaries(),
+			Measures: t.collector.measures(&slo),
 		})
 		res.Histograms = append(res.Histograms, TenantHistograms{
 			Tenant: t.tenant.Name, Probe: t.tenant.Probe, ByMetric: t.collector.histograms(),
-			ByAdapter: t.collector.adapterHistograms(),
 		})
 		res.Timeline = append(res.Timeline, t.collector.timeline.rows(t.tenant.Name)...)
 		res.Records = append(res.Records, t.records...)

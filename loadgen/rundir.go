@@ -8,13 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/bits"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"sync"
 	"time"
 
@@ -152,39 +150,26 @@ func (d *runDir) writeData(res *Result) []error {
 }
 
 type histogramLine struct {
-	Tenant  string        `json:"tenant"`
-	Adapter string        `json:"adapter,omitempty"`
-	Probe   bool          `json:"probe,omitempty"`
-	Metric  LatencyMetric `json:"metric"`
+	Tenant string        `json:"tenant"`
+	Probe  bool          `json:"probe,omitempty"`
+	Metric LatencyMetric `json:"metric"`
 	encodedHistogram
 }
 
 func histogramLines(all []TenantHistograms) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	write := func(th *TenantHistograms, adapter string, by map[LatencyMetric]*Histogram) error {
+	for _, th := range all {
 		for _, m := range metricNames.Values() {
-			h := by[m]
+			h := th.ByMetric[m]
 			if h.Count() == 0 {
 				continue
 			}
 			e, err := h.encode()
 			if err != nil {
-				return err
+				return nil, err
 			}
-			if err := enc.Encode(histogramLine{th.Tenant, adapter, th.Probe, m, e}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	for i := range all {
-		th := &all[i]
-		if err := write(th, "", th.ByMetric); err != nil {
-			return nil, err
-		}
-		for _, adapter := range slices.Sorted(maps.Keys(th.ByAdapter)) {
-			if err := write(th, adapter, th.ByAdapter[adapter]); err != nil {
+			if err := enc.Encode(histogramLine{th.Tenant, th.Probe, m, e}); err != nil {
 				return nil, err
 			}
 		}
@@ -296,17 +281,4 @@ type TenantHistograms struct {
 	Tenant   string
 	Probe    bool
 	ByMetric map[LatencyMetric]*Histogram
-	// ByAdapter holds those of [AdapterSummary], by the adapter's name.
-	ByAdapter map[string]map[LatencyMetric]*Histogram
-}
-
-// adapter returns the distributions of an adapter, to be added to.
-func (t *TenantHistograms) adapter(name string) map[LatencyMetric]*Histogram {
-	if t.ByAdapter == nil {
-		t.ByAdapter = map[string]map[LatencyMetric]*Histogram{}
-	}
-	if t.ByAdapter[name] == nil {
-		t.ByAdapter[name] = map[LatencyMetric]*Histogram{}
-	}
-	return t.ByAdapter[name]
 }

@@ -268,8 +268,6 @@ type TenantSummary struct {
 	Load  string `json:"load"` // e.g. "closed loop, concurrency 8" or "open loop, poisson 15/s"
 	Probe bool   `json:"probe,omitempty"`
 	Measures
-	// Adapters are the figures of each model that was asked for in place of Model, in the order of their names.
-	Adapters []AdapterSummary `json:"adapters,omitempty"`
 }
 
 // WindowSummary is the interval that the figures cover.

@@ -133,17 +133,13 @@ type Retry struct {
 // Tenant is one source of load with a report of its own. Its keys in a file are those that package study reads.
 type Tenant struct {
 	// Name is unique in the plan; it labels everything the tenant leaves.
-	Name  string `yaml:"name,required"`
-	Model string `yaml:"model"`
-	// Adapters are asked for in place of Model, each with its own report.
-	Adapters  AdapterMix `yaml:"adapters"`
-	API       API        `yaml:"api"`
+	Name      string `yaml:"name,required"`
+	Model     string `yaml:"model"`
+	API       API    `yaml:"api"`
 	Endpoints []Endpoint
 	Routing   Routing `yaml:"routing"`
-	// Router chooses among several Endpoints in place of Routing; nil leaves it to that.
-	Router  Router
-	Load    OfferedLoad
-	Prompts PromptSource
+	Load      OfferedLoad
+	Prompts   PromptSource
 	// MaxTokens is the output bound of prompts that set none; 0 sends none.
 	MaxTokens int `yaml:"max_tokens"`
 	// Requests ends the tenant after this many; 0 means no such end. Follow-up turns of a session count.

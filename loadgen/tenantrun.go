@@ -25,7 +25,6 @@ type tenantRun struct {
 	log       *requestLog // nil without a directory
 	start     time.Time
 	pacerName string
-	mix       adapterPicker
 
 	issued  atomic.Int64 // requests given out
 	last    func()       // called when a closed loop's last request is given out
@@ -80,10 +79,7 @@ func (r *tenantRun) prompt() (Prompt, error) {
 			return p, err
 		}
 		r.prompts.taken++
-		if n := r.prompts.taken - 1; r.opts.Worker.mine(n) {
-			if p.Model == "" {
-				p.Model = r.mix.pick(r.plan.Seed, p.Session, n)
-			}
+		if r.opts.Worker.mine(r.prompts.taken - 1) {
 			return p, nil
 		}
 	}
@@ -123,9 +119,9 @@ func (r *tenantRun) prepare(id int64, p Prompt) (job, error) {
 // run makes the request and its session's further turns.
 func (r *tenantRun) run(offer, run context.Context, j job) error {
 	for {
-		follow, delay, ok, err := r.one(run, &j)
-		if err != nil || !ok {
-			return err
+		follow, delay, ok := r.one(run, &j)
+		if !ok {
+			return nil
 		}
 		ended := time.Now()
 		follow.Model = cmp.Or(follow.Model, j.prompt.Model) // a session keeps to its adapter
@@ -148,26 +144,25 @@ func (r *tenantRun) run(offer, run context.Context, j job) error {
 }
 
 // one makes one request and records it.
-func (r *tenantRun) one(run context.Context, j *job) (follow Prompt, delay time.Duration, ok bool, err error) {
+func (r *tenantRun) one(run context.Context, j *job) (follow Prompt, delay time.Duration, ok bool) {
 	s := r.client.streams.Get().(*stream)
 	defer r.client.streams.Put(s)
 	s.wantText = j.prompt.Next != nil || r.tenant.Tokenizer != nil
-	rec := Record{Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, Adapter: j.prompt.adapter(r.tenant),
-		IntendedNS: j.intended}
-	r.live.sent.Add(1)
-	if err := r.client.do(run, &j.prompt, j.body, &rec, s); err != nil {
-		return Prompt{}, 0, false, err
+	rec := Record{Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, IntendedNS: j.intended}
+	if j.prompt.Model != r.tenant.Model {
+		rec.Adapter = j.prompt.Model
 	}
+	r.live.sent.Add(1)
+	r.client.do(run, &j.prompt, j.body, &rec, s)
 	l := lags{pacing: j.pacing, send: -1}
 	if j.eligible != 0 {
 		l.send = time.Duration(rec.SentNS - j.eligible)
 	}
 	r.record(&rec, s, l)
 	if rec.Class == ClassOK && j.prompt.Next != nil {
-		follow, delay, ok = j.prompt.Next(Reply{Text: s.visible.String(), Record: rec})
-		return follow, delay, ok, nil
+		return j.prompt.Next(Reply{Text: s.visible.String(), Record: rec})
 	}
-	return Prompt{}, 0, false, nil
+	return Prompt{}, 0, false
 }
 
 // record takes a request that has ended.
@@ -302,7 +297,7 @@ func (r *tenantRun) warm(ctx context.Context) error {
 			defer r.client.streams.Put(s)
 			s.wantText = false
 			for left.Add(-1) >= 0 && ctx.Err() == nil {
-				_ = r.client.do(ctx, &j.prompt, j.body, &Record{}, s) // what fails now fails in the run too
+				r.client.do(ctx, &j.prompt, j.body, &Record{}, s) // what fails now fails in the run too
 			}
 		})
 	}

@@ -57,21 +57,3 @@ func TestReplayedBlocksAreSharedPrefixes(t *testing.T) {
 		}
 	}
 }
-
-// TestReplayedBlocksReachTheRouter: with the prompts come the hashes, those that are
-// left of a prompt that was cut.
-func TestReplayedBlocksReachTheRouter(t *testing.T) {
-	trace, err := prompt.ReadTrace(prompt.TraceMooncake, strings.NewReader(`{"timestamp": 0, "input_length": 1200, "output_length": 2, "hash_ids": [4, 5, 6]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for limit, want := range map[int]int{0: 3, 1025: 3, 1024: 2, 100: 1} {
-		prompts, err := trace.Prompts(prompt.TraceOptions{MaxInput: limit})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if p, err := prompts.Next(); err != nil || len(p.Blocks) != want || p.Blocks[0] != 4 {
-			t.Errorf("at most %d tokens: %v, %v", limit, p.Blocks, err)
-		}
-	}
-}

@@ -173,8 +173,6 @@ func (s *Synthetic) ask(rng *rand.Rand, of loadgen.Prompt, history []loadgen.Mes
 type Lengths interface {
 	// Draw returns a length of at least 1.
 	Draw(rng *rand.Rand) int
-	// String describes the distribution for the run's configuration.
-	String() string
 }
 
 // Fixed is one length.
@@ -182,9 +180,6 @@ type Fixed int
 
 // Draw returns the length.
 func (f Fixed) Draw(*rand.Rand) int { return int(f) }
-
-// String returns e.g. "fixed 128".
-func (f Fixed) String() string { return fmt.Sprintf("fixed %d", int(f)) }
 
 func (f Fixed) check() error { return checkLength("length", float64(f)) }
 
@@ -199,11 +194,6 @@ type Normal struct {
 // Draw returns a length.
 func (n Normal) Draw(rng *rand.Rand) int {
 	return within(n.Min, n.Max, func() float64 { return n.Mean + n.StdDev*rng.NormFloat64() })
-}
-
-// String returns e.g. "normal mean 550 sd 150, 1 to 1000".
-func (n Normal) String() string {
-	return fmt.Sprintf("normal mean %v sd %v%s", n.Mean, n.StdDev, bounds(n.Min, n.Max))
 }
 
 func (n Normal) check() error { return checkSpread(n.Mean, "mean", n.StdDev, "std_dev", n.Min, n.Max) }
@@ -223,11 +213,6 @@ func (n LogNormal) Draw(rng *rand.Rand) int {
 	return within(n.Min, n.Max, func() float64 { return n.Median * math.Exp(n.Sigma*rng.NormFloat64()) })
 }
 
-// String returns e.g. "log-normal median 300 sigma 1".
-func (n LogNormal) String() string {
-	return fmt.Sprintf("log-normal median %v sigma %v%s", n.Median, n.Sigma, bounds(n.Min, n.Max))
-}
-
 func (n LogNormal) check() error {
 	return checkSpread(n.Median, "median", n.Sigma, "sigma", n.Min, n.Max)
 }
@@ -237,9 +222,6 @@ type Empirical []int
 
 // Draw returns a length.
 func (e Empirical) Draw(rng *rand.Rand) int { return e[rng.IntN(len(e))] }
-
-// String returns e.g. "empirical, 8819 lengths".
-func (e Empirical) String() string { return fmt.Sprintf("empirical, %d lengths", len(e)) }
 
 func (e Empirical) check() error {
 	var l problem.List
@@ -265,16 +247,6 @@ func within(lo, hi int, draw func() float64) int {
 		}
 	}
 	return int(min(max(v, float64(lo)), float64(hi)))
-}
-
-func bounds(lo, hi int) string {
-	switch {
-	case lo == 0 && hi == 0:
-		return ""
-	case hi == 0:
-		return fmt.Sprintf(", at least %d", lo)
-	}
-	return fmt.Sprintf(", %d to %d", max(lo, 1), hi)
 }
 
 func checkLength(path string, v float64) error {

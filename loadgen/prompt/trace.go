@@ -50,8 +50,6 @@ type TraceRequest struct {
 	Blocks []int64
 	// Session groups the turns of a conversation, "" if the trace doesn't say.
 	Session string
-	// Model is the model that served it, "" if the trace doesn't say.
-	Model string
 }
 
 // Trace is a published trace of requests, in order of time. Rows that it marks as failed (BurstGPT: no response
@@ -132,14 +130,6 @@ func ReadTrace(format TraceFormat, r io.Reader) (*Trace, error) {
 	return t, nil
 }
 
-// Duration is the time of the last request.
-func (t *Trace) Duration() time.Duration {
-	if len(t.Requests) == 0 {
-		return 0
-	}
-	return t.Requests[len(t.Requests)-1].At
-}
-
 // Slice returns the part of the trace from from on and before to (0: its end), with its times counted from from.
 // The requests are shared with t. Slice before Schedule and Prompts, so that times and lengths stay together.
 func (t *Trace) Slice(from, to time.Duration) *Trace {
@@ -168,8 +158,6 @@ type TraceOptions struct {
 	// MaxInput cuts longer prompts, so that a trace fits a model's context; 0 means no bound.
 	MaxInput int
 	Seed     uint64
-	// IgnoreEOS is as in SyntheticOptions.
-	IgnoreEOS bool
 }
 
 // TraceSource is a PromptSource with the lengths of a trace and made-up words. Where the trace has block hashes,
@@ -206,12 +194,7 @@ func (p *TraceSource) Next() (loadgen.Prompt, error) {
 		out.PromptTokens = min(out.PromptTokens, limit)
 	}
 	if len(r.Blocks) > 0 {
-		// Of a prompt that was cut, what is left of the blocks.
-		whole := (out.PromptTokens + p.trace.BlockTokens - 1) / p.trace.BlockTokens
-		out.Prefix, out.Blocks = fmt.Sprintf("b%d", r.Blocks[0]), r.Blocks[:min(whole, len(r.Blocks))]
-	}
-	if p.opts.IgnoreEOS {
-		out.Body = map[string]any{"ignore_eos": true}
+		out.Prefix = fmt.Sprintf("b%d", r.Blocks[0])
 	}
 	out.Text = p.text(n, r.Blocks, out.PromptTokens)
 	return out, nil

@@ -44,8 +44,8 @@ func TestReadTrace(t *testing.T) {
 			{At: 1500 * time.Millisecond, InputTokens: 33},
 		}},
 		"traces/burstgpt.csv": {Format: TraceBurstGPT, Requests: []TraceRequest{
-			{At: 0, InputTokens: 472, OutputTokens: 18, Session: "s1", Model: "ChatGPT"},
-			{At: 113 * time.Second, InputTokens: 1087, OutputTokens: 230, Session: "s2", Model: "ChatGPT"},
+			{At: 0, InputTokens: 472, OutputTokens: 18, Session: "s1"},
+			{At: 113 * time.Second, InputTokens: 1087, OutputTokens: 230, Session: "s2"},
 		}},
 	}
 	for name, format := range traceFiles {
@@ -186,9 +186,6 @@ func TestTraceSliceKeepsTimesAndPromptsTogether(t *testing.T) {
 	}
 	if diff := cmp.Diff(texts[0], texts[1][:1024]); diff != "" {
 		t.Error("equal blocks are different text")
-	}
-	if got := tr.Duration(); got != 3*time.Second {
-		t.Errorf("duration %v", got)
 	}
 	if got := len(tr.Requests); got != 4 {
 		t.Errorf("Slice changed the trace: %d requests", got)

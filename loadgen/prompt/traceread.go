@@ -130,7 +130,7 @@ var azureEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 func burstGPTRow(c *cells) (TraceRequest, bool) {
 	r := TraceRequest{
 		InputTokens: c.tokens("Request tokens"), OutputTokens: c.tokens("Response tokens"),
-		Model: c.get("Model"), Session: c.get("Session ID"),
+		Session: c.get("Session ID"),
 	}
 	s, err := strconv.ParseFloat(c.get("Timestamp"), 64)
 	if err != nil || !(s >= 0 && s <= maxTraceTime.Seconds()) {

@@ -35,9 +35,6 @@ func WriteSummary(w io.Writer, s *loadgen.Summary) error {
 			writeMeasures(b, label, &t.Measures)
 		}
 	}
-	for i := range s.Tenants {
-		writeAdapters(b, &s.Tenants[i])
-	}
 	switch h := &s.ClientHealth; {
 	case h.Valid && h.Stamps != "":
 		merged := ""
@@ -101,36 +98,6 @@ func writeMeasures(b *bufio.Writer, label string, m *loadgen.Measures) {
 		fmt.Fprintln(tw, "\t")
 	}
 	_ = tw.Flush() // b keeps its error
-}
-
-// writeAdapters writes a table of the tenant's adapters, if it has any.
-func writeAdapters(b *bufio.Writer, t *loadgen.TenantSummary) {
-	if len(t.Adapters) == 0 {
-		return
-	}
-	fmt.Fprintf(b, "\n%s by adapter\n", t.Name)
-	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "  adapter\trequests\tok\tcached\tttft p50\tp99\ttpot p50\tp99\te2e p99 ms\t")
-	for i := range t.Adapters {
-		a, cached := &t.Adapters[i], "-"
-		if c := a.PromptCache; c != nil {
-			cached = fmt.Sprintf("%.1f%%", 100*c.HitRate.Or(0))
-		}
-		fmt.Fprintf(tw, "  %s\t%d\t%d\t%s", a.Name, a.Requests, a.OK, cached)
-		for _, f := range []loadgen.Figures{a.TTFT, a.TPOT} {
-			fmt.Fprintf(tw, "\t%s\t%s", known(f, f.P50), known(f, f.P99))
-		}
-		fmt.Fprintf(tw, "\t%s\t\n", known(a.E2E, a.E2E.P99))
-	}
-	_ = tw.Flush() // b keeps its error
-}
-
-// known is a figure of a distribution that may be empty.
-func known(f loadgen.Figures, v loadgen.Millis) string {
-	if f.Count == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.2f", float64(v))
 }
 
 // shown are the distributions that texts and pages show.

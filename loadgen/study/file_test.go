@@ -37,29 +37,6 @@ func FuzzLoadFile(f *testing.F) {
 	})
 }
 
-// TestAdapters reads a tenant's adapters, and names what is wrong with them.
-func TestAdapters(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "plan.yaml")
-	for text, want := range map[string]string{
-		"{names: [sql, chat, law], shares: [70, 20, 10]}": "",
-		"{names: [sql, chat], zipf: 1.1}":                 "",
-		"{names: [sql, chat], shares: [1]}":               "tenants[0].adapters.shares: 1 for 2 names",
-		"{names: [sql], zipff: 1}":                        "tenants[0].adapters.zipff",
-	} {
-		plan := "duration: 1s\ntenants:\n- {name: a, endpoints: [{url: 'http://h'}], concurrency: 1, adapters: " + text + "}\n"
-		if err := os.WriteFile(path, []byte(plan), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		file, err := LoadFile(path, FileOptions{Prompts: []loadgen.Prompt{{Text: "x"}}})
-		switch {
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-			t.Errorf("%s: %v", text, err)
-		case want == "" && (err != nil || len(file.Tenants[0].Adapters.Names) < 2):
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-}
-
 func TestErrorsNameEveryProblem(t *testing.T) {
 	dir := t.TempDir()
 	var b strings.Builder
