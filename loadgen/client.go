@@ -34,7 +34,6 @@ func newClient(runCtx context.Context, t *Tenant, clk *wire.Clock, receive Recei
 		tenant: t, clock: clk, timeouts: t.Timeouts.withDefaults(), scrub: scrub,
 		streams: sync.Pool{New: func() any { return &stream{} }},
 	}
-	c.router.routing = t.Routing
 	for i := range t.Endpoints {
 		e, err := newEndpoint(runCtx, &t.Endpoints[i], t.API, !t.NonStreaming, wire.Mode(receive), &c.conns,
 			c.timeouts.Connect)
@@ -61,7 +60,7 @@ func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s 
 	rec.AskedTokens, rec.IgnoreEOS = p.tokensAsked(c.tenant, s.asked), p.ignoresEOS(c.tenant)
 	backoff := 100 * time.Millisecond
 	for fresh := false; ; {
-		a := &attempt{client: c, rec: rec, stream: s, endpoint: c.router.pick(p), fresh: fresh}
+		a := &attempt{client: c, rec: rec, stream: s, endpoint: c.router.pick(), fresh: fresh}
 		a.run(ctx, body)
 		if fresh = a.stale && ctx.Err() == nil; fresh {
 			// On a new connection, as browsers do: the server never saw the request. net/http

@@ -36,7 +36,6 @@ type TenantConfig struct {
 	Streaming    bool             `json:"streaming"`
 	Usage        UsageMode        `json:"usage"`
 	Endpoints    []EndpointConfig `json:"endpoints"`
-	Routing      Routing          `json:"routing"`
 	Load         string           `json:"load"`
 	Requests     int              `json:"requests,omitempty"`
 	Warmup       int              `json:"warmup,omitempty"`
@@ -101,7 +100,7 @@ func newConfig(p *LoadPlan, o *Options, clk *wire.Clock, scrub *scrubber) *Confi
 		t := &p.Tenants[i]
 		to := t.Timeouts.withDefaults()
 		tc := TenantConfig{
-			Name: t.Name, Model: t.Model, API: t.API, Streaming: !t.NonStreaming, Usage: t.Usage, Routing: t.Routing,
+			Name: t.Name, Model: t.Model, API: t.API, Streaming: !t.NonStreaming, Usage: t.Usage,
 			Load: t.Load.describe(), Requests: t.Requests, Warmup: t.Warmup, MaxTokens: t.MaxTokens,
 			SLO:       t.SLO.figures(),
 			TimeoutsS: TimeoutsConfig{to.Connect.Seconds(), to.FirstToken.Seconds(), to.Idle.Seconds(), to.Total.Seconds()},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"hash/fnv"
 	"net"
 	"net/http"
 	"net/url"
@@ -13,7 +12,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/cotenant/cotenant/internal/splitmix"
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
@@ -21,7 +19,6 @@ import (
 type endpoint struct {
 	url       *url.URL
 	label     string // for artifacts
-	id        string // for sticky routing: the label hides what may tell two endpoints apart
 	header    http.Header
 	host      *wire.Host // nil where every request is one for transport
 	keepAlive *wire.KeepAlive
@@ -78,7 +75,7 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, m
 		watched = nil
 	}
 	return &endpoint{
-		url: u, label: safeURL(u.String()), id: u.String(), header: h, weight: max(e.Weight, 1), host: host,
+		url: u, label: safeURL(u.String()), header: h, weight: max(e.Weight, 1), host: host,
 		keepAlive: seen,
 		transport: &http.Transport{
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -127,28 +124,13 @@ func apiPath(path string, api API) string {
 	return path + "/v1" + suffix
 }
 
-// router chooses endpoints. It is safe for concurrent use.
+// router takes endpoints in turn, by their weights. It is safe for concurrent use.
 type router struct {
 	mu        sync.Mutex // guards the endpoints' credit
-	routing   Routing
 	endpoints []*endpoint
 }
 
-func (r *router) pick(p *Prompt) *endpoint {
-	if len(r.endpoints) == 1 {
-		return r.endpoints[0]
-	}
-	key := ""
-	switch r.routing {
-	case RoutingStickySession:
-		key = p.Session
-	case RoutingStickyPrefix:
-		key = p.Prefix
-	case RoutingRoundRobin:
-	}
-	if key != "" {
-		return r.sticky(key)
-	}
+func (r *router) pick() *endpoint {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// Smooth weighted round robin: everyone earns its weight, the richest is
@@ -163,23 +145,5 @@ func (r *router) pick(p *Prompt) *endpoint {
 		}
 	}
 	best.credit -= sum
-	return best
-}
-
-// sticky picks by rendezvous hashing, so that an endpoint that is added or
-// removed moves only the keys that are its own.
-func (r *router) sticky(key string) *endpoint {
-	var best *endpoint
-	var bestScore uint64
-	for _, e := range r.endpoints {
-		h := fnv.New64a()
-		h.Write([]byte(e.id))
-		h.Write([]byte{0})
-		h.Write([]byte(key))
-		// FNV's high bits mix badly in short inputs.
-		if x := splitmix.Finish(h.Sum64()); best == nil || x > bestScore {
-			best, bestScore = e, x
-		}
-	}
 	return best
 }

@@ -23,11 +23,6 @@ func (r Receive) String() string                   { return receiveNames.String(
 func (r Receive) MarshalText() ([]byte, error)     { return receiveNames.Text(r) }
 func (r *Receive) UnmarshalText(text []byte) error { return receiveNames.Parse(r, text) }
 
-// String returns "round-robin", "sticky-session" or "sticky-prefix".
-func (r Routing) String() string                   { return routingNames.String(r) }
-func (r Routing) MarshalText() ([]byte, error)     { return routingNames.Text(r) }
-func (r *Routing) UnmarshalText(text []byte) error { return routingNames.Parse(r, text) }
-
 // String returns "unknown", "events", "tokenizer" or "server_usage".
 func (t TokenSource) String() string                   { return tokenSourceNames.String(t) }
 func (t TokenSource) MarshalText() ([]byte, error)     { return tokenSourceNames.Text(t) }

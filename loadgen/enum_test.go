@@ -38,7 +38,6 @@ func checkEnum[T interface {
 func TestEnumTexts(t *testing.T) {
 	checkEnum(t, classNames)
 	checkEnum(t, apiNames)
-	checkEnum(t, routingNames)
 	checkEnum(t, usageNames)
 	checkEnum(t, pacingNames)
 	checkEnum(t, receiveNames)

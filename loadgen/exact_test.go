@@ -1,8 +1,6 @@
 package loadgen_test
 
 import (
-	"fmt"
-	"io"
 	"math"
 	"testing"
 	"time"
@@ -248,25 +246,6 @@ func TestSchedules(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("sessions go on after the answer", func(t *testing.T) {
-		var heard []string
-		var next func(loadgen.Reply) (loadgen.Prompt, time.Duration, bool)
-		next = func(r loadgen.Reply) (loadgen.Prompt, time.Duration, bool) {
-			heard = append(heard, r.Text)
-			return loadgen.Prompt{Text: fmt.Sprint("turn ", len(heard)), Session: "s", Next: next}, 70 * ms, len(heard) < 3
-		}
-		res, served := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 100 * ms, Tokens: 2, Reasoning: 1, Word: "hé\"\n"}),
-			func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
-				p.Tenants[0].Requests = 0
-				p.Tenants[0].Prompts = &once{loadgen.Prompt{Text: "turn 0", Session: "s", Next: next}}
-			})
-		if diff := cmp.Diff([]string{"hé\"\n", "hé\"\n", "hé\"\n"}, heard); diff != "" {
-			t.Error(diff)
-		}
-		if len(served) != 3 || served[2].Request.Prompt != "turn 2" || res.Records[1].SentNS-res.Records[0].EndNS != int64(70*ms) {
-			t.Errorf("%d served, %+v", len(served), res.Records)
-		}
-	})
 }
 
 func TestRetries(t *testing.T) {
@@ -318,16 +297,4 @@ func TestTimeouts(t *testing.T) {
 			}
 		})
 	}
-}
-
-// once is a PromptSource of one prompt.
-type once struct{ p loadgen.Prompt }
-
-func (o *once) Next() (loadgen.Prompt, error) {
-	p := o.p
-	if p.Text == "" {
-		return p, io.EOF
-	}
-	o.p = loadgen.Prompt{}
-	return p, nil
 }

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/pprof"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,8 +18,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
 // perfLoad is what a client of the benchmarks is asked to do.
@@ -39,7 +36,6 @@ type perfReport struct {
 	RSSMB                float64
 	TTFTP50, TTFTP99     float64
 	GapP50, GapP99       float64
-	LagP50, LagP99       float64 // event time minus the server's
 	SendP50, SendP99     float64
 	PacingP50, PacingP99 float64
 	RatePerS             float64
@@ -176,47 +172,6 @@ func perfRate(dir string) float64 {
 	return float64(n-1) / (float64(last-first) / 1e9)
 }
 
-// perfStamps uses the client alone and compares every event's time with the
-// server's, which is in its text.
-func perfStamps(l perfLoad) error {
-	start := time.Now()
-	t := Tenant{Name: "t", Endpoints: []Endpoint{{URL: l.URL}}, MaxTokens: 100}
-	c, err := newClient(context.Background(), &t, wire.NewClock(), ReceivePolled, newScrubber(nil))
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	var left atomic.Int64
-	left.Store(int64(l.Requests))
-	var mu sync.Mutex
-	var lags []float64
-	var wg sync.WaitGroup
-	for u := range l.Streams {
-		wg.Go(func() {
-			time.Sleep(l.Ramp * time.Duration(u) / time.Duration(l.Streams))
-			s := newTestStream()
-			for left.Add(-1) >= 0 {
-				var rec Record
-				c.do(context.Background(), &Prompt{Text: "hello"}, []byte(perfBody), &rec, s)
-				words := strings.Fields(s.visible.String())
-				mu.Lock()
-				for i, e := range s.events {
-					if i < len(words) {
-						if sent, err := strconv.ParseInt(words[i][1:], 10, 64); err == nil {
-							lags = append(lags, float64(e.at-sent)/1e6)
-						}
-					}
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	r := perfReport{Events: int64(len(lags))}
-	r.LagP50, r.LagP99, _ = perfPercentiles(lags)
-	return r.finish(start)
-}
-
 // perfRole runs this process as one side of a benchmark.
 func perfRole(role string) error {
 	core, err := strconv.Atoi(os.Getenv("LOADGEN_PERF_CORE"))
@@ -240,24 +195,11 @@ func perfRole(role string) error {
 	if err := json.Unmarshal(arg, &l); err != nil {
 		return err
 	}
-	if path := os.Getenv("LOADGEN_PERF_PROFILE"); path != "" {
-		f, err := os.Create(path + "." + role)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
-	}
 	switch role {
 	case "minimal":
 		return perfMinimal(l)
 	case "ours":
 		return perfOurs(l)
-	case "stamps":
-		return perfStamps(l)
 	}
 	return fmt.Errorf("unknown role %q: %w", role, io.ErrUnexpectedEOF)
 }

@@ -145,36 +145,6 @@ func BenchmarkStreams(b *testing.B) {
 	}
 }
 
-// BenchmarkBurst starts all streams at once, each on a connection that is new.
-func BenchmarkBurst(b *testing.B) {
-	for _, waves := range []int{1, 3} {
-		b.Run(fmt.Sprintf("2000x%d", waves), func(b *testing.B) {
-			perfCompare(b, perfScript{TTFT: 50 * time.Millisecond, Step: 20 * time.Millisecond, Tokens: 100}, perfLoad{Streams: 2000, Requests: 2000 * waves})
-		})
-	}
-}
-
-func BenchmarkShortStreams(b *testing.B) {
-	perfCompare(b, perfScript{TTFT: time.Millisecond, Step: time.Millisecond, Tokens: 8}, perfLoad{Streams: 100, Requests: 20000})
-}
-
-func BenchmarkStreamStamps(b *testing.B) {
-	needTwoCores(b)
-	for _, n := range []int{200, 1000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			var p50, p99 []float64
-			for b.Loop() {
-				r, _ := perfPair(b, "stamps", perfScript{TTFT: 50 * time.Millisecond, Step: 20 * time.Millisecond, Tokens: 100},
-					perfLoad{Streams: n, Requests: 2 * n, Ramp: 500 * time.Millisecond})
-				p50, p99 = append(p50, r.LagP50), append(p99, r.LagP99)
-			}
-			b.ReportMetric(median(p50), "lag-p50-ms")
-			b.ReportMetric(median(p99), "lag-p99-ms")
-			b.ReportMetric(0, "ns/op")
-		})
-	}
-}
-
 func BenchmarkPacing(b *testing.B) {
 	needTwoCores(b)
 	// The least of the runs stands beside the median: on a machine that others use,

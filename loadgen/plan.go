@@ -95,8 +95,7 @@ func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration)
 		value uint8
 		known bool
 	}{
-		{"api", uint8(t.API), apiNames.Has(t.API)}, {"routing", uint8(t.Routing), routingNames.Has(t.Routing)},
-		{"usage", uint8(t.Usage), usageNames.Has(t.Usage)},
+		{"api", uint8(t.API), apiNames.Has(t.API)}, {"usage", uint8(t.Usage), usageNames.Has(t.Usage)},
 	} {
 		l.If(!e.known, path+"."+e.name, "use one of the package's constants", "%d is not a value", e.value)
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"sync/atomic"
-	"time"
 )
 
 // Message is one message of a chat.
@@ -27,23 +26,12 @@ type Prompt struct {
 	// PromptTokens is the length the source meant, 0 if it doesn't know. It is
 	// recorded only when the server reports no usage.
 	PromptTokens int
-	// Session and Prefix group requests for sticky routing and for analysis.
-	Session, Prefix string
+	// Session groups requests for analysis.
+	Session string
 	// Model is the model or the adapter that is asked for; "" means the tenant's Model.
 	Model string
 	// Body holds further fields of the request's JSON object ("tools", "temperature"); they win over the tenant's.
 	Body map[string]any
-	// Next, when not nil, is called after the request ended ok. With ok true the runner sends follow as the
-	// session's next turn, delay after the end of this one. It is called from the goroutine of the request.
-	Next func(reply Reply) (follow Prompt, delay time.Duration, ok bool)
-}
-
-// Reply holds the answer to a prompt whose Next is set.
-type Reply struct {
-	// Text is the visible text, reasoning and tool calls left out.
-	Text string
-	// Record is the request's record.
-	Record Record
 }
 
 // PromptSource yields a tenant's prompts in order.

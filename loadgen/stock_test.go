@@ -25,7 +25,7 @@ func (s *slowSource) Next() (loadgen.Prompt, error) {
 }
 
 // TestBurstOfLongPrompts: ten requests that are due at one instant are sent at that
-// instant, however long their prompts take to make; so is a session's next turn.
+// instant, however long their prompts take to make.
 func TestBurstOfLongPrompts(t *testing.T) {
 	var at []time.Duration
 	for burst := range 6 {

@@ -42,7 +42,6 @@ type stream struct {
 	anyEvent bool
 	wantText bool // set by the caller: collect text
 	text     strings.Builder
-	visible  strings.Builder
 }
 
 var _ wire.Sink = (*stream)(nil)
@@ -61,7 +60,6 @@ func (s *stream) begin(a *attempt, conn net.Conn, sent int64) {
 	s.usage, s.hasUsage, s.reasoned, s.bytes = usage{}, false, false, 0
 	s.seen, s.finished, s.head, s.anyEvent = 0, 0, s.head[:0], false
 	s.text.Reset()
-	s.visible.Reset()
 }
 
 // Take takes a piece of the event stream, up to the terminator.
@@ -105,7 +103,7 @@ func (s *stream) event(name, data []byte, at int64) error {
 	if len(name) == 0 {
 		if raw, ok := s.template.match(data); ok {
 			if s.wantText {
-				s.collect(unescape(raw), s.template.reasoning)
+				s.text.WriteString(unescape(raw))
 			}
 			s.bytes += len(raw)
 			s.content(at, 0, !s.template.reasoning)
@@ -137,8 +135,8 @@ func (s *stream) event(name, data []byte, at int64) error {
 	}
 	if d.content() {
 		if s.wantText {
-			s.collect(d.text, false)
-			s.collect(d.reasoning, true)
+			s.text.WriteString(d.text)
+			s.text.WriteString(d.reasoning)
 		}
 		s.content(at, running, d.visible())
 		s.kind(&d)
@@ -181,13 +179,6 @@ func (s *stream) notAStream() error {
 	return fmt.Errorf("%w: no event in it: %s", errMalformed, serverText(body))
 }
 
-func (s *stream) collect(text string, reasoning bool) {
-	s.text.WriteString(text)
-	if !reasoning {
-		s.visible.WriteString(text)
-	}
-}
-
 // kind notes what a content event carries beside text.
 func (s *stream) kind(d *delta) {
 	s.reasoned = s.reasoned || d.reasoning != ""
@@ -224,8 +215,8 @@ func (s *stream) wholeAnswer(d *delta, rec *Record, end, lag int64) {
 		s.lags = append(s.lags, lag)
 	}
 	if s.wantText {
-		s.collect(d.text, false)
-		s.collect(d.reasoning, true)
+		s.text.WriteString(d.text)
+		s.text.WriteString(d.reasoning)
 	}
 }
 

@@ -23,18 +23,6 @@ const (
 
 var apiNames = enum.Of[API](ErrUnknownName, "api", "chat", "completions", "responses")
 
-// Routing says which of a tenant's endpoints serves a request. The zero value is RoutingRoundRobin.
-type Routing uint8
-
-// The routings.
-const (
-	RoutingRoundRobin    Routing = iota // in turn; Endpoint.Weight sets the share of turns
-	RoutingStickySession                // by the hash of Prompt.Session, in turn without one
-	RoutingStickyPrefix                 // by the hash of Prompt.Prefix, in turn without one
-)
-
-var routingNames = enum.Of[Routing](ErrUnknownName, "routing", "round-robin", "sticky-session", "sticky-prefix")
-
 // UsageMode says what usage report a tenant asks the server for. The zero value is UsageFinal.
 type UsageMode uint8
 
@@ -56,7 +44,7 @@ type Endpoint struct {
 	APIKey Secret
 	// Header is added to every request. Values of headers that look like credentials are never written to an artifact.
 	Header http.Header
-	// Weight is the endpoint's share of turns under RoutingRoundRobin; 0 means 1.
+	// Weight is the endpoint's share of turns among the tenant's; 0 means 1.
 	Weight int
 	// TLS configures https; nil means the system's roots.
 	TLS *tls.Config
@@ -137,12 +125,11 @@ type Tenant struct {
 	Model     string `yaml:"model"`
 	API       API    `yaml:"api"`
 	Endpoints []Endpoint
-	Routing   Routing `yaml:"routing"`
 	Load      OfferedLoad
 	Prompts   PromptSource
 	// MaxTokens is the output bound of prompts that set none; 0 sends none.
 	MaxTokens int `yaml:"max_tokens"`
-	// Requests ends the tenant after this many; 0 means no such end. Follow-up turns of a session count.
+	// Requests ends the tenant after this many; 0 means no such end.
 	Requests int `yaml:"requests"`
 	// Warmup is the number of requests sent, one after another from min(Warmup,
 	// Concurrency or 8) users, before the run starts. They are measured by nobody.

@@ -116,53 +116,22 @@ func (r *tenantRun) prepare(id int64, p Prompt) (job, error) {
 	return job{id: id, prompt: p, body: body, pacing: -1}, nil
 }
 
-// run makes the request and its session's further turns.
-func (r *tenantRun) run(offer, run context.Context, j job) error {
-	for {
-		follow, delay, ok := r.one(run, &j)
-		if !ok {
-			return nil
-		}
-		ended := time.Now()
-		follow.Model = cmp.Or(follow.Model, j.prompt.Model) // a session keeps to its adapter
-		next, err := r.prepare(0, follow)                   // before it is due
-		if err != nil {
-			return err
-		}
-		if sleep(offer, time.Until(ended.Add(delay))) != nil {
-			return nil
-		}
-		if next.id, ok = r.ticket(); !ok {
-			return nil
-		}
-		if r.tenant.Load.open() {
-			next.intended = r.clock.At(ended) + int64(delay)
-			next.eligible = next.intended
-		}
-		j = next
-	}
-}
-
-// one makes one request and records it.
-func (r *tenantRun) one(run context.Context, j *job) (follow Prompt, delay time.Duration, ok bool) {
+// run makes a request and records it.
+func (r *tenantRun) run(ctx context.Context, j *job) {
 	s := r.client.streams.Get().(*stream)
 	defer r.client.streams.Put(s)
-	s.wantText = j.prompt.Next != nil || r.tenant.Tokenizer != nil
+	s.wantText = r.tenant.Tokenizer != nil
 	rec := Record{Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, IntendedNS: j.intended}
 	if j.prompt.Model != r.tenant.Model {
 		rec.Adapter = j.prompt.Model
 	}
 	r.live.sent.Add(1)
-	r.client.do(run, &j.prompt, j.body, &rec, s)
+	r.client.do(ctx, &j.prompt, j.body, &rec, s)
 	l := lags{pacing: j.pacing, send: -1}
 	if j.eligible != 0 {
 		l.send = time.Duration(rec.SentNS - j.eligible)
 	}
 	r.record(&rec, s, l)
-	if rec.Class == ClassOK && j.prompt.Next != nil {
-		return j.prompt.Next(Reply{Text: s.visible.String(), Record: rec})
-	}
-	return Prompt{}, 0, false
 }
 
 // record takes a request that has ended.
@@ -191,10 +160,11 @@ func (r *tenantRun) record(rec *Record, s *stream, l lags) {
 func (r *tenantRun) open(offer, run context.Context, offered func()) (err error) {
 	p := newPacer(r.opts.Pacing)
 	r.pacerName = p.name()
-	var requests errgroup.Group
+	var requests sync.WaitGroup
 	defer func() {
 		offered()
-		err = errors.Join(err, requests.Wait(), p.close())
+		requests.Wait()
+		err = errors.Join(err, p.close())
 	}()
 	arrival := int64(-1)
 	for at := range r.tenant.Load.Schedule.Arrivals(r.plan.tenantRand(r.tenant.Name)) {
@@ -223,7 +193,7 @@ func (r *tenantRun) open(offer, run context.Context, offered func()) (err error)
 		}
 		j.intended = r.clock.At(due)
 		j.eligible = j.intended
-		requests.Go(func() error { return r.run(offer, run, j) })
+		requests.Go(func() { r.run(run, &j) })
 	}
 	return nil
 }
@@ -266,9 +236,7 @@ func (r *tenantRun) user(offer, run context.Context, first time.Time) error {
 		if err != nil {
 			return ignoreEOF(err)
 		}
-		if err := r.run(offer, run, j); err != nil {
-			return err
-		}
+		r.run(run, &j)
 		wait = r.tenant.Load.ThinkTime
 	}
 }

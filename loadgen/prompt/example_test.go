@@ -63,13 +63,13 @@ func ExampleNewSynthetic() {
 	}
 	for range 2 {
 		p, err := source.Next()
-		fmt.Println(p.Prefix, p.PromptTokens, p.MaxTokens, p.Text, err)
+		fmt.Println(p.PromptTokens, p.MaxTokens, p.Text, err)
 	}
 	_, err = prompt.NewSynthetic(prompt.SyntheticOptions{Input: prompt.Fixed(0)})
 	fmt.Println(err)
 	// Output:
-	// p0 10 64 old their much people how to those most get did <nil>
-	// p1 10 64 now did through came day great has off get not <nil>
+	// 10 64 old their much people how to those most get did <nil>
+	// 10 64 now did through came day great has off get not <nil>
 	// loadgen: invalid synthetic prompts: input.length: is 0 (use 1 to 100000000 tokens)
 	// output: missing (set it, e.g. to prompt.Fixed(128))
 }

@@ -20,12 +20,12 @@ import (
 const maxLineBytes = 16 << 20 // of a line of JSONL or CSV
 
 // promptFields are the keys of a line of prompts.
-var promptFields = []string{"prompt", "messages", "max_tokens", "output_tokens", "prompt_tokens", "session", "prefix",
+var promptFields = []string{"prompt", "messages", "max_tokens", "output_tokens", "prompt_tokens", "session",
 	"model", "body", "tools"}
 
 // Read reads JSON Lines, one prompt an object. Each has either "prompt" (a text) or "messages" (OpenAI's list of
 // role and content), and may have "max_tokens" (or "output_tokens", as vLLM's files call it), "prompt_tokens",
-// "session", "prefix", "model" (an adapter's name), "tools" and "body", an object of further request fields. Empty
+// "session", "model" (an adapter's name), "tools" and "body", an object of further request fields. Empty
 // lines are skipped. Nothing else is accepted; the error, which wraps ErrInput, names every bad line (the first 20)
 // with its remedy, and then there are no prompts.
 func Read(r io.Reader) ([]loadgen.Prompt, error) {
@@ -73,7 +73,6 @@ func readPrompt(l line) (p loadgen.Prompt) {
 	}
 	p.PromptTokens = f.count("prompt_tokens")
 	f.decode("session", &p.Session, "a text")
-	f.decode("prefix", &p.Prefix, "a text")
 	f.decode("model", &p.Model, "a text")
 	f.decode("body", &p.Body, "an object")
 	var tools []any

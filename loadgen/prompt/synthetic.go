@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/loadgen"
@@ -49,19 +48,13 @@ type SyntheticOptions struct {
 	Input  Lengths // tokens of a question
 	Output Lengths // sent as max_tokens
 	Prefix SharedPrefix
-	// Turns is the number of questions of a session; nil means one, sent as a text. Otherwise prompts are messages,
-	// for the chat API: the shared prefix is the system message, and the history, with the answers that the server
-	// gave, precedes each further question.
-	Turns Lengths
-	// Think is the pause between an answer and the next question.
-	Think time.Duration
-	Seed  uint64
+	Seed   uint64
 	// IgnoreEOS adds "ignore_eos": true to each request, which vLLM and SGLang
 	// understand, so that answers have the length asked for.
 	IgnoreEOS bool
 }
 
-// Synthetic is a PromptSource that makes up its prompts. The n-th session depends
+// Synthetic is a PromptSource that makes up its prompts. The n-th depends
 // on the seed and n alone. It is safe for concurrent use.
 type Synthetic struct {
 	opts     SyntheticOptions
@@ -76,12 +69,11 @@ type Synthetic struct {
 func NewSynthetic(opts SyntheticOptions) (*Synthetic, error) {
 	var l problem.List
 	for _, d := range []struct {
-		path     string
-		lengths  Lengths
-		required bool
-	}{{"input", opts.Input, true}, {"output", opts.Output, true}, {"turns", opts.Turns, false}} {
+		path    string
+		lengths Lengths
+	}{{"input", opts.Input}, {"output", opts.Output}} {
 		if d.lengths == nil {
-			l.If(d.required, d.path, "set it, e.g. to prompt.Fixed(128)", "missing")
+			l.Addf(d.path, "set it, e.g. to prompt.Fixed(128)", "missing")
 		} else if c, ok := d.lengths.(interface{ check() error }); ok {
 			l.AddErr(d.path, c.check())
 		}
@@ -92,7 +84,6 @@ func NewSynthetic(opts SyntheticOptions) (*Synthetic, error) {
 	l.If(p.Groups > 0 && p.Tokens == 0 || p.Zipf != 0 && p.Groups < 2, "prefix",
 		"set tokens above 0, and groups above 1 for zipf", "%d groups of %d tokens with zipf %v", p.Groups, p.Tokens, p.Zipf)
 	l.If(!(p.Zipf >= 0) || math.IsInf(p.Zipf, 0), "prefix.zipf", "use a finite value of 0 or more", "%v", p.Zipf)
-	l.If(opts.Think < 0, "think", "use 0 or more", "%v is negative", opts.Think)
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("loadgen: invalid synthetic prompts: %w", err)
 	}
@@ -110,63 +101,30 @@ func NewSynthetic(opts SyntheticOptions) (*Synthetic, error) {
 	return s, nil
 }
 
-// Next returns the first question of the next session.
+// Next returns the next prompt.
 func (s *Synthetic) Next() (loadgen.Prompt, error) {
 	s.mu.Lock()
 	n := s.next
 	s.next++
 	s.mu.Unlock()
 	rng := rand.New(rand.NewPCG(s.opts.Seed, uint64(n)))
-	first := loadgen.Prompt{Session: fmt.Sprintf("s%d", n)}
-	prefix := ""
+	p := loadgen.Prompt{Session: fmt.Sprintf("s%d", n)}
+	var b strings.Builder
 	if len(s.prefixes) > 0 {
 		g, at := 0, rng.Float64()*s.weights[len(s.weights)-1]
 		for s.weights[g] < at {
 			g++
 		}
-		first.Prefix, prefix = fmt.Sprintf("p%d", g), s.prefixes[g]
+		b.WriteString(s.prefixes[g])
 	}
-	if s.opts.Turns == nil {
-		return s.question(rng, first, prefix), nil
-	}
-	var history []loadgen.Message
-	if prefix != "" {
-		history = []loadgen.Message{message("system", prefix)}
-	}
-	return s.ask(rng, first, history, s.opts.Turns.Draw(rng)), nil
-}
-
-// question draws one question into p.Text, after before.
-func (s *Synthetic) question(rng *rand.Rand, p loadgen.Prompt, before string) loadgen.Prompt {
 	tokens := s.opts.Input.Draw(rng)
-	p.MaxTokens = s.opts.Output.Draw(rng)
-	p.PromptTokens = tokens
-	if before != "" {
-		p.PromptTokens += s.opts.Prefix.Tokens
-	}
+	p.MaxTokens, p.PromptTokens = s.opts.Output.Draw(rng), s.opts.Prefix.Tokens+tokens
 	if s.opts.IgnoreEOS {
 		p.Body = map[string]any{"ignore_eos": true}
 	}
-	var b strings.Builder
-	b.WriteString(before)
 	appendWords(&b, rng, tokens)
 	p.Text = b.String()
-	return p
-}
-
-// ask makes the next of a session's left questions. rng belongs to the session,
-// whose turns are made one after another.
-func (s *Synthetic) ask(rng *rand.Rand, of loadgen.Prompt, history []loadgen.Message, left int) loadgen.Prompt {
-	p := s.question(rng, loadgen.Prompt{Session: of.Session, Prefix: of.Prefix}, "")
-	p.Messages = append(history[:len(history):len(history)], message("user", p.Text))
-	p.Text, p.PromptTokens = "", 0 // the history's length is the server's to count
-	if left > 1 {
-		p.Next = func(reply loadgen.Reply) (loadgen.Prompt, time.Duration, bool) {
-			return s.ask(rng, p, append(p.Messages[:len(p.Messages):len(p.Messages)], message("assistant", reply.Text)), left-1),
-				s.opts.Think, true
-		}
-	}
-	return p
+	return p, nil
 }
 
 // Lengths is a distribution of lengths in tokens.
@@ -182,21 +140,6 @@ type Fixed int
 func (f Fixed) Draw(*rand.Rand) int { return int(f) }
 
 func (f Fixed) check() error { return checkLength("length", float64(f)) }
-
-// Normal is a normal distribution, drawn again while outside of its bounds.
-type Normal struct {
-	Mean   float64 `yaml:"mean,required"`
-	StdDev float64 `yaml:"std_dev"`
-	Min    int     `yaml:"min"` // 0 means 1
-	Max    int     `yaml:"max"` // 0 means no bound
-}
-
-// Draw returns a length.
-func (n Normal) Draw(rng *rand.Rand) int {
-	return within(n.Min, n.Max, func() float64 { return n.Mean + n.StdDev*rng.NormFloat64() })
-}
-
-func (n Normal) check() error { return checkSpread(n.Mean, "mean", n.StdDev, "std_dev", n.Min, n.Max) }
 
 // LogNormal is a log-normal distribution, drawn again while outside of its
 // bounds: the shape that lengths of real prompts and answers mostly have.
@@ -214,7 +157,12 @@ func (n LogNormal) Draw(rng *rand.Rand) int {
 }
 
 func (n LogNormal) check() error {
-	return checkSpread(n.Median, "median", n.Sigma, "sigma", n.Min, n.Max)
+	var l problem.List
+	l.AddErr("", checkLength("median", n.Median))
+	l.If(!(n.Sigma >= 0) || math.IsInf(n.Sigma, 0), "sigma", "use a finite value of 0 or more", "is %v", n.Sigma)
+	l.If(n.Min < 0 || n.Max < 0 || n.Max != 0 && n.Max < max(n.Min, 1), "max", "use 0 <= min <= max", "bounds %d to %d",
+		n.Min, n.Max)
+	return l.Err()
 }
 
 // Empirical draws one of the observed lengths, each as likely as the others.
@@ -255,12 +203,4 @@ func checkLength(path string, v float64) error {
 	}
 	return &problem.Problem{Path: path, Message: fmt.Sprintf("is %v", v),
 		Remedy: fmt.Sprintf("use 1 to %d tokens", maxTraceTokens)}
-}
-
-func checkSpread(centre float64, centreName string, spread float64, spreadName string, lo, hi int) error {
-	var l problem.List
-	l.AddErr("", checkLength(centreName, centre))
-	l.If(!(spread >= 0) || math.IsInf(spread, 0), spreadName, "use a finite value of 0 or more", "is %v", spread)
-	l.If(lo < 0 || hi < 0 || hi != 0 && hi < max(lo, 1), "max", "use 0 <= min <= max", "bounds %d to %d", lo, hi)
-	return l.Err()
 }

@@ -193,9 +193,6 @@ func (p *TraceSource) Next() (loadgen.Prompt, error) {
 	if limit := p.opts.MaxInput; limit > 0 {
 		out.PromptTokens = min(out.PromptTokens, limit)
 	}
-	if len(r.Blocks) > 0 {
-		out.Prefix = fmt.Sprintf("b%d", r.Blocks[0])
-	}
 	out.Text = p.text(n, r.Blocks, out.PromptTokens)
 	return out, nil
 }

@@ -86,15 +86,12 @@ type Trace struct {
 type Synthetic struct {
 	Input  Lengths             `yaml:"input,required"`
 	Output Lengths             `yaml:"output,required"`
-	Turns  *Lengths            `yaml:"turns"`
-	Think  time.Duration       `yaml:"think"`
 	Prefix prompt.SharedPrefix `yaml:"prefix"`
 }
 
 // Lengths is exactly one of its fields.
 type Lengths struct {
 	Fixed     int               `yaml:"fixed"`
-	Normal    *prompt.Normal    `yaml:"normal"`
 	LogNormal *prompt.LogNormal `yaml:"log_normal"`
 	Empirical []int             `yaml:"empirical"`
 }

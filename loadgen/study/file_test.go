@@ -17,7 +17,7 @@ func FuzzLoadFile(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(plan)
-	f.Add([]byte("tenants:\n- {name: a, endpoints: [{url: 'http://h'}], rate: 1e9, synthetic: {input: {normal: {mean: 3, std_dev: 1}}, output: {empirical: [1, 2]}, turns: {fixed: 2}}}\n"))
+	f.Add([]byte("tenants:\n- {name: a, endpoints: [{url: 'http://h'}], rate: 1e9, synthetic: {input: {log_normal: {median: 3, sigma: 1}}, output: {empirical: [1, 2]}}}\n"))
 	path := filepath.Join(f.TempDir(), "plan.yaml")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := os.WriteFile(path, data, 0o644); err != nil {
@@ -44,7 +44,7 @@ func TestErrorsNameEveryProblem(t *testing.T) {
 		"seed: -1\ntenants:\n- {name: a, concurency: 2}\n- {rate: fast}\n",
 		"embedded: sliced\ntenants:\n- {name: a, concurrency: 2, rate: 3, arrivals: weekly}\n" +
 			"- {name: b, endpoints: [{url: 'http://x', api_key_env: COTENANT_NO_SUCH_VARIABLE}], rate: 3, prompts: nowhere.jsonl}\n" +
-			"- {name: c, rate: 3, synthetic: {input: {fixed: 3, normal: {mean: 4}}, output: {}}}\n",
+			"- {name: c, rate: 3, synthetic: {input: {fixed: 3, log_normal: {median: 4}}, output: {}}}\n",
 		"embedded: concurrent\ntenants:\n- {name: a, concurrency: 2}\n- {name: a, rate: 3, max_tokens: -1}\n",
 	} {
 		file := filepath.Join(dir, "plan.yaml")

@@ -137,10 +137,7 @@ func (t *Tenant) readShareGPT(opts FileOptions) ([]prompt.Conversation, error) {
 
 func (s *Synthetic) options(l *problem.List, path string, seed uint64) *prompt.SyntheticOptions {
 	o := &prompt.SyntheticOptions{Input: s.Input.lengths(l, path+".input"), Output: s.Output.lengths(l, path+".output"),
-		Think: s.Think, Prefix: s.Prefix, Seed: seed}
-	if s.Turns != nil {
-		o.Turns = s.Turns.lengths(l, path+".turns")
-	}
+		Prefix: s.Prefix, Seed: seed}
 	if l.Len() == 0 {
 		_, err := prompt.NewSynthetic(*o)
 		l.AddErr(path, err)
@@ -149,12 +146,10 @@ func (s *Synthetic) options(l *problem.List, path string, seed uint64) *prompt.S
 }
 
 func (p *Lengths) lengths(l *problem.List, path string) prompt.Lengths {
-	if n := count(p.Fixed != 0, p.Normal != nil, p.LogNormal != nil, p.Empirical != nil); n != 1 {
-		l.Addf(path, "set exactly one of fixed, normal, log_normal and empirical", "%d of them", n)
+	if n := count(p.Fixed != 0, p.LogNormal != nil, p.Empirical != nil); n != 1 {
+		l.Addf(path, "set exactly one of fixed, log_normal and empirical", "%d of them", n)
 	}
 	switch {
-	case p.Normal != nil:
-		return *p.Normal
 	case p.LogNormal != nil:
 		return *p.LogNormal
 	case p.Empirical != nil:
