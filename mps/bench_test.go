@@ -20,15 +20,6 @@ func BenchmarkSMs(b *testing.B) {
 	}
 }
 
-func BenchmarkPlanShares(b *testing.B) {
-	req := ShareRequest{SMs: 132, Clients: []string{"a", "b", "c", "d"}}
-	for b.Loop() {
-		if _, err := PlanShares(req); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func BenchmarkClientEnvironment(b *testing.B) {
 	e := ClientEnvironment{GPUs: []GPU{{UUID: "GPU-0"}}, ActiveThreadPercentage: 50, PinnedMemLimits: []DeviceLimit{{"0", 8 << 30}}}
 	for b.Loop() {

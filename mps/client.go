@@ -206,7 +206,6 @@ const (
 	EnvLogDirectory   = "CUDA_MPS_LOG_DIRECTORY"
 	EnvThreads        = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 	EnvPinnedMemLimit = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
-	EnvPriority       = "CUDA_MPS_CLIENT_PRIORITY"
 	EnvProtocol       = "CUDA_MPS_PROTOCOL_VERSION"
 	EnvVisibleDevices = "CUDA_VISIBLE_DEVICES"
 )

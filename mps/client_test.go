@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,7 +48,6 @@ func TestSettersReadBack(t *testing.T) {
 		"percentage":         func() error { return c.SetActiveThreadPercentage(ctx, v.Server, 12.5) },
 		"default limit":      func() error { return c.SetPinnedMemLimit(ctx, 0, "0", 8*gib) },
 		"limit":              func() error { return c.SetPinnedMemLimit(ctx, v.Server, "0", 1536*sharing.MiB) },
-		"priority":           func() error { return c.SetDefaultClientPriority(ctx, mps.PriorityBelowNormal) },
 	}
 	d.Inject(mpstest.Fault{Kind: mpstest.FaultIgnore})
 	for name, f := range set {
@@ -101,7 +98,6 @@ func TestBadInputIsNotSent(t *testing.T) {
 		"limit large": c.SetPinnedMemLimit(ctx, 0, "0", 1024*gib),
 		"device 7":    c.SetPinnedMemLimit(ctx, 0, "7", gib),
 		"device text": c.SetPinnedMemLimit(ctx, 1, "0 8G\nquit", gib),
-		"priority":    c.SetDefaultClientPriority(ctx, mps.PriorityUnset),
 		"terminate":   c.TerminateClient(ctx, 0, -3),
 		"grace":       func() error { _, err := c.Quit(ctx, -time.Second); return err }(),
 		"verify":      func() error { _, err := c.Verify(ctx, 0, mps.VerifyOptions{}); return err }(),
@@ -195,14 +191,15 @@ func TestFaults(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d := mpstest.New(mpstest.Options{})
 			c := newClient(t, d)
+			pid := connect(t, d).Server
 			d.Inject(tc.fault)
 			start := time.Now()
-			_, err := c.DefaultClientPriority(t.Context())
+			_, err := c.ServerStatus(t.Context(), pid)
 			if !errors.Is(err, tc.want) || (tc.want == nil) != (err == nil) {
 				t.Errorf("%v: %v, want %v", tc.fault.Kind, err, tc.want)
 			}
 			var op *mps.OpError
-			if err != nil && (!errors.As(err, &op) || op.Op != "get_default_client_priority" || len(err.Error()) > 400) {
+			if err != nil && (!errors.As(err, &op) || op.Op != fmt.Sprint("get_server_status ", pid) || len(err.Error()) > 400) {
 				t.Errorf("%v: %v", tc.fault.Kind, err)
 			}
 			if tc.want == mps.ErrTimeout && (time.Since(start) != 5*time.Second || !errors.Is(err, context.DeadlineExceeded)) {
@@ -285,46 +282,4 @@ func TestVerifyWaits(t *testing.T) {
 			t.Errorf("%+v, %v after %v", m, err, time.Since(start))
 		}
 	})
-}
-
-type fakeProcess struct {
-	d        *mpstest.Daemon
-	pid      int
-	stubborn bool // does not end on SIGTERM
-	signals  []os.Signal
-}
-
-func (p *fakeProcess) Signal(s os.Signal) error {
-	p.signals = append(p.signals, s)
-	switch {
-	case s == syscall.SIGKILL:
-		p.d.Kill(p.pid)
-	case !p.stubborn:
-		p.d.Exit(p.pid)
-	}
-	return nil
-}
-
-func TestStopClient(t *testing.T) {
-	ctx := t.Context()
-	d := mpstest.New(mpstest.Options{KillEffect: mpstest.KillFaults})
-	c := newClient(t, d)
-	a, b := connect(t, d), connect(t, d)
-	p := &fakeProcess{d: d, pid: b.PID, stubborn: true}
-	r, err := c.StopClient(ctx, b.Server, b.PID, mps.StopOptions{Process: p, Kill: true, Grace: 50 * time.Millisecond})
-	want := mps.StopReport{Terminated: true, Signalled: true, Killed: true, Left: true, State: mps.StateActive, Others: []int{a.PID}}
-	if diff := cmp.Diff(want, r); err != nil || diff != "" {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-	if err := d.Work(a.PID); err != nil {
-		t.Errorf("the neighbour: %v", err)
-	}
-	q := &fakeProcess{d: d, pid: 1}
-	if _, err := c.StopClient(ctx, a.Server, 1, mps.StopOptions{Process: q}); !errors.Is(err, mps.ErrNotClient) || q.signals != nil {
-		t.Errorf("a process that is no client: %v, signals %v", err, q.signals)
-	}
-	r, err = c.StopClient(ctx, a.Server, a.PID, mps.StopOptions{})
-	if err != nil || !r.Terminated || r.Signalled || r.Left {
-		t.Errorf("%+v, %v", r, err)
-	}
 }

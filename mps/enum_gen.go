@@ -7,11 +7,6 @@ func (e Enforcer) String() string                   { return enforcerNames.Strin
 func (e Enforcer) MarshalText() ([]byte, error)     { return enforcerNames.Text(e) }
 func (e *Enforcer) UnmarshalText(text []byte) error { return enforcerNames.Parse(e, text) }
 
-// String returns "unset", "normal" or "below-normal".
-func (p Priority) String() string                   { return priorityNames.String(p) }
-func (p Priority) MarshalText() ([]byte, error)     { return priorityNames.Text(p) }
-func (p *Priority) UnmarshalText(text []byte) error { return priorityNames.Parse(p, text) }
-
 // String returns "unknown", "v2" or "v3".
 func (p Protocol) String() string                   { return protocolNames.String(p) }
 func (p Protocol) MarshalText() ([]byte, error)     { return protocolNames.Text(p) }

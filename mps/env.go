@@ -24,7 +24,7 @@ type ClientEnvironment struct {
 	// DaemonPipeDirectory is the daemon's own (Client.PipeDirectory). Another one than PipeDirectory is refused:
 	// the client would run without MPS, with the whole GPU, and report nothing.
 	DaemonPipeDirectory string
-	// GPUs are the devices that the client will see, from Client.Devices or configuration. Memory limits need them:
+	// GPUs are the devices that the client will see, from configuration. Memory limits need them:
 	// one entry for a GPU that the client does not see drops every limit, as measured on an H200.
 	GPUs []GPU
 	// VisibleDevices are UUIDs for CUDA_VISIBLE_DEVICES. Ordinals are refused:
@@ -32,7 +32,6 @@ type ClientEnvironment struct {
 	VisibleDevices         []string
 	ActiveThreadPercentage float64 // (0, 100]; 0 = not set
 	PinnedMemLimits        []DeviceLimit
-	Priority               Priority
 }
 
 // Build checks the environment and returns it as "KEY=VALUE", sorted as the fields above. It refuses every known
@@ -62,7 +61,6 @@ func (e ClientEnvironment) Build() ([]string, error) {
 		{EnvVisibleDevices, strings.Join(e.VisibleDevices, ","), len(e.VisibleDevices) > 0},
 		{EnvThreads, formatPercentage(e.ActiveThreadPercentage), e.ActiveThreadPercentage != 0},
 		{EnvPinnedMemLimit, limits, limits != ""},
-		{EnvPriority, e.Priority.wire(), e.Priority != PriorityUnset},
 	} {
 		if set.given {
 			out = append(out, set.key+"="+set.value)
@@ -114,7 +112,6 @@ func (e *ClientEnvironment) checkShares(l *problem.List) {
 	if e.ActiveThreadPercentage != 0 {
 		checkPercentage(l, "ActiveThreadPercentage", e.ActiveThreadPercentage)
 	}
-	l.If(!priorityNames.Has(e.Priority), "Priority", "use PriorityNormal or PriorityBelowNormal", "%v", e.Priority)
 }
 
 // visible returns the GPUs that the client sees, renumbered if VisibleDevices chooses among them.
@@ -161,9 +158,9 @@ func (e *ClientEnvironment) checkLimits(l *problem.List) string {
 	return strings.Join(entries, ",")
 }
 
-// ParsePinnedMemLimits reads a value of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, for example "0=2G,1=512MB". It checks the
+// parsePinnedMemLimits reads a value of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, for example "0=2G,1=512MB". It checks the
 // form only; ClientEnvironment.Build checks whether the devices are there.
-func ParsePinnedMemLimits(value string) ([]DeviceLimit, error) {
+func parsePinnedMemLimits(value string) ([]DeviceLimit, error) {
 	var l problem.List
 	var out []DeviceLimit
 	for i, entry := range strings.Split(value, ",") {
@@ -209,11 +206,8 @@ func ParseClientEnvironment(environ []string) (ClientEnvironment, error) {
 			e.ActiveThreadPercentage, err = parsePercentage(value)
 			ok, remedy = e.ActiveThreadPercentage >= percentUnit, "use a number over 0 and up to 100"
 		case EnvPinnedMemLimit:
-			e.PinnedMemLimits, err = ParsePinnedMemLimits(value)
+			e.PinnedMemLimits, err = parsePinnedMemLimits(value)
 			remedy = "write device=limit, for example 0=2G"
-		case EnvPriority:
-			e.Priority, err = parsePriority(value)
-			remedy = "use 0 or 1"
 		}
 		l.If(!ok || err != nil, key, remedy, "%q cannot be read", problem.Clip(value))
 	}

@@ -17,11 +17,10 @@ func TestClientEnvironment(t *testing.T) {
 	env := mps.ClientEnvironment{
 		PipeDirectory: "/tmp/nvidia-mps", DaemonPipeDirectory: "/tmp/nvidia-mps", GPUs: gpus, VisibleDevices: []string{gpus[0].UUID},
 		ActiveThreadPercentage: 33.3334, PinnedMemLimits: []mps.DeviceLimit{{Device: "0", Limit: 1536 * sharing.MiB}},
-		Priority: mps.PriorityBelowNormal,
 	}
 	got, err := env.Environ([]string{"HOME=/home/u", mps.EnvThreads + "=100", "CUDA_MPS_SM_PARTITION=GPU-1/x", mps.EnvVisibleDevices + "=1,2"})
 	want := []string{"HOME=/home/u", "CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps", "CUDA_VISIBLE_DEVICES=" + gpus[0].UUID, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=33.3334",
-		"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1536M", "CUDA_MPS_CLIENT_PRIORITY=1"}
+		"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1536M"}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Fatalf("%v (-want +got):\n%s", err, diff)
 	}
@@ -34,10 +33,7 @@ func TestClientEnvironment(t *testing.T) {
 
 func TestClientEnvironmentTraps(t *testing.T) {
 	one := []mps.GPU{mpstest.H200(0).GPU}
-	trap, err := mps.ParsePinnedMemLimits("0=2G,1=4G")
-	if err != nil {
-		t.Fatal(err)
-	}
+	trap := []mps.DeviceLimit{{Device: "0", Limit: 2 * gib}, {Device: "1", Limit: 4 * gib}}
 	for name, c := range map[string]struct {
 		env  mps.ClientEnvironment
 		want string
@@ -61,12 +57,13 @@ func TestClientEnvironmentTraps(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "0", "0=", "0=2T", "x=2G", "0=-2G", "0=2G,", "0=2G\n"} {
-		if l, err := mps.ParsePinnedMemLimits(bad); bad != "0=2G\n" && (!errors.Is(err, mps.ErrInvalid) || l != nil) {
-			t.Errorf("%q: %v, %v", bad, l, err)
+		e, err := mps.ParseClientEnvironment([]string{mps.EnvPinnedMemLimit + "=" + bad})
+		if bad != "0=2G\n" && (!errors.Is(err, mps.ErrInvalid) || e.PinnedMemLimits != nil) {
+			t.Errorf("%q: %v, %v", bad, e, err)
 		}
 	}
-	bad := []string{mps.EnvThreads + "=0", mps.EnvPinnedMemLimit + "=0=x", mps.EnvPriority + "=2"}
-	_, err = mps.ParseClientEnvironment(bad)
+	bad := []string{mps.EnvThreads + "=0", mps.EnvPinnedMemLimit + "=0=x"}
+	_, err := mps.ParseClientEnvironment(bad)
 	for _, kv := range bad {
 		if key, _, _ := strings.Cut(kv, "="); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%v does not name %s", err, key)

@@ -38,7 +38,7 @@ var (
 	ErrPermission = errors.New("mps: not permitted")
 	// of that user (v2) or name (v3)
 	ErrMismatch = errors.New("mps: another value is in force than was set")
-	// Membership.Require, StopClient
+	// Membership.Require
 	ErrNotClient = errors.New("mps: the process is not an MPS client")
 )
 

@@ -29,47 +29,15 @@ func Example() {
 	// yes 50 [{0 8GiB}] <nil>
 }
 
-// Three clients share an H200. Rounding up to four decimals is worth two SMs
-// each: 33% would give 42.
-func ExamplePlanShares() {
-	gpu, err := sharing.LookupGPU("H200")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	limit, _ := sharing.MPSClientLimit(gpu, sharing.Driver{Major: 580, Minor: 159})
-	plan, err := mps.PlanShares(mps.ShareRequest{
-		SMs:        132,
-		Clients:    []string{"chat", "embed", "rerank"},
-		MaxClients: limit,
-		Memory:     120 * sharing.GiB,
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, s := range plan.Shares {
-		fmt.Printf("%s: %.4f%%, %d SMs (%v), %v\n", s.Name, s.Percentage, s.SMs.SMs, s.SMs.Basis, s.Memory)
-	}
-	// Output:
-	// chat: 33.3334%, 44 SMs (measured), 40GiB
-	// embed: 33.3334%, 44 SMs (measured), 40GiB
-	// rerank: 33.3334%, 44 SMs (measured), 40GiB
-}
-
 // One entry for a GPU that the client does not see would drop every limit.
 func ExampleClientEnvironment_Build() {
-	limits, err := mps.ParsePinnedMemLimits("0=2G,1=4G")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	limits := []mps.DeviceLimit{{Device: "0", Limit: 2 * sharing.GiB}, {Device: "1", Limit: 4 * sharing.GiB}}
 	env := mps.ClientEnvironment{
 		DaemonPipeDirectory: "/tmp/nvidia-mps",
 		GPUs:                []mps.GPU{{Ordinal: 0, Memory: 143155 * sharing.MiB}},
 		PinnedMemLimits:     limits,
 	}
-	_, err = env.Build()
+	_, err := env.Build()
 	fmt.Println(errors.Is(err, mps.ErrInvalid))
 	env.PinnedMemLimits = limits[:1]
 	vars, err := env.Build()
@@ -77,22 +45,6 @@ func ExampleClientEnvironment_Build() {
 	// Output:
 	// true
 	// [CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=2G] <nil>
-}
-
-// End a client without harm to its neighbours.
-func ExampleClient_StopClient() {
-	ctx := context.Background()
-	fake := mpstest.New(mpstest.Options{})
-	c, err := mps.NewClient(mps.Options{Runner: fake})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	a, _ := fake.Connect(mpstest.Process{})
-	r, err := c.StopClient(ctx, a.Server, a.PID, mps.StopOptions{})
-	fmt.Println(r.Terminated, r.State, err)
-	// Output:
-	// true ACTIVE <nil>
 }
 
 // Memory limits and serving frameworks count differently.

@@ -27,7 +27,6 @@ func FuzzAnswers(f *testing.F) {
 			"percentage": func(s string) (any, error) { return parsePercentage(s) },
 			"limit":      func(s string) (any, error) { return ParseMemLimit(s) },
 			"optional":   func(s string) (any, error) { return parseOptionalLimit(s) },
-			"priority":   func(s string) (any, error) { return parsePriority(s) },
 			"status":     func(s string) (any, error) { return parseCUDAStatus(s) },
 			"clients":    func(s string) (any, error) { return parseDeviceClients(s) },
 			"devices":    func(s string) (any, error) { return parseDeviceQuery(s) },
@@ -50,11 +49,11 @@ func FuzzAnswers(f *testing.F) {
 // FuzzEnvironment holds that an environment that is accepted survives Build
 // and comes back the same.
 func FuzzEnvironment(f *testing.F) {
-	f.Add("/tmp/nvidia-mps", "33.3334", "0=2G,1=512MB", "1", "GPU-0,GPU-1")
-	f.Add("/x", "100", "0=2G", "0", "")
-	f.Fuzz(func(t *testing.T, pipe, pct, limits, priority, visible string) {
+	f.Add("/tmp/nvidia-mps", "33.3334", "0=2G,1=512MB", "GPU-0,GPU-1")
+	f.Add("/x", "100", "0=2G", "")
+	f.Fuzz(func(t *testing.T, pipe, pct, limits, visible string) {
 		var environ []string
-		for _, kv := range [][2]string{{EnvPipeDirectory, pipe}, {EnvThreads, pct}, {EnvPinnedMemLimit, limits}, {EnvPriority, priority}, {EnvVisibleDevices, visible}} {
+		for _, kv := range [][2]string{{EnvPipeDirectory, pipe}, {EnvThreads, pct}, {EnvPinnedMemLimit, limits}, {EnvVisibleDevices, visible}} {
 			if kv[1] != "" {
 				environ = append(environ, kv[0]+"="+kv[1])
 			}

@@ -51,16 +51,6 @@ func parsePercentage(text string) (float64, error) {
 	return v, nil
 }
 
-func parsePriority(text string) (Priority, error) {
-	switch strings.TrimSpace(text) {
-	case "0":
-		return PriorityNormal, nil
-	case "1":
-		return PriorityBelowNormal, nil
-	}
-	return PriorityUnset, garbled("client priority", 0, text)
-}
-
 func parseCUDAStatus(text string) (int, error) {
 	n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 16)
 	if err != nil {

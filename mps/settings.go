@@ -8,28 +8,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // SourceDaemon is the source of values that the running daemon itself gave: the page of the program that was asked.
 const SourceDaemon sharing.SourceID = "nvidia-mps-man"
-
-// Priority is the scheduling hint of a client. The zero value leaves it unset.
-type Priority uint8
-
-// The priorities.
-const (
-	PriorityUnset       Priority = iota
-	PriorityNormal               // 0 on the wire
-	PriorityBelowNormal          // 1 on the wire
-)
-
-var priorityNames = enum.Of[Priority](ErrInvalid, "priority", "unset", "normal", "below-normal")
-
-// wire is the priority as the daemon writes it: "0" or "1".
-func (p Priority) wire() string { return strconv.Itoa(int(p) - 1) }
 
 // confirm sends a setter and compares what is in force afterwards, since the
 // daemon answers a refused setting as a good one, or with the value that stays.
@@ -139,20 +123,4 @@ func (c *Client) deviceMemory(l *problem.List, device string) sharing.Bytes {
 	g, ok := findGPU(c.gpus, device)
 	l.If(!ok, "device", "use one of "+gpuNames(c.gpus), "the daemon serves no device %q", problem.Clip(device))
 	return g.Memory
-}
-
-// DefaultClientPriority returns the priority of clients to come.
-func (c *Client) DefaultClientPriority(ctx context.Context) (Priority, error) {
-	return read(ctx, c, parsePriority, "get_default_client_priority")
-}
-
-// SetDefaultClientPriority sets the priority of clients to come, a hint only. It reads the value back.
-func (c *Client) SetDefaultClientPriority(ctx context.Context, p Priority) error {
-	if p != PriorityNormal && p != PriorityBelowNormal {
-		return fmt.Errorf("%w: priority: %v cannot be set; use normal or below-normal", ErrInvalid, p)
-	}
-	return confirm(ctx, c, "default client priority", p.String(), func() (Priority, bool, error) {
-		got, err := c.DefaultClientPriority(ctx)
-		return got, got == p, err
-	}, "set_default_client_priority", p.wire())
 }

@@ -9,93 +9,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ShareRequest asks for a plan of equal shares, 100/n percent each (https://docs.nvidia.com/deploy/mps/).
-type ShareRequest struct {
-	SMs     int      // of the GPU or MIG instance
-	Clients []string // by name
-	// MaxClients is the device's limit on client contexts with its driver, from sharing.MPSClientLimit (16, 48 or 60);
-	// unknown = not checked, which the plan notes.
-	MaxClients sharing.Cell[int]
-	// Memory is divided like the SMs into limits whole in MiB; 0 = no memory limits.
-	Memory sharing.Bytes
-}
-
-// Share is one client's part of a plan.
-type Share struct {
-	Name       string
-	Percentage float64 // active thread percentage to set, to four decimals
-	SMs        SMEstimate
-	Memory     sharing.Bytes // pinned memory limit to set; 0 = none was asked for
-}
-
-// SharePlan holds the settings of each client. A percentage is a cap, no reservation: kernels of different clients
-// may run on one SM, and idle SMs are not lent beyond it.
-type SharePlan struct {
-	Shares    []Share
-	TotalSMs  int
-	SharedSMs int // sum over the clients
-	// OversubscriptionRatio is SharedSMs / TotalSMs.
-	OversubscriptionRatio float64
-	IdleSMs               int // those that rounding leaves to nobody
-	Notes                 []string
-}
-
-// PlanShares divides a GPU's SMs among clients. Clients that would share more SMs than there are, through the least
-// number of SMs that every client gets, are an error.
-func PlanShares(req ShareRequest) (SharePlan, error) {
-	if err := req.check(); err != nil {
-		return SharePlan{}, err
-	}
-	part := 1 / float64(len(req.Clients))
-	plan := SharePlan{TotalSMs: req.SMs}
-	for _, name := range req.Clients {
-		s := Share{Name: name, Percentage: max(percentUnit, ceilPercent(100*part))}
-		var err error
-		if s.SMs, err = SMs(req.SMs, s.Percentage); err != nil {
-			return SharePlan{}, err
-		}
-		if req.Memory > 0 {
-			s.Memory = sharing.Bytes(float64(req.Memory)*part) / sharing.MiB * sharing.MiB
-			if s.Memory == 0 {
-				return SharePlan{}, fmt.Errorf("%w: Memory: %v leaves %s less than 1MiB", ErrInvalid, req.Memory, name)
-			}
-		}
-		plan.SharedSMs += s.SMs.SMs
-		plan.Shares = append(plan.Shares, s)
-	}
-	plan.OversubscriptionRatio = float64(plan.SharedSMs) / float64(req.SMs)
-	plan.IdleSMs = max(0, req.SMs-plan.SharedSMs)
-	if plan.SharedSMs > req.SMs {
-		return SharePlan{}, fmt.Errorf("%w: Clients: %d clients would share %d SMs of %d (every client gets at least %d); "+
-			"use fewer clients", ErrInvalid, len(req.Clients), plan.SharedSMs, req.SMs, min(leastSMs, req.SMs))
-	}
-	if !req.MaxClients.Known {
-		plan.Notes = append(plan.Notes, "the device's client limit was not given, so it was not checked")
-	}
-	if req.Memory > 0 {
-		plan.Notes = append(plan.Notes, "memory limits count per client process, not per container")
-	}
-	plan.Notes = append(plan.Notes, "memory bandwidth is not divided by MPS")
-	return plan, nil
-}
-
-func (req ShareRequest) check() error {
-	var l problem.List
-	l.If(len(req.Clients) == 0, "Clients", "name at least one client", "nobody shares")
-	if limit, ok := req.MaxClients.Get(); ok && len(req.Clients) > limit {
-		l.Addf("Clients", "use fewer clients; each context counts", "%d clients are over the device's limit of %d (%s)",
-			len(req.Clients), limit, req.MaxClients.Source)
-	}
-	l.If(req.Memory < 0, "Memory", "leave it 0 for no limits", "%d bytes is no memory", int64(req.Memory))
-	names := map[string]bool{}
-	for i, name := range req.Clients {
-		l.If(name == "" || names[name], fmt.Sprintf("Clients[%d]", i), "give each client its own name",
-			"%q is empty or used twice", problem.Clip(name))
-		names[name] = true
-	}
-	return l.Under(ErrInvalid)
-}
-
 // SMEstimate is a number of SMs and how well it is known.
 type SMEstimate struct {
 	SMs    int
@@ -146,44 +59,9 @@ func SMs(total int, percentage float64) (SMEstimate, error) {
 	return e, nil
 }
 
-// ceilPercent rounds up to the last decimal that is sent, but not past 100.
-func ceilPercent(pct float64) float64 {
-	return min(100, math.Ceil(pct*1e4-1e-6)/1e4) // divided, so that it equals the literal
-}
-
-// Allocatable is the memory that a client can allocate under a limit.
-type Allocatable struct {
-	Low, High sharing.Bytes // limit less the largest and the smallest overhead measured
-	Basis     sharing.Basis
-	Sources   []sharing.SourceID
-}
-
-// allocated are measurements of what CUDA's own allocations take of a limit: two on an H200 with driver 580, three
-// by NVIDIA on an RTX PRO 6000 Blackwell with driver 615.
-var allocated = []struct{ limit, overhead sharing.Bytes }{
-	{8 * sharing.GiB, 768 * sharing.MiB}, {2 * sharing.GiB, 768 * sharing.MiB},
-	{10 * sharing.GiB, 512 * sharing.MiB}, {5 * sharing.GiB, 256 * sharing.MiB}, {2 * sharing.GiB, 512 * sharing.MiB},
-}
-
-// AllocatableUnder returns the range that one client process can allocate under a pinned memory limit: CUDA's own
-// allocations count against it, so the measured points stop 256 to 768 MiB short, 768 on the H200. Low is 0 when
-// the limit may leave nothing.
-func AllocatableUnder(limit sharing.Bytes) (Allocatable, error) {
-	var l problem.List
-	if checkMemLimit(&l, "limit", limit, 0); l.Len() > 0 {
-		return Allocatable{}, l.Under(ErrInvalid)
-	}
-	a := Allocatable{Low: limit, Basis: sharing.BasisDerived, Sources: []sharing.SourceID{"cotenant-h200-mps",
-		"dynamo-mps-limits"}}
-	for _, p := range allocated {
-		a.Low, a.High = min(a.Low, limit-p.overhead), max(a.High, limit-p.overhead)
-		if p.limit == limit {
-			a.Basis = sharing.BasisMeasured
-		}
-	}
-	a.Low, a.High = max(a.Low, 0), max(a.High, 0)
-	return a, nil
-}
+// mostOverhead is the most that CUDA's own allocations take of a limit: 768 MiB of 8 and 2 GiB on an H200 with driver
+// 580; NVIDIA measured 256 to 512 MiB on an RTX PRO 6000 Blackwell with driver 615 (dynamo-mps-limits).
+const mostOverhead = 768 * sharing.MiB
 
 // Enforcer names the mechanism that enforces a tenant's memory limit. The zero value is EnforcerMPS.
 type Enforcer uint8
@@ -217,7 +95,7 @@ func (f ServingFramework) Flag() string {
 // as one process under limit on a GPU of total memory, rounded down to two decimals.
 //
 // Under MPS vLLM and TGI measure against the whole GPU, so the fraction is limit/total less a margin: 7% of the limit,
-// or what CUDA itself takes ([AllocatableUnder]) where that is more. SGLang measures against what is free when it
+// or what CUDA itself takes, up to 768 MiB, where that is more. SGLang measures against what is free when it
 // starts, which is the limit (inferred): 0.85. Under HAMi the total is the limit, and the usual 0.85 is right
 // (dynamo-mps-limits).
 func MemoryFraction(f ServingFramework, e Enforcer, limit, total sharing.Bytes) (float64, error) {
@@ -232,17 +110,14 @@ func MemoryFraction(f ServingFramework, e Enforcer, limit, total sharing.Bytes) 
 	if e != EnforcerMPS || f == ServingSGLang {
 		return 0.85, nil
 	}
-	alloc, err := AllocatableUnder(limit)
-	if err != nil {
-		return 0, err
-	}
+	alloc := max(limit-mostOverhead, 0) // what a client process can allocate at least
 	// 0.93 is NVIDIA Dynamo's margin: 56 of 80 GiB is 0.70, of which it gives 0.65.
 	const margin = 0.93
-	fraction := min(margin*float64(limit), float64(alloc.Low)) / float64(total)
+	fraction := min(margin*float64(limit), float64(alloc)) / float64(total)
 	fraction = math.Floor(fraction*100+1e-9) / 100
 	if fraction == 0 {
 		return 0, fmt.Errorf("%w: limit: %v of %v leaves %v no memory after what CUDA itself takes (up to %v); use a "+
-			"larger limit", ErrInvalid, limit, total, f, limit-alloc.Low)
+			"larger limit", ErrInvalid, limit, total, f, limit-alloc)
 	}
 	return fraction, nil
 }

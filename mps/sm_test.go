@@ -53,52 +53,7 @@ func TestBadPercentages(t *testing.T) {
 	}
 }
 
-func TestPlanShares(t *testing.T) {
-	p, err := PlanShares(ShareRequest{SMs: 132, Clients: []string{"a", "b", "c"}, Memory: 100 * sharing.GiB})
-	share := Share{Percentage: 33.3334, SMs: SMEstimate{44, sharing.BasisMeasured, "cotenant-h200-mps"}, Memory: 34133 * sharing.MiB}
-	for i, name := range []string{"a", "b", "c"} {
-		share.Name = name
-		if err != nil || p.Shares[i] != share {
-			t.Errorf("%+v, %v", p, err)
-		}
-	}
-	if p.OversubscriptionRatio != 1 || p.IdleSMs != 0 {
-		t.Errorf("over %v idle %d", p.OversubscriptionRatio, p.IdleSMs)
-	}
-}
-
-func TestPlanSharesRefuses(t *testing.T) {
-	many := make([]string, 20)
-	for i := range many {
-		many[i] = string(rune('a' + i))
-	}
-	for name, req := range map[string]ShareRequest{
-		"nobody":      {SMs: 132},
-		"floor":       {SMs: 132, Clients: many}, // 20 x 8 SMs > 132
-		"limit":       {SMs: 188, Clients: many, MaxClients: sharing.KnownCell(16, "nvidia-mps-guide")},
-		"names":       {SMs: 132, Clients: []string{"a", "a", ""}},
-		"memory":      {SMs: 132, Clients: many[:3], Memory: 2 * sharing.MiB},
-		"no such GPU": {Clients: many[:1]},
-	} {
-		if p, err := PlanShares(req); !errors.Is(err, ErrInvalid) || p.Shares != nil {
-			t.Errorf("%s: %v, %v", name, p.Shares, err)
-		}
-	}
-	if p, err := PlanShares(ShareRequest{SMs: 188, Clients: many}); err != nil || p.SharedSMs != 160 {
-		t.Errorf("%+v, %v", p, err)
-	}
-}
-
 func TestMemoryAdvice(t *testing.T) {
-	for _, p := range allocated {
-		a, err := AllocatableUnder(p.limit)
-		if err != nil || p.limit-p.overhead < a.Low || p.limit-p.overhead > a.High || a.Basis != sharing.BasisMeasured {
-			t.Errorf("%+v: %+v, %v", p, a, err)
-		}
-	}
-	if a, err := AllocatableUnder(512 * sharing.MiB); err != nil || a.Low != 0 || a.High != 256*sharing.MiB {
-		t.Errorf("%+v, %v", a, err)
-	}
 	const g = sharing.GiB
 	for _, c := range []struct {
 		f     ServingFramework

@@ -207,8 +207,7 @@ func TestAdopt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{first.SetActiveThreadPercentage(ctx, 0, 40), first.SetPinnedMemLimit(ctx, 0, "0", 8*gib),
-		first.SetDefaultClientPriority(ctx, mps.PriorityBelowNormal)} {
+	for _, err := range []error{first.SetActiveThreadPercentage(ctx, 0, 40), first.SetPinnedMemLimit(ctx, 0, "0", 8*gib)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,11 +228,11 @@ func TestAdopt(t *testing.T) {
 	if diff := cmp.Diff(before, after); err != nil || diff != "" || !slices.Equal(after.Servers[0].Clients, []int{a.cmd.Process.Pid}) {
 		t.Errorf("%v (-before +after):\n%s", err, diff)
 	}
-	memory := []mps.DeviceLimit{{Device: "0", Limit: 8 * gib}}
-	want := mps.Limits{Percentage: 40, Memory: memory, Priority: mps.PriorityBelowNormal,
-		Servers: []mps.ServerLimits{{Server: a.view.Server, Percentage: 40, Memory: memory}}}
-	if got, err := d.Client().Limits(ctx); err != nil || cmp.Diff(want, got) != "" {
-		t.Errorf("%v, %v", cmp.Diff(want, got), err)
+	if pct, err := d.Client().ActiveThreadPercentage(ctx, a.view.Server); err != nil || pct != 40 {
+		t.Errorf("%v%%, %v", pct, err)
+	}
+	if l, err := d.Client().PinnedMemLimit(ctx, a.view.Server, "0"); err != nil || l.Value != 8*gib {
+		t.Errorf("%+v, %v", l, err)
 	}
 	if err := syscall.Kill(d.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -314,7 +313,7 @@ func TestDaemonInheritsNoLimits(t *testing.T) {
 	t.Setenv(mps.EnvThreads, "10")
 	t.Setenv(mps.EnvPinnedMemLimit, "0=1G")
 	prog := program(t, mpstest.Options{})
-	prog.Env = append(prog.Env, mps.EnvPriority+"=1") // asked for
+	prog.Env = append(prog.Env, "CUDA_MPS_CLIENT_PRIORITY=1") // asked for
 	for name, start := range map[string]func(mps.DaemonOptions) error{
 		"in the foreground": func(o mps.DaemonOptions) error { _, err := mps.Start(t.Context(), o); return err },
 		"in the background": func(o mps.DaemonOptions) error { _, err := mps.StartDetached(t.Context(), o); return err },
@@ -340,7 +339,7 @@ func TestDaemonInheritsNoLimits(t *testing.T) {
 			}
 		}
 		slices.Sort(got)
-		want := []string{mps.EnvPriority + "=1", mps.EnvLogDirectory + "=" + opt.LogDirectory, mps.EnvPipeDirectory + "=" + opt.PipeDirectory, mps.EnvProtocol + "=2"}
+		want := []string{"CUDA_MPS_CLIENT_PRIORITY=1", mps.EnvLogDirectory + "=" + opt.LogDirectory, mps.EnvPipeDirectory + "=" + opt.PipeDirectory, mps.EnvProtocol + "=2"}
 		slices.Sort(want)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -180,8 +180,7 @@ func (m *Membership) readEnvironment(opts VerifyOptions, pipe string) {
 		return
 	}
 	m.Environment = env
-	set := env.PipeDirectory != "" || env.ActiveThreadPercentage != 0 || len(env.PinnedMemLimits) > 0 ||
-		env.Priority != PriorityUnset
+	set := env.PipeDirectory != "" || env.ActiveThreadPercentage != 0 || len(env.PinnedMemLimits) > 0
 	m.EnvironmentKnown = sharing.AnswerOf(set)
 	own := cmp.Or(env.PipeDirectory, DefaultPipe)
 	if m.Client == sharing.AnswerNo && own != pipe {

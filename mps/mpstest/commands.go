@@ -41,14 +41,6 @@ func (d *Daemon) answer(name string, args []string) (string, bool) {
 		return d.ps(), true
 	case "device_query":
 		return d.deviceQuery(args), true
-	case "get_default_client_priority":
-		return d.priority, true
-	case "set_default_client_priority":
-		if len(args) != 1 || args[0] != "0" && args[0] != "1" {
-			return "Invalid priority value - must be 0 or 1!", true
-		}
-		d.priority = args[0]
-		return "", true
 	case "quit":
 		for _, s := range slices.Clone(d.servers) {
 			d.removeServer(s)

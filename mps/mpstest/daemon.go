@@ -61,7 +61,6 @@ type Daemon struct {
 	gone     bool
 	servers  []*server
 	nextPID  int
-	priority string
 	settings settings
 	faults   []*Fault
 	commands []string
@@ -97,7 +96,7 @@ func New(opts Options) *Daemon {
 	if opts.GPUs == nil {
 		opts.GPUs = []GPU{H200(0)}
 	}
-	d := &Daemon{opt: opts, nextPID: FirstPID, priority: "0", settings: settings{100, map[string]string{}}}
+	d := &Daemon{opt: opts, nextPID: FirstPID, settings: settings{100, map[string]string{}}}
 	return d
 }
 

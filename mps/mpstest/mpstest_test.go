@@ -83,7 +83,8 @@ func TestRecording(t *testing.T) {
 		if strings.HasPrefix(answer, "Cannot find") {
 			d = stopped
 		}
-		if command == "ps" || answer == "673" || answer == "771" || command == "device_query" {
+		if command == "ps" || answer == "673" || answer == "771" || command == "device_query" ||
+			strings.HasSuffix(command, "priority") || strings.Contains(command, "priority ") {
 			continue // asked while a server ran
 		}
 		out, err := d.Run(t.Context(), mps.Invocation{Stdin: command + "\n"})
@@ -92,7 +93,7 @@ func TestRecording(t *testing.T) {
 		}
 		n++
 	}
-	if n != 17 {
+	if n != 15 {
 		t.Errorf("%d recorded answers compared", n)
 	}
 }
