@@ -38,17 +38,19 @@ type claimConfig struct {
 	} `json:"opaque"`
 }
 
-// strategy is the sharing that a configuration of the driver asks for.
-func (c *claimConfig) strategy() string {
-	var p struct {
-		Sharing struct {
-			Strategy string `json:"strategy"`
-		} `json:"sharing"`
+// strategy is the sharing that the last of the driver's configurations with one asks for, else was.
+func strategy(all []claimConfig, was string) string {
+	for _, c := range all {
+		var p struct {
+			Sharing struct {
+				Strategy string `json:"strategy"`
+			} `json:"sharing"`
+		}
+		if c.Opaque.Driver == draDriver && json.Unmarshal(c.Opaque.Parameters, &p) == nil {
+			was = cmp.Or(p.Sharing.Strategy, was)
+		}
 	}
-	if c.Opaque.Driver != draDriver || json.Unmarshal(c.Opaque.Parameters, &p) != nil {
-		return ""
-	}
-	return p.Sharing.Strategy
+	return was
 }
 
 type claimObject struct {
@@ -111,21 +113,13 @@ func (s *claimSpec) claim() claim {
 			out.classes = append(out.classes, req.Class)
 		}
 	}
-	for i := range s.Devices.Config {
-		if text := s.Devices.Config[i].strategy(); text != "" {
-			out.strategy = text
-		}
-	}
+	out.strategy = strategy(s.Devices.Config, "")
 	return out
 }
 
 func (c *Collector) takeClaim(file string, o *claimObject) {
 	k := o.Spec.claim()
-	for i := range o.Status.Allocation.Devices.Config {
-		if text := o.Status.Allocation.Devices.Config[i].strategy(); text != "" {
-			k.strategy = text
-		}
-	}
+	k.strategy = strategy(o.Status.Allocation.Devices.Config, k.strategy)
 	for _, r := range o.Status.Allocation.Devices.Results {
 		request, _, _ := strings.Cut(r.Request, "/") // of a subrequest its request
 		switch {
@@ -199,10 +193,11 @@ func (b *build) claimHoldings(k *claim) (all []holding) {
 	if len(k.allocated) == 0 && !k.elsewhere {
 		for _, class := range k.classes {
 			h := base
+			_, known := b.c.classes[class]
 			switch kind := b.c.classKind(class); {
 			case kind == "mig":
 				h.mechanism = sharing.MechanismMIG
-			case kind == "" && !gpuWord.MatchString(class), kind == "" && b.c.known(class):
+			case kind == "" && (known || !gpuWord.MatchString(class)):
 				continue
 			}
 			h.memory = k.memory
@@ -233,11 +228,6 @@ func (b *build) claimHoldings(k *claim) (all []holding) {
 		all = append(all, h)
 	}
 	return all
-}
-
-func (c *Collector) known(class string) bool {
-	_, ok := c.classes[class]
-	return ok
 }
 
 // checkGates finds claims whose parameters the DRA driver refuses, as its gates are.

@@ -129,8 +129,7 @@ type Collector struct {
 	budgets           []*budgetObject
 	quotas            []*quotaObject
 	podUIDs           map[string]string
-	clusters          map[string][]string // nodes by the cluster that a label names
-	clusterUID        string
+	clusters          map[string][]string        // nodes by the cluster that a label names
 	usage             *usage.Reader              // nil = no samples
 	plugins           map[string][]*pluginConfig // by the key in a ConfigMap
 	parted            []*partedConfig
@@ -280,14 +279,6 @@ func (c *Collector) sameObject(file, object, had, got string) {
 		c.find("two-clusters", sharing.SeverityHigh, object, file,
 			"stands twice with different UIDs: the input mixes two clusters or two moments; the first is used")
 	}
-}
-
-func (c *Collector) takeNamespace(file string, o *namespaceObject) {
-	if o.Metadata.Name != "kube-system" || o.Metadata.UID == "" {
-		return
-	}
-	c.clusterUID = cmp.Or(c.clusterUID, o.Metadata.UID)
-	c.sameObject(file, "Namespace kube-system", c.clusterUID, o.Metadata.UID)
 }
 
 func (l *findings) find(code string, severity sharing.Severity, object, source, format string, args ...any) {

@@ -174,9 +174,7 @@ func (c *Collector) takeDeviceClass(file string, o *deviceClassObject) {
 			}
 		}
 	}
-	for i := range o.Spec.Config {
-		class.strategy = cmp.Or(o.Spec.Config[i].strategy(), class.strategy)
-	}
+	class.strategy = strategy(o.Spec.Config, "")
 	c.classes[o.Metadata.Name] = class
 	if o.Spec.Extended != "" {
 		c.answers[o.Spec.Extended] = o.Metadata.Name

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -149,15 +150,20 @@ func (b *build) instances(p *pod) map[[2]int]*migAllocation {
 
 // modeOf is the mode in which HAMi runs a GPU: hami-core, mps or mig; empty where it is not said.
 func (n *node) modeOf(uuid string) string {
-	if n == nil {
+	if n == nil || n.card(uuid) == nil {
 		return ""
 	}
+	return n.card(uuid).Mode
+}
+
+// card is the GPU that HAMi or Volcano registered under a UUID, nil without one.
+func (n *node) card(uuid string) *manifest.HAMiGPU {
 	for i := range n.registered {
 		if n.registered[i].ID == uuid {
-			return n.registered[i].Mode
+			return &n.registered[i]
 		}
 	}
-	return ""
+	return nil
 }
 
 // profileFor is the MIG profile of the node's GPU whose memory is nearest to what was given, as a driver may show

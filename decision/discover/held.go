@@ -131,11 +131,7 @@ func (n *node) roomiest() (free, all sharing.Bytes) {
 	for _, p := range n.pods {
 		for i := range p.held {
 			if h := &p.held[i]; h.device != "" {
-				total := sharing.Bytes(0)
-				if n.gpu != nil {
-					total, _ = n.gpu.Memory.Get()
-				}
-				used[h.device] += h.bytes(total)
+				used[h.device] += h.bytes(n.memory())
 			}
 		}
 	}

@@ -226,9 +226,8 @@ func (b *build) amount(h holding, key string, v int, n *node) holding {
 		return h
 	}
 	if wordOf(key) == roleMemory && n.gpu != nil {
-		total, _ := n.gpu.Memory.Get()
 		h.gpus = min(n.gpus, (v*n.gpus+offered-1)/offered)
-		all := int64(n.gpus) * total.MiB()
+		all := int64(n.gpus) * n.memory().MiB()
 		h.memory = sharing.Bytes(all*int64(v)/int64(offered*h.gpus)) * sharing.MiB
 		return h
 	}

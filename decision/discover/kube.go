@@ -189,7 +189,6 @@ func init() { // the readers refer to what refers to them
 		"Pod":             {"", []string{"v1"}, false, taking((*Collector).takePod)},
 		"ConfigMap":       {"", []string{"v1"}, false, taking((*Collector).takeConfigMap)},
 		"Status":          {"", []string{"v1"}, false, taking((*Collector).takeStatus)},
-		"Namespace":       {"", []string{"v1"}, false, taking((*Collector).takeNamespace)},
 		"Deployment":      controller("Deployment", "apps"),
 		"StatefulSet":     controller("StatefulSet", "apps"),
 		"ReplicaSet":      controller("ReplicaSet", "apps"),
@@ -281,10 +280,6 @@ func (m *metadata) controller() ownerRef {
 		return m.Owners[i]
 	}
 	return append(m.Owners, ownerRef{})[0]
-}
-
-type namespaceObject struct {
-	Metadata metadata `json:"metadata"`
 }
 
 type nodeObject struct {

@@ -28,7 +28,6 @@ type Used struct {
 // gathering merges the series of a workload's pods.
 type gathering struct {
 	Used
-	samples          int64
 	from, to         time.Time
 	busy             float64 // weighted by samples
 	busyN            int64
@@ -96,8 +95,8 @@ func (b *build) voidZeros(s *usage.Stats, kind string) {
 		object = "pod " + named(s.Namespace, s.Pod)
 	}
 	divided := s.Profile != "" || !s.Instance.IsZero()
-	for _, f := range []usage.Figure{usage.FigureSM, usage.FigureGraphics, usage.FigureGPUUtil} {
-		if !s.Void[f] || s.Shared {
+	for _, f := range busyFigures {
+		if !s.Void.Has(f) || s.Shared {
 			continue
 		}
 		if f == usage.FigureGPUUtil && divided {
@@ -107,7 +106,7 @@ func (b *build) voidZeros(s *usage.Stats, kind string) {
 		}
 		used := "so that how busy it is is not known"
 		for _, g := range busyFigures {
-			if m, ok := s.Figures[g]; ok && !s.Void[g] && m.Max > 0 {
+			if m, ok := s.Figures[g]; ok && !s.Void.Has(g) && m.Max > 0 {
 				used = figureTexts[g] + " is used"
 				break
 			}
@@ -186,14 +185,14 @@ var busyFigures = []usage.Figure{usage.FigureSM, usage.FigureGraphics, usage.Fig
 func (g *gathering) add(s *usage.Stats, n *node) {
 	if s.Shared {
 		g.shared = true
-		if len(s.Own) == 0 {
+		if s.Own == 0 {
 			return
 		}
 		g.own = true
 	}
 	counts := func(f usage.Figure) (usage.Statistics, bool) {
 		m, ok := s.Figures[f]
-		return m, ok && m.N > 0 && !s.Void[f] && (!s.Shared || s.Own[f])
+		return m, ok && m.N > 0 && !s.Void.Has(f) && (!s.Shared || s.Own.Has(f))
 	}
 	if name := s.Namespace + "/" + s.Pod + "/" + s.UID; !g.pods[name] {
 		g.pods[name] = true
@@ -210,7 +209,6 @@ func (g *gathering) add(s *usage.Stats, n *node) {
 	if m, ok := counts(usage.FigureMemUsed); ok {
 		g.memory[0], g.memory[1], g.memory[2] = max(g.memory[0], m.P50), max(g.memory[1], m.P95), max(g.memory[2], m.Max)
 		g.memoryN += m.N
-		g.samples = max(g.samples, m.N)
 	}
 	// Percent of an instance's SMs are that part of the GPU's.
 	part := 1.0
@@ -230,7 +228,6 @@ func (g *gathering) add(s *usage.Stats, n *node) {
 		g.busy += v.Mean / 100 * part * float64(v.N)
 		g.busyN += v.N
 		g.p50, g.p95 = max(g.p50, v.P50/100*part), max(g.p95, v.P95/100*part)
-		g.samples = max(g.samples, v.N)
 		break
 	}
 	if _, profiled := s.Figures[usage.FigureSM]; divided && !profiled && s.Figures[usage.FigureGPUUtil].Max == 0 {

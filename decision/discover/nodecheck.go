@@ -19,11 +19,7 @@ func (n *node) readApart(b *build) {
 		if uuid == "" {
 			continue
 		}
-		known := false
-		for i := range n.registered {
-			known = known || n.registered[i].ID == uuid
-		}
-		if !known {
+		if n.card(uuid) == nil {
 			b.find("gpu-cordoned", sharing.SeverityLow, "node "+n.name, "annotation "+cordonHAMi,
 				"names GPU %.60q, which the node does not have: nothing is cordoned by it", uuid)
 			continue
@@ -71,7 +67,7 @@ func (b *build) checkNode(n *node) {
 	object := "node " + n.name
 	if v, ok := n.number(b, "nvidia.com/gpu.memory"); ok && n.gpu != nil && n.single == "" && v > 0 {
 		got := sharing.Bytes(v) * sharing.MiB
-		if known, ok := n.gpu.Memory.Get(); ok && !near(got, known) {
+		if known := n.memory(); known > 0 && !near(got, known) {
 			b.find("label-lies", sharing.SeverityHigh, object, "label nvidia.com/gpu.memory",
 				"label nvidia.com/gpu.memory says %v, and no %s has that: it has %v", got, n.gpu.Name, known)
 		}

@@ -98,14 +98,22 @@ func (n *node) boardOf(name, key string) {
 	}
 }
 
+// memory is that of one of the node's GPUs, 0 where it is not known.
+func (n *node) memory() sharing.Bytes {
+	if n == nil || n.gpu == nil {
+		return 0
+	}
+	total, _ := n.gpu.Memory.Get()
+	return total
+}
+
 // vgpusOn is how many vGPUs of a type one of the node's GPUs has, 1 where that is not known.
 func (n *node) vgpusOn(u use) int {
 	if n.gpu == nil || u.memory == 0 {
 		return 1
 	}
 	// A type's gigabytes are of the board's nominal memory, of which a driver shows some percent less.
-	total, _ := n.gpu.Memory.Get()
-	most := max(1, int(float64(total)*1.09/float64(u.memory)))
+	most := max(1, int(float64(n.memory())*1.09/float64(u.memory)))
 	if v, _ := sharing.ParseVGPUType(u.profile); v.Slices > 0 && n.model() != nil {
 		most = min(most, max(1, n.model().ComputeSlices/v.Slices))
 	}

@@ -345,10 +345,7 @@ func (n *node) readRegistered(b *build) {
 			b.find("unhealthy-gpus", sharing.SeverityMedium, "node "+n.name, n.deliveryFrom.Source, "GPU %s is not healthy",
 				d.ID)
 		}
-		if n.gpu == nil {
-			continue
-		}
-		if known, ok := n.gpu.Memory.Get(); ok && sharing.Bytes(d.Memory)*sharing.MiB > known+known/12 {
+		if known := n.memory(); known > 0 && sharing.Bytes(d.Memory)*sharing.MiB > known+known/12 {
 			b.find("memory-oversubscribed", sharing.SeverityMedium, "node "+n.name, n.deliveryFrom.Source,
 				"GPU %s is registered with %v, and a %s has %v: memory is handed out that is not there", d.ID,
 				sharing.Bytes(d.Memory)*sharing.MiB, n.gpu.Name, known)

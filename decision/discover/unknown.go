@@ -84,46 +84,42 @@ func (n *node) tenantsOfOne() int {
 
 // checkMemory looks for GPUs of which pods were given, or ask for, more memory than there is.
 func (b *build) checkMemory(n *node) {
-	if n.gpu == nil {
+	total := n.memory()
+	if total == 0 {
 		return
 	}
-	total, ok := n.gpu.Memory.Get()
-	given, of := sharing.Bytes(0), map[string]sharing.Bytes{}
-	limits := map[string]sharing.Bytes{}
+	given, ofCards, ofLimits := sharing.Bytes(0), map[string]sharing.Bytes{}, map[string]sharing.Bytes{}
 	for _, p := range n.pods {
 		for i := range p.held {
 			h := &p.held[i]
 			v := h.bytes(total)
 			switch {
 			case h.delivery == sharing.DeliveryKAI:
-				limits[h.device] += v
+				ofLimits[h.device] += v
 			case h.profile != "" || h.delivery != sharing.DeliveryHAMi && h.delivery != sharing.DeliveryVolcano:
 			case h.device != "":
-				of[h.device] += v
+				ofCards[h.device] += v
 				given += v
 			default:
 				given += v * sharing.Bytes(h.gpus)
 			}
 		}
 	}
-	if ok && given > total*sharing.Bytes(n.gpus) {
+	if given > total*sharing.Bytes(n.gpus) {
 		b.find("memory-oversubscribed", sharing.SeverityHigh, "node "+n.name, "nvidia.com/gpumem",
 			"pods are given %v of GPU memory, and its %s have %v", given, plaintext.Count(n.gpus, "GPU"),
 			total*sharing.Bytes(n.gpus))
 		return
 	}
-	for _, gpu := range sortedKeys(of) {
-		if ok && of[gpu] > total+total/12 { // as the driver may show some percent more
-			b.find("memory-oversubscribed", sharing.SeverityHigh, "node "+n.name, "annotations of pods",
-				"pods are given %v of the memory of GPU %s, which has %v", of[gpu], gpu, total)
+	beyond := func(of map[string]sharing.Bytes, severity sharing.Severity, format string) {
+		for gpu, v := range of {
+			if v > total+total/12 { // as the driver may show some percent more
+				b.find("memory-oversubscribed", severity, "node "+n.name, "annotations of pods", format, v, gpu, total)
+			}
 		}
 	}
-	for _, gpu := range sortedKeys(limits) {
-		if ok && limits[gpu] > total+total/12 {
-			b.find("memory-oversubscribed", sharing.SeverityMedium, "node "+n.name, "annotations of pods",
-				"the pods on one GPU (%s) may take %v together, and it has %v", gpu, limits[gpu], total)
-		}
-	}
+	beyond(ofCards, sharing.SeverityHigh, "pods are given %v of the memory of GPU %s, which has %v")
+	beyond(ofLimits, sharing.SeverityMedium, "the pods on one GPU (%[2]s) may take %[1]v together, and it has %[3]v")
 }
 
 // atStake returns the cost of a workload's GPUs in a month: its parts of shared ones.

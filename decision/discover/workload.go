@@ -111,10 +111,7 @@ func (b *build) home(w *workload) (at *node, several bool) {
 func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload) {
 	p := w.first
 	m := b.mechanisms(p, n)[0]
-	var total sharing.Bytes
-	if n.gpu != nil {
-		total, _ = n.gpu.Memory.Get()
-	}
+	total := n.memory()
 	if m == sharing.MechanismExclusive {
 		return
 	}

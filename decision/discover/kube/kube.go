@@ -5,6 +5,7 @@
 package kube
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -23,19 +24,16 @@ import (
 // One kubectl get reads the resources of every cluster, and another each that an extension adds, since kubectl refuses
 // the whole command for a kind that the cluster lacks.
 func Read(ctx context.Context, take func(name string, r io.Reader) error, messages io.Writer) (part, err error) {
-	if err := get(ctx, Resources(), take, messages); err != nil {
-		var in *partError
-		if !errors.As(err, &in) {
-			return nil, err
-		}
-		part = err
+	if part, err = get(ctx, Resources(), take, messages); err != nil {
+		return nil, err
 	}
 	for _, name := range extensions {
 		if ctx.Err() != nil {
 			break
 		}
-		if err := get(ctx, name, take, nil); err != nil && !strings.Contains(err.Error(), noSuchKind) {
-			part = errors.Join(part, err)
+		more, err := get(ctx, name, take, nil)
+		if err == nil || !strings.Contains(err.Error(), noSuchKind) {
+			part = errors.Join(part, more, err)
 		}
 	}
 	return part, nil
@@ -55,12 +53,8 @@ func Resources() string {
 // noSuchKind is kubectl's message about a kind that the cluster lacks.
 const noSuchKind = "the server doesn't have a resource type"
 
-// partError is an error beside which some objects were read.
-type partError struct{ error }
-
-func (e *partError) Unwrap() error { return e.error }
-
-func get(ctx context.Context, names string, take func(string, io.Reader) error, messages io.Writer) error {
+// get lists some resources. part is an error beside which some objects were read.
+func get(ctx context.Context, names string, take func(string, io.Reader) error, messages io.Writer) (part, err error) {
 	cmd := exec.CommandContext(ctx, "kubectl", "get", names, "--all-namespaces", "-o", "json")
 	cmd.WaitDelay = 5 * time.Second // for pipes that a program it started still holds
 	var errs bytes.Buffer
@@ -73,40 +67,26 @@ func get(ctx context.Context, names string, take func(string, io.Reader) error, 
 		err = cmd.Start()
 	}
 	if err != nil {
-		return fmt.Errorf("kube: %w", err)
+		return nil, fmt.Errorf("kube: %w", err)
 	}
 	name := "kubectl get " + names
-	counted := &counter{r: out}
-	takeErr := take(name, counted)
-	_, _ = io.Copy(io.Discard, out) // so that kubectl can end
+	in := bufio.NewReader(out)
+	_, none := in.Peek(1)
+	part = take(name, in)
+	_, _ = io.Copy(io.Discard, in) // so that kubectl can end
 	err = cmd.Wait()
 	if ctx.Err() != nil {
-		return &partError{ctx.Err()}
+		return ctx.Err(), nil
 	}
-	if err != nil {
-		err = fmt.Errorf("kube: %s: %w", name, err)
-		if messages == nil {
-			err = fmt.Errorf("%w: %s", err, strings.ReplaceAll(strings.TrimSpace(errs.String()), "\n", "; "))
-		}
-		if counted.n == 0 {
-			return err
-		}
-		return &partError{errors.Join(takeErr, err)}
+	if err == nil {
+		return part, nil
 	}
-	if takeErr != nil {
-		return &partError{takeErr}
+	err = fmt.Errorf("kube: %s: %w", name, err)
+	if messages == nil {
+		err = fmt.Errorf("%w: %s", err, strings.ReplaceAll(strings.TrimSpace(errs.String()), "\n", "; "))
 	}
-	return nil
-}
-
-// counter counts the bytes that were read.
-type counter struct {
-	r io.Reader
-	n int64
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
+	if none != nil {
+		return nil, err
+	}
+	return errors.Join(part, err), nil
 }

@@ -144,6 +144,12 @@ func (f Figure) String() string {
 	return [...]string{"", "gpu-util", "graphics", "sm", "dram", "mem-used", "power"}[f]
 }
 
+// Set is a set of figures.
+type Set uint16
+
+// Has reports whether a figure is in the set.
+func (s Set) Has(f Figure) bool { return s&(1<<f) != 0 }
+
 const (
 	mib      = float64(sharing.MiB)
 	maxBytes = 1 << 44 // 16 TiB: more than any GPU

@@ -40,6 +40,21 @@ type tenant struct {
 	pages slots // of samples without a time, by page
 }
 
+// merge adds what another tenant's series said.
+func (t *tenant) merge(o *tenant) {
+	t.slots.merge(&o.slots)
+	t.pages.merge(&o.pages)
+	for f, a := range o.accs {
+		if a == nil {
+			continue
+		}
+		if t.accs[f] == nil {
+			t.accs[f] = new(acc)
+		}
+		t.accs[f].merge(a)
+	}
+}
+
 // New returns a Reader.
 func New() *Reader {
 	return &Reader{most: maxTenants, tenants: map[rawKey]*tenant{}, scrapers: map[scraper]bool{}}

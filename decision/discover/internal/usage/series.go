@@ -230,13 +230,13 @@ func (s *slots) get(slot int64) uint8 {
 }
 
 // told adds the slots up by the figures that are not void.
-func (s *slots) told(void map[Figure]bool, figures map[Figure]Statistics) Times {
+func (s *slots) told(void Set, figures map[Figure]Statistics) Times {
 	var known, busy uint8
-	if _, ok := figures[FigureGPUUtil]; ok && !void[FigureGPUUtil] {
+	if _, ok := figures[FigureGPUUtil]; ok && !void.Has(FigureGPUUtil) {
 		known, busy = slotGPUUtil, slotGPUBusy
 	}
 	for _, f := range []Figure{FigureGraphics, FigureSM, FigureDRAM} {
-		if _, ok := figures[f]; ok && !void[f] {
+		if _, ok := figures[f]; ok && !void.Has(f) {
 			known, busy = known|slotUtil, busy|slotBusy
 		}
 	}

@@ -47,11 +47,11 @@ type Stats struct {
 	Shared bool
 	// Own names the figures of the pod's own processes, which dcgm-exporter gives beside the device's series:
 	// https://github.com/NVIDIA/dcgm-exporter/pull/594.
-	Own map[Figure]bool
+	Own Set
 	// Void names the figures that the exporter has and could not fill: all are 0 while another figure shows work, as a
 	// pod's own without hostPID, or profiling counters that something else holds; or they are NVML's utilization of a
 	// MIG instance or its GPU, which the driver does not measure.
-	Void map[Figure]bool
+	Void Set
 	// Blind says that the exporter gives a pod's own figures and cannot tell its processes from others', as without
 	// hostPID.
 	Blind bool
@@ -97,17 +97,7 @@ func (r *Reader) Usage() *Usage {
 			m = &tenant{raw: rawKey{Key: k}}
 			merged[k] = m
 		}
-		m.slots.merge(&t.slots)
-		m.pages.merge(&t.pages)
-		for f, a := range t.accs {
-			if a == nil {
-				continue
-			}
-			if m.accs[f] == nil {
-				m.accs[f] = new(acc)
-			}
-			m.accs[f].merge(a)
-		}
+		m.merge(t)
 	}
 	devices, stats := map[Key]*device{}, map[Key]*Stats{}
 	divided := map[string]bool{} // GPUs of which there are series of MIG instances
@@ -192,24 +182,11 @@ func (d *device) add(t *tenant) {
 	if d.key.Index.IsZero() {
 		d.key.Index = k.Index
 	}
-	to := []*tenant{&d.all}
+	d.all.merge(t) // each moment several times, where pods share the device: enough to tell zeros
 	if t.raw.Pod != "" {
 		d.pods = append(d.pods, t)
 	} else {
-		to = append(to, &d.bare)
-	}
-	for _, m := range to {
-		m.slots.merge(&t.slots)
-		m.pages.merge(&t.pages)
-	}
-	for f, a := range t.accs { // each moment several times, where pods share the device: enough to tell zeros
-		if a == nil {
-			continue
-		}
-		if d.all.accs[f] == nil {
-			d.all.accs[f] = new(acc)
-		}
-		d.all.accs[f].merge(a)
+		d.bare.merge(t)
 	}
 }
 
@@ -219,18 +196,14 @@ const (
 )
 
 // void finds the figures whose zeros say nothing. divided says that the device is a MIG instance, or has some.
-func void(figures map[Figure]Statistics, divided bool) map[Figure]bool {
+func void(figures map[Figure]Statistics, divided bool) (out Set) {
 	works := figures[FigurePower].P50 >= workedWatts
 	for _, f := range utilizations {
 		works = works || figures[f].Max >= showsWork
 	}
-	var out map[Figure]bool
 	for _, f := range utilizations {
 		if m, ok := figures[f]; ok && m.N > 0 && m.Max == 0 && (works || divided && f == FigureGPUUtil) {
-			if out == nil {
-				out = map[Figure]bool{}
-			}
-			out[f] = true
+			out |= 1 << f
 		}
 	}
 	return out
@@ -262,17 +235,14 @@ func (d *device) attribute(stats map[Key]*Stats, repeats bool) {
 			if void {
 				set = &s.Void
 			}
-			if *set == nil {
-				*set = map[Figure]bool{}
-			}
-			(*set)[x.f] = true
+			*set |= 1 << x.f
 			s.Blind = s.Blind || void && d.key.Instance.IsZero()
 		}
 	}
 	for _, t := range d.pods {
 		s := stats[t.raw.Key]
 		s.Shared = shared[t]
-		if s.Shared && s.Own[FigureGPUUtil] && !s.Void[FigureGPUUtil] {
+		if s.Shared && s.Own.Has(FigureGPUUtil) && !s.Void.Has(FigureGPUUtil) {
 			s.Times = t.slots.times(slotGPUUtil, slotGPUBusy)
 		}
 		if bare := stats[t.raw.device()]; bare != nil {

@@ -176,9 +176,9 @@ func TestOwnProcesses(t *testing.T) {
 	}
 	u, by := read("virtual-gpus.prom", false)
 	ada, bob, eve := by["jupyter-ada"], by["jupyter-bob"], by["jupyter-eve"]
-	own := map[Figure]bool{FigureGPUUtil: true, FigureMemUsed: true}
+	const own = Set(1<<FigureGPUUtil | 1<<FigureMemUsed)
 	for _, s := range []Stats{ada, bob, eve} {
-		if !s.Shared || cmp.Diff(own, s.Own) != "" || len(s.Void) > 0 {
+		if !s.Shared || s.Own != own || s.Void != 0 {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -192,15 +192,15 @@ func TestOwnProcesses(t *testing.T) {
 		t.Errorf("the device's own series: %+v", u.Tenants)
 	}
 	// A version that is known to be older repeats; so does this one without hostPID, where all pods read 0.
-	if _, by := read("virtual-gpus.prom", true); by["jupyter-ada"].Own != nil || !by["jupyter-ada"].Shared {
+	if _, by := read("virtual-gpus.prom", true); by["jupyter-ada"].Own != 0 || !by["jupyter-ada"].Shared {
 		t.Errorf("%+v", by["jupyter-ada"])
 	}
-	if _, by := read("virtual-gpus-no-hostpid.prom", false); by["jupyter-ada"].Own != nil || cmp.Diff(own, by["jupyter-ada"].Void) != "" {
+	if _, by := read("virtual-gpus-no-hostpid.prom", false); by["jupyter-ada"].Own != 0 || by["jupyter-ada"].Void != own {
 		t.Errorf("%+v", by["jupyter-ada"])
 	}
 	// On MIG instances memory is the pod's, and the utilization of its processes is always 0: it is not measured.
 	_, by = read("virtual-mig.prom", false)
-	if mid := by["mid-6f7d8c9b5-00000"]; mid.Shared || !mid.Own[FigureMemUsed] || !mid.Void[FigureGPUUtil] || mid.Figures[FigureMemUsed].Max != 8000<<20 {
+	if mid := by["mid-6f7d8c9b5-00000"]; mid.Shared || !mid.Own.Has(FigureMemUsed) || !mid.Void.Has(FigureGPUUtil) || mid.Figures[FigureMemUsed].Max != 8000<<20 {
 		t.Errorf("%+v", mid)
 	}
 }
