@@ -184,10 +184,6 @@ func TestDay(t *testing.T) {
 		}
 	}
 	found := c.Discover()
-	gpus := 0
-	for _, p := range found.Fleet.Pools {
-		gpus += p.Count
-	}
 	truth := map[string]*dayTenant{}
 	idle := 0
 	for _, v := range d.tenants {
@@ -208,8 +204,8 @@ func TestDay(t *testing.T) {
 			w.samples++
 		}
 	}
-	if gpus != dayNodes*dayGPUs || len(found.Fleet.Workloads) != len(truth) {
-		t.Errorf("%d GPUs, %d workloads, the truth is %d and %d", gpus, len(found.Fleet.Workloads), dayNodes*dayGPUs, len(truth))
+	if gpus(found) != dayNodes*dayGPUs || len(found.Fleet.Workloads) != len(truth) {
+		t.Errorf("%d GPUs, %d workloads, the truth is %d and %d", gpus(found), len(found.Fleet.Workloads), dayNodes*dayGPUs, len(truth))
 	}
 	for i, w := range found.Fleet.Workloads {
 		v := truth[w.Name]

@@ -52,12 +52,8 @@ func TestDeclaredConfiguration(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		gpus := 0
-		for _, p := range d.Fleet.Pools {
-			gpus += p.Count
-		}
-		if gpus != c.gpus {
-			t.Errorf("%s: %d GPUs, want %d", c.name, gpus, c.gpus)
+		if got := gpus(d); got != c.gpus {
+			t.Errorf("%s: %d GPUs, want %d", c.name, got, c.gpus)
 		}
 		n := 0
 		for _, f := range d.Findings {

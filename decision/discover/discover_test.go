@@ -23,6 +23,46 @@ func read(t *testing.T, opts discover.Options, name, text string) (*discover.Dis
 	return c.Discover(), err
 }
 
+// joined reads files, each a name and its text, which must be readable.
+func joined(t *testing.T, opts discover.Options, files ...string) *discover.Discovery {
+	t.Helper()
+	c := discover.New(opts)
+	for i := 0; i < len(files); i += 2 {
+		if err := c.Read(files[i], strings.NewReader(files[i+1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c.Discover()
+}
+
+// file is a file of testdata, such as clusters/bare.json.
+func file(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// priced are options with prices.
+func priced(t *testing.T, text string) discover.Options {
+	t.Helper()
+	prices, err := discover.ParsePrices([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return discover.Options{Prices: prices}
+}
+
+// gpus counts the GPUs of a discovery's pools.
+func gpus(d *discover.Discovery) (n int) {
+	for i := range d.Fleet.Pools {
+		n += d.Fleet.Pools[i].Count
+	}
+	return n
+}
+
 func found(d *discover.Discovery, code string) *discover.Finding {
 	for i := range d.Findings {
 		if d.Findings[i].Code == code {
@@ -68,20 +108,13 @@ func TestFleetIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		prices, err := discover.ParsePrices([]byte("A100-SXM4-80GB: 3.25 USD\nA100-SXM4-40GB: 2 USD\nH100 80GB HBM3: 4 USD\nTesla T4: 0.35 USD\nL4: 0.8 USD"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := read(t, discover.Options{Prices: prices}, file, string(data))
-		if err != nil {
-			t.Error(err)
-		}
+		opts := priced(t, "A100-SXM4-80GB: 3.25 USD\nA100-SXM4-40GB: 2 USD\nH100 80GB HBM3: 4 USD\nTesla T4: 0.35 USD\nL4: 0.8 USD")
+		d := joined(t, opts, file, string(data))
 		var first, second, text bytes.Buffer
 		if err := d.WriteFleet(&first); err != nil {
 			t.Fatal(err)
 		}
-		again, _ := read(t, discover.Options{Prices: prices}, file, string(data))
-		if err := again.WriteFleet(&second); err != nil || first.String() != second.String() {
+		if err := joined(t, opts, file, string(data)).WriteFleet(&second); err != nil || first.String() != second.String() {
 			t.Errorf("%s: another fleet from the same input", file)
 		}
 		fleet, err := decision.ParseFleet(first.Bytes())
@@ -172,11 +205,7 @@ func TestUnreadable(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		got := 0
-		for _, p := range d.Fleet.Pools {
-			got += p.Count
-		}
-		if got != c.gpus {
+		if got := gpus(d); got != c.gpus {
 			t.Errorf("%s: %d GPUs, want %d", c.name, got, c.gpus)
 		}
 	}
@@ -219,14 +248,7 @@ workloads:
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile("testdata/clusters/bare.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := read(t, discover.Options{Hints: h}, "bare.json", string(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := joined(t, discover.Options{Hints: h}, "bare.json", file(t, "clusters/bare.json"))
 	unused := slices.DeleteFunc(slices.Clone(d.Findings), func(f discover.Finding) bool { return f.Code != "hint-unused" })
 	if len(unused) != 2 || unused[0].Message != "no node has this name" || unused[1].Message != `no workload has this name, did you mean "a/svc"?` {
 		t.Errorf("of what is not there: %v", unused)
@@ -256,18 +278,7 @@ workloads:
 
 // TestMIGAtStake: an instance costs the part of a GPU that its profile takes, whatever else the node holds.
 func TestMIGAtStake(t *testing.T) {
-	prices, err := discover.ParsePrices([]byte("A100-SXM4-80GB: 7 USD"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile("testdata/clusters/mig-mixed.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := read(t, discover.Options{Prices: prices}, "mig-mixed", string(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := joined(t, priced(t, "A100-SXM4-80GB: 7 USD"), "mig-mixed", file(t, "clusters/mig-mixed.json"))
 	got := map[string]string{}
 	for _, u := range d.Unknown {
 		got[u.Path] = u.MonthlyAtStake
@@ -282,22 +293,11 @@ func TestMIGAtStake(t *testing.T) {
 // TestPrices: the machine's price before the GPU's, and a name of several GPUs for
 // those without one of their own.
 func TestPrices(t *testing.T) {
-	prices, err := discover.ParsePrices([]byte("A100: 3 USD\nA100-SXM4-80GB: 3.25 USD\np4d.24xlarge: 20 USD\np4de.24xlarge: 40 USD"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, want := range map[string]string{"mig-mixed": "3.25 USD -", "mig-single": "3.00 USD -", "bare": "- 20.00 USD", "hami": "- -"} {
-		data, err := os.ReadFile("testdata/clusters/" + file + ".json")
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := read(t, discover.Options{Prices: prices}, file, string(data))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := &d.Fleet.Pools[0]
+	opts := priced(t, "A100: 3 USD\nA100-SXM4-80GB: 3.25 USD\np4d.24xlarge: 20 USD\np4de.24xlarge: 40 USD")
+	for name, want := range map[string]string{"mig-mixed": "3.25 USD -", "mig-single": "3.00 USD -", "bare": "- 20.00 USD", "hami": "- -"} {
+		p := &joined(t, opts, name, file(t, "clusters/"+name+".json")).Fleet.Pools[0]
 		if got := p.PricePerGPUHour.String() + " " + p.NodePricePerHour.String(); got != want {
-			t.Errorf("%s: %s, want %s", file, got, want)
+			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
 }

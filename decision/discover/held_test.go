@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -231,21 +230,14 @@ func same(t *testing.T, d *discover.Discovery, text string) {
 // TestHeld: who holds what of which GPU, by every way in which pods get GPUs. The forms are those that each project's
 // own code writes; UPSTREAM.md has their versions.
 func TestHeld(t *testing.T) {
-	data, err := os.ReadFile("testdata/held.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var cases []heldCase
-	if err := yaml.Unmarshal(data, &cases); err != nil {
+	if err := yaml.Unmarshal([]byte(file(t, "held.yaml")), &cases); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			text := c.json(t)
-			d, err := read(t, discover.Options{}, "objects", text)
-			if err != nil {
-				t.Error(err)
-			}
+			d := joined(t, discover.Options{}, "objects", text)
 			same(t, d, text)
 			if diff := cmp.Diff(c.Rows, rows(d)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

@@ -3,7 +3,6 @@ package discover_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -28,28 +27,16 @@ DCGM_FI_PROF_SM_ACTIVE{gpu="6",UUID="GPU-g",Hostname="mixed-1",namespace="train"
 DCGM_FI_PROF_SM_ACTIVE{gpu="7",UUID="GPU-h",Hostname="mixed-1",namespace="train",pod="fit-0",container="main"} 0.7
 `
 
-// join reads a cluster's objects and samples.
-func join(t *testing.T, cluster, samples string) (*discover.Discovery, error) {
+// measured reads a cluster of testdata and samples.
+func measured(t *testing.T, cluster, samples string) *discover.Discovery {
 	t.Helper()
-	data, err := os.ReadFile("testdata/clusters/" + cluster + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := discover.New(discover.Options{})
-	if err := c.Read("objects.json", strings.NewReader(string(data))); err != nil {
-		t.Fatal(err)
-	}
-	err = c.Read("samples", strings.NewReader(samples))
-	return c.Discover(), err
+	return joined(t, discover.Options{}, "objects.json", file(t, "clusters/"+cluster+".json"), "samples", samples)
 }
 
 // TestMeasured: samples replace what was only declared, by pod, by the owner of
 // pods that have gone, and as parts of a GPU where they are of MIG instances.
 func TestMeasured(t *testing.T) {
-	d, err := join(t, "mig-mixed", samples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := measured(t, "mig-mixed", samples)
 	mid, fit := &d.Fleet.Workloads[0], &d.Fleet.Workloads[2]
 	if mid.Memory.Or(0) != 8*sharing.GiB || mid.GPUBusy.Or(0) != 0.06 || mid.Evidence != decision.EvidenceMeasured {
 		t.Errorf("%s: %v %v", mid.Name, mid.Memory, mid.GPUBusy) // 14% of three sevenths
@@ -79,10 +66,7 @@ func TestMeasured(t *testing.T) {
 func TestSharedSeries(t *testing.T) {
 	const line = `DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",Hostname="t4-1",namespace="data",pod="jupyter-NAME",container="main"} 9000` + "\n" +
 		`DCGM_FI_PROF_SM_ACTIVE{gpu="0",UUID="GPU-a",Hostname="t4-1",namespace="data",pod="jupyter-NAME",container="main"} 0.5` + "\n"
-	d, err := join(t, "time-slicing", "# TYPE DCGM_FI_DEV_FB_USED gauge\n"+strings.ReplaceAll(line, "NAME", "ada")+strings.ReplaceAll(line, "NAME", "bob"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := measured(t, "time-slicing", "# TYPE DCGM_FI_DEV_FB_USED gauge\n"+strings.ReplaceAll(line, "NAME", "ada")+strings.ReplaceAll(line, "NAME", "bob"))
 	for _, w := range d.Fleet.Workloads[:2] {
 		if !w.Memory.IsZero() || !w.GPUBusy.IsZero() {
 			t.Errorf("%s: %v %v", w.Name, w.Memory, w.GPUBusy)
@@ -98,17 +82,10 @@ func TestSharedSeries(t *testing.T) {
 // TestOwnProcesses: what dcgm-exporter reads of each pod's processes is the pod's, in pages as it serves them; an older
 // exporter among the objects, or one that sees no processes, is not believed.
 func TestOwnProcesses(t *testing.T) {
-	page := func(file string) string {
-		data, err := os.ReadFile("internal/usage/testdata/dcgm-exporter-4.5.3-4.8.2/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(data)
+	page := func(name string) string {
+		return file(t, "../internal/usage/testdata/dcgm-exporter-4.5.3-4.8.2/"+name)
 	}
-	d, err := join(t, "time-slicing", page("virtual-gpus.prom"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := measured(t, "time-slicing", page("virtual-gpus.prom"))
 	ada, bob := &d.Fleet.Workloads[0], &d.Fleet.Workloads[1]
 	if ada.Name != "data/jupyter-ada" || ada.Memory.Or(0) != 9000*sharing.MiB || ada.GPUBusy.Or(0) != 0.55 || bob.GPUBusy.Or(0) != 0.07 || ada.Evidence != decision.EvidenceNVML {
 		t.Errorf("%+v\n%+v", ada, bob)
@@ -118,17 +95,7 @@ func TestOwnProcesses(t *testing.T) {
 	}
 	exporter := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"m","uid":"x"},"spec":{"containers":[{"image":"nvcr.io/nvidia/k8s/dcgm-exporter:4.5.2-4.8.1-distroless"}]}}`
 	for name, add := range map[string][2]string{"older": {exporter, page("virtual-gpus.prom")}, "blind": {"", page("virtual-gpus-no-hostpid.prom")}} {
-		data, err := os.ReadFile("testdata/clusters/time-slicing.json")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := discover.New(discover.Options{})
-		for file, text := range map[string]string{"objects.json": string(data) + add[0], "page.prom": add[1]} {
-			if err := c.Read(file, strings.NewReader(text)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		d := c.Discover()
+		d := joined(t, discover.Options{}, "objects.json", file(t, "clusters/time-slicing.json")+add[0], "page.prom", add[1])
 		if w := d.Fleet.Workloads[0]; !w.Memory.IsZero() || !w.GPUBusy.IsZero() {
 			t.Errorf("%s: %v %v", name, w.Memory, w.GPUBusy)
 		}
@@ -140,10 +107,7 @@ func TestOwnProcesses(t *testing.T) {
 
 // TestBadSamples: what cannot be is refused by name, and the rest is used.
 func TestBadSamples(t *testing.T) {
-	d, err := join(t, "mig-mixed", strings.Replace(samples, `container="main"} 8192`, `container="main"} -5`, 1))
-	if err != nil {
-		t.Error(err)
-	}
+	d := measured(t, "mig-mixed", strings.Replace(samples, `container="main"} 8192`, `container="main"} -5`, 1))
 	if f := found(d, "samples-refused"); f == nil || f.Source != "samples" || !strings.Contains(f.Message, "1 of 8 samples") || !strings.Contains(f.Message, "negative") || !strings.Contains(f.Object, "instance=2") {
 		t.Errorf("%+v", f)
 	}
@@ -156,31 +120,14 @@ func TestBadSamples(t *testing.T) {
 // node that their file is named after.
 func TestMachines(t *testing.T) {
 	const query = "index, name, uuid, driver_version, memory.total [MiB]\n0, NVIDIA A100-SXM4-40GB, GPU-1, 550.54.15, 40960 MiB\n1, NVIDIA A100-SXM4-40GB, GPU-2, 550.54.15, 40960 MiB\n"
-	c := discover.New(discover.Options{})
-	if err := c.Read("dumps/box.csv", strings.NewReader(query)); err != nil {
-		t.Fatal(err)
-	}
-	d := c.Discover()
+	d := joined(t, discover.Options{}, "dumps/box.csv", query)
 	if len(d.Fleet.Pools) != 1 || d.Fleet.Pools[0].Count != 2 || d.Fleet.Pools[0].Driver.String() != "550.54.15" || d.Provenance["pools[0].count"].Basis != discover.BasisMeasured {
 		t.Errorf("%+v", d.Fleet.Pools)
 	}
-	data, err := os.ReadFile("testdata/clusters/bare.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Read("bare.json", strings.NewReader(string(data))); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Read("bare-2.csv", strings.NewReader(strings.ReplaceAll(query, "GPU-", "GPU-b"))); err != nil {
-		t.Fatal(err)
-	}
-	d = c.Discover()
-	gpus := 0
-	for _, p := range d.Fleet.Pools {
-		gpus += p.Count
-	}
-	if gpus != 12 || found(d, "machine-in-no-node") == nil {
-		t.Errorf("%d GPUs: %+v", gpus, d.Findings)
+	d = joined(t, discover.Options{}, "dumps/box.csv", query, "bare.json", file(t, "clusters/bare.json"),
+		"bare-2.csv", strings.ReplaceAll(query, "GPU-", "GPU-b"))
+	if gpus(d) != 12 || found(d, "machine-in-no-node") == nil {
+		t.Errorf("%d GPUs: %+v", gpus(d), d.Findings)
 	}
 	for _, u := range d.Unknown {
 		if strings.HasPrefix(u.Path, "nodes.") {
@@ -234,13 +181,7 @@ vllm:time_to_first_token_seconds_count{model_name="m"} 100
 	const objects = `{"kind":"List","items":[
 	 {"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"NVIDIA-L4","nvidia.com/gpu.count":"2"}},"status":{"capacity":{"nvidia.com/gpu":"2"}}},
 	 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"chat-0","namespace":"t"},"spec":{"nodeName":"n","containers":[{"image":"vllm/vllm-openai","resources":{"limits":{"nvidia.com/gpu":"1"}}}]},"status":{"phase":"Running"}}]}`
-	c := discover.New(discover.Options{})
-	for name, text := range map[string]string{"objects.json": objects, "dumps/chat-0.txt": page} {
-		if err := c.Read(name, strings.NewReader(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	d := c.Discover()
+	d := joined(t, discover.Options{}, "objects.json", objects, "dumps/chat-0.txt", page)
 	if got := d.Fleet.Workloads[0].Solo.TTFTP99.String(); got != "250ms" {
 		t.Error(got)
 	}
@@ -254,9 +195,9 @@ vllm:time_to_first_token_seconds_count{model_name="m"} 100
 	if fleet, err := decision.ParseFleet([]byte(out.String())); err != nil || cmp.Diff(d.Fleet, *fleet) != "" {
 		t.Errorf("%v\n%s", err, out.String())
 	}
-	shared, err := join(t, "mps", page)
-	if err != nil || !shared.Fleet.Workloads[1].Solo.TTFTP99.IsZero() || found(shared, "latencies-beside-others") == nil {
-		t.Errorf("%v %+v", err, shared.Findings)
+	shared := measured(t, "mps", page)
+	if !shared.Fleet.Workloads[1].Solo.TTFTP99.IsZero() || found(shared, "latencies-beside-others") == nil {
+		t.Errorf("%+v", shared.Findings)
 	}
 }
 
@@ -289,13 +230,7 @@ func TestServingProfiles(t *testing.T) {
 	 {"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"NVIDIA-H100-80GB-HBM3","nvidia.com/gpu.count":"2"}},"status":{"capacity":{"nvidia.com/gpu":"2"}}},
 	 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"chat-0","namespace":"t"},"spec":{"nodeName":"n","containers":[{"image":"vllm/vllm-openai","resources":{"limits":{"nvidia.com/gpu":"1"}}}]},"status":{"phase":"Running"}}]}`
 	read := func(text string) *discover.Discovery {
-		c := discover.New(discover.Options{})
-		for name, text := range map[string]string{"objects.json": objects, "dumps/chat-0.txt": text} {
-			if err := c.Read(name, strings.NewReader(text)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return c.Discover()
+		return joined(t, discover.Options{}, "objects.json", objects, "dumps/chat-0.txt", text)
 	}
 	d := read(pages.String())
 	p, ok := d.Profiles[d.Fleet.Workloads[0].Name]
@@ -343,14 +278,11 @@ func TestShape(t *testing.T) {
 
 // TestBetaSlices: the older forms of resource.k8s.io say the same.
 func TestBetaSlices(t *testing.T) {
-	data, err := os.ReadFile("testdata/clusters/dra-mig.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := file(t, "clusters/dra-mig.json")
 	var list struct {
 		Items []map[string]any `json:"items"`
 	}
-	if err := json.Unmarshal(data, &list); err != nil {
+	if err := json.Unmarshal([]byte(data), &list); err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range list.Items {
@@ -371,14 +303,7 @@ func TestBetaSlices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := read(t, discover.Options{}, "objects", string(beta))
-	if err != nil {
-		t.Fatal(err)
-	}
-	now, err := read(t, discover.Options{}, "objects", string(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	old, now := joined(t, discover.Options{}, "objects", string(beta)), joined(t, discover.Options{}, "objects", data)
 	if diff := cmp.Diff(now.Fleet, old.Fleet) + cmp.Diff(now.Today, old.Today); diff != "" {
 		t.Error(diff)
 	}
@@ -391,17 +316,10 @@ func TestPodUIDs(t *testing.T) {
 		return fmt.Sprintf("DCGM_FI_DEV_FB_USED{gpu=\"0\",UUID=\"GPU-%s\",Hostname=\"n\",namespace=\"t\",pod=%q,pod_uid=%q,container=\"main\"} %d\n", gpu, pod, uid, mib)
 	}
 	owned := strings.Replace(aPod("web-0", "n", "x=1"), `"uid":"uid-web-0"`, `"uid":"uid-web-0","ownerReferences":[{"kind":"StatefulSet","name":"web","controller":true}]`, 1)
-	c := discover.New(discover.Options{})
-	for _, in := range []string{
-		`{"kind":"List","items":[` + aNode("n", l4, "", "nvidia.com/gpu=2") + "," + aPod("lab", "n", "x=1") + "," + owned + `]}`,
-		"# TYPE DCGM_FI_DEV_FB_USED gauge\n" + page("a", "lab", "uid-former", 20000) + page("b", "web-0", "uid-former", 15000),
-		"# TYPE DCGM_FI_DEV_FB_USED gauge\n" + page("a", "lab", "uid-lab", 3000) + page("b", "web-0", "uid-web-0", 4000),
-	} {
-		if err := c.Read("input", strings.NewReader(in)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	d := c.Discover()
+	d := joined(t, discover.Options{},
+		"objects", list(aNode("n", l4, "", "nvidia.com/gpu=2"), aPod("lab", "n", "x=1"), owned),
+		"former", "# TYPE DCGM_FI_DEV_FB_USED gauge\n"+page("a", "lab", "uid-former", 20000)+page("b", "web-0", "uid-former", 15000),
+		"now", "# TYPE DCGM_FI_DEV_FB_USED gauge\n"+page("a", "lab", "uid-lab", 3000)+page("b", "web-0", "uid-web-0", 4000))
 	for i, want := range []sharing.Bytes{3000, 15000} {
 		if w := d.Fleet.Workloads[i]; w.Memory.Or(0) != want*sharing.MiB {
 			t.Errorf("%s: %v, want %v", w.Name, w.Memory, want*sharing.MiB)
@@ -462,13 +380,7 @@ vllm:time_to_first_token_seconds_count{model_name="m"} 100
 		{"," + aPod("other", "m", "nvidia.com/gpu=1"), "t.chat.txt", false},
 		{replica("chat-2", "n"), "chat-0.txt", false},
 	} {
-		col := discover.New(discover.Options{})
-		for name, text := range map[string]string{"o.json": `{"kind":"List","items":[` + replicas + c.more + `]}`, c.file: page} {
-			if err := col.Read(name, strings.NewReader(text)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		d := col.Discover()
+		d := joined(t, discover.Options{}, "o.json", list(replicas+c.more), c.file, page)
 		w := d.Fleet.Workloads[slices.IndexFunc(d.Fleet.Workloads, func(w decision.Workload) bool { return w.Name == "t/chat" })]
 		if w.Solo.TTFTP99.IsZero() == c.alone || (found(d, "latencies-beside-others") == nil) != c.alone {
 			t.Errorf("%s %s: %v %+v", c.more, c.file, w.Solo, d.Findings)

@@ -20,17 +20,11 @@ import (
 // TestSettleJob: the Job stands on the node with most money at stake, and what its script prints over a stand-in for
 // nvidia-smi settles the memory and busy time of the pods there, each its own.
 func TestSettleJob(t *testing.T) {
-	prices, err := discover.ParsePrices([]byte("Tesla T4: 1 USD\nL4: 9 USD\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opts := priced(t, "Tesla T4: 1 USD\nL4: 9 USD\n")
 	shared := "nvidia.com/gpu.product=Tesla-T4-SHARED nvidia.com/gpu.replicas=2 nvidia.com/gpu.count=1 nvidia.com/gpu.sharing-strategy=time-slicing"
 	objects := list(aNode("cheap", shared, "", "nvidia.com/gpu=2"), aNode("dear", strings.Replace(shared, "Tesla-T4", "NVIDIA-L4", 1), "", "nvidia.com/gpu=2"),
 		aPod("a", "cheap", "x=1"), aPod("b", "cheap", "x=1"), aPod("c", "dear", "x=1"), aPod("d", "dear", "x=1"))
-	d, err := read(t, discover.Options{Prices: prices}, "objects", objects)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := joined(t, opts, "objects", objects)
 	var out bytes.Buffer
 	if err := d.WriteSettleJob(&out); err != nil {
 		t.Fatal(err)
@@ -92,13 +86,7 @@ fi
 	if err != nil {
 		t.Fatalf("%v\n%s", err, page)
 	}
-	c := discover.New(discover.Options{Prices: prices})
-	for name, text := range map[string]string{"objects": objects, "settled.prom": string(page)} {
-		if err := c.Read(name, strings.NewReader(text)); err != nil {
-			t.Fatalf("%v\n%s", err, page)
-		}
-	}
-	d = c.Discover()
+	d = joined(t, opts, "objects", objects, "settled.prom", string(page))
 	for i, want := range []struct {
 		memory sharing.Bytes
 		busy   float64
@@ -112,10 +100,7 @@ fi
 	if err := d.WriteSettleJob(&out); err != nil || !strings.Contains(out.String(), `nodeName: "cheap"`) {
 		t.Errorf("%v\n%s", err, out.String())
 	}
-	empty, err := read(t, discover.Options{}, "x", list(aNode("n", l4, "", "nvidia.com/gpu=1")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	empty := joined(t, discover.Options{}, "x", list(aNode("n", l4, "", "nvidia.com/gpu=1")))
 	if err := empty.WriteSettleJob(&out); !errors.Is(err, discover.ErrSettled) {
 		t.Error(err)
 	}

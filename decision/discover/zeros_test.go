@@ -52,7 +52,7 @@ func TestZerosThatNobodyFilled(t *testing.T) {
 			}
 			for _, labels := range []string{of, ""} { // an exporter that names pods, and one that names none
 				works := (all &^ missing &^ zero) != 0
-				d := measured(t, objects, twoHours(labels, zero, missing))
+				d := joined(t, discover.Options{}, "objects.json", objects, "dcgm.txt", twoHours(labels, zero, missing))
 				w := &d.Fleet.Workloads[0]
 				busy, known := w.GPUBusy.Get()
 				idle := found(d, "execution-idle") != nil || found(d, "idle-gpus") != nil
@@ -66,17 +66,6 @@ func TestZerosThatNobodyFilled(t *testing.T) {
 			}
 		}
 	}
-}
-
-func measured(t *testing.T, objects, pages string) *discover.Discovery {
-	t.Helper()
-	c := discover.New(discover.Options{})
-	for name, text := range map[string]string{"objects.json": objects, "dcgm.txt": pages} {
-		if err := c.Read(name, strings.NewReader(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return c.Discover()
 }
 
 // TestZerosOfMIG: NVML's utilization says nothing of MIG instances, nor of the GPU that they divide.
@@ -97,7 +86,7 @@ func TestZerosOfMIG(t *testing.T) {
 		{"an instance whose engine is idle", mixed, twoHours(instance+pod, 1|1<<1, profiled&^(1<<1)), true, ""},
 		{"a whole GPU, of which the same means idleness", whole, twoHours(pod, 1, profiled), true, ""},
 	} {
-		d := measured(t, c.objects, c.pages)
+		d := joined(t, discover.Options{}, "objects.json", c.objects, "dcgm.txt", c.pages)
 		if idle := found(d, "execution-idle") != nil || found(d, "idle-gpus") != nil; idle != c.idle {
 			t.Errorf("%s: idle %v: %+v", c.name, idle, d.Findings)
 		}
