@@ -293,6 +293,16 @@ func fleetOf(t *testing.T, text string) *decision.Fleet {
 	return f
 }
 
+// made makes the plan of a fleet.
+func made(t *testing.T, f *decision.Fleet) *Plan {
+	t.Helper()
+	p, err := Make(t.Context(), f, decision.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // TestRandomClusters plays the plans of random clusters. Where nothing is known all stays as it is.
 func TestRandomClusters(t *testing.T) {
 	race.Long(t)
@@ -306,10 +316,7 @@ func TestRandomClusters(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 32))
 		known := seed%10 != 9
 		f := fleetOf(t, randomCluster(rng, 4+int(seed)%5*9, known))
-		p, err := Make(t.Context(), f, decision.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := made(t, f)
 		check(t, f, p)
 		if t.Failed() {
 			for _, s := range p.Steps {
@@ -350,10 +357,7 @@ func TestBuiltIn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := Make(t.Context(), f, decision.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := made(t, f)
 		check(t, f, p)
 		w, pods := newWorld(t, f), 0
 		for i := range p.Steps {
@@ -388,10 +392,7 @@ func TestReservedPools(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := fleetOf(t, string(b))
-	want, err := Make(t.Context(), plain, decision.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := made(t, plain)
 	for _, c := range []struct {
 		tariff, today, saved string
 		steps                int
@@ -404,10 +405,7 @@ func TestReservedPools(t *testing.T) {
 		{"spot: {price_per_gpu_hour: 2 USD}", want.Bill.MonthlyToday, want.Bill.MonthlySaved, len(want.Steps)}, // none is stated to be
 	} {
 		f := fleetOf(t, strings.Replace(string(b), "    price_per_gpu_hour: 3.25 USD", "    "+c.tariff+"\n    price_per_gpu_hour: 3.25 USD", 1))
-		p, err := Make(t.Context(), f, decision.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := made(t, f)
 		if len(p.Steps) != c.steps || p.Bill.MonthlyToday != c.today || p.Bill.MonthlySaved != c.saved {
 			t.Errorf("%s: %d steps, %+v", c.tariff, len(p.Steps), p.Bill)
 		}
@@ -428,10 +426,7 @@ func TestLarge(t *testing.T) {
 	}
 	f := fleetOf(t, "version: v1\npools:\n  - {name: a, gpu: A100-SXM4-80GB, count: 16000, gpus_per_node: 8, price_per_gpu_hour: 3 USD}\nworkloads:\n"+workloads.String()+"today:\n  nodes:\n"+nodes.String())
 	began := time.Now()
-	p, err := Make(t.Context(), f, decision.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := made(t, f)
 	check := newWorld(t, f)
 	for i := range p.Steps {
 		check.take(&p.Steps[i])

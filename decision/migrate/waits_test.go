@@ -52,10 +52,7 @@ func TestBudget(t *testing.T) {
 	for object, moves := range map[string]bool{"StatefulSet 1 n1=1 budget=0": false, "StatefulSet 1 n1=1": false, "StatefulSet 1 n1=1 budget=1": true, "Deployment 1 n1=1 budget=0": true} {
 		f := small(t, 2, "stay Deployment 1 n0=1", "go "+object)
 		f.Workloads[0].Today.Object = "Job"
-		p, err := Make(t.Context(), f, decision.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := made(t, f)
 		check(t, f, p)
 		told := slices.ContainsFunc(p.Stays, func(s Stay) bool { return strings.Contains(s.Why, "no PodDisruptionBudget lets one be missing") })
 		if p.Changes() != moves || told == moves {
@@ -159,10 +156,7 @@ func TestOtherDeliveries(t *testing.T) {
 	for _, d := range []sharing.Delivery{sharing.DeliveryHAMi, sharing.DeliveryVolcano, sharing.DeliveryKAI, sharing.DeliveryDRA} {
 		f := small(t, 3, "a Deployment 1 n0=1", "b Deployment 1 n1=1")
 		f.Pools[0].Delivery = d
-		p, err := Make(t.Context(), f, decision.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := made(t, f)
 		why := fmt.Sprintf("n0 is one whose GPUs %v hands out, which is not planned from here", d)
 		if p.Changes() || !slices.ContainsFunc(p.Stays, func(s Stay) bool { return strings.HasPrefix(s.Why, why) && slices.Contains(s.Workloads, "t/a") }) {
 			t.Errorf("%v: %s; %v", d, titles(p), p.Stays)
@@ -182,10 +176,7 @@ func TestOtherDeliveries(t *testing.T) {
 			w.Name, w.Today = fmt.Sprintf("t/c%d", i), &decision.Today{Mechanism: sharing.MechanismExclusive, Object: "Deployment", On: []decision.Place{{Node: node, Replicas: 1}}}
 			f.Workloads = append(f.Workloads, w)
 		}
-		p, err = Make(t.Context(), f, decision.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p = made(t, f)
 		check(t, f, p)
 		theirs := func(on decision.Place) bool { return on.Node[0] == 'n' }
 		for _, step := range p.Steps {
@@ -203,10 +194,7 @@ func TestOtherDeliveries(t *testing.T) {
 func TestNoPrices(t *testing.T) {
 	f := small(t, 2, "a Deployment 1 n0=1", "b Deployment 1 n1=1")
 	f.Pools[0].PricePerGPUHour = decision.Optional[cost.Money]{}
-	p, err := Make(t.Context(), f, decision.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := made(t, f)
 	check(t, f, p)
 	text := strings.Join(p.Lines(), "\n")
 	if !p.Changes() || p.Bill.GPUsFreed != 4 || p.Bill.Currency != "" || p.Bill.MonthlySaved != "" || !strings.Contains(text, "without a price of every pool nothing is said of money") {

@@ -2,6 +2,7 @@ package usage
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"regexp"
@@ -53,14 +54,18 @@ func tenants(t *testing.T, r *Reader) map[string]Stats {
 	return by
 }
 
+// take reads a source, which must be readable.
+func take(t *testing.T, read func(string, io.Reader) error, name, text string) {
+	t.Helper()
+	if err := read(name, strings.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestText(t *testing.T) {
 	r := New()
-	if err := r.Text("node-1.prom", strings.NewReader(stamped(page))); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Text("node-2.prom", strings.NewReader(migPage)); err != nil {
-		t.Fatal(err)
-	}
+	take(t, r.Text, "node-1.prom", stamped(page))
+	take(t, r.Text, "node-2.prom", migPage)
 	by := tenants(t, r)
 	llm := by["{node=node-1, gpu=GPU-a, pod=chat/llm-0}"]
 	one := Statistics{N: 1, P50: 83, P95: 83, Max: 83, Mean: 83, From: noon, To: noon}
@@ -101,9 +106,7 @@ DCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-b",Hostname="n",pod="metrics-x1",namespac
 DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-c",Hostname="m",pod="metrics-x2",namespace="mon",container="exp"} 0
 DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-d",Hostname="nvidia-dcgm-exporter-8xk",node="o",pod="nvidia-dcgm-exporter-8xk",namespace="gpu-operator"} 0
 `
-	if err := r.Text("x", strings.NewReader(text)); err != nil {
-		t.Fatal(err)
-	}
+	take(t, r.Text, "x", text)
 	var got []string
 	for _, s := range r.Usage().Tenants {
 		got = append(got, s.Key.String())
@@ -124,9 +127,7 @@ DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",Hostname="n",pod="b",namespace="x",vgp
 		fmt.Fprintf(&b, "# TYPE DCGM_FI_DEV_GPU_UTIL gauge\n"+text, noon.Add(time.Duration(i)*time.Minute).UnixMilli())
 	}
 	r := New()
-	if err := r.Text("x", strings.NewReader(b.String())); err != nil {
-		t.Fatal(err)
-	}
+	take(t, r.Text, "x", b.String())
 	u := r.Usage()
 	if len(u.Tenants) != 2 || !u.Tenants[0].Shared || !u.Tenants[1].Shared || u.Tenants[1].Figures[FigureGPUUtil].N != 10 {
 		t.Errorf("%+v", u.Tenants)
@@ -136,9 +137,7 @@ DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",Hostname="n",pod="b",namespace="x",vgp
 	}
 	// The same without times, as a page is: once shows it.
 	r = New()
-	if err := r.Text("x", strings.NewReader(fmt.Sprintf(strings.ReplaceAll(text, " %[1]d", "%[1]s"), ""))); err != nil {
-		t.Fatal(err)
-	}
+	take(t, r.Text, "x", fmt.Sprintf(strings.ReplaceAll(text, " %[1]d", "%[1]s"), ""))
 	if u := r.Usage(); !u.Tenants[0].Shared || !u.Tenants[1].Shared {
 		t.Errorf("%+v", u)
 	}
@@ -160,9 +159,7 @@ func TestOwnProcesses(t *testing.T) {
 		for _, text := range []string{b.String(), string(data)} { // with times, as Prometheus has them, and as it is served
 			r := New()
 			r.Repeats = repeats
-			if err := r.Text(file, strings.NewReader(text)); err != nil {
-				t.Fatal(err)
-			}
+			take(t, r.Text, file, text)
 			sane(t, r)
 			u, by := r.Usage(), map[string]Stats{}
 			for _, s := range u.Tenants {
@@ -224,9 +221,7 @@ const utilLabels = `"__name__":"DCGM_FI_DEV_GPU_UTIL","Hostname":"n","UUID":"GPU
 func TestJSON(t *testing.T) {
 	r := New()
 	text := matrix(utilLabels, noon, 15*time.Second, "0", "10", "20", "90", "100")
-	if err := r.JSON("util.json", strings.NewReader(text)); err != nil {
-		t.Fatal(err)
-	}
+	take(t, r.JSON, "util.json", text)
 	want := Statistics{N: 5, P50: 20, P95: 100, Max: 100, Mean: 44, From: noon, To: noon.Add(time.Minute)}
 	got := tenants(t, r)["{node=n, gpu=GPU-a}"].Figures[FigureGPUUtil]
 	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
@@ -234,12 +229,8 @@ func TestJSON(t *testing.T) {
 	}
 	// The same samples again, in another file, count once; an earlier hour, later
 	// read, counts.
-	if err := r.JSON("again.json", strings.NewReader(text)); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.JSON("earlier.json", strings.NewReader(matrix(utilLabels, noon.Add(-time.Hour), 15*time.Second, "1", "2", "3"))); err != nil {
-		t.Fatal(err)
-	}
+	take(t, r.JSON, "again.json", text)
+	take(t, r.JSON, "earlier.json", matrix(utilLabels, noon.Add(-time.Hour), 15*time.Second, "1", "2", "3"))
 	got = tenants(t, r)["{node=n, gpu=GPU-a}"].Figures[FigureGPUUtil]
 	if got.N != 8 || got.Refused[RefusalOrder] != 5 || got.From != noon.Add(-time.Hour) {
 		t.Errorf("%+v", got)
@@ -257,9 +248,7 @@ func TestTimes(t *testing.T) {
 		matrix(of("DCGM_FI_DEV_GPU_UTIL", "first"), noon, time.Minute, "90", "0", "0"), matrix(of("DCGM_FI_DEV_FB_USED", "first"), noon, time.Minute, "2000", "2000", "4"),
 		matrix(of("DCGM_FI_DEV_GPU_UTIL", "second"), noon.Add(10*time.Minute), time.Minute, "40", "40"), matrix(of("DCGM_FI_DEV_FB_USED", "second"), noon.Add(10*time.Minute), time.Minute, "3000", "3000"),
 	} {
-		if err := r.JSON(fmt.Sprint(i), strings.NewReader(text)); err != nil {
-			t.Fatal(err)
-		}
+		take(t, r.JSON, fmt.Sprint(i), text)
 	}
 	by := tenants(t, r)
 	first, second := by["{node=n, gpu=GPU-a, pod=t/first}"], by["{node=n, gpu=GPU-a, pod=t/second}"]
@@ -293,13 +282,9 @@ func TestJSONForms(t *testing.T) {
 func TestRefused(t *testing.T) {
 	r := New()
 	text := matrix(utilLabels, noon, time.Minute, "5", "-1", "120", "NaN", "+Inf", "7", "2147483632")
-	if err := r.JSON("a.json", strings.NewReader(text)); err != nil {
-		t.Fatal(err)
-	}
+	take(t, r.JSON, "a.json", text)
 	for name, text := range map[string]string{"b.json": matrix(utilLabels, noon.Add(3*time.Hour), time.Minute, "9"), "c.json": matrix(utilLabels, time.Unix(7, 0), time.Minute, "9")} {
-		if err := r.JSON(name, strings.NewReader(text)); err != nil {
-			t.Fatal(err)
-		}
+		take(t, r.JSON, name, text)
 	}
 	u := r.Usage()
 	got := u.Tenants[0].Figures[FigureGPUUtil]
