@@ -2,7 +2,6 @@ package discover_test
 
 import (
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -78,6 +77,19 @@ var clusters = []struct {
 		[]string{"research/exp-00 batch 1 1 20GiB time-slicing", "research/exp-01 batch 1 1 20GiB time-slicing", "research/exp-10 batch 1 1 10GiB time-slicing",
 			"research/exp-11 batch 1 1 10GiB time-slicing", "research/mem batch 1 1 4GiB time-slicing", "research/whole batch 1 1 -"},
 		[]string{"trap-replicas-share-memory", "gpus-not-held", "kai-memory"}},
+	// Clusters that others wrote down; testdata/others/README.md has the sources.
+	{"../others/gpu-operator-time-slicing",
+		[]string{"tesla-t4 Tesla T4 4 device-plugin"},
+		[]string{"tesla-t4 time-slicing 4 5"},
+		[]string{"default/time-slicing-verification online-inference 5 1 - time-slicing 4"},
+		[]string{"trap-replicas-share-memory", "trap-time-slicing-takes-turns"}},
+	{"../others/prem-operator-39",
+		[]string{"a100-sxm4-40gb A100-SXM4-40GB 4 device-plugin"},
+		[]string{"a100-sxm4-40gb mig 4 0"},
+		[]string{"premai/hermes online-inference 1 1 -"}, []string{"gpus-not-held"}},
+	{"../others/dra-driver-719",
+		[]string{"gpupool A100 80GB PCIe 1 dra", "migpool A100 80GB PCIe 1 dra"},
+		[]string{"gpupool exclusive 1 0", "migpool mig 1 0"}, nil, nil},
 	{"bare",
 		[]string{"a100-sxm4-40gb A100-SXM4-40GB 8 device-plugin"},
 		[]string{"a100-sxm4-40gb exclusive 8 2"},
@@ -87,16 +99,7 @@ var clusters = []struct {
 func TestClusters(t *testing.T) {
 	for _, c := range clusters {
 		t.Run(c.file, func(t *testing.T) {
-			in, err := os.Open("testdata/clusters/" + c.file + ".json")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer in.Close()
-			k := discover.New(discover.Options{})
-			if err := k.Read(c.file, in); err != nil {
-				t.Fatal(err)
-			}
-			d := k.Discover()
+			d := joined(t, discover.Options{}, c.file, file(t, "clusters/"+c.file+".json"))
 			var pools, today, workloads, findings []string
 			for _, p := range d.Fleet.Pools {
 				pools = append(pools, fmt.Sprintf("%s %s %d %v", p.Name, p.GPU, p.Count, p.Delivery))

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -85,6 +87,35 @@ func TestFindings(t *testing.T) {
 		}
 		if !ok {
 			t.Errorf("%s: no %s of %s that says %q among %+v", c.name, c.code, c.object, c.message, d.Findings)
+		}
+	}
+}
+
+// TestHalfAClusters: what is missing is said, and nothing is made up of it.
+func TestHalfAClusters(t *testing.T) {
+	for name, c := range map[string]struct {
+		items   string
+		rows    []string
+		unknown string
+	}{
+		"nodes without pods": {aNode("n", l4, "", "nvidia.com/gpu=2"), []string{"l4 L4 2", "exclusive 2 0"}, "no pod that asks for GPUs is among the input"},
+		"pods without nodes": {aPod("p", "n", "x=1"), []string{"t/p 1 -"}, "no node with GPUs is among the input"},
+		"objects of unknown kinds": {`{"apiVersion":"example.com/v9","kind":"Gizmo","metadata":{"name":"g"},"spec":{"gpus":8}},{"apiVersion":"other.io/v1","kind":"Job","metadata":{"name":"j"},"spec":{"template":{"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"4"}}}]}}}},` +
+			aNode("n", l4, "", "nvidia.com/gpu=2"), []string{"l4 L4 2", "exclusive 2 0"}, "no pod that asks for GPUs"},
+	} {
+		d := joined(t, discover.Options{}, name, list(c.items))
+		if diff := cmp.Diff(c.rows, rows(d)); diff != "" {
+			t.Errorf("%s:\n%s", name, diff)
+		}
+		ok := false
+		for _, u := range d.Unknown {
+			ok = ok || len(u.Why) >= len(c.unknown) && u.Why[:len(c.unknown)] == c.unknown
+		}
+		if !ok {
+			t.Errorf("%s: %+v", name, d.Unknown)
+		}
+		if found(d, "gpus-not-held") != nil {
+			t.Errorf("%s: nobody knows who holds them: %+v", name, d.Findings)
 		}
 	}
 }
