@@ -92,8 +92,8 @@ func (a *account) add(o *account) {
 	a.unplaced, a.more = a.unplaced+o.unplaced, a.more+o.more
 }
 
-// account parts what a pool costs. Nodes that placed replicas would use alone, or do use today, and that the layout does
-// not, are freed by sharing. What is left of the others is idle, but for what replicas without a place may hold.
+// account parts what a pool costs. Nodes that placed replicas would use alone, or do use today, and that the layout
+// does not, are freed by sharing. What is left of the others is idle, but for what replicas without a place may hold.
 func (pl *answers) account(p int, after *layout.PoolCost) (a account, err error) {
 	cp := pl.Pools[p]
 	price := func(nodes int) (h hourly) {

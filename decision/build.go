@@ -52,7 +52,7 @@ func (pl *answers) result() (*Result, error) {
 	r.Assumes = append(pl.strangers(), pl.pretended()...)
 	r.Remarks = slices.Concat(pl.impossible(), pl.oddPools(), pl.configNotes())
 	for p := range pl.Pools {
-		r.Pools = append(r.Pools, pl.poolResult(p))
+		r.Pools = append(r.Pools, pl.poolResult(r.Layout, p))
 	}
 	r.Traps = fleetTraps(r.Decisions)
 	if err := pl.bill(r); err != nil {
@@ -245,16 +245,22 @@ func (pl *answers) mixGroups() {
 	}
 }
 
-func (pl *answers) poolResult(p int) PoolResult {
+func (pl *answers) poolResult(of *layout.Cluster, p int) PoolResult {
 	cp := pl.Pools[p]
 	r := PoolResult{Pool: cp.Pool.Name, GPU: cp.Ground().GPU().Name, GPUs: cp.Pool.Count, Groups: []GroupResult{}}
 	for _, key := range pl.GroupKeys() {
-		if key.Pool != p {
-			continue
+		if key.Pool == p {
+			r.Groups = append(r.Groups, GroupResult{Mechanism: key.Mechanism, LowerBound: pl.lowerBound(pl.Groups[key])})
 		}
-		g := pl.Groups[key]
-		gr := GroupResult{Mechanism: g.Mechanism, GPUs: g.GPUs(), LowerBound: pl.lowerBound(g), Layouts: pl.layouts(g)}
-		r.Groups = append(r.Groups, gr)
+	}
+	for n := range of.Nodes() {
+		for i := range n.Devices {
+			if n.Pool != r.Pool || n.Tenants(i) == 0 {
+				continue
+			}
+			at := slices.IndexFunc(r.Groups, func(g GroupResult) bool { return g.Mechanism == n.Devices[i].Mode })
+			r.Groups[at].add(n, i)
+		}
 	}
 	r.GPUsNeeded, r.SpotGPUs = pl.Used(p)
 	r.SpotGPUs = min(r.SpotGPUs, pl.costs[p].Spot)
@@ -262,39 +268,40 @@ func (pl *answers) poolResult(p int) PoolResult {
 	return r
 }
 
-func (pl *answers) layouts(g *plan.Group) []LayoutResult {
-	out := []LayoutResult{}
-	add := func(l LayoutResult) {
-		if n := len(out); n > 0 && slices.Equal(out[n-1].Instances, l.Instances) &&
-			slices.Equal(out[n-1].Tenants, l.Tenants) {
-			out[n-1].GPUs += l.GPUs
+// add counts a device of the layout.
+func (g *GroupResult) add(n *layout.Node, device int) {
+	l := LayoutResult{GPUs: 1}
+	d := &n.Devices[device]
+	if layout.Sliced(d.Mode) {
+		for _, in := range d.Instances {
+			l.Instances = append(l.Instances, InstanceResult{Profile: in.Profile.Name, Start: int(in.Start),
+				Size: in.Profile.PlacementUnits})
+		}
+	}
+	n.On(device, func(a *layout.Assignment) bool {
+		if a.Profile != nil {
+			at := slices.IndexFunc(l.Instances, func(in InstanceResult) bool { return in.Start == int(a.Start) })
+			l.Instances[at].Workload = a.Workload.Name
+			l.Instances[at].Replicas++
+			return true
+		}
+		at, found := slices.BinarySearchFunc(l.Tenants, a.Workload.Name, func(t TenantResult, name string) int {
+			return cmp.Compare(t.Workload, name)
+		})
+		if !found {
+			l.Tenants = slices.Insert(l.Tenants, at, TenantResult{Workload: a.Workload.Name})
+		}
+		l.Tenants[at].Replicas++
+		return true
+	})
+	g.GPUs++
+	for i := range g.Layouts {
+		if same := &g.Layouts[i]; slices.Equal(same.Instances, l.Instances) && slices.Equal(same.Tenants, l.Tenants) {
+			same.GPUs++
 			return
 		}
-		out = append(out, l)
 	}
-	for _, m := range g.Wholes {
-		w := pl.Workloads[m.Workload].Workload()
-		add(LayoutResult{GPUs: m.Replicas * w.GPUCount(), Tenants: []TenantResult{{w.Name, 1}}})
-	}
-	for i := range g.Bins {
-		l := LayoutResult{GPUs: 1}
-		for _, m := range g.Bins[i].Members {
-			l.Tenants = append(l.Tenants, TenantResult{pl.Workloads[m.Workload].Workload().Name, m.Replicas})
-		}
-		slices.SortFunc(l.Tenants, func(a, b TenantResult) int { return cmp.Compare(a.Workload, b.Workload) })
-		add(l)
-	}
-	for i := range g.Sliced {
-		s := &g.Sliced[i]
-		l := LayoutResult{GPUs: 1}
-		for k, m := range s.Members {
-			in := s.Layout.Instances[k]
-			l.Instances = append(l.Instances, InstanceResult{in.Profile.Name, in.Start, in.Size,
-				pl.Workloads[m.Workload].Workload().Name, m.Replicas})
-		}
-		add(l)
-	}
-	return out
+	g.Layouts = append(g.Layouts, l)
 }
 
 // lowerBound returns the number of GPUs that no packing of the group's members can go below.

@@ -42,7 +42,7 @@ type Pool struct {
 	// GPU costs for an hour. Without either the decision has no cost.
 	PricePerGPUHour  Optional[cost.Money] `yaml:"price_per_gpu_hour"`
 	NodePricePerHour Optional[cost.Money] `yaml:"node_price_per_hour"`
-	GPUsPerNode      Optional[int]        `yaml:"gpus_per_node"` // not known: a replica's GPUs may be anywhere in the pool
+	GPUsPerNode      Optional[int]        `yaml:"gpus_per_node"` // not known: GPUs are counted, and not nodes
 	Owned            Optional[bool]       `yaml:"owned"`         // false = could be bought and is not; default true
 	Reserved         *Tariff              `yaml:"reserved"`      // GPUs that are paid for whether they are used or not
 	Spot             *Tariff              `yaml:"spot"`          // may be taken away; for workloads with spot: true

@@ -141,7 +141,7 @@ func (s *search) fit(a *arranged, w, k, want int, salt uint64, commit bool) (pla
 }
 
 // share is fit on GPUs that are shared; next becomes the load of their pool.
-func (s *search) share(a *arranged, next *load, v wayIn, w, want int, salt uint64, commit bool) (placed int, err error) {
+func (s *search) share(a *arranged, next *load, v wayIn, w, want int, salt uint64, commit bool) (int, error) {
 	h, p := v.site, v.c.Pool
 	st := &s.pl.sites[p]
 	limited := h.class == classLimited && st.each > 1
@@ -160,10 +160,11 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, salt uint6
 		}
 		n := 0
 		if left > 0 && salt>>(i%61)&31 != 31 {
-			if n, err = s.roomIn(f, w); err != nil {
+			some, err := s.roomIn(f, w)
+			if err != nil {
 				return 0, err
 			}
-			n = min(n, left)
+			n = min(some, left)
 		}
 		cheap := f.spot
 		if n > 0 {
@@ -179,9 +180,11 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, salt uint6
 	}
 	room, fresh := 0, 0
 	if left > 0 {
-		if room, err = s.roomIn(h.empty, w); err != nil {
+		some, err := s.roomIn(h.empty, w)
+		if err != nil {
 			return 0, err
 		}
+		room = some
 	}
 	if room > 0 {
 		fresh = min((left+room-1)/room, st.pool.Pool.Count-int(a.loads[p].gpus))

@@ -122,8 +122,8 @@ func (pl *Planner) Before(p int) (nodes, held int) {
 	return nodes, (waiting + st.each - 1) / st.each
 }
 
-// CountsGPUs reports whether a pool shares its GPUs by several modes, of which its delivery lets a node have one, and does
-// not say which GPUs are a node's.
+// CountsGPUs reports whether a pool shares its GPUs by several modes, of which its delivery lets a node have one, and
+// does not say which GPUs are a node's.
 func (pl *Planner) CountsGPUs(p int) bool {
 	own, groups := false, 0
 	for key := range pl.Groups {
