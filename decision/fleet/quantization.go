@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -86,16 +87,11 @@ type quarkNumber struct {
 // scheme is what becomes of each module.
 type scheme struct {
 	all     format
-	skip    []matcher
-	some    []special // that have a format of their own, the first that matches
-	head    bool      // the output's embedding is quantized like other modules
-	experts bool      // experts alone are quantized
-	only    bool      // those of some alone are
-}
-
-type special struct {
-	matcher
-	format
+	skip    rules
+	some    rules // that have a format of their own
+	head    bool  // the output's embedding is quantized like other modules
+	experts bool  // experts alone are quantized
+	only    bool  // those of some alone are
 }
 
 // of is the format of a module.
@@ -106,15 +102,12 @@ func (s *scheme) of(m *module, prefixes []string) format {
 	if m.head && !s.head {
 		return unquantized
 	}
-	for _, skip := range s.skip {
-		if skip.matches(m, prefixes) {
-			return unquantized
-		}
+	parts, whole := m.names(prefixes)
+	if f, is := s.skip.of(parts, whole); is {
+		return f
 	}
-	for _, is := range s.some {
-		if is.matches(m, prefixes) {
-			return is.format
-		}
+	if f, is := s.some.of(parts, whole); is {
+		return f
 	}
 	if s.only {
 		return unquantized
@@ -122,56 +115,92 @@ func (s *scheme) of(m *module, prefixes []string) format {
 	return s.all
 }
 
-// matcher is a module's name, a glob or a regular expression.
-type matcher struct {
-	name    string
-	pattern *regexp.Regexp
+// rules give modules a format by names of modules or of what holds them, globs and regular expressions, the first that
+// matches. Checkpoints have lists of many thousand names.
+type rules struct {
+	names    map[string]rule
+	patterns []rule
 }
 
-// newMatcher reads a name (of a module or of what holds it), a glob, or after re: an expression from the name's start.
-func newMatcher(text string) (matcher, bool) {
-	pattern, is := strings.CutPrefix(text, "re:")
+type rule struct {
+	nth     int
+	pattern *regexp.Regexp
+	format  format
+}
+
+func (r *rules) len() int { return len(r.names) + len(r.patterns) }
+
+// add reads a name, a glob, or after re: an expression from the name's start; false if it cannot.
+func (r *rules) add(text string, f format) bool {
+	is := rule{nth: r.len(), format: f}
+	pattern, expression := strings.CutPrefix(text, "re:")
 	switch {
-	case is:
+	case expression:
 		pattern = "^(?:" + pattern + ")"
 	case strings.Contains(text, "*"):
-		pattern = "^" + strings.ReplaceAll(regexp.QuoteMeta(text), `\*`, ".*") + `(?:\..*)?$`
+		open := strings.TrimRight(text, "*")
+		pattern = "^" + strings.ReplaceAll(regexp.QuoteMeta(open), `\*`, ".*")
+		if open == text {
+			pattern += `(?:\..*)?$`
+		}
 	default:
-		return matcher{name: text}, true
+		if r.names == nil {
+			r.names = map[string]rule{}
+		}
+		if _, stands := r.names[text]; !stands {
+			r.names[text] = is
+		}
+		return true
 	}
-	re, err := regexp.Compile(pattern)
-	return matcher{pattern: re}, err == nil
+	var err error
+	if is.pattern, err = regexp.Compile(pattern); err == nil {
+		r.patterns = append(r.patterns, is)
+	}
+	return err == nil
+}
+
+// of finds the format of a module by the parts of its name and its whole names.
+func (r *rules) of(parts, whole []string) (format, bool) {
+	first := rule{nth: math.MaxInt}
+	for _, part := range parts {
+		if is, stands := r.names[part]; stands && is.nth < first.nth {
+			first = is
+		}
+	}
+	for _, is := range r.patterns {
+		if is.nth < first.nth && slices.ContainsFunc(whole, is.pattern.MatchString) {
+			first = is
+		}
+	}
+	return first.format, first.nth < math.MaxInt
 }
 
 // fused are the names under which servers join matrices.
 var fused = map[string]string{"q_proj": "qkv_proj", "k_proj": "qkv_proj", "v_proj": "qkv_proj",
 	"gate_proj": "gate_up_proj", "up_proj": "gate_up_proj"}
 
-func (r matcher) matches(m *module, prefixes []string) bool {
+// names are the whole names of a module, and all parts of them that may name it or what holds it.
+func (m *module) names(prefixes []string) (parts, whole []string) {
 	names := []string{m.name}
 	at := strings.LastIndexByte(m.name, '.') + 1
 	if joined := fused[m.name[at:]]; joined != "" {
 		names = append(names, m.name[:at]+joined)
 	}
 	for _, name := range names {
-		if r.pattern == nil {
-			if strings.Contains("."+name+".", "."+strings.TrimPrefix(r.name, "model.")+".") {
-				return true
+		steps := strings.Split(name, ".")
+		for i := range steps {
+			for j := i + 1; j <= len(steps); j++ {
+				parts = append(parts, strings.Join(steps[i:j], "."))
 			}
-			for _, prefix := range prefixes {
-				if strings.HasPrefix(prefix+name+".", r.name+".") {
-					return true
-				}
-			}
-			continue
 		}
 		for _, prefix := range prefixes {
-			if r.pattern.MatchString(prefix + name) {
-				return true
+			whole = append(whole, prefix+name)
+			for j := 1; j <= len(steps); j++ {
+				parts = append(parts, prefix+strings.Join(steps[:j], "."))
 			}
 		}
 	}
-	return false
+	return parts, whole
 }
 
 // prefixes are those of a checkpoint's modules, of one that reads images too.
@@ -196,7 +225,7 @@ func (d *decoder) scheme() (*scheme, error) {
 	s := &scheme{}
 	for _, name := range slices.Concat(q.NotConverted, q.Skipped, q.Ignore, q.IgnoredLayers, q.ExcludeModules, q.Exclude,
 		q.SkipModules, q.NotQuantized) {
-		d.matched(name, func(m matcher) { s.skip = append(s.skip, m) })
+		d.rule(&s.skip, name, unquantized)
 	}
 	known := true
 	switch method := strings.ToLower(q.Method); method {
@@ -224,7 +253,7 @@ func (d *decoder) scheme() (*scheme, error) {
 					problem.Clip(name))
 				f = unquantized
 			}
-			d.matched(name, func(m matcher) { s.some = append(s.some, special{m, f}) })
+			d.rule(&s.some, name, f)
 		}
 		known = known || s.only
 	case "compressed-tensors", "compressed_tensors":
@@ -251,7 +280,7 @@ func (d *decoder) scheme() (*scheme, error) {
 						problem.Clip(name))
 					f = unquantized
 				}
-				d.matched(name, func(m matcher) { s.some = append(s.some, special{m, f}) })
+				d.rule(&s.some, name, f)
 			}
 		}
 	case "eetq":
@@ -271,11 +300,9 @@ func (d *decoder) scheme() (*scheme, error) {
 	return s, nil
 }
 
-// matched hands on the matcher of a name, or notes that it is not understood.
-func (d *decoder) matched(name string, take func(matcher)) {
-	if m, understood := newMatcher(name); understood {
-		take(m)
-	} else {
+// rule adds one, or notes that it is not understood.
+func (d *decoder) rule(r *rules, name string, f format) {
+	if !r.add(name, f) {
 		d.note("quantization_config: the pattern %q is not understood and was taken for none", problem.Clip(name))
 	}
 }
@@ -293,13 +320,13 @@ func (d *decoder) groups(q *quantization, s *scheme) bool {
 				s.all = f
 				continue
 			}
-			d.matched(target, func(m matcher) { s.some = append(s.some, special{m, f}) })
+			d.rule(&s.some, target, f)
 		}
 		if len(g.Targets) == 0 {
 			s.all = f
 		}
 	}
-	s.only = s.all.bits == 0 && len(s.some) > 0
+	s.only = s.all.bits == 0 && s.some.len() > 0
 	return s.all.bits > 0 || s.only
 }
 
@@ -324,15 +351,15 @@ func (d *decoder) overridden(q *quantization, s *scheme) {
 			if field == "dynamic" {
 				pattern = "re:" + strings.TrimPrefix(pattern, "+:")
 			}
-			d.matched(pattern, func(m matcher) {
-				if negative {
-					s.skip = append(s.skip, m)
-				} else if f := own.integers(); f.narrow >= 16 {
-					s.some = append(s.some, special{m, unquantized})
-				} else {
-					s.some = append(s.some, special{m, f})
-				}
-			})
+			f := own.integers()
+			if f.narrow >= 16 {
+				f = unquantized
+			}
+			if negative {
+				d.rule(&s.skip, pattern, unquantized)
+			} else {
+				d.rule(&s.some, pattern, f)
+			}
 		}
 	}
 }

@@ -180,6 +180,23 @@ func TestQuantizedExperts(t *testing.T) {
 	}
 }
 
+// Long lists of names, as quantizers write them, take no time to speak of.
+func BenchmarkParseModelConfigNames(b *testing.B) {
+	var names []string
+	for layer := range 61 {
+		for expert := range 256 {
+			names = append(names, fmt.Sprintf("%q", fmt.Sprintf("model.layers.%d.mlp.experts.%d.up_proj", layer, expert)))
+		}
+		names = append(names, fmt.Sprintf("%q", fmt.Sprintf("model.layers.%d.self_attn*", layer)))
+	}
+	config := configOf(b, "DeepSeek-V3", `{"quantization_config":{"quant_method":"modelopt","quant_algo":"NVFP4","ignore":[`+strings.Join(names, ",")+`]}}`)
+	for b.Loop() {
+		if _, err := fleet.ParseModelConfig(config); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // Names of a checkpoint with other parts, and of one whose modules are mixers, are found as well.
 func TestQuantizedNames(t *testing.T) {
 	for model, list := range map[string][]string{
