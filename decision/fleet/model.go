@@ -228,7 +228,8 @@ func (m *LanguageModel) Width() float64 { return float64(halfBytes[m.Weights]) /
 
 // hardwareSince is the compute capability from which on GPUs multiply numbers of a precision: BF16 since Ampere, FP8
 // since Ada, FP4 since Blackwell (CUDA C++ Programming Guide, compute capabilities).
-var hardwareSince = map[Precision]sharing.ComputeCapability{PrecisionBF16: {Major: 8}, PrecisionFP8: {Major: 8, Minor: 9},
+var hardwareSince = map[Precision]sharing.ComputeCapability{
+	PrecisionBF16: {Major: 8}, PrecisionFP8: {Major: 8, Minor: 9},
 	PrecisionFP4: {Major: 10}}
 
 // Converted says whether weights of a precision are converted to others on their way, since a GPU has no arithmetic for
