@@ -55,7 +55,15 @@ func Decide(f *decision.Fleet, r *decision.Result) *webpage.Page {
 	p.Answer = freed(t.MonthlyFreed, t.Currency) + fmt.Sprintf(
 		"%d of %s have a place, at %.4g%% confidence, on %s; %d are there today.", placed,
 		plaintext.Count(len(r.Decisions), "workload"), 100*r.Confidence, plaintext.Count(t.GPUsAfter, "GPU"), t.GPUsToday)
-	notes := slices.Clone(r.Remarks)
+	var notes []string
+	for _, part := range []struct{ monthly, what string }{{t.MonthlyFreedBySharing, "is freed by sharing"},
+		{t.MonthlyFreedIdle, "is freed of pools and nodes that nobody used before"}, {t.MonthlyAdded, "is added"},
+		{t.MonthlyUnplaced, "of free GPUs is kept, which work without a place may hold"}} {
+		if part.monthly != "" {
+			notes = append(notes, fmt.Sprintf("%s %s a month %s.", amount(part.monthly), t.Currency, part.what))
+		}
+	}
+	notes = append(notes, r.Remarks...)
 	for _, a := range r.Assumes {
 		notes = append(notes, "Assumes "+a.What+": "+a.Why)
 	}
