@@ -3,6 +3,7 @@ package decision
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/cotenant/cotenant/cost"
@@ -19,7 +20,7 @@ func TestLayoutIsWhatIsPlanned(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(61, 62))
 	modes := map[sharing.Mechanism]int{}
-	for i := range nightly.Cases(300, 3000) {
+	for i := range nightly.Cases(240, 3000) {
 		f := smallFleet(rng)
 		for len(f.Pools) < 1+rng.IntN(6) {
 			f.Pools = append(f.Pools, smallFleet(rng).Pools[0])
@@ -42,7 +43,16 @@ func TestLayoutIsWhatIsPlanned(t *testing.T) {
 		if f.Validate() != nil {
 			t.Fatal(f.Validate())
 		}
-		r := decide(t, f)
+		opt := Options{}
+		if all := sharing.Mechanisms(); rng.IntN(3) == 0 { // as if it were installed
+			if m := all[rng.IntN(len(all))]; (&Options{Allow: []sharing.Mechanism{m}}).Check() == nil {
+				opt.Allow = []sharing.Mechanism{m}
+			}
+		}
+		r, err := Decide(t.Context(), f, opt)
+		if err != nil {
+			t.Fatalf("fleet %d: %v: %v", i, opt.Allow, err)
+		}
 		checkNodes(t, f, r)
 		for n := range r.Layout.Nodes() {
 			for d := range n.Devices {
@@ -69,6 +79,13 @@ func nodePool(rng *rand.Rand, p *Pool) {
 	deliveries := sharing.Deliveries()
 	if p.Delivery = deliveries[rng.IntN(len(deliveries))]; p.Delivery == sharing.DeliveryVGPUManager {
 		p.Delivery, p.VGPU = sharing.DeliveryBare, true
+	}
+	if all := sharing.Mechanisms(); rng.IntN(4) == 0 {
+		for range 3 {
+			if m := all[rng.IntN(len(all))]; !slices.Contains(p.Mechanisms, m) {
+				p.Mechanisms = append(p.Mechanisms, m)
+			}
+		}
 	}
 	p.Standalone = p.Delivery == sharing.DeliveryBare && rng.IntN(2) == 0
 	price, _ := p.PricePerGPUHour.Get()

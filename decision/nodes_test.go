@@ -194,3 +194,19 @@ workloads:
 		t.Errorf("%+v", b)
 	}
 }
+
+// TestEveryGPU: whatever is planned on a GPU of the table is what its delivery can set up there.
+func TestEveryGPU(t *testing.T) {
+	t.Parallel()
+	for _, g := range sharing.GPUs() {
+		for _, d := range []string{"none", "device-plugin", "hami"} {
+			decideText(t, `
+pools: [{name: p, gpu: "`+g.Name+`", count: 8, gpus_per_node: 4, delivery: `+d+`, mechanisms: [time-slicing, mps, mig, mig+mps, hami, hami+mps, mig-like-emulation]}]
+workloads:
+  - {name: a, kind: batch, replicas: 5, memory: 2GiB, gpu_busy: 0.1, tenant: t, isolation: {memory: hardware}}
+  - {name: b, kind: batch, replicas: 9, memory: 1GiB, gpu_busy: 0.05, tenant: u}
+  - {name: c, kind: notebook, replicas: 9, memory: 1GiB, gpu_busy: 0.05}
+`)
+		}
+	}
+}
