@@ -20,7 +20,7 @@ func TestLayoutIsWhatIsPlanned(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(61, 62))
 	modes := map[sharing.Mechanism]int{}
-	for i := range nightly.Cases(240, 3000) {
+	for i := range nightly.Cases(300, 3000) {
 		f := smallFleet(rng)
 		for len(f.Pools) < 1+rng.IntN(6) {
 			f.Pools = append(f.Pools, smallFleet(rng).Pools[0])
@@ -65,7 +65,7 @@ func TestLayoutIsWhatIsPlanned(t *testing.T) {
 	}
 	for _, m := range []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS,
 		sharing.MechanismMIG, sharing.MechanismHAMi} {
-		if modes[m] < 15 {
+		if modes[m] < 10 {
 			t.Errorf("%d GPUs under %v", modes[m], m)
 		}
 	}
