@@ -45,7 +45,6 @@ type TenantConfig struct {
 	RetryMax     int              `json:"retry_max,omitempty"`
 	Body         map[string]any   `json:"body,omitempty"`
 	HasTokenizer bool             `json:"has_tokenizer,omitempty"`
-	Probe        bool             `json:"probe,omitempty"`
 }
 
 // EndpointConfig is an endpoint in config.json.
@@ -104,7 +103,7 @@ func newConfig(p *LoadPlan, o *Options, clk *wire.Clock, scrub *scrubber) *Confi
 			Load: t.Load.describe(), Requests: t.Requests, Warmup: t.Warmup, MaxTokens: t.MaxTokens,
 			SLO:       t.SLO.figures(),
 			TimeoutsS: TimeoutsConfig{to.Connect.Seconds(), to.FirstToken.Seconds(), to.Idle.Seconds(), to.Total.Seconds()},
-			RetryMax:  t.Retry.Max, Body: scrub.cleanMap(t.Body), HasTokenizer: t.Tokenizer != nil, Probe: t.Probe,
+			RetryMax:  t.Retry.Max, Body: scrub.cleanMap(t.Body), HasTokenizer: t.Tokenizer != nil,
 		}
 		for j := range t.Endpoints {
 			e := &t.Endpoints[j]

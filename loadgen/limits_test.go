@@ -37,32 +37,3 @@ func TestClientLimits(t *testing.T) {
 		}
 	}
 }
-
-func TestCheckFiles(t *testing.T) {
-	plan := func(change func(*Tenant)) *LoadPlan {
-		tenant := Tenant{Name: "t", Load: OfferedLoad{Concurrency: 200}, Endpoints: []Endpoint{{URL: "http://h"}}}
-		change(&tenant)
-		return &LoadPlan{Tenants: []Tenant{tenant}}
-	}
-	for name, tc := range map[string]struct {
-		change func(*Tenant)
-		worker Worker
-		limit  uint64
-		fits   bool
-	}{
-		"too many users":   {func(*Tenant) {}, Worker{}, 64, false},
-		"enough":           {func(*Tenant) {}, Worker{}, 256, true},
-		"a worker's share": {func(*Tenant) {}, Worker{Count: 8}, 64, true},
-		"few requests":     {func(t *Tenant) { t.Requests = 10 }, Worker{}, 64, true},
-		"unbounded":        {func(t *Tenant) { t.Load = OfferedLoad{Schedule: Constant{PerS: 1}} }, Worker{}, 8, true},
-		"own connections":  {func(t *Tenant) { t.Endpoints[0].Dial = (&net.Dialer{}).DialContext }, Worker{}, 64, true},
-	} {
-		err := checkFiles(plan(tc.change), tc.worker, tc.limit, 10)
-		if (err == nil) != tc.fits {
-			t.Errorf("%s: %v", name, err)
-		}
-		if err != nil && !strings.Contains(err.Error(), "ulimit -n") {
-			t.Errorf("%s: no remedy: %v", name, err)
-		}
-	}
-}

@@ -79,7 +79,7 @@ func readHistograms(r io.Reader) ([]TenantHistograms, error) {
 		if !ok {
 			i = len(out)
 			index[line.Tenant] = i
-			out = append(out, TenantHistograms{Tenant: line.Tenant, Probe: line.Probe, ByMetric: map[LatencyMetric]*Histogram{}})
+			out = append(out, TenantHistograms{Tenant: line.Tenant, ByMetric: map[LatencyMetric]*Histogram{}})
 		}
 		by := out[i].ByMetric
 		if by[line.Metric] != nil {

@@ -53,15 +53,13 @@ func Merge(results ...*Result) (*Result, error) {
 			if at < 0 {
 				at = len(sum.Tenants)
 				sum.Tenants = append(sum.Tenants,
-					TenantSummary{Name: t.Name, Model: t.Model, API: t.API, Load: t.Load, Probe: t.Probe})
-				merged[t.Name] = &TenantHistograms{Tenant: t.Name, Probe: t.Probe, ByMetric: map[LatencyMetric]*Histogram{}}
+					TenantSummary{Name: t.Name, Model: t.Model, API: t.API, Load: t.Load})
+				merged[t.Name] = &TenantHistograms{Tenant: t.Name, ByMetric: map[LatencyMetric]*Histogram{}}
 			}
 			sum.Tenants[at].add(&t.Measures)
 		}
 		for _, th := range r.Histograms {
-			if !th.Probe {
-				mergeInto(totals, th.ByMetric)
-			}
+			mergeInto(totals, th.ByMetric)
 			if into := merged[th.Tenant]; into != nil {
 				mergeInto(into.ByMetric, th.ByMetric)
 			}

@@ -20,6 +20,3 @@ func processCPU() time.Duration {
 }
 
 var clientLimitErrors = []error{windows.WSAEMFILE, windows.WSAENOBUFS, windows.WSAEADDRNOTAVAIL}
-
-// openFileLimit reports that Windows sets no limit on open files.
-func openFileLimit() (uint64, bool) { return 0, false }

@@ -23,12 +23,9 @@ var errDrainTime = errors.New("cut off at the end of the run")
 // When ctx ends, no further load is offered, what is in flight is ClassCancelled, and Run returns the Result of what
 // was done (Summary.Complete false), with the artifacts written, together with an error that wraps ctx's. A failing
 // prompt source and an unwritable directory likewise come with the Result of what was measured. An invalid plan or
-// directory, or a plan that needs more open files than the process may have, comes without one, and nothing is sent.
+// directory comes without one, and nothing is sent.
 func Run(ctx context.Context, plan LoadPlan, opts Options) (*Result, error) {
 	if err := errors.Join(plan.Validate(), opts.check()); err != nil {
-		return nil, err
-	}
-	if err := checkOpenFiles(&plan, opts.Worker); err != nil {
 		return nil, err
 	}
 	if opts.RunID == "" {
@@ -243,26 +240,22 @@ func (r *runner) result(complete bool) (*Result, error) {
 	for _, t := range r.tenants {
 		slo := t.tenant.SLO
 		sum.Tenants = append(sum.Tenants, TenantSummary{
-			Name: t.tenant.Name, Model: t.tenant.Model, API: t.tenant.API, Load: t.tenant.Load.describe(), Probe: t.tenant.Probe,
+			Name: t.tenant.Name, Model: t.tenant.Model, API: t.tenant.API, Load: t.tenant.Load.describe(),
 			Measures: t.collector.measures(&slo),
 		})
 		res.Histograms = append(res.Histograms, TenantHistograms{
-			Tenant: t.tenant.Name, Probe: t.tenant.Probe, ByMetric: t.collector.histograms(),
+			Tenant: t.tenant.Name, ByMetric: t.collector.histograms(),
 		})
 		res.Timeline = append(res.Timeline, t.collector.timeline.rows(t.tenant.Name)...)
 		res.Records = append(res.Records, t.records...)
 		if t.pacerName != "" {
 			pacer = t.pacerName
 		}
-		if !t.tenant.Probe {
-			total.merge(t.collector)
-		}
+		total.merge(t.collector)
 	}
 	sum.Measures = total.measures(nil)
 	for i := range sum.Tenants {
-		if t := &sum.Tenants[i]; !t.Probe {
-			sum.addGoodput(&t.Measures)
-		}
+		sum.addGoodput(&sum.Tenants[i].Measures)
 	}
 	sum.rates()
 	from, to := total.interval()
@@ -280,7 +273,7 @@ func (r *runner) result(complete bool) (*Result, error) {
 	return res, errors.Join(append(problems, r.dir.writeJSON(ArtifactSummary, sum))...)
 }
 
-// health collects what is known of the client. Probes count here: they run in the same process.
+// health collects what is known of the client.
 func (r *runner) health(pacer string) ClientHealth {
 	h := ClientHealth{Pacer: pacer}
 	send, pacing, read := NewHistogram(), NewHistogram(), NewHistogram()

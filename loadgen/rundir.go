@@ -151,7 +151,6 @@ func (d *runDir) writeData(res *Result) []error {
 
 type histogramLine struct {
 	Tenant string        `json:"tenant"`
-	Probe  bool          `json:"probe,omitempty"`
 	Metric LatencyMetric `json:"metric"`
 	encodedHistogram
 }
@@ -169,7 +168,7 @@ func histogramLines(all []TenantHistograms) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := enc.Encode(histogramLine{th.Tenant, th.Probe, m, e}); err != nil {
+			if err := enc.Encode(histogramLine{th.Tenant, m, e}); err != nil {
 				return nil, err
 			}
 		}
@@ -279,6 +278,5 @@ var notInRunID = regexp.MustCompile(`[^a-zA-Z0-9.-]`)
 // TenantHistograms are one tenant's distributions.
 type TenantHistograms struct {
 	Tenant   string
-	Probe    bool
 	ByMetric map[LatencyMetric]*Histogram
 }

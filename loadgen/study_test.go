@@ -19,7 +19,7 @@ import (
 )
 
 func TestStudyCases(t *testing.T) {
-	plan := loadgen.LoadPlan{Scenario: "mps", Tenants: []loadgen.Tenant{{Name: "a"}, {Name: "b"}, {Name: "p", Probe: true}}}
+	plan := loadgen.LoadPlan{Scenario: "mps", Tenants: []loadgen.Tenant{{Name: "a"}, {Name: "b"}}}
 	var got []string
 	for _, c := range loadgen.Study(plan) {
 		s := c.Name + ":"
@@ -28,21 +28,9 @@ func TestStudyCases(t *testing.T) {
 		}
 		got = append(got, s)
 	}
-	want := []string{"solo-a: a", "solo-b: b", "solo-p: p", "p-with-a: a p", "p-with-b: b p", "colocated: a b p"}
+	want := []string{"solo-a: a", "solo-b: b", "colocated: a b"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestProbeStaysOutOfTheTotals(t *testing.T) {
-	res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 50 * ms, Tokens: 2}), func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
-		probe := p.Tenants[0]
-		probe.Name, probe.Probe, probe.Requests = "probe", true, 3
-		p.Tenants = append(p.Tenants, probe)
-	})
-	probe, ok := res.Summary.Tenant("probe")
-	if !ok || probe.Counts.OK != 3 || res.Summary.Counts.OK != 1 {
-		t.Errorf("%+v", res.Summary)
 	}
 }
 
@@ -220,7 +208,7 @@ func TestArtifactsGolden(t *testing.T) {
 }
 
 // TestTotalGoodput: the totals' goodput is over the tenants that have an SLO, each by
-// its own; a tenant without one is not one that kept none, and a probe is not counted.
+// its own; a tenant without one is not one that kept none.
 func TestTotalGoodput(t *testing.T) {
 	const kept, missed = time.Hour, time.Nanosecond
 	run := func(slos ...time.Duration) *loadgen.Summary {
@@ -229,7 +217,7 @@ func TestTotalGoodput(t *testing.T) {
 			one := p.Tenants[0]
 			p.Tenants = nil
 			for i, slo := range slos {
-				one.Name, one.Requests, one.SLO.TTFT, one.Probe = string(rune('a'+i)), 10*(i+1), slo, i == 3
+				one.Name, one.Requests, one.SLO.TTFT = string(rune('a'+i)), 10*(i+1), slo
 				one.Prompts = loadgen.Texts("x", "y", "z")
 				p.Tenants = append(p.Tenants, one)
 			}
@@ -243,7 +231,7 @@ func TestTotalGoodput(t *testing.T) {
 	}{
 		{"none", []time.Duration{0, 0}, nil},
 		{"one of two", []time.Duration{kept, 0}, &loadgen.Goodput{SLO: loadgen.SLOFigures{TTFT: 3600e3}, Of: 10, Met: 10, Fraction: optional.Of(1.0), OutputTokens: optional.Of(int64(30))}},
-		{"different", []time.Duration{kept, missed, 0, kept}, &loadgen.Goodput{Of: 30, Met: 10, Fraction: optional.Of(1.0 / 3), OutputTokens: optional.Of(int64(30))}},
+		{"different", []time.Duration{kept, missed, 0}, &loadgen.Goodput{Of: 30, Met: 10, Fraction: optional.Of(1.0 / 3), OutputTokens: optional.Of(int64(30))}},
 	} {
 		s := run(c.slos...)
 		got := s.Goodput

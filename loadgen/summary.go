@@ -266,7 +266,6 @@ type TenantSummary struct {
 	Model string `json:"model,omitempty"`
 	API   API    `json:"api"`
 	Load  string `json:"load"` // e.g. "closed loop, concurrency 8" or "open loop, poisson 15/s"
-	Probe bool   `json:"probe,omitempty"`
 	Measures
 }
 
@@ -278,7 +277,7 @@ type WindowSummary struct {
 }
 
 // Summary holds the figures of a run: the content of summary.json. The embedded
-// Measures cover all tenants but the probes.
+// Measures cover all tenants.
 type Summary struct {
 	SchemaVersion int    `json:"schema_version"`
 	RunID         string `json:"run_id"`

@@ -146,7 +146,4 @@ type Tenant struct {
 	// Tokenizer counts the tokens of an answer for which the server reports no
 	// usage; nil means that events are counted.
 	Tokenizer func(text string) int
-	// Probe marks a tenant that measures the interference which the others cause:
-	// it has its own report and stays out of the totals.
-	Probe bool `yaml:"probe"`
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -96,11 +95,10 @@ func costsOf(results []*loadgen.Result, hourly func(scenario string) (cost.Money
 	return runs, nil
 }
 
-// tokenCosts divides an hourly price of all GPUs among a run's tenants, in equal parts. Probes have none.
+// tokenCosts divides an hourly price of all GPUs among a run's tenants, in equal parts.
 func tokenCosts(s *loadgen.Summary, hourly cost.Money) (out []tenantCosts, err error) {
-	served := slices.DeleteFunc(slices.Clone(s.Tenants), func(t loadgen.TenantSummary) bool { return t.Probe })
-	for i := range served {
-		t := &served[i]
+	for i := range s.Tenants {
+		t := &s.Tenants[i]
 		if !(t.DurationS > 0) {
 			continue
 		}
@@ -108,7 +106,7 @@ func tokenCosts(s *loadgen.Summary, hourly cost.Money) (out []tenantCosts, err e
 		if t.Goodput != nil {
 			rates.Good = t.Goodput.OutputTokensPerS.Or(0)
 		}
-		c, err := cost.PerMillionTokens(hourly, len(served), rates)
+		c, err := cost.PerMillionTokens(hourly, len(s.Tenants), rates)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t.Name, err)
 		}

@@ -30,7 +30,6 @@ func (a *answer) serve() {
 	rep.Tokens = cmp.Or(rep.Tokens, max(a.req.MaxTokens, 1))
 	rep.PerEvent = max(rep.PerEvent, 1)
 	rep.Word = cmp.Or(rep.Word, "tok ")
-	rep.LineEnd = cmp.Or(rep.LineEnd, "\n")
 	switch {
 	case rep.Fault == FaultNoAnswer:
 		a.until(time.Time{})
@@ -153,7 +152,7 @@ func (a *answer) stream(t timing) {
 		}
 		a.sent += tokens
 		finish := ""
-		if k == events-1 && !rep.SeparateFinish && !rep.NoFinish && rep.Fault != FaultEndless {
+		if k == events-1 && !rep.SeparateFinish && rep.Fault != FaultEndless {
 			finish = "stop"
 		}
 		a.event(a.chunk(a.delta(k, tokens), finish, a.sent))
@@ -174,7 +173,7 @@ func (a *answer) stream(t timing) {
 // finish writes what comes after the last token.
 func (a *answer) finish() {
 	rep := &a.reply
-	if rep.SeparateFinish && !rep.NoFinish {
+	if rep.SeparateFinish {
 		if rep.FinishAfter > 0 && !a.until(time.Now().Add(rep.FinishAfter)) {
 			return
 		}
@@ -184,9 +183,7 @@ func (a *answer) finish() {
 		a.event(fmt.Sprintf(`{"id":"cmpl-%d","object":%q,"created":1,"model":%s,"choices":[],"usage":%s}`,
 			a.req.N, a.object(), quote(a.req.Model), a.usage(a.sent)))
 	}
-	if !rep.NoDone {
-		a.event("[DONE]")
-	}
+	a.event("[DONE]")
 	a.flush()
 }
 
@@ -200,7 +197,7 @@ func (a *answer) fault() bool {
 		a.event(`{"error":{"message":"engine died","type":"server_error","code":500}}`)
 		a.flush()
 	case FaultErrorEvent:
-		fmt.Fprintf(&a.buf, "event: error%sdata: engine died%[1]s%[1]s", a.reply.LineEnd)
+		a.buf.WriteString("event: error\ndata: engine died\n\n")
 		a.flush()
 	case FaultBadJSON:
 		a.event(`{"choices":[{"delta":`)
@@ -229,21 +226,7 @@ func (a *answer) cut() {
 }
 
 // event adds an event to what is written next.
-func (a *answer) event(data string) {
-	rep := &a.reply
-	if rep.Comments {
-		a.buf.WriteString(": ping" + rep.LineEnd + rep.LineEnd)
-	}
-	prefix := "data: "
-	if rep.NoSpace {
-		prefix = "data:"
-	}
-	if cut := strings.IndexByte(data, ','); rep.MultiLine && cut > 0 {
-		a.buf.WriteString(prefix + data[:cut+1] + rep.LineEnd)
-		data = data[cut+1:]
-	}
-	a.buf.WriteString(prefix + data + rep.LineEnd + rep.LineEnd)
-}
+func (a *answer) event(data string) { a.buf.WriteString("data: " + data + "\n\n") }
 
 // flush sends what has gathered, and notes when.
 func (a *answer) flush() {

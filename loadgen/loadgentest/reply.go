@@ -64,21 +64,15 @@ type Reply struct {
 	Role   bool
 	RoleAt time.Duration
 	Usage  Usage
-	// NoDone leaves [DONE] out, NoFinish the finish reason; with
-	// SeparateFinish that comes as an event of its own, FinishAfter the last token.
-	NoDone, NoFinish, SeparateFinish bool
-	FinishAfter                      time.Duration
+	// SeparateFinish gives the finish reason in an event of its own, FinishAfter the last token.
+	SeparateFinish bool
+	FinishAfter    time.Duration
 
 	// EventsPerWrite gathers events and writes them together, when the last of them is due; 0 means 1.
 	EventsPerWrite int
 	// SplitWrites sends each event in two pieces, SplitDelay apart; its content counts as sent with the second.
 	SplitWrites bool
 	SplitDelay  time.Duration
-	// LineEnd is "\n" when empty; "\r\n" and "\r" are the others.
-	LineEnd string
-	// NoSpace writes "data:{...}". Comments puts ": ping" before each event.
-	// MultiLine spreads each event's JSON over two data lines.
-	NoSpace, Comments, MultiLine bool
 
 	// Status other than 0 and 200 refuses the request with an error object, and
 	// RetryAfter goes into the header when not empty.

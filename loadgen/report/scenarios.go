@@ -36,14 +36,11 @@ const (
 	UnitMixed = "mixed" // closed and open loops together: no single level
 )
 
-// LevelOf returns the load that a run offered. Probes do not count.
+// LevelOf returns the load that a run offered.
 func LevelOf(s *loadgen.Summary) LoadLevel {
 	users, rate := 0.0, 0.0
 	for i := range s.Tenants {
 		t := &s.Tenants[i]
-		if t.Probe {
-			continue
-		}
 		if after, closed := strings.CutPrefix(t.Load, "closed loop, concurrency "); closed {
 			n, _, _ := strings.Cut(after, ",")
 			if v, err := strconv.ParseFloat(n, 64); err == nil {

@@ -45,7 +45,7 @@ func TestLevelOf(t *testing.T) {
 		"open loop, gamma 7/s burstiness 0.5":                 "7 requests/s",
 		"open loop, trace of 3 arrivals at speed 1":           "3.33 requests/s",
 	} {
-		s := &loadgen.Summary{Tenants: []loadgen.TenantSummary{{Load: load}, {Load: "open loop, constant 1/s", Probe: true}}}
+		s := &loadgen.Summary{Tenants: []loadgen.TenantSummary{{Load: load}}}
 		s.Tenants[0].OfferedPerS = 3.3333
 		if got := LevelOf(s).Text; got != want {
 			t.Errorf("%s: %q, want %q", load, got, want)

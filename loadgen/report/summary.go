@@ -28,11 +28,7 @@ func WriteSummary(w io.Writer, s *loadgen.Summary) error {
 		writeMeasures(b, "all tenants", &s.Measures)
 		for i := range s.Tenants {
 			t := &s.Tenants[i]
-			label := fmt.Sprintf("%s, %s", t.Name, t.Load)
-			if t.Probe {
-				label += ", probe"
-			}
-			writeMeasures(b, label, &t.Measures)
+			writeMeasures(b, fmt.Sprintf("%s, %s", t.Name, t.Load), &t.Measures)
 		}
 	}
 	switch h := &s.ClientHealth; {
