@@ -32,7 +32,7 @@ func TestReadPrompts(t *testing.T) {
 	}
 	want := []loadgen.Prompt{
 		{Text: "Why is the sky blue?", MaxTokens: 32, Session: "a"},
-		{Messages: []loadgen.Message{message("system", "Be brief."), message("user", "Hi")}},
+		{Messages: []loadgen.Message{{Role: "system", Content: "Be brief."}, {Role: "user", Content: "Hi"}}},
 		{Text: "Count to ten.", MaxTokens: 40, PromptTokens: 5, Body: map[string]any{"temperature": 0.0}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -109,13 +109,13 @@ func FuzzReadPrompts(f *testing.F) {
 }
 
 func TestReadShareGPT(t *testing.T) {
-	got, skipped, err := ReadShareGPT(bytes.NewReader(readTestdata(t, "prompts/sharegpt.json")))
-	if err != nil || skipped != 1 {
-		t.Fatalf("%d skipped, %v", skipped, err)
+	got, err := ReadShareGPT(bytes.NewReader(readTestdata(t, "prompts/sharegpt.json")))
+	if err != nil {
+		t.Fatal(err)
 	}
-	want := []Conversation{
-		{ID: "one", Turns: []Turn{{"Hello", "Hello! How can I help?"}, {"Count.", "1 2 3"}}},
-		{ID: "2", System: "Be brief.", Turns: []Turn{{"Hi\n\nthere", "Hey"}}},
+	want := []loadgen.Prompt{
+		{Messages: []loadgen.Message{{Role: "user", Content: "Hello"}}, MaxTokens: 6, Session: "one"},
+		{Messages: []loadgen.Message{{Role: "system", Content: "Be brief."}, {Role: "user", Content: "Hi\n\nthere"}}, MaxTokens: 1, Session: "2"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -132,7 +132,7 @@ func TestReadShareGPTErrors(t *testing.T) {
 		`[{"conversations": "text"}]`:                  "[0]: not a ShareGPT conversation",
 		`[{"id": 1, "conversation": []}, {"id": 2}, ]`: "[1]: has no conversations",
 	} {
-		got, _, err := ReadShareGPT(strings.NewReader(in))
+		got, err := ReadShareGPT(strings.NewReader(in))
 		if got != nil || !errors.Is(err, loadgen.ErrInput) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", in, err, want)
 		}
@@ -143,35 +143,16 @@ func FuzzReadShareGPT(f *testing.F) {
 	f.Add(readTestdata(f, "prompts/sharegpt.json"))
 	f.Add([]byte(`[]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		conversations, _, err := ReadShareGPT(bytes.NewReader(data))
-		if err != nil && conversations != nil {
+		prompts, err := ReadShareGPT(bytes.NewReader(data))
+		if err != nil && prompts != nil {
 			t.Fatal("a value and an error")
 		}
-		for _, c := range conversations {
-			if len(c.Turns) == 0 {
-				t.Fatal("a conversation without turns")
+		for _, p := range prompts {
+			if len(p.Messages) == 0 || p.MaxTokens == 0 {
+				t.Fatalf("%+v", p)
 			}
 		}
 	})
-}
-
-func TestConversations(t *testing.T) {
-	recorded := []Conversation{{ID: "c", System: "S", Turns: []Turn{{"q1", "recorded1"}, {"q2", "recorded2"}}}, {ID: "none"}}
-	first := loadgen.Prompt{Messages: []loadgen.Message{message("system", "S"), message("user", "q1")}, MaxTokens: 3, Session: "c"}
-	src := NewConversations(recorded)
-	p, err := src.Next()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(first, p); diff != "" {
-		t.Error(diff)
-	}
-	if p, _ = src.Next(); p.Session != "c#1" {
-		t.Errorf("second round is session %q", p.Session)
-	}
-	if _, err := NewConversations(nil).Next(); err != io.EOF {
-		t.Errorf("no conversations: %v", err)
-	}
 }
 
 func TestSyntheticIsDeterministic(t *testing.T) {

@@ -4,34 +4,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
-	"sync"
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// Turn is one question of a conversation and the answer that was recorded.
-type Turn struct {
-	User, Reply string
-}
-
-// Conversation is a recorded dialogue.
-type Conversation struct {
-	ID     string
-	System string // the system message, "" without one
-	Turns  []Turn
-}
-
-// ReadShareGPT reads a JSON array of ShareGPT conversations: objects with "id" and "conversations" (or
-// "conversation"), a list of "from" (or "role") and "value" (or "content"). What comes before the first human
-// message and a question without an answer are left out; a conversation in which nothing remains is skipped and
-// counted. Consecutive messages of one side are joined. Any other shape is an error that wraps ErrInput and names
-// each bad conversation (the first 20); then there are none.
-func ReadShareGPT(r io.Reader) (conversations []Conversation, skipped int, err error) {
+// ReadShareGPT reads the first questions of a JSON array of ShareGPT conversations, each with its system message and
+// with the recorded answer's length, estimated, as its MaxTokens. Conversations are objects with "id" and
+// "conversations" (or "conversation"), a list of "from" (or "role") and "value" (or "content"). What comes before the
+// first human message is left out; consecutive messages of one side are joined; a conversation without an answer is
+// skipped. Any other shape is an error that wraps ErrInput and names each bad conversation (the first 20); then there
+// are no prompts.
+func ReadShareGPT(r io.Reader) (prompts []loadgen.Prompt, err error) {
 	dec := json.NewDecoder(r)
 	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
-		return nil, 0, fmt.Errorf("%w: not a JSON array of conversations (JSON Lines are read by Read)", loadgen.ErrInput)
+		return nil, fmt.Errorf("%w: not a JSON array of conversations (JSON Lines are read by Read)", loadgen.ErrInput)
 	}
 	var l problem.List
 	for i := 0; dec.More() && l.Len() <= problem.Enough; i++ {
@@ -41,13 +28,8 @@ func ReadShareGPT(r io.Reader) (conversations []Conversation, skipped int, err e
 			l.Addf(path, "give it \"id\" and \"conversations\"", "not a ShareGPT conversation: %v", err)
 			break // the decoder cannot go on
 		}
-		c, ok := raw.conversation(&l, path)
-		switch {
-		case !ok:
-		case len(c.Turns) == 0:
-			skipped++
-		default:
-			conversations = append(conversations, c)
+		if p := raw.question(&l, path); p != nil {
+			prompts = append(prompts, *p)
 		}
 	}
 	if l.Len() == 0 {
@@ -58,9 +40,9 @@ func ReadShareGPT(r io.Reader) (conversations []Conversation, skipped int, err e
 		}
 	}
 	if err := l.Under(loadgen.ErrInput); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	return conversations, skipped, nil
+	return prompts, nil
 }
 
 type shareGPT struct {
@@ -76,89 +58,55 @@ type shareGPTTurn struct {
 	Content string `json:"content"`
 }
 
-func (s *shareGPT) conversation(l *problem.List, path string) (c Conversation, ok bool) {
+// question returns the first question, nil without one that was answered.
+func (s *shareGPT) question(l *problem.List, path string) *loadgen.Prompt {
+	p := &loadgen.Prompt{}
 	// The id is a text in most files, a number in some.
-	if json.Unmarshal(s.ID, &c.ID) != nil {
-		c.ID = string(s.ID)
+	if json.Unmarshal(s.ID, &p.Session) != nil {
+		p.Session = string(s.ID)
 	}
 	turns := s.Conversations
 	if turns == nil {
 		turns = s.Conversation
 	}
-	if turns == nil {
-		l.Addf(path, "give it \"conversations\"", "has no conversations")
-		return c, false
-	}
-	ok = true
+	l.If(turns == nil, path, "give it \"conversations\"", "has no conversations")
+	var system, question, answer string
+	asked, over := false, false
 	for i, t := range turns {
-		who, text := t.From+t.Role, t.Value+t.Content
-		n := len(c.Turns)
-		switch who {
+		text := t.Value + t.Content
+		switch who := t.From + t.Role; who {
 		case "system":
-			c.System += text
+			system += text
 		case "human", "user":
-			if n > 0 && c.Turns[n-1].Reply == "" {
-				c.Turns[n-1].User += "\n\n" + text
-			} else {
-				c.Turns = append(c.Turns, Turn{User: text})
+			if over = over || answer != ""; !over {
+				question, asked = joined(question, text, asked), true
 			}
 		case "gpt", "chatgpt", "bing", "bard", "assistant":
-			if n > 0 && c.Turns[n-1].Reply == "" {
-				c.Turns[n-1].Reply = text
-			} else if n > 0 {
-				c.Turns[n-1].Reply += "\n\n" + text
+			if asked && !over {
+				answer = joined(answer, text, answer != "")
 			}
 		default:
 			l.Addf(fmt.Sprintf("%s.conversations[%d].from", path, i), "use human, gpt or system", "unknown speaker %q",
 				problem.Clip(who))
-			ok = false
 		}
 	}
-	if n := len(c.Turns); n > 0 && c.Turns[n-1].Reply == "" {
-		c.Turns = c.Turns[:n-1]
+	if answer == "" {
+		return nil
 	}
-	return c, ok
+	if system != "" {
+		p.Messages = append(p.Messages, loadgen.Message{Role: "system", Content: system})
+	}
+	p.Messages = append(p.Messages, loadgen.Message{Role: "user", Content: question})
+	// For want of a tokenizer one token for each four bytes, which is off by a factor of two for code and for
+	// languages other than English.
+	p.MaxTokens = (len(answer) + 3) / 4
+	return p
 }
 
-// estimateTokens is a token count for want of a tokenizer: one token for each four bytes of text, rounded up. It is
-// an estimate, off by a factor of two for code and for languages other than English.
-func estimateTokens(text string) int { return (len(text) + 3) / 4 }
-
-// Conversations is a PromptSource over the first questions of recorded conversations, in order, over and over, with
-// answers as long as the recorded ones. Each is a session. It is safe for concurrent use.
-type Conversations struct {
-	mu   sync.Mutex
-	all  []Conversation
-	next int
-}
-
-// NewConversations returns a source over conversations, which it keeps. One without turns is left out.
-func NewConversations(conversations []Conversation) *Conversations {
-	return &Conversations{all: slices.DeleteFunc(slices.Clone(conversations),
-		func(c Conversation) bool { return len(c.Turns) == 0 })}
-}
-
-// Next returns the first question of the next conversation.
-func (s *Conversations) Next() (loadgen.Prompt, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.all) == 0 {
-		return loadgen.Prompt{}, io.EOF
+// joined returns a message, after the one before if there was any.
+func joined(before, text string, any bool) string {
+	if any {
+		return before + "\n\n" + text
 	}
-	c, round := &s.all[s.next%len(s.all)], s.next/len(s.all)
-	s.next++
-	session := c.ID
-	if round > 0 {
-		session = fmt.Sprintf("%s#%d", c.ID, round)
-	}
-	p := loadgen.Prompt{MaxTokens: max(estimateTokens(c.Turns[0].Reply), 1), Session: session}
-	if c.System != "" {
-		p.Messages = append(p.Messages, message("system", c.System))
-	}
-	p.Messages = append(p.Messages, message("user", c.Turns[0].User))
-	return p, nil
-}
-
-func message(role, content string) loadgen.Message {
-	return loadgen.Message{Role: role, Content: content}
+	return text
 }

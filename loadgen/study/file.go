@@ -52,7 +52,6 @@ type Tenant struct {
 	BandwidthShare float64 `yaml:"bandwidth_share"`
 
 	prompts   []loadgen.Prompt
-	dialogues []prompt.Conversation
 	trace     *prompt.Trace
 	synthetic *prompt.SyntheticOptions
 }
@@ -261,8 +260,6 @@ func (t *Tenant) source(seed uint64) (loadgen.PromptSource, error) {
 	switch {
 	case t.trace != nil:
 		return t.trace.Prompts(prompt.TraceOptions{Seed: seed})
-	case t.dialogues != nil:
-		return prompt.NewConversations(t.dialogues), nil
 	case t.synthetic != nil:
 		return prompt.NewSynthetic(*t.synthetic)
 	}

@@ -49,7 +49,7 @@ func (t *Tenant) read(l *problem.List, path string, opts FileOptions, seed uint6
 		t.trace, err = t.Trace.read(opts.Dir)
 		l.AddErr(path+".trace", err)
 	case t.ShareGPT != "":
-		t.dialogues, err = t.readShareGPT(opts)
+		t.prompts, err = t.readShareGPT(opts)
 		l.AddErr(path+".sharegpt", err)
 	case t.Synthetic != nil:
 		t.synthetic = t.Synthetic.options(l, path+".synthetic", seed)
@@ -119,7 +119,7 @@ func (t *Tenant) readPrompts(opts FileOptions) (prompts []loadgen.Prompt, err er
 	return fit, nil
 }
 
-func (t *Tenant) readShareGPT(opts FileOptions) ([]prompt.Conversation, error) {
+func (t *Tenant) readShareGPT(opts FileOptions) ([]loadgen.Prompt, error) {
 	if t.API == loadgen.APICompletions {
 		return nil, errors.New("conversations are messages, for which the completions API has no place (use chat)")
 	}
@@ -128,7 +128,7 @@ func (t *Tenant) readShareGPT(opts FileOptions) ([]prompt.Conversation, error) {
 		return nil, err
 	}
 	defer f.Close()
-	all, _, err := prompt.ReadShareGPT(f)
+	all, err := prompt.ReadShareGPT(f)
 	if err == nil && len(all) == 0 {
 		err = errors.New("no conversation has a question and its answer")
 	}
