@@ -63,26 +63,3 @@ func lossErr(revenue Money, loss PPM) error {
 	inRange(&l, "loss", loss, Whole)
 	return inputErr(&l)
 }
-
-// Contention is the mean latency of one closed-loop workload alone on a GPU and beside its neighbours.
-type Contention struct {
-	Alone, Shared time.Duration // both above 0
-}
-
-// LatencyImpact returns Shared/Alone - 1, rounded half away from zero: 101.4778%
-// for 0.609 s and 1.227 s, which the latency article prints cut off as 101.4.
-func (c Contention) LatencyImpact() (PPM, error) { return c.change(c.Alone, c.Shared) }
-
-// ThroughputImpact returns Alone/Shared - 1, rounded half away from zero. In a closed loop it says nothing that
-// LatencyImpact does not: a client that waits for each answer sends 1/latency.
-func (c Contention) ThroughputImpact() (PPM, error) { return c.change(c.Shared, c.Alone) }
-
-func (c Contention) change(from, to time.Duration) (PPM, error) {
-	var l problem.List
-	l.If(c.Alone <= 0, "alone", "give a time above 0", "%v is no latency", c.Alone)
-	l.If(c.Shared <= 0, "shared", "give a time above 0", "%v is no latency", c.Shared)
-	if err := inputErr(&l); err != nil {
-		return 0, err
-	}
-	return ratio(int64(to-from), int64(from))
-}

@@ -174,7 +174,7 @@ func (in Instance) MarshalJSON() ([]byte, error) {
 	return json.Marshal(instanceJSON{in.Profile.String(), in.Placement, in.Busy, in.Compute})
 }
 
-// MarshalJSON writes {"gpu": key, "instances": [...]}, which UnmarshalJSON reads.
+// MarshalJSON writes {"gpu": key, "instances": [...]}.
 func (l Layout) MarshalJSON() ([]byte, error) {
 	raw := layoutJSON{Instances: []instanceJSON{}}
 	if l.Model != nil {
@@ -184,44 +184,4 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 		raw.Instances = append(raw.Instances, instanceJSON{in.Profile.String(), in.Placement, in.Busy, in.Compute})
 	}
 	return json.Marshal(raw)
-}
-
-// UnmarshalJSON reads what MarshalJSON writes. It looks the GPU up in the
-// catalogue and checks the layout with Validate; the error names every bad place.
-func (l *Layout) UnmarshalJSON(data []byte) error {
-	var raw layoutJSON
-	if err := json.Unmarshal(data, &raw); err != nil {
-		return invalid(err)
-	}
-	var read Layout
-	if raw.GPU != "" {
-		m, err := Lookup(raw.GPU)
-		if err != nil {
-			return err
-		}
-		read.Model = m
-	}
-	var list problems
-	for i, in := range raw.Instances {
-		at := fmt.Sprintf("instances[%d]", i)
-		if read.Model == nil {
-			list.Addf("gpu", "name the GPU of the instances", "is empty")
-			break
-		}
-		p, err := read.Model.Profile(in.Profile)
-		if err != nil {
-			list.add(at+".profile", err)
-			continue
-		}
-		read.Instances = append(read.Instances, Instance{p, in.Placement, in.Busy, in.Compute})
-	}
-	if err := list.err(); err != nil {
-		return err
-	}
-	read.sort()
-	if err := read.Validate(); err != nil {
-		return err
-	}
-	*l = read
-	return nil
 }

@@ -30,7 +30,6 @@ func FuzzAnswers(f *testing.F) {
 			"status":     func(s string) (any, error) { return parseCUDAStatus(s) },
 			"clients":    func(s string) (any, error) { return parseDeviceClients(s) },
 			"devices":    func(s string) (any, error) { return parseDeviceQuery(s) },
-			"processes":  func(s string) (any, error) { return parseProcesses(s) },
 		} {
 			v, err := parse(text)
 			if err != nil && (!errors.Is(err, ErrGarbled) || !reflect.ValueOf(v).IsZero()) {

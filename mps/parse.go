@@ -146,13 +146,3 @@ func isUUID(s string) bool { return len(s) <= 96 && uuidForm.MatchString(s) }
 
 // isWord answers whether s reaches the daemon as one word: it holds nothing that ends a word or a line.
 func isWord(s string) bool { return wordForm.MatchString(s) }
-
-// printable makes what a tenant chose fit for a person's eyes: quoted as in Go, and
-// cut, where it holds more than printable text.
-func printable(s string) string {
-	s = strings.TrimRight(s, " \t\r\n")
-	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return problem.Clip(strconv.Quote(s))
-	}
-	return s
-}

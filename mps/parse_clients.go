@@ -2,7 +2,6 @@ package mps
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -66,116 +65,6 @@ func parseContexts(s string) ([]ClientContext, bool) {
 		out = append(out, c)
 	}
 	return out, len(out) > 0
-}
-
-// Process is one client process as ps prints it.
-type Process struct {
-	PID        int
-	ID         int    // the daemon's number of the client
-	Server     int    // process ID of its server
-	Device     string // the beginning of the GPU's UUID
-	Namespace  string // inode of the client's Linux PID namespace; "" where not printed
-	Attributes string // "" where not printed
-	Command    string // as the tenant named it; quoted as in Go where it holds more than printable text
-}
-
-// parseProcesses reads the table of ps. Columns are found by their headings, since releases differ; a table without
-// a heading line is an error, an empty answer is no clients. A line that is no row goes on with the name of the
-// program before it, since only names can hold a newline.
-func parseProcesses(text string) ([]Process, error) {
-	const what = "table of client processes"
-	ls := lines(text)
-	if len(ls) == 0 {
-		return nil, nil
-	}
-	head := strings.Fields(ls[0])
-	if len(head) < 5 || head[0] != "PID" {
-		return nil, garbled(what, 1, ls[0])
-	}
-	var out []Process
-	for i, line := range ls[1:] {
-		p, ok := parseProcess(headings(ls[0], line), strings.Fields(line))
-		switch {
-		case ok:
-			out = append(out, p)
-		case len(out) > 0:
-			out[len(out)-1].Command += "\n" + line
-		case line != "":
-			return nil, garbled(what, i+2, line)
-		}
-	}
-	for i := range out {
-		out[i].Command = printable(out[i].Command)
-	}
-	return out, nil
-}
-
-// headings returns the headings of the columns that a row has: ATTRIBUTES may be
-// blank. Where the row does not keep to the columns, a word too few is that one.
-func headings(title, row string) []string {
-	const blank = "ATTRIBUTES"
-	head := strings.Fields(title)
-	at := slices.Index(head, blank)
-	if at < 0 {
-		return head
-	}
-	aligned := true
-	from, to := len(row), len(row)
-	end := 0
-	for i, h := range head {
-		start := end + strings.Index(title[end:], h)
-		end = start + len(h)
-		start = min(start, len(row))
-		aligned = aligned && (start == 0 || row[start-1] == ' ' || start == len(row))
-		switch i {
-		case at:
-			from = start
-		case at + 1:
-			to = start
-		}
-	}
-	if aligned && strings.TrimSpace(row[from:to]) == "" || !aligned && len(strings.Fields(row)) == len(head)-1 {
-		return slices.Delete(head, at, at+1)
-	}
-	return head
-}
-
-func parseProcess(head, fields []string) (p Process, ok bool) {
-	// COMMAND may hold spaces: what the other columns do not need is its. It may be empty too.
-	if len(fields) == len(head)-1 && head[len(head)-1] == "COMMAND" {
-		fields = append(fields, "")
-	}
-	extra := len(fields) - len(head)
-	if extra < 0 {
-		return p, false
-	}
-	var id string
-	texts := map[string]*string{"ID": &id, "DEVICE": &p.Device, "NAMESPACE": &p.Namespace, "ATTRIBUTES": &p.Attributes,
-		"COMMAND": &p.Command}
-	ok = true
-	for _, h := range head {
-		take := 1
-		if h == "COMMAND" {
-			take, extra = take+extra, 0
-		}
-		v := strings.Join(fields[:take], " ")
-		fields = fields[take:]
-		known := true
-		switch {
-		case h == "PID":
-			p.PID, known = readPID(v)
-		case h == "SERVER":
-			p.Server, known = readPID(v)
-		case texts[h] != nil:
-			*texts[h] = v
-		default:
-			known = false
-		}
-		ok = ok && known
-	}
-	n, err := strconv.ParseUint(id, 10, 31)
-	p.ID = int(n)
-	return p, ok && len(fields) == 0 && err == nil && p.PID > 0 && p.Server > 0 && p.Device != ""
 }
 
 // ServerDevices is the device enumeration of one server, or the default one.

@@ -66,16 +66,6 @@ func (c *Client) Devices(ctx context.Context, server int) ([]ServerDevices, erro
 	return ask(ctx, c, parseDeviceQuery, "device_query", server)
 }
 
-// Processes lists the client processes of all servers. What programs are called is the tenants' choice: it hides no
-// other row, but it can hold a line that looks like a row of the list. Clients lists process IDs that nobody can forge.
-func (c *Client) Processes(ctx context.Context) ([]Process, error) {
-	text, err := c.doWithin(ctx, c.timeout, "ps")
-	if err != nil {
-		return nil, err
-	}
-	return parsed(c, parseProcesses, text, "ps")
-}
-
 // Quit asks the daemon to end with its servers. Clients still connected after grace lose their work; grace 0 waits
 // for them without end, within ctx. Grace is sent in whole seconds, rounded up. graceful is false when the daemon
 // said that a server did not end by itself.

@@ -20,8 +20,7 @@ type Membership struct {
 
 	Server      int // process ID of its server, 0 if it is no client
 	ServerState ServerState
-	Devices     []int  // ordinals of the devices it enumerates
-	Command     string // as the daemon prints it, "" if it does not
+	Devices     []int // ordinals of the devices it enumerates
 
 	// ServerPercentage and ServerLimits are what the server gives to clients
 	// that connect now; a client keeps what was in force when it connected.
@@ -146,16 +145,7 @@ func (c *Client) readLimits(ctx context.Context, m *Membership) error {
 			m.ServerLimits = append(m.ServerLimits, DeviceLimit{Device: name, Limit: v})
 		}
 	}
-	ps, err := c.Processes(ctx)
-	if errors.Is(err, ErrUnknownCommand) {
-		return nil
-	}
-	for _, p := range ps {
-		if p.PID == m.PID {
-			m.Command = p.Command
-		}
-	}
-	return err
+	return nil
 }
 
 // readEnvironment adds what the process's own environment explains.

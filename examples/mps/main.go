@@ -141,9 +141,8 @@ func (c *config) client() (*mps.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"./chat", "./embed"} {
-		if _, err := fake.Connect(mpstest.Process{Env: []string{mps.EnvPipeDirectory + "=" + cl.PipeDirectory()},
-			Command: name}); err != nil {
+	for range 2 {
+		if _, err := fake.Connect(mpstest.Process{Env: []string{mps.EnvPipeDirectory + "=" + cl.PipeDirectory()}}); err != nil {
 			return nil, err
 		}
 	}

@@ -1,7 +1,6 @@
 package mpstest
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,7 +25,6 @@ type Process struct {
 	PID     int // 0 = the fake invents one
 	UID     int
 	Env     []string // its environment, "KEY=VALUE"
-	Command string   // as ps shows it; "" = "./app"
 	Devices []int    // ordinals it enumerates; nil = all that are served
 }
 
@@ -54,7 +52,6 @@ func (d *Daemon) Connect(p Process) (View, error) {
 		p.PID = d.nextPID
 		d.nextPID++
 	}
-	p.Command = cmp.Or(p.Command, "./app")
 	g := d.opt.GPUs[0]
 	v := View{PID: p.PID, SMs: g.SMs, Total: g.Memory, Allocatable: g.Memory - 563*sharing.MiB}
 	if d.gone || pipeOf(p.Env) != d.opt.PipeDirectory {

@@ -37,8 +37,6 @@ func (d *Daemon) answer(name string, args []string) (string, bool) {
 		return d.cmdStartServer(args), true
 	case "get_device_client_list":
 		return d.deviceClients(args), true
-	case "ps":
-		return d.ps(), true
 	case "device_query":
 		return d.deviceQuery(args), true
 	case "quit":
@@ -185,25 +183,6 @@ func (d *Daemon) deviceClients(args []string) string {
 	}
 	if len(args) > 0 {
 		return fmt.Sprintf("Server %s not found", args[0])
-	}
-	return b.String()
-}
-
-func (d *Daemon) ps() string {
-	var b strings.Builder
-	for _, s := range d.servers {
-		for _, c := range s.clients {
-			for _, g := range d.opt.GPUs {
-				if !c.sees(g) {
-					continue
-				}
-				if b.Len() == 0 {
-					b.WriteString("PID       ID        SERVER         DEVICE                    NAMESPACE      COMMAND        \n")
-				}
-				fmt.Fprintf(&b, "%-9d %-9d %-14d %-25s %-14s %s\n", c.PID, c.id, s.pid, g.UUID[:min(22, len(g.UUID))], "4026531836",
-					c.Command)
-			}
-		}
 	}
 	return b.String()
 }

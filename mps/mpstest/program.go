@@ -340,7 +340,7 @@ func cudaProcess(stdin io.Reader, stdout io.Writer) int {
 	if daemon, err := rpc.Dial("unix", socket(pipeDir())); err == nil {
 		call = daemon.Call
 	}
-	if err := call("Daemon.Connect", Process{PID: pid, UID: os.Getuid(), Env: os.Environ(), Command: os.Args[0]},
+	if err := call("Daemon.Connect", Process{PID: pid, UID: os.Getuid(), Env: os.Environ()},
 		&view); err != nil {
 		return say(stdout, err.Error()+"\n", 7)
 	}
