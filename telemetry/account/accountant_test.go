@@ -149,13 +149,19 @@ var (
 	train = container.Pod{Namespace: "lab", Name: "train", Container: "c"}
 )
 
-func TestTwoPodsInTurn(t *testing.T) {
+// benchOf has a process of shop, and one of train, that use the GPU by so many percent.
+func benchOf(t *testing.T, utils ...float64) *bench {
 	b := newBench(t)
-	b.process(10, 1, shop, 1)
-	b.process(11, 2, train, 2)
-	b.uses(10, 30)
-	b.uses(11, 60)
-	b.busy = 90
+	for i, util := range utils {
+		b.process(uint32(10+i), 1+i, []container.Pod{shop, train}[i], 1+i)
+		b.uses(uint32(10+i), util)
+		b.busy += util
+	}
+	return b
+}
+
+func TestTwoPodsInTurn(t *testing.T) {
+	b := benchOf(t, 30, 60)
 	b.seconds(10)
 	b.want("tenant/web/c 3.0", "tenant/train/c 6.0", "execution-idle/web/c 0.5", "execution-idle/train/c 0.5")
 	for _, r := range b.book.Rows() {
@@ -185,10 +191,7 @@ func TestTwoContainersOfOnePod(t *testing.T) {
 }
 
 func TestAProcessThatVanishesKeepsItsTime(t *testing.T) {
-	b := newBench(t)
-	b.process(10, 1, shop, 1)
-	b.uses(10, 40)
-	b.busy = 40
+	b := benchOf(t, 40)
 	b.o.Holders.ask(t.Context(), time.Second)
 	b.seconds(0)
 	x := telemetry.Sample{Groups: telemetry.GroupsFast}
@@ -213,10 +216,7 @@ func TestAProcessNobodySawIsNobodys(t *testing.T) {
 // TestAnIDUsedAgainWithinASecond: the driver counts by id, so that nobody can
 // say whose the window was.
 func TestAnIDUsedAgainWithinASecond(t *testing.T) {
-	b := newBench(t)
-	b.process(10, 1, shop, 1)
-	b.uses(10, 100)
-	b.busy = 100
+	b := benchOf(t, 100)
 	b.seconds(10)
 	b.process(10, 999, train, 2)
 	b.seconds(10)
@@ -226,10 +226,7 @@ func TestAnIDUsedAgainWithinASecond(t *testing.T) {
 
 // TestAnIDUsedAgainAtTheEnd: the list of processes looks as before.
 func TestAnIDUsedAgainAtTheEnd(t *testing.T) {
-	b := newBench(t)
-	b.process(10, 1, shop, 1)
-	b.uses(10, 100)
-	b.busy = 100
+	b := benchOf(t, 100)
 	b.seconds(10)
 	x := telemetry.Sample{Groups: telemetry.GroupsFast}
 	x.Processes = b.procs
@@ -265,10 +262,7 @@ func TestAllOfTheWindowCounts(t *testing.T) {
 // TestAClockThatSteps: what is read from is not the wall clock, but a clock that
 // steps all the same takes no account back and counts no second twice.
 func TestAClockThatSteps(t *testing.T) {
-	b := newBench(t)
-	b.process(10, 1, shop, 1)
-	b.uses(10, 40)
-	b.busy = 40
+	b := benchOf(t, 40)
 	b.seconds(10)
 	b.at -= 5 * time.Second
 	b.seconds(3) // still before what is accounted for
@@ -361,9 +355,7 @@ func TestAGapIsNobodys(t *testing.T) {
 }
 
 func TestWithoutFiguresOfProcesses(t *testing.T) {
-	b := newBench(t)
-	b.process(10, 1, shop, 1)
-	b.uses(10, 0)
+	b := benchOf(t, 0)
 	b.busy = 80
 	for range 30 { // neither utilization nor energy comes
 		b.at += time.Second
@@ -424,11 +416,7 @@ func TestAThousandProcesses(t *testing.T) {
 }
 
 func TestMPSByItsServer(t *testing.T) {
-	b := newBench(t)
-	b.process(10, 1, shop, 1)
-	b.process(11, 2, train, 2)
-	b.uses(10, 0)
-	b.uses(11, 0)
+	b := benchOf(t, 0, 0)
 	b.procs = append(b.procs, telemetry.Process{PID: 5, Name: "nvidia-cuda-mps-server"})
 	b.util = map[uint32]float64{5: 80} // the driver charges the server
 	b.busy = 80
@@ -498,10 +486,7 @@ func TestInstancesOfAnA30(t *testing.T) {
 
 // TestAnotherRun: time between two runs and its energy are nobody's.
 func TestAnotherRun(t *testing.T) {
-	b := newBench(t)
-	b.process(10, 1, shop, 1)
-	b.uses(10, 100)
-	b.busy = 100
+	b := benchOf(t, 100)
 	b.seconds(10)
 	b.at += time.Minute
 	b.joule += 6000
@@ -524,10 +509,7 @@ func TestAnotherRun(t *testing.T) {
 // it; what that said too much or too little is made up by the counter's next
 // reading, also in another run.
 func TestTheCounterHolds(t *testing.T) {
-	b := newBench(t)
-	b.process(10, 1, shop, 1)
-	b.uses(10, 100)
-	b.busy = 100
+	b := benchOf(t, 100)
 	last := int64(0)
 	for i, step := range []struct {
 		watts float64
@@ -560,11 +542,7 @@ func TestTheCounterHolds(t *testing.T) {
 // TestListOutlastsWindow: between the end of a window and the next list the
 // tenants are still there.
 func TestListOutlastsWindow(t *testing.T) {
-	b := newBench(t)
-	b.process(10, 1, shop, 1)
-	b.process(11, 2, train, 2)
-	b.uses(10, 0.4)
-	b.uses(11, 0.4)
+	b := benchOf(t, 0.4, 0.4)
 	b.busy = 80
 	b.seconds(10)
 	if len(b.devs[0].procs) != 0 {

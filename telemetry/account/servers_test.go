@@ -34,13 +34,9 @@ func TestTokensNarrowMPS(t *testing.T) {
 	one, two := page(0), page(1)
 	defer one.Close()
 	defer two.Close()
-	b := newBench(t)
+	b := benchOf(t, 0, 0)
 	s := NewServers(map[container.Pod]Page{shop: {URL: one.URL + "/metrics"}, train: {URL: two.URL + "/metrics"}}, slog.New(slog.DiscardHandler))
 	b.o.Servers = s
-	b.process(10, 1, shop, 1)
-	b.process(11, 2, train, 2)
-	b.uses(10, 0)
-	b.uses(11, 0)
 	b.procs = append(b.procs, telemetry.Process{PID: 5, Name: "nvidia-cuda-mps-server"})
 	b.busy = 100
 	read := func() {
