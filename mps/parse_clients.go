@@ -9,15 +9,7 @@ import (
 // DeviceClients is one device with the clients that enumerate it.
 type DeviceClients struct {
 	Ordinal int
-	PCI     string          // the bus address as printed, e.g. "00:00.0"
-	Name    string          // "" where the daemon prints none
-	Clients []ClientContext // in the daemon's order
-}
-
-// ClientContext is one context of a client.
-type ClientContext struct {
-	PID     int
-	Context Optional[int] // the number of the client's context, where the daemon prints it
+	Clients []int // their process IDs in the daemon's order, one for each context
 }
 
 // parseDeviceClients reads the answer of get_device_client_list: for each device a line "[0] 00:00.0, NVIDIA H200"
@@ -32,10 +24,8 @@ func parseDeviceClients(text string) ([]DeviceClients, error) {
 		case strings.TrimSpace(line) == "":
 		case m != nil:
 			n, _ := strconv.Atoi(m[1]) // of at most four digits
-			d := DeviceClients{Ordinal: n, PCI: m[2]}
-			if d.Clients, ok = parseContexts(m[3]); !ok {
-				d.Name = m[3]
-			}
+			d := DeviceClients{Ordinal: n}
+			d.Clients, _ = parseContexts(m[2]) // otherwise it is the device's name
 			devices = append(devices, d)
 		case ok && len(devices) > 0:
 			d := &devices[len(devices)-1]
@@ -47,22 +37,17 @@ func parseDeviceClients(text string) ([]DeviceClients, error) {
 	return devices, nil
 }
 
-var deviceHeading = regexp.MustCompile(`^\[(\d{1,4})\]\s*([0-9a-fA-F:.]+)\s*(?:,\s*(.*?)\s*)?$`)
+var deviceHeading = regexp.MustCompile(`^\[(\d{1,4})\]\s*[0-9a-fA-F:.]+\s*(?:,\s*(.*?)\s*)?$`)
 
-func parseContexts(s string) ([]ClientContext, bool) {
-	var out []ClientContext
+func parseContexts(s string) ([]int, bool) {
+	var out []int
 	for _, f := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }) {
 		pidText, ctxText, dotted := strings.Cut(f, ".")
 		pid, ok := readPID(pidText)
-		c := ClientContext{PID: pid}
-		if dotted && ok {
-			n, err := strconv.ParseUint(ctxText, 10, 31)
-			c.Context, ok = Some(int(n)), err == nil
-		}
-		if !ok {
+		if _, err := strconv.ParseUint(ctxText, 10, 31); !ok || dotted && err != nil {
 			return nil, false
 		}
-		out = append(out, c)
+		out = append(out, pid)
 	}
 	return out, len(out) > 0
 }

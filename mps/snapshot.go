@@ -21,7 +21,6 @@ type ServerSnapshot struct {
 	// State is StateUnknown if the server did not answer.
 	State   ServerState
 	Clients []int
-	Devices []DeviceClients
 }
 
 // Snapshot asks for all servers, their states and their clients. A missing or silent daemon is no error but an
@@ -62,10 +61,6 @@ func (c *Client) serverSnapshot(ctx context.Context, pid int) (ServerSnapshot, e
 	if err != nil {
 		return s, err
 	}
-	devices, err := c.DeviceClients(ctx, pid)
-	if err != nil {
-		return s, err
-	}
-	s.State, s.Clients, s.Devices = state, clients, devices
+	s.State, s.Clients = state, clients
 	return s, nil
 }

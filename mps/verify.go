@@ -132,7 +132,7 @@ func (c *Client) readLimits(ctx context.Context, m *Membership) error {
 		return err
 	}
 	for _, d := range devices {
-		if !slices.ContainsFunc(d.Clients, func(cc ClientContext) bool { return cc.PID == m.PID }) {
+		if !slices.Contains(d.Clients, m.PID) {
 			continue
 		}
 		m.Devices = append(m.Devices, d.Ordinal)

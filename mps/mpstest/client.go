@@ -169,16 +169,6 @@ func (d *Daemon) leave(pid int, orderly bool) {
 	}
 }
 
-// Fault plays a fatal GPU fault on a server: it goes to FAULT until all its present clients have exited.
-func (d *Daemon) Fault(serverPID int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if s := d.server(fmt.Sprint(serverPID)); s != nil {
-		d.fault(s)
-		d.refresh()
-	}
-}
-
 func (d *Daemon) fault(s *server) {
 	s.state = mps.StateFault
 	for _, c := range s.clients {
