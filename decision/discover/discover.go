@@ -194,8 +194,11 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 	if text[0] == '{' && rangeHead.Match(head) {
 		return c.keepServing(name, in, serving.ParseRange)
 	}
-	if kind := usage.Sniff(head); kind != usage.KindNone {
-		return c.readUsage(name, kind, in)
+	if read := usage.Sniff(head); read != nil {
+		if c.usage == nil {
+			c.usage = usage.New()
+		}
+		return read(c.usage, name, in)
 	}
 	if servingHead.Match(head) {
 		return c.keepServing(name, in, serving.Parse)
@@ -235,17 +238,6 @@ func (c *Collector) readMachine(name string, kind nvsmi.Kind, in io.Reader) erro
 		c.AddInventory(stem(name), inv)
 	}
 	return inFile(name, err)
-}
-
-// readUsage reads samples.
-func (c *Collector) readUsage(name string, kind usage.Kind, in io.Reader) error {
-	if c.usage == nil {
-		c.usage = usage.New()
-	}
-	if kind == usage.KindText {
-		return c.usage.Text(name, in)
-	}
-	return c.usage.JSON(name, in)
 }
 
 func inFile(name string, err error) error {

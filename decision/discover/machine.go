@@ -1,7 +1,6 @@
 package discover
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -255,8 +254,4 @@ func (b *build) processes(n *node, inv *telemetry.Inventory) {
 			w.held = decision.Some(max(p.held, w.held.Or(0)))
 		}
 	}
-	slices.SortFunc(b.workloads, func(x, y *workload) int {
-		return cmp.Or(cmp.Compare(x.key.namespace+"/"+x.key.owner.name, y.key.namespace+"/"+y.key.owner.name),
-			cmp.Compare(x.key.signature, y.key.signature))
-	})
 }

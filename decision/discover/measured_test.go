@@ -168,20 +168,22 @@ func TestMachineSharedInTwoWays(t *testing.T) {
 	}
 }
 
-// TestServing: a model server's page gives latencies alone where its pod has a
-// whole GPU to itself, and none where it shares.
-func TestServing(t *testing.T) {
-	const page = `# TYPE vllm:time_to_first_token_seconds histogram
+// ttftPage is the page of a model server of which half of the requests waited at most 0.1 s and all at most 0.25 s.
+const ttftPage = `# TYPE vllm:time_to_first_token_seconds histogram
 vllm:time_to_first_token_seconds_bucket{model_name="m",le="0.1"} 50
 vllm:time_to_first_token_seconds_bucket{model_name="m",le="0.25"} 100
 vllm:time_to_first_token_seconds_bucket{model_name="m",le="+Inf"} 100
 vllm:time_to_first_token_seconds_sum{model_name="m"} 9
 vllm:time_to_first_token_seconds_count{model_name="m"} 100
 `
+
+// TestServing: a model server's page gives latencies alone where its pod has a
+// whole GPU to itself, and none where it shares.
+func TestServing(t *testing.T) {
 	const objects = `{"kind":"List","items":[
 	 {"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"NVIDIA-L4","nvidia.com/gpu.count":"2"}},"status":{"capacity":{"nvidia.com/gpu":"2"}}},
 	 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"chat-0","namespace":"t"},"spec":{"nodeName":"n","containers":[{"image":"vllm/vllm-openai","resources":{"limits":{"nvidia.com/gpu":"1"}}}]},"status":{"phase":"Running"}}]}`
-	d := joined(t, discover.Options{}, "objects.json", objects, "dumps/chat-0.txt", page)
+	d := joined(t, discover.Options{}, "objects.json", objects, "dumps/chat-0.txt", ttftPage)
 	if got := d.Fleet.Workloads[0].Solo.TTFTP99.String(); got != "250ms" {
 		t.Error(got)
 	}
@@ -195,7 +197,7 @@ vllm:time_to_first_token_seconds_count{model_name="m"} 100
 	if fleet, err := decision.ParseFleet([]byte(out.String())); err != nil || cmp.Diff(d.Fleet, *fleet) != "" {
 		t.Errorf("%v\n%s", err, out.String())
 	}
-	shared := measured(t, "mps", page)
+	shared := measured(t, "mps", ttftPage)
 	if !shared.Fleet.Workloads[1].Solo.TTFTP99.IsZero() || found(shared, "latencies-beside-others") == nil {
 		t.Errorf("%+v", shared.Findings)
 	}
@@ -357,12 +359,6 @@ func TestSameNameElsewhere(t *testing.T) {
 // TestServingAlone: a server on a GPU that may be shared is alone where nobody else runs on its node. Its replicas on
 // other nodes are no neighbours.
 func TestServingAlone(t *testing.T) {
-	const page = `# TYPE vllm:time_to_first_token_seconds histogram
-vllm:time_to_first_token_seconds_bucket{model_name="m",le="0.25"} 100
-vllm:time_to_first_token_seconds_bucket{model_name="m",le="+Inf"} 100
-vllm:time_to_first_token_seconds_sum{model_name="m"} 9
-vllm:time_to_first_token_seconds_count{model_name="m"} 100
-`
 	replica := func(name, node string) string {
 		return `,{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name + `","namespace":"t","uid":"uid-` + name + `","ownerReferences":[{"kind":"StatefulSet","name":"chat","controller":true}]},"spec":{"nodeName":"` + node + `","containers":[{"image":"vllm/vllm-openai","resources":{"limits":{"nvidia.com/gpu":"1"}}}]},"status":{"phase":"Running"}}`
 	}
@@ -380,7 +376,7 @@ vllm:time_to_first_token_seconds_count{model_name="m"} 100
 		{"," + aPod("other", "m", "nvidia.com/gpu=1"), "t.chat.txt", false},
 		{replica("chat-2", "n"), "chat-0.txt", false},
 	} {
-		d := joined(t, discover.Options{}, "o.json", list(replicas+c.more), c.file, page)
+		d := joined(t, discover.Options{}, "o.json", list(replicas+c.more), c.file, ttftPage)
 		w := d.Fleet.Workloads[slices.IndexFunc(d.Fleet.Workloads, func(w decision.Workload) bool { return w.Name == "t/chat" })]
 		if w.Solo.TTFTP99.IsZero() == c.alone || (found(d, "latencies-beside-others") == nil) != c.alone {
 			t.Errorf("%s %s: %v %+v", c.more, c.file, w.Solo, d.Findings)

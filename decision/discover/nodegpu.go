@@ -100,7 +100,7 @@ func (n *node) boardOf(name, key string) {
 
 // memory is that of one of the node's GPUs, 0 where it is not known.
 func (n *node) memory() sharing.Bytes {
-	if n == nil || n.gpu == nil {
+	if n.gpu == nil {
 		return 0
 	}
 	total, _ := n.gpu.Memory.Get()

@@ -20,7 +20,7 @@ import (
 func (r *Reader) JSON(name string, in io.Reader) error {
 	src := r.begin(name)
 	j := &jsonReader{r: r, src: src, d: json.NewDecoder(in)}
-	if err := j.object(j.envelope); err != nil {
+	if err := j.object(j.field); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
@@ -56,14 +56,16 @@ func (j *jsonReader) object(field func(key string) error) error {
 	return err
 }
 
-// envelope reads a field of the answer.
-func (j *jsonReader) envelope(key string) error {
+// field reads a field of the answer, or of its data.
+func (j *jsonReader) field(key string) error {
 	var text string
 	var texts []string
 	var skipped json.RawMessage
 	switch key {
 	case "data":
-		return j.object(j.data)
+		return j.object(j.field)
+	case "result":
+		return j.result()
 	case "error":
 		err := j.d.Decode(&text)
 		if err == nil {
@@ -76,15 +78,6 @@ func (j *jsonReader) envelope(key string) error {
 			j.src.problem("warnings", "", "Prometheus warns %s", problem.Clip(strconv.Quote(text)))
 		}
 		return err
-	}
-	return j.d.Decode(&skipped)
-}
-
-// data reads a field of what was asked for.
-func (j *jsonReader) data(key string) error {
-	var skipped json.RawMessage
-	if key == "result" {
-		return j.result()
 	}
 	err := j.d.Decode(&skipped)
 	if kind := string(skipped); key == "resultType" && (kind == `"scalar"` || kind == `"string"`) {

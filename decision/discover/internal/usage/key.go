@@ -139,10 +139,23 @@ const (
 	figureEnd
 )
 
-// String names the figure.
-func (f Figure) String() string {
-	return [...]string{"", "gpu-util", "graphics", "sm", "dram", "mem-used", "power"}[f]
+// figures has what is known of each figure: its name, the largest value that can be, the flags of a slot in which it is
+// known and in which it says that something ran or is held, and the least value that says so.
+var figures = [figureEnd]struct {
+	name         string
+	limit, least float64
+	known, on    uint8
+}{
+	FigureGPUUtil:  {"gpu-util", 100, busyPercent, slotGPUUtil, slotGPUBusy},
+	FigureGraphics: {"graphics", 100, busyPercent, slotUtil, slotBusy},
+	FigureSM:       {"sm", 100, workPercent, slotUtil, slotBusy},
+	FigureDRAM:     {"dram", 100, workPercent, slotUtil, slotBusy},
+	FigureMemUsed:  {"mem-used", maxBytes, heldBytes, slotMem, slotHeld},
+	FigurePower:    {"power", maxWatts, 0, 0, 0},
 }
+
+// String names the figure.
+func (f Figure) String() string { return figures[f].name }
 
 // Set is a set of figures.
 type Set uint16
@@ -155,17 +168,6 @@ const (
 	maxBytes = 1 << 44 // 16 TiB: more than any GPU
 	maxWatts = 20_000
 )
-
-// limit is the largest value that can be.
-func (f Figure) limit() float64 {
-	switch f {
-	case FigureMemUsed:
-		return maxBytes
-	case FigurePower:
-		return maxWatts
-	}
-	return 100
-}
 
 // utilizations are the figures that say how busy a GPU is.
 var utilizations = []Figure{FigureGPUUtil, FigureGraphics, FigureSM, FigureDRAM}

@@ -168,35 +168,27 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 		at, slot = &t.slots, ms/slotTime.Milliseconds()
 	}
 	if i := at.at(slot); i >= 0 {
-		at.flags[i] |= flagsOf(f, v)
+		if at.flags[i] |= figures[f].known; v >= figures[f].least {
+			at.flags[i] |= figures[f].on
+		}
 	}
 }
-
-// Kind is which source a text is. The zero Kind is KindNone.
-type Kind uint8
-
-// The kinds.
-const (
-	KindNone Kind = iota
-	KindText      // Prometheus text with GPU metrics
-	KindJSON      // an answer of Prometheus' HTTP interface
-)
 
 var (
 	textHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(DCGM_FI_|dcgm_|cotenant_gpu_)[A-Za-z_]+[ {]`)
 	jsonHead = regexp.MustCompile(`^\s*\{\s*"status"\s*:\s*"(success|error)"`)
 )
 
-// Sniff says which source begins with head; a few KiB are enough.
-func Sniff(head []byte) Kind {
+// Sniff returns the method that reads the source which begins with head, nil of another; a few KiB are enough.
+func Sniff(head []byte) func(r *Reader, name string, in io.Reader) error {
 	head = bytes.TrimPrefix(head, []byte("\ufeff"))
 	switch {
 	case jsonHead.Match(head):
-		return KindJSON
+		return (*Reader).JSON
 	case textHead.Match(head):
-		return KindText
+		return (*Reader).Text
 	}
-	return KindNone
+	return nil
 }
 
 // Text reads pages in Prometheus' text format, as dcgm-exporter serves them;

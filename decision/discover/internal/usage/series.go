@@ -32,9 +32,9 @@ func (f Figure) check(v float64) (float64, Refusal) {
 		return v, RefusalNotNumber
 	case v < 0:
 		return v, RefusalNegative
-	case f.limit() == 100 && v > 100 && v <= 101:
+	case figures[f].limit == 100 && v > 100 && v <= 101:
 		return 100, ""
-	case v > f.limit():
+	case v > figures[f].limit:
 		return v, RefusalOver
 	}
 	return v, ""
@@ -190,25 +190,6 @@ func (s *slots) at(slot int64) int {
 	return int(i)
 }
 
-// flagsOf returns the flags that a sample sets of its slot.
-func flagsOf(f Figure, v float64) uint8 {
-	known, on, busy := uint8(slotUtil), uint8(slotBusy), v >= busyPercent
-	switch f {
-	case FigureMemUsed:
-		known, on, busy = slotMem, slotHeld, v >= heldBytes
-	case FigureGPUUtil:
-		known, on = slotGPUUtil, slotGPUBusy
-	case FigurePower:
-		return 0
-	case FigureSM, FigureDRAM:
-		busy = v >= workPercent
-	}
-	if busy {
-		return known | on
-	}
-	return known
-}
-
 // merge adds the flags of another set.
 func (s *slots) merge(o *slots) {
 	for i, f := range o.flags {
@@ -230,14 +211,11 @@ func (s *slots) get(slot int64) uint8 {
 }
 
 // told adds the slots up by the figures that are not void.
-func (s *slots) told(void Set, figures map[Figure]Statistics) Times {
+func (s *slots) told(void Set, of map[Figure]Statistics) Times {
 	var known, busy uint8
-	if _, ok := figures[FigureGPUUtil]; ok && !void.Has(FigureGPUUtil) {
-		known, busy = slotGPUUtil, slotGPUBusy
-	}
-	for _, f := range []Figure{FigureGraphics, FigureSM, FigureDRAM} {
-		if _, ok := figures[f]; ok && !void.Has(f) {
-			known, busy = known|slotUtil, busy|slotBusy
+	for _, f := range utilizations {
+		if _, ok := of[f]; ok && !void.Has(f) {
+			known, busy = known|figures[f].known, busy|figures[f].on
 		}
 	}
 	return s.times(known, busy)

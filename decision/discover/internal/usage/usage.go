@@ -196,13 +196,13 @@ const (
 )
 
 // void finds the figures whose zeros say nothing. divided says that the device is a MIG instance, or has some.
-func void(figures map[Figure]Statistics, divided bool) (out Set) {
-	works := figures[FigurePower].P50 >= workedWatts
+func void(of map[Figure]Statistics, divided bool) (out Set) {
+	works := of[FigurePower].P50 >= workedWatts
 	for _, f := range utilizations {
-		works = works || figures[f].Max >= showsWork
+		works = works || of[f].Max >= showsWork
 	}
 	for _, f := range utilizations {
-		if m, ok := figures[f]; ok && m.N > 0 && m.Max == 0 && (works || divided && f == FigureGPUUtil) {
+		if m, ok := of[f]; ok && m.N > 0 && m.Max == 0 && (works || divided && f == FigureGPUUtil) {
 			out |= 1 << f
 		}
 	}
@@ -213,29 +213,24 @@ func void(figures map[Figure]Statistics, divided bool) (out Set) {
 // the device's figures for each pod gives none beside that name no pod; one that reads the pods' processes does.
 func (d *device) attribute(stats map[Key]*Stats, repeats bool) {
 	shared := d.overlaps()
-	figures := []struct {
-		f    Figure
-		flag uint8 // set where the figure is known
-		on   uint8 // set where it says that the device works
-	}{{FigureMemUsed, slotMem, slotHeld}, {FigureGPUUtil, slotGPUUtil, slotGPUBusy}}
-	for _, x := range figures {
+	for _, f := range []Figure{FigureMemUsed, FigureGPUUtil} {
 		var own []*Stats
 		void := true
 		for _, t := range d.pods {
-			missing, all := t.slots.without(&d.bare.slots, x.flag)
-			gone, pages := t.pages.without(&d.bare.pages, x.flag)
+			missing, all := t.slots.without(&d.bare.slots, figures[f].known)
+			gone, pages := t.pages.without(&d.bare.pages, figures[f].known)
 			if !repeats && all+pages > 0 && (missing+gone)*100 <= all+pages {
 				s := stats[t.raw.Key]
-				own, void = append(own, s), void && s.Figures[x.f].Max == 0
+				own, void = append(own, s), void && s.Figures[f].Max == 0
 			}
 		}
-		void = void && d.bare.has(x.on) || x.f == FigureGPUUtil && !d.key.Instance.IsZero()
+		void = void && d.bare.has(figures[f].on) || f == FigureGPUUtil && !d.key.Instance.IsZero()
 		for _, s := range own {
 			set := &s.Own
 			if void {
 				set = &s.Void
 			}
-			*set |= 1 << x.f
+			*set |= 1 << f
 			s.Blind = s.Blind || void && d.key.Instance.IsZero()
 		}
 	}
