@@ -43,7 +43,11 @@ func (d *Discovery) Valid() error { return d.Fleet.Validate() }
 
 // fleetNode is the fleet as YAML.
 func (d *Discovery) fleetNode() (*yaml.Node, error) {
-	e := encoder{of: d.Provenance}
+	e := encoder{of: d.Provenance, unknown: map[string]string{}}
+	for _, u := range d.Unknown {
+		parent, key := cutLast(u.Path, '.')
+		e.unknown[parent] += "\n# unknown: " + key + ": " + oneLine(u.Why)
+	}
 	root := e.value("", reflect.ValueOf(d.Fleet), true)
 	if e.err != nil {
 		return nil, fmt.Errorf("discover: %w", e.err)
@@ -53,13 +57,6 @@ func (d *Discovery) fleetNode() (*yaml.Node, error) {
 		if !slices.ContainsFunc(root.Content, func(n *yaml.Node) bool { return n.Value == key }) {
 			root.Content = append(root.Content, yamlnode.Text(key), &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq",
 				Style: yaml.FlowStyle})
-		}
-	}
-	for _, u := range d.Unknown {
-		parent, key := cutLast(u.Path, '.')
-		if n := at(root, parent); n != nil && n.Kind == yaml.MappingNode && len(n.Content) > 0 {
-			last := n.Content[len(n.Content)-2]
-			last.HeadComment = strings.TrimPrefix(last.HeadComment+"\n# unknown: "+key+": "+oneLine(u.Why), "\n")
 		}
 	}
 	return root, nil
@@ -73,25 +70,11 @@ func cutLast(s string, sep byte) (before, after string) {
 	return s[:max(i, 0)], s[i+1:]
 }
 
-// at finds the node of a path such as "workloads[2]", or nil.
-func at(root *yaml.Node, path string) *yaml.Node {
-	list, rest, ok := strings.Cut(path, "[")
-	var i int
-	if _, err := fmt.Sscanf(rest, "%d]", &i); !ok || err != nil {
-		return nil
-	}
-	for k := 0; k+1 < len(root.Content); k += 2 {
-		if n := root.Content[k+1]; root.Content[k].Value == list && i < len(n.Content) {
-			return n.Content[i]
-		}
-	}
-	return nil
-}
-
 // encoder writes values by their yaml tags, as internal/strictyaml reads them.
 type encoder struct {
-	of  map[string]Provenance
-	err error
+	of      map[string]Provenance
+	unknown map[string]string // by the path of their mapping, as comments
+	err     error
 }
 
 // value is the node of v, nil where v is its type's zero value and need not stand there.
@@ -168,6 +151,9 @@ func (e *encoder) mapping(path string, v reflect.Value) *yaml.Node {
 			}
 		}
 		n.Content = append(n.Content, yamlnode.Text(key), field)
+	}
+	if path != "" && len(n.Content) > 0 {
+		n.Content[len(n.Content)-2].HeadComment = strings.TrimPrefix(e.unknown[path], "\n")
 	}
 	return n
 }

@@ -108,17 +108,8 @@ func (b *build) readNode(o *nodeObject) *node {
 	n := &node{name: o.Metadata.Name, meta: o, replicas: 1, mechanism: sharing.MechanismExclusive,
 		instances: map[string]int{}, apartGPUs: map[string]string{}, opaque: map[string][]string{}}
 	l := o.Metadata.Labels
-	for _, key := range groupLabels {
-		if l[key] != "" {
-			n.group, n.groupFrom = l[key], key
-			break
-		}
-	}
-	for _, key := range []string{"node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"} {
-		if n.instanceType == "" && l[key] != "" {
-			n.instanceType, n.typeFrom = l[key], key
-		}
-	}
+	n.group, n.groupFrom = n.first(groupLabels...)
+	n.instanceType, n.typeFrom = n.first("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 	n.devices = b.devices[n.name]
 	n.readManagers(b)
 	n.readOffers(b)
@@ -202,6 +193,16 @@ func (n *node) label(key string) string {
 		return ""
 	}
 	return n.meta.Metadata.Labels[key]
+}
+
+// first is the value of the first of the labels that the node has, and that label.
+func (n *node) first(keys ...string) (value, key string) {
+	for _, key := range keys {
+		if v := n.label(key); v != "" {
+			return v, key
+		}
+	}
+	return "", ""
 }
 
 // capacity returns the amount that the node offered of a resource with all devices healthy.

@@ -28,14 +28,14 @@ func (n *node) readProduct(b *build) {
 				BasisDerived
 		}
 	}
-	sku := slices.IndexFunc(skuLabels, func(key string) bool { return l[key] != "" })
+	sku, skuFrom := n.first(skuLabels...)
 	switch {
 	case text != "":
 	case l["cloud.google.com/gke-accelerator"] != "":
 		accelerator := l["cloud.google.com/gke-accelerator"]
 		text, from = cmp.Or(names().GKE[accelerator], accelerator), "label cloud.google.com/gke-accelerator"
-	case sku >= 0:
-		text, from = l[skuLabels[sku]], "label "+skuLabels[sku]
+	case sku != "":
+		text, from = sku, "label "+skuFrom
 		byMachine() // a bare "a100" is several boards; the machine has one of them
 	default:
 		for _, d := range n.devices {
@@ -70,8 +70,8 @@ func (n *node) readProduct(b *build) {
 		n.single = profile
 	}
 	n.product, n.productFrom = board, fact{basis, from}
-	mib := cmp.Or(l["nvidia.com/gpu.memory"], l["karpenter.k8s.aws/instance-gpu-memory"],
-		l["eks.amazonaws.com/instance-gpu-memory"])
+	mib, _ := n.first("nvidia.com/gpu.memory", "karpenter.k8s.aws/instance-gpu-memory",
+		"eks.amazonaws.com/instance-gpu-memory")
 	if n.gpu = lookupGPU(board, mib, single); n.gpu == nil && !single {
 		n.describe(mib)
 	}
