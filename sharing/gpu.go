@@ -110,13 +110,14 @@ func (e *UnknownGPUError) Error() string {
 			problem.Clip(e.Name), v)
 	}
 	if v, ok := ParseVGPUType(e.Name); ok {
-		return fmt.Sprintf("sharing: %q is a vGPU, %v of a board %s as its virtual machine sees it; give the host's board, or "+
-			"describe the vGPU by its memory and compute capability, such as \"%s (%v, 8.6)\"", problem.Clip(e.Name), v.Memory,
-			v.Board, v.Name, v.Memory)
+		return fmt.Sprintf("sharing: %q is a vGPU, %v of a board %s as its virtual machine sees it; give the host's board, "+
+			"or describe the vGPU by its memory and compute capability, such as \"%s (%v, 8.6)\"", problem.Clip(e.Name),
+			v.Memory, v.Board, v.Name, v.Memory)
 	}
 	if len(e.Nearest) == 0 {
-		return fmt.Sprintf("sharing: unknown GPU %q; give the product name that nvidia-smi prints, a PCI id such as 10DE:20B2, "+
-			"or a description with its memory and compute capability, such as \"My GPU (16GiB, 8.6)\"", problem.Clip(e.Name))
+		return fmt.Sprintf("sharing: unknown GPU %q; give the product name that nvidia-smi prints, a PCI id such as "+
+			"10DE:20B2, or a description with its memory and compute capability, such as \"My GPU (16GiB, 8.6)\"",
+			problem.Clip(e.Name))
 	}
 	return fmt.Sprintf("sharing: unknown GPU %q; did you mean %s?", problem.Clip(e.Name), orList(e.Nearest))
 }

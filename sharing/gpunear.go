@@ -89,7 +89,8 @@ func modelOf(parts []string) string {
 func sameModel(a, b string) bool {
 	slip := strings.NewReplacer("o", "0", "i", "1")
 	a, b = slip.Replace(a), slip.Replace(b)
-	if n := len(a) - len(b); a == b || n*n == 1 && once(a) == once(b) || strings.TrimRight(a, gpuLetters) == strings.TrimRight(b, gpuLetters) {
+	if n := len(a) - len(b); a == b || n*n == 1 && once(a) == once(b) ||
+		strings.TrimRight(a, gpuLetters) == strings.TrimRight(b, gpuLetters) {
 		return true
 	}
 	for i := range len(a) - 1 {

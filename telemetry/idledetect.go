@@ -151,8 +151,8 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing
 	}
 	busy := atLeast(activePercent, MetricGPUUtilPercent, MetricGraphicsUtilPercent)
 	working := atLeast(workingPercent, MetricSMUtilPercent, MetricDRAMUtilPercent, MetricTensorUtilPercent)
-	if sm, ok := s.fresh(MetricSMUtilPercent, now, d.h.maxAge()); working == sharing.AnswerNo && busy == sharing.AnswerYes &&
-		(!ok || sm == 0) {
+	sm, ok := s.fresh(MetricSMUtilPercent, now, d.h.maxAge())
+	if working == sharing.AnswerNo && busy == sharing.AnswerYes && (!ok || sm == 0) {
 		working = sharing.AnswerUnknown // a kernel of one thread reads more: nobody filled the counter
 	}
 	traffic := atLeast(activeBytesPerS, MetricPCIeTxBytesPerS, MetricPCIeRxBytesPerS, MetricNVLinkTxBytesPerS,

@@ -116,8 +116,8 @@ func (b *build) idleGPUs(u *usage.Usage, kind string) {
 	for i := range u.Devices {
 		s := &u.Devices[i]
 		n := b.byName[s.Node]
-		if n == nil || n.inMIG > 0 || s.Profile != "" || !s.Instance.IsZero() || s.Times.Known < time.Hour || s.Times.Held > 0 ||
-			s.Times.Busy > 0 {
+		if n == nil || n.inMIG > 0 || s.Profile != "" || !s.Instance.IsZero() || s.Times.Known < time.Hour ||
+			s.Times.Held > 0 || s.Times.Busy > 0 {
 			continue
 		}
 		if by[n] == nil {

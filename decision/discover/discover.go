@@ -208,8 +208,8 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 		return c.readKube(name, in)
 	case metricsHead.Match(text):
 		return fmt.Errorf("%s: it is a metrics page with none of the families that are read: looked for "+
-			"DCGM_FI_DEV_FB_USED, vllm:num_requests_running, sglang:num_running_reqs, llamacpp:requests_processing and the like, "+
-			"with any prefix", name)
+			"DCGM_FI_DEV_FB_USED, vllm:num_requests_running, sglang:num_running_reqs, llamacpp:requests_processing and the "+
+			"like, with any prefix", name)
 	case text[0] == '[':
 		return fmt.Errorf("%s: it is a JSON list: give objects as `kubectl get ... -o json` writes them, or one after "+
 			"another (jq -c '.[]')", name)

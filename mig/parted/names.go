@@ -9,7 +9,8 @@ import (
 )
 
 // names looks at how an entry names profiles that drivers name differently: a board has one set of names, and
-// mig-parted takes no other. note tells both names; conflict says that the entry mixes names that no driver has together.
+// mig-parted takes no other. note tells both names; conflict says that the entry mixes names that no driver has
+// together.
 func (e Entry) names(m *mig.Model) (note, conflict string) {
 	var both []string
 	var by [2]string // a name of the entry that is the catalogue's, and one that is another driver's
@@ -33,8 +34,8 @@ func (e Entry) names(m *mig.Model) (note, conflict string) {
 		}
 	}
 	if len(both) > 0 {
-		note = fmt.Sprintf("a board has %s, by its driver: mig-parted takes only the name that nvidia-smi mig -lgip lists there",
-			strings.Join(both, ", "))
+		note = fmt.Sprintf("a board has %s, by its driver: mig-parted takes only the name that nvidia-smi mig -lgip lists "+
+			"there", strings.Join(both, ", "))
 	}
 	return note, conflict
 }

@@ -57,7 +57,8 @@ var (
 
 // names maps a metric's name to the field of its figure, without the engine's prefix. Sources: vLLM's
 // vllm/engine/metrics.py (before 0.8, "V0") and vllm/v1/metrics/loggers.py (from a6f0308c); SGLang's
-// python/sglang/srt/observability/metrics_collector.py (44cedc2b); llama.cpp's tools/server/server.cpp (its pages name no model).
+// python/sglang/srt/observability/metrics_collector.py (44cedc2b); llama.cpp's tools/server/server.cpp (its pages
+// name no model).
 //
 // vLLM called the KV cache's gauge gpu_cache_usage_perc and the prefix cache's counters gpu_prefix_cache_* until 0.10,
 // and until 0.11 called the time between tokens time_per_output_token_seconds, as SGLang did until 0.4.5: both observe

@@ -33,7 +33,8 @@ const maxReadings = 100_000
 
 // Parse reads a metrics page of vLLM, SGLang or llama.cpp, or several one after another, as of the pods of a
 // deployment; what stands before the engine in a metric's name, as Ray Serve's ray_, does not matter. There is one
-// reading for each model and replica of each page, in the order of pages, models and replicas. Of SGLang's tensor- and pipeline-parallel ranks, which say the same, the lowest is read.
+// reading for each model and replica of each page, in the order of pages, models and replicas. Of SGLang's tensor- and
+// pipeline-parallel ranks, which say the same, the lowest is read.
 //
 // Lines that cannot be read, and values that cannot be, are named in the error and left out; the readings of the
 // rest are returned beside it. ErrNone says that nothing was found, and what was looked for.

@@ -96,7 +96,8 @@ func MachineOf(g *sharing.GPU) Machine {
 	case cc.Major == 12: // the RTX chips of Blackwell have Ada's
 		r.perCycle, r.ghz = 1024, 2.3
 	}
-	if strings.HasPrefix(g.Name, "GeForce") && g.Architecture > sharing.ArchitecturePascal { // half the rate where sums have 32 bits
+	// GeForces have half the rate where sums have 32 bits, but those without tensor cores.
+	if strings.HasPrefix(g.Name, "GeForce") && g.Architecture > sharing.ArchitecturePascal {
 		r.perCycle /= 2
 	}
 	m.Narrowest = r.narrowest

@@ -41,7 +41,8 @@ var (
 	queryLine = regexp.MustCompile(`^\s*[a-z][a-z0-9_.]*( \[[A-Za-z%/]+\])?(\s*,\s*[a-z][a-z0-9_.]*( \[[A-Za-z%/]+\])?)*` +
 		`\s*(\n|$)`)
 	queryHead = regexp.MustCompile(`^\s*(index|uuid|name|timestamp|count)( \[|\s*,|\s*$)|(^|,)\s*(` +
-		`gpu_(uuid|name|bus_id|serial)|driver_version|compute_(mode|cap)|(pci|memory|utilization|mig|power|temperature|clocks|ecc|fan|pcie)\.[a-z_.]+)\b`)
+		`gpu_(uuid|name|bus_id|serial)|driver_version|compute_(mode|cap)|` +
+		`(pci|memory|utilization|mig|power|temperature|clocks|ecc|fan|pcie)\.[a-z_.]+)\b`)
 	// promptLine is the command that a copy from a terminal begins with.
 	promptLine = regexp.MustCompile(`^[^\n,|]{0,200}\bnvidia-smi( [^\n]*)?\r?\n`)
 	topoHead   = regexp.MustCompile(`(?m)^(\x1b\[[0-9;]*m)?\s+(\x1b\[[0-9;]*m)?GPU0\b`)
