@@ -101,18 +101,26 @@ func TestKueue(t *testing.T) {
 				}
 				queued++
 				pod := manifest.Field(d, "spec", "template", "spec")
-				group := manifest.Text(manifest.Field(pod, "nodeSelector", manifest.GroupLabel))
-				replicas, _ := strconv.Atoi(manifest.Text(manifest.Field(d, "spec", "replicas")))
-				if flavours[group] != group {
-					t.Errorf("%s: no flavour for %s", f.Path, group)
+				groups := manifest.Selects(pod)
+				replicas, _ := strconv.Atoi(manifest.Text(manifest.Field(d, "spec", "replicas")) + manifest.Text(manifest.Field(d, "spec", "completions")))
+				for _, group := range groups {
+					if flavours[group] != group {
+						t.Errorf("%s: no flavour for %s", f.Path, group)
+					}
 				}
 				for name, amount := range manifest.Values(manifest.LimitsOf(manifest.Field(pod, "containers").Content[0])) {
 					n, _ := strconv.Atoi(amount)
 					if !slices.Contains(covered, name) {
 						t.Errorf("%s: Kueue admits nothing that asks for %s", f.Path, name)
 					}
-					if quota[group][name] -= n * replicas; quota[group][name] < 0 {
-						t.Errorf("%s: the quota of %s in %s is short by %d", f.Path, name, group, -quota[group][name])
+					for left, k := n*replicas, 0; left > 0; k++ {
+						if k == len(groups) {
+							t.Errorf("%s: the quotas of %s in %v are short by %d", f.Path, name, groups, left)
+							break
+						}
+						taken := min(left, quota[groups[k]][name])
+						quota[groups[k]][name] -= taken
+						left -= taken
 					}
 				}
 			}

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/yamlnode"
@@ -90,7 +91,7 @@ func Build(f *decision.Fleet, r *decision.Result, opts Options) (*Folder, error)
 		return nil, invalid(err)
 	}
 	opts.OperatorNamespace = cmp.Or(opts.OperatorNamespace, "gpu-operator")
-	b := builder{result: r, opts: opts, deliveries: opts.deliveries(f.Pools)}
+	b := builder{result: r, opts: opts, deliveries: opts.deliveries(f.Pools), taken: map[string]bool{}}
 	return b.build(f)
 }
 
@@ -125,7 +126,9 @@ type builder struct {
 	deliveries []sharing.Delivery
 	groups     []*group
 	members    []*member // in the order of the decisions
-	notes      []string  // for plan.md
+	memberOf   map[string]*member
+	untyped    []string // pools of virtual GPUs without a type
+	notes      []string // for plan.md
 	plan       *migrate.Plan
 	taken      map[string]bool // configurations that nodes choose today, which keep their names
 	err        error           // the first that writing a document met
@@ -158,33 +161,56 @@ func (b *builder) uses(ds ...sharing.Delivery) bool {
 
 // any reports whether a group shares in the way that is asked for.
 func (b *builder) any(is func(sharing.Mechanism) bool) bool {
-	return slices.ContainsFunc(b.groups, func(g *group) bool { return is(g.Mechanism) })
+	return slices.ContainsFunc(b.groups, func(g *group) bool { return g.any(is) })
 }
 
-// delivers are the chosen deliveries of a group, the primary one first.
+// delivers are the chosen deliveries of a group, the primary one first. Unasked that is the one that its nodes are
+// planned for, and claims as another way to what the device plugin does.
 func (b *builder) delivers(g *group) []sharing.Delivery {
 	var out []sharing.Delivery
+	own := g.nodes[0].Delivery
+	if b.opts.Deliveries == nil && own != sharing.DeliveryBare && !plugin(own) && b.carries(own, g) {
+		return []sharing.Delivery{own}
+	}
 	for _, d := range b.deliveries {
 		// HAMi's plugin and NVIDIA's cannot both hand out a node's GPUs.
-		wrongNode := (d == sharing.DeliveryHAMi || d == sharing.DeliveryVolcano) && !usesHAMi(g.Mechanism)
+		wrongNode := (d == sharing.DeliveryHAMi || d == sharing.DeliveryVolcano) && !slices.ContainsFunc(g.modes, usesHAMi)
 		stated := b.opts.Deliveries == nil && (d == sharing.DeliveryVolcano || d == sharing.DeliveryKAI)
-		switch {
-		case wrongNode || stated && d != g.pool.Delivery || !b.can(d, g.Mechanism):
-		case stated:
-			out = slices.Insert(out, 0, d)
-		default:
+		if !wrongNode && !stated && b.carries(d, g) {
 			out = append(out, d)
 		}
 	}
 	return out
 }
 
-// primary is the first delivery of a group, or DeliveryBare.
-func (b *builder) primary(g *group) sharing.Delivery {
-	if ds := b.delivers(g); len(ds) > 0 {
-		return ds[0]
+// plugin reports whether NVIDIA's device plugin hands out the GPUs.
+func plugin(d sharing.Delivery) bool {
+	return d == sharing.DeliveryGPUOperator || d == sharing.DeliveryDevicePlugin
+}
+
+// carries reports whether a delivery can set up a group's nodes as they are planned.
+func (b *builder) carries(d sharing.Delivery, g *group) bool {
+	for _, m := range g.modes {
+		if !b.can(d, m) {
+			return false
+		}
 	}
-	return sharing.DeliveryBare
+	if !plugin(d) || plugin(g.nodes[0].Delivery) {
+		return true
+	}
+	rules := layout.RulesOf(d)
+	for _, n := range g.nodes {
+		other := layout.Node{Name: n.Name, Delivery: d, Devices: slices.Clone(n.Devices), Assignments: n.Assignments}
+		for i := range other.Devices {
+			if o := &other.Devices[i]; shared(o.Mode) {
+				rules.Configure(o, o.Mode, int32(g.slots()))
+			}
+		}
+		if _, problems := layout.Observe([]layout.Node{other}); len(problems) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (b *builder) run() {
@@ -197,34 +223,23 @@ func (b *builder) run() {
 		return
 	}
 	for _, g := range b.groups {
-		b.group(g)
+		if len(g.by) == 0 {
+			b.undelivered(g)
+		}
+		b.nodeFile(g)
 	}
+	b.claims()
 	for _, m := range b.members {
+		for i, d := range m.by() {
+			if d != sharing.DeliveryDRA {
+				b.pods(m, d, i == 0)
+			}
+		}
 		b.limitWarnings(m)
 	}
 	b.canaries()
 	b.cluster()
 	b.page("rollout", "the rollout, step by step: read it first", b.rollout())
-}
-
-// group writes the labels of a group's nodes and the workloads that run there.
-func (b *builder) group(g *group) {
-	ds := b.delivers(g)
-	if len(ds) == 0 {
-		b.undelivered(g)
-	}
-	if n := g.pool.GPUsPerNode.Or(1); g.GPUs%n != 0 {
-		b.warn(WarnPartialNode, g.key, "k8s-device-plugin", "count whole nodes", "its GPUs (%d) are %d nodes of %d and a "+
-			"part; a node shares by one mechanism, so the other GPUs of that node serve it too or idle", g.GPUs, g.GPUs/n, n)
-	}
-	b.nodeFiles(g)
-	for i, d := range ds {
-		if d == sharing.DeliveryDRA {
-			b.draFiles(g)
-		} else {
-			b.pods(g, d, i == 0)
-		}
-	}
 }
 
 func (b *builder) undelivered(g *group) {
@@ -233,12 +248,12 @@ func (b *builder) undelivered(g *group) {
 		asked = append(asked, d.String())
 	}
 	for _, d := range sharing.Deliveries() {
-		if d != sharing.DeliveryBare && sharing.Delivers(d, g.Mechanism).Answer == sharing.AnswerYes {
+		if d != sharing.DeliveryBare && b.carries(d, g) {
 			can = append(can, d.String())
 		}
 	}
-	reason := fmt.Sprintf("nothing of %s delivers %v", strings.Join(asked, ", "), g.Mechanism)
-	if g.Mechanism == sharing.MechanismResearch {
+	reason := fmt.Sprintf("nothing of %s delivers %s", strings.Join(asked, ", "), named(g.modes))
+	if slices.Contains(g.modes, sharing.MechanismResearch) {
 		reason = "research systems bring their own deployment; only the nodes' labels are written"
 	}
 	remedy := ""
@@ -246,23 +261,28 @@ func (b *builder) undelivered(g *group) {
 		slices.Sort(can)
 		remedy = "ask for one of " + strings.Join(can, ", ")
 	}
-	source := sharing.Delivers(sharing.DeliveryGPUOperator, g.Mechanism).Source
+	source := sharing.Delivers(sharing.DeliveryGPUOperator, g.modes[0]).Source
 	b.warn(WarnNotDelivered, g.key, source, remedy, "%s", reason)
 }
 
 // byPlugin reports whether the device plugin delivers a group.
 func (b *builder) byPlugin() bool {
-	return b.uses(sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin) && b.any(byPlugin)
+	return slices.ContainsFunc(b.groups, (*group).byPlugin)
+}
+
+// hasEntries reports whether nodes have MIG instances that are made beforehand.
+func (b *builder) hasEntries() bool {
+	return slices.ContainsFunc(b.groups, func(g *group) bool { return g.entries != nil })
 }
 
 // cluster writes what the cluster as a whole needs.
 func (b *builder) cluster() {
-	plugin, hasMIG, hasHAMi := b.byPlugin(), b.any(usesMIG), b.any(usesHAMi)
+	byPlugin, hasMIG, hasHAMi := b.byPlugin(), b.hasEntries(), b.any(usesHAMi)
 	for _, f := range []struct {
 		needed bool
 		write  func()
-	}{{plugin, b.pluginFiles}, {hasMIG, b.partedFiles},
-		{b.uses(sharing.DeliveryGPUOperator) && (hasMIG || plugin), b.operatorValues},
+	}{{byPlugin, b.pluginFiles}, {hasMIG, b.partedFiles},
+		{b.uses(sharing.DeliveryGPUOperator) && (hasMIG || byPlugin), b.operatorValues},
 		{hasHAMi && b.uses(sharing.DeliveryHAMi), b.hamiValues},
 		{hasHAMi && b.uses(sharing.DeliveryVolcano), b.volcanoScheduler},
 	} {
@@ -275,22 +295,17 @@ func (b *builder) cluster() {
 // Codes of the warnings that Build gives besides those about configuration documents, which stand in package sharing.
 const (
 	// no delivery that was asked for can deliver the mechanism
-	WarnNotDelivered sharing.WarningCode = "not-delivered"
-	// the plugin's equal share is less than the workload's
-	WarnEqualShares     sharing.WarningCode = "equal-shares"
+	WarnNotDelivered    sharing.WarningCode = "not-delivered"
 	WarnPerProcess      sharing.WarningCode = "limit-per-process" // MPS limits processes, not containers
 	WarnFractionUnknown sharing.WarningCode = "fraction-unknown"  // the memory fraction cannot be computed
 	WarnNoMemoryLimit   sharing.WarningCode = "no-memory-limit"   // one tenant can take all memory
 	WarnCUDAGraphs      sharing.WarningCode = "cuda-graphs"       // HAMi's compute limit does not see graphs
-	// a node's remaining GPUs can serve no other mechanism
-	WarnPartialNode     sharing.WarningCode = "partial-node"
 	WarnNodeSizeUnknown sharing.WarningCode = "node-size-unknown" // layouts cannot be divided into nodes
 	// a cluster-wide MIG strategy would override MPS nodes
 	WarnMIGStrategyEnv  sharing.WarningCode = "mig-strategy-env"
 	WarnClaimNamespaces sharing.WarningCode = "claim-namespaces" // claims do not reach across namespaces
 	WarnClaimsLeftOut   sharing.WarningCode = "claims-left-out"  // too many devices for a named claim each
 	WarnNotEnforced     sharing.WarningCode = "not-enforced"     // the scheduler places and enforces nothing
-	WarnUnplacedTenants sharing.WarningCode = "unplaced-tenants" // more pods than slots
 )
 
 // ErrExists is matched when Folder.Write would have to replace something.

@@ -14,6 +14,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -66,7 +67,7 @@ func TestBuildLeavesInputAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	unexported := cmpopts.IgnoreUnexported(cost.Money{})
-	if diff := cmp.Diff(want.fleet, s.fleet, unexported) + cmp.Diff(want.result, s.result) + cmp.Diff(want.opts, s.opts); diff != "" {
+	if diff := cmp.Diff(want.fleet, s.fleet, unexported) + cmp.Diff(want.result.Decisions, s.result.Decisions) + cmp.Diff(want.opts, s.opts); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -90,9 +91,9 @@ func TestStatedDelivery(t *testing.T) {
 	for i := range s.fleet.Pools {
 		switch p := &s.fleet.Pools[i]; p.Name {
 		case "dev":
-			p.Delivery = sharing.DeliveryKAI
+			p.Delivery, s.node("dev", 0).Delivery = sharing.DeliveryKAI, sharing.DeliveryKAI
 		case "edge":
-			p.Delivery = sharing.DeliveryVolcano
+			p.Delivery, s.node("edge", 0).Delivery = sharing.DeliveryVolcano, sharing.DeliveryVolcano
 		}
 	}
 	folder, err := s.build()
@@ -119,20 +120,18 @@ func TestBuildWarnings(t *testing.T) {
 		{"MIG and MPS in one Operator", nil, "mig.strategy", WarnMIGStrategyEnv},
 		{"two namespaces on one claim", nil, "serve-mps", WarnClaimNamespaces},
 		{"two processes", nil, "rerank", WarnPerProcess},
-		{"more memory than an equal share", func(s *scene) { s.workload("ml/embed").Memory = decision.Some(40 * sharing.GiB) }, "embed", WarnEqualShares},
 		{"graphs", nil, "on", WarnCUDAGraphs},
 		{"graphs perhaps", func(s *scene) { s.workload("on").Framework = nil }, "on", WarnCUDAGraphs},
 		{"time-slicing has no limit", nil, "notebook", WarnNoMemoryLimit},
 		{"fraction unknown", func(s *scene) { s.workload("notebook").Memory = decision.Some(sharing.MiB) }, "notebook", WarnFractionUnknown},
-		{"part of a node", func(s *scene) { s.group("serve", sharing.MechanismMPS).GPUs = 3 }, "serve-mps", WarnPartialNode},
 		{"node size", func(s *scene) { s.fleet.Pools[0].GPUsPerNode = decision.Optional[int]{} }, "prod-mig", WarnNodeSizeUnknown},
-		{"no room", func(s *scene) { s.result.Decisions[4].Replicas = 9 }, "rerank", WarnUnplacedTenants},
 		{"KAI enforces nothing", func(s *scene) { s.opts.Deliveries = everyDelivery }, "notebook", WarnNotEnforced},
-		{"too many claims", func(s *scene) { s.group("serve", sharing.MechanismMPS).GPUs = 1_000_000 }, "serve-mps", WarnClaimsLeftOut},
-		{"V100 cap", func(s *scene) {
-			s.fleet.Pools[1].GPU = "Tesla V100-SXM2-32GB"
-			s.group("serve", sharing.MechanismMPS).Layouts[0].Tenants[0].Replicas = 20
-		}, "serve-mps: sharing.mps.resources[0].replicas", "replica-cap"},
+		{"too many claims", func(s *scene) {
+			n := s.node("serve", 0)
+			for len(n.Devices) < 1001 {
+				n.Devices = append(n.Devices, n.Devices[0])
+			}
+		}, "serve-mps", WarnClaimsLeftOut},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := mixed(t)
@@ -157,10 +156,7 @@ func TestBuildWarnings(t *testing.T) {
 
 // What a framework's fraction must come to.
 func TestFractions(t *testing.T) {
-	gpu, err := sharing.LookupGPU("H100 80GB HBM3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gpu := layout.GPUOf("H100 80GB HBM3")
 	for _, c := range []struct {
 		name string
 		m    sharing.Mechanism
@@ -183,8 +179,7 @@ func TestFractions(t *testing.T) {
 		if usesMPS(c.m) {
 			need -= gate.ContextMemory
 		}
-		g := &group{GroupResult: decision.GroupResult{Mechanism: c.m}, gpu: gpu}
-		m := newMember(&decision.Decision{Mechanism: c.m}, &decision.Workload{Memory: decision.Some(need), Framework: &c.fw}, g, "w")
+		m := newMember(&decision.Decision{Mechanism: c.m}, &decision.Workload{Memory: decision.Some(need), Framework: &c.fw}, nil, gpu, "w")
 		if diff := cmp.Diff(c.want, new(builder).fractionArgs(m)); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
@@ -224,18 +219,7 @@ func TestPrivileges(t *testing.T) {
 func TestPathsAreUnique(t *testing.T) {
 	s := mixed(t)
 	for from, to := range map[int]string{6: "scheduler", 7: "values", 2: "configmap", 3: "serve-mps/claims"} {
-		s.fleet.Workloads[from].Name, s.result.Decisions[from].Workload = to, to
-		for i := range s.result.Pools {
-			for j := range s.result.Pools[i].Groups {
-				for k := range s.result.Pools[i].Groups[j].Layouts {
-					for n, tenant := range s.result.Pools[i].Groups[j].Layouts[k].Tenants {
-						if tenant.Workload == mixed(t).fleet.Workloads[from].Name {
-							s.result.Pools[i].Groups[j].Layouts[k].Tenants[n].Workload = to
-						}
-					}
-				}
-			}
-		}
+		s.rename(s.fleet.Workloads[from].Name, to)
 	}
 	s.opts.Deliveries = everyDelivery
 	folder, err := s.build()

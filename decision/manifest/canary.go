@@ -48,23 +48,23 @@ func (b *builder) canaries() {
 		if !watched(m.workload, m.Mechanism) {
 			continue
 		}
-		beside := map[string]int{} // replicas on a GPU that one of the service is on
-		for _, l := range m.group.Layouts {
-			for _, t := range l.Tenants {
-				if slices.ContainsFunc(l.Tenants, func(t decision.TenantResult) bool { return t.Workload == m.Workload }) {
-					beside[t.Workload] = max(beside[t.Workload], t.Replicas)
-				}
-			}
-			for _, in := range l.Instances {
-				if in.Workload == m.Workload {
-					beside[in.Workload] = max(beside[in.Workload], in.Replicas)
-				}
+		beside := map[*member]int{} // replicas on a GPU that one of the service is on
+		for _, g := range m.groups {
+			for _, n := range g.nodes {
+				b.slots(n, func(s *slot) {
+					if !slices.ContainsFunc(s.tenants, func(t tenants) bool { return t.member == m }) {
+						return
+					}
+					for _, t := range s.tenants {
+						beside[t.member] = max(beside[t.member], t.pods)
+					}
+				})
 			}
 		}
-		beside[m.Workload]-- // the newcomer
+		beside[m]-- // the newcomer
 		var neighbours []tenant
-		for _, n := range m.group.members {
-			if beside[n.Workload] > 0 {
+		for _, n := range b.members {
+			if beside[n] > 0 {
 				neighbours = append(neighbours, tenant{n.space, n.name, n.workload})
 			}
 		}

@@ -14,94 +14,91 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// consumes reports whether the pods of a group hold claims for parts of GPUs. The gate for that is the whole driver's,
-// and under it the driver refuses claims that ask for MPS, so that no group of a folder with MPS has it.
-func (b *builder) consumes(g *group) bool {
-	return g.Mechanism == sharing.MechanismTimeSlicing && b.uses(sharing.DeliveryDRA) && !b.any(usesMPS) &&
-		!slices.ContainsFunc(g.members, func(m *member) bool { return m.memory == 0 })
+// claims writes the claims, and the pods that use them, of the workloads that DRA delivers: a template for each
+// workload whose pods have devices or parts of their own, and a claim by name for each device that is shared otherwise.
+func (b *builder) claims() {
+	pods := map[*member][]*yaml.Node{}
+	devices := map[*member]int{}
+	for _, g := range b.groups {
+		for _, n := range g.nodes {
+			b.slots(n, func(s *slot) {
+				for _, t := range s.tenants {
+					devices[t.member]++
+				}
+			})
+		}
+	}
+	for _, g := range b.groups {
+		b.sharedClaims(g, pods, devices)
+	}
+	for _, m := range b.members {
+		switch {
+		case !slices.Contains(m.by(), sharing.DeliveryDRA):
+		case !b.named(m):
+			b.template(m)
+		case len(pods[m]) > 0:
+			header := b.newPod(m).header
+			if len(pods[m]) > 1 {
+				header = append(header, fmt.Sprintf("One %s for each device: pods that name the same claim share it.", m.object()))
+			}
+			b.encode("dra/pods/"+m.file()+".yaml", "pods that share the claims of "+strings.Join(m.keys(), ", "), header,
+				pods[m]...)
+		}
+	}
+}
+
+// named reports whether the pods of a workload name a claim that others name too: they share, and what they share is
+// not counted by its memory.
+func (b *builder) named(m *member) bool { return shared(m.Mechanism) && !b.consumes(m) }
+
+// consumes reports whether claims may have parts of the GPUs that a workload shares. The gate for that is the whole
+// driver's, and under it the driver refuses claims that ask for MPS, so that no group of a folder with such has it.
+func (b *builder) consumes(m *member) bool {
+	return m.Mechanism == sharing.MechanismTimeSlicing && !slices.ContainsFunc(b.groups, func(g *group) bool {
+		return slices.Contains(g.by, sharing.DeliveryDRA) && g.any(usesMPS)
+	}) && !slices.ContainsFunc(m.groups, func(g *group) bool {
+		return slices.ContainsFunc(g.members, func(o *member) bool {
+			return o.Mechanism == sharing.MechanismTimeSlicing && o.memory == 0
+		})
+	})
 }
 
 // draGates are the gates of the DRA driver that the folder's claims need, and what they exclude.
 func (b *builder) draGates() string {
 	gates := map[string]bool{}
-	for _, g := range b.groups {
+	for _, m := range b.members {
 		switch {
-		case b.consumes(g):
+		case !slices.Contains(m.by(), sharing.DeliveryDRA):
+		case b.consumes(m):
 			gates["ConsumableShares, with consumableShares=memory"] = true
-		case g.Mechanism == sharing.MechanismTimeSlicing:
+		case m.Mechanism == sharing.MechanismTimeSlicing:
 			gates["TimeSlicingSettings"] = true
-		case usesMPS(g.Mechanism):
+		case usesMPS(m.Mechanism):
 			gates["MPSSupport, which excludes DynamicMIG and ConsumableShares"] = true
 		}
 	}
 	return strings.Join(slices.Sorted(maps.Keys(gates)), "; ")
 }
 
-// draFiles writes the group's claims and the pods that use them.
-func (b *builder) draFiles(g *group) {
-	consumes := b.consumes(g)
-	if shared(g.Mechanism) && !consumes {
-		b.sharedClaims(g)
-		return
+// template writes a workload whose pods have claims of their own.
+func (b *builder) template(m *member) {
+	c := claim{name: m.name, namespace: m.space, template: true, gpu: m.gpu.Name, profile: m.Profile, count: m.gpus()}
+	p, note := b.newPod(m), "a claim of its own for each pod"
+	if b.consumes(m) {
+		c.memory, note = m.memory, "a claim for its part of a GPU's memory for each pod"
+		p.header = append(p.header, consumableGates...)
 	}
-	for _, m := range g.members {
-		c := claim{name: m.name, namespace: m.space, template: true, gpu: g.gpu.Name, profile: m.Profile, count: m.gpus()}
-		p, note := b.newPod(m), "a claim of its own for each pod"
-		if consumes {
-			c.memory, note = m.memory, "a claim for its part of a GPU's memory for each pod"
-			p.header = append(p.header, consumableGates...)
-		}
-		p.claim = &c
-		b.encode("dra/pods/"+m.file()+".yaml", note, p.header, b.node(&c), p.node(m))
-	}
+	p.claim = &c
+	b.encode("dra/pods/"+m.file()+".yaml", note, p.header, b.node(&c), p.node(m))
 }
 
 // consumableGates say what claims that consume a part of a GPU need: dra-driver-nvidia-gpu, pkg/featuregates and
 // demo/specs/consumable-shares at 95932046, and Kubernetes' DRAConsumableCapacity (KEP-5075).
 var consumableGates = []string{
-	"The claim consumes a part of a GPU, so every replica has its own, and an HPA may scale the Deployment.",
+	"The claim consumes a part of a GPU, so every replica has its own, and an HPA may scale them.",
 	"It needs the DRA driver from v0.5 with featureGates.ConsumableShares=true and consumableShares=memory, which",
 	"exclude MPSSupport's sharing, and Kubernetes' DRAConsumableCapacity: alpha from 1.34, on by default from 1.36.",
 	"The scheduler adds the parts up; on the GPU the pods take turns, and nothing limits the memory that each takes.",
-}
-
-// seat counts the pods of a workload that share one device.
-type seat struct {
-	*member
-	pods int
-}
-
-// device is a GPU, or a MIG instance, and who sits on it.
-type device struct {
-	profile string
-	seats   []seat
-}
-
-// devices seats the group's workloads on its devices as the decision has it.
-func (g *group) devices() []device {
-	var out []device
-	seats := func(profile, workload string, pods int) {
-		for _, m := range g.members {
-			if d := &out[len(out)-1]; m.Workload == workload {
-				d.profile, d.seats = profile, append(d.seats, seat{m, pods})
-			}
-		}
-	}
-	for _, l := range g.Layouts {
-		for range l.GPUs {
-			if !usesMIG(g.Mechanism) {
-				out = append(out, device{})
-				for _, t := range l.Tenants {
-					seats("", t.Workload, t.Replicas)
-				}
-			}
-			for _, in := range l.Instances {
-				out = append(out, device{})
-				seats(in.Profile, in.Workload, in.Replicas)
-			}
-		}
-	}
-	return out
 }
 
 // maxClaims bounds the shared GPUs of a group that are given claims: more than anybody can look after by name.
@@ -109,109 +106,93 @@ const maxClaims = 1000
 
 // sharedClaims writes one ResourceClaim for each device, which its tenants'
 // pods all name. A claim belongs to one namespace.
-func (b *builder) sharedClaims(g *group) {
-	if g.GPUs > maxClaims {
-		b.warn(WarnClaimsLeftOut, g.key, "nvidia-dra-driver", "deliver by the device plugin, or divide the pool",
-			"no claims are written: sharing %d GPUs by DRA takes a named claim for each", g.GPUs)
+func (b *builder) sharedClaims(g *group, pods map[*member][]*yaml.Node, devices map[*member]int) {
+	if !slices.Contains(g.by, sharing.DeliveryDRA) || !slices.ContainsFunc(g.members, b.named) {
 		return
 	}
-	devices := g.devices()
-	seated, devicesOf := map[*member]int{}, map[*member]int{}
-	for _, d := range devices {
-		for _, s := range d.seats {
-			seated[s.member] += s.pods
-			devicesOf[s.member]++
-		}
+	if n := g.gpus(); n > maxClaims {
+		b.warn(WarnClaimsLeftOut, g.key, "nvidia-dra-driver", "deliver by the device plugin, or divide the pool",
+			"no claims are written: sharing %d GPUs by DRA takes a named claim for each", n)
+		return
 	}
 	var claims []*yaml.Node
-	split, pods := 0, map[*member][]*yaml.Node{}
-	for i, d := range devices {
-		byNamespace := map[string][]seat{}
-		var namespaces []string
-		for _, s := range d.seats {
-			ns := s.space
-			if byNamespace[ns] == nil {
-				namespaces = append(namespaces, ns)
+	more, number := 0, 0
+	for _, n := range g.nodes {
+		b.slots(n, func(s *slot) {
+			if !b.named(s.tenants[0].member) {
+				return
 			}
-			byNamespace[ns] = append(byNamespace[ns], s)
-		}
-		split += max(len(namespaces)-1, 0)
-		for n, ns := range namespaces {
-			c := claim{name: fmt.Sprintf("%s-%d", g.key, i), namespace: ns, gpu: g.gpu.Name, profile: d.profile, count: 1,
-				config: g.draConfig(byNamespace[ns])}
-			if n > 0 {
-				c.name += fmt.Sprintf("-%d", n)
-			}
-			claims = append(claims, b.node(&c))
-			for _, s := range byNamespace[ns] {
-				p := b.newPod(s.member)
-				p.claim, p.replicas = &c, s.pods
-				if devicesOf[s.member] > 1 {
-					p.name = fmt.Sprintf("%s-%d", s.name, len(pods[s.member]))
+			byNamespace := map[string][]tenants{}
+			var namespaces []string
+			for _, t := range s.tenants {
+				if byNamespace[t.space] == nil {
+					namespaces = append(namespaces, t.space)
 				}
-				pods[s.member] = append(pods[s.member], p.node(s.member))
+				byNamespace[t.space] = append(byNamespace[t.space], t)
 			}
-		}
+			more += len(namespaces) - 1
+			for k, ns := range namespaces {
+				c := claim{name: fmt.Sprintf("%s-%d", g.key, number), namespace: ns, gpu: g.gpu.Name, profile: s.profile, count: 1,
+					config: draConfig(s.mode, byNamespace[ns])}
+				if k > 0 {
+					c.name += fmt.Sprintf("-%d", k)
+				}
+				claims = append(claims, b.node(&c))
+				for _, t := range byNamespace[ns] {
+					p := b.newPod(t.member)
+					p.claim, p.replicas = &c, t.pods
+					if devices[t.member] > 1 {
+						p.name = fmt.Sprintf("%s-%d", t.name, len(pods[t.member]))
+					}
+					pods[t.member] = append(pods[t.member], p.node(t.member))
+				}
+			}
+			number++
+		})
 	}
-	if split > 0 {
+	if more > 0 {
 		b.warn(WarnClaimNamespaces, g.key, "nvidia-dra-driver",
 			"put tenants that share a device into one namespace, or deliver by the device plugin",
-			"a claim belongs to one namespace: tenants of several namespaces on one device take %d more device(s)", split)
+			"a claim belongs to one namespace: tenants of several namespaces on one device take %d more device(s)", more)
 	}
-	if len(claims) > 0 {
-		b.encode("dra/claims/"+g.key+".yaml", fmt.Sprintf("%d claim(s), one for each shared device", len(claims)),
-			g.draGate(), claims...)
-	}
-	for _, m := range g.members {
-		if n := m.Replicas - seated[m]; n > 0 {
-			b.warn(WarnUnplacedTenants, m.name, "nvidia-dra-driver", "add GPUs to the group, or let more clients share each",
-				"the devices of %s have no room for %d of its %d pods", g.key, n, m.Replicas)
-		}
-		if len(pods[m]) == 0 {
-			continue
-		}
-		header := b.newPod(m).header
-		if devicesOf[m] > 1 {
-			header = append(header, "One Deployment for each device: pods that name the same claim share it.")
-		}
-		b.encode("dra/pods/"+m.file()+".yaml", "pods that share the claims of "+g.key, header, pods[m]...)
-	}
+	b.encode("dra/claims/"+g.key+".yaml", fmt.Sprintf("%d claim(s), one for each shared device", len(claims)), g.draGate(),
+		claims...)
 }
 
 // draConfig is the parameters of a shared device. The daemon's defaults hold for every client, so they are the most
 // that any tenant may have; each pod's environment tightens its own.
-func (g *group) draConfig(tenants []seat) *DRAConfig {
-	if g.Mechanism == sharing.MechanismTimeSlicing {
+func draConfig(m sharing.Mechanism, all []tenants) *DRAConfig {
+	if m == sharing.MechanismTimeSlicing {
 		return &DRAConfig{Strategy: StrategyTimeSlicing, Interval: "Default"}
 	}
 	limits := &MPSLimits{}
 	percent := 0.0
-	for _, s := range tenants {
-		percent = max(percent, s.percent)
-		limits.PinnedMemory = max(limits.PinnedMemory, Quantity(s.processLimit()))
+	for _, t := range all {
+		percent = max(percent, t.percent)
+		limits.PinnedMemory = max(limits.PinnedMemory, Quantity(t.processLimit()))
 	}
-	if !slices.ContainsFunc(tenants, func(s seat) bool { return s.percent == 0 }) {
+	if !slices.ContainsFunc(all, func(t tenants) bool { return t.percent == 0 }) {
 		limits.ActiveThreadPercentage = decision.Some(int(math.Ceil(percent)))
 	}
-	return &DRAConfig{MIGDevice: usesMIG(g.Mechanism), Strategy: StrategyMPS, MPS: limits}
+	return &DRAConfig{MIGDevice: usesMIG(m), Strategy: StrategyMPS, MPS: limits}
 }
 
 // draGate names the feature gate that the parameters of the group's claims need.
 func (g *group) draGate() []string {
-	gate := ""
-	switch {
-	case g.Mechanism == sharing.MechanismTimeSlicing:
-		gate = "TimeSlicingSettings"
-	case usesMPS(g.Mechanism):
-		gate = "MPSSupport"
-	default:
-		return nil
-	}
-	lines := []string{fmt.Sprintf("The opaque parameters need the DRA driver's feature gate %s, alpha and off by default:",
-		gate),
-		fmt.Sprintf("helm upgrade ... --set featureGates.%s=true. Without it the claims cannot be prepared.", gate)}
-	if usesMPS(g.Mechanism) {
-		lines = append(lines, "MPSSupport excludes DynamicMIG and ConsumableShares, all values of the driver's whole chart.")
+	var lines []string
+	for _, m := range g.modes {
+		gate := "MPSSupport"
+		if m == sharing.MechanismTimeSlicing {
+			gate = "TimeSlicingSettings"
+		} else if !usesMPS(m) {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("The opaque parameters need the DRA driver's feature gate %s, alpha and off by "+
+			"default:", gate), fmt.Sprintf("helm upgrade ... --set featureGates.%s=true. Without it the claims cannot be "+
+			"prepared.", gate))
+		if usesMPS(m) {
+			lines = append(lines, "MPSSupport excludes DynamicMIG and ConsumableShares, all values of the driver's whole chart.")
+		}
 	}
 	return lines
 }

@@ -40,15 +40,18 @@ func TestClaimRefused(t *testing.T) {
 }
 
 // sharedPool is one pool whose GPUs all run one mechanism.
-func sharedPool(t *testing.T, workloads string, m sharing.Mechanism, layouts ...decision.LayoutResult) *scene {
+func sharedPool(t *testing.T, workloads string, m sharing.Mechanism, slots int32, tenants ...[]string) *scene {
 	t.Helper()
 	f, err := decision.ParseFleet([]byte("version: v1\npools: [{name: p, gpu: L40S, count: 2}]\nworkloads:\n" + workloads))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scene{fleet: f, result: &decision.Result{Pools: []decision.PoolResult{{Pool: "p", Groups: []decision.GroupResult{{Mechanism: m, GPUs: len(layouts), Layouts: layouts}}}}}}
+	s := &scene{fleet: f, result: &decision.Result{}}
 	for _, w := range f.Workloads {
 		s.result.Decisions = append(s.result.Decisions, decision.Decision{Workload: w.Name, Pool: "p", Mechanism: m, Replicas: w.Replicas.Max, GPUs: 1})
+	}
+	for _, on := range tenants {
+		s.add("p", sharing.DeliveryDevicePlugin, gpus{n: 1, mode: m, slots: slots, tenants: on})
 	}
 	return s
 }
@@ -57,9 +60,7 @@ func TestDRASeats(t *testing.T) {
 	s := sharedPool(t, `
   - {name: a, kind: batch, replicas: 2, memory: 9728MiB}
   - {name: b, kind: batch, replicas: 3, memory: 11776MiB}
-`, sharing.MechanismMPS,
-		decision.LayoutResult{GPUs: 1, Tenants: []decision.TenantResult{{Workload: "a", Replicas: 2}, {Workload: "b", Replicas: 1}}},
-		decision.LayoutResult{GPUs: 1, Tenants: []decision.TenantResult{{Workload: "b", Replicas: 2}}})
+`, sharing.MechanismMPS, 3, []string{"a", "a", "b"}, []string{"b", "b"})
 	s.opts = Options{Deliveries: []sharing.Delivery{sharing.DeliveryDRA}}
 	folder, err := s.build()
 	if err != nil {
@@ -79,8 +80,7 @@ func TestDRASeats(t *testing.T) {
 // the gates that they need; where a memory is not known the pods of a device name one claim.
 func TestConsumableClaims(t *testing.T) {
 	build := func(memory string) *Folder {
-		s := sharedPool(t, "  - {name: a, kind: batch, replicas: 3, memory: 20GiB}\n  - {name: b, kind: batch"+memory+"}", sharing.MechanismTimeSlicing,
-			decision.LayoutResult{GPUs: 1, Tenants: []decision.TenantResult{{Workload: "a", Replicas: 3}, {Workload: "b", Replicas: 1}}})
+		s := sharedPool(t, "  - {name: a, kind: batch, replicas: 3, memory: 20GiB}\n  - {name: b, kind: batch"+memory+"}", sharing.MechanismTimeSlicing, 4, []string{"a", "a", "a", "b"})
 		s.opts = Options{Deliveries: []sharing.Delivery{sharing.DeliveryDRA}}
 		folder, err := s.build()
 		if err != nil {
@@ -90,7 +90,7 @@ func TestConsumableClaims(t *testing.T) {
 	}
 	folder := build(", memory: 10GiB")
 	doc := find(t, folder, "dra/pods/a.yaml")
-	for _, want := range []string{"kind: ResourceClaimTemplate", "memory: 20480Mi", "resourceClaimTemplateName: a", "replicas: 3", "featureGates.ConsumableShares=true", "DRAConsumableCapacity"} {
+	for _, want := range []string{"kind: ResourceClaimTemplate", "memory: 20480Mi", "resourceClaimTemplateName: a", "parallelism: 3", "featureGates.ConsumableShares=true", "DRAConsumableCapacity"} {
 		if !strings.Contains(doc, want) {
 			t.Errorf("no %q in\n%s", want, doc)
 		}
@@ -102,8 +102,7 @@ func TestConsumableClaims(t *testing.T) {
 
 // A lone tenant of a shared group gets the plugin's least number of replicas.
 func TestLoneTenant(t *testing.T) {
-	folder, err := sharedPool(t, "  - {name: a, kind: batch, memory: 1GiB}", sharing.MechanismTimeSlicing,
-		decision.LayoutResult{GPUs: 1, Tenants: []decision.TenantResult{{Workload: "a", Replicas: 1}}}).build()
+	folder, err := sharedPool(t, "  - {name: a, kind: batch, memory: 1GiB}", sharing.MechanismTimeSlicing, 2, []string{"a"}).build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,8 +113,7 @@ func TestLoneTenant(t *testing.T) {
 
 // What a user or a trap says cannot break the page.
 func TestPlanText(t *testing.T) {
-	s := sharedPool(t, "  - {name: a, kind: batch, memory: 1GiB}", sharing.MechanismTimeSlicing,
-		decision.LayoutResult{GPUs: 1, Tenants: []decision.TenantResult{{Workload: "a", Replicas: 1}}})
+	s := sharedPool(t, "  - {name: a, kind: batch, memory: 1GiB}", sharing.MechanismTimeSlicing, 2, []string{"a"})
 	s.opts.Notes = []string{"two\nlines"}
 	s.result.Traps = []decision.TrapHit{{ID: "time-slicing-takes-turns", Severity: sharing.SeverityHigh, Message: "a|b\nc"}}
 	folder, err := s.build()

@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 )
 
 // Mixed gives tests outside the package what Build takes for a group of every
 // mechanism.
 func Mixed(t testing.TB) (*decision.Fleet, *decision.Result, Options) {
 	s := mixed(t)
+	s.result.Layout, _ = layout.Observe(s.nodes)
 	return s.fleet, s.result, s.opts
 }
 
@@ -21,4 +23,5 @@ var (
 	Text          = text
 	Values        = values
 	LimitsOf      = limitsOf
+	Selects       = selects
 )

@@ -6,24 +6,29 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Group shows an Extension the GPUs of a pool that share by one mechanism.
+// Group shows an Extension the nodes of a pool that are configured alike.
 type Group struct {
-	decision.GroupResult
 	Pool       *decision.Pool
-	Key        string           // names the group's documents; its nodes' label GroupLabel
-	Delivery   sharing.Delivery // the first that delivers it; DeliveryBare where none does
-	Offers     map[string]int   // of its nodes under Delivery, by resource name; nil where it hands out none
-	Namespaces []string         // those of its workloads, in order; "" stands for none
-	Members    []Member         // its workloads, in the order of the decisions
+	Nodes      []*layout.Node
+	Mechanisms []sharing.Mechanism // of their GPUs, in order
+	GPUs       int                 // of all nodes
+	Key        string              // names the group's documents; its nodes' label GroupLabel
+	Delivery   sharing.Delivery    // the first that delivers it; DeliveryBare where none does
+	Offers     map[string]int      // of its nodes under Delivery, by resource name; nil where it hands out none
+	Namespaces []string            // those of its workloads, in order; "" stands for none
+	// Members are its workloads, in the order of the decisions. One whose replicas are in several groups stands in the
+	// first of them.
+	Members []Member
 }
 
 // Member shows an Extension a workload of a Group.
 type Member struct {
 	Workload        *decision.Workload
-	Namespace, Name string // of its Deployment; no namespace is ""
+	Namespace, Name string // of its object; no namespace is ""
 	Replicas        int
 }
 
@@ -33,7 +38,7 @@ type Extension interface {
 	// Documents returns files and warnings about a decision's groups. Its error
 	// should name every problem; it ends Build and matches ErrInvalid.
 	Documents(groups []Group) ([]File, []sharing.Warning, error)
-	// Labels returns the labels of the Deployments that a group's Delivery writes.
+	// Labels returns the labels of the objects that a group's Delivery writes.
 	Labels(g *Group) map[string]string
 	// PodLabels returns the labels of a workload's pods.
 	PodLabels(m *Member) map[string]string
@@ -46,10 +51,13 @@ func (b *builder) extend() error {
 	}
 	var views []Group
 	for _, g := range b.groups {
-		g.view = &Group{GroupResult: g.GroupResult, Pool: g.pool, Key: g.key, Delivery: b.primary(g), Offers: b.offers(g)}
+		g.view = &Group{Pool: g.pool, Nodes: g.nodes, Mechanisms: g.modes, GPUs: g.gpus(), Key: g.key,
+			Delivery: g.primary(), Offers: b.offers(g)}
 		for _, m := range g.members {
 			g.view.Namespaces = append(g.view.Namespaces, m.space)
-			g.view.Members = append(g.view.Members, m.view())
+			if m.groups[0] == g {
+				g.view.Members = append(g.view.Members, m.view())
+			}
 		}
 		slices.Sort(g.view.Namespaces)
 		g.view.Namespaces = slices.Compact(g.view.Namespaces)
@@ -70,7 +78,7 @@ func (b *builder) extend() error {
 
 // view is what extensions see of a workload.
 func (m *member) view() Member {
-	return Member{Workload: m.workload, Namespace: m.space, Name: m.name, Replicas: m.Replicas}
+	return Member{Workload: m.workload, Namespace: m.space, Name: m.name, Replicas: m.replicas()}
 }
 
 // podLabels are those that extensions give a workload's pods.
@@ -82,12 +90,14 @@ func (b *builder) podLabels(m *member) map[string]string {
 	return out
 }
 
-// extraLabels are those that extensions give the Deployments of a delivery.
-func (b *builder) extraLabels(g *group, d sharing.Delivery) map[string]string {
+// extraLabels are those that extensions give the objects of a delivery.
+func (b *builder) extraLabels(m *member, d sharing.Delivery) map[string]string {
 	out := map[string]string{}
-	if g.view != nil && d == g.view.Delivery {
-		for _, e := range b.opts.Extensions {
-			maps.Copy(out, e.Labels(g.view))
+	for _, g := range m.groups {
+		if g.view != nil && d == g.view.Delivery {
+			for _, e := range b.opts.Extensions {
+				maps.Copy(out, e.Labels(g.view))
+			}
 		}
 	}
 	return out
@@ -96,27 +106,39 @@ func (b *builder) extraLabels(g *group, d sharing.Delivery) map[string]string {
 // offers counts the resources of a group's nodes under its primary delivery, by
 // name; nil where that hands out annotations (KAI) or claims (DRA).
 func (b *builder) offers(g *group) map[string]int {
-	d := b.primary(g)
-	mib := g.GPUs * int(g.memory()/sharing.MiB)
-	switch {
+	gpus, out := g.gpus(), map[string]int{}
+	mib, shares := gpus*int(g.gpu.Memory/sharing.MiB), gpus*g.slots()
+	switch d := g.primary(); {
 	case d == sharing.DeliveryHAMi:
-		return map[string]int{"nvidia.com/gpu": g.GPUs * g.clients(), "nvidia.com/gpumem": mib,
-			"nvidia.com/gpucores": 100 * g.GPUs}
+		return map[string]int{"nvidia.com/gpu": shares, "nvidia.com/gpumem": mib, "nvidia.com/gpucores": 100 * gpus}
 	case d == sharing.DeliveryVolcano:
-		return map[string]int{"volcano.sh/vgpu-number": g.GPUs * g.clients(), "volcano.sh/vgpu-memory": mib,
-			"volcano.sh/vgpu-cores": 100 * g.GPUs}
-	case d != sharing.DeliveryGPUOperator && d != sharing.DeliveryDevicePlugin:
+		return map[string]int{"volcano.sh/vgpu-number": shares, "volcano.sh/vgpu-memory": mib,
+			"volcano.sh/vgpu-cores": 100 * gpus}
+	case !plugin(d):
 		return nil
-	case usesMIG(g.Mechanism):
-		out := map[string]int{}
-		for _, l := range g.Layouts {
-			for _, in := range l.Instances {
-				out[b.resource(in.Profile)] += l.GPUs
-			}
-		}
-		return out
-	case shared(g.Mechanism):
-		return map[string]int{gpuResource: g.GPUs * g.clients()}
 	}
-	return map[string]int{gpuResource: g.GPUs}
+	for _, n := range g.nodes {
+		for name, amount := range b.offered(g, n) {
+			out[name] += amount
+		}
+	}
+	return out
+}
+
+// offered counts what the device plugin offers on a node.
+func (b *builder) offered(g *group, n *layout.Node) map[string]int {
+	out, times := map[string]int{}, 1
+	if shared(g.full()) {
+		times = g.slots()
+	}
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		if !usesMIG(d.Mode) {
+			out[gpuResource] += times
+		}
+		for _, in := range d.Instances {
+			out[b.resource(in.Profile.Name)]++
+		}
+	}
+	return out
 }

@@ -5,36 +5,38 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"reflect"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/yamlnode"
-	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// group is the GPUs of a pool that share by one mechanism, as the decision has
-// them. A pool may have several; a node belongs to one.
+// group is the nodes of a pool that are configured alike: one label, one device-plugin configuration and one of
+// mig-parted hold for all of them.
 type group struct {
-	decision.GroupResult
 	pool    *decision.Pool
-	gpu     *sharing.GPU
-	model   *mig.Model // nil where the GPU has no MIG, or none is known
-	key     string     // names the group's documents, and is its nodes' label
-	at      string     // where it stands in the result
+	gpu     *layout.GPU
+	nodes   []*layout.Node
+	modes   []sharing.Mechanism // of their GPUs, in order
+	entries []parted.Entry      // of each node; nil where no GPU has instances
+	key     string              // names the group's documents, and is its nodes' label
+	at      string              // where its first node stands in the result
 	members []*member
-	view    *Group // what extensions see; nil without any
-	planned bool   // a cluster that runs has it beside configurations of its own
+	by      []sharing.Delivery // those that deliver it, the first one writes pods/
+	view    *Group             // what extensions see; nil without any
+	planned bool               // a cluster that runs has it beside configurations of its own
 }
 
-// member is a workload on the group that the decision puts it on.
+// member is a workload on the groups that the layout puts its replicas on.
 type member struct {
 	*decision.Decision
 	workload *decision.Workload
-	group    *group
+	pool     *decision.Pool
+	gpu      *layout.GPU
+	groups   []*group      // none of a plan's workload whose nodes stay as they are
 	name     string        // the workload's, folded
 	at       string        // where it stands in the result
 	space    string        // namespace; "" leaves it out
@@ -64,23 +66,17 @@ func (m *member) gpus() int { return max(m.GPUs, 1) }
 // total is the memory that the processes see as the whole, or 0.
 func (m *member) total() sharing.Bytes {
 	if !usesMIG(m.Mechanism) {
-		return m.group.memory()
+		return m.gpu.Memory
 	}
-	return m.group.profileMemory(m.Profile)
+	return m.slice()
 }
 
-// memory is the memory of one GPU, or 0.
-func (g *group) memory() sharing.Bytes {
-	b, _ := g.gpu.Memory.Get()
-	return b
-}
-
-// profileMemory is the memory of an instance, or 0.
-func (g *group) profileMemory(profile string) sharing.Bytes {
-	if g.model == nil {
+// slice is the memory of the instance that each pod has, or 0.
+func (m *member) slice() sharing.Bytes {
+	if m.gpu.MIG == nil {
 		return 0
 	}
-	p, err := g.model.Profile(profile)
+	p, err := m.gpu.MIG.Profile(m.Profile)
 	if err != nil {
 		return 0
 	}
@@ -88,33 +84,120 @@ func (g *group) profileMemory(profile string) sharing.Bytes {
 	return b
 }
 
-// clients is the number of tenants that each GPU, or each instance under MPS on MIG, has room for: the most of any,
-// and at least the 2 that the device plugin asks for.
-func (g *group) clients() int {
-	n := 0
-	for _, l := range g.Layouts {
-		tenants := 0
-		for _, t := range l.Tenants {
-			tenants += t.Replicas
-		}
-		n = max(n, tenants)
-		for _, in := range l.Instances {
-			n = max(n, in.Replicas)
-		}
+// by are the deliveries of a workload: those that deliver all of its groups.
+func (m *member) by() []sharing.Delivery {
+	if len(m.groups) == 0 {
+		return nil
 	}
-	if n == 1 && g.Mechanism != sharing.MechanismMIGWithMPS {
-		n = 2
+	out := slices.Clone(m.groups[0].by)
+	for _, g := range m.groups[1:] {
+		out = slices.DeleteFunc(out, func(d sharing.Delivery) bool { return !slices.Contains(g.by, d) })
+	}
+	return out
+}
+
+// primary is the first delivery of a group, or DeliveryBare.
+func (g *group) primary() sharing.Delivery {
+	return slices.Concat(g.by, []sharing.Delivery{sharing.DeliveryBare})[0]
+}
+
+// byPlugin reports whether the device plugin can hand the group's GPUs out.
+func (g *group) byPlugin() bool { return slices.ContainsFunc(g.by, plugin) }
+
+// any reports whether GPUs of the group share in the way that is asked for.
+func (g *group) any(is func(sharing.Mechanism) bool) bool { return slices.ContainsFunc(g.modes, is) }
+
+// gpus counts the GPUs of the group's nodes.
+func (g *group) gpus() (n int) {
+	for _, node := range g.nodes {
+		n += len(node.Devices)
 	}
 	return n
 }
 
-// nodes is the number of nodes that the group takes, or 0 where unknown.
-func (g *group) nodes() int {
-	n, known := g.pool.GPUsPerNode.Get()
-	if !known {
+// count is the number of the group's nodes, or 0 where it is not known how many GPUs a node has.
+func (g *group) count() int {
+	if g.pool.GPUsPerNode.IsZero() {
 		return 0
 	}
-	return (g.GPUs + n - 1) / n
+	return len(g.nodes)
+}
+
+// has reports whether a node is of the group.
+func (g *group) has(node string) bool {
+	return slices.ContainsFunc(g.nodes, func(n *layout.Node) bool { return n.Name == node })
+}
+
+// full is the mode by which the group's nodes share their full GPUs.
+func (g *group) full() sharing.Mechanism {
+	for _, m := range g.modes {
+		if !usesMIG(m) {
+			return m
+		}
+	}
+	return sharing.MechanismExclusive
+}
+
+// slots is the number of tenants of each of the group's shared full GPUs: what its delivery was planned to offer, and
+// at least the 2 that the device plugin asks for.
+func (g *group) slots() int {
+	n := 2
+	for _, node := range g.nodes {
+		for i := range node.Devices {
+			if d := &node.Devices[i]; !usesMIG(d.Mode) {
+				n = max(n, int(d.Slots), node.Tenants(i))
+			}
+		}
+	}
+	return n
+}
+
+// slot is a GPU, or a MIG instance, and who holds it.
+type slot struct {
+	mode    sharing.Mechanism
+	profile string
+	tenants []tenants
+}
+
+// tenants counts the pods of a workload on one slot.
+type tenants struct {
+	*member
+	pods int
+}
+
+// slots visits the GPUs and MIG instances of a node that somebody holds.
+func (b *builder) slots(n *layout.Node, visit func(*slot)) {
+	for i := range n.Devices {
+		var of []slot
+		at := map[int8]int{} // by start
+		for a := range holders(n, i) {
+			m := b.memberOf[a.Workload.Name]
+			if m == nil {
+				continue
+			}
+			k, there := at[a.Start]
+			if !there {
+				k, at[a.Start] = len(of), len(of)
+				of = append(of, slot{mode: n.Devices[i].Mode})
+				if a.Profile != nil {
+					of[k].profile = a.Profile.Name
+				}
+			}
+			if t := slices.IndexFunc(of[k].tenants, func(t tenants) bool { return t.member == m }); t >= 0 {
+				of[k].tenants[t].pods++
+			} else {
+				of[k].tenants = append(of[k].tenants, tenants{m, 1})
+			}
+		}
+		for k := range of {
+			visit(&of[k])
+		}
+	}
+}
+
+// holders are the assignments on a device.
+func holders(n *layout.Node, device int) func(func(*layout.Assignment) bool) {
+	return func(visit func(*layout.Assignment) bool) { n.On(device, visit) }
 }
 
 func usesMPS(m sharing.Mechanism) bool {
@@ -136,9 +219,9 @@ func isVGPU(m sharing.Mechanism) bool {
 	return m == sharing.MechanismVGPU || m == sharing.MechanismMIGBackedVGPU
 }
 
-// newMember ties a decision to its group and says what limits it implies.
-func newMember(d *decision.Decision, w *decision.Workload, g *group, name string) *member {
-	m := &member{Decision: d, workload: w, group: g, name: name}
+// newMember ties a decision to its workload and says what limits it implies.
+func newMember(d *decision.Decision, w *decision.Workload, pool *decision.Pool, gpu *layout.GPU, name string) *member {
+	m := &member{Decision: d, workload: w, pool: pool, gpu: gpu, name: name}
 	m.space, _ = spaced(d.Workload)
 	if d.Mechanism != sharing.MechanismExclusive {
 		need := w.MemoryNeed()
@@ -160,98 +243,53 @@ func newMember(d *decision.Decision, w *decision.Workload, g *group, name string
 	if f, stated := m.framework().MemoryFraction.Get(); stated && (d.Mechanism == sharing.MechanismExclusive ||
 		d.Mechanism == sharing.MechanismMIG) {
 		m.fraction = f
-		if slice := g.profileMemory(d.Profile); slice > 0 {
+		if slice := m.slice(); slice > 0 {
 			m.fraction = max(f, min(1, math.Ceil(100*float64(m.memory)/float64(slice))/100))
 		}
 	}
 	return m
 }
 
-// instances counts a layout's MIG instances by profile.
-func instances(l decision.LayoutResult) map[string]int {
-	if len(l.Instances) == 0 {
-		return nil
+// nodeModes are the modes of a node's GPUs, each once and in order, without those that nobody asked for.
+func nodeModes(n *layout.Node) (out []sharing.Mechanism) {
+	for i := range n.Devices {
+		if m := n.Devices[i].Mode; m != sharing.MechanismNone {
+			out = append(out, m)
+		}
 	}
-	out := map[string]int{}
-	for _, in := range l.Instances {
-		out[in.Profile]++
-	}
-	return out
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
-func (g *group) checkMIG(l *problem.List) {
-	if g.model == nil {
-		_, err := mig.Lookup(g.gpu.Name)
-		l.AddErr(g.at, err)
-		return
-	}
-	gpus := 0
-	for j, layout := range g.Layouts {
-		at := fmt.Sprintf("%s.layouts[%d].instances", g.at, j)
-		gpus += layout.GPUs
-		var counts []mig.Count
-		of := instances(layout)
-		for _, name := range sortedKeys(of) {
-			counts = append(counts, mig.Count{Profile: name, N: of[name]})
-		}
-		if len(counts) == 0 {
-			l.Addf(at, "name at least one instance", "is empty")
-		} else if _, err := g.model.Place(counts, mig.Layout{Model: g.model}); err != nil && g.model.PlacementsKnown() {
-			l.AddErr(at, err)
+// alike is what nodes of one group have in common: everything that their configurations are written from.
+func alike(n *layout.Node) string {
+	rules, slots := layout.RulesOf(n.Delivery), int32(0)
+	if rules.WholeNodes() {
+		for i := range n.Devices {
+			if d := &n.Devices[i]; shared(d.Mode) && !usesMIG(d.Mode) {
+				slots = max(slots, d.Slots)
+			}
 		}
 	}
-	l.If(gpus != g.GPUs, g.at+".layouts", "describe every GPU once", "describe %d GPUs of %d", gpus, g.GPUs)
+	return fmt.Sprintf("%q %v %v %d %v", n.Pool, n.Delivery, nodeModes(n), slots, nodeEntries(n))
 }
 
-// nodeKind is nodes of a group that are configured alike.
-type nodeKind struct {
-	Name    string // of the label's file, and the label of mig-parted
-	Nodes   int    // 0 where unknown
-	entries []parted.Entry
-}
-
-// nodeKinds divides a MIG group's GPUs, in the order of its layouts, into nodes, and puts nodes that are alike
-// under one mig-parted label. The nodes of another group are all alike.
-func (g *group) nodeKinds() []nodeKind {
-	if !usesMIG(g.Mechanism) {
-		return []nodeKind{{Name: g.key, Nodes: g.nodes()}}
-	}
-	var perGPU []map[string]int
-	for _, l := range g.Layouts {
-		of := instances(l)
-		for range l.GPUs {
-			perGPU = append(perGPU, of)
-		}
-	}
-	perNode := g.pool.GPUsPerNode.Or(1)
-	var kinds []nodeKind
-	for start := 0; start < len(perGPU); start += perNode {
-		entries := nodeEntries(perGPU[start:min(start+perNode, len(perGPU))], perNode)
-		i := slices.IndexFunc(kinds, func(k nodeKind) bool { return reflect.DeepEqual(k.entries, entries) })
-		if i < 0 {
-			kinds = append(kinds, nodeKind{Name: g.key, entries: entries})
-			i = len(kinds) - 1
-		}
-		if !g.pool.GPUsPerNode.IsZero() {
-			kinds[i].Nodes++
-		}
-	}
-	for i := range kinds {
-		if len(kinds) > 1 {
-			kinds[i].Name = fmt.Sprintf("%s-%d", g.key, i+1)
-		}
-	}
-	return kinds
-}
-
-// nodeEntries is the mig-parted entries of one node with size GPUs. GPUs
-// beyond the group's are switched out of MIG mode.
-func nodeEntries(gpus []map[string]int, size int) []parted.Entry {
+// nodeEntries is the mig-parted entries of a node, nil where no GPU has instances. GPUs without are switched out of MIG
+// mode.
+func nodeEntries(n *layout.Node) []parted.Entry {
 	var out []parted.Entry
-	for i := range size {
-		instances := map[string]int(nil)
-		if i < len(gpus) {
-			instances = gpus[i]
+	some := false
+	for i := range n.Devices {
+		var instances map[string]int
+		for _, in := range n.Devices[i].Instances {
+			if !usesMIG(n.Devices[i].Mode) {
+				break // a hypervisor makes them
+			}
+			if instances == nil {
+				instances = map[string]int{}
+			}
+			instances[in.Profile.Name]++
+			some = true
 		}
 		j := slices.IndexFunc(out, func(e parted.Entry) bool { return maps.Equal(e.MIGDevices, instances) })
 		if j < 0 {
@@ -259,6 +297,9 @@ func nodeEntries(gpus []map[string]int, size int) []parted.Entry {
 			j = len(out) - 1
 		}
 		out[j].Devices.Indices = append(out[j].Devices.Indices, i)
+	}
+	if !some {
+		return nil
 	}
 	if len(out) == 1 {
 		out[0].Devices = parted.DeviceSelector{All: true}
@@ -275,15 +316,15 @@ func (b *builder) partedFiles() {
 	if b.plan == nil {
 		c.Configs[allDisabled] = []parted.Entry{{Devices: parted.DeviceSelector{All: true}}}
 	}
+	several := map[*decision.Pool]int{}
 	for _, g := range b.groups {
-		if !usesMIG(g.Mechanism) {
-			continue
+		if g.entries != nil {
+			c.Configs[g.key] = g.entries
+			several[g.pool]++
 		}
-		kinds := g.nodeKinds()
-		for _, k := range kinds {
-			c.Configs[k.Name] = k.entries
-		}
-		if g.pool.GPUsPerNode.IsZero() && len(kinds) > 1 {
+	}
+	for _, g := range b.groups {
+		if g.entries != nil && several[g.pool] > 1 && g.pool.GPUsPerNode.IsZero() {
 			b.warn(WarnNodeSizeUnknown, g.key, "nvidia-gpu-operator", "say how many GPUs a node has", "GPUs are laid out "+
 				"differently and it is not known how many a node has; each label here is for nodes whose GPUs are all alike")
 		}

@@ -3,7 +3,6 @@ package manifest
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -34,12 +33,12 @@ func Migration(p *migrate.Plan, opts Options) (*Folder, error) {
 func (b *builder) runPlan() {
 	for _, g := range b.groups {
 		g.planned = true
-		b.nodeFiles(g)
+		b.nodeFile(g)
 	}
 	if b.byPlugin() {
 		b.pluginFiles()
 	}
-	if b.any(usesMIG) {
+	if b.hasEntries() {
 		b.partedFiles()
 	}
 	if _, _, there := b.pluginConfigs(); b.byPlugin() && !there {
@@ -75,10 +74,14 @@ func patchFile(workload string) string {
 func (b *builder) patch(s *migrate.Step) {
 	w := b.workload(s)
 	namespace, name := spaced(w.Name)
-	header := []string{s.Title() + ".", fmt.Sprintf("kubectl patch %s %s%s --patch-file %s", strings.ToLower(kindOf(s)),
-		name, in(namespace), patchFile(w.Name))}
+	object := b.kindOf(s)
+	header := []string{s.Title() + "."}
+	if rolls(object) {
+		header = append(header, fmt.Sprintf("kubectl patch %s %s%s --patch-file %s", strings.ToLower(object), name,
+			in(namespace), patchFile(w.Name)))
+	}
 	var strategy, containers any
-	if kindOf(s) == "Deployment" {
+	if object == "Deployment" {
 		strategy = yamlnode.Map("type", "RollingUpdate", "rollingUpdate", yamlnode.Map("maxUnavailable", 0, "maxSurge", 1))
 	}
 	if k := slices.IndexFunc(b.members, func(m *member) bool { return m.Workload == w.Name }); k >= 0 && (s.Request ||
@@ -114,7 +117,11 @@ func (b *builder) patch(s *migrate.Step) {
 			"resources", yamlnode.Map("limits", amounts, "requests", amounts)))
 	}
 	update := yamlnode.Map("spec", yamlnode.Map("affinity", b.affinity(w, s), "containers", containers))
-	b.encode(patchFile(w.Name), w.Name, header, yamlnode.Map("apiVersion", "apps/v1", "kind", kindOf(s),
+	version := "apps/v1"
+	if !rolls(object) {
+		version = "batch/v1"
+	}
+	b.encode(patchFile(w.Name), w.Name, header, yamlnode.Map("apiVersion", version, "kind", object,
 		"metadata", labelled(name, namespace, nil), "spec", yamlnode.Map("strategy", strategy, "template", update)))
 }
 
@@ -157,7 +164,13 @@ func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
 // in is the flag of a namespace, none for kubectl's own.
 func in(namespace string) string { return strings.TrimSuffix(" -n "+namespace, " -n ") }
 
-func kindOf(s *migrate.Step) string { return cmp.Or(s.Object, "Deployment") }
+// kindOf is the kind of a step's object. One that runs and was not read is taken for a Deployment.
+func (b *builder) kindOf(s *migrate.Step) string {
+	if w := b.workload(s); w.Today == nil && s.Object == "" {
+		return objectOf(w)
+	}
+	return cmp.Or(s.Object, "Deployment")
+}
 
 // nodesAfter are the nodes that a workload is on once its step is taken.
 func (b *builder) nodesAfter(w *decision.Workload, s *migrate.Step) []string {
@@ -196,8 +209,9 @@ type planPart struct {
 // planStep is a step with its commands' operands.
 type planStep struct {
 	*migrate.Step
-	Kind, Labels string    // of a node that is configured: its file, and its labels before
-	Group        groupPage // likewise
+	Labels string    // of a node that is configured, before
+	Group  groupPage // likewise
+	Rolls  bool      // its object brings its pods to another template by itself
 	// Of a workload: its object as kubectl takes it, the patch, and the nodes that keep off its pods on the way back.
 	Of, In, File string
 	Autoscalers  []decision.Autoscaler
@@ -205,7 +219,7 @@ type planStep struct {
 }
 
 func (b *builder) planPage() *planPage {
-	p := &planPage{Notes: slices.Concat(b.opts.Notes, b.notes), Groups: len(b.groups) > 0, MIG: b.any(usesMIG),
+	p := &planPage{Notes: slices.Concat(b.opts.Notes, b.notes), Groups: len(b.groups) > 0, MIG: b.hasEntries(),
 		Checks: b.checks()}
 	p.Namespace, p.Config, p.There = b.pluginConfigs()
 	for _, line := range b.plan.Lines() {
@@ -233,15 +247,16 @@ func (b *builder) planPage() *planPage {
 func (b *builder) planStep(s *migrate.Step) planStep {
 	out := planStep{Step: s}
 	if s.Action == migrate.ActionConfigure {
-		g, kind := b.groupOf(s)
-		out.Kind, out.Labels, out.Group = kind.Name, b.labelsBefore(s, g, kind), b.groupPage(g, s.Node)
+		g := b.groups[slices.IndexFunc(b.groups, func(g *group) bool { return g.has(s.Node) })]
+		out.Labels, out.Group = b.labelsBefore(s, g), b.groupPage(g, s.Node)
 	}
 	if s.Action != migrate.ActionMove {
 		return out
 	}
 	namespace, name := spaced(s.Workload)
 	out.In, out.File = in(namespace), patchFile(s.Workload)
-	out.Of = strings.ToLower(kindOf(s)) + "/" + name + out.In
+	object := b.kindOf(s)
+	out.Of, out.Rolls = strings.ToLower(object)+"/"+name+out.In, rolls(object)
 	for _, a := range b.plan.Fleet.Today.Autoscalers {
 		if a.Workload == s.Workload {
 			out.Autoscalers = append(out.Autoscalers, a)
@@ -270,30 +285,8 @@ func (b *builder) workload(s *migrate.Step) *decision.Workload {
 	return &b.plan.Fleet.Workloads[i]
 }
 
-// groupOf is the group of a node that is configured, and its kind of nodes.
-func (b *builder) groupOf(s *migrate.Step) (*group, nodeKind) {
-	m := s.Gets.Mechanism
-	if len(s.Gets.Layouts) > 0 {
-		m = sharing.MechanismMIG
-	}
-	for _, g := range b.groups {
-		if g.pool.Name != s.Pool || g.Mechanism != m {
-			continue
-		}
-		kinds := g.nodeKinds()
-		entries := nodeEntries(s.Gets.Layouts, g.pool.GPUsPerNode.Or(1))
-		for _, k := range kinds {
-			if reflect.DeepEqual(k.entries, entries) {
-				return g, k
-			}
-		}
-		return g, kinds[0]
-	}
-	return nil, nodeKind{}
-}
-
 // labelsBefore are the labels of a node as they were, as kubectl label takes them.
-func (b *builder) labelsBefore(s *migrate.Step, g *group, k nodeKind) string {
+func (b *builder) labelsBefore(s *migrate.Step, g *group) string {
 	had := map[string]string{}
 	for _, n := range b.plan.Fleet.Today.Nodes {
 		if n.Name == s.Node {
@@ -302,7 +295,7 @@ func (b *builder) labelsBefore(s *migrate.Step, g *group, k nodeKind) string {
 		}
 	}
 	var out []string
-	for _, key := range sortedKeys(b.nodeLabels(g, k)) {
+	for _, key := range sortedKeys(b.nodeLabels(g)) {
 		if had[key] != "" {
 			out = append(out, key+"="+had[key])
 		} else {

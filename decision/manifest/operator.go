@@ -21,13 +21,13 @@ func (b *builder) pluginFiles() {
 		configs[exclusiveKey] = &PluginConfig{Flags: PluginFlags{MIGStrategy: "none"}}
 	}
 	for _, g := range b.groups {
-		if !byPlugin(g.Mechanism) {
+		if !g.byPlugin() {
 			continue
 		}
 		c := g.pluginConfig()
 		configs[g.pluginKey()] = c
 		found := c.Warnings()
-		if cc, ok := g.gpu.ComputeCapability.Get(); ok {
+		if cc, ok := g.gpu.Known.ComputeCapability.Get(); ok {
 			found = append(found, c.WarningsFor(cc.Major, cc.Minor)...)
 		}
 		for _, w := range found {
@@ -63,7 +63,7 @@ func (b *builder) pluginConfigs() (namespace, name string, there bool) {
 
 // operatorValues writes the GPU Operator's settings: only those that the groups depend on.
 func (b *builder) operatorValues() {
-	hasMIG, byPlugin := b.any(usesMIG), b.byPlugin()
+	hasMIG, byPlugin := b.hasEntries(), b.byPlugin()
 	hasMPS := byPlugin && b.any(func(m sharing.Mechanism) bool {
 		return m == sharing.MechanismMPS || m == sharing.MechanismMIGLikeEmulation
 	})
@@ -100,8 +100,8 @@ func (b *builder) operatorValues() {
 func (b *builder) hamiSplit() int {
 	n := 10
 	for _, g := range b.groups {
-		if usesHAMi(g.Mechanism) {
-			n = max(n, g.clients())
+		if g.any(usesHAMi) {
+			n = max(n, g.slots())
 		}
 	}
 	return n
@@ -129,19 +129,9 @@ func (b *builder) volcanoScheduler() {
 // default, so that a node without a label never shares.
 const exclusiveKey = "exclusive"
 
-// byPlugin reports whether the device plugin hands out the devices.
-func byPlugin(m sharing.Mechanism) bool {
-	switch m {
-	case sharing.MechanismExclusive, sharing.MechanismInServer, sharing.MechanismTimeSlicing, sharing.MechanismMPS,
-		sharing.MechanismMIG, sharing.MechanismMIGLikeEmulation:
-		return true
-	}
-	return false
-}
-
 // pluginKey names the group's device-plugin configuration.
 func (g *group) pluginKey() string {
-	if !g.planned && (g.Mechanism == sharing.MechanismExclusive || g.Mechanism == sharing.MechanismInServer) {
+	if !g.planned && !g.any(shared) && !g.any(usesMIG) {
 		return exclusiveKey
 	}
 	return g.key
@@ -151,14 +141,15 @@ func (g *group) pluginKey() string {
 func (g *group) pluginConfig() *PluginConfig {
 	c := &PluginConfig{Flags: PluginFlags{MIGStrategy: "none"}}
 	replicas := &Replication{FailRequestsGreaterThanOne: decision.Some(true),
-		Resources: []ReplicatedResource{{Name: gpuResource, Replicas: g.clients()}}}
-	switch g.Mechanism {
-	case sharing.MechanismTimeSlicing:
+		Resources: []ReplicatedResource{{Name: gpuResource, Replicas: g.slots()}}}
+	switch m := g.full(); {
+	case m == sharing.MechanismTimeSlicing:
 		c.TimeSlicing = replicas
-	case sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation:
+	case usesMPS(m):
 		c.Flags.MPSRoot = mpsRoot
 		c.MPS = replicas
-	case sharing.MechanismMIG:
+	}
+	if g.any(usesMIG) {
 		c.Flags.MIGStrategy = "mixed"
 	}
 	return c

@@ -6,11 +6,11 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mps"
@@ -20,14 +20,14 @@ import (
 // GroupLabel is the node label that ties pods to their group's nodes.
 const GroupLabel = "cotenant.dev/sharing-group"
 
-// pod holds one delivery's part of a workload's Deployment.
+// pod holds one delivery's part of a workload's object.
 type pod struct {
-	name        string // of the Deployment
+	name        string // of the object
 	replicas    int
 	annotations map[string]string
 	scheduler   string
 	queue       string            // of KAI
-	labels      map[string]string // of the Deployment
+	labels      map[string]string // of the object
 	podLabels   map[string]string
 	env         []*yaml.Node
 	args        []string
@@ -50,26 +50,24 @@ func (p *pod) node(m *member) *yaml.Node {
 	if p.queue != "" {
 		labels["kai.scheduler/queue"] = p.queue
 	}
-	return yamlnode.Map("apiVersion", "apps/v1", "kind", "Deployment",
-		"metadata", labelled(p.name, m.space, p.labels),
+	selector, affinity := m.nodes()
+	return m.wrap(p, yamlnode.Map(
+		"metadata", yamlnode.Map("labels", labels, "annotations", p.annotations),
 		"spec", yamlnode.Map(
-			"replicas", p.replicas,
-			"template", yamlnode.Map(
-				"metadata", yamlnode.Map("labels", labels, "annotations", p.annotations),
-				"spec", yamlnode.Map(
-					"schedulerName", yamlnode.Some(p.scheduler),
-					"nodeSelector", map[string]string{GroupLabel: m.group.key},
-					"resourceClaims", podClaims,
-					"containers", yamlnode.List(yamlnode.Map(
-						"name", m.name, "args", p.args, "env", p.env,
-						"resources", yamlnode.Map("limits", p.limits, "claims", claims)))))))
+			"schedulerName", yamlnode.Some(p.scheduler),
+			"nodeSelector", selector,
+			"affinity", affinity,
+			"resourceClaims", podClaims,
+			"containers", yamlnode.List(yamlnode.Map(
+				"name", m.name, "args", p.args, "env", p.env,
+				"resources", yamlnode.Map("limits", p.limits, "claims", claims))))))
 }
 
 // newPod returns the part that every delivery has in common.
 func (b *builder) newPod(m *member) *pod {
-	p := &pod{name: m.name, replicas: m.Replicas, args: b.fractionArgs(m), podLabels: b.podLabels(m)}
-	p.header = []string{fmt.Sprintf("%s: %v on the nodes of %s.", m.name, m.Mechanism, m.group.key),
-		"A patch: add the image, or apply it to the Deployment that has one."}
+	p := &pod{name: m.name, replicas: m.replicas(), args: b.fractionArgs(m), podLabels: b.podLabels(m)}
+	p.header = []string{fmt.Sprintf("%s: %v on the nodes of %s.", m.name, m.Mechanism, strings.Join(m.keys(), ", ")),
+		m.howTo()}
 	if len(p.args) > 0 {
 		p.header = append(p.header, "The list of arguments replaces the container's own: keep yours in it.")
 	}
@@ -105,29 +103,27 @@ func (b *builder) limitWarnings(m *member) {
 	}
 }
 
-// pods writes the workloads of a group for one delivery.
-func (b *builder) pods(g *group, d sharing.Delivery, first bool) {
-	for _, m := range g.members {
-		p := b.newPod(m)
-		p.labels = b.extraLabels(g, d)
-		switch d {
-		case sharing.DeliveryHAMi, sharing.DeliveryVolcano:
-			m.share(p, d)
-			b.graphsWarning(m)
-		case sharing.DeliveryKAI:
-			b.fail(invalid(b.kaiPod(p, m)))
-		case sharing.DeliveryVGPUManager:
-			p.limits = map[string]string{gpuResource: strconv.Itoa(m.gpus())}
-			p.header = append(p.header, "For the cluster whose nodes are virtual machines with a virtual GPU.")
-		default:
-			b.pluginPod(p, m)
-		}
-		folder := "pods/"
-		if !first {
-			folder = d.String() + "/pods/"
-		}
-		b.encode(folder+m.file()+".yaml", fmt.Sprintf("%s, by %v", m.name, d), p.header, p.node(m))
+// pods writes a workload for one delivery.
+func (b *builder) pods(m *member, d sharing.Delivery, first bool) {
+	p := b.newPod(m)
+	p.labels = b.extraLabels(m, d)
+	switch d {
+	case sharing.DeliveryHAMi, sharing.DeliveryVolcano:
+		m.share(p, d)
+		b.graphsWarning(m)
+	case sharing.DeliveryKAI:
+		b.fail(invalid(b.kaiPod(p, m)))
+	case sharing.DeliveryVGPUManager:
+		p.limits = map[string]string{gpuResource: strconv.Itoa(m.gpus())}
+		p.header = append(p.header, "For the cluster whose nodes are virtual machines with a virtual GPU.")
+	default:
+		b.pluginPod(p, m)
 	}
+	folder := "pods/"
+	if !first {
+		folder = d.String() + "/pods/"
+	}
+	b.encode(folder+m.file()+".yaml", fmt.Sprintf("%s, by %v", m.name, d), p.header, p.node(m))
 }
 
 // resource names the extended resource of a MIG profile.
@@ -144,26 +140,12 @@ func (b *builder) pluginPod(p *pod, m *member) {
 		resource = b.resource(m.Profile)
 	}
 	p.limits = map[string]string{resource: strconv.Itoa(m.gpus())}
-	if !usesMPS(m.Mechanism) {
-		return
-	}
-	share := equalShare{replicas: m.group.clients(), total: m.group.memory()}
-	limit, percent := share.pinnedMemoryLimit(), float64(share.activeThreadPercentage())
-	const source, remedy = "k8s-device-plugin", "use fewer replicas, or deliver by DRA"
-	if per := m.processLimit(); limit > 0 && per > limit {
-		b.warn(WarnEqualShares, m.name, source, remedy, "the plugin limits each process to %v, an equal share; the "+
-			"environment can tighten that and not widen it to %v", limit, per)
-	}
-	if m.percent > percent {
-		b.warn(WarnEqualShares, m.name, source, remedy,
-			"the plugin gives each process %v%% of the threads; the environment cannot widen that to %v%%", percent, m.percent)
-	}
 }
 
 // nodeLabels are the labels of the group's nodes.
-func (b *builder) nodeLabels(g *group, k nodeKind) map[string]string {
+func (b *builder) nodeLabels(g *group) map[string]string {
 	out := map[string]string{GroupLabel: g.key}
-	switch b.primary(g) {
+	switch g.primary() {
 	case sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin:
 		out["nvidia.com/device-plugin.config"] = g.pluginKey()
 	case sharing.DeliveryHAMi:
@@ -172,8 +154,8 @@ func (b *builder) nodeLabels(g *group, k nodeKind) map[string]string {
 	case sharing.DeliveryVolcano, sharing.DeliveryDRA:
 		out[noPlugin] = "false"
 	}
-	if usesMIG(g.Mechanism) {
-		out["nvidia.com/mig.config"] = k.Name
+	if g.entries != nil {
+		out["nvidia.com/mig.config"] = g.key
 	} else if b.leavesMIG(g) {
 		out["nvidia.com/mig.config"] = allDisabled
 	}
@@ -182,27 +164,23 @@ func (b *builder) nodeLabels(g *group, k nodeKind) map[string]string {
 
 // leavesMIG reports whether nodes that have MIG instances today come to a group without.
 func (b *builder) leavesMIG(g *group) bool {
-	return b.plan != nil && slices.ContainsFunc(b.plan.Steps, func(s migrate.Step) bool {
-		return s.Action == migrate.ActionConfigure && s.Pool == g.pool.Name && s.Gets.Mechanism == g.Mechanism &&
-			slices.ContainsFunc(b.plan.Fleet.Today.Nodes, func(n decision.Node) bool { return n.Name == s.Node && n.InMIG > 0 })
+	return b.plan != nil && slices.ContainsFunc(b.plan.Fleet.Today.Nodes, func(n decision.Node) bool {
+		return n.InMIG > 0 && g.has(n.Name)
 	})
 }
 
 // noPlugin keeps the GPU Operator's device plugin from a node where another hands out the GPUs.
 const noPlugin = "nvidia.com/gpu.deploy.device-plugin"
 
-// nodeFiles writes the patches that label the group's nodes.
-func (b *builder) nodeFiles(g *group) {
-	for _, k := range g.nodeKinds() {
-		count := "the nodes"
-		if k.Nodes > 0 {
-			count = fmt.Sprintf("%d node(s)", k.Nodes)
-		}
-		header := []string{fmt.Sprintf("kubectl patch node NODE --patch-file nodes/%s.yaml, for %s of %s.", k.Name, count,
-			g.key)}
-		labels := yamlnode.Map("metadata", yamlnode.Map("labels", b.nodeLabels(g, k)))
-		b.encode("nodes/"+k.Name+".yaml", "labels for "+count+" of "+g.key, header, labels)
+// nodeFile writes the patch that labels the group's nodes.
+func (b *builder) nodeFile(g *group) {
+	count := "the nodes"
+	if n := g.count(); n > 0 {
+		count = fmt.Sprintf("%d node(s)", n)
 	}
+	header := []string{fmt.Sprintf("kubectl patch node NODE --patch-file nodes/%s.yaml, for %s of %s.", g.key, count, g.key)}
+	b.encode("nodes/"+g.key+".yaml", "labels for "+count+" of "+g.key, header,
+		yamlnode.Map("metadata", yamlnode.Map("labels", b.nodeLabels(g))))
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -2,93 +2,146 @@ package manifest
 
 import (
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// read takes over the decision's groups and workloads, and notes what is left out of them.
+// read takes over the decision's nodes and workloads, and notes what is left out of them.
 func (b *builder) read(f *decision.Fleet, l *problem.List) {
-	fleetPools, fleetWorkloads := map[string]*decision.Pool{}, map[string]*decision.Workload{}
+	pools, workloads := map[string]*decision.Pool{}, map[string]*decision.Workload{}
 	for i := range f.Pools {
-		fleetPools[f.Pools[i].Name] = &f.Pools[i]
+		pools[f.Pools[i].Name] = &f.Pools[i]
 	}
 	for i := range f.Workloads {
-		fleetWorkloads[f.Workloads[i].Name] = &f.Workloads[i]
+		workloads[f.Workloads[i].Name] = &f.Workloads[i]
 	}
-	var pools, workloads []string
-	for i, p := range b.result.Pools {
-		switch {
-		case fleetPools[p.Pool] == nil:
-			l.Addf(fmt.Sprintf("result.pools[%d].pool", i), "give the fleet that was decided", "the fleet has no pool %q",
-				p.Pool)
-		case len(p.Groups) > 0:
-			pools = append(pools, p.Pool)
+	var poolNames, names []string
+	for n := range b.nodes() {
+		if !slices.Contains(poolNames, n.Pool) {
+			poolNames = append(poolNames, n.Pool)
 		}
 	}
 	for i := range b.result.Decisions {
 		switch d := &b.result.Decisions[i]; {
-		case fleetWorkloads[d.Workload] == nil:
+		case workloads[d.Workload] == nil:
 			l.Addf(fmt.Sprintf("result.decisions[%d].workload", i), "give the fleet that was decided",
 				"the fleet has no workload %q", d.Workload)
 		case d.Mechanism == sharing.MechanismNone:
 			b.notes = append(b.notes, d.Workload+" fits nowhere and has no documents.")
 		default:
-			workloads = append(workloads, d.Workload)
+			names = append(names, d.Workload)
 		}
 	}
-	poolNames, names := b.fold("pool", pools), b.fold("workload", workloads)
-	type where struct {
-		pool      string
-		mechanism sharing.Mechanism
-	}
-	groups := map[where]*group{}
-	for i, p := range b.result.Pools {
-		pool := fleetPools[p.Pool]
-		if pool == nil {
-			continue
-		}
-		gpu, _ := sharing.LookupGPU(pool.GPU) // known, or the fleet would not be valid
-		for j, r := range p.Groups {
-			g := &group{GroupResult: r, at: fmt.Sprintf("result.pools[%d].groups[%d]", i, j), pool: pool, gpu: gpu,
-				key: poolNames[p.Pool] + "-" + strings.ReplaceAll(r.Mechanism.String(), "+", "-")}
-			for i, key := 2, g.key; b.taken[g.key]; i++ {
-				g.key = fmt.Sprintf("%s-%d", key, i)
-			}
-			g.model, _ = mig.Lookup(gpu.Name)
-			l.If(groups[where{p.Pool, r.Mechanism}] != nil, g.at, "put all GPUs of one pool and mechanism into one group",
-				"repeats an earlier group")
-			groups[where{p.Pool, r.Mechanism}] = g
-			if isVGPU(r.Mechanism) && pool.VGPUType == "" {
-				b.notes = append(b.notes, fmt.Sprintf("Pool %s shares by %s, and its vgpu_type is not given: its documents are "+
-					"left out.", p.Pool, r.Mechanism))
-				continue
-			}
-			b.groups = append(b.groups, g)
-		}
-	}
+	folded := b.fold("workload", names)
+	on := b.readNodes(pools, b.fold("pool", poolNames), l)
+	b.memberOf = map[string]*member{}
 	for i := range b.result.Decisions {
-		d := &b.result.Decisions[i]
-		w, g := fleetWorkloads[d.Workload], groups[where{d.Pool, d.Mechanism}]
+		d, at := &b.result.Decisions[i], fmt.Sprintf("result.decisions[%d]", i)
+		w, pool := workloads[d.Workload], pools[d.Pool]
 		switch {
 		case w == nil || d.Mechanism == sharing.MechanismNone:
-		// Of a plan also on nodes that stay as they are, whose layouts are not the group's.
-		case b.plan != nil && fleetPools[d.Pool] != nil && (g == nil || usesMIG(d.Mechanism)):
-			gpu, _ := sharing.LookupGPU(fleetPools[d.Pool].GPU)
-			g = &group{GroupResult: decision.GroupResult{Mechanism: d.Mechanism}, pool: fleetPools[d.Pool], gpu: gpu}
-			g.model, _ = mig.Lookup(gpu.Name)
-			b.members = append(b.members, newMember(d, w, g, names[d.Workload]))
-		case g == nil:
-			l.Addf(fmt.Sprintf("result.decisions[%d].pool", i), "", "no group of pool %q shares by %v", d.Pool, d.Mechanism)
-		case slices.Contains(b.groups, g):
-			m := newMember(d, w, g, names[d.Workload])
-			m.at = fmt.Sprintf("result.decisions[%d]", i)
-			g.members, b.members = append(g.members, m), append(b.members, m)
+		case pool == nil:
+			l.Addf(at+".pool", "give the fleet that was decided", "the fleet has no pool %q", d.Pool)
+		case on[d.Workload] == nil && b.plan == nil:
+			if !slices.Contains(b.untyped, d.Pool) {
+				l.Addf(at, "give the result of Decide as it is", "no replica of %q is in its layout", d.Workload)
+			}
+		default:
+			m := newMember(d, w, pool, layout.GPUOf(pool.GPU), folded[d.Workload])
+			m.at, m.groups = at, on[d.Workload]
+			for _, g := range m.groups {
+				g.members = append(g.members, m)
+			}
+			b.members, b.memberOf[d.Workload] = append(b.members, m), m
+			b.limits(m)
+			if d.Unplaced > 0 {
+				b.notes = append(b.notes, fmt.Sprintf("%s: %d of %d replicas have no place; its documents are for the others.",
+					d.Workload, d.Unplaced, d.Placed+d.Unplaced))
+			}
+		}
+	}
+}
+
+// nodes visits the nodes of the result's layout that are to be set up.
+func (b *builder) nodes() iter.Seq2[*layout.Node, string] {
+	return func(visit func(*layout.Node, string) bool) {
+		for i := 0; b.result.Layout != nil && i < b.result.Layout.Len(); i++ {
+			if n := b.result.Layout.At(i); n != nil && len(nodeModes(n)) > 0 &&
+				!visit(n, fmt.Sprintf("result.layout.nodes[%d]", i)) {
+				return
+			}
+		}
+	}
+}
+
+// readNodes puts nodes that are configured alike into groups, and returns the groups of each workload.
+func (b *builder) readNodes(pools map[string]*decision.Pool, names map[string]string, l *problem.List) (
+	on map[string][]*group) {
+	on = map[string][]*group{}
+	if b.result.Layout != nil {
+		l.AddErr("result", layout.Err(b.result.Layout.Check()))
+	}
+	groups, gpus := map[string]*group{}, map[string]*layout.GPU{}
+	for n, at := range b.nodes() {
+		pool := pools[n.Pool]
+		if pool == nil {
+			l.Addf(at+".pool", "give the fleet that was decided", "the fleet has no pool %q", n.Pool)
+			continue
+		}
+		modes := nodeModes(n)
+		if slices.ContainsFunc(modes, isVGPU) && pool.VGPUType == "" {
+			if !slices.Contains(b.untyped, n.Pool) {
+				b.untyped = append(b.untyped, n.Pool)
+				b.notes = append(b.notes, fmt.Sprintf("Pool %s shares by %s, and its vgpu_type is not given: its documents are "+
+					"left out.", n.Pool, named(modes)))
+			}
+			continue
+		}
+		id := alike(n)
+		g := groups[id]
+		if g == nil {
+			if gpus[n.Pool] == nil {
+				gpus[n.Pool] = layout.GPUOf(pool.GPU)
+			}
+			g = &group{pool: pool, gpu: gpus[n.Pool], modes: modes, entries: nodeEntries(n), at: at}
+			key := names[n.Pool] + "-" + strings.NewReplacer("+", "-", ", ", "-").Replace(named(modes))
+			for i := 1; g.key == "" || b.taken[g.key]; i++ {
+				if g.key = key; i > 1 {
+					g.key = fmt.Sprintf("%s-%d", key, i)
+				}
+			}
+			b.taken[g.key] = true
+			groups[id], b.groups = g, append(b.groups, g)
+		}
+		g.nodes = append(g.nodes, n)
+		for i := range n.Assignments {
+			if w := n.Assignments[i].Workload.Name; !slices.Contains(on[w], g) {
+				on[w] = append(on[w], g)
+			}
+		}
+	}
+	for _, g := range b.groups {
+		g.by = b.delivers(g)
+	}
+	return on
+}
+
+// limits takes the share of compute that the nodes leave to a workload.
+func (b *builder) limits(m *member) {
+	for _, g := range m.groups {
+		for _, n := range g.nodes {
+			for i := range n.Assignments {
+				if a := &n.Assignments[i]; a.Workload.Name == m.Workload && a.Cap > 0 && m.percent > 0 {
+					m.percent = min(m.percent, float64(a.Cap)/10)
+				}
+			}
 		}
 	}
 }
@@ -138,12 +191,6 @@ func (b *builder) check(l *problem.List) {
 	for _, g := range b.groups {
 		l.If(len(g.key) > 63, g.at, "shorten the pool's name",
 			"pool %q with the mechanism makes a label of %d characters; 63 is the most", g.pool.Name, len(g.key))
-		l.If(g.GPUs < 1, g.at+".gpus", "", "must be 1 or more, not %d", g.GPUs)
-		l.If(shared(g.Mechanism) && g.clients() < 1, g.at+".layouts", "say who runs on each GPU",
-			"%v needs tenants that share", g.Mechanism)
-		if usesMIG(g.Mechanism) {
-			g.checkMIG(l)
-		}
 	}
 	for _, m := range b.members {
 		m.check(l)
@@ -159,11 +206,6 @@ func (m *member) check(l *problem.List) {
 	}
 	l.If(shared(m.Mechanism) && m.gpus() > 1, m.at+".gpus", "give the workload whole GPUs",
 		"%d shared GPUs are no more than one: replicas may land on the same GPU", m.gpus())
-	if m.group.key != "" && usesMIG(m.Mechanism) && !slices.ContainsFunc(m.group.Layouts,
-		func(x decision.LayoutResult) bool { return instances(x)[m.Profile] > 0 }) {
-		l.Addf(m.at+".profile", "name a profile that a layout of the group has", "no GPU of %s has an instance %q",
-			m.group.key, m.Profile)
-	}
 }
 
 // spaced divides a workload's name into its namespace, where it has one, and the rest.

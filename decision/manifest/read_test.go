@@ -2,21 +2,29 @@ package manifest
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// scene is what Build takes.
+// scene is what Build takes, with the nodes of the result's layout.
 type scene struct {
 	fleet  *decision.Fleet
 	result *decision.Result
+	nodes  []layout.Node
 	opts   Options
 }
 
-func (s *scene) build() (*Folder, error) { return Build(s.fleet, s.result, s.opts) }
+func (s *scene) build() (*Folder, error) {
+	s.result.Layout, _ = layout.Observe(s.nodes)
+	return Build(s.fleet, s.result, s.opts)
+}
 
 func (s *scene) workload(name string) *decision.Workload {
 	for i := range s.fleet.Workloads {
@@ -27,15 +35,75 @@ func (s *scene) workload(name string) *decision.Workload {
 	return nil
 }
 
-func (s *scene) group(pool string, m sharing.Mechanism) *decision.GroupResult {
-	for i := range s.result.Pools {
-		for j := range s.result.Pools[i].Groups {
-			if g := &s.result.Pools[i].Groups[j]; s.result.Pools[i].Pool == pool && g.Mechanism == m {
-				return g
+func (s *scene) decision(name string) *decision.Decision { return s.result.Decision(name) }
+
+// node is the n-th node of a pool.
+func (s *scene) node(pool string, n int) *layout.Node {
+	for i := range s.nodes {
+		if s.nodes[i].Pool == pool {
+			if n--; n < 0 {
+				return &s.nodes[i]
 			}
 		}
 	}
 	return nil
+}
+
+// gpus are devices that are alike: the workloads on each, one for each of their replicas, or its instances with theirs.
+type gpus struct {
+	n         int
+	mode      sharing.Mechanism
+	slots     int32
+	tenants   []string
+	instances []instance
+}
+
+type instance struct {
+	profile string
+	tenants []string
+}
+
+// add gives a pool a node. A replica of a workload with several GPUs has those that are alike.
+func (s *scene) add(pool string, d sharing.Delivery, all ...gpus) {
+	n := layout.Node{Name: fmt.Sprintf("%s-%d", pool, len(s.nodes)), Pool: pool, Delivery: d}
+	gpu, rules := layout.GPUOf(s.fleet.Pools[slices.IndexFunc(s.fleet.Pools, func(p decision.Pool) bool { return p.Name == pool })].GPU), layout.RulesOf(d)
+	hold := func(w string, replica, device int, p *mig.Profile, start int8) {
+		n.Assignments = append(n.Assignments, layout.Assignment{Key: fmt.Sprintf("%s-%s-%d", w, n.Name, replica), Workload: &layout.Workload{Name: w}, Device: int16(device), Profile: p, Start: start})
+	}
+	replica := 0
+	for _, like := range all {
+		for range like.n {
+			device := layout.Device{GPU: gpu}
+			rules.Configure(&device, like.mode, like.slots)
+			for _, w := range like.tenants {
+				if d := s.decision(w); d == nil || d.GPUs == 1 {
+					replica++
+				}
+				hold(w, replica, len(n.Devices), nil, 0)
+			}
+			var counts []mig.Count
+			for _, in := range like.instances {
+				counts = append(counts, mig.Count{Profile: in.profile, N: 1})
+			}
+			if len(counts) > 0 {
+				made, _ := gpu.MIG.Place(counts, mig.Layout{Model: gpu.MIG})
+				left := slices.Clone(made.Instances)
+				for _, in := range made.Instances {
+					device.Instances = append(device.Instances, layout.Instance{Profile: in.Profile, Start: int8(in.Start)})
+				}
+				for _, in := range like.instances {
+					k := slices.IndexFunc(left, func(m mig.Instance) bool { return m.Profile.Name == in.profile })
+					for _, w := range in.tenants {
+						replica++
+						hold(w, replica, len(n.Devices), left[k].Profile, int8(left[k].Start))
+					}
+					left = slices.Delete(left, k, k+1)
+				}
+			}
+			n.Devices = append(n.Devices, device)
+		}
+	}
+	s.nodes = append(s.nodes, n)
 }
 
 const mixedFleet = `
@@ -77,7 +145,7 @@ func mixed(t testing.TB) *scene {
 	}
 	s := &scene{fleet: f, result: &decision.Result{}}
 	runs := func(pool, workload string, m sharing.Mechanism, replicas int, profile string) {
-		s.result.Decisions = append(s.result.Decisions, decision.Decision{Workload: workload, Pool: pool, Mechanism: m, Replicas: replicas, GPUs: 1, Profile: profile,
+		s.result.Decisions = append(s.result.Decisions, decision.Decision{Workload: workload, Pool: pool, Mechanism: m, Replicas: replicas, Placed: replicas, GPUs: 1, Profile: profile,
 			Candidates: []decision.Candidate{{Chosen: true, Tenants: 2}}})
 	}
 	runs("prod", "ml/chat", sharing.MechanismMIG, 13, "1g.20gb")
@@ -96,32 +164,29 @@ func mixed(t testing.TB) *scene {
 	runs("lab", "novel", sharing.MechanismResearch, 1, "")
 	runs("hub", "adapters", sharing.MechanismInServer, 1, "")
 
-	pool := func(name string, groups ...decision.GroupResult) {
-		s.result.Pools = append(s.result.Pools, decision.PoolResult{Pool: name, Groups: groups})
+	times := func(n int, w string) (out []string) {
+		for range n {
+			out = append(out, w)
+		}
+		return out
 	}
-	tenants := func(m sharing.Mechanism, gpus int, ts ...decision.TenantResult) decision.GroupResult {
-		return decision.GroupResult{Mechanism: m, GPUs: gpus, Layouts: []decision.LayoutResult{{GPUs: gpus, Tenants: ts}}}
-	}
-	instance := func(profile, workload string, replicas int) decision.InstanceResult {
-		return decision.InstanceResult{Profile: profile, Workload: workload, Replicas: replicas}
-	}
-	chat := instance("1g.20gb", "ml/chat", 1)
-	nest := instance("3g.40gb", "nest", 2)
-	pool("prod",
-		decision.GroupResult{Mechanism: sharing.MechanismMIG, GPUs: 4, Layouts: []decision.LayoutResult{
-			{GPUs: 3, Instances: []decision.InstanceResult{chat, chat, chat, chat}},
-			{GPUs: 1, Instances: []decision.InstanceResult{instance("3g.40gb", "ml/search", 1), chat}}}},
-		tenants(sharing.MechanismExclusive, 2, decision.TenantResult{Workload: "train", Replicas: 1}))
-	pool("serve", tenants(sharing.MechanismMPS, 2, decision.TenantResult{Workload: "ml/embed", Replicas: 2}, decision.TenantResult{Workload: "search/rerank", Replicas: 1}))
-	pool("nested", decision.GroupResult{Mechanism: sharing.MechanismMIGWithMPS, GPUs: 1, Layouts: []decision.LayoutResult{{GPUs: 1, Instances: []decision.InstanceResult{nest, nest}}}})
-	pool("dev", tenants(sharing.MechanismTimeSlicing, 4, decision.TenantResult{Workload: "notebook", Replicas: 4}))
-	pool("edge", tenants(sharing.MechanismHAMi, 8, decision.TenantResult{Workload: "on", Replicas: 1}),
-		tenants(sharing.MechanismHAMiWithMPS, 8, decision.TenantResult{Workload: "asr", Replicas: 1}))
-	pool("emu", tenants(sharing.MechanismMIGLikeEmulation, 1, decision.TenantResult{Workload: "emulated", Replicas: 2}))
-	pool("vdi", tenants(sharing.MechanismVGPU, 2, decision.TenantResult{Workload: "desk", Replicas: 1}))
-	pool("vdi2", tenants(sharing.MechanismMIGBackedVGPU, 1, decision.TenantResult{Workload: "desk-mig", Replicas: 1}))
-	pool("lab", tenants(sharing.MechanismResearch, 1, decision.TenantResult{Workload: "novel", Replicas: 1}))
-	pool("hub", tenants(sharing.MechanismInServer, 1, decision.TenantResult{Workload: "adapters", Replicas: 1}))
+	chat := instance{"1g.20gb", []string{"ml/chat"}}
+	nest := instance{"3g.40gb", times(2, "nest")}
+	quarters := gpus{n: 1, mode: sharing.MechanismMIG, instances: []instance{chat, chat, chat, chat}}
+	plugin := sharing.DeliveryDevicePlugin
+	s.add("prod", plugin, quarters, quarters)
+	s.add("prod", plugin, quarters, gpus{n: 1, mode: sharing.MechanismMIG, instances: []instance{{"3g.40gb", []string{"ml/search"}}, chat}})
+	s.add("prod", plugin, gpus{n: 2, mode: sharing.MechanismExclusive, tenants: []string{"train"}})
+	s.add("serve", plugin, gpus{n: 2, mode: sharing.MechanismMPS, slots: 3, tenants: []string{"ml/embed", "ml/embed", "search/rerank"}})
+	s.add("nested", sharing.DeliveryDRA, gpus{n: 1, mode: sharing.MechanismMIGWithMPS, slots: 2, instances: []instance{nest, nest}})
+	s.add("dev", plugin, gpus{n: 4, mode: sharing.MechanismTimeSlicing, slots: 4, tenants: times(4, "notebook")})
+	s.add("edge", sharing.DeliveryHAMi, gpus{n: 4, mode: sharing.MechanismHAMi, slots: 10, tenants: []string{"on"}}, gpus{n: 4, mode: sharing.MechanismHAMi, slots: 10})
+	s.add("edge", sharing.DeliveryHAMi, gpus{n: 2, mode: sharing.MechanismHAMiWithMPS, slots: 10, tenants: []string{"asr"}}, gpus{n: 6, mode: sharing.MechanismHAMiWithMPS, slots: 10})
+	s.add("emu", plugin, gpus{n: 1, mode: sharing.MechanismMIGLikeEmulation, slots: 2, tenants: times(2, "emulated")})
+	s.add("vdi", sharing.DeliveryVGPUManager, gpus{n: 2, mode: sharing.MechanismVGPU, tenants: []string{"desk"}})
+	s.add("vdi2", sharing.DeliveryVGPUManager, gpus{n: 1, mode: sharing.MechanismMIGBackedVGPU, instances: []instance{{"1g.10gb", []string{"desk-mig"}}}})
+	s.add("lab", sharing.DeliveryBare, gpus{n: 1, mode: sharing.MechanismResearch, tenants: []string{"novel"}})
+	s.add("hub", plugin, gpus{n: 1, mode: sharing.MechanismInServer, tenants: []string{"adapters"}})
 	return s
 }
 
@@ -135,25 +200,18 @@ func TestBuildRefuses(t *testing.T) {
 	}{
 		"fleet": {func(s *scene) { s.fleet.Pools[0].Count = 0 }, []string{"pools[0].count"}},
 		"another fleet": {func(s *scene) { s.fleet.Pools[1].Name, s.fleet.Workloads[0].Name = "x", "y" },
-			[]string{`result.pools[1].pool: the fleet has no pool "serve"`, `result.decisions[0].workload: the fleet has no workload "ml/chat"`}},
-		"namespace": {func(s *scene) { s.fleet.Workloads[0].Name, s.result.Decisions[0].Workload = "Ml/chat", "Ml/chat" },
+			[]string{`result.layout.nodes[3].pool: the fleet has no pool "serve"`, `result.decisions[0].workload: the fleet has no workload "ml/chat"`, `result.decisions[3].pool: the fleet has no pool "serve"`}},
+		"namespace": {func(s *scene) { s.rename("ml/chat", "Ml/chat") },
 			[]string{`result.decisions[0].workload: "Ml" is not a Kubernetes name`}},
-		"long workload": {func(s *scene) {
-			long := strings.Repeat("a", 60)
-			s.workload("notebook").Name, s.result.Decisions[6].Workload = long, long
-		}, []string{"result.decisions[6].workload: ", "with the number of a shared device"}},
+		"long workload": {func(s *scene) { s.rename("notebook", strings.Repeat("a", 60)) },
+			[]string{"result.decisions[6].workload: ", "with the number of a shared device"}},
 		"long pool": {func(s *scene) {
 			long := strings.Repeat("a", 60)
-			s.fleet.Pools[3].Name, s.result.Pools[3].Pool, s.result.Decisions[6].Pool = long, long, long
-		}, []string{"result.pools[3].groups[0]: pool \"aaaa", "makes a label of 73 characters"}},
-		"repeated":    {func(s *scene) { s.result.Pools[0].Groups[1] = s.result.Pools[0].Groups[0] }, []string{"result.pools[0].groups[1]: repeats an earlier group", `result.decisions[2].pool: no group of pool "prod" shares by exclusive`}},
-		"no GPUs":     {func(s *scene) { s.group("prod", sharing.MechanismExclusive).GPUs = 0 }, []string{"result.pools[0].groups[1].gpus: must be 1 or more"}},
-		"alone":       {func(s *scene) { s.group("serve", sharing.MechanismMPS).Layouts = nil }, []string{"result.pools[1].groups[0].layouts: mps needs tenants that share"}},
-		"layout":      {func(s *scene) { s.group("prod", sharing.MechanismMIG).Layouts[1].Instances[1].Profile = "7g.80gb" }, []string{"result.pools[0].groups[0].layouts[1].instances"}},
-		"layout size": {func(s *scene) { s.group("prod", sharing.MechanismMIG).GPUs = 5 }, []string{"result.pools[0].groups[0].layouts: describe 4 GPUs of 5"}},
-		"not MIG":     {func(s *scene) { s.fleet.Pools[0].GPU = "L40S" }, []string{"result.pools[0].groups[0]: "}},
-		"profile":     {func(s *scene) { s.result.Decisions[0].Profile = "1g.10gb" }, []string{`result.decisions[0].profile: no GPU of prod-mig has an instance "1g.10gb"`}},
-		"two shared":  {func(s *scene) { s.result.Decisions[6].GPUs = 2 }, []string{"result.decisions[6].gpus: 2 shared GPUs are no more than one"}},
+			s.fleet.Pools[3].Name, s.node("dev", 0).Pool, s.result.Decisions[6].Pool = long, long, long
+		}, []string{"result.layout.nodes[5]: pool \"aaaa", "makes a label of 73 characters"}},
+		"not in the layout": {func(s *scene) { s.nodes = slices.Delete(s.nodes, 3, 4) }, []string{`result.decisions[3]: no replica of "ml/embed" is in its layout`}},
+		"broken rules":      {func(s *scene) { s.node("dev", 0).Devices[0].Slots = 3 }, []string{"the device plugin shares all full GPUs of a node by one mode"}},
+		"two shared":        {func(s *scene) { s.result.Decisions[6].GPUs = 2 }, []string{"result.decisions[6].gpus: 2 shared GPUs are no more than one"}},
 		"options": {func(s *scene) {
 			s.opts.OperatorNamespace, s.opts.Deliveries = "Nope", []sharing.Delivery{sharing.DeliveryBare, 99}
 		}, []string{`operator_namespace: "Nope"`, "deliveries[0]: bare has no documents", "deliveries[1]"}},
@@ -172,6 +230,26 @@ func TestBuildRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// rename gives a workload another name everywhere.
+func (s *scene) rename(from, to string) {
+	s.workload(from).Name, s.decision(from).Workload = to, to
+	for i := range s.nodes {
+		for k := range s.nodes[i].Assignments {
+			if a := &s.nodes[i].Assignments[k]; a.Workload.Name == from {
+				a.Workload.Name = to
+			}
+		}
+	}
+}
+
+// nodesOf are those of a result.
+func nodesOf(r *decision.Result) (out []layout.Node) {
+	for n := range r.Layout.Nodes() {
+		out = append(out, *n)
+	}
+	return out
 }
 
 // decided is a fleet whose names Kubernetes would refuse, decided.
@@ -193,7 +271,7 @@ workloads:
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &scene{fleet: f, result: r, opts: Options{Notes: []string{"Saves a GPU."}}}
+	return &scene{fleet: f, result: r, nodes: nodesOf(r), opts: Options{Notes: []string{"Saves a GPU."}}}
 }
 
 // Names are folded apart, what fits nowhere is said, and a fraction is raised

@@ -50,7 +50,10 @@ func (b *builder) page(name, note string, v any) {
 type rolloutPage struct {
 	Namespace                       string
 	Plugin, MIG, Operator, DRA, MPS bool
-	Gates                           string // of the DRA driver
+	Provisional                     []string
+	Gates                           string   // of the DRA driver
+	Objects                         string   // kinds of the workloads' objects
+	Claims                          []string // files of claims that several pods name
 	Notes                           []string
 	Pools                           []decision.PoolResult
 	Phases                          []phase
@@ -71,40 +74,45 @@ func (p *rolloutPage) Next() int {
 // groupPage is a group's step, and how to see that a node, NODE in a step for several, is configured.
 type groupPage struct {
 	Node, Key, GPU string
-	Mechanism      sharing.Mechanism
+	Mechanisms     string
 	GPUs, Nodes    int
-	Kinds          []nodeKind
 	Labels         []string
 	VGPU, Conf     string // the type of a virtual GPU, and the file for the host
-	Offers         string // of nvidia.com/gpu by a node
-	Split          int    // of a GPU under HAMi
-	Rights         []Privilege
+	// What to look for on a node.
+	Offers           []string // resources, with their amounts
+	MPS, Parted, MIG bool     // clients of MPS; instances, made by the MIG manager and offered as resources
+	HAMi             int      // its split of a GPU; 0 = it is not HAMi's
+	Rights           []Privilege
 }
 
-// workloadPage says how to apply a workload's documents; without a file there are none.
+// workloadPage says how to apply a workload's documents and how to go back; without a file there are none.
 type workloadPage struct {
-	Name, File, Claims string
-	Mechanism          sharing.Mechanism
+	Name, File, Object, Back string
+	Mechanism                sharing.Mechanism
 }
 
 // rollout describes the roll-out.
 func (b *builder) rollout() *rolloutPage {
-	p := &rolloutPage{Namespace: b.opts.OperatorNamespace, Plugin: b.byPlugin(), MIG: b.any(usesMIG),
-		Operator: b.uses(sharing.DeliveryGPUOperator), DRA: b.uses(sharing.DeliveryDRA), MPS: b.any(usesMPS),
-		Gates: b.draGates(),
-		Notes: slices.Concat(b.opts.Notes, b.notes), Pools: b.result.Pools, Phases: rolloutTable().Phases,
-		Checks: b.checks()}
+	p := &rolloutPage{Namespace: b.opts.OperatorNamespace, Plugin: b.byPlugin(), MIG: b.hasEntries(),
+		Operator: b.uses(sharing.DeliveryGPUOperator), MPS: b.any(usesMPS), Provisional: b.provisional(),
+		Objects: b.objects(), Gates: b.draGates(), Notes: slices.Concat(b.opts.Notes, b.notes), Pools: b.result.Pools,
+		Phases: rolloutTable().Phases, Checks: b.checks()}
 	for _, g := range b.groups {
 		p.Groups = append(p.Groups, b.groupPage(g, "NODE"))
+		p.DRA = p.DRA || slices.Contains(g.by, sharing.DeliveryDRA)
 	}
 	for _, m := range b.members {
-		w := workloadPage{Name: m.name, File: "pods/" + m.file() + ".yaml", Mechanism: m.Mechanism}
-		switch b.primary(m.group) {
-		case sharing.DeliveryBare:
+		w := workloadPage{Name: m.name, File: "pods/" + m.file() + ".yaml", Mechanism: m.Mechanism, Object: m.object(),
+			Back: m.back()}
+		if by := m.by(); len(by) == 0 {
 			w.File = ""
-		case sharing.DeliveryDRA:
-			if w.File = "dra/" + w.File; shared(m.Mechanism) {
-				w.Claims = m.group.key
+		} else if by[0] == sharing.DeliveryDRA {
+			if w.File = "dra/" + w.File; b.named(m) {
+				for _, key := range m.keys() {
+					if !slices.Contains(p.Claims, key) {
+						p.Claims = append(p.Claims, key)
+					}
+				}
 			}
 		}
 		p.Workloads = append(p.Workloads, w)
@@ -112,29 +120,69 @@ func (b *builder) rollout() *rolloutPage {
 	return p
 }
 
+// provisional lists the answers that hold only if what they assume does, with what to measure.
+func (b *builder) provisional() (out []string) {
+	for i := range b.result.Decisions {
+		d := &b.result.Decisions[i]
+		if d.Status != decision.StatusProvisional || d.Mechanism == sharing.MechanismNone {
+			continue
+		}
+		text := fmt.Sprintf("%s by %v is right if what it assumes is.", d.Workload, d.Mechanism)
+		if d.Settle != nil {
+			text += " " + d.Settle.Measurement
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
 func (b *builder) groupPage(g *group, node string) groupPage {
-	p := groupPage{Node: node, Key: g.key, GPU: g.gpu.Name, Mechanism: g.Mechanism, GPUs: g.GPUs, Nodes: g.nodes(),
-		Kinds: g.nodeKinds(), Split: b.hamiSplit(), Rights: Privileges(g.Mechanism)}
-	p.Labels = sortedKeys(b.nodeLabels(g, p.Kinds[0]))
-	if isVGPU(g.Mechanism) {
+	p := groupPage{Node: node, Key: g.key, GPU: g.gpu.Name, Mechanisms: named(g.modes),
+		GPUs: g.gpus(), Nodes: g.count(), Labels: sortedKeys(b.nodeLabels(g)), MPS: usesMPS(g.full()) && g.byPlugin(),
+		Parted: g.entries != nil, MIG: g.entries != nil && g.byPlugin()}
+	for _, m := range g.modes {
+		p.Rights = append(p.Rights, Privileges(m)...)
+	}
+	p.Rights = unique(p.Rights)
+	if g.any(usesHAMi) {
+		p.HAMi = b.hamiSplit()
+	}
+	if g.any(isVGPU) {
 		p.VGPU = g.pool.VGPUType
 		if conf := "vgpu/" + g.key + ".conf"; slices.ContainsFunc(b.Files, func(f File) bool { return f.Path == conf }) {
 			p.Conf = conf
 		}
 	}
-	times := 1
-	if shared(g.Mechanism) {
-		times = g.clients()
-	}
-	switch each, known := g.pool.GPUsPerNode.Get(); {
-	case known:
-		p.Offers = fmt.Sprint(times * each)
-	case times == 1:
-		p.Offers = "the node's GPUs"
-	default:
-		p.Offers = fmt.Sprintf("%d times the node's GPUs", times)
+	if g.byPlugin() {
+		offers := b.offered(g, g.nodes[0])
+		for _, name := range sortedKeys(offers) {
+			text := fmt.Sprint(offers[name])
+			if len(g.nodes[0].Devices) == 1 && g.pool.GPUsPerNode.IsZero() {
+				text += " times the node's GPUs"
+			}
+			p.Offers = append(p.Offers, name+": "+text)
+		}
 	}
 	return p
+}
+
+// named lists modes for a reader.
+func named(modes []sharing.Mechanism) string {
+	var out []string
+	for _, m := range modes {
+		out = append(out, m.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+// unique drops rights that stand there already.
+func unique(all []Privilege) (out []Privilege) {
+	for _, p := range all {
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // checks are the traps that the input walks into, and each risk that the layout bears, once.

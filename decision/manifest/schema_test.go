@@ -50,23 +50,36 @@ func claimSchema(spec string) schema {
 	})
 }
 
+// podTemplate is the part of an object that its pods are made from.
+func podTemplate(at string) schema {
+	out := schema{}
+	of := schema{
+		".metadata": "map", ".metadata.labels": "map", ".metadata.labels.*": "str",
+		".metadata.annotations": "map", ".metadata.annotations.*": "str", ".spec": "map!", ".spec.schedulerName": "str",
+		".spec.nodeSelector": "map", ".spec.nodeSelector.*": "str", ".spec.affinity": "any",
+		".spec.resourceClaims": "list", ".spec.resourceClaims[]": "map", ".spec.resourceClaims[].name": "str!",
+		".spec.resourceClaims[].resourceClaimName": "str", ".spec.resourceClaims[].resourceClaimTemplateName": "str",
+		".spec.containers": "list!", ".spec.containers[]": "map", ".spec.containers[].name": "str!", ".spec.containers[].image": "str",
+		".spec.containers[].args": "list", ".spec.containers[].args[]": "str",
+		".spec.containers[].env": "list", ".spec.containers[].env[]": "map", ".spec.containers[].env[].name": "str!", ".spec.containers[].env[].value": "str!",
+		".spec.containers[].resources": "map", ".spec.containers[].resources.limits": "map", ".spec.containers[].resources.limits.*": "str",
+		".spec.containers[].resources.claims": "list", ".spec.containers[].resources.claims[]": "map", ".spec.containers[].resources.claims[].name": "str!",
+	}
+	for path, typ := range of {
+		out[at+path] = typ
+	}
+	return out
+}
+
 var schemas = map[string]schema{
 	"ConfigMap":             merge(meta(""), schema{"apiVersion": "str!", "kind": "str!", "data": "map!", "data.*": "str"}),
 	"ResourceClaim":         merge(claimSchema("spec."), schema{"spec": "map!"}),
 	"ResourceClaimTemplate": merge(claimSchema("spec.spec."), schema{"spec": "map!", "spec.spec": "map!"}),
-	"Deployment": merge(meta(""), schema{
-		"apiVersion": "str!", "kind": "str!", "spec": "map!", "spec.replicas": "int!", "spec.selector": "map", "spec.selector.matchLabels": "map!", "spec.selector.matchLabels.*": "str",
-		"spec.template": "map!", "spec.template.metadata": "map", "spec.template.metadata.labels": "map", "spec.template.metadata.labels.*": "str",
-		"spec.template.metadata.annotations": "map", "spec.template.metadata.annotations.*": "str", "spec.template.spec": "map!", "spec.template.spec.schedulerName": "str",
-		"spec.template.spec.nodeSelector": "map!", "spec.template.spec.nodeSelector.*": "str",
-		"spec.template.spec.resourceClaims": "list", "spec.template.spec.resourceClaims[]": "map", "spec.template.spec.resourceClaims[].name": "str!",
-		"spec.template.spec.resourceClaims[].resourceClaimName": "str", "spec.template.spec.resourceClaims[].resourceClaimTemplateName": "str",
-		"spec.template.spec.containers": "list!", "spec.template.spec.containers[]": "map", "spec.template.spec.containers[].name": "str!", "spec.template.spec.containers[].image": "str",
-		"spec.template.spec.containers[].args": "list", "spec.template.spec.containers[].args[]": "str",
-		"spec.template.spec.containers[].env": "list", "spec.template.spec.containers[].env[]": "map", "spec.template.spec.containers[].env[].name": "str!", "spec.template.spec.containers[].env[].value": "str!",
-		"spec.template.spec.containers[].resources": "map", "spec.template.spec.containers[].resources.limits": "map", "spec.template.spec.containers[].resources.limits.*": "str",
-		"spec.template.spec.containers[].resources.claims": "list", "spec.template.spec.containers[].resources.claims[]": "map", "spec.template.spec.containers[].resources.claims[].name": "str!",
-	}),
+	"Deployment":            merge(meta(""), podTemplate("spec.template"), schema{"apiVersion": "str!", "kind": "str!", "spec": "map!", "spec.replicas": "int!", "spec.template": "map!"}),
+	"StatefulSet":           merge(meta(""), podTemplate("spec.template"), schema{"apiVersion": "str!", "kind": "str!", "spec": "map!", "spec.replicas": "int!", "spec.template": "map!"}),
+	"Job":                   merge(meta(""), podTemplate("spec.template"), schema{"apiVersion": "str!", "kind": "str!", "spec": "map!", "spec.parallelism": "int!", "spec.completions": "int!", "spec.template": "map!"}),
+	"CronJob": merge(meta(""), podTemplate("spec.jobTemplate.spec.template"), schema{"apiVersion": "str!", "kind": "str!", "spec": "map!", "spec.jobTemplate": "map!", "spec.jobTemplate.spec": "map!",
+		"spec.jobTemplate.spec.parallelism": "int!", "spec.jobTemplate.spec.completions": "int!", "spec.jobTemplate.spec.template": "map!"}),
 	"node patch": {"metadata": "map!", "metadata.labels": "map!", "metadata.labels.*": "str"},
 	"operator values": {
 		"mig": "map", "mig.strategy": "str!", "migManager": "map", "migManager.enabled": "bool!", "migManager.config": "map", "migManager.config.name": "str!", "migManager.config.default": "str!",
@@ -196,7 +209,7 @@ func checkFile(t *testing.T, f File) {
 
 func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 	t.Helper()
-	apiVersion := map[string]string{"ConfigMap": "v1", "Deployment": "apps/v1", "ResourceClaim": "resource.k8s.io/v1", "ResourceClaimTemplate": "resource.k8s.io/v1"}[kind]
+	apiVersion := map[string]string{"ConfigMap": "v1", "Deployment": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1", "CronJob": "batch/v1", "ResourceClaim": "resource.k8s.io/v1", "ResourceClaimTemplate": "resource.k8s.io/v1"}[kind]
 	if got := text(field(d, "apiVersion")); got != apiVersion {
 		t.Errorf("%s: %s has apiVersion %q", path, kind, got)
 	}
@@ -233,7 +246,7 @@ func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 				t.Errorf("%s: parameters of the wrong kind for %s", path, class)
 			}
 		}
-	case "Deployment":
+	case "Deployment", "StatefulSet", "Job":
 		pod := field(d, "spec", "template")
 		container := field(pod, "spec", "containers").Content[0]
 		if limits := field(container, "resources", "limits"); limits != nil {
@@ -343,7 +356,7 @@ func TestReferencesResolve(t *testing.T) {
 				}
 			case strings.HasPrefix(text(field(d, "kind")), "ResourceClaim"):
 				claims[text(field(d, "metadata", "namespace"))+"/"+text(field(d, "metadata", "name"))] = true
-			case text(field(d, "kind")) == "Deployment":
+			case field(d, "spec", "template") != nil:
 				deployments = append(deployments, d)
 			}
 		}
@@ -351,8 +364,13 @@ func TestReferencesResolve(t *testing.T) {
 	for _, d := range deployments {
 		spec := field(d, "spec", "template", "spec")
 		name := text(field(d, "metadata", "name"))
-		if sel := text(field(spec, "nodeSelector", GroupLabel)); !groups[sel] {
-			t.Errorf("%s selects nodes %q, which none is", name, sel)
+		for _, sel := range selects(spec) {
+			if !groups[sel] {
+				t.Errorf("%s selects nodes %q, which none is", name, sel)
+			}
+		}
+		if len(selects(spec)) == 0 {
+			t.Errorf("%s may be anywhere", name)
 		}
 		if rc := field(spec, "resourceClaims"); rc != nil {
 			claim := text(field(rc.Content[0], "resourceClaimName")) + text(field(rc.Content[0], "resourceClaimTemplateName"))
@@ -364,6 +382,21 @@ func TestReferencesResolve(t *testing.T) {
 	if len(deployments) < 20 || len(claims) < 10 {
 		t.Errorf("%d deployments, %d claims", len(deployments), len(claims))
 	}
+}
+
+// selects are the groups that pods may be on.
+func selects(pod *yaml.Node) (out []string) {
+	if one := text(field(pod, "nodeSelector", GroupLabel)); one != "" {
+		return []string{one}
+	}
+	terms := field(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+	if terms == nil {
+		return nil
+	}
+	for _, v := range field(field(terms.Content[0], "matchExpressions").Content[0], "values").Content {
+		out = append(out, v.Value)
+	}
+	return out
 }
 
 func limitsOf(container *yaml.Node) *yaml.Node { return field(container, "resources", "limits") }

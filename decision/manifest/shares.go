@@ -21,8 +21,11 @@ func (m *member) share(p *pod, d sharing.Delivery) {
 			"volcano.sh/vgpu-mode"
 	}
 	p.annotations = map[string]string{mode: "hami-core"}
-	if m.Mechanism == sharing.MechanismHAMiWithMPS {
+	switch {
+	case m.Mechanism == sharing.MechanismHAMiWithMPS:
 		p.annotations[mode] = "mps"
+	case usesMIG(m.Mechanism):
+		p.annotations[mode] = "mig"
 	}
 	p.limits = map[string]string{number: strconv.Itoa(m.gpus())}
 	if m.memory > 0 {

@@ -9,7 +9,9 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/plaintext"
+	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -191,73 +193,59 @@ func namespace(workload string) string { return workload[:max(0, strings.IndexBy
 func (c *cluster) changed(loads []*load, seats map[string]seat, r *decision.Result) *decision.Result {
 	out := *r
 	out.Decisions, out.Pools = nil, nil
-	groups := map[string]map[sharing.Mechanism]decision.GroupResult{}
 	on := map[string]*load{} // a new node of the workload
+	var nodes []layout.Node
 	for _, l := range loads {
 		for w := range l.run {
 			if l.fresh || on[w] == nil && (seats[w] != c.today[w] || c.of[w].Today == nil) {
 				on[w] = l
 			}
 		}
-		if !l.fresh {
-			continue
+		if l.fresh {
+			nodes = append(nodes, l.planned(c.pools[l.node.Pool].Pool.GPU))
 		}
-		m := l.shape.Mechanism
-		if len(l.shape.Layouts) > 0 {
-			m = sharing.MechanismMIG
-		}
-		if groups[l.node.Pool] == nil {
-			groups[l.node.Pool] = map[sharing.Mechanism]decision.GroupResult{}
-		}
-		g := groups[l.node.Pool][m]
-		g.Mechanism = m
-		for _, layout := range l.layouts(seats) {
-			g.Layouts, g.GPUs = append(g.Layouts, layout), g.GPUs+layout.GPUs
-		}
-		groups[l.node.Pool][m] = g
 	}
 	for _, w := range slices.Sorted(maps.Keys(on)) {
 		d := *cmp.Or(r.Decision(w), &decision.Decision{Workload: w, GPUs: max(1, c.of[w].GPUs)})
 		d.Pool, d.Mechanism, d.Profile = on[w].node.Pool, seats[w].mechanism, seats[w].profile
 		out.Decisions = append(out.Decisions, d)
 	}
-	for _, p := range slices.Sorted(maps.Keys(groups)) {
-		pool := decision.PoolResult{Pool: p}
-		for _, m := range slices.Sorted(maps.Keys(groups[p])) {
-			pool.Groups = append(pool.Groups, groups[p][m])
-		}
-		out.Pools = append(out.Pools, pool)
-	}
+	out.Layout, _ = layout.Observe(nodes)
 	return &out
 }
 
-// layouts are a new node's GPUs as a decision has them.
-func (l *load) layouts(seats map[string]seat) []decision.LayoutResult {
-	if len(l.shape.Layouts) == 0 {
-		one := decision.LayoutResult{GPUs: l.node.GPUs}
-		for _, w := range slices.Sorted(maps.Keys(l.run)) {
-			one.Tenants = append(one.Tenants, decision.TenantResult{Workload: w, Replicas: 1})
-		}
-		if l.shape.Replicas > 1 { // as many seats as the node is to hand out
-			one.Tenants = []decision.TenantResult{{Workload: one.Tenants[0].Workload, Replicas: l.shape.Replicas}}
-		}
-		return []decision.LayoutResult{one}
-	}
-	var out []decision.LayoutResult
-	for _, gpu := range l.shape.Layouts {
-		one := decision.LayoutResult{GPUs: 1}
-		for _, p := range slices.Sorted(maps.Keys(gpu)) {
-			for range gpu[p] {
-				in := decision.InstanceResult{Profile: p, Replicas: 1}
-				for w := range l.run {
-					if seats[w].profile == p {
-						in.Workload = w
-					}
-				}
-				one.Instances = append(one.Instances, in)
+// planned is a node with its new shape and those who come to it, on whichever of its GPUs.
+func (l *load) planned(gpu string) layout.Node {
+	n := layout.Node{Name: l.node.Name, Pool: l.node.Pool, Delivery: sharing.DeliveryGPUOperator,
+		Devices: make([]layout.Device, l.node.GPUs)}
+	kind, rules := layout.GPUOf(gpu), layout.RulesOf(n.Delivery)
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		d.GPU = kind
+		if i >= len(l.shape.Layouts) {
+			m := l.shape.Mechanism
+			if m == sharing.MechanismNone || l.shape.Replicas < 2 {
+				m = sharing.MechanismExclusive
 			}
+			rules.Configure(d, m, int32(l.shape.Replicas))
+			continue
 		}
-		out = append(out, one)
+		rules.Configure(d, sharing.MechanismMIG, 0)
+		var counts []mig.Count
+		for _, p := range slices.Sorted(maps.Keys(l.shape.Layouts[i])) {
+			counts = append(counts, mig.Count{Profile: p, N: l.shape.Layouts[i][p]})
+		}
+		if kind.MIG == nil {
+			continue
+		}
+		made, _ := kind.MIG.Place(counts, mig.Layout{Model: kind.MIG}) // such as the catalogue has
+		for _, in := range made.Instances {
+			d.Instances = append(d.Instances, layout.Instance{Profile: in.Profile, Start: int8(in.Start)})
+		}
 	}
-	return out
+	for _, w := range slices.Sorted(maps.Keys(l.run)) {
+		n.Assignments = append(n.Assignments, layout.Assignment{Key: w + "@" + n.Name, Workload: &layout.Workload{Name: w},
+			Device: layout.NoDevice})
+	}
+	return n
 }

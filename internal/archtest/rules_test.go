@@ -65,9 +65,9 @@ var allowed = map[string][]string{
 		"mig", "mig/parted",
 		"sharing", "telemetry", "telemetry/serving"},
 	"decision/advise":  {"decision", "decision/migrate"},
-	"decision/migrate": {"cost", "decision", "decision/gate", "decision/predict/...", "mig", "sharing"},
+	"decision/migrate": {"cost", "decision", "decision/gate", "decision/layout", "decision/predict/...", "mig", "sharing"},
 	"decision/manifest": {
-		"decision", "decision/gate", "decision/migrate", "mig", "mig/parted", "mps", "sharing",
+		"decision", "decision/gate", "decision/layout", "decision/migrate", "mig", "mig/parted", "mps", "sharing",
 	},
 	"decision/manifest/addons":         {"decision", "decision/manifest", "sharing"},
 	"decision/manifest/routers":        {"decision", "decision/manifest", "sharing"},

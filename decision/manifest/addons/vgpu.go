@@ -127,7 +127,8 @@ func (v VGPU) Documents(groups []manifest.Group) ([]manifest.File, []sharing.War
 	var files []manifest.File
 	var warnings []sharing.Warning
 	for i := range groups {
-		if g := &groups[i]; g.Mechanism == sharing.MechanismVGPU || g.Mechanism == sharing.MechanismMIGBackedVGPU {
+		if g := &groups[i]; slices.Contains(g.Mechanisms, sharing.MechanismVGPU) ||
+			slices.Contains(g.Mechanisms, sharing.MechanismMIGBackedVGPU) {
 			if file, found := v.file(g, &l); g.Delivery == sharing.DeliveryVGPUManager {
 				files, warnings = append(files, file), append(warnings, found...)
 			}
@@ -137,14 +138,14 @@ func (v VGPU) Documents(groups []manifest.Group) ([]manifest.File, []sharing.War
 }
 
 func (v VGPU) file(g *manifest.Group, l *problem.List) (manifest.File, []sharing.Warning) {
-	s, backed := v.Schedulers[g.Pool.Name], g.Mechanism == sharing.MechanismMIGBackedVGPU
+	s, backed := v.Schedulers[g.Pool.Name], slices.Contains(g.Mechanisms, sharing.MechanismMIGBackedVGPU)
 	form := vgpuForm.FindStringSubmatch(g.Pool.VGPUType)
 	switch {
 	case form == nil:
 		l.Addf(g.Key, "set the pool's vgpu_type to a type such as A100D-10C", "%q is not a vGPU type", g.Pool.VGPUType)
 	case (form[1] != "") != backed:
 		l.Addf(g.Key, "vgpu takes a time-sliced type, mig-vgpu a MIG-backed one",
-			"the pool's vgpu_type %s does not go with %v", g.Pool.VGPUType, g.Mechanism)
+			"the pool's vgpu_type %s does not go with %v", g.Pool.VGPUType, g.Mechanisms[0])
 	}
 	at := "vgpu.schedulers." + g.Pool.Name
 	s.check(l, at)
