@@ -1,0 +1,3 @@
+// Package cotenant holds tests in which NVIDIA's own code reads the files that package manifest writes. The module's
+// path lies below the device plugin's, whose resource manager is internal to it.
+package cotenant
