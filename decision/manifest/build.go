@@ -226,6 +226,9 @@ func (b *builder) run() {
 		if len(g.by) == 0 {
 			b.undelivered(g)
 		}
+		if g.primary() == sharing.DeliveryHAMi {
+			b.modesWarning(g)
+		}
 		b.nodeFile(g)
 	}
 	b.claims()
@@ -305,7 +308,9 @@ const (
 	WarnMIGStrategyEnv  sharing.WarningCode = "mig-strategy-env"
 	WarnClaimNamespaces sharing.WarningCode = "claim-namespaces" // claims do not reach across namespaces
 	WarnClaimsLeftOut   sharing.WarningCode = "claims-left-out"  // too many devices for a named claim each
-	WarnNotEnforced     sharing.WarningCode = "not-enforced"     // the scheduler places and enforces nothing
+	// a node of HAMi has one operating mode
+	WarnHAMiModes   sharing.WarningCode = "hami-modes"
+	WarnNotEnforced sharing.WarningCode = "not-enforced" // the scheduler places and enforces nothing
 )
 
 // ErrExists is matched when Folder.Write would have to replace something.

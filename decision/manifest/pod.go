@@ -178,7 +178,8 @@ func (b *builder) nodeFile(g *group) {
 	if n := g.count(); n > 0 {
 		count = fmt.Sprintf("%d node(s)", n)
 	}
-	header := []string{fmt.Sprintf("kubectl patch node NODE --patch-file nodes/%s.yaml, for %s of %s.", g.key, count, g.key)}
+	header := []string{fmt.Sprintf("kubectl patch node NODE --patch-file nodes/%s.yaml, for %s of %s.", g.key, count,
+		g.key)}
 	b.encode("nodes/"+g.key+".yaml", "labels for "+count+" of "+g.key, header,
 		yamlnode.Map("metadata", yamlnode.Map("labels", b.nodeLabels(g))))
 }

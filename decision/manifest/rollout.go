@@ -82,6 +82,8 @@ type groupPage struct {
 	Offers           []string // resources, with their amounts
 	MPS, Parted, MIG bool     // clients of MPS; instances, made by the MIG manager and offered as resources
 	HAMi             int      // its split of a GPU; 0 = it is not HAMi's
+	Claims           bool     // the DRA driver hands them out
+	HAMiMode         string   // HAMi's operating mode of the node, where it is not its default
 	Rights           []Privilege
 }
 
@@ -99,7 +101,7 @@ func (b *builder) rollout() *rolloutPage {
 		Phases: rolloutTable().Phases, Checks: b.checks()}
 	for _, g := range b.groups {
 		p.Groups = append(p.Groups, b.groupPage(g, "NODE"))
-		p.DRA = p.DRA || slices.Contains(g.by, sharing.DeliveryDRA)
+		p.DRA = p.DRA || slices.Contains(g.by, sharing.DeliveryDRA) && g.primary() != sharing.DeliveryDRA
 	}
 	for _, m := range b.members {
 		w := workloadPage{Name: m.name, File: "pods/" + m.file() + ".yaml", Mechanism: m.Mechanism, Object: m.object(),
@@ -139,13 +141,19 @@ func (b *builder) provisional() (out []string) {
 func (b *builder) groupPage(g *group, node string) groupPage {
 	p := groupPage{Node: node, Key: g.key, GPU: g.gpu.Name, Mechanisms: named(g.modes),
 		GPUs: g.gpus(), Nodes: g.count(), Labels: sortedKeys(b.nodeLabels(g)), MPS: usesMPS(g.full()) && g.byPlugin(),
-		Parted: g.entries != nil, MIG: g.entries != nil && g.byPlugin()}
+		Claims: g.primary() == sharing.DeliveryDRA, Parted: g.entries != nil, MIG: g.entries != nil && g.byPlugin()}
 	for _, m := range g.modes {
 		p.Rights = append(p.Rights, Privileges(m)...)
 	}
 	p.Rights = unique(p.Rights)
-	if g.any(usesHAMi) {
+	if g.primary() == sharing.DeliveryHAMi {
 		p.HAMi = b.hamiSplit()
+		switch {
+		case g.any(usesMIG):
+			p.HAMiMode = "mig"
+		case slices.Contains(g.modes, sharing.MechanismHAMiWithMPS):
+			p.HAMiMode = "mps"
+		}
 	}
 	if g.any(isVGPU) {
 		p.VGPU = g.pool.VGPUType

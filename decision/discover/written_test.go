@@ -1,0 +1,278 @@
+package discover_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/internal/nightly"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// TestWrittenIsReadBack: on random fleets the nodes that the written files configure, with the labels and resources that
+// the device plugin and GPU Feature Discovery, or HAMi, would then give them, are discovered with the modes, slots and
+// instances of the layout that the files were written from, and there are no more of them than the fleet has.
+func TestWrittenIsReadBack(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(71, 72))
+	modes := map[sharing.Mechanism]int{}
+	for i := range nightly.Cases(20, 500) {
+		text := randomFleet(rng)
+		f, err := decision.ParseFleet([]byte(text))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		r, err := decision.Decide(t.Context(), f, decision.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var seen groups
+		folder, err := manifest.Build(f, r, manifest.Options{Extensions: []manifest.Extension{&seen}})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		files := map[string][]byte{}
+		for _, file := range folder.Files {
+			files[file.Path] = file.Data
+		}
+		of := map[string]*layout.Node{}
+		var objects []any
+		configured := map[string]int{}
+		for _, g := range seen.all {
+			configured[g.Pool.Name] += len(g.Nodes)
+			for _, n := range g.Nodes {
+				for d := range n.Devices {
+					modes[n.Devices[d].Mode]++
+				}
+				var object any
+				switch g.Delivery {
+				case sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin:
+					object = pluginNode(t, files, g.Key, n)
+				case sharing.DeliveryHAMi:
+					if hamiModes(g.Mechanisms) != 1 || slices.Contains(g.Mechanisms, sharing.MechanismMIG) {
+						continue // a node of HAMi has one mode, also for whole GPUs, and instances come with the pods
+					}
+					object = hamiNode(t, files, g.Key, n)
+				default:
+					continue
+				}
+				objects, of[n.Name] = append(objects, object), n
+			}
+		}
+		for _, p := range f.Pools {
+			if most := (p.Count + p.GPUsPerNode.Or(1) - 1) / p.GPUsPerNode.Or(1); configured[p.Name] > most {
+				t.Errorf("files for %d nodes of %s, which has %d", configured[p.Name], p.Name, most)
+			}
+		}
+		list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := discover.New(discover.Options{})
+		if err := c.Read("nodes.json", bytes.NewReader(list)); err != nil && len(objects) > 0 {
+			t.Fatal(err)
+		}
+		found := c.Discover()
+		if len(objects) == 0 {
+			continue
+		}
+		for _, got := range found.Fleet.Today.Nodes {
+			if diff := cmp.Diff(today(of[got.Name], got), got); diff != "" {
+				t.Errorf("%s: %s", got.Name, diff)
+			}
+			delete(of, got.Name)
+		}
+		if len(of) > 0 {
+			t.Errorf("%d nodes are not found", len(of))
+		}
+		if t.Failed() {
+			t.Fatalf("fleet %d:\n%s\n%s", i, text, list)
+		}
+	}
+	for _, m := range []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS,
+		sharing.MechanismMIG, sharing.MechanismHAMi} {
+		if modes[m] < 5 {
+			t.Errorf("%d GPUs under %v", modes[m], m)
+		}
+	}
+}
+
+// randomFleet has 1 to 6 pools of 1 to 8 GPUs a node and every delivery.
+func randomFleet(rng *rand.Rand) string {
+	var b strings.Builder
+	b.WriteString("version: v1\npools:\n")
+	gpus := []string{"A100-SXM4-80GB", "H100 80GB HBM3", "L40S", "A10", "Tesla T4", "L4"}
+	for p := range 1 + rng.IntN(6) {
+		each := 1 + rng.IntN(8)
+		fmt.Fprintf(&b, "  - {name: p%d, gpu: %s, gpus_per_node: %d, count: %d, price_per_gpu_hour: %d USD%s}\n", p, gpus[rng.IntN(len(gpus))],
+			each, each*(1+rng.IntN(3)), 1+rng.IntN(4), []string{"", "", ", delivery: device-plugin", ", delivery: gpu-operator", ", delivery: dra", ", delivery: hami", ", delivery: hami",
+				", delivery: kai", ", delivery: volcano"}[rng.IntN(9)])
+	}
+	b.WriteString("workloads:\n")
+	kinds := []string{"batch", "notebook", "training", "online-inference"}
+	for w := range 1 + rng.IntN(9) {
+		fmt.Fprintf(&b, "  - {name: ns%d/w%d, kind: %s, tenant: t%d, replicas: %d, memory: %dMiB, gpu_busy: %.2f%s}\n", rng.IntN(2), w, kinds[rng.IntN(len(kinds))], rng.IntN(2),
+			1+rng.IntN(6), 500+rng.IntN(12000), 0.02+0.3*rng.Float64(), []string{"", "", ", isolation: {memory: hardware}", ", isolation: {memory: limited}"}[rng.IntN(3)])
+	}
+	return b.String()
+}
+
+// groups is an extension that keeps what it is shown.
+type groups struct{ all []manifest.Group }
+
+func (g *groups) Documents(all []manifest.Group) ([]manifest.File, []sharing.Warning, error) {
+	g.all = all
+	return nil, nil, nil
+}
+func (*groups) Labels(*manifest.Group) map[string]string     { return nil }
+func (*groups) PodLabels(*manifest.Member) map[string]string { return nil }
+
+// labels are those that a group's file gives its nodes, with what GPU Feature Discovery adds.
+func labels(t *testing.T, files map[string][]byte, key string, n *layout.Node) map[string]string {
+	t.Helper()
+	var patch struct {
+		Metadata struct{ Labels map[string]string }
+	}
+	if err := yaml.Unmarshal(files["nodes/"+key+".yaml"], &patch); err != nil {
+		t.Fatal(err)
+	}
+	out := patch.Metadata.Labels
+	gpu := n.Devices[0].GPU
+	out["nvidia.com/gpu.product"] = "NVIDIA-" + strings.ReplaceAll(gpu.Name, " ", "-")
+	out["nvidia.com/gpu.count"] = fmt.Sprint(len(n.Devices))
+	out["nvidia.com/gpu.memory"] = fmt.Sprint(int64(gpu.Memory / sharing.MiB))
+	out["nvidia.com/gpu.present"] = "true"
+	return out
+}
+
+func object(n *layout.Node, labels, annotations, capacity map[string]string) any {
+	return map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": n.Name, "labels": labels, "annotations": annotations},
+		"status": map[string]any{"capacity": capacity, "allocatable": capacity}}
+}
+
+// pluginNode is a node after the device plugin and the MIG manager read their files: the layout gives its name, its
+// GPUs' kind and their number, and nothing else.
+func pluginNode(t *testing.T, files map[string][]byte, key string, n *layout.Node) any {
+	t.Helper()
+	l := labels(t, files, key, n)
+	parsed, _, err := manifest.ParseConfig(files["device-plugin/"+l["nvidia.com/device-plugin.config"]+".yaml"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := parsed.(*manifest.PluginConfig)
+	capacity, full := map[string]string{}, len(n.Devices)
+	if label := l["nvidia.com/mig.config"]; label != "" {
+		all, err := mig.ParsePartedConfig(files["mig-parted/config.yaml"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		instances := map[string]int{}
+		for _, e := range all.Configs[label] {
+			gpus := len(e.Devices.Indices)
+			if e.Devices.All {
+				gpus = len(n.Devices)
+			}
+			if !e.MIGEnabled {
+				continue
+			}
+			full -= gpus
+			for profile, each := range e.MIGDevices {
+				name, err := mig.ResourceName(profile)
+				if err != nil {
+					t.Fatal(err)
+				}
+				instances[name] += gpus * each
+			}
+		}
+		for name, amount := range instances {
+			capacity[name] = fmt.Sprint(amount)
+		}
+	}
+	replicas := 1
+	l["nvidia.com/gpu.sharing-strategy"], l["nvidia.com/mig.strategy"] = "none", config.Flags.MIGStrategy
+	for strategy, block := range map[string]*manifest.Replication{"mps": config.MPS, "time-slicing": config.TimeSlicing} {
+		if block != nil {
+			replicas = block.Resources[0].Replicas
+			l["nvidia.com/gpu.sharing-strategy"] = strategy
+			l["nvidia.com/gpu.product"] += "-SHARED"
+		}
+	}
+	l["nvidia.com/gpu.replicas"] = fmt.Sprint(replicas)
+	if full > 0 {
+		capacity["nvidia.com/gpu"] = fmt.Sprint(full * replicas)
+	}
+	return object(n, l, nil, capacity)
+}
+
+// hamiModes counts the modes that HAMi would have to give a node.
+func hamiModes(all []sharing.Mechanism) (n int) {
+	for _, m := range all {
+		if m == sharing.MechanismHAMi || m == sharing.MechanismHAMiWithMPS || m == sharing.MechanismMIG {
+			n++
+		}
+	}
+	return n
+}
+
+// hamiNode is a node after HAMi's device plugin registered its GPUs by the chart's values.
+func hamiNode(t *testing.T, files map[string][]byte, key string, n *layout.Node) any {
+	t.Helper()
+	var values struct {
+		Plugin struct {
+			Split int `yaml:"deviceSplitCount"`
+		} `yaml:"devicePlugin"`
+	}
+	if err := yaml.Unmarshal(files["hami/values.yaml"], &values); err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(files["plan.md"]), "Group "+key+":")
+	step, _, _ := strings.Cut(after, "\n## ")
+	mode := "hami-core"
+	if strings.Contains(step, `"operatingmode": "mps"`) {
+		mode = "mps"
+	}
+	var gpus []map[string]any
+	for i := range n.Devices {
+		gpus = append(gpus, map[string]any{"id": fmt.Sprintf("GPU-%s-%d", n.Name, i), "count": values.Plugin.Split, "devmem": int64(n.Devices[i].GPU.Memory / sharing.MiB), "devcore": 100,
+			"type": "NVIDIA-" + n.Devices[i].GPU.Name, "mode": mode, "health": true})
+	}
+	register, err := json.Marshal(gpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object(n, labels(t, files, key, n), map[string]string{"hami.io/node-nvidia-register": string(register)},
+		map[string]string{"nvidia.com/gpu": fmt.Sprint(len(gpus) * values.Plugin.Split)})
+}
+
+// today is a node of the layout as a fleet states it, with what only the labels say.
+func today(n *layout.Node, got decision.Node) decision.Node {
+	out := decision.Node{Name: n.Name, Pool: got.Pool, GPUs: len(n.Devices), Config: got.Config, MIGConfig: got.MIGConfig}
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		switch {
+		case d.Mode == sharing.MechanismMIG:
+			out.InMIG++
+			for _, in := range d.Instances {
+				if out.Instances == nil {
+					out.Instances = map[string]int{}
+				}
+				out.Instances[in.Profile.Name]++
+			}
+		case d.Mode != sharing.MechanismNone && d.Mode != sharing.MechanismExclusive:
+			out.Mechanism, out.Replicas = d.Mode, int(d.Slots)
+		}
+	}
+	return out
+}
