@@ -330,22 +330,6 @@ func TestPluginReplicaCap(t *testing.T) {
 	}
 }
 
-func TestPluginShare(t *testing.T) {
-	for _, c := range []struct {
-		s       equalShare
-		percent int
-		mem     sharing.Bytes
-	}{
-		{equalShare{replicas: 4, total: 81559 * sharing.MiB}, 25, 20389 * sharing.MiB},
-		{equalShare{replicas: 7, total: 80 * sharing.GiB}, 14, 11702 * sharing.MiB},
-		{equalShare{total: sharing.GiB}, 100, sharing.GiB},
-	} {
-		if p, m := c.s.activeThreadPercentage(), c.s.pinnedMemoryLimit(); p != c.percent || m != c.mem {
-			t.Errorf("%+v: %d%%, %v", c.s, p, m)
-		}
-	}
-}
-
 func FuzzParseConfig(f *testing.F) {
 	for _, s := range []string{
 		"version: v1\nflags: {renameByDefault: true, plugin: {deviceListStrategy: [envvar]}}\nsharing: {mps: {resources: [{name: nvidia.com/gpu, rename: x, devices: 2, replicas: 3}]}}",

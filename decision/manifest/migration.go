@@ -213,9 +213,9 @@ type planStep struct {
 	Group  groupPage // likewise
 	Rolls  bool      // its object brings its pods to another template by itself
 	// Of a workload: its object as kubectl takes it, the patch, and the nodes that keep off its pods on the way back.
-	Of, In, File string
-	Autoscalers  []decision.Autoscaler
-	Others       []string
+	Kind, Of, In, File string
+	Autoscalers        []decision.Autoscaler
+	Others             []string
 }
 
 func (b *builder) planPage() *planPage {
@@ -256,7 +256,7 @@ func (b *builder) planStep(s *migrate.Step) planStep {
 	namespace, name := spaced(s.Workload)
 	out.In, out.File = in(namespace), patchFile(s.Workload)
 	object := b.kindOf(s)
-	out.Of, out.Rolls = strings.ToLower(object)+"/"+name+out.In, rolls(object)
+	out.Kind, out.Of, out.Rolls = object, strings.ToLower(object)+"/"+name+out.In, rolls(object)
 	for _, a := range b.plan.Fleet.Today.Autoscalers {
 		if a.Workload == s.Workload {
 			out.Autoscalers = append(out.Autoscalers, a)

@@ -8,6 +8,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/migrate"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // migration is the folder of a plan from whole GPUs to shared ones, or to MIG instances where isolation asks for them.
@@ -93,6 +94,38 @@ func TestMigrationToMIG(t *testing.T) {
 			if !strings.Contains(files[path], want) {
 				t.Errorf("%s lacks %q:\n%s", path, want, files[path])
 			}
+		}
+	}
+}
+
+// TestMigrationOfAnArrival: what comes as a Job is created with its part, not patched or rolled back.
+func TestMigrationOfAnArrival(t *testing.T) {
+	f, err := decision.ParseFleet([]byte(`version: v1
+pools: [{name: a, gpu: A100-SXM4-80GB, count: 4, gpus_per_node: 4, price_per_gpu_hour: 3 USD, delivery: gpu-operator}]
+workloads: [{name: t/nightly, kind: batch, tenant: t, memory: 8GiB, gpu_busy: 0.06}]
+today:
+  nodes: [{name: t1, pool: a, gpus: 4, mechanism: time-slicing, replicas_per_gpu: 4, config: ts4}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &migrate.Plan{Fleet: f, Steps: []migrate.Step{{Action: migrate.ActionMove, Workload: "t/nightly", Replicas: 1, Pool: "a", Seat: "time-slicing", To: []decision.Place{{Node: "t1", Replicas: 1}}}},
+		Result: &decision.Result{Decisions: []decision.Decision{{Workload: "t/nightly", Pool: "a", Mechanism: sharing.MechanismTimeSlicing, GPUs: 1}}}}
+	folder, err := manifest.Migration(p, manifest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range folder.Files {
+		for _, want := range map[string][]string{
+			"pods/t.nightly.yaml": {"apiVersion: batch/v1\nkind: Job\n", "nvidia.com/gpu: \"1\""},
+			"plan.md":             {"Merge pods/t.nightly.yaml into its Job, which comes with it", "`kubectl delete job/nightly -n t`"},
+		}[file.Path] {
+			if !strings.Contains(string(file.Data), want) {
+				t.Errorf("%s lacks %q:\n%s", file.Path, want, file.Data)
+			}
+		}
+		if strings.Contains(string(file.Data), "rollout undo") {
+			t.Errorf("%s rolls a Job back:\n%s", file.Path, file.Data)
 		}
 	}
 }

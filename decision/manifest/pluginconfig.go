@@ -304,7 +304,7 @@ func (d *PluginConfig) Warnings() []sharing.Warning {
 		if r.Replicas < 2 || 100%r.Replicas == 0 {
 			continue
 		}
-		percent := equalShare{replicas: r.Replicas}.activeThreadPercentage()
+		percent := 100 / r.Replicas
 		out = append(out, sharing.Warning{
 			Code: sharing.WarnUnevenPercentage, Path: mpsReplicas(i), Source: "k8s-device-plugin-mps",
 			Message: fmt.Sprintf("the plugin gives each of %d replicas %d%% of the threads and leaves %d%% to nobody",
@@ -339,22 +339,4 @@ func (d *PluginConfig) WarningsFor(major, minor int) []sharing.Warning {
 		}
 	}
 	return out
-}
-
-// equalShare is the limits that the plugin sets for each MPS client of a GPU.
-type equalShare struct {
-	replicas int           // 2 or more
-	total    sharing.Bytes // memory of the GPU
-}
-
-// activeThreadPercentage returns 100/Replicas, rounded down to a whole number.
-func (s equalShare) activeThreadPercentage() int { return 100 / max(s.replicas, 1) }
-
-// pinnedMemoryLimit returns Total/Replicas, the limit of each client process (not
-// of each container), rounded down to whole mebibytes.
-func (s equalShare) pinnedMemoryLimit() sharing.Bytes {
-	if s.replicas < 1 {
-		return s.total
-	}
-	return s.total / sharing.Bytes(s.replicas) / sharing.MiB * sharing.MiB
 }
