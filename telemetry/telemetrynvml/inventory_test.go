@@ -85,3 +85,14 @@ func TestInventoryOfMIG(t *testing.T) {
 		t.Errorf("%v\n%s", err, diff)
 	}
 }
+
+// TestInventoryDenied: a container with a MIG device is refused the figures of the whole GPU.
+func TestInventoryDenied(t *testing.T) {
+	f := newFake()
+	f.describe()
+	f.dev.GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) { return nvml.Memory{}, nvml.ERROR_NO_PERMISSION }
+	got, err := f.open(t).Inventory(context.Background())
+	if !errors.Is(err, nvml.ERROR_NO_PERMISSION) || !got.GPUs[0].Denied || !got.GPUs[0].MemoryTotal.IsZero() {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

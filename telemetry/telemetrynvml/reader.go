@@ -293,9 +293,11 @@ func (d *device) inventory(index int) (telemetry.GPU, error) {
 		if major, minor, ret := d.h.GetCudaComputeCapability(); ret == nvml.SUCCESS {
 			g.ComputeCapability = sharing.ComputeCapability{Major: major, Minor: minor}
 		}
-		if m, ret := d.h.GetMemoryInfo(); x.ok("GetMemoryInfo", ret) && m.Total < 1<<62 {
+		m, ret := d.h.GetMemoryInfo()
+		if x.ok("GetMemoryInfo", ret) && m.Total < 1<<62 {
 			g.MemoryTotal = telemetry.Some(sharing.Bytes(m.Total))
 		}
+		g.Denied = ret == nvml.ERROR_NO_PERMISSION
 	}
 	if g.MIG == sharing.AnswerYes && !x.lost {
 		x.inventoryInstances(&g)
