@@ -53,7 +53,9 @@ func (b *builder) graphsWarning(m *member) {
 
 // modesWarning warns of a node whose GPUs HAMi would have to run in several modes.
 func (b *builder) modesWarning(g *group) {
-	modes := slices.DeleteFunc(slices.Clone(g.modes), func(m sharing.Mechanism) bool { return !usesHAMi(m) && !usesMIG(m) })
+	modes := slices.DeleteFunc(slices.Clone(g.modes), func(m sharing.Mechanism) bool {
+		return !usesHAMi(m) && !usesMIG(m)
+	})
 	if len(modes) > 1 {
 		b.warn(WarnHAMiModes, g.key, "hami", "give one of them nodes or a pool of its own",
 			"HAMi runs all GPUs of a node in one mode, and they are planned by %s: pods of the others find no GPU there",

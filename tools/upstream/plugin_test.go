@@ -34,7 +34,8 @@ func TestDevicePlugin(t *testing.T) {
 	commands := t.TempDir()
 	said := filepath.Join(commands, "said")
 	write(t, filepath.Join(commands, "nvidia-smi"), "#!/bin/sh\n")
-	write(t, filepath.Join(commands, "nvidia-cuda-mps-control"), "#!/bin/sh\n[ \"$1\" = -d ] || { cat; echo; } >> "+said+"\n")
+	write(t, filepath.Join(commands, "nvidia-cuda-mps-control"),
+		"#!/bin/sh\n[ \"$1\" = -d ] || { cat; echo; } >> "+said+"\n")
 	t.Setenv("PATH", commands+":"+os.Getenv("PATH"))
 	rng := rand.New(rand.NewPCG(5, 19))
 	modes := map[sharing.Mechanism]int{}
@@ -105,8 +106,8 @@ func random(rng *rand.Rand) string {
 	kinds := []string{"batch", "notebook", "training", "online-inference"}
 	for w := range 2 + rng.IntN(8) {
 		extra := []string{"", "", ", isolation: {memory: hardware}"}[rng.IntN(3)]
-		fmt.Fprintf(&b, "  - {name: ns%d/w%d, kind: %s, tenant: t, replicas: %d, memory: %dMiB, gpu_busy: %.2f%s}\n", rng.IntN(2), w,
-			kinds[rng.IntN(len(kinds))], 1+rng.IntN(6), 500+rng.IntN(12000), 0.02+0.3*rng.Float64(), extra)
+		fmt.Fprintf(&b, "  - {name: ns%d/w%d, kind: %s, tenant: t, replicas: %d, memory: %dMiB, gpu_busy: %.2f%s}\n",
+			rng.IntN(2), w, kinds[rng.IntN(len(kinds))], 1+rng.IntN(6), 500+rng.IntN(12000), 0.02+0.3*rng.Float64(), extra)
 	}
 	return b.String()
 }
