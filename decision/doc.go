@@ -7,11 +7,12 @@
 // parts stay in the result. Not sharing is always a candidate. Traps that the input walks into are reported by
 // severity.
 //
-// The answer is a layout ([Result.Layout], of package layout): nodes, what their devices run, and each placed replica on
-// one of them. It holds to the rules of each pool's delivery, the totals are its price, and files are written from it.
+// The answer is a layout ([Result.Layout], of package layout): nodes, what their devices run, and each placed replica
+// on one of them. It holds to the rules of each pool's delivery, the totals are its price, and files are written from
+// it.
 //
-// What less confidence or another mechanism would be worth is another call with other options: [Compare] makes the calls
-// and a table of the answers.
+// What less confidence or another mechanism would be worth is another call with other options: [Compare] makes the
+// calls and a table of the answers.
 //
 // Schedulers use [CompilePool], [CompileWorkload] and [Evaluate]: one workload against one pool without allocating.
 //

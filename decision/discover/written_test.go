@@ -157,7 +157,7 @@ func labels(t *testing.T, files map[string][]byte, key string, n *layout.Node) m
 	return out
 }
 
-func object(n *layout.Node, labels, annotations, capacity map[string]string) any {
+func nodeObject(n *layout.Node, labels, annotations, capacity map[string]string) any {
 	return map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": n.Name, "labels": labels, "annotations": annotations},
 		"status": map[string]any{"capacity": capacity, "allocatable": capacity}}
 }
@@ -213,7 +213,7 @@ func pluginNode(t *testing.T, files map[string][]byte, key string, n *layout.Nod
 	if full > 0 {
 		capacity["nvidia.com/gpu"] = fmt.Sprint(full * replicas)
 	}
-	return object(n, l, nil, capacity)
+	return nodeObject(n, l, nil, capacity)
 }
 
 // hamiModes counts the modes that HAMi would have to give a node.
@@ -252,7 +252,7 @@ func hamiNode(t *testing.T, files map[string][]byte, key string, n *layout.Node)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return object(n, labels(t, files, key, n), map[string]string{"hami.io/node-nvidia-register": string(register)},
+	return nodeObject(n, labels(t, files, key, n), map[string]string{"hami.io/node-nvidia-register": string(register)},
 		map[string]string{"nvidia.com/gpu": fmt.Sprint(len(gpus) * values.Plugin.Split)})
 }
 

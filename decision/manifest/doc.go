@@ -16,10 +16,10 @@
 //
 // Package routers below it writes the other half of an arrangement: requests before the replicas.
 //
-// Files are written from [decision.Result.Layout] and nothing else: nodes that are configured alike are a [Group], with
-// one node label, one device-plugin configuration and one MIG layout, and a layout that breaks the rules of its delivery
-// is refused. A workload's document is of the kind of object that was read from the cluster, or that suits it. MPS limits
-// hold for each client process, not for each container.
+// Files are written from [decision.Result.Layout] and nothing else: nodes that are configured alike are a [Group],
+// with one node label, one device-plugin configuration and one MIG layout, and a layout that breaks the rules of its
+// delivery is refused. A workload's document is of the kind of object that was read from the cluster, or that suits
+// it. MPS limits hold for each client process, not for each container.
 //
 // The package neither talks to a cluster nor decides anything. It is experimental.
 package manifest

@@ -142,7 +142,8 @@ func (c *config) client() (*mps.Client, error) {
 		return nil, err
 	}
 	for range 2 {
-		if _, err := fake.Connect(mpstest.Process{Env: []string{mps.EnvPipeDirectory + "=" + cl.PipeDirectory()}}); err != nil {
+		env := []string{mps.EnvPipeDirectory + "=" + cl.PipeDirectory()}
+		if _, err := fake.Connect(mpstest.Process{Env: env}); err != nil {
 			return nil, err
 		}
 	}
