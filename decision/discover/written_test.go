@@ -18,6 +18,7 @@ import (
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -174,7 +175,7 @@ func pluginNode(t *testing.T, files map[string][]byte, key string, n *layout.Nod
 	config := parsed.(*manifest.PluginConfig)
 	capacity, full := map[string]string{}, len(n.Devices)
 	if label := l["nvidia.com/mig.config"]; label != "" {
-		all, err := mig.ParsePartedConfig(files["mig-parted/config.yaml"])
+		all, err := parted.Parse(files["mig-parted/config.yaml"])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/internal/golden"
-	"github.com/cotenant/cotenant/mig/parted"
 )
 
 const migConfig = `version: v1
@@ -63,9 +62,18 @@ func TestMIG(t *testing.T) {
 	golden.Check(t, "testdata/mig.txt", []byte(all.String()))
 
 	code, out, errs := program(t, manifest, "mig", "check", "-json", "-")
-	var findings []parted.Finding
-	if err := json.Unmarshal([]byte(out), &findings); code != 0 || err != nil || len(findings) != 1 || findings[0].Source != "n/m" ||
-		findings[0].Layout.String() != "1g.6gb@0,1g.6gb@1,1g.6gb@2,1g.6gb@3" {
+	var findings []struct {
+		Source string
+		Layout struct {
+			Instances []struct {
+				Profile string
+				Start   int
+			}
+		}
+	}
+	err := json.Unmarshal([]byte(out), &findings)
+	if code != 0 || err != nil || len(findings) != 1 || findings[0].Source != "n/m" || len(findings[0].Layout.Instances) != 4 ||
+		findings[0].Layout.Instances[3].Profile != "1g.6gb" || findings[0].Layout.Instances[3].Start != 3 {
 		t.Errorf("exit %d, %v, %+v %s", code, err, findings, errs)
 	}
 }
