@@ -17,6 +17,7 @@ const (
 	CodeFits Code = iota
 
 	// Of the node.
+	CodeNodeClosed
 	CodeCPU      // Need, Have: thousandths of a core
 	CodeMemory   // Need, Have: memory of the host
 	CodeModel    // the GPU's model is not asked for
@@ -34,6 +35,7 @@ const (
 	CodeMIGMPSDelivery
 
 	// Of what the GPU runs.
+	CodeDeviceFault
 	CodeMIGMode
 	CodeNotMIG
 	CodeProfile
@@ -78,6 +80,8 @@ const (
 	CodeSlices
 	CodeGPUMemory // Need, Have: memory
 	CodeGPUShare  // Need, Have: share
+	CodeSlotLimit // Need, Have: memory
+	CodeLink      // Need, Have: GPUs
 	CodePoolFull  // Need, Have: GPUs
 
 	// Of objectives, bounded by figures measured alone.

@@ -23,7 +23,7 @@ type Demand struct {
 	Kind     string // in words
 	Replicas int    // that the workload has
 	GPUs     int    // of one replica, in one node
-	// Processes of one replica on each GPU.
+	// Processes of one replica on each GPU; 0 = 1.
 	Processes int
 	Memory    MemoryNeed
 	// Busy is the share of a whole GPU that one replica keeps busy, 0 to 1, and BusyBasis what that rests on.
@@ -35,7 +35,7 @@ type Demand struct {
 	NeverShares   bool    // it runs on whole GPUs
 	Encodes       bool    // it uses video encoders
 	LatencyBound  bool    // with objectives, it stands no turns unless figures prove it
-	SaturatedFrom float64 // the Busy from which sharing gains it nothing
+	SaturatedFrom float64 // the Busy from which sharing gains it nothing; 0 = none
 
 	Isolation [sharing.AxisCount]sharing.Level // LevelUnknown demands nothing
 	// Today is the mechanism whose isolation must not become weaker; MechanismNone demands nothing.

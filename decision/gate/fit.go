@@ -53,7 +53,7 @@ func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Repo
 	}
 	n = min(n, g.Seats(r.Mechanism, 0))
 	if t.Clients {
-		n = min(n, max(1, g.clients/d.Processes))
+		n = min(n, max(1, g.clients/max(1, d.Processes)))
 	}
 	around := nb.Trusted
 	if !t.Trusting {

@@ -23,7 +23,7 @@ type GPUKind struct {
 	Installed        []sharing.Mechanism // taken for delivered and allowed, whatever Delivery and Mechanisms say
 	VGPU             bool                // a hypervisor with vGPU manager and licences
 	StaticPartitions sharing.Answer      // set when MPS static SM partitions are on
-	Together         int                 // GPUs that one replica may have
+	Together         int                 // GPUs that one replica may have; 0 = 1
 }
 
 // Ground is a kind of GPU prepared for the gates. It is read-only once made and safe for concurrent use.
@@ -65,7 +65,7 @@ func NewGround(k GPUKind) (*Ground, error) {
 	if k.GPU == nil {
 		return nil, fmt.Errorf("gate: pool %q has no GPU", k.Name)
 	}
-	g := &Ground{name: k.Name, gpu: k.GPU, together: k.Together, delivery: k.Delivery, vgpu: k.VGPU}
+	g := &Ground{name: k.Name, gpu: k.GPU, together: max(1, k.Together), delivery: k.Delivery, vgpu: k.VGPU}
 	if memory, known := k.GPU.Memory.Get(); known {
 		g.memory = Some(memory)
 	}
@@ -161,6 +161,9 @@ func (g *Ground) cut() {
 			strings.Compare(a.Profile.Name, b.Profile.Name))
 	})
 }
+
+// Name is the pool's.
+func (g *Ground) Name() string { return g.name }
 
 // GPU returns the capability row of the GPU. It must not be modified.
 func (g *Ground) GPU() *sharing.GPU { return g.gpu }

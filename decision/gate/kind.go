@@ -73,7 +73,7 @@ func gateKind(d *Demand, r *Report) {
 		r.say(VerdictUnknown, CodeBusyUnknown)
 	case d.BusyBasis == BusyPrior:
 		r.compare(VerdictPass, CodeBusyPrior, 0, permille(d.Busy))
-	case !d.Predicted && d.Busy >= d.SaturatedFrom:
+	case !d.Predicted && d.SaturatedFrom > 0 && d.Busy >= d.SaturatedFrom:
 		r.compare(VerdictReject, CodeSaturated, permille(d.SaturatedFrom), permille(d.Busy))
 	}
 }

@@ -24,6 +24,7 @@ type word struct {
 	Scope  string
 	Text   string
 	Alone  string // in the place of Text where the ground is not known; "" = the same
+	Short  string // of those that a node refuses for
 
 	scope Scope
 }
@@ -38,6 +39,15 @@ var words = func() (all [codeCount]word) {
 	}
 	return all
 }()
+
+// Short says in a few words, without numbers, why nodes refuse a request, so that those with the same reason count as
+// one; empty for a code that no node has.
+func (c Code) Short() string {
+	if c >= codeCount {
+		return ""
+	}
+	return words[c].Short
+}
 
 // String puts the reason into words.
 func (r Reason) String() string {

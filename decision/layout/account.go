@@ -48,12 +48,12 @@ const hamiSplit = 10
 // SlotsOf is the number of tenants that a device offers under a mode, and under MIG each of its instances: what is
 // stated, or else the mode's own, and no more than MPS takes clients.
 func (d *Device) SlotsOf(m sharing.Mechanism) int32 {
-	n := cmp.Or(d.Slots, math.MaxInt16)
+	n := int32(cmp.Or(d.Slots, math.MaxInt16))
 	switch {
 	case m == sharing.MechanismExclusive:
 		return 1
 	case m == sharing.MechanismMIG || m == sharing.MechanismMIGBackedVGPU:
-		return max(1, d.Slots)
+		return int32(max(1, d.Slots))
 	case d.Slots == 0 && (m == sharing.MechanismHAMi || m == sharing.MechanismHAMiWithMPS):
 		n = hamiSplit
 	}
@@ -82,7 +82,7 @@ func (n *Node) recount() {
 	n.freeCPU, n.freeMemory, n.tenant, n.mixed = n.CPUMilli, n.Memory, "", false
 	for i := range n.Assignments {
 		a := &n.Assignments[i]
-		n.freeCPU -= a.CPUMilli
+		n.freeCPU -= int64(a.CPUMilli)
 		n.freeMemory -= a.HostMemory
 		if i == 0 {
 			n.tenant = a.Workload.Tenant
@@ -99,7 +99,7 @@ func (n *Node) recount() {
 // recountDevice works out anew what is left of a device.
 func (n *Node) recountDevice(i int) {
 	d := &n.Devices[i]
-	f := Free{Compute: 1000}
+	f := count{Free: Free{Compute: 1000}}
 	if d.GPU != nil {
 		f.Memory = d.GPU.Usable()
 	} else {
@@ -129,7 +129,7 @@ func (n *Node) recountDevice(i int) {
 	default:
 		for a := range n.on(i) {
 			f.Memory -= a.Memory + d.GPU.context()
-			if f.Compute -= a.Compute; a.Profile != nil {
+			if f.Compute -= int32(a.Compute); a.Profile != nil {
 				f.fault = faultNoInstance
 			}
 		}
@@ -152,7 +152,16 @@ func (n *Node) recountDevice(i int) {
 	if f.fault != faultNone {
 		f.Slots = 0
 	}
-	d.free = f
+	d.fault, d.full, d.memory, d.slice = f.fault, uint8(f.Full), f.Memory, f.slice
+	d.compute, d.slots = int16(max(f.Compute, math.MinInt16)), int16(min(f.Slots, math.MaxInt16))
+	d.tenants = int16(min(f.Tenants, math.MaxInt16))
+}
+
+// count is what is counted of a device.
+type count struct {
+	Free
+	slice *mig.Occupancy
+	fault fault
 }
 
 func (g *GPU) context() sharing.Bytes {
@@ -169,7 +178,7 @@ func (n *Node) on(device int) func(func(*Assignment) bool) {
 
 // recountInstances does it for a device with MIG instances. Its compute is what no instance takes, and its memory and
 // slots those of instances.
-func (n *Node) recountInstances(i int, f *Free, slots int32) {
+func (n *Node) recountInstances(i int, f *count, slots int32) {
 	d := &n.Devices[i]
 	model := d.model()
 	if model == nil {
@@ -188,7 +197,7 @@ func (n *Node) recountInstances(i int, f *Free, slots int32) {
 		if slice, fits = slice.With(in.Profile, int(in.Start)); !fits {
 			break
 		}
-		if k < 32 {
+		if k < 8 {
 			on, whole := n.recountInstance(i, in, slots)
 			if taken += int(on); whole {
 				f.Full |= 1 << k
@@ -224,7 +233,7 @@ func (n *Node) recountInstance(i int, in *Instance, slots int32) (tenants int32,
 			continue
 		}
 		tenants++
-		compute -= a.Compute
+		compute -= int32(a.Compute)
 		memory -= a.Memory + n.Devices[i].GPU.context()
 	}
 	return tenants, tenants >= slots || compute < 0 || memory < 0

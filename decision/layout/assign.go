@@ -127,7 +127,7 @@ func (n *Node) remove(key string) {
 // refuses says why the node does not take one more assignment; empty where it does.
 func (n *Node) refuses(a *Assignment) string {
 	switch {
-	case a.CPUMilli > n.freeCPU && a.CPUMilli > 0:
+	case int64(a.CPUMilli) > n.freeCPU && a.CPUMilli > 0:
 		return fmt.Sprintf("needs %dm CPU, %dm are free", a.CPUMilli, n.freeCPU)
 	case a.HostMemory > n.freeMemory && a.HostMemory > 0:
 		return fmt.Sprintf("needs %v of the host's memory, %v are free", a.HostMemory, n.freeMemory)
@@ -142,7 +142,7 @@ func (n *Node) refuses(a *Assignment) string {
 	where := fmt.Sprintf("device %d", a.Device)
 	mode := cmp.Or(a.Mode, d.Mode)
 	switch {
-	case d.free.fault != faultNone:
+	case d.fault != faultNone:
 		return where + " takes nobody: " + d.faultText()
 	case mode == sharing.MechanismNone:
 		return where + " has no mode yet, and the replica names none"
@@ -159,7 +159,7 @@ func (n *Node) refuses(a *Assignment) string {
 	if Sliced(mode) {
 		return d.refusesInstance(a, mode, where)
 	}
-	free, need := &d.free, a.Memory+d.GPU.Context
+	free, need := d.Free(), a.Memory+d.GPU.Context
 	switch {
 	case a.Profile != nil:
 		return where + " is not in MIG mode"
@@ -171,7 +171,7 @@ func (n *Node) refuses(a *Assignment) string {
 		return fmt.Sprintf("%s has %v free, not %v", where, free.Memory, need)
 	case d.Limit > 0 && a.Memory > d.Limit:
 		return fmt.Sprintf("%s limits a tenant to %v, and it needs %v", where, d.Limit, a.Memory)
-	case a.Compute > free.Compute:
+	case int32(a.Compute) > free.Compute:
 		return fmt.Sprintf("%s has %d thousandths free, not %d", where, free.Compute, a.Compute)
 	}
 	return ""
@@ -191,7 +191,7 @@ func (d *Device) refusesInstance(a *Assignment, mode sharing.Mechanism, where st
 		return fmt.Sprintf("%s has %v on %s, not %v", where, b, a.Profile.Name, need)
 	}
 	if i := d.instance(a.Profile, a.Start); i >= 0 {
-		if d.free.Full>>i&1 != 0 {
+		if d.full>>i&1 != 0 {
 			return fmt.Sprintf("%s has no room on %s at %d", where, a.Profile.Name, a.Start)
 		}
 		return ""
@@ -208,13 +208,12 @@ func (d *Device) refusesInstance(a *Assignment, mode sharing.Mechanism, where st
 // Room returns the starts at which a device has, or gets, an instance of a profile for one more tenant, as bits. It
 // does not allocate.
 func (d *Device) Room(p *mig.Profile) (starts uint32) {
-	f := &d.free
-	if f.fault != faultNone || d.model() != p.Model() {
+	if d.fault != faultNone || d.model() != p.Model() {
 		return 0
 	}
 	for i := range d.Instances {
 		in := &d.Instances[i]
-		if in.Profile == p && i < bits.UintSize && f.Full>>i&1 == 0 {
+		if in.Profile == p && d.full>>i&1 == 0 {
 			starts |= 1 << in.Start
 		}
 	}
@@ -231,14 +230,14 @@ func (d *Device) Room(p *mig.Profile) (starts uint32) {
 
 // Fault says why a device takes nobody whatever is free of it; empty where nothing speaks against it.
 func (d *Device) Fault() string {
-	if d.free.fault == faultNone {
+	if d.fault == faultNone {
 		return ""
 	}
 	return d.faultText()
 }
 
 func (d *Device) faultText() string {
-	switch d.free.fault {
+	switch d.fault {
 	case faultUnknownGPU:
 		return "what it is, is not known"
 	case faultHealth:
@@ -254,9 +253,9 @@ func (d *Device) faultText() string {
 	case faultTenants:
 		return "more tenants than slots are on it"
 	case faultMemory:
-		return fmt.Sprintf("%v more of its memory are given away than there is", -d.free.Memory)
+		return fmt.Sprintf("%v more of its memory are given away than there is", -d.memory)
 	case faultCompute:
-		return fmt.Sprintf("%d thousandths more of it are given away than there are", -d.free.Compute)
+		return fmt.Sprintf("%d thousandths more of it are given away than there are", -d.compute)
 	}
 	return ""
 }
@@ -325,7 +324,7 @@ func (n *Node) hold(a *Assignment) {
 // emptiest returns an assignment with the device that has most left and takes it.
 func (n *Node) emptiest(a *Assignment) Assignment {
 	best := *a
-	var left *Free
+	var left Free
 	for i := range n.Devices {
 		try := *a
 		try.Device, try.Assumed, try.CPUMilli, try.HostMemory = int16(i), true, 0, 0
@@ -337,8 +336,8 @@ func (n *Node) emptiest(a *Assignment) Assignment {
 			}
 			try.Start = int8(bits.TrailingZeros32(starts))
 		}
-		f := &d.free
-		if n.refuses(&try) == "" && (left == nil || f.Compute > left.Compute ||
+		f := d.Free()
+		if n.refuses(&try) == "" && (best.Device < 0 || f.Compute > left.Compute ||
 			f.Compute == left.Compute && f.Memory > left.Memory) {
 			best.Device, best.Start, best.Assumed, left = try.Device, try.Start, true, f
 		}

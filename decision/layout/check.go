@@ -59,9 +59,9 @@ func (n *Node) check(path string, l *problems) {
 
 // checkDevice asks what concerns one device alone.
 func (n *Node) checkDevice(d *Device, at string, l *problems) {
-	if d.free.fault != faultNone && d.free.fault != faultNoMIG {
+	if d.fault != faultNone && d.fault != faultNoMIG {
 		field := map[fault]string{faultUnknownGPU: ".gpu", faultHealth: ".health", faultModes: ".mode",
-			faultInstances: ".instances"}[d.free.fault]
+			faultInstances: ".instances"}[d.fault]
 		l.add(n, at+field, "it keeps its tenants and takes no more", "", "%s", d.faultText())
 	}
 	if d.GPU == nil {
@@ -74,7 +74,7 @@ func (n *Node) checkDevice(d *Device, at string, l *problems) {
 	if d.Slots < 0 || d.Limit < 0 {
 		l.add(n, at+".slots", "leave out what is not set", "", "%d slots, each of %v", d.Slots, d.Limit)
 	}
-	if most := RulesOf(n.Delivery).MaxSlots(d.Mode, d.GPU); most > 0 && d.Slots > most {
+	if most := RulesOf(n.Delivery).MaxSlots(d.Mode, d.GPU); most > 0 && int32(d.Slots) > most {
 		r := ruleTable[RuleReplicaCap]
 		if !RulesOf(n.Delivery).Has(RuleReplicaCap) {
 			r.text, r.source = fmt.Sprintf("MPS takes %d clients on it", most), "nvidia-mps-guide-limits"
@@ -200,7 +200,7 @@ func (n *Node) checkDelivery(path string, l *problems) {
 			} else if split != d.SlotsOf(d.Mode) {
 				broken(RuleOneSplit, at+".slots", "give all cards as many", "%d slots beside %d", d.SlotsOf(d.Mode), split)
 			}
-			if want := rules.Limit(d.Mode, d.GPU, d.Slots); want > 0 && d.Limit != want {
+			if want := rules.Limit(d.Mode, d.GPU, int32(d.Slots)); want > 0 && d.Limit != want {
 				broken(RuleEqualLimits, at+".limit", fmt.Sprintf("it is %v", want), "a limit of %v at %d slots", d.Limit, d.Slots)
 			}
 		}

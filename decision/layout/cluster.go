@@ -63,6 +63,8 @@ func Observe(nodes []Node) (*Cluster, []Problem) {
 		c.len++
 		c.nodes++
 	}
+	c.names.clip()
+	c.keys.clip()
 	return c, l
 }
 

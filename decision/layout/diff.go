@@ -80,7 +80,6 @@ func (d *Device) Config() string {
 func sameConfig(a, b *Device) bool {
 	x, y := *a, *b
 	for _, d := range []*Device{&x, &y} {
-		d.free = Free{}
 		if d.Open {
 			d.Mode = sharing.MechanismNone
 		}

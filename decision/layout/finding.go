@@ -47,7 +47,7 @@ func (c *Cluster) Findings(prices Prices, asked Asked) ([]Finding, error) {
 		held := map[sharing.Mechanism]bool{}
 		for n := range c.Nodes() {
 			for i := range n.Devices {
-				if n.Devices[i].free.Tenants > 0 {
+				if n.Devices[i].tenants > 0 {
 					held[n.Devices[i].Mode] = true
 				}
 			}
@@ -91,10 +91,10 @@ func (n *Node) findings(asked Asked) (out []Finding) {
 	slots, whole := 0, 0
 	for i := range n.Devices {
 		d := &n.Devices[i]
-		f := &d.free
+		f := d.Free()
 		shared := d.Mode != sharing.MechanismNone && d.Mode != sharing.MechanismExclusive
 		switch {
-		case f.fault != faultNone:
+		case d.Faulty():
 		case shared && f.Tenants == 0 && !d.Open && !asked(n.Pool, d.Mode):
 			add(FindingUnaskedMode, i, 1)
 		case Sliced(d.Mode):

@@ -69,7 +69,7 @@ type assignmentJSON struct {
 	Busy       int               `json:"busy_milli,omitempty" yaml:"busy_milli"`
 	Cap        int               `json:"cap_milli,omitempty" yaml:"cap_milli"`
 	Memory     sharing.Bytes     `json:"memory,omitzero" yaml:"memory"`
-	CPUMilli   int64             `json:"cpu_milli,omitempty" yaml:"cpu_milli"`
+	CPUMilli   int               `json:"cpu_milli,omitempty" yaml:"cpu_milli"`
 	HostMemory sharing.Bytes     `json:"host_memory,omitzero" yaml:"host_memory"`
 }
 
@@ -134,7 +134,7 @@ func (d *Device) form() deviceJSON {
 func (a *Assignment) form() assignmentJSON {
 	j := assignmentJSON{Key: a.Key, Workload: a.Workload.Name, Tenant: a.Workload.Tenant, Trusts: a.Workload.Trusts,
 		Device: int(a.Device), Mode: a.Mode, Start: int(a.Start), Assumed: a.Assumed, Compute: int(a.Compute),
-		Busy: int(a.Busy), Cap: int(a.Cap), Memory: a.Memory, CPUMilli: a.CPUMilli, HostMemory: a.HostMemory}
+		Busy: int(a.Busy), Cap: int(a.Cap), Memory: a.Memory, CPUMilli: int(a.CPUMilli), HostMemory: a.HostMemory}
 	if a.Profile != nil {
 		j.Profile = a.Profile.Name
 	}
@@ -214,8 +214,8 @@ func (r *reader) node(j *nodeJSON, path string) Node {
 
 func (r *reader) device(n *Node, j *deviceJSON, path string) Device {
 	d := Device{UUID: j.UUID, Mode: j.Mode, Open: j.Open, Limit: j.Limit, Dynamic: j.Dynamic, Health: j.Health,
-		Slots: number[int32](r, n, path+".slots", j.Slots), Link: number[int16](r, n, path+".link", j.Link),
-		NUMA: number[int16](r, n, path+".numa", j.NUMA)}
+		Slots: number[int16](r, n, path+".slots", j.Slots), Link: number[int8](r, n, path+".link", j.Link),
+		NUMA: number[int8](r, n, path+".numa", j.NUMA)}
 	if j.GPU != "" {
 		d.GPU = r.gpu(n, j, path)
 	}
@@ -259,10 +259,11 @@ func (r *reader) profile(n *Node, d *Device, name, path string) *mig.Profile {
 }
 
 func (r *reader) assignment(n *Node, j *assignmentJSON, path string) Assignment {
-	a := Assignment{Key: j.Key, Device: number[int16](r, n, path+".device", j.Device), Mode: j.Mode,
-		Start: number[int8](r, n, path+".start", j.Start), Assumed: j.Assumed, Memory: j.Memory, CPUMilli: j.CPUMilli,
-		HostMemory: j.HostMemory, Compute: number[int32](r, n, path+".compute_milli", j.Compute),
-		Busy: number[int32](r, n, path+".busy_milli", j.Busy), Cap: number[int32](r, n, path+".cap_milli", j.Cap)}
+	small := func(field string, v int) int16 { return number[int16](r, n, path+field, v) }
+	a := Assignment{Key: j.Key, Device: small(".device", j.Device), Mode: j.Mode,
+		Start: number[int8](r, n, path+".start", j.Start), Assumed: j.Assumed, Memory: j.Memory,
+		HostMemory: j.HostMemory, CPUMilli: number[int32](r, n, path+".cpu_milli", j.CPUMilli),
+		Compute: small(".compute_milli", j.Compute), Busy: small(".busy_milli", j.Busy), Cap: small(".cap_milli", j.Cap)}
 	if j.Profile != "" {
 		if a.Device < 0 || int(a.Device) >= len(n.Devices) {
 			r.add(n, path+".device", "name the device of the instance", "", "there is no device %d", a.Device)

@@ -18,7 +18,8 @@ type Node struct {
 	MIGStrategy MIGStrategy
 	// Consumable says that the DRA driver hands out shares of devices to separate claims (--consumable-shares).
 	Consumable bool
-	Spot       bool          // bought as interruptible
+	Spot       bool // bought as interruptible
+	mixed      bool
 	Closed     string        // why it takes no more replicas, such as "cordoned"; empty = it does
 	CPUMilli   int64         // thousandths of a core that replicas may have
 	Memory     sharing.Bytes // of the host, that replicas may have
@@ -30,7 +31,6 @@ type Node struct {
 	freeCPU    int64
 	freeMemory sharing.Bytes
 	tenant     string
-	mixed      bool
 }
 
 // GPU is a kind of device, shared by all devices of the kind and never changed.
@@ -68,25 +68,32 @@ func (g *GPU) Usable() sharing.Bytes { return max(0, g.Memory-g.Reserved) }
 type Device struct {
 	UUID string // may be empty
 	GPU  *GPU   // nil = not known: it takes nobody
-	// Mode is the mechanism that its tenants share it by. None on an open device says that it has no tenant yet.
-	Mode sharing.Mechanism
-	// Open says that the mode comes with the first tenant and goes with the last one. Mode None implies it.
-	Open bool
-	// Slots counts the tenants that the mode offers (replicas of the device plugin, HAMi's split), under MIG those of
-	// each instance. 0 is the mode's own number: 1 of whole GPUs and instances, as many as fit elsewhere.
-	Slots int32
 	// Limit is the memory of each tenant, where the delivery enforces one; 0 = none.
 	Limit sharing.Bytes
 	// Instances are the MIG instances that exist, by start.
 	Instances []Instance
+	// Slots counts the tenants that the mode offers (replicas of the device plugin, HAMi's split), under MIG those of
+	// each instance. 0 is the mode's own number: 1 of whole GPUs and instances, as many as fit elsewhere.
+	Slots int16
+	// Link numbers the group of devices that NVLink connects, from 1; 0 = not known. NUMA is the node's NUMA node
+	// plus 1; 0 = not known.
+	Link, NUMA int8
+	// Mode is the mechanism that its tenants share it by. None on an open device says that it has no tenant yet.
+	Mode sharing.Mechanism
+	// Open says that the mode comes with the first tenant and goes with the last one. Mode None implies it.
+	Open bool
 	// Dynamic says that instances are made for the tenants who come and destroyed when they leave.
 	Dynamic bool
 	Health  Health
-	// Link numbers the group of devices that NVLink connects, from 1; 0 = not known. NUMA is the node's NUMA node
-	// plus 1; 0 = not known.
-	Link, NUMA int16
 
-	free Free
+	// What recount found, as small as large clusters need it; Free is the public form.
+	fault   fault
+	full    uint8 // instances that take no more
+	compute int16
+	slots   int16
+	tenants int16
+	memory  sharing.Bytes
+	slice   *mig.Occupancy
 }
 
 // Instance is a MIG instance of a device.
@@ -106,19 +113,19 @@ const (
 type Assignment struct {
 	Key      string // of the replica, unique in the cluster
 	Workload *Workload
-	Device   int16 // index into Node.Devices, NoDevice or UnknownDevice
-	// Mode is the mechanism that the replica was given, and None that of the device.
-	Mode sharing.Mechanism
 	// Profile and Start name the MIG instance; nil = no instance.
-	Profile *mig.Profile
-	Start   int8
-	Assumed bool // Observe chose the device
+	Profile    *mig.Profile
+	Memory     sharing.Bytes // of the device; 0 = not limited and not known
+	HostMemory sharing.Bytes // of the host, like CPUMilli; in one assignment of a key
+	CPUMilli   int32
+	Device     int16 // index into Node.Devices, NoDevice or UnknownDevice
 	// Compute is the thousandths of the device, or instance, that are booked for it. Busy is what it was measured to
 	// use of the whole device. Cap is the most that it can use, as enforced. 0 = not known, or none.
-	Compute, Busy, Cap int32
-	Memory             sharing.Bytes // of the device; 0 = not limited and not known
-	CPUMilli           int64         // of the host; in one assignment of a key
-	HostMemory         sharing.Bytes
+	Compute, Busy, Cap int16
+	// Mode is the mechanism that the replica was given, and None that of the device.
+	Mode    sharing.Mechanism
+	Start   int8
+	Assumed bool // Observe chose the device
 }
 
 // Workload is what the replicas of a workload have in common. Assignments of one workload share one, which never
@@ -191,20 +198,23 @@ type Free struct {
 	// says whether there is a use in looking at instances.
 	Slots int32
 	// Full has a bit for each of Instances that takes no more tenants.
-	Full  uint32
-	slice *mig.Occupancy
-	fault fault
+	Full uint32
 }
 
-// Free returns what is left of the device. It is read-only.
-func (d *Device) Free() *Free { return &d.free }
+// Free returns what is left of the device.
+func (d *Device) Free() Free {
+	return Free{d.memory, int32(d.compute), int32(d.tenants), int32(d.slots), uint32(d.full)}
+}
+
+// Faulty reports whether the device takes nobody whatever is free of it; [Device.Fault] says why.
+func (d *Device) Faulty() bool { return d.fault != faultNone }
 
 // Occupied is the space that the device's MIG instances take.
 func (d *Device) Occupied() mig.Occupancy {
-	if d.free.slice == nil {
+	if d.slice == nil {
 		return mig.Occupancy{}
 	}
-	return *d.free.slice
+	return *d.slice
 }
 
 // Version numbers the states of nodes of this process: two nodes of one version are the same.
@@ -223,7 +233,7 @@ func (n *Node) Tenant() (tenant string, one bool) { return n.tenant, !n.mixed }
 func (n *Node) Used() bool { return len(n.Assignments) > 0 }
 
 // Tenants counts those on a device.
-func (n *Node) Tenants(device int) int { return int(n.Devices[device].free.Tenants) }
+func (n *Node) Tenants(device int) int { return int(n.Devices[device].tenants) }
 
 // On visits the assignments on a device, in their order.
 func (n *Node) On(device int, visit func(*Assignment) bool) {

@@ -22,8 +22,8 @@ func anything(rng *rand.Rand, name string) Node {
 	}
 	for i := range rng.IntN(9) {
 		d := Device{UUID: fmt.Sprint(name, "-", i/(1+rng.IntN(6)/5)), GPU: testGPUs[rng.IntN(len(testGPUs))],
-			Mode: sharing.Mechanism(rng.IntN(sharing.MechanismCount)), Slots: int32(rng.IntN(12) - 1), Dynamic: rng.IntN(2) == 0,
-			Health: Health(rng.IntN(20) / 16), Link: int16(rng.IntN(3)), NUMA: int16(rng.IntN(3))}
+			Mode: sharing.Mechanism(rng.IntN(sharing.MechanismCount)), Slots: int16(rng.IntN(12) - 1), Dynamic: rng.IntN(2) == 0,
+			Health: Health(rng.IntN(20) / 16), Link: int8(rng.IntN(3)), NUMA: int8(rng.IntN(3))}
 		if rng.IntN(20) == 0 {
 			d.GPU = nil
 		}
@@ -53,8 +53,8 @@ var someWorkloads = []*Workload{nil, {Name: "a"}, {Name: "b", Tenant: "t", Trust
 
 func anyAssignment(rng *rand.Rand, n *Node, key string) Assignment {
 	a := Assignment{Key: key, Workload: someWorkloads[rng.IntN(len(someWorkloads))], Device: int16(rng.IntN(len(n.Devices)+4) - 3),
-		Compute: int32(rng.IntN(600)), Memory: sharing.Bytes(rng.Int64N(int64(30 * sharing.GiB))), CPUMilli: rng.Int64N(9000),
-		HostMemory: sharing.Bytes(rng.Int64N(1 << 35)), Busy: int32(rng.IntN(900)), Cap: int32(rng.IntN(500))}
+		Compute: int16(rng.IntN(600)), Memory: sharing.Bytes(rng.Int64N(int64(30 * sharing.GiB))), CPUMilli: rng.Int32N(9000),
+		HostMemory: sharing.Bytes(rng.Int64N(1 << 35)), Busy: int16(rng.IntN(900)), Cap: int16(rng.IntN(500))}
 	if rng.IntN(4) == 0 {
 		a.Mode = sharing.Mechanism(rng.IntN(sharing.MechanismCount))
 	}
@@ -124,9 +124,9 @@ func checkGiven(tb testing.TB, n *Node) {
 		instances := map[Instance]int32{}
 		for a := range n.on(i) {
 			tenants++
-			compute += a.Compute
+			compute += int32(a.Compute)
 			memory += a.Memory + d.GPU.context()
-			if a.Mode != sharing.MechanismNone && a.Mode != d.Mode && d.free.fault == faultNone {
+			if a.Mode != sharing.MechanismNone && a.Mode != d.Mode && d.fault == faultNone {
 				tb.Fatalf("%s: %v beside %v", n.Name, a.Mode, d.Mode)
 			}
 			instances[Instance{Profile: a.Profile, Start: a.Start}]++
@@ -135,7 +135,7 @@ func checkGiven(tb testing.TB, n *Node) {
 		if f.Tenants != tenants {
 			tb.Fatalf("%s: %d tenants, not %d", n.Name, f.Tenants, tenants)
 		}
-		if d.free.fault != faultNone {
+		if d.fault != faultNone {
 			if f.Slots != 0 || d.Fault() == "" || d.GPU != nil && d.GPU.MIG != nil && d.Room(d.GPU.MIG.Profiles[0]) != 0 {
 				tb.Fatalf("%s: device %d takes more: %s", n.Name, i, d.Fault())
 			}

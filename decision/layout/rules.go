@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -149,11 +150,11 @@ func (r Rules) Cap(m sharing.Mechanism, slots int32) int32 {
 
 // Configure gives a device a mode with so many slots, and the limit that the delivery sets with it.
 func (r Rules) Configure(d *Device, m sharing.Mechanism, slots int32) {
-	d.Mode, d.Open, d.Slots = m, false, slots
+	d.Mode, d.Open, d.Slots = m, false, int16(min(slots, math.MaxInt16))
 	if m == sharing.MechanismExclusive {
 		d.Slots = 1
 	}
-	d.Limit = r.Limit(m, d.GPU, d.Slots)
+	d.Limit = r.Limit(m, d.GPU, int32(d.Slots))
 }
 
 // delivered is what sharing.Delivers answers, for many questions.

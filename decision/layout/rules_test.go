@@ -21,7 +21,7 @@ func TestRules(t *testing.T) {
 				ds[i].GPU = h100
 			}
 			if ds[i].Limit == 0 {
-				ds[i].Limit = RulesOf(delivery).Limit(ds[i].Mode, ds[i].GPU, ds[i].Slots)
+				ds[i].Limit = RulesOf(delivery).Limit(ds[i].Mode, ds[i].GPU, int32(ds[i].Slots))
 			}
 		}
 		return Node{Name: "n", Delivery: delivery, Devices: ds}
@@ -40,8 +40,8 @@ func TestRules(t *testing.T) {
 		}
 		return out
 	}
-	mps := func(slots int32) Device { return Device{Mode: sharing.MechanismMPS, Slots: slots} }
-	turns := func(slots int32) Device { return Device{Mode: sharing.MechanismTimeSlicing, Slots: slots} }
+	mps := func(slots int16) Device { return Device{Mode: sharing.MechanismMPS, Slots: slots} }
+	turns := func(slots int16) Device { return Device{Mode: sharing.MechanismTimeSlicing, Slots: slots} }
 	cut := func(profiles ...string) Device {
 		return Device{Mode: sharing.MechanismMIG, Instances: instances(profiles...)}
 	}
@@ -49,7 +49,7 @@ func TestRules(t *testing.T) {
 	whole := Device{Mode: sharing.MechanismExclusive}
 	strategy := func(s MIGStrategy, n Node) Node { n.MIGStrategy = s; return n }
 	consumable := func(n Node) Node { n.Consumable = true; return n }
-	slots := func(n int32, d Device) Device { d.Slots = n; return d }
+	slots := func(n int16, d Device) Device { d.Slots = n; return d }
 	plugin, operator, dra := sharing.DeliveryDevicePlugin, sharing.DeliveryGPUOperator, sharing.DeliveryDRA
 	hami, volcano, kai, bare := sharing.DeliveryHAMi, sharing.DeliveryVolcano, sharing.DeliveryKAI, sharing.DeliveryBare
 	for name, c := range map[string]struct {

@@ -267,7 +267,7 @@ func alike(n *layout.Node) string {
 	if rules.WholeNodes() {
 		for i := range n.Devices {
 			if d := &n.Devices[i]; shared(d.Mode) && !usesMIG(d.Mode) {
-				slots = max(slots, d.Slots)
+				slots = max(slots, int32(d.Slots))
 			}
 		}
 	}

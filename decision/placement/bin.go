@@ -36,7 +36,7 @@ func (b *bin) from(v *View, models uint64) {
 				b.total[at-1]
 			at--
 		}
-		b.milli[at], b.mechanism[at], b.gpuMemory[at], b.total[at] = g.Milli, 1<<g.Mechanism, g.Memory, g.Total.Or(0)
+		b.milli[at], b.mechanism[at], b.gpuMemory[at], b.total[at] = g.Milli, 1<<g.Mechanism, g.Memory, g.Total
 		b.n++
 		b.free += g.Milli
 	}
@@ -52,7 +52,7 @@ func (b *bin) after(i int, g *GPUView) bool {
 	case b.gpuMemory[i] != g.Memory:
 		return b.gpuMemory[i] > g.Memory
 	}
-	return b.total[i] > g.Total.Or(0)
+	return b.total[i] > g.Total
 }
 
 // key hashes b. Equal bins have equal keys.

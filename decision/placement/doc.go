@@ -1,19 +1,29 @@
-// Package placement places one request after another on nodes whose GPUs are
-// already shared. It is the part of Cotenant that other schedulers embed.
+// Package placement places one request after another on a layout: nodes whose GPUs are already shared. It is the part
+// of Cotenant that other schedulers embed.
 //
-// A [Snapshot] is the immutable state of a cluster; reserving and releasing return a new one that shares everything
-// but one node. [Snapshot.Fit] filters with a reason of decision/gate, a [Scorer] scores a node under a [Policy],
-// and a [Placer] does all of it for a request: it picks some nodes by what is left of all, filters and scores these,
-// chooses and reserves.
+// A [Scorer] asks node by node: [Scorer.Filter] says whether a node takes a request, with a reason of decision/gate,
+// and [Scorer.Score] makes the best [Offer] of a node under a [Policy]. [Scorer.Assign] carries an offer out on a
+// layout that may be newer than the one it was made on: it asks everything again, objectives too. A [Placer] does all
+// of it for a request: an index picks some nodes, the scorer filters and scores these, and the best is assigned.
+//
+//	offer, ok := placer.Best(cluster, request)
+//	cluster, placed, err := scorer.Assign(cluster, request, offer) // ErrConflict, ErrNodeGone
+//
+// [Scorer.Explain] says of each node why it refuses, who is in the way and what would help, [Placer.Group] places
+// requests all or none, [Placer.PlaceBatch] looks ahead over those that wait, and [Placer.Consolidate] finds a few
+// moves that let a request in.
+//
+// A request that states no mechanism gets whole GPUs, or the MIG instance that it names, and is never put beside
+// others on a shared GPU. Memory and compute of a GPU are apart: a request takes what it states of each.
 //
 // Policies: [BestFit], [Spread], [Random], [Fragmentation] (FGD), [Cotenant] (the one to use) and [Interference],
 // which adds the work that neighbours are predicted to lose to any of them. The typical requests that Fragmentation
 // and Cotenant look ahead with come as a [Mix]; predictions come from [Models] where workloads were measured alone,
 // and are unknown, not zero, elsewhere.
 //
-// Everything is deterministic: equal snapshots, requests and policies give equal placements, whatever else runs at
-// the same time. Snapshots, policies and scorers are safe for concurrent use, a Placer is not. Nothing here does
-// I/O or needs a GPU.
+// Everything is deterministic: equal layouts, requests and policies give equal placements, whatever else runs at the
+// same time. Layouts, policies and scorers are safe for concurrent use, a Placer is not. Nothing here does I/O or
+// needs a GPU.
 //
 // The package is experimental: its API may change between minor versions.
 package placement

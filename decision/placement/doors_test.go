@@ -3,12 +3,20 @@ package placement
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/nightly"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -46,9 +54,8 @@ func randomWorkload(rng *rand.Rand) *decision.Workload {
 
 // replica is what one replica of a workload takes of a GPU that runs m.
 func replica(w *decision.CompiledWorkload, m sharing.Mechanism, profile string) *Request {
-	r := RequestOf("w", w.Demand(), m, profile)
-	r.Tenant, r.Trusts = w.Workload().Tenant, w.Workload().Trust
-	return r
+	of := &layout.Workload{Name: "w", Tenant: w.Workload().Tenant, Trusts: w.Workload().Trust}
+	return RequestOf("w", of, w.Demand(), m, profile)
 }
 
 // TestBothDoors puts random workloads and nodes through decision's door, an
@@ -62,19 +69,13 @@ func TestBothDoors(t *testing.T) {
 	differences := map[string]int{}
 	for pairs < 2000 {
 		name := gpus[rng.IntN(len(gpus))]
-		gpu, err := sharing.LookupGPU(name)
-		if err != nil {
-			t.Fatal(err)
-		}
 		m := placeable[rng.IntN(len(placeable))]
-		n := Node{Name: "n", CPUMilli: 64_000, Memory: 512 * sharing.GiB, Model: gpu.Name}
-		n.GPUs = make([]GPU, 1+rng.IntN(4))
-		pool := &decision.Pool{Name: "pool", GPU: name, Count: len(n.GPUs)}
+		count := 1 + rng.IntN(4)
+		pool := &decision.Pool{Name: "pool", GPU: name, Count: count}
 		p, err := decision.CompilePool(pool)
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.Ground = p.Ground()
 		var model *mig.Model
 		if m == sharing.MechanismMIG {
 			if model = p.Ground().Model(); model == nil || !model.PlacementsKnown() {
@@ -83,32 +84,31 @@ func TestBothDoors(t *testing.T) {
 		}
 		w := decision.CompileWorkload(randomWorkload(rng))
 		occupied, fixed := rng.IntN(2) == 0, model != nil || rng.IntN(4) > 0
-		for i := range n.GPUs {
-			n.GPUs[i] = GPU{MIG: model}
-			if fixed {
-				n.GPUs[i].Mechanism = m
-			}
-			if memory, known := gpu.Memory.Get(); known {
-				n.GPUs[i].Memory = Some(memory)
-			}
+		mode := sharing.MechanismNone
+		if fixed {
+			mode = m
+		}
+		n := NodeOf("n", p.Ground(), count, mode)
+		n.CPUMilli, n.Memory = 64_000, 512*sharing.GiB
+		for i := range n.Devices {
 			if !occupied {
 				continue
 			}
-			tenant := &Request{Name: fmt.Sprint("on", i), GPUs: 1, Milli: 100 + rng.IntN(900), Tenant: fmt.Sprint("t", rng.IntN(3)), Trusts: []string{"t0", "t1", "t2"}, Mechanisms: []sharing.Mechanism{m}}
-			run := Running{Request: tenant, GPUs: []int{i}}
+			tenant := layout.Assignment{Key: fmt.Sprint("on", i), Device: int16(i), Mode: m, Compute: int16(100 + rng.IntN(900)),
+				Workload: &layout.Workload{Tenant: fmt.Sprint("t", rng.IntN(3)), Trusts: []string{"t0", "t1", "t2"}}}
 			switch m {
 			case sharing.MechanismExclusive:
-				tenant.Milli = 1000
+				tenant.Compute = 1000
 			case sharing.MechanismMIG:
 				prof := model.Profiles[rng.IntN(len(model.Profiles))]
 				if len(prof.Placements) == 0 {
 					continue
 				}
-				tenant.Milli, tenant.Profile, run.Start = 0, prof.Name, prof.Placements[0].Start
+				tenant.Compute, tenant.Profile, tenant.Start = 0, prof, int8(prof.Placements[0].Start)
 			default:
-				tenant.GPUMemory = n.GPUs[i].Memory.Or(0) / sharing.Bytes(2+rng.IntN(3))
+				tenant.Memory = n.Devices[i].GPU.Memory / sharing.Bytes(2+rng.IntN(3))
 			}
-			n.Running = append(n.Running, run)
+			n.Assignments = append(n.Assignments, tenant)
 		}
 		pairs++
 
@@ -127,9 +127,11 @@ func TestBothDoors(t *testing.T) {
 		}
 
 		r := replica(w, m, profile)
-		s := snapshot(t, n)
-		second := s.Fit(0, r, nil)
-		if _, again := NewScorer(BestFit{}, nil).Score(s, 0, r); again != second {
+		c2, _ := layout.Observe([]layout.Node{n})
+		scorer := NewScorer(BestFit{}, nil)
+		scorer.Grounds = map[string]*gate.Ground{"pool": p.Ground()}
+		second := scorer.Filter(c2.At(0), r)
+		if _, again := scorer.Score(c2.At(0), r); again != second {
 			t.Fatalf("the scorer says %v, the filter %v", again, second)
 		}
 		if first.Verdict == second.Verdict {
@@ -163,4 +165,170 @@ func worst(r *gate.Report) gate.Reason {
 		}
 	}
 	return gate.Reason{Verdict: r.Verdict}
+}
+
+// corpus reads the experts' fleets.
+func corpus(t *testing.T) map[string]*decision.Fleet {
+	t.Helper()
+	files, err := filepath.Glob("../testdata/corpus/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	out := map[string]*decision.Fleet{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cases []struct {
+			Name  string    `yaml:"name"`
+			Fleet yaml.Node `yaml:"fleet"`
+		}
+		if err := yaml.Unmarshal(data, &cases); err != nil {
+			t.Fatal(file, err)
+		}
+		for _, c := range cases {
+			if data, err = yaml.Marshal(&c.Fleet); err != nil {
+				t.Fatal(err)
+			}
+			if out[c.Name], err = decision.ParseFleet(data); err != nil {
+				t.Fatal(c.Name, err)
+			}
+		}
+	}
+	return out
+}
+
+// TestWhatDecidePlaces puts what Decide places, of the experts' fleets and of drawn ones, before placement's filter,
+// replica by replica and GPU by GPU. It takes all but those of whom something has to be measured first, and of these it
+// says unknown.
+func TestWhatDecidePlaces(t *testing.T) {
+	race.Long(t)
+	fleets := corpus(t)
+	rng := rand.New(rand.NewPCG(41, 42))
+	for i := range nightly.Cases(60, 600) {
+		f := &decision.Fleet{Version: "v1"}
+		for k := range 1 + rng.IntN(3) {
+			gpu := []string{"A100-SXM4-80GB", "H100 80GB HBM3", "T4", "L4", "A30"}[rng.IntN(5)]
+			f.Pools = append(f.Pools, decision.Pool{Name: fmt.Sprint("p", k), GPU: gpu, Count: 1 + rng.IntN(8)})
+		}
+		for k := range 1 + rng.IntN(10) {
+			w := randomWorkload(rng)
+			w.Name, w.Pool = fmt.Sprint("w", k), ""
+			w.Trust = slices.DeleteFunc(w.Trust, func(name string) bool { return name == w.Tenant })
+			f.Workloads = append(f.Workloads, *w)
+		}
+		fleets[fmt.Sprint("drawn ", i)] = f
+	}
+	taken, unknown := 0, map[gate.Code]int{}
+	for name, f := range fleets {
+		if f.Validate() != nil && strings.HasPrefix(name, "drawn") {
+			continue
+		}
+		r, err := decision.Decide(t.Context(), f, decision.Options{})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for i := range r.Pools {
+			d := door{Result: r, fleet: f, pool: &r.Pools[i], scorer: NewScorer(BestFit{}, nil), t: t}
+			p, err := decision.CompilePool(&f.Pools[slices.IndexFunc(f.Pools, func(p decision.Pool) bool { return p.Name == d.pool.Pool })])
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.ground = p.Ground()
+			d.scorer.Grounds = map[string]*gate.Ground{d.pool.Pool: d.ground}
+			for k := range d.pool.Groups {
+				for _, why := range d.group(&d.pool.Groups[k]) {
+					switch {
+					case why.Verdict == gate.VerdictPass:
+						taken++
+					case why.Verdict == gate.VerdictUnknown:
+						unknown[why.Code]++
+					default:
+						t.Errorf("%s, %v in %s: %v, %v", name, d.pool.Groups[k].Mechanism, d.pool.Pool, why.Verdict, why)
+					}
+				}
+			}
+		}
+	}
+	if taken < 300 {
+		t.Errorf("only %d taken", taken)
+	}
+	t.Logf("%d taken; unknown: %v", taken, unknown)
+}
+
+// door carries out what Decide says of one pool.
+type door struct {
+	*decision.Result
+	fleet  *decision.Fleet
+	pool   *decision.PoolResult
+	ground *gate.Ground
+	scorer *Scorer
+	c      *layout.Cluster
+	t      *testing.T
+}
+
+// group places the replicas of a group where they are said to be, and returns what the filter says of each.
+func (d *door) group(g *decision.GroupResult) (whys []gate.Reason) {
+	d.c = cluster(d.t)
+	mode := sharing.MechanismNone
+	if g.Mechanism == sharing.MechanismVGPU {
+		mode = g.Mechanism
+	}
+	node := func(gpus int) string {
+		name := fmt.Sprint("n", d.c.Len())
+		d.c, _ = d.c.WithNode(NodeOf(name, d.ground, gpus, mode))
+		return name
+	}
+	for _, l := range g.Layouts {
+		for _, tenant := range l.Tenants {
+			for range tenant.Replicas {
+				if g.Mechanism == sharing.MechanismExclusive {
+					whys = append(whys, d.assign(tenant.Workload, node(d.Decision(tenant.Workload).GPUs), -1))
+				}
+			}
+		}
+		for range l.GPUs {
+			if g.Mechanism == sharing.MechanismExclusive {
+				break
+			}
+			on := node(1)
+			for _, tenant := range l.Tenants {
+				for range tenant.Replicas {
+					whys = append(whys, d.assign(tenant.Workload, on, -1))
+				}
+			}
+			for _, in := range l.Instances {
+				for range in.Replicas {
+					whys = append(whys, d.assign(in.Workload, on, in.Start))
+				}
+			}
+		}
+	}
+	return whys
+}
+
+func (d *door) assign(workload, node string, start int) gate.Reason {
+	w := &d.fleet.Workloads[slices.IndexFunc(d.fleet.Workloads, func(w decision.Workload) bool { return w.Name == workload })]
+	chosen := d.Decision(workload)
+	of := &layout.Workload{Name: workload, Tenant: w.Tenant, Trusts: w.Trust}
+	if d.fleet.Trust == decision.TrustAll && of.Tenant == "" {
+		of.Tenant = "all"
+	}
+	q := fresh(*RequestOf(workload, of, decision.CompileWorkload(w).Demand(), chosen.Mechanism, chosen.Profile))
+	why := d.scorer.Filter(d.c.Node(node), q)
+	if why.Verdict != gate.VerdictPass {
+		return why
+	}
+	o, _ := d.scorer.Score(d.c.Node(node), q)
+	if start >= 0 {
+		o.Start = start
+	}
+	next, _, err := d.scorer.Assign(d.c, q, o)
+	if err != nil {
+		d.t.Errorf("%s: %v", workload, err)
+		return why
+	}
+	d.c = next
+	return why
 }

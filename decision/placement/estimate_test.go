@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -40,7 +41,7 @@ func plainRun(m *Mix, v View, r *run, bit uint64) int64 {
 		}
 		slices.SortStableFunc(fit, func(a, b int) int { return int(v.GPUs[a].Milli - v.GPUs[b].Milli) })
 		for _, g := range fit[:k.gpus] {
-			v.GPUs[g].Milli -= k.need(v.GPUs[g].Total.Or(0))
+			v.GPUs[g].Milli -= k.need(v.GPUs[g].Total)
 			v.GPUs[g].Memory -= k.gpuMemory
 		}
 		v.CPUMilli -= k.cpu
@@ -72,7 +73,7 @@ func TestEstimate(t *testing.T) {
 		v := View{CPUMilli: int64(rng.IntN(200)) * cpuStep, Memory: sharing.Bytes(rng.IntN(200)) * memoryStep, Model: []string{"A", "B"}[rng.IntN(2)], Len: 1 + rng.IntN(8)}
 		mech := mechs[rng.IntN(len(mechs))]
 		for g := range v.GPUs[:v.Len] {
-			v.GPUs[g] = GPUView{Mechanism: mech, Left: gate.Left{Milli: int32(rng.IntN(101)) * 10}}
+			v.GPUs[g] = GPUView{Mechanism: mech, Milli: int32(rng.IntN(101)) * 10}
 		}
 		var b bin
 		b.from(&v, m.model(&v))
@@ -106,7 +107,7 @@ func TestEstimate(t *testing.T) {
 }
 
 func TestMixOrderDoesNotMatter(t *testing.T) {
-	_, requests := zoo(t)
+	_, requests := zoo()
 	var a []Typical
 	for i, r := range requests {
 		a = append(a, Typical{r, float64(1 + i)})
@@ -149,8 +150,8 @@ func TestFragmentation(t *testing.T) {
 	// 400 and 1000 free: the half can't use 400, the whole likewise, two whole
 	// anything, nor does the CPU-only request.
 	v := View{CPUMilli: 8_000, Len: 2}
-	v.GPUs[0] = GPUView{Mechanism: sharing.MechanismMPS, Left: gate.Left{Milli: 400}}
-	v.GPUs[1] = GPUView{Mechanism: sharing.MechanismMPS, Left: gate.Left{Milli: 1000}}
+	v.GPUs[0] = GPUView{Mechanism: sharing.MechanismMPS, Milli: 400}
+	v.GPUs[1] = GPUView{Mechanism: sharing.MechanismMPS, Milli: 1000}
 	if got, want := p.Stranded(&v), (400.0+400+1400+1400)/4; got != want {
 		t.Errorf("stranded %v, want %v", got, want)
 	}
@@ -161,49 +162,59 @@ func TestFragmentation(t *testing.T) {
 }
 
 func TestInterference(t *testing.T) {
-	gpu := GPU{Mechanism: sharing.MechanismMPS}
-	hog := &Request{Name: "hog", GPUs: 1, Milli: 500, Workload: "hog"}
-	quiet := &Request{Name: "quiet", GPUs: 1, Milli: 400, Workload: "quiet"}
-	s := snapshot(t, Node{Name: "a", GPUs: []GPU{gpu}, Running: []Running{{Request: hog, GPUs: []int{0}}}},
-		Node{Name: "b", GPUs: []GPU{gpu}, Running: []Running{{Request: quiet, GPUs: []int{0}}}})
-	pred := pairs{"hog": 2, "quiet": 1.1, "new": 1.25}
-	r := &Request{Name: "new", GPUs: 1, Milli: 500, Workload: "new"}
-	c, _ := NewScorer(Interference{Base: BestFit{}}, pred).Score(s, 0, r)
-	// The newcomer loses 500*(1-1/2), the hog 500*(1-1/1.25).
-	plain, _ := NewScorer(BestFit{}, pred).Score(s, 0, r)
-	if got, want := plain.Score-c.Score, 250.0+100; math.Abs(got-want) > 1e-9 || c.Slowdown != Some(2.0) {
-		t.Errorf("lost %v, want %v; slowdown %v", got, want, c.Slowdown)
+	request := func(name string, milli int) Request {
+		return Request{Name: name, GPUs: 1, Milli: milli, Mechanisms: onMPS, Workload: &layout.Workload{Name: name, Tenant: "t"}}
 	}
-	_, p, err := NewPlacer(Interference{Base: BestFit{}}, pred).Place(s, r)
+	d := device(kindA, sharing.MechanismMPS)
+	c := cluster(t, with(on("a", d), request("hog", 500), 0), with(on("b", d), request("quiet", 400), 0))
+	pred := pairs{"hog": 2, "quiet": 1.1, "new": 1.25}
+	r := request("new", 500)
+	o, _ := NewScorer(Interference{Base: BestFit{}}, pred).Score(c.At(0), &r)
+	// The newcomer loses 500*(1-1/2), the hog 500*(1-1/1.25).
+	plain, _ := NewScorer(BestFit{}, pred).Score(c.At(0), &r)
+	if got, want := plain.Score-o.Score, 250.0+100; math.Abs(got-want) > 1e-9 || o.Slowdown != Some(2.0) {
+		t.Errorf("lost %v, want %v; slowdown %v", got, want, o.Slowdown)
+	}
+	_, p, err := NewPlacer(NewScorer(Interference{Base: BestFit{}}, pred)).Place(c, &r)
 	if err != nil || p.Node != "b" {
 		t.Errorf("%v, %v: want the quiet neighbour", p, err)
 	}
-	if _, p, err := NewPlacer(BestFit{}, pred).Place(s, r); err != nil || p.Node != "a" {
+	if _, p, err := NewPlacer(NewScorer(BestFit{}, pred)).Place(c, &r); err != nil || p.Node != "a" {
 		t.Errorf("%v, %v: best-fit does not ask", p, err)
 	}
 }
 
 func TestPlaceBatch(t *testing.T) {
-	nodes, requests := zoo(t)
+	nodes, requests := zoo()
 	for _, policy := range policies(t) {
 		var waiting []*Request
 		for i := range 90 {
 			r := requests[(i*7)%len(requests)]
 			r.Name = fmt.Sprintf("w%02d", i)
+			if r.Group = ""; i%10 < 3 {
+				r.Group = fmt.Sprint("group", i/10)
+			}
 			waiting = append(waiting, &r)
 		}
-		b, err := NewPlacer(policy, nil).PlaceBatch(snapshot(t, nodes...), waiting)
+		b, err := NewPlacer(NewScorer(policy, nil)).PlaceBatch(cluster(t, nodes...), waiting)
 		if err != nil {
 			t.Fatal(err)
 		}
-		check(t, nodes, b.Snapshot)
+		check(t, b.Cluster)
 		sum := 0.0
+		groups := map[string]int{}
 		for i, p := range b.Placements {
 			if p != nil {
 				sum += p.milli()
-				if p.Request != waiting[i] {
+				groups[waiting[i].Group]++
+				if p.Key != waiting[i].Name || b.Cluster.Find(p.Key) == nil {
 					t.Fatal("placements are not in the order of the requests")
 				}
+			}
+		}
+		for name, n := range groups {
+			if name != "" && n != 3 {
+				t.Errorf("%s: %d of 3 of a group", policy.Name(), n)
 			}
 		}
 		if math.Abs(sum-b.Milli) > 1e-6 || b.Milli < b.InArrival {
@@ -213,12 +224,11 @@ func TestPlaceBatch(t *testing.T) {
 }
 
 func TestUnplaced(t *testing.T) {
-	s := snapshot(t,
-		Node{Name: "a", CPUMilli: 100, GPUs: []GPU{{Mechanism: sharing.MechanismMPS}}},
-		Node{Name: "b", CPUMilli: 9_000, Model: "T4", GPUs: []GPU{{Mechanism: sharing.MechanismMPS}}},
-		Node{Name: "c", CPUMilli: 200, GPUs: []GPU{{Mechanism: sharing.MechanismMPS}}})
+	d := device(kindA, sharing.MechanismMPS)
+	small := func(name string, cpu int64) layout.Node { n := on(name, d); n.CPUMilli = cpu; return n }
+	c := cluster(t, small("a", 100), small("b", 9_000), small("c", 200))
 	r := &Request{Name: "job", CPUMilli: 1_000, GPUs: 1, Milli: 1000, Models: []string{"A100"}}
-	_, _, err := NewPlacer(Spread{}, nil).Place(s, r)
+	_, _, err := NewPlacer(NewScorer(Spread{}, nil)).Place(c, r)
 	var e *UnplacedError
 	if !errors.As(err, &e) {
 		t.Fatal(err)
@@ -230,17 +240,17 @@ func TestUnplaced(t *testing.T) {
 	if !strings.Contains(err.Error(), "0 of 3 nodes take job: 2 cpu") {
 		t.Error(err)
 	}
-	if s.Unplaced(&Request{Name: "small", CPUMilli: 10}, nil) != nil {
+	if NewScorer(Spread{}, nil).Unplaced(c, &Request{Name: "small", CPUMilli: 10}) != nil {
 		t.Error("a request that fits is explained away")
 	}
 }
 
 // benchNode is a node with eight partly used GPUs, and a mix of 60 kinds.
-func benchNode(b *testing.B) (*Snapshot, *Mix, []Request) {
+func benchNode(b *testing.B) (*layout.Cluster, *Mix, []Request) {
 	var requests []Request
 	var typical []Typical
 	for i := range 60 {
-		r := Request{Name: fmt.Sprint(i), CPUMilli: int64(1+i%13) * 1_000, Memory: sharing.Bytes(1+i%7) * 8 * sharing.GiB, GPUs: 1, Milli: []int{1000, 810, 470, 320, 160}[i%5]}
+		r := Request{Name: fmt.Sprint(i), CPUMilli: int64(1+i%13) * 1_000, Memory: sharing.Bytes(1+i%7) * 8 * sharing.GiB, GPUs: 1, Milli: []int{1000, 810, 470, 320, 160}[i%5], Mechanisms: onTurns}
 		requests = append(requests, r)
 		typical = append(typical, Typical{r, float64(1 + i%4)})
 	}
@@ -248,23 +258,37 @@ func benchNode(b *testing.B) (*Snapshot, *Mix, []Request) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	n := Node{Name: "n", CPUMilli: 96_000, Memory: 384 * sharing.GiB}
+	n := layout.Node{Name: "n", CPUMilli: 96_000, Memory: 384 * sharing.GiB}
 	for g := range 8 {
-		n.GPUs = append(n.GPUs, GPU{Mechanism: sharing.MechanismTimeSlicing})
-		n.Running = append(n.Running, Running{Request: &Request{CPUMilli: 2_000, GPUs: 1, Milli: 100 * (1 + g%4)}, GPUs: []int{g}})
+		n.Devices = append(n.Devices, device(kindA, sharing.MechanismTimeSlicing))
+		n.Assignments = append(n.Assignments, layout.Assignment{Key: fmt.Sprint(g), Device: int16(g), CPUMilli: 2_000, Compute: int16(100 * (1 + g%4))})
 	}
-	return snapshot(b, n), m, requests
+	return cluster(b, n), m, requests
+}
+
+// BenchmarkFilter filters a node whose GPUs are all too full.
+func BenchmarkFilter(b *testing.B) {
+	c, _, requests := benchNode(b)
+	scorer := NewScorer(BestFit{}, nil)
+	for name, r := range map[string]*Request{"fits": &requests[3], "full": &requests[0]} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				scorer.Filter(c.At(0), r)
+			}
+		})
+	}
 }
 
 // BenchmarkScore scores one node for a share of a GPU: every GPU state is tried.
 func BenchmarkScore(b *testing.B) {
-	s, m, requests := benchNode(b)
+	c, m, requests := benchNode(b)
 	for _, policy := range []Policy{BestFit{}, NewFragmentation(m), NewCotenant(m)} {
 		b.Run(policy.Name(), func(b *testing.B) {
 			scorer := NewScorer(policy, nil)
 			b.ReportAllocs()
 			for b.Loop() {
-				scorer.Score(s, 0, &requests[3])
+				scorer.Score(c.At(0), &requests[3])
 			}
 		})
 	}
@@ -272,9 +296,9 @@ func BenchmarkScore(b *testing.B) {
 
 // BenchmarkEstimate is a node that Cotenant has not seen before.
 func BenchmarkEstimate(b *testing.B) {
-	s, m, _ := benchNode(b)
+	c, m, _ := benchNode(b)
 	p := NewCotenant(m)
-	v := *s.View(0)
+	v := ViewOf(c.At(0))
 	b.ReportAllocs()
 	for b.Loop() {
 		if v.GPUs[0].Milli = (v.GPUs[0].Milli + 1) % 1001; v.GPUs[0].Milli == 0 {

@@ -5,130 +5,168 @@ import (
 	"fmt"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
-	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// A scheduler in a few lines: nodes in, requests placed, reasons for those that
-// are not.
+// A scheduler: it observes nodes, places what comes, and lets go what leaves. What finds no room is explained, or let in
+// by one move of somebody else.
 func Example() {
-	mps := placement.GPU{Mechanism: sharing.MechanismMPS, Memory: placement.Some(80 * sharing.GiB)}
-	cluster, err := placement.NewSnapshot([]placement.Node{
-		{Name: "a", CPUMilli: 32_000, Memory: 256 * sharing.GiB, GPUs: []placement.GPU{mps, mps}},
-		{Name: "b", CPUMilli: 16_000, Memory: 128 * sharing.GiB, GPUs: []placement.GPU{mps}},
-	})
+	gpu := &layout.GPU{Name: "A100", Memory: 80 * sharing.GiB}
+	node := func(name string, cpu int64, m sharing.Mechanism, gpus int) layout.Node {
+		n := layout.Node{Name: name, CPUMilli: cpu, Memory: 256 * sharing.GiB}
+		for range gpus {
+			n.Devices = append(n.Devices, layout.Device{GPU: gpu, Mode: m})
+		}
+		return n
+	}
+	cluster, problems := layout.Observe([]layout.Node{node("a", 32_000, sharing.MechanismMPS, 2),
+		node("b", 16_000, sharing.MechanismExclusive, 1)})
+	for _, p := range problems {
+		fmt.Println(p)
+	}
+	search := &layout.Workload{Name: "ranker", Tenant: "search"}
+	mps := []sharing.Mechanism{sharing.MechanismMPS}
+	share := placement.Request{CPUMilli: 4_000, GPUs: 1, Milli: 300, GPUMemory: 20 * sharing.GiB, Mechanisms: mps, Workload: search}
+	most := placement.Request{CPUMilli: 2_000, GPUs: 1, Milli: 800, GPUMemory: 40 * sharing.GiB, Mechanisms: mps, Workload: search}
+	whole := placement.Request{CPUMilli: 8_000, GPUs: 1, Milli: 1000, Workload: search}
+	mix, err := placement.NewMix([]placement.Typical{{Request: share, Weight: 3}, {Request: whole, Weight: 1}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	small := placement.Request{Name: "small", CPUMilli: 4_000, GPUs: 1, Milli: 300, Tenant: "search"}
-	whole := placement.Request{Name: "whole", CPUMilli: 8_000, GPUs: 1, Milli: 1000, Tenant: "ads"}
-	mix, err := placement.NewMix([]placement.Typical{{Request: small, Weight: 3}, {Request: whole, Weight: 1}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	placer := placement.NewPlacer(placement.NewCotenant(mix), nil)
-	for _, r := range []*placement.Request{&small, &whole, &small, &whole, &small, &whole} {
-		next, p, err := placer.Place(cluster, r)
+	scorer := placement.NewScorer(placement.NewCotenant(mix), nil)
+	placer := placement.NewPlacer(scorer)
+	for i, r := range []placement.Request{whole, share, share, share, share, most} {
+		if r.Name = fmt.Sprint("pod-", i); i == 5 { // somebody leaves
+			cluster, _ = cluster.Release("pod-1")
+		}
+		next, placed, err := placer.Place(cluster, &r)
+		if err == nil {
+			cluster = next
+			fmt.Println(placed)
+			continue
+		}
+		for _, e := range scorer.Explain(cluster, &r) {
+			fmt.Println(e)
+		}
+		next, moves, placed, err := placer.Consolidate(cluster, &r, placement.Limits{Moves: 1})
 		if err != nil {
 			fmt.Println(err)
 			continue
 		}
 		cluster = next
-		fmt.Println(p)
+		fmt.Printf("%v, once %v\n", placed, moves[0].To)
 	}
 	// Output:
-	// small on b GPU [0] as 300m of mps
-	// whole on a GPU [0] as 1000m of mps
-	// small on b GPU [0] as 300m of mps
-	// whole on a GPU [1] as 1000m of mps
-	// small on b GPU [0] as 300m of mps
-	// placement: no node fits: 0 of 2 nodes take whole: 1 cpu (needs 8000m CPU, 4000m are free); 1 gpu-share (needs 1000 thousandths of a GPU, the most free is 0)
+	// pod-0 on b GPU [0] as 1000m of exclusive
+	// pod-1 on a GPU [0] as 300m of mps
+	// pod-2 on a GPU [0] as 300m of mps
+	// pod-3 on a GPU [0] as 300m of mps
+	// pod-4 on a GPU [1] as 300m of mps
+	// a: reject: needs 800 thousandths of a GPU, the most free is 700; to fit, ask for at most 700 thousandths of a GPU; or without pod-4
+	// b: reject: the GPU runs a mechanism that the request does not accept
+	// pod-5 on a GPU [1] as 800m of mps, once pod-4 on a GPU [0] as 300m of mps
 }
 
-// Filter, score, reserve and release, as a scheduler's plugins call them.
+// Filter, score, assign and release, as a scheduler's plugins call them.
 func ExampleScorer() {
-	gpu := placement.GPU{Mechanism: sharing.MechanismTimeSlicing, MaxTenants: 4}
-	s, _ := placement.NewSnapshot([]placement.Node{
-		{Name: "a", CPUMilli: 8_000, GPUs: []placement.GPU{gpu}},
-		{Name: "b", CPUMilli: 1_000, GPUs: []placement.GPU{gpu}},
+	gpu := layout.Device{GPU: &layout.GPU{Name: "T4"}, Mode: sharing.MechanismTimeSlicing, Slots: 4}
+	c, _ := layout.Observe([]layout.Node{
+		{Name: "a", CPUMilli: 8_000, Devices: []layout.Device{gpu}},
+		{Name: "b", CPUMilli: 1_000, Devices: []layout.Device{gpu}},
 	})
-	r := &placement.Request{Name: "notebook", CPUMilli: 2_000, GPUs: 1, Milli: 250}
+	r := &placement.Request{Name: "notebook", CPUMilli: 2_000, GPUs: 1, Milli: 250, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}}
 	scorer := placement.NewScorer(placement.BestFit{}, nil)
-	for i := range s.Len() {
-		c, fit := scorer.Score(s, i, r)
-		fmt.Printf("%s: %v (%v), score %.0f\n", s.Name(i), fit.Verdict, fit, c.Score)
+	var offer placement.Offer
+	for n := range c.Nodes() {
+		if why := scorer.Filter(n, r); why.Verdict != gate.VerdictPass {
+			fmt.Printf("%s: %v, %v\n", n.Name, why.Verdict, why)
+			continue
+		}
+		offer, _ = scorer.Score(n, r)
+		fmt.Printf("%s: score %.0f\n", n.Name, offer.Score)
 	}
-	c, _ := scorer.Score(s, 0, r)
-	reserved, p, _ := s.Reserve(r, c)
-	fmt.Println(s.View(0).FreeMilli(), reserved.View(0).FreeMilli())
-	released, _ := reserved.Release(p)
-	fmt.Println(released.View(0).FreeMilli())
+	assigned, placed, err := scorer.Assign(c, r, offer)
+	fmt.Println(placed, err)
+	_, _, err = scorer.Assign(assigned.WithoutNode("a"), r, offer)
+	fmt.Println(err)
+	released, _ := assigned.Release("notebook")
+	fmt.Println(assigned.Node("a").Devices[0].Free().Compute, released.Node("a").Devices[0].Free().Compute)
 	// Output:
-	// a: pass (it fits), score 92
-	// b: reject (needs 2000m CPU, 1000m are free), score 0
-	// 1000 750
-	// 1000
+	// a: score 92
+	// b: reject, needs 2000m CPU, 1000m are free
+	// notebook on a GPU [0] as 250m of time-slicing <nil>
+	// layout: the node is gone: a
+	// 750 1000
 }
 
-// MIG instances are placed by the same calls.
+// MIG instances are placed by the same calls: on a dynamic GPU they are made.
 func ExamplePlacer_Place() {
-	a100, err := mig.Lookup("A100 80GB")
+	gpu := layout.Device{GPU: layout.GPUOf("A100-SXM4-80GB"), Mode: sharing.MechanismMIG, Dynamic: true}
+	c, _ := layout.Observe([]layout.Node{{Name: "a", Devices: []layout.Device{gpu, gpu}}})
+	mix, err := placement.NewMix([]placement.Typical{
+		{Request: placement.Request{GPUs: 1, Profile: "1g.10gb"}, Weight: 2},
+		{Request: placement.Request{GPUs: 1, Profile: "4g.40gb"}, Weight: 1},
+	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	gpu := placement.GPU{Mechanism: sharing.MechanismMIG, MIG: a100}
-	s, _ := placement.NewSnapshot([]placement.Node{{Name: "a", GPUs: []placement.GPU{gpu, gpu}}})
-	mix, _ := placement.NewMix([]placement.Typical{
-		{Request: placement.Request{GPUs: 1, Profile: "1g.10gb"}, Weight: 2},
-		{Request: placement.Request{GPUs: 1, Profile: "4g.40gb"}, Weight: 1},
-	})
-	placer := placement.NewPlacer(placement.NewFragmentation(mix), nil)
-	for _, profile := range []string{"1g.10gb", "3g.40gb", "4g.40gb", "1g.10gb"} {
-		next, p, err := placer.Place(s, &placement.Request{Name: profile, GPUs: 1, Profile: profile})
+	placer := placement.NewPlacer(placement.NewScorer(placement.NewFragmentation(mix), nil))
+	for i, profile := range []string{"1g.10gb", "3g.40gb", "4g.40gb", "1g.10gb"} {
+		next, p, err := placer.Place(c, &placement.Request{Name: fmt.Sprint("pod-", i), GPUs: 1, Profile: profile})
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		s = next
+		c = next
 		fmt.Println(p)
 	}
 	// Output:
-	// 1g.10gb on a GPU [0] as 1g.10gb at 4
-	// 3g.40gb on a GPU [1] as 3g.40gb at 4
-	// 4g.40gb on a GPU [1] as 4g.40gb at 0
-	// 1g.10gb on a GPU [0] as 1g.10gb at 5
+	// pod-0 on a GPU [0] as 1g.10gb at 4
+	// pod-1 on a GPU [1] as 3g.40gb at 4
+	// pod-2 on a GPU [1] as 4g.40gb at 0
+	// pod-3 on a GPU [0] as 1g.10gb at 5
 }
 
 // Waiting requests are placed together: the whole GPU is not lost to whoever
-// came first.
+// came first, and of a gang all are placed or none.
 func ExamplePlacer_PlaceBatch() {
-	gpu := placement.GPU{Mechanism: sharing.MechanismTimeSlicing}
-	s, _ := placement.NewSnapshot([]placement.Node{
-		{Name: "a", CPUMilli: 10_000, GPUs: []placement.GPU{gpu}},
-		{Name: "b", CPUMilli: 4_000, GPUs: []placement.GPU{gpu}},
+	gpu := layout.Device{GPU: &layout.GPU{Name: "T4"}}
+	c, _ := layout.Observe([]layout.Node{
+		{Name: "a", CPUMilli: 10_000, Devices: []layout.Device{gpu}},
+		{Name: "b", CPUMilli: 4_000, Devices: []layout.Device{gpu}},
 	})
+	turns := []sharing.Mechanism{sharing.MechanismTimeSlicing}
 	waiting := []*placement.Request{
-		{Name: "first", CPUMilli: 2_000, GPUs: 1, Milli: 500},
+		{Name: "first", CPUMilli: 2_000, GPUs: 1, Milli: 500, Mechanisms: turns},
 		{Name: "big", CPUMilli: 4_000, GPUs: 1, Milli: 1000},
-		{Name: "last", CPUMilli: 6_000, GPUs: 1, Milli: 500},
+		{Name: "gang-0", CPUMilli: 1_000, GPUs: 1, Milli: 1000, Group: "gang"},
+		{Name: "gang-1", CPUMilli: 1_000, GPUs: 1, Milli: 1000, Group: "gang"},
+		{Name: "last", CPUMilli: 6_000, GPUs: 1, Milli: 500, Mechanisms: turns},
 	}
-	batch, err := placement.NewPlacer(placement.BestFit{}, nil).PlaceBatch(s, waiting)
+	batch, err := placement.NewPlacer(placement.NewScorer(placement.BestFit{}, nil)).PlaceBatch(c, waiting)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Printf("%s first: %.0fm of GPUs, %.0fm in the order of arrival\n", batch.Order, batch.Milli, batch.InArrival)
-	for _, p := range batch.Placements {
-		fmt.Println(p)
+	for i, p := range batch.Placements {
+		if p != nil {
+			fmt.Println(p)
+		} else {
+			fmt.Println(waiting[i].Name, "waits")
+		}
 	}
 	// Output:
-	// largest first: 2000m of GPUs, 1500m in the order of arrival
+	// scarcest first: 2000m of GPUs, 1500m in the order of arrival
 	// first on a GPU [0] as 500m of time-slicing
-	// big on b GPU [0] as 1000m of time-slicing
+	// big on b GPU [0] as 1000m of exclusive
+	// gang-0 waits
+	// gang-1 waits
 	// last on a GPU [0] as 500m of time-slicing
 }
 
@@ -156,25 +194,25 @@ workloads:
 		fmt.Println(err)
 		return
 	}
-	s, err := placement.NewSnapshot([]placement.Node{placement.NodeOf("node-1", pool.Ground(), 2, sharing.MechanismNone)})
-	if err != nil {
+	c, problems := layout.Observe([]layout.Node{placement.NodeOf("node-1", pool.Ground(), 2, sharing.MechanismNone)})
+	if err := layout.Err(problems); err != nil {
 		fmt.Println(err)
 		return
 	}
+	scorer := placement.NewScorer(placement.BestFit{}, nil)
+	scorer.Grounds = map[string]*gate.Ground{"a100": pool.Ground()}
+	placer := placement.NewPlacer(scorer)
 	chosen, _ := result.Decision("embed").Chosen()
 	demand := decision.CompileWorkload(&fleet.Workloads[0]).Demand()
+	embed := &layout.Workload{Name: "embed"}
 	for i := range 3 {
-		r := placement.RequestOf(fmt.Sprintf("embed-%d", i), demand, chosen.Mechanism, chosen.Profile)
-		offer, ok := placement.NewPlacer(placement.BestFit{}, nil).Best(s, r)
-		if !ok {
-			fmt.Println(s.Unplaced(r, nil))
-			return
-		}
-		var p *placement.Placement
-		if s, p, err = s.Reserve(r, offer); err != nil {
+		r := placement.RequestOf(fmt.Sprintf("embed-%d", i), embed, demand, chosen.Mechanism, chosen.Profile)
+		next, p, err := placer.Place(c, r)
+		if err != nil {
 			fmt.Println(err)
 			return
 		}
+		c = next
 		fmt.Println(p)
 	}
 	// Output:

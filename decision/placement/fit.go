@@ -4,67 +4,86 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Fit filters one node: whether the request fits it now, and if not why, as the GPU says that came nearest to a
-// fit. p judges objectives, and may be nil: then requests that have one and would get neighbours are unknown. It
-// does not allocate where there is no forecaster.
-func (s *Snapshot) Fit(i int, r *Request, p Forecaster) gate.Reason {
-	n := s.node(i)
+// Filter says whether a node takes a request now, and if not why, as the GPU says that came nearest to a fit. Without a
+// forecaster, requests that have an objective, or would get a neighbour who has one, are unknown. It does not allocate
+// where there is no forecaster.
+func (s *Scorer) Filter(n *layout.Node, r *Request) gate.Reason {
+	if s.Forecaster == nil {
+		return s.filter(n, r, &asker{scorer: s})
+	}
+	w := s.work()
+	defer s.scratch.Put(w)
+	return s.filter(n, r, &w.asker)
+}
+
+func (s *Scorer) filter(n *layout.Node, r *Request, a *asker) gate.Reason {
 	var why, nearest gate.Reason
-	if !n.fits(r, &why) {
+	if !fits(n, r, &why) {
 		return why
 	}
 	if r.GPUs == 0 {
 		return gate.Pass()
 	}
-	var j *judge
-	if p != nil {
-		j = &judge{p: p}
-	}
-	count := 0
+	a.on(n, r)
+	count, one := 0, r.GPUs == 1
 	var takes [MaxGPUs]take
-	for g := range n.view.GPUs[:n.view.Len] {
+	var links [MaxGPUs]int8
+	for g := range n.Devices[:min(len(n.Devices), MaxGPUs)] {
 		t := &takes[count]
 		*t = take{}
-		if !n.fit(g, r, j, t, &why) || t.profile != nil && !fitSlices(&n.view.GPUs[g], t.profile, &why) {
+		if !a.fit(n, g, r, t, &why) {
 			nearest.Closer(why)
 			continue
 		}
-		if count++; alike(takes[:count], *t) == r.GPUs {
+		links[count] = n.Devices[g].Link
+		if count++; one || !r.Linked && alike(takes[:count], *t) == r.GPUs {
 			return gate.Pass()
 		}
 	}
+	if r.Linked && count >= r.GPUs {
+		best := 0
+		for i := range count {
+			same := 0
+			for k := range count {
+				if links[k] == links[i] && links[i] != 0 && takes[k].alike(&takes[i]) {
+					same++
+				}
+			}
+			best = max(best, same)
+		}
+		if best >= r.GPUs {
+			return gate.Pass()
+		}
+		return gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeLink, Need: int64(r.GPUs), Have: int64(best)}
+	}
 	if count > 0 || nearest.Code == gate.CodeFits {
 		best := 0
-		for _, t := range takes[:count] {
-			best = max(best, alike(takes[:count], t))
+		for i := range count {
+			best = max(best, alike(takes[:count], takes[i]))
 		}
 		return gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: int64(r.GPUs), Have: int64(best)}
 	}
 	return nearest
 }
 
-// alike counts the GPUs on which a request would take the same by the same
-// mechanism as t: the GPUs of one request are alike.
+// alike counts the GPUs on which a request would take the same by the same mechanism as t: the GPUs of one request are
+// alike.
 func alike(takes []take, t take) int {
 	n := 0
 	for i := range takes {
-		if takes[i].mechanism == t.mechanism && takes[i].milli == t.milli {
+		if takes[i].alike(&t) {
 			n++
 		}
 	}
 	return n
 }
 
-func fitSlices(g *GPUView, p *mig.Profile, why *gate.Reason) bool {
-	return slices.ContainsFunc(p.Placements, func(at mig.Placement) bool {
-		_, ok := g.Slices.With(p, at.Start)
-		return ok
-	}) || refuse(why, gate.CodeSlices)
-}
+func (t *take) alike(o *take) bool { return t.mechanism == o.mechanism && t.milli == o.milli }
 
 // refuse gives a reason without numbers; it is always false.
 func refuse(why *gate.Reason, c gate.Code) bool {
@@ -79,20 +98,37 @@ func refuse(why *gate.Reason, c gate.Code) bool {
 	return false
 }
 
+func lacks(why *gate.Reason, c gate.Code, need, have int64) bool {
+	*why = gate.Reason{Verdict: gate.VerdictReject, Code: c, Need: need, Have: have}
+	return false
+}
+
 // fits asks what a node has beside its GPUs, and how many of these.
-func (n *node) fits(r *Request, why *gate.Reason) bool {
-	v := &n.view
+func fits(n *layout.Node, r *Request, why *gate.Reason) bool {
 	switch {
-	case r.CPUMilli > v.CPUMilli:
-		*why = gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeCPU, Need: r.CPUMilli, Have: v.CPUMilli}
-	case r.Memory > v.Memory:
-		*why = gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeMemory, Need: int64(r.Memory), Have: int64(v.Memory)}
-	case r.GPUs > 0 && len(r.Models) > 0 && !slices.Contains(r.Models, v.Model):
+	case n.Closed != "":
+		return refuse(why, gate.CodeNodeClosed)
+	case r.CPUMilli > n.FreeCPU() && r.CPUMilli > 0:
+		return lacks(why, gate.CodeCPU, r.CPUMilli, n.FreeCPU())
+	case r.Memory > n.FreeMemory() && r.Memory > 0:
+		return lacks(why, gate.CodeMemory, int64(r.Memory), int64(n.FreeMemory()))
+	case r.GPUs > len(n.Devices) && !modelled(n, r):
 		return refuse(why, gate.CodeModel)
-	case r.GPUs > v.Len:
-		*why = gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: int64(r.GPUs), Have: int64(v.Len)}
-	default:
+	case r.GPUs > len(n.Devices):
+		return lacks(why, gate.CodeGPUCount, int64(r.GPUs), int64(len(n.Devices)))
+	}
+	return true
+}
+
+// modelled reports whether a node has a GPU of a model that the request takes, or none at all.
+func modelled(n *layout.Node, r *Request) bool {
+	if len(r.Models) == 0 || len(n.Devices) == 0 {
 		return true
+	}
+	for i := range n.Devices {
+		if g := n.Devices[i].GPU; g != nil && slices.Contains(r.Models, g.Name) {
+			return true
+		}
 	}
 	return false
 }
@@ -101,54 +137,89 @@ func (n *node) fits(r *Request, why *gate.Reason) bool {
 type take struct {
 	mechanism sharing.Mechanism
 	milli     int32
-	memory    sharing.Bytes
+	memory    sharing.Bytes // with the context of a process, where assignments do not hold it
 	profile   *mig.Profile
 	slowdown  float64 // the worst that is predicted for anyone; 0 = not predicted
 	lost      float64 // thousandths of work that all on the GPU lose more than before
 	unknown   int32   // tenants of which that is not predicted
 }
 
-// fit computes what r would take of a GPU, and reports whether that is free but for the starts of a MIG profile.
-func (n *node) fit(i int, r *Request, j *judge, t *take, why *gate.Reason) bool {
-	g := &n.view.GPUs[i]
-	if r.Profile != "" {
-		return fitMIG(g, r, t, why) && n.admits(g, r, t, why)
+// asker asks the GPUs of one node for one request.
+type asker struct {
+	scorer *Scorer
+	judge  judge
+	ground *gate.Ground
+	open   bool // everybody trusts the request
+}
+
+// on prepares for the GPUs of a node.
+func (a *asker) on(n *layout.Node, r *Request) {
+	if a.ground = nil; r.Demand != nil && len(a.scorer.Grounds) > 0 {
+		a.ground = a.scorer.Grounds[n.Pool]
 	}
-	if g.MIG != nil {
+}
+
+// fit computes what r would take of a GPU, and reports whether that is free.
+func (a *asker) fit(n *layout.Node, i int, r *Request, t *take, why *gate.Reason) bool {
+	d := &n.Devices[i]
+	f := d.Free()
+	switch {
+	case d.GPU == nil:
+		return refuse(why, gate.CodeDeviceFault)
+	case len(r.Models) > 0 && !slices.Contains(r.Models, d.GPU.Name):
+		return refuse(why, gate.CodeModel)
+	case d.Faulty():
+		return refuse(why, gate.CodeDeviceFault)
+	case r.Profile != "":
+		return fitMIG(n, i, r, t, why) && a.admits(d, r, t, why) && (d.Room(t.profile) != 0 || refuse(why, gate.CodeSlices))
+	case layout.Sliced(d.Mode):
 		return refuse(why, gate.CodeMIGMode)
 	}
-	t.mechanism, t.milli, t.memory = g.Mechanism, int32(r.Milli), r.GPUMemory
-	if !chooseMechanism(g.Mechanism, r, t, why) || !n.admits(g, r, t, why) || !g.Known(r.GPUMemory, why) {
+	left := gate.Left{Memory: f.Memory, Milli: f.Compute, Tenants: f.Tenants, Room: max(0, f.Slots)}
+	if d.GPU.Memory > 0 {
+		left.Total = Some(d.GPU.Usable())
+	}
+	t.milli, t.memory = int32(r.Milli), r.GPUMemory+d.GPU.Context
+	if !chooseMechanism(n, i, r, t, why) || !a.admits(d, r, t, why) || !left.Known(r.GPUMemory, why) {
 		return false
 	}
-	if r.Milli == 0 {
-		t.milli = milliOf(r.GPUMemory, g.Total.Or(0))
-	}
-	if !g.Seated(n.ground.Seats(t.mechanism, int(g.seats)), t.milli, why) {
+	if d.Mode == sharing.MechanismNone && !n.Carries(i, t.mechanism) {
+		*why = gate.Reason{Verdict: gate.VerdictFixable, Code: gate.CodeNotDelivered, Mechanism: t.mechanism}
 		return false
 	}
-	if g.Tenants > 0 && gate.TraitsOf(t.mechanism).Trusting && !n.trusted(i, r) {
+	if left.Room = d.SlotsOf(t.mechanism) - f.Tenants; !left.Seated(int(d.SlotsOf(t.mechanism)), t.milli, why) {
+		return false
+	}
+	if f.Tenants > 0 && gate.TraitsOf(t.mechanism).Trusting && !a.open && !trusted(n, i, r.workload()) {
 		return refuse(why, gate.CodeTrust)
 	}
-	return g.Suffices(r.GPUMemory, t.milli, why) && (g.Tenants == 0 || n.predict(i, r, t, j, why))
+	if d.Limit > 0 && r.GPUMemory > d.Limit {
+		return lacks(why, gate.CodeSlotLimit, int64(r.GPUMemory), int64(d.Limit))
+	}
+	memory := t.memory
+	if d.GPU.Memory == 0 {
+		memory = 0
+	}
+	return left.Suffices(memory, t.milli, why) && (f.Tenants == 0 || a.predict(n, i, r, t, why))
 }
 
 // admits asks the gates of the workload that r is a replica of, where it and the kind of GPU are known.
-func (n *node) admits(g *GPUView, r *Request, t *take, why *gate.Reason) bool {
-	if r.Demand == nil || n.ground == nil {
+func (a *asker) admits(d *layout.Device, r *Request, t *take, why *gate.Reason) bool {
+	if r.Demand == nil || a.ground == nil {
 		return true
 	}
-	seat := gate.Seat{Mechanism: t.mechanism, Profile: t.profile, Fixed: g.Mechanism != sharing.MechanismNone}
+	seat := gate.Seat{Mechanism: t.mechanism, Profile: t.profile, Fixed: d.Mode != sharing.MechanismNone}
 	if r.whole() {
 		seat.Mechanism = sharing.MechanismExclusive
 	}
-	*why = n.ground.Admit(r.Demand, seat)
+	*why = a.ground.Admit(r.Demand, seat)
 	return why.Verdict == gate.VerdictPass
 }
 
-func fitMIG(g *GPUView, r *Request, t *take, why *gate.Reason) bool {
-	model := g.partition()
-	if model == nil {
+func fitMIG(n *layout.Node, i int, r *Request, t *take, why *gate.Reason) bool {
+	d := &n.Devices[i]
+	model := partition(d)
+	if model == nil || d.Mode == sharing.MechanismNone && !n.Carries(i, sharing.MechanismMIG) {
 		return refuse(why, gate.CodeNotMIG)
 	}
 	if len(r.Mechanisms) > 0 && !slices.Contains(r.Mechanisms, sharing.MechanismMIG) {
@@ -158,9 +229,12 @@ func fitMIG(g *GPUView, r *Request, t *take, why *gate.Reason) bool {
 	if prof == nil {
 		return refuse(why, gate.CodeProfile)
 	}
-	t.mechanism, t.profile, t.memory = sharing.MechanismMIG, prof, r.GPUMemory
+	if t.mechanism = d.Mode; t.mechanism == sharing.MechanismNone {
+		t.mechanism = sharing.MechanismMIG
+	}
+	t.profile, t.memory = prof, r.GPUMemory+d.GPU.Context
 	slice := gate.Left{Memory: prof.Memory.Value}
-	return !prof.Memory.Known || slice.Suffices(r.GPUMemory, 0, why)
+	return !prof.Memory.Known || r.GPUMemory == 0 || slice.Suffices(t.memory, 0, why)
 }
 
 // profileOf finds a profile by its canonical name without allocating, and only
@@ -178,30 +252,57 @@ func profileOf(m *mig.Model, name string) *mig.Profile {
 	return p
 }
 
-// chooseMechanism sets what the request would run under on a GPU that runs m.
-func chooseMechanism(m sharing.Mechanism, r *Request, t *take, why *gate.Reason) bool {
-	any := len(r.Mechanisms) == 0
-	switch {
-	case r.whole():
-		if !any && !slices.Contains(r.Mechanisms, sharing.MechanismExclusive) && !slices.Contains(r.Mechanisms, m) {
-			return refuse(why, gate.CodeMechanism)
-		}
-		if m == sharing.MechanismNone {
-			t.mechanism = sharing.MechanismExclusive
-		}
-		return true
-	case m == sharing.MechanismExclusive, m != sharing.MechanismNone && !any && !slices.Contains(r.Mechanisms, m):
-		return refuse(why, gate.CodeMechanism)
-	case m != sharing.MechanismNone:
-		return true
+// chooseMechanism sets what the request would run under on a GPU.
+func chooseMechanism(n *layout.Node, i int, r *Request, t *take, why *gate.Reason) bool {
+	mode := n.Devices[i].Mode
+	if t.mechanism = mode; mode != sharing.MechanismNone {
+		return r.accepts(mode, why)
 	}
+	if r.whole() {
+		t.mechanism = sharing.MechanismExclusive
+		return r.accepts(t.mechanism, why)
+	}
+	t.mechanism = sharing.MechanismNone
 	for _, m := range r.Mechanisms {
-		if m != sharing.MechanismExclusive && m != sharing.MechanismMIG {
+		if m == sharing.MechanismExclusive || layout.Sliced(m) {
+			continue
+		}
+		if t.mechanism == sharing.MechanismNone {
 			t.mechanism = m
-			return true
+		}
+		if n.Carries(i, m) {
+			t.mechanism = m
+			break
 		}
 	}
-	return refuse(why, gate.CodeNoMechanism)
+	return t.mechanism != sharing.MechanismNone || refuse(why, gate.CodeNoMechanism)
+}
+
+// accepts reports whether the request runs on a GPU that runs m.
+func (r *Request) accepts(m sharing.Mechanism, why *gate.Reason) bool {
+	switch {
+	case m == sharing.MechanismExclusive && !r.whole():
+		return refuse(why, gate.CodeMechanism)
+	case len(r.Mechanisms) == 0 && m != sharing.MechanismExclusive:
+		return refuse(why, gate.CodeNoMechanism)
+	case len(r.Mechanisms) > 0 && !slices.Contains(r.Mechanisms, m):
+		return refuse(why, gate.CodeMechanism)
+	}
+	return true
+}
+
+// mechanisms has a bit for what a GPU outside MIG mode may run for the request.
+func (r *Request) mechanisms() (bits uint32) {
+	var why gate.Reason
+	for m := range sharing.Mechanism(sharing.MechanismCount) {
+		if m != sharing.MechanismNone && m != sharing.MechanismMIG && r.accepts(m, &why) {
+			bits |= 1 << m
+		}
+	}
+	if bits != 0 {
+		bits |= 1 << sharing.MechanismNone
+	}
+	return bits
 }
 
 // milliOf is the share of a GPU that goes with a part of its memory, rounded up.
@@ -215,9 +316,15 @@ func milliOf(b, total sharing.Bytes) int32 {
 	return int32((1000*b + total - 1) / total)
 }
 
-// trusted reports whether all tenants of a GPU and r trust each other.
-func (n *node) trusted(gpu int, r *Request) bool {
-	return !n.mixed && n.tenant == r.Tenant || !slices.ContainsFunc(n.placed, func(p *Placement) bool {
-		return slices.Contains(p.GPUs, gpu) && !trusts(p.Request, r)
-	})
+// trusted reports whether all tenants of a GPU and a workload trust each other.
+func trusted(n *layout.Node, gpu int, w *layout.Workload) bool {
+	if tenant, one := n.Tenant(); one && tenant == w.Tenant && tenant != "" {
+		return true
+	}
+	for i := range n.Assignments {
+		if a := &n.Assignments[i]; int(a.Device) == gpu && !a.Workload.Trust(w) {
+			return false
+		}
+	}
+	return true
 }

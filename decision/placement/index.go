@@ -6,19 +6,20 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// index has a row for each node of the snapshot that it last followed. It needs about 100 bytes a node, and 4 for
+// index has a row for each position of the layout that it last followed. It needs about 100 bytes a node, and 3 for
 // each of its outlooks.
 type index struct {
-	order  ranker
-	chunks []*[chunkSize]*node
-	rows   []row
-	// packed has any of each row.
+	order ranker
+	last  *layout.Cluster
+	rows  []row
+	// packed has any of each row; 0 where no node is.
 	packed   []uint64
-	outlooks map[shape][]float32
+	outlooks map[shape]scores
 	version  int // of the rows
 }
 
@@ -29,68 +30,100 @@ type row struct {
 	any, own           uint64
 	gpuMemory          sharing.Bytes // most that is free on one GPU
 	model, tenant      string
-	mixed              bool    // of several tenants
+	mixed, models      bool    // of several tenants; GPUs of several models
 	gpus, whole, units uint8   // GPUs outside MIG mode; those that are free; free units of one that may be partitioned
 	mechanisms         uint32  // bits
 	left               float32 // as BestFit weighs it
 	rank               float32 // of the policy
 }
 
-// follow makes the index that of a snapshot, which may be older or newer than the
-// last, or of other nodes: it reads the nodes that are not the same.
-func (x *index) follow(s *Snapshot) {
-	if len(x.rows) != s.len {
-		x.chunks, x.rows, x.packed = make([]*[chunkSize]*node, len(s.chunks)), make([]row, s.len), make([]uint64, s.len)
-		x.outlooks = map[shape][]float32{}
+// follow makes the index that of a layout, which may be older or newer than the last, or of other nodes: it reads the
+// nodes that are not the same.
+func (x *index) follow(c *layout.Cluster) {
+	if c == x.last {
+		return
+	}
+	if c.Len() < len(x.rows) {
+		x.rows, x.packed, x.outlooks, x.last = nil, nil, nil, nil
+	}
+	if x.outlooks == nil {
+		x.outlooks = map[shape]scores{}
 		x.version++
 	}
-	for c, next := range s.chunks {
-		last := x.chunks[c]
-		if last == next {
+	for len(x.rows) < c.Len() {
+		x.rows, x.packed = append(x.rows, row{}), append(x.packed, 0)
+		x.version++
+	}
+	for of, scores := range x.outlooks {
+		for len(scores) < len(x.rows) {
+			scores = append(scores, unknown)
+		}
+		x.outlooks[of] = scores
+	}
+	for chunk := 0; chunk*layout.ChunkSize < c.Len(); chunk++ {
+		if c.Same(x.last, chunk) {
 			continue
 		}
-		for k, n := range next[:min(chunkSize, s.len-c*chunkSize)] {
-			if last == nil || last[k] != n {
-				row := rowOf(n)
-				row.rank = x.order.rank(&row)
-				x.version++
-				x.rows[c*chunkSize+k], x.packed[c*chunkSize+k] = row, row.any
-				for _, scores := range x.outlooks {
-					scores[c*chunkSize+k] = unknown
-				}
+		for i := chunk * layout.ChunkSize; i < min(c.Len(), (chunk+1)*layout.ChunkSize); i++ {
+			n := c.At(i)
+			if x.last != nil && x.last.At(i) == n {
+				continue
+			}
+			if x.rows[i], x.packed[i] = (row{}), 0; n != nil {
+				x.rows[i] = rowOf(n)
+				x.rows[i].rank = x.order.rank(&x.rows[i])
+				x.packed[i] = x.rows[i].any
+			}
+			x.version++
+			for _, scores := range x.outlooks {
+				scores[i] = unknown
 			}
 		}
 	}
-	x.chunks = s.chunks
+	x.last = c
 }
 
-func rowOf(n *node) row {
-	v := &n.view
-	r := row{model: v.Model, tenant: n.tenant, mixed: n.mixed,
+func rowOf(n *layout.Node) row {
+	var v View
+	v.fill(n)
+	r := row{model: v.Model,
 		left: float32(float64(v.CPUMilli)/bestFitCPU + v.FreeMilli()/bestFitGPUs)}
+	tenant, one := n.Tenant()
+	r.tenant, r.mixed = tenant, !one
+	if n.Closed != "" {
+		return r
+	}
 	var any, own int32
 	for i := range v.GPUs[:v.Len] {
-		g := &v.GPUs[i]
-		if model := g.partition(); model != nil {
-			r.units = max(r.units, uint8(model.Units-bits.OnesCount32(g.Slices.Mask())))
-		}
-		if g.MIG != nil {
+		g, d := &v.GPUs[i], &n.Devices[i]
+		if d.GPU == nil || d.Faulty() {
 			continue
 		}
-		r.gpus++
-		r.mechanisms |= 1 << g.Mechanism
-		any = max(any, g.Milli)
-		if g.Tenants == 0 || !gate.TraitsOf(g.Mechanism).Trusting {
-			own = max(own, g.Milli)
+		r.models = r.models || d.GPU.Name != v.Model
+		if model := partition(d); model != nil {
+			free := model.Units
+			if g.MIG != nil {
+				free = g.freeUnits()
+			}
+			r.units = max(r.units, uint8(free))
 		}
-		if g.Milli == 1000 {
-			r.whole++
-		}
-		if !g.Total.IsZero() {
-			r.gpuMemory = max(r.gpuMemory, g.Memory)
+		if f := d.Free(); g.MIG == nil && f.Slots > 0 {
+			r.gpus++
+			r.mechanisms |= 1 << g.Mechanism
+			any = max(any, f.Compute)
+			if g.Tenants == 0 || !gate.TraitsOf(g.Mechanism).Trusting {
+				own = max(own, f.Compute)
+			}
+			if f.Compute == 1000 {
+				r.whole++
+			}
+			if g.Total > 0 {
+				r.gpuMemory = max(r.gpuMemory, g.Memory)
+			}
 		}
 	}
-	r.any, r.own = guards|pack(any, v.CPUMilli, v.Memory), guards|pack(own, v.CPUMilli, v.Memory)
+	r.any, r.own = guards|pack(any, max(0, v.CPUMilli), max(0, v.Memory)),
+		guards|pack(own, max(0, v.CPUMilli), max(0, v.Memory))
 	return r
 }
 
@@ -115,14 +148,14 @@ func (w *want) met(r *row) bool {
 	switch {
 	case w.GPUs == 0:
 		return true
-	case len(w.Models) > 0 && !slices.Contains(w.Models, r.model):
+	case len(w.Models) > 0 && !r.models && !slices.Contains(w.Models, r.model):
 		return false
 	case w.Profile != "":
 		return r.units >= max(1, w.slices)
 	}
 	return int(r.gpus) >= w.GPUs && (!w.whole() || int(r.whole) >= w.GPUs) && r.mechanisms&w.mechanisms != 0 &&
-		w.GPUMemory <= r.gpuMemory && ((r.own-w.need)&guards == guards || r.mixed || r.tenant == w.Tenant ||
-		slices.Contains(w.Trusts, r.tenant))
+		w.GPUMemory <= r.gpuMemory && ((r.own-w.need)&guards == guards || r.mixed || r.tenant == w.workload().Tenant ||
+		slices.Contains(w.workload().Trusts, r.tenant))
 }
 
 // ranker is a policy that says by a row how early a node is looked at: the lowest rank first.
@@ -140,52 +173,82 @@ const (
 	// cpuSteps and milliSteps are the steps of CPU and of shares of a GPU, in thousandths, that outlooks are of.
 	cpuSteps, milliSteps = 1000, 50
 	// maxOutlooks bounds what an index keeps; beyond it, it drops one.
-	maxOutlooks = 256
+	maxOutlooks = 224
 )
 
+// scores are those of nodes for a request, in 24 bits: a float32 of 5 bits of exponent, from 2^-14 to 2^16, and 18 of
+// digits, which orders nodes as the scores do. There are many of them.
+type scores [][3]uint8
+
 // unknown marks a score that is yet to be worked out.
-var unknown = float32(math.NaN())
+var unknown [3]uint8
+
+// rounded returns the score in 24 bits. They are ordered as the scores are; 0 is unknown, and 1 a node that does not
+// take the request.
+func rounded(score float64, fits bool) [3]uint8 {
+	const top = 1<<23 - 3
+	bits := math.Float32bits(float32(score))
+	h := uint32(0)
+	if exponent := int32(bits>>23&0xff) - 127 + 15; exponent >= 31 {
+		h = top
+	} else if exponent > 0 {
+		h = uint32(exponent)<<18 | bits<<9>>14
+	}
+	switch {
+	case !fits:
+		h = 1
+	case bits>>31 != 0:
+		h = 1<<23 - 1 - h
+	default:
+		h += 1 << 23
+	}
+	return [3]uint8{uint8(h >> 16), uint8(h >> 8), uint8(h)}
+}
+
+func (s scores) at(i int) float32 {
+	return float32(uint32(s[i][0])<<16 | uint32(s[i][1])<<8 | uint32(s[i][2]))
+}
 
 // scores returns the policy's scores for a request by node.
-func (x *index) scores(r *Request) []float32 {
+func (x *index) scores(r *Request) scores {
 	of := r.shape()
-	scores := x.outlooks[of]
-	if scores == nil {
+	known := x.outlooks[of]
+	if known == nil {
 		if len(x.outlooks) >= maxOutlooks {
 			for any := range x.outlooks {
 				delete(x.outlooks, any)
 				break
 			}
 		}
-		scores = slices.Repeat([]float32{unknown}, len(x.rows))
-		x.outlooks[of] = scores
+		known = make(scores, len(x.rows))
+		x.outlooks[of] = known
 	}
-	return scores
+	return known
 }
 
 // foreseen is the order in which nodes are looked at for a request: by what the policy makes of one much like it,
 // an outlook, of a round share and the next fewer or more steps of CPU, whichever leaves a node with as many.
 type foreseen struct {
 	scorer      *Scorer
-	s           *Snapshot
+	c           *layout.Cluster
 	low, high   Request
-	lows, highs []float32
+	lows, highs scores
 	over        int64 // CPU that is asked for over low
-	open        node  // the node that is scored, as if all on it trusted everybody
 }
 
 // foresee returns nil under policies that look at nodes by rank or by chance.
-func (p *Placer) foresee(s *Snapshot, r *Request) *foreseen {
-	if _, ranks := p.scorer.policy.(ranker); ranks || !p.scorer.policy.ByShape() {
+func (p *Placer) foresee(c *layout.Cluster, r *Request) *foreseen {
+	policy := p.scorer.Policy
+	if _, ranks := policy.(ranker); ranks || !policy.ByShape() {
 		return nil
 	}
 	digits := max(0, bits.Len64(uint64(r.GPUMemory))-3) // memory is rounded to three binary ones
 	low := Request{CPUMilli: r.CPUMilli / cpuSteps * cpuSteps, GPUs: r.GPUs, Profile: r.Profile, Mechanisms: r.Mechanisms,
 		Milli: max(min(1, r.Milli), r.Milli/milliSteps*milliSteps), GPUMemory: r.GPUMemory >> digits << digits}
-	if p.scorer.predictor != nil {
-		low.Workload = r.Workload
+	if p.scorer.Forecaster != nil {
+		low.Workload = &layout.Workload{Name: r.workload().Name}
 	}
-	o := &foreseen{scorer: p.scorer, s: s, low: low, high: low, over: r.CPUMilli - low.CPUMilli}
+	o := &foreseen{scorer: p.scorer, c: c, low: low, high: low, over: r.CPUMilli - low.CPUMilli}
 	o.high.CPUMilli += cpuSteps
 	if o.lows = p.index.scores(&o.low); o.over > 0 {
 		o.highs = p.index.scores(&o.high)
@@ -193,7 +256,7 @@ func (p *Placer) foresee(s *Snapshot, r *Request) *foreseen {
 	return o
 }
 
-// score is that of node i, which has so much CPU.
+// score is that of the node at a position, which has so much CPU.
 func (o *foreseen) score(i int, cpu int64) float32 {
 	if (cpu-o.low.CPUMilli)%cpuSteps < o.over && cpu >= o.high.CPUMilli {
 		return o.at(o.highs, i, &o.high)
@@ -201,16 +264,13 @@ func (o *foreseen) score(i int, cpu int64) float32 {
 	return o.at(o.lows, i, &o.low)
 }
 
-func (o *foreseen) at(scores []float32, i int, r *Request) float32 {
-	if scores[i] != scores[i] {
-		o.open = *o.s.node(i)
-		o.open.tenant, o.open.mixed = "", false
-		scores[i] = float32(math.Inf(-1))
-		if offer, ok := o.scorer.score(&o.open, i, r); ok {
-			scores[i] = float32(offer.Score)
-		}
+// at scores a node as if all on it trusted everybody.
+func (o *foreseen) at(known scores, i int, r *Request) float32 {
+	if known[i] == unknown {
+		offer, ok := o.scorer.score(o.c.At(i), r, true)
+		known[i] = rounded(offer.Score, ok)
 	}
-	return scores[i]
+	return known.at(i)
 }
 
 const (
@@ -223,17 +283,18 @@ const (
 // Candidates returns the nodes to score for a request, at most 64, and all nodes that may take it: a node outside
 // does not. Both are ascending, and valid until the next call. The candidates are those that the policy foresees to
 // score best, or half of them have the least left, or what else the policy looks at first, and half are spread over
-// the others. allow says which nodes may be candidates; nil all.
-func (p *Placer) Candidates(s *Snapshot, r *Request, allow func(node int) bool) (first, all []int32) {
-	p.index.follow(s)
+// the others. Nodes are their positions. allow says which may be
+// candidates; nil all.
+func (p *Placer) Candidates(c *layout.Cluster, r *Request, allow func(position int) bool) (first, all []int32) {
+	p.index.follow(c)
 	w := wantOf(r)
-	return p.candidates(&w, allow, p.foresee(s, r), stage)
+	return p.candidates(&w, allow, p.foresee(c, r), stage)
 }
 
 // candidates are at most n; o has what the policy foresees, if anything.
 func (p *Placer) candidates(w *want, allow func(node int) bool, o *foreseen, n int) (first, all []int32) {
 	first, all = p.first[:0], p.all[:0]
-	random, draws := p.scorer.policy.(Random)
+	random, draws := p.scorer.Policy.(Random)
 	best := n
 	if o == nil {
 		best = n / 2
@@ -247,7 +308,7 @@ func (p *Placer) candidates(w *want, allow func(node int) bool, o *foreseen, n i
 		rank := p.index.rows[i].rank
 		switch {
 		case draws:
-			rank = -float32(random.node(w.Request, i) >> 40)
+			rank = -float32(random.node(w.Request, hashName(p.index.last.At(i).Name)) >> 40)
 		case o != nil:
 			rank = -o.score(i, int64(any>>cpuShift&cpuMax))
 		}

@@ -6,14 +6,15 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 type leave struct {
-	at float64
-	p  *Placement
+	at  float64
+	key string
 }
 
 type leaves []leave
@@ -40,8 +41,14 @@ var migMixes = map[string]string{
 // tenth not counted.
 func migOnline(tb testing.TB, mix string, perNode, arrivals int, seed uint64, policy func(*Mix) Policy) (accepted float64) {
 	tb.Helper()
-	const gpus = 96
-	m, err := mig.Lookup("a100-80gb")
+	return migOn(tb, "a100-80gb", 96, mix, perNode, arrivals, seed, 0, policy)
+}
+
+// migOn is migOnline on so many GPUs of a model, with so many moves for a request that would be refused.
+func migOn(tb testing.TB, model string, gpus int, mix string, perNode, arrivals int, seed uint64, moves int,
+	policy func(*Mix) Policy) (accepted float64) {
+	tb.Helper()
+	m, err := mig.Lookup(model)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -52,36 +59,33 @@ func migOnline(tb testing.TB, mix string, perNode, arrivals int, seed uint64, po
 	var typical []Typical
 	total, mean := 0.0, 0.0
 	requests := map[string]*Request{}
-	for _, c := range counts {
-		r := Request{Name: c.Profile, GPUs: 1, Profile: c.Profile}
-		requests[c.Profile] = &r
-		typical = append(typical, Typical{r, float64(c.N)})
-		p, err := m.Profile(c.Profile)
+	for _, k := range counts {
+		r := Request{Name: k.Profile, GPUs: 1, Profile: k.Profile}
+		requests[k.Profile] = &r
+		typical = append(typical, Typical{r, float64(k.N)})
+		p, err := m.Profile(k.Profile)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		total += float64(c.N)
-		mean += float64(c.N * p.PlacementUnits)
+		total += float64(k.N)
+		mean += float64(k.N * p.PlacementUnits)
 	}
 	expected, err := NewMix(typical)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	var nodes []Node
+	var nodes []layout.Node
 	for i := range gpus / perNode {
-		n := Node{Name: fmt.Sprintf("n%02d", i)}
+		n := layout.Node{Name: fmt.Sprintf("n%02d", i)}
 		for range perNode {
-			n.GPUs = append(n.GPUs, GPU{Mechanism: sharing.MechanismMIG, MIG: m})
+			n.Devices = append(n.Devices, layout.Device{GPU: &layout.GPU{Name: model, MIG: m}, Mode: sharing.MechanismMIG, Dynamic: true})
 		}
 		nodes = append(nodes, n)
 	}
-	s, err := NewSnapshot(nodes)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	placer := NewPlacer(policy(expected), nil)
+	c := cluster(tb, nodes...)
+	placer := NewPlacer(NewScorer(policy(expected), nil))
 	rng := rand.New(rand.NewPCG(seed, 17))
-	rate := gpus * float64(m.Units) / (mean / total)
+	rate := float64(gpus) * float64(m.Units) / (mean / total)
 	var out leaves
 	now := 0.0
 	for n := range arrivals {
@@ -89,27 +93,28 @@ func migOnline(tb testing.TB, mix string, perNode, arrivals int, seed uint64, po
 		x, life := rng.Float64()*total, rng.ExpFloat64()
 		var profile *mig.Profile
 		for _, p := range m.Profiles {
-			for _, c := range counts {
-				if c.Profile == p.Name && x >= 0 {
+			for _, k := range counts {
+				if k.Profile == p.Name && x >= 0 {
 					profile = p
-					x -= float64(c.N)
+					x -= float64(k.N)
 				}
 			}
 		}
 		for len(out) > 0 && out[0].at <= now {
-			if s, err = s.Release(heap.Pop(&out).(leave).p); err != nil {
-				tb.Fatal(err)
-			}
+			c, _ = c.Release(heap.Pop(&out).(leave).key)
 		}
-		if c, ok := placer.Best(s, requests[profile.Name]); ok {
-			var p *Placement
-			if s, p, err = s.Reserve(requests[profile.Name], c); err != nil {
-				tb.Fatal(err)
-			}
-			heap.Push(&out, leave{at: now + life, p: p})
-			if n >= arrivals/10 {
-				accepted++
-			}
+		r := fresh(*requests[profile.Name])
+		next, placed, err := placer.Place(c, r)
+		if err != nil && moves > 0 {
+			next, _, placed, err = placer.Consolidate(c, r, Limits{Moves: moves})
+		}
+		if err != nil {
+			continue
+		}
+		c = next
+		heap.Push(&out, leave{at: now + life, key: placed.Key})
+		if n >= arrivals/10 {
+			accepted++
 		}
 	}
 	return 100 * accepted / float64(arrivals-arrivals/10)

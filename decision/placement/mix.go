@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"sync"
 
@@ -99,7 +98,10 @@ func NewMix(typical []Typical) (*Mix, error) {
 
 func (m *Mix) kind(r *Request) kind {
 	k := kind{cpu: r.CPUMilli, memory: int64(r.Memory), gpus: int32(r.GPUs), milli: int32(r.Milli), gpuMemory: r.GPUMemory,
-		models: math.MaxUint64, mechanisms: r.mechanisms(), profile: r.Profile}
+		models: math.MaxUint64, mechanisms: math.MaxUint32, profile: r.Profile}
+	if len(r.Mechanisms) > 0 { // a typical request that names none goes with whatever there is
+		k.mechanisms = r.mechanisms()
+	}
 	if r.GPUs > 0 && len(r.Models) > 0 {
 		k.models = 0
 		for _, name := range r.Models {
@@ -160,8 +162,8 @@ func (m *Mix) strandedSlices(v *View) float64 {
 			continue
 		}
 		tables := m.tables[g.MIG]
-		mask := g.Slices.Mask()
-		free := float64(g.MIG.Units - bits.OnesCount32(mask))
+		mask := g.Mask & (1<<g.MIG.Units - 1)
+		free := float64(g.freeUnits())
 		stranded, weight := 0.0, 0.0
 		for j := range tables {
 			if tables[j] == nil {

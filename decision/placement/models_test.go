@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -44,26 +45,24 @@ func ExampleModels() {
 		fmt.Println(err)
 		return
 	}
-	tpot := profile.Some(profile.Duration(12 * time.Millisecond))
-	running := func(name string, slo profile.SLO) []placement.Running {
-		return []placement.Running{{Request: &placement.Request{Name: name, GPUs: 1, Milli: 400, Workload: name, SLO: slo}, GPUs: []int{0}}}
+	named := func(name string, tpot time.Duration) *layout.Workload {
+		return &layout.Workload{Name: name, Tenant: "one team", Objective: layout.Objective{TPOTP99: tpot}}
 	}
-	gpu := []placement.GPU{{Mechanism: sharing.MechanismTimeSlicing}}
-	s, err := placement.NewSnapshot([]placement.Node{
-		{Name: "a", Model: "H200", GPUs: gpu, Running: running("chat", profile.SLO{TPOTP99: tpot})},
-		{Name: "b", Model: "H200", GPUs: gpu, Running: running("tags", profile.SLO{})},
-		{Name: "c", Model: "H200", GPUs: gpu, Running: running("not-measured", profile.SLO{})},
-	})
-	if err != nil {
+	node := func(name, tenant string, tpot time.Duration) layout.Node {
+		return layout.Node{Name: name, Devices: []layout.Device{{GPU: layout.GPUOf("H200"), Mode: sharing.MechanismTimeSlicing}},
+			Assignments: []layout.Assignment{{Key: name + "/0", Workload: named(tenant, tpot), Compute: 400}}}
+	}
+	c, problems := layout.Observe([]layout.Node{node("a", "chat", 12*time.Millisecond), node("b", "tags", 0), node("c", "not-measured", 0)})
+	if err := layout.Err(problems); err != nil {
 		fmt.Println(err)
 		return
 	}
 	scorer := placement.NewScorer(placement.Interference{Base: placement.BestFit{}}, models)
-	r := &placement.Request{Name: "another", GPUs: 1, Milli: 400, Workload: "tags"}
-	for i := range s.Len() {
-		c, fit := scorer.Score(s, i, r)
-		fmt.Printf("%s: %v, %v\n", s.Name(i), fit.Verdict, fit)
-		if x, ok := c.Slowdown.Get(); ok && fit.Verdict == gate.VerdictPass {
+	r := &placement.Request{Name: "another", GPUs: 1, Milli: 400, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}, Workload: named("tags", 0)}
+	for n := range c.Nodes() {
+		o, fit := scorer.Score(n, r)
+		fmt.Printf("%s: %v, %v\n", n.Name, fit.Verdict, fit)
+		if x, ok := o.Slowdown.Get(); ok && fit.Verdict == gate.VerdictPass {
 			fmt.Printf("   the worst slowdown is %.2fx\n", x)
 		}
 	}
@@ -169,18 +168,11 @@ func make49() []string {
 // that must not look better than a neighbour who is known to do little.
 func TestModelsUnknownIsNotZero(t *testing.T) {
 	m := models(t)
-	node := func(name, workload string) placement.Node {
-		return placement.Node{Name: name, Model: "H200", GPUs: []placement.GPU{{Mechanism: sharing.MechanismMPS}},
-			Running: []placement.Running{{Request: &placement.Request{Name: workload, GPUs: 1, Milli: 300, Workload: workload}, GPUs: []int{0}}}}
-	}
-	s, err := placement.NewSnapshot([]placement.Node{node("a", "new"), node("b", "rank")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &placement.Request{Name: "r", GPUs: 1, Milli: 300, Workload: "rank"}
+	c := beside(t, sharing.MechanismMPS, "new", "rank")
+	r := request("r", "rank", sharing.MechanismMPS, 300, layout.Objective{})
 	scorer := placement.NewScorer(placement.Interference{}, m)
-	unknown, _ := scorer.Score(s, 0, r)
-	known, _ := scorer.Score(s, 1, r)
+	unknown, _ := scorer.Score(c.At(0), r)
+	known, _ := scorer.Score(c.At(1), r)
 	if unknown.Unpredicted != 2 || !unknown.Slowdown.IsZero() || known.Unpredicted != 0 || known.Slowdown.Or(0) <= 1 || unknown.Score >= known.Score {
 		t.Errorf("unknown %+v, known %+v", unknown, known)
 	}
@@ -188,13 +180,11 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 		limit time.Duration
 		want  gate.Verdict
 	}{{time.Second, gate.VerdictPass}, {time.Microsecond, gate.VerdictReject}} {
-		limit := profile.Some(profile.Duration(slo.limit))
-		strict := *r
-		strict.SLO = profile.SLO{TPOTP99: limit}
-		if f := s.Fit(0, &strict, m); f.Verdict != gate.VerdictUnknown || f.Code != gate.CodeSlowdownUnknown {
+		strict := request("r", "rank", sharing.MechanismMPS, 300, layout.Objective{TPOTP99: slo.limit})
+		if f := scorer.Filter(c.At(0), strict); f.Verdict != gate.VerdictUnknown || f.Code != gate.CodeSlowdownUnknown {
 			t.Errorf("unknown neighbour: %v", f)
 		}
-		if f := s.Fit(1, &strict, m); f.Verdict != slo.want {
+		if f := scorer.Filter(c.At(1), strict); f.Verdict != slo.want {
 			t.Errorf("limit %v: %v %v", slo.limit, f.Verdict, f)
 		}
 	}
@@ -204,10 +194,9 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 	if !ok {
 		t.Fatal("no TPOT P99")
 	}
-	limit := profile.Some(profile.Duration(v.Value * float64(time.Millisecond)))
-	strict := *r
-	strict.SLO = profile.SLO{TPOTP99: limit}
-	if f := s.Fit(1, &strict, m); f.Verdict != gate.VerdictUnknown || f.Code != gate.CodeTPOT || !strings.Contains(f.String(), "only a measurement") {
+	limit := time.Duration(v.Value * float64(time.Millisecond))
+	strict := request("r", "rank", sharing.MechanismMPS, 300, layout.Objective{TPOTP99: limit})
+	if f := scorer.Filter(c.At(1), strict); f.Verdict != gate.VerdictUnknown || f.Code != gate.CodeTPOT || !strings.Contains(f.String(), "only a measurement") {
 		t.Errorf("%v %v", f.Verdict, f)
 	}
 }
@@ -237,23 +226,18 @@ func TestModelsSettle(t *testing.T) {
 			}
 			closed, _ := m.Predict(nil, "H200", mech, group)[1].Get(profile.MetricTPOTP99)
 			played, _ := simulated[1].Get(profile.MetricTPOTP99)
-			s, err := placement.NewSnapshot([]placement.Node{{Name: "n", Model: "H200", GPUs: []placement.GPU{{Mechanism: mech}},
-				Running: []placement.Running{{Request: &placement.Request{Name: "a", GPUs: 1, Milli: 300, Workload: group[0]}, GPUs: []int{0}}}}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := beside(t, mech, group[0])
 			for ms, want := range map[float64]gate.Verdict{played.Low * 0.999: gate.VerdictReject, played.High * 1.001: gate.VerdictPass} {
 				if ms <= closed.Low || ms >= closed.High {
 					continue
 				}
-				limit := profile.Some(profile.Duration(ms * float64(time.Millisecond)))
-				r := &placement.Request{Name: "b", GPUs: 1, Milli: 300, Workload: group[1], SLO: profile.SLO{TPOTP99: limit}}
-				if f := s.Fit(0, r, m); f.Verdict != want {
+				r := request("b", group[1], mech, 300, layout.Objective{TPOTP99: time.Duration(ms * float64(time.Millisecond))})
+				scorer := placement.NewScorer(placement.Interference{}, m)
+				if f := scorer.Filter(c.At(0), r); f.Verdict != want {
 					t.Errorf("%v %v, limit %.3f of %.3f to %.3f: %v %v", mech, group, ms, played.Low, played.High, f.Verdict, f)
 				}
 				settled[want]++
-				scorer := placement.NewScorer(placement.Interference{}, m)
-				if n := testing.AllocsPerRun(20, func() { scorer.Score(s, 0, r) }); !race.Enabled && // which empties pools
+				if n := testing.AllocsPerRun(20, func() { scorer.Score(c.At(0), r) }); !race.Enabled && // which empties pools
 					want == gate.VerdictPass && n > 0 {
 					t.Errorf("%v allocations a score", n)
 				}
@@ -288,22 +272,45 @@ func TestModelsConcurrently(t *testing.T) {
 	}
 }
 
-// busy is a node with eight GPUs of two to four measured tenants.
-func busy(tb testing.TB) (*placement.Snapshot, *placement.Request) {
+// beside has a node for each workload, of which a replica is on its one GPU.
+func beside(tb testing.TB, m sharing.Mechanism, names ...string) *layout.Cluster {
 	tb.Helper()
-	names := []string{"chat", "tags", "rank"}
-	n := placement.Node{Name: "n", Model: "H200", CPUMilli: 96_000}
-	for g := range 8 {
-		n.GPUs = append(n.GPUs, placement.GPU{Mechanism: sharing.MechanismMPS})
-		for i := range 2 + g%3 {
-			n.Running = append(n.Running, placement.Running{Request: &placement.Request{Name: "t", GPUs: 1, Milli: 100, Workload: names[(g+i)%3]}, GPUs: []int{g}})
-		}
+	var nodes []layout.Node
+	for i, name := range names {
+		nodes = append(nodes, layout.Node{Name: fmt.Sprint("n", i), Devices: []layout.Device{{GPU: layout.GPUOf("H200"), Mode: m}},
+			Assignments: []layout.Assignment{{Key: fmt.Sprint(i), Workload: &layout.Workload{Name: name, Tenant: "t"}, Compute: 300}}})
 	}
-	s, err := placement.NewSnapshot([]placement.Node{n})
-	if err != nil {
+	c, problems := layout.Observe(nodes)
+	if err := layout.Err(problems); err != nil {
 		tb.Fatal(err)
 	}
-	return s, &placement.Request{Name: "r", CPUMilli: 1000, GPUs: 1, Milli: 200, Workload: "tags", MaxSlowdown: 40}
+	return c
+}
+
+func request(name, workload string, m sharing.Mechanism, milli int, o layout.Objective) *placement.Request {
+	return &placement.Request{Name: name, GPUs: 1, Milli: milli, Mechanisms: []sharing.Mechanism{m},
+		Workload: &layout.Workload{Name: workload, Tenant: "t", Objective: o}}
+}
+
+// busy is a node with eight GPUs of two to four measured tenants.
+func busy(tb testing.TB) (*layout.Cluster, *placement.Request) {
+	tb.Helper()
+	names := []string{"chat", "tags", "rank"}
+	n := layout.Node{Name: "n", CPUMilli: 96_000}
+	for g := range 8 {
+		n.Devices = append(n.Devices, layout.Device{GPU: layout.GPUOf("H200"), Mode: sharing.MechanismMPS})
+		for i := range 2 + g%3 {
+			n.Assignments = append(n.Assignments, layout.Assignment{Key: fmt.Sprint(g, i), Device: int16(g), Compute: 100,
+				Workload: &layout.Workload{Name: names[(g+i)%3], Tenant: "t"}})
+		}
+	}
+	c, problems := layout.Observe([]layout.Node{n})
+	if err := layout.Err(problems); err != nil {
+		tb.Fatal(err)
+	}
+	r := request("r", "tags", sharing.MechanismMPS, 200, layout.Objective{Slowdown: 40})
+	r.CPUMilli = 1000
+	return c, r
 }
 
 func interferencePolicies(tb testing.TB, r *placement.Request) []placement.Policy {
@@ -319,13 +326,13 @@ func TestScoringWithModelsDoesNotAllocate(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector makes sync.Pool forget")
 	}
-	s, r := busy(t)
+	c, r := busy(t)
 	for _, policy := range interferencePolicies(t, r) {
 		scorer := placement.NewScorer(policy, models(t))
-		if _, f := scorer.Score(s, 0, r); f.Verdict != gate.VerdictPass {
+		if _, f := scorer.Score(c.At(0), r); f.Verdict != gate.VerdictPass {
 			t.Fatal(f)
 		}
-		if n := testing.AllocsPerRun(100, func() { scorer.Score(s, 0, r) }); n > 0 {
+		if n := testing.AllocsPerRun(100, func() { scorer.Score(c.At(0), r) }); n > 0 {
 			t.Errorf("%s: %v allocations a score", policy.Name(), n)
 		}
 	}
@@ -334,13 +341,13 @@ func TestScoringWithModelsDoesNotAllocate(t *testing.T) {
 // BenchmarkScoreWithModels scores a node of eight GPUs with 23 tenants whose
 // slowdown and the request's are predicted for each GPU.
 func BenchmarkScoreWithModels(b *testing.B) {
-	s, r := busy(b)
+	c, r := busy(b)
 	for _, policy := range interferencePolicies(b, r) {
 		b.Run(policy.Name(), func(b *testing.B) {
 			scorer := placement.NewScorer(policy, models(b))
 			b.ReportAllocs()
 			for b.Loop() {
-				scorer.Score(s, 0, r)
+				scorer.Score(c.At(0), r)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -18,7 +19,7 @@ import (
 // a few of several and of none.
 var busyKinds = sync.OnceValue(func() (out []Request) {
 	for i := range 60 {
-		r := Request{Name: fmt.Sprint(i), CPUMilli: int64(1+i%13) * 1_000, Memory: sharing.Bytes(1+i%7) * 8 * sharing.GiB, GPUs: 1, Milli: []int{1000, 810, 470, 320, 160}[i%5]}
+		r := Request{Name: fmt.Sprint(i), CPUMilli: int64(1+i%13) * 1_000, Memory: sharing.Bytes(1+i%7) * 8 * sharing.GiB, GPUs: 1, Milli: []int{1000, 810, 470, 320, 160}[i%5], Mechanisms: onTurns}
 		switch {
 		case i%20 == 0:
 			r.GPUs = []int{2, 4, 8}[i/20]
@@ -47,41 +48,33 @@ func busyMix(tb testing.TB) *Mix {
 // busy is a cluster of nodes with eight GPUs each, filled with requests like
 // those of the mix up to a part of its GPUs that is drawn for each node, evenly
 // from nothing to everything, each on a GPU by chance.
-func busy(tb testing.TB, rng *rand.Rand, nodes int) *Snapshot {
+func busy(tb testing.TB, rng *rand.Rand, nodes int) *layout.Cluster {
 	tb.Helper()
-	in := make([]Node, nodes)
+	in := make([]layout.Node, nodes)
 	for i := range in {
-		n := Node{Name: fmt.Sprintf("n%05d", i), CPUMilli: 96_000, Memory: 768 * sharing.GiB, Model: []string{"A", "B"}[rng.IntN(2)], GPUs: make([]GPU, 8)}
+		kind := []*layout.GPU{kindA, kindB}[rng.IntN(2)]
+		n := layout.Node{Name: fmt.Sprintf("n%05d", i), CPUMilli: 96_000, Memory: 768 * sharing.GiB, Devices: make([]layout.Device, 8)}
 		var free [8]int
-		for g := range n.GPUs {
-			n.GPUs[g].Mechanism, free[g] = sharing.MechanismTimeSlicing, 1000
+		for g := range n.Devices {
+			n.Devices[g], free[g] = device(kind, sharing.MechanismTimeSlicing), 1000
 		}
 		cpu, memory := n.CPUMilli, n.Memory
 		used, want := 0, int(8_001*rng.Float64())
-		for range 40 {
+		for k := range 40 {
 			r, g := newShape(rng), rng.IntN(8)
 			if r.GPUs > 1 || r.Milli > free[g] || used+r.Milli > want || r.CPUMilli > cpu || r.Memory > memory {
 				continue
 			}
 			cpu, memory, used = cpu-r.CPUMilli, memory-r.Memory, used+r.Milli
-			run := Running{Request: r}
+			a := layout.Assignment{Key: fmt.Sprint(i, "/", k), Device: layout.NoDevice, CPUMilli: int32(r.CPUMilli), HostMemory: r.Memory}
 			if r.GPUs == 1 {
-				free[g], run.GPUs = free[g]-r.Milli, []int{g}
+				free[g], a.Device, a.Compute = free[g]-r.Milli, int16(g), int16(r.Milli)
 			}
-			n.Running = append(n.Running, run)
+			n.Assignments = append(n.Assignments, a)
 		}
 		in[i] = n
 	}
-	return snapshot(tb, in...)
-}
-
-// states counts the nodes of a snapshot that differ in what is left of them.
-func states(s *Snapshot) int {
-	seen := map[View]bool{}
-	for i := range s.Len() {
-		seen[*s.View(i)] = true
-	}
-	return len(seen)
+	return cluster(tb, in...)
 }
 
 // newShape draws a request that nobody asked for before.
@@ -92,38 +85,40 @@ func newShape(rng *rand.Rand) *Request {
 	if r.GPUs == 1 && r.Milli < 1000 {
 		r.Milli += rng.IntN(150)
 	}
+	if r.GPUs == 0 {
+		r.Mechanisms = nil
+	}
 	return &r
 }
 
 // zooOf is n times the nodes of zoo, with what a random walk leaves on them.
-func zooOf(t *testing.T, rng *rand.Rand, n int) (*Snapshot, []Request) {
-	few, requests := zoo(t)
-	var nodes []Node
+func zooOf(t *testing.T, rng *rand.Rand, n int) (*layout.Cluster, []Request) {
+	few, requests := zoo()
+	var nodes []layout.Node
 	for range n {
 		for _, node := range few {
 			node.Name = fmt.Sprint("n", len(nodes))
 			nodes = append(nodes, node)
 		}
 	}
-	s := snapshot(t, nodes...)
+	c := cluster(t, nodes...)
 	scorer := NewScorer(Spread{}, nil)
 	for range 60 * n {
-		r := requests[rng.IntN(len(requests))]
-		if c, f := scorer.Score(s, rng.IntN(s.Len()), &r); f.Verdict == gate.VerdictPass {
+		r := fresh(requests[rng.IntN(len(requests))])
+		if o, f := scorer.Score(c.At(rng.IntN(c.Len())), r); f.Verdict == gate.VerdictPass {
 			var err error
-			if s, _, err = s.Reserve(&r, c); err != nil {
+			if c, _, err = scorer.Assign(c, r, o); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	return s, requests
+	return c, requests
 }
 
 // variant is a request that nobody made yet.
 func variant(rng *rand.Rand, r Request) *Request {
 	r.CPUMilli, r.Memory = rng.Int64N(2*r.CPUMilli), sharing.Bytes(rng.Int64N(1+2*int64(r.Memory)))
-	r.Tenant = []string{"", "a", "b", "c"}[rng.IntN(4)]
-	r.Trusts = [][]string{nil, {"a"}, {"a", "", "c"}}[rng.IntN(3)]
+	w := layout.Workload{Tenant: []string{"", "a", "b", "c"}[rng.IntN(4)], Trusts: [][]string{nil, {"a"}, {"a", "", "c"}}[rng.IntN(3)]}
 	if r.Milli > 0 && r.Milli < 1000 {
 		r.Milli = 1 + rng.IntN(999)
 	}
@@ -131,12 +126,13 @@ func variant(rng *rand.Rand, r Request) *Request {
 		r.GPUs = 2 + rng.IntN(4)
 	}
 	if rng.IntN(8) == 0 {
-		r.MaxSlowdown = 1.5
+		w.Objective.Slowdown = 1.5
 	}
 	if rng.IntN(4) == 0 && r.GPUs > 0 && r.Profile == "" {
 		r.GPUMemory = sharing.Bytes(rng.IntN(90)) * sharing.GiB
 	}
-	return &r
+	r.Workload = &w
+	return fresh(r)
 }
 
 // TestIndexMissesNothing holds that no node outside the index's answer takes a
@@ -147,52 +143,61 @@ func TestIndexMissesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	placers := map[string]*Placer{}
 	for _, policy := range policies(t) {
-		placers[policy.Name()] = NewPlacer(policy, nil)
+		placers[policy.Name()] = NewPlacer(NewScorer(policy, nil))
 	}
 	refused := 0
 	for round := range 4 {
-		s, requests := zooOf(t, rng, []int{1, 8, 16, 8}[round])
-		old := s
+		c, requests := zooOf(t, rng, []int{1, 8, 16, 8}[round])
+		old := c
 		for range 60 {
 			r := variant(rng, requests[rng.IntN(len(requests))])
 			if r.Validate() != nil {
 				continue
 			}
-			after, passes := s, []int32{}
-			for i := range s.Len() {
-				if s.Fit(i, r, nil).Verdict == gate.VerdictPass {
+			after, passes := c, []int32{}
+			for i := range c.Len() {
+				if n := c.At(i); n != nil && NewScorer(BestFit{}, nil).Filter(n, r).Verdict == gate.VerdictPass {
 					passes = append(passes, int32(i))
 				}
 			}
 			for _, policy := range policies(t) {
 				p := placers[policy.Name()]
-				first, all := p.Candidates(s, r, nil)
+				first, all := p.Candidates(c, r, nil)
 				if len(first) < min(len(all), stage) {
 					t.Fatalf("%d candidates of %d nodes", len(first), len(all))
 				}
 				for _, i := range passes {
 					if !slices.Contains(all, i) {
-						t.Fatalf("%+v fits %+v, which the index does not have", r, s.View(int(i)))
+						t.Fatalf("%+v fits %+v, which the index does not have", r, ViewOf(c.At(int(i))))
 					}
 				}
-				best, ok := p.Best(s, r)
+				best, ok := p.Best(c, r)
 				if ok != (len(passes) > 0) {
 					t.Fatalf("%s: %v, and %d nodes take %+v", policy.Name(), ok, len(passes), r)
 				}
-				if fresh, _ := NewPlacer(policy, nil).Best(s, r); fresh != best {
-					t.Fatalf("%s: %+v, by a fresh placer %+v", policy.Name(), best, fresh)
+				if other, _ := NewPlacer(NewScorer(policy, nil)).Best(c, r); other != best {
+					t.Fatalf("%s: %+v, by a fresh placer %+v", policy.Name(), best, other)
 				}
 				if !ok {
 					refused++
-				} else if next, _, err := s.Reserve(r, best); err != nil {
+				} else if next, _, err := p.scorer.Assign(c, r, best); err != nil {
 					t.Fatal(err)
 				} else if policy == (BestFit{}) {
 					after = next
 				}
 			}
-			s = after
-			if rng.IntN(5) == 0 {
-				s, old = old, s
+			c = after
+			switch rng.IntN(8) {
+			case 0:
+				c, old = old, c
+			case 1: // nodes go and come
+				n := c.At(rng.IntN(c.Len()))
+				if n == nil {
+					continue
+				}
+				if c = c.WithoutNode(n.Name); rng.IntN(2) == 0 {
+					c, _ = c.WithNode(layout.Node{Name: fmt.Sprint("new", rng.IntN(9)), CPUMilli: 9_000, Devices: n.Devices})
+				}
 			}
 		}
 	}
@@ -204,22 +209,22 @@ func TestIndexMissesNothing(t *testing.T) {
 // TestBeyondCandidates has one node of 200 take a request, which rows can't tell
 // from the others: its tenants trust the request's.
 func TestBeyondCandidates(t *testing.T) {
-	r := &Request{GPUs: 1, Milli: 100, Tenant: "z", Trusts: []string{"x", "y"}}
+	r := &Request{Name: "r", GPUs: 1, Milli: 100, Mechanisms: onMPS, Workload: tenant("z", "x", "y")}
 	for _, at := range []int{0, 31, 33, 100, 138, 199} {
-		nodes := make([]Node, 200)
+		nodes := make([]layout.Node, 200)
 		for i := range nodes {
-			nodes[i] = Node{Name: fmt.Sprint(i), GPUs: []GPU{{Mechanism: sharing.MechanismMPS}}}
+			nodes[i] = on(fmt.Sprint(i), device(kindA, sharing.MechanismMPS))
 			trusts := []string{"x", "y"}
 			if i == at {
 				trusts = append(trusts, "z")
 			}
-			for _, tenant := range []string{"x", "y"} {
-				nodes[i].Running = append(nodes[i].Running, Running{Request: &Request{GPUs: 1, Milli: 100, Tenant: tenant, Trusts: trusts}, GPUs: []int{0}})
+			for _, name := range []string{"x", "y"} {
+				nodes[i] = with(nodes[i], Request{Name: name, Milli: 100, Workload: tenant(name, trusts...)}, 0)
 			}
 		}
-		c, ok := NewPlacer(BestFit{}, nil).Best(snapshot(t, nodes...), r)
-		if !ok || c.Node != at {
-			t.Errorf("node %d takes it: %+v, %v", at, c, ok)
+		o, ok := NewPlacer(NewScorer(BestFit{}, nil)).Best(cluster(t, nodes...), r)
+		if !ok || o.Node != fmt.Sprint(at) {
+			t.Errorf("node %d takes it: %+v, %v", at, o, ok)
 		}
 	}
 }
@@ -227,13 +232,16 @@ func TestBeyondCandidates(t *testing.T) {
 // TestAlikeButForNeighbours holds that of GPUs with as much left the one is found
 // whose neighbours have no objective.
 func TestAlikeButForNeighbours(t *testing.T) {
-	node := Node{Name: "n", GPUs: []GPU{{Mechanism: sharing.MechanismMPS}, {Mechanism: sharing.MechanismMPS}, {Mechanism: sharing.MechanismMPS}}}
+	d := device(kindA, sharing.MechanismMPS)
+	node := on("n", d, d, d)
 	for g, slowdown := range []float64{1.2, 2, 0} {
-		node.Running = append(node.Running, Running{Request: &Request{GPUs: 1, Milli: 500, MaxSlowdown: slowdown}, GPUs: []int{g}})
+		w := &layout.Workload{Tenant: "t", Objective: layout.Objective{Slowdown: slowdown}}
+		node = with(node, Request{Milli: 500, Workload: w}, g)
 	}
 	for _, policy := range policies(t) {
-		if c, ok := NewPlacer(policy, nil).Best(snapshot(t, node), &Request{GPUs: 1, Milli: 300}); !ok || c.gpus[0] != 2 {
-			t.Errorf("%s: %+v, %v", policy.Name(), c, ok)
+		r := &Request{Name: "r", GPUs: 1, Milli: 300, Mechanisms: onMPS, Workload: tenant("t")}
+		if o, ok := NewPlacer(NewScorer(policy, nil)).Best(cluster(t, node), r); !ok || o.gpus[0] != 2 {
+			t.Errorf("%s: %+v, %v", policy.Name(), o, ok)
 		}
 	}
 }
@@ -241,10 +249,10 @@ func TestAlikeButForNeighbours(t *testing.T) {
 // TestAllow holds that candidates are allowed nodes, and all that there are when
 // they are few.
 func TestAllow(t *testing.T) {
-	s := busy(t, rand.New(rand.NewPCG(1, 2)), 500)
-	p := NewPlacer(BestFit{}, nil)
+	c := busy(t, rand.New(rand.NewPCG(1, 2)), 500)
+	p := NewPlacer(NewScorer(BestFit{}, nil))
 	for _, every := range []int{1, 3, 50} {
-		first, all := p.Candidates(s, &Request{CPUMilli: 1}, func(i int) bool { return i%every == 0 })
+		first, all := p.Candidates(c, &Request{CPUMilli: 1}, func(i int) bool { return i%every == 0 })
 		if len(all) != 500 || len(first) != min(stage, (499+every)/every) {
 			t.Errorf("every %d: %d of %d", every, len(first), len(all))
 		}
@@ -272,50 +280,52 @@ func busyPolicies(t *testing.T) []Policy {
 	return []Policy{NewCotenant(m), Interference{Base: NewCotenant(m)}, NewFragmentation(m), Interference{}, BestFit{}, Spread{}, Random{Seed: 3}}
 }
 
-// TestPlacerMemory fills all that a Placer of 10,000 nodes keeps.
-func TestPlacerMemory(t *testing.T) {
-	s := busy(t, rand.New(rand.NewPCG(1, 2)), 10_000)
+// TestMemory fills all that a Placer of 10,000 nodes keeps, and counts the nodes with their tenants as well.
+func TestMemory(t *testing.T) {
 	heap := func() uint64 {
 		var m runtime.MemStats
+		runtime.GC()
 		runtime.GC()
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	p := NewPlacer(NewCotenant(busyMix(t)), nil)
+	mix := busyMix(t)
+	start := heap()
+	c := busy(t, rand.New(rand.NewPCG(1, 2)), 10_000)
 	before := heap()
-	p.Best(s, &Request{CPUMilli: 96_000})
+	p := NewPlacer(NewScorer(NewCotenant(mix), nil))
+	p.Best(c, &Request{CPUMilli: 96_000})
 	for i := int64(1); len(p.index.outlooks) < maxOutlooks; i++ {
 		p.index.scores(&Request{CPUMilli: i})
-	}
-	for i := range uint64(maxKept) {
-		p.kept[i] = kept{}
 	}
 	for i := range uint64(maxAnswers) {
 		p.answers[i] = answer{}
 	}
-	size := heap() - before
-	t.Logf("%.1f MB", float64(size)/1e6)
-	if size > 30e6 {
-		t.Errorf("%d bytes", size)
+	all := heap()
+	t.Logf("the layout %.1f MB, the placer %.1f MB", float64(before-start)/1e6, float64(all-before)/1e6)
+	if all-start > 30e6 {
+		t.Errorf("%d bytes", all-start)
 	}
 	runtime.KeepAlive(p)
+	runtime.KeepAlive(c)
 }
 
 func compareStages(t *testing.T, nodes, requests int, policy Policy, within, mean float64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, 8))
-	s := busy(t, rng, nodes)
-	two, scorer := NewPlacer(policy, nil), NewScorer(policy, nil)
+	c := busy(t, rng, nodes)
+	scorer := NewScorer(policy, nil)
+	two := NewPlacer(scorer)
 	good, placed, lost := 0, 0, 0.0
 	for range requests {
 		r := newShape(rng)
 		var scores []float64
-		for i := range nodes {
-			if c, f := scorer.Score(s, i, r); f.Verdict == gate.VerdictPass {
-				scores = append(scores, c.Score)
+		for n := range c.Nodes() {
+			if o, f := scorer.Score(n, r); f.Verdict == gate.VerdictPass {
+				scores = append(scores, o.Score)
 			}
 		}
-		best, ok := two.Best(s, r)
+		best, ok := two.Best(c, r)
 		if ok != (len(scores) > 0) {
 			t.Fatalf("%v, and %d of %d nodes take %+v", ok, len(scores), nodes, r)
 		}
@@ -343,8 +353,7 @@ func compareStages(t *testing.T, nodes, requests int, policy Policy, within, mea
 func BenchmarkPlace(b *testing.B) {
 	for _, nodes := range []int{1000, 10_000} {
 		rng := rand.New(rand.NewPCG(1, 2))
-		s := busy(b, rng, nodes)
-		b.Logf("%d nodes, %d states", nodes, states(s))
+		c := busy(b, rng, nodes)
 		m := busyMix(b)
 		known := newShape(rng)
 		for name, next := range map[string]func() *Request{
@@ -353,14 +362,14 @@ func BenchmarkPlace(b *testing.B) {
 			"none":  func() *Request { r := newShape(rng); r.GPUs, r.Milli, r.CPUMilli = 8, 1000, 96_001; return r },
 		} {
 			b.Run(fmt.Sprintf("%s/%d", name, nodes), func(b *testing.B) {
-				p := NewPlacer(NewCotenant(m), nil)
+				p := NewPlacer(NewScorer(NewCotenant(m), nil))
 				// What is measured are new shapes like others before them: see BenchmarkPlaceFirst.
 				for range 1000 {
-					p.Best(s, next())
+					p.Best(c, next())
 				}
 				b.ResetTimer()
 				for range b.N {
-					p.Best(s, next())
+					p.Best(c, next())
 				}
 			})
 		}
@@ -371,67 +380,66 @@ func BenchmarkPlace(b *testing.B) {
 // every node is scored.
 func BenchmarkPlaceFirst(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	s, m := busy(b, rng, 10_000), busyMix(b)
+	c, m := busy(b, rng, 10_000), busyMix(b)
 	for b.Loop() {
-		p := NewPlacer(NewCotenant(m), nil)
-		p.index.follow(s)
-		p.Best(s, newShape(rng))
+		p := NewPlacer(NewScorer(NewCotenant(m), nil))
+		p.index.follow(c)
+		p.Best(c, newShape(rng))
 	}
 }
 
 func BenchmarkPlaceBatch(b *testing.B) {
 	b.Run("10000", func(b *testing.B) {
 		rng := rand.New(rand.NewPCG(1, 2))
-		s := busy(b, rng, 10_000)
+		c := busy(b, rng, 10_000)
 		var waiting []*Request
 		for range 1000 {
-			waiting = append(waiting, newShape(rng))
+			waiting = append(waiting, fresh(*newShape(rng)))
 		}
 		m := busyMix(b)
 		for b.Loop() {
-			if _, err := NewPlacer(NewCotenant(m), nil).PlaceBatch(s, waiting); err != nil {
+			if _, err := NewPlacer(NewScorer(NewCotenant(m), nil)).PlaceBatch(c, waiting); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 }
 
-// TestVanishedNodes reserves on a snapshot that has fewer nodes than the one an
-// offer is of, and on one that is older.
-func TestVanishedNodes(t *testing.T) {
+// TestOtherClusters asks one placer about layouts that are older, or have fewer nodes, or others.
+func TestOtherClusters(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	s := busy(t, rng, 300)
-	fewer := Join(s.With(0, s)) // a copy
-	fewer.len, fewer.chunks = 40, fewer.chunks[:2]
+	c := busy(t, rng, 300)
+	var few []layout.Node
+	for i := range 40 {
+		few = append(few, *c.At(i))
+	}
+	fewer := cluster(t, few...)
 	for _, policy := range policies(t) {
-		p := NewPlacer(policy, nil)
+		p := NewPlacer(NewScorer(policy, nil))
 		for range 20 {
-			r := newShape(rng)
-			c, ok := p.Best(s, r)
+			r := fresh(*newShape(rng))
+			o, ok := p.Best(c, r)
 			if !ok {
 				continue
 			}
-			if _, _, err := fewer.Reserve(r, c); c.Node >= 40 && !errors.Is(err, ErrInvalid) {
-				t.Errorf("%s: node %d of 40: %v", policy.Name(), c.Node, err)
+			if _, _, err := p.scorer.Assign(fewer, r, o); fewer.Node(o.Node) == nil && !errors.Is(err, ErrNodeGone) {
+				t.Errorf("%s: %s of 40: %v", policy.Name(), o.Node, err)
 			}
-			next, _, err := s.Reserve(r, c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			full := next
+			full, _, err := p.scorer.Assign(c, r, o)
 			for err == nil {
-				if next, _, err = full.Reserve(r, c); err == nil {
+				var next *layout.Cluster
+				if next, _, err = p.scorer.Assign(full, fresh(*r), o); err == nil {
 					full = next
 				}
 			}
 			if r.GPUs > 0 && !errors.Is(err, ErrConflict) {
-				t.Errorf("%s: an offer of an older snapshot: %v", policy.Name(), err)
+				t.Errorf("%s: an offer of an older layout: %v", policy.Name(), err)
 			}
-			if few, ok := p.Best(fewer, r); ok && few.Node >= 40 {
-				t.Errorf("%s: node %d is gone", policy.Name(), few.Node)
+			if other, ok := p.Best(fewer, r); ok && fewer.Node(other.Node) == nil {
+				t.Errorf("%s: %s is gone", policy.Name(), other.Node)
 			}
-			if again, _ := p.Best(s, r); again != c {
-				t.Errorf("%s: %+v, and before it saw other nodes %+v", policy.Name(), again, c)
+			if again, _ := p.Best(c, r); again != o {
+				t.Errorf("%s: %+v, and before it saw other nodes %+v", policy.Name(), again, o)
 			}
 		}
 	}

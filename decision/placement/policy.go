@@ -61,8 +61,8 @@ func (Spread) Score(o *Option) float64 {
 
 func (Spread) rank(r *row) float32 { return -float32(r.any&milliMask) - r.left }
 
-// Random takes a node and a GPU by chance, the same for the same seed, name of
-// the request and index of the node. It is the yardstick that anything must beat.
+// Random takes a node and a GPU by chance, the same for the same seed and names of
+// the request and the node. It is the yardstick that anything must beat.
 type Random struct{ Seed uint64 }
 
 // Name is "random".
@@ -73,7 +73,7 @@ func (Random) ByShape() bool { return false }
 
 // Score is uniform from 0 to 2^24, by node first and then by GPU.
 func (p Random) Score(o *Option) float64 {
-	h := p.node(o.Request, o.Node)
+	h := p.node(o.Request, hashName(o.Node))
 	g := splitmix.Finish(h + uint64(o.Start+2))
 	for _, i := range o.GPUs {
 		g = splitmix.Finish(g ^ uint64(i))
@@ -81,13 +81,18 @@ func (p Random) Score(o *Option) float64 {
 	return float64(h>>40) + float64(g>>40)/(1<<24)
 }
 
-// node draws for a node.
-func (p Random) node(r *Request, node int) uint64 {
-	h := splitmix.Finish(p.Seed ^ splitmix.Gamma)
-	for i := range len(r.Name) {
-		h = (h ^ uint64(r.Name[i])) * 0x100000001b3
+// node draws for a node, by a hash of its name.
+func (p Random) node(r *Request, name uint64) uint64 {
+	return splitmix.Finish(splitmix.Finish(p.Seed^splitmix.Gamma^hashName(r.Name)) + name)
+}
+
+// hashName hashes a name, the same on every machine.
+func hashName(name string) uint64 {
+	h := uint64(0xcbf29ce484222325) // FNV-1a
+	for i := range len(name) {
+		h = (h ^ uint64(name[i])) * 0x100000001b3
 	}
-	return splitmix.Finish(splitmix.Finish(h) + uint64(node))
+	return splitmix.Finish(h)
 }
 
 // Fragmentation is fragmentation gradient descent (FGD, USENIX ATC '23): a request goes where the free part of the
@@ -167,7 +172,7 @@ func (k *kind) fits(g *GPUView) bool {
 	if g.MIG != nil || g.Milli < k.milli || k.mechanisms>>g.Mechanism&1 == 0 {
 		return false
 	}
-	return k.gpuMemory == 0 || !g.Total.IsZero() && k.gpuMemory <= g.Memory && g.Milli >= k.need(g.Total.Or(0))
+	return k.gpuMemory == 0 || g.Total > 0 && k.gpuMemory <= g.Memory && g.Milli >= k.need(g.Total)
 }
 
 // need is the thousandths that the kind takes of a GPU with so much memory.
@@ -212,13 +217,13 @@ const (
 	aloneWeight = 0.5
 	cpuStep     = 500
 	memoryStep  = 2 * sharing.GiB
-	memoSize    = 1 << 18
+	memoSize    = 1 << 16
 )
 
 // horizons are the numbers of requests after which a run is looked at; the last is its end.
 var horizons = [...]int{16, 64, 256, runLength}
 
-// NewCotenant returns the policy for a mix. It draws the runs and sets 4 MiB aside for estimates.
+// NewCotenant returns the policy for a mix. It draws the runs and sets 1 MiB aside for estimates.
 func NewCotenant(m *Mix) *Cotenant {
 	m.prepared.Do(m.prepare)
 	p := &Cotenant{mix: m, memo: make([]memoEntry, memoSize)}

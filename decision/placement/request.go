@@ -1,14 +1,14 @@
 package placement
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
-	"sync/atomic"
+	"time"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
@@ -16,46 +16,57 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Request states the needs of one workload's replica (a pod, say). It must not be
-// modified once it was given to this package.
+// Errors that calls of this package wrap; test for them with errors.Is.
+var (
+	// ErrInvalid says that an input breaks a rule; the error names every place.
+	ErrInvalid = errors.New("placement: invalid input")
+	// ErrNoFit says that no node takes a request. The error is an *UnplacedError.
+	ErrNoFit = errors.New("placement: no node fits")
+	// ErrConflict says that an offer no longer fits the layout that it is to be carried out on.
+	ErrConflict = layout.ErrConflict
+	// ErrNodeGone says that the node of an offer is not in the layout any more.
+	ErrNodeGone = layout.ErrNodeGone
+)
+
+// Request states the needs of one workload's replica (a pod, say). It must not be modified once it was given to this
+// package.
 type Request struct {
-	Name     string        // in messages, and for Random
+	// Name is the replica's: its key in the layout, in messages, and for Random.
+	Name     string
 	CPUMilli int64         // thousandths of a core
 	Memory   sharing.Bytes // of the host
 
 	// GPUs is the number of GPUs that it needs, all of one node and by one mechanism; 0 is none at all.
 	GPUs int
-	// Milli is the thousandths of each GPU: 1000 asks for whole ones. 0 with
-	// GPUMemory leaves it to the memory: its share of the GPU's.
+	// Milli is the thousandths of each GPU's compute: 1000 asks for whole GPUs. GPUMemory is what it takes of each
+	// GPU's memory. Neither is charged for the other; 0 is not limited.
 	Milli     int
-	GPUMemory sharing.Bytes // of each GPU; 0 = not limited
+	GPUMemory sharing.Bytes
 	// Profile asks for one MIG instance instead, by its name on the GPU.
 	Profile string
 
-	Models     []string            // the GPU models that will do; empty = any
-	Mechanisms []sharing.Mechanism // those that will do, best first; empty = what the GPU runs
+	Models []string // the GPU models that will do; empty = any
+	// Mechanisms are those that will do, best first. Empty stands for whole GPUs, or with a Profile for MIG: who does
+	// not say that it shares is not made to.
+	Mechanisms []sharing.Mechanism
+	// Linked asks for GPUs that NVLink connects. Where it is not set, such GPUs come first.
+	Linked bool
 
-	// Tenant and Trusts decide who may share a GPU where the mechanism does not isolate: replicas of one tenant,
-	// and tenants that name each other. An unstated tenant is a tenant of its own, named "".
-	Tenant string
-	Trusts []string
-
-	// Demand states the needs of the workload that it is a replica of; nil =
-	// not known. On nodes with a Ground, decision's gates are then asked as well.
+	// Workload is the one that it is a replica of: who it trusts, and what neighbours may do to it. nil is a workload
+	// without a name. Replicas of one workload share one.
+	Workload *layout.Workload
+	// Demand states the needs of the workload that it is a replica of; nil = not known. On nodes of a pool with a
+	// ground ([Scorer].Grounds), decision's gates are then asked as well.
 	Demand *gate.Demand
-	// Workload is the request's name for a Forecaster.
-	Workload string
-	// MaxSlowdown is the objective: how many times slower than alone neighbours may make it. 0 = there is none.
-	MaxSlowdown float64
-	// SLO are limits of its latencies, beside neighbours. The zero value sets none.
-	SLO profile.SLO
+	// Group names the requests that are placed together or not at all, in [Placer.PlaceBatch]; empty = none.
+	Group string
 }
 
 // Limits of an input: larger numbers are taken for mistakes.
 const (
-	MaxCPUMilli  = 1_000_000_000
-	MaxMemory    = 1 << 50
-	MaxNodeCount = 1_000_000
+	MaxCPUMilli = 1_000_000_000
+	MaxMemory   = 1 << 50
+	MaxGPUs     = 16 // of one request, and of a node that GPUs are chosen on: others have their first 16 looked at
 )
 
 // Mechanisms that placement knows how to fill. MIG with MPS inside, and what has
@@ -63,6 +74,13 @@ const (
 var placeable = []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS,
 	sharing.MechanismMIG, sharing.MechanismHAMi,
 	sharing.MechanismHAMiWithMPS, sharing.MechanismVGPU, sharing.MechanismMIGLikeEmulation}
+
+// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
+// IsZero says that it is, and Equal compares two; String writes "-" for a missing one, JSON null, or omitzero nothing.
+type Optional[T any] = optional.Value[T]
+
+// Some returns an Optional that holds v.
+func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
 // Validate checks a request. The error is an ErrInvalid that names every problem with its field.
 func (r *Request) Validate() error {
@@ -77,7 +95,10 @@ func (r *Request) check(path string, l *problem.List) {
 	add := func(field, remedy, format string, args ...any) {
 		l.Addf(problem.Join(path, field), remedy, format, args...)
 	}
-	checkHost(path, r.CPUMilli, r.Memory, l)
+	l.If(r.CPUMilli < 0 || r.CPUMilli > MaxCPUMilli, problem.Join(path, "CPUMilli"), "thousandths of a core",
+		"%d is out of range", r.CPUMilli)
+	l.If(r.Memory < 0 || r.Memory > MaxMemory, problem.Join(path, "Memory"), "", "%d bytes are out of range",
+		int64(r.Memory))
 	if r.GPUMemory < 0 || r.GPUMemory > MaxMemory {
 		add("GPUMemory", "", "%d bytes are out of range", int64(r.GPUMemory))
 	}
@@ -103,222 +124,87 @@ func (r *Request) check(path string, l *problem.List) {
 			add(fmt.Sprintf("Mechanisms[%d]", i), "", "placement does not handle %v", m)
 		}
 	}
-	l.If(!(r.MaxSlowdown == 0 || r.MaxSlowdown >= 1 && !math.IsInf(r.MaxSlowdown, 1)), problem.Join(path, "MaxSlowdown"),
-		"1 is as fast as alone; 0 sets no objective", "%v is no slowdown", r.MaxSlowdown)
-	l.AddErr(problem.Join(path, "SLO"), r.SLO.Validate())
+	o := &r.workload().Objective
+	l.If(!(o.Slowdown == 0 || o.Slowdown >= 1 && !math.IsInf(o.Slowdown, 1)),
+		problem.Join(path, "Workload.Objective.Slowdown"), "1 is as fast as alone; 0 sets no objective",
+		"%v is no slowdown", o.Slowdown)
+	for _, d := range []time.Duration{o.TTFTP99, o.TPOTP50, o.TPOTP99, o.E2EP99} {
+		l.If(d < 0, problem.Join(path, "Workload.Objective"), "0 sets no limit", "%v is no limit of a latency", d)
+	}
 }
 
-// checkHost checks what a request asks of a node's host, or what there is.
-func checkHost(path string, cpuMilli int64, memory sharing.Bytes, l *problem.List) {
-	l.If(cpuMilli < 0 || cpuMilli > MaxCPUMilli, problem.Join(path, "CPUMilli"), "thousandths of a core",
-		"%d is out of range", cpuMilli)
-	l.If(memory < 0 || memory > MaxMemory, problem.Join(path, "Memory"), "", "%d bytes are out of range", int64(memory))
+// unnamed is the workload of requests that name none.
+var unnamed = &layout.Workload{}
+
+func (r *Request) workload() *layout.Workload {
+	if r.Workload == nil {
+		return unnamed
+	}
+	return r.Workload
 }
 
 // whole reports whether the request wants its GPUs for itself.
 func (r *Request) whole() bool { return r.Milli == 1000 }
 
-// mechanisms has a bit for what a GPU outside MIG mode may run for the request.
-func (r *Request) mechanisms() (bits uint32) {
-	for m := range sharing.Mechanism(sharing.MechanismCount) {
-		if m != sharing.MechanismMIG && chooseMechanism(m, r, &take{}, &gate.Reason{}) {
-			bits |= 1 << m
-		}
-	}
-	return bits
+// ObjectiveOf makes an objective of limits as decision states them.
+func ObjectiveOf(slowdown float64, slo *profile.SLO) layout.Objective {
+	limit := func(o profile.Optional[profile.Duration]) time.Duration { return time.Duration(o.Or(0)) }
+	return layout.Objective{Slowdown: slowdown, TTFTP99: limit(slo.TTFTP99), TPOTP50: limit(slo.TPOTP50),
+		TPOTP99: limit(slo.TPOTP99), E2EP99: limit(slo.E2EP99)}
 }
 
-// trusts reports whether two requests may stand on one GPU that does not isolate them.
-func trusts(a, b *Request) bool {
-	x, y := gate.Party{Tenant: a.Tenant, Trusts: a.Trusts}, gate.Party{Tenant: b.Tenant, Trusts: b.Trusts}
-	return x.MayShare(&y)
+// sloOf is the way back.
+func sloOf(o *layout.Objective) (slo profile.SLO) {
+	limit := func(d time.Duration) (out profile.Optional[profile.Duration]) {
+		if d > 0 {
+			out = profile.Some(profile.Duration(d))
+		}
+		return out
+	}
+	return profile.SLO{TTFTP99: limit(o.TTFTP99), TPOTP50: limit(o.TPOTP50), TPOTP99: limit(o.TPOTP99),
+		E2EP99: limit(o.E2EP99)}
 }
 
 // shape has the fields of a request that decide where it fits and how it scores: all but its name.
 type shape struct {
-	cpu, memory, gpuMemory   int64
-	gpus, milli              int
-	profile, lists, workload string
-	tenant, trusts           string
-	slowdown                 float64
-	slo                      profile.SLO
-	demand                   *gate.Demand
+	cpu, memory, gpuMemory int64
+	gpus, milli            int
+	linked                 bool
+	profile, lists         string
+	workload, tenant       string
+	trusts                 string
+	objective              layout.Objective
+	demand                 *gate.Demand
 }
 
 func (r *Request) shape() shape {
-	s := shape{int64(r.CPUMilli), int64(r.Memory), int64(r.GPUMemory), r.GPUs, r.Milli, r.Profile, "", r.Workload,
-		r.Tenant, "", r.MaxSlowdown, r.SLO, r.Demand}
+	w := r.workload()
+	s := shape{r.CPUMilli, int64(r.Memory), int64(r.GPUMemory), r.GPUs, r.Milli, r.Linked, r.Profile, "", w.Name, w.Tenant,
+		"", w.Objective, r.Demand}
 	if len(r.Models)+len(r.Mechanisms) > 0 {
 		s.lists = fmt.Sprintf("%q%d", r.Models, r.Mechanisms)
 	}
-	if len(r.Trusts) > 0 {
-		s.trusts = fmt.Sprintf("%q", r.Trusts)
+	if len(w.Trusts) > 0 {
+		s.trusts = fmt.Sprintf("%q", w.Trusts)
 	}
 	return s
 }
 
-// MaxGPUs is the most GPUs that one node may have.
-const MaxGPUs = 16
-
-// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero says that it is, and Equal compares two; String writes "-" for a missing one, JSON null, or omitzero nothing.
-type Optional[T any] = optional.Value[T]
-
-// Some returns an Optional that holds v.
-func Some[T any](v T) Optional[T] { return optional.Of(v) }
-
-// Node is a node as it enters a snapshot, with what is there when nothing is
-// placed on it; Running says what is placed already.
-type Node struct {
-	Name     string
-	CPUMilli int64         // thousandths of a core
-	Memory   sharing.Bytes // of the host
-	Model    string        // GPU model, as requests name it
-	GPUs     []GPU
-	Running  []Running
-	// Ground holds the gates' facts about its GPUs; nil = none. Requests with a Demand are held against it.
-	Ground *gate.Ground
-}
-
-// GPU is one GPU of a node.
-type GPU struct {
-	// Mechanism is the one that all tenants of the GPU share it by. None stands for an idle GPU that takes its
-	// first tenant's mechanism and is free of it when the last one leaves.
-	Mechanism sharing.Mechanism
-	Memory    Optional[sharing.Bytes]
-	// MaxTenants bounds the tenants (replicas of the device plugin, HAMi's
-	// shares). 0 is the mechanism's own bound, as [gate.Ground.Seats] has it.
-	MaxTenants int
-	// MIG is the model that partitions it, when Mechanism is MIG. An idle GPU (None) that names its model is
-	// partitioned for a request with a profile, and leaves MIG mode with the last instance: whoever carries
-	// placements out sets the mode, which can take a reset. One that names none is never partitioned.
-	MIG *mig.Model
-}
-
-// Running is a request that runs on a node already.
-type Running struct {
-	Request *Request
-	GPUs    []int // their indexes
-	Start   int   // of the MIG instance
-}
-
-// View is the free capacity of a node, as policies see it. Policies must not change it.
-type View struct {
-	CPUMilli int64
-	Memory   sharing.Bytes
-	Model    string
-	Len      int // of GPUs
-	GPUs     [MaxGPUs]GPUView
-}
-
-// GPUView is the free capacity of a GPU.
-type GPUView struct {
-	Mechanism sharing.Mechanism
-	fixed     bool  // the mechanism stays when the last tenant leaves
-	seats     int32 // that are stated; 0 = the mechanism's
-	gate.Left
-	MIG    *mig.Model // of a GPU in MIG mode
-	Slices mig.Occupancy
-
-	idleMIG *mig.Model // what it is partitioned by when it is idle; nil = never
-}
-
-// FreeMilli returns the free thousandths of all GPUs; a free unit of a MIG GPU counts as its part of 1000.
-func (v *View) FreeMilli() float64 {
-	sum := 0.0
-	for i := range v.GPUs[:v.Len] {
-		sum += v.GPUs[i].free()
-	}
-	return sum
-}
-
-// partition is the model by which the GPU is partitioned, or would be now; nil where it is not.
-func (g *GPUView) partition() *mig.Model {
-	if g.Mechanism == sharing.MechanismNone {
-		return g.idleMIG
-	}
-	return g.MIG
-}
-
-func (g *GPUView) free() float64 {
-	if g.MIG == nil {
-		return float64(g.Milli)
-	}
-	return 1000 / float64(g.MIG.Units) * float64(g.MIG.Units-bits.OnesCount32(g.Slices.Mask()))
-}
-
-// stateCount numbers the states of nodes, to tell them apart.
-var stateCount atomic.Uint64
-
-// node is a node of a snapshot. It is immutable.
-type node struct {
-	id     uint64 // of this state of the node
-	name   string
-	view   View
-	ground *gate.Ground
-	placed []*Placement
-	// tenant is the only tenant of all that is placed, unless mixed.
-	tenant string
-	mixed  bool
-}
-
-func (n *Node) check(path string, l *problem.List) {
-	add := func(field, remedy, format string, args ...any) {
-		l.Addf(problem.Join(path, field), remedy, format, args...)
-	}
-	if n.Name == "" {
-		add("Name", "", "a node has no name")
-	}
-	checkHost(path, n.CPUMilli, n.Memory, l)
-	if len(n.GPUs) > MaxGPUs {
-		add("GPUs", fmt.Sprintf("a node has at most %d", MaxGPUs), "%d GPUs", len(n.GPUs))
-	}
-	for i, g := range n.GPUs {
-		at := fmt.Sprintf("GPUs[%d].", i)
-		if g.Mechanism != sharing.MechanismNone && !slices.Contains(placeable, g.Mechanism) {
-			add(at+"Mechanism", "", "placement does not handle %v", g.Mechanism)
-		}
-		switch {
-		case g.Mechanism == sharing.MechanismMIG && g.MIG == nil:
-			add(at+"MIG", "name the GPU's model, see mig.Lookup", "a MIG GPU without its model")
-		case g.Mechanism != sharing.MechanismMIG && g.Mechanism != sharing.MechanismNone && g.MIG != nil:
-			add(at+"MIG", "set Mechanism to MIG, or to None for one that may be partitioned, or leave MIG out",
-				"a MIG model on a GPU that runs %v", g.Mechanism)
-		case g.MIG != nil && !g.MIG.PlacementsKnown():
-			add(at+"MIG", "read them from a device", "where instances may be placed on a %s is not known", g.MIG.Key)
-		}
-		if b, known := g.Memory.Get(); known && (b <= 0 || b > MaxMemory) {
-			add(at+"Memory", "leave it out where it is not known", "%d bytes are out of range", int64(b))
-		}
-		if g.MaxTenants < 0 || g.MaxTenants > math.MaxInt16 {
-			add(at+"MaxTenants", "0 = the mechanism's bound", "%d is out of range", g.MaxTenants)
-		}
-	}
-}
-
-func (n *Node) view() View {
-	v := View{CPUMilli: n.CPUMilli, Memory: n.Memory, Model: n.Model, Len: len(n.GPUs)}
-	for i, g := range n.GPUs {
-		v.GPUs[i] = GPUView{Mechanism: g.Mechanism, fixed: g.Mechanism != sharing.MechanismNone, seats: int32(g.MaxTenants),
-			Left: gate.Left{Milli: 1000, Room: int32(cmp.Or(g.MaxTenants, math.MaxInt16)),
-				Memory: g.Memory.Or(0), Total: g.Memory}}
-		if g.Mechanism == sharing.MechanismMIG {
-			v.GPUs[i].MIG = g.MIG
-		} else {
-			v.GPUs[i].idleMIG = g.MIG
-		}
-	}
-	return v
-}
-
-// RequestOf returns the request of one replica of a workload for a GPU under a mechanism, from what decision's
-// gates know of it: [decision.CompiledWorkload.Demand]. The mechanism, and under MIG the profile, are those that
-// were chosen for it. The caller adds the host's CPU and memory, and who trusts whom.
+// RequestOf returns the request of one replica of a workload for a GPU under a mechanism, from what decision's gates
+// know of it: [decision.CompiledWorkload.Demand]. The mechanism, and under MIG the profile, are those that were chosen
+// for it. w says who trusts it; its objective is set from the demand where it has none, in a copy. The caller adds the
+// host's CPU and memory.
 //
 // [decision.CompiledWorkload.Demand]: https://pkg.go.dev/github.com/cotenant/cotenant/decision#CompiledWorkload.Demand
-func RequestOf(name string, d *gate.Demand, m sharing.Mechanism, profile string) *Request {
+func RequestOf(name string, w *layout.Workload, d *gate.Demand, m sharing.Mechanism, profile string) *Request {
 	r := &Request{Name: name, GPUs: d.GPUs, GPUMemory: d.Memory.Under(m), Mechanisms: []sharing.Mechanism{m}, Demand: d,
-		SLO: d.SLO}
+		Workload: w}
+	if limits := ObjectiveOf(0, &d.SLO); !limits.IsZero() {
+		if own := *r.workload(); own.Objective.IsZero() {
+			own.Objective = limits
+			r.Workload = &own
+		}
+	}
 	switch m {
 	case sharing.MechanismExclusive:
 		r.Milli = 1000
@@ -333,24 +219,25 @@ func RequestOf(name string, d *gate.Demand, m sharing.Mechanism, profile string)
 
 // NodeOf is a node of count GPUs of a kind that decision's gates know, which run m: a pool's is
 // [decision.CompiledPool.Ground]. None are idle GPUs, which take their first tenant's mechanism; they may be
-// partitioned where the catalogue knows how. The caller adds the host's CPU and memory, and what runs already.
+// partitioned where the catalogue knows how. The pool is the ground's. The caller adds the host's CPU and memory, and
+// what runs already.
 //
 // [decision.CompiledPool.Ground]: https://pkg.go.dev/github.com/cotenant/cotenant/decision#CompiledPool.Ground
-func NodeOf(name string, g *gate.Ground, count int, m sharing.Mechanism) Node {
-	n := Node{Name: name, GPUs: make([]GPU, count), Ground: g}
-	gpu := GPU{Mechanism: m}
+func NodeOf(name string, g *gate.Ground, count int, m sharing.Mechanism) layout.Node {
+	n := layout.Node{Name: name, Pool: g.Name(), Devices: make([]layout.Device, count)}
+	if m == sharing.MechanismVGPU {
+		n.Delivery = sharing.DeliveryVGPUManager
+	}
+	kind := &layout.GPU{MIG: g.Model()}
 	if known := g.GPU(); known != nil {
-		n.Model = known.Name
-		if memory, ok := known.Memory.Get(); ok {
-			gpu.Memory = Some(memory)
-		}
+		kind.Name, kind.Known = known.Name, known
+		kind.Memory, _ = known.Memory.Get()
 	}
-	if model := g.Model(); model != nil && model.PlacementsKnown() && (m == sharing.MechanismMIG ||
-		m == sharing.MechanismNone) {
-		gpu.MIG = model
+	if kind.MIG != nil && !kind.MIG.PlacementsKnown() {
+		kind.MIG = nil
 	}
-	for i := range n.GPUs {
-		n.GPUs[i] = gpu
+	for i := range n.Devices {
+		n.Devices[i] = layout.Device{GPU: kind, Mode: m, Open: m == sharing.MechanismNone, Dynamic: kind.MIG != nil}
 	}
 	return n
 }

@@ -1,11 +1,15 @@
 package placement
 
 import (
+	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"sync"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -25,7 +29,7 @@ type Policy interface {
 // Option is a way for a node to take a request.
 type Option struct {
 	Request *Request
-	Node    int // its index
+	Node    string
 	Before  *View
 	After   *View
 	GPUs    []uint8 // those taken; empty for a request without GPU
@@ -40,18 +44,20 @@ type Option struct {
 	Unpredicted int
 }
 
-// Offer is the best way for one node to take a request. It is valid for Reserve on the snapshot that it was scored
-// on, and on later ones until something else took its place.
+// Offer is the best way for one node to take a request, by the node's name. It holds on the layout that it was made on,
+// and on later ones until something else took its place: [Scorer.Assign] finds out. Offers are comparable.
 type Offer struct {
-	Node  int
+	Node  string
 	Score float64
 	// Slowdown is the worst that is predicted for the request or a neighbour of
 	// it. Unpredicted counts those without a prediction.
 	Slowdown    Optional[float64]
 	Unpredicted int
-	Start       int // of the MIG instance; -1 without
+	Mechanism   sharing.Mechanism // None without GPU
+	Profile     *mig.Profile      // of MIG
+	Start       int               // of the MIG instance; -1 without
 	gpus        [MaxGPUs]uint8
-	n           int
+	n           int8
 }
 
 // GPUs returns the indexes of the GPUs, ascending.
@@ -63,17 +69,25 @@ func (c Offer) GPUs() []int {
 	return out
 }
 
-// Scorer scores nodes for requests under one policy. It is safe for concurrent
-// use, and scoring a node does not allocate.
+// Scorer filters and scores nodes for requests under one policy. Its fields must not change once it is used; it is then
+// safe for concurrent use, and scoring a node does not allocate.
 type Scorer struct {
-	policy    Policy
-	predictor Forecaster
-	scratch   sync.Pool // of *work
+	Policy Policy
+	// Forecaster predicts what neighbours do to each other; nil = nothing is predicted, and requests with an objective
+	// are given no neighbours.
+	Forecaster Forecaster
+	// Grounds are the gates' facts about the GPUs of pools, by the pool's name. Requests with a Demand are held against
+	// them.
+	Grounds map[string]*gate.Ground
+
+	scratch sync.Pool // of *work
 }
 
 // work is the scratch space of scoring one node.
 type work struct {
+	asker
 	option   Option
+	before   View
 	after    View
 	best     Offer
 	bestFree float64
@@ -81,42 +95,44 @@ type work struct {
 	takes [MaxGPUs]take
 	order [MaxGPUs]uint8
 	gpus  [MaxGPUs]uint8
-	judge judge
 	why   gate.Reason
 }
 
-// NewScorer returns a scorer. p may be nil: nothing is predicted, and requests
-// with an objective are given no neighbours.
-func NewScorer(policy Policy, p Forecaster) *Scorer {
-	s := &Scorer{policy: policy, predictor: p}
-	s.scratch.New = func() any { return &work{judge: judge{p: p}} }
-	return s
+// NewScorer returns a scorer of a policy. p may be nil, see [Scorer].
+func NewScorer(policy Policy, p Forecaster) *Scorer { return &Scorer{Policy: policy, Forecaster: p} }
+
+func (s *Scorer) work() *work {
+	w, ok := s.scratch.Get().(*work)
+	if !ok {
+		w = &work{asker: asker{scorer: s, judge: judge{p: s.Forecaster}}}
+	}
+	return w
 }
 
-// Policy returns the policy.
-func (s *Scorer) Policy() Policy { return s.policy }
-
-// Score filters node i and, where it passes, returns its best way to take the
+// Score filters a node and, where it passes, returns its best way to take the
 // request. Equal scores go to the fullest GPU, then the lowest index and start.
-func (s *Scorer) Score(snap *Snapshot, i int, r *Request) (Offer, gate.Reason) {
-	if best, ok := s.score(snap.node(i), i, r); ok {
+func (s *Scorer) Score(n *layout.Node, r *Request) (Offer, gate.Reason) {
+	if best, ok := s.score(n, r, false); ok {
 		return best, gate.Pass()
 	}
-	return Offer{}, snap.Fit(i, r, s.predictor)
+	return Offer{}, s.Filter(n, r)
 }
 
-// score is of n, which is node i; ok is false where it does not pass.
-func (s *Scorer) score(n *node, i int, r *Request) (best Offer, ok bool) {
-	if !n.fits(r, &gate.Reason{}) {
+// score is Score without a reason; open has everybody trust everybody.
+func (s *Scorer) score(n *layout.Node, r *Request, open bool) (best Offer, ok bool) {
+	w := s.work()
+	defer s.scratch.Put(w)
+	if !fits(n, r, &w.why) {
 		return best, false
 	}
-	w := s.scratch.Get().(*work)
-	defer s.scratch.Put(w)
-	w.option = Option{Request: r, Node: i, Before: &n.view, After: &w.after}
-	v := &n.view
+	w.asker.open = open
+	w.asker.on(n, r)
+	w.before.fill(n)
+	w.option = Option{Request: r, Node: n.Name, Before: &w.before, After: &w.after}
+	v := &w.before
 	w.after.CPUMilli, w.after.Memory, w.after.Model, w.after.Len = v.CPUMilli-r.CPUMilli, v.Memory-r.Memory, v.Model, v.Len
 	copy(w.after.GPUs[:v.Len], v.GPUs[:v.Len])
-	w.best = Offer{Node: i, Score: math.Inf(-1), Start: -1, n: -1}
+	w.best = Offer{Node: n.Name, Score: math.Inf(-1), Start: -1, n: -1}
 	switch {
 	case r.GPUs == 0:
 		s.try(w, 0, -1, 0)
@@ -125,27 +141,62 @@ func (s *Scorer) score(n *node, i int, r *Request) (best Offer, ok bool) {
 	default:
 		s.several(n, w)
 	}
+	w.asker.open = false
 	return w.best, w.best.n >= 0
+}
+
+// scoreAt is the score of the very place that a replica has, on its node without it.
+func (s *Scorer) scoreAt(n *layout.Node, r *Request, at []layout.Assignment) float64 {
+	w := s.work()
+	defer s.scratch.Put(w)
+	w.before.fill(n)
+	w.after = w.before
+	w.after.CPUMilli, w.after.Memory = w.after.CPUMilli-r.CPUMilli, w.after.Memory-r.Memory
+	w.option = Option{Request: r, Node: n.Name, Before: &w.before, After: &w.after}
+	w.best = Offer{Node: n.Name, n: -1}
+	count, start, free := 0, -1, 0.0
+	for i := range at {
+		a := &at[i]
+		if a.Device < 0 || a.Device >= MaxGPUs || count == MaxGPUs {
+			continue
+		}
+		t := &w.takes[count]
+		*t = take{mechanism: n.Devices[a.Device].Mode, milli: int32(a.Compute), memory: a.Memory, profile: a.Profile}
+		if t.mechanism == sharing.MechanismNone {
+			t.mechanism = a.Mode
+		}
+		if a.Profile != nil {
+			start = int(a.Start)
+		}
+		free += w.before.GPUs[a.Device].free()
+		w.after.GPUs[a.Device].apply(t, start)
+		w.gpus[count] = uint8(a.Device)
+		count++
+	}
+	s.try(w, count, start, free)
+	return w.best.Score
 }
 
 // one tries every GPU for a request that needs one of them. GPUs in the same state are tried once, unless neighbours
 // or chance tell them apart; Cotenant is asked for the fullest of those that differ in this only.
-func (s *Scorer) one(n *node, w *work) {
-	v := &n.view
-	once := s.predictor == nil && !n.mixed && s.policy.ByShape()
-	_, fullest := s.policy.(*Cotenant)
+func (s *Scorer) one(n *layout.Node, w *work) {
+	v := &w.before
+	_, one := n.Tenant()
+	once := s.Forecaster == nil && one && s.Policy.ByShape()
+	_, fullest := s.Policy.(*Cotenant)
 	m := 0
 	for g := range v.GPUs[:v.Len] {
 		w.takes[m] = take{}
-		if n.fit(g, w.option.Request, &w.judge, &w.takes[m], &w.why) &&
-			!(once && slices.ContainsFunc(w.order[:m], func(i uint8) bool { return v.GPUs[i] == v.GPUs[g] })) {
+		if w.fit(n, g, w.option.Request, &w.takes[m], &w.why) &&
+			!(once && (w.takes[m].profile == nil || n.Devices[g].Dynamic) &&
+				slices.ContainsFunc(w.order[:m], func(i uint8) bool { return v.GPUs[i] == v.GPUs[g] })) {
 			w.order[m] = uint8(g)
 			m++
 		}
 	}
 	takes := w.takes
-	for k, t := range takes[:m] {
-		g := w.order[k]
+	for k := range takes[:m] {
+		t, g := &takes[k], w.order[k]
 		old := v.GPUs[g]
 		if once && fullest && t.profile == nil && slices.ContainsFunc(w.order[:m], func(i uint8) bool {
 			o := &v.GPUs[i]
@@ -153,38 +204,41 @@ func (s *Scorer) one(n *node, w *work) {
 		}) {
 			continue
 		}
-		w.gpus[0], w.takes[0] = g, t
+		w.gpus[0], w.takes[0] = g, *t
 		if t.profile == nil {
-			w.after.GPUs[g].apply(&t, -1)
+			w.after.GPUs[g].apply(t, -1)
 			s.try(w, 1, -1, old.free())
 			w.after.GPUs[g] = old
 			continue
 		}
-		for _, pl := range t.profile.Placements {
-			if _, ok := old.Slices.With(t.profile, pl.Start); ok {
-				w.after.GPUs[g].apply(&t, pl.Start)
-				s.try(w, 1, pl.Start, old.free())
-				w.after.GPUs[g] = old
-			}
+		for starts := n.Devices[g].Room(t.profile); starts != 0; starts &= starts - 1 {
+			start := bits.TrailingZeros32(starts)
+			w.after.GPUs[g].apply(t, start)
+			s.try(w, 1, start, old.free())
+			w.after.GPUs[g] = old
 		}
 	}
 }
 
-// several takes the GPUs for a request that needs more than one: by what they
-// run, those for whole tenants first, then the fullest, then the lowest.
-func (s *Scorer) several(n *node, w *work) {
-	v, r := &n.view, w.option.Request
+// several takes the GPUs for a request that needs more than one: by what they run, those for whole tenants first; those
+// that NVLink connects, or that are on one NUMA node, where enough of them are free; then the fullest, then the lowest.
+func (s *Scorer) several(n *layout.Node, w *work) {
+	v, r := &w.before, w.option.Request
 	m := 0
 	for g := range v.GPUs[:v.Len] {
 		w.takes[m] = take{}
-		if n.fit(g, r, &w.judge, &w.takes[m], &w.why) {
+		if w.fit(n, g, r, &w.takes[m], &w.why) {
 			w.order[m] = uint8(g)
 			m++
 		}
 	}
 	w.keepAlike(&m, r.GPUs)
-	if m < r.GPUs {
+	linked := w.keepNear(&m, r.GPUs, func(g uint8) int8 { return n.Devices[g].Link })
+	if m < r.GPUs || r.Linked && !linked {
 		return
+	}
+	if !linked {
+		w.keepNear(&m, r.GPUs, func(g uint8) int8 { return n.Devices[g].NUMA })
 	}
 	for k := range r.GPUs { // a selection sort of the first few
 		at := k
@@ -203,6 +257,18 @@ func (s *Scorer) several(n *node, w *work) {
 	s.try(w, r.GPUs, -1, 0)
 }
 
+// keep keeps, of m GPUs, those for which is holds.
+func (w *work) keep(m *int, is func(i int) bool) {
+	n := 0
+	for i := range *m {
+		if is(i) {
+			w.takes[n], w.order[n] = w.takes[i], w.order[i]
+			n++
+		}
+	}
+	*m = n
+}
+
 // keepAlike keeps, of m GPUs, those of one group that has at least want: the one
 // that runs nothing but whole tenants, else the group of the lowest GPU.
 func (w *work) keepAlike(m *int, want int) {
@@ -218,36 +284,149 @@ func (w *work) keepAlike(m *int, want int) {
 		*m = 0
 		return
 	}
-	group, n := w.takes[pick], 0
+	group := w.takes[pick]
+	w.keep(m, func(i int) bool { return w.takes[i].alike(&group) })
+}
+
+// keepNear keeps those of the smallest group that has at least want, and reports whether there is one.
+func (w *work) keepNear(m *int, want int, group func(gpu uint8) int8) bool {
+	pick, size := int8(0), MaxGPUs+1
 	for i := range *m {
-		if t := w.takes[i]; t.mechanism == group.mechanism && t.milli == group.milli {
-			w.takes[n], w.order[n] = t, w.order[i]
-			n++
+		g, count := group(w.order[i]), 0
+		for k := range *m {
+			if group(w.order[k]) == g {
+				count++
+			}
+		}
+		if g != 0 && count >= want && count < size {
+			pick, size = g, count
 		}
 	}
-	*m = n
+	if pick == 0 {
+		return false
+	}
+	w.keep(m, func(i int) bool { return group(w.order[i]) == pick })
+	return true
 }
 
 // try scores the option in w, which takes GPUs that have so much free, and keeps it where it is better than the best.
 func (s *Scorer) try(w *work, gpus, start int, free float64) {
 	o := &w.option
 	o.GPUs, o.Start, o.Slowdown, o.LostMilli, o.Unpredicted = w.gpus[:gpus], start, Optional[float64]{}, 0, 0
-	for _, t := range w.takes[:gpus] {
+	for i := range w.takes[:gpus] {
+		t := &w.takes[i]
 		if t.slowdown > o.Slowdown.Or(0) {
 			o.Slowdown = Some(t.slowdown)
 		}
 		o.LostMilli += t.lost
 		o.Unpredicted += int(t.unknown)
 	}
-	score := s.policy.Score(o)
+	score := s.Policy.Score(o)
 	if w.best.n >= 0 && !(score > w.best.Score+tie || score > w.best.Score-tie && free < w.bestFree) {
 		return
 	}
 	w.bestFree = free
 	w.best = Offer{Node: w.best.Node, Score: score, Slowdown: o.Slowdown, Unpredicted: o.Unpredicted, Start: start,
-		n: gpus}
+		n: int8(gpus)}
+	if gpus > 0 {
+		w.best.Mechanism, w.best.Profile = w.takes[0].mechanism, w.takes[0].profile
+	}
 	copy(w.best.gpus[:], w.gpus[:gpus])
 }
 
 // tie is the difference up to which scores are equal: what adding the same numbers in another order may make of them.
 const tie = 1e-9
+
+// Assign carries an offer out, under the request's name, on a layout that may be newer than the one that it was made
+// on. Everything is asked again, objectives too: where the node is gone the error is an ErrNodeGone, where it or who is
+// on it changed so that the offer does not hold an ErrConflict that says why. c is unchanged as always.
+func (s *Scorer) Assign(c *layout.Cluster, r *Request, o Offer) (*layout.Cluster, Placement, error) {
+	if o.n < 0 || int(o.n) != r.GPUs {
+		return nil, Placement{}, fmt.Errorf("%w: no offer for %d GPUs", ErrInvalid, r.GPUs)
+	}
+	n := c.Node(o.Node)
+	if n == nil {
+		return nil, Placement{}, fmt.Errorf("%w: %s", ErrNodeGone, o.Node)
+	}
+	conflict := func(why gate.Reason) (*layout.Cluster, Placement, error) {
+		return nil, Placement{}, fmt.Errorf("%w: %s on %s: %v", ErrConflict, r.Name, n.Name, why)
+	}
+	w := s.work()
+	defer s.scratch.Put(w)
+	if !fits(n, r, &w.why) {
+		return conflict(w.why)
+	}
+	w.asker.on(n, r)
+	p := Placement{Key: r.Name, Node: n.Name}
+	for _, g := range o.gpus[:o.n] {
+		if int(g) >= len(n.Devices) {
+			return conflict(gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: int64(g) + 1,
+				Have: int64(len(n.Devices))})
+		}
+		var t take
+		if !w.fit(n, int(g), r, &t, &w.why) {
+			return conflict(w.why)
+		}
+		a := layout.Assignment{Key: r.Name, Workload: r.workload(), Device: int16(g), Mode: t.mechanism,
+			Compute: int16(r.Milli), Memory: r.GPUMemory}
+		if t.profile != nil {
+			a.Profile, a.Start = t.profile, int8(o.Start)
+		}
+		p.Assignments = append(p.Assignments, a)
+	}
+	if o.n == 0 {
+		p.Assignments = []layout.Assignment{{Key: r.Name, Workload: r.workload(), Device: layout.NoDevice}}
+	}
+	p.Assignments[0].CPUMilli, p.Assignments[0].HostMemory = int32(r.CPUMilli), r.Memory
+	next, err := c.Assign(n.Name, p.Assignments...)
+	if err != nil {
+		return nil, Placement{}, err
+	}
+	return next, p, nil
+}
+
+// Placement is where a replica was put.
+type Placement struct {
+	Key, Node   string
+	Assignments []layout.Assignment
+}
+
+// GPUs returns the indexes of its GPUs, ascending; nil for a replica without.
+func (p *Placement) GPUs() (out []int) {
+	for i := range p.Assignments {
+		if d := p.Assignments[i].Device; d >= 0 {
+			out = append(out, int(d))
+		}
+	}
+	return out
+}
+
+// String returns the place: "job on node-3 GPU [1] as 470m of mps".
+func (p Placement) String() string {
+	gpus := p.GPUs()
+	if len(gpus) == 0 {
+		return fmt.Sprintf("%s on %s", p.Key, p.Node)
+	}
+	a := &p.Assignments[0]
+	switch {
+	case a.Profile != nil:
+		return fmt.Sprintf("%s on %s GPU %v as %s at %d", p.Key, p.Node, gpus, a.Profile.Name, a.Start)
+	case a.Compute == 0:
+		return fmt.Sprintf("%s on %s GPU %v as %v of %v", p.Key, p.Node, gpus, a.Memory, a.Mode)
+	}
+	return fmt.Sprintf("%s on %s GPU %v as %dm of %v", p.Key, p.Node, gpus, a.Compute, a.Mode)
+}
+
+// milli is the thousandths of GPUs that a placement has.
+func (p *Placement) milli() (sum float64) {
+	for i := range p.Assignments {
+		switch a := &p.Assignments[i]; {
+		case a.Device < 0:
+		case a.Profile != nil:
+			sum += 1000 * float64(a.Profile.PlacementUnits) / float64(a.Profile.Model().Units)
+		default:
+			sum += float64(a.Compute)
+		}
+	}
+	return sum
+}

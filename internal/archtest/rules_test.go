@@ -58,7 +58,7 @@ var allowed = map[string][]string{
 	"decision/predict": {"decision/predict/costs", "decision/predict/internal/batching", "decision/predict/profile",
 		"decision/predict/prospect", "mps/contention", "sharing", "timeslice"},
 	"decision/observe":   {"decision/predict/...", "sharing", "telemetry/serving"},
-	"decision/placement": {"decision/gate", "decision/predict/...", "mig", "sharing"},
+	"decision/placement": {"decision/gate", "decision/layout", "decision/predict/...", "mig", "sharing"},
 	"decision/pages":     {"decision", "decision/migrate", "decision/predict/...", "mig", "sharing"},
 	"decision/discover": {"cost", "decision", "decision/discover/internal/nvsmi", "decision/discover/internal/usage",
 		"decision/manifest", "decision/manifest/addons", "decision/migrate", "decision/observe", "decision/predict/...",

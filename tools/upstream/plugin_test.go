@@ -200,7 +200,7 @@ func checkNode(t *testing.T, dir string, labels map[string]string, n *layout.Nod
 		want[strconv.Itoa(i)] = max(1, int(d.Slots))
 		if d.Limit > 0 {
 			limits[strconv.Itoa(i)] = fmt.Sprintf("%dM", d.Limit/sharing.MiB)
-			percent = layout.RulesOf(n.Delivery).Cap(d.Mode, d.Slots) / 10
+			percent = layout.RulesOf(n.Delivery).Cap(d.Mode, int32(d.Slots)) / 10
 		}
 		for a := range n.Assignments {
 			if a := &n.Assignments[a]; int(a.Device) == i && d.Limit > 0 && a.Memory > d.Limit {

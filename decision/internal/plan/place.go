@@ -234,10 +234,10 @@ func (pl *Planner) configure(n *layout.Node, st *sites, from *place, of []*layou
 		cw, mech := pl.Workloads[m.Workload], n.Devices[a.Device].Mode
 		a.Workload, a.Memory = of[m.Workload], pl.MemoryOf(m.Workload, mech)
 		if !layout.Sliced(mech) {
-			a.Cap = rules.Cap(mech, n.Devices[a.Device].Slots)
+			a.Cap = int16(rules.Cap(mech, int32(n.Devices[a.Device].Slots)))
 		}
 		if cw.Demand().BusyBasis == gate.BusyStated {
-			a.Busy = int32(1000*cw.Workload().GPUBusy.Or(0) + 0.5)
+			a.Busy = int16(1000*cw.Workload().GPUBusy.Or(0) + 0.5)
 		}
 		for range m.Replicas {
 			a.Key = cw.Workload().Name + "-" + strconv.Itoa(number[m.Workload])

@@ -44,7 +44,7 @@ func newRun(t *testing.T) *run {
 			t.Fatal(err)
 		}
 	}
-	r := &run{control: c, scorer: scorer, policy: scorer.Policy().Name()}
+	r := &run{control: c, scorer: scorer, policy: scorer.Policy.Name()}
 	// What the library gets is what the API server kept.
 	r.library = kubegpu.NewCluster(r.nodes(), nil)
 	r.schedule()

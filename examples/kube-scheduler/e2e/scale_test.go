@@ -168,7 +168,7 @@ func TestThousandNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &run{control: c, scorer: scorer, policy: scorer.Policy().Name()}
+	r := &run{control: c, scorer: scorer, policy: scorer.Policy.Name()}
 	t.Cleanup(r.quiet)
 	// The scheduler's own limit of 50 requests a second would be what is measured.
 	var config map[string]any

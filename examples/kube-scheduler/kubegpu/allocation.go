@@ -36,8 +36,6 @@ type Device struct {
 	// Container is the one that claims it, Model the GPUs'. Annotations have neither.
 	Container string
 	Model     string
-
-	request *placement.Request
 }
 
 // Annotations returns the annotations that record the allocation, AnnotationVerdict left to the caller.
@@ -50,11 +48,7 @@ func (a *Allocation) Annotations() map[string]string {
 		}
 		gpus = append(gpus, strings.Join(idx, ","))
 		mechanisms = append(mechanisms, d.Mechanism.String())
-		share := strconv.Itoa(d.Milli) + "m"
-		if d.Profile != "" {
-			share = d.Profile + "@" + strconv.Itoa(d.Start)
-		}
-		shares = append(shares, share)
+		shares = append(shares, d.share())
 	}
 	return map[string]string{
 		AnnotationNode:      a.Node,
@@ -64,12 +58,25 @@ func (a *Allocation) Annotations() map[string]string {
 	}
 }
 
+// share is what a device has of its GPUs: an instance, a part of the compute, or where that is not limited of the
+// memory.
+func (d *Device) share() string {
+	switch {
+	case d.Profile != "":
+		return d.Profile + "@" + strconv.Itoa(d.Start)
+	case d.Milli == 0:
+		return strconv.FormatInt(d.Memory.MiB(), 10) + "Mi"
+	}
+	return strconv.Itoa(d.Milli) + "m"
+}
+
 // String gives the pod's place: "GPU 0,1 as 250m of mps on node-3".
 func (a *Allocation) String() string {
 	var parts []string
-	for _, d := range a.Devices {
+	for i := range a.Devices {
+		d := &a.Devices[i]
 		gpus := strings.Trim(strings.ReplaceAll(fmt.Sprint(d.GPUs), " ", ","), "[]")
-		share := fmt.Sprintf("%dm of %v", d.Milli, d.Mechanism)
+		share := fmt.Sprintf("%s of %v", d.share(), d.Mechanism)
 		if d.Profile != "" {
 			share = fmt.Sprintf("MIG %s at %d", d.Profile, d.Start)
 		}
@@ -131,6 +138,14 @@ func readDevice(gpus, mechanism, share string) (Device, error) {
 		d.Profile = name.String()
 		return d, nil
 	}
+	if number, ok := strings.CutSuffix(share, "Mi"); ok {
+		mib, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || mib < 0 || mib > maxGPUMemoryMiB || strconv.FormatInt(mib, 10) != number {
+			return d, fmt.Errorf("annotation %s: %.40q is no memory", AnnotationShare, share)
+		}
+		d.Memory = sharing.Bytes(mib) * sharing.MiB
+		return d, nil
+	}
 	number, ok := strings.CutSuffix(share, "m")
 	if d.Milli, err = strconv.Atoi(number); !ok || err != nil || d.Milli < 1 || d.Milli > 1000 ||
 		strconv.Itoa(d.Milli) != number {
@@ -141,9 +156,12 @@ func readDevice(gpus, mechanism, share string) (Device, error) {
 
 // ReadRunning reads a pod that is bound to a node, or reserved there, for NewState. reserved is the allocation that
 // the caller knows of and that the pod's annotations do not have yet; nil leaves it to the annotations, ours or
-// HAMi's. A pod that was bound although what it asks for is invalid is taken by its resources alone, and one that
-// is bound nowhere is nominated. notes are what was wrong.
+// HAMi's. A pod that ended holds nothing, one that was bound although what it asks for is invalid is taken by its
+// resources alone, and one that is bound nowhere is nominated. notes are what was wrong.
 func ReadRunning(p *v1.Pod, n *Node, reserved *Allocation) (r Running, notes []string) {
+	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+		return Running{}, nil
+	}
 	pod, err := ReadPod(p)
 	if err != nil {
 		problem := "runs with annotations that are not valid"
@@ -164,7 +182,7 @@ func ReadRunning(p *v1.Pod, n *Node, reserved *Allocation) (r Running, notes []s
 	switch {
 	case reserved != nil:
 		r.Allocation = reserved
-	case n != nil && len(n.UUIDs) > 0 && p.Annotations[AnnotationHAMiAllocated] != "":
+	case n != nil && n.Delivery == sharing.DeliveryHAMi && p.Annotations[AnnotationHAMiAllocated] != "":
 		if claims, ok := hamiAllocated(p, n); ok {
 			r.Allocation = &Allocation{Node: n.Name}
 			for _, gpus := range claims {

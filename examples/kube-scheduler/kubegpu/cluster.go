@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -44,17 +45,11 @@ type Cluster struct {
 // NewCluster reads nodes and the pods that are bound to them.
 func NewCluster(nodes []*v1.Node, bound []*v1.Pod) *Cluster {
 	c := &Cluster{running: map[string][]Running{}, states: make([]*State, len(nodes))}
-	index := map[string]*Node{}
 	for _, n := range nodes {
-		read := ReadNode(n)
-		index[n.Name] = read
-		c.nodes, c.names = append(c.nodes, read), append(c.names, n.Name)
+		c.nodes, c.names = append(c.nodes, ReadNode(n)), append(c.names, n.Name)
 	}
 	for _, p := range bound {
-		if n := index[p.Spec.NodeName]; n != nil {
-			r, _ := ReadRunning(p, n, nil)
-			c.running[n.Name] = append(c.running[n.Name], r)
-		}
+		c.Bind(p)
 	}
 	return c
 }
@@ -123,10 +118,10 @@ func (c *Cluster) Bind(p *v1.Pod) bool {
 // each. It is not safe for concurrent use.
 type Index struct {
 	placer *placement.Placer
-	nodes  *placement.Snapshot
+	nodes  *layout.Cluster
 	kinds  []*Node // one node of each offer
 	number map[offer]int32
-	kind   []int32 // by node
+	kind   map[string]int32 // by node
 }
 
 // offer has what of a node decides what a pod's claims come to there.
@@ -134,51 +129,53 @@ type offer struct {
 	resource  v1.ResourceName
 	mechanism sharing.Mechanism
 	replicas  int
-	memory    placement.Optional[sharing.Bytes]
+	memory    sharing.Bytes
 	single    string
 	onlyMIG   bool
 }
 
-// nothing is a node that takes no pod.
-var nothing, _ = placement.NewSnapshot([]placement.Node{{Name: "nothing"}})
-
-// NewIndex returns an index of n nodes that are yet to be set. policy says which are looked at first.
-func NewIndex(policy placement.Policy, n int) *Index {
-	return &Index{placer: placement.NewPlacer(policy, nil), nodes: placement.Join(slices.Repeat(
-		[]*placement.Snapshot{nothing}, n)...), number: map[offer]int32{}, kind: make([]int32, n)}
+// NewIndex returns an index of no nodes yet. The scorer's policy says which are looked at first.
+func NewIndex(policy placement.Policy) *Index {
+	return &Index{placer: placement.NewPlacer(placement.NewScorer(policy, nil)), nodes: &layout.Cluster{},
+		number: map[offer]int32{}, kind: map[string]int32{}}
 }
 
-// Set says what node i is and what runs there.
-func (x *Index) Set(i int, s *State) {
-	if s.base == nil {
-		x.nodes = x.nodes.With(i, nothing)
+// Set says what a node is and what runs there.
+func (x *Index) Set(name string, s *State) {
+	if s.cluster == nil {
+		x.nodes = x.nodes.WithoutNode(name)
 		return
 	}
 	n := s.Node
-	o := offer{n.Resource, n.Mechanism, n.Replicas, n.GPUMemory, n.Single, n.onlyMIG()}
+	o := offer{n.Resource, n.Mechanism, n.Replicas, n.memory(), n.Single, n.onlyMIG()}
 	k, ok := x.number[o]
 	if !ok {
 		k = int32(len(x.kinds))
 		x.number[o], x.kinds = k, append(x.kinds, n)
 	}
-	x.kind[i] = k
-	x.nodes = x.nodes.With(i, s.base)
+	x.kind[name] = k
+	x.nodes, _ = x.nodes.WithNode(*s.cluster.At(0))
 }
 
 // Candidates returns the nodes to score for a pod, as [placement.Placer.Candidates]
 // does, or all that may take it: no other node does.
-func (x *Index) Candidates(p *Pod, all bool, allow func(node int) bool) (nodes []int32) {
+func (x *Index) Candidates(p *Pod, all bool, allow func(node string) bool) (nodes []string) {
 	for k, n := range x.kinds {
 		requests, v := p.Requests(n)
 		if v.Ruling != gate.VerdictPass {
 			continue
 		}
-		may := func(i int) bool { return x.kind[i] == int32(k) && allow(i) }
+		may := func(at int) bool {
+			name := x.nodes.At(at).Name
+			return x.kind[name] == int32(k) && allow(name)
+		}
 		some, every := x.placer.Candidates(x.nodes, requests[0], may)
 		if all {
 			some = slices.DeleteFunc(every, func(i int32) bool { return !may(int(i)) })
 		}
-		nodes = append(nodes, some...)
+		for _, i := range some {
+			nodes = append(nodes, x.nodes.At(int(i)).Name)
+		}
 	}
 	return nodes
 }

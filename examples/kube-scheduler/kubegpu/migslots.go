@@ -3,22 +3,18 @@ package kubegpu
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// slot is a MIG instance that exists: the device plugin hands out those, and makes none.
-type slot struct {
-	profile *mig.Profile
-	start   int
-}
 
 // instances returns how many MIG instances the node offers, by profile.
 func (r *reader) instances() map[string]int {
@@ -53,7 +49,7 @@ func (r *reader) readSingle(label string, offered int) {
 		return
 	}
 	if want, ok := p.Memory.Get(); ok && r.node.Labels[LabelMemory] != "" {
-		if got := r.out.GPUMemory.Or(0); float64(got) < leastMemory*float64(want) ||
+		if got := r.out.gpu.Memory; float64(got) < leastMemory*float64(want) ||
 			float64(got) > 1/leastMemory*float64(want) {
 			r.problem("label %s says %v, and a %s of a %s has %v", LabelMemory, got, p.Name, model.Key, want)
 		}
@@ -70,7 +66,7 @@ func (r *reader) readSingle(label string, offered int) {
 	if per == 0 || len(r.out.Problems) > 0 {
 		return
 	}
-	for healthy > 0 && len(r.out.GPUs) <= placement.MaxGPUs {
+	for healthy > 0 && len(r.out.Devices) <= placement.MaxGPUs {
 		n := min(per, healthy)
 		healthy -= n
 		r.addLayout(model, []mig.Count{{Profile: p.Name, N: n}})
@@ -127,7 +123,7 @@ func (r *reader) readMixed(instances map[string]int, full int) {
 		r.note("which of %d GPUs has which MIG instances is not known: it is assumed", len(layouts))
 	}
 	for _, l := range layouts {
-		r.add(model, l)
+		r.cut(l)
 	}
 }
 
@@ -154,20 +150,20 @@ func (r *reader) addLayout(model *mig.Model, want []mig.Count) {
 		r.problem("offers MIG instances that do not fit together on a %s: %s", model.Key, countsText(want))
 		return
 	}
-	r.add(model, l)
+	r.cut(l)
 }
 
-func (r *reader) add(model *mig.Model, l mig.Layout) {
-	out := r.out
-	for len(out.slots) < len(out.GPUs) {
-		out.slots = append(out.slots, nil)
+// cut adds a GPU with the MIG instances that exist: the device plugin hands out those, and makes none.
+func (r *reader) cut(l mig.Layout) {
+	kind := r.out.gpu
+	if kind.MIG = l.Model; r.out.Single != "" {
+		kind.Memory = 0 // the label's is that of an instance
 	}
-	var slots []slot
+	d := layout.Device{GPU: &kind, Mode: sharing.MechanismMIG}
 	for _, in := range l.Instances {
-		slots = append(slots, slot{in.Profile, in.Start})
+		d.Instances = append(d.Instances, layout.Instance{Profile: in.Profile, Start: int8(in.Start)})
 	}
-	out.slots = append(out.slots, slots)
-	out.GPUs = append(out.GPUs, placement.GPU{Mechanism: sharing.MechanismMIG, MIG: model})
+	r.out.Devices = append(r.out.Devices, d)
 }
 
 func countsText(cs []mig.Count) string {
@@ -183,7 +179,7 @@ const maxGPUMemoryMiB = placement.MaxMemory / int64(sharing.MiB)
 // readHAMi reads the GPUs that HAMi's device plugin registered.
 func (r *reader) readHAMi(text string) {
 	out := r.out
-	out.Resource, out.Mechanism = ResourceGPU, sharing.MechanismHAMi
+	out.Resource, out.Mechanism, out.Delivery = ResourceGPU, sharing.MechanismHAMi, sharing.DeliveryHAMi
 	devices, err := manifest.ParseHAMiRegister(text)
 	if err != nil {
 		r.problem("annotation %s: %v", AnnotationHAMiRegister, err)
@@ -222,13 +218,14 @@ func (r *reader) readHAMi(text string) {
 				r.note("%s has %v on a %s: HAMi oversubscribes memory", where, memory, gpu.Name)
 			}
 		}
+		out.Mechanism, out.Replicas, out.gpu.Name, out.gpu.Memory = m, d.Count, out.Model, memory
+		kind := out.gpu
+		device := layout.Device{UUID: d.ID, GPU: &kind, Mode: m, Slots: int16(min(d.Count, math.MaxInt16))}
 		if d.Healthy != nil && !*d.Healthy {
 			r.note("%s (%s) is not healthy", where, d.ID)
-			continue
+			device.Health = layout.HealthUnhealthy
 		}
-		out.Mechanism, out.GPUMemory, out.Replicas = m, placement.Some(memory), d.Count
-		out.UUIDs = append(out.UUIDs, d.ID)
-		out.GPUs = append(out.GPUs, placement.GPU{Mechanism: m, Memory: out.GPUMemory, MaxTenants: d.Count})
+		out.Devices = append(out.Devices, device)
 	}
 	if offered := r.capacity(ResourceGPU); offered != shares && len(out.Problems) == 0 {
 		r.problem("annotation %s has %d shares, and the node offers %d of %s", AnnotationHAMiRegister, shares, offered,
@@ -247,7 +244,7 @@ func hamiAllocated(p *v1.Pod, n *Node) (claims [][]int, ok bool) {
 			if id == "" {
 				continue
 			}
-			at := slices.Index(n.UUIDs, id)
+			at := n.DeviceByUUID(id)
 			if at < 0 {
 				return nil, false
 			}

@@ -2,11 +2,13 @@ package kubegpu
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -14,46 +16,46 @@ import (
 
 // Node is a Kubernetes node's own account of its GPUs. It is read-only.
 type Node struct {
-	Name string
+	layout.Node
 	// Model is the canonical product name, or the label's where it is unknown.
-	Model     string
-	GPUMemory placement.Optional[sharing.Bytes] // of one GPU
+	Model string
 	// Mechanism is the one by which its GPUs are shared, but for those in MIG mode.
 	Mechanism sharing.Mechanism
 	// Resource is the name by which whole GPUs, or replicas of them, are asked for.
 	Resource v1.ResourceName
-	GPUs     []placement.GPU
 	// Replicas is the number of pods that a GPU is offered to; 1 for whole GPUs.
 	Replicas int
 	// Single is the profile that stands for nvidia.com/gpu under the MIG strategy "single".
 	Single string
-	// UUIDs of the GPUs, where HAMi gives them.
-	UUIDs []string
 	// Problems are contradictions between its labels and its capacity: nothing is
 	// placed on such a node. Notes are what is odd and does no harm.
 	Problems, Notes []string
 
-	cpuMilli int64
-	memory   sharing.Bytes
-	slots    [][]slot // the MIG instances of each GPU; empty for GPUs without
+	gpu layout.GPU // the kind of its GPUs, as its labels have it
 }
 
 // Choice returns among how many GPUs the kubelet picks for a pod, or HAMi's own scheduler extender, whichever was
 // decided; 1 where the pod gets that one.
 func (n *Node) Choice() int {
-	if n.Mechanism == sharing.MechanismExclusive || len(n.slots) > 0 {
+	if n.Mechanism == sharing.MechanismExclusive || n.hasMIG() {
 		return 1
 	}
-	return len(n.GPUs)
+	return len(n.Devices)
 }
+
+func (n *Node) hasMIG() bool {
+	return slices.ContainsFunc(n.Devices, func(d layout.Device) bool { return d.Mode == sharing.MechanismMIG })
+}
+
+// memory is that of a GPU; 0 where it is not known.
+func (n *Node) memory() sharing.Bytes { return n.gpu.Memory }
 
 // ReadNode reads a node. It returns nil for a node that offers no GPU. Labels that contradict each other, the
 // resources or the GPU table are the result's Problems, never an error: other nodes are still fine.
 func ReadNode(n *v1.Node) *Node {
-	r := &reader{node: n, out: &Node{Name: n.Name, Replicas: 1}}
 	a := n.Status.Allocatable
-	r.out.cpuMilli = max(0, a.Cpu().MilliValue())
-	r.out.memory = max(0, sharing.Bytes(a.Memory().Value()))
+	r := &reader{node: n, out: &Node{Replicas: 1, Node: layout.Node{Name: n.Name, CPUMilli: max(0, a.Cpu().MilliValue()),
+		Memory: max(0, sharing.Bytes(a.Memory().Value())), Delivery: sharing.DeliveryDevicePlugin}}}
 	register, hami := n.Annotations[AnnotationHAMiRegister]
 	switch {
 	case hami:
@@ -63,14 +65,14 @@ func ReadNode(n *v1.Node) *Node {
 	default:
 		r.readPlugin()
 	}
-	if len(r.out.GPUs) == 0 && len(r.out.Problems) == 0 {
+	if len(r.out.Devices) == 0 && len(r.out.Problems) == 0 {
 		return nil
 	}
-	if len(r.out.GPUs) > placement.MaxGPUs {
-		r.problem("%d GPUs are more than the %d that one node may have", len(r.out.GPUs), placement.MaxGPUs)
+	if len(r.out.Devices) > placement.MaxGPUs {
+		r.problem("%d GPUs are more than the %d that one node may have", len(r.out.Devices), placement.MaxGPUs)
 	}
 	if len(r.out.Problems) > 0 {
-		r.out.GPUs, r.out.slots = nil, nil
+		r.out.Devices = nil
 	}
 	return r.out
 }
@@ -161,36 +163,33 @@ func (r *reader) readPlugin() {
 	if offered > 0 {
 		full = r.readReplicas(offered)
 	}
-	for range min(full, placement.MaxGPUs+1) {
-		out.GPUs = append(out.GPUs, r.gpu())
-	}
+	r.add(full)
 	if len(instances) > 0 && len(out.Problems) == 0 {
 		r.readMixed(instances, full)
 	}
 }
 
-// gpu is one of the node's GPUs that are not in MIG mode.
-func (r *reader) gpu() placement.GPU {
-	g := placement.GPU{Mechanism: r.out.Mechanism, Memory: r.out.GPUMemory}
+// add adds GPUs that are not in MIG mode. The node's are one kind.
+func (r *reader) add(count int) {
+	d := layout.Device{GPU: &r.out.gpu, Mode: r.out.Mechanism}
 	if r.out.Replicas > 1 {
-		g.MaxTenants = r.out.Replicas
+		layout.RulesOf(r.out.Delivery).Configure(&d, d.Mode, int32(r.out.Replicas))
 	}
-	return g
+	for range min(count, placement.MaxGPUs+1) {
+		r.out.Devices = append(r.out.Devices, d)
+	}
 }
 
 // readProduct resolves the product name and reads the memory's label.
 func (r *reader) readProduct(name string) {
 	r.out.Model = name
 	if gpu := lookupGPU(name); gpu != nil {
-		r.out.Model = gpu.Name
-		if m, ok := gpu.Memory.Get(); ok {
-			r.out.GPUMemory = placement.Some(m)
-		}
-	} else if name != "" {
+		r.out.Model, r.out.gpu = gpu.Name, *layout.GPUOf(gpu.Name)
+	} else if r.out.gpu.Name = name; name != "" {
 		r.note("label %s: the GPU table has no %.60q; its memory is taken from the label", LabelProduct, name)
 	}
 	if mib, ok := r.number(LabelMemory); ok && mib > 0 {
-		r.out.GPUMemory = placement.Some(sharing.Bytes(mib) * sharing.MiB)
+		r.out.gpu.Memory = sharing.Bytes(mib) * sharing.MiB
 	}
 }
 
@@ -218,7 +217,7 @@ func (r *reader) checkMemory() {
 		return
 	}
 	known, ok := gpu.Memory.Get()
-	if got := r.out.GPUMemory.Or(0); ok && (float64(got) < leastMemory*float64(known) ||
+	if got := r.out.gpu.Memory; ok && (float64(got) < leastMemory*float64(known) ||
 		float64(got) > mostMemory*float64(known)) {
 		r.problem("label %s says %v, and no %s has that: it has %v", LabelMemory, got, gpu.Name, known)
 	}
@@ -297,9 +296,8 @@ func (r *reader) readMilli() {
 	if count, ok := r.number(LabelCount); ok && count != offered/1000 {
 		r.problem("offers %d of %s, and label %s says %d GPUs", offered, ResourceMilli, LabelCount, count)
 	}
-	for range min(offered/1000, placement.MaxGPUs+1) {
-		out.GPUs = append(out.GPUs, r.gpu())
-	}
+	r.out.Delivery = sharing.DeliveryBare // who hands thousandths out is not said
+	r.add(offered / 1000)
 }
 
 // migModel resolves the model of a node in MIG mode, nil with a problem.

@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cotenant/cotenant/decision/layout"
 )
 
 // resources reads "nvidia.com/gpu=8 cpu=32".
@@ -48,23 +50,28 @@ func summary(n *Node) string {
 		return strings.Join(n.Problems, "; ")
 	}
 	var gpus []string
-	for i, g := range n.GPUs {
-		text := fmt.Sprintf("%v", g.Mechanism)
-		if g.MaxTenants > 0 {
-			text += fmt.Sprintf("/%d", g.MaxTenants)
+	for _, d := range n.Devices {
+		text := fmt.Sprintf("%v", d.Mode)
+		if d.Slots > 0 {
+			text += fmt.Sprintf("/%d", d.Slots)
 		}
-		if i < len(n.slots) {
-			var slots []string
-			for _, s := range n.slots[i] {
-				slots = append(slots, fmt.Sprintf("%s@%d", s.profile.Name, s.start))
-			}
-			if len(slots) > 0 {
-				text += "[" + strings.Join(slots, " ") + "]"
-			}
+		if d.Health != layout.HealthNotReported {
+			text += " " + d.Health.String()
+		}
+		var slots []string
+		for _, in := range d.Instances {
+			slots = append(slots, fmt.Sprintf("%s@%d", in.Profile.Name, in.Start))
+		}
+		if len(slots) > 0 {
+			text += "[" + strings.Join(slots, " ") + "]"
 		}
 		gpus = append(gpus, text)
 	}
-	out := fmt.Sprintf("%s %v as %s: %s", n.Model, n.GPUMemory, n.Resource, strings.Join(gpus, ", "))
+	memory := "-"
+	if n.gpu.Memory > 0 {
+		memory = n.gpu.Memory.String()
+	}
+	out := fmt.Sprintf("%s %v as %s: %s", n.Model, memory, n.Resource, strings.Join(gpus, ", "))
 	if n.Single != "" {
 		out += ", each " + n.Single
 	}
@@ -110,7 +117,7 @@ func TestReadNode(t *testing.T) {
 			want: "A100-SXM4-80GB 80GiB as nvidia.com/gpu: mig[1g.10gb@0 1g.10gb@1 1g.10gb@2 1g.10gb@3 3g.40gb@4], " +
 				"mig[1g.10gb@0 1g.10gb@1 1g.10gb@2 3g.40gb@4] (which of 2 GPUs has which MIG instances is not known: it is assumed)"},
 		{name: "hami", allocatable: "nvidia.com/gpu=20", register: hami,
-			want: "L40S 47.99GiB as nvidia.com/gpu: hami/10 (annotation hami.io/node-nvidia-register: device 1 (GPU-b) is not healthy)"},
+			want: "L40S 47.99GiB as nvidia.com/gpu: hami/10, hami/10 unhealthy (annotation hami.io/node-nvidia-register: device 1 (GPU-b) is not healthy)"},
 		{name: "old hami", allocatable: "nvidia.com/gpu=10", register: "GPU-a,10,32768,100,NVIDIA-Tesla V100-PCIE-32GB,0,true:",
 			want: "Tesla V100-PCIE-32GB 32GiB as nvidia.com/gpu: hami/10"},
 		{name: "thousandths", allocatable: "cotenant.dev/gpu-milli=2000", labels: "gpu.product=Tesla-T4 cotenant.dev/mechanism=mps",

@@ -99,7 +99,7 @@ func TestPlan(t *testing.T) {
 		{"replicas", mps, []*v1.Pod{kubePod("a", "nvidia.com/gpu=1", ""), kubePod("b", "nvidia.com/gpu=1 cotenant.dev/gpu-milli=600", ""),
 			kubePod("c", "nvidia.com/gpu=2", ""), kubePod("d", "nvidia.com/gpu=1", "gpu-memory=30GiB")},
 			[]string{"GPU 0 as 250m of mps", "GPU 0 as 600m of mps", "replicas: asks for 2 replicas of GPUs shared by mps: the device plugin gives a pod one",
-				"gpu-memory: needs 30GiB of GPU memory, and the device plugin limits each of 4 replicas to 20GiB"}},
+				"slot-limit: needs 30GiB, and each tenant of the GPU is limited to 20GiB"}},
 		{"tenants", slicing, []*v1.Pod{kubePod("a", "nvidia.com/gpu=1", "tenant=x"), kubePod("b", "nvidia.com/gpu=1", "tenant=y"),
 			kubePod("c", "nvidia.com/gpu=1", "tenant=z"), kubePod("d", "nvidia.com/gpu=1", "tenant=x"), kubePod("e", "nvidia.com/gpu=1", "tenant=x")},
 			[]string{"GPU 0 as 500m of time-slicing", "trust: on the worst of 2 GPUs that it may get: a tenant on the GPU is not trusted and the mechanism does not isolate",
@@ -114,7 +114,7 @@ func TestPlan(t *testing.T) {
 			[]string{"model: the GPU's model is not among those asked for", "GPU 0 as 500m of time-slicing"}},
 		{"mig single", single, []*v1.Pod{kubePod("a", "nvidia.com/gpu=2", ""), kubePod("b", "nvidia.com/gpu=8", ""),
 			kubePod("c", "nvidia.com/mig-1g.10gb=1", ""), kubePod("d", "nvidia.com/gpu=1 cotenant.dev/gpu-milli=500", "")},
-			[]string{"GPU 0 as MIG 1g.10gb at 0, GPU 0 as MIG 1g.10gb at 1", "slices: no MIG instance of 1g.10gb is free",
+			[]string{"GPU 1 as MIG 1g.10gb at 4, GPU 1 as MIG 1g.10gb at 6", "slices: no MIG instance of 1g.10gb is free",
 				"resource: asks for nvidia.com/mig-1g.10gb, and the node offers its instances as nvidia.com/gpu",
 				"mig-mode: the GPU is in MIG mode: ask for a profile"}},
 		{"mig mixed", mixed, []*v1.Pod{kubePod("a", "nvidia.com/mig-3g.40gb=1", ""), kubePod("b", "nvidia.com/mig-3g.40gb=2", ""),
@@ -128,8 +128,8 @@ func TestPlan(t *testing.T) {
 		{"hami", hami, []*v1.Pod{kubePod("a", "nvidia.com/gpu=1 nvidia.com/gpumem=30720 nvidia.com/gpucores=30", ""),
 			kubePod("b", "nvidia.com/gpu=1 nvidia.com/gpumem-percentage=50", ""), kubePod("c", "nvidia.com/gpumem=10240", ""),
 			kubePod("d", "nvidia.com/gpu=2 nvidia.com/gpumem=1024 nvidia.com/gpucores=10", ""), kubePod("e", "nvidia.com/gpu=1", "")},
-			[]string{"GPU 0 as 300m of hami", "GPU 1 as 500m of hami", "GPU 1 as 250m of hami", "GPU 0,1 as 100m of hami",
-				"gpu-memory: needs 40GiB of GPU memory, the most free is 9GiB"}},
+			[]string{"GPU 0 as 300m of hami", "GPU 1 as 20480Mi of hami", "GPU 0 as 10240Mi of hami", "gpu-count: needs 2 GPUs with one mechanism, 1 would do",
+				"gpu-memory: needs 40GiB of GPU memory, the most free is 20GiB"}},
 		{"hami elsewhere", whole, []*v1.Pod{kubePod("a", "nvidia.com/gpu=1 nvidia.com/gpumem=1024", "")},
 			[]string{"resource: asks for HAMi's resources, and HAMi does not run the node"}},
 		{"thousandths", milli, []*v1.Pod{kubePod("a", "cotenant.dev/gpu-milli=300", ""), kubePod("b", "cotenant.dev/gpu-milli=800", ""),
@@ -213,12 +213,12 @@ func TestKubeletPicksAnother(t *testing.T) {
 					if j == i {
 						continue
 					}
-					if slowdown *= f[q.Workload]; p.Tenant != q.Tenant {
-						t.Errorf("%s of %s beside %s of %s", p.Name, p.Tenant, q.Name, q.Tenant)
+					if slowdown *= f[q.Workload.Name]; p.Workload.Tenant != q.Workload.Tenant {
+						t.Errorf("%s of %s beside %s of %s", p.Name, p.Workload.Tenant, q.Name, q.Workload.Tenant)
 					}
 				}
-				if p.MaxSlowdown > 0 && slowdown > p.MaxSlowdown {
-					t.Errorf("%s is slowed by %.2f, its objective is %v", p.Name, slowdown, p.MaxSlowdown)
+				if p.Workload.Objective.Slowdown > 0 && slowdown > p.Workload.Objective.Slowdown {
+					t.Errorf("%s is slowed by %.2f, its objective is %v", p.Name, slowdown, p.Workload.Objective.Slowdown)
 				}
 			}
 		}
@@ -256,19 +256,19 @@ func TestForeign(t *testing.T) {
 			[]string{"ns/x was bound by somebody else: which GPU it has is assumed"}, "GPU 1 as 1000m of exclusive on n"},
 		{"annotations that cannot be", whole, []*v1.Pod{foreign(with(kubePod("x", "nvidia.com/gpu=1", ""), AnnotationNode, "n", AnnotationGPU, "7",
 			AnnotationMechanism, "exclusive", AnnotationShare, "1000m"))}, kubePod("a", "nvidia.com/gpu=1", ""),
-			[]string{"ns/x: the GPUs of its annotations cannot be", "ns/x was bound by somebody else: which GPU it has is assumed"}, "GPU 1 as 1000m of exclusive on n"},
+			[]string{"ns/x is assigned to device 7, and the node has 2", "ns/x was bound by somebody else: which GPU it has is assumed"}, "GPU 1 as 1000m of exclusive on n"},
 		{"annotations that are nonsense", whole, []*v1.Pod{foreign(with(kubePod("x", "nvidia.com/gpu=1", ""), AnnotationNode, "n", AnnotationGPU, "one",
 			AnnotationTrusts, ",,", AnnotationMechanism, "exclusive", AnnotationShare, "1000m"))}, kubePod("a", "nvidia.com/gpu=1", ""),
 			[]string{"ns/x runs with annotations that are not valid", `ns/x: kubegpu: invalid: annotation cotenant.dev/gpu: "one" is no index of a GPU`,
 				"ns/x was bound by somebody else: which GPU it has is assumed"}, "GPU 1 as 1000m of exclusive on n"},
 		{"more than there is", whole, []*v1.Pod{foreign(kubePod("x", "nvidia.com/gpu=2", "")), foreign(kubePod("y", "nvidia.com/gpu=1", ""))},
-			kubePod("a", "nvidia.com/gpu=1", ""), []string{"ns/x was bound by somebody else: which GPU it has is assumed",
-				"ns/y was bound by somebody else and finds no room: the node is overcommitted"},
+			kubePod("a", "nvidia.com/gpu=1", ""), []string{"ns/y finds no room: the node is overcommitted",
+				"ns/x was bound by somebody else: which GPU it has is assumed"},
 			"gpu-share: needs 1000 thousandths of a GPU, the most free is 0"},
 		{"what the node does not offer", whole, []*v1.Pod{foreign(kubePod("x", "nvidia.com/mig-1g.10gb=1", ""))}, kubePod("a", "nvidia.com/gpu=1", ""),
-			[]string{"ns/x was bound by somebody else and finds no room: the node is overcommitted"}, "GPU 0 as 1000m of exclusive on n"},
+			[]string{"ns/x runs here, and the node has no MIG instance of 1g.10gb"}, "GPU 0 as 1000m of exclusive on n"},
 		{"bound by HAMi", hami, []*v1.Pod{foreign(with(kubePod("x", "nvidia.com/gpu=1 nvidia.com/gpumem=40960", ""), AnnotationHAMiAllocated, "b,NVIDIA,40960,0:;"))},
-			kubePod("a", "nvidia.com/gpu=1 nvidia.com/gpumem=1024", ""), nil, "GPU 0 as 25m of hami on n"},
+			kubePod("a", "nvidia.com/gpu=1 nvidia.com/gpumem=1024", ""), nil, "GPU 0 as 1024Mi of hami on n"},
 		{"HAMi picks another", hami, []*v1.Pod{foreign(with(kubePod("x", "nvidia.com/gpu=1 nvidia.com/gpumem=4096", ""), AnnotationHAMiAllocated, "b,NVIDIA,4096,0:;"))},
 			kubePod("a", "nvidia.com/gpu=1 nvidia.com/gpumem=1024", "tenant=other"), nil,
 			"trust: on the worst of 2 GPUs that it may get: a tenant on the GPU is not trusted and the mechanism does not isolate"},

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/internal/problems"
@@ -25,15 +27,11 @@ type Pod struct {
 	// Claims has what each container asks for, in their order; MIG instances stand by themselves.
 	Claims []Claim
 
-	Tenant      string
-	Trusts      []string
-	Mechanisms  []sharing.Mechanism
-	Models      []string
-	GPUMemory   sharing.Bytes // of each GPU; 0 = not said
-	Kind        decision.Kind
-	Workload    string
-	MaxSlowdown float64
-	SLO         profile.SLO
+	Mechanisms []sharing.Mechanism
+	Models     []string
+	GPUMemory  sharing.Bytes // of each GPU; 0 = not said
+	Kind       decision.Kind
+	Workload   layout.Workload // whom it trusts, and what neighbours may do to it
 
 	cpuMilli int64
 	memory   sharing.Bytes
@@ -216,10 +214,11 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problems.List) {
 			l.AddErr(path(name), err)
 		}
 	}
-	out.Tenant = p.Namespace
-	get(AnnotationTenant, func(s string) error { return one(s, &out.Tenant) })
+	w := &out.Workload
+	w.Tenant = p.Namespace
+	get(AnnotationTenant, func(s string) error { return one(s, &w.Tenant) })
 	get(AnnotationTrusts, func(s string) error {
-		return list(s, func(t string) error { out.Trusts = append(out.Trusts, t); return nil })
+		return list(s, func(t string) error { w.Trusts = append(w.Trusts, t); return nil })
 	})
 	get(AnnotationMechanisms, func(s string) error {
 		return list(s, func(t string) error {
@@ -242,19 +241,20 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problems.List) {
 		return err
 	})
 	get(AnnotationKind, func(s string) error { return out.Kind.UnmarshalText([]byte(s)) })
-	get(AnnotationWorkload, func(s string) error { return one(s, &out.Workload) })
+	get(AnnotationWorkload, func(s string) error { return one(s, &w.Name) })
 	get(AnnotationMaxSlowdown, func(s string) error {
 		v, err := strconv.ParseFloat(s, 64)
 		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 1 {
 			return fmt.Errorf("%.40q is no slowdown: 1 is as fast as alone", s)
 		}
-		out.MaxSlowdown = v
+		w.Objective.Slowdown = v
 		return nil
 	})
 	for _, limit := range []struct {
 		name string
-		to   *profile.Optional[profile.Duration]
-	}{{AnnotationTTFT, &out.SLO.TTFTP99}, {AnnotationTPOT, &out.SLO.TPOTP99}, {AnnotationE2E, &out.SLO.E2EP99}} {
+		to   *time.Duration
+	}{{AnnotationTTFT, &w.Objective.TTFTP99}, {AnnotationTPOT, &w.Objective.TPOTP99},
+		{AnnotationE2E, &w.Objective.E2EP99}} {
 		get(limit.name, func(s string) error {
 			var d profile.Duration
 			if err := d.UnmarshalText([]byte(s)); err != nil {
@@ -263,7 +263,7 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problems.List) {
 			if d <= 0 {
 				return fmt.Errorf("%v is no limit of a latency", d)
 			}
-			*limit.to = profile.Some(d)
+			*limit.to = time.Duration(d)
 			return nil
 		})
 	}
@@ -273,7 +273,7 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problems.List) {
 // applyKind narrows the mechanisms to those that the kind of workload stands.
 func (out *Pod) applyKind(path string, l *problems.List) {
 	a := decision.ArchetypeOf(out.Kind)
-	objective := out.MaxSlowdown > 0 || out.SLO != (profile.SLO{})
+	objective := !out.Workload.Objective.IsZero()
 	if !a.NeverShares && !(a.LatencyBound && objective) {
 		return
 	}

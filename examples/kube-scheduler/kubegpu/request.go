@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -32,6 +34,11 @@ const (
 	CodeInvalid  = "invalid"  // the claim is nothing that placement takes
 	codeFits     = "fits"
 )
+
+// ShortReasons say in a few words what those codes are.
+var ShortReasons = map[string]string{CodeNoGPU: "no GPU", CodeLabels: "labels contradict the capacity",
+	CodeResource: "GPUs under another resource than asked for", CodeReplicas: "more than one replica of a shared GPU",
+	CodeInvalid: "a claim that cannot be placed"}
 
 func pass() Ruling { return Ruling{Ruling: gate.VerdictPass, Code: codeFits, Text: "it fits"} }
 
@@ -103,7 +110,10 @@ func (p *Pod) requests(n *Node) (out []*placement.Request, containers []string, 
 		}
 	}
 	out[0].CPUMilli, out[0].Memory = p.cpuMilli, p.memory
-	for _, r := range out {
+	for i, r := range out {
+		if r.Name += "#" + strconv.Itoa(i); i == 0 {
+			r.Name = p.Name
+		}
 		if err := r.Validate(); err != nil {
 			return nil, nil, refuse(CodeInvalid, "%v", err)
 		}
@@ -111,14 +121,19 @@ func (p *Pod) requests(n *Node) (out []*placement.Request, containers []string, 
 	return out, containers, pass()
 }
 
-func (p *Pod) request() *placement.Request {
-	return &placement.Request{Name: p.Name, GPUs: 1, Models: p.Models, Mechanisms: p.Mechanisms, Tenant: p.Tenant,
-		Trusts:   p.Trusts,
-		Workload: p.Workload, MaxSlowdown: p.MaxSlowdown, SLO: p.SLO, GPUMemory: p.GPUMemory}
+// request is what a claim asks of a node: where the pod names no mechanism, the one by which the node offers the
+// resource that it asks for.
+func (p *Pod) request(n *Node) *placement.Request {
+	r := &placement.Request{Name: p.Name, GPUs: 1, Models: p.Models, Mechanisms: p.Mechanisms, Workload: &p.Workload,
+		GPUMemory: p.GPUMemory}
+	if len(r.Mechanisms) == 0 && n.Mechanism != sharing.MechanismNone {
+		r.Mechanisms = []sharing.Mechanism{n.Mechanism}
+	}
+	return r
 }
 
 func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Ruling) {
-	r := p.request()
+	r := p.request(n)
 	r.GPUs, r.Milli = c.GPUs, c.Milli
 	hami := n.Mechanism == sharing.MechanismHAMi || n.Mechanism == sharing.MechanismHAMiWithMPS
 	switch {
@@ -126,7 +141,7 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Ruling) {
 		return nil, refuse(CodeResource, "asks for %s%s, and the node offers its instances as %s", ResourceMIGPrefix,
 			c.Profile, n.Resource)
 	case c.Profile != "":
-		r.Profile = c.Profile
+		r.Profile, r.Mechanisms = c.Profile, p.Mechanisms
 		return []*placement.Request{r}, pass()
 	case c.hami() && !hami:
 		return nil, refuse(CodeResource, "asks for HAMi's resources, and HAMi does not run the node")
@@ -138,8 +153,8 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Ruling) {
 		}
 		var out []*placement.Request
 		for range c.GPUs {
-			one := p.request()
-			one.Profile = n.Single
+			one := p.request(n)
+			one.Profile, one.Mechanisms = n.Single, p.Mechanisms
 			out = append(out, one)
 		}
 		return out, pass()
@@ -155,12 +170,6 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Ruling) {
 		if r.Milli == 0 {
 			r.Milli = max(1, 1000/n.Replicas)
 		}
-		if total, known := n.GPUMemory.Get(); known && n.Mechanism == sharing.MechanismMPS &&
-			r.GPUMemory > total/sharing.Bytes(n.Replicas) {
-			return nil, refuse(gate.CodeGPUMemory.String(),
-				"needs %v of GPU memory, and the device plugin limits each of %d replicas to %v",
-				r.GPUMemory, n.Replicas, total/sharing.Bytes(n.Replicas))
-		}
 	case r.Milli == 0:
 		r.Milli = 1000
 	}
@@ -174,21 +183,21 @@ func (p *Pod) hamiShare(r *placement.Request, c *Claim, n *Node) {
 	case c.Memory > 0:
 		r.GPUMemory = c.Memory
 	case c.MemoryPercent > 0:
-		r.GPUMemory = n.GPUMemory.Or(0) / 100 * sharing.Bytes(c.MemoryPercent)
+		r.GPUMemory = n.memory() * sharing.Bytes(c.MemoryPercent) / 100
 	case r.GPUMemory == 0:
-		r.GPUMemory = n.GPUMemory.Or(0)
+		r.GPUMemory = n.memory()
 	}
 	r.Milli = cmp.Or(r.Milli, 10*c.Cores)
 }
 
 // onlyMIG reports whether every GPU is in MIG mode.
 func (n *Node) onlyMIG() bool {
-	return len(n.slots) == len(n.GPUs) && !slices.ContainsFunc(n.slots, func(s []slot) bool { return len(s) == 0 })
+	return !slices.ContainsFunc(n.Devices, func(d layout.Device) bool { return d.Mode != sharing.MechanismMIG })
 }
 
 // offers names the resources under which the node's GPUs are asked for.
 func (n *Node) offers() string {
-	if len(n.slots) > 0 && n.Single == "" {
+	if n.hasMIG() && n.Single == "" {
 		return ResourceMIGPrefix + "*"
 	}
 	return string(n.Resource)

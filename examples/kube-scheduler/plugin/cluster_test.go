@@ -2,8 +2,10 @@ package plugin
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
@@ -120,9 +123,12 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"    " + quotedFailed + "\n", "    " + quotedUnplaced + "\n", "    " + quotedPlaced + "\n"}
-	for code := range shortReasons {
-		want = append(want, code)
+	for _, c := range gate.Codes() {
+		if c.Short() != "" {
+			want = append(want, c.String())
+		}
 	}
+	want = slices.AppendSeq(want, maps.Keys(kubegpu.ShortReasons))
 	for _, name := range []string{kubegpu.AnnotationTenant, kubegpu.AnnotationTrusts, kubegpu.AnnotationMechanisms, kubegpu.AnnotationModels,
 		kubegpu.AnnotationGPUMemory, kubegpu.AnnotationKind, kubegpu.AnnotationWorkload, kubegpu.AnnotationMaxSlowdown, reasonPlaced, reasonUnplaced,
 		reasonLabels, reasonAssumed} {

@@ -26,41 +26,12 @@ const (
 // maxNote is the longest text that the API server takes for an event.
 const maxNote = 1024
 
-// shortReasons say in a few words why a node refuses, without numbers, so that
-// nodes with the same reason count as one.
-var shortReasons = map[string]string{
-	"cpu":                "too little CPU is free beside the GPUs",
-	"memory":             "too little memory is free beside the GPUs",
-	"model":              "another GPU model than asked for",
-	"gpu-count":          "too few GPUs that are alike",
-	"mig-mode":           "GPUs in MIG mode",
-	"not-mig":            "no GPU in MIG mode",
-	"profile":            "no such MIG profile",
-	"no-mechanism":       "GPUs run no sharing mechanism",
-	"mechanism":          "GPUs run a mechanism that the pod does not accept",
-	"gpu-memory-unknown": "GPU memory is not known",
-	"tenants":            "GPUs have as many tenants as they take",
-	"trust":              "a tenant is not trusted and the mechanism does not isolate",
-	"slices":             "no MIG instance of the profile is free",
-	"gpu-memory":         "too little GPU memory is free",
-	"gpu-share":          "too little of a GPU is free",
-	"slowdown-unknown":   "what neighbours do to an objective is not known",
-	"ttft":               "a TTFT beyond the objective is predicted",
-	"tpot":               "a TPOT beyond the objective is predicted",
-	"e2e":                "a latency beyond the objective is predicted",
-	"slowdown":           "a slowdown beyond the objective is predicted",
-	kubegpu.CodeNoGPU:    "no GPU",
-	kubegpu.CodeLabels:   "labels contradict the capacity",
-	kubegpu.CodeResource: "GPUs under another resource than asked for",
-	kubegpu.CodeReplicas: "more than one replica of a shared GPU",
-	kubegpu.CodeInvalid:  "a claim that cannot be placed",
-}
-
-// shortReason is the reason of a verdict's code, for the scheduler to count.
+// shortReason is the reason of a verdict's code, without numbers, for the scheduler to count nodes by.
 func shortReason(code string) string {
-	text, ok := shortReasons[code]
-	if !ok {
-		return "gpu " + code
+	var c gate.Code
+	text := kubegpu.ShortReasons[code]
+	if c.UnmarshalText([]byte(code)) == nil && c.Short() != "" {
+		text = c.Short()
 	}
 	return "gpu " + code + ": " + text
 }
@@ -111,7 +82,7 @@ func (c *cycle) lacksOther() bool {
 
 // verdictText gives a pod's place and the reason for it.
 func (p *Plugin) verdictText(c *cycle, a *kubegpu.Allocation) string {
-	text := fmt.Sprintf("%v by policy %s", a, p.scorer.Policy().Name())
+	text := fmt.Sprintf("%v by policy %s", a, p.scorer.Policy.Name())
 	if c != nil {
 		if on, ok := c.plans.Load(a.Node); ok {
 			n := 0

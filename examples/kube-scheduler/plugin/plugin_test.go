@@ -476,7 +476,7 @@ func TestPlanOnce(t *testing.T) {
 func TestShortReasons(t *testing.T) {
 	for _, of := range [][2]gate.Code{{gate.CodeCPU, gate.CodeGPUCount}, {gate.CodeMIGMode, gate.CodeMechanism}, {gate.CodeGPUMemoryUnknown, gate.CodeGPUShare}, {gate.CodeSlowdownUnknown, gate.CodeSlowdown}} {
 		for c := of[0]; c <= of[1]; c++ {
-			if shortReasons[c.String()] == "" {
+			if c.Short() == "" {
 				t.Errorf("%v has no short reason", c)
 			}
 		}

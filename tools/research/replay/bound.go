@@ -50,7 +50,7 @@ func (c *Cluster) Bound(ctx context.Context, ratio float64) (float64, error) {
 	var f fluid
 	at := map[string]int{}
 	for i := range c.empty.Len() {
-		n := alike{*c.empty.View(i), 1}
+		n := alike{placement.ViewOf(c.empty.At(i)), 1}
 		key := fmt.Sprint("node", n.CPUMilli, n.Memory, n.Model, n.Len)
 		if j, ok := at[key]; ok {
 			f.nodes[j].nodes++

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 )
 
@@ -36,12 +37,13 @@ const curveStep = 0.5
 
 // replay places the requests one after another. When ctx ends it returns what
 // was placed until then with the error of ctx.
-func replay(ctx context.Context, empty *placement.Snapshot, capacity int64, requests []placement.Request,
+func replay(ctx context.Context, empty *layout.Cluster, capacity int64, requests []placement.Request,
 	policy placement.Policy) (Result, error) {
 	start := time.Now()
 	var res Result
-	p := placement.NewPlacer(policy, nil)
-	s := empty
+	scorer := placement.NewScorer(policy, nil)
+	p := placement.NewPlacer(scorer)
+	c := empty
 	allocated, arrived := int64(0), int64(0)
 	percent := func(n int64) float64 { return 100 * float64(n) / float64(capacity) }
 	res.Curve = append(res.Curve, Point{})
@@ -55,12 +57,12 @@ func replay(ctx context.Context, empty *placement.Snapshot, capacity int64, requ
 		r := &requests[i]
 		milli := int64(r.GPUs) * int64(r.Milli)
 		arrived += milli
-		if c, ok := p.Best(s, r); ok {
-			next, _, e := s.Reserve(r, c)
+		if o, ok := p.Best(c, r); ok {
+			next, _, e := scorer.Assign(c, r, o)
 			if e != nil {
-				return res, errors.Join(errors.New("a candidate was refused"), e)
+				return res, errors.Join(errors.New("an offer was refused"), e)
 			}
-			s = next
+			c = next
 			allocated += milli
 			res.Placed++
 		} else {
@@ -85,7 +87,7 @@ var (
 
 // Cluster is an empty cluster with the tasks that arrive at it. It is read-only and safe for concurrent use.
 type Cluster struct {
-	empty    *placement.Snapshot
+	empty    *layout.Cluster
 	tasks    []task
 	mix      *placement.Mix
 	capacity int64 // GPU thousandths
@@ -100,7 +102,7 @@ func Load(nodeFile, taskFile string) (*Cluster, error) {
 	if nodeFile != "" {
 		c.trace = nodeFile + ", " + taskFile
 	}
-	var nodes []placement.Node
+	var nodes []layout.Node
 	err := open(nodeFile, syntheticNodes, func(name string, in io.Reader) (err error) {
 		nodes, err = readNodes(name, in)
 		return err
@@ -109,10 +111,11 @@ func Load(nodeFile, taskFile string) (*Cluster, error) {
 		return nil, err
 	}
 	for i := range nodes {
-		c.capacity += 1000 * int64(len(nodes[i].GPUs))
+		c.capacity += 1000 * int64(len(nodes[i].Devices))
 	}
-	if c.empty, err = placement.NewSnapshot(nodes); err != nil {
-		return nil, err
+	var problems []layout.Problem
+	if c.empty, problems = layout.Observe(nodes); len(problems) > 0 {
+		return nil, layout.Err(problems)
 	}
 	err = open(taskFile, syntheticTasks, func(name string, in io.Reader) (err error) {
 		c.tasks, err = readTasks(name, in, c.empty)

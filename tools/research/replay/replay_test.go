@@ -12,13 +12,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // TestModelThatNobodyHas: such a task fails, which is no mistake of the trace.
 func TestModelThatNobodyHas(t *testing.T) {
-	empty, err := placement.NewSnapshot([]placement.Node{{Name: "n", CPUMilli: 8_000, Memory: sharing.GiB, Model: "A", GPUs: []placement.GPU{{Mechanism: sharing.MechanismTimeSlicing}}}})
+	empty, problems := layout.Observe([]layout.Node{{Name: "n", CPUMilli: 8_000, Memory: sharing.GiB, Devices: []layout.Device{{GPU: &layout.GPU{Name: "A"}, Mode: sharing.MechanismTimeSlicing}}}})
+	err := layout.Err(problems)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +63,8 @@ func TestArrivals(t *testing.T) {
 }
 
 func FuzzReadTasks(f *testing.F) {
-	empty, err := placement.NewSnapshot([]placement.Node{{Name: "n", CPUMilli: 8_000, Memory: sharing.GiB, Model: "A", GPUs: []placement.GPU{{Mechanism: sharing.MechanismTimeSlicing}}}})
+	empty, problems := layout.Observe([]layout.Node{{Name: "n", CPUMilli: 8_000, Memory: sharing.GiB, Devices: []layout.Device{{GPU: &layout.GPU{Name: "A"}, Mode: sharing.MechanismTimeSlicing}}}})
+	err := layout.Err(problems)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
@@ -21,6 +22,9 @@ type task struct {
 }
 
 func (t *task) milli() int64 { return int64(t.request.GPUs) * int64(t.request.Milli) }
+
+// turns is how tasks share GPUs.
+var turns = []sharing.Mechanism{sharing.MechanismTimeSlicing}
 
 const maxTraceBytes = 256 << 20 // of a file
 
@@ -157,27 +161,32 @@ const maxCPU, maxMiB = placement.MaxCPUMilli, int64(placement.MaxMemory >> 20)
 
 // readNodes reads a node file. GPUs are shared by time-slicing: the trace does
 // not say by what, and fractions fit one mechanism as well as another.
-func readNodes(file string, in io.Reader) ([]placement.Node, error) {
+func readNodes(file string, in io.Reader) ([]layout.Node, error) {
 	t := table{file: file}
-	var nodes []placement.Node
+	var nodes []layout.Node
+	kinds := map[string]*layout.GPU{}
 	t.read(in, []string{"sn", "cpu_milli", "memory_mib", "gpu", "model"}, func(r row) {
-		n := placement.Node{
+		n := layout.Node{
 			Name: r.name("sn"), CPUMilli: r.number("cpu_milli", maxCPU),
-			Memory: sharing.Bytes(r.number("memory_mib", maxMiB)) * sharing.MiB, Model: r.text("model"),
+			Memory: sharing.Bytes(r.number("memory_mib", maxMiB)) * sharing.MiB,
 		}
+		model := r.text("model")
 		gpus := r.number("gpu", placement.MaxGPUs)
 		if gpus == 0 {
 			r.bad("gpu", "leave out nodes without GPUs", "a node of zero GPUs")
 		}
-		if n.Model == "" {
+		if model == "" {
 			r.bad("model", "", "empty")
 		}
 		if t.list.Len() > 0 {
 			return
 		}
-		n.GPUs = make([]placement.GPU, gpus)
-		for i := range n.GPUs {
-			n.GPUs[i].Mechanism = sharing.MechanismTimeSlicing
+		if kinds[model] == nil {
+			kinds[model] = &layout.GPU{Name: model}
+		}
+		n.Devices = make([]layout.Device, gpus)
+		for i := range n.Devices {
+			n.Devices[i] = layout.Device{GPU: kinds[model], Mode: sharing.MechanismTimeSlicing}
 		}
 		nodes = append(nodes, n)
 	})
@@ -189,7 +198,7 @@ func readNodes(file string, in io.Reader) ([]placement.Node, error) {
 
 // readTasks reads a task file for an empty cluster. A task that is larger than every node
 // is refused: no policy could place it.
-func readTasks(file string, in io.Reader, empty *placement.Snapshot) ([]task, error) {
+func readTasks(file string, in io.Reader, empty *layout.Cluster) ([]task, error) {
 	t := table{file: file}
 	var tasks []task
 	fits := map[string]string{}
@@ -208,6 +217,7 @@ func readTasks(file string, in io.Reader, empty *placement.Snapshot) ([]task, er
 			}
 		}
 		if k.request.GPUs > 0 {
+			k.request.Mechanisms = turns
 			if k.request.Milli = int(milli); milli == 0 {
 				r.bad("gpu_milli", "1000 is a whole GPU", "0 of a GPU with num_gpu %d", k.request.GPUs)
 			}
@@ -234,9 +244,9 @@ func readTasks(file string, in io.Reader, empty *placement.Snapshot) ([]task, er
 
 // largerThanAll returns the reason why a request fits none of the nodes when they are empty, or "". A model that no
 // node has, or only ones that are too small, is no mistake of the file: such tasks fail.
-func largerThanAll(r placement.Request, empty *placement.Snapshot) string {
+func largerThanAll(r placement.Request, empty *layout.Cluster) string {
 	r.Models = nil
-	if e := empty.Unplaced(&r, nil); e != nil {
+	if e := placement.NewScorer(placement.BestFit{}, nil).Unplaced(empty, &r); e != nil {
 		return e.Reasons[0].Example
 	}
 	return ""

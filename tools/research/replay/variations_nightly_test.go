@@ -13,6 +13,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -21,7 +22,7 @@ import (
 // order of arrival. Nil keeps what there is.
 type variation struct {
 	name  string
-	node  func(i int, n *placement.Node) bool // false leaves it out
+	node  func(i int, n *layout.Node) bool // false leaves it out
 	tasks func(rng *rand.Rand, tasks []task) []task
 	order func(requests []placement.Request)
 }
@@ -94,14 +95,14 @@ func variations(models []string) []variation {
 			slices.SortStableFunc(r, func(a, b placement.Request) int { return sign * cmp.Compare(a.GPUs*a.Milli, b.GPUs*b.Milli) })
 		}
 	}
-	scale := func(cpu, memory float64) func(int, *placement.Node) bool {
-		return func(_ int, n *placement.Node) bool {
+	scale := func(cpu, memory float64) func(int, *layout.Node) bool {
+		return func(_ int, n *layout.Node) bool {
 			n.CPUMilli, n.Memory = int64(cpu*float64(n.CPUMilli)), sharing.Bytes(memory*float64(n.Memory))
 			return true
 		}
 	}
-	gpus := func(want int) func(int, *placement.Node) bool {
-		return func(_ int, n *placement.Node) bool { return len(n.GPUs) == want }
+	gpus := func(want int) func(int, *layout.Node) bool {
+		return func(_ int, n *layout.Node) bool { return len(n.Devices) == want }
 	}
 	return []variation{
 		{name: "gpushare40", tasks: shares(0.4, fraction)},
@@ -143,12 +144,12 @@ func variations(models []string) []variation {
 		{name: "memory x0.3", node: scale(1, 0.3)},
 		{name: "8-GPU nodes", node: gpus(8)},
 		{name: "2-GPU nodes", node: gpus(2), tasks: shares(0, several)},
-		{name: "1 node in 8", node: func(i int, n *placement.Node) bool { return i%8 == 0 }},
-		{name: "16-GPU nodes", node: func(i int, n *placement.Node) bool {
-			if i%4 != 0 || len(n.GPUs) != 8 {
+		{name: "1 node in 8", node: func(i int, n *layout.Node) bool { return i%8 == 0 }},
+		{name: "16-GPU nodes", node: func(i int, n *layout.Node) bool {
+			if i%4 != 0 || len(n.Devices) != 8 {
 				return false
 			}
-			n.CPUMilli, n.Memory, n.GPUs = 2*n.CPUMilli, 2*n.Memory, append(n.GPUs, n.GPUs...)
+			n.CPUMilli, n.Memory, n.Devices = 2*n.CPUMilli, 2*n.Memory, append(n.Devices, n.Devices...)
 			return true
 		}},
 		{name: "largest first", order: bySize(-1)},
@@ -179,7 +180,7 @@ func TestOpenbVariations(t *testing.T) {
 	}
 	var models []string // by how many nodes have them
 	for i := range nodes {
-		models = append(models, nodes[i].Model)
+		models = append(models, nodes[i].Devices[0].GPU.Name)
 	}
 	const seeds = 3
 	for _, v := range variations(models) {
@@ -187,17 +188,15 @@ func TestOpenbVariations(t *testing.T) {
 			continue
 		}
 		c := Cluster{tasks: base.tasks}
-		var kept []placement.Node
+		var kept []layout.Node
 		for i, n := range nodes {
-			n.GPUs = slices.Clone(n.GPUs)
+			n.Devices = slices.Clone(n.Devices)
 			if v.node == nil || v.node(i, &n) {
 				kept = append(kept, n)
-				c.capacity += 1000 * int64(len(n.GPUs))
+				c.capacity += 1000 * int64(len(n.Devices))
 			}
 		}
-		if c.empty, err = placement.NewSnapshot(kept); err != nil {
-			t.Fatal(err)
-		}
+		c.empty, _ = layout.Observe(kept)
 		if v.tasks != nil {
 			c.tasks = v.tasks(rand.New(rand.NewPCG(7, 0)), base.tasks)
 			for i := range c.tasks {

@@ -1,0 +1,177 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Limits bound what Consolidate may do. The zero value is the documented default.
+type Limits struct {
+	Moves int // replicas that may move; 0 = 1
+	Nodes int // that are tried, those with most left first; 0 = 64
+	// Movable says which replicas may move, by one of their assignments; nil = all.
+	Movable func(n *layout.Node, a *layout.Assignment) bool
+	// Request returns what a replica asked for, for another place. nil, or a nil request, is what it has, on a GPU of
+	// the same model under the same mechanism.
+	Request func(key string) *Request
+}
+
+// Move is a replica that goes elsewhere.
+type Move struct {
+	Key, From string
+	Before    []layout.Assignment
+	To        Placement
+}
+
+// maxSets bounds the sets of replicas that are tried on a node.
+const maxSets = 2000
+
+// Consolidate finds the fewest moves of replicas, at most so many, that let a request in, and of those the ones that
+// the policy scores best. It returns the layout with the moves made and the request assigned; the moves come first when
+// they are carried out, in their order. Where the request fits as it is nothing moves. The error is as of Place.
+func (p *Placer) Consolidate(c *layout.Cluster, r *Request, limits Limits) (*layout.Cluster, []Move, Placement, error) {
+	next, placed, err := p.Place(c, r)
+	if _, full := err.(*UnplacedError); !full { //nolint:errorlint // Place returns it as it is
+		return next, nil, placed, err
+	}
+	type found struct {
+		layout *layout.Cluster
+		moves  []Move
+		placed Placement
+		score  float64
+	}
+	for moves := 1; moves <= cmp.Or(limits.Moves, 1); moves++ {
+		var best *found
+		for _, n := range p.roomy(c, r, cmp.Or(limits.Nodes, 64)) {
+			tried := 0
+			p.eachSet(n, r, &limits, moves, func(keys []string) bool {
+				tried++
+				freed := c
+				for _, key := range keys {
+					freed, _ = freed.Release(key)
+				}
+				o, why := p.scorer.Score(freed.Node(n.Name), r)
+				if why.Verdict != gate.VerdictPass {
+					return tried < maxSets
+				}
+				got := found{score: o.Score}
+				var err error
+				if got.layout, got.placed, err = p.scorer.Assign(freed, r, o); err != nil {
+					return tried < maxSets
+				}
+				for _, key := range keys {
+					q := limits.request(n, key)
+					o, ok := p.Best(got.layout, q)
+					if !ok {
+						return tried < maxSets
+					}
+					m := Move{Key: key, From: n.Name, Before: n.Replica(key)}
+					if got.layout, m.To, err = p.scorer.Assign(got.layout, q, o); err != nil {
+						return tried < maxSets
+					}
+					got.moves = append(got.moves, m)
+					got.score += o.Score - p.scorer.scoreAt(freed.Node(n.Name), q, m.Before)
+				}
+				if best == nil || got.score > best.score+tie {
+					best = &got
+				}
+				return tried < maxSets
+			})
+		}
+		if best != nil {
+			return best.layout, best.moves, best.placed, nil
+		}
+	}
+	return nil, nil, Placement{}, err
+}
+
+// roomy lists the nodes that a request may fit once others leave, those with most left first.
+func (p *Placer) roomy(c *layout.Cluster, r *Request, most int) []*layout.Node {
+	type room struct {
+		node *layout.Node
+		free float64
+	}
+	var all []room
+	for n := range c.Nodes() {
+		if why := p.scorer.Filter(n, r); n.Used() && why.Code.Scope() != gate.ScopeKind && n.Closed == "" {
+			v := ViewOf(n)
+			all = append(all, room{n, v.FreeMilli()})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b room) int { return cmp.Compare(b.free, a.free) })
+	var out []*layout.Node
+	for _, n := range all[:min(most, len(all))] {
+		out = append(out, n.node)
+	}
+	return out
+}
+
+// eachSet visits the sets of so many replicas of a node that may move, until visit returns false.
+func (p *Placer) eachSet(n *layout.Node, r *Request, limits *Limits, size int, visit func(keys []string) bool) {
+	var keys []string
+	for i := range n.Assignments {
+		a := &n.Assignments[i]
+		if a.Device == layout.UnknownDevice || slices.Contains(keys, a.Key) || a.Device < 0 && r.GPUs > 0 &&
+			r.CPUMilli <= n.FreeCPU() && r.Memory <= n.FreeMemory() {
+			continue
+		}
+		if limits.Movable == nil || limits.Movable(n, a) {
+			if q := limits.request(n, a.Key); q != nil && q.Validate() == nil {
+				keys = append(keys, a.Key)
+			}
+		}
+	}
+	set := make([]string, 0, size)
+	var choose func(from int) bool
+	choose = func(from int) bool {
+		if len(set) == size {
+			return visit(set)
+		}
+		for i := from; i < len(keys); i++ {
+			set = append(set, keys[i])
+			more := choose(i + 1)
+			if set = set[:len(set)-1]; !more {
+				return false
+			}
+		}
+		return true
+	}
+	choose(0)
+}
+
+// request is what a replica on a node asks for elsewhere; nil where that can't be said.
+func (l *Limits) request(n *layout.Node, key string) *Request {
+	if l.Request != nil {
+		if q := l.Request(key); q != nil {
+			return q
+		}
+	}
+	as := n.Replica(key)
+	q := &Request{Name: key, Workload: as[0].Workload}
+	for i := range as {
+		a := &as[i]
+		q.CPUMilli, q.Memory = q.CPUMilli+int64(a.CPUMilli), q.Memory+a.HostMemory
+		if a.Device < 0 {
+			continue
+		}
+		d := &n.Devices[a.Device]
+		if q.GPUs++; q.GPUs > 1 && (a.Profile != nil || int(a.Compute) != q.Milli || a.Memory != q.GPUMemory) {
+			return nil
+		}
+		q.Milli, q.GPUMemory, q.Mechanisms = int(a.Compute), a.Memory, []sharing.Mechanism{d.Mode}
+		if d.GPU != nil {
+			q.Models = []string{d.GPU.Name}
+		}
+		if a.Profile != nil {
+			q.Profile, q.Milli = a.Profile.Name, 0
+		}
+		if d.Mode == sharing.MechanismExclusive {
+			q.Milli = 1000
+		}
+	}
+	return q
+}

@@ -1,0 +1,170 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Explanation is what a node answers to a request, and what would let the request in.
+type Explanation struct {
+	Node   string
+	Reason gate.Reason
+	// Blockers are replicas whose leaving lets it in: the smallest set of one or two, empty where there is none.
+	Blockers []string
+	// Change is the least change of the request, or of whom it meets, that lets it in; empty where no single one does.
+	Change string
+}
+
+// String writes the explanation on a line.
+func (e Explanation) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %v: %v", e.Node, e.Reason.Verdict, e.Reason)
+	if e.Change != "" {
+		fmt.Fprintf(&b, "; to fit, %s", e.Change)
+	}
+	if len(e.Blockers) > 0 {
+		fmt.Fprintf(&b, "; or without %s", strings.Join(e.Blockers, " and "))
+	}
+	return b.String()
+}
+
+// Explain says of every node what it answers to a request, in the order of the layout: the reason, who is in the way,
+// and the least change that helps. It looks at far more than Filter does: ask it for a request that was refused.
+func (s *Scorer) Explain(c *layout.Cluster, r *Request) []Explanation {
+	out := make([]Explanation, 0, c.Count())
+	for n := range c.Nodes() {
+		e := Explanation{Node: n.Name, Reason: s.Filter(n, r)}
+		if e.Reason.Verdict != gate.VerdictPass {
+			e.Change = s.change(n, r, e.Reason)
+			if e.Reason.Code.Scope() == gate.ScopeLeft || e.Reason.Code.Scope() == gate.ScopeNeighbours {
+				e.Blockers = s.blockers(c, n, r)
+			}
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// passes reports whether a node takes a changed request.
+func (s *Scorer) passes(n *layout.Node, r *Request, change func(*Request)) bool {
+	next := *r
+	change(&next)
+	return next.Validate() == nil && s.Filter(n, &next).Verdict == gate.VerdictPass
+}
+
+// change is the least single change that lets a request onto a node.
+func (s *Scorer) change(n *layout.Node, r *Request, why gate.Reason) string {
+	if why.Code == gate.CodeSlowdownUnknown {
+		return "measure it and its neighbours alone, so that their objectives can be judged"
+	}
+	if n.Closed != "" {
+		return "open the node: " + n.Closed
+	}
+	var free layout.Free // the most of each, of one GPU
+	for i := range n.Devices {
+		if f := n.Devices[i].Free(); f.Slots > 0 {
+			free.Compute, free.Memory = max(free.Compute, f.Compute), max(free.Memory, f.Memory)
+		}
+	}
+	for _, try := range []struct {
+		text   string
+		worth  bool
+		change func(*Request)
+	}{
+		{fmt.Sprintf("ask for at most %dm CPU", n.FreeCPU()), r.CPUMilli > n.FreeCPU(),
+			func(q *Request) { q.CPUMilli = max(0, n.FreeCPU()) }},
+		{fmt.Sprintf("ask for at most %v of the host's memory", n.FreeMemory()), r.Memory > n.FreeMemory(),
+			func(q *Request) { q.Memory = max(0, n.FreeMemory()) }},
+		{fmt.Sprintf("ask for at most %v of GPU memory", free.Memory), r.GPUMemory > free.Memory && free.Memory > 0,
+			func(q *Request) { q.GPUMemory = free.Memory }},
+		{fmt.Sprintf("ask for at most %d thousandths of a GPU", free.Compute),
+			int32(r.Milli) > free.Compute && free.Compute > 0, func(q *Request) { q.Milli = int(free.Compute) }},
+		{"do without NVLink", r.Linked, func(q *Request) { q.Linked = false }},
+		{"accept its GPU model", len(r.Models) > 0, func(q *Request) { q.Models = nil }},
+	} {
+		if try.worth && s.passes(n, r, try.change) {
+			return try.text
+		}
+	}
+	for g := r.GPUs - 1; g > 0; g-- {
+		if s.passes(n, r, func(q *Request) { q.GPUs = g }) {
+			return fmt.Sprintf("ask for %d GPUs", g)
+		}
+	}
+	for i := range n.Devices {
+		m := n.Devices[i].Mode
+		if m != sharing.MechanismNone && !layout.Sliced(m) && !slices.Contains(r.Mechanisms, m) && s.passes(n, r,
+			func(q *Request) { q.Mechanisms = append(slices.Clone(r.Mechanisms), m) }) {
+			return "accept " + m.String()
+		}
+		if d := &n.Devices[i]; partition(d) != nil {
+			for _, p := range partition(d).Profiles {
+				if p.Name != r.Profile && d.Room(p) != 0 && s.passes(n, r, func(q *Request) {
+					q.Profile, q.Milli, q.GPUs, q.Mechanisms = p.Name, 0, 1, nil
+				}) {
+					return "ask for a MIG instance " + p.Name
+				}
+			}
+		}
+	}
+	if names := s.untrusted(n, r); len(names) > 0 {
+		return fmt.Sprintf("have it and %s trust each other", strings.Join(names, ", "))
+	}
+	return ""
+}
+
+// untrusted are the tenants of a node whose trust alone keeps a request out.
+func (s *Scorer) untrusted(n *layout.Node, r *Request) (names []string) {
+	w := s.work()
+	w.asker.open = true
+	open := s.filter(n, r, &w.asker)
+	w.asker.open = false
+	s.scratch.Put(w)
+	if open.Verdict != gate.VerdictPass {
+		return nil
+	}
+	for i := range n.Assignments {
+		if a := &n.Assignments[i]; a.Device >= 0 && !a.Workload.Trust(r.workload()) {
+			name := a.Workload.Tenant
+			if name == "" {
+				name = a.Workload.Name
+			}
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// blockers are one or two replicas whose leaving lets a request onto a node.
+func (s *Scorer) blockers(c *layout.Cluster, n *layout.Node, r *Request) []string {
+	var keys []string
+	for i := range n.Assignments {
+		if key := n.Assignments[i].Key; !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	without := make([]*layout.Cluster, len(keys))
+	for i, key := range keys {
+		without[i], _ = c.Release(key)
+		if on := without[i].Node(n.Name); on != nil && s.Filter(on, r).Verdict == gate.VerdictPass {
+			return []string{key}
+		}
+	}
+	for i := range keys {
+		for k := i + 1; k < len(keys); k++ {
+			next, _ := without[i].Release(keys[k])
+			if on := next.Node(n.Name); on != nil && s.Filter(on, r).Verdict == gate.VerdictPass {
+				return []string{keys[i], keys[k]}
+			}
+		}
+	}
+	return nil
+}

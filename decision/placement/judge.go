@@ -1,0 +1,218 @@
+package placement
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Forecaster predicts what the tenants of one GPU do to each other; [Models] is one. It must answer the same for
+// the same question and be safe for concurrent use.
+type Forecaster interface {
+	// Predict appends to out what each tenant of a group sees beside the others on one GPU of a model (as nodes
+	// name it) under a mechanism, in the order of the group and read-only; nil for what is not known. The group
+	// must not be kept.
+	Predict(out []*predict.Prediction, gpu string, m sharing.Mechanism, group []string) []*predict.Prediction
+}
+
+// Interference adds to a policy the work that the tenants of a GPU are predicted to lose by a new neighbour: a
+// tenant of m thousandths that runs x times slower loses m*(1-1/x). Both are thousandths of a GPU, so they add up.
+// What is not known is not taken for nothing: n tenants that nothing is predicted for are taken to be n times
+// slower, as under even sharing of a busy GPU, and counted in Offer.Unpredicted.
+type Interference struct {
+	Base Policy // nil = Spread
+}
+
+// Name is that of the base with "+interference".
+func (p Interference) Name() string { return p.base().Name() + "+interference" }
+
+// ByShape is the base's.
+func (p Interference) ByShape() bool { return p.base().ByShape() }
+
+// Score is the base's less the thousandths that are lost.
+func (p Interference) Score(o *Option) float64 { return p.base().Score(o) - o.LostMilli }
+
+func (p Interference) base() Policy { return cmp.Or(p.Base, Policy(Spread{})) }
+
+// judge asks a forecaster, if there is one, without allocating anew each time.
+type judge struct {
+	p             Forecaster
+	names         []string
+	on            []*layout.Assignment
+	before, after []*predict.Prediction
+	simulated     []*predict.Prediction
+}
+
+// simulator is a Forecaster that can also answer by the simulation, as decision does where the closed form leaves a
+// limit open.
+type simulator interface {
+	simulate(out []*predict.Prediction, gpu string, m sharing.Mechanism, group []string) []*predict.Prediction
+}
+
+// second judges a workload, tenant i of a group, by its prediction p, and where that leaves a limit open by the
+// simulation, if the forecaster has one.
+func (j *judge) second(w *layout.Workload, p *predict.Prediction, gpu string, m sharing.Mechanism, group []string,
+	i int) gate.Reason {
+	why := judged(w, p)
+	if s, ok := j.p.(simulator); ok && why.Verdict == gate.VerdictUnknown && known(p) {
+		j.simulated = s.simulate(j.simulated[:0], gpu, m, group)
+		if p = j.simulated[i]; known(p) {
+			why = judged(w, p)
+		}
+	}
+	return why
+}
+
+// ask predicts for those that are on a GPU of a node, without a workload and with it, which comes last.
+func (j *judge) ask(n *layout.Node, gpu int, w *layout.Workload, m sharing.Mechanism) {
+	j.on, j.names = j.on[:0], j.names[:0]
+	n.On(gpu, func(a *layout.Assignment) bool {
+		j.on = append(j.on, a)
+		j.names = append(j.names, a.Workload.Name)
+		return true
+	})
+	model := n.Devices[gpu].GPU.Name
+	j.before = j.before[:0]
+	if len(j.on) > 1 { // one has lost nothing
+		j.before = j.p.Predict(j.before, model, m, j.names)
+	}
+	j.names = append(j.names, w.Name)
+	j.after = j.p.Predict(j.after[:0], model, m, j.names)
+}
+
+// predict judges the objectives of r and of its neighbours on a GPU, and sets what is predicted in t.
+func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *gate.Reason) bool {
+	if !gate.TraitsOf(t.mechanism).Trusting {
+		return true
+	}
+	d, j := &n.Devices[gpu], &a.judge
+	tenants := d.Free().Tenants + 1
+	if j.p == nil {
+		used := 1000 - max(0, d.Free().Compute)
+		t.unknown = tenants
+		t.lost = lost(t.milli, evenly(tenants)) + lost(used, evenly(tenants)) - lost(used, evenly(tenants-1))
+		if !r.workload().Objective.IsZero() || slices.ContainsFunc(n.Assignments, func(q layout.Assignment) bool {
+			return int(q.Device) == gpu && !q.Workload.Objective.IsZero()
+		}) {
+			return refuse(why, gate.CodeSlowdownUnknown)
+		}
+		return true
+	}
+	j.ask(n, gpu, r.workload(), t.mechanism)
+	worst := gate.Pass()
+	for i, p := range j.after {
+		w, milli := j.workload(i, r), t.milli
+		if i < len(j.on) {
+			milli = int32(j.on[i].Compute)
+		}
+		x, before := evenly(tenants), 1.0
+		if known(p) {
+			x = p.Slowdown.Value
+			t.slowdown = max(t.slowdown, x)
+		} else {
+			t.unknown++
+		}
+		if i < len(j.on) && tenants > 2 {
+			if before = evenly(tenants - 1); known(j.before[i]) {
+				before = j.before[i].Slowdown.Value
+			}
+		}
+		t.lost += lost(milli, x) - lost(milli, before)
+		if f := judged(w, p); f.Verdict.Severity() > worst.Verdict.Severity() {
+			if worst = f; f.Verdict == gate.VerdictReject {
+				break
+			}
+		}
+	}
+	if worst.Verdict == gate.VerdictUnknown { // only now: a simulation is dear, and one reject is enough
+		worst = gate.Pass()
+		for i, p := range j.after {
+			f := j.second(j.workload(i, r), p, d.GPU.Name, t.mechanism, j.names, i)
+			if f.Verdict.Severity() > worst.Verdict.Severity() {
+				worst = f
+			}
+		}
+	}
+	*why = worst
+	return worst.Verdict == gate.VerdictPass
+}
+
+// workload is that of the i-th who was asked for, the last of whom is r's.
+func (j *judge) workload(i int, r *Request) *layout.Workload {
+	if i < len(j.on) {
+		return j.on[i].Workload
+	}
+	return r.workload()
+}
+
+// Worst judges a workload where a replica of it may come to stand on one GPU of a model beside any of others, up to so
+// many slots: whoever hands out GPUs that run m picks one, whatever was decided. All must trust each other, and each
+// objective is held against the neighbours that, one by one, harm it most. A mechanism that isolates passes.
+func (s *Scorer) Worst(model string, m sharing.Mechanism, slots int, w *layout.Workload,
+	others []*layout.Workload) gate.Reason {
+	why := gate.Pass()
+	if !gate.TraitsOf(m).Trusting || slots < 2 || len(others) == 0 {
+		return why
+	}
+	if slices.ContainsFunc(others, func(o *layout.Workload) bool { return !o.Trust(w) }) {
+		refuse(&why, gate.CodeTrust)
+		return why
+	}
+	all := append([]*layout.Workload{w}, others...)
+	for i, v := range all {
+		if v.Objective.IsZero() {
+			continue
+		}
+		if s.Forecaster == nil {
+			refuse(&why, gate.CodeSlowdownUnknown)
+			return why
+		}
+		type neighbour struct {
+			name string
+			harm float64
+		}
+		var beside []neighbour
+		for j, q := range all {
+			if p := s.Forecaster.Predict(nil, model, m, []string{v.Name, q.Name})[0]; j == i {
+				continue
+			} else if known(p) {
+				beside = append(beside, neighbour{q.Name, p.Slowdown.Value})
+			} else {
+				beside = append(beside, neighbour{q.Name, math.Inf(1)})
+			}
+		}
+		slices.SortStableFunc(beside, func(a, b neighbour) int { return cmp.Compare(b.harm, a.harm) })
+		group := []string{v.Name}
+		for _, n := range beside[:min(slots-1, len(beside))] {
+			group = append(group, n.name)
+		}
+		j := judge{p: s.Forecaster}
+		f := j.second(v, s.Forecaster.Predict(nil, model, m, group)[0], model, m, group, 0)
+		if f.Verdict.Severity() > why.Verdict.Severity() {
+			why = f
+		}
+	}
+	return why
+}
+
+// evenly is the slowdown of tenants that share a busy GPU evenly.
+func evenly(tenants int32) float64 { return float64(tenants) }
+
+// lost is the thousandths of work that a tenant loses that is x times slower.
+func lost(milli int32, x float64) float64 { return float64(milli) * (1 - 1/max(1, x)) }
+
+func known(p *predict.Prediction) bool { return p != nil && p.Slowdown.Value > 0 }
+
+// judged holds a prediction against a workload's objectives.
+func judged(w *layout.Workload, p *predict.Prediction) gate.Reason {
+	if w.Objective.IsZero() {
+		return gate.Pass()
+	}
+	slo := sloOf(&w.Objective)
+	return gate.Objectives(&slo, w.Objective.Slowdown, p)
+}

@@ -1,0 +1,176 @@
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Calibrated holds the measurements of GPUs of one model.
+type Calibrated struct {
+	Model     string // as nodes name it: layout.GPU.Name
+	Predictor predict.Predictor
+	Profiles  *profile.Profiles // of workloads alone; read by NewModels only
+}
+
+// Models predicts what tenants of one GPU see beside each other, with decision's closed forms, for time-slicing and
+// MPS; where these leave an objective open and refuse none, Fit, Score and Placer ask the simulation, as decision does.
+// Everything else is not known: other mechanisms, GPU models that were not calibrated, groups with a workload that was
+// not measured alone.
+//
+// A simulation takes 4 to 45 ms and is run once for a group, which may be once for each GPU that a node shares: nothing
+// bounds the time of a first call but the number of different groups (the same workloads on another node of the same
+// model are the same group). A scheduler with a deadline wraps a Models in a [Forecaster] of its own, which has Predict
+// only: objectives that closed forms leave open are then unknown.
+//
+// Answers are kept (about 300 bytes a tenant of a group, at most 8,192 groups, closed forms and simulations counted
+// each; beyond that all are forgotten), so that asking again does not allocate. It is safe for concurrent use.
+type Models struct {
+	workloads map[string]uint16 // its number
+	names     []string
+	gpus      map[string]*calibrated
+
+	mu   sync.RWMutex
+	kept map[groupKey][]predict.Prediction // by the order of the key; nil where there is none
+}
+
+type calibrated struct {
+	number    uint8
+	predictor predict.Predictor
+	solos     []profile.Solo // by workload number
+	measured  []bool         // likewise: there is a solo
+}
+
+const (
+	maxTenantsPredicted = 48 // what MPS admits on one GPU
+	maxGroupsKept       = 8192
+)
+
+// groupKey is a group whatever the order of its tenants: their numbers plus one, ascending.
+type groupKey struct {
+	gpu       uint8
+	mechanism uint8
+	method    predict.Method
+	tenants   [maxTenantsPredicted]uint16
+}
+
+// NewModels returns the predictions for workloads by the names that requests use. A workload without a profile on a
+// GPU model is no error: it is unknown there. The error is an ErrInvalid that names every problem.
+func NewModels(workloads map[string]profile.ProfileRef, gpus ...Calibrated) (*Models, error) {
+	var l problem.List
+	m := &Models{workloads: map[string]uint16{}, names: slices.Sorted(maps.Keys(workloads)),
+		gpus: map[string]*calibrated{}, kept: map[groupKey][]predict.Prediction{}}
+	l.If(len(workloads) > 1<<16-2, "workloads", "", "%d are over the limit of %d", len(workloads), 1<<16-2)
+	for i, name := range m.names {
+		m.workloads[name] = uint16(i + 1)
+		l.If(name == "", "workloads", "requests without a workload are never predicted", "a workload has no name")
+	}
+	for i, g := range gpus {
+		path := fmt.Sprintf("gpus[%d]", i)
+		switch {
+		case g.Model == "":
+			l.Addf(path+".Model", "name it as layout.GPU.Name does", "empty")
+		case m.gpus[g.Model] != nil:
+			l.Addf(path+".Model", "", "%q is calibrated twice", g.Model)
+		case i > 255:
+			l.Addf("gpus", "", "more than 256 GPU models")
+		case g.Profiles == nil:
+			l.Addf(path+".Profiles", "measure the workloads alone", "there are none")
+		default:
+			c := &calibrated{number: uint8(i), predictor: g.Predictor, solos: make([]profile.Solo, len(m.names)),
+				measured: make([]bool, len(m.names))}
+			for k, name := range m.names {
+				solo, err := g.Profiles.Solo(workloads[name].Server, workloads[name].Load)
+				c.solos[k], c.measured[k] = solo, err == nil
+			}
+			m.gpus[g.Model] = c
+		}
+	}
+	if err := l.Err(); err != nil {
+		return nil, invalid(err)
+	}
+	return m, nil
+}
+
+// Predict implements Forecaster.
+func (m *Models) Predict(out []*predict.Prediction, gpu string, mechanism sharing.Mechanism,
+	group []string) []*predict.Prediction {
+	return m.predict(out, gpu, mechanism, group, predict.MethodClosedForm)
+}
+
+func (m *Models) simulate(out []*predict.Prediction, gpu string, mechanism sharing.Mechanism,
+	group []string) []*predict.Prediction {
+	return m.predict(out, gpu, mechanism, group, predict.MethodSimulated)
+}
+
+func (m *Models) predict(out []*predict.Prediction, gpu string, mechanism sharing.Mechanism, group []string,
+	method predict.Method) []*predict.Prediction {
+	key, ok := m.key(gpu, mechanism, group)
+	key.method = method
+	var a []predict.Prediction
+	if ok {
+		a = m.answer(gpu, mechanism, &key, len(group))
+	}
+	for _, name := range group {
+		if a == nil {
+			out = append(out, nil)
+			continue
+		}
+		at, _ := slices.BinarySearch(key.tenants[:len(group)], m.workloads[name])
+		out = append(out, &a[at])
+	}
+	return out
+}
+
+// key sorts a group; false when one of it can't be predicted.
+func (m *Models) key(gpu string, mechanism sharing.Mechanism, group []string) (groupKey, bool) {
+	c := m.gpus[gpu]
+	if c == nil || len(group) == 0 || len(group) > maxTenantsPredicted {
+		return groupKey{}, false
+	}
+	key := groupKey{gpu: c.number, mechanism: uint8(mechanism)}
+	for i, name := range group {
+		k, ok := m.workloads[name]
+		if !ok || !c.measured[k-1] {
+			return groupKey{}, false
+		}
+		at := i
+		for ; at > 0 && key.tenants[at-1] > k; at-- {
+			key.tenants[at] = key.tenants[at-1]
+		}
+		key.tenants[at] = k
+	}
+	return key, true
+}
+
+// answer predicts for a group, or remembers; nil where it cannot.
+func (m *Models) answer(gpu string, mechanism sharing.Mechanism, key *groupKey, n int) []predict.Prediction {
+	m.mu.RLock()
+	a, ok := m.kept[*key]
+	m.mu.RUnlock()
+	if ok {
+		return a
+	}
+	c := m.gpus[gpu]
+	solos := make([]profile.Solo, n)
+	for i, k := range key.tenants[:n] {
+		solos[i] = c.solos[k-1]
+	}
+	a, err := c.predictor.Predict(mechanism, solos, key.method)
+	if err != nil {
+		a = nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.kept) >= maxGroupsKept {
+		clear(m.kept)
+	}
+	m.kept[*key] = a
+	return a
+}
