@@ -8,8 +8,7 @@
 // severity.
 //
 // The answer is a layout ([Result.Layout], of package layout): nodes, what their devices run, and each placed replica
-// on one of them. It holds to the rules of each pool's delivery, the totals are its price, and files are written from
-// it.
+// on one of them. It holds to the rules of each pool's delivery, its price is the totals, and files are made from it.
 //
 // What less confidence or another mechanism would be worth is another call with other options: [Compare] makes the
 // calls and a table of the answers.

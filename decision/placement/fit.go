@@ -30,7 +30,25 @@ func (s *Scorer) filter(n *layout.Node, r *Request, a *asker) gate.Reason {
 		return gate.Pass()
 	}
 	a.on(n, r)
-	count, one := 0, r.GPUs == 1
+	if r.GPUs > 1 {
+		return a.several(n, r)
+	}
+	for g := range n.Devices[:min(len(n.Devices), MaxGPUs)] {
+		if a.fit(n, g, r, &take{}, &why) {
+			return gate.Pass()
+		}
+		nearest.Closer(why)
+	}
+	if nearest.Code == gate.CodeFits {
+		return gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: 1}
+	}
+	return nearest
+}
+
+// several filters a node for a request that needs more than one GPU.
+func (a *asker) several(n *layout.Node, r *Request) gate.Reason {
+	var why, nearest gate.Reason
+	count := 0
 	var takes [MaxGPUs]take
 	var links [MaxGPUs]int8
 	for g := range n.Devices[:min(len(n.Devices), MaxGPUs)] {
@@ -41,7 +59,7 @@ func (s *Scorer) filter(n *layout.Node, r *Request, a *asker) gate.Reason {
 			continue
 		}
 		links[count] = n.Devices[g].Link
-		if count++; one || !r.Linked && alike(takes[:count], *t) == r.GPUs {
+		if count++; !r.Linked && alike(takes[:count], t) == r.GPUs {
 			return gate.Pass()
 		}
 	}
@@ -64,7 +82,7 @@ func (s *Scorer) filter(n *layout.Node, r *Request, a *asker) gate.Reason {
 	if count > 0 || nearest.Code == gate.CodeFits {
 		best := 0
 		for i := range count {
-			best = max(best, alike(takes[:count], takes[i]))
+			best = max(best, alike(takes[:count], &takes[i]))
 		}
 		return gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: int64(r.GPUs), Have: int64(best)}
 	}
@@ -73,10 +91,10 @@ func (s *Scorer) filter(n *layout.Node, r *Request, a *asker) gate.Reason {
 
 // alike counts the GPUs on which a request would take the same by the same mechanism as t: the GPUs of one request are
 // alike.
-func alike(takes []take, t take) int {
+func alike(takes []take, t *take) int {
 	n := 0
 	for i := range takes {
-		if takes[i].alike(&t) {
+		if takes[i].alike(t) {
 			n++
 		}
 	}

@@ -135,7 +135,7 @@ func (s *Scorer) score(n *layout.Node, r *Request, open bool) (best Offer, ok bo
 	w.best = Offer{Node: n.Name, Score: math.Inf(-1), Start: -1, n: -1}
 	switch {
 	case r.GPUs == 0:
-		s.try(w, 0, -1, 0)
+		s.try(w, nil, nil, -1, 0)
 	case r.GPUs == 1:
 		s.one(n, w)
 	default:
@@ -173,7 +173,7 @@ func (s *Scorer) scoreAt(n *layout.Node, r *Request, at []layout.Assignment) flo
 		w.gpus[count] = uint8(a.Device)
 		count++
 	}
-	s.try(w, count, start, free)
+	s.try(w, w.takes[:count], w.gpus[:count], start, free)
 	return w.best.Score
 }
 
@@ -194,9 +194,8 @@ func (s *Scorer) one(n *layout.Node, w *work) {
 			m++
 		}
 	}
-	takes := w.takes
-	for k := range takes[:m] {
-		t, g := &takes[k], w.order[k]
+	for k := range w.takes[:m] {
+		t, g := &w.takes[k], w.order[k]
 		old := v.GPUs[g]
 		if once && fullest && t.profile == nil && slices.ContainsFunc(w.order[:m], func(i uint8) bool {
 			o := &v.GPUs[i]
@@ -204,17 +203,17 @@ func (s *Scorer) one(n *layout.Node, w *work) {
 		}) {
 			continue
 		}
-		w.gpus[0], w.takes[0] = g, *t
+		takes, gpus := w.takes[k:k+1], w.order[k:k+1]
 		if t.profile == nil {
 			w.after.GPUs[g].apply(t, -1)
-			s.try(w, 1, -1, old.free())
+			s.try(w, takes, gpus, -1, old.free())
 			w.after.GPUs[g] = old
 			continue
 		}
 		for starts := n.Devices[g].Room(t.profile); starts != 0; starts &= starts - 1 {
 			start := bits.TrailingZeros32(starts)
 			w.after.GPUs[g].apply(t, start)
-			s.try(w, 1, start, old.free())
+			s.try(w, takes, gpus, start, old.free())
 			w.after.GPUs[g] = old
 		}
 	}
@@ -254,7 +253,7 @@ func (s *Scorer) several(n *layout.Node, w *work) {
 		w.after.GPUs[w.gpus[k]].apply(&w.takes[k], -1)
 	}
 	slices.Sort(w.gpus[:r.GPUs])
-	s.try(w, r.GPUs, -1, 0)
+	s.try(w, w.takes[:r.GPUs], w.gpus[:r.GPUs], -1, 0)
 }
 
 // keep keeps, of m GPUs, those for which is holds.
@@ -274,7 +273,7 @@ func (w *work) keep(m *int, is func(i int) bool) {
 func (w *work) keepAlike(m *int, want int) {
 	pick := -1
 	for i := range *m {
-		t := w.takes[i]
+		t := &w.takes[i]
 		if alike(w.takes[:*m], t) >= want && (pick < 0 || t.mechanism == sharing.MechanismExclusive &&
 			w.takes[pick].mechanism != sharing.MechanismExclusive) {
 			pick = i
@@ -309,12 +308,13 @@ func (w *work) keepNear(m *int, want int, group func(gpu uint8) int8) bool {
 	return true
 }
 
-// try scores the option in w, which takes GPUs that have so much free, and keeps it where it is better than the best.
-func (s *Scorer) try(w *work, gpus, start int, free float64) {
+// try scores the option in w, which takes so much of GPUs that have so much free, and keeps it where it is better than
+// the best.
+func (s *Scorer) try(w *work, takes []take, gpus []uint8, start int, free float64) {
 	o := &w.option
-	o.GPUs, o.Start, o.Slowdown, o.LostMilli, o.Unpredicted = w.gpus[:gpus], start, Optional[float64]{}, 0, 0
-	for i := range w.takes[:gpus] {
-		t := &w.takes[i]
+	o.GPUs, o.Start, o.Slowdown, o.LostMilli, o.Unpredicted = gpus, start, Optional[float64]{}, 0, 0
+	for i := range takes {
+		t := &takes[i]
 		if t.slowdown > o.Slowdown.Or(0) {
 			o.Slowdown = Some(t.slowdown)
 		}
@@ -322,16 +322,18 @@ func (s *Scorer) try(w *work, gpus, start int, free float64) {
 		o.Unpredicted += int(t.unknown)
 	}
 	score := s.Policy.Score(o)
-	if w.best.n >= 0 && !(score > w.best.Score+tie || score > w.best.Score-tie && free < w.bestFree) {
+	best := &w.best
+	if best.n >= 0 && !(score > best.Score+tie || score > best.Score-tie && free < w.bestFree) {
 		return
 	}
 	w.bestFree = free
-	w.best = Offer{Node: w.best.Node, Score: score, Slowdown: o.Slowdown, Unpredicted: o.Unpredicted, Start: start,
-		n: int8(gpus)}
-	if gpus > 0 {
-		w.best.Mechanism, w.best.Profile = w.takes[0].mechanism, w.takes[0].profile
+	best.Score, best.Slowdown, best.Unpredicted = score, o.Slowdown, o.Unpredicted
+	best.Start, best.n = start, int8(len(gpus))
+	best.Mechanism, best.Profile, best.gpus = sharing.MechanismNone, nil, [MaxGPUs]uint8{}
+	if len(takes) > 0 {
+		best.Mechanism, best.Profile = takes[0].mechanism, takes[0].profile
 	}
-	copy(w.best.gpus[:], w.gpus[:gpus])
+	copy(best.gpus[:], gpus)
 }
 
 // tie is the difference up to which scores are equal: what adding the same numbers in another order may make of them.
