@@ -12,12 +12,12 @@ func (f FindingKind) String() string                   { return findingNames.Str
 func (f FindingKind) MarshalText() ([]byte, error)     { return findingNames.Text(f) }
 func (f *FindingKind) UnmarshalText(text []byte) error { return findingNames.Parse(f, text) }
 
-// String returns "healthy", "unhealthy" or "lost".
+// String returns "not-reported", "healthy", "unhealthy" or "lost".
 func (h Health) String() string                   { return healthNames.String(h) }
 func (h Health) MarshalText() ([]byte, error)     { return healthNames.Text(h) }
 func (h *Health) UnmarshalText(text []byte) error { return healthNames.Parse(h, text) }
 
-// String returns "none", "single" or "mixed".
+// String returns "not-stated", "none", "single" or "mixed".
 func (m MIGStrategy) String() string                   { return strategyNames.String(m) }
 func (m MIGStrategy) MarshalText() ([]byte, error)     { return strategyNames.Text(m) }
 func (m *MIGStrategy) UnmarshalText(text []byte) error { return strategyNames.Parse(m, text) }
