@@ -29,6 +29,8 @@ func TestCost(t *testing.T) {
 		n := Node{Name: name, Pool: pool, Spot: spot, Devices: []Device{d, d, d, d}}
 		if used {
 			n.Assignments = []Assignment{{Key: name}}
+		} else { // who holds no device pays for none
+			n.Assignments = []Assignment{{Key: name, Device: NoDevice}}
 		}
 		return n
 	}

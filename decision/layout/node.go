@@ -229,8 +229,10 @@ func (n *Node) FreeMemory() sharing.Bytes { return n.freeMemory }
 // Tenant is the tenant of everybody on the node, and one reports whether there is just one.
 func (n *Node) Tenant() (tenant string, one bool) { return n.tenant, !n.mixed }
 
-// Used reports whether anything is assigned to the node.
-func (n *Node) Used() bool { return len(n.Assignments) > 0 }
+// Used reports whether a replica holds a device of the node, or one that is not known.
+func (n *Node) Used() bool {
+	return slices.ContainsFunc(n.Assignments, func(a Assignment) bool { return a.Device != NoDevice })
+}
 
 // Tenants counts those on a device.
 func (n *Node) Tenants(device int) int { return int(n.Devices[device].tenants) }

@@ -97,7 +97,7 @@ func (p *Placer) roomy(c *layout.Cluster, r *Request, most int) []*layout.Node {
 	}
 	var all []room
 	for n := range c.Nodes() {
-		if why := p.scorer.Filter(n, r); n.Used() && why.Code.Scope() != gate.ScopeKind && n.Closed == "" {
+		if why := p.scorer.Filter(n, r); len(n.Assignments) > 0 && why.Code.Scope() != gate.ScopeKind && n.Closed == "" {
 			v := ViewOf(n)
 			all = append(all, room{n, v.FreeMilli()})
 		}

@@ -117,7 +117,7 @@ func (p *Placer) key(r *Request) key {
 
 func (p *Placer) score(n *layout.Node, r *Request, k *key) (float64, bool) {
 	h := k.beside
-	if tenant, one := n.Tenant(); !n.Used() || one && tenant == r.workload().Tenant && tenant != "" {
+	if tenant, one := n.Tenant(); len(n.Assignments) == 0 || one && tenant == r.workload().Tenant && tenant != "" {
 		h = k.among
 	}
 	h = splitmix.Finish(h ^ n.Version()*splitmix.Gamma)

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -338,97 +337,3 @@ func (s *Scorer) try(w *work, takes []take, gpus []uint8, start int, free float6
 
 // tie is the difference up to which scores are equal: what adding the same numbers in another order may make of them.
 const tie = 1e-9
-
-// Assign carries an offer out, under the request's name, on a layout that may be newer than the one that it was made
-// on. Everything is asked again, objectives too: where the node is gone the error is an ErrNodeGone, where it or who is
-// on it changed so that the offer does not hold an ErrConflict that says why. c is unchanged as always.
-func (s *Scorer) Assign(c *layout.Cluster, r *Request, o Offer) (*layout.Cluster, Placement, error) {
-	if o.n < 0 || int(o.n) != r.GPUs {
-		return nil, Placement{}, fmt.Errorf("%w: no offer for %d GPUs", ErrInvalid, r.GPUs)
-	}
-	n := c.Node(o.Node)
-	if n == nil {
-		return nil, Placement{}, fmt.Errorf("%w: %s", ErrNodeGone, o.Node)
-	}
-	conflict := func(why gate.Reason) (*layout.Cluster, Placement, error) {
-		return nil, Placement{}, fmt.Errorf("%w: %s on %s: %v", ErrConflict, r.Name, n.Name, why)
-	}
-	w := s.work()
-	defer s.scratch.Put(w)
-	if !fits(n, r, &w.why) {
-		return conflict(w.why)
-	}
-	w.asker.on(n, r)
-	p := Placement{Key: r.Name, Node: n.Name}
-	for _, g := range o.gpus[:o.n] {
-		if int(g) >= len(n.Devices) {
-			return conflict(gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: int64(g) + 1,
-				Have: int64(len(n.Devices))})
-		}
-		var t take
-		if !w.fit(n, int(g), r, &t, &w.why) {
-			return conflict(w.why)
-		}
-		a := layout.Assignment{Key: r.Name, Workload: r.workload(), Device: int16(g), Mode: t.mechanism,
-			Compute: int16(r.Milli), Memory: r.GPUMemory}
-		if t.profile != nil {
-			a.Profile, a.Start = t.profile, int8(o.Start)
-		}
-		p.Assignments = append(p.Assignments, a)
-	}
-	if o.n == 0 {
-		p.Assignments = []layout.Assignment{{Key: r.Name, Workload: r.workload(), Device: layout.NoDevice}}
-	}
-	p.Assignments[0].CPUMilli, p.Assignments[0].HostMemory = int32(r.CPUMilli), r.Memory
-	next, err := c.Assign(n.Name, p.Assignments...)
-	if err != nil {
-		return nil, Placement{}, err
-	}
-	return next, p, nil
-}
-
-// Placement is where a replica was put.
-type Placement struct {
-	Key, Node   string
-	Assignments []layout.Assignment
-}
-
-// GPUs returns the indexes of its GPUs, ascending; nil for a replica without.
-func (p *Placement) GPUs() (out []int) {
-	for i := range p.Assignments {
-		if d := p.Assignments[i].Device; d >= 0 {
-			out = append(out, int(d))
-		}
-	}
-	return out
-}
-
-// String returns the place: "job on node-3 GPU [1] as 470m of mps".
-func (p Placement) String() string {
-	gpus := p.GPUs()
-	if len(gpus) == 0 {
-		return fmt.Sprintf("%s on %s", p.Key, p.Node)
-	}
-	a := &p.Assignments[0]
-	switch {
-	case a.Profile != nil:
-		return fmt.Sprintf("%s on %s GPU %v as %s at %d", p.Key, p.Node, gpus, a.Profile.Name, a.Start)
-	case a.Compute == 0:
-		return fmt.Sprintf("%s on %s GPU %v as %v of %v", p.Key, p.Node, gpus, a.Memory, a.Mode)
-	}
-	return fmt.Sprintf("%s on %s GPU %v as %dm of %v", p.Key, p.Node, gpus, a.Compute, a.Mode)
-}
-
-// milli is the thousandths of GPUs that a placement has.
-func (p *Placement) milli() (sum float64) {
-	for i := range p.Assignments {
-		switch a := &p.Assignments[i]; {
-		case a.Device < 0:
-		case a.Profile != nil:
-			sum += 1000 * float64(a.Profile.PlacementUnits) / float64(a.Profile.Model().Units)
-		default:
-			sum += float64(a.Compute)
-		}
-	}
-	return sum
-}

@@ -119,10 +119,14 @@ func (c *Cluster) Bind(p *v1.Pod) bool {
 type Index struct {
 	placer *placement.Placer
 	nodes  *layout.Cluster
-	kinds  []*Node // one node of each offer
+	names  []string // by the caller's number of a node; empty where it is not in nodes
+	kinds  []*Node  // one node of each offer
 	number map[offer]int32
-	kind   map[string]int32 // by node
+	at     []place // by position in nodes
 }
+
+// place is a node of the caller and its offer.
+type place struct{ node, kind int32 }
 
 // offer has what of a node decides what a pod's claims come to there.
 type offer struct {
@@ -134,16 +138,18 @@ type offer struct {
 	onlyMIG   bool
 }
 
-// NewIndex returns an index of no nodes yet. The scorer's policy says which are looked at first.
-func NewIndex(policy placement.Policy) *Index {
+// NewIndex returns an index of n nodes that are yet to be set. policy says which are looked at first.
+func NewIndex(policy placement.Policy, n int) *Index {
 	return &Index{placer: placement.NewPlacer(placement.NewScorer(policy, nil)), nodes: &layout.Cluster{},
-		number: map[offer]int32{}, kind: map[string]int32{}}
+		names: make([]string, n), number: map[offer]int32{}}
 }
 
-// Set says what a node is and what runs there.
-func (x *Index) Set(name string, s *State) {
-	if s.cluster == nil {
-		x.nodes = x.nodes.WithoutNode(name)
+// Set says what node i is and what runs there.
+func (x *Index) Set(i int, s *State) {
+	if s.cluster == nil || s.Node.Name != x.names[i] {
+		x.nodes = x.nodes.WithoutNode(x.names[i])
+	}
+	if x.names[i] = ""; s.cluster == nil {
 		return
 	}
 	n := s.Node
@@ -153,28 +159,30 @@ func (x *Index) Set(name string, s *State) {
 		k = int32(len(x.kinds))
 		x.number[o], x.kinds = k, append(x.kinds, n)
 	}
-	x.kind[name] = k
+	x.names[i] = n.Name
 	x.nodes, _ = x.nodes.WithNode(*s.cluster.At(0))
+	at := x.nodes.Position(n.Name)
+	for len(x.at) <= at {
+		x.at = append(x.at, place{})
+	}
+	x.at[at] = place{int32(i), k}
 }
 
 // Candidates returns the nodes to score for a pod, as [placement.Placer.Candidates]
 // does, or all that may take it: no other node does.
-func (x *Index) Candidates(p *Pod, all bool, allow func(node string) bool) (nodes []string) {
+func (x *Index) Candidates(p *Pod, all bool, allow func(node int) bool) (nodes []int32) {
 	for k, n := range x.kinds {
 		requests, v := p.Requests(n)
 		if v.Ruling != gate.VerdictPass {
 			continue
 		}
-		may := func(at int) bool {
-			name := x.nodes.At(at).Name
-			return x.kind[name] == int32(k) && allow(name)
-		}
+		may := func(at int) bool { return x.at[at].kind == int32(k) && allow(int(x.at[at].node)) }
 		some, every := x.placer.Candidates(x.nodes, requests[0], may)
 		if all {
 			some = slices.DeleteFunc(every, func(i int32) bool { return !may(int(i)) })
 		}
-		for _, i := range some {
-			nodes = append(nodes, x.nodes.At(int(i)).Name)
+		for _, at := range some {
+			nodes = append(nodes, x.at[at].node)
 		}
 	}
 	return nodes

@@ -102,27 +102,22 @@ const (
 
 // fleet is the nodes as the last cycle saw them. Cycles come one after another.
 type fleet struct {
-	infos map[string]seen
-	index *kubegpu.Index
-}
-
-// seen is a node in a state.
-type seen struct {
-	fwk.NodeInfo
-	generation int64
+	infos       []fwk.NodeInfo
+	generations []int64
+	index       *kubegpu.Index
 }
 
 // follow reads the nodes that changed since the last cycle.
 func (p *Plugin) follow(nodes []fwk.NodeInfo) *fleet {
 	f := &p.fleet
 	if len(nodes) != len(f.infos) {
-		*f = fleet{make(map[string]seen, len(nodes)), kubegpu.NewIndex(p.scorer.Policy)}
+		*f = fleet{make([]fwk.NodeInfo, len(nodes)), make([]int64, len(nodes)),
+			kubegpu.NewIndex(p.scorer.Policy, len(nodes))}
 	}
-	for _, info := range nodes {
-		now, name := seen{info, info.GetGeneration()}, info.Node().Name
-		if f.infos[name] != now {
-			f.infos[name] = now
-			f.index.Set(name, p.state(info))
+	for i, info := range nodes {
+		if g := info.GetGeneration(); f.infos[i] != info || f.generations[i] != g {
+			f.infos[i], f.generations[i] = info, g
+			f.index.Set(i, p.state(info))
 		}
 	}
 	return f
@@ -139,8 +134,8 @@ func (p *Plugin) best(c *cycle, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.PreFilte
 	defer p.fleetMu.Unlock()
 	f := p.follow(nodes)
 	required := nodeaffinity.GetRequiredNodeAffinity(pod)
-	allow := func(name string) bool {
-		n := f.infos[name].Node()
+	allow := func(i int) bool {
+		n := f.infos[i].Node()
 		_, tainted := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, pod.Spec.Tolerations,
 			func(t *v1.Taint) bool { return t.Effect != v1.TaintEffectPreferNoSchedule }, true)
 		fits, err := required.Match(n)
@@ -148,8 +143,8 @@ func (p *Plugin) best(c *cycle, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.PreFilte
 	}
 	var takes []*plan
 	for _, all := range []bool{false, true} {
-		for _, name := range f.index.Candidates(c.pod, all, allow) {
-			if on := c.plan(p, f.infos[name].NodeInfo); on.ruling.Ruling == gate.VerdictPass {
+		for _, i := range f.index.Candidates(c.pod, all, allow) {
+			if on := c.plan(p, f.infos[i]); on.ruling.Ruling == gate.VerdictPass {
 				takes = append(takes, on)
 			}
 		}
