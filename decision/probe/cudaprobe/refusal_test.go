@@ -65,7 +65,7 @@ func TestRefusals(t *testing.T) {
 // so what is measured next has a new one.
 func TestFailedKernel(t *testing.T) {
 	t.Setenv("LD_LIBRARY_PATH", driver(t))
-	t.Setenv("FAKE_FAIL_AFTER", "100") // tuning waits 96 times
+	t.Setenv("FAKE_FAIL_AFTER", "400") // more than tuning waits for
 	site, err := cudaprobe.Open(t.Context(), cudaprobe.Options{})
 	if err != nil {
 		t.Fatal(err)
