@@ -161,7 +161,7 @@ func (w *want) met(r *row) bool {
 // ranker is a policy that says by a row how early a node is looked at: the lowest rank first.
 type ranker interface{ rank(r *row) float32 }
 
-// rankerOf is the order in which a policy looks at nodes where nothing is foreseen: best fit, unless it has its own.
+// rankerOf is the order in which a policy looks at nodes where nothing is predicted: best fit, unless it has its own.
 func rankerOf(p Policy) ranker {
 	if r, ok := p.(ranker); ok {
 		return r
@@ -226,9 +226,9 @@ func (x *index) scores(r *Request) scores {
 	return known
 }
 
-// foreseen is the order in which nodes are looked at for a request: by what the policy makes of one much like it,
+// predicted is the order in which nodes are looked at for a request: by what the policy makes of one much like it,
 // an outlook, of a round share and the next fewer or more steps of CPU, whichever leaves a node with as many.
-type foreseen struct {
+type predicted struct {
 	scorer      *Scorer
 	c           *layout.Cluster
 	low, high   Request
@@ -236,8 +236,8 @@ type foreseen struct {
 	over        int64 // CPU that is asked for over low
 }
 
-// foresee returns nil under policies that look at nodes by rank or by chance.
-func (p *Placer) foresee(c *layout.Cluster, r *Request) *foreseen {
+// predict returns nil under policies that look at nodes by rank or by chance.
+func (p *Placer) predict(c *layout.Cluster, r *Request) *predicted {
 	policy := p.scorer.Policy
 	if _, ranks := policy.(ranker); ranks || !policy.ByShape() {
 		return nil
@@ -248,7 +248,7 @@ func (p *Placer) foresee(c *layout.Cluster, r *Request) *foreseen {
 	if p.scorer.Forecaster != nil {
 		low.Workload = &layout.Workload{Name: r.workload().Name}
 	}
-	o := &foreseen{scorer: p.scorer, c: c, low: low, high: low, over: r.CPUMilli - low.CPUMilli}
+	o := &predicted{scorer: p.scorer, c: c, low: low, high: low, over: r.CPUMilli - low.CPUMilli}
 	o.high.CPUMilli += cpuSteps
 	if o.lows = p.index.scores(&o.low); o.over > 0 {
 		o.highs = p.index.scores(&o.high)
@@ -257,7 +257,7 @@ func (p *Placer) foresee(c *layout.Cluster, r *Request) *foreseen {
 }
 
 // score is that of the node at a position, which has so much CPU.
-func (o *foreseen) score(i int, cpu int64) float32 {
+func (o *predicted) score(i int, cpu int64) float32 {
 	if (cpu-o.low.CPUMilli)%cpuSteps < o.over && cpu >= o.high.CPUMilli {
 		return o.at(o.highs, i, &o.high)
 	}
@@ -265,7 +265,7 @@ func (o *foreseen) score(i int, cpu int64) float32 {
 }
 
 // at scores a node as if all on it trusted everybody.
-func (o *foreseen) at(known scores, i int, r *Request) float32 {
+func (o *predicted) at(known scores, i int, r *Request) float32 {
 	if known[i] == unknown {
 		offer, ok := o.scorer.score(o.c.At(i), r, true)
 		known[i] = rounded(offer.Score, ok)
@@ -281,18 +281,18 @@ const (
 )
 
 // Candidates returns the nodes to score for a request, at most 64, and all nodes that may take it: a node outside
-// does not. Both are ascending, and valid until the next call. The candidates are those that the policy foresees to
+// does not. Both are ascending, and valid until the next call. The candidates are those that the policy predicts to
 // score best, or half of them have the least left, or what else the policy looks at first, and half are spread over
 // the others. Nodes are their positions. allow says which may be
 // candidates; nil all.
 func (p *Placer) Candidates(c *layout.Cluster, r *Request, allow func(position int) bool) (first, all []int32) {
 	p.index.follow(c)
 	w := wantOf(r)
-	return p.candidates(&w, allow, p.foresee(c, r), stage)
+	return p.candidates(&w, allow, p.predict(c, r), stage)
 }
 
-// candidates are at most n; o has what the policy foresees, if anything.
-func (p *Placer) candidates(w *want, allow func(node int) bool, o *foreseen, n int) (first, all []int32) {
+// candidates are at most n; o has what the policy predicts, if anything.
+func (p *Placer) candidates(w *want, allow func(node int) bool, o *predicted, n int) (first, all []int32) {
 	first, all = p.first[:0], p.all[:0]
 	random, draws := p.scorer.Policy.(Random)
 	best := n

@@ -68,7 +68,7 @@ func (p *Placer) Best(c *layout.Cluster, r *Request) (best Offer, ok bool) {
 		return last.Offer, last.fits
 	}
 	w := wantOf(r)
-	best, ok = p.best(c, &w, &k, p.foresee(c, r), stage)
+	best, ok = p.best(c, &w, &k, p.predict(c, r), stage)
 	if p.scorer.Policy.ByShape() && !p.Exact {
 		if len(p.answers) >= maxAnswers {
 			clear(p.answers)
@@ -78,7 +78,7 @@ func (p *Placer) Best(c *layout.Cluster, r *Request) (best Offer, ok bool) {
 	return best, ok
 }
 
-func (p *Placer) best(c *layout.Cluster, w *want, k *key, o *foreseen, n int) (best Offer, ok bool) {
+func (p *Placer) best(c *layout.Cluster, w *want, k *key, o *predicted, n int) (best Offer, ok bool) {
 	first, all := p.candidates(w, nil, o, n)
 	at, top := int32(-1), 0.0
 	look := func(nodes []int32) {
