@@ -103,7 +103,8 @@ var commandLines = []string{
 	"cotenant bench table " + runsFolder, "cotenant bench table -json " + runsFolder,
 	"cotenant bench compare -json -allow-invalid " + runsFolder + "baseline-c8 " + runsFolder + "baseline-c16 " +
 		runsFolder + "baseline-c24 -- " + runsFolder + "mps-c8 " + runsFolder + "mps-c16 " + runsFolder + "mps-c24",
-	"cotenant bench job -name load -image cotenant:1 -workers 3 -- -endpoint http://chat:8000 -model m -rate 5 -duration 30s",
+	"cotenant bench job -name load -image cotenant:1 -workers 3 -- -endpoint http://chat:8000 -model m -rate 5 " +
+		"-duration 30s",
 	"cotenant bench import -json loadgen/report/testdata/results/vllm.json",
 	"cotenant capacity", "cotenant guard -seed 1", "cotenant guard -print-config",
 	"cotenant canary -plan examples/cotenant/canary.yaml", "cotenant canary -print-plan",

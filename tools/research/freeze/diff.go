@@ -70,7 +70,8 @@ func diffKind(kind string, before, after map[string]any, w io.Writer) int {
 	}
 	fmt.Fprintf(w, "%s: %d of %d answers differ\n", kind, len(differ), len(names))
 	for _, what := range []string{"answer went", "answer came", "key went", "key came", "value changed"} {
-		for _, c := range slices.SortedFunc(maps.Values(found), func(a, b *change) int { return strings.Compare(a.path, b.path) }) {
+		byPath := func(a, b *change) int { return strings.Compare(a.path, b.path) }
+		for _, c := range slices.SortedFunc(maps.Values(found), byPath) {
 			if c.kind != what {
 				continue
 			}

@@ -38,7 +38,8 @@ func run(args []string, stdout io.Writer) error {
 	fs := flag.NewFlagSet("freeze", flag.ContinueOnError)
 	tree := fs.String("tree", "../..", "`folder` of the tree")
 	out := fs.String("out", "", "`folder` for the record")
-	only := fs.String("only", "", "record this `kind` alone: decisions, predictions, placement, mig, load, files, commands")
+	only := fs.String("only", "", "record this `kind` alone: decisions, predictions, placement, mig, load, "+
+		"files, commands")
 	packed := fs.Bool("gzip", false, "compress the files")
 	if err := fs.Parse(args); err != nil {
 		return err
