@@ -50,8 +50,7 @@ func TrapByID(id string) (Trap, bool) {
 }
 
 // WarningCode names a kind of Warning for machines, for example "rename-ignored". The codes about the configuration
-// of the Kubernetes device plugin and DRA driver stand here, since several packages raise them; a package that
-// raises others lists them.
+// of the Kubernetes device plugin are here, since several packages use them; a package that raises others lists them.
 type WarningCode string
 
 // Codes of warnings about the configuration of the device plugin.
@@ -64,17 +63,7 @@ const (
 	WarnMIGStrategyConflict  WarningCode = "mig-strategy-conflict"  // the block does not go with the MIG strategy
 	WarnReplicasNotCapacity  WarningCode = "replicas-not-capacity"  // replicas have no memory or compute of their own
 	WarnLargeRequestsAllowed WarningCode = "large-requests-allowed" // several replicas give no larger share
-	WarnReplicaCap           WarningCode = "replica-cap"            // more MPS replicas than the plugin allows on this GPU
 	WarnUnevenPercentage     WarningCode = "uneven-percentage"      // whole percentages leave SMs unused
-)
-
-// Codes of warnings about the parameters of the DRA driver.
-const (
-	WarnFeatureGate      WarningCode = "feature-gate-alpha" // an alpha feature gate must be on
-	WarnLimitRoundedDown WarningCode = "limit-rounded-down" // the driver floors the limit to mebibytes
-	WarnZeroPercentage   WarningCode = "zero-percentage"    // accepted by the driver, refused by the daemon
-	WarnClaimScope       WarningCode = "claim-scope"        // one MPS daemon for each claim
-	WarnMIGMemoryLimit   WarningCode = "mig-memory-limit"   // clients that miss the daemon are not stopped on MIG devices
 )
 
 // Warning says that something in a configuration is legal but does not do what it looks like: a field that the

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -39,8 +38,7 @@ func TestWrittenIsReadBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var seen groups
-		folder, err := manifest.Build(f, r, manifest.Options{Extensions: []manifest.Extension{&seen}})
+		folder, err := manifest.Build(f, r, manifest.Options{})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
@@ -51,8 +49,8 @@ func TestWrittenIsReadBack(t *testing.T) {
 		of := map[string]*layout.Node{}
 		var objects []any
 		configured := map[string]int{}
-		for _, g := range seen.all {
-			configured[g.Pool.Name] += len(g.Nodes)
+		for _, g := range folder.Groups {
+			configured[g.Pool] += len(g.Nodes)
 			for _, n := range g.Nodes {
 				for d := range n.Devices {
 					modes[n.Devices[d].Mode]++
@@ -62,7 +60,7 @@ func TestWrittenIsReadBack(t *testing.T) {
 				case sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin:
 					object = pluginNode(t, files, g.Key, n)
 				case sharing.DeliveryHAMi:
-					if hamiModes(g.Mechanisms) != 1 || slices.Contains(g.Mechanisms, sharing.MechanismMIG) {
+					if hamiModes(n) != 1 {
 						continue // a node of HAMi has one mode, also for whole GPUs, and instances come with the pods
 					}
 					object = hamiNode(t, files, g.Key, n)
@@ -130,16 +128,6 @@ func randomFleet(rng *rand.Rand) string {
 	return b.String()
 }
 
-// groups is an extension that keeps what it is shown.
-type groups struct{ all []manifest.Group }
-
-func (g *groups) Documents(all []manifest.Group) ([]manifest.File, []sharing.Warning, error) {
-	g.all = all
-	return nil, nil, nil
-}
-func (*groups) Labels(*manifest.Group) map[string]string     { return nil }
-func (*groups) PodLabels(*manifest.Member) map[string]string { return nil }
-
 // labels are those that a group's file gives its nodes, with what GPU Feature Discovery adds.
 func labels(t *testing.T, files map[string][]byte, key string, n *layout.Node) map[string]string {
 	t.Helper()
@@ -168,11 +156,10 @@ func nodeObject(n *layout.Node, labels, annotations, capacity map[string]string)
 func pluginNode(t *testing.T, files map[string][]byte, key string, n *layout.Node) any {
 	t.Helper()
 	l := labels(t, files, key, n)
-	parsed, _, err := manifest.ParseConfig(files["device-plugin/"+l["nvidia.com/device-plugin.config"]+".yaml"])
+	config, _, err := manifest.ParseConfig(files["device-plugin/"+l["nvidia.com/device-plugin.config"]+".yaml"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := parsed.(*manifest.PluginConfig)
 	capacity, full := map[string]string{}, len(n.Devices)
 	if label := l["nvidia.com/mig.config"]; label != "" {
 		all, err := parted.Parse(files["mig-parted/config.yaml"])
@@ -218,13 +205,17 @@ func pluginNode(t *testing.T, files map[string][]byte, key string, n *layout.Nod
 }
 
 // hamiModes counts the modes that HAMi would have to give a node.
-func hamiModes(all []sharing.Mechanism) (n int) {
-	for _, m := range all {
-		if m == sharing.MechanismHAMi || m == sharing.MechanismHAMiWithMPS || m == sharing.MechanismMIG {
-			n++
+func hamiModes(n *layout.Node) int {
+	modes := map[sharing.Mechanism]bool{}
+	for i := range n.Devices {
+		switch m := n.Devices[i].Mode; m {
+		case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
+			modes[m] = true
+		case sharing.MechanismMIG:
+			return 0
 		}
 	}
-	return n
+	return len(modes)
 }
 
 // hamiNode is a node after HAMi's device plugin registered its GPUs by the chart's values.

@@ -30,9 +30,18 @@ func invalid(err error) error { return problem.Under(ErrInvalid, err) }
 
 // Folder holds the documents of Build in memory. Folder.Write puts it on disk.
 type Folder struct {
-	Files []File // by path; plan.md is the one to read first
+	Files  []File  // by path; plan.md is the one to read first
+	Groups []Group // of the nodes that the files set up
 	// Warnings list settings that are legal and do otherwise than they look.
 	Warnings []sharing.Warning
+}
+
+// Group is the nodes of a pool that are configured alike.
+type Group struct {
+	Key      string // the value of their label GroupLabel, and the name of their files
+	Pool     string
+	Delivery sharing.Delivery // by which pods/ gets their GPUs; DeliveryBare where nothing delivers them
+	Nodes    []*layout.Node
 }
 
 // File is a document in memory.
@@ -49,12 +58,10 @@ type Options struct {
 	// they come first. A delivery that cannot deliver a mechanism is left out for it.
 	// DeliveryBare has no documents; DeliveryDevicePlugin is DeliveryGPUOperator without the Operator's values.
 	Deliveries        []sharing.Delivery
-	OperatorNamespace string  // the namespace of the GPU Operator; "" is gpu-operator
-	KAIQueue          string  // the queue of the pods under KAI; "" leaves the label out
-	KAIMode           KAIMode // the cluster's own
-	// Extensions add documents of other programs; those of package addons.
-	Extensions []Extension
-	Notes      []string // put into plan.md
+	OperatorNamespace string   // the namespace of the GPU Operator; "" is gpu-operator
+	KAIQueue          string   // the queue of the pods under KAI; "" leaves the label out
+	KAIMode           KAIMode  // the cluster's own
+	Notes             []string // put into plan.md
 }
 
 // order is that of the deliveries: the first that delivers a workload writes
@@ -103,8 +110,8 @@ func (b *builder) build(f *decision.Fleet) (*Folder, error) {
 	if err := l.Err(); err != nil {
 		return nil, invalid(err)
 	}
-	if err := b.extend(); err != nil {
-		return nil, err
+	for _, g := range b.groups {
+		b.Groups = append(b.Groups, Group{g.key, g.pool.Name, g.primary(), g.nodes})
 	}
 	if b.run(); b.err != nil {
 		return nil, b.err
@@ -222,6 +229,8 @@ func (b *builder) run() {
 		b.page("rollout", "why there is nothing to apply", b.rollout())
 		return
 	}
+	b.vgpuFiles()
+	b.routers()
 	for _, g := range b.groups {
 		if len(g.by) == 0 {
 			b.undelivered(g)

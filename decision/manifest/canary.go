@@ -144,7 +144,7 @@ func (b *builder) canary(t tenant, neighbours []tenant) {
 		"analysis: {templates: [{templateName: cotenant-" + t.name + "}], args: [{name: rollout, valueFrom: " +
 			"{podTemplateHashValue: Latest}}]}"},
 		yamlnode.Map("apiVersion", "argoproj.io/v1alpha1", "kind", "AnalysisTemplate",
-			"metadata", labelled("cotenant-"+t.name, t.space, nil),
+			"metadata", metadata("cotenant-"+t.name, t.space),
 			"spec", yamlnode.Map("args", yamlnode.List(yamlnode.Map("name", "rollout")),
 				"metrics", yamlnode.List(yamlnode.Map("name", "objectives", "interval", "15s",
 					"successCondition", `result == "pass"`, "failureCondition", `result == "fail"`,
@@ -156,7 +156,7 @@ func (b *builder) canary(t tenant, neighbours []tenant) {
 	}
 	b.encode(t.file(".flagger"), t.name+": the same for Flagger", []string{
 		"Put its analysis into the Canary of the service."},
-		yamlnode.Map("apiVersion", "flagger.app/v1beta1", "kind", "Canary", "metadata", labelled(t.name, t.space, nil),
+		yamlnode.Map("apiVersion", "flagger.app/v1beta1", "kind", "Canary", "metadata", metadata(t.name, t.space),
 			"spec", yamlnode.Map(
 				"targetRef", yamlnode.Map("apiVersion", "apps/v1", "kind", "Deployment", "name", t.name),
 				"service", yamlnode.Map("port", 8000),

@@ -9,7 +9,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -89,7 +88,7 @@ func (b *builder) template(m *member) {
 		p.header = append(p.header, consumableGates...)
 	}
 	p.claim = &c
-	b.encode("dra/pods/"+m.file()+".yaml", note, p.header, b.node(&c), p.node(m))
+	b.encode("dra/pods/"+m.file()+".yaml", note, p.header, c.node(), p.node(m))
 }
 
 // consumableGates say what claims that consume a part of a GPU need: dra-driver-nvidia-gpu, pkg/featuregates and
@@ -137,7 +136,7 @@ func (b *builder) sharedClaims(g *group, pods map[*member][]*yaml.Node, devices 
 				if k > 0 {
 					c.name += fmt.Sprintf("-%d", k)
 				}
-				claims = append(claims, b.node(&c))
+				claims = append(claims, c.node())
 				for _, t := range byNamespace[ns] {
 					p := b.newPod(t.member)
 					p.claim, p.replicas = &c, t.pods
@@ -159,22 +158,34 @@ func (b *builder) sharedClaims(g *group, pods map[*member][]*yaml.Node, devices 
 		claims...)
 }
 
-// draConfig is the parameters of a shared device. The daemon's defaults hold for every client, so they are the most
-// that any tenant may have; each pod's environment tightens its own.
-func draConfig(m sharing.Mechanism, all []tenants) *DRAConfig {
+// draConfig is the parameters of a shared device (resource.nvidia.com/v1beta1). The daemon's defaults hold for every
+// client, so they are the most that any tenant may have; each pod's environment tightens its own. The driver ignores a
+// GpuConfig on MIG devices without a word.
+func draConfig(m sharing.Mechanism, all []tenants) *yaml.Node {
+	kind := "GpuConfig"
+	if usesMIG(m) {
+		kind = "MigDeviceConfig"
+	}
+	config := func(strategy string, turns, mps any) *yaml.Node {
+		return yamlnode.Map("apiVersion", "resource.nvidia.com/v1beta1", "kind", kind, "sharing",
+			yamlnode.Map("strategy", strategy, "timeSlicingConfig", turns, "mpsConfig", mps))
+	}
 	if m == sharing.MechanismTimeSlicing {
-		return &DRAConfig{Strategy: StrategyTimeSlicing, Interval: "Default"}
+		return config("TimeSlicing", yamlnode.Map("interval", "Default"), nil)
 	}
-	limits := &MPSLimits{}
-	percent := 0.0
+	percent, memory := 0.0, sharing.Bytes(0)
 	for _, t := range all {
-		percent = max(percent, t.percent)
-		limits.PinnedMemory = max(limits.PinnedMemory, Quantity(t.processLimit()))
+		percent, memory = max(percent, t.percent), max(memory, t.processLimit())
 	}
+	var threads, limit any
 	if !slices.ContainsFunc(all, func(t tenants) bool { return t.percent == 0 }) {
-		limits.ActiveThreadPercentage = decision.Some(int(math.Ceil(percent)))
+		threads = int(math.Ceil(percent))
 	}
-	return &DRAConfig{MIGDevice: usesMIG(m), Strategy: StrategyMPS, MPS: limits}
+	if memory > 0 {
+		limit = mebibytes(memory)
+	}
+	return config("MPS", nil, yamlnode.Map("defaultActiveThreadPercentage", threads,
+		"defaultPinnedDeviceMemoryLimit", limit))
 }
 
 // draGate names the feature gate that the parameters of the group's claims need.
@@ -210,11 +221,11 @@ type claim struct {
 	// memory is consumed of each device, which other claims may then share: see the driver's feature gate
 	// ConsumableShares. 0 leaves it out.
 	memory sharing.Bytes
-	config *DRAConfig // the driver's opaque parameters; nil leaves them out
+	config *yaml.Node // the driver's opaque parameters; nil leaves them out
 }
 
 // node is the document of a claim.
-func (b *builder) node(c *claim) *yaml.Node {
+func (c *claim) node() *yaml.Node {
 	name := c.request()
 	var selectors []*yaml.Node
 	cel := func(expr string) {
@@ -232,17 +243,8 @@ func (b *builder) node(c *claim) *yaml.Node {
 	}
 	var config []*yaml.Node
 	if c.config != nil {
-		data, err := c.config.Marshal()
-		var parameters yaml.Node
-		if err == nil {
-			err = yaml.Unmarshal(data, &parameters)
-		}
-		if err != nil {
-			b.fail(err)
-			return yamlnode.Map()
-		}
 		config = append(config, yamlnode.Map("requests", []string{name},
-			"opaque", yamlnode.Map("driver", "gpu.nvidia.com", "parameters", parameters.Content[0])))
+			"opaque", yamlnode.Map("driver", "gpu.nvidia.com", "parameters", c.config)))
 	}
 	spec := yamlnode.Map("devices", yamlnode.Map(
 		"requests", yamlnode.List(yamlnode.Map("name", name, "exactly", yamlnode.Map(
@@ -254,11 +256,11 @@ func (b *builder) node(c *claim) *yaml.Node {
 		kind, spec = "ResourceClaimTemplate", yamlnode.Map("spec", spec)
 	}
 	return yamlnode.Map("apiVersion", "resource.k8s.io/v1", "kind", kind,
-		"metadata", labelled(c.name, c.namespace, nil), "spec", spec)
+		"metadata", metadata(c.name, c.namespace), "spec", spec)
 }
 
-func labelled(name, namespace string, labels map[string]string) *yaml.Node {
-	return yamlnode.Map("name", name, "namespace", yamlnode.Some(namespace), "labels", labels)
+func metadata(name, namespace string) *yaml.Node {
+	return yamlnode.Map("name", name, "namespace", yamlnode.Some(namespace))
 }
 
 // request is the name of the claim's request, and of the class of its device under nvidia.com.

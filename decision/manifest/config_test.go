@@ -26,7 +26,7 @@ func TestMIGResourceNames(t *testing.T) {
 		"nvidia.com/mig-1g.24gb-me": true, "gpu": false, "nvidia.com/mig-*": false, "nvidia.com/mig-1g": false, "nvidia.com/mig-1g.5gb.": false, "nvidia.com/gpu.shared": false,
 	} {
 		d := PluginConfig{TimeSlicing: &Replication{Resources: []ReplicatedResource{{Name: name, Replicas: 2}}}}
-		if err := d.Validate(); (err == nil) != ok {
+		if _, err := d.Marshal(); (err == nil) != ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -103,7 +103,7 @@ sharing:
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(Config(c.want), got); diff != "" {
+			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
 			if diff := cmp.Diff(c.warn, codes(ws)); diff != "" {
@@ -169,35 +169,6 @@ sharing:
 	} {
 		t.Run(c.name, func(t *testing.T) { refused(t, c.in, c.want...) })
 	}
-	for name, c := range map[string]struct {
-		in   string
-		want []string
-	}{
-		"zero": {draHead + "kind: GpuConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: 0, defaultPerDevicePinnedMemoryLimit: {\"0\": 0, \"1\": true}}}", []string{"MemoryLimit: the driver refuses a limit below 1Mi", "MemoryLimit.0: the driver refuses", "MemoryLimit.1: must be an amount of memory"}},
-		"rules": {`apiVersion: resource.nvidia.com/v1
-kind: GPUConfig
-sharing:
-  strategy: MPS
-  timeSlicingConfig: {interval: Long}
-  mpsConfig:
-    defaultActiveThreadPercentage: 101
-    defaultPinnedDeviceMemoryLimit: 500k
-    defaultPerDevicePinnedMemoryLimit: {gpu0: 1Gi, "0": 5}
-`, []string{`apiVersion: "resource.nvidia.com/v1"`, `kind: "GPUConfig"`, "timeSlicingConfig: does not go with the MPS strategy",
-			"between 0 and 100, not 101", "defaultPinnedDeviceMemoryLimit: the driver refuses", `Limit.gpu0: "gpu0" names no device`, "Limit.0: the driver refuses"}},
-		"forms": {draHead + `kind: GpuConfig
-sharing:
-  strategi: MPS
-  strategy: mps
-  mpsConfig: {defaultActiveThreadPercentage: 50.5, defaultPinnedDeviceMemoryLimit: 10GiB}
-`, []string{`sharing.strategi: unknown key (did you mean "strategy"?)`, "must be a whole number", `"10GiB" is not a quantity`}},
-		"unknown strategy": {draHead + "kind: GpuConfig\nsharing: {strategy: mps}", []string{`"mps" is not a strategy of the DRA driver (write TimeSlicing or MPS)`}},
-		"other strategy":   {draHead + "kind: GpuConfig\nsharing: {strategy: TimeSlicing, mpsConfig: {}}", []string{"does not go with the TimeSlicing strategy"}},
-		"interval":         {draHead + "kind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: short}}", []string{`did you mean "Short"`}},
-		"interval of MIG":  {draHead + "kind: MigDeviceConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Long}}", []string{"a MigDeviceConfig has no time-slice settings"}},
-	} {
-		t.Run(name, func(t *testing.T) { refused(t, c.in, c.want...) })
-	}
 }
 
 func refused(t *testing.T, in string, want ...string) {
@@ -210,53 +181,6 @@ func refused(t *testing.T, in string, want ...string) {
 		if !strings.Contains(err.Error(), w) {
 			t.Errorf("error lacks %q:\n%v", w, err)
 		}
-	}
-}
-
-const draHead = "apiVersion: resource.nvidia.com/v1beta1\n"
-
-func TestParseDRAConfig(t *testing.T) {
-	for _, c := range []struct {
-		name, in string
-		want     *DRAConfig
-		warn     []sharing.WarningCode
-	}{
-		{"no limit", draHead + "kind: GpuConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: null}}", &DRAConfig{Strategy: StrategyMPS, MPS: &MPSLimits{}},
-			[]sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope}},
-		{"bare", draHead + "kind: GpuConfig\nsharing: {strategy: MPS}", &DRAConfig{Strategy: StrategyMPS}, []sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope}},
-		{"limits", draHead + `kind: GpuConfig
-sharing:
-  strategy: MPS
-  mpsConfig:
-    defaultActiveThreadPercentage: 0
-    defaultPinnedDeviceMemoryLimit: 1500k
-    defaultPerDevicePinnedMemoryLimit: {"0": 10Gi, GPU-b1028956-cfa2-0990-bf4a-5da9abb51763: 1.5Gi, "1": 2097152}
-    multiUser: true
-`, &DRAConfig{Strategy: StrategyMPS, MPS: &MPSLimits{
-			ActiveThreadPercentage: decision.Some(0), PinnedMemory: 1500 * 1000, MultiUser: decision.Some(true),
-			PerDevicePinnedMemory: map[string]Quantity{"0": 10 << 30, "1": 2 << 20, "GPU-b1028956-cfa2-0990-bf4a-5da9abb51763": 1536 << 20},
-		}}, []sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope, sharing.WarnZeroPercentage, sharing.WarnLimitRoundedDown}},
-		{"mig", draHead + "kind: MigDeviceConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPinnedDeviceMemoryLimit: 4Gi}}",
-			&DRAConfig{MIGDevice: true, Strategy: StrategyMPS, MPS: &MPSLimits{PinnedMemory: 4 << 30}},
-			[]sharing.WarningCode{sharing.WarnFeatureGate, sharing.WarnClaimScope, sharing.WarnMIGMemoryLimit}},
-		{"nothing shared", draHead + "kind: GpuConfig", &DRAConfig{}, nil},
-		{"turns", draHead + "kind: GpuConfig\nsharing: {strategy: TimeSlicing}", &DRAConfig{Strategy: StrategyTimeSlicing}, []sharing.WarningCode{sharing.WarnFeatureGate}},
-		{"short turns", draHead + "kind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Short}}", &DRAConfig{Strategy: StrategyTimeSlicing, Interval: "Short"},
-			[]sharing.WarningCode{sharing.WarnFeatureGate}},
-		{"turns on MIG", draHead + "kind: MigDeviceConfig\nsharing: {strategy: TimeSlicing}", &DRAConfig{MIGDevice: true, Strategy: StrategyTimeSlicing}, []sharing.WarningCode{sharing.WarnFeatureGate}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got, ws, err := ParseConfig([]byte(c.in))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(Config(c.want), got); diff != "" {
-				t.Error(diff)
-			}
-			if diff := cmp.Diff(c.warn, codes(ws)); diff != "" {
-				t.Error(diff)
-			}
-		})
 	}
 }
 
@@ -280,15 +204,11 @@ func fullPlugin() *PluginConfig {
 }
 
 func TestConfigMarshal(t *testing.T) {
-	for name, c := range map[string]Config{
-		"plugin":         &PluginConfig{MPS: &Replication{Resources: []ReplicatedResource{{Name: gpuResource, Replicas: 4}}}},
-		"plugin-options": &PluginConfig{MPS: &Replication{RenameByDefault: true, FailRequestsGreaterThanOne: decision.Some(true), Resources: []ReplicatedResource{{Name: gpuResource, Replicas: 7}}}},
+	for name, c := range map[string]*PluginConfig{
+		"plugin":         {MPS: &Replication{Resources: []ReplicatedResource{{Name: gpuResource, Replicas: 4}}}},
+		"plugin-options": {MPS: &Replication{RenameByDefault: true, FailRequestsGreaterThanOne: decision.Some(true), Resources: []ReplicatedResource{{Name: gpuResource, Replicas: 7}}}},
 		"plugin-full":    fullPlugin(),
-		"dra-gpu": &DRAConfig{Strategy: StrategyMPS, MPS: &MPSLimits{ActiveThreadPercentage: decision.Some(50), PinnedMemory: 10 << 30, MultiUser: decision.Some(true),
-			PerDevicePinnedMemory: map[string]Quantity{"1": 4096 << 20, "0": 9728 << 20}}},
-		"dra-mig":     &DRAConfig{MIGDevice: true, Strategy: StrategyMPS, MPS: &MPSLimits{ActiveThreadPercentage: decision.Some(50)}},
-		"dra-turns":   &DRAConfig{Strategy: StrategyTimeSlicing, Interval: "Medium"},
-		"plugin-imex": &PluginConfig{Flags: PluginFlags{GDRCopyEnabled: decision.Some(true)}, IMEX: &IMEX{ChannelIDs: []int{0}, Required: decision.Some(true)}},
+		"plugin-imex":    {Flags: PluginFlags{GDRCopyEnabled: decision.Some(true)}, IMEX: &IMEX{ChannelIDs: []int{0}, Required: decision.Some(true)}},
 	} {
 		got, err := c.Marshal()
 		if err != nil {
@@ -302,9 +222,8 @@ func TestConfigMarshal(t *testing.T) {
 	}
 	full := fullPlugin()
 	full.MPS = &Replication{Resources: []ReplicatedResource{{Name: gpuResource, Replicas: 2}}}
-	for want, c := range map[string]Config{
-		"has no entry": &PluginConfig{MPS: &Replication{}}, "-1": &DRAConfig{Strategy: StrategyMPS, MPS: &MPSLimits{ActiveThreadPercentage: decision.Some(-1)}}, "1Mi": &DRAConfig{Strategy: StrategyMPS, MPS: &MPSLimits{PinnedMemory: 5}},
-		`"9"`: &DRAConfig{Strategy: StrategyTimeSlicing, Interval: "9"}, "no time-slice settings": &DRAConfig{MIGDevice: true, Strategy: StrategyTimeSlicing, Interval: "Long"},
+	for want, c := range map[string]*PluginConfig{
+		"has no entry": {MPS: &Replication{}},
 		"refuses MPS together with the mixed MIG strategy": full,
 	} {
 		if b, err := c.Marshal(); b != nil || !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
@@ -313,30 +232,10 @@ func TestConfigMarshal(t *testing.T) {
 	}
 }
 
-func TestPluginReplicaCap(t *testing.T) {
-	for _, cc := range []struct {
-		major, minor, replicas, warnings int
-	}{{6, 0, 17, 1}, {6, 0, 16, 0}, {7, 0, 17, 1}, {7, 5, 48, 0}, {7, 5, 49, 1}, {9, 0, 48, 0}} {
-		c := &PluginConfig{MPS: &Replication{Resources: []ReplicatedResource{{Name: gpuResource, Replicas: cc.replicas}}}}
-		ws := c.WarningsFor(cc.major, cc.minor)
-		if len(ws) != cc.warnings {
-			t.Errorf("%d.%d: %v", cc.major, cc.minor, ws)
-		}
-		for _, w := range ws {
-			if w.Code != sharing.WarnReplicaCap || w.Source != "k8s-device-plugin-mps" {
-				t.Errorf("%+v", w)
-			}
-		}
-	}
-}
-
 func FuzzParseConfig(f *testing.F) {
 	for _, s := range []string{
 		"version: v1\nflags: {renameByDefault: true, plugin: {deviceListStrategy: [envvar]}}\nsharing: {mps: {resources: [{name: nvidia.com/gpu, rename: x, devices: 2, replicas: 3}]}}",
 		"version: v1\nflags: {gfd: {oneshot: true}}\nsharing: {timeSlicing: {resources: [{name: nvidia.com/mig-1g.5gb, rename: x, devices: 2, replicas: 0x3}]}}",
-		draHead + "kind: GpuConfig\nsharing: {strategy: MPS, mpsConfig: {defaultActiveThreadPercentage: 50, defaultPinnedDeviceMemoryLimit: 1.5Gi, multiUser: false}}",
-		draHead + "kind: MigDeviceConfig\nsharing: {strategy: MPS, mpsConfig: {defaultPerDevicePinnedMemoryLimit: {\"0\": 1e9}}}",
-		draHead + "kind: GpuConfig\nsharing: {strategy: TimeSlicing, timeSlicingConfig: {interval: Long}}",
 	} {
 		f.Add([]byte(s))
 	}

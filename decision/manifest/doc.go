@@ -1,20 +1,20 @@
 // Package manifest writes the configuration that carries a decision out: the device plugin's and the GPU Operator's
 // documents, mig-parted's, DRA claims, each workload's own request with its environment and its framework's memory
 // fraction, and what belongs to no mechanism's package (HAMi, Volcano, KAI), with a one-page plan for the rollout.
-// Package addons has extensions for Kueue and NVIDIA's vGPU manager.
 //
 // [Build] takes a fleet and what package decision decided for it, and gives a [Folder] of documents in memory;
 // [Folder.Write] puts it on disk, all or none. The same decision gives the same bytes. Every document is checked by
 // the rules of the program that will read it before it is returned; what is legal there and does not do what it
 // looks like comes back as a [sharing.Warning] with its source.
 //
-// [ParseConfig] reads the documents by which the device plugin and the DRA driver share GPUs, and says what they do
-// otherwise than they look.
+// [ParseConfig] reads the documents by which the device plugin shares GPUs, and says what they do otherwise than they
+// look.
 //
 // A service with objectives that comes to share a GPU gets a canary: a plan for cotenant canary, an AnalysisTemplate of
 // Argo Rollouts, and the analysis of a Flagger Canary.
 //
-// Package routers below it writes the other half of an arrangement: requests before the replicas.
+// A service of a language model with several replicas gets a router: the pool of the Gateway API inference extension and
+// values of llm-d's chart.
 //
 // Files are written from [decision.Result.Layout] and nothing else: nodes that are configured alike are a [Group],
 // with one node label, one device-plugin configuration and one MIG layout, and a layout that breaks the rules of its

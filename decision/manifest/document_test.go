@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"bytes"
-	"errors"
 	"strings"
 	"testing"
 
@@ -14,28 +13,18 @@ import (
 
 func TestClaim(t *testing.T) {
 	c := &claim{name: "half", namespace: "ml", gpu: "A100-SXM4-80GB", profile: "3g.40gb", count: 1,
-		config: &DRAConfig{MIGDevice: true, Strategy: StrategyMPS, MPS: &MPSLimits{ActiveThreadPercentage: decision.Some(50)}}}
+		config: draConfig(sharing.MechanismMIGWithMPS, []tenants{{&member{percent: 50, workload: &decision.Workload{}}, 1}})}
 	for file, template := range map[string]bool{"testdata/claim.yaml": false, "testdata/claim-template.yaml": true} {
 		c.template = template
-		got, err := yamlnode.Encode(nil, new(builder).node(c))
+		got, err := yamlnode.Encode(nil, c.node())
 		if err != nil {
 			t.Fatal(err)
 		}
 		golden.Check(t, file, got)
 	}
 	c.gpu, c.config = "x') || true (24GiB)", nil
-	if got, err := yamlnode.Encode(nil, new(builder).node(c)); err != nil || !strings.Contains(string(got), `endsWith('x\') || true')`) {
+	if got, err := yamlnode.Encode(nil, c.node()); err != nil || !strings.Contains(string(got), `endsWith('x\') || true')`) {
 		t.Errorf("%s, %v", got, err)
-	}
-}
-
-// Parameters that the driver would refuse end the build, and so does the first of several errors.
-func TestClaimRefused(t *testing.T) {
-	var b builder
-	b.node(&claim{config: &DRAConfig{Strategy: StrategyMPS, MPS: &MPSLimits{PinnedMemory: 5}}})
-	b.resource("no profile")
-	if b.err == nil || !errors.Is(b.err, ErrInvalid) || !strings.Contains(b.err.Error(), "below 1Mi") {
-		t.Error(b.err)
 	}
 }
 
@@ -69,7 +58,7 @@ func TestDRASeats(t *testing.T) {
 	golden.Check(t, "testdata/dra-seats.txt", dump(&Folder{Files: folder.Files}))
 	claims := find(t, folder, "dra/claims/p-mps.yaml")
 	// The daemon's defaults are the most that any tenant of the device may have.
-	for _, want := range []string{"name: p-mps-0", "name: p-mps-1", "defaultPinnedDeviceMemoryLimit: 12Gi"} {
+	for _, want := range []string{"name: p-mps-0", "name: p-mps-1", "defaultPinnedDeviceMemoryLimit: 12288Mi"} {
 		if !strings.Contains(claims, want) {
 			t.Errorf("claims lack %q:\n%s", want, claims)
 		}

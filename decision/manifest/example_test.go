@@ -42,6 +42,8 @@ workloads:
 	// device-plugin/exclusive.yaml
 	// device-plugin/serve-mps.yaml
 	// gpu-operator/values.yaml
+	// inference-extension/chat.yaml
+	// llm-d/chat.values.yaml
 	// nodes/serve-mps.yaml
 	// plan.md
 	// pods/chat.yaml
@@ -55,6 +57,9 @@ workloads:
 	// spec:
 	//   replicas: 6
 	//   template:
+	//     metadata:
+	//       labels:
+	//         cotenant.dev/service: chat
 	//     spec:
 	//       nodeSelector:
 	//         cotenant.dev/sharing-group: serve-mps
@@ -133,24 +138,4 @@ sharing:
 	// <nil>
 	// flag-ignored flags.renameByDefault
 	// devices-ignored sharing.mps.resources[0].devices
-}
-
-// A DRA claim's parameters, whose limits hold for each client.
-func ExampleDRAConfig_Marshal() {
-	c := manifest.DRAConfig{Strategy: manifest.StrategyMPS, MPS: &manifest.MPSLimits{
-		ActiveThreadPercentage: decision.Some(50), PinnedMemory: manifest.Quantity(10 * sharing.GiB)}}
-	doc, err := c.Marshal()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Print(string(doc))
-	// Output:
-	// apiVersion: resource.nvidia.com/v1beta1
-	// kind: GpuConfig
-	// sharing:
-	//   strategy: MPS
-	//   mpsConfig:
-	//     defaultActiveThreadPercentage: 50
-	//     defaultPinnedDeviceMemoryLimit: 10Gi
 }

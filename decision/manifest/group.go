@@ -26,7 +26,6 @@ type group struct {
 	at      string              // where its first node stands in the result
 	members []*member
 	by      []sharing.Delivery // those that deliver it, the first one writes pods/
-	view    *Group             // what extensions see; nil without any
 	planned bool               // a cluster that runs has it beside configurations of its own
 }
 

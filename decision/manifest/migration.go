@@ -122,7 +122,7 @@ func (b *builder) patch(s *migrate.Step) {
 		version = "batch/v1"
 	}
 	b.encode(patchFile(w.Name), w.Name, header, yamlnode.Map("apiVersion", version, "kind", object,
-		"metadata", labelled(name, namespace, nil), "spec", yamlnode.Map("strategy", strategy, "template", update)))
+		"metadata", metadata(name, namespace), "spec", yamlnode.Map("strategy", strategy, "template", update)))
 }
 
 // affinity lets pods onto the nodes that the plan has for them and, should those be lost, onto whole GPUs of as much

@@ -73,7 +73,7 @@ func (m *member) howTo() string {
 
 // wrap puts a pod template into the workload's object.
 func (m *member) wrap(p *pod, template *yaml.Node) *yaml.Node {
-	object, labels, version := m.object(), p.labels, "batch/v1"
+	object, version := m.object(), "batch/v1"
 	job := yamlnode.Map("parallelism", p.replicas, "completions", p.replicas, "template", template)
 	var spec *yaml.Node
 	switch object {
@@ -82,16 +82,15 @@ func (m *member) wrap(p *pod, template *yaml.Node) *yaml.Node {
 	case "Job":
 		spec = job
 	case "CronJob":
-		spec = yamlnode.Map("jobTemplate", yamlnode.Map("metadata", yamlnode.Map("labels", labels), "spec", job))
-		labels = nil
+		spec = yamlnode.Map("jobTemplate", yamlnode.Map("spec", job))
 	case "JobSet":
 		version, spec = "jobset.x-k8s.io/v1alpha2", yamlnode.Map("replicatedJobs", yamlnode.List(yamlnode.Map(
 			"name", m.name, "template", yamlnode.Map("spec", job))))
 	default:
-		return yamlnode.Map("apiVersion", "v1", "kind", "PodTemplate", "metadata", labelled(p.name, m.space, labels),
+		return yamlnode.Map("apiVersion", "v1", "kind", "PodTemplate", "metadata", metadata(p.name, m.space),
 			"template", template)
 	}
-	return yamlnode.Map("apiVersion", version, "kind", object, "metadata", labelled(p.name, m.space, labels),
+	return yamlnode.Map("apiVersion", version, "kind", object, "metadata", metadata(p.name, m.space),
 		"spec", spec)
 }
 

@@ -26,11 +26,7 @@ func (b *builder) pluginFiles() {
 		}
 		c := g.pluginConfig()
 		configs[g.pluginKey()] = c
-		found := c.Warnings()
-		if cc, ok := g.gpu.Known.ComputeCapability.Get(); ok {
-			found = append(found, c.WarningsFor(cc.Major, cc.Minor)...)
-		}
-		for _, w := range found {
+		for _, w := range c.warnings() {
 			w.Path = g.key + ": " + w.Path
 			b.Warnings = append(b.Warnings, w)
 		}

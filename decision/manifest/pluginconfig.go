@@ -120,10 +120,13 @@ type ignoredValue struct{ present bool }
 // DecodeNode takes any value.
 func (v *ignoredValue) DecodeNode(*strictyaml.Decoder, string, *yaml.Node) { v.present = true }
 
-func parsePlugin(data []byte) (*PluginConfig, []sharing.Warning, error) {
+// ParseConfig reads a device plugin's document, YAML or JSON, strictly: unknown keys, which the plugin would drop
+// without a word, and what it would refuse are errors that match ErrInvalid and come without a configuration; what it
+// accepts and does otherwise than it looks is a warning with its source.
+func ParseConfig(data []byte) (*PluginConfig, []sharing.Warning, error) {
 	var w wirePlugin
 	if err := strictyaml.Decode(data, &w, strictyaml.Options{}); err != nil {
-		return nil, nil, err
+		return nil, nil, invalid(err)
 	}
 	d := &PluginConfig{Flags: w.Flags.PluginFlags, TimeSlicing: w.Sharing.TimeSlicing.block(), MPS: w.Sharing.MPS.block(),
 		IMEX: w.IMEX}
@@ -131,7 +134,7 @@ func parsePlugin(data []byte) (*PluginConfig, []sharing.Warning, error) {
 	l.If(w.Version != "v1", "version", `write "v1"`, "%q is not a version that the plugin reads", w.Version)
 	d.check(&l)
 	if err := l.Err(); err != nil {
-		return nil, nil, err
+		return nil, nil, invalid(err)
 	}
 	return d, w.warnings(d), nil
 }
@@ -149,17 +152,16 @@ func (b *wireBlock) block() *Replication {
 // Marshal validates the document and writes it as the plugin reads it. The same
 // value gives the same bytes. Errors match ErrInvalid.
 func (d *PluginConfig) Marshal() ([]byte, error) {
-	if err := d.Validate(); err != nil {
-		return nil, err
+	var l problem.List
+	if d.check(&l); l.Err() != nil {
+		return nil, l.Under(ErrInvalid)
 	}
 	return yamlnode.Encode(nil, yamlnode.Map("version", "v1", "flags", yamlnode.Struct(d.Flags), "sharing",
 		yamlnode.Map("timeSlicing", yamlnode.Struct(d.TimeSlicing), "mps", yamlnode.Struct(d.MPS)), "imex",
 		yamlnode.Struct(d.IMEX)))
 }
 
-// Validate returns every reason for which the plugin would refuse the document.
-func (d *PluginConfig) Validate() error { return validate(d.check) }
-
+// check finds every reason for which the plugin would refuse the document.
 func (d *PluginConfig) check(l *problem.List) {
 	oneOf(l, "flags.migStrategy", d.Flags.MIGStrategy, "none", "single", "mixed")
 	oneOf(l, "flags.plugin.deviceIDStrategy", d.Flags.Plugin.DeviceIDStrategy, "uuid", "index")
@@ -263,11 +265,11 @@ func (w *wirePlugin) warnings(d *PluginConfig) []sharing.Warning {
 			}
 		}
 	}
-	return append(out, d.Warnings()...)
+	return append(out, d.warnings()...)
 }
 
-// Warnings lists what the plugin accepts in the document and does otherwise than it looks.
-func (d *PluginConfig) Warnings() []sharing.Warning {
+// warnings lists what the plugin accepts in the document and does otherwise than it looks.
+func (d *PluginConfig) warnings() []sharing.Warning {
 	var out []sharing.Warning
 	add := func(code sharing.WarningCode, path, message, remedy string) {
 		out = append(out, sharing.Warning{Code: code, Path: path, Message: message, Remedy: remedy,
@@ -306,37 +308,11 @@ func (d *PluginConfig) Warnings() []sharing.Warning {
 		}
 		percent := 100 / r.Replicas
 		out = append(out, sharing.Warning{
-			Code: sharing.WarnUnevenPercentage, Path: mpsReplicas(i), Source: "k8s-device-plugin-mps",
+			Code: sharing.WarnUnevenPercentage, Path: fmt.Sprintf("sharing.mps.resources[%d].replicas", i), Source: "k8s-device-plugin-mps",
 			Message: fmt.Sprintf("the plugin gives each of %d replicas %d%% of the threads and leaves %d%% to nobody",
 				r.Replicas, percent, 100-r.Replicas*percent),
 			Remedy: "the daemon itself takes fractions: set the percentage with a client of your own",
 		})
-	}
-	return out
-}
-
-func mpsReplicas(i int) string { return fmt.Sprintf("sharing.mps.resources[%d].replicas", i) }
-
-// WarningsFor lists what the plugin does with the document's MPS block on a GPU of the given compute capability. It
-// allows 48 replicas from capability 7.5 on and 16 below, also on a V100 (7.0), whose hardware takes 48 clients.
-func (d *PluginConfig) WarningsFor(major, minor int) []sharing.Warning {
-	limit := 16
-	if major > 7 || major == 7 && minor >= 5 {
-		limit = 48
-	}
-	if d.MPS == nil {
-		return nil
-	}
-	var out []sharing.Warning
-	for i, r := range d.MPS.Resources {
-		if r.Replicas > limit {
-			out = append(out, sharing.Warning{
-				Code: sharing.WarnReplicaCap, Path: mpsReplicas(i), Source: "k8s-device-plugin-mps",
-				Message: fmt.Sprintf("the plugin allows %d replicas on a GPU of compute capability %d.%d, not %d",
-					limit, major, minor, r.Replicas),
-				Remedy: fmt.Sprintf("ask for %d or fewer", limit),
-			})
-		}
 	}
 	return out
 }

@@ -26,8 +26,7 @@ type pod struct {
 	replicas    int
 	annotations map[string]string
 	scheduler   string
-	queue       string            // of KAI
-	labels      map[string]string // of the object
+	queue       string // of KAI
 	podLabels   map[string]string
 	env         []*yaml.Node
 	args        []string
@@ -106,7 +105,6 @@ func (b *builder) limitWarnings(m *member) {
 // pods writes a workload for one delivery.
 func (b *builder) pods(m *member, d sharing.Delivery, first bool) {
 	p := b.newPod(m)
-	p.labels = b.extraLabels(m, d)
 	switch d {
 	case sharing.DeliveryHAMi, sharing.DeliveryVolcano:
 		m.share(p, d)

@@ -191,6 +191,7 @@ func (b *builder) check(l *problem.List) {
 	for _, g := range b.groups {
 		l.If(len(g.key) > 63, g.at, "shorten the pool's name",
 			"pool %q with the mechanism makes a label of %d characters; 63 is the most", g.pool.Name, len(g.key))
+		g.checkVGPU(l)
 	}
 	for _, m := range b.members {
 		m.check(l)

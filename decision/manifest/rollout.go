@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -157,8 +158,8 @@ func (b *builder) groupPage(g *group, node string) groupPage {
 	}
 	if g.any(isVGPU) {
 		p.VGPU = g.pool.VGPUType
-		if conf := "vgpu/" + g.key + ".conf"; slices.ContainsFunc(b.Files, func(f File) bool { return f.Path == conf }) {
-			p.Conf = conf
+		if g.primary() == sharing.DeliveryVGPUManager {
+			p.Conf = "vgpu/" + g.key + ".conf"
 		}
 	}
 	if g.byPlugin() {
@@ -172,6 +173,24 @@ func (b *builder) groupPage(g *group, node string) groupPage {
 		}
 	}
 	return p
+}
+
+// offered counts what the device plugin offers on a node, by resource name.
+func (b *builder) offered(g *group, n *layout.Node) map[string]int {
+	out, times := map[string]int{}, 1
+	if shared(g.full()) {
+		times = g.slots()
+	}
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		if !usesMIG(d.Mode) {
+			out[gpuResource] += times
+		}
+		for _, in := range d.Instances {
+			out[b.resource(in.Profile.Name)]++
+		}
+	}
+	return out
 }
 
 // named lists modes for a reader.

@@ -80,6 +80,27 @@ var schemas = map[string]schema{
 	"Job":                   merge(meta(""), podTemplate("spec.template"), schema{"apiVersion": "str!", "kind": "str!", "spec": "map!", "spec.parallelism": "int!", "spec.completions": "int!", "spec.template": "map!"}),
 	"CronJob": merge(meta(""), podTemplate("spec.jobTemplate.spec.template"), schema{"apiVersion": "str!", "kind": "str!", "spec": "map!", "spec.jobTemplate": "map!", "spec.jobTemplate.spec": "map!",
 		"spec.jobTemplate.spec.parallelism": "int!", "spec.jobTemplate.spec.completions": "int!", "spec.jobTemplate.spec.template": "map!"}),
+	"DRA parameters": {"apiVersion": "str!", "kind": "str!", "sharing": "map!", "sharing.strategy": "str!",
+		"sharing.timeSlicingConfig": "map", "sharing.timeSlicingConfig.interval": "str!", "sharing.mpsConfig": "map",
+		"sharing.mpsConfig.defaultActiveThreadPercentage": "int", "sharing.mpsConfig.defaultPinnedDeviceMemoryLimit": "str"},
+	// Of the Gateway API inference extension v1.6.0 and llm-d-router v0.10.0.
+	"InferencePool": merge(meta(""), schema{
+		"apiVersion": "str!", "kind": "str!", "spec": "map!", "spec.selector": "map!", "spec.selector.matchLabels": "map!", "spec.selector.matchLabels.*": "str",
+		"spec.targetPorts": "list!", "spec.targetPorts[]": "map", "spec.targetPorts[].number": "int!",
+		"spec.endpointPickerRef": "map!", "spec.endpointPickerRef.kind": "str", "spec.endpointPickerRef.name": "str!",
+		"spec.endpointPickerRef.port": "map", "spec.endpointPickerRef.port.number": "int!", "spec.endpointPickerRef.failureMode": "str",
+	}),
+	"EndpointPickerConfig": {
+		"apiVersion": "str!", "kind": "str!", "plugins": "list!", "plugins[]": "map", "plugins[].type": "str!",
+		"schedulingProfiles": "list!", "schedulingProfiles[]": "map", "schedulingProfiles[].name": "str!", "schedulingProfiles[].plugins": "list!", "schedulingProfiles[].plugins[]": "map",
+		"schedulingProfiles[].plugins[].pluginRef": "str!", "schedulingProfiles[].plugins[].weight": "int",
+	},
+	"llm-d values": {
+		"router": "map!", "router.modelServers": "map!", "router.modelServers.type": "str", "router.modelServers.protocol": "str", "router.modelServers.targetPorts": "list",
+		"router.modelServers.targetPorts[]": "map", "router.modelServers.targetPorts[].number": "int!", "router.modelServers.matchLabels": "map!", "router.modelServers.matchLabels.*": "str",
+		"router.inferencePool": "map", "router.inferencePool.create": "bool", "router.inferencePool.failureMode": "str",
+		"router.epp": "map", "router.epp.pluginsConfigFile": "str", "router.epp.pluginsCustomConfig": "map", "router.epp.pluginsCustomConfig.*": "str",
+	},
 	"node patch": {"metadata": "map!", "metadata.labels": "map!", "metadata.labels.*": "str"},
 	"operator values": {
 		"mig": "map", "mig.strategy": "str!", "migManager": "map", "migManager.enabled": "bool!", "migManager.config": "map", "migManager.config.name": "str!", "migManager.config.default": "str!",
@@ -186,6 +207,8 @@ func checkFile(t *testing.T, f File) {
 			kind = "operator values"
 		case kind == "" && folder == "hami":
 			kind = "hami values"
+		case kind == "" && folder == "llm-d":
+			kind = "llm-d values"
 		case kind == "" && folder == "volcano":
 			kind = "volcano"
 		case kind == "" && folder == "device-plugin":
@@ -209,7 +232,8 @@ func checkFile(t *testing.T, f File) {
 
 func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 	t.Helper()
-	apiVersion := map[string]string{"ConfigMap": "v1", "Deployment": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1", "CronJob": "batch/v1", "ResourceClaim": "resource.k8s.io/v1", "ResourceClaimTemplate": "resource.k8s.io/v1"}[kind]
+	apiVersion := map[string]string{"ConfigMap": "v1", "Deployment": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1", "CronJob": "batch/v1", "ResourceClaim": "resource.k8s.io/v1", "ResourceClaimTemplate": "resource.k8s.io/v1",
+		"InferencePool": "inference.networking.k8s.io/v1", "EndpointPickerConfig": "llm-d.ai/v1alpha1"}[kind]
 	if got := text(field(d, "apiVersion")); got != apiVersion {
 		t.Errorf("%s: %s has apiVersion %q", path, kind, got)
 	}
@@ -217,6 +241,10 @@ func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 	case "ConfigMap":
 		data := field(d, "data")
 		for i := 0; i < len(data.Content); i += 2 {
+			if data.Content[i].Value == pickerFile {
+				checkPicker(t, path, data.Content[i+1].Value)
+				continue
+			}
 			if data.Content[i].Value == "config.yaml" {
 				if _, err := parted.Parse([]byte(data.Content[i+1].Value)); err != nil {
 					t.Errorf("%s: %v", path, err)
@@ -235,14 +263,10 @@ func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 			t.Errorf("%s: device class %q", path, class)
 		}
 		if config := field(spec, "devices", "config"); config != nil {
-			parameters, err := yaml.Marshal(field(config.Content[0], "opaque", "parameters"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, _, err := ParseConfig(parameters)
-			if err != nil {
-				t.Errorf("%s: %v", path, err)
-			} else if dra, ok := c.(*DRAConfig); !ok || dra.MIGDevice != (class == "mig.nvidia.com") {
+			parameters := field(config.Content[0], "opaque", "parameters")
+			schemas["DRA parameters"].check(t, path, "DRA parameters", parameters)
+			want := map[string]string{"gpu.nvidia.com": "GpuConfig", "mig.nvidia.com": "MigDeviceConfig"}[class]
+			if text(field(parameters, "apiVersion")) != "resource.nvidia.com/v1beta1" || text(field(parameters, "kind")) != want {
 				t.Errorf("%s: parameters of the wrong kind for %s", path, class)
 			}
 		}
@@ -284,11 +308,10 @@ func values(n *yaml.Node) map[string]string {
 
 func checkPlugin(t *testing.T, path string, data []byte) {
 	t.Helper()
-	parsed, _, err := ParseConfig(data)
-	c, _ := parsed.(*PluginConfig)
+	c, _, err := ParseConfig(data)
 	switch {
-	case err != nil || c == nil:
-		t.Errorf("%s: %T, %v", path, parsed, err)
+	case err != nil:
+		t.Errorf("%s: %v", path, err)
 	case c.MPS != nil && c.TimeSlicing != nil:
 		t.Errorf("%s: two mechanisms", path)
 	case c.MPS != nil && c.Flags.MIGStrategy != "none":
@@ -398,5 +421,3 @@ func selects(pod *yaml.Node) (out []string) {
 	}
 	return out
 }
-
-func limitsOf(container *yaml.Node) *yaml.Node { return field(container, "resources", "limits") }

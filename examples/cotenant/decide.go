@@ -13,8 +13,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
-	"github.com/cotenant/cotenant/decision/manifest/addons"
-	"github.com/cotenant/cotenant/decision/manifest/routers"
 	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/internal/page"
@@ -85,8 +83,7 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 		}
 	}
 	if c.out != "" {
-		folder, err := manifest.Build(fleet, result, manifest.Options{
-			Extensions: []manifest.Extension{addons.VGPU{}, routers.Services{}}})
+		folder, err := manifest.Build(fleet, result, manifest.Options{})
 		if err == nil {
 			err = writeFolder(folder, c.out, "decide", std.err)
 		}

@@ -61,7 +61,7 @@ var allowed = map[string][]string{
 	"decision/placement": {"decision/gate", "decision/layout", "decision/predict/...", "mig", "sharing"},
 	"decision/pages":     {"decision", "decision/migrate", "decision/predict/...", "mig", "sharing"},
 	"decision/discover": {"cost", "decision", "decision/discover/internal/nvsmi", "decision/discover/internal/usage",
-		"decision/manifest", "decision/manifest/addons", "decision/migrate", "decision/observe", "decision/predict/...",
+		"decision/manifest", "decision/migrate", "decision/observe", "decision/predict/...",
 		"mig", "mig/parted",
 		"sharing", "telemetry", "telemetry/serving"},
 	"decision/advise":  {"decision", "decision/migrate"},
@@ -69,8 +69,6 @@ var allowed = map[string][]string{
 	"decision/manifest": {
 		"decision", "decision/gate", "decision/layout", "decision/migrate", "mig", "mig/parted", "mps", "sharing",
 	},
-	"decision/manifest/addons":         {"decision", "decision/manifest", "sharing"},
-	"decision/manifest/routers":        {"decision", "decision/manifest", "sharing"},
 	"decision/discover/kube":           {},
 	"decision/discover/internal/nvsmi": {"sharing", "telemetry"},
 	"decision/discover/internal/usage": {"sharing"},

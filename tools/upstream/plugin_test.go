@@ -49,8 +49,7 @@ func TestDevicePlugin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var seen groups
-		folder, err := manifest.Build(f, r, manifest.Options{Extensions: []manifest.Extension{&seen}})
+		folder, err := manifest.Build(f, r, manifest.Options{})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
@@ -59,7 +58,7 @@ func TestDevicePlugin(t *testing.T) {
 			t.Fatal(err)
 		}
 		nodes := 0
-		for _, g := range seen.all {
+		for _, g := range folder.Groups {
 			nodes += len(g.Nodes)
 			labels := labelsOf(t, dir, g.Key)
 			for _, n := range g.Nodes {
@@ -111,16 +110,6 @@ func random(rng *rand.Rand) string {
 	}
 	return b.String()
 }
-
-// groups is an extension that keeps what it is shown.
-type groups struct{ all []manifest.Group }
-
-func (g *groups) Documents(all []manifest.Group) ([]manifest.File, []sharing.Warning, error) {
-	g.all = all
-	return nil, nil, nil
-}
-func (*groups) Labels(*manifest.Group) map[string]string     { return nil }
-func (*groups) PodLabels(*manifest.Member) map[string]string { return nil }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()

@@ -1,0 +1,168 @@
+package manifest
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// checkPicker holds the configuration of an endpoint picker against its table, and its references against its plugins.
+func checkPicker(t *testing.T, file, data string) {
+	t.Helper()
+	docs, err := strictyaml.Parse([]byte(data), strictyaml.Options{})
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	schemas["EndpointPickerConfig"].check(t, file, "EndpointPickerConfig", docs[0])
+	var plugins []string
+	for _, p := range field(docs[0], "plugins").Content {
+		plugins = append(plugins, text(field(p, "type")))
+	}
+	known := []string{"single-profile-handler", "prefix-cache-scorer", "active-request-scorer", "max-score-picker"}
+	if !slices.Equal(plugins, known) {
+		t.Errorf("%s: plugins %v", file, plugins)
+	}
+	for _, ref := range field(field(docs[0], "schedulingProfiles").Content[0], "plugins").Content {
+		name := text(field(ref, "pluginRef"))
+		if scores := strings.HasSuffix(name, "-scorer"); !slices.Contains(plugins, name) || (field(ref, "weight") != nil) != scores {
+			t.Errorf("%s: %s and its weight", file, name)
+		}
+	}
+}
+
+const services = `
+version: v1
+trust: all
+pools: [{name: serve, gpu: H100 80GB HBM3, count: 12, gpus_per_node: 4}]
+workloads:
+  - {name: team-a/Chat_8B, kind: online-inference, replicas: 3, model: {parameters: 8e9, weights: fp16}, gpu_busy: 0.3}
+  - {name: team-b/rerank, kind: online-inference, replicas: 2, memory: 8GiB, gpu_busy: 0.1}
+  - {name: team-b/one, kind: online-inference, model: {parameters: 8e9, weights: fp16}, gpu_busy: 0.3}
+  - {name: team-b/code, kind: online-inference, replicas: 2, memory: 20GiB, gpu_busy: 0.2, framework: {name: sglang}}
+  - {name: offline, kind: offline-inference, replicas: 3, model: {parameters: 8e9, weights: fp16}, gpu_busy: 0.3}
+`
+
+// TestRouters: online services of language models with several replicas get a router, whose pool selects the labels
+// that their Deployments in the same folder give their pods.
+func TestRouters(t *testing.T) {
+	fleet, err := decision.ParseFleet([]byte(services))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := decision.Decide(t.Context(), fleet, decision.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := Build(fleet, result, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	selected, labelled := map[string]bool{}, map[string]bool{}
+	for _, f := range folder.Files {
+		router := strings.HasPrefix(f.Path, "inference-extension/")
+		if router || strings.HasPrefix(f.Path, "llm-d/") {
+			checkFile(t, f)
+			b.WriteString("==> " + f.Path + " (" + f.Note + ")\n")
+			b.Write(f.Data)
+		}
+		if !router && !strings.Contains(f.Path, "pods/") {
+			continue
+		}
+		docs, err := strictyaml.Parse(f.Data, strictyaml.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range docs {
+			key := text(field(d, "metadata", "namespace")) + "/"
+			switch text(field(d, "kind")) {
+			case "InferencePool":
+				selected[key+text(field(d, "spec", "selector", "matchLabels", serviceLabel))] = true
+			case "Deployment":
+				if name := text(field(d, "spec", "template", "metadata", "labels", serviceLabel)); name != "" {
+					labelled[key+name] = true
+				}
+			}
+		}
+	}
+	golden.Check(t, "testdata/services.txt", b.Bytes())
+	want := []string{"team-a/chat-8b", "team-b/code"}
+	for _, name := range want {
+		if !selected[name] || !labelled[name] {
+			t.Errorf("%s has no router: %v selects %v", name, selected, labelled)
+		}
+	}
+	if len(selected) != len(want) || len(labelled) != len(want) {
+		t.Errorf("%v selects %v, want %v", selected, labelled, want)
+	}
+}
+
+// Names that are too long for a release are cut, each to one of its own.
+func TestRoutersLongNames(t *testing.T) {
+	w := decision.Workload{Kind: decision.KindOnlineInference, Model: &decision.LanguageModel{}}
+	var b builder
+	for _, last := range []string{"a", "b"} {
+		b.members = append(b.members, &member{Decision: &decision.Decision{Replicas: 2}, workload: &w, name: strings.Repeat("x", 60) + last})
+	}
+	paths := map[string]bool{}
+	b.routers()
+	for _, f := range b.Files {
+		paths[f.Path] = true
+		if name, _, _ := strings.Cut(strings.TrimPrefix(f.Path, "llm-d/"), "."); strings.HasPrefix(f.Path, "llm-d/") && len(name) > longestRelease {
+			t.Errorf("%s has %d characters", name, len(name))
+		}
+	}
+	if b.err != nil || len(paths) != 4 {
+		t.Errorf("%d files: %v", len(paths), b.err)
+	}
+}
+
+// TestVGPU: each group of virtual GPUs has its file, which the plan names, and its warnings; a type that does not go
+// with the mechanism is an error.
+func TestVGPU(t *testing.T) {
+	s := mixed(t)
+	folder, err := s.build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"vgpu/vdi-vgpu.conf": "RmPVMRL=0x00000000", "vgpu/vdi2-mig-vgpu.conf": "MIG-backed", "plan.md": "install vgpu/vdi-vgpu.conf, load the driver anew, and give"} {
+		if got := find(t, folder, path); !strings.Contains(got, want) {
+			t.Errorf("%s lacks %q:\n%s", path, want, got)
+		}
+	}
+	if !hasCode(folder.Warnings, "vdi-vgpu", WarnBestEffort) {
+		t.Errorf("%v", folder.Warnings)
+	}
+	s = mixed(t)
+	s.opts.Deliveries = []sharing.Delivery{sharing.DeliveryGPUOperator}
+	without, err := s.build()
+	if err != nil || slices.ContainsFunc(without.Files, func(f File) bool { return strings.HasPrefix(f.Path, "vgpu/") }) {
+		t.Errorf("written for another delivery: %v", err)
+	}
+	s = mixed(t)
+	s.fleet.Pools[6].VGPUType, s.fleet.Pools[7].VGPUType = "A100D-1-10C", "none"
+	_, err = s.build()
+	for _, want := range []string{"the pool's vgpu_type A100D-1-10C does not go with vgpu", `"none" is not a vGPU type`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in %v", want, err)
+		}
+	}
+}
+
+func TestVGPUForm(t *testing.T) {
+	for in, want := range map[string]string{
+		"A100D-10C": "", "L40S-48Q": "", "NVIDIA A100D-1-10C": "1", "GRID A100D-1-10CME": "1", "NVIDIA H100XM-7-80C": "7",
+		"A100D-10CME": "no", "A100D-8-10C": "no", "A100D-0C": "no", "A100D": "no", "a100d-10c": "no", "A100D-10C ": "no", "A100D-1-10D": "no", "": "no",
+	} {
+		got := vgpuForm.FindStringSubmatch(in)
+		if want == "no" && got != nil || want != "no" && (got == nil || got[1] != want) {
+			t.Errorf("%q: %q", in, got)
+		}
+	}
+}
