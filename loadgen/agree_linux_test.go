@@ -18,6 +18,7 @@ import (
 // busy machine one that has not may look so, and only a difference that stays when the
 // time-outs are 20 times as long is one.
 func TestWaysToReceiveAgree(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(agreeSeeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()

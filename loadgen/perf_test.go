@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/nightly"
 )
 
 // The performance benchmarks run server and client as processes of their own,
@@ -35,6 +37,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	nightly.Parallel(8)
 	os.Exit(m.Run())
 }
 

@@ -79,6 +79,7 @@ func testClient(t *testing.T, url string, receive Receive, timeouts Timeouts) *c
 // TestReceive: what comes through the poller and what comes through the transport
 // alone gives the same records.
 func TestReceive(t *testing.T) {
+	t.Parallel()
 	full := chunkedHead + chunk(deltaEvent("a")) + chunk(deltaEvent("b")) + chunk(streamEnd) + "0\r\n\r\n"
 	write := func(pieces ...string) func(c *net.TCPConn, n int) bool {
 		return func(c *net.TCPConn, _ int) bool {

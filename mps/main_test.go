@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/mps/mpstest"
 )
 
@@ -12,5 +13,6 @@ func TestMain(m *testing.M) {
 	if code, ok := mpstest.ControlProgram(); ok {
 		os.Exit(code)
 	}
+	nightly.Parallel(8)
 	os.Exit(m.Run())
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/mps"
@@ -47,7 +48,29 @@ func TestMain(m *testing.M) {
 	if code, ok := mpstest.ControlProgram(); ok {
 		os.Exit(code)
 	}
+	if err := setControl(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	nightly.Parallel(8)
 	os.Exit(m.Run())
+}
+
+// control stands in for nvidia-cuda-mps-control.
+var control *mps.Program
+
+// setControl sets control, and its options in the environment that the servers under test inherit.
+func setControl() (err error) {
+	if control, err = mpstest.Program(mpstest.Options{}); err != nil {
+		return err
+	}
+	for _, kv := range control.Env[1:] { // the first is the role, which each command sets itself
+		k, v, _ := strings.Cut(kv, "=")
+		if err = os.Setenv(k, v); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func playServer(port string) (int, error) {
@@ -154,17 +177,9 @@ func realRun(ctx context.Context, t *testing.T, text string, h how) results {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := mpstest.Program(mpstest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, kv := range program.Env[1:] { // the options; the role is each command's own
-		k, v, _ := strings.Cut(kv, "=")
-		t.Setenv(k, v)
-	}
 	h.plan = fmt.Appendf(nil, text, freePort(t), freePort(t), envServer, mpstest.ClientRole, exe)
 	return h.measured(ctx, t, true, func(p *Plan) (Site, error) {
-		m, err := NewMachine(t.Context(), p, MachineOptions{Program: program, Source: scriptedGPU(t)})
+		m, err := NewMachine(t.Context(), p, MachineOptions{Program: control, Source: scriptedGPU(t)})
 		if err == nil {
 			m.runner = mpstest.Socket{}
 		}
@@ -173,6 +188,7 @@ func realRun(ctx context.Context, t *testing.T, text string, h how) results {
 }
 
 func TestRealFlow(t *testing.T) {
+	t.Parallel()
 	r := realRun(t.Context(), t, realPlan, how{})
 	if r.code != exitOK {
 		t.Fatal(r.stderr)
@@ -217,6 +233,7 @@ func TestRealFlow(t *testing.T) {
 
 // Requests that fail beside others that do not are said with the reason.
 func TestRealFailedRequests(t *testing.T) {
+	t.Parallel()
 	plan := strings.Replace(realPlan, "%[3]s=%[1]d", envEmpty+"=1, %[3]s=%[1]d", 1) + "modes: [time-slicing]\n"
 	r := realRun(t.Context(), t, plan, how{})
 	if r.code != exitOK {
@@ -231,6 +248,7 @@ func TestRealFailedRequests(t *testing.T) {
 // A server that cannot start spoils the mode and is shown; what was measured
 // before stays.
 func TestRealFailures(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ plan, want string }{
 		"a server ends":     {strings.Replace(realPlan, "%[3]s=%[2]d, %[5]s]", "no-such-program%[2]d]", 1), "server b ended"},
 		"no such program":   {strings.Replace(realPlan, "command: [env", "command: [/no/such/program", 1), "no such file"},
@@ -249,6 +267,7 @@ func TestRealFailures(t *testing.T) {
 // A server that lives and listens elsewhere is said to be waited for, with the end of its output, and then where it
 // listens; an interrupt does not wait for it.
 func TestRealServerElsewhere(t *testing.T) {
+	t.Parallel()
 	race.Long(t)
 	plan := strings.Replace(realPlan, "127.0.0.1:%[2]d", fmt.Sprintf("127.0.0.1:%d", freePort(t)), 1) + "modes: [time-slicing]\nstart_seconds: 6\n"
 	r := realRun(t.Context(), t, plan, how{})

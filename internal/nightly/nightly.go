@@ -2,7 +2,13 @@
 // corpora run whole only then; other runs look at a sample of the same cases.
 package nightly
 
-import "testing"
+import (
+	"flag"
+	"strconv"
+	"testing"
+
+	"github.com/cotenant/cotenant/internal/race"
+)
 
 // Cases returns how many cases a test looks at: all of them in the nightly run, else the sample.
 func Cases(sample, all int) int {
@@ -17,5 +23,20 @@ func Only(t testing.TB) {
 	t.Helper()
 	if !Enabled {
 		t.Skip("it takes long: run it with -tags nightly")
+	}
+}
+
+// Parallel lets n tests of a package run at once, unless -parallel is given. A package's TestMain calls it where tests
+// mostly wait for servers and processes, so that the number of processors says nothing about how many fit. Under the
+// race detector, which makes waiting tests compute, it does nothing.
+func Parallel(n int) {
+	if race.Enabled {
+		return
+	}
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(n)) // the testing package has defined it
 	}
 }
