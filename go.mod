@@ -7,7 +7,6 @@ require (
 	github.com/NVIDIA/go-nvml v0.12.9-0
 	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794
 	github.com/google/go-cmp v0.7.0
-	github.com/prometheus/client_golang v1.24.0
 	github.com/prometheus/client_model v0.6.2
 	github.com/prometheus/common v0.70.0
 	go.yaml.in/yaml/v3 v3.0.6

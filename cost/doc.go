@@ -6,8 +6,8 @@
 // measured float64 enters (a rate, a tenant's use) it is taken as the exact binary number it is, so a result never
 // depends on the machine.
 //
-// [SharedGPU.Split] divides a GPU's price among its tenants so that the parts and the idle row add up to the price to
-// the last micro-unit.
+// [Apportion] divides an amount by weights so that the parts add up to it to the last micro-unit; telemetry/ledger
+// makes the bills of a shared GPU with it.
 //
 // What a mechanism costs by itself is not known here: sharing.InfoFor(m).Overhead is the bracket to start from, with
 // its source, and [OverheadRange] makes it ready for money.

@@ -6,8 +6,3 @@ package cost
 func (c Counting) String() string                   { return countingNames.String(c) }
 func (c Counting) MarshalText() ([]byte, error)     { return countingNames.Text(c) }
 func (c *Counting) UnmarshalText(text []byte) error { return countingNames.Parse(c, text) }
-
-// String returns "allocation", "use" or "blend".
-func (s SplitBy) String() string                   { return splitByNames.String(s) }
-func (s SplitBy) MarshalText() ([]byte, error)     { return splitByNames.Text(s) }
-func (s *SplitBy) UnmarshalText(text []byte) error { return splitByNames.Parse(s, text) }

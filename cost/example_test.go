@@ -35,40 +35,6 @@ func ExamplePerWorkloadHour() {
 	// Output: 0.945 USD shown as 0.95 USD
 }
 
-// HAMi pods of 25% each; the fourth slot is empty.
-func ExampleSharedGPU_Split() {
-	price, _ := cost.ParsePrice("3.25 USD")
-	s, err := cost.SharedGPU{Price: price, Capacity: 100, Tenants: []cost.TenantUse{
-		{Tenant: "search", Allocated: 25}, {Tenant: "ads", Allocated: 25}, {Tenant: "lab", Allocated: 25},
-	}}.Split(cost.SplitOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, c := range s.Charges {
-		fmt.Println(c.Tenant, c.Amount)
-	}
-	fmt.Println("idle", s.Idle)
-	// Output:
-	// search 0.8125 USD
-	// ads 0.8125 USD
-	// lab 0.8125 USD
-	// idle 0.8125 USD
-}
-
-// Half by what was set aside, half by the busy seconds of the hour.
-func ExampleSharedGPU_Split_blend() {
-	price, _ := cost.ParsePrice("3.60 USD")
-	s, err := cost.SharedGPU{Price: price, Capacity: 4, UseCapacity: 3600, Tenants: []cost.TenantUse{
-		{Tenant: "search", Allocated: 1, Used: cost.Some(1800.0)},
-		{Tenant: "ads", Allocated: 1, Used: cost.Some(360.0)},
-	}}.Split(cost.SplitOptions{By: cost.SplitByBlend, UseWeight: 50 * cost.Percent})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(s.Charges[0].Amount, s.Charges[1].Amount, s.Idle)
-	// Output: 1.35 USD 0.63 USD 1.62 USD
-}
-
 // The same two CPU nodes on one side, on both, on neither.
 func ExampleCompareCompositions() {
 	gpu, _ := cost.ParsePrice("2.24 USD")

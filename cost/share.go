@@ -1,13 +1,24 @@
 package cost
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/big"
+	"math/bits"
+	"slices"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
+
+// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
+// IsZero says that it is, and Equal compares two; String writes "-" for a missing one, JSON null, or omitzero nothing.
+type Optional[T any] = optional.Value[T]
+
+// Some returns an Optional that holds v.
+func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
 // PerWorkloadHour returns what one of the tenants that share a GPU pays for an hour: price / tenants * (1 +
 // overhead), exact inside and rounded once. The economics article's calculator is consistent with it: 3.50 among 4
@@ -117,6 +128,33 @@ func (c TokenCosts) Texts() []string {
 		} else {
 			out = append(out, "-")
 		}
+	}
+	return out
+}
+
+// Apportion divides a total of 0 or more by weights in whole units that add up to it, by Hamilton's method of largest
+// remainders: each part is rounded down, and what is left goes to the largest remainders, the first of equals. A
+// weight below 0 counts as 0; without any weight nothing is divided. The weights' sum must be below 2^63.
+func Apportion(total int64, weights []int64) []int64 {
+	out := make([]int64, len(weights))
+	var sum uint64
+	for _, w := range weights {
+		sum += uint64(max(w, 0))
+	}
+	if total <= 0 || sum == 0 {
+		return out
+	}
+	rest, order := make([]uint64, len(weights)), make([]int, len(weights))
+	left := total
+	for i, w := range weights {
+		hi, lo := bits.Mul64(uint64(total), uint64(max(w, 0)))
+		q, r := bits.Div64(hi, lo, sum) // hi < sum, since w <= sum and total < 2^63
+		out[i], rest[i], order[i] = int64(q), r, i
+		left -= int64(q)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rest[b], rest[a]) })
+	for _, i := range order[:left] {
+		out[i]++
 	}
 	return out
 }

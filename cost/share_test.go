@@ -3,6 +3,7 @@ package cost
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -114,6 +115,30 @@ func TestPerMillionTokens(t *testing.T) {
 	}{{0, TokenRates{Input: 1}, "tenants"}, {1, TokenRates{Good: -1}, "good tokens"}, {1, TokenRates{Output: math.NaN()}, "output tokens"}} {
 		if c, err := PerMillionTokens(hour, bad.tenants, bad.rates); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), bad.want) || c != (TokenCosts{}) {
 			t.Errorf("%+v: %+v, %v", bad, c, err)
+		}
+	}
+}
+
+// TestApportion: parts are whole, add up, keep the order of the weights, and none is off by a unit or more.
+func TestApportion(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		weights, sum := make([]int64, 1+r.IntN(6)), int64(0)
+		for i := range weights {
+			weights[i] = r.Int64N(1<<r.IntN(50)) - 3
+			sum += max(weights[i], 0)
+		}
+		total := r.Int64N(1 << r.IntN(60))
+		left := total
+		for i, part := range Apportion(total, weights) {
+			left -= part
+			exact := float64(total) * float64(max(weights[i], 0)) / float64(max(sum, 1))
+			if math.Abs(float64(part)-exact) > 1+1e-9*exact {
+				t.Fatalf("%d of %d by %v is %d", total, i, weights, part)
+			}
+		}
+		if left != 0 && sum > 0 {
+			t.Fatalf("%d of %d by %v are left", left, total, weights)
 		}
 	}
 }

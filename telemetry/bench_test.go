@@ -105,17 +105,3 @@ func BenchmarkDetectIdle(b *testing.B) {
 		}
 	}
 }
-
-// BenchmarkWritePrometheus is one scrape of 8 GPUs.
-func BenchmarkWritePrometheus(b *testing.B) {
-	s := simulated(b, eightGPUs(), telemetry.SamplerOptions{}, time.Second)
-	l := new(telemetry.Latest)
-	if err := s.Replay(l); err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if err := l.WritePrometheus(discard{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -119,32 +117,15 @@ func TestAHungGPUIsExposed(t *testing.T) {
 		src := &hangs{Reader: script, from: time.Now().Add(1500 * time.Millisecond), release: make(chan struct{})}
 		defer close(src.release)
 		d := telemetry.NewDigest(telemetry.IdleOptions{})
-		prom := filepath.Join(t.TempDir(), "gpu.prom")
 		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 		defer cancel()
-		file := telemetry.NewPrometheusFile(prom, d.Latest, time.Second)
-		if err := sampler(t, src, telemetry.SamplerOptions{}).Stream(ctx, d, file); err != nil {
+		if err := sampler(t, src, telemetry.SamplerOptions{}).Stream(ctx, d); err != nil {
 			t.Fatal(err)
-		}
-		text, err := os.ReadFile(prom)
-		if err != nil || !strings.Contains(string(text), `basis="simulated"} 0`) || !strings.Contains(string(text), `reason="hung"} 1`) {
-			t.Errorf("%v:\n%s", err, text)
 		}
 		if state := d.State(0); state != "HUNG" {
 			t.Errorf("the table says %s", state)
 		}
 	})
-}
-
-// TestPrometheusFileFailsOnce: the first error ends the sampling; saving again at
-// the end does not tell it again.
-func TestPrometheusFileFailsOnce(t *testing.T) {
-	d := telemetry.NewDigest(telemetry.IdleOptions{})
-	file := telemetry.NewPrometheusFile(filepath.Join(t.TempDir(), "none", "gpu.prom"), d.Latest, time.Second)
-	err := sampler(t, source(t, telemetrytest.Day(1)), telemetry.SamplerOptions{}).Simulate(t.Context(), time.Unix(0, 0), time.Minute, d, file)
-	if !errors.Is(err, os.ErrNotExist) || file.Save() != nil {
-		t.Error(err)
-	}
 }
 
 // TestShortIdlenessIsNotUse: a GPU that was idle for the whole time that was looked

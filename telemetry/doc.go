@@ -4,15 +4,14 @@
 // A [Sampler] reads a [Reader] (telemetrynvml for a real driver, telemetrytest for a scripted one) on two clocks: a
 // fast one for what costs microseconds and a slow one for what costs milliseconds. Each device has its own readers
 // and a watchdog: one that hangs or fails is down ([Latest.Down]) and holds nobody up. What it reads becomes a
-// [Series], which is written as CSV and read back without loss, or, one sample at a time, a [Latest] for Prometheus.
+// [Series], which is written as CSV and read back without loss, or, one sample at a time, a [Latest].
 // [MeasureEnergy] integrates power and checks it against the energy counter, [DetectIdle] finds deep idle,
 // execution-idle and stalled time, and [ReapPolicy.Recoverable] computes what reaping would give back. A [Digest]
 // does all of it as samples come, in little memory.
 //
 // # Missing is not zero
 //
-// A figure that the driver does not give is absent: in [Reading.Get], in JSON, in CSV (an empty cell) and in the
-// Prometheus text (no line). It is never zero and never a sentinel.
+// A figure that the driver does not give is absent: in [Reading.Get], in JSON and in CSV (an empty cell). It is never zero and never a sentinel.
 //
 // # What a figure is worth
 //

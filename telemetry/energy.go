@@ -11,16 +11,20 @@ import (
 // an accuracy of 5% for the power reading of the boards that it gives one for.
 const tolerancePercent = 5
 
-// CounterWrapJoules is the value at which an energy counter of 32 bits of millijoules starts again.
-const CounterWrapJoules = (1 << 32) / 1e3
-
 // powerLag is the time over which the driver averages power on Ampere and later (nvml.h). Power that ends lower
 // than it began was counted for that long after it was drawn.
 const powerLag = time.Second
 
-// wrapWatts is the highest mean power with which a counter that went backwards
-// is taken to have wrapped rather than restarted.
-const wrapWatts = 2000
+// MaxWatts is more than any board draws. Readers drop a power above it, and a counter that rose faster misreads.
+const MaxWatts = 5e3
+
+// EnergyBetween returns the joules that an energy counter counted between two readings. It is false, and the energy
+// is unknown, where the counter went back (the driver was loaded anew, or it misreads) or rose faster than any board
+// draws.
+func EnergyBetween(before, now Point) (joules float64, ok bool) {
+	joules = now.Value - before.Value
+	return joules, joules >= 0 && joules <= MaxWatts*max((now.At-before.At).Seconds(), 1)
+}
 
 // bridged is the longest time between two readings of a device that is not a gap.
 func bridged(period time.Duration) time.Duration { return max(3*period, time.Second) }
@@ -37,12 +41,10 @@ type Energy struct {
 	Covered   time.Duration `json:"covered_ns"`
 	Uncovered time.Duration `json:"uncovered_ns"`
 	// CounterJoules is the difference of the energy counter from its first to its
-	// last reading. After a restart of the counter it is a lower bound.
+	// last reading, without the spans over which it is unknown (EnergyBetween): then it is a lower bound.
 	CounterJoules Optional[float64] `json:"counter_joules,omitzero"`
 	CounterSpan   time.Duration     `json:"counter_span_ns"`
-	// Wraps and Restarts are how often the counter went backwards, by reason.
-	Wraps    int `json:"wraps"`
-	Restarts int `json:"restarts"`
+	Restarts      int               `json:"restarts"` // spans between two readings of the counter over which it is unknown
 	// ComparedJoules and ComparedCounterJoules are the two figures over those times for which both exist.
 	ComparedJoules        Optional[float64] `json:"compared_joules,omitzero"`
 	ComparedCounterJoules Optional[float64] `json:"compared_counter_joules,omitzero"`
@@ -76,7 +78,6 @@ type meter struct {
 	counter  Optional[Point] // the last counter reading
 	begin    time.Duration   // of the first counter reading
 	counted  float64
-	wraps    int
 	restarts int
 	pending  []Point // counter readings since the last power reading
 	mark     Optional[mark]
@@ -124,12 +125,9 @@ func (d *meter) count(p Point) {
 	if last, ok := d.counter.Get(); !ok {
 		d.begin = p.At
 	} else {
-		delta, wrapped, restarted := counterDelta(last.Value, p.Value, p.At-last.At)
-		d.counted += delta
-		if wrapped {
-			d.wraps++
-		}
-		if restarted {
+		if delta, known := EnergyBetween(last, p); known {
+			d.counted += delta
+		} else {
 			d.restarts++
 		}
 	}
@@ -137,17 +135,6 @@ func (d *meter) count(p Point) {
 	if len(d.pending) < 16 { // more than that between two power readings: power is missing
 		d.pending = append(d.pending, p)
 	}
-}
-
-// counterDelta returns the joules that a counter counted between two readings, and why it went backwards if it did.
-func counterDelta(prev, cur float64, dt time.Duration) (joules float64, wrapped, restarted bool) {
-	if cur >= prev {
-		return cur - prev, false, false
-	}
-	if w := cur + CounterWrapJoules - prev; prev <= CounterWrapJoules && w <= wrapWatts*dt.Seconds() {
-		return w, true, false
-	}
-	return cur, false, true
 }
 
 // integrate takes a reading of power. The conversions keep the compiler from
@@ -181,15 +168,15 @@ func (d *meter) integrate(p Point, gap time.Duration) {
 }
 
 // compare adds the span from the last counter reading to this one to the
-// comparison, unless the counter restarted in it.
+// comparison, unless it is unknown.
 func (d *meter) compare(now mark) {
 	last, ok := d.mark.Get()
 	d.mark = Some(now)
 	if !ok {
 		return
 	}
-	delta, _, restarted := counterDelta(last.counter, now.counter, now.at-last.at)
-	if restarted {
+	delta, known := EnergyBetween(Point{last.at, last.counter}, Point{now.at, now.counter})
+	if !known {
 		return
 	}
 	if !d.compared {
@@ -206,7 +193,7 @@ func (m *EnergyMeter) Energy(device int) (Energy, error) {
 		return Energy{}, err
 	}
 	d := &m.devs[device]
-	e := Energy{Device: device, Basis: m.h.Info.Basis, Covered: d.covered, Uncovered: d.missed, Wraps: d.wraps,
+	e := Energy{Device: device, Basis: m.h.Info.Basis, Covered: d.covered, Uncovered: d.missed,
 		Restarts: d.restarts}
 	if d.covered > 0 {
 		e.IntegratedJoules = Some(d.joules)

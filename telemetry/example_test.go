@@ -1,11 +1,9 @@
 package telemetry_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/sharing"
@@ -127,35 +125,6 @@ func ExampleMeasureEnergy() {
 	}
 	fmt.Printf("integrated %.0f J, counter %.0f J, agree: %v\n", e.IntegratedJoules.Or(0), e.CounterJoules.Or(0), e.Agree)
 	// Output: integrated 30000 J, counter 30000 J, agree: yes
-}
-
-// Latest is a Sink beside others: give it to Stream, and write it on each
-// scrape.
-func ExampleLatest_WritePrometheus() {
-	series, err := simulate(afternoon(), telemetry.SamplerOptions{Skip: telemetry.GroupsSlow | telemetry.GroupProcesses}, 0)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	latest := new(telemetry.Latest)
-	if err := series.Replay(latest); err != nil {
-		fmt.Println(err)
-		return
-	}
-	var text bytes.Buffer
-	if err := latest.WritePrometheus(&text); err != nil {
-		fmt.Println(err)
-		return
-	}
-	for line := range strings.Lines(text.String()) {
-		if strings.Contains(line, "power_watts") {
-			fmt.Print(line)
-		}
-	}
-	// Output:
-	// # HELP cotenant_gpu_power_watts Board power.
-	// # TYPE cotenant_gpu_power_watts gauge
-	// cotenant_gpu_power_watts{device="0",uuid="GPU-00000000-0000-0000-0000-000000000000",basis="simulated"} 500
 }
 
 func ExampleSeries_WriteCSV() {

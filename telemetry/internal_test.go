@@ -26,23 +26,24 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-func TestCounterDelta(t *testing.T) {
+func TestEnergyBetween(t *testing.T) {
 	for _, c := range []struct {
-		prev, cur          float64
-		dt                 time.Duration
-		want               float64
-		wrapped, restarted bool
+		before, now float64
+		dt          time.Duration
+		want        float64
+		known       bool
 	}{
-		{100, 350, time.Second, 250, false, false},
-		{100, 100, time.Second, 0, false, false},
-		{CounterWrapJoules - 100, 200, time.Second, 300, true, false},
-		{CounterWrapJoules - 100, 200, time.Millisecond, 200, false, true}, // 300 kW: no
-		{1e6, 50, time.Second, 50, false, true},
-		{CounterWrapJoules + 1e6, 50, time.Hour, 50, false, true}, // wider than 32 bits
+		{100, 350, time.Second, 250, true},
+		{100, 100, time.Second, 0, true},
+		{1e9, 1e9 - 1, time.Minute, 0, false},    // a step back by one joule
+		{4.29e6, 200, time.Second, 0, false},     // a counter of 32 bits
+		{1e6, 50, time.Second, 0, false},         // the driver was loaded anew
+		{100, 1e5 + 100, time.Second, 0, false},  // 100 kW
+		{100, 1000, time.Millisecond, 900, true}, // the counter's own steps
 	} {
-		got, wrapped, restarted := counterDelta(c.prev, c.cur, c.dt)
-		if math.Abs(got-c.want) > 1e-6 || wrapped != c.wrapped || restarted != c.restarted {
-			t.Errorf("%v to %v in %v: %v, %v, %v, want %+v", c.prev, c.cur, c.dt, got, wrapped, restarted, c)
+		got, known := EnergyBetween(Point{0, c.before}, Point{c.dt, c.now})
+		if known != c.known || known && got != c.want {
+			t.Errorf("%v to %v in %v: %v, %v", c.before, c.now, c.dt, got, known)
 		}
 	}
 }

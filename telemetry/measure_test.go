@@ -47,15 +47,6 @@ func TestEnergy(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	})
-	t.Run("wrap", func(t *testing.T) {
-		script := oneGPU(steps...)
-		script.GPUs[0].EnergyStartJoules, script.GPUs[0].EnergyWrapJoules = telemetry.CounterWrapJoules-5000, telemetry.CounterWrapJoules
-		e := energy(t, simulated(t, script, telemetry.SamplerOptions{}, time.Minute))
-		near(t, "counter", e.CounterJoules, 22000, 1e-5)
-		if e.Wraps != 1 || e.Restarts != 0 || e.Agree != sharing.AnswerYes {
-			t.Errorf("%+v", e)
-		}
-	})
 	t.Run("restart", func(t *testing.T) {
 		phases := append([]telemetrytest.Phase(nil), steps...)
 		phases[1].RestartEnergy = true

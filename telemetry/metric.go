@@ -8,7 +8,7 @@ import (
 )
 
 // Metric names a figure of a device or of a MIG instance. The zero Metric names none. Its text carries the unit,
-// e.g. "power_watts", and is the CSV column; Prometheus names have base units (WritePrometheus).
+// e.g. "power_watts", and is the CSV column.
 type Metric uint8
 
 // The metrics. Percentages run from 0 to 100.

@@ -104,14 +104,8 @@ func TestAHungGPU(t *testing.T) {
 			if len(hung) != 1 || hung[0].At != 3*time.Second || hung[0].Length != 2*time.Second || !strings.Contains(hung[0].Detail, "does not return") {
 				t.Errorf("events %+v", kept.Events)
 			}
-			text := prom(t, l)
-			for _, want := range []string{`cotenant_gpu_up{device="0"`, `cotenant_gpu_up{device="1"`, `cotenant_gpu_down{device="1"`, `reason="hung"} 1`} {
-				if !strings.Contains(text, want) {
-					t.Errorf("no %s in\n%s", want, text)
-				}
-			}
-			if !strings.Contains(text, `cotenant_gpu_up{device="1",uuid="GPU-00000000-0000-0000-0000-000000000001",basis="simulated"} 0`) || l.Down(1).IsZero() || !l.Down(0).IsZero() {
-				t.Errorf("up:\n%s", text)
+			if l.Down(1).IsZero() || !l.Down(0).IsZero() {
+				t.Errorf("down: %v, %v", l.Down(0), l.Down(1))
 			}
 			if e, ok := l.Down(1).Get(); !ok || e.Kind != telemetry.EventHung {
 				t.Errorf("%+v", l.Down(1))
@@ -215,7 +209,7 @@ func TestAFailingGPU(t *testing.T) {
 	if err := s.Replay(l); err != nil {
 		t.Fatal(err)
 	}
-	if e, ok := l.Down(0).Get(); !ok || e.Kind != telemetry.EventFailing || !strings.Contains(e.Detail, "unknown error") || !strings.Contains(prom(t, l), `reason="failing"} 1`) {
+	if e, ok := l.Down(0).Get(); !ok || e.Kind != telemetry.EventFailing || !strings.Contains(e.Detail, "unknown error") {
 		t.Errorf("%+v", l.Down(0))
 	}
 	if !l.Down(1).IsZero() {

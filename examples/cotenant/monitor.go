@@ -26,7 +26,7 @@ type monitorConfig struct {
 	duration, every time.Duration
 	opts            telemetry.SamplerOptions
 	idle            telemetry.IdleOptions
-	csv, prom       string
+	csv             string
 	price           cost.Money // zero without -price
 	policies        []telemetry.ReapPolicy
 	seed            uint64
@@ -45,7 +45,6 @@ func parseMonitor(args []string, std stdio) (*monitorConfig, error) {
 	fl.DurationVar(&c.idle.Sustain, "sustain", 0, "length from which idleness counts (default: simulated 1m, real 10s)")
 	fl.Float64Var(&c.idle.DeepIdleWatts, "idle-watts", 0, "watts of a GPU with nothing resident (default: learnt)")
 	fl.StringVar(&c.csv, "csv", "", "write every reading to this new `FILE`")
-	fl.StringVar(&c.prom, "prom", "", "keep this `FILE` up to date in Prometheus' text format")
 	fl.BoolVar(&c.json, "json", false, "print one JSON report at the end instead of tables")
 	price := fl.String("price", "", "`PRICE` of a GPU hour, such as 3.50 or 3.50 EUR (default: no money is shown)")
 	policies := fl.String("policy", "idlebot,princeton,kubeflow",
@@ -81,9 +80,6 @@ func parseMonitor(args []string, std stdio) (*monitorConfig, error) {
 		p, err := telemetry.ParseReapPolicy(strings.TrimSpace(name))
 		check(err, "-policy")
 		c.policies = append(c.policies, p)
-	}
-	if c.prom != "" {
-		check(page.CanWrite(c.prom), "-prom")
 	}
 	if c.real { // Sampler and idle detection have defaults of their own for a real node
 		c.every = cmp.Or(c.every, time.Second)
@@ -121,11 +117,6 @@ func runMonitor(ctx context.Context, args []string, std stdio) error {
 		w := telemetry.NewCSVWriter(f)
 		sinks, flush = append(sinks, w), w.Flush
 	}
-	save := func() error { return nil }
-	if c.prom != "" {
-		file := telemetry.NewPrometheusFile(c.prom, digest.Latest, c.every)
-		sinks, save = append(sinks, file), file.Save
-	}
 	sinks = append(sinks, &telemetry.Every{Period: c.every, Do: func(at time.Duration) error {
 		if c.json {
 			return flush()
@@ -137,7 +128,7 @@ func runMonitor(ctx context.Context, args []string, std stdio) error {
 	// The figures are kept whatever ends the sampling.
 	err = errors.Join(c.sample(ctx, sampler, sinks), flush())
 	if rep, repErr := digest.Report(c.policies...); repErr == nil {
-		err = errors.Join(err, save(), c.print(rep, std))
+		err = errors.Join(err, c.print(rep, std))
 	}
 	if err == nil && (!c.real || c.duration > 0) {
 		err = ctx.Err()

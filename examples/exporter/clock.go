@@ -4,15 +4,15 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/cotenant/cotenant/telemetry/account"
+	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
 // scaledClock runs speed times as fast as the wall clock since a start that is
 // kept with the state, so that a simulated node lives on while nobody looks.
-func scaledClock(start time.Time, speed float64) account.Clock {
+func scaledClock(start time.Time, speed float64) ledger.Clock {
 	begun := time.Now()
 	before := max(begun.Sub(start.Round(0)), 0)
-	return account.Clock{Name: "simulated", Now: func() time.Duration {
+	return ledger.Clock{Name: "simulated", Now: func() time.Duration {
 		return time.Duration(float64(before+time.Since(begun)) * speed)
 	}}
 }
@@ -27,13 +27,13 @@ const (
 // periods returns the real time between cheap and between costly readings.
 func periods(period time.Duration, speed float64) (fast, slow time.Duration) {
 	fast = max(time.Duration(float64(period)/cmp.Or(speed, 1)), minRealTick)
-	return fast, max(min(slowTicks*fast, account.DriverKeeps), fast, minRealSlow)
+	return fast, max(min(slowTicks*fast, ledger.DriverKeeps), fast, minRealSlow)
 }
 
 // processClock counts from the program's start, for systems that say no more.
-func processClock() account.Clock {
+func processClock() ledger.Clock {
 	begun := time.Now()
-	return account.Clock{
+	return ledger.Clock{
 		Name: "process " + begun.UTC().Format(time.RFC3339Nano), Now: func() time.Duration { return time.Since(begun) },
 	}
 }

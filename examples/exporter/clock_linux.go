@@ -7,16 +7,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cotenant/cotenant/telemetry/account"
+	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
 // bootClock counts from the system's start, through sleep, and knows no steps.
-func bootClock(root fs.FS) account.Clock {
+func bootClock(root fs.FS) ledger.Clock {
 	id, err := fs.ReadFile(root, "proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return processClock()
 	}
-	return account.Clock{Name: "boot " + strings.TrimSpace(string(id)), Now: func() time.Duration {
+	return ledger.Clock{Name: "boot " + strings.TrimSpace(string(id)), Now: func() time.Duration {
 		var t unix.Timespec
 		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
 			return 0

@@ -5,8 +5,8 @@ package main
 import (
 	"io/fs"
 
-	"github.com/cotenant/cotenant/telemetry/account"
+	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
 // bootClock counts from the program's start: there is no clock of the system's.
-func bootClock(fs.FS) account.Clock { return processClock() }
+func bootClock(fs.FS) ledger.Clock { return processClock() }

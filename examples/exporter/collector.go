@@ -13,21 +13,20 @@ import (
 
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
-	"github.com/cotenant/cotenant/telemetry/account"
 	"github.com/cotenant/cotenant/telemetry/container"
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
 // view holds the accounts that are stored and therefore may be shown.
 type view struct {
-	account.View
+	ledger.View
 	at      time.Time
 	expired int
 }
 
 // collector exposes the stored accounts and what the GPUs do now.
 type collector struct {
-	a           *account.Accountant
+	a           *ledger.Accountant
 	basis       sharing.Basis
 	period      time.Duration // between cheap readings, on the accounts' clock
 	node        string
@@ -36,7 +35,7 @@ type collector struct {
 	storeErrors atomic.Int64
 }
 
-func newCollector(a *account.Accountant, basis sharing.Basis, period time.Duration, node, source string) *collector {
+func newCollector(a *ledger.Accountant, basis sharing.Basis, period time.Duration, node, source string) *collector {
 	c := &collector{a: a, basis: basis, period: period, node: node, source: source}
 	c.shown.Store(&view{})
 	return c
@@ -124,13 +123,13 @@ func (c *collector) small(o out, v *view) {
 	o.send("cotenant_exporter_expired_series_total", float64(v.expired), c.node)
 	o.send("cotenant_exporter_store_errors_total", float64(c.storeErrors.Load()), c.node)
 	kubelet, daemon, servers, clients := c.a.Sources()
-	if kubelet != account.NotAsked {
-		o.send("cotenant_exporter_source_up", one(kubelet == account.Answered), c.node, "kubelet")
+	if kubelet != ledger.NotAsked {
+		o.send("cotenant_exporter_source_up", one(kubelet == ledger.Answered), c.node, "kubelet")
 	}
-	if daemon != account.NotAsked {
-		o.send("cotenant_exporter_source_up", one(daemon == account.Answered), c.node, "mps")
+	if daemon != ledger.NotAsked {
+		o.send("cotenant_exporter_source_up", one(daemon == ledger.Answered), c.node, "mps")
 	}
-	if daemon == account.Answered {
+	if daemon == ledger.Answered {
 		o.send("cotenant_mps_servers", float64(servers), c.node)
 		o.send("cotenant_mps_clients", float64(clients), c.node)
 	}

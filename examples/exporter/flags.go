@@ -16,14 +16,14 @@ import (
 
 	pages "github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/telemetry"
-	"github.com/cotenant/cotenant/telemetry/account"
 	"github.com/cotenant/cotenant/telemetry/container"
+	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
 type config struct {
 	listen, state, prices, root, node string
 	kubelet, mpsPipe, webConfig, nvml string
-	pages                             map[container.Pod]account.Page
+	pages                             map[container.Pod]ledger.Page
 	real, simulate                    bool
 	speed                             float64
 	period                            time.Duration
@@ -36,8 +36,7 @@ const usage = `Says who used the GPUs of this node, per pod, to the last GPU-sec
   go run . -simulate -speed 60 -state DIR  an hour a minute; kept over restarts
   go run . -real -state DIR                this machine's GPUs
 
-It serves /metrics, /healthz, /livez (does any GPU answer?) and /opencost (costs of
-a window, as OpenCost's custom costs: ?start=2026-11-23T00:00:00Z&end=...&resolution=1h).
+It serves /metrics, /healthz and /livez (does any GPU answer?).
 Without -state the counters begin anew with each start.
 
 Print what goes with the metrics, and end:
@@ -53,7 +52,7 @@ Flags:
 
 // parse reads the flags, naming every problem.
 func parse(args []string, stdout io.Writer) (*config, error) {
-	c := &config{pages: map[container.Pod]account.Page{}}
+	c := &config{pages: map[container.Pod]ledger.Page{}}
 	fs := pages.FlagSet("exporter")
 	fs.StringVar(&c.listen, "listen", ":9400", "address to listen on")
 	fs.BoolVar(&c.real, "real", false, "read this machine's GPUs through NVML")
@@ -70,11 +69,11 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	fs.StringVar(&c.mpsPipe, "mps", "", "pipe directory of the MPS control daemon (default: not asked)")
 	fs.StringVar(&c.webConfig, "web-config", "", "file with TLS and basic auth, as Prometheus' exporters take it")
 	fs.StringVar(&c.nvml, "nvml", "", "path of libnvidia-ml.so.1 (default: as the linker finds it)")
-	objectives := map[container.Pod]account.Objective{}
+	objectives := map[container.Pod]ledger.Objective{}
 	fs.Func("serving", "NAMESPACE/POD/CONTAINER=URL of a vLLM or SGLang metrics page; repeat it\n"+
 		"(tokens served narrow what MPS hides)", func(s string) error {
 		pod, page, err := parseServing(s)
-		c.pages[pod] = account.Page{URL: page}
+		c.pages[pod] = ledger.Page{URL: page}
 		return err
 	})
 	fs.Func("objective", "NAMESPACE/POD/CONTAINER=ttft:500ms,tpot:30ms,e2e:10s of a server of -serving, or some of\n"+
@@ -150,10 +149,10 @@ func parsePod(s string) (container.Pod, bool) {
 }
 
 // parseObjective reads NAMESPACE/POD/CONTAINER=ttft:500ms,tpot:30ms,e2e:10s.
-func parseObjective(s string) (container.Pod, account.Objective, error) {
+func parseObjective(s string) (container.Pod, ledger.Objective, error) {
 	who, list, ok := strings.Cut(s, "=")
 	pod, named := parsePod(who)
-	var o account.Objective
+	var o ledger.Objective
 	for part := range strings.SplitSeq(list, ",") {
 		name, text, _ := strings.Cut(part, ":")
 		to := map[string]*telemetry.Optional[float64]{"ttft": &o.TTFT, "tpot": &o.TPOT, "e2e": &o.E2E}[name]

@@ -143,3 +143,15 @@ func TestInsideTheLimit(t *testing.T) {
 		t.Errorf("%.0f MiB", peak)
 	}
 }
+
+// TestSimulatedEnergyGoesOn: a node that is started again goes on with the counters of the one before.
+func TestSimulatedEnergyGoesOn(t *testing.T) {
+	ran := &simNode{}
+	for at := time.Duration(0); at < 40*time.Minute; at += 7 * time.Second {
+		for gpu := range simGPUs {
+			if got, want := ran.energy(gpu, at), (&simNode{}).energy(gpu, at); got != want {
+				t.Fatalf("GPU %d at %v: %v J, %v J after a restart", gpu, at, got, want)
+			}
+		}
+	}
+}

@@ -19,7 +19,6 @@ import (
 const (
 	maxConnections = 1024
 	maxInFlight    = 512 // of /metrics
-	maxCosts       = 4   // of /opencost, which computes its answer for each
 	writeBuffer    = 16 << 10
 	readTimeout    = 10 * time.Second
 	writeTimeout   = 20 * time.Second

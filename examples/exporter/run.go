@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,6 @@ import (
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
-	"github.com/cotenant/cotenant/telemetry/account"
 	"github.com/cotenant/cotenant/telemetry/container"
 	"github.com/cotenant/cotenant/telemetry/ledger"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
@@ -64,7 +64,7 @@ type exporter struct {
 	log     *slog.Logger
 	reader  telemetry.Reader
 	sampler *telemetry.Sampler
-	a       *account.Accountant
+	a       *ledger.Accountant
 	store   *store
 	col     *collector
 	reg     *prometheus.Registry
@@ -75,16 +75,17 @@ type exporter struct {
 	committed atomic.Int64 // commits, also those that failed: the gauges are new
 
 	mu      sync.Mutex // of committing
-	history *history
-	failed  string // why the last attempt to store failed
-	next    *view  // to be shown once it is stored; nil when all is shown
-	expired int    // series so far
+	failed  string     // why the last attempt to store failed
+	next    *view      // to be shown once it is stored; nil when all is shown
+	expired int        // series so far
 }
 
 // The names of the records that are not the accounts'.
 const (
 	metaSpeed = "meta speed"
 	metaStart = "meta start"
+	// metaHistory begins the names of records that earlier versions wrote; they are deleted.
+	metaHistory = "totals at "
 )
 
 func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
@@ -106,17 +107,15 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e.history, m, records = openHistory(m, c.speed, time.Now())
-	e.store.put(records...)
-	o := account.Options{Price: p.of, Logger: log, Records: m}
+	o := ledger.Options{Price: p.of, Logger: log, Records: m}
 	if err := e.source(&o); err != nil {
 		return nil, err
 	}
-	o.Servers = account.NewServers(c.pages, log)
+	o.Servers = ledger.NewServers(c.pages, log)
 	fast, slow := periods(c.period, c.speed)
 	e.fast = fast
 	o.Fast, o.Slow = time.Duration(float64(fast)*c.speed), time.Duration(float64(slow)*c.speed)
-	if e.a, err = account.New(o); err != nil {
+	if e.a, err = ledger.New(o); err != nil {
 		return nil, fmt.Errorf("-state: %w", err)
 	}
 	timed := newTimed(e.reader, e.a.WantsGPM)
@@ -133,8 +132,7 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 	e.col = newCollector(e.a, o.Basis, o.Fast, c.node, e.reader.Info().Name)
 	e.reg.MustRegister(timed.seconds, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	e.history.view = e.a.View()
-	e.col.shown.Store(&view{View: e.history.view})
+	e.col.shown.Store(&view{View: e.a.View()})
 	return e, nil
 }
 
@@ -147,14 +145,16 @@ func (e *exporter) meta(records []ledger.Record) (kept []ledger.Record, err erro
 	}
 	e.start = time.Now()
 	for _, r := range records {
-		switch r.Name {
-		case metaSpeed:
+		switch {
+		case strings.HasPrefix(r.Name, metaHistory):
+			e.store.put(ledger.Record{Name: r.Name})
+		case r.Name == metaSpeed:
 			if string(r.Value) != speed {
 				return nil,
 					fmt.Errorf("-state: %s holds the accounts of another source or -speed (%s, now %s): name another folder",
 						e.c.state, r.Value, speed)
 			}
-		case metaStart:
+		case r.Name == metaStart:
 			if e.start, err = time.Parse(time.RFC3339Nano, string(r.Value)); err != nil {
 				return nil, fmt.Errorf("-state: %w", err)
 			}
@@ -168,12 +168,12 @@ func (e *exporter) meta(records []ledger.Record) (kept []ledger.Record, err erro
 }
 
 // source opens what is read: NVML, or the simulated node.
-func (e *exporter) source(o *account.Options) error {
+func (e *exporter) source(o *ledger.Options) error {
 	if e.c.simulate {
 		o.Clock = scaledClock(e.start, e.c.speed)
 		n := &simNode{now: o.Clock.Now}
 		e.reader, o.Basis = n, sharing.BasisSimulated
-		o.Resolver, o.Holders = container.NewResolver(n), account.NewHolders(n, n, e.log)
+		o.Resolver, o.Holders = container.NewResolver(n), ledger.NewHolders(n, n, e.log)
 		return nil
 	}
 	var root fs.FS = os.DirFS(e.c.root)
@@ -184,8 +184,8 @@ func (e *exporter) source(o *account.Options) error {
 	}
 	e.reader = r
 	e.closers = append(e.closers, r.Close)
-	var alloc account.Allocator
-	var daemon account.MPSDaemon
+	var alloc ledger.Allocator
+	var daemon ledger.MPSDaemon
 	if e.c.kubelet != "" {
 		k, err := newKubelet(e.c.kubelet)
 		if err != nil {
@@ -200,7 +200,7 @@ func (e *exporter) source(o *account.Options) error {
 			return fmt.Errorf("-mps: %w", err)
 		}
 	}
-	o.Holders = account.NewHolders(alloc, daemon, e.log)
+	o.Holders = ledger.NewHolders(alloc, daemon, e.log)
 	return nil
 }
 
@@ -286,7 +286,6 @@ func (e *exporter) commit() error {
 	e.expired += expired
 	if len(records) > 0 {
 		e.next = &view{View: v}
-		e.store.put(e.history.note(v, time.Now())...)
 	}
 	if err == nil {
 		err = e.store.commit()
@@ -334,7 +333,6 @@ func (e *exporter) handler() http.Handler {
 	mux.Handle("GET /metrics", limited(maxInFlight, newShared(e.render, e.committed.Load)))
 	mux.HandleFunc("GET /healthz", e.health(true))
 	mux.HandleFunc("GET /livez", e.health(false))
-	mux.Handle("GET /opencost", limited(maxCosts, http.HandlerFunc(e.opencost)))
 	return mux
 }
 
@@ -362,6 +360,6 @@ func (e *exporter) health(stored bool) http.HandlerFunc {
 
 func (e *exporter) answering() bool {
 	devices := e.a.Devices()
-	up := func(d account.Device) bool { return d.Down == "" }
+	up := func(d ledger.Device) bool { return d.Down == "" }
 	return len(devices) == 0 || slices.ContainsFunc(devices, up) // no device: not begun yet
 }

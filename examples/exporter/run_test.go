@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -32,7 +31,6 @@ import (
 
 	pages "github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry/account"
 	"github.com/cotenant/cotenant/telemetry/container"
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
@@ -331,40 +329,6 @@ func TestScrapedAllTheTime(t *testing.T) {
 	wg.Wait()
 }
 
-func TestOpenCostAddsUp(t *testing.T) {
-	e, url := started(t, "")
-	r, err := http.Get(url + "/opencost")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	var list []struct {
-		Costs []struct {
-			Quantity float64 `json:"usage_quantity"`
-			Price    float64 `json:"list_unit_price"`
-			Billed   float64 `json:"billed_cost"`
-		}
-	}
-	if err := json.NewDecoder(r.Body).Decode(&list); err != nil || len(list) != 1 {
-		t.Fatal(len(list), err)
-	}
-	got := list[0]
-	hours := 0.0
-	for _, c := range got.Costs {
-		hours += c.Quantity
-		if math.Abs(c.Quantity*c.Price-c.Billed) > 1e-6 {
-			t.Errorf("%+v", c)
-		}
-	}
-	observed := 0.0
-	for _, d := range e.col.shown.Load().Observed {
-		observed += d.Hours()
-	}
-	if hours <= 0 || hours > observed+1e-9 {
-		t.Errorf("%v hours of %v", hours, observed)
-	}
-}
-
 // TestLint holds the metrics against Prometheus' conventions and the list.
 func TestLint(t *testing.T) {
 	e, url := started(t, "")
@@ -397,13 +361,13 @@ func known(name string) bool {
 }
 
 func TestHostileNames(t *testing.T) {
-	a, err := account.New(account.Options{Clock: account.Clock{Name: "test", Now: func() time.Duration { return 0 }}})
+	a, err := ledger.New(ledger.Options{Clock: ledger.Clock{Name: "test", Now: func() time.Duration { return 0 }}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := newCollector(a, sharing.BasisMeasured, time.Second, "n", "test")
 	evil := container.Pod{Namespace: "a\nb\"}", Name: strings.Repeat("x", 5000), Container: "\xff\x00"}.Clean()
-	c.shown.Store(&view{View: account.View{Rows: []ledger.Row{{Key: ledger.Key{GPU: "GPU-1", Pod: evil}, Amount: ledger.Amount{Time: time.Second}}}}})
+	c.shown.Store(&view{View: ledger.View{Rows: []ledger.Row{{Key: ledger.Key{GPU: "GPU-1", Pod: evil}, Amount: ledger.Amount{Time: time.Second}}}}})
 	if n, err := testutil.GatherAndCount(gatherer(c), mSeconds); err != nil || n != 1 {
 		t.Errorf("%d series, %v", n, err)
 	}

@@ -22,11 +22,10 @@ import (
 // daemon. What happens at a time depends on nothing else, so that a node goes on where it was after a restart. The
 // figures are of the size that an H100 shows, and are made up.
 type simNode struct {
-	now func() time.Duration // simulated
-	mu  sync.Mutex
-	// utilAt and energyAt are when these were read last, by GPU.
-	utilAt   [simGPUs]time.Duration
-	energyAt [simGPUs]time.Duration
+	now      func() time.Duration // simulated
+	mu       sync.Mutex
+	utilAt   [simGPUs]time.Duration // when it was read last, by GPU
+	energyAt [simGPUs]time.Duration // up to when joules are summed up
 	joules   [simGPUs]float64
 }
 
@@ -166,17 +165,18 @@ func simWatts(gpu int, t time.Duration) float64 {
 	return watts
 }
 
-// energy is a counter that begins with the node's time.
+// simGrain is the time for which the simulated power is taken to be the same.
+const simGrain = 30 * time.Second
+
+// energy is a counter that begins with the node's time. It depends on the time alone, as if it had never stopped.
 func (n *simNode) energy(gpu int, t time.Duration) float64 {
-	from := n.energyAt[gpu]
-	if from == 0 || t-from > 24*time.Hour {
-		n.joules[gpu], from = 200*t.Seconds(), t
+	if t < n.energyAt[gpu] {
+		n.energyAt[gpu], n.joules[gpu] = 0, 0
 	}
-	for i := range simSteps {
-		n.joules[gpu] += simWatts(gpu, from+(t-from)*time.Duration(i)/simSteps) * (t - from).Seconds() / simSteps
+	for ; n.energyAt[gpu]+simGrain <= t; n.energyAt[gpu] += simGrain {
+		n.joules[gpu] += simWatts(gpu, n.energyAt[gpu]) * simGrain.Seconds()
 	}
-	n.energyAt[gpu] = t
-	return n.joules[gpu]
+	return n.joules[gpu] + simWatts(gpu, n.energyAt[gpu])*(t-n.energyAt[gpu]).Seconds()
 }
 
 // everyone lists all pods of the node.

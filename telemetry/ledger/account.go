@@ -111,7 +111,7 @@ type Total struct {
 }
 
 // Rows returns the rows there are, in the order of their keys.
-func (l *Ledger) Rows() []Row {
+func (l *book) listRows() []Row {
 	out := make([]Row, 0, len(l.rows))
 	for _, k := range slices.SortedFunc(maps.Keys(l.rows), compareKeys) {
 		out = append(out, Row{k, l.rows[k].Amount})
@@ -120,7 +120,7 @@ func (l *Ledger) Rows() []Row {
 }
 
 // Totals returns the totals, in the order of their keys.
-func (l *Ledger) Totals() []Total {
+func (l *book) listTotals() []Total {
 	out := make([]Total, 0, len(l.totals))
 	for k, t := range l.totals {
 		out = append(out, Total{k, *t})
@@ -135,7 +135,7 @@ func (a TotalKey) Compare(b TotalKey) int {
 }
 
 // GPUs returns the time that each GPU was observed, which its totals add up to.
-func (l *Ledger) GPUs() map[string]time.Duration {
+func (l *book) observed() map[string]time.Duration {
 	out := make(map[string]time.Duration, len(l.gpus))
 	for name, g := range l.gpus {
 		out[name] = g.Observed
@@ -143,12 +143,12 @@ func (l *Ledger) GPUs() map[string]time.Duration {
 	return out
 }
 
-// Expire ends the rows of pods that were not posted to for as long as Options.Retain says, in time of their GPU,
+// Expire ends the rows of pods that were not posted to for as long as bookOptions.Retain says, in time of their GPU,
 // and returns their keys. The totals keep what they had.
-func (l *Ledger) Expire() []Key {
+func (l *book) expire() []Key {
 	var out []Key
 	for k, r := range l.rows {
-		if g := l.gpus[k.GPU]; k.Pod != (container.Pod{}) && g.Observed-r.Last >= l.opts.Retain {
+		if g := l.gpus[k.GPU]; k.Pod != (container.Pod{}) && g.Observed-r.Last >= l.opts.retain {
 			out = append(out, k)
 		}
 	}
@@ -166,7 +166,7 @@ func (l *Ledger) Expire() []Key {
 }
 
 // perTotal returns the sums of the rows that there are.
-func (l *Ledger) perTotal() map[TotalKey]Amount {
+func (l *book) perTotal() map[TotalKey]Amount {
 	sums := map[TotalKey]Amount{}
 	for k, r := range l.rows {
 		sum(sums, TotalKey{k.GPU, k.Account, k.Namespace}, r.Amount)
@@ -175,7 +175,7 @@ func (l *Ledger) perTotal() map[TotalKey]Amount {
 }
 
 // audit holds the books against each other.
-func (l *Ledger) audit() error {
+func (l *book) audit() error {
 	var probs problem.List
 	sums := map[string]Amount{}
 	for k, t := range l.totals {

@@ -1,46 +1,147 @@
 package ledger_test
 
 import (
+	"context"
 	"fmt"
-	"slices"
+	"log"
+	"testing/fstest"
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
-// Ten seconds of a time-sliced GPU, of which two pods used nine.
+// web is a container of which process 10 is one.
+var web = container.Pod{Namespace: "shop", Name: "web", Container: "c"}
+
+// host holds the files of /proc and /var that tell so.
+func host() fstest.MapFS {
+	id := "3f2a9c0d1e4b5a69788796a5b4c3d2e1f00112233445566778899aabbccddeef"
+	return fstest.MapFS{
+		"proc/10/stat":   {Data: []byte("10 (serve) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0")},
+		"proc/10/cgroup": {Data: []byte("0::/kubepods/podfecd2321-17b5-49b9-9f75-8c5be777fbfb/" + id)},
+		"var/log/containers/web_shop_c-" + id + ".log": {},
+	}
+}
+
+// tenSeconds gives an accountant what a telemetry.Sampler reads of a GPU in ten seconds: these processes are on it, and
+// it is busy for 60% of the time if there are any.
+func tenSeconds(a *ledger.Accountant, now *time.Duration, processes ...telemetry.Process) {
+	for range 10 {
+		*now += time.Second
+		x := telemetry.Sample{Groups: telemetry.GroupsFast, Reading: telemetry.Reading{Processes: processes}}
+		x.Set(telemetry.MetricGPUUtilPercent, float64(60*min(1, len(processes))))
+		_ = a.Sample(&x)
+	}
+	_ = a.Sample(&telemetry.Sample{Groups: telemetry.GroupProcessUtil, Reading: telemetry.Reading{Processes: processes}})
+}
+
+var (
+	serve = telemetry.Process{PID: 10, SMUtilPercent: telemetry.Some(60.0)}
+	gpu   = telemetry.Header{Devices: []telemetry.Device{{UUID: "GPU-1", Name: "H100", MIG: sharing.AnswerNo}}}
+)
+
+// Ten seconds of a GPU on which one container's process runs.
 func Example() {
-	chat := container.Pod{Namespace: "search", Name: "chat-0", Container: "server"}
-	tag := container.Pod{Namespace: "ads", Name: "tagger", Container: "server"}
-	parts, err := ledger.Divide(ledger.Window{
-		Length:    10 * time.Second,
-		Mechanism: sharing.MechanismTimeSlicing,
-		Busy:      ledger.Some(0.9),
-		Claims: []ledger.Claim{
-			{Pod: chat, Resident: true, Busy: ledger.Some(0.6)},
-			{Pod: tag, Resident: true, Busy: ledger.Some(0.3)},
-		},
+	now := time.Duration(0)
+	a, err := ledger.New(ledger.Options{
+		Clock:    ledger.Clock{Name: "boot", Now: func() time.Duration { return now }},
+		Resolver: container.NewResolver(host()), Basis: sharing.BasisMeasured, Fast: time.Second, Slow: 10 * time.Second,
 	})
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
-	l := ledger.New(ledger.Options{})
-	price, _ := cost.ParsePrice("3.60 USD")
-	_ = l.Post(ledger.Interval{GPU: "GPU-0"}) // its time begins
-	err = l.Post(ledger.Interval{GPU: "GPU-0", To: 10 * time.Second, Mechanism: sharing.MechanismTimeSlicing, Parts: parts, Price: price})
-	for _, r := range l.Rows() {
-		fmt.Printf("%-14v %-6s %4v %6d millionths of a dollar\n", r.Account, r.Name, r.Time, r.Micros)
+	if err := a.Begin(gpu); err != nil {
+		log.Fatal(err)
 	}
-	fmt.Println(l.GPUs()["GPU-0"], "observed", err)
+	tenSeconds(a, &now, serve)
+	for _, r := range a.View().Rows {
+		fmt.Println(r.Account, r.Namespace, r.Name, r.Time)
+	}
 	// Output:
-	// tenant         tagger   3s   3000 millionths of a dollar
-	// tenant         chat-0   6s   6000 millionths of a dollar
-	// execution-idle tagger 500ms    500 millionths of a dollar
-	// execution-idle chat-0 500ms    500 millionths of a dollar
-	// 10s observed <nil>
+	// tenant shop web 6s
+	// execution-idle shop web 4s
+}
+
+// The accounts go on where another run of the program left them: what Changes returned, and was stored, is given to New.
+// The minute between the two is nobody's, and so is what follows until the first costly reading.
+func ExampleAccountant_Changes() {
+	now := time.Duration(0)
+	options := ledger.Options{
+		Clock:    ledger.Clock{Name: "boot", Now: func() time.Duration { return now }},
+		Resolver: container.NewResolver(host()), Basis: sharing.BasisMeasured, Fast: time.Second, Slow: 10 * time.Second,
+	}
+	for range 2 {
+		a, err := ledger.New(options)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := a.Begin(gpu); err != nil {
+			log.Fatal(err)
+		}
+		tenSeconds(a, &now, serve)
+		tenSeconds(a, &now, serve)
+		a.Finish()
+		_, records, view, err := a.Changes()
+		if err != nil {
+			log.Fatal(err)
+		}
+		options.Records = append(options.Records, records...)
+		for _, r := range view.Rows {
+			fmt.Println(now, r.Account, r.Name, r.Time)
+		}
+		now += time.Minute
+	}
+	// Output:
+	// 20s tenant web 12s
+	// 20s execution-idle web 8s
+	// 1m40s unattributed  1m10s
+	// 1m40s tenant web 18s
+	// 1m40s execution-idle web 12s
+}
+
+// kubelet says that a container was given the GPU.
+type kubelet struct{ asked func() }
+
+func (k kubelet) Allocations(context.Context) ([]container.Allocation, error) {
+	return []container.Allocation{{Pod: web, Devices: []container.Device{{UUID: "GPU-1"}}}}, nil
+}
+
+func (k kubelet) Slots(context.Context) (map[container.Device]int, error) {
+	k.asked()
+	return map[container.Device]int{{UUID: "GPU-1"}: 1}, nil
+}
+
+// Who was given a GPU and does not use it pays for it too.
+func ExampleNewHolders() {
+	price, err := cost.ParsePrice("3.60 USD")
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	now := time.Duration(0)
+	a, err := ledger.New(ledger.Options{
+		Clock:    ledger.Clock{Name: "boot", Now: func() time.Duration { return now }},
+		Resolver: container.NewResolver(host()), Holders: ledger.NewHolders(kubelet{cancel}, nil, nil),
+		Price: func(uuid, name string) cost.Money { return price },
+		Basis: sharing.BasisMeasured, Fast: time.Second, Slow: 10 * time.Second,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := a.Begin(gpu); err != nil {
+		log.Fatal(err)
+	}
+	a.Watch(ctx, time.Minute) // a program lets it run beside the sampler
+	tenSeconds(a, &now)
+	for _, r := range a.View().Rows {
+		fmt.Printf("%v %s %v: %.4f USD\n", r.Account, r.Name, r.Time, float64(r.Micros)/1e6)
+	}
+	// Output:
+	// held-idle web 10s: 0.0100 USD
 }
 
 // Under MPS the driver sees one server: tokens served narrow what can be told.
@@ -59,25 +160,4 @@ func ExampleDivide() {
 	// Output:
 	// a 45s between 16s and 58s derived
 	// b 15s between 2s and 44s derived
-}
-
-// A ledger that was killed after half a minute goes on two minutes later: what
-// nobody saw is unattributed.
-func ExampleRestore() {
-	l := ledger.New(ledger.Options{Clock: "this boot"})
-	_ = l.Post(ledger.Interval{GPU: "GPU-0", To: time.Hour})
-	_ = l.Post(ledger.Interval{GPU: "GPU-0", To: time.Hour + 30*time.Second, Parts: []ledger.Part{
-		{Account: ledger.AccountIdle, Time: 30 * time.Second, Low: 30 * time.Second, High: 30 * time.Second}}})
-	records, _ := l.Changed() // to be stored
-
-	l, _, err := ledger.Restore(ledger.Options{Clock: "this boot"}, slices.Values(records))
-	_ = l.Post(ledger.Interval{GPU: "GPU-0", To: time.Hour + 150*time.Second})
-	for _, t := range l.Totals() {
-		fmt.Println(t.Account, t.Time)
-	}
-	fmt.Println(err)
-	// Output:
-	// unattributed 2m0s
-	// idle 30s
-	// <nil>
 }

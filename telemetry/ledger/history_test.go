@@ -27,17 +27,17 @@ type world struct {
 	begun  map[string]time.Duration // wall time of a GPU under all clocks so far
 	wall   time.Duration
 	store  map[string][]byte
-	l      *Ledger
+	l      *book
 	seen   map[Key]Amount
 	totals map[TotalKey]Amount
 	joules map[string]int64
 	stored map[string]int64 // joules that were stored
-	opts   Options
+	opts   bookOptions
 }
 
 func (w *world) restart() {
-	w.opts.Clock = fmt.Sprint("boot ", w.boot)
-	l, unread, err := Restore(w.opts, func(yield func(Record) bool) {
+	w.opts.clock = fmt.Sprint("boot ", w.boot)
+	l, unread, err := restoreBook(w.opts, func(yield func(Record) bool) {
 		for k, v := range w.store {
 			if !yield(Record{k, v}) {
 				return
@@ -53,7 +53,7 @@ func (w *world) restart() {
 
 // commit stores and then exposes: what a scraper sees never goes back.
 func (w *world) commit(crash bool) {
-	records, err := w.l.Changed()
+	records, err := w.l.changedRecords()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -68,14 +68,14 @@ func (w *world) commit(crash bool) {
 	if crash {
 		return // stored, and never shown by this exporter
 	}
-	w.l.Stored()
-	for _, r := range w.l.Rows() {
+	w.l.markStored()
+	for _, r := range w.l.listRows() {
 		if before, ok := w.seen[r.Key]; ok && back(r.Amount, before) {
 			w.t.Fatalf("%+v went back: %+v after %+v", r.Key, r.Amount, before)
 		}
 		w.seen[r.Key] = r.Amount
 	}
-	for _, r := range w.l.Totals() {
+	for _, r := range w.l.listTotals() {
 		if before, ok := w.totals[r.TotalKey]; ok && back(r.Amount, before) {
 			w.t.Fatalf("%+v went back: %+v after %+v", r.TotalKey, r.Amount, before)
 		}
@@ -89,11 +89,11 @@ func back(now, before Amount) bool {
 
 // post looks at a GPU.
 func (w *world) post(gpu string) {
-	through, seen := w.l.Through(gpu)
-	in := Interval{GPU: gpu, To: w.now, Mechanism: []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG, sharing.MechanismExclusive}[w.rng.IntN(4)]}
+	through, seen := w.l.through(gpu)
+	in := posting{GPU: gpu, To: w.now, Mechanism: []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG, sharing.MechanismExclusive}[w.rng.IntN(4)]}
 	if !seen {
 		w.begun[gpu] = w.wall
-		if err := w.l.Post(in); err != nil {
+		if err := w.l.post(in); err != nil {
 			w.t.Fatal(err)
 		}
 		return
@@ -105,7 +105,7 @@ func (w *world) post(gpu string) {
 	e := w.rng.Int64N(1e9)
 	in.Microjoules, in.IdleMicrojoules = Some(e), w.rng.Int64N(1e9)
 	in.Price, _ = cost.FromMicros(price, "USD")
-	if err := w.l.Post(in); err != nil {
+	if err := w.l.post(in); err != nil {
 		w.t.Fatal(err)
 	}
 	if length > 0 {
@@ -152,13 +152,13 @@ func (w *world) audit() {
 		w.t.Fatal(err)
 	}
 	sums, micros, joules := map[string]time.Duration{}, map[string]int64{}, map[string]int64{}
-	for _, r := range w.l.Totals() {
+	for _, r := range w.l.listTotals() {
 		sums[r.GPU] += r.Time
 		micros[r.GPU] += r.Micros
 		joules[r.GPU] += r.Microjoules
 	}
 	for gpu, begun := range w.begun {
-		through, _ := w.l.Through(gpu)
+		through, _ := w.l.through(gpu)
 		want := w.wall - begun - (w.now - through)
 		if sums[gpu] != want {
 			w.t.Fatalf("%s: accounts come to %v, the clock says %v", gpu, sums[gpu], want)
@@ -180,7 +180,7 @@ func (w *world) audit() {
 func TestHistories(t *testing.T) {
 	for seed := range nightly.Cases(200, 10_000) {
 		w := &world{t: t, rng: rand.New(rand.NewPCG(uint64(seed), 7)), begun: map[string]time.Duration{}, store: map[string][]byte{},
-			seen: map[Key]Amount{}, totals: map[TotalKey]Amount{}, joules: map[string]int64{}, stored: map[string]int64{}, opts: Options{Retain: time.Hour, MaxPods: 30}}
+			seen: map[Key]Amount{}, totals: map[TotalKey]Amount{}, joules: map[string]int64{}, stored: map[string]int64{}, opts: bookOptions{retain: time.Hour, maxPods: 30}}
 		w.restart()
 		gpus := 1 + w.rng.IntN(3)
 		for g := range gpus {
@@ -218,7 +218,7 @@ func TestHistories(t *testing.T) {
 						w.post(fmt.Sprint("GPU-", g))
 					}
 				}
-				for _, k := range w.l.Expire() {
+				for _, k := range w.l.expire() {
 					delete(w.seen, k)
 				}
 				w.commit(false)

@@ -31,16 +31,16 @@ func named(name string) container.Pod {
 // TestFourPodsAQuarterEach posts an hour in seconds that are not quite seconds.
 func TestFourPodsAQuarterEach(t *testing.T) {
 	for _, micros := range []int64{3_250_000, 1, 999_983, 2} {
-		l := New(Options{})
+		l := newBook(bookOptions{})
 		w := Window{Mechanism: sharing.MechanismTimeSlicing, Busy: Some(1.0)}
 		for i := range 4 {
 			w.Claims = append(w.Claims, Claim{Pod: named(fmt.Sprint("p", i)), Resident: true, Busy: Some(0.25)})
 		}
 		at := time.Duration(0)
 		post := func() {
-			through, _ := l.Through("GPU-0")
+			through, _ := l.through("GPU-0")
 			w.Length = at - through
-			in := Interval{GPU: "GPU-0", To: at, Mechanism: w.Mechanism, Price: usd(t, micros)}
+			in := posting{GPU: "GPU-0", To: at, Mechanism: w.Mechanism, Price: usd(t, micros)}
 			if at > 0 {
 				parts, err := Divide(w)
 				if err != nil {
@@ -48,7 +48,7 @@ func TestFourPodsAQuarterEach(t *testing.T) {
 				}
 				in.Parts = parts
 			}
-			if err := l.Post(in); err != nil {
+			if err := l.post(in); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -57,7 +57,7 @@ func TestFourPodsAQuarterEach(t *testing.T) {
 			at = time.Duration(i+1)*time.Second + []time.Duration{0, 4, -8, 12}[(i+1)%4]*time.Microsecond
 			post()
 		}
-		rows := l.Rows()
+		rows := l.listRows()
 		if len(rows) != 4 {
 			t.Fatalf("%+v", rows)
 		}
@@ -78,16 +78,16 @@ func TestFourPodsAQuarterEach(t *testing.T) {
 }
 
 func TestEnergyFollows(t *testing.T) {
-	l := New(Options{})
-	must(t, l.Post(Interval{GPU: "g"}))
-	must(t, l.Post(Interval{GPU: "g", To: 10 * time.Second, Microjoules: Some(int64(1_000_000_003)), IdleMicrojoules: 700_000_000, Parts: []Part{
+	l := newBook(bookOptions{})
+	must(t, l.post(posting{GPU: "g"}))
+	must(t, l.post(posting{GPU: "g", To: 10 * time.Second, Microjoules: Some(int64(1_000_000_003)), IdleMicrojoules: 700_000_000, Parts: []Part{
 		{Account: AccountTenant, Pod: named("a"), Time: 4 * time.Second, High: 4 * time.Second},
 		{Account: AccountTenant, Pod: named("b"), Time: 2 * time.Second, High: 2 * time.Second},
 		{Account: AccountIdle, Time: 4 * time.Second, High: 4 * time.Second},
 	}}))
 	want := map[string]int64{"a": 280_000_000 + 200_000_002, "b": 140_000_000 + 100_000_001, "": 280_000_000}
 	sum := int64(0)
-	for _, r := range l.Rows() {
+	for _, r := range l.listRows() {
 		sum += r.Microjoules
 		if r.Microjoules != want[r.Name] {
 			t.Errorf("%s: %d, want %d", r.Name, r.Microjoules, want[r.Name])
@@ -106,38 +106,38 @@ func must(t testing.TB, err error) {
 }
 
 func TestRowsEndAndTotalsDoNot(t *testing.T) {
-	l := New(Options{})
+	l := newBook(bookOptions{})
 	post := func(to time.Duration, pods ...string) {
-		in := Interval{GPU: "g", To: to}
+		in := posting{GPU: "g", To: to}
 		for _, p := range pods {
 			in.Parts = append(in.Parts, Part{Account: AccountTenant, Pod: named(p)})
 		}
 		if len(pods) > 0 && to > 0 {
-			through, _ := l.Through("g")
+			through, _ := l.through("g")
 			in.Parts[0].Time, in.Parts[0].High = to-through, to-through
 		}
-		must(t, l.Post(in))
+		must(t, l.post(in))
 	}
 	post(0)
 	post(time.Hour, "old", "waits")
 	post(24*time.Hour, "new", "waits")
-	if gone := l.Expire(); gone != nil {
+	if gone := l.expire(); gone != nil {
 		t.Errorf("%v ended early", gone)
 	}
 	post(25*time.Hour, "new", "waits")
-	gone := l.Expire()
+	gone := l.expire()
 	if len(gone) != 1 || gone[0].Name != "old" {
 		t.Fatalf("%v ended", gone)
 	}
-	for _, r := range l.Rows() {
+	for _, r := range l.listRows() {
 		if r.Name == "new" && r.Time != 24*time.Hour || r.Name == "waits" && r.Time != 0 {
 			t.Errorf("%+v", r)
 		}
 	}
-	if tt := l.Totals(); len(tt) != 1 || tt[0].Time != 25*time.Hour {
+	if tt := l.listTotals(); len(tt) != 1 || tt[0].Time != 25*time.Hour {
 		t.Errorf("%+v", tt)
 	}
-	records, err := l.Changed()
+	records, err := l.changedRecords()
 	must(t, err)
 	deleted := slices.ContainsFunc(records, func(r Record) bool { return r.Value == nil && strings.Contains(r.Name, "old") })
 	if !deleted {
@@ -146,12 +146,12 @@ func TestRowsEndAndTotalsDoNot(t *testing.T) {
 }
 
 func TestTooManyPods(t *testing.T) {
-	l := New(Options{MaxPods: 3})
-	must(t, l.Post(Interval{GPU: "g"}))
+	l := newBook(bookOptions{maxPods: 3})
+	must(t, l.post(posting{GPU: "g"}))
 	for i := range 10 {
-		must(t, l.Post(Interval{GPU: "g", To: time.Duration(i + 1), Parts: []Part{{Account: AccountTenant, Pod: named(fmt.Sprint(i)), Time: 1, Low: 1, High: 1}}}))
+		must(t, l.post(posting{GPU: "g", To: time.Duration(i + 1), Parts: []Part{{Account: AccountTenant, Pod: named(fmt.Sprint(i)), Time: 1, Low: 1, High: 1}}}))
 	}
-	rows := l.Rows()
+	rows := l.listRows()
 	if len(rows) != 4 {
 		t.Fatalf("%+v", rows)
 	}
@@ -161,41 +161,41 @@ func TestTooManyPods(t *testing.T) {
 		}
 	}
 	must(t, l.audit())
-	l = New(Options{MaxPods: 3})
-	must(t, l.Post(Interval{GPU: "g"}))
+	l = newBook(bookOptions{maxPods: 3})
+	must(t, l.post(posting{GPU: "g"}))
 	var parts []Part
 	for i := range 1000 { // at once, of namespaces of their own
 		p := container.Pod{Namespace: fmt.Sprint("n", i), Name: "p", Container: "c"}
 		parts = append(parts, Part{Account: AccountTenant, Pod: p, Time: 1, High: 1})
 	}
-	must(t, l.Post(Interval{GPU: "g", To: 1000, Parts: parts}))
+	must(t, l.post(posting{GPU: "g", To: 1000, Parts: parts}))
 	rest := time.Duration(0)
-	for _, r := range l.Rows() {
+	for _, r := range l.listRows() {
 		if r.Namespace == Other {
 			rest += r.Time
 		}
 	}
-	if n := len(l.Rows()); n != 3+maxOthers+1 || rest != 1000-3-maxOthers {
+	if n := len(l.listRows()); n != 3+maxOthers+1 || rest != 1000-3-maxOthers {
 		t.Errorf("%d rows, %v in the last", n, rest)
 	}
 	must(t, l.audit())
 }
 
-func TestHostileNames(t *testing.T) {
-	l := New(Options{})
-	must(t, l.Post(Interval{GPU: "g"}))
+func TestHostileNamesInRecords(t *testing.T) {
+	l := newBook(bookOptions{})
+	must(t, l.post(posting{GPU: "g"}))
 	pods := []container.Pod{{Namespace: "n\nx", Name: "a\"}\\", Container: "\xff\xfe"}, {Namespace: "n", Name: strings.Repeat("x", 9999), Container: "é"}}
 	for i, p := range pods {
-		must(t, l.Post(Interval{GPU: "g", To: time.Duration(i + 1), Parts: []Part{{Account: AccountTenant, Pod: p, Time: 1, Low: 1, High: 1}}}))
+		must(t, l.post(posting{GPU: "g", To: time.Duration(i + 1), Parts: []Part{{Account: AccountTenant, Pod: p, Time: 1, Low: 1, High: 1}}}))
 	}
-	records, err := l.Changed()
+	records, err := l.changedRecords()
 	must(t, err)
-	back, _, err := Restore(Options{}, slices.Values(records))
+	back, _, err := restoreBook(bookOptions{}, slices.Values(records))
 	must(t, err)
-	if got, want := fmt.Sprintf("%+q", back.Rows()), fmt.Sprintf("%+q", l.Rows()); got != want {
+	if got, want := fmt.Sprintf("%+q", back.listRows()), fmt.Sprintf("%+q", l.listRows()); got != want {
 		t.Errorf("%s\n%s", got, want)
 	}
-	for _, r := range l.Rows() {
+	for _, r := range l.listRows() {
 		if len(r.Name) > 253 || strings.ContainsRune(r.Container, 0xff) {
 			t.Errorf("%+q", r)
 		}
@@ -203,25 +203,25 @@ func TestHostileNames(t *testing.T) {
 }
 
 func TestAnotherClock(t *testing.T) {
-	l := New(Options{Clock: "boot 1"})
-	must(t, l.Post(Interval{GPU: "g", To: 100 * time.Hour}))
-	must(t, l.Post(Interval{GPU: "g", To: 101 * time.Hour}))
-	records, err := l.Changed()
+	l := newBook(bookOptions{clock: "boot 1"})
+	must(t, l.post(posting{GPU: "g", To: 100 * time.Hour}))
+	must(t, l.post(posting{GPU: "g", To: 101 * time.Hour}))
+	records, err := l.changedRecords()
 	must(t, err)
 	for clock, want := range map[string]time.Duration{"boot 1": 4 * time.Hour, "boot 2": 105 * time.Hour} {
-		back, _, err := Restore(Options{Clock: clock}, slices.Values(records))
+		back, _, err := restoreBook(bookOptions{clock: clock}, slices.Values(records))
 		must(t, err)
-		must(t, back.Post(Interval{GPU: "g", To: 104 * time.Hour}))
-		if got := back.GPUs()["g"]; got != want {
+		must(t, back.post(posting{GPU: "g", To: 104 * time.Hour}))
+		if got := back.observed()["g"]; got != want {
 			t.Errorf("%s: observed for %v", clock, got)
 		}
 	}
 }
 
 func TestBadPostings(t *testing.T) {
-	l := New(Options{})
-	must(t, l.Post(Interval{GPU: "g", To: 10}))
-	for want, in := range map[string]Interval{
+	l := newBook(bookOptions{})
+	must(t, l.post(posting{GPU: "g", To: 10}))
+	for want, in := range map[string]posting{
 		"goes back":         {GPU: "g", To: 5},
 		"name the GPU":      {},
 		"more than":         {GPU: "g", To: 12, Parts: []Part{{Time: 2, High: 2}, {Time: 1, High: 1}}},
@@ -231,11 +231,11 @@ func TestBadPostings(t *testing.T) {
 		"without parts":     {GPU: "new", To: 12, Parts: []Part{{}}},
 		"parts[0]: -1ns is": {GPU: "g", To: 12, Parts: []Part{{Time: -1, Low: -1}}},
 	} {
-		if err := l.Post(in); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
+		if err := l.post(in); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	if len(l.Rows()) != 0 || len(l.GPUs()) != 1 {
+	if len(l.listRows()) != 0 || len(l.observed()) != 1 {
 		t.Error("something was posted")
 	}
 }
@@ -247,7 +247,7 @@ func TestBadRecords(t *testing.T) {
 		"has no":      {{`total {"gpu":"g","account":"idle","namespace":""}`, []byte(good + "}")}},
 		"their total": {{`row {"gpu":"g","account":"idle","namespace":"","pod":"","container":"","mechanism":"mps","basis":"measured"}`, []byte(good + `,"owed":0,"last_ns":0}`)}},
 	} {
-		if _, _, err := Restore(Options{}, slices.Values(records)); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
+		if _, _, err := restoreBook(bookOptions{}, slices.Values(records)); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -256,21 +256,21 @@ func TestBadRecords(t *testing.T) {
 // TestUnreadableRecords breaks each record of a ledger in turn: it is named, the
 // others hold, and what is stored next is whole.
 func TestUnreadableRecords(t *testing.T) {
-	l := New(Options{})
+	l := newBook(bookOptions{})
 	for i := range 40 {
 		for _, gpu := range []string{"g", "h"} {
-			in := Interval{GPU: gpu, To: time.Duration(i) * time.Minute, Microjoules: Some(int64(7e6)), Price: usd(t, 3)}
+			in := posting{GPU: gpu, To: time.Duration(i) * time.Minute, Microjoules: Some(int64(7e6)), Price: usd(t, 3)}
 			if i > 0 {
 				in.Parts = []Part{{Account: AccountTenant, Pod: named(fmt.Sprint(i % 3)), Time: time.Second, High: time.Minute}}
 			}
-			must(t, l.Post(in))
+			must(t, l.post(in))
 		}
 	}
-	l.opts.Retain = time.Minute
-	if gone := l.Expire(); len(gone) == 0 {
+	l.opts.retain = time.Minute
+	if gone := l.expire(); len(gone) == 0 {
 		t.Fatal("nothing ended")
 	}
-	records, err := l.Changed()
+	records, err := l.changedRecords()
 	must(t, err)
 	records = slices.DeleteFunc(records, func(r Record) bool { return r.Value == nil })
 	for i, r := range records {
@@ -280,26 +280,26 @@ func TestUnreadableRecords(t *testing.T) {
 		} {
 			list := slices.Clone(records)
 			list[i] = broken
-			back, unread, err := Restore(Options{}, slices.Values(list))
+			back, unread, err := restoreBook(bookOptions{}, slices.Values(list))
 			if err != nil || len(unread) != 1 || unread[broken.Name] == nil {
 				t.Fatalf("%+q: %v, %v", broken, unread, err)
 			}
-			rows := back.Rows()
-			if slices.ContainsFunc(rows, func(r Row) bool { return !slices.Contains(l.Rows(), r) }) || len(rows) < len(l.Rows())-1 {
+			rows := back.listRows()
+			if slices.ContainsFunc(rows, func(r Row) bool { return !slices.Contains(l.listRows(), r) }) || len(rows) < len(l.listRows())-1 {
 				t.Errorf("%+q: other rows changed", broken)
 			}
-			for gpu, observed := range back.GPUs() {
-				if observed != l.GPUs()[gpu] {
+			for gpu, observed := range back.observed() {
+				if observed != l.observed()[gpu] {
 					t.Errorf("%+q: %s was observed for %v", broken, gpu, observed)
 				}
-				if _, begun := back.Through(gpu); !begun {
-					must(t, back.Post(Interval{GPU: gpu, To: time.Hour}))
+				if _, begun := back.through(gpu); !begun {
+					must(t, back.post(posting{GPU: gpu, To: time.Hour}))
 				}
-				must(t, back.Post(Interval{GPU: gpu, To: 2 * time.Hour}))
+				must(t, back.post(posting{GPU: gpu, To: 2 * time.Hour}))
 			}
 			must(t, back.audit())
 			stored := map[string]Record{}
-			next, err := back.Changed()
+			next, err := back.changedRecords()
 			must(t, err)
 			for _, r := range append(list, next...) {
 				if stored[r.Name] = r; r.Value == nil {
@@ -312,7 +312,7 @@ func TestUnreadableRecords(t *testing.T) {
 					stored[r.Name] = r
 				}
 			}
-			if _, unread, err = Restore(Options{}, maps.Values(stored)); err != nil || len(unread) != 0 {
+			if _, unread, err = restoreBook(bookOptions{}, maps.Values(stored)); err != nil || len(unread) != 0 {
 				t.Errorf("%+q: stored again: %v, %v", broken, unread, err)
 			}
 		}
@@ -323,14 +323,14 @@ func FuzzRestore(f *testing.F) {
 	f.Add(`gpu "g"`, `{"through_ns":1,"clock":"","observed_ns":0,"owed":0}`)
 	f.Add(`row {"gpu":"g","account":"idle","namespace":"","pod":"","container":"","mechanism":"mps","basis":"measured"}`, `{"ns":5,"owed":0,"last_ns":0}`)
 	f.Fuzz(func(t *testing.T, name, value string) {
-		l, unread, err := Restore(Options{}, slices.Values([]Record{{name, []byte(value)}}))
+		l, unread, err := restoreBook(bookOptions{}, slices.Values([]Record{{name, []byte(value)}}))
 		if (l == nil) == (err == nil) || err != nil && len(unread) > 0 {
 			t.Fatalf("%v, %v", l, err)
 		}
 		if err != nil {
 			return
 		}
-		for _, r := range l.Rows() {
+		for _, r := range l.listRows() {
 			if r.Time < 0 {
 				t.Fatalf("%+v", r)
 			}

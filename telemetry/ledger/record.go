@@ -37,7 +37,7 @@ func recordName(key any) string {
 
 // Changed returns the records that changed since Stored was last called. Store
 // them together, all or none; then call Stored.
-func (l *Ledger) Changed() ([]Record, error) {
+func (l *book) changedRecords() ([]Record, error) {
 	var out []Record
 	var errs []error
 	for key, v := range l.changed {
@@ -53,14 +53,14 @@ func (l *Ledger) Changed() ([]Record, error) {
 }
 
 // Stored says that what Changed returned last is stored. Nothing may be posted in between.
-func (l *Ledger) Stored() { clear(l.changed) }
+func (l *book) markStored() { clear(l.changed) }
 
 // Restore reads a ledger back from its records, in any order. A record that cannot be read is left aside, and
 // unread says why by its name: set it aside where you keep them. What a total had beyond its rows is then
 // unattributed time, energy and money of it are lost, and a GPU begins anew with its next posting. Records that
 // contradict each other are an ErrInput that names every problem.
-func Restore(opts Options, records iter.Seq[Record]) (l *Ledger, unread map[string]error, err error) {
-	l, unread = New(opts), map[string]error{}
+func restoreBook(opts bookOptions, records iter.Seq[Record]) (l *book, unread map[string]error, err error) {
+	l, unread = newBook(opts), map[string]error{}
 	for r := range records {
 		if err := l.read(r); err != nil {
 			unread[r.Name] = err
@@ -73,8 +73,8 @@ func Restore(opts Options, records iter.Seq[Record]) (l *Ledger, unread map[stri
 		return nil, nil, err
 	}
 	for name, g := range l.gpus {
-		if g.Clock != opts.Clock {
-			g.Clock, g.Through = opts.Clock, 0
+		if g.Clock != opts.clock {
+			g.Clock, g.Through = opts.clock, 0
 			l.changed[name] = g
 		}
 	}
@@ -82,7 +82,7 @@ func Restore(opts Options, records iter.Seq[Record]) (l *Ledger, unread map[stri
 }
 
 // mend closes the gaps that missing records leave, and none but gaps.
-func (l *Ledger) mend() {
+func (l *book) mend() {
 	know := func(name string) {
 		if l.gpus[name] == nil {
 			l.gpus[name] = &gpu{Anew: true}
@@ -109,7 +109,7 @@ func (l *Ledger) mend() {
 	}
 }
 
-func (l *Ledger) read(r Record) error {
+func (l *book) read(r Record) error {
 	prefix, key, _ := bytes.Cut([]byte(r.Name), []byte(" "))
 	var err error
 	switch string(prefix) + " " {

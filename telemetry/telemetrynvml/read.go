@@ -62,7 +62,6 @@ func (x *look) bounded(m telemetry.Metric, v, limit float64) {
 
 // Above these a reading is no reading: no board draws or runs so much.
 const (
-	maxWatts   = 20e3
 	maxMHz     = 20e3
 	maxCelsius = 200
 )
@@ -82,7 +81,7 @@ func (x *look) basic() {
 		return
 	}
 	x.memory()
-	figure[uint32](x, "GetPowerUsage", telemetry.MetricPowerWatts, 1e3, maxWatts)(h.GetPowerUsage())
+	figure[uint32](x, "GetPowerUsage", telemetry.MetricPowerWatts, 1e3, telemetry.MaxWatts)(h.GetPowerUsage())
 	if !x.d.loadOnly {
 		x.condition()
 	}
@@ -91,7 +90,7 @@ func (x *look) basic() {
 // condition reads the rest of the basic group: limit, clocks, temperature.
 func (x *look) condition() {
 	h := x.d.h
-	figure[uint32](x, "GetEnforcedPowerLimit", telemetry.MetricPowerLimitWatts, 1e3, maxWatts)(h.GetEnforcedPowerLimit())
+	figure[uint32](x, "GetEnforcedPowerLimit", telemetry.MetricPowerLimitWatts, 1e3, telemetry.MaxWatts)(h.GetEnforcedPowerLimit())
 	figure[uint32](x, "GetClockInfo", telemetry.MetricSMClockMHz, 1, maxMHz)(h.GetClockInfo(nvml.CLOCK_SM))
 	figure[uint32](x, "GetClockInfo", telemetry.MetricMemClockMHz, 1, maxMHz)(h.GetClockInfo(nvml.CLOCK_MEM))
 	figure[uint32](x, "GetTemperature", telemetry.MetricTemperatureCelsius, 1,

@@ -3,7 +3,6 @@ package telemetrytest
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -205,9 +204,6 @@ func (s *Reader) energy(device, n int, rounds int64, into time.Duration) float64
 		joules += round // since the restart in the round before
 	default:
 		joules += g.EnergyStartJoules + float64(float64(rounds)*round)
-	}
-	if g.EnergyWrapJoules > 0 {
-		joules = math.Mod(joules, g.EnergyWrapJoules)
 	}
 	return joules
 }

@@ -47,9 +47,12 @@ func Example() {
 	// 2h0m0s 80 W; clock known: false
 }
 
-// The energy counter follows from the power, and can wrap and restart.
+// The energy counter follows from the power, and starts again where the script says so.
 func ExampleGPU_energy() {
-	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: constant(100), EnergyWrapJoules: 1000}}})
+	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{
+		{For: 10 * time.Second, Figures: map[telemetry.Metric]float64{telemetry.MetricPowerWatts: 100}},
+		{Figures: map[telemetry.Metric]float64{telemetry.MetricPowerWatts: 100}, RestartEnergy: true},
+	}}}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -31,7 +31,6 @@ type GPU struct {
 	// Loop starts again with the first phase after the last. Every phase then needs a length.
 	Loop              bool
 	EnergyStartJoules float64 // the energy counter's value at the start
-	EnergyWrapJoules  float64 // the value at which the energy counter starts again at 0; 0 is never
 	NoEnergy          bool    // the device has no energy counter
 }
 
@@ -83,7 +82,7 @@ func (s *Script) check() error {
 	for i, g := range s.GPUs {
 		path := fmt.Sprintf("gpus[%d]", i)
 		probs.If(len(g.Phases) == 0, path+".phases", "script at least one", "telemetrytest: the GPU has no phases")
-		probs.If(g.EnergyStartJoules < 0 || g.EnergyWrapJoules < 0, path, "use 0 or more joules",
+		probs.If(g.EnergyStartJoules < 0, path, "use 0 or more joules",
 			"telemetrytest: a negative energy counter")
 		for j, p := range g.Phases {
 			path := fmt.Sprintf("%s.phases[%d]", path, j)

@@ -1,4 +1,4 @@
-package account
+package ledger
 
 import (
 	"errors"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
-	"github.com/cotenant/cotenant/telemetry/ledger"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
@@ -34,7 +33,7 @@ func FuzzPageStoreRestart(f *testing.F) {
 				Servers: NewServers(map[container.Pod]Page{server: {Objective: Objective{TTFT: telemetry.Some(0.5)}}}, slog.New(slog.DiscardHandler)),
 			}
 			for name, value := range stored {
-				o.Records = append(o.Records, ledger.Record{Name: name, Value: value})
+				o.Records = append(o.Records, Record{Name: name, Value: value})
 			}
 			return New(o)
 		}
@@ -54,12 +53,12 @@ func FuzzPageStoreRestart(f *testing.F) {
 			}
 			a.o.Servers.note(server, readings, err)
 			pod := container.Pod{Namespace: text[:min(len(text), 9)], Name: "p", Container: garbage}.Clean()
-			part := ledger.Part{Account: ledger.AccountTenant, Pod: pod, Time: 1, High: 2}
-			in := ledger.Interval{GPU: "g", To: time.Duration(2 * i), Parts: []ledger.Part{part}}
+			part := Part{Account: AccountTenant, Pod: pod, Time: 1, High: 2}
+			in := posting{GPU: "g", To: time.Duration(2 * i), Parts: []Part{part}}
 			if i == 0 {
 				in.Parts = nil
 			}
-			if err := a.book.Post(in); err != nil {
+			if err := a.book.post(in); err != nil {
 				t.Fatal(err)
 			}
 			_, records, v, err := a.Changes()
@@ -94,7 +93,7 @@ func FuzzPageStoreRestart(f *testing.F) {
 		for name, value := range stored {
 			stored[name] = []byte(garbage)
 			a, err := start()
-			if stored[name] = value; err != nil && !errors.Is(err, ledger.ErrInput) {
+			if stored[name] = value; err != nil && !errors.Is(err, ErrInput) {
 				t.Fatal(err)
 			}
 			if err == nil && len(a.aside) > 2 {

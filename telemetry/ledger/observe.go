@@ -1,4 +1,4 @@
-package account
+package ledger
 
 import (
 	"math"
@@ -8,7 +8,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
-	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
 // Begin takes the devices. What a GPU that was known before did since then is unattributed: nobody looked.
@@ -22,8 +21,8 @@ func (a *Accountant) Begin(h telemetry.Header) error {
 			begun: now, last: now}
 		dev.reset(now)
 		a.devs = append(a.devs, dev)
-		if _, dev.gap = a.book.Through(d.UUID); !dev.gap {
-			a.post(dev, ledger.Interval{GPU: d.UUID, To: now})
+		if _, dev.gap = a.book.through(d.UUID); !dev.gap {
+			a.post(dev, posting{GPU: d.UUID, To: now})
 		}
 	}
 	return nil
@@ -246,14 +245,14 @@ func (a *Accountant) Tick() {
 
 // close posts a device's time up to now; a.mu is held.
 func (a *Accountant) close(d *device, now time.Duration) {
-	through, _ := a.book.Through(d.UUID)
+	through, _ := a.book.through(d.UUID)
 	length := now - through
 	if length <= 0 {
 		return
 	}
 	a.identify(d)
 	w := a.window(d, length)
-	parts, err := ledger.Divide(w)
+	parts, err := Divide(w)
 	if err != nil {
 		a.refuse(d, err)
 		parts = nil
@@ -263,8 +262,8 @@ func (a *Accountant) close(d *device, now time.Duration) {
 			parts[i].Basis = a.o.Basis
 		}
 	}
-	parts = slices.DeleteFunc(parts, func(p ledger.Part) bool { return p.High == 0 })
-	in := ledger.Interval{GPU: d.UUID, To: now, Mechanism: w.Mechanism, Parts: parts, Price: d.Price}
+	parts = slices.DeleteFunc(parts, func(p Part) bool { return p.High == 0 })
+	in := posting{GPU: d.UUID, To: now, Mechanism: w.Mechanism, Parts: parts, Price: d.Price}
 	in.Microjoules = a.spent(d, length)
 	if v, ok := d.deepIdle.Get(); ok {
 		in.IdleMicrojoules = int64(v * length.Seconds() * 1e6)
@@ -277,8 +276,8 @@ func (a *Accountant) close(d *device, now time.Duration) {
 	}
 }
 
-func (a *Accountant) post(d *device, in ledger.Interval) {
-	if err := a.book.Post(in); err != nil {
+func (a *Accountant) post(d *device, in posting) {
+	if err := a.book.post(in); err != nil {
 		a.refuse(d, err)
 	}
 }
@@ -288,20 +287,17 @@ func (a *Accountant) refuse(d *device, err error) {
 	a.o.Logger.Error("a posting was refused", "gpu", d.UUID, "err", err)
 }
 
-// maxWatts is more than any board draws: a counter that rose faster lies.
-const maxWatts = 20e3
-
 // spent is the energy since the last posting: the counter's, or where it was not read, or is not to be believed,
 // the power's over the time. What the power said is taken off the counter's next reading.
-func (a *Accountant) spent(d *device, length time.Duration) ledger.Optional[int64] {
-	byPower := ledger.Optional[int64]{}
+func (a *Accountant) spent(d *device, length time.Duration) Optional[int64] {
+	byPower := Optional[int64]{}
 	if v, ok := d.power.get().Get(); ok {
-		byPower = ledger.Some(int64(v * length.Seconds() * 1e6))
+		byPower = Some(int64(v * length.Seconds() * 1e6))
 	}
 	now, ok := d.energy.Get()
 	before, counted := a.counters[d.UUID]
 	if !ok && counted && d.gap { // the next reading has it
-		return ledger.Optional[int64]{}
+		return Optional[int64]{}
 	}
 	if !ok {
 		if v, ok := byPower.Get(); ok && counted {
@@ -312,15 +308,13 @@ func (a *Accountant) spent(d *device, length time.Duration) ledger.Optional[int6
 	}
 	if now < before && before-now <= d.ahead { // the power said too much
 		d.ahead = before - now
-		return ledger.Some(int64(0))
+		return Some(int64(0))
 	}
 	d.ahead = 0
 	a.counters[d.UUID], a.changed[d.UUID] = now, now
-	if now < before { // the driver was loaded anew
-		before = 0
-	}
-	if now-before > maxWatts*length.Seconds() {
+	_, known := telemetry.EnergyBetween(telemetry.Point{Value: before}, telemetry.Point{At: length, Value: now})
+	if !known { // the driver was loaded anew, say
 		return byPower
 	}
-	return ledger.Some(int64(math.Round(now*1e6)) - int64(math.Round(before*1e6)))
+	return Some(int64(math.Round(now*1e6)) - int64(math.Round(before*1e6)))
 }

@@ -1,4 +1,4 @@
-package account
+package ledger
 
 import (
 	"maps"
@@ -10,7 +10,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
-	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
 // switchShare is the most that switching takes of a saturated time-sliced GPU:
@@ -39,8 +38,8 @@ func (a *Accountant) WantsGPM(device int) bool {
 // a context alone costs 26 W and more.
 const contextWatts = 10
 
-func (a *Accountant) window(d *device, length time.Duration) ledger.Window {
-	w := ledger.Window{
+func (a *Accountant) window(d *device, length time.Duration) Window {
+	w := Window{
 		Length: length, Mechanism: sharing.MechanismNone, SwitchShare: switchShare,
 		Samples: min(samplesPerSecond*length.Seconds(), samplesKept),
 	}
@@ -61,19 +60,19 @@ func (a *Accountant) window(d *device, length time.Duration) ledger.Window {
 	if base, ok := d.deepIdle.Get(); ok && d.power.n > 0 {
 		w.Powered = sharing.AnswerOf(d.power.get().Or(0) >= base+contextWatts)
 	}
-	claims := map[claimKey]*ledger.Claim{}
-	claim := func(pod container.Pod, overhead bool) *ledger.Claim {
+	claims := map[claimKey]*Claim{}
+	claim := func(pod container.Pod, overhead bool) *Claim {
 		k := claimKey{pod, overhead}
 		if claims[k] == nil {
-			claims[k] = &ledger.Claim{Pod: pod, Overhead: overhead}
+			claims[k] = &Claim{Pod: pod, Overhead: overhead}
 		}
 		return claims[k]
 	}
-	busy := func(c *ledger.Claim, pid uint32) {
+	busy := func(c *Claim, pid uint32) {
 		if u, ok := d.util1[pid]; ok {
-			c.Busy = ledger.Some(min(c.Busy.Or(0)+u, 1))
+			c.Busy = Some(min(c.Busy.Or(0)+u, 1))
 		} else if d.measured {
-			c.Busy = ledger.Some(c.Busy.Or(0))
+			c.Busy = Some(c.Busy.Or(0))
 		}
 	}
 	for pid, p := range d.procs {
@@ -146,7 +145,7 @@ type claimKey struct {
 	overhead bool
 }
 
-func sorted(claims map[claimKey]*ledger.Claim) []ledger.Claim {
+func sorted(claims map[claimKey]*Claim) []Claim {
 	keys := slices.SortedFunc(maps.Keys(claims), func(a, b claimKey) int {
 		if a.overhead != b.overhead {
 			if a.overhead {
@@ -156,7 +155,7 @@ func sorted(claims map[claimKey]*ledger.Claim) []ledger.Claim {
 		}
 		return a.pod.Compare(b.pod)
 	})
-	out := make([]ledger.Claim, len(keys))
+	out := make([]Claim, len(keys))
 	for i, k := range keys {
 		out[i] = *claims[k]
 	}
@@ -165,19 +164,19 @@ func sorted(claims map[claimKey]*ledger.Claim) []ledger.Claim {
 
 // instancesOf makes the claims of a GPU in MIG mode: one for each instance, or
 // several where pods share it, with a part of its slices.
-func (a *Accountant) instancesOf(d *device, held map[container.Pod][]container.Device, w *ledger.Window) {
+func (a *Accountant) instancesOf(d *device, held map[container.Pod][]container.Device, w *Window) {
 	if model, err := mig.Lookup(d.Name); err == nil {
 		w.ComputeSlices = model.ComputeSlices
 	}
 	for i := range d.instances {
 		in := &d.instances[i]
-		c := ledger.Claim{Slices: in.ComputeSlices.Or(0)}
+		c := Claim{Slices: in.ComputeSlices.Or(0)}
 		if c.Slices == 0 {
 			continue
 		}
 		// A 0 beside other counters that show work is one that was not filled.
 		if v, ok := in.Get(telemetry.MetricGraphicsUtilPercent); ok && (v > 0 || !works(in)) {
-			c.Busy = ledger.Some(min(v/100, 1))
+			c.Busy = Some(min(v/100, 1))
 		}
 		pods := map[container.Pod]bool{}
 		stranger := false

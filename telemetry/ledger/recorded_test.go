@@ -1,4 +1,4 @@
-package account
+package ledger
 
 import (
 	"compress/gzip"
@@ -13,7 +13,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
-	"github.com/cotenant/cotenant/telemetry/ledger"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
@@ -159,9 +158,9 @@ func (c *recordedCase) account(t *testing.T, sampled bool) (out [2][3]float64) {
 		length += window
 	}
 	mechanism := map[string]sharing.Mechanism{"mps": sharing.MechanismMPS, "time-slicing": sharing.MechanismTimeSlicing}[c.Mechanism]
-	for _, r := range b.book.Rows() {
+	for _, r := range b.book.listRows() {
 		for i, pod := range pods {
-			if r.Account == ledger.AccountTenant && r.Pod == pod && r.Mechanism == mechanism {
+			if r.Account == AccountTenant && r.Pod == pod && r.Mechanism == mechanism {
 				for j, d := range []time.Duration{r.Low, r.Time, r.High} {
 					out[i][j] += d.Seconds() / length.Seconds()
 				}

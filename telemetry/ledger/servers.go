@@ -1,4 +1,4 @@
-package account
+package ledger
 
 import (
 	"cmp"
@@ -14,7 +14,6 @@ import (
 
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
-	"github.com/cotenant/cotenant/telemetry/ledger"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
@@ -173,7 +172,7 @@ func add(sum, v telemetry.Optional[float64]) telemetry.Optional[float64] {
 
 // tokens sets the tokens that each claim's server generated since the GPU's last window
 // ended. It is missing for a server whose page is not read, or was not lately.
-func (s *Servers) tokens(gpu string, claims map[claimKey]*ledger.Claim, stale time.Duration) {
+func (s *Servers) tokens(gpu string, claims map[claimKey]*Claim, stale time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, c := range claims {
@@ -184,7 +183,7 @@ func (s *Servers) tokens(gpu string, claims map[claimKey]*ledger.Claim, stale ti
 		before, marked := d.marks[gpu]
 		d.marks[gpu] = d.counted.Generated.Or(0)
 		if marked && !d.failed && time.Since(d.at) < stale {
-			c.Tokens = ledger.Some(d.counted.Generated.Or(0) - before)
+			c.Tokens = Some(d.counted.Generated.Or(0) - before)
 		}
 	}
 }
@@ -216,13 +215,13 @@ func (s *Servers) restore(stored map[string]Tokens) {
 }
 
 // changes returns the records that have changed since the last call.
-func (s *Servers) changes() []ledger.Record {
+func (s *Servers) changes() []Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var records []ledger.Record
+	var records []Record
 	for pod, d := range s.state {
 		if d.counted != d.stored {
-			records = append(records, ledger.Record{Name: tokensName(pod), Value: d.counted.record()})
+			records = append(records, Record{Name: tokensName(pod), Value: d.counted.record()})
 			d.stored = d.counted
 		}
 	}
@@ -261,7 +260,7 @@ func parseAmount(s string) (float64, error) {
 	return v, err
 }
 
-func parseTokens(r ledger.Record) (t Tokens, err error) {
+func parseTokens(r Record) (t Tokens, err error) {
 	fields, to := strings.Fields(string(r.Value)), t.fields()
 	if len(fields) != 2 && len(fields) != len(to) {
 		return t, fmt.Errorf("%s: %q are not numbers of tokens", r.Name, r.Value)

@@ -1,4 +1,4 @@
-package account
+package ledger
 
 import (
 	"testing"
@@ -6,7 +6,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
-	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
 // TestZerosOfInstances: with every subset of an instance's counters at zero, one of which another shows work is not
@@ -22,7 +21,7 @@ func TestZerosOfInstances(t *testing.T) {
 		b.devs[0].mig = sharing.AnswerYes
 		d := b.devs[0]
 		d.instances = []telemetry.Instance{in}
-		var w ledger.Window
+		var w Window
 		b.instancesOf(d, map[container.Pod][]container.Device{}, &w)
 		busy, known := w.Claims[0].Busy.Get()
 		if works := zero != 1<<len(counters)-1; works && known && busy < 0.5 || !works && (!known || busy != 0) {

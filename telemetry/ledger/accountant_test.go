@@ -1,4 +1,4 @@
-package account
+package ledger
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
-	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
 // bench is an accountant with a clock, files and a kubelet that a test sets.
@@ -122,7 +121,7 @@ func (b *bench) want(want ...string) {
 	var got []string
 	sum := time.Duration(0)
 	by := map[string]time.Duration{}
-	for _, r := range b.book.Rows() {
+	for _, r := range b.book.listRows() {
 		sum += r.Time
 		by[fmt.Sprintf("%v/%s", r.Account, strings.TrimSuffix(r.Name+"/"+r.Container, "/"))] += r.Time
 	}
@@ -136,7 +135,7 @@ func (b *bench) want(want ...string) {
 	if !slices.Equal(got, want) {
 		b.t.Errorf("the accounts are %q, want %q", got, want)
 	}
-	if through, _ := b.book.Through(uuid); sum != through {
+	if through, _ := b.book.through(uuid); sum != through {
 		b.t.Errorf("they come to %v of %v", sum, through)
 	}
 	if b.refused > 0 {
@@ -164,13 +163,13 @@ func TestTwoPodsInTurn(t *testing.T) {
 	b := benchOf(t, 30, 60)
 	b.seconds(10)
 	b.want("tenant/web/c 3.0", "tenant/train/c 6.0", "execution-idle/web/c 0.5", "execution-idle/train/c 0.5")
-	for _, r := range b.book.Rows() {
+	for _, r := range b.book.listRows() {
 		if r.Mechanism != sharing.MechanismTimeSlicing || r.Basis == sharing.BasisUnknown {
 			t.Errorf("%+v", r)
 		}
 	}
 	b.seconds(10) // the first ten by power, these by the counter
-	if e := b.book.Totals(); e[0].Microjoules+e[1].Microjoules+e[2].Microjoules+e[3].Microjoules != 6000e6 {
+	if e := b.book.listTotals(); e[0].Microjoules+e[1].Microjoules+e[2].Microjoules+e[3].Microjoules != 6000e6 {
 		t.Errorf("%+v", e)
 	}
 }
@@ -268,7 +267,7 @@ func TestAClockThatSteps(t *testing.T) {
 	b.seconds(3) // still before what is accounted for
 	b.want("tenant/web/c 4.0", "execution-idle/web/c 6.0")
 	b.seconds(12)
-	if through, _ := b.book.Through(uuid); through != 20*time.Second || b.refused > 0 {
+	if through, _ := b.book.through(uuid); through != 20*time.Second || b.refused > 0 {
 		t.Errorf("through %v, %d refused", through, b.refused)
 	}
 	b.at += time.Hour
@@ -284,7 +283,7 @@ func TestACounterThatLies(t *testing.T) {
 	b.joule += 1e10
 	b.seconds(10)
 	b.seconds(10)
-	if e := b.book.Totals()[0].Microjoules; e != 4*3000e6 {
+	if e := b.book.listTotals()[0].Microjoules; e != 4*3000e6 {
 		t.Errorf("%d uJ", e)
 	}
 }
@@ -366,8 +365,8 @@ func TestWithoutFiguresOfProcesses(t *testing.T) {
 		b.Tick()
 	}
 	b.Tick()
-	rows := b.book.Rows()
-	if len(rows) != 2 || rows[0].Account != ledger.AccountTenant || rows[0].Time < 16*time.Second {
+	rows := b.book.listRows()
+	if len(rows) != 2 || rows[0].Account != AccountTenant || rows[0].Time < 16*time.Second {
 		t.Errorf("%+v", rows)
 	}
 }
@@ -378,7 +377,7 @@ func TestTheDriverIsLoadedAnew(t *testing.T) {
 	b.joule = -3000 // the next reading is 0
 	b.seconds(10)
 	b.seconds(10)
-	if e := b.book.Totals()[0].Microjoules; e != 6000e6 { // what it drew before the first reading since then is lost
+	if e := b.book.listTotals()[0].Microjoules; e != 9000e6 { // what the counter missed is known by the power
 		t.Errorf("%d uJ", e)
 	}
 }
@@ -400,8 +399,8 @@ func TestAThousandProcesses(t *testing.T) {
 		t.Errorf("ten seconds took %v", d)
 	}
 	n := 0
-	for _, r := range b.book.Rows() {
-		if r.Account == ledger.AccountTenant {
+	for _, r := range b.book.listRows() {
+		if r.Account == AccountTenant {
 			n++
 		}
 	}
@@ -422,8 +421,8 @@ func TestMPSByItsServer(t *testing.T) {
 	b.busy = 80
 	b.seconds(10)
 	b.want("tenant/web/c 4.0", "tenant/train/c 4.0", "execution-idle/web/c 1.0", "execution-idle/train/c 1.0")
-	for _, r := range b.book.Rows() {
-		if r.Account == ledger.AccountTenant && (r.Low != 0 || r.High != 8*time.Second || r.Mechanism != sharing.MechanismMPS || r.Basis != sharing.BasisPrior) {
+	for _, r := range b.book.listRows() {
+		if r.Account == AccountTenant && (r.Low != 0 || r.High != 8*time.Second || r.Mechanism != sharing.MechanismMPS || r.Basis != sharing.BasisPrior) {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -498,8 +497,8 @@ func TestAnotherRun(t *testing.T) {
 	b.sample(&x)
 	b.seconds(10)
 	b.want("tenant/web/c 20.0", "unattributed/ 60.0")
-	for _, r := range b.book.Totals() {
-		if want := map[ledger.Account]int64{ledger.AccountTenant: 6000e6, ledger.AccountUnattributed: 6000e6}[r.Account]; r.Microjoules != want {
+	for _, r := range b.book.listTotals() {
+		if want := map[Account]int64{AccountTenant: 6000e6, AccountUnattributed: 6000e6}[r.Account]; r.Microjoules != want {
 			t.Errorf("%v: %d uJ, want %d", r.Account, r.Microjoules, want)
 		}
 	}
@@ -529,7 +528,7 @@ func TestTheCounterHolds(t *testing.T) {
 		}
 		b.seconds(10)
 		now := int64(0)
-		for _, r := range b.book.Totals() {
+		for _, r := range b.book.listTotals() {
 			now += r.Microjoules
 		}
 		if now != step.want*1e6 || now < last {
@@ -565,7 +564,7 @@ func TestMorePodsThanAccounts(t *testing.T) {
 			b.given = append(b.given, container.Allocation{Pod: pod, Devices: []container.Device{{UUID: uuid}}})
 		}
 	}
-	last := map[ledger.Key]time.Duration{}
+	last := map[Key]time.Duration{}
 	sum := func() (sum time.Duration, rows int) {
 		for _, r := range b.View().Rows {
 			sum, rows = sum+r.Time, rows+1
@@ -583,10 +582,10 @@ func TestMorePodsThanAccounts(t *testing.T) {
 	pods(0, 10_000)
 	b.seconds(10)
 	got, rows := sum()
-	if got != 110*time.Second || rows > 2*(ledger.DefaultMaxPods+200)+10 || rows < ledger.DefaultMaxPods {
+	if got != 110*time.Second || rows > 2*(DefaultMaxPods+200)+10 || rows < DefaultMaxPods {
 		kinds := map[string]int{}
 		for _, r := range b.View().Rows {
-			kinds[fmt.Sprint(r.Account, r.Mechanism, r.Basis, r.Name == ledger.Other)]++
+			kinds[fmt.Sprint(r.Account, r.Mechanism, r.Basis, r.Name == Other)]++
 		}
 		t.Fatalf("%v in %d accounts: %v", got, rows, kinds)
 	}
@@ -607,7 +606,7 @@ func TestMorePodsThanAccounts(t *testing.T) {
 	b.begin(telemetry.Device{UUID: uuid, Name: "NVIDIA H100", MIG: sharing.AnswerNo})
 	pods(5000, 10_000)
 	b.seconds(20)
-	if got, rows = sum(); got != 130*time.Second || rows > 2*(ledger.DefaultMaxPods+200)+20 {
+	if got, rows = sum(); got != 130*time.Second || rows > 2*(DefaultMaxPods+200)+20 {
 		t.Errorf("%v in %d accounts after a restart", got, rows)
 	}
 }

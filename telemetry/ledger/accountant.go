@@ -1,4 +1,4 @@
-package account
+package ledger
 
 import (
 	"cmp"
@@ -16,7 +16,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
-	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
 // Clock is the source of the ledger's time. Its name changes where it starts anew.
@@ -39,7 +38,7 @@ type Options struct {
 	// Fast and Slow are the periods of cheap and of costly readings on the clock.
 	Fast, Slow time.Duration
 	// Records are those that Changes returned to another run.
-	Records []ledger.Record
+	Records []Record
 }
 
 // Accountant turns samples into postings. It is a telemetry.Sink: a window of a GPU's time ends with its costly
@@ -48,12 +47,12 @@ type Accountant struct {
 	o Options
 
 	mu   sync.Mutex
-	book *ledger.Ledger
+	book *book
 	// counters are the energy counters up to which energy is posted, in joules,
 	// as they are stored; changed are those since.
 	counters map[string]float64
 	changed  map[string]float64
-	aside    []ledger.Record // of records that cannot be read, to be stored
+	aside    []Record // of records that cannot be read, to be stored
 	devs     []*device
 	refused  int // postings that the ledger refused: a defect
 }
@@ -73,7 +72,7 @@ func New(o Options) (*Accountant, error) {
 		o.Price = func(string, string) cost.Money { return cost.Money{} }
 	}
 	a := &Accountant{o: o, counters: map[string]float64{}, changed: map[string]float64{}}
-	var kept []ledger.Record
+	var kept []Record
 	tokens, unread := map[string]Tokens{}, map[string]error{}
 	for _, r := range o.Records {
 		if gpu, ok := strings.CutPrefix(r.Name, metaEnergy); ok {
@@ -94,9 +93,9 @@ func New(o Options) (*Accountant, error) {
 	}
 	a.o.Records = nil
 	a.o.Servers.restore(tokens)
-	book, more, err := ledger.Restore(ledger.Options{Clock: a.o.Clock.Name}, slices.Values(kept))
+	book, more, err := restoreBook(bookOptions{clock: a.o.Clock.Name}, slices.Values(kept))
 	if err != nil {
-		return nil, fmt.Errorf("account: %w", err)
+		return nil, fmt.Errorf("ledger: %w", err)
 	}
 	a.book = book
 	maps.Copy(unread, more)
@@ -104,7 +103,7 @@ func New(o Options) (*Accountant, error) {
 		if err := unread[r.Name]; err != nil {
 			a.o.Logger.Error("a record cannot be read; it is set aside, and counts from zero",
 				"record", r.Name, "as", metaAside+r.Name, "err", err)
-			a.aside = append(a.aside, ledger.Record{Name: metaAside + r.Name, Value: r.Value}, ledger.Record{Name: r.Name})
+			a.aside = append(a.aside, Record{Name: metaAside + r.Name, Value: r.Value}, Record{Name: r.Name})
 		}
 	}
 	return a, nil
@@ -112,8 +111,8 @@ func New(o Options) (*Accountant, error) {
 
 // View holds accounts that may be shown once the records that came with them are stored.
 type View struct {
-	Rows     []ledger.Row
-	Totals   []ledger.Total
+	Rows     []Row
+	Totals   []Total
 	Observed map[string]time.Duration // by GPU, since it was first seen
 	Tokens   map[container.Pod]Tokens
 }
@@ -126,22 +125,22 @@ func (a *Accountant) View() View {
 }
 
 func (a *Accountant) view() View {
-	return View{Rows: a.book.Rows(), Totals: a.book.Totals(), Observed: a.book.GPUs(), Tokens: a.o.Servers.totals()}
+	return View{Rows: a.book.listRows(), Totals: a.book.listTotals(), Observed: a.book.observed(), Tokens: a.o.Servers.totals()}
 }
 
 // Changes ends the rows of pods that are long gone, and returns their number, the records to be stored, and the
 // view that may be shown once they are; no record where nothing has changed.
-func (a *Accountant) Changes() (expired int, records []ledger.Record, v View, err error) {
+func (a *Accountant) Changes() (expired int, records []Record, v View, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	expired = len(a.book.Expire())
-	records, err = a.book.Changed()
+	expired = len(a.book.expire())
+	records, err = a.book.changedRecords()
 	if err == nil {
-		a.book.Stored()
+		a.book.markStored()
 	}
 	for gpu, joules := range a.changed {
 		v := strconv.AppendFloat(nil, joules, 'g', -1, 64)
-		records = append(records, ledger.Record{Name: metaEnergy + gpu, Value: v})
+		records = append(records, Record{Name: metaEnergy + gpu, Value: v})
 	}
 	clear(a.changed)
 	records, a.aside = append(records, a.aside...), nil
@@ -217,7 +216,7 @@ func (a *Accountant) Devices() []Device {
 		resident := map[container.Pod]bool{}
 		for _, p := range d.listed {
 			if m, ok := p.memory.Get(); ok {
-				g.Memory[a.book.Under(p.pod())] += float64(m)
+				g.Memory[a.book.under(p.pod())] += float64(m)
 			}
 			switch {
 			case p.overhead:

@@ -1,4 +1,4 @@
-package account
+package ledger
 
 import (
 	"fmt"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
-	"github.com/cotenant/cotenant/telemetry/ledger"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
@@ -75,7 +74,7 @@ func TestTokensKept(t *testing.T) {
 
 func TestBadTokens(t *testing.T) {
 	for _, v := range []string{"", "1", "1 2 3", "x 1", "1 -2", "1 2 3 4", "1 2 3 4 x", "1 2 3 4 5 6", "NaN 1", "1 Inf"} {
-		if got, err := parseTokens(ledger.Record{Name: "tokens a/b/c", Value: []byte(v)}); err == nil || !strings.Contains(err.Error(), "tokens a/b/c") {
+		if got, err := parseTokens(Record{Name: "tokens a/b/c", Value: []byte(v)}); err == nil || !strings.Contains(err.Error(), "tokens a/b/c") {
 			t.Errorf("%q: %v, %v", v, got, err)
 		}
 	}
@@ -112,7 +111,7 @@ func TestABadRecordIsSetAside(t *testing.T) {
 	options := Options{
 		Clock: Clock{Name: "t", Now: func() time.Duration { return 0 }}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Servers: NewServers(map[container.Pod]Page{good: {}}, slog.New(slog.DiscardHandler)),
-		Records: []ledger.Record{
+		Records: []Record{
 			{Name: "tokens a/b/c", Value: []byte("1 2 - - -")}, {Name: "tokens x/y/z", Value: []byte("- NaN - - -")},
 			{Name: "energy GPU-1", Value: []byte("+Inf")}, {Name: "energy GPU-2", Value: []byte("7")},
 			{Name: `row {"gpu"`, Value: []byte("{}")},
@@ -131,7 +130,7 @@ func TestABadRecordIsSetAside(t *testing.T) {
 	if err != nil || len(records) != 6 || v.Tokens[good].Generated.Or(0) != 2 || a.counters["GPU-2"] != 7 {
 		t.Errorf("%q, %+v, %v", records, v.Tokens, err)
 	}
-	stored := slices.DeleteFunc(records, func(r ledger.Record) bool { return r.Value == nil })
+	stored := slices.DeleteFunc(records, func(r Record) bool { return r.Value == nil })
 	options.Records, options.Servers = stored, nil
 	if a, err = New(options); err != nil || len(a.aside) != 0 {
 		t.Error(err, a.aside)

@@ -1,4 +1,4 @@
-package account
+package ledger
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
-	"github.com/cotenant/cotenant/telemetry/ledger"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
@@ -75,14 +74,14 @@ func TestGoodTokens(t *testing.T) {
 
 // What was not judged when the exporter ended is as much as may have been good.
 func TestUnjudgedOverRestart(t *testing.T) {
-	kept, err := parseTokens(ledger.Record{Name: "tokens a/b/c", Value: []byte("10 100 40 60 30")})
+	kept, err := parseTokens(Record{Name: "tokens a/b/c", Value: []byte("10 100 40 60 30")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := string(kept.resume().record()); got != "10 100 40 90 -" {
 		t.Error(got)
 	}
-	old, err := parseTokens(ledger.Record{Name: "tokens a/b/c", Value: []byte("10 100")})
+	old, err := parseTokens(Record{Name: "tokens a/b/c", Value: []byte("10 100")})
 	if err != nil || string(old.resume().record()) != "10 100 - - -" {
 		t.Error(string(old.resume().record()), err)
 	}

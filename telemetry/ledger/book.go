@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// Defaults of Options.
+// Defaults of bookOptions.
 const (
 	DefaultRetain  = 24 * time.Hour
 	DefaultMaxPods = 1000
@@ -27,17 +27,17 @@ const Other = "(other)"
 // maxOthers bounds the namespaces that have a pod Other of their own.
 const maxOthers = 200
 
-// Options are options of New and Restore.
-type Options struct {
+// bookOptions are options of New and Restore.
+type bookOptions struct {
 	// Clock names the clock that Post's times are read from: the system's boot id for the time since boot. Restored
 	// records that were stored under another clock go on from its zero: what ran meanwhile is unattributed, and
 	// time before the clock began is no time of the GPU's.
-	Clock string
+	clock string
 	// Retain is for how long of a GPU's time a pod's row is kept after it was last posted to. 0 is DefaultRetain.
-	Retain time.Duration
+	retain time.Duration
 	// MaxPods bounds the containers that have rows of their own at a time. The others share the pod Other of their
 	// namespace, and beyond 200 namespaces that of the namespace Other. 0 is DefaultMaxPods.
-	MaxPods int
+	maxPods int
 }
 
 // Part is one account's part of a stretch of a GPU's time.
@@ -50,8 +50,8 @@ type Part struct {
 	Low, High time.Duration
 }
 
-// Interval is the time of a GPU since its last posting.
-type Interval struct {
+// posting is the time of a GPU since its last posting.
+type posting struct {
 	GPU string
 	// To is the end of the time, on the ledger's clock. It begins where the
 	// last posting ended; the first posting of a GPU only says where it begins.
@@ -70,8 +70,8 @@ type Interval struct {
 }
 
 // Ledger holds the accounts. It is not safe for concurrent use.
-type Ledger struct {
-	opts   Options
+type book struct {
+	opts   bookOptions
 	rows   map[Key]*row
 	totals map[TotalKey]*Amount
 	gpus   map[string]*gpu
@@ -101,15 +101,15 @@ type gpu struct {
 }
 
 // New returns an empty ledger.
-func New(opts Options) *Ledger {
-	opts.Retain = cmp.Or(opts.Retain, DefaultRetain)
-	opts.MaxPods = cmp.Or(opts.MaxPods, DefaultMaxPods)
-	return &Ledger{opts: opts, rows: map[Key]*row{}, totals: map[TotalKey]*Amount{}, gpus: map[string]*gpu{},
+func newBook(opts bookOptions) *book {
+	opts.retain = cmp.Or(opts.retain, DefaultRetain)
+	opts.maxPods = cmp.Or(opts.maxPods, DefaultMaxPods)
+	return &book{opts: opts, rows: map[Key]*row{}, totals: map[TotalKey]*Amount{}, gpus: map[string]*gpu{},
 		pods: map[container.Pod]int{}, changed: map[any]any{}}
 }
 
 // Through returns where a GPU's last posting ended, and whether it had one.
-func (l *Ledger) Through(name string) (time.Duration, bool) {
+func (l *book) through(name string) (time.Duration, bool) {
 	if g := l.gpus[name]; g != nil && !g.Anew {
 		return g.Through, true
 	}
@@ -118,18 +118,18 @@ func (l *Ledger) Through(name string) (time.Duration, bool) {
 
 // Post posts a GPU's time since its last posting. It is an ErrInput, and nothing is posted, where the time goes
 // back, a part is negative or outside of its bounds, or the parts are more than the time.
-func (l *Ledger) Post(in Interval) error {
+func (l *book) post(in posting) error {
 	if err := l.check(&in); err != nil {
 		return err
 	}
 	g := l.gpus[in.GPU]
-	through, begun := l.Through(in.GPU)
+	through, begun := l.through(in.GPU)
 	if !begun {
 		if g == nil {
 			g = &gpu{}
 			l.gpus[in.GPU] = g
 		}
-		g.Through, g.Clock, g.Anew = in.To, l.opts.Clock, false
+		g.Through, g.Clock, g.Anew = in.To, l.opts.clock, false
 		l.changed[in.GPU] = g
 		return nil
 	}
@@ -150,7 +150,7 @@ func (l *Ledger) Post(in Interval) error {
 	return nil
 }
 
-func (l *Ledger) addTotal(k TotalKey, a Amount) {
+func (l *book) addTotal(k TotalKey, a Amount) {
 	t := l.totals[k]
 	if t == nil {
 		t = &Amount{}
@@ -160,11 +160,11 @@ func (l *Ledger) addTotal(k TotalKey, a Amount) {
 	l.changed[k] = t
 }
 
-func (l *Ledger) check(in *Interval) error {
+func (l *book) check(in *posting) error {
 	var probs problem.List
 	probs.If(in.GPU == "", "gpu", "name the GPU", "it is empty")
 	length := time.Duration(0)
-	if through, begun := l.Through(in.GPU); begun {
+	if through, begun := l.through(in.GPU); begun {
 		length = in.To - through
 		probs.If(length < 0, "to", "read one clock that never goes back", "%v lies before %v", in.To, through)
 		left := length
@@ -203,11 +203,11 @@ type line struct {
 }
 
 // lines joins the parts by row, adds what they leave over, and finds the rows. The order is that of the keys.
-func (l *Ledger) lines(in *Interval, length time.Duration) []line {
+func (l *book) lines(in *posting, length time.Duration) []line {
 	byKey := map[Key]Amount{}
 	left := length
 	for _, p := range in.Parts {
-		k := Key{in.GPU, p.Account, l.Under(p.Pod.Clean()), in.Mechanism, p.Basis}
+		k := Key{in.GPU, p.Account, l.under(p.Pod.Clean()), in.Mechanism, p.Basis}
 		l.pods[k.Pod] += 0 // it has a place from now on
 		sum(byKey, k, Amount{Time: p.Time, Low: p.Low, High: p.High})
 		left -= p.Time
@@ -230,12 +230,12 @@ func (l *Ledger) lines(in *Interval, length time.Duration) []line {
 }
 
 // Under returns the pod under which one is posted: itself, or the Other that stands for it.
-func (l *Ledger) Under(p container.Pod) container.Pod {
+func (l *book) under(p container.Pod) container.Pod {
 	other := container.Pod{Namespace: p.Namespace, Name: Other}
-	if _, there := l.pods[p]; there || p == (container.Pod{}) || len(l.pods) < l.opts.MaxPods {
+	if _, there := l.pods[p]; there || p == (container.Pod{}) || len(l.pods) < l.opts.maxPods {
 		return p
 	}
-	if _, there := l.pods[other]; there || len(l.pods) < l.opts.MaxPods+maxOthers {
+	if _, there := l.pods[other]; there || len(l.pods) < l.opts.maxPods+maxOthers {
 		return other
 	}
 	return container.Pod{Namespace: Other, Name: Other}
@@ -247,7 +247,7 @@ func compareKeys(a, b Key) int {
 }
 
 // spend divides the energy and the money of a posting.
-func (l *Ledger) spend(g *gpu, in *Interval, lines []line) {
+func (l *book) spend(g *gpu, in *posting, lines []line) {
 	if e, ok := in.Microjoules.Get(); ok {
 		all, active := make([]int64, len(lines)), make([]int64, len(lines))
 		anyActive := false
@@ -262,10 +262,10 @@ func (l *Ledger) spend(g *gpu, in *Interval, lines []line) {
 		if !anyActive {
 			idle = e
 		}
-		for i, v := range apportion(idle, all) {
+		for i, v := range cost.Apportion(idle, all) {
 			lines[i].amount.Microjoules = v
 		}
-		for i, v := range apportion(e-idle, active) {
+		for i, v := range cost.Apportion(e-idle, active) {
 			lines[i].amount.Microjoules += v
 		}
 	}
@@ -293,30 +293,4 @@ func (l *Ledger) spend(g *gpu, in *Interval, lines []line) {
 		lines[most].amount.Micros++
 		lines[most].row.Owed -= int64(hour)
 	}
-}
-
-// apportion divides total by weights, whole units each, adding up to total, by Hamilton's method: each is rounded
-// down and the rest goes to the largest remainders, the first of equals. Without any weight nothing is divided.
-func apportion(total int64, weights []int64) []int64 {
-	out := make([]int64, len(weights))
-	var sum uint64
-	for _, w := range weights {
-		sum += uint64(w)
-	}
-	if total <= 0 || sum == 0 {
-		return out
-	}
-	rest, order := make([]uint64, len(weights)), make([]int, len(weights))
-	left := total
-	for i, w := range weights {
-		hi, lo := bits.Mul64(uint64(total), uint64(w))
-		q, r := bits.Div64(hi, lo, sum) // hi < sum, since w <= sum and total < 2^63
-		out[i], rest[i], order[i] = int64(q), r, i
-		left -= int64(q)
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rest[b], rest[a]) })
-	for _, i := range order[:left] {
-		out[i]++
-	}
-	return out
 }

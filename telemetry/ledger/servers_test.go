@@ -1,4 +1,4 @@
-package account
+package ledger
 
 import (
 	"fmt"
@@ -14,7 +14,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
-	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
 // TestTokensNarrowMPS: what two vLLM servers say they generated divides the
@@ -56,7 +55,7 @@ func TestTokensNarrowMPS(t *testing.T) {
 	read()
 	b.seconds(10)
 	b.want("tenant/web/c 20.0", "tenant/train/c 10.0")
-	for _, r := range b.book.Rows() {
+	for _, r := range b.book.listRows() {
 		if r.Basis == sharing.BasisDerived && (r.Low <= 0 || r.High >= 20*time.Second) {
 			t.Errorf("the bounds are no narrower: %+v", r)
 		}
@@ -65,7 +64,7 @@ func TestTokensNarrowMPS(t *testing.T) {
 	read()
 	b.seconds(10)
 	b.want("tenant/web/c 25.0", "tenant/train/c 15.0")
-	if r := b.book.Rows(); r[len(r)-1].Account != ledger.AccountTenant {
+	if r := b.book.listRows(); r[len(r)-1].Account != AccountTenant {
 		t.Errorf("%+v", r)
 	}
 }
