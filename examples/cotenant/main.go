@@ -67,6 +67,7 @@ func commands() []command {
 		{"mig", "plan how GPUs are partitioned with MIG, and do it", runMig},
 		{"probe", "measure what a GPU does when processes share it", runProbe},
 		{"predict", "say what workloads that share a GPU see, from what each does alone", runPredict},
+		{"copies", "say whether more copies of a server pay on one GPU", runCopies},
 		{"measure", "run workloads alone and side by side, predicted first", runMeasure},
 		{"monitor", "show what GPUs do and who holds them idle", runMonitor},
 		{"version", "print the version and what this build can reach", runVersion},

@@ -51,6 +51,7 @@ var allowed = map[string][]string{
 	"decision/predict/profile":           {"sharing"},
 	"decision/predict/costs":             {"decision/predict/profile", "mps/contention", "sharing", "timeslice"},
 	"decision/predict/internal/batching": {},
+	"decision/predict/copies":            {"decision/predict/profile", "sharing"},
 	"decision/predict/prospect": {"decision/predict/costs", "decision/predict/internal/batching",
 		"decision/predict/profile",
 		"sharing"},

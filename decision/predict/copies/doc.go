@@ -1,0 +1,12 @@
+// Package copies predicts what several copies of one server get on one GPU: their rate and latency together over those
+// of one copy alone, for 1 to 8 copies under time-slicing, MPS, MIG, HAMi, or as instances of one process, from figures
+// of the one copy. It answers "does a second copy pay" for servers of any kind, whether they speak tokens or not.
+//
+// A step of a server is a part on the host and a part on the GPU. Copies overlap the one with the other of their
+// siblings, which is all that time-slicing gains; under MPS and in one process kernels also run at the same time, as
+// far as they leave SMs and bandwidth to others. Cores of the host are a second resource.
+//
+// The constants are fitted on published figures (testdata/copies-published.json, each row with its source); intervals
+// are as wide as the errors on sources that were left out of the fit. Experimental: its API may change. Nothing here is safe to modify concurrently;
+// functions may be called concurrently.
+package copies

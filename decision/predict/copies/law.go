@@ -1,0 +1,180 @@
+package copies
+
+import (
+	"cmp"
+	"math"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// law has the constants of the model. Those without a source of their own are fitted on testdata.
+type law struct {
+	// smExponent: GPU busy = SM activity to this power (0.06 where nvidia-smi says 0.31; 0.2 where copies gain as at 0.5).
+	smExponent float64
+	// widths: the part of the GPU that a running kernel keeps from kernels of others under MPS: of decoders, which read
+	// their weights at the bandwidth of the memory, of other models, and of either between streams of one process.
+	widthDecoding, width, widthStreams float64
+	// sliceKeeps is the part of the time that time-slicing leaves to work: a slice of 2.09 ms and a switch of 0.153 ms,
+	// measured on H100 and H200. hamiKeeps is what HAMi's limiter leaves of that.
+	sliceKeeps, hamiKeeps float64
+	// fixedClients: a step of a decoder takes as long as one that reads the weights for this many sequences in addition.
+	fixedClients float64
+	// busyDecoding and busy stand for a GPU busy that is not known: with them two copies get the published middle.
+	busyDecoding, busy float64
+	// busyOpen stands for that of a server whose load was chosen below what it can do.
+	busyOpen float64
+}
+
+// published has the constants that TestConstants finds again in testdata.
+var published = law{smExponent: 0.384, widthDecoding: 0.9, width: 0.587, widthStreams: 0.939, sliceKeeps: 0.93,
+	hamiKeeps: 0.865, fixedClients: 18, busyDecoding: 0.95, busy: 0.87,
+	busyOpen: 0.6}
+
+// demand is what one copy asks of the GPU.
+type demand struct {
+	busy, width float64
+	measured    bool // busy follows from a figure of this server
+}
+
+// demand derives busy and width from the figures at hand, the best first.
+func (l *law) demand(s *Server) demand {
+	d := demand{width: l.width, busy: l.busy}
+	if s.Decodes {
+		d.width, d.busy = l.widthDecoding, l.busyDecoding
+	}
+	sm, hasSM := s.SMActive.Get()
+	busy, hasBusy := s.Busy.Get()
+	share := s.Rate * s.GPUTime.Seconds()
+	switch {
+	case hasBusy:
+	case hasSM:
+		busy = math.Pow(sm, l.smExponent)
+	case share > 0:
+		busy = share
+	case s.HostTime > 0 && s.Latency > 0:
+		busy = 1 - s.HostTime.Seconds()/s.Latency.Seconds()
+	default:
+		if bw, is := s.Bandwidth.Get(); is {
+			d.width, d.busy = bw, max(bw, l.busyDecoding)
+		}
+		return d
+	}
+	d.busy, d.measured = min(1, max(0.01, busy)), true
+	if hasSM {
+		d.width = min(1, sm/d.busy)
+	}
+	if bw, is := s.Bandwidth.Get(); is {
+		d.width = max(d.width, bw)
+	}
+	return d
+}
+
+// divided returns what is left of one copy's rate, and its busy, when it has a part of the load: a decoder's step keeps
+// what does not depend on its batch.
+func (l *law) divided(s *Server, d demand, copies int) (float64, demand) {
+	n := float64(copies)
+	if !s.Decodes {
+		return 1, d
+	}
+	fixed := 0.5
+	if s.Clients > 0 {
+		fixed = l.fixedClients / (l.fixedClients + float64(s.Clients))
+	}
+	if bw, is := s.Bandwidth.Get(); is {
+		fixed = 1 - (1-fixed)*(1-bw)
+	}
+	gpu := d.busy * (fixed + (1-fixed)/n)
+	step := 1 - d.busy + gpu
+	d.busy = gpu / step
+	return 1 / n / step, d
+}
+
+// queued is the rate of copies whose steps alternate between a part of their own and one on a GPU that serves one after
+// another and keeps a part of its time for work, over that of one: mean value analysis of a closed network.
+func queued(copies int, busy, keeps float64) float64 {
+	waiting, rate := 0.0, 1.0
+	for n := 1; n <= copies; n++ {
+		stay := busy / keeps * (1 + waiting)
+		rate = float64(n) / (1 - busy + stay)
+		waiting = rate * stay
+	}
+	return rate
+}
+
+// overlapped is the rate of copies whose kernels run at the same time: while two are on the GPU, for busy squared of the
+// time, each waits for the part that the other keeps from it. All kernels together take no more than the GPU has.
+func overlapped(copies int, d demand) float64 {
+	n := float64(copies)
+	return min(n/(1+(n-1)*d.width*d.busy*d.busy), max(1, 1/(d.width*d.busy)))
+}
+
+// ratio is the copies' rate over that of one alone, and what bounds it.
+func (l *law) ratio(s *Server, q *Setting) (float64, Bound) {
+	d, rest, copies := l.demand(s), 1.0, q.Copies
+	if copies == 1 && q.Mechanism != sharing.MechanismMIG {
+		return 1, BoundGPU
+	}
+	if q.Load == LoadDivided {
+		rest, d = l.divided(s, d, copies)
+		if s.Clients > 0 {
+			copies = min(copies, s.Clients)
+		}
+	}
+	rate, width := l.together(s, q, d, copies)
+	bound := l.bound(s, d, rate*d.busy*width)
+	if threads := cmp.Or(s.HostThreads, 1); q.Cores > 0 && rate > max(1, q.Cores/threads) {
+		rate, bound = max(1, q.Cores/threads), BoundHost
+	}
+	return rate * rest, bound
+}
+
+// open is the rate of copies with requests at the rate of the one, busy for a part of the time, over that rate, and the
+// factor on the latency, 0 where requests queue without end: the GPU's part of a request waits while the others',
+// in proportion to their load, are served.
+func (l *law) open(s *Server, q *Setting) (rate, latency float64, bound Bound) {
+	d := l.demand(s)
+	if !d.measured {
+		d.busy = l.busyOpen
+	}
+	full := d
+	full.busy = 1
+	capacity, width := l.together(s, q, full, q.Copies)
+	n := float64(q.Copies)
+	if threads := cmp.Or(s.HostThreads, 1); q.Cores > 0 {
+		capacity = min(capacity, max(1, q.Cores/threads)*d.busy)
+	}
+	if capacity /= d.busy; capacity < n {
+		return capacity, 0, l.bound(s, d, 1)
+	}
+	return n, 1 - d.busy + d.busy/(1-(n-1)*min(d.busy*width, 0.99/n)), BoundLoad
+}
+
+// bound says what limits a rate that keeps a part of the GPU in use.
+func (l *law) bound(s *Server, d demand, used float64) Bound {
+	switch {
+	case used < 0.7:
+		return BoundHost
+	case s.Bandwidth.Or(0) > 0.6 || s.Decodes && d.width >= l.widthDecoding:
+		return BoundBandwidth
+	}
+	return BoundGPU
+}
+
+// together is the rate of copies by a mechanism, each as busy as d, and the part of the GPU that a kernel takes by it.
+func (l *law) together(s *Server, q *Setting, d demand, copies int) (rate, width float64) {
+	streams := d
+	streams.width = max(d.width, l.widthStreams)
+	switch m := q.Mechanism; {
+	case m == sharing.MechanismMPS:
+		return overlapped(copies, d), d.width
+	case m == sharing.MechanismInServer && !s.OwnProcesses:
+		return overlapped(copies, streams), streams.width
+	case m == sharing.MechanismHAMi:
+		return queued(copies, d.busy, l.sliceKeeps*l.hamiKeeps), 1
+	case m == sharing.MechanismMIG && s.SliceLatency > 0 && s.Latency > 0:
+		return float64(copies) * s.Latency.Seconds() / s.SliceLatency.Seconds(), 1
+	case m == sharing.MechanismMIG:
+		return float64(copies) / (1 - d.busy + d.busy*max(1, d.width/q.SlicePart)), 1
+	}
+	return queued(copies, d.busy, l.sliceKeeps), 1
+}

@@ -1,0 +1,100 @@
+package copies
+
+import (
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Server has the figures of one copy alone on its GPU under its load. Any one of Busy, SMActive, GPUTime with Rate, or
+// HostTime with Latency is enough for a prediction of its own; without them it is the published middle of others.
+type Server struct {
+	Rate    float64       // requests, items or tokens a second
+	Latency time.Duration // of a request, or of a step of a decoder
+
+	Busy      profile.Optional[float64] // fraction of the time with a kernel running: NVML's utilization
+	SMActive  profile.Optional[float64] // fraction of SM time with work, DCGM's and GPM's SM activity
+	Bandwidth profile.Optional[float64] // fraction of the memory bandwidth that its kernels use
+	GPUTime   time.Duration             // of a request, at its batch
+	HostTime  time.Duration             // of a request, while its GPU part waits
+
+	// Decodes says that one step of the server serves a batch of sequences, as LLM engines and speech synthesizers by
+	// tokens do: a smaller batch takes little less time.
+	Decodes bool
+	// OwnProcesses says that instances of one server are processes of their own (Triton's Python backend).
+	OwnProcesses bool
+	Clients      int           // requests in flight; 0 where unknown
+	SliceLatency time.Duration // Latency on one MIG instance of the profile asked for
+	HostThreads  float64       // cores that it keeps busy; 0 means 1 where Cores are given
+	Memory       sharing.Bytes
+}
+
+// Load says what load the copies get.
+type Load uint8
+
+// The loads.
+const (
+	LoadGrows   Load = iota // every copy has the load of the one
+	LoadDivided             // the load of the one is divided over the copies
+	LoadOpen                // every copy has requests at the rate of the one, however long they take
+)
+
+// Setting is how copies run.
+type Setting struct {
+	// Mechanism is time-slicing, mps, mig, hami, or in-server: instances in one process.
+	Mechanism sharing.Mechanism
+	Copies    int
+	Load      Load
+	SlicePart float64       // of the GPU's SMs in one MIG instance
+	Cores     float64       // of the host, for all copies; 0 where unknown
+	GPUMemory sharing.Bytes // 0 where unknown
+}
+
+// Bound is what limits the copies' rate.
+type Bound string
+
+// The bounds.
+const (
+	BoundGPU       Bound = "gpu"       // kernels follow one another
+	BoundBandwidth Bound = "bandwidth" // of the GPU's memory
+	BoundHost      Bound = "host"      // cores, or the copy's own part on the host
+	BoundMemory    Bound = "memory"    // no room for the copies
+	BoundLoad      Bound = "load"      // there is no more to do
+)
+
+const oneFigure = "one of GPU busy, SM activity, GPU time a request with the rate, or host time with the latency is enough"
+
+// problems collects what is wrong with a server and a setting, at the names of their fields.
+func (s *Server) problems(q *Setting, l *problem.List) {
+	fraction := func(path string, f profile.Optional[float64]) {
+		v, is := f.Get()
+		l.If(is && !(v > 0 && v <= 1), path, "give a fraction above 0 and at most 1; leave out what is not known",
+			"%v is no fraction of the time that a server under load is busy", v)
+	}
+	fraction("gpu_busy", s.Busy)
+	fraction("sm_active", s.SMActive)
+	fraction("bandwidth", s.Bandwidth)
+	l.If(s.Rate < 0 || s.Rate != s.Rate, "rate", "give requests a second", "%v is no rate", s.Rate)
+	l.If(s.Latency < 0 || s.GPUTime < 0 || s.HostTime < 0 || s.SliceLatency < 0, "time", "give times above 0",
+		"a time is negative")
+	l.If(s.Rate*s.GPUTime.Seconds() > 1.005, "gpu_time", "GPU time is that of one request: divide a batch's by its requests",
+		"%.4g requests/s of %v are %.2f seconds of GPU time a second", s.Rate, s.GPUTime, s.Rate*s.GPUTime.Seconds())
+	l.If(s.Latency > 0 && s.HostTime > s.Latency, "host_time", "host time is a part of the latency",
+		"%v is more than the latency of %v", s.HostTime, s.Latency)
+	busy, sm := s.Busy.Or(1), s.SMActive.Or(0)
+	l.If(sm > busy*1.02, "sm_active", "SMs can't be active while no kernel runs: check which counter is which",
+		"%v is more than the GPU busy of %v", sm, busy)
+	l.If(q.Copies < 1 || q.Copies > 64, "copies", "give 1 to 64", "%d copies can't be predicted", q.Copies)
+	switch q.Mechanism {
+	case sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismHAMi, sharing.MechanismInServer:
+	case sharing.MechanismMIG:
+		l.If(s.SliceLatency == 0 && !(q.SlicePart > 0 && q.SlicePart <= 1), "mechanism", "name the instances' profile (mig:1g.10gb)",
+			"the size of the MIG instances is not known")
+		l.If(q.SlicePart > 0 && float64(q.Copies)*q.SlicePart > 1.01, "copies", "take a smaller profile or fewer copies",
+			"%d instances of %.2f of the GPU don't fit on it", q.Copies, q.SlicePart)
+	default:
+		l.Addf("mechanism", "time-slicing, mps, mig, hami or in-server", "no figures of copies under %v", q.Mechanism)
+	}
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict/copies"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+//go:embed usage/copies.txt
+var copiesUsage string
+
+type copiesConfig struct {
+	profile, rows, gpu, load string
+	mechanisms               []sharing.Mechanism
+	server                   copies.Server
+	setting                  copies.Setting
+	most                     int
+	objective                time.Duration
+	json, chosen             bool // chosen: the mechanisms are named
+}
+
+func runCopies(_ context.Context, args []string, std stdio) error {
+	c := copiesConfig{mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS,
+		sharing.MechanismMIG, sharing.MechanismInServer}}
+	fl := flagSet("copies")
+	c.flags(fl)
+	if err := parse(fl, args, copiesUsage, 0, std); err != nil {
+		return err
+	}
+	if c.rows != "" {
+		var others []string
+		fl.Visit(func(f *flag.Flag) {
+			if f.Name != "rows" && f.Name != "json" {
+				others = append(others, f.Name)
+			}
+		})
+		if errs := refuse(fl, "rows have figures of their own", others...); len(errs) > 0 {
+			return badInput(errors.Join(errs...))
+		}
+		return c.answerRows(std)
+	}
+	if err := c.complete(); err != nil {
+		return badInput(err)
+	}
+	var curves []copies.Curve
+	for _, m := range c.mechanisms {
+		c.setting.Mechanism = m
+		curve, err := copies.NewCurve(c.server, c.setting, c.most, c.objective)
+		if err != nil {
+			return badInput(err)
+		}
+		curves = append(curves, curve)
+	}
+	return answer(std.out, c.json, copiesReport{c.load, curves}, c.text(curves))
+}
+
+// copiesReport is the output of -json.
+type copiesReport struct {
+	Load   string         `json:"load"`
+	Curves []copies.Curve `json:"curves"`
+}
+
+func (c *copiesConfig) flags(fl *flag.FlagSet) {
+	fraction := func(name, usage string, to *profile.Optional[float64]) {
+		fl.Func(name, usage, func(text string) error {
+			v, err := strconv.ParseFloat(text, 64)
+			*to = profile.Some(v)
+			return err
+		})
+	}
+	fl.StringVar(&c.profile, "profile", "", "`FILE` of rows that cotenant measure wrote, with one tenant alone")
+	fl.StringVar(&c.rows, "rows", "", "predict the rows of `FILE`, - is standard input")
+	fl.Func("rate", "`RATE` of one copy, requests or tokens: 50/s", func(text string) (err error) {
+		c.server.Rate, err = strconv.ParseFloat(strings.TrimSuffix(text, "/s"), 64)
+		return err
+	})
+	fl.DurationVar(&c.server.Latency, "latency", 0, "of a request of one copy")
+	fraction("gpu-busy", "`FRACTION` of the time with a kernel running (nvidia-smi's utilization)", &c.server.Busy)
+	fraction("sm-active", "`FRACTION` of SM activity (DCGM_FI_PROF_SM_ACTIVE)", &c.server.SMActive)
+	fraction("bandwidth", "`FRACTION` of the memory bandwidth in use (DCGM_FI_PROF_DRAM_ACTIVE)", &c.server.Bandwidth)
+	fl.DurationVar(&c.server.GPUTime, "gpu-time", 0, "of a request")
+	fl.DurationVar(&c.server.HostTime, "host-time", 0, "of a request: the GPU waits for it")
+	fl.TextVar(&c.server.Memory, "memory", sharing.Bytes(0), "of one copy")
+	fl.BoolVar(&c.server.Decodes, "decodes", false, "a step serves a batch of sequences (LLMs, speech by tokens)")
+	fl.IntVar(&c.server.Clients, "clients", 0, "requests in flight at one copy")
+	fl.Float64Var(&c.setting.Cores, "cores", 0, "of the host, for all copies")
+	fl.Float64Var(&c.server.HostThreads, "host-threads", 0, "cores that one copy keeps busy (default 1)")
+	fl.StringVar(&c.gpu, "gpu", "", "`NAME` of the GPU, for its memory")
+	fl.StringVar(&c.load, "load", "grows", "grows, divided or open")
+	fl.IntVar(&c.most, "copies", 8, "most copies to predict")
+	fl.DurationVar(&c.objective, "objective", 0, "latency that the copies are to keep")
+	fl.Func("mechanism", "`LIST` of time-slicing, mps, mig, hami, in-server (instances in one process)",
+		func(text string) (err error) {
+			c.chosen = true
+			c.mechanisms, err = sharing.ParseMechanisms(text)
+			return err
+		})
+	fl.BoolVar(&c.json, "json", false, "print JSON")
+}
+
+// complete fills in what the flags name, and names everything that is wrong with them.
+func (c *copiesConfig) complete() error {
+	var errs []error
+	loads := map[string]copies.Load{"grows": copies.LoadGrows, "divided": copies.LoadDivided, "open": copies.LoadOpen}
+	load, known := loads[c.load]
+	if c.setting.Load = load; !known {
+		errs = append(errs, fmt.Errorf("-load: %q is none of grows, divided, open", c.load))
+	}
+	if c.gpu != "" {
+		gpu, err := sharing.LookupGPU(c.gpu)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("-gpu: %w", err))
+		} else {
+			c.setting.GPUMemory = gpu.Memory.Value
+			if i := slices.Index(c.mechanisms, sharing.MechanismMIG); i >= 0 && gpu.MIG.Value == sharing.AnswerNo {
+				if c.chosen {
+					errs = append(errs, fmt.Errorf("-mechanism: %s has no MIG", gpu.Name))
+				}
+				c.mechanisms = slices.Delete(c.mechanisms, i, i+1)
+			}
+		}
+	}
+	if c.profile != "" {
+		errs = append(errs, c.readProfile())
+	}
+	if g, h := c.server.GPUTime, c.server.HostTime; g > 0 && h > 0 && c.server.Latency == 0 {
+		c.server.Latency = g + h
+	}
+	return errors.Join(errs...)
+}
+
+// readProfile takes the figures of the first tenant alone of a file.
+func (c *copiesConfig) readProfile() error {
+	rows, err := profile.LoadRows(c.profile)
+	if err != nil {
+		return err
+	}
+	all := rows.Profiles()
+	if len(all) == 0 {
+		return fmt.Errorf("-profile: %s has no row of one tenant alone: cotenant measure -copies 1 makes one", c.profile)
+	}
+	p := all[0]
+	c.server.Decodes = p.Kind == profile.KindServer
+	c.server.Rate, c.server.Clients = p.TokensPerS.Or(p.StepsPerS.Or(0)), p.Load.Concurrency
+	c.server.Busy, c.server.SMActive, c.server.Bandwidth = p.GPUBusyFraction, p.SMFraction, p.DRAMFraction
+	c.server.Memory = p.MemoryUsed.Or(c.server.Memory)
+	c.server.Latency = time.Duration(p.ITL.P50.Or(p.Step.P50.Or(0)) * float64(time.Millisecond))
+	return nil
+}
+
+func (c *copiesConfig) answerRows(std stdio) error {
+	text, err := page.Read(c.rows, std.in)
+	if err != nil {
+		return badInput(err)
+	}
+	rows, err := copies.ReadRows(bytes.NewReader(text))
+	if err != nil {
+		return badInput(err)
+	}
+	out := struct {
+		Rows []copies.Answer `json:"rows"`
+	}{}
+	for i := range rows {
+		out.Rows = append(out.Rows, rows[i].Answer())
+	}
+	if c.json {
+		return page.JSON(std.out, out)
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "id\tratio\t90% interval\tpays")
+	for _, a := range out.Rows {
+		if a.Ratio == nil {
+			fmt.Fprintf(w, "%s\tunknown: %s\n", a.ID, a.Reason)
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%.2f\t%.2f to %.2f\t%.0f%%\n", a.ID, a.Ratio.Value, a.Ratio.Low, a.Ratio.High, 100**a.Pays)
+	}
+	w.Flush()
+	return printText(std.out, b.String())
+}
+
+// text prints the curves side by side, and what follows from each.
+func (c *copiesConfig) text(curves []copies.Curve) string {
+	var b, after strings.Builder
+	loads := map[copies.Load]string{copies.LoadGrows: "Every copy has the load of the one",
+		copies.LoadDivided: "The load of the one is divided over the copies",
+		copies.LoadOpen:    "Every copy has requests at the rate of the one"}
+	fmt.Fprintf(&b, "%s. Rate of all, times that of one alone, 90%% interval:\n\n", loads[c.setting.Load])
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "copies")
+	best := 0
+	for i, curve := range curves {
+		fmt.Fprintf(w, "\t%s", curve.Mechanism)
+		if curve.Points[curve.Best-1].Ratio.Value > curves[best].Points[curves[best].Best-1].Ratio.Value {
+			best = i
+		}
+	}
+	for n := range c.most {
+		fmt.Fprintf(w, "\n%d", n+1)
+		for _, curve := range curves {
+			if n >= len(curve.Points) {
+				fmt.Fprint(w, "\tno room")
+				continue
+			}
+			r := curve.Points[n].Ratio
+			fmt.Fprintf(w, "\t%.2f (%.2f-%.2f)", r.Value, r.Low, r.High)
+		}
+	}
+	fmt.Fprint(w, "\n")
+	w.Flush()
+	b.WriteByte('\n')
+	for i, curve := range curves {
+		e := curve.Points[curve.Best-1]
+		fmt.Fprintf(&b, "%s: ", curve.Mechanism)
+		if curve.Best == 1 {
+			b.WriteString("one copy; a second one adds less than 0.15 of its rate")
+		} else {
+			fmt.Fprintf(&b, "%d copies, %.2f times the rate at %.2f times the latency; they pay with %.0f%%", curve.Best,
+				e.Ratio.Value, e.Latency.Value, min(99, 100*e.Pays))
+		}
+		fmt.Fprintf(&b, "; bound by %s\n", bounds(&curve))
+		if i == best && curve.Best > 1 && c.server.Rate > 0 {
+			fmt.Fprintf(&after, "Best: %d under %s, %.4g/s (%.4g to %.4g).\n", curve.Best, curve.Mechanism,
+				e.Ratio.Value*c.server.Rate, e.Ratio.Low*c.server.Rate, e.Ratio.High*c.server.Rate)
+		}
+	}
+	fmt.Fprintf(&b, "\n%sTo know better, measure %s.\n", after.String(), curves[best].Narrow)
+	return b.String()
+}
+
+// bounds says what bounds a curve from which number of copies on.
+func bounds(c *copies.Curve) string {
+	var parts []string
+	var last copies.Bound
+	for _, e := range c.Points[min(1, len(c.Points)-1):] {
+		if e.Bound != last {
+			parts = append(parts, fmt.Sprintf("%s from %d", e.Bound, e.Copies))
+		}
+		last = e.Bound
+	}
+	if c.Ends != "" {
+		parts = append(parts, fmt.Sprintf("%s from %d", c.Ends, len(c.Points)+1))
+	}
+	return strings.Join(parts, ", ")
+}
