@@ -101,8 +101,7 @@ func TestPressureReadings(t *testing.T) {
 	}
 }
 
-// A step whose kernels leave gaps takes more turns than its length says, as the 10.3 ms of an 8B server did seven; so
-// many that nothing would get done in them are refused.
+// A step whose kernels leave gaps takes more turns than its length tells, as the 10.3 ms of an 8B server did seven.
 func TestTurnsOfStepsWithGaps(t *testing.T) {
 	t.Parallel()
 	p := predict.NewPredictor()
@@ -110,9 +109,6 @@ func TestTurnsOfStepsWithGaps(t *testing.T) {
 	const alone = 10300 * time.Microsecond
 	if turns, err := p.TurnsBesideSpinner(alone, alone+7*wait); err != nil || math.Abs(turns-7) > 0.01 {
 		t.Error(turns, err)
-	}
-	if _, err := p.TurnsBesideSpinner(alone, alone+60*wait); err == nil {
-		t.Error("sixty turns of 10.3 ms are counted")
 	}
 }
 

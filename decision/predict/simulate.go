@@ -78,16 +78,21 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 			return err
 		}
 	}
+	responses := p.responses(mechanism, models)
 	for i := range models {
-		p.fill(mechanism, &models[i], &out[i], func(m profile.Metric) float64 {
-			v := values[i][m]
+		t := &models[i]
+		mixed := values[i]
+		for m, v := range mixed {
 			for _, s := range sides {
 				if other := s.other[i][m]; v > 0 && other > 0 {
-					v += s.share * (other - values[i][m])
+					mixed[m] += s.share * (other - v)
 				}
 			}
-			return v
-		})
+		}
+		if t.class != profile.ClassGraphs && responses[i] > 0 {
+			t.follow(&mixed, responses[i])
+		}
+		p.fill(mechanism, t, &out[i], func(m profile.Metric) float64 { return mixed[m] })
 		for _, s := range sides {
 			for m, v := range values[i] {
 				for _, v2 := range []float64{s.same[i][m], s.other[i][m]} {

@@ -148,7 +148,12 @@ func TestTurnsBesideSpinner(t *testing.T) {
 			t.Errorf("%v alone, %v beside: %.2f turns, %v; want %v", c.alone, c.beside, got, err, c.turns)
 		}
 	}
-	for _, c := range []struct{ alone, beside float64 }{{2, 2.1}, {2, 1}, {2, 30}, {0, 3}, {2, 0}} {
+	for _, beside := range []float64{2.1, 2, 1.9} { // all but hidden by the host, or by chance
+		if got, err := p.TurnsBesideSpinner(ms(2), ms(beside)); err != nil || got < 0.04 || got > 0.06 {
+			t.Errorf("%v beside: %v turns, %v", beside, got, err)
+		}
+	}
+	for _, c := range []struct{ alone, beside float64 }{{2, 2000}, {2000, 2}, {0, 3}, {2, 0}} {
 		if got, err := p.TurnsBesideSpinner(ms(c.alone), ms(c.beside)); err == nil {
 			t.Errorf("%v alone, %v beside: %v turns", c.alone, c.beside, got)
 		}
@@ -157,10 +162,10 @@ func TestTurnsBesideSpinner(t *testing.T) {
 
 func TestTurnsAreChecked(t *testing.T) {
 	rows := colocation(t)
-	for _, bad := range []float64{-1, 0, 0.2, 1e9, math.NaN()} {
+	for _, bad := range []float64{-1, 0, 1e9, math.NaN()} {
 		q := rows.Profiles()[0]
 		q.Turns = profile.Some(bad)
-		if err := q.Validate(); err == nil || !strings.Contains(err.Error(), "turns: must lie between 0.5") {
+		if err := q.Validate(); err == nil || !strings.Contains(err.Error(), "turns: must lie between 0.01") {
 			t.Errorf("%v turns: %v", bad, err)
 		}
 	}

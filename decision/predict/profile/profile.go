@@ -379,13 +379,13 @@ const (
 )
 
 func checkTurns(list *problem.List, path string, turns Optional[float64]) {
-	if v, ok := turns.Get(); ok && !(v >= 0.5 && v <= maxTurns) {
-		list.Addf(path, "run the workload beside a spinning neighbour again", "must lie between 0.5 and %v, is %v",
-			maxTurns, v)
+	if v, ok := turns.Get(); ok && !(v >= leastTurns && v <= maxTurns) {
+		list.Addf(path, "run the workload beside a spinning neighbour again", "must lie between %v and %v, is %v",
+			leastTurns, maxTurns, v)
 	}
 }
 
-const maxTurns = 1e4
+const leastTurns, maxTurns = 0.01, 1e4
 
 // A step or a prefill, in ms, that makes sense: not shorter than a kernel and not longer than an hour.
 const ShortestPart, LongestPart = 1e-3, 3.6e6

@@ -104,13 +104,14 @@ var rules = []rule{
 var aside = map[string]string{
 	"package timeslice, from a probe's readings": "quantum switch",
 	"costs.TestDerivedAgain":                     `usual_tail mps_step_per_layer burstiness length_sigma stated_lengths boost`,
+	"TestForeignClasses, by classes left out":    "pressure_exponent agreed",
 	"TestPublishedSlices":                        "slice_other slice_prefill",
 	"a prior of what nothing is known of: its source": `decode_efficiency step_per_layer prefill_per_layer prefill_efficiency sm_other
 		slice_decoding turns_overhead mps_blocking launch_busy carried_prefill service_sigma other_host
 		token_aside least_beside converted_weights`,
 	"a doubt of what a user states or a profile says: no row holds two of the same": "load_error busy_error alone_error",
 	"no row is of such a GPU, driver, server, load or probe, or of one series alone; series_share is what is promised": `transferred_turns
-		transferred_mps transferred_turns_far transferred_mps_far unseen_model wider_driver wider_slots wider_few_end wider_turns shortest_turn
+		transferred_mps transferred_turns_far transferred_mps_far unseen_model wider_driver wider_slots wider_few_end wider_turns 
 		between_series series_share`,
 }
 

@@ -1,0 +1,226 @@
+package predict
+
+import (
+	"math"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// A response is a tenant's main figure beside others, read from what was measured of it beside standard neighbours: a
+// spinning one under time-slicing, and stress kernels of several lengths under MPS. It is the method of Bubble-Up
+// (J. Mars and others, MICRO 2011): the pressure of each neighbour is expressed as an equivalent stress, and the
+// tenant's own curve is read there.
+
+// pressureExponent turns the factor by which the reporter's wide kernel takes longer beside a neighbour into the length,
+// in microseconds, of the stress kernels that press as much.
+var pressureExponent = costs.Value("pressure_exponent")
+
+// responses returns the main figure of each tenant by its measured response, in ms; 0 where it was not measured.
+func (p *Predictor) responses(mechanism sharing.Mechanism, models []tenantModel) []float64 {
+	if mechanism == sharing.MechanismMPS {
+		return pressResponses(models)
+	}
+	return p.sliceResponses(models)
+}
+
+// activeShare is the share of time in which a tenant has work at all: all of a closed loop's and a stepper's.
+func (t *tenantModel) activeShare() float64 {
+	switch {
+	case t.kind == profile.KindBurster:
+		return t.step / (t.step + t.think)
+	case !t.closed:
+		return t.liveFraction(t.alone[profile.MetricE2EP50])
+	}
+	return 1
+}
+
+// sliceState is a tenant in the fixed point of [Predictor.sliceResponses].
+type sliceState struct {
+	alone, idle, slice, active float64 // ms; active is a share of the time
+	waits                      float64 // in a step, for each of the others
+	extra                      float64 // ms of a step beside the others
+}
+
+// sliceResponses adds the time that a step waits for its neighbours' slices. It waits for each as often as it was seen
+// to wait for a spinning neighbour, if that has work then, and for as long as that keeps the GPU: a quantum, or what
+// its own work between two waits takes. A neighbour that is held up itself has work for more of the time.
+func (p *Predictor) sliceResponses(models []tenantModel) []float64 {
+	quantum, change := p.Parameters.Quantum.Value, p.Parameters.Switch.Value
+	states := make([]sliceState, len(models))
+	for i := range models {
+		t := &models[i]
+		s := sliceState{alone: t.alone[t.kind.MainMetric()], active: t.activeShare()}
+		busy := t.base.GPUBusyFraction.Or(usualBusy)
+		if t.base.Kind != profile.KindServer && t.base.GPUBusyFraction.IsZero() {
+			busy = t.gpu / t.step
+		}
+		work := s.alone * min(1, busy/s.active)
+		s.idle = s.alone - work
+		if s.waits = t.base.Turns.Or(0); t.waitsAssumed() { // its host's part passes while it waits
+			s.waits = max(leastWaits, math.Ceil(work/quantum)-s.idle/(quantum+2*change))
+		}
+		s.slice = min(quantum, work/max(s.waits, leastWaits))
+		states[i] = s
+	}
+	const rounds, damping = 30, 0.5
+	for range rounds {
+		before := slices.Clone(states)
+		for i := range states {
+			sum := 0.0
+			for j, n := range before {
+				if j == i {
+					continue
+				}
+				slower := (n.alone + n.extra) / n.alone
+				working := (1 - n.idle/(n.alone+n.extra)) * min(1, n.active*slower)
+				sum += working * (n.slice + 2*change)
+			}
+			states[i].extra += damping * (states[i].waits*sum - states[i].extra)
+		}
+	}
+	out := make([]float64, len(models))
+	for i, s := range states {
+		if t := &models[i]; !t.waitsAssumed() || t.kind == profile.KindServer && !t.seen {
+			out[i] = s.alone + s.extra
+		}
+	}
+	return out
+}
+
+// waitsAssumed says that nobody counted how often a tenant's step waits for a spinning neighbour.
+func (t *tenantModel) waitsAssumed() bool {
+	return t.base.Mechanism == sharing.MechanismTimeSlicing && t.base.Turns.Or(0) <= 0
+}
+
+// leastWaits bounds the length of a slice of a step that hides its only wait in its host's part.
+const leastWaits = 0.3
+
+// pressResponses reads each tenant's curve of stress kernels at the pressures of its neighbours, and adds the excesses.
+func pressResponses(models []tenantModel) []float64 {
+	out := make([]float64, len(models))
+	for i := range models {
+		t := &models[i]
+		curve := newPressCurve(t.base.Pressure)
+		if len(curve) == 0 {
+			continue
+		}
+		v := t.alone[t.kind.MainMetric()]
+		for j := range models {
+			if j == i {
+				continue
+			}
+			length, ok := models[j].equivalentPress()
+			if !ok {
+				v = 0
+				break
+			}
+			v += models[j].activeShare() * curve.at(length)
+		}
+		out[i] = v
+	}
+	return out
+}
+
+// equivalentPress is the length in microseconds of the stress kernels that press as hard as a tenant at work.
+func (t *tenantModel) equivalentPress() (us float64, ok bool) {
+	w := t.base.Pressure.Reporter()
+	if w == nil || w.AloneMeanUS <= 0 {
+		return 0, false
+	}
+	wait := max(0, w.BesideMeanUS-w.AloneMeanUS) / t.activeShare()
+	return math.Pow(1+wait/w.AloneMeanUS, pressureExponent), true
+}
+
+// pressCurve is the growth of a tenant's step beside computing stress kernels, by the logarithm of their length in
+// microseconds, from none at one microsecond on. A growth that is smaller than that beside shorter kernels is taken for
+// chance.
+type pressCurve [][2]float64
+
+func newPressCurve(p *profile.Pressure) (out pressCurve) {
+	if p == nil || p.StepMS <= 0 {
+		return nil
+	}
+	presses := slices.DeleteFunc(slices.Clone(p.Presses), func(q profile.Press) bool {
+		return q.Reads || q.StepMS <= 0 || q.KernelUS <= 1
+	})
+	slices.SortFunc(presses, func(a, b profile.Press) int {
+		return int(math.Copysign(1, a.KernelUS-b.KernelUS))
+	})
+	out = pressCurve{{0, 0}}
+	for _, q := range presses {
+		out = append(out, [2]float64{math.Log(q.KernelUS), max(out[len(out)-1][1], q.StepMS-p.StepMS)})
+	}
+	if len(out) == 1 {
+		return nil
+	}
+	return out
+}
+
+// at reads the growth in ms beside kernels of a length; beyond the longest that was measured it is that of the longest.
+func (c pressCurve) at(us float64) float64 {
+	x := math.Log(max(us, 1))
+	for i := 1; i < len(c); i++ {
+		if from, to := c[i-1], c[i]; x <= to[0] {
+			return from[1] + (to[1]-from[1])*(x-from[0])/(to[0]-from[0])
+		}
+	}
+	return c[len(c)-1][1]
+}
+
+// agreed is the distance of logarithms up to which the simulation and a measured response are averaged: where they
+// differ by more, one of them is wrong, and the response was measured.
+var agreed = costs.Value("agreed")
+
+// reconcile returns a main figure between the simulated one and the response. Of servers that the models are calibrated
+// on both are as good; of all else the simulation moves the response no further than half of what two candidates may
+// differ by that agree, and twice that where the response is assumed.
+func (t *tenantModel) reconcile(simulated, response float64) float64 {
+	apart := math.Log(simulated / response)
+	if t.kind != profile.KindServer || !t.seen {
+		most := agreed
+		if t.waitsAssumed() {
+			most *= 2
+		}
+		apart = min(max(apart, -most), most)
+	}
+	return response * math.Exp(apart/2)
+}
+
+// follow moves the simulated figures to what reconcile says of the main one: a request takes so much longer for each of
+// its tokens, and rates follow.
+func (t *tenantModel) follow(values *profile.Figures, response float64) {
+	of := t.kind.MainMetric()
+	was := values[of]
+	if was <= 0 {
+		return
+	}
+	values[of] = t.reconcile(was, response)
+	factor := values[of] / was
+	if t.kind != profile.KindServer {
+		values[profile.MetricStepP99] *= factor
+		values[profile.MetricStepsPerSecond] *= (was + t.think) / (was*factor + t.think)
+		return
+	}
+	more := was * (factor - 1)
+	if growth, ok := t.growth.Get(); ok && values[profile.MetricTTFTP50] > 0 {
+		values[profile.MetricTTFTP50] = max(t.alone[profile.MetricTTFTP50], values[profile.MetricTTFTP50]+growth*more)
+	}
+	values[profile.MetricTPOTP99] *= factor
+	before := values[profile.MetricE2EP50]
+	for _, m := range []profile.Metric{profile.MetricE2EP50, profile.MetricE2EP90, profile.MetricE2EP99} {
+		if values[m] > 0 {
+			values[m] = max(values[m]+t.steps*more, t.alone[m])
+		}
+	}
+	if t.closed && before > 0 {
+		values[profile.MetricTokensPerSecond] *= before / values[profile.MetricE2EP50]
+	}
+	for _, m := range tails {
+		if values[m[1]] > 0 {
+			values[m[1]] = max(values[m[1]], values[m[0]])
+		}
+	}
+}
