@@ -87,20 +87,6 @@ func TestProfileOfOtherHardware(t *testing.T) {
 	}
 }
 
-// TestMemoryBelowTheWeights: 12GiB hold no 8B server of 16 bits, whoever types them.
-func TestMemoryBelowTheWeights(t *testing.T) {
-	w := withTPOT(llama8B(), 100)
-	w.Model, w.Memory = nil, Some(12*sharing.GiB)
-	small := with(w, func(w *Workload) { w.Name, w.Profile.Server.Model, w.Memory = "a", "1b", Some(4*sharing.GiB) })
-	small.Profile = &profile.ProfileRef{Server: profile.Server{Model: "1b"}, Load: w.Profile.Load}
-	w.Profile = &profile.ProfileRef{Server: profile.Server{Model: "8b"}, Load: w.Profile.Load}
-	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 8}}, Workloads: []Workload{small, w}}
-	_, err := withProfiles(t, f, "h200-colocation.json")
-	if err == nil || !strings.Contains(err.Error(), `workloads[1] ("coder"): memory: 12GiB`) || !strings.Contains(err.Error(), "state what the server takes") || strings.Contains(err.Error(), "workloads[0]") {
-		t.Errorf("err = %v", err)
-	}
-}
-
 // TestMeasuredMixesOnSlices: what was measured on whole GPUs decides nothing on their
 // slices, and promises no token sooner than the slice's memory gives the weights.
 func TestMeasuredMixesOnSlices(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -180,21 +181,27 @@ func (p printer) pressures(list []loadPressure) {
 	}
 	p.line("Pressure under MPS, and sensitivity (microseconds)")
 	p.table(func(row func(...string)) {
-		row("load", "a launch waits", "a link of a chain waits", "kernels of a step that wait", "measured in")
+		row("load", "a launch waits", "a wide launch waits", "step next to kernels of", "measured in")
 		for _, l := range list {
-			launch, chain, links := "-", "-", "-"
+			launch, wide, steps := "-", "-", "-"
 			for i := range l.Waits {
-				if w := &l.Waits[i]; w.Kernels == 1 && !w.Wide {
+				switch w := &l.Waits[i]; {
+				case !w.Wide:
 					launch = short(w.LinkUS())
+				case wide == "-":
+					wide = short(w.LinkUS())
 				}
 			}
-			if w := l.Chain(); w != nil {
-				chain = short(w.LinkUS())
+			var list []string
+			for _, q := range l.Presses {
+				if !q.Reads {
+					list = append(list, fmt.Sprintf("%.0f us %sx", q.KernelUS, short(q.StepMS/max(l.StepMS, 1e-9))))
+				}
 			}
-			if len(l.Presses) > 0 {
-				links = fmt.Sprintf("%.0f", l.Links())
+			if len(list) > 0 {
+				steps = strings.Join(list, ", ")
 			}
-			row(l.Load, launch, chain, links, fmt.Sprintf("%.0f s", l.Seconds))
+			row(l.Load, launch, wide, steps, fmt.Sprintf("%.0f s", l.Seconds))
 		}
 	})
 	p.line("")

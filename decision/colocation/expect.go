@@ -57,7 +57,7 @@ func (f *planFlow) predict(m sharing.Mechanism) error {
 		p := prediction{Mode: m, Case: c.Name, written: file.Written}
 		if p.Tenants, err = f.predictCase(m, c, profiles); err != nil {
 			p.Problem = err.Error()
-			f.note("%s, %s: no prediction: %s", m, c.Name, p.Problem)
+			f.noteAt(fmt.Sprintf("%s/%s", m, c.Name), "no prediction: %s", p.Problem)
 		}
 		file.Cases = append(file.Cases, p)
 	}

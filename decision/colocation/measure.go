@@ -79,9 +79,9 @@ func Measure(ctx context.Context, plan *Plan, site Site, opts Options) (*Report,
 	if len(f.runs)+len(f.cut)+len(f.missing) == 0 {
 		return nil, err
 	}
+	calibrated, cerr := f.calibrate()
 	rep := f.report(err)
-	var cerr error
-	rep.Calibrated, cerr = f.calibrate()
+	rep.Calibrated = calibrated
 	return rep, errors.Join(err, cerr, f.write("report.json", rep))
 }
 
@@ -363,6 +363,7 @@ func (f *planFlow) calibrate() (string, error) {
 	}
 	fitted, err := p.Fit(predict.MethodSimulated, f.rows())
 	if errors.Is(err, predict.ErrNothingToFit) {
+		f.note("%s was not written: no run of several loads was measured to calibrate on", f.name("predictor"))
 		return "", nil
 	}
 	if err != nil {

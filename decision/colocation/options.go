@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,7 +96,7 @@ type stand struct {
 type bench struct {
 	Options
 	simulated bool
-	notes     []string
+	notes     []note
 	shaped    map[string]bool // runs whose figures are the client's too
 }
 
@@ -107,10 +108,40 @@ func (b *bench) say(format string, args ...any) {
 	b.Progress(fmt.Sprintf(format, args...))
 }
 
-// note keeps a remark for readers of the figures.
-func (b *bench) note(format string, args ...any) {
-	b.notes = append(b.notes, fmt.Sprintf(format, args...))
-	b.say("note: "+format, args...)
+// note keeps a remark for readers of the figures, once.
+func (b *bench) note(format string, args ...any) { b.noteAt("", format, args...) }
+
+// noteAt keeps a remark that concerns one run. Remarks of the same words become one that names all of their runs.
+func (b *bench) noteAt(at, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	i := slices.IndexFunc(b.notes, func(n note) bool { return n.text == text })
+	if i < 0 {
+		i, b.notes = len(b.notes), append(b.notes, note{text: text})
+		b.say("note: %s", (&note{[]string{at}, text}).String())
+	}
+	if n := &b.notes[i]; at != "" && !slices.Contains(n.at, at) {
+		n.at = append(n.at, at)
+	}
+}
+
+// note is a remark, with the runs that it concerns.
+type note struct {
+	at   []string
+	text string
+}
+
+// mostRuns bounds the runs that a remark names.
+const mostRuns = 4
+
+func (n *note) String() string {
+	at := n.at
+	if more := len(at) - mostRuns; more > 0 {
+		at = append(slices.Clone(at[:mostRuns]), fmt.Sprintf("and %d more", more))
+	}
+	if where := strings.Join(at, ", "); where != "" {
+		return where + ": " + n.text
+	}
+	return n.text
 }
 
 // write writes a file of the results.

@@ -127,14 +127,11 @@ func pressureCharts(name string, p *profile.Pressure) []webpage.Chart {
 		Y: webpage.Axis{Label: "mean time to its end (us)", Log: true}}
 	for _, w := range p.Waits {
 		what := "one block"
-		switch {
-		case w.Kernels > 1:
-			what = "each of a chain, wide"
-		case w.Wide:
+		if w.Wide {
 			what = "a block on each SM"
 			waits.Add("nobody beside", webpage.Point{X: length(w.KernelUS), Y: w.AloneMeanUS})
 		}
-		waits.Add(what, webpage.Point{X: length(w.KernelUS), Y: w.BesideMeanUS / float64(w.Kernels)})
+		waits.Add(what, webpage.Point{X: length(w.KernelUS), Y: w.BesideMeanUS})
 	}
 	steps := webpage.Chart{Title: "Step of " + name + " beside kernels",
 		X:      webpage.Axis{Label: "length of the kernels back to back (us)", Log: true},

@@ -26,7 +26,7 @@ func TestPressurePage(t *testing.T) {
 	}
 	html := write(&Report{Basis: sharing.BasisSimulated, Pressures: []loadPressure{{"a <b>", p}, {"none", &profile.Pressure{}}}})
 	for _, want := range []string{"Simulated: embedded servers", "Launches beside a &lt;b&gt;", "length of the kernel launched (us)", "mean time to its end (us)",
-		"median step (ms)", "each of a chain, wide", "reading memory"} {
+		"median step (ms)", "a block on each SM", "reading memory"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("no %q", want)
 		}

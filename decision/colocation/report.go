@@ -9,6 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -77,6 +78,19 @@ type objective struct {
 	Expected sharing.Answer `json:"expected"`
 	ActualMS *float64       `json:"actual_ms,omitempty"`
 	Kept     bool           `json:"kept"` // by every request, of which none failed
+	// Failed counts the requests that failed.
+	Failed int `json:"failed,omitempty"`
+}
+
+// outcome is a word on the objective: kept, missed, or the requests that failed although those that ended met it.
+func (o *objective) outcome() string {
+	switch {
+	case o.Kept:
+		return "kept"
+	case o.ActualMS != nil && *o.ActualMS <= o.LimitMS:
+		return plaintext.Count(o.Failed, "request") + " FAILED"
+	}
+	return "MISSED"
 }
 
 // fill puts what a load saw, and what it was to see, into the row. alone is its
@@ -102,7 +116,7 @@ func (r *ReportRow) fill(row, alone *profile.Row, p *tenantPrediction, written t
 		}
 	}
 	for m, limit := range slo.Limits() {
-		o := objective{Load: r.Load, Metric: m, LimitMS: inMS(limit)}
+		o := objective{Load: r.Load, Metric: m, LimitMS: inMS(limit), Failed: r.Failed}
 		if v, ok := r.Predicted[o.Metric]; ok {
 			o.Expected = v.Below(o.LimitMS)
 		}
@@ -118,7 +132,10 @@ var errInterrupted = errors.New("interrupted")
 
 // end records the end of the run.
 func (rep *Report) end(failed error, b *bench) {
-	rep.Complete, rep.Notes, rep.Invalid = failed == nil, b.notes, slices.Sorted(maps.Keys(b.shaped))
+	rep.Complete, rep.Invalid = failed == nil, slices.Sorted(maps.Keys(b.shaped))
+	for i := range b.notes {
+		rep.Notes = append(rep.Notes, b.notes[i].String())
+	}
 	if failed != nil {
 		rep.Problem = failed.Error()
 		if errors.Is(failed, errInterrupted) {

@@ -228,7 +228,7 @@ func (p printer) verdicts(list []verdict) {
 					actual = short(*o.ActualMS)
 				}
 				row(append(first, fmt.Sprintf("%s %s %s of %s", o.Load, o.Metric, actual, short(o.LimitMS)),
-					map[bool]string{true: "kept", false: "MISSED"}[o.Kept], o.Expected.String(), choose)...)
+					o.outcome(), o.Expected.String(), choose)...)
 				first, choose = []string{"", "", ""}, ""
 			}
 		}

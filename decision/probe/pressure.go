@@ -9,10 +9,10 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
-// MostPressed bounds the time in which a tenant is measured beside the reporter and the press, and MostSlower how many
-// times longer the press may make its step before no heavier one is tried.
+// MostPressed bounds the time in which a tenant is measured next to the reporter and the stress kernels, and MostSlower
+// how many times longer these may make its step before no longer ones are tried.
 const (
-	MostPressed = 40 * time.Second
+	MostPressed = 12 * time.Second
 	MostSlower  = 8.0
 )
 
@@ -27,34 +27,30 @@ type Pressed interface {
 // tenant at least.
 const (
 	reporterPause = 150 * time.Microsecond
-	reportFor     = 1200 * time.Millisecond
-	reportAlone   = 500 * time.Millisecond
-	pressFor      = 1500 * time.Millisecond
+	reportFor     = 700 * time.Millisecond
+	reportAlone   = 250 * time.Millisecond
+	pressFor      = 700 * time.Millisecond
 	pressSteps    = 8
 	tinyKernel    = 2 * time.Microsecond
-	chainLinks    = 64
 )
 
-// reporters are the launches whose waits are measured: of one block, of a block for each SM, longer ones of these, and
-// chains.
+// reporters are the launches whose waits are measured: of one block, of a block for each SM, and longer ones of these.
 func reporters(d time.Duration) []Task {
 	var out []Task
 	for _, r := range []struct {
-		kernels, perSM int
-		kernel         time.Duration
-	}{{1, 0, tinyKernel}, {1, 1, tinyKernel}, {1, 1, 20 * time.Microsecond}, {1, 1, 100 * time.Microsecond},
-		{chainLinks, 1, tinyKernel}} {
-		out = append(out, Task{Kind: KindCompute, Kernels: r.kernels, PerSM: r.perSM, Kernel: r.kernel, Pause: reporterPause,
-			For: d})
+		perSM  int
+		kernel time.Duration
+	}{{0, tinyKernel}, {1, tinyKernel}, {1, 20 * time.Microsecond}, {1, 100 * time.Microsecond}} {
+		out = append(out, Task{Kind: KindCompute, Kernels: 1, PerSM: r.perSM, Kernel: r.kernel, Pause: reporterPause, For: d})
 	}
 	return out
 }
 
-// presses are the kernels back to back beside which the tenant's step is measured, by weight: some milliseconds of
+// presses are the kernels back to back next to which the tenant's step is measured, by weight: some milliseconds of
 // them in each graph.
 func presses(d time.Duration) []Task {
 	var out []Task
-	for _, kernel := range []time.Duration{5, 10, 30, 100, 300} {
+	for _, kernel := range []time.Duration{2, 5, 10, 30, 100} {
 		kernel *= time.Microsecond
 		out = append(out, Task{Kind: KindCompute, Kernels: int(3 * time.Millisecond / kernel), Kernel: kernel, PerSM: 8,
 			For: d})

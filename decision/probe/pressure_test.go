@@ -25,7 +25,7 @@ func TestPressureOfSimulatedTenants(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if len(p.Waits) != 5 || len(p.Presses) < 3 {
+		if len(p.Waits) != 4 || len(p.Presses) < 3 {
 			t.Errorf("%s: %+v", name, p)
 		}
 		measured[name] = p
@@ -36,12 +36,12 @@ func TestPressureOfSimulatedTenants(t *testing.T) {
 	if l := measured["fft"].Links(); l > 15 {
 		t.Errorf("seven kernels show %v links", l)
 	}
-	links := func(name string) float64 { return measured[name].Chain().LinkUS() }
-	if fft := links("fft"); fft < 30 || fft > 90 {
-		t.Errorf("a link waits %v us for kernels of 80 us that fill the GPU", fft)
+	wide := func(name string) float64 { return measured[name].Waits[1].LinkUS() }
+	if fft := wide("fft"); fft < 30 || fft > 90 {
+		t.Errorf("a wide launch waits %v us for kernels of 80 us that fill the GPU", fft)
 	}
-	if chain, fft := links("chain"), links("fft"); chain > fft/5 {
-		t.Errorf("a link waits %v us for a chain of small kernels, %v for one that fills the GPU", chain, fft)
+	if chain, fft := wide("chain"), wide("fft"); chain > fft/5 {
+		t.Errorf("a wide launch waits %v us for a chain of small kernels, %v for one that fills the GPU", chain, fft)
 	}
 	one := func(p *profile.Pressure) float64 { return p.Waits[0].LinkUS() }
 	if half, fft := one(measured["half"]), one(measured["fft"]); half > 1 || fft < 10 {
@@ -73,7 +73,7 @@ func TestPressureThatCannotBeMeasured(t *testing.T) {
 	t.Parallel()
 	tenant := &probe.SimulatedTenant{Kernels: 10, Kernel: 50 * time.Microsecond, SMs: 0.5}
 	p, err := probe.MeasurePressure(t.Context(), &stubborn{tenant, errors.New("no memory"), probe.KindStream, false}, nil)
-	if err == nil || !strings.Contains(err.Error(), "back to back: no memory") || len(p.Presses) == 0 || len(p.Waits) != 5 {
+	if err == nil || !strings.Contains(err.Error(), "back to back: no memory") || len(p.Presses) == 0 || len(p.Waits) != 4 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	p, err = probe.MeasurePressure(t.Context(), &stubborn{SimulatedTenant: tenant, idle: true}, nil)

@@ -54,7 +54,7 @@ func newEvidence(f *fleet.Fleet, workloads []*score.CompiledWorkload, opt Option
 			continue
 		}
 		e.Solos[i] = &solo
-		if err := e.place(i, w.Workload()); err != nil {
+		if err := e.place(i); err != nil {
 			at := slices.IndexFunc(f.Workloads, func(o fleet.Workload) bool { return o.Name == w.Workload().Name })
 			errs = append(errs, fmt.Errorf("decision: workloads[%d] (%q): %w", at, w.Workload().Name, err))
 		}
@@ -76,9 +76,8 @@ func newEvidence(f *fleet.Fleet, workloads []*score.CompiledWorkload, opt Option
 	return e, nil
 }
 
-// place finds the GPU that the profile of workload i was taken on, and refuses a
-// profile whose server the workload's memory cannot hold.
-func (e *evidence) place(i int, w *fleet.Workload) error {
+// place finds the GPU that the profile of workload i was taken on.
+func (e *evidence) place(i int) error {
 	solo := e.Solos[i]
 	var names []string
 	for _, p := range []*profile.SoloProfile{solo.TimeSlicing, solo.MPS} {
@@ -99,12 +98,6 @@ func (e *evidence) place(i int, w *fleet.Workload) error {
 				e.GPUs[i].Name, g.Name)
 		}
 		e.GPUs[i], e.otherMPS[i] = g, !e.Predictor.KnowsMPS(g)
-	}
-	memory, stated := w.Memory.Get()
-	need := solo.WeightsRead(costs.MachineOf(e.GPUs[i]).Bandwidth)
-	if all := sharing.Bytes(w.GPUCount()) * memory; stated && float64(all) < need {
-		return fmt.Errorf("memory: %s cannot hold the weights of its profile's server, which reads %.1fGiB for every token; "+
-			"state what the server takes, or name the profile of a smaller one", all, sharing.Bytes(need).GiB())
 	}
 	return nil
 }
