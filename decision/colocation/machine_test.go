@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	nightly.Parallel(8)
+	nightly.Parallel(5)
 	os.Exit(m.Run())
 }
 
