@@ -55,7 +55,7 @@ func (pl *answers) ownGPUs(w int) (own *CompiledPool) {
 // guessesBusy says whether how busy workload w keeps a GPU of its choice is assumed.
 func (pl *answers) guessesBusy(w int, c *plan.Choice) bool {
 	cw := pl.Workloads[w]
-	return cw.Workload().GPUBusy.IsZero() && cw.Archetype.BusyPrior.IsZero() && !pl.Measured(w, c.Pool, c.Mechanism) &&
+	return cw.Workload().GPUBusy.IsZero() && cw.Workload().Service == nil && cw.Archetype.BusyPrior.IsZero() && !pl.Measured(w, c.Pool, c.Mechanism) &&
 		pl.OutlookOf(w, c.Pool, c.Mechanism).Demand.Serving == nil
 }
 
@@ -63,7 +63,8 @@ func (pl *answers) guessesBusy(w int, c *plan.Choice) bool {
 func (pl *answers) guessesAlone(w int, c *plan.Choice) []profile.Metric {
 	var out []profile.Metric
 	wl := pl.Workloads[w].Workload()
-	if pl.OutlookOf(w, c.Pool, c.Mechanism).Demand.Serving != nil || pl.Measured(w, c.Pool, c.Mechanism) {
+	if pl.OutlookOf(w, c.Pool, c.Mechanism).Demand.Serving != nil || wl.Service != nil ||
+		pl.Measured(w, c.Pool, c.Mechanism) {
 		return nil
 	}
 	for m := range wl.SLO.Limits() {
@@ -87,6 +88,9 @@ func (pl *answers) measurement(w int, d *Decision) *Settle {
 	}
 	if pl.guessesBusy(w, c) {
 		what, keys = append(what, "SM activity"), append(keys, "gpu_busy")
+	}
+	if s := wl.Service; s != nil && s.GPUTime.IsZero() { // GPU busy over the rate of requests
+		what, keys = append(what, "GPU time of a request"), append(keys, "service.gpu_time")
 	}
 	if cw.Demand().Memory.Unknown {
 		what, keys = append(what, "peak memory"), append(keys, "memory")

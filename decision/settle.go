@@ -83,7 +83,7 @@ const (
 
 // settling returns the measurement of a replica of w for the figures in what.
 func settling(w *Workload, what []string) Settle {
-	s := Settle{Workload: w.Name, What: what, Endpoint: CompileWorkload(w).Demand().Serves, Duration: watchFor}
+	s := Settle{Workload: w.Name, What: what, Endpoint: w.Kind.Serves() && w.Service == nil, Duration: watchFor}
 	if !s.Endpoint {
 		return s
 	}

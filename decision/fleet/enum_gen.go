@@ -20,6 +20,11 @@ func (p Precision) String() string                   { return precisionNames.Str
 func (p Precision) MarshalText() ([]byte, error)     { return precisionNames.Text(p) }
 func (p *Precision) UnmarshalText(text []byte) error { return precisionNames.Parse(p, text) }
 
+// String returns "embedding", "reranking", "speech-to-text", "text-to-speech", "vision" or "diffusion".
+func (t Task) String() string                   { return taskNames.String(t) }
+func (t Task) MarshalText() ([]byte, error)     { return taskNames.Text(t) }
+func (t *Task) UnmarshalText(text []byte) error { return taskNames.Parse(t, text) }
+
 // String returns "all".
 func (t Trust) String() string                   { return trustNames.String(t) }
 func (t Trust) MarshalText() ([]byte, error)     { return trustNames.Text(t) }

@@ -129,6 +129,7 @@ type Workload struct {
 	GPUBusy  Optional[float64] `yaml:"gpu_busy"`  // mean share of a whole GPU that one replica keeps busy, 0 to 1
 	PeakBusy Optional[float64] `yaml:"peak_busy"` // the same at its peak
 	Load     *Traffic          `yaml:"load"`      // its traffic
+	Service  *Service          `yaml:"service"`   // of a server that speaks no tokens
 	Adapters *Adapters         `yaml:"adapters"`
 	Video    *Video            `yaml:"video"`    // its use of the video engines
 	Spot     bool              `yaml:"spot"`     // may run on GPUs that can be taken away

@@ -23,7 +23,7 @@ func (w *Workload) MemoryNeed() gate.MemoryNeed {
 		w.adapterMemory()/sharing.Bytes(gpus)
 	if kv, stated := w.Model.KVCache.Get(); stated {
 		n.KVCache = kv
-	} else {
+	} else if w.Service == nil {
 		kv, prior := w.kvNeed()
 		n.KVCache, n.KVPrior = (kv+sharing.Bytes(gpus)-1)/sharing.Bytes(gpus), prior
 	}
@@ -48,7 +48,7 @@ func (w *Workload) GPUCount() int { return max(1, w.GPUs) }
 
 // Decodes says whether a workload serves a language model.
 func (w *Workload) Decodes() bool {
-	return w.Model != nil && (w.Kind == KindOnlineInference || w.Kind == KindOfflineInference)
+	return w.Model != nil && w.Service == nil && (w.Kind == KindOnlineInference || w.Kind == KindOfflineInference)
 }
 
 // KVPerToken is the KV cache that one token of context takes, exactly, and whether the model's shape is stated: two

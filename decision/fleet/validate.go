@@ -217,7 +217,9 @@ func (c *checker) workload(path string, w *Workload) {
 		if m.Weights == PrecisionUnknown && !c.partial && !unread {
 			c.Addf(path+".model.weights", known(precisionNames.Values()), "is missing")
 		}
-		c.bytes(path+".model.kv_cache", m.KVCache)
+		if kv, stated := m.KVCache.Get(); !stated || kv != 0 { // none, of what keeps no context
+			c.bytes(path+".model.kv_cache", m.KVCache)
+		}
 	}
 	c.share(path+".gpu_busy", w.GPUBusy)
 	c.share(path+".peak_busy", w.PeakBusy)
@@ -234,6 +236,7 @@ func (c *checker) workload(path string, w *Workload) {
 	}
 	c.latencies(path+".slo", w.Kind, &w.SLO)
 	c.latencies(path+".solo", w.Kind, &w.Solo)
+	c.service(path+".service", w)
 	c.tenants(path, w)
 	c.request(path, w)
 	if t := w.Today; t != nil && !c.partial {

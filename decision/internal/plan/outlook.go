@@ -71,6 +71,9 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 			What: fmt.Sprintf("%s runs on %s as on the simulated GPU of its profile", wl.Name, on)})
 	}
 	m := costs.MachineOf(pl.Pools[p].Ground().GPU())
+	if wl.Service != nil && !pl.Named(w) && o.requests(wl, pl.Pools[p].Ground().GPU()) {
+		return o
+	}
 	if pl.Serves(wl) && m.Bandwidth > 0 && m.FLOPs > 0 {
 		d.Serving = servingOf(wl)
 		d.Slower = o.converted(wl, pl.Pools[p].Ground().GPU())
@@ -112,6 +115,35 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 	return o
 }
 
+// requests fills in what the requests of a service that speaks no tokens ask of a GPU, and says whether that is known. A
+// batch that is gathered overlaps the host's part of the next with the GPU's of this one; else one follows the other.
+func (o *outlook) requests(w *fleet.Workload, gpu *sharing.GPU) bool {
+	t, known := w.RequestTime(gpu)
+	if !known || w.Load == nil && w.GPUBusy.IsZero() {
+		return false
+	}
+	perS := w.PeakBusy.Or(w.GPUBusy.Or(0)) / t.GPU
+	if w.Load != nil {
+		perS = w.Load.PeakPerS() / float64(w.ReplicaCount())
+	}
+	d := &o.Demand
+	d.Online, d.Decodes = true, false
+	each, batch, wait := t.Host+t.GPU, 1.0, 0.0
+	if b := w.Service.Batch; b != nil {
+		each, wait = max(t.Host, t.GPU), time.Duration(b.Wait).Seconds()
+		batch = min(float64(b.Max), 1+perS*wait)
+	}
+	d.Busy, d.Host = perS*each, 1-t.GPU/each
+	if d.Limits[costs.LatencyE2E] > 0 && d.Alone[costs.LatencyE2E] == 0 {
+		d.Alone[costs.LatencyE2E] = prospect.RequestP99(wait+t.Host+batch*t.GPU, d.Busy)
+		d.AloneSigma[costs.LatencyE2E] = t.Sigma
+	}
+	if t.Assumed != "" {
+		o.Assumes = append(o.Assumes, Assumption{What: t.Assumed, Why: "service states no gpu_time; published servers of its kind took about that", Basis: sharing.BasisPrior})
+	}
+	return true
+}
+
 // seconds are the latencies of an SLO in the order of an outcome; 0 = none. A P99 that
 // keeps the limit of a median is enough for the median.
 func seconds(s profile.SLO) (out [costs.LatencyCount]float64) {
@@ -132,7 +164,7 @@ func (o *outlook) assume(what, why string) {
 
 // Serves says whether a workload is a model server whose load and model give its latencies.
 func (pl *Planner) Serves(w *fleet.Workload) bool {
-	return w.Model != nil && w.Load != nil && !w.Load.InputTokens.IsZero() && !w.Load.OutputTokens.IsZero() && w.GPUs <= 1
+	return w.Service == nil && w.Model != nil && w.Load != nil && !w.Load.InputTokens.IsZero() && !w.Load.OutputTokens.IsZero() && w.GPUs <= 1
 }
 
 func servingOf(w *fleet.Workload) *prospect.Serving {

@@ -346,7 +346,8 @@ func (pl *Planner) Prepare() {
 		// Without its latency alone an objective can't be computed, and what the gates know of the kind decides.
 		d.Predicted = true
 		for k, limit := range seconds(cw.Workload().SLO) {
-			d.Predicted = d.Predicted && (limit == 0 || seconds(cw.Workload().Solo)[k] > 0 || pl.Serves(cw.Workload()))
+			d.Predicted = d.Predicted && (limit == 0 || seconds(cw.Workload().Solo)[k] > 0 || pl.Serves(cw.Workload()) ||
+				cw.Workload().Service != nil)
 		}
 		d.Predicted = d.Predicted || pl.Named(w)
 		if busy, ok := pl.busyMeasured(w); ok && cw.Workload().GPUBusy.IsZero() {
@@ -354,7 +355,7 @@ func (pl *Planner) Prepare() {
 		} else if d.BusyBasis == gate.BusyUnknown {
 			d.Busy, d.BusyBasis = priorBusy, gate.BusyPrior
 		}
-		if d.BusyBasis == gate.BusyPrior && pl.Serves(cw.Workload()) {
+		if d.BusyBasis == gate.BusyPrior && (pl.Serves(cw.Workload()) || cw.Workload().Service != nil) {
 			d.BusyBasis = gate.BusyFromLoad
 		}
 	}

@@ -133,7 +133,7 @@ func (e *evaluation) prepare(d *Tenant, t *state, s *costs.Setting) {
 	}
 	host := 0.0
 	if d.online() {
-		host = otherHost
+		host = cmp.Or(d.Host, otherHost)
 	}
 	t.stepHost, t.stepGPU = host, (1-host)*slow
 	t.load, t.longer = min(0.999, d.Busy*s[costs.BusyError]), s[costs.AloneError]
@@ -244,6 +244,15 @@ func (e *evaluation) read(of *seat, tpot bool) foreseen {
 		}
 	}
 	return f
+}
+
+// RequestP99 is the P99 of the latency of requests that come at random to a server that takes a mean time for one, in
+// seconds, and is busy for a part of the time; infinite where it cannot keep up.
+func RequestP99(mean, busy float64) float64 {
+	if busy >= 1 {
+		return math.Inf(1)
+	}
+	return mean * tailOf(busy, costs.Medians[costs.Burstiness]*costs.Medians[costs.Burstiness])
 }
 
 // tailOf is the P99 of a single server's latency over its mean service time: the service's own tail, and an exponential

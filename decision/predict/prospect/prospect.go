@@ -46,7 +46,8 @@ var Converted = costs.Named("converted_weights").Sigma
 // (Serving), a server of another kind (Alone or Limits, with Busy), or work without latency objectives (Busy alone).
 type Tenant struct {
 	Serving *Serving
-	Busy    float64                     // share of the GPU's time that it keeps busy, 0 to 1
+	Busy    float64                     // share of the time that it is busy, on the GPU or its host, 0 to 1
+	Host    float64                     // part of that on the host; 0 = as usual
 	Alone   [costs.LatencyCount]float64 // P99 in seconds alone on the GPU; 0 = not known
 	Limits  [costs.LatencyCount]float64 // objectives in seconds; 0 = none
 	// AloneSigma is the uncertainty of Alone, as the standard deviation of its logarithm; 0 = as a measurement is.

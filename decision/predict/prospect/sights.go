@@ -100,7 +100,7 @@ func (e *evaluation) key() string {
 // key appends what tells tenants apart when they are played.
 func (d *Tenant) key(b []byte) []byte {
 	v := cmp.Or(d.Serving, &Serving{})
-	b = floats(b, v.PerS, v.Weights, v.Input, v.Output, d.Busy)
+	b = floats(b, v.PerS, v.Weights, v.Input, v.Output, d.Busy, d.Host)
 	b = floats(b, d.Alone[:]...)
 	b = floats(b, d.Limits[:]...)
 	b = floats(b, v.Parameters, v.KVPerToken, v.Layers, v.Sequences, v.LengthSigma)

@@ -1,0 +1,130 @@
+package fleet
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Service states what a request takes of a server that speaks no tokens: embedding, reranking, speech, vision. A request
+// is work on the host and work on the GPU; what objectives limit is its latency, e2e_p99.
+type Service struct {
+	Task     Task                       `yaml:"task"`      // with model, it stands in for times that nobody measured
+	GPUTime  Optional[profile.Duration] `yaml:"gpu_time"`  // of a mean request on a whole GPU of its pool, its part of a batch
+	HostTime Optional[profile.Duration] `yaml:"host_time"` // of a mean request, while its GPU part waits
+	Batch    *Batch                     `yaml:"batch"`     // none: one request after another
+}
+
+// Batch is how a service gathers requests for one pass of the GPU.
+type Batch struct {
+	Max  int              `yaml:"max,required"`
+	Wait profile.Duration `yaml:"wait"` // longest that a request waits for others
+}
+
+// Task is what a service does. The zero value is not stated.
+type Task uint8
+
+// The tasks.
+const (
+	TaskUnstated Task = iota
+	TaskEmbedding
+	TaskReranking
+	TaskSpeechToText
+	TaskTextToSpeech
+	TaskVision
+	TaskDiffusion
+)
+
+var taskNames = enum.Of[Task](ErrUnknownName, "task", "", "embedding", "reranking", "speech-to-text", "text-to-speech",
+	"vision", "diffusion")
+
+// taskPrior is a published middle of what a usual request of a task takes with a model of a size on an L4 (300 GB/s).
+type taskPrior struct {
+	gpu, host  time.Duration
+	parameters float64
+	sigma      float64 // standard deviation of the logarithm of gpu over what was published
+	request    string
+	tokens     float64 // of a usual request; 0 = its length counts otherwise
+}
+
+// taskPriors are near the rows of testdata/nontoken-servers.json, whose scatter is sigma; of diffusion it has none.
+var taskPriors = [...]taskPrior{
+	TaskEmbedding:    {4 * time.Millisecond, 6 * time.Millisecond, 0.11e9, 0.6, "a text of 256 tokens", 256},
+	TaskReranking:    {40 * time.Millisecond, 5 * time.Millisecond, 0.57e9, 0.6, "a query with 50 documents", 0},
+	TaskSpeechToText: {400 * time.Millisecond, 40 * time.Millisecond, 1.55e9, 0.6, "30 s of speech", 0},
+	TaskTextToSpeech: {60 * time.Millisecond, 10 * time.Millisecond, 0.082e9, 1.6, "a sentence", 0},
+	TaskVision:       {4 * time.Millisecond, 4 * time.Millisecond, 0.03e9, 1.6, "an image", 0},
+	TaskDiffusion:    {},
+}
+
+const (
+	priorBandwidth = 300 // GB/s of an L4
+	sizeGrowth     = 0.7 // GPU time grows with this power of the parameters
+	statedSigma    = 0.1 // of times that are stated, and of the queue's formula
+)
+
+// RequestTime is what a mean request of a service takes alone on a whole GPU, in seconds.
+type RequestTime struct {
+	GPU, Host float64
+	Sigma     float64 // standard deviation of the logarithm
+	Assumed   string  // what a prior stands in for; "" = stated
+}
+
+// RequestTime returns what a request takes on a GPU: as stated, or by its task, the size of its model and the GPU's
+// bandwidth. It is not known where the service states neither.
+func (w *Workload) RequestTime(gpu *sharing.GPU) (t RequestTime, known bool) {
+	s := w.Service
+	t.Sigma = statedSigma
+	g, stated := s.GPUTime.Get()
+	t.GPU, t.Host = time.Duration(g).Seconds(), time.Duration(s.HostTime.Or(0)).Seconds()
+	if stated {
+		return t, true
+	}
+	p := taskPriors[s.Task]
+	bandwidth, has := gpu.MemoryBandwidthGBps.Get()
+	if p.gpu == 0 || w.Model == nil || !has {
+		return t, false
+	}
+	t.GPU = p.gpu.Seconds() * math.Pow(float64(w.Model.Parameters)/p.parameters, sizeGrowth) * priorBandwidth / bandwidth
+	if w.Load != nil && p.tokens > 0 {
+		t.GPU *= float64(w.Load.InputTokens.Or(int(p.tokens))) / p.tokens
+	}
+	if s.HostTime.IsZero() {
+		t.Host = p.host.Seconds()
+	}
+	t.Sigma = p.sigma
+	t.Assumed = fmt.Sprintf("a request of %s takes %.3g ms of %s, and %.3g ms of the host: %s, by its task and model",
+		w.Name, 1e3*t.GPU, gpu.Name, 1e3*t.Host, p.request)
+	return t, true
+}
+
+// service checks what a service states, and that one figure says how long its requests take.
+func (c *checker) service(path string, w *Workload) {
+	s := w.Service
+	if s == nil {
+		return
+	}
+	gpu, stated := s.GPUTime.Get()
+	c.If(!w.Kind.Serves() && w.Kind != KindUnknown, path, "write kind: online-inference", "requests come to no %s", w.Kind)
+	c.If(stated && gpu <= 0, path+".gpu_time", "leave out what is not known", "%s is no time", time.Duration(gpu))
+	c.If(s.HostTime.Or(0) < 0, path+".host_time", "", "is negative")
+	if b := s.Batch; b != nil {
+		c.within(path+".batch.max", b.Max, 1, 65536)
+		c.If(b.Wait < 0, path+".batch.wait", "", "is negative")
+	}
+	c.If(!stated && w.GPUBusy.IsZero() && (w.Model == nil || taskPriors[s.Task].gpu == 0), path,
+		"state gpu_time of a request, or gpu_busy of a replica, or a task (not diffusion) with the model's parameters: "+
+			"one is enough", "nothing says how long a request takes")
+	tokens := w.SLO
+	tokens.E2EP99 = Optional[profile.Duration]{}
+	c.If(tokens != (profile.SLO{}), path, "limit e2e_p99, or leave service out", "it speaks no tokens, and slo limits theirs")
+	if l := w.Load; l != nil && stated && w.Replicas.Max > 0 {
+		share := l.PeakPerS() / float64(w.ReplicaCount()) * time.Duration(gpu).Seconds()
+		c.If(share > 1, path+".gpu_time", "state more replicas, or replicas: auto",
+			"%.4g requests/s of each replica are %.2f seconds of GPU time a second", l.PeakPerS()/float64(w.ReplicaCount()), share)
+	}
+}
